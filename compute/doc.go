@@ -37,13 +37,13 @@
 //
 // The record of a server is stored before its step runs. A process that was killed therefore begins again with the step
 // that was due, so every step may be repeated: Schedule only reads; Claim first reads whether the claim exists; Release
-// deletes what may already be gone. A claim exists in Placement only while the record is in a state between claiming and
-// deleting allocation. A record leaves these states only through Release, or through a refusal after which nothing is
-// held. A test applies every event in every state and checks this.
+// deletes what may already be gone. A claim exists in Placement only while the record is in a state between claiming
+// and deleting allocation. A record leaves these states only through Release, or through a refusal after which nothing
+// is held. A test applies every event in every state and checks this.
 //
 // Compute never calls an agent. The agent reads the assignments of its host: the servers that must be there, and the
-// guests that must be removed. A guest to be removed is listed until the agent reports that it is gone; only then is its
-// claim released. A guest that the assignments do not mention keeps running.
+// guests that must be removed. A guest to be removed is listed until the agent reports that it is gone; only then is
+// its claim released. A guest that the assignments do not mention keeps running.
 //
 // Every refusal is a sentence. It is added to the history of the server. The last one is the fault that users read and
 // that `berth server why` prints.

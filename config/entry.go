@@ -29,7 +29,7 @@ func (e Entry) Place() string { return fmt.Sprintf("%s:%d", e.File, e.Line) }
 
 // Fault returns an Invalid fault about the entry: its place, its name, its text, what is wrong and what to do:
 //
-//	berth.conf:12: [pci] device_spec = {"vendor_id": "8o86"}: vendor_id is not hexadecimal; write four digits such as 8086
+//	berth.conf:12: [pci] device_spec = {"vendor_id": "8o86"}: vendor_id is not hexadecimal; write 4 digits such as 8086
 //
 // Long text is truncated; passwords are hidden.
 func (e Entry) Fault(op, format string, args ...any) error {

@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// The original loses candidates where providers that share through aggregates can meet the unsuffixed group alone, and there is another
-// group: of equal answers to the unsuffixed group for several trees it keeps that of one tree, and joins the other groups to this one
-// only. Which tree, its hash table decides. So of such queries Berth may name more: candidates whose unsuffixed group lies on sharing
-// providers only.
+// The original loses candidates where providers that share through aggregates can meet the unsuffixed group alone, and
+// there is another group: of equal answers to the unsuffixed group for several trees it keeps that of one tree, and
+// joins the other groups to this one only. Which tree, its hash table decides. So of such queries Berth may name more:
+// candidates whose unsuffixed group lies on sharing providers only.
 
 // sharing is the providers of an answer that share.
 func sharing(answer map[string]any) map[string]bool {
@@ -25,8 +25,8 @@ func sharing(answer map[string]any) map[string]bool {
 	return found
 }
 
-// mayBeLost says whether the original may have lost a candidate: the unsuffixed group lies on sharing providers only. Before 1.34
-// candidates do not say where it lies; then one sharing provider is enough.
+// mayBeLost says whether the original may have lost a candidate: the unsuffixed group lies on sharing providers only.
+// Before 1.34 candidates do not say where it lies; then one sharing provider is enough.
 func mayBeLost(candidate any, shares map[string]bool) bool {
 	c, _ := candidate.(map[string]any)
 	if mappings, ok := c["mappings"].(map[string]any); ok {

@@ -148,7 +148,8 @@ func (r Rules) tidy(ask Ask, a Answer, path string, v any) any {
 	return v
 }
 
-// ordered is the lists that the original always gives in one order, though the API promises none: clients may have come to depend on it.
+// ordered is the lists that the original always gives in one order, though the API promises none: clients may have come
+// to depend on it.
 var ordered = regexp.MustCompile(`^body\.(resource_providers|resource_providers\.\*\.links|resource_classes|links)$`)
 
 // numbered makes a list an object, in which the place of each item tells.

@@ -14,10 +14,12 @@ import (
 )
 
 var (
-	lanes  = flag.Int("lanes", 2, "how many pairs of servers play at the same time")
-	sweep  = flag.Int("sweep", 2, "play each written sequence at the newest and at every n-th older microversion: another n-th for each; 1: at all")
+	lanes = flag.Int("lanes", 2, "how many pairs of servers play at the same time")
+	sweep = flag.Int("sweep", 2, "play each written sequence at the newest and at every n-th older microversion: "+
+		"another n-th for each; 1: at all")
 	report = flag.String("report", "", "write what was found to this file")
-	berth  = flag.String("berth", os.Getenv("BERTH_CONFORMANCE_BINARY"), "a berth that is built already; default: build it from this tree")
+	berth  = flag.String("berth", os.Getenv("BERTH_CONFORMANCE_BINARY"), "a berth that is built already; default: build "+
+		"it from this tree")
 	checks = flag.Int("checks", 40, "how many random sequences, and how many random worlds")
 	seed   = flag.Uint64("seed", 1, "of the random sequences and worlds; 0: another one each time")
 )

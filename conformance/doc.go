@@ -1,20 +1,22 @@
-// Package conformance is the referee: the same requests, sent raw over HTTP to Berth and to OpenStack's own Placement, and their
-// answers compared. It imports nothing of Berth's, so a mistake that Berth's client and server share cannot hide from it.
+// Package conformance is the referee: the same requests, sent raw over HTTP to Berth and to OpenStack's own Placement,
+// and their answers compared. It imports nothing of Berth's, so a mistake that Berth's client and server share cannot
+// hide from it.
 //
-//	testdata/*.txt ─▶ sequences ─┐                   ┌─▶ OpenStack's Placement (Debian's placement-api, in uwsgi)  ─┐
-//	                             ├─▶ Pair: one world ┤                                                             ├─▶ Rules.Compare
-//	rapid's seeds ──▶ sequences ─┘                   └─▶ berth placement                                           ─┘
+//	testdata/*.txt ─▶ sequences ─┐                   ┌─▶ OpenStack's Placement (in uwsgi) ─┐
+//	                             ├─▶ Pair: one world ┤                                     ├─▶ Rules.Compare
+//	rapid's seeds ──▶ sequences ─┘                   └─▶ berth placement ──────────────────┘
 //
-// Each of the two has an SQLite database of its own, which every sequence finds without providers, consumers, custom classes and
-// custom traits, and which is cleaned through the API afterwards. A sequence is played at every microversion.
+// Each of the two has an SQLite database of its own, which every sequence finds without providers, consumers, custom
+// classes and custom traits, and which is cleaned through the API afterwards. A sequence is played at every
+// microversion.
 //
-// What is not compared to the letter stands in testdata/exceptions.txt, each line with its reason. Lists are compared as sets, for the API
-// promises no order, but for those that the original always has in one. With a limit, the answers need not name the same candidates: they must be as many, and candidates of the
-// original's unlimited answer.
+// What is not compared to the letter stands in testdata/exceptions.txt, each line with its reason. Lists are compared
+// as sets, for the API promises no order, but for those that the original always has in one. With a limit, the answers
+// need not name the same candidates: they must be as many, and candidates of the original's unlimited answer.
 //
 // # Running it
 //
-//	go test -v ./conformance                      each sequence at every other microversion and at the newest; some random ones
+//	go test -v ./conformance                      each sequence at every other microversion, and random ones
 //	go test -v ./conformance -args -sweep 1       at every microversion
 //	go test -v ./conformance -args -checks 1000 -seed 0 -rapid.shrinktime 5m    many random ones, others each time
 //	go test -v ./conformance -args -report FILE   what differs, also into a file
@@ -37,6 +39,7 @@
 //	Accept: text/html        a header of the request above; without a value: do not send it
 //	| {"name": "one"}        a line of the request's body, which is application/json unless a header says otherwise
 //
-// In targets, header values and bodies, $name is a UUID of its own in each sequence, $name.gen the generation of the provider with that
-// UUID at this moment, $name.cgen the generation of the consumer (null: none), and $("a\x00b") or $("a"*300) a text, repeated.
+// In targets, header values and bodies, $name is a UUID of its own in each sequence, $name.gen the generation of the
+// provider with that UUID at this moment, $name.cgen the generation of the consumer (null: none), and $("a\x00b") or
+// $("a"*300) a text, repeated.
 package conformance

@@ -34,9 +34,10 @@ func readCandidates(doc any) (candidates, error) {
 	return c, nil
 }
 
-// limitedDiffs holds Berth's limited answer against the original's: as many candidates, each one of the unlimited ones and none more
-// often than there, with the summaries that belong to them.
-func (r Rules) limitedDiffs(ask Ask, roots map[string]string, wholeAnswer, theirAnswer, ourAnswer Answer) (diffs []string) {
+// limitedDiffs holds Berth's limited answer against the original's: as many candidates, each one of the unlimited ones
+// and none more often than there, with the summaries that belong to them.
+func (r Rules) limitedDiffs(ask Ask, roots map[string]string,
+	wholeAnswer, theirAnswer, ourAnswer Answer) (diffs []string) {
 	var docs [3]any
 	var read [3]candidates
 	for i, a := range []Answer{wholeAnswer, theirAnswer, ourAnswer} {
@@ -65,7 +66,8 @@ func (r Rules) limitedDiffs(ask Ask, roots map[string]string, wholeAnswer, their
 	}
 	for key, list := range ours.requests {
 		if len(list) > len(whole.requests[key]) && !mayBeLost(list[0], shares) {
-			diffs = append(diffs, "body.allocation_requests has what the original's unlimited answer has not, or not so often: "+shorten(key))
+			diffs = append(diffs, "body.allocation_requests has what the original's unlimited answer has not, or not so often: "+
+				shorten(key))
 		}
 	}
 	for id, summary := range ours.summaries {
@@ -85,9 +87,10 @@ func (r Rules) limitedDiffs(ask Ask, roots map[string]string, wholeAnswer, their
 	return append(diffs, whole.belonging(theirs, ours)...)
 }
 
-// belonging compares which summaries go with the candidates. The rule is read off the original's own answer: those of the named
-// providers alone, or of their whole trees, or either where that comes to the same. Before 1.29, where trees are not told of, Berth gives
-// those of the named providers alone; the original adds what candidates beyond the limit name of the same trees.
+// belonging compares which summaries go with the candidates. The rule is read off the original's own answer: those of
+// the named providers alone, or of their whole trees, or either where that comes to the same. Before 1.29, where trees
+// are not told of, Berth gives those of the named providers alone; the original adds what candidates beyond the limit
+// name of the same trees.
 func (c candidates) belonging(theirs, ours candidates) []string {
 	got := slices.Sorted(maps.Keys(ours.summaries))
 	should := [][]string{}

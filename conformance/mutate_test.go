@@ -9,7 +9,8 @@ import (
 var member = regexp.MustCompile(`"([a-z_]+|[A-Z_]+)": ("[^"]*"|[^,{}\[\]" ]+)(, )?`)
 
 // odd values, as clients send them that are wrong, or right by chance.
-var odd = []string{"null", "true", `""`, `"x"`, "-1", "0", "1", "1.0", "2.5", "1e0", "1e30", "99999999999999999999", "2147483648", `"1"`, "[]", "{}", `["x"]`,
+var odd = []string{"null", "true", `""`, `"x"`, "-1", "0", "1", "1.0", "2.5", "1e0", "1e30", "99999999999999999999",
+	"2147483648", `"1"`, "[]", "{}", `["x"]`,
 	`"VCPU"`, `"$rp0"`, `"ä\u20ac"`, "[[]]", `{"x": 1}`}
 
 // mutate makes a body wrong in one place: a value is another, a member is left out, there twice, or one too many.

@@ -11,7 +11,8 @@ import (
 	"sync/atomic"
 )
 
-// Pair is the two servers, and what is held against each other of their answers. One sequence is played on a pair at a time.
+// Pair is the two servers, and what is held against each other of their answers. One sequence is played on a pair at a
+// time.
 type Pair struct {
 	Original, Berth *Server
 	Rules           Rules
@@ -27,7 +28,8 @@ type Tally struct {
 
 // String says what was compared.
 func (t *Tally) String() string {
-	return fmt.Sprintf("%d requests compared with OpenStack's own Placement, among them %d for candidates, of which %d found some",
+	return fmt.Sprintf("%d requests compared with OpenStack's own Placement, among them %d for candidates, of which %d "+
+		"found some",
 		t.Requests.Load(), t.Candidates.Load(), t.Found.Load())
 }
 
@@ -74,12 +76,13 @@ type world struct {
 }
 
 func newWorld(p *Pair, sequence, name string) *world {
-	return &world{pair: p, sequence: sequence, name: name, captured: [2]map[string]string{{}, {}}, named: map[string]string{}}
+	return &world{pair: p, sequence: sequence, name: name, captured: [2]map[string]string{{}, {}},
+		named: map[string]string{}}
 }
 
-// Play plays a sequence, after the world it uses, at a microversion, and says what was answered differently. The world must be empty; see
-// Reset. In a sequence played as Each, every unfixed request is sent at all of the versions, one after the other. An error is a server
-// that does not answer, or a wrong script.
+// Play plays a sequence, after the world it uses, at a microversion, and says what was answered differently. The world
+// must be empty; see Reset. In a sequence played as Each, every unfixed request is sent at all of the versions, one
+// after the other. An error is a server that does not answer, or a wrong script.
 func (p *Pair) Play(seq Sequence, before []Step, versions ...int) ([]Finding, error) {
 	w := newWorld(p, seq.File+": "+seq.Name, fmt.Sprint(seq.File, seq.Name, versions))
 	for _, step := range before {
@@ -129,7 +132,8 @@ func (w *world) step(step Step, v int) error {
 	w.last = answers[0].Status
 	w.pair.Tally.count(answers[0])
 	if diffs := w.compare(asks, answers); len(diffs) > 0 {
-		w.findings = append(w.findings, Finding{Sequence: w.sequence, Line: step.Line, Version: step.at(v), Ask: asks[0], Theirs: answers[0], Ours: answers[1], Diffs: diffs, names: w.replacer()})
+		w.findings = append(w.findings, Finding{Sequence: w.sequence, Line: step.Line, Version: step.at(v), Ask: asks[0],
+			Theirs: answers[0], Ours: answers[1], Diffs: diffs, names: w.replacer()})
 	}
 	return nil
 }
@@ -257,9 +261,11 @@ func (w *world) anonymous(side int, s *Server, a Answer) Answer {
 
 var limited = regexp.MustCompile(`[?&]limit=[0-9]+`)
 
-// compare holds the answers against each other. Candidates with a limit are held against the original's unlimited answer.
+// compare holds the answers against each other. Candidates with a limit are held against the original's unlimited
+// answer.
 func (w *world) compare(asks [2]Ask, answers [2]Answer) []string {
-	if strings.HasPrefix(asks[0].Target, "/allocation_candidates?") && limited.MatchString(asks[0].Target) && answers[0].Status == 200 && answers[1].Status == 200 {
+	if strings.HasPrefix(asks[0].Target, "/allocation_candidates?") && limited.MatchString(asks[0].Target) &&
+		answers[0].Status == 200 && answers[1].Status == 200 {
 		return w.compareLimited(asks, answers)
 	}
 	return w.pair.Rules.Compare(asks[0], answers[0], answers[1])
@@ -292,7 +298,8 @@ func (w *world) compareLimited(asks [2]Ask, answers [2]Answer) []string {
 
 // admin asks a server something that is not compared, at the newest microversion.
 func (s *Server) admin(method, target string) (map[string]any, Answer, error) {
-	a := Ask{Method: method, Target: target, Headers: []Header{{"X-Auth-Token", "admin"}, {"OpenStack-API-Version", "placement 1." + strconv.Itoa(Latest)}}}
+	a := Ask{Method: method, Target: target, Headers: []Header{{"X-Auth-Token", "admin"}, {"OpenStack-API-Version",
+		"placement 1." + strconv.Itoa(Latest)}}}
 	answer, err := send(s.Addr, a)
 	if err != nil {
 		return nil, answer, err

@@ -21,8 +21,8 @@ func query(pairs ...string) string {
 // die is where random choices come from.
 type die struct{ t *rapid.T }
 
-// n draws a number. Rapid prefers small ones, which would make most worlds empty and most queries wrong; so its numbers are spread
-// out. Nought stays nought, so that shrinking ends at from.
+// n draws a number. Rapid prefers small ones, which would make most worlds empty and most queries wrong; so its numbers
+// are spread out. Nought stays nought, so that shrinking ends at from.
 func (d die) n(from, to int) int {
 	spread := rapid.Uint32().Draw(d.t, "n") * 2654435769 // Knuth's multiplier
 	return from + int(uint64(spread)*uint64(to-from+1)>>32)
@@ -79,8 +79,9 @@ type game struct {
 	log   []string        // what was asked so far, with names for UUIDs
 }
 
-// consumer is the name that a consumer has now. The original leaves behind consumers that it made for some claims that were refused, and
-// for claims of nothing; they count as existing, with generation 0. Berth leaves none. So who has nothing after a claim takes a new name.
+// consumer is the name that a consumer has now. The original leaves behind consumers that it made for some claims that
+// were refused, and for claims of nothing; they count as existing, with generation 0. Berth leaves none. So who has
+// nothing after a claim takes a new name.
 func (g *game) consumer(i int) string {
 	base := fmt.Sprintf("$c%d", i)
 	return fmt.Sprintf("%sx%d", base, g.names[base])
@@ -105,7 +106,8 @@ func (g *game) play(v int, method, target, body string, headers ...Header) int {
 	return g.w.last
 }
 
-// claim plays a request that claims for consumers, and keeps account of them. has says which will have allocations if it succeeds.
+// claim plays a request that claims for consumers, and keeps account of them. has says which will have allocations if
+// it succeeds.
 func (g *game) claim(v int, method, target, body string, has map[string]bool) {
 	status := g.play(v, method, target, body)
 	for consumer, some := range has {
@@ -126,7 +128,8 @@ func newGame(t *rapid.T, pair *Pair) *game {
 	}
 	d := die{t}
 	// Another world each time: what the original forgets of one must not be found in the next.
-	return &game{die: d, w: newWorld(pair, "random", fmt.Sprint("random", worlds.Add(1))), live: map[string]bool{}, names: map[string]int{}}
+	return &game{die: d, w: newWorld(pair, "random", fmt.Sprint("random", worlds.Add(1))), live: map[string]bool{},
+		names: map[string]int{}}
 }
 
 func TestRandomRequests(t *testing.T) {
@@ -150,10 +153,13 @@ func TestRandomRequests(t *testing.T) {
 
 // moves are the kinds of request. What is frequent stands more often.
 var moves = []func(*game){
-	(*game).createProvider, (*game).createProvider, (*game).createProvider, (*game).changeProvider, (*game).deleteProvider, (*game).listProviders,
-	(*game).replaceInventories, (*game).replaceInventories, (*game).replaceInventories, (*game).oneInventory, (*game).deleteInventory,
+	(*game).createProvider, (*game).createProvider, (*game).createProvider, (*game).changeProvider, (*game).deleteProvider,
+	(*game).listProviders,
+	(*game).replaceInventories, (*game).replaceInventories, (*game).replaceInventories, (*game).oneInventory,
+	(*game).deleteInventory,
 	(*game).providerTraits, (*game).providerTraits, (*game).aggregates, (*game).aggregates, (*game).name, (*game).name,
-	(*game).putAllocations, (*game).putAllocations, (*game).putAllocations, (*game).putAllocations, (*game).postAllocations, (*game).deleteAllocations,
+	(*game).putAllocations, (*game).putAllocations, (*game).putAllocations, (*game).putAllocations,
+	(*game).postAllocations, (*game).deleteAllocations,
 	(*game).reshape, (*game).usages, (*game).look, (*game).ask, (*game).ask,
 }
 
@@ -265,16 +271,19 @@ func (g *game) inventories() string {
 
 func (g *game) replaceInventories() {
 	rp := g.rp()
-	g.play(g.version(), "PUT", "/resource_providers/"+rp+"/inventories", fmt.Sprintf(`{"resource_provider_generation": %s, "inventories": %s}`, g.gen(rp), g.inventories()))
+	g.play(g.version(), "PUT", "/resource_providers/"+rp+"/inventories",
+		fmt.Sprintf(`{"resource_provider_generation": %s, "inventories": %s}`, g.gen(rp), g.inventories()))
 }
 
 func (g *game) oneInventory() {
 	rp, class := g.rp(), g.class()
 	if g.in(2) {
-		g.play(g.version(), "POST", "/resource_providers/"+rp+"/inventories", fmt.Sprintf(`{"resource_class": "%s", %s}`, class, g.inventory()))
+		g.play(g.version(), "POST", "/resource_providers/"+rp+"/inventories", fmt.Sprintf(`{"resource_class": "%s", %s}`,
+			class, g.inventory()))
 		return
 	}
-	g.play(g.version(), "PUT", "/resource_providers/"+rp+"/inventories/"+class, fmt.Sprintf(`{"resource_provider_generation": %s, %s}`, g.gen(rp), g.inventory()))
+	g.play(g.version(), "PUT", "/resource_providers/"+rp+"/inventories/"+class,
+		fmt.Sprintf(`{"resource_provider_generation": %s, %s}`, g.gen(rp), g.inventory()))
 }
 
 func (g *game) deleteInventory() {
@@ -287,8 +296,9 @@ func (g *game) providerTraits() {
 		g.play(g.version(), "DELETE", "/resource_providers/"+rp+"/traits", "")
 		return
 	}
-	g.play(g.version(), "PUT", "/resource_providers/"+rp+"/traits", fmt.Sprintf(`{"resource_provider_generation": %s, "traits": %s}`,
-		g.gen(rp), quoted(g.some("HW_CPU_X86_VMX", "CUSTOM_T", "MISC_SHARES_VIA_AGGREGATE", "CUSTOM_U"))))
+	g.play(g.version(), "PUT", "/resource_providers/"+rp+"/traits",
+		fmt.Sprintf(`{"resource_provider_generation": %s, "traits": %s}`,
+			g.gen(rp), quoted(g.some("HW_CPU_X86_VMX", "CUSTOM_T", "MISC_SHARES_VIA_AGGREGATE", "CUSTOM_U"))))
 }
 
 func (g *game) aggregates() {
@@ -297,7 +307,8 @@ func (g *game) aggregates() {
 		g.play(v, "PUT", "/resource_providers/"+rp+"/aggregates", list)
 		return
 	}
-	g.play(v, "PUT", "/resource_providers/"+rp+"/aggregates", fmt.Sprintf(`{"resource_provider_generation": %s, "aggregates": %s}`, g.gen(rp), list))
+	g.play(v, "PUT", "/resource_providers/"+rp+"/aggregates",
+		fmt.Sprintf(`{"resource_provider_generation": %s, "aggregates": %s}`, g.gen(rp), list))
 }
 
 func (g *game) name() {
@@ -312,7 +323,8 @@ func (g *game) name() {
 	case 5:
 		g.play(v, "DELETE", "/resource_classes/CUSTOM_X", "")
 	case 6:
-		g.play(g.version(), "GET", "/"+g.of("traits?name=startswith:CUSTOM", "resource_classes/CUSTOM_X", "traits?associated=true"), "")
+		g.play(g.version(), "GET", "/"+g.of("traits?name=startswith:CUSTOM", "resource_classes/CUSTOM_X",
+			"traits?associated=true"), "")
 	}
 }
 
@@ -408,18 +420,21 @@ func (g *game) reshape() {
 		rp := g.rp()
 		if !taken[rp] {
 			taken[rp] = true
-			inventories = append(inventories, fmt.Sprintf(`"%s": {"resource_provider_generation": %s, "inventories": %s}`, rp, g.gen(rp), g.inventories()))
+			inventories = append(inventories, fmt.Sprintf(`"%s": {"resource_provider_generation": %s, "inventories": %s}`, rp,
+				g.gen(rp), g.inventories()))
 		}
 	}
 	body, has := g.several(v)
 	if g.in(3) {
 		body, has = "{}", nil
 	}
-	g.claim(v, "POST", "/reshaper", fmt.Sprintf(`{"inventories": {%s}, "allocations": %s}`, strings.Join(inventories, ", "), body), has)
+	g.claim(v, "POST", "/reshaper", fmt.Sprintf(`{"inventories": {%s}, "allocations": %s}`, strings.Join(inventories,
+		", "), body), has)
 }
 
 func (g *game) usages() {
-	g.play(g.version(), "GET", "/usages?project_id=p"+g.of("0", "1")+g.of("", "&user_id=u0", "&consumer_type=INSTANCE", "&consumer_type=all", "&consumer_type=unknown"), "")
+	g.play(g.version(), "GET", "/usages?project_id=p"+g.of("0", "1")+g.of("", "&user_id=u0", "&consumer_type=INSTANCE",
+		"&consumer_type=all", "&consumer_type=unknown"), "")
 }
 
 func (g *game) look() {
@@ -427,6 +442,7 @@ func (g *game) look() {
 	case 0:
 		g.play(g.version(), "GET", "/allocations/"+g.consumer(g.n(0, 2)), "")
 	default:
-		g.play(g.version(), "GET", "/resource_providers/"+g.rp()+g.of("", "/inventories", "/usages", "/allocations", "/traits", "/aggregates", "/inventories/VCPU"), "")
+		g.play(g.version(), "GET", "/resource_providers/"+g.rp()+g.of("", "/inventories", "/usages", "/allocations",
+			"/traits", "/aggregates", "/inventories/VCPU"), "")
 	}
 }

@@ -37,21 +37,28 @@ func TestCompareFindsWhatDiffers(t *testing.T) {
 		{"integer and float", get, answer(200, `{"a": 1}`), answer(200, `{"a": 1.0}`), "should be 1"},
 		{"float forms", get, answer(200, `{"a": 1.50}`), answer(200, `{"a": 1.5}`), ""},
 		{"list longer", get, answer(200, `{"a": ["x", "x"]}`), answer(200, `{"a": ["x"]}`), "body.a lacks"},
-		{"nested lists are sets", get, answer(200, `[{"m": ["x", "y"]}, {"m": ["z"]}]`), answer(200, `[{"m": ["z"]}, {"m": ["y", "x"]}]`), ""},
+		{"nested lists are sets", get, answer(200, `[{"m": ["x", "y"]}, {"m": ["z"]}]`),
+			answer(200, `[{"m": ["z"]}, {"m": ["y", "x"]}]`), ""},
 		{"header missing", get, answer(200, `{}`, "Vary", "OpenStack-API-Version"), answer(200, `{}`), "header vary"},
-		{"header of an error may be more", get, answer(404, `{}`, "Content-Type", "application/json"), answer(404, `{}`, "Content-Type", "application/json", "Vary", "x"), ""},
+		{"header of an error may be more", get, answer(404, `{}`, "Content-Type", "application/json"),
+			answer(404, `{}`, "Content-Type", "application/json", "Vary", "x"), ""},
 		{"header unknown", get, answer(200, `{}`), answer(200, `{}`, "X-New", "1"), "header x-new"},
 		{"time", get, answer(200, `{}`, "Last-Modified", "now"), answer(200, `{}`, "Last-Modified", "then"), ""},
 		{"time missing", get, answer(200, `{}`, "Last-Modified", "now"), answer(200, `{}`), "header last-modified"},
-		{"detail", get, answer(400, `{"errors": [{"detail": "x", "code": "c"}]}`), answer(400, `{"errors": [{"detail": "y", "code": "c"}]}`), ""},
-		{"detail empty", get, answer(400, `{"errors": [{"detail": "x"}]}`), answer(400, `{"errors": [{"detail": ""}]}`), "detail"},
-		{"code", get, answer(400, `{"errors": [{"detail": "x", "code": "c"}]}`), answer(400, `{"errors": [{"detail": "y", "code": "d"}]}`), "code"},
+		{"detail", get, answer(400, `{"errors": [{"detail": "x", "code": "c"}]}`),
+			answer(400, `{"errors": [{"detail": "y", "code": "c"}]}`), ""},
+		{"detail empty", get, answer(400, `{"errors": [{"detail": "x"}]}`), answer(400, `{"errors": [{"detail": ""}]}`),
+			"detail"},
+		{"code", get, answer(400, `{"errors": [{"detail": "x", "code": "c"}]}`),
+			answer(400, `{"errors": [{"detail": "y", "code": "d"}]}`), "code"},
 		{"no JSON", get, answer(200, `{}`), answer(200, `<html>`), "JSON false"},
 		{"no body", get, answer(204, ``), answer(204, `{}`), "JSON true"},
 		{"a failure need not be copied", get, answer(500, `{}`), answer(400, `{}`), ""},
 		{"a failure of Berth", get, answer(500, `{}`), answer(500, `{}`), "a failure"},
-		{"newer traits", Ask{Method: "GET", Target: "/traits"}, answer(200, `{"traits": ["A"]}`), answer(200, `{"traits": ["A", "B"]}`), ""},
-		{"lost traits", Ask{Method: "GET", Target: "/traits"}, answer(200, `{"traits": ["A", "B"]}`), answer(200, `{"traits": ["A"]}`), "lacks"},
+		{"newer traits", Ask{Method: "GET", Target: "/traits"}, answer(200, `{"traits": ["A"]}`),
+			answer(200, `{"traits": ["A", "B"]}`), ""},
+		{"lost traits", Ask{Method: "GET", Target: "/traits"}, answer(200, `{"traits": ["A", "B"]}`),
+			answer(200, `{"traits": ["A"]}`), "lacks"},
 	} {
 		got := strings.Join(rules.Compare(c.ask, c.theirs, c.ours), "; ")
 		if (c.want == "") != (got == "") || !strings.Contains(got, c.want) {
@@ -75,7 +82,8 @@ func TestCandidatesThatTheOriginalMiscounts(t *testing.T) {
 	if diffs := rules.Compare(overlap, answer(200, shared), answer(200, shared)); len(diffs) == 0 {
 		t.Error("amounts of Berth that do not add up pass")
 	}
-	if diffs := rules.Compare(overlap, answer(200, shared), answer(200, `{"allocation_requests": [], "provider_summaries": {"p": {}, "q": {}}}`)); len(diffs) == 0 {
+	if diffs := rules.Compare(overlap, answer(200, shared),
+		answer(200, `{"allocation_requests": [], "provider_summaries": {"p": {}, "q": {}}}`)); len(diffs) == 0 {
 		t.Error("a candidate that Berth lacks passes")
 	}
 	apart := Ask{Method: "GET", Target: "/allocation_candidates?resources=VCPU:3&resources1=MEMORY_MB:1"}
@@ -90,10 +98,13 @@ func TestCandidatesThatTheOriginalLoses(t *testing.T) {
 		t.Fatal(err)
 	}
 	candidate := func(plain, other string) string {
-		return `{"allocations": {"` + plain + `": {"resources": {"VCPU": 1}}, "` + other + `": {"resources": {"MEMORY_MB": 1}}}, "mappings": {"": ["` + plain + `"], "1": ["` + other + `"]}}`
+		return `{"allocations": {"` + plain + `": {"resources": {"VCPU": 1}}, "` + other +
+			`": {"resources": {"MEMORY_MB": 1}}}, "mappings": {"": ["` + plain + `"], "1": ["` + other + `"]}}`
 	}
 	doc := func(list ...string) Answer {
-		return answer(200, `{"allocation_requests": [`+strings.Join(list, ",")+`], "provider_summaries": {"s": {"traits": ["MISC_SHARES_VIA_AGGREGATE"]}, "p": {"traits": []}, "q": {"traits": []}}}`)
+		return answer(200,
+			`{"allocation_requests": [`+strings.Join(list, ",")+
+				`], "provider_summaries": {"s": {"traits": ["MISC_SHARES_VIA_AGGREGATE"]}, "p": {"traits": []}, "q": {"traits": []}}}`)
 	}
 	ask := Ask{Method: "GET", Target: "/allocation_candidates?resources=VCPU:1&resources1=MEMORY_MB:1"}
 	both := doc(candidate("s", "p"), candidate("s", "q"))
@@ -103,7 +114,8 @@ func TestCandidatesThatTheOriginalLoses(t *testing.T) {
 	if diffs := rules.Compare(ask, both, doc(candidate("s", "p"))); len(diffs) == 0 {
 		t.Error("what Berth loses passes")
 	}
-	if diffs := rules.Compare(ask, doc(candidate("s", "p")), doc(candidate("s", "p"), candidate("p", "q"))); len(diffs) == 0 {
+	if diffs := rules.Compare(ask, doc(candidate("s", "p")), doc(candidate("s", "p"), candidate("p", "q"))); len(diffs) ==
+		0 {
 		t.Error("a candidate without a sharing provider is too much, and that passes")
 	}
 	alone := Ask{Method: "GET", Target: "/allocation_candidates?resources=VCPU:1,MEMORY_MB:1"}
@@ -119,7 +131,9 @@ func TestLimitedCandidates(t *testing.T) {
 			requests = append(requests, `{"allocations": {"`+id+`": {"resources": {"VCPU": 1}}}}`)
 			summaries = append(summaries, `"`+id+`": {"resources": {}}`)
 		}
-		return answer(200, `{"allocation_requests": [`+strings.Join(requests, ",")+`], "provider_summaries": {`+strings.Join(summaries, ",")+`}}`)
+		return answer(200,
+			`{"allocation_requests": [`+strings.Join(requests, ",")+`], "provider_summaries": {`+strings.Join(summaries, ",")+
+				`}}`)
 	}
 	roots := map[string]string{"a": "a", "b": "b", "c": "c"}
 	ask := Ask{Method: "GET", Target: "/allocation_candidates?resources=VCPU:1"}
@@ -132,7 +146,8 @@ func TestLimitedCandidates(t *testing.T) {
 		{"two for one", doc("a", "b"), "2 of them, should be 1"},
 		{"none", doc(), "0 of them, should be 1"},
 		{"a stranger", doc("d"), "has not"},
-		{"a summary too much", answer(200, strings.Replace(doc("b").Body, `"provider_summaries": {`, `"provider_summaries": {"c": {"resources": {}}, `, 1)), "should be of one of"},
+		{"a summary too much", answer(200, strings.Replace(doc("b").Body, `"provider_summaries": {`,
+			`"provider_summaries": {"c": {"resources": {}}, `, 1)), "should be of one of"},
 	} {
 		got := strings.Join(Rules(nil).limitedDiffs(ask, roots, doc("a", "b", "c"), doc("a"), c.ours), "; ")
 		if (c.want == "") != (got == "") || !strings.Contains(got, c.want) {
@@ -162,14 +177,16 @@ GET /
 		t.Fatalf("read as %+v", found)
 	}
 	put := one.Steps[0]
-	if put.Version != "1.39" || put.From != 8 || put.To != 11 || put.As != "new" || len(put.Headers) != 2 || put.Headers[1].Value != "" || put.Line != 4 {
+	if put.Version != "1.39" || put.From != 8 || put.To != 11 || put.As != "new" || len(put.Headers) != 2 ||
+		put.Headers[1].Value != "" || put.Line != 4 {
 		t.Errorf("read as %+v", put)
 	}
 	body, err := expand(put.Body, func(name, kind string) (string, error) { return "<" + name + kind + ">", nil })
 	if err != nil || body != "{\"a\": <b.gen>,\n \"c\": \"xxxé\"}" {
 		t.Errorf("expanded to %q (%v)", body, err)
 	}
-	for _, wrong := range []string{"GET /", "=== a\n=== a", "=== a | 1.40", "=== a\nfetch /", "=== a\nGET / now", "=== a\n| body"} {
+	for _, wrong := range []string{"GET /", "=== a\n=== a", "=== a | 1.40", "=== a\nfetch /", "=== a\nGET / now",
+		"=== a\n| body"} {
 		if _, err := Parse("x.txt", wrong); err == nil || !strings.HasPrefix(err.Error(), "x.txt:") {
 			t.Errorf("%q: %v", wrong, err)
 		}
@@ -177,7 +194,8 @@ GET /
 }
 
 func TestParseRules(t *testing.T) {
-	for _, wrong := range []string{"status | ignore | *", "status | never | * | why", "status | ignore | ( | why", "status | ignore | * | "} {
+	for _, wrong := range []string{"status | ignore | *", "status | never | * | why", "status | ignore | ( | why",
+		"status | ignore | * | "} {
 		if _, err := ParseRules("x", wrong); err == nil {
 			t.Errorf("%q is accepted", wrong)
 		}

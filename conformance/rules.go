@@ -45,7 +45,8 @@ func ParseRules(file, text string) (Rules, error) {
 		if len(fields) != 4 || strings.TrimSpace(fields[3]) == "" {
 			return nil, fmt.Errorf("%s:%d: want part | how | request | reason", file, i+1)
 		}
-		rule := Rule{Part: strings.TrimSpace(fields[0]), How: how(strings.TrimSpace(fields[1])), Reason: strings.TrimSpace(fields[3])}
+		rule := Rule{Part: strings.TrimSpace(fields[0]), How: how(strings.TrimSpace(fields[1])),
+			Reason: strings.TrimSpace(fields[3])}
 		if !slices.Contains([]how{ignore, present, set, more, number, sums, alive}, rule.How) {
 			return nil, fmt.Errorf("%s:%d: %q is none of ignore, present, set, more, number, sums, alive", file, i+1, rule.How)
 		}

@@ -99,16 +99,18 @@ func tail(text string) string {
 }
 
 // Install is what is missing when the original is not there.
-const Install = "OpenStack's own Placement is not installed: apt-get install -y placement-api (Debian); the referee does not work without it"
+const Install = "OpenStack's own Placement is not installed: apt-get install -y placement-api (Debian); the referee " +
+	"does not work without it"
 
 func writeConf(dir string) (string, error) {
 	path := filepath.Join(dir, "placement.conf")
-	text := "[api]\nauth_strategy = noauth2\n\n[placement_database]\nconnection = sqlite:///" + filepath.Join(dir, "placement.db") + "\n"
+	text := "[api]\nauth_strategy = noauth2\n\n[placement_database]\nconnection = sqlite:///" + filepath.Join(dir,
+		"placement.db") + "\n"
 	return path, os.WriteFile(path, []byte(text), 0o600)
 }
 
-// StartOriginal starts OpenStack's own Placement on a fresh SQLite database in dir. It runs as Debian runs it: the WSGI program of the
-// package in uwsgi.
+// StartOriginal starts OpenStack's own Placement on a fresh SQLite database in dir. It runs as Debian runs it: the WSGI
+// program of the package in uwsgi.
 func StartOriginal(ctx context.Context, dir string) (*Server, error) {
 	for _, program := range []string{"placement-manage", "uwsgi", "/usr/bin/placement-api"} {
 		if _, err := exec.LookPath(program); err != nil {
@@ -118,7 +120,8 @@ func StartOriginal(ctx context.Context, dir string) (*Server, error) {
 	if _, err := writeConf(dir); err != nil {
 		return nil, err
 	}
-	if out, err := exec.CommandContext(ctx, "placement-manage", "--config-dir", dir, "db", "sync").CombinedOutput(); err != nil {
+	if out, err := exec.CommandContext(ctx, "placement-manage", "--config-dir", dir, "db", "sync").CombinedOutput(); err !=
+		nil {
 		return nil, fmt.Errorf("placement-manage db sync: %w\n%s", err, tail(string(out)))
 	}
 	addr, err := freePort()
@@ -127,7 +130,8 @@ func StartOriginal(ctx context.Context, dir string) (*Server, error) {
 	}
 	log := filepath.Join(dir, "original.log")
 	s, err := start(ctx, "OpenStack's Placement", log, []string{"OS_PLACEMENT_CONFIG_DIR=" + dir},
-		"uwsgi", "--plugins", "python3", "--http-socket", addr, "--wsgi-file", "/usr/bin/placement-api", "--master", "--no-orphans",
+		"uwsgi", "--plugins", "python3", "--http-socket", addr, "--wsgi-file", "/usr/bin/placement-api", "--master",
+		"--no-orphans",
 		"--processes", "1", "--lazy-apps", "--die-on-term", "--need-app", "--disable-logging", "--buffer-size", "65535")
 	if err != nil {
 		return nil, err
@@ -155,7 +159,8 @@ func StartBerth(ctx context.Context, program, dir string) (*Server, error) {
 		return nil, err
 	}
 	log := filepath.Join(dir, "berth.log")
-	s, err := start(ctx, "Berth", log, nil, program, "placement", "--config-file", conf, "--data-dir", dir, "--listen", "127.0.0.1:0")
+	s, err := start(ctx, "Berth", log, nil, program, "placement", "--config-file", conf, "--data-dir", dir, "--listen",
+		"127.0.0.1:0")
 	if err != nil {
 		return nil, err
 	}
@@ -164,7 +169,8 @@ func StartBerth(ctx context.Context, program, dir string) (*Server, error) {
 		s.Addr = strings.TrimPrefix(line, "placement: http://")
 	case <-time.After(patience):
 		text, err := os.ReadFile(log)
-		return nil, errors.Join(fmt.Errorf("berth placement does not say where it listens; its log says: %s (%v)", tail(string(text)), err), s.Stop())
+		return nil, errors.Join(fmt.Errorf("berth placement does not say where it listens; its log says: %s (%v)",
+			tail(string(text)), err), s.Stop())
 	case <-ctx.Done():
 		return nil, errors.Join(ctx.Err(), s.Stop())
 	}

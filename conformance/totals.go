@@ -9,10 +9,11 @@ import (
 	"strings"
 )
 
-// The original adds up amounts in the wrong place where the unsuffixed group and a suffixed one ask for the same class: answering 1 + 1
-// VCPU it names candidates of 2 + 1 (its merge changes a resource that other candidates share), and leaves out those whose wrong sum
-// exceeds a capacity. The rule sums of exceptions.txt is for that: of such a query, all of the original's candidates must be among
-// Berth's, amounts apart, and Berth's amounts must add up to what was asked.
+// The original adds up amounts in the wrong place where the unsuffixed group and a suffixed one ask for the same class:
+// answering 1 + 1 VCPU it names candidates of 2 + 1 (its merge changes a resource that other candidates share), and
+// leaves out those whose wrong sum exceeds a capacity. The rule sums of exceptions.txt is for that: of such a query,
+// all of the original's candidates must be among Berth's, amounts apart, and Berth's amounts must add up to what was
+// asked.
 
 // overlaps says whether the unsuffixed group and a suffixed one ask for the same class.
 func overlaps(target string) bool {
@@ -126,8 +127,8 @@ func withoutAmounts(document any) {
 	})
 }
 
-// mend takes what the original gets wrong out of the answers to a query for candidates: see above and anchors.go. It returns what is wrong
-// with Berth's then.
+// mend takes what the original gets wrong out of the answers to a query for candidates: see above and anchors.go. It
+// returns what is wrong with Berth's then.
 func (r Rules) mend(ask Ask, theirs Answer, want, got any) (diffs []string) {
 	if r.how(ask, theirs, "body.allocation_requests") != sums {
 		return nil

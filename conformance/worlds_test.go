@@ -13,7 +13,8 @@ import (
 // worlds numbers the random worlds.
 var worlds atomic.Int64
 
-// TestRandomCandidates asks for candidates in random worlds of nested trees, shared providers, traits, aggregates and claims.
+// TestRandomCandidates asks for candidates in random worlds of nested trees, shared providers, traits, aggregates and
+// claims.
 func TestRandomCandidates(t *testing.T) {
 	t.Parallel()
 	pair := borrow(t)
@@ -34,19 +35,24 @@ func (g *game) build() {
 		if i > 0 && !g.in(3) {
 			parent = fmt.Sprintf(`"$rp%d"`, g.n(0, i-1))
 		}
-		g.play(Latest, "POST", "/resource_providers", fmt.Sprintf(`{"name": "n%d", "uuid": "%s", "parent_provider_uuid": %s}`, i, rp, parent))
+		g.play(Latest, "POST", "/resource_providers", fmt.Sprintf(`{"name": "n%d", "uuid": "%s", "parent_provider_uuid": %s}`,
+			i, rp, parent))
 		var list []string
 		for _, class := range []string{"VCPU", "MEMORY_MB", "CUSTOM_X"} {
 			if g.in(2) {
-				list = append(list, fmt.Sprintf(`"%s": {"total": %d, "reserved": %d, "step_size": %d}`, class, g.n(3, 9), g.n(0, 2), g.n(1, g.n(1, 2))))
+				list = append(list, fmt.Sprintf(`"%s": {"total": %d, "reserved": %d, "step_size": %d}`, class, g.n(3, 9), g.n(0, 2),
+					g.n(1, g.n(1, 2))))
 			}
 		}
-		g.play(Latest, "PUT", "/resource_providers/"+rp+"/inventories", fmt.Sprintf(`{"resource_provider_generation": %s.gen, "inventories": {%s}}`, rp, strings.Join(list, ", ")))
+		g.play(Latest, "PUT", "/resource_providers/"+rp+"/inventories",
+			fmt.Sprintf(`{"resource_provider_generation": %s.gen, "inventories": {%s}}`, rp, strings.Join(list, ", ")))
 		if traits := g.some("HW_CPU_X86_VMX", "CUSTOM_T", "CUSTOM_U", "MISC_SHARES_VIA_AGGREGATE"); len(traits) > 0 {
-			g.play(Latest, "PUT", "/resource_providers/"+rp+"/traits", fmt.Sprintf(`{"resource_provider_generation": %s.gen, "traits": %s}`, rp, quoted(traits)))
+			g.play(Latest, "PUT", "/resource_providers/"+rp+"/traits",
+				fmt.Sprintf(`{"resource_provider_generation": %s.gen, "traits": %s}`, rp, quoted(traits)))
 		}
 		if aggregates := g.some("$agga", "$aggb"); len(aggregates) > 0 {
-			g.play(Latest, "PUT", "/resource_providers/"+rp+"/aggregates", fmt.Sprintf(`{"resource_provider_generation": %s.gen, "aggregates": %s}`, rp, quoted(aggregates)))
+			g.play(Latest, "PUT", "/resource_providers/"+rp+"/aggregates",
+				fmt.Sprintf(`{"resource_provider_generation": %s.gen, "aggregates": %s}`, rp, quoted(aggregates)))
 		}
 	}
 	for range g.n(0, 2) {

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Similar returns the known words that differ from a mistyped word in at most so many letters, the nearest first and
+// Similar returns the known words that differ from a mistyped word in at most that many letters, the nearest first and
 // equally near ones in their given order. Letter case does not count.
 func Similar(word string, known []string, within int) []string {
 	type candidate struct {

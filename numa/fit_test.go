@@ -68,26 +68,32 @@ func TestCellChecks(t *testing.T) {
 		refused string // Reason: Nearest
 		want    numa.Placed
 	}{
-		{name: "dedicated", cell: pinned(cell(0, 4), 0), part: part(2, true), want: numa.Placed{CPUs: map[int]int{0: 1, 1: 2}}},
+		{name: "dedicated", cell: pinned(cell(0, 4), 0), part: part(2, true),
+			want: numa.Placed{CPUs: map[int]int{0: 1, 1: 2}}},
 		{name: "too few dedicated", cell: pinned(cell(0, 4), 0), part: part(4, true),
 			refused: "no NUMA node has 4 threads for dedicated CPUs left: node 0 has 3"},
-		{name: "emulator isolated", cell: cell(0, 4), part: with(part(3, true), emulator), want: numa.Placed{CPUs: map[int]int{0: 0, 1: 1, 2: 2}, Emulator: []int{3}}},
+		{name: "emulator isolated", cell: cell(0, 4), part: with(part(3, true), emulator),
+			want: numa.Placed{CPUs: map[int]int{0: 0, 1: 1, 2: 2}, Emulator: []int{3}}},
 		{name: "no thread for the emulator", cell: cell(0, 3), part: with(part(3, true), emulator),
 			refused: "no NUMA node has 4 threads for dedicated CPUs left: node 0 has 3"},
 		{name: "prefer takes whole " +
 			"cores", cell: pinned(smt(cell(0, 6)), 1), part: part(2, true), want: numa.Placed{CPUs: map[int]int{0: 2, 1: 3}}},
 		{name: "prefer makes do with " +
-			"halves", cell: pinned(smt(cell(0, 4)), 1, 3), part: part(2, true), want: numa.Placed{CPUs: map[int]int{0: 0, 1: 2}}},
-		{name: "require", cell: pinned(smt(cell(0, 6)), 1), part: with(part(3, true), threads(numa.Require)), want: numa.Placed{CPUs: map[int]int{0: 2, 1: 3, 2: 4}}},
+			"halves", cell: pinned(smt(cell(0, 4)), 1, 3), part: part(2, true),
+			want: numa.Placed{CPUs: map[int]int{0: 0, 1: 2}}},
+		{name: "require", cell: pinned(smt(cell(0, 6)), 1), part: with(part(3, true), threads(numa.Require)),
+			want: numa.Placed{CPUs: map[int]int{0: 2, 1: 3, 2: 4}}},
 		{name: "require finds halves " +
 			"only", cell: pinned(smt(cell(0, 4)), 1, 3), part: with(part(2, true), threads(numa.Require)),
 			refused: "no NUMA node has 2 threads that share cores left (hw:cpu_thread_policy require): node 0 has 0"},
 		{name: "require without SMT", cell: cell(0, 4), part: with(part(2, true), threads(numa.Require)),
 			refused: "no NUMA node has cores with several threads (hw:cpu_thread_policy require): node 0 has none"},
 		{name: "isolate without " +
-			"SMT", cell: cell(0, 2), part: with(part(2, true), threads(numa.Isolate)), want: numa.Placed{CPUs: map[int]int{0: 0, 1: 1}}},
+			"SMT", cell: cell(0, 2), part: with(part(2, true), threads(numa.Isolate)),
+			want: numa.Placed{CPUs: map[int]int{0: 0, 1: 1}}},
 		{name: "isolate with " +
-			"SMT", cell: smt(cell(0, 4)), part: with(part(2, true), threads(numa.Isolate)), want: numa.Placed{CPUs: map[int]int{0: 0, 1: 2}}},
+			"SMT", cell: smt(cell(0, 4)), part: with(part(2, true), threads(numa.Isolate)),
+			want: numa.Placed{CPUs: map[int]int{0: 0, 1: 2}}},
 		{name: "isolate and a core for the " +
 			"emulator", cell: smt(cell(0, 4)), part: with(with(part(2, true), threads(numa.Isolate)), emulator),
 			refused: "no NUMA node has 3 idle cores (hw:cpu_thread_policy isolate): node 0 has 2"},
@@ -115,10 +121,12 @@ func TestCellChecks(t *testing.T) {
 		{name: "small pages have what huge ones " +
 			"leave", cell: huge(cell(0, 1), numa.Pages{SizeKB: 2048, Total: 3840}), part: part(1, true),
 			refused: "no NUMA node has 1024 MiB of memory left: node 0 has 512"},
-		{name: "huge pages", cell: huge(cell(0, 1), numa.Pages{SizeKB: 2048, Total: 600, Used: 88}), part: with(part(1, true), pages(2048)),
+		{name: "huge pages", cell: huge(cell(0, 1), numa.Pages{SizeKB: 2048, Total: 600, Used: 88}), part: with(part(1, true),
+			pages(2048)),
 			want: numa.Placed{CPUs: map[int]int{0: 0}, PageKB: 2048}},
 		{name: "too few huge " +
-			"pages", cell: huge(cell(0, 1), numa.Pages{SizeKB: 2048, Total: 600, Used: 89}), part: with(part(1, true), pages(2048)),
+			"pages", cell: huge(cell(0, 1), numa.Pages{SizeKB: 2048, Total: 600, Used: 89}), part: with(part(1, true),
+			pages(2048)),
 			refused: "no NUMA node has 512 pages of 2 MiB left: node 0 has 511 of 2 MiB"},
 		{name: "no such pages", cell: cell(0, 1), part: with(part(1, true), pages(1<<20)), refused: "no NUMA node " +
 			"has pages of 1 GiB: node 0 has none"},
@@ -129,11 +137,14 @@ func TestCellChecks(t *testing.T) {
 			"pages", cell: cell(0, 1), part: with(part(1, false), pages(numa.LargePages)), refused: "no NUMA node " +
 			"has huge pages: node 0 has none"},
 		{name: "large and too " +
-			"few", cell: huge(cell(0, 1), numa.Pages{SizeKB: 2048, Total: 256}), part: with(part(1, false), pages(numa.LargePages)),
+			"few", cell: huge(cell(0, 1), numa.Pages{SizeKB: 2048, Total: 256}), part: with(part(1, false),
+			pages(numa.LargePages)),
 			refused: "no NUMA node has huge pages for 1024 MiB left: node 0 has 256 of 2 MiB"},
 		{name: "any falls back to small " +
-			"pages", cell: huge(cell(0, 1), numa.Pages{SizeKB: 2048, Total: 256}), part: with(part(1, false), pages(numa.AnyPages))},
-		{name: "any finds nothing", cell: huge(used, numa.Pages{SizeKB: 2048, Total: 128}), part: with(part(1, true), pages(numa.AnyPages)),
+			"pages", cell: huge(cell(0, 1), numa.Pages{SizeKB: 2048, Total: 256}), part: with(part(1, false),
+			pages(numa.AnyPages))},
+		{name: "any finds nothing", cell: huge(used, numa.Pages{SizeKB: 2048, Total: 128}), part: with(part(1, true),
+			pages(numa.AnyPages)),
 			refused: "no NUMA node has huge pages for 1024 MiB left: node 0 has 128 of 2 MiB"},
 		{name: "memory that is no multiple of the page", cell: huge(cell(0, 1), numa.Pages{SizeKB: 1 << 20, Total: 4}),
 			part:    with(part(1, false), func(p *numa.Part) { p.PageKB, p.MemoryMB = 1<<20, 1536 }),
@@ -168,7 +179,8 @@ func TestFitTellsOfTheNearestCell(t *testing.T) {
 	if refusal.Reason != "fewer than 4 NUMA nodes" {
 		t.Errorf("%+v", refusal)
 	}
-	if _, refusal = numa.Fit(numa.Host{}, numa.Guest{Parts: make([]numa.Part, 1)}, numa.Judge{}); refusal.Reason != "the host reports no NUMA nodes" {
+	if _, refusal = numa.Fit(numa.Host{}, numa.Guest{Parts: make([]numa.Part, 1)},
+		numa.Judge{}); refusal.Reason != "the host reports no NUMA nodes" {
 		t.Errorf("%+v", refusal)
 	}
 	if placed, refusal := numa.Fit(numa.Host{}, numa.Guest{}, numa.Judge{}); placed != nil || refusal.Reason != "" {
@@ -219,7 +231,8 @@ func TestOrderOfCells(t *testing.T) {
 		})
 	}
 	full := numa.Host{Cells: []numa.Cell{cell(1, 2), cell(0, 2)}, Free: map[int]int{0: 5}}
-	if placed, _ := numa.Fit(full, numa.Guest{Parts: []numa.Part{part(1, true), part(1, true)}}, numa.Judge{}); !slices.Equal(
+	if placed, _ := numa.Fit(full, numa.Guest{Parts: []numa.Part{part(1, true), part(1, true)}},
+		numa.Judge{}); !slices.Equal(
 		nodes(placed), []int{0, 1}) {
 		t.Errorf("as many parts as cells lie in order: %v", nodes(placed))
 	}
@@ -246,7 +259,8 @@ func TestGuestsWithoutDevicesKeepAway(t *testing.T) {
 		host.Cells = numa.Use(host.Cells, []numa.Part{guest}, placed)
 	}
 	// N12: one with a device goes to it.
-	if placed, _ := numa.Fit(host, numa.Guest{Parts: []numa.Part{guest}, Devices: true}, numa.Judge{}); placed[0].Node != 0 {
+	if placed, _ := numa.Fit(host, numa.Guest{Parts: []numa.Part{guest}, Devices: true},
+		numa.Judge{}); placed[0].Node != 0 {
 		t.Errorf("with a device: %+v", placed)
 	}
 }

@@ -14,7 +14,8 @@ func TestParseAddress(t *testing.T) {
 			t.Errorf("%q: %v %v", text, got, err)
 		}
 	}
-	for _, text := range []string{"", "3b:00.1", "0000:3b:20.0", "0000:3b:00.8", "0000:3b:00", "0000:3b:00.1 ", "+000:3b:00.1", "0000:g0:00.1", "000000000:00:00.0", "0000:3b:00.01"} {
+	for _, text := range []string{"", "3b:00.1", "0000:3b:20.0", "0000:3b:00.8", "0000:3b:00", "0000:3b:00.1 ",
+		"+000:3b:00.1", "0000:g0:00.1", "000000000:00:00.0", "0000:3b:00.01"} {
 		if got, err := ParseAddress(text); err == nil {
 			t.Errorf("%q parsed as %v", text, got)
 		}

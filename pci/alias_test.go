@@ -19,14 +19,17 @@ func TestParseAlias(t *testing.T) {
 		// defaulted to
 		// CUSTOM_PCI_<vendor_id>_<product_id>." (spec 002)
 		`{"name":"a","vendor_id":"DE12","product_id":"12af","device_type":"type-VF","numa_policy":"required","live_migratable":"yes"}`: {Name: "a",
-			Policy: Required, Want: Want{Vendor: "de12", Product: "12af", Type: Virtual, Class: "CUSTOM_PCI_DE12_12AF", LiveMigratable: Yes}},
+			Policy: Required, Want: Want{Vendor: "de12", Product: "12af", Type: Virtual, Class: "CUSTOM_PCI_DE12_12AF",
+				LiveMigratable: Yes}},
 		// "When the resource_class is specified, the vendor_id and product_id tags will no longer be required." (spec
 		// 002)
 		`{"name":"a","resource_class":"gpu","traits":"foo, bar,CUSTOM_BLUE"}`: {Name: "a", Policy: Legacy,
 			Want: Want{Class: "CUSTOM_GPU", Required: []resource.Trait{"CUSTOM_BAR", "CUSTOM_BLUE", "CUSTOM_FOO"}}},
 		// "Also trait names in traits can be prefixed with ! to express a forbidden trait." (spec 002)
-		`{"name":"a","resource_class":"PGPU","vendor_id":"10de","traits":"!slow,hw_gpu_api_vulkan,! old"}`: {Name: "a", Policy: Legacy,
-			Want: Want{Vendor: "10de", Class: "PGPU", Required: []resource.Trait{"HW_GPU_API_VULKAN"}, Forbidden: []resource.Trait{"CUSTOM_OLD", "CUSTOM_SLOW"}}},
+		`{"name":"a","resource_class":"PGPU","vendor_id":"10de","traits":"!slow,hw_gpu_api_vulkan,! old"}`: {Name: "a",
+			Policy: Legacy,
+			Want: Want{Vendor: "10de", Class: "PGPU", Required: []resource.Trait{"HW_GPU_API_VULKAN"},
+				Forbidden: []resource.Trait{"CUSTOM_OLD", "CUSTOM_SLOW"}}},
 		`{"name":"a","resource_class":"x","capability_type":"pci","live_migratable":false}`: {Name: "a", Policy: Legacy,
 			Want: Want{Class: "CUSTOM_X", LiveMigratable: No}},
 	} {
@@ -133,7 +136,8 @@ func TestParseFlavorAliases(t *testing.T) {
 			t.Errorf("%q: %v %v", text, got, err)
 		}
 	}
-	for _, text := range []string{"", "a", "a:", ":1", "a:0", "a:-1", "a:+1", "a:1.5", "a:1:2", "a:1,", ",a:1", "a:x", "a:257", "a:99999999999999999999"} {
+	for _, text := range []string{"", "a", "a:", ":1", "a:0", "a:-1", "a:+1", "a:1.5", "a:1:2", "a:1,", ",a:1", "a:x",
+		"a:257", "a:99999999999999999999"} {
 		got, err := ParseFlavorAliases(text)
 		if err == nil || !strings.Contains(fault.TextOf(err), "pci_passthrough:alias") {
 			t.Errorf("%q: %v %v", text, got, err)
@@ -177,7 +181,8 @@ func TestRequests(t *testing.T) {
 }
 
 func FuzzParseAlias(f *testing.F) {
-	for _, seed := range []string{`{"name":"a","vendor_id":"8086","product_id":"0443"}`, `{"name":" é ","resource_class":"x","traits":"a,!b","numa_policy":"socket"}`,
+	for _, seed := range []string{`{"name":"a","vendor_id":"8086","product_id":"0443"}`,
+		`{"name":" é ","resource_class":"x","traits":"a,!b","numa_policy":"socket"}`,
 		`{"name":"a","resource_class":"pgpu","vendor_id":"10DE","device_type":"type-PF","live_migratable":"n","capability_type":"pci"}`, `[]`, `{"name":"\u0000\"","resource_class":"a"}`} {
 		f.Add(seed)
 	}

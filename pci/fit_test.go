@@ -74,7 +74,8 @@ func TestFitKeepsPFAndVFsApart(t *testing.T) {
 		{"T29 5 vDPA + PF", vdpa(two), []Type{VDPA, VDPA, VDPA, VDPA, VDPA, Physical}, 5},
 		{"a VF and a PF of one card", card(1, true, 4), []Type{Virtual, Physical}, 1},
 		{"a PF without VFs is taken first", join(card(1, true, 1), card(2, true, 0)), []Type{Physical, Virtual}, -1},
-		{"8.1/3 three cards", join(card(1, true, 2), card(2, true, 1), card(3, true, 3)), []Type{Physical, Virtual, Virtual, Virtual, Virtual}, -1},
+		{"8.1/3 three cards", join(card(1, true, 2), card(2, true, 1), card(3, true, 3)), []Type{Physical, Virtual, Virtual,
+			Virtual, Virtual}, -1},
 	} {
 		t.Run(c.row, func(t *testing.T) {
 			picked, missing := fitTypes(c.devices, c.types...)

@@ -11,7 +11,8 @@ func TestNormalClass(t *testing.T) {
 	for text, want := range map[string]resource.Class{
 		"PGPU": "PGPU", "pgpu": "PGPU", " fpga ": "FPGA", "sriov_net_vf": "SRIOV_NET_VF",
 		"foobar": "CUSTOM_FOOBAR", "custom_foo": "CUSTOM_FOO", "CUSTOM_foo": "CUSTOM_FOO", "CUSTOM_FOO": "CUSTOM_FOO",
-		"custom-foo": "CUSTOM_CUSTOM_FOO", "a###b": "CUSTOM_A_B", "a__b": "CUSTOM_A_B", "CUSTOM_A__B": "CUSTOM_A__B", "-x": "CUSTOM__X",
+		"custom-foo": "CUSTOM_CUSTOM_FOO", "a###b": "CUSTOM_A_B", "a__b": "CUSTOM_A_B", "CUSTOM_A__B": "CUSTOM_A__B",
+		"-x":             "CUSTOM__X",
 		"CUSTOM_foo-bar": "CUSTOM_FOO_BAR", // Nova makes CUSTOM_FOO-BAR of it, which Placement does not take
 		"größe":          "CUSTOM_GR_E",
 	} {
@@ -19,7 +20,8 @@ func TestNormalClass(t *testing.T) {
 			t.Errorf("%q: %q %v, want %q", text, got, err, want)
 		}
 	}
-	for _, text := range []string{"", " ", "---", "CUSTOM_", "custom___", "vcpu", "MEMORY_MB", "DISK_GB", "net_bw_egr_kilobit_per_sec", strings.Repeat("a", 249), "a,b", "CUSTOM_A, CUSTOM_B"} {
+	for _, text := range []string{"", " ", "---", "CUSTOM_", "custom___", "vcpu", "MEMORY_MB", "DISK_GB",
+		"net_bw_egr_kilobit_per_sec", strings.Repeat("a", 249), "a,b", "CUSTOM_A, CUSTOM_B"} {
 		if got, err := NormalClass(text); err == nil {
 			t.Errorf("%q is taken as %q", text, got)
 		}
@@ -34,8 +36,10 @@ func TestNormalClass(t *testing.T) {
 
 func TestNormalTrait(t *testing.T) {
 	for text, want := range map[string]resource.Trait{
-		"a": "CUSTOM_A", "HW_GPU_API_VULKAN": "HW_GPU_API_VULKAN", "hw_gpu_api_vulkan": "HW_GPU_API_VULKAN", "CUSTOM_FOO": "CUSTOM_FOO",
-		"custom_bar": "CUSTOM_BAR", "CUSTOM_a": "CUSTOM_A", "custom-bar": "CUSTOM_CUSTOM_BAR", "a@!#$b123X": "CUSTOM_A_B123X", " big": "CUSTOM_BIG",
+		"a": "CUSTOM_A", "HW_GPU_API_VULKAN": "HW_GPU_API_VULKAN", "hw_gpu_api_vulkan": "HW_GPU_API_VULKAN",
+		"CUSTOM_FOO": "CUSTOM_FOO",
+		"custom_bar": "CUSTOM_BAR", "CUSTOM_a": "CUSTOM_A", "custom-bar": "CUSTOM_CUSTOM_BAR", "a@!#$b123X": "CUSTOM_A_B123X",
+		" big":     "CUSTOM_BIG",
 		"pf-white": "CUSTOM_PF_WHITE", "to-the-moon": "CUSTOM_TO_THE_MOON", "CUSTOM_a-b": "CUSTOM_A_B",
 	} {
 		if got, err := NormalTrait(text); err != nil || got != want {
@@ -50,7 +54,8 @@ func TestNormalTrait(t *testing.T) {
 func TestSuggest(t *testing.T) {
 	known := []string{"vendor_id", "product_id"}
 	for word, want := range map[string]string{
-		"vendorid": `did you mean "vendor_id"?`, "prodct_id": `did you mean "product_id"?`, "colour": "there are vendor_id, product_id",
+		"vendorid": `did you mean "vendor_id"?`, "prodct_id": `did you mean "product_id"?`,
+		"colour":                  "there are vendor_id, product_id",
 		strings.Repeat("x", 1000): "there are vendor_id, product_id",
 	} {
 		if got := suggest(word, known); got != want {
@@ -65,7 +70,8 @@ func TestSuggest(t *testing.T) {
 // Whatever an operator writes becomes a name that Placement takes, or an error; and a normal name is its own normal
 // form.
 func FuzzNormal(f *testing.F) {
-	for _, seed := range []string{"", "a", "pgpu", "VCPU", "custom_x", "CUSTOM_a-b", "hw_gpu_api_vulkan", "é", "\xff", "ı", "-"} {
+	for _, seed := range []string{"", "a", "pgpu", "VCPU", "custom_x", "CUSTOM_a-b", "hw_gpu_api_vulkan", "é", "\xff", "ı",
+		"-"} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {

@@ -244,7 +244,8 @@ func TestRulesFirst(t *testing.T) {
 // "Devices that have a physical_network tag will not be reported in Placement at this time" (spec 002): also with null.
 func TestRuleForPorts(t *testing.T) {
 	for text, want := range map[string]bool{
-		`{}`: false, `{"physical_network":"p"}`: true, `{"physical_network":null}`: true, `{"remote_managed":"true"}`: true, `{"remote_managed":"no"}`: false,
+		`{}`: false, `{"physical_network":"p"}`: true, `{"physical_network":null}`: true, `{"remote_managed":"true"}`: true,
+		`{"remote_managed":"no"}`: false,
 	} {
 		if got := rule(t, text).ForPorts(); got != want {
 			t.Errorf("%s: %v", text, got)
@@ -253,8 +254,10 @@ func TestRuleForPorts(t *testing.T) {
 }
 
 func FuzzParseSpecs(f *testing.F) {
-	for _, seed := range []string{`{}`, `[]`, `[{"vendor_id":"8086","product_id":"1515"},{"address":"0000:81:00.*"}]`, `{"address":{"bus":"8[1-2]","slot":""}}`,
-		`{"devname":"e","physical_network":null,"trusted":true}`, `{"resource_class":"a-b","traits":"x, y","one_time_use":"on"}`, `{"traits":"é,<&>"}`,
+	for _, seed := range []string{`{}`, `[]`, `[{"vendor_id":"8086","product_id":"1515"},{"address":"0000:81:00.*"}]`,
+		`{"address":{"bus":"8[1-2]","slot":""}}`,
+		`{"devname":"e","physical_network":null,"trusted":true}`,
+		`{"resource_class":"a-b","traits":"x, y","one_time_use":"on"}`, `{"traits":"é,<&>"}`,
 		`{'a':1}`, `{"address":"*:*:1f.7","managed":0}`, "{\"devname\":\"\xff\\u0000\"}", `{"physical_network":" a\"b "}`} {
 		f.Add(seed)
 	}

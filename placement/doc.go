@@ -32,8 +32,8 @@
 // compares the generations of all providers that it uses. A stale index can therefore cause a refused claim, but never
 // a device with two consumers. After a refused claim the server reads the trees again.
 //
-// A server reads its own writes: the response to a write is sent after the changed trees have been read again. Refreshes
-// run one after the other, and each reads after it was started, so an older state never replaces a newer one.
+// A server reads its own writes: the response to a write is sent after the changed trees have been read again.
+// Refreshes run one after the other, and each reads after it was started, so an older state never replaces a newer one.
 //
 // # What a generation is
 //

@@ -21,8 +21,10 @@ func Known() []config.Name {
 	names := deprecated("policy_file")
 	names = append(names, deprecated("policy_default_rule")...)
 	names = append(names, deprecated("policy_dirs")...)
-	for _, option := range []string{"policy_file", "policy_dirs", "policy_default_rule", "enforce_scope", "enforce_new_defaults", "remote_content_type",
-		"remote_timeout", "remote_ssl_verify_server_crt", "remote_ssl_ca_crt_file", "remote_ssl_client_crt_file", "remote_ssl_client_key_file"} {
+	for _, option := range []string{"policy_file", "policy_dirs", "policy_default_rule", "enforce_scope",
+		"enforce_new_defaults", "remote_content_type",
+		"remote_timeout", "remote_ssl_verify_server_crt", "remote_ssl_ca_crt_file", "remote_ssl_client_crt_file",
+		"remote_ssl_client_key_file"} {
 		names = append(names, config.Name{Group: group, Option: option})
 	}
 	return names

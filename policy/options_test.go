@@ -105,7 +105,8 @@ remote_ssl_client_key_file = key
 			t.Errorf("%s: %v", wrong, err)
 		}
 	}
-	all := "[DEFAULT]\npolicy_file=x\npolicy_dirs=x\npolicy_default_rule=x\n[oslo_policy]\npolicy_file=x\nremote_timeout=1\nenforce_scope=1\nother=1\n"
+	all := "[DEFAULT]\npolicy_file=x\npolicy_dirs=x\npolicy_default_rule=x\n[oslo_policy]\npolicy_file=x\n" +
+		"remote_timeout=1\nenforce_scope=1\nother=1\n"
 	if unknown := parsed(t, all).Unknown(Known()); len(unknown) != 1 || unknown[0].Option != "other" {
 		t.Errorf("%v", unknown)
 	}

@@ -69,10 +69,11 @@ func (c Creds) scope() string {
 
 // Options are an Enforcer's: [oslo_policy]. The zero value is complete.
 type Options struct {
-	EnforceNewDefaults bool   // enforce_new_defaults: deprecated rules allow nothing any more
-	EnforceScope       bool   // enforce_scope: a token of another scope than a rule's is denied
-	DefaultRule        string // policy_default_rule: it stands for rules that nobody wrote, if there is one of its name; empty: "default"
-	Remote             Remote // for http: and https: checks
+	EnforceNewDefaults bool // enforce_new_defaults: deprecated rules allow nothing any more
+	EnforceScope       bool // enforce_scope: a token of another scope than a rule's is denied
+	// policy_default_rule: it stands for rules that nobody wrote, if there is one of its name; empty: "default"
+	DefaultRule string
+	Remote      Remote // for http: and https: checks
 }
 
 // Enforcer judges. It is safe for concurrent use.

@@ -168,9 +168,12 @@ func TestDeprecatedRules(t *testing.T) {
 func TestWrongFilesAreRefused(t *testing.T) {
 	for _, c := range []struct{ name, text, why string }{
 		{"a rule that is none", "# comment\na: role:x\n\nb: admin\n", `policy.yaml:4: rule "b": "admin" is no check`},
-		{"a rule that is none, in JSON", "{\n\t\"a\": \"role:x\",\n\t\"b\": \"admin\"\n}", `policy.yaml:3: rule "b": "admin" is no check`},
-		{"a cycle", "a: rule:b\nb: not rule:c\nc: role:x and rule:a\n", `policy.yaml:1: rule "a": it refers to itself: a → b → c → a`},
-		{"a cycle through the default rule", "default: rule:absent\n", `policy.yaml:1: rule "default": it refers to itself: default → default`},
+		{"a rule that is none, in JSON", "{\n\t\"a\": \"role:x\",\n\t\"b\": \"admin\"\n}",
+			`policy.yaml:3: rule "b": "admin" is no check`},
+		{"a cycle", "a: rule:b\nb: not rule:c\nc: role:x and rule:a\n",
+			`policy.yaml:1: rule "a": it refers to itself: a → b → c → a`},
+		{"a cycle through the default rule", "default: rule:absent\n",
+			`policy.yaml:1: rule "default": it refers to itself: default → default`},
 		{"a number", "a: 5\n", `policy.yaml:1: rule "a": it is no rule`},
 		{"a truth", "{\"a\": true}", `policy.yaml:1: rule "a": it is no rule`},
 		{"false, which oslo.policy takes for an empty rule", "a: false\n", `it is no rule`},
@@ -298,7 +301,8 @@ func TestReload(t *testing.T) {
 
 // No file brings the reader down, and what it takes can be asked.
 func FuzzFile(f *testing.F) {
-	for _, seed := range []string{"a: role:x\n", `{"a": "@", "b": [["role:x"], []]}`, "<<: &m {a: '!'}\nb: &x [*x]\n", "a: !\n", "? [a]\n: b\n", "--- !!map\n\"a\": |\n  @\n", "\ufeff{}", "a: &a\n <<: *a\n"} {
+	for _, seed := range []string{"a: role:x\n", `{"a": "@", "b": [["role:x"], []]}`, "<<: &m {a: '!'}\nb: &x [*x]\n",
+		"a: !\n", "? [a]\n: b\n", "--- !!map\n\"a\": |\n  @\n", "\ufeff{}", "a: &a\n <<: *a\n"} {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {

@@ -99,11 +99,13 @@ func TestRemoteChecksOverTLS(t *testing.T) {
 	text := "ask: " + server.URL + "/\n"
 	may(t, enforcer(t, nil, Options{}, text), true, "ask", Creds{}, nil)
 	may(t, enforcer(t, nil, Options{Remote: Remote{Verify: true, CAFile: ca}}, text), true, "ask", Creds{}, nil)
-	if why := may(t, enforcer(t, nil, Options{Remote: Remote{Verify: true}}, text), false, "ask", Creds{}, nil); !strings.Contains(
+	if why := may(t, enforcer(t, nil, Options{Remote: Remote{Verify: true}}, text), false, "ask", Creds{},
+		nil); !strings.Contains(
 		why, "certificate") {
 		t.Error(why)
 	}
-	for _, wrong := range []Remote{{Verify: true, CAFile: dir + "/absent"}, {Verify: true, CAFile: write(t, dir, "no.pem", "x")}, {CertFile: ca, KeyFile: ca}} {
+	for _, wrong := range []Remote{{Verify: true, CAFile: dir + "/absent"},
+		{Verify: true, CAFile: write(t, dir, "no.pem", "x")}, {CertFile: ca, KeyFile: ca}} {
 		if _, err := New(nil, Options{Remote: wrong}); !fault.Is(err, fault.Invalid) {
 			t.Errorf("%+v: %v", wrong, err)
 		}

@@ -8,13 +8,16 @@ import (
 )
 
 func TestCheckHostName(t *testing.T) {
-	for _, name := range []string{"cmp1", "cmp-1.example.org", "rack_12.node_07", "UPPER", "7", "compute.17.", "domain-c26.9d1f", "(none)", "host@rack", "host#1",
-		"2f6c2ce8-0a3b-4d52-9a3c-7f0c5b0b5a7e", "fe80::1%eth0", "größe", "...", strings.Repeat("x", MaxHostName), strings.Repeat("ö", MaxHostName)} {
+	for _, name := range []string{"cmp1", "cmp-1.example.org", "rack_12.node_07", "UPPER", "7", "compute.17.",
+		"domain-c26.9d1f", "(none)", "host@rack", "host#1",
+		"2f6c2ce8-0a3b-4d52-9a3c-7f0c5b0b5a7e", "fe80::1%eth0", "größe", "...", strings.Repeat("x", MaxHostName),
+		strings.Repeat("ö", MaxHostName)} {
 		if err := CheckHostName(name); err != nil {
 			t.Errorf("%q: %v", name, err)
 		}
 	}
-	for _, name := range []string{"", ".", "..", "../../etc", "/etc", "a/b", `a\b`, "a b", " a", "a\t", "a\nb", "a\x00", "a\x7f", "a\u0085", "a\u00a0b", "a\u200bb",
+	for _, name := range []string{"", ".", "..", "../../etc", "/etc", "a/b", `a\b`, "a b", " a", "a\t", "a\nb", "a\x00",
+		"a\x7f", "a\u0085", "a\u00a0b", "a\u200bb",
 		"a\u202eb", "\xff", strings.Repeat("x", MaxHostName+1), strings.Repeat("ö", MaxHostName+1)} {
 		if err := CheckHostName(name); !fault.Is(err, fault.Invalid) {
 			t.Errorf("%q: %v", name, err)

@@ -53,7 +53,8 @@ func TestSortedKeepsAnOrphan(t *testing.T) {
 }
 
 func TestPrintable(t *testing.T) {
-	for name, want := range map[string]string{"cmp1_0000:3B:00.0": "cmp1_0000:3B:00.0", "ä": "ä", "a\x1b[2Jb\n": `a\x1b[2Jb\n`} {
+	for name, want := range map[string]string{"cmp1_0000:3B:00.0": "cmp1_0000:3B:00.0", "ä": "ä",
+		"a\x1b[2Jb\n": `a\x1b[2Jb\n`} {
 		if got := Printable(name); got != want {
 			t.Errorf("%q: %q, want %q", name, got, want)
 		}

@@ -25,7 +25,8 @@ func TestStandardNames(t *testing.T) {
 			t.Errorf("trait %q", tr)
 		}
 	}
-	for _, tr := range []Trait{"COMPUTE_MANAGED_PCI_DEVICE", "OWNER_NOVA", "HW_PCI_LIVE_MIGRATABLE", "HW_PCI_ONE_TIME_USE"} {
+	for _, tr := range []Trait{"COMPUTE_MANAGED_PCI_DEVICE", "OWNER_NOVA", "HW_PCI_LIVE_MIGRATABLE",
+		"HW_PCI_ONE_TIME_USE"} {
 		if !IsStandardTrait(tr) {
 			t.Errorf("%s is missing", tr)
 		}

@@ -124,7 +124,8 @@ func undoesAll(err error) bool {
 // pgx returns "conn closed" even if the server may have received the statement, COMMIT included, and calls it safe to
 // retry (v5.12, Exec by the simple protocol). So pgconn.SafeToRetry is not used.
 func lost(err error) bool {
-	for _, sign := range []error{driver.ErrBadConn, mysql.ErrInvalidConn, pgconn.ErrConnClosed, io.EOF, io.ErrUnexpectedEOF,
+	for _, sign := range []error{driver.ErrBadConn, mysql.ErrInvalidConn, pgconn.ErrConnClosed, io.EOF,
+		io.ErrUnexpectedEOF,
 		net.ErrClosed, syscall.ECONNRESET, syscall.EPIPE, syscall.ETIMEDOUT, syscall.EHOSTUNREACH, os.ErrDeadlineExceeded} {
 		if errors.Is(err, sign) {
 			return true

@@ -140,11 +140,12 @@ func TestOutcomes(t *testing.T) {
 		{pgconn.ErrConnClosed, false, true, true}, // pgx, after silence
 		{context.Canceled, false, true, false},
 		{mysql.ErrMalformPkt, false, true, false},
-		{pgx.ErrTxCommitRollback, false, false, false},                             // ROLLBACK was the answer
-		{&net.OpError{Op: "read", Err: syscall.ETIMEDOUT}, false, true, true},      // TCP_USER_TIMEOUT
-		{&net.OpError{Op: "read", Err: os.ErrDeadlineExceeded}, false, true, true}, // no answer for longer than a read may take
-		{&net.OpError{Op: "write", Err: syscall.EHOSTUNREACH}, false, true, true},  // some bytes may be sent
-		{driver.ErrBadConn, true, false, true},                                     // by its contract: COMMIT was not sent
+		{pgx.ErrTxCommitRollback, false, false, false},                        // ROLLBACK was the answer
+		{&net.OpError{Op: "read", Err: syscall.ETIMEDOUT}, false, true, true}, // TCP_USER_TIMEOUT
+		// no answer for longer than a read may take
+		{&net.OpError{Op: "read", Err: os.ErrDeadlineExceeded}, false, true, true},
+		{&net.OpError{Op: "write", Err: syscall.EHOSTUNREACH}, false, true, true}, // some bytes may be sent
+		{driver.ErrBadConn, true, false, true},                                    // by its contract: COMMIT was not sent
 	} {
 		err := committed(c.err)
 		if again(err) != c.again || IsUnknown(err) != c.unknown || lost(c.err) != c.lost {
@@ -155,7 +156,8 @@ func TestOutcomes(t *testing.T) {
 
 // TestBeginIsCancelled: who waits for a BEGIN that is not answered may go away.
 func TestBeginIsCancelled(t *testing.T) {
-	for word, server := range map[string]*databases.Server{"START TRANSACTION": databases.MariaDB(t), "BEGIN": databases.PostgreSQL(t)} {
+	for word, server := range map[string]*databases.Server{"START TRANSACTION": databases.MariaDB(t),
+		"BEGIN": databases.PostgreSQL(t)} {
 		url, proxy := server.Database(t), databases.NewProxy(t, server.Addr)
 		db := open(t, proxy.URL(url))
 		proxy.Break(databases.Cut{Word: word, Stall: true})

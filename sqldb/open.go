@@ -229,7 +229,8 @@ func mysqlConfig(a address) (*mysql.Config, error) {
 	}
 	c.Timeout, c.ReadTimeout, c.WriteTimeout = dialTimeout, ioTimeout, ioTimeout
 	c.DialFunc = dialer(0, tcpTimeout) // the driver applies c.Timeout
-	for name, slot := range map[string]*time.Duration{"connect_timeout": &c.Timeout, "read_timeout": &c.ReadTimeout, "write_timeout": &c.WriteTimeout} {
+	for name, slot := range map[string]*time.Duration{"connect_timeout": &c.Timeout, "read_timeout": &c.ReadTimeout,
+		"write_timeout": &c.WriteTimeout} {
 		if err := a.number(name, time.Second, slot); err != nil {
 			return nil, err
 		}

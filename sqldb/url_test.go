@@ -120,7 +120,8 @@ func TestOpenRefuses(t *testing.T) {
 // TestSQLiteIsDurable checks the pragmas that durability and the shared file rest on.
 func TestSQLiteIsDurable(t *testing.T) {
 	db := open(t, fileURL(t))
-	for pragma, want := range map[string]string{"journal_mode": "wal", "synchronous": "2", "foreign_keys": "0", "busy_timeout": "5000"} {
+	for pragma, want := range map[string]string{"journal_mode": "wal", "synchronous": "2", "foreign_keys": "0",
+		"busy_timeout": "5000"} {
 		var got string
 		must(t, db.writer.pool.QueryRow("PRAGMA "+pragma).Scan(&got))
 		if got != want {
@@ -167,7 +168,8 @@ func FuzzParseURL(f *testing.F) {
 		case !fault.Is(err, fault.Invalid):
 			t.Fatalf("a refusal of kind %s: %v", fault.KindOf(err), err)
 		case len(password) > 6 && strings.HasSuffix(before, "user:") && strings.HasPrefix(after, "@") &&
-			!strings.Contains(before+after, password) && strings.Contains(before, "://user:") && strings.Contains(err.Error(), password):
+			!strings.Contains(before+after, password) && strings.Contains(before, "://user:") && strings.Contains(err.Error(),
+			password):
 			t.Fatalf("the password %q is shown: %v", password, err)
 		}
 	})

@@ -39,7 +39,7 @@ func (c Claim) Difference(now pci.Device) (was, is string) {
 }
 
 // Mismatch returns a sentence about the first of a guest's devices whose address has another device now; "" when there
-// is none. A missing device is no mismatch.
+// is none. A missing device is not a mismatch.
 func Mismatch(claims []Claim, host []pci.Device) string {
 	for _, c := range claims {
 		i := slices.IndexFunc(host, func(d pci.Device) bool { return d.Address == c.Device.Address })

@@ -104,7 +104,8 @@ delete provider  h_0000:3b:00.0  the host no longer offers the device
 nothing to do
 cannot           h_0000:3b:00.0 keeps its CUSTOM_NIC: the host no longer offers the device, but s1 holds of it
 `},
-		{name: "a class changed", desired: tree(host, pf("3b", stock("CUSTOM_GPU", 1))), actual: tree(host, pf("3b", stock("CUSTOM_NIC", 4))), want: `
+		{name: "a class changed", desired: tree(host, pf("3b", stock("CUSTOM_GPU", 1))),
+			actual: tree(host, pf("3b", stock("CUSTOM_NIC", 4))), want: `
 create class     CUSTOM_GPU
 put inventories  h_0000:3b:00.0  CUSTOM_GPU 1, CUSTOM_NIC 4 → none
 `},
@@ -126,7 +127,8 @@ put inventories  h_0000:3b:00.0  CUSTOM_NIC 4 → 3
 cannot           h_0000:3b:00.0 keeps its CUSTOM_NIC: only 2 of them can still be offered, but s1 holds of it
 `},
 		{name: "what others added to a device", desired: tree(host, pf("3b", stock("CUSTOM_NIC", 2), "CUSTOM_A")),
-			actual: tree(host, pf("3b", stock("CUSTOM_NIC", 4, "NET_BW_EGR_KILOBIT_PER_SEC", 10), "CUSTOM_B", "OWNER_NOVA")), want: `
+			actual: tree(host, pf("3b", stock("CUSTOM_NIC", 4, "NET_BW_EGR_KILOBIT_PER_SEC", 10), "CUSTOM_B", "OWNER_NOVA")),
+			want: `
 create trait     CUSTOM_A
 put traits       h_0000:3b:00.0  +CUSTOM_A
 put inventories  h_0000:3b:00.0  CUSTOM_NIC 4 → 2

@@ -41,7 +41,8 @@ put traits       h_0000:3b:00.0  +COMPUTE_MANAGED_PCI_DEVICE
 `},
 		{name: "the same while its claims may be on the move: of a provider that does not exist nobody has any",
 			desired: tree(host, pf("3b", nics(1))), actual: tree(host),
-			holds: map[resource.ConsumerID]Expected{"s1": {Devices: guest(nil, "3b", 1).Devices, Allocation: cpu, State: Moving}}, uses: Uses{}, want: `
+			holds: map[resource.ConsumerID]Expected{"s1": {Devices: guest(nil, "3b", 1).Devices, Allocation: cpu,
+				State: Moving}}, uses: Uses{}, want: `
 create class     CUSTOM_NIC
 create provider  h_0000:3b:00.0  under h
 put traits       h_0000:3b:00.0  +COMPUTE_MANAGED_PCI_DEVICE
@@ -60,7 +61,8 @@ note             s1 holds 1 CUSTOM_NIC of h_0000:3b:00.0, and all that Placement
 `},
 		{name: "claims that may be on the move wait where the provider exists", desired: tree(host, pf("3b", nics(1))),
 			actual: tree(host, pf("3b", nil)),
-			holds:  map[resource.ConsumerID]Expected{"s1": {Devices: guest(nil, "3b", 1).Devices, Allocation: cpu, State: Moving}}, uses: Uses{}, want: `
+			holds: map[resource.ConsumerID]Expected{"s1": {Devices: guest(nil, "3b", 1).Devices, Allocation: cpu,
+				State: Moving}}, uses: Uses{}, want: `
 create class     CUSTOM_NIC
 put inventories  h_0000:3b:00.0  CUSTOM_NIC 1
 `},

@@ -14,7 +14,7 @@ import (
 )
 
 // acquireLock opens the lock file and takes its flock(2), which the kernel releases when the process ends in any way.
-// advice tells the user what to do when another process has it.
+// advice is what the user must do if another process has it.
 func acquireLock(path, advice string) (*os.File, error) {
 	const op = "journal.Open"
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)

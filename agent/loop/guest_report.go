@@ -34,10 +34,10 @@ func (a *Agent) reportGuest(ctx context.Context, id string, g host.Guest) error 
 			break
 		}
 		if err := a.raiseSequence(late.Number); err != nil {
-			return fault.Wrap("", "loop.tell", err)
+			return fault.Wrap("", "loop.reportGuest", err)
 		}
 	}
-	return fault.Wrap("", "loop.tell", err)
+	return fault.Wrap("", "loop.reportGuest", err)
 }
 
 // raiseSequence makes the next numbers larger than one that compute has stored.

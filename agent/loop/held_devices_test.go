@@ -229,7 +229,8 @@ func TestDevicesReportTheirProviders(t *testing.T) {
 		w.placement.tree.Providers = []provider.Provider{{ID: rootID, Name: "cmp1", Root: rootID},
 			{ID: old, Name: name1, Parent: rootID, Root: rootID,
 				Traits: []resource.Trait{"COMPUTE_MANAGED_PCI_DEVICE"}}}
-		rules(w, `[{"address":"0000:3b:00.*","product_id":"154c"},{"address":"0000:5e:00.0","product_id":"1572","physical_network":"p"}]`)
+		rules(w,
+			`[{"address":"0000:3b:00.*","product_id":"154c"},{"address":"0000:5e:00.0","product_id":"1572","physical_network":"p"}]`)
 		a, stop := w.begin()
 		w.sysfs.add("0000:3b:00.3", "154c", pf1)
 		w.until("three", func() bool { return w.total(name1, class) == 3 })

@@ -25,8 +25,9 @@ type missingAllocation struct {
 // secondSync is the maximum interval to the next sync after a sync that found a missing allocation.
 const secondSync = 5 * time.Second
 
-// holderStates returns a function that tells heal which missing allocations it may write. A missing allocation may be
-// part of a move: compute first transfers the allocations to the migration and changes the assignments a moment later.
+// holderStates returns a function that reports to heal which missing allocations it may write. A missing allocation may
+// be part of a move: compute first transfers the allocations to the migration and changes the assignments a moment
+// later.
 //
 // An allocation is therefore written only for a server whose assignment compute has confirmed, and only in one of two
 // cases: the server has just claimed its devices, when no move can be in progress; or the allocation was missing at

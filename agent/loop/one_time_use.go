@@ -147,7 +147,10 @@ func (a *Agent) isSpent(e device.Entry) bool {
 // compute repeats it. a.mu is held.
 func (a *Agent) receiveCleanRequests(list []host.CleanRequest) {
 	maps.DeleteFunc(a.cleanAnswers, func(at string, told host.CleanResult) bool {
-		return !slices.ContainsFunc(list, func(w host.CleanRequest) bool { return w.Address == at && w.Asked.Equal(told.Asked) })
+		return !slices.ContainsFunc(list, func(w host.CleanRequest) bool {
+			return w.Address == at &&
+				w.Asked.Equal(told.Asked)
+		})
 	})
 	for _, w := range list {
 		at, err := pci.ParseAddress(w.Address)

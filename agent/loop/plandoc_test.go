@@ -13,10 +13,11 @@ func TestPlanDoc(t *testing.T) {
 	for want, plan := range map[string]heal.Plan{
 		`{"steps":[],"objections":[],"notes":["by the way"]}`: {Notes: []string{"by the way"}},
 		`{"steps":[{"op":"reshape","name":"shares","stocks":{"p1":{"generation":2,"inventories":{"CUSTOM_A":{"total":1,"reserved":0,"min_unit":1,"max_unit":1,"step_size":1,"allocation_ratio":1}}}},` +
-			`"allocations":{"s1":{"p1":{"CUSTOM_A":1}}},"detail":"s1 0 → 1"}],"objections":[],"notes":[]}`: {Steps: []heal.Step{{Op: heal.Reshape, Name: "shares", Change: "s1 0 → 1",
-			InventorySets: map[provider.ID]heal.InventorySet{"p1": {Generation: 2,
-				Inventories: map[resource.Class]resource.Inventory{"CUSTOM_A": resource.Whole(1)}}},
-			Allocations: map[resource.ConsumerID]resource.Allocation{"s1": {"p1": {"CUSTOM_A": 1}}}}}},
+			`"allocations":{"s1":{"p1":{"CUSTOM_A":1}}},"detail":"s1 0 → 1"}],"objections":[],"notes":[]}`: {
+			Steps: []heal.Step{{Op: heal.Reshape, Name: "shares", Change: "s1 0 → 1",
+				InventorySets: map[provider.ID]heal.InventorySet{"p1": {Generation: 2,
+					Inventories: map[resource.Class]resource.Inventory{"CUSTOM_A": resource.Whole(1)}}},
+				Allocations: map[resource.ConsumerID]resource.Allocation{"s1": {"p1": {"CUSTOM_A": 1}}}}}},
 		`{"steps":[{"op":"create class","name":"CUSTOM_A","detail":""},` +
 			`{"op":"create provider","name":"h","provider":"p1","detail":"under r"},` +
 			`{"op":"put traits","name":"h","provider":"p1","generation":0,"traits":[],"detail":"-A"},` +

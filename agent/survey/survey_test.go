@@ -17,7 +17,8 @@ import (
 
 const root provider.ID = "6ba7b810-9dad-11d1-80b4-00c04fd430c8"
 
-// The host of the tests: a PF 81:00.0 with VFs .1 and .2, a PF 82:00.0 without, plain devices 83:00.0 and 10000:0a:00.0, a bridge.
+// The host of the tests: a PF 81:00.0 with VFs .1 and .2, a PF 82:00.0 without, plain devices 83:00.0 and
+// 10000:0a:00.0, a bridge.
 func devices() []pci.Device {
 	pf := pci.Address{Bus: 0x81}
 	vf := func(function uint8) pci.Device {
@@ -429,7 +430,8 @@ func TestSample(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := facts(t, `{"vendor_id":"1b36","product_id":"0010","address":{"bus":"11|21","function":"[1-4]"},"resource_class":"passthrough"}`)
+	f := facts(t,
+		`{"vendor_id":"1b36","product_id":"0010","address":{"bus":"11|21","function":"[1-4]"},"resource_class":"passthrough"}`)
 	f.Devices = machine.Devices
 	expect(t, f, rootLine,
 		"├─ cmp1_0000:11:00.0  CUSTOM_PASSTHROUGH 0/4  [COMPUTE_MANAGED_PCI_DEVICE OWNER_NOVA]",

@@ -29,14 +29,15 @@ type attribute struct {
 	there bool // the file exists
 }
 
-// readAttribute reads a file. A file that does not exist is no error. The error is the bare reason: it names no file.
+// readAttribute reads a file. A file that does not exist is not an error. The error is the bare reason: it names no
+// file.
 func readAttribute(fsys fs.FS, name string) (attribute, error) {
 	data, there, err := readData(fsys, name)
 	return attribute{text: strings.TrimSpace(string(data)), there: there}, err
 }
 
-// readData reads a file of at most maxFile bytes. there is false when it does not exist, which is no error. The error
-// is the bare reason.
+// readData reads a file of at most maxFile bytes. there is false when it does not exist, which is not an error. The
+// error is the bare reason.
 func readData(fsys fs.FS, name string) (data []byte, there bool, err error) {
 	f, err := fsys.Open(name)
 	if err != nil {

@@ -35,7 +35,7 @@ func parseDevice(name string, r raw) (d pci.Device, doubts []string, err error) 
 	return d, parseProperties(&d, r), nil
 }
 
-// parseProperties parses properties that may be unknown. A file that does not exist is no doubt here.
+// parseProperties parses properties that may be unknown. A file that does not exist leaves no doubt here.
 func parseProperties(d *pci.Device, r raw) (doubts []string) {
 	doubt := func(format string, args ...any) { doubts = append(doubts, fmt.Sprintf(format, args...)) }
 	d.NUMANode, d.IOMMUGroup = pci.NoNUMA, pci.NoGroup

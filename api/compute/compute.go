@@ -4,9 +4,9 @@
 //	GET POST         /v2.1/servers                   list (id, name), create
 //	GET              /v2.1/servers/detail            list with everything
 //	GET DELETE       /v2.1/servers/{id}
-//	POST             /v2.1/servers/{id}/action       os-start, os-stop, reboot, rebuild, resize, confirmResize, revertResize,
-//	                                                 migrate, os-migrateLive, evacuate, shelve, shelveOffload, unshelve,
-//	                                                 forceDelete, os-resetState
+//	POST             /v2.1/servers/{id}/action       os-start, os-stop, reboot, rebuild, resize, confirmResize,
+//	                                                 revertResize, migrate, os-migrateLive, evacuate, shelve,
+//	                                                 shelveOffload, unshelve, forceDelete, os-resetState
 //	GET              /v2.1/servers/{id}/migrations   moves in progress (admins)
 //	GET              /v2.1/os-migrations             all moves (admins)
 //	GET              /v2.1/os-services               the agents of hosts (admins)

@@ -91,7 +91,8 @@ func TestServersPrintAsTheAPIHasThem(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, part := range []string{`"created":"2026-01-02T02:04:05Z"`, `"image":""`, `"OS-EXT-STS:task_state":null`, `"flavor":{"id":"f"}`} {
+	for _, part := range []string{`"created":"2026-01-02T02:04:05Z"`, `"image":""`, `"OS-EXT-STS:task_state":null`,
+		`"flavor":{"id":"f"}`} {
 		if !strings.Contains(string(data), part) {
 			t.Errorf("no %s in %s", part, data)
 		}
@@ -199,7 +200,8 @@ func TestTheClientSaysWhatItIs(t *testing.T) {
 	if err != nil || made.ID != "x" || made.Reservation != "r-1" {
 		t.Fatalf("%+v %v", made, err)
 	}
-	if got.Header.Get("X-Auth-Token") != "admin:p" || got.Header.Get(VersionHeader) != "compute 2.61" || got.URL.Path != "/v2.1/servers" {
+	if got.Header.Get("X-Auth-Token") != "admin:p" || got.Header.Get(VersionHeader) != "compute 2.61" ||
+		got.URL.Path != "/v2.1/servers" {
 		t.Errorf("%s %v", got.URL, got.Header)
 	}
 	want := map[string]any{"server": map[string]any{"name": "a", "flavorRef": "f", "imageRef": "", "networks": "none"}}

@@ -22,17 +22,19 @@ func client(t *testing.T, h http.HandlerFunc) Client {
 
 func TestWatchHandsOverEachLine(t *testing.T) {
 	c := client(t, func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.EscapedPath() != "/berth/v1/hosts/a%2Fb/assignments" || r.URL.Query().Get("since") != "7" || r.URL.Query().Get("instance") != "i" {
+		if r.URL.EscapedPath() != "/berth/v1/hosts/a%2Fb/assignments" || r.URL.Query().Get("since") != "7" ||
+			r.URL.Query().Get("instance") != "i" {
 			http.NotFound(w, r)
 			return
 		}
 		fmt.Fprint(w, `{"revision": 8, "servers": []}`+"\n"+`{"revision": 9, "servers": [{"id": "s"}]}`+"\n")
 	})
 	var got []int64
-	err := c.Watch(t.Context(), WatchRequest{Host: "a/b", Sender: Sender{Instance: "i"}, Since: 7}, func(a Assignments) error {
-		got = append(got, a.Revision)
-		return nil
-	})
+	err := c.Watch(t.Context(), WatchRequest{Host: "a/b", Sender: Sender{Instance: "i"}, Since: 7},
+		func(a Assignments) error {
+			got = append(got, a.Revision)
+			return nil
+		})
 	// The stream has no end of its own: a server that closes it is one that went away.
 	if !fault.Is(err, fault.Unavailable) || !errors.Is(err, io.ErrUnexpectedEOF) {
 		t.Errorf("%v", err)
@@ -49,22 +51,26 @@ func TestWatchEndsWithItsReaderAndItsContext(t *testing.T) {
 		<-r.Context().Done()
 	})
 	enough := errors.New("enough")
-	if err := c.Watch(t.Context(), WatchRequest{Host: "h", Sender: Sender{Instance: "i"}}, func(Assignments) error { return enough }); !errors.Is(err, enough) {
+	if err := c.Watch(t.Context(), WatchRequest{Host: "h", Sender: Sender{Instance: "i"}},
+		func(Assignments) error { return enough }); !errors.Is(err, enough) {
 		t.Errorf("%v", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
-	if err := c.Watch(ctx, WatchRequest{Host: "h", Sender: Sender{Instance: "i"}}, func(Assignments) error { cancel(); return nil }); !errors.Is(err, context.Canceled) {
+	if err := c.Watch(ctx, WatchRequest{Host: "h", Sender: Sender{Instance: "i"}},
+		func(Assignments) error { cancel(); return nil }); !errors.Is(err, context.Canceled) {
 		t.Errorf("%v", err)
 	}
 }
 
 func TestWatchRefusesNonsenseAndErrors(t *testing.T) {
 	c := client(t, func(w http.ResponseWriter, r *http.Request) { fmt.Fprintln(w, "nonsense") })
-	if err := c.Watch(t.Context(), WatchRequest{Host: "h", Sender: Sender{Instance: "i"}}, func(Assignments) error { return nil }); !fault.Is(err, fault.Internal) {
+	if err := c.Watch(t.Context(), WatchRequest{Host: "h", Sender: Sender{Instance: "i"}},
+		func(Assignments) error { return nil }); !fault.Is(err, fault.Internal) {
 		t.Errorf("%v", err)
 	}
 	c = client(t, func(w http.ResponseWriter, r *http.Request) { http.Error(w, "no such host", http.StatusNotFound) })
-	if err := c.Watch(t.Context(), WatchRequest{Host: "h", Sender: Sender{Instance: "i"}}, func(Assignments) error { return nil }); !fault.Is(err, fault.NotFound) || fault.TextOf(err) != "no such host" {
+	if err := c.Watch(t.Context(), WatchRequest{Host: "h", Sender: Sender{Instance: "i"}},
+		func(Assignments) error { return nil }); !fault.Is(err, fault.NotFound) || fault.TextOf(err) != "no such host" {
 		t.Errorf("%v", err)
 	}
 }
@@ -126,7 +132,8 @@ func TestAdmit(t *testing.T) {
 	if err := c.Admit(t.Context(), "h", Sender{Instance: "first"}); err != nil {
 		t.Error(err)
 	}
-	if err := c.Admit(t.Context(), "h", Sender{Instance: "second"}); !fault.Is(err, fault.Conflict) || fault.TextOf(err) != "another agent serves host h" {
+	if err := c.Admit(t.Context(), "h", Sender{Instance: "second"}); !fault.Is(err, fault.Conflict) ||
+		fault.TextOf(err) != "another agent serves host h" {
 		t.Errorf("%v", err)
 	}
 }

@@ -58,7 +58,8 @@ func TestWordsCrossTheWire(t *testing.T) {
 		fill(reflect.ValueOf(v).Elem())
 	}
 	report := over(t, host.Report{Cells: host.WriteCells(cells), CPURatio: 4, MemRatio: 1.5})
-	if got, want := report.Resources(), (numa.Host{Cells: cells, Limits: numa.Limits{CPU: 4, Memory: 1.5}}); !reflect.DeepEqual(got, want) {
+	if got, want := report.Resources(), (numa.Host{Cells: cells, Limits: numa.Limits{CPU: 4,
+		Memory: 1.5}}); !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v\nwant %+v", got, want)
 	}
 	server := over(t, host.Server{Topology: host.WriteGuestCells(parts)})

@@ -18,19 +18,22 @@ func TestAccept(t *testing.T) {
 		line    Assignments
 		refusal string // a part of it; empty: followed
 	}{
-		"the first line ever":                         {Position{}, line(1, "e1", 0, nil), ""},
-		"the same again":                              {at, line(5, "e5", 12, nil), ""},
-		"the next revision":                           {at, line(5, "e5", 13, nil), ""},
-		"an earlier revision of the same start":       {at, line(5, "e5", 11, nil), "it is at revision 11, this host at 12"},
-		"an earlier start":                            {at, line(4, "e4", 20, nil), "it is at start 4 of compute, this host has seen start 5"},
-		"a copy that has counted as far":              {at, line(5, "x5", 99, nil), "its start 5 of compute is another one"},
-		"a later start, nothing lost":                 {at, line(6, "e6", 12, &Position{5, "e5", 12}), ""},
-		"a later start, changed since":                {at, line(9, "e9", 40, &Position{5, "e5", 30}), ""},
-		"restored, this start ended earlier":          {at, line(6, "e6", 10, &Position{5, "e5", 10}), "start 5 of compute ended there at revision 10"},
-		"restored, and since then it has gone beyond": {at, line(7, "e7", 50, &Position{5, "e5", 10}), "start 5 of compute ended there at revision 10"},
-		"restored to before this start":               {at, line(6, "y6", 50, nil), "it has no record of start 5"},
-		"a line that tells of another start":          {at, line(6, "e6", 50, &Position{4, "e4", 50}), "it has no record of start 5"},
-		"a copy's start of the same number":           {at, line(6, "e6", 50, &Position{5, "x5", 50}), "it has no record of start 5"},
+		"the first line ever":                   {Position{}, line(1, "e1", 0, nil), ""},
+		"the same again":                        {at, line(5, "e5", 12, nil), ""},
+		"the next revision":                     {at, line(5, "e5", 13, nil), ""},
+		"an earlier revision of the same start": {at, line(5, "e5", 11, nil), "it is at revision 11, this host at 12"},
+		"an earlier start": {at, line(4, "e4", 20, nil),
+			"it is at start 4 of compute, this host has seen start 5"},
+		"a copy that has counted as far": {at, line(5, "x5", 99, nil), "its start 5 of compute is another one"},
+		"a later start, nothing lost":    {at, line(6, "e6", 12, &Position{5, "e5", 12}), ""},
+		"a later start, changed since":   {at, line(9, "e9", 40, &Position{5, "e5", 30}), ""},
+		"restored, this start ended earlier": {at, line(6, "e6", 10, &Position{5, "e5", 10}),
+			"start 5 of compute ended there at revision 10"},
+		"restored, and since then it has gone beyond": {at, line(7, "e7", 50, &Position{5, "e5", 10}),
+			"start 5 of compute ended there at revision 10"},
+		"restored to before this start":      {at, line(6, "y6", 50, nil), "it has no record of start 5"},
+		"a line that tells of another start": {at, line(6, "e6", 50, &Position{4, "e4", 50}), "it has no record of start 5"},
+		"a copy's start of the same number":  {at, line(6, "e6", 50, &Position{5, "x5", 50}), "it has no record of start 5"},
 	} {
 		if got := c.at.Accept(c.line); (got == "") != (c.refusal == "") || !strings.Contains(got, c.refusal) {
 			t.Errorf("%s: %q", name, got)
@@ -42,7 +45,8 @@ func TestAccept(t *testing.T) {
 func TestWatchRequestCrossesTheWire(t *testing.T) {
 	for _, w := range []WatchRequest{
 		{Host: "h"},
-		{Host: "h", Sender: Sender{Instance: "i", Start: "s", Previous: []string{"a", "b"}, ProcessSpace: "boot pid:[1] locks 1:2"},
+		{Host: "h", Sender: Sender{Instance: "i", Start: "s", Previous: []string{"a", "b"},
+			ProcessSpace: "boot pid:[1] locks 1:2"},
 			Position: Position{Epoch: 3, EpochID: "e"}, Since: 7},
 	} {
 		query, err := url.ParseQuery(w.query())

@@ -21,15 +21,18 @@ func TestReadAccount(t *testing.T) {
 	if _, signs, err := readAccount(t, "[glance]\nendpoint_override = http://g:9292\n"); signs || err != nil {
 		t.Errorf("no auth_type: %v %v", signs, err)
 	}
-	o, signs, err := readAccount(t, "[glance]\nauth_section = account\ntimeout = 3\n[account]\nauth_type = password\nauth_url = http://k:5000\nusername = nova\npassword = p\nuser_domain_id = default\n")
-	if !signs || err != nil || o.Username != "nova" || o.AuthURL != "http://k:5000" || o.Timeout.Seconds() != 3 || o.Group != "account" {
+	o, signs, err := readAccount(t, "[glance]\nauth_section = account\ntimeout = 3\n[account]\nauth_type = "+
+		"password\nauth_url = http://k:5000\nusername = nova\npassword = p\nuser_domain_id = default\n")
+	if !signs || err != nil || o.Username != "nova" || o.AuthURL != "http://k:5000" || o.Timeout.Seconds() != 3 ||
+		o.Group != "account" {
 		t.Errorf("%+v %v %v", o, signs, err)
 	}
 	for text, says := range map[string]string{
 		"[glance]\nauth_type = magic\n":                                       "does not support this auth_type",
 		"[glance]\ntimeout = soon\n":                                          "timeout",
 		"[glance]\nauth_type = password\nauth_url = http://k\nusername = n\n": "[glance] password is missing",
-		"[glance]\nauth_type = password\nauth_url = http://k\nusername = n\npassword = p\nuser_domain_id = d\ncafile = /no/such/file\n": "[glance] cafile cannot be read",
+		"[glance]\nauth_type = password\nauth_url = http://k\nusername = n\npassword = p\nuser_domain_id = d\ncafile = " +
+			"/no/such/file\n": "[glance] cafile cannot be read",
 	} {
 		o, _, err := readAccount(t, text)
 		if err == nil {
@@ -45,7 +48,8 @@ func TestTheServiceFindsOthersInTheCatalog(t *testing.T) {
 	f := newFake(t)
 	f.catalog = []doc{{"type": "image", "endpoints": []doc{{"interface": "public", "region": "R1", "url": "http://public"},
 		{"interface": "internal", "region_id": "R2", "url": "http://two"}}}}
-	k, err := NewKeystone(KeystoneOptions{AuthURL: f.URL + "/identity", Username: "svc", Password: "secret", UserDomainID: "default"})
+	k, err := NewKeystone(KeystoneOptions{AuthURL: f.URL + "/identity", Username: "svc", Password: "secret",
+		UserDomainID: "default"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -57,11 +61,13 @@ func TestTheServiceFindsOthersInTheCatalog(t *testing.T) {
 	}{
 		{"image", "", []string{"internal", "public"}, "http://two", ""},
 		{"image", "R1", []string{"internal", "public"}, "http://public", ""},
-		{"image", "R3", []string{"internal", "public"}, "", "no service of type image in region R3 with the interface internal or public"},
+		{"image", "R3", []string{"internal", "public"}, "", "no service of type image in region R3 with the interface " +
+			"internal or public"},
 		{"volume", "", []string{"internal"}, "", "no service of type volume with"},
 	} {
 		got, err := k.Address(t.Context(), c.kind, c.faces, c.region)
-		if got != c.want || (err == nil) != (c.says == "") || err != nil && (!fault.Is(err, fault.Unavailable) || !strings.Contains(fault.TextOf(err), c.says)) {
+		if got != c.want || (err == nil) != (c.says == "") || err != nil && (!fault.Is(err, fault.Unavailable) ||
+			!strings.Contains(fault.TextOf(err), c.says)) {
 			t.Errorf("%+v: %q %v", c, got, err)
 		}
 	}

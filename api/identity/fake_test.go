@@ -35,7 +35,8 @@ type issued struct {
 }
 
 func newFake(t *testing.T) *fake {
-	f := &fake{now: time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC), password: "secret", tokens: map[string]*issued{}, asked: map[string]int{}, life: time.Hour}
+	f := &fake{now: time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC), password: "secret", tokens: map[string]*issued{},
+		asked: map[string]int{}, life: time.Hour}
 	f.Server = httptest.NewServer(f)
 	t.Cleanup(f.Close)
 	return f
@@ -50,8 +51,9 @@ func (f *fake) issue(token, user string, life time.Duration, roles ...string) do
 		list = append(list, doc{"id": "id-" + role, "name": role})
 	}
 	expires := f.now.Add(life)
-	d := doc{"user": doc{"id": user, "name": "name-" + user, "domain": doc{"id": "ud", "name": "UD"}}, "roles": list, "expires_at": expires.Format("2006-01-02T15:04:05.000000Z"),
-		"project": doc{"id": "p1", "name": "lab", "domain": doc{"id": "pd", "name": "PD"}}}
+	d := doc{"user": doc{"id": user, "name": "name-" + user, "domain": doc{"id": "ud", "name": "UD"}}, "roles": list,
+		"expires_at": expires.Format("2006-01-02T15:04:05.000000Z"),
+		"project":    doc{"id": "p1", "name": "lab", "domain": doc{"id": "pd", "name": "PD"}}}
 	f.tokens[token] = &issued{d, expires}
 	return d
 }

@@ -122,7 +122,8 @@ func (o KeystoneOptions) check() error {
 		if o.ApplicationCredentialSecret == "" {
 			return missing("application_credential_secret", "write it, or use auth_type = password")
 		}
-		if o.ApplicationCredentialID == "" && o.UserID == "" && (o.Username == "" || o.UserDomainID == "" && o.UserDomainName == "") {
+		if o.ApplicationCredentialID == "" && o.UserID == "" &&
+			(o.Username == "" || o.UserDomainID == "" && o.UserDomainName == "") {
 			return missing("application_credential_id", "write it, or the user that application_credential_name belongs to")
 		}
 		return nil

@@ -16,7 +16,8 @@ import (
 
 func client(t *testing.T, f *fake, change func(*KeystoneOptions)) *Keystone {
 	t.Helper()
-	o := KeystoneOptions{AuthURL: f.URL + "/identity", Username: "placement", Password: "secret", UserDomainName: "Default", ProjectName: "services", ProjectDomainID: "default",
+	o := KeystoneOptions{AuthURL: f.URL + "/identity", Username: "placement", Password: "secret",
+		UserDomainName: "Default", ProjectName: "services", ProjectDomainID: "default",
 		ServiceRoles: []string{"service"}, Log: slog.New(slog.DiscardHandler)}
 	if change != nil {
 		change(&o)
@@ -52,7 +53,8 @@ func TestKeystoneKnowsTheCaller(t *testing.T) {
 	f := newFake(t)
 	k := client(t, f, nil)
 	f.issue("t1", "ann", time.Hour, "member", "reader")
-	base := Identity{User: "ann", UserName: "name-ann", UserDomain: "ud", Project: "p1", ProjectName: "lab", ProjectDomain: "pd", Roles: []string{"member", "reader"}}
+	base := Identity{User: "ann", UserName: "name-ann", UserDomain: "ud", Project: "p1", ProjectName: "lab",
+		ProjectDomain: "pd", Roles: []string{"member", "reader"}}
 	if id, err := ask(k, "t1"); err != nil || !reflect.DeepEqual(id, base) {
 		t.Errorf("%+v, %v", id, err)
 	}
@@ -219,7 +221,8 @@ func TestKeystoneDown(t *testing.T) {
 	want(t, k, "", "t")
 	f.Close()
 	want(t, k, "", "t")
-	if _, err := ask(k, "other"); !fault.Is(err, fault.Unavailable) || !strings.Contains(err.Error(), "Keystone at "+f.URL+"/identity/v3 does not answer") || strings.Contains(err.Error(), "other") {
+	if _, err := ask(k, "other"); !fault.Is(err, fault.Unavailable) || !strings.Contains(err.Error(),
+		"Keystone at "+f.URL+"/identity/v3 does not answer") || strings.Contains(err.Error(), "other") {
 		t.Error(err)
 	}
 	if waits != 2 {
@@ -241,7 +244,8 @@ func TestKeystoneAnswersStrangely(t *testing.T) {
 	}
 	f.do(func() { f.status = 0 })
 	want(t, k, fault.Forbidden, "u")
-	for name, d := range map[string]doc{"nothing": {}, "no user": {"expires_at": "2031-01-01T00:00:00Z"}, "no end": {"user": doc{"id": "u"}}, "an odd end": {"user": doc{"id": "u"}, "expires_at": 5}} {
+	for name, d := range map[string]doc{"nothing": {}, "no user": {"expires_at": "2031-01-01T00:00:00Z"},
+		"no end": {"user": doc{"id": "u"}}, "an odd end": {"user": doc{"id": "u"}, "expires_at": 5}} {
 		f.do(func() { f.tokens["odd"] = &issued{d, f.now.Add(time.Hour)} })
 		if _, err := ask(k, "odd"); !fault.Is(err, fault.Unavailable) {
 			t.Errorf("%s: %v", name, err)
@@ -284,7 +288,8 @@ func TestKeystoneRefusesTheService(t *testing.T) {
 	f.issue("t", "ann", time.Hour)
 	for range 5 {
 		_, err := ask(k, "t")
-		if !fault.Is(err, fault.Unavailable) || !strings.Contains(err.Error(), "refuses the user placement") || strings.Contains(err.Error(), "wrong") {
+		if !fault.Is(err, fault.Unavailable) || !strings.Contains(err.Error(), "refuses the user placement") ||
+			strings.Contains(err.Error(), "wrong") {
 			t.Fatal(err)
 		}
 	}
@@ -357,8 +362,10 @@ func TestKeystoneAccessRules(t *testing.T) {
 	f := newFake(t)
 	f.issue("all", "ann", time.Hour)["application_credential"] = doc{"id": "a"}
 	f.issue("none", "ann", time.Hour)["application_credential"] = doc{"access_rules": []doc{}}
-	f.issue("traits", "ann", time.Hour)["application_credential"] = doc{"access_rules": []doc{{"service": "placement", "method": "GET", "path": "/traits/*"}}}
-	f.issue("compute", "ann", time.Hour)["application_credential"] = doc{"access_rules": []doc{{"service": "compute", "method": "GET", "path": "/traits/*"}}}
+	f.issue("traits", "ann", time.Hour)["application_credential"] = doc{"access_rules": []doc{{"service": "placement",
+		"method": "GET", "path": "/traits/*"}}}
+	f.issue("compute", "ann", time.Hour)["application_credential"] = doc{"access_rules": []doc{{"service": "compute",
+		"method": "GET", "path": "/traits/*"}}}
 	f.issue("service", "nova", time.Hour, "service")
 	k := client(t, f, func(o *KeystoneOptions) { o.ServiceType = "placement" })
 	want(t, k, "", "all")
@@ -389,9 +396,11 @@ func TestKeystoneFindsItsEndpoint(t *testing.T) {
 	f, other := newFake(t), newFake(t)
 	other.tokens = f.tokens
 	f.issue("t", "ann", time.Hour)
-	f.catalog = []doc{{"type": "compute", "endpoints": []doc{{"interface": "internal", "region": "one", "url": "http://127.0.0.1:1"}}},
+	f.catalog = []doc{{"type": "compute", "endpoints": []doc{{"interface": "internal", "region": "one",
+		"url": "http://127.0.0.1:1"}}},
 		{"type": "identity", "endpoints": []doc{{"interface": "public", "region": "one", "url": "http://127.0.0.1:1"},
-			{"interface": "internal", "region": "one", "url": other.URL + "/identity/v3/"}, {"interface": "internal", "region_id": "two", "url": f.URL + "/identity"}}}}
+			{"interface": "internal", "region": "one", "url": other.URL + "/identity/v3/"}, {"interface": "internal",
+				"region_id": "two", "url": f.URL + "/identity"}}}}
 	for _, c := range []struct {
 		region, iface string
 		asked         *fake
@@ -403,7 +412,8 @@ func TestKeystoneFindsItsEndpoint(t *testing.T) {
 			t.Errorf("region %q, interface %q: another Keystone was asked", c.region, c.iface)
 		}
 	}
-	for address, want := range map[string]string{"http://h:5000": "http://h:5000/v3", "http://h/identity/": "http://h/identity/v3", "http://h/v3": "http://h/v3",
+	for address, want := range map[string]string{"http://h:5000": "http://h:5000/v3",
+		"http://h/identity/": "http://h/identity/v3", "http://h/v3": "http://h/v3",
 		"http://h/v3/": "http://h/v3", "http://h/v2.0": "http://h/v3"} {
 		if got := v3Address(address); got != want {
 			t.Errorf("%s: %s; want %s", address, got, want)
@@ -417,14 +427,19 @@ func TestKeystoneSignsIn(t *testing.T) {
 		change func(*KeystoneOptions)
 		want   string
 	}{
-		{func(*KeystoneOptions) {}, `{"auth":{"identity":{"methods":["password"],"password":{"user":{"domain":{"name":"Default"},"name":"placement","password":"secret"}}},"scope":{"project":{"domain":{"id":"default"},"name":"services"}}}}`},
-		{func(o *KeystoneOptions) { o.UserID, o.ProjectID = "u", "p" }, `{"auth":{"identity":{"methods":["password"],"password":{"user":{"id":"u","password":"secret"}}},"scope":{"project":{"id":"p"}}}}`},
-		{func(o *KeystoneOptions) { o.ProjectName, o.SystemScope = "", "all" }, `{"auth":{"identity":{"methods":["password"],"password":{"user":{"domain":{"name":"Default"},"name":"placement","password":"secret"}}},"scope":{"system":{"all":true}}}}`},
-		{func(o *KeystoneOptions) { o.ProjectName, o.DomainName = "", "D" }, `{"auth":{"identity":{"methods":["password"],"password":{"user":{"domain":{"name":"Default"},"name":"placement","password":"secret"}}},"scope":{"domain":{"name":"D"}}}}`},
+		{func(*KeystoneOptions) {},
+			`{"auth":{"identity":{"methods":["password"],"password":{"user":{"domain":{"name":"Default"},"name":"placement","password":"secret"}}},"scope":{"project":{"domain":{"id":"default"},"name":"services"}}}}`},
+		{func(o *KeystoneOptions) { o.UserID, o.ProjectID = "u", "p" },
+			`{"auth":{"identity":{"methods":["password"],"password":{"user":{"id":"u","password":"secret"}}},"scope":{"project":{"id":"p"}}}}`},
+		{func(o *KeystoneOptions) { o.ProjectName, o.SystemScope = "", "all" },
+			`{"auth":{"identity":{"methods":["password"],"password":{"user":{"domain":{"name":"Default"},"name":"placement","password":"secret"}}},"scope":{"system":{"all":true}}}}`},
+		{func(o *KeystoneOptions) { o.ProjectName, o.DomainName = "", "D" },
+			`{"auth":{"identity":{"methods":["password"],"password":{"user":{"domain":{"name":"Default"},"name":"placement","password":"secret"}}},"scope":{"domain":{"name":"D"}}}}`},
 		{func(o *KeystoneOptions) {
 			o.Username = ""
 			o.ApplicationCredentialID, o.ApplicationCredentialSecret = "a", "secret"
-		}, `{"auth":{"identity":{"application_credential":{"id":"a","secret":"secret"},"methods":["application_credential"]}}}`},
+		},
+			`{"auth":{"identity":{"application_credential":{"id":"a","secret":"secret"},"methods":["application_credential"]}}}`},
 		{func(o *KeystoneOptions) { o.ApplicationCredentialName, o.ApplicationCredentialSecret = "a", "secret" },
 			`{"auth":{"identity":{"application_credential":{"name":"a","secret":"secret","user":{"domain":{"name":"Default"},"name":"placement"}},"methods":["application_credential"]}}}`},
 	} {
@@ -453,10 +468,11 @@ func TestKeystoneOptionsAreChecked(t *testing.T) {
 		"user_domain_name is missing":              func(o *KeystoneOptions) { o.UserDomainID = "" },
 		"project_domain_name is missing":           func(o *KeystoneOptions) { o.ProjectName = "p" },
 		"application_credential_secret is missing": func(o *KeystoneOptions) { o.ApplicationCredentialID = "a" },
-		"application_credential_id is missing":     func(o *KeystoneOptions) { o.ApplicationCredentialSecret, o.Username = "s", "" },
-		"cafile cannot be read":                    func(o *KeystoneOptions) { o.CAFile = "/nowhere" },
-		"holds no certificate":                     func(o *KeystoneOptions) { o.CAFile = "keystone_test.go" },
-		"certfile and keyfile":                     func(o *KeystoneOptions) { o.CertFile = "keystone_test.go" },
+		"application_credential_id is " +
+			"missing": func(o *KeystoneOptions) { o.ApplicationCredentialSecret, o.Username = "s", "" },
+		"cafile cannot be read": func(o *KeystoneOptions) { o.CAFile = "/nowhere" },
+		"holds no certificate":  func(o *KeystoneOptions) { o.CAFile = "keystone_test.go" },
+		"certfile and keyfile":  func(o *KeystoneOptions) { o.CertFile = "keystone_test.go" },
 	} {
 		o := good
 		change(&o)
@@ -467,15 +483,19 @@ func TestKeystoneOptionsAreChecked(t *testing.T) {
 }
 
 func TestCredentials(t *testing.T) {
-	got := Identity{User: "u", UserDomain: "ud", Project: "p", ProjectDomain: "pd", Roles: []string{"a"}, Service: &Identity{User: "s", Roles: []string{"service"}}}.Credentials()
-	want := map[string]any{"user_id": "u", "user_domain_id": "ud", "project_id": "p", "project_domain_id": "pd", "domain_id": nil, "system_scope": nil,
-		"roles": []string{"a"}, "is_admin_project": true, "service_user_id": "s", "service_user_domain_id": nil, "service_project_id": nil,
+	got := Identity{User: "u", UserDomain: "ud", Project: "p", ProjectDomain: "pd", Roles: []string{"a"},
+		Service: &Identity{User: "s", Roles: []string{"service"}}}.Credentials()
+	want := map[string]any{"user_id": "u", "user_domain_id": "ud", "project_id": "p", "project_domain_id": "pd",
+		"domain_id": nil, "system_scope": nil,
+		"roles": []string{"a"}, "is_admin_project": true, "service_user_id": "s", "service_user_domain_id": nil,
+		"service_project_id":        nil,
 		"service_project_domain_id": nil, "service_roles": []string{"service"}}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("%v", got)
 	}
 	got = Identity{Domain: "d", SystemScope: "all", NotAdminProject: true}.Credentials()
-	if got["domain_id"] != "d" || got["system_scope"] != "all" || got["is_admin_project"] != false || len(got["roles"].([]string)) != 0 || !slices.Equal(got["service_roles"].([]string), nil) {
+	if got["domain_id"] != "d" || got["system_scope"] != "all" || got["is_admin_project"] != false ||
+		len(got["roles"].([]string)) != 0 || !slices.Equal(got["service_roles"].([]string), nil) {
 		t.Errorf("%v", got)
 	}
 }

@@ -20,12 +20,14 @@ var ignoredOptionNames = [...]string{"memcached_servers", "memcache_servers", "m
 	"auth_version", "include_service_catalog", "delay_auth_decision", "enforce_token_bind", "log_name"}
 
 // readOptions are the options that ReadKeystone reads.
-var readOptions = [...]string{"auth_section", "auth_type", "auth_plugin", "auth_url", "www_authenticate_uri", "auth_uri",
+var readOptions = [...]string{"auth_section", "auth_type", "auth_plugin", "auth_url", "www_authenticate_uri",
+	"auth_uri",
 	"username", "user_name", "user_id", "password", "user_domain_name", "user_domain_id", "project_name",
 	"tenant_name", "project_id", "tenant_id", "project_domain_name", "project_domain_id", "domain_name", "domain_id",
 	"default_domain_name", "default_domain_id", "system_scope", "application_credential_id",
 	"application_credential_name", "application_credential_secret", "region_name", "interface", "insecure",
-	"cafile", "certfile", "keyfile", "http_connect_timeout", "http_request_max_retries", "token_cache_time", "service_token_roles", "service_token_roles_required", "service_type"}
+	"cafile", "certfile", "keyfile", "http_connect_timeout", "http_request_max_retries", "token_cache_time",
+	"service_token_roles", "service_token_roles_required", "service_type"}
 
 // KnownKeystone lists the options of [keystone_authtoken] that are read or deliberately ignored, for
 // config.Config.Unknown.

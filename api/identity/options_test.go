@@ -35,8 +35,10 @@ user_domain_name = Default
 project_name = service
 username = placement
 password = p$$w
-`, KeystoneOptions{PublicURL: "http://public:5000/v3", AuthURL: "http://controller:5000/v3", ProjectDomainName: "Default", UserDomainName: "Default",
-			ProjectName: "service", Username: "placement", Password: "p$w", Retries: 3, CacheTime: 300 * time.Second, ServiceRoles: []string{"service"}},
+`, KeystoneOptions{PublicURL: "http://public:5000/v3", AuthURL: "http://controller:5000/v3",
+			ProjectDomainName: "Default", UserDomainName: "Default",
+			ProjectName: "service", Username: "placement", Password: "p$w", Retries: 3, CacheTime: 300 * time.Second,
+			ServiceRoles: []string{"service"}},
 			[]string{"memcached is not used"}},
 		{"all of it", `
 auth_uri = http://public
@@ -66,15 +68,22 @@ service_type = placement
 auth_version = v2.0
 delay_auth_decision = true
 enforce_token_bind = disabled
-`, KeystoneOptions{PublicURL: "http://public", AuthURL: "http://k", Username: "u", UserID: "ui", UserDomainName: "D", ProjectDomainName: "D", ProjectName: "t", ProjectID: "ti",
-			Password: "x", SystemScope: "all", DomainID: "di", DomainName: "dn", Region: "R", Interface: "admin", Insecure: true, CAFile: "ca", CertFile: "cert", KeyFile: "key",
-			Timeout: 7 * time.Second, CacheTime: -time.Second, ServiceRoles: []string{"a", "b"}, ServiceRolesRequired: true, ServiceType: "placement"},
+`, KeystoneOptions{PublicURL: "http://public", AuthURL: "http://k", Username: "u", UserID: "ui", UserDomainName: "D",
+			ProjectDomainName: "D", ProjectName: "t", ProjectID: "ti",
+			Password: "x", SystemScope: "all", DomainID: "di", DomainName: "dn", Region: "R", Interface: "admin", Insecure: true,
+			CAFile: "ca", CertFile: "cert", KeyFile: "key",
+			Timeout: 7 * time.Second, CacheTime: -time.Second, ServiceRoles: []string{"a", "b"}, ServiceRolesRequired: true,
+			ServiceType: "placement"},
 			[]string{"v3 API", "refused at once"}},
-		{"an application credential", "auth_url = http://k\nauth_type = v3applicationcredential\napplication_credential_id = i\napplication_credential_name = n\napplication_credential_secret = s\ntoken_cache_time = 0\n",
-			KeystoneOptions{AuthURL: "http://k", ApplicationCredentialID: "i", ApplicationCredentialName: "n", ApplicationCredentialSecret: "s", Retries: 3, CacheTime: -1, ServiceRoles: []string{"service"}},
+		{"an application credential", "auth_url = http://k\nauth_type = v3applicationcredential\napplication_credential_id " +
+			"= i\napplication_credential_name = n\napplication_credential_secret = s\ntoken_cache_time = 0\n",
+			KeystoneOptions{AuthURL: "http://k", ApplicationCredentialID: "i", ApplicationCredentialName: "n",
+				ApplicationCredentialSecret: "s", Retries: 3, CacheTime: -1, ServiceRoles: []string{"service"}},
 			[]string{"www_authenticate_uri is not set"}},
-		{"another section", "www_authenticate_uri = u\nauth_section = who\nauth_url = http://wrong\n[who]\nauth_url = http://k\nauth_type = password\nusername = u\npassword = p\nuser_domain_id = d\n",
-			KeystoneOptions{PublicURL: "u", AuthURL: "http://k", Username: "u", Password: "p", UserDomainID: "d", Retries: 3, CacheTime: 300 * time.Second, ServiceRoles: []string{"service"}}, nil},
+		{"another section", "www_authenticate_uri = u\nauth_section = who\nauth_url = http://wrong\n[who]\nauth_url = " +
+			"http://k\nauth_type = password\nusername = u\npassword = p\nuser_domain_id = d\n",
+			KeystoneOptions{PublicURL: "u", AuthURL: "http://k", Username: "u", Password: "p", UserDomainID: "d", Retries: 3,
+				CacheTime: 300 * time.Second, ServiceRoles: []string{"service"}}, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			cfg := parsed(t, "[keystone_authtoken]\n"+c.text)
@@ -101,15 +110,17 @@ enforce_token_bind = disabled
 
 func TestReadKeystoneRefuses(t *testing.T) {
 	for text, why := range map[string]string{
-		"":                           "[keystone_authtoken] auth_type is missing",
-		"auth_type = v3oidcpassword": "placement.conf:2: [keystone_authtoken] auth_type = v3oidcpassword: Berth does not support this auth_type",
-		"token_cache_time = soon":    "placement.conf:2: [keystone_authtoken] token_cache_time",
-		"insecure = perhaps":         "placement.conf:2: [keystone_authtoken] insecure",
+		"": "[keystone_authtoken] auth_type is missing",
+		"auth_type = v3oidcpassword": "placement.conf:2: [keystone_authtoken] auth_type = v3oidcpassword: Berth does not " +
+			"support this auth_type",
+		"token_cache_time = soon":                             "placement.conf:2: [keystone_authtoken] token_cache_time",
+		"insecure = perhaps":                                  "placement.conf:2: [keystone_authtoken] insecure",
 		"auth_type = password\npassword = $nothing":           "placement.conf:3: [keystone_authtoken] password = ***",
 		"auth_type = password\nenforce_token_bind = required": "placement.conf:3: [keystone_authtoken] enforce_token_bind",
 		"auth_type = password\ndelay_auth_decision = 2":       "placement.conf:3: [keystone_authtoken] delay_auth_decision",
 	} {
-		if _, _, err := ReadKeystone(parsed(t, "[keystone_authtoken]\n"+text)); !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), why) {
+		if _, _, err := ReadKeystone(parsed(t, "[keystone_authtoken]\n"+text)); !fault.Is(err, fault.Invalid) ||
+			!strings.Contains(err.Error(), why) {
 			t.Errorf("%q: %v; want %q", text, err, why)
 		}
 	}

@@ -14,7 +14,8 @@ import (
 	"github.com/openberth/berth/internal/keystone"
 )
 
-// tokenLife is how long the tokens of the real Keystone live, in seconds: long enough for the slowest test before the end.
+// tokenLife is how long the tokens of the real Keystone live, in seconds: long enough for the slowest test before the
+// end.
 const tokenLife = 30
 
 // The whole against OpenStack's own Keystone.
@@ -39,7 +40,8 @@ service_type = placement
 
 	t.Run("a user in a project", func(t *testing.T) {
 		id := allowed(t, placement, real.Token(t, "ann", "ann", "lab"), "")
-		want := identity.Identity{User: ann, UserName: "ann", UserDomain: "default", Project: lab, ProjectName: "lab", ProjectDomain: "default", Roles: id.Roles}
+		want := identity.Identity{User: ann, UserName: "ann", UserDomain: "default", Project: lab, ProjectName: "lab",
+			ProjectDomain: "default", Roles: id.Roles}
 		if !reflect.DeepEqual(id, want) || !id.Has("member") || !id.Has("reader") || id.IsAdmin() {
 			t.Errorf("%+v; want %+v", id, want)
 		}
@@ -62,20 +64,26 @@ service_type = placement
 		real.Revoke(t, token)
 		eventuallyForbidden(t, placement, token)
 	})
-	t.Run("an application credential, as user and as service", func(t *testing.T) { applicationCredential(t, real, placement, services) })
+	t.Run("an application credential, as user and as service", func(t *testing.T) {
+		applicationCredential(t, real,
+			placement, services)
+	})
 	t.Run("expired", func(t *testing.T) {
 		token := real.Token(t, "ann", "ann", "lab")
 		allowed(t, placement, token, "")
 		eventuallyForbidden(t, placement, token)
-		if id := allowed(t, placement, token, real.Token(t, "placement", "placement", "services")); id.User != ann || id.Service == nil || id.Service.UserName != "placement" {
+		if id := allowed(t, placement, token, real.Token(t, "placement", "placement", "services")); id.User != ann ||
+			id.Service == nil || id.Service.UserName != "placement" {
 			t.Errorf("%+v", id)
 		}
 		forbidden(t, placement, token, real.Token(t, "ann", "ann", "lab")) // ann is no service
 	})
 	t.Run("down", func(t *testing.T) {
 		token := real.Token(t, "ann", "ann", "lab")
-		steady := newFromFile(t, fmt.Sprintf("[keystone_authtoken]\nauth_url = %s\nauth_type = password\nusername = placement\npassword = placement\nuser_domain_id = default\n"+
-			"project_name = services\nproject_domain_id = default\nhttp_request_max_retries = 1\n", real.URL))
+		steady := newFromFile(t,
+			fmt.Sprintf("[keystone_authtoken]\nauth_url = %s\nauth_type = password\nusername = placement\npassword = "+
+				"placement\nuser_domain_id = default\n"+
+				"project_name = services\nproject_domain_id = default\nhttp_request_max_retries = 1\n", real.URL))
 		allowed(t, steady, token, "")
 		real.Stop()
 		allowed(t, steady, token, "")
@@ -93,18 +101,22 @@ func applicationCredential(t *testing.T, real *keystone.Keystone, placement *ide
 		var who struct {
 			Token struct{ User struct{ ID string } }
 		}
-		real.Call(t, own, "POST", "/auth/tokens", doc{"auth": doc{"identity": doc{"methods": []string{"token"}, "token": doc{"id": own}}}}, http.StatusCreated, &who)
+		real.Call(t, own, "POST", "/auth/tokens",
+			doc{"auth": doc{"identity": doc{"methods": []string{"token"}, "token": doc{"id": own}}}}, http.StatusCreated, &who)
 		more["name"] = "for " + user
 		var made struct {
 			ApplicationCredential struct{ ID, Secret string } `json:"application_credential"`
 		}
-		real.Call(t, own, "POST", "/users/"+who.Token.User.ID+"/application_credentials", doc{"application_credential": more}, http.StatusCreated, &made)
+		real.Call(t, own, "POST", "/users/"+who.Token.User.ID+"/application_credentials", doc{"application_credential": more},
+			http.StatusCreated, &made)
 		id, secret = made.ApplicationCredential.ID, made.ApplicationCredential.Secret
-		token = real.Call(t, "", "POST", "/auth/tokens", doc{"auth": doc{"identity": doc{"methods": []string{"application_credential"},
-			"application_credential": doc{"id": id, "secret": secret}}}}, http.StatusCreated, nil).Get("X-Subject-Token")
+		token = real.Call(t, "", "POST", "/auth/tokens",
+			doc{"auth": doc{"identity": doc{"methods": []string{"application_credential"},
+				"application_credential": doc{"id": id, "secret": secret}}}}, http.StatusCreated, nil).Get("X-Subject-Token")
 		return id, secret, token
 	}
-	_, _, token := make("ann", "lab", doc{"access_rules": []doc{{"service": "placement", "method": "GET", "path": "/traits/*"}}})
+	_, _, token := make("ann", "lab",
+		doc{"access_rules": []doc{{"service": "placement", "method": "GET", "path": "/traits/*"}}})
 	for path, want := range map[string]bool{"/traits/CUSTOM_A": true, "/traits": false, "/usages": false} {
 		r := httptest.NewRequest("GET", path, nil)
 		r.Header.Set("X-Auth-Token", token)
@@ -113,9 +125,12 @@ func applicationCredential(t *testing.T, real *keystone.Keystone, placement *ide
 		}
 	}
 	id, secret, _ := make("placement", "services", doc{})
-	other := newFromFile(t, fmt.Sprintf("[keystone_authtoken]\nauth_url = %s/v3/\nauth_type = v3applicationcredential\napplication_credential_id = %s\napplication_credential_secret = %s\n",
-		real.URL, id, secret))
-	if got := allowed(t, other, real.Token(t, "placement", "placement", "services"), ""); got.Project != project || !got.Has("service") {
+	other := newFromFile(t,
+		fmt.Sprintf("[keystone_authtoken]\nauth_url = %s/v3/\nauth_type = "+
+			"v3applicationcredential\napplication_credential_id = %s\napplication_credential_secret = %s\n",
+			real.URL, id, secret))
+	if got := allowed(t, other, real.Token(t, "placement", "placement", "services"), ""); got.Project != project ||
+		!got.Has("service") {
 		t.Errorf("%+v", got)
 	}
 }
@@ -162,7 +177,8 @@ func forbidden(t *testing.T, k *identity.Keystone, token, service string) {
 	}
 }
 
-// eventuallyForbidden waits until a token that was good is refused, which its cache may put off for a second, and its end for its life.
+// eventuallyForbidden waits until a token that was good is refused, which its cache may put off for a second, and its
+// end for its life.
 func eventuallyForbidden(t *testing.T, k *identity.Keystone, token string) {
 	t.Helper()
 	for end := time.Now().Add(4 * tokenLife * time.Second); ; time.Sleep(200 * time.Millisecond) {

@@ -63,7 +63,7 @@ func (k *Keystone) validate(ctx context.Context, token string, expired bool) (*t
 		case status == http.StatusOK:
 			var doc tokenBody
 			if err := json.Unmarshal(body, &doc); err != nil || doc.Token.User.ID == "" || doc.Token.ExpiresAt.IsZero() {
-				return nil, unavailable("Keystone at %s answered with something that is no token", s.url)
+				return nil, unavailable("Keystone at %s answered with something that is not a token", s.url)
 			}
 			return doc.info(), nil
 		case status == http.StatusNotFound:
@@ -146,7 +146,7 @@ func (k *Keystone) authenticate(ctx context.Context) (session, error) {
 	var doc tokenBody
 	s := session{token: header.Get("X-Subject-Token"), url: k.url}
 	if err := json.Unmarshal(text, &doc); err != nil || s.token == "" || doc.Token.ExpiresAt.IsZero() {
-		return session{}, unavailable("Keystone at %s answered with something that is no token", k.url)
+		return session{}, unavailable("Keystone at %s answered with something that is not a token", k.url)
 	}
 	life := doc.Token.ExpiresAt.Sub(began)
 	s.catalog = &doc

@@ -49,7 +49,8 @@ func New(o Options) (*Client, error) {
 			"or auth_type and the account for Keystone's catalog")
 	}
 	for _, server := range o.Servers {
-		if u, err := url.Parse(server); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.User != nil {
+		if u, err := url.Parse(server); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" ||
+			u.User != nil {
 			return nil, fault.New(fault.Invalid, op, "the URL of the image service in [glance] is not valid, or has a user "+
 				"and a password; write one such as http://controller:9292")
 		}
@@ -88,7 +89,8 @@ func (c *Client) Image(ctx context.Context, who identity.Identity, token, id str
 		ID string `json:"member_id"`
 	}
 	err := c.get(ctx, who, token, "/v2/images/"+url.PathEscape(id)+"/members/"+url.PathEscape(who.Project), &member)
-	if fault.Is(err, fault.NotFound) || fault.Is(err, fault.Forbidden) || err == nil && (member.ID == "" || member.ID != who.Project) {
+	if fault.Is(err, fault.NotFound) || fault.Is(err, fault.Forbidden) ||
+		err == nil && (member.ID == "" || member.ID != who.Project) {
 		return Image{}, missing
 	}
 	if err != nil {

@@ -15,11 +15,13 @@ import (
 	"github.com/openberth/berth/fault"
 )
 
-// answered is what OpenStack's Glance 25 said, word for word but for the ids: an image without Keystone, and one that is not there.
+// answered is what OpenStack's Glance 25 said, word for word but for the ids: an image without Keystone, and one that
+// is not there.
 const (
 	answered = `{"hw_numa_nodes": "2", "trait:HW_CPU_X86_AVX2": "required", "hw_numa_cpus.0": "0", "name": "one", "disk_format": "raw", "container_format": "bare", "visibility": "%s", "size": 6, "virtual_size": 6, "status": "active", "checksum": "e80b5017098950fc58aad83c8c14978e", "protected": false, "min_ram": 512, "min_disk": 1, "owner": %s, "os_hidden": false, "os_hash_algo": "sha512", "os_hash_value": "e32ef1", "id": "i1", "created_at": "2026-11-21T01:02:51Z", "updated_at": "2026-11-21T01:06:25Z", "tags": [], "self": "/v2/images/i1", "file": "/v2/images/i1/file", "schema": "/v2/schemas/image"}`
-	missing  = "<html>\n <head>\n  <title>404 Not Found</title>\n </head>\n <body>\n  <h1>404 Not Found</h1>\n  No image found with ID i1<br /><br />\n\n\n\n </body>\n</html>"
-	member   = `{"member_id": "p1", "image_id": "i1", "status": "pending", "created_at": "2026-11-21T01:06:25Z", "updated_at": "2026-11-21T01:06:25Z", "schema": "/v2/schemas/member"}`
+	missing  = "<html>\n <head>\n  <title>404 Not Found</title>\n </head>\n <body>\n  <h1>404 Not Found</h1>\n  No " +
+		"image found with ID i1<br /><br />\n\n\n\n </body>\n</html>"
+	member = `{"member_id": "p1", "image_id": "i1", "status": "pending", "created_at": "2026-11-21T01:06:25Z", "updated_at": "2026-11-21T01:06:25Z", "schema": "/v2/schemas/member"}`
 )
 
 // glance answers as it is told, and keeps what it was asked.
@@ -77,7 +79,8 @@ func TestAnImageIsRead(t *testing.T) {
 		t.Errorf("got  %s\nwant %s", text, want)
 	}
 	r := g.requests()[0]
-	if r.URL.Path != "/v2/images/i1" || r.Header.Get("X-Auth-Token") != "ann:p1" || r.Header.Get("X-Tenant-Id") != "p1" || r.Header.Get("X-User-Id") != "ann" ||
+	if r.URL.Path != "/v2/images/i1" || r.Header.Get("X-Auth-Token") != "ann:p1" || r.Header.Get("X-Tenant-Id") != "p1" ||
+		r.Header.Get("X-User-Id") != "ann" ||
 		r.Header.Get("X-Roles") != "member,reader" || r.Header.Get("X-Identity-Status") != "Confirmed" {
 		t.Errorf("asked %s with %v", r.URL, r.Header)
 	}
@@ -85,13 +88,17 @@ func TestAnImageIsRead(t *testing.T) {
 
 func TestOddValuesOfAnImage(t *testing.T) {
 	var i Image
-	if err := json.Unmarshal([]byte(`{"id": "i", "status": "queued", "name": null, "size": null, "min_ram": 0, "hw_numa_nodes": 2, "none": null, "flag": true}`), &i); err != nil {
+	if err := json.Unmarshal(
+		[]byte(
+			`{"id": "i", "status": "queued", "name": null, "size": null, "min_ram": 0, "hw_numa_nodes": 2, "none": null, "flag": true}`), &i); err != nil {
 		t.Fatal(err)
 	}
-	if i.Name != "" || i.Size != 0 || len(i.Properties) != 2 || i.Properties["hw_numa_nodes"] != "2" || i.Properties["flag"] != "true" {
+	if i.Name != "" || i.Size != 0 || len(i.Properties) != 2 || i.Properties["hw_numa_nodes"] != "2" ||
+		i.Properties["flag"] != "true" {
 		t.Errorf("%+v", i)
 	}
-	for _, text := range []string{`{}`, `{"id": "i"}`, `[]`, `{"id": "i", "status": 1}`, `{"id": "i", "status": "active", "min_ram": "much"}`} {
+	for _, text := range []string{`{}`, `{"id": "i"}`, `[]`, `{"id": "i", "status": 1}`,
+		`{"id": "i", "status": "active", "min_ram": "much"}`} {
 		if err := json.Unmarshal([]byte(text), &i); err == nil {
 			t.Errorf("%s is taken for an image", text)
 		}
@@ -172,11 +179,13 @@ func TestTheNextServerIsAsked(t *testing.T) {
 	g := fake(t, func(w http.ResponseWriter, r *http.Request) { fmt.Fprintf(w, answered, "public", "null") })
 	down := httptest.NewServer(nil)
 	down.Close()
-	if i, err := client(t, Options{Servers: []string{down.URL, g.URL}, Retries: 1}).Image(t.Context(), ann, "t", "i1"); err != nil || i.ID != "i1" {
+	if i, err := client(t, Options{Servers: []string{down.URL, g.URL}, Retries: 1}).Image(t.Context(), ann, "t",
+		"i1"); err != nil || i.ID != "i1" {
 		t.Errorf("%+v %v", i, err)
 	}
 	_, err := client(t, Options{Servers: []string{down.URL}, Retries: 1}).Image(t.Context(), ann, "t", "i1")
-	if !fault.Is(err, fault.Unavailable) || !strings.Contains(fault.TextOf(err), "the image service at "+down.URL+" does not answer: ") {
+	if !fault.Is(err, fault.Unavailable) || !strings.Contains(fault.TextOf(err),
+		"the image service at "+down.URL+" does not answer: ") {
 		t.Errorf("%v", err)
 	}
 }
@@ -187,18 +196,21 @@ func TestSilenceEnds(t *testing.T) {
 	c := client(t, Options{Servers: []string{g.URL}, Retries: 100, HTTP: &http.Client{Timeout: 20 * time.Millisecond}})
 	c.time = 100 * time.Millisecond
 	began := time.Now()
-	if _, err := c.Image(t.Context(), ann, "t", "i1"); !fault.Is(err, fault.Unavailable) || !strings.Contains(fault.TextOf(err), "does not answer") {
+	if _, err := c.Image(t.Context(), ann, "t", "i1"); !fault.Is(err, fault.Unavailable) ||
+		!strings.Contains(fault.TextOf(err), "does not answer") {
 		t.Errorf("%v", err)
 	}
 	if took := time.Since(began); took > 30*time.Second {
 		t.Errorf("it took %s", took)
 	}
-	if c, err := New(Options{Servers: []string{g.URL}, HTTP: &http.Client{Timeout: time.Second}}); err != nil || c.time != maxTime {
+	if c, err := New(Options{Servers: []string{g.URL}, HTTP: &http.Client{Timeout: time.Second}}); err != nil ||
+		c.time != maxTime {
 		t.Errorf("%v %v", c.time, err)
 	}
 }
 
-// With an account, compute asks as itself: at the address that the catalog has, and with a new token when the old one is refused.
+// With an account, compute asks as itself: at the address that the catalog has, and with a new token when the old one
+// is refused.
 func TestTheAccountAsks(t *testing.T) {
 	g := fake(t, func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("X-Auth-Token") != "token-2" {
@@ -215,7 +227,8 @@ func TestTheAccountAsks(t *testing.T) {
 		fmt.Fprintf(w, `{"token": {"user": {"id": "nova"}, "expires_at": "2999-01-01T00:00:00Z", "catalog": [
 			{"type": "image", "endpoints": [{"interface": "public", "region": "R", "url": "http://127.0.0.1:1"}, {"interface": "internal", "region": "R", "url": %q}]}]}}`, g.URL)
 	})
-	account, err := identity.NewKeystone(identity.KeystoneOptions{Group: "glance", AuthURL: k.URL, Username: "nova", Password: "p", UserDomainID: "default"})
+	account, err := identity.NewKeystone(identity.KeystoneOptions{Group: "glance", AuthURL: k.URL, Username: "nova",
+		Password: "p", UserDomainID: "default"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -223,7 +236,8 @@ func TestTheAccountAsks(t *testing.T) {
 	if i, err := c.Image(t.Context(), ann, "hers", "i1"); err != nil || i.Owner != "p1" {
 		t.Errorf("%+v %v", i, err)
 	}
-	if _, err := c.Image(t.Context(), identity.Identity{User: "bob", Project: "p2"}, "his", "i1"); !fault.Is(err, fault.NotFound) {
+	if _, err := c.Image(t.Context(), identity.Identity{User: "bob", Project: "p2"}, "his", "i1"); !fault.Is(err,
+		fault.NotFound) {
 		t.Errorf("another project sees it: %v", err)
 	}
 	for _, r := range g.requests() {
@@ -235,21 +249,25 @@ func TestTheAccountAsks(t *testing.T) {
 		t.Errorf("signed in %d times", signed)
 	}
 	g.tell = func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(http.StatusForbidden) }
-	if _, err := c.Image(t.Context(), ann, "hers", "i1"); !fault.Is(err, fault.Unavailable) || !strings.Contains(fault.TextOf(err), "does not let the account of [glance]") {
+	if _, err := c.Image(t.Context(), ann, "hers", "i1"); !fault.Is(err, fault.Unavailable) ||
+		!strings.Contains(fault.TextOf(err), "does not let the account of [glance]") {
 		t.Errorf("%v", err)
 	}
 }
 
 func TestWhereTheImageServiceIs(t *testing.T) {
 	for text, want := range map[string]string{
-		"http://g:9292": "http://g:9292", "http://g:9292/": "http://g:9292", "http://g:9292/v2": "http://g:9292", "http://g:9292/v2.15/": "http://g:9292",
-		"https://cloud/image/v2": "https://cloud/image", "https://cloud/image": "https://cloud/image", "https://cloud/vault": "https://cloud/vault",
+		"http://g:9292": "http://g:9292", "http://g:9292/": "http://g:9292", "http://g:9292/v2": "http://g:9292",
+		"http://g:9292/v2.15/":   "http://g:9292",
+		"https://cloud/image/v2": "https://cloud/image", "https://cloud/image": "https://cloud/image",
+		"https://cloud/vault": "https://cloud/vault",
 	} {
 		if got := withoutVersion(text); got != want {
 			t.Errorf("%s: %s, want %s", text, got, want)
 		}
 	}
-	for _, o := range []Options{{}, {Servers: []string{"controller:9292"}}, {Servers: []string{"http://g:9292", "ftp://g"}}} {
+	for _, o := range []Options{{}, {Servers: []string{"controller:9292"}},
+		{Servers: []string{"http://g:9292", "ftp://g"}}} {
 		if _, err := New(o); !fault.Is(err, fault.Invalid) || !strings.Contains(fault.TextOf(err), "[glance]") {
 			t.Errorf("%+v: %v", o, err)
 		}

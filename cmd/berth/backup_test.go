@@ -225,7 +225,8 @@ func (s *guideSite) everythingIsOlder() {
 	s.saying(*created.Host, "berth agent destroy "+created.ID)
 	s.saying(to, "berth agent destroy "+moved.ID)
 	s.saying(from, "guest not built: host "+to+" has a guest of this server")
-	eventually(t, "the deleted one is built again", func() (bool, error) { return s.guestsOf(deleted)["deleted"] != "", nil })
+	eventually(t, "the deleted one is built again",
+		func() (bool, error) { return s.guestsOf(deleted)["deleted"] != "", nil })
 	s.same("guests", guests, s.guestsOf(stays, moved, created))
 
 	s.run(to, destroyGuest, "GUEST="+moved.ID)

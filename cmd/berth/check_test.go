@@ -197,9 +197,12 @@ func TestAgentCheckOddMachines(t *testing.T) {
 				"warning: 0000:01:00.0: numa_node is missing: the node is taken as unknown; ",
 				"warning: node0: meminfo is missing: the node is taken as one without memory",
 				"1 of them reported; 0 errors, 11 warnings"}},
-		{"D33 only a card with a serial number", remote, `{"address":"0000:81:00.0","product_id":"101e","remote_managed":true,"physical_network":null}`, 0,
-			[]string{"is for ports of tunnelled networks", "has remote_managed, but the card has no readable serial number", "0 errors, 0 warnings"}},
-		{"D29 the PF itself", remote, `{"address":"0000:81:00.0","remote_managed":true}`, 1, []string{`error: device_spec at `, `product_id "101e"`, "1 errors"}},
+		{"D33 only a card with a serial number", remote,
+			`{"address":"0000:81:00.0","product_id":"101e","remote_managed":true,"physical_network":null}`, 0,
+			[]string{"is for ports of tunnelled networks", "has remote_managed, but the card has no readable serial number",
+				"0 errors, 0 warnings"}},
+		{"D29 the PF itself", remote, `{"address":"0000:81:00.0","remote_managed":true}`, 1,
+			[]string{`error: device_spec at `, `product_id "101e"`, "1 errors"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var out bytes.Buffer

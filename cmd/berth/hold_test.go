@@ -68,7 +68,8 @@ func replaced(t *testing.T, old *daemon, url string, args []string) {
 	select {
 	case err := <-old.done:
 		old.done <- err
-		if err == nil || !strings.Contains(old.log.String(), fmt.Sprintf("taken over compute's database (process %d on host ", next.cmd.Process.Pid)) {
+		if err == nil || !strings.Contains(old.log.String(), fmt.Sprintf("taken over compute's database (process %d on host ",
+			next.cmd.Process.Pid)) {
 			t.Errorf("it ended without saying why (%v):\n%s", err, old.log)
 		}
 	case <-time.After(time.Minute):

@@ -87,8 +87,9 @@ func TestAudit(t *testing.T) {
 		"transferred, before":          {change: moving(lifecycle.MovingAllocations, "s"), has: whole},
 		"transferred, after":           {change: moving(lifecycle.MovingAllocations, "s"), holder: "m", has: whole},
 		"transferred, missing":         {change: moving(lifecycle.MovingAllocations, "s"), missing: "s CUSTOM_NIC:1,VCPU:4"},
-		"to be released":               {change: func(s *lifecycle.Server) { s.State = lifecycle.DeletingAllocation }, has: whole},
-		"released":                     {change: func(s *lifecycle.Server) { s.State = lifecycle.DeletingAllocation }},
+		"to be released": {change: func(s *lifecycle.Server) { s.State = lifecycle.DeletingAllocation },
+			has: whole},
+		"released": {change: func(s *lifecycle.Server) { s.State = lifecycle.DeletingAllocation }},
 		"deleted, not released": {change: func(s *lifecycle.Server) { s.State = lifecycle.Deleted }, has: whole,
 			foreign: "s CUSTOM_NIC:1,VCPU:4"},
 		"left behind and gone": {change: func(s *lifecycle.Server) {

@@ -44,8 +44,9 @@ func (c *cloud) usage(id provider.ID) int {
 	return c.ledger.used(id)
 }
 
-// A server whose devices are not expressly live-migratable, or expressly are not, stays where it is, though another host has a device for
-// it. Nova answers 500 after it has scheduled; here the wish is refused with a sentence, and nothing has begun.
+// A server whose devices are not expressly live-migratable, or expressly are not, stays where it is, though another
+// host has a device for it. Nova answers 500 after it has scheduled; here the wish is refused with a sentence, and
+// nothing has begun.
 func TestLiveMigrationIsRefused(t *testing.T) {
 	for row, flag := range map[string]pci.Flag{"nothing is said of it": pci.Unset, "alias and device say no": pci.No} {
 		t.Run(row, func(t *testing.T) {
@@ -59,12 +60,14 @@ func TestLiveMigrationIsRefused(t *testing.T) {
 			c.settle(lifecycle.Active)
 			c.ledger.hide("pf-b", false)
 			_, err := c.conductor().Act(t.Context(), "s", lifecycle.ActionRequested{ID: "m1", Action: lifecycle.Live})
-			if !fault.Is(err, fault.Conflict) || !strings.Contains(err.Error(), "alias nic are not explicitly requested as live-migratable") {
+			if !fault.Is(err, fault.Conflict) || !strings.Contains(err.Error(),
+				"alias nic are not explicitly requested as live-migratable") {
 				t.Errorf("%v", err)
 			}
 			c.settle(lifecycle.Active)
 			after := c.one()
-			if after.Host != "a" || after.Migration != nil || after.Fault != nil || !slices.Equal(after.Devices, before.Devices) {
+			if after.Host != "a" || after.Migration != nil || after.Fault != nil || !slices.Equal(after.Devices,
+				before.Devices) {
 				t.Errorf("on %s with %v, migration %+v\n%s", after.Host, after.Devices, after.Migration, c.trails())
 			}
 			if a, b := c.usage("pf-a"), c.usage("pf-b"); a != 1 || b != 0 {
@@ -85,7 +88,8 @@ func TestS19TheProductIsAnother(t *testing.T) {
 		if s = c.make(s); s.State != state {
 			t.Errorf("%s: %s\n%s", product, s.State, c.trails())
 		}
-		if s.State == lifecycle.Error && (!strings.Contains(s.Fault.Message, "product is 1515, not 1516") || c.usage("pf-a") != 0) {
+		if s.State == lifecycle.Error && (!strings.Contains(s.Fault.Message, "product is 1515, not 1516") ||
+			c.usage("pf-a") != 0) {
 			t.Errorf("%+v, %d held", s.Fault, c.usage("pf-a"))
 		}
 		c.whole(product)
@@ -99,7 +103,8 @@ func TestS20LiveMigrationWithTwoAliases(t *testing.T) {
 	c.start(t.Context(), c.store, c.ledger)
 	s := server("s")
 	s.Requests = append(s.Requests, pci.Request{ID: "Q-s", Alias: "crypto", Count: 1, Want: pci.Want{Class: class}})
-	s.Ask.Groups = append(s.Ask.Groups, resource.Group{Suffix: s.Requests[1].GroupSuffix(0), Resources: resource.Amounts{class: 1}})
+	s.Ask.Groups = append(s.Ask.Groups, resource.Group{Suffix: s.Requests[1].GroupSuffix(0),
+		Resources: resource.Amounts{class: 1}})
 	for i := range s.Requests {
 		s.Requests[i].Want.LiveMigratable = pci.Yes
 	}
@@ -121,8 +126,8 @@ func TestS20LiveMigrationWithTwoAliases(t *testing.T) {
 	}
 }
 
-// Without groups in Placement (pci_in_placement off), a server with a PF that fails on one host asks the next for one device again,
-// and has one in the end.
+// Without groups in Placement (pci_in_placement off), a server with a PF that fails on one host asks the next for one
+// device again, and has one in the end.
 func TestP14RescheduledWithoutGroups(t *testing.T) {
 	c := newCloud(t, map[string]int{"a": 1, "b": 1})
 	c.describe(func(h *schedule.Host) { h.InPlacement, h.Devices[0].Type = false, pci.Physical })
@@ -153,7 +158,8 @@ func TestP14RescheduledWithoutGroups(t *testing.T) {
 	c.until("the agents have done their part", c.quiet)
 	c.agents.mu.Lock()
 	defer c.agents.mu.Unlock()
-	if s.State != lifecycle.Active || s.Host == first || len(s.Devices) != 1 || !strings.Contains(c.trails(), "the card does not answer") {
+	if s.State != lifecycle.Active || s.Host == first || len(s.Devices) != 1 || !strings.Contains(c.trails(),
+		"the card does not answer") {
 		t.Errorf("%s on %s with %v, first was %s\n%s", s.State, s.Host, s.Devices, first, c.trails())
 	}
 	if len(asked) != 2 || asked["a"] != 1 || asked["b"] != 1 || len(c.agents.guests[first]) != 0 {
@@ -176,7 +182,8 @@ func TestP11UnshelvedElsewhere(t *testing.T) {
 	c.ledger.hide("pf-a", true)
 	c.ask(lifecycle.ActionRequested{ID: "w2", Action: lifecycle.Unshelve})
 	c.settle(lifecycle.Active)
-	if s, a, b := c.one(), c.usage("pf-a"), c.usage("pf-b"); s.Host != "b" || a != 0 || b != 1 || len(s.Devices) != 1 || s.Devices[0].Provider != "pf-b" {
+	if s, a, b := c.one(), c.usage("pf-a"), c.usage("pf-b"); s.Host != "b" || a != 0 || b != 1 || len(s.Devices) != 1 ||
+		s.Devices[0].Provider != "pf-b" {
 		t.Errorf("on %s with %v: %d of a, %d of b\n%s", s.Host, s.Devices, a, b, c.trails())
 	}
 }
@@ -198,7 +205,8 @@ func TestM2MovesAfterAResize(t *testing.T) {
 	where := func(host string, on provider.ID) {
 		t.Helper()
 		s := c.one()
-		if s.Host != host || len(s.Devices) != 2 || len(s.Requests) != 1 || !slices.Equal(s.Requests[0].Providers, []provider.ID{on, on}) {
+		if s.Host != host || len(s.Devices) != 2 || len(s.Requests) != 1 || !slices.Equal(s.Requests[0].Providers,
+			[]provider.ID{on, on}) {
 			t.Errorf("on %s with %v for %+v\n%s", s.Host, s.Devices, s.Requests, c.trails())
 		}
 		for _, d := range s.Devices {
@@ -225,7 +233,8 @@ func TestS18TheDestinationHasNone(t *testing.T) {
 		c.start(t.Context(), c.store, c.ledger)
 		c.ask(lifecycle.ActionRequested{ID: "m1", Action: lifecycle.Live})
 		c.settle(lifecycle.Active)
-		if s, a, b := c.one(), c.usage("pf-a"), c.usage("pf-b"); s.Host != "a" || s.Migration.Status != "error" || a != 1 || b != 0 ||
+		if s, a, b := c.one(), c.usage("pf-a"), c.usage("pf-b"); s.Host != "a" || s.Migration.Status != "error" || a != 1 ||
+			b != 0 ||
 			!strings.Contains(c.trails(), "live_migratable") {
 			t.Errorf("%q: on %s, migration %+v, %d of a, %d of b\n%s", flag, s.Host, s.Migration, a, b, c.trails())
 		}
@@ -244,7 +253,8 @@ func TestS23LiveMigrationWithTwoOfThree(t *testing.T) {
 	to := map[string]string{"a": "b", "b": "a"}[from]
 	c.ask(lifecycle.ActionRequested{ID: "m2", Action: lifecycle.Live, To: to})
 	c.settle(lifecycle.Active)
-	if s, gone, used := c.one(), c.usage(provider.ID("pf-"+from)), c.usage(provider.ID("pf-"+to)); s.Host != to || len(s.Devices) != 2 || gone != 0 || used != 2 {
+	if s, gone, used := c.one(), c.usage(provider.ID("pf-"+from)), c.usage(provider.ID("pf-"+to)); s.Host != to ||
+		len(s.Devices) != 2 || gone != 0 || used != 2 {
 		t.Errorf("on %s with %v: %d of %s, %d of %s\n%s", s.Host, s.Devices, gone, from, used, to, c.trails())
 	}
 }
@@ -257,7 +267,8 @@ func TestG4FewerDevices(t *testing.T) {
 		c.start(t.Context(), c.store, c.ledger)
 		s := server("s")
 		s.Requests[0].Count = 2
-		s.Ask.Groups = append(s.Ask.Groups, resource.Group{Suffix: s.Requests[0].GroupSuffix(1), Resources: resource.Amounts{class: 1}})
+		s.Ask.Groups = append(s.Ask.Groups, resource.Group{Suffix: s.Requests[0].GroupSuffix(1),
+			Resources: resource.Amounts{class: 1}})
 		c.make(s)
 		c.settle(lifecycle.Active)
 		c.ledger.hide("pf-b", false)
@@ -296,13 +307,14 @@ func TestLiveMigrationTriesTheNextHost(t *testing.T) {
 	c.start(t.Context(), c.store, c.ledger)
 	c.ask(lifecycle.ActionRequested{ID: "m1", Action: lifecycle.Live})
 	c.settle(lifecycle.Active)
-	if s := c.one(); s.Host == "a" || s.Host == first || len(s.Devices) != 1 || !strings.Contains(c.trails(), "the firmware is too old") {
+	if s := c.one(); s.Host == "a" || s.Host == first || len(s.Devices) != 1 || !strings.Contains(c.trails(),
+		"the firmware is too old") {
 		t.Errorf("on %s with %v, first asked was %s\n%s", s.Host, s.Devices, first, c.trails())
 	}
 }
 
-// Of two candidates on the only host the first is lost to somebody else; the second is claimed without asking again, which would find
-// nothing.
+// Of two candidates on the only host the first is lost to somebody else; the second is claimed without asking again,
+// which would find nothing.
 func TestM13TheSecondCandidateOfTheHost(t *testing.T) {
 	c := newCloud(t, map[string]int{"a": 1})
 	c.agents.mu.Lock()
@@ -329,7 +341,8 @@ func TestM13TheSecondCandidateOfTheHost(t *testing.T) {
 	}
 	c.start(t.Context(), c.store, c.ledger)
 	s := c.make(server("s"))
-	if s.State != lifecycle.Active || claims != 2 || len(s.Devices) != 1 || s.Devices[0].Provider == lost || c.usage(s.Devices[0].Provider) != 1 || c.usage(lost) != 0 {
+	if s.State != lifecycle.Active || claims != 2 || len(s.Devices) != 1 || s.Devices[0].Provider == lost ||
+		c.usage(s.Devices[0].Provider) != 1 || c.usage(lost) != 0 {
 		t.Errorf("%s after %d claims with %v, %s was lost\n%s", s.State, claims, s.Devices, lost, c.trails())
 	}
 }

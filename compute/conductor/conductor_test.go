@@ -58,7 +58,8 @@ func TestRaceForDevices(t *testing.T) {
 		if s.State == lifecycle.Error && s.Fault.Message != "No valid host was found: all devices are taken." {
 			t.Errorf("%s: %s", s.ID, s.Fault.Message)
 		}
-		if s.State == lifecycle.Active && (len(s.Devices) != 1 || len(s.Requests[0].Providers) != 1 || s.Requests[0].Providers[0] != provider.ID("pf-"+s.Host)) {
+		if s.State == lifecycle.Active && (len(s.Devices) != 1 || len(s.Requests[0].Providers) != 1 ||
+			s.Requests[0].Providers[0] != provider.ID("pf-"+s.Host)) {
 			t.Errorf("%s: %+v on %s", s.ID, s.Requests, s.Host)
 		}
 	}
@@ -120,7 +121,10 @@ func crashAt(t *testing.T, at int, late bool) bool {
 	for _, id := range []string{"s1", "s2", "s3"} {
 		_, _ = c.conductor().Create(t.Context(), server(id)) // the clients of a service that ends get an error
 	}
-	c.until("settled, or the crash", func() bool { return ctx.Err() != nil || c.count(lifecycle.Active)+c.count(lifecycle.Error) == 3 })
+	c.until("settled, or the crash", func() bool {
+		return ctx.Err() != nil ||
+			c.count(lifecycle.Active)+c.count(lifecycle.Error) == 3
+	})
 	crashed := again()
 	c.settled()
 	c.whole("created")
@@ -177,7 +181,8 @@ func TestCreateIsAllOrNothing(t *testing.T) {
 	c := newCloud(t, map[string]int{"a": 3})
 	c.start(t.Context(), c.store, c.ledger)
 	c.create("s2")
-	if _, err := c.conductor().Create(t.Context(), server("s1"), server("s2"), server("s3")); !fault.Is(err, fault.Conflict) {
+	if _, err := c.conductor().Create(t.Context(), server("s1"), server("s2"), server("s3")); !fault.Is(err,
+		fault.Conflict) {
 		t.Errorf("an id is taken: %v", err)
 	}
 	made, err := c.conductor().Create(t.Context(), server("s4"), server("s5"))
@@ -238,7 +243,8 @@ func TestDeleteBeforeTheAgentHasSeenIt(t *testing.T) {
 	}
 }
 
-// An agent that speaks of its claim too late is refused, and builds nothing: what the server held is given back already.
+// An agent that speaks of its claim too late is refused, and builds nothing: what the server held is given back
+// already.
 func TestTheClaimOfAServerThatIsNotWantedThere(t *testing.T) {
 	c := newCloud(t, map[string]int{"a": 1})
 	c.agents.mu.Lock() // no agent looks
@@ -249,7 +255,8 @@ func TestTheClaimOfAServerThatIsNotWantedThere(t *testing.T) {
 	if err != nil || len(line.Entries) != 1 {
 		t.Fatalf("%+v %v", line, err)
 	}
-	if err := c.agents.guest(c.conductor(), "b", "s", 1, lifecycle.GuestClaimed{Host: "b"}); !fault.Is(err, fault.Conflict) || !strings.Contains(err.Error(), "host b") {
+	if err := c.agents.guest(c.conductor(), "b", "s", 1, lifecycle.GuestClaimed{Host: "b"}); !fault.Is(err,
+		fault.Conflict) || !strings.Contains(err.Error(), "host b") {
 		t.Errorf("the claim of another host: %v", err)
 	}
 	if err := c.conductor().Delete(t.Context(), "s"); err != nil {
@@ -264,7 +271,8 @@ func TestTheClaimOfAServerThatIsNotWantedThere(t *testing.T) {
 	c.until("the agent has let go of its devices", c.quiet)
 	c.whole("deleted")
 	for _, id := range []string{"s", "none"} {
-		if err := c.agents.guest(c.conductor(), "a", id, 1000, lifecycle.GuestClaimed{Host: "a"}); !fault.Is(err, fault.Conflict) {
+		if err := c.agents.guest(c.conductor(), "a", id, 1000, lifecycle.GuestClaimed{Host: "a"}); !fault.Is(err,
+			fault.Conflict) {
 			t.Errorf("%s: %v", id, err)
 		}
 	}
@@ -283,11 +291,15 @@ func TestClaimAnswers(t *testing.T) {
 		{"at once", nil, lifecycle.Active, "claimed on", 1},
 		{"generations move", []error{moved(), moved()}, lifecycle.Active, "claimed on", 3},
 		{"the first choice is taken", []error{lost}, lifecycle.Active, "lost the claim", 2},
-		{"generations never rest", []error{moved(), moved(), moved(), moved(), moved()}, lifecycle.Active, "a generation has moved", 6},
-		{"a provider has vanished", []error{fault.New(fault.Invalid, "", "no such provider")}, lifecycle.Active, "no such provider", 2},
-		{"no answer", []error{fault.New(fault.Unavailable, "", "connection refused")}, lifecycle.Active, "cannot claim now, will try again: connection refused", 2},
+		{"generations never rest", []error{moved(), moved(), moved(), moved(), moved()}, lifecycle.Active,
+			"a generation has moved", 6},
+		{"a provider has vanished", []error{fault.New(fault.Invalid, "", "no such provider")}, lifecycle.Active,
+			"no such provider", 2},
+		{"no answer", []error{fault.New(fault.Unavailable, "", "connection refused")}, lifecycle.Active,
+			"cannot claim now, will try again: connection refused", 2},
 		{"forbidden", []error{fault.New(fault.Forbidden, "", "bad token")}, lifecycle.Error, "bad token", 1},
-		{"always taken", []error{lost, lost, lost, lost, lost, lost, lost, lost, lost, lost}, lifecycle.Error, "in each of 5 rounds, last: taken", 10},
+		{"always taken", []error{lost, lost, lost, lost, lost, lost, lost, lost, lost, lost}, lifecycle.Error,
+			"in each of 5 rounds, last: taken", 10},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			world := newCloud(t, map[string]int{"a": 1, "b": 1})
@@ -320,12 +332,16 @@ func TestScheduleAnswers(t *testing.T) {
 		state lifecycle.State
 		says  string
 	}{
-		{"an unknown class", fault.New(fault.Invalid, "", "Invalid resource class in resources parameter: No such resource class CUSTOM_NIC."),
+		{"an unknown class", fault.New(fault.Invalid, "", "Invalid resource class in resources parameter: No such resource "+
+			"class CUSTOM_NIC."),
 			lifecycle.Error, "No valid host was found: no host has ever reported CUSTOM_NIC. "},
-		{"unknown traits", fault.New(fault.Invalid, "", "No such trait(s): CUSTOM_A, CUSTOM_B."), lifecycle.Error, ": no host has ever reported CUSTOM_A, CUSTOM_B. "},
-		{"another objection", fault.New(fault.Invalid, "", "the limit is too large."), lifecycle.Error, "rejects the query: the limit is too large. "},
+		{"unknown traits", fault.New(fault.Invalid, "", "No such trait(s): CUSTOM_A, CUSTOM_B."), lifecycle.Error,
+			": no host has ever reported CUSTOM_A, CUSTOM_B. "},
+		{"another objection", fault.New(fault.Invalid, "", "the limit is too large."), lifecycle.Error,
+			"rejects the query: the limit is too large. "},
 		{"forbidden", fault.New(fault.Forbidden, "", "bad token"), lifecycle.Error, "bad token. "},
-		{"no answer", fault.New(fault.Unavailable, "", "connection refused"), lifecycle.Active, "cannot schedule now, will try again: connection refused"},
+		{"no answer", fault.New(fault.Unavailable, "", "connection refused"), lifecycle.Active,
+			"cannot schedule now, will try again: connection refused"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			world := newCloud(t, map[string]int{"a": 1})
@@ -347,7 +363,8 @@ func TestScheduleAnswers(t *testing.T) {
 	}
 }
 
-// As long as no agent has reported since the start, a name that Placement does not know may still become known; but not for ever.
+// As long as no agent has reported since the start, a name that Placement does not know may still become known; but not
+// for ever.
 func TestAskBeforeTheFirstReport(t *testing.T) {
 	unknown := fault.New(fault.Invalid, "", "No such resource class CUSTOM_NIC.")
 	c := newCloud(t, map[string]int{"a": 1})
@@ -362,7 +379,8 @@ func TestAskBeforeTheFirstReport(t *testing.T) {
 	c.create("s")
 	c.settled()
 	c.whole("settled")
-	if c.count(lifecycle.Active) != 1 || !strings.Contains(c.trails(), "will try again: no host has ever reported CUSTOM_NIC") {
+	if c.count(lifecycle.Active) != 1 || !strings.Contains(c.trails(),
+		"will try again: no host has ever reported CUSTOM_NIC") {
 		t.Error(c.trails())
 	}
 	late := New(c.store, troubledPlacement{c.ledger, &trouble{fails: func(int, bool) error { return unknown }}})
@@ -386,7 +404,8 @@ func TestForgottenClaim(t *testing.T) {
 			t.Fatal(err)
 		}
 		if taken {
-			if err := l.PutAllocation(t.Context(), "other", placement.Held{Allocation: resource.Allocation{"pf-b": {class: 1}}}); err != nil {
+			if err := l.PutAllocation(t.Context(), "other",
+				placement.Held{Allocation: resource.Allocation{"pf-b": {class: 1}}}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -407,8 +426,8 @@ func TestForgottenClaim(t *testing.T) {
 	}
 }
 
-// Words of an agent count in the order in which it said them, whatever order they come in; those of an agent whose place another has do not
-// count at all.
+// Words of an agent count in the order in which it said them, whatever order they come in; those of an agent whose
+// place another has do not count at all.
 func TestWordsThatComeLate(t *testing.T) {
 	c := newCloud(t, map[string]int{"a": 1})
 	c.agents.mu.Lock() // no agent looks: the test speaks
@@ -421,9 +440,11 @@ func TestWordsThatComeLate(t *testing.T) {
 		c.put(schedule.Host{Name: "a", Instance: instance, Start: "s", Provider: "root-a", Seen: at})
 	}
 	say := func(instance string, number int64, of lifecycle.Event) error {
-		return c.conductor().Guest(t.Context(), "s", "s", lifecycle.Report{Host: "a", Instance: instance, Number: number, Event: of})
+		return c.conductor().Guest(t.Context(), "s", "s", lifecycle.Report{Host: "a", Instance: instance, Number: number,
+			Event: of})
 	}
-	claimed, running, stopped := lifecycle.GuestClaimed{Host: "a", Consumer: "s"}, lifecycle.GuestRunning{Host: "a", Consumer: "s"}, lifecycle.GuestStopped{Host: "a", Consumer: "s"}
+	claimed, running, stopped := lifecycle.GuestClaimed{Host: "a", Consumer: "s"}, lifecycle.GuestRunning{Host: "a",
+		Consumer: "s"}, lifecycle.GuestStopped{Host: "a", Consumer: "s"}
 	now := time.Now()
 	serve("i1", now)
 	for _, step := range []struct {
@@ -444,22 +465,26 @@ func TestWordsThatComeLate(t *testing.T) {
 	} {
 		err := say(step.instance, step.number, step.word)
 		late, is := errors.AsType[*Late](err)
-		if step.refused != (err != nil && !is) || is != (step.late > 0) || is && (late.Number != step.late || !fault.Is(err, fault.Conflict)) {
+		if step.refused != (err != nil && !is) || is != (step.late > 0) ||
+			is && (late.Number != step.late || !fault.Is(err, fault.Conflict)) {
 			t.Errorf("%s: %v", step.what, err)
 		}
 		if s, err := c.store.Read(t.Context(), "s"); err != nil || s.Status() != step.status || s.Stopped {
 			t.Errorf("%s: %s, stopped %v %v", step.what, s.Status(), s.Stopped, err)
 		}
 	}
-	// An agent with a new journal takes the place, and counts from the beginning; the last words of the one before are not taken.
+	// An agent with a new journal takes the place, and counts from the beginning; the last words of the one before are not
+	// taken.
 	serve("i2", now.Add(schedule.Silence))
-	if err := say("i1", 5, lifecycle.GuestFailed{Host: "a", Consumer: "s", Message: "gone mad"}); !fault.Is(err, fault.Conflict) || !strings.Contains(err.Error(), "another agent serves host a") {
+	if err := say("i1", 5, lifecycle.GuestFailed{Host: "a", Consumer: "s", Message: "gone mad"}); !fault.Is(err,
+		fault.Conflict) || !strings.Contains(err.Error(), "another agent serves host a") {
 		t.Errorf("last words: %v", err)
 	}
 	if err := say("i2", 1, running); err != nil {
 		t.Error(err)
 	}
-	if s, err := c.store.Read(t.Context(), "s"); err != nil || s.Status() != "ACTIVE" || s.Latest("a", "i1") != 4 || s.Latest("a", "i2") != 1 {
+	if s, err := c.store.Read(t.Context(), "s"); err != nil || s.Status() != "ACTIVE" || s.Latest("a", "i1") != 4 ||
+		s.Latest("a", "i2") != 1 {
 		t.Errorf("%s %+v %v", s.Status(), s.LastReports, err)
 	}
 }

@@ -26,29 +26,33 @@ func (f *forest) Tree(_ context.Context, id provider.ID) (provider.Tree, error) 
 	return provider.Tree{Providers: slices.Clone(f.tree.Providers)}, nil
 }
 
-func (f *forest) ProviderAllocations(_ context.Context, id provider.ID) (map[resource.ConsumerID]resource.Amounts, error) {
+func (f *forest) ProviderAllocations(_ context.Context,
+	id provider.ID) (map[resource.ConsumerID]resource.Amounts, error) {
 	return f.held[id], nil
 }
 
 func (f *forest) DeleteProvider(_ context.Context, id provider.ID) error {
-	if slices.ContainsFunc(f.tree.Providers, func(p provider.Provider) bool { return p.Parent == id }) || len(f.held[id]) > 0 {
+	if slices.ContainsFunc(f.tree.Providers, func(p provider.Provider) bool { return p.Parent == id }) ||
+		len(f.held[id]) > 0 {
 		return fault.New(fault.Conflict, "", "%s cannot be deleted", id)
 	}
 	f.tree.Providers = slices.DeleteFunc(f.tree.Providers, func(p provider.Provider) bool { return p.ID == id })
 	return nil
 }
 
-// A host is forgotten when it is silent or dead, and nothing stands on it; what others made below its provider stays, with what it stands on.
+// A host is forgotten when it is silent or dead, and nothing stands on it; what others made below its provider stays,
+// with what it stands on.
 func TestHostForget(t *testing.T) {
 	c := newCloud(t, map[string]int{"a": 1, "b": 0})
 	c.start(t.Context(), c.store, c.ledger)
 	ours := []resource.Trait{managed}
-	f := &forest{held: map[provider.ID]map[resource.ConsumerID]resource.Amounts{}, tree: provider.Tree{Providers: []provider.Provider{
-		{ID: "root-a", Name: "a"},
-		{ID: "pf-a", Name: "a_0000:3B:00.0", Parent: "root-a", Traits: ours},
-		{ID: "gpu-a", Name: "a_0000:3C:00.0", Parent: "root-a", Traits: ours},
-		{ID: "agent", Name: "a:NIC Switch agent", Parent: "root-a"},
-	}}}
+	f := &forest{held: map[provider.ID]map[resource.ConsumerID]resource.Amounts{},
+		tree: provider.Tree{Providers: []provider.Provider{
+			{ID: "root-a", Name: "a"},
+			{ID: "pf-a", Name: "a_0000:3B:00.0", Parent: "root-a", Traits: ours},
+			{ID: "gpu-a", Name: "a_0000:3C:00.0", Parent: "root-a", Traits: ours},
+			{ID: "agent", Name: "a:NIC Switch agent", Parent: "root-a"},
+		}}}
 	c.conductor().Providers = f
 	forget := func() ([]string, []string, error) { return c.conductor().HostForget(context.Background(), "a") }
 	refused := func(what string, words ...string) {
@@ -77,7 +81,8 @@ func TestHostForget(t *testing.T) {
 	f.held = nil
 
 	removed, kept, err := forget()
-	if err != nil || !reflect.DeepEqual(removed, []string{"a_0000:3B:00.0", "a_0000:3C:00.0"}) || !reflect.DeepEqual(kept, []string{"a:NIC Switch agent", "a"}) {
+	if err != nil || !reflect.DeepEqual(removed, []string{"a_0000:3B:00.0", "a_0000:3C:00.0"}) ||
+		!reflect.DeepEqual(kept, []string{"a:NIC Switch agent", "a"}) {
 		t.Errorf("removed %v, kept %v: %v", removed, kept, err)
 	}
 	if _, _, err := forget(); !fault.Is(err, fault.NotFound) {
@@ -88,7 +93,8 @@ func TestHostForget(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.tree = provider.Tree{Providers: []provider.Provider{{ID: "root-a", Name: "a"}}}
-	if removed, kept, err := forget(); err != nil || !reflect.DeepEqual(removed, []string{"a"}) || len(kept) != 0 || len(f.tree.Providers) != 0 {
+	if removed, kept, err := forget(); err != nil || !reflect.DeepEqual(removed, []string{"a"}) || len(kept) != 0 ||
+		len(f.tree.Providers) != 0 {
 		t.Errorf("removed %v, kept %v: %v", removed, kept, err)
 	}
 }

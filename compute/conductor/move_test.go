@@ -60,9 +60,11 @@ func (c *cloud) one() lifecycle.Server {
 // larger asks for so many devices.
 func larger(id string, n int) lifecycle.ActionRequested {
 	r := pci.Request{ID: "R-" + id, Alias: "nic", Count: n, Want: pci.Want{Class: class, LiveMigratable: pci.Yes}}
-	e := lifecycle.ActionRequested{ID: id, Action: lifecycle.Resize, Flavor: flavor.Flavor{ID: "f-" + id}, Requests: []pci.Request{r}}
+	e := lifecycle.ActionRequested{ID: id, Action: lifecycle.Resize, Flavor: flavor.Flavor{ID: "f-" + id},
+		Requests: []pci.Request{r}}
 	for i := range n {
-		e.Request.Groups = append(e.Request.Groups, resource.Group{Suffix: r.GroupSuffix(i), Resources: resource.Amounts{class: 1}})
+		e.Request.Groups = append(e.Request.Groups, resource.Group{Suffix: r.GroupSuffix(i),
+			Resources: resource.Amounts{class: 1}})
 	}
 	return e
 }
@@ -121,7 +123,8 @@ func stories() []story {
 			c.agents.hide("a", true)
 			c.ask(lifecycle.ActionRequested{ID: "m1", Action: lifecycle.Evacuate})
 			c.until("it is evacuated", func() bool { s := c.one(); return s.State == lifecycle.Active && s.Host == "b" })
-			if a, b := c.usage("pf-a"), c.usage("pf-b"); a != 1 || b != 1 { // the source's is held until its agent says that it is free
+			// the source's is held until its agent says that it is free
+			if a, b := c.usage("pf-a"), c.usage("pf-b"); a != 1 || b != 1 {
 				c.t.Errorf("while the host is away: %d of a and %d of b are used", a, b)
 			}
 			c.agents.hide("a", false)
@@ -157,7 +160,10 @@ func stories() []story {
 		{"delete while the host is down, which dies", two, dark, func(c *cloud) {
 			c.agents.hide("a", true)
 			c.remove()
-			c.until("somebody hears that a is dead", func() bool { return c.conductor().HostDown(context.Background(), "a") == nil })
+			c.until("somebody hears that a is dead", func() bool {
+				return c.conductor().HostDown(context.Background(),
+					"a") == nil
+			})
 			c.until("nothing is held", func() bool { return c.one().State == lifecycle.Deleted })
 			c.agents.hide("a", false)
 		}, lifecycle.Deleted, "", 0},
@@ -286,7 +292,8 @@ func TestStories(t *testing.T) {
 	}
 }
 
-// Each call of compute's to the database and to Placement fails once, in every operation, before its effect or with its answer lost.
+// Each call of compute's to the database and to Placement fails once, in every operation, before its effect or with its
+// answer lost.
 func TestEveryOperationFailsAtEachCall(t *testing.T) {
 	atEachCallOfEach(t, func(t *testing.T, st story, at int, late bool) bool {
 		c := st.begin(t)
@@ -300,7 +307,8 @@ func TestEveryOperationFailsAtEachCall(t *testing.T) {
 	})
 }
 
-// The process ends at each call of every operation, before or after its effect, and is started again: the world is whole.
+// The process ends at each call of every operation, before or after its effect, and is started again: the world is
+// whole.
 func TestEveryOperationCrashesAtEachCall(t *testing.T) {
 	atEachCallOfEach(t, func(t *testing.T, st story, at int, late bool) bool {
 		c := st.begin(t)
@@ -325,7 +333,8 @@ func TestEveryOperationCrashesAtEachCall(t *testing.T) {
 	})
 }
 
-// stride is the distance between the calls at which a story is troubled. The race detector makes each many times slower.
+// stride is the distance between the calls at which a story is troubled. The race detector makes each many times
+// slower.
 func stride() int {
 	switch {
 	case testing.Short():
@@ -383,7 +392,8 @@ func TestM1TheChosenProviderServes(t *testing.T) {
 		c.settled()
 		want := map[provider.ID]provider.ID{"pf-b": "qf-b", "qf-b": "pf-b"}[taken]
 		s := c.one()
-		if s.State != lifecycle.Resized || slices.ContainsFunc(s.Devices, func(d schedule.Picked) bool { return d.Provider != want }) ||
+		if s.State != lifecycle.Resized || slices.ContainsFunc(s.Devices,
+			func(d schedule.Picked) bool { return d.Provider != want }) ||
 			!slices.Equal(s.Requests[0].Providers, []provider.ID{want, want}) {
 			t.Errorf("%s: %v of %v\n%s", s.State, s.Devices, s.Requests, c.trails())
 		}
@@ -402,10 +412,12 @@ func TestWhoHoldsWhatWhileAMoveWaits(t *testing.T) {
 	c.ask(larger("m1", 2))
 	c.settle(lifecycle.Resized)
 	s := c.one()
-	if c.ledger.held["m1"].Allocation["pf-a"][class] != 1 || c.ledger.held["m1"].ConsumerType != "MIGRATION" || c.ledger.held["s"].Allocation["pf-b"][class] != 2 {
+	if c.ledger.held["m1"].Allocation["pf-a"][class] != 1 || c.ledger.held["m1"].ConsumerType != "MIGRATION" ||
+		c.ledger.held["s"].Allocation["pf-b"][class] != 2 {
 		t.Errorf("%+v", c.ledger.held)
 	}
-	if !slices.Equal(s.Move.From.Devices, before) || s.Status() != "VERIFY_RESIZE" || s.Migration.Status != "finished" || s.Shown().Flavor.ID != "f-m1" {
+	if !slices.Equal(s.Move.From.Devices, before) || s.Status() != "VERIFY_RESIZE" || s.Migration.Status != "finished" ||
+		s.Shown().Flavor.ID != "f-m1" {
 		t.Errorf("%+v %s %+v", s.Move, s.Status(), s.Migration)
 	}
 	list, err := c.store.Migrations(t.Context(), storeFilter("s"))
@@ -414,7 +426,8 @@ func TestWhoHoldsWhatWhileAMoveWaits(t *testing.T) {
 	}
 }
 
-// What is asked for in a state that does not allow it is refused in the API's sentence; so is what the devices or the host forbid.
+// What is asked for in a state that does not allow it is refused in the API's sentence; so is what the devices or the
+// host forbid.
 func TestRefusedWishes(t *testing.T) {
 	c := story{hosts: map[string]int{"a": 1, "b": 1}}.begin(t)
 	c.start(t.Context(), c.store, c.ledger)
@@ -438,19 +451,21 @@ func TestRefusedWishes(t *testing.T) {
 		t.Fatal(err)
 	}
 	refused(lifecycle.Live, "alias nic")
-	if _, err := c.conductor().Act(t.Context(), "none", lifecycle.ActionRequested{Action: lifecycle.Stop}); !fault.Is(err, fault.NotFound) {
+	if _, err := c.conductor().Act(t.Context(), "none", lifecycle.ActionRequested{Action: lifecycle.Stop}); !fault.Is(err,
+		fault.NotFound) {
 		t.Error(err)
 	}
 }
 
-// A resize asks the new flavor's question, whether it wants fewer devices, none, or some where there were none; where nothing
-// fits, nothing has changed and the server has never stopped.
+// A resize asks the new flavor's question, whether it wants fewer devices, none, or some where there were none; where
+// nothing fits, nothing has changed and the server has never stopped.
 func TestResizeAsksTheNewQuestion(t *testing.T) {
 	c := story{hosts: map[string]int{"a": 1, "b": 1}}.begin(t)
 	c.start(t.Context(), c.store, c.ledger)
 	c.ask(larger("m0", 2)) // no host has two
 	c.settle(lifecycle.Active)
-	if s := c.one(); s.Host != "a" || s.Migration.Status != "error" || !strings.Contains(c.trails(), "No valid host was found: all devices are taken. It goes back to a.") ||
+	if s := c.one(); s.Host != "a" || s.Migration.Status != "error" || !strings.Contains(c.trails(),
+		"No valid host was found: all devices are taken. It goes back to a.") ||
 		strings.Contains(c.trails(), "has stopped") {
 		t.Error(c.trails())
 	}
@@ -474,8 +489,8 @@ func TestResizeAsksTheNewQuestion(t *testing.T) {
 	}
 }
 
-// A host that is silent: the deletion is seen at once, what the server holds is held until the agent says gone (delete while the host is
-// down), and `why` tells it.
+// A host that is silent: the deletion is seen at once, what the server holds is held until the agent says gone (delete
+// while the host is down), and `why` tells it.
 func TestDeleteWhileTheHostIsDown(t *testing.T) {
 	st := story{hosts: map[string]int{"a": 1}, setup: dark}
 	c := st.begin(t)
@@ -506,7 +521,11 @@ func TestNothingComesToWhereItsRemainsAre(t *testing.T) {
 	c.start(t.Context(), c.store, c.ledger)
 	c.agents.hide("a", true)
 	c.ask(lifecycle.ActionRequested{ID: "m1", Action: lifecycle.Evacuate})
-	c.until("it is evacuated", func() bool { s := c.one(); return s.State == lifecycle.Active && s.Host == "b" && s.TaskState() == "" })
+	c.until("it is evacuated", func() bool {
+		s := c.one()
+		return s.State == lifecycle.Active && s.Host == "b" &&
+			s.TaskState() == ""
+	})
 	c.report("a")
 	c.ask(lifecycle.ActionRequested{ID: "m2", Action: lifecycle.Migrate})
 	c.until("it is given up", func() bool {

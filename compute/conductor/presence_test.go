@@ -42,7 +42,8 @@ func TestClockJumps(t *testing.T) {
 	stranger := schedule.Sender{Instance: "b", Start: "x"}
 	check := func(what string, alive, schedulable, admitsAnother bool) {
 		t.Helper()
-		refusal, err := c.refusal(t.Context(), lifecycle.Server{Host: "a"}, lifecycle.ActionRequested{Action: lifecycle.Evacuate})
+		refusal, err := c.refusal(t.Context(), lifecycle.Server{Host: "a"},
+			lifecycle.ActionRequested{Action: lifecycle.Evacuate})
 		if err != nil || (refusal != "") != alive {
 			t.Errorf("%s: evacuate: %q %v", what, refusal, err)
 		}
@@ -109,7 +110,8 @@ func TestForgetAHostThatHasReturned(t *testing.T) {
 	refused := func(what string) {
 		t.Helper()
 		_, _, err := c.HostForget(t.Context(), "a")
-		if !fault.Is(err, fault.Conflict) || !strings.Contains(fault.TextOf(err), "has been declared dead, and its agent is connected or has reported since") {
+		if !fault.Is(err, fault.Conflict) || !strings.Contains(fault.TextOf(err),
+			"has been declared dead, and its agent is connected or has reported since") {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
@@ -139,12 +141,14 @@ func TestGuestReportsOfAnotherStart(t *testing.T) {
 	world.create("s")
 	world.settled()
 	for _, who := range []struct{ instance, start string }{{"agent-a", "another"}, {"another", "start"}, {"", ""}} {
-		told := lifecycle.Report{Host: "a", Instance: who.instance, Number: 1 << 40, Event: lifecycle.GuestFailed{Host: "a", Consumer: "s", Message: "forged"}}
+		told := lifecycle.Report{Host: "a", Instance: who.instance, Number: 1 << 40, Event: lifecycle.GuestFailed{Host: "a",
+			Consumer: "s", Message: "forged"}}
 		if err := world.conductor().Guest(t.Context(), "s", who.start, told); !fault.Is(err, fault.Conflict) {
 			t.Errorf("%+v: %v", who, err)
 		}
 	}
-	told := lifecycle.Report{Host: "b", Instance: "agent-a", Number: 1 << 40, Event: lifecycle.GuestFailed{Host: "b", Consumer: "s"}}
+	told := lifecycle.Report{Host: "b", Instance: "agent-a", Number: 1 << 40, Event: lifecycle.GuestFailed{Host: "b",
+		Consumer: "s"}}
 	if err := world.conductor().Guest(t.Context(), "s", "start", told); !fault.Is(err, fault.Conflict) {
 		t.Errorf("of a host without an agent: %v", err)
 	}
@@ -162,13 +166,17 @@ func TestARestoredDatabaseTouchesNoForeignAllocation(t *testing.T) {
 		host    string
 		says    string // empty: the step is done
 	}{
-		"the guest runs elsewhere":                {schedule.Present{ID: "s", Server: "s"}, "", "b", "has a guest of this server"},
-		"under its migration's id":                {schedule.Present{ID: "m", Server: "s"}, "", "b", "has a guest of this server"},
-		"the host follows newer assignments":      {schedule.Present{ID: "s", Server: "s", Assigned: true}, "older", "b", "follows newer assignments"},
-		"its own host follows newer assignments":  {schedule.Present{}, "older", "a", "follows newer assignments"},
-		"another server's guest":                  {schedule.Present{ID: "x", Server: "x"}, "", "b", ""},
-		"another host follows newer assignments":  {schedule.Present{ID: "x", Server: "x"}, "older", "b", ""},
-		"an unassigned guest where it was placed": {schedule.Present{ID: "s", Server: "s"}, "", "a", "has a guest of this server"},
+		"the guest runs elsewhere": {schedule.Present{ID: "s", Server: "s"}, "", "b",
+			"has a guest of this server"},
+		"under its migration's id": {schedule.Present{ID: "m", Server: "s"}, "", "b",
+			"has a guest of this server"},
+		"the host follows newer assignments": {schedule.Present{ID: "s", Server: "s", Assigned: true}, "older", "b",
+			"follows newer assignments"},
+		"its own host follows newer assignments": {schedule.Present{}, "older", "a", "follows newer assignments"},
+		"another server's guest":                 {schedule.Present{ID: "x", Server: "x"}, "", "b", ""},
+		"another host follows newer assignments": {schedule.Present{ID: "x", Server: "x"}, "older", "b", ""},
+		"an unassigned guest where it was placed": {schedule.Present{ID: "s", Server: "s"}, "", "a",
+			"has a guest of this server"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			world := newCloud(t, map[string]int{"a": 1, "b": 1})
@@ -179,7 +187,8 @@ func TestARestoredDatabaseTouchesNoForeignAllocation(t *testing.T) {
 				t.Fatal(err)
 			}
 			h.Present, h.Behind = []schedule.Present{c.present}, c.behind
-			if err := conductor.Report(t.Context(), h, schedule.Sender{Instance: "agent-" + c.host, Start: "start"}); err != nil {
+			if err := conductor.Report(t.Context(), h, schedule.Sender{Instance: "agent-" + c.host,
+				Start: "start"}); err != nil {
 				t.Fatal(err)
 			}
 			mine := placement.Held{Allocation: resource.Allocation{"pf-b": {class: 1}}}

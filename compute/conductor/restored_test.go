@@ -31,7 +31,8 @@ func TestNoSecondGuestAfterARestore(t *testing.T) {
 	number := int64(0)
 	claim := func(id string) error {
 		number++
-		return c.Guest(t.Context(), id, "start", lifecycle.Report{Host: "a", Instance: "agent-a", Number: number, Event: lifecycle.GuestClaimed{Host: "a", Consumer: id}})
+		return c.Guest(t.Context(), id, "start", lifecycle.Report{Host: "a", Instance: "agent-a", Number: number,
+			Event: lifecycle.GuestClaimed{Host: "a", Consumer: id}})
 	}
 	report := func(host string, present ...schedule.Present) {
 		t.Helper()
@@ -46,14 +47,16 @@ func TestNoSecondGuestAfterARestore(t *testing.T) {
 	}
 	c.presence.waitFor([]string{"a", "b"})
 	report("a", schedule.Present{ID: "s", Server: "s"}) // its own host is not another one
-	if err := claim("s"); !fault.Is(err, fault.Unavailable) || !strings.Contains(fault.TextOf(err), "not all hosts have reported") {
+	if err := claim("s"); !fault.Is(err, fault.Unavailable) || !strings.Contains(fault.TextOf(err),
+		"not all hosts have reported") {
 		t.Errorf("before b has reported: %v", err)
 	}
 	if err := claim("young"); err != nil {
 		t.Errorf("a server that no host can know better: %v", err)
 	}
 	report("b", schedule.Present{ID: "s", Server: "s"})
-	if err := claim("s"); !fault.Is(err, fault.Conflict) || !strings.Contains(fault.TextOf(err), "host b has a guest of this server") ||
+	if err := claim("s"); !fault.Is(err, fault.Conflict) || !strings.Contains(fault.TextOf(err),
+		"host b has a guest of this server") ||
 		!strings.Contains(fault.TextOf(err), "berth agent destroy s") {
 		t.Errorf("while b has its guest: %v", err)
 	}
@@ -80,10 +83,12 @@ func TestAnOlderRecordFreesNoGuest(t *testing.T) {
 	}{
 		"a claim during a move": {lifecycle.Claim, func(s *lifecycle.Server) {
 			s.State, s.Choices = lifecycle.Claiming, choices(resource.Allocation{"pf-b": {class: 1}})
-			s.Move = &lifecycle.Move{AllocationsMoved: true, From: lifecycle.Residence{Consumer: "m", Host: "a", Choice: &source}}
+			s.Move = &lifecycle.Move{AllocationsMoved: true, From: lifecycle.Residence{Consumer: "m", Host: "a",
+				Choice: &source}}
 		}},
 		"a release with a guest left behind": {lifecycle.Release, func(s *lifecycle.Server) {
-			s.State, s.Leftovers = lifecycle.DeletingAllocation, []lifecycle.Residence{{Consumer: "m", PreviousConsumer: "s", Host: "a", Choice: &source}}
+			s.State, s.Leftovers = lifecycle.DeletingAllocation, []lifecycle.Residence{{Consumer: "m", PreviousConsumer: "s",
+				Host: "a", Choice: &source}}
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -188,8 +193,8 @@ func TestNoSecondGuestOnOneHost(t *testing.T) {
 	}
 }
 
-// A server that is deleted while its host has a guest of it, which the record from a backup does not know, keeps what it
-// holds until the guest is gone.
+// A server that is deleted while its host has a guest of it, which the record from a backup does not know, keeps what
+// it holds until the guest is gone.
 func TestADeletionAwaitsAGuestThatTheRecordDoesNotKnow(t *testing.T) {
 	world := newCloud(t, map[string]int{"a": 1})
 	world.agents.mu.Lock()

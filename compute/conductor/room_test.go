@@ -15,7 +15,8 @@ import (
 	"github.com/openberth/berth/resource"
 )
 
-// spend makes the devices of a host spent: what there is of its provider is reserved, as its agent does when the guest has started.
+// spend makes the devices of a host spent: what there is of its provider is reserved, as its agent does when the guest
+// has started.
 func (l *ledger) spend(host string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -24,7 +25,8 @@ func (l *ledger) spend(host string) {
 	l.spent[pf] = l.capacity[pf]
 }
 
-// look is the agent's: the totals become those of the devices that there are. Nobody who looked before it could have had more.
+// look is the agent's: the totals become those of the devices that there are. Nobody who looked before it could have
+// had more.
 func (l *ledger) look() (misses []string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -36,8 +38,10 @@ func (l *ledger) look() (misses []string) {
 func (l *ledger) room(after string) {
 	for pf, devices := range l.spent {
 		used := l.used(pf)
-		if free := l.capacity[pf] - l.reserved[pf] - used; used > devices || used > 0 && free > 0 || l.reserved[pf] != devices {
-			l.misses = append(l.misses, fmt.Sprintf("after %s: %s has %d, %d reserved, %d used, and %d devices, all spent", after, pf, l.capacity[pf], l.reserved[pf], used, devices))
+		if free := l.capacity[pf] - l.reserved[pf] - used; used > devices || used > 0 && free > 0 ||
+			l.reserved[pf] != devices {
+			l.misses = append(l.misses, fmt.Sprintf("after %s: %s has %d, %d reserved, %d used, and %d devices, all spent",
+				after, pf, l.capacity[pf], l.reserved[pf], used, devices))
 		}
 	}
 }
@@ -65,7 +69,8 @@ func (l *ledger) stock(id provider.ID, generation int, all map[resource.Class]re
 	return nil
 }
 
-func (l *ledger) PutInventories(_ context.Context, id provider.ID, generation int, all map[resource.Class]resource.Inventory) (int, error) {
+func (l *ledger) PutInventories(_ context.Context, id provider.ID, generation int,
+	all map[resource.Class]resource.Inventory) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	err := l.stock(id, generation, all)
@@ -131,7 +136,8 @@ func spentStories() []story {
 	}
 }
 
-// What Placement refuses for good on the way back has an end, which says what to do; then it goes on, or the server is deleted.
+// What Placement refuses for good on the way back has an end, which says what to do; then it goes on, or the server is
+// deleted.
 func TestTheWayBackThatIsRefused(t *testing.T) {
 	for _, deleted := range []bool{false, true} {
 		st := story{hosts: map[string]int{"a": 1, "b": 2}}
@@ -146,12 +152,14 @@ func TestTheWayBackThatIsRefused(t *testing.T) {
 		c.ask(lifecycle.ActionRequested{ID: "w1", Action: lifecycle.Revert})
 		c.until("it is given up", func() bool { return c.one().State == lifecycle.RevertBlocked })
 		s := c.one()
-		if s.Status() != "ERROR" || s.TaskState() != "" || !strings.Contains(s.Fault.Message, "migration m1") || !strings.Contains(s.Fault.Message, "reset the server's state") {
+		if s.Status() != "ERROR" || s.TaskState() != "" || !strings.Contains(s.Fault.Message, "migration m1") ||
+			!strings.Contains(s.Fault.Message, "reset the server's state") {
 			t.Errorf("%s %s %+v", s.Status(), s.TaskState(), s.Fault)
 		}
 		c.until("the guest runs again, under the migration's name", c.quiet)
 		c.whole("stranded")
-		if i := slices.IndexFunc(s.History, func(m lifecycle.HistoryEntry) bool { return m.Times == lifecycle.MaxRefusals }); i < 0 {
+		if i := slices.IndexFunc(s.History,
+			func(m lifecycle.HistoryEntry) bool { return m.Times == lifecycle.MaxRefusals }); i < 0 {
 			t.Errorf("%s", c.trails())
 		}
 		if deleted {

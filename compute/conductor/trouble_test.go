@@ -11,7 +11,8 @@ import (
 	"github.com/openberth/berth/resource"
 )
 
-// trouble stands between a compute and what it calls, and decides for each call whether it fails before or after its effect.
+// trouble stands between a compute and what it calls, and decides for each call whether it fails before or after its
+// effect.
 type trouble struct {
 	mu    sync.Mutex
 	calls int
@@ -87,7 +88,8 @@ func (s troubledStore) Create(ctx context.Context, servers ...lifecycle.Server) 
 	return s.call(func() error { return s.Store.Create(ctx, servers...) })
 }
 
-func (s troubledStore) Change(ctx context.Context, id string, next func(lifecycle.Server) lifecycle.Server) (server lifecycle.Server, err error) {
+func (s troubledStore) Change(ctx context.Context, id string,
+	next func(lifecycle.Server) lifecycle.Server) (server lifecycle.Server, err error) {
 	err = s.call(func() error {
 		// Cancelled contexts must not decide what was written: the call decides.
 		server, err = s.Store.Change(context.WithoutCancel(ctx), id, next)
@@ -134,7 +136,8 @@ func (p troubledPlacement) Reshape(ctx context.Context, r placement.Reshape) err
 	return p.call(func() error { return p.Placement.Reshape(ctx, r) })
 }
 
-func (p troubledPlacement) PutInventories(ctx context.Context, id provider.ID, g int, all map[resource.Class]resource.Inventory) (n int, err error) {
+func (p troubledPlacement) PutInventories(ctx context.Context, id provider.ID, g int,
+	all map[resource.Class]resource.Inventory) (n int, err error) {
 	err = p.call(func() error { n, err = p.Placement.PutInventories(ctx, id, g, all); return err })
 	return n, err
 }

@@ -48,7 +48,8 @@ type ledger struct {
 }
 
 func newLedger(devices map[string]int) *ledger {
-	l := &ledger{capacity: map[provider.ID]int{}, root: map[provider.ID]provider.ID{}, held: map[resource.ConsumerID]placement.Held{},
+	l := &ledger{capacity: map[provider.ID]int{}, root: map[provider.ID]provider.ID{},
+		held:     map[resource.ConsumerID]placement.Held{},
 		reserved: map[provider.ID]int{}, written: map[provider.ID]int{}, spent: map[provider.ID]int{}}
 	for host, n := range devices {
 		l.capacity[provider.ID("pf-"+host)], l.root[provider.ID("pf-"+host)] = n, provider.ID("root-"+host)
@@ -93,7 +94,8 @@ func (l *ledger) Candidates(_ context.Context, ask resource.Ask) (placement.Cand
 			c.Mappings[g.Suffix] = []provider.ID{pf}
 		}
 		tree := ask.Groups[0].InTree
-		if l.hidden || l.secret[pf] || tree != "" && tree != l.root[pf] || l.used(pf)+c.Allocation[pf][class] > l.capacity[pf]-l.reserved[pf] {
+		if l.hidden || l.secret[pf] || tree != "" && tree != l.root[pf] ||
+			l.used(pf)+c.Allocation[pf][class] > l.capacity[pf]-l.reserved[pf] {
 			continue
 		}
 		out.List = append(out.List, c)
@@ -193,8 +195,8 @@ func (l *ledger) DeleteAllocation(_ context.Context, id resource.ConsumerID) err
 	return nil
 }
 
-// agents are those of all hosts, with one journal. They outlive compute, repeat what they say until it is heard, and build,
-// move or fail as told.
+// agents are those of all hosts, with one journal. They outlive compute, repeat what they say until it is heard, and
+// build, move or fail as told.
 type agents struct {
 	store *store.Store // to read the assignments, as the watch would
 	told  func() *Conductor
@@ -288,7 +290,8 @@ func (a *agents) remove(t *testing.T, host string, wanted map[string]bool, remov
 // rename gives guests the id under which they stand in the assignments now.
 func (a *agents) rename(host string, entries []store.Entry) {
 	for _, e := range entries {
-		if was := a.guests[host][e.PreviousConsumer]; e.PreviousConsumer != "" && was != nil && a.guests[host][e.Consumer] == nil {
+		if was := a.guests[host][e.PreviousConsumer]; e.PreviousConsumer != "" && was != nil &&
+			a.guests[host][e.Consumer] == nil {
 			delete(a.guests[host], e.PreviousConsumer)
 			a.guests[host][e.Consumer] = was
 			was.said, was.heard = "", true
@@ -317,7 +320,8 @@ func (a *agents) build(t *testing.T, host string, e store.Entry) {
 		g = &guest{devices: picked}
 		a.guests[host][id] = g // the journal comes first
 	}
-	if !g.heard && a.guest(a.told(), host, id, a.next(), lifecycle.GuestClaimed{Host: host, Consumer: id, Devices: g.devices, Build: e.Server.Builds}) != nil {
+	if !g.heard && a.guest(a.told(), host, id, a.next(), lifecycle.GuestClaimed{Host: host, Consumer: id,
+		Devices: g.devices, Build: e.Server.Builds}) != nil {
 		return // nothing is built that compute has not heard of
 	}
 	g.heard = true
@@ -407,7 +411,8 @@ func (a *agents) next() int64 {
 }
 
 func (a *agents) guest(c *Conductor, host, id string, number int64, e lifecycle.Event) error {
-	return c.Guest(context.Background(), id, "start", lifecycle.Report{Host: host, Instance: "agent-" + host, Number: number, Event: e})
+	return c.Guest(context.Background(), id, "start", lifecycle.Report{Host: host, Instance: "agent-" + host,
+		Number: number, Event: e})
 }
 
 // deliver says what is to be said, in order, until somebody does not listen.
@@ -450,7 +455,8 @@ func newCloud(t *testing.T, devices map[string]int) *cloud {
 	}
 	c := &cloud{t: t, store: s, ledger: newLedger(devices), stop: func() {}, again: func() {}}
 	c.agents = &agents{store: s, told: c.conductor, devices: map[string][]string{}, guests: map[string]map[string]*guest{},
-		dark: map[string]bool{}, unsaid: map[string][]func(*Conductor) error{}, broken: map[string]bool{}, removed: map[string]bool{}}
+		dark: map[string]bool{}, unsaid: map[string][]func(*Conductor) error{}, broken: map[string]bool{},
+		removed: map[string]bool{}}
 	for host, n := range devices {
 		c.agents.guests[host] = map[string]*guest{}
 		for i := range n {
@@ -511,7 +517,8 @@ func (c *cloud) report(host string) {
 }
 
 func (c *cloud) reportAt(host string, at time.Time) {
-	report := schedule.Host{Name: host, Instance: "agent-" + host, Start: "start", Provider: provider.ID("root-" + host), InPlacement: true, Seen: at}
+	report := schedule.Host{Name: host, Instance: "agent-" + host, Start: "start", Provider: provider.ID("root-" + host),
+		InPlacement: true, Seen: at}
 	for _, text := range c.agents.devices[host] {
 		address, err := pci.ParseAddress(text)
 		if err != nil {
@@ -626,9 +633,9 @@ func (c *cloud) trails() string {
 	return out
 }
 
-// whole checks that Placement, the agents and the records agree, when nothing is on its way: each stay of a server has its claim of
-// exactly the chosen providers, and in its host's assignments a guest with a device from each of them; nobody else holds anything, and nobody
-// holds what another does (invariants 8.1/1, 8.1/2 and 8.1/10).
+// whole checks that Placement, the agents and the records agree, when nothing is on its way: each stay of a server has
+// its claim of exactly the chosen providers, and in its host's assignments a guest with a device from each of them;
+// nobody else holds anything, and nobody holds what another does (invariants 8.1/1, 8.1/2 and 8.1/10).
 func (c *cloud) whole(when string) {
 	c.t.Helper()
 	c.agents.mu.Lock()
@@ -703,7 +710,8 @@ func (c *cloud) has(when string, e lifecycle.Entry) {
 		got[d.RequestID+" "+string(d.Provider)]++
 	}
 	if !maps.Equal(want, got) || !slices.Equal(g.devices, e.Residence.Devices) {
-		c.t.Errorf("%s: guest %s on %s has %v, the record says %v, chosen were %v", when, e.Consumer, e.Host, g.devices, e.Residence.Devices, want)
+		c.t.Errorf("%s: guest %s on %s has %v, the record says %v, chosen were %v", when, e.Consumer, e.Host, g.devices,
+			e.Residence.Devices, want)
 	}
 }
 

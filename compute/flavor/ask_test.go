@@ -58,14 +58,17 @@ func TestAsk(t *testing.T) {
 	}{
 		{name: "plain", want: "[] DISK_GB:20,MEMORY_MB:2048,VCPU:2\n"},
 		{name: "zero amounts are not asked", flavor: flavor.Flavor{VCPUs: 1, MemoryMB: 64}, want: "[] MEMORY_MB:64,VCPU:1\n"},
-		{name: "swap and the second disk count, rounded up", flavor: flavor.Flavor{VCPUs: 1, MemoryMB: 64, DiskGB: 1, Ephemeral: 2, Swap: 1025},
+		{name: "swap and the second disk count, rounded up", flavor: flavor.Flavor{VCPUs: 1, MemoryMB: 64, DiskGB: 1,
+			Ephemeral: 2, Swap: 1025},
 			want: "[] DISK_GB:5,MEMORY_MB:64,VCPU:1\n"},
-		{name: "overrides", specs: map[string]string{"resources:VCPU": "0", "resources:PCPU": "2", "trait:HW_CPU_X86_AVX": "required", "trait:CUSTOM_SLOW": "forbidden"},
+		{name: "overrides", specs: map[string]string{"resources:VCPU": "0", "resources:PCPU": "2",
+			"trait:HW_CPU_X86_AVX": "required", "trait:CUSTOM_SLOW": "forbidden"},
 			want: "[] DISK_GB:20,MEMORY_MB:2048,PCPU:2 +HW_CPU_X86_AVX -CUSTOM_SLOW\n"},
 		// A class named by any group of the flavor is not asked for once more in the unsuffixed one.
 		{name: "suffixed group", specs: map[string]string{"resources1:VCPU": "2", "trait1:CUSTOM_X": "required"},
 			want: "[] DISK_GB:20,MEMORY_MB:2048\n[1] VCPU:2 +CUSTOM_X\n"},
-		{name: "policy filled in for two suffixed groups", specs: map[string]string{"resources1:CUSTOM_A": "1", "resources_B:CUSTOM_A": "1"},
+		{name: "policy filled in for two suffixed groups", specs: map[string]string{"resources1:CUSTOM_A": "1",
+			"resources_B:CUSTOM_A": "1"},
 			want: "[] DISK_GB:20,MEMORY_MB:2048,VCPU:2\n[1] CUSTOM_A:1\n[_B] CUSTOM_A:1\npolicy none\n"},
 		{name: "policy said", specs: map[string]string{"pci_passthrough:alias": "nic:1", "group_policy": "isolate"},
 			want: "[] DISK_GB:20,MEMORY_MB:2048,VCPU:2\n[R1-0] CUSTOM_PCI_8086_1515:1\npolicy isolate\n"},
@@ -76,8 +79,9 @@ func TestAsk(t *testing.T) {
 				"[R2-0] CUSTOM_GPU:1 +CUSTOM_FAST -CUSTOM_OLD\npolicy none\n"},
 		{name: "pci_in_placement off", specs: map[string]string{"pci_passthrough:alias": "nic:2"}, off: true,
 			want: "[] DISK_GB:20,MEMORY_MB:2048,VCPU:2\n"},
-		{name: "devices only", flavor: flavor.Flavor{Name: "bare"}, specs: map[string]string{"pci_passthrough:alias": "nic:1"},
-			want: "[R1-0] CUSTOM_PCI_8086_1515:1\n"},
+		{name: "devices only", flavor: flavor.Flavor{Name: "bare"},
+			specs: map[string]string{"pci_passthrough:alias": "nic:1"},
+			want:  "[R1-0] CUSTOM_PCI_8086_1515:1\n"},
 		{name: "other extra specs mean nothing", specs: map[string]string{"hw:cpu_policy": "shared", "resource": "x"},
 			want: "[] DISK_GB:20,MEMORY_MB:2048,VCPU:2\n"},
 	} {
@@ -102,12 +106,14 @@ func TestAsk(t *testing.T) {
 }
 
 func TestRequests(t *testing.T) {
-	f := flavor.Flavor{VCPUs: 1, ExtraSpecs: map[string]string{"pci_passthrough:alias": "nic:2,nic:1", "hw:pci_numa_affinity_policy": "required"}}
+	f := flavor.Flavor{VCPUs: 1, ExtraSpecs: map[string]string{"pci_passthrough:alias": "nic:2,nic:1",
+		"hw:pci_numa_affinity_policy": "required"}}
 	_, requests, err := flavor.Ask(f, flavor.Image{}, aliases(t), flavor.Options{PCIInPlacement: true}, ids())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(requests) != 2 || requests[0].ID != "R1" || requests[0].Count != 2 || requests[1].ID != "R2" || requests[1].Count != 1 {
+	if len(requests) != 2 || requests[0].ID != "R1" || requests[0].Count != 2 || requests[1].ID != "R2" ||
+		requests[1].Count != 1 {
 		t.Fatalf("one request for each occurrence, in order: %+v", requests)
 	}
 	for _, r := range requests {

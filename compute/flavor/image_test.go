@@ -22,13 +22,15 @@ func TestFits(t *testing.T) {
 		{"nothing said", 1, flavor.Image{}, ""},
 		{"all just enough", 1, flavor.Image{MinRAM: 512, MinDisk: 1, Size: 1 << 30}, ""},
 		{"memory", 1, flavor.Image{MinRAM: 513}, "Flavor's memory is too small for requested image"},
-		{"the image is larger", 1, flavor.Image{Size: 1<<30 + 1}, "Flavor disk is 1073741824 bytes, image is 1073741825 bytes"},
+		{"the image is larger", 1, flavor.Image{Size: 1<<30 + 1},
+			"Flavor disk is 1073741824 bytes, image is 1073741825 bytes"},
 		{"least disk", 1, flavor.Image{MinDisk: 2}, "minimum size is 2147483648 bytes"},
 		{"a root disk as large as the image", 0, flavor.Image{Size: 1 << 40, MinDisk: 100}, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			err := flavor.Fits(flavor.Flavor{Name: "f", MemoryMB: 512, DiskGB: c.disk}, c.image)
-			if (err == nil) != (c.says == "") || err != nil && (!fault.Is(err, fault.Invalid) || !strings.Contains(fault.TextOf(err), c.says)) {
+			if (err == nil) != (c.says == "") ||
+				err != nil && (!fault.Is(err, fault.Invalid) || !strings.Contains(fault.TextOf(err), c.says)) {
 				t.Errorf("got %v, want %q", err, c.says)
 			}
 		})
@@ -36,15 +38,18 @@ func TestFits(t *testing.T) {
 }
 
 func TestConstraintsNameTheirSources(t *testing.T) {
-	f := flavor.Flavor{ExtraSpecs: specs{"hw:numa_nodes": "2", "hw:mem_page_size": "large", "hw:cpu_policy": "dedicated", "trait:CUSTOM_A": "forbidden", "other": "x"}}
-	i := flavor.Image{Properties: specs{"hw_numa_nodes": "2", "hw_mem_page_size": "2MB", "hw_cpu_policy": "shared", "hw_numa_mem.0": "1", "hw_pci_numa_affinity_policy": "socket",
+	f := flavor.Flavor{ExtraSpecs: specs{"hw:numa_nodes": "2", "hw:mem_page_size": "large", "hw:cpu_policy": "dedicated",
+		"trait:CUSTOM_A": "forbidden", "other": "x"}}
+	i := flavor.Image{Properties: specs{"hw_numa_nodes": "2", "hw_mem_page_size": "2MB", "hw_cpu_policy": "shared",
+		"hw_numa_mem.0": "1", "hw_pci_numa_affinity_policy": "socket",
 		"hw_cpu_dedicated_mask": "0", "trait:CUSTOM_B": "required", "hw_disk_bus": "scsi"}}
 	want := []flavor.Constraint{
 		{Key: "hw:cpu_policy", Value: "dedicated", Sources: []string{"extra spec hw:cpu_policy"}},
 		{Key: "hw:mem_page_size", Value: "2MB", Sources: []string{"image property hw_mem_page_size"}},
 		{Key: "hw:numa_mem.0", Value: "1", Sources: []string{"image property hw_numa_mem.0"}},
 		{Key: "hw:numa_nodes", Value: "2", Sources: []string{"extra spec hw:numa_nodes", "image property hw_numa_nodes"}},
-		{Key: "hw:pci_numa_affinity_policy", Value: "socket", Sources: []string{"image property hw_pci_numa_affinity_policy"}},
+		{Key: "hw:pci_numa_affinity_policy", Value: "socket",
+			Sources: []string{"image property hw_pci_numa_affinity_policy"}},
 		{Key: "trait:CUSTOM_A", Value: "forbidden", Sources: []string{"extra spec trait:CUSTOM_A"}},
 		{Key: "trait:CUSTOM_B", Value: "required", Sources: []string{"image property trait:CUSTOM_B"}},
 	}
@@ -68,21 +73,34 @@ func TestCheckRebuild(t *testing.T) {
 	}{
 		{"nothing said", nil, nil, nil, "", ""},
 		{"what has no say changes", nil, specs{"hw_disk_bus": "ide"}, specs{"hw_disk_bus": "scsi"}, "", ""},
-		{"the same in other words", specs{"hw:mem_page_size": "large"}, specs{"hw_mem_page_size": "2048"}, specs{"hw_mem_page_size": "2MB"}, "", ""},
+		{"the same in other words", specs{"hw:mem_page_size": "large"}, specs{"hw_mem_page_size": "2048"},
+			specs{"hw_mem_page_size": "2MB"}, "", ""},
 		{"what the flavor says too", specs{"hw:numa_nodes": "2"}, nil, specs{"hw_numa_nodes": "2"}, "", ""},
-		{"cells come", nil, nil, specs{"hw_numa_nodes": "2"}, `image property hw_numa_nodes is "2", and the server was created without it`, ""},
-		{"cells go", nil, specs{"hw_numa_nodes": "2"}, nil, `image property hw_numa_nodes was "2", and the image does not have it`, ""},
-		{"other cells", nil, specs{"hw_numa_nodes": "2"}, specs{"hw_numa_nodes": "1"}, `is "1", and the server was created with "2"`, ""},
+		{"cells come", nil, nil, specs{"hw_numa_nodes": "2"},
+			`image property hw_numa_nodes is "2", and the server was created without it`, ""},
+		{"cells go", nil, specs{"hw_numa_nodes": "2"}, nil,
+			`image property hw_numa_nodes was "2", and the image does not have it`, ""},
+		{"other cells", nil, specs{"hw_numa_nodes": "2"}, specs{"hw_numa_nodes": "1"},
+			`is "1", and the server was created with "2"`, ""},
 		{"CPUs become dedicated", nil, nil, specs{"hw_cpu_policy": "dedicated"}, "hw_cpu_policy", ""},
-		{"other pages", specs{"hw:mem_page_size": "any"}, specs{"hw_mem_page_size": "2MB"}, specs{"hw_mem_page_size": "1GB"}, "hw_mem_page_size", ""},
-		{"the policy of devices", devices, nil, specs{"hw_pci_numa_affinity_policy": "required"}, "hw_pci_numa_affinity_policy", ""},
-		{"a policy without devices", specs{"hw:numa_nodes": "1"}, nil, specs{"hw_pci_numa_affinity_policy": "required"}, "", ""},
-		{"a policy without cells", specs{"pci_passthrough:alias": "nic:1"}, nil, specs{"hw_pci_numa_affinity_policy": "required"}, "", ""},
-		{"a trait more", nil, nil, specs{"trait:HW_CPU_X86_AVX2": "required", "trait:CUSTOM_A": "required"}, "", "[CUSTOM_A HW_CPU_X86_AVX2]"},
-		{"a trait that the flavor required", specs{"trait:HW_CPU_X86_AVX2": "required"}, nil, specs{"trait:HW_CPU_X86_AVX2": "required"}, "", ""},
-		{"a trait that the thread policy required", specs{"hw:cpu_policy": "dedicated", "hw:cpu_thread_policy": "require"}, nil, specs{"trait:HW_CPU_HYPERTHREADING": "required"}, "", ""},
-		{"a trait that the flavor forbids", specs{"trait:CUSTOM_A": "forbidden"}, nil, specs{"trait:CUSTOM_A": "required"}, "both required and forbidden", ""},
-		{"a trait that the thread policy forbids", specs{"hw:cpu_policy": "dedicated", "hw:cpu_thread_policy": "isolate"}, nil, specs{"trait:HW_CPU_HYPERTHREADING": "required"},
+		{"other pages", specs{"hw:mem_page_size": "any"}, specs{"hw_mem_page_size": "2MB"}, specs{"hw_mem_page_size": "1GB"},
+			"hw_mem_page_size", ""},
+		{"the policy of devices", devices, nil, specs{"hw_pci_numa_affinity_policy": "required"},
+			"hw_pci_numa_affinity_policy", ""},
+		{"a policy without devices", specs{"hw:numa_nodes": "1"}, nil, specs{"hw_pci_numa_affinity_policy": "required"}, "",
+			""},
+		{"a policy without cells", specs{"pci_passthrough:alias": "nic:1"}, nil,
+			specs{"hw_pci_numa_affinity_policy": "required"}, "", ""},
+		{"a trait more", nil, nil, specs{"trait:HW_CPU_X86_AVX2": "required", "trait:CUSTOM_A": "required"}, "",
+			"[CUSTOM_A HW_CPU_X86_AVX2]"},
+		{"a trait that the flavor required", specs{"trait:HW_CPU_X86_AVX2": "required"}, nil,
+			specs{"trait:HW_CPU_X86_AVX2": "required"}, "", ""},
+		{"a trait that the thread policy required", specs{"hw:cpu_policy": "dedicated", "hw:cpu_thread_policy": "require"},
+			nil, specs{"trait:HW_CPU_HYPERTHREADING": "required"}, "", ""},
+		{"a trait that the flavor forbids", specs{"trait:CUSTOM_A": "forbidden"}, nil, specs{"trait:CUSTOM_A": "required"},
+			"both required and forbidden", ""},
+		{"a trait that the thread policy forbids", specs{"hw:cpu_policy": "dedicated", "hw:cpu_thread_policy": "isolate"},
+			nil, specs{"trait:HW_CPU_HYPERTHREADING": "required"},
 			"both required and forbidden", ""},
 		{"a trait less", nil, specs{"trait:HW_CPU_X86_AVX2": "required"}, nil, "", ""},
 		{"no word", nil, nil, specs{"hw_numa_nodes": "many"}, "image property hw_numa_nodes", ""},
@@ -90,8 +108,10 @@ func TestCheckRebuild(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			f := flavor.Flavor{Name: "f", VCPUs: 2, MemoryMB: 2048, ExtraSpecs: c.specs}
-			more, err := flavor.CheckRebuild(f, flavor.Image{ID: "old", Properties: c.before}, flavor.Image{ID: "new", Properties: c.after})
-			if (err == nil) != (c.says == "") || err != nil && (!fault.Is(err, fault.Invalid) || !strings.Contains(fault.TextOf(err), c.says)) {
+			more, err := flavor.CheckRebuild(f, flavor.Image{ID: "old", Properties: c.before},
+				flavor.Image{ID: "new", Properties: c.after})
+			if (err == nil) != (c.says == "") ||
+				err != nil && (!fault.Is(err, fault.Invalid) || !strings.Contains(fault.TextOf(err), c.says)) {
 				t.Errorf("got %v, want %q", err, c.says)
 			}
 			if want := cmp.Or(c.more, "[]"); fmt.Sprint(more) != want {
@@ -108,16 +128,22 @@ func TestAskAfterRebuild(t *testing.T) {
 		specs         specs
 		before, after specs
 	}{
-		{"a trait goes", nil, specs{"trait:CUSTOM_A": "required", "trait:CUSTOM_B": "required"}, specs{"trait:CUSTOM_B": "required"}},
-		{"a trait comes", nil, specs{"trait:CUSTOM_A": "required"}, specs{"trait:CUSTOM_A": "required", "trait:CUSTOM_B": "required"}},
+		{"a trait goes", nil, specs{"trait:CUSTOM_A": "required", "trait:CUSTOM_B": "required"},
+			specs{"trait:CUSTOM_B": "required"}},
+		{"a trait comes", nil, specs{"trait:CUSTOM_A": "required"}, specs{"trait:CUSTOM_A": "required",
+			"trait:CUSTOM_B": "required"}},
 		{"one for another", nil, specs{"trait:CUSTOM_A": "required"}, specs{"trait:CUSTOM_B": "required"}},
-		{"one comes to the root", specs{"resources1:VCPU": "2", "resources1:MEMORY_MB": "64"}, nil, specs{"trait:CUSTOM_B": "required"}},
+		{"one comes to the root", specs{"resources1:VCPU": "2", "resources1:MEMORY_MB": "64"}, nil,
+			specs{"trait:CUSTOM_B": "required"}},
 		{"all go", nil, specs{"trait:CUSTOM_A": "required"}, nil},
 		{"the flavor requires it too", specs{"trait:CUSTOM_A": "required"}, specs{"trait:CUSTOM_A": "required"}, nil},
-		{"the thread policy requires it too", specs{"hw:cpu_policy": "dedicated", "hw:cpu_thread_policy": "require"}, specs{"trait:HW_CPU_HYPERTHREADING": "required"}, nil},
-		{"asked of the root", specs{"resources1:VCPU": "2", "resources1:MEMORY_MB": "64"}, specs{"trait:CUSTOM_A": "required", "trait:CUSTOM_B": "required"}, specs{"trait:CUSTOM_A": "required"}},
+		{"the thread policy requires it too", specs{"hw:cpu_policy": "dedicated", "hw:cpu_thread_policy": "require"},
+			specs{"trait:HW_CPU_HYPERTHREADING": "required"}, nil},
+		{"asked of the root", specs{"resources1:VCPU": "2", "resources1:MEMORY_MB": "64"}, specs{"trait:CUSTOM_A": "required",
+			"trait:CUSTOM_B": "required"}, specs{"trait:CUSTOM_A": "required"}},
 		{"devices keep theirs", specs{"pci_passthrough:alias": "gpu:1"}, specs{"trait:CUSTOM_FAST": "required"}, nil},
-		{"devices' socket", specs{"pci_passthrough:alias": "gpu:1", "hw:numa_nodes": "1", "hw:pci_numa_affinity_policy": "socket"},
+		{"devices' socket", specs{"pci_passthrough:alias": "gpu:1", "hw:numa_nodes": "1",
+			"hw:pci_numa_affinity_policy": "socket"},
 			specs{"trait:COMPUTE_SOCKET_PCI_NUMA_AFFINITY": "required"}, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {

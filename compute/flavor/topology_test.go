@@ -50,14 +50,17 @@ func TestTopology(t *testing.T) {
 		ask   string
 	}{
 		{"nothing said", nil, nil, "", plain},
-		{"a PCI alias alone makes none", specs{"pci_passthrough:alias": "nic:1", "hw:pci_numa_affinity_policy": "required"}, nil, "", plain},
+		{"a PCI alias alone makes none", specs{"pci_passthrough:alias": "nic:1", "hw:pci_numa_affinity_policy": "required"},
+			nil, "", plain},
 		{"shared CPUs alone make none", specs{"hw:cpu_policy": "shared"}, nil, "", plain},
 		{"numa_nodes", specs{"hw:numa_nodes": "2"}, nil, "[0 1] 2048; [2 3] 2048", plain},
 		{"numa_nodes of the image", nil, specs{"hw_numa_nodes": "1"}, "[0 1 2 3] 4096", plain},
 		{"both say the same", specs{"hw:numa_nodes": "2"}, specs{"hw_numa_nodes": "2"}, "[0 1] 2048; [2 3] 2048", plain},
-		{"each by itself", specs{"hw:numa_nodes": "2", "hw:numa_cpus.0": "0,2-3", "hw:numa_cpus.1": "1", "hw:numa_mem.0": "1024", "hw:numa_mem.1": "3072"}, nil,
+		{"each by itself", specs{"hw:numa_nodes": "2", "hw:numa_cpus.0": "0,2-3", "hw:numa_cpus.1": "1",
+			"hw:numa_mem.0": "1024", "hw:numa_mem.1": "3072"}, nil,
 			"[0 2 3] 1024; [1] 3072", plain},
-		{"each by itself, of the image", specs{"hw:numa_nodes": "2"}, specs{"hw_numa_cpus.0": "0-2", "hw_numa_cpus.1": "3", "hw_numa_mem.0": "1024", "hw_numa_mem.1": "3072"},
+		{"each by itself, of the image", specs{"hw:numa_nodes": "2"}, specs{"hw_numa_cpus.0": "0-2", "hw_numa_cpus.1": "3",
+			"hw_numa_mem.0": "1024", "hw_numa_mem.1": "3072"},
 			"[0 1 2] 1024; [3] 3072", plain},
 		{"pages make a cell", specs{"hw:mem_page_size": "2048"}, nil, "[0 1 2 3] 4096 pages 2048", plain},
 		{"pages with a unit", specs{"hw:mem_page_size": "1GB"}, nil, "[0 1 2 3] 4096 pages 1048576", plain},
@@ -65,32 +68,48 @@ func TestTopology(t *testing.T) {
 		{"pages of 4 KiB are small", specs{"hw:mem_page_size": "4"}, nil, "[0 1 2 3] 4096 pages -3", plain},
 		{"large pages", specs{"hw:mem_page_size": "large"}, nil, "[0 1 2 3] 4096 pages -1", plain},
 		{"any pages", specs{"hw:mem_page_size": "any"}, nil, "[0 1 2 3] 4096 pages -2", plain},
-		{"any, and the image says which", specs{"hw:mem_page_size": "any"}, specs{"hw_mem_page_size": "2MB"}, "[0 1 2 3] 4096 pages 2048", plain},
-		{"large, and the image says which", specs{"hw:mem_page_size": "large"}, specs{"hw_mem_page_size": "1048576"}, "[0 1 2 3] 4096 pages 1048576", plain},
+		{"any, and the image says which", specs{"hw:mem_page_size": "any"}, specs{"hw_mem_page_size": "2MB"},
+			"[0 1 2 3] 4096 pages 2048", plain},
+		{"large, and the image says which", specs{"hw:mem_page_size": "large"}, specs{"hw_mem_page_size": "1048576"},
+			"[0 1 2 3] 4096 pages 1048576", plain},
 		{"dedicated", specs{"hw:cpu_policy": "dedicated"}, nil, "[0 1 2 3](0 1 2 3) 4096", pinned},
 		{"dedicated by the image", nil, specs{"hw_cpu_policy": "dedicated"}, "[0 1 2 3](0 1 2 3) 4096", pinned},
-		{"a flavor that says dedicated has its way", specs{"hw:cpu_policy": "dedicated"}, specs{"hw_cpu_policy": "shared"}, "[0 1 2 3](0 1 2 3) 4096", pinned},
+		{"a flavor that says dedicated has its way", specs{"hw:cpu_policy": "dedicated"}, specs{"hw_cpu_policy": "shared"},
+			"[0 1 2 3](0 1 2 3) 4096", pinned},
 		{"resources:PCPU", specs{"resources:PCPU": "4", "resources:VCPU": "0"}, nil, "[0 1 2 3](0 1 2 3) 4096", pinned},
 		{"resources:PCPU alone", specs{"resources:PCPU": "4"}, nil, "[0 1 2 3](0 1 2 3) 4096", pinned},
-		{"mixed", specs{"hw:cpu_policy": "mixed", "hw:cpu_dedicated_mask": "^0-1", "hw:numa_nodes": "2"}, nil, "[0 1] 2048; [2 3](2 3) 2048",
+		{"mixed", specs{"hw:cpu_policy": "mixed", "hw:cpu_dedicated_mask": "^0-1", "hw:numa_nodes": "2"}, nil,
+			"[0 1] 2048; [2 3](2 3) 2048",
 			"DISK_GB:1,MEMORY_MB:4096,PCPU:2,VCPU:2"},
-		{"mixed, the emulator isolated", specs{"hw:cpu_policy": "mixed", "hw:cpu_dedicated_mask": "1-3,^2", "hw:emulator_threads_policy": "isolate"}, nil,
+		{"mixed, the emulator isolated", specs{"hw:cpu_policy": "mixed", "hw:cpu_dedicated_mask": "1-3,^2",
+			"hw:emulator_threads_policy": "isolate"}, nil,
 			"[0 1 2 3](1 3) 4096 +1", "DISK_GB:1,MEMORY_MB:4096,PCPU:3,VCPU:2"},
-		{"the emulator isolated", specs{"hw:cpu_policy": "dedicated", "hw:numa_nodes": "2", "hw:emulator_threads_policy": "isolate"}, nil,
+		{"the emulator isolated", specs{"hw:cpu_policy": "dedicated", "hw:numa_nodes": "2",
+			"hw:emulator_threads_policy": "isolate"}, nil,
 			"[0 1](0 1) 2048 +1; [2 3](2 3) 2048", "DISK_GB:1,MEMORY_MB:4096,PCPU:5"},
-		{"the emulator shares", specs{"hw:cpu_policy": "dedicated", "hw:emulator_threads_policy": "share"}, nil, "[0 1 2 3](0 1 2 3) 4096", pinned},
-		{"require", specs{"hw:cpu_policy": "dedicated", "hw:cpu_thread_policy": "require"}, nil, "[0 1 2 3](0 1 2 3) 4096 require", pinned + " +HW_CPU_HYPERTHREADING"},
-		{"isolate", specs{"hw:cpu_policy": "dedicated", "hw:cpu_thread_policy": "isolate"}, nil, "[0 1 2 3](0 1 2 3) 4096 isolate", pinned + " -HW_CPU_HYPERTHREADING"},
-		{"isolate by the image", specs{"hw:cpu_policy": "dedicated"}, specs{"hw_cpu_thread_policy": "isolate"}, "[0 1 2 3](0 1 2 3) 4096 isolate", pinned + " -HW_CPU_HYPERTHREADING"},
-		{"prefer wants no trait", specs{"hw:cpu_policy": "dedicated", "hw:cpu_thread_policy": "prefer"}, specs{"hw_cpu_thread_policy": "isolate"},
+		{"the emulator shares", specs{"hw:cpu_policy": "dedicated", "hw:emulator_threads_policy": "share"}, nil,
+			"[0 1 2 3](0 1 2 3) 4096", pinned},
+		{"require", specs{"hw:cpu_policy": "dedicated", "hw:cpu_thread_policy": "require"}, nil,
+			"[0 1 2 3](0 1 2 3) 4096 require", pinned + " +HW_CPU_HYPERTHREADING"},
+		{"isolate", specs{"hw:cpu_policy": "dedicated", "hw:cpu_thread_policy": "isolate"}, nil,
+			"[0 1 2 3](0 1 2 3) 4096 isolate", pinned + " -HW_CPU_HYPERTHREADING"},
+		{"isolate by the image", specs{"hw:cpu_policy": "dedicated"}, specs{"hw_cpu_thread_policy": "isolate"},
+			"[0 1 2 3](0 1 2 3) 4096 isolate", pinned + " -HW_CPU_HYPERTHREADING"},
+		{"prefer wants no trait", specs{"hw:cpu_policy": "dedicated", "hw:cpu_thread_policy": "prefer"},
+			specs{"hw_cpu_thread_policy": "isolate"},
 			"[0 1 2 3](0 1 2 3) 4096 prefer", pinned},
-		{"traits of the image", nil, specs{"trait:HW_CPU_X86_AVX2": "required", "trait:CUSTOM_GOLD": "required", "os_type": "linux"}, "", plain + " +CUSTOM_GOLD +HW_CPU_X86_AVX2"},
-		{"socket", specs{"hw:pci_numa_affinity_policy": "socket", "pci_passthrough:alias": "nic:1", "hw:numa_nodes": "1"}, nil,
+		{"traits of the image", nil, specs{"trait:HW_CPU_X86_AVX2": "required", "trait:CUSTOM_GOLD": "required",
+			"os_type": "linux"}, "", plain + " +CUSTOM_GOLD +HW_CPU_X86_AVX2"},
+		{"socket", specs{"hw:pci_numa_affinity_policy": "socket", "pci_passthrough:alias": "nic:1", "hw:numa_nodes": "1"},
+			nil,
 			"[0 1 2 3] 4096", plain + " +COMPUTE_SOCKET_PCI_NUMA_AFFINITY"},
-		{"socket of the image", specs{"pci_passthrough:alias": "nic:1", "hw:numa_nodes": "1"}, specs{"hw_pci_numa_affinity_policy": "socket"},
+		{"socket of the image", specs{"pci_passthrough:alias": "nic:1", "hw:numa_nodes": "1"},
+			specs{"hw_pci_numa_affinity_policy": "socket"},
 			"[0 1 2 3] 4096", plain + " +COMPUTE_SOCKET_PCI_NUMA_AFFINITY"},
-		{"socket without cells means nothing", specs{"hw:pci_numa_affinity_policy": "socket", "pci_passthrough:alias": "nic:1"}, nil, "", plain},
-		{"socket without devices means nothing", specs{"hw:pci_numa_affinity_policy": "socket", "hw:numa_nodes": "1"}, nil, "[0 1 2 3] 4096", plain},
+		{"socket without cells means nothing", specs{"hw:pci_numa_affinity_policy": "socket",
+			"pci_passthrough:alias": "nic:1"}, nil, "", plain},
+		{"socket without devices means nothing", specs{"hw:pci_numa_affinity_policy": "socket", "hw:numa_nodes": "1"}, nil,
+			"[0 1 2 3] 4096", plain},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			f := four
@@ -147,7 +166,8 @@ func TestNUMAPolicy(t *testing.T) {
 }
 
 func TestTopologyRefuses(t *testing.T) {
-	maps := specs{"hw:numa_nodes": "2", "hw:numa_cpus.0": "0-1", "hw:numa_cpus.1": "2-3", "hw:numa_mem.0": "2048", "hw:numa_mem.1": "2048"}
+	maps := specs{"hw:numa_nodes": "2", "hw:numa_cpus.0": "0-1", "hw:numa_cpus.1": "2-3", "hw:numa_mem.0": "2048",
+		"hw:numa_mem.1": "2048"}
 	with := func(change specs) specs {
 		out := specs{}
 		for k, v := range maps {
@@ -184,31 +204,46 @@ func TestTopologyRefuses(t *testing.T) {
 		{"no memory", with(specs{"hw:numa_mem.1": "much"}), nil, fault.Invalid, "hw:numa_mem.1"},
 		{"maps differ", maps, specs{"hw_numa_mem.0": "1024"}, fault.Invalid, "hw_numa_mem.0"},
 		{"pages", specs{"hw:mem_page_size": "huge"}, nil, fault.Invalid, "hw:mem_page_size"},
-		{"page size that is not a power of two", specs{"hw:mem_page_size": "3000"}, nil, fault.Invalid, "must be a power of two"},
+		{"page size that is not a power of two", specs{"hw:mem_page_size": "3000"}, nil, fault.Invalid,
+			"must be a power of two"},
 		{"pages of the image alone", nil, specs{"hw_mem_page_size": "2048"}, fault.Invalid, "hw_mem_page_size"},
-		{"pages of the image against small", specs{"hw:mem_page_size": "small"}, specs{"hw_mem_page_size": "2048"}, fault.Invalid, "hw_mem_page_size"},
-		{"small pages of the image against large", specs{"hw:mem_page_size": "large"}, specs{"hw_mem_page_size": "small"}, fault.Invalid, "hw_mem_page_size"},
-		{"memory not a multiple of the page", specs{"hw:mem_page_size": "1GB", "hw:numa_nodes": "2", "hw:numa_cpus.0": "0-1", "hw:numa_cpus.1": "2-3", "hw:numa_mem.0": "1536", "hw:numa_mem.1": "2560"},
+		{"pages of the image against small", specs{"hw:mem_page_size": "small"}, specs{"hw_mem_page_size": "2048"},
+			fault.Invalid, "hw_mem_page_size"},
+		{"small pages of the image against large", specs{"hw:mem_page_size": "large"}, specs{"hw_mem_page_size": "small"},
+			fault.Invalid, "hw_mem_page_size"},
+		{"memory not a multiple of the page", specs{"hw:mem_page_size": "1GB", "hw:numa_nodes": "2", "hw:numa_cpus.0": "0-1",
+			"hw:numa_cpus.1": "2-3", "hw:numa_mem.0": "1536", "hw:numa_mem.1": "2560"},
 			nil, fault.Invalid, "not a multiple"},
 		{"CPU policy", specs{"hw:cpu_policy": "pinned"}, nil, fault.Invalid, "hw:cpu_policy"},
-		{"shared may not be raised", specs{"hw:cpu_policy": "shared"}, specs{"hw_cpu_policy": "dedicated"}, fault.Invalid, "hw_cpu_policy"},
-		{"mixed may not be raised", specs{"hw:cpu_policy": "mixed", "hw:cpu_dedicated_mask": "0"}, specs{"hw_cpu_policy": "dedicated"}, fault.Invalid, "hw_cpu_policy"},
-		{"policy and resources", specs{"hw:cpu_policy": "dedicated", "resources:PCPU": "4"}, nil, fault.Invalid, "remove one of them"},
-		{"shared and PCPU", specs{"hw:cpu_policy": "shared", "resources:PCPU": "4"}, nil, fault.Invalid, "remove one of them"},
+		{"shared may not be raised", specs{"hw:cpu_policy": "shared"}, specs{"hw_cpu_policy": "dedicated"}, fault.Invalid,
+			"hw_cpu_policy"},
+		{"mixed may not be raised", specs{"hw:cpu_policy": "mixed", "hw:cpu_dedicated_mask": "0"},
+			specs{"hw_cpu_policy": "dedicated"}, fault.Invalid, "hw_cpu_policy"},
+		{"policy and resources", specs{"hw:cpu_policy": "dedicated", "resources:PCPU": "4"}, nil, fault.Invalid,
+			"remove one of them"},
+		{"shared and PCPU", specs{"hw:cpu_policy": "shared", "resources:PCPU": "4"}, nil, fault.Invalid,
+			"remove one of them"},
 		{"PCPU for some", specs{"resources:PCPU": "2"}, nil, fault.Invalid, "hw:cpu_policy=mixed"},
-		{"PCPU and emulator", specs{"resources:PCPU": "4", "hw:emulator_threads_policy": "isolate"}, nil, fault.Invalid, "hw:cpu_policy=dedicated"},
+		{"PCPU and emulator", specs{"resources:PCPU": "4", "hw:emulator_threads_policy": "isolate"}, nil, fault.Invalid,
+			"hw:cpu_policy=dedicated"},
 		{"mixed without mask", specs{"hw:cpu_policy": "mixed"}, nil, fault.Invalid, "hw:cpu_dedicated_mask"},
 		{"mask of all", specs{"hw:cpu_policy": "mixed", "hw:cpu_dedicated_mask": "0-3"}, nil, fault.Invalid, "4 of 4"},
 		{"mask of none", specs{"hw:cpu_policy": "mixed", "hw:cpu_dedicated_mask": "^0-3"}, nil, fault.Invalid, "0 of 4"},
 		{"mask alone", specs{"hw:cpu_dedicated_mask": "0"}, nil, fault.Invalid, "requires hw:cpu_policy=mixed"},
-		{"thread policy", specs{"hw:cpu_policy": "dedicated", "hw:cpu_thread_policy": "x"}, nil, fault.Invalid, "hw:cpu_thread_policy"},
-		{"thread policy without dedicated CPUs", specs{"hw:cpu_thread_policy": "isolate"}, nil, fault.Invalid, "no CPU is dedicated"},
-		{"thread policies differ", specs{"hw:cpu_policy": "dedicated", "hw:cpu_thread_policy": "require"}, specs{"hw_cpu_thread_policy": "isolate"}, fault.Invalid, "hw_cpu_thread_policy"},
-		{"emulator without dedicated CPUs", specs{"hw:emulator_threads_policy": "isolate"}, nil, fault.Invalid, "no CPU is dedicated"},
+		{"thread policy", specs{"hw:cpu_policy": "dedicated", "hw:cpu_thread_policy": "x"}, nil, fault.Invalid,
+			"hw:cpu_thread_policy"},
+		{"thread policy without dedicated CPUs", specs{"hw:cpu_thread_policy": "isolate"}, nil, fault.Invalid,
+			"no CPU is dedicated"},
+		{"thread policies differ", specs{"hw:cpu_policy": "dedicated", "hw:cpu_thread_policy": "require"},
+			specs{"hw_cpu_thread_policy": "isolate"}, fault.Invalid, "hw_cpu_thread_policy"},
+		{"emulator without dedicated CPUs", specs{"hw:emulator_threads_policy": "isolate"}, nil, fault.Invalid,
+			"no CPU is dedicated"},
 		{"trait of the image", nil, specs{"trait:AVX": "required"}, fault.Invalid, `"AVX"`},
 		{"trait of the image forbidden", nil, specs{"trait:HW_CPU_X86_AVX2": "forbidden"}, fault.Invalid, "write required"},
-		{"trait of the image against the flavor", specs{"trait:CUSTOM_GOLD": "forbidden"}, specs{"trait:CUSTOM_GOLD": "required"}, fault.Invalid, "both required and forbidden"},
-		{"isolate against the flavor's own trait", specs{"hw:cpu_policy": "dedicated", "hw:cpu_thread_policy": "isolate", "trait:HW_CPU_HYPERTHREADING": "required"}, nil,
+		{"trait of the image against the flavor", specs{"trait:CUSTOM_GOLD": "forbidden"},
+			specs{"trait:CUSTOM_GOLD": "required"}, fault.Invalid, "both required and forbidden"},
+		{"isolate against the flavor's own trait", specs{"hw:cpu_policy": "dedicated", "hw:cpu_thread_policy": "isolate",
+			"trait:HW_CPU_HYPERTHREADING": "required"}, nil,
 			fault.Invalid, "both required and forbidden"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -223,9 +258,11 @@ func TestTopologyRefuses(t *testing.T) {
 
 // A flavor of a size that no machine has is refused before its CPUs are counted one by one.
 func TestTooManyCPUsAreRefused(t *testing.T) {
-	for _, s := range []specs{{"hw:cpu_policy": "dedicated"}, {"hw:cpu_policy": "mixed", "hw:cpu_dedicated_mask": "0"}, {"hw:numa_nodes": "1"}, {"resources:PCPU": "2147483647"}} {
+	for _, s := range []specs{{"hw:cpu_policy": "dedicated"}, {"hw:cpu_policy": "mixed", "hw:cpu_dedicated_mask": "0"},
+		{"hw:numa_nodes": "1"}, {"resources:PCPU": "2147483647"}} {
 		f := flavor.Flavor{Name: "huge", VCPUs: 1<<31 - 1, MemoryMB: 1, ExtraSpecs: s}
-		if _, err := flavor.Topology(f, flavor.Image{}); !fault.Is(err, fault.Invalid) || !strings.Contains(fault.TextOf(err), "4096") {
+		if _, err := flavor.Topology(f, flavor.Image{}); !fault.Is(err, fault.Invalid) || !strings.Contains(fault.TextOf(err),
+			"4096") {
 			t.Errorf("%v: %v", s, err)
 		}
 	}
@@ -260,8 +297,10 @@ func FuzzTopology(f *testing.F) {
 	f.Add("1", "^0", ",", "-1", "1GB", "dedicated", "", "share")
 	f.Fuzz(func(t *testing.T, nodes, cpus0, cpus1, mem, pages, policy, mask, emulator string) {
 		fl := flavor.Flavor{Name: "f", VCPUs: 4, MemoryMB: 4096, ExtraSpecs: specs{}}
-		for key, value := range map[string]string{"hw:numa_nodes": nodes, "hw:numa_cpus.0": cpus0, "hw:numa_cpus.1": cpus1, "hw:numa_mem.0": mem, "hw:numa_mem.1": "2048",
-			"hw:mem_page_size": pages, "hw:cpu_policy": policy, "hw:cpu_dedicated_mask": mask, "hw:emulator_threads_policy": emulator} {
+		for key, value := range map[string]string{"hw:numa_nodes": nodes, "hw:numa_cpus.0": cpus0, "hw:numa_cpus.1": cpus1,
+			"hw:numa_mem.0": mem, "hw:numa_mem.1": "2048",
+			"hw:mem_page_size": pages, "hw:cpu_policy": policy, "hw:cpu_dedicated_mask": mask,
+			"hw:emulator_threads_policy": emulator} {
 			if value != "" {
 				fl.ExtraSpecs[key] = value
 			}
@@ -285,8 +324,10 @@ func FuzzTopology(f *testing.F) {
 
 // Where the unsuffixed group asks for nothing, what is wanted of the host is asked of the root.
 func TestTraitsOfTheHostGoToTheRoot(t *testing.T) {
-	f := flavor.Flavor{Name: "f", VCPUs: 2, MemoryMB: 64, ExtraSpecs: specs{"resources1:VCPU": "2", "resources1:MEMORY_MB": "64"}}
-	ask, _, err := flavor.Ask(f, flavor.Image{Properties: specs{"trait:HW_CPU_X86_AVX2": "required"}}, nil, flavor.Options{}, ids())
+	f := flavor.Flavor{Name: "f", VCPUs: 2, MemoryMB: 64, ExtraSpecs: specs{"resources1:VCPU": "2",
+		"resources1:MEMORY_MB": "64"}}
+	ask, _, err := flavor.Ask(f, flavor.Image{Properties: specs{"trait:HW_CPU_X86_AVX2": "required"}}, nil,
+		flavor.Options{}, ids())
 	if err != nil || len(ask.Groups) != 1 || len(ask.RootRequired) != 1 || ask.RootRequired[0] != "HW_CPU_X86_AVX2" {
 		t.Errorf("%+v %v", ask, err)
 	}
@@ -294,8 +335,10 @@ func TestTraitsOfTheHostGoToTheRoot(t *testing.T) {
 
 // The request groups of devices.
 func TestGroupRows(t *testing.T) {
-	as, err := pci.ParseAliases(true, `{"name":"a","vendor_id":"de12","product_id":"1234"}`, `{"name":"b","vendor_id":"0fff","product_id":"dead"}`,
-		`{"name":"c","resource_class":"gpu","traits":"foo,bar,CUSTOM_BLUE"}`, `{"name":"d","resource_class":"x","vendor_id":"de12","product_id":"1234"}`,
+	as, err := pci.ParseAliases(true, `{"name":"a","vendor_id":"de12","product_id":"1234"}`,
+		`{"name":"b","vendor_id":"0fff","product_id":"dead"}`,
+		`{"name":"c","resource_class":"gpu","traits":"foo,bar,CUSTOM_BLUE"}`,
+		`{"name":"d","resource_class":"x","vendor_id":"de12","product_id":"1234"}`,
 		`{"name":"d","resource_class":"x","vendor_id":"de12","product_id":"1235"}`)
 	if err != nil {
 		t.Fatal(err)
@@ -306,7 +349,8 @@ func TestGroupRows(t *testing.T) {
 		want      string
 	}{
 		{"A17", "a:1", true, ""},
-		{"A19", "a:1,b:2", false, "[R1-0] CUSTOM_PCI_DE12_1234:1\n[R2-0] CUSTOM_PCI_0FFF_DEAD:1\n[R2-1] CUSTOM_PCI_0FFF_DEAD:1\npolicy none\n"},
+		{"A19", "a:1,b:2", false, "[R1-0] CUSTOM_PCI_DE12_1234:1\n[R2-0] CUSTOM_PCI_0FFF_DEAD:1\n[R2-1] " +
+			"CUSTOM_PCI_0FFF_DEAD:1\npolicy none\n"},
 		{"A21", "c:1", false, "[R1-0] CUSTOM_GPU:1 +CUSTOM_BAR +CUSTOM_BLUE +CUSTOM_FOO\n"},
 		{"alternatives of one class are one question", "d:1", false, "[R1-0] CUSTOM_X:1\n"},
 	} {

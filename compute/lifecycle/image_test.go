@@ -13,14 +13,18 @@ import (
 func TestRebuildChangesTheImage(t *testing.T) {
 	old := flavor.Image{ID: "old", Properties: map[string]string{"trait:CUSTOM_A": "required"}}
 	now := flavor.Image{ID: "new"}
-	ask := resource.Ask{Groups: []resource.Group{{Resources: resource.Amounts{"VCPU": 1}, Required: [][]resource.Trait{{"CUSTOM_A"}}}}}
-	s := Server{ID: "s", State: Active, Host: "h", Image: "old", ImageSnapshot: &old, Flavor: flavor.Flavor{VCPUs: 1}, Ask: ask}
+	ask := resource.Ask{Groups: []resource.Group{{Resources: resource.Amounts{"VCPU": 1},
+		Required: [][]resource.Trait{{"CUSTOM_A"}}}}}
+	s := Server{ID: "s", State: Active, Host: "h", Image: "old", ImageSnapshot: &old, Flavor: flavor.Flavor{VCPUs: 1},
+		Ask: ask}
 	for _, c := range []struct {
 		name string
 		wish ActionRequested
 		want Server
 	}{
-		{"another, looked at", ActionRequested{Image: "new", ImageSnapshot: &now}, Server{Image: "new", ImageSnapshot: &now, Ask: resource.Ask{Groups: []resource.Group{{Resources: resource.Amounts{"VCPU": 1}, Required: [][]resource.Trait{}}}}}},
+		{"another, looked at", ActionRequested{Image: "new", ImageSnapshot: &now}, Server{Image: "new", ImageSnapshot: &now,
+			Ask: resource.Ask{Groups: []resource.Group{{Resources: resource.Amounts{"VCPU": 1},
+				Required: [][]resource.Trait{}}}}}},
 		{"another, not looked at", ActionRequested{Image: "new"}, Server{Image: "new", Ask: ask}},
 		{"its own", ActionRequested{Image: "old", ImageSnapshot: &old}, Server{Image: "old", ImageSnapshot: &old, Ask: ask}},
 		{"none named", ActionRequested{}, Server{Image: "old", ImageSnapshot: &old, Ask: ask}},
@@ -28,11 +32,13 @@ func TestRebuildChangesTheImage(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			c.wish.ID, c.wish.Action = "w", Rebuild
 			got, _ := Next(s, c.wish, time.Unix(1, 0))
-			if got.LastAction != "w" || got.Task != Rebuilding || got.Image != c.want.Image || !reflect.DeepEqual(got.ImageSnapshot, c.want.ImageSnapshot) || !reflect.DeepEqual(got.Ask, c.want.Ask) {
+			if got.LastAction != "w" || got.Task != Rebuilding || got.Image != c.want.Image ||
+				!reflect.DeepEqual(got.ImageSnapshot, c.want.ImageSnapshot) || !reflect.DeepEqual(got.Ask, c.want.Ask) {
 				t.Errorf("%s %s %+v %+v", got.Task, got.Image, got.ImageSnapshot, got.Ask)
 			}
 			back, _ := Next(got, GuestRefused{Host: "h", Consumer: "s", Message: "no such disk"}, time.Unix(2, 0))
-			if back.Image != s.Image || !reflect.DeepEqual(back.ImageSnapshot, s.ImageSnapshot) || !reflect.DeepEqual(back.Ask, s.Ask) || back.Builds != 0 || back.PreRebuild != nil || back.Task != "" {
+			if back.Image != s.Image || !reflect.DeepEqual(back.ImageSnapshot, s.ImageSnapshot) || !reflect.DeepEqual(back.Ask,
+				s.Ask) || back.Builds != 0 || back.PreRebuild != nil || back.Task != "" {
 				t.Errorf("refused: %s %+v %+v, build %d", back.Image, back.ImageSnapshot, back.Ask, back.Builds)
 			}
 			done, _ := Next(got, GuestRunning{Host: "h", Consumer: "s", Build: got.Builds}, time.Unix(2, 0))

@@ -38,7 +38,8 @@ func TestRestartedSourceIsStoppedBeforeTheDestinationIsBuilt(t *testing.T) {
 	if s = applyAll(s, GuestStopped{Host: "a", Consumer: "m"}, Claimed{Try: 1}); s.State != StoppingSource {
 		t.Errorf("%s: the guest on a has stopped, and its agent starts it again as long as it is not told otherwise", s.State)
 	}
-	s = applyAll(s, GuestStopped{Host: "a", Consumer: "m"}, GuestFailed{Host: "b", Consumer: "s", Message: "no"}, Released{},
+	s = applyAll(s, GuestStopped{Host: "a", Consumer: "m"}, GuestFailed{Host: "b", Consumer: "s", Message: "no"},
+		Released{},
 		Chosen{Choices: []schedule.Choice{choice("c")}}, Claimed{Try: 2})
 	if s.State != Spawning || s.Host != "c" {
 		t.Errorf("%s on %s: the guest on a has been stopped for the move before", s.State, s.Host)
@@ -64,8 +65,10 @@ func TestRebuildWithAnOlderRecord(t *testing.T) {
 // A live migration that fails while the server is being deleted: the guest has not left the source.
 func TestFailedLiveMigrationKeepsTheSourceGuest(t *testing.T) {
 	s := Server{ID: "s", State: Active, Host: "a", Choices: []schedule.Choice{choice("a")}}
-	s = applyAll(s, ActionRequested{ID: "m", Action: Live}, Chosen{Choices: []schedule.Choice{choice("b")}}, AllocationsMoved{}, GuestRunning{Host: "a", Consumer: "m"},
-		Claimed{Try: 1}, GuestClaimed{Host: "b", Consumer: "s"}, DeleteRequested{}, GuestFailed{Host: "a", Consumer: "m", Message: "it cannot go"})
+	s = applyAll(s, ActionRequested{ID: "m", Action: Live}, Chosen{Choices: []schedule.Choice{choice("b")}},
+		AllocationsMoved{}, GuestRunning{Host: "a", Consumer: "m"},
+		Claimed{Try: 1}, GuestClaimed{Host: "b", Consumer: "s"}, DeleteRequested{}, GuestFailed{Host: "a", Consumer: "m",
+			Message: "it cannot go"})
 	if len(s.Leftovers) != 1 || s.Leftovers[0].Gone || !slices.Contains(s.Removals(), Removal{Host: "a", Consumer: "m"}) {
 		t.Errorf("%s %+v %v", s.State, s.Leftovers, s.Removals())
 	}

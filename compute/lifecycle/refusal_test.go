@@ -22,17 +22,22 @@ func TestRefusedActionEnds(t *testing.T) {
 		{"stop", []Event{ask(Stop)}, false, "ACTIVE", "cannot be stopped on a: no answer to ACPI"},
 		{"start", append(stopped[:2:2], ask(Start)), true, "SHUTOFF", "cannot be started on a"},
 		{"reboot that does not stop", []Event{ask(Reboot)}, false, "ACTIVE", "cannot be stopped on a"},
-		{"reboot that does not start", []Event{ask(Reboot), GuestStopped{Host: "a", Consumer: "s"}}, true, "SHUTOFF", "cannot be started on a"},
+		{"reboot that does not start", []Event{ask(Reboot), GuestStopped{Host: "a", Consumer: "s"}}, true, "SHUTOFF",
+			"cannot be started on a"},
 		{"rebuild", []Event{ask(Rebuild)}, false, "ACTIVE", "cannot be rebuilt on a"},
 	} {
 		s := ran(t)
-		for _, e := range append(c.events, GuestRefused{Host: "a", Consumer: "s", Stopped: c.stopped, Message: "no answer to ACPI."}) {
+		for _, e := range append(c.events, GuestRefused{Host: "a", Consumer: "s", Stopped: c.stopped,
+			Message: "no answer to ACPI."}) {
 			s, _ = Next(s, e, noon)
 		}
-		if s.Status() != c.status || s.TaskState() != "" || s.Stopped != c.stopped || (s.Power == Off) != c.stopped || s.Builds != 0 {
-			t.Errorf("%s: %s/%s, stopped %v, power %q, build %d", c.what, s.Status(), s.TaskState(), s.Stopped, s.Power, s.Builds)
+		if s.Status() != c.status || s.TaskState() != "" || s.Stopped != c.stopped || (s.Power == Off) != c.stopped ||
+			s.Builds != 0 {
+			t.Errorf("%s: %s/%s, stopped %v, power %q, build %d", c.what, s.Status(), s.TaskState(), s.Stopped, s.Power,
+				s.Builds)
 		}
-		if s.Refusal == nil || !strings.Contains(s.Refusal.Message, c.says) || strings.Contains(s.Refusal.Message, "..") || s.History[len(s.History)-1].Text != s.Refusal.Message {
+		if s.Refusal == nil || !strings.Contains(s.Refusal.Message, c.says) || strings.Contains(s.Refusal.Message, "..") ||
+			s.History[len(s.History)-1].Text != s.Refusal.Message {
 			t.Errorf("%s: %+v", c.what, s.Refusal)
 		}
 		if e := s.Entries(); len(e) != 1 || (e[0].Power == Off) != c.stopped {
@@ -52,12 +57,15 @@ func TestRefusedActionEnds(t *testing.T) {
 func TestRefusedStopEndsTheMove(t *testing.T) {
 	s := ran(t)
 	for _, e := range []Event{
-		ActionRequested{ID: "m1", Action: Migrate}, Chosen{Choices: []schedule.Choice{choice("b")}, Candidates: 1}, AllocationsMoved{}, GuestRunning{Host: "a", Consumer: "m1"},
-		Claimed{Try: 2}, GuestRefused{Host: "a", Consumer: "m1", Message: "no answer to ACPI"}, Released{}, AllocationsRestored{}, GuestRunning{Host: "a", Consumer: "s"},
+		ActionRequested{ID: "m1", Action: Migrate}, Chosen{Choices: []schedule.Choice{choice("b")}, Candidates: 1},
+		AllocationsMoved{}, GuestRunning{Host: "a", Consumer: "m1"},
+		Claimed{Try: 2}, GuestRefused{Host: "a", Consumer: "m1", Message: "no answer to ACPI"}, Released{},
+		AllocationsRestored{}, GuestRunning{Host: "a", Consumer: "s"},
 	} {
 		s, _ = Next(s, e, noon)
 	}
-	if s.State != Active || s.Host != "a" || s.Status() != "ACTIVE" || s.TaskState() != "" || s.Migration.Status != "error" {
+	if s.State != Active || s.Host != "a" || s.Status() != "ACTIVE" || s.TaskState() != "" ||
+		s.Migration.Status != "error" {
 		t.Errorf("%s on %s: %s/%s, %+v", s.State, s.Host, s.Status(), s.TaskState(), s.Migration)
 	}
 }
@@ -66,7 +74,8 @@ func TestRefusedStopEndsTheMove(t *testing.T) {
 func TestRefusedStopBetweenDestinations(t *testing.T) {
 	s := ran(t)
 	for _, e := range []Event{
-		ActionRequested{ID: "m1", Action: Migrate}, Chosen{Choices: []schedule.Choice{choice("b")}, Candidates: 1}, AllocationsMoved{}, GuestRunning{Host: "a", Consumer: "m1"}, Claimed{Try: 2},
+		ActionRequested{ID: "m1", Action: Migrate}, Chosen{Choices: []schedule.Choice{choice("b")}, Candidates: 1},
+		AllocationsMoved{}, GuestRunning{Host: "a", Consumer: "m1"}, Claimed{Try: 2},
 	} {
 		s, _ = Next(s, e, noon)
 	}
@@ -74,7 +83,8 @@ func TestRefusedStopBetweenDestinations(t *testing.T) {
 		there := s
 		there.State = at
 		there, _ = Next(there, GuestRefused{Host: "a", Consumer: "m1", Message: "no answer to ACPI"}, noon)
-		if s.State != StoppingSource || there.State != ReleasingDestination || !strings.Contains(there.Move.Failed, "no answer to ACPI") {
+		if s.State != StoppingSource || there.State != ReleasingDestination || !strings.Contains(there.Move.Failed,
+			"no answer to ACPI") {
 			t.Errorf("in %s: %s, %+v", at, there.State, there.Move)
 		}
 	}

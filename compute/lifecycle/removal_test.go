@@ -12,9 +12,11 @@ func TestEndedResidences(t *testing.T) {
 	active := func(host, was string) Server {
 		return Server{ID: "s", State: Active, Host: host, PreviousConsumer: was}
 	}
-	moving := Server{ID: "s", State: Spawning, Host: "b", Move: &Move{From: Residence{Consumer: "m", PreviousConsumer: "s", Host: "a"}}}
+	moving := Server{ID: "s", State: Spawning, Host: "b", Move: &Move{From: Residence{Consumer: "m", PreviousConsumer: "s",
+		Host: "a"}}}
 	left := func(gone bool) Server {
-		return Server{ID: "s", State: Active, Host: "b", Leftovers: []Residence{{Consumer: "m", PreviousConsumer: "s", Host: "a", Gone: gone}}}
+		return Server{ID: "s", State: Active, Host: "b", Leftovers: []Residence{{Consumer: "m", PreviousConsumer: "s",
+			Host: "a", Gone: gone}}}
 	}
 	for _, c := range []struct {
 		name          string
@@ -64,11 +66,13 @@ func TestContradicts(t *testing.T) {
 		{"its guest where the record has it", "a", false, schedule.Present{ID: "s", Server: "s", Assigned: true}, false},
 		{"its guest where the record does not have it", "b", false, schedule.Present{ID: "s", Server: "s"}, true},
 		{"a guest of a migration of it there", "b", false, schedule.Present{ID: "m", Server: "s"}, true},
-		{"such a guest that the assignments name, as for removal", "b", false, schedule.Present{ID: "m", Server: "s", Assigned: true}, false},
+		{"such a guest that the assignments name, as for removal", "b", false, schedule.Present{ID: "m", Server: "s",
+			Assigned: true}, false},
 		{"a guest of another server", "b", false, schedule.Present{ID: "t", Server: "t"}, false},
 		{"a host that is behind, with its guest", "b", true, schedule.Present{ID: "s", Server: "s", Assigned: true}, true},
 		{"a host that is behind, where the record has it", "a", true, schedule.Present{}, true},
-		{"a host that is behind, with another guest", "b", true, schedule.Present{ID: "t", Server: "t", Assigned: true}, false},
+		{"a host that is behind, with another guest", "b", true, schedule.Present{ID: "t", Server: "t", Assigned: true},
+			false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if got := s.Contradicts(c.host, c.behind, []schedule.Present{c.guest}); got != c.want {
@@ -81,7 +85,8 @@ func TestContradicts(t *testing.T) {
 // A record from a backup may have a move under way that has ended since: the source is not built again.
 func TestMovedAhead(t *testing.T) {
 	moving := func(change func(*Server)) Server {
-		s := Server{ID: "s", State: PreLiveMigration, Host: "b", Move: &Move{AllocationsMoved: true, From: Residence{Consumer: "m", Host: "a"}}}
+		s := Server{ID: "s", State: PreLiveMigration, Host: "b", Move: &Move{AllocationsMoved: true,
+			From: Residence{Consumer: "m", Host: "a"}}}
 		change(&s)
 		return s
 	}
@@ -119,7 +124,8 @@ func TestHeldFor(t *testing.T) {
 		return Residence{Consumer: "m", Host: host, Choice: &c}
 	}
 	moving := func(keyed bool, from Residence) Server {
-		return Server{ID: "s", State: Claiming, Choices: []schedule.Choice{choice("b")}, Move: &Move{AllocationsMoved: keyed, From: from}}
+		return Server{ID: "s", State: Claiming, Choices: []schedule.Choice{choice("b")}, Move: &Move{AllocationsMoved: keyed,
+			From: from}}
 	}
 	left := func(l Residence) Server { return Server{ID: "s", State: Active, Host: "b", Leftovers: []Residence{l}} }
 	gone := stay("a", 1)
@@ -151,8 +157,10 @@ func TestHeldFor(t *testing.T) {
 // A live migration has ended when the destination says that the guest runs there, also if the record, which is from a
 // backup, has it at the beginning.
 func TestLiveMigrationHasEnded(t *testing.T) {
-	s := applyAll(Server{ID: "s", State: Active, Host: "a", Choices: []schedule.Choice{choice("a")}}, ActionRequested{ID: "m", Action: Live},
-		Chosen{Choices: []schedule.Choice{choice("b")}}, AllocationsMoved{}, GuestRunning{Host: "a", Consumer: "m"}, Claimed{Try: 1})
+	s := applyAll(Server{ID: "s", State: Active, Host: "a", Choices: []schedule.Choice{choice("a")}},
+		ActionRequested{ID: "m", Action: Live},
+		Chosen{Choices: []schedule.Choice{choice("b")}}, AllocationsMoved{}, GuestRunning{Host: "a", Consumer: "m"},
+		Claimed{Try: 1})
 	if s.State != PreLiveMigration {
 		t.Fatal(s.State)
 	}
@@ -168,7 +176,8 @@ func TestLiveMigrationHasEnded(t *testing.T) {
 // A server whose agent has reported nothing of it is released at once when it is deleted, unless the host has its
 // guest, as when the record is from a backup: then its end is awaited.
 func TestDeletionBeforeAnyReport(t *testing.T) {
-	assigned := applyAll(fresh(), Created{}, Chosen{Choices: []schedule.Choice{choice("a")}, Candidates: 1}, Claimed{Try: 1})
+	assigned := applyAll(fresh(), Created{}, Chosen{Choices: []schedule.Choice{choice("a")}, Candidates: 1},
+		Claimed{Try: 1})
 	if s := applyAll(assigned, DeleteRequested{}); s.State != DeletingAllocation {
 		t.Errorf("%s", s.State)
 	}

@@ -25,7 +25,8 @@ func ran(t *testing.T) Server {
 func TestReportWhileAMoveIsPlanned(t *testing.T) {
 	s := ran(t)
 	for _, e := range []Event{
-		ActionRequested{ID: "w1", Action: Stop}, GuestStopped{Host: "a", Consumer: "s"}, ActionRequested{ID: "w2", Action: Start},
+		ActionRequested{ID: "w1", Action: Stop}, GuestStopped{Host: "a", Consumer: "s"}, ActionRequested{ID: "w2",
+			Action: Start},
 		ActionRequested{ID: "m1", Action: Evacuate}, // its host is silent, and comes back
 		GuestRunning{Host: "a", Consumer: "s"}, NoValidHost{Reason: "full"},
 	} {

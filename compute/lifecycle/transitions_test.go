@@ -21,30 +21,37 @@ func fresh() Server {
 }
 
 func choice(host string) schedule.Choice {
-	return schedule.Choice{Host: host, Root: provider.ID("root-" + host), Mappings: map[string][]provider.ID{"R-0": {provider.ID("pf-" + host)}}}
+	return schedule.Choice{Host: host, Root: provider.ID("root-" + host),
+		Mappings: map[string][]provider.ID{"R-0": {provider.ID("pf-" + host)}}}
 }
 
 // events are all that can happen to a server in this state, right, late and from elsewhere.
 func events(s Server) []Event {
 	picked := []schedule.Picked{{RequestID: "R", Address: "0000:3b:00.1", Provider: "pf-a"}}
 	list := []Event{
-		Created{}, Released{}, AllocationsMoved{}, AllocationsRestored{}, MinCountReached{}, MinCountFailed{Reason: "too few"}, DeleteRequested{}, DeleteRequested{Silent: true},
+		Created{}, Released{}, AllocationsMoved{}, AllocationsRestored{}, MinCountReached{},
+		MinCountFailed{Reason: "too few"}, DeleteRequested{}, DeleteRequested{Silent: true},
 		Chosen{Choices: []schedule.Choice{choice("a")}, Candidates: 3},
 		Chosen{Choices: []schedule.Choice{choice("b"), choice("a")}, Candidates: 2, Refused: "1 host: x"},
 		NoValidHost{Candidates: 2, Reason: "2 hosts: full", Again: true}, NoValidHost{Reason: "nothing left"},
-		Claimed{Try: s.Try}, Claimed{Try: s.Try - 1}, ClaimLost{Try: s.Try, Reason: "taken"}, ClaimLost{Try: s.Try - 1, Reason: "taken"},
+		Claimed{Try: s.Try}, Claimed{Try: s.Try - 1}, ClaimLost{Try: s.Try, Reason: "taken"}, ClaimLost{Try: s.Try - 1,
+			Reason: "taken"},
 		HostDead{Host: "a"},
 	}
-	for _, step := range []Step{Schedule, Claim, Release, MoveAllocations, RestoreAllocations, ReleaseLeftover, CheckMinCount} {
+	for _, step := range []Step{Schedule, Claim, Release, MoveAllocations, RestoreAllocations, ReleaseLeftover,
+		CheckMinCount} {
 		list = append(list, Refused{Step: step, Reason: "forbidden"}, StepFailed{Step: step, Reason: "does not answer"})
 	}
 	list = append(list, StepFailed{Step: RestoreAllocations, Reason: "forbidden", Refused: true})
 	for _, as := range []string{"s", "m1", "m2"} {
 		list = append(list, LeftoverReleased{Consumer: as})
 		for _, host := range []string{"a", "b", ""} {
-			list = append(list, GuestClaimed{Host: host, Consumer: as, Devices: picked}, GuestRunning{Host: host, Consumer: as, Devices: picked},
-				GuestStopped{Host: host, Consumer: as, Devices: picked}, GuestRefused{Host: host, Consumer: as, Devices: picked, Message: "no"},
-				GuestRefused{Host: host, Consumer: as, Devices: picked, Message: "no", Stopped: true}, GuestMigrated{Host: host, Consumer: as},
+			list = append(list, GuestClaimed{Host: host, Consumer: as, Devices: picked}, GuestRunning{Host: host, Consumer: as,
+				Devices: picked},
+				GuestStopped{Host: host, Consumer: as, Devices: picked}, GuestRefused{Host: host, Consumer: as, Devices: picked,
+					Message: "no"},
+				GuestRefused{Host: host, Consumer: as, Devices: picked, Message: "no", Stopped: true}, GuestMigrated{Host: host,
+					Consumer: as},
 				GuestFailed{Host: host, Consumer: as, Message: "no hugepages"}, GuestGone{Host: host, Consumer: as})
 		}
 	}
@@ -114,7 +121,8 @@ func (w world) after(before Server, e Event, now Server) world {
 	case GuestMigrated:
 		w.renamed(before, e.Host, e.Consumer)
 	case GuestFailed:
-		stays := before.Move != nil && before.Move.Kind == LiveMigration && e.Consumer == before.Move.From.Consumer && (before.State == LiveMigrating || before.Move.Failed != "")
+		stays := before.Move != nil && before.Move.Kind == LiveMigration && e.Consumer == before.Move.From.Consumer &&
+			(before.State == LiveMigrating || before.Move.Failed != "")
 		if !stays {
 			w.ends(before, e.Host, e.Consumer)
 		}
@@ -153,7 +161,8 @@ func (w world) stands(before Server, host, as string) {
 
 func (w world) renamed(before Server, host, as string) {
 	for _, l := range before.Residences() {
-		if was := host + " " + l.PreviousConsumer; l.Host == host && l.Consumer == as && l.PreviousConsumer != "" && !l.Gone && w.guests[was] {
+		if was := host + " " + l.PreviousConsumer; l.Host == host && l.Consumer == as && l.PreviousConsumer != "" &&
+			!l.Gone && w.guests[was] {
 			delete(w.guests, was)
 			w.guests[host+" "+as] = true
 		}
@@ -164,7 +173,8 @@ func wrong(s Server, w world) string {
 	last := func(want ...State) bool { return slices.Contains(want, s.State) }
 	stays := s.Residences()
 	for c := range w.claims {
-		owned := c == "s" && !last("", Scheduling, AwaitingSourceAck, RevertBlocked, Shelved, Error, DeletedAwaitingCleanup, Deleted) && (s.Move == nil || s.Move.AllocationsMoved || s.Move.From.Consumer == "s") ||
+		owned := c == "s" && !last("", Scheduling, AwaitingSourceAck, RevertBlocked, Shelved, Error, DeletedAwaitingCleanup,
+			Deleted) && (s.Move == nil || s.Move.AllocationsMoved || s.Move.From.Consumer == "s") ||
 			slices.ContainsFunc(stays, func(l Residence) bool { return l.Consumer == c })
 		if !owned {
 			return c + " may hold an allocation that nobody releases"
@@ -172,7 +182,10 @@ func wrong(s Server, w world) string {
 	}
 	for at := range w.guests {
 		host, id, _ := strings.Cut(at, " ")
-		if !slices.ContainsFunc(stays, func(l Residence) bool { return l.Host == host && (l.Consumer == id || l.PreviousConsumer == id) }) {
+		if !slices.ContainsFunc(stays, func(l Residence) bool {
+			return l.Host == host &&
+				(l.Consumer == id || l.PreviousConsumer == id)
+		}) {
 			return "its guest " + at + " may be on a host that does not count it"
 		}
 		if l, ok := s.NextLeftover(); ok && l.Host == host && (l.Consumer == id) {
@@ -189,13 +202,18 @@ func wrong(s Server, w world) string {
 	switch {
 	case s.State != "" && !slices.Contains(States(), s.State):
 		return "an unknown state"
-	case last(Spawning, Active, Resized, DeletingGuest, AwaitingMinCount, StoppingSource, PreLiveMigration, LiveMigrating, Reverting, Shelving) && s.Host == "":
+	case last(Spawning, Active, Resized, DeletingGuest, AwaitingMinCount, StoppingSource, PreLiveMigration, LiveMigrating,
+		Reverting, Shelving) && s.Host == "":
 		return "it is placed on no host"
-	case last(Error, Deleted, Active, Spawning, DeletingGuest, Resized, Shelved, AwaitingSourceAck, StoppingSource, PreLiveMigration, LiveMigrating, Reverting, RevertBlocked, Shelving, DeletedAwaitingCleanup) != (steps == 0) && s.State != "":
+	case last(Error, Deleted, Active, Spawning, DeletingGuest, Resized, Shelved, AwaitingSourceAck, StoppingSource,
+		PreLiveMigration, LiveMigrating, Reverting, RevertBlocked, Shelving, DeletedAwaitingCleanup) != (steps == 0) &&
+		s.State != "":
 		return "a state that waits or ends has a step, or one on the way has none"
-	case last(Planning, MovingAllocations, AwaitingSourceAck, StoppingSource, PreLiveMigration, LiveMigrating, Resized, ReleasingDestination, RestoringAllocations, RevertBlocked) && s.Move == nil:
+	case last(Planning, MovingAllocations, AwaitingSourceAck, StoppingSource, PreLiveMigration, LiveMigrating, Resized,
+		ReleasingDestination, RestoringAllocations, RevertBlocked) && s.Move == nil:
 		return "it moves without a move"
-	case last(Active, Error, Shelved, Shelving, Offloading, Deleted, DeletedAwaitingCleanup, DeletingGuest, DeletingAllocation, Failing) && s.Move != nil:
+	case last(Active, Error, Shelved, Shelving, Offloading, Deleted, DeletedAwaitingCleanup, DeletingGuest,
+		DeletingAllocation, Failing) && s.Move != nil:
 		return "it has a move and does not move"
 	case last(Claiming, MovingAllocations) && len(s.Choices) == 0:
 		return "there is nothing to claim"
@@ -228,10 +246,12 @@ type node struct {
 // key tells nodes apart by what matters to what may follow.
 func (n node) key() string {
 	s := n.Server
-	k := fmt.Sprint(s.MinCount, s.MinCountReached, s.State, s.Host, s.Reported, s.PreviousConsumer, s.Round, len(s.Choices), s.Power, s.Stopped, s.Task, s.Shelved, s.Fault != nil, s.Launched.IsZero(),
+	k := fmt.Sprint(s.MinCount, s.MinCountReached, s.State, s.Host, s.Reported, s.PreviousConsumer, s.Round,
+		len(s.Choices), s.Power, s.Stopped, s.Task, s.Shelved, s.Fault != nil, s.Launched.IsZero(),
 		s.Requested.IsZero(), s.Migration != nil && s.Migration.ID == "m2", s.Migration == nil)
 	if m := s.Move; m != nil {
-		k += fmt.Sprint(m.Kind, m.AllocationsMoved, m.StopSource, m.SourceStopped, m.Reverting, m.Failed != "", m.SourceLost != "", m.From.Consumer, m.From.PreviousConsumer, m.From.Host, m.From.Gone)
+		k += fmt.Sprint(m.Kind, m.AllocationsMoved, m.StopSource, m.SourceStopped, m.Reverting, m.Failed != "",
+			m.SourceLost != "", m.From.Consumer, m.From.PreviousConsumer, m.From.Host, m.From.Gone)
 	}
 	for _, l := range s.Leftovers {
 		k += fmt.Sprint(l.Consumer, l.PreviousConsumer, l.Host, l.Gone)
@@ -241,7 +261,8 @@ func (n node) key() string {
 
 // trim takes away what grows and does not matter: of the rounds, only the last are walked.
 func trim(s Server) Server {
-	s.Round, s.Try, s.History, s.FailedHosts, s.FilterFailures, s.LastAction = max(s.Round, MaxRounds-2), 1, nil, nil, nil, ""
+	s.Round, s.Try, s.History, s.FailedHosts, s.FilterFailures, s.LastAction = max(s.Round,
+		MaxRounds-2), 1, nil, nil, nil, ""
 	s.Builds = 0
 	if s.Move != nil {
 		s.change().Refusals = MaxRefusals - 1
@@ -276,7 +297,8 @@ func TestAllEventSequences(t *testing.T) {
 			s = trim(s)
 			next := node{s, n.after(n.Server, e, s)}
 			if why := wrong(s, next.world); why != "" {
-				t.Fatalf("%s (%+v) × %#v → %s (%+v): %s\n%s\n%s", n.State, n.world, e, s.State, next.world, why, before, snapshot(t, s))
+				t.Fatalf("%s (%+v) × %#v → %s (%+v): %s\n%s\n%s", n.State, n.world, e, s.State, next.world, why, before,
+					snapshot(t, s))
 			}
 			if key := next.key(); !seen[key] && len(s.Leftovers) < 2 {
 				seen[key] = true
@@ -354,7 +376,8 @@ func answers(s Server) []Event {
 func comesToRest(t *testing.T, n node) {
 	s := n.Server
 	for range 40 {
-		rests := slices.Contains([]State{Active, Resized, Error, Shelved, Deleted}, s.State) && s.TaskState() == "" && len(s.Leftovers) == 0
+		rests := slices.Contains([]State{Active, Resized, Error, Shelved, Deleted}, s.State) && s.TaskState() == "" &&
+			len(s.Leftovers) == 0
 		if rests {
 			return
 		}
@@ -422,7 +445,8 @@ func TestRepeatedFailuresEndInError(t *testing.T) {
 			s, _ = Next(s, Released{}, noon)
 		}
 	}
-	if s.Round != MaxRounds || s.Try != MaxRounds*schedule.MaxChoices || !strings.Contains(s.Fault.Message, "VCPU is taken") {
+	if s.Round != MaxRounds || s.Try != MaxRounds*schedule.MaxChoices || !strings.Contains(s.Fault.Message,
+		"VCPU is taken") {
 		t.Errorf("rounds %d, tries %d, %s", s.Round, s.Try, s.Fault.Message)
 	}
 }
@@ -437,7 +461,8 @@ func TestOneFullStop(t *testing.T) {
 		}
 		s.FailedHosts = map[string]string{"a": reason}
 		tried, _ := Next(s, NoValidHost{Reason: reason}, noon)
-		if tried.Fault.Message != "No valid host was found: no such class CUSTOM_X; tried before: a: no such class CUSTOM_X." {
+		if tried.Fault.Message != "No valid host was found: no such class CUSTOM_X; tried before: a: no such class "+
+			"CUSTOM_X." {
 			t.Error(tried.Fault.Message)
 		}
 	}
@@ -501,7 +526,8 @@ func TestHistoryKeepsBothEnds(t *testing.T) {
 	for i := range 500 {
 		s = addHistory(s, noon, fmt.Sprint(i))
 	}
-	if len(s.History) != maxHistory || s.History[historyHead-1].Text != fmt.Sprint(historyHead-1) || s.History[maxHistory-1].Text != "499" {
+	if len(s.History) != maxHistory || s.History[historyHead-1].Text != fmt.Sprint(historyHead-1) ||
+		s.History[maxHistory-1].Text != "499" {
 		t.Errorf("%d marks: %v", len(s.History), s.History)
 	}
 	if s = addHistory(s, noon, strings.Repeat("ü", maxText)); len(s.History[maxHistory-1].Text) > maxText+8 {
@@ -533,7 +559,8 @@ func TestStatus(t *testing.T) {
 	} {
 		s := c.server
 		s.State, s.Host = c.state, "h"
-		if s.Status() != c.status || s.VMState() != c.vm || s.TaskState() != c.doing || (s.AllocatedHost() == "h") != c.placed || (s.Assignment() == "h") != c.assignment {
+		if s.Status() != c.status || s.VMState() != c.vm || s.TaskState() != c.doing ||
+			(s.AllocatedHost() == "h") != c.placed || (s.Assignment() == "h") != c.assignment {
 			t.Errorf("%s: %s %s %q %q %q", c.state, s.Status(), s.VMState(), s.TaskState(), s.AllocatedHost(), s.Assignment())
 		}
 	}

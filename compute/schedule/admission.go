@@ -50,7 +50,8 @@ func (h Host) Admit(from Sender, seen Liveness) (refusal string, wait time.Durat
 		who = "another start of the same journal, so the agent's directory or its machine was copied"
 	}
 	if seen.Streams > 0 {
-		return fmt.Sprintf("another agent serves host %s: %s, connected now. Stop it, or give this host another name", h.Name, who), 0
+		return fmt.Sprintf("another agent serves host %s: %s, connected now. Stop it, or give this host another name", h.Name,
+			who), 0
 	}
 	if seen.Quiet >= silence {
 		return "", 0

@@ -26,7 +26,8 @@ func BenchmarkChoose(b *testing.B) {
 		}
 		p.Hosts[h.Provider] = h
 		for i := range 50 {
-			p.Candidates = append(p.Candidates, candidate(h.Name, provider.ID(fmt.Sprint("p", i%8)), provider.ID(fmt.Sprint("p", i/8)), "p1", "p2"))
+			p.Candidates = append(p.Candidates, candidate(h.Name, provider.ID(fmt.Sprint("p", i%8)),
+				provider.ID(fmt.Sprint("p", i/8)), "p1", "p2"))
 		}
 	}
 	for b.Loop() {

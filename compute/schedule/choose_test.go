@@ -23,7 +23,8 @@ const (
 // device is a free VF on a provider; address is counted up by the caller.
 func device(n int, on provider.ID, product string) schedule.Device {
 	return schedule.Device{
-		Device:   pci.Device{Address: pci.Address{Bus: 0x80, Slot: uint8(n / 8), Func: uint8(n % 8)}, Vendor: "8086", Product: product, Type: pci.Virtual},
+		Device: pci.Device{Address: pci.Address{Bus: 0x80, Slot: uint8(n / 8), Func: uint8(n % 8)}, Vendor: "8086",
+			Product: product, Type: pci.Virtual},
 		Provider: on, State: schedule.Available,
 	}
 }
@@ -49,7 +50,8 @@ func hosts(list ...schedule.Host) map[provider.ID]schedule.Host {
 
 // candidate maps the groups, … to providers.
 func candidate(hostName string, providers ...provider.ID) schedule.Candidate {
-	c := schedule.Candidate{Root: provider.ID("root-" + hostName), Mappings: map[string][]provider.ID{"": {provider.ID("root-" + hostName)}}}
+	c := schedule.Candidate{Root: provider.ID("root-" + hostName),
+		Mappings: map[string][]provider.ID{"": {provider.ID("root-" + hostName)}}}
 	for i, p := range providers {
 		c.Mappings[fmt.Sprintf("R-%d", i)] = []provider.ID{p}
 	}
@@ -57,7 +59,8 @@ func candidate(hostName string, providers ...provider.ID) schedule.Candidate {
 }
 
 func request(product string, count int) pci.Request {
-	return pci.Request{ID: "R", Alias: "nic", Count: count, Want: pci.Want{Vendor: "8086", Product: product, Type: pci.Virtual}}
+	return pci.Request{ID: "R", Alias: "nic", Count: count, Want: pci.Want{Vendor: "8086", Product: product,
+		Type: pci.Virtual}}
 }
 
 func choose(p schedule.Input, requests ...pci.Request) ([]schedule.Choice, string) {
@@ -85,13 +88,16 @@ func TestDevicesAreJudgedOnTheChosenProvider(t *testing.T) {
 			"1 host: no free type-VF 8086:1515 on the chosen provider (nearest: one is free, but product is 0a54, not 1515)"},
 		{"one fits, one not", []provider.ID{"pf1", "pf2"}, []pci.Request{request(nic, 2)},
 			"1 host: no free type-VF 8086:1515 on the chosen provider (nearest: one is free, but product is 0a54, not 1515)"},
-		{"any product of a class", []provider.ID{"pf2"}, []pci.Request{{ID: "R", Count: 1, Want: pci.Want{Class: "CUSTOM_X"}}}, ""},
+		{"any product of a class", []provider.ID{"pf2"},
+			[]pci.Request{{ID: "R", Count: 1, Want: pci.Want{Class: "CUSTOM_X"}}}, ""},
 		// pci_in_placement off: no groups, any device of the host will do.
 		{"without groups", nil, []pci.Request{request(nic, 2)}, ""},
-		{"too many without groups", nil, []pci.Request{request(nic, 3)}, "1 host: fewer than 3 free type-VF 8086:1515 on the host (nearest: it has 2; one is free, but product is 0a54, not 1515)"},
+		{"too many without groups", nil, []pci.Request{request(nic, 3)}, "1 host: fewer than 3 free type-VF 8086:1515 on " +
+			"the host (nearest: it has 2; one is free, but product is 0a54, not 1515)"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			choices, why := choose(schedule.Input{Hosts: hosts(two), Candidates: []schedule.Candidate{candidate("h", c.on...)}}, c.requests...)
+			choices, why := choose(schedule.Input{Hosts: hosts(two), Candidates: []schedule.Candidate{candidate("h", c.on...)}},
+				c.requests...)
 			if why != c.refused || (len(choices) == 1) != (c.refused == "") {
 				t.Errorf("%d choices, refused %q, want %q", len(choices), why, c.refused)
 			}
@@ -106,7 +112,8 @@ func TestRequestsOnOneProviderAreFittedTogether(t *testing.T) {
 	narrow := pci.Request{ID: "N", Count: 1, Want: pci.Want{Vendor: "8086", Product: nic}}
 	c := schedule.Candidate{Root: "root-h", Mappings: map[string][]provider.ID{"W-0": {"pf"}, "N-0": {"pf"}}}
 	for _, order := range [][]pci.Request{{wide, narrow}, {narrow, wide}} {
-		if choices, why := choose(schedule.Input{Hosts: hosts(mixed), Candidates: []schedule.Candidate{c}}, order...); len(choices) != 1 {
+		if choices, why := choose(schedule.Input{Hosts: hosts(mixed), Candidates: []schedule.Candidate{c}},
+			order...); len(choices) != 1 {
 			t.Errorf("%s first: %s", order[0].ID, why)
 		}
 	}
@@ -134,15 +141,20 @@ func TestOnlyFreeDevicesCount(t *testing.T) {
 		{"available", host("h", state(schedule.Available, "")), true},
 		{"claimed", host("h", state(schedule.Claimed, "s1")), false},
 		{"unavailable", host("h", state("unavailable", "")), false},
-		{"a guest was given it after the report", guest(schedule.Guest{ID: "s1", Devices: []schedule.Picked{{Address: held}}}, device(0, "pf", nic)), false},
-		{"a guest was given another", guest(schedule.Guest{ID: "s1", Devices: []schedule.Picked{{Address: "0000:00:1f.7"}}}, device(0, "pf", nic)), true},
-		{"a guest will pick it", guest(schedule.Guest{ID: "s1", Requests: []pci.Request{asked}}, device(0, "pf", nic)), false},
-		{"a guest will pick one of two", guest(schedule.Guest{ID: "s1", Requests: []pci.Request{asked}}, devices("pf", nic, 0, 2)...), true},
+		{"a guest was given it after the report", guest(schedule.Guest{ID: "s1", Devices: []schedule.Picked{{Address: held}}},
+			device(0, "pf", nic)), false},
+		{"a guest was given another", guest(schedule.Guest{ID: "s1", Devices: []schedule.Picked{{Address: "0000:00:1f.7"}}},
+			device(0, "pf", nic)), true},
+		{"a guest will pick it", guest(schedule.Guest{ID: "s1", Requests: []pci.Request{asked}}, device(0, "pf", nic)),
+			false},
+		{"a guest will pick one of two", guest(schedule.Guest{ID: "s1", Requests: []pci.Request{asked}},
+			devices("pf", nic, 0, 2)...), true},
 		{"the report shows what the guest holds", guest(schedule.Guest{ID: "s1", Requests: []pci.Request{asked}},
 			state(schedule.Allocated, "s1"), device(1, "pf", nic)), true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			choices, why := choose(schedule.Input{Hosts: hosts(c.host), Candidates: []schedule.Candidate{candidate("h", "pf")}}, request(nic, 1))
+			choices, why := choose(schedule.Input{Hosts: hosts(c.host), Candidates: []schedule.Candidate{candidate("h", "pf")}},
+				request(nic, 1))
 			if (len(choices) == 1) != c.fits {
 				t.Errorf("%d choices, %s", len(choices), why)
 			}
@@ -222,7 +234,8 @@ func TestChoicesAlternateOverHostsAndAreBounded(t *testing.T) {
 	if len(choices) != schedule.MaxChoices {
 		t.Fatalf("%d choices", len(choices))
 	}
-	if choices[0].Host == choices[1].Host || choices[2].Host == choices[3].Host || choices[4].Host != "a" || choices[15].Host != "a" {
+	if choices[0].Host == choices[1].Host || choices[2].Host == choices[3].Host || choices[4].Host != "a" ||
+		choices[15].Host != "a" {
 		t.Errorf("hosts do not alternate: %v", choices)
 	}
 	seen := map[provider.ID]bool{}
@@ -296,7 +309,8 @@ func TestFitAgreesWithTryingEverything(t *testing.T) {
 	}
 }
 
-func tryEverything(devices []schedule.Device, requests []pci.Request, m map[string][]provider.ID, r, i int, used map[int]bool) bool {
+func tryEverything(devices []schedule.Device, requests []pci.Request, m map[string][]provider.ID, r, i int,
+	used map[int]bool) bool {
 	if r == len(requests) {
 		return true
 	}
@@ -304,7 +318,8 @@ func tryEverything(devices []schedule.Device, requests []pci.Request, m map[stri
 		return tryEverything(devices, requests, m, r+1, 0, used)
 	}
 	for n, d := range devices {
-		if used[n] || d.Provider != m[requests[r].GroupSuffix(i)][0] || (requests[r].Want.Product != "" && requests[r].Want.Product != d.Product) {
+		if used[n] || d.Provider != m[requests[r].GroupSuffix(i)][0] || (requests[r].Want.Product != "" &&
+			requests[r].Want.Product != d.Product) {
 			continue
 		}
 		used[n] = true

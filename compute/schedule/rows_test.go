@@ -19,7 +19,8 @@ import (
 
 // dev is a free device on a bus of its own; on is its provider, node its NUMA node.
 func dev(bus uint8, kind pci.Type, product string, on provider.ID, node int) schedule.Device {
-	return schedule.Device{Device: pci.Device{Address: pci.Address{Bus: bus}, Vendor: "8086", Product: product, Type: kind, NUMANode: node},
+	return schedule.Device{Device: pci.Device{Address: pci.Address{Bus: bus}, Vendor: "8086", Product: product, Type: kind,
+		NUMANode: node},
 		Provider: on, State: schedule.Available, ResourceClass: pci.ClassFor("8086", product)}
 }
 
@@ -74,7 +75,8 @@ func (a ask) of(h schedule.Host) (reason string, step schedule.Filter) {
 			}
 		}
 	}
-	p := schedule.Input{Candidates: []schedule.Candidate{c}, Hosts: hosts(h), Cells: a.parts, Now: noon, Silence: schedule.Silence}
+	p := schedule.Input{Candidates: []schedule.Candidate{c}, Hosts: hosts(h), Cells: a.parts, Now: noon,
+		Silence: schedule.Silence}
 	choices, refusals := schedule.Choose(p, requests, 1)
 	if len(choices)+len(refusals) != 1 {
 		panic("one candidate has one answer")
@@ -115,57 +117,90 @@ func TestDeviceRows(t *testing.T) {
 	}{
 		{"none requested", plain, ask{}, ""},
 		{"the host has none", nil, ask{requests: []pci.Request{one}}, "no free device 8086:1533 on the host"},
-		{"the product is another", plain, ask{requests: []pci.Request{want(1, "", "1534")}}, "no free device 8086:1534 on the host"},
+		{"the product is another", plain, ask{requests: []pci.Request{want(1, "", "1534")}},
+			"no free device 8086:1534 on the host"},
 		{"two requests", plain, ask{requests: []pci.Request{one, one}}, ""},
-		{"three requests, applied one after the other", plain, ask{requests: []pci.Request{one, one, one}}, "fewer than 3 free"},
+		{"three requests, applied one after the other", plain, ask{requests: []pci.Request{one, one, one}},
+			"fewer than 3 free"},
 		{"without mapping anything will do", slices.Concat(three, plain), ask{requests: []pci.Request{vf, pf, one}}, ""},
 		{"VFs of two PFs", vfs, ask{requests: []pci.Request{want(4, pci.Virtual, "1515")}}, ""},
-		{"one more", vfs, ask{requests: []pci.Request{want(5, pci.Virtual, "1515")}}, "fewer than 5 free type-VF 8086:1515 on the host"},
-		{"VFs of one PF that differ in class", change(vfs, 0, func(d *schedule.Device) { d.ResourceClass = "CUSTOM_Y" }), ask{requests: []pci.Request{want(4, pci.Virtual, "1515")}}, ""},
-		{"the request itself names the provider", three, ask{requests: []pci.Request{named(pf, "pf3"), named(pf, "pf2")}}, ""},
-		{"and nothing else will do", three, ask{requests: []pci.Request{named(pf, "pf3"), named(pf, "pf3")}}, "fewer than 2 free type-PF 8086:1528 on the chosen provider"},
-		{"live-migratable is wanted, the device says no", change(vfs[:1], 0, func(d *schedule.Device) { d.LiveMigratable = pci.No }), ask{requests: []pci.Request{migratable(vf)}}, "live_migratable true"},
+		{"one more", vfs, ask{requests: []pci.Request{want(5, pci.Virtual, "1515")}},
+			"fewer than 5 free type-VF 8086:1515 on the host"},
+		{"VFs of one PF that differ in class", change(vfs, 0, func(d *schedule.Device) { d.ResourceClass = "CUSTOM_Y" }),
+			ask{requests: []pci.Request{want(4, pci.Virtual, "1515")}}, ""},
+		{"the request itself names the provider", three, ask{requests: []pci.Request{named(pf, "pf3"), named(pf, "pf2")}},
+			""},
+		{"and nothing else will do", three, ask{requests: []pci.Request{named(pf, "pf3"), named(pf, "pf3")}},
+			"fewer than 2 free type-PF 8086:1528 on the chosen provider"},
+		{"live-migratable is wanted, the device says no",
+			change(vfs[:1], 0, func(d *schedule.Device) { d.LiveMigratable = pci.No }),
+			ask{requests: []pci.Request{migratable(vf)}}, "live_migratable true"},
 		{"and it says nothing", vfs[:1], ask{requests: []pci.Request{migratable(vf)}}, "live_migratable true"},
-		{"and it says yes", change(vfs[:1], 0, func(d *schedule.Device) { d.LiveMigratable = pci.Yes }), ask{requests: []pci.Request{migratable(vf)}}, ""},
-		{"the opposite is wanted, the device says yes", change(vfs[:1], 0, func(d *schedule.Device) { d.LiveMigratable = pci.Yes }), ask{requests: []pci.Request{fixed(vf)}}, "live_migratable false"},
+		{"and it says yes", change(vfs[:1], 0, func(d *schedule.Device) { d.LiveMigratable = pci.Yes }),
+			ask{requests: []pci.Request{migratable(vf)}}, ""},
+		{"the opposite is wanted, the device says yes",
+			change(vfs[:1], 0, func(d *schedule.Device) { d.LiveMigratable = pci.Yes }), ask{requests: []pci.Request{fixed(vf)}},
+			"live_migratable false"},
 		{"and it says nothing", vfs[:1], ask{requests: []pci.Request{fixed(vf)}}, "live_migratable false"},
-		{"and it says no", change(vfs[:1], 0, func(d *schedule.Device) { d.LiveMigratable = pci.No }), ask{requests: []pci.Request{fixed(vf)}}, ""},
-		{"nothing is wanted of it, the device says yes", change(vfs[:1], 0, func(d *schedule.Device) { d.LiveMigratable = pci.Yes }), ask{requests: []pci.Request{vf}}, ""},
-		{"or no", change(vfs[:1], 0, func(d *schedule.Device) { d.LiveMigratable = pci.No }), ask{requests: []pci.Request{vf}}, ""},
+		{"and it says no", change(vfs[:1], 0, func(d *schedule.Device) { d.LiveMigratable = pci.No }),
+			ask{requests: []pci.Request{fixed(vf)}}, ""},
+		{"nothing is wanted of it, the device says yes",
+			change(vfs[:1], 0, func(d *schedule.Device) { d.LiveMigratable = pci.Yes }), ask{requests: []pci.Request{vf}}, ""},
+		{"or no", change(vfs[:1], 0, func(d *schedule.Device) { d.LiveMigratable = pci.No }),
+			ask{requests: []pci.Request{vf}}, ""},
 		{"or nothing", vfs[:1], ask{requests: []pci.Request{vf}}, ""},
-		{"a provider of the class that no agent reports", plain, ask{requests: []pci.Request{class}, on: []provider.ID{"another's"}}, "no free device of CUSTOM_X on the chosen provider"},
-		{"a provider that is not there", vfs, ask{requests: []pci.Request{vf}, on: []provider.ID{"elsewhere"}}, "on the chosen provider"},
-		{"two PFs by name", three, ask{requests: []pci.Request{want(2, pci.Physical, "1528")}, on: []provider.ID{"pf2", "pf3"}}, ""},
+		{"a provider of the class that no agent reports", plain, ask{requests: []pci.Request{class},
+			on: []provider.ID{"another's"}}, "no free device of CUSTOM_X on the chosen provider"},
+		{"a provider that is not there", vfs, ask{requests: []pci.Request{vf}, on: []provider.ID{"elsewhere"}},
+			"on the chosen provider"},
+		{"two PFs by name", three, ask{requests: []pci.Request{want(2, pci.Physical, "1528")},
+			on: []provider.ID{"pf2", "pf3"}}, ""},
 		{"VF of one, PF of another", three, ask{requests: []pci.Request{vf, pf}, on: []provider.ID{"pf1", "pf3"}}, ""},
-		{"VF and PF of one card", three, ask{requests: []pci.Request{vf, pf}, on: []provider.ID{"pf1", "pf1"}}, "no free type-PF 8086:1528 on the chosen provider"},
-		{"three VFs of two PFs", vfs, ask{requests: []pci.Request{want(3, pci.Virtual, "1515")}, on: []provider.ID{"pf1", "pf2", "pf2"}}, ""},
-		{"one VF of each", vfs, ask{requests: []pci.Request{want(2, pci.Virtual, "1515")}, on: []provider.ID{"pf1", "pf2"}}, ""},
-		{"the sum would do, one provider is exhausted", vfs, ask{requests: []pci.Request{want(4, pci.Virtual, "1515")}, on: []provider.ID{"pf1", "pf1", "pf1", "pf2"}},
+		{"VF and PF of one card", three, ask{requests: []pci.Request{vf, pf}, on: []provider.ID{"pf1", "pf1"}},
+			"no free type-PF 8086:1528 on the chosen provider"},
+		{"three VFs of two PFs", vfs, ask{requests: []pci.Request{want(3, pci.Virtual, "1515")},
+			on: []provider.ID{"pf1", "pf2", "pf2"}}, ""},
+		{"one VF of each", vfs, ask{requests: []pci.Request{want(2, pci.Virtual, "1515")}, on: []provider.ID{"pf1", "pf2"}},
+			""},
+		{"the sum would do, one provider is exhausted", vfs, ask{requests: []pci.Request{want(4, pci.Virtual, "1515")},
+			on: []provider.ID{"pf1", "pf1", "pf1", "pf2"}},
 			"fewer than 3 free"},
 		{"VF and PF, a PF is left whole", three, ask{requests: []pci.Request{want(8, pci.Virtual, "1515"), pf}}, ""},
-		{"VFs of both and two PFs", three, ask{requests: []pci.Request{want(5, pci.Virtual, "1515"), want(2, pci.Physical, "1528")}}, "fewer than 2 free type-PF"},
-		{"a PF of the same product is no VF", slices.Concat(change(card(1, "p", 0, true, 8), 0, func(d *schedule.Device) { d.Product = "1515" })),
+		{"VFs of both and two PFs", three, ask{requests: []pci.Request{want(5, pci.Virtual, "1515"),
+			want(2, pci.Physical, "1528")}}, "fewer than 2 free type-PF"},
+		{"a PF of the same product is no VF",
+			slices.Concat(change(card(1, "p", 0, true, 8), 0, func(d *schedule.Device) { d.Product = "1515" })),
 			ask{requests: []pci.Request{want(9, "", "1515")}}, "fewer than 9 free device 8086:1515"},
-		{"3.6 a PF only when it is asked for", card(1, "p", 0, true, 0), ask{requests: []pci.Request{want(1, "", "1528")}}, "no free device"},
-		{"3.6 vdpa only when it is asked for", change(card(1, "p", 0, false, 1), 0, func(d *schedule.Device) { d.Type = "vdpa" }), ask{requests: []pci.Request{want(1, "", "1515")}}, "no free device"},
-		{"remote-managed is for ports", change(vfs, 0, remote), ask{requests: []pci.Request{want(4, pci.Virtual, "1515")}}, "fewer than 4 free"},
+		{"3.6 a PF only when it is asked for", card(1, "p", 0, true, 0), ask{requests: []pci.Request{want(1, "", "1528")}},
+			"no free device"},
+		{"3.6 vdpa only when it is asked for", change(card(1, "p", 0, false, 1), 0,
+			func(d *schedule.Device) { d.Type = "vdpa" }), ask{requests: []pci.Request{want(1, "", "1515")}}, "no free device"},
+		{"remote-managed is for ports", change(vfs, 0, remote), ask{requests: []pci.Request{want(4, pci.Virtual, "1515")}},
+			"fewer than 4 free"},
 		{"the others are not", change(vfs, 0, remote), ask{requests: []pci.Request{want(3, pci.Virtual, "1515")}}, ""},
-		{"a device of a physical network, by alias, without Placement", change(plain, 0, physnet), ask{requests: []pci.Request{one, one}}, ""},
-		{"not where Placement chose", change(plain, 0, physnet), ask{requests: []pci.Request{one}, on: []provider.ID{"p8"}}, "no free device"},
+		{"a device of a physical network, by alias, without Placement", change(plain, 0, physnet),
+			ask{requests: []pci.Request{one, one}}, ""},
+		{"not where Placement chose", change(plain, 0, physnet), ask{requests: []pci.Request{one}, on: []provider.ID{"p8"}},
+			"no free device"},
 		{"the class here, the product there", slices.Concat(
 			change(plain[:1], 0, func(d *schedule.Device) { d.Provider, d.ResourceClass = "p00", "CUSTOM_MY_DEV" }),
 			change(card(5, "p01", 0, true, 0), 0, func(d *schedule.Device) { d.ResourceClass = "CUSTOM_MY_DEV" })),
-			ask{requests: []pci.Request{{Alias: "a", Count: 1, Want: pci.Want{Vendor: "8086", Product: "1533", Class: "CUSTOM_MY_DEV", Required: []resource.Trait{"CUSTOM_A_PF"}}}},
+			ask{requests: []pci.Request{{Alias: "a", Count: 1, Want: pci.Want{Vendor: "8086", Product: "1533",
+				Class: "CUSTOM_MY_DEV", Required: []resource.Trait{"CUSTOM_A_PF"}}}},
 				on: []provider.ID{"p01"}}, "no free device 8086:1533 on the chosen provider"},
-		{"class and traits are Placement's to judge", plain, ask{requests: []pci.Request{class}, on: []provider.ID{"p8"}}, ""},
+		{"class and traits are Placement's to judge", plain, ask{requests: []pci.Request{class}, on: []provider.ID{"p8"}},
+			""},
 		{"unless it is not asked", plain, ask{requests: []pci.Request{class}}, "no free device of CUSTOM_X on the host"},
 		{"either definition", plain, ask{requests: []pci.Request{or(class, pci.Want{Vendor: "8086", Product: "1533"})}}, ""},
-		{"neither definition", plain, ask{requests: []pci.Request{or(class, pci.Want{Vendor: "8086", Product: "1534"})}}, "no free device"},
-		{"a PF whose VFs differ in tags does not matter to the others", change(vfs, 0, func(d *schedule.Device) { d.LiveMigratable = pci.No }),
+		{"neither definition", plain, ask{requests: []pci.Request{or(class, pci.Want{Vendor: "8086", Product: "1534"})}},
+			"no free device"},
+		{"a PF whose VFs differ in tags does not matter to the others",
+			change(vfs, 0, func(d *schedule.Device) { d.LiveMigratable = pci.No }),
 			ask{requests: []pci.Request{want(2, pci.Virtual, "1515")}, on: []provider.ID{"pf2", "pf2"}}, ""},
 		{"nor to those who want either of its VFs", change(vfs, 0, func(d *schedule.Device) { d.LiveMigratable = pci.No }),
 			ask{requests: []pci.Request{want(2, pci.Virtual, "1515")}, on: []provider.ID{"pf1", "pf1"}}, ""},
-		{"used once and not cleaned", change(plain[:1], 0, func(d *schedule.Device) { d.OneTimeUse, d.Spent = true, true }), ask{requests: []pci.Request{one}}, "no free device"},
+		{"used once and not cleaned", change(plain[:1], 0, func(d *schedule.Device) { d.OneTimeUse, d.Spent = true, true }),
+			ask{requests: []pci.Request{one}}, "no free device"},
 	} {
 		t.Run(c.row, func(t *testing.T) {
 			step := schedule.FilterDevices
@@ -197,7 +232,8 @@ func TestTagsAreFitted(t *testing.T) {
 	slices.Reverse(requests)
 	check(t, ask{requests: requests}, host("h", list...), "", "")
 	requests[0].Want.LiveMigratable = pci.Yes
-	check(t, ask{requests: requests}, host("h", list...), "fewer than 2 free device 8086:1533 with live_migratable true on the host", schedule.FilterDevices)
+	check(t, ask{requests: requests}, host("h", list...), "fewer than 2 free device 8086:1533 with live_migratable true "+
+		"on the host", schedule.FilterDevices)
 }
 
 // The devices that guests have or will get are not free, and neither are the PFs of their VFs and the VFs of their PFs.
@@ -211,7 +247,8 @@ func TestParentsAndChildrenOfTakenDevicesAreNotFree(t *testing.T) {
 	r := want(1, pci.Physical, "1528")
 	r.ID = "Q"
 	promised.Guests = []schedule.Guest{{ID: "s1", Requests: []pci.Request{r}}}
-	check(t, ask{requests: []pci.Request{want(1, pci.Virtual, "1515")}}, promised, "no free type-VF", schedule.FilterDevices)
+	check(t, ask{requests: []pci.Request{want(1, pci.Virtual, "1515")}}, promised, "no free type-VF",
+		schedule.FilterDevices)
 }
 
 // node is a NUMA node with this many threads for dedicated CPUs.
@@ -249,44 +286,68 @@ func TestNUMARows(t *testing.T) {
 		step  schedule.Filter
 	}{
 		{"no device wanted", []numa.Cell{node(0, 0, 2)}, nil, ask{parts: guest(1)}, "", ""},
-		{"NUMA and PCI", []numa.Cell{node(0, 0, 2)}, []schedule.Device{nic(1, "p", 0)}, ask{requests: []pci.Request{r}, parts: guest(1)}, "", ""},
-		{"the device is elsewhere", []numa.Cell{node(0, 0, 2)}, []schedule.Device{nic(1, "p", 1)}, ask{requests: []pci.Request{r}, parts: guest(1)}, "near enough", near},
-		{"the host reports no nodes", nil, []schedule.Device{nic(1, "p", 0)}, ask{requests: []pci.Request{r}, parts: guest(1)}, "reports no NUMA nodes", near},
-		{"no NUMA cells: even required means nothing", []numa.Cell{full(0, 0)}, []schedule.Device{nic(1, "p", 0)}, ask{requests: []pci.Request{policy(pci.Required, r)}}, "", ""},
-		{"a guest on both nodes", []numa.Cell{node(0, 0, 2), node(1, 1, 2)}, []schedule.Device{nic(1, "p", 1)}, ask{requests: []pci.Request{r}, parts: guest(2)}, "", ""},
-		{"a guest on the other", []numa.Cell{node(0, 0, 2), full(1, 1)}, []schedule.Device{nic(1, "p", 1)}, ask{requests: []pci.Request{r}, parts: guest(1)}, "near enough", near},
-		{"no node: legacy", []numa.Cell{node(0, 0, 2)}, []schedule.Device{nic(1, "p", pci.NoNUMA)}, ask{requests: []pci.Request{r}, parts: guest(1)}, "", ""},
-		{"no node: required", []numa.Cell{node(0, 0, 2)}, []schedule.Device{nic(1, "p", pci.NoNUMA)}, ask{requests: []pci.Request{policy(pci.Required, r)}, parts: guest(1)}, "numa_policy required", near},
-		{"no node: preferred", []numa.Cell{node(0, 0, 2)}, []schedule.Device{nic(1, "p", pci.NoNUMA)}, ask{requests: []pci.Request{policy(pci.Preferred, r)}, parts: guest(1)}, "", ""},
+		{"NUMA and PCI", []numa.Cell{node(0, 0, 2)}, []schedule.Device{nic(1, "p", 0)}, ask{requests: []pci.Request{r},
+			parts: guest(1)}, "", ""},
+		{"the device is elsewhere", []numa.Cell{node(0, 0, 2)}, []schedule.Device{nic(1, "p", 1)},
+			ask{requests: []pci.Request{r}, parts: guest(1)}, "near enough", near},
+		{"the host reports no nodes", nil, []schedule.Device{nic(1, "p", 0)}, ask{requests: []pci.Request{r},
+			parts: guest(1)}, "reports no NUMA nodes", near},
+		{"no NUMA cells: even required means nothing", []numa.Cell{full(0, 0)}, []schedule.Device{nic(1, "p", 0)},
+			ask{requests: []pci.Request{policy(pci.Required, r)}}, "", ""},
+		{"a guest on both nodes", []numa.Cell{node(0, 0, 2), node(1, 1, 2)}, []schedule.Device{nic(1, "p", 1)},
+			ask{requests: []pci.Request{r}, parts: guest(2)}, "", ""},
+		{"a guest on the other", []numa.Cell{node(0, 0, 2), full(1, 1)}, []schedule.Device{nic(1, "p", 1)},
+			ask{requests: []pci.Request{r}, parts: guest(1)}, "near enough", near},
+		{"no node: legacy", []numa.Cell{node(0, 0, 2)}, []schedule.Device{nic(1, "p", pci.NoNUMA)},
+			ask{requests: []pci.Request{r}, parts: guest(1)}, "", ""},
+		{"no node: required", []numa.Cell{node(0, 0, 2)}, []schedule.Device{nic(1, "p", pci.NoNUMA)},
+			ask{requests: []pci.Request{policy(pci.Required, r)}, parts: guest(1)}, "numa_policy required", near},
+		{"no node: preferred", []numa.Cell{node(0, 0, 2)}, []schedule.Device{nic(1, "p", pci.NoNUMA)},
+			ask{requests: []pci.Request{policy(pci.Preferred, r)}, parts: guest(1)}, "", ""},
 		{"preferred, the guest must lie on node 1", []numa.Cell{full(0, 0), node(1, 1, 2)}, []schedule.Device{nic(1, "p", 0)},
 			ask{requests: []pci.Request{policy(pci.Preferred, r)}, on: []provider.ID{"p"}, parts: guest(1)}, "", ""},
 		{"legacy finds the node of the device", []numa.Cell{node(0, 0, 2), node(1, 1, 2)}, []schedule.Device{nic(1, "p", 1)},
 			ask{requests: []pci.Request{r}, on: []provider.ID{"p"}, parts: guest(1)}, "", ""},
-		{"the green device is on the full node", []numa.Cell{full(0, 0), node(1, 1, 2)}, []schedule.Device{nic(1, "green", 0), nic(2, "red", 1)},
-			ask{requests: []pci.Request{policy(pci.Required, r)}, on: []provider.ID{"green"}, parts: guest(1)}, "near enough", near},
+		{"the green device is on the full node", []numa.Cell{full(0, 0), node(1, 1, 2)}, []schedule.Device{nic(1, "green", 0),
+			nic(2, "red", 1)},
+			ask{requests: []pci.Request{policy(pci.Required, r)}, on: []provider.ID{"green"}, parts: guest(1)}, "near enough",
+			near},
 		{"one socket of two nodes", []numa.Cell{node(0, 0, 2), full(1, 0)}, []schedule.Device{nic(1, "p", 1)},
 			ask{requests: []pci.Request{policy(pci.Socket, r)}, parts: guest(1)}, "", ""},
 		{"two sockets", []numa.Cell{node(0, 0, 2), full(1, 1)}, []schedule.Device{nic(1, "p", 1)},
 			ask{requests: []pci.Request{policy(pci.Socket, r)}, parts: guest(1)}, "numa_policy socket", near},
-		{"three of four nodes", []numa.Cell{full(0, 0), node(1, 0, 2), node(2, 1, 2), node(3, 1, 2)}, []schedule.Device{nic(1, "p", 0)},
+		{"three of four nodes", []numa.Cell{full(0, 0), node(1, 0, 2), node(2, 1, 2), node(3, 1, 2)},
+			[]schedule.Device{nic(1, "p", 0)},
 			ask{requests: []pci.Request{policy(pci.Socket, r)}, parts: guest(3)}, "", ""},
-		{"socket and a node whose socket nobody knows", []numa.Cell{node(0, 0, 2), full(1, 0), full(2, numa.NoSocket)}, []schedule.Device{nic(1, "p", 1)},
+		{"socket and a node whose socket nobody knows", []numa.Cell{node(0, 0, 2), full(1, 0), full(2, numa.NoSocket)},
+			[]schedule.Device{nic(1, "p", 1)},
 			ask{requests: []pci.Request{policy(pci.Socket, r)}, parts: guest(1)}, "numa_policy socket", near},
-		{"the device is local all the same", []numa.Cell{node(0, 0, 2), full(1, numa.NoSocket)}, []schedule.Device{nic(1, "p", 0)},
+		{"the device is local all the same", []numa.Cell{node(0, 0, 2), full(1, numa.NoSocket)},
+			[]schedule.Device{nic(1, "p", 0)},
 			ask{requests: []pci.Request{policy(pci.Socket, r)}, parts: guest(1)}, "", ""},
-		{"the second node of a socket is found", []numa.Cell{node(0, 0, 2), node(1, 1, 2), full(2, 1)}, []schedule.Device{nic(1, "p", 2)},
+		{"the second node of a socket is found", []numa.Cell{node(0, 0, 2), node(1, 1, 2), full(2, 1)},
+			[]schedule.Device{nic(1, "p", 2)},
 			ask{requests: []pci.Request{policy(pci.Socket, r)}, parts: guest(1)}, "", ""},
-		{"preferred: the near one is not this candidate's", []numa.Cell{node(0, 0, 2)}, []schedule.Device{nic(1, "near", 0), nic(2, "far", 1)},
+		{"preferred: the near one is not this candidate's", []numa.Cell{node(0, 0, 2)}, []schedule.Device{nic(1, "near", 0),
+			nic(2, "far", 1)},
 			ask{requests: []pci.Request{policy(pci.Preferred, r)}, on: []provider.ID{"far"}, parts: guest(1)}, "", ""},
-		{"preferred: the near one is taken", []numa.Cell{node(0, 0, 2)}, []schedule.Device{taken(nic(1, "near", 0)), nic(2, "far", 1)},
+		{"preferred: the near one is taken", []numa.Cell{node(0, 0, 2)}, []schedule.Device{taken(nic(1, "near", 0)),
+			nic(2, "far", 1)},
 			ask{requests: []pci.Request{policy(pci.Preferred, r)}, parts: guest(1)}, "", ""},
-		{"legacy: the near one is not this candidate's, the other has no node", []numa.Cell{node(0, 0, 2)}, []schedule.Device{nic(1, "near", 0), nic(2, "far", pci.NoNUMA)},
+		{"legacy: the near one is not this candidate's, the other has no node", []numa.Cell{node(0, 0, 2)},
+			[]schedule.Device{nic(1, "near", 0), nic(2, "far", pci.NoNUMA)},
 			ask{requests: []pci.Request{r}, on: []provider.ID{"far"}, parts: guest(1)}, "", ""},
-		{"two devices on two nodes and a guest of two cells", []numa.Cell{node(0, 0, 2), node(1, 0, 2), node(2, 1, 2), node(3, 1, 2)},
-			[]schedule.Device{nic(1, "p", 1), nic(2, "q", 3)}, ask{requests: []pci.Request{policy(pci.Required, want(2, "", "1533"))}, on: []provider.ID{"p", "q"}, parts: guest(2)}, "", ""},
+		{"two devices on two nodes and a guest of two cells", []numa.Cell{node(0, 0, 2), node(1, 0, 2), node(2, 1, 2),
+			node(3, 1, 2)},
+			[]schedule.Device{nic(1, "p", 1), nic(2, "q", 3)},
+			ask{requests: []pci.Request{policy(pci.Required, want(2, "", "1533"))}, on: []provider.ID{"p", "q"},
+				parts: guest(2)}, "", ""},
 		{"and a guest of one", []numa.Cell{node(0, 0, 2), node(1, 0, 2), node(2, 1, 2), node(3, 1, 2)},
-			[]schedule.Device{nic(1, "p", 1), nic(2, "q", 3)}, ask{requests: []pci.Request{policy(pci.Required, want(2, "", "1533"))}, on: []provider.ID{"p", "q"}, parts: guest(1)}, "near enough", near},
-		{"no CPUs", []numa.Cell{node(0, 0, 1), full(1, 1)}, nil, ask{parts: guest(1)}, "no NUMA node has 2 threads for dedicated CPUs left", near},
+			[]schedule.Device{nic(1, "p", 1), nic(2, "q", 3)},
+			ask{requests: []pci.Request{policy(pci.Required, want(2, "", "1533"))}, on: []provider.ID{"p", "q"},
+				parts: guest(1)}, "near enough", near},
+		{"no CPUs", []numa.Cell{node(0, 0, 1), full(1, 1)}, nil, ask{parts: guest(1)},
+			"no NUMA node has 2 threads for dedicated CPUs left", near},
 	} {
 		t.Run(c.row, func(t *testing.T) { check(t, c.ask, withCells(host("h", c.devs...), c.cells...), c.says, c.step) })
 	}
@@ -312,7 +373,8 @@ func TestNUMAPolicyTable(t *testing.T) {
 
 // NUMA policies with several devices: on node 0, on node 1, and without a node.
 func TestPolicyWithSeveralDevices(t *testing.T) {
-	h := host("h", dev(1, pci.Plain, "1533", "pr0", 0), dev(2, pci.Plain, "1533", "pr1", 1), dev(3, pci.Plain, "1533", "prn", pci.NoNUMA))
+	h := host("h", dev(1, pci.Plain, "1533", "pr0", 0), dev(2, pci.Plain, "1533", "pr1", 1), dev(3, pci.Plain, "1533",
+		"prn", pci.NoNUMA))
 	on0, on9 := []numa.Cell{node(0, 0, 2)}, []numa.Cell{node(9, 0, 2)}
 	for _, c := range []struct {
 		row   string
@@ -321,14 +383,17 @@ func TestPolicyWithSeveralDevices(t *testing.T) {
 		cells []numa.Cell
 		fits  bool
 	}{
-		{"required node0", pci.Required, 1, on0, true}, {"required node999", pci.Required, 1, on9, false}, {"required 2", pci.Required, 2, on0, false},
+		{"required node0", pci.Required, 1, on0, true}, {"required node999", pci.Required, 1, on9, false},
+		{"required 2", pci.Required, 2, on0, false},
 		{"legacy node0", pci.Legacy, 1, on0, true}, {"legacy 999", pci.Legacy, 1, on9, true},
 		{"legacy 2", pci.Legacy, 2, on0, true}, {"legacy 3", pci.Legacy, 3, on0, false},
-		{"preferred 2", pci.Preferred, 2, on0, true}, {"preferred 3", pci.Preferred, 3, on0, true}, {"preferred 999", pci.Preferred, 1, on9, true},
+		{"preferred 2", pci.Preferred, 2, on0, true}, {"preferred 3", pci.Preferred, 3, on0, true},
+		{"preferred 999", pci.Preferred, 1, on9, true},
 		{"preferred 4", pci.Preferred, 4, on0, false},
 	} {
 		t.Run(c.row, func(t *testing.T) {
-			reason, _ := ask{requests: []pci.Request{policy(c.p, want(c.count, "", "1533"))}, parts: guest(1)}.of(withCells(h, c.cells...))
+			reason, _ := ask{requests: []pci.Request{policy(c.p, want(c.count, "", "1533"))}, parts: guest(1)}.of(withCells(h,
+				c.cells...))
 			if (reason == "") != c.fits {
 				t.Errorf("refused %q", reason)
 			}
@@ -346,10 +411,15 @@ func TestPlacedGuestsCount(t *testing.T) {
 		fits    bool
 	}{
 		{"nobody", nil, nil, true},
-		{"its agent has told where", []schedule.Guest{{ID: "s", Cells: guest(1), Placed: []numa.Placed{{Node: 1, CPUs: map[int]int{0: 10, 1: 11}}}}}, nil, false},
-		{"the same, and the report shows it", []schedule.Guest{{ID: "s", Cells: guest(1), Placed: []numa.Placed{{Node: 1, CPUs: map[int]int{0: 10, 1: 11}}}}}, []string{"s"}, true},
+		{"its agent has told where",
+			[]schedule.Guest{{ID: "s", Cells: guest(1), Placed: []numa.Placed{{Node: 1, CPUs: map[int]int{0: 10, 1: 11}}}}}, nil,
+			false},
+		{"the same, and the report shows it",
+			[]schedule.Guest{{ID: "s", Cells: guest(1), Placed: []numa.Placed{{Node: 1, CPUs: map[int]int{0: 10, 1: 11}}}}},
+			[]string{"s"}, true},
 		{"it will be placed on the emptier node", []schedule.Guest{{ID: "s", Cells: guest(1)}}, nil, true},
-		{"two of them leave room for one", []schedule.Guest{{ID: "s", Cells: guest(1)}, {ID: "t", Cells: guest(1)}}, nil, false},
+		{"two of them leave room for one", []schedule.Guest{{ID: "s", Cells: guest(1)}, {ID: "t", Cells: guest(1)}}, nil,
+			false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			h := base
@@ -365,7 +435,8 @@ func TestPlacedGuestsCount(t *testing.T) {
 // Of two candidates on one host only the suitable one is accepted. If both are suitable, the second is the fallback for
 // the first.
 func TestCandidatesOfOneHost(t *testing.T) {
-	h := withCells(host("h", dev(1, pci.Plain, "1533", "p0", 0), dev(2, pci.Plain, "1533", "p1", 1), dev(3, pci.Plain, "1533", "p2", 1)), node(0, 0, 0), node(1, 1, 2))
+	h := withCells(host("h", dev(1, pci.Plain, "1533", "p0", 0), dev(2, pci.Plain, "1533", "p1", 1),
+		dev(3, pci.Plain, "1533", "p2", 1)), node(0, 0, 0), node(1, 1, 2))
 	r := policy(pci.Required, want(1, "", "1533"))
 	r.ID = "R"
 	p := schedule.Input{Hosts: hosts(h), Cells: guest(1), Now: noon, Silence: schedule.Silence,
@@ -378,7 +449,8 @@ func TestCandidatesOfOneHost(t *testing.T) {
 	if !maps.Equal(on, map[provider.ID]bool{"p1": true, "p2": true}) || len(refusals) != 1 {
 		t.Errorf("%v %v", choices, refusals)
 	}
-	want := "1 host: no free device 8086:1533 near enough to the guest's NUMA nodes (numa_policy required) (nearest: the guest fits on node 1, a device is on node 0)"
+	want := "1 host: no free device 8086:1533 near enough to the guest's NUMA nodes (numa_policy required) (nearest: " +
+		"the guest fits on node 1, a device is on node 0)"
 	if got := schedule.Summarise(refusals); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
@@ -428,12 +500,14 @@ func TestRefusalsOfHosts(t *testing.T) {
 		ExcludedHosts: map[string]string{"three": "it is the host that the server leaves"},
 		Candidates:    []schedule.Candidate{candidate("two"), candidate("one"), candidate("three")}}
 	choices, refusals := schedule.Choose(p, nil, 1)
-	want := "2 hosts: no NUMA node has 2 threads for dedicated CPUs left (nearest: node 1 has 1); 1 host: it is the host that the server leaves"
+	want := "2 hosts: no NUMA node has 2 threads for dedicated CPUs left (nearest: node 1 has 1); 1 host: it is the " +
+		"host that the server leaves"
 	if got := schedule.Summarise(refusals); got != want || len(choices) != 0 {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 	falls := schedule.FilterFailures(refusals)
-	if len(falls) != 2 || falls[0].Filter != schedule.FilterNUMA || falls[0].Count != 2 || !slices.Equal(falls[0].Hosts, []string{"one", "two"}) || falls[0].Nearest != "one: node 1 has 1" || falls[1].Filter != schedule.FilterHost {
+	if len(falls) != 2 || falls[0].Filter != schedule.FilterNUMA || falls[0].Count != 2 || !slices.Equal(falls[0].Hosts,
+		[]string{"one", "two"}) || falls[0].Nearest != "one: node 1 has 1" || falls[1].Filter != schedule.FilterHost {
 		t.Errorf("%+v", falls)
 	}
 	p.Cells, p.Only = nil, "two"

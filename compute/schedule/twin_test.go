@@ -99,7 +99,8 @@ func anyDevices(h schedule.Host, wants []pci.Request, on []provider.ID, nodes, c
 	for i, d := range h.Devices {
 		r := wants[n]
 		fits := d.Type == r.Want.Type && d.Product == r.Want.Product && (on == nil || on[n] == d.Provider) &&
-			(r.Want.LiveMigratable == "" || d.LiveMigratable == r.Want.LiveMigratable) && nearEnough(h.Cells, r.Policy, d.NUMANode, nodes)
+			(r.Want.LiveMigratable == "" || d.LiveMigratable == r.Want.LiveMigratable) && nearEnough(h.Cells, r.Policy,
+			d.NUMANode, nodes)
 		for _, other := range chosen {
 			o := h.Devices[other]
 			related := d.Parent != nil && *d.Parent == o.Address || o.Parent != nil && *o.Parent == d.Address

@@ -66,10 +66,14 @@ func TestActions(t *testing.T) {
 		{"migrate to a host too early", "2.55", `{"migrate": {"host": "host2"}}`, 400, "ACTIVE active -"},
 		{"migrate to where it is", "2.56", `{"migrate": {"host": "host1"}}`, 400, "ACTIVE active -"},
 		{"live", "2.30", `{"os-migrateLive": {"host": null, "block_migration": "auto"}}`, 202, "MIGRATING active migrating"},
-		{"live, old words", "2.1", `{"os-migrateLive": {"host": "host2", "block_migration": false, "disk_over_commit": false}}`, 202, "MIGRATING active migrating"},
-		{"live by force", "2.30", `{"os-migrateLive": {"host": "host2", "block_migration": "auto", "force": true}}`, 400, "ACTIVE active -"},
+		{"live, old words", "2.1",
+			`{"os-migrateLive": {"host": "host2", "block_migration": false, "disk_over_commit": false}}`, 202,
+			"MIGRATING active migrating"},
+		{"live by force", "2.30", `{"os-migrateLive": {"host": "host2", "block_migration": "auto", "force": true}}`, 400,
+			"ACTIVE active -"},
 		{"evacuate", "2.29", `{"evacuate": {}}`, 200, "REBUILD active rebuilding"},
-		{"evacuate, old words", "2.1", `{"evacuate": {"host": "host2", "onSharedStorage": "False"}}`, 200, "REBUILD active rebuilding"},
+		{"evacuate, old words", "2.1", `{"evacuate": {"host": "host2", "onSharedStorage": "False"}}`, 200,
+			"REBUILD active rebuilding"},
 		{"shelve", "2.1", `{"shelve": null}`, 202, "ACTIVE active shelving_offloading"},
 		{"offload", "2.1", `{"shelveOffload": null}`, 409, "ACTIVE active -"},
 		{"unshelve", "2.1", `{"unshelve": null}`, 409, "ACTIVE active -"},
@@ -117,13 +121,15 @@ func TestWhoMayAct(t *testing.T) {
 	}
 }
 
-// The line of a host says what a move needs: the migration's entry with its old name, powered off, and the new one (H6, P7).
+// The line of a host says what a move needs: the migration's entry with its old name, powered off, and the new one (H6,
+// P7).
 func TestTheLineWhileAServerIsResized(t *testing.T) {
 	h := start(t)
 	h.flavor("one", map[string]string{"pci_passthrough:alias": "gpu:1"})
 	h.flavor("two", map[string]string{"pci_passthrough:alias": "gpu:2"})
 	id := h.running("s")
-	if r := h.at("2.1", http.MethodPost, "/v2.1/servers/"+id+"/action", `{"resize": {"flavorRef": "two"}}`); r.status != 202 {
+	if r := h.at("2.1", http.MethodPost, "/v2.1/servers/"+id+"/action",
+		`{"resize": {"flavorRef": "two"}}`); r.status != 202 {
 		t.Fatal(r.text)
 	}
 	s, err := h.store.Read(t.Context(), id)
@@ -151,7 +157,8 @@ func TestTheLineWhileAServerIsResized(t *testing.T) {
 	there := schedule.Choice{Host: "host2", Root: rootID, Allocation: choice.Allocation, Mappings: choice.Mappings}
 	h.tell(id, lifecycle.Chosen{Choices: []schedule.Choice{there}})
 	h.tell(id, lifecycle.AllocationsMoved{})
-	if l := line("host1"); len(l) != 1 || l[0].ID != m || l[0].PreviousID != id || l[0].Server != id || l[0].Power != "" || l[0].Requests[0].Count != 1 {
+	if l := line("host1"); len(l) != 1 || l[0].ID != m || l[0].PreviousID != id || l[0].Server != id || l[0].Power != "" ||
+		l[0].Requests[0].Count != 1 {
 		t.Errorf("while it is handed over: %+v", l)
 	}
 	h.tell(id, lifecycle.GuestRunning{Host: "host1", Consumer: m})
@@ -172,7 +179,8 @@ func TestTheLineWhileAServerIsResized(t *testing.T) {
 		t.Error(got)
 	}
 	r := h.at("2.59", http.MethodGet, "/v2.1/os-migrations", "")
-	if r.dig("migrations/0/uuid") != m || r.dig("migrations/0/status") != "finished" || r.dig("migrations/0/source_compute") != "host1" ||
+	if r.dig("migrations/0/uuid") != m || r.dig("migrations/0/status") != "finished" ||
+		r.dig("migrations/0/source_compute") != "host1" ||
 		r.dig("migrations/0/dest_compute") != "host2" || r.dig("migrations/0/migration_type") != "resize" {
 		t.Error(r.text)
 	}
@@ -201,9 +209,12 @@ func TestForcedDown(t *testing.T) {
 		code                        int
 		down                        bool
 	}{
-		{"2.11", http.MethodPut, "/v2.1/os-services/force-down", `{"host": "host1", "binary": "nova-compute", "forced_down": true}`, 200, true},
-		{"2.11", http.MethodPut, "/v2.1/os-services/force-down", `{"host": "host1", "binary": "nova-compute", "forced_down": false}`, 200, false},
-		{"2.10", http.MethodPut, "/v2.1/os-services/force-down", `{"host": "host1", "binary": "nova-compute", "forced_down": true}`, 404, false},
+		{"2.11", http.MethodPut, "/v2.1/os-services/force-down",
+			`{"host": "host1", "binary": "nova-compute", "forced_down": true}`, 200, true},
+		{"2.11", http.MethodPut, "/v2.1/os-services/force-down",
+			`{"host": "host1", "binary": "nova-compute", "forced_down": false}`, 200, false},
+		{"2.10", http.MethodPut, "/v2.1/os-services/force-down",
+			`{"host": "host1", "binary": "nova-compute", "forced_down": true}`, 404, false},
 		{"2.53", http.MethodPut, "/v2.1/os-services/" + service, `{"forced_down": true}`, 200, true},
 		{"2.53", http.MethodPut, "/v2.1/os-services/" + imageID, `{"forced_down": false}`, 404, true},
 		{"2.53", http.MethodPut, "/v2.1/os-services/" + service, `{"forced_down": false}`, 200, false},
@@ -211,7 +222,8 @@ func TestForcedDown(t *testing.T) {
 		{"2.1", http.MethodDelete, "/berth/v1/hosts/host1/down", "", 204, false},
 	} {
 		r := h.at(c.version, c.method, c.path, c.body)
-		if down := h.at("2.11", http.MethodGet, "/v2.1/os-services", "").dig("services/0/forced_down"); r.status != c.code || down != c.down {
+		if down := h.at("2.11", http.MethodGet, "/v2.1/os-services", "").dig("services/0/forced_down"); r.status != c.code ||
+			down != c.down {
 			t.Errorf("%s %s %s: %d %s, down %v", c.version, c.path, c.body, r.status, r.text, down)
 		}
 	}

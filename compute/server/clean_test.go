@@ -13,7 +13,8 @@ import (
 	"github.com/openberth/berth/fault"
 )
 
-// A wish stands in the lines of a host, also of a compute that was started anew, until the agent has answered; who asks sees it, and the refusal.
+// A wish stands in the lines of a host, also of a compute that was started anew, until the agent has answered; who asks
+// sees it, and the refusal.
 func TestAWishStandsUntilItIsAnswered(t *testing.T) {
 	moment := time.Date(2026, 3, 4, 5, 6, 7, 123456000, time.UTC)
 	o := Options{}
@@ -59,7 +60,8 @@ func TestAWishStandsUntilItIsAnswered(t *testing.T) {
 	defer restarted.Close()
 	anew, hang := context.WithCancel(ctx)
 	defer hang()
-	heard, _ := lines(anew, host.Client{REST: &rest.Client{Base: restarted.URL, Headers: h.hosts.REST.Headers}}, "host1", 0)
+	heard, _ := lines(anew, host.Client{REST: &rest.Client{Base: restarted.URL, Headers: h.hosts.REST.Headers}}, "host1",
+		0)
 	wish := []host.CleanRequest{{Address: gpu, Asked: moment}}
 	if a := next(t, heard); !reflect.DeepEqual(a.Clean, wish) {
 		t.Errorf("after the start: %+v", a)
@@ -82,7 +84,8 @@ func TestAWishStandsUntilItIsAnswered(t *testing.T) {
 	if err := h.hosts.PutReport(ctx, r); !fault.Is(err, fault.Invalid) {
 		t.Errorf("an answer about nothing: %v", err)
 	}
-	if r := h.ask(http.MethodPost, "/berth/v1/hosts/host1/devices/"+gpu+"/clean", "", "X-Auth-Token", "somebody"); r.status != http.StatusForbidden {
+	if r := h.ask(http.MethodPost, "/berth/v1/hosts/host1/devices/"+gpu+"/clean", "", "X-Auth-Token",
+		"somebody"); r.status != http.StatusForbidden {
 		t.Errorf("not an operator: %d", r.status)
 	}
 }

@@ -43,7 +43,8 @@ func TestErrorBodies(t *testing.T) {
 		{"GET", servers + "?status=deleted", "", nil, 403, "forbidden", "admins"},
 		{"GET", "/v2.1/p2/servers", "", nil, 400, "badRequest", `"p2"`},
 		// versions
-		{"GET", servers, "", at("2.62"), 406, "computeFault", "Version 2.62 is not supported by the API. Minimum is 2.1 and maximum is 2.61."},
+		{"GET", servers, "", at("2.62"), 406, "computeFault", "Version 2.62 is not supported by the API. Minimum is 2.1 " +
+			"and maximum is 2.61."},
 		{"GET", servers, "", at("3.1"), 406, "computeFault", "3.1"},
 		{"GET", servers, "", at("2.0"), 406, "computeFault", "2.0"},
 		{"GET", servers, "", []string{"X-OpenStack-Nova-API-Version", "2.99"}, 406, "computeFault", "2.99"},
@@ -55,27 +56,34 @@ func TestErrorBodies(t *testing.T) {
 		{"POST", servers, "[]", nil, 400, "badRequest", "Malformed request body"},
 		{"POST", servers, `{"server": null}`, nil, 400, "badRequest", `"server"`},
 		{"POST", servers, `{"servers": {}}`, nil, 400, "badRequest", `"server"`},
-		{"POST", servers, "a=b", []string{"Content-Type", "application/x-www-form-urlencoded"}, 415, "badMediaType", "application/json"},
+		{"POST", servers, "a=b", []string{"Content-Type", "application/x-www-form-urlencoded"}, 415, "badMediaType",
+			"application/json"},
 		{"POST", servers, `"` + strings.Repeat("x", maxBody) + `"`, nil, 413, "overLimit", "larger"},
 		// creating a server
 		{"POST", servers, `{"server": {"flavorRef": "small"}}`, nil, 400, "badRequest", "server.name: it is missing"},
 		{"POST", servers, `{"server": {"name": "", "flavorRef": "small"}}`, nil, 400, "badRequest", "0 characters"},
 		{"POST", servers, `{"server": {"name": " a", "flavorRef": "small"}}`, nil, 400, "badRequest", "server.name"},
-		{"POST", servers, `{"server": {"name": "` + strings.Repeat("x", 256) + `", "flavorRef": "small"}}`, nil, 400, "badRequest", "256 characters"},
-		{"POST", servers, `{"server": {"name": 5, "flavorRef": "small"}}`, nil, 400, "badRequest", "it is 5, and should be a text"},
+		{"POST", servers, `{"server": {"name": "` + strings.Repeat("x", 256) + `", "flavorRef": "small"}}`, nil, 400,
+			"badRequest", "256 characters"},
+		{"POST", servers, `{"server": {"name": 5, "flavorRef": "small"}}`, nil, 400, "badRequest",
+			"it is 5, and should be a text"},
 		{"POST", servers, `{"server": {"name": "a"}}`, nil, 400, "badRequest", "server.flavorRef"},
-		{"POST", servers, `{"server": {"name": "a", "flavorRef": "huge"}}`, nil, 400, "badRequest", "Flavor huge could not be found"},
-		{"POST", servers, create(`, "colour": "red"`), nil, 400, "badRequest", `Additional properties are not allowed: "colour" in server`},
+		{"POST", servers, `{"server": {"name": "a", "flavorRef": "huge"}}`, nil, 400, "badRequest",
+			"Flavor huge could not be found"},
+		{"POST", servers, create(`, "colour": "red"`), nil, 400, "badRequest",
+			`Additional properties are not allowed: "colour" in server`},
 		{"POST", servers, `{"server": {"name": "a", "flavorRef": "small"}, "colour": 1}`, nil, 400, "badRequest", `"colour"`},
 		{"POST", servers, create(`, "key_name": "k"`), nil, 400, "badRequest", "server.key_name: Berth keeps no key pairs"},
 		{"POST", servers, create(`, "block_device_mapping_v2": [{}]`), nil, 400, "badRequest", "Berth has no volumes"},
 		{"POST", servers, create(`, "user_data": "eA=="`), nil, 400, "badRequest", "user_data"},
 		{"POST", servers, create(`, "config_drive": true`), nil, 400, "badRequest", "config_drive"},
 		{"POST", servers, create(`, "personality": [{}]`), nil, 400, "badRequest", "does not support server.personality"},
-		{"POST", servers, create(`, "personality": [], "networks": "none"`), at("2.57"), 400, "badRequest", `Additional properties are not allowed: "personality"`},
+		{"POST", servers, create(`, "personality": [], "networks": "none"`), at("2.57"), 400, "badRequest",
+			`Additional properties are not allowed: "personality"`},
 		{"POST", servers, create(`, "networks": [{"uuid": "x"}]`), nil, 400, "badRequest", "no network service"},
 		{"POST", servers, create(`, "networks": [{"uuid": "x"}]`), at("2.37"), 400, "badRequest", "no network service"},
-		{"POST", servers, create(`, "networks": "none"`), nil, 400, "badRequest", "since version 2.37, and this request has version 2.1"},
+		{"POST", servers, create(`, "networks": "none"`), nil, 400, "badRequest",
+			"since version 2.37, and this request has version 2.1"},
 		{"POST", servers, create(``), at("2.37"), 400, "badRequest", "networks: it is missing"},
 		{"POST", servers, create(`, "networks": "all"`), at("2.37"), 400, "badRequest", `not "all"`},
 		{"POST", servers, create(`, "security_groups": [{"name": "web"}]`), nil, 400, "badRequest", `"web"`},
@@ -84,11 +92,13 @@ func TestErrorBodies(t *testing.T) {
 		{"POST", servers, create(`, "description": "d"`), nil, 400, "badRequest", `"description" in server`},
 		{"POST", servers, create(`, "tags": ["a"], "networks": "none"`), at("2.51"), 400, "badRequest", `"tags" in server`},
 		{"POST", servers, create(`, "tags": ["a,b"], "networks": "none"`), at("2.52"), 400, "badRequest", `"a,b"`},
-		{"POST", servers, create(`, "min_count": 3, "max_count": 2`), nil, 400, "badRequest", "3, more than max_count, which is 2"},
+		{"POST", servers, create(`, "min_count": 3, "max_count": 2`), nil, 400, "badRequest",
+			"3, more than max_count, which is 2"},
 		{"POST", servers, create(`, "max_count": 0`), nil, 400, "badRequest", "server.max_count"},
 		{"POST", servers, create(`, "max_count": 5000`), nil, 400, "badRequest", "from 1 to 4096"},
 		{"POST", servers, create(`, "metadata": {"k": 1}`), nil, 400, "badRequest", "an object of texts"},
-		{"POST", servers, `{"server": {"name": "a", "flavorRef": "small"}, "os:scheduler_hints": {"group": "g"}}`, nil, 400, "badRequest", "scheduler hints"},
+		{"POST", servers, `{"server": {"name": "a", "flavorRef": "small"}, "os:scheduler_hints": {"group": "g"}}`, nil, 400,
+			"badRequest", "scheduler hints"},
 		// servers that are not there
 		{"GET", servers + "/x", "", nil, 404, "itemNotFound", "Instance x could not be found."},
 		{"DELETE", servers + "/x", "", nil, 404, "itemNotFound", "Instance x could not be found."},
@@ -108,20 +118,30 @@ func TestErrorBodies(t *testing.T) {
 		// flavors
 		{"GET", "/v2.1/flavors/x", "", nil, 404, "itemNotFound", "Flavor x could not be found."},
 		{"DELETE", "/v2.1/flavors/x", "", admin, 404, "itemNotFound", "x"},
-		{"POST", "/v2.1/flavors", `{"flavor": {"name": "f", "vcpus": 1, "ram": 1}}`, admin, 400, "badRequest", "flavor.disk: it is missing"},
-		{"POST", "/v2.1/flavors", `{"flavor": {"name": "f", "vcpus": 0, "ram": 1, "disk": 0}}`, admin, 400, "badRequest", "from 1 to 2147483647"},
-		{"POST", "/v2.1/flavors", `{"flavor": {"name": "f", "vcpus": 1.5, "ram": 1, "disk": 0}}`, admin, 400, "badRequest", "1.5"},
-		{"POST", "/v2.1/flavors", `{"flavor": {"name": "f", "vcpus": 1, "ram": 1, "disk": 0, "id": "a/b"}}`, admin, 400, "badRequest", "flavor.id"},
-		{"POST", "/v2.1/flavors", `{"flavor": {"name": "f", "vcpus": 1, "ram": 1, "disk": 0, "rxtx_factor": 0}}`, admin, 400, "badRequest", "rxtx_factor"},
-		{"POST", "/v2.1/flavors", `{"flavor": {"name": "f", "vcpus": 1, "ram": 1, "disk": 0, "os-flavor-access:is_public": "maybe"}}`, admin, 400, "badRequest", "maybe"},
-		{"POST", "/v2.1/flavors", `{"flavor": {"name": "f", "vcpus": 1, "ram": 1, "disk": 0, "description": "d"}}`, admin, 400, "badRequest", "description"},
-		{"POST", "/v2.1/flavors", `{"flavor": {"name": "small", "vcpus": 1, "ram": 1, "disk": 0}}`, admin, 409, "conflictingRequest", "small"},
+		{"POST", "/v2.1/flavors", `{"flavor": {"name": "f", "vcpus": 1, "ram": 1}}`, admin, 400, "badRequest",
+			"flavor.disk: it is missing"},
+		{"POST", "/v2.1/flavors", `{"flavor": {"name": "f", "vcpus": 0, "ram": 1, "disk": 0}}`, admin, 400, "badRequest",
+			"from 1 to 2147483647"},
+		{"POST", "/v2.1/flavors", `{"flavor": {"name": "f", "vcpus": 1.5, "ram": 1, "disk": 0}}`, admin, 400, "badRequest",
+			"1.5"},
+		{"POST", "/v2.1/flavors", `{"flavor": {"name": "f", "vcpus": 1, "ram": 1, "disk": 0, "id": "a/b"}}`, admin, 400,
+			"badRequest", "flavor.id"},
+		{"POST", "/v2.1/flavors", `{"flavor": {"name": "f", "vcpus": 1, "ram": 1, "disk": 0, "rxtx_factor": 0}}`, admin, 400,
+			"badRequest", "rxtx_factor"},
+		{"POST", "/v2.1/flavors",
+			`{"flavor": {"name": "f", "vcpus": 1, "ram": 1, "disk": 0, "os-flavor-access:is_public": "maybe"}}`, admin, 400,
+			"badRequest", "maybe"},
+		{"POST", "/v2.1/flavors", `{"flavor": {"name": "f", "vcpus": 1, "ram": 1, "disk": 0, "description": "d"}}`, admin,
+			400, "badRequest", "description"},
+		{"POST", "/v2.1/flavors", `{"flavor": {"name": "small", "vcpus": 1, "ram": 1, "disk": 0}}`, admin, 409,
+			"conflictingRequest", "small"},
 		{"PUT", "/v2.1/flavors/small", `{"flavor": {"description": "d"}}`, admin, 404, "itemNotFound", "since version 2.55"},
 		// extra specs
 		{"GET", specs + "/x", "", nil, 404, "itemNotFound", "no extra specs with key x"},
 		{"DELETE", specs + "/x", "", admin, 404, "itemNotFound", "x"},
 		{"POST", specs, `{"extra_specs": {"pci_passthrough:alias": "gpu"}}`, admin, 400, "badRequest", "colon and a count"},
-		{"POST", specs, `{"extra_specs": {"pci_passthrough:alias": "tpu:1"}}`, admin, 400, "badRequest", `no alias "tpu" is configured`},
+		{"POST", specs, `{"extra_specs": {"pci_passthrough:alias": "tpu:1"}}`, admin, 400, "badRequest",
+			`no alias "tpu" is configured`},
 		{"PUT", specs + "/pci_passthrough:alias", `{"pci_passthrough:alias": "gpu:0"}`, admin, 400, "badRequest", `"0"`},
 		{"PUT", specs + "/a", `{"b": "1"}`, admin, 400, "badRequest", `"a"`},
 		{"PUT", specs + "/a", `{"a": "1", "b": "2"}`, admin, 400, "badRequest", `"a"`},
@@ -133,9 +153,11 @@ func TestErrorBodies(t *testing.T) {
 		r := h.ask(c.method, c.path, c.body, c.headers...)
 		message, _ := r.dig(c.key + "/message").(string)
 		if r.status != c.status || r.dig(c.key+"/code") != float64(c.status) || !strings.Contains(message, c.says) {
-			t.Errorf("%s %s %.80s %v:\n got %d %.300s\nwant %d %s … %s", c.method, c.path, c.body, c.headers, r.status, r.text, c.status, c.key, c.says)
+			t.Errorf("%s %s %.80s %v:\n got %d %.300s\nwant %d %s … %s", c.method, c.path, c.body, c.headers, r.status, r.text,
+				c.status, c.key, c.says)
 		}
-		if len(r.body) != 1 || r.header.Get("Content-Type") != "application/json" || !strings.HasPrefix(r.header.Get("X-Openstack-Request-Id"), "req-") {
+		if len(r.body) != 1 || r.header.Get("Content-Type") != "application/json" ||
+			!strings.HasPrefix(r.header.Get("X-Openstack-Request-Id"), "req-") {
 			t.Errorf("%s %s: %d keys, headers %v", c.method, c.path, len(r.body), r.header)
 		}
 	}
@@ -169,7 +191,8 @@ func (stalled) Read([]byte) (int, error) { return 0, os.ErrDeadlineExceeded }
 func TestABodyThatStopsToArrive(t *testing.T) {
 	h := start(t)
 	for _, sent := range []int{10, 10 * rest.FreeBody} {
-		r := httptest.NewRequest("POST", "/v2.1/servers", io.MultiReader(strings.NewReader(strings.Repeat(" ", sent)), stalled{}))
+		r := httptest.NewRequest("POST", "/v2.1/servers", io.MultiReader(strings.NewReader(strings.Repeat(" ", sent)),
+			stalled{}))
 		r.Header.Set("X-Auth-Token", "ann:p1")
 		w := httptest.NewRecorder()
 		New(Options{Store: h.store, Conductor: h.lives}).ServeHTTP(w, r)

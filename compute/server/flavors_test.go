@@ -15,18 +15,22 @@ import (
 func TestTheLifeOfAFlavor(t *testing.T) {
 	h, ctx := start(t), t.Context()
 	description := "with one GPU"
-	made, err := h.admin.CreateFlavor(ctx, compute.CreateFlavor{Name: "gpu.small", VCPUs: 2, RAM: 512, Disk: 3, Description: &description})
+	made, err := h.admin.CreateFlavor(ctx, compute.CreateFlavor{Name: "gpu.small", VCPUs: 2, RAM: 512, Disk: 3,
+		Description: &description})
 	if err != nil {
 		t.Fatal(err)
 	}
 	specs := map[string]string{"pci_passthrough:alias": "gpu:1", "colour": "red", "quota": "7"}
-	if err := h.admin.SetExtraSpecs(ctx, made.ID, map[string]string{"pci_passthrough:alias": "gpu:2", "colour": "red"}); err != nil {
+	if err := h.admin.SetExtraSpecs(ctx, made.ID, map[string]string{"pci_passthrough:alias": "gpu:2",
+		"colour": "red"}); err != nil {
 		t.Fatal(err)
 	}
-	if r := h.at("2.1", "POST", "/v2.1/flavors/"+made.ID+"/os-extra_specs", `{"extra_specs": {"quota": 7}}`); r.status != 200 || r.text != `{"extra_specs":{"quota":"7"}}` {
+	if r := h.at("2.1", "POST", "/v2.1/flavors/"+made.ID+"/os-extra_specs",
+		`{"extra_specs": {"quota": 7}}`); r.status != 200 || r.text != `{"extra_specs":{"quota":"7"}}` {
 		t.Errorf("%d %s", r.status, r.text)
 	}
-	if r := h.at("2.1", "PUT", "/v2.1/flavors/"+made.ID+"/os-extra_specs/pci_passthrough:alias", `{"pci_passthrough:alias": "gpu:1"}`); r.status != 200 || r.text != `{"pci_passthrough:alias":"gpu:1"}` {
+	if r := h.at("2.1", "PUT", "/v2.1/flavors/"+made.ID+"/os-extra_specs/pci_passthrough:alias",
+		`{"pci_passthrough:alias": "gpu:1"}`); r.status != 200 || r.text != `{"pci_passthrough:alias":"gpu:1"}` {
 		t.Errorf("%d %s", r.status, r.text)
 	}
 	if r := h.at("2.1", "GET", "/v2.1/flavors/"+made.ID+"/os-extra_specs/colour", ""); r.text != `{"colour":"red"}` {
@@ -54,16 +58,21 @@ func TestTheLifeOfAFlavor(t *testing.T) {
 
 func TestAFlavorInEachVersion(t *testing.T) {
 	h := start(t)
-	r := h.at("2.61", "POST", "/v2.1/flavors", `{"flavor": {"id": "auto", "name": "f", "vcpus": "2", "ram": 512, "disk": 3, "swap": 64,
+	r := h.at("2.61", "POST", "/v2.1/flavors",
+		`{"flavor": {"id": "auto", "name": "f", "vcpus": "2", "ram": 512, "disk": 3, "swap": 64,
 		"OS-FLV-EXT-DATA:ephemeral": 5, "rxtx_factor": "1.5", "os-flavor-access:is_public": "True", "description": "text"}}`)
 	id, _ := r.dig("flavor/id").(string)
 	if r.status != 200 || len(id) != 36 {
 		t.Fatalf("%d %s", r.status, r.text)
 	}
-	links := fmt.Sprintf(`"links":[{"rel":"self","href":"%[1]s/v2.1/flavors/%[2]s"},{"rel":"bookmark","href":"%[1]s/flavors/%[2]s"}]`, h.url, id)
-	base := fmt.Sprintf(`{"flavor":{"id":"%s","name":"f","vcpus":2,"ram":512,"disk":3,"OS-FLV-EXT-DATA:ephemeral":5,"swap":64,"rxtx_factor":1.5,`+
-		`"os-flavor-access:is_public":true,"OS-FLV-DISABLED:disabled":false,%s`, id, links)
-	for version, more := range map[string]string{"2.1": "}}", "2.54": "}}", "2.55": `,"description":"text"}}`, "2.60": `,"description":"text"}}`,
+	links := fmt.Sprintf(
+		`"links":[{"rel":"self","href":"%[1]s/v2.1/flavors/%[2]s"},{"rel":"bookmark","href":"%[1]s/flavors/%[2]s"}]`, h.url,
+		id)
+	base := fmt.Sprintf(
+		`{"flavor":{"id":"%s","name":"f","vcpus":2,"ram":512,"disk":3,"OS-FLV-EXT-DATA:ephemeral":5,"swap":64,"rxtx_factor":1.5,`+
+			`"os-flavor-access:is_public":true,"OS-FLV-DISABLED:disabled":false,%s`, id, links)
+	for version, more := range map[string]string{"2.1": "}}", "2.54": "}}", "2.55": `,"description":"text"}}`,
+		"2.60": `,"description":"text"}}`,
 		"2.61": `,"description":"text","extra_specs":{}}}`} {
 		if r := h.at(version, "GET", "/v2.1/flavors/"+id, ""); r.text != base+more {
 			t.Errorf("%s:\n got %s\nwant %s", version, r.text, base+more)
@@ -75,18 +84,21 @@ func TestAFlavorInEachVersion(t *testing.T) {
 			t.Errorf("%s:\n got %s\nwant %s", version, r.text, ref+more)
 		}
 	}
-	if r := h.at("2.55", "PUT", "/v2.1/flavors/"+id, `{"flavor": {"description": null}}`); r.status != 200 || !strings.HasSuffix(r.text, `"description":null}}`) {
+	if r := h.at("2.55", "PUT", "/v2.1/flavors/"+id, `{"flavor": {"description": null}}`); r.status != 200 ||
+		!strings.HasSuffix(r.text, `"description":null}}`) {
 		t.Errorf("%d %s", r.status, r.text)
 	}
 	h.flavor("plain", nil)
-	if r := h.at("2.1", "GET", "/v2.1/flavors/plain", ""); r.dig("flavor/swap") != "" || r.dig("flavor/rxtx_factor") != 1.0 {
+	if r := h.at("2.1", "GET", "/v2.1/flavors/plain", ""); r.dig("flavor/swap") != "" ||
+		r.dig("flavor/rxtx_factor") != 1.0 {
 		t.Error(r.text)
 	}
 }
 
 func TestWhichFlavorsAreListed(t *testing.T) {
 	h := start(t)
-	for _, f := range []string{`{"id": "a", "name": "fa", "vcpus": 1, "ram": 100, "disk": 1}`, `{"id": "b", "name": "fb", "vcpus": 1, "ram": 200, "disk": 2}`,
+	for _, f := range []string{`{"id": "a", "name": "fa", "vcpus": 1, "ram": 100, "disk": 1}`,
+		`{"id": "b", "name": "fb", "vcpus": 1, "ram": 200, "disk": 2}`,
 		`{"id": "c", "name": "fc", "vcpus": 1, "ram": 300, "disk": 0, "os-flavor-access:is_public": false}`} {
 		if r := h.at("2.1", "POST", "/v2.1/flavors", `{"flavor": `+f+`}`); r.status != 200 {
 			t.Fatal(r.text)
@@ -127,19 +139,21 @@ func TestWhichFlavorsAreListed(t *testing.T) {
 	}
 }
 
-// A22: a list of aliases with counts is taken into a flavor, in each version; what no server could be made from is refused, and the flavor
-// stays as it was.
+// A22: a list of aliases with counts is taken into a flavor, in each version; what no server could be made from is
+// refused, and the flavor stays as it was.
 func TestA22AliasesOfAFlavor(t *testing.T) {
 	h := start(t)
 	h.flavor("f", map[string]string{"pci_passthrough:alias": "gpu:1"})
 	for _, version := range []string{"2.1", "2.61"} {
 		for value, status := range map[string]int{"gpu:2": 200, "gpu:1,gpu:3": 200, " gpu : 2 ": 200,
-			"gpu": 400, "gpu:": 400, "gpu:many": 400, "gpu:0": 400, "gpu:-1": 400, "gpu:1:2": 400, "gpu:1,": 400, ":1": 400, "fpga:1": 400} {
+			"gpu": 400, "gpu:": 400, "gpu:many": 400, "gpu:0": 400, "gpu:-1": 400, "gpu:1:2": 400, "gpu:1,": 400, ":1": 400,
+			"fpga:1": 400} {
 			was, err := h.admin.ExtraSpecs(t.Context(), "f")
 			if err != nil {
 				t.Fatal(err)
 			}
-			r := h.at(version, "POST", "/v2.1/flavors/f/os-extra_specs", fmt.Sprintf(`{"extra_specs": {"pci_passthrough:alias": %q}}`, value))
+			r := h.at(version, "POST", "/v2.1/flavors/f/os-extra_specs",
+				fmt.Sprintf(`{"extra_specs": {"pci_passthrough:alias": %q}}`, value))
 			if status == 200 {
 				was = map[string]string{"pci_passthrough:alias": value}
 			}

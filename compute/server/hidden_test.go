@@ -31,7 +31,8 @@ func TestWhatIsHiddenIsAnsweredAsWhatDoesNotExist(t *testing.T) {
 	unknown := uuid.NewString()
 	private := uuid.NewString()
 	h.flavor("small", nil)
-	if r := h.at("2.1", "POST", "/v2.1/flavors", fmt.Sprintf(`{"flavor": {"id": %q, "name": "private", "vcpus": 1, "ram": 1, "disk": 0,
+	if r := h.at("2.1", "POST", "/v2.1/flavors",
+		fmt.Sprintf(`{"flavor": {"id": %q, "name": "private", "vcpus": 1, "ram": 1, "disk": 0,
 		"os-flavor-access:is_public": false}}`, private)); r.status != 200 {
 		t.Fatal(r.text)
 	}

@@ -21,12 +21,14 @@ func TestInvalidHostNamesAreRefused(t *testing.T) {
 	ask := func(version, method, path, body string) {
 		t.Helper()
 		r := h.at(version, method, path, body)
-		if message, _ := r.dig("badRequest/message").(string); r.status != http.StatusBadRequest || !strings.Contains(message, "is not a valid host name") {
+		if message, _ := r.dig("badRequest/message").(string); r.status != http.StatusBadRequest || !strings.Contains(message,
+			"is not a valid host name") {
 			t.Errorf("%s %s %s: %d %s", method, path, body, r.status, r.text)
 		}
 	}
 	routes := 0
-	for _, name := range []string{"../../etc", "..", ".", "a/b", `a\b`, "a b", "a\x00b", "a\x1b[2Jb", strings.Repeat("x", 256)} {
+	for _, name := range []string{"../../etc", "..", ".", "a/b", `a\b`, "a b", "a\x00b", "a\x1b[2Jb",
+		strings.Repeat("x", 256)} {
 		sent, err := json.Marshal(host.Report{Host: name, Provider: string(rootID)})
 		if err != nil {
 			t.Fatal(err)
@@ -47,10 +49,12 @@ func TestInvalidHostNamesAreRefused(t *testing.T) {
 		}
 		if len(name) < 256 { // a longer text is refused as a text of the API before it is looked at as a name
 			ask("2.56", "POST", "/v2.1/servers/"+id+"/action", `{"migrate": {"host": `+string(quoted)+`}}`)
-			ask("2.30", "POST", "/v2.1/servers/"+id+"/action", `{"os-migrateLive": {"block_migration": "auto", "host": `+string(quoted)+`}}`)
+			ask("2.30", "POST", "/v2.1/servers/"+id+"/action",
+				`{"os-migrateLive": {"block_migration": "auto", "host": `+string(quoted)+`}}`)
 			ask("2.30", "POST", "/v2.1/servers/"+id+"/action", `{"evacuate": {"host": `+string(quoted)+`}}`)
 		}
-		ask("2.11", "PUT", "/v2.1/os-services/force-down", `{"host": `+string(quoted)+`, "binary": "nova-compute", "forced_down": true}`)
+		ask("2.11", "PUT", "/v2.1/os-services/force-down",
+			`{"host": `+string(quoted)+`, "binary": "nova-compute", "forced_down": true}`)
 		for _, list := range []string{"servers", "servers/detail", "os-migrations", "os-services"} {
 			ask("2.30", "GET", "/v2.1/"+list+"?"+url.Values{"host": {name}}.Encode(), "")
 		}
@@ -69,7 +73,8 @@ func TestInvalidHostNamesAreRefused(t *testing.T) {
 // Names that hosts really have are taken.
 func TestValidHostNamesAreTaken(t *testing.T) {
 	h := start(t)
-	for _, name := range []string{"cmp-1.rack_2.example.org", "domain-c26", "größe", "host@rack#7%", strings.Repeat("x", 255)} {
+	for _, name := range []string{"cmp-1.rack_2.example.org", "domain-c26", "größe", "host@rack#7%",
+		strings.Repeat("x", 255)} {
 		if err := h.hosts.PutReport(t.Context(), report(name)); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -98,10 +103,13 @@ func TestUnknownHostNames(t *testing.T) {
 		{"2.1", "DELETE", "/berth/v1/hosts/cmp7/down", "", 404},
 		{"2.1", "DELETE", "/berth/v1/hosts/cmp7", "", 404},
 		{"2.1", "POST", "/berth/v1/hosts/cmp7/devices/0000:3b:00.0/clean", "", 404},
-		{"2.11", "PUT", "/v2.1/os-services/force-down", `{"host": "cmp7", "binary": "nova-compute", "forced_down": true}`, 404},
-		{"2.11", "PUT", "/v2.1/os-services/force-down", `{"host": "cmp7", "binary": "nova-compute", "forced_down": false}`, 404},
+		{"2.11", "PUT", "/v2.1/os-services/force-down", `{"host": "cmp7", "binary": "nova-compute", "forced_down": true}`,
+			404},
+		{"2.11", "PUT", "/v2.1/os-services/force-down", `{"host": "cmp7", "binary": "nova-compute", "forced_down": false}`,
+			404},
 		{"2.56", "POST", "/v2.1/servers/" + id + "/action", `{"migrate": {"host": "cmp7"}}`, 400},
-		{"2.30", "POST", "/v2.1/servers/" + id + "/action", `{"os-migrateLive": {"block_migration": "auto", "host": "cmp7"}}`, 400},
+		{"2.30", "POST", "/v2.1/servers/" + id + "/action", `{"os-migrateLive": {"block_migration": "auto", "host": "cmp7"}}`,
+			400},
 		{"2.30", "POST", "/v2.1/servers/" + id + "/action", `{"evacuate": {"host": "cmp7"}}`, 400},
 	} {
 		r := h.at(c.version, c.method, c.path, c.body)
@@ -109,7 +117,8 @@ func TestUnknownHostNames(t *testing.T) {
 			t.Errorf("%s %s %s: %d %s", c.method, c.path, c.body, r.status, r.text)
 		}
 	}
-	if r := h.at("2.1", "PUT", "/berth/v1/hosts/elsewhere/down", ""); r.status != 404 || !strings.Contains(r.text, "`berth host list` shows") {
+	if r := h.at("2.1", "PUT", "/berth/v1/hosts/elsewhere/down", ""); r.status != 404 || !strings.Contains(r.text,
+		"`berth host list` shows") {
 		t.Errorf("without a similar name: %d %s", r.status, r.text)
 	}
 	if dead, err := h.store.Dead(ctx); err != nil || len(dead) != 0 {

@@ -15,14 +15,20 @@ import (
 
 // report is a host with a PF, its VF and a plain device.
 func report(name string) host.Report {
-	return host.Report{Host: name, Instance: "a", Start: "s", Provider: string(rootID), Conditions: []string{"0000:3c:00.0: cannot be read"}, InPlace: true, Devices: []host.Device{
-		{Host: name, Address: "0000:3b:00.0", VendorID: "8086", ProductID: "154d", Type: "type-PF", NUMANode: 0, Driver: "ixgbe", IOMMUGroup: 12,
-			ResourceClass: "CUSTOM_NIC", Traits: []string{"CUSTOM_FAST", "HW_NIC_SRIOV"}, Provider: string(deviceID), State: "unavailable"},
-		{Host: name, Address: "0000:3b:10.1", VendorID: "8086", ProductID: "1515", Type: "type-VF", Parent: "0000:3b:00.0", NUMANode: 0, IOMMUGroup: 40,
-			ResourceClass: "CUSTOM_NIC", Traits: []string{}, Provider: string(deviceID), State: "allocated", Holder: "server-1", RequestID: "request-1"},
-		{Host: name, Address: "10000:00:02.0", VendorID: "10de", ProductID: "1db4", Type: "type-PCI", NUMANode: -1, IOMMUGroup: -1,
-			ResourceClass: "CUSTOM_PCI_10DE_1DB4", Traits: []string{}, State: "available"},
-	}}
+	return host.Report{Host: name, Instance: "a", Start: "s", Provider: string(rootID),
+		Conditions: []string{"0000:3c:00.0: cannot be read"}, InPlace: true, Devices: []host.Device{
+			{Host: name, Address: "0000:3b:00.0", VendorID: "8086", ProductID: "154d", Type: "type-PF", NUMANode: 0,
+				Driver: "ixgbe", IOMMUGroup: 12,
+				ResourceClass: "CUSTOM_NIC", Traits: []string{"CUSTOM_FAST", "HW_NIC_SRIOV"}, Provider: string(deviceID),
+				State: "unavailable"},
+			{Host: name, Address: "0000:3b:10.1", VendorID: "8086", ProductID: "1515", Type: "type-VF", Parent: "0000:3b:00.0",
+				NUMANode: 0, IOMMUGroup: 40,
+				ResourceClass: "CUSTOM_NIC", Traits: []string{}, Provider: string(deviceID), State: "allocated", Holder: "server-1",
+				RequestID: "request-1"},
+			{Host: name, Address: "10000:00:02.0", VendorID: "10de", ProductID: "1db4", Type: "type-PCI", NUMANode: -1,
+				IOMMUGroup:    -1,
+				ResourceClass: "CUSTOM_PCI_10DE_1DB4", Traits: []string{}, State: "available"},
+		}}
 }
 
 // The API returns what an agent has reported, with the number of devices and their tags.
@@ -53,7 +59,8 @@ func TestAReportIsKeptWholeAndReplacedWhole(t *testing.T) {
 	if err != nil || len(devices) != 6 || !reflect.DeepEqual(devices[:3], first.Devices) {
 		t.Errorf("%+v %v", devices, err)
 	}
-	if err := h.hosts.PutReport(ctx, host.Report{Host: "host1", Instance: "a", Start: "s", Provider: string(rootID)}); err != nil {
+	if err := h.hosts.PutReport(ctx, host.Report{Host: "host1", Instance: "a", Start: "s",
+		Provider: string(rootID)}); err != nil {
 		t.Fatal(err)
 	}
 	r := h.ask("GET", "/berth/v1/hosts", "", "X-Auth-Token", "admin")
@@ -134,10 +141,12 @@ func TestWhatBecameOfAGuest(t *testing.T) {
 	if why, err := h.admin.Why(ctx, id); err != nil || len(why.Devices) != 1 || why.Devices[0].Address != "0000:3b:00.0" {
 		t.Errorf("%+v %v", why.Devices, err)
 	}
-	if err := h.guest("host1", id, host.Guest{Phase: "asleep"}); !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), "asleep") {
+	if err := h.guest("host1", id, host.Guest{Phase: "asleep"}); !fault.Is(err, fault.Invalid) ||
+		!strings.Contains(err.Error(), "asleep") {
 		t.Errorf("%v", err)
 	}
-	if err := h.guest("host1", id, host.Guest{Phase: host.Running, Devices: []host.Picked{{Address: "x"}}}); !fault.Is(err, fault.Invalid) {
+	if err := h.guest("host1", id, host.Guest{Phase: host.Running, Devices: []host.Picked{{Address: "x"}}}); !fault.Is(err,
+		fault.Invalid) {
 		t.Errorf("%v", err)
 	}
 }
@@ -152,11 +161,13 @@ func TestARefusedStop(t *testing.T) {
 		t.Fatal(err)
 	}
 	h.tell(id, lifecycle.ActionRequested{ID: "w", Action: lifecycle.Stop})
-	if err := h.guest("host1", id, host.Guest{Phase: host.Refused, Power: host.On, Message: "no answer to ACPI"}); err != nil {
+	if err := h.guest("host1", id, host.Guest{Phase: host.Refused, Power: host.On, Message: "no answer to ACPI"}); err !=
+		nil {
 		t.Fatal(err)
 	}
 	s, err := h.admin.Server(ctx, id)
-	if err != nil || s.Status != "ACTIVE" || s.Fault == nil || !strings.Contains(s.Fault.Message, "cannot be stopped on host1: no answer to ACPI") {
+	if err != nil || s.Status != "ACTIVE" || s.Fault == nil || !strings.Contains(s.Fault.Message,
+		"cannot be stopped on host1: no answer to ACPI") {
 		t.Errorf("%s %+v %v", s.Status, s.Fault, err)
 	}
 	if why, err := h.admin.Why(ctx, id); err != nil || why.Fault != s.Fault.Message || why.Task != "" {
@@ -216,12 +227,14 @@ func TestOneAgentServesAHost(t *testing.T) {
 		report host.Report
 		wait   bool
 	}{{"a copy", copied, true}, {"another agent", other, false}} {
-		for via, err := range map[string]error{"report": h.hosts.PutReport(ctx, c.report), "stream": h.hosts.Admit(ctx, "host1", c.report.Sender())} {
+		for via, err := range map[string]error{"report": h.hosts.PutReport(ctx, c.report), "stream": h.hosts.Admit(ctx,
+			"host1", c.report.Sender())} {
 			taken, waits := errors.AsType[*host.Occupied](err)
 			if !fault.Is(err, fault.Conflict) || waits != c.wait || waits && (taken.Wait <= 0 || taken.Wait > 2*time.Minute) {
 				t.Errorf("%s by %s: %v", c.what, via, err)
 			}
-			if !strings.Contains(fault.TextOf(err), "another agent serves host host1") || strings.Contains(err.Error(), "start=") {
+			if !strings.Contains(fault.TextOf(err), "another agent serves host host1") || strings.Contains(err.Error(),
+				"start=") {
 				t.Errorf("%s by %s: %v", c.what, via, err)
 			}
 		}
@@ -237,7 +250,8 @@ func TestOneAgentServesAHost(t *testing.T) {
 	if err := h.hosts.Admit(ctx, "host1", host.Sender{Instance: "a"}); !fault.Is(err, fault.Invalid) {
 		t.Errorf("without a start: %v", err)
 	}
-	if hosts, err := h.hosts.Hosts(ctx); err != nil || len(hosts) != 1 || hosts[0].Instance != "a" || hosts[0].Start != "" {
+	if hosts, err := h.hosts.Hosts(ctx); err != nil || len(hosts) != 1 || hosts[0].Instance != "a" ||
+		hosts[0].Start != "" {
 		t.Errorf("%+v %v", hosts, err)
 	}
 }
@@ -256,7 +270,8 @@ func TestAGuestReportNamesItsAgent(t *testing.T) {
 		"start must be":    {Phase: host.Failed, Instance: "a", Number: 9},
 		"number must be":   {Phase: host.Failed, Instance: "a", Start: "s"},
 	} {
-		if err := h.hosts.PutGuest(t.Context(), "host1", id, g); !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), says) {
+		if err := h.hosts.PutGuest(t.Context(), "host1", id, g); !fault.Is(err, fault.Invalid) ||
+			!strings.Contains(err.Error(), says) {
 			t.Errorf("%s: %v", says, err)
 		}
 	}

@@ -69,7 +69,8 @@ func withImages(t *testing.T, more ...func(*Options)) (*house, *shelf) {
 	h.flavor("small", nil)
 	h.flavor("dev", map[string]string{"pci_passthrough:alias": "gpu:1", "hw:numa_nodes": "1"})
 	s.put(plainID, image.Image{}, map[string]string{"os_distro": "debian"})
-	s.put(cellsID, image.Image{}, map[string]string{"hw_numa_nodes": "2", "trait:HW_CPU_X86_AVX2": "required", "os_distro": "debian"})
+	s.put(cellsID, image.Image{}, map[string]string{"hw_numa_nodes": "2", "trait:HW_CPU_X86_AVX2": "required",
+		"os_distro": "debian"})
 	return h, s
 }
 
@@ -99,7 +100,8 @@ func TestAServerIsMadeFromAnImage(t *testing.T) {
 	id, _ := r.dig("server/id").(string)
 	shelf.put(cellsID, image.Image{}, nil) // it is frozen
 	s := h.read(id)
-	if s.Image != cellsID || s.ImageSnapshot == nil || s.ImageSnapshot.Name != "name of 5" || len(s.ImageSnapshot.Properties) != 2 || len(s.Topology) != 2 {
+	if s.Image != cellsID || s.ImageSnapshot == nil || s.ImageSnapshot.Name != "name of 5" ||
+		len(s.ImageSnapshot.Properties) != 2 || len(s.Topology) != 2 {
 		t.Errorf("%+v %+v", s.ImageSnapshot, s.Topology)
 	}
 	if len(s.Ask.Groups[0].Required) != 1 || s.Ask.Groups[0].Required[0][0] != "HW_CPU_X86_AVX2" {
@@ -109,7 +111,8 @@ func TestAServerIsMadeFromAnImage(t *testing.T) {
 		t.Errorf("%s", r.text)
 	}
 	why, err := h.admin.Why(t.Context(), id)
-	if err != nil || why.Image == nil || why.Image.ID != cellsID || why.Image.Name != "name of 5" || why.Image.Properties["hw_numa_nodes"] != "2" || len(why.Constraints) != 2 ||
+	if err != nil || why.Image == nil || why.Image.ID != cellsID || why.Image.Name != "name of 5" ||
+		why.Image.Properties["hw_numa_nodes"] != "2" || len(why.Constraints) != 2 ||
 		why.Constraints[0].Key != "hw:numa_nodes" || why.Constraints[0].Sources[0] != "image property hw_numa_nodes" {
 		t.Errorf("%+v %+v %v", why.Image, why.Constraints, err)
 	}
@@ -134,13 +137,15 @@ func TestImagesThatCannotBe(t *testing.T) {
 	}{
 		{"not there", image.Image{}, nil, fault.New(fault.NotFound, "", "no"), 400, "Can not find requested image"},
 		{"not let in", image.Image{}, nil, fault.New(fault.Forbidden, "", "no"), 400, "Not authorized for image " + goneID},
-		{"not active", image.Image{Status: "queued"}, nil, nil, 400, "Image " + goneID + " is not active: its status is queued"},
+		{"not active", image.Image{Status: "queued"}, nil, nil, 400,
+			"Image " + goneID + " is not active: its status is queued"},
 		{"memory", image.Image{MinRAM: 513}, nil, nil, 400, "Flavor's memory is too small for requested image"},
 		{"disk", image.Image{MinDisk: 4}, nil, nil, 400, "minimum size"},
 		{"size", image.Image{Size: 4 << 30}, nil, nil, 400, "Flavor disk is 3221225472 bytes, image is 4294967296 bytes"},
 		{"no word", image.Image{}, map[string]string{"hw_cpu_policy": "pinned"}, nil, 400, "image property hw_cpu_policy"},
 		{"cells", image.Image{}, map[string]string{"hw_numa_nodes": "2"}, nil, 400, "may not override"},
-		{"silent", image.Image{}, nil, fault.New(fault.Unavailable, "", "http://secret:9292 does not answer"), 503, "Image " + goneID + " cannot be read now, so nothing was done; try again later"},
+		{"silent", image.Image{}, nil, fault.New(fault.Unavailable, "", "http://secret:9292 does not answer"), 503,
+			"Image " + goneID + " cannot be read now, so nothing was done; try again later"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			shelf.put(goneID, c.image, c.properties)
@@ -155,7 +160,8 @@ func TestImagesThatCannotBe(t *testing.T) {
 		})
 	}
 	shelf.fails = fault.New(fault.Unavailable, "", "http://secret:9292 does not answer")
-	if r := h.ask("POST", "/v2.1/servers", create("dev", goneID), "X-Auth-Token", "admin"); r.status != 503 || !strings.Contains(r.text, "http://secret:9292 does not answer") {
+	if r := h.ask("POST", "/v2.1/servers", create("dev", goneID), "X-Auth-Token", "admin"); r.status != 503 ||
+		!strings.Contains(r.text, "http://secret:9292 does not answer") {
 		t.Errorf("an administrator is told: %d %s", r.status, r.text)
 	}
 }
@@ -167,7 +173,8 @@ func TestNUMAPolicyOfFlavorAndImage(t *testing.T) {
 		status             int
 		policy             string
 	}{
-		{"flavor only", "required", "", 202, "required"}, {"image only", "", "preferred", 202, "preferred"}, {"equal", "socket", "socket", 202, "socket"},
+		{"flavor only", "required", "", 202, "required"}, {"image only", "", "preferred", 202, "preferred"},
+		{"equal", "socket", "socket", 202, "socket"},
 		{"conflict", "required", "preferred", 403, ""}, {"invalid", "", "near", 400, ""},
 	} {
 		t.Run(c.row, func(t *testing.T) {
@@ -216,19 +223,24 @@ func TestAResizeHoldsToTheImage(t *testing.T) {
 	id, _ := r.dig("server/id").(string)
 	h.place(id, "cmp1")
 	h.tell(id, lifecycle.GuestRunning{Host: "cmp1"})
-	if _, err := h.admin.CreateFlavor(t.Context(), compute.CreateFlavor{ID: "tiny", Name: "tiny", VCPUs: 2, RAM: 256, Disk: 3}); err != nil {
+	if _, err := h.admin.CreateFlavor(t.Context(), compute.CreateFlavor{ID: "tiny", Name: "tiny", VCPUs: 2, RAM: 256,
+		Disk: 3}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := h.admin.CreateFlavor(t.Context(), compute.CreateFlavor{ID: "shrunk", Name: "shrunk", VCPUs: 2, RAM: 512, Disk: 2}); err != nil {
+	if _, err := h.admin.CreateFlavor(t.Context(), compute.CreateFlavor{ID: "shrunk", Name: "shrunk", VCPUs: 2, RAM: 512,
+		Disk: 2}); err != nil {
 		t.Fatal(err)
 	}
-	for to, says := range map[string]string{"tiny": "Flavor's memory is too small", "dev": "may not override", "shrunk": "Flavor disk is 2147483648 bytes, minimum size is 3221225472"} {
-		if err := h.admin.Act(t.Context(), id, "resize", map[string]any{"flavorRef": to}); !fault.Is(err, fault.Invalid) || !strings.Contains(fault.TextOf(err), says) {
+	for to, says := range map[string]string{"tiny": "Flavor's memory is too small", "dev": "may not override",
+		"shrunk": "Flavor disk is 2147483648 bytes, minimum size is 3221225472"} {
+		if err := h.admin.Act(t.Context(), id, "resize", map[string]any{"flavorRef": to}); !fault.Is(err, fault.Invalid) ||
+			!strings.Contains(fault.TextOf(err), says) {
 			t.Errorf("to %s: %v", to, err)
 		}
 	}
 	h.flavor("other", nil)
-	if err := h.admin.Act(t.Context(), id, "resize", map[string]any{"flavorRef": "other"}); err != nil || len(h.read(id).Topology) != 2 {
+	if err := h.admin.Act(t.Context(), id, "resize", map[string]any{"flavorRef": "other"}); err != nil ||
+		len(h.read(id).Topology) != 2 {
 		t.Errorf("%v %+v", err, h.read(id).Topology)
 	}
 	if len(shelf.asked) != 1 {
@@ -239,23 +251,27 @@ func TestAResizeHoldsToTheImage(t *testing.T) {
 // A flavor that only an image makes sense of can be made where there are images.
 func TestFlavorsForImages(t *testing.T) {
 	h, shelf := withImages(t)
-	for name, specs := range map[string]map[string]string{"threads": {"hw:cpu_thread_policy": "require"}, "mask": {"hw:cpu_dedicated_mask": "0"}} {
+	for name, specs := range map[string]map[string]string{"threads": {"hw:cpu_thread_policy": "require"},
+		"mask": {"hw:cpu_dedicated_mask": "0"}} {
 		policy := map[string]string{"threads": "dedicated", "mask": "mixed"}[name]
 		h.flavor(name, specs)
 		shelf.put(goneID, image.Image{}, map[string]string{"hw_cpu_policy": policy})
 		if r := h.ask("POST", "/v2.1/servers", create(name, goneID)); r.status != 202 {
 			t.Errorf("%s: %d %s", name, r.status, r.text)
 		}
-		if r := h.ask("POST", "/v2.1/servers", create(name, plainID)); r.status != 400 || !strings.Contains(r.text, "hw:cpu_policy") {
+		if r := h.ask("POST", "/v2.1/servers", create(name, plainID)); r.status != 400 || !strings.Contains(r.text,
+			"hw:cpu_policy") {
 			t.Errorf("%s without the image: %d %s", name, r.status, r.text)
 		}
 	}
-	if err := h.admin.SetExtraSpecs(t.Context(), "small", map[string]string{"hw:cpu_thread_policy": "always"}); !fault.Is(err, fault.Invalid) {
+	if err := h.admin.SetExtraSpecs(t.Context(), "small", map[string]string{"hw:cpu_thread_policy": "always"}); !fault.Is(
+		err, fault.Invalid) {
 		t.Errorf("no image makes sense of it: %v", err)
 	}
 	without := start(t)
 	without.flavor("small", nil)
-	if err := without.admin.SetExtraSpecs(t.Context(), "small", map[string]string{"hw:cpu_thread_policy": "require"}); !fault.Is(err, fault.Invalid) {
+	if err := without.admin.SetExtraSpecs(t.Context(), "small",
+		map[string]string{"hw:cpu_thread_policy": "require"}); !fault.Is(err, fault.Invalid) {
 		t.Errorf("where there are no images: %v", err)
 	}
 }
@@ -289,7 +305,8 @@ func TestARebuildKeepsToWhatWasClaimed(t *testing.T) {
 	rebuild(goneID, fault.Invalid, "Cannot find image for rebuild")
 	rebuild(plainID, fault.Invalid, `image property hw_numa_nodes was "2", and the image does not have it`)
 	shelf.put(goneID, image.Image{}, map[string]string{"hw_numa_nodes": "2", "trait:CUSTOM_GOLD": "required"})
-	rebuild(goneID, fault.Invalid, "requires traits that the server's host does not have, or not all of them: CUSTOM_GOLD;")
+	rebuild(goneID, fault.Invalid, "requires traits that the server's host does not have, or not all of them: "+
+		"CUSTOM_GOLD;")
 	hosts.fails = fault.New(fault.Invalid, "", "No such trait(s): CUSTOM_GOLD.")
 	rebuild(goneID, fault.Invalid, "does not have, or not all of them: CUSTOM_GOLD;")
 	hosts.fails = fault.New(fault.Unavailable, "", "Placement does not answer")
@@ -311,13 +328,16 @@ func TestARebuildKeepsToWhatWasClaimed(t *testing.T) {
 	}
 	shelf.put(goneID, image.Image{}, map[string]string{"hw_numa_nodes": "2"})
 	rebuild(goneID, "", "")
-	if s := h.read(id); s.Image != goneID || s.ImageSnapshot.ID != goneID || len(s.Ask.Groups[0].Required) != 0 || len(s.Topology) != 2 {
+	if s := h.read(id); s.Image != goneID || s.ImageSnapshot.ID != goneID || len(s.Ask.Groups[0].Required) != 0 ||
+		len(s.Topology) != 2 {
 		t.Errorf("%+v %+v", s.ImageSnapshot, s.Ask)
 	}
 	// Traits that the host has, though it was not asked for them, will do; the next move asks for them.
-	shelf.put(plainID, image.Image{}, map[string]string{"hw_numa_nodes": "2", "trait:CUSTOM_TIN": "required", "trait:CUSTOM_SILVER": "required"})
+	shelf.put(plainID, image.Image{}, map[string]string{"hw_numa_nodes": "2", "trait:CUSTOM_TIN": "required",
+		"trait:CUSTOM_SILVER": "required"})
 	rebuild(plainID, "", "")
-	if s := h.read(id); s.Image != plainID || len(s.Ask.Groups[0].Required) != 2 || hosts.asked != "required=CUSTOM_SILVER%2CCUSTOM_TIN&uuid="+string(rootID) {
+	if s := h.read(id); s.Image != plainID || len(s.Ask.Groups[0].Required) != 2 ||
+		hosts.asked != "required=CUSTOM_SILVER%2CCUSTOM_TIN&uuid="+string(rootID) {
 		t.Errorf("%+v, Placement was asked %s", s.Ask, hosts.asked)
 	}
 }
@@ -356,7 +376,8 @@ func TestOlderServersAreRebuilt(t *testing.T) {
 	}
 	h.place(made.ID, "cmp1")
 	h.tell(made.ID, lifecycle.GuestRunning{Host: "cmp1"})
-	if err := h.admin.Act(t.Context(), made.ID, "rebuild", map[string]any{"imageRef": plainID}); err != nil || h.read(made.ID).Image != plainID {
+	if err := h.admin.Act(t.Context(), made.ID, "rebuild", map[string]any{"imageRef": plainID}); err != nil ||
+		h.read(made.ID).Image != plainID {
 		t.Errorf("without an image service any image will do: %v", err)
 	}
 	h.tell(made.ID, lifecycle.GuestRunning{Host: "cmp1", Build: 1})
@@ -365,10 +386,12 @@ func TestOlderServersAreRebuilt(t *testing.T) {
 	shelf.put(cellsID, image.Image{}, map[string]string{"hw_numa_nodes": "2"})
 	shelf.put(plainID, image.Image{}, nil)
 	later := startWith(t, func(o *Options) { o.Images, o.Store, o.Conductor = shelf, h.store, h.lives })
-	if err := later.admin.Act(t.Context(), made.ID, "rebuild", map[string]any{"imageRef": cellsID}); !fault.Is(err, fault.Invalid) {
+	if err := later.admin.Act(t.Context(), made.ID, "rebuild", map[string]any{"imageRef": cellsID}); !fault.Is(err,
+		fault.Invalid) {
 		t.Errorf("cells come: %v", err)
 	}
-	if err := later.admin.Act(t.Context(), made.ID, "rebuild", map[string]any{"imageRef": plainID}); err != nil || h.read(made.ID).ImageSnapshot == nil {
+	if err := later.admin.Act(t.Context(), made.ID, "rebuild", map[string]any{"imageRef": plainID}); err != nil ||
+		h.read(made.ID).ImageSnapshot == nil {
 		t.Errorf("%v", err)
 	}
 }

@@ -178,14 +178,17 @@ func startWith(t *testing.T, change func(*Options)) *house {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := &house{T: t, store: st, lives: &fakeConductor{Conductor: conductor.New(st, nil), store: st, left: -1}, log: &bytes.Buffer{}}
-	o := Options{Store: st, Conductor: h.lives, Aliases: aliases, PCIInPlacement: true, Log: slog.New(slog.NewTextHandler(h.log, nil))}
+	h := &house{T: t, store: st, lives: &fakeConductor{Conductor: conductor.New(st, nil), store: st, left: -1},
+		log: &bytes.Buffer{}}
+	o := Options{Store: st, Conductor: h.lives, Aliases: aliases, PCIInPlacement: true,
+		Log: slog.New(slog.NewTextHandler(h.log, nil))}
 	change(&o)
 	web := httptest.NewServer(New(o))
 	t.Cleanup(web.Close)
 	h.url = web.URL
 	h.admin = h.client("admin")
-	h.hosts = host.Client{REST: &rest.Client{Base: h.url, HTTP: &http.Client{}, Headers: map[string]string{"X-Auth-Token": "agent:service", "X-Roles": "service"}}}
+	h.hosts = host.Client{REST: &rest.Client{Base: h.url, HTTP: &http.Client{},
+		Headers: map[string]string{"X-Auth-Token": "agent:service", "X-Roles": "service"}}}
 	return h
 }
 
@@ -246,7 +249,8 @@ func (h *house) guest(hostname, id string, g host.Guest) error {
 // flavor makes a flavor whose id is its name.
 func (h *house) flavor(name string, specs map[string]string) {
 	h.Helper()
-	if _, err := h.admin.CreateFlavor(h.Context(), compute.CreateFlavor{ID: name, Name: name, VCPUs: 2, RAM: 512, Disk: 3}); err != nil {
+	if _, err := h.admin.CreateFlavor(h.Context(), compute.CreateFlavor{ID: name, Name: name, VCPUs: 2, RAM: 512,
+		Disk: 3}); err != nil {
 		h.Fatal(err)
 	}
 	if err := h.admin.SetExtraSpecs(h.Context(), name, specs); err != nil {
@@ -271,7 +275,8 @@ func (h *house) place(id, hostname string) {
 	if err != nil {
 		h.Fatal(err)
 	}
-	choice := schedule.Choice{Host: hostname, Root: rootID, Allocation: resource.Allocation{rootID: {"VCPU": 2}}, Mappings: map[string][]provider.ID{"": {rootID}}}
+	choice := schedule.Choice{Host: hostname, Root: rootID, Allocation: resource.Allocation{rootID: {"VCPU": 2}},
+		Mappings: map[string][]provider.ID{"": {rootID}}}
 	for _, r := range s.Requests {
 		for i := range r.Count {
 			choice.Mappings[r.GroupSuffix(i)] = []provider.ID{deviceID}
@@ -318,7 +323,8 @@ func TestFiftyServersAtOnce(t *testing.T) {
 	var work sync.WaitGroup
 	for i := range 50 {
 		work.Go(func() {
-			if _, err := h.admin.CreateServer(t.Context(), compute.CreateServer{Name: fmt.Sprint("s", i), Flavor: "small"}); err != nil {
+			if _, err := h.admin.CreateServer(t.Context(), compute.CreateServer{Name: fmt.Sprint("s", i),
+				Flavor: "small"}); err != nil {
 				t.Error(err)
 			}
 		})
@@ -343,14 +349,16 @@ func TestFaultsOfTheHouseAreLoggedAndNotTold(t *testing.T) {
 	h.lives.left, h.lives.fails = 0, fault.New(fault.Internal, "lives.Create", "the secret is out")
 	r := h.ask("POST", "/v2.1/servers", `{"server": {"name": "a", "flavorRef": "small"}}`)
 	id := r.header.Get("X-Compute-Request-Id")
-	if r.status != 500 || r.dig("computeFault/code") != 500.0 || strings.Contains(r.text, "secret") || !strings.Contains(r.text, id) {
+	if r.status != 500 || r.dig("computeFault/code") != 500.0 || strings.Contains(r.text, "secret") ||
+		!strings.Contains(r.text, id) {
 		t.Errorf("%d %s", r.status, r.text)
 	}
 	if log := h.log.String(); !strings.Contains(log, "the secret is out") || !strings.Contains(log, id) {
 		t.Errorf("log: %s", log)
 	}
 	h.lives.fails = fault.New(fault.Unavailable, "sqldb.Write", "the database is busy")
-	if r := h.ask("POST", "/v2.1/servers", `{"server": {"name": "a", "flavorRef": "small"}}`); r.status != 503 || r.dig("serviceUnavailable/message") != "the database is busy" {
+	if r := h.ask("POST", "/v2.1/servers", `{"server": {"name": "a", "flavorRef": "small"}}`); r.status != 503 ||
+		r.dig("serviceUnavailable/message") != "the database is busy" {
 		t.Errorf("%d %s", r.status, r.text)
 	}
 }

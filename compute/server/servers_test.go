@@ -22,15 +22,19 @@ func everything() store.ServerFilter { return store.ServerFilter{} }
 func TestTheLifeOfAServer(t *testing.T) {
 	h, ctx := start(t), t.Context()
 	h.flavor("gpu", map[string]string{"pci_passthrough:alias": "gpu:1"})
-	made, err := h.admin.CreateServer(ctx, compute.CreateServer{Name: "s", Flavor: "gpu", Image: imageID, Description: "mine", Tags: []string{"b", "a"},
+	made, err := h.admin.CreateServer(ctx, compute.CreateServer{Name: "s", Flavor: "gpu", Image: imageID,
+		Description: "mine", Tags: []string{"b", "a"},
 		Metadata: map[string]string{"k": "v"}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	s, err := h.admin.Server(ctx, "s")
-	if err != nil || s.ID != made.ID || s.Status != "BUILD" || s.VMState != "building" || *s.TaskState != "scheduling" || s.Place.Host != nil ||
-		s.HostID != "" || s.Zone != "" || *s.HostStatus != "" || s.PowerState != 0 || *s.Description != "mine" || !slices.Equal(s.Tags, []string{"a", "b"}) ||
-		!maps.Equal(s.Metadata, map[string]string{"k": "v"}) || s.ProjectID != "admin" || s.UserID != "admin" || s.LaunchedAt != nil {
+	if err != nil || s.ID != made.ID || s.Status != "BUILD" || s.VMState != "building" || *s.TaskState != "scheduling" ||
+		s.Place.Host != nil ||
+		s.HostID != "" || s.Zone != "" || *s.HostStatus != "" || s.PowerState != 0 || *s.Description != "mine" ||
+		!slices.Equal(s.Tags, []string{"a", "b"}) ||
+		!maps.Equal(s.Metadata, map[string]string{"k": "v"}) || s.ProjectID != "admin" || s.UserID != "admin" ||
+		s.LaunchedAt != nil {
 		t.Fatalf("%+v %v", s, err)
 	}
 	h.place(s.ID, "host1")
@@ -39,10 +43,13 @@ func TestTheLifeOfAServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	request := record.Requests[0].ID
-	h.tell(s.ID, lifecycle.GuestRunning{Host: "host1", Devices: []schedule.Picked{{RequestID: request, Address: "0000:3b:00.0", Provider: deviceID}}})
+	h.tell(s.ID, lifecycle.GuestRunning{Host: "host1",
+		Devices: []schedule.Picked{{RequestID: request, Address: "0000:3b:00.0", Provider: deviceID}}})
 	s, err = h.admin.Server(ctx, s.ID)
-	if err != nil || s.Status != "ACTIVE" || s.TaskState != nil || *s.Place.Host != "host1" || s.Zone != "nova" || *s.HostStatus != "UNKNOWN" ||
-		s.PowerState != 1 || len(s.HostID) != 56 || s.LaunchedAt == nil || s.Flavor.Name != "gpu" || s.Flavor.ExtraSpecs["pci_passthrough:alias"] != "gpu:1" {
+	if err != nil || s.Status != "ACTIVE" || s.TaskState != nil || *s.Place.Host != "host1" || s.Zone != "nova" ||
+		*s.HostStatus != "UNKNOWN" ||
+		s.PowerState != 1 || len(s.HostID) != 56 || s.LaunchedAt == nil || s.Flavor.Name != "gpu" ||
+		s.Flavor.ExtraSpecs["pci_passthrough:alias"] != "gpu:1" {
 		t.Fatalf("%+v %v", s, err)
 	}
 	if err := h.admin.DeleteServer(ctx, s.ID); err != nil {
@@ -62,7 +69,8 @@ func TestTheLifeOfAServer(t *testing.T) {
 	if err := h.admin.DeleteServer(ctx, s.ID); !fault.Is(err, fault.NotFound) {
 		t.Errorf("deleting after the end: %v", err)
 	}
-	if list, err := h.admin.Servers(ctx, compute.ListServers{Deleted: true}); err != nil || len(list) != 1 || list[0].Status != "DELETED" || list[0].TerminatedAt == nil {
+	if list, err := h.admin.Servers(ctx, compute.ListServers{Deleted: true}); err != nil || len(list) != 1 ||
+		list[0].Status != "DELETED" || list[0].TerminatedAt == nil {
 		t.Errorf("%+v %v", list, err)
 	}
 	if why, err := h.admin.Why(ctx, s.ID); err != nil || why.Status != "DELETED" || len(why.History) < 5 {
@@ -73,18 +81,24 @@ func TestTheLifeOfAServer(t *testing.T) {
 func TestAServerInEachVersion(t *testing.T) {
 	h := start(t)
 	h.flavor("small", nil)
-	made := h.at("2.1", "POST", "/v2.1/servers", `{"server": {"name": "My Server!", "flavorRef": "`+h.url+`/flavors/small", "imageRef": "`+imageID+`", "networks": [], "key_name": null}}`)
+	made := h.at("2.1", "POST", "/v2.1/servers",
+		`{"server": {"name": "My Server!", "flavorRef": "`+h.url+`/flavors/small", "imageRef": "`+imageID+
+			`", "networks": [], "key_name": null}}`)
 	id, _ := made.dig("server/id").(string)
 	if made.status != 202 || id == "" {
 		t.Fatalf("%d %s", made.status, made.text)
 	}
 	h.place(id, "host1")
-	plain := []string{"id", "name", "status", "tenant_id", "user_id", "metadata", "hostId", "image", "flavor", "created", "updated", "addresses",
-		"accessIPv4", "accessIPv6", "links", "progress", "OS-DCF:diskConfig", "OS-EXT-AZ:availability_zone", "key_name", "config_drive",
-		"OS-EXT-STS:vm_state", "OS-EXT-STS:task_state", "OS-EXT-STS:power_state", "OS-SRV-USG:launched_at", "OS-SRV-USG:terminated_at",
+	plain := []string{"id", "name", "status", "tenant_id", "user_id", "metadata", "hostId", "image", "flavor", "created",
+		"updated", "addresses",
+		"accessIPv4", "accessIPv6", "links", "progress", "OS-DCF:diskConfig", "OS-EXT-AZ:availability_zone", "key_name",
+		"config_drive",
+		"OS-EXT-STS:vm_state", "OS-EXT-STS:task_state", "OS-EXT-STS:power_state", "OS-SRV-USG:launched_at",
+		"OS-SRV-USG:terminated_at",
 		"os-extended-volumes:volumes_attached"}
 	place := []string{"OS-EXT-SRV-ATTR:host", "OS-EXT-SRV-ATTR:hypervisor_hostname", "OS-EXT-SRV-ATTR:instance_name"}
-	extended := []string{"OS-EXT-SRV-ATTR:reservation_id", "OS-EXT-SRV-ATTR:launch_index", "OS-EXT-SRV-ATTR:hostname", "OS-EXT-SRV-ATTR:kernel_id",
+	extended := []string{"OS-EXT-SRV-ATTR:reservation_id", "OS-EXT-SRV-ATTR:launch_index", "OS-EXT-SRV-ATTR:hostname",
+		"OS-EXT-SRV-ATTR:kernel_id",
 		"OS-EXT-SRV-ATTR:ramdisk_id", "OS-EXT-SRV-ATTR:root_device_name", "OS-EXT-SRV-ATTR:user_data"}
 	for _, c := range []struct {
 		version, token string
@@ -102,7 +116,8 @@ func TestAServerInEachVersion(t *testing.T) {
 	} {
 		want := slices.Sorted(slices.Values(slices.Concat(plain, c.more)))
 		one := h.ask("GET", "/v2.1/servers/"+id, "", "X-Auth-Token", c.token, "OpenStack-API-Version", "compute "+c.version)
-		all := h.ask("GET", "/v2.1/servers/detail", "", "X-Auth-Token", c.token, "OpenStack-API-Version", "compute "+c.version)
+		all := h.ask("GET", "/v2.1/servers/detail", "", "X-Auth-Token", c.token, "OpenStack-API-Version",
+			"compute "+c.version)
 		for _, v := range []any{one.dig("server"), all.dig("servers/0")} {
 			got, _ := v.(map[string]any)
 			if keys := slices.Sorted(maps.Keys(got)); !slices.Equal(keys, want) {
@@ -111,10 +126,12 @@ func TestAServerInEachVersion(t *testing.T) {
 		}
 	}
 	old, now := h.at("2.46", "GET", "/v2.1/servers/"+id, ""), h.at("2.47", "GET", "/v2.1/servers/"+id, "")
-	if got := fmt.Sprint(old.dig("server/flavor")); got != fmt.Sprintf("map[id:small links:[map[href:%s/flavors/small rel:bookmark]]]", h.url) {
+	if got := fmt.Sprint(old.dig("server/flavor")); got != fmt.Sprintf("map[id:small links:[map[href:%s/flavors/small "+
+		"rel:bookmark]]]", h.url) {
 		t.Error(got)
 	}
-	if got := fmt.Sprint(now.dig("server/flavor")); got != "map[disk:3 ephemeral:0 extra_specs:map[] original_name:small ram:512 swap:0 vcpus:2]" {
+	if got := fmt.Sprint(now.dig("server/flavor")); got != "map[disk:3 ephemeral:0 extra_specs:map[] "+
+		"original_name:small ram:512 swap:0 vcpus:2]" {
 		t.Error(got)
 	}
 	if now.dig("server/OS-EXT-SRV-ATTR:hostname") != "my-server" || now.dig("server/image/id") != imageID ||
@@ -136,7 +153,8 @@ func TestAFaultIsShown(t *testing.T) {
 	h.tell(id, lifecycle.NoValidHost{Candidates: 2, Reason: "2 hosts: no free gpu"})
 	r := h.ask("GET", "/v2.1/servers/"+id, "")
 	message, _ := r.dig("server/fault/message").(string)
-	if r.dig("server/status") != "ERROR" || r.dig("server/fault/code") != 500.0 || !strings.Contains(message, "no free gpu") {
+	if r.dig("server/status") != "ERROR" || r.dig("server/fault/code") != 500.0 || !strings.Contains(message,
+		"no free gpu") {
 		t.Error(r.text)
 	}
 	if _, err := time.Parse("2006-01-02T15:04:05Z", fmt.Sprint(r.dig("server/fault/created"))); err != nil {
@@ -166,7 +184,8 @@ func TestProjectsDoNotSeeEachOther(t *testing.T) {
 			t.Errorf("%s: %s", query, r.text)
 		}
 	}
-	if s, err := h.client("ann:p1").Server(t.Context(), "mine"); err != nil || s.ID != mine || s.Place != nil || s.HostStatus != nil {
+	if s, err := h.client("ann:p1").Server(t.Context(), "mine"); err != nil || s.ID != mine || s.Place != nil ||
+		s.HostStatus != nil {
 		t.Errorf("%+v %v", s, err)
 	}
 	if s, err := h.admin.Server(t.Context(), "theirs"); err != nil || s.ID != theirs {
@@ -221,7 +240,8 @@ func TestWhichServersAreListed(t *testing.T) {
 		{"ann:p1", "limit=0", nil},
 	} {
 		for _, path := range []string{"/v2.1/servers?", "/v2.1/servers/detail?"} {
-			r := h.ask("GET", path+strings.NewReplacer("^", "%5E", "|", "%7C", "+", "%2B").Replace(c.query), "", "X-Auth-Token", c.token)
+			r := h.ask("GET", path+strings.NewReplacer("^", "%5E", "|", "%7C", "+", "%2B").Replace(c.query), "", "X-Auth-Token",
+				c.token)
 			list, _ := r.dig("servers").([]any)
 			var names []string
 			for _, s := range list {
@@ -237,7 +257,8 @@ func TestWhichServersAreListed(t *testing.T) {
 func TestPages(t *testing.T) {
 	h := start(t)
 	h.flavor("small", nil)
-	if _, err := h.admin.CreateServer(t.Context(), compute.CreateServer{Name: "s", Flavor: "small", MinCount: 7, MaxCount: 7}); err != nil {
+	if _, err := h.admin.CreateServer(t.Context(), compute.CreateServer{Name: "s", Flavor: "small", MinCount: 7,
+		MaxCount: 7}); err != nil {
 		t.Fatal(err)
 	}
 	var names []string
@@ -271,7 +292,8 @@ func TestManyServersOfOneRequest(t *testing.T) {
 	h, ctx := start(t), t.Context()
 	h.flavor("gpu", map[string]string{"pci_passthrough:alias": "gpu:2"})
 	h.server(h.admin, "s-9", "gpu")
-	made, err := h.admin.CreateServer(ctx, compute.CreateServer{Name: "s", Flavor: "gpu", MinCount: 1, MaxCount: 3, Reservation: true})
+	made, err := h.admin.CreateServer(ctx, compute.CreateServer{Name: "s", Flavor: "gpu", MinCount: 1, MaxCount: 3,
+		Reservation: true})
 	if err != nil || !strings.HasPrefix(made.Reservation, "r-") {
 		t.Fatalf("%+v %v", made, err)
 	}
@@ -281,7 +303,8 @@ func TestManyServersOfOneRequest(t *testing.T) {
 	}
 	requests := map[string]bool{}
 	for i, s := range list {
-		if want := fmt.Sprintf("s-%d", 3-i); s.Name != want || s.Extended.LaunchIndex != 2-i || s.Extended.Reservation != made.Reservation {
+		if want := fmt.Sprintf("s-%d", 3-i); s.Name != want || s.Extended.LaunchIndex != 2-i ||
+			s.Extended.Reservation != made.Reservation {
 			t.Errorf("%s, %+v", s.Name, s.Extended)
 		}
 		why, err := h.admin.Why(ctx, s.ID)
@@ -329,7 +352,8 @@ func TestIDsTellWhereServersCameFrom(t *testing.T) {
 }
 
 func TestWhatTheDatabaseMayLookFor(t *testing.T) {
-	for pattern, want := range map[string]string{"web": "web", "^web-1$": "web-1", `web\.example`: "web.example", "(abc)+de": "abc", "a|b": "",
+	for pattern, want := range map[string]string{"web": "web", "^web-1$": "web-1", `web\.example`: "web.example",
+		"(abc)+de": "abc", "a|b": "",
 		"(?i)abc": "", "x?abc*": "ab", ".*": "", "web-[12]-long": "-long"} {
 		re, err := nameFilter(pattern)
 		if err != nil {
@@ -351,28 +375,34 @@ func TestWhy(t *testing.T) {
 		t.Fatal(err)
 	}
 	request := record.Requests[0].ID
-	h.tell(id, lifecycle.GuestRunning{Host: "host1", Devices: []schedule.Picked{{RequestID: request, Address: "0000:3b:00.0", Provider: deviceID}}})
+	h.tell(id, lifecycle.GuestRunning{Host: "host1",
+		Devices: []schedule.Picked{{RequestID: request, Address: "0000:3b:00.0", Provider: deviceID}}})
 	why, err := h.admin.Why(ctx, id)
 	if err != nil {
 		t.Fatal(err)
 	}
 	class := "CUSTOM_PCI_10DE_1DB4"
 	if want := []compute.WhyGroup{
-		{Suffix: "", Resources: map[string]int{"VCPU": 2, "MEMORY_MB": 512, "DISK_GB": 3}, Required: []string{"CUSTOM_FAST"}, Forbidden: []string{}},
+		{Suffix: "", Resources: map[string]int{"VCPU": 2, "MEMORY_MB": 512, "DISK_GB": 3}, Required: []string{"CUSTOM_FAST"},
+			Forbidden: []string{}},
 		{Suffix: request + "-0", Resources: map[string]int{class: 1}, Required: []string{}, Forbidden: []string{}},
 	}; !reflect.DeepEqual(why.Groups, want) {
 		t.Errorf("groups %+v, want %+v", why.Groups, want)
 	}
-	if want := []compute.WhyRequest{{ID: request, Alias: "gpu", Count: 1, Policy: "legacy", Providers: []string{string(deviceID)}}}; !reflect.DeepEqual(why.Requests, want) {
+	if want := []compute.WhyRequest{{ID: request, Alias: "gpu", Count: 1, Policy: "legacy",
+		Providers: []string{string(deviceID)}}}; !reflect.DeepEqual(why.Requests, want) {
 		t.Errorf("requests %+v, want %+v", why.Requests, want)
 	}
-	if want := []compute.WhyDevice{{RequestID: request, Address: "0000:3b:00.0", Provider: string(deviceID)}}; !reflect.DeepEqual(why.Devices, want) {
+	if want := []compute.WhyDevice{{RequestID: request, Address: "0000:3b:00.0",
+		Provider: string(deviceID)}}; !reflect.DeepEqual(why.Devices, want) {
 		t.Errorf("devices %+v, want %+v", why.Devices, want)
 	}
-	if c := why.Choice; c == nil || c.Host != "host1" || c.Allocation[string(deviceID)][class] != 1 || !slices.Equal(c.Mappings[request+"-0"], []string{string(deviceID)}) {
+	if c := why.Choice; c == nil || c.Host != "host1" || c.Allocation[string(deviceID)][class] != 1 ||
+		!slices.Equal(c.Mappings[request+"-0"], []string{string(deviceID)}) {
 		t.Errorf("choice %+v", c)
 	}
-	if why.Status != "ACTIVE" || why.State != "active" || why.Rounds != 1 || why.Tries != 1 || why.Flavor != "gpu" || !strings.Contains(why.Query, "resources=") {
+	if why.Status != "ACTIVE" || why.State != "active" || why.Rounds != 1 || why.Tries != 1 || why.Flavor != "gpu" ||
+		!strings.Contains(why.Query, "resources=") {
 		t.Errorf("%+v", why)
 	}
 	var trail []string
@@ -385,7 +415,8 @@ func TestWhy(t *testing.T) {
 		}
 	}
 	r := h.ask("GET", "/berth/v1/servers/"+id+"/why", "")
-	if r.status != 200 || r.dig("why/fault") != nil || r.dig("why/pci_requests/0/alias") != "gpu" || len(r.dig("why/request_groups").([]any)) != 2 {
+	if r.status != 200 || r.dig("why/fault") != nil || r.dig("why/pci_requests/0/alias") != "gpu" ||
+		len(r.dig("why/request_groups").([]any)) != 2 {
 		t.Errorf("%d %s", r.status, r.text)
 	}
 	for _, secret := range []string{"host1", string(rootID), string(deviceID), "3b:00.0"} {

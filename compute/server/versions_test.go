@@ -10,7 +10,8 @@ func TestVersionDocuments(t *testing.T) {
 	h := start(t)
 	for path, at := range map[string]string{"/": "versions/0", "/v2.1": "version", "/v2.1/": "version"} {
 		r := h.ask("GET", path, "", "X-Auth-Token", "")
-		if r.status != 200 || r.dig(at+"/id") != "v2.1" || r.dig(at+"/status") != "CURRENT" || r.dig(at+"/min_version") != "2.1" ||
+		if r.status != 200 || r.dig(at+"/id") != "v2.1" || r.dig(at+"/status") != "CURRENT" ||
+			r.dig(at+"/min_version") != "2.1" ||
 			r.dig(at+"/version") != "2.61" || r.dig(at+"/links/0/href") != h.url+"/v2.1/" {
 			t.Errorf("%s: %d %s", path, r.status, r.text)
 		}
@@ -22,11 +23,13 @@ func TestVersionDocuments(t *testing.T) {
 
 func TestAnswersSayTheirVersion(t *testing.T) {
 	h := start(t)
-	for asked, want := range map[string]string{"": "2.1", "compute 2.47": "2.47", "compute latest": "2.61", "volume 3.50": "2.1",
+	for asked, want := range map[string]string{"": "2.1", "compute 2.47": "2.47", "compute latest": "2.61",
+		"volume 3.50":  "2.1",
 		"compute 2.62": "2.1", "compute x": "2.1"} {
 		r := h.ask("GET", "/v2.1/servers", "", "OpenStack-API-Version", asked)
 		if r.header.Get("OpenStack-API-Version") != "compute "+want || r.header.Get("X-OpenStack-Nova-API-Version") != want ||
-			!strings.Contains(r.header.Get("Vary"), "OpenStack-API-Version") || !strings.Contains(r.header.Get("Vary"), "X-OpenStack-Nova-API-Version") {
+			!strings.Contains(r.header.Get("Vary"), "OpenStack-API-Version") || !strings.Contains(r.header.Get("Vary"),
+			"X-OpenStack-Nova-API-Version") {
 			t.Errorf("asked %q: %v", asked, r.header)
 		}
 	}
@@ -55,7 +58,8 @@ func TestTheProjectMayStandInThePath(t *testing.T) {
 	h.flavor("small", nil)
 	r := h.ask("POST", "/v2.1/p1/servers", `{"server": {"name": "a", "flavorRef": "small"}}`)
 	id, _ := r.dig("server/id").(string)
-	if self := h.url + "/v2.1/p1/servers/" + id; r.status != 202 || r.dig("server/links/0/href") != self || r.header.Get("Location") != self {
+	if self := h.url + "/v2.1/p1/servers/" + id; r.status != 202 || r.dig("server/links/0/href") != self ||
+		r.header.Get("Location") != self {
 		t.Errorf("%d %s %s", r.status, r.text, r.header.Get("Location"))
 	}
 	r = h.ask("GET", "/v2.1/p1/servers?limit=1", "")

@@ -18,7 +18,8 @@ import (
 )
 
 // lines starts a watch and gives what it hears; the channel closes when the stream ends, and err says why.
-func lines(ctx context.Context, c host.Client, name string, since int64) (heard <-chan host.Assignments, err func() error) {
+func lines(ctx context.Context, c host.Client, name string,
+	since int64) (heard <-chan host.Assignments, err func() error) {
 	return follow(ctx, c, host.WatchRequest{Host: name, Since: since})
 }
 
@@ -81,13 +82,15 @@ func TestAHostHearsOfItsServers(t *testing.T) {
 		t.Fatalf("%+v", s)
 	}
 	r := s.Requests[0]
-	if r.Alias != "gpu" || r.Count != 1 || r.VendorID != "10de" || r.ProductID != "1db4" || r.Class != "CUSTOM_PCI_10DE_1DB4" || r.Policy != "legacy" ||
+	if r.Alias != "gpu" || r.Count != 1 || r.VendorID != "10de" || r.ProductID != "1db4" ||
+		r.Class != "CUSTOM_PCI_10DE_1DB4" || r.Policy != "legacy" ||
 		len(r.Providers) != 1 || r.Providers[0] != string(deviceID) || r.ID == "" {
 		t.Fatalf("%+v", r)
 	}
 	other := h.server(h.admin, "other", "gpu")
 	h.place(other, "host2") // of no interest here
-	h.tell(id, lifecycle.GuestRunning{Host: "host1", Devices: []schedule.Picked{{RequestID: r.ID, Address: "0000:3b:00.0"}}})
+	h.tell(id, lifecycle.GuestRunning{Host: "host1",
+		Devices: []schedule.Picked{{RequestID: r.ID, Address: "0000:3b:00.0"}}})
 	if err := h.admin.DeleteServer(t.Context(), id); err != nil {
 		t.Fatal(err)
 	}
@@ -111,7 +114,8 @@ func TestAWatchGoesOnWhereItWas(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, since := range map[string]int64{"the start": 0, "an old revision": now.Revision - 1, "another life": now.Revision + 1000} {
+	for name, since := range map[string]int64{"the start": 0, "an old revision": now.Revision - 1,
+		"another life": now.Revision + 1000} {
 		heard, _ := lines(t.Context(), h.hosts, "host1", since)
 		if a := next(t, heard); a.Revision != now.Revision || len(a.Servers) != 1 {
 			t.Errorf("since %s: %+v", name, a)
@@ -161,7 +165,8 @@ func (s *onlyAssignments) set(revision int64, err error) {
 func startBeating() (*onlyAssignments, host.Client) {
 	st := &onlyAssignments{revision: 7, changed: make(chan struct{}, 1), stopped: make(chan struct{})}
 	h := New(Options{Store: st, Heartbeat: host.Heartbeat, Log: slog.New(slog.NewTextHandler(io.Discard, nil))})
-	return st, host.Client{REST: &rest.Client{Base: "http://compute", HTTP: rest.InMemory(h), Headers: map[string]string{"X-Auth-Token": "admin"}}}
+	return st, host.Client{REST: &rest.Client{Base: "http://compute", HTTP: rest.InMemory(h),
+		Headers: map[string]string{"X-Auth-Token": "admin"}}}
 }
 
 func TestTheHeartOfAWatchBeats(t *testing.T) {

@@ -52,7 +52,8 @@ func wishes(t *testing.T, s *store.Store) {
 	must(t, s.ResolveClean(ctx, "h", used, []store.CleanRequest{{Address: gpu, Asked: noon, Refused: "of another wish"}}))
 	expect("unanswered", "h 0000:01:00.0 0, h 0000:02:00.0 1", "h 0000:01:00.0 0, h 0000:02:00.0 1, other 0000:02:00.0 0")
 
-	must(t, s.ResolveClean(ctx, "h", used, []store.CleanRequest{{Address: gpu, Asked: first, Refused: "no wiper"}, {Address: disk, Asked: noon}}))
+	must(t, s.ResolveClean(ctx, "h", used, []store.CleanRequest{{Address: gpu, Asked: first, Refused: "no wiper"},
+		{Address: disk, Asked: noon}}))
 	expect("one is refused, one done", "", "h 0000:02:00.0 1: no wiper, other 0000:02:00.0 0")
 	must(t, s.ResolveClean(ctx, "h", used, nil))
 	expect("a refusal stays", "", "h 0000:02:00.0 1: no wiper, other 0000:02:00.0 0")

@@ -35,7 +35,8 @@ func epochs(t *testing.T, s *store.Store) {
 	}
 	become := func(id, host string) {
 		t.Helper()
-		_, err := s.Change(ctx, id, func(s lifecycle.Server) lifecycle.Server { s.State, s.Host = lifecycle.Spawning, host; return s })
+		_, err := s.Change(ctx, id,
+			func(s lifecycle.Server) lifecycle.Server { s.State, s.Host = lifecycle.Spawning, host; return s })
 		must(t, err)
 	}
 	begin()

@@ -55,8 +55,10 @@ func TestLease(t *testing.T) {
 			name string
 			run  func(t *testing.T, url string)
 		}{
-			{"a second one is refused", secondRefused}, {"the dead are followed at once", deadFollowed}, {"the living are given time", aliveIsGivenTime}, {"a lease ends, and its holder is fenced off", fencedOff},
-			{"what was begun is finished first", begunFirst}, {"given back", givenBack}, {"many at once", manyAtOnce}, {"work and renewal", workAndRenewal},
+			{"a second one is refused", secondRefused}, {"the dead are followed at once", deadFollowed},
+			{"the living are given time", aliveIsGivenTime}, {"a lease ends, and its holder is fenced off", fencedOff},
+			{"what was begun is finished first", begunFirst}, {"given back", givenBack}, {"many at once", manyAtOnce},
+			{"work and renewal", workAndRenewal},
 			{"the client's lease ends first", clientEndsFirst}, {"the database's clock jumps", clockJumps},
 		} {
 			t.Run(c.name, func(t *testing.T) { c.run(t, fresh(t)) })
@@ -72,7 +74,8 @@ func secondRefused(t *testing.T, url string) {
 	keep(t, l)
 	_, err = second.Hold(t.Context(), holder("second"), brief())
 	is(t, err, fault.Conflict)
-	for _, word := range []string{"process 4711 on host db1, since " + time.Now().UTC().Format("2006-01-02"), "end that one first", "[database] connection"} {
+	for _, word := range []string{"process 4711 on host db1, since " + time.Now().UTC().Format("2006-01-02"),
+		"end that one first", "[database] connection"} {
 		if !strings.Contains(fault.TextOf(err), word) {
 			t.Errorf("the refusal does not say %q: %v", word, err)
 		}

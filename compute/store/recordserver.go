@@ -259,8 +259,9 @@ func toMove(m lifecycle.Move) moveRecord {
 func fromMove(r moveRecord) lifecycle.Move {
 	return lifecycle.Move{
 		Kind: lifecycle.Kind(r.Kind), To: r.TargetHost, SameHostAllowed: r.SameHostAllowed, Consumer: r.Consumer,
-		From: fromStay(r.Source), AllocationsMoved: r.AllocationsMoved, StopSource: r.StopSource, SourceStopped: r.SourceStopped,
-		Reverting: r.Reverting, Failed: r.Failure,
+		From: fromStay(r.Source), AllocationsMoved: r.AllocationsMoved, StopSource: r.StopSource,
+		SourceStopped: r.SourceStopped,
+		Reverting:     r.Reverting, Failed: r.Failure,
 		SourceLost: r.SourceLost, Refusals: r.Refusals,
 	}
 }

@@ -79,7 +79,8 @@ func putMigration(ctx context.Context, tx *sqldb.Tx, server string, m lifecycle.
 	// On MySQL an update that changes nothing affects no row, so the row may exist.
 	_, err = tx.InsertIgnore(ctx, `INSERT INTO compute_migrations (id, number, server, kind, status, source, destination,
 		old_flavor, new_flavor, begun, updated) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-		m.ID, number, server, string(m.Kind), m.Status, m.From, m.To, m.OldFlavor, m.NewFlavor, micros(m.Begun), micros(m.Updated))
+		m.ID, number, server, string(m.Kind), m.Status, m.From, m.To, m.OldFlavor, m.NewFlavor, micros(m.Begun),
+		micros(m.Updated))
 	return err
 }
 

@@ -41,7 +41,8 @@ func stays(t *testing.T, s *store.Store) {
 	expect("at first", "h: aaaaaaaa-bbbb-1 (1) g:  (0) ")
 	become(func(s *lifecycle.Server) {
 		s.Migration = &lifecycle.Migration{ID: "m", Kind: lifecycle.Resizing, Status: "accepted", From: "h"}
-		s.Move = &lifecycle.Move{Kind: lifecycle.Resizing, Consumer: "m", AllocationsMoved: true, From: lifecycle.Residence{Consumer: "m", PreviousConsumer: s.ID, Host: "h", Requests: s.Requests}}
+		s.Move = &lifecycle.Move{Kind: lifecycle.Resizing, Consumer: "m", AllocationsMoved: true,
+			From: lifecycle.Residence{Consumer: "m", PreviousConsumer: s.ID, Host: "h", Requests: s.Requests}}
 		s.State, s.Host = lifecycle.Spawning, "g"
 	})
 	expect("while it moves", "h: m (1) g: aaaaaaaa-bbbb-1 (1) ")
@@ -65,7 +66,8 @@ func stays(t *testing.T, s *store.Store) {
 		t.Errorf("%q %v", owner, err)
 	}
 	list, err := s.Migrations(ctx, store.MigrationFilter{Server: id, Host: "g", Status: "confirmed", Kind: "resize"})
-	if err != nil || len(list) != 1 || list[0].ID != "m" || list[0].Number != 1 || list[0].Server != id || list[0].To != "g" {
+	if err != nil || len(list) != 1 || list[0].ID != "m" || list[0].Number != 1 || list[0].Server != id ||
+		list[0].To != "g" {
 		t.Errorf("%+v %v", list, err)
 	}
 	kin, err := s.ByReservation(ctx, id[:13])
@@ -105,7 +107,8 @@ func forget(t *testing.T, s *store.Store) {
 	must(t, err)
 	wanted, err := s.CleanRequests(ctx)
 	must(t, err)
-	if len(hosts) != 1 || hosts[0].Name != "h" || len(dead) != 1 || dead[0] != "h" || len(wanted) != 1 || wanted[0].Host != "h" {
+	if len(hosts) != 1 || hosts[0].Name != "h" || len(dead) != 1 || dead[0] != "h" || len(wanted) != 1 ||
+		wanted[0].Host != "h" {
 		t.Errorf("left are %v, dead %v, wishes %v", hosts, dead, wanted)
 	}
 	if a, err := s.Assignments(ctx, "h"); err != nil || len(a.Entries) != 1 {

@@ -40,7 +40,8 @@ func TestStore(t *testing.T) {
 		}{
 			{"flavors", flavors}, {"extra specs", extraSpecs}, {"a server as it was", roundTrip}, {"changes", changes},
 			{"changes at once", changesAtOnce}, {"lists", lists}, {"pages", pages}, {"unfinished", unfinished}, {"purge", purge},
-			{"hosts", hosts}, {"assignments", assignments}, {"stays", stays}, {"follow", saveResidences}, {"reports", reports}, {"wishes", wishes}, {"forget", forget},
+			{"hosts", hosts}, {"assignments", assignments}, {"stays", stays}, {"follow", saveResidences}, {"reports", reports},
+			{"wishes", wishes}, {"forget", forget},
 			{"epochs", epochs}, {"removals", removals},
 		} {
 			t.Run(c.name, func(t *testing.T) { c.run(t, open(t, fresh(t))) })
@@ -79,9 +80,11 @@ func is(t *testing.T, err error, kind fault.Kind) {
 
 func flavors(t *testing.T, s *store.Store) {
 	ctx := t.Context()
-	small := flavor.Flavor{ID: "1", Name: "small", Description: "ü", VCPUs: 1, MemoryMB: 512, DiskGB: 1, Ephemeral: 2, Swap: 3, RXTXFactor: 1.5,
+	small := flavor.Flavor{ID: "1", Name: "small", Description: "ü", VCPUs: 1, MemoryMB: 512, DiskGB: 1, Ephemeral: 2,
+		Swap: 3, RXTXFactor: 1.5,
 		Public: true, ExtraSpecs: map[string]string{"pci_passthrough:alias": "nic:1", "group_policy": "none"}}
-	large := flavor.Flavor{ID: "2", Name: "large", VCPUs: 64, MemoryMB: 65536, Disabled: true, ExtraSpecs: map[string]string{}}
+	large := flavor.Flavor{ID: "2", Name: "large", VCPUs: 64, MemoryMB: 65536, Disabled: true,
+		ExtraSpecs: map[string]string{}}
 	must(t, s.CreateFlavor(ctx, small))
 	must(t, s.CreateFlavor(ctx, large))
 	is(t, s.CreateFlavor(ctx, flavor.Flavor{ID: "1", Name: "other"}), fault.Conflict)
@@ -142,7 +145,8 @@ func extraSpecs(t *testing.T, s *store.Store) {
 
 // server is one in BUILD, created n seconds after noon.
 func server(id string, n int) lifecycle.Server {
-	s, _ := lifecycle.Next(lifecycle.Server{ID: id, Name: "web-" + id, Project: "p", User: "u"}, lifecycle.Created{}, noon.Add(time.Duration(n)*time.Second))
+	s, _ := lifecycle.Next(lifecycle.Server{ID: id, Name: "web-" + id, Project: "p", User: "u"}, lifecycle.Created{},
+		noon.Add(time.Duration(n)*time.Second))
 	return s
 }
 
@@ -158,32 +162,47 @@ func on(id, host string) lifecycle.Server {
 // full is a server in which every field is set.
 func full() lifecycle.Server {
 	s := on("full", "h")
-	s.Description, s.Image, s.KeyName, s.Zone, s.Metadata, s.Tags = "d", "i", "k", "z", map[string]string{"a": "b"}, []string{"t"}
-	s.ImageSnapshot = &flavor.Image{ID: "i", Name: "debian", MinRAM: 1, MinDisk: 2, Size: 3, Properties: map[string]string{"hw_numa_nodes": "1"}}
-	s.Flavor = flavor.Flavor{ID: "1", Name: "small", Description: "d", VCPUs: 1, MemoryMB: 2, DiskGB: 3, Ephemeral: 4, Swap: 5, RXTXFactor: 1, Public: true,
+	s.Description, s.Image, s.KeyName, s.Zone, s.Metadata, s.Tags = "d", "i", "k", "z", map[string]string{
+		"a": "b"}, []string{"t"}
+	s.ImageSnapshot = &flavor.Image{ID: "i", Name: "debian", MinRAM: 1, MinDisk: 2, Size: 3,
+		Properties: map[string]string{"hw_numa_nodes": "1"}}
+	s.Flavor = flavor.Flavor{ID: "1", Name: "small", Description: "d", VCPUs: 1, MemoryMB: 2, DiskGB: 3, Ephemeral: 4,
+		Swap: 5, RXTXFactor: 1, Public: true,
 		Disabled: true, ExtraSpecs: map[string]string{"x": "y"}}
-	s.Ask = resource.Ask{Groups: []resource.Group{{Suffix: "1", Resources: resource.Amounts{"VCPU": 1}, Required: [][]resource.Trait{{"A", "B"}},
-		Forbidden: []resource.Trait{"C"}, MemberOf: [][]resource.AggregateID{{"g"}}, NotMemberOf: []resource.AggregateID{"n"}, InTree: "t"}},
-		GroupPolicy: resource.PolicyNone, SameSubtree: [][]string{{"1"}}, RootRequired: []resource.Trait{"D"}, RootForbidden: []resource.Trait{"E"}, Limit: 7}
+	s.Ask = resource.Ask{Groups: []resource.Group{{Suffix: "1", Resources: resource.Amounts{"VCPU": 1},
+		Required:  [][]resource.Trait{{"A", "B"}},
+		Forbidden: []resource.Trait{"C"}, MemberOf: [][]resource.AggregateID{{"g"}}, NotMemberOf: []resource.AggregateID{"n"},
+		InTree: "t"}},
+		GroupPolicy: resource.PolicyNone, SameSubtree: [][]string{{"1"}}, RootRequired: []resource.Trait{"D"},
+		RootForbidden: []resource.Trait{"E"}, Limit: 7}
 	s.Requests[0].Policy = pci.Legacy
-	s.Requests[0].Want = pci.Want{Vendor: "8086", Product: "1515", Type: pci.Virtual, Class: "CUSTOM_X", Required: []resource.Trait{"A"}, Forbidden: []resource.Trait{"B"}}
+	s.Requests[0].Want = pci.Want{Vendor: "8086", Product: "1515", Type: pci.Virtual, Class: "CUSTOM_X",
+		Required: []resource.Trait{"A"}, Forbidden: []resource.Trait{"B"}}
 	s.Round, s.Try, s.FailedHosts = 1, 2, map[string]string{"g": "why"}
-	s.Choices = []schedule.Choice{{Host: "h", Root: "root", Allocation: resource.Allocation{"root": {"VCPU": 1}}, Mappings: map[string][]provider.ID{"": {"root"}}}}
+	s.Choices = []schedule.Choice{{Host: "h", Root: "root", Allocation: resource.Allocation{"root": {"VCPU": 1}},
+		Mappings: map[string][]provider.ID{"": {"root"}}}}
 	s.Fault = &lifecycle.Fault{Code: 500, Message: "m", Details: "d", Created: noon}
 	s.Launched, s.Ended, s.Requested, s.Revision = noon, noon, noon, 1
-	s.Topology = []numa.Part{{VCPUs: []int{0}, Dedicated: []int{0}, Threads: numa.Isolate, MemoryMB: 1024, PageKB: 2048, Emulator: 1}}
+	s.Topology = []numa.Part{{VCPUs: []int{0}, Dedicated: []int{0}, Threads: numa.Isolate, MemoryMB: 1024, PageKB: 2048,
+		Emulator: 1}}
 	s.Cells = []numa.Placed{{Node: 1, CPUs: map[int]int{0: 4}, Emulator: []int{5}, PageKB: 2048}}
-	s.FilterFailures = []schedule.FilterFailure{{Filter: schedule.FilterDevices, Reason: "r", Count: 1, Hosts: []string{"g"}, Nearest: "n"}}
-	s.MinCount, s.PreviousConsumer, s.Power, s.Stopped, s.Task, s.Builds, s.Shelved, s.MinCountReached, s.LastAction = 2, "w", lifecycle.Off, true, lifecycle.Rebooting, 3, true, true, "wish"
-	from := lifecycle.Residence{Consumer: "m", PreviousConsumer: "full", Host: "g", Flavor: s.Flavor, Ask: s.Ask, Requests: s.Requests, Choice: &s.Choices[0],
+	s.FilterFailures = []schedule.FilterFailure{{Filter: schedule.FilterDevices, Reason: "r", Count: 1,
+		Hosts: []string{"g"}, Nearest: "n"}}
+	s.MinCount, s.PreviousConsumer, s.Power, s.Stopped = 2, "w", lifecycle.Off, true
+	s.Task, s.Builds, s.Shelved, s.MinCountReached, s.LastAction = lifecycle.Rebooting, 3, true, true, "wish"
+	from := lifecycle.Residence{Consumer: "m", PreviousConsumer: "full", Host: "g", Flavor: s.Flavor, Ask: s.Ask,
+		Requests: s.Requests, Choice: &s.Choices[0],
 		Devices: s.Devices, Topology: s.Topology, Cells: s.Cells, Reported: true, Gone: true}
-	s.Move = &lifecycle.Move{Kind: lifecycle.Resizing, To: "h", SameHostAllowed: true, Consumer: "m", From: from, AllocationsMoved: true, StopSource: true, SourceStopped: true, Reverting: true, Failed: "f", SourceLost: "l", Refusals: 3}
+	s.Move = &lifecycle.Move{Kind: lifecycle.Resizing, To: "h", SameHostAllowed: true, Consumer: "m", From: from,
+		AllocationsMoved: true, StopSource: true, SourceStopped: true, Reverting: true, Failed: "f", SourceLost: "l",
+		Refusals: 3}
 	from.Consumer = "m0"
 	s.Leftovers = []lifecycle.Residence{from}
 	s.PreRebuild = &lifecycle.PreRebuild{Name: "before", Image: "i0", ImageSnapshot: &flavor.Image{ID: "i0"}, Ask: s.Ask}
 	s.Refusal = &lifecycle.Fault{Code: 500, Message: "r", Details: "d", Created: noon}
 	s.LastReports = []lifecycle.LastReport{{Host: "h", Instance: "i", Number: 1<<32 + 7}}
-	s.Migration = &lifecycle.Migration{ID: "m", Kind: lifecycle.Resizing, Status: "finished", From: "g", To: "h", OldFlavor: "0", NewFlavor: "1", Begun: noon, Updated: noon}
+	s.Migration = &lifecycle.Migration{ID: "m", Kind: lifecycle.Resizing, Status: "finished", From: "g", To: "h",
+		OldFlavor: "0", NewFlavor: "1", Begun: noon, Updated: noon}
 	return s
 }
 
@@ -214,7 +233,8 @@ func roundTrip(t *testing.T, s *store.Store) {
 func changes(t *testing.T, s *store.Store) {
 	ctx := t.Context()
 	must(t, s.Create(ctx, server("a", 0)))
-	got, err := s.Change(ctx, "a", func(s lifecycle.Server) lifecycle.Server { s.Name, s.ID = "new", "cannot change"; return s })
+	got, err := s.Change(ctx, "a",
+		func(s lifecycle.Server) lifecycle.Server { s.Name, s.ID = "new", "cannot change"; return s })
 	must(t, err)
 	read, err := s.Read(ctx, "a")
 	must(t, err)
@@ -235,7 +255,8 @@ func changesAtOnce(t *testing.T, s *store.Store) {
 	var all sync.WaitGroup
 	for range 20 {
 		all.Go(func() {
-			if _, err := s.Change(t.Context(), "a", func(s lifecycle.Server) lifecycle.Server { s.Try++; return s }); err != nil {
+			if _, err := s.Change(t.Context(), "a", func(s lifecycle.Server) lifecycle.Server { s.Try++; return s }); err !=
+				nil {
 				t.Error(err)
 			}
 		})
@@ -350,7 +371,8 @@ func unfinished(t *testing.T, s *store.Store) {
 func purge(t *testing.T, s *store.Store) {
 	ctx := t.Context()
 	for i := range 10 {
-		deleted, _ := lifecycle.Next(server(fmt.Sprint(i), 0), lifecycle.DeleteRequested{}, noon.Add(time.Duration(i/2)*time.Hour))
+		deleted, _ := lifecycle.Next(server(fmt.Sprint(i), 0), lifecycle.DeleteRequested{},
+			noon.Add(time.Duration(i/2)*time.Hour))
 		must(t, s.Create(ctx, deleted))
 	}
 	must(t, s.Create(ctx, server("alive", -1000)))
@@ -373,14 +395,17 @@ func purge(t *testing.T, s *store.Store) {
 
 func device(fn uint8, state schedule.State, holder string) schedule.Device {
 	return schedule.Device{
-		Device: pci.Device{Address: pci.Address{Domain: 0x10000, Bus: 0x3b, Func: fn}, Vendor: "8086", Product: "1515", Class: 0x20000, Type: pci.Virtual,
+		Device: pci.Device{Address: pci.Address{Domain: 0x10000, Bus: 0x3b, Func: fn}, Vendor: "8086", Product: "1515",
+			Class: 0x20000, Type: pci.Virtual,
 			Parent: &pci.Address{Bus: 0x3b}, NUMANode: 1, Driver: "vfio-pci", IOMMUGroup: 7},
-		ResourceClass: "CUSTOM_X", Traits: []resource.Trait{"CUSTOM_T"}, Provider: "pf", State: state, Holder: holder, RequestID: "R",
+		ResourceClass: "CUSTOM_X", Traits: []resource.Trait{"CUSTOM_T"}, Provider: "pf", State: state, Holder: holder,
+		RequestID: "R",
 	}
 }
 
 func report(name string, devices ...schedule.Device) schedule.Host {
-	return schedule.Host{Name: name, Provider: provider.ID("root-" + name), Devices: devices, Conditions: []string{"x"}, InPlacement: true, Seen: noon}
+	return schedule.Host{Name: name, Provider: provider.ID("root-" + name), Devices: devices, Conditions: []string{"x"},
+		InPlacement: true, Seen: noon}
 }
 
 func hosts(t *testing.T, s *store.Store) {
@@ -482,7 +507,8 @@ func reports(t *testing.T, s *store.Store) {
 	for _, server := range []lifecycle.Server{on("s1", "h"), gone, on("s3", "g"), server("plain", 0)} {
 		must(t, s.Create(ctx, server))
 	}
-	must(t, s.PutReport(ctx, report("h", device(1, schedule.Allocated, "s1"), device(2, schedule.Claimed, "s2"), device(3, schedule.Allocated, "s3"),
+	must(t, s.PutReport(ctx, report("h", device(1, schedule.Allocated, "s1"), device(2, schedule.Claimed, "s2"),
+		device(3, schedule.Allocated, "s3"),
 		device(4, schedule.Allocated, "s4"), device(5, "removed", "s2"), device(6, schedule.Available, "")), admitted))
 	must(t, s.PutReport(ctx, report("g"), admitted))
 	must(t, s.PutReport(ctx, report("other"), admitted))

@@ -73,7 +73,7 @@ func (s *Server) serveAt(t testing.TB, options []string) {
 	s.args = append(s.kind.serve(s), options...)
 }
 
-// place makes the server's directory, owned by whom it runs as.
+// place makes the server's directory, owned by the user that it runs as.
 func (s *Server) place() (*syscall.Credential, error) {
 	dir, err := os.MkdirTemp("", "berth-"+s.kind.name+"-")
 	if err != nil {

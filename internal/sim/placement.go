@@ -244,7 +244,8 @@ func (l *fakePlacement) write(c resource.ConsumerID, now consumer) {
 func (l *fakePlacement) drop(c resource.ConsumerID) { l.write(c, consumer{}) }
 
 // reshape writes inventories and allocations in one.
-func (l *fakePlacement) reshape(stocks map[provider.ID]map[resource.Class]resource.Inventory, generations map[provider.ID]int,
+func (l *fakePlacement) reshape(stocks map[provider.ID]map[resource.Class]resource.Inventory,
+	generations map[provider.ID]int,
 	claims map[resource.ConsumerID]claim) error {
 	for _, id := range slices.Sorted(maps.Keys(stocks)) {
 		if _, err := l.at(id, generations[id]); err != nil {

@@ -381,7 +381,8 @@ func brief(e lifecycle.Event) string {
 		return e.Host + " as " + e.Consumer
 	case lifecycle.NoValidHost:
 		return e.Reason
-	case lifecycle.GuestMigrated, lifecycle.GuestGone, lifecycle.GuestFailed, lifecycle.ClaimLost, lifecycle.Refused, lifecycle.HostDead, lifecycle.LeftoverReleased:
+	case lifecycle.GuestMigrated, lifecycle.GuestGone, lifecycle.GuestFailed, lifecycle.ClaimLost, lifecycle.Refused,
+		lifecycle.HostDead, lifecycle.LeftoverReleased:
 		return fmt.Sprint(e)
 	}
 	return ""

@@ -105,7 +105,9 @@ func (o *fakeCompute) hand(from, to string) (done bool, err error) {
 // compute ends in between.
 func (o *fakeCompute) handInRoom(claims map[resource.ConsumerID]claim, moves resource.Allocation) error {
 	l := o.w.ledger
-	wide, before, generations := map[provider.ID]map[resource.Class]resource.Inventory{}, map[provider.ID]map[resource.Class]resource.Inventory{}, map[provider.ID]int{}
+	type inventories = map[resource.Class]resource.Inventory
+	wide, before := map[provider.ID]inventories{}, map[provider.ID]inventories{}
+	generations := map[provider.ID]int{}
 	for _, id := range slices.Sorted(maps.Keys(moves)) {
 		next := maps.Clone(l.providers[id].Inventories)
 		for class, amount := range moves[id] {

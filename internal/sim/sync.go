@@ -15,9 +15,10 @@ import (
 
 // facts are what the host looks like.
 func (w *World) facts(m *simHost) survey.Facts {
-	f := survey.Facts{Host: m.name, Root: m.root, VCPU: survey.RootInventory{Total: 16}, MemoryMB: survey.RootInventory{Total: 32768},
-		DiskGB: survey.RootInventory{Total: 1000},
-		Traits: []resource.Trait{zoneTrait(m.zone)}, Devices: m.devices(), Rules: m.rules[m.rule], Report: true,
+	f := survey.Facts{Host: m.name, Root: m.root, VCPU: survey.RootInventory{Total: 16},
+		MemoryMB: survey.RootInventory{Total: 32768},
+		DiskGB:   survey.RootInventory{Total: 1000},
+		Traits:   []resource.Trait{zoneTrait(m.zone)}, Devices: m.devices(), Rules: m.rules[m.rule], Report: true,
 		Spent:  map[pci.Address]bool{},
 		Actual: w.ledger.tree(m.root)}
 	for at, mark := range m.book.spent {
@@ -90,7 +91,8 @@ func (w *World) plan(m *simHost, f survey.Facts, held []device.Claim,
 	if d.aim.Tree, _, err = survey.Desired(f); err != nil {
 		return d, err
 	}
-	d.aim.Ratios, d.aim.ReservedClasses, d.aim.Returned = survey.Ratios(f), survey.ReservedClasses(f), map[provider.ID]bool{}
+	d.aim.Ratios, d.aim.ReservedClasses, d.aim.Returned = survey.Ratios(f), survey.ReservedClasses(
+		f), map[provider.ID]bool{}
 	for _, o := range survey.Offers(f) {
 		if o.Provider != "" && (m.book.spent[o.Device.Address].returning || w.broken == Unburn) {
 			d.aim.Returned[o.Provider] = true

@@ -216,7 +216,8 @@ func (p *process) requests(w world) (list []string) {
 		{"GET", "/"},
 		{"GET", "/resource_providers?name=host-1&resources=VCPU:1&required=HW_CPU_X86_AVX2&member_of=in:" + newID()},
 		{"GET",
-			"/allocation_candidates?resources=VCPU:1,MEMORY_MB:64&resources1=CUSTOM_VF:1&required1=!COMPUTE_NODE&group_policy=none&same_subtree=1&limit=10"},
+			"/allocation_candidates?resources=VCPU:1,MEMORY_MB:64&resources1=CUSTOM_VF:1&required1=!COMPUTE_NODE" +
+				"&group_policy=none&same_subtree=1&limit=10"},
 		{"GET", "/berth/v1/explain?resources=VCPU:100&resources_A=CUSTOM_VF:9&group_policy=isolate&in_tree=" + id},
 		{"GET", "/resource_providers/" + id + "/usages"}, {"GET", "/usages?project_id=p&consumer_type=all"},
 		{"GET", "/traits?name=in:HW_CPU_X86_VMX&associated=true"},

@@ -167,8 +167,8 @@ func (s *Snapshot) updatePostings(old, fresh *Tree) {
 }
 
 // WithUsage returns a snapshot in which these providers have this usage and everything else is unchanged. Their
-// generations are unchanged too: a generation tells when the rest of a provider was read. Unknown providers are left
-// out. The cost depends on the size of the changed trees.
+// generations are unchanged too: a generation determines when the rest of a provider was read. Unknown providers are
+// left out. The cost depends on the size of the changed trees.
 func (s *Snapshot) WithUsage(uses map[provider.ID]resource.Amounts) *Snapshot {
 	next := *s
 	classes := map[resource.Class]struct{}{}

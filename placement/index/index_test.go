@@ -84,12 +84,16 @@ func TestRoomIsWhatCapacityUsageAndMaxUnitLeave(t *testing.T) {
 	}{
 		{"capacity less usage", resource.Whole(8), 3, 5, map[int]bool{5: true, 6: false}},
 		{"reserved units are not for " +
-			"anyone", resource.Inventory{Total: 8, Reserved: 6, MinUnit: 1, MaxUnit: 8, StepSize: 1, AllocationRatio: 1}, 0, 2, map[int]bool{2: true, 3: false}},
+			"anyone", resource.Inventory{Total: 8, Reserved: 6, MinUnit: 1, MaxUnit: 8, StepSize: 1, AllocationRatio: 1}, 0, 2,
+			map[int]bool{2: true, 3: false}},
 		{"the ratio multiplies, cut down to a whole " +
-			"number", resource.Inventory{Total: 3, MinUnit: 1, MaxUnit: 9, StepSize: 1, AllocationRatio: 1.5}, 0, 4, map[int]bool{4: true, 5: false}},
-		{"max_unit bounds", resource.Inventory{Total: 8, MinUnit: 1, MaxUnit: 2, StepSize: 1, AllocationRatio: 1}, 0, 2, map[int]bool{2: true, 3: false}},
+			"number", resource.Inventory{Total: 3, MinUnit: 1, MaxUnit: 9, StepSize: 1, AllocationRatio: 1.5}, 0, 4,
+			map[int]bool{4: true, 5: false}},
+		{"max_unit bounds", resource.Inventory{Total: 8, MinUnit: 1, MaxUnit: 2, StepSize: 1, AllocationRatio: 1}, 0, 2,
+			map[int]bool{2: true, 3: false}},
 		{"min_unit and step_size " +
-			"shape", resource.Inventory{Total: 8, MinUnit: 2, MaxUnit: 8, StepSize: 2, AllocationRatio: 1}, 0, 8, map[int]bool{1: false, 2: true, 3: false, 4: true}},
+			"shape", resource.Inventory{Total: 8, MinUnit: 2, MaxUnit: 8, StepSize: 2, AllocationRatio: 1}, 0, 8,
+			map[int]bool{1: false, 2: true, 3: false, 4: true}},
 		{"more taken than there is", resource.Whole(2), 5, -3, map[int]bool{1: false}},
 	} {
 		r := row("r", "", "r")

@@ -18,7 +18,8 @@ func durable(b *testing.B) map[string]func() string {
 	return map[string]func() string{
 		"SQLite": func() string { return databases.SQLite(b) },
 		"MariaDB": func() string {
-			return databases.MariaDB(b, "--innodb-flush-log-at-trx-commit=1", "--innodb-flush-method=O_DIRECT", "--innodb-doublewrite=1").
+			return databases.MariaDB(b, "--innodb-flush-log-at-trx-commit=1", "--innodb-flush-method=O_DIRECT",
+				"--innodb-doublewrite=1").
 				Database(b)
 		},
 		"PostgreSQL": func() string { return databases.PostgreSQL(b, "-c", "fsync=on").Database(b) },

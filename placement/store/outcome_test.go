@@ -18,7 +18,8 @@ import (
 
 // behindProxy runs a test on both servers: through a proxy, and with a second store that goes past it.
 func behindProxy(t *testing.T, run func(t *testing.T, s, past *Store, proxy *databases.Proxy)) {
-	for name, start := range map[string]func(testing.TB, ...string) *databases.Server{"MariaDB": databases.MariaDB, "PostgreSQL": databases.PostgreSQL} {
+	for name, start := range map[string]func(testing.TB, ...string) *databases.Server{"MariaDB": databases.MariaDB,
+		"PostgreSQL": databases.PostgreSQL} {
 		t.Run(name, func(t *testing.T) {
 			server := start(t)
 			url, proxy := server.Database(t), databases.NewProxy(t, server.Addr)
@@ -88,7 +89,8 @@ func TestLostAtCommit(t *testing.T) {
 		ok(t, putOne(ctx, past, claim(500, 1, 1)))
 		ok(t, putOne(ctx, past, claim(501, 1, 1)))
 		n := 1
-		for _, cut := range []databases.Cut{{Word: commit(s)}, {Word: commit(s), Heard: true}, {Word: commit(s), Linger: time.Second}} {
+		for _, cut := range []databases.Cut{{Word: commit(s)}, {Word: commit(s), Heard: true},
+			{Word: commit(s), Linger: time.Second}} {
 			empty := Claim{Consumer: consumer(501), Guarded: true, Project: "project", User: "user"}
 			proxy.Break(cut)
 			before := generation(t, past, 1)

@@ -52,7 +52,8 @@ func testFilters(t *testing.T, s *Store) {
 			host(t, s, n, parent*min(n-1, 1))
 		}
 	}
-	for n, members := range map[int][]resource.AggregateID{1: {aggregate(900)}, 3: {aggregate(900), aggregate(901)}, 4: {aggregate(902)}} {
+	for n, members := range map[int][]resource.AggregateID{1: {aggregate(900)}, 3: {aggregate(900), aggregate(901)},
+		4: {aggregate(902)}} {
 		_, err := s.ReplaceAggregates(ctx, id(n), nil, members)
 		ok(t, err)
 	}
@@ -70,7 +71,8 @@ func testFilters(t *testing.T, s *Store) {
 		{Filter{MemberOf: [][]resource.AggregateID{{aggregate(900)}, {aggregate(901)}}}, "p3"},
 		{Filter{MemberOf: [][]resource.AggregateID{{aggregate(999)}}}, ""},
 		{Filter{NotMemberOf: []resource.AggregateID{aggregate(901), aggregate(902)}}, "p1 p2"},
-		{Filter{InTree: id(1), NotMemberOf: []resource.AggregateID{aggregate(901)}, MemberOf: [][]resource.AggregateID{{aggregate(900)}}}, "p1"},
+		{Filter{InTree: id(1), NotMemberOf: []resource.AggregateID{aggregate(901)},
+			MemberOf: [][]resource.AggregateID{{aggregate(900)}}}, "p1"},
 	} {
 		list, err := s.Providers(ctx, c.filter)
 		ok(t, err)
