@@ -272,7 +272,7 @@ func TestUpgradeWhileMoving(t *testing.T) {
 		t.Fatalf("nothing is reported, and Placement has %s", got)
 	}
 	if p, status := f.preflight(f.path("compute.conf")); status != 1 || len(p.Cloud) != 1 || !strings.Contains(p.Cloud[0],
-		"is moving, it is VERIFY_RESIZE") {
+		"is moving (VERIFY_RESIZE)") {
 		t.Errorf("status %d: %+v", status, p)
 	}
 	for _, host := range []string{"cmp1", "cmp2"} {
