@@ -14,7 +14,7 @@ build: ## build ./berth, a static binary
 demo: ## run the tour on this machine
 	$(GO) run ./cmd/berth demo
 
-test: ## the tests that need Go alone, in three minutes; prints what was left to `make check`
+test: ## the tests that need Go alone, about three minutes; prints what is left to `make check`
 	GO=$(GO) sh .ci/quick
 
 check: tools ## all tests but the lab, with real databases and OpenStack services; installs what it needs (as root)
