@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/openberth/berth/datafile"
 	"github.com/openberth/berth/fault"
 )
 
@@ -50,7 +51,7 @@ func savedFiles(t *testing.T, dir string) (list []string) {
 	entries, err := os.ReadDir(dir)
 	must(t, err)
 	for _, e := range entries {
-		if strings.Contains(e.Name(), savedMark) {
+		if strings.Contains(e.Name(), datafile.SavedMark) {
 			list = append(list, filepath.Join(dir, e.Name()))
 		}
 	}

@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -18,11 +17,8 @@ import (
 // rescueTime is the time limit for saving the content of a lost database.
 const rescueTime = time.Minute
 
-// A copy of a lost database has the name of the database, savedMark and the time; and incomplete while it is written.
-const (
-	savedMark  = ".saved-"
-	incomplete = ".incomplete"
-)
+// incomplete is the suffix of the copy of a lost database while it is written.
+const incomplete = ".incomplete"
 
 // rescue saves the content of a database that lost a file, as far as the writing connection still has it. It returns
 // the fault with what happened and what to do. It writes to no file that does not belong to this database.
@@ -48,7 +44,7 @@ func (db *DB) rescue() error {
 	if home == datafile.Same && checkpoint(ctx, conn) == nil && state == datafile.Same {
 		return g.explainWritten()
 	}
-	saved := g.path + savedMark + now
+	saved := g.path + datafile.SavedMark + now
 	if err := saveCopy(ctx, conn, saved); err != nil {
 		return g.explain(state, "", err)
 	}
@@ -67,7 +63,7 @@ func (g *guard) setAside(ours bool, now string) (own []string) {
 		if err != nil || state == datafile.Missing || (state == datafile.Same) == ours {
 			continue
 		}
-		aside := f.Path() + savedMark + now
+		aside := f.Path() + datafile.SavedMark + now
 		switch err := os.Rename(f.Path(), aside); {
 		case err != nil:
 			g.notes = append(g.notes, fmt.Sprintf("%s does not belong to it and cannot be renamed (%v): remove it",
@@ -167,22 +163,9 @@ func (g *guard) happened(state datafile.State) string {
 
 // checkSaved refuses to create a database in the place of one that was lost and saved, because it would be empty.
 func checkSaved(path string) error {
-	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	entries, err := os.ReadDir(filepath.Dir(path))
-	if err != nil {
+	saved, err := datafile.LastSaved(path, incomplete)
+	if err != nil || saved == "" {
 		return nil // SQLite reports what is wrong with the directory
-	}
-	saved := ""
-	for _, entry := range entries { // sorted by name, so by time
-		name := entry.Name()
-		if strings.HasPrefix(name, filepath.Base(path)+savedMark) && !strings.HasSuffix(name, incomplete) {
-			saved = filepath.Join(filepath.Dir(path), name)
-		}
-	}
-	if saved == "" {
-		return nil
 	}
 	return fault.New(fault.Conflict, "sqldb.Open", "the database file %s is missing, and %s holds what was in it "+
 		"when it was lost; rename it to %s to go on with it, or move it elsewhere to begin with an empty database",

@@ -2,22 +2,15 @@ package journal
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
-	"os"
-	"path/filepath"
-	"strings"
 	"time"
 
 	"github.com/openberth/berth/datafile"
 	"github.com/openberth/berth/fault"
 )
 
-const (
-	watchInterval = time.Second // how often Watch compares the files with their paths
-	savedMark     = ".saved-"   // in the name of each copy of a lost journal
-)
+// watchInterval is how often Watch compares the files with their paths.
+const watchInterval = time.Second
 
 // Watch compares the journal and its lock with the files at their paths, once a second, until ctx ends or the journal
 // is closed. It returns early when a file was deleted, moved or replaced: from then on all writes fail and Loss gives
@@ -74,7 +67,7 @@ func (j *Journal) explain(path string, state datafile.State) error {
 		return fault.New(fault.Unavailable, "journal.check", "%s, so another agent could start beside this one; make "+
 			"sure that none has, and start the agent again", happened)
 	}
-	saved := path + savedMark + time.Now().UTC().Format("20060102T150405Z")
+	saved := path + datafile.SavedMark + time.Now().UTC().Format("20060102T150405Z")
 	switch err := j.save(saved); {
 	case err != nil:
 		return fault.New(fault.Unavailable, "journal.check", "%s, and what it recorded could not be saved: %w; put the "+
@@ -103,19 +96,9 @@ func (j *Journal) save(path string) error {
 
 // checkSaved refuses to start a new journal in the place of a lost one that has a saved copy.
 func checkSaved(path string) error {
-	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	entries, err := os.ReadDir(filepath.Dir(path))
+	saved, err := datafile.LastSaved(path, unfinished)
 	if err != nil {
 		return fault.New(fault.Unavailable, "journal.Open", "cannot read the agent's directory: %w", err)
-	}
-	saved := ""
-	for _, entry := range entries { // sorted by name, so by time
-		name := entry.Name()
-		if strings.HasPrefix(name, filepath.Base(path)+savedMark) && !strings.HasSuffix(name, unfinished) {
-			saved = filepath.Join(filepath.Dir(path), name)
-		}
 	}
 	if saved == "" {
 		return nil

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/openberth/berth/datafile"
 	"github.com/openberth/berth/fault"
 )
 
@@ -61,7 +62,7 @@ func TestLoss(t *testing.T) {
 			if data, err := os.ReadFile(path); err == nil && c.file == fileName && string(data) != "another file\n" {
 				t.Errorf("the new file has %q", data)
 			}
-			saved, err := filepath.Glob(path + savedMark + "*")
+			saved, err := filepath.Glob(path + datafile.SavedMark + "*")
 			if err != nil || (len(saved) == 1) != (c.file == fileName) {
 				t.Fatalf("saved: %v %v", saved, err)
 			}

@@ -66,7 +66,7 @@ func NewAgent(s settings.Settings, dir string, endpoints Endpoints, log *slog.Lo
 		Compute:           endpoints.Compute,
 		Hypervisor:        guests,
 		Dir:               dir,
-		Log:               log.With("house", "agent"),
+		Log:               log.With("service", "agent"),
 		Rescan:            s.Rescan,
 		CPUs:              s.HostSettings.CPUs,
 	}

@@ -46,7 +46,7 @@ func OpenCompute(ctx context.Context, url, placementURL string, transport *http.
 	if err != nil {
 		return nil, err
 	}
-	log = log.With("house", "compute")
+	log = log.With("service", "compute")
 	db, err := openDatabase(ctx, url, log)
 	if err != nil {
 		return nil, err

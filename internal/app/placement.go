@@ -52,7 +52,7 @@ func authenticator(s settings.Settings, missing string,
 // applies if the option is not set.
 func OpenPlacement(ctx context.Context, url string, s settings.Settings, missing string,
 	log *slog.Logger) (*Service, error) {
-	log = log.With("house", "placement")
+	log = log.With("service", "placement")
 	auth, challenge, err := authenticator(s, missing, log)
 	if err != nil {
 		return nil, err
