@@ -133,20 +133,20 @@ func mismatchedAliases(aliases pci.Aliases, hosts []host.Report) []string {
 		for _, h := range hosts {
 			for _, d := range h.Devices {
 				seen := pci.Device{Vendor: d.VendorID, Product: d.ProductID, Type: pci.Type(d.Type)}
-				for _, w := range append([]pci.Want{a.Want}, a.Or...) {
-					if w.Vendor != "" && w.Refuse(seen) == "" {
+				for _, w := range append([]pci.Requirement{a.Requirement}, a.Alternatives...) {
+					if w.Vendor != "" && w.WhyNot(seen) == "" {
 						found[d.ResourceClass] = h.Host
 					}
 				}
 			}
 		}
-		if _, matches := found[string(a.Want.Class)]; matches || len(found) == 0 {
+		if _, matches := found[string(a.Requirement.Class)]; matches || len(found) == 0 {
 			continue
 		}
 		class := slices.Sorted(maps.Keys(found))[0]
 		out = append(out, fmt.Sprintf("alias %q requests %s from Placement, but the devices that match it have class %s, "+
 			"for example on host %s; set resource_class %s in the alias",
-			name, a.Want.Class, class, found[class], class))
+			name, a.Requirement.Class, class, found[class], class))
 	}
 	return out
 }

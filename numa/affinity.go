@@ -23,7 +23,7 @@ const (
 //	preferred      Local              Distant                Distant        Fair
 //
 // If the socket of any of the host's cells is unknown, socket is the same as required.
-func Rank(policy pci.Policy, device int, nodes []int, cells []Cell) int {
+func Rank(policy pci.NUMAPolicy, device int, nodes []int, cells []Cell) int {
 	switch {
 	case len(nodes) == 0 || slices.Contains(nodes, device):
 		return Local

@@ -20,7 +20,7 @@ func TestRank(t *testing.T) {
 	const none = pci.NoNUMA
 	for _, c := range []struct {
 		rows   string
-		policy pci.Policy
+		policy pci.NUMAPolicy
 		device int
 		nodes  []int
 		cells  []numa.Cell

@@ -40,7 +40,7 @@ func lacking(check int, has, want float64, wants, hasText string) *shortfall {
 }
 
 // check returns how a guest cell would be placed on a host cell, or the shortfall.
-func (c Cell) check(p Part, limits Limits) (Placed, *shortfall) {
+func (c Cell) check(p GuestCell, limits Limits) (Placed, *shortfall) {
 	at := Placed{Node: c.ID}
 	var lack *shortfall
 	if at.PageKB, lack = c.pages(p, limits); lack != nil {
@@ -73,7 +73,7 @@ func ratio(r float64) float64 {
 }
 
 // pages chooses the page size of a guest cell: 0 for small pages.
-func (c Cell) pages(p Part, limits Limits) (sizeKB int, _ *shortfall) {
+func (c Cell) pages(p GuestCell, limits Limits) (sizeKB int, _ *shortfall) {
 	switch p.PageKB {
 	case SmallPages:
 		if len(p.Dedicated) > 0 {
@@ -112,7 +112,7 @@ func (c Cell) pages(p Part, limits Limits) (sizeKB int, _ *shortfall) {
 }
 
 // refuse returns the shortfall of these pages for a guest cell.
-func (of Pages) refuse(p Part) *shortfall {
+func (of Pages) refuse(p GuestCell) *shortfall {
 	need, free := pagesFor(p.MemoryMB, of.SizeKB), of.Total-of.Used
 	if p.MemoryMB*1024%of.SizeKB != 0 {
 		return lacking(memoryCheck, 0, 1, fmt.Sprintf("pages that %d MiB is a multiple "+
@@ -129,7 +129,7 @@ func (of Pages) refuse(p Part) *shortfall {
 	return nil
 }
 
-func (c Cell) smallPages(p Part, ratio float64) *shortfall {
+func (c Cell) smallPages(p GuestCell, ratio float64) *shortfall {
 	total := c.small()
 	left := float64(total)*ratio - float64(c.UsedMemory)
 	// The memory of one guest is never overcommitted against itself, whatever the ratio.
@@ -153,7 +153,7 @@ func size(kb int) string {
 }
 
 // pick chooses the host threads for the dedicated CPUs of a guest cell and for its emulator.
-func (c Cell) pick(p Part) (map[int]int, []int, *shortfall) {
+func (c Cell) pick(p GuestCell) (map[int]int, []int, *shortfall) {
 	need := len(p.Dedicated) + p.Emulator
 	if need == 0 {
 		return nil, nil, nil
@@ -183,7 +183,7 @@ func (c Cell) pick(p Part) (map[int]int, []int, *shortfall) {
 
 // threads returns enough threads for the dedicated CPUs of a guest cell, core by core as its thread policy requires;
 // for Isolate, also for its emulator.
-func (c Cell) threads(p Part, need int) ([]int, *shortfall) {
+func (c Cell) threads(p GuestCell, need int) ([]int, *shortfall) {
 	cores, smt := c.cores()
 	n := len(p.Dedicated)
 	if p.Threads == Isolate && smt {

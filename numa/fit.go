@@ -61,7 +61,7 @@ func (h Host) order(g Guest) []Cell {
 	if len(cells) <= len(g.Parts) {
 		return cells
 	}
-	dedicated := slices.ContainsFunc(g.Parts, func(p Part) bool { return len(p.Dedicated) > 0 })
+	dedicated := slices.ContainsFunc(g.Parts, func(p GuestCell) bool { return len(p.Dedicated) > 0 })
 	emptier := func(a, b Cell) int {
 		cpus := cmp.Compare(a.Floating, b.Floating)
 		if dedicated {

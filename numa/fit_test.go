@@ -33,8 +33,8 @@ func pinned(c numa.Cell, threads ...int) numa.Cell {
 }
 
 // part is a guest's cell of n CPUs, all dedicated or all shared.
-func part(n int, dedicated bool) numa.Part {
-	p := numa.Part{MemoryMB: 1024}
+func part(n int, dedicated bool) numa.GuestCell {
+	p := numa.GuestCell{MemoryMB: 1024}
 	for i := range n {
 		p.VCPUs = append(p.VCPUs, i)
 	}
@@ -54,16 +54,16 @@ func nodes(placed []numa.Placed) (list []int) {
 // What one cell must have for one part, check by check, and how a refusal tells of the nearest.
 func TestCellChecks(t *testing.T) {
 	huge := func(c numa.Cell, pages ...numa.Pages) numa.Cell { c.Pages = pages; return c }
-	with := func(p numa.Part, change func(*numa.Part)) numa.Part { change(&p); return p }
-	pages := func(kb int) func(*numa.Part) { return func(p *numa.Part) { p.PageKB = kb } }
-	threads := func(w numa.Threads) func(*numa.Part) { return func(p *numa.Part) { p.Threads = w } }
-	emulator := func(p *numa.Part) { p.Emulator = 1 }
+	with := func(p numa.GuestCell, change func(*numa.GuestCell)) numa.GuestCell { change(&p); return p }
+	pages := func(kb int) func(*numa.GuestCell) { return func(p *numa.GuestCell) { p.PageKB = kb } }
+	threads := func(w numa.Threads) func(*numa.GuestCell) { return func(p *numa.GuestCell) { p.Threads = w } }
+	emulator := func(p *numa.GuestCell) { p.Emulator = 1 }
 	used := cell(0, 4)
 	used.UsedMemory, used.Floating = 7680, 3
 	for _, c := range []struct {
 		name    string
 		cell    numa.Cell
-		part    numa.Part
+		part    numa.GuestCell
 		limits  numa.Limits
 		refused string // Reason: Nearest
 		want    numa.Placed
@@ -116,7 +116,7 @@ func TestCellChecks(t *testing.T) {
 			"for", cell: used, part: with(part(1, false), pages(numa.OwnPages)), limits: numa.Limits{Memory: 2, CPU: 4},
 			refused: "no NUMA node has 1024 MiB of memory left: node 0 has 512"},
 		{name: "memory may not exceed the cell, whatever the " +
-			"ratio", cell: cell(0, 0), part: with(part(1, false), func(p *numa.Part) { p.MemoryMB = 8193 }),
+			"ratio", cell: cell(0, 0), part: with(part(1, false), func(p *numa.GuestCell) { p.MemoryMB = 8193 }),
 			limits: numa.Limits{Memory: 2}, refused: "no NUMA node has 8193 MiB of memory left: node 0 has 8192"},
 		{name: "small pages have what huge ones " +
 			"leave", cell: huge(cell(0, 1), numa.Pages{SizeKB: 2048, Total: 3840}), part: part(1, true),
@@ -147,12 +147,12 @@ func TestCellChecks(t *testing.T) {
 			pages(numa.AnyPages)),
 			refused: "no NUMA node has huge pages for 1024 MiB left: node 0 has 128 of 2 MiB"},
 		{name: "memory that is no multiple of the page", cell: huge(cell(0, 1), numa.Pages{SizeKB: 1 << 20, Total: 4}),
-			part:    with(part(1, false), func(p *numa.Part) { p.PageKB, p.MemoryMB = 1<<20, 1536 }),
+			part:    with(part(1, false), func(p *numa.GuestCell) { p.PageKB, p.MemoryMB = 1<<20, 1536 }),
 			refused: "no NUMA node has pages that 1536 MiB is a multiple of: node 0 has pages of 1 GiB"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			placed, refusal := numa.Fit(numa.Host{Cells: []numa.Cell{c.cell}, Limits: c.limits},
-				numa.Guest{Parts: []numa.Part{c.part}}, numa.Judge{})
+				numa.Guest{Parts: []numa.GuestCell{c.part}}, numa.Judge{})
 			if got := strings.TrimPrefix(refusal.Reason+": "+refusal.Nearest, ": "); got != c.refused {
 				t.Fatalf("refused %q, want %q", got, c.refused)
 			}
@@ -165,21 +165,21 @@ func TestCellChecks(t *testing.T) {
 
 func TestFitTellsOfTheNearestCell(t *testing.T) {
 	host := numa.Host{Cells: []numa.Cell{cell(0, 1), cell(1, 3), cell(2, 2)}}
-	_, refusal := numa.Fit(host, numa.Guest{Parts: []numa.Part{part(1, true), part(4, true)}}, numa.Judge{})
+	_, refusal := numa.Fit(host, numa.Guest{Parts: []numa.GuestCell{part(1, true), part(4, true)}}, numa.Judge{})
 	if refusal.Reason != "no NUMA node has 4 threads for dedicated CPUs left for the guest's cell "+
 		"1" || refusal.Nearest != "node 1 has 3" {
 		t.Errorf("%+v", refusal)
 	}
-	_, refusal = numa.Fit(host, numa.Guest{Parts: []numa.Part{part(3, true), part(3, true)}}, numa.Judge{})
+	_, refusal = numa.Fit(host, numa.Guest{Parts: []numa.GuestCell{part(3, true), part(3, true)}}, numa.Judge{})
 	if refusal.Reason != "no 2 NUMA nodes for the guest's cells together" || refusal.Nearest != "1 of them fit at "+
 		"a time" {
 		t.Errorf("%+v", refusal)
 	}
-	_, refusal = numa.Fit(host, numa.Guest{Parts: make([]numa.Part, 4)}, numa.Judge{})
+	_, refusal = numa.Fit(host, numa.Guest{Parts: make([]numa.GuestCell, 4)}, numa.Judge{})
 	if refusal.Reason != "fewer than 4 NUMA nodes" {
 		t.Errorf("%+v", refusal)
 	}
-	if _, refusal = numa.Fit(numa.Host{}, numa.Guest{Parts: make([]numa.Part, 1)},
+	if _, refusal = numa.Fit(numa.Host{}, numa.Guest{Parts: make([]numa.GuestCell, 1)},
 		numa.Judge{}); refusal.Reason != "the host reports no NUMA nodes" {
 		t.Errorf("%+v", refusal)
 	}
@@ -223,7 +223,7 @@ func TestOrderOfCells(t *testing.T) {
 	} {
 		t.Run(o.name, func(t *testing.T) {
 			host := numa.Host{Cells: o.cells, Free: o.free, Pack: o.pack, Limits: numa.Limits{CPU: 4}}
-			placed, refusal := numa.Fit(host, numa.Guest{Parts: []numa.Part{part(1, o.dedicated)}, Devices: o.devices},
+			placed, refusal := numa.Fit(host, numa.Guest{Parts: []numa.GuestCell{part(1, o.dedicated)}, Devices: o.devices},
 				numa.Judge{})
 			if refusal.Reason != "" || placed[0].Node != o.want {
 				t.Errorf("%+v %v, want node %d", placed, refusal, o.want)
@@ -231,7 +231,7 @@ func TestOrderOfCells(t *testing.T) {
 		})
 	}
 	full := numa.Host{Cells: []numa.Cell{cell(1, 2), cell(0, 2)}, Free: map[int]int{0: 5}}
-	if placed, _ := numa.Fit(full, numa.Guest{Parts: []numa.Part{part(1, true), part(1, true)}},
+	if placed, _ := numa.Fit(full, numa.Guest{Parts: []numa.GuestCell{part(1, true), part(1, true)}},
 		numa.Judge{}); !slices.Equal(
 		nodes(placed), []int{0, 1}) {
 		t.Errorf("as many parts as cells lie in order: %v", nodes(placed))
@@ -252,14 +252,14 @@ func TestGuestsWithoutDevicesKeepAway(t *testing.T) {
 	guest := part(2, true)
 	guest.PageKB = 2048
 	for _, want := range []int{1, 2, 3} {
-		placed, refusal := numa.Fit(host, numa.Guest{Parts: []numa.Part{guest}}, numa.Judge{})
+		placed, refusal := numa.Fit(host, numa.Guest{Parts: []numa.GuestCell{guest}}, numa.Judge{})
 		if refusal.Reason != "" || placed[0].Node != want {
 			t.Fatalf("%+v %+v, want node %d", placed, refusal, want)
 		}
-		host.Cells = numa.Use(host.Cells, []numa.Part{guest}, placed)
+		host.Cells = numa.Use(host.Cells, []numa.GuestCell{guest}, placed)
 	}
 	// N12: one with a device goes to it.
-	if placed, _ := numa.Fit(host, numa.Guest{Parts: []numa.Part{guest}, Devices: true},
+	if placed, _ := numa.Fit(host, numa.Guest{Parts: []numa.GuestCell{guest}, Devices: true},
 		numa.Judge{}); placed[0].Node != 0 {
 		t.Errorf("with a device: %+v", placed)
 	}
@@ -268,8 +268,8 @@ func TestGuestsWithoutDevicesKeepAway(t *testing.T) {
 func TestUse(t *testing.T) {
 	host := []numa.Cell{smt(cell(0, 4)), cell(1, 2)}
 	host[0].Pages = []numa.Pages{{SizeKB: 2048, Total: 1024, Used: 1}}
-	isolated := numa.Part{VCPUs: []int{0, 1}, Dedicated: []int{0}, Threads: numa.Isolate, MemoryMB: 1025}
-	parts := []numa.Part{isolated, part(2, false)}
+	isolated := numa.GuestCell{VCPUs: []int{0, 1}, Dedicated: []int{0}, Threads: numa.Isolate, MemoryMB: 1025}
+	parts := []numa.GuestCell{isolated, part(2, false)}
 	got := numa.Use(host, parts, []numa.Placed{{Node: 0, CPUs: map[int]int{0: 2}, PageKB: 2048}, {Node: 1}, {Node: 7}})
 	if fmt.Sprint(got[0].Pinned, got[0].Floating, got[0].Pages[0].Used, got[0].UsedMemory) != "[2 3] 1 514 0" {
 		t.Errorf("a core in isolation, a shared CPU and 513 pages: %+v", got[0])
@@ -298,7 +298,7 @@ func TestFitTakesTheNearest(t *testing.T) {
 		if c.far != nil {
 			judge.Far = func(nodes []int) int { return c.far[nodes[0]] }
 		}
-		placed, refusal := numa.Fit(host, numa.Guest{Parts: []numa.Part{part(2, true)}, Devices: true}, judge)
+		placed, refusal := numa.Fit(host, numa.Guest{Parts: []numa.GuestCell{part(2, true)}, Devices: true}, judge)
 		if refusal.Reason != "" || len(placed) != 1 || placed[0].Node != c.want {
 			t.Errorf("%v: %+v %+v", c.far, placed, refusal)
 		}

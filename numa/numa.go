@@ -54,7 +54,7 @@ const (
 )
 
 // Part is one NUMA cell of a guest.
-type Part struct {
+type GuestCell struct {
 	VCPUs     []int // numbers of the guest's CPUs, ascending
 	Dedicated []int // those with a host thread of their own, ascending
 	Threads   Threads
@@ -89,13 +89,13 @@ type Host struct {
 
 // Guest is the input of Fit about a guest.
 type Guest struct {
-	Parts   []Part
+	Parts   []GuestCell
 	Devices bool // it requests PCI devices
 }
 
 // Use returns a host's cells with the usage of a guest placed as placed says, in addition to the present usage. Cells
 // that the host does not have are ignored. The agent computes the usage that it reports with it, guest by guest.
-func Use(cells []Cell, parts []Part, placed []Placed) []Cell {
+func Use(cells []Cell, parts []GuestCell, placed []Placed) []Cell {
 	out := slices.Clone(cells)
 	for i, at := range placed {
 		n := slices.IndexFunc(out, func(c Cell) bool { return c.ID == at.Node })
@@ -107,7 +107,7 @@ func Use(cells []Cell, parts []Part, placed []Placed) []Cell {
 	return out
 }
 
-func (c Cell) with(p Part, at Placed) Cell {
+func (c Cell) with(p GuestCell, at Placed) Cell {
 	pinned := append(slices.Clone(c.Pinned), slices.Sorted(maps.Values(at.CPUs))...)
 	pinned = append(pinned, at.Emulator...)
 	if p.Threads == Isolate {

@@ -99,7 +99,7 @@ func randomGuest(rng *rand.Rand) numa.Guest {
 }
 
 // anyOrder tries every order of cells for the parts.
-func anyOrder(h numa.Host, parts []numa.Part, taken []int, accepts func([]int) bool) bool {
+func anyOrder(h numa.Host, parts []numa.GuestCell, taken []int, accepts func([]int) bool) bool {
 	if len(taken) == len(parts) {
 		return accepts(taken)
 	}
@@ -113,7 +113,7 @@ func anyOrder(h numa.Host, parts []numa.Part, taken []int, accepts func([]int) b
 }
 
 // bears judges one cell by the words of pci.md 5.6.
-func bears(c numa.Cell, p numa.Part, limits numa.Limits) bool {
+func bears(c numa.Cell, p numa.GuestCell, limits numa.Limits) bool {
 	small, hugeFree := c.MemoryMB, 0
 	for _, of := range c.Pages {
 		small -= of.Total * of.SizeKB / 1024
@@ -142,7 +142,7 @@ func bears(c numa.Cell, p numa.Part, limits numa.Limits) bool {
 }
 
 // anyThreads tries every set of free threads.
-func anyThreads(c numa.Cell, p numa.Part, chosen []int, from int) bool {
+func anyThreads(c numa.Cell, p numa.GuestCell, chosen []int, from int) bool {
 	if len(chosen) == len(p.Dedicated)+p.Emulator {
 		for e := range chosen { // each of them could be the emulator's
 			cpus := chosen
@@ -206,7 +206,7 @@ func lawful(c numa.Cell, policy numa.Threads, all, cpus []int) bool {
 }
 
 // lay puts a guest down where Fit says and tells what is wrong with it.
-func lay(h numa.Host, parts []numa.Part, placed []numa.Placed) string {
+func lay(h numa.Host, parts []numa.GuestCell, placed []numa.Placed) string {
 	seen := map[int]bool{}
 	for i, at := range placed {
 		n := slices.IndexFunc(h.Cells, func(c numa.Cell) bool { return c.ID == at.Node })

@@ -13,10 +13,10 @@ import (
 
 // Alias is one object of `[pci] alias`: a name by which flavors ask for devices, and what the devices must be.
 type Alias struct {
-	Name   string
-	Want   Want   // Class is always set: resource_class, or ClassFor vendor and product
-	Or     []Want // what further options of this name say, each an alternative; of the same type as Want
-	Policy Policy // numa_policy, Legacy unless said
+	Name         string
+	Requirement  Requirement   // Class is always set: resource_class, or ClassFor vendor and product
+	Alternatives []Requirement // what further options of this name say, each an alternative; of the same type as Requirement
+	Policy       NUMAPolicy    // numa_policy, Legacy unless said
 }
 
 var aliasKeys = []string{
@@ -79,7 +79,7 @@ func (a *Alias) readIDs(o object) error {
 	for _, id := range []struct {
 		key string
 		to  *string
-	}{{"vendor_id", &a.Want.Vendor}, {"product_id", &a.Want.Product}} {
+	}{{"vendor_id", &a.Requirement.Vendor}, {"product_id", &a.Requirement.Product}} {
 		text, err := o.text(id.key, "8086")
 		if err != nil {
 			return err
@@ -101,18 +101,18 @@ func (a *Alias) readWords(o object) (err error) {
 	if err != nil {
 		return err
 	}
-	a.Want.Type = Type(kind)
+	a.Requirement.Type = Type(kind)
 	policy, err := o.word("numa_policy", policies)
 	if err != nil {
 		return err
 	}
 	if policy != "" {
-		a.Policy = Policy(policy)
+		a.Policy = NUMAPolicy(policy)
 	}
 	if _, err := o.word("capability_type", []string{"pci"}); err != nil {
 		return err
 	}
-	a.Want.LiveMigratable, err = o.flag("live_migratable")
+	a.Requirement.LiveMigratable, err = o.flag("live_migratable")
 	return err
 }
 
@@ -132,20 +132,20 @@ func (a *Alias) readNames(o object) error {
 	}
 	switch {
 	case class != "":
-		if a.Want.Class, err = NormalClass(class); err != nil {
+		if a.Requirement.Class, err = NormalClass(class); err != nil {
 			return refuse("alias %q: %s", a.Name, fault.TextOf(err))
 		}
-	case a.Want.Vendor == "" || a.Want.Product == "":
+	case a.Requirement.Vendor == "" || a.Requirement.Product == "":
 		return refuse("alias %q says too little about its devices; add resource_class, or both vendor_id and "+
 			"product_id", a.Name)
 	default:
-		a.Want.Class = ClassFor(a.Want.Vendor, a.Want.Product)
+		a.Requirement.Class = ClassFor(a.Requirement.Vendor, a.Requirement.Product)
 	}
 	names, err := o.text("traits", "CUSTOM_FAST,!CUSTOM_OLD")
 	if err != nil || names == "" {
 		return err
 	}
-	if a.Want.Required, a.Want.Forbidden, err = traits(names, true); err != nil {
+	if a.Requirement.Required, a.Requirement.Forbidden, err = traits(names, true); err != nil {
 		return refuse("alias %q: %s", a.Name, fault.TextOf(err))
 	}
 	return nil
@@ -155,13 +155,13 @@ func (a *Alias) readNames(o object) error {
 func (a Alias) String() string {
 	var w writer
 	w.text("name", a.Name)
-	w.text("vendor_id", a.Want.Vendor)
-	w.text("product_id", a.Want.Product)
-	w.text("device_type", string(a.Want.Type))
+	w.text("vendor_id", a.Requirement.Vendor)
+	w.text("product_id", a.Requirement.Product)
+	w.text("device_type", string(a.Requirement.Type))
 	w.text("numa_policy", string(a.Policy))
-	w.text("resource_class", string(a.Want.Class))
-	w.text("traits", joined(a.Want.Required, a.Want.Forbidden))
-	w.text("live_migratable", string(a.Want.LiveMigratable))
+	w.text("resource_class", string(a.Requirement.Class))
+	w.text("traits", joined(a.Requirement.Required, a.Requirement.Forbidden))
+	w.text("live_migratable", string(a.Requirement.LiveMigratable))
 	return w.String()
 }
 
@@ -180,7 +180,7 @@ func (as Aliases) Add(text string, inPlacement bool) error {
 	if err != nil {
 		return err
 	}
-	if !inPlacement && (a.Want.Vendor == "" || a.Want.Product == "") {
+	if !inPlacement && (a.Requirement.Vendor == "" || a.Requirement.Product == "") {
 		return refuse("alias %q has no vendor_id and product_id, which it needs while [filter_scheduler] "+
 			"pci_in_placement is off; add them or switch it on",
 			a.Name)
@@ -191,7 +191,7 @@ func (as Aliases) Add(text string, inPlacement bool) error {
 		return nil
 	}
 	switch {
-	case a.Want.Type != first.Want.Type:
+	case a.Requirement.Type != first.Requirement.Type:
 		return refuse("alias %q is defined twice with different device_type, first as %s; give all definitions the "+
 			"same", a.Name, first)
 	case a.Policy != first.Policy:
@@ -200,14 +200,14 @@ func (as Aliases) Add(text string, inPlacement bool) error {
 	case inPlacement && a.String() == first.String():
 		return refuse("alias %q is defined twice as %s; keep one, or name a resource_class that different devices "+
 			"share", a.Name, first)
-	case inPlacement && !sameQuestion(a.Want, first.Want):
+	case inPlacement && !sameQuestion(a.Requirement, first.Requirement):
 		return refuse("alias %q is defined twice with different classes or traits, first as %s; give all its "+
 			"devices one resource_class in device_spec and name that class in each definition",
 			a.Name, first)
-	case len(first.Or) == maxDefinitions-1:
+	case len(first.Alternatives) == maxDefinitions-1:
 		return refuse("alias %q is defined more than %d times", a.Name, maxDefinitions)
 	}
-	first.Or = append(slices.Clone(first.Or), a.Want)
+	first.Alternatives = append(slices.Clone(first.Alternatives), a.Requirement)
 	as[a.Name] = first
 	return nil
 }
@@ -215,7 +215,7 @@ func (as Aliases) Add(text string, inPlacement bool) error {
 const maxDefinitions = 64 // of one alias
 
 // sameQuestion says whether Placement is asked the same for both.
-func sameQuestion(a, b Want) bool {
+func sameQuestion(a, b Requirement) bool {
 	return a.Class == b.Class && slices.Equal(a.Required, b.Required) && slices.Equal(a.Forbidden, b.Forbidden)
 }
 
@@ -283,16 +283,16 @@ func (as Aliases) Requests(text string, newID func() string) ([]Request, error) 
 			return nil, refuse("pci_passthrough:alias %q: no alias %q is configured; %s", clip(text), c.Name,
 				suggest(c.Name, slices.Sorted(maps.Keys(as))))
 		}
-		r := Request{ID: newID(), Alias: a.Name, Count: c.Count, Want: a.Want.clone(), Policy: a.Policy}
-		for _, w := range a.Or {
-			r.Or = append(r.Or, w.clone())
+		r := Request{ID: newID(), Alias: a.Name, Count: c.Count, Requirement: a.Requirement.clone(), Policy: a.Policy}
+		for _, w := range a.Alternatives {
+			r.Alternatives = append(r.Alternatives, w.clone())
 		}
 		list = append(list, r)
 	}
 	return list, nil
 }
 
-func (w Want) clone() Want {
+func (w Requirement) clone() Requirement {
 	w.Required, w.Forbidden = slices.Clone(w.Required), slices.Clone(w.Forbidden)
 	return w
 }

@@ -21,13 +21,13 @@ func TestAliasRows(t *testing.T) {
 		want        Alias  // the alias a, when taken
 	}{
 		{row: "A1", texts: []string{`{"name":"a",` + ids + `,"device_type":"type-PCI","live_migratable":"yes"}`},
-			want: Alias{Name: "a", Policy: Legacy, Want: Want{Vendor: "8086", Product: "0443", Type: Plain,
+			want: Alias{Name: "a", Policy: Legacy, Requirement: Requirement{Vendor: "8086", Product: "0443", Type: Plain,
 				Class: "CUSTOM_PCI_8086_0443", LiveMigratable: Yes}}},
 		{row: "A2", texts: []string{`{"name":"a",` + ids + `,"device_type":"type-PCI"}`,
 			`{"name":"a",` + others + `,"device_type":"type-PCI"}`},
-			want: Alias{Name: "a", Policy: Legacy, Want: Want{Vendor: "8086", Product: "0443", Type: Plain,
+			want: Alias{Name: "a", Policy: Legacy, Requirement: Requirement{Vendor: "8086", Product: "0443", Type: Plain,
 				Class: "CUSTOM_PCI_8086_0443"},
-				Or: []Want{{Vendor: "8086", Product: "0442", Type: Plain, Class: "CUSTOM_PCI_8086_0442"}}}},
+				Alternatives: []Requirement{{Vendor: "8086", Product: "0442", Type: Plain, Class: "CUSTOM_PCI_8086_0442"}}}},
 		{row: "A3", inPlacement: true, texts: []string{`{"name":"a",` + ids + `}`, `{"name":"a",` + others + `}`},
 			says: "one resource_class in device_spec"},
 		{row: "A3 the same twice", inPlacement: true, texts: []string{`{"name":"a",` + ids + `}`, `{"name":"a",` + ids + `}`},
@@ -36,9 +36,11 @@ func TestAliasRows(t *testing.T) {
 			texts: []string{`{"name":"a","resource_class":"x","traits":"b,c",` + ids + `}`,
 				`{"name":"a","resource_class":"X","traits":"c,b",` + others + `}`},
 			want: Alias{Name: "a", Policy: Legacy,
-				Want: Want{Vendor: "8086", Product: "0443", Class: "CUSTOM_X", Required: []resource.Trait{"CUSTOM_B", "CUSTOM_C"}},
-				Or: []Want{{Vendor: "8086", Product: "0442", Class: "CUSTOM_X", Required: []resource.Trait{"CUSTOM_B",
-					"CUSTOM_C"}}}}},
+				Requirement: Requirement{Vendor: "8086", Product: "0443", Class: "CUSTOM_X", Required: []resource.Trait{"CUSTOM_B",
+					"CUSTOM_C"}},
+				Alternatives: []Requirement{{Vendor: "8086", Product: "0442", Class: "CUSTOM_X",
+					Required: []resource.Trait{"CUSTOM_B",
+						"CUSTOM_C"}}}}},
 		{row: "A3 other traits", inPlacement: true, texts: []string{`{"name":"a","resource_class":"x"}`,
 			`{"name":"a","resource_class":"x","traits":"b"}`}, says: "classes or traits"},
 		{row: "A4 device_type", texts: []string{`{"name":"a",` + ids + `,"device_type":"N"}`}, says: "device_type"},
@@ -52,15 +54,17 @@ func TestAliasRows(t *testing.T) {
 		{row: "A4 numa_policy", texts: []string{`{"name":"a",` + ids + `,"numa_policy":"derp"}`}, says: "numa_policy"},
 		{row: "A4 unknown key", texts: []string{`{"name":"a",` + ids + `,"devname":"eth0"}`}, says: "devname"},
 		{row: "A5", texts: []string{`{"name":"a",` + ids + `,"numa_policy":"preferred"}`},
-			want: Alias{Name: "a", Policy: Preferred, Want: Want{Vendor: "8086", Product: "0443",
+			want: Alias{Name: "a", Policy: Preferred, Requirement: Requirement{Vendor: "8086", Product: "0443",
 				Class: "CUSTOM_PCI_8086_0443"}}},
 		{row: "A5 required", texts: []string{`{"name":"a",` + ids + `,"numa_policy":"required"}`},
-			want: Alias{Name: "a", Policy: Required, Want: Want{Vendor: "8086", Product: "0443",
+			want: Alias{Name: "a", Policy: Required, Requirement: Requirement{Vendor: "8086", Product: "0443",
 				Class: "CUSTOM_PCI_8086_0443"}}},
 		{row: "A5 legacy", texts: []string{`{"name":"a",` + ids + `,"numa_policy":"legacy"}`},
-			want: Alias{Name: "a", Policy: Legacy, Want: Want{Vendor: "8086", Product: "0443", Class: "CUSTOM_PCI_8086_0443"}}},
+			want: Alias{Name: "a", Policy: Legacy, Requirement: Requirement{Vendor: "8086", Product: "0443",
+				Class: "CUSTOM_PCI_8086_0443"}}},
 		{row: "A5 socket", texts: []string{`{"name":"a",` + ids + `,"numa_policy":"socket"}`},
-			want: Alias{Name: "a", Policy: Socket, Want: Want{Vendor: "8086", Product: "0443", Class: "CUSTOM_PCI_8086_0443"}}},
+			want: Alias{Name: "a", Policy: Socket, Requirement: Requirement{Vendor: "8086", Product: "0443",
+				Class: "CUSTOM_PCI_8086_0443"}}},
 		{row: "A7 device_type differs", texts: []string{`{"name":"a",` + ids + `,"device_type":"type-PF"}`,
 			`{"name":"a",` + others + `}`}, says: "different device_type"},
 		{row: "A7 numa_policy differs", texts: []string{`{"name":"a",` + ids + `,"numa_policy":"required"}`,
@@ -75,9 +79,10 @@ func TestAliasRows(t *testing.T) {
 		{row: "A9 product only", inPlacement: true, texts: []string{`{"name":"a","product_id":"0443"}`},
 			says: "resource_class"},
 		{row: "A9 a class only", inPlacement: true, texts: []string{`{"name":"a","resource_class":"x"}`},
-			want: Alias{Name: "a", Policy: Legacy, Want: Want{Class: "CUSTOM_X"}}},
+			want: Alias{Name: "a", Policy: Legacy, Requirement: Requirement{Class: "CUSTOM_X"}}},
 		{row: "M6 capability_type pci asks for nothing", texts: []string{`{"name":"a",` + ids + `,"capability_type":"pci"}`},
-			want: Alias{Name: "a", Policy: Legacy, Want: Want{Vendor: "8086", Product: "0443", Class: "CUSTOM_PCI_8086_0443"}}},
+			want: Alias{Name: "a", Policy: Legacy, Requirement: Requirement{Vendor: "8086", Product: "0443",
+				Class: "CUSTOM_PCI_8086_0443"}}},
 	} {
 		t.Run(c.row, func(t *testing.T) {
 			as, err := ParseAliases(c.inPlacement, c.texts...)
@@ -127,8 +132,8 @@ func TestFlavorAliasRows(t *testing.T) {
 			}
 			var words []string
 			for i, r := range list {
-				products := r.Want.Product
-				for _, o := range r.Or {
+				products := r.Requirement.Product
+				for _, o := range r.Alternatives {
 					products += "|" + o.Product
 				}
 				words = append(words, fmt.Sprintf("%s:%d:%s", r.Alias, r.Count, products))
@@ -156,8 +161,8 @@ func TestLiveMigratable(t *testing.T) {
 		{"S14", Unset, Yes, true}, {"S15", Unset, No, true}, {"S16", Unset, Unset, true},
 	} {
 		t.Run(c.row, func(t *testing.T) {
-			r := Request{Want: Want{Vendor: "8086", LiveMigratable: c.alias}}
-			if why := r.Refuse(vf, c.device); (why == "") != c.serves {
+			r := Request{Requirement: Requirement{Vendor: "8086", LiveMigratable: c.alias}}
+			if why := r.WhyNot(vf, c.device); (why == "") != c.serves {
 				t.Errorf("refused %q", why)
 			}
 			if r.LiveMigratable() != (c.alias == Yes) {
@@ -166,12 +171,13 @@ func TestLiveMigratable(t *testing.T) {
 		})
 	}
 	// Z13: one definition that does not say so is enough for a refusal.
-	one := Request{Want: Want{Product: "1515", LiveMigratable: Yes}, Or: []Want{{Product: "1516"}}}
+	one := Request{Requirement: Requirement{Product: "1515", LiveMigratable: Yes},
+		Alternatives: []Requirement{{Product: "1516"}}}
 	if one.LiveMigratable() {
 		t.Error("one definition of the alias does not say so")
 	}
-	if one.Refuse(Device{Product: "1516", Type: Virtual}, No) != "" ||
-		one.Refuse(Device{Product: "1515", Type: Virtual}, No) == "" {
+	if one.WhyNot(Device{Product: "1516", Type: Virtual}, No) != "" ||
+		one.WhyNot(Device{Product: "1515", Type: Virtual}, No) == "" {
 		t.Error("each definition is judged by itself")
 	}
 }
@@ -195,8 +201,8 @@ func TestA10LookedUpAgain(t *testing.T) {
 	spoilt := look()
 	for i := range spoilt {
 		spoilt[i].Providers = []resource.ProviderID{"p"}
-		spoilt[i].Want.Required[0], spoilt[i].Want.Forbidden[0], spoilt[i].Or[0].Product = "CUSTOM_NO", "CUSTOM_NO", "ffff"
-		spoilt[i].Or[0].Required[0] = "CUSTOM_NO"
+		spoilt[i].Requirement.Required[0], spoilt[i].Requirement.Forbidden[0], spoilt[i].Alternatives[0].Product = "CUSTOM_NO", "CUSTOM_NO", "ffff"
+		spoilt[i].Alternatives[0].Required[0] = "CUSTOM_NO"
 	}
 	if got := fmt.Sprintf("%+v", look()); got != want {
 		t.Errorf("got %s\nwant %s", got, want)

@@ -14,24 +14,26 @@ import (
 func TestParseAlias(t *testing.T) {
 	for text, want := range map[string]Alias{
 		`{"name":" QuickAssist ","vendor_id":"8086","product_id":"0443"}`: {Name: "QuickAssist", Policy: Legacy,
-			Want: Want{Vendor: "8086", Product: "0443", Class: "CUSTOM_PCI_8086_0443"}},
+			Requirement: Requirement{Vendor: "8086", Product: "0443", Class: "CUSTOM_PCI_8086_0443"}},
 		// "If a request comes from an alias that does not have a resource_class associated with it, then it will be
 		// defaulted to
 		// CUSTOM_PCI_<vendor_id>_<product_id>." (spec 002)
 		`{"name":"a","vendor_id":"DE12","product_id":"12af","device_type":"type-VF","numa_policy":"required","live_migratable":"yes"}`: {Name: "a",
-			Policy: Required, Want: Want{Vendor: "de12", Product: "12af", Type: Virtual, Class: "CUSTOM_PCI_DE12_12AF",
+			Policy: Required, Requirement: Requirement{Vendor: "de12", Product: "12af", Type: Virtual,
+				Class:          "CUSTOM_PCI_DE12_12AF",
 				LiveMigratable: Yes}},
 		// "When the resource_class is specified, the vendor_id and product_id tags will no longer be required." (spec
 		// 002)
 		`{"name":"a","resource_class":"gpu","traits":"foo, bar,CUSTOM_BLUE"}`: {Name: "a", Policy: Legacy,
-			Want: Want{Class: "CUSTOM_GPU", Required: []resource.Trait{"CUSTOM_BAR", "CUSTOM_BLUE", "CUSTOM_FOO"}}},
+			Requirement: Requirement{Class: "CUSTOM_GPU", Required: []resource.Trait{"CUSTOM_BAR", "CUSTOM_BLUE",
+				"CUSTOM_FOO"}}},
 		// "Also trait names in traits can be prefixed with ! to express a forbidden trait." (spec 002)
 		`{"name":"a","resource_class":"PGPU","vendor_id":"10de","traits":"!slow,hw_gpu_api_vulkan,! old"}`: {Name: "a",
 			Policy: Legacy,
-			Want: Want{Vendor: "10de", Class: "PGPU", Required: []resource.Trait{"HW_GPU_API_VULKAN"},
+			Requirement: Requirement{Vendor: "10de", Class: "PGPU", Required: []resource.Trait{"HW_GPU_API_VULKAN"},
 				Forbidden: []resource.Trait{"CUSTOM_OLD", "CUSTOM_SLOW"}}},
 		`{"name":"a","resource_class":"x","capability_type":"pci","live_migratable":false}`: {Name: "a", Policy: Legacy,
-			Want: Want{Class: "CUSTOM_X", LiveMigratable: No}},
+			Requirement: Requirement{Class: "CUSTOM_X", LiveMigratable: No}},
 	} {
 		got, err := ParseAlias(text)
 		if err != nil || !reflect.DeepEqual(got, want) {
@@ -98,7 +100,7 @@ func TestParseAliasRefuses(t *testing.T) {
 func TestAliases(t *testing.T) {
 	const byIDs, byClass = `{"name":"a","vendor_id":"8086","product_id":"0443"}`, `{"name":"b","resource_class":"gpu"}`
 	as, err := ParseAliases(true, byIDs, byClass)
-	if err != nil || len(as) != 2 || as["b"].Want.Class != "CUSTOM_GPU" {
+	if err != nil || len(as) != 2 || as["b"].Requirement.Class != "CUSTOM_GPU" {
 		t.Errorf("%v %v", as, err)
 	}
 	if _, err := ParseAliases(false, byIDs); err != nil {
@@ -155,15 +157,15 @@ func TestRequests(t *testing.T) {
 	newID := func() string { n++; return fmt.Sprint("id", n) }
 	got, err := as.Requests(" nic : 2,gpu:1,nic:1", newID)
 	want := []Request{
-		{ID: "id1", Alias: "nic", Count: 2, Want: Want{Class: "CUSTOM_NIC"}, Policy: Socket},
+		{ID: "id1", Alias: "nic", Count: 2, Requirement: Requirement{Class: "CUSTOM_NIC"}, Policy: Socket},
 		{
-			ID:     "id2",
-			Alias:  "gpu",
-			Count:  1,
-			Want:   Want{Class: "CUSTOM_GPU", Required: []resource.Trait{"CUSTOM_FAST"}},
-			Policy: Legacy,
+			ID:          "id2",
+			Alias:       "gpu",
+			Count:       1,
+			Requirement: Requirement{Class: "CUSTOM_GPU", Required: []resource.Trait{"CUSTOM_FAST"}},
+			Policy:      Legacy,
 		},
-		{ID: "id3", Alias: "nic", Count: 1, Want: Want{Class: "CUSTOM_NIC"}, Policy: Socket},
+		{ID: "id3", Alias: "nic", Count: 1, Requirement: Requirement{Class: "CUSTOM_NIC"}, Policy: Socket},
 	}
 	if err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v %v", got, err)
@@ -198,7 +200,7 @@ func FuzzParseAlias(f *testing.F) {
 		if err != nil || !reflect.DeepEqual(again, a) {
 			t.Errorf("%q prints as %s, which is read as %+v %v", text, a, again, err)
 		}
-		if a.Want.Class == "" || a.Policy == "" {
+		if a.Requirement.Class == "" || a.Policy == "" {
 			t.Errorf("%q: %+v", text, a)
 		}
 	})

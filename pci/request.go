@@ -8,18 +8,18 @@ import (
 )
 
 // Policy is a NUMA affinity policy in Nova's words (`numa_policy` of an alias).
-type Policy string
+type NUMAPolicy string
 
 // The policies that an alias may name. Legacy is the default.
 const (
-	Required  Policy = "required"
-	Legacy    Policy = "legacy"
-	Preferred Policy = "preferred"
-	Socket    Policy = "socket"
+	Required  NUMAPolicy = "required"
+	Legacy    NUMAPolicy = "legacy"
+	Preferred NUMAPolicy = "preferred"
+	Socket    NUMAPolicy = "socket"
 )
 
-// Want is what a device must be to serve a request. Empty fields want nothing.
-type Want struct {
+// Requirement describes a device that serves a request. An empty field accepts any value.
+type Requirement struct {
 	Vendor    string // four lower-case hex digits
 	Product   string
 	Type      Type
@@ -33,12 +33,12 @@ type Want struct {
 
 // Request is one device request of a server, from one `alias:count` of its flavor: Nova's InstancePCIRequest.
 type Request struct {
-	ID     string // request_id, a UUID: it ties the request to its groups and to the devices picked
-	Alias  string // alias_name
-	Count  int    // how many devices
-	Want   Want
-	Or     []Want // the other definitions of the alias: a device that meets one of them is as good
-	Policy Policy
+	ID           string // request_id, a UUID: it ties the request to its groups and to the devices picked
+	Alias        string // alias_name
+	Count        int    // how many devices
+	Requirement  Requirement
+	Alternatives []Requirement // the other definitions of the alias: a device that meets one of them is as good
+	Policy       NUMAPolicy
 	// Providers are the providers chosen in Placement, one for each device, in the order of the groups.
 	// Nil means that Placement was not asked (pci_in_placement is off) and any device that fits will do.
 	Providers []resource.ProviderID
@@ -51,12 +51,12 @@ func (r Request) GroupSuffix(i int) string { return fmt.Sprintf("%s-%d", r.ID, i
 // Refuse gives the sentence why a device is not for the request, or nothing when it is: one of its definitions is
 // met. migratable is
 // what the device's rule says of live_migratable.
-func (r Request) Refuse(d Device, migratable Flag) string {
+func (r Request) WhyNot(d Device, migratable Flag) string {
 	first := ""
-	for i, w := range append([]Want{r.Want}, r.Or...) {
-		why := w.Refuse(d)
+	for i, w := range append([]Requirement{r.Requirement}, r.Alternatives...) {
+		why := w.WhyNot(d)
 		if why == "" {
-			why = w.refuseFlag(migratable)
+			why = w.whyNotMigratable(migratable)
 		}
 		if why == "" {
 			return ""
@@ -71,7 +71,7 @@ func (r Request) Refuse(d Device, migratable Flag) string {
 // LiveMigratable says whether every device of the request is sure to be live-migratable: all its definitions ask for
 // it by name.
 func (r Request) LiveMigratable() bool {
-	for _, w := range append([]Want{r.Want}, r.Or...) {
+	for _, w := range append([]Requirement{r.Requirement}, r.Alternatives...) {
 		if w.LiveMigratable != Yes {
 			return false
 		}
@@ -79,7 +79,7 @@ func (r Request) LiveMigratable() bool {
 	return true
 }
 
-func (w Want) refuseFlag(has Flag) string {
+func (w Requirement) whyNotMigratable(has Flag) string {
 	switch {
 	case w.LiveMigratable == Unset || w.LiveMigratable == has:
 		return ""
@@ -91,7 +91,7 @@ func (w Want) refuseFlag(has Flag) string {
 
 // Refuse gives the sentence why a device is not what is wanted, or nothing when it is. Class and traits are
 // Placement's to judge; vendor, product and type are judged here, also when the alias names a class.
-func (w Want) Refuse(d Device) string {
+func (w Requirement) WhyNot(d Device) string {
 	switch {
 	case w.Vendor != "" && !strings.EqualFold(w.Vendor, d.Vendor):
 		return fmt.Sprintf("vendor is %s, not %s", d.Vendor, w.Vendor)

@@ -247,18 +247,20 @@ func TestUtilityRows(t *testing.T) {
 	d := Device{Vendor: "8086", Product: "15ab", Type: Virtual}
 	for _, c := range []struct {
 		row    string
-		want   Want
-		or     []Want
+		want   Requirement
+		or     []Requirement
 		serves bool
 	}{
-		{"U1 equal", Want{Vendor: "8086", Product: "15ab"}, nil, true},
-		{"U1 another case", Want{Vendor: "8086", Product: "15AB"}, nil, true},
-		{"U2 the second of two", Want{Vendor: "8086", Product: "1111"}, []Want{{Vendor: "8086", Product: "15ab"}}, true},
-		{"U3 none of two", Want{Vendor: "8086", Product: "1111"}, []Want{{Vendor: "8087", Product: "15ab"}}, false},
-		{"U3 one word more", Want{Vendor: "8086", Product: "15ab", Type: Physical}, nil, false},
+		{"U1 equal", Requirement{Vendor: "8086", Product: "15ab"}, nil, true},
+		{"U1 another case", Requirement{Vendor: "8086", Product: "15AB"}, nil, true},
+		{"U2 the second of two", Requirement{Vendor: "8086", Product: "1111"},
+			[]Requirement{{Vendor: "8086", Product: "15ab"}}, true},
+		{"U3 none of two", Requirement{Vendor: "8086", Product: "1111"}, []Requirement{{Vendor: "8087", Product: "15ab"}},
+			false},
+		{"U3 one word more", Requirement{Vendor: "8086", Product: "15ab", Type: Physical}, nil, false},
 	} {
 		t.Run(c.row, func(t *testing.T) {
-			if why := (Request{Want: c.want, Or: c.or}).Refuse(d, Unset); (why == "") != c.serves {
+			if why := (Request{Requirement: c.want, Alternatives: c.or}).WhyNot(d, Unset); (why == "") != c.serves {
 				t.Errorf("refused %q", why)
 			}
 		})
@@ -270,7 +272,7 @@ func TestUtilityRows(t *testing.T) {
 	}
 	vdpa := d
 	vdpa.Type = VDPA
-	if why := (Request{Want: Want{Vendor: "8086"}}).Refuse(vdpa, Unset); !strings.Contains(why, "vdpa") {
+	if why := (Request{Requirement: Requirement{Vendor: "8086"}}).WhyNot(vdpa, Unset); !strings.Contains(why, "vdpa") {
 		t.Errorf("an alias is given a vDPA device: %q", why)
 	}
 }

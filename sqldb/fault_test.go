@@ -61,7 +61,7 @@ func TestConnectionsBreak(t *testing.T) {
 				name, before := fmt.Sprint("thing ", i), proxy.Broken()
 				word = strings.ReplaceAll(word, "THING #",
 					name) // statements may have been prepared; their arguments have not
-				proxy.Break(databases.Cut{Word: word, Heard: c.heard})
+				proxy.Break(databases.Cut{Word: word, LoseResponse: c.heard})
 				err := write(name)
 				if proxy.Broken() != before+1 {
 					t.Fatalf("%s: nothing was broken", word)

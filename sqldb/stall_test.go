@@ -47,7 +47,7 @@ func stalledWrites(t *testing.T, server *databases.Server, begin string) {
 		err := db.Write(ctx, func(tx *Tx) error { return errors.Join(insert(ctx, tx, name, 1), c.ends) })
 		took := time.Since(began)
 		cancel()
-		proxy.Mend()
+		proxy.Repair()
 		switch {
 		case took > 10*time.Second || IsUnknown(err) != c.unknown:
 			t.Errorf("%s: after %s: %v", c.word, took, err)
@@ -84,7 +84,7 @@ func stalledReads(t *testing.T, server *databases.Server, begin string) {
 			!fault.Is(err, fault.Unavailable) {
 			t.Errorf("%s: after %s: %v", at, took, err)
 		}
-		proxy.Mend()
+		proxy.Repair()
 	}
 	must(t, db.Write(t.Context(), inserting("a")))
 }

@@ -19,7 +19,7 @@ type Near struct {
 }
 
 // rank returns the distance of a device from the guest: 0 for near, -1 when the policy does not allow the distance.
-func (n Near) rank(d pci.Device, policy pci.Policy) int {
+func (n Near) rank(d pci.Device, policy pci.NUMAPolicy) int {
 	return numa.Rank(policy, d.NUMANode, n.Nodes, n.Cells)
 }
 
@@ -162,13 +162,13 @@ func whyUnfit(e entry, r pci.Request) string {
 	case e.offer.Spent:
 		return "it has been used once and not been cleaned (`berth device clean`)"
 	}
-	wants := slices.DeleteFunc(append([]pci.Want{r.Want}, r.Or...), func(w pci.Want) bool {
+	wants := slices.DeleteFunc(append([]pci.Requirement{r.Requirement}, r.Alternatives...), func(w pci.Requirement) bool {
 		return r.Providers == nil && w.Vendor == "" && w.Product == "" && w.Class != e.offer.Class
 	})
 	if len(wants) == 0 {
-		return fmt.Sprintf("its class is %s, not %s", e.offer.Class, r.Want.Class)
+		return fmt.Sprintf("its class is %s, not %s", e.offer.Class, r.Requirement.Class)
 	}
-	return pci.Request{Want: wants[0], Or: wants[1:]}.Refuse(e.offer.Device, e.offer.LiveMigratable)
+	return pci.Request{Requirement: wants[0], Alternatives: wants[1:]}.WhyNot(e.offer.Device, e.offer.LiveMigratable)
 }
 
 // refusal returns the sentence for a request whose i-th device was not found.
@@ -215,11 +215,11 @@ func (s Set) refusal(holder resource.ConsumerID, r pci.Request, i int, near Near
 	if total == 0 {
 		why = append(why, "this host offers no device there")
 	}
-	return Refusal(fmt.Sprintf("%s has no free %s: %s", where, wanted(r.Want), strings.Join(why, "; ")))
+	return Refusal(fmt.Sprintf("%s has no free %s: %s", where, wanted(r.Requirement), strings.Join(why, "; ")))
 }
 
 // wanted describes the device of a request, as in "8086:1515 type-VF".
-func wanted(w pci.Want) string {
+func wanted(w pci.Requirement) string {
 	kind := string(w.Type)
 	if kind == "" {
 		kind = "type-PCI or type-VF"

@@ -106,7 +106,7 @@ func TestNear(t *testing.T) {
 	near := Near{Nodes: []int{1}, Cells: []numa.Cell{{ID: 0, Socket: 0}, {ID: 1, Socket: 0}, {ID: 2, Socket: 1},
 		{ID: 3, Socket: 1}}}
 	for _, c := range []struct {
-		policy pci.Policy
+		policy pci.NUMAPolicy
 		node   int
 		want   bool
 	}{
@@ -149,7 +149,7 @@ func TestRestrictedDevices(t *testing.T) {
 			o := plain
 			o.LiveMigratable = rule
 			r := request(o, 1)
-			r.Want.LiveMigratable = alias
+			r.Requirement.LiveMigratable = alias
 			_, _, refusal := New([]Offer{o}).Claim("s1", r)
 			if want := alias == pci.Unset || alias == rule; (refusal == "") != want {
 				t.Errorf("alias %q, rule %q: %q", alias, rule, refusal)
@@ -189,8 +189,9 @@ func TestRestrictedDevices(t *testing.T) {
 func TestClaimAllMovesAnEarlierPick(t *testing.T) {
 	other := plain
 	other.Device.Address.Slot, other.Device.Product, other.Provider = 1, "20b5", "gpu2"
-	any := pci.Request{ID: "any", Alias: "any", Count: 1, Want: pci.Want{Vendor: "10de"}}
-	first := pci.Request{ID: "first", Alias: "first", Count: 1, Want: pci.Want{Vendor: "10de", Product: "20b0"},
+	any := pci.Request{ID: "any", Alias: "any", Count: 1, Requirement: pci.Requirement{Vendor: "10de"}}
+	first := pci.Request{ID: "first", Alias: "first", Count: 1, Requirement: pci.Requirement{Vendor: "10de",
+		Product: "20b0"},
 		Providers: []resource.ProviderID{plain.Provider}}
 	_, picked, refusal := New([]Offer{plain, other}).ClaimAll("s1", []pci.Request{any, first}, Near{})
 	if refusal != "" || addresses(picked) != "82:01.0 82:00.0" {
@@ -229,7 +230,7 @@ func TestVFBecomesPF(t *testing.T) {
 	s := New(three)
 	ask := func(count int, kind pci.Type) (Set, Refusal) {
 		r := request(three[0], count)
-		r.Want.Type = kind
+		r.Requirement.Type = kind
 		n, picked, refusal := s.Claim("s1", r)
 		if (refusal == "") != (len(picked) == count) {
 			t.Errorf("%d picked: %s", len(picked), refusal)
@@ -271,7 +272,7 @@ func TestPolicyWithSeveralDevices(t *testing.T) {
 	}
 	const here, other, none, foreign = "82:00.0", "82:01.0", "82:02.0", "82:03.0"
 	for _, c := range []struct {
-		policy pci.Policy
+		policy pci.NUMAPolicy
 		count  int
 		node   int
 		vendor string
@@ -285,7 +286,7 @@ func TestPolicyWithSeveralDevices(t *testing.T) {
 		{pci.Preferred, 1, 0, "8086", foreign}, {pci.Preferred, 3, 0, "10de", here + " " + other + " " + none},
 		{pci.Preferred, 4, 0, "10de", ""},
 	} {
-		r := pci.Request{ID: "r", Count: c.count, Policy: c.policy, Want: pci.Want{Vendor: c.vendor}}
+		r := pci.Request{ID: "r", Count: c.count, Policy: c.policy, Requirement: pci.Requirement{Vendor: c.vendor}}
 		_, picked, refusal := New(offers).ClaimAll("s1", []pci.Request{r}, Near{Nodes: []int{c.node}})
 		if addresses(picked) != c.want || (refusal == "") != (c.want != "") {
 			t.Errorf("%s, %d of %s for node %d: %s %s, want %s", c.policy, c.count, c.vendor, c.node, addresses(picked),
@@ -324,7 +325,7 @@ func TestRelativesOfVDPA(t *testing.T) {
 				t.Errorf("%s: %v, want %s", name, got, want)
 			}
 			if n, _, refusal := s.Claim("s2", c.then); refusal == "" || !n.equal(s) {
-				t.Errorf("%s: and %s too", name, c.then.Want.Type)
+				t.Errorf("%s: and %s too", name, c.then.Requirement.Type)
 			}
 			if i == 0 {
 				s, _ = s.Allocate("s1")

@@ -42,7 +42,7 @@ func (s Set) hold(t *testing.T, holder resource.ConsumerID, r pci.Request) Set {
 
 func vfs(id string, providers ...resource.ProviderID) pci.Request {
 	return pci.Request{ID: id, Alias: "vf", Count: len(providers), Providers: providers,
-		Want: pci.Want{Vendor: "8086", Product: "1515", Type: pci.Virtual}}
+		Requirement: pci.Requirement{Vendor: "8086", Product: "1515", Type: pci.Virtual}}
 }
 
 // Exactly one device for each provider named, never more nor fewer, the lowest address first.
@@ -94,7 +94,7 @@ func TestRefusals(t *testing.T) {
 			"8086"},
 		{New(card(0x81, 1, "A")), vfs("r", "A", "A"),
 			"provider cmp1_A has no free 8086:1515 type-VF: 1 of 1 held by this server itself"},
-		{s, pci.Request{ID: "r", Count: 1, Want: pci.Want{Class: "CUSTOM_X"}},
+		{s, pci.Request{ID: "r", Count: 1, Requirement: pci.Requirement{Class: "CUSTOM_X"}},
 			"the host has no free type-PCI or type-VF of class CUSTOM_X: 5 of 5 not fit for it: its class is " +
 				"CUSTOM_PCI_10DE_20B0, not CUSTOM_X, its class is CUSTOM_PCI_8086_1515, not CUSTOM_X"},
 		{family, request(vf1, 1, "card"),
@@ -102,7 +102,7 @@ func TestRefusals(t *testing.T) {
 				"0000:81:00.2 is unclaimable because s1 holds 0000:81:00.0; 1 of 3 not fit for it: product is 1528, not 1515"},
 		{New([]Offer{ports}), request(plain, 1),
 			"the host has no free 10de:20b0 type-PCI: 1 of 1 not fit for it: it is for network ports"},
-		{Set{}, pci.Request{ID: "r", Count: 1, Want: pci.Want{Vendor: "8086"}},
+		{Set{}, pci.Request{ID: "r", Count: 1, Requirement: pci.Requirement{Vendor: "8086"}},
 			"the host has no free 8086:* type-PCI or type-VF: this host offers no device there"},
 		{s, pci.Request{ID: "r", Alias: "a", Count: 0}, "request r asks for 0 devices"},
 		{s, pci.Request{Alias: "a", Count: 1}, `the request for alias "a" has no request id`},
@@ -133,16 +133,16 @@ func TestClaimByClassAlone(t *testing.T) {
 	gpu := plain
 	gpu.Class = "CUSTOM_GPU"
 	s := New([]Offer{gpu, card(0x81, 1, "A")[0]})
-	r := pci.Request{ID: "r", Count: 1, Want: pci.Want{Class: "CUSTOM_GPU"}}
+	r := pci.Request{ID: "r", Count: 1, Requirement: pci.Requirement{Class: "CUSTOM_GPU"}}
 	if _, picked, refusal := s.Claim("s1", r); addresses(picked) != "82:00.0" {
 		t.Errorf("%v %s", picked, refusal)
 	}
-	r.Want.Vendor, r.Want.Product, r.Want.Class = "8086", "1515", "CUSTOM_PCI_8086_1515"
+	r.Requirement.Vendor, r.Requirement.Product, r.Requirement.Class = "8086", "1515", "CUSTOM_PCI_8086_1515"
 	if _, picked, refusal := s.Claim("s1", r); addresses(picked) != "81:00.1" {
 		t.Errorf("%v %s", picked, refusal)
 	}
 	r = pci.Request{ID: "r", Count: 1, Providers: []resource.ProviderID{"A"},
-		Want: pci.Want{Class: "CUSTOM_SEEN_BY_PLACEMENT"}}
+		Requirement: pci.Requirement{Class: "CUSTOM_SEEN_BY_PLACEMENT"}}
 	if _, picked, refusal := s.Claim("s1", r); addresses(picked) != "81:00.1" {
 		t.Errorf("%v %s", picked, refusal)
 	}

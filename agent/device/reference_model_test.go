@@ -186,7 +186,7 @@ func (p pair) successors(family []Offer) []pair {
 	for _, h := range []resource.ConsumerID{"s1", "s2"} {
 		for _, o := range family {
 			r := pci.Request{ID: "r" + string(o.Provider), Count: 1, Providers: []resource.ProviderID{o.Provider},
-				Want: pci.Want{Type: o.Device.Type}}
+				Requirement: pci.Requirement{Type: o.Device.Type}}
 			set, _, refusal := p.set.Claim(h, r)
 			tw, ok := p.twin.claim(h, o.Device.Address)
 			verb := fmt.Sprintf("%s claims %s", h, o.Device.Address)

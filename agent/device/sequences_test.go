@@ -29,7 +29,7 @@ func offer(d pci.Device, p resource.ProviderID) Offer {
 
 func request(o Offer, count int, providers ...resource.ProviderID) pci.Request {
 	return pci.Request{ID: fmt.Sprint(o.Device.Product, count, providers), Alias: "a", Count: count, Providers: providers,
-		Want: pci.Want{Vendor: o.Device.Vendor, Product: o.Device.Product, Type: o.Device.Type, Class: o.Class}}
+		Requirement: pci.Requirement{Vendor: o.Device.Vendor, Product: o.Device.Product, Type: o.Device.Type, Class: o.Class}}
 }
 
 // print returns the whole content of a set.
@@ -178,7 +178,7 @@ func checkClaim(t *testing.T, s, n Set, holder resource.ConsumerID, r pci.Reques
 	for _, c := range picked {
 		providers = append(providers, c.Provider)
 		e, _ := n.At(c.Device.Address)
-		if e.Holder != holder || e.Request != r.ID || c.State != e.State || r.Want.Refuse(c.Device) != "" {
+		if e.Holder != holder || e.Request != r.ID || c.State != e.State || r.Requirement.WhyNot(c.Device) != "" {
 			t.Errorf("%v: picked %v, entry %v", r, c, e)
 		}
 		if was, _ := s.At(c.Device.Address); was.State != Available && (was.Holder != holder || was.Request != r.ID) {

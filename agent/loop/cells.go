@@ -156,9 +156,9 @@ func (a *Agent) usedCells(but string) (cells []numa.Cell, counted []string) {
 }
 
 // readCells converts the NUMA cells of a guest from the journal's form: what they require, and where they are placed.
-func readCells(list []journal.GuestCell) (parts []numa.Part, placed []numa.Placed) {
+func readCells(list []journal.GuestCell) (parts []numa.GuestCell, placed []numa.Placed) {
 	for _, p := range list {
-		parts = append(parts, numa.Part{VCPUs: p.VCPUs, Dedicated: p.Dedicated, Threads: numa.Threads(p.Threads),
+		parts = append(parts, numa.GuestCell{VCPUs: p.VCPUs, Dedicated: p.Dedicated, Threads: numa.Threads(p.Threads),
 			MemoryMB: p.MemoryMB,
 			PageKB:   p.PageKB, Emulator: p.Emulator})
 		placed = append(placed, numa.Placed{Node: p.Node, CPUs: p.CPUs, Emulator: p.EmulatorThreads, PageKB: p.Pages})
@@ -167,7 +167,7 @@ func readCells(list []journal.GuestCell) (parts []numa.Part, placed []numa.Place
 }
 
 // writeCells converts the NUMA cells of a guest to the journal's form.
-func writeCells(parts []numa.Part, placed []numa.Placed) []journal.GuestCell {
+func writeCells(parts []numa.GuestCell, placed []numa.Placed) []journal.GuestCell {
 	var out []journal.GuestCell
 	for i, p := range parts {
 		at := placed[i]
@@ -189,7 +189,7 @@ func hypervisorCells(list []journal.GuestCell) []hypervisor.GuestCell {
 }
 
 // sameCells reports whether the journal's cells have the same requirements as parts.
-func sameCells(list []journal.GuestCell, parts []numa.Part) bool {
+func sameCells(list []journal.GuestCell, parts []numa.GuestCell) bool {
 	asked, _ := readCells(list)
 	return len(list) > 0 && reflect.DeepEqual(asked, parts)
 }

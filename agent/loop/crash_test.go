@@ -92,8 +92,9 @@ func (m crashingPlacement) ProviderAllocations(ctx context.Context,
 		return m.p.ProviderAllocations(ctx, id)
 	})
 }
-func (m crashingPlacement) Allocation(ctx context.Context, c resource.ConsumerID) (placement.Held, error) {
-	return aroundCall(m.d, func() (placement.Held, error) { return m.p.Allocation(ctx, c) })
+func (m crashingPlacement) Allocation(ctx context.Context,
+	c resource.ConsumerID) (placement.ConsumerAllocation, error) {
+	return aroundCall(m.d, func() (placement.ConsumerAllocation, error) { return m.p.Allocation(ctx, c) })
 }
 func (m crashingPlacement) EnsureClass(ctx context.Context, c resource.Class) error {
 	return m.d.around(func() error { return m.p.EnsureClass(ctx, c) })

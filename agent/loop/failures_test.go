@@ -290,7 +290,7 @@ func TestObservationFreesNothing(t *testing.T) {
 		book, fail := journal.Open(w.options.Dir)
 		must(t, fail)
 		set, claims, refusal := a.set.Claim("s9", pci.Request{ID: "r", Count: 1, Providers: []resource.ProviderID{j.Provider},
-			Want: pci.Want{Type: pci.Virtual}})
+			Requirement: pci.Requirement{Type: pci.Virtual}})
 		if refusal != "" || set.Len() != 4 {
 			t.Fatal(refusal)
 		}

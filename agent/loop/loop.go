@@ -64,7 +64,7 @@ type Placement interface {
 	Reader
 	Writer
 	// Allocation returns the allocation of a consumer; empty when it has none.
-	Allocation(ctx context.Context, consumer resource.ConsumerID) (placement.Held, error)
+	Allocation(ctx context.Context, consumer resource.ConsumerID) (placement.ConsumerAllocation, error)
 }
 
 // Options configure an agent. Those without a default must be set.

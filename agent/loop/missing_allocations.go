@@ -118,14 +118,14 @@ func (a *Agent) nextSync() time.Duration {
 
 // reshape writes inventories and allocations in one request. It fails when a consumer has changed since it was read.
 func (a *Agent) reshape(ctx context.Context, d planInput, s heal.Step, generations map[provider.ID]int) error {
-	r := placement.Reshape{Inventories: map[provider.ID]placement.Stock{},
-		Allocations: map[resource.ConsumerID]placement.Held{}}
+	r := placement.Reshape{Inventories: map[provider.ID]placement.InventorySet{},
+		Allocations: map[resource.ConsumerID]placement.ConsumerAllocation{}}
 	for id, stock := range s.InventorySets {
 		generation, written := generations[id]
 		if !written {
 			generation = stock.Generation
 		}
-		r.Inventories[id] = placement.Stock{Generation: generation, Inventories: stock.Inventories}
+		r.Inventories[id] = placement.InventorySet{Generation: generation, Inventories: stock.Inventories}
 	}
 	for consumer, allocation := range s.Allocations {
 		held := d.held[consumer]

@@ -186,7 +186,7 @@ type planInput struct {
 	uses  heal.Uses
 	owned heal.OwnedSet
 	notes []survey.Note
-	held  map[resource.ConsumerID]placement.Held // allocations of the consumers with a missing one
+	held  map[resource.ConsumerID]placement.ConsumerAllocation // allocations of the consumers with a missing one
 }
 
 // check returns the objections against the plan.
@@ -244,7 +244,7 @@ func (a *Agent) readUses(ctx context.Context, d *planInput, actual provider.Tree
 			d.uses[id] = map[resource.ConsumerID]resource.Amounts{}
 		}
 	}
-	d.held = map[resource.ConsumerID]placement.Held{}
+	d.held = map[resource.ConsumerID]placement.ConsumerAllocation{}
 	for _, consumer := range heal.Lacking(d.aim, d.uses) {
 		has, err := a.o.Placement.Allocation(ctx, consumer)
 		if err != nil {

@@ -12,7 +12,7 @@ func readRequests(list []host.Request) ([]pci.Request, error) {
 	var out []pci.Request
 	for _, r := range list {
 		p := r.PCIRequest()
-		switch p.Want.Type {
+		switch p.Requirement.Type {
 		case "", pci.Plain, pci.Physical, pci.Virtual, pci.VDPA:
 		default:
 			return nil, fault.New(fault.Invalid, "loop.readRequests",

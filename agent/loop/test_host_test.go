@@ -175,13 +175,14 @@ func (l *fakePlacement) ProviderAllocations(_ context.Context,
 	return out, nil
 }
 
-func (l *fakePlacement) Allocation(_ context.Context, consumer resource.ConsumerID) (placement.Held, error) {
+func (l *fakePlacement) Allocation(_ context.Context,
+	consumer resource.ConsumerID) (placement.ConsumerAllocation, error) {
 	leave, err := l.enter("Allocation")
 	if err != nil {
-		return placement.Held{}, err
+		return placement.ConsumerAllocation{}, err
 	}
 	defer leave()
-	return placement.Held{Allocation: l.allocations[consumer]}, nil
+	return placement.ConsumerAllocation{Allocation: l.allocations[consumer]}, nil
 }
 
 func (l *fakePlacement) EnsureClass(context.Context, resource.Class) error {

@@ -39,17 +39,17 @@ func WriteCells(cells []numa.Cell) []Cell {
 }
 
 // ReadGuestCells converts a guest's NUMA cells from an assignment. WriteGuestCells is the inverse.
-func ReadGuestCells(parts []GuestCell) []numa.Part {
-	var out []numa.Part
+func ReadGuestCells(parts []GuestCell) []numa.GuestCell {
+	var out []numa.GuestCell
 	for _, p := range parts {
-		out = append(out, numa.Part{VCPUs: p.VCPUs, Dedicated: p.Dedicated, Threads: numa.Threads(p.Threads),
+		out = append(out, numa.GuestCell{VCPUs: p.VCPUs, Dedicated: p.Dedicated, Threads: numa.Threads(p.Threads),
 			MemoryMB: p.MemoryMB, PageKB: p.PageKB, Emulator: p.Emulator})
 	}
 	return out
 }
 
 // WriteGuestCells converts a guest's NUMA cells for an assignment.
-func WriteGuestCells(parts []numa.Part) []GuestCell {
+func WriteGuestCells(parts []numa.GuestCell) []GuestCell {
 	var out []GuestCell
 	for _, p := range parts {
 		out = append(out, GuestCell{VCPUs: p.VCPUs, Dedicated: p.Dedicated, Threads: string(p.Threads), MemoryMB: p.MemoryMB,
@@ -80,11 +80,12 @@ func WritePlaced(placed []numa.Placed) []PlacedCell {
 
 // WriteRequest converts a PCI request for an assignment. PCIRequest is the inverse.
 func WriteRequest(r pci.Request) Request {
-	out := Request{ID: r.ID, Alias: r.Alias, Count: r.Count, VendorID: r.Want.Vendor, ProductID: r.Want.Product,
-		Type: string(r.Want.Type), Class: string(r.Want.Class), Required: texts(r.Want.Required),
-		Forbidden: texts(r.Want.Forbidden), Policy: string(r.Policy), Migratable: string(r.Want.LiveMigratable),
+	out := Request{ID: r.ID, Alias: r.Alias, Count: r.Count, VendorID: r.Requirement.Vendor,
+		ProductID: r.Requirement.Product,
+		Type:      string(r.Requirement.Type), Class: string(r.Requirement.Class), Required: texts(r.Requirement.Required),
+		Forbidden: texts(r.Requirement.Forbidden), Policy: string(r.Policy), Migratable: string(r.Requirement.LiveMigratable),
 		Providers: texts(r.Providers)}
-	for _, w := range r.Or {
+	for _, w := range r.Alternatives {
 		out.Or = append(out.Or, Or{VendorID: w.Vendor, ProductID: w.Product, Class: string(w.Class),
 			Migratable: string(w.LiveMigratable)})
 	}
@@ -93,16 +94,17 @@ func WriteRequest(r pci.Request) Request {
 
 // PCIRequest converts a PCI request from an assignment.
 func (r Request) PCIRequest() pci.Request {
-	want := pci.Want{Vendor: r.VendorID, Product: r.ProductID, Type: pci.Type(r.Type), Class: resource.Class(r.Class),
+	want := pci.Requirement{Vendor: r.VendorID, Product: r.ProductID, Type: pci.Type(r.Type),
+		Class:    resource.Class(r.Class),
 		Required: convert[resource.Trait](r.Required), Forbidden: convert[resource.Trait](r.Forbidden),
 		LiveMigratable: pci.Flag(r.Migratable)}
-	out := pci.Request{ID: r.ID, Alias: r.Alias, Count: r.Count, Want: want, Policy: pci.Policy(r.Policy),
+	out := pci.Request{ID: r.ID, Alias: r.Alias, Count: r.Count, Requirement: want, Policy: pci.NUMAPolicy(r.Policy),
 		Providers: convert[resource.ProviderID](r.Providers)}
 	for _, o := range r.Or {
 		w := want
 		w.Vendor, w.Product, w.Class = o.VendorID, o.ProductID, resource.Class(o.Class)
 		w.LiveMigratable = pci.Flag(o.Migratable)
-		out.Or = append(out.Or, w)
+		out.Alternatives = append(out.Alternatives, w)
 	}
 	return out
 }

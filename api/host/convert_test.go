@@ -52,7 +52,7 @@ func over[T any](t *testing.T, v T) (out T) {
 // What is said in words arrives as the same words, whatever field is used.
 func TestWordsCrossTheWire(t *testing.T) {
 	var cells []numa.Cell
-	var parts []numa.Part
+	var parts []numa.GuestCell
 	var placed []numa.Placed
 	for _, v := range []any{&cells, &parts, &placed} {
 		fill(reflect.ValueOf(v).Elem())
@@ -73,12 +73,14 @@ func TestWordsCrossTheWire(t *testing.T) {
 	var request pci.Request
 	fill(reflect.ValueOf(&request).Elem())
 	// Another definition shares type and traits with the first.
-	request.Or[0] = pci.Want{Vendor: "v", Product: "p", Class: "C", LiveMigratable: pci.No, Type: request.Want.Type,
-		Required: request.Want.Required, Forbidden: request.Want.Forbidden}
+	request.Alternatives[0] = pci.Requirement{Vendor: "v", Product: "p", Class: "C", LiveMigratable: pci.No,
+		Type:     request.Requirement.Type,
+		Required: request.Requirement.Required, Forbidden: request.Requirement.Forbidden}
 	if got := over(t, host.WriteRequest(request)).PCIRequest(); !reflect.DeepEqual(got, request) {
 		t.Errorf("got %+v\nwant %+v", got, request)
 	}
-	plain := pci.Request{ID: "R", Count: 1, Want: pci.Want{Class: resource.Class("CUSTOM_X")}, Policy: pci.Legacy}
+	plain := pci.Request{ID: "R", Count: 1, Requirement: pci.Requirement{Class: resource.Class("CUSTOM_X")},
+		Policy: pci.Legacy}
 	if got := over(t, host.WriteRequest(plain)).PCIRequest(); !reflect.DeepEqual(got, plain) {
 		t.Errorf("got %+v\nwant %+v", got, plain)
 	}

@@ -48,7 +48,7 @@ func (c *Client) Candidates(ctx context.Context, ask resource.Ask) (Candidates, 
 }
 
 // Held contains the allocations of a consumer, and its owner.
-type Held struct {
+type ConsumerAllocation struct {
 	Allocation    resource.Allocation
 	Mappings      map[string][]provider.ID // only written: Placement does not store it
 	Generation    *int                     // of the consumer; nil: it does not exist yet
@@ -57,10 +57,10 @@ type Held struct {
 }
 
 // Allocation reads the allocations of a consumer. Without any, the allocation is empty and the generation nil.
-func (c *Client) Allocation(ctx context.Context, consumer resource.ConsumerID) (Held, error) {
+func (c *Client) Allocation(ctx context.Context, consumer resource.ConsumerID) (ConsumerAllocation, error) {
 	var doc AllocationsDoc
 	if _, err := c.REST.Do(ctx, "GET", consumerPath(consumer), nil, &doc); err != nil {
-		return Held{}, fault.Wrap("", "placement.Allocation", err)
+		return ConsumerAllocation{}, fault.Wrap("", "placement.Allocation", err)
 	}
 	return doc.Held(), nil
 }
@@ -68,7 +68,7 @@ func (c *Client) Allocation(ctx context.Context, consumer resource.ConsumerID) (
 // PutAllocation replaces the allocations of a consumer by held. An empty allocation removes all allocations of an
 // existing consumer. fault.Conflict has the code CodeConcurrentUpdate if the consumer or a provider has changed (read
 // again and retry), and CodeUndefined if there is not enough capacity.
-func (c *Client) PutAllocation(ctx context.Context, consumer resource.ConsumerID, held Held) error {
+func (c *Client) PutAllocation(ctx context.Context, consumer resource.ConsumerID, held ConsumerAllocation) error {
 	_, err := c.REST.Do(ctx, "PUT", consumerPath(consumer), allocationsDoc(held), nil)
 	return fault.Wrap("", "placement.PutAllocation", err)
 }
@@ -76,7 +76,7 @@ func (c *Client) PutAllocation(ctx context.Context, consumer resource.ConsumerID
 // PutAllocations replaces the allocations of several consumers in one transaction: POST /allocations. It can move
 // allocations from one consumer to another, and no other consumer can claim them in between. An empty allocation
 // removes all allocations of an existing consumer. Its faults are those of PutAllocation.
-func (c *Client) PutAllocations(ctx context.Context, all map[resource.ConsumerID]Held) error {
+func (c *Client) PutAllocations(ctx context.Context, all map[resource.ConsumerID]ConsumerAllocation) error {
 	body := make(map[resource.ConsumerID]AllocationsDoc, len(all))
 	for consumer, held := range all {
 		body[consumer] = allocationsDoc(held)
@@ -111,15 +111,15 @@ func (c *Client) ProviderAllocations(ctx context.Context,
 }
 
 // Stock contains all inventories of a provider, and the provider's generation.
-type Stock struct {
+type InventorySet struct {
 	Generation  int
 	Inventories map[resource.Class]resource.Inventory
 }
 
 // Reshape is a request to move inventories and their allocations between providers.
 type Reshape struct {
-	Inventories map[provider.ID]Stock
-	Allocations map[resource.ConsumerID]Held
+	Inventories map[provider.ID]InventorySet
+	Allocations map[resource.ConsumerID]ConsumerAllocation
 }
 
 // Reshape moves inventories and allocations between providers in one transaction.

@@ -9,14 +9,14 @@ import (
 )
 
 // Inventories reads the inventories of a provider and its generation; fault.NotFound if the provider does not exist.
-func (c *Client) Inventories(ctx context.Context, id provider.ID) (Stock, error) {
+func (c *Client) Inventories(ctx context.Context, id provider.ID) (InventorySet, error) {
 	var doc InventoriesDoc
 	if _, err := c.REST.Do(ctx, "GET", providerPath(id, "/inventories"), nil, &doc); err != nil {
-		return Stock{}, fault.Wrap("", "placement.Inventories", err)
+		return InventorySet{}, fault.Wrap("", "placement.Inventories", err)
 	}
 	inventories := make(map[resource.Class]resource.Inventory, len(doc.Inventories))
 	for class, inv := range doc.Inventories {
 		inventories[class] = inv.Inventory()
 	}
-	return Stock{Generation: doc.Generation, Inventories: inventories}, nil
+	return InventorySet{Generation: doc.Generation, Inventories: inventories}, nil
 }

@@ -116,8 +116,9 @@ func TestDecodedValueIsTheValidatedOne(t *testing.T) {
 		t.Fatal(err)
 	}
 	three := 3
-	want := Held{Allocation: resource.Allocation{uuidB: {"VCPU": 10, "MEMORY_MB": 2}}, Generation: &three, Project: "p",
-		User: "u", ConsumerType: "X"}
+	want := ConsumerAllocation{Allocation: resource.Allocation{uuidB: {"VCPU": 10, "MEMORY_MB": 2}}, Generation: &three,
+		Project: "p",
+		User:    "u", ConsumerType: "X"}
 	if !reflect.DeepEqual(got.Held(), want) {
 		t.Errorf("%+v, want %+v", got.Held(), want)
 	}
@@ -126,7 +127,7 @@ func TestDecodedValueIsTheValidatedOne(t *testing.T) {
 // The bodies that the client writes follow the schemas of the newest microversion.
 func TestClientBodiesFollowTheSchemas(t *testing.T) {
 	parent, one := provider.ID(uuidB), 1
-	held := Held{Allocation: resource.Allocation{uuidA: {"VCPU": 1}, uuidB: {}},
+	held := ConsumerAllocation{Allocation: resource.Allocation{uuidA: {"VCPU": 1}, uuidB: {}},
 		Mappings: map[string][]provider.ID{"": {uuidA}}, Generation: &one, Project: "p", User: "u", ConsumerType: "INSTANCE"}
 	stock := map[resource.Class]resource.Inventory{"VCPU": resource.Whole(4)}
 	for body, doc := range map[Body]any{
@@ -134,10 +135,11 @@ func TestClientBodiesFollowTheSchemas(t *testing.T) {
 		BodyInventories: inventoriesDoc(1, stock),
 		BodyTraits:      ProviderTraitsDoc{Generation: 1, Traits: []resource.Trait{}},
 		BodyAllocation:  allocationsDoc(held),
-		BodyAllocations: map[string]any{uuidA: allocationsDoc(Held{Project: "p", User: "u", ConsumerType: "X"})},
-		BodyReshape: reshapeDoc(Reshape{Inventories: map[provider.ID]Stock{uuidA: {Generation: 1, Inventories: stock},
+		BodyAllocations: map[string]any{uuidA: allocationsDoc(ConsumerAllocation{Project: "p", User: "u",
+			ConsumerType: "X"})},
+		BodyReshape: reshapeDoc(Reshape{Inventories: map[provider.ID]InventorySet{uuidA: {Generation: 1, Inventories: stock},
 			uuidB: {}},
-			Allocations: map[resource.ConsumerID]Held{uuidC: held}}),
+			Allocations: map[resource.ConsumerID]ConsumerAllocation{uuidC: held}}),
 	} {
 		text, err := json.Marshal(doc)
 		if err != nil {

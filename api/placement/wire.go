@@ -181,7 +181,7 @@ const (
 	instance = "INSTANCE"
 )
 
-func allocationsDoc(h Held) AllocationsDoc {
+func allocationsDoc(h ConsumerAllocation) AllocationsDoc {
 	doc := AllocationsDoc{Allocations: make(map[provider.ID]ShareDoc, len(h.Allocation)), Mappings: h.Mappings,
 		Generation: h.Generation, Project: h.Project, User: h.User, ConsumerType: h.ConsumerType}
 	if doc.ConsumerType == untyped {
@@ -196,9 +196,10 @@ func allocationsDoc(h Held) AllocationsDoc {
 }
 
 // Held returns the document as a Held.
-func (d AllocationsDoc) Held() Held {
-	h := Held{Allocation: make(resource.Allocation, len(d.Allocations)), Mappings: d.Mappings, Generation: d.Generation,
-		Project: d.Project, User: d.User, ConsumerType: d.ConsumerType}
+func (d AllocationsDoc) Held() ConsumerAllocation {
+	h := ConsumerAllocation{Allocation: make(resource.Allocation, len(d.Allocations)), Mappings: d.Mappings,
+		Generation: d.Generation,
+		Project:    d.Project, User: d.User, ConsumerType: d.ConsumerType}
 	for id, share := range d.Allocations {
 		h.Allocation[id] = share.Resources
 	}

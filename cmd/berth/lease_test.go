@@ -244,7 +244,7 @@ func TestComputeCutOffFromItsDatabaseClaimsNothing(t *testing.T) {
 			before := c.front.seen()
 			c.takeOver()
 			close(c.front.release)
-			proxy.Mend()
+			proxy.Repair()
 			proxy.Drop()
 			c.over(before)
 		})
@@ -260,7 +260,7 @@ func swallow(t *testing.T, proxy *databases.Proxy, url string) {
 		proxy.Break(slices.Repeat([]databases.Cut{{Stall: true}}, 100_000)...)
 		err := free()
 		if err != nil {
-			proxy.Mend()
+			proxy.Repair()
 			proxy.Drop() // open transactions are rolled back
 		}
 		return err == nil, err

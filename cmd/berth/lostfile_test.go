@@ -189,7 +189,7 @@ func (d *daemon) claimUntilLost(t *testing.T, lose func()) (acknowledged []strin
 		map[resource.Class]resource.Inventory{"VCPU": resource.Whole(1 << 30)})
 	must(t, err)
 	d.writeUntilLost(t, lose, func(ctx context.Context, id string) error {
-		return d.placement().PutAllocation(ctx, resource.ConsumerID(id), placement.Held{Project: "p", User: "u",
+		return d.placement().PutAllocation(ctx, resource.ConsumerID(id), placement.ConsumerAllocation{Project: "p", User: "u",
 			ConsumerType: "INSTANCE",
 			Allocation:   resource.Allocation{host.ID: {"VCPU": 1}}})
 	}, &acknowledged)

@@ -55,7 +55,7 @@ func TestLiveMigrationIsRefused(t *testing.T) {
 			c.ledger.hide("pf-b", true)
 			c.start(t.Context(), c.store, c.ledger)
 			s := server("s")
-			s.Requests[0].Want.LiveMigratable = flag
+			s.Requests[0].Requirement.LiveMigratable = flag
 			before := c.make(s)
 			c.settle(lifecycle.Active)
 			c.ledger.hide("pf-b", false)
@@ -84,7 +84,7 @@ func TestS19TheProductIsAnother(t *testing.T) {
 		c.describe(func(h *schedule.Host) { h.Devices[0].Vendor, h.Devices[0].Product = "8086", "1515" })
 		c.start(t.Context(), c.store, c.ledger)
 		s := server("s")
-		s.Requests[0].Want.Vendor, s.Requests[0].Want.Product = "8086", product
+		s.Requests[0].Requirement.Vendor, s.Requests[0].Requirement.Product = "8086", product
 		if s = c.make(s); s.State != state {
 			t.Errorf("%s: %s\n%s", product, s.State, c.trails())
 		}
@@ -102,11 +102,12 @@ func TestS20LiveMigrationWithTwoAliases(t *testing.T) {
 	c.ledger.hide("pf-b", true)
 	c.start(t.Context(), c.store, c.ledger)
 	s := server("s")
-	s.Requests = append(s.Requests, pci.Request{ID: "Q-s", Alias: "crypto", Count: 1, Want: pci.Want{Class: class}})
+	s.Requests = append(s.Requests, pci.Request{ID: "Q-s", Alias: "crypto", Count: 1,
+		Requirement: pci.Requirement{Class: class}})
 	s.Ask.Groups = append(s.Ask.Groups, resource.Group{Suffix: s.Requests[1].GroupSuffix(0),
 		Resources: resource.Amounts{class: 1}})
 	for i := range s.Requests {
-		s.Requests[i].Want.LiveMigratable = pci.Yes
+		s.Requests[i].Requirement.LiveMigratable = pci.Yes
 	}
 	c.make(s)
 	c.settle(lifecycle.Active)
@@ -152,7 +153,7 @@ func TestP14RescheduledWithoutGroups(t *testing.T) {
 	}
 	c.start(t.Context(), c.store, c.ledger)
 	s := server("s")
-	s.Requests[0].Want.Type = pci.Physical
+	s.Requests[0].Requirement.Type = pci.Physical
 	s.Ask.Groups = []resource.Group{{Resources: nil}}
 	s = c.make(s)
 	c.until("the agents have done their part", c.quiet)

@@ -34,13 +34,13 @@ const (
 // Placement is what the conductor needs of a Placement service; *placement.Client implements it.
 type Placement interface {
 	Candidates(ctx context.Context, ask resource.Ask) (placement.Candidates, error)
-	Allocation(ctx context.Context, consumer resource.ConsumerID) (placement.Held, error)
-	PutAllocation(ctx context.Context, consumer resource.ConsumerID, held placement.Held) error
-	PutAllocations(ctx context.Context, all map[resource.ConsumerID]placement.Held) error
+	Allocation(ctx context.Context, consumer resource.ConsumerID) (placement.ConsumerAllocation, error)
+	PutAllocation(ctx context.Context, consumer resource.ConsumerID, held placement.ConsumerAllocation) error
+	PutAllocations(ctx context.Context, all map[resource.ConsumerID]placement.ConsumerAllocation) error
 	DeleteAllocation(ctx context.Context, consumer resource.ConsumerID) error
 
 	ProviderAllocations(ctx context.Context, id provider.ID) (map[resource.ConsumerID]resource.Amounts, error)
-	Inventories(ctx context.Context, id provider.ID) (placement.Stock, error)
+	Inventories(ctx context.Context, id provider.ID) (placement.InventorySet, error)
 	Usages(ctx context.Context, id provider.ID) (resource.Amounts, error)
 	Reshape(ctx context.Context, r placement.Reshape) error
 	PutInventories(ctx context.Context, id provider.ID, generation int,

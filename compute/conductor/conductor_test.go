@@ -399,13 +399,13 @@ func TestForgottenClaim(t *testing.T) {
 		world := newCloud(t, map[string]int{"a": 1, "b": 1})
 		l := world.ledger
 		c := New(world.store, l)
-		old := placement.Held{Allocation: resource.Allocation{"pf-a": {class: 1}}}
+		old := placement.ConsumerAllocation{Allocation: resource.Allocation{"pf-a": {class: 1}}}
 		if err := l.PutAllocation(t.Context(), "s", old); err != nil {
 			t.Fatal(err)
 		}
 		if taken {
 			if err := l.PutAllocation(t.Context(), "other",
-				placement.Held{Allocation: resource.Allocation{"pf-b": {class: 1}}}); err != nil {
+				placement.ConsumerAllocation{Allocation: resource.Allocation{"pf-b": {class: 1}}}); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -105,7 +105,7 @@ func (c *Conductor) writeBack(ctx context.Context, s lifecycle.Server, e lifecyc
 	if !oversubscribe || !refused(err) || fault.Is(err, fault.Forbidden) {
 		return err
 	}
-	all := map[resource.ConsumerID]placement.Held{consumer: held}
+	all := map[resource.ConsumerID]placement.ConsumerAllocation{consumer: held}
 	return c.putWithRoom(ctx, all, held.Allocation, added, err)
 }
 

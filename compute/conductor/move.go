@@ -49,7 +49,7 @@ func (c *Conductor) transfer(ctx context.Context, s lifecycle.Server, from, to r
 		if attempt > 0 {
 			c.pause(ctx, attempt)
 		}
-		var source, target placement.Held
+		var source, target placement.ConsumerAllocation
 		if source, err = c.placement.Allocation(ctx, from); err != nil {
 			return false, err
 		}
@@ -61,7 +61,7 @@ func (c *Conductor) transfer(ctx context.Context, s lifecycle.Server, from, to r
 		}
 		target.Allocation, target.Project, target.User, target.ConsumerType = source.Allocation, s.Project, s.User, kind
 		source.Allocation = resource.Allocation{}
-		all := map[resource.ConsumerID]placement.Held{from: source, to: target}
+		all := map[resource.ConsumerID]placement.ConsumerAllocation{from: source, to: target}
 		err = c.putTransferred(ctx, all, target.Allocation)
 		if err == nil {
 			return true, nil

@@ -59,7 +59,8 @@ func (c *cloud) one() lifecycle.Server {
 
 // larger asks for so many devices.
 func larger(id string, n int) lifecycle.ActionRequested {
-	r := pci.Request{ID: "R-" + id, Alias: "nic", Count: n, Want: pci.Want{Class: class, LiveMigratable: pci.Yes}}
+	r := pci.Request{ID: "R-" + id, Alias: "nic", Count: n, Requirement: pci.Requirement{Class: class,
+		LiveMigratable: pci.Yes}}
 	e := lifecycle.ActionRequested{ID: id, Action: lifecycle.Resize, Flavor: flavor.Flavor{ID: "f-" + id},
 		Requests: []pci.Request{r}}
 	for i := range n {
@@ -236,7 +237,7 @@ func (st story) begin(t *testing.T) *cloud {
 	}
 	c.start(t.Context(), c.store, c.ledger)
 	s := server("s")
-	s.Requests[0].Want.LiveMigratable = pci.Yes
+	s.Requests[0].Requirement.LiveMigratable = pci.Yes
 	if _, err := c.conductor().Create(t.Context(), s); err != nil {
 		t.Fatal(err)
 	}
@@ -445,7 +446,7 @@ func TestRefusedWishes(t *testing.T) {
 	refused(lifecycle.Evacuate, "still in use")
 	if _, err := c.store.Change(t.Context(), "s", func(s lifecycle.Server) lifecycle.Server {
 		s.Requests = slices.Clone(s.Requests)
-		s.Requests[0].Want.LiveMigratable = pci.Unset
+		s.Requests[0].Requirement.LiveMigratable = pci.Unset
 		return s
 	}); err != nil {
 		t.Fatal(err)
@@ -568,8 +569,8 @@ func TestP13MusterOrNone(t *testing.T) {
 	}
 }
 
-func held(by provider.ID) placement.Held {
-	return placement.Held{Allocation: resource.Allocation{by: {class: 1}}}
+func held(by provider.ID) placement.ConsumerAllocation {
+	return placement.ConsumerAllocation{Allocation: resource.Allocation{by: {class: 1}}}
 }
 
 func storeFilter(server string) store.MigrationFilter { return store.MigrationFilter{Server: server} }

@@ -191,7 +191,7 @@ func TestARestoredDatabaseTouchesNoForeignAllocation(t *testing.T) {
 				Start: "start"}); err != nil {
 				t.Fatal(err)
 			}
-			mine := placement.Held{Allocation: resource.Allocation{"pf-b": {class: 1}}}
+			mine := placement.ConsumerAllocation{Allocation: resource.Allocation{"pf-b": {class: 1}}}
 			if err := world.ledger.PutAllocation(t.Context(), "s", mine); err != nil {
 				t.Fatal(err)
 			}

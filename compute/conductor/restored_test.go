@@ -95,7 +95,8 @@ func TestAnOlderRecordFreesNoGuest(t *testing.T) {
 			world := newCloud(t, map[string]int{"a": 1, "b": 1})
 			conductor, _ := withClocks(t, world)
 			close(conductor.presence.gate)
-			if err := world.ledger.PutAllocation(t.Context(), "s", placement.Held{Allocation: source.Allocation}); err != nil {
+			if err := world.ledger.PutAllocation(t.Context(), "s",
+				placement.ConsumerAllocation{Allocation: source.Allocation}); err != nil {
 				t.Fatal(err)
 			}
 			s := server("s")

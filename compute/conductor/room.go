@@ -28,7 +28,7 @@ func refused(err error) bool {
 
 // putTransferred writes the allocations of a transfer, and again with added room if Placement refuses them for lack of
 // room.
-func (c *Conductor) putTransferred(ctx context.Context, all map[resource.ConsumerID]placement.Held,
+func (c *Conductor) putTransferred(ctx context.Context, all map[resource.ConsumerID]placement.ConsumerAllocation,
 	moves resource.Allocation) error {
 	err := c.placement.PutAllocations(ctx, all)
 	if !refused(err) || fault.Is(err, fault.Forbidden) {
@@ -39,7 +39,7 @@ func (c *Conductor) putTransferred(ctx context.Context, all map[resource.Consume
 
 // putWithRoom writes all allocations with one reshape that adds room on the providers of moves, for what is in use
 // there and for added. refusal is Placement's answer without room; it is returned if the providers have enough room.
-func (c *Conductor) putWithRoom(ctx context.Context, all map[resource.ConsumerID]placement.Held,
+func (c *Conductor) putWithRoom(ctx context.Context, all map[resource.ConsumerID]placement.ConsumerAllocation,
 	moves, added resource.Allocation, refusal error) error {
 	before, wide, unread := c.widenedInventories(ctx, moves, added)
 	if unread != nil {
@@ -63,8 +63,8 @@ func (c *Conductor) putWithRoom(ctx context.Context, all map[resource.ConsumerID
 // widenedInventories returns the inventories of the providers of moves that have less room than is in use and added: as
 // they are, and with exactly enough room.
 func (c *Conductor) widenedInventories(ctx context.Context, moves, added resource.Allocation) (
-	before, wide map[provider.ID]placement.Stock, err error) {
-	before, wide = map[provider.ID]placement.Stock{}, map[provider.ID]placement.Stock{}
+	before, wide map[provider.ID]placement.InventorySet, err error) {
+	before, wide = map[provider.ID]placement.InventorySet{}, map[provider.ID]placement.InventorySet{}
 	for _, id := range slices.Sorted(maps.Keys(moves)) {
 		stock, err := c.placement.Inventories(ctx, id)
 		if err != nil {
@@ -81,7 +81,7 @@ func (c *Conductor) widenedInventories(ctx context.Context, moves, added resourc
 			}
 		}
 		if !maps.Equal(next, stock.Inventories) {
-			before[id], wide[id] = stock, placement.Stock{Generation: stock.Generation, Inventories: next}
+			before[id], wide[id] = stock, placement.InventorySet{Generation: stock.Generation, Inventories: next}
 		}
 	}
 	return before, wide, nil

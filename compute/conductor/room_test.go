@@ -46,12 +46,13 @@ func (l *ledger) room(after string) {
 	}
 }
 
-func (l *ledger) Inventories(_ context.Context, id provider.ID) (placement.Stock, error) {
+func (l *ledger) Inventories(_ context.Context, id provider.ID) (placement.InventorySet, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	inv := resource.Whole(l.capacity[id])
 	inv.Reserved = l.reserved[id]
-	return placement.Stock{Generation: l.written[id], Inventories: map[resource.Class]resource.Inventory{class: inv}}, nil
+	return placement.InventorySet{Generation: l.written[id], Inventories: map[resource.Class]resource.Inventory{
+		class: inv}}, nil
 }
 
 func (l *ledger) Usages(_ context.Context, id provider.ID) (resource.Amounts, error) {

@@ -287,7 +287,7 @@ func load(s placement.Summary) float64 {
 // answer the claim may exist already. Any other allocation of the server comes from an earlier claim and is replaced.
 func (c *Conductor) claim(ctx context.Context, s lifecycle.Server) (lifecycle.Event, error) {
 	choice, consumer := s.Choices[0], resource.ConsumerID(s.ID)
-	var held placement.Held
+	var held placement.ConsumerAllocation
 	var err error
 	for attempt := range claimTries {
 		if attempt > 0 {
@@ -307,7 +307,7 @@ func (c *Conductor) claim(ctx context.Context, s lifecycle.Server) (lifecycle.Ev
 			err = fault.New(fault.Conflict, "conductor.claim", "on host %s, %s", choice.Host, schedule.LacksAllocations)
 			break
 		}
-		err = c.placement.PutAllocation(ctx, consumer, placement.Held{
+		err = c.placement.PutAllocation(ctx, consumer, placement.ConsumerAllocation{
 			Allocation: choice.Allocation, Mappings: choice.Mappings, Generation: held.Generation,
 			Project: s.Project, User: s.User, ConsumerType: "INSTANCE",
 		})

@@ -109,12 +109,14 @@ func (p troubledPlacement) Candidates(ctx context.Context, ask resource.Ask) (go
 	return got, err
 }
 
-func (p troubledPlacement) Allocation(ctx context.Context, id resource.ConsumerID) (held placement.Held, err error) {
+func (p troubledPlacement) Allocation(ctx context.Context,
+	id resource.ConsumerID) (held placement.ConsumerAllocation, err error) {
 	err = p.call(func() error { held, err = p.Placement.Allocation(ctx, id); return err })
 	return held, err
 }
 
-func (p troubledPlacement) PutAllocation(ctx context.Context, id resource.ConsumerID, held placement.Held) error {
+func (p troubledPlacement) PutAllocation(ctx context.Context, id resource.ConsumerID,
+	held placement.ConsumerAllocation) error {
 	return p.call(func() error { return p.Placement.PutAllocation(ctx, id, held) })
 }
 
@@ -122,7 +124,7 @@ func (p troubledPlacement) DeleteAllocation(ctx context.Context, id resource.Con
 	return p.call(func() error { return p.Placement.DeleteAllocation(ctx, id) })
 }
 
-func (p troubledPlacement) Inventories(ctx context.Context, id provider.ID) (stock placement.Stock, err error) {
+func (p troubledPlacement) Inventories(ctx context.Context, id provider.ID) (stock placement.InventorySet, err error) {
 	err = p.call(func() error { stock, err = p.Placement.Inventories(ctx, id); return err })
 	return stock, err
 }
@@ -142,6 +144,7 @@ func (p troubledPlacement) PutInventories(ctx context.Context, id provider.ID, g
 	return n, err
 }
 
-func (p troubledPlacement) PutAllocations(ctx context.Context, all map[resource.ConsumerID]placement.Held) error {
+func (p troubledPlacement) PutAllocations(ctx context.Context,
+	all map[resource.ConsumerID]placement.ConsumerAllocation) error {
 	return p.call(func() error { return p.Placement.PutAllocations(ctx, all) })
 }

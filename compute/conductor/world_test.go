@@ -35,7 +35,7 @@ type ledger struct {
 	mu       sync.Mutex
 	capacity map[provider.ID]int // devices
 	root     map[provider.ID]provider.ID
-	held     map[resource.ConsumerID]placement.Held
+	held     map[resource.ConsumerID]placement.ConsumerAllocation
 	raised   int // counts up the consumers' generations
 	hidden   bool
 	secret   map[provider.ID]bool // providers that are not offered
@@ -49,7 +49,7 @@ type ledger struct {
 
 func newLedger(devices map[string]int) *ledger {
 	l := &ledger{capacity: map[provider.ID]int{}, root: map[provider.ID]provider.ID{},
-		held:     map[resource.ConsumerID]placement.Held{},
+		held:     map[resource.ConsumerID]placement.ConsumerAllocation{},
 		reserved: map[provider.ID]int{}, written: map[provider.ID]int{}, spent: map[provider.ID]int{}}
 	for host, n := range devices {
 		l.capacity[provider.ID("pf-"+host)], l.root[provider.ID("pf-"+host)] = n, provider.ID("root-"+host)
@@ -108,7 +108,7 @@ func (l *ledger) Candidates(_ context.Context, ask resource.Ask) (placement.Cand
 	return out, nil
 }
 
-func (l *ledger) Allocation(_ context.Context, id resource.ConsumerID) (placement.Held, error) {
+func (l *ledger) Allocation(_ context.Context, id resource.ConsumerID) (placement.ConsumerAllocation, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.held[id], nil
@@ -127,7 +127,7 @@ func (l *ledger) ProviderAllocations(_ context.Context, id provider.ID) (
 	return out, nil
 }
 
-func (l *ledger) PutAllocation(_ context.Context, id resource.ConsumerID, held placement.Held) error {
+func (l *ledger) PutAllocation(_ context.Context, id resource.ConsumerID, held placement.ConsumerAllocation) error {
 	if l.put != nil {
 		if err := l.put(id); err != nil {
 			return err
@@ -138,7 +138,7 @@ func (l *ledger) PutAllocation(_ context.Context, id resource.ConsumerID, held p
 	return l.write(id, held)
 }
 
-func (l *ledger) write(id resource.ConsumerID, held placement.Held) error {
+func (l *ledger) write(id resource.ConsumerID, held placement.ConsumerAllocation) error {
 	now, there := l.held[id]
 	if (held.Generation == nil) == there || there && *held.Generation != *now.Generation {
 		return moved()
@@ -162,13 +162,13 @@ func (l *ledger) write(id resource.ConsumerID, held placement.Held) error {
 	return nil
 }
 
-func (l *ledger) PutAllocations(_ context.Context, all map[resource.ConsumerID]placement.Held) error {
+func (l *ledger) PutAllocations(_ context.Context, all map[resource.ConsumerID]placement.ConsumerAllocation) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.writeAll(all)
 }
 
-func (l *ledger) writeAll(all map[resource.ConsumerID]placement.Held) error {
+func (l *ledger) writeAll(all map[resource.ConsumerID]placement.ConsumerAllocation) error {
 	before := maps.Clone(l.held)
 	for _, empties := range []bool{true, false} { // those that give first
 		for id, held := range all {
@@ -580,7 +580,7 @@ func (c *cloud) start(ctx context.Context, s Store, p Placement) {
 
 // server asks for one device.
 func server(id string) lifecycle.Server {
-	r := pci.Request{ID: "R-" + id, Alias: "nic", Count: 1, Want: pci.Want{Class: class}}
+	r := pci.Request{ID: "R-" + id, Alias: "nic", Count: 1, Requirement: pci.Requirement{Class: class}}
 	return lifecycle.Server{ID: id, Name: id, Project: "p", User: "u", Requests: []pci.Request{r},
 		Ask: resource.Ask{Groups: []resource.Group{{Suffix: r.GroupSuffix(0), Resources: resource.Amounts{class: 1}}}}}
 }

@@ -102,9 +102,9 @@ func requests(
 		return list, false, err
 	}
 	for i := range list {
-		list[i].Policy = pci.Policy(text)
+		list[i].Policy = pci.NUMAPolicy(text)
 	}
-	return list, len(list) > 0 && pci.Policy(text) == pci.Socket, nil
+	return list, len(list) > 0 && pci.NUMAPolicy(text) == pci.Socket, nil
 }
 
 // numaPolicy returns the NUMA policy of devices in the flavor and image, or an empty string.
@@ -120,10 +120,10 @@ func deviceGroups(requests []pci.Request) []resource.Group {
 		for i := range r.Count {
 			g := resource.Group{
 				Suffix:    r.GroupSuffix(i),
-				Resources: resource.Amounts{r.Want.Class: 1},
-				Forbidden: slices.Clone(r.Want.Forbidden),
+				Resources: resource.Amounts{r.Requirement.Class: 1},
+				Forbidden: slices.Clone(r.Requirement.Forbidden),
 			}
-			for _, t := range r.Want.Required {
+			for _, t := range r.Requirement.Required {
 				g.Required = append(g.Required, []resource.Trait{t})
 			}
 			list = append(list, g)

@@ -117,7 +117,8 @@ func TestRequests(t *testing.T) {
 		t.Fatalf("one request for each occurrence, in order: %+v", requests)
 	}
 	for _, r := range requests {
-		if r.Policy != pci.Required || r.Want.Type != pci.Virtual || r.Want.Product != "1515" || r.Providers != nil {
+		if r.Policy != pci.Required || r.Requirement.Type != pci.Virtual || r.Requirement.Product != "1515" ||
+			r.Providers != nil {
 			t.Errorf("request %+v", r)
 		}
 	}

@@ -26,7 +26,7 @@ const (
 //
 // A value that is not valid, or an image that contradicts the flavor, yields a fault of kind Invalid that names the
 // extra spec or image property.
-func Topology(f Flavor, i Image) ([]numa.Part, error) {
+func Topology(f Flavor, i Image) ([]numa.GuestCell, error) {
 	c, err := readCPUs(f, i)
 	if err != nil {
 		return nil, err
@@ -35,7 +35,7 @@ func Topology(f Flavor, i Image) ([]numa.Part, error) {
 }
 
 // topology is Topology with the CPU settings already read.
-func topology(f Flavor, i Image, c cpus) ([]numa.Part, error) {
+func topology(f Flavor, i Image, c cpus) ([]numa.GuestCell, error) {
 	nodes, err := readNodes(f, i)
 	if err != nil {
 		return nil, err
@@ -178,7 +178,7 @@ func readMaps(f Flavor, i Image) (map[string]string, error) {
 }
 
 // divide returns the cells with their CPUs and memory.
-func divide(f Flavor, nodes int, settings map[string]string) ([]numa.Part, error) {
+func divide(f Flavor, nodes int, settings map[string]string) ([]numa.GuestCell, error) {
 	if len(settings) == 0 {
 		return divideEvenly(f, nodes)
 	}
@@ -192,7 +192,7 @@ func divide(f Flavor, nodes int, settings map[string]string) ([]numa.Part, error
 		return nil, invalid("the server has %d NUMA cells; set the CPUs (%sN) and memory (%sN) of all cells or of none",
 			nodes, cpusSpec, memSpec)
 	}
-	parts, taken, memory := make([]numa.Part, nodes), map[int]int{}, 0
+	parts, taken, memory := make([]numa.GuestCell, nodes), map[int]int{}, 0
 	for n := range parts {
 		key := cpusSpec + strconv.Itoa(n)
 		list, err := readSet(key, settings[key], f.VCPUs)
@@ -211,7 +211,7 @@ func divide(f Flavor, nodes int, settings map[string]string) ([]numa.Part, error
 		if err != nil || mb == 0 {
 			return nil, invalid("%s is %q; write a whole number of MiB", key, settings[key])
 		}
-		parts[n] = numa.Part{VCPUs: list, MemoryMB: int(mb)}
+		parts[n] = numa.GuestCell{VCPUs: list, MemoryMB: int(mb)}
 		memory += int(mb)
 	}
 	if len(taken) != f.VCPUs {
@@ -226,13 +226,13 @@ func divide(f Flavor, nodes int, settings map[string]string) ([]numa.Part, error
 }
 
 // divideEvenly returns equal cells.
-func divideEvenly(f Flavor, nodes int) ([]numa.Part, error) {
+func divideEvenly(f Flavor, nodes int) ([]numa.GuestCell, error) {
 	if f.VCPUs < nodes || f.VCPUs%nodes != 0 || f.MemoryMB%nodes != 0 {
 		return nil, invalid(
 			"%d CPUs and %d MiB cannot be divided evenly into %d NUMA cells (%s); set each cell (%sN, %sN)",
 			f.VCPUs, f.MemoryMB, nodes, nodesSpec, cpusSpec, memSpec)
 	}
-	parts := make([]numa.Part, nodes)
+	parts := make([]numa.GuestCell, nodes)
 	each := f.VCPUs / nodes
 	for n := range parts {
 		for v := range each {

@@ -15,7 +15,7 @@ type specs = map[string]string
 
 // showParts writes cells down: "0,1(1) 1024 MiB 2048 isolate +1" is CPUs, those dedicated, memory, pages, threads,
 // emulator.
-func showParts(parts []numa.Part) string {
+func showParts(parts []numa.GuestCell) string {
 	var list []string
 	for _, p := range parts {
 		text := fmt.Sprint(p.VCPUs)
@@ -132,7 +132,7 @@ func TestNUMAPolicy(t *testing.T) {
 	for _, c := range []struct {
 		row, flavor, image string
 		kind               fault.Kind
-		want               pci.Policy
+		want               pci.NUMAPolicy
 	}{
 		{"none", "", "", "", pci.Legacy},
 		{"flavor only", "required", "", "", pci.Required},

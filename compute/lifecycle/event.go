@@ -168,17 +168,17 @@ type ActionRequested struct {
 	ID     string // of this request, a UUID; a move uses it as the consumer that holds the source's devices
 	Action Action
 
-	Hard          bool          // Reboot: also if the guest does not run
-	Image         string        // Rebuild: the image; empty: the present one
-	ImageSnapshot *flavor.Image // Rebuild: the image as it is now, accepted by flavor.CheckRebuild; nil: not looked up
-	Name          string        // Rebuild: the new name; empty: unchanged
-	To            string        // moves: the only permitted host; empty: any
-	SameHost      bool          // Resize, Migrate: the present host is permitted as destination
-	Flavor        flavor.Flavor // Resize
-	Request       resource.Ask  // Resize
-	Requests      []pci.Request // Resize
-	Topology      []numa.Part   // Resize
-	Error         bool          // Reset: set ERROR; false: clear it
+	Hard          bool             // Reboot: also if the guest does not run
+	Image         string           // Rebuild: the image; empty: the present one
+	ImageSnapshot *flavor.Image    // Rebuild: the image as it is now, accepted by flavor.CheckRebuild; nil: not looked up
+	Name          string           // Rebuild: the new name; empty: unchanged
+	To            string           // moves: the only permitted host; empty: any
+	SameHost      bool             // Resize, Migrate: the present host is permitted as destination
+	Flavor        flavor.Flavor    // Resize
+	Request       resource.Ask     // Resize
+	Requests      []pci.Request    // Resize
+	Topology      []numa.GuestCell // Resize
+	Error         bool             // Reset: set ERROR; false: clear it
 }
 
 func (Created) event()             {}

@@ -50,7 +50,7 @@ type Server struct {
 	// why candidates of the last round were refused, the most frequent reason first
 	FilterFailures []schedule.FilterFailure `json:",omitempty"`
 	Devices        []schedule.Picked        // the devices that the agent assigned
-	Topology       []numa.Part              `json:",omitempty"` // its NUMA cells, from the flavor; nil: none
+	Topology       []numa.GuestCell         `json:",omitempty"` // its NUMA cells, from the flavor; nil: none
 	// the host cells they are placed on, as the agent reports
 	Cells []numa.Placed `json:",omitempty"`
 	Power Power         `json:",omitempty"` // the desired power state of the guest
@@ -92,7 +92,7 @@ type Residence struct {
 	Requests         []pci.Request
 	Choice           *schedule.Choice // what was claimed
 	Devices          []schedule.Picked
-	Topology         []numa.Part
+	Topology         []numa.GuestCell
 	Cells            []numa.Placed
 	Reported         bool // the agent has reported the guest
 	Gone             bool // nothing of the guest is left on the host

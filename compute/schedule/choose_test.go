@@ -59,7 +59,7 @@ func candidate(hostName string, providers ...provider.ID) schedule.Candidate {
 }
 
 func request(product string, count int) pci.Request {
-	return pci.Request{ID: "R", Alias: "nic", Count: count, Want: pci.Want{Vendor: "8086", Product: product,
+	return pci.Request{ID: "R", Alias: "nic", Count: count, Requirement: pci.Requirement{Vendor: "8086", Product: product,
 		Type: pci.Virtual}}
 }
 
@@ -89,7 +89,7 @@ func TestDevicesAreJudgedOnTheChosenProvider(t *testing.T) {
 		{"one fits, one not", []provider.ID{"pf1", "pf2"}, []pci.Request{request(nic, 2)},
 			"1 host: no free type-VF 8086:1515 on the chosen provider (nearest: one is free, but product is 0a54, not 1515)"},
 		{"any product of a class", []provider.ID{"pf2"},
-			[]pci.Request{{ID: "R", Count: 1, Want: pci.Want{Class: "CUSTOM_X"}}}, ""},
+			[]pci.Request{{ID: "R", Count: 1, Requirement: pci.Requirement{Class: "CUSTOM_X"}}}, ""},
 		// pci_in_placement off: no groups, any device of the host will do.
 		{"without groups", nil, []pci.Request{request(nic, 2)}, ""},
 		{"too many without groups", nil, []pci.Request{request(nic, 3)}, "1 host: fewer than 3 free type-VF 8086:1515 on " +
@@ -108,8 +108,8 @@ func TestDevicesAreJudgedOnTheChosenProvider(t *testing.T) {
 // A wide request must not take the device that only a narrow one can use, whatever their order.
 func TestRequestsOnOneProviderAreFittedTogether(t *testing.T) {
 	mixed := host("h", device(0, "pf", nic), device(1, "pf", disk))
-	wide := pci.Request{ID: "W", Count: 1, Want: pci.Want{Class: "CUSTOM_X"}}
-	narrow := pci.Request{ID: "N", Count: 1, Want: pci.Want{Vendor: "8086", Product: nic}}
+	wide := pci.Request{ID: "W", Count: 1, Requirement: pci.Requirement{Class: "CUSTOM_X"}}
+	narrow := pci.Request{ID: "N", Count: 1, Requirement: pci.Requirement{Vendor: "8086", Product: nic}}
 	c := schedule.Candidate{Root: "root-h", Mappings: map[string][]provider.ID{"W-0": {"pf"}, "N-0": {"pf"}}}
 	for _, order := range [][]pci.Request{{wide, narrow}, {narrow, wide}} {
 		if choices, why := choose(schedule.Input{Hosts: hosts(mixed), Candidates: []schedule.Candidate{c}},
@@ -288,7 +288,7 @@ func TestFitAgreesWithTryingEverything(t *testing.T) {
 		for i := range 1 + rng.IntN(3) {
 			r := pci.Request{ID: fmt.Sprint(i), Count: 1 + rng.IntN(2)}
 			if rng.IntN(2) == 0 {
-				r.Want.Product = products[rng.IntN(2)]
+				r.Requirement.Product = products[rng.IntN(2)]
 			}
 			for k := range r.Count {
 				c.Mappings[r.GroupSuffix(k)] = []provider.ID{providers[rng.IntN(2)]}
@@ -318,8 +318,8 @@ func tryEverything(devices []schedule.Device, requests []pci.Request, m map[stri
 		return tryEverything(devices, requests, m, r+1, 0, used)
 	}
 	for n, d := range devices {
-		if used[n] || d.Provider != m[requests[r].GroupSuffix(i)][0] || (requests[r].Want.Product != "" &&
-			requests[r].Want.Product != d.Product) {
+		if used[n] || d.Provider != m[requests[r].GroupSuffix(i)][0] || (requests[r].Requirement.Product != "" &&
+			requests[r].Requirement.Product != d.Product) {
 			continue
 		}
 		used[n] = true

@@ -99,16 +99,17 @@ func (h Host) mismatch(d Device, s slot) string {
 	case d.ForPorts && (h.InPlacement || s.provider != ""):
 		return "its rule has physical_network, so it is for network ports only"
 	case s.provider != "":
-		return s.request.Refuse(d.Device, d.LiveMigratable)
+		return s.request.WhyNot(d.Device, d.LiveMigratable)
 	}
 	// Placement was not asked for the device, so a definition with only a class is judged here.
-	wants := slices.DeleteFunc(append([]pci.Want{s.request.Want}, s.request.Or...), func(w pci.Want) bool {
-		return w.Vendor == "" && w.Product == "" && w.Class != d.ResourceClass
-	})
+	wants := slices.DeleteFunc(append([]pci.Requirement{s.request.Requirement}, s.request.Alternatives...),
+		func(w pci.Requirement) bool {
+			return w.Vendor == "" && w.Product == "" && w.Class != d.ResourceClass
+		})
 	if len(wants) == 0 {
-		return fmt.Sprintf("its class is %s, not %s", d.ResourceClass, s.request.Want.Class)
+		return fmt.Sprintf("its class is %s, not %s", d.ResourceClass, s.request.Requirement.Class)
 	}
-	return pci.Request{Want: wants[0], Or: wants[1:]}.Refuse(d.Device, d.LiveMigratable)
+	return pci.Request{Requirement: wants[0], Alternatives: wants[1:]}.WhyNot(d.Device, d.LiveMigratable)
 }
 
 // rank returns for pci.Fit whether a device can fill a slot: 0 if it can, -1 if not.
@@ -172,10 +173,10 @@ func (b demand) judgeDevices() Refusal {
 	}
 	out := Refusal{
 		Filter: FilterDevices, Shortfall: unservedShare(picked),
-		Reason: fmt.Sprintf("no free %s %s", describeDevice(short.request.Want), where),
+		Reason: fmt.Sprintf("no free %s %s", describeDevice(short.request.Requirement), where),
 	}
 	if n, found := countSame(b.slots, picked, short); n > 1 {
-		out.Reason = fmt.Sprintf("fewer than %d free %s %s", n, describeDevice(short.request.Want), where)
+		out.Reason = fmt.Sprintf("fewer than %d free %s %s", n, describeDevice(short.request.Requirement), where)
 		out.Nearest = fmt.Sprintf("it has %d", found)
 	}
 	nearest, at := b.host.nearest(b.free, short)
@@ -219,7 +220,8 @@ func (h Host) nearest(free []Device, s slot) (text, device string) {
 // countSame counts the slots with the same requirement and provider as short, and those of them that have a device.
 func countSame(slots []slot, picked []int, short slot) (n, found int) {
 	for i, s := range slots {
-		if s.provider == short.provider && describeDevice(s.request.Want) == describeDevice(short.request.Want) {
+		if s.provider == short.provider &&
+			describeDevice(s.request.Requirement) == describeDevice(short.request.Requirement) {
 			n++
 			found += min(picked[i]+1, 1)
 		}
@@ -228,7 +230,7 @@ func countSame(slots []slot, picked []int, short slot) (n, found int) {
 }
 
 // describeDevice describes the required device, such as "type-VF 8086:1515".
-func describeDevice(w pci.Want) string {
+func describeDevice(w pci.Requirement) string {
 	kind := cmp.Or(string(w.Type), "device")
 	switch {
 	case w.Vendor != "" && w.Product != "":

@@ -34,7 +34,7 @@ func (h Host) Room(free []Device, pack bool) numa.Host {
 
 // judgeCells is the NUMATopologyFilter: it refuses if the guest's cells cannot be placed on the host's so that free
 // devices near them fill all slots. Only devices that are free for this candidate count.
-func (b demand) judgeCells(room numa.Host, parts []numa.Part) Refusal {
+func (b demand) judgeCells(room numa.Host, parts []numa.GuestCell) Refusal {
 	judge := numa.Judge{}
 	if len(b.slots) > 0 {
 		judge.Accept, judge.Kind = b.checkNear, b.nodeKinds()
@@ -59,7 +59,7 @@ func (b demand) checkNear(nodes []int) numa.Refusal {
 	out := numa.Refusal{
 		Miss: unservedShare(picked),
 		Reason: fmt.Sprintf("no free %s near enough to the guest's NUMA nodes (numa_policy %s)",
-			describeDevice(short.Want), cmp.Or(short.Policy, pci.Legacy)),
+			describeDevice(short.Requirement), cmp.Or(short.Policy, pci.Legacy)),
 	}
 	if n := slices.Index(b.serves[missing], true); n >= 0 {
 		out.Nearest = fmt.Sprintf("the guest fits on %s, a device is on %s",

@@ -41,24 +41,27 @@ func card(bus uint8, on provider.ID, node int, pf bool, vfs int) (list []schedul
 // want asks for count devices of a product; the request ids are R, S, T, … in the order of ask.
 func want(count int, kind pci.Type, product string) pci.Request {
 	return pci.Request{Alias: "a", Count: count, Policy: pci.Legacy,
-		Want: pci.Want{Vendor: "8086", Product: product, Type: kind, Class: pci.ClassFor("8086", product)}}
+		Requirement: pci.Requirement{Vendor: "8086", Product: product, Type: kind, Class: pci.ClassFor("8086", product)}}
 }
 
-func policy(p pci.Policy, r pci.Request) pci.Request { r.Policy = p; return r }
+func policy(p pci.NUMAPolicy, r pci.Request) pci.Request { r.Policy = p; return r }
 
 // named is a request that carries its provider.
 func named(r pci.Request, on provider.ID) pci.Request { r.Providers = []provider.ID{on}; return r }
 
-func or(r pci.Request, w pci.Want) pci.Request { r.Or = []pci.Want{w}; return r }
+func or(r pci.Request, w pci.Requirement) pci.Request {
+	r.Alternatives = []pci.Requirement{w}
+	return r
+}
 
-func migratable(r pci.Request) pci.Request { r.Want.LiveMigratable = pci.Yes; return r }
+func migratable(r pci.Request) pci.Request { r.Requirement.LiveMigratable = pci.Yes; return r }
 
-func fixed(r pci.Request) pci.Request { r.Want.LiveMigratable = pci.No; return r }
+func fixed(r pci.Request) pci.Request { r.Requirement.LiveMigratable = pci.No; return r }
 
 type ask struct {
 	requests []pci.Request
 	on       []provider.ID // a provider for each device, over all requests; nil: without groups
-	parts    []numa.Part
+	parts    []numa.GuestCell
 }
 
 // on puts the question to one host and tells the refusal, empty for a fit.
@@ -105,7 +108,7 @@ func TestDeviceRows(t *testing.T) {
 		how(&list[n])
 		return list
 	}
-	class := pci.Request{Alias: "c", Count: 1, Want: pci.Want{Class: "CUSTOM_X"}}
+	class := pci.Request{Alias: "c", Count: 1, Requirement: pci.Requirement{Class: "CUSTOM_X"}}
 	remote := func(d *schedule.Device) { d.RemoteManaged = true }
 	physnet := func(d *schedule.Device) { d.ForPorts = true }
 	vf, pf, one := want(1, pci.Virtual, "1515"), want(1, pci.Physical, "1528"), want(1, "", "1533")
@@ -185,14 +188,16 @@ func TestDeviceRows(t *testing.T) {
 		{"the class here, the product there", slices.Concat(
 			change(plain[:1], 0, func(d *schedule.Device) { d.Provider, d.ResourceClass = "p00", "CUSTOM_MY_DEV" }),
 			change(card(5, "p01", 0, true, 0), 0, func(d *schedule.Device) { d.ResourceClass = "CUSTOM_MY_DEV" })),
-			ask{requests: []pci.Request{{Alias: "a", Count: 1, Want: pci.Want{Vendor: "8086", Product: "1533",
+			ask{requests: []pci.Request{{Alias: "a", Count: 1, Requirement: pci.Requirement{Vendor: "8086", Product: "1533",
 				Class: "CUSTOM_MY_DEV", Required: []resource.Trait{"CUSTOM_A_PF"}}}},
 				on: []provider.ID{"p01"}}, "no free device 8086:1533 on the chosen provider"},
 		{"class and traits are Placement's to judge", plain, ask{requests: []pci.Request{class}, on: []provider.ID{"p8"}},
 			""},
 		{"unless it is not asked", plain, ask{requests: []pci.Request{class}}, "no free device of CUSTOM_X on the host"},
-		{"either definition", plain, ask{requests: []pci.Request{or(class, pci.Want{Vendor: "8086", Product: "1533"})}}, ""},
-		{"neither definition", plain, ask{requests: []pci.Request{or(class, pci.Want{Vendor: "8086", Product: "1534"})}},
+		{"either definition", plain,
+			ask{requests: []pci.Request{or(class, pci.Requirement{Vendor: "8086", Product: "1533"})}}, ""},
+		{"neither definition", plain,
+			ask{requests: []pci.Request{or(class, pci.Requirement{Vendor: "8086", Product: "1534"})}},
 			"no free device"},
 		{"a PF whose VFs differ in tags does not matter to the others",
 			change(vfs, 0, func(d *schedule.Device) { d.LiveMigratable = pci.No }),
@@ -225,13 +230,13 @@ func TestTagsAreFitted(t *testing.T) {
 		d.LiveMigratable = f
 		list = append(list, d)
 		r := want(1, "", "1533")
-		r.Want.LiveMigratable = f
+		r.Requirement.LiveMigratable = f
 		requests = append(requests, r)
 	}
 	check(t, ask{requests: requests}, host("h", list...), "", "")
 	slices.Reverse(requests)
 	check(t, ask{requests: requests}, host("h", list...), "", "")
-	requests[0].Want.LiveMigratable = pci.Yes
+	requests[0].Requirement.LiveMigratable = pci.Yes
 	check(t, ask{requests: requests}, host("h", list...), "fewer than 2 free device 8086:1533 with live_migratable true "+
 		"on the host", schedule.FilterDevices)
 }
@@ -261,9 +266,9 @@ func node(id, socket, threads int) numa.Cell {
 }
 
 // guest is a guest of so many NUMA cells with two dedicated CPUs each.
-func guest(cells int) (parts []numa.Part) {
+func guest(cells int) (parts []numa.GuestCell) {
 	for i := range cells {
-		parts = append(parts, numa.Part{VCPUs: []int{2 * i, 2*i + 1}, Dedicated: []int{2 * i, 2*i + 1}, MemoryMB: 512})
+		parts = append(parts, numa.GuestCell{VCPUs: []int{2 * i, 2*i + 1}, Dedicated: []int{2 * i, 2*i + 1}, MemoryMB: 512})
 	}
 	return parts
 }
@@ -357,7 +362,7 @@ func taken(d schedule.Device) schedule.Device { d.State = schedule.Allocated; re
 
 // All NUMA policies × all nodes of the device, for a guest that has free CPUs only on node 1.
 func TestNUMAPolicyTable(t *testing.T) {
-	for p, fits := range map[pci.Policy]string{pci.Preferred: "AAA", pci.Legacy: "AEA", pci.Required: "EEA"} {
+	for p, fits := range map[pci.NUMAPolicy]string{pci.Preferred: "AAA", pci.Legacy: "AEA", pci.Required: "EEA"} {
 		for i, on := range []int{pci.NoNUMA, 0, 1} {
 			t.Run(fmt.Sprintf("%s device on %d", p, on), func(t *testing.T) {
 				h := withCells(host("h", dev(1, pci.Plain, "1533", "p", on)), node(0, 0, 0), node(1, 1, 2))
@@ -378,7 +383,7 @@ func TestPolicyWithSeveralDevices(t *testing.T) {
 	on0, on9 := []numa.Cell{node(0, 0, 2)}, []numa.Cell{node(9, 0, 2)}
 	for _, c := range []struct {
 		row   string
-		p     pci.Policy
+		p     pci.NUMAPolicy
 		count int
 		cells []numa.Cell
 		fits  bool

@@ -77,8 +77,8 @@ type Guest struct {
 	Requests []pci.Request
 	Devices  []Picked // the devices that the agent has reported for it; nil before that
 
-	Cells  []numa.Part   // its NUMA cells; nil: none
-	Placed []numa.Placed // their placement as the agent has reported it; nil before that
+	Cells  []numa.GuestCell // its NUMA cells; nil: none
+	Placed []numa.Placed    // their placement as the agent has reported it; nil before that
 }
 
 // Present is a guest that exists on a host, as its agent reports it.
@@ -106,7 +106,7 @@ type Candidate struct {
 type Input struct {
 	Candidates []Candidate
 	Hosts      map[provider.ID]Host // by root provider; candidates on other hosts are refused
-	Cells      []numa.Part          // the NUMA cells of the server; nil: none
+	Cells      []numa.GuestCell     // the NUMA cells of the server; nil: none
 	// use NUMA nodes with guests first ([compute] packing_host_numa_cells_allocation_strategy)
 	Pack          bool
 	Only          string            // name of the only permitted host; empty: any

@@ -52,7 +52,7 @@ func randomWorld(rng *rand.Rand) (schedule.Host, ask) {
 		}
 	}
 	a := ask{parts: guest(rng.IntN(3))}
-	policies := []pci.Policy{pci.Required, pci.Legacy, pci.Preferred, pci.Socket}
+	policies := []pci.NUMAPolicy{pci.Required, pci.Legacy, pci.Preferred, pci.Socket}
 	devices := 0
 	for range 1 + rng.IntN(2) {
 		r := want(1+rng.IntN(2), pci.Virtual, "1515")
@@ -60,7 +60,7 @@ func randomWorld(rng *rand.Rand) (schedule.Host, ask) {
 			r = want(1, pci.Physical, "1528")
 		}
 		if rng.IntN(5) == 0 {
-			r.Want.LiveMigratable = pci.Yes
+			r.Requirement.LiveMigratable = pci.Yes
 		}
 		a.requests = append(a.requests, policy(policies[rng.IntN(4)], r))
 		devices += r.Count
@@ -98,9 +98,10 @@ func anyDevices(h schedule.Host, wants []pci.Request, on []provider.ID, nodes, c
 	}
 	for i, d := range h.Devices {
 		r := wants[n]
-		fits := d.Type == r.Want.Type && d.Product == r.Want.Product && (on == nil || on[n] == d.Provider) &&
-			(r.Want.LiveMigratable == "" || d.LiveMigratable == r.Want.LiveMigratable) && nearEnough(h.Cells, r.Policy,
-			d.NUMANode, nodes)
+		fits := d.Type == r.Requirement.Type && d.Product == r.Requirement.Product && (on == nil || on[n] == d.Provider) &&
+			(r.Requirement.LiveMigratable == "" || d.LiveMigratable == r.Requirement.LiveMigratable) &&
+			nearEnough(h.Cells, r.Policy,
+				d.NUMANode, nodes)
 		for _, other := range chosen {
 			o := h.Devices[other]
 			related := d.Parent != nil && *d.Parent == o.Address || o.Parent != nil && *o.Parent == d.Address
@@ -114,7 +115,7 @@ func anyDevices(h schedule.Host, wants []pci.Request, on []provider.ID, nodes, c
 }
 
 // nearEnough is the definition of the NUMA policies, implemented by trying everything.
-func nearEnough(cells []numa.Cell, p pci.Policy, device int, nodes []int) bool {
+func nearEnough(cells []numa.Cell, p pci.NUMAPolicy, device int, nodes []int) bool {
 	if len(nodes) == 0 || slices.Contains(nodes, device) || p == pci.Preferred {
 		return true
 	}

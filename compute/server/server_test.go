@@ -280,7 +280,7 @@ func (h *house) place(id, hostname string) {
 	for _, r := range s.Requests {
 		for i := range r.Count {
 			choice.Mappings[r.GroupSuffix(i)] = []provider.ID{deviceID}
-			choice.Allocation[deviceID] = resource.Amounts{r.Want.Class: 1}
+			choice.Allocation[deviceID] = resource.Amounts{r.Requirement.Class: 1}
 		}
 	}
 	h.tell(id, lifecycle.Chosen{Choices: []schedule.Choice{choice}, Candidates: 2, Refused: "1 host: too small"})

@@ -83,7 +83,7 @@ type requestRecord struct {
 	Count        int                   `json:"count,omitzero" v1:"Count"`
 	Requirement  requirementRecord     `json:"requirement,omitzero" v1:"Want"`
 	Alternatives []requirementRecord   `json:"alternatives,omitzero" v1:"Or"`
-	Policy       pci.Policy            `json:"numa_policy,omitzero" v1:"Policy"`
+	Policy       pci.NUMAPolicy        `json:"numa_policy,omitzero" v1:"Policy"`
 	Providers    []resource.ProviderID `json:"providers,omitzero" v1:"Providers"`
 }
 
@@ -98,15 +98,16 @@ type requirementRecord struct {
 }
 
 func toRequest(r pci.Request) requestRecord {
-	return requestRecord{r.ID, r.Alias, r.Count, requirementRecord(r.Want),
-		each(r.Or, func(w pci.Want) requirementRecord { return requirementRecord(w) }), r.Policy, r.Providers}
+	return requestRecord{r.ID, r.Alias, r.Count, requirementRecord(r.Requirement),
+		each(r.Alternatives, func(w pci.Requirement) requirementRecord { return requirementRecord(w) }), r.Policy,
+		r.Providers}
 }
 
 func fromRequest(r requestRecord) pci.Request {
 	return pci.Request{
-		ID: r.ID, Alias: r.Alias, Count: r.Count, Want: pci.Want(r.Requirement),
-		Or:     each(r.Alternatives, func(w requirementRecord) pci.Want { return pci.Want(w) }),
-		Policy: r.Policy, Providers: r.Providers,
+		ID: r.ID, Alias: r.Alias, Count: r.Count, Requirement: pci.Requirement(r.Requirement),
+		Alternatives: each(r.Alternatives, func(w requirementRecord) pci.Requirement { return pci.Requirement(w) }),
+		Policy:       r.Policy, Providers: r.Providers,
 	}
 }
 
@@ -141,8 +142,8 @@ type guestCellRecord struct {
 	Emulator  int          `json:"emulator_threads,omitzero" v1:"Emulator"`
 }
 
-func toGuestCell(p numa.Part) guestCellRecord   { return guestCellRecord(p) }
-func fromGuestCell(r guestCellRecord) numa.Part { return numa.Part(r) }
+func toGuestCell(p numa.GuestCell) guestCellRecord   { return guestCellRecord(p) }
+func fromGuestCell(r guestCellRecord) numa.GuestCell { return numa.GuestCell(r) }
 
 // cellPlaceRecord is where a NUMA cell of a guest is on its host.
 type cellPlaceRecord struct {

@@ -17,7 +17,7 @@ import (
 )
 
 // deviceCount returns the number of PCI devices and NUMA cells of a consumer. 0 means that the scheduler can ignore it.
-func deviceCount(requests []pci.Request, cells []numa.Part) int {
+func deviceCount(requests []pci.Request, cells []numa.GuestCell) int {
 	n := len(cells)
 	for _, r := range requests {
 		n += r.Count

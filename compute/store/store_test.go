@@ -176,14 +176,15 @@ func full() lifecycle.Server {
 		GroupPolicy: resource.PolicyNone, SameSubtree: [][]string{{"1"}}, RootRequired: []resource.Trait{"D"},
 		RootForbidden: []resource.Trait{"E"}, Limit: 7}
 	s.Requests[0].Policy = pci.Legacy
-	s.Requests[0].Want = pci.Want{Vendor: "8086", Product: "1515", Type: pci.Virtual, Class: "CUSTOM_X",
+	s.Requests[0].Requirement = pci.Requirement{Vendor: "8086", Product: "1515", Type: pci.Virtual, Class: "CUSTOM_X",
 		Required: []resource.Trait{"A"}, Forbidden: []resource.Trait{"B"}}
 	s.Round, s.Try, s.FailedHosts = 1, 2, map[string]string{"g": "why"}
 	s.Choices = []schedule.Choice{{Host: "h", Root: "root", Allocation: resource.Allocation{"root": {"VCPU": 1}},
 		Mappings: map[string][]provider.ID{"": {"root"}}}}
 	s.Fault = &lifecycle.Fault{Code: 500, Message: "m", Details: "d", Created: noon}
 	s.Launched, s.Ended, s.Requested, s.Revision = noon, noon, noon, 1
-	s.Topology = []numa.Part{{VCPUs: []int{0}, Dedicated: []int{0}, Threads: numa.Isolate, MemoryMB: 1024, PageKB: 2048,
+	s.Topology = []numa.GuestCell{{VCPUs: []int{0}, Dedicated: []int{0}, Threads: numa.Isolate, MemoryMB: 1024,
+		PageKB:   2048,
 		Emulator: 1}}
 	s.Cells = []numa.Placed{{Node: 1, CPUs: map[int]int{0: 4}, Emulator: []int{5}, PageKB: 2048}}
 	s.FilterFailures = []schedule.FilterFailure{{Filter: schedule.FilterDevices, Reason: "r", Count: 1,

@@ -144,7 +144,7 @@ func (p *randomHost) report() schedule.Host {
 }
 
 // request returns a random server: its requests, their providers, and its NUMA cells.
-func (p *randomHost) request(id string) (requests []pci.Request, mappings map[string][]provider.ID, parts []numa.Part) {
+func (p *randomHost) request(id string) (requests []pci.Request, mappings map[string][]provider.ID, parts []numa.GuestCell) {
 	products := map[pci.Type]string{pci.Plain: "1533", pci.Physical: "1528", pci.Virtual: "1515"}
 	entries := p.set.Entries()
 	mappings = map[string][]provider.ID{"": {"root"}}
@@ -152,16 +152,17 @@ func (p *randomHost) request(id string) (requests []pci.Request, mappings map[st
 	for n := range p.rng.IntN(3) {
 		kind := []pci.Type{pci.Plain, pci.Physical, pci.Virtual, pci.Virtual}[p.rng.IntN(4)]
 		r := pci.Request{ID: fmt.Sprint(id, "-", n), Alias: "a", Count: 1 + p.rng.IntN(2),
-			Want:   pci.Want{Class: pci.ClassFor("8086", products[kind])},
-			Policy: []pci.Policy{pci.Required, pci.Legacy, pci.Preferred, pci.Socket}[p.rng.IntN(4)]}
+			Requirement: pci.Requirement{Class: pci.ClassFor("8086", products[kind])},
+			Policy:      []pci.NUMAPolicy{pci.Required, pci.Legacy, pci.Preferred, pci.Socket}[p.rng.IntN(4)]}
 		if p.rng.IntN(3) > 0 {
-			r.Want.Vendor, r.Want.Product, r.Want.Type = "8086", products[kind], kind
+			r.Requirement.Vendor, r.Requirement.Product, r.Requirement.Type = "8086", products[kind], kind
 		}
 		if p.rng.IntN(5) == 0 {
-			r.Want.LiveMigratable = pci.Yes
+			r.Requirement.LiveMigratable = pci.Yes
 		}
 		if p.rng.IntN(6) == 0 {
-			r.Or = []pci.Want{{Vendor: "8086", Product: "1515", Class: r.Want.Class, Type: r.Want.Type}}
+			r.Alternatives = []pci.Requirement{{Vendor: "8086", Product: "1515", Class: r.Requirement.Class,
+				Type: r.Requirement.Type}}
 		}
 		for i := range r.Count {
 			if e := entries[p.rng.IntN(len(entries))]; inPlacement {
@@ -174,7 +175,7 @@ func (p *randomHost) request(id string) (requests []pci.Request, mappings map[st
 		requests = append(requests, r)
 	}
 	for range p.rng.IntN(3) {
-		part := numa.Part{MemoryMB: 256, VCPUs: []int{2 * len(parts), 2*len(parts) + 1}}
+		part := numa.GuestCell{MemoryMB: 256, VCPUs: []int{2 * len(parts), 2*len(parts) + 1}}
 		if p.rng.IntN(2) == 0 {
 			part.Dedicated = part.VCPUs
 			part.Threads = []numa.Threads{"", numa.Prefer, numa.Isolate, numa.Require}[p.rng.IntN(4)]
@@ -196,7 +197,8 @@ func chosen(r pci.Request, mappings map[string][]provider.ID) (list []provider.I
 }
 
 // place adds the guest with its devices and cells to the host and to the report.
-func (p *randomHost) place(id string, requests []pci.Request, set device.Set, picked []device.Claim, parts []numa.Part,
+func (p *randomHost) place(id string, requests []pci.Request, set device.Set, picked []device.Claim,
+	parts []numa.GuestCell,
 	placed []numa.Placed) {
 	g := schedule.Guest{ID: id, Requests: requests, Cells: parts, Placed: placed}
 	for _, c := range picked {

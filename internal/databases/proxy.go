@@ -28,11 +28,11 @@ type Proxy struct {
 
 // Cut is one connection to break, or to keep waiting.
 type Cut struct {
-	Stall  bool          // keep the connection open, but forward neither Word nor a response
-	Word   string        // text that the client sends in one packet, in any case: a part of a statement; empty: any
-	Skip   int           // how many matching packets are forwarded before
-	Heard  bool          // forward Word and lose only the response; otherwise lose Word
-	Linger time.Duration // how long the connection to the server stays open after the client's is broken
+	Stall        bool          // keep the connection open, but forward neither Word nor a response
+	Word         string        // text that the client sends in one packet, in any case: a part of a statement; empty: any
+	Skip         int           // how many matching packets are forwarded before
+	LoseResponse bool          // forward Word and lose only the response; otherwise lose Word
+	Linger       time.Duration // how long the connection to the server stays open after the client's is broken
 }
 
 // NewProxy starts a proxy for a server, until the test ends.
@@ -107,7 +107,7 @@ func (p *Proxy) Target() string {
 }
 
 // Mend removes scheduled cuts that have not happened.
-func (p *Proxy) Mend() {
+func (p *Proxy) Repair() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.plans = nil
@@ -166,7 +166,7 @@ func (p *Proxy) pass(client net.Conn) {
 			if cut.Stall {
 				continue
 			}
-			if cut.Heard {
+			if cut.LoseResponse {
 				close(swallow)
 				drain(answered)
 				if _, err := server.Write(buffer[:n]); err == nil {

@@ -57,7 +57,7 @@ type want struct {
 	id, was  string
 	server   string // id that users know
 	requests []pci.Request
-	parts    []numa.Part
+	parts    []numa.GuestCell
 	off      bool
 	build    int
 	incoming bool

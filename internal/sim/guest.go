@@ -331,10 +331,10 @@ func (w *World) verify(m *simHost, want want) (refusal string) {
 			if needs[p] == nil {
 				needs[p] = resource.Amounts{}
 			}
-			if needs[p][r.Want.Class]++; holds[p][r.Want.Class] < needs[p][r.Want.Class] {
+			if needs[p][r.Requirement.Class]++; holds[p][r.Requirement.Class] < needs[p][r.Requirement.Class] {
 				return "its allocation in Placement has too little"
 			}
-			if m.reclassed(p, r.Want.Class) {
+			if m.reclassed(p, r.Requirement.Class) {
 				return "device_spec says another class by now"
 			}
 		}
@@ -397,8 +397,8 @@ func (w *World) tryClaim(m *simHost, want want) (device.Refusal, error) {
 	return "", nil
 }
 
-func sameParts(a, b []numa.Part) bool {
-	return slices.EqualFunc(a, b, func(a, b numa.Part) bool {
+func sameParts(a, b []numa.GuestCell) bool {
+	return slices.EqualFunc(a, b, func(a, b numa.GuestCell) bool {
 		return slices.Equal(a.VCPUs, b.VCPUs) && a.MemoryMB == b.MemoryMB && a.PageKB == b.PageKB
 	})
 }

@@ -38,7 +38,7 @@ type identity struct {
 
 // place is where the NUMA cells of a guest lie.
 type place struct {
-	parts  []numa.Part
+	parts  []numa.GuestCell
 	placed []numa.Placed
 }
 

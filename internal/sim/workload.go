@@ -63,7 +63,7 @@ func newZone(n int) zone {
 }
 
 // size is a flavor of a zone as a question.
-func (w *World) size(zone int) (f flavor.Flavor, ask resource.Ask, requests []pci.Request, parts []numa.Part) {
+func (w *World) size(zone int) (f flavor.Flavor, ask resource.Ask, requests []pci.Request, parts []numa.GuestCell) {
 	z := w.zones[zone]
 	f = z.flavors[w.rng.IntN(len(z.flavors))]
 	ask, requests, err := flavor.Ask(f, flavor.Image{}, z.aliases, flavor.Options{PCIInPlacement: true},

@@ -120,7 +120,7 @@ func cut(t *testing.T, seeds int, open func(testing.TB, ...string) *databases.Se
 			for range 1 + chance.IntN(5) {
 				words := []string{"COMMIT", "COMMIT", "COMMIT", "INSERT INTO allocations", "DELETE FROM allocations",
 					"UPDATE resource_providers", "SELECT"}
-				proxy.Break(databases.Cut{Word: words[chance.IntN(len(words))], Heard: chance.IntN(2) == 0,
+				proxy.Break(databases.Cut{Word: words[chance.IntN(len(words))], LoseResponse: chance.IntN(2) == 0,
 					Linger: time.Duration(chance.Int64N(int64(200 * time.Millisecond)))})
 				planned++
 			}

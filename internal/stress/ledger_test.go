@@ -157,8 +157,9 @@ func (c *customer) claim(from placement.Candidate) {
 	c.claims = append(c.claims, mine)
 	ctx, cancel := c.request()
 	defer cancel()
-	err := c.api.PutAllocation(ctx, mine.consumer, placement.Held{Allocation: from.Allocation, Mappings: from.Mappings,
-		Project: project, User: "fire", ConsumerType: "INSTANCE"})
+	err := c.api.PutAllocation(ctx, mine.consumer, placement.ConsumerAllocation{Allocation: from.Allocation,
+		Mappings: from.Mappings,
+		Project:  project, User: "fire", ConsumerType: "INSTANCE"})
 	switch mine.put = c.judge("PUT /allocations", err); mine.put {
 	case yes:
 		c.storm.acknowledged.Add(1)
@@ -292,8 +293,9 @@ func sweep(t *testing.T, api *placement.Client, w world, claims []*claim) {
 			continue
 		}
 		failed++
-		err := errors.Join(api.PutAllocation(ctx, c.consumer, placement.Held{Allocation: c.asked, Project: project,
-			User: "fire", ConsumerType: "INSTANCE"}),
+		err := errors.Join(api.PutAllocation(ctx, c.consumer, placement.ConsumerAllocation{Allocation: c.asked,
+			Project: project,
+			User:    "fire", ConsumerType: "INSTANCE"}),
 			api.DeleteAllocation(ctx, c.consumer))
 		if err != nil {
 			t.Errorf("%s is gone and cannot claim anew: %v", c.consumer, err)

@@ -37,7 +37,7 @@ func (s *treeSlots) fill(t *index.Tree) bool {
 		s.domains[c] = s.domains[c][:0]
 	}
 	s.connected = q.ConnectedTo(t, s.connected[:0])
-	missing := func(c index.No) bool { return !t.Has(c) }
+	missing := func(c index.ID) bool { return !t.Has(c) }
 	if len(s.connected) == 0 && slices.ContainsFunc(q.Classes, missing) {
 		return false
 	}

@@ -8,7 +8,7 @@ import (
 
 // surroundings lists the providers that could serve a tree if they had what is asked.
 type surroundings struct {
-	sharing map[index.No][]index.Place // by aggregate
+	sharing map[index.ID][]index.Place // by aggregate
 	list    []index.Place
 }
 
@@ -16,7 +16,7 @@ func newSurroundings(sharing []index.Place) *surroundings {
 	s := &surroundings{}
 	for _, place := range sharing {
 		if s.sharing == nil {
-			s.sharing = map[index.No][]index.Place{}
+			s.sharing = map[index.ID][]index.Place{}
 		}
 		for _, a := range place.Node().Aggregates {
 			s.sharing[a] = append(s.sharing[a], place)

@@ -8,13 +8,13 @@ import (
 )
 
 // Class returns the number of a class, or Unknown.
-func (s *Snapshot) Class(c resource.Class) No { return s.classes.of(c) }
+func (s *Snapshot) Class(c resource.Class) ID { return s.classes.of(c) }
 
 // Trait returns the number of a trait, or Unknown.
-func (s *Snapshot) Trait(t resource.Trait) No { return s.traits.of(t) }
+func (s *Snapshot) Trait(t resource.Trait) ID { return s.traits.of(t) }
 
 // Aggregate returns the number of an aggregate, or Unknown.
-func (s *Snapshot) Aggregate(a resource.AggregateID) No { return s.aggregates.of(a) }
+func (s *Snapshot) Aggregate(a resource.AggregateID) ID { return s.aggregates.of(a) }
 
 // Set is a set of trees, iterated in the order of the IDs of their roots.
 type Set struct {
@@ -37,13 +37,13 @@ func (s Set) All() iter.Seq[*Tree] {
 }
 
 // WithClass returns the trees in which some provider has inventory of the class.
-func (s *Snapshot) WithClass(class No) Set { return Set{s, s.byClass.of(class)} }
+func (s *Snapshot) WithClass(class ID) Set { return Set{s, s.byClass.of(class)} }
 
 // WithTrait returns the trees in which some provider has the trait.
-func (s *Snapshot) WithTrait(trait No) Set { return Set{s, s.byTrait.of(trait)} }
+func (s *Snapshot) WithTrait(trait ID) Set { return Set{s, s.byTrait.of(trait)} }
 
 // WithAggregate returns the trees in which some provider is a member of the aggregate.
-func (s *Snapshot) WithAggregate(aggregate No) Set { return Set{s, s.byMember.of(aggregate)} }
+func (s *Snapshot) WithAggregate(aggregate ID) Set { return Set{s, s.byMember.of(aggregate)} }
 
 // Members returns the providers in an aggregate, tree by tree.
 func (s *Snapshot) Members(aggregate resource.AggregateID) []provider.ID {
@@ -72,7 +72,7 @@ func (s *Snapshot) SharingProviders() iter.Seq[Place] {
 }
 
 // SharingMembers iterates over the sharing providers that are members of one aggregate.
-func (s *Snapshot) SharingMembers(aggregate No) iter.Seq[Place] {
+func (s *Snapshot) SharingMembers(aggregate ID) iter.Seq[Place] {
 	return func(yield func(Place) bool) {
 		for p := range s.SharingProviders() {
 			if p.Node().In(aggregate) && !yield(p) {

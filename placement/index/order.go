@@ -23,7 +23,7 @@ func (t *Tree) shapeKey() provider.ID {
 // order changes only with the number of digits, so most changes of usage do not affect it.
 type roomKey [5]byte
 
-func roomOf(class No, amount int) roomKey {
+func roomOf(class ID, amount int) roomKey {
 	var r roomKey
 	binary.BigEndian.PutUint32(r[:], uint32(class))
 	r[4] = byte(bits.Len(uint(amount)))
@@ -149,7 +149,7 @@ func (s Span) All() iter.Seq[*Tree] {
 
 // WithRoom returns the trees in which some provider may have amount units of a class left: all that have them, and
 // some that have at least half.
-func (s *Snapshot) WithRoom(class No, amount int) Span {
+func (s *Snapshot) WithRoom(class ID, amount int) Span {
 	from, to := roomOf(class, amount), roomOf(class, 0)
 	to[4] = 65
 	return Span{s, s.byRoom, provider.ID(from[:]), provider.ID(to[:]), len(from)}

@@ -47,7 +47,7 @@ func (n *Node) sum(s *Shape) {
 		}
 		s.add(math.Float64bits(st.Inventory.AllocationRatio))
 	}
-	for _, list := range [...][]No{n.Traits, n.Aggregates} {
+	for _, list := range [...][]ID{n.Traits, n.Aggregates} {
 		s.add(uint64(len(list)))
 		for _, no := range list {
 			s.add(uint64(no))

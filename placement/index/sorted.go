@@ -143,7 +143,7 @@ func (s sorted[V]) all() iter.Seq2[provider.ID, V] {
 type postings []sorted[struct{}]
 
 // of returns the trees of one number; none for an unknown number.
-func (p postings) of(n No) sorted[struct{}] {
+func (p postings) of(n ID) sorted[struct{}] {
 	if int(n) >= len(p) {
 		return sorted[struct{}]{}
 	}
@@ -151,21 +151,21 @@ func (p postings) of(n No) sorted[struct{}] {
 }
 
 // append adds a tree with the greatest root, in place. Only for postings that are being built.
-func (p *postings) append(numbers []No, root provider.ID) {
+func (p *postings) append(numbers []ID, root provider.ID) {
 	for _, n := range numbers {
 		p.grow(n)
 		(*p)[n].append(root, struct{}{})
 	}
 }
 
-func (p *postings) grow(n No) {
+func (p *postings) grow(n ID) {
 	for int(n) >= len(*p) {
 		*p = append(*p, sorted[struct{}]{})
 	}
 }
 
 // move returns postings in which a tree has the numbers after instead of before. Both lists are sorted.
-func (p postings) move(root provider.ID, before, after []No) postings {
+func (p postings) move(root provider.ID, before, after []ID) postings {
 	if slices.Equal(before, after) {
 		return p
 	}

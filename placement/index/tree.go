@@ -14,9 +14,9 @@ import (
 type Tree struct {
 	Root       provider.ID
 	Nodes      []Node
-	Classes    []No // of all nodes, sorted
-	Traits     []No // of all nodes, sorted
-	Aggregates []No // of all nodes, sorted
+	Classes    []ID // of all nodes, sorted
+	Traits     []ID // of all nodes, sorted
+	Aggregates []ID // of all nodes, sorted
 	Shape      Shape
 }
 
@@ -28,15 +28,15 @@ type Node struct {
 	End           int32       // the position after its last descendant: its subtree is Nodes[i:End]
 	Generation    int         // when the whole provider was read; WithUsage does not change it
 	Inventories   []Inventory // sorted by class
-	Traits        []No        // sorted
-	Aggregates    []No        // sorted
+	Traits        []ID        // sorted
+	Aggregates    []ID        // sorted
 	missingParent provider.ID // the parent, if it is not in the tree
 	shares        bool
 }
 
 // Inventory is the inventory of one class on one provider, with its usage.
 type Inventory struct {
-	Class     No
+	Class     ID
 	Inventory resource.Inventory // the zero value when the provider has usage of the class but no inventory
 	Used      int
 	Room      int // the largest amount that can still be allocated: within capacity and max_unit
@@ -52,7 +52,7 @@ func (s *Inventory) Fits(amount int) bool {
 }
 
 // Inventory returns the node's inventory of a class, or nil.
-func (n *Node) Inventory(class No) *Inventory {
+func (n *Node) Inventory(class ID) *Inventory {
 	for i := range n.Inventories {
 		if n.Inventories[i].Class == class {
 			return &n.Inventories[i]
@@ -62,10 +62,10 @@ func (n *Node) Inventory(class No) *Inventory {
 }
 
 // HasTrait reports whether the node has the trait.
-func (n *Node) HasTrait(t No) bool { return contains(n.Traits, t) }
+func (n *Node) HasTrait(t ID) bool { return contains(n.Traits, t) }
 
 // In reports whether the node is a member of the aggregate.
-func (n *Node) In(aggregate No) bool { return contains(n.Aggregates, aggregate) }
+func (n *Node) In(aggregate ID) bool { return contains(n.Aggregates, aggregate) }
 
 // Shares reports whether the node is a sharing provider in at least one aggregate.
 func (n *Node) Shares() bool { return n.shares && len(n.Aggregates) > 0 }
@@ -79,7 +79,7 @@ func (t *Tree) Top() *Node {
 }
 
 // Has reports whether some node has inventory of the class.
-func (t *Tree) Has(class No) bool { return contains(t.Classes, class) }
+func (t *Tree) Has(class ID) bool { return contains(t.Classes, class) }
 
 // Find returns the position of a provider, or -1.
 func (t *Tree) Find(id provider.ID) int {
@@ -251,11 +251,11 @@ func (s *Snapshot) used(stocks []Inventory, amounts resource.Amounts) []Inventor
 	return out
 }
 
-func numbered[N ~string](known numbers[N], names []N) []No {
+func numbered[N ~string](known numbers[N], names []N) []ID {
 	if len(names) == 0 {
 		return nil
 	}
-	out := make([]No, len(names))
+	out := make([]ID, len(names))
 	for i, name := range names {
 		out[i] = known.of(name)
 	}
@@ -275,7 +275,7 @@ func (t *Tree) sum() {
 		t.Traits = append(t.Traits, n.Traits...)
 		t.Aggregates = append(t.Aggregates, n.Aggregates...)
 	}
-	for _, list := range []*[]No{&t.Classes, &t.Traits, &t.Aggregates} {
+	for _, list := range []*[]ID{&t.Classes, &t.Traits, &t.Aggregates} {
 		slices.Sort(*list)
 		*list = slices.Clip(slices.Compact(*list))
 	}
@@ -309,7 +309,7 @@ func (s *Snapshot) row(t *Tree, at int) Row {
 	return r
 }
 
-func named[N ~string](known numbers[N], list []No) []N {
+func named[N ~string](known numbers[N], list []ID) []N {
 	var out []N
 	for _, no := range list {
 		out = append(out, known.names[no])

@@ -61,8 +61,8 @@ func subtreeClauses(ask resource.Ask) [][]string {
 	return out
 }
 
-func numbers[N ~string](of func(N) index.No, names []N) []index.No {
-	out := make([]index.No, len(names))
+func numbers[N ~string](of func(N) index.ID, names []N) []index.ID {
+	out := make([]index.ID, len(names))
 	for i, name := range names {
 		out[i] = of(name)
 	}
@@ -161,7 +161,7 @@ func (q *Query) enter(it Item, c ItemClass) {
 
 // equal reports whether items of two classes need and require the same.
 func (c ItemClass) equal(o ItemClass) bool {
-	sets := func(a, b [][]index.No) bool { return slices.EqualFunc(a, b, slices.Equal[[]index.No]) }
+	sets := func(a, b [][]index.ID) bool { return slices.EqualFunc(a, b, slices.Equal[[]index.ID]) }
 	return c.Unsuffixed == o.Unsuffixed && slices.Equal(c.Needs, o.Needs) && sets(c.Required, o.Required) &&
 		slices.Equal(c.Forbidden, o.Forbidden) && sets(c.MemberOf, o.MemberOf) &&
 		slices.Equal(c.NotMemberOf, o.NotMemberOf) && c.InTree == o.InTree && c.TreeRoot == o.TreeRoot &&

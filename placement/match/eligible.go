@@ -27,7 +27,7 @@ func (c *ItemClass) Offered(n *index.Node) bool {
 }
 
 // Offers reports whether a provider has inventory of a resource class, free or not.
-func Offers(n *index.Node, class index.No) bool {
+func Offers(n *index.Node, class index.ID) bool {
 	st := n.Inventory(class)
 	return st != nil && st.Offered()
 }
@@ -74,7 +74,7 @@ func (c *ItemClass) hasTraits(n *index.Node) bool {
 	return !slices.ContainsFunc(c.Forbidden, n.HasTrait)
 }
 
-func inAll(n *index.Node, sets [][]index.No) bool {
+func inAll(n *index.Node, sets [][]index.ID) bool {
 	for _, set := range sets {
 		if !slices.ContainsFunc(set, n.In) {
 			return false
@@ -83,7 +83,7 @@ func inAll(n *index.Node, sets [][]index.No) bool {
 	return true
 }
 
-func inAny(n *index.Node, set []index.No) bool { return n != nil && slices.ContainsFunc(set, n.In) }
+func inAny(n *index.Node, set []index.ID) bool { return n != nil && slices.ContainsFunc(set, n.In) }
 
 // AdmitsRoot reports whether the root of a tree meets root_required. A tree without its root row meets only an empty
 // clause.
@@ -138,7 +138,7 @@ func (q *Query) findShared() {
 			continue
 		}
 		if q.byAggregate == nil {
-			q.byAggregate = map[index.No][]int{}
+			q.byAggregate = map[index.ID][]int{}
 		}
 		for _, a := range place.Node().Aggregates {
 			q.byAggregate[a] = append(q.byAggregate[a], len(q.Shared))

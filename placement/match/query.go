@@ -22,20 +22,20 @@ type Query struct {
 	Snapshot      *index.Snapshot
 	Ask           resource.Ask
 	Impossible    string     // why no provider can ever meet some group; "" when that is not known
-	Classes       []index.No // the resource classes asked for
+	Classes       []index.ID // the resource classes asked for
 	Names         []resource.Class
 	Items         []Item
 	ItemClasses   []ItemClass
 	Sections      []Section
-	RootRequired  []index.No
-	RootForbidden []index.No
-	Cover         [][]index.No // required traits that the providers of the unsuffixed group must have together
+	RootRequired  []index.ID
+	RootForbidden []index.ID
+	Cover         [][]index.ID // required traits that the providers of the unsuffixed group must have together
 	Subtrees      [][]int      // same_subtree: by clause, the positions of its items; at least two
 	Isolate       bool         // no two suffixed items may use one provider
 	Sharing       []index.Place
 	Shared        []SharingProvider
 
-	byAggregate map[index.No][]int // aggregate → positions in Shared
+	byAggregate map[index.ID][]int // aggregate → positions in Shared
 	inTreeRoots []provider.ID      // the roots of the trees that in_tree names
 }
 
@@ -52,10 +52,10 @@ type Item struct {
 type ItemClass struct {
 	Needs       []Need
 	Unsuffixed  bool
-	Required    [][]index.No // the provider has at least one trait of each
-	Forbidden   []index.No   // the provider has none of these traits
-	MemberOf    [][]index.No // the provider is in at least one aggregate of each
-	NotMemberOf []index.No   // the provider is in none of these aggregates
+	Required    [][]index.ID // the provider has at least one trait of each
+	Forbidden   []index.ID   // the provider has none of these traits
+	MemberOf    [][]index.ID // the provider is in at least one aggregate of each
+	NotMemberOf []index.ID   // the provider is in none of these aggregates
 	InTree      bool
 	TreeRoot    provider.ID // the root of the tree that in_tree names
 	Subtrees    []int       // positions in Query.Subtrees
@@ -69,7 +69,7 @@ type ItemClass struct {
 // Need is an amount of one resource class.
 type Need struct {
 	Class  int      // position in Query.Classes
-	Number index.No // of the class in the snapshot
+	Number index.ID // of the class in the snapshot
 	Amount int
 }
 

@@ -107,7 +107,8 @@ func TestClientClaim(t *testing.T) {
 	if err != nil || held.Generation != nil || len(held.Allocation) != 0 {
 		t.Fatalf("%+v %v", held, err)
 	}
-	held = api.Held{Allocation: found.List[0].Allocation, Mappings: found.List[0].Mappings, Project: "p", User: "u",
+	held = api.ConsumerAllocation{Allocation: found.List[0].Allocation, Mappings: found.List[0].Mappings, Project: "p",
+		User:         "u",
 		ConsumerType: "INSTANCE"}
 	if err := c.PutAllocation(ctx, id, held); err != nil {
 		t.Fatal(err)
@@ -136,7 +137,7 @@ func TestClientClaim(t *testing.T) {
 
 // testClientReshape moves VCPU with its allocations from the host to the NIC's provider.
 func testClientReshape(ctx context.Context, t *testing.T, c *api.Client, host, nic provider.ID,
-	id resource.ConsumerID, held api.Held) {
+	id resource.ConsumerID, held api.ConsumerAllocation) {
 	t.Helper()
 	list, err := c.Providers(ctx, map[string][]string{"in_tree": {string(host)}})
 	if err != nil {
@@ -147,12 +148,12 @@ func testClientReshape(ctx context.Context, t *testing.T, c *api.Client, host, n
 	}
 	held.Allocation = resource.Allocation{nic: {"VCPU": 2, "CUSTOM_VF": 1}}
 	move := api.Reshape{
-		Inventories: map[provider.ID]api.Stock{
+		Inventories: map[provider.ID]api.InventorySet{
 			host: {Generation: generation(host)},
 			nic: {Generation: generation(nic), Inventories: map[resource.Class]resource.Inventory{"VCPU": resource.Whole(8),
 				"CUSTOM_VF": resource.Whole(4)}},
 		},
-		Allocations: map[resource.ConsumerID]api.Held{id: held},
+		Allocations: map[resource.ConsumerID]api.ConsumerAllocation{id: held},
 	}
 	if err := c.Reshape(ctx, move); err != nil {
 		t.Fatal(err)

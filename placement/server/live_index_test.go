@@ -95,7 +95,7 @@ func TestConcurrentClaimsDoNotExceedTheInventory(t *testing.T) {
 	for range 32 {
 		all.Go(func() {
 			<-start
-			held := api.Held{Allocation: resource.Allocation{nic: {"CUSTOM_VF": 1}}, Project: "p", User: "u",
+			held := api.ConsumerAllocation{Allocation: resource.Allocation{nic: {"CUSTOM_VF": 1}}, Project: "p", User: "u",
 				ConsumerType: "INSTANCE"}
 			id := resource.ConsumerID(uuid.NewString())
 			for range 100 {
@@ -154,7 +154,8 @@ func writer(t *testing.T, w *world, chance *rand.Rand, nics []provider.ID, round
 	c := w.client()
 	for range rounds {
 		id, nic := resource.ConsumerID(uuid.NewString()), nics[chance.IntN(len(nics))]
-		held := api.Held{Allocation: resource.Allocation{nic: {"CUSTOM_VF": 1 + chance.IntN(2)}}, Project: "p", User: "u",
+		held := api.ConsumerAllocation{Allocation: resource.Allocation{nic: {"CUSTOM_VF": 1 + chance.IntN(2)}}, Project: "p",
+			User:         "u",
 			ConsumerType: "INSTANCE"}
 		for err := c.PutAllocation(t.Context(), id, held); err != nil; err = c.PutAllocation(t.Context(), id, held) {
 			if fault.CodeOf(err) != api.CodeConcurrentUpdate {

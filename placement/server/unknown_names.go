@@ -127,8 +127,8 @@ func suffixes(query string) (list []string) {
 var groupKey = regexp.MustCompile(`^(?:resources|required|member_of|in_tree)([a-zA-Z0-9_-]*)$`)
 
 // numbersOf returns the index numbers of names, without those that no provider has.
-func numbersOf[N any](number func(N) index.No, sets [][]N) [][]index.No {
-	out := make([][]index.No, len(sets))
+func numbersOf[N any](number func(N) index.ID, sets [][]N) [][]index.ID {
+	out := make([][]index.ID, len(sets))
 	for i, set := range sets {
 		for _, name := range set {
 			if n := number(name); n != index.Unknown {
@@ -140,15 +140,15 @@ func numbersOf[N any](number func(N) index.No, sets [][]N) [][]index.No {
 }
 
 // someNode reports whether a provider has at least one item of each of these sets.
-func someNode(snapshot *index.Snapshot, has func(*index.Node, index.No) bool, sets [][]index.No) bool {
-	if slices.ContainsFunc(sets, func(set []index.No) bool { return len(set) == 0 }) {
+func someNode(snapshot *index.Snapshot, has func(*index.Node, index.ID) bool, sets [][]index.ID) bool {
+	if slices.ContainsFunc(sets, func(set []index.ID) bool { return len(set) == 0 }) {
 		return false
 	}
 	for tree := range snapshot.Trees() {
 		for i := range tree.Nodes {
 			n := &tree.Nodes[i]
-			if !slices.ContainsFunc(sets, func(set []index.No) bool {
-				return !slices.ContainsFunc(set, func(one index.No) bool { return has(n, one) })
+			if !slices.ContainsFunc(sets, func(set []index.ID) bool {
+				return !slices.ContainsFunc(set, func(one index.ID) bool { return has(n, one) })
 			}) {
 				return true
 			}

@@ -278,7 +278,7 @@ func (g galera) lostAtCommit(t *testing.T) {
 			return loseCommit(t, s, proxy, databases.Cut{Linger: time.Second}, turn, write)
 		}
 		release := stopApplying(t, late)
-		return loseCommit(t, s, proxy, databases.Cut{Heard: true}, func() {
+		return loseCommit(t, s, proxy, databases.Cut{LoseResponse: true}, func() {
 			proxy.Turn(g.Nodes[1].Addr)
 			time.AfterFunc(100*time.Millisecond, release)
 		}, write)

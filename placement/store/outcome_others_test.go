@@ -40,7 +40,7 @@ func TestLostWhileOthersWrite(t *testing.T) {
 					ok(t, putOne(t.Context(), past, claim(500+n, n, 1)))
 				}
 				past.Now = func() time.Time { return now.Add(c.moment) }
-				err := loseCommit(t, s, proxy, databases.Cut{Heard: c.heard}, func() { c.other(t, past, n) },
+				err := loseCommit(t, s, proxy, databases.Cut{LoseResponse: c.heard}, func() { c.other(t, past, n) },
 					func() error { return c.write(t, s, n) })
 				held, total := must(past.ConsumerAllocations(t.Context(), consumer(500+n))), 0
 				if stock, err := past.Inventories(t.Context(), id(n)); err == nil {

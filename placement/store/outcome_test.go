@@ -49,7 +49,7 @@ func TestCutAnywhere(t *testing.T) {
 			for piece := 0; ; piece++ {
 				cuts, before := proxy.Broken(), generation(t, past, 1)
 				what := fmt.Sprintf("cut at piece %d, heard %t", piece, heard)
-				proxy.Break(databases.Cut{Skip: piece, Heard: heard})
+				proxy.Break(databases.Cut{Skip: piece, LoseResponse: heard})
 				move := claim(501, 1, 2)
 				move.Allocation[id(2)] = resource.Amounts{"MEMORY_MB": 3}
 				if _, err := s.PutAllocations(ctx, claim(500, 1, 1), move); err != nil {
@@ -60,14 +60,14 @@ func TestCutAnywhere(t *testing.T) {
 					[]int{before + 1, 1})
 				equal(t, what, must(past.ProviderUsages(ctx, id(1))).Used, resource.Amounts{"VCPU": 3, "MEMORY_MB": 0})
 				last := proxy.Broken() == cuts
-				proxy.Mend()
-				proxy.Break(databases.Cut{Skip: piece, Heard: heard})
+				proxy.Repair()
+				proxy.Break(databases.Cut{Skip: piece, LoseResponse: heard})
 				for _, n := range []int{500, 501} {
 					if _, err := s.DeleteAllocations(ctx, consumer(n)); err != nil {
 						t.Fatalf("%s: letting go: %v", what, err)
 					}
 				}
-				proxy.Mend()
+				proxy.Repair()
 				equal(t, what, must(past.ProviderUsages(ctx, id(1))).Used, resource.Amounts{"VCPU": 0, "MEMORY_MB": 0})
 				if last {
 					if piece < 8 {
@@ -89,7 +89,7 @@ func TestLostAtCommit(t *testing.T) {
 		ok(t, putOne(ctx, past, claim(500, 1, 1)))
 		ok(t, putOne(ctx, past, claim(501, 1, 1)))
 		n := 1
-		for _, cut := range []databases.Cut{{Word: commit(s)}, {Word: commit(s), Heard: true},
+		for _, cut := range []databases.Cut{{Word: commit(s)}, {Word: commit(s), LoseResponse: true},
 			{Word: commit(s), Linger: time.Second}} {
 			empty := Claim{Consumer: consumer(501), Guarded: true, Project: "project", User: "user"}
 			proxy.Break(cut)
@@ -105,8 +105,8 @@ func TestLostAtCommit(t *testing.T) {
 		}
 
 		// The connection is lost again and again while the outcome is found out: it is found out all the same.
-		proxy.Break(databases.Cut{Word: commit(s), Heard: true}, databases.Cut{Word: commit(s)},
-			databases.Cut{Word: commit(s), Heard: true})
+		proxy.Break(databases.Cut{Word: commit(s), LoseResponse: true}, databases.Cut{Word: commit(s)},
+			databases.Cut{Word: commit(s), LoseResponse: true})
 		ok(t, putOne(ctx, s, claim(500, 1, n+1).seen(n)))
 		equal(t, "held", must(past.ConsumerAllocations(ctx, consumer(500))).Generation, n+1)
 	})
@@ -139,7 +139,7 @@ func loseCommit(t *testing.T, s *Store, proxy *databases.Proxy, cut databases.Cu
 func TestEveryWriteLostAtCommit(t *testing.T) {
 	behindProxy(t, func(t *testing.T, s, past *Store, proxy *databases.Proxy) {
 		sameResult(t, s, past, everyWrite(), func(heard bool, write func() error) error {
-			return loseCommit(t, s, proxy, databases.Cut{Heard: heard}, nil, write)
+			return loseCommit(t, s, proxy, databases.Cut{LoseResponse: heard}, nil, write)
 		})
 	})
 }
@@ -197,7 +197,7 @@ func TestServerKilledAtCommit(t *testing.T) {
 			}
 			for n, heard := range []bool{false, true} {
 				write := func() error { return putOne(ctx, s, claim(500+n, 1, 1)) }
-				ok(t, loseCommit(t, s, proxy, databases.Cut{Heard: heard}, restart, write))
+				ok(t, loseCommit(t, s, proxy, databases.Cut{LoseResponse: heard}, restart, write))
 				equal(t, "held", must(s.ConsumerAllocations(ctx, consumer(500+n))).Generation, 1)
 				equal(t, "generation", generation(t, s, 1), 2+n)
 			}
@@ -205,7 +205,7 @@ func TestServerKilledAtCommit(t *testing.T) {
 				_, err := s.DeleteAllocations(ctx, consumer(500))
 				return err
 			}
-			ok(t, loseCommit(t, s, proxy, databases.Cut{Heard: true}, restart, remove))
+			ok(t, loseCommit(t, s, proxy, databases.Cut{LoseResponse: true}, restart, remove))
 			equal(t, "used", must(s.ProviderUsages(ctx, id(1))).Used["VCPU"], 1)
 		})
 	}
@@ -249,7 +249,7 @@ func TestOutcomeStaysUnknown(t *testing.T) {
 			func(ctx context.Context) error { _, err := s.DeleteAllocations(ctx, consumer(500)); return err },
 		} {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-			err := loseCommit(t, s, proxy, databases.Cut{Heard: true}, gone, func() error { return write(ctx) })
+			err := loseCommit(t, s, proxy, databases.Cut{LoseResponse: true}, gone, func() error { return write(ctx) })
 			cancel()
 			refused(t, err, fault.Unavailable, CodeUnknownOutcome, "unknown whether the change was kept")
 			proxy.Turn(there)
