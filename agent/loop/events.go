@@ -3,6 +3,8 @@ package loop
 import (
 	"context"
 	"time"
+
+	"github.com/openberth/berth/agent/reconcile"
 )
 
 // Events calls changed for each change on the host's PCI bus, until ctx ends or it fails.
@@ -17,7 +19,7 @@ func (a *Agent) listenEvents(ctx context.Context) {
 	if a.o.Events == nil {
 		return
 	}
-	timer := time.AfterFunc(time.Hour, func() { signal(a.syncNow) })
+	timer := time.AfterFunc(time.Hour, func() { a.deliver(ctx, reconcile.DevicesChanged{}) })
 	defer timer.Stop()
 	timer.Stop()
 	err := a.o.Events(ctx, func() { timer.Reset(settle) })

@@ -1,4 +1,4 @@
-package loop
+package reconcile
 
 import (
 	"fmt"
@@ -141,10 +141,10 @@ func (c CPUs) cells(machine sysfs.Facts) []numa.Cell {
 }
 
 // usedCells returns the host's cells with the usage of all guests in the journal except one, and the ids of those
-// guests. a.mu is held.
-func (a *Agent) usedCells(but string) (cells []numa.Cell, counted []string) {
-	cells = a.cells
-	state := a.journal.State()
+// guests.
+func (c *core) usedCells(but string) (cells []numa.Cell, counted []string) {
+	cells = c.cells
+	state := c.state
 	for _, id := range state.Servers() {
 		parts, placed := readCells(state.Cells(id))
 		if id == but || len(parts) == 0 {
