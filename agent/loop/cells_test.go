@@ -2,7 +2,6 @@ package loop
 
 import (
 	"context"
-	"github.com/openberth/berth/agent/reconcile"
 	"maps"
 	"reflect"
 	"slices"
@@ -10,6 +9,8 @@ import (
 	"testing"
 	"testing/fstest"
 	"time"
+
+	"github.com/openberth/berth/agent/reconcile"
 
 	"github.com/openberth/berth/api/host"
 	"github.com/openberth/berth/fault"

@@ -7,9 +7,6 @@ import (
 	"github.com/openberth/berth/agent/reconcile"
 )
 
-// Events calls changed for each change on the host's PCI bus, until ctx ends or it fails.
-type Events func(ctx context.Context, changed func()) error
-
 // settle is the quiet time on the bus before the agent syncs: a PF that creates VFs causes one event for each.
 const settle = 200 * time.Millisecond
 

@@ -289,7 +289,8 @@ func TestObservationFreesNothing(t *testing.T) {
 		must(t, stop())
 		book, fail := journal.Open(w.options.Dir)
 		must(t, fail)
-		set, claims, refusal := a.state.Devices().Claim("s9", pci.Request{ID: "r", Count: 1, Providers: []resource.ProviderID{j.Provider},
+		set, claims, refusal := a.state.Devices().Claim("s9", pci.Request{ID: "r", Count: 1,
+			Providers:   []resource.ProviderID{j.Provider},
 			Requirement: pci.Requirement{Type: pci.Virtual}})
 		if refusal != "" || set.Len() != 4 {
 			t.Fatal(refusal)

@@ -1,13 +1,14 @@
 package loop
 
 import (
-	"github.com/openberth/berth/agent/reconcile"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/openberth/berth/agent/reconcile"
 
 	"github.com/openberth/berth/agent/hypervisor"
 	"github.com/openberth/berth/agent/journal"

@@ -58,3 +58,22 @@ func takeover(err error) time.Duration {
 	}
 	return taken.Wait
 }
+
+// fence handles the fault of a report or a watch: a Conflict means that another agent serves the host. Then this agent
+// changes nothing until compute accepts a report.
+func (c *core) fence(err error) {
+	if !fault.Is(err, fault.Conflict) || c.fenced {
+		return
+	}
+	c.fenced, c.wake = true, true
+	c.condition("instance", fault.TextOf(err)+"; until then nothing is built or destroyed")
+}
+
+// unfence resumes work after compute has accepted a report.
+func (c *core) unfence() {
+	if !c.fenced {
+		return
+	}
+	c.fenced, c.wake, c.wantSync = false, true, true
+	c.condition("instance")
+}

@@ -140,21 +140,6 @@ func (c CPUs) cells(machine sysfs.Facts) []numa.Cell {
 	return out
 }
 
-// usedCells returns the host's cells with the usage of all guests in the journal except one, and the ids of those
-// guests.
-func (c *core) usedCells(but string) (cells []numa.Cell, counted []string) {
-	cells = c.cells
-	state := c.state
-	for _, id := range state.Servers() {
-		parts, placed := readCells(state.Cells(id))
-		if id == but || len(parts) == 0 {
-			continue
-		}
-		cells, counted = numa.Use(cells, parts, placed), append(counted, id)
-	}
-	return cells, counted
-}
-
 // readCells converts the NUMA cells of a guest from the journal's form: what they require, and where they are placed.
 func readCells(list []journal.GuestCell) (parts []numa.GuestCell, placed []numa.Placed) {
 	for _, p := range list {

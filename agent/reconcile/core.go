@@ -157,3 +157,70 @@ func (c *core) sender() host.Sender {
 	}
 	return from
 }
+
+// claimConflict is a claim of the journal that contradicts what a guest runs with, as after a journal was restored
+// from a backup.
+type claimConflict struct {
+	server   string // that has the device according to the journal
+	address  pci.Address
+	sentence string
+}
+
+// assignments are the last assignments of compute that were accepted.
+type assignments struct {
+	received   bool
+	heartbeats int // number of messages received, repetitions included
+	receivedAt time.Time
+	position   host.Position
+	servers    map[string]host.Server
+	remove     map[string]host.Removal
+}
+
+// removalVersion identifies one request for a removal: compute repeats it at each revision until it receives the
+// result.
+type removalVersion struct {
+	position host.Position
+	removal  host.Removal
+}
+
+func (a assignments) version(r host.Removal) removalVersion { return removalVersion{a.position, r} }
+
+// usedCells returns the host's cells with the usage of all guests in the journal except one, and the ids of those
+// guests.
+func (c *core) usedCells(but string) (cells []numa.Cell, counted []string) {
+	cells = c.cells
+	state := c.state
+	for _, id := range state.Servers() {
+		parts, placed := readCells(state.Cells(id))
+		if id == but || len(parts) == 0 {
+			continue
+		}
+		cells, counted = numa.Use(cells, parts, placed), append(counted, id)
+	}
+	return cells, counted
+}
+
+// earlier returns the earlier of two times, of which a zero one does not count.
+func earlier(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
+}
+
+// assigned reports whether the assignments name a guest, as a server or for removal.
+func (c *core) assigned(id string) bool {
+	_, wanted := c.assignments.servers[id]
+	_, named := c.assignments.remove[id]
+	return wanted || named || c.formerName(id)
+}
+
+// formerName reports whether a removal names this id as the guest's former one.
+func (c *core) formerName(id string) bool {
+	for _, r := range c.assignments.remove {
+		if r.PreviousID == id {
+			return true
+		}
+	}
+	return false
+}

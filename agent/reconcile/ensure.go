@@ -55,10 +55,10 @@ func matches(g hypervisor.Guest, want host.Server) bool {
 }
 
 // unreportedFailure returns the message of a failure of this assignment that compute has not yet received.
-func (w *works) unreportedFailure(want host.Server) (message string, failed bool) {
-	f, found := w.unreportedFailures[want.ID]
+func (c *core) unreportedFailure(want host.Server) (message string, failed bool) {
+	f, found := c.unreportedFailures[want.ID]
 	if found && !reflect.DeepEqual(f.want, want) {
-		delete(w.unreportedFailures, want.ID) // the assignment has changed
+		delete(c.unreportedFailures, want.ID) // the assignment has changed
 		return "", false
 	}
 	return f.message, found
@@ -131,7 +131,7 @@ func (w *works) buildGuest(j *work) (Effect, error) {
 		if err := w.buildFailed(j, err); err != nil {
 			return nil, err
 		}
-		return w.next(j)
+		return w.ensure(j)
 	}
 	delete(a.destroyed, want.ID)
 	return Build{Work: want.ID, Guest: g}, nil
@@ -140,8 +140,8 @@ func (w *works) buildGuest(j *work) (Effect, error) {
 // checkDevices refuses to start a guest when the host has other devices than were claimed at its addresses: the guest
 // would get a device that was not selected for it, such as a disk of the host. A guest that is stopped, or is to be
 // stopped, is not checked. The fault is Conflict.
-func (w *works) checkDevices(g hypervisor.Guest, claims []device.Claim) error {
-	if mismatch := device.Mismatch(claims, w.scanned); mismatch != "" && !g.Stopped {
+func (c *core) checkDevices(g hypervisor.Guest, claims []device.Claim) error {
+	if mismatch := device.Mismatch(claims, c.scanned); mismatch != "" && !g.Stopped {
 		return fault.New(fault.Conflict, "reconcile.checkDevices", "the guest is not started with another device than was "+
 			"claimed: %s; put the old device back, or delete or migrate the server", mismatch)
 	}
@@ -178,7 +178,7 @@ func (w *works) continueOrConfirm(j *work) (Effect, error) {
 		to, err := destination(*want.Outgoing)
 		if err != nil {
 			j.attempt.departure = notDeparted(want, err)
-			return w.next(j)
+			return w.ensure(j)
 		}
 		return Migrate{Work: want.ID, To: to}, nil
 	}
@@ -232,17 +232,6 @@ func (w *works) reportRefusal(j *work) (Effect, error) {
 	w.warn("guest change refused", "server", want.ID, "error", a.refusal)
 	return w.report(want.ID, want.ID, report), nil
 }
-
-// refusedError is returned after the hypervisor refused a change and compute has the report. Compute usually then
-// assigns the actual state. When it continues to assign the change, as for a guest left behind by a move, the agent
-// tries again.
-type refusedError struct{ why error }
-
-// Error returns the hypervisor's message.
-func (r *refusedError) Error() string { return fault.TextOf(r.why) }
-
-// Unwrap returns the hypervisor's fault.
-func (r *refusedError) Unwrap() error { return r.why }
 
 // guestReport returns the report of a server in a phase, with its devices and NUMA cells, if any.
 func (w *works) guestReport(a *attempt, phase host.Phase, held []device.Claim) host.Guest {

@@ -53,8 +53,8 @@ func (l *ledger) dropHeld(work string) bool {
 	return len(l.held) < before
 }
 
-// nextWrite returns the next write; nil when there is nothing to write, a write is in progress, or the last one failed and
-// must not be repeated yet.
+// nextWrite returns the next write; nil when there is nothing to write, a write is in progress, or the last one failed
+// and must not be repeated yet.
 func (l *ledger) nextWrite(now time.Time) Effect {
 	if l.writing > 0 || len(l.unwritten) == 0 || now.Before(l.rewriteAt) {
 		return nil

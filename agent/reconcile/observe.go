@@ -3,49 +3,36 @@ package reconcile
 import (
 	"slices"
 
-	"github.com/openberth/berth/agent/device"
 	"github.com/openberth/berth/agent/hypervisor"
 	"github.com/openberth/berth/agent/journal"
 	"github.com/openberth/berth/agent/survey"
 	"github.com/openberth/berth/agent/sysfs"
 	"github.com/openberth/berth/fault"
-	"github.com/openberth/berth/numa"
 	"github.com/openberth/berth/pci"
 	"github.com/openberth/berth/provider"
 )
 
-// view is what an observation means: the input of package survey, and the rest.
-type view struct {
-	facts    survey.Facts // without Held
-	offers   []device.Offer
-	guests   []hypervisor.Guest
-	problems []string // of the host, as sentences
-	identity journal.Identity
-	cells    []numa.Cell
-	adopted  string // a sentence, when Placement's root provider differs from the journal's
-}
-
 // interpret returns what an observation means. A device that exists but cannot be read counts as it was last read.
 // Faults: Invalid when the host's provider in Placement cannot be the agent's, or when the configuration cannot be
 // reported.
-func (c *core) interpret(o Observation) (v view, err error) {
-	machine := withLastRead(o.Machine, c.scanned)
+func (s *syncer) interpret(o Observation) (v view, err error) {
+	machine := withLastRead(o.Machine, s.scanned)
 	for _, p := range machine.Problems {
 		v.problems = append(v.problems, p.String())
 	}
-	v.cells, v.guests = c.config.CPUs.cells(machine), o.Guests
-	v.identity = journal.Identity{Host: c.config.Host, Provider: c.root}
+	v.cells, v.guests = s.config.CPUs.cells(machine), o.Guests
+	v.identity = journal.Identity{Host: s.config.Host, Provider: s.root}
 	if o.ByName { // at the start, or another client has deleted the root
-		if v.identity, v.adopted, err = c.identify(o); err != nil {
+		if v.identity, v.adopted, err = s.identify(o); err != nil {
 			return v, err
 		}
-		c.warnOfConfig(machine, o.Capacity)
+		s.warnOfConfig(machine, o.Capacity)
 	}
-	v.facts = survey.Facts{Host: c.config.Host, Root: v.identity.Provider, Devices: machine.Devices,
-		Rules: c.config.Rules, Report: c.config.ReportInPlacement, Actual: o.Tree, Spent: map[pci.Address]bool{},
+	v.facts = survey.Facts{Host: s.config.Host, Root: v.identity.Provider, Devices: machine.Devices,
+		Rules: s.config.Rules, Report: s.config.ReportInPlacement, Actual: o.Tree, Spent: map[pci.Address]bool{},
 		Unreadable: unreadable(machine)}
-	c.config.CPUs.fillFacts(&v.facts, machine, o.Capacity)
-	for at, spent := range c.state.Spent() {
+	s.config.CPUs.fillFacts(&v.facts, machine, o.Capacity)
+	for at, spent := range s.state.Spent() {
 		v.facts.Spent[at] = !spent.Returning
 	}
 	v.offers = survey.Offers(v.facts)
@@ -53,14 +40,14 @@ func (c *core) interpret(o Observation) (v view, err error) {
 }
 
 // warnOfConfig logs what the configuration names and the host does not have. Wrong rules refuse the plan.
-func (c *core) warnOfConfig(machine sysfs.Facts, capacity hypervisor.Capacity) {
-	for _, finding := range c.config.Rules.Judge(machine.Devices) {
+func (s *syncer) warnOfConfig(machine sysfs.Facts, capacity hypervisor.Capacity) {
+	for _, finding := range s.config.Rules.Judge(machine.Devices) {
 		if !finding.Wrong {
-			c.warn(finding.Sentence)
+			s.warn(finding.Sentence)
 		}
 	}
-	for _, sentence := range c.config.CPUs.Doubts(machine, capacity) {
-		c.warn(sentence)
+	for _, sentence := range s.config.CPUs.Doubts(machine, capacity) {
+		s.warn(sentence)
 	}
 }
 
@@ -100,28 +87,28 @@ func unreadable(machine sysfs.Facts) map[pci.Address]bool {
 // refer to it; else the journal's, so that a restart keeps it; else a new one. adopted is a sentence when Placement's
 // differs from the journal's. Invalid: the journal is another host's, or Placement has the provider elsewhere or under
 // another name.
-func (c *core) identify(o Observation) (id journal.Identity, adopted string, err error) {
+func (s *syncer) identify(o Observation) (id journal.Identity, adopted string, err error) {
 	const op = "reconcile.identify"
-	known, written := c.state.Identity()
-	if written && known.Host != c.config.Host {
+	known, written := s.state.Identity()
+	if written && known.Host != s.config.Host {
 		return id, "", fault.New(fault.Invalid, op, "the journal in %s is that of host %q, but this host is called %q; "+
-			"give each host its own directory, or its old name back", c.config.Dir, known.Host, c.config.Host)
+			"give each host its own directory, or its old name back", s.config.Dir, known.Host, s.config.Host)
 	}
-	id = journal.Identity{Host: c.config.Host, Provider: known.Provider}
+	id = journal.Identity{Host: s.config.Host, Provider: known.Provider}
 	switch found := o.Named; {
 	case found == nil && !written:
-		id.Provider = provider.ID(c.config.NewID())
+		id.Provider = provider.ID(s.config.NewID())
 		return id, "", nil
 	case found == nil:
-		if p, there := o.Tree.ByID(known.Provider); there && p.Name != c.config.Host {
+		if p, there := o.Tree.ByID(known.Provider); there && p.Name != s.config.Host {
 			return id, "", fault.New(fault.Invalid, op,
 				"Placement has this host's provider %s under the name %q, not %q; rename the provider or the host",
-				p.ID, p.Name, c.config.Host)
+				p.ID, p.Name, s.config.Host)
 		}
 		return id, "", nil
 	case found.Parent != "":
 		return id, "", fault.New(fault.Invalid, op, "Placement has a provider %q (%s), but its parent is %s, and a host's "+
-			"provider must be a root; rename the provider, or give this host another name", c.config.Host, found.ID,
+			"provider must be a root; rename the provider, or give this host another name", s.config.Host, found.ID,
 			found.Parent)
 	case written && found.ID != known.Provider:
 		adopted = "Placement has this host as provider " + string(found.ID) + ", the journal had it as " +
@@ -135,36 +122,36 @@ func (c *core) identify(o Observation) (id journal.Identity, adopted string, err
 
 // observe stores what an observation means as the state of the host. The observed guests are stored only if none was
 // built or removed since the epoch.
-func (c *core) observe(v view, epoch int) error {
-	known, _ := c.state.Identity()
-	v.identity.Instance, v.identity.Starts, v.identity.Cloud, v.identity.Machine = c.start.instance, c.start.number,
-		known.Cloud, c.config.Machine.ID
-	c.writeIdentity(v.identity)
-	if !slices.Equal(c.state.Starts(), c.start.ids) {
-		c.record(journal.Starts(c.start.ids))
+func (s *syncer) observe(v view, epoch int) error {
+	known, _ := s.state.Identity()
+	v.identity.Instance, v.identity.Starts, v.identity.Cloud, v.identity.Machine = s.start.instance, s.start.number,
+		known.Cloud, s.config.Machine.ID
+	s.writeIdentity(v.identity)
+	if !slices.Equal(s.state.Starts(), s.start.ids) {
+		s.record(journal.Starts(s.start.ids))
 	}
 	if v.adopted != "" {
-		c.condition("identity", v.adopted)
+		s.condition("identity", v.adopted)
 	}
-	c.root, c.tree, c.scanned, c.cells = v.identity.Provider, v.facts.Actual, v.facts.Devices, v.cells
-	c.condition("host", v.problems...)
-	c.reportChanged() // also when nothing changed: compute expects a report at least once a minute
-	if !c.restored {
-		return c.restoreGuests(v.offers, v.guests)
+	s.root, s.tree, s.scanned, s.cells = v.identity.Provider, v.facts.Actual, v.facts.Devices, v.cells
+	s.condition("host", v.problems...)
+	s.reportChanged() // also when nothing changed: compute expects a report at least once a minute
+	if !s.restored {
+		return s.restoreGuests(v.offers, v.guests)
 	}
-	set, changes := c.set.Sync(c.withUsed(v.offers))
+	set, changes := s.set.Sync(s.withUsed(v.offers))
 	for _, change := range changes {
-		c.log("device", "change", change.String())
+		s.log("device", "change", change.String())
 	}
-	c.set = set
-	c.setConflictCondition()
-	if epoch == c.guestEpoch {
-		c.guests = map[string]hypervisor.Guest{}
+	s.set = set
+	s.setConflictCondition()
+	if epoch == s.guestEpoch {
+		s.guests = map[string]hypervisor.Guest{}
 		for _, g := range v.guests {
-			c.guests[g.ID] = g
+			s.guests[g.ID] = g
 		}
-		c.markUsedByGuests()
-		c.wake = true
+		s.markUsedByGuests()
+		s.wake = true
 	}
 	return nil
 }

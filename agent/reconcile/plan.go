@@ -15,16 +15,6 @@ import (
 	"github.com/openberth/berth/resource"
 )
 
-// planning is a plan with the input that it was made from.
-type planning struct {
-	plan  heal.Plan
-	aim   heal.Aim
-	uses  heal.Uses
-	owned heal.OwnedSet
-	notes []survey.Note
-	held  map[resource.ConsumerID]placement.ConsumerAllocation // of the consumers with a missing allocation
-}
-
 // draft returns the plan without the usages of providers. final reports that the plan needs none. Invalid: the
 // configuration cannot be reported.
 func draft(v view, held []device.Claim, state journal.State, stateOf func(resource.ConsumerID) heal.HolderState) (
@@ -110,13 +100,13 @@ func ownedOf(state journal.State) heal.OwnedSet {
 
 // recordOwned records what the agent owns on each provider: what it writes now, and with before also what it has
 // written until now.
-func (c *core) recordOwned(now, before heal.OwnedSet) {
-	written := c.state.Owned()
+func (s *syncer) recordOwned(now, before heal.OwnedSet) {
+	written := s.state.Owned()
 	for _, id := range slices.Sorted(maps.Keys(now)) {
 		m, old := now[id], before[id]
 		want := journal.Owned{Classes: union(m.Classes, old.Classes), Traits: union(m.Traits, old.Traits)}
 		if !slices.Equal(want.Classes, written[id].Classes) || !slices.Equal(want.Traits, written[id].Traits) {
-			c.record(journal.OwnedBy(id, want))
+			s.record(journal.OwnedBy(id, want))
 		}
 	}
 	if before != nil {
@@ -124,20 +114,13 @@ func (c *core) recordOwned(now, before heal.OwnedSet) {
 	}
 	for _, id := range slices.Sorted(maps.Keys(written)) {
 		if _, still := now[id]; !still {
-			c.record(journal.OwnedBy(id, journal.Owned{}))
+			s.record(journal.OwnedBy(id, journal.Owned{}))
 		}
 	}
 }
 
 func union[T ~string](a, b []T) []T {
 	return slices.Compact(slices.Sorted(slices.Values(slices.Concat(a, b))))
-}
-
-// missingAllocation is a server whose devices were not in its allocation at a sync.
-type missingAllocation struct {
-	want       host.Server // its assignment then
-	heartbeats int         // heartbeats of the assignments then
-	seenTwice  bool        // also at an earlier sync with the same assignment
 }
 
 // holderStates returns a function that reports to heal which missing allocations it may write. A missing allocation may
@@ -149,13 +132,13 @@ type missingAllocation struct {
 // missing at two syncs under the same assignment, with a message of assignments between them. Other servers of the host
 // may come and go meanwhile. An agent that receives no assignments writes nothing: its assignments may be outdated, and
 // the missing allocation may belong to another host.
-func (c *core) holderStates(fresh map[string]bool,
+func (s *syncer) holderStates(fresh map[string]bool,
 	missing map[resource.ConsumerID]missingAllocation) func(resource.ConsumerID) heal.HolderState {
-	l := c.assignments
-	disconnected := !l.received || c.notFollowed != "" || c.now.Sub(l.receivedAt) > 3*host.Heartbeat
+	l := s.assignments
+	disconnected := !l.received || s.notFollowed != "" || s.now.Sub(l.receivedAt) > 3*host.Heartbeat
 	return func(consumer resource.ConsumerID) heal.HolderState {
 		want, wanted := l.servers[string(consumer)]
-		known, is := c.confirmed[string(consumer)]
+		known, is := s.confirmed[string(consumer)]
 		before, lacked := missing[consumer]
 		switch {
 		case disconnected:
@@ -173,15 +156,15 @@ func (c *core) holderStates(fresh map[string]bool,
 }
 
 // stillMissing returns which servers have a missing allocation at this sync; before are those of the last one.
-func (c *core) stillMissing(d planning,
+func (s *syncer) stillMissing(d planning,
 	before map[resource.ConsumerID]missingAllocation) map[resource.ConsumerID]missingAllocation {
 	out := map[resource.ConsumerID]missingAllocation{}
 	for _, consumer := range heal.Lacking(d.aim, d.uses) {
-		want := c.assignments.servers[string(consumer)]
+		want := s.assignments.servers[string(consumer)]
 		was, known := before[consumer]
 		same := known && reflect.DeepEqual(was.want, want)
-		out[consumer] = missingAllocation{want: want, heartbeats: c.assignments.heartbeats,
-			seenTwice: same && was.heartbeats != c.assignments.heartbeats}
+		out[consumer] = missingAllocation{want: want, heartbeats: s.assignments.heartbeats,
+			seenTwice: same && was.heartbeats != s.assignments.heartbeats}
 	}
 	return out
 }

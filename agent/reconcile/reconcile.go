@@ -68,7 +68,7 @@ func New(config Config, found journal.State, id string) (*State, error) {
 	if err := c.beginStart(id); err != nil {
 		return nil, err
 	}
-	s := &State{core: c, stream: &stream{core: c}, works: &works{core: c, byID: map[string]*work{}},
+	s := &State{core: c, stream: &stream{core: c}, works: &works{core: c, renamer: &renamer{c}, byID: map[string]*work{}},
 		cleaner: &cleaner{core: c, last: map[pci.Address]time.Time{}, answers: map[string]host.CleanResult{},
 			failures: map[pci.Address]int{}},
 		syncer: &syncer{core: c, warnings: map[provider.ID]string{}}}
@@ -136,14 +136,6 @@ func (s *State) Deadline() time.Time {
 		}
 	}
 	return at
-}
-
-// earlier returns the earlier of two times, of which a zero one does not count.
-func earlier(a, b time.Time) time.Time {
-	if a.IsZero() || !b.IsZero() && b.Before(a) {
-		return b
-	}
-	return a
 }
 
 // apply stores what an event says.
@@ -270,8 +262,8 @@ func (s *State) received(l host.Assignments) {
 		s.reportChanged()
 	}
 	before := s.assignments
-	if s.accept(l) {
-		s.follow(l)
+	if s.stream.accept(l) {
+		s.stream.follow(l)
 		s.works.reconsider(before)
 		s.cleaner.receive(l.Clean)
 	}

@@ -103,8 +103,8 @@ func (w *works) mustAwaitReport(a *attempt) bool {
 }
 
 // setFailure records that a server cannot run here; ensure then reports it.
-func (w *works) setFailure(j *work, message string) {
-	w.unreportedFailures[j.id] = outcome{want: j.attempt.want, message: message}
+func (c *core) setFailure(j *work, message string) {
+	c.unreportedFailures[j.id] = outcome{want: j.attempt.want, message: message}
 }
 
 // fail returns the next effect for a server that cannot run here: everything of it is removed, and it is reported as

@@ -15,6 +15,9 @@ import (
 // cells in one entry of the journal, then the guest in the hypervisor. It is done once, however often the assignments
 // repeat it, and whether or not there was anything to move.
 
+// renamer moves guests from one id to another.
+type renamer struct{ *core }
+
 // renameDue reports whether an entry of the assignments has yet to take over the guest of another id.
 func renameDue(want host.Server, renames map[string]journal.Rename) bool {
 	r := renames[want.ID]
@@ -23,18 +26,18 @@ func renameDue(want host.Server, renames map[string]journal.Rename) bool {
 
 // pendingRenames returns the entries with an unfinished rename, by their former id; until it is finished, no other
 // work is done under the former id. A rename that was begun stays pending when the assignments no longer mention it.
-func (c *core) pendingRenames() map[string]string {
-	out, renames := map[string]string{}, c.state.Renames()
+func (n *renamer) pendingRenames() map[string]string {
+	out, renames := map[string]string{}, n.state.Renames()
 	for id, r := range renames {
-		back := c.assignments.servers[r.Was]
+		back := n.assignments.servers[r.Was]
 		goesBack := back.PreviousID == id && renameDue(back, renames)
-		goes := c.assignments.remove[r.Was].PreviousID == id // the removal finishes the rename
+		goes := n.assignments.remove[r.Was].PreviousID == id // the removal finishes the rename
 		if !r.Done && !goesBack && !goes {
 			out[r.Was] = id
 		}
 	}
-	for _, id := range slices.Sorted(maps.Keys(c.assignments.servers)) {
-		if want := c.assignments.servers[id]; renameDue(want, renames) {
+	for _, id := range slices.Sorted(maps.Keys(n.assignments.servers)) {
+		if want := n.assignments.servers[id]; renameDue(want, renames) {
 			out[want.PreviousID] = id
 		}
 	}
@@ -43,52 +46,52 @@ func (c *core) pendingRenames() map[string]string {
 
 // applyRename returns the next effect by which an entry takes over the guest of another id, or finishes an earlier
 // rename; nil when there is nothing to rename. What the new id had before is freed. Conflict: both guests exist.
-func (c *core) applyRename(want host.Server) (Effect, error) {
-	renames := c.state.Renames()
+func (n *renamer) applyRename(want host.Server) (Effect, error) {
+	renames := n.state.Renames()
 	if !renameDue(want, renames) {
-		return c.finishRename(want.ID), nil
+		return n.finishRename(want.ID), nil
 	}
 	if renames[want.ID].Was == want.PreviousID { // begun
 		return Rename{Work: want.ID, Was: want.PreviousID, ID: want.ID, Server: want.Server}, nil
 	}
-	if e := c.finishConflictingRenames(want, renames); e != nil {
+	if e := n.finishConflictingRenames(want, renames); e != nil {
 		return e, nil
 	}
-	_, had := c.state.Of(want.ID)
-	_, comes := c.state.Of(want.PreviousID)
-	if g, exists := c.guests[want.ID]; had && comes && exists {
+	_, had := n.state.Of(want.ID)
+	_, comes := n.state.Of(want.PreviousID)
+	if g, exists := n.guests[want.ID]; had && comes && exists {
 		return nil, fault.New(fault.Conflict, "reconcile.rename", "guest %s must take the id %s, and guest %s (%s) has "+
 			"it; compute's database may be an old one: stop the agent and end one of them with "+
 			"`berth agent destroy --force`", want.PreviousID, want.ID, want.ID, g.Name)
 	}
 	if had && comes {
-		c.free(want.ID)
+		n.free(want.ID)
 	}
-	c.renameClaims(want)
+	n.renameClaims(want)
 	return Rename{Work: want.ID, Was: want.PreviousID, ID: want.ID, Server: want.Server}, nil
 }
 
 // renameClaims records the first part of a rename.
-func (c *core) renameClaims(want host.Server) {
-	c.record(journal.Renamed(want.PreviousID, want.ID, false))
-	c.set = c.set.Rename(resource.ConsumerID(want.PreviousID), resource.ConsumerID(want.ID))
+func (n *renamer) renameClaims(want host.Server) {
+	n.record(journal.Renamed(want.PreviousID, want.ID, false))
+	n.set = n.set.Rename(resource.ConsumerID(want.PreviousID), resource.ConsumerID(want.ID))
 	for _, id := range []string{want.PreviousID, want.ID} {
-		delete(c.acked, id)
-		delete(c.unreportedFailures, id)
+		delete(n.acked, id)
+		delete(n.unreportedFailures, id)
 	}
-	c.log("guest renamed", "was", want.PreviousID, "id", want.ID)
-	c.reportChanged()
+	n.log("guest renamed", "was", want.PreviousID, "id", want.ID)
+	n.reportChanged()
 }
 
 // finishConflictingRenames returns the effect that finishes an earlier rename that shares an id with want's; nil when
 // there is none. A rename that want reverses is not finished first.
-func (c *core) finishConflictingRenames(want host.Server, renames map[string]journal.Rename) Effect {
+func (n *renamer) finishConflictingRenames(want host.Server, renames map[string]journal.Rename) Effect {
 	for _, id := range slices.Sorted(maps.Keys(renames)) {
 		was := renames[id].Was
 		if was == want.ID || id != want.ID && id != want.PreviousID && was != want.PreviousID {
 			continue
 		}
-		if e, unfinished := c.finishRename(id).(Rename); unfinished {
+		if e, unfinished := n.finishRename(id).(Rename); unfinished {
 			e.Work = want.ID
 			return e
 		}
@@ -99,12 +102,12 @@ func (c *core) finishConflictingRenames(want host.Server, renames map[string]jou
 // finishRename returns the effect of the second part of a rename to id that the assignments no longer mention; nil
 // when there is none. It must precede other work under that id: the claims of id belong to the guest that still has
 // the old id.
-func (c *core) finishRename(id string) Effect {
-	r := c.state.Renames()[id]
+func (n *renamer) finishRename(id string) Effect {
+	r := n.state.Renames()[id]
 	if r.Was == "" || r.Done {
 		return nil
 	}
-	server := cmp.Or(c.guests[r.Was].Server, r.Was)
+	server := cmp.Or(n.guests[r.Was].Server, r.Was)
 	if server == id {
 		server = ""
 	}
@@ -112,12 +115,12 @@ func (c *core) finishRename(id string) Effect {
 }
 
 // renamed records that the hypervisor has renamed a guest.
-func (c *core) renamed(e Rename) {
-	if g, there := c.guests[e.Was]; there {
+func (n *renamer) renamed(e Rename) {
+	if g, there := n.guests[e.Was]; there {
 		g.ID, g.Server = e.ID, e.Server
-		delete(c.guests, e.Was)
-		c.guests[e.ID] = g
-		c.guestEpoch++
+		delete(n.guests, e.Was)
+		n.guests[e.ID] = g
+		n.guestEpoch++
 	}
-	c.record(journal.Renamed(e.Was, e.ID, true))
+	n.record(journal.Renamed(e.Was, e.ID, true))
 }

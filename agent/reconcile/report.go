@@ -7,7 +7,6 @@ import (
 
 	"github.com/openberth/berth/agent/survey"
 	"github.com/openberth/berth/api/host"
-	"github.com/openberth/berth/fault"
 )
 
 // reportInterval is the maximum interval between two reports: compute considers a host silent after three minutes.
@@ -121,23 +120,4 @@ func (r *reporter) ended(err error) {
 		r.fence(err)
 	}
 	r.works.hostReported(r.sent, err)
-}
-
-// fence handles the fault of a report or a watch: a Conflict means that another agent serves the host. Then this agent
-// changes nothing until compute accepts a report.
-func (c *core) fence(err error) {
-	if !fault.Is(err, fault.Conflict) || c.fenced {
-		return
-	}
-	c.fenced, c.wake = true, true
-	c.condition("instance", fault.TextOf(err)+"; until then nothing is built or destroyed")
-}
-
-// unfence resumes work after compute has accepted a report.
-func (c *core) unfence() {
-	if !c.fenced {
-		return
-	}
-	c.fenced, c.wake, c.wantSync = false, true, true
-	c.condition("instance")
 }

@@ -12,14 +12,6 @@ import (
 	"github.com/openberth/berth/resource"
 )
 
-// claimConflict is a claim of the journal that contradicts what a guest runs with, as after a journal was restored
-// from a backup.
-type claimConflict struct {
-	server   string // that has the device according to the journal
-	address  pci.Address
-	sentence string
-}
-
 // restore returns the device set after a restart. The devices that guests run with win; claims of the journal for
 // guests not yet built are kept. The conflicts are the claims that contradict a guest.
 func restore(offers []device.Offer, state journal.State, guests []hypervisor.Guest) (device.Set, []claimConflict,
@@ -74,26 +66,26 @@ func currentID(id string, state journal.State) string {
 }
 
 // restoreGuests initialises the devices from the first observation, and records what the journal did not have.
-func (c *core) restoreGuests(offers []device.Offer, guests []hypervisor.Guest) error {
-	set, conflicts, err := restore(offers, c.state, guests)
+func (s *syncer) restoreGuests(offers []device.Offer, guests []hypervisor.Guest) error {
+	set, conflicts, err := restore(offers, s.state, guests)
 	if err != nil {
 		return err
 	}
-	state := c.state
+	state := s.state
 	for _, g := range guests {
-		c.guests[g.ID] = g
+		s.guests[g.ID] = g
 		id := currentID(g.ID, state)
 		held, cells := set.Held(resource.ConsumerID(id)), cellsOf(g, state.Cells(id))
 		written, _ := state.Of(id)
 		if sameClaims(written, held) && fmt.Sprint(cells) == fmt.Sprint(state.Cells(id)) {
 			continue
 		}
-		c.log(restoreMessage(written, held), "server", id, "devices", len(held))
-		c.record(journal.Put(id, held, cells...))
+		s.log(restoreMessage(written, held), "server", id, "devices", len(held))
+		s.record(journal.Put(id, held, cells...))
 	}
-	c.set, c.restored, c.conflicts = set, true, conflicts
-	c.setConflictCondition()
-	c.markUsedByGuests()
+	s.set, s.restored, s.conflicts = set, true, conflicts
+	s.setConflictCondition()
+	s.markUsedByGuests()
 	return nil
 }
 
@@ -116,16 +108,16 @@ func cellsOf(g hypervisor.Guest, written []journal.GuestCell) []journal.GuestCel
 
 // setConflictCondition sets the condition of the remaining conflicts. Most of these claims are removed from the
 // journal soon after the start, because compute does not assign their servers.
-func (c *core) setConflictCondition() {
-	c.conflicts = slices.DeleteFunc(c.conflicts, func(d claimConflict) bool {
-		claims, _ := c.state.Of(d.server)
+func (s *syncer) setConflictCondition() {
+	s.conflicts = slices.DeleteFunc(s.conflicts, func(d claimConflict) bool {
+		claims, _ := s.state.Of(d.server)
 		return !slices.ContainsFunc(claims, func(c device.Claim) bool { return c.Device.Address == d.address })
 	})
 	var sentences []string
-	for _, d := range c.conflicts {
+	for _, d := range s.conflicts {
 		sentences = append(sentences, d.sentence)
 	}
-	c.condition("restore", sentences...)
+	s.condition("restore", sentences...)
 }
 
 // restoreMessage returns the log message for a guest whose claims differ from the journal's.

@@ -3,33 +3,11 @@ package reconcile
 import (
 	"errors"
 	"reflect"
-	"slices"
 
-	"github.com/openberth/berth/agent/device"
 	"github.com/openberth/berth/agent/hypervisor"
-	"github.com/openberth/berth/agent/journal"
 	"github.com/openberth/berth/api/host"
 	"github.com/openberth/berth/fault"
-	"github.com/openberth/berth/resource"
 )
-
-const (
-	sequenceTries    = 3       // attempts to send one guest report with a sufficient number
-	sequencePerStart = 1 << 32 // numbers available to one start of the agent
-)
-
-// report returns the effect that sends the state of a server to compute.
-//
-// Each report has a number, so that compute recognises the latest one in whatever order they arrive. Numbers also rise
-// from one start of the agent to the next: the journal counts the starts. Compute refuses a number as too low when
-// another report of this agent about the same server was faster, or when the journal was restored from a backup. Then
-// the report is sent again with a larger number.
-func (w *works) report(work, id string, g host.Guest) Effect {
-	w.start.sequence++
-	g.Instance, g.Start = w.start.instance, w.start.id
-	g.Number = w.start.number*sequencePerStart + w.start.sequence
-	return ReportGuest{Work: work, ID: id, Guest: g}
-}
 
 // apply records what an effect of an attempt did. A fault ends the attempt: try again later.
 func (w *works) apply(j *work, effect Effect, e WorkDone) error {
@@ -126,43 +104,4 @@ func (w *works) guestReported(j *work, e ReportGuest, err error) error {
 		}
 	}
 	return nil
-}
-
-// forgetEntries deletes the journal's entries of servers.
-func (w *works) forgetEntries(ids ...string) {
-	for _, id := range ids {
-		if w.state.Has(id) {
-			w.record(journal.Removed(id))
-		}
-	}
-}
-
-// raiseSequence makes the next numbers larger than one that compute has stored.
-func (w *works) raiseSequence(number int64) {
-	if w.start.number*sequencePerStart+w.start.sequence >= number {
-		return
-	}
-	id, _ := w.state.Identity()
-	w.start.number, w.start.sequence = number/sequencePerStart+1, 0
-	id.Starts = w.start.number
-	w.writeIdentity(id)
-	w.warn("guest report numbers raised (journal restored from a backup?)", "number", number)
-}
-
-// confirmClaim records that compute has confirmed the claim of a server. If its allocations may be missing in
-// Placement, the next sync writes them.
-func (w *works) confirmClaim(want host.Server) {
-	if !reflect.DeepEqual(w.assignments.servers[want.ID], want) {
-		return
-	}
-	w.confirmed[want.ID] = want
-	counted := func(c device.Claim) bool { return c.Provider != "" }
-	// Placement selected the devices and has the allocation
-	chosen := func(r host.Request) bool { return len(r.Providers) > 0 }
-	picked := w.set.Held(resource.ConsumerID(want.ID))
-	if w.config.ReportInPlacement && slices.ContainsFunc(picked, counted) &&
-		!slices.ContainsFunc(want.Requests, chosen) {
-		w.newlyClaimed[want.ID] = true
-		w.wantSync = true
-	}
 }

@@ -43,3 +43,6 @@ func (s *stream) deadline() time.Time {
 	}
 	return s.retryAt
 }
+
+// position returns the position of the newest assignments that were followed.
+func (s *stream) position() host.Position { return host.Position(s.state.Position()) }
