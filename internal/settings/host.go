@@ -8,14 +8,14 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/openberth/berth/agent/loop"
+	"github.com/openberth/berth/agent/reconcile"
 	"github.com/openberth/berth/config"
 	"github.com/openberth/berth/fault"
 )
 
 // HostSettings are the options for the CPUs, memory and disk that guests may use, and for cleaning devices.
 type HostSettings struct {
-	CPUs  loop.CPUs
+	CPUs  reconcile.CPUs
 	Clean string // [berth] device_clean_command: the program that cleans a device, given its address; "": none
 }
 

@@ -1,4 +1,4 @@
-package loop
+package reconcile
 
 import (
 	"fmt"
@@ -138,21 +138,6 @@ func (c CPUs) cells(machine sysfs.Facts) []numa.Cell {
 		}
 	}
 	return out
-}
-
-// usedCells returns the host's cells with the usage of all guests in the journal except one, and the ids of those
-// guests. a.mu is held.
-func (a *Agent) usedCells(but string) (cells []numa.Cell, counted []string) {
-	cells = a.cells
-	state := a.journal.State()
-	for _, id := range state.Servers() {
-		parts, placed := readCells(state.Cells(id))
-		if id == but || len(parts) == 0 {
-			continue
-		}
-		cells, counted = numa.Use(cells, parts, placed), append(counted, id)
-	}
-	return cells, counted
 }
 
 // readCells converts the NUMA cells of a guest from the journal's form: what they require, and where they are placed.

@@ -1,4 +1,4 @@
-package loop
+package reconcile
 
 import (
 	"fmt"
@@ -12,26 +12,18 @@ import (
 	"github.com/openberth/berth/resource"
 )
 
-// claimConflict is a claim of the journal that contradicts what a guest runs with, as after a journal was restored
-// from a backup.
-type claimConflict struct {
-	server   string // that has the device according to the journal
-	address  pci.Address
-	sentence string
-}
-
 // restore returns the device set after a restart. The devices that guests run with win; claims of the journal for
 // guests not yet built are kept. The conflicts are the claims that contradict a guest.
 func restore(offers []device.Offer, state journal.State, guests []hypervisor.Guest) (device.Set, []claimConflict,
 	error) {
 	var claims []device.Claim
-	var doubts []claimConflict
+	var conflicts []claimConflict
 	holder := map[pci.Address]resource.ConsumerID{}
 	add := func(c device.Claim, source string) {
 		address := c.Device.Address
 		if by, taken := holder[address]; taken {
 			if by != c.Holder {
-				doubts = append(doubts, claimConflict{string(c.Holder), address,
+				conflicts = append(conflicts, claimConflict{string(c.Holder), address,
 					fmt.Sprintf("%s: %s gives it to server %s, but the guest of server %s runs with it", address, source, c.Holder,
 						by)})
 			}
@@ -59,7 +51,7 @@ func restore(offers []device.Offer, state journal.State, guests []hypervisor.Gue
 		add(c, "the journal")
 	}
 	set, err := device.Restore(offers, claims)
-	return set, doubts, err
+	return set, conflicts, err
 }
 
 // currentID returns the id that the journal has for a guest of the hypervisor: the new one when a rename is
@@ -73,30 +65,28 @@ func currentID(id string, state journal.State) string {
 	return id
 }
 
-// restoreGuests initialises the state from the first observation, and journals what the journal did not have. a.mu is
-// held.
-func (a *Agent) restoreGuests(s observation) error {
-	set, doubts, err := restore(s.offers, a.journal.State(), s.guests)
+// restoreGuests initialises the devices from the first observation, and records what the journal did not have.
+func (s *syncer) restoreGuests(offers []device.Offer, guests []hypervisor.Guest) error {
+	set, conflicts, err := restore(offers, s.state, guests)
 	if err != nil {
 		return err
 	}
-	state := a.journal.State()
-	for _, g := range s.guests {
-		a.guests[g.ID] = g
+	state := s.state
+	for _, g := range guests {
+		s.guests[g.ID] = g
 		id := currentID(g.ID, state)
-		held, parts := set.Held(resource.ConsumerID(id)), cellsOf(g, state.Cells(id))
+		held, cells := set.Held(resource.ConsumerID(id)), cellsOf(g, state.Cells(id))
 		written, _ := state.Of(id)
-		if sameClaims(written, held) && fmt.Sprint(parts) == fmt.Sprint(state.Cells(id)) {
+		if sameClaims(written, held) && fmt.Sprint(cells) == fmt.Sprint(state.Cells(id)) {
 			continue
 		}
-		a.log.Info(restoreMessage(written, held), "server", id, "devices", len(held))
-		if err := a.journal.Put(id, held, parts...); err != nil {
-			return err
-		}
+		s.log(restoreMessage(written, held), "server", id, "devices", len(held))
+		s.record(journal.Put(id, held, cells...))
 	}
-	a.set, a.restored, a.claimConflicts = set, true, doubts
-	a.setConflictCondition()
-	return a.markUsedByGuests()
+	s.set, s.restored, s.conflicts = set, true, conflicts
+	s.setConflictCondition()
+	s.markUsedByGuests()
+	return nil
 }
 
 // cellsOf returns the NUMA cells of a guest: those of the journal, unless the guest runs with others, as when the
@@ -117,18 +107,17 @@ func cellsOf(g hypervisor.Guest, written []journal.GuestCell) []journal.GuestCel
 }
 
 // setConflictCondition sets the condition of the remaining conflicts. Most of these claims are removed from the
-// journal soon after the start, because compute does not assign their servers. a.mu is held.
-func (a *Agent) setConflictCondition() {
-	state := a.journal.State()
-	a.claimConflicts = slices.DeleteFunc(a.claimConflicts, func(d claimConflict) bool {
-		claims, _ := state.Of(d.server)
+// journal soon after the start, because compute does not assign their servers.
+func (s *syncer) setConflictCondition() {
+	s.conflicts = slices.DeleteFunc(s.conflicts, func(d claimConflict) bool {
+		claims, _ := s.state.Of(d.server)
 		return !slices.ContainsFunc(claims, func(c device.Claim) bool { return c.Device.Address == d.address })
 	})
 	var sentences []string
-	for _, d := range a.claimConflicts {
+	for _, d := range s.conflicts {
 		sentences = append(sentences, d.sentence)
 	}
-	a.condition("restore", sentences...)
+	s.condition("restore", sentences...)
 }
 
 // restoreMessage returns the log message for a guest whose claims differ from the journal's.
@@ -148,18 +137,4 @@ func restoreMessage(written, held []device.Claim) string {
 		return "guest with other providers than in the journal (reporting switched on?)"
 	}
 	return "guest runs with its claimed devices"
-}
-
-// sameClaims reports whether two lists of claims are equal in the fields that the journal must have.
-func sameClaims(a, b []device.Claim) bool {
-	if len(a) != len(b) {
-		return false
-	}
-	for i := range a {
-		if a[i].Device.Address != b[i].Device.Address || a[i].Request != b[i].Request || a[i].Provider != b[i].Provider ||
-			a[i].State != b[i].State {
-			return false
-		}
-	}
-	return true
 }
