@@ -15,8 +15,8 @@ import (
 type Alias struct {
 	Name         string
 	Requirement  Requirement   // Class is always set: resource_class, or ClassFor vendor and product
-	Alternatives []Requirement // what further options of this name say, each an alternative; of the same type as Requirement
-	Policy       NUMAPolicy    // numa_policy, Legacy unless said
+	Alternatives []Requirement // from further options with the same name; of the same type as Requirement
+	Policy       NUMAPolicy    // numa_policy; Legacy if the option has none
 }
 
 var aliasKeys = []string{

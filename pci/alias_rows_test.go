@@ -200,9 +200,10 @@ func TestA10LookedUpAgain(t *testing.T) {
 	want := fmt.Sprintf("%+v", look())
 	spoilt := look()
 	for i := range spoilt {
-		spoilt[i].Providers = []resource.ProviderID{"p"}
-		spoilt[i].Requirement.Required[0], spoilt[i].Requirement.Forbidden[0], spoilt[i].Alternatives[0].Product = "CUSTOM_NO", "CUSTOM_NO", "ffff"
-		spoilt[i].Alternatives[0].Required[0] = "CUSTOM_NO"
+		r := &spoilt[i]
+		r.Providers = []resource.ProviderID{"p"}
+		r.Requirement.Required[0], r.Requirement.Forbidden[0] = "CUSTOM_NO", "CUSTOM_NO"
+		r.Alternatives[0].Product, r.Alternatives[0].Required[0] = "ffff", "CUSTOM_NO"
 	}
 	if got := fmt.Sprintf("%+v", look()); got != want {
 		t.Errorf("got %s\nwant %s", got, want)
