@@ -161,8 +161,8 @@ type Assignments struct {
 	Cloud    string `json:"cloud,omitempty"` // UUID
 	Position        // of this line
 	// Past is what compute's database records of the epoch that the agent named in its request: its last revision for
-	// this host. It is absent when the agent named no epoch or the present one, and when the database does not know the
-	// epoch.
+	// this host. It is absent when the agent named no epoch or the present one, and when the database has no record of
+	// the epoch.
 	Past    *Position      `json:"past,omitempty"`
 	Servers []Server       `json:"servers"`          // by id
 	Remove  []Removal      `json:"remove,omitempty"` // by id; each is repeated until the agent has reported phase gone
