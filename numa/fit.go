@@ -188,7 +188,7 @@ func (s *search) classify() {
 	}
 }
 
-// relaxed asks the judge about all cells together: if it refuses them, it refuses every subset.
+// relaxed passes all cells together to the judge: if it refuses them, it refuses every subset.
 func (s *search) relaxed() Refusal {
 	if s.judge.Accept == nil {
 		return Refusal{}

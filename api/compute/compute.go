@@ -31,8 +31,8 @@
 //	2.23   GET /servers/{id}/migrations; migrations show their migration_type
 //	2.25   os-migrateLive has no disk_over_commit
 //	2.26   servers show tags
-//	2.29   evacuate may name a host to be judged like any other
-//	2.30   os-migrateLive may name a host to be judged like any other
+//	2.29   evacuate may name a host, which is checked like any other
+//	2.30   os-migrateLive may name a host, which is checked like any other
 //	2.37   creating a server requires networks: none or auto
 //	2.38   an unknown status in the filter of a list is an error, not an empty list
 //	2.47   servers show their flavor's values as they were at creation, not its id

@@ -10,7 +10,7 @@ import (
 	"github.com/openberth/berth/fault"
 )
 
-// Flavor is a size of servers and what else they need. RAM in MiB, disks in GiB.
+// Flavor is the size of servers and their other requirements. RAM in MiB, disks in GiB.
 type Flavor struct {
 	ID        string  `json:"id"`
 	Name      string  `json:"name"`

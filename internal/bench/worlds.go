@@ -107,7 +107,7 @@ func Nested(c *Conn) error {
 		}}
 	_, calls, err := plant(c, tree, "nested", "")
 	if err == nil && calls != NestedCalls {
-		err = fmt.Errorf("a nested tree took %d calls, not %d", calls, NestedCalls)
+		err = fmt.Errorf("a nested tree needed %d calls, not %d", calls, NestedCalls)
 	}
 	return err
 }

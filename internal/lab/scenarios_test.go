@@ -149,7 +149,7 @@ func buildBerth(t *testing.T, dir string) {
 
 // TestScenarios runs testdata/scenarios/run on a real kernel, in one boot, and checks its output.
 func TestScenarios(t *testing.T) {
-	script, err := os.ReadFile("testdata/stories/run")
+	script, err := os.ReadFile("testdata/scenarios/run")
 	if err != nil {
 		t.Fatal(err)
 	}
