@@ -169,8 +169,8 @@ func TestFitReportsTheNearestCell(t *testing.T) {
 		t.Errorf("%+v", refusal)
 	}
 	_, refusal = numa.Fit(host, numa.Guest{Cells: []numa.GuestCell{guestCell(3, true), guestCell(3, true)}}, numa.Judge{})
-	if refusal.Reason != "no 2 NUMA nodes for the guest's cells together" || refusal.Nearest != "1 of them fit at "+
-		"a time" {
+	if refusal.Reason != "no 2 NUMA nodes for the guest's cells together" ||
+		refusal.Nearest != "1 of them fit at a time" {
 		t.Errorf("%+v", refusal)
 	}
 	_, refusal = numa.Fit(host, numa.Guest{Cells: make([]numa.GuestCell, 4)}, numa.Judge{})
@@ -228,9 +228,8 @@ func TestOrderOfCells(t *testing.T) {
 		})
 	}
 	full := numa.Host{Cells: []numa.Cell{cell(1, 2), cell(0, 2)}, Free: map[int]int{0: 5}}
-	if placed, _ := numa.Fit(full, numa.Guest{Cells: []numa.GuestCell{guestCell(1, true), guestCell(1, true)}},
-		numa.Judge{}); !slices.Equal(
-		nodes(placed), []int{0, 1}) {
+	guest := numa.Guest{Cells: []numa.GuestCell{guestCell(1, true), guestCell(1, true)}}
+	if placed, _ := numa.Fit(full, guest, numa.Judge{}); !slices.Equal(nodes(placed), []int{0, 1}) {
 		t.Errorf("as many guest cells as host cells are not placed in order: %v", nodes(placed))
 	}
 }

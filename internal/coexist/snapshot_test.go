@@ -31,15 +31,15 @@ func (s *site) snapshot(t *testing.T) (b snapshot) {
 	t.Helper()
 	s.read(t, func(ctx context.Context, tx *sqldb.Tx) error {
 		b = snapshot{held: map[string]allocation{}, consumers: map[string]bool{}}
-		inventories, err := rows(ctx, tx, "SELECT p.uuid, p.name, c.name, i.total - i.reserved, i.allocation_ratio FROM "+
-			"inventories i "+
+		inventories, err := rows(ctx, tx, "SELECT p.uuid, p.name, c.name, i.total - i.reserved, i.allocation_ratio "+
+			"FROM inventories i "+
 			"JOIN resource_providers p ON p.id = i.resource_provider_id JOIN resource_classes c ON c.id = i.resource_class_id")
 		if err != nil {
 			return err
 		}
 		allocations, err := rows(ctx, tx, "SELECT p.uuid, c.name, a.consumer_id, a.used FROM allocations a "+
-			"LEFT JOIN resource_providers p ON p.id = a.resource_provider_id LEFT JOIN resource_classes c ON c.id = "+
-			"a.resource_class_id")
+			"LEFT JOIN resource_providers p ON p.id = a.resource_provider_id "+
+			"LEFT JOIN resource_classes c ON c.id = a.resource_class_id")
 		if err != nil {
 			return err
 		}
