@@ -2,10 +2,10 @@
 // and release resources that are too few for them, while the server or its database is killed, connections break and
 // clients misbehave. It contains only tests.
 //
-// The tests record every response (ledger_test.go). Afterwards the database must agree with the record: no provider
+// The tests record every response (load_test.go). Afterwards the database must agree with the record: no provider
 // exceeds its capacity, acknowledged claims exist, unacknowledged claims are complete or absent, and no others exist.
 //
 // The failures are random, from a seed. By default few seeds run, for seconds each; for more:
 //
-//	go test -race ./internal/stress -timeout 1h -args -fire.seeds=50 -fire.rounds=20
+//	go test -race ./internal/stress -timeout 1h -args -stress.seeds=50 -stress.rounds=20
 package stress

@@ -15,7 +15,7 @@ import (
 	"testing"
 )
 
-// device is what the stories need of a device, as the host API tells it.
+// device is a device in the format of the host API, as far as the scenarios need it.
 type device struct {
 	Address string `json:"address"`
 	Type    string `json:"dev_type"`
@@ -25,8 +25,8 @@ type device struct {
 	Holder  string `json:"holder"`
 }
 
-// told is what a host's agent told compute.
-type told struct {
+// report is a host in the format of the host API: the report of its agent.
+type report struct {
 	Devices []device `json:"devices"`
 	Cells   []struct {
 		ID        int   `json:"id"`
@@ -38,8 +38,8 @@ type told struct {
 	Conditions []string `json:"conditions"`
 }
 
-// shown is the server that a story shows.
-type shown struct {
+// server is a server in the output of a scenario.
+type server struct {
 	ID     string `json:"id"`
 	Name   string `json:"name"`
 	Status string `json:"status"`
@@ -48,11 +48,12 @@ type shown struct {
 	} `json:"fault"`
 }
 
-// stories are what testdata/stories/run has shown, by "story what".
-type stories map[string]string
+// scenarios is the output of testdata/scenarios/run: key is "scenario what".
+type scenarios map[string]string
 
-func tell(output string) stories {
-	s := stories{}
+// parseScenarios splits the output of the script.
+func parseScenarios(output string) scenarios {
+	s := scenarios{}
 	for _, part := range regexp.MustCompile(`(?m)^== `).Split(output, -1)[1:] {
 		head, body, _ := strings.Cut(part, "\n")
 		s[head] = body
@@ -60,52 +61,57 @@ func tell(output string) stories {
 	return s
 }
 
-// read reads JSON that a story has shown.
-func (s stories) read(t *testing.T, head string, into any) {
+// read parses JSON of a scenario.
+func (s scenarios) read(t *testing.T, head string, into any) {
 	t.Helper()
 	if err := json.Unmarshal([]byte(s[head]), into); err != nil {
-		t.Fatalf("story %q: %v in\n%s", head, err, s[head])
+		t.Fatalf("scenario %q: %v in\n%s", head, err, s[head])
 	}
 }
 
-func (s stories) devices(t *testing.T, story string) []device {
+// devices returns the devices of a scenario.
+func (s scenarios) devices(t *testing.T, scenario string) []device {
 	t.Helper()
 	var out struct {
 		Devices []device `json:"devices"`
 	}
-	s.read(t, story+" devices", &out)
+	s.read(t, scenario+" devices", &out)
 	return out.Devices
 }
 
-func (s stories) host(t *testing.T, story string) told {
+// host returns the only host of a scenario.
+func (s scenarios) host(t *testing.T, scenario string) report {
 	t.Helper()
 	var out struct {
-		Hosts []told `json:"hosts"`
+		Hosts []report `json:"hosts"`
 	}
-	if s.read(t, story+" hosts", &out); len(out.Hosts) != 1 {
-		t.Fatalf("story %s: %d hosts", story, len(out.Hosts))
+	if s.read(t, scenario+" hosts", &out); len(out.Hosts) != 1 {
+		t.Fatalf("scenario %s: %d hosts", scenario, len(out.Hosts))
 	}
 	return out.Hosts[0]
 }
 
-func (s stories) server(t *testing.T, head string) (out shown) {
+// server returns a server of a scenario.
+func (s scenarios) server(t *testing.T, head string) (out server) {
 	t.Helper()
 	s.read(t, head, &out)
 	return out
 }
 
-// tree is the device providers of a story, as "11:00.0 CUSTOM_VF0": "1/4".
-func (s stories) tree(story string) map[string]string {
+// tree returns the device providers of a scenario, as "11:00.0 CUSTOM_VF0": "1/4".
+func (s scenarios) tree(scenario string) map[string]string {
 	out := map[string]string{}
-	for _, m := range regexp.MustCompile(`lab_0000:(\S+)\s+(CUSTOM_\w+) (\d+/\d+)`).FindAllStringSubmatch(s[story+" tree"],
+	for _, m := range regexp.MustCompile(`lab_0000:(\S+)\s+(CUSTOM_\w+) (\d+/\d+)`).FindAllStringSubmatch(
+		s[scenario+" tree"],
 		-1) {
 		out[m[1]+" "+m[2]] = m[3]
 	}
 	return out
 }
 
-// has wants Placement to count what is said of both PFs' VFs, and the other two devices once and free.
-func (s stories) has(t *testing.T, story, vf0, vf1 string) {
+// checkTree checks that Placement has this usage of the VFs of both PFs ("" for none), and the other two devices
+// once and free.
+func (s scenarios) checkTree(t *testing.T, scenario, vf0, vf1 string) {
 	t.Helper()
 	want := map[string]string{"00:03.0 CUSTOM_EDU": "0/1", "22:00.0 CUSTOM_NIC": "0/1"}
 	if vf0 != "" {
@@ -114,12 +120,12 @@ func (s stories) has(t *testing.T, story, vf0, vf1 string) {
 	if vf1 != "" {
 		want["21:00.0 CUSTOM_VF1"] = vf1
 	}
-	if got := s.tree(story); !maps.Equal(got, want) {
-		t.Errorf("story %s: Placement has %v, want %v", story, got, want)
+	if got := s.tree(scenario); !maps.Equal(got, want) {
+		t.Errorf("scenario %s: Placement has %v, want %v", scenario, got, want)
 	}
 }
 
-// holders are who holds which device of a class in a story; devices that are free have no holder.
+// holders returns the holder of each device of a class; free devices have the holder "".
 func holders(list []device, class string) map[string]string {
 	out := map[string]string{}
 	for _, d := range list {
@@ -130,8 +136,8 @@ func holders(list []device, class string) map[string]string {
 	return out
 }
 
-// program builds berth into a payload.
-func program(t *testing.T, dir string) {
+// buildBerth builds berth into a payload.
+func buildBerth(t *testing.T, dir string) {
 	t.Helper()
 	build := exec.CommandContext(t.Context(), "go", "build", "-o", filepath.Join(dir, "berth"), "./cmd/berth")
 	build.Dir = filepath.Join("..", "..")
@@ -141,32 +147,33 @@ func program(t *testing.T, dir string) {
 	}
 }
 
-// The life of devices on a real kernel, in one boot: testdata/stories/run lives it, here it is judged.
-func TestStories(t *testing.T) {
-	script, err := os.ReadFile("testdata/stories/run")
+// TestScenarios runs testdata/scenarios/run on a real kernel, in one boot, and checks its output.
+func TestScenarios(t *testing.T) {
+	script, err := os.ReadFile("testdata/scenarios/run")
 	if err != nil {
 		t.Fatal(err)
 	}
 	dir := payload(t, string(script))
-	program(t, dir)
+	buildBerth(t, dir)
 	t.Setenv("VFS", "2")
 	if os.Getenv("LAB_TIMEOUT") == "" {
-		t.Setenv("LAB_TIMEOUT", "900") // an emulated CPU takes them slowly, the more so beside others
+		t.Setenv("LAB_TIMEOUT", "900") // an emulated CPU is slow
 	}
-	s := tell(run(t, dir))
-	for name, judge := range map[string]func(*testing.T, stories){
-		"report": report, "hot-plug": hotPlug, "claim and release": claimRelease, "NUMA": numaPolicies,
-		"unplugged while held": unplugged,
-		"restart":              restarted, "plugged in again": replugged, "pulled out while held": pulled, "tour": tour,
+	s := parseScenarios(run(t, dir))
+	for name, check := range map[string]func(*testing.T, scenarios){
+		"report": checkReport, "hot-plug": checkHotPlug, "claim and release": checkClaimAndRelease, "NUMA": checkNUMAPolicies,
+		"unplugged while held": checkUnplugged,
+		"restart":              checkRestart, "PF removed and added again": checkReplugged,
+		"device removed while held": checkRemovedDevice, "tour": checkTour,
 	} {
-		t.Run(name, func(t *testing.T) { judge(t, s) })
+		t.Run(name, func(t *testing.T) { check(t, s) })
 	}
 }
 
-// What the kernel has is reported: VFs under their PF, NUMA nodes and sockets, CPUs as the configuration shares them
-// out.
-func report(t *testing.T, s stories) {
-	s.has(t, "report", "0/2", "0/2")
+// checkReport checks the report of the kernel's devices: VFs below their PF, NUMA nodes and sockets, and CPUs as
+// configured.
+func checkReport(t *testing.T, s scenarios) {
+	s.checkTree(t, "report", "0/2", "0/2")
 	var got []string
 	for _, d := range s.devices(t, "report") {
 		got = append(got, fmt.Sprintf("%s %s node %d %s", d.Address, d.Type, d.Node, d.State))
@@ -190,21 +197,23 @@ func report(t *testing.T, s stories) {
 	}
 }
 
-// VFs that are made and taken away through sysfs are told of at once: the agent looks by itself once an hour only.
-func hotPlug(t *testing.T, s stories) {
-	s.has(t, "change", "0/4", "")
+// checkHotPlug checks that VFs which are created and removed through sysfs are reported at once, although the agent
+// rescans only once an hour.
+func checkHotPlug(t *testing.T, s scenarios) {
+	s.checkTree(t, "change", "0/4", "")
 	if got := len(holders(s.devices(t, "change"), "CUSTOM_VF0")); got != 4 {
-		t.Errorf("compute knows %d VFs, want 4", got)
+		t.Errorf("compute has %d VFs, want 4", got)
 	}
-	s.has(t, "again", "0/4", "0/4")
+	s.checkTree(t, "again", "0/4", "0/4")
 }
 
-func claimRelease(t *testing.T, s stories) {
+// checkClaimAndRelease checks the holder and the usage of a VF after a claim and after its release.
+func checkClaimAndRelease(t *testing.T, s scenarios) {
 	server := s.server(t, "claim server")
 	if server.Status != "ACTIVE" {
 		t.Fatalf("%+v", server)
 	}
-	s.has(t, "claim", "1/4", "0/4")
+	s.checkTree(t, "claim", "1/4", "0/4")
 	held := 0
 	for _, by := range holders(s.devices(t, "claim"), "CUSTOM_VF0") {
 		if by == server.ID {
@@ -214,7 +223,7 @@ func claimRelease(t *testing.T, s stories) {
 	if held != 1 {
 		t.Errorf("the server holds %d VFs, want 1", held)
 	}
-	s.has(t, "release", "0/4", "0/4")
+	s.checkTree(t, "release", "0/4", "0/4")
 	for at, by := range holders(s.devices(t, "release"), "CUSTOM_VF0") {
 		if by != "" {
 			t.Errorf("%s is still held by %s", at, by)
@@ -222,9 +231,9 @@ func claimRelease(t *testing.T, s stories) {
 	}
 }
 
-// With node 1 full, a guest lies on node 0. May it have a device of node 1, which is of the same socket here, and one
-// of no known node?
-func numaPolicies(t *testing.T, s stories) {
+// checkNUMAPolicies checks which NUMA policies allow a guest on node 0 a device of node 1, which has the same socket
+// here, and a device without a node. Node 1 is full.
+func checkNUMAPolicies(t *testing.T, s scenarios) {
 	if filler := s.server(t, "numa filler"); filler.Status != "ACTIVE" {
 		t.Fatalf("%+v", filler)
 	}
@@ -248,8 +257,9 @@ func numaPolicies(t *testing.T, s stories) {
 	}
 }
 
-// Devices that go while they are held stay their holders'; free ones leave. People are told.
-func unplugged(t *testing.T, s stories) {
+// checkUnplugged checks that held devices which disappear stay allocated, that free ones are removed, and that
+// conditions report the held ones.
+func checkUnplugged(t *testing.T, s scenarios) {
 	before := holders(s.devices(t, "held"), "CUSTOM_VF0")
 	maps.DeleteFunc(before, func(_, by string) bool { return by == "" })
 	if len(before) != 2 {
@@ -258,80 +268,83 @@ func unplugged(t *testing.T, s stories) {
 	if after := holders(s.devices(t, "unplug"), "CUSTOM_VF0"); !maps.Equal(after, before) {
 		t.Errorf("held before %v, after %v", before, after)
 	}
-	s.has(t, "unplug", "2/2", "0/4")
-	said := strings.Join(s.host(t, "unplug").Conditions, "\n")
+	s.checkTree(t, "unplug", "2/2", "0/4")
+	conditions := strings.Join(s.host(t, "unplug").Conditions, "\n")
 	for at, by := range before {
-		if !strings.Contains(said, at+": is held by server "+by) {
-			t.Errorf("nobody is told that %s has gone from under %s: %s", at, by, said)
+		if !strings.Contains(conditions, at+": is held by server "+by) {
+			t.Errorf("no condition reports that %s of %s has disappeared: %s", at, by, conditions)
 		}
 	}
 }
 
-// An agent that was killed knows again who holds what, also of devices that have gone; freed, those leave.
-func restarted(t *testing.T, s stories) {
+// checkRestart checks that an agent which was killed restores the holders, also of devices that have disappeared;
+// these are removed when they are released.
+func checkRestart(t *testing.T, s scenarios) {
 	before, after := holders(s.devices(t, "unplug"), "CUSTOM_VF0"), holders(s.devices(t, "restart"), "CUSTOM_VF0")
 	if !maps.Equal(after, before) {
 		t.Errorf("held before %v, after %v", before, after)
 	}
-	s.has(t, "restart", "2/2", "0/4")
-	var list []shown
+	s.checkTree(t, "restart", "2/2", "0/4")
+	var list []server
 	s.read(t, "restart servers", &list)
 	for _, server := range list {
 		if server.Status != "ACTIVE" {
 			t.Errorf("%s is %s", server.Name, server.Status)
 		}
 	}
-	s.has(t, "freed", "1/1", "0/4")
+	s.checkTree(t, "freed", "1/1", "0/4")
 	if left := holders(s.devices(t, "freed"), "CUSTOM_VF0"); len(left) != 1 {
-		t.Errorf("one is held, and known are %v", left)
+		t.Errorf("one device is held, compute has %v", left)
 	}
 }
 
-// A PF that was pulled and put in again: what is held is the same device, the others are free; a restart changes
-// nothing of it.
-func replugged(t *testing.T, s stories) {
+// checkReplugged checks a PF that was removed and added again: held VFs are the same devices, the others are free,
+// and a restart changes nothing.
+func checkReplugged(t *testing.T, s scenarios) {
 	held := holders(s.devices(t, "freed"), "CUSTOM_VF0")
-	for _, story := range []string{"replug", "alive"} {
-		now := holders(s.devices(t, story), "CUSTOM_VF0")
+	for _, scenario := range []string{"replug", "alive"} {
+		now := holders(s.devices(t, scenario), "CUSTOM_VF0")
 		if len(now) != 4 {
-			t.Errorf("%s: four VFs came back, known are %v", story, now)
+			t.Errorf("%s: four VFs exist, compute has %v", scenario, now)
 		}
 		maps.DeleteFunc(now, func(_, by string) bool { return by == "" })
 		if !maps.Equal(now, held) {
-			t.Errorf("%s: held before %v, after %v", story, held, now)
+			t.Errorf("%s: held before %v, after %v", scenario, held, now)
 		}
 	}
-	s.has(t, "replug", "1/4", "0/4")
-	if said := s.host(t, "replug").Conditions; len(said) > 0 {
-		t.Errorf("all is well, and still it is said: %q", said)
+	s.checkTree(t, "replug", "1/4", "0/4")
+	if conditions := s.host(t, "replug").Conditions; len(conditions) > 0 {
+		t.Errorf("unexpected conditions: %q", conditions)
 	}
-	s.has(t, "end", "0/4", "0/4")
-	if said := s.host(t, "end").Conditions; len(said) > 0 {
-		t.Errorf("all is well, and still it is said: %q", said)
+	s.checkTree(t, "end", "0/4", "0/4")
+	if conditions := s.host(t, "end").Conditions; len(conditions) > 0 {
+		t.Errorf("unexpected conditions: %q", conditions)
 	}
 }
 
-// A device that is removed under its holder is held until the holder ends; put back, it is free.
-func pulled(t *testing.T, s stories) {
+// checkRemovedDevice checks that a device which is removed while held stays allocated until its holder is deleted,
+// and is free when it is added again.
+func checkRemovedDevice(t *testing.T, s scenarios) {
 	if held := holders(s.devices(t, "pulled"), "CUSTOM_NIC"); len(held) != 1 || held["0000:22:00.0"] == "" {
-		t.Errorf("a claim was lost: %v", held)
+		t.Errorf("the holder is wrong: %v", held)
 	}
 	if got := s.tree("pulled")["22:00.0 CUSTOM_NIC"]; got != "1/1" {
-		t.Errorf("Placement has %q of it, want 1/1", got)
+		t.Errorf("Placement has %q, want 1/1", got)
 	}
 	if got, there := s.tree("empty")["22:00.0 CUSTOM_NIC"]; there {
-		t.Errorf("it has gone with its holder, and Placement has still %s", got)
+		t.Errorf("the device and its holder are gone, but Placement has %s", got)
 	}
 	if back := holders(s.devices(t, "back"), "CUSTOM_NIC"); len(back) != 1 || back["0000:22:00.0"] != "" {
-		t.Errorf("put back, it is held by %v", back)
+		t.Errorf("after it was added again: %v", back)
 	}
 }
 
-// Berth's tour on a machine with SR-IOV: one provider per PF, with its VFs as inventory, and both NUMA nodes.
-func tour(t *testing.T, s stories) {
+// checkTour checks the tour on a machine with SR-IOV: one provider per PF, with its VFs as inventory, and both NUMA
+// nodes.
+func checkTour(t *testing.T, s scenarios) {
 	output := s["demo tour"]
 	for _, name := range []string{"lab_0000:11:00.0", "lab_0000:21:00.0"} {
-		if !shows(output, name, 4) {
+		if !hasProvider(output, name, 4) {
 			t.Errorf("no provider %s with a total of 4 of a CUSTOM_ resource class", name)
 		}
 	}
@@ -342,7 +355,7 @@ func tour(t *testing.T, s stories) {
 	}
 	for _, node := range []string{"0", "1"} {
 		if !regexp.MustCompile(`(?i)numa(?:[ _]node)?\W*` + node + `\b`).MatchString(output) {
-			t.Errorf("NUMA node %s is not told of", node)
+			t.Errorf("NUMA node %s is not reported", node)
 		}
 	}
 	if t.Failed() {

@@ -11,7 +11,7 @@ import (
 	"github.com/openberth/berth/fault"
 )
 
-// payload makes a payload directory with one script.
+// payload creates a payload directory with one script.
 func payload(t *testing.T, run string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -21,19 +21,20 @@ func payload(t *testing.T, run string) string {
 	return dir
 }
 
-// What is wrong with the call is said before anything is installed, fetched or booted.
-func TestRefuse(t *testing.T) {
+// TestRunRejectsInvalidArguments tests that invalid arguments are rejected before anything is installed, downloaded
+// or booted.
+func TestRunRejectsInvalidArguments(t *testing.T) {
 	t.Setenv("LAB_CACHE", t.TempDir())
 	for name, c := range map[string]struct {
 		env, value, dir string
 		want            string
 	}{
-		"no directory": {dir: "testdata/none", want: "no payload directory testdata/none"},
-		"no run":       {dir: "testdata", want: "no executable file testdata/run"},
-		"many VFs":     {"VFS", "5", payload(t, ""), "VFS=5: want a number from 0 to 4"},
-		"no number":    {"VFS", "1;reboot", payload(t, ""), "VFS=1;reboot: want a number"},
-		"no time":      {"LAB_TIMEOUT", "0", payload(t, ""), "LAB_TIMEOUT=0: want a number of seconds"},
-		"no cache":     {"LAB_CACHE", "/dev/null", payload(t, ""), "set LAB_CACHE"},
+		"no directory":        {dir: "testdata/none", want: "no payload directory testdata/none"},
+		"no run":              {dir: "testdata", want: "no executable file testdata/run"},
+		"many VFs":            {"VFS", "5", payload(t, ""), "VFS=5: want a number from 0 to 4"},
+		"VFS is not a number": {"VFS", "1;reboot", payload(t, ""), "VFS=1;reboot: want a number"},
+		"no time limit":       {"LAB_TIMEOUT", "0", payload(t, ""), "LAB_TIMEOUT=0: want a number of seconds"},
+		"no cache":            {"LAB_CACHE", "/dev/null", payload(t, ""), "set LAB_CACHE"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if c.env != "" {
@@ -47,8 +48,9 @@ func TestRefuse(t *testing.T) {
 	}
 }
 
-// A machine without the programs and without apt-get is told the names of what to install, and nothing is tried.
-func TestMissing(t *testing.T) {
+// TestRunNamesMissingPackages tests that without the programs and without apt-get the error contains the packages to
+// install.
+func TestRunNamesMissingPackages(t *testing.T) {
 	bin := t.TempDir()
 	for _, tool := range []string{"bash", "mkdir", "mktemp", "rm", "flock", "grep", "cat"} {
 		for _, dir := range []string{"/usr/bin/", "/bin/"} {
@@ -72,8 +74,8 @@ func TestMissing(t *testing.T) {
 	}
 }
 
-// A context that has ended is the caller's word, not a failure of the lab or of the payload.
-func TestStopped(t *testing.T) {
+// TestRunReturnsCauseOfContext tests that the error of an ended context is its cause.
+func TestRunReturnsCauseOfContext(t *testing.T) {
 	stop := errors.New("enough")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(stop)

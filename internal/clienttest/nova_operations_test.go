@@ -17,8 +17,8 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack/placement/v1/resourceproviders"
 )
 
-// Nova does with Berth what it does with its own Placement: hosts report, servers get claims, claims move and go, and
-// the tools that check Placement find nothing to mend, or mend it.
+// TestNova runs Nova with Berth as its Placement: hosts report, servers get claims, claims are moved and deleted,
+// and Nova's own checks of Placement find no problems, or repair them.
 func TestNova(t *testing.T) {
 	n := startNova(t)
 	hosts := n.hosts(t)
@@ -33,7 +33,7 @@ func TestNova(t *testing.T) {
 	id := made.ID
 	n.await(t, id, "ACTIVE")
 	first := n.holds(t, id, map[string]int{"VCPU": 1, "MEMORY_MB": 256, "DISK_GB": 1})
-	t.Logf("the server is ACTIVE on %s and holds what its flavor says", hosts[first])
+	t.Logf("the server is ACTIVE on %s with the resources of its flavor", hosts[first])
 
 	if err := servers.Resize(t.Context(), n.api, id, servers.ResizeOpts{FlavorRef: big}).ExtractErr(); err != nil {
 		t.Fatal(err)
@@ -44,7 +44,7 @@ func TestNova(t *testing.T) {
 		t.Errorf("the server is still on %s", hosts[first])
 	}
 	if used := n.used(t, first); used["VCPU"] != 1 { // held by the migration, until it is confirmed
-		t.Errorf("while the resize waits, %s has given %v", hosts[first], used)
+		t.Errorf("before the resize is confirmed, the usage of %s is %v", hosts[first], used)
 	}
 	if err := servers.ConfirmResize(t.Context(), n.api, id).ExtractErr(); err != nil {
 		t.Fatal(err)
@@ -53,15 +53,15 @@ func TestNova(t *testing.T) {
 	n.empty(t, first)
 	t.Logf("the server moved to %s, and %s is free", hosts[second], hosts[first])
 
-	if err := allocations.Delete(t.Context(), n.placed, id).ExtractErr(); err != nil {
+	if err := allocations.Delete(t.Context(), n.placement, id).ExtractErr(); err != nil {
 		t.Fatal(err)
 	}
-	said := n.manage(t, 0, "placement", "heal_allocations", "--verbose")
-	if !strings.Contains(said, id) {
-		t.Errorf("the claim that was taken away is not healed: %s", said)
+	output := n.manage(t, 0, "placement", "heal_allocations", "--verbose")
+	if !strings.Contains(output, id) {
+		t.Errorf("the deleted claim is not repaired: %s", output)
 	}
 	n.holds(t, id, map[string]int{"VCPU": 2, "MEMORY_MB": 512, "DISK_GB": 2})
-	n.manage(t, 4, "placement", "heal_allocations") // nothing left to do
+	n.manage(t, 4, "placement", "heal_allocations") // nothing to repair
 	n.audit(t, first)
 
 	if err := servers.Delete(t.Context(), n.api, id).ExtractErr(); err != nil {
@@ -71,12 +71,12 @@ func TestNova(t *testing.T) {
 	n.tool(t, 0, "nova-status", "upgrade", "check")
 }
 
-// hosts waits until both hosts have reported and can be chosen, and gives their names by the IDs of their providers.
+// hosts waits until both hosts have reported and can be scheduled, and returns their names by provider ID.
 func (n *nova) hosts(t *testing.T) map[string]string {
 	t.Helper()
 	hosts := map[string]string{}
 	Eventually(t, "both hosts are in Placement", func() error {
-		page, err := resourceproviders.List(n.placed,
+		page, err := resourceproviders.List(n.placement,
 			resourceproviders.ListOpts{Resources: "VCPU:1,MEMORY_MB:1,DISK_GB:1"}).AllPages(t.Context())
 		if err != nil {
 			return err
@@ -92,7 +92,7 @@ func (n *nova) hosts(t *testing.T) map[string]string {
 	})
 	for id, name := range hosts {
 		Eventually(t, name+" has its traits", func() error {
-			has, err := resourceproviders.GetTraits(t.Context(), n.placed, id).Extract()
+			has, err := resourceproviders.GetTraits(t.Context(), n.placement, id).Extract()
 			if err == nil && !slices.Contains(has.Traits, "COMPUTE_NODE") {
 				err = fmt.Errorf("it has %v", has.Traits)
 			}
@@ -100,15 +100,16 @@ func (n *nova) hosts(t *testing.T) map[string]string {
 		})
 	}
 	Eventually(t, "both hosts are in the cell", func() error {
-		if said := n.manage(t, 0, "cell_v2", "list_hosts"); !strings.Contains(said, "cmp1") ||
-			!strings.Contains(said, "cmp2") {
-			return fmt.Errorf("there are\n%s", said)
+		if output := n.manage(t, 0, "cell_v2", "list_hosts"); !strings.Contains(output, "cmp1") ||
+			!strings.Contains(output, "cmp2") {
+			return fmt.Errorf("there are\n%s", output)
 		}
 		return nil
 	})
 	return hosts
 }
 
+// flavor creates a flavor and returns its ID.
 func (n *nova) flavor(t *testing.T, name string, cpus, mib, gib int) (id string) {
 	t.Helper()
 	f, err := flavors.Create(t.Context(), n.api, flavors.CreateOpts{Name: name, VCPUs: cpus, RAM: mib,
@@ -134,11 +135,11 @@ func (n *nova) await(t *testing.T, id, status string) {
 	})
 }
 
-// holds checks that a server has these resources, of one host, and gives that host's provider.
+// holds waits until a server has these resources on one host, and returns the provider of the host.
 func (n *nova) holds(t *testing.T, id string, want map[string]int) (provider string) {
 	t.Helper()
 	Eventually(t, "the server has its claim", func() error {
-		all, err := allocations.Get(t.Context(), n.placed, id).Extract()
+		all, err := allocations.Get(t.Context(), n.placement, id).Extract()
 		if err != nil {
 			return err
 		}
@@ -152,35 +153,36 @@ func (n *nova) holds(t *testing.T, id string, want map[string]int) (provider str
 	return provider
 }
 
+// used returns the usage of a provider.
 func (n *nova) used(t *testing.T, provider string) map[string]int {
 	t.Helper()
-	used, err := resourceproviders.GetUsages(t.Context(), n.placed, provider).Extract()
+	used, err := resourceproviders.GetUsages(t.Context(), n.placement, provider).Extract()
 	if err != nil {
 		t.Fatal(err)
 	}
 	return used.Usages
 }
 
-// empty waits until a host has given nothing.
+// empty waits until nothing is used on a host.
 func (n *nova) empty(t *testing.T, provider string) {
 	t.Helper()
 	Eventually(t, "a host is free", func() error {
 		for class, amount := range n.used(t, provider) {
 			if amount != 0 {
-				return fmt.Errorf("%d %s are still given", amount, class)
+				return fmt.Errorf("%d %s are still used", amount, class)
 			}
 		}
 		return nil
 	})
 }
 
-// audit lets Nova's tool look for claims of nobody, and take one away.
+// audit creates an allocation without a server, and lets Nova's tool find and delete it.
 func (n *nova) audit(t *testing.T, provider string) {
 	t.Helper()
 	n.manage(t, 0, "placement", "audit", "--verbose")
-	orphan := allocations.UpdateOpts{ProjectID: "nobody", UserID: "nobody", ConsumerType: "INSTANCE",
+	orphan := allocations.UpdateOpts{ProjectID: "orphan", UserID: "orphan", ConsumerType: "INSTANCE",
 		Allocations: map[string]allocations.ProviderAllocationsOpts{provider: {Resources: map[string]int{"VCPU": 1}}}}
-	if err := allocations.Update(t.Context(), n.placed, nobody, orphan).ExtractErr(); err != nil {
+	if err := allocations.Update(t.Context(), n.placement, missing, orphan).ExtractErr(); err != nil {
 		t.Fatal(err)
 	}
 	n.manage(t, 3, "placement", "audit", "--verbose")
@@ -189,6 +191,7 @@ func (n *nova) audit(t *testing.T, provider string) {
 	n.empty(t, provider)
 }
 
+// dial checks that a server listens on addr.
 func dial(addr string) error {
 	c, err := net.DialTimeout("tcp", addr, time.Second)
 	if err != nil {

@@ -15,29 +15,29 @@ import (
 	"github.com/openberth/berth/internal/bench"
 )
 
-// sees lets the original and a Berth write, and all servers look.
-func (s *site) sees(t *testing.T) {
+// visibility writes through OpenStack's Placement and through a Berth, and reads from all servers.
+func (s *site) visibility(t *testing.T) {
 	writers := []*server{s.servers[0], s.servers[len(s.servers)-1]}
 	for _, writer := range writers {
 		t.Run(writer.name+" writes", func(t *testing.T) {
-			e := &eyes{t: t, writer: writer, hand: bench.Dial(writer.Addr), servers: s.servers}
-			defer e.hand.Close()
-			e.story()
-			e.tell()
+			e := &observer{t: t, writer: writer, conn: bench.Dial(writer.Addr), servers: s.servers}
+			defer e.conn.Close()
+			e.writeEverything()
+			e.logDelays()
 		})
 	}
 }
 
-// eyes look at what a writer has written.
-type eyes struct {
+// observer checks that all servers return what one server has written.
+type observer struct {
 	t       *testing.T
 	writer  *server
-	hand    *bench.Conn // the writer's
+	conn    *bench.Conn // to the writer
 	servers []*server
-	lags    []time.Duration // until a Berth saw what another had written
+	delays  []time.Duration // until a Berth returned what another server had written
 }
 
-// candidates is an answer for candidates.
+// candidates is a response with candidates.
 type candidates struct {
 	status    int
 	Requests  []struct{ Allocations allocation } `json:"allocation_requests"`
@@ -48,21 +48,21 @@ type candidates struct {
 	} `json:"provider_summaries"`
 }
 
-// many says whether there are so many candidates.
-func many(n int) func(candidates) bool {
+// exactly returns a condition: the response has n candidates.
+func exactly(n int) func(candidates) bool {
 	return func(c candidates) bool { return c.status == 200 && len(c.Requests) == n }
 }
 
-func refused(c candidates) bool { return c.status == 400 }
+func isRefused(c candidates) bool { return c.status == 400 }
 
-// shows waits until every server's candidates are what the last write made them. The original and who wrote must show
-// it at once, another Berth once its index is younger than the write; then it must.
-func (e *eyes) shows(what, query string, is func(candidates) bool) {
+// await waits until the candidates of every server reflect the last write. OpenStack's Placement and the writer must
+// reflect it immediately; another Berth must reflect it as soon as its index is newer than the write.
+func (e *observer) await(what, query string, is func(candidates) bool) {
 	e.t.Helper()
 	wrote := time.Now()
 	for _, one := range e.servers {
 		c := bench.Dial(one.Addr)
-		eventually(e.t, one.name+" sees "+what, func() error {
+		eventually(e.t, one.name+" reflects "+what, func() error {
 			from, err := asOf(c, one)
 			if err != nil {
 				return err
@@ -79,11 +79,12 @@ func (e *eyes) shows(what, query string, is func(candidates) bool) {
 			switch {
 			case is(doc):
 				if !one.original && one != e.writer {
-					e.lags = append(e.lags, time.Since(wrote))
+					e.delays = append(e.delays, time.Since(wrote))
 				}
 				return nil
 			case one.original || one == e.writer || from.After(wrote):
-				e.t.Fatalf("%s does not see %s that %s wrote: %s is answered %d %s", one.name, what, e.writer.name, query, status,
+				e.t.Fatalf("%s does not reflect %s that %s wrote: the response to %s is %d %s", one.name, what, e.writer.name,
+					query, status,
 					answer)
 			}
 			return errors.New("not yet")
@@ -92,8 +93,8 @@ func (e *eyes) shows(what, query string, is func(candidates) bool) {
 	}
 }
 
-// asOf is the moment as of which a Berth at least knows what others wrote: what it says of its index's age. The
-// original keeps no picture.
+// asOf returns the time as of which a server reflects all writes: for Berth the present time minus the age of its
+// index, for OpenStack's Placement, which has no index, the present time.
 func asOf(c *bench.Conn, one *server) (time.Time, error) {
 	now := time.Now()
 	if one.original {
@@ -109,26 +110,28 @@ func asOf(c *bench.Conn, one *server) (time.Time, error) {
 			return now.Add(-time.Duration(seconds * float64(time.Second))), err
 		}
 	}
-	return now, errors.New("/metrics does not tell the age of the index")
+	return now, errors.New("/metrics does not contain the age of the index")
 }
 
-func (e *eyes) tell() {
-	if len(e.lags) == 0 {
-		return // nobody but the writer keeps a picture
+// logDelays logs the delays with which Berths reflected writes.
+func (e *observer) logDelays() {
+	if len(e.delays) == 0 {
+		return // no other server has an index
 	}
-	slices.Sort(e.lags)
-	e.t.Logf("%d times a Berth saw what %s wrote after %s (median), %s at the most; it looks every %s", len(e.lags),
+	slices.Sort(e.delays)
+	e.t.Logf("%d writes of %s were visible in a Berth after %s (median), at most %s; the poll interval is %s",
+		len(e.delays),
 		e.writer.name,
-		e.lags[len(e.lags)/2].Round(time.Millisecond), e.lags[len(e.lags)-1].Round(time.Millisecond), *interval)
+		e.delays[len(e.delays)/2].Round(time.Millisecond), e.delays[len(e.delays)-1].Round(time.Millisecond), *interval)
 }
 
-func (e *eyes) do(status int, method, target string, body any) []byte {
+func (e *observer) do(status int, method, target string, body any) []byte {
 	e.t.Helper()
-	return want(e.t, e.hand, status, method, target, body)
+	return want(e.t, e.conn, status, method, target, body)
 }
 
-// generation is a provider's.
-func (e *eyes) generation(id string) int {
+// generation returns the generation of a provider.
+func (e *observer) generation(id string) int {
 	e.t.Helper()
 	var doc struct{ Generation int }
 	if err := json.Unmarshal(e.do(200, "GET", "/resource_providers/"+id, nil), &doc); err != nil {
@@ -137,46 +140,46 @@ func (e *eyes) generation(id string) int {
 	return doc.Generation
 }
 
-// set writes a part of a provider, guarded by its generation.
-func (e *eyes) set(id, part string, body map[string]any) {
+// set writes one part of a provider with its generation.
+func (e *observer) set(id, part string, body map[string]any) {
 	e.t.Helper()
 	body["resource_provider_generation"] = e.generation(id)
 	e.do(200, "PUT", "/resource_providers/"+id+part, body)
 }
 
-// story is every kind of write, each with a question whose answer it changes.
-func (e *eyes) story() {
+// writeEverything executes every kind of write; after each it awaits a changed response to a query.
+func (e *observer) writeEverything() {
 	mark := strings.ToUpper(uuid.NewString()[:8])
 	class, trait, group := "CUSTOM_SIGHT_"+mark, "CUSTOM_SEEN_"+mark, uuid.NewString()
 	e.do(201, "PUT", "/resource_classes/"+class, nil)
-	e.shows("a new class", "resources="+class+":1", many(0))
+	e.await("a new class", "resources="+class+":1", exactly(0))
 	e.do(201, "PUT", "/traits/"+trait, nil)
-	e.shows("a new trait", "resources="+class+":1&required="+trait, many(0))
-	host := provide(e.t, e.hand, "host "+mark, "", map[string]int{class: 4})
-	e.shows("a new provider", "resources="+class+":1", many(1))
+	e.await("a new trait", "resources="+class+":1&required="+trait, exactly(0))
+	host := provide(e.t, e.conn, "host "+mark, "", map[string]int{class: 4})
+	e.await("a new provider", "resources="+class+":1", exactly(1))
 	e.set(host, "/traits", map[string]any{"traits": []string{trait}})
-	e.shows("its trait", "resources="+class+":1&required="+trait, many(1))
+	e.await("its trait", "resources="+class+":1&required="+trait, exactly(1))
 	e.set(host, "/aggregates", map[string]any{"aggregates": []string{group}})
-	e.shows("its aggregate", "resources="+class+":1&member_of="+group, many(1))
+	e.await("its aggregate", "resources="+class+":1&member_of="+group, exactly(1))
 	e.set(host, "/inventories/"+class, map[string]any{"total": 8})
-	e.shows("a larger total", "resources="+class+":8", many(1))
+	e.await("a larger total", "resources="+class+":8", exactly(1))
 	e.do(200, "PUT", "/resource_providers/"+host, map[string]any{"name": "renamed " + mark})
-	e.lists("renamed "+mark, host)
-	e.uses(class, host)
-	e.moves(class, host, mark)
+	e.checkName("renamed "+mark, host)
+	e.claimAndRelease(class, host)
+	e.reparent(class, host, mark)
 	e.set(host, "/aggregates", map[string]any{"aggregates": []string{}})
-	e.shows("that the aggregate is left", "resources="+class+":1&member_of="+group, many(0))
+	e.await("the removal of the aggregate", "resources="+class+":1&member_of="+group, exactly(0))
 	e.set(host, "/traits", map[string]any{"traits": []string{}})
-	e.shows("that the trait is taken off", "resources="+class+":1&required="+trait, many(0))
+	e.await("the removal of the trait", "resources="+class+":1&required="+trait, exactly(0))
 	e.do(204, "DELETE", "/resource_providers/"+host, nil)
-	e.shows("that the provider is gone", "resources="+class+":1", many(0))
+	e.await("the deletion of the provider", "resources="+class+":1", exactly(0))
 	e.do(204, "DELETE", "/resource_classes/"+class, nil)
 	e.do(204, "DELETE", "/traits/"+trait, nil)
-	e.gone("resources="+class+":1", "resources=VCPU:1&required="+trait)
+	e.checkNamesDeleted("resources="+class+":1", "resources=VCPU:1&required="+trait)
 }
 
-// lists: what is read from the database is what it says, on every server.
-func (e *eyes) lists(name, id string) {
+// checkName checks that every server returns the new name of a provider.
+func (e *observer) checkName(name, id string) {
 	for _, one := range e.servers {
 		c := bench.Dial(one.Addr)
 		defer c.Close()
@@ -187,30 +190,31 @@ func (e *eyes) lists(name, id string) {
 	}
 }
 
-// uses claims, moves a claim and lets go. Letting go raises no generation in the original.
-func (e *eyes) uses(class, host string) {
-	other := provide(e.t, e.hand, "other "+uuid.NewString(), "", map[string]int{class: 8})
-	e.shows("another provider", "resources="+class+":8", many(2))
+// claimAndRelease claims, moves the claim and releases it. A release does not increment a generation in OpenStack's
+// Placement.
+func (e *observer) claimAndRelease(class, host string) {
+	other := provide(e.t, e.conn, "other "+uuid.NewString(), "", map[string]int{class: 8})
+	e.await("another provider", "resources="+class+":8", exactly(2))
 	consumer := uuid.NewString()
 	e.do(204, "PUT", "/allocations/"+consumer, claimOf(allocation{host: {map[string]int{class: 5}}}, nil))
-	e.shows("a claim", "resources="+class+":8&in_tree="+host, many(0))
-	e.shows("how much is taken", "resources="+class+":1&in_tree="+host,
+	e.await("a claim", "resources="+class+":8&in_tree="+host, exactly(0))
+	e.await("the usage", "resources="+class+":1&in_tree="+host,
 		func(c candidates) bool { return c.Summaries[host].Resources[class].Used == 5 })
 	e.do(204, "PUT", "/allocations/"+consumer, claimOf(allocation{other: {map[string]int{class: 2}}}, 1))
-	e.shows("that a claim has left", "resources="+class+":8&in_tree="+host, many(1))
-	e.shows("where it went", "resources="+class+":8&in_tree="+other, many(0))
+	e.await("that the claim has moved away", "resources="+class+":8&in_tree="+host, exactly(1))
+	e.await("where the claim has moved", "resources="+class+":8&in_tree="+other, exactly(0))
 	e.do(204, "DELETE", "/allocations/"+consumer, nil)
-	e.shows("that a claim is gone", "resources="+class+":8", many(2))
+	e.await("the release", "resources="+class+":8", exactly(2))
 	e.do(204, "DELETE", "/resource_providers/"+other, nil)
-	e.shows("that a provider is gone", "resources="+class+":8", many(1))
+	e.await("the deletion of a provider", "resources="+class+":8", exactly(1))
 }
 
-// moves puts a provider under another, reshapes, and takes it out again.
-func (e *eyes) moves(class, host, mark string) {
-	root := provide(e.t, e.hand, "root "+mark, "", map[string]int{"DISK_GB": 10})
+// reparent moves a provider below another one, reshapes, and moves it back.
+func (e *observer) reparent(class, host, mark string) {
+	root := provide(e.t, e.conn, "root "+mark, "", map[string]int{"DISK_GB": 10})
 	name := "renamed " + mark
 	e.do(200, "PUT", "/resource_providers/"+host, map[string]any{"name": name, "parent_provider_uuid": root})
-	e.shows("a new parent", "resources="+class+":1&in_tree="+root, func(c candidates) bool {
+	e.await("a new parent", "resources="+class+":1&in_tree="+root, func(c candidates) bool {
 		return len(c.Requests) == 1 && c.Summaries[host].Parent == root && c.Summaries[host].Root == root
 	})
 	consumer := uuid.NewString()
@@ -223,28 +227,28 @@ func (e *eyes) moves(class, host, mark string) {
 		},
 		"allocations": map[string]any{consumer: held},
 	})
-	e.shows("a reshape", "resources="+class+":1", func(c candidates) bool {
+	e.await("a reshape", "resources="+class+":1", func(c candidates) bool {
 		return len(c.Requests) == 1 && c.Summaries[root].Resources[class].Used == 3 && len(c.Summaries[host].Resources) == 0
 	})
 	e.do(204, "DELETE", "/allocations/"+consumer, nil)
 	e.set(host, "/inventories", map[string]any{"inventories": map[string]any{class: map[string]int{"total": 1}}})
 	e.set(root, "/inventories", map[string]any{"inventories": map[string]any{}})
-	e.shows("inventories that have changed their places", "resources="+class+":1", func(c candidates) bool {
+	e.await("moved inventories", "resources="+class+":1", func(c candidates) bool {
 		return len(c.Requests) == 1 && c.Summaries[host].Resources[class].Capacity == 1
 	})
 	e.do(200, "PUT", "/resource_providers/"+host, map[string]any{"name": name, "parent_provider_uuid": nil})
-	e.shows("that it has no parent any more", "resources="+class+":1&in_tree="+root, many(0))
+	e.await("the removal of the parent", "resources="+class+":1&in_tree="+root, exactly(0))
 	e.do(204, "DELETE", "/resource_providers/"+root, nil)
-	e.shows("that the parent is gone", "resources="+class+":1&in_tree="+host, many(1))
+	e.await("the deletion of the parent", "resources="+class+":1&in_tree="+host, exactly(1))
 }
 
-// gone: a class and a trait that were deleted are refused by every Berth. Each process of the original keeps names that
-// it has once read.
-func (e *eyes) gone(queries ...string) {
+// checkNamesDeleted checks that every Berth rejects a deleted class and a deleted trait. Processes of OpenStack's
+// Placement keep names that they have once read.
+func (e *observer) checkNamesDeleted(queries ...string) {
 	all := e.servers
 	e.servers = slices.DeleteFunc(slices.Clone(all), func(s *server) bool { return s.original })
 	for _, query := range queries {
-		e.shows(fmt.Sprintf("that a name in %q is gone", query), query, refused)
+		e.await(fmt.Sprintf("the deletion of a name in %q", query), query, isRefused)
 	}
 	e.servers = all
 }

@@ -7,13 +7,13 @@ import (
 	"testing"
 )
 
-// Sentences of refusals are everybody's own, but for those words in them that programs look for.
-func sentences(t *testing.T, c *Cloud) {
+// compareErrorTexts tests the words in error texts that other programs search for. The texts are otherwise different.
+func compareErrorTexts(t *testing.T, c *Cloud) {
 	token := c.Admin(t)
 	for _, region := range []string{Berth, Original} {
-		ask := func(method, path, body string, want int) string {
+		send := func(method, path, body string, want int) string {
 			t.Helper()
-			request, err := http.NewRequestWithContext(t.Context(), method, c.Placement[region]+path, strings.NewReader(body))
+			request, err := http.NewRequestWithContext(t.Context(), method, c.Placements[region]+path, strings.NewReader(body))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -25,30 +25,30 @@ func sentences(t *testing.T, c *Cloud) {
 				t.Fatal(err)
 			}
 			defer response.Body.Close()
-			said, err := io.ReadAll(response.Body)
+			text, err := io.ReadAll(response.Body)
 			if err != nil {
 				t.Fatal(err)
 			}
 			if response.StatusCode != want {
-				t.Fatalf("%s, %s %s: %d, should be %d: %s", region, method, path, response.StatusCode, want, said)
+				t.Fatalf("%s, %s %s: status %d, want %d: %s", region, method, path, response.StatusCode, want, text)
 			}
-			return string(said)
+			return string(text)
 		}
 		const id, other = "77777777-7777-4777-8777-777777777779", "88888888-8888-4888-8888-888888888889"
-		ask("POST", "/resource_providers", `{"name": "said", "uuid": "`+id+`"}`, 200)
+		send("POST", "/resource_providers", `{"name": "text", "uuid": "`+id+`"}`, 200)
 		for _, s := range []struct {
-			who, words         string
+			client, words      string
 			method, path, body string
 			status             int
 			without            bool
 		}{
-			// nova.scheduler.client.report: without the words, another has just made the same provider, which then must be
-			// there.
+			// Nova searches for these words to distinguish a conflict of names from a provider that was created at the
+			// same time.
 			{"Nova", "Conflicting resource provider name:", "POST", "/resource_providers",
-				`{"name": "said", "uuid": "` + other + `"}`, 409, false},
+				`{"name": "text", "uuid": "` + other + `"}`, 409, false},
 			{"Nova", "Conflicting resource provider name:", "POST", "/resource_providers",
-				`{"name": "said too", "uuid": "` + id + `"}`, 409, true},
-			// neutron_lib.placement.client: what of two things is missing.
+				`{"name": "another text", "uuid": "` + id + `"}`, 409, true},
+			// Neutron searches for these words to learn which of two objects is missing.
 			{"Neutron", "No resource provider with uuid", "GET", "/resource_providers/" + other + "/inventories/VCPU", "", 404,
 				false},
 			{"Neutron", "No resource provider with uuid", "DELETE", "/resource_providers/" + other + "/inventories", "", 404,
@@ -58,11 +58,12 @@ func sentences(t *testing.T, c *Cloud) {
 			{"Neutron", "No inventory of class", "GET", "/resource_providers/" + id + "/inventories/VCPU", "", 404, false},
 			{"Neutron", "No inventory of class", "DELETE", "/resource_providers/" + id + "/inventories/VCPU", "", 404, false},
 		} {
-			if said := ask(s.method, s.path, s.body, s.status); strings.Contains(said, s.words) == s.without {
-				t.Errorf("%s, %s %s: %q is found: %t, %s relies on the contrary: %s", region, s.method, s.path, s.words, s.without,
-					s.who, said)
+			if text := send(s.method, s.path, s.body, s.status); strings.Contains(text, s.words) == s.without {
+				t.Errorf("%s, %s %s: contains %q: %t, but %s relies on the opposite: %s", region, s.method, s.path, s.words,
+					s.without,
+					s.client, text)
 			}
 		}
-		ask("DELETE", "/resource_providers/"+id, "", 204)
+		send("DELETE", "/resource_providers/"+id, "", 204)
 	}
 }
