@@ -11,16 +11,16 @@ import (
 )
 
 // running makes a server of flavor one that runs on host1.
-func (h *house) running(name string) (id string) {
+func (h *fixture) runningServer(name string) (id string) {
 	h.Helper()
 	id = h.server(h.admin, name, "one")
-	h.place(id, "host1")
-	h.tell(id, lifecycle.GuestRunning{Host: "host1"})
+	h.assign(id, "host1")
+	h.apply(id, lifecycle.GuestRunning{Host: "host1"})
 	return id
 }
 
 // status is what users see of a server: status, vm_state, task_state.
-func (h *house) status(id string) string {
+func (h *fixture) status(id string) string {
 	h.Helper()
 	s, err := h.admin.Server(h.Context(), id)
 	if err != nil {
@@ -33,7 +33,7 @@ func (h *house) status(id string) string {
 	return s.Status + " " + s.VMState + " " + task
 }
 
-func (h *house) reports(name string) {
+func (h *fixture) putReport(name string) {
 	h.Helper()
 	r := host.Report{Host: name, Instance: "a", Start: "s", Provider: string(rootID), Conditions: []string{}}
 	if err := h.hosts.PutReport(h.Context(), r); err != nil {
@@ -42,7 +42,7 @@ func (h *house) reports(name string) {
 }
 
 // Each action answers with the API's code, and the server is in the API's state then.
-func TestActions(t *testing.T) {
+func TestActionStatusAndServerState(t *testing.T) {
 	for _, c := range []struct {
 		name, version, body string
 		code                int
@@ -88,8 +88,8 @@ func TestActions(t *testing.T) {
 			h := start(t)
 			h.flavor("one", map[string]string{})
 			h.flavor("two", map[string]string{})
-			h.reports("host2")
-			id := h.running("s")
+			h.putReport("host2")
+			id := h.runningServer("s")
 			r := h.at(c.version, http.MethodPost, "/v2.1/servers/"+id+"/action", c.body)
 			if got := h.status(id); r.status != c.code || got != c.status {
 				t.Errorf("%d %s: %s, want %d: %s", r.status, r.text, got, c.code, c.status)
@@ -102,10 +102,10 @@ func TestActions(t *testing.T) {
 }
 
 // What operators may do, users may not; and nobody acts on the server of another project.
-func TestWhoMayAct(t *testing.T) {
+func TestUsersMayNotActAsOperatorsOrOnOtherProjects(t *testing.T) {
 	h := start(t)
 	h.flavor("one", map[string]string{})
-	mine, others := h.server(h.client("ann:p1"), "s", "one"), h.running("t")
+	mine, others := h.server(h.client("ann:p1"), "s", "one"), h.runningServer("t")
 	for _, body := range []string{`{"migrate": null}`, `{"evacuate": {}}`, `{"os-resetState": {"state": "active"}}`} {
 		if r := h.ask(http.MethodPost, "/v2.1/servers/"+mine+"/action", body); r.status != 403 {
 			t.Errorf("%s: %d %s", body, r.status, r.text)
@@ -123,11 +123,11 @@ func TestWhoMayAct(t *testing.T) {
 
 // The line of a host says what a move needs: the migration's entry with its old name, powered off, and the new one (H6,
 // P7).
-func TestTheLineWhileAServerIsResized(t *testing.T) {
+func TestAssignmentsDuringResize(t *testing.T) {
 	h := start(t)
 	h.flavor("one", map[string]string{"pci_passthrough:alias": "gpu:1"})
 	h.flavor("two", map[string]string{"pci_passthrough:alias": "gpu:2"})
-	id := h.running("s")
+	id := h.runningServer("s")
 	if r := h.at("2.1", http.MethodPost, "/v2.1/servers/"+id+"/action",
 		`{"resize": {"flavorRef": "two"}}`); r.status != 202 {
 		t.Fatal(r.text)
@@ -155,26 +155,26 @@ func TestTheLineWhileAServerIsResized(t *testing.T) {
 	}
 	choice := s.Move.From.Choice
 	there := schedule.Choice{Host: "host2", Root: rootID, Allocation: choice.Allocation, Mappings: choice.Mappings}
-	h.tell(id, lifecycle.Chosen{Choices: []schedule.Choice{there}})
-	h.tell(id, lifecycle.AllocationsMoved{})
+	h.apply(id, lifecycle.Chosen{Choices: []schedule.Choice{there}})
+	h.apply(id, lifecycle.AllocationsMoved{})
 	if l := line("host1"); len(l) != 1 || l[0].ID != m || l[0].PreviousID != id || l[0].Server != id || l[0].Power != "" ||
 		l[0].Requests[0].Count != 1 {
 		t.Errorf("while it is handed over: %+v", l)
 	}
-	h.tell(id, lifecycle.GuestRunning{Host: "host1", Consumer: m})
+	h.apply(id, lifecycle.GuestRunning{Host: "host1", Consumer: m})
 	s, _ = h.store.Read(t.Context(), id)
-	h.tell(id, lifecycle.Claimed{Try: s.Try})
+	h.apply(id, lifecycle.Claimed{Try: s.Try})
 	if l := line("host1"); len(l) != 1 || l[0].Power != host.Off || l[0].VCPUs != 2 {
 		t.Errorf("while it stops: %+v", l)
 	}
 	if l := line("host2"); len(l) != 0 {
 		t.Errorf("before it has stopped: %+v", l)
 	}
-	h.tell(id, lifecycle.GuestStopped{Host: "host1", Consumer: m})
+	h.apply(id, lifecycle.GuestStopped{Host: "host1", Consumer: m})
 	if l := line("host2"); len(l) != 1 || l[0].ID != id || l[0].Requests[0].Count != 2 {
 		t.Errorf("there: %+v", l)
 	}
-	h.tell(id, lifecycle.GuestRunning{Host: "host2"})
+	h.apply(id, lifecycle.GuestRunning{Host: "host2"})
 	if got := h.status(id); got != "VERIFY_RESIZE resized -" {
 		t.Error(got)
 	}
@@ -200,9 +200,9 @@ func TestTheLineWhileAServerIsResized(t *testing.T) {
 }
 
 // A host that an operator says is dead is down for everybody, in each of the API's ways to say so.
-func TestForcedDown(t *testing.T) {
+func TestHostIsDeclaredDownByEachRoute(t *testing.T) {
 	h := start(t)
-	h.reports("host1")
+	h.putReport("host1")
 	service := h.at("2.53", http.MethodGet, "/v2.1/os-services", "").dig("services/0/id").(string)
 	for _, c := range []struct {
 		version, method, path, body string

@@ -11,7 +11,7 @@ import (
 )
 
 // The comparison of a host with Placement, and healing, as the contract defines them; for administrators only.
-func TestAllocationsOfAHost(t *testing.T) {
+func TestHostAllocationsAreComparedAndHealed(t *testing.T) {
 	h, ctx := start(t), t.Context()
 	admin := host.Client{REST: &rest.Client{Base: h.url, Headers: map[string]string{"X-Auth-Token": "admin"}}}
 	const root = string(rootID)
@@ -37,7 +37,7 @@ func TestAllocationsOfAHost(t *testing.T) {
 }
 
 // The conditions of an audit follow those of the host's agent.
-func TestConditionsOfAnAudit(t *testing.T) {
+func TestHostShowsConditionsOfAudit(t *testing.T) {
 	h := start(t)
 	r := report("audited")
 	r.Conditions = []string{"of the agent"}

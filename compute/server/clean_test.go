@@ -15,7 +15,7 @@ import (
 
 // A wish stands in the lines of a host, also of a compute that was started anew, until the agent has answered; who asks
 // sees it, and the refusal.
-func TestAWishStandsUntilItIsAnswered(t *testing.T) {
+func TestCleanRequestIsSentUntilAgentAnswers(t *testing.T) {
 	moment := time.Date(2026, 3, 4, 5, 6, 7, 123456000, time.UTC)
 	o := Options{}
 	h, ctx := startWith(t, func(with *Options) {
@@ -60,10 +60,10 @@ func TestAWishStandsUntilItIsAnswered(t *testing.T) {
 	defer restarted.Close()
 	anew, hang := context.WithCancel(ctx)
 	defer hang()
-	heard, _ := lines(anew, host.Client{REST: &rest.Client{Base: restarted.URL, Headers: h.hosts.REST.Headers}}, "host1",
+	heard, _ := watchHost(anew, host.Client{REST: &rest.Client{Base: restarted.URL, Headers: h.hosts.REST.Headers}}, "host1",
 		0)
 	wish := []host.CleanRequest{{Address: gpu, Asked: moment}}
-	if a := next(t, heard); !reflect.DeepEqual(a.Clean, wish) {
+	if a := nextLine(t, heard); !reflect.DeepEqual(a.Clean, wish) {
 		t.Errorf("after the start: %+v", a)
 	}
 	r.Cleaned = []host.CleanResult{{Address: gpu, Asked: moment, Refused: "no wiper"}}

@@ -161,12 +161,12 @@ func TestErrorBodies(t *testing.T) {
 			t.Errorf("%s %s: %d keys, headers %v", c.method, c.path, len(r.body), r.header)
 		}
 	}
-	if list, err := h.store.Servers(t.Context(), everything()); err != nil || len(list) != 0 {
+	if list, err := h.store.Servers(t.Context(), allServers()); err != nil || len(list) != 0 {
 		t.Errorf("a refused request left %d servers (%v)", len(list), err)
 	}
 }
 
-func TestAWrongMethodIsToldTheRightOnes(t *testing.T) {
+func TestWrongMethodReturnsAllowedMethods(t *testing.T) {
 	h := start(t)
 	for path, allow := range map[string]string{
 		"/":                          "GET, HEAD",
@@ -188,14 +188,14 @@ type stalled struct{}
 func (stalled) Read([]byte) (int, error) { return 0, os.ErrDeadlineExceeded }
 
 // A body that arrives too slowly is answered with 408, whether it is large or not.
-func TestABodyThatStopsToArrive(t *testing.T) {
+func TestSlowBodyIsAnsweredWith408(t *testing.T) {
 	h := start(t)
 	for _, sent := range []int{10, 10 * rest.FreeBody} {
 		r := httptest.NewRequest("POST", "/v2.1/servers", io.MultiReader(strings.NewReader(strings.Repeat(" ", sent)),
 			stalled{}))
 		r.Header.Set("X-Auth-Token", "ann:p1")
 		w := httptest.NewRecorder()
-		New(Options{Store: h.store, Conductor: h.lives}).ServeHTTP(w, r)
+		New(Options{Store: h.store, Conductor: h.conductor}).ServeHTTP(w, r)
 		if w.Code != http.StatusRequestTimeout || !strings.Contains(w.Body.String(), `{"requestTimeout":{"code":408,`) {
 			t.Errorf("%d %s", w.Code, w.Body)
 		}

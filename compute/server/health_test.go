@@ -11,23 +11,23 @@ import (
 )
 
 // sick is a store whose database loses its file, or takes no writes.
-type sick struct {
+type faultyStore struct {
 	Store
 	lost, refused error
 	checks        int
 }
 
-func (s *sick) Available() error { return s.lost }
+func (s *faultyStore) Available() error { return s.lost }
 
-func (s *sick) CheckWrites(time.Duration) error {
+func (s *faultyStore) CheckWrites(time.Duration) error {
 	s.checks++
 	return s.refused
 }
 
 // /healthz needs no token, and says why writes fail. Once the database's file is lost, every other request is refused
 // too.
-func TestHealth(t *testing.T) {
-	now, db := time.Now(), &sick{}
+func TestHealthReportsDatabaseProblems(t *testing.T) {
+	now, db := time.Now(), &faultyStore{}
 	h := startWith(t, func(o *Options) {
 		db.Store, o.Store = o.Store, db
 		o.Now = func() time.Time { return now }

@@ -13,7 +13,7 @@ import (
 )
 
 // seen is all that a client sees of an answer, with the id that it asked for as "ID".
-func seen(r reply, id string) string {
+func visibleParts(r reply, id string) string {
 	var b strings.Builder
 	for _, name := range slices.Sorted(maps.Keys(r.header)) {
 		switch name {
@@ -26,7 +26,7 @@ func seen(r reply, id string) string {
 }
 
 // A user cannot tell a server of another project, or a flavor that is not public, from one that does not exist.
-func TestWhatIsHiddenIsAnsweredAsWhatDoesNotExist(t *testing.T) {
+func TestHiddenObjectIsAnsweredLikeMissingOne(t *testing.T) {
 	h := start(t)
 	unknown := uuid.NewString()
 	private := uuid.NewString()
@@ -38,7 +38,7 @@ func TestWhatIsHiddenIsAnsweredAsWhatDoesNotExist(t *testing.T) {
 	}
 	bob := h.client("bob:p2")
 	theirs, deleted := h.server(bob, "theirs", "small"), h.server(bob, "deleted", "small")
-	h.tell(deleted, lifecycle.DeleteRequested{})
+	h.apply(deleted, lifecycle.DeleteRequested{})
 	mine := h.server(h.client("ann:p1"), "mine", "small")
 	for _, c := range []struct{ method, path, body, hidden string }{
 		{"GET", "/v2.1/servers?marker=ID", "", theirs},
@@ -76,7 +76,7 @@ func TestWhatIsHiddenIsAnsweredAsWhatDoesNotExist(t *testing.T) {
 		of := func(id string) string {
 			path, body := strings.ReplaceAll(c.path, "ID", id), strings.ReplaceAll(c.body, "ID", id)
 			r := h.ask(c.method, path, body, "OpenStack-API-Version", "compute 2.55")
-			return seen(r, id)
+			return visibleParts(r, id)
 		}
 		if hidden, missing := of(c.hidden), of(unknown); hidden != missing {
 			t.Errorf("%s %s %s: hidden\n%s\nunknown\n%s", c.method, c.path, c.body, hidden, missing)

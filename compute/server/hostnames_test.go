@@ -12,7 +12,7 @@ import (
 
 // Every route that has a host in its path, and every parameter that names a host, refuses what cannot be a host name;
 // nothing is stored.
-func TestInvalidHostNamesAreRefused(t *testing.T) {
+func TestInvalidHostNamesAreRejected(t *testing.T) {
 	stop := make(chan struct{})
 	close(stop) // a stream that is not refused ends at once
 	h := startWith(t, func(o *Options) { o.Stop = stop })
@@ -71,7 +71,7 @@ func TestInvalidHostNamesAreRefused(t *testing.T) {
 }
 
 // Names that hosts really have are taken.
-func TestValidHostNamesAreTaken(t *testing.T) {
+func TestValidHostNamesAreAccepted(t *testing.T) {
 	h := start(t)
 	for _, name := range []string{"cmp-1.rack_2.example.org", "domain-c26", "größe", "host@rack#7%",
 		strings.Repeat("x", 255)} {
@@ -86,7 +86,7 @@ func TestValidHostNamesAreTaken(t *testing.T) {
 
 // Every verb that takes the name of a host answers an unknown one with 404 (a move's destination with 400, as in Nova)
 // and similar names, and remembers nothing of it.
-func TestUnknownHostNames(t *testing.T) {
+func TestUnknownHostNameIsAnsweredWithSimilarNames(t *testing.T) {
 	h, ctx := start(t), t.Context()
 	for _, name := range []string{"cmp1", "cmp2", "storage-3"} {
 		if err := h.hosts.PutReport(ctx, report(name)); err != nil {

@@ -32,7 +32,7 @@ func report(name string) host.Report {
 }
 
 // The API returns what an agent has reported, with the number of devices and their tags.
-func TestAReportIsKeptWholeAndReplacedWhole(t *testing.T) {
+func TestReportIsStoredAndReplacedAsAWhole(t *testing.T) {
 	moment := time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)
 	h, ctx := startWith(t, func(o *Options) { o.Now = func() time.Time { return moment } }), t.Context()
 	first := report("host1")
@@ -72,7 +72,7 @@ func TestAReportIsKeptWholeAndReplacedWhole(t *testing.T) {
 	}
 }
 
-func TestReportsThatMakeNoSenseAreRefused(t *testing.T) {
+func TestInvalidReportsAreRejected(t *testing.T) {
 	h := start(t)
 	for says, spoil := range map[string]func(*host.Report){
 		`host "host1", the report host "other"`: func(r *host.Report) { r.Host = "other" },
@@ -104,11 +104,11 @@ func TestReportsThatMakeNoSenseAreRefused(t *testing.T) {
 	}
 }
 
-func TestWhatBecameOfAGuest(t *testing.T) {
+func TestGuestReportsChangeServer(t *testing.T) {
 	h, ctx := start(t), t.Context()
 	h.flavor("gpu", map[string]string{"pci_passthrough:alias": "gpu:1"})
 	id := h.server(h.admin, "s", "gpu")
-	h.place(id, "host1")
+	h.assign(id, "host1")
 	record, err := h.store.Read(ctx, id)
 	if err != nil {
 		t.Fatal(err)
@@ -152,15 +152,15 @@ func TestWhatBecameOfAGuest(t *testing.T) {
 }
 
 // What the hypervisor refuses is read where users and operators look, and the server is not in ERROR.
-func TestARefusedStop(t *testing.T) {
+func TestRefusedStopIsShownWithoutError(t *testing.T) {
 	h, ctx := start(t), t.Context()
 	h.flavor("small", nil)
 	id := h.server(h.admin, "s", "small")
-	h.place(id, "host1")
+	h.assign(id, "host1")
 	if err := h.guest("host1", id, host.Guest{Phase: host.Running}); err != nil {
 		t.Fatal(err)
 	}
-	h.tell(id, lifecycle.ActionRequested{ID: "w", Action: lifecycle.Stop})
+	h.apply(id, lifecycle.ActionRequested{ID: "w", Action: lifecycle.Stop})
 	if err := h.guest("host1", id, host.Guest{Phase: host.Refused, Power: host.On, Message: "no answer to ACPI"}); err !=
 		nil {
 		t.Fatal(err)
@@ -173,18 +173,18 @@ func TestARefusedStop(t *testing.T) {
 	if why, err := h.admin.Why(ctx, id); err != nil || why.Fault != s.Fault.Message || why.Task != "" {
 		t.Errorf("%+v %v", why, err)
 	}
-	h.tell(id, lifecycle.ActionRequested{ID: "again", Action: lifecycle.Stop})
+	h.apply(id, lifecycle.ActionRequested{ID: "again", Action: lifecycle.Stop})
 	if s, err := h.admin.Server(ctx, id); err != nil || s.Fault != nil {
 		t.Errorf("%+v %v", s.Fault, err)
 	}
 }
 
 // Words that overtook each other are told apart by their numbers.
-func TestWordsCountInTheOrderInWhichTheyWereSaid(t *testing.T) {
+func TestLateGuestReportIsRejected(t *testing.T) {
 	h, ctx := start(t), t.Context()
 	h.flavor("small", nil)
 	id := h.server(h.admin, "s", "small")
-	h.place(id, "host1")
+	h.assign(id, "host1")
 	say := func(instance string, number int64, phase host.Phase) error {
 		return h.hosts.PutGuest(ctx, "host1", id, host.Guest{Phase: phase, Instance: instance, Start: "s", Number: number})
 	}
@@ -213,7 +213,7 @@ func TestWordsCountInTheOrderInWhichTheyWereSaid(t *testing.T) {
 
 // A second agent is refused while the first one is alive; one that continues the first one's journal is told when to
 // ask again.
-func TestOneAgentServesAHost(t *testing.T) {
+func TestSecondAgentOfHostIsRejected(t *testing.T) {
 	h, ctx := start(t), t.Context()
 	first, copied, other := report("host1"), report("host1"), report("host1")
 	first.Place = "p"
@@ -257,11 +257,11 @@ func TestOneAgentServesAHost(t *testing.T) {
 }
 
 // Row 7: what says nothing of its agent, or of its place in the order of reports, changes nothing.
-func TestAGuestReportNamesItsAgent(t *testing.T) {
+func TestGuestReportMustNameItsAgent(t *testing.T) {
 	h := start(t)
 	h.flavor("small", nil)
 	id := h.server(h.admin, "s", "small")
-	h.place(id, "host1")
+	h.assign(id, "host1")
 	if err := h.guest("host1", id, host.Guest{Phase: host.Running}); err != nil {
 		t.Fatal(err)
 	}

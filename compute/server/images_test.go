@@ -20,20 +20,20 @@ import (
 )
 
 // shelf is an image service with a few images, all for everybody.
-type shelf struct {
+type fakeImages struct {
 	mu     sync.Mutex
 	images map[string]image.Image
-	fails  error
-	asked  []string // user, token and image
+	err  error
+	requests  []string // user, token and image
 }
 
 // Image looks on the shelf.
-func (s *shelf) Image(_ context.Context, who identity.Identity, token, id string) (image.Image, error) {
+func (s *fakeImages) Image(_ context.Context, who identity.Identity, token, id string) (image.Image, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.asked = append(s.asked, who.User+" "+token+" "+id)
-	if s.fails != nil {
-		return image.Image{}, s.fails
+	s.requests = append(s.requests, who.User+" "+token+" "+id)
+	if s.err != nil {
+		return image.Image{}, s.err
 	}
 	i, ok := s.images[id]
 	if !ok {
@@ -48,7 +48,7 @@ const (
 	goneID  = "66666666-6666-4666-8666-666666666666"
 )
 
-func (s *shelf) put(id string, i image.Image, properties map[string]string) {
+func (s *fakeImages) put(id string, i image.Image, properties map[string]string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	i.ID, i.Name, i.Properties = id, "name of "+id[:1], properties
@@ -58,8 +58,8 @@ func (s *shelf) put(id string, i image.Image, properties map[string]string) {
 	s.images[id] = i
 }
 
-func withImages(t *testing.T, more ...func(*Options)) (*house, *shelf) {
-	s := &shelf{images: map[string]image.Image{}}
+func withImages(t *testing.T, more ...func(*Options)) (*fixture, *fakeImages) {
+	s := &fakeImages{images: map[string]image.Image{}}
 	h := startWith(t, func(o *Options) {
 		o.Images = s
 		for _, change := range more {
@@ -74,7 +74,7 @@ func withImages(t *testing.T, more ...func(*Options)) (*house, *shelf) {
 	return h, s
 }
 
-func (h *house) read(id string) lifecycle.Server {
+func (h *fixture) read(id string) lifecycle.Server {
 	h.Helper()
 	s, err := h.store.Read(h.Context(), id)
 	if err != nil {
@@ -88,14 +88,14 @@ func create(flavor, image string) string {
 }
 
 // What an image says is asked of Placement and of the scheduler, and frozen with the server.
-func TestAServerIsMadeFromAnImage(t *testing.T) {
+func TestServerIsCreatedFromImage(t *testing.T) {
 	h, shelf := withImages(t)
 	r := h.ask("POST", "/v2.1/servers", create("small", cellsID))
 	if r.status != http.StatusAccepted {
 		t.Fatalf("%d %s", r.status, r.text)
 	}
-	if len(shelf.asked) != 1 || shelf.asked[0] != "ann ann:p1 "+cellsID {
-		t.Errorf("asked %q", shelf.asked)
+	if len(shelf.requests) != 1 || shelf.requests[0] != "ann ann:p1 "+cellsID {
+		t.Errorf("asked %q", shelf.requests)
 	}
 	id, _ := r.dig("server/id").(string)
 	shelf.put(cellsID, image.Image{}, nil) // it is frozen
@@ -117,15 +117,15 @@ func TestAServerIsMadeFromAnImage(t *testing.T) {
 		t.Errorf("%+v %+v %v", why.Image, why.Constraints, err)
 	}
 	without := h.server(h.admin, "without", "small")
-	if s := h.read(without); s.ImageSnapshot != nil || len(shelf.asked) != 1 {
-		t.Errorf("without an image: %+v, asked %q", s.ImageSnapshot, shelf.asked)
+	if s := h.read(without); s.ImageSnapshot != nil || len(shelf.requests) != 1 {
+		t.Errorf("without an image: %+v, asked %q", s.ImageSnapshot, shelf.requests)
 	}
 	if why, err := h.admin.Why(t.Context(), without); err != nil || why.Image != nil || why.Constraints == nil {
 		t.Errorf("%+v %v", why, err)
 	}
 }
 
-func TestImagesThatCannotBe(t *testing.T) {
+func TestUnusableImagesAreRejected(t *testing.T) {
 	h, shelf := withImages(t)
 	for _, c := range []struct {
 		name       string
@@ -149,7 +149,7 @@ func TestImagesThatCannotBe(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			shelf.put(goneID, c.image, c.properties)
-			shelf.fails = c.fails
+			shelf.err = c.fails
 			r := h.ask("POST", "/v2.1/servers", create("dev", goneID))
 			if r.status != c.status || !strings.Contains(r.text, c.says) || strings.Contains(r.text, "secret") {
 				t.Errorf("%d %s", r.status, r.text)
@@ -159,7 +159,7 @@ func TestImagesThatCannotBe(t *testing.T) {
 			}
 		})
 	}
-	shelf.fails = fault.New(fault.Unavailable, "", "http://secret:9292 does not answer")
+	shelf.err = fault.New(fault.Unavailable, "", "http://secret:9292 does not answer")
 	if r := h.ask("POST", "/v2.1/servers", create("dev", goneID), "X-Auth-Token", "admin"); r.status != 503 ||
 		!strings.Contains(r.text, "http://secret:9292 does not answer") {
 		t.Errorf("an administrator is told: %d %s", r.status, r.text)
@@ -202,8 +202,8 @@ func TestNUMAPolicyOfFlavorAndImage(t *testing.T) {
 				t.Errorf("policy %q", got)
 			}
 			shelf.put(goneID, image.Image{}, nil) // it is frozen
-			h.place(id, "cmp1")
-			h.tell(id, lifecycle.GuestRunning{Host: "cmp1"})
+			h.assign(id, "cmp1")
+			h.apply(id, lifecycle.GuestRunning{Host: "cmp1"})
 			if err := h.admin.Act(t.Context(), id, "resize", map[string]any{"flavorRef": "larger"}); err != nil {
 				t.Fatal(err)
 			}
@@ -216,13 +216,13 @@ func TestNUMAPolicyOfFlavorAndImage(t *testing.T) {
 }
 
 // A resize holds the new flavor against the image as it was.
-func TestAResizeHoldsToTheImage(t *testing.T) {
+func TestResizeChecksStoredImage(t *testing.T) {
 	h, shelf := withImages(t)
 	shelf.put(goneID, image.Image{MinRAM: 512}, map[string]string{"hw_numa_nodes": "2"})
 	r := h.ask("POST", "/v2.1/servers", create("small", goneID), "X-Auth-Token", "admin")
 	id, _ := r.dig("server/id").(string)
-	h.place(id, "cmp1")
-	h.tell(id, lifecycle.GuestRunning{Host: "cmp1"})
+	h.assign(id, "cmp1")
+	h.apply(id, lifecycle.GuestRunning{Host: "cmp1"})
 	if _, err := h.admin.CreateFlavor(t.Context(), compute.CreateFlavor{ID: "tiny", Name: "tiny", VCPUs: 2, RAM: 256,
 		Disk: 3}); err != nil {
 		t.Fatal(err)
@@ -243,13 +243,13 @@ func TestAResizeHoldsToTheImage(t *testing.T) {
 		len(h.read(id).Topology) != 2 {
 		t.Errorf("%v %+v", err, h.read(id).Topology)
 	}
-	if len(shelf.asked) != 1 {
-		t.Errorf("a resize asked for the image: %q", shelf.asked)
+	if len(shelf.requests) != 1 {
+		t.Errorf("a resize asked for the image: %q", shelf.requests)
 	}
 }
 
 // A flavor that only an image makes sense of can be made where there are images.
-func TestFlavorsForImages(t *testing.T) {
+func TestFlavorMayNeedImageProperties(t *testing.T) {
 	h, shelf := withImages(t)
 	for name, specs := range map[string]map[string]string{"threads": {"hw:cpu_thread_policy": "require"},
 		"mask": {"hw:cpu_dedicated_mask": "0"}} {
@@ -276,16 +276,16 @@ func TestFlavorsForImages(t *testing.T) {
 	}
 }
 
-func TestARebuildKeepsToWhatWasClaimed(t *testing.T) {
-	hosts := &traits{has: []string{"CUSTOM_SILVER", "CUSTOM_TIN"}}
+func TestRebuildMustNotChangeClaim(t *testing.T) {
+	hosts := &fakeProviders{traits: []string{"CUSTOM_SILVER", "CUSTOM_TIN"}}
 	h, shelf := withImages(t, func(o *Options) { o.Providers = hosts })
 	r := h.ask("POST", "/v2.1/servers", create("small", cellsID), "X-Auth-Token", "admin")
 	id, _ := r.dig("server/id").(string)
-	h.place(id, "cmp1")
+	h.assign(id, "cmp1")
 	running := func() {
 		t.Helper()
 		s := h.read(id)
-		h.tell(id, lifecycle.GuestRunning{Host: "cmp1", Build: s.Builds})
+		h.apply(id, lifecycle.GuestRunning{Host: "cmp1", Build: s.Builds})
 	}
 	running()
 	rebuild := func(image string, kind fault.Kind, says string) {
@@ -307,19 +307,19 @@ func TestARebuildKeepsToWhatWasClaimed(t *testing.T) {
 	shelf.put(goneID, image.Image{}, map[string]string{"hw_numa_nodes": "2", "trait:CUSTOM_GOLD": "required"})
 	rebuild(goneID, fault.Invalid, "requires traits that the server's host does not have, or not all of them: "+
 		"CUSTOM_GOLD;")
-	hosts.fails = fault.New(fault.Invalid, "", "No such trait(s): CUSTOM_GOLD.")
+	hosts.err = fault.New(fault.Invalid, "", "No such trait(s): CUSTOM_GOLD.")
 	rebuild(goneID, fault.Invalid, "does not have, or not all of them: CUSTOM_GOLD;")
-	hosts.fails = fault.New(fault.Unavailable, "", "Placement does not answer")
+	hosts.err = fault.New(fault.Unavailable, "", "Placement does not answer")
 	rebuild(goneID, fault.Unavailable, "Placement does not answer")
-	hosts.fails = nil
+	hosts.err = nil
 	shelf.put(goneID, image.Image{MinDisk: 4}, map[string]string{"hw_numa_nodes": "2"})
 	rebuild(goneID, fault.Invalid, "minimum size")
 	shelf.put(goneID, image.Image{Status: "killed"}, map[string]string{"hw_numa_nodes": "2"})
 	rebuild(goneID, fault.Invalid, "is not active")
-	shelf.fails = fault.New(fault.Unavailable, "", "it does not answer")
+	shelf.err = fault.New(fault.Unavailable, "", "it does not answer")
 	rebuild(cellsID, fault.Unavailable, "it does not answer")
 	rebuild("", "", "") // from the image that it has, which nobody looks for then
-	shelf.fails = nil
+	shelf.err = nil
 
 	shelf.put(cellsID, image.Image{}, nil) // what was changed of its own image does not count
 	rebuild(cellsID, "", "")
@@ -337,26 +337,26 @@ func TestARebuildKeepsToWhatWasClaimed(t *testing.T) {
 		"trait:CUSTOM_SILVER": "required"})
 	rebuild(plainID, "", "")
 	if s := h.read(id); s.Image != plainID || len(s.Ask.Groups[0].Required) != 2 ||
-		hosts.asked != "required=CUSTOM_SILVER%2CCUSTOM_TIN&uuid="+string(rootID) {
-		t.Errorf("%+v, Placement was asked %s", s.Ask, hosts.asked)
+		hosts.query != "required=CUSTOM_SILVER%2CCUSTOM_TIN&uuid="+string(rootID) {
+		t.Errorf("%+v, Placement was asked %s", s.Ask, hosts.query)
 	}
 }
 
 // traits is a Placement that knows one host.
-type traits struct {
-	has   []string
-	fails error
-	asked string
+type fakeProviders struct {
+	traits   []string
+	err error
+	query string
 }
 
 // Providers finds the host when it has all that is required.
-func (p *traits) Providers(_ context.Context, query url.Values) ([]provider.Provider, error) {
-	p.asked = query.Encode()
-	if p.fails != nil {
-		return nil, p.fails
+func (p *fakeProviders) Providers(_ context.Context, query url.Values) ([]provider.Provider, error) {
+	p.query = query.Encode()
+	if p.err != nil {
+		return nil, p.err
 	}
 	for name := range strings.SplitSeq(query.Get("required"), ",") {
-		if !slices.Contains(p.has, name) {
+		if !slices.Contains(p.traits, name) {
 			return nil, nil
 		}
 	}
@@ -364,7 +364,7 @@ func (p *traits) Providers(_ context.Context, query url.Values) ([]provider.Prov
 }
 
 // What was made while there was no image service is judged as it was made: from an image that says nothing.
-func TestOlderServersAreRebuilt(t *testing.T) {
+func TestServerWithoutStoredImageIsRebuilt(t *testing.T) {
 	h := start(t)
 	h.flavor("small", nil)
 	made, err := h.admin.CreateServer(t.Context(), compute.CreateServer{Name: "old", Flavor: "small", Image: cellsID})
@@ -374,18 +374,18 @@ func TestOlderServersAreRebuilt(t *testing.T) {
 	if s := h.read(made.ID); s.Image != cellsID || s.ImageSnapshot != nil {
 		t.Errorf("%+v", s)
 	}
-	h.place(made.ID, "cmp1")
-	h.tell(made.ID, lifecycle.GuestRunning{Host: "cmp1"})
+	h.assign(made.ID, "cmp1")
+	h.apply(made.ID, lifecycle.GuestRunning{Host: "cmp1"})
 	if err := h.admin.Act(t.Context(), made.ID, "rebuild", map[string]any{"imageRef": plainID}); err != nil ||
 		h.read(made.ID).Image != plainID {
 		t.Errorf("without an image service any image will do: %v", err)
 	}
-	h.tell(made.ID, lifecycle.GuestRunning{Host: "cmp1", Build: 1})
+	h.apply(made.ID, lifecycle.GuestRunning{Host: "cmp1", Build: 1})
 
-	shelf := &shelf{images: map[string]image.Image{}}
+	shelf := &fakeImages{images: map[string]image.Image{}}
 	shelf.put(cellsID, image.Image{}, map[string]string{"hw_numa_nodes": "2"})
 	shelf.put(plainID, image.Image{}, nil)
-	later := startWith(t, func(o *Options) { o.Images, o.Store, o.Conductor = shelf, h.store, h.lives })
+	later := startWith(t, func(o *Options) { o.Images, o.Store, o.Conductor = shelf, h.store, h.conductor })
 	if err := later.admin.Act(t.Context(), made.ID, "rebuild", map[string]any{"imageRef": cellsID}); !fault.Is(err,
 		fault.Invalid) {
 		t.Errorf("cells come: %v", err)

@@ -18,13 +18,13 @@ import (
 )
 
 // lines starts a watch and gives what it hears; the channel closes when the stream ends, and err says why.
-func lines(ctx context.Context, c host.Client, name string,
+func watchHost(ctx context.Context, c host.Client, name string,
 	since int64) (heard <-chan host.Assignments, err func() error) {
-	return follow(ctx, c, host.WatchRequest{Host: name, Since: since})
+	return watch(ctx, c, host.WatchRequest{Host: name, Since: since})
 }
 
 // follow starts a watch with a request.
-func follow(ctx context.Context, c host.Client, w host.WatchRequest) (heard <-chan host.Assignments, err func() error) {
+func watch(ctx context.Context, c host.Client, w host.WatchRequest) (heard <-chan host.Assignments, err func() error) {
 	ch := make(chan host.Assignments, 100)
 	var ended error
 	go func() {
@@ -38,7 +38,7 @@ func follow(ctx context.Context, c host.Client, w host.WatchRequest) (heard <-ch
 }
 
 // next waits for a line that the test is sure of.
-func next(t *testing.T, heard <-chan host.Assignments) host.Assignments {
+func nextLine(t *testing.T, heard <-chan host.Assignments) host.Assignments {
 	t.Helper()
 	select {
 	case a, ok := <-heard:
@@ -53,27 +53,27 @@ func next(t *testing.T, heard <-chan host.Assignments) host.Assignments {
 }
 
 // A compute whose lease has ended sends no line: what it has read may be out of date.
-func TestNoLineWithoutTheLease(t *testing.T) {
+func TestWatchSendsNothingWithoutLease(t *testing.T) {
 	h := startWith(t, func(o *Options) {
 		o.Lease = func() error { return fault.New(fault.Unavailable, "", "the lease has ended") }
 	})
-	heard, _ := lines(t.Context(), h.hosts, "host1", 0)
+	heard, _ := watchHost(t.Context(), h.hosts, "host1", 0)
 	for a := range heard {
 		t.Errorf("a line was sent: %+v", a)
 	}
 }
 
-func TestAHostHearsOfItsServers(t *testing.T) {
+func TestWatchSendsAssignmentsOfHost(t *testing.T) {
 	stop := make(chan struct{})
 	h := startWith(t, func(o *Options) { o.Heartbeat, o.Stop = time.Hour, stop })
 	h.flavor("gpu", map[string]string{"pci_passthrough:alias": "gpu:1"})
-	heard, ended := lines(t.Context(), h.hosts, "host1", 0)
-	if a := next(t, heard); a.Revision != 0 || a.Servers == nil || len(a.Servers) != 0 {
+	heard, ended := watchHost(t.Context(), h.hosts, "host1", 0)
+	if a := nextLine(t, heard); a.Revision != 0 || a.Servers == nil || len(a.Servers) != 0 {
 		t.Fatalf("%+v", a)
 	}
 	id := h.server(h.admin, "s", "gpu")
-	h.place(id, "host1")
-	a := next(t, heard)
+	h.assign(id, "host1")
+	a := nextLine(t, heard)
 	if len(a.Servers) != 1 || a.Revision < 1 {
 		t.Fatalf("%+v", a)
 	}
@@ -88,13 +88,13 @@ func TestAHostHearsOfItsServers(t *testing.T) {
 		t.Fatalf("%+v", r)
 	}
 	other := h.server(h.admin, "other", "gpu")
-	h.place(other, "host2") // of no interest here
-	h.tell(id, lifecycle.GuestRunning{Host: "host1",
+	h.assign(other, "host2") // of no interest here
+	h.apply(id, lifecycle.GuestRunning{Host: "host1",
 		Devices: []schedule.Picked{{RequestID: r.ID, Address: "0000:3b:00.0"}}})
 	if err := h.admin.DeleteServer(t.Context(), id); err != nil {
 		t.Fatal(err)
 	}
-	if gone := next(t, heard); gone.Revision <= a.Revision || len(gone.Servers) != 0 {
+	if gone := nextLine(t, heard); gone.Revision <= a.Revision || len(gone.Servers) != 0 {
 		t.Fatalf("%+v", gone)
 	}
 	close(stop)
@@ -106,24 +106,24 @@ func TestAHostHearsOfItsServers(t *testing.T) {
 	}
 }
 
-func TestAWatchGoesOnWhereItWas(t *testing.T) {
+func TestWatchContinuesAtRevision(t *testing.T) {
 	h := startWith(t, func(o *Options) { o.Heartbeat = time.Hour })
 	h.flavor("small", nil)
-	h.place(h.server(h.admin, "a", "small"), "host1")
+	h.assign(h.server(h.admin, "a", "small"), "host1")
 	now, err := h.store.Assignments(t.Context(), "host1")
 	if err != nil {
 		t.Fatal(err)
 	}
 	for name, since := range map[string]int64{"the start": 0, "an old revision": now.Revision - 1,
 		"another life": now.Revision + 1000} {
-		heard, _ := lines(t.Context(), h.hosts, "host1", since)
-		if a := next(t, heard); a.Revision != now.Revision || len(a.Servers) != 1 {
+		heard, _ := watchHost(t.Context(), h.hosts, "host1", since)
+		if a := nextLine(t, heard); a.Revision != now.Revision || len(a.Servers) != 1 {
 			t.Errorf("since %s: %+v", name, a)
 		}
 	}
-	heard, _ := lines(t.Context(), h.hosts, "host1", now.Revision)
-	h.place(h.server(h.admin, "b", "small"), "host1")
-	if a := next(t, heard); a.Revision <= now.Revision || len(a.Servers) != 2 {
+	heard, _ := watchHost(t.Context(), h.hosts, "host1", now.Revision)
+	h.assign(h.server(h.admin, "b", "small"), "host1")
+	if a := nextLine(t, heard); a.Revision <= now.Revision || len(a.Servers) != 2 {
 		t.Errorf("since the present: %+v", a)
 	}
 	if r := h.ask("GET", "/berth/v1/hosts/host1/assignments?since=x", "", "X-Auth-Token", "admin"); r.status != 400 {
@@ -132,7 +132,7 @@ func TestAWatchGoesOnWhereItWas(t *testing.T) {
 }
 
 // onlyAssignments is a store that has nothing but the assignments of one host.
-type onlyAssignments struct {
+type assignmentStore struct {
 	Store
 	mu       sync.Mutex
 	revision int64
@@ -142,39 +142,39 @@ type onlyAssignments struct {
 }
 
 // Assignments gives the present revision.
-func (s *onlyAssignments) Assignments(context.Context, string) (store.Assignments, error) {
+func (s *assignmentStore) Assignments(context.Context, string) (store.Assignments, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return store.Assignments{Revision: s.revision}, s.err
 }
 
 // Available says that nothing is lost.
-func (s *onlyAssignments) Available() error { return nil }
+func (s *assignmentStore) Available() error { return nil }
 
 // Subscribe records when it is stopped.
-func (s *onlyAssignments) Subscribe(string) (<-chan struct{}, func()) {
+func (s *assignmentStore) Subscribe(string) (<-chan struct{}, func()) {
 	return s.changed, func() { close(s.stopped) }
 }
 
-func (s *onlyAssignments) set(revision int64, err error) {
+func (s *assignmentStore) set(revision int64, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.revision, s.err = revision, err
 }
 
-func startBeating() (*onlyAssignments, host.Client) {
-	st := &onlyAssignments{revision: 7, changed: make(chan struct{}, 1), stopped: make(chan struct{})}
+func startHeartbeats() (*assignmentStore, host.Client) {
+	st := &assignmentStore{revision: 7, changed: make(chan struct{}, 1), stopped: make(chan struct{})}
 	h := New(Options{Store: st, Heartbeat: host.Heartbeat, Log: slog.New(slog.NewTextHandler(io.Discard, nil))})
 	return st, host.Client{REST: &rest.Client{Base: "http://compute", HTTP: rest.InMemory(h),
 		Headers: map[string]string{"X-Auth-Token": "admin"}}}
 }
 
-func TestTheHeartOfAWatchBeats(t *testing.T) {
+func TestWatchSendsHeartbeats(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		st, c := startBeating()
+		st, c := startHeartbeats()
 		ctx, cancel := context.WithCancel(t.Context())
 		begun := time.Now()
-		heard, ended := lines(ctx, c, "host1", 7)
+		heard, ended := watchHost(ctx, c, "host1", 7)
 		expect := func(revision int64, after time.Duration) {
 			t.Helper()
 			if a := <-heard; a.Revision != revision || time.Since(begun) != after {
@@ -203,10 +203,10 @@ func TestTheHeartOfAWatchBeats(t *testing.T) {
 	})
 }
 
-func TestAWatchEndsWhenTheDatabaseDoesNotAnswer(t *testing.T) {
+func TestWatchEndsWithDatabaseError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		st, c := startBeating()
-		heard, ended := lines(t.Context(), c, "host1", 0)
+		st, c := startHeartbeats()
+		heard, ended := watchHost(t.Context(), c, "host1", 0)
 		if a := <-heard; a.Revision != 7 {
 			t.Errorf("%+v", a)
 		}
