@@ -23,7 +23,7 @@ func (s Set) Place(holder resource.ConsumerID, requests []pci.Request, parts []n
 	if len(at) == 0 {
 		host.Free = s.freeByNode()
 		var unfit numa.Refusal
-		at, unfit = numa.Fit(host, numa.Guest{Parts: parts, Devices: len(requests) > 0}, numa.Judge{
+		at, unfit = numa.Fit(host, numa.Guest{Cells: parts, Devices: len(requests) > 0}, numa.Judge{
 			Accept: func(nodes []int) numa.Refusal {
 				_, _, refusal := s.ClaimAll(holder, requests, near(nodes))
 				return numa.Refusal{Reason: string(refusal)}

@@ -37,7 +37,7 @@ func (f Facts) checkRules() (wrong []error) {
 		if f.NoLive != "" && r.Tags.LiveMigratable == pci.Yes {
 			wrong = append(wrong, invalid("%s sets live_migratable, but %s; take it away", where(r), f.NoLive))
 		}
-		if sentence := (pci.Rules{r}).Refuse(f.Devices); sentence != "" {
+		if sentence := (pci.Rules{r}).WhyNot(f.Devices); sentence != "" {
 			wrong = append(wrong, invalid("%s", sentence))
 		}
 	}

@@ -77,8 +77,8 @@ func TestInvalidReportsAreRejected(t *testing.T) {
 	for says, spoil := range map[string]func(*host.Report){
 		`host "host1", the report host "other"`: func(r *host.Report) { r.Host = "other" },
 		"UUID of the host's root":               func(r *host.Report) { r.Provider = "root" },
-		`"3b:00.0" is no PCI address`:           func(r *host.Report) { r.Devices[0].Address = "3b:00.0" },
-		`"x" is no PCI address`:                 func(r *host.Report) { r.Devices[1].Parent = "x" },
+		`"3b:00.0" is not a PCI address`:           func(r *host.Report) { r.Devices[0].Address = "3b:00.0" },
+		`"x" is not a PCI address`:                 func(r *host.Report) { r.Devices[1].Parent = "x" },
 		"twice":                                 func(r *host.Report) { r.Devices[1].Address = r.Devices[0].Address },
 		`dev_type is "PF"`:                      func(r *host.Report) { r.Devices[0].Type = "PF" },
 		"instance must be that of the agent":    func(r *host.Report) { r.Instance = "" },
