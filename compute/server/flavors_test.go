@@ -135,12 +135,12 @@ func TestFlavorListFilters(t *testing.T) {
 		t.Errorf("a user sees a flavor that is not public: %s", r.text)
 	}
 	if r := h.ask("POST", "/v2.1/servers", `{"server": {"name": "x", "flavorRef": "c"}}`); r.status != 400 {
-		t.Errorf("a user makes a server of a flavor that is not public: %s", r.text)
+		t.Errorf("a user creates a server of a flavor that is not public: %s", r.text)
 	}
 }
 
-// A22: a list of aliases with counts is taken into a flavor, in each version; what no server could be made from is
-// refused, and the flavor stays as it was.
+// TestFlavorAliasesAreChecked sets the aliases of a flavor in each version. A value that no server can be created from
+// is rejected, and the flavor is unchanged.
 func TestFlavorAliasesAreChecked(t *testing.T) {
 	h := start(t)
 	h.flavor("f", map[string]string{"pci_passthrough:alias": "gpu:1"})

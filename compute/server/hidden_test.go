@@ -12,7 +12,7 @@ import (
 	"github.com/openberth/berth/compute/lifecycle"
 )
 
-// seen is all that a client sees of an answer, with the id that it asked for as "ID".
+// visibleParts returns all that a client sees of a response, with the requested id replaced by "ID".
 func visibleParts(r reply, id string) string {
 	var b strings.Builder
 	for _, name := range slices.Sorted(maps.Keys(r.header)) {
@@ -25,7 +25,8 @@ func visibleParts(r reply, id string) string {
 	return fmt.Sprintf("%d\n%s\n%s", r.status, b.String(), strings.ReplaceAll(r.text, id, "ID"))
 }
 
-// A user cannot tell a server of another project, or a flavor that is not public, from one that does not exist.
+// TestHiddenObjectIsAnsweredLikeMissingOne checks that a server of another project, or a flavor that is not public, is
+// answered exactly like one that does not exist.
 func TestHiddenObjectIsAnsweredLikeMissingOne(t *testing.T) {
 	h := start(t)
 	unknown := uuid.NewString()
@@ -82,7 +83,7 @@ func TestHiddenObjectIsAnsweredLikeMissingOne(t *testing.T) {
 			t.Errorf("%s %s %s: hidden\n%s\nunknown\n%s", c.method, c.path, c.body, hidden, missing)
 		}
 	}
-	// Those who may see them may use them as markers.
+	// Users who may see an object may use it as a marker.
 	for token, paths := range map[string][]string{
 		"ann:p1": {"/v2.1/servers?marker=" + mine},
 		"bob:p2": {"/v2.1/servers?marker=" + theirs, "/v2.1/servers/detail?marker=" + deleted},

@@ -42,7 +42,7 @@ type fakeConductor struct {
 	store                *store.Store
 
 	mu    sync.Mutex
-	room  int // how many more servers there is room for; below 0: for all
+	room  int // the number of servers that still fit; below 0: no limit
 	fails error
 }
 
@@ -76,11 +76,12 @@ func (l *fakeConductor) event(ctx context.Context, id string, e lifecycle.Event)
 		s, _ = lifecycle.Next(s, e, time.Now())
 		return s
 	})
-	if told, counts := e.(lifecycle.Report); counts && err == nil && told.Number < s.Latest(told.Host, told.Instance) {
-		return fault.Wrap(fault.Conflict, "fakeConductor.Guest", &conductor.Late{Number: s.Latest(told.Host, told.Instance)})
+	if report, ok := e.(lifecycle.Report); ok && err == nil && report.Number < s.Latest(report.Host, report.Instance) {
+		return fault.Wrap(fault.Conflict, "fakeConductor.Guest",
+			&conductor.Late{Number: s.Latest(report.Host, report.Instance)})
 	}
-	if told, counts := e.(lifecycle.Report); counts {
-		e = told.Event
+	if report, ok := e.(lifecycle.Report); ok {
+		e = report.Event
 	}
 	if claim, ok := e.(lifecycle.GuestClaimed); ok && err == nil && !s.Expects(id, claim.Host) {
 		return fault.New(fault.Conflict, "fakeConductor.Guest", "not assigned to %s", claim.Host)
@@ -88,14 +89,15 @@ func (l *fakeConductor) event(ctx context.Context, id string, e lifecycle.Event)
 	return err
 }
 
-// Act applies the action, or refuses it.
-func (l *fakeConductor) Act(ctx context.Context, id string, wish lifecycle.ActionRequested) (lifecycle.Server, error) {
+// Act applies the action, or rejects it.
+func (l *fakeConductor) Act(ctx context.Context, id string,
+	action lifecycle.ActionRequested) (lifecycle.Server, error) {
 	s, err := l.store.Change(ctx, id, func(s lifecycle.Server) lifecycle.Server {
-		s, _ = lifecycle.Next(s, wish, time.Now())
+		s, _ = lifecycle.Next(s, action, time.Now())
 		return s
 	})
-	if err == nil && s.LastAction != wish.ID {
-		err = fault.New(fault.Conflict, "fakeConductor.Act", "%s", s.Refuse(wish.Action, wish.Hard))
+	if err == nil && s.LastAction != action.ID {
+		err = fault.New(fault.Conflict, "fakeConductor.Act", "%s", s.Refuse(action.Action, action.Hard))
 	}
 	return s, err
 }
@@ -144,21 +146,23 @@ func (l *fakeConductor) HostHeal(ctx context.Context, host string, oversubscribe
 	return a, err
 }
 
-// house is a server on a database of its own, and clients of it.
+// fixture is a server with a database of its own, and clients of it.
 type fixture struct {
 	*testing.T
-	store *store.Store
+	store     *store.Store
 	conductor *fakeConductor
-	log   *bytes.Buffer // what it logged; look at it when no request runs
-	url   string
-	admin *compute.Client
-	hosts host.Client
+	log       *bytes.Buffer // its log; read it only when no request runs
+	url       string
+	admin     *compute.Client
+	hosts     host.Client
 
 	number int64 // of the last guest report
 }
 
+// start returns a fixture with default options.
 func start(t *testing.T) *fixture { return startWith(t, func(*Options) {}) }
 
+// startWith returns a fixture with changed options.
 func startWith(t *testing.T, change func(*Options)) *fixture {
 	t.Helper()
 	db, err := sqldb.Open(t.Context(), "sqlite:///"+filepath.Join(t.TempDir(), "compute.db"))
@@ -196,15 +200,15 @@ func (h *fixture) client(token string) *compute.Client {
 	return compute.NewClient(h.url, &http.Client{}, token)
 }
 
-// reply is what came back for a raw request.
+// reply is the response to a raw request.
 type reply struct {
 	status int
 	header http.Header
 	text   string
-	body   map[string]any // nil when the text is no JSON object
+	body   map[string]any // nil if the text is not a JSON object
 }
 
-// ask sends a raw request as user ann of project p1, unless the headers (pairs of name and value) say otherwise.
+// ask sends a raw request as user ann of project p1, unless the headers (pairs of name and value) replace the token.
 func (h *fixture) ask(method, path, body string, headers ...string) reply {
 	h.Helper()
 	req, err := http.NewRequestWithContext(h.Context(), method, h.url+path, strings.NewReader(body))
@@ -233,20 +237,20 @@ func (h *fixture) ask(method, path, body string, headers ...string) reply {
 	return r
 }
 
-// at asks as admin in a microversion.
+// at sends a request as admin in a microversion.
 func (h *fixture) at(version, method, path, body string) reply {
 	h.Helper()
 	return h.ask(method, path, body, "X-Auth-Token", "admin", "OpenStack-API-Version", "compute "+version)
 }
 
-// guest reports what became of a server, as an agent does that reports nothing else.
+// guest sends a guest report with the next number.
 func (h *fixture) guest(hostname, id string, g host.Guest) error {
 	h.number++
 	g.Instance, g.Start, g.Number = "a", "s", h.number
 	return h.hosts.PutGuest(h.Context(), hostname, id, g)
 }
 
-// flavor makes a flavor whose id is its name.
+// flavor creates a flavor whose id is its name.
 func (h *fixture) flavor(name string, specs map[string]string) {
 	h.Helper()
 	if _, err := h.admin.CreateFlavor(h.Context(), compute.CreateFlavor{ID: name, Name: name, VCPUs: 2, RAM: 512,
@@ -258,7 +262,7 @@ func (h *fixture) flavor(name string, specs map[string]string) {
 	}
 }
 
-// server makes a server of a flavor and returns its id.
+// server creates a server of a flavor and returns its id.
 func (h *fixture) server(c *compute.Client, name, flavor string) string {
 	h.Helper()
 	made, err := c.CreateServer(h.Context(), compute.CreateServer{Name: name, Flavor: flavor})
@@ -268,7 +272,7 @@ func (h *fixture) server(c *compute.Client, name, flavor string) string {
 	return made.ID
 }
 
-// place lets the claim of a server succeed on a host, so that it is assigned there.
+// assign chooses a host for a server and makes its claim succeed, so that the server is assigned to the host.
 func (h *fixture) assign(id, hostname string) {
 	h.Helper()
 	s, err := h.store.Read(h.Context(), id)
@@ -290,6 +294,7 @@ func (h *fixture) assign(id, hostname string) {
 	h.apply(id, lifecycle.Claimed{Try: s.Try})
 }
 
+// apply applies an event to a server.
 func (h *fixture) apply(id string, e lifecycle.Event) {
 	h.Helper()
 	if err := h.conductor.event(h.Context(), id, e); err != nil {
@@ -297,7 +302,7 @@ func (h *fixture) apply(id string, e lifecycle.Event) {
 	}
 }
 
-// dig walks into a body: "server.flavor.id", "servers.0.name".
+// dig returns a value of the body by its path: "server/flavor/id", "servers/0/name".
 func (r reply) dig(path string) any {
 	var v any = r.body
 	for key := range strings.SplitSeq(path, "/") {
@@ -346,7 +351,7 @@ func TestConcurrentCreationOfFiftyServers(t *testing.T) {
 func TestInternalErrorIsLoggedAndHidden(t *testing.T) {
 	h := start(t)
 	h.flavor("small", nil)
-	h.conductor.room, h.conductor.fails = 0, fault.New(fault.Internal, "lives.Create", "the secret is out")
+	h.conductor.room, h.conductor.fails = 0, fault.New(fault.Internal, "conductor.Create", "the secret is out")
 	r := h.ask("POST", "/v2.1/servers", `{"server": {"name": "a", "flavorRef": "small"}}`)
 	id := r.header.Get("X-Compute-Request-Id")
 	if r.status != 500 || r.dig("computeFault/code") != 500.0 || strings.Contains(r.text, "secret") ||
@@ -363,12 +368,12 @@ func TestInternalErrorIsLoggedAndHidden(t *testing.T) {
 	}
 }
 
-// panics is a conductor with a mistake in it.
+// panickingConductor is a conductor with a bug.
 type panickingConductor struct{ Conductor }
 
 // Create panics.
 func (panickingConductor) Create(context.Context, ...lifecycle.Server) ([]lifecycle.Server, error) {
-	panic("a mistake")
+	panic("a bug")
 }
 
 func TestPanicIsAnsweredWith500(t *testing.T) {
@@ -378,8 +383,8 @@ func TestPanicIsAnsweredWith500(t *testing.T) {
 	if r.status != 500 || r.dig("computeFault/code") != 500.0 {
 		t.Errorf("%d %s", r.status, r.text)
 	}
-	if log := h.log.String(); !strings.Contains(log, "a mistake") || !strings.Contains(log, "server_test.go") {
-		t.Errorf("the log does not say what panicked and where: %s", log)
+	if log := h.log.String(); !strings.Contains(log, "a bug") || !strings.Contains(log, "server_test.go") {
+		t.Errorf("the log has no cause or no location of the panic: %s", log)
 	}
 	if r := h.ask("GET", "/v2.1/servers", ""); r.status != 200 {
 		t.Errorf("%d %s", r.status, r.text)

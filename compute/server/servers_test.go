@@ -17,6 +17,7 @@ import (
 	"github.com/openberth/berth/fault"
 )
 
+// allServers returns a filter that matches every server.
 func allServers() store.ServerFilter { return store.ServerFilter{} }
 
 func TestServerIsCreatedAndDeleted(t *testing.T) {
@@ -59,15 +60,15 @@ func TestServerIsCreatedAndDeleted(t *testing.T) {
 		t.Fatalf("%+v %v", s, err)
 	}
 	if err := h.admin.DeleteServer(ctx, s.ID); err != nil {
-		t.Errorf("asking again while it is on the way: %v", err)
+		t.Errorf("a second request during the deletion: %v", err)
 	}
 	h.apply(s.ID, lifecycle.GuestGone{Host: "host1"})
 	h.apply(s.ID, lifecycle.Released{})
 	if _, err = h.admin.Server(ctx, s.ID); !fault.Is(err, fault.NotFound) {
-		t.Errorf("after the end: %v", err)
+		t.Errorf("after the deletion: %v", err)
 	}
 	if err := h.admin.DeleteServer(ctx, s.ID); !fault.Is(err, fault.NotFound) {
-		t.Errorf("deleting after the end: %v", err)
+		t.Errorf("deleting a deleted server: %v", err)
 	}
 	if list, err := h.admin.Servers(ctx, compute.ListServers{Deleted: true}); err != nil || len(list) != 1 ||
 		list[0].Status != "DELETED" || list[0].TerminatedAt == nil {
@@ -327,7 +328,7 @@ func TestFailedRequestForSeveralServersCreatesNone(t *testing.T) {
 		t.Fatalf("%d %s", r.status, r.text)
 	}
 	if list, err := h.store.Servers(t.Context(), allServers()); err != nil || len(list) != 0 {
-		t.Errorf("%d servers stay (%v)", len(list), err)
+		t.Errorf("%d servers were created (%v)", len(list), err)
 	}
 }
 
@@ -405,13 +406,13 @@ func TestWhyExplainsPlacement(t *testing.T) {
 		!strings.Contains(why.Query, "resources=") {
 		t.Errorf("%+v", why)
 	}
-	var trail []string
+	var history []string
 	for _, m := range why.History {
-		trail = append(trail, m.Text)
+		history = append(history, m.Text)
 	}
 	for _, part := range []string{"asks for", "2 candidates", "too small", "claimed on host1", "0000:3b:00.0"} {
-		if !strings.Contains(strings.Join(trail, "\n"), part) {
-			t.Errorf("the trail does not say %q:\n%s", part, strings.Join(trail, "\n"))
+		if !strings.Contains(strings.Join(history, "\n"), part) {
+			t.Errorf("the history lacks %q:\n%s", part, strings.Join(history, "\n"))
 		}
 	}
 	r := h.ask("GET", "/berth/v1/servers/"+id+"/why", "")
@@ -421,7 +422,7 @@ func TestWhyExplainsPlacement(t *testing.T) {
 	}
 	for _, secret := range []string{"host1", string(rootID), string(deviceID), "3b:00.0"} {
 		if strings.Contains(r.text, secret) {
-			t.Errorf("a user is told %s: %s", secret, r.text)
+			t.Errorf("a user sees %s: %s", secret, r.text)
 		}
 	}
 }
