@@ -77,7 +77,7 @@ func migrateOne(ctx context.Context, tx *Tx, table string, steps []Migration) (m
 		if i >= len(steps) {
 			return false, fault.New(fault.Invalid, "sqldb.Migrate",
 				"table %s records step %d (%s), which is unknown to this program: a newer Berth wrote this "+
-					"database; start that Berth", table, i+1, name)
+					"database; start that one", table, i+1, name)
 		}
 		if name != steps[i].Name {
 			return false, fault.New(fault.Invalid, "sqldb.Migrate",

@@ -12,7 +12,7 @@ import (
 )
 
 // ids counts instead of drawing lots.
-func ids() func() string {
+func countedIDs() func() string {
 	n := 0
 	return func() string { n++; return fmt.Sprintf("R%d", n) }
 }
@@ -29,7 +29,7 @@ func aliases(t *testing.T) pci.Aliases {
 }
 
 // show writes an ask down, a group a line.
-func show(a resource.Ask) string {
+func format(a resource.Ask) string {
 	var b strings.Builder
 	for _, g := range a.Groups {
 		fmt.Fprintf(&b, "[%s] %s", g.Suffix, g.Resources)
@@ -47,7 +47,7 @@ func show(a resource.Ask) string {
 	return b.String()
 }
 
-func TestAsk(t *testing.T) {
+func TestAskGroups(t *testing.T) {
 	small := flavor.Flavor{Name: "small", VCPUs: 2, MemoryMB: 2048, DiskGB: 20}
 	for _, c := range []struct {
 		name   string
@@ -91,11 +91,11 @@ func TestAsk(t *testing.T) {
 				f = small
 			}
 			f.ExtraSpecs = c.specs
-			ask, requests, err := flavor.Ask(f, flavor.Image{}, aliases(t), flavor.Options{PCIInPlacement: !c.off}, ids())
+			ask, requests, err := flavor.Ask(f, flavor.Image{}, aliases(t), flavor.Options{PCIInPlacement: !c.off}, countedIDs())
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got := show(ask); got != c.want {
+			if got := format(ask); got != c.want {
 				t.Errorf("got\n%swant\n%s", got, c.want)
 			}
 			if _, asked := c.specs["pci_passthrough:alias"]; asked != (len(requests) > 0) {
@@ -105,10 +105,10 @@ func TestAsk(t *testing.T) {
 	}
 }
 
-func TestRequests(t *testing.T) {
+func TestAliasesBecomeRequests(t *testing.T) {
 	f := flavor.Flavor{VCPUs: 1, ExtraSpecs: map[string]string{"pci_passthrough:alias": "nic:2,nic:1",
 		"hw:pci_numa_affinity_policy": "required"}}
-	_, requests, err := flavor.Ask(f, flavor.Image{}, aliases(t), flavor.Options{PCIInPlacement: true}, ids())
+	_, requests, err := flavor.Ask(f, flavor.Image{}, aliases(t), flavor.Options{PCIInPlacement: true}, countedIDs())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -124,7 +124,7 @@ func TestRequests(t *testing.T) {
 	}
 }
 
-func TestAskRefuses(t *testing.T) {
+func TestAskRejectsExtraSpecs(t *testing.T) {
 	for _, c := range []struct{ key, value, says string }{
 		{"pci_passthrough:alias", "fpga:1", `"fpga"`},
 		{"pci_passthrough:alias", "nic", `"nic"`},
@@ -142,22 +142,22 @@ func TestAskRefuses(t *testing.T) {
 	} {
 		t.Run(c.key+"="+c.value, func(t *testing.T) {
 			f := flavor.Flavor{Name: "f", VCPUs: 1, ExtraSpecs: map[string]string{c.key: c.value}}
-			_, _, err := flavor.Ask(f, flavor.Image{}, aliases(t), flavor.Options{PCIInPlacement: true}, ids())
+			_, _, err := flavor.Ask(f, flavor.Image{}, aliases(t), flavor.Options{PCIInPlacement: true}, countedIDs())
 			if !fault.Is(err, fault.Invalid) || !strings.Contains(fault.TextOf(err), c.says) {
 				t.Errorf("got %v, want an invalid that says %s", err, c.says)
 			}
 		})
 	}
-	_, _, err := flavor.Ask(flavor.Flavor{Name: "nothing"}, flavor.Image{}, nil, flavor.Options{}, ids())
+	_, _, err := flavor.Ask(flavor.Flavor{Name: "nothing"}, flavor.Image{}, nil, flavor.Options{}, countedIDs())
 	if !fault.Is(err, fault.Invalid) {
 		t.Errorf("a flavor of nothing: %v", err)
 	}
 }
 
 // The known names are part of the sentence, so that a mistyped alias can be mended without asking the operator.
-func TestUnknownAliasNamesTheKnown(t *testing.T) {
+func TestUnknownAliasErrorListsAliases(t *testing.T) {
 	f := flavor.Flavor{VCPUs: 1, ExtraSpecs: map[string]string{"pci_passthrough:alias": "xyz:1"}}
-	_, _, err := flavor.Ask(f, flavor.Image{}, aliases(t), flavor.Options{PCIInPlacement: true}, ids())
+	_, _, err := flavor.Ask(f, flavor.Image{}, aliases(t), flavor.Options{PCIInPlacement: true}, countedIDs())
 	for _, name := range []string{"nic", "gpu"} {
 		if !strings.Contains(fault.TextOf(err), name) {
 			t.Errorf("%v does not name %s", err, name)

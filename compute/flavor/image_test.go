@@ -12,7 +12,7 @@ import (
 	"github.com/openberth/berth/resource"
 )
 
-func TestFits(t *testing.T) {
+func TestFlavorFitsImage(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		disk  int
@@ -62,7 +62,7 @@ func TestConstraintsNameTheirSources(t *testing.T) {
 }
 
 // A rebuild claims nothing, so the new image must not change what was claimed.
-func TestCheckRebuild(t *testing.T) {
+func TestCheckRebuildAllowsSameClaim(t *testing.T) {
 	devices := specs{"pci_passthrough:alias": "nic:1", "hw:numa_nodes": "1"}
 	for _, c := range []struct {
 		name          string
@@ -150,7 +150,7 @@ func TestAskAfterRebuild(t *testing.T) {
 			f := flavor.Flavor{Name: "f", VCPUs: 2, MemoryMB: 64, ExtraSpecs: c.specs}
 			before, after := flavor.Image{Properties: c.before}, flavor.Image{Properties: c.after}
 			ask := func(i flavor.Image) resource.Ask {
-				a, _, err := flavor.Ask(f, i, aliases(t), flavor.Options{PCIInPlacement: true}, ids())
+				a, _, err := flavor.Ask(f, i, aliases(t), flavor.Options{PCIInPlacement: true}, countedIDs())
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -158,8 +158,8 @@ func TestAskAfterRebuild(t *testing.T) {
 			}
 			old := ask(before)
 			got, want := flavor.AskAfterRebuild(f, before, after, old), ask(after)
-			if show(got) != show(want) || fmt.Sprint(got.RootRequired) != fmt.Sprint(want.RootRequired) {
-				t.Errorf("got\n%s%v\nwant\n%s%v", show(got), got.RootRequired, show(want), want.RootRequired)
+			if format(got) != format(want) || fmt.Sprint(got.RootRequired) != fmt.Sprint(want.RootRequired) {
+				t.Errorf("got\n%s%v\nwant\n%s%v", format(got), got.RootRequired, format(want), want.RootRequired)
 			}
 			if again := ask(before); !reflect.DeepEqual(old, again) {
 				t.Error("the ask given was changed")

@@ -15,7 +15,7 @@ type specs = map[string]string
 
 // showParts writes cells down: "0,1(1) 1024 MiB 2048 isolate +1" is CPUs, those dedicated, memory, pages, threads,
 // emulator.
-func showParts(parts []numa.GuestCell) string {
+func formatCells(parts []numa.GuestCell) string {
 	var list []string
 	for _, p := range parts {
 		text := fmt.Sprint(p.VCPUs)
@@ -38,7 +38,7 @@ func showParts(parts []numa.GuestCell) string {
 }
 
 // Which settings create which NUMA cells, and the request to Placement for them.
-func TestTopology(t *testing.T) {
+func TestTopologyAndAsk(t *testing.T) {
 	four := flavor.Flavor{Name: "four", VCPUs: 4, MemoryMB: 4096, DiskGB: 1}
 	const plain = "DISK_GB:1,MEMORY_MB:4096,VCPU:4"
 	const pinned = "DISK_GB:1,MEMORY_MB:4096,PCPU:4"
@@ -116,11 +116,11 @@ func TestTopology(t *testing.T) {
 			f.ExtraSpecs = c.specs
 			image := flavor.Image{Properties: c.image}
 			parts, err := flavor.Topology(f, image)
-			if got := showParts(parts); err != nil || got != c.want {
+			if got := formatCells(parts); err != nil || got != c.want {
 				t.Errorf("got %s %v, want %s", got, err, c.want)
 			}
-			ask, _, err := flavor.Ask(f, image, aliases(t), flavor.Options{}, ids())
-			if got := strings.TrimSpace(show(ask)); err != nil || got != "[] "+c.ask {
+			ask, _, err := flavor.Ask(f, image, aliases(t), flavor.Options{}, countedIDs())
+			if got := strings.TrimSpace(format(ask)); err != nil || got != "[] "+c.ask {
 				t.Errorf("asks %s %v, want %s", got, err, c.ask)
 			}
 		})
@@ -128,7 +128,7 @@ func TestTopology(t *testing.T) {
 }
 
 // The NUMA policy of the flavor or image overrides that of the alias. Flavor and image must not differ.
-func TestNUMAPolicy(t *testing.T) {
+func TestNUMAPolicyOfRequests(t *testing.T) {
 	for _, c := range []struct {
 		row, flavor, image string
 		kind               fault.Kind
@@ -151,7 +151,7 @@ func TestNUMAPolicy(t *testing.T) {
 			if c.image != "" {
 				image.Properties["hw_pci_numa_affinity_policy"] = c.image
 			}
-			_, requests, err := flavor.Ask(f, image, aliases(t), flavor.Options{PCIInPlacement: true}, ids())
+			_, requests, err := flavor.Ask(f, image, aliases(t), flavor.Options{PCIInPlacement: true}, countedIDs())
 			if c.kind != "" {
 				if !fault.Is(err, c.kind) || !strings.Contains(fault.TextOf(err), "pci_numa_affinity_policy") {
 					t.Errorf("got %v, want %s", err, c.kind)
@@ -165,7 +165,7 @@ func TestNUMAPolicy(t *testing.T) {
 	}
 }
 
-func TestTopologyRefuses(t *testing.T) {
+func TestTopologyRejectsSettings(t *testing.T) {
 	maps := specs{"hw:numa_nodes": "2", "hw:numa_cpus.0": "0-1", "hw:numa_cpus.1": "2-3", "hw:numa_mem.0": "2048",
 		"hw:numa_mem.1": "2048"}
 	with := func(change specs) specs {
@@ -248,7 +248,7 @@ func TestTopologyRefuses(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			f := flavor.Flavor{Name: "four", VCPUs: 4, MemoryMB: 4096, ExtraSpecs: c.specs}
-			_, _, err := flavor.Ask(f, flavor.Image{Properties: c.image}, aliases(t), flavor.Options{}, ids())
+			_, _, err := flavor.Ask(f, flavor.Image{Properties: c.image}, aliases(t), flavor.Options{}, countedIDs())
 			if !fault.Is(err, c.kind) || !strings.Contains(fault.TextOf(err), c.says) {
 				t.Errorf("got %v, want %s that says %s", err, c.kind, c.says)
 			}
@@ -257,7 +257,7 @@ func TestTopologyRefuses(t *testing.T) {
 }
 
 // A flavor of a size that no machine has is refused before its CPUs are counted one by one.
-func TestTooManyCPUsAreRefused(t *testing.T) {
+func TestTooManyCPUsAreRejected(t *testing.T) {
 	for _, s := range []specs{{"hw:cpu_policy": "dedicated"}, {"hw:cpu_policy": "mixed", "hw:cpu_dedicated_mask": "0"},
 		{"hw:numa_nodes": "1"}, {"resources:PCPU": "2147483647"}} {
 		f := flavor.Flavor{Name: "huge", VCPUs: 1<<31 - 1, MemoryMB: 1, ExtraSpecs: s}
@@ -274,7 +274,7 @@ func TestTooManyCPUsAreRefused(t *testing.T) {
 
 // An alias that requests another class than the device has, or one more trait, results in a request that Placement
 // cannot satisfy.
-func TestAliasThatDoesNotMatchTheDevice(t *testing.T) {
+func TestAliasIsRequestedAsConfigured(t *testing.T) {
 	for alias, want := range map[string]string{
 		`{"name":"a","vendor_id":"8086","product_id":"1533"}`:       "[R1-0] CUSTOM_PCI_8086_1533:1\n",
 		`{"name":"a","resource_class":"PGPU"}`:                      "[R1-0] PGPU:1\n",
@@ -285,8 +285,8 @@ func TestAliasThatDoesNotMatchTheDevice(t *testing.T) {
 			t.Fatal(err)
 		}
 		f := flavor.Flavor{VCPUs: 1, ExtraSpecs: specs{"pci_passthrough:alias": "a:1"}}
-		ask, _, err := flavor.Ask(f, flavor.Image{}, as, flavor.Options{PCIInPlacement: true}, ids())
-		if got := show(ask); err != nil || got != "[] VCPU:1\n"+want {
+		ask, _, err := flavor.Ask(f, flavor.Image{}, as, flavor.Options{PCIInPlacement: true}, countedIDs())
+		if got := format(ask); err != nil || got != "[] VCPU:1\n"+want {
 			t.Errorf("%s asks %s %v", alias, got, err)
 		}
 	}
@@ -323,18 +323,18 @@ func FuzzTopology(f *testing.F) {
 }
 
 // Where the unsuffixed group asks for nothing, what is wanted of the host is asked of the root.
-func TestTraitsOfTheHostGoToTheRoot(t *testing.T) {
+func TestHostTraitsWithoutUnsuffixedGroup(t *testing.T) {
 	f := flavor.Flavor{Name: "f", VCPUs: 2, MemoryMB: 64, ExtraSpecs: specs{"resources1:VCPU": "2",
 		"resources1:MEMORY_MB": "64"}}
 	ask, _, err := flavor.Ask(f, flavor.Image{Properties: specs{"trait:HW_CPU_X86_AVX2": "required"}}, nil,
-		flavor.Options{}, ids())
+		flavor.Options{}, countedIDs())
 	if err != nil || len(ask.Groups) != 1 || len(ask.RootRequired) != 1 || ask.RootRequired[0] != "HW_CPU_X86_AVX2" {
 		t.Errorf("%+v %v", ask, err)
 	}
 }
 
 // The request groups of devices.
-func TestGroupRows(t *testing.T) {
+func TestDeviceGroups(t *testing.T) {
 	as, err := pci.ParseAliases(true, `{"name":"a","vendor_id":"de12","product_id":"1234"}`,
 		`{"name":"b","vendor_id":"0fff","product_id":"dead"}`,
 		`{"name":"c","resource_class":"gpu","traits":"foo,bar,CUSTOM_BLUE"}`,
@@ -356,8 +356,8 @@ func TestGroupRows(t *testing.T) {
 	} {
 		t.Run(c.row, func(t *testing.T) {
 			f := flavor.Flavor{VCPUs: 1, ExtraSpecs: specs{"pci_passthrough:alias": c.text}}
-			ask, requests, err := flavor.Ask(f, flavor.Image{}, as, flavor.Options{PCIInPlacement: !c.off}, ids())
-			if got := show(ask); err != nil || got != "[] VCPU:1\n"+c.want || len(requests) == 0 {
+			ask, requests, err := flavor.Ask(f, flavor.Image{}, as, flavor.Options{PCIInPlacement: !c.off}, countedIDs())
+			if got := format(ask); err != nil || got != "[] VCPU:1\n"+c.want || len(requests) == 0 {
 				t.Errorf("got %s %v, want %s", got, err, c.want)
 			}
 		})

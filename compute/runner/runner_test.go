@@ -19,14 +19,14 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // The machine of these tests: a record is a word of steps to be done, one letter each, and what has been done. A done
 // step is taken off; "x" from outside calls all off.
-type record struct{ due, done, stumbles string }
+type record struct{ due, done, failed string }
 
 func next(r record, event string, _ time.Time) (record, []string) {
 	switch {
 	case event == "x":
 		r.due = ""
 	case strings.HasPrefix(event, "stumbled "):
-		r.stumbles += strings.TrimPrefix(event, "stumbled ")
+		r.failed += strings.TrimPrefix(event, "stumbled ")
 	case strings.HasPrefix(r.due, event):
 		r.due, r.done = r.due[len(event):], r.done+event
 	}
@@ -42,24 +42,24 @@ func steps(r record) []string {
 
 var (
 	errGone  = errors.New("there is no such record")
-	errAgain = errors.New("does not answer")
+	errNoAnswer = errors.New("does not answer")
 )
 
 // world keeps the records and does the steps.
-type world struct {
+type memory struct {
 	mu      sync.Mutex
 	records map[string]record
 	done    map[string]string // what has really been done for each key, repeats included
-	at      map[string]bool   // keys whose step is being performed
-	most    int               // how many were at once
+	active      map[string]bool   // keys whose step is being performed
+	maxActive    int               // how many were at once
 	calls   int
 	before  func(call int, what string) error // asked before each call
 	after   func(call int, what string) error // and after its effect
 	during  func(key string)                  // in the middle of a step
 }
 
-func newWorld(dues ...string) *world {
-	w := &world{records: map[string]record{}, done: map[string]string{}, at: map[string]bool{}}
+func newMemory(dues ...string) *memory {
+	w := &memory{records: map[string]record{}, done: map[string]string{}, active: map[string]bool{}}
 	for i, due := range dues {
 		w.records[fmt.Sprintf("k%03d", i)] = record{due: due}
 	}
@@ -67,7 +67,7 @@ func newWorld(dues ...string) *world {
 }
 
 // call is one access from the runner to what is outside: it can fail before or after it had its effect.
-func (w *world) call(what string, effect func() error) error {
+func (w *memory) call(what string, effect func() error) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.calls++
@@ -86,7 +86,7 @@ func (w *world) call(what string, effect func() error) error {
 	return nil
 }
 
-func (w *world) Read(_ context.Context, key string) (r record, err error) {
+func (w *memory) Read(_ context.Context, key string) (r record, err error) {
 	err = w.call("read", func() error {
 		var ok bool
 		if r, ok = w.records[key]; !ok {
@@ -97,7 +97,7 @@ func (w *world) Read(_ context.Context, key string) (r record, err error) {
 	return r, err
 }
 
-func (w *world) Change(_ context.Context, key string, change func(record) record) (r record, err error) {
+func (w *memory) Change(_ context.Context, key string, change func(record) record) (r record, err error) {
 	err = w.call("change", func() error {
 		old, ok := w.records[key]
 		if !ok {
@@ -111,7 +111,7 @@ func (w *world) Change(_ context.Context, key string, change func(record) record
 	return r, err
 }
 
-func (w *world) Unfinished(_ context.Context, after string, limit int) (keys []string, err error) {
+func (w *memory) Unfinished(_ context.Context, after string, limit int) (keys []string, err error) {
 	err = w.call("unfinished", func() error {
 		for _, key := range slices.Sorted(maps.Keys(w.records)) {
 			if key > after && w.records[key].due != "" && len(keys) < limit {
@@ -123,15 +123,15 @@ func (w *world) Unfinished(_ context.Context, after string, limit int) (keys []s
 	return keys, err
 }
 
-func (w *world) perform(key func(record) string) func(context.Context, record, string) (string, error) {
+func (w *memory) perform(key func(record) string) func(context.Context, record, string) (string, error) {
 	return func(_ context.Context, r record, step string) (string, error) {
 		k := key(r)
 		err := w.call("perform", func() error {
-			if w.at[k] {
+			if w.active[k] {
 				panic("two steps of " + k + " at once")
 			}
-			w.at[k] = true
-			w.most = max(w.most, len(w.at))
+			w.active[k] = true
+			w.maxActive = max(w.maxActive, len(w.active))
 			w.done[k] += step
 			return nil
 		})
@@ -140,13 +140,13 @@ func (w *world) perform(key func(record) string) func(context.Context, record, s
 		}
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		delete(w.at, k)
+		delete(w.active, k)
 		return step, err
 	}
 }
 
 // runner works on the world; records of these tests do not know their key, so all but one key need another way.
-func (w *world) runner(workers int, key func(record) string) *Runner[record, string, string] {
+func (w *memory) runner(workers int, key func(record) string) *Runner[record, string, string] {
 	r := New[record, string, string](w, Machine[record, string, string]{
 		Next: next, Steps: steps, Perform: w.perform(key),
 		StepFailed: func(step string, err error) string { return "stumbled " + step },
@@ -156,7 +156,7 @@ func (w *world) runner(workers int, key func(record) string) *Runner[record, str
 	return r
 }
 
-func only(record) string { return "k000" }
+func oneKey(record) string { return "k000" }
 
 // run starts the runner and gives what stops it and waits for its end.
 func run(t *testing.T, r *Runner[record, string, string]) (stop func()) {
@@ -172,7 +172,7 @@ func run(t *testing.T, r *Runner[record, string, string]) (stop func()) {
 	}
 }
 
-func (w *world) get(key string) (record, string) {
+func (w *memory) get(key string) (record, string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.records[key], w.done[key]
@@ -180,8 +180,8 @@ func (w *world) get(key string) (record, string) {
 
 func TestStepsArePerformedInOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld("abc")
-		defer run(t, w.runner(3, only))()
+		w := newMemory("abc")
+		defer run(t, w.runner(3, oneKey))()
 		synctest.Wait()
 		if r, done := w.get("k000"); r.done != "abc" || done != "abc" {
 			t.Errorf("%+v, done %s", r, done)
@@ -192,7 +192,7 @@ func TestStepsArePerformedInOrder(t *testing.T) {
 // Keys go side by side, at most as many as there are workers, and each gets all its steps once.
 func TestKeysRunInParallel(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld()
+		w := newMemory()
 		for i := range resumePage + 7 { // more than one page to resume
 			key := fmt.Sprintf("k%03d", i)
 			w.records[key] = record{due: "ab", done: key + ":"}
@@ -208,16 +208,16 @@ func TestKeysRunInParallel(t *testing.T) {
 				t.Fatalf("%s: %+v, done %s", key, r, done)
 			}
 		}
-		if w.most != 5 {
-			t.Errorf("%d steps at once with 5 workers, begun %s", w.most, start)
+		if w.maxActive != 5 {
+			t.Errorf("%d steps at once with 5 workers, begun %s", w.maxActive, start)
 		}
 	})
 }
 
 // A step that cannot be done is done again after a wait that doubles and has an end; the failure can be seen.
-func TestWaitsDouble(t *testing.T) {
+func TestRetryWaitsDoubleUpToLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld("a")
+		w := newMemory("a")
 		start := time.Now()
 		var at []time.Duration
 		w.before = func(_ int, what string) error {
@@ -225,15 +225,15 @@ func TestWaitsDouble(t *testing.T) {
 				return nil
 			}
 			if at = append(at, time.Since(start)); len(at) <= 12 {
-				return errAgain
+				return errNoAnswer
 			}
 			return nil
 		}
-		stop := run(t, w.runner(1, only))
+		stop := run(t, w.runner(1, oneKey))
 		time.Sleep(time.Hour)
 		stop()
 		r, _ := w.get("k000")
-		if r.done != "a" || r.stumbles != strings.Repeat("a", 12) || len(at) != 13 {
+		if r.done != "a" || r.failed != strings.Repeat("a", 12) || len(at) != 13 {
 			t.Fatalf("%+v after %d tries", r, len(at))
 		}
 		for i := range 12 {
@@ -245,15 +245,15 @@ func TestWaitsDouble(t *testing.T) {
 }
 
 // Each access fails once, before and after its effect: the steps are done all the same.
-func TestFailAtEachStep(t *testing.T) {
+func TestFailureOfEachAccessIsRetried(t *testing.T) {
 	for _, late := range []bool{false, true} {
 		for at := 2; ; at++ { // the first call is Unfinished: TestCannotResume
 			calls := 0
 			synctest.Test(t, func(t *testing.T) {
-				w := newWorld("abc")
+				w := newMemory("abc")
 				fail := func(n int, _ string) error {
 					if n == at {
-						return errAgain
+						return errNoAnswer
 					}
 					return nil
 				}
@@ -262,11 +262,11 @@ func TestFailAtEachStep(t *testing.T) {
 				} else {
 					w.before = fail
 				}
-				stop := run(t, w.runner(2, only))
+				stop := run(t, w.runner(2, oneKey))
 				time.Sleep(time.Hour)
 				stop()
 				calls = w.calls
-				whole(t, w, fmt.Sprintf("late %v, call %d", late, at))
+				checkComplete(t, w, fmt.Sprintf("late %v, call %d", late, at))
 			})
 			if calls < at {
 				if at < 10 {
@@ -279,7 +279,7 @@ func TestFailAtEachStep(t *testing.T) {
 }
 
 // whole: all steps are stored as done once, in order; outside each was done at least once, in order.
-func whole(t *testing.T, w *world, when string) {
+func checkComplete(t *testing.T, w *memory, when string) {
 	t.Helper()
 	r, done := w.get("k000")
 	if r.done != "abc" || r.due != "" {
@@ -291,12 +291,12 @@ func whole(t *testing.T, w *world, when string) {
 }
 
 // The process ends at each access, before and after its effect; the next one finishes.
-func TestCrashAtEachStep(t *testing.T) {
+func TestCrashAtEachAccessIsResumed(t *testing.T) {
 	for _, late := range []bool{false, true} {
 		for at := 1; ; at++ {
 			calls := 0
 			synctest.Test(t, func(t *testing.T) {
-				w := newWorld("abc")
+				w := newMemory("abc")
 				ctx, cancel := context.WithCancel(context.Background())
 				crash := func(n int, _ string) error {
 					if n < at {
@@ -313,14 +313,14 @@ func TestCrashAtEachStep(t *testing.T) {
 				}
 				w.after = crash
 				go func() { time.Sleep(time.Hour); cancel() }() // the run in which nothing crashes any more
-				_ = w.runner(2, only).Run(ctx)
+				_ = w.runner(2, oneKey).Run(ctx)
 				cancel()
 				calls = w.calls
 				w.before, w.after = nil, nil
-				stop := run(t, w.runner(2, only))
+				stop := run(t, w.runner(2, oneKey))
 				time.Sleep(time.Hour)
 				stop()
-				whole(t, w, fmt.Sprintf("late %v, call %d", late, at))
+				checkComplete(t, w, fmt.Sprintf("late %v, call %d", late, at))
 			})
 			if calls < at {
 				if at < 10 {
@@ -332,26 +332,26 @@ func TestCrashAtEachStep(t *testing.T) {
 	}
 }
 
-func TestCannotResume(t *testing.T) {
-	w := newWorld("a")
-	w.before = func(int, string) error { return errAgain }
-	if err := w.runner(1, only).Run(t.Context()); !errors.Is(err, errAgain) {
+func TestRunReturnsErrorOfResume(t *testing.T) {
+	w := newMemory("a")
+	w.before = func(int, string) error { return errNoAnswer }
+	if err := w.runner(1, oneKey).Run(t.Context()); !errors.Is(err, errNoAnswer) {
 		t.Errorf("got %v", err)
 	}
 }
 
 // Who resumes first hears at once whether the records can be read, and Run does not read them again.
-func TestResumeBeforeRun(t *testing.T) {
+func TestResumeBeforeRunReturnsErrors(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld("abc")
+		w := newMemory("abc")
 		w.before = func(n int, _ string) error {
 			if n == 1 {
-				return errAgain
+				return errNoAnswer
 			}
 			return nil
 		}
-		r := w.runner(2, only)
-		if err := r.Resume(t.Context()); !errors.Is(err, errAgain) {
+		r := w.runner(2, oneKey)
+		if err := r.Resume(t.Context()); !errors.Is(err, errNoAnswer) {
 			t.Errorf("got %v", err)
 		}
 		if err := r.Resume(t.Context()); err != nil {
@@ -376,11 +376,11 @@ func TestResumeBeforeRun(t *testing.T) {
 }
 
 // An event from outside is taken in while a step is being performed, and what is due after it is seen.
-func TestApplyDuringAStep(t *testing.T) {
+func TestApplyDuringStep(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld("abc")
+		w := newMemory("abc")
 		w.during = func(string) { time.Sleep(time.Minute) }
-		r := w.runner(1, only)
+		r := w.runner(1, oneKey)
 		defer run(t, r)()
 		time.Sleep(time.Second)
 		got, err := r.Apply(t.Context(), "k000", "x")
@@ -398,10 +398,10 @@ func TestApplyDuringAStep(t *testing.T) {
 }
 
 // A record that is stored by somebody else is taken up when the runner is woken, also while it works on that key.
-func TestWake(t *testing.T) {
+func TestWakePerformsStoredSteps(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld("")
-		r := w.runner(2, only)
+		w := newMemory("")
+		r := w.runner(2, oneKey)
 		r.Wake("k000") // before Run
 		defer run(t, r)()
 		synctest.Wait()
@@ -427,10 +427,10 @@ func TestWake(t *testing.T) {
 
 // Alone does not call its function while a step of the key is waiting or performed. A step that becomes due in the
 // meantime is performed afterwards.
-func TestAlone(t *testing.T) {
+func TestAloneExcludesSteps(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld("")
-		r := w.runner(2, only)
+		w := newMemory("")
+		r := w.runner(2, oneKey)
 		stop := run(t, r)
 		synctest.Wait()
 		tell := func(due string) {
@@ -472,17 +472,17 @@ func TestAlone(t *testing.T) {
 }
 
 // Who waits after a failure is tried at once when something happens to it.
-func TestWakeShortensTheWait(t *testing.T) {
+func TestWakeEndsWaitAfterFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld("a")
+		w := newMemory("a")
 		broken := true
 		w.before = func(_ int, what string) error {
 			if what == "perform" && broken {
-				return errAgain
+				return errNoAnswer
 			}
 			return nil
 		}
-		r := w.runner(1, only)
+		r := w.runner(1, oneKey)
 		defer run(t, r)()
 		time.Sleep(10 * time.Minute)
 		synctest.Wait()
@@ -500,8 +500,8 @@ func TestWakeShortensTheWait(t *testing.T) {
 // A machine that does not move on is a mistake; it costs little.
 func TestNoStepIsRepeatedWithoutPause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld("a")
-		r := w.runner(1, only)
+		w := newMemory("a")
+		r := w.runner(1, oneKey)
 		r.machine.Next = func(r record, _ string, _ time.Time) (record, []string) { return r, steps(r) }
 		stop := run(t, r)
 		time.Sleep(time.Second)
@@ -513,17 +513,17 @@ func TestNoStepIsRepeatedWithoutPause(t *testing.T) {
 }
 
 // A record that vanishes is let go; a keeper that fails for a while is asked again.
-func TestRecordsFail(t *testing.T) {
+func TestFailingAndMissingRecords(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld("a", "")
+		w := newMemory("a", "")
 		reads := 0
 		w.before = func(_ int, what string) error {
 			if reads++; what != "unfinished" && reads < 9 {
-				return errAgain
+				return errNoAnswer
 			}
 			return nil
 		}
-		r := w.runner(1, only)
+		r := w.runner(1, oneKey)
 		defer run(t, r)()
 		r.Wake("vanished")
 		time.Sleep(time.Hour)
@@ -534,7 +534,7 @@ func TestRecordsFail(t *testing.T) {
 	})
 }
 
-func TestSpread(t *testing.T) {
+func TestSpreadIsWithinBounds(t *testing.T) {
 	for range 1000 {
 		if d := spread(time.Second); d < time.Second/2 || d >= 3*time.Second/2 {
 			t.Fatal(d)

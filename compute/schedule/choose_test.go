@@ -162,7 +162,7 @@ func TestOnlyFreeDevicesCount(t *testing.T) {
 	}
 }
 
-func TestHostsThatAreRefused(t *testing.T) {
+func TestUnusableHostsAreRefused(t *testing.T) {
 	silent := host("silent")
 	silent.Seen = noon.Add(-5*time.Minute - time.Second)
 	p := schedule.Input{
@@ -195,7 +195,7 @@ func TestSummariseIsBounded(t *testing.T) {
 	}
 }
 
-func TestOrderOfHosts(t *testing.T) {
+func TestHostsWithDevicesAreKeptForServersThatNeedThem(t *testing.T) {
 	many, few, none := host("many", devices("pm", nic, 0, 4)...), host("few", devices("pf", nic, 0, 1)...), host("none")
 	many.Load, few.Load, none.Load = 0.1, 0.5, 0.9
 	candidates := []schedule.Candidate{candidate("many"), candidate("few"), candidate("none")}
@@ -250,7 +250,7 @@ func TestChoicesAlternateOverHostsAndAreBounded(t *testing.T) {
 
 // The same seed gives the same answer; other seeds begin with other candidates, so that those who ask at once do not
 // collide.
-func TestSameSeedSameChoices(t *testing.T) {
+func TestChoicesDependOnSeedOnly(t *testing.T) {
 	var p schedule.Input
 	h := host("h")
 	for i := range 16 {
@@ -274,7 +274,7 @@ func TestSameSeedSameChoices(t *testing.T) {
 }
 
 // The stupid twin: a candidate fits exactly when some assignment of devices to slots, tried one by one, works.
-func TestFitAgreesWithTryingEverything(t *testing.T) {
+func TestFitAgreesWithExhaustiveSearch(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	products, providers := []string{nic, disk}, []provider.ID{"p0", "p1"}
 	fits := 0
@@ -296,7 +296,7 @@ func TestFitAgreesWithTryingEverything(t *testing.T) {
 			requests = append(requests, r)
 		}
 		choices, why := choose(schedule.Input{Hosts: hosts(h), Candidates: []schedule.Candidate{c}}, requests...)
-		want := tryEverything(h.Devices, requests, c.Mappings, 0, 0, map[int]bool{})
+		want := someAssignmentFits(h.Devices, requests, c.Mappings, 0, 0, map[int]bool{})
 		if want {
 			fits++
 		}
@@ -309,13 +309,13 @@ func TestFitAgreesWithTryingEverything(t *testing.T) {
 	}
 }
 
-func tryEverything(devices []schedule.Device, requests []pci.Request, m map[string][]provider.ID, r, i int,
+func someAssignmentFits(devices []schedule.Device, requests []pci.Request, m map[string][]provider.ID, r, i int,
 	used map[int]bool) bool {
 	if r == len(requests) {
 		return true
 	}
 	if i == requests[r].Count {
-		return tryEverything(devices, requests, m, r+1, 0, used)
+		return someAssignmentFits(devices, requests, m, r+1, 0, used)
 	}
 	for n, d := range devices {
 		if used[n] || d.Provider != m[requests[r].GroupSuffix(i)][0] || (requests[r].Requirement.Product != "" &&
@@ -323,7 +323,7 @@ func tryEverything(devices []schedule.Device, requests []pci.Request, m map[stri
 			continue
 		}
 		used[n] = true
-		if tryEverything(devices, requests, m, r, i+1, used) {
+		if someAssignmentFits(devices, requests, m, r, i+1, used) {
 			return true
 		}
 		delete(used, n)

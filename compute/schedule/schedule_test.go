@@ -9,7 +9,7 @@ import (
 )
 
 // One start of one agent serves a host.
-func TestAdmit(t *testing.T) {
+func TestAdmitOneStartOfAgent(t *testing.T) {
 	now := schedule.Host{Name: "h", Instance: "a", Start: "s1", ProcessSpace: "boot 1"}
 	same := schedule.Sender{Instance: "a", Start: "s2", Previous: []string{"s0", "s1"}, ProcessSpace: "boot 1"}
 	rebooted := schedule.Sender{Instance: "a", Start: "s2", Previous: []string{"s1"}, ProcessSpace: "boot 2"}

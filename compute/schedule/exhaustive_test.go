@@ -13,14 +13,14 @@ import (
 
 // The stupid twin of the whole judgement: a server fits exactly when some nodes for its cells and some devices for its
 // requests, tried one by one, obey all rules. 8.1/9: what is accepted can be claimed.
-func TestChooseAgreesWithTryingEverything(t *testing.T) {
+func TestChooseAgreesWithExhaustiveSearch(t *testing.T) {
 	rng := rand.New(rand.NewPCG(17, 4))
 	const cases = 4000
 	fits := 0
 	for n := range cases {
-		h, a := randomWorld(rng)
-		reason, step := a.of(h)
-		want := anyNodes(h, a, nil)
+		h, a := randomCase(rng)
+		reason, step := a.judgeOn(h)
+		want := someNodesFit(h, a, nil)
 		if (reason == "") != want {
 			t.Fatalf("case %d: refused %q at %s, trying everything says %v\nhost %+v\nask %+v", n, reason, step, want, h, a)
 		}
@@ -33,7 +33,7 @@ func TestChooseAgreesWithTryingEverything(t *testing.T) {
 	}
 }
 
-func randomWorld(rng *rand.Rand) (schedule.Host, ask) {
+func randomCase(rng *rand.Rand) (schedule.Host, question) {
 	providers := []provider.ID{"p0", "p1", "p2"}
 	var list []schedule.Device
 	for bus := range 1 + rng.IntN(3) {
@@ -51,18 +51,18 @@ func randomWorld(rng *rand.Rand) (schedule.Host, ask) {
 			h.Cells[id].Socket = numa.NoSocket
 		}
 	}
-	a := ask{parts: guest(rng.IntN(3))}
+	a := question{cells: guest(rng.IntN(3))}
 	policies := []pci.NUMAPolicy{pci.Required, pci.Legacy, pci.Preferred, pci.Socket}
 	devices := 0
 	for range 1 + rng.IntN(2) {
-		r := want(1+rng.IntN(2), pci.Virtual, "1515")
+		r := requestFor(1+rng.IntN(2), pci.Virtual, "1515")
 		if rng.IntN(4) == 0 {
-			r = want(1, pci.Physical, "1528")
+			r = requestFor(1, pci.Physical, "1528")
 		}
 		if rng.IntN(5) == 0 {
 			r.Requirement.LiveMigratable = pci.Yes
 		}
-		a.requests = append(a.requests, policy(policies[rng.IntN(4)], r))
+		a.requests = append(a.requests, withPolicy(policies[rng.IntN(4)], r))
 		devices += r.Count
 	}
 	if rng.IntN(2) == 0 {
@@ -73,25 +73,25 @@ func randomWorld(rng *rand.Rand) (schedule.Host, ask) {
 	return h, a
 }
 
-func anyNodes(h schedule.Host, a ask, nodes []int) bool {
-	if len(nodes) == len(a.parts) {
+func someNodesFit(h schedule.Host, a question, nodes []int) bool {
+	if len(nodes) == len(a.cells) {
 		var wants []pci.Request
 		for _, r := range a.requests {
 			for range r.Count {
 				wants = append(wants, r)
 			}
 		}
-		return anyDevices(h, wants, a.on, nodes, nil)
+		return someDevicesFit(h, wants, a.on, nodes, nil)
 	}
 	for _, c := range h.Cells {
-		if !slices.Contains(nodes, c.ID) && len(c.Dedicated) >= 2 && anyNodes(h, a, append(slices.Clone(nodes), c.ID)) {
+		if !slices.Contains(nodes, c.ID) && len(c.Dedicated) >= 2 && someNodesFit(h, a, append(slices.Clone(nodes), c.ID)) {
 			return true
 		}
 	}
 	return false
 }
 
-func anyDevices(h schedule.Host, wants []pci.Request, on []provider.ID, nodes, chosen []int) bool {
+func someDevicesFit(h schedule.Host, wants []pci.Request, on []provider.ID, nodes, chosen []int) bool {
 	n := len(chosen)
 	if n == len(wants) {
 		return true
@@ -107,7 +107,7 @@ func anyDevices(h schedule.Host, wants []pci.Request, on []provider.ID, nodes, c
 			related := d.Parent != nil && *d.Parent == o.Address || o.Parent != nil && *o.Parent == d.Address
 			fits = fits && other != i && !related
 		}
-		if fits && anyDevices(h, wants, on, nodes, append(slices.Clone(chosen), i)) {
+		if fits && someDevicesFit(h, wants, on, nodes, append(slices.Clone(chosen), i)) {
 			return true
 		}
 	}

@@ -18,7 +18,7 @@ import (
 // want.
 
 // dev is a free device on a bus of its own; on is its provider, node its NUMA node.
-func dev(bus uint8, kind pci.Type, product string, on provider.ID, node int) schedule.Device {
+func testDevice(bus uint8, kind pci.Type, product string, on provider.ID, node int) schedule.Device {
 	return schedule.Device{Device: pci.Device{Address: pci.Address{Bus: bus}, Vendor: "8086", Product: product, Type: kind,
 		NUMANode: node},
 		Provider: on, State: schedule.Available, ResourceClass: pci.ClassFor("8086", product)}
@@ -28,10 +28,10 @@ func dev(bus uint8, kind pci.Type, product string, on provider.ID, node int) sch
 func card(bus uint8, on provider.ID, node int, pf bool, vfs int) (list []schedule.Device) {
 	parent := pci.Address{Bus: bus}
 	if pf {
-		list = append(list, dev(bus, pci.Physical, "1528", on, node))
+		list = append(list, testDevice(bus, pci.Physical, "1528", on, node))
 	}
 	for i := range vfs {
-		d := dev(bus, pci.Virtual, "1515", on, node)
+		d := testDevice(bus, pci.Virtual, "1515", on, node)
 		d.Address.Slot, d.Address.Func, d.Parent = uint8(1+i/8), uint8(i%8), &parent
 		list = append(list, d)
 	}
@@ -39,33 +39,33 @@ func card(bus uint8, on provider.ID, node int, pf bool, vfs int) (list []schedul
 }
 
 // want asks for count devices of a product; the request ids are R, S, T, … in the order of ask.
-func want(count int, kind pci.Type, product string) pci.Request {
+func requestFor(count int, kind pci.Type, product string) pci.Request {
 	return pci.Request{Alias: "a", Count: count, Policy: pci.Legacy,
 		Requirement: pci.Requirement{Vendor: "8086", Product: product, Type: kind, Class: pci.ClassFor("8086", product)}}
 }
 
-func policy(p pci.NUMAPolicy, r pci.Request) pci.Request { r.Policy = p; return r }
+func withPolicy(p pci.NUMAPolicy, r pci.Request) pci.Request { r.Policy = p; return r }
 
 // named is a request that carries its provider.
-func named(r pci.Request, on provider.ID) pci.Request { r.Providers = []provider.ID{on}; return r }
+func onProvider(r pci.Request, on provider.ID) pci.Request { r.Providers = []provider.ID{on}; return r }
 
-func or(r pci.Request, w pci.Requirement) pci.Request {
+func orRequirement(r pci.Request, w pci.Requirement) pci.Request {
 	r.Alternatives = []pci.Requirement{w}
 	return r
 }
 
 func migratable(r pci.Request) pci.Request { r.Requirement.LiveMigratable = pci.Yes; return r }
 
-func fixed(r pci.Request) pci.Request { r.Requirement.LiveMigratable = pci.No; return r }
+func notMigratable(r pci.Request) pci.Request { r.Requirement.LiveMigratable = pci.No; return r }
 
-type ask struct {
+type question struct {
 	requests []pci.Request
 	on       []provider.ID // a provider for each device, over all requests; nil: without groups
-	parts    []numa.GuestCell
+	cells    []numa.GuestCell
 }
 
 // on puts the question to one host and tells the refusal, empty for a fit.
-func (a ask) of(h schedule.Host) (reason string, step schedule.Filter) {
+func (a question) judgeOn(h schedule.Host) (reason string, step schedule.Filter) {
 	c := schedule.Candidate{Root: h.Provider, Mappings: map[string][]provider.ID{"": {h.Provider}}}
 	requests := slices.Clone(a.requests)
 	next := 0
@@ -78,7 +78,7 @@ func (a ask) of(h schedule.Host) (reason string, step schedule.Filter) {
 			}
 		}
 	}
-	p := schedule.Input{Candidates: []schedule.Candidate{c}, Hosts: hosts(h), Cells: a.parts, Now: noon,
+	p := schedule.Input{Candidates: []schedule.Candidate{c}, Hosts: hosts(h), Cells: a.cells, Now: noon,
 		Silence: schedule.Silence}
 	choices, refusals := schedule.Choose(p, requests, 1)
 	if len(choices)+len(refusals) != 1 {
@@ -90,19 +90,19 @@ func (a ask) of(h schedule.Host) (reason string, step schedule.Filter) {
 	return "", ""
 }
 
-func check(t *testing.T, a ask, h schedule.Host, says string, step schedule.Filter) {
+func check(t *testing.T, a question, h schedule.Host, says string, step schedule.Filter) {
 	t.Helper()
-	reason, at := a.of(h)
+	reason, at := a.judgeOn(h)
 	if (reason == "") != (says == "") || !strings.Contains(reason, says) || at != step {
 		t.Errorf("refused %q at %q, want %q at %q", reason, at, says, step)
 	}
 }
 
 // Which requests the devices of a host can fulfil, without NUMA.
-func TestDeviceRows(t *testing.T) {
+func TestDeviceFilter(t *testing.T) {
 	three := slices.Concat(card(1, "pf1", 0, true, 4), card(2, "pf2", 0, true, 4), card(3, "pf3", 0, true, 0))
 	vfs := slices.Concat(card(1, "pf1", 0, false, 2), card(2, "pf2", 0, false, 2))
-	plain := []schedule.Device{dev(8, pci.Plain, "1533", "p8", 0), dev(9, pci.Plain, "1533", "p9", 0)}
+	plain := []schedule.Device{testDevice(8, pci.Plain, "1533", "p8", 0), testDevice(9, pci.Plain, "1533", "p9", 0)}
 	change := func(list []schedule.Device, n int, how func(*schedule.Device)) []schedule.Device {
 		list = slices.Clone(list)
 		how(&list[n])
@@ -111,101 +111,101 @@ func TestDeviceRows(t *testing.T) {
 	class := pci.Request{Alias: "c", Count: 1, Requirement: pci.Requirement{Class: "CUSTOM_X"}}
 	remote := func(d *schedule.Device) { d.RemoteManaged = true }
 	physnet := func(d *schedule.Device) { d.ForPorts = true }
-	vf, pf, one := want(1, pci.Virtual, "1515"), want(1, pci.Physical, "1528"), want(1, "", "1533")
+	vf, pf, one := requestFor(1, pci.Virtual, "1515"), requestFor(1, pci.Physical, "1528"), requestFor(1, "", "1533")
 	for _, c := range []struct {
 		row     string
 		devices []schedule.Device
-		ask     ask
+		ask     question
 		says    string
 	}{
-		{"none requested", plain, ask{}, ""},
-		{"the host has none", nil, ask{requests: []pci.Request{one}}, "no free device 8086:1533 on the host"},
-		{"the product is another", plain, ask{requests: []pci.Request{want(1, "", "1534")}},
+		{"none requested", plain, question{}, ""},
+		{"the host has none", nil, question{requests: []pci.Request{one}}, "no free device 8086:1533 on the host"},
+		{"the product is another", plain, question{requests: []pci.Request{requestFor(1, "", "1534")}},
 			"no free device 8086:1534 on the host"},
-		{"two requests", plain, ask{requests: []pci.Request{one, one}}, ""},
-		{"three requests, applied one after the other", plain, ask{requests: []pci.Request{one, one, one}},
+		{"two requests", plain, question{requests: []pci.Request{one, one}}, ""},
+		{"three requests, applied one after the other", plain, question{requests: []pci.Request{one, one, one}},
 			"fewer than 3 free"},
-		{"without mapping anything will do", slices.Concat(three, plain), ask{requests: []pci.Request{vf, pf, one}}, ""},
-		{"VFs of two PFs", vfs, ask{requests: []pci.Request{want(4, pci.Virtual, "1515")}}, ""},
-		{"one more", vfs, ask{requests: []pci.Request{want(5, pci.Virtual, "1515")}},
+		{"without mapping anything will do", slices.Concat(three, plain), question{requests: []pci.Request{vf, pf, one}}, ""},
+		{"VFs of two PFs", vfs, question{requests: []pci.Request{requestFor(4, pci.Virtual, "1515")}}, ""},
+		{"one more", vfs, question{requests: []pci.Request{requestFor(5, pci.Virtual, "1515")}},
 			"fewer than 5 free type-VF 8086:1515 on the host"},
 		{"VFs of one PF that differ in class", change(vfs, 0, func(d *schedule.Device) { d.ResourceClass = "CUSTOM_Y" }),
-			ask{requests: []pci.Request{want(4, pci.Virtual, "1515")}}, ""},
-		{"the request itself names the provider", three, ask{requests: []pci.Request{named(pf, "pf3"), named(pf, "pf2")}},
+			question{requests: []pci.Request{requestFor(4, pci.Virtual, "1515")}}, ""},
+		{"the request itself names the provider", three, question{requests: []pci.Request{onProvider(pf, "pf3"), onProvider(pf, "pf2")}},
 			""},
-		{"and nothing else will do", three, ask{requests: []pci.Request{named(pf, "pf3"), named(pf, "pf3")}},
+		{"and nothing else will do", three, question{requests: []pci.Request{onProvider(pf, "pf3"), onProvider(pf, "pf3")}},
 			"fewer than 2 free type-PF 8086:1528 on the chosen provider"},
 		{"live-migratable is wanted, the device says no",
 			change(vfs[:1], 0, func(d *schedule.Device) { d.LiveMigratable = pci.No }),
-			ask{requests: []pci.Request{migratable(vf)}}, "live_migratable true"},
-		{"and it says nothing", vfs[:1], ask{requests: []pci.Request{migratable(vf)}}, "live_migratable true"},
+			question{requests: []pci.Request{migratable(vf)}}, "live_migratable true"},
+		{"and it says nothing", vfs[:1], question{requests: []pci.Request{migratable(vf)}}, "live_migratable true"},
 		{"and it says yes", change(vfs[:1], 0, func(d *schedule.Device) { d.LiveMigratable = pci.Yes }),
-			ask{requests: []pci.Request{migratable(vf)}}, ""},
+			question{requests: []pci.Request{migratable(vf)}}, ""},
 		{"the opposite is wanted, the device says yes",
-			change(vfs[:1], 0, func(d *schedule.Device) { d.LiveMigratable = pci.Yes }), ask{requests: []pci.Request{fixed(vf)}},
+			change(vfs[:1], 0, func(d *schedule.Device) { d.LiveMigratable = pci.Yes }), question{requests: []pci.Request{notMigratable(vf)}},
 			"live_migratable false"},
-		{"and it says nothing", vfs[:1], ask{requests: []pci.Request{fixed(vf)}}, "live_migratable false"},
+		{"and it says nothing", vfs[:1], question{requests: []pci.Request{notMigratable(vf)}}, "live_migratable false"},
 		{"and it says no", change(vfs[:1], 0, func(d *schedule.Device) { d.LiveMigratable = pci.No }),
-			ask{requests: []pci.Request{fixed(vf)}}, ""},
+			question{requests: []pci.Request{notMigratable(vf)}}, ""},
 		{"nothing is wanted of it, the device says yes",
-			change(vfs[:1], 0, func(d *schedule.Device) { d.LiveMigratable = pci.Yes }), ask{requests: []pci.Request{vf}}, ""},
+			change(vfs[:1], 0, func(d *schedule.Device) { d.LiveMigratable = pci.Yes }), question{requests: []pci.Request{vf}}, ""},
 		{"or no", change(vfs[:1], 0, func(d *schedule.Device) { d.LiveMigratable = pci.No }),
-			ask{requests: []pci.Request{vf}}, ""},
-		{"or nothing", vfs[:1], ask{requests: []pci.Request{vf}}, ""},
-		{"a provider of the class that no agent reports", plain, ask{requests: []pci.Request{class},
+			question{requests: []pci.Request{vf}}, ""},
+		{"or nothing", vfs[:1], question{requests: []pci.Request{vf}}, ""},
+		{"a provider of the class that no agent reports", plain, question{requests: []pci.Request{class},
 			on: []provider.ID{"another's"}}, "no free device of CUSTOM_X on the chosen provider"},
-		{"a provider that is not there", vfs, ask{requests: []pci.Request{vf}, on: []provider.ID{"elsewhere"}},
+		{"a provider that is not there", vfs, question{requests: []pci.Request{vf}, on: []provider.ID{"elsewhere"}},
 			"on the chosen provider"},
-		{"two PFs by name", three, ask{requests: []pci.Request{want(2, pci.Physical, "1528")},
+		{"two PFs by name", three, question{requests: []pci.Request{requestFor(2, pci.Physical, "1528")},
 			on: []provider.ID{"pf2", "pf3"}}, ""},
-		{"VF of one, PF of another", three, ask{requests: []pci.Request{vf, pf}, on: []provider.ID{"pf1", "pf3"}}, ""},
-		{"VF and PF of one card", three, ask{requests: []pci.Request{vf, pf}, on: []provider.ID{"pf1", "pf1"}},
+		{"VF of one, PF of another", three, question{requests: []pci.Request{vf, pf}, on: []provider.ID{"pf1", "pf3"}}, ""},
+		{"VF and PF of one card", three, question{requests: []pci.Request{vf, pf}, on: []provider.ID{"pf1", "pf1"}},
 			"no free type-PF 8086:1528 on the chosen provider"},
-		{"three VFs of two PFs", vfs, ask{requests: []pci.Request{want(3, pci.Virtual, "1515")},
+		{"three VFs of two PFs", vfs, question{requests: []pci.Request{requestFor(3, pci.Virtual, "1515")},
 			on: []provider.ID{"pf1", "pf2", "pf2"}}, ""},
-		{"one VF of each", vfs, ask{requests: []pci.Request{want(2, pci.Virtual, "1515")}, on: []provider.ID{"pf1", "pf2"}},
+		{"one VF of each", vfs, question{requests: []pci.Request{requestFor(2, pci.Virtual, "1515")}, on: []provider.ID{"pf1", "pf2"}},
 			""},
-		{"the sum would do, one provider is exhausted", vfs, ask{requests: []pci.Request{want(4, pci.Virtual, "1515")},
+		{"the sum would do, one provider is exhausted", vfs, question{requests: []pci.Request{requestFor(4, pci.Virtual, "1515")},
 			on: []provider.ID{"pf1", "pf1", "pf1", "pf2"}},
 			"fewer than 3 free"},
-		{"VF and PF, a PF is left whole", three, ask{requests: []pci.Request{want(8, pci.Virtual, "1515"), pf}}, ""},
-		{"VFs of both and two PFs", three, ask{requests: []pci.Request{want(5, pci.Virtual, "1515"),
-			want(2, pci.Physical, "1528")}}, "fewer than 2 free type-PF"},
+		{"VF and PF, a PF is left whole", three, question{requests: []pci.Request{requestFor(8, pci.Virtual, "1515"), pf}}, ""},
+		{"VFs of both and two PFs", three, question{requests: []pci.Request{requestFor(5, pci.Virtual, "1515"),
+			requestFor(2, pci.Physical, "1528")}}, "fewer than 2 free type-PF"},
 		{"a PF of the same product is no VF",
 			slices.Concat(change(card(1, "p", 0, true, 8), 0, func(d *schedule.Device) { d.Product = "1515" })),
-			ask{requests: []pci.Request{want(9, "", "1515")}}, "fewer than 9 free device 8086:1515"},
-		{"3.6 a PF only when it is asked for", card(1, "p", 0, true, 0), ask{requests: []pci.Request{want(1, "", "1528")}},
+			question{requests: []pci.Request{requestFor(9, "", "1515")}}, "fewer than 9 free device 8086:1515"},
+		{"3.6 a PF only when it is asked for", card(1, "p", 0, true, 0), question{requests: []pci.Request{requestFor(1, "", "1528")}},
 			"no free device"},
 		{"3.6 vdpa only when it is asked for", change(card(1, "p", 0, false, 1), 0,
-			func(d *schedule.Device) { d.Type = "vdpa" }), ask{requests: []pci.Request{want(1, "", "1515")}}, "no free device"},
-		{"remote-managed is for ports", change(vfs, 0, remote), ask{requests: []pci.Request{want(4, pci.Virtual, "1515")}},
+			func(d *schedule.Device) { d.Type = "vdpa" }), question{requests: []pci.Request{requestFor(1, "", "1515")}}, "no free device"},
+		{"remote-managed is for ports", change(vfs, 0, remote), question{requests: []pci.Request{requestFor(4, pci.Virtual, "1515")}},
 			"fewer than 4 free"},
-		{"the others are not", change(vfs, 0, remote), ask{requests: []pci.Request{want(3, pci.Virtual, "1515")}}, ""},
+		{"the others are not", change(vfs, 0, remote), question{requests: []pci.Request{requestFor(3, pci.Virtual, "1515")}}, ""},
 		{"a device of a physical network, by alias, without Placement", change(plain, 0, physnet),
-			ask{requests: []pci.Request{one, one}}, ""},
-		{"not where Placement chose", change(plain, 0, physnet), ask{requests: []pci.Request{one}, on: []provider.ID{"p8"}},
+			question{requests: []pci.Request{one, one}}, ""},
+		{"not where Placement chose", change(plain, 0, physnet), question{requests: []pci.Request{one}, on: []provider.ID{"p8"}},
 			"no free device"},
 		{"the class here, the product there", slices.Concat(
 			change(plain[:1], 0, func(d *schedule.Device) { d.Provider, d.ResourceClass = "p00", "CUSTOM_MY_DEV" }),
 			change(card(5, "p01", 0, true, 0), 0, func(d *schedule.Device) { d.ResourceClass = "CUSTOM_MY_DEV" })),
-			ask{requests: []pci.Request{{Alias: "a", Count: 1, Requirement: pci.Requirement{Vendor: "8086", Product: "1533",
+			question{requests: []pci.Request{{Alias: "a", Count: 1, Requirement: pci.Requirement{Vendor: "8086", Product: "1533",
 				Class: "CUSTOM_MY_DEV", Required: []resource.Trait{"CUSTOM_A_PF"}}}},
 				on: []provider.ID{"p01"}}, "no free device 8086:1533 on the chosen provider"},
-		{"class and traits are Placement's to judge", plain, ask{requests: []pci.Request{class}, on: []provider.ID{"p8"}},
+		{"class and traits are Placement's to judge", plain, question{requests: []pci.Request{class}, on: []provider.ID{"p8"}},
 			""},
-		{"unless it is not asked", plain, ask{requests: []pci.Request{class}}, "no free device of CUSTOM_X on the host"},
+		{"unless it is not asked", plain, question{requests: []pci.Request{class}}, "no free device of CUSTOM_X on the host"},
 		{"either definition", plain,
-			ask{requests: []pci.Request{or(class, pci.Requirement{Vendor: "8086", Product: "1533"})}}, ""},
+			question{requests: []pci.Request{orRequirement(class, pci.Requirement{Vendor: "8086", Product: "1533"})}}, ""},
 		{"neither definition", plain,
-			ask{requests: []pci.Request{or(class, pci.Requirement{Vendor: "8086", Product: "1534"})}},
+			question{requests: []pci.Request{orRequirement(class, pci.Requirement{Vendor: "8086", Product: "1534"})}},
 			"no free device"},
 		{"a PF whose VFs differ in tags does not matter to the others",
 			change(vfs, 0, func(d *schedule.Device) { d.LiveMigratable = pci.No }),
-			ask{requests: []pci.Request{want(2, pci.Virtual, "1515")}, on: []provider.ID{"pf2", "pf2"}}, ""},
+			question{requests: []pci.Request{requestFor(2, pci.Virtual, "1515")}, on: []provider.ID{"pf2", "pf2"}}, ""},
 		{"nor to those who want either of its VFs", change(vfs, 0, func(d *schedule.Device) { d.LiveMigratable = pci.No }),
-			ask{requests: []pci.Request{want(2, pci.Virtual, "1515")}, on: []provider.ID{"pf1", "pf1"}}, ""},
+			question{requests: []pci.Request{requestFor(2, pci.Virtual, "1515")}, on: []provider.ID{"pf1", "pf1"}}, ""},
 		{"used once and not cleaned", change(plain[:1], 0, func(d *schedule.Device) { d.OneTimeUse, d.Spent = true, true }),
-			ask{requests: []pci.Request{one}}, "no free device"},
+			question{requests: []pci.Request{one}}, "no free device"},
 	} {
 		t.Run(c.row, func(t *testing.T) {
 			step := schedule.FilterDevices
@@ -217,42 +217,42 @@ func TestDeviceRows(t *testing.T) {
 	}
 	inPlacement := host("h", change(plain[:1], 0, physnet)...)
 	inPlacement.InPlacement = true
-	check(t, ask{requests: []pci.Request{one}}, inPlacement, "no free device", schedule.FilterDevices)
+	check(t, question{requests: []pci.Request{one}}, inPlacement, "no free device", schedule.FilterDevices)
 }
 
 // Devices differ in their tags; each request gets the matching device, whatever the order of requests.
-func TestTagsAreFitted(t *testing.T) {
+func TestDevicesAreFittedByTags(t *testing.T) {
 	flags := []pci.Flag{pci.Unset, pci.Yes, pci.No}
 	var list []schedule.Device
 	var requests []pci.Request
 	for i, f := range flags {
-		d := dev(uint8(i), pci.Plain, "1533", provider.ID(fmt.Sprint("p", i)), 0)
+		d := testDevice(uint8(i), pci.Plain, "1533", provider.ID(fmt.Sprint("p", i)), 0)
 		d.LiveMigratable = f
 		list = append(list, d)
-		r := want(1, "", "1533")
+		r := requestFor(1, "", "1533")
 		r.Requirement.LiveMigratable = f
 		requests = append(requests, r)
 	}
-	check(t, ask{requests: requests}, host("h", list...), "", "")
+	check(t, question{requests: requests}, host("h", list...), "", "")
 	slices.Reverse(requests)
-	check(t, ask{requests: requests}, host("h", list...), "", "")
+	check(t, question{requests: requests}, host("h", list...), "", "")
 	requests[0].Requirement.LiveMigratable = pci.Yes
-	check(t, ask{requests: requests}, host("h", list...), "fewer than 2 free device 8086:1533 with live_migratable true "+
+	check(t, question{requests: requests}, host("h", list...), "fewer than 2 free device 8086:1533 with live_migratable true "+
 		"on the host", schedule.FilterDevices)
 }
 
 // The devices that guests have or will get are not free, and neither are the PFs of their VFs and the VFs of their PFs.
-func TestParentsAndChildrenOfTakenDevicesAreNotFree(t *testing.T) {
+func TestRelativesOfTakenDevicesAreNotFree(t *testing.T) {
 	one := host("h", card(1, "p", 0, true, 2)...)
 	held := one
 	held.Guests = []schedule.Guest{{ID: "s1", Devices: []schedule.Picked{{Address: "0000:01:01.0"}}}}
-	check(t, ask{requests: []pci.Request{want(1, pci.Physical, "1528")}}, held, "no free type-PF", schedule.FilterDevices)
-	check(t, ask{requests: []pci.Request{want(1, pci.Virtual, "1515")}}, held, "", "")
+	check(t, question{requests: []pci.Request{requestFor(1, pci.Physical, "1528")}}, held, "no free type-PF", schedule.FilterDevices)
+	check(t, question{requests: []pci.Request{requestFor(1, pci.Virtual, "1515")}}, held, "", "")
 	promised := one
-	r := want(1, pci.Physical, "1528")
+	r := requestFor(1, pci.Physical, "1528")
 	r.ID = "Q"
 	promised.Guests = []schedule.Guest{{ID: "s1", Requests: []pci.Request{r}}}
-	check(t, ask{requests: []pci.Request{want(1, pci.Virtual, "1515")}}, promised, "no free type-VF",
+	check(t, question{requests: []pci.Request{requestFor(1, pci.Virtual, "1515")}}, promised, "no free type-VF",
 		schedule.FilterDevices)
 }
 
@@ -276,82 +276,82 @@ func guest(cells int) (parts []numa.GuestCell) {
 func withCells(h schedule.Host, cells ...numa.Cell) schedule.Host { h.Cells = cells; return h }
 
 // On which NUMA nodes a guest can be placed so that its devices are near enough.
-func TestNUMARows(t *testing.T) {
+func TestNUMAFilter(t *testing.T) {
 	// full is a node on which no CPU is left.
 	full := func(id, socket int) numa.Cell { return node(id, socket, 0) }
-	nic := func(bus uint8, on provider.ID, n int) schedule.Device { return dev(bus, pci.Plain, "1533", on, n) }
-	r := want(1, "", "1533")
+	nic := func(bus uint8, on provider.ID, n int) schedule.Device { return testDevice(bus, pci.Plain, "1533", on, n) }
+	r := requestFor(1, "", "1533")
 	near := schedule.FilterNUMA
 	for _, c := range []struct {
 		row   string
 		cells []numa.Cell
 		devs  []schedule.Device
-		ask   ask
+		ask   question
 		says  string
 		step  schedule.Filter
 	}{
-		{"no device wanted", []numa.Cell{node(0, 0, 2)}, nil, ask{parts: guest(1)}, "", ""},
-		{"NUMA and PCI", []numa.Cell{node(0, 0, 2)}, []schedule.Device{nic(1, "p", 0)}, ask{requests: []pci.Request{r},
-			parts: guest(1)}, "", ""},
+		{"no device wanted", []numa.Cell{node(0, 0, 2)}, nil, question{cells: guest(1)}, "", ""},
+		{"NUMA and PCI", []numa.Cell{node(0, 0, 2)}, []schedule.Device{nic(1, "p", 0)}, question{requests: []pci.Request{r},
+			cells: guest(1)}, "", ""},
 		{"the device is elsewhere", []numa.Cell{node(0, 0, 2)}, []schedule.Device{nic(1, "p", 1)},
-			ask{requests: []pci.Request{r}, parts: guest(1)}, "near enough", near},
-		{"the host reports no nodes", nil, []schedule.Device{nic(1, "p", 0)}, ask{requests: []pci.Request{r},
-			parts: guest(1)}, "reports no NUMA nodes", near},
+			question{requests: []pci.Request{r}, cells: guest(1)}, "near enough", near},
+		{"the host reports no nodes", nil, []schedule.Device{nic(1, "p", 0)}, question{requests: []pci.Request{r},
+			cells: guest(1)}, "reports no NUMA nodes", near},
 		{"no NUMA cells: even required means nothing", []numa.Cell{full(0, 0)}, []schedule.Device{nic(1, "p", 0)},
-			ask{requests: []pci.Request{policy(pci.Required, r)}}, "", ""},
+			question{requests: []pci.Request{withPolicy(pci.Required, r)}}, "", ""},
 		{"a guest on both nodes", []numa.Cell{node(0, 0, 2), node(1, 1, 2)}, []schedule.Device{nic(1, "p", 1)},
-			ask{requests: []pci.Request{r}, parts: guest(2)}, "", ""},
+			question{requests: []pci.Request{r}, cells: guest(2)}, "", ""},
 		{"a guest on the other", []numa.Cell{node(0, 0, 2), full(1, 1)}, []schedule.Device{nic(1, "p", 1)},
-			ask{requests: []pci.Request{r}, parts: guest(1)}, "near enough", near},
+			question{requests: []pci.Request{r}, cells: guest(1)}, "near enough", near},
 		{"no node: legacy", []numa.Cell{node(0, 0, 2)}, []schedule.Device{nic(1, "p", pci.NoNUMA)},
-			ask{requests: []pci.Request{r}, parts: guest(1)}, "", ""},
+			question{requests: []pci.Request{r}, cells: guest(1)}, "", ""},
 		{"no node: required", []numa.Cell{node(0, 0, 2)}, []schedule.Device{nic(1, "p", pci.NoNUMA)},
-			ask{requests: []pci.Request{policy(pci.Required, r)}, parts: guest(1)}, "numa_policy required", near},
+			question{requests: []pci.Request{withPolicy(pci.Required, r)}, cells: guest(1)}, "numa_policy required", near},
 		{"no node: preferred", []numa.Cell{node(0, 0, 2)}, []schedule.Device{nic(1, "p", pci.NoNUMA)},
-			ask{requests: []pci.Request{policy(pci.Preferred, r)}, parts: guest(1)}, "", ""},
+			question{requests: []pci.Request{withPolicy(pci.Preferred, r)}, cells: guest(1)}, "", ""},
 		{"preferred, the guest must lie on node 1", []numa.Cell{full(0, 0), node(1, 1, 2)}, []schedule.Device{nic(1, "p", 0)},
-			ask{requests: []pci.Request{policy(pci.Preferred, r)}, on: []provider.ID{"p"}, parts: guest(1)}, "", ""},
+			question{requests: []pci.Request{withPolicy(pci.Preferred, r)}, on: []provider.ID{"p"}, cells: guest(1)}, "", ""},
 		{"legacy finds the node of the device", []numa.Cell{node(0, 0, 2), node(1, 1, 2)}, []schedule.Device{nic(1, "p", 1)},
-			ask{requests: []pci.Request{r}, on: []provider.ID{"p"}, parts: guest(1)}, "", ""},
+			question{requests: []pci.Request{r}, on: []provider.ID{"p"}, cells: guest(1)}, "", ""},
 		{"the green device is on the full node", []numa.Cell{full(0, 0), node(1, 1, 2)}, []schedule.Device{nic(1, "green", 0),
 			nic(2, "red", 1)},
-			ask{requests: []pci.Request{policy(pci.Required, r)}, on: []provider.ID{"green"}, parts: guest(1)}, "near enough",
+			question{requests: []pci.Request{withPolicy(pci.Required, r)}, on: []provider.ID{"green"}, cells: guest(1)}, "near enough",
 			near},
 		{"one socket of two nodes", []numa.Cell{node(0, 0, 2), full(1, 0)}, []schedule.Device{nic(1, "p", 1)},
-			ask{requests: []pci.Request{policy(pci.Socket, r)}, parts: guest(1)}, "", ""},
+			question{requests: []pci.Request{withPolicy(pci.Socket, r)}, cells: guest(1)}, "", ""},
 		{"two sockets", []numa.Cell{node(0, 0, 2), full(1, 1)}, []schedule.Device{nic(1, "p", 1)},
-			ask{requests: []pci.Request{policy(pci.Socket, r)}, parts: guest(1)}, "numa_policy socket", near},
+			question{requests: []pci.Request{withPolicy(pci.Socket, r)}, cells: guest(1)}, "numa_policy socket", near},
 		{"three of four nodes", []numa.Cell{full(0, 0), node(1, 0, 2), node(2, 1, 2), node(3, 1, 2)},
 			[]schedule.Device{nic(1, "p", 0)},
-			ask{requests: []pci.Request{policy(pci.Socket, r)}, parts: guest(3)}, "", ""},
+			question{requests: []pci.Request{withPolicy(pci.Socket, r)}, cells: guest(3)}, "", ""},
 		{"socket and a node whose socket nobody knows", []numa.Cell{node(0, 0, 2), full(1, 0), full(2, numa.NoSocket)},
 			[]schedule.Device{nic(1, "p", 1)},
-			ask{requests: []pci.Request{policy(pci.Socket, r)}, parts: guest(1)}, "numa_policy socket", near},
+			question{requests: []pci.Request{withPolicy(pci.Socket, r)}, cells: guest(1)}, "numa_policy socket", near},
 		{"the device is local all the same", []numa.Cell{node(0, 0, 2), full(1, numa.NoSocket)},
 			[]schedule.Device{nic(1, "p", 0)},
-			ask{requests: []pci.Request{policy(pci.Socket, r)}, parts: guest(1)}, "", ""},
+			question{requests: []pci.Request{withPolicy(pci.Socket, r)}, cells: guest(1)}, "", ""},
 		{"the second node of a socket is found", []numa.Cell{node(0, 0, 2), node(1, 1, 2), full(2, 1)},
 			[]schedule.Device{nic(1, "p", 2)},
-			ask{requests: []pci.Request{policy(pci.Socket, r)}, parts: guest(1)}, "", ""},
+			question{requests: []pci.Request{withPolicy(pci.Socket, r)}, cells: guest(1)}, "", ""},
 		{"preferred: the near one is not this candidate's", []numa.Cell{node(0, 0, 2)}, []schedule.Device{nic(1, "near", 0),
 			nic(2, "far", 1)},
-			ask{requests: []pci.Request{policy(pci.Preferred, r)}, on: []provider.ID{"far"}, parts: guest(1)}, "", ""},
+			question{requests: []pci.Request{withPolicy(pci.Preferred, r)}, on: []provider.ID{"far"}, cells: guest(1)}, "", ""},
 		{"preferred: the near one is taken", []numa.Cell{node(0, 0, 2)}, []schedule.Device{taken(nic(1, "near", 0)),
 			nic(2, "far", 1)},
-			ask{requests: []pci.Request{policy(pci.Preferred, r)}, parts: guest(1)}, "", ""},
+			question{requests: []pci.Request{withPolicy(pci.Preferred, r)}, cells: guest(1)}, "", ""},
 		{"legacy: the near one is not this candidate's, the other has no node", []numa.Cell{node(0, 0, 2)},
 			[]schedule.Device{nic(1, "near", 0), nic(2, "far", pci.NoNUMA)},
-			ask{requests: []pci.Request{r}, on: []provider.ID{"far"}, parts: guest(1)}, "", ""},
+			question{requests: []pci.Request{r}, on: []provider.ID{"far"}, cells: guest(1)}, "", ""},
 		{"two devices on two nodes and a guest of two cells", []numa.Cell{node(0, 0, 2), node(1, 0, 2), node(2, 1, 2),
 			node(3, 1, 2)},
 			[]schedule.Device{nic(1, "p", 1), nic(2, "q", 3)},
-			ask{requests: []pci.Request{policy(pci.Required, want(2, "", "1533"))}, on: []provider.ID{"p", "q"},
-				parts: guest(2)}, "", ""},
+			question{requests: []pci.Request{withPolicy(pci.Required, requestFor(2, "", "1533"))}, on: []provider.ID{"p", "q"},
+				cells: guest(2)}, "", ""},
 		{"and a guest of one", []numa.Cell{node(0, 0, 2), node(1, 0, 2), node(2, 1, 2), node(3, 1, 2)},
 			[]schedule.Device{nic(1, "p", 1), nic(2, "q", 3)},
-			ask{requests: []pci.Request{policy(pci.Required, want(2, "", "1533"))}, on: []provider.ID{"p", "q"},
-				parts: guest(1)}, "near enough", near},
-		{"no CPUs", []numa.Cell{node(0, 0, 1), full(1, 1)}, nil, ask{parts: guest(1)},
+			question{requests: []pci.Request{withPolicy(pci.Required, requestFor(2, "", "1533"))}, on: []provider.ID{"p", "q"},
+				cells: guest(1)}, "near enough", near},
+		{"no CPUs", []numa.Cell{node(0, 0, 1), full(1, 1)}, nil, question{cells: guest(1)},
 			"no NUMA node has 2 threads for dedicated CPUs left", near},
 	} {
 		t.Run(c.row, func(t *testing.T) { check(t, c.ask, withCells(host("h", c.devs...), c.cells...), c.says, c.step) })
@@ -361,24 +361,24 @@ func TestNUMARows(t *testing.T) {
 func taken(d schedule.Device) schedule.Device { d.State = schedule.Allocated; return d }
 
 // All NUMA policies × all nodes of the device, for a guest that has free CPUs only on node 1.
-func TestNUMAPolicyTable(t *testing.T) {
+func TestNUMAPolicyByNodeOfDevice(t *testing.T) {
 	for p, fits := range map[pci.NUMAPolicy]string{pci.Preferred: "AAA", pci.Legacy: "AEA", pci.Required: "EEA"} {
 		for i, on := range []int{pci.NoNUMA, 0, 1} {
 			t.Run(fmt.Sprintf("%s device on %d", p, on), func(t *testing.T) {
-				h := withCells(host("h", dev(1, pci.Plain, "1533", "p", on)), node(0, 0, 0), node(1, 1, 2))
+				h := withCells(host("h", testDevice(1, pci.Plain, "1533", "p", on)), node(0, 0, 0), node(1, 1, 2))
 				says, step := "", schedule.Filter("")
 				if fits[i] == 'E' {
 					says, step = "near enough", schedule.FilterNUMA
 				}
-				check(t, ask{requests: []pci.Request{policy(p, want(1, "", "1533"))}, parts: guest(1)}, h, says, step)
+				check(t, question{requests: []pci.Request{withPolicy(p, requestFor(1, "", "1533"))}, cells: guest(1)}, h, says, step)
 			})
 		}
 	}
 }
 
 // NUMA policies with several devices: on node 0, on node 1, and without a node.
-func TestPolicyWithSeveralDevices(t *testing.T) {
-	h := host("h", dev(1, pci.Plain, "1533", "pr0", 0), dev(2, pci.Plain, "1533", "pr1", 1), dev(3, pci.Plain, "1533",
+func TestNUMAPolicyWithSeveralDevices(t *testing.T) {
+	h := host("h", testDevice(1, pci.Plain, "1533", "pr0", 0), testDevice(2, pci.Plain, "1533", "pr1", 1), testDevice(3, pci.Plain, "1533",
 		"prn", pci.NoNUMA))
 	on0, on9 := []numa.Cell{node(0, 0, 2)}, []numa.Cell{node(9, 0, 2)}
 	for _, c := range []struct {
@@ -397,7 +397,7 @@ func TestPolicyWithSeveralDevices(t *testing.T) {
 		{"preferred 4", pci.Preferred, 4, on0, false},
 	} {
 		t.Run(c.row, func(t *testing.T) {
-			reason, _ := ask{requests: []pci.Request{policy(c.p, want(c.count, "", "1533"))}, parts: guest(1)}.of(withCells(h,
+			reason, _ := question{requests: []pci.Request{withPolicy(c.p, requestFor(c.count, "", "1533"))}, cells: guest(1)}.judgeOn(withCells(h,
 				c.cells...))
 			if (reason == "") != c.fits {
 				t.Errorf("refused %q", reason)
@@ -407,7 +407,7 @@ func TestPolicyWithSeveralDevices(t *testing.T) {
 }
 
 // Guests whose use the report does not show yet count; those that it shows count once.
-func TestPlacedGuestsCount(t *testing.T) {
+func TestGuestsMissingFromReportCount(t *testing.T) {
 	base := withCells(host("h"), node(0, 0, 4), node(1, 0, 2))
 	for _, c := range []struct {
 		name    string
@@ -429,7 +429,7 @@ func TestPlacedGuestsCount(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			h := base
 			h.Guests, h.Counted = c.guests, c.counted
-			reason, _ := ask{parts: guest(2)}.of(h)
+			reason, _ := question{cells: guest(2)}.judgeOn(h)
 			if (reason == "") != c.fits {
 				t.Errorf("refused %q", reason)
 			}
@@ -439,10 +439,10 @@ func TestPlacedGuestsCount(t *testing.T) {
 
 // Of two candidates on one host only the suitable one is accepted. If both are suitable, the second is the fallback for
 // the first.
-func TestCandidatesOfOneHost(t *testing.T) {
-	h := withCells(host("h", dev(1, pci.Plain, "1533", "p0", 0), dev(2, pci.Plain, "1533", "p1", 1),
-		dev(3, pci.Plain, "1533", "p2", 1)), node(0, 0, 0), node(1, 1, 2))
-	r := policy(pci.Required, want(1, "", "1533"))
+func TestCandidatesOfOneHostAreJudgedSeparately(t *testing.T) {
+	h := withCells(host("h", testDevice(1, pci.Plain, "1533", "p0", 0), testDevice(2, pci.Plain, "1533", "p1", 1),
+		testDevice(3, pci.Plain, "1533", "p2", 1)), node(0, 0, 0), node(1, 1, 2))
+	r := withPolicy(pci.Required, requestFor(1, "", "1533"))
 	r.ID = "R"
 	p := schedule.Input{Hosts: hosts(h), Cells: guest(1), Now: noon, Silence: schedule.Silence,
 		Candidates: []schedule.Candidate{candidate("h", "p0"), candidate("h", "p1"), candidate("h", "p2")}}
@@ -463,12 +463,12 @@ func TestCandidatesOfOneHost(t *testing.T) {
 
 // The preferred host is the one with the fewest free devices that the server cannot use, then the one with the lower
 // load.
-func TestWeighers(t *testing.T) {
+func TestOrderOfHostsByFreeDevicesAndLoad(t *testing.T) {
 	many := host("many", slices.Concat(card(1, "m", 0, false, 8), card(2, "n", 0, false, 4))...)
 	some := host("some", card(1, "s", 0, false, 1)...)
 	none, busy := host("none"), host("busy")
 	busy.Load = 0.9
-	gpus := host("gpus", append(card(1, "g", 0, false, 1), dev(9, pci.Plain, "1533", "gpu", 0))...)
+	gpus := host("gpus", append(card(1, "g", 0, false, 1), testDevice(9, pci.Plain, "1533", "gpu", 0))...)
 	order := func(requests []pci.Request, list ...schedule.Host) (names []string) {
 		p := schedule.Input{Hosts: hosts(list...), Now: noon, Silence: schedule.Silence}
 		for _, h := range list {
@@ -490,7 +490,7 @@ func TestWeighers(t *testing.T) {
 	if got := order(nil, many, busy, some, none); !slices.Equal(got, []string{"none", "busy", "some", "many"}) {
 		t.Errorf("without devices: %v", got)
 	}
-	vf := want(1, pci.Virtual, "1515")
+	vf := requestFor(1, pci.Virtual, "1515")
 	vf.ID = "R"
 	many.Load, some.Load = 0.1, 0.5
 	if got := order([]pci.Request{vf}, gpus, some, many); !slices.Equal(got, []string{"many", "some", "gpus"}) {
@@ -499,7 +499,7 @@ func TestWeighers(t *testing.T) {
 }
 
 // The requested host, hosts that are not permitted, and the nearest miss over several hosts.
-func TestRefusalsOfHosts(t *testing.T) {
+func TestRefusalsNameHostsAndNearestMiss(t *testing.T) {
 	one, two := withCells(host("one"), node(0, 0, 0), node(1, 0, 1)), withCells(host("two"), node(0, 0, 0))
 	p := schedule.Input{Hosts: hosts(one, two, host("three")), Cells: guest(1), Now: noon, Silence: schedule.Silence,
 		ExcludedHosts: map[string]string{"three": "it is the host that the server leaves"},
