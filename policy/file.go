@@ -79,7 +79,7 @@ func readFile(path string) ([]entry, error) {
 }
 
 // rawEntry is one entry of a file before it is parsed. value is a string, a list, or nil for an empty entry; problem is
-// the reason why it is none of these.
+// the reason why it is not valid.
 type rawEntry struct {
 	name    string
 	line    int

@@ -17,16 +17,16 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// The machine of these tests: a record is a word of steps to be done, one letter each, and what has been done. A done
-// step is taken off; "x" from outside calls all off.
+// record has the due steps, one letter each, the steps performed, and those that failed. An event that is the first due
+// step moves it to done; the event "x" removes all due steps.
 type record struct{ due, done, failed string }
 
 func next(r record, event string, _ time.Time) (record, []string) {
 	switch {
 	case event == "x":
 		r.due = ""
-	case strings.HasPrefix(event, "stumbled "):
-		r.failed += strings.TrimPrefix(event, "stumbled ")
+	case strings.HasPrefix(event, "failed "):
+		r.failed += strings.TrimPrefix(event, "failed ")
 	case strings.HasPrefix(r.due, event):
 		r.due, r.done = r.due[len(event):], r.done+event
 	}
@@ -41,21 +41,21 @@ func steps(r record) []string {
 }
 
 var (
-	errGone  = errors.New("there is no such record")
+	errGone     = errors.New("there is no such record")
 	errNoAnswer = errors.New("does not answer")
 )
 
-// world keeps the records and does the steps.
+// memory keeps the records and performs the steps.
 type memory struct {
-	mu      sync.Mutex
-	records map[string]record
-	done    map[string]string // what has really been done for each key, repeats included
-	active      map[string]bool   // keys whose step is being performed
-	maxActive    int               // how many were at once
-	calls   int
-	before  func(call int, what string) error // asked before each call
-	after   func(call int, what string) error // and after its effect
-	during  func(key string)                  // in the middle of a step
+	mu        sync.Mutex
+	records   map[string]record
+	done      map[string]string // the steps performed for each key, with repetitions
+	active    map[string]bool   // keys whose step is being performed
+	maxActive int               // the largest number of active keys
+	calls     int
+	before    func(call int, what string) error // called before each access
+	after     func(call int, what string) error // called after its effect
+	during    func(key string)                  // called during a step
 }
 
 func newMemory(dues ...string) *memory {
@@ -66,7 +66,7 @@ func newMemory(dues ...string) *memory {
 	return w
 }
 
-// call is one access from the runner to what is outside: it can fail before or after it had its effect.
+// call is one access of the runner to the records or to a step. It can fail before or after its effect.
 func (w *memory) call(what string, effect func() error) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -103,7 +103,7 @@ func (w *memory) Change(_ context.Context, key string, change func(record) recor
 		if !ok {
 			return errGone
 		}
-		change(old) // it may be called more than once
+		change(old) // change may be called more than once
 		r = change(old)
 		w.records[key] = r
 		return nil
@@ -145,11 +145,11 @@ func (w *memory) perform(key func(record) string) func(context.Context, record, 
 	}
 }
 
-// runner works on the world; records of these tests do not know their key, so all but one key need another way.
+// runner returns a runner for these records. A record does not contain its key, so key derives it.
 func (w *memory) runner(workers int, key func(record) string) *Runner[record, string, string] {
 	r := New[record, string, string](w, Machine[record, string, string]{
 		Next: next, Steps: steps, Perform: w.perform(key),
-		StepFailed: func(step string, err error) string { return "stumbled " + step },
+		StepFailed: func(step string, err error) string { return "failed " + step },
 		Gone:       func(err error) bool { return errors.Is(err, errGone) },
 	}, workers)
 	r.jitter = func(d time.Duration) time.Duration { return d }
@@ -158,7 +158,7 @@ func (w *memory) runner(workers int, key func(record) string) *Runner[record, st
 
 func oneKey(record) string { return "k000" }
 
-// run starts the runner and gives what stops it and waits for its end.
+// run starts the runner. stop stops it and waits for its end.
 func run(t *testing.T, r *Runner[record, string, string]) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -172,6 +172,7 @@ func run(t *testing.T, r *Runner[record, string, string]) (stop func()) {
 	}
 }
 
+// get returns a record and the steps performed for its key.
 func (w *memory) get(key string) (record, string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -189,7 +190,8 @@ func TestStepsArePerformedInOrder(t *testing.T) {
 	})
 }
 
-// Keys go side by side, at most as many as there are workers, and each gets all its steps once.
+// TestKeysRunInParallel checks that there are at most as many active keys as workers, and that each step is performed
+// once.
 func TestKeysRunInParallel(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newMemory()
@@ -214,7 +216,8 @@ func TestKeysRunInParallel(t *testing.T) {
 	})
 }
 
-// A step that cannot be done is done again after a wait that doubles and has an end; the failure can be seen.
+// TestRetryWaitsDoubleUpToLimit checks the waits between the attempts of a failing step, and that failures are
+// recorded.
 func TestRetryWaitsDoubleUpToLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newMemory("a")
@@ -244,10 +247,10 @@ func TestRetryWaitsDoubleUpToLimit(t *testing.T) {
 	})
 }
 
-// Each access fails once, before and after its effect: the steps are done all the same.
+// TestFailureOfEachAccessIsRetried makes each access fail once, before or after its effect: all steps are performed.
 func TestFailureOfEachAccessIsRetried(t *testing.T) {
 	for _, late := range []bool{false, true} {
-		for at := 2; ; at++ { // the first call is Unfinished: TestCannotResume
+		for at := 2; ; at++ { // the first call is Unfinished: TestRunReturnsErrorOfResume
 			calls := 0
 			synctest.Test(t, func(t *testing.T) {
 				w := newMemory("abc")
@@ -278,7 +281,7 @@ func TestFailureOfEachAccessIsRetried(t *testing.T) {
 	}
 }
 
-// whole: all steps are stored as done once, in order; outside each was done at least once, in order.
+// checkComplete checks that all steps are recorded as done once, and were performed at least once, in order.
 func checkComplete(t *testing.T, w *memory, when string) {
 	t.Helper()
 	r, done := w.get("k000")
@@ -286,11 +289,12 @@ func checkComplete(t *testing.T, w *memory, when string) {
 		t.Errorf("%s: %+v", when, r)
 	}
 	if outside := string(slices.Compact([]byte(done))); outside != "abc" {
-		t.Errorf("%s: done outside: %s", when, done)
+		t.Errorf("%s: steps performed: %s", when, done)
 	}
 }
 
-// The process ends at each access, before and after its effect; the next one finishes.
+// TestCrashAtEachAccessIsResumed ends the process at each access, before or after its effect: the next process performs
+// the other steps.
 func TestCrashAtEachAccessIsResumed(t *testing.T) {
 	for _, late := range []bool{false, true} {
 		for at := 1; ; at++ {
@@ -312,7 +316,7 @@ func TestCrashAtEachAccessIsResumed(t *testing.T) {
 					return crash(n, what)
 				}
 				w.after = crash
-				go func() { time.Sleep(time.Hour); cancel() }() // the run in which nothing crashes any more
+				go func() { time.Sleep(time.Hour); cancel() }() // for the run without a crash
 				_ = w.runner(2, oneKey).Run(ctx)
 				cancel()
 				calls = w.calls
@@ -340,7 +344,8 @@ func TestRunReturnsErrorOfResume(t *testing.T) {
 	}
 }
 
-// Who resumes first hears at once whether the records can be read, and Run does not read them again.
+// TestResumeBeforeRunReturnsErrors checks that Resume returns the error of reading the records, and that Run does not
+// read them again after a successful Resume.
 func TestResumeBeforeRunReturnsErrors(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newMemory("abc")
@@ -358,11 +363,11 @@ func TestResumeBeforeRunReturnsErrors(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, done := w.get("k000"); done != "" {
-			t.Errorf("%s was done before Run", done)
+			t.Errorf("%s was performed before Run", done)
 		}
 		w.before = func(_ int, what string) error {
 			if what == "unfinished" {
-				t.Error("Run has read again what is unfinished")
+				t.Error("Run has read the unfinished keys again")
 			}
 			return nil
 		}
@@ -375,7 +380,7 @@ func TestResumeBeforeRunReturnsErrors(t *testing.T) {
 	})
 }
 
-// An event from outside is taken in while a step is being performed, and what is due after it is seen.
+// TestApplyDuringStep applies an external event during a step: the next steps follow from it.
 func TestApplyDuringStep(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newMemory("abc")
@@ -389,15 +394,16 @@ func TestApplyDuringStep(t *testing.T) {
 		}
 		time.Sleep(time.Hour)
 		if r, done := w.get("k000"); r.done != "" || done != "a" {
-			t.Errorf("%+v, done %s: more than the step that was on its way", r, done)
+			t.Errorf("%+v, done %s, want only the step that was active", r, done)
 		}
 		if _, err := r.Apply(t.Context(), "none", "x"); !errors.Is(err, errGone) {
-			t.Errorf("telling nobody: %v", err)
+			t.Errorf("an unknown key: %v", err)
 		}
 	})
 }
 
-// A record that is stored by somebody else is taken up when the runner is woken, also while it works on that key.
+// TestWakePerformsStoredSteps checks that Wake performs the steps of a record that another component has stored, also
+// while the runner performs a step of that key.
 func TestWakePerformsStoredSteps(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newMemory("")
@@ -420,20 +426,20 @@ func TestWakePerformsStoredSteps(t *testing.T) {
 			t.Errorf("%+v, done %s", got, done)
 		}
 		if len(r.keys) != 0 || len(r.queue) != 0 {
-			t.Errorf("%d jobs, %d in the queue when all is done", len(r.keys), len(r.queue))
+			t.Errorf("%d keys, %d in the queue after all steps", len(r.keys), len(r.queue))
 		}
 	})
 }
 
-// Alone does not call its function while a step of the key is waiting or performed. A step that becomes due in the
-// meantime is performed afterwards.
+// TestAloneExcludesSteps checks that Alone does not call its function while a step of the key is waiting or performed,
+// and that a step that becomes due in the meantime is performed afterwards.
 func TestAloneExcludesSteps(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newMemory("")
 		r := w.runner(2, oneKey)
 		stop := run(t, r)
 		synctest.Wait()
-		tell := func(due string) {
+		store := func(due string) {
 			w.mu.Lock()
 			w.records["k000"] = record{due: due}
 			w.mu.Unlock()
@@ -442,7 +448,7 @@ func TestAloneExcludesSteps(t *testing.T) {
 		called := 0
 		if !r.Alone("k000", func() {
 			called++
-			tell("a")
+			store("a")
 			synctest.Wait()
 			if _, done := w.get("k000"); done != "" {
 				t.Errorf("step %s was performed meanwhile", done)
@@ -451,7 +457,7 @@ func TestAloneExcludesSteps(t *testing.T) {
 				t.Error("two functions ran for one key")
 			}
 		}) {
-			t.Error("no step was due, and it was not called")
+			t.Error("the function was not called, although no step was due")
 		}
 		synctest.Wait()
 		if _, done := w.get("k000"); done != "a" {
@@ -459,19 +465,19 @@ func TestAloneExcludesSteps(t *testing.T) {
 		}
 		w.during = func(string) {
 			if r.Alone("k000", func() { called++ }) {
-				t.Error("it was called while a step was performed")
+				t.Error("the function was called during a step")
 			}
 		}
-		tell("b")
+		store("b")
 		synctest.Wait()
 		stop()
 		if r.Alone("k000", func() { called++ }) || called != 1 {
-			t.Errorf("it was called %d times, the last time after the end", called)
+			t.Errorf("the function was called %d times, want once, and not after the end", called)
 		}
 	})
 }
 
-// Who waits after a failure is tried at once when something happens to it.
+// TestWakeEndsWaitAfterFailure checks that Wake retries a key that waits after a failure at once.
 func TestWakeEndsWaitAfterFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newMemory("a")
@@ -497,7 +503,7 @@ func TestWakeEndsWaitAfterFailure(t *testing.T) {
 	})
 }
 
-// A machine that does not move on is a mistake; it costs little.
+// TestNoStepIsRepeatedWithoutPause checks that a state machine without progress, which is a bug, uses little time.
 func TestNoStepIsRepeatedWithoutPause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newMemory("a")
@@ -512,7 +518,8 @@ func TestNoStepIsRepeatedWithoutPause(t *testing.T) {
 	})
 }
 
-// A record that vanishes is let go; a keeper that fails for a while is asked again.
+// TestFailingAndMissingRecords checks that the runner drops a key without a record, and retries when the records cannot
+// be read for a while.
 func TestFailingAndMissingRecords(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newMemory("a", "")
@@ -525,11 +532,11 @@ func TestFailingAndMissingRecords(t *testing.T) {
 		}
 		r := w.runner(1, oneKey)
 		defer run(t, r)()
-		r.Wake("vanished")
+		r.Wake("missing")
 		time.Sleep(time.Hour)
 		synctest.Wait()
 		if got, _ := w.get("k000"); got.done != "a" || len(r.keys) != 0 {
-			t.Errorf("%+v, %d jobs left", got, len(r.keys))
+			t.Errorf("%+v, %d keys left", got, len(r.keys))
 		}
 	})
 }

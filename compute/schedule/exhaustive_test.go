@@ -11,28 +11,29 @@ import (
 	"github.com/openberth/berth/provider"
 )
 
-// The stupid twin of the whole judgement: a server fits exactly when some nodes for its cells and some devices for its
-// requests, tried one by one, obey all rules. 8.1/9: what is accepted can be claimed.
+// TestChooseAgreesWithExhaustiveSearch compares Choose with a search of all nodes for the cells and all devices for the
+// requests of a server, so that an accepted candidate can be claimed.
 func TestChooseAgreesWithExhaustiveSearch(t *testing.T) {
 	rng := rand.New(rand.NewPCG(17, 4))
 	const cases = 4000
 	fits := 0
 	for n := range cases {
 		h, a := randomCase(rng)
-		reason, step := a.judgeOn(h)
+		reason, filter := a.judgeOn(h)
 		want := someNodesFit(h, a, nil)
 		if (reason == "") != want {
-			t.Fatalf("case %d: refused %q at %s, trying everything says %v\nhost %+v\nask %+v", n, reason, step, want, h, a)
+			t.Fatalf("case %d: refused %q at %s, exhaustive search: %v\nhost %+v\nquestion %+v", n, reason, filter, want, h, a)
 		}
 		if want {
 			fits++
 		}
 	}
 	if fits < cases/10 || fits > cases*9/10 {
-		t.Errorf("%d of %d cases fit: the cases show nothing", fits, cases)
+		t.Errorf("%d of %d cases fit, want a tenth to nine tenths", fits, cases)
 	}
 }
 
+// randomCase returns a random host and question.
 func randomCase(rng *rand.Rand) (schedule.Host, question) {
 	providers := []provider.ID{"p0", "p1", "p2"}
 	var list []schedule.Device
@@ -73,6 +74,7 @@ func randomCase(rng *rand.Rand) (schedule.Host, question) {
 	return h, a
 }
 
+// someNodesFit tries all nodes for the remaining cells.
 func someNodesFit(h schedule.Host, a question, nodes []int) bool {
 	if len(nodes) == len(a.cells) {
 		var wants []pci.Request
@@ -91,6 +93,7 @@ func someNodesFit(h schedule.Host, a question, nodes []int) bool {
 	return false
 }
 
+// someDevicesFit tries all devices for the remaining requested devices.
 func someDevicesFit(h schedule.Host, wants []pci.Request, on []provider.ID, nodes, chosen []int) bool {
 	n := len(chosen)
 	if n == len(wants) {
@@ -114,7 +117,8 @@ func someDevicesFit(h schedule.Host, wants []pci.Request, on []provider.ID, node
 	return false
 }
 
-// nearEnough is the definition of the NUMA policies, implemented by trying everything.
+// nearEnough reports whether a device on this node is near enough to a guest on these nodes, by the definition of each
+// NUMA policy.
 func nearEnough(cells []numa.Cell, p pci.NUMAPolicy, device int, nodes []int) bool {
 	if len(nodes) == 0 || slices.Contains(nodes, device) || p == pci.Preferred {
 		return true

@@ -14,17 +14,14 @@ import (
 	"github.com/openberth/berth/resource"
 )
 
-// The words of a small machine, so that a case is a line: devices are added with on… functions, requests are made by
-// want.
-
-// dev is a free device on a bus of its own; on is its provider, node its NUMA node.
+// testDevice returns a free device on its own bus; on is its provider, node its NUMA node.
 func testDevice(bus uint8, kind pci.Type, product string, on provider.ID, node int) schedule.Device {
 	return schedule.Device{Device: pci.Device{Address: pci.Address{Bus: bus}, Vendor: "8086", Product: product, Type: kind,
 		NUMANode: node},
 		Provider: on, State: schedule.Available, ResourceClass: pci.ClassFor("8086", product)}
 }
 
-// card is a PF (offered or not) with VFs, all on one provider.
+// card returns the VFs of a PF, all on one provider, and the PF if pf is set.
 func card(bus uint8, on provider.ID, node int, pf bool, vfs int) (list []schedule.Device) {
 	parent := pci.Address{Bus: bus}
 	if pf {
@@ -38,17 +35,19 @@ func card(bus uint8, on provider.ID, node int, pf bool, vfs int) (list []schedul
 	return list
 }
 
-// want asks for count devices of a product; the request ids are R, S, T, … in the order of ask.
+// requestFor returns a request for count devices of a product.
 func requestFor(count int, kind pci.Type, product string) pci.Request {
 	return pci.Request{Alias: "a", Count: count, Policy: pci.Legacy,
 		Requirement: pci.Requirement{Vendor: "8086", Product: product, Type: kind, Class: pci.ClassFor("8086", product)}}
 }
 
+// withPolicy returns the request with a NUMA policy.
 func withPolicy(p pci.NUMAPolicy, r pci.Request) pci.Request { r.Policy = p; return r }
 
-// named is a request that carries its provider.
+// onProvider returns the request with its provider.
 func onProvider(r pci.Request, on provider.ID) pci.Request { r.Providers = []provider.ID{on}; return r }
 
+// orRequirement returns the request with an alternative requirement.
 func orRequirement(r pci.Request, w pci.Requirement) pci.Request {
 	r.Alternatives = []pci.Requirement{w}
 	return r
@@ -58,14 +57,16 @@ func migratable(r pci.Request) pci.Request { r.Requirement.LiveMigratable = pci.
 
 func notMigratable(r pci.Request) pci.Request { r.Requirement.LiveMigratable = pci.No; return r }
 
+// question is what a server needs of a host.
 type question struct {
 	requests []pci.Request
-	on       []provider.ID // a provider for each device, over all requests; nil: without groups
+	on       []provider.ID // the provider of each device, over all requests; nil: without groups
 	cells    []numa.GuestCell
 }
 
-// on puts the question to one host and tells the refusal, empty for a fit.
-func (a question) judgeOn(h schedule.Host) (reason string, step schedule.Filter) {
+// judgeOn returns the refusal of a host and its filter; both are empty if the server fits. The request ids are R, S, T
+// and so on.
+func (a question) judgeOn(h schedule.Host) (reason string, filter schedule.Filter) {
 	c := schedule.Candidate{Root: h.Provider, Mappings: map[string][]provider.ID{"": {h.Provider}}}
 	requests := slices.Clone(a.requests)
 	next := 0
@@ -82,7 +83,7 @@ func (a question) judgeOn(h schedule.Host) (reason string, step schedule.Filter)
 		Silence: schedule.Silence}
 	choices, refusals := schedule.Choose(p, requests, 1)
 	if len(choices)+len(refusals) != 1 {
-		panic("one candidate has one answer")
+		panic("one candidate must have one result")
 	}
 	if len(refusals) == 1 {
 		return refusals[0].Reason, refusals[0].Filter
@@ -90,15 +91,16 @@ func (a question) judgeOn(h schedule.Host) (reason string, step schedule.Filter)
 	return "", ""
 }
 
-func check(t *testing.T, a question, h schedule.Host, says string, step schedule.Filter) {
+// check checks that the host refuses for a reason with this text in this filter, or accepts if both are empty.
+func check(t *testing.T, a question, h schedule.Host, wantText string, step schedule.Filter) {
 	t.Helper()
 	reason, at := a.judgeOn(h)
-	if (reason == "") != (says == "") || !strings.Contains(reason, says) || at != step {
-		t.Errorf("refused %q at %q, want %q at %q", reason, at, says, step)
+	if (reason == "") != (wantText == "") || !strings.Contains(reason, wantText) || at != step {
+		t.Errorf("refused %q at %q, want %q at %q", reason, at, wantText, step)
 	}
 }
 
-// Which requests the devices of a host can fulfil, without NUMA.
+// TestDeviceFilter checks which requests the devices of a host can fulfil, without NUMA.
 func TestDeviceFilter(t *testing.T) {
 	three := slices.Concat(card(1, "pf1", 0, true, 4), card(2, "pf2", 0, true, 4), card(3, "pf3", 0, true, 0))
 	vfs := slices.Concat(card(1, "pf1", 0, false, 2), card(2, "pf2", 0, false, 2))
@@ -113,48 +115,57 @@ func TestDeviceFilter(t *testing.T) {
 	physnet := func(d *schedule.Device) { d.ForPorts = true }
 	vf, pf, one := requestFor(1, pci.Virtual, "1515"), requestFor(1, pci.Physical, "1528"), requestFor(1, "", "1533")
 	for _, c := range []struct {
-		row     string
-		devices []schedule.Device
-		ask     question
-		says    string
+		name     string
+		devices  []schedule.Device
+		ask      question
+		wantText string
 	}{
-		{"none requested", plain, question{}, ""},
-		{"the host has none", nil, question{requests: []pci.Request{one}}, "no free device 8086:1533 on the host"},
-		{"the product is another", plain, question{requests: []pci.Request{requestFor(1, "", "1534")}},
+		{"no device requested", plain, question{}, ""},
+		{"a host without devices", nil, question{requests: []pci.Request{one}}, "no free device 8086:1533 on the host"},
+		{"another product", plain, question{requests: []pci.Request{requestFor(1, "", "1534")}},
 			"no free device 8086:1534 on the host"},
 		{"two requests", plain, question{requests: []pci.Request{one, one}}, ""},
 		{"three requests, applied one after the other", plain, question{requests: []pci.Request{one, one, one}},
 			"fewer than 3 free"},
-		{"without mapping anything will do", slices.Concat(three, plain), question{requests: []pci.Request{vf, pf, one}}, ""},
+		{"without a mapping any provider is accepted", slices.Concat(three, plain),
+			question{requests: []pci.Request{vf, pf, one}}, ""},
 		{"VFs of two PFs", vfs, question{requests: []pci.Request{requestFor(4, pci.Virtual, "1515")}}, ""},
-		{"one more", vfs, question{requests: []pci.Request{requestFor(5, pci.Virtual, "1515")}},
+		{"one VF more than two PFs have", vfs, question{requests: []pci.Request{requestFor(5, pci.Virtual, "1515")}},
 			"fewer than 5 free type-VF 8086:1515 on the host"},
 		{"VFs of one PF that differ in class", change(vfs, 0, func(d *schedule.Device) { d.ResourceClass = "CUSTOM_Y" }),
 			question{requests: []pci.Request{requestFor(4, pci.Virtual, "1515")}}, ""},
-		{"the request itself names the provider", three, question{requests: []pci.Request{onProvider(pf, "pf3"), onProvider(pf, "pf2")}},
+		{"the request names the provider", three, question{requests: []pci.Request{onProvider(pf, "pf3"),
+			onProvider(pf, "pf2")}},
 			""},
-		{"and nothing else will do", three, question{requests: []pci.Request{onProvider(pf, "pf3"), onProvider(pf, "pf3")}},
+		{"the request names a provider with too few devices", three, question{requests: []pci.Request{onProvider(pf, "pf3"),
+			onProvider(pf, "pf3")}},
 			"fewer than 2 free type-PF 8086:1528 on the chosen provider"},
-		{"live-migratable is wanted, the device says no",
+		{"live-migratable requested, the device has no",
 			change(vfs[:1], 0, func(d *schedule.Device) { d.LiveMigratable = pci.No }),
 			question{requests: []pci.Request{migratable(vf)}}, "live_migratable true"},
-		{"and it says nothing", vfs[:1], question{requests: []pci.Request{migratable(vf)}}, "live_migratable true"},
-		{"and it says yes", change(vfs[:1], 0, func(d *schedule.Device) { d.LiveMigratable = pci.Yes }),
+		{"live-migratable requested, the device has no tag", vfs[:1], question{requests: []pci.Request{migratable(vf)}},
+			"live_migratable true"},
+		{"live-migratable requested, the device has yes",
+			change(vfs[:1], 0, func(d *schedule.Device) { d.LiveMigratable = pci.Yes }),
 			question{requests: []pci.Request{migratable(vf)}}, ""},
-		{"the opposite is wanted, the device says yes",
-			change(vfs[:1], 0, func(d *schedule.Device) { d.LiveMigratable = pci.Yes }), question{requests: []pci.Request{notMigratable(vf)}},
+		{"not live-migratable requested, the device has yes",
+			change(vfs[:1], 0, func(d *schedule.Device) { d.LiveMigratable = pci.Yes }),
+			question{requests: []pci.Request{notMigratable(vf)}},
 			"live_migratable false"},
-		{"and it says nothing", vfs[:1], question{requests: []pci.Request{notMigratable(vf)}}, "live_migratable false"},
-		{"and it says no", change(vfs[:1], 0, func(d *schedule.Device) { d.LiveMigratable = pci.No }),
+		{"not live-migratable requested, the device has no tag", vfs[:1],
+			question{requests: []pci.Request{notMigratable(vf)}}, "live_migratable false"},
+		{"not live-migratable requested, the device has no",
+			change(vfs[:1], 0, func(d *schedule.Device) { d.LiveMigratable = pci.No }),
 			question{requests: []pci.Request{notMigratable(vf)}}, ""},
-		{"nothing is wanted of it, the device says yes",
-			change(vfs[:1], 0, func(d *schedule.Device) { d.LiveMigratable = pci.Yes }), question{requests: []pci.Request{vf}}, ""},
-		{"or no", change(vfs[:1], 0, func(d *schedule.Device) { d.LiveMigratable = pci.No }),
+		{"no tag requested, the device has yes",
+			change(vfs[:1], 0, func(d *schedule.Device) { d.LiveMigratable = pci.Yes }), question{requests: []pci.Request{vf}},
+			""},
+		{"no tag requested, the device has no", change(vfs[:1], 0, func(d *schedule.Device) { d.LiveMigratable = pci.No }),
 			question{requests: []pci.Request{vf}}, ""},
-		{"or nothing", vfs[:1], question{requests: []pci.Request{vf}}, ""},
+		{"no tag requested, the device has none", vfs[:1], question{requests: []pci.Request{vf}}, ""},
 		{"a provider of the class that no agent reports", plain, question{requests: []pci.Request{class},
 			on: []provider.ID{"another's"}}, "no free device of CUSTOM_X on the chosen provider"},
-		{"a provider that is not there", vfs, question{requests: []pci.Request{vf}, on: []provider.ID{"elsewhere"}},
+		{"a provider without devices", vfs, question{requests: []pci.Request{vf}, on: []provider.ID{"elsewhere"}},
 			"on the chosen provider"},
 		{"two PFs by name", three, question{requests: []pci.Request{requestFor(2, pci.Physical, "1528")},
 			on: []provider.ID{"pf2", "pf3"}}, ""},
@@ -163,56 +174,66 @@ func TestDeviceFilter(t *testing.T) {
 			"no free type-PF 8086:1528 on the chosen provider"},
 		{"three VFs of two PFs", vfs, question{requests: []pci.Request{requestFor(3, pci.Virtual, "1515")},
 			on: []provider.ID{"pf1", "pf2", "pf2"}}, ""},
-		{"one VF of each", vfs, question{requests: []pci.Request{requestFor(2, pci.Virtual, "1515")}, on: []provider.ID{"pf1", "pf2"}},
+		{"one VF of each", vfs, question{requests: []pci.Request{requestFor(2, pci.Virtual, "1515")},
+			on: []provider.ID{"pf1", "pf2"}},
 			""},
-		{"the sum would do, one provider is exhausted", vfs, question{requests: []pci.Request{requestFor(4, pci.Virtual, "1515")},
-			on: []provider.ID{"pf1", "pf1", "pf1", "pf2"}},
+		{"the sum is enough, one provider is exhausted", vfs,
+			question{requests: []pci.Request{requestFor(4, pci.Virtual, "1515")},
+				on: []provider.ID{"pf1", "pf1", "pf1", "pf2"}},
 			"fewer than 3 free"},
-		{"VF and PF, a PF is left whole", three, question{requests: []pci.Request{requestFor(8, pci.Virtual, "1515"), pf}}, ""},
+		{"all VFs of two PFs and the third PF", three, question{requests: []pci.Request{requestFor(8, pci.Virtual, "1515"),
+			pf}}, ""},
 		{"VFs of both and two PFs", three, question{requests: []pci.Request{requestFor(5, pci.Virtual, "1515"),
 			requestFor(2, pci.Physical, "1528")}}, "fewer than 2 free type-PF"},
-		{"a PF of the same product is no VF",
+		{"a PF of the same product is not a VF",
 			slices.Concat(change(card(1, "p", 0, true, 8), 0, func(d *schedule.Device) { d.Product = "1515" })),
 			question{requests: []pci.Request{requestFor(9, "", "1515")}}, "fewer than 9 free device 8086:1515"},
-		{"3.6 a PF only when it is asked for", card(1, "p", 0, true, 0), question{requests: []pci.Request{requestFor(1, "", "1528")}},
+		{"a PF must be requested by its type", card(1, "p", 0, true, 0),
+			question{requests: []pci.Request{requestFor(1, "", "1528")}},
 			"no free device"},
-		{"3.6 vdpa only when it is asked for", change(card(1, "p", 0, false, 1), 0,
-			func(d *schedule.Device) { d.Type = "vdpa" }), question{requests: []pci.Request{requestFor(1, "", "1515")}}, "no free device"},
-		{"remote-managed is for ports", change(vfs, 0, remote), question{requests: []pci.Request{requestFor(4, pci.Virtual, "1515")}},
+		{"a vdpa device must be requested by its type", change(card(1, "p", 0, false, 1), 0,
+			func(d *schedule.Device) { d.Type = "vdpa" }), question{requests: []pci.Request{requestFor(1, "", "1515")}},
+			"no free device"},
+		{"a remote-managed device is only for ports", change(vfs, 0, remote),
+			question{requests: []pci.Request{requestFor(4, pci.Virtual, "1515")}},
 			"fewer than 4 free"},
-		{"the others are not", change(vfs, 0, remote), question{requests: []pci.Request{requestFor(3, pci.Virtual, "1515")}}, ""},
+		{"the devices that are not remote-managed", change(vfs, 0, remote),
+			question{requests: []pci.Request{requestFor(3, pci.Virtual, "1515")}}, ""},
 		{"a device of a physical network, by alias, without Placement", change(plain, 0, physnet),
 			question{requests: []pci.Request{one, one}}, ""},
-		{"not where Placement chose", change(plain, 0, physnet), question{requests: []pci.Request{one}, on: []provider.ID{"p8"}},
+		{"a device of a physical network, on a provider chosen by Placement", change(plain, 0, physnet),
+			question{requests: []pci.Request{one}, on: []provider.ID{"p8"}},
 			"no free device"},
-		{"the class here, the product there", slices.Concat(
+		{"class and product on different providers", slices.Concat(
 			change(plain[:1], 0, func(d *schedule.Device) { d.Provider, d.ResourceClass = "p00", "CUSTOM_MY_DEV" }),
 			change(card(5, "p01", 0, true, 0), 0, func(d *schedule.Device) { d.ResourceClass = "CUSTOM_MY_DEV" })),
 			question{requests: []pci.Request{{Alias: "a", Count: 1, Requirement: pci.Requirement{Vendor: "8086", Product: "1533",
 				Class: "CUSTOM_MY_DEV", Required: []resource.Trait{"CUSTOM_A_PF"}}}},
 				on: []provider.ID{"p01"}}, "no free device 8086:1533 on the chosen provider"},
-		{"class and traits are Placement's to judge", plain, question{requests: []pci.Request{class}, on: []provider.ID{"p8"}},
+		{"Placement has checked class and traits of its provider", plain, question{requests: []pci.Request{class},
+			on: []provider.ID{"p8"}},
 			""},
-		{"unless it is not asked", plain, question{requests: []pci.Request{class}}, "no free device of CUSTOM_X on the host"},
+		{"without a provider the class is checked", plain, question{requests: []pci.Request{class}},
+			"no free device of CUSTOM_X on the host"},
 		{"either definition", plain,
 			question{requests: []pci.Request{orRequirement(class, pci.Requirement{Vendor: "8086", Product: "1533"})}}, ""},
 		{"neither definition", plain,
 			question{requests: []pci.Request{orRequirement(class, pci.Requirement{Vendor: "8086", Product: "1534"})}},
 			"no free device"},
-		{"a PF whose VFs differ in tags does not matter to the others",
+		{"VFs of another PF that differ in tags",
 			change(vfs, 0, func(d *schedule.Device) { d.LiveMigratable = pci.No }),
 			question{requests: []pci.Request{requestFor(2, pci.Virtual, "1515")}, on: []provider.ID{"pf2", "pf2"}}, ""},
-		{"nor to those who want either of its VFs", change(vfs, 0, func(d *schedule.Device) { d.LiveMigratable = pci.No }),
+		{"VFs that differ in tags, no tag requested", change(vfs, 0, func(d *schedule.Device) { d.LiveMigratable = pci.No }),
 			question{requests: []pci.Request{requestFor(2, pci.Virtual, "1515")}, on: []provider.ID{"pf1", "pf1"}}, ""},
 		{"used once and not cleaned", change(plain[:1], 0, func(d *schedule.Device) { d.OneTimeUse, d.Spent = true, true }),
 			question{requests: []pci.Request{one}}, "no free device"},
 	} {
-		t.Run(c.row, func(t *testing.T) {
+		t.Run(c.name, func(t *testing.T) {
 			step := schedule.FilterDevices
-			if c.says == "" {
+			if c.wantText == "" {
 				step = ""
 			}
-			check(t, c.ask, host("h", c.devices...), c.says, step)
+			check(t, c.ask, host("h", c.devices...), c.wantText, step)
 		})
 	}
 	inPlacement := host("h", change(plain[:1], 0, physnet)...)
@@ -220,7 +241,7 @@ func TestDeviceFilter(t *testing.T) {
 	check(t, question{requests: []pci.Request{one}}, inPlacement, "no free device", schedule.FilterDevices)
 }
 
-// Devices differ in their tags; each request gets the matching device, whatever the order of requests.
+// TestDevicesAreFittedByTags checks that each request gets the device with its tags, in any order of the requests.
 func TestDevicesAreFittedByTags(t *testing.T) {
 	flags := []pci.Flag{pci.Unset, pci.Yes, pci.No}
 	var list []schedule.Device
@@ -237,16 +258,19 @@ func TestDevicesAreFittedByTags(t *testing.T) {
 	slices.Reverse(requests)
 	check(t, question{requests: requests}, host("h", list...), "", "")
 	requests[0].Requirement.LiveMigratable = pci.Yes
-	check(t, question{requests: requests}, host("h", list...), "fewer than 2 free device 8086:1533 with live_migratable true "+
-		"on the host", schedule.FilterDevices)
+	check(t, question{requests: requests}, host("h", list...),
+		"fewer than 2 free device 8086:1533 with live_migratable true "+
+			"on the host", schedule.FilterDevices)
 }
 
-// The devices that guests have or will get are not free, and neither are the PFs of their VFs and the VFs of their PFs.
+// TestRelativesOfTakenDevicesAreNotFree checks that the devices that guests have or will get are not free, nor the PFs
+// of such VFs and the VFs of such PFs.
 func TestRelativesOfTakenDevicesAreNotFree(t *testing.T) {
 	one := host("h", card(1, "p", 0, true, 2)...)
 	held := one
 	held.Guests = []schedule.Guest{{ID: "s1", Devices: []schedule.Picked{{Address: "0000:01:01.0"}}}}
-	check(t, question{requests: []pci.Request{requestFor(1, pci.Physical, "1528")}}, held, "no free type-PF", schedule.FilterDevices)
+	check(t, question{requests: []pci.Request{requestFor(1, pci.Physical, "1528")}}, held, "no free type-PF",
+		schedule.FilterDevices)
 	check(t, question{requests: []pci.Request{requestFor(1, pci.Virtual, "1515")}}, held, "", "")
 	promised := one
 	r := requestFor(1, pci.Physical, "1528")
@@ -256,7 +280,7 @@ func TestRelativesOfTakenDevicesAreNotFree(t *testing.T) {
 		schedule.FilterDevices)
 }
 
-// node is a NUMA node with this many threads for dedicated CPUs.
+// node returns a NUMA node with a number of threads for dedicated CPUs.
 func node(id, socket, threads int) numa.Cell {
 	c := numa.Cell{ID: id, Socket: socket, MemoryMB: 4096}
 	for i := range threads {
@@ -265,7 +289,7 @@ func node(id, socket, threads int) numa.Cell {
 	return c
 }
 
-// guest is a guest of so many NUMA cells with two dedicated CPUs each.
+// guest returns a number of NUMA cells with two dedicated CPUs each.
 func guest(cells int) (parts []numa.GuestCell) {
 	for i := range cells {
 		parts = append(parts, numa.GuestCell{VCPUs: []int{2 * i, 2*i + 1}, Dedicated: []int{2 * i, 2*i + 1}, MemoryMB: 512})
@@ -275,71 +299,78 @@ func guest(cells int) (parts []numa.GuestCell) {
 
 func withCells(h schedule.Host, cells ...numa.Cell) schedule.Host { h.Cells = cells; return h }
 
-// On which NUMA nodes a guest can be placed so that its devices are near enough.
+// TestNUMAFilter checks on which NUMA nodes a guest can be placed so that its devices are near enough.
 func TestNUMAFilter(t *testing.T) {
-	// full is a node on which no CPU is left.
+	// full returns a node without free CPUs.
 	full := func(id, socket int) numa.Cell { return node(id, socket, 0) }
-	nic := func(bus uint8, on provider.ID, n int) schedule.Device { return testDevice(bus, pci.Plain, "1533", on, n) }
+	nic := func(bus uint8, on provider.ID, n int) schedule.Device {
+		return testDevice(bus, pci.Plain, "1533", on, n)
+	}
 	r := requestFor(1, "", "1533")
 	near := schedule.FilterNUMA
 	for _, c := range []struct {
-		row   string
-		cells []numa.Cell
-		devs  []schedule.Device
-		ask   question
-		says  string
-		step  schedule.Filter
+		name     string
+		cells    []numa.Cell
+		devs     []schedule.Device
+		ask      question
+		wantText string
+		step     schedule.Filter
 	}{
-		{"no device wanted", []numa.Cell{node(0, 0, 2)}, nil, question{cells: guest(1)}, "", ""},
-		{"NUMA and PCI", []numa.Cell{node(0, 0, 2)}, []schedule.Device{nic(1, "p", 0)}, question{requests: []pci.Request{r},
-			cells: guest(1)}, "", ""},
-		{"the device is elsewhere", []numa.Cell{node(0, 0, 2)}, []schedule.Device{nic(1, "p", 1)},
+		{"no device requested", []numa.Cell{node(0, 0, 2)}, nil, question{cells: guest(1)}, "", ""},
+		{"the device is on the guest's node", []numa.Cell{node(0, 0, 2)}, []schedule.Device{nic(1, "p", 0)},
+			question{requests: []pci.Request{r},
+				cells: guest(1)}, "", ""},
+		{"the device is on another node", []numa.Cell{node(0, 0, 2)}, []schedule.Device{nic(1, "p", 1)},
 			question{requests: []pci.Request{r}, cells: guest(1)}, "near enough", near},
 		{"the host reports no nodes", nil, []schedule.Device{nic(1, "p", 0)}, question{requests: []pci.Request{r},
 			cells: guest(1)}, "reports no NUMA nodes", near},
-		{"no NUMA cells: even required means nothing", []numa.Cell{full(0, 0)}, []schedule.Device{nic(1, "p", 0)},
+		{"no NUMA cells: required has no effect", []numa.Cell{full(0, 0)}, []schedule.Device{nic(1, "p", 0)},
 			question{requests: []pci.Request{withPolicy(pci.Required, r)}}, "", ""},
 		{"a guest on both nodes", []numa.Cell{node(0, 0, 2), node(1, 1, 2)}, []schedule.Device{nic(1, "p", 1)},
 			question{requests: []pci.Request{r}, cells: guest(2)}, "", ""},
-		{"a guest on the other", []numa.Cell{node(0, 0, 2), full(1, 1)}, []schedule.Device{nic(1, "p", 1)},
+		{"a guest on the other node", []numa.Cell{node(0, 0, 2), full(1, 1)}, []schedule.Device{nic(1, "p", 1)},
 			question{requests: []pci.Request{r}, cells: guest(1)}, "near enough", near},
-		{"no node: legacy", []numa.Cell{node(0, 0, 2)}, []schedule.Device{nic(1, "p", pci.NoNUMA)},
+		{"device without a node: legacy", []numa.Cell{node(0, 0, 2)}, []schedule.Device{nic(1, "p", pci.NoNUMA)},
 			question{requests: []pci.Request{r}, cells: guest(1)}, "", ""},
-		{"no node: required", []numa.Cell{node(0, 0, 2)}, []schedule.Device{nic(1, "p", pci.NoNUMA)},
+		{"device without a node: required", []numa.Cell{node(0, 0, 2)}, []schedule.Device{nic(1, "p", pci.NoNUMA)},
 			question{requests: []pci.Request{withPolicy(pci.Required, r)}, cells: guest(1)}, "numa_policy required", near},
-		{"no node: preferred", []numa.Cell{node(0, 0, 2)}, []schedule.Device{nic(1, "p", pci.NoNUMA)},
+		{"device without a node: preferred", []numa.Cell{node(0, 0, 2)}, []schedule.Device{nic(1, "p", pci.NoNUMA)},
 			question{requests: []pci.Request{withPolicy(pci.Preferred, r)}, cells: guest(1)}, "", ""},
-		{"preferred, the guest must lie on node 1", []numa.Cell{full(0, 0), node(1, 1, 2)}, []schedule.Device{nic(1, "p", 0)},
+		{"preferred, the guest fits only on node 1", []numa.Cell{full(0, 0), node(1, 1, 2)},
+			[]schedule.Device{nic(1, "p", 0)},
 			question{requests: []pci.Request{withPolicy(pci.Preferred, r)}, on: []provider.ID{"p"}, cells: guest(1)}, "", ""},
 		{"legacy finds the node of the device", []numa.Cell{node(0, 0, 2), node(1, 1, 2)}, []schedule.Device{nic(1, "p", 1)},
 			question{requests: []pci.Request{r}, on: []provider.ID{"p"}, cells: guest(1)}, "", ""},
-		{"the green device is on the full node", []numa.Cell{full(0, 0), node(1, 1, 2)}, []schedule.Device{nic(1, "green", 0),
-			nic(2, "red", 1)},
-			question{requests: []pci.Request{withPolicy(pci.Required, r)}, on: []provider.ID{"green"}, cells: guest(1)}, "near enough",
+		{"the chosen device is on the full node", []numa.Cell{full(0, 0), node(1, 1, 2)},
+			[]schedule.Device{nic(1, "green", 0),
+				nic(2, "red", 1)},
+			question{requests: []pci.Request{withPolicy(pci.Required, r)}, on: []provider.ID{"green"}, cells: guest(1)},
+			"near enough",
 			near},
-		{"one socket of two nodes", []numa.Cell{node(0, 0, 2), full(1, 0)}, []schedule.Device{nic(1, "p", 1)},
+		{"socket: one socket of two nodes", []numa.Cell{node(0, 0, 2), full(1, 0)}, []schedule.Device{nic(1, "p", 1)},
 			question{requests: []pci.Request{withPolicy(pci.Socket, r)}, cells: guest(1)}, "", ""},
-		{"two sockets", []numa.Cell{node(0, 0, 2), full(1, 1)}, []schedule.Device{nic(1, "p", 1)},
+		{"socket: two sockets", []numa.Cell{node(0, 0, 2), full(1, 1)}, []schedule.Device{nic(1, "p", 1)},
 			question{requests: []pci.Request{withPolicy(pci.Socket, r)}, cells: guest(1)}, "numa_policy socket", near},
-		{"three of four nodes", []numa.Cell{full(0, 0), node(1, 0, 2), node(2, 1, 2), node(3, 1, 2)},
+		{"socket: three of four nodes", []numa.Cell{full(0, 0), node(1, 0, 2), node(2, 1, 2), node(3, 1, 2)},
 			[]schedule.Device{nic(1, "p", 0)},
 			question{requests: []pci.Request{withPolicy(pci.Socket, r)}, cells: guest(3)}, "", ""},
-		{"socket and a node whose socket nobody knows", []numa.Cell{node(0, 0, 2), full(1, 0), full(2, numa.NoSocket)},
+		{"socket: a node with an unknown socket", []numa.Cell{node(0, 0, 2), full(1, 0), full(2, numa.NoSocket)},
 			[]schedule.Device{nic(1, "p", 1)},
 			question{requests: []pci.Request{withPolicy(pci.Socket, r)}, cells: guest(1)}, "numa_policy socket", near},
-		{"the device is local all the same", []numa.Cell{node(0, 0, 2), full(1, numa.NoSocket)},
+		{"socket: a node with an unknown socket, the device is local", []numa.Cell{node(0, 0, 2), full(1, numa.NoSocket)},
 			[]schedule.Device{nic(1, "p", 0)},
 			question{requests: []pci.Request{withPolicy(pci.Socket, r)}, cells: guest(1)}, "", ""},
-		{"the second node of a socket is found", []numa.Cell{node(0, 0, 2), node(1, 1, 2), full(2, 1)},
+		{"socket: the second node of a socket", []numa.Cell{node(0, 0, 2), node(1, 1, 2), full(2, 1)},
 			[]schedule.Device{nic(1, "p", 2)},
 			question{requests: []pci.Request{withPolicy(pci.Socket, r)}, cells: guest(1)}, "", ""},
-		{"preferred: the near one is not this candidate's", []numa.Cell{node(0, 0, 2)}, []schedule.Device{nic(1, "near", 0),
-			nic(2, "far", 1)},
+		{"preferred: the near device is not on the chosen provider", []numa.Cell{node(0, 0, 2)},
+			[]schedule.Device{nic(1, "near", 0),
+				nic(2, "far", 1)},
 			question{requests: []pci.Request{withPolicy(pci.Preferred, r)}, on: []provider.ID{"far"}, cells: guest(1)}, "", ""},
-		{"preferred: the near one is taken", []numa.Cell{node(0, 0, 2)}, []schedule.Device{taken(nic(1, "near", 0)),
+		{"preferred: the near device is taken", []numa.Cell{node(0, 0, 2)}, []schedule.Device{taken(nic(1, "near", 0)),
 			nic(2, "far", 1)},
 			question{requests: []pci.Request{withPolicy(pci.Preferred, r)}, cells: guest(1)}, "", ""},
-		{"legacy: the near one is not this candidate's, the other has no node", []numa.Cell{node(0, 0, 2)},
+		{"legacy: the near device is not on the chosen provider, the other has no node", []numa.Cell{node(0, 0, 2)},
 			[]schedule.Device{nic(1, "near", 0), nic(2, "far", pci.NoNUMA)},
 			question{requests: []pci.Request{r}, on: []provider.ID{"far"}, cells: guest(1)}, "", ""},
 		{"two devices on two nodes and a guest of two cells", []numa.Cell{node(0, 0, 2), node(1, 0, 2), node(2, 1, 2),
@@ -347,42 +378,45 @@ func TestNUMAFilter(t *testing.T) {
 			[]schedule.Device{nic(1, "p", 1), nic(2, "q", 3)},
 			question{requests: []pci.Request{withPolicy(pci.Required, requestFor(2, "", "1533"))}, on: []provider.ID{"p", "q"},
 				cells: guest(2)}, "", ""},
-		{"and a guest of one", []numa.Cell{node(0, 0, 2), node(1, 0, 2), node(2, 1, 2), node(3, 1, 2)},
+		{"two devices on two nodes and a guest of one cell", []numa.Cell{node(0, 0, 2), node(1, 0, 2), node(2, 1, 2),
+			node(3, 1, 2)},
 			[]schedule.Device{nic(1, "p", 1), nic(2, "q", 3)},
 			question{requests: []pci.Request{withPolicy(pci.Required, requestFor(2, "", "1533"))}, on: []provider.ID{"p", "q"},
 				cells: guest(1)}, "near enough", near},
-		{"no CPUs", []numa.Cell{node(0, 0, 1), full(1, 1)}, nil, question{cells: guest(1)},
+		{"too few free CPUs", []numa.Cell{node(0, 0, 1), full(1, 1)}, nil, question{cells: guest(1)},
 			"no NUMA node has 2 threads for dedicated CPUs left", near},
 	} {
-		t.Run(c.row, func(t *testing.T) { check(t, c.ask, withCells(host("h", c.devs...), c.cells...), c.says, c.step) })
+		t.Run(c.name, func(t *testing.T) { check(t, c.ask, withCells(host("h", c.devs...), c.cells...), c.wantText, c.step) })
 	}
 }
 
 func taken(d schedule.Device) schedule.Device { d.State = schedule.Allocated; return d }
 
-// All NUMA policies × all nodes of the device, for a guest that has free CPUs only on node 1.
+// TestNUMAPolicyByNodeOfDevice combines NUMA policies with the nodes of a device, for a guest that fits only on node 1.
 func TestNUMAPolicyByNodeOfDevice(t *testing.T) {
 	for p, fits := range map[pci.NUMAPolicy]string{pci.Preferred: "AAA", pci.Legacy: "AEA", pci.Required: "EEA"} {
 		for i, on := range []int{pci.NoNUMA, 0, 1} {
 			t.Run(fmt.Sprintf("%s device on %d", p, on), func(t *testing.T) {
 				h := withCells(host("h", testDevice(1, pci.Plain, "1533", "p", on)), node(0, 0, 0), node(1, 1, 2))
-				says, step := "", schedule.Filter("")
+				wantText, step := "", schedule.Filter("")
 				if fits[i] == 'E' {
-					says, step = "near enough", schedule.FilterNUMA
+					wantText, step = "near enough", schedule.FilterNUMA
 				}
-				check(t, question{requests: []pci.Request{withPolicy(p, requestFor(1, "", "1533"))}, cells: guest(1)}, h, says, step)
+				check(t, question{requests: []pci.Request{withPolicy(p, requestFor(1, "", "1533"))}, cells: guest(1)}, h, wantText,
+					step)
 			})
 		}
 	}
 }
 
-// NUMA policies with several devices: on node 0, on node 1, and without a node.
+// TestNUMAPolicyWithSeveralDevices requests devices of which one is on node 0, one on node 1, and one has no node.
 func TestNUMAPolicyWithSeveralDevices(t *testing.T) {
-	h := host("h", testDevice(1, pci.Plain, "1533", "pr0", 0), testDevice(2, pci.Plain, "1533", "pr1", 1), testDevice(3, pci.Plain, "1533",
-		"prn", pci.NoNUMA))
+	h := host("h", testDevice(1, pci.Plain, "1533", "pr0", 0), testDevice(2, pci.Plain, "1533", "pr1", 1),
+		testDevice(3, pci.Plain, "1533",
+			"prn", pci.NoNUMA))
 	on0, on9 := []numa.Cell{node(0, 0, 2)}, []numa.Cell{node(9, 0, 2)}
 	for _, c := range []struct {
-		row   string
+		name  string
 		p     pci.NUMAPolicy
 		count int
 		cells []numa.Cell
@@ -396,8 +430,9 @@ func TestNUMAPolicyWithSeveralDevices(t *testing.T) {
 		{"preferred 999", pci.Preferred, 1, on9, true},
 		{"preferred 4", pci.Preferred, 4, on0, false},
 	} {
-		t.Run(c.row, func(t *testing.T) {
-			reason, _ := question{requests: []pci.Request{withPolicy(c.p, requestFor(c.count, "", "1533"))}, cells: guest(1)}.judgeOn(withCells(h,
+		t.Run(c.name, func(t *testing.T) {
+			reason, _ := question{requests: []pci.Request{withPolicy(c.p, requestFor(c.count, "", "1533"))},
+				cells: guest(1)}.judgeOn(withCells(h,
 				c.cells...))
 			if (reason == "") != c.fits {
 				t.Errorf("refused %q", reason)
@@ -406,7 +441,8 @@ func TestNUMAPolicyWithSeveralDevices(t *testing.T) {
 	}
 }
 
-// Guests whose use the report does not show yet count; those that it shows count once.
+// TestGuestsMissingFromReportCount checks that guests that the report does not contain yet count, and others count
+// once.
 func TestGuestsMissingFromReportCount(t *testing.T) {
 	base := withCells(host("h"), node(0, 0, 4), node(1, 0, 2))
 	for _, c := range []struct {
@@ -415,15 +451,15 @@ func TestGuestsMissingFromReportCount(t *testing.T) {
 		counted []string
 		fits    bool
 	}{
-		{"nobody", nil, nil, true},
-		{"its agent has told where",
+		{"no other guest", nil, nil, true},
+		{"a guest with a known place",
 			[]schedule.Guest{{ID: "s", Cells: guest(1), Placed: []numa.Placed{{Node: 1, CPUs: map[int]int{0: 10, 1: 11}}}}}, nil,
 			false},
-		{"the same, and the report shows it",
+		{"a guest with a known place that the report contains",
 			[]schedule.Guest{{ID: "s", Cells: guest(1), Placed: []numa.Placed{{Node: 1, CPUs: map[int]int{0: 10, 1: 11}}}}},
 			[]string{"s"}, true},
-		{"it will be placed on the emptier node", []schedule.Guest{{ID: "s", Cells: guest(1)}}, nil, true},
-		{"two of them leave room for one", []schedule.Guest{{ID: "s", Cells: guest(1)}, {ID: "t", Cells: guest(1)}}, nil,
+		{"a guest without a place counts on the emptier node", []schedule.Guest{{ID: "s", Cells: guest(1)}}, nil, true},
+		{"two guests without a place", []schedule.Guest{{ID: "s", Cells: guest(1)}, {ID: "t", Cells: guest(1)}}, nil,
 			false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -437,8 +473,8 @@ func TestGuestsMissingFromReportCount(t *testing.T) {
 	}
 }
 
-// Of two candidates on one host only the suitable one is accepted. If both are suitable, the second is the fallback for
-// the first.
+// TestCandidatesOfOneHostAreJudgedSeparately checks that only the suitable candidates of a host are accepted. The
+// second of them is the fallback for the first.
 func TestCandidatesOfOneHostAreJudgedSeparately(t *testing.T) {
 	h := withCells(host("h", testDevice(1, pci.Plain, "1533", "p0", 0), testDevice(2, pci.Plain, "1533", "p1", 1),
 		testDevice(3, pci.Plain, "1533", "p2", 1)), node(0, 0, 0), node(1, 1, 2))
@@ -461,8 +497,8 @@ func TestCandidatesOfOneHostAreJudgedSeparately(t *testing.T) {
 	}
 }
 
-// The preferred host is the one with the fewest free devices that the server cannot use, then the one with the lower
-// load.
+// TestOrderOfHostsByFreeDevicesAndLoad checks that hosts with fewer free devices that the server cannot use come first,
+// then hosts with lower load.
 func TestOrderOfHostsByFreeDevicesAndLoad(t *testing.T) {
 	many := host("many", slices.Concat(card(1, "m", 0, false, 8), card(2, "n", 0, false, 4))...)
 	some := host("some", card(1, "s", 0, false, 1)...)
@@ -481,7 +517,7 @@ func TestOrderOfHostsByFreeDevicesAndLoad(t *testing.T) {
 				round = append(round, c.Host)
 			}
 			if names != nil && !slices.Equal(names, round) {
-				t.Errorf("chance decides: %v or %v", names, round)
+				t.Errorf("the order depends on the seed: %v or %v", names, round)
 			}
 			names = round
 		}
@@ -494,11 +530,12 @@ func TestOrderOfHostsByFreeDevicesAndLoad(t *testing.T) {
 	vf.ID = "R"
 	many.Load, some.Load = 0.1, 0.5
 	if got := order([]pci.Request{vf}, gpus, some, many); !slices.Equal(got, []string{"many", "some", "gpus"}) {
-		t.Errorf("with devices: the GPU is kept: %v", got)
+		t.Errorf("with devices: %v, want the host with a GPU last", got)
 	}
 }
 
-// The requested host, hosts that are not permitted, and the nearest miss over several hosts.
+// TestRefusalsNameHostsAndNearestMiss checks the refusals of excluded hosts and of hosts other than the requested one,
+// and the nearest miss of several hosts.
 func TestRefusalsNameHostsAndNearestMiss(t *testing.T) {
 	one, two := withCells(host("one"), node(0, 0, 0), node(1, 0, 1)), withCells(host("two"), node(0, 0, 0))
 	p := schedule.Input{Hosts: hosts(one, two, host("three")), Cells: guest(1), Now: noon, Silence: schedule.Silence,
@@ -510,10 +547,11 @@ func TestRefusalsNameHostsAndNearestMiss(t *testing.T) {
 	if got := schedule.Summarise(refusals); got != want || len(choices) != 0 {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
-	falls := schedule.FilterFailures(refusals)
-	if len(falls) != 2 || falls[0].Filter != schedule.FilterNUMA || falls[0].Count != 2 || !slices.Equal(falls[0].Hosts,
-		[]string{"one", "two"}) || falls[0].Nearest != "one: node 1 has 1" || falls[1].Filter != schedule.FilterHost {
-		t.Errorf("%+v", falls)
+	failures := schedule.FilterFailures(refusals)
+	if len(failures) != 2 || failures[0].Filter != schedule.FilterNUMA || failures[0].Count != 2 ||
+		!slices.Equal(failures[0].Hosts,
+			[]string{"one", "two"}) || failures[0].Nearest != "one: node 1 has 1" || failures[1].Filter != schedule.FilterHost {
+		t.Errorf("%+v", failures)
 	}
 	p.Cells, p.Only = nil, "two"
 	choices, refusals = schedule.Choose(p, nil, 1)

@@ -9,8 +9,8 @@ import (
 	"github.com/openberth/berth/pci"
 )
 
-// cleanRequests checks that a request is kept until the agent has answered, and a refusal until the device is clean or a
-// new request is stored.
+// cleanRequests checks that a request is kept until the agent has answered, and a refusal until the device is clean or
+// a new request is stored.
 func cleanRequests(t *testing.T, s *store.Store) {
 	ctx := t.Context()
 	gpu, disk := pci.Address{Bus: 2}, pci.Address{Bus: 1}
@@ -50,7 +50,8 @@ func cleanRequests(t *testing.T, s *store.Store) {
 	expect("requested", "h 0000:01:00.0 0, h 0000:02:00.0 1", "h 0000:01:00.0 0, h 0000:02:00.0 1, other 0000:02:00.0 0")
 
 	must(t, s.ResolveClean(ctx, "h", used, nil))
-	must(t, s.ResolveClean(ctx, "h", used, []store.CleanRequest{{Address: gpu, Asked: noon, Refused: "of another request"}}))
+	must(t, s.ResolveClean(ctx, "h", used,
+		[]store.CleanRequest{{Address: gpu, Asked: noon, Refused: "of another request"}}))
 	expect("unanswered", "h 0000:01:00.0 0, h 0000:02:00.0 1", "h 0000:01:00.0 0, h 0000:02:00.0 1, other 0000:02:00.0 0")
 
 	must(t, s.ResolveClean(ctx, "h", used, []store.CleanRequest{{Address: gpu, Asked: first, Refused: "no wiper"},

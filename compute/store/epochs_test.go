@@ -69,8 +69,8 @@ func epochs(t *testing.T, s *store.Store) {
 	}
 }
 
-// removals checks that the guests of a host that is declared dead must be destroyed if the host returns, until its agent
-// reports them gone.
+// removals checks that the guests of a host that is declared dead must be destroyed if the host returns, until its
+// agent reports them gone.
 func removals(t *testing.T, s *store.Store) {
 	ctx := t.Context()
 	expect := func(host, want string) {

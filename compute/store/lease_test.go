@@ -58,7 +58,9 @@ func TestLeaseOnEveryDatabase(t *testing.T) {
 		}{
 			{"a second process is rejected", secondProcessRejected}, {"a dead owner is replaced at once", deadOwnerReplaced},
 			{"a running owner has more time", runningOwnerHasMoreTime}, {"a former owner is fenced", formerOwnerFenced},
-			{"a takeover waits for a transaction", takeoverWaitsForTransaction}, {"a released lease is acquired at once", releasedLeaseAcquired}, {"concurrent acquisition", concurrentAcquisition},
+			{"a takeover waits for a transaction", takeoverWaitsForTransaction},
+			{"a released lease is acquired at once", releasedLeaseAcquired},
+			{"concurrent acquisition", concurrentAcquisition},
 			{"writes during renewal", writesDuringRenewal},
 			{"the client's lease ends first", clientLeaseEndsFirst}, {"the database's clock jumps", databaseClockJumps},
 		} {
@@ -277,7 +279,9 @@ func releasedLeaseAcquired(t *testing.T, url string) {
 	must(t, keepRenewing(t, l)())
 	must(t, l.Release(t.Context()))
 	terms := shortOptions()
-	terms.Waiting = func(h store.LeaseOwner, _ time.Duration) { t.Errorf("the lease was released, but it waits for %s", h) }
+	terms.Waiting = func(h store.LeaseOwner, _ time.Duration) {
+		t.Errorf("the lease was released, but it waits for %s", h)
+	}
 	_, err = second.Hold(t.Context(), owner("second"), terms)
 	must(t, err)
 }

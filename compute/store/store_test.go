@@ -39,8 +39,10 @@ func TestStoreOnEveryDatabase(t *testing.T) {
 			run  func(t *testing.T, s *store.Store)
 		}{
 			{"flavors", flavors}, {"extra specs", extraSpecs}, {"all fields of a server", roundTrip}, {"changes", changes},
-			{"concurrent changes", concurrentChanges}, {"lists", lists}, {"pages", pages}, {"unfinished", unfinished}, {"purge", purge},
-			{"hosts", hosts}, {"assignments", assignments}, {"residences during a move", residencesDuringMove}, {"subscriptions", subscriptions}, {"reports", reports},
+			{"concurrent changes", concurrentChanges}, {"lists", lists}, {"pages", pages}, {"unfinished", unfinished},
+			{"purge", purge},
+			{"hosts", hosts}, {"assignments", assignments}, {"residences during a move", residencesDuringMove},
+			{"subscriptions", subscriptions}, {"reports", reports},
 			{"clean requests", cleanRequests}, {"forget a host", forgetHost},
 			{"epochs", epochs}, {"removals", removals},
 		} {
