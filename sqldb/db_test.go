@@ -417,8 +417,8 @@ func suiteMigrate(t *testing.T, url string) {
 	}
 	wrong := append(migrationsFor(3), Statements("wrong", "CREATE NONSENSE"))
 	if err := Migrate(ctx, db, "berth_test_version", wrong); err == nil ||
-		!strings.Contains(err.Error(), "step 4 (wrong)") {
-		t.Errorf("wrong step: %v", err)
+		!strings.Contains(err.Error(), "migration 4 (wrong)") {
+		t.Errorf("wrong migration: %v", err)
 	}
 	if err := Migrate(ctx, db, "no; drop", nil); err == nil {
 		t.Error("a table name that is not valid was accepted")

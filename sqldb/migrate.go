@@ -36,7 +36,7 @@ func Statements(name string, statements ...string) Migration {
 // Migrate upgrades Berth's own tables: it runs, in order, the migrations that the version table does not list yet,
 // each in a transaction of its own, and records them there. Several processes may run it at once: each migration
 // counts once. It does not change tables of OpenStack.
-func Migrate(ctx context.Context, db *DB, table string, steps []Migration) error {
+func Migrate(ctx context.Context, db *DB, table string, migrations []Migration) error {
 	const op = "sqldb.Migrate"
 	if !regexp.MustCompile(`^[a-z][a-z0-9_]{0,47}$`).MatchString(table) {
 		return fault.New(fault.Internal, op, "%q is not a valid name of a version table", table)
@@ -54,7 +54,7 @@ func Migrate(ctx context.Context, db *DB, table string, steps []Migration) error
 					" (version INTEGER NOT NULL PRIMARY KEY, name VARCHAR(255) NOT NULL, applied_at VARCHAR(32) "+
 					"NOT NULL)")
 			} else {
-				more, err = migrateOne(ctx, tx, table, steps)
+				more, err = migrateOne(ctx, tx, table, migrations)
 			}
 			return errors.Join(err, unlock())
 		})
@@ -68,33 +68,33 @@ func Migrate(ctx context.Context, db *DB, table string, steps []Migration) error
 }
 
 // migrateOne runs the first migration that is not recorded. more is false if all are recorded.
-func migrateOne(ctx context.Context, tx *Tx, table string, steps []Migration) (more bool, err error) {
+func migrateOne(ctx context.Context, tx *Tx, table string, migrations []Migration) (more bool, err error) {
 	done, err := appliedNames(ctx, tx, table)
 	if err != nil {
 		return false, err
 	}
 	for i, name := range done {
-		if i >= len(steps) {
+		if i >= len(migrations) {
 			return false, fault.New(fault.Invalid, "sqldb.Migrate",
-				"table %s records step %d (%s), which is unknown to this program: a newer Berth wrote this "+
+				"table %s records migration %d (%s), which is unknown to this program: a newer Berth wrote this "+
 					"database; start that one", table, i+1, name)
 		}
-		if name != steps[i].Name {
+		if name != migrations[i].Name {
 			return false, fault.New(fault.Invalid, "sqldb.Migrate",
-				"table %s records %q as step %d, this program has %q there: the database belongs to another "+
-					"program", table, name, i+1, steps[i].Name)
+				"table %s records %q as migration %d, this program has %q there: the database belongs to another "+
+					"program", table, name, i+1, migrations[i].Name)
 		}
 	}
-	if len(done) == len(steps) {
+	if len(done) == len(migrations) {
 		return false, nil
 	}
-	step := steps[len(done)]
-	if err := step.Run(ctx, tx); err != nil {
-		return false, fault.New(fault.KindOf(err), "sqldb.Migrate", "step %d (%s) of %s: %w",
-			len(done)+1, step.Name, table, err)
+	m := migrations[len(done)]
+	if err := m.Run(ctx, tx); err != nil {
+		return false, fault.New(fault.KindOf(err), "sqldb.Migrate", "migration %d (%s) of %s: %w",
+			len(done)+1, m.Name, table, err)
 	}
 	_, err = tx.Exec(ctx, "INSERT INTO "+table+" (version, name, applied_at) VALUES (?, ?, ?)",
-		len(done)+1, step.Name, time.Now().UTC().Format(time.RFC3339))
+		len(done)+1, m.Name, time.Now().UTC().Format(time.RFC3339))
 	if IsDuplicate(err) { // another node of the cluster was faster
 		err = Retry(err)
 	}

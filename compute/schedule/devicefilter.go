@@ -101,7 +101,7 @@ func (h Host) mismatch(d Device, s slot) string {
 	case s.provider != "":
 		return s.request.WhyNot(d.Device, d.LiveMigratable)
 	}
-	// Placement was not asked for the device, so a definition with only a class is judged here.
+	// Placement has not chosen the device, so a definition with only a class is checked here.
 	wants := slices.DeleteFunc(append([]pci.Requirement{s.request.Requirement}, s.request.Alternatives...),
 		func(w pci.Requirement) bool {
 			return w.Vendor == "" && w.Product == "" && w.Class != d.ResourceClass

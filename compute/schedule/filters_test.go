@@ -92,11 +92,11 @@ func (a question) judgeOn(h schedule.Host) (reason string, filter schedule.Filte
 }
 
 // check checks that the host refuses for a reason with this text in this filter, or accepts if both are empty.
-func check(t *testing.T, a question, h schedule.Host, wantText string, step schedule.Filter) {
+func check(t *testing.T, a question, h schedule.Host, wantText string, filter schedule.Filter) {
 	t.Helper()
 	reason, at := a.judgeOn(h)
-	if (reason == "") != (wantText == "") || !strings.Contains(reason, wantText) || at != step {
-		t.Errorf("refused %q at %q, want %q at %q", reason, at, wantText, step)
+	if (reason == "") != (wantText == "") || !strings.Contains(reason, wantText) || at != filter {
+		t.Errorf("refused %q at %q, want %q at %q", reason, at, wantText, filter)
 	}
 }
 
@@ -229,11 +229,11 @@ func TestDeviceFilter(t *testing.T) {
 			question{requests: []pci.Request{one}}, "no free device"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			step := schedule.FilterDevices
+			filter := schedule.FilterDevices
 			if c.wantText == "" {
-				step = ""
+				filter = ""
 			}
-			check(t, c.ask, host("h", c.devices...), c.wantText, step)
+			check(t, c.ask, host("h", c.devices...), c.wantText, filter)
 		})
 	}
 	inPlacement := host("h", change(plain[:1], 0, physnet)...)
@@ -314,7 +314,7 @@ func TestNUMAFilter(t *testing.T) {
 		devs     []schedule.Device
 		ask      question
 		wantText string
-		step     schedule.Filter
+		filter   schedule.Filter
 	}{
 		{"no device requested", []numa.Cell{node(0, 0, 2)}, nil, question{cells: guest(1)}, "", ""},
 		{"the device is on the guest's node", []numa.Cell{node(0, 0, 2)}, []schedule.Device{nic(1, "p", 0)},
@@ -386,7 +386,9 @@ func TestNUMAFilter(t *testing.T) {
 		{"too few free CPUs", []numa.Cell{node(0, 0, 1), full(1, 1)}, nil, question{cells: guest(1)},
 			"no NUMA node has 2 threads for dedicated CPUs left", near},
 	} {
-		t.Run(c.name, func(t *testing.T) { check(t, c.ask, withCells(host("h", c.devs...), c.cells...), c.wantText, c.step) })
+		t.Run(c.name, func(t *testing.T) {
+			check(t, c.ask, withCells(host("h", c.devs...), c.cells...), c.wantText, c.filter)
+		})
 	}
 }
 
@@ -398,12 +400,12 @@ func TestNUMAPolicyByNodeOfDevice(t *testing.T) {
 		for i, on := range []int{pci.NoNUMA, 0, 1} {
 			t.Run(fmt.Sprintf("%s device on %d", p, on), func(t *testing.T) {
 				h := withCells(host("h", testDevice(1, pci.Plain, "1533", "p", on)), node(0, 0, 0), node(1, 1, 2))
-				wantText, step := "", schedule.Filter("")
+				wantText, filter := "", schedule.Filter("")
 				if fits[i] == 'E' {
-					wantText, step = "near enough", schedule.FilterNUMA
+					wantText, filter = "near enough", schedule.FilterNUMA
 				}
 				check(t, question{requests: []pci.Request{withPolicy(p, requestFor(1, "", "1533"))}, cells: guest(1)}, h, wantText,
-					step)
+					filter)
 			})
 		}
 	}

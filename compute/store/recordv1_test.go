@@ -346,7 +346,7 @@ func isRejected(err error, texts ...string) bool {
 // record of version 2 as an empty server.
 func TestOlderBerthDoesNotStart(t *testing.T) {
 	_, db := openFile(t)
-	before := steps()
+	before := schemaMigrations()
 	before = before[:slices.IndexFunc(before, func(s sqldb.Migration) bool { return s.Name == "compute_records_2" })]
 	err := sqldb.Migrate(t.Context(), db, versionTable, before)
 	const why = "a newer Berth wrote this database; start that one"
