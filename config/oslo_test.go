@@ -108,8 +108,8 @@ func TestReadLikeOsloConfig(t *testing.T) {
 				got, err := option.read(config)
 				switch {
 				case (err != nil) != (want.Error != ""):
-					t.Errorf("[%s] %s: %v, error %v; oslo.config: %v, error "+
-						"%q", option.Group, option.Option, got, err, want.Value, want.Error)
+					t.Errorf("[%s] %s: %v, error %v; oslo.config: %v, error %q", option.Group, option.Option, got, err, want.Value,
+						want.Error)
 				case err == nil && fmt.Sprintf("%q", got) != fmt.Sprintf("%q", want.Value):
 					t.Errorf("[%s] %s: %#v; oslo.config: %#v", option.Group, option.Option, got, want.Value)
 				}

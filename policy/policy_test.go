@@ -61,8 +61,8 @@ func TestFilesReplaceDefaults(t *testing.T) {
 	if why := checkAllow(t, e, false, "write", reader, nil); why != "write requires rule:power (default)" {
 		t.Error(why)
 	}
-	if why := checkAllow(t, e, false, "power", reader, nil); !strings.Contains(why, "power requires role:boss "+
-		"(") || !strings.Contains(why, "policy.yaml:1)") {
+	if why := checkAllow(t, e, false, "power", reader, nil); !strings.Contains(why, "power requires role:boss (") ||
+		!strings.Contains(why, "policy.yaml:1)") {
 		t.Error(why)
 	}
 	if why := checkAllow(t, e, false, "absent", boss, nil); !strings.Contains(why, "there is no rule absent") {

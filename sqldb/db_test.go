@@ -158,8 +158,8 @@ func suiteStatements(t *testing.T, url string) {
 			return err
 		}
 		for name, want := range map[string]int64{"c": 0, "d": 1} {
-			if got, err := tx.InsertIgnore(ctx, "INSERT INTO thing (name, n) VALUES (?, "+
-				"?)", name, 40); got != want || err != nil {
+			if got, err := tx.InsertIgnore(ctx, "INSERT INTO thing (name, n) VALUES (?, ?)", name, 40); got != want ||
+				err != nil {
 				return fmt.Errorf("InsertIgnore %s inserted %d: %w", name, got, err)
 			}
 		}
@@ -176,8 +176,8 @@ func suiteStatements(t *testing.T, url string) {
 		if want := at.Truncate(time.Microsecond); err != nil || !read.Equal(want) {
 			return fmt.Errorf("time %s, want %s: %w", read, want, err)
 		}
-		if err := tx.QueryRow(ctx, "SELECT n FROM thing WHERE name = "+
-			"?", "none").Scan(&sum); !errors.Is(err, sql.ErrNoRows) {
+		err = tx.QueryRow(ctx, "SELECT n FROM thing WHERE name = ?", "none").Scan(&sum)
+		if !errors.Is(err, sql.ErrNoRows) {
 			return fmt.Errorf("no row: %w", err)
 		}
 		return nil
@@ -375,12 +375,12 @@ func suiteCancel(t *testing.T, url string) {
 
 // migrationsFor returns a number of migrations; each of them fails if it runs twice.
 func migrationsFor(count int) []Migration {
-	var steps []Migration
+	var migrations []Migration
 	for i := range count {
-		steps = append(steps, Statements(fmt.Sprint("part ", i), fmt.Sprintf("CREATE TABLE part_%d (n INTEGER "+
-			"PRIMARY KEY)", i)))
+		migrations = append(migrations, Statements(fmt.Sprint("part ", i),
+			fmt.Sprintf("CREATE TABLE part_%d (n INTEGER PRIMARY KEY)", i)))
 	}
-	return steps
+	return migrations
 }
 
 func dropMigrations(t *testing.T, db *DB) {
@@ -411,8 +411,8 @@ func suiteMigrate(t *testing.T, url string) {
 	}
 	other := migrationsFor(3)
 	other[1].Name = "else"
-	if err := Migrate(ctx, db, "berth_test_version", other); err == nil || !strings.Contains(err.Error(), "another "+
-		"program") {
+	if err := Migrate(ctx, db, "berth_test_version", other); err == nil || !strings.Contains(err.Error(),
+		"another program") {
 		t.Errorf("other program: %v", err)
 	}
 	wrong := append(migrationsFor(3), Statements("wrong", "CREATE NONSENSE"))
