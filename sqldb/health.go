@@ -56,15 +56,14 @@ func (c *WriteCheck) Check(patience time.Duration) error {
 		}
 		return &fault.Error{Kind: fault.Unavailable, Op: "sqldb.WriteCheck", Msg: whyNoWrite(err), Err: err}
 	case <-wait.C:
-		return fault.New(fault.Unavailable, "sqldb.WriteCheck", "none ends in time; it is stalled, or a lock holds "+
-			"all "+
-			"writes up")
+		return fault.New(fault.Unavailable, "sqldb.WriteCheck", "none ends in time; the database is stalled, "+
+			"or a lock blocks all writes")
 	}
 }
 
-// whyNoWrite returns the cause of a failed write in words that any client may read.
+// whyNoWrite returns the cause of a failed write as a text that any client may read.
 func whyNoWrite(err error) string {
-	switch trouble(err) {
+	switch causeOf(err) {
 	case diskFull:
 		return "its disk is full"
 	case readOnly:
@@ -79,7 +78,7 @@ func whyNoWrite(err error) string {
 	if IsRetryable(err) {
 		return "another client holds a lock"
 	}
-	return "it does not carry them out; the log says more"
+	return "they fail; the log has the reason"
 }
 
 // cause is what prevents writes until an operator removes it.
@@ -94,17 +93,16 @@ const (
 	diskFails
 )
 
-// trouble returns the cause of an error that another attempt does not solve.
-func trouble(err error) cause {
+// causeOf returns the cause of an error that another attempt does not solve.
+func causeOf(err error) cause {
 	if e, ok := errors.AsType[*mysql.MySQLError](err); ok {
 		switch e.Number {
 		// ER_DBACCESS_DENIED_ERROR, ER_TABLEACCESS_DENIED_ERROR, ER_COLUMNACCESS_DENIED_ERROR,
 		// ER_SPECIFIC_ACCESS_DENIED_ERROR
 		case 1044, 1142, 1143, 1227:
 			return noRights
-		case 1290,
-			1836,
-			1792: // ER_OPTION_PREVENTS_STATEMENT, ER_READ_ONLY_MODE, ER_CANT_EXECUTE_IN_READ_ONLY_TRANSACTION
+		// ER_OPTION_PREVENTS_STATEMENT, ER_READ_ONLY_MODE, ER_CANT_EXECUTE_IN_READ_ONLY_TRANSACTION
+		case 1290, 1836, 1792:
 			return readOnly
 		case 1021, 1041, 1114: // ER_DISK_FULL, ER_OUT_OF_RESOURCES, ER_RECORD_FILE_FULL
 			return diskFull

@@ -38,8 +38,9 @@ func nested(op string) error {
 			"use the Tx, or call %s after the other has returned", op)
 }
 
-// alone refuses a transaction inside another one on a database in memory, where all transactions share one connection.
-func (db *DB) alone(op string) error {
+// rejectNested returns an error for a transaction inside another one on a database in memory, where all transactions
+// share one connection.
+func (db *DB) rejectNested(op string) error {
 	if db.writer != nil && db.writer.pool == db.pool && within(runsBatched, runsPooled) {
 		return nested(op)
 	}

@@ -34,7 +34,7 @@ const (
 const (
 	maxAttempts = 10                     // how often one Write or Read may run its function
 	firstPause  = 4 * time.Millisecond   // the pause after the first failed attempt; it doubles
-	longestWait = 500 * time.Millisecond // the longest pause between two attempts
+	maxPause    = 500 * time.Millisecond // the longest pause between two attempts
 	longBegin   = 5 * time.Second        // a BEGIN that failed after this time is not repeated
 )
 
@@ -48,7 +48,7 @@ type DB struct {
 	writer *writer // SQLite only: the one connection that writes
 	jitter func(time.Duration) time.Duration
 
-	guard  *guard    // checks an SQLite database's files; nil: there are none
+	guard  *guard    // checks an SQLite database's files; nil if it has none
 	anchor *sql.Conn // stays open as long as the database: SQLite deletes the log with its last connection
 }
 
@@ -91,7 +91,7 @@ func (db *DB) Write(ctx context.Context, fn func(*Tx) error) error {
 
 // WriteUpTo is Write with another number of attempts; below 1 it is 1.
 func (db *DB) WriteUpTo(ctx context.Context, attempts int, fn func(*Tx) error) error {
-	if err := db.alone("sqldb.Write"); err != nil {
+	if err := db.rejectNested("sqldb.Write"); err != nil {
 		return err
 	}
 	return db.repeat(ctx, "sqldb.Write", attempts, func() error {
@@ -107,7 +107,7 @@ func (db *DB) Read(ctx context.Context, fn func(*Tx) error) error {
 	if err := db.Available(); err != nil {
 		return err
 	}
-	if err := db.alone("sqldb.Read"); err != nil {
+	if err := db.rejectNested("sqldb.Read"); err != nil {
 		return err
 	}
 	return db.repeat(ctx, "sqldb.Read", maxAttempts, func() error { return db.transact(ctx, true, fn) })
@@ -154,12 +154,11 @@ func (db *DB) repeat(ctx context.Context, op string, attempts int, once func() e
 	pause := firstPause
 	for attempt := 1; ; attempt++ {
 		err := once()
-		if err == nil || !again(err) {
-			return withRemedy(op, stopped(ctx, op, err))
+		if err == nil || !isRepeatable(err) {
+			return withRemedy(op, contextError(ctx, op, err))
 		}
-		if attempt >= min(attempts, mostReferred) && isReferred(err) {
-			return fault.New(fault.Internal, op, "the database refuses it again and again, for rows that refer to "+
-				"each other: %w", err)
+		if attempt >= min(attempts, maxForeignKeyAttempts) && isForeignKeyError(err) {
+			return fault.New(fault.Internal, op, "each attempt fails because of rows that refer to each other: %w", err)
 		}
 		if db.file != "" && isBusy(err) { // a stopped process does not release the lock
 			if h := findHolder(db.file); h.stopped || attempt >= attempts {
@@ -177,12 +176,12 @@ func (db *DB) repeat(ctx context.Context, op string, attempts int, once func() e
 			return fault.New(fault.Unavailable, op, "stopped while repeating (%w) after: %v", context.Cause(ctx), err)
 		case <-time.After(db.jitter(pause)):
 		}
-		pause = min(2*pause, longestWait)
+		pause = min(2*pause, maxPause)
 	}
 }
 
-// stopped returns the error of a transaction whose context ended before COMMIT, with a kind.
-func stopped(ctx context.Context, op string, err error) error {
+// contextError returns the error of a transaction whose context ended before COMMIT, with a kind.
+func contextError(ctx context.Context, op string, err error) error {
 	if err == nil || ctx.Err() == nil || IsUnknown(err) || !errors.Is(err, ctx.Err()) {
 		return err
 	}
@@ -194,7 +193,7 @@ func (db *DB) transact(ctx context.Context, readOnly bool, fn func(*Tx) error) e
 	called := time.Now()
 	conn, err := db.begin(ctx, readOnly)
 	if err != nil {
-		return begun(err, time.Since(called))
+		return beginError(err, time.Since(called))
 	}
 	tx := &Tx{Dialect: db.Dialect, on: conn, readOnly: readOnly}
 	open := true
@@ -221,40 +220,39 @@ func (db *DB) transact(ctx context.Context, readOnly bool, fn func(*Tx) error) e
 	open = false
 	if err := commit(ctx, conn); err != nil {
 		discard(conn) // the transaction may still be open there, and MySQL's next BEGIN would commit it
-		return committed(err)
+		return commitError(err)
 	}
 	return nil
 }
 
-// begun returns an error of BEGIN with a kind. Nothing has happened yet, so BEGIN may be repeated after a lost
+// beginError returns an error of BEGIN with a kind. Nothing has happened yet, so BEGIN may be repeated after a lost
 // connection. The same is true if a node stopped waiting for its cluster early, as when the cluster changes; but
 // after a long wait it is not repeated.
-func begun(err error, took time.Duration) error {
+func beginError(err error, took time.Duration) error {
 	if lost(err) && took > longBegin { // the server may have stalled
-		return fault.New(fault.Unavailable, "sqldb.begin", "the database has not answered for %s; nothing was "+
-			"changed, "+
+		return fault.New(fault.Unavailable, "sqldb.begin", "the database has not answered for %s; nothing was changed, "+
 			"try again later: %v",
 			took.Round(time.Second), err)
 	}
-	if behind(err) && took > longBegin { // without its cause, so that it is not repeated
+	if notCaughtUp(err) && took > longBegin { // without its cause, so that it is not repeated
 		return fault.New(fault.Unavailable, "sqldb.begin",
 			"this node of the database cluster has not caught up with the others in time, try again later: %v", err)
 	}
-	if lost(err) || behind(err) {
+	if lost(err) || notCaughtUp(err) {
 		return &retry{unavailable("sqldb.begin", err)}
 	}
 	return fault.Wrap(fault.Unavailable, "sqldb.begin", err)
 }
 
-// absent returns the fault for a server that was lost before COMMIT: nothing was changed.
+// unavailable returns the fault for a server that was lost before COMMIT: nothing was changed.
 func unavailable(op string, err error) error {
-	return fault.New(fault.Unavailable, op, "the database is not there now, or its node has left the cluster; "+
+	return fault.New(fault.Unavailable, op, "the database does not answer, or its node has left the cluster; "+
 		"nothing was changed, try again later: %w", err)
 }
 
-// committed returns an error of COMMIT with a kind. A COMMIT that was not sent may be repeated. A refusal by the
+// commitError returns an error of COMMIT with a kind. A COMMIT that was not sent may be repeated. A refusal by the
 // server is certain and keeps its cause. Any other error, such as a timeout of TCP, leaves the outcome unknown.
-func committed(err error) error {
+func commitError(err error) error {
 	switch {
 	case errors.Is(err, driver.ErrBadConn):
 		return &retry{fault.Wrap(fault.Unavailable, "sqldb.commit", err)}
@@ -270,7 +268,7 @@ func unknownOutcome(what string, err error) error {
 		"%s, it is unknown whether the change was kept; read before repeating: %w", what, err).WithCode(CodeUnknown)}
 }
 
-// randomly returns half to one and a half of a pause, so that competing transactions do not collide again.
+// jitter returns a random time of 0.5 to 1.5 times a pause, so that competing transactions do not collide again.
 func jitter(pause time.Duration) time.Duration {
 	return pause/2 + rand.N(pause)
 }

@@ -21,8 +21,8 @@ var bannedWords = regexp.MustCompile(
 	`(?i)\b(shall|anew|nobody|somebody|anybody|whoever|whom|mend(s|ed|ing)?|for ever|` +
 		`but for|so many|is no|is none|(is|are) told|told of|ought|hears?|heard|tells?|lies|stands|wishes)\b`)
 
-// allowedPhrases contain a banned word, but are plain English.
-var allowedPhrases = regexp.MustCompile(`(?i)\b(is no longer|there is no|there is none)\b`)
+// allowedPhrases contain a banned word, but are plain English, or the name of a field in stored records of version 1.
+var allowedPhrases = regexp.MustCompile(`(?i)\b(is no longer|there is no|there is none)\b|\bv1:"Heard"`)
 
 // checkedDirs are the directories whose Go files have no banned words. Add a directory when its files have none.
 var checkedDirs = []string{
@@ -46,6 +46,12 @@ var checkedDirs = []string{
 	"cli",
 	"cli/demo",
 	"compute",
+	"compute/flavor",
+	"compute/runner",
+	"compute/schedule",
+	"compute/server",
+	"compute/store",
+	"config",
 	"datafile",
 	"internal/app",
 	"internal/archtest",
@@ -68,8 +74,10 @@ var checkedDirs = []string{
 	"placement/explain",
 	"placement/match",
 	"placement/metrics",
+	"policy",
 	"provider",
 	"resource",
+	"sqldb",
 }
 
 // TestColumns fails for long lines in any Go file.

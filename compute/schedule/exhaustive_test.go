@@ -11,29 +11,30 @@ import (
 	"github.com/openberth/berth/provider"
 )
 
-// The stupid twin of the whole judgement: a server fits exactly when some nodes for its cells and some devices for its
-// requests, tried one by one, obey all rules. 8.1/9: what is accepted can be claimed.
-func TestChooseAgreesWithTryingEverything(t *testing.T) {
+// TestChooseAgreesWithExhaustiveSearch compares Choose with a search of all nodes for the cells and all devices for the
+// requests of a server, so that an accepted candidate can be claimed.
+func TestChooseAgreesWithExhaustiveSearch(t *testing.T) {
 	rng := rand.New(rand.NewPCG(17, 4))
 	const cases = 4000
 	fits := 0
 	for n := range cases {
-		h, a := randomWorld(rng)
-		reason, step := a.of(h)
-		want := anyNodes(h, a, nil)
+		h, a := randomCase(rng)
+		reason, filter := a.judgeOn(h)
+		want := someNodesFit(h, a, nil)
 		if (reason == "") != want {
-			t.Fatalf("case %d: refused %q at %s, trying everything says %v\nhost %+v\nask %+v", n, reason, step, want, h, a)
+			t.Fatalf("case %d: refused %q at %s, exhaustive search: %v\nhost %+v\nquestion %+v", n, reason, filter, want, h, a)
 		}
 		if want {
 			fits++
 		}
 	}
 	if fits < cases/10 || fits > cases*9/10 {
-		t.Errorf("%d of %d cases fit: the cases show nothing", fits, cases)
+		t.Errorf("%d of %d cases fit, want a tenth to nine tenths", fits, cases)
 	}
 }
 
-func randomWorld(rng *rand.Rand) (schedule.Host, ask) {
+// randomCase returns a random host and question.
+func randomCase(rng *rand.Rand) (schedule.Host, question) {
 	providers := []provider.ID{"p0", "p1", "p2"}
 	var list []schedule.Device
 	for bus := range 1 + rng.IntN(3) {
@@ -51,18 +52,18 @@ func randomWorld(rng *rand.Rand) (schedule.Host, ask) {
 			h.Cells[id].Socket = numa.NoSocket
 		}
 	}
-	a := ask{parts: guest(rng.IntN(3))}
+	a := question{cells: guest(rng.IntN(3))}
 	policies := []pci.NUMAPolicy{pci.Required, pci.Legacy, pci.Preferred, pci.Socket}
 	devices := 0
 	for range 1 + rng.IntN(2) {
-		r := want(1+rng.IntN(2), pci.Virtual, "1515")
+		r := requestFor(1+rng.IntN(2), pci.Virtual, "1515")
 		if rng.IntN(4) == 0 {
-			r = want(1, pci.Physical, "1528")
+			r = requestFor(1, pci.Physical, "1528")
 		}
 		if rng.IntN(5) == 0 {
 			r.Requirement.LiveMigratable = pci.Yes
 		}
-		a.requests = append(a.requests, policy(policies[rng.IntN(4)], r))
+		a.requests = append(a.requests, withPolicy(policies[rng.IntN(4)], r))
 		devices += r.Count
 	}
 	if rng.IntN(2) == 0 {
@@ -73,25 +74,27 @@ func randomWorld(rng *rand.Rand) (schedule.Host, ask) {
 	return h, a
 }
 
-func anyNodes(h schedule.Host, a ask, nodes []int) bool {
-	if len(nodes) == len(a.parts) {
+// someNodesFit tries all nodes for the remaining cells.
+func someNodesFit(h schedule.Host, a question, nodes []int) bool {
+	if len(nodes) == len(a.cells) {
 		var wants []pci.Request
 		for _, r := range a.requests {
 			for range r.Count {
 				wants = append(wants, r)
 			}
 		}
-		return anyDevices(h, wants, a.on, nodes, nil)
+		return someDevicesFit(h, wants, a.on, nodes, nil)
 	}
 	for _, c := range h.Cells {
-		if !slices.Contains(nodes, c.ID) && len(c.Dedicated) >= 2 && anyNodes(h, a, append(slices.Clone(nodes), c.ID)) {
+		if !slices.Contains(nodes, c.ID) && len(c.Dedicated) >= 2 && someNodesFit(h, a, append(slices.Clone(nodes), c.ID)) {
 			return true
 		}
 	}
 	return false
 }
 
-func anyDevices(h schedule.Host, wants []pci.Request, on []provider.ID, nodes, chosen []int) bool {
+// someDevicesFit tries all devices for the remaining requested devices.
+func someDevicesFit(h schedule.Host, wants []pci.Request, on []provider.ID, nodes, chosen []int) bool {
 	n := len(chosen)
 	if n == len(wants) {
 		return true
@@ -107,14 +110,15 @@ func anyDevices(h schedule.Host, wants []pci.Request, on []provider.ID, nodes, c
 			related := d.Parent != nil && *d.Parent == o.Address || o.Parent != nil && *o.Parent == d.Address
 			fits = fits && other != i && !related
 		}
-		if fits && anyDevices(h, wants, on, nodes, append(slices.Clone(chosen), i)) {
+		if fits && someDevicesFit(h, wants, on, nodes, append(slices.Clone(chosen), i)) {
 			return true
 		}
 	}
 	return false
 }
 
-// nearEnough is the definition of the NUMA policies, implemented by trying everything.
+// nearEnough reports whether a device on this node is near enough to a guest on these nodes, by the definition of each
+// NUMA policy.
 func nearEnough(cells []numa.Cell, p pci.NUMAPolicy, device int, nodes []int) bool {
 	if len(nodes) == 0 || slices.Contains(nodes, device) || p == pci.Preferred {
 		return true
