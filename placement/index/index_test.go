@@ -89,7 +89,8 @@ func TestRoom(t *testing.T) {
 			AllocationRatio: 1.5}, 0, 4, map[int]bool{4: true, 5: false}},
 		{"max_unit", resource.Inventory{Total: 8, MinUnit: 1, MaxUnit: 2, StepSize: 1, AllocationRatio: 1}, 0, 2,
 			map[int]bool{2: true, 3: false}},
-		{"min_unit and step_size", resource.Inventory{Total: 8, MinUnit: 2, MaxUnit: 8, StepSize: 2, AllocationRatio: 1}, 0, 8,
+		{"min_unit and step_size", resource.Inventory{Total: 8, MinUnit: 2, MaxUnit: 8, StepSize: 2, AllocationRatio: 1}, 0,
+			8,
 			map[int]bool{1: false, 2: true, 3: false, 4: true}},
 		{"usage above capacity", resource.Whole(2), 5, -3, map[int]bool{1: false}},
 	} {
