@@ -15,7 +15,7 @@
 // In two cases the original's answer depends on the order of its database's internal numbers, and this package follows
 // the rules. An unsuffixed group met by sharing providers alone is combined with the suffixed groups of every tree
 // they serve, not of one of them. Where the unsuffixed group and a suffixed one take the same class from one provider
-// and the policy is none, amounts are added once.
+// with group_policy=none, amounts are added once.
 //
 // The ask is compiled once (package match): equal groups become one item class with a count, and item classes that do
 // not compete become sections of their own. For each tree, the providers that can serve each item class are listed
