@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -10,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/openberth/berth/api/compute"
+	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/internal/testenv"
 )
 
@@ -150,8 +152,22 @@ func TestRestoreOfComputesDatabase(t *testing.T) {
 	if _, exists := f.guests(to)[moved.ID]; exists {
 		t.Error("the guest still exists")
 	}
-	s := f.server("later", "a-vf:1") // the hosts accept servers again
-	f.wantActiveOn(*s.Host, s)
+	// The hosts accept servers again when the deletion and the failure of the old servers are complete, and compute has
+	// compared the hosts with Placement after that.
+	eventually(t, "the moved server is deleted, and the deleted one is in ERROR", func() (bool, error) {
+		_, gone := f.compute.compute().Server(t.Context(), moved.ID)
+		s, err := f.compute.compute().Server(t.Context(), deleted.ID)
+		return fault.Is(gone, fault.NotFound) && s.Status == "ERROR", errors.Join(gone, err)
+	})
+	for _, host := range []string{"cmp1", "cmp2"} {
+		eventually(t, host+" has all allocations of its servers", func() (bool, error) {
+			text := f.conditions(host)
+			return !strings.Contains(text, "Placement lacks allocations"), errors.New(text)
+		})
+	}
+	if s := f.server("later", "a-vf:1"); s.Status != "ACTIVE" {
+		t.Errorf("a new server is %s: %+v", s.Status, s.Fault)
+	}
 }
 
 // waitUntilReleased waits until a deleted server has no device in Placement.
