@@ -5,7 +5,6 @@ import (
 
 	"github.com/openberth/berth/agent/heal"
 	"github.com/openberth/berth/agent/reconcile"
-	"github.com/openberth/berth/agent/sysfs"
 	"github.com/openberth/berth/api/placement"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/provider"
@@ -14,10 +13,9 @@ import (
 
 // observe reads the host, its guests, and its tree in Placement.
 func (a *Agent) observe(ctx context.Context, e reconcile.Observe) (o reconcile.Observation, err error) {
-	if o.Machine, err = sysfs.Read(a.o.Sys); err != nil {
+	if o.Machine, err = a.o.Facts.Read(a.o.Rules); err != nil {
 		return o, err
 	}
-	o.Machine.ReadSerials(a.o.Sys, a.o.Rules.NeedSerial)
 	if o.Guests, err = a.o.Hypervisor.Guests(ctx); err != nil {
 		return o, fault.Wrap("", "hypervisor.Guests", err)
 	}

@@ -12,7 +12,7 @@ import (
 // Plan returns what the agent would write to Placement now, by the code that writes it. It changes nothing, and works
 // whether the agent runs or not. The plan's objections include those of heal.Check.
 func (a *Agent) Plan(ctx context.Context) (heal.Plan, error) {
-	if err := a.checkSys(); err != nil {
+	if err := a.o.Facts.Check(); err != nil {
 		return heal.Plan{}, err
 	}
 	found, err := journal.Read(a.o.Dir)

@@ -95,18 +95,18 @@ func FuzzLoad(f *testing.F) {
 		if err != nil {
 			return
 		}
-		facts, err := Read(fsys)
+		found, err := Read(fsys)
 		if err != nil {
 			return
 		}
-		for _, d := range facts.Devices {
+		for _, d := range found.Devices {
 			if d.Vendor == "" || d.Product == "" || d.Type == "" {
 				t.Errorf("%#v", d)
 			}
 		}
 		captured, err := Capture(fsys)
 		if err != nil {
-			if len(facts.Devices)+len(facts.Problems) > 0 {
+			if len(found.Devices)+len(found.Problems) > 0 {
 				t.Fatal(err)
 			}
 			return
@@ -115,8 +115,8 @@ func FuzzLoad(f *testing.F) {
 		if err != nil {
 			t.Fatalf("the capture cannot be loaded: %v\n%s", err, captured)
 		}
-		if again := read(t, loaded); !reflect.DeepEqual(again, facts) {
-			t.Errorf("capture:\n%v\nmachine:\n%v\n%s", again, facts, captured)
+		if again := read(t, loaded); !reflect.DeepEqual(again, found) {
+			t.Errorf("capture:\n%v\nmachine:\n%v\n%s", again, found, captured)
 		}
 	})
 }

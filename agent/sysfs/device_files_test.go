@@ -8,6 +8,7 @@ import (
 	"testing"
 	"testing/fstest"
 
+	"github.com/openberth/berth/agent/facts"
 	"github.com/openberth/berth/pci"
 )
 
@@ -180,16 +181,16 @@ func TestDeviceFiles(t *testing.T) {
 		t.Run(c.row, func(t *testing.T) {
 			m, calls := card(), 0
 			c.change(m)
-			facts := read(t, faulty{m, c.fail, &calls})
+			found := read(t, faulty{m, c.fail, &calls})
 			var words []string
-			for _, d := range facts.Devices {
+			for _, d := range found.Devices {
 				words = append(words, fmt.Sprintf("%s %s %d", strings.TrimPrefix(d.Address.String(), "0000:"), d.Type, d.NUMANode))
 			}
 			if got := strings.Join(words, ", "); got != c.devices {
 				t.Errorf("got  %s\nwant %s", got, c.devices)
 			}
 			var problems []string
-			for _, p := range facts.Problems {
+			for _, p := range found.Problems {
 				if !strings.Contains(p.String(), "which does not exist") ||
 					c.row == "no such directory" { // the VF reports its missing PF
 					problems = append(problems, p.String())
@@ -211,14 +212,14 @@ func TestSerials(t *testing.T) {
 	m[deviceDir+"/"+pfAt+"/vpd"] = &fstest.MapFile{Data: []byte(vpd("PN\x03ABC"))}
 	calls := 0
 	fsys := faulty{MapFS: m, calls: &calls}
-	serials := func(fsys fs.FS, want func(pci.Device) bool) (string, []Problem) {
-		facts := read(t, fsys)
-		facts.ReadSerials(fsys, want)
+	serials := func(fsys fs.FS, want func(pci.Device) bool) (string, []facts.Problem) {
+		found := read(t, fsys)
+		ReadSerials(&found, fsys, want)
 		var words []string
-		for _, d := range facts.Devices {
+		for _, d := range found.Devices {
 			words = append(words, fmt.Sprintf("%q", d.Serial))
 		}
-		return strings.Join(words, " "), facts.Problems
+		return strings.Join(words, " "), found.Problems
 	}
 	all := func(pci.Device) bool { return true }
 	if got, problems := serials(fsys, all); got != `"" "S123"` || len(problems) > 0 {
@@ -244,7 +245,7 @@ func TestSerials(t *testing.T) {
 	if got, problems := serials(loaded, all); got != `"" "0"` || len(problems) > 0 {
 		t.Errorf("captured: %s %v", got, problems)
 	}
-	if d := read(t, loaded).at(t, vfAt); d.Type != pci.VDPA {
+	if d := deviceAt(t, read(t, loaded), vfAt); d.Type != pci.VDPA {
 		t.Errorf("captured: %v", d)
 	}
 }
@@ -267,8 +268,8 @@ func TestSeveralInterfaces(t *testing.T) {
 	for _, name := range []string{"ens1f0", "ens1f0v9"} {
 		m[deviceDir+"/"+pfAt+"/net/"+name+"/mtu"] = &fstest.MapFile{Data: []byte("1500\n")}
 	}
-	facts := read(t, m)
-	if got := fmt.Sprint(facts.at(t, pfAt).Net, facts.at(t, vfAt).Net); got != "[ens1f0 ens1f0v9] []" {
+	found := read(t, m)
+	if got := fmt.Sprint(deviceAt(t, found, pfAt).Net, deviceAt(t, found, vfAt).Net); got != "[ens1f0 ens1f0v9] []" {
 		t.Error(got)
 	}
 }

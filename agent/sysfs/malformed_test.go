@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/openberth/berth/agent/facts"
 	"github.com/openberth/berth/pci"
 )
 
@@ -172,21 +173,21 @@ func (d *denying) ReadLink(name string) (string, error) {
 }
 
 // readAll reads a machine with its serial numbers, each replaced by "0" as in a capture.
-func readAll(t testing.TB, fsys fs.FS) Facts {
+func readAll(t testing.TB, fsys fs.FS) facts.Facts {
 	t.Helper()
-	facts := read(t, fsys)
-	facts.ReadSerials(fsys, func(pci.Device) bool { return true })
-	for i := range facts.Devices {
-		if facts.Devices[i].Serial != "" {
-			facts.Devices[i].Serial = "0"
+	found := read(t, fsys)
+	ReadSerials(&found, fsys, func(pci.Device) bool { return true })
+	for i := range found.Devices {
+		if found.Devices[i].Serial != "" {
+			found.Devices[i].Serial = "0"
 		}
 	}
-	return facts
+	return found
 }
 
 // checkCapture captures a machine, loads the text, and compares devices, nodes and problems. A second capture must
 // have the same text.
-func checkCapture(t testing.TB, fsys fs.FS) Facts {
+func checkCapture(t testing.TB, fsys fs.FS) facts.Facts {
 	t.Helper()
 	want := readAll(t, fsys)
 	text, err := Capture(fsys)
@@ -402,7 +403,7 @@ func FuzzCapture(f *testing.F) {
 			return
 		}
 		if text, err := Capture(w.fsys()); err != nil {
-			if facts := read(t, w.fsys()); len(facts.Devices)+len(facts.Problems) > 0 && !strings.Contains(err.Error(),
+			if found := read(t, w.fsys()); len(found.Devices)+len(found.Problems) > 0 && !strings.Contains(err.Error(),
 				"no PCI device") {
 				t.Errorf("%v\n%s", err, text)
 			}

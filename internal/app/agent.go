@@ -13,9 +13,7 @@ import (
 	"time"
 
 	"github.com/openberth/berth/agent/cleaner"
-	"github.com/openberth/berth/agent/hypervisor/fake"
 	"github.com/openberth/berth/agent/loop"
-	"github.com/openberth/berth/agent/uevent"
 	"github.com/openberth/berth/api/host"
 	api "github.com/openberth/berth/api/placement"
 	"github.com/openberth/berth/fault"
@@ -41,11 +39,11 @@ func (c *Cloud) endpoints() Endpoints { return Endpoints{c.PlacementClient(), c.
 
 // NewAgent creates the agent of this host with its journal and its guests under dir. It does not start it.
 func NewAgent(s settings.Settings, dir string, endpoints Endpoints, log *slog.Logger) (*loop.Agent, error) {
-	sys, err := settings.OpenSysfs(s.Sysfs)
+	source, events, err := openFacts(s)
 	if err != nil {
 		return nil, err
 	}
-	guests, err := fake.New(filepath.Join(dir, "guests"), s.Capacity)
+	guests, err := openHypervisor(s, dir)
 	if err != nil {
 		return nil, err
 	}
@@ -59,7 +57,8 @@ func NewAgent(s settings.Settings, dir string, endpoints Endpoints, log *slog.Lo
 		Host:              s.Host,
 		LockDir:           s.LockPath,
 		Machine:           machineIdentity(s.LockPath),
-		Sys:               sys,
+		Facts:             source,
+		Events:            events,
 		Rules:             s.Rules,
 		ReportInPlacement: s.ReportInPlacement,
 		Placement:         endpoints.Placement,
@@ -72,9 +71,6 @@ func NewAgent(s settings.Settings, dir string, endpoints Endpoints, log *slog.Lo
 	}
 	if s.HostSettings.Clean != "" {
 		o.Clean = cleaner.Cleaner{Path: s.HostSettings.Clean}
-	}
-	if s.Sysfs == "/sys" { // the kernel sends events of its own devices, not of a captured machine
-		o.Events = uevent.Listen
 	}
 	return loop.New(o)
 }

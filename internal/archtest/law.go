@@ -95,9 +95,10 @@ func services(contracts []string) []Row {
 
 		{Package: "agent", Room: Essay},
 		{Package: "agent/device", Room: Pure, Imports: words},
+		{Package: "agent/facts", Room: Pure, Imports: []string{"pci"}},
 		{Package: "agent/survey", Room: Pure, Imports: with(words, "agent/device")},
 		{Package: "agent/heal", Room: Pure, Imports: with(words, "agent/device")},
-		{Package: "agent/sysfs", Room: Adapter, Imports: words, Outside: []string{"golang.org/x/tools"}},
+		{Package: "agent/sysfs", Room: Adapter, Imports: with(words, "agent/facts"), Outside: []string{"golang.org/x/tools"}},
 		{Package: "agent/cleaner", Room: Adapter, Imports: with(words, "agent/device")},
 		{Package: "agent/uevent", Room: Adapter, Imports: []string{"fault"}},
 		{Package: "agent/journal", Room: Adapter, Imports: with(words, "agent/device", "datafile"),
@@ -108,7 +109,7 @@ func services(contracts []string) []Row {
 		{Package: "agent/hypervisor/fake", Room: Adapter, Imports: with(words, "agent/device", "agent/hypervisor")},
 		// The types of the journal, the drivers and the contracts are the machine's events and effects.
 		{Package: "agent/reconcile", Room: Pure, Imports: with(words, "agent/device", "agent/survey", "agent/heal",
-			"agent/journal", "agent/hypervisor", "agent/sysfs", "api/host", "api/placement")},
+			"agent/journal", "agent/hypervisor", "agent/facts", "api/host", "api/placement")},
 		{Package: "agent/loop", Room: Server, Imports: with(contracts, "agent/…"),
 			Outside: []string{"github.com/google/uuid"}},
 
@@ -132,7 +133,8 @@ func assembly() []Row {
 		{Package: "internal/httpserver", Room: Assembly, Imports: []string{"fault"}},
 		{Package: "internal/settings", Room: Assembly, Imports: []string{"fault", "provider", "pci", "config", "policy",
 			"sqldb",
-			"api/cors", "api/identity", "api/image", "placement/policies", "agent/hypervisor", "agent/reconcile", "agent/survey",
+			"api/cors", "api/identity", "api/image", "placement/policies", "agent/facts", "agent/hypervisor", "agent/reconcile",
+			"agent/survey",
 			"agent/sysfs", "internal/httpserver"}},
 		{Package: "internal/app", Room: Assembly, Imports: []string{"…"}, Outside: []string{"github.com/google/uuid"}},
 		{Package: "cmd/berth", Room: Assembly, Imports: []string{"…"}, Outside: []string{"github.com/alecthomas/kong",
