@@ -15,9 +15,9 @@ import (
 	"database/sql"
 	"database/sql/driver"
 	"errors"
-	"math/rand/v2"
 	"time"
 
+	"github.com/openberth/berth/backoff"
 	"github.com/openberth/berth/fault"
 )
 
@@ -33,8 +33,8 @@ const (
 
 const (
 	maxAttempts = 10                     // how often one Write or Read may run its function
-	firstPause  = 4 * time.Millisecond   // the pause after the first failed attempt; it doubles
-	longestWait = 500 * time.Millisecond // the longest pause between two attempts
+	firstWait   = 4 * time.Millisecond   // the wait after the first failed attempt; it doubles
+	longestWait = 500 * time.Millisecond // the longest wait between two attempts
 	longBegin   = 5 * time.Second        // a BEGIN that failed after this time is not repeated
 )
 
@@ -46,7 +46,8 @@ type DB struct {
 	file   string  // of SQLite; empty in memory
 	pool   *sql.DB // reads; on MySQL and PostgreSQL writes too
 	writer *writer // SQLite only: the one connection that writes
-	jitter func(time.Duration) time.Duration
+
+	backoff backoff.Exponential // the waits between the attempts of one Write or Read
 
 	guard  *guard    // checks an SQLite database's files; nil: there are none
 	anchor *sql.Conn // stays open as long as the database: SQLite deletes the log with its last connection
@@ -151,7 +152,6 @@ func (db *DB) Close() error {
 
 // repeat runs once until it succeeds, fails permanently or has used its attempts.
 func (db *DB) repeat(ctx context.Context, op string, attempts int, once func() error) error {
-	pause := firstPause
 	for attempt := 1; ; attempt++ {
 		err := once()
 		if err == nil || !again(err) {
@@ -172,12 +172,9 @@ func (db *DB) repeat(ctx context.Context, op string, attempts int, once func() e
 			}
 			return fault.New(fault.Unavailable, op, "gave up after %d attempts, try again later: %w", attempt, err)
 		}
-		select {
-		case <-ctx.Done():
+		if backoff.Sleep(ctx, db.backoff.Wait(attempt)) != nil {
 			return fault.New(fault.Unavailable, op, "stopped while repeating (%w) after: %v", context.Cause(ctx), err)
-		case <-time.After(db.jitter(pause)):
 		}
-		pause = min(2*pause, longestWait)
 	}
 }
 
@@ -246,7 +243,7 @@ func begun(err error, took time.Duration) error {
 	return fault.Wrap(fault.Unavailable, "sqldb.begin", err)
 }
 
-// absent returns the fault for a server that was lost before COMMIT: nothing was changed.
+// unavailable returns the fault for a server that was lost before COMMIT: nothing was changed.
 func unavailable(op string, err error) error {
 	return fault.New(fault.Unavailable, op, "the database is not there now, or its node has left the cluster; "+
 		"nothing was changed, try again later: %w", err)
@@ -268,9 +265,4 @@ func committed(err error) error {
 func unknownOutcome(what string, err error) error {
 	return &unknown{fault.New(fault.Unavailable, "sqldb.commit",
 		"%s, it is unknown whether the change was kept; read before repeating: %w", what, err).WithCode(CodeUnknown)}
-}
-
-// randomly returns half to one and a half of a pause, so that competing transactions do not collide again.
-func jitter(pause time.Duration) time.Duration {
-	return pause/2 + rand.N(pause)
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/openberth/berth/backoff"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/resource"
 	"github.com/openberth/berth/sqldb"
@@ -84,10 +85,8 @@ func whileCreated(ctx context.Context, once func() error) error {
 		if !errors.Is(err, errUnfinished) || time.Now().After(last) {
 			return err
 		}
-		select {
-		case <-ctx.Done():
+		if backoff.Sleep(ctx, creationPoll) != nil {
 			return err
-		case <-time.After(creationPoll):
 		}
 	}
 }
