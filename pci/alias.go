@@ -13,10 +13,11 @@ import (
 
 // Alias is one object of `[pci] alias`: a name by which flavors ask for devices, and what the devices must be.
 type Alias struct {
-	Name         string
-	Requirement  Requirement   // Class is always set: resource_class, or ClassFor vendor and product
-	Alternatives []Requirement // what further options of this name say, each an alternative; of the same type as Requirement
-	Policy       NUMAPolicy    // numa_policy, Legacy unless said
+	Name        string
+	Requirement Requirement // Class is always set: resource_class, or ClassFor vendor and product
+	// what further options of this name say, each an alternative; of the same type as Requirement
+	Alternatives []Requirement
+	Policy       NUMAPolicy // numa_policy, Legacy unless said
 }
 
 var aliasKeys = []string{

@@ -201,7 +201,8 @@ func TestA10LookedUpAgain(t *testing.T) {
 	spoilt := look()
 	for i := range spoilt {
 		spoilt[i].Providers = []resource.ProviderID{"p"}
-		spoilt[i].Requirement.Required[0], spoilt[i].Requirement.Forbidden[0], spoilt[i].Alternatives[0].Product = "CUSTOM_NO", "CUSTOM_NO", "ffff"
+		spoilt[i].Requirement.Required[0], spoilt[i].Requirement.Forbidden[0] = "CUSTOM_NO", "CUSTOM_NO"
+		spoilt[i].Alternatives[0].Product = "ffff"
 		spoilt[i].Alternatives[0].Required[0] = "CUSTOM_NO"
 	}
 	if got := fmt.Sprintf("%+v", look()); got != want {

@@ -253,19 +253,7 @@ func statusOf(err error) int {
 	if fault.CodeOf(err) == compute.NotServed {
 		return http.StatusNotAcceptable
 	}
-	switch fault.KindOf(err) {
-	case fault.Invalid:
-		return http.StatusBadRequest
-	case fault.NotFound:
-		return http.StatusNotFound
-	case fault.Conflict, fault.NoCapacity:
-		return http.StatusConflict
-	case fault.Forbidden:
-		return http.StatusForbidden
-	case fault.Unavailable:
-		return http.StatusServiceUnavailable
-	}
-	return http.StatusInternalServerError
+	return rest.StatusOfKind(fault.KindOf(err))
 }
 
 // errorKey returns the key of the Compute API's error body for a status.

@@ -8,6 +8,7 @@ import (
 	"net/http"
 
 	api "github.com/openberth/berth/api/placement"
+	"github.com/openberth/berth/api/rest"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/placement/store"
 )
@@ -32,19 +33,7 @@ func statusOf(err error) int {
 	if r, ok := errors.AsType[*statusError](err); ok {
 		return r.status
 	}
-	switch fault.KindOf(err) {
-	case fault.Invalid:
-		return http.StatusBadRequest
-	case fault.NotFound:
-		return http.StatusNotFound
-	case fault.Conflict, fault.NoCapacity:
-		return http.StatusConflict
-	case fault.Forbidden:
-		return http.StatusForbidden
-	case fault.Unavailable:
-		return http.StatusServiceUnavailable
-	}
-	return http.StatusInternalServerError
+	return rest.StatusOfKind(fault.KindOf(err))
 }
 
 // fail answers with an error. An error of the service (5xx) is logged in full, and the client receives only the request
