@@ -24,7 +24,7 @@ import (
 	"github.com/openberth/berth/provider"
 )
 
-// Commands are the client commands. Kong fills the fields; the tags are the help texts.
+// Commands are the client commands. Kong fills the fields of NewCommands; the tags are the help texts.
 type Commands struct {
 	Device     DeviceCmd     `cmd:"" help:"Show the devices of all hosts."`
 	Host       HostCmd       `cmd:"" help:"Show hosts and the conditions that their agents report."`
@@ -33,6 +33,9 @@ type Commands struct {
 	Flavor     FlavorCmd     `cmd:"" help:"Create and list flavors."`
 	Candidates CandidatesCmd `cmd:"" help:"List allocation candidates of Placement, or explain why there are none."`
 }
+
+// NewCommands returns the client commands, for Kong to fill.
+func NewCommands() Commands { return Commands{Server: newServerCmd()} }
 
 // Globals are the flags of every client command.
 type Globals struct {

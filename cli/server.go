@@ -17,17 +17,17 @@ type ServerCmd struct {
 	Delete ServerDeleteCmd `cmd:"" help:"Delete servers."`
 	Why    ServerWhyCmd    `cmd:"" help:"Explain where a server was placed, and why."`
 
-	Stop     ServerStopCmd     `cmd:"" help:"Stop servers; they keep their devices."`
-	Start    ServerStartCmd    `cmd:"" help:"Start stopped servers."`
+	Stop     ServerActionCmd   `cmd:"" help:"Stop servers; they keep their devices."`
+	Start    ServerActionCmd   `cmd:"" help:"Start stopped servers."`
 	Reboot   ServerRebootCmd   `cmd:"" help:"Reboot servers."`
 	Rebuild  ServerRebuildCmd  `cmd:"" help:"Rebuild a server on its host with the devices that it has."`
 	Resize   ServerResizeCmd   `cmd:"" help:"Resize a server to another flavor, on any host; then confirm or revert."`
-	Confirm  ServerConfirmCmd  `cmd:"" help:"Confirm a resize or migration; the resources on the source are released."`
-	Revert   ServerRevertCmd   `cmd:"" help:"Revert a resize or migration; the server returns to the source."`
+	Confirm  ServerActionCmd   `cmd:"" help:"Confirm a resize or migration; the resources on the source are released."`
+	Revert   ServerActionCmd   `cmd:"" help:"Revert a resize or migration; the server returns to the source."`
 	Migrate  ServerMigrateCmd  `cmd:"" help:"Migrate a server to another host; then confirm or revert. With --live it keeps running and needs no confirmation."`
 	Evacuate ServerEvacuateCmd `cmd:"" help:"Rebuild servers on other hosts if their host is down."`
-	Shelve   ServerShelveCmd   `cmd:"" help:"Remove servers from their hosts and release their devices; unshelve schedules them again."`
-	Unshelve ServerUnshelveCmd `cmd:"" help:"Schedule shelved servers again."`
+	Shelve   ServerActionCmd   `cmd:"" help:"Remove servers from their hosts and release their devices; unshelve schedules them again."`
+	Unshelve ServerActionCmd   `cmd:"" help:"Schedule shelved servers again."`
 }
 
 // ServerCreateCmd creates servers.
