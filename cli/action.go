@@ -71,18 +71,6 @@ type ServerActionCmd struct {
 // Run requests the action.
 func (c *ServerActionCmd) Run(g *Globals) error { return g.act(c.Waiting, c.Servers, c.action, nil) }
 
-// newServerCmd returns the commands on servers, with the actions of those that only request one.
-func newServerCmd() ServerCmd {
-	return ServerCmd{
-		Stop:     ServerActionCmd{action: "os-stop"},
-		Start:    ServerActionCmd{action: "os-start"},
-		Confirm:  ServerActionCmd{action: "confirmResize"},
-		Revert:   ServerActionCmd{action: "revertResize"},
-		Shelve:   ServerActionCmd{action: "shelve"},
-		Unshelve: ServerActionCmd{action: "unshelve"},
-	}
-}
-
 // ServerRebootCmd reboots servers.
 type ServerRebootCmd struct {
 	Servers []string `arg:"" name:"server" help:"Names or ids."`
