@@ -146,42 +146,6 @@ func answered(err error) bool {
 	return mine || pg
 }
 
-// remedy returns what to do about an error that another attempt does not solve, or "".
-func remedy(err error) string {
-	_, file := errors.AsType[*sqlite.Error](err)
-	switch trouble(err) {
-	case noRights:
-		return rights
-	case diskFull:
-		return room
-	case readOnly:
-		if file {
-			return "let the user that Berth runs as write the database's file and its directory"
-		}
-		return "the database server takes no writes now; give Berth one that does"
-	case damaged:
-		return "the database's file is damaged, or is none of SQLite's: bring it back from a copy, or name another"
-	case diskFails:
-		return "look at the disk that the database's file is on, and whether it has room"
-	}
-	return ""
-}
-
-// mended adds what to do to an error, if that is known. The cause stays.
-func withRemedy(op string, err error) error {
-	what := remedy(err)
-	if what == "" || IsUnknown(err) {
-		return err
-	}
-	return &fault.Error{Kind: fault.Unavailable, Op: op, Msg: fault.TextOf(err) + "; " + what, Err: err}
-}
-
-const (
-	rights = "grant the user of the connection's URL all rights on the database: Berth reads and writes rows, and " +
-		"makes tables where there are none"
-	room = "make room on the database's disk"
-)
-
 // behind reports whether a BEGIN stopped waiting for the commits of other nodes: it waits for no other lock.
 func behind(err error) bool {
 	e, ok := errors.AsType[*mysql.MySQLError](err)
@@ -215,4 +179,28 @@ func halfway(err error) bool {
 	e, ok := errors.AsType[*mysql.MySQLError](err)
 	// ER_ERROR_DURING_COMMIT, ER_QUERY_INTERRUPTED, ER_STATEMENT_TIMEOUT
 	return ok && (e.Number == 1180 || e.Number == 1317 || e.Number == 1969)
+}
+
+// unavailable returns the fault for a server that was lost before COMMIT: nothing was changed.
+func unavailable(op string, err error) error {
+	return fault.New(fault.Unavailable, op, "the database is not there now, or its node has left the cluster; "+
+		"nothing was changed, try again later: %w", err)
+}
+
+// committed returns an error of COMMIT with a kind. A COMMIT that was not sent may be repeated. A refusal by the
+// server is certain and keeps its cause. Any other error, such as a timeout of TCP, leaves the outcome unknown.
+func committed(err error) error {
+	switch {
+	case errors.Is(err, driver.ErrBadConn):
+		return &retry{fault.Wrap(fault.Unavailable, "sqldb.commit", err)}
+	case refusedCommit(err):
+		return fault.Wrap(fault.Unavailable, "sqldb.commit", err)
+	}
+	return unknownOutcome("the connection broke during COMMIT", err)
+}
+
+// unknownOutcome returns the error of a COMMIT that may or may not have been executed.
+func unknownOutcome(what string, err error) error {
+	return &unknown{fault.New(fault.Unavailable, "sqldb.commit",
+		"%s, it is unknown whether the change was kept; read before repeating: %w", what, err).WithCode(CodeUnknown)}
 }

@@ -31,13 +31,6 @@ type Client struct {
 
 var defaultHTTP = &http.Client{Timeout: time.Minute}
 
-// Answer is the answer to a request.
-type Answer struct {
-	Status int
-	Header http.Header
-	Body   []byte
-}
-
 // Do sends a request and reads its answer. body is encoded as JSON unless it is nil; the answer is decoded into into
 // unless that is nil. A status of 400 or more is returned as a fault with a *Status in its chain, a failed connection
 // as fault.Unavailable.
@@ -140,4 +133,19 @@ func WriteJSON(w http.ResponseWriter, status int, v any) {
 	w.WriteHeader(status)
 	// An error means that the client has disconnected.
 	_, _ = w.Write(data)
+}
+
+// AnswerFault returns a fault for an answer with a status of 400 or more, after reading and closing its body; nil for
+// another status.
+func AnswerFault(method, path string, resp *http.Response) error {
+	if resp.StatusCode < 400 {
+		return nil
+	}
+	data, err := io.ReadAll(io.LimitReader(resp.Body, MaxBody))
+	resp.Body.Close()
+	if err != nil {
+		data = nil
+	}
+	answer := Answer{Status: resp.StatusCode, Header: resp.Header, Body: data}
+	return statusFault(method+" "+path, readStatus(method, path, answer))
 }
