@@ -38,7 +38,7 @@ func Parse(text string) (Check, error) {
 		return Check{}, err
 	}
 	p := &parser{tokens: tokens}
-	root, err := p.either(0)
+	root, err := p.parseOr(0)
 	if err != nil {
 		return Check{}, err
 	}
@@ -48,9 +48,8 @@ func Parse(text string) (Check, error) {
 	return Check{root}, nil
 }
 
-// ParseList reads a rule in the old syntax: a list of alternatives, each of them a check or a list of checks that
-// must all
-// hold. An empty list allows all; a list of nothing but empty alternatives allows nothing.
+// ParseList reads a rule in the old syntax: a list of alternatives, each of them a check or a list of checks that must
+// all hold. An empty list allows all; a list of nothing but empty alternatives allows nothing.
 func ParseList(list []any) (Check, error) {
 	if len(list) == 0 {
 		return Check{constant(true)}, nil
@@ -150,57 +149,50 @@ func (p *parser) take(kind string) bool {
 	return false
 }
 
-func (p *parser) either(depth int) (node, error) {
-	first, err := p.both(depth)
-	if err != nil {
-		return nil, err
-	}
-	nodes := some{first}
-	for p.take("or") {
-		next, err := p.both(depth)
+// parseOr reads one or more alternatives.
+func (p *parser) parseOr(depth int) (node, error) {
+	return p.parseOperands("or", depth, p.parseAnd, func(list []node) node { return some(list) })
+}
+
+// parseAnd reads one or more checks that must all hold.
+func (p *parser) parseAnd(depth int) (node, error) {
+	return p.parseOperands("and", depth, p.parsePrimary, func(list []node) node { return all(list) })
+}
+
+// parseOperands reads one or more operands with an operator between them. It joins them if there are several.
+func (p *parser) parseOperands(operator string, depth int, operand func(depth int) (node, error),
+	join func([]node) node) (node, error) {
+	var nodes []node
+	for {
+		next, err := operand(depth)
 		if err != nil {
 			return nil, err
 		}
 		nodes = append(nodes, next)
-	}
-	if len(nodes) == 1 {
-		return first, nil
-	}
-	return nodes, nil
-}
-
-func (p *parser) both(depth int) (node, error) {
-	first, err := p.single(depth)
-	if err != nil {
-		return nil, err
-	}
-	nodes := all{first}
-	for p.take("and") {
-		next, err := p.single(depth)
-		if err != nil {
-			return nil, err
+		if p.take(operator) {
+			continue
 		}
-		nodes = append(nodes, next)
+		if len(nodes) == 1 {
+			return next, nil
+		}
+		return join(nodes), nil
 	}
-	if len(nodes) == 1 {
-		return first, nil
-	}
-	return nodes, nil
 }
 
-func (p *parser) single(depth int) (node, error) {
+// parsePrimary reads a check, a negation or an expression in parentheses.
+func (p *parser) parsePrimary(depth int) (node, error) {
 	if depth > deepest {
 		return nil, fmt.Errorf("the rule is nested more than %d deep", deepest)
 	}
 	switch {
 	case p.take("not"):
-		inner, err := p.single(depth + 1)
+		inner, err := p.parsePrimary(depth + 1)
 		if err != nil {
 			return nil, err
 		}
 		return negation{inner}, nil
 	case p.take("("):
-		inner, err := p.either(depth + 1)
+		inner, err := p.parseOr(depth + 1)
 		if err != nil {
 			return nil, err
 		}

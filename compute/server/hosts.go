@@ -185,11 +185,7 @@ func readDevice(name string, d host.Device) (out schedule.Device, err error) {
 
 // listHosts is GET /berth/v1/hosts.
 func (s *server) listHosts(c *call) error {
-	hosts, err := s.Store.Hosts(c.r.Context())
-	if err != nil {
-		return err
-	}
-	dead, err := s.Store.Dead(c.r.Context())
+	hosts, dead, err := s.hostsAndDead(c.r.Context())
 	if err != nil {
 		return err
 	}

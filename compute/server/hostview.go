@@ -78,3 +78,13 @@ func texts[T ~string](words []T) []string {
 	}
 	return out
 }
+
+// hostsAndDead lists the hosts whose agents have reported, and the names of the hosts that an operator has declared
+// dead.
+func (s *server) hostsAndDead(ctx context.Context) (hosts []schedule.Host, dead []string, err error) {
+	if hosts, err = s.Store.Hosts(ctx); err != nil {
+		return nil, nil, err
+	}
+	dead, err = s.Store.Dead(ctx)
+	return hosts, dead, err
+}

@@ -80,11 +80,7 @@ func (s *server) listServices(c *call) error {
 	if err != nil {
 		return err
 	}
-	hosts, err := s.Store.Hosts(c.r.Context())
-	if err != nil {
-		return err
-	}
-	dead, err := s.Store.Dead(c.r.Context())
+	hosts, dead, err := s.hostsAndDead(c.r.Context())
 	if err != nil {
 		return err
 	}
