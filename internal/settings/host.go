@@ -8,16 +8,9 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/openberth/berth/agent/loop"
 	"github.com/openberth/berth/config"
 	"github.com/openberth/berth/fault"
 )
-
-// HostSettings are the options for the CPUs, memory and disk that guests may use, and for cleaning devices.
-type HostSettings struct {
-	CPUs  loop.CPUs
-	Clean string // [berth] device_clean_command: the program that cleans a device, given its address; "": none
-}
 
 // knownHost lists the options of HostSettings.
 func knownHost() []config.Name {
