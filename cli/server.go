@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/openberth/berth/api/compute"
+	"github.com/openberth/berth/backoff"
 	"github.com/openberth/berth/fault"
 )
 
@@ -79,12 +80,10 @@ func failures(list []compute.Server) error {
 }
 
 func pause(ctx context.Context) error {
-	select {
-	case <-ctx.Done():
+	if backoff.Sleep(ctx, 100*time.Millisecond) != nil {
 		return fault.New(fault.Unavailable, "", "not finished in time: the operation continues; see `berth server list`")
-	case <-time.After(100 * time.Millisecond):
-		return nil
 	}
+	return nil
 }
 
 func (g *Globals) printServers(list []compute.Server) error {

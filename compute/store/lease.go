@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/openberth/berth/backoff"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/sqldb"
 )
@@ -161,11 +162,9 @@ func (l *Lease) waitAndAcquire(ctx context.Context) error {
 			first, since = now, time.Now()
 			l.options.Waiting(now.owner, patience)
 		}
-		select {
-		case <-ctx.Done():
+		if backoff.Sleep(ctx, l.options.Poll) != nil {
 			return fault.New(fault.Unavailable, "",
 				"stopped while waiting for compute's database, which %s has not released", now.owner)
-		case <-time.After(l.options.Poll):
 		}
 	}
 }

@@ -67,9 +67,9 @@ func Rows() []Row {
 		{Package: "sqldb", Room: Cellar, Imports: []string{"fault", "backoff", "datafile"},
 			Outside: []string{"modernc.org/sqlite", "github.com/go-sql-driver/mysql", "github.com/jackc/pgx/v5"}},
 
-		{Package: "cli", Room: Door, Imports: contracts, Outside: []string{"github.com/jedib0t/go-pretty/v6",
+		{Package: "cli", Room: Door, Imports: with(contracts, "backoff"), Outside: []string{"github.com/jedib0t/go-pretty/v6",
 			"github.com/jaypipes/pcidb", "github.com/google/uuid"}},
-		{Package: "cli/demo", Room: Door, Imports: with(contracts, "cli")},
+		{Package: "cli/demo", Room: Door, Imports: with(contracts, "backoff", "cli")},
 
 		{Package: "conformance", Room: Reference},
 	}, slices.Concat(services(contracts), assembly(), workshops())...)
@@ -115,7 +115,7 @@ func services(contracts []string) []Row {
 		{Package: "compute/lifecycle", Room: Pure, Imports: with(words, "compute/flavor", "compute/schedule")},
 		{Package: "compute/runner", Room: Server, Imports: []string{"backoff"}},
 		{Package: "compute/conductor", Room: Server, Imports: with(contracts, "backoff", "compute/…")},
-		{Package: "compute/store", Room: Adapter, Imports: with(words, "compute/flavor", "compute/schedule",
+		{Package: "compute/store", Room: Adapter, Imports: with(words, "backoff", "compute/flavor", "compute/schedule",
 			"compute/lifecycle", "sqldb")},
 		{Package: "compute/server", Room: Server, Imports: with(contracts, "compute/…"),
 			Outside: []string{"github.com/google/uuid"}},
