@@ -63,21 +63,20 @@ func Patient(ctx context.Context) (context.Context, context.CancelFunc) {
 // longBegin is the time after which a BEGIN that failed is not repeated.
 const longBegin = 5 * time.Second
 
-// begun returns an error of BEGIN with a kind. Nothing has happened yet, so BEGIN may be repeated after a lost
+// beginError returns an error of BEGIN with a kind. Nothing has happened yet, so BEGIN may be repeated after a lost
 // connection. The same is true if a node stopped waiting for its cluster early, as when the cluster changes; but
 // after a long wait it is not repeated.
-func begun(err error, took time.Duration) error {
+func beginError(err error, took time.Duration) error {
 	if lost(err) && took > longBegin { // the server may have stalled
-		return fault.New(fault.Unavailable, "sqldb.begin", "the database has not answered for %s; nothing was "+
-			"changed, "+
+		return fault.New(fault.Unavailable, "sqldb.begin", "the database has not answered for %s; nothing was changed, "+
 			"try again later: %v",
 			took.Round(time.Second), err)
 	}
-	if behind(err) && took > longBegin { // without its cause, so that it is not repeated
+	if notCaughtUp(err) && took > longBegin { // without its cause, so that it is not repeated
 		return fault.New(fault.Unavailable, "sqldb.begin",
 			"this node of the database cluster has not caught up with the others in time, try again later: %v", err)
 	}
-	if lost(err) || behind(err) {
+	if lost(err) || notCaughtUp(err) {
 		return &retry{unavailable("sqldb.begin", err)}
 	}
 	return fault.Wrap(fault.Unavailable, "sqldb.begin", err)

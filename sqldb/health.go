@@ -49,15 +49,14 @@ func (c *WriteCheck) Check(patience time.Duration) error {
 		}
 		return &fault.Error{Kind: fault.Unavailable, Op: "sqldb.WriteCheck", Msg: whyNoWrite(err), Err: err}
 	case <-wait.C:
-		return fault.New(fault.Unavailable, "sqldb.WriteCheck", "none ends in time; it is stalled, or a lock holds "+
-			"all "+
-			"writes up")
+		return fault.New(fault.Unavailable, "sqldb.WriteCheck", "none ends in time; the database is stalled, "+
+			"or a lock blocks all writes")
 	}
 }
 
-// whyNoWrite returns the cause of a failed write in words that any client may read.
+// whyNoWrite returns the cause of a failed write as a text that any client may read.
 func whyNoWrite(err error) string {
-	switch trouble(err) {
+	switch causeOf(err) {
 	case diskFull:
 		return "its disk is full"
 	case readOnly:
@@ -72,7 +71,7 @@ func whyNoWrite(err error) string {
 	if IsRetryable(err) {
 		return "another client holds a lock"
 	}
-	return "it does not carry them out; the log says more"
+	return "they fail; the log has the reason"
 }
 
 // Touch writes to every row of a small table and restores the rows, so that its transaction fails if no other can

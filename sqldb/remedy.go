@@ -24,17 +24,16 @@ const (
 	diskFails
 )
 
-// trouble returns the cause of an error that another attempt does not solve.
-func trouble(err error) cause {
+// causeOf returns the cause of an error that another attempt does not solve.
+func causeOf(err error) cause {
 	if e, ok := errors.AsType[*mysql.MySQLError](err); ok {
 		switch e.Number {
 		// ER_DBACCESS_DENIED_ERROR, ER_TABLEACCESS_DENIED_ERROR, ER_COLUMNACCESS_DENIED_ERROR,
 		// ER_SPECIFIC_ACCESS_DENIED_ERROR
 		case 1044, 1142, 1143, 1227:
 			return noRights
-		case 1290,
-			1836,
-			1792: // ER_OPTION_PREVENTS_STATEMENT, ER_READ_ONLY_MODE, ER_CANT_EXECUTE_IN_READ_ONLY_TRANSACTION
+		// ER_OPTION_PREVENTS_STATEMENT, ER_READ_ONLY_MODE, ER_CANT_EXECUTE_IN_READ_ONLY_TRANSACTION
+		case 1290, 1836, 1792:
 			return readOnly
 		case 1021, 1041, 1114: // ER_DISK_FULL, ER_OUT_OF_RESOURCES, ER_RECORD_FILE_FULL
 			return diskFull
@@ -70,25 +69,25 @@ func trouble(err error) cause {
 // remedy returns what to do about an error that another attempt does not solve, or "".
 func remedy(err error) string {
 	_, file := errors.AsType[*sqlite.Error](err)
-	switch trouble(err) {
+	switch causeOf(err) {
 	case noRights:
 		return rights
 	case diskFull:
 		return room
 	case readOnly:
 		if file {
-			return "let the user that Berth runs as write the database's file and its directory"
+			return "give Berth's user the right to write the database's file and its directory"
 		}
-		return "the database server takes no writes now; give Berth one that does"
+		return "the database server is read-only now; make it writable, or connect Berth to a writable one"
 	case damaged:
-		return "the database's file is damaged, or is none of SQLite's: bring it back from a copy, or name another"
+		return "the database's file is damaged or not a SQLite file: restore it from a backup, or use another file"
 	case diskFails:
-		return "look at the disk that the database's file is on, and whether it has room"
+		return "check the disk of the database's file, and its free space"
 	}
 	return ""
 }
 
-// withRemedy adds what to do to an error, if that is known. The cause stays.
+// withRemedy returns err with what to do about it, if remedy returns that. The result wraps err.
 func withRemedy(op string, err error) error {
 	what := remedy(err)
 	if what == "" || IsUnknown(err) {
@@ -99,6 +98,6 @@ func withRemedy(op string, err error) error {
 
 const (
 	rights = "grant the user of the connection's URL all rights on the database: Berth reads and writes rows, and " +
-		"makes tables where there are none"
-	room = "make room on the database's disk"
+		"creates missing tables"
+	room = "free space on the database's disk"
 )

@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// serverDeadlock lets two transactions lock two rows crosswise: the server gives one up, Write repeats it, both count.
+// serverDeadlock makes two transactions lock two rows in opposite order: the server aborts one, Write repeats it, and
+// both take effect.
 func serverDeadlock(t *testing.T, url string) {
 	db, ctx := open(t, url), t.Context()
 	must(t, db.Write(ctx, func(tx *Tx) error {
@@ -70,7 +71,7 @@ func serverKilled(t *testing.T, url string) {
 			return err
 		}
 		var err error
-		for err == nil && ctx.Err() == nil { // the server may take its time
+		for err == nil && ctx.Err() == nil { // the server may end the connection later
 			_, err = tx.Exec(ctx, "UPDATE thing SET n = 0")
 		}
 		return err

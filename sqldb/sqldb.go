@@ -22,8 +22,8 @@ import (
 
 const (
 	maxAttempts = 10                     // how often one Write or Read may run its function
-	firstWait   = 4 * time.Millisecond   // the wait after the first failed attempt; it doubles
-	longestWait = 500 * time.Millisecond // the longest wait between two attempts
+	firstPause  = 4 * time.Millisecond   // the pause after the first failed attempt; it doubles
+	maxPause    = 500 * time.Millisecond // the longest pause between two attempts
 )
 
 // DB is an open database. It is safe for concurrent use; Close it when done.
@@ -37,7 +37,7 @@ type DB struct {
 
 	backoff backoff.Exponential // the waits between the attempts of one Write or Read
 
-	guard  *guard    // checks an SQLite database's files; nil: there are none
+	guard  *guard    // checks an SQLite database's files; nil if it has none
 	anchor *sql.Conn // stays open as long as the database: SQLite deletes the log with its last connection
 }
 
@@ -88,8 +88,9 @@ func (db *DB) Close() error {
 	return fault.Wrap(fault.Internal, "sqldb.Close", errors.Join(err, db.pool.Close()))
 }
 
-// alone refuses a transaction inside another one on a database in memory, where all transactions share one connection.
-func (db *DB) alone(op string) error {
+// rejectNested returns an error for a transaction inside another one on a database in memory, where all transactions
+// share one connection.
+func (db *DB) rejectNested(op string) error {
 	if db.writer != nil && db.writer.pool == db.pool && within(runsBatched, runsPooled) {
 		return nested(op)
 	}

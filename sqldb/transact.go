@@ -23,7 +23,7 @@ func (db *DB) Write(ctx context.Context, fn func(*Tx) error) error {
 
 // WriteUpTo is Write with another number of attempts; below 1 it is 1.
 func (db *DB) WriteUpTo(ctx context.Context, attempts int, fn func(*Tx) error) error {
-	if err := db.alone("sqldb.Write"); err != nil {
+	if err := db.rejectNested("sqldb.Write"); err != nil {
 		return err
 	}
 	return db.repeat(ctx, "sqldb.Write", attempts, func() error {
@@ -39,7 +39,7 @@ func (db *DB) Read(ctx context.Context, fn func(*Tx) error) error {
 	if err := db.Available(); err != nil {
 		return err
 	}
-	if err := db.alone("sqldb.Read"); err != nil {
+	if err := db.rejectNested("sqldb.Read"); err != nil {
 		return err
 	}
 	return db.repeat(ctx, "sqldb.Read", maxAttempts, func() error { return db.transact(ctx, true, fn) })
@@ -63,12 +63,11 @@ func (db *DB) DataVersion(ctx context.Context) (number int64, ok bool, err error
 func (db *DB) repeat(ctx context.Context, op string, attempts int, once func() error) error {
 	for attempt := 1; ; attempt++ {
 		err := once()
-		if err == nil || !again(err) {
-			return withRemedy(op, stopped(ctx, op, err))
+		if err == nil || !isRepeatable(err) {
+			return withRemedy(op, contextError(ctx, op, err))
 		}
-		if attempt >= min(attempts, mostReferred) && isReferred(err) {
-			return fault.New(fault.Internal, op, "the database refuses it again and again, for rows that refer to "+
-				"each other: %w", err)
+		if attempt >= min(attempts, maxForeignKeyAttempts) && isForeignKeyError(err) {
+			return fault.New(fault.Internal, op, "each attempt fails because of rows that refer to each other: %w", err)
 		}
 		if db.file != "" && isBusy(err) { // a stopped process does not release the lock
 			if h := findHolder(db.file); h.stopped || attempt >= attempts {
@@ -87,8 +86,8 @@ func (db *DB) repeat(ctx context.Context, op string, attempts int, once func() e
 	}
 }
 
-// stopped returns the error of a transaction whose context ended before COMMIT, with a kind.
-func stopped(ctx context.Context, op string, err error) error {
+// contextError returns the error of a transaction whose context ended before COMMIT, with a kind.
+func contextError(ctx context.Context, op string, err error) error {
 	if err == nil || ctx.Err() == nil || IsUnknown(err) || !errors.Is(err, ctx.Err()) {
 		return err
 	}
@@ -100,7 +99,7 @@ func (db *DB) transact(ctx context.Context, readOnly bool, fn func(*Tx) error) e
 	called := time.Now()
 	conn, err := db.begin(ctx, readOnly)
 	if err != nil {
-		return begun(err, time.Since(called))
+		return beginError(err, time.Since(called))
 	}
 	tx := &Tx{Dialect: db.Dialect, on: conn, readOnly: readOnly}
 	open := true
@@ -127,7 +126,7 @@ func (db *DB) transact(ctx context.Context, readOnly bool, fn func(*Tx) error) e
 	open = false
 	if err := commit(ctx, conn); err != nil {
 		discard(conn) // the transaction may still be open there, and MySQL's next BEGIN would commit it
-		return committed(err)
+		return commitError(err)
 	}
 	return nil
 }

@@ -38,8 +38,8 @@ func (c Claim) Difference(now pci.Device) (was, is string) {
 	return was, is
 }
 
-// Mismatch returns a sentence about the first of a guest's devices whose address has another device now; "" when there
-// is none. A missing device is not a mismatch.
+// Mismatch returns a sentence about the first of a guest's devices whose address has another device now, or "". A
+// missing device is not a mismatch.
 func Mismatch(claims []Claim, host []pci.Device) string {
 	for _, c := range claims {
 		i := slices.IndexFunc(host, func(d pci.Device) bool { return d.Address == c.Device.Address })

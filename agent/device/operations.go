@@ -8,7 +8,7 @@ import (
 	"github.com/openberth/berth/resource"
 )
 
-// Refusal is a sentence that gives the reason why a claim cannot be met; "" when it can.
+// Refusal is a sentence with the reason why a claim cannot be met; "" when it can.
 type Refusal string
 
 // Sync applies the host's present offers. A device that is gone leaves the set; if it is held, it stays until it is

@@ -1,6 +1,6 @@
 // Package hypervisor is the interface between the agent and the driver that runs guests on a host.
 //
-// The one implementation so far is package fake, which stores guests as files. Every driver must pass the tests of
+// The only implementation so far is package fake, which stores guests as files. Every driver must pass the tests of
 // package hypervisortest.
 package hypervisor
 
@@ -11,12 +11,12 @@ import (
 	"github.com/openberth/berth/provider"
 )
 
-// Hypervisor runs the guests of one host. Its methods may be called concurrently, but for one guest by one goroutine
-// at a time. A driver keeps its guests across its own restarts and the agent's. It does not arbitrate devices: the
-// agent's journal does.
+// Hypervisor runs the guests of one host. Its methods may be called concurrently; for one guest they are called by
+// one goroutine at a time. A driver keeps its guests when it or the agent restarts. It does not arbitrate devices:
+// the agent's journal does.
 //
-// All methods return faults. Unavailable means that nothing was decided and that the same call may succeed later (the
-// daemon restarts, the context ended). Every other kind is final for this call.
+// All methods return faults. Unavailable means that nothing was decided and that the same call may succeed later
+// (the daemon restarts, the context ended). Every other kind is final for this call.
 type Hypervisor interface {
 	// Capacity returns the host's whole capacity, including what guests use.
 	Capacity(ctx context.Context) (Capacity, error)

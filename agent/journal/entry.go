@@ -35,9 +35,9 @@ const (
 	kindStarts    = "starts"
 )
 
-// entry is the content of one line. The names in its tags, and in those of wireClaim and GuestCell, are the format of
-// the file.
-type entry struct {
+// Entry is the content of one line; the functions below make the entries of each kind. The names in its tags, and in
+// those of wireClaim and GuestCell, are the format of the file.
+type Entry struct {
 	newer bool // it has fields that this program does not know
 
 	Kind     string           `json:"kind"`
@@ -63,6 +63,44 @@ type entry struct {
 	EpochID  string   `json:"epoch_id,omitempty"`
 	Revision int64    `json:"revision,omitempty"`
 	StartIDs []string `json:"start_ids,omitempty"`
+}
+
+// Starts records the ids of the agent's processes since the last one that compute acknowledged, oldest first.
+func Starts(ids []string) Entry { return Entry{Kind: kindStarts, StartIDs: ids} }
+
+// Put records a server of this host with all its claimed devices (perhaps none) and its NUMA cells (perhaps none). It
+// replaces what was recorded of the server. The claims' Holder is ignored.
+func Put(server string, claims []device.Claim, cells ...GuestCell) Entry {
+	return Entry{Kind: kindServer, Server: server, Claims: toWire(claims), Cells: cells}
+}
+
+// Renamed records that claims, NUMA cells and guest move from one id to another. A repetition moves nothing until
+// RenameForgotten. done: the hypervisor has renamed the guest too.
+func Renamed(was, server string, done bool) Entry {
+	return Entry{Kind: kindRenamed, Server: server, Was: was, Done: done}
+}
+
+// RenameForgotten deletes the record of the rename to server.
+func RenameForgotten(server string) Entry { return Entry{Kind: kindUnrenamed, Server: server} }
+
+// Used records that a device for one-time use has been used, and its state in Placement. The record survives guest and
+// provider.
+func Used(at pci.Address, s Spent) Entry {
+	return Entry{Kind: kindSpent, Address: (*address)(&at), Provider: s.Provider, Returning: s.Returning}
+}
+
+// Cleaned deletes the record that a device has been used.
+func Cleaned(at pci.Address) Entry { return Entry{Kind: kindCleaned, Address: (*address)(&at)} }
+
+// Gone records that the server has no guest and no devices here, and that compute has not yet confirmed that.
+func Gone(server string) Entry { return Entry{Kind: kindGone, Server: server} }
+
+// Removed deletes the record of a server.
+func Removed(server string) Entry { return Entry{Kind: kindRemoved, Server: server} }
+
+// OwnedBy records what this agent has written to a provider; an empty value deletes the record.
+func OwnedBy(id provider.ID, m Owned) Entry {
+	return Entry{Kind: kindOwned, Provider: id, Classes: m.Classes, Traits: m.Traits}
 }
 
 // wireClaim is a device as it was when it was claimed, which is all that is known of it if it vanishes.
@@ -137,7 +175,7 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 func checksum(data []byte) string { return fmt.Sprintf("%08x", crc32.Checksum(data, castagnoli)) }
 
 // encode returns the line of the entry, with its checksum and a newline.
-func (e entry) encode() ([]byte, error) {
+func (e Entry) encode() ([]byte, error) {
 	raw, err := json.Marshal(e)
 	if err != nil {
 		return nil, fault.Wrap(fault.Internal, "journal.line", err)
@@ -149,45 +187,51 @@ func (e entry) encode() ([]byte, error) {
 	return append(line, '\n'), nil
 }
 
-// encode returns the lines of the whole state and their number.
-func (s State) encode() (data []byte, lines int, err error) {
-	entries := s.entries()
+// encodeLines returns the lines of entries.
+func encodeLines(entries []Entry) (data []byte, err error) {
 	for _, e := range entries {
 		line, err := e.encode()
 		if err != nil {
-			return nil, 0, err
+			return nil, err
 		}
 		data = append(data, line...)
 	}
-	return data, len(entries), nil
+	return data, nil
+}
+
+// encode returns the lines of the whole state and their number.
+func (s State) encode() (data []byte, lines int, err error) {
+	entries := s.entries()
+	data, err = encodeLines(entries)
+	return data, len(entries), err
 }
 
 // parseLine parses a line without its newline. The fault describes the line alone.
-func parseLine(line []byte) (entry, error) {
+func parseLine(line []byte) (Entry, error) {
 	const op = "journal.parseLine"
 	var env envelope
 	if err := json.Unmarshal(line, &env); err != nil {
-		return entry{}, fault.New(fault.Internal, op, "it is not valid JSON: %w", err)
+		return Entry{}, fault.New(fault.Internal, op, "it is not valid JSON: %w", err)
 	}
 	if sum := checksum(env.Entry); sum != env.CRC {
-		return entry{}, fault.New(fault.Internal, op, "its checksum is %q, its content gives %q", env.CRC, sum)
+		return Entry{}, fault.New(fault.Internal, op, "its checksum is %q, its content gives %q", env.CRC, sum)
 	}
 	e, err := parseEntry(env.Entry)
 	if err != nil {
-		return entry{}, fault.New(fault.Internal, op, "its entry cannot be read: %w", err)
+		return Entry{}, fault.New(fault.Internal, op, "its entry cannot be read: %w", err)
 	}
 	return e, nil
 }
 
 // parseEntry reads an entry. One with unknown fields is marked as newer.
-func parseEntry(text []byte) (entry, error) {
-	var e entry
+func parseEntry(text []byte) (Entry, error) {
+	var e Entry
 	decoder := json.NewDecoder(bytes.NewReader(text))
 	decoder.DisallowUnknownFields()
 	if decoder.Decode(&e) == nil {
 		return e, nil
 	}
-	e = entry{newer: true}
+	e = Entry{newer: true}
 	err := json.Unmarshal(text, &e)
 	return e, err
 }
@@ -230,7 +274,7 @@ func parse(path string, data []byte) (content, error) {
 }
 
 // known reports whether this program supports the entry.
-func (e entry) known() bool {
+func (e Entry) known() bool {
 	if e.newer {
 		return false
 	}

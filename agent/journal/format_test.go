@@ -130,7 +130,7 @@ func checkEntry(t *testing.T, line []byte, s State) {
 	case "left":
 		is = slices.Contains(s.Gone(), e.Server)
 	case "removed":
-		is = !s.has(e.Server)
+		is = !s.Has(e.Server)
 	case "renamed":
 		is = s.Renames()[e.Server].Was == e.Was
 	case "unrenamed":

@@ -12,11 +12,8 @@ import (
 	"path/filepath"
 	"sync"
 
-	"github.com/openberth/berth/agent/device"
 	"github.com/openberth/berth/datafile"
 	"github.com/openberth/berth/fault"
-	"github.com/openberth/berth/pci"
-	"github.com/openberth/berth/provider"
 )
 
 // The files of a journal inside its directory.
@@ -124,108 +121,40 @@ func (j *Journal) Close() error {
 	return nil
 }
 
-// State returns a copy of the present state.
+// State returns the present state.
 func (j *Journal) State() State {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	return j.state.clone()
-}
-
-// Identity returns the host's identity in Placement; ok is false before SetIdentity.
-func (j *Journal) Identity() (id Identity, ok bool) { return j.State().Identity() }
-
-// Claims lists all claims, by server and address.
-func (j *Journal) Claims() []device.Claim { return j.State().Claims() }
-
-// SetIdentity records the host's identity, so that a restart keeps its provider.
-func (j *Journal) SetIdentity(id Identity) error {
-	return j.write(id.entry())
-}
-
-// SetPosition records the position of the newest assignments that the agent follows. It is called before any work on
-// them.
-func (j *Journal) SetPosition(p Position) error { return j.write(p.entry()) }
-
-// SetStarts records the ids of the agent's processes since the last one that compute acknowledged, oldest first.
-func (j *Journal) SetStarts(ids []string) error {
-	return j.write(entry{Kind: kindStarts, StartIDs: ids})
-}
-
-// Put records a server of this host with all its claimed devices (perhaps none) and its NUMA cells (perhaps none). It
-// replaces what was recorded of the server. The claims' Holder is ignored.
-func (j *Journal) Put(server string, claims []device.Claim, parts ...GuestCell) error {
-	return j.write(entry{Kind: kindServer, Server: server, Claims: toWire(claims), Cells: parts})
-}
-
-// Rename records that claims, NUMA cells and guest move from one id to another, in one entry. A repetition moves
-// nothing until ForgetRename. done: the hypervisor has renamed the guest too.
-func (j *Journal) Rename(was, server string, done bool) error {
-	return j.write(entry{Kind: kindRenamed, Server: server, Was: was, Done: done})
-}
-
-// ForgetRename deletes the record of the rename to server.
-func (j *Journal) ForgetRename(server string) error {
-	if _, known := j.State().renames[server]; !known {
-		return nil
-	}
-	return j.write(entry{Kind: kindUnrenamed, Server: server})
-}
-
-// Spend records that a device for one-time use has been used, and its state in Placement. The record survives guest
-// and provider.
-func (j *Journal) Spend(at pci.Address, s Spent) error {
-	return j.write(entry{Kind: kindSpent, Address: (*address)(&at), Provider: s.Provider, Returning: s.Returning})
-}
-
-// Cleaned deletes the record that a device has been used.
-func (j *Journal) Cleaned(at pci.Address) error {
-	if _, known := j.State().spent[at]; !known {
-		return nil
-	}
-	return j.write(entry{Kind: kindCleaned, Address: (*address)(&at)})
-}
-
-// PutGone records that the server has no guest and no devices here, and that compute has not yet confirmed that.
-func (j *Journal) PutGone(server string) error {
-	return j.write(entry{Kind: kindGone, Server: server})
-}
-
-// Remove deletes the record of a server. It does nothing for an unknown one.
-func (j *Journal) Remove(server string) error {
-	if !j.State().has(server) {
-		return nil
-	}
-	return j.write(entry{Kind: kindRemoved, Server: server})
-}
-
-// SetOwned records what this agent has written to a provider; an empty value deletes the record.
-func (j *Journal) SetOwned(id provider.ID, m Owned) error {
-	return j.write(entry{Kind: kindOwned, Provider: id, Classes: m.Classes, Traits: m.Traits})
+	return j.state
 }
 
 func (j *Journal) path() string { return filepath.Join(j.dir, fileName) }
 
-// write makes one entry durable and then applies it to the state. After a fault the state is as before, and the next
-// write replaces the file, because it is unknown how much of the failed write is on the disk.
-func (j *Journal) write(e entry) error {
-	line, err := e.encode()
+// Write makes entries durable, in order and with one sync, and then applies them to the state. After a fault the state
+// is as before, and the next write replaces the file, because it is unknown how much of the failed write is on the
+// disk. A crash in between leaves a beginning of the entries. Nothing is written without entries.
+func (j *Journal) Write(entries ...Entry) error {
+	if len(entries) == 0 {
+		return nil
+	}
+	lines, err := encodeLines(entries)
 	if err != nil {
 		return err
 	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if j.closed {
-		return fault.New(fault.Internal, "journal.write", "%s is closed", j.path())
+		return fault.New(fault.Internal, "journal.Write", "%s is closed", j.path())
 	}
 	if err := j.check(); err != nil {
 		return err
 	}
 	before := j.state
-	j.state = before.with(e)
+	j.state = before.With(entries...)
 	if j.file == nil || j.lines > j.state.size()+j.slack {
 		err = j.replace()
-	} else if err = appendSynced(j.file, line); err == nil {
-		j.lines++
+	} else if err = appendSynced(j.file, lines); err == nil {
+		j.lines += len(entries)
 	} else {
 		j.file.Close()
 		j.file = nil

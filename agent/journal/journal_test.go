@@ -49,24 +49,24 @@ func claim(server, request, address string) device.Claim {
 // fill writes entries of all kinds and returns the expected state.
 func fill(t *testing.T, j *Journal) State {
 	t.Helper()
-	ok(t, j.SetIdentity(Identity{Host: "cmp1", Provider: "11111111-1111-4111-8111-111111111111", Instance: "an agent",
-		Starts: 3}))
-	ok(t, j.Put("s1", []device.Claim{claim("s1", "r1", "0000:3b:00.1"), claim("s1", "r1", "10000:01:00.0")}))
-	ok(t, j.Put("s2", nil))
-	ok(t, j.Put("s3", []device.Claim{claim("s3", "r3", "0000:3b:00.2")}))
-	ok(t, j.PutGone("s3"))
-	ok(t, j.Put("s4", []device.Claim{claim("s4", "r4", "0000:3b:00.3")}))
-	ok(t, j.Remove("s4"))
-	ok(t, j.SetOwned("pf", Owned{Classes: []resource.Class{"CUSTOM_NIC"}, Traits: []resource.Trait{"CUSTOM_A"}}))
-	ok(t, j.SetOwned("gone", Owned{Traits: []resource.Trait{"CUSTOM_B"}}))
-	ok(t, j.SetOwned("gone", Owned{}))
+	ok(t, j.Write(Identity{Host: "cmp1", Provider: "11111111-1111-4111-8111-111111111111", Instance: "an agent",
+		Starts: 3}.Entry()))
+	ok(t, j.Write(Put("s1", []device.Claim{claim("s1", "r1", "0000:3b:00.1"), claim("s1", "r1", "10000:01:00.0")})))
+	ok(t, j.Write(Put("s2", nil)))
+	ok(t, j.Write(Put("s3", []device.Claim{claim("s3", "r3", "0000:3b:00.2")})))
+	ok(t, j.Write(Gone("s3")))
+	ok(t, j.Write(Put("s4", []device.Claim{claim("s4", "r4", "0000:3b:00.3")})))
+	ok(t, j.Write(Removed("s4")))
+	ok(t, j.Write(OwnedBy("pf", Owned{Classes: []resource.Class{"CUSTOM_NIC"}, Traits: []resource.Trait{"CUSTOM_A"}})))
+	ok(t, j.Write(OwnedBy("gone", Owned{Traits: []resource.Trait{"CUSTOM_B"}})))
+	ok(t, j.Write(OwnedBy("gone", Owned{})))
 	return j.State()
 }
 
 func TestReopenKeepsState(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "deep", "down")
 	j := open(t, dir)
-	if _, has := j.Identity(); has {
+	if _, has := j.State().Identity(); has {
 		t.Error("a new journal has an identity")
 	}
 	want := fill(t, j)
@@ -121,10 +121,10 @@ func TestTwoOpeners(t *testing.T) {
 	}
 	ok(t, first.Close())
 	ok(t, first.Close())
-	if err := first.Put("s", nil); err == nil {
+	if err := first.Write(Put("s", nil)); err == nil {
 		t.Error("wrote after Close")
 	}
-	ok(t, open(t, dir).Put("s", nil))
+	ok(t, open(t, dir).Write(Put("s", nil)))
 }
 
 // A journal cut at any byte, as a crash may leave it, has the state of the whole lines before the cut and can be
@@ -157,10 +157,10 @@ func writeAfterCrash(t *testing.T, data []byte, want State) {
 	dir := t.TempDir()
 	ok(t, os.WriteFile(filepath.Join(dir, fileName), data, 0o600))
 	j := open(t, dir)
-	ok(t, j.Put("after", nil))
+	ok(t, j.Write(Put("after", nil)))
 	ok(t, j.Close())
 	again, err := Read(dir)
-	if want = want.with(entry{Kind: kindServer, Server: "after"}); err != nil || !reflect.DeepEqual(again, want) {
+	if want = want.With(Entry{Kind: kindServer, Server: "after"}); err != nil || !reflect.DeepEqual(again, want) {
 		t.Fatalf("%q: after writing %+v %v\nwant %+v", data, again, err, want)
 	}
 }
@@ -169,9 +169,9 @@ func writeAfterCrash(t *testing.T, data []byte, want State) {
 func TestDamageInTheMiddleIsRefused(t *testing.T) {
 	source := t.TempDir()
 	j := open(t, source)
-	ok(t, j.Put("s1", []device.Claim{claim("s1", "r1", "0000:3b:00.1")}))
-	ok(t, j.Put("s2", nil))
-	ok(t, j.Put("s3", nil))
+	ok(t, j.Write(Put("s1", []device.Claim{claim("s1", "r1", "0000:3b:00.1")})))
+	ok(t, j.Write(Put("s2", nil)))
+	ok(t, j.Write(Put("s3", nil)))
 	path := filepath.Join(source, fileName)
 	data, err := os.ReadFile(path)
 	ok(t, err)
@@ -216,7 +216,7 @@ func TestDamageInTheMiddleIsRefused(t *testing.T) {
 // A journal of a newer version, or with an unknown entry or field, is refused with what to do, and stays unchanged,
 // also when only the last line is unknown. Only a damaged last line counts as incomplete.
 func TestNewerJournalIsRefused(t *testing.T) {
-	header, err := entry{Kind: kindFormat, Version: version}.encode()
+	header, err := Entry{Kind: kindFormat, Version: version}.encode()
 	ok(t, err)
 	for name, text := range map[string]string{
 		"version":        `{"kind":"format","version":2}`,
@@ -247,7 +247,7 @@ func TestCompaction(t *testing.T) {
 	j := open(t, dir)
 	j.slack = 100
 	for range 150 {
-		ok(t, j.Put("s1", []device.Claim{claim("s1", "r", "0000:00:01.0")}))
+		ok(t, j.Write(Put("s1", []device.Claim{claim("s1", "r", "0000:00:01.0")})))
 	}
 	data, err := os.ReadFile(filepath.Join(dir, fileName))
 	ok(t, err)
@@ -263,15 +263,15 @@ func TestCompaction(t *testing.T) {
 func TestFailedWriteChangesNothing(t *testing.T) {
 	dir := t.TempDir()
 	j := open(t, dir)
-	ok(t, j.Put("s1", nil))
+	ok(t, j.Write(Put("s1", nil)))
 	j.file.Close() // as a disk that goes away
-	if err := j.Put("s2", nil); !fault.Is(err, fault.Unavailable) {
+	if err := j.Write(Put("s2", nil)); !fault.Is(err, fault.Unavailable) {
 		t.Fatalf("wrote: %v", err)
 	}
 	if _, has := j.State().Of("s2"); has {
 		t.Error("the journal says what it could not write")
 	}
-	ok(t, j.Put("s3", nil))
+	ok(t, j.Write(Put("s3", nil)))
 	if got, err := Read(dir); err != nil || !reflect.DeepEqual(got.Servers(), []string{"s1", "s3"}) {
 		t.Errorf("%v %v", got.Servers(), err)
 	}
@@ -288,9 +288,9 @@ func TestUnreadableDirectoryIsNamed(t *testing.T) {
 
 // Whatever a file holds, reading it ends without panic, and what was read can be written and read again.
 func FuzzParse(f *testing.F) {
-	line, _ := entry{Kind: kindServer, Server: "s", Claims: toWire([]device.Claim{claim("s", "r",
+	line, _ := Entry{Kind: kindServer, Server: "s", Claims: toWire([]device.Claim{claim("s", "r",
 		"0000:3b:00.1")})}.encode()
-	header, _ := entry{Kind: kindFormat, Version: version}.encode()
+	header, _ := Entry{Kind: kindFormat, Version: version}.encode()
 	f.Add([]byte{})
 	f.Add(append(bytes.Clone(header), line...))
 	f.Add(append(append(bytes.Clone(header), line...), line[:20]...))
@@ -319,7 +319,7 @@ func TestClaimRoundTrip(t *testing.T) {
 	little.Offer = device.Offer{Device: pci.Device{Address: little.Device.Address, Vendor: "10de", Product: "20b0",
 		Type: pci.Plain, NUMANode: pci.NoNUMA, IOMMUGroup: 7}}
 	j := open(t, dir)
-	ok(t, j.Put("s1", []device.Claim{much, little}))
+	ok(t, j.Write(Put("s1", []device.Claim{much, little})))
 	ok(t, j.Close())
 	got, _ := open(t, dir).State().Of("s1")
 	if want := []device.Claim{much, little}; !reflect.DeepEqual(got, want) {

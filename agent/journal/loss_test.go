@@ -37,7 +37,7 @@ func TestLoss(t *testing.T) {
 			want := fill(t, j)
 			if c.broken {
 				ok(t, j.file.Close())
-				if j.Put("s9", nil) == nil {
+				if j.Write(Put("s9", nil)) == nil {
 					t.Fatal("a write to a closed file succeeded")
 				}
 			}
@@ -47,7 +47,7 @@ func TestLoss(t *testing.T) {
 			path := filepath.Join(dir, c.file)
 			c.lose(t, path)
 			for range 2 {
-				err := j.Put("s9", nil)
+				err := j.Write(Put("s9", nil))
 				if text := fault.TextOf(err); !fault.Is(err, fault.Unavailable) || !strings.HasPrefix(text, path+" was ") ||
 					!strings.Contains(text, c.says) {
 					t.Errorf("%v", err)
@@ -90,7 +90,7 @@ func TestWatch(t *testing.T) {
 		j := open(t, dir)
 		watched := make(chan struct{})
 		go func() { j.Watch(t.Context()); close(watched) }()
-		ok(t, j.SetIdentity(Identity{Host: "cmp1"})) // a write of its own is no loss
+		ok(t, j.Write(Identity{Host: "cmp1"}.Entry())) // a write of its own is no loss
 		ok(t, os.Remove(filepath.Join(dir, fileName)))
 		<-watched
 		if j.Loss() == nil {

@@ -23,14 +23,14 @@ func TestRenamesAndUsedDevicesSurvive(t *testing.T) {
 		}
 	}
 	must(err)
-	must(j.SetIdentity(Identity{Host: "h", Provider: "p", Instance: "i", Cloud: "c"}))
-	must(j.Put("s1", []device.Claim{claim}, part))
-	must(j.Rename("s1", "m1", false))
-	must(j.Put("s1", nil))
-	must(j.Rename("s1", "m1", true)) // told again, it moves nothing
-	must(j.Spend(at, Spent{Provider: "p1"}))
-	must(j.Spend(pci.Address{Bus: 0x18}, Spent{Returning: true}))
-	must(j.Cleaned(pci.Address{Bus: 0x19})) // never spent
+	must(j.Write(Identity{Host: "h", Provider: "p", Instance: "i", Cloud: "c"}.Entry()))
+	must(j.Write(Put("s1", []device.Claim{claim}, part)))
+	must(j.Write(Renamed("s1", "m1", false)))
+	must(j.Write(Put("s1", nil)))
+	must(j.Write(Renamed("s1", "m1", true))) // told again, it moves nothing
+	must(j.Write(Used(at, Spent{Provider: "p1"})))
+	must(j.Write(Used(pci.Address{Bus: 0x18}, Spent{Returning: true})))
+	must(j.Write(Cleaned(pci.Address{Bus: 0x19}))) // never spent
 	check := func(s State) {
 		t.Helper()
 		claims, _ := s.Of("m1")
@@ -55,14 +55,14 @@ func TestRenamesAndUsedDevicesSurvive(t *testing.T) {
 		j, err = Open(dir)
 		must(err)
 	}
-	must(j.Cleaned(at))
-	must(j.Rename("m1", "s1", true)) // there and back again
-	must(j.Remove("s1"))
+	must(j.Write(Cleaned(at)))
+	must(j.Write(Renamed("m1", "s1", true))) // there and back again
+	must(j.Write(Removed("s1")))
 	if s := j.State(); len(s.Spent()) != 1 || len(s.Renames()) != 1 || s.Renames()["s1"].Was != "m1" ||
 		len(s.Servers()) != 0 {
 		t.Errorf("%+v %+v %+v", s.Spent(), s.Renames(), s.Servers())
 	}
-	must(j.ForgetRename("s1"))
+	must(j.Write(RenameForgotten("s1")))
 	must(j.Close())
 	s, err := Read(dir)
 	must(err)

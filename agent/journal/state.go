@@ -28,14 +28,16 @@ type Position struct {
 	Revision int64
 }
 
-func (id Identity) entry() entry {
-	return entry{Kind: kindIdentity, Host: id.Host, Provider: id.Provider, Instance: id.Instance, Starts: id.Starts,
+// Entry records the host's identity, so that a restart keeps its provider.
+func (id Identity) Entry() Entry {
+	return Entry{Kind: kindIdentity, Host: id.Host, Provider: id.Provider, Instance: id.Instance, Starts: id.Starts,
 		Cloud:   id.Cloud,
 		Machine: id.Machine}
 }
 
-func (p Position) entry() entry {
-	return entry{Kind: kindPosition, Epoch: p.Epoch, EpochID: p.EpochID, Revision: p.Revision}
+// Entry records the position of the newest assignments that the agent follows.
+func (p Position) Entry() Entry {
+	return Entry{Kind: kindPosition, Epoch: p.Epoch, EpochID: p.EpochID, Revision: p.Revision}
 }
 
 // GuestCell is one NUMA cell of a guest and its place on the host. The cell's requirements are kept too, so that the
@@ -129,7 +131,8 @@ func (s State) Renames() map[string]Rename { return maps.Clone(s.renames) }
 // Spent returns the devices that have been used once and are not yet available again.
 func (s State) Spent() map[pci.Address]Spent { return maps.Clone(s.spent) }
 
-func (s State) has(server string) bool {
+// Has reports whether the journal has anything of a server.
+func (s State) Has(server string) bool {
 	_, taken := s.servers[server]
 	return taken || s.gone[server]
 }
@@ -147,14 +150,16 @@ func cloned[M ~map[K]V, K comparable, V any](m M) M {
 	return out
 }
 
-// with returns the state after one more entry.
-func (s State) with(e entry) State {
+// With returns the state after further entries.
+func (s State) With(entries ...Entry) State {
 	n := s.clone()
-	n.apply(e)
+	for _, e := range entries {
+		n.apply(e)
+	}
 	return n
 }
 
-func (s *State) apply(e entry) {
+func (s *State) apply(e Entry) {
 	switch e.Kind {
 	case kindIdentity:
 		s.identity = Identity{Host: e.Host, Provider: e.Provider, Instance: e.Instance, Starts: e.Starts, Cloud: e.Cloud,
@@ -202,7 +207,7 @@ func (s *State) drop(server string) {
 }
 
 // rename moves the claims and cells of one id to another, once; a repetition only updates Done.
-func (s *State) rename(e entry) {
+func (s *State) rename(e Entry) {
 	if s.renames[e.Server].Was != e.Was {
 		if claims, there := s.servers[e.Was]; there {
 			claims = slices.Clone(claims)
@@ -221,33 +226,33 @@ func (s *State) rename(e entry) {
 }
 
 // entries returns the whole state as the shortest list of entries.
-func (s State) entries() []entry {
-	list := []entry{{Kind: kindFormat, Version: version}}
+func (s State) entries() []Entry {
+	list := []Entry{{Kind: kindFormat, Version: version}}
 	if id, ok := s.Identity(); ok {
-		list = append(list, id.entry())
+		list = append(list, id.Entry())
 	}
 	if s.position != (Position{}) {
-		list = append(list, s.position.entry())
+		list = append(list, s.position.Entry())
 	}
 	if len(s.starts) > 0 {
-		list = append(list, entry{Kind: kindStarts, StartIDs: s.starts})
+		list = append(list, Entry{Kind: kindStarts, StartIDs: s.starts})
 	}
 	for _, id := range slices.Sorted(maps.Keys(s.owned)) {
-		list = append(list, entry{Kind: kindOwned, Provider: id, Classes: s.owned[id].Classes, Traits: s.owned[id].Traits})
+		list = append(list, Entry{Kind: kindOwned, Provider: id, Classes: s.owned[id].Classes, Traits: s.owned[id].Traits})
 	}
 	for _, id := range slices.Sorted(maps.Keys(s.renames)) { // before the servers, so that replaying them moves nothing
-		list = append(list, entry{Kind: kindRenamed, Server: id, Was: s.renames[id].Was, Done: s.renames[id].Done})
+		list = append(list, Entry{Kind: kindRenamed, Server: id, Was: s.renames[id].Was, Done: s.renames[id].Done})
 	}
 	for _, at := range slices.SortedFunc(maps.Keys(s.spent), pci.Address.Compare) {
-		list = append(list, entry{Kind: kindSpent, Address: (*address)(&at), Provider: s.spent[at].Provider,
+		list = append(list, Entry{Kind: kindSpent, Address: (*address)(&at), Provider: s.spent[at].Provider,
 			Returning: s.spent[at].Returning})
 	}
 	for _, server := range s.Servers() {
-		list = append(list, entry{Kind: kindServer, Server: server, Claims: toWire(s.servers[server]),
+		list = append(list, Entry{Kind: kindServer, Server: server, Claims: toWire(s.servers[server]),
 			Cells: s.cells[server]})
 	}
 	for _, server := range s.Gone() {
-		list = append(list, entry{Kind: kindGone, Server: server})
+		list = append(list, Entry{Kind: kindGone, Server: server})
 	}
 	return list
 }

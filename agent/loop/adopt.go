@@ -201,13 +201,12 @@ func (a *Agent) Adopt() error {
 	if err != nil {
 		return err
 	}
-	id, written := j.Identity()
-	if id.Cloud, id.Machine = "", a.o.Machine.ID; written {
-		err = j.SetIdentity(id)
+	entries := []journal.Entry{journal.Position{}.Entry()}
+	if id, written := j.State().Identity(); written {
+		id.Cloud, id.Machine = "", a.o.Machine.ID
+		entries = append([]journal.Entry{id.Entry()}, entries...)
 	}
-	if err == nil {
-		err = j.SetPosition(journal.Position{})
-	}
+	err = j.Write(entries...)
 	return errors.Join(err, j.Close())
 }
 
@@ -247,5 +246,5 @@ func (a *Agent) DestroyGuest(ctx context.Context, id string, force bool) error {
 	if err := a.o.Hypervisor.Destroy(ctx, id); err != nil {
 		return fault.Wrap("", "hypervisor.Destroy", err)
 	}
-	return j.PutGone(id)
+	return j.Write(journal.Gone(id))
 }

@@ -3,10 +3,9 @@ package loop
 import (
 	"context"
 	"time"
-)
 
-// Events calls changed for each change on the host's PCI bus, until ctx ends or it fails.
-type Events func(ctx context.Context, changed func()) error
+	"github.com/openberth/berth/agent/reconcile"
+)
 
 // settle is the quiet time on the bus before the agent syncs: a PF that creates VFs causes one event for each.
 const settle = 200 * time.Millisecond
@@ -17,7 +16,7 @@ func (a *Agent) listenEvents(ctx context.Context) {
 	if a.o.Events == nil {
 		return
 	}
-	timer := time.AfterFunc(time.Hour, func() { signal(a.syncNow) })
+	timer := time.AfterFunc(time.Hour, func() { a.deliver(ctx, reconcile.DevicesChanged{}) })
 	defer timer.Stop()
 	timer.Stop()
 	err := a.o.Events(ctx, func() { timer.Reset(settle) })

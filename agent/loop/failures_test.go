@@ -282,19 +282,20 @@ func TestBuilding(t *testing.T) {
 func TestObservationFreesNothing(t *testing.T) {
 	scenario(t, "a claim without guest waits for compute's confirmation", func(t *testing.T, w *testHost) {
 		a, stop := w.begin()
-		j, err := a.set.At(pci.Address{Bus: 0x3b, Func: 1})
+		j, err := a.state.Devices().At(pci.Address{Bus: 0x3b, Func: 1})
 		if !err {
 			t.Fatal("no device")
 		}
 		must(t, stop())
 		book, fail := journal.Open(w.options.Dir)
 		must(t, fail)
-		set, claims, refusal := a.set.Claim("s9", pci.Request{ID: "r", Count: 1, Providers: []resource.ProviderID{j.Provider},
+		set, claims, refusal := a.state.Devices().Claim("s9", pci.Request{ID: "r", Count: 1,
+			Providers:   []resource.ProviderID{j.Provider},
 			Requirement: pci.Requirement{Type: pci.Virtual}})
 		if refusal != "" || set.Len() != 4 {
 			t.Fatal(refusal)
 		}
-		must(t, book.Put("s9", claims))
+		must(t, book.Write(journal.Put("s9", claims)))
 		must(t, book.Close())
 		w.compute.muteStreams(true)
 		_, stop = w.begin()
@@ -365,7 +366,7 @@ func TestObservationFreesNothing(t *testing.T) {
 		book, err := journal.Open(w.options.Dir)
 		must(t, err)
 		claims, _ := book.State().Of("s1")
-		must(t, book.Put("s2", claims))
+		must(t, book.Write(journal.Put("s2", claims)))
 		must(t, book.Close())
 		w.compute.assign(w.want("s1", name1), w.want("s2", name1))
 		w.compute.muteStreams(true) // until compute sends assignments, s2 has no other device

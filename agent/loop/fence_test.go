@@ -79,7 +79,7 @@ func TestTwoAgentsOfOneHost(t *testing.T) {
 		func(t *testing.T, w *testHost) {
 			book, err := journal.Open(w.options.Dir)
 			must(t, err)
-			must(t, book.SetIdentity(journal.Identity{Host: "cmp1", Provider: rootID}))
+			must(t, book.Write(journal.Identity{Host: "cmp1", Provider: rootID}.Entry()))
 			must(t, book.Close())
 			w.options.NewID = func() string { return "first" }
 			for _, next := range []string{"second", "third"} {

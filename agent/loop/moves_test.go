@@ -437,7 +437,7 @@ func TestCloud(t *testing.T) {
 		time.Sleep(5 * time.Minute)
 		must(t, stop())
 		w.consistent("s1")
-		if id, _ := w.journalled().Identity(); id.Cloud != "c2" || id.Instance != a.instance {
+		if id, _ := w.journalled().Identity(); id.Cloud != "c2" || id.Instance != a.Report().Instance {
 			t.Errorf("%+v", id)
 		}
 	})
@@ -524,7 +524,7 @@ func TestInterruptedRename(t *testing.T) {
 		must(t, stop())
 		book, err := journal.Open(w.options.Dir)
 		must(t, err)
-		must(t, book.Rename("s1", "m1", false))
+		must(t, book.Write(journal.Renamed("s1", "m1", false)))
 		must(t, book.Close())
 		w.never("destroy", "build")
 		w.compute.assign(w.moved(s, "m1"))
@@ -541,7 +541,7 @@ func (w *testHost) interruptRename(stop func() error, was, id string) {
 	must(w.t, stop())
 	book, err := journal.Open(w.options.Dir)
 	must(w.t, err)
-	must(w.t, book.Rename(was, id, false))
+	must(w.t, book.Write(journal.Renamed(was, id, false)))
 	must(w.t, book.Close())
 }
 

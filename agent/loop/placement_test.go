@@ -167,7 +167,7 @@ func TestStart(t *testing.T) {
 			if c.identity != (journal.Identity{}) {
 				book, err := journal.Open(w.options.Dir)
 				must(t, err)
-				must(t, book.SetIdentity(c.identity))
+				must(t, book.Write(c.identity.Entry()))
 				must(t, book.Close())
 			}
 			w.placement.tree.Providers = c.tree

@@ -10,9 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/openberth/berth/agent/device"
+	"github.com/openberth/berth/agent/reconcile"
 	"github.com/openberth/berth/api/host"
-	"github.com/openberth/berth/pci"
 )
 
 // A journal from a backup gives a device to a server that has left since. The guest that has the device now keeps it, a
@@ -53,7 +52,7 @@ func TestJournalFromABackup(t *testing.T) {
 func TestThreadsAfterALostJournal(t *testing.T) {
 	scenario(t, "its threads are not given to another guest", func(t *testing.T, w *testHost) {
 		w.numaNodes()
-		w.options.CPUs = CPUs{Shared: []int{0, 4, 2, 6}, Dedicated: []int{1, 5, 3, 7}}
+		w.options.CPUs = reconcile.CPUs{Shared: []int{0, 4, 2, 6}, Dedicated: []int{1, 5, 3, 7}}
 		_, stop := w.begin()
 		s1 := w.want("s1", name2)
 		s1.Topology = pinned(2, 512)
@@ -108,27 +107,4 @@ func TestGuestsBeforeTheFirstAssignments(t *testing.T) {
 		reports(host.Present{ID: "s1", Assigned: true})
 		must(t, stop())
 	})
-}
-
-// restoreMessage describes how a guest's claims differ from the journal's.
-func TestRestoreMessage(t *testing.T) {
-	claim := func(bus uint8, state device.State, counted bool) device.Claim {
-		c := device.Claim{Offer: device.Offer{Device: pci.Device{Address: pci.Address{Bus: bus}}}, State: state}
-		if counted {
-			c.Provider = "pf"
-		}
-		return c
-	}
-	one := []device.Claim{claim(1, device.Allocated, false)}
-	for says, c := range map[string][2][]device.Claim{
-		"without claims in the journal": {nil, one},
-		"other devices than":            {one, {claim(2, device.Allocated, false)}},
-		"reporting switched on":         {one, {claim(1, device.Allocated, true)}},
-		"runs with its claimed devices": {{claim(1, device.Claimed, true)}, {claim(1, device.Allocated, true)}},
-		"those of the guest":            {one, {claim(1, device.Allocated, false), claim(2, device.Allocated, false)}},
-	} {
-		if got := restoreMessage(c[0], c[1]); !strings.Contains(got, says) {
-			t.Errorf("%q does not contain %q", got, says)
-		}
-	}
 }

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/openberth/berth/agent/reconcile"
+
 	"github.com/openberth/berth/agent/hypervisor"
 	"github.com/openberth/berth/agent/journal"
 	"github.com/openberth/berth/api/host"
@@ -229,7 +231,7 @@ func TestStarts(t *testing.T) {
 	scenario(t, "each start has an id of its own and names the one before", func(t *testing.T, w *testHost) {
 		ids := []string{"start 1", "start 2", "start 3", "start 4"}
 		w.options.NewStart = func() (id string) { id, ids = ids[0], ids[1:]; return id }
-		w.options.Machine = Machine{ID: "m1", Place: "boot 1"}
+		w.options.Machine = reconcile.Machine{ID: "m1", Place: "boot 1"}
 		_, stop := w.begin()
 		w.compute.assign(w.want("s1"))
 		w.untilPhase(host.Running, "s1")

@@ -28,6 +28,10 @@ import (
 )
 
 const (
+	sequencePerStart = 1 << 32 // as package reconcile has it
+
+	buildTries = 5 // as package reconcile has it
+
 	rootID = "11111111-1111-4111-8111-111111111111"
 	class  = "CUSTOM_PCI_8086_154C"
 	pf1    = "0000:3b:00.0"

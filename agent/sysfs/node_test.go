@@ -7,7 +7,8 @@ import (
 	"testing/fstest"
 )
 
-// machine has two NUMA nodes of four threads on two cores each, on sockets of their own; the second has huge pages.
+// nodeMachine returns a machine with two NUMA nodes of four threads on two cores each, on different sockets; the
+// second has huge pages.
 func nodeMachine() fstest.MapFS {
 	m := fstest.MapFS{"bus/pci/devices/0000:00:00.0/vendor": {Data: []byte("0x8086")},
 		"bus/pci/devices/0000:00:00.0/device": {Data: []byte("0x0001")},
@@ -65,7 +66,7 @@ func TestIncompleteNodes(t *testing.T) {
 		"an unknown socket": {"devices/system/cpu/cpu0/topology/physical_package_id", "-1",
 			Node{ID: 0, CPUs: []int{0, 1, 4, 5}, Socket: NoSocket, Siblings: [][]int{{0, 4}, {1, 5}}, MemoryMB: 2048},
 			"on 2 sockets"},
-		"memory that is no number": {"devices/system/node/node0/meminfo", "Node 0 MemTotal: lots kB",
+		"memory is not a number": {"devices/system/node/node0/meminfo", "Node 0 MemTotal: lots kB",
 			Node{ID: 0, CPUs: []int{0, 1, 4, 5}, Socket: 0, Siblings: [][]int{{0, 4}, {1, 5}}},
 			`MemTotal of meminfo is "lots"`},
 		"siblings without the CPU itself": {"devices/system/cpu/cpu1/topology/thread_siblings_list", "5",

@@ -15,7 +15,7 @@ import (
 	"github.com/openberth/berth/pci"
 )
 
-// machine is a captured machine of testdata, or the sample.
+// machine loads a captured machine of testdata, or the sample.
 func machine(t testing.TB, name string) fs.FS {
 	t.Helper()
 	data := sample
@@ -32,6 +32,7 @@ func machine(t testing.TB, name string) fs.FS {
 	return fsys
 }
 
+// read reads a machine.
 func read(t testing.TB, fsys fs.FS) Facts {
 	t.Helper()
 	facts, err := Read(fsys)
@@ -41,6 +42,7 @@ func read(t testing.TB, fsys fs.FS) Facts {
 	return facts
 }
 
+// at returns the device at an address.
 func (f Facts) at(t *testing.T, address string) pci.Device {
 	t.Helper()
 	for _, d := range f.Devices {
@@ -102,7 +104,7 @@ func TestReadVirtio(t *testing.T) {
 	}
 }
 
-// One unreadable device never loses the others, and is reported.
+// TestReadOdd tests that unreadable devices and nodes are reported and do not affect the others.
 func TestReadOdd(t *testing.T) {
 	facts := read(t, machine(t, "odd"))
 	const unreadable = ", so the device is unreadable: it stays as it was last read, or is not offered if the agent " +
@@ -118,7 +120,7 @@ func TestReadOdd(t *testing.T) {
 	for what, lists := range map[string][2][]string{
 		"devices": {devices, {
 			"0000:01:00.0 10de:20b0 type-PCI numa -1 net []",
-			"0000:02:10.0 8086:1515 type-VF numa -1 net []", // its PF cannot be understood, but it can
+			"0000:02:10.0 8086:1515 type-VF numa -1 net []", // its PF cannot be parsed, but the VF can
 			"0000:03:10.0 8086:1515 type-VF numa -1 net []",
 			"0000:06:00.0 8086:1528 type-PCI numa 0 net [enp6s0f0 enp6s0f1]",
 			"10000:e1:00.0 8086:0b60 type-PCI numa 1 net []",
@@ -154,7 +156,7 @@ func TestReadOdd(t *testing.T) {
 	}
 }
 
-// faulty is a file system in which some names fail, and which counts what is asked of it.
+// faulty is a file system in which some operations fail; it counts the operations.
 type faulty struct {
 	fstest.MapFS
 	fail  map[string]error // by the end of the name
@@ -224,13 +226,13 @@ func TestReadWithFaults(t *testing.T) {
 		}
 	}
 	calls := 0
-	for says, fail := range map[string]map[string]error{"device is missing": {name + "/device": fs.ErrNotExist},
+	for want, fail := range map[string]map[string]error{"device is missing": {name + "/device": fs.ErrNotExist},
 		"vanished": {name + "/device": fs.ErrNotExist, name: fs.ErrNotExist}} {
 		facts := read(t, faulty{whole, fail, &calls})
 		if len(facts.Devices) != len(others.Devices)-1 || len(facts.Problems) != 1 ||
-			!strings.Contains(facts.Problems[0].Sentence, says) ||
-			facts.Problems[0].Unreadable != (says != "vanished") {
-			t.Errorf("%s: %+v", says, facts.Problems)
+			!strings.Contains(facts.Problems[0].Sentence, want) ||
+			facts.Problems[0].Unreadable != (want != "vanished") {
+			t.Errorf("%s: %+v", want, facts.Problems)
 		}
 	}
 	facts := read(t, faulty{whole, map[string]error{"node1/cpulist": fs.ErrPermission}, &calls})
@@ -273,10 +275,10 @@ func TestReadWithoutPCI(t *testing.T) {
 		t.Errorf("a machine without devices: %v", err)
 	}
 	for name, fsys := range map[string]fs.FS{
-		"nothing":           fstest.MapFS{},
-		"an empty place":    os.DirFS(t.TempDir()),
-		"another directory": fstest.MapFS{"pci/devices/0000:00:00.0/vendor": {}},
-		"a file":            fstest.MapFS{deviceDir: {}},
+		"nothing":            fstest.MapFS{},
+		"an empty directory": os.DirFS(t.TempDir()),
+		"another directory":  fstest.MapFS{"pci/devices/0000:00:00.0/vendor": {}},
+		"a file":             fstest.MapFS{deviceDir: {}},
 	} {
 		if facts, err := Read(fsys); !fault.Is(err, fault.Unavailable) {
 			t.Errorf("%s: %v %v", name, facts, err)
@@ -294,7 +296,7 @@ func TestReadWithoutPCI(t *testing.T) {
 	}
 }
 
-// A real directory with real symlinks reads as the archive does.
+// TestReadDirectory tests that a real directory with real symlinks has the same result as the archive.
 func TestReadDirectory(t *testing.T) {
 	fsys := machine(t, "sample")
 	dir := t.TempDir()
@@ -306,6 +308,7 @@ func TestReadDirectory(t *testing.T) {
 	}
 }
 
+// unpack writes a file or a link below dir.
 func unpack(t testing.TB, dir, name string, file *fstest.MapFile) {
 	t.Helper()
 	name = filepath.Join(dir, filepath.FromSlash(name))
@@ -367,7 +370,7 @@ func TestReadWhileDevicesVanish(t *testing.T) {
 			if stays(d.Address) {
 				continue
 			}
-			// As the kernel does: first what the device has, then its name in the list.
+			// Like the kernel: first the directory of the device, then its entry in the list.
 			link := filepath.Join(dir, deviceDir, d.Address.String())
 			at, err := filepath.EvalSymlinks(link)
 			if err == nil {
@@ -392,14 +395,14 @@ func TestReadWhileDevicesVanish(t *testing.T) {
 		default:
 		}
 		facts := read(t, fsys)
-		there := 0
+		remaining := 0
 		for _, d := range facts.Devices {
 			if stays(d.Address) {
-				there++
+				remaining++
 			}
 		}
-		if there != 20 {
-			t.Fatalf("%d of 20 devices that stay; %v", there, facts.Problems)
+		if remaining != 20 {
+			t.Fatalf("%d of 20 remaining devices; %v", remaining, facts.Problems)
 		}
 	}
 	if facts := read(t, fsys); len(facts.Devices) != 20 || len(facts.Problems) > 0 {
@@ -424,7 +427,7 @@ func BenchmarkRead500(b *testing.B) {
 	}
 }
 
-// server is a machine with cards that have VFs, on two NUMA nodes.
+// server returns a machine with cards that have VFs, on two NUMA nodes.
 func server(cards, vfs, threads int) fstest.MapFS {
 	m := fstest.MapFS{}
 	text := func(name, s string) { m[name] = &fstest.MapFile{Data: []byte(s + "\n")} }
@@ -478,7 +481,7 @@ func TestUevent(t *testing.T) {
 		t.Errorf("without permission: %+v", got)
 	}
 	for name, text := range map[string]string{"nothing": "", "no class": "PCI_ID=8086:1528",
-		"no numbers": "PCI_CLASS=20000\nPCI_ID=8086", "garbage": "\x00=\n=="} {
+		"incomplete numbers": "PCI_CLASS=20000\nPCI_ID=8086", "garbage": "\x00=\n=="} {
 		m["devices/pci0000:00/0000:00:01.0/0000:00:00.0/uevent"] = &fstest.MapFile{Data: []byte(text)}
 		if got := read(t, m); !reflect.DeepEqual(got, want) {
 			t.Errorf("%s: %+v", name, got)
@@ -486,10 +489,10 @@ func TestUevent(t *testing.T) {
 	}
 	delete(m, "devices/pci0000:00/0000:00:01.0/0000:00:00.0/uevent")
 	if got := read(t, m); !reflect.DeepEqual(got, want) {
-		t.Errorf("none: %+v", got)
+		t.Errorf("without uevent: %+v", got)
 	}
 	if got := read(t, faulty{m, map[string]error{"0000:00:10.0/uevent": syscall.ENODEV}, &calls}); len(got.Devices) != 2 ||
 		!strings.Contains(got.Problems[0].Sentence, "vanished") {
-		t.Errorf("gone: %+v", got)
+		t.Errorf("device removed: %+v", got)
 	}
 }

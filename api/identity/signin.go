@@ -75,7 +75,7 @@ func (k *Keystone) validate(ctx context.Context, token string, expired bool) (*t
 			return nil, unavailable("Keystone at %s does not let the user of [keystone_authtoken] validate tokens "+
 				"(status %d); it needs the role service or admin", s.url, status)
 		default:
-			return nil, unavailable("Keystone at %s answered with status %d when asked about a token", s.url, status)
+			return nil, unavailable("Keystone at %s answered the validation of a token with status %d", s.url, status)
 		}
 	}
 }

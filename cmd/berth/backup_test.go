@@ -196,9 +196,9 @@ func (s *guideSite) rewriteMachine(host string) {
 	s.t.Helper()
 	j, err := journal.Open(s.data(host, "agent"))
 	must(s.t, err)
-	id, _ := j.Identity()
+	id, _ := j.State().Identity()
 	id.Machine = "another"
-	must(s.t, j.SetIdentity(id))
+	must(s.t, j.Write(id.Entry()))
 	must(s.t, j.Close())
 }
 

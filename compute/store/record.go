@@ -12,9 +12,9 @@ import (
 
 // recordVersion is the version in which this program writes the records of servers and hosts.
 //
-// Every change of a record raises it, also a new field or a new word, and adds a step to the schema (see
-// recordsVersion2). The step keeps a program that does not know the version from starting on the database. So no
-// program drops what a newer one has stored.
+// Every change of a record raises it, also a new field or a new word, and adds a migration to the schema (see
+// recordsVersion2). A program without that migration does not start on the database, so no program drops what a newer
+// one has stored.
 const recordVersion = 2
 
 // currentPrefix begins every record of the current version: encoding/json writes fields in their order.
@@ -30,7 +30,7 @@ func encodeRecord(what string, record any) ([]byte, error) {
 }
 
 // decodeRecord reads the text of a record of any known version into record, a pointer to a record of the current one.
-// The fault names the record and says what to do.
+// The fault names the record and what to do.
 func decodeRecord(what string, text []byte, record any) error {
 	version, err := versionOf(text)
 	if err == nil && version == 1 {
@@ -62,7 +62,7 @@ func foreignRecord(what, of string) error {
 		"the database", what, of)
 }
 
-// versionOf returns the version of a record. Version 1 does not say it.
+// versionOf returns the version of a record. A record without a version has version 1.
 func versionOf(text []byte) (int, error) {
 	if bytes.HasPrefix(text, currentPrefix) {
 		return recordVersion, nil

@@ -13,8 +13,8 @@ type word[T comparable] struct {
 	stored string
 }
 
-// words are all values of one type. They are the same in every database: a value may get another name in Go, its
-// stored text stays.
+// words are the stored texts of all values of one type. They are the same in every database: if a value gets another
+// name in Go, its stored text does not change.
 type words[T comparable] []word[T]
 
 // text returns the stored text of a value. The zero value has an empty one.
@@ -75,8 +75,7 @@ var states = words[lifecycle.State]{
 	{lifecycle.Deleted, stateDeleted},
 }
 
-// stateDeleted is the stored word for a server that holds nothing any more. Statements look for it, and version 1 had
-// it too.
+// stateDeleted is the stored word for a server without resources. Statements contain it, and version 1 used it too.
 const stateDeleted = "deleted"
 
 // statesOfVersion1 are the words of version 1 that version 2 has replaced.
@@ -131,7 +130,7 @@ var powers = words[lifecycle.Power]{
 	{lifecycle.Off, "off"},
 }
 
-// The types of fields that hold one of these words. The zero value of each is stored as no field.
+// The types of fields with one of these words. The zero value of each is stored as no field.
 type (
 	storedState lifecycle.State
 	storedTask  lifecycle.Task

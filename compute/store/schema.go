@@ -12,10 +12,10 @@ import (
 // versionTable is the table that lists the completed migrations.
 const versionTable = "compute_versions"
 
-// steps returns the migrations of the schema, in order. A released migration must not change.
+// schemaMigrations returns the migrations of the schema, in order. A released migration must not change.
 //
 // Times are whole microseconds since 1970 in UTC, 0 for none, on every dialect.
-func steps() []sqldb.Migration {
+func schemaMigrations() []sqldb.Migration {
 	return append([]sqldb.Migration{
 		table("compute_flavors", `
 			id VARCHAR(255) NOT NULL PRIMARY KEY,
@@ -82,11 +82,11 @@ func steps() []sqldb.Migration {
 		table("compute_cloud", `
 			one INTEGER NOT NULL PRIMARY KEY,
 			id VARCHAR(64) NOT NULL`),
-	}, laterSteps()...)
+	}, laterSchemaMigrations()...)
 }
 
-// laterSteps returns the migrations from the introduction of the lease on.
-func laterSteps() []sqldb.Migration {
+// laterSchemaMigrations returns the migrations from the introduction of the lease on.
+func laterSchemaMigrations() []sqldb.Migration {
 	return []sqldb.Migration{
 		table("compute_holder", `
 			one INTEGER NOT NULL PRIMARY KEY,

@@ -34,7 +34,7 @@ type Epoch struct {
 
 // Open migrates the tables and returns the store. The caller closes the database.
 func Open(ctx context.Context, db *sqldb.DB) (*Store, error) {
-	if err := sqldb.Migrate(ctx, db, versionTable, steps()); err != nil {
+	if err := sqldb.Migrate(ctx, db, versionTable, schemaMigrations()); err != nil {
 		return nil, fault.Wrap("", "compute.store.Open", err)
 	}
 	s := &Store{db: fencedDB{db: db}, subscribers: map[string]map[chan struct{}]bool{}}

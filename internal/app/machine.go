@@ -6,12 +6,12 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/openberth/berth/agent/loop"
+	"github.com/openberth/berth/agent/reconcile"
 )
 
 // machineIdentity identifies the machine and the lock directory of an agent.
-func machineIdentity(dir string) loop.Machine {
-	var m loop.Machine
+func machineIdentity(dir string) reconcile.Machine {
+	var m reconcile.Machine
 	if id, err := os.ReadFile("/etc/machine-id"); err == nil {
 		m.ID = strings.TrimSpace(string(id))
 	}

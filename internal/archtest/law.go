@@ -106,6 +106,9 @@ func services(contracts []string) []Row {
 		{Package: "agent/hypervisor", Room: Adapter, Imports: words},
 		{Package: "agent/hypervisor/hypervisortest", Room: Workshop, Imports: with(words, "agent/hypervisor")},
 		{Package: "agent/hypervisor/fake", Room: Adapter, Imports: with(words, "agent/hypervisor")},
+		// The types of the journal, the drivers and the contracts are the machine's events and effects.
+		{Package: "agent/reconcile", Room: Pure, Imports: with(words, "agent/device", "agent/survey", "agent/heal",
+			"agent/journal", "agent/hypervisor", "agent/sysfs", "api/host", "api/placement")},
 		{Package: "agent/loop", Room: Server, Imports: with(contracts, "backoff", "agent/…"),
 			Outside: []string{"github.com/google/uuid"}},
 
@@ -129,7 +132,7 @@ func assembly() []Row {
 		{Package: "internal/httpserver", Room: Assembly, Imports: []string{"fault"}},
 		{Package: "internal/settings", Room: Assembly, Imports: []string{"fault", "provider", "pci", "config", "policy",
 			"sqldb",
-			"api/cors", "api/identity", "api/image", "placement/policies", "agent/hypervisor", "agent/loop", "agent/survey",
+			"api/cors", "api/identity", "api/image", "placement/policies", "agent/hypervisor", "agent/reconcile", "agent/survey",
 			"agent/sysfs", "internal/httpserver"}},
 		{Package: "internal/app", Room: Assembly, Imports: []string{"…"}, Outside: []string{"github.com/google/uuid"}},
 		{Package: "cmd/berth", Room: Assembly, Imports: []string{"…"}, Outside: []string{"github.com/alecthomas/kong",

@@ -13,8 +13,7 @@ const (
 
 // largeTypes are the types that exceed maxMethods or maxFields, with the reason. Do not add types that can be split.
 var largeTypes = map[string]string{
-	"agent/journal.entry":          "a line of the journal; one field for each stored value",
-	"agent/loop.Agent":             "until the state machine agent/reconcile replaces it",
+	"agent/journal.Entry":          "a line of the journal; one field for each stored value",
 	"api/compute.Server":           "a wire type: one field for each field of the API",
 	"api/compute.Why":              "a wire type: one field for each field of the API",
 	"api/host.Device":              "a wire type: one field for each field of the API",

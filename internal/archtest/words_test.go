@@ -21,38 +21,63 @@ var bannedWords = regexp.MustCompile(
 	`(?i)\b(shall|anew|nobody|somebody|anybody|whoever|whom|mend(s|ed|ing)?|for ever|` +
 		`but for|so many|is no|is none|(is|are) told|told of|ought|hears?|heard|tells?|lies|stands|wishes)\b`)
 
-// allowedPhrases contain a banned word, but are plain English.
-var allowedPhrases = regexp.MustCompile(`(?i)\b(is no longer|there is no|there is none)\b`)
+// allowedPhrases contain a banned word, but are plain English, or the name of a field in stored records of version 1.
+var allowedPhrases = regexp.MustCompile(`(?i)\b(is no longer|there is no|there is none)\b|\bv1:"Heard"`)
 
 // checkedDirs are the directories whose Go files have no banned words. Add a directory when its files have none.
 var checkedDirs = []string{
 	"agent",
 	"agent/cleaner",
+	"agent/device",
+	"agent/heal",
+	"agent/hypervisor",
 	"agent/hypervisor/fake",
 	"agent/hypervisor/hypervisortest",
+	"agent/survey",
+	"agent/sysfs",
 	"agent/uevent",
+	"api/compute",
 	"api/cors",
+	"api/host",
+	"api/identity",
+	"api/image",
 	"api/placement",
 	"api/rest",
 	"cli",
 	"cli/demo",
 	"compute",
+	"compute/flavor",
+	"compute/runner",
+	"compute/schedule",
+	"compute/server",
+	"compute/store",
+	"config",
 	"datafile",
 	"internal/app",
 	"internal/archtest",
+	"internal/bench",
+	"internal/clienttest",
+	"internal/coexist",
+	"internal/databases",
 	"internal/glance",
 	"internal/httpserver",
 	"internal/keystone",
+	"internal/lab",
 	"internal/settings",
+	"internal/stress",
 	"internal/testenv",
 	"internal/testsummary",
+	"numa",
+	"pci",
 	"placement",
 	"placement/candidate/candidatetest",
 	"placement/explain",
 	"placement/match",
 	"placement/metrics",
+	"policy",
 	"provider",
 	"resource",
+	"sqldb",
 }
 
 // TestColumns fails for long lines in any Go file.

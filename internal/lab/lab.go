@@ -34,7 +34,7 @@ var boot string
 // failed is the exit status of boot.sh if the lab itself failed, not the payload.
 const failed = 125
 
-// grace is how long boot.sh may take to switch the guest off and clean up after the context has ended.
+// grace is the time that boot.sh has to switch the guest off and clean up after the context has ended.
 const grace = 15 * time.Second
 
 // Run boots the lab, copies payloadDir to /payload in the guest, runs ./run there as root, and returns its output
@@ -54,7 +54,7 @@ func Run(ctx context.Context, payloadDir string) (output string, err error) {
 
 	err = cmd.Run()
 	output = stdout.String()
-	said := strings.TrimSpace(stderr.String())
+	message := strings.TrimSpace(stderr.String())
 	var exit *exec.ExitError
 	switch {
 	case err == nil:
@@ -62,8 +62,8 @@ func Run(ctx context.Context, payloadDir string) (output string, err error) {
 	case ctx.Err() != nil:
 		return output, fault.New(fault.Unavailable, op, "stopped before %s/run had ended: %w", payloadDir, context.Cause(ctx))
 	case errors.As(err, &exit) && exit.Exited() && exit.ExitCode() != failed:
-		return output, fault.New(fault.Internal, op, "%s/run ended in the guest with %w: %s", payloadDir, err, said)
+		return output, fault.New(fault.Internal, op, "%s/run ended in the guest with %w: %s", payloadDir, err, message)
 	default:
-		return output, fault.New(fault.Unavailable, op, "cannot run %s in the lab: %w: %s", payloadDir, err, said)
+		return output, fault.New(fault.Unavailable, op, "cannot run %s in the lab: %w: %s", payloadDir, err, message)
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/openberth/berth/agent/hypervisor"
-	"github.com/openberth/berth/agent/loop"
+	"github.com/openberth/berth/agent/reconcile"
 	"github.com/openberth/berth/api/cors"
 	"github.com/openberth/berth/api/identity"
 	"github.com/openberth/berth/api/image"
@@ -85,6 +85,6 @@ type ImageSettings struct {
 
 // HostSettings are the options for the CPUs, memory and disk that guests may use, and for cleaning devices.
 type HostSettings struct {
-	CPUs  loop.CPUs
+	CPUs  reconcile.CPUs
 	Clean string // [berth] device_clean_command: the program that cleans a device, given its address; "": none
 }

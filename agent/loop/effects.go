@@ -1,0 +1,131 @@
+package loop
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/openberth/berth/agent/journal"
+	"github.com/openberth/berth/agent/reconcile"
+	"github.com/openberth/berth/api/host"
+	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/resource"
+)
+
+// callTime is the timeout of a request to compute that is not a stream.
+const callTime = 30 * time.Second
+
+// begin performs an effect: at once if it ends at once, otherwise in a goroutine of running that delivers its event.
+func (a *Agent) begin(ctx context.Context, j *journal.Journal, e reconcile.Effect, running *sync.WaitGroup) {
+	switch e := e.(type) {
+	case reconcile.Log:
+		if e.Warn {
+			a.log.Warn(e.Message, e.Attrs...)
+		} else {
+			a.log.Info(e.Message, e.Attrs...)
+		}
+	case reconcile.Cancel:
+		if cancel := a.cancels[e.Work]; cancel != nil {
+			cancel()
+		}
+	case reconcile.WriteJournal:
+		running.Go(func() { a.deliver(ctx, reconcile.Written{Err: j.Write(e.Entries...)}) })
+	case reconcile.Watch:
+		running.Go(func() { a.deliver(ctx, reconcile.StreamEnded{Err: a.watch(ctx, e.Request)}) })
+	default:
+		if work := reconcile.WorkOf(e); work != "" {
+			a.beginWork(ctx, work, e, running)
+			return
+		}
+		running.Go(func() { a.deliver(ctx, a.perform(ctx, e)) })
+	}
+}
+
+// beginWork performs an effect of a work, until Cancel ends it.
+func (a *Agent) beginWork(ctx context.Context, work string, e reconcile.Effect, running *sync.WaitGroup) {
+	own, cancel := context.WithCancel(ctx)
+	a.cancels[work] = cancel
+	running.Go(func() {
+		done := a.performWork(own, e)
+		done.Work = work
+		cancel()
+		a.deliver(ctx, done)
+	})
+}
+
+// performWork performs an effect of a work and returns its result.
+func (a *Agent) performWork(ctx context.Context, e reconcile.Effect) (done reconcile.WorkDone) {
+	switch e := e.(type) {
+	case reconcile.ReadAllocation:
+		done.Allocation, done.Err = a.o.Placement.Allocation(ctx, resource.ConsumerID(e.Work))
+	case reconcile.Build:
+		done.Err = a.o.Hypervisor.Build(ctx, e.Guest)
+	case reconcile.Rename:
+		done.Err = a.o.Hypervisor.Rename(ctx, e.Was, e.ID, e.Server)
+	case reconcile.Migrate:
+		done.Err = a.o.Hypervisor.Migrate(ctx, e.Work, e.To)
+	case reconcile.Destroy:
+		done.Err = a.o.Hypervisor.Destroy(ctx, e.ID)
+	case reconcile.ListGuests:
+		done.Guests, done.Err = a.o.Hypervisor.Guests(ctx)
+	case reconcile.ReportGuest:
+		ctx, cancel := context.WithTimeout(ctx, callTime)
+		defer cancel()
+		done.Err = a.o.Compute.PutGuest(ctx, a.o.Host, e.ID, e.Guest)
+	default:
+		done.Err = fault.New(fault.Internal, "loop.perform", "unknown effect %T", e)
+	}
+	return done
+}
+
+// perform performs an effect of no work and returns the event that ends it.
+func (a *Agent) perform(ctx context.Context, e reconcile.Effect) reconcile.Event {
+	switch e := e.(type) {
+	case reconcile.Admit:
+		ctx, cancel := context.WithTimeout(ctx, callTime)
+		defer cancel()
+		return reconcile.Admitted{Err: a.o.Compute.Admit(ctx, a.o.Host, e.Sender)}
+	case reconcile.ReportHost:
+		ctx, cancel := context.WithTimeout(ctx, callTime)
+		defer cancel()
+		return reconcile.HostReported{Err: a.o.Compute.PutReport(ctx, e.Report)}
+	case reconcile.CleanDevice:
+		if a.o.Clean == nil {
+			return reconcile.CleanEnded{}
+		}
+		return reconcile.CleanEnded{Err: a.o.Clean.Clean(ctx, e.Address)}
+	case reconcile.WriteProvider:
+		generation, err := a.writeProvider(ctx, e)
+		return reconcile.ProviderWritten{Generation: generation, Err: err}
+	}
+	return a.read(ctx, e)
+}
+
+// read performs an effect that only reads, and returns the event that ends it.
+func (a *Agent) read(ctx context.Context, e reconcile.Effect) reconcile.Event {
+	switch e := e.(type) {
+	case reconcile.Observe:
+		o, err := a.observe(ctx, e)
+		return reconcile.Observed{Observation: o, Err: err}
+	case reconcile.ReadUses:
+		uses, err := a.readUses(ctx, e.Providers)
+		return reconcile.UsesRead{Uses: uses, Err: err}
+	case reconcile.ReadAllocations:
+		allocations, err := a.readAllocations(ctx, e.Consumers)
+		return reconcile.AllocationsRead{Allocations: allocations, Err: err}
+	}
+	return nil
+}
+
+// watch reads one stream of assignments until it ends or three heartbeats are missing.
+func (a *Agent) watch(ctx context.Context, request host.WatchRequest) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	silence := time.AfterFunc(3*host.Heartbeat, cancel)
+	defer silence.Stop()
+	return a.o.Compute.Watch(ctx, request, func(l host.Assignments) error {
+		silence.Reset(3 * host.Heartbeat)
+		a.deliver(ctx, reconcile.Received{Assignments: l})
+		return nil
+	})
+}

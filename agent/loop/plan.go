@@ -1,0 +1,48 @@
+package loop
+
+import (
+	"context"
+
+	"github.com/openberth/berth/agent/heal"
+	"github.com/openberth/berth/agent/journal"
+	"github.com/openberth/berth/agent/reconcile"
+	"github.com/openberth/berth/fault"
+)
+
+// Plan returns what the agent would write to Placement now, by the code that writes it. It changes nothing, and works
+// whether the agent runs or not. The plan's objections include those of heal.Check.
+func (a *Agent) Plan(ctx context.Context) (heal.Plan, error) {
+	if err := a.checkSys(); err != nil {
+		return heal.Plan{}, err
+	}
+	found, err := journal.Read(a.o.Dir)
+	if err != nil {
+		return heal.Plan{}, err
+	}
+	state, err := reconcile.NewPlan(a.o.config(), found)
+	if err != nil {
+		return heal.Plan{}, err
+	}
+	events := []reconcile.Event{reconcile.Start{}}
+	for len(events) > 0 {
+		effects := state.Next(events[0], a.o.Now())
+		events = events[1:]
+		for _, e := range effects {
+			switch e := e.(type) {
+			case reconcile.Stop:
+				return heal.Plan{}, e.Err
+			case reconcile.WriteJournal:
+				events = append(events, reconcile.Written{})
+			default:
+				if event := a.read(ctx, e); event != nil {
+					events = append(events, event)
+				}
+			}
+		}
+	}
+	plan, made := state.Plan()
+	if !made {
+		return plan, fault.New(fault.Internal, "loop.Plan", "the state machine made no plan")
+	}
+	return plan, nil
+}

@@ -1,0 +1,116 @@
+package reconcile
+
+import (
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+
+	"github.com/openberth/berth/agent/journal"
+	"github.com/openberth/berth/api/host"
+)
+
+// accept reports whether the agent follows these assignments: they are of the cloud whose guests the agent has, and do
+// not precede the newest ones that it followed. It records the new position, which is therefore durable before any
+// effect that follows from them. Assignments that are not followed change nothing, and a condition gives the reason.
+func (s *stream) accept(l host.Assignments) bool {
+	refusal := s.otherCloud(l)
+	if refusal == "" {
+		if refusal = s.position().Accept(l); refusal != "" {
+			refusal += "; its assignments are not followed, and guests stay as they are: restore the newest database, " +
+				"or stop the agent and run `berth agent adopt`, which shows first what would change"
+		}
+	}
+	s.setNotFollowed(refusal)
+	if refusal != "" {
+		return false
+	}
+	id, _ := s.state.Identity()
+	if l.Cloud != "" && id.Cloud == "" {
+		id.Cloud = l.Cloud
+		s.writeIdentity(id)
+	}
+	if l.Position != s.position() {
+		s.record(journal.Position(l.Position).Entry())
+	}
+	return true
+}
+
+// otherCloud returns why assignments are not of the cloud that this agent follows; empty when they are.
+func (s *stream) otherCloud(l host.Assignments) string {
+	id, _ := s.state.Identity()
+	if l.Cloud == "" || l.Cloud == id.Cloud || id.Cloud == "" {
+		return ""
+	}
+	return fmt.Sprintf("the assignments are those of another cloud (%s) than this host's guests (%s), so they are not "+
+		"followed: if compute's database was lost or this host has moved, stop the agent and run `berth agent adopt`",
+		l.Cloud, id.Cloud)
+}
+
+// setNotFollowed records why the assignments are not followed; empty when they are.
+func (s *stream) setNotFollowed(why string) {
+	if why == "" {
+		s.condition("assignments")
+	} else {
+		s.condition("assignments", why)
+	}
+	if s.notFollowed != why {
+		s.notFollowed, s.wake = why, true
+		s.reportChanged()
+	}
+}
+
+// follow replaces the assignments by accepted ones, and forgets what was recorded of others. first: they are the first
+// ones since the start.
+func (s *stream) follow(l host.Assignments) (first bool) {
+	next := assignments{received: true, heartbeats: s.assignments.heartbeats + 1, receivedAt: s.now,
+		position: l.Position, servers: make(map[string]host.Server, len(l.Servers)),
+		remove: make(map[string]host.Removal, len(l.Remove))}
+	for _, s := range l.Servers {
+		next.servers[s.ID] = s
+	}
+	for _, r := range l.Remove {
+		if _, wanted := next.servers[r.ID]; !wanted {
+			next.remove[r.ID] = r
+		}
+	}
+	if before := s.assignments.position; before.Epoch != next.position.Epoch || before.EpochID != next.position.EpochID {
+		s.acked, s.confirmed = map[string]outcome{}, map[string]host.Server{} // a restored database may lack these reports
+	}
+	s.forgetOthers(next)
+	first = !s.assignments.received
+	s.assignments = next
+	s.forgetRenames()
+	s.wake = true
+	if first {
+		s.wantSync = true // missing allocations can be written now
+		s.reportChanged() // the report can now name the assigned guests
+	}
+	return first
+}
+
+// forgetOthers deletes what is recorded of servers and removals that the next assignments do not name.
+func (s *stream) forgetOthers(next assignments) {
+	for _, known := range []map[string]outcome{s.acked, s.unreportedFailures} {
+		maps.DeleteFunc(known, func(id string, _ outcome) bool { _, still := next.servers[id]; return !still })
+	}
+	maps.DeleteFunc(s.confirmed, func(id string, was host.Server) bool {
+		return !reflect.DeepEqual(was, next.servers[id])
+	})
+	maps.DeleteFunc(s.newlyClaimed, func(id string, _ bool) bool { _, still := s.confirmed[id]; return !still })
+	maps.DeleteFunc(s.reportedRemovals, func(id string, _ removalVersion) bool {
+		_, still := next.remove[id]
+		return !still
+	})
+}
+
+// forgetRenames deletes finished renames that the assignments no longer mention.
+func (s *stream) forgetRenames() {
+	renames := s.state.Renames()
+	for _, id := range slices.Sorted(maps.Keys(renames)) {
+		r := renames[id]
+		if want, wanted := s.assignments.servers[id]; r.Done && (!wanted || want.PreviousID != r.Was) {
+			s.record(journal.RenameForgotten(id))
+		}
+	}
+}

@@ -1,0 +1,211 @@
+package reconcile
+
+import (
+	"maps"
+	"reflect"
+	"slices"
+	"time"
+
+	"github.com/openberth/berth/api/host"
+	"github.com/openberth/berth/fault"
+)
+
+// dispatch begins the attempts that can begin, removals first because they free devices.
+func (w *works) dispatch() {
+	if w.freed {
+		w.retryWaiting()
+	}
+	w.wake, w.freed = false, false
+	for _, j := range w.byID {
+		if !j.retryAt.After(w.now) {
+			j.retryAt = time.Time{} // from here on, the end of an attempt or a change leads here again
+		}
+	}
+	assigned, leaving := w.due()
+	w.forget(assigned, leaving)
+	w.setUnassignedCondition()
+	pending := w.pendingRenames()
+	for _, id := range slices.Concat(leaving, assigned) {
+		if by, waits := pending[id]; waits && by != id {
+			continue // the entry that replaces this one must apply its rename first
+		}
+		if was := w.assignments.servers[id].PreviousID; pending[was] == id && w.cancel(was) {
+			continue
+		}
+		j := w.byID[id]
+		if j == nil {
+			j = &work{id: id}
+			w.byID[id] = j
+		}
+		want, wanted := w.assignments.servers[id]
+		if j.attempt != nil || !j.retryAt.IsZero() || wanted && w.building >= w.config.Parallel {
+			continue
+		}
+		removal := w.assignments.remove[id]
+		j.attempt = &attempt{want: want, removal: removal, version: w.assignments.version(removal),
+			destroyed: map[string]bool{}}
+		if wanted {
+			w.building++
+		}
+		w.advance(j)
+	}
+}
+
+// due lists the servers that are not reconciled, by id. It returns none before compute has sent assignments, while
+// they are not followed, and while another agent serves the host.
+func (w *works) due() (assigned, leaving []string) {
+	if !w.assignments.received || w.fenced || w.notFollowed != "" {
+		return nil, nil
+	}
+	for _, id := range slices.Sorted(maps.Keys(w.assignments.servers)) {
+		if !w.settled(w.assignments.servers[id]) {
+			assigned = append(assigned, id)
+		}
+	}
+	return assigned, w.leavingIDs()
+}
+
+// settled reports whether compute has the final phase of an assignment and the guest still matches it.
+func (w *works) settled(want host.Server) bool {
+	f, known := w.acked[want.ID]
+	if !known || !reflect.DeepEqual(f.want, want) {
+		return false
+	}
+	if f.phase != host.Running && f.phase != host.Stopped && f.phase != host.Refused {
+		return true
+	}
+	g, there := w.guests[want.ID]
+	return there && !g.Departed && matches(g, want)
+}
+
+// reconsider cancels the attempts whose assignment differs from an earlier one, and lets these servers try again at
+// once.
+func (w *works) reconsider(before assignments) {
+	for _, id := range slices.Sorted(maps.Keys(w.byID)) {
+		was, wanted := before.servers[id]
+		is, still := w.assignments.servers[id]
+		if wanted == still && reflect.DeepEqual(was, is) && before.remove[id] == w.assignments.remove[id] {
+			continue
+		}
+		j := w.byID[id]
+		j.failures, j.buildFailures, j.retryAt = 0, 0, time.Time{}
+		w.cancel(id)
+	}
+}
+
+// cancelAll cancels all attempts.
+func (w *works) cancelAll() {
+	for _, id := range slices.Sorted(maps.Keys(w.byID)) {
+		w.cancel(id)
+	}
+}
+
+// cancel cancels the attempt on an id and reports whether it is still in progress.
+func (w *works) cancel(id string) (inProgress bool) {
+	j := w.byID[id]
+	if j == nil || j.attempt == nil {
+		return false
+	}
+	a := j.attempt
+	switch {
+	case isAwaitReport(a.effect) || w.dropHeld(id):
+		a.cancelled = true
+		w.end(j, nil)
+	case !a.cancelled:
+		a.cancelled = true
+		w.do(Cancel{Work: id})
+	}
+	return j.attempt != nil
+}
+
+// advance emits the next effect of an attempt, or ends the attempt.
+func (w *works) advance(j *work) {
+	e, err := w.next(j)
+	if err != nil || e == nil {
+		w.end(j, err)
+		return
+	}
+	if j.attempt.effect = e; !isAwaitReport(e) {
+		w.doAfterWrite(e)
+	}
+}
+
+// next returns the next effect of an attempt; nil when the server is reconciled. A fault ends the attempt.
+func (w *works) next(j *work) (Effect, error) {
+	switch a := j.attempt; {
+	case a.final:
+		return nil, nil
+	case a.want.ID != "":
+		return w.ensure(j)
+	case a.removal.ID != "":
+		return w.remove(j), nil
+	}
+	return w.dropClaims(j), nil
+}
+
+// effectDone continues an attempt after its effect has ended. What the effect did is recorded also if the attempt was
+// cancelled.
+func (w *works) effectDone(e WorkDone) {
+	j := w.byID[e.Work]
+	if j == nil || j.attempt == nil || j.attempt.effect == nil {
+		return
+	}
+	a := j.attempt
+	effect := a.effect
+	a.effect = nil
+	var err error
+	if !a.cancelled || e.Err == nil {
+		err = w.apply(j, effect, e)
+	}
+	if a.cancelled || err != nil {
+		w.end(j, err)
+		return
+	}
+	w.advance(j)
+}
+
+// hostReported continues the attempts that wait for the host report of a version, or for an earlier one.
+func (w *works) hostReported(version int, err error) {
+	for _, id := range slices.Sorted(maps.Keys(w.byID)) {
+		j := w.byID[id]
+		if j.attempt == nil || !isAwaitReport(j.attempt.effect) || j.attempt.report.version > version {
+			continue
+		}
+		j.attempt.effect, j.attempt.report.refused = nil, err != nil
+		if fault.Is(err, fault.Unavailable) {
+			w.end(j, err)
+			continue
+		}
+		w.advance(j)
+	}
+}
+
+// awaitingReport reports whether an attempt waits for a host report.
+func (w *works) awaitingReport() bool {
+	for _, j := range w.byID {
+		if j.attempt != nil && isAwaitReport(j.attempt.effect) {
+			return true
+		}
+	}
+	return false
+}
+
+// retryWaiting lets the servers that wait for devices try again at once.
+func (w *works) retryWaiting() {
+	for _, j := range w.byID {
+		if !j.waitingSince.IsZero() {
+			j.retryAt = time.Time{}
+		}
+	}
+}
+
+// forget deletes the state of work on servers that are not due.
+func (w *works) forget(due ...[]string) {
+	all := slices.Concat(due...)
+	for _, id := range slices.Sorted(maps.Keys(w.byID)) {
+		if w.byID[id].attempt == nil && !slices.Contains(all, id) {
+			delete(w.byID, id)
+			w.condition("server " + id)
+		}
+	}
+}

@@ -1,0 +1,138 @@
+package reconcile
+
+import (
+	"github.com/openberth/berth/agent/heal"
+	"github.com/openberth/berth/agent/hypervisor"
+	"github.com/openberth/berth/agent/journal"
+	"github.com/openberth/berth/api/host"
+	"github.com/openberth/berth/api/placement"
+	"github.com/openberth/berth/pci"
+	"github.com/openberth/berth/provider"
+	"github.com/openberth/berth/resource"
+)
+
+// Effect is an operation that the agent's process performs outside the state machine. Effects may be performed
+// concurrently; the order in which Next returns them does not matter, because Next returns an effect only after the
+// events of those that must precede it. Each type says which event ends it; without one, the effect ends at once.
+type Effect interface{ effect() }
+
+// WriteJournal makes entries durable, in this order. It ends with Written. There is at most one at a time.
+type WriteJournal struct{ Entries []journal.Entry }
+
+// Admit asks compute whether this start of the agent may serve the host. It ends with Admitted.
+type Admit struct{ Sender host.Sender }
+
+// Watch opens a stream of assignments. Each of its messages is a Received, and it ends with StreamEnded. There is at
+// most one at a time.
+type Watch struct{ Request host.WatchRequest }
+
+// ReportHost sends the host report to compute. It ends with HostReported. There is at most one at a time.
+type ReportHost struct{ Report host.Report }
+
+// Observe reads the host, its guests, and its tree in Placement. It ends with Observed. Root is the root provider, or
+// empty. If there is no such provider, the one with the host's name is read, and if there is none either, the one that
+// the journal has.
+type Observe struct {
+	Root       provider.ID
+	Journalled provider.ID
+}
+
+// ReadUses reads the allocations of providers. It ends with UsesRead.
+type ReadUses struct{ Providers []provider.ID }
+
+// ReadAllocations reads the allocations of consumers. It ends with AllocationsRead.
+type ReadAllocations struct{ Consumers []resource.ConsumerID }
+
+// WriteProvider performs one step of a plan in Placement. It ends with ProviderWritten.
+type WriteProvider struct {
+	Step    heal.Step // with the provider's present generation
+	Reshape placement.Reshape
+}
+
+// CleanDevice cleans a device for one-time use. It ends with CleanEnded. There is at most one at a time.
+type CleanDevice struct{ Address pci.Address }
+
+// ReadAllocation reads the allocation of the server of a work. Like the effects below, it belongs to the work on one
+// server, ends with a WorkDone, and is the only one of that work at a time. Cancel ends it early.
+type ReadAllocation struct{ Work string }
+
+// Build makes the hypervisor build or change a guest.
+type Build struct {
+	Work  string
+	Guest hypervisor.Guest
+}
+
+// Rename makes the hypervisor rename a guest.
+type Rename struct{ Work, Was, ID, Server string }
+
+// Migrate makes the hypervisor live-migrate a guest.
+type Migrate struct {
+	Work string
+	To   hypervisor.Destination
+}
+
+// Destroy makes the hypervisor destroy a guest.
+type Destroy struct{ Work, ID string }
+
+// ListGuests lists the guests of the hypervisor.
+type ListGuests struct{ Work string }
+
+// ReportGuest sends the state of one server to compute.
+type ReportGuest struct {
+	Work, ID string
+	Guest    host.Guest
+}
+
+// Cancel ends the effect of a work early. The effect still ends with its WorkDone.
+type Cancel struct{ Work string }
+
+// Stop ends the agent with a fault.
+type Stop struct{ Err error }
+
+// Log writes a message to the log.
+type Log struct {
+	Warn    bool // as a warning
+	Message string
+	Attrs   []any // names and values in turn
+}
+
+func (WriteJournal) effect()    {}
+func (Admit) effect()           {}
+func (Watch) effect()           {}
+func (ReportHost) effect()      {}
+func (Observe) effect()         {}
+func (ReadUses) effect()        {}
+func (ReadAllocations) effect() {}
+func (WriteProvider) effect()   {}
+func (CleanDevice) effect()     {}
+func (ReadAllocation) effect()  {}
+func (Build) effect()           {}
+func (Rename) effect()          {}
+func (Migrate) effect()         {}
+func (Destroy) effect()         {}
+func (ListGuests) effect()      {}
+func (ReportGuest) effect()     {}
+func (Cancel) effect()          {}
+func (Stop) effect()            {}
+func (Log) effect()             {}
+
+// WorkOf returns the work that an effect belongs to; empty for the effects of no work, and for Cancel.
+func WorkOf(e Effect) string {
+	switch e := e.(type) {
+	case ReadAllocation:
+		return e.Work
+	case Build:
+		return e.Work
+	case Rename:
+		return e.Work
+	case Migrate:
+		return e.Work
+	case Destroy:
+		return e.Work
+	case ListGuests:
+		return e.Work
+	case ReportGuest:
+		return e.Work
+	}
+	return ""
+}

@@ -1,0 +1,244 @@
+package reconcile
+
+import (
+	"reflect"
+	"slices"
+
+	"github.com/openberth/berth/agent/device"
+	"github.com/openberth/berth/agent/hypervisor"
+	"github.com/openberth/berth/api/host"
+	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/pci"
+	"github.com/openberth/berth/resource"
+)
+
+// buildTries is the number of attempts to build a guest when the hypervisor does not answer.
+const buildTries = 5
+
+// ensure returns the next effect for a server of the assignments: its devices are claimed, its guest is built, changed
+// or migrated, and the result is reported to compute.
+//
+// No guest is built before compute has stored its claim: when a server for which no agent has reported is deleted,
+// compute frees everything at once. A Conflict of compute means that the server is no longer assigned here; the next
+// assignments show it.
+func (w *works) ensure(j *work) (Effect, error) {
+	a, want := j.attempt, j.attempt.want
+	if e, err := w.applyRename(want); e != nil || err != nil {
+		return e, err
+	}
+	if message, failed := w.unreportedFailure(want); failed {
+		return w.fail(j, message), nil
+	}
+	// What was reported does not count while the guest changes: if the assignment later returns to what it was, compute
+	// expects a new report.
+	delete(w.acked, want.ID)
+	g, there := w.guests[want.ID]
+	switch {
+	case a.refusal != nil:
+		return w.reportRefusal(j)
+	case a.departure != nil:
+		return w.report(want.ID, want.ID, *a.departure), nil
+	case there && g.Departed && want.Outgoing != nil:
+		return w.report(want.ID, want.ID, host.Guest{Phase: host.Departed}), nil
+	case there && !g.Departed && matches(g, want):
+		return w.continueOrConfirm(j)
+	case there && !g.Departed:
+		return w.buildGuest(j)
+	}
+	return w.create(j)
+}
+
+// matches reports whether a guest is as its server's assignment requires. A guest with more rebuilds than compute
+// records also matches: compute's database may have been restored, and a rebuild replaces the guest's disk.
+func matches(g hypervisor.Guest, want host.Server) bool {
+	return g.Stopped == (want.Power == host.Off) && g.Build >= want.Build
+}
+
+// unreportedFailure returns the message of a failure of this assignment that compute has not yet received.
+func (c *core) unreportedFailure(want host.Server) (message string, failed bool) {
+	f, found := c.unreportedFailures[want.ID]
+	if found && !reflect.DeepEqual(f.want, want) {
+		delete(c.unreportedFailures, want.ID) // the assignment has changed
+		return "", false
+	}
+	return f.message, found
+}
+
+// create returns the next effect for a server without a guest here.
+func (w *works) create(j *work) (Effect, error) {
+	a, want := j.attempt, j.attempt.want
+	if !a.verified {
+		return ReadAllocation{Work: want.ID}, nil
+	}
+	picked, e, err := w.claimDevices(j)
+	if e != nil || err != nil {
+		return e, err
+	}
+	if want.Incoming || !a.claimed {
+		return w.report(want.ID, want.ID, w.guestReport(a, host.Claimed, picked)), nil
+	}
+	if g, there := w.guests[want.ID]; there && g.Departed { // migrated away, and compute assigns it here again
+		a.build = g.Build
+		return Destroy{Work: want.ID, ID: want.ID}, nil
+	}
+	return w.buildGuest(j)
+}
+
+// claimDevices claims the server's devices; e is an effect that must precede that, or that reports that the server
+// cannot run here. Devices held for an earlier assignment are freed first. The fault is Unavailable while the devices
+// are held by servers that are about to leave.
+func (w *works) claimDevices(j *work) (picked []device.Claim, e Effect, err error) {
+	want := j.attempt.want
+	requests, err := readRequests(want.Requests)
+	if err != nil {
+		w.setFailure(j, fault.TextOf(err))
+		return nil, w.fail(j, fault.TextOf(err)), nil
+	}
+	for {
+		picked, refusal := w.claim(want, requests)
+		if refusal == "" {
+			return picked, nil, nil
+		}
+		if j.waitingSince.IsZero() {
+			j.waitingSince = w.now
+		}
+		if err := w.waitFor(refusal, j.waitingSince); err != nil {
+			return nil, nil, err
+		}
+		if len(w.set.Held(resource.ConsumerID(want.ID))) == 0 {
+			w.setFailure(j, string(refusal))
+			return nil, w.fail(j, string(refusal)), nil
+		}
+		if e := w.release(j, want.ID); e != nil {
+			return nil, e, nil
+		}
+	}
+}
+
+// buildGuest returns the effect that makes the hypervisor build, start, stop or rebuild the guest as assigned.
+func (w *works) buildGuest(j *work) (Effect, error) {
+	a, want := j.attempt, j.attempt.want
+	held := w.set.Held(resource.ConsumerID(want.ID))
+	g := hypervisor.Guest{ID: want.ID, Server: want.Server, Name: want.Name, VCPUs: want.VCPUs,
+		MemoryMB: want.MemoryMB, DiskGB: want.DiskGB, Cells: hypervisorCells(w.state.Cells(want.ID)),
+		Stopped: want.Power == host.Off, Build: w.buildOf(a)}
+	for _, c := range held {
+		g.Devices = append(g.Devices, hypervisor.Device{Address: c.Device.Address, Request: c.Request,
+			Provider: c.Provider, Unmanaged: c.Managed == pci.No})
+	}
+	slices.SortFunc(g.Devices, func(a, b hypervisor.Device) int { return a.Address.Compare(b.Address) })
+	if err := w.checkDevices(g, held); err != nil {
+		if err := w.buildFailed(j, err); err != nil {
+			return nil, err
+		}
+		return w.ensure(j)
+	}
+	delete(a.destroyed, want.ID)
+	return Build{Work: want.ID, Guest: g}, nil
+}
+
+// checkDevices refuses to start a guest when the host has other devices than were claimed at its addresses: the guest
+// would get a device that was not selected for it, such as a disk of the host. A guest that is stopped, or is to be
+// stopped, is not checked. The fault is Conflict.
+func (c *core) checkDevices(g hypervisor.Guest, claims []device.Claim) error {
+	if mismatch := device.Mismatch(claims, c.scanned); mismatch != "" && !g.Stopped {
+		return fault.New(fault.Conflict, "reconcile.checkDevices", "the guest is not started with another device than was "+
+			"claimed: %s; put the old device back, or delete or migrate the server", mismatch)
+	}
+	return nil
+}
+
+// buildFailed records that a guest was not built or changed; a fault means: try again later. A guest that exists and
+// cannot be changed stays as it is, with its devices, and the refusal is reported. A guest that cannot be built fails.
+func (w *works) buildFailed(j *work, why error) error {
+	g, there := w.guests[j.id]
+	switch {
+	case fault.Is(why, fault.Unavailable) && (there && !g.Departed || j.mayRetryBuild()):
+		return why
+	case there && !g.Departed:
+		j.attempt.refusal, j.attempt.listed = why, nil
+	default:
+		w.setFailure(j, "the guest cannot be built: "+fault.TextOf(why))
+	}
+	return nil
+}
+
+// mayRetryBuild counts a failed build, and reports whether another attempt is allowed.
+func (j *work) mayRetryBuild() bool {
+	j.buildFailures++
+	return j.buildFailures < buildTries
+}
+
+// continueOrConfirm returns the effect that starts an outgoing migration if one is requested; otherwise the one that
+// confirms the guest as running or stopped.
+func (w *works) continueOrConfirm(j *work) (Effect, error) {
+	want := j.attempt.want
+	held := w.allocate(want)
+	if want.Outgoing != nil {
+		to, err := destination(*want.Outgoing)
+		if err != nil {
+			j.attempt.departure = notDeparted(want, err)
+			return w.ensure(j)
+		}
+		return Migrate{Work: want.ID, To: to}, nil
+	}
+	phase := host.Running
+	if want.Power == host.Off {
+		phase = host.Stopped
+	}
+	return w.report(want.ID, want.ID, w.guestReport(j.attempt, phase, held)), nil
+}
+
+// notDeparted returns the report of a guest that cannot be migrated and keeps running here.
+func notDeparted(want host.Server, why error) *host.Guest {
+	return &host.Guest{Phase: host.Failed,
+		Message: "the guest cannot go to " + want.Outgoing.Host + " and runs here as before: " + fault.TextOf(why)}
+}
+
+// destination converts the target of a migration to the hypervisor's form.
+func destination(o host.Outgoing) (hypervisor.Destination, error) {
+	to := hypervisor.Destination{Host: o.Host, Devices: map[pci.Address]pci.Address{}}
+	for from, there := range o.Devices {
+		here, err := pci.ParseAddress(from)
+		if err != nil {
+			return to, fault.Wrap("", "reconcile.destination", err)
+		}
+		if to.Devices[here], err = pci.ParseAddress(there); err != nil {
+			return to, fault.Wrap("", "reconcile.destination", err)
+		}
+	}
+	return to, nil
+}
+
+// reportRefusal returns the effects that report to compute that the hypervisor refused a change, with the guest's
+// actual state. The fault is the refusal when the guest no longer exists: the next attempt builds it.
+func (w *works) reportRefusal(j *work) (Effect, error) {
+	a, want := j.attempt, j.attempt.want
+	if a.listed == nil {
+		return ListGuests{Work: want.ID}, nil
+	}
+	i := slices.IndexFunc(a.listed, func(g hypervisor.Guest) bool { return g.ID == want.ID && !g.Departed })
+	if i < 0 {
+		delete(w.guests, want.ID)
+		return nil, a.refusal
+	}
+	g := a.listed[i]
+	w.guests[want.ID] = g
+	report := w.guestReport(a, host.Refused, w.set.Held(resource.ConsumerID(want.ID)))
+	report.Build, report.Message, report.Power = g.Build, fault.TextOf(a.refusal), host.On
+	if g.Stopped {
+		report.Power = host.Off
+	}
+	w.warn("guest change refused", "server", want.ID, "error", a.refusal)
+	return w.report(want.ID, want.ID, report), nil
+}
+
+// guestReport returns the report of a server in a phase, with its devices and NUMA cells, if any.
+func (w *works) guestReport(a *attempt, phase host.Phase, held []device.Claim) host.Guest {
+	_, placed := readCells(w.state.Cells(a.want.ID))
+	return host.Guest{Phase: phase, Devices: pickedDevices(held), Cells: host.WritePlaced(placed), Build: w.buildOf(a)}
+}
+
+// buildOf returns the rebuild count of a server's guest: the assigned one, or the guest's when that is higher because
+// compute's database was restored.
+func (w *works) buildOf(a *attempt) int { return max(a.want.Build, w.guests[a.want.ID].Build, a.build) }

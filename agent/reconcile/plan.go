@@ -1,0 +1,170 @@
+package reconcile
+
+import (
+	"maps"
+	"reflect"
+	"slices"
+
+	"github.com/openberth/berth/agent/device"
+	"github.com/openberth/berth/agent/heal"
+	"github.com/openberth/berth/agent/journal"
+	"github.com/openberth/berth/agent/survey"
+	"github.com/openberth/berth/api/host"
+	"github.com/openberth/berth/api/placement"
+	"github.com/openberth/berth/provider"
+	"github.com/openberth/berth/resource"
+)
+
+// draft returns the plan without the usages of providers. final reports that the plan needs none. Invalid: the
+// configuration cannot be reported.
+func draft(v view, held []device.Claim, state journal.State, stateOf func(resource.ConsumerID) heal.HolderState) (
+	d planning, final bool, err error) {
+	facts := v.facts
+	facts.Held = held
+	if d.aim.Tree, d.notes, err = survey.Desired(facts); err != nil {
+		return d, false, err
+	}
+	d.owned = ownedOf(state)
+	d.aim.Ratios, d.aim.ReservedClasses, d.aim.Returned = survey.Ratios(facts), survey.ReservedClasses(facts),
+		cleanedProviders(v.offers, state)
+	if facts.Report {
+		d.aim.Expected = heal.ExpectedAllocations(d.aim.Tree, held, stateOf)
+	}
+	if d.plan, err = heal.Make(d.aim, facts.Actual, nil, d.owned); err != nil {
+		return d, false, err
+	}
+	return d, d.plan.Empty() && len(d.aim.Expected) == 0, nil
+}
+
+// usedProviders lists the providers whose usages the final plan needs, by id: the existing ones that the draft changes
+// or whose devices guests hold.
+func (d planning) usedProviders(actual provider.Tree) []provider.ID {
+	used := map[provider.ID]bool{}
+	for _, step := range d.plan.Steps {
+		used[step.Provider] = true
+	}
+	for _, h := range d.aim.Expected {
+		for id := range h.Devices {
+			used[id] = true
+		}
+	}
+	maps.DeleteFunc(used, func(id provider.ID, _ bool) bool { _, there := actual.ByID(id); return !there })
+	return slices.Sorted(maps.Keys(used))
+}
+
+// finish returns the final plan, with the usages of the providers and the allocations of the consumers with a missing
+// one.
+func (d planning) finish(actual provider.Tree) (planning, error) {
+	for consumer, has := range d.held {
+		expected := d.aim.Expected[consumer]
+		expected.Allocation = has.Allocation
+		d.aim.Expected[consumer] = expected
+	}
+	var err error
+	d.plan, err = heal.Make(d.aim, actual, d.uses, d.owned)
+	return d, err
+}
+
+// check returns the objections against the plan.
+func (d planning) check(actual provider.Tree) []heal.Objection {
+	return heal.Check(d.plan, d.aim, actual, d.uses, d.owned)
+}
+
+// reshape returns the request of a step that writes inventories and allocations, with the generations that earlier
+// steps have returned.
+func (d planning) reshape(s heal.Step, generations map[provider.ID]int) placement.Reshape {
+	r := placement.Reshape{Inventories: map[provider.ID]placement.InventorySet{},
+		Allocations: map[resource.ConsumerID]placement.ConsumerAllocation{}}
+	for id, set := range s.InventorySets {
+		generation, written := generations[id]
+		if !written {
+			generation = set.Generation
+		}
+		r.Inventories[id] = placement.InventorySet{Generation: generation, Inventories: set.Inventories}
+	}
+	for consumer, allocation := range s.Allocations {
+		held := d.held[consumer]
+		held.Allocation = allocation
+		r.Allocations[consumer] = held
+	}
+	return r
+}
+
+func ownedOf(state journal.State) heal.OwnedSet {
+	out := heal.OwnedSet{}
+	for id, m := range state.Owned() {
+		out[id] = heal.Owned{Classes: m.Classes, Traits: m.Traits}
+	}
+	return out
+}
+
+// recordOwned records what the agent owns on each provider: what it writes now, and with before also what it has
+// written until now.
+func (s *syncer) recordOwned(now, before heal.OwnedSet) {
+	written := s.state.Owned()
+	for _, id := range slices.Sorted(maps.Keys(now)) {
+		m, old := now[id], before[id]
+		want := journal.Owned{Classes: union(m.Classes, old.Classes), Traits: union(m.Traits, old.Traits)}
+		if !slices.Equal(want.Classes, written[id].Classes) || !slices.Equal(want.Traits, written[id].Traits) {
+			s.record(journal.OwnedBy(id, want))
+		}
+	}
+	if before != nil {
+		return
+	}
+	for _, id := range slices.Sorted(maps.Keys(written)) {
+		if _, still := now[id]; !still {
+			s.record(journal.OwnedBy(id, journal.Owned{}))
+		}
+	}
+}
+
+func union[T ~string](a, b []T) []T {
+	return slices.Compact(slices.Sorted(slices.Values(slices.Concat(a, b))))
+}
+
+// holderStates returns a function that reports to heal which missing allocations it may write. A missing allocation may
+// be part of a move: compute first transfers the allocations to the migration and changes the assignments a moment
+// later.
+//
+// An allocation is therefore written only for a server whose assignment compute has confirmed, and only in one of two
+// cases: the server has just claimed its devices (fresh), when no move can be in progress; or the allocation was
+// missing at two syncs under the same assignment, with a message of assignments between them. Other servers of the host
+// may come and go meanwhile. An agent that receives no assignments writes nothing: its assignments may be outdated, and
+// the missing allocation may belong to another host.
+func (s *syncer) holderStates(fresh map[string]bool,
+	missing map[resource.ConsumerID]missingAllocation) func(resource.ConsumerID) heal.HolderState {
+	l := s.assignments
+	disconnected := !l.received || s.notFollowed != "" || s.now.Sub(l.receivedAt) > 3*host.Heartbeat
+	return func(consumer resource.ConsumerID) heal.HolderState {
+		want, wanted := l.servers[string(consumer)]
+		known, is := s.confirmed[string(consumer)]
+		before, lacked := missing[consumer]
+		switch {
+		case disconnected:
+			return heal.Pending
+		case !wanted:
+			return heal.Unassigned
+		case !is || !reflect.DeepEqual(known, want):
+			return heal.Pending
+		case fresh[string(consumer)] ||
+			lacked && before.heartbeats != l.heartbeats && reflect.DeepEqual(before.want, want):
+			return heal.Assigned
+		}
+		return heal.Moving
+	}
+}
+
+// stillMissing returns which servers have a missing allocation at this sync; before are those of the last one.
+func (s *syncer) stillMissing(d planning,
+	before map[resource.ConsumerID]missingAllocation) map[resource.ConsumerID]missingAllocation {
+	out := map[resource.ConsumerID]missingAllocation{}
+	for _, consumer := range heal.Lacking(d.aim, d.uses) {
+		want := s.assignments.servers[string(consumer)]
+		was, known := before[consumer]
+		same := known && reflect.DeepEqual(was.want, want)
+		out[consumer] = missingAllocation{want: want, heartbeats: s.assignments.heartbeats,
+			seenTwice: same && was.heartbeats != s.assignments.heartbeats}
+	}
+	return out
+}

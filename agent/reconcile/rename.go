@@ -1,0 +1,126 @@
+package reconcile
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+
+	"github.com/openberth/berth/agent/journal"
+	"github.com/openberth/berth/api/host"
+	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/resource"
+)
+
+// An entry of the assignments that takes over the guest of another id is renamed in two parts: its devices and NUMA
+// cells in one entry of the journal, then the guest in the hypervisor. It is done once, however often the assignments
+// repeat it, and whether or not there was anything to move.
+
+// renamer moves guests from one id to another.
+type renamer struct{ *core }
+
+// renameDue reports whether an entry of the assignments has yet to take over the guest of another id.
+func renameDue(want host.Server, renames map[string]journal.Rename) bool {
+	r := renames[want.ID]
+	return want.PreviousID != "" && want.PreviousID != want.ID && (r.Was != want.PreviousID || !r.Done)
+}
+
+// pendingRenames returns the entries with an unfinished rename, by their former id; until it is finished, no other
+// work is done under the former id. A rename that was begun stays pending when the assignments no longer mention it.
+func (n *renamer) pendingRenames() map[string]string {
+	out, renames := map[string]string{}, n.state.Renames()
+	for id, r := range renames {
+		back := n.assignments.servers[r.Was]
+		goesBack := back.PreviousID == id && renameDue(back, renames)
+		goes := n.assignments.remove[r.Was].PreviousID == id // the removal finishes the rename
+		if !r.Done && !goesBack && !goes {
+			out[r.Was] = id
+		}
+	}
+	for _, id := range slices.Sorted(maps.Keys(n.assignments.servers)) {
+		if want := n.assignments.servers[id]; renameDue(want, renames) {
+			out[want.PreviousID] = id
+		}
+	}
+	return out
+}
+
+// applyRename returns the next effect by which an entry takes over the guest of another id, or finishes an earlier
+// rename; nil when there is nothing to rename. What the new id had before is freed. Conflict: both guests exist.
+func (n *renamer) applyRename(want host.Server) (Effect, error) {
+	renames := n.state.Renames()
+	if !renameDue(want, renames) {
+		return n.finishRename(want.ID), nil
+	}
+	if renames[want.ID].Was == want.PreviousID { // begun
+		return Rename{Work: want.ID, Was: want.PreviousID, ID: want.ID, Server: want.Server}, nil
+	}
+	if e := n.finishConflictingRenames(want, renames); e != nil {
+		return e, nil
+	}
+	_, had := n.state.Of(want.ID)
+	_, comes := n.state.Of(want.PreviousID)
+	if g, exists := n.guests[want.ID]; had && comes && exists {
+		return nil, fault.New(fault.Conflict, "reconcile.rename", "guest %s must take the id %s, and guest %s (%s) has "+
+			"it; compute's database may be an old one: stop the agent and end one of them with "+
+			"`berth agent destroy --force`", want.PreviousID, want.ID, want.ID, g.Name)
+	}
+	if had && comes {
+		n.free(want.ID)
+	}
+	n.renameClaims(want)
+	return Rename{Work: want.ID, Was: want.PreviousID, ID: want.ID, Server: want.Server}, nil
+}
+
+// renameClaims records the first part of a rename.
+func (n *renamer) renameClaims(want host.Server) {
+	n.record(journal.Renamed(want.PreviousID, want.ID, false))
+	n.set = n.set.Rename(resource.ConsumerID(want.PreviousID), resource.ConsumerID(want.ID))
+	for _, id := range []string{want.PreviousID, want.ID} {
+		delete(n.acked, id)
+		delete(n.unreportedFailures, id)
+	}
+	n.log("guest renamed", "was", want.PreviousID, "id", want.ID)
+	n.reportChanged()
+}
+
+// finishConflictingRenames returns the effect that finishes an earlier rename that shares an id with want's; nil when
+// there is none. A rename that want reverses is not finished first.
+func (n *renamer) finishConflictingRenames(want host.Server, renames map[string]journal.Rename) Effect {
+	for _, id := range slices.Sorted(maps.Keys(renames)) {
+		was := renames[id].Was
+		if was == want.ID || id != want.ID && id != want.PreviousID && was != want.PreviousID {
+			continue
+		}
+		if e, unfinished := n.finishRename(id).(Rename); unfinished {
+			e.Work = want.ID
+			return e
+		}
+	}
+	return nil
+}
+
+// finishRename returns the effect of the second part of a rename to id that the assignments no longer mention; nil
+// when there is none. It must precede other work under that id: the claims of id belong to the guest that still has
+// the old id.
+func (n *renamer) finishRename(id string) Effect {
+	r := n.state.Renames()[id]
+	if r.Was == "" || r.Done {
+		return nil
+	}
+	server := cmp.Or(n.guests[r.Was].Server, r.Was)
+	if server == id {
+		server = ""
+	}
+	return Rename{Work: id, Was: r.Was, ID: id, Server: server}
+}
+
+// renamed records that the hypervisor has renamed a guest.
+func (n *renamer) renamed(e Rename) {
+	if g, there := n.guests[e.Was]; there {
+		g.ID, g.Server = e.ID, e.Server
+		delete(n.guests, e.Was)
+		n.guests[e.ID] = g
+		n.guestEpoch++
+	}
+	n.record(journal.Renamed(e.Was, e.ID, true))
+}

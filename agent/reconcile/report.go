@@ -1,0 +1,123 @@
+package reconcile
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/openberth/berth/agent/survey"
+	"github.com/openberth/berth/api/host"
+)
+
+// reportInterval is the maximum interval between two reports: compute considers a host silent after three minutes.
+const reportInterval = time.Minute
+
+// reporter sends a host report at each change, and at least every reportInterval. Reports do not wait for the journal:
+// a slow disk must not make the host silent.
+type reporter struct {
+	*core
+	works    *works
+	clean    *cleaner
+	sending  bool
+	sent     int // version of the report in progress
+	failures int
+	retryAt  time.Time // after a failure; changes do not shorten the wait
+	lastAt   time.Time // when the last report ended
+}
+
+// snapshot returns the host report as it would be sent now. Its position is the durable one: compute concludes from it
+// what the agent has followed.
+func (r *reporter) snapshot() host.Report {
+	from := r.sender()
+	cells, counted := r.usedCells("")
+	out := host.Report{Host: r.config.Host, Instance: from.Instance, Start: from.Start, Previous: from.Previous,
+		Place: from.ProcessSpace, Provider: string(r.root), Devices: []host.Device{}, Conditions: []string{},
+		InPlace: r.config.ReportInPlacement, Position: host.Position(r.durable.Position()), Behind: r.notFollowed,
+		Guests: r.works.presentGuests(), Cells: host.WriteCells(cells), Counted: counted,
+		CPURatio: r.config.CPUs.CPURatio, MemRatio: r.config.CPUs.MemoryRatio, Cleaned: r.clean.results()}
+	for _, source := range slices.Sorted(maps.Keys(r.conditions)) {
+		out.Conditions = append(out.Conditions, r.conditions[source]...)
+	}
+	for _, e := range r.set.Entries() {
+		d := e.Device
+		if d.Type == "" {
+			out.Conditions = append(out.Conditions,
+				d.Address.String()+": server "+string(e.Holder)+" holds it, but nothing else is known of it")
+			continue
+		}
+		one := host.Device{
+			Host: r.config.Host, Address: d.Address.String(), VendorID: d.Vendor, ProductID: d.Product,
+			Type: string(d.Type), NUMANode: d.NUMANode, Driver: d.Driver, IOMMUGroup: d.IOMMUGroup,
+			ResourceClass: string(e.Class), Traits: toStrings(e.Traits), Provider: string(e.Provider),
+			State: string(e.State), Holder: string(e.Holder), RequestID: e.Request, ForPorts: e.ForPorts,
+			RemoteManaged: e.RemoteManaged, LiveMigratable: string(e.LiveMigratable),
+			OneTimeUse: slices.Contains(e.Traits, survey.OneTimeUse), Spent: r.isSpent(e),
+		}
+		if d.Parent != nil {
+			one.Parent = d.Parent.String()
+		}
+		out.Devices = append(out.Devices, one)
+	}
+	return out
+}
+
+// toStrings converts to strings; the result is never nil.
+func toStrings[T ~string](words []T) []string {
+	out := make([]string, 0, len(words))
+	for _, w := range words {
+		out = append(out, string(w))
+	}
+	return out
+}
+
+// advance sends a report if one is due, or if an attempt waits for one.
+func (r *reporter) advance() {
+	if r.sending {
+		return
+	}
+	if !r.now.Before(r.dueAt()) {
+		r.version++ // report without a change
+	}
+	if r.delivered >= r.version || r.now.Before(r.retryAt) && !r.works.awaitingReport() {
+		return
+	}
+	r.send()
+}
+
+// send emits a report.
+func (r *reporter) send() {
+	r.sending, r.sent = true, r.version
+	r.do(ReportHost{Report: r.snapshot()})
+}
+
+// dueAt returns the time of the next report without a change.
+func (r *reporter) dueAt() time.Time { return r.lastAt.Add(min(r.config.Rescan, reportInterval)) }
+
+// deadline returns the time at which advance has something to do; zero when a report is in progress.
+func (r *reporter) deadline() time.Time {
+	switch {
+	case r.sending:
+		return time.Time{}
+	case r.delivered < r.version:
+		return r.retryAt
+	}
+	return r.dueAt()
+}
+
+// ended records the answer of compute to a report. A Conflict means that another agent serves the host; an accepted
+// report, that this one does.
+func (r *reporter) ended(err error) {
+	r.sending, r.lastAt = false, r.now
+	if err == nil {
+		r.failures, r.retryAt = 0, time.Time{}
+		r.delivered = r.sent
+		r.unfence()
+		r.acknowledgeStart()
+	} else {
+		r.failures++
+		r.retryAt = r.now.Add(r.backoff(r.failures))
+		r.warn("host report failed, will retry", "error", err)
+		r.fence(err)
+	}
+	r.works.hostReported(r.sent, err)
+}
