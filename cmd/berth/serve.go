@@ -203,12 +203,12 @@ func (c *placementRunCmd) Run(ctx context.Context, s streams) (err error) {
 	if err := listen(at); err != nil {
 		return err
 	}
-	house, err := c.open(ctx, conf, log)
+	service, err := c.open(ctx, conf, log)
 	if err != nil {
 		return errors.Join(err, closeAll(at))
 	}
-	defer func() { err = errors.Join(err, house.Close()) }()
-	at.handler, at.lost = house.Handler, house.Lost
+	defer func() { err = errors.Join(err, service.Close()) }()
+	at.handler, at.lost = service.Handler, service.Lost
 	return serve(ctx, s, conf.Connections, log, at)
 }
 
@@ -293,12 +293,12 @@ func (c *computeCmd) Run(ctx context.Context, g *cli.Globals, s streams) (err er
 			return errors.Join(err, closeAll(at))
 		}
 	}
-	house, err := c.open(ctx, g.PlacementURL, conf, log)
+	service, err := c.open(ctx, g.PlacementURL, conf, log)
 	if err != nil {
 		return errors.Join(err, closeAll(at))
 	}
-	defer func() { err = errors.Join(err, house.Close()) }()
-	at.handler, at.lost = house.Handler, house.Lost
+	defer func() { err = errors.Join(err, service.Close()) }()
+	at.handler, at.lost = service.Handler, service.Lost
 	return serve(ctx, s, conf.Connections, log, at)
 }
 

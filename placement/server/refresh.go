@@ -10,8 +10,8 @@ import (
 	"github.com/openberth/berth/resource"
 )
 
-// refresh reads the trees of a change again before the write is answered, so that a client that knows of the write
-// finds it in the index. The write is committed in any case: a failed refresh is logged, and the next query for
+// refresh reads the trees of a change again before the write is answered, so that a client that has received the answer
+// finds the write in the index. The write is committed in any case: a failed refresh is logged, and the next query for
 // candidates repeats it.
 func (c *call) refresh(change store.Change) {
 	snapshot := c.server.index.current()

@@ -133,7 +133,7 @@ func wrapError(op string, err error) error {
 	op = "placement.store." + op
 	if sqldb.IsUnspeakable(err) {
 		return fault.New(fault.Invalid, op,
-			"a text holds a character that this database cannot hold, such as NUL or an emoji")
+			"a text contains a character that this database cannot store, such as NUL or an emoji")
 	}
 	return fault.Wrap("", op, err)
 }

@@ -13,9 +13,9 @@ import (
 	"github.com/openberth/berth/internal/testenv"
 )
 
-// TestStoppedWriter: Placement's file is being written by a process that is stopped. The next start fails with the name
-// of the process and with what to do; after that it starts.
-func TestStoppedWriter(t *testing.T) {
+// TestDatabaseLockedByAStoppedProcess checks that Placement does not start while a stopped process has locked its
+// database. The error has the process and the remedy; after that it starts.
+func TestDatabaseLockedByAStoppedProcess(t *testing.T) {
 	testenv.Long(t)
 	t.Parallel()
 	dir := t.TempDir()

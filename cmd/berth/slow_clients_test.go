@@ -13,9 +13,9 @@ import (
 	"github.com/openberth/berth/internal/testenv"
 )
 
-// hold keeps this many connections open to a server, and sends this text on each, until the test ends. A connection
-// that is closed is replaced.
-func hold(t *testing.T, url string, connections int, text string) {
+// holdConnections keeps connections to a server open until the test ends, and sends text on each. It replaces closed
+// connections.
+func holdConnections(t *testing.T, url string, connections int, text string) {
 	t.Helper()
 	ended := make(chan struct{})
 	var working sync.WaitGroup
@@ -50,8 +50,8 @@ func hold(t *testing.T, url string, connections int, text string) {
 	})
 }
 
-// Half-sent heads on more connections than are allowed, and uploads that stop after some megabytes, do not keep other
-// requests waiting for long, small or large.
+// Incomplete request headers on more connections than are allowed, and uploads that stop after some megabytes, do not
+// delay other requests for long.
 func TestSlowClientsDoNotBlockOthers(t *testing.T) {
 	testenv.Long(t)
 	d := up(t, conf(t, machine(t, 1, 1), "max_connections = 50"), t.TempDir())
@@ -62,12 +62,12 @@ func TestSlowClientsDoNotBlockOthers(t *testing.T) {
 			path, more, 8<<20-1, strings.Repeat(" ", 7<<20))
 	}
 	for _, service := range []string{"placement", "compute"} {
-		hold(t, d.urls[service], 60, "GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Slow: ")
+		holdConnections(t, d.urls[service], 60, "GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Slow: ")
 	}
-	hold(t, d.urls["placement"], 4, upload("/resource_providers/11111111-1111-4111-8111-111111111111/traits",
+	holdConnections(t, d.urls["placement"], 4, upload("/resource_providers/11111111-1111-4111-8111-111111111111/traits",
 		"OpenStack-API-Version: placement 1.39\r\n"))
-	hold(t, d.urls["compute"], 20, upload("/berth/v1/hosts/cmp9", ""))
-	time.Sleep(500 * time.Millisecond) // the attack is under way; the test holds if it is not
+	holdConnections(t, d.urls["compute"], 20, upload("/berth/v1/hosts/cmp9", ""))
+	time.Sleep(500 * time.Millisecond) // so that the slow requests have begun; the test is valid if they have not
 	large := `{"name": "` + strings.Repeat("x", 64<<10) + `"}`
 	for range 3 {
 		for _, r := range []struct {
@@ -75,7 +75,7 @@ func TestSlowClientsDoNotBlockOthers(t *testing.T) {
 			want              int
 		}{
 			{"GET", d.urls["placement"] + "/resource_providers", "", 200},
-			// such a name is too long; all of it has been read
+			// the name is too long, but the server has read all of it
 			{"POST", d.urls["placement"] + "/resource_providers", large, 400},
 			{"GET", d.urls["compute"] + "/v2.1/flavors", "", 200},
 			{"POST", d.urls["compute"] + "/v2.1/flavors", large, 400},

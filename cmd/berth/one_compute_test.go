@@ -17,9 +17,9 @@ import (
 	"github.com/openberth/berth/sqldb"
 )
 
-// Two processes of compute on one database, whatever their data directories: the second is told who works there, and
-// does not start. After kill -9 the next one starts at once. One that was stopped until another had taken over ends by
-// itself.
+// Only one process of compute uses a database, whatever the data directories. A second one does not start, and its
+// error names the first. After kill -9 the next one starts at once. A process that was stopped until another one had
+// taken over the database ends.
 func TestOneComputeOnADatabase(t *testing.T) {
 	testenv.Long(t)
 	t.Parallel()
@@ -37,7 +37,7 @@ func TestOneComputeOnADatabase(t *testing.T) {
 		for _, word := range []string{"in use by another berth", fmt.Sprintf("process %d on host ", first.cmd.Process.Pid),
 			", since 20", "end that one first"} {
 			if status != statusFailed || !strings.Contains(stderr, word) {
-				t.Errorf("a second one: status %d, without %q:\n%s", status, word, stderr)
+				t.Errorf("a second process: status %d, without %q:\n%s", status, word, stderr)
 			}
 		}
 		if _, err := first.compute().CreateFlavor(t.Context(), compute.CreateFlavor{Name: "f", VCPUs: 1,
@@ -48,19 +48,19 @@ func TestOneComputeOnADatabase(t *testing.T) {
 		first.kill()
 		second := start(t, []string{"compute"}, args()...)
 		if strings.Contains(second.log.String(), "waiting") {
-			t.Errorf("it waited for a process that is dead, on the same machine:\n%s", second.log)
+			t.Errorf("it waited for a dead process of the same machine:\n%s", second.log)
 		}
-		replaced(t, second, url, args())
+		testTakeover(t, second, url, args())
 	})
 }
 
-// replaced stops a process as a machine without time for it would, and starts another on its database.
-func replaced(t *testing.T, old *daemon, url string, args []string) {
+// testTakeover stops a process with SIGSTOP and starts another one on its database.
+func testTakeover(t *testing.T, old *daemon, url string, args []string) {
 	t.Helper()
 	stopBetweenWrites(t, old, url)
 	next := start(t, []string{"compute"}, args...)
 	if !strings.Contains(next.log.String(), "waiting") {
-		t.Errorf("it did not say that it waits:\n%s", next.log)
+		t.Errorf("the log does not report the wait:\n%s", next.log)
 	}
 	if err := old.cmd.Process.Signal(syscall.SIGCONT); err != nil {
 		t.Fatal(err)
@@ -70,33 +70,33 @@ func replaced(t *testing.T, old *daemon, url string, args []string) {
 		old.done <- err
 		if err == nil || !strings.Contains(old.log.String(), fmt.Sprintf("taken over compute's database (process %d on host ",
 			next.cmd.Process.Pid)) {
-			t.Errorf("it ended without saying why (%v):\n%s", err, old.log)
+			t.Errorf("it ended without the reason (%v):\n%s", err, old.log)
 		}
 	case <-time.After(time.Minute):
-		t.Fatalf("it does not end although another process has its database\n%s", old.log)
+		t.Fatalf("it did not end although another process has its database\n%s", old.log)
 	}
 	if flavors, err := next.compute().Flavors(t.Context()); err != nil || len(flavors) != 1 {
-		t.Errorf("the next one has %v: %v", flavors, err)
+		t.Errorf("flavors of the next process %v: %v", flavors, err)
 	}
 	next.stop(t)
-	begun := time.Now()
+	began := time.Now()
 	last := start(t, []string{"compute"}, args...)
 	if strings.Contains(last.log.String(), "waiting") {
-		t.Errorf("it waited %s for one that had ended well:\n%s", time.Since(begun), last.log)
+		t.Errorf("it waited %s for a process that had ended normally:\n%s", time.Since(began), last.log)
 	}
 	last.stop(t)
 }
 
-// stopBetweenWrites stops the process when it has nothing open in the database: what is open there nobody can take
-// over.
+// stopBetweenWrites stops the process when it has no open transaction, because another process cannot take over a
+// locked database.
 func stopBetweenWrites(t *testing.T, d *daemon, url string) {
 	t.Helper()
-	free := leaseFree(t, url)
+	unlocked := leaseUnlocked(t, url)
 	eventually(t, "it was stopped between two writes", func() (bool, error) {
 		if err := d.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
 			return false, err
 		}
-		err := free()
+		err := unlocked()
 		if err == nil {
 			return true, nil
 		}
@@ -104,8 +104,8 @@ func stopBetweenWrites(t *testing.T, d *daemon, url string) {
 	})
 }
 
-// leaseFree returns a function that returns nil when no transaction has locked the rows of compute's lease.
-func leaseFree(t *testing.T, url string) func() error {
+// leaseUnlocked returns a function that returns nil if no transaction has locked the rows of compute's lease.
+func leaseUnlocked(t *testing.T, url string) func() error {
 	t.Helper()
 	db, err := sqldb.Open(t.Context(), url)
 	if err != nil {

@@ -11,28 +11,28 @@ import (
 // Latest is the newest microversion, 1.Latest; the oldest is 1.0.
 const Latest = 39
 
-// Header is one line of a request's header. An empty value keeps a header that is usual from being sent.
+// Header is a header of a request. An empty value suppresses a default header.
 type Header struct{ Name, Value string }
 
 // Step is one request of a sequence.
 type Step struct {
-	Line           int // in its file; 0: random
+	Line           int // in its file; 0: a random request
 	Method, Target string
 	Headers        []Header
 	Body           string
 	HasBody        bool
 	Version        string // fixed microversion such as 1.39, "none", or "" for the one that the sequence is played at
 	From, To       int    // minor versions in which the step is played
-	As             string // captures the location's last segment under this name; "": does not
+	As             string // the name for the last segment of the answer's Location; empty: none
 }
 
-// Sequence is a list of requests that begins in an empty world.
+// Sequence is a list of requests that starts with empty databases.
 type Sequence struct {
-	File, Name string
-	Each       bool // build the world once and send each unfixed request at every microversion
-	From, To   int
-	Uses       string // the name of a world that comes first; "": none
-	Steps      []Step
+	File, Name  string
+	EachVersion bool // build the world once and send each request without a fixed version at every microversion
+	From, To    int
+	Uses        string // the name of the world to build first; empty: none
+	Steps       []Step
 }
 
 var (
@@ -41,7 +41,7 @@ var (
 	variable    = regexp.MustCompile(`\$([a-z][a-z0-9]*)(\.gen|\.cgen)?|\$\(("(?:[^"\\]|\\.)*")(?:\*([0-9]+))?\)`)
 )
 
-// Parse reads the sequences of a file. An error names the file and the line.
+// Parse parses the sequences of a file. An error has the file and the line.
 func Parse(file, text string) ([]Sequence, error) {
 	p := &parser{file: file}
 	for i, line := range strings.Split(text, "\n") {
@@ -55,7 +55,7 @@ func Parse(file, text string) ([]Sequence, error) {
 type parser struct {
 	file  string
 	found []Sequence
-	open  bool // the last step may get headers and a body
+	open  bool // the next line may be a header or body line of the last step
 }
 
 func (p *parser) line(n int, line string) error {
@@ -70,7 +70,7 @@ func (p *parser) line(n int, line string) error {
 		return p.title(title)
 	}
 	if len(p.found) == 0 {
-		return fmt.Errorf("%q stands before the first sequence", line)
+		return fmt.Errorf("%q is before the first sequence", line)
 	}
 	seq := &p.found[len(p.found)-1]
 	if name, ok := strings.CutPrefix(line, "use "); ok {
@@ -82,7 +82,7 @@ func (p *parser) line(n int, line string) error {
 		return seq.request(n, m)
 	}
 	if !p.open {
-		return fmt.Errorf("%q is no request", line)
+		return fmt.Errorf("%q is not a request", line)
 	}
 	step := &seq.Steps[len(seq.Steps)-1]
 	if body, ok := strings.CutPrefix(line, "|"); ok {
@@ -106,14 +106,14 @@ func (p *parser) title(title string) (err error) {
 	seq := Sequence{File: p.file, Name: name, To: Latest}
 	for _, option := range strings.Fields(options) {
 		if option == "each" {
-			seq.Each = true
+			seq.EachVersion = true
 		} else if seq.From, seq.To, err = versions(option); err != nil {
 			return err
 		}
 	}
 	for _, other := range p.found {
 		if other.Name == name {
-			return fmt.Errorf("a second sequence is called %q", name)
+			return fmt.Errorf("duplicate sequence name %q", name)
 		}
 	}
 	p.found = append(p.found, seq)
@@ -141,7 +141,7 @@ func (s *Sequence) request(n int, m []string) (err error) {
 	return nil
 }
 
-// versions reads 1.2-1.7, 1.2-, -1.7 or 1.2 as minor versions.
+// versions parses 1.2-1.7, 1.2-, -1.7 or 1.2 and returns the minor versions.
 func versions(text string) (from, to int, err error) {
 	first, last, ranged := strings.Cut(text, "-")
 	from, to = 0, Latest
@@ -162,12 +162,12 @@ func versions(text string) (from, to int, err error) {
 func minor(text string) (int, error) {
 	n, err := strconv.Atoi(strings.TrimPrefix(text, "1."))
 	if err != nil || !strings.HasPrefix(text, "1.") || n < 0 || n > Latest {
-		return 0, fmt.Errorf("%q is no microversion from 1.0 to 1.%d", text, Latest)
+		return 0, fmt.Errorf("%q is not a microversion from 1.0 to 1.%d", text, Latest)
 	}
 	return n, nil
 }
 
-// expand replaces the variables of a text. lookup gives what stands for a name; kind is "", ".gen" or ".cgen".
+// expand replaces the variables of a text. lookup returns the value of a name; kind is "", ".gen" or ".cgen".
 func expand(text string, lookup func(name, kind string) (string, error)) (string, error) {
 	var failed error
 	out := variable.ReplaceAllStringFunc(text, func(found string) string {
@@ -194,7 +194,7 @@ func expand(text string, lookup func(name, kind string) (string, error)) (string
 	return out, failed
 }
 
-// uuidOf makes the UUID that a name stands for in a world.
+// uuidOf returns the UUID of a name in a world.
 func uuidOf(world, name string) string {
 	h := sha256.Sum256([]byte(world + "\x00" + name))
 	h[6], h[8] = h[6]&0x0f|0x40, h[8]&0x3f|0x80

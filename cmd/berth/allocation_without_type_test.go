@@ -13,9 +13,9 @@ import (
 	"github.com/openberth/berth/resource"
 )
 
-// What Nova or a person writes below 1.38 has no consumer type. The agent adds the device all the same, and the server
-// moves and goes as any other.
-func TestAllocationWithoutAType(t *testing.T) {
+// Allocations written below microversion 1.38 have no consumer type. The agent adds the device to such an allocation,
+// and the server can be deleted.
+func TestAllocationWithoutConsumerType(t *testing.T) {
 	testenv.Long(t)
 	t.Parallel()
 	path := conf(t, machine(t, 1, 2), "rescan_interval = 1")
@@ -66,7 +66,7 @@ func TestAllocationWithoutAType(t *testing.T) {
 			break
 		}
 		if time.Now().After(end) {
-			t.Fatalf("the device is not added: %v, want %v\n%s", now.Allocation, was.Allocation, cmd("host", "list"))
+			t.Fatalf("the device was not added: %v, want %v\n%s", now.Allocation, was.Allocation, cmd("host", "list"))
 		}
 	}
 	cmd("server", "delete", "s", "--wait")

@@ -22,15 +22,15 @@ import (
 	"github.com/openberth/berth/sqldb"
 )
 
-// loss is one way in which an operator takes a file away from a running process.
-type loss struct {
-	name string
-	lose func(t *testing.T, path, replacement string)
-	says string // the instruction, after the name of the file
+// fileLoss is a way in which a running process loses a file.
+type fileLoss struct {
+	name    string
+	lose    func(t *testing.T, path, replacement string)
+	message string // in the error, after the name of the file
 }
 
-func losses() []loss {
-	return []loss{
+func fileLosses() []fileLoss {
+	return []fileLoss{
 		{"deleted", func(t *testing.T, path, _ string) { must(t, os.Remove(path)) }, "was deleted or moved"},
 		{"replaced", func(t *testing.T, path, replacement string) { must(t, os.Rename(replacement, path)) },
 			"was replaced by another file"},
@@ -44,12 +44,11 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// The database of a running placement is deleted, or another file takes its place. From then on no claim is
-// acknowledged, the process ends with an instruction, a new file is not touched, and the saved copy holds every claim
-// that was acknowledged.
+// After the database of a running placement is deleted or replaced by another file, no claim is acknowledged, the
+// process ends with the remedy, a new file is not changed, and the saved copy has all acknowledged claims.
 func TestPlacementDatabaseLost(t *testing.T) {
 	testenv.Long(t)
-	for _, l := range losses() {
+	for _, l := range fileLosses() {
 		t.Run(l.name, func(t *testing.T) {
 			dir := t.TempDir()
 			path, replacement := filepath.Join(dir, "placement.db"), filepath.Join(dir, "backup.db")
@@ -61,17 +60,17 @@ func TestPlacementDatabaseLost(t *testing.T) {
 			conf := placementConf(t, path)
 			d := start(t, []string{"placement"}, "placement", "--config-file", conf, "--listen", "127.0.0.1:0")
 			acknowledged := d.claimUntilLost(t, func() { l.lose(t, path, replacement) })
-			d.endsSaying(t, path, l.says, "start Berth again")
+			d.wantFailure(t, path, l.message, "start Berth again")
 
 			saved := savedCopy(t, path)
 			if l.name == "replaced" {
 				if !bytes.Equal(contents(t, path), before) {
 					t.Error("the new file was changed")
 				}
-				integrity(t, path)
+				checkIntegrity(t, path)
 				again := start(t, []string{"placement"}, "placement", "--config-file", conf, "--listen", "127.0.0.1:0")
-				if n := again.held(t, acknowledged); n != 0 {
-					t.Errorf("the new file holds %d claims of the old one", n)
+				if n := again.countAllocated(t, acknowledged); n != 0 {
+					t.Errorf("the new file has %d claims of the old one", n)
 				}
 				again.stop(t)
 				return
@@ -81,20 +80,19 @@ func TestPlacementDatabaseLost(t *testing.T) {
 				t.Errorf("a start without the file: status %d: %s", status, stderr)
 			}
 			must(t, os.Rename(saved, path))
-			integrity(t, path)
+			checkIntegrity(t, path)
 			again := start(t, []string{"placement"}, "placement", "--config-file", conf, "--listen", "127.0.0.1:0")
-			if n := again.held(t, acknowledged); n != len(acknowledged) {
-				t.Errorf("the saved copy holds %d of the %d claims that were acknowledged", n, len(acknowledged))
+			if n := again.countAllocated(t, acknowledged); n != len(acknowledged) {
+				t.Errorf("the saved copy has %d of the %d acknowledged claims", n, len(acknowledged))
 			}
 			again.stop(t)
 		})
 	}
 }
 
-// Without its -wal file the database lacks what was written last. Placement writes that to the database, and ends; so
-// it does without the -shm file, by which processes agree on the -wal. A file that was put in the place of the -wal is
-// not applied to the database.
-func TestPlacementDatabaseLogLost(t *testing.T) {
+// Without its -wal file the database lacks the last writes. When the -wal or the -shm file is lost, Placement copies
+// these writes to the database and ends. A file that replaced the -wal is not applied to the database.
+func TestPlacementWALLost(t *testing.T) {
 	testenv.Long(t)
 	for name, lose := range map[string]func(t *testing.T, path string){
 		"wal deleted": func(t *testing.T, path string) { must(t, os.Remove(path+"-wal")) },
@@ -109,27 +107,27 @@ func TestPlacementDatabaseLogLost(t *testing.T) {
 			conf := placementConf(t, path)
 			d := start(t, []string{"placement"}, "placement", "--config-file", conf, "--listen", "127.0.0.1:0")
 			acknowledged := d.claimUntilLost(t, func() { lose(t, path) })
-			d.endsSaying(t, path+"-"+name[:3], "all acknowledged writes are in "+path, "start Berth again")
+			d.wantFailure(t, path+"-"+name[:3], "all acknowledged writes are in "+path, "start Berth again")
 			if name == "wal replaced" {
 				aside, err := filepath.Glob(path + "-wal.saved-*")
 				if err != nil || len(aside) != 1 || string(contents(t, aside[0])) != "another file" {
-					t.Errorf("what was put in the place of the -wal is not kept: %v %v", aside, err)
+					t.Errorf("the file that replaced the -wal is not kept: %v %v", aside, err)
 				}
 			}
-			integrity(t, path)
+			checkIntegrity(t, path)
 			again := start(t, []string{"placement"}, "placement", "--config-file", conf, "--listen", "127.0.0.1:0")
-			if n := again.held(t, acknowledged); n != len(acknowledged) {
-				t.Errorf("%d of the %d claims that were acknowledged are left", n, len(acknowledged))
+			if n := again.countAllocated(t, acknowledged); n != len(acknowledged) {
+				t.Errorf("the database has %d of the %d acknowledged claims", n, len(acknowledged))
 			}
 			again.stop(t)
 		})
 	}
 }
 
-// The same for compute's database, with flavors for claims, and in `berth up`.
+// The same for compute's database in `berth up`, with flavors instead of claims.
 func TestComputeDatabaseLost(t *testing.T) {
 	testenv.Long(t)
-	for _, l := range losses() {
+	for _, l := range fileLosses() {
 		t.Run(l.name, func(t *testing.T) {
 			dir := t.TempDir()
 			path, replacement := filepath.Join(dir, "compute.db"), filepath.Join(t.TempDir(), "backup.db")
@@ -143,25 +141,25 @@ func TestComputeDatabaseLost(t *testing.T) {
 				_, err := d.compute().CreateFlavor(ctx, compute.CreateFlavor{ID: id, Name: id, VCPUs: 1, RAM: 64})
 				return err
 			}, &acknowledged)
-			d.endsSaying(t, path, l.says, "start Berth again")
+			d.wantFailure(t, path, l.message, "start Berth again")
 			if l.name == "replaced" {
 				if !bytes.Equal(contents(t, path), before) {
 					t.Error("the new file was changed")
 				}
-				integrity(t, path)
+				checkIntegrity(t, path)
 				return
 			}
 			must(t, os.Rename(savedCopy(t, path), path))
 			again := start(t, []string{"compute"}, "compute", "--data-dir", dir, "--listen", "127.0.0.1:0")
 			flavors, err := again.compute().Flavors(t.Context())
 			must(t, err)
-			there := map[string]bool{}
+			exists := map[string]bool{}
 			for _, f := range flavors {
-				there[f.ID] = true
+				exists[f.ID] = true
 			}
 			for _, id := range acknowledged {
-				if !there[id] {
-					t.Errorf("the saved copy lacks the flavor %s, which was acknowledged", id)
+				if !exists[id] {
+					t.Errorf("the saved copy lacks the acknowledged flavor %s", id)
 				}
 			}
 			again.stop(t)
@@ -169,7 +167,7 @@ func TestComputeDatabaseLost(t *testing.T) {
 	}
 }
 
-// placementConf is a configuration with an SQLite database.
+// placementConf writes a configuration with an SQLite database and returns its path.
 func placementConf(t *testing.T, path string, more ...string) string {
 	t.Helper()
 	conf := filepath.Join(t.TempDir(), "placement.conf")
@@ -179,7 +177,7 @@ func placementConf(t *testing.T, path string, more ...string) string {
 	return conf
 }
 
-// claimUntilLost lets clients claim, loses the file among the claims, and returns the consumers whose claims were
+// claimUntilLost runs clients that claim, calls lose meanwhile, and returns the consumers whose claims were
 // acknowledged.
 func (d *daemon) claimUntilLost(t *testing.T, lose func()) (acknowledged []string) {
 	t.Helper()
@@ -196,9 +194,9 @@ func (d *daemon) claimUntilLost(t *testing.T, lose func()) (acknowledged []strin
 	return acknowledged
 }
 
-// writeUntilLost calls write with new ids from several clients at once until the process is gone. Once some writes
-// were acknowledged it loses the file. No write that began after that may be acknowledged, and /healthz may not say
-// that all is well a second later.
+// writeUntilLost calls write with new ids from several clients until the process has ended. After some acknowledged
+// writes it calls lose. No write that began after that may be acknowledged, and three seconds later /healthz must not
+// be 200.
 func (d *daemon) writeUntilLost(t *testing.T, lose func(), write func(ctx context.Context, id string) error,
 	acknowledged *[]string) {
 	t.Helper()
@@ -206,7 +204,7 @@ func (d *daemon) writeUntilLost(t *testing.T, lose func(), write func(ctx contex
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	var mu sync.Mutex
-	var lost time.Time // zero: not yet
+	var lost time.Time // zero before the loss
 	late, ready := 0, make(chan struct{})
 	var all sync.WaitGroup
 	for range clients {
@@ -233,7 +231,7 @@ func (d *daemon) writeUntilLost(t *testing.T, lose func(), write func(ctx contex
 	select {
 	case <-ready:
 	case <-time.After(time.Minute):
-		t.Fatalf("nothing is acknowledged\n%s", d.log)
+		t.Fatalf("fewer than 60 writes were acknowledged in a minute\n%s", d.log)
 	}
 	lose()
 	mu.Lock()
@@ -252,21 +250,21 @@ func (d *daemon) writeUntilLost(t *testing.T, lose func(), write func(ctx contex
 		case <-end:
 			mu.Lock()
 			defer mu.Unlock()
-			t.Fatalf("the process goes on without its file: %d writes were acknowledged that began after it was lost", late)
+			t.Fatalf("the process continues without its file: %d writes were acknowledged that began after it was lost", late)
 		case <-time.After(100 * time.Millisecond):
 		}
-		asked := time.Now()
-		if status := d.health(); status == http.StatusOK && asked.Sub(lost) > 3*time.Second {
+		requested := time.Now()
+		if status := d.healthStatus(); status == http.StatusOK && requested.Sub(lost) > 3*time.Second {
 			mu.Lock()
 			defer mu.Unlock()
 			t.Fatalf("/healthz is 200 %s after the file was lost, and %d writes were acknowledged that began after that",
-				asked.Sub(lost), late)
+				requested.Sub(lost), late)
 		}
 	}
 }
 
-// health is the status of /healthz of the first service; 0 when it does not answer.
-func (d *daemon) health() int {
+// healthStatus returns the highest status of /healthz of the services; 0 if none answers.
+func (d *daemon) healthStatus() int {
 	status := 0
 	for _, url := range d.urls {
 		resp, err := http.Get(url + "/healthz")
@@ -279,29 +277,29 @@ func (d *daemon) health() int {
 	return status
 }
 
-// endsSaying wants the process to have failed with these words.
-func (d *daemon) endsSaying(t *testing.T, words ...string) {
+// wantFailure checks that the process fails with these words.
+func (d *daemon) wantFailure(t *testing.T, words ...string) {
 	t.Helper()
 	select {
 	case err := <-d.done:
 		d.done <- err
 		if err == nil {
-			t.Errorf("it ended as if all were well")
+			t.Errorf("the process ended without an error")
 		}
 	case <-time.After(time.Minute):
-		t.Fatalf("the process goes on\n%s", d.log)
+		t.Fatalf("the process continues\n%s", d.log)
 	}
 	text := d.log.String()
 	last := text[strings.LastIndex(text, "\nberth: ")+1:]
 	for _, word := range words {
 		if !strings.Contains(last, word) {
-			t.Errorf("it ended without saying %q:\n%s", word, last)
+			t.Errorf("no %q in the error:\n%s", word, last)
 		}
 	}
 }
 
-// held counts the consumers that hold something.
-func (d *daemon) held(t *testing.T, consumers []string) (n int) {
+// countAllocated returns the number of these consumers that have an allocation.
+func (d *daemon) countAllocated(t *testing.T, consumers []string) (n int) {
 	t.Helper()
 	for _, id := range consumers {
 		a, err := d.placement().Allocation(t.Context(), resource.ConsumerID(id))
@@ -313,7 +311,7 @@ func (d *daemon) held(t *testing.T, consumers []string) (n int) {
 	return n
 }
 
-// savedCopy is the one copy that was saved of a lost database.
+// savedCopy returns the path of the only saved copy of a lost database.
 func savedCopy(t *testing.T, path string) string {
 	t.Helper()
 	found, err := filepath.Glob(path + ".saved-*")
@@ -334,9 +332,8 @@ func contents(t *testing.T, path string) []byte {
 	return data
 }
 
-// integrity opens a copy of the database with whatever lies beside it, as the next start would, and lets SQLite check
-// it.
-func integrity(t *testing.T, path string) {
+// checkIntegrity copies the database with its -wal and -shm files, opens the copy and runs SQLite's integrity check.
+func checkIntegrity(t *testing.T, path string) {
 	t.Helper()
 	dir := t.TempDir()
 	for _, suffix := range []string{"", "-wal", "-shm"} {
@@ -347,11 +344,11 @@ func integrity(t *testing.T, path string) {
 	db, err := sqldb.Open(t.Context(), "sqlite:///"+filepath.Join(dir, "copy.db"))
 	must(t, err)
 	defer db.Close()
-	var says string
+	var result string
 	must(t, db.Read(t.Context(), func(tx *sqldb.Tx) error {
-		return tx.QueryRow(t.Context(), "PRAGMA integrity_check").Scan(&says)
+		return tx.QueryRow(t.Context(), "PRAGMA integrity_check").Scan(&result)
 	}))
-	if says != "ok" {
-		t.Errorf("%s is damaged: %s", path, fmt.Sprintf("%.200s", says))
+	if result != "ok" {
+		t.Errorf("integrity check of %s: %s", path, fmt.Sprintf("%.200s", result))
 	}
 }

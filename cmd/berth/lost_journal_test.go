@@ -12,18 +12,17 @@ import (
 	"github.com/openberth/berth/internal/testenv"
 )
 
-// The journal of a running agent, or its lock, is deleted, or the journal is replaced. The agent builds no guest any
-// more and ends with an instruction; a new file is not touched. Once the instruction was followed, the agent goes on
-// with the guests it has.
+// After the journal of a running agent or its lock is deleted, or the journal is replaced, the agent builds no guest
+// and ends with the remedy. A new file is not changed. After the remedy the agent continues with the guests it has.
 func TestJournalLost(t *testing.T) {
 	testenv.Long(t)
 	for _, c := range []struct {
-		name, file, says string
-		lose             func(t *testing.T, path, replacement string)
+		name, file, message string
+		lose                func(t *testing.T, path, replacement string)
 	}{
-		{"deleted", "journal", losses()[0].says, losses()[0].lose},
-		{"replaced", "journal", losses()[1].says, losses()[1].lose},
-		{"lock deleted", "lock", losses()[0].says, losses()[0].lose},
+		{"deleted", "journal", fileLosses()[0].message, fileLosses()[0].lose},
+		{"replaced", "journal", fileLosses()[1].message, fileLosses()[1].lose},
+		{"lock deleted", "lock", fileLosses()[0].message, fileLosses()[0].lose},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -52,9 +51,9 @@ func TestJournalLost(t *testing.T) {
 			must(t, os.WriteFile(replacement, before, 0o600))
 			c.lose(t, lost, replacement)
 			second := cloud.server(t, "second", flavor.ID)
-			a.endsSaying(t, lost, c.says, "start the agent again")
+			a.wantFailure(t, lost, c.message, "start the agent again")
 			if got := guests(t, data); !slices.Equal(got, []string{first}) {
-				t.Errorf("guests after the loss: %v, want %s alone", got, first)
+				t.Errorf("guests after the loss: %v, want only %s", got, first)
 			}
 			switch saved, err := filepath.Glob(lost + ".saved-*"); {
 			case err != nil || (c.file == "journal") != (len(saved) == 1):
@@ -65,7 +64,7 @@ func TestJournalLost(t *testing.T) {
 				}
 			case c.name == "deleted":
 				again := agent()
-				again.endsSaying(t, saved[0], "rename it to "+lost)
+				again.wantFailure(t, saved[0], "rename it to "+lost)
 				must(t, os.Rename(saved[0], lost))
 			}
 			again := agent()
@@ -87,10 +86,10 @@ func TestJournalLostInUp(t *testing.T) {
 	d := up(t, conf(t, machine(t, 1, 1)), dir)
 	path := filepath.Join(dir, "agent", "journal")
 	must(t, os.Remove(path))
-	d.endsSaying(t, path, "was deleted or moved", "start the agent again")
+	d.wantFailure(t, path, "was deleted or moved", "start the agent again")
 }
 
-// server asks for a server and returns its id.
+// server creates a server and returns its id.
 func (d *daemon) server(t *testing.T, name, flavor string) string {
 	t.Helper()
 	s, err := d.compute().CreateServer(t.Context(), compute.CreateServer{Name: name, Flavor: flavor})
@@ -106,7 +105,7 @@ func (d *daemon) untilActive(t *testing.T, id string) {
 	})
 }
 
-// guests lists the servers that have a guest in the fake hypervisor, sorted.
+// guests returns the ids of the servers with a guest in the fake hypervisor, sorted.
 func guests(t *testing.T, data string) (list []string) {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(data, "agent", "guests", "*.json"))

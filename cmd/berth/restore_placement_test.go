@@ -44,8 +44,8 @@ func copyFile(t *testing.T, from, to string) {
 	}
 }
 
-// plain creates a server with so many VCPUs, and waits until it is ACTIVE or ERROR.
-func (f *fleet) plain(name string, vcpus int) compute.Server {
+// createPlain creates a server with these VCPUs and without devices, and waits until it is ACTIVE or ERROR.
+func (f *fleet) createPlain(name string, vcpus int) compute.Server {
 	t, c := f.t, f.compute.compute()
 	t.Helper()
 	flavor, err := c.CreateFlavor(t.Context(), compute.CreateFlavor{Name: "f-" + name, VCPUs: vcpus, RAM: 64})
@@ -115,8 +115,8 @@ func (f *fleet) usedVCPUs(name string) int {
 	return used["VCPU"]
 }
 
-// try runs a command and checks its exit status.
-func (f *fleet) try(want int, args ...string) (stdout, stderr string) {
+// berth runs a command and checks its exit status.
+func (f *fleet) berth(want int, args ...string) (stdout, stderr string) {
 	f.t.Helper()
 	stdout, stderr, status := output(f.t, f.args(args...)...)
 	if status != want {
@@ -126,7 +126,7 @@ func (f *fleet) try(want int, args ...string) (stdout, stderr string) {
 }
 
 // After an older database of Placement was restored, the scheduler refuses a host until an operator has written the
-// missing allocations back. The host never gives more than its capacity.
+// missing allocations back. The host never runs more than its capacity.
 func TestPlacementRestored(t *testing.T) {
 	testenv.Long(t)
 	t.Parallel()
@@ -134,61 +134,61 @@ func TestPlacementRestored(t *testing.T) {
 	f.startAgent("cmp1", f.host("cmp1", bus81(t), "fake_vcpus = 64\n"))
 	f.startAgent("cmp2", f.host("cmp2", bus81(t), "fake_vcpus = 4\n"))
 	for n := range 4 {
-		f.on("cmp1", f.plain(fmt.Sprint("old-", n), 8))
+		f.wantActiveOn("cmp1", f.createPlain(fmt.Sprint("old-", n), 8))
 	}
 	backup := f.path("backup.db")
 	f.restartPlacement(func(database string) { copyFile(t, database, backup) })
 	for n := range 4 {
-		f.on("cmp1", f.plain(fmt.Sprint("young-", n), 8))
+		f.wantActiveOn("cmp1", f.createPlain(fmt.Sprint("later-", n), 8))
 	}
 	if n := f.usedVCPUs("cmp1"); n != 64 {
-		t.Fatalf("%d VCPUs are taken", n)
+		t.Fatalf("%d VCPUs are used", n)
 	}
 	f.restartPlacement(func(database string) { copyFile(t, backup, database) })
 	if n := f.usedVCPUs("cmp1"); n != 32 {
-		t.Fatalf("the restored database has %d VCPUs taken", n)
+		t.Fatalf("the restored database has %d VCPUs used", n)
 	}
 
 	// cmp1 is refused, and the reason is in the fault and in `why`. Another host can be used.
-	f.refusedAsLacking(f.plain("more", 8))
-	why, _ := f.try(0, "server", "why", "more")
+	f.wantMissingAllocations(f.createPlain("more", 8))
+	why, _ := f.berth(0, "server", "why", "more")
 	if !strings.Contains(why, "rejected by AllocationsFilter: 1 hosts (cmp1): Placement lacks allocations") {
 		t.Errorf("%s", why)
 	}
-	f.on("cmp2", f.plain("small", 4))
+	f.wantActiveOn("cmp2", f.createPlain("small", 4))
 	eventually(t, "a condition names the servers", func() (bool, error) {
 		text := f.conditions("cmp1")
-		named := strings.Contains(text, "server young-0 (") && strings.Contains(text, "lacks MEMORY_MB:64,VCPU:8")
+		named := strings.Contains(text, "server later-0 (") && strings.Contains(text, "lacks MEMORY_MB:64,VCPU:8")
 		return named && !strings.Contains(text, "old-"), fmt.Errorf("%s", text)
 	})
 	if n := f.guestVCPUs("cmp1"); n != 64 {
 		t.Errorf("the guests of cmp1 have %d VCPUs", n)
 	}
 
-	// The plan changes nothing; then it is carried out, and the host is full.
-	plan, _ := f.try(0, "host", "heal", "cmp1")
+	// The plan changes nothing. With --apply it is executed, and the host is full.
+	plan, _ := f.berth(0, "host", "heal", "cmp1")
 	if strings.Count(plan, "would be written") != 4 || f.usedVCPUs("cmp1") != 32 {
-		t.Errorf("%d VCPUs are taken after the plan\n%s", f.usedVCPUs("cmp1"), plan)
+		t.Errorf("%d VCPUs are used after the plan\n%s", f.usedVCPUs("cmp1"), plan)
 	}
-	f.try(0, "host", "heal", "cmp1", "--apply")
+	f.berth(0, "host", "heal", "cmp1", "--apply")
 	if n, text := f.usedVCPUs("cmp1"), f.conditions("cmp1"); n != 64 || strings.Contains(text, "lacks") {
-		t.Errorf("%d VCPUs are taken, the condition is %q", n, text)
+		t.Errorf("%d VCPUs are used, the condition is %q", n, text)
 	}
-	if plan, _ := f.try(0, "host", "heal", "cmp1"); !strings.Contains(plan, "nothing to write") {
+	if plan, _ := f.berth(0, "host", "heal", "cmp1"); !strings.Contains(plan, "nothing to write") {
 		t.Errorf("%s", plan)
 	}
-	if s := f.plain("another", 8); s.Status != "ERROR" || strings.Contains(s.Fault.Message, "lacks") {
+	if s := f.createPlain("another", 8); s.Status != "ERROR" || strings.Contains(s.Fault.Message, "lacks") {
 		t.Errorf("%s, with %+v", s.Status, s.Fault)
 	}
-	f.try(0, "server", "delete", "young-0", "--wait")
-	f.on("cmp1", f.plain("last", 8))
+	f.berth(0, "server", "delete", "later-0", "--wait")
+	f.wantActiveOn("cmp1", f.createPlain("last", 8))
 	if n := f.guestVCPUs("cmp1"); n != 64 || f.usedVCPUs("cmp1") != 64 {
-		t.Errorf("the guests of cmp1 have %d VCPUs, Placement counts %d", n, f.usedVCPUs("cmp1"))
+		t.Errorf("the guests of cmp1 have %d VCPUs, the usage in Placement is %d", n, f.usedVCPUs("cmp1"))
 	}
 }
 
-// refusedAsLacking checks that a server is in ERROR because allocations are missing.
-func (f *fleet) refusedAsLacking(s compute.Server) {
+// wantMissingAllocations checks that a server is in ERROR because allocations are missing.
+func (f *fleet) wantMissingAllocations(s compute.Server) {
 	f.t.Helper()
 	if s.Status != "ERROR" || !strings.Contains(s.Fault.Message, "Placement lacks allocations of servers") {
 		f.t.Errorf("%s, with %+v", s.Status, s.Fault)
@@ -200,31 +200,31 @@ func (f *fleet) refusedAsLacking(s compute.Server) {
 func TestPlacementRestoredFromBeforeTheHost(t *testing.T) {
 	testenv.Long(t)
 	t.Parallel()
-	conf := aliases + asking
+	conf := aliases + pciInPlacement
 	f := newFleet(t, conf)
 	backup := f.path("backup.db")
 	f.restartPlacement(func(database string) { copyFile(t, database, backup) })
-	f.startAgent("cmp1", f.host("cmp1", bus81(t), spec+reporting))
-	first := f.on("cmp1", f.server("first", "a-vf:3"))
-	held := f.held(first)
+	f.startAgent("cmp1", f.host("cmp1", bus81(t), deviceSpecs+reportInPlacement))
+	first := f.wantActiveOn("cmp1", f.server("first", "a-vf:3"))
+	held := f.allocation(first)
 	f.restartPlacement(func(database string) { copyFile(t, backup, database) })
-	eventually(t, "the agent has made the providers again", func() (bool, error) {
+	eventually(t, "the agent has created the providers again", func() (bool, error) {
 		_, err := f.placement.placement().ProviderByName(t.Context(), "cmp1")
 		return err == nil, err
 	})
-	f.healed("cmp1", free("0/4"))
-	f.refusedAsLacking(f.server("second", "a-vf:1"))
-	f.try(0, "host", "heal", "cmp1", "--apply")
-	if now := f.held(first); now != held || held == "" {
-		t.Errorf("it holds %q, want %q", now, held)
+	f.waitForUsages("cmp1", usagesOfVFs("0/4"))
+	f.wantMissingAllocations(f.server("second", "a-vf:1"))
+	f.berth(0, "host", "heal", "cmp1", "--apply")
+	if now := f.allocation(first); now != held || held == "" {
+		t.Errorf("the allocation is %q, want %q", now, held)
 	}
-	f.healed("cmp1", free("3/4"))
-	eventually(t, "the cloud is as it was", func() (bool, error) {
+	f.waitForUsages("cmp1", usagesOfVFs("3/4"))
+	eventually(t, "preflight succeeds", func() (bool, error) {
 		report, status := f.preflight(f.file("compute", conf))
 		return status == 0, fmt.Errorf("%+v", report)
 	})
-	f.on("cmp1", f.server("third", "a-vf:1"))
-	f.healed("cmp1", free("4/4"))
+	f.wantActiveOn("cmp1", f.server("third", "a-vf:1"))
+	f.waitForUsages("cmp1", usagesOfVFs("4/4"))
 }
 
 // Healing leaves out a server for which there is no room, unless the operator asks for oversubscription. Preflight and
@@ -235,26 +235,26 @@ func TestHealingWithoutRoom(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, "")
 	f.startAgent("cmp1", f.host("cmp1", bus81(t), "fake_vcpus = 8\n"))
-	s := f.on("cmp1", f.plain("held", 6))
+	s := f.wantActiveOn("cmp1", f.createPlain("held", 6))
 	f.startAgent("cmp2", f.host("cmp2", bus81(t), "fake_vcpus = 8\n"))
-	elsewhere := f.on("cmp2", f.plain("elsewhere", 6))
+	elsewhere := f.wantActiveOn("cmp2", f.createPlain("elsewhere", 6))
 	p := f.placement.placement()
 	root, err := p.ProviderByName(t.Context(), "cmp1")
 	if err != nil {
 		t.Fatal(err)
 	}
-	// As after a restore, and claims of an earlier Berth after it.
+	// The state after a restore, and claims of an earlier Berth after that.
 	if err := p.DeleteAllocation(t.Context(), resource.ConsumerID(s.ID)); err != nil {
 		t.Fatal(err)
 	}
-	const stranger = "0f0f0f0f-0000-4000-8000-000000000000"
-	f.hold(stranger, root.ID, 1)
-	f.hold(elsewhere.ID, root.ID, 2)
+	const unknown = "0f0f0f0f-0000-4000-8000-000000000000"
+	f.allocate(unknown, root.ID, 1)
+	f.allocate(elsewhere.ID, root.ID, 2)
 
 	report, status := f.preflight(f.file("empty", ""))
 	stops := strings.Join(append(report.Hosts[0].Stops, report.Hosts[1].Stops...), "\n")
 	for _, want := range []string{"server held (" + s.ID + ") lacks MEMORY_MB:64,VCPU:6",
-		stranger + " has VCPU:1 (compute has no server and no migration with this id)",
+		unknown + " has VCPU:1 (compute has no server and no migration with this id)",
 		elsewhere.ID + " has VCPU:2 (it is server elsewhere (" + elsewhere.ID + "), which compute has placed on cmp2)"} {
 		if status != 1 || !strings.Contains(stops, want) || !strings.Contains(f.conditions("cmp1"), want) {
 			t.Errorf("status %d, without %q:\n%s\nconditions: %s", status, want, stops, f.conditions("cmp1"))
@@ -264,30 +264,30 @@ func TestHealingWithoutRoom(t *testing.T) {
 		t.Errorf("cmp2: %s", text)
 	}
 
-	out, errs := f.try(1, "host", "heal", "cmp1", "--apply")
+	out, errs := f.berth(1, "host", "heal", "cmp1", "--apply")
 	if !strings.Contains(out, "--oversubscribe writes it without room") ||
 		!strings.Contains(errs, "1 consumers on host cmp1") {
 		t.Errorf("%s%s", out, errs)
 	}
 	if n := f.usedVCPUs("cmp1"); n != 3 {
-		t.Errorf("%d VCPUs are taken", n)
+		t.Errorf("%d VCPUs are used", n)
 	}
-	f.try(2, "host", "heal", "cmp1", "--apply", "--over") // no such flag
-	f.try(1, "host", "heal", "cmp1", "--oversubscribe")   // of a plan
-	f.try(0, "host", "heal", "cmp1", "--apply", "--oversubscribe")
+	f.berth(2, "host", "heal", "cmp1", "--apply", "--over") // no such flag
+	f.berth(1, "host", "heal", "cmp1", "--oversubscribe")   // without --apply
+	f.berth(0, "host", "heal", "cmp1", "--apply", "--oversubscribe")
 	if n := f.usedVCPUs("cmp1"); n != 9 {
-		t.Errorf("%d VCPUs are taken", n)
+		t.Errorf("%d VCPUs are used", n)
 	}
-	if stock, err := p.Inventories(t.Context(), root.ID); err != nil || stock.Inventories["VCPU"].Total != 8 {
-		t.Errorf("the host has %+v: %v", stock.Inventories["VCPU"], err)
+	if inventories, err := p.Inventories(t.Context(), root.ID); err != nil || inventories.Inventories["VCPU"].Total != 8 {
+		t.Errorf("the host has %+v: %v", inventories.Inventories["VCPU"], err)
 	}
-	if text := f.conditions("cmp1"); strings.Contains(text, "lacks") || !strings.Contains(text, stranger) {
+	if text := f.conditions("cmp1"); strings.Contains(text, "lacks") || !strings.Contains(text, unknown) {
 		t.Errorf("the condition is %q", text)
 	}
 }
 
-// hold gives a consumer VCPUs of a provider, in addition to what it has.
-func (f *fleet) hold(consumer string, on provider.ID, vcpus int) {
+// allocate adds VCPUs of a provider to the allocation of a consumer.
+func (f *fleet) allocate(consumer string, on provider.ID, vcpus int) {
 	f.t.Helper()
 	p := f.placement.placement()
 	held, err := p.Allocation(f.t.Context(), resource.ConsumerID(consumer))

@@ -25,35 +25,38 @@ func TestMistypedCommandIsAnError(t *testing.T) {
 	}
 }
 
-func TestNothingAnswers(t *testing.T) {
+func TestUnreachableService(t *testing.T) {
 	_, stderr, status := output(t, "device", "list", "--compute-url", "http://127.0.0.1:1")
 	if status != 1 || !strings.Contains(stderr, "http://127.0.0.1:1 does not answer") {
 		t.Errorf("status %d: %s", status, stderr)
 	}
 }
 
-// A wrong line stops the start with file, line, option and the offending text, and nothing is written.
+// A wrong option stops the start with file, line, option and value. Nothing is written.
 func TestWrongConfigurationStopsTheStart(t *testing.T) {
 	for name, c := range map[string]struct{ text, want string }{
-		"Z20 json": {"[pci]\nreport_in_placement = true\ndevice_spec = {'vendor_id': '8086'}\n",
+		"device_spec is not JSON": {"[pci]\nreport_in_placement = true\ndevice_spec = {'vendor_id': '8086'}\n",
 			`:3: [pci] device_spec = {'vendor_id': '8086'}: `},
-		"Z20 hex":   {"[pci]\ndevice_spec = {\"vendor_id\": \"8o86\"}\n", `8o86`},
-		"Z20 key":   {"[pci]\ndevice_spec = {\"vendorid\": \"8086\"}\n", `vendor_id`},
-		"bool":      {"[pci]\nreport_in_placement = maybe\n", `:2: [pci] report_in_placement = maybe: `},
-		"Z20 alias": {"[pci]\nalias = {\"name\": \"a\"}\n", `:2: [pci] alias`},
-		"Z20 repeated": {"[pci]\nalias = {\"name\": \"a\", \"resource_class\": \"X\"}\nalias = {\"name\": \"a\", " +
+		"device_spec with a wrong number": {"[pci]\ndevice_spec = {\"vendor_id\": \"8o86\"}\n", `8o86`},
+		"device_spec with an unknown key": {"[pci]\ndevice_spec = {\"vendorid\": \"8086\"}\n", `vendor_id`},
+		"not a boolean": {"[pci]\nreport_in_placement = maybe\n",
+			`:2: [pci] report_in_placement = maybe: `},
+		"incomplete alias": {"[pci]\nalias = {\"name\": \"a\"}\n", `:2: [pci] alias`},
+		"contradicting aliases": {"[pci]\nalias = {\"name\": \"a\", \"resource_class\": \"X\"}\nalias = {\"name\": \"a\", " +
 			"\"resource_class\": \"Y\"}\n[filter_scheduler]\npci_in_placement = true\n", `:3: [pci] alias`},
-		"auth":       {"[api]\nauth_strategy = none\n", `:2: [api] auth_strategy = none: `},
-		"keystone":   {"[api]\nauth_strategy = keystone\n", `auth_strategy = noauth2`},
-		"no section": {"report_in_placement true\n[pci]\n", `:1`},
-		"database":   {"[placement_database]\nconnection = placement.db\n", `:2: [placement_database] connection`},
-		"scheme":     {"[database]\nconnection = foo://u:secret@h/d\n", `:2: [database] connection = foo://u:***@h/d: `},
-		"not a sys":  {"[berth]\nsysfs = /etc\n", `not shaped like /sys`},
-		"host": {"[DEFAULT]\nhost = ../../etc\n",
+		"unknown authentication": {"[api]\nauth_strategy = none\n", `:2: [api] auth_strategy = none: `},
+		"Keystone":               {"[api]\nauth_strategy = keystone\n", `auth_strategy = noauth2`},
+		"no section":             {"report_in_placement true\n[pci]\n", `:1`},
+		"database without a scheme": {"[placement_database]\nconnection = placement.db\n",
+			`:2: [placement_database] connection`},
+		"unknown database scheme": {"[database]\nconnection = foo://u:secret@h/d\n",
+			`:2: [database] connection = foo://u:***@h/d: `},
+		"sysfs is not a sysfs": {"[berth]\nsysfs = /etc\n", `not shaped like /sys`},
+		"invalid host": {"[DEFAULT]\nhost = ../../etc\n",
 			`:2: [DEFAULT] host = ../../etc: "../../etc" is not a valid host name`},
-		"host of dots": {"[DEFAULT]\nhost = ..\n", `:2: [DEFAULT] host = ..: ".." is not a valid host name`},
-		"long host":    {"[DEFAULT]\nhost = " + strings.Repeat("x", 156) + "\n", `at most 155 are allowed`},
-		"sysfs":        {"[berth]\nsysfs = /nowhere\n", `:2: [berth] sysfs = /nowhere: `},
+		"host of dots":         {"[DEFAULT]\nhost = ..\n", `:2: [DEFAULT] host = ..: ".." is not a valid host name`},
+		"long host":            {"[DEFAULT]\nhost = " + strings.Repeat("x", 156) + "\n", `at most 155 are allowed`},
+		"sysfs does not exist": {"[berth]\nsysfs = /nowhere\n", `:2: [berth] sysfs = /nowhere: `},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -67,7 +70,7 @@ func TestWrongConfigurationStopsTheStart(t *testing.T) {
 				t.Errorf("status %d, want %q in:\n%s%s", status, c.want, stdout, stderr)
 			}
 			if _, err := os.Stat(data); err == nil {
-				t.Error("something was written")
+				t.Error("the data directory was created")
 			}
 		})
 	}
@@ -88,7 +91,7 @@ func TestNoAuthListensOnLoopbackOnly(t *testing.T) {
 	}
 }
 
-// The tour on a captured machine, and on whatever this machine has.
+// The tour succeeds on a captured machine and on this machine.
 func TestDemo(t *testing.T) {
 	testenv.Long(t)
 	for _, args := range [][]string{{"demo"}, {"demo", "--sysfs", machine(t, 2, 3)}} {
@@ -109,7 +112,7 @@ func TestDemo(t *testing.T) {
 	}
 }
 
-// A machine without devices gets a captured one, and is told so.
+// On a machine without devices the tour uses a captured one and prints that.
 func TestDemoOnAMachineWithoutDevices(t *testing.T) {
 	var out strings.Builder
 	sample, list, err := devices(&out, machine(t, 1, 0), true)
@@ -119,8 +122,8 @@ func TestDemoOnAMachineWithoutDevices(t *testing.T) {
 	}
 }
 
-// Each verb for people against a running cloud, as tables and as JSON.
-func TestCommandsForPeople(t *testing.T) {
+// Every client command works on a running cloud and prints a table or JSON.
+func TestClientCommands(t *testing.T) {
 	testenv.Long(t)
 	t.Parallel()
 	d := up(t, conf(t, machine(t, 2, 2)), t.TempDir())
@@ -170,13 +173,13 @@ func TestCommandsForPeople(t *testing.T) {
 		t.Errorf("status %d %s", status, stderr)
 	}
 	if _, _, status := output(t, append([]string{"server", "delete", "s", "--wait"}, urls...)...); status != 0 {
-		t.Error("delete failed")
+		t.Error("server delete failed")
 	}
 	d.stop(t)
 }
 
-// The services alone, over TCP, find each other and make a cloud; the agent's plan is a dry run.
-func TestServicesAlone(t *testing.T) {
+// Separate processes of placement, compute and agent form a cloud. The agent's plan changes nothing.
+func TestSeparateServices(t *testing.T) {
 	testenv.Long(t)
 	t.Parallel()
 	path, dir := conf(t, machine(t, 1, 2), "[placement_database]",
@@ -192,7 +195,7 @@ func TestServicesAlone(t *testing.T) {
 	}
 	if stdout, _, _ := output(t, "provider", "list", "--placement-url", p.urls["placement"], "-o",
 		"json"); strings.TrimSpace(stdout) != "[]" {
-		t.Errorf("a dry run changed something: %s", stdout)
+		t.Errorf("a dry run changed providers: %s", stdout)
 	}
 	a := start(t, nil, append([]string{"agent"}, agent...)...)
 	cc := c.compute()
@@ -217,14 +220,14 @@ func TestServicesAlone(t *testing.T) {
 	})
 	stdout, stderr, status = output(t, append([]string{"agent", "plan"}, agent...)...)
 	if status != 0 || !strings.Contains(stdout, "nothing to do") {
-		t.Errorf("the plan beside a running agent: status %d\n%s%s", status, stdout, stderr)
+		t.Errorf("the plan while an agent runs: status %d\n%s%s", status, stdout, stderr)
 	}
 	for _, one := range []*daemon{a, c, p} {
 		one.stop(t)
 	}
 }
 
-// OpenStack's own client, from Debian, against a running placement.
+// Debian's openstack client works with a running placement.
 func TestOpenStackClient(t *testing.T) {
 	testenv.Need(t, "the openstack client")
 	t.Parallel()

@@ -19,17 +19,17 @@ import (
 	"github.com/openberth/berth/resource"
 )
 
-// stalled is a placement and a compute on a real database server that can stall, with a time limit of a second for
-// each request.
-type stalled struct {
+// stalledServices is a placement and a compute on a real database server that can stall. Requests have a time limit of
+// one second.
+type stalledServices struct {
 	proxy              *databases.Proxy
 	placement, compute *daemon
 	host               provider.ID
 }
 
-func newStalled(t *testing.T, server *databases.Server) *stalled {
+func newStalledServices(t *testing.T, server *databases.Server) *stalledServices {
 	t.Helper()
-	s := &stalled{proxy: databases.NewProxy(t, server.Addr)}
+	s := &stalledServices{proxy: databases.NewProxy(t, server.Addr)}
 	path := filepath.Join(t.TempDir(), "berth.conf")
 	text := fmt.Sprintf("[api]\nauth_strategy = noauth2\n[placement_database]\nconnection = "+
 		"%s\n[database]\nconnection = %s\n[berth]\nrequest_timeout = 1\n",
@@ -47,8 +47,8 @@ func newStalled(t *testing.T, server *databases.Server) *stalled {
 	return s
 }
 
-// requests are one read and one write of each service.
-func (s *stalled) requests() (list []func(ctx context.Context) *http.Request) {
+// requests returns one read and one write of each service.
+func (s *stalledServices) requests() (list []func(ctx context.Context) *http.Request) {
 	for _, r := range []struct {
 		d            *daemon
 		method, path string
@@ -77,7 +77,7 @@ func (s *stalled) requests() (list []func(ctx context.Context) *http.Request) {
 			}
 			req, err := http.NewRequestWithContext(ctx, r.method, base+path, strings.NewReader(body))
 			if err != nil {
-				panic(err) // the parts are constant
+				panic(err) // does not occur: the parts are constant
 			}
 			req.Header.Set("X-Auth-Token", "admin")
 			req.Header.Set("Content-Type", "application/json")
@@ -88,7 +88,7 @@ func (s *stalled) requests() (list []func(ctx context.Context) *http.Request) {
 	return list
 }
 
-// send sends a request and returns status and body of the answer.
+// send sends a request and returns the status and the body of the answer.
 func send(t *testing.T, req *http.Request) (int, string) {
 	t.Helper()
 	resp, err := http.DefaultClient.Do(req)
@@ -104,13 +104,12 @@ func send(t *testing.T, req *http.Request) (int, string) {
 	return resp.StatusCode, string(body)
 }
 
-// A database server that stalls holds no request up for longer than its time limit, whatever the request was waiting
-// for.
+// While the database server stalls, every request is answered within its time limit.
 func TestStalledDatabase(t *testing.T) {
 	t.Parallel()
 	for _, server := range []*databases.Server{databases.MariaDB(t), databases.PostgreSQL(t)} {
-		t.Run(server.Name(), func(t *testing.T) { stalledRequests(t, newStalled(t, server)) })
-		t.Run(server.Name()+" at COMMIT", func(t *testing.T) { stalledCommit(t, newStalled(t, server), server) })
+		t.Run(server.Name(), func(t *testing.T) { testStalledRequests(t, newStalledServices(t, server)) })
+		t.Run(server.Name()+" at COMMIT", func(t *testing.T) { testStalledCommit(t, newStalledServices(t, server), server) })
 	}
 }
 
@@ -128,8 +127,8 @@ func (b *slowBody) Read(p []byte) (int, error) {
 }
 
 // The time limit of a request counts the time of the service, not that in which a client sends its body.
-func TestTheTimeOfASlowClientDoesNotCount(t *testing.T) {
-	for _, request := range newStalled(t, databases.MariaDB(t)).requests() {
+func TestTimeLimitExcludesTheRequestBody(t *testing.T) {
+	for _, request := range newStalledServices(t, databases.MariaDB(t)).requests() {
 		req := request(t.Context())
 		if req.Method == http.MethodGet {
 			continue
@@ -144,14 +143,14 @@ func TestTheTimeOfASlowClientDoesNotCount(t *testing.T) {
 	}
 }
 
-// stalledRequests: requests are answered with 503, also those that the stall meets halfway. When the server goes on,
-// so do the services. A stream of assignments outlives the limit.
-func stalledRequests(t *testing.T, s *stalled) {
-	ended := s.follow(t)
+// testStalledRequests checks that requests are answered with 503, also those that were running when the stall began,
+// and that they succeed again when it has ended. A stream of assignments is not ended by the time limit.
+func testStalledRequests(t *testing.T, s *stalledServices) {
+	ended := s.followAssignments(t)
 	busy, stop := context.WithCancel(t.Context())
 	var all sync.WaitGroup
 	for _, request := range s.requests() {
-		for range 3 { // so that the stall meets every statement, BEGIN, COMMIT and ROLLBACK
+		for range 3 { // so that the stall occurs at every statement, BEGIN, COMMIT and ROLLBACK
 			all.Go(func() {
 				for busy.Err() == nil {
 					began := time.Now()
@@ -165,7 +164,7 @@ func stalledRequests(t *testing.T, s *stalled) {
 	}
 	time.Sleep(1500 * time.Millisecond)
 	s.proxy.Freeze()
-	time.Sleep(500 * time.Millisecond) // what was under way has come to a halt
+	time.Sleep(500 * time.Millisecond) // so that running requests are stalled
 	for _, request := range s.requests() {
 		if status, body := send(t, request(t.Context())); status != 503 || strings.Contains(body, "unknown") ||
 			!strings.Contains(body, "not finished within 1s") {
@@ -188,11 +187,11 @@ func stalledRequests(t *testing.T, s *stalled) {
 	}
 }
 
-// stalledCommit: a COMMIT that does not end in time may have been carried out or not, and the answer says so. No lock
-// stays behind.
-func stalledCommit(t *testing.T, s *stalled, server *databases.Server) {
-	s.compute.kill()     // its lease is renewed by COMMITs, too
-	word := "\x03COMMIT" // and not READ COMMITTED
+// testStalledCommit checks that the answer to a request whose COMMIT does not end in time reports an unknown outcome,
+// and that no lock remains.
+func testStalledCommit(t *testing.T, s *stalledServices, server *databases.Server) {
+	s.compute.kill()     // because it also sends COMMITs, for its lease
+	word := "\x03COMMIT" // not READ COMMITTED
 	if server.Name() == "PostgreSQL" {
 		word = "COMMIT\x00"
 	}
@@ -209,8 +208,8 @@ func stalledCommit(t *testing.T, s *stalled, server *databases.Server) {
 	})
 }
 
-// follow opens a stream of assignments and returns how it ends.
-func (s *stalled) follow(t *testing.T) <-chan error {
+// followAssignments opens a stream of assignments and returns a channel for the error with which it ends.
+func (s *stalledServices) followAssignments(t *testing.T) <-chan error {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), "GET",
 		s.compute.urls["compute"]+"/berth/v1/hosts/cmp1/assignments", nil)

@@ -12,9 +12,9 @@ import (
 	"github.com/openberth/berth/internal/testenv"
 )
 
-// Only its owner can use what Berth keeps, whatever the umask is. What an earlier release has made with other modes is
-// narrowed with a line in the log.
-func TestDataIsPrivate(t *testing.T) {
+// Only the owner can read Berth's files, whatever the umask. Files of an earlier release with other modes are
+// restricted, and logged.
+func TestDataDirectoryIsPrivate(t *testing.T) {
 	testenv.Long(t)
 	mask := syscall.Umask(0)
 	defer syscall.Umask(mask)
@@ -28,10 +28,10 @@ func TestDataIsPrivate(t *testing.T) {
 		"compute.db-wal", "compute.lock", "agent",
 		"agent/journal", "agent/lock", "agent/guests"} {
 		if _, ok := found[filepath.Join(dir, name)]; !ok {
-			t.Errorf("%q is not there", name)
+			t.Errorf("%q does not exist", name)
 		}
 	}
-	d.kill() // the files beside the databases stay
+	d.kill() // so that the -wal and -shm files stay
 
 	for name, mode := range found {
 		must(t, os.Chmod(name, mode|0o055))
@@ -41,12 +41,12 @@ func TestDataIsPrivate(t *testing.T) {
 	for name := range found {
 		if !strings.Contains(d.log.String(), `msg="rights of other users removed"`) || !strings.Contains(d.log.String(),
 			" path="+name+"\n") {
-			t.Errorf("nothing is logged of %s", name)
+			t.Errorf("no line in the log for %s", name)
 		}
 	}
 	d.stop(t)
 
-	// A directory that holds other files too may be somebody else's: it is left alone.
+	// A directory with other files may belong to another program: it is not changed.
 	must(t, os.WriteFile(filepath.Join(dir, "notes.txt"), nil, 0o644))
 	must(t, os.Chmod(dir, 0o755))
 	d = up(t, path, dir)
@@ -57,7 +57,7 @@ func TestDataIsPrivate(t *testing.T) {
 	d.stop(t)
 }
 
-// modes returns the mode of each path under dir, and wants none that other users could use.
+// modes returns the mode of each path under dir, and checks that other users have no rights.
 func modes(t *testing.T, dir string) map[string]fs.FileMode {
 	t.Helper()
 	found := map[string]fs.FileMode{}

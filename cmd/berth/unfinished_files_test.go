@@ -8,7 +8,8 @@ import (
 	"github.com/openberth/berth/internal/testenv"
 )
 
-// What a killed agent was writing is removed when the next one starts, not by a dry run, which may run beside an agent.
+// Files that a killed agent was writing are removed at the next start, but not by a dry run, which may run beside an
+// agent.
 func TestUnfinishedFilesAreRemovedAtTheStart(t *testing.T) {
 	testenv.Long(t)
 	dir, path := t.TempDir(), conf(t, machine(t, 1, 1))
@@ -36,7 +37,7 @@ func TestUnfinishedFilesAreRemovedAtTheStart(t *testing.T) {
 	d = up(t, path, dir)
 	for _, name := range unfinished {
 		if _, err := os.Stat(name); !os.IsNotExist(err) {
-			t.Errorf("%s is left: %v", name, err)
+			t.Errorf("%s was not removed: %v", name, err)
 		}
 	}
 	d.stop(t)

@@ -9,13 +9,13 @@ import (
 	"strings"
 )
 
-// The original adds up amounts in the wrong place where the unsuffixed group and a suffixed one ask for the same class:
-// answering 1 + 1 VCPU it names candidates of 2 + 1 (its merge changes a resource that other candidates share), and
-// leaves out those whose wrong sum exceeds a capacity. The rule sums of exceptions.txt is for that: of such a query,
-// all of the original's candidates must be among Berth's, amounts apart, and Berth's amounts must add up to what was
-// asked.
+// The original adds amounts to the wrong candidate if the unsuffixed group and a suffixed one request the same class.
+// For 1 + 1 VCPU it returns candidates of 2 + 1, because its merge changes a resource that other candidates share, and
+// it omits candidates whose wrong sum exceeds a capacity. The mode sums in exceptions.txt is for such queries: Berth
+// must return all of the original's candidates, apart from amounts, and Berth's amounts must add up to the requested
+// ones.
 
-// overlaps says whether the unsuffixed group and a suffixed one ask for the same class.
+// overlaps reports whether the unsuffixed group and a suffixed one request the same class.
 func overlaps(target string) bool {
 	_, query, _ := strings.Cut(target, "?")
 	values, err := url.ParseQuery(query)
@@ -44,7 +44,7 @@ func overlaps(target string) bool {
 	return false
 }
 
-// totals says what a candidates query asks for in all, by class; nil if that cannot be read.
+// totals returns the total amounts that a query for candidates requests, by class; nil if they are not numbers.
 func totals(target string) map[string]int64 {
 	_, query, _ := strings.Cut(target, "?")
 	values, err := url.ParseQuery(query)
@@ -63,7 +63,7 @@ func totals(target string) map[string]int64 {
 			if err != nil {
 				return nil
 			}
-			group[class] = amount // named twice, the last counts
+			group[class] = amount // of a repeated class, the last amount counts
 		}
 		for class, amount := range group {
 			sums[class] += amount
@@ -72,7 +72,7 @@ func totals(target string) map[string]int64 {
 	return sums
 }
 
-// eachResources visits the resources of every provider of every candidate.
+// eachResources calls visit with the resources of every provider of every candidate.
 func eachResources(document any, visit func(candidate int, resources map[string]any)) {
 	top, _ := document.(map[string]any)
 	list, _ := top["allocation_requests"].([]any)
@@ -80,7 +80,7 @@ func eachResources(document any, visit func(candidate int, resources map[string]
 		m, _ := request.(map[string]any)
 		var parts []any
 		switch a := m["allocations"].(type) {
-		case []any: // before 1.12
+		case []any: // before microversion 1.12
 			parts = a
 		case map[string]any:
 			for _, part := range a {
@@ -96,8 +96,8 @@ func eachResources(document any, visit func(candidate int, resources map[string]
 	}
 }
 
-// addsUp says whether every candidate is of what was asked.
-func addsUp(asked map[string]int64, document any) bool {
+// matchesTotals reports whether the amounts of every candidate add up to the requested ones.
+func matchesTotals(requested map[string]int64, document any) bool {
 	sums := map[int]map[string]int64{}
 	eachResources(document, func(i int, resources map[string]any) {
 		if sums[i] == nil {
@@ -111,14 +111,14 @@ func addsUp(asked map[string]int64, document any) bool {
 		}
 	})
 	for _, sum := range sums {
-		if fmt.Sprint(sum) != fmt.Sprint(asked) {
+		if fmt.Sprint(sum) != fmt.Sprint(requested) {
 			return false
 		}
 	}
 	return true
 }
 
-// withoutAmounts takes the amounts out of all candidates.
+// withoutAmounts removes the amounts from all candidates.
 func withoutAmounts(document any) {
 	eachResources(document, func(_ int, resources map[string]any) {
 		for class := range resources {
@@ -127,10 +127,10 @@ func withoutAmounts(document any) {
 	})
 }
 
-// mend takes what the original gets wrong out of the answers to a query for candidates: see above and anchors.go. It
-// returns what is wrong with Berth's then.
-func (r Rules) mend(ask Ask, theirs Answer, want, got any) (diffs []string) {
-	if r.how(ask, theirs, "body.allocation_requests") != sums {
+// correctOriginal removes the effects of the original's two defects from the answers to a query for candidates: wrong
+// amounts (see above) and missing candidates (lost_candidates.go). It returns the mistakes in Berth's amounts.
+func (r Rules) correctOriginal(ask Request, theirs Answer, want, got any) (diffs []string) {
+	if r.modeOf(ask, theirs, "body.allocation_requests") != sums {
 		return nil
 	}
 	w, _ := want.(map[string]any)
@@ -139,39 +139,40 @@ func (r Rules) mend(ask Ask, theirs Answer, want, got any) (diffs []string) {
 		return nil
 	}
 	if overlaps(ask.Target) {
-		if asked := totals(ask.Target); asked != nil && !addsUp(asked, got) {
-			diffs = append(diffs, fmt.Sprintf("body.allocation_requests: amounts do not add up to %v", asked))
+		if requested := totals(ask.Target); requested != nil && !matchesTotals(requested, got) {
+			diffs = append(diffs, fmt.Sprintf("body.allocation_requests: the amounts of a candidate do not add up to %v",
+				requested))
 		}
 		withoutAmounts(want)
 		withoutAmounts(got)
 	}
-	few, _ := Rules(nil).tidy(ask, theirs, "", w["allocation_requests"]).([]any)
-	many, _ := Rules(nil).tidy(ask, theirs, "", g["allocation_requests"]).([]any)
+	few, _ := Rules(nil).canonical(ask, theirs, "", w["allocation_requests"]).([]any)
+	many, _ := Rules(nil).canonical(ask, theirs, "", g["allocation_requests"]).([]any)
 	if overlaps(ask.Target) {
 		g["allocation_requests"] = common(few, many)
-	} else if anchored := withoutLost(ask.Target, g, few, many); len(anchored) < len(many) {
-		g["allocation_requests"] = anchored
+	} else if remaining := withoutMissing(ask.Target, g, few, many); len(remaining) < len(many) {
+		g["allocation_requests"] = remaining
 	} else {
 		return diffs
 	}
-	fewer, _ := w["provider_summaries"].(map[string]any)
+	wanted, _ := w["provider_summaries"].(map[string]any)
 	summaries, _ := g["provider_summaries"].(map[string]any)
 	for id := range summaries {
-		if _, ok := fewer[id]; !ok {
+		if _, ok := wanted[id]; !ok {
 			delete(summaries, id)
 		}
 	}
 	return diffs
 }
 
-// common is what of many is in few, at most as often.
+// common returns the items of many that are in few, each at most as often.
 func common(few, many []any) []any {
 	counts := map[string]int{}
 	for _, v := range few {
-		counts[inJSON(v)]++
+		counts[toJSON(v)]++
 	}
 	return slices.DeleteFunc(many, func(v any) bool {
-		counts[inJSON(v)]--
-		return counts[inJSON(v)] < 0
+		counts[toJSON(v)]--
+		return counts[toJSON(v)] < 0
 	})
 }

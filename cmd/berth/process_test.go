@@ -21,9 +21,9 @@ func TestVersion(t *testing.T) {
 	}
 }
 
-// Two that would carry out the steps of the same servers are refused; one after the other is not, however the first
-// ended.
-func TestADataDirectoryHasOneUser(t *testing.T) {
+// A second process of compute on a data directory is refused. After the first has ended, in any way, the next one
+// starts.
+func TestSecondProcessOnADataDirectoryIsRefused(t *testing.T) {
 	dir := t.TempDir()
 	path := conf(t, machine(t, 1, 1))
 	d := up(t, path, dir)
@@ -42,9 +42,9 @@ func TestADataDirectoryHasOneUser(t *testing.T) {
 	c.stop(t)
 }
 
-// Without --config-file the files of the original are read, those of placement.conf.d last; and it is said which.
-// SIGHUP lets logrotate have the log.
-func TestUsualFilesAndLogRotation(t *testing.T) {
+// Without --config-file the default files of the original are read, those of placement.conf.d last, and logged. SIGHUP
+// reopens the log for logrotate.
+func TestDefaultFilesAndLogRotation(t *testing.T) {
 	dir := t.TempDir()
 	log := filepath.Join(dir, "placement.log")
 	for name, text := range map[string]string{
@@ -84,7 +84,7 @@ func TestUsualFilesAndLogRotation(t *testing.T) {
 		}
 	}
 	if text := read(); !strings.Contains(text, "placement.conf.d/10.conf") {
-		t.Errorf("the log does not say which files were read: %s", text)
+		t.Errorf("the log does not contain the files: %s", text)
 	}
 	if err := os.Rename(log, log+".1"); err != nil {
 		t.Fatal(err)
@@ -92,18 +92,18 @@ func TestUsualFilesAndLogRotation(t *testing.T) {
 	if err := d.cmd.Process.Signal(syscall.SIGHUP); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the log is there again", func() (bool, error) { _, err := os.Stat(log); return err == nil, err })
+	eventually(t, "the log file exists again", func() (bool, error) { _, err := os.Stat(log); return err == nil, err })
 	before, err := os.Stat(log + ".1")
 	if err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the new log tells of a request", func() (bool, error) {
+	eventually(t, "the new log contains a request", func() (bool, error) {
 		get()
 		return strings.Contains(read(),
 			"msg=request"), nil
 	})
 	if after, err := os.Stat(log + ".1"); err != nil || after.Size() > before.Size()+10_000 {
-		t.Errorf("the old log still grows: %v", err)
+		t.Errorf("the old log is still written: %v", err)
 	}
 	d.stop(t)
 	t.Setenv("OS_PLACEMENT_CONFIG_DIR", filepath.Join(dir, "nowhere"))
@@ -113,20 +113,20 @@ func TestUsualFilesAndLogRotation(t *testing.T) {
 	}
 }
 
-// SIGTERM in the middle of fifty requests that reach the process slowly: each is answered, and the process ends well.
-func TestFiftyRequestsThroughSIGTERM(t *testing.T) {
+// After SIGTERM, fifty requests whose bodies arrive slowly are answered, and the process ends without an error.
+func TestRunningRequestsEndAfterSIGTERM(t *testing.T) {
 	d := start(t, []string{"placement"}, "placement", "--config-file", conf(t, machine(t, 1, 1)), "--data-dir",
 		t.TempDir(), "--listen", "127.0.0.1:0")
 	const many = 50
 	begun, statuses := make(chan struct{}, many), make(chan string, many)
-	let := make(chan struct{})
+	release := make(chan struct{})
 	for i := range many {
 		go func() {
 			body, feed := io.Pipe()
 			go func() {
 				_, _ = fmt.Fprintf(feed, `{"name":`)
 				begun <- struct{}{}
-				<-let
+				<-release
 				_, _ = fmt.Fprintf(feed, `"host-%d"}`, i)
 				feed.Close()
 			}()
@@ -149,8 +149,8 @@ func TestFiftyRequestsThroughSIGTERM(t *testing.T) {
 	for range many {
 		<-begun
 	}
-	// The server's own metrics say when all have arrived.
-	eventually(t, "all requests are under way", func() (bool, error) {
+	// The server's metrics have the number of requests that have arrived.
+	eventually(t, "all requests have begun", func() (bool, error) {
 		resp, err := http.Get(d.urls["placement"] + "/metrics")
 		if err != nil {
 			return false, err
@@ -162,17 +162,17 @@ func TestFiftyRequestsThroughSIGTERM(t *testing.T) {
 	if err := d.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "nobody new is let in", func() (bool, error) {
+	eventually(t, "new connections are refused", func() (bool, error) {
 		resp, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Get(d.urls["placement"] + "/")
 		if err == nil {
 			resp.Body.Close()
 		}
 		return err != nil, nil
 	})
-	close(let)
+	close(release)
 	for range many {
 		if got := <-statuses; got != "201 Created" {
-			t.Errorf("a request that had begun: %s", got)
+			t.Errorf("a request that began before SIGTERM: %s", got)
 		}
 	}
 	d.stop(t)

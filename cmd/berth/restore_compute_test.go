@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -10,10 +11,11 @@ import (
 	"testing"
 
 	"github.com/openberth/berth/api/compute"
+	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/internal/testenv"
 )
 
-// guests are the files of a host's guests with what is in them, by id.
+// guests returns the contents of the files of a host's guests, by id.
 func (f *fleet) guests(host string) map[string]string {
 	f.t.Helper()
 	return guestsIn(f.t, f.path(host))
@@ -32,12 +34,12 @@ func guestsIn(t *testing.T, dir string) map[string]string {
 	return out
 }
 
-// saying waits for a condition of a host.
-func (f *fleet) saying(host, text string) {
+// waitForCondition waits for a condition of a host that contains text.
+func (f *fleet) waitForCondition(host, text string) {
 	f.t.Helper()
-	eventually(f.t, host+" says: "+text, func() (bool, error) {
+	eventually(f.t, host+" has the condition: "+text, func() (bool, error) {
 		got := f.conditions(host)
-		return strings.Contains(got, text), fmt.Errorf("it says %q", got)
+		return strings.Contains(got, text), fmt.Errorf("conditions %q", got)
 	})
 }
 
@@ -53,7 +55,7 @@ func (f *fleet) restartCompute(change func()) {
 	f.compute.urls["placement"] = placement
 }
 
-// copyDir copies a directory, with what was there before gone.
+// copyDir replaces the directory to by a copy of from.
 func copyDir(t *testing.T, from, to string) {
 	t.Helper()
 	if err := os.RemoveAll(to); err != nil {
@@ -64,13 +66,13 @@ func copyDir(t *testing.T, from, to string) {
 	}
 }
 
-// twoHosts are a fleet of two hosts whose VFs are in Placement, and their configurations.
+// twoHosts returns a fleet of two hosts that report to Placement, and their configurations.
 func twoHosts(t *testing.T) (f *fleet, files map[string]string) {
 	t.Helper()
-	f, files = newFleet(t, aliases+asking), map[string]string{}
+	f, files = newFleet(t, aliases+pciInPlacement), map[string]string{}
 	machine := bus81(t)
 	for _, host := range []string{"cmp1", "cmp2"} {
-		files[host] = f.host(host, machine, spec+reporting)
+		files[host] = f.host(host, machine, deviceSpecs+reportInPlacement)
 		f.startAgent(host, files[host])
 	}
 	return f, files
@@ -80,8 +82,8 @@ func other(host string) string {
 	return map[string]string{"cmp1": "cmp2", "cmp2": "cmp1"}[host]
 }
 
-// Row 1: restoring an older database of compute destroys no guest and gives nothing away, and the way on is shown
-// before it is gone.
+// Restoring an older database of compute destroys no guest and removes no allocation. berth agent adopt shows its
+// effect before it changes anything.
 func TestRestoreOfComputesDatabase(t *testing.T) {
 	testenv.Long(t)
 	t.Parallel()
@@ -91,53 +93,54 @@ func TestRestoreOfComputesDatabase(t *testing.T) {
 	backup := f.path("backup")
 	f.restartCompute(func() { copyDir(t, f.path("compute"), backup) })
 	from, to := *moved.Host, other(*moved.Host)
-	moved = f.on(to, f.act(f.act(moved, "VERIFY_RESIZE", "migrate", nil), "ACTIVE", "confirmResize", nil))
-	young := f.server("young", "a-vf:1")
+	moved = f.wantActiveOn(to, f.act(f.act(moved, "VERIFY_RESIZE", "migrate", nil), "ACTIVE", "confirmResize", nil))
+	created := f.server("young", "a-vf:1")
 	f.delete(deleted)
-	f.idleOf(deleted)
+	f.waitUntilReleased(deleted)
 	evacuated := f.server("evacuated", "a-pci-dev:1")
 	before := map[string]map[string]string{"cmp1": f.guests("cmp1"), "cmp2": f.guests("cmp2")}
-	held := map[string]string{moved.ID: f.held(moved), young.ID: f.held(young), evacuated.ID: f.held(evacuated),
-		kept.ID: f.held(kept)}
-	unharmed := func(when string) {
+	held := map[string]string{moved.ID: f.allocation(moved), created.ID: f.allocation(created),
+		evacuated.ID: f.allocation(evacuated),
+		kept.ID:      f.allocation(kept)}
+	unchanged := func(when string) {
 		t.Helper()
 		for host, was := range before {
 			if now := f.guests(host); fmt.Sprint(now) != fmt.Sprint(was) {
-				t.Errorf("%s: the guests of %s were %v and are %v", when, host, was, now)
+				t.Errorf("%s: the guests of %s were %v, now %v", when, host, was, now)
 			}
 		}
 		for id, was := range held {
-			if now := f.held(compute.Server{ID: id}); now != was {
-				t.Errorf("%s: %s held %q and holds %q", when, id, was, now)
+			if now := f.allocation(compute.Server{ID: id}); now != was {
+				t.Errorf("%s: the allocation of %s was %q, now %q", when, id, was, now)
 			}
 		}
 	}
 
 	f.restartCompute(func() { copyDir(t, backup, f.path("compute")) })
 	for _, host := range []string{"cmp1", "cmp2"} {
-		f.saying(host, "compute's database lacks assignments that this host has followed")
+		f.waitForCondition(host, "compute's database lacks assignments that this host has followed")
 	}
 	if s := f.server("refused", "a-vf:1"); s.Status != "ERROR" || !strings.Contains(s.Fault.Message,
 		"does not follow compute's assignments") {
 		t.Errorf("a new server is %s: %+v", s.Status, s.Fault)
 	}
-	// The restored record has the deleted one, and the moved one where it was. A user deletes the latter: nothing comes
-	// of it yet.
+	// The restored database has the deleted server, and the moved one on its old host. A user deletes the latter, which
+	// has no effect yet.
 	if err := f.compute.compute().DeleteServer(t.Context(), moved.ID); err != nil {
 		t.Fatal(err)
 	}
-	for _, host := range []string{"cmp1", "cmp2"} { // nor after a restart of the agents
+	for _, host := range []string{"cmp1", "cmp2"} { // also not after a restart of the agents
 		f.startAgent(host, files[host])
-		f.saying(host, "compute's database lacks assignments that this host has followed")
+		f.waitForCondition(host, "compute's database lacks assignments that this host has followed")
 	}
-	unharmed("restored")
+	unchanged("restored")
 
 	f.adopt(to, files[to], map[string]string{moved.ID: "stays as it is, and a condition names it"})
 	f.adopt(from, files[from], map[string]string{})
-	f.saying(to, "berth agent destroy "+moved.ID)
-	unharmed("adopted")
+	f.waitForCondition(to, "berth agent destroy "+moved.ID)
+	unchanged("adopted")
 
-	// The operator sees to what the record does not know.
+	// The operator destroys the guest that compute has on another host.
 	f.agents[to].stop(t)
 	delete(f.agents, to)
 	if _, stderr, status := output(t, f.args("agent", "destroy", moved.ID, "--config-file", files[to], "--data-dir",
@@ -145,22 +148,36 @@ func TestRestoreOfComputesDatabase(t *testing.T) {
 		t.Fatal(stderr)
 	}
 	f.startAgent(to, files[to])
-	eventually(t, "its deletion goes on", func() (bool, error) { return f.held(moved) == "", nil })
-	if _, there := f.guests(to)[moved.ID]; there {
-		t.Error("the guest is still there")
+	eventually(t, "its deletion continues", func() (bool, error) { return f.allocation(moved) == "", nil })
+	if _, exists := f.guests(to)[moved.ID]; exists {
+		t.Error("the guest still exists")
 	}
-	s := f.server("later", "a-vf:1") // and the hosts serve again
-	f.on(*s.Host, s)
+	// The hosts accept servers again when the deletion and the failure of the old servers are complete, and compute has
+	// compared the hosts with Placement after that.
+	eventually(t, "the moved server is deleted, and the deleted one is in ERROR", func() (bool, error) {
+		_, gone := f.compute.compute().Server(t.Context(), moved.ID)
+		s, err := f.compute.compute().Server(t.Context(), deleted.ID)
+		return fault.Is(gone, fault.NotFound) && s.Status == "ERROR", errors.Join(gone, err)
+	})
+	for _, host := range []string{"cmp1", "cmp2"} {
+		eventually(t, host+" has all allocations of its servers", func() (bool, error) {
+			text := f.conditions(host)
+			return !strings.Contains(text, "Placement lacks allocations"), errors.New(text)
+		})
+	}
+	if s := f.server("later", "a-vf:1"); s.Status != "ACTIVE" {
+		t.Errorf("a new server is %s: %+v", s.Status, s.Fault)
+	}
 }
 
-// idleOf waits until a deleted server holds nothing.
-func (f *fleet) idleOf(s compute.Server) {
+// waitUntilReleased waits until a deleted server has no device in Placement.
+func (f *fleet) waitUntilReleased(s compute.Server) {
 	f.t.Helper()
-	eventually(f.t, s.Name+" holds nothing", func() (bool, error) { return f.held(s) == "", nil })
+	eventually(f.t, s.Name+" has no allocation", func() (bool, error) { return f.allocation(s) == "", nil })
 }
 
-// adopt stops the agent of a host and lets it follow what compute has now. shows are what is to be shown of some guests
-// beforehand.
+// adopt stops the agent of a host, runs berth agent adopt and starts the agent again. shows has the effects, by guest,
+// that must be shown before.
 func (f *fleet) adopt(host, file string, shows map[string]string) {
 	t := f.t
 	t.Helper()
@@ -176,7 +193,7 @@ func (f *fleet) adopt(host, file string, shows map[string]string) {
 			return strings.Contains(line, id) &&
 				strings.HasSuffix(line, then)
 		}) {
-			t.Errorf("adopting on %s shows of %s not %q:\n%s", host, id, then, shown)
+			t.Errorf("adopt on %s: the effect on %s is not %q:\n%s", host, id, then, shown)
 		}
 	}
 	if shown, stderr, status = output(t, append(args, "--yes")...); status != 0 || !strings.Contains(shown, "adopted") {
@@ -185,25 +202,25 @@ func (f *fleet) adopt(host, file string, shows map[string]string) {
 	f.startAgent(host, file)
 }
 
-// Row 2: a copy of an agent's directory does not become a second agent of the host.
+// A copy of an agent's directory does not become a second agent of the host.
 func TestCopiedAgentDirectory(t *testing.T) {
 	t.Parallel()
-	f := newFleet(t, aliases+asking)
+	f := newFleet(t, aliases+pciInPlacement)
 	machine := bus81(t)
-	file := f.host("cmp1", machine, spec+reporting)
+	file := f.host("cmp1", machine, deviceSpecs+reportInPlacement)
 	f.startAgent("cmp1", file)
 	copyDir(t, f.path("cmp1"), f.path("copy"))
-	// Where it sees the same locks it is refused by them; elsewhere, such as in the copy of a virtual machine, compute
-	// refuses it.
+	// With the same lock directory the lock refuses it. With another one, such as in the copy of a virtual machine,
+	// compute refuses it.
 	if err := os.Mkdir(f.path("elsewhere"), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	elsewhere := f.file("elsewhere", strings.ReplaceAll(strings.TrimPrefix(read(t, file),
 		"[api]\nauth_strategy = noauth2\n"), f.path("locks"), f.path("elsewhere")))
-	for file, says := range map[string]string{file: "agent-cmp1.lock locked",
+	for file, text := range map[string]string{file: "agent-cmp1.lock locked",
 		elsewhere: "the agent's directory or its machine was copied, connected now"} {
 		_, stderr, status := output(t, f.args("agent", "--config-file", file, "--data-dir", f.path("copy"))...)
-		if status != 1 || !strings.Contains(stderr, says) {
+		if status != 1 || !strings.Contains(stderr, text) {
 			t.Errorf("%d %s", status, stderr)
 		}
 	}
@@ -219,7 +236,7 @@ func TestCopiedAgentDirectory(t *testing.T) {
 	}
 	all.Wait()
 	active := 0
-	for _, s := range f.settled() {
+	for _, s := range f.waitUntilSettled() {
 		if s.Status == "ACTIVE" {
 			active++
 		}
@@ -230,11 +247,11 @@ func TestCopiedAgentDirectory(t *testing.T) {
 	if got := guestsIn(t, f.path("copy")); len(got) > 0 {
 		t.Errorf("the copy has built %v", got)
 	}
-	// The agent itself starts again at once, also after kill -9.
-	f.crash("cmp1")
+	// The original agent can start again immediately, also after kill -9.
+	f.killAndRestart("cmp1")
 }
 
-// Row 17: a host that was forgotten while its guest ran does not take the evacuated server's allocation back.
+// The agent of a host that was forgotten while its guest ran does not change the allocation of the evacuated server.
 func TestAgentOfAForgottenHost(t *testing.T) {
 	testenv.Long(t)
 	t.Parallel()
@@ -247,19 +264,19 @@ func TestAgentOfAForgottenHost(t *testing.T) {
 		"--force"); status != 0 {
 		t.Fatal(stderr)
 	}
-	s = f.on(fresh, f.act(s, "ACTIVE", "evacuate", map[string]any{}))
-	held := f.held(s)
+	s = f.wantActiveOn(fresh, f.act(s, "ACTIVE", "evacuate", map[string]any{}))
+	held := f.allocation(s)
 	eventually(t, old+" is forgotten", func() (bool, error) {
 		_, stderr, status := output(t, "--compute-url", f.compute.urls["compute"], "host", "forget", old)
 		return status == 0, fmt.Errorf("%s", stderr)
 	})
 	f.startAgent(old, files[old])
-	f.saying(old, "berth agent destroy "+s.ID)
-	if now := f.held(s); now != held || !strings.HasPrefix(held, fresh) {
-		t.Errorf("it held %q and holds %q", held, now)
+	f.waitForCondition(old, "berth agent destroy "+s.ID)
+	if now := f.allocation(s); now != held || !strings.HasPrefix(held, fresh) {
+		t.Errorf("the allocation was %q, now %q", held, now)
 	}
-	if _, there := f.guests(old)[s.ID]; !there {
-		t.Error("its guest on the host that was forgotten is gone, and nobody said so")
+	if _, exists := f.guests(old)[s.ID]; !exists {
+		t.Error("the guest on the forgotten host was destroyed without a command")
 	}
 	p := f.placement.placement()
 	root, err := p.ProviderByName(t.Context(), old)
@@ -272,7 +289,7 @@ func TestAgentOfAForgottenHost(t *testing.T) {
 	}
 	for _, one := range tree.Providers {
 		if who, err := p.ProviderAllocations(t.Context(), one.ID); err != nil || len(who) > 0 {
-			t.Errorf("%s is held by %v (%v)", one.Name, who, err)
+			t.Errorf("%s has allocations of %v (%v)", one.Name, who, err)
 		}
 	}
 }
