@@ -107,9 +107,9 @@ func services(contracts []string) []Row {
 		{Package: "agent/hypervisor/hypervisortest", Room: Workshop, Imports: with(words, "agent/hypervisor")},
 		{Package: "agent/hypervisor/fake", Room: Adapter, Imports: with(words, "agent/hypervisor")},
 		// The types of the journal, the drivers and the contracts are the machine's events and effects.
-		{Package: "agent/reconcile", Room: Pure, Imports: with(words, "agent/device", "agent/survey", "agent/heal",
+		{Package: "agent/reconcile", Room: Pure, Imports: with(words, "backoff", "agent/device", "agent/survey", "agent/heal",
 			"agent/journal", "agent/hypervisor", "agent/sysfs", "api/host", "api/placement")},
-		{Package: "agent/loop", Room: Server, Imports: with(contracts, "backoff", "agent/…"),
+		{Package: "agent/loop", Room: Server, Imports: with(contracts, "agent/…"),
 			Outside: []string{"github.com/google/uuid"}},
 
 		{Package: "compute", Room: Essay},
