@@ -11,7 +11,7 @@ import (
 
 func (s Set) stateOf(t *testing.T, o Offer) State {
 	t.Helper()
-	e, found := s.At(o.Device.Address)
+	e, found := s.At(PCI(o.Device.Address))
 	if !found {
 		return ""
 	}
@@ -61,7 +61,8 @@ func TestDevicesChangeOnTheHost(t *testing.T) {
 	t.Run("another NUMA node has effect at once, also while held", func(t *testing.T) {
 		moved := plain
 		moved.Device.NUMANode = 7
-		if e, _ := synced(held(plain, 1), moved).At(plain.Device.Address); e.Device.NUMANode != 7 || e.State != Allocated {
+		if e, _ := synced(held(plain, 1), moved).At(PCI(plain.Device.Address)); e.Device.NUMANode != 7 ||
+			e.State != Allocated {
 			t.Errorf("%+v", e)
 		}
 	})
@@ -172,7 +173,7 @@ func TestRestrictedDevices(t *testing.T) {
 		}
 	}
 	// A holder keeps a used device, and the device stays used when it is freed.
-	s := New([]Offer{plain}).hold(t, "s1", request(plain, 1)).Spend(plain.Device.Address, true)
+	s := New([]Offer{plain}).hold(t, "s1", request(plain, 1)).Spend(PCI(plain.Device.Address), true)
 	if _, picked, refusal := s.Claim("s1", request(plain, 1)); refusal != "" || len(picked) != 1 {
 		t.Errorf("its holder cannot claim it again: %s", refusal)
 	}
@@ -181,7 +182,7 @@ func TestRestrictedDevices(t *testing.T) {
 	if _, _, refusal := s.Claim("s2", request(plain, 1)); !strings.Contains(string(refusal), "used once") {
 		t.Errorf("%q", refusal)
 	}
-	if _, picked, _ := s.Spend(plain.Device.Address, false).Claim("s2", request(plain, 1)); len(picked) != 1 {
+	if _, picked, _ := s.Spend(PCI(plain.Device.Address), false).Claim("s2", request(plain, 1)); len(picked) != 1 {
 		t.Error("a cleaned device cannot be claimed")
 	}
 }
@@ -255,7 +256,7 @@ func TestVFBecomesPF(t *testing.T) {
 		t.Errorf("the other VFs: %s", refusal)
 	}
 	n, refusal := ask(1, pci.Physical)
-	if e, _ := n.At(turned.Device.Address); refusal != "" || e.Holder != "s1" || e.Provider != "B" {
+	if e, _ := n.At(PCI(turned.Device.Address)); refusal != "" || e.Holder != "s1" || e.Provider != "B" {
 		t.Errorf("the PF: %+v %s", e, refusal)
 	}
 }

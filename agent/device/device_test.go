@@ -178,12 +178,12 @@ func TestRestoreFromTheJournal(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e, _ := s.At(vf)
+	e, _ := s.At(PCI(vf))
 	if e.State != Allocated || e.Provider != "A" || e.Class != "CUSTOM_PCI_8086_1515" || e.Device.Type != pci.Virtual ||
 		e.Request != "r-s1" || e.Gone {
 		t.Errorf("%+v", e)
 	}
-	e, _ = s.At(gone)
+	e, _ = s.At(PCI(gone))
 	if e.State != Claimed || e.Provider != "Z" || !e.Gone {
 		t.Errorf("%+v", e)
 	}
@@ -194,7 +194,7 @@ func TestRestoreFromTheJournal(t *testing.T) {
 	back := plain
 	back.Device.Address, back.Provider = gone, ""
 	s, changes := s.Sync(append(offers, back))
-	e, _ = s.At(gone)
+	e, _ = s.At(PCI(gone))
 	if e.Gone || e.Class != back.Class || e.Provider != "Z" || len(changes) != 1 ||
 		changes[0].String() != "0000:99:00.0: claimed: it is back" {
 		t.Errorf("%+v %v", e, changes)
@@ -242,7 +242,7 @@ func TestSync(t *testing.T) {
 		}
 		s = n
 	}
-	e, _ := s.At(plain.Device.Address)
+	e, _ := s.At(PCI(plain.Device.Address))
 	if e.Device.Product != "20b0" {
 		t.Errorf("a held device has changed: %+v", e)
 	}
@@ -250,7 +250,7 @@ func TestSync(t *testing.T) {
 	if len(changes) != 1 || changes[0].Now != Removed || s.Len() != 2 {
 		t.Errorf("%v", changes)
 	}
-	if _, found := s.At(plain.Device.Address); found {
+	if _, found := s.At(PCI(plain.Device.Address)); found {
 		t.Error("the device is still in the set")
 	}
 }
@@ -261,12 +261,12 @@ func TestHeldDeviceChanges(t *testing.T) {
 	driven := plain
 	driven.Device.Driver = "vfio-pci"
 	s, changes := s.Sync([]Offer{driven})
-	if e, _ := s.At(plain.Device.Address); e.Device.Driver != "vfio-pci" || len(changes) > 0 {
+	if e, _ := s.At(PCI(plain.Device.Address)); e.Device.Driver != "vfio-pci" || len(changes) > 0 {
 		t.Errorf("%+v %v", e, changes)
 	}
 	s, _ = s.Sync([]Offer{changed})
 	s, _ = s.Free("s1")
-	if e, _ := s.At(plain.Device.Address); e.Device.Product != "20b1" || e.State != Available {
+	if e, _ := s.At(PCI(plain.Device.Address)); e.Device.Product != "20b1" || e.State != Available {
 		t.Errorf("%+v", e)
 	}
 }

@@ -203,7 +203,7 @@ func (p pair) successors(family []Offer) []pair {
 		add(string(h)+" is freed", set, p.model.free(h))
 	}
 	add("s1 is renamed to s2", p.set.Rename("s1", "s2"), p.model.rename("s1", "s2"))
-	add("a device is used and cleaned", p.set.Spend(pfAt, true).Spend(pfAt, false), p.model.clone())
+	add("a device is used and cleaned", p.set.Spend(PCI(pfAt), true).Spend(PCI(pfAt), false), p.model.clone())
 	for _, there := range [][]Offer{family, family[:2], family[1:], {family[0], family[2]}, nil} {
 		set, _ := p.set.Sync(there)
 		add(fmt.Sprintf("%d devices exist", len(there)), set, p.model.sync(there))

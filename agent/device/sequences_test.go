@@ -35,7 +35,7 @@ func request(o Offer, count int, providers ...resource.ProviderID) pci.Request {
 // print returns the whole content of a set.
 func (s Set) print() string {
 	var b strings.Builder
-	for _, address := range s.addresses() {
+	for _, address := range s.ids() {
 		e := s.entries[address]
 		fmt.Fprintf(&b, "%s %s %s holder=%s request=%s gone=%v fresh=%v\n", e.offer.Device, e.offer.Class, s.state(address),
 			e.holder, e.request, e.gone, e.latest)
@@ -157,7 +157,7 @@ func checkState(t *testing.T, w, start testState) {
 // related reports, independently of the set, whether one device is the other's PF.
 func (s Set) related(a, b pci.Address) bool {
 	of := func(x, y pci.Address) bool {
-		p := s.entries[x].offer.Device.Parent
+		p := s.entries[PCI(x)].offer.Device.Parent
 		return p != nil && *p == y
 	}
 	return of(a, b) || of(b, a)
@@ -177,11 +177,11 @@ func checkClaim(t *testing.T, s, n Set, holder resource.ConsumerID, r pci.Reques
 	var providers []resource.ProviderID
 	for _, c := range picked {
 		providers = append(providers, c.Provider)
-		e, _ := n.At(c.Device.Address)
+		e, _ := n.At(PCI(c.Device.Address))
 		if e.Holder != holder || e.Request != r.ID || c.State != e.State || r.Requirement.WhyNot(c.Device) != "" {
 			t.Errorf("%v: picked %v, entry %v", r, c, e)
 		}
-		if was, _ := s.At(c.Device.Address); was.State != Available && (was.Holder != holder || was.Request != r.ID) {
+		if was, _ := s.At(PCI(c.Device.Address)); was.State != Available && (was.Holder != holder || was.Request != r.ID) {
 			t.Errorf("%v: picked %s, which was %s", r, c.Device, was.State)
 		}
 	}
@@ -202,12 +202,12 @@ func checkChanges(t *testing.T, s, n Set, changes []Change) {
 		states[e.Device.Address] = e.State
 	}
 	for _, c := range changes {
-		if states[c.Address] != c.Was {
-			t.Errorf("%v, but it was %q", c, states[c.Address])
+		if states[c.ID.Address()] != c.Was {
+			t.Errorf("%v, but it was %q", c, states[c.ID.Address()])
 		}
-		states[c.Address] = c.Now
+		states[c.ID.Address()] = c.Now
 		if c.Now == Removed {
-			delete(states, c.Address)
+			delete(states, c.ID.Address())
 		}
 	}
 	for _, e := range n.Entries() {

@@ -6,9 +6,10 @@ import (
 	"slices"
 	"testing"
 
+	"pgregory.net/rapid"
+
 	"github.com/openberth/berth/provider"
 	"github.com/openberth/berth/resource"
-	"pgregory.net/rapid"
 )
 
 var (

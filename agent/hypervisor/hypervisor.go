@@ -7,7 +7,7 @@ package hypervisor
 import (
 	"context"
 
-	"github.com/openberth/berth/pci"
+	"github.com/openberth/berth/agent/device"
 	"github.com/openberth/berth/provider"
 )
 
@@ -26,7 +26,7 @@ type Hypervisor interface {
 	// Build creates or changes the guest and returns when it is as described, running or stopped. A guest that is
 	// already so is not changed; one with only another power state is started or stopped; one with another Build
 	// number is rebuilt with the devices that it has. The other fields of a device are stored again. Conflict: the
-	// guest has devices of other addresses, another guest holds one of these, or the guest has departed. After a fault
+	// guest has other devices, another guest holds one of these, or the guest has departed. After a fault
 	// nothing new may remain that Destroy does not remove, and what existed before stays.
 	Build(ctx context.Context, g Guest) error
 	// Rename changes the guest's id and its server; the guest itself is not touched. If there is no guest was, it
@@ -50,7 +50,7 @@ type Starter interface {
 // Destination is the target of a live migration.
 type Destination struct {
 	Host    string
-	Devices map[pci.Address]pci.Address // address here → address there
+	Devices map[device.ID]device.ID // device here → device there
 }
 
 // Capacity is the capacity of a host for guests, and its restrictions.
@@ -70,7 +70,7 @@ type Guest struct {
 	VCPUs    int
 	MemoryMB int
 	DiskGB   int
-	Devices  []Device    // by address
+	Devices  []Device    // by ID
 	Cells    []GuestCell // NUMA cells by number; empty: none
 	Stopped  bool        // it has its devices and does not run
 	Build    int         // number of rebuilds
@@ -87,10 +87,10 @@ type GuestCell struct {
 	Emulator []int       // host threads for the emulator alone
 }
 
-// Device is a PCI device of a guest. The driver uses the address and stores the rest with the guest, so that an agent
+// Device is a device of a guest. The driver uses the ID and stores the rest with the guest, so that an agent
 // that lost its journal can restore its claims.
 type Device struct {
-	Address   pci.Address
+	ID        device.ID
 	Request   string      // request_id of the PCI request that it serves
 	Provider  provider.ID // that counts it; empty when Placement does not
 	Unmanaged bool        // its rule has managed false: the hypervisor does not rebind its kernel driver

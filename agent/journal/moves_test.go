@@ -28,9 +28,9 @@ func TestRenamesAndUsedDevicesSurvive(t *testing.T) {
 	must(j.Write(Renamed("s1", "m1", false)))
 	must(j.Write(Put("s1", nil)))
 	must(j.Write(Renamed("s1", "m1", true))) // told again, it moves nothing
-	must(j.Write(Used(at, Spent{Provider: "p1"})))
-	must(j.Write(Used(pci.Address{Bus: 0x18}, Spent{Returning: true})))
-	must(j.Write(Cleaned(pci.Address{Bus: 0x19}))) // never spent
+	must(j.Write(Used(device.PCI(at), Spent{Provider: "p1"})))
+	must(j.Write(Used(device.PCI(pci.Address{Bus: 0x18}), Spent{Returning: true})))
+	must(j.Write(Cleaned(device.PCI(pci.Address{Bus: 0x19})))) // never spent
 	check := func(s State) {
 		t.Helper()
 		claims, _ := s.Of("m1")
@@ -42,7 +42,8 @@ func TestRenamesAndUsedDevicesSurvive(t *testing.T) {
 			t.Errorf("%+v", of)
 		}
 		if id, _ := s.Identity(); id.Cloud != "c" || s.Renames()["m1"] != (Rename{"s1", true}) ||
-			!reflect.DeepEqual(s.Spent(), map[pci.Address]Spent{at: {Provider: "p1"}, {Bus: 0x18}: {Returning: true}}) {
+			!reflect.DeepEqual(s.Spent(), map[device.ID]Spent{
+				device.PCI(at): {Provider: "p1"}, device.PCI(pci.Address{Bus: 0x18}): {Returning: true}}) {
 			t.Errorf("%+v %+v %+v", id, s.Renames(), s.Spent())
 		}
 	}
@@ -55,7 +56,7 @@ func TestRenamesAndUsedDevicesSurvive(t *testing.T) {
 		j, err = Open(dir)
 		must(err)
 	}
-	must(j.Write(Cleaned(at)))
+	must(j.Write(Cleaned(device.PCI(at))))
 	must(j.Write(Renamed("m1", "s1", true))) // there and back again
 	must(j.Write(Removed("s1")))
 	if s := j.State(); len(s.Spent()) != 1 || len(s.Renames()) != 1 || s.Renames()["s1"].Was != "m1" ||

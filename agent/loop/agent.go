@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/openberth/berth/agent/device"
 	"github.com/openberth/berth/agent/hypervisor"
 	"github.com/openberth/berth/agent/reconcile"
 	"github.com/openberth/berth/agent/sysfs"
@@ -51,7 +52,7 @@ type Placement interface {
 
 // Cleaner cleans a device for one-time use, such as by a program of the operator. On a fault the device stays used.
 type Cleaner interface {
-	Clean(ctx context.Context, at pci.Address) error
+	Clean(ctx context.Context, id device.ID) error
 }
 
 // Events calls changed for each change on the host's PCI bus, until ctx ends or it fails.

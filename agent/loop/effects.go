@@ -93,7 +93,7 @@ func (a *Agent) perform(ctx context.Context, e reconcile.Effect) reconcile.Event
 		if a.o.Clean == nil {
 			return reconcile.CleanEnded{}
 		}
-		return reconcile.CleanEnded{Err: a.o.Clean.Clean(ctx, e.Address)}
+		return reconcile.CleanEnded{Err: a.o.Clean.Clean(ctx, e.Device)}
 	case reconcile.WriteProvider:
 		generation, err := a.writeProvider(ctx, e)
 		return reconcile.ProviderWritten{Generation: generation, Err: err}

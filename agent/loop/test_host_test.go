@@ -415,10 +415,10 @@ func (w *testHost) holders() map[string]string {
 	out := map[string]string{}
 	for _, g := range guests {
 		for _, d := range g.Devices {
-			if out[d.Address.String()] != "" {
-				w.t.Errorf("%s has two holders: %s and %s", d.Address, out[d.Address.String()], g.ID)
+			if out[d.ID.String()] != "" {
+				w.t.Errorf("%s has two holders: %s and %s", d.ID, out[d.ID.String()], g.ID)
 			}
-			out[d.Address.String()] = g.ID
+			out[d.ID.String()] = g.ID
 		}
 	}
 	return out

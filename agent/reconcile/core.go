@@ -159,7 +159,7 @@ func (c *core) sender() host.Sender {
 // from a backup.
 type claimConflict struct {
 	server   string // that has the device according to the journal
-	address  pci.Address
+	device   device.ID
 	sentence string
 }
 

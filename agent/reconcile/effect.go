@@ -1,12 +1,12 @@
 package reconcile
 
 import (
+	"github.com/openberth/berth/agent/device"
 	"github.com/openberth/berth/agent/heal"
 	"github.com/openberth/berth/agent/hypervisor"
 	"github.com/openberth/berth/agent/journal"
 	"github.com/openberth/berth/api/host"
 	"github.com/openberth/berth/api/placement"
-	"github.com/openberth/berth/pci"
 	"github.com/openberth/berth/provider"
 	"github.com/openberth/berth/resource"
 )
@@ -50,7 +50,7 @@ type WriteProvider struct {
 }
 
 // CleanDevice cleans a device for one-time use. It ends with CleanEnded. There is at most one at a time.
-type CleanDevice struct{ Address pci.Address }
+type CleanDevice struct{ Device device.ID }
 
 // ReadAllocation reads the allocation of the server of a work. Like the effects below, it belongs to the work on one
 // server, ends with a WorkDone, and is the only one of that work at a time. Cancel ends it early.

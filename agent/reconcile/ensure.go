@@ -123,10 +123,10 @@ func (w *works) buildGuest(j *work) (Effect, error) {
 		MemoryMB: want.MemoryMB, DiskGB: want.DiskGB, Cells: hypervisorCells(w.state.Cells(want.ID)),
 		Stopped: want.Power == host.Off, Build: w.buildOf(a)}
 	for _, c := range held {
-		g.Devices = append(g.Devices, hypervisor.Device{Address: c.Device.Address, Request: c.Request,
+		g.Devices = append(g.Devices, hypervisor.Device{ID: c.ID(), Request: c.Request,
 			Provider: c.Provider, Unmanaged: c.Managed == pci.No})
 	}
-	slices.SortFunc(g.Devices, func(a, b hypervisor.Device) int { return a.Address.Compare(b.Address) })
+	slices.SortFunc(g.Devices, func(a, b hypervisor.Device) int { return a.ID.Compare(b.ID) })
 	if err := w.checkDevices(g, held); err != nil {
 		if err := w.buildFailed(j, err); err != nil {
 			return nil, err
@@ -197,13 +197,13 @@ func notDeparted(want host.Server, why error) *host.Guest {
 
 // destination converts the target of a migration to the hypervisor's form.
 func destination(o host.Outgoing) (hypervisor.Destination, error) {
-	to := hypervisor.Destination{Host: o.Host, Devices: map[pci.Address]pci.Address{}}
+	to := hypervisor.Destination{Host: o.Host, Devices: map[device.ID]device.ID{}}
 	for from, there := range o.Devices {
-		here, err := pci.ParseAddress(from)
+		here, err := device.ParseID(from)
 		if err != nil {
 			return to, fault.Wrap("", "reconcile.destination", err)
 		}
-		if to.Devices[here], err = pci.ParseAddress(there); err != nil {
+		if to.Devices[here], err = device.ParseID(there); err != nil {
 			return to, fault.Wrap("", "reconcile.destination", err)
 		}
 	}

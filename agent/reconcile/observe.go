@@ -3,6 +3,7 @@ package reconcile
 import (
 	"slices"
 
+	"github.com/openberth/berth/agent/device"
 	"github.com/openberth/berth/agent/hypervisor"
 	"github.com/openberth/berth/agent/journal"
 	"github.com/openberth/berth/agent/survey"
@@ -29,7 +30,7 @@ func (s *syncer) interpret(o Observation) (v view, err error) {
 		s.warnOfConfig(machine, o.Capacity)
 	}
 	v.facts = survey.Facts{Host: s.config.Host, Root: v.identity.Provider, Devices: machine.Devices,
-		Rules: s.config.Rules, Report: s.config.ReportInPlacement, Actual: o.Tree, Spent: map[pci.Address]bool{},
+		Rules: s.config.Rules, Report: s.config.ReportInPlacement, Actual: o.Tree, Spent: map[device.ID]bool{},
 		Unreadable: unreadable(machine)}
 	s.config.CPUs.fillFacts(&v.facts, machine, o.Capacity)
 	for at, spent := range s.state.Spent() {
@@ -73,11 +74,11 @@ func withLastRead(machine sysfs.Facts, last []pci.Device) sysfs.Facts {
 }
 
 // unreadable returns the devices that exist and cannot be identified.
-func unreadable(machine sysfs.Facts) map[pci.Address]bool {
-	out := map[pci.Address]bool{}
+func unreadable(machine sysfs.Facts) map[device.ID]bool {
+	out := map[device.ID]bool{}
 	for _, p := range machine.Problems {
 		if address, err := pci.ParseAddress(p.Name); err == nil && p.Unreadable {
-			out[address] = true
+			out[device.PCI(address)] = true
 		}
 	}
 	return out

@@ -28,7 +28,6 @@ import (
 	"github.com/openberth/berth/agent/journal"
 	"github.com/openberth/berth/api/host"
 	"github.com/openberth/berth/fault"
-	"github.com/openberth/berth/pci"
 	"github.com/openberth/berth/provider"
 )
 
@@ -69,8 +68,8 @@ func New(config Config, found journal.State, id string) (*State, error) {
 		return nil, err
 	}
 	s := &State{core: c, stream: &stream{core: c}, works: &works{core: c, renamer: &renamer{c}, byID: map[string]*work{}},
-		cleaner: &cleaner{core: c, last: map[pci.Address]time.Time{}, answers: map[string]host.CleanResult{},
-			failures: map[pci.Address]int{}},
+		cleaner: &cleaner{core: c, last: map[device.ID]time.Time{}, answers: map[string]host.CleanResult{},
+			failures: map[device.ID]int{}},
 		syncer: &syncer{core: c, warnings: map[provider.ID]string{}}}
 	s.reporter = &reporter{core: c, works: s.works, clean: s.cleaner}
 	return s, nil

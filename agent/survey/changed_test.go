@@ -159,7 +159,7 @@ func TestHeldVFWithReplacedCard(t *testing.T) {
 // A held device that the host cannot read is not gone.
 func TestHeldDeviceIsUnreadable(t *testing.T) {
 	f := facts(t, `{"product_id":"1515"}`).holding(t, vf1).without(vf1)
-	f.Unreadable = map[pci.Address]bool{vf1: true}
+	f.Unreadable = map[device.ID]bool{device.PCI(vf1): true}
 	expect(t, f, rootLine,
 		"└─ cmp1_0000:81:00.0  CUSTOM_PCI_8086_1515 0/2  [COMPUTE_MANAGED_PCI_DEVICE OWNER_NOVA]",
 		"0000:81:00.1: is held by server s1, though the host cannot read it now; cmp1_0000:81:00.0 keeps "+

@@ -375,7 +375,7 @@ func TestOneTimeUse(t *testing.T) {
 	expect(t, f, rootLine, fmt.Sprintf(line, "1"))
 	f.Held = []device.Claim{f.claim(t, pf82)}
 	expect(t, f, rootLine, fmt.Sprintf(line, "1")) // the guest may not have started
-	f.Spent = map[pci.Address]bool{pf82: true}
+	f.Spent = map[device.ID]bool{device.PCI(pf82): true}
 	expect(t, f, rootLine, fmt.Sprintf(line, "0 (1 reserved)"))
 	f.Held = nil
 	expect(t, f, rootLine, fmt.Sprintf(line, "0 (1 reserved)"))

@@ -337,13 +337,13 @@ func (m *simHost) picks(id string) []schedule.Picked {
 
 // clean gives a device for one-time use back, as an operator wishes, when there is one to be cleaned.
 func (w *World) clean(m *simHost, at pci.Address) bool {
-	e, there := m.agent.set.At(at)
+	e, there := m.agent.set.At(device.PCI(at))
 	if !there || e.Holder != "" || !m.spent(e) {
 		return false
 	}
 	w.ledger.cleaned[e.Provider] = true
 	m.book.spent[at] = spent{m.book.spent[at].in, true}
-	m.agent.set = m.agent.set.Spend(at, false)
+	m.agent.set = m.agent.set.Spend(device.PCI(at), false)
 	m.behind, m.agent.look = true, true
 	return true
 }

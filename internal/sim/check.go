@@ -78,7 +78,7 @@ func (w *World) checkBook(m *simHost) {
 	}
 	believed := 0
 	for _, d := range m.made {
-		if e, _ := m.agent.set.At(d.Address); e.Holder != "" {
+		if e, _ := m.agent.set.At(device.PCI(d.Address)); e.Holder != "" {
 			believed++
 			if written[d.Address] != string(e.Holder) {
 				w.miss(m, "journal: %s holds %s, and the journal gives it to %q", e.Holder, d.Address, written[d.Address])

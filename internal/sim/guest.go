@@ -190,7 +190,7 @@ func (m *simHost) burn(id string) {
 			continue
 		}
 		m.book.spent[at] = spent{}
-		m.agent.set = m.agent.set.Spend(at, true)
+		m.agent.set = m.agent.set.Spend(device.PCI(at), true)
 		m.behind, m.agent.look = true, true
 	}
 }
@@ -346,7 +346,7 @@ func (w *World) verify(m *simHost, want want) (refusal string) {
 func (m *simHost) reclassed(id resource.ProviderID, class resource.Class) bool {
 	other := false
 	for _, d := range m.made {
-		e, _ := m.agent.set.At(d.Address)
+		e, _ := m.agent.set.At(device.PCI(d.Address))
 		if e.Provider == id && e.Class == class {
 			return false
 		}

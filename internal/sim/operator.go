@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/openberth/berth/agent/device"
 	"github.com/openberth/berth/api/host"
 	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/provider"
@@ -275,7 +276,7 @@ func (w *World) cleanReserved() (busy bool) {
 			if m.agent == nil {
 				continue
 			}
-			if e, there := m.agent.set.At(d.Address); there && !e.Spent && m.spent(e) && w.clean(m, d.Address) {
+			if e, there := m.agent.set.At(device.PCI(d.Address)); there && !e.Spent && m.spent(e) && w.clean(m, d.Address) {
 				w.note("operator", "", m.tag, "cleans "+d.Address.String())
 				busy = true
 			}

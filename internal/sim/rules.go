@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/openberth/berth/agent/device"
 	"github.com/openberth/berth/agent/survey"
 	"github.com/openberth/berth/pci"
 )
@@ -43,7 +44,7 @@ func (w *World) offerHeld(m *simHost) {
 	}
 	var specs []string
 	for _, d := range m.made {
-		if e, _ := set.At(d.Address); e.Holder != "" && e.Class != "" {
+		if e, _ := set.At(device.PCI(d.Address)); e.Holder != "" && e.Class != "" {
 			// The address of a PF alone is also that of its VFs.
 			text := `{"address": "%s", "product_id": "%s", %s"resource_class": "%s", "traits": "GOOD"}`
 			specs = append(specs, fmt.Sprintf(text, d.Address, d.Product, m.flags, e.Class))

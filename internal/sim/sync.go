@@ -19,10 +19,10 @@ func (w *World) facts(m *simHost) survey.Facts {
 		MemoryMB: survey.RootInventory{Total: 32768},
 		DiskGB:   survey.RootInventory{Total: 1000},
 		Traits:   []resource.Trait{zoneTrait(m.zone)}, Devices: m.devices(), Rules: m.rules[m.rule], Report: true,
-		Spent:  map[pci.Address]bool{},
+		Spent:  map[device.ID]bool{},
 		Actual: w.ledger.tree(m.root)}
 	for at, mark := range m.book.spent {
-		f.Spent[at] = !mark.returning && (w.broken != Unburn || w.n%2 == 0)
+		f.Spent[device.PCI(at)] = !mark.returning && (w.broken != Unburn || w.n%2 == 0)
 	}
 	return f
 }
@@ -222,15 +222,15 @@ func (m *simHost) restore(offers []device.Offer) (device.Set, error) {
 func (w *World) byHand(m *simHost, f *survey.Facts) {
 	for _, at := range slices.SortedFunc(maps.Keys(m.book.spent), pci.Address.Compare) {
 		mark := m.book.spent[at]
-		e, there := m.agent.set.At(at)
+		e, there := m.agent.set.At(device.PCI(at))
 		p, reported := f.Actual.ByID(mark.in)
 		inv, has := p.Inventories[e.Class]
 		if !there || mark.returning || mark.in == "" || !reported || !has || inv.Reserved > 0 || e.Holder != "" {
 			continue
 		}
 		delete(m.book.spent, at)
-		m.agent.set = m.agent.set.Spend(at, false)
-		f.Spent[at] = false
+		m.agent.set = m.agent.set.Spend(device.PCI(at), false)
+		f.Spent[device.PCI(at)] = false
 	}
 }
 
@@ -238,7 +238,7 @@ func (w *World) byHand(m *simHost, f *survey.Facts) {
 func (m *simHost) noteReserved(tree provider.Tree) {
 	for _, at := range slices.SortedFunc(maps.Keys(m.book.spent), pci.Address.Compare) {
 		mark := m.book.spent[at]
-		e, there := m.agent.set.At(at)
+		e, there := m.agent.set.At(device.PCI(at))
 		p, reported := tree.ByID(e.Provider)
 		inv := p.Inventories[e.Class]
 		switch {
