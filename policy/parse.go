@@ -148,44 +148,37 @@ func (p *parser) take(kind string) bool {
 	return false
 }
 
+// parseOr parses one or more alternatives.
 func (p *parser) parseOr(depth int) (node, error) {
-	first, err := p.parseAnd(depth)
-	if err != nil {
-		return nil, err
-	}
-	nodes := anyOf{first}
-	for p.take("or") {
-		next, err := p.parseAnd(depth)
-		if err != nil {
-			return nil, err
-		}
-		nodes = append(nodes, next)
-	}
-	if len(nodes) == 1 {
-		return first, nil
-	}
-	return nodes, nil
+	return p.parseOperands("or", depth, p.parseAnd, func(list []node) node { return anyOf(list) })
 }
 
+// parseAnd parses one or more checks that all must be met.
 func (p *parser) parseAnd(depth int) (node, error) {
-	first, err := p.parsePrimary(depth)
-	if err != nil {
-		return nil, err
-	}
-	nodes := allOf{first}
-	for p.take("and") {
-		next, err := p.parsePrimary(depth)
+	return p.parseOperands("and", depth, p.parsePrimary, func(list []node) node { return allOf(list) })
+}
+
+// parseOperands parses one or more operands with an operator between them. It joins them if there are several.
+func (p *parser) parseOperands(operator string, depth int, operand func(depth int) (node, error),
+	join func([]node) node) (node, error) {
+	var nodes []node
+	for {
+		next, err := operand(depth)
 		if err != nil {
 			return nil, err
 		}
 		nodes = append(nodes, next)
+		if p.take(operator) {
+			continue
+		}
+		if len(nodes) == 1 {
+			return next, nil
+		}
+		return join(nodes), nil
 	}
-	if len(nodes) == 1 {
-		return first, nil
-	}
-	return nodes, nil
 }
 
+// parsePrimary parses a check, a negation or an expression in parentheses.
 func (p *parser) parsePrimary(depth int) (node, error) {
 	if depth > maxDepth {
 		return nil, fmt.Errorf("the rule is nested more than %d deep", maxDepth)

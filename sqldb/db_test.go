@@ -247,7 +247,7 @@ func suiteDuplicate(t *testing.T, url string) {
 
 func suiteRetry(t *testing.T, url string) {
 	db, ctx := open(t, url), t.Context()
-	db.jitter = func(time.Duration) time.Duration { return 0 }
+	db.backoff.Jitter = func(time.Duration) time.Duration { return 0 }
 	runs := 0
 	must(t, db.Write(ctx, func(tx *Tx) error {
 		runs++

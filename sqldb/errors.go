@@ -146,42 +146,6 @@ func answered(err error) bool {
 	return mine || pg
 }
 
-// remedy returns what to do about an error that another attempt does not solve, or "".
-func remedy(err error) string {
-	_, file := errors.AsType[*sqlite.Error](err)
-	switch causeOf(err) {
-	case noRights:
-		return rights
-	case diskFull:
-		return room
-	case readOnly:
-		if file {
-			return "give Berth's user the right to write the database's file and its directory"
-		}
-		return "the database server is read-only now; make it writable, or connect Berth to a writable one"
-	case damaged:
-		return "the database's file is damaged or not a SQLite file: restore it from a backup, or use another file"
-	case diskFails:
-		return "check the disk of the database's file, and its free space"
-	}
-	return ""
-}
-
-// withRemedy returns err with what to do about it, if remedy returns that. The result wraps err.
-func withRemedy(op string, err error) error {
-	what := remedy(err)
-	if what == "" || IsUnknown(err) {
-		return err
-	}
-	return &fault.Error{Kind: fault.Unavailable, Op: op, Msg: fault.TextOf(err) + "; " + what, Err: err}
-}
-
-const (
-	rights = "grant the user of the connection's URL all rights on the database: Berth reads and writes rows, and " +
-		"creates missing tables"
-	room = "free space on the database's disk"
-)
-
 // notCaughtUp reports whether a BEGIN stopped waiting for the commits of other nodes: it waits for no other lock.
 func notCaughtUp(err error) bool {
 	e, ok := errors.AsType[*mysql.MySQLError](err)
@@ -215,4 +179,28 @@ func isInterruptedCommit(err error) bool {
 	e, ok := errors.AsType[*mysql.MySQLError](err)
 	// ER_ERROR_DURING_COMMIT, ER_QUERY_INTERRUPTED, ER_STATEMENT_TIMEOUT
 	return ok && (e.Number == 1180 || e.Number == 1317 || e.Number == 1969)
+}
+
+// unavailable returns the fault for a server that was lost before COMMIT: nothing was changed.
+func unavailable(op string, err error) error {
+	return fault.New(fault.Unavailable, op, "the database does not answer, or its node has left the cluster; "+
+		"nothing was changed, try again later: %w", err)
+}
+
+// commitError returns an error of COMMIT with a kind. A COMMIT that was not sent may be repeated. A refusal by the
+// server is certain and keeps its cause. Any other error, such as a timeout of TCP, leaves the outcome unknown.
+func commitError(err error) error {
+	switch {
+	case errors.Is(err, driver.ErrBadConn):
+		return &retry{fault.Wrap(fault.Unavailable, "sqldb.commit", err)}
+	case refusedCommit(err):
+		return fault.Wrap(fault.Unavailable, "sqldb.commit", err)
+	}
+	return unknownOutcome("the connection broke during COMMIT", err)
+}
+
+// unknownOutcome returns the error of a COMMIT that may or may not have been executed.
+func unknownOutcome(what string, err error) error {
+	return &unknown{fault.New(fault.Unavailable, "sqldb.commit",
+		"%s, it is unknown whether the change was kept; read before repeating: %w", what, err).WithCode(CodeUnknown)}
 }

@@ -73,7 +73,7 @@ func TestLockHolderIsNamed(t *testing.T) {
 	must(t, cmd.Process.Signal(syscall.SIGSTOP))
 	waitStopped(t, pid)
 	runs := 0
-	db.jitter = func(time.Duration) time.Duration { runs++; return 0 }
+	db.backoff.Jitter = func(time.Duration) time.Duration { runs++; return 0 }
 	wantLocked(db.Write(t.Context(), insertRow("b")), "which is stopped", fmt.Sprintf("`kill -CONT %d`", pid),
 		fmt.Sprintf("`kill -KILL %d`", pid))
 	if runs != 0 {

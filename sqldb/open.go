@@ -21,6 +21,7 @@ import (
 	"github.com/jackc/pgx/v5/stdlib"
 	"modernc.org/sqlite"
 
+	"github.com/openberth/berth/backoff"
 	"github.com/openberth/berth/datafile"
 	"github.com/openberth/berth/fault"
 )
@@ -41,7 +42,8 @@ func Open(ctx context.Context, url string) (*DB, error) {
 	if err != nil {
 		return nil, err
 	}
-	db := &DB{Dialect: a.dialect, jitter: jitter}
+	db := &DB{Dialect: a.dialect,
+		backoff: backoff.Exponential{First: firstPause, Max: maxPause, Jitter: backoff.Around}}
 	switch a.dialect {
 	case SQLite:
 		err = db.openSQLite(ctx, a)

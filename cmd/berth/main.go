@@ -44,7 +44,7 @@ const (
 
 // run is main with its arguments and outputs as parameters. It returns the exit status.
 func run(args []string, stdout, stderr io.Writer) int {
-	var g grammar
+	g := grammar{Commands: cli.NewCommands()}
 	g.Stdout, g.Stderr = stdout, stderr
 	status, exited := 0, false
 	parser, err := kong.New(&g, kong.Name("berth"), kong.UsageOnError(), kong.Writers(stdout, stderr),

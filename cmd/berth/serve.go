@@ -65,6 +65,15 @@ func (f placementFiles) read(s streams) (settings.Settings, *slog.Logger, error)
 	return conf, log, err
 }
 
+// databaseURL reads the settings and returns the URL of Placement's database.
+func (f placementFiles) databaseURL(s streams) (string, error) {
+	conf, _, err := f.read(s)
+	if err != nil {
+		return "", err
+	}
+	return app.PlacementURL(conf, f.DataDir)
+}
+
 // endpoint is one API to serve.
 type endpoint struct {
 	name    string
@@ -225,11 +234,7 @@ type dbSyncCmd struct{ placementFiles }
 
 // Run creates the schema; it does nothing if the database has it.
 func (c *dbSyncCmd) Run(ctx context.Context, s streams) error {
-	conf, _, err := c.read(s)
-	if err != nil {
-		return err
-	}
-	url, err := app.PlacementURL(conf, c.DataDir)
+	url, err := c.databaseURL(s)
 	if err != nil {
 		return err
 	}
@@ -249,11 +254,7 @@ type dbVersionCmd struct{ placementFiles }
 
 // Run prints the revision.
 func (c *dbVersionCmd) Run(ctx context.Context, s streams) error {
-	conf, _, err := c.read(s)
-	if err != nil {
-		return err
-	}
-	url, err := app.PlacementURL(conf, c.DataDir)
+	url, err := c.databaseURL(s)
 	if err != nil {
 		return err
 	}

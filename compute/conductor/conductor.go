@@ -6,12 +6,12 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"math/rand/v2"
 	"slices"
 	"sync"
 	"time"
 
 	"github.com/openberth/berth/api/placement"
+	"github.com/openberth/berth/backoff"
 	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/compute/runner"
 	"github.com/openberth/berth/compute/schedule"
@@ -117,11 +117,8 @@ func New(store Store, placement Placement) *Conductor {
 
 // pause waits 5 to 15 ms times the number of the attempt, or until ctx ends.
 func pause(ctx context.Context, attempt int) {
-	const unit = 10 * time.Millisecond
-	select {
-	case <-ctx.Done():
-	case <-time.After(time.Duration(attempt) * (unit/2 + rand.N(unit))):
-	}
+	// The next call fails if ctx has ended.
+	_ = backoff.Sleep(ctx, backoff.Around(time.Duration(attempt)*10*time.Millisecond))
 }
 
 // Resume queues every server that has steps to perform; Run performs them. It returns the fault of the database if the

@@ -552,7 +552,7 @@ func (c *cloud) start(ctx context.Context, s Store, p Placement) {
 	ctx, cancel := context.WithCancel(ctx)
 	conductor := New(s, p)
 	conductor.Log = slog.New(slog.DiscardHandler)
-	conductor.runner.Wait = 4 * time.Millisecond
+	conductor.runner.Retry.First = 4 * time.Millisecond
 	if c.old {
 		conductor.started = conductor.started.Add(-time.Hour)
 		clock := conductor.presence.clock

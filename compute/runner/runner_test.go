@@ -152,7 +152,7 @@ func (w *memory) runner(workers int, key func(record) string) *Runner[record, st
 		StepFailed: func(step string, err error) string { return "failed " + step },
 		Gone:       func(err error) bool { return errors.Is(err, errGone) },
 	}, workers)
-	r.jitter = func(d time.Duration) time.Duration { return d }
+	r.Retry.Jitter = nil
 	return r
 }
 
@@ -541,10 +541,18 @@ func TestFailingAndMissingRecords(t *testing.T) {
 	})
 }
 
-func TestSpreadIsWithinBounds(t *testing.T) {
+// Keys that failed together are not retried together.
+func TestWaitsAreRandom(t *testing.T) {
+	retry := New[record, string, string](nil, Machine[record, string, string]{}, 1).Retry
+	seen := map[time.Duration]bool{}
 	for range 1000 {
-		if d := spread(time.Second); d < time.Second/2 || d >= 3*time.Second/2 {
+		d := retry.Wait(1)
+		if d < firstWait/2 || d >= 3*firstWait/2 {
 			t.Fatal(d)
 		}
+		seen[d] = true
+	}
+	if len(seen) < 2 {
+		t.Error("1000 waits are equal")
 	}
 }

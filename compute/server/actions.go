@@ -6,8 +6,6 @@ import (
 	"net/http"
 	"strings"
 
-	"github.com/google/uuid"
-
 	"github.com/openberth/berth/api/compute"
 	"github.com/openberth/berth/compute/flavor"
 	"github.com/openberth/berth/compute/lifecycle"
@@ -246,10 +244,4 @@ func readReset(_ *server, _ *call, o *object, _ lifecycle.Server, w *lifecycle.A
 		o.invalid("state", "it is %q, and should be active or error", clip(state))
 	}
 	return nil
-}
-
-// serviceID returns the UUID of the compute service of a host (2.53). It is derived from the host name, so it never
-// changes.
-func serviceID(host string) string {
-	return uuid.NewSHA1(uuid.NameSpaceDNS, []byte("nova-compute."+host)).String()
 }

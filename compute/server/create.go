@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/hex"
 	"encoding/json"
 	"net/http"
@@ -259,4 +260,10 @@ func reservationOf(id string) (reservation string, index int) {
 		index = int(u[6]&0x0f)<<8 | int(u[7])
 	}
 	return "r-" + hex.EncodeToString(u[:6]), index
+}
+
+// randomBytes returns 16 random bytes.
+func randomBytes() (b [16]byte) {
+	rand.Read(b[:]) // never fails: crypto/rand ends the program instead
+	return b
 }

@@ -8,7 +8,6 @@ import (
 	"reflect"
 
 	"github.com/openberth/berth/fault"
-	"github.com/openberth/berth/pci"
 )
 
 // recordVersion is the version in which this program writes the records of servers and hosts.
@@ -78,19 +77,6 @@ func versionOf(text []byte) (int, error) {
 		return 1, nil
 	}
 	return *head.Version, nil
-}
-
-// address stores a PCI address as text, such as 0000:3b:00.1.
-type address pci.Address
-
-// MarshalText prints the address.
-func (a address) MarshalText() ([]byte, error) { return []byte(pci.Address(a).String()), nil }
-
-// UnmarshalText parses an address.
-func (a *address) UnmarshalText(text []byte) error {
-	parsed, err := pci.ParseAddress(string(text))
-	*a = address(parsed)
-	return err
 }
 
 // each converts the elements of a list. A nil list stays nil and an empty one empty.

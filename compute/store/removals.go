@@ -70,21 +70,3 @@ func readRemovals(
 	}
 	return lifecycle.RemovalsAt(host, servers, recorded), nil
 }
-
-// readTexts returns the result of a query with one text column.
-func readTexts(ctx context.Context, tx *sqldb.Tx, query string, args ...any) ([]string, error) {
-	rows, err := tx.Query(ctx, query, args...)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var list []string
-	for rows.Next() {
-		var text string
-		if err := rows.Scan(&text); err != nil {
-			return nil, err
-		}
-		list = append(list, text)
-	}
-	return list, rows.Err()
-}

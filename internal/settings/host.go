@@ -8,19 +8,9 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/openberth/berth/agent/reconcile"
 	"github.com/openberth/berth/config"
 	"github.com/openberth/berth/fault"
 )
-
-// HostSettings are the options for the hypervisor, for the CPUs, memory and disk that guests may use, and for cleaning
-// devices.
-type HostSettings struct {
-	Driver string // [DEFAULT] compute_driver: one of Drivers
-	Facts  string // [berth] fact_source: one of FactSources
-	CPUs   reconcile.CPUs
-	Clean  string // [berth] device_clean_command: the program that cleans a device, given its address; "": none
-}
 
 // Drivers are the values of [DEFAULT] compute_driver, in Nova's words: the hypervisors that the agent can use.
 var Drivers = []string{"fake.FakeDriver"}

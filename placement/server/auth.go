@@ -7,14 +7,6 @@ import (
 	"github.com/openberth/berth/fault"
 )
 
-// Enforcer checks whether a caller may make a request. rule has the name that OpenStack's Placement uses, such as
-// placement:resource_providers:list. target has the attributes that rules may refer to: the project_id and user_id of
-// the caller, or for placement:usages the project_id of the query (nil if it has none). why is the reason of a refusal,
-// for the log.
-type Enforcer interface {
-	Allow(rule string, caller identity.Identity, target map[string]any) (ok bool, why string)
-}
-
 // denyAll is the Authenticator of a server without Options.Auth.
 func denyAll(*http.Request) (identity.Identity, error) {
 	return identity.Identity{}, fault.New(fault.Forbidden, "placement.server", "No authentication is configured.")
