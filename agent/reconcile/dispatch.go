@@ -125,7 +125,11 @@ func (w *works) advance(j *work) {
 		w.end(j, err)
 		return
 	}
-	if j.attempt.effect = e; !isAwaitReport(e) {
+	switch j.attempt.effect = e; e.(type) {
+	case awaitReport:
+	case ReadAllocation, ListGuests:
+		w.do(e) // reads change nothing that the journal must know before
+	default:
 		w.doAfterWrite(e)
 	}
 }

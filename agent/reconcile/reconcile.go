@@ -253,8 +253,12 @@ func (s *State) hostReported(err error) {
 	s.stopWork()
 }
 
-// received follows assignments, if they are accepted.
+// received follows assignments, if they are accepted. A message of a stream that has ended is ignored: it may be older
+// than one of the next stream.
 func (s *State) received(l host.Assignments) {
+	if !s.stream.open {
+		return
+	}
 	s.stream.failures = 0
 	if l.EpochID != s.epochRead { // compute has restarted and waits for reports
 		s.epochRead = l.EpochID

@@ -1,0 +1,171 @@
+package reconcile
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/openberth/berth/agent/journal"
+	"github.com/openberth/berth/api/host"
+	"github.com/openberth/berth/fault"
+)
+
+func isWrite(e Effect) bool {
+	_, is := e.(WriteJournal)
+	return is
+}
+
+// While the disk does not answer, the agent sends its reports and builds nothing; then it continues.
+func TestASlowDiskDelaysNoReport(t *testing.T) {
+	d := newDriver(t)
+	d.settle(nil)
+	if d.state.phase != serving {
+		t.Fatalf("phase %d", d.state.phase)
+	}
+	before := d.hosts
+	d.assign(1, "s1")
+	d.settle(isWrite)
+	d.pass(10*time.Minute, isWrite)
+	if n := d.hosts - before; n < 10 || len(d.guests) > 0 || len(d.reports) > 0 {
+		t.Errorf("%d host reports in ten minutes, guests %v, guest reports %v", n, d.guests, d.reports)
+	}
+	if r := d.state.Report(); r.Position != (host.Position{}) {
+		t.Errorf("position %+v is reported and not durable", r.Position)
+	}
+	d.settle(nil)
+	if d.phase() != host.Running || len(d.guests) != 1 || d.state.Report().Position.Revision != 1 {
+		t.Errorf("phase %s, guests %v", d.phase(), d.guests)
+	}
+}
+
+// A failed write is repeated with all entries, a condition gives the reason until it succeeds, and until then no guest
+// is built.
+func TestAFailedJournalWriteIsRepeated(t *testing.T) {
+	d := newDriver(t)
+	d.settle(nil)
+	d.assign(1, "s1")
+	d.settle(isWrite)
+	var first []journal.Entry
+	for range 4 {
+		i := slices.IndexFunc(d.pending, isWrite)
+		if i < 0 {
+			t.Fatal("the write is not repeated")
+		}
+		entries := d.pending[i].(WriteJournal).Entries
+		if len(entries) < len(first) {
+			t.Errorf("%d entries after %d", len(entries), len(first))
+		}
+		first = entries
+		d.pending = slices.Delete(d.pending, i, i+1)
+		d.deliver(Written{Err: fault.New(fault.Unavailable, "test", "the disk is full")})
+		d.settle(isWrite)
+		if text := strings.Join(d.state.Report().Conditions, "\n"); !strings.Contains(text, "the disk is full") {
+			t.Errorf("conditions %s", text)
+		}
+		if len(d.guests) > 0 {
+			t.Errorf("guests %v", d.guests)
+		}
+		d.pass(16*time.Second, isWrite)
+	}
+	d.settle(nil)
+	if text := strings.Join(d.state.Report().Conditions, "\n"); d.phase() != host.Running || text != "" {
+		t.Errorf("phase %s, conditions %s", d.phase(), text)
+	}
+}
+
+// An effect that is held until the journal is written is not performed when the assignments change before.
+func TestAHeldEffectIsCancelled(t *testing.T) {
+	d := newDriver(t)
+	d.settle(nil)
+	d.assign(1, "s1")
+	d.settle(func(e Effect) bool { return isWrite(e) && len(d.state.set.Claims()) > 0 })
+	if len(d.state.set.Claims()) != 1 || len(d.disk.Claims()) > 0 {
+		t.Fatalf("claims %v, on the disk %v", d.state.set.Claims(), d.disk.Claims())
+	}
+	d.assign(2)
+	d.settle(isWrite)
+	d.settle(nil)
+	if len(d.guests) > 0 || slices.ContainsFunc(d.reports, func(g host.Guest) bool { return g.Phase == host.Claimed }) {
+		t.Errorf("guests %v, reports %+v", d.guests, d.reports)
+	}
+	if d.phase() != host.Gone || len(d.disk.Claims()) > 0 {
+		t.Errorf("phase %s, claims %v", d.phase(), d.disk.Claims())
+	}
+}
+
+// Servers come and go, effects end in any order, and the agent is ended between any two effects, with its last write
+// done in part. In the end the guests, the disk and the assignments agree. The driver checks each effect.
+func TestEffectsInAnyOrder(t *testing.T) {
+	for seed := range uint64(60) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			chance := rand.New(rand.NewPCG(seed, 3))
+			d := newDriver(t)
+			var ids []string
+			for step := range int64(300) {
+				switch n := chance.IntN(20); {
+				case n == 0 && slices.ContainsFunc(d.pending, isStream):
+					ids = pick(chance, ids, step)
+					d.assign(step+1, ids...)
+				case n == 1:
+					d.crash(chance)
+				case n < 4:
+					d.now = d.now.Add(time.Duration(chance.IntN(20_000)) * time.Millisecond)
+					d.deliver(Tick{})
+				case len(d.pending) > 0:
+					if i := chance.IntN(len(d.pending)); !isStream(d.pending[i]) {
+						d.perform(i)
+					}
+				}
+			}
+			d.pass(time.Minute, nil)
+			d.assign(1000, ids...)
+			d.pass(5*time.Minute, nil)
+			if got := d.state.Report(); len(d.guests) != len(ids) || len(d.disk.Claims()) != len(ids) ||
+				!slices.Equal(d.disk.Servers(), slices.Sorted(slices.Values(ids))) || len(got.Conditions) > 0 {
+				t.Errorf("assigned %v, guests %v, disk %v, conditions %v", ids, d.guests, d.disk.Servers(), got.Conditions)
+			}
+		})
+	}
+}
+
+func isStream(e Effect) bool {
+	_, is := e.(Watch)
+	return is
+}
+
+// pick returns another set of at most two servers, since the host has two devices.
+func pick(chance *rand.Rand, ids []string, step int64) []string {
+	var next []string
+	for _, id := range ids {
+		if chance.IntN(2) == 0 {
+			next = append(next, id)
+		}
+	}
+	for len(next) < 2 && chance.IntN(3) > 0 {
+		next = append(next, fmt.Sprintf("s%d-%d", step, len(next)))
+	}
+	return next
+}
+
+// crash ends the agent. A part of the write in progress is on the disk, and effects on the host may have happened.
+func (d *driver) crash(chance *rand.Rand) {
+	d.t.Helper()
+	for _, e := range d.pending {
+		switch e := e.(type) {
+		case WriteJournal:
+			d.disk = d.disk.With(e.Entries[:chance.IntN(len(e.Entries)+1)]...)
+		case Build:
+			if chance.IntN(2) == 0 {
+				d.guests[e.Guest.ID] = e.Guest
+			}
+		case Destroy:
+			if chance.IntN(2) == 0 {
+				delete(d.guests, e.ID)
+			}
+		}
+	}
+	d.start()
+}
