@@ -607,8 +607,8 @@ func (c *cloud) settled() {
 
 // restless reports whether something is still to be done for a server, or said of it.
 func restless(s lifecycle.Server) bool {
-	rest := []lifecycle.State{lifecycle.Active, lifecycle.Resized, lifecycle.Shelved, lifecycle.Error, lifecycle.Deleted}
-	return !slices.Contains(rest, s.State) || s.TaskState() != "" || len(s.Leftovers) > 0
+	rest := []lifecycle.State{lifecycle.Active, lifecycle.Shelved, lifecycle.Error, lifecycle.Deleted}
+	return !slices.Contains(rest, s.State) && s.Phase() != lifecycle.Resized || s.TaskState() != "" || len(s.Leftovers) > 0
 }
 
 func (c *cloud) until(what string, true func() bool) {
@@ -625,7 +625,7 @@ func (c *cloud) until(what string, true func() bool) {
 func (c *cloud) trails() string {
 	out := ""
 	for _, s := range c.servers() {
-		out += fmt.Sprintf("%s %s\n", s.ID, s.State)
+		out += fmt.Sprintf("%s %s\n", s.ID, s.Stage())
 		for _, m := range s.History {
 			out += fmt.Sprintf("   %s ×%d\n", m.Text, m.Times)
 		}

@@ -1,6 +1,7 @@
 package lifecycle
 
 import (
+	"reflect"
 	"slices"
 	"testing"
 
@@ -28,21 +29,22 @@ func resizing(between ...Event) Server {
 func TestRestartedSourceIsStoppedBeforeTheDestinationIsBuilt(t *testing.T) {
 	s := resizing(GuestStopped{Host: "a", Consumer: "s"}, GuestRunning{Host: "a", Consumer: "s"})
 	s = applyAll(s, GuestRunning{Host: "a", Consumer: "m"}, Claimed{Try: 1})
-	if s.State != StoppingSource {
-		t.Fatalf("%s: the guest on a runs", s.State)
+	if s.Phase() != StoppingSource {
+		t.Fatalf("%s: the guest on a runs", s.Stage())
 	}
-	if s = applyAll(s, GuestStopped{Host: "a", Consumer: "m"}); s.State != Spawning {
-		t.Errorf("%s: the guest on a has stopped", s.State)
+	if s = applyAll(s, GuestStopped{Host: "a", Consumer: "m"}); s.Phase() != SpawningDestination {
+		t.Errorf("%s: the guest on a has stopped", s.Stage())
 	}
 	s = resizing(GuestStopped{Host: "a", Consumer: "s"})
-	if s = applyAll(s, GuestStopped{Host: "a", Consumer: "m"}, Claimed{Try: 1}); s.State != StoppingSource {
-		t.Errorf("%s: the guest on a has stopped, and its agent starts it again as long as it is not told otherwise", s.State)
+	if s = applyAll(s, GuestStopped{Host: "a", Consumer: "m"}, Claimed{Try: 1}); s.Phase() != StoppingSource {
+		t.Errorf("%s: the guest on a has stopped, and its agent starts it again as long as it is not told otherwise",
+			s.Stage())
 	}
 	s = applyAll(s, GuestStopped{Host: "a", Consumer: "m"}, GuestFailed{Host: "b", Consumer: "s", Message: "no"},
 		Released{},
 		Chosen{Choices: []schedule.Choice{choice("c")}}, Claimed{Try: 2})
-	if s.State != Spawning || s.Host != "c" {
-		t.Errorf("%s on %s: the guest on a has been stopped for the move before", s.State, s.Host)
+	if s.Phase() != SpawningDestination || s.Host != "c" {
+		t.Errorf("%s on %s: the guest on a has been stopped for the move before", s.Stage(), s.Host)
 	}
 }
 
@@ -74,5 +76,82 @@ func TestFailedLiveMigrationKeepsTheSourceGuest(t *testing.T) {
 	}
 	if s = applyAll(s, GuestGone{Host: "a", Consumer: "m"}); !s.Leftovers[0].Gone {
 		t.Errorf("%+v", s.Leftovers)
+	}
+}
+
+// A move alone: what happens to it, in the words of the phases that it goes through.
+func TestMovePhases(t *testing.T) {
+	found, taken := choicesFound{}, destinationClaimed{host: "b"}
+	ack, stopped := sourceReported{built: true}, sourceReported{built: true, stopped: true}
+	prepared := destinationPrepared{"b"}
+	failed := destinationFailed{host: "b", message: "no hugepages"}
+	lastFailed := destinationFailed{host: "b", message: "no hugepages", giveUp: "no host is left."}
+	for _, c := range []struct {
+		name   string
+		kind   Kind
+		events []moveEvent
+		want   []MovePhase
+		ends   moveEffect // the last one that ends the move
+	}{
+		{"a resize that is confirmed", Resizing,
+			[]moveEvent{found, allocationsMoved{}, ack, taken, stopped, destinationArrived{}, moveConfirmed{}},
+			[]MovePhase{MovingAllocations, AwaitingSourceAck, ClaimingDestination, StoppingSource, SpawningDestination,
+				Resized, Resized}, leaveSource{}},
+		{"a resize that is reverted", Resizing,
+			[]moveEvent{found, allocationsMoved{}, ack, taken, stopped, destinationArrived{}, moveReverted{"b"},
+				destinationGone{host: "b"}, destinationReleased{}, allocationsRestored{}},
+			[]MovePhase{MovingAllocations, AwaitingSourceAck, ClaimingDestination, StoppingSource, SpawningDestination,
+				Resized, Reverting, ReleasingDestination, RestoringAllocations, RestoringAllocations}, returnToSource{}},
+		{"a migration whose destination fails twice", Migrating,
+			[]moveEvent{found, allocationsMoved{}, ack, taken, stopped, failed, destinationReleased{}, found, taken,
+				lastFailed, destinationReleased{}, allocationsRestored{}},
+			[]MovePhase{MovingAllocations, AwaitingSourceAck, ClaimingDestination, StoppingSource, SpawningDestination,
+				ReschedulingDestination, SchedulingDestination, ClaimingDestination, SpawningDestination,
+				ReleasingDestination, RestoringAllocations, RestoringAllocations}, returnToSource{}},
+		{"a live migration", LiveMigration,
+			[]moveEvent{found, allocationsMoved{}, ack, taken, prepared, sourceMigrated{"b"}},
+			[]MovePhase{MovingAllocations, AwaitingSourceAck, ClaimingDestination, PreLiveMigration, LiveMigrating,
+				LiveMigrating}, leaveSource{}},
+		{"a live migration that fails", LiveMigration,
+			[]moveEvent{found, allocationsMoved{}, ack, taken, prepared, sourceFailed{message: "no"}},
+			[]MovePhase{MovingAllocations, AwaitingSourceAck, ClaimingDestination, PreLiveMigration, LiveMigrating,
+				Reverting}, nil},
+		{"an evacuation", Evacuating,
+			[]moveEvent{found, allocationsMoved{}, taken, destinationArrived{}},
+			[]MovePhase{MovingAllocations, ClaimingDestination, SpawningDestination, SpawningDestination}, leaveSource{}},
+		{"no host for a move", Migrating, []moveEvent{searchEnded{"full"}}, []MovePhase{Planning}, returnToSource{}},
+		{"a lost source", Migrating,
+			[]moveEvent{found, sourceFailed{message: "fire"}, allocationsMoved{}},
+			[]MovePhase{MovingAllocations, MovingAllocations, ReleasingDestination}, nil},
+		{"a dead source whose choice it is", Resizing,
+			[]moveEvent{found, allocationsMoved{}, sourceDead{}}, // another round
+			[]MovePhase{MovingAllocations, AwaitingSourceAck, SchedulingDestination}, nil},
+		{"events that belong to no phase here", Migrating,
+			[]moveEvent{destinationReleased{}, prepared, destinationGone{host: "b"}, sourceMigrated{"b"}, failed},
+			[]MovePhase{Planning, Planning, Planning, Planning, Planning}, nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			m := Move{Kind: c.kind, Phase: Planning, Consumer: "m", From: Residence{Consumer: "s", Host: "a"}}
+			var got []MovePhase
+			var ends moveEffect
+			for _, e := range c.events {
+				before := m
+				next, effects := m.next(e)
+				if !reflect.DeepEqual(m, before) {
+					t.Errorf("%T changes the move given", e)
+				}
+				m = next
+				got = append(got, m.Phase)
+				for _, effect := range effects {
+					switch effect.(type) {
+					case leaveSource, returnToSource:
+						ends = effect
+					}
+				}
+			}
+			if !slices.Equal(got, c.want) || ends != c.ends {
+				t.Errorf("%v, ends with %T, want\n%v, %T", got, ends, c.want, c.ends)
+			}
+		})
 	}
 }

@@ -46,12 +46,12 @@ func TestResizeOnAHostThatIsDeclaredDead(t *testing.T) {
 	} {
 		s, _ = Next(s, e, noon)
 	}
-	if s.State != Scheduling || !s.Move.From.Gone {
-		t.Errorf("%s %+v", s.State, s.Move)
+	if s.Phase() != SchedulingDestination || !s.Move.From.Gone {
+		t.Errorf("%s %+v", s.Stage(), s.Move)
 	}
 	s, _ = Next(s, Chosen{Choices: []schedule.Choice{choice("b")}, Candidates: 1}, noon)
-	if s.State != Claiming || s.Choices[0].Host != "b" {
-		t.Errorf("%s %+v", s.State, s.Choices)
+	if s.Phase() != ClaimingDestination || s.Choices[0].Host != "b" {
+		t.Errorf("%s %+v", s.Stage(), s.Choices)
 	}
 }
 

@@ -89,7 +89,7 @@ func (w world) after(before Server, e Event, now Server) world {
 	}
 	switch e := e.(type) {
 	case ClaimLost:
-		if before.State == Claiming && e.Try == before.Try {
+		if before.isDue(Claim) && e.Try == before.Try {
 			delete(w.claims, "s")
 		}
 	case Released:
@@ -97,11 +97,11 @@ func (w world) after(before Server, e Event, now Server) world {
 			delete(w.claims, "s")
 		}
 	case AllocationsMoved:
-		if before.State == MovingAllocations {
+		if before.Phase() == MovingAllocations {
 			swap("s", before.Move.Consumer)
 		}
 	case AllocationsRestored:
-		if before.State == RestoringAllocations {
+		if before.Phase() == RestoringAllocations {
 			swap(before.Move.Consumer, "s")
 		}
 	case LeftoverReleased:
@@ -122,7 +122,7 @@ func (w world) after(before Server, e Event, now Server) world {
 		w.renamed(before, e.Host, e.Consumer)
 	case GuestFailed:
 		stays := before.Move != nil && before.Move.Kind == LiveMigration && e.Consumer == before.Move.From.Consumer &&
-			(before.State == LiveMigrating || before.Move.Failed != "")
+			(before.Phase() == LiveMigrating || before.Move.Failed != "")
 		if !stays {
 			w.ends(before, e.Host, e.Consumer)
 		}
@@ -131,7 +131,7 @@ func (w world) after(before Server, e Event, now Server) world {
 			w.ends(before, e.Host, e.Consumer)
 		}
 	}
-	if now.State == Claiming {
+	if now.isDue(Claim) {
 		w.claims["s"] = true // from now on the claim may be written
 	}
 	return w
@@ -171,10 +171,12 @@ func (w world) renamed(before Server, host, as string) {
 
 func wrong(s Server, w world) string {
 	last := func(want ...State) bool { return slices.Contains(want, s.State) }
+	phase := func(want ...MovePhase) bool { return slices.Contains(want, s.Phase()) }
 	stays := s.Residences()
 	for c := range w.claims {
-		owned := c == "s" && !last("", Scheduling, AwaitingSourceAck, RevertBlocked, Shelved, Error, DeletedAwaitingCleanup,
-			Deleted) && (s.Move == nil || s.Move.AllocationsMoved || s.Move.From.Consumer == "s") ||
+		owned := c == "s" && !last("", Scheduling, Shelved, Error, DeletedAwaitingCleanup, Deleted) &&
+			!phase(SchedulingDestination, AwaitingSourceAck, RevertBlocked) &&
+			(s.Move == nil || s.Move.AllocationsMoved() || s.Move.From.Consumer == "s") ||
 			slices.ContainsFunc(stays, func(l Residence) bool { return l.Consumer == c })
 		if !owned {
 			return c + " may hold an allocation that nobody releases"
@@ -198,26 +200,24 @@ func wrong(s Server, w world) string {
 			return "its claim is given back while its guest " + at + " may be there"
 		}
 	}
-	steps := len(s.State.Steps())
+	steps := len(s.ownSteps())
 	switch {
 	case s.State != "" && !slices.Contains(States(), s.State):
 		return "an unknown state"
-	case last(Spawning, Active, Resized, DeletingGuest, AwaitingMinCount, StoppingSource, PreLiveMigration, LiveMigrating,
-		Reverting, Shelving) && s.Host == "":
+	case s.Move != nil && !slices.Contains(MovePhases(), s.Move.Phase):
+		return "an unknown phase"
+	case (s.State == Moving) != (s.Move != nil):
+		return "it moves without a move, or has a move and does not move"
+	case (last(Spawning, Active, DeletingGuest, AwaitingMinCount, Shelving) || phase(SpawningDestination, Resized,
+		StoppingSource, PreLiveMigration, LiveMigrating, Reverting)) && s.Host == "":
 		return "it is placed on no host"
-	case last(Error, Deleted, Active, Spawning, DeletingGuest, Resized, Shelved, AwaitingSourceAck, StoppingSource,
-		PreLiveMigration, LiveMigrating, Reverting, RevertBlocked, Shelving, DeletedAwaitingCleanup) != (steps == 0) &&
-		s.State != "":
+	case (last(Error, Deleted, Active, Spawning, DeletingGuest, Shelved, Shelving, DeletedAwaitingCleanup) ||
+		phase(SpawningDestination, Resized, AwaitingSourceAck, StoppingSource, PreLiveMigration, LiveMigrating, Reverting,
+			RevertBlocked)) != (steps == 0) && s.State != "":
 		return "a state that waits or ends has a step, or one on the way has none"
-	case last(Planning, MovingAllocations, AwaitingSourceAck, StoppingSource, PreLiveMigration, LiveMigrating, Resized,
-		ReleasingDestination, RestoringAllocations, RevertBlocked) && s.Move == nil:
-		return "it moves without a move"
-	case last(Active, Error, Shelved, Shelving, Offloading, Deleted, DeletedAwaitingCleanup, DeletingGuest,
-		DeletingAllocation, Failing) && s.Move != nil:
-		return "it has a move and does not move"
-	case last(Claiming, MovingAllocations) && len(s.Choices) == 0:
+	case (last(Claiming) || phase(ClaimingDestination, MovingAllocations)) && len(s.Choices) == 0:
 		return "there is nothing to claim"
-	case last(Error, Failing, RevertBlocked) && (s.Fault == nil || s.Fault.Message == ""):
+	case (last(Error, Failing) || phase(RevertBlocked)) && (s.Fault == nil || s.Fault.Message == ""):
 		return "it fails without a sentence"
 	case last(Deleted) && s.Ended.IsZero():
 		return "it ended at no time"
@@ -225,7 +225,7 @@ func wrong(s Server, w world) string {
 		return "it lingers for nothing"
 	case s.Round > MaxRounds:
 		return "too many rounds"
-	case last(Spawning) && (len(s.Requests) != 1 || len(s.Requests[0].Providers) != 1):
+	case (last(Spawning) || phase(SpawningDestination)) && (len(s.Requests) != 1 || len(s.Requests[0].Providers) != 1):
 		return "its requests do not name the chosen provider"
 	}
 	seen := map[string]bool{}
@@ -246,11 +246,11 @@ type node struct {
 // key tells nodes apart by what matters to what may follow.
 func (n node) key() string {
 	s := n.Server
-	k := fmt.Sprint(s.MinCount, s.MinCountReached, s.State, s.Host, s.Reported, s.PreviousConsumer, s.Round,
+	k := fmt.Sprint(s.MinCount, s.MinCountReached, s.Stage(), s.Host, s.Reported, s.PreviousConsumer, s.Round,
 		len(s.Choices), s.Power, s.Stopped, s.Task, s.Shelved, s.Fault != nil, s.Launched.IsZero(),
 		s.Requested.IsZero(), s.Migration != nil && s.Migration.ID == "m2", s.Migration == nil)
 	if m := s.Move; m != nil {
-		k += fmt.Sprint(m.Kind, m.AllocationsMoved, m.StopSource, m.SourceStopped, m.Reverting, m.Failed != "",
+		k += fmt.Sprint(m.Kind, m.StopSource, m.SourceStopped, m.RevertRequested, m.Failed != "",
 			m.SourceLost != "", m.From.Consumer, m.From.PreviousConsumer, m.From.Host, m.From.Gone)
 	}
 	for _, l := range s.Leftovers {
@@ -265,7 +265,9 @@ func trim(s Server) Server {
 		MaxRounds-2), 1, nil, nil, nil, ""
 	s.Builds = 0
 	if s.Move != nil {
-		s.change().Refusals = MaxRefusals - 1
+		move := *s.Move
+		move.Refusals = MaxRefusals - 1
+		s.Move = &move
 	}
 	return s
 }
@@ -278,12 +280,12 @@ func TestAllEventSequences(t *testing.T) {
 	together := start
 	together.MinCount = 2
 	seen := map[string]bool{start.key(): true, together.key(): true}
-	reached := map[State]bool{}
+	states, phases := map[State]bool{}, map[MovePhase]bool{}
 	queue := []node{start, together}
 	for len(queue) > 0 {
 		n := queue[0]
 		queue = queue[1:]
-		reached[n.State] = true
+		states[n.State], phases[n.Phase()] = true, true
 		if n.State != "" {
 			comesToRest(t, n)
 			canEnd(t, n)
@@ -292,12 +294,12 @@ func TestAllEventSequences(t *testing.T) {
 		for _, e := range events(n.Server) {
 			s, known := transition(n.Server, e, noon)
 			if !known {
-				t.Fatalf("%s × %T: nobody has thought of it", n.State, e)
+				t.Fatalf("%s × %T: nobody has thought of it", n.Stage(), e)
 			}
 			s = trim(s)
 			next := node{s, n.after(n.Server, e, s)}
 			if why := wrong(s, next.world); why != "" {
-				t.Fatalf("%s (%+v) × %#v → %s (%+v): %s\n%s\n%s", n.State, n.world, e, s.State, next.world, why, before,
+				t.Fatalf("%s (%+v) × %#v → %s (%+v): %s\n%s\n%s", n.Stage(), n.world, e, s.Stage(), next.world, why, before,
 					snapshot(t, s))
 			}
 			if key := next.key(); !seen[key] && len(s.Leftovers) < 2 {
@@ -310,8 +312,13 @@ func TestAllEventSequences(t *testing.T) {
 		}
 	}
 	for _, s := range append(States(), "") {
-		if !reached[s] {
+		if !states[s] {
 			t.Errorf("%s was never reached", s)
+		}
+	}
+	for _, p := range MovePhases() {
+		if !phases[p] {
+			t.Errorf("%s was never reached", p)
 		}
 	}
 	if len(seen) < 1000 {
@@ -338,24 +345,24 @@ func answers(s Server) []Event {
 	if l, ok := s.NextLeftover(); ok {
 		return []Event{LeftoverReleased{Consumer: l.Consumer}}
 	}
-	switch s.State {
-	case Scheduling, Planning:
+	switch {
+	case s.isDue(Schedule):
 		return []Event{Chosen{Choices: []schedule.Choice{choice("b")}, Candidates: 1}}
-	case Claiming:
+	case s.isDue(Claim):
 		return []Event{Claimed{Try: s.Try}}
-	case AwaitingMinCount:
+	case s.isDue(CheckMinCount):
 		return []Event{MinCountReached{}}
-	case MovingAllocations:
+	case s.isDue(MoveAllocations):
 		return []Event{AllocationsMoved{}}
-	case RestoringAllocations:
+	case s.isDue(RestoreAllocations):
 		return []Event{AllocationsRestored{}}
-	case Rescheduling, Failing, ReleasingDestination, Offloading, DeletingAllocation:
+	case s.isDue(Release):
 		return []Event{Released{}}
-	case DeletingGuest, Shelving, Reverting:
+	case s.State == DeletingGuest, s.State == Shelving, s.Phase() == Reverting:
 		return []Event{GuestGone{Host: s.Host, Consumer: "s"}}
-	case RevertBlocked:
+	case s.Phase() == RevertBlocked:
 		return []Event{ActionRequested{ID: "w", Action: Reset}}
-	case LiveMigrating:
+	case s.Phase() == LiveMigrating:
 		return []Event{GuestMigrated{Host: s.Move.From.Host, Consumer: s.Move.From.Consumer}}
 	}
 	var list []Event
@@ -376,9 +383,8 @@ func answers(s Server) []Event {
 func comesToRest(t *testing.T, n node) {
 	s := n.Server
 	for range 40 {
-		rests := slices.Contains([]State{Active, Resized, Error, Shelved, Deleted}, s.State) && s.TaskState() == "" &&
-			len(s.Leftovers) == 0
-		if rests {
+		waits := slices.Contains([]State{Active, Error, Shelved, Deleted}, s.State) || s.Phase() == Resized
+		if waits && s.TaskState() == "" && len(s.Leftovers) == 0 {
 			return
 		}
 		for _, e := range answers(s) {

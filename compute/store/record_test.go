@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -108,10 +109,11 @@ func (f *filler) fillStruct(v reflect.Value) {
 
 func (f *filler) fillOne(v reflect.Value) {
 	word := map[reflect.Type]any{
-		reflect.TypeFor[lifecycle.State](): lifecycle.LiveMigrating,
-		reflect.TypeFor[lifecycle.Task]():  lifecycle.ResizeReverting,
-		reflect.TypeFor[lifecycle.Kind]():  lifecycle.LiveMigration,
-		reflect.TypeFor[lifecycle.Power](): lifecycle.Off,
+		reflect.TypeFor[lifecycle.State]():     lifecycle.Moving,
+		reflect.TypeFor[lifecycle.MovePhase](): lifecycle.LiveMigrating,
+		reflect.TypeFor[lifecycle.Task]():      lifecycle.ResizeReverting,
+		reflect.TypeFor[lifecycle.Kind]():      lifecycle.LiveMigration,
+		reflect.TypeFor[lifecycle.Power]():     lifecycle.Off,
 	}[v.Type()]
 	switch {
 	case word != nil:
@@ -267,9 +269,9 @@ func TestVersion1(t *testing.T) {
 	}
 }
 
-// constants lists the constants of package lifecycle that have this type, by name. They are read from the source: the
+// constants lists the constants of package lifecycle that have one of these types, by name. They are read from the source: the
 // one that matters is the one that no list has.
-func constants(t *testing.T, typ string) map[string]string {
+func constants(t *testing.T, types ...string) map[string]string {
 	t.Helper()
 	files, err := filepath.Glob("../lifecycle/*.go")
 	if err != nil {
@@ -286,7 +288,7 @@ func constants(t *testing.T, typ string) map[string]string {
 			if !isValue {
 				return true
 			}
-			if id, named := spec.Type.(*ast.Ident); !named || id.Name != typ || len(spec.Values) != 1 {
+			if id, named := spec.Type.(*ast.Ident); !named || !slices.Contains(types, id.Name) || len(spec.Values) != 1 {
 				return true
 			}
 			if literal, is := spec.Values[0].(*ast.BasicLit); is {
@@ -298,12 +300,16 @@ func constants(t *testing.T, typ string) map[string]string {
 	return values
 }
 
-// checkWords checks that each constant of a type has a stored word of its own, and that no word is for nothing.
-func checkWords[T ~string](t *testing.T, typ string, table words[T]) {
+// checkWords checks that each constant of these types has a stored word, that each value has one of its own, and that no
+// word is for nothing.
+func checkWords[T ~string](t *testing.T, table words[T], types ...string) {
 	t.Helper()
-	found := constants(t, typ)
+	found := constants(t, types...)
 	if len(found) == 0 {
-		t.Fatalf("package lifecycle has no constants of type %s", typ)
+		t.Fatalf("package lifecycle has no constants of type %s", types)
+	}
+	if found["Moving"] != "" {
+		delete(found, "Moving") // the phase of the move is stored instead
 	}
 	used := map[string]bool{}
 	for name, value := range found {
@@ -319,19 +325,28 @@ func checkWords[T ~string](t *testing.T, typ string, table words[T]) {
 	}
 	for _, one := range table {
 		if !used[one.stored] {
-			t.Errorf("the stored word %q of %s belongs to no constant", one.stored, typ)
+			t.Errorf("the stored word %q of %s belongs to no constant", one.stored, types)
 		}
 	}
 }
 
 func TestEveryValueHasAStoredName(t *testing.T) {
-	checkWords(t, "State", states)
-	checkWords(t, "Task", tasks)
-	checkWords(t, "Kind", kinds)
-	checkWords(t, "Power", powers)
+	checkWords(t, stages, "State", "MovePhase")
+	checkWords(t, tasks, "Task")
+	checkWords(t, kinds, "Kind")
+	checkWords(t, powers, "Power")
+	var all []stage
 	for _, state := range lifecycle.States() {
-		if text, err := states.text(state); err != nil || len(text) == 0 || len(text) > 32 { // the column ends there
-			t.Errorf("the state %s is stored as %q %v", state, text, err)
+		if state != lifecycle.Moving {
+			all = append(all, stage(state))
+		}
+	}
+	for _, phase := range lifecycle.MovePhases() {
+		all = append(all, stage(phase))
+	}
+	for _, one := range all {
+		if text, err := stages.text(one); err != nil || len(text) == 0 || len(text) > 32 { // the column ends there
+			t.Errorf("the stage %s is stored as %q %v", one, text, err)
 		}
 	}
 }
@@ -340,7 +355,7 @@ func TestEveryValueHasAStoredName(t *testing.T) {
 func TestStoredNames(t *testing.T) {
 	list := func(stored []string) string { return strings.Join(stored, " ") }
 	for typ, got := range map[string]string{
-		"State": list(storedWords(states)), "Task": list(storedWords(tasks)), "Kind": list(storedWords(kinds)),
+		"State": list(storedWords(stages)), "Task": list(storedWords(tasks)), "Kind": list(storedWords(kinds)),
 		"Power": list(storedWords(powers)),
 	} {
 		want := map[string]string{
@@ -362,8 +377,8 @@ func TestStoredNames(t *testing.T) {
 		"active resized retreating failing error reverting undoing restoring stranded shelving offloading shelved " +
 		"unassigning releasing lingering deleted"
 	for i, old := range strings.Fields(before) {
-		if now := upgradeState(old); now != states[i].stored {
-			t.Errorf("%s of version 1 reads as %s, want %s", old, now, states[i].stored)
+		if now := upgradeState(old); now != stages[i].stored {
+			t.Errorf("%s of version 1 reads as %s, want %s", old, now, stages[i].stored)
 		}
 	}
 }
@@ -377,8 +392,39 @@ func storedWords[T comparable](table words[T]) (list []string) {
 
 // A value without a word is not stored, instead of being lost.
 func TestValueWithoutAStoredName(t *testing.T) {
-	server := lifecycle.Server{ID: "s", State: "dancing"}
-	if text, err := encodeServer(server); err == nil || !strings.Contains(err.Error(), "server s") {
-		t.Errorf("it is stored as %s %v", text, err)
+	for _, server := range []lifecycle.Server{
+		{ID: "s", State: "dancing"},
+		{ID: "s", State: lifecycle.Moving}, // without a move
+		{ID: "s", State: lifecycle.Moving, Move: &lifecycle.Move{Phase: "dancing"}},
+	} {
+		if text, err := encodeServer(server); err == nil || !strings.Contains(err.Error(), "server s") {
+			t.Errorf("it is stored as %s %v", text, err)
+		}
+	}
+}
+
+// A server that moves is stored with the phase of its move as its state, as before there were phases.
+func TestPhaseIsStoredAsState(t *testing.T) {
+	for _, phase := range lifecycle.MovePhases() {
+		want := lifecycle.Server{ID: "s", State: lifecycle.Moving, Move: &lifecycle.Move{Phase: phase}}
+		text, err := encodeServer(want)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var record struct {
+			State string
+			Move  struct {
+				Moved bool `json:"allocations_moved"`
+			}
+		}
+		if err := json.Unmarshal(text, &record); err != nil || record.Move.Moved != want.Move.AllocationsMoved() {
+			t.Errorf("%s is stored as %s (%v)", phase, text, err)
+		}
+		if word, err := stages.text(stage(phase)); err != nil || record.State != string(word) {
+			t.Errorf("%s is stored as %s (%v)", phase, record.State, err)
+		}
+		if got, err := decodeServer("s", text); err != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("%s reads as %+v %v", phase, got, err)
+		}
 	}
 }

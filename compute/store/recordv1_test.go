@@ -105,7 +105,7 @@ func stored(t *testing.T, db *sqldb.DB, query string, values ...any) (record str
 
 // facts is what matters most of a server, in one line.
 func facts(s lifecycle.Server) string {
-	state, _ := states.text(s.State)
+	state, _ := stages.text(stage(s.Stage()))
 	out := fmt.Sprintf("%s: %s %s %s", s.Name, state, s.Status(), s.Shown().Host)
 	for _, d := range s.Devices {
 		out += " device " + d.Address
@@ -118,7 +118,7 @@ func facts(s lifecycle.Server) string {
 		for _, flag := range []struct {
 			is   bool
 			name string
-		}{{m.AllocationsMoved, "moved"}, {m.StopSource, "stop"}, {m.SourceStopped, "stopped"}, {m.Reverting, "back"}} {
+		}{{m.AllocationsMoved(), "moved"}, {m.StopSource, "stop"}, {m.SourceStopped, "stopped"}, {m.RevertRequested, "back"}} {
 			if flag.is {
 				out += " " + flag.name
 			}

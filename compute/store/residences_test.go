@@ -41,9 +41,9 @@ func stays(t *testing.T, s *store.Store) {
 	expect("at first", "h: aaaaaaaa-bbbb-1 (1) g:  (0) ")
 	become(func(s *lifecycle.Server) {
 		s.Migration = &lifecycle.Migration{ID: "m", Kind: lifecycle.Resizing, Status: "accepted", From: "h"}
-		s.Move = &lifecycle.Move{Kind: lifecycle.Resizing, Consumer: "m", AllocationsMoved: true,
+		s.Move = &lifecycle.Move{Kind: lifecycle.Resizing, Phase: lifecycle.SpawningDestination, Consumer: "m",
 			From: lifecycle.Residence{Consumer: "m", PreviousConsumer: s.ID, Host: "h", Requests: s.Requests}}
-		s.State, s.Host = lifecycle.Spawning, "g"
+		s.State, s.Host = lifecycle.Moving, "g"
 	})
 	expect("while it moves", "h: m (1) g: aaaaaaaa-bbbb-1 (1) ")
 	become(func(s *lifecycle.Server) {

@@ -118,7 +118,7 @@ func (w *World) wish() {
 	for range 4 {
 		s := w.office.servers[ids[w.rng.IntN(len(ids))]]
 		action := actions[w.rng.IntN(len(actions))]
-		if s.State == lifecycle.Resized { // it waits for nothing else
+		if s.Phase() == lifecycle.Resized { // it waits for nothing else
 			action = []lifecycle.Action{lifecycle.Confirm, lifecycle.Revert}[w.rng.IntN(2)]
 		}
 		if w.ask(s, action) {
@@ -172,7 +172,7 @@ func (w *World) remove(id string) {
 		return w.office.silent(
 			stay.Host)
 	})
-	w.note("delete", id, s.Host, string(s.State))
+	w.note("delete", id, s.Host, s.Stage())
 	w.office.reason(id, "delete")
 	exists := false
 	if h := w.office.hosts[s.Host]; h != nil {
