@@ -13,13 +13,13 @@ import (
 
 // guestReport is what an agent reports about a guest.
 type guestReport struct {
-	phase          string
+	state          string
 	host, consumer string
 	devices        []schedule.Picked
 	cells          []numa.Placed
 	build          int
 	message        string
-	stopped        bool // with phase refused
+	stopped        bool // with state refused
 }
 
 // applyReport applies the report to the residence that it concerns. A report about any other residence is late and is
@@ -29,13 +29,13 @@ func applyReport(s Server, g guestReport, now time.Time) Server {
 		g.consumer = s.ID
 	}
 	// it may be removed before its agent receives the new id
-	mine := g.consumer == s.ID || g.consumer == s.PreviousConsumer && g.phase == "gone"
+	mine := g.consumer == s.ID || g.consumer == s.PreviousConsumer && g.state == "gone"
 	if mine && g.host != "" && g.host == s.AllocatedHost() {
 		return ownGuest(s, g, now)
 	}
 	if m := s.Move; m != nil && m.From.Host == g.host {
 		deleted := !s.Requested.IsZero() && g.consumer == m.From.PreviousConsumer &&
-			(g.phase == "gone" || g.phase == "failed")
+			(g.state == "gone" || g.state == "failed")
 		if g.consumer == m.From.Consumer || deleted {
 			return sourceGuest(s, g, now)
 		}
@@ -48,7 +48,7 @@ func applyReport(s Server, g guestReport, now time.Time) Server {
 	}
 	s.Leftovers = slices.Clone(s.Leftovers)
 	switch {
-	case g.phase == "gone":
+	case g.state == "gone":
 		// not "failed": a live migration may have failed; the agent removes the guest and reports it
 		s.Leftovers[i].Gone = true
 		s = addHistory(s, now, "the leftover guest on "+g.host+" is gone")
@@ -60,7 +60,7 @@ func applyReport(s Server, g guestReport, now time.Time) Server {
 
 // ownGuest applies a report about the guest of the server's own consumer on AllocatedHost.
 func ownGuest(s Server, g guestReport, now time.Time) Server {
-	switch g.phase {
+	switch g.state {
 	case "gone":
 		return onGuestGone(s, "", now)
 	case "failed":
@@ -74,7 +74,7 @@ func ownGuest(s Server, g guestReport, now time.Time) Server {
 	switch s.presence() {
 	case incoming:
 		s = recordDevices(s, g, now)
-		switch g.phase {
+		switch g.state {
 		case "running":
 			// the guest has arrived; a record restored from a backup may still have an earlier phase
 			s = onArrived(s, now, false)
@@ -83,13 +83,13 @@ func ownGuest(s Server, g guestReport, now time.Time) Server {
 		}
 	case building:
 		s = recordDevices(s, g, now)
-		if g.phase == "running" && s.Power == On || g.phase == "stopped" && s.Power == Off {
-			s = onArrived(s, now, g.phase == "stopped")
+		if g.state == "running" && s.Power == On || g.state == "stopped" && s.Power == Off {
+			s = onArrived(s, now, g.state == "stopped")
 		}
 	case existing:
 		s = recordDevices(s, g, now)
 		s.PreviousConsumer = "" // the agent knows the guest by the server's id
-		if g.phase != "claimed" {
+		if g.state != "claimed" {
 			s = settleTask(s, g, now)
 		}
 	}
@@ -163,7 +163,7 @@ func onGuestRefused(s Server, g guestReport, now time.Time) Server {
 
 // settleTask ends the task in progress if the report shows that it is done.
 func settleTask(s Server, g guestReport, now time.Time) Server {
-	stopped := g.phase == "stopped"
+	stopped := g.state == "stopped"
 	was := s.Task
 	switch s.Task {
 	case Rebooting, RebootingHard:
@@ -233,7 +233,7 @@ func onGuestFailed(s Server, message string, now time.Time) Server {
 
 // sourceGuest applies a report about the guest at the source of a move.
 func sourceGuest(s Server, g guestReport, now time.Time) Server {
-	switch g.phase {
+	switch g.state {
 	case "departed":
 		return advance(s, sourceMigrated{to: s.Host}, now)
 	case "failed":
@@ -245,8 +245,8 @@ func sourceGuest(s Server, g guestReport, now time.Time) Server {
 		return advance(s, sourceGone{}, now)
 	}
 	e := sourceReported{devices: g.devices, cells: g.cells, to: s.Host,
-		built: g.phase != "claimed", stopped: g.phase == "stopped" || g.phase == "refused" && g.stopped}
-	if g.phase == "refused" {
+		built: g.state != "claimed", stopped: g.state == "stopped" || g.state == "refused" && g.stopped}
+	if g.state == "refused" {
 		e.refused = g.message
 	}
 	if e.built && !s.Move.AllocationsMoved() { // if the move is given up, this is the state of the server

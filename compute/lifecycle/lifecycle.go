@@ -5,19 +5,27 @@
 // from an agent that has not received the latest assignments; such events are ignored explicitly. The steps follow from
 // the state alone, so a stored record determines what remains to be done after a restart.
 //
-// A new server: Scheduling, Claiming, (AwaitingMinCount,) Spawning, Active. The moves:
+// A new server: Scheduling, Claiming, (AwaitingMinCount,) Spawning, Active. A server that moves is in state Moving, and
+// its Move, a state machine of its own, has a phase:
 //
 //	resize, cold migration:
-//	    Planning → MovingAllocations → AwaitingSourceAck → Claiming → StoppingSource → Spawning → Resized → Active
+//	    Planning → MovingAllocations → AwaitingSourceAck → ClaimingDestination → StoppingSource →
+//	    SpawningDestination → Resized, until it is confirmed or reverted
 //	evacuation:
-//	    Planning → MovingAllocations → Claiming → Spawning → Active
+//	    Planning → MovingAllocations → ClaimingDestination → SpawningDestination
 //	live migration:
-//	    Planning → MovingAllocations → AwaitingSourceAck → Claiming → PreLiveMigration → LiveMigrating → Active
+//	    Planning → MovingAllocations → AwaitingSourceAck → ClaimingDestination → PreLiveMigration → LiveMigrating
 //
-// A revert: Reverting → ReleasingDestination → RestoringAllocations → Active. From MovingAllocations on, the migration
-// is a consumer of its own. It holds the source's allocations; the server's own consumer holds the destination's. So
-// every resource in use always has a consumer. What a move leaves behind on a host is listed in Leftovers until the
-// agent of that host reports that the guest is gone, or an operator declares the host dead. Only then is it released.
+// A revert: Reverting → ReleasingDestination → RestoringAllocations. Then the server is Active again, on either host.
+// From the end of MovingAllocations on, the migration is a consumer of its own. It holds the source's allocations; the
+// server's own consumer holds the destination's. So every resource in use always has a consumer. What a move leaves
+// behind on a host is listed in Leftovers until the agent of that host reports that the guest is gone, or an operator
+// declares the host dead. Only then is it released.
+//
+// The files, from the bottom to the top: states, phases, events and residences are data; move.go is the state machine
+// of a move; server.go is the record; status.go, assignment.go, removal.go and expected.go derive what others see of
+// it; moving.go connects a server with its move; search.go, action.go, release.go and guest.go are the handlers of
+// events; lifecycle.go selects the handler.
 package lifecycle
 
 import (
@@ -64,12 +72,12 @@ func transition(s Server, e Event, now time.Time) (next Server, known bool) {
 		report := guestReport{"refused", e.Host, e.Consumer, e.Devices, e.Cells, e.Build, e.Message, e.Stopped}
 		return applyReport(s, report, now), true
 	case GuestMigrated:
-		return applyReport(s, guestReport{phase: "departed", host: e.Host, consumer: e.Consumer}, now), true
+		return applyReport(s, guestReport{state: "departed", host: e.Host, consumer: e.Consumer}, now), true
 	case GuestFailed:
-		report := guestReport{phase: "failed", host: e.Host, consumer: e.Consumer, message: e.Message}
+		report := guestReport{state: "failed", host: e.Host, consumer: e.Consumer, message: e.Message}
 		return applyReport(s, report, now), true
 	case GuestGone:
-		return applyReport(s, guestReport{phase: "gone", host: e.Host, consumer: e.Consumer}, now), true
+		return applyReport(s, guestReport{state: "gone", host: e.Host, consumer: e.Consumer}, now), true
 	case HostDead:
 		return onHostDead(s, e.Host, now), true
 	case DeleteRequested:

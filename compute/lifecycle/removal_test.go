@@ -136,7 +136,8 @@ func TestHeldFor(t *testing.T) {
 		want   string
 	}{
 		{"the server holds what the migration held", moving(ClaimingDestination, stay("a", 1)), on("a", 1), "m"},
-		{"it has come back to the source with another allocation", moving(ClaimingDestination, stay("a", 1)), on("a", 2), "m"},
+		{"it has come back to the source with another allocation", moving(ClaimingDestination, stay("a", 1)), on("a", 2),
+			"m"},
 		{"the migration holds nothing yet", moving(MovingAllocations, stay("a", 1)), on("a", 1), ""},
 		{"it holds the destination", moving(ClaimingDestination, stay("a", 1)), on("b", 1), ""},
 		{"it holds nothing", moving(ClaimingDestination, stay("a", 1)), nil, ""},

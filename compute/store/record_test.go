@@ -269,8 +269,8 @@ func TestVersion1(t *testing.T) {
 	}
 }
 
-// constants lists the constants of package lifecycle that have one of these types, by name. They are read from the source: the
-// one that matters is the one that no list has.
+// constants lists the constants of package lifecycle that have one of these types, by name. They are read from the
+// source: the one that matters is the one that no list has.
 func constants(t *testing.T, types ...string) map[string]string {
 	t.Helper()
 	files, err := filepath.Glob("../lifecycle/*.go")
@@ -300,8 +300,8 @@ func constants(t *testing.T, types ...string) map[string]string {
 	return values
 }
 
-// checkWords checks that each constant of these types has a stored word, that each value has one of its own, and that no
-// word is for nothing.
+// checkWords checks that each constant of these types has a stored word, that each value has one of its own, and that
+// no word is for nothing.
 func checkWords[T ~string](t *testing.T, table words[T], types ...string) {
 	t.Helper()
 	found := constants(t, types...)

@@ -102,8 +102,8 @@ type stayRecord struct {
 	Gone             bool              `json:"gone,omitzero" v1:"Gone"`
 }
 
-// moveRecord is a move in progress. Its phase is the field state of the server. AllocationsMoved follows from the phase;
-// it is written for programs that do not derive it.
+// moveRecord is a move in progress. Its phase is the field state of the server. AllocationsMoved follows from the
+// phase; it is written for programs that do not derive it.
 type moveRecord struct {
 	Kind             storedKind `json:"kind,omitzero" v1:"Kind"`
 	TargetHost       string     `json:"target_host,omitzero" v1:"To"`

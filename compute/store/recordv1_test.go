@@ -118,7 +118,8 @@ func facts(s lifecycle.Server) string {
 		for _, flag := range []struct {
 			is   bool
 			name string
-		}{{m.AllocationsMoved(), "moved"}, {m.StopSource, "stop"}, {m.SourceStopped, "stopped"}, {m.RevertRequested, "back"}} {
+		}{{m.AllocationsMoved(), "moved"}, {m.StopSource, "stop"}, {m.SourceStopped, "stopped"},
+			{m.RevertRequested, "back"}} {
 			if flag.is {
 				out += " " + flag.name
 			}

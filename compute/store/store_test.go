@@ -195,7 +195,8 @@ func full() lifecycle.Server {
 		Requests: s.Requests, Choice: &s.Choices[0],
 		Devices: s.Devices, Topology: s.Topology, Cells: s.Cells, Reported: true, Gone: true}
 	s.State = lifecycle.Moving
-	s.Move = &lifecycle.Move{Kind: lifecycle.Resizing, Phase: lifecycle.Resized, To: "h", SameHostAllowed: true, Consumer: "m", From: from,
+	s.Move = &lifecycle.Move{Kind: lifecycle.Resizing, Phase: lifecycle.Resized, To: "h", SameHostAllowed: true,
+		Consumer: "m", From: from,
 		StopSource: true, SourceStopped: true, RevertRequested: true, Failed: "f", SourceLost: "l",
 		Refusals: 3}
 	from.Consumer = "m0"
