@@ -3,13 +3,14 @@
 //
 //	        POST /v2.1/servers                      PUT …/guests/{server}
 //	                │                                        │
-//	flavor.Ask ◄── server ──────► conductor.Conductor ◄──────┘            requests of users and agents
-//	flavor × aliases                 │       ▲
-//	→ request groups                 │ Apply │ perform
+//	              server ──────► conductor.Conductor ◄──────┘            requests of users and agents
+//	                                 │       ▲
+//	                                 │ Apply │ perform
 //	                                 ▼       │
 //	              store ◄──────── runner.Runner ─────► conductor          executes steps, repeats, resumes
 //	  record, due, revision          │  ▲                 │
-//	        │                  event │  │ next record     │ GET candidates, PUT and DELETE allocations
+//	        │                  event │  │ next record     │ flavor.Ask: flavor × image × aliases → request groups
+//	        │                        │  │                 │ GET candidates, PUT and DELETE allocations
 //	        │                        ▼  │                 ▼
 //	        │                   lifecycle.Next        Placement
 //	        │                                             │
@@ -22,6 +23,9 @@
 // Three packages are pure. Package flavor builds request groups from a flavor and its aliases, one group per device.
 // Package schedule judges each of Placement's candidates on its host and orders the accepted ones. Package lifecycle is
 // the state machine: a state and an event give the next state, and the state determines the next steps.
+//
+// A new server is first in the state preparing, until its request is built (Prepared); a request that cannot be built
+// ends in error. A server that moves is in the state moving, and its move has phases of its own.
 //
 //	            Chosen              Claimed              GuestRunning
 //	scheduling ─────────► claiming ─────────► spawning ───────────────► active
@@ -36,7 +40,7 @@
 //	               Released                     → deleting allocation
 //
 // The record of a server is stored before its step runs. A process that was killed therefore begins again with the step
-// that was due, so every step may be repeated: Schedule only reads; Claim first reads whether the claim exists; Release
+// that was due, so every step may be repeated: the first result of Prepare is stored; Schedule only reads; Claim first reads whether the claim exists; Release
 // deletes what may already be gone. A claim exists in Placement only while the record is in a state between claiming
 // and deleting allocation. A record leaves these states only through Release, or through a refusal after which nothing
 // is held. A test applies every event in every state and checks this.

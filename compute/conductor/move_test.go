@@ -59,15 +59,12 @@ func (c *cloud) one() lifecycle.Server {
 
 // larger asks for so many devices.
 func larger(id string, n int) lifecycle.ActionRequested {
-	r := pci.Request{ID: "R-" + id, Alias: "nic", Count: n, Requirement: pci.Requirement{Class: class,
-		LiveMigratable: pci.Yes}}
-	e := lifecycle.ActionRequested{ID: id, Action: lifecycle.Resize, Flavor: flavor.Flavor{ID: "f-" + id},
-		Requests: []pci.Request{r}}
-	for i := range n {
-		e.Request.Groups = append(e.Request.Groups, resource.Group{Suffix: r.GroupSuffix(i),
-			Resources: resource.Amounts{class: 1}})
+	specs := map[string]string{}
+	if n > 0 {
+		specs["pci_passthrough:alias"] = fmt.Sprintf("nic:%d", n)
 	}
-	return e
+	return lifecycle.ActionRequested{ID: id, Action: lifecycle.Resize,
+		Flavor: flavor.Flavor{ID: "f-" + id, VCPUs: 1, ExtraSpecs: specs}}
 }
 
 // story is one operation from its begin to its end.
@@ -485,9 +482,6 @@ func TestResizeAsksTheNewQuestion(t *testing.T) {
 	}{{1, "b"}, {0, "a"}, {1, "b"}} {
 		id := fmt.Sprint("m", n+1)
 		wish := larger(id, move.devices)
-		if move.devices == 0 {
-			wish.Requests, wish.Request = nil, resource.Ask{Groups: []resource.Group{{Suffix: "", Resources: nil}}}
-		}
 		wish.To = move.host
 		c.ask(wish)
 		c.settlePhase(lifecycle.Resized)

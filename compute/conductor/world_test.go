@@ -552,6 +552,13 @@ func (c *cloud) start(ctx context.Context, s Store, p Placement) {
 	ctx, cancel := context.WithCancel(ctx)
 	conductor := New(s, p)
 	conductor.Log = slog.New(slog.DiscardHandler)
+	conductor.Aliases, conductor.PCIInPlacement = aliases(c.t), true
+	conductor.build = func(s lifecycle.Server) (lifecycle.Prepared, error) {
+		if s.Move == nil && len(s.Ask.Groups) > 0 { // the test has given the new server its request
+			return lifecycle.Prepared{Ask: s.Ask, Requests: s.Requests, Topology: s.Topology}, nil
+		}
+		return conductor.buildAsk(s)
+	}
 	conductor.runner.Wait = 4 * time.Millisecond
 	if c.old {
 		conductor.started = conductor.started.Add(-time.Hour)
@@ -576,6 +583,16 @@ func (c *cloud) start(ctx context.Context, s Store, p Placement) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.now, c.stop = conductor, func() { cancel(); ended.Wait() }
+}
+
+// aliases are the aliases of flavors.
+func aliases(t *testing.T) pci.Aliases {
+	t.Helper()
+	as, err := pci.ParseAliases(true, `{"name": "nic", "resource_class": "CUSTOM_NIC", "live_migratable": "yes"}`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return as
 }
 
 // server asks for one device.

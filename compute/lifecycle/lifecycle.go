@@ -5,11 +5,11 @@
 // from an agent that has not received the latest assignments; such events are ignored explicitly. The steps follow from
 // the state alone, so a stored record determines what remains to be done after a restart.
 //
-// A new server: Scheduling, Claiming, (AwaitingMinCount,) Spawning, Active. A server that moves is in state Moving, and
+// A new server: Preparing, Scheduling, Claiming, (AwaitingMinCount,) Spawning, Active. A server that moves is in state Moving, and
 // its Move, a state machine of its own, has a phase:
 //
-//	resize, cold migration:
-//	    Planning → MovingAllocations → AwaitingSourceAck → ClaimingDestination → StoppingSource →
+//	resize, cold migration (only a resize has PreparingMove):
+//	    PreparingMove → Planning → MovingAllocations → AwaitingSourceAck → ClaimingDestination → StoppingSource →
 //	    SpawningDestination → Resized, until it is confirmed or reverted
 //	evacuation:
 //	    Planning → MovingAllocations → ClaimingDestination → SpawningDestination
@@ -46,8 +46,7 @@ func Next(s Server, e Event, now time.Time) (Server, []Step) {
 func transition(s Server, e Event, now time.Time) (next Server, known bool) {
 	if s.State == "" || s.State == Deleted { // not created yet, or final
 		if _, created := e.(Created); created && s.State == "" {
-			s.State, s.Created = Scheduling, now
-			s = addHistory(s, now, describe(s.Ask, s.Requests))
+			s.State, s.Created, s.Updated = Preparing, now, now
 		}
 		return s, isDefined(e)
 	}
@@ -118,6 +117,10 @@ func isDefined(e Event) bool {
 // applyResult applies the result of a step. A result that belongs to a step of another state is late and is ignored.
 func applyResult(s Server, e Event, now time.Time) (Server, bool) {
 	switch e := e.(type) {
+	case Prepared:
+		if s.isDue(Prepare) {
+			s = onPrepared(s, e, now)
+		}
 	case Chosen:
 		if s.isDue(Schedule) {
 			s = onChosen(s, e, now)
@@ -180,6 +183,8 @@ func onAllocationsMoved(s Server, now time.Time) Server {
 // onRefused ends what the refused step belongs to.
 func onRefused(s Server, e Refused, now time.Time) Server {
 	switch e.Step {
+	case Prepare:
+		return onPrepareRefused(s, e.Reason, now)
 	case Schedule:
 		return giveUp(s, now, e.Reason, false)
 	case Claim:

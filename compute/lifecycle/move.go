@@ -28,7 +28,10 @@ type Move struct {
 }
 
 // AllocationsMoved reports whether Consumer holds the allocations of the source.
-func (m Move) AllocationsMoved() bool { return m.Phase != Planning && m.Phase != MovingAllocations }
+func (m Move) AllocationsMoved() bool { return !m.planned() && m.Phase != MovingAllocations }
+
+// planned reports whether the move has not changed anything yet.
+func (m Move) planned() bool { return m.Phase == PreparingMove || m.Phase == Planning }
 
 // MaxRefusals is how often Placement may refuse to restore a server's allocations before the move becomes
 // RevertBlocked. With the runner's growing waits this takes about a minute.
@@ -38,6 +41,9 @@ const MaxRefusals = 10
 // event that does not belong to the phase is late and changes nothing. The due steps follow from the phase.
 func (m Move) next(e moveEvent) (Move, []moveEffect) {
 	switch e := e.(type) {
+	case askPrepared:
+		m.Phase = Planning
+		return m, []moveEffect{addEntry(e.text)}
 	case choicesFound:
 		return m.onChoicesFound()
 	case choicesLost:
@@ -247,7 +253,7 @@ func (m Move) onSourceFailed(e sourceFailed) (Move, []moveEffect) {
 	switch m.Phase {
 	case Resized:
 		m, more = m.confirm()
-	case Planning, AwaitingSourceAck, SchedulingDestination, ClaimingDestination, StoppingSource,
+	case PreparingMove, Planning, AwaitingSourceAck, SchedulingDestination, ClaimingDestination, StoppingSource,
 		ReschedulingDestination:
 		m, more = m.goBack(m.SourceLost)
 	case PreLiveMigration:

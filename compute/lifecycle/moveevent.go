@@ -15,6 +15,7 @@ type moveEvent interface{ moveEvent() }
 
 // The events of the search for a destination.
 type (
+	askPrepared  struct{ text string } // the request to Placement is built
 	choicesFound struct{}              // there is a choice to claim
 	choicesLost  struct{ text string } // all are lost; another round of candidates is permitted
 	searchEnded  struct{ text string } // the move must be given up
@@ -78,6 +79,7 @@ type (
 	moveCancelled  struct{} // the deletion of the server is requested
 )
 
+func (askPrepared) moveEvent()         {}
 func (choicesFound) moveEvent()        {}
 func (choicesLost) moveEvent()         {}
 func (searchEnded) moveEvent()         {}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/openberth/berth/compute/schedule"
+	"github.com/openberth/berth/resource"
 )
 
 // This file connects a server with its move: it starts the move, passes it events and applies their effects.
@@ -16,7 +17,7 @@ import (
 // destination.
 func beginMove(s Server, kind Kind, e ActionRequested, now time.Time) Server {
 	s.Move = &Move{
-		Kind: kind, Phase: Planning, To: e.To, SameHostAllowed: e.SameHost && (kind == Resizing || kind == Migrating),
+		Kind: kind, Phase: PreparingMove, To: e.To, SameHostAllowed: e.SameHost && (kind == Resizing || kind == Migrating),
 		Consumer: cmp.Or(s.PreviousConsumer, e.ID), From: s.ownResidence(),
 	}
 	s.Migration = &Migration{
@@ -24,14 +25,24 @@ func beginMove(s Server, kind Kind, e ActionRequested, now time.Time) Server {
 		OldFlavor: s.Flavor.ID, NewFlavor: s.Flavor.ID, Begun: now, Updated: now,
 	}
 	if kind == Resizing {
-		s.Flavor, s.Ask, s.Requests, s.Topology = e.Flavor, e.Request, e.Requests, e.Topology
-		s.Migration.NewFlavor = e.Flavor.ID
+		s.Flavor, s.Migration.NewFlavor = e.Flavor, e.Flavor.ID
 	}
 	s.State, s.Task, s.Round, s.FailedHosts, s.PreRebuild = Moving, "", 0, nil, nil
 	s.Host, s.Reported, s.PreviousConsumer, s.Devices, s.Cells, s.Choices = "", false, "", nil, nil, nil
+	s.Updated = now
+	if kind == Resizing {
+		s.Ask, s.Requests, s.Topology = resource.Ask{}, nil, nil
+		return s
+	}
+	return planMove(s, now) // the request is that of the flavor before
+}
+
+// planMove begins the search for a destination: the server has its request to Placement.
+func planMove(s Server, now time.Time) Server {
 	s.Requests = withProviders(s.Requests, nil)
-	return addHistory(s, now, fmt.Sprintf("%s from %s%s: %s",
-		kind, s.Move.From.Host, prefixed(" to ", e.To), describe(s.Ask, s.Requests)))
+	text := fmt.Sprintf("%s from %s%s: %s", s.Move.Kind, s.Move.From.Host, prefixed(" to ", s.Move.To),
+		describe(s.Ask, s.Requests))
+	return advance(s, askPrepared{text}, now)
 }
 
 // advance passes an event to the server's move and applies the effects.

@@ -17,6 +17,8 @@ type MovePhase string
 // The phases. Before MovingAllocations has ended, the server's own consumer holds the allocations of the source. Then
 // the migration holds them, and the server's own consumer holds those of the destination.
 const (
+	// the request to Placement is built for the new flavor; nothing has changed yet. Only a resize has this phase
+	PreparingMove     MovePhase = "preparing"
 	Planning          MovePhase = "planning" // candidates are requested; nothing has changed yet
 	MovingAllocations MovePhase = "rekeying" // the server's allocations are moved to its migration
 	// they are moved; the agent of the source has not acknowledged the migration yet
@@ -45,7 +47,8 @@ const (
 // MovePhases lists all phases.
 func MovePhases() []MovePhase {
 	return []MovePhase{
-		Planning, MovingAllocations, AwaitingSourceAck, SchedulingDestination, ClaimingDestination, StoppingSource,
+		PreparingMove, Planning, MovingAllocations, AwaitingSourceAck, SchedulingDestination, ClaimingDestination,
+		StoppingSource,
 		PreLiveMigration, LiveMigrating, SpawningDestination, Resized, ReschedulingDestination, Reverting,
 		ReleasingDestination, RestoringAllocations, RevertBlocked,
 	}
@@ -54,6 +57,8 @@ func MovePhases() []MovePhase {
 // steps lists the steps that are due in this phase. A phase without steps waits for an agent, a user or an operator.
 func (p MovePhase) steps() []Step {
 	switch p {
+	case PreparingMove:
+		return []Step{Prepare}
 	case Planning, SchedulingDestination:
 		return []Step{Schedule}
 	case MovingAllocations:

@@ -52,7 +52,7 @@ func onDeleteRequested(s Server, e DeleteRequested, now time.Time) Server {
 		return s // requested before
 	}
 	s.Requested = now
-	if s.Phase() == Planning { // nothing has changed yet
+	if s.Move != nil && s.Move.planned() {
 		s = restoreSource(s)
 	}
 	has := s.presence()

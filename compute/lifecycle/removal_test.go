@@ -176,7 +176,7 @@ func TestLiveMigrationHasEnded(t *testing.T) {
 // A server whose agent has reported nothing of it is released at once when it is deleted, unless the host has its
 // guest, as when the record is from a backup: then its end is awaited.
 func TestDeletionBeforeAnyReport(t *testing.T) {
-	assigned := applyAll(fresh(), Created{}, Chosen{Choices: []schedule.Choice{choice("a")}, Candidates: 1},
+	assigned := applyAll(fresh(), Created{}, prepared, Chosen{Choices: []schedule.Choice{choice("a")}, Candidates: 1},
 		Claimed{Try: 1})
 	if s := applyAll(assigned, DeleteRequested{}); s.State != DeletingAllocation {
 		t.Errorf("%s", s.State)

@@ -18,6 +18,25 @@ import (
 // the server goes to ERROR, or back to its source host.
 const MaxRounds = 5
 
+// onPrepared records what the server requests; then candidates are requested.
+func onPrepared(s Server, e Prepared, now time.Time) Server {
+	s.Ask, s.Requests, s.Topology = e.Ask, e.Requests, e.Topology
+	if s.Move != nil {
+		return planMove(s, now)
+	}
+	s.State = Scheduling
+	return addHistory(s, now, describe(s.Ask, s.Requests))
+}
+
+// onPrepareRefused gives up a server or a move whose request to Placement cannot be built.
+func onPrepareRefused(s Server, reason string, now time.Time) Server {
+	text := "The request to Placement cannot be built: " + trimStop(reason) + "."
+	if s.Move != nil {
+		return advance(s, searchEnded{text}, now)
+	}
+	return fail(s, now, Error, text)
+}
+
 // onChosen records the choices of a round and starts the move or the claim of the first choice.
 func onChosen(s Server, e Chosen, now time.Time) Server {
 	s.Round++

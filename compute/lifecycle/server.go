@@ -14,8 +14,8 @@ import (
 
 // Server is the record of one server: its definition and its state.
 //
-// The creator of a server fills in the first block of fields and passes the record to Next with Created. Only Next
-// changes the other fields.
+// The creator of a server fills in the first block of fields, except Ask and Requests, and passes the record to Next
+// with Created. Only Next changes the other fields.
 //
 // Up to three kinds of consumers hold the allocations of a server: its own (ID), whose residence is in Host, Requests,
 // Devices and so on; during a move the migration, which holds the source (Move.From); and those of Leftovers, which
@@ -32,7 +32,7 @@ type Server struct {
 	Metadata      map[string]string
 	Tags          []string
 	Flavor        flavor.Flavor // as it was when the server was created or resized
-	Ask           resource.Ask  // the request to Placement
+	Ask           resource.Ask  // the request to Placement; empty before it is prepared
 	Requests      []pci.Request // Providers are set when a choice has been claimed
 	// number of servers of one request that must be claimed before any is built; 0 and 1: no minimum
 	MinCount int `json:",omitempty"`

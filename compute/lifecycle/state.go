@@ -6,6 +6,7 @@ type State string
 // The states. The server's own consumer may hold allocations in Placement in the states from Claiming to
 // DeletingAllocation, except Shelved.
 const (
+	Preparing        State = "preparing"  // holds nothing; the request to Placement is built
 	Scheduling       State = "scheduling" // holds nothing; candidates are requested
 	Claiming         State = "claiming"   // the first choice is being claimed; the result is not known yet
 	AwaitingMinCount State = "mustering"  // claimed; waiting for the other servers of the request
@@ -29,7 +30,7 @@ const (
 // States lists all states except the empty one before Created.
 func States() []State {
 	return []State{
-		Scheduling, Claiming, AwaitingMinCount, Spawning, Active, Moving, Rescheduling, Failing, Error,
+		Preparing, Scheduling, Claiming, AwaitingMinCount, Spawning, Active, Moving, Rescheduling, Failing, Error,
 		Shelving, Offloading, Shelved, DeletingGuest, DeletingAllocation, DeletedAwaitingCleanup, Deleted,
 	}
 }
@@ -37,6 +38,8 @@ func States() []State {
 // steps lists the steps that are due in this state. A state without steps waits for an agent or a user, or is final.
 func (s State) steps() []Step {
 	switch s {
+	case Preparing:
+		return []Step{Prepare}
 	case Scheduling:
 		return []Step{Schedule}
 	case Claiming:

@@ -28,7 +28,7 @@ func (s Server) TaskState() string {
 		return s.Move.taskState()
 	}
 	switch s.State {
-	case Scheduling, Claiming, AwaitingMinCount, Rescheduling:
+	case Preparing, Scheduling, Claiming, AwaitingMinCount, Rescheduling:
 		if s.Shelved {
 			return "unshelving"
 		}

@@ -5,6 +5,8 @@ type Step string
 
 // The steps. Each may be repeated, also when its outcome is unknown.
 const (
+	// build the request to Placement from the flavor and the image → Prepared or Refused
+	Prepare            Step = "prepare"
 	Schedule           Step = "schedule" // request and filter candidates → Chosen, NoValidHost or Refused
 	Claim              Step = "claim"    // claim Choices[0] in Placement → Claimed, ClaimLost or Refused
 	CheckMinCount      Step = "muster"   // check the other servers of the request → MinCountReached or MinCountFailed

@@ -16,9 +16,10 @@ import (
 
 var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 
-func fresh() Server {
-	return Server{ID: "s", Name: "web", Requests: []pci.Request{{ID: "R", Alias: "nic", Count: 1}}}
-}
+func fresh() Server { return Server{ID: "s", Name: "web"} }
+
+// prepared is what the servers of these tests request.
+var prepared = Prepared{Requests: []pci.Request{{ID: "R", Alias: "nic", Count: 1}}}
 
 func choice(host string) schedule.Choice {
 	return schedule.Choice{Host: host, Root: provider.ID("root-" + host),
@@ -29,7 +30,7 @@ func choice(host string) schedule.Choice {
 func events(s Server) []Event {
 	picked := []schedule.Picked{{RequestID: "R", Address: "0000:3b:00.1", Provider: "pf-a"}}
 	list := []Event{
-		Created{}, Released{}, AllocationsMoved{}, AllocationsRestored{}, MinCountReached{},
+		Created{}, prepared, Released{}, AllocationsMoved{}, AllocationsRestored{}, MinCountReached{},
 		MinCountFailed{Reason: "too few"}, DeleteRequested{}, DeleteRequested{Silent: true},
 		Chosen{Choices: []schedule.Choice{choice("a")}, Candidates: 3},
 		Chosen{Choices: []schedule.Choice{choice("b"), choice("a")}, Candidates: 2, Refused: "1 host: x"},
@@ -38,7 +39,7 @@ func events(s Server) []Event {
 			Reason: "taken"},
 		HostDead{Host: "a"},
 	}
-	for _, step := range []Step{Schedule, Claim, Release, MoveAllocations, RestoreAllocations, ReleaseLeftover,
+	for _, step := range []Step{Prepare, Schedule, Claim, Release, MoveAllocations, RestoreAllocations, ReleaseLeftover,
 		CheckMinCount} {
 		list = append(list, Refused{Step: step, Reason: "forbidden"}, StepFailed{Step: step, Reason: "does not answer"})
 	}
@@ -61,10 +62,10 @@ func events(s Server) []Event {
 	case s.Migration == nil:
 		wishes = append(wishes, Start, Stop, Reboot, Rebuild, Shelve, Unshelve)
 		for _, a := range []Action{Resize, Live, Evacuate} {
-			list = append(list, ActionRequested{ID: "m1", Action: a, SameHost: true, Requests: fresh().Requests})
+			list = append(list, ActionRequested{ID: "m1", Action: a, SameHost: true})
 		}
 	case s.Migration.ID == "m1" && len(s.Leftovers) == 0 && !testing.Short(): // the second move is one of a kind
-		list = append(list, ActionRequested{ID: "m2", Action: Resize, SameHost: true, Requests: fresh().Requests})
+		list = append(list, ActionRequested{ID: "m2", Action: Resize, SameHost: true})
 	}
 	for _, a := range wishes {
 		list = append(list, ActionRequested{ID: "w", Action: a, Hard: true})
@@ -174,7 +175,7 @@ func wrong(s Server, w world) string {
 	phase := func(want ...MovePhase) bool { return slices.Contains(want, s.Phase()) }
 	stays := s.Residences()
 	for c := range w.claims {
-		owned := c == "s" && !last("", Scheduling, Shelved, Error, DeletedAwaitingCleanup, Deleted) &&
+		owned := c == "s" && !last("", Preparing, Scheduling, Shelved, Error, DeletedAwaitingCleanup, Deleted) &&
 			!phase(SchedulingDestination, AwaitingSourceAck, RevertBlocked) &&
 			(s.Move == nil || s.Move.AllocationsMoved() || s.Move.From.Consumer == "s") ||
 			slices.ContainsFunc(stays, func(l Residence) bool { return l.Consumer == c })
@@ -346,6 +347,8 @@ func answers(s Server) []Event {
 		return []Event{LeftoverReleased{Consumer: l.Consumer}}
 	}
 	switch {
+	case s.isDue(Prepare):
+		return []Event{prepared}
 	case s.isDue(Schedule):
 		return []Event{Chosen{Choices: []schedule.Choice{choice("b")}, Candidates: 1}}
 	case s.isDue(Claim):
@@ -414,6 +417,8 @@ func TestEveryResultChangesTheServer(t *testing.T) {
 		state  State
 		answer Event
 	}{
+		{Preparing, prepared},
+		{Preparing, Refused{Step: Prepare}},
 		{Scheduling, Chosen{Choices: []schedule.Choice{choice("a")}}},
 		{Scheduling, Chosen{}},
 		{Scheduling, NoValidHost{}},
@@ -437,7 +442,7 @@ func TestEveryResultChangesTheServer(t *testing.T) {
 
 // Losing and failing for ever ends in ERROR, in bounded time, with all reasons.
 func TestRepeatedFailuresEndInError(t *testing.T) {
-	s, _ := Next(fresh(), Created{}, noon)
+	s := applyAll(fresh(), Created{}, prepared)
 	for n := 0; s.State != Error; n++ {
 		if n > 1000 {
 			t.Fatal("it never ends")
@@ -460,7 +465,7 @@ func TestRepeatedFailuresEndInError(t *testing.T) {
 // However a reason comes, with its full stop or without, the sentence that the user reads has one.
 func TestOneFullStop(t *testing.T) {
 	for _, reason := range []string{"no such class CUSTOM_X", "no such class CUSTOM_X."} {
-		s, _ := Next(fresh(), Created{}, noon)
+		s := applyAll(fresh(), Created{}, prepared)
 		plain, _ := Next(s, NoValidHost{Reason: reason}, noon)
 		if plain.Fault.Message != "No valid host was found: no such class CUSTOM_X." {
 			t.Error(plain.Fault.Message)
@@ -479,6 +484,7 @@ func TestHistory(t *testing.T) {
 	at := noon
 	for _, e := range []Event{
 		Created{},
+		prepared,
 		StepFailed{Step: Schedule, Reason: "Placement does not answer"},
 		StepFailed{Step: Schedule, Reason: "Placement does not answer"},
 		Chosen{Choices: []schedule.Choice{choice("a"), choice("b")}, Candidates: 3, Refused: "1 host: full"},
@@ -504,20 +510,20 @@ func TestHistory(t *testing.T) {
 		got = append(got, line)
 	}
 	want := []string{
-		"01 asks for request R: 1 of alias nic",
-		"03 cannot schedule now, will try again: Placement does not answer (2 times)",
-		"04 Placement returned 3 candidates; 2 choices; refused: 1 host: full",
-		"04 claiming host a; R-0 of alias nic from provider pf-a",
-		"05 lost the claim on a: taken",
-		"05 claiming host b; R-0 of alias nic from provider pf-b",
-		"06 claimed on b; waiting for its agent to build the guest",
-		"07 the agent of b picked 0000:3b:00.1 for alias nic",
-		"08 the guest failed on b: no hugepages",
-		"09 released its allocations in Placement",
-		"11 Placement returned 1 candidate; no host is suitable: 1 host: full (2 times)",
-		"12 Placement returned 0 candidates; no host is suitable: all are taken",
-		"12 No valid host was found: all are taken; tried before: b: no hugepages.",
-		"13 deleted",
+		"02 asks for request R: 1 of alias nic",
+		"04 cannot schedule now, will try again: Placement does not answer (2 times)",
+		"05 Placement returned 3 candidates; 2 choices; refused: 1 host: full",
+		"05 claiming host a; R-0 of alias nic from provider pf-a",
+		"06 lost the claim on a: taken",
+		"06 claiming host b; R-0 of alias nic from provider pf-b",
+		"07 claimed on b; waiting for its agent to build the guest",
+		"08 the agent of b picked 0000:3b:00.1 for alias nic",
+		"09 the guest failed on b: no hugepages",
+		"10 released its allocations in Placement",
+		"12 Placement returned 1 candidate; no host is suitable: 1 host: full (2 times)",
+		"13 Placement returned 0 candidates; no host is suitable: all are taken",
+		"13 No valid host was found: all are taken; tried before: b: no hugepages.",
+		"14 deleted",
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
@@ -551,6 +557,7 @@ func TestStatus(t *testing.T) {
 		status, vm, doing  string
 		placed, assignment bool
 	}{
+		{fresh(), Preparing, "BUILD", "building", "scheduling", false, false},
 		{fresh(), Scheduling, "BUILD", "building", "scheduling", false, false},
 		{fresh(), Claiming, "BUILD", "building", "scheduling", false, false},
 		{fresh(), Spawning, "BUILD", "building", "spawning", true, true},

@@ -165,11 +165,7 @@ func readResize(s *server, c *call, o *object, found lifecycle.Server, w *lifecy
 	if err := flavor.Fits(f, found.SourceImage()); err != nil {
 		return err
 	}
-	if w.Request, w.Requests, err = s.requestOf(f, found.SourceImage()); err != nil {
-		return err
-	}
-	w.Topology, err = flavor.Topology(f, found.SourceImage())
-	return err
+	return s.checkRequest(f, found.SourceImage())
 }
 
 // readMigrate decodes migrate; the host may be given since 2.56.

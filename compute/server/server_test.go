@@ -15,10 +15,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
+
 	"github.com/openberth/berth/api/compute"
 	"github.com/openberth/berth/api/host"
 	"github.com/openberth/berth/api/rest"
 	"github.com/openberth/berth/compute/conductor"
+	"github.com/openberth/berth/compute/flavor"
 	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/compute/schedule"
 	"github.com/openberth/berth/compute/store"
@@ -149,10 +152,12 @@ type house struct {
 	*testing.T
 	store *store.Store
 	lives *fakeConductor
-	log   *bytes.Buffer // what it logged; look at it when no request runs
-	url   string
-	admin *compute.Client
-	hosts host.Client
+
+	aliases pci.Aliases
+	log     *bytes.Buffer // what it logged; look at it when no request runs
+	url     string
+	admin   *compute.Client
+	hosts   host.Client
 
 	number int64 // of the last guest report
 }
@@ -179,7 +184,7 @@ func startWith(t *testing.T, change func(*Options)) *house {
 		t.Fatal(err)
 	}
 	h := &house{T: t, store: st, lives: &fakeConductor{Conductor: conductor.New(st, nil), store: st, left: -1},
-		log: &bytes.Buffer{}}
+		aliases: aliases, log: &bytes.Buffer{}}
 	o := Options{Store: st, Conductor: h.lives, Aliases: aliases, PCIInPlacement: true,
 		Log: slog.New(slog.NewTextHandler(h.log, nil))}
 	change(&o)
@@ -268,13 +273,33 @@ func (h *house) server(c *compute.Client, name, flavor string) string {
 	return made.ID
 }
 
-// place lets the claim of a server succeed on a host, so that it is assigned there.
-func (h *house) place(id, hostname string) {
+// prepare builds the request to Placement of a server, as the conductor does.
+func (h *house) prepare(id string) lifecycle.Server {
 	h.Helper()
 	s, err := h.store.Read(h.Context(), id)
 	if err != nil {
 		h.Fatal(err)
 	}
+	var p lifecycle.Prepared
+	options := flavor.Options{PCIInPlacement: true}
+	if p.Ask, p.Requests, err = flavor.Ask(s.Flavor, s.SourceImage(), h.aliases, options, uuid.NewString); err != nil {
+		h.Fatal(err)
+	}
+	if p.Topology, err = flavor.Topology(s.Flavor, s.SourceImage()); err != nil {
+		h.Fatal(err)
+	}
+	h.tell(id, p)
+	if s, err = h.store.Read(h.Context(), id); err != nil {
+		h.Fatal(err)
+	}
+	return s
+}
+
+// place lets the claim of a server succeed on a host, so that it is assigned there.
+func (h *house) place(id, hostname string) {
+	h.Helper()
+	s := h.prepare(id)
+	var err error
 	choice := schedule.Choice{Host: hostname, Root: rootID, Allocation: resource.Allocation{rootID: {"VCPU": 2}},
 		Mappings: map[string][]provider.ID{"": {rootID}}}
 	for _, r := range s.Requests {

@@ -14,9 +14,9 @@ import (
 // recordVersion is the version in which this program writes the records of servers and hosts.
 //
 // Every change of a record raises it, also a new field or a new word, and adds a step to the schema (see
-// recordsVersion2). The step keeps a program that does not know the version from starting on the database. So no
+// recordsVersion). The step keeps a program that does not know the version from starting on the database. So no
 // program drops what a newer one has stored.
-const recordVersion = 2
+const recordVersion = 3
 
 // currentPrefix begins every record of the current version: encoding/json writes fields in their order.
 var currentPrefix = fmt.Appendf(nil, `{"version":%d,`, recordVersion)

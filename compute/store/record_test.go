@@ -222,30 +222,46 @@ func compact(t *testing.T, file string) []byte {
 	return b.Bytes()
 }
 
-// Version 2 stays as it is. A record that is written differently has another version, and this one is still read.
-func TestVersion2(t *testing.T) {
-	text := compact(t, "records-v2/filled-server.json")
+// Version 3 stays as it is. A record that is written differently has another version, and this one is still read.
+func TestVersion3(t *testing.T) {
+	text := compact(t, "records-v3/filled-server.json")
 	server, err := decodeServer("text 2", text)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if at := unset("", reflect.ValueOf(server)); at != "" {
-		t.Errorf("no record of version 2 has Server%s; raise recordVersion", at)
+		t.Errorf("no record of version 3 has Server%s; raise recordVersion", at)
 	}
 	if now, err := encodeServer(server); err != nil || !bytes.Equal(now, text) {
 		t.Errorf("%v, a server is written as\n%s\nbefore as\n%s", err, now, text)
 	}
-	text = compact(t, "records-v2/filled-host.json")
+	text = compact(t, "records-v3/filled-host.json")
 	host, err := decodeHost("text 2", text)
 	if err != nil {
 		t.Fatal(err)
 	}
 	host.Seen, host.Guests, host.Load = time.Now(), []schedule.Guest{filled[schedule.Guest]()}, 1
 	if at := unset("", reflect.ValueOf(host)); at != "" {
-		t.Errorf("no record of version 2 has Host%s; raise recordVersion", at)
+		t.Errorf("no record of version 3 has Host%s; raise recordVersion", at)
 	}
 	if now, err := encodeHost(host); err != nil || !bytes.Equal(now, text) {
 		t.Errorf("%v, a host is written as\n%s\nbefore as\n%s", err, now, text)
+	}
+}
+
+// Every field of version 2 is read as the same field of version 3, which only has one more state.
+func TestVersion2(t *testing.T) {
+	for _, read := range []func(dir string) (any, error){
+		func(dir string) (any, error) { return decodeServer("text 2", compact(t, dir+"/filled-server.json")) },
+		func(dir string) (any, error) { return decodeHost("text 2", compact(t, dir+"/filled-host.json")) },
+	} {
+		before, err := read("records-v2")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if now, err := read("records-v3"); err != nil || !reflect.DeepEqual(before, now) {
+			t.Errorf("version 2 reads as\n%+v\nversion 3 as\n%+v (%v)", before, now, err)
+		}
 	}
 }
 
@@ -359,7 +375,7 @@ func TestStoredNames(t *testing.T) {
 		"Power": list(storedWords(powers)),
 	} {
 		want := map[string]string{
-			"State": "scheduling planning moving_allocations awaiting_source_ack claiming awaiting_min_count " +
+			"State": "preparing scheduling planning moving_allocations awaiting_source_ack claiming awaiting_min_count " +
 				"stopping_source pre_live_migration live_migrating spawning active resized rescheduling failing " +
 				"error reverting releasing_destination restoring_allocations revert_blocked shelving offloading " +
 				"shelved deleting_guest deleting_allocation deleted_awaiting_cleanup deleted",
@@ -376,9 +392,10 @@ func TestStoredNames(t *testing.T) {
 	const before = "scheduling planning rekeying handing claiming mustering halting receiving crossing assigned " +
 		"active resized retreating failing error reverting undoing restoring stranded shelving offloading shelved " +
 		"unassigning releasing lingering deleted"
+	later := stages[1:] // version 1 has no `preparing`
 	for i, old := range strings.Fields(before) {
-		if now := upgradeState(old); now != stages[i].stored {
-			t.Errorf("%s of version 1 reads as %s, want %s", old, now, stages[i].stored)
+		if now := upgradeState(old); now != later[i].stored {
+			t.Errorf("%s of version 1 reads as %s, want %s", old, now, later[i].stored)
 		}
 	}
 }

@@ -47,6 +47,7 @@ func (w words[T]) value(stored []byte) (T, error) {
 // stages are the states of a server and the phases of its move. A server that moves is stored with the phase; a phase
 // with the meaning of a state has the same word.
 var stages = words[stage]{
+	{stage(lifecycle.Preparing), "preparing"},
 	{stage(lifecycle.Scheduling), "scheduling"},
 	{stage(lifecycle.Planning), "planning"},
 	{stage(lifecycle.MovingAllocations), "moving_allocations"},

@@ -36,6 +36,9 @@ func (o *fakeCompute) perform(id string) {
 // do does one step; nil is to be tried again.
 func (o *fakeCompute) do(s lifecycle.Server, step lifecycle.Step) lifecycle.Event {
 	l := o.w.ledger
+	if step == lifecycle.Prepare {
+		return o.w.prepare(s)
+	}
 	if step != lifecycle.Schedule && step != lifecycle.CheckMinCount && !o.mayWrite(s) {
 		return nil
 	}
@@ -201,7 +204,7 @@ func (o *fakeCompute) muster(s lifecycle.Server) lifecycle.Event {
 	for _, id := range o.groups[group(s.ID)] {
 		other := o.servers[id]
 		switch other.State {
-		case lifecycle.Scheduling, lifecycle.Claiming, lifecycle.Rescheduling:
+		case lifecycle.Preparing, lifecycle.Scheduling, lifecycle.Claiming, lifecycle.Rescheduling:
 			trying++
 		case lifecycle.AwaitingMinCount:
 			placed++

@@ -9,7 +9,6 @@ import (
 	"github.com/openberth/berth/compute/flavor"
 	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/compute/schedule"
-	"github.com/openberth/berth/numa"
 	"github.com/openberth/berth/pci"
 	"github.com/openberth/berth/resource"
 )
@@ -62,19 +61,25 @@ func newZone(n int) zone {
 	return z
 }
 
-// size is a flavor of a zone as a question.
-func (w *World) size(zone int) (f flavor.Flavor, ask resource.Ask, requests []pci.Request, parts []numa.GuestCell) {
-	z := w.zones[zone]
-	f = z.flavors[w.rng.IntN(len(z.flavors))]
-	ask, requests, err := flavor.Ask(f, flavor.Image{}, z.aliases, flavor.Options{PCIInPlacement: true},
-		func() string { return w.name("r") })
+// size is a flavor of a zone.
+func (w *World) size(zone int) flavor.Flavor {
+	flavors := w.zones[zone].flavors
+	return flavors[w.rng.IntN(len(flavors))]
+}
+
+// prepare is the question of a server to Placement.
+func (w *World) prepare(s lifecycle.Server) lifecycle.Event {
+	var p lifecycle.Prepared
+	var err error
+	p.Ask, p.Requests, err = flavor.Ask(s.Flavor, s.SourceImage(), w.zones[zoneOf(s)].aliases,
+		flavor.Options{PCIInPlacement: true}, func() string { return w.name("r") })
 	if err == nil {
-		parts, err = flavor.Topology(f, flavor.Image{})
+		p.Topology, err = flavor.Topology(s.Flavor, s.SourceImage())
 	}
 	if err != nil {
 		w.miss(nil, "flavor: %v", err)
 	}
-	return f, ask, requests, parts
+	return p
 }
 
 // create begins the lives of one server or of some together.
@@ -85,9 +90,9 @@ func (w *World) create() {
 		least = 1 + w.rng.IntN(n)
 	}
 	zone, name := w.rng.IntN(len(w.zones)), w.name("s")
-	f, ask, requests, parts := w.size(zone)
+	f := w.size(zone)
 	for i := range n {
-		s := lifecycle.Server{ID: name, Name: name, Flavor: f, Ask: ask, Requests: requests, Topology: parts, MinCount: least,
+		s := lifecycle.Server{ID: name, Name: name, Flavor: f, MinCount: least,
 			Metadata: map[string]string{"zone": fmt.Sprint(zone)}}
 		if n > 1 {
 			s.ID = fmt.Sprintf("%s.%d", name, i)
@@ -153,7 +158,7 @@ func (w *World) ask(s lifecycle.Server, action lifecycle.Action) bool {
 			e.To = s.Host
 		}
 		if action == lifecycle.Resize {
-			e.Flavor, e.Request, e.Requests, e.Topology = w.size(zoneOf(s))
+			e.Flavor = w.size(zoneOf(s))
 		}
 	}
 	w.note(string(action), s.ID, s.Host, e.To)
