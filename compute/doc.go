@@ -1,24 +1,24 @@
 // Package compute contains the compute service: what a server needs, and on which host it runs. This file has no code.
 // It describes the packages below it.
 //
-//	        POST /v2.1/servers                      PUT …/guests/{server}
-//	                │                                        │
-//	              server ──────► conductor.Conductor ◄──────┘            requests of users and agents
-//	                                 │       ▲
-//	                                 │ Apply │ perform
-//	                                 ▼       │
-//	              store ◄──────── runner.Runner ─────► conductor          executes steps, repeats, resumes
-//	  record, due, revision          │  ▲                 │
-//	        │                  event │  │ next record     │ flavor.Ask: flavor × image × aliases → request groups
-//	        │                        │  │                 │ GET candidates, PUT and DELETE allocations
-//	        │                        ▼  │                 ▼
-//	        │                   lifecycle.Next        Placement
-//	        │                                             │
-//	        │                   schedule.Choose ◄─────────┘               candidates → hosts
-//	        ▼                     ▲
-//	  assignments               reports
-//	        │                     │
-//	        └──────► agent ───────┘
+//	      POST /v2.1/servers                      PUT …/guests/{server}
+//	              │                                        │
+//	            server ──────► conductor.Conductor ◄──────┘            requests of users and agents
+//	                               │       ▲
+//	                               │ Apply │ perform
+//	                               ▼       │
+//	            store ◄──────── runner.Runner ─────► conductor          executes steps, repeats, resumes
+//	record, due, revision          │  ▲                 │
+//	      │                  event │  │ next record     │ flavor.Ask: flavor × image × aliases → request groups
+//	      │                        │  │                 │ GET candidates, PUT and DELETE allocations
+//	      │                        ▼  │                 ▼
+//	      │                   lifecycle.Next        Placement
+//	      │                                             │
+//	      │                   schedule.Choose ◄─────────┘               candidates → hosts
+//	      ▼                     ▲
+//	assignments               reports
+//	      │                     │
+//	      └──────► agent ───────┘
 //
 // Three packages are pure. Package flavor builds request groups from a flavor and its aliases, one group per device.
 // Package schedule judges each of Placement's candidates on its host and orders the accepted ones. Package lifecycle is

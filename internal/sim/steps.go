@@ -36,9 +36,6 @@ func (o *fakeCompute) perform(id string) {
 // do does one step; nil is to be tried again.
 func (o *fakeCompute) do(s lifecycle.Server, step lifecycle.Step) lifecycle.Event {
 	l := o.w.ledger
-	if step == lifecycle.Prepare {
-		return o.w.prepare(s)
-	}
 	if step != lifecycle.Schedule && step != lifecycle.CheckMinCount && !o.mayWrite(s) {
 		return nil
 	}

@@ -67,7 +67,7 @@ func (w *World) size(zone int) flavor.Flavor {
 	return flavors[w.rng.IntN(len(flavors))]
 }
 
-// prepare is the question of a server to Placement.
+// prepare is the question of a server to Placement. It is asked at once: the step reads nothing that may fail.
 func (w *World) prepare(s lifecycle.Server) lifecycle.Event {
 	var p lifecycle.Prepared
 	var err error
@@ -99,6 +99,7 @@ func (w *World) create() {
 			w.office.groups[name] = append(w.office.groups[name], s.ID)
 		}
 		s, _ = lifecycle.Next(s, lifecycle.Created{}, w.now)
+		s, _ = lifecycle.Next(s, w.prepare(s), w.now)
 		w.note("create", s.ID, "", f.ExtraSpecs["pci_passthrough:alias"])
 		w.office.born[s.ID] = true
 		w.office.store(lifecycle.Server{}, s)
@@ -167,6 +168,9 @@ func (w *World) ask(s lifecycle.Server, action lifecycle.Action) bool {
 		w.office.reason(s.ID, string(action))
 	}
 	w.office.tell(s.ID, e)
+	if now := w.office.servers[s.ID]; slices.Contains(now.Steps(), lifecycle.Prepare) {
+		w.office.tell(s.ID, w.prepare(now))
+	}
 	return true
 }
 
