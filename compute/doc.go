@@ -3,7 +3,7 @@
 //
 //	      POST /v2.1/servers                      PUT …/guests/{server}
 //	              │                                        │
-//	            server ──────► conductor.Conductor ◄──────┘            requests of users and agents
+//	             server ──────► conductor.Conductor ◄──────┘            requests of users and agents
 //	                               │       ▲
 //	                               │ Apply │ perform
 //	                               ▼       │

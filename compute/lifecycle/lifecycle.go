@@ -5,8 +5,8 @@
 // from an agent that has not received the latest assignments; such events are ignored explicitly. The steps follow from
 // the state alone, so a stored record determines what remains to be done after a restart.
 //
-// A new server: Preparing, Scheduling, Claiming, (AwaitingMinCount,) Spawning, Active. A server that moves is in state Moving, and
-// its Move, a state machine of its own, has a phase:
+// A new server: Preparing, Scheduling, Claiming, (AwaitingMinCount,) Spawning, Active. A server that moves is in state
+// Moving, and its Move, a state machine of its own, has a phase:
 //
 //	resize, cold migration (only a resize has PreparingMove):
 //	    PreparingMove → Planning → MovingAllocations → AwaitingSourceAck → ClaimingDestination → StoppingSource →

@@ -439,7 +439,8 @@ func TestWhyBeforeTheRequestIsBuilt(t *testing.T) {
 		t.Error(got)
 	}
 	why, err := h.admin.Why(t.Context(), id)
-	if err != nil || why.State != "preparing" || len(why.Groups)+len(why.Requests)+len(why.History) > 0 || why.Query != "" {
+	if err != nil || why.State != "preparing" || len(why.Groups)+len(why.Requests)+len(why.History) > 0 ||
+		why.Query != "" {
 		t.Errorf("%+v %v", why, err)
 	}
 	h.prepare(id)

@@ -278,19 +278,19 @@ cmp3 seen=1795336242819987 guests=3 nodes=2 dedicated=[5 6 7] ratio=16 reporting
 // A record that this program cannot read whole is refused with its name and what to do, and nothing is written.
 func TestUnreadableRecords(t *testing.T) {
 	for text, want := range map[string]string{
-		`{"version":3,"id":"s"}`:                   "has version 3, and this Berth reads versions 1 to 2; start the",
-		`{"id":"s","version":3}`:                   "has version 3",
+		`{"version":4,"id":"s"}`:                   "has version 4, and this Berth reads versions 1 to 3; start the",
+		`{"id":"s","version":4}`:                   "has version 4",
 		`{"version":0,"id":"s"}`:                   "has version 0",
-		`{"version":2,"id":"s"}{"version":2}`:      "text after its end",
+		`{"version":3,"id":"s"}{"version":3}`:      "text after its end",
 		`{"version":"2","id":"s"}`:                 "restore a backup",
-		`{"version":2,"id":"s","color":"red"}`:     `unknown field "color"; start the Berth that wrote it, or`,
-		`{"version":2,"id":"s","devices":[{"x`:     "unexpected EOF",
-		`{"version":2,"id":"s","state":"dancing"`:  "unexpected EOF",
-		`{"version":2,"state":"dancing"}`:          "is not a known",
+		`{"version":3,"id":"s","color":"red"}`:     `unknown field "color"; start the Berth that wrote it, or`,
+		`{"version":3,"id":"s","devices":[{"x`:     "unexpected EOF",
+		`{"version":3,"id":"s","state":"dancing"`:  "unexpected EOF",
+		`{"version":3,"state":"dancing"}`:          "is not a known",
 		`{"ID":"s","State":"dancing"}`:             "is not a known",
 		`{"ID":"s","Name":["s"],"State":"active"}`: "cannot unmarshal array",
 		`{}`:                           `it is the record of ""; restore a backup`,
-		`{"version":2,"id":"another"}`: `it is the record of "another"`,
+		`{"version":3,"id":"another"}`: `it is the record of "another"`,
 		`[]`:                           "cannot unmarshal array",
 		``:                             "unexpected end of JSON",
 	} {
@@ -298,7 +298,7 @@ func TestUnreadableRecords(t *testing.T) {
 			t.Errorf("%s reads as %+v %v, want an error with %q", text, server, err, want)
 		}
 	}
-	const newer, unknown = `{"version":3,"name":"cmp1"}`, `{"version":2,"name":"cmp1","color":"red"}`
+	const newer, unknown = `{"version":4,"name":"cmp1"}`, `{"version":3,"name":"cmp1","color":"red"}`
 	for _, text := range []string{newer, unknown} {
 		s, db := openCaptured(t)
 		ids := captured(t, "servers.jsonl")[:1]

@@ -127,8 +127,8 @@ func laterSteps() []sqldb.Migration {
 	}
 }
 
-// recordsVersion returns a migration that changes nothing. After it, records may have this version. A release that reads
-// only earlier versions does not start on a database with this migration. Records are rewritten when they change.
+// recordsVersion returns a migration that changes nothing. After it, records may have this version. A release that
+// reads only earlier versions does not start on a database with this migration. Records are rewritten when they change.
 func recordsVersion(version int) sqldb.Migration {
 	return sqldb.Statements(fmt.Sprintf("compute_records_%d", version))
 }

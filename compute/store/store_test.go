@@ -145,8 +145,9 @@ func extraSpecs(t *testing.T, s *store.Store) {
 
 // server is one in BUILD, created n seconds after noon.
 func server(id string, n int) lifecycle.Server {
-	s, _ := lifecycle.Next(lifecycle.Server{ID: id, Name: "web-" + id, Project: "p", User: "u"}, lifecycle.Created{},
-		noon.Add(time.Duration(n)*time.Second))
+	at := noon.Add(time.Duration(n) * time.Second)
+	s, _ := lifecycle.Next(lifecycle.Server{ID: id, Name: "web-" + id, Project: "p", User: "u"}, lifecycle.Created{}, at)
+	s, _ = lifecycle.Next(s, lifecycle.Prepared{}, at)
 	return s
 }
 
