@@ -78,7 +78,7 @@ func applyAction(s Server, e ActionRequested, now time.Time) Server {
 		}
 		s.Power = On
 	case Rebuild:
-		s = rebuild(s, e)
+		s = beginRebuild(s, e)
 	case Resize:
 		return beginMove(s, Resizing, e, now)
 	case Migrate:
@@ -98,13 +98,13 @@ func applyAction(s Server, e ActionRequested, now time.Time) Server {
 		s.State, s.Round, s.FailedHosts = Scheduling, 0, nil
 		return addHistory(s, now, "unshelving: "+describe(s.Ask, s.Requests))
 	case Reset:
-		return reset(s, e.Error, now)
+		return resetState(s, e.ToError, now)
 	}
 	return addHistory(s, now, fmt.Sprintf("%s requested: %s", e.Action, s.Task))
 }
 
-// rebuild starts a rebuild with the new image and name.
-func rebuild(s Server, e ActionRequested) Server {
+// beginRebuild starts a rebuild with the new image and name.
+func beginRebuild(s Server, e ActionRequested) Server {
 	if s.PreRebuild == nil {
 		s.PreRebuild = &PreRebuild{Name: s.Name, Image: s.Image, ImageSnapshot: s.ImageSnapshot, Ask: s.Ask}
 	}
@@ -122,8 +122,8 @@ func rebuild(s Server, e ActionRequested) Server {
 	return s
 }
 
-// reset sets or clears the state ERROR for an operator. The guest on the host is unchanged.
-func reset(s Server, toError bool, now time.Time) Server {
+// resetState sets or clears the state ERROR for an operator. The guest on the host is unchanged.
+func resetState(s Server, toError bool, now time.Time) Server {
 	if s.Phase() == RevertBlocked {
 		if toError {
 			return s // RevertBlocked is shown as ERROR

@@ -183,7 +183,7 @@ type ActionRequested struct {
 	To            string        // moves: the only permitted host; empty: any
 	SameHost      bool          // Resize, Migrate: the present host is permitted as destination
 	Flavor        flavor.Flavor // Resize: the new flavor
-	Error         bool          // Reset: set ERROR; false: clear it
+	ToError       bool          // Reset: set ERROR; false: clear it
 }
 
 func (Created) event()             {}

@@ -218,8 +218,8 @@ func onGuestGone(s Server, why string, now time.Time) Server {
 func onGuestFailed(s Server, message string, now time.Time) Server {
 	switch s.State {
 	case Moving:
-		giveUp := unlessAgain(s, lastFailure(s, message))
-		return advance(s, destinationFailed{host: s.Host, message: message, giveUp: giveUp}, now)
+		lastReason := unlessAgain(s, lastFailure(s, message))
+		return advance(s, destinationFailed{host: s.Host, message: message, lastReason: lastReason}, now)
 	case Spawning:
 		return reschedule(s, message, now)
 	case Active:
@@ -283,7 +283,7 @@ func onHostDead(s Server, host string, now time.Time) Server {
 	}
 	if s.Move != nil && s.Move.From.Host == host {
 		s = advance(s, sourceDead{to: s.Host, otherChoices: len(withoutHost(s.Choices, host)) > 0,
-			giveUp: unlessAgain(s, "the chosen host "+host+" is dead")}, now)
+			lastReason: unlessAgain(s, "the chosen host "+host+" is dead")}, now)
 	}
 	if s.AllocatedHost() != host {
 		return s

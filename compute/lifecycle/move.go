@@ -66,9 +66,9 @@ func (m Move) next(e moveEvent) (Move, []moveEffect) {
 	case sourceReported, sourceMigrated, sourceFailed, sourceGone, sourceDead:
 		return m.atSource(e)
 	case allocationsMoved:
-		return m.onAllocationsMoved(e)
+		return m.onMoved(e)
 	case allocationsRestored:
-		return m.onAllocationsRestored(e)
+		return m.onRestored(e)
 	case restoreRefused:
 		return m.onRestoreRefused(e)
 	case moveConfirmed, moveReverted, restoreRetried, moveCancelled:
@@ -104,8 +104,8 @@ func (m Move) onDestinationClaimed(e destinationClaimed) (Move, []moveEffect) {
 	return m, []moveEffect{setStatus("migrating"), entry("claimed on %s; waiting for %s", e.host, next)}
 }
 
-// onAllocationsMoved continues after the migration has taken over the allocations of the source.
-func (m Move) onAllocationsMoved(e allocationsMoved) (Move, []moveEffect) {
+// onMoved continues after the migration has taken over the allocations of the source.
+func (m Move) onMoved(e allocationsMoved) (Move, []moveEffect) {
 	m.From.PreviousConsumer, m.From.Consumer = m.From.Consumer, m.Consumer
 	m.StopSource = m.Kind == Evacuating // if the source host returns, the guest must not run on both hosts
 	m.Phase = AwaitingSourceAck
@@ -145,7 +145,7 @@ func (m Move) atDestination(e moveEvent) (Move, []moveEffect) {
 		failure := trimStop(fmt.Sprintf("%s: %s", e.host, e.message))
 		switch m.Phase {
 		case SpawningDestination, PreLiveMigration:
-			return m.tryNext(e.host, e.message, e.giveUp)
+			return m.tryNext(e.host, e.message, e.lastReason)
 		case Resized:
 			return m.goBack("The guest failed before its move was confirmed: " + failure + ".")
 		case LiveMigrating:
@@ -160,7 +160,7 @@ func (m Move) atDestination(e moveEvent) (Move, []moveEffect) {
 	case destinationDead:
 		switch m.Phase {
 		case StoppingSource, PreLiveMigration, SpawningDestination:
-			return m.tryNext(e.host, hostDead, e.giveUp)
+			return m.tryNext(e.host, hostDead, e.lastReason)
 		case LiveMigrating:
 			return m.goBack(fmt.Sprintf("The live migration failed: host %s was %s.", e.host, hostDead))
 		} // Resized: a user may revert the move
@@ -169,12 +169,12 @@ func (m Move) atDestination(e moveEvent) (Move, []moveEffect) {
 	return m, nil
 }
 
-// tryNext releases the claim at the destination, so that another host can be tried. If giveUp is not empty, the move is
+// tryNext releases the claim at the destination, so that another host can be tried. If lastReason is not empty, the move is
 // given up for this reason.
-func (m Move) tryNext(host, message, giveUp string) (Move, []moveEffect) {
+func (m Move) tryNext(host, message, lastReason string) (Move, []moveEffect) {
 	failed := entry("the guest failed on %s: %s", host, message)
-	if giveUp != "" {
-		m, effects := m.goBack(giveUp)
+	if lastReason != "" {
+		m, effects := m.goBack(lastReason)
 		return m, append([]moveEffect{failed}, effects...)
 	}
 	m.Phase = ReschedulingDestination
@@ -277,10 +277,10 @@ func (m Move) onSourceDead(e sourceDead) (Move, []moveEffect) {
 		switch {
 		case e.otherChoices:
 			m, more = m.onChoicesFound()
-		case e.giveUp == "":
+		case e.lastReason == "":
 			m, more = m.next(choicesLost{"the chosen host is dead; requesting candidates again"})
 		default:
-			m, more = m.goBack(e.giveUp)
+			m, more = m.goBack(e.lastReason)
 		}
 	case StoppingSource, PreLiveMigration, LiveMigrating:
 		m.Phase = SpawningDestination
@@ -302,8 +302,8 @@ func (m Move) goBack(text string) (Move, []moveEffect) {
 	return m, append(effects, dropChoices{})
 }
 
-// onAllocationsRestored ends the move after the server has got the migration's allocations back.
-func (m Move) onAllocationsRestored(e allocationsRestored) (Move, []moveEffect) {
+// onRestored ends the move after the server has got the migration's allocations back.
+func (m Move) onRestored(e allocationsRestored) (Move, []moveEffect) {
 	m.From.PreviousConsumer = m.From.Consumer
 	effects := []moveEffect{returnToSource{}}
 	switch {

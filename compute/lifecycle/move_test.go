@@ -88,7 +88,7 @@ func TestMovePhases(t *testing.T) {
 	ack, stopped := sourceReported{built: true}, sourceReported{built: true, stopped: true}
 	ready := destinationPrepared{"b"}
 	failed := destinationFailed{host: "b", message: "no hugepages"}
-	lastFailed := destinationFailed{host: "b", message: "no hugepages", giveUp: "no host is left."}
+	lastFailed := destinationFailed{host: "b", message: "no hugepages", lastReason: "no host is left."}
 	for _, c := range []struct {
 		name   string
 		kind   Kind

@@ -33,10 +33,10 @@ type (
 	destinationArrived  struct{}              // the guest exists there in the desired power state
 	destinationFailed   struct {
 		host, message string
-		giveUp        string // why the move must be given up if the guest must be built elsewhere; empty: try another host
+		lastReason    string // why the move must be given up if the guest must be built elsewhere; empty: try another host
 	}
 	destinationGone struct{ host, why string }
-	destinationDead struct{ host, giveUp string } // declared by an operator
+	destinationDead struct{ host, lastReason string } // declared by an operator
 )
 
 // The events at the source.
@@ -58,7 +58,7 @@ type (
 	sourceDead struct { // declared by an operator
 		to           string // the destination
 		otherChoices bool   // there are choices on other hosts
-		giveUp       string // why the move must be given up without other choices; empty: request candidates again
+		lastReason   string // why the move must be given up without other choices; empty: request candidates again
 	}
 )
 

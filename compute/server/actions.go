@@ -237,7 +237,7 @@ func (s *server) readTarget(ctx context.Context, o *object, found lifecycle.Serv
 
 func readReset(_ *server, _ *call, o *object, _ lifecycle.Server, w *lifecycle.ActionRequested) error {
 	state, _ := o.text("state", 1, 16)
-	w.Error = state == "error"
+	w.ToError = state == "error"
 	if state != "error" && state != "active" {
 		o.invalid("state", "it is %q, and should be active or error", clip(state))
 	}
