@@ -244,11 +244,9 @@ func sourceGuest(s Server, g guestReport, now time.Time) Server {
 		}
 		return advance(s, sourceGone{}, now)
 	}
-	e := sourceReported{devices: g.devices, cells: g.cells, to: s.Host,
-		built: g.state != "claimed", stopped: g.state == "stopped" || g.state == "refused" && g.stopped}
-	if g.state == "refused" {
-		e.refused = g.message
-	}
+	refused := g.state == "refused"
+	e := sourceReported{devices: g.devices, cells: g.cells, to: s.Host, refused: refused, message: g.message,
+		built: g.state != "claimed", stopped: g.state == "stopped" || refused && g.stopped}
 	if e.built && !s.Move.AllocationsMoved() { // if the move is given up, this is the state of the server
 		s.Stopped = e.stopped
 	}

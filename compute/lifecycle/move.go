@@ -221,8 +221,8 @@ func (m Move) onSourceReported(e sourceReported) (Move, []moveEffect) {
 	switch {
 	case m.Phase == AwaitingSourceAck:
 		return m.onChoicesFound()
-	case e.refused != "" && m.StopSource && !m.SourceStopped: // the agent reports this once
-		text := fmt.Sprintf("The guest cannot be stopped on %s: %s.", m.From.Host, trimStop(e.refused))
+	case e.refused && m.StopSource && !m.SourceStopped: // the agent reports this once
+		text := fmt.Sprintf("The guest cannot be stopped on %s: %s.", m.From.Host, trimStop(e.message))
 		switch m.Phase {
 		case StoppingSource, ReschedulingDestination, SchedulingDestination, ClaimingDestination:
 			return m.goBack(text)

@@ -46,7 +46,8 @@ type (
 		cells   []numa.Placed
 		built   bool   // its power state is reported too
 		stopped bool   // it does not run
-		refused string // why the hypervisor refuses to stop it, or empty
+		refused bool   // the hypervisor refuses to stop it
+		message string // why it refuses
 		to      string // the destination
 	}
 	sourceMigrated struct{ to string }

@@ -82,9 +82,10 @@ func TestRefusedStopBetweenDestinations(t *testing.T) {
 	for _, at := range []MovePhase{StoppingSource, ReschedulingDestination, SchedulingDestination, ClaimingDestination} {
 		there, move := s, *s.Move
 		move.Phase, there.Move = at, &move
+		silent, _ := Next(there, GuestRefused{Host: "a", Consumer: "m1"}, noon) // also without a reason
 		there, _ = Next(there, GuestRefused{Host: "a", Consumer: "m1", Message: "no answer to ACPI"}, noon)
-		if s.Phase() != StoppingSource || there.Phase() != ReleasingDestination || !strings.Contains(there.Move.Failed,
-			"no answer to ACPI") {
+		if s.Phase() != StoppingSource || silent.Phase() != ReleasingDestination ||
+			there.Phase() != ReleasingDestination || !strings.Contains(there.Move.Failed, "no answer to ACPI") {
 			t.Errorf("in %s: %s, %+v", at, there.Stage(), there.Move)
 		}
 	}
