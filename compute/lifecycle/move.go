@@ -169,8 +169,8 @@ func (m Move) atDestination(e moveEvent) (Move, []moveEffect) {
 	return m, nil
 }
 
-// tryNext releases the claim at the destination, so that another host can be tried. If lastReason is not empty, the move is
-// given up for this reason.
+// tryNext releases the claim at the destination, so that another host can be tried. If lastReason is not empty, the
+// move is given up for this reason.
 func (m Move) tryNext(host, message, lastReason string) (Move, []moveEffect) {
 	failed := entry("the guest failed on %s: %s", host, message)
 	if lastReason != "" {
