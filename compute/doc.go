@@ -40,10 +40,10 @@
 //	               Released                     → deleting allocation
 //
 // The record of a server is stored before its step runs. A process that was killed therefore begins again with the step
-// that was due, so every step may be repeated: the first result of Prepare is stored; Schedule only reads; Claim first reads whether the claim exists; Release
-// deletes what may already be gone. A claim exists in Placement only while the record is in a state between claiming
-// and deleting allocation. A record leaves these states only through Release, or through a refusal after which nothing
-// is held. A test applies every event in every state and checks this.
+// that was due, so every step may be repeated: the first result of Prepare is stored; Schedule only reads; Claim first
+// reads whether the claim exists; Release deletes what may already be gone. A claim exists in Placement only while the
+// record is in a state between claiming and deleting allocation. A record leaves these states only through Release, or
+// through a refusal after which nothing is held. A test applies every event in every state and checks this.
 //
 // Compute never calls an agent. The agent reads the assignments of its host: the servers that must be there, and the
 // guests that must be removed. A guest to be removed is listed until the agent reports that it is gone; only then is
