@@ -16,6 +16,7 @@ import (
 	"github.com/openberth/berth/compute/runner"
 	"github.com/openberth/berth/compute/schedule"
 	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/pci"
 	"github.com/openberth/berth/provider"
 	"github.com/openberth/berth/resource"
 )
@@ -81,6 +82,9 @@ type Conductor struct {
 	Log  *slog.Logger // never nil
 	Pack bool         // [compute] packing_host_numa_cells_allocation_strategy
 
+	Aliases        pci.Aliases // [pci] alias
+	PCIInPlacement bool        // [filter_scheduler] pci_in_placement
+
 	Providers Providers // used only by HostForget
 	Lease     Lease     // nil: no other process can take the database
 
@@ -96,13 +100,15 @@ type Conductor struct {
 	firstReports time.Duration // how long to wait after the start for hosts to report
 
 	now   func() time.Time
-	pause func(ctx context.Context, attempt int) // before a claim is retried
+	build func(s lifecycle.Server) (lifecycle.Prepared, error) // builds the request to Placement
+	pause func(ctx context.Context, attempt int)               // before a claim is retried
 }
 
 // New returns a conductor. It starts nothing; Run does.
 func New(store Store, placement Placement) *Conductor {
 	c := &Conductor{Log: slog.Default(), store: store, placement: placement, presence: newPresence(),
 		audits: newAuditor(), started: time.Now(), firstReports: firstReports, now: time.Now, pause: pause}
+	c.build = c.buildAsk
 	c.runner = runner.New(store, runner.Machine[lifecycle.Server, lifecycle.Event, lifecycle.Step]{
 		Next:    lifecycle.Next,
 		Steps:   lifecycle.Server.Steps,

@@ -24,8 +24,8 @@ func (s Server) Expected(host string) []Expectation {
 			continue
 		}
 		one := Expectation{Consumer: stay.Consumer, Root: stay.Choice.Root, Allocation: stay.Choice.Allocation}
-		transfers := []State{MovingAllocations, RestoringAllocations, RevertBlocked}
-		if m := s.Move; m != nil && slices.Contains(transfers, s.State) {
+		transfers := []MovePhase{MovingAllocations, RestoringAllocations, RevertBlocked}
+		if m := s.Move; m != nil && slices.Contains(transfers, m.Phase) {
 			one.Also = []string{s.ID, m.Consumer, m.From.Consumer}
 		}
 		list = append(list, one)

@@ -136,10 +136,7 @@ func TestAssignmentsDuringResize(t *testing.T) {
 		`{"resize": {"flavorRef": "two"}}`); r.status != 202 {
 		t.Fatal(r.text)
 	}
-	s, err := h.store.Read(t.Context(), id)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := h.prepare(id)
 	m := s.Migration.ID
 	if s.Requests[0].Count != 2 || s.Requests[0].ID == s.Move.From.Requests[0].ID || len(s.Requests[0].Providers) != 0 {
 		t.Errorf("the requests of the new flavor: %+v", s.Requests)

@@ -15,10 +15,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
+
 	"github.com/openberth/berth/api/compute"
 	"github.com/openberth/berth/api/host"
 	"github.com/openberth/berth/api/rest"
 	"github.com/openberth/berth/compute/conductor"
+	"github.com/openberth/berth/compute/flavor"
 	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/compute/schedule"
 	"github.com/openberth/berth/compute/store"
@@ -151,6 +154,7 @@ type fixture struct {
 	*testing.T
 	store     *store.Store
 	conductor *fakeConductor
+	aliases   pci.Aliases
 	log       *bytes.Buffer // its log; read it only when no request runs
 	url       string
 	admin     *compute.Client
@@ -183,7 +187,7 @@ func startWith(t *testing.T, change func(*Options)) *fixture {
 		t.Fatal(err)
 	}
 	h := &fixture{T: t, store: st, conductor: &fakeConductor{Conductor: conductor.New(st, nil), store: st, room: -1},
-		log: &bytes.Buffer{}}
+		aliases: aliases, log: &bytes.Buffer{}}
 	o := Options{Store: st, Conductor: h.conductor, Aliases: aliases, PCIInPlacement: true,
 		Log: slog.New(slog.NewTextHandler(h.log, nil))}
 	change(&o)
@@ -272,13 +276,33 @@ func (h *fixture) server(c *compute.Client, name, flavor string) string {
 	return made.ID
 }
 
-// assign chooses a host for a server and makes its claim succeed, so that the server is assigned to the host.
-func (h *fixture) assign(id, hostname string) {
+// prepare builds the request to Placement of a server, as the conductor does.
+func (h *fixture) prepare(id string) lifecycle.Server {
 	h.Helper()
 	s, err := h.store.Read(h.Context(), id)
 	if err != nil {
 		h.Fatal(err)
 	}
+	var p lifecycle.Prepared
+	options := flavor.Options{PCIInPlacement: true}
+	if p.Ask, p.Requests, err = flavor.Ask(s.Flavor, s.SourceImage(), h.aliases, options, uuid.NewString); err != nil {
+		h.Fatal(err)
+	}
+	if p.Topology, err = flavor.Topology(s.Flavor, s.SourceImage()); err != nil {
+		h.Fatal(err)
+	}
+	h.apply(id, p)
+	if s, err = h.store.Read(h.Context(), id); err != nil {
+		h.Fatal(err)
+	}
+	return s
+}
+
+// assign chooses a host for a server and makes its claim succeed, so that the server is assigned to the host.
+func (h *fixture) assign(id, hostname string) {
+	h.Helper()
+	s := h.prepare(id)
+	var err error
 	choice := schedule.Choice{Host: hostname, Root: rootID, Allocation: resource.Allocation{rootID: {"VCPU": 2}},
 		Mappings: map[string][]provider.ID{"": {rootID}}}
 	for _, r := range s.Requests {

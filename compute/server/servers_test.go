@@ -151,6 +151,7 @@ func TestFaultOfServerIsShown(t *testing.T) {
 	if r := h.ask("GET", "/v2.1/servers/"+id, ""); r.dig("server/fault") != nil {
 		t.Error(r.text)
 	}
+	h.prepare(id)
 	h.apply(id, lifecycle.NoValidHost{Candidates: 2, Reason: "2 hosts: no free gpu"})
 	r := h.ask("GET", "/v2.1/servers/"+id, "")
 	message, _ := r.dig("server/fault/message").(string)
@@ -209,7 +210,9 @@ func TestServerListFilters(t *testing.T) {
 	h.assign(h.server(ann, "web-1", "small"), "host1")
 	h.assign(h.server(ann, "web-2", "small"), "host2")
 	h.server(ann, "db.1", "large")
-	h.apply(h.server(bob, "web-9", "small"), lifecycle.NoValidHost{Reason: "nothing"})
+	failed := h.server(bob, "web-9", "small")
+	h.prepare(failed)
+	h.apply(failed, lifecycle.NoValidHost{Reason: "nothing"})
 	h.apply(h.server(ann, "gone", "small"), lifecycle.DeleteRequested{})
 	future := time.Now().Add(time.Hour).UTC().Format(time.RFC3339)
 	for _, c := range []struct {
@@ -308,6 +311,7 @@ func TestServersOfOneRequestShareReservation(t *testing.T) {
 			s.Extended.Reservation != made.Reservation {
 			t.Errorf("%s, %+v", s.Name, s.Extended)
 		}
+		h.prepare(s.ID)
 		why, err := h.admin.Why(ctx, s.ID)
 		if err != nil || len(why.Requests) != 1 || len(why.Groups) != 3 {
 			t.Fatalf("%+v %v", why, err)
@@ -424,5 +428,24 @@ func TestWhyExplainsPlacement(t *testing.T) {
 		if strings.Contains(r.text, secret) {
 			t.Errorf("a user sees %s: %s", secret, r.text)
 		}
+	}
+}
+
+// Before the conductor has built the request to Placement, a server is in BUILD and its explanation has no groups.
+func TestWhyBeforeTheRequestIsBuilt(t *testing.T) {
+	h := start(t)
+	h.flavor("gpu", map[string]string{"pci_passthrough:alias": "gpu:1"})
+	id := h.server(h.admin, "s", "gpu")
+	if got := h.status(id); got != "BUILD building scheduling" {
+		t.Error(got)
+	}
+	why, err := h.admin.Why(t.Context(), id)
+	if err != nil || why.State != "preparing" || len(why.Groups)+len(why.Requests)+len(why.History) > 0 ||
+		why.Query != "" {
+		t.Errorf("%+v %v", why, err)
+	}
+	h.prepare(id)
+	if why, err = h.admin.Why(t.Context(), id); err != nil || len(why.Groups) != 2 || len(why.Requests) != 1 {
+		t.Errorf("%+v %v", why, err)
 	}
 }

@@ -13,9 +13,9 @@ import (
 // recordVersion is the version in which this program writes the records of servers and hosts.
 //
 // Every change of a record raises it, also a new field or a new word, and adds a migration to the schema (see
-// recordsVersion2). A program without that migration does not start on the database, so no program drops what a newer
+// recordsVersion). A program without that migration does not start on the database, so no program drops what a newer
 // one has stored.
-const recordVersion = 2
+const recordVersion = 3
 
 // currentPrefix begins every record of the current version: encoding/json writes fields in their order.
 var currentPrefix = fmt.Appendf(nil, `{"version":%d,`, recordVersion)

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -108,10 +109,11 @@ func (f *filler) fillStruct(v reflect.Value) {
 
 func (f *filler) fillOne(v reflect.Value) {
 	word := map[reflect.Type]any{
-		reflect.TypeFor[lifecycle.State](): lifecycle.LiveMigrating,
-		reflect.TypeFor[lifecycle.Task]():  lifecycle.ResizeReverting,
-		reflect.TypeFor[lifecycle.Kind]():  lifecycle.LiveMigration,
-		reflect.TypeFor[lifecycle.Power](): lifecycle.Off,
+		reflect.TypeFor[lifecycle.State]():     lifecycle.Moving,
+		reflect.TypeFor[lifecycle.MovePhase](): lifecycle.LiveMigrating,
+		reflect.TypeFor[lifecycle.Task]():      lifecycle.ResizeReverting,
+		reflect.TypeFor[lifecycle.Kind]():      lifecycle.LiveMigration,
+		reflect.TypeFor[lifecycle.Power]():     lifecycle.Off,
 	}[v.Type()]
 	switch {
 	case word != nil:
@@ -220,31 +222,48 @@ func compact(t *testing.T, file string) []byte {
 	return b.Bytes()
 }
 
-// TestRecordOfVersion2IsUnchanged checks that records of version 2 are read and written as before. A record in another
+// TestRecordOfVersion3IsUnchanged checks that records of version 3 are read and written as before. A record in another
 // form needs another version.
-func TestRecordOfVersion2IsUnchanged(t *testing.T) {
-	text := compact(t, "records-v2/filled-server.json")
+func TestRecordOfVersion3IsUnchanged(t *testing.T) {
+	text := compact(t, "records-v3/filled-server.json")
 	server, err := decodeServer("text 2", text)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if at := unset("", reflect.ValueOf(server)); at != "" {
-		t.Errorf("no record of version 2 has Server%s; raise recordVersion", at)
+		t.Errorf("no record of version 3 has Server%s; raise recordVersion", at)
 	}
 	if now, err := encodeServer(server); err != nil || !bytes.Equal(now, text) {
 		t.Errorf("%v, a server is written as\n%s\nbefore as\n%s", err, now, text)
 	}
-	text = compact(t, "records-v2/filled-host.json")
+	text = compact(t, "records-v3/filled-host.json")
 	host, err := decodeHost("text 2", text)
 	if err != nil {
 		t.Fatal(err)
 	}
 	host.Seen, host.Guests, host.Load = time.Now(), []schedule.Guest{filled[schedule.Guest]()}, 1
 	if at := unset("", reflect.ValueOf(host)); at != "" {
-		t.Errorf("no record of version 2 has Host%s; raise recordVersion", at)
+		t.Errorf("no record of version 3 has Host%s; raise recordVersion", at)
 	}
 	if now, err := encodeHost(host); err != nil || !bytes.Equal(now, text) {
 		t.Errorf("%v, a host is written as\n%s\nbefore as\n%s", err, now, text)
+	}
+}
+
+// TestRecordOfVersion2IsReadAsVersion3 checks that every field of version 2 is read as the same field of version 3,
+// which only has one more state.
+func TestRecordOfVersion2IsReadAsVersion3(t *testing.T) {
+	for _, read := range []func(dir string) (any, error){
+		func(dir string) (any, error) { return decodeServer("text 2", compact(t, dir+"/filled-server.json")) },
+		func(dir string) (any, error) { return decodeHost("text 2", compact(t, dir+"/filled-host.json")) },
+	} {
+		before, err := read("records-v2")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if now, err := read("records-v3"); err != nil || !reflect.DeepEqual(before, now) {
+			t.Errorf("version 2 is read as\n%+v\nversion 3 is read as\n%+v (%v)", before, now, err)
+		}
 	}
 }
 
@@ -268,9 +287,9 @@ func TestRecordOfVersion1IsReadAsVersion2(t *testing.T) {
 	}
 }
 
-// constants returns the values of the constants of package lifecycle with this type, by name. They are parsed from the
-// source, because a list in the code could lack a new one.
-func constants(t *testing.T, typ string) map[string]string {
+// constants returns the values of the constants of package lifecycle with one of these types, by name. They are parsed
+// from the source, because a list in the code could lack a new one.
+func constants(t *testing.T, types ...string) map[string]string {
 	t.Helper()
 	files, err := filepath.Glob("../lifecycle/*.go")
 	if err != nil {
@@ -287,7 +306,7 @@ func constants(t *testing.T, typ string) map[string]string {
 			if !isValue {
 				return true
 			}
-			if id, named := spec.Type.(*ast.Ident); !named || id.Name != typ || len(spec.Values) != 1 {
+			if id, named := spec.Type.(*ast.Ident); !named || !slices.Contains(types, id.Name) || len(spec.Values) != 1 {
 				return true
 			}
 			if literal, is := spec.Values[0].(*ast.BasicLit); is {
@@ -299,12 +318,15 @@ func constants(t *testing.T, typ string) map[string]string {
 	return values
 }
 
-// checkWords checks that each constant of a type has its own stored word, and that each word has a constant.
-func checkWords[T ~string](t *testing.T, typ string, table words[T]) {
+// checkWords checks that each constant of these types has its own stored word, and that each word has a constant.
+func checkWords[T ~string](t *testing.T, table words[T], types ...string) {
 	t.Helper()
-	found := constants(t, typ)
+	found := constants(t, types...)
 	if len(found) == 0 {
-		t.Fatalf("package lifecycle has no constants of type %s", typ)
+		t.Fatalf("package lifecycle has no constants of type %s", types)
+	}
+	if found["Moving"] != "" {
+		delete(found, "Moving") // the phase of the move is stored instead
 	}
 	used := map[string]bool{}
 	for name, value := range found {
@@ -320,19 +342,28 @@ func checkWords[T ~string](t *testing.T, typ string, table words[T]) {
 	}
 	for _, one := range table {
 		if !used[one.stored] {
-			t.Errorf("the stored word %q of %s has no constant", one.stored, typ)
+			t.Errorf("the stored word %q of %s has no constant", one.stored, types)
 		}
 	}
 }
 
 func TestEveryConstantHasStoredWord(t *testing.T) {
-	checkWords(t, "State", states)
-	checkWords(t, "Task", tasks)
-	checkWords(t, "Kind", kinds)
-	checkWords(t, "Power", powers)
+	checkWords(t, stages, "State", "MovePhase")
+	checkWords(t, tasks, "Task")
+	checkWords(t, kinds, "Kind")
+	checkWords(t, powers, "Power")
+	var all []stage
 	for _, state := range lifecycle.States() {
-		if text, err := states.text(state); err != nil || len(text) == 0 || len(text) > 32 { // the size of the column
-			t.Errorf("the state %s is stored as %q %v", state, text, err)
+		if state != lifecycle.Moving {
+			all = append(all, stage(state))
+		}
+	}
+	for _, phase := range lifecycle.MovePhases() {
+		all = append(all, stage(phase))
+	}
+	for _, one := range all {
+		if text, err := stages.text(one); err != nil || len(text) == 0 || len(text) > 32 { // the size of the column
+			t.Errorf("the stage %s is stored as %q %v", one, text, err)
 		}
 	}
 }
@@ -342,11 +373,11 @@ func TestEveryConstantHasStoredWord(t *testing.T) {
 func TestStoredWordsAreUnchanged(t *testing.T) {
 	list := func(stored []string) string { return strings.Join(stored, " ") }
 	for typ, got := range map[string]string{
-		"State": list(storedWords(states)), "Task": list(storedWords(tasks)), "Kind": list(storedWords(kinds)),
+		"State": list(storedWords(stages)), "Task": list(storedWords(tasks)), "Kind": list(storedWords(kinds)),
 		"Power": list(storedWords(powers)),
 	} {
 		want := map[string]string{
-			"State": "scheduling planning moving_allocations awaiting_source_ack claiming awaiting_min_count " +
+			"State": "preparing scheduling planning moving_allocations awaiting_source_ack claiming awaiting_min_count " +
 				"stopping_source pre_live_migration live_migrating spawning active resized rescheduling failing " +
 				"error reverting releasing_destination restoring_allocations revert_blocked shelving offloading " +
 				"shelved deleting_guest deleting_allocation deleted_awaiting_cleanup deleted",
@@ -363,9 +394,10 @@ func TestStoredWordsAreUnchanged(t *testing.T) {
 	const before = "scheduling planning rekeying handing claiming mustering halting receiving crossing assigned " +
 		"active resized retreating failing error reverting undoing restoring stranded shelving offloading shelved " +
 		"unassigning releasing lingering deleted"
+	later := stages[1:] // version 1 has no `preparing`
 	for i, old := range strings.Fields(before) {
-		if now := upgradeState(old); now != states[i].stored {
-			t.Errorf("%s of version 1 is read as %s, want %s", old, now, states[i].stored)
+		if now := upgradeState(old); now != later[i].stored {
+			t.Errorf("%s of version 1 is read as %s, want %s", old, now, later[i].stored)
 		}
 	}
 }
@@ -379,8 +411,39 @@ func storedWords[T comparable](table words[T]) (list []string) {
 
 // TestValueWithoutStoredWordIsRejected checks that a value without a word is an error, so that it is not lost.
 func TestValueWithoutStoredWordIsRejected(t *testing.T) {
-	server := lifecycle.Server{ID: "s", State: "dancing"}
-	if text, err := encodeServer(server); err == nil || !strings.Contains(err.Error(), "server s") {
-		t.Errorf("the server is stored as %s %v", text, err)
+	for _, server := range []lifecycle.Server{
+		{ID: "s", State: "dancing"},
+		{ID: "s", State: lifecycle.Moving}, // without a move
+		{ID: "s", State: lifecycle.Moving, Move: &lifecycle.Move{Phase: "dancing"}},
+	} {
+		if text, err := encodeServer(server); err == nil || !strings.Contains(err.Error(), "server s") {
+			t.Errorf("the server is stored as %s %v", text, err)
+		}
+	}
+}
+
+// TestPhaseIsStoredAsState checks that a server that moves is stored with the phase of its move as its state.
+func TestPhaseIsStoredAsState(t *testing.T) {
+	for _, phase := range lifecycle.MovePhases() {
+		want := lifecycle.Server{ID: "s", State: lifecycle.Moving, Move: &lifecycle.Move{Phase: phase}}
+		text, err := encodeServer(want)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var record struct {
+			State string
+			Move  struct {
+				Moved bool `json:"allocations_moved"`
+			}
+		}
+		if err := json.Unmarshal(text, &record); err != nil || record.Move.Moved != want.Move.AllocationsMoved() {
+			t.Errorf("%s is stored as %s (%v)", phase, text, err)
+		}
+		if word, err := stages.text(stage(phase)); err != nil || record.State != string(word) {
+			t.Errorf("%s is stored as %s (%v)", phase, record.State, err)
+		}
+		if got, err := decodeServer("s", text); err != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("%s is read as %+v %v", phase, got, err)
+		}
 	}
 }

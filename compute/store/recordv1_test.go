@@ -106,7 +106,7 @@ func storedRecord(t *testing.T, db *sqldb.DB, query string, values ...any) (reco
 
 // summary returns the most important fields of a server in one line.
 func summary(s lifecycle.Server) string {
-	state, _ := states.text(s.State)
+	state, _ := stages.text(stage(s.Stage()))
 	out := fmt.Sprintf("%s: %s %s %s", s.Name, state, s.Status(), s.Shown().Host)
 	for _, d := range s.Devices {
 		out += " device " + d.Address
@@ -119,7 +119,8 @@ func summary(s lifecycle.Server) string {
 		for _, flag := range []struct {
 			is   bool
 			name string
-		}{{m.AllocationsMoved, "moved"}, {m.StopSource, "stop"}, {m.SourceStopped, "stopped"}, {m.Reverting, "back"}} {
+		}{{m.AllocationsMoved(), "moved"}, {m.StopSource, "stop"}, {m.SourceStopped, "stopped"},
+			{m.RevertRequested, "back"}} {
 			if flag.is {
 				out += " " + flag.name
 			}
@@ -280,19 +281,19 @@ cmp3 seen=1795336242819987 guests=3 nodes=2 dedicated=[5 6 7] ratio=16 reporting
 // its name and what to do, and that it is not overwritten.
 func TestUnreadableRecordIsRejectedAndKept(t *testing.T) {
 	for text, want := range map[string]string{
-		`{"version":3,"id":"s"}`:                   "has version 3, and this Berth reads versions 1 to 2; start the",
-		`{"id":"s","version":3}`:                   "has version 3",
+		`{"version":4,"id":"s"}`:                   "has version 4, and this Berth reads versions 1 to 3; start the",
+		`{"id":"s","version":4}`:                   "has version 4",
 		`{"version":0,"id":"s"}`:                   "has version 0",
-		`{"version":2,"id":"s"}{"version":2}`:      "text after its end",
+		`{"version":3,"id":"s"}{"version":3}`:      "text after its end",
 		`{"version":"2","id":"s"}`:                 "restore a backup",
-		`{"version":2,"id":"s","color":"red"}`:     `unknown field "color"; start the Berth that wrote it, or`,
-		`{"version":2,"id":"s","devices":[{"x`:     "unexpected EOF",
-		`{"version":2,"id":"s","state":"dancing"`:  "unexpected EOF",
-		`{"version":2,"state":"dancing"}`:          "is not a known",
+		`{"version":3,"id":"s","color":"red"}`:     `unknown field "color"; start the Berth that wrote it, or`,
+		`{"version":3,"id":"s","devices":[{"x`:     "unexpected EOF",
+		`{"version":3,"id":"s","state":"dancing"`:  "unexpected EOF",
+		`{"version":3,"state":"dancing"}`:          "is not a known",
 		`{"ID":"s","State":"dancing"}`:             "is not a known",
 		`{"ID":"s","Name":["s"],"State":"active"}`: "cannot unmarshal array",
 		`{}`:                           `it is the record of ""; restore a backup`,
-		`{"version":2,"id":"another"}`: `it is the record of "another"`,
+		`{"version":3,"id":"another"}`: `it is the record of "another"`,
 		`[]`:                           "cannot unmarshal array",
 		``:                             "unexpected end of JSON",
 	} {
@@ -300,7 +301,7 @@ func TestUnreadableRecordIsRejectedAndKept(t *testing.T) {
 			t.Errorf("%s is read as %+v %v, want an error with %q", text, server, err, want)
 		}
 	}
-	const newer, unknown = `{"version":3,"name":"cmp1"}`, `{"version":2,"name":"cmp1","color":"red"}`
+	const newer, unknown = `{"version":4,"name":"cmp1"}`, `{"version":3,"name":"cmp1","color":"red"}`
 	for _, text := range []string{newer, unknown} {
 		s, db := openCaptured(t)
 		ids := capturedRows(t, "servers.jsonl")[:1]

@@ -45,34 +45,36 @@ func (w words[T]) value(stored []byte) (T, error) {
 	return none, fmt.Errorf("%q is not a known %T", stored, none)
 }
 
-// states are the states of a server.
-var states = words[lifecycle.State]{
-	{lifecycle.Scheduling, "scheduling"},
-	{lifecycle.Planning, "planning"},
-	{lifecycle.MovingAllocations, "moving_allocations"},
-	{lifecycle.AwaitingSourceAck, "awaiting_source_ack"},
-	{lifecycle.Claiming, "claiming"},
-	{lifecycle.AwaitingMinCount, "awaiting_min_count"},
-	{lifecycle.StoppingSource, "stopping_source"},
-	{lifecycle.PreLiveMigration, "pre_live_migration"},
-	{lifecycle.LiveMigrating, "live_migrating"},
-	{lifecycle.Spawning, "spawning"},
-	{lifecycle.Active, "active"},
-	{lifecycle.Resized, "resized"},
-	{lifecycle.Rescheduling, "rescheduling"},
-	{lifecycle.Failing, "failing"},
-	{lifecycle.Error, "error"},
-	{lifecycle.Reverting, "reverting"},
-	{lifecycle.ReleasingDestination, "releasing_destination"},
-	{lifecycle.RestoringAllocations, "restoring_allocations"},
-	{lifecycle.RevertBlocked, "revert_blocked"},
-	{lifecycle.Shelving, "shelving"},
-	{lifecycle.Offloading, "offloading"},
-	{lifecycle.Shelved, "shelved"},
-	{lifecycle.DeletingGuest, "deleting_guest"},
-	{lifecycle.DeletingAllocation, "deleting_allocation"},
-	{lifecycle.DeletedAwaitingCleanup, "deleted_awaiting_cleanup"},
-	{lifecycle.Deleted, stateDeleted},
+// stages are the states of a server and the phases of its move. A server that moves is stored with the phase; a phase
+// with the meaning of a state has the same word.
+var stages = words[stage]{
+	{stage(lifecycle.Preparing), "preparing"},
+	{stage(lifecycle.Scheduling), "scheduling"},
+	{stage(lifecycle.Planning), "planning"},
+	{stage(lifecycle.MovingAllocations), "moving_allocations"},
+	{stage(lifecycle.AwaitingSourceAck), "awaiting_source_ack"},
+	{stage(lifecycle.Claiming), "claiming"},
+	{stage(lifecycle.AwaitingMinCount), "awaiting_min_count"},
+	{stage(lifecycle.StoppingSource), "stopping_source"},
+	{stage(lifecycle.PreLiveMigration), "pre_live_migration"},
+	{stage(lifecycle.LiveMigrating), "live_migrating"},
+	{stage(lifecycle.Spawning), "spawning"},
+	{stage(lifecycle.Active), "active"},
+	{stage(lifecycle.Resized), "resized"},
+	{stage(lifecycle.Rescheduling), "rescheduling"},
+	{stage(lifecycle.Failing), "failing"},
+	{stage(lifecycle.Error), "error"},
+	{stage(lifecycle.Reverting), "reverting"},
+	{stage(lifecycle.ReleasingDestination), "releasing_destination"},
+	{stage(lifecycle.RestoringAllocations), "restoring_allocations"},
+	{stage(lifecycle.RevertBlocked), "revert_blocked"},
+	{stage(lifecycle.Shelving), "shelving"},
+	{stage(lifecycle.Offloading), "offloading"},
+	{stage(lifecycle.Shelved), "shelved"},
+	{stage(lifecycle.DeletingGuest), "deleting_guest"},
+	{stage(lifecycle.DeletingAllocation), "deleting_allocation"},
+	{stage(lifecycle.DeletedAwaitingCleanup), "deleted_awaiting_cleanup"},
+	{stage(lifecycle.Deleted), stateDeleted},
 }
 
 // stateDeleted is the stored word for a server without resources. Statements contain it, and version 1 used it too.
@@ -130,20 +132,23 @@ var powers = words[lifecycle.Power]{
 	{lifecycle.Off, "off"},
 }
 
+// stage is what lifecycle.Server.Stage returns.
+type stage string
+
 // The types of fields with one of these words. The zero value of each is stored as no field.
 type (
-	storedState lifecycle.State
+	storedState stage
 	storedTask  lifecycle.Task
 	storedKind  lifecycle.Kind
 	storedPower lifecycle.Power
 )
 
-// MarshalText returns the stored word of the state.
-func (s storedState) MarshalText() ([]byte, error) { return states.text(lifecycle.State(s)) }
+// MarshalText returns the stored word of the state or phase.
+func (s storedState) MarshalText() ([]byte, error) { return stages.text(stage(s)) }
 
 // UnmarshalText reads a stored word.
 func (s *storedState) UnmarshalText(text []byte) error {
-	value, err := states.value(text)
+	value, err := stages.value(text)
 	*s = storedState(value)
 	return err
 }

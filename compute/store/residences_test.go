@@ -42,9 +42,9 @@ func residencesDuringMove(t *testing.T, s *store.Store) {
 	expect("before the move", "h: aaaaaaaa-bbbb-1 (1) g:  (0) ")
 	change(func(s *lifecycle.Server) {
 		s.Migration = &lifecycle.Migration{ID: "m", Kind: lifecycle.Resizing, Status: "accepted", From: "h"}
-		s.Move = &lifecycle.Move{Kind: lifecycle.Resizing, Consumer: "m", AllocationsMoved: true,
+		s.Move = &lifecycle.Move{Kind: lifecycle.Resizing, Phase: lifecycle.SpawningDestination, Consumer: "m",
 			From: lifecycle.Residence{Consumer: "m", PreviousConsumer: s.ID, Host: "h", Requests: s.Requests}}
-		s.State, s.Host = lifecycle.Spawning, "g"
+		s.State, s.Host = lifecycle.Moving, "g"
 	})
 	expect("during the move", "h: m (1) g: aaaaaaaa-bbbb-1 (1) ")
 	change(func(s *lifecycle.Server) {

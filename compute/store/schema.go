@@ -122,14 +122,16 @@ func laterSchemaMigrations() []sqldb.Migration {
 			consumer VARCHAR(64) NOT NULL,
 			server VARCHAR(64) NOT NULL,
 			PRIMARY KEY (host, consumer)`, "server"),
-		recordsVersion2(),
+		recordsVersion(2),
+		recordsVersion(3), // servers may be in the state `preparing`, without a request to Placement
 	}
 }
 
-// recordsVersion2 is a migration that changes nothing. After it, records may have version 2. A release that reads only
-// version 1 does not start on a database with this migration, because it would read such a record as an empty server.
-// Records of version 1 are rewritten when they change.
-func recordsVersion2() sqldb.Migration { return sqldb.Statements("compute_records_2") }
+// recordsVersion returns a migration that changes nothing. After it, records may have this version. A release that
+// reads only earlier versions does not start on a database with this migration. Records are rewritten when they change.
+func recordsVersion(version int) sqldb.Migration {
+	return sqldb.Statements(fmt.Sprintf("compute_records_%d", version))
+}
 
 // table returns a migration that creates a table and its indexes. It may be repeated after an interruption. LARGE is a
 // text type without a practical limit; MySQL's TEXT ends at 64 KiB. MySQL has no CREATE INDEX IF NOT EXISTS, so indexes

@@ -130,7 +130,7 @@ func (s *Store) Change(
 // columns returns the values of a server's row except its id, in the order of the statements.
 func columns(s lifecycle.Server, record []byte) []any {
 	shown := s.Shown()
-	state, _ := states.text(s.State) // encodeServer has refused a state without a stored name
+	state, _ := stages.text(stage(s.Stage())) // encodeServer has refused a state without a stored name
 	return []any{s.Name, s.Project, s.User, shown.Flavor.ID, string(state), s.Status(), boolInt(len(s.Steps()) > 0),
 		shown.Host, s.AllocatedHost(), deviceCount(s.Requests, nil),
 		micros(s.Created), micros(s.Updated), micros(s.Ended),

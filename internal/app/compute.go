@@ -44,6 +44,7 @@ func OpenCompute(ctx context.Context, url, placementURL string, transport *http.
 	}
 	client := api.NewClient(placementURL, rest.Guard(transport, held.lease.Check), serviceToken)
 	conductor := conductor.New(st, client)
+	conductor.Aliases, conductor.PCIInPlacement = s.Aliases, s.PCIInPlacement
 	conductor.Log, conductor.Pack, conductor.Providers, conductor.Lease = log, s.HostSettings.CPUs.Pack, client, held.lease
 	h := computeserver.New(computeserver.Options{Store: st, Conductor: conductor, Images: images, Providers: client,
 		Aliases: s.Aliases, PCIInPlacement: s.PCIInPlacement,

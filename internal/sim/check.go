@@ -192,13 +192,14 @@ func (w *World) checkAll() {
 
 // checkServer: every server is somewhere, and holds what it ought to, no more and no less (8.1/1, 8.1/10).
 func (w *World) checkServer(s lifecycle.Server) {
-	rest := []lifecycle.State{lifecycle.Active, lifecycle.Resized, lifecycle.Error, lifecycle.Shelved}
-	if !slices.Contains(rest, s.State) || len(s.Leftovers) > 0 || s.State == lifecycle.Active && s.Task != "" {
+	rest := []lifecycle.State{lifecycle.Active, lifecycle.Error, lifecycle.Shelved}
+	rests := slices.Contains(rest, s.State) || s.Phase() == lifecycle.Resized
+	if !rests || len(s.Leftovers) > 0 || s.State == lifecycle.Active && s.Task != "" {
 		why := ""
 		if len(s.History) > 0 {
 			why = s.History[len(s.History)-1].Text
 		}
-		w.miss(w.byName[s.Host], "rest: server %s does not come to rest: %s %s, %d left behind; %s", s.ID, s.State, s.Task,
+		w.miss(w.byName[s.Host], "rest: server %s does not come to rest: %s %s, %d left behind; %s", s.ID, s.Stage(), s.Task,
 			len(s.Leftovers), why)
 	}
 	for _, stay := range s.Residences() {

@@ -204,7 +204,7 @@ func (o *fakeCompute) guest(id, start string, e lifecycle.Report) (latest int64,
 		return 0, errNo // it may run elsewhere
 	}
 	if failed, fails := e.Event.(lifecycle.GuestFailed); fails &&
-		o.servers[o.owners[id]].State == lifecycle.PreLiveMigration &&
+		o.servers[o.owners[id]].Phase() == lifecycle.PreLiveMigration &&
 		o.movedAhead(o.servers[o.owners[id]], failed.Consumer) {
 		return 0, errNo
 	}

@@ -230,11 +230,11 @@ func (w *World) stays() map[string]lifecycle.Residence {
 
 // mend repairs what one server holds in Placement. last says that the server is deleted when that cannot be done.
 func (w *World) mend(s lifecycle.Server, last bool) bool {
-	if s.State == lifecycle.RevertBlocked && last {
+	if s.Phase() == lifecycle.RevertBlocked && last {
 		w.remove(s.ID)
 		return true
 	}
-	if s.State != lifecycle.Active && s.State != lifecycle.Resized || s.Task != "" || len(s.Leftovers) > 0 ||
+	if s.State != lifecycle.Active && s.Phase() != lifecycle.Resized || s.Task != "" || len(s.Leftovers) > 0 ||
 		!s.Requested.IsZero() {
 		return false
 	}

@@ -106,7 +106,7 @@ func (w *World) stepSome() {
 	if due := w.office.due.list; len(due) > 0 {
 		id := due[w.rng.IntN(len(due))]
 		s := w.office.servers[id]
-		w.note("step", id, s.Host, string(s.State))
+		w.note("step", id, s.Host, s.Stage())
 		w.office.perform(id)
 	}
 }

@@ -146,7 +146,7 @@ type entry struct {
 	kind, of, at string
 	text         string
 	e            lifecycle.Event // that a server was told, or nil
-	was, is      lifecycle.State
+	was, is      string
 }
 
 // Run simulates. It ends early at the first thing that is not true.
@@ -321,10 +321,10 @@ func (w *World) note(kind, of, at, text string) {
 
 // heard writes down what a server was told.
 func (w *World) heard(before lifecycle.Server, e lifecycle.Event, now lifecycle.Server) {
-	if before.State != now.State {
-		w.report.Happened[string(now.State)]++
+	if before.Stage() != now.Stage() {
+		w.report.Happened[now.Stage()]++
 	}
-	w.log = append(w.log, entry{n: w.n, kind: "·", of: now.ID, at: now.Host, e: e, was: before.State, is: now.State})
+	w.log = append(w.log, entry{n: w.n, kind: "·", of: now.ID, at: now.Host, e: e, was: before.Stage(), is: now.Stage()})
 }
 
 // miss notes what is not true; the first counts.

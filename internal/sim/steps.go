@@ -201,7 +201,7 @@ func (o *fakeCompute) muster(s lifecycle.Server) lifecycle.Event {
 	for _, id := range o.groups[group(s.ID)] {
 		other := o.servers[id]
 		switch other.State {
-		case lifecycle.Scheduling, lifecycle.Claiming, lifecycle.Rescheduling:
+		case lifecycle.Preparing, lifecycle.Scheduling, lifecycle.Claiming, lifecycle.Rescheduling:
 			trying++
 		case lifecycle.AwaitingMinCount:
 			placed++

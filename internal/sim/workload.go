@@ -9,7 +9,6 @@ import (
 	"github.com/openberth/berth/compute/flavor"
 	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/compute/schedule"
-	"github.com/openberth/berth/numa"
 	"github.com/openberth/berth/pci"
 	"github.com/openberth/berth/resource"
 )
@@ -62,19 +61,25 @@ func newZone(n int) zone {
 	return z
 }
 
-// size is a flavor of a zone as a question.
-func (w *World) size(zone int) (f flavor.Flavor, ask resource.Ask, requests []pci.Request, parts []numa.GuestCell) {
-	z := w.zones[zone]
-	f = z.flavors[w.rng.IntN(len(z.flavors))]
-	ask, requests, err := flavor.Ask(f, flavor.Image{}, z.aliases, flavor.Options{PCIInPlacement: true},
-		func() string { return w.name("r") })
+// size is a flavor of a zone.
+func (w *World) size(zone int) flavor.Flavor {
+	flavors := w.zones[zone].flavors
+	return flavors[w.rng.IntN(len(flavors))]
+}
+
+// prepare is the question of a server to Placement. It is asked at once: the step reads nothing that may fail.
+func (w *World) prepare(s lifecycle.Server) lifecycle.Event {
+	var p lifecycle.Prepared
+	var err error
+	p.Ask, p.Requests, err = flavor.Ask(s.Flavor, s.SourceImage(), w.zones[zoneOf(s)].aliases,
+		flavor.Options{PCIInPlacement: true}, func() string { return w.name("r") })
 	if err == nil {
-		parts, err = flavor.Topology(f, flavor.Image{})
+		p.Topology, err = flavor.Topology(s.Flavor, s.SourceImage())
 	}
 	if err != nil {
 		w.miss(nil, "flavor: %v", err)
 	}
-	return f, ask, requests, parts
+	return p
 }
 
 // create begins the lives of one server or of some together.
@@ -85,15 +90,16 @@ func (w *World) create() {
 		least = 1 + w.rng.IntN(n)
 	}
 	zone, name := w.rng.IntN(len(w.zones)), w.name("s")
-	f, ask, requests, parts := w.size(zone)
+	f := w.size(zone)
 	for i := range n {
-		s := lifecycle.Server{ID: name, Name: name, Flavor: f, Ask: ask, Requests: requests, Topology: parts, MinCount: least,
+		s := lifecycle.Server{ID: name, Name: name, Flavor: f, MinCount: least,
 			Metadata: map[string]string{"zone": fmt.Sprint(zone)}}
 		if n > 1 {
 			s.ID = fmt.Sprintf("%s.%d", name, i)
 			w.office.groups[name] = append(w.office.groups[name], s.ID)
 		}
 		s, _ = lifecycle.Next(s, lifecycle.Created{}, w.now)
+		s, _ = lifecycle.Next(s, w.prepare(s), w.now)
 		w.note("create", s.ID, "", f.ExtraSpecs["pci_passthrough:alias"])
 		w.office.born[s.ID] = true
 		w.office.store(lifecycle.Server{}, s)
@@ -118,7 +124,7 @@ func (w *World) wish() {
 	for range 4 {
 		s := w.office.servers[ids[w.rng.IntN(len(ids))]]
 		action := actions[w.rng.IntN(len(actions))]
-		if s.State == lifecycle.Resized { // it waits for nothing else
+		if s.Phase() == lifecycle.Resized { // it waits for nothing else
 			action = []lifecycle.Action{lifecycle.Confirm, lifecycle.Revert}[w.rng.IntN(2)]
 		}
 		if w.ask(s, action) {
@@ -153,7 +159,7 @@ func (w *World) ask(s lifecycle.Server, action lifecycle.Action) bool {
 			e.To = s.Host
 		}
 		if action == lifecycle.Resize {
-			e.Flavor, e.Request, e.Requests, e.Topology = w.size(zoneOf(s))
+			e.Flavor = w.size(zoneOf(s))
 		}
 	}
 	w.note(string(action), s.ID, s.Host, e.To)
@@ -162,6 +168,9 @@ func (w *World) ask(s lifecycle.Server, action lifecycle.Action) bool {
 		w.office.reason(s.ID, string(action))
 	}
 	w.office.tell(s.ID, e)
+	if now := w.office.servers[s.ID]; slices.Contains(now.Steps(), lifecycle.Prepare) {
+		w.office.tell(s.ID, w.prepare(now))
+	}
 	return true
 }
 
@@ -172,7 +181,7 @@ func (w *World) remove(id string) {
 		return w.office.silent(
 			stay.Host)
 	})
-	w.note("delete", id, s.Host, string(s.State))
+	w.note("delete", id, s.Host, s.Stage())
 	w.office.reason(id, "delete")
 	exists := false
 	if h := w.office.hosts[s.Host]; h != nil {
