@@ -62,12 +62,12 @@ func TestEveryPackageHasARowAndEveryRowAPackage(t *testing.T) {
 	for _, row := range Rows() {
 		rows[row.Package] = true
 		if _, ok := found[row.Package]; !ok {
-			t.Errorf("%s has a row in internal/archtest/law.go, but does not exist: remove the row", row.Package)
+			t.Errorf("%s has a row in internal/archtest/rules.go, but does not exist: remove the row", row.Package)
 		}
 	}
 	for name := range found {
 		if !rows[name] {
-			t.Errorf("%s has no row: add one to internal/archtest/law.go and to the map in ARCHITECTURE.md", name)
+			t.Errorf("%s has no row: add one to internal/archtest/rules.go and to the map in ARCHITECTURE.md", name)
 		}
 	}
 }
@@ -78,7 +78,7 @@ func TestImportsAreAllowed(t *testing.T) {
 		for _, path := range found[row.Package].Imports {
 			if ours, ok := strings.CutPrefix(path, module+"/"); ok {
 				if !allowed(row, ours) {
-					t.Errorf("%s (%s) imports %s, which its row does not allow", row.Package, row.Room, ours)
+					t.Errorf("%s (%s) imports %s, which its row does not allow", row.Package, row.Kind, ours)
 				}
 				continue
 			}
@@ -86,7 +86,7 @@ func TestImportsAreAllowed(t *testing.T) {
 				continue // the standard library
 			}
 			if !slices.ContainsFunc(row.Outside, func(m string) bool { return path == m || strings.HasPrefix(path, m+"/") }) {
-				t.Errorf("%s (%s) imports %s from outside, which its row does not allow", row.Package, row.Room, path)
+				t.Errorf("%s (%s) imports %s from outside, which its row does not allow", row.Package, row.Kind, path)
 			}
 		}
 		if len(found[row.Package].CgoFiles) > 0 {
@@ -95,28 +95,28 @@ func TestImportsAreAllowed(t *testing.T) {
 	}
 }
 
-// Only the assembly imports packages of several services (houses), so that a service can be deleted and the rest
+// Only the assembly imports packages of several services, so that a service can be deleted and the rest
 // builds.
 func TestServicesDoNotImportEachOther(t *testing.T) {
-	houses := []string{"placement", "agent", "compute"}
-	house := func(name string) string {
+	services := []string{"placement", "agent", "compute"}
+	service := func(name string) string {
 		top, _, _ := strings.Cut(name, "/")
-		if slices.Contains(houses, top) {
+		if slices.Contains(services, top) {
 			return top
 		}
 		return ""
 	}
-	rooms := map[string]Room{}
+	kinds := map[string]Kind{}
 	for _, row := range Rows() {
-		rooms[row.Package] = row.Room
+		kinds[row.Package] = row.Kind
 	}
 	for name, p := range packages(t) {
-		if rooms[name] == Assembly || name == "internal/sim" { // the simulation connects the services itself
+		if kinds[name] == Assembly || name == "internal/sim" { // the simulation connects the services itself
 			continue
 		}
 		for _, path := range slices.Concat(p.Imports, p.TestImports, p.XTestImports) {
 			ours, ok := strings.CutPrefix(path, module+"/")
-			if ok && house(ours) != "" && house(ours) != house(name) {
+			if ok && service(ours) != "" && service(ours) != service(name) {
 				t.Errorf("%s imports %s of another service", name, ours)
 			}
 		}
