@@ -67,8 +67,9 @@ func Rows() []Row {
 		{Package: "sqldb", Kind: Database, Imports: []string{"fault", "backoff", "datafile"},
 			Outside: []string{"modernc.org/sqlite", "github.com/go-sql-driver/mysql", "github.com/jackc/pgx/v5"}},
 
-		{Package: "cli", Kind: Client, Imports: with(contracts, "backoff"), Outside: []string{"github.com/jedib0t/go-pretty/v6",
-			"github.com/jaypipes/pcidb", "github.com/google/uuid"}},
+		{Package: "cli", Kind: Client, Imports: with(contracts, "backoff"),
+			Outside: []string{"github.com/jedib0t/go-pretty/v6",
+				"github.com/jaypipes/pcidb", "github.com/google/uuid"}},
 		{Package: "cli/demo", Kind: Client, Imports: with(contracts, "backoff", "cli")},
 
 		{Package: "conformance", Kind: Reference},
@@ -99,7 +100,8 @@ func services(contracts []string) []Row {
 		{Package: "agent/facts", Kind: Pure, Imports: []string{"pci"}},
 		{Package: "agent/survey", Kind: Pure, Imports: with(domain, "agent/device")},
 		{Package: "agent/heal", Kind: Pure, Imports: with(domain, "agent/device")},
-		{Package: "agent/sysfs", Kind: Adapter, Imports: with(domain, "agent/facts"), Outside: []string{"golang.org/x/tools"}},
+		{Package: "agent/sysfs", Kind: Adapter, Imports: with(domain, "agent/facts"),
+			Outside: []string{"golang.org/x/tools"}},
 		{Package: "agent/cleaner", Kind: Adapter, Imports: with(domain, "agent/device")},
 		{Package: "agent/uevent", Kind: Adapter, Imports: []string{"fault"}},
 		{Package: "agent/journal", Kind: Adapter, Imports: with(domain, "agent/device", "datafile"),
