@@ -90,8 +90,10 @@ type randomCalls struct {
 	*rand.Rand
 }
 
-func (r randomCalls) provider() provider.ID         { return provider.ID(uuidOf(r.IntN(7))) }
-func (r randomCalls) consumer() resource.ConsumerID { return resource.ConsumerID(uuidOf(100 + r.IntN(5))) }
+func (r randomCalls) provider() provider.ID { return provider.ID(uuidOf(r.IntN(7))) }
+func (r randomCalls) consumer() resource.ConsumerID {
+	return resource.ConsumerID(uuidOf(100 + r.IntN(5)))
+}
 
 // class is seldom one that does not exist.
 func (r randomCalls) class() resource.Class {
@@ -211,7 +213,10 @@ func (c *comparison) compareAll(n int) {
 		_, _ = sameAnswer(c, what+", by name", func(s service) (provider.Provider, error) {
 			return s.ProviderByName(ctx, "host"+string(id))
 		})
-		_, _ = sameAnswer(c, what+", inventories", func(s service) (api.InventorySet, error) { return s.Inventories(ctx, id) })
+		_, _ = sameAnswer(c, what+", inventories", func(s service) (api.InventorySet, error) {
+			return s.Inventories(ctx,
+				id)
+		})
 		_, _ = sameAnswer(c, what+", usages", func(s service) (resource.Amounts, error) { return s.Usages(ctx, id) })
 		_, _ = sameAnswer(c, what+", allocations", func(s service) (map[resource.ConsumerID]resource.Amounts, error) {
 			return s.ProviderAllocations(ctx, id)
@@ -219,9 +224,10 @@ func (c *comparison) compareAll(n int) {
 	}
 	for i := range 5 {
 		id := resource.ConsumerID(uuidOf(100 + i))
-		_, _ = sameAnswer(c, fmt.Sprintf("after call %d: consumer %d", n, i), func(s service) (api.ConsumerAllocation, error) {
-			return s.Allocation(ctx, id)
-		})
+		_, _ = sameAnswer(c, fmt.Sprintf("after call %d: consumer %d", n, i),
+			func(s service) (api.ConsumerAllocation, error) {
+				return s.Allocation(ctx, id)
+			})
 	}
 	for _, ask := range []resource.Ask{
 		{Groups: []resource.Group{{Resources: resource.Amounts{"VCPU": 1}}}},
@@ -232,12 +238,13 @@ func (c *comparison) compareAll(n int) {
 			{Suffix: "_b", Resources: resource.Amounts{"CUSTOM_GPU": 1}}}},
 		{Groups: []resource.Group{{Resources: resource.Amounts{"CUSTOM_UNKNOWN": 1}}}},
 	} {
-		_, _ = sameAnswer(c, fmt.Sprintf("after call %d: candidates for %v", n, ask), func(s service) (api.Candidates, error) {
-			found, err := s.Candidates(ctx, ask)
-			found.Reason = ""
-			slices.SortFunc(found.List, func(a, b api.Candidate) int { return strings.Compare(fmt.Sprint(a), fmt.Sprint(b)) })
-			return found, err
-		})
+		_, _ = sameAnswer(c, fmt.Sprintf("after call %d: candidates for %v", n, ask),
+			func(s service) (api.Candidates, error) {
+				found, err := s.Candidates(ctx, ask)
+				found.Reason = ""
+				slices.SortFunc(found.List, func(a, b api.Candidate) int { return strings.Compare(fmt.Sprint(a), fmt.Sprint(b)) })
+				return found, err
+			})
 	}
 }
 

@@ -89,8 +89,8 @@ func (p *Placement) RemoveProvider(id provider.ID) {
 	}
 }
 
-// SetAllocation replaces the allocation of a consumer and checks nothing. A new consumer is a server. It raises the generation of the consumer, and
-// of the providers that the allocation names.
+// SetAllocation replaces the allocation of a consumer and checks nothing. A new consumer is a server. It raises the
+// generation of the consumer, and of the providers that the allocation names.
 func (p *Placement) SetAllocation(id resource.ConsumerID, allocation resource.Allocation) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -133,7 +133,8 @@ func cloned(a resource.Allocation) resource.Allocation {
 }
 
 // Candidates returns the allocation candidates for an ask. An empty list is not an error. It returns fault.Invalid if
-// the ask names a class or a trait that does not exist, or has several suffixed groups and no group policy. The amounts of the candidates may be shared: do not modify them.
+// the ask names a class or a trait that does not exist, or has several suffixed groups and no group policy. The amounts
+// of the candidates may be shared: do not modify them.
 func (p *Placement) Candidates(_ context.Context, ask resource.Ask) (found placement.Candidates, err error) {
 	err = p.do(Call{Op: "Candidates"}, func() error {
 		if err := p.checkAsk(ask); err != nil {
