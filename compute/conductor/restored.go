@@ -18,18 +18,18 @@ import (
 
 // AwaitReports starts to wait for the first reports of the hosts whose agents were alive when the previous process
 // ended. It does not block. Until they have reported, or until StopAwaiting, no step writes to Placement for a server
-// that an earlier process has created. Run calls both.
-func (c *Conductor) AwaitReports(ctx context.Context) error {
+// that an earlier process has created; then the returned channel is closed. Run calls both.
+func (c *Conductor) AwaitReports(ctx context.Context) (reported <-chan struct{}, err error) {
 	hosts, err := c.store.Hosts(ctx)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	dead, err := c.store.Dead(ctx)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	c.presence.waitFor(recent(hosts, dead))
-	return nil
+	return c.presence.gate, nil
 }
 
 // StopAwaiting ends the wait for first reports, and returns the hosts that have not reported.
@@ -37,14 +37,15 @@ func (c *Conductor) StopAwaiting() (missing []string) { return c.presence.stopWa
 
 // openGate waits until the hosts of AwaitReports have reported, at most firstReports.
 func (c *Conductor) openGate(ctx context.Context) error {
-	if err := c.AwaitReports(ctx); err != nil {
+	reported, err := c.AwaitReports(ctx)
+	if err != nil {
 		return err
 	}
 	timer := time.NewTimer(c.firstReports)
 	defer timer.Stop()
 	select {
 	case <-ctx.Done():
-	case <-c.presence.gate:
+	case <-reported:
 	case <-timer.C:
 		missing := c.StopAwaiting()
 		c.Log.Warn("hosts have not reported since compute's start", "hosts", missing, "waited", c.firstReports)

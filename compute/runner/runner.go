@@ -299,7 +299,8 @@ func (r *Runner[R, E, S]) performAll(ctx context.Context, key string) (failed bo
 	return true
 }
 
-// performNext performs the first due step of a record. due is false if no step was due, or if the record is gone.
+// performNext performs the first due step of a record. due is false if no step is due afterwards, or if the record is
+// gone.
 func (r *Runner[R, E, S]) performNext(ctx context.Context, key string) (due bool, err error) {
 	record, err := r.records.Read(ctx, key)
 	if err != nil {
@@ -318,10 +319,10 @@ func (r *Runner[R, E, S]) performNext(ctx context.Context, key string) (due bool
 		_, _ = r.change(ctx, key, r.machine.StepFailed(steps[0], err))
 		return true, err
 	}
-	if _, err := r.change(ctx, key, event); err != nil {
+	if record, err = r.change(ctx, key, event); err != nil {
 		return r.unlessGone(err)
 	}
-	return true, nil
+	return len(r.machine.Steps(record)) > 0, nil
 }
 
 // unlessGone returns the error of Records, or nil if the record no longer exists.
