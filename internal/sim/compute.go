@@ -82,7 +82,7 @@ func (o *compute) startProcess() {
 		last = max(last, e.number)
 	}
 	for _, h := range o.hosts {
-		h.row.end(last)
+		h.row.endEpoch(last)
 		h.reported, h.refused, h.sign, h.line = false, false, w.clock, nil
 	}
 	p := &process{epoch: epoch{last + 1, w.name("e")}, began: w.clock, safe: true}
@@ -104,7 +104,7 @@ func (o *compute) startProcess() {
 		p.reported, err = c.AwaitReports(background)
 	}
 	if err != nil {
-		w.miss(nil, "start: compute cannot start: %v", err)
+		w.violation(nil, "start: compute cannot start: %v", err)
 	}
 	if p.safe = false; w.broken == Ungated {
 		c.StopAwaiting()
@@ -316,7 +316,7 @@ func (o *compute) takeReport(m *simHost, r schedule.Host) (wait time.Duration, e
 	if o.reconnects(m) {
 		return 0, errLost
 	}
-	if p := m.book.position; r.Behind == "" && p.Epoch != 0 {
+	if p := m.journal.position; r.Behind == "" && p.Epoch != 0 {
 		r.Behind = p.Accept(o.head(h, o.past(h, p)))
 	}
 	if o.w.broken == Careless {
@@ -375,7 +375,7 @@ func (o *compute) touchReports() {
 	}
 }
 
-// servedBy is the machine whose agent serves the host and can be heard, nil when none is.
+// servedBy returns the machine whose admitted agent runs and is connected; nil if there is none.
 func (o *compute) servedBy(h *hostState) *simHost {
 	serving := func(m *simHost) bool {
 		a := m.agent

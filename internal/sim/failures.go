@@ -10,39 +10,40 @@ import (
 	"github.com/openberth/berth/resource"
 )
 
-// The kinds of operations that take away or bring back files, processes and time.
+// Kinds of operations that lose, copy or restore files, processes and time.
 const (
-	Reborn  = "reborn"  // compute is restarted
-	Backup  = "backup"  // compute's database is copied, or Placement's, or both
-	Restore = "restore" // one of these copies replaces what is there
-	Copy    = "copy"    // an agent's directory is copied to another machine, which tries to serve the host
-	Replace = "replace" // a machine is lost, and another one with a copy of its agent's directory takes its place
-	Jump    = "jump"    // the wall clock of compute is set
-	Lose    = "lose"    // an agent's journal is lost, or compute's database, or all of them
-	Forget  = "forget"  // an operator has compute forget a host
+	RestartCompute = "restart compute" // compute is restarted
+	Backup         = "backup"          // compute's database is copied, or Placement's, or both
+	Restore        = "restore"         // one of these copies replaces the database
+	Copy           = "copy"            // an agent's directory is copied to another machine, which tries to serve the host
+	// a machine is lost, and another one with a copy of its agent's directory takes its place
+	Replace = "replace"
+	Jump    = "jump"   // the wall clock of compute is set
+	Lose    = "lose"   // an agent's journal is lost, or compute's database, or all of them
+	Forget  = "forget" // an operator has compute forget a host
 )
 
-// seldom says yes one time in n.
-func (w *World) seldom(n int) bool { return w.rng.IntN(n) == 0 }
+// oneIn returns true once in n calls.
+func (w *World) oneIn(n int) bool { return w.rng.IntN(n) == 0 }
 
-// fleet is by how much more seldom something happens that concerns all hosts: the more there are, the longer they take
-// to come through it.
-func (w *World) fleet() int { return max(1, len(w.hosts)/40) }
+// fleetFactor is by how much less often something happens that concerns all hosts: a larger fleet needs longer to
+// recover.
+func (w *World) fleetFactor() int { return max(1, len(w.hosts)/40) }
 
-// rebornSome restarts compute.
-func (w *World) rebornSome() {
-	if !w.seldom(3 * w.fleet()) {
+// restartCompute restarts compute.
+func (w *World) restartCompute() {
+	if !w.oneIn(3 * w.fleetFactor()) {
 		return
 	}
-	w.note(Reborn, "", "", "")
+	w.note(RestartCompute, "", "", "")
 	w.stopCompute()
 	w.compute.startProcess()
 }
 
-// keptBackups is how many backups there are at most; of more the oldest is thrown away.
+// keptBackups is the maximum number of backups; the oldest is deleted first.
 const keptBackups = 4
 
-// backupSome copies a database, or both of one moment.
+// backupSome copies a database, or both at the same moment.
 func (w *World) backupSome() {
 	b := backup{taken: w.n}
 	which := w.rng.IntN(3)
@@ -57,9 +58,9 @@ func (w *World) backupSome() {
 	w.backups = w.backups[max(0, len(w.backups)-keptBackups):]
 }
 
-// restoreSome brings a backup back.
+// restoreSome replaces one or both databases by a backup.
 func (w *World) restoreSome() {
-	if len(w.backups) == 0 || often[w.broken] != Restore && !w.seldom(8*w.fleet()) {
+	if len(w.backups) == 0 || often[w.broken] != Restore && !w.oneIn(8*w.fleetFactor()) {
 		return
 	}
 	b := w.backups[w.rng.IntN(len(w.backups))]
@@ -74,14 +75,14 @@ func (w *World) restoreSome() {
 	}
 }
 
-// replaceDatabase starts compute on another database. Servers whose records are not what they were are noted.
+// replaceDatabase starts compute on another database, and notes the servers whose records differ.
 func (w *World) replaceDatabase(db *database, parent stamp) {
 	w.stopCompute()
 	before := w.compute.versions
 	for _, versions := range []map[string]int{before, db.versions} {
 		for id := range versions {
 			if before[id] != db.versions[id] {
-				w.rolled[id] = true
+				w.rolledBack[id] = true
 			}
 		}
 	}
@@ -89,17 +90,17 @@ func (w *World) replaceDatabase(db *database, parent stamp) {
 		for name, row := range rows {
 			for consumer, server := range row.removals {
 				if w.compute.rows[name].removals[consumer] != db.rows[name].removals[consumer] {
-					w.rolled[server] = true
+					w.rolledBack[server] = true
 				}
 			}
 		}
 	}
 	db.branch = w.branchOff(parent)
-	w.compute.use(db)
+	w.compute.setDatabase(db)
 	w.compute.startProcess()
 	for _, m := range w.hosts {
 		m.host.unheard = true
-		if m.host.row.dead { // an operator has declared so, once
+		if m.host.row.dead { // an operator declared it dead before the backup
 			w.mayHaveGuests(m)
 		}
 	}
@@ -113,15 +114,15 @@ func (w *World) restorePlacement(from *placementtest.Placement) {
 	for _, all := range []map[resource.ConsumerID]resource.Allocation{before, now} {
 		for c := range all {
 			if !before[c].Equal(now[c]) {
-				w.robbed[w.owners[string(c)]] = true
+				w.altered[w.owners[string(c)]] = true
 			}
 		}
 	}
-	delete(w.robbed, "")
-	w.others = nil
+	delete(w.altered, "")
+	w.foreignConsumers = nil
 	for _, c := range w.placement.Consumers() {
 		if strings.HasPrefix(string(c), foreign) {
-			w.others = append(w.others, string(c))
+			w.foreignConsumers = append(w.foreignConsumers, string(c))
 		}
 	}
 	for _, m := range slices.Concat(w.hosts, w.copies) {
@@ -141,26 +142,26 @@ func (w *World) allocations() map[resource.ConsumerID]resource.Allocation {
 // drop removes the allocation of a consumer.
 func (w *World) drop(c resource.ConsumerID) {
 	if err := w.placement.DeleteAllocation(background, c); err != nil {
-		w.miss(nil, "placement: %v", err)
+		w.violation(nil, "placement: %v", err)
 	}
 }
 
-// foreign is how the names of others than Berth's consumers begin.
+// foreign is the prefix of consumers that are not compute's.
 const foreign = "x"
 
-// jumpSome sets the wall clock of compute forward or back by minutes to hours, or right.
+// jumpSome sets the wall clock of compute forward or back by up to three hours, or sets it right.
 func (w *World) jumpSome() {
 	before := w.skew
-	if w.skew = 0; !w.seldom(4) {
+	if w.skew = 0; !w.oneIn(4) {
 		w.skew = time.Duration(w.rng.IntN(361)-180) * time.Minute
 	}
 	w.jumped, w.jump = w.clock, w.skew-before
 	w.note(Jump, "", "", w.jump.String())
 	w.report.Happened["clock set"]++
-	w.pass(0)
+	w.advance(0)
 }
 
-// loseSome loses the journal of an agent, or all journals, or compute's database, or all of that.
+// loseSome loses the journal of an agent, compute's database, or the database and all journals.
 func (w *World) loseSome() {
 	n := w.rng.IntN(300)
 	switch {
@@ -192,7 +193,7 @@ func (w *World) loseSome() {
 func (w *World) loseJournal(m *simHost) {
 	w.report.Happened["journal lost"]++
 	w.halt(m)
-	m.book = newBook()
+	m.journal = newJournal()
 }
 
 // loseDatabase starts compute on a new database.
@@ -201,7 +202,7 @@ func (w *World) loseDatabase() {
 	w.replaceDatabase(newDatabase(w.name("cloud"), w.hosts, 0), stamp{})
 }
 
-// forgetSome has compute forget a host, as operators do with one that will never return.
+// forgetSome is `berth host forget` of a host without servers.
 func (w *World) forgetSome() {
 	for _, m := range w.hosts {
 		if !m.host.row.known || w.compute.servedBy(m.host) != nil || len(m.host.servers) > 0 {

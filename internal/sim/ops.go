@@ -12,20 +12,20 @@ import (
 
 func mapsKeys[M ~map[K]V, K comparable, V any](m M) iter.Seq[K] { return maps.Keys(m) }
 
-// op is a kind of operation with its share.
+// op is a kind of operation with its relative frequency.
 type op struct {
 	kind  string
 	share int
 	do    func(*World)
 }
 
-// ops are all kinds of operations.
+// ops returns all kinds of operations.
 func ops() []op {
 	return []op{
 		{"step", 300, (*World).stepSome},
 		{"agent", 560, (*World).agentSome},
 		{"create", 45, (*World).createSome},
-		{"wish", 40, (*World).wish},
+		{"action", 40, (*World).requestAction},
 		{"delete", 12, (*World).removeSome},
 		{"evacuate", 6, (*World).evacuate},
 		{"restart", 6, (*World).restartSome},
@@ -35,12 +35,12 @@ func ops() []op {
 		{"plug", 6, (*World).plugSome},
 		{"rules", 2, (*World).ruleSome},
 		{"clean", 5, (*World).cleanSome},
-		{"foreign", 5, (*World).other},
+		{"foreign", 5, (*World).foreignClient},
 		{"late", 8, (*World).arrive},
 		{"audit", 25, (*World).auditSome},
-		{"rob", 1, (*World).rob},
+		{"steal", 1, (*World).stealAllocation},
 		{"operator", 8, (*World).operatorSome},
-		{Reborn, 1, (*World).rebornSome},
+		{RestartCompute, 1, (*World).restartCompute},
 		{Backup, 1, (*World).backupSome},
 		{Restore, 1, (*World).restoreSome},
 		{Copy, 1, (*World).copySome},
@@ -51,7 +51,7 @@ func ops() []op {
 	}
 }
 
-// shares is what the shares of all kinds of operations come to.
+// shares is the sum of the shares of all kinds of operations.
 const shares = 1050
 
 func kindsOfOps() (list []string) {
@@ -63,12 +63,11 @@ func kindsOfOps() (list []string) {
 	return list
 }
 
-// operate does one operation. What cannot be done now is let go, and another is tried; some operation is done each
-// time.
+// operate does one operation. If the drawn one is not possible now, another one is drawn.
 func (w *World) operate() {
 	before := len(w.log)
 	for range 8 {
-		n := w.draw()
+		n := w.drawOp()
 		for _, o := range ops() {
 			if n -= o.share; n < 0 {
 				if !slices.Contains(w.o.Without, o.kind) {
@@ -84,12 +83,13 @@ func (w *World) operate() {
 	}
 }
 
-// often is the kind of operation that is done more often, so that what is broken on purpose has consequences soon.
-var often = map[string]string{Demolish: Restore, Ungated: Restore, Hasty: "rob", WallClock: Jump}
+// often is the kind of operation that is done more often if something is broken on purpose, so that it has an effect
+// soon.
+var often = map[string]string{Demolish: Restore, Ungated: Restore, Hasty: "steal", WallClock: Jump}
 
-// draw draws an operation, as a number below shares.
-func (w *World) draw() int {
-	if kind := often[w.broken]; kind != "" && w.seldom(120) {
+// drawOp draws an operation, as a number below shares.
+func (w *World) drawOp() int {
+	if kind := often[w.broken]; kind != "" && w.oneIn(120) {
 		n := 0
 		for _, o := range ops() {
 			if o.kind == kind {
@@ -103,7 +103,7 @@ func (w *World) draw() int {
 
 func (w *World) some() *simHost { return w.hosts[w.rng.IntN(len(w.hosts))] }
 
-// stepSome lets compute do a step of some server.
+// stepSome has compute perform the step of a random server.
 func (w *World) stepSome() {
 	if due := w.compute.due.list; len(due) > 0 {
 		id := due[w.rng.IntN(len(due))]
@@ -113,7 +113,7 @@ func (w *World) stepSome() {
 	}
 }
 
-// auditSome lets compute audit the hosts whose audit is due.
+// auditSome has compute perform the audits that are due.
 func (w *World) auditSome() {
 	for audited := false; ; audited = true {
 		if !w.compute.conductor.AuditNext(background) {
@@ -125,22 +125,22 @@ func (w *World) auditSome() {
 	}
 }
 
-// agentSome lets some agent do something that is due.
+// agentSome has a random agent do something that is due.
 func (w *World) agentSome() {
 	for range 4 {
-		if len(w.hot.list) == 0 {
+		if len(w.active.list) == 0 {
 			return
 		}
-		m := w.byTag[w.hot.list[w.rng.IntN(len(w.hot.list))]]
+		m := w.byTag[w.active.list[w.rng.IntN(len(w.active.list))]]
 		if w.act(m) {
 			w.mark(m)
 			return
 		}
-		w.hot.drop(m.tag)
+		w.active.drop(m.tag)
 	}
 }
 
-// act lets an agent do one thing, if there is one to do. What fails is no progress.
+// act has an agent do one thing and reports whether there was one. A failure counts as done, but not as progress.
 func (w *World) act(m *simHost) bool {
 	a := m.agent
 	if a == nil || m.cut || w.clock < m.wait {
@@ -150,7 +150,7 @@ func (w *World) act(m *simHost) bool {
 		w.noteWork("begin", "", m, w.begin(m))
 		return true
 	}
-	if a.displaced { // it touches nothing before compute has taken a report
+	if a.displaced { // it changes nothing before compute has accepted a report
 		err := w.send(m)
 		if w.noteWork("report", "", m, err); err != nil && m.agent != nil {
 			w.pauseUntil(m, 15*time.Second)
@@ -166,14 +166,14 @@ func (w *World) act(m *simHost) bool {
 	return false
 }
 
-// actOn does one kind of thing.
+// actOn does one kind of thing, if it is due.
 func (w *World) actOn(m *simHost, kind int) bool {
 	a := m.agent
 	switch kind {
 	case 0:
 		if m.inbox != nil || !a.connected || a.read != m.host.row.revision {
 			w.hear(m)
-			w.noteWork("hear", "", m, nil)
+			w.noteWork("read", "", m, nil)
 			return true
 		}
 	case 1:
@@ -200,7 +200,7 @@ func (w *World) actOn(m *simHost, kind int) bool {
 	return false
 }
 
-// noteWork notes what an agent has done.
+// noteWork logs what an agent has done.
 func (w *World) noteWork(kind, of string, m *simHost, err error) {
 	text := ""
 	if err != nil {
@@ -225,7 +225,7 @@ func (w *World) removeSome() {
 	}
 }
 
-// restartSome kills an agent and begins another, sometimes on another boot.
+// restartSome kills an agent and starts it again, sometimes after a reboot of the host.
 func (w *World) restartSome() {
 	m := w.some()
 	if w.rng.IntN(2) == 0 {
@@ -247,7 +247,7 @@ func (w *World) restartSome() {
 	w.start(m)
 }
 
-// downSome takes a host away: its agent ends, or nobody hears it. An operator may say that it is dead.
+// downSome ends an agent or cuts its host off. An operator may declare a host dead that has been away for a while.
 func (w *World) downSome() {
 	m, down := w.some(), 0
 	w.compute.reconcileDead()
@@ -268,7 +268,7 @@ func (w *World) downSome() {
 			w.halt(m)
 		}
 	} else if !m.host.row.dead && w.away(m) > far/4 {
-		w.sayDead(m)
+		w.declareDead(m)
 		text = "dead"
 	}
 	w.note("down", "", m.tag, text)
@@ -276,7 +276,7 @@ func (w *World) downSome() {
 
 func (w *World) halfTheTime() bool { return w.rng.IntN(2) == 0 }
 
-// away is how long nobody has heard of a host.
+// away returns how long compute has had no sign of life of a host.
 func (w *World) away(m *simHost) time.Duration {
 	if w.compute.servedBy(m.host) != nil {
 		return 0
@@ -285,7 +285,7 @@ func (w *World) away(m *simHost) time.Duration {
 }
 
 // sayDead has an operator declare a host dead. Its guests may exist.
-func (w *World) sayDead(m *simHost) {
+func (w *World) declareDead(m *simHost) {
 	if w.compute.hostDown(m.host) {
 		w.mayHaveGuests(m)
 	}
@@ -303,18 +303,18 @@ func (w *World) upSome() {
 	for _, m := range w.hosts {
 		if (m.agent == nil || m.cut) && w.away(m) > far/8 && w.rng.IntN(3) == 0 {
 			if w.rng.IntN(4) == 0 && !m.host.row.dead {
-				w.sayDead(m)
+				w.declareDead(m)
 				w.note("dead", "", m.tag, "")
 				return
 			}
-			w.bring(m)
+			w.bringUp(m)
 			return
 		}
 	}
 }
 
-// bring brings a host back.
-func (w *World) bring(m *simHost) {
+// bringUp brings a host back.
+func (w *World) bringUp(m *simHost) {
 	w.note("up", "", m.tag, "")
 	if !w.compute.hostUp(m.host) {
 		return
@@ -328,7 +328,7 @@ func (w *World) bring(m *simHost) {
 	}
 }
 
-// unplugSome takes a device away, or all VFs of a PF.
+// unplugSome unplugs a device, or the VFs of a PF too.
 func (w *World) unplugSome() {
 	m := w.some()
 	if len(m.away) > 3 || len(m.made) == 0 {
@@ -356,7 +356,7 @@ func (w *World) plugSome() {
 	}
 }
 
-// changed notes that a host is another, as the kernel tells its agent.
+// changed has the agent of a machine compare it with Placement again.
 func (w *World) changed(m *simHost) {
 	if m.agent != nil {
 		m.agent.look = true
@@ -364,7 +364,7 @@ func (w *World) changed(m *simHost) {
 	w.mark(m)
 }
 
-// ruleSome configures a host otherwise and restarts its agent.
+// ruleSome changes the configuration of a host and restarts its agent.
 func (w *World) ruleSome() {
 	m := w.some()
 	if m.agent == nil || m.cut {
@@ -378,7 +378,7 @@ func (w *World) ruleSome() {
 	w.start(m)
 }
 
-// cleanSome gives a device for one-time use back.
+// cleanSome has an operator clean a device for one-time use.
 func (w *World) cleanSome() {
 	for range 6 {
 		m := w.some()
@@ -395,14 +395,14 @@ func (w *World) cleanSome() {
 	}
 }
 
-// arrive lets what an agent said long ago arrive.
+// arrive delivers a delayed report.
 func (w *World) arrive() {
-	if len(w.late) == 0 {
+	if len(w.delayed) == 0 {
 		return
 	}
-	i := w.rng.IntN(len(w.late))
-	l := w.late[i]
-	w.late = slices.Delete(w.late, i, i+1)
+	i := w.rng.IntN(len(w.delayed))
+	l := w.delayed[i]
+	w.delayed = slices.Delete(w.delayed, i, i+1)
 	if l.e.Number <= w.compute.servers[w.compute.owners[l.id]].Latest(l.e.Host, l.e.Instance) {
 		w.report.Happened["out of order"]++
 	}

@@ -10,28 +10,28 @@ import (
 	"github.com/openberth/berth/pci"
 )
 
-// line is what compute wants on a host.
+// line is the assignments of a host at one revision.
 type line struct {
 	revision int64
 	wants    []want
 	remove   []removal
-	changed  stamp // oracle: when it became so
+	changed  stamp // oracle: when the revision was raised
 }
 
-// want is a guest that shall be on a host: an entry of its assignments.
+// want is one entry of the assignments: a guest that must be on a host.
 type want struct {
 	id, was  string
-	server   string // id that users know
+	server   string // its id
 	requests []pci.Request
 	parts    []numa.GuestCell
 	off      bool
 	build    int
 	incoming bool
 	outgoing string
-	key      string // another one when anything of it is another
+	key      string // differs if any part differs
 }
 
-// put stores a record, and what follows from it.
+// put stores a record, and updates everything that is derived from it.
 func (o *compute) put(before, now lifecycle.Server) {
 	if len(now.History) > 8 {
 		now.History = now.History[len(now.History)-4:]
@@ -53,29 +53,29 @@ func (o *compute) put(before, now lifecycle.Server) {
 	}
 	o.index(now)
 	for _, host := range touched(before, now) {
-		o.raise(o.hosts[host])
+		o.raiseRevision(o.hosts[host])
 	}
 	o.settleReasons(now)
-	o.w.mind(now)
+	o.w.markResidences(now)
 	if o.guest != nil {
 		o.w.reported(o.guest.host, o.guest.id, o.guest.start)
 	}
-	o.w.heard(before, o.event, now)
+	o.w.logChange(before, o.event, now)
 }
 
-// keepRemovals records which guests a change leaves on hosts that an operator has declared dead.
+// keepRemovals records the guests that a change leaves on dead hosts.
 func (o *compute) keepRemovals(before, now lifecycle.Server) {
 	if o.w.broken == Unrecorded {
 		return
 	}
 	for _, r := range lifecycle.EndedResidences(before, now) {
 		if row := o.hosts[r.Host].row; row.dead {
-			o.record(row, r.Consumer, now.ID)
+			o.recordRemoval(row, r.Consumer, now.ID)
 		}
 	}
 }
 
-// index notes where a record is to be found.
+// index adds a record to the lists by which it is found.
 func (o *compute) index(s lifecycle.Server) {
 	if o.due.drop(s.ID); len(s.Steps()) > 0 {
 		o.due.add(s.ID)
@@ -91,14 +91,14 @@ func (o *compute) index(s lifecycle.Server) {
 	}
 }
 
-// raise counts a change of a host's assignments.
-func (o *compute) raise(h *hostState) {
+// raiseRevision raises the revision of a host's assignments.
+func (o *compute) raiseRevision(h *hostState) {
 	h.row.revision++
 	h.row.changed = stamp{o.branch, o.w.seq}
 	o.w.markHost(h.name)
 }
 
-// touched lists the hosts whose assignments are not the same after a change, in order.
+// touched lists the hosts whose assignments a change affects, sorted.
 func touched(before, now lifecycle.Server) []string {
 	was, is := keys(before), keys(now)
 	hosts := map[string]bool{}
@@ -111,7 +111,7 @@ func touched(before, now lifecycle.Server) []string {
 	return slices.Sorted(maps.Keys(hosts))
 }
 
-// keys says all that the assignments of each host say of a server.
+// keys returns a text for each host that contains everything its assignments say of a server.
 func keys(s lifecycle.Server) map[string]string {
 	out := map[string]string{}
 	for _, e := range s.Entries() {
@@ -123,7 +123,7 @@ func keys(s lifecycle.Server) map[string]string {
 	return out
 }
 
-// key says all that an entry says.
+// key returns a text that contains everything an entry says.
 func key(s lifecycle.Server, e lifecycle.Entry) string {
 	var b strings.Builder
 	b.WriteString(e.Consumer + " " + e.PreviousConsumer + " " + string(e.Power) + " " + e.Outgoing)

@@ -24,7 +24,7 @@ func (w *World) facts(m *simHost) survey.Facts {
 		Traits:   []resource.Trait{zoneTrait(m.zone)}, Devices: m.devices(), Rules: m.rules[m.rule], Report: true,
 		Spent:  map[pci.Address]bool{},
 		Actual: w.tree(m)}
-	for at, mark := range m.book.spent {
+	for at, mark := range m.journal.spent {
 		f.Spent[at] = !mark.returning && (w.broken != Unburn || w.n%2 == 0)
 	}
 	return f
@@ -45,7 +45,7 @@ func (w *World) sync(m *simHost) error {
 		return err
 	}
 	w.remember(m, heal.Lacking(d.aim, d.uses))
-	if no := heal.Check(d.plan, d.aim, f.Actual, d.uses, m.book.marks); len(no) > 0 {
+	if no := heal.Check(d.plan, d.aim, f.Actual, d.uses, m.journal.marks); len(no) > 0 {
 		w.report.Happened["plan refused"]++
 		return nil
 	}
@@ -97,7 +97,7 @@ func (w *World) plan(m *simHost, f survey.Facts, held []device.Claim,
 	d.aim.Ratios, d.aim.ReservedClasses, d.aim.Returned = survey.Ratios(f), survey.ReservedClasses(
 		f), map[provider.ID]bool{}
 	for _, o := range survey.Offers(f) {
-		if o.Provider != "" && (m.book.spent[o.Device.Address].returning || w.broken == Unburn) {
+		if o.Provider != "" && (m.journal.spent[o.Device.Address].returning || w.broken == Unburn) {
 			d.aim.Returned[o.Provider] = true
 		}
 	}
@@ -122,7 +122,7 @@ func (w *World) plan(m *simHost, f survey.Facts, held []device.Claim,
 		hold.Allocation = now.Allocation
 		d.aim.Expected[c] = hold
 	}
-	d.plan, err = heal.Make(d.aim, f.Actual, d.uses, m.book.marks)
+	d.plan, err = heal.Make(d.aim, f.Actual, d.uses, m.journal.marks)
 	return d, err
 }
 
@@ -176,13 +176,13 @@ func (w *World) take(m *simHost, offers []device.Offer) error {
 	if !a.restored {
 		set, err := m.restore(offers)
 		if err != nil {
-			w.miss(m, "restore: %v", err)
+			w.violation(m, "restore: %v", err)
 			return err
 		}
 		a.set, a.restored, m.behind = set, true, true
 		m.writeStart()
 		for _, id := range slices.Sorted(maps.Keys(m.guests)) {
-			m.book.servers[m.standsAs(id)] = set.Held(resource.ConsumerID(m.standsAs(id)))
+			m.journal.servers[m.standsAs(id)] = set.Held(resource.ConsumerID(m.standsAs(id)))
 		}
 	} else {
 		set, changes := a.set.Sync(offers)
@@ -205,7 +205,7 @@ func (m *simHost) restore(offers []device.Offer) (device.Set, error) {
 		for _, d := range m.guests[id].devices {
 			c := device.Claim{Offer: device.Offer{Device: pci.Device{Address: d.at}, Provider: d.from},
 				Holder: resource.ConsumerID(as), Request: d.request}
-			for _, j := range m.book.servers[as] {
+			for _, j := range m.journal.servers[as] {
 				if j.Device.Address == d.at {
 					c = j
 				}
@@ -214,8 +214,8 @@ func (m *simHost) restore(offers []device.Offer) (device.Set, error) {
 			claims, seen[d.at] = append(claims, c), true
 		}
 	}
-	for _, id := range slices.Sorted(maps.Keys(m.book.servers)) {
-		for _, c := range m.book.servers[id] {
+	for _, id := range slices.Sorted(maps.Keys(m.journal.servers)) {
+		for _, c := range m.journal.servers[id] {
 			if !seen[c.Device.Address] {
 				claims, seen[c.Device.Address] = append(claims, c), true
 			}
@@ -226,15 +226,15 @@ func (m *simHost) restore(offers []device.Offer) (device.Set, error) {
 
 // byHand believes an operator who has lowered what the agent had reserved.
 func (w *World) byHand(m *simHost, f *survey.Facts) {
-	for _, at := range slices.SortedFunc(maps.Keys(m.book.spent), pci.Address.Compare) {
-		mark := m.book.spent[at]
+	for _, at := range slices.SortedFunc(maps.Keys(m.journal.spent), pci.Address.Compare) {
+		mark := m.journal.spent[at]
 		e, there := m.agent.set.At(at)
 		p, reported := f.Actual.ByID(mark.in)
 		inv, has := p.Inventories[e.Class]
 		if !there || mark.returning || mark.in == "" || !reported || !has || inv.Reserved > 0 || e.Holder != "" {
 			continue
 		}
-		delete(m.book.spent, at)
+		delete(m.journal.spent, at)
 		m.agent.set = m.agent.set.Spend(at, false)
 		f.Spent[at] = false
 	}
@@ -242,19 +242,19 @@ func (w *World) byHand(m *simHost, f *survey.Facts) {
 
 // noteReserved notes how the tree stands to the devices that have been used.
 func (m *simHost) noteReserved(tree provider.Tree) {
-	for _, at := range slices.SortedFunc(maps.Keys(m.book.spent), pci.Address.Compare) {
-		mark := m.book.spent[at]
+	for _, at := range slices.SortedFunc(maps.Keys(m.journal.spent), pci.Address.Compare) {
+		mark := m.journal.spent[at]
 		e, there := m.agent.set.At(at)
 		p, reported := tree.ByID(e.Provider)
 		inv := p.Inventories[e.Class]
 		switch {
 		case mark.returning && (!there || !reported || inv.Reserved == 0):
-			delete(m.book.spent, at)
+			delete(m.journal.spent, at)
 		case mark.returning:
 		case reported && inv.Total > 0 && inv.Reserved >= inv.Total && mark.in != p.ID:
-			m.book.spent[at] = spent{in: p.ID}
+			m.journal.spent[at] = spent{in: p.ID}
 		case mark.in != "" && there && !reported:
-			m.book.spent[at] = spent{}
+			m.journal.spent[at] = spent{}
 		}
 	}
 }
@@ -262,8 +262,8 @@ func (m *simHost) noteReserved(tree provider.Tree) {
 // execute carries a plan out, or stops at the first fault.
 func (w *World) execute(m *simHost, d draft) error {
 	for id, mark := range d.plan.Owned { // what is about to be put there is remembered first
-		old := m.book.marks[id]
-		m.book.marks[id] = heal.Owned{Classes: union(mark.Classes, old.Classes), Traits: union(mark.Traits, old.Traits)}
+		old := m.journal.marks[id]
+		m.journal.marks[id] = heal.Owned{Classes: union(mark.Classes, old.Classes), Traits: union(mark.Traits, old.Traits)}
 	}
 	generations := map[provider.ID]int{}
 	for _, s := range d.plan.Steps {
@@ -278,7 +278,7 @@ func (w *World) execute(m *simHost, d draft) error {
 		}
 	}
 	m.agent.tree = w.tree(m)
-	m.book.marks = maps.Clone(d.plan.Owned)
+	m.journal.marks = maps.Clone(d.plan.Owned)
 	return nil
 }
 
@@ -326,19 +326,20 @@ func (w *World) step(m *simHost, d draft, s heal.Step, generations map[provider.
 			r.Allocations[c] = next
 			w.shared(m, c)
 		}
-		w.report.Happened["share mended"]++
+		w.report.Happened["allocation written back"]++
 		err = p.Reshape(background, r)
 	}
 	return err
 }
 
-// checkReserved: the reserved amount of a device for one-time use becomes smaller only after an operator has cleaned it.
+// checkReserved: the reserved amount of a device for one-time use becomes smaller only after an operator has cleaned
+// it.
 func (w *World) checkReserved(p provider.Provider, next map[resource.Class]resource.Inventory) {
 	for class, inv := range next {
 		was := p.Inventories[class]
 		switch {
 		case inv.Reserved < min(was.Reserved, inv.Total) && p.Parent != "" && !w.cleaned[p.ID]:
-			w.miss(nil, "reserved: %s of %s sinks from %d to %d, and nobody has cleaned the device", class, p.Name,
+			w.violation(nil, "reserved: %s of %s decreases from %d to %d, and the device was not cleaned", class, p.Name,
 				was.Reserved, inv.Reserved)
 		case was.Reserved > 0 && inv.Reserved == 0:
 			delete(w.cleaned, p.ID)

@@ -25,7 +25,7 @@ func (w *World) connect(m *simHost) bool {
 		a.displaced = true
 		return false
 	}
-	a.connected, a.past, a.read = true, w.compute.past(m.host, m.book.position), -1
+	a.connected, a.past, a.read = true, w.compute.past(m.host, m.journal.position), -1
 	a.closed = w.compute.conductor.Connected(m.name, m.sender())
 	m.behind = true // compute may have begun anew, and then knows nothing of the guests here
 	return true
@@ -78,12 +78,12 @@ func (w *World) follow(m *simHost, d delivery) {
 	a := m.agent
 	m.stir()
 	why := ""
-	switch known := m.book.identity.cloud; {
+	switch known := m.journal.identity.cloud; {
 	case w.broken == Backward:
 	case known != "" && known != d.head.Cloud:
 		why = "the assignments are those of another cloud"
 	default:
-		why = m.book.position.Accept(d.head)
+		why = m.journal.position.Accept(d.head)
 	}
 	if a.behind != why {
 		a.behind, m.behind = why, true
@@ -96,7 +96,7 @@ func (w *World) follow(m *simHost, d delivery) {
 		return
 	}
 	w.followed(m, d)
-	m.book.identity.cloud, m.book.position, m.book.followed = d.head.Cloud, d.head.Position, d.line.changed
+	m.journal.identity.cloud, m.journal.position, m.journal.followed = d.head.Cloud, d.head.Position, d.line.changed
 	if w.crashes(m) != nil {
 		return
 	}
@@ -133,9 +133,9 @@ func (m *simHost) forgetOthers() {
 	maps.DeleteFunc(a.confirmed, func(id, key string) bool { return a.wants[id].key != key })
 	maps.DeleteFunc(a.fresh, func(id string, _ bool) bool { _, still := a.confirmed[id]; return !still })
 	maps.DeleteFunc(a.removed, func(id string, _ removalAt) bool { _, still := a.remove[id]; return !still })
-	for id, r := range m.book.renames {
+	for id, r := range m.journal.renames {
 		if want, wanted := a.wants[id]; r.done && (!wanted || want.was != r.was) {
-			delete(m.book.renames, id)
+			delete(m.journal.renames, id)
 		}
 	}
 }
@@ -143,15 +143,15 @@ func (m *simHost) forgetOthers() {
 // owing are the entries that have yet to take over from others, by the ids that they take over from.
 func (m *simHost) owing() map[string]string {
 	a, out := m.agent, map[string]string{}
-	for id, r := range m.book.renames {
+	for id, r := range m.journal.renames {
 		back := a.wants[r.was]
-		goesBack := back.was == id && m.book.owed(back)
+		goesBack := back.was == id && m.journal.owed(back)
 		if goes := a.remove[r.was].PreviousID == id; !r.done && !goesBack && !goes {
 			out[r.was] = id
 		}
 	}
 	for id, want := range a.wants {
-		if m.book.owed(want) {
+		if m.journal.owed(want) {
 			out[want.was] = id
 		}
 	}

@@ -14,7 +14,7 @@ import (
 	"github.com/openberth/berth/resource"
 )
 
-// zone is some hosts with classes of their own, so that a question concerns a few of many.
+// zone is a group of hosts with resource classes of their own, so that a query concerns few of many hosts.
 type zone struct {
 	aliases pci.Aliases
 	flavors []flavor.Flavor
@@ -35,7 +35,7 @@ func newZone(n int) zone {
 		alias("pf", "PF", `, "device_type": "type-PF"`),
 		alias("nvme", "NVME", ``))
 	if err != nil {
-		panic(fmt.Sprintf("the simulation's own aliases: %v", err))
+		panic(fmt.Sprintf("the aliases of the simulation: %v", err))
 	}
 	z := zone{aliases: aliases}
 	for i, f := range []struct {
@@ -62,8 +62,9 @@ func newZone(n int) zone {
 	return z
 }
 
-// size is a flavor of a zone as a question.
-func (w *World) size(zone int) (f flavor.Flavor, ask resource.Ask, requests []pci.Request, parts []numa.GuestCell) {
+// randomFlavor returns a flavor of a zone, with what a server of it asks for.
+func (w *World) randomFlavor(zone int) (
+	f flavor.Flavor, ask resource.Ask, requests []pci.Request, parts []numa.GuestCell) {
 	z := w.zones[zone]
 	f = z.flavors[w.rng.IntN(len(z.flavors))]
 	ask, requests, err := flavor.Ask(f, flavor.Image{}, z.aliases, flavor.Options{PCIInPlacement: true},
@@ -72,12 +73,12 @@ func (w *World) size(zone int) (f flavor.Flavor, ask resource.Ask, requests []pc
 		parts, err = flavor.Topology(f, flavor.Image{})
 	}
 	if err != nil {
-		w.miss(nil, "flavor: %v", err)
+		w.violation(nil, "flavor: %v", err)
 	}
 	return f, ask, requests, parts
 }
 
-// create begins the lives of one server or of some together.
+// create creates one server, or several in one request.
 func (w *World) create() {
 	n, least := 1, 0
 	if w.rng.IntN(10) == 0 {
@@ -86,7 +87,7 @@ func (w *World) create() {
 	}
 	w.next++
 	zone, name := w.rng.IntN(len(w.zones)), fmt.Sprintf("s%012d", w.next)
-	f, ask, requests, parts := w.size(zone)
+	f, ask, requests, parts := w.randomFlavor(zone)
 	var servers []lifecycle.Server
 	for i := range n {
 		s := lifecycle.Server{ID: fmt.Sprintf("%s.%d", name, i), Name: name, Project: "project", User: "user", Flavor: f,
@@ -98,7 +99,7 @@ func (w *World) create() {
 	_, _ = w.compute.conductor.Create(background, servers...)
 }
 
-// reservation is the part of a server's id that the servers of one request share, as the conductor finds it.
+// reservation returns the part of a server's id that the servers of one request share, as the conductor finds them.
 func reservation(id string) string { return id[:min(len(id), 13)] }
 
 func zoneOf(s lifecycle.Server) (n int) {
@@ -106,8 +107,8 @@ func zoneOf(s lifecycle.Server) (n int) {
 	return n
 }
 
-// wish is what a user or an operator wants of some server.
-func (w *World) wish() {
+// requestAction requests a random action of some server.
+func (w *World) requestAction() {
 	ids := w.compute.ids.list
 	if len(ids) == 0 {
 		return
@@ -119,7 +120,7 @@ func (w *World) wish() {
 	for range 4 {
 		s := w.compute.servers[ids[w.rng.IntN(len(ids))]]
 		action := actions[w.rng.IntN(len(actions))]
-		if s.State == lifecycle.Resized { // it waits for nothing else
+		if s.State == lifecycle.Resized { // only these end this state
 			action = []lifecycle.Action{lifecycle.Confirm, lifecycle.Revert}[w.rng.IntN(2)]
 		}
 		if w.ask(s, action) {
@@ -128,7 +129,7 @@ func (w *World) wish() {
 	}
 }
 
-// ask asks for an action, as the Compute API does.
+// ask requests an action of the conductor, and reports whether it has started.
 func (w *World) ask(s lifecycle.Server, action lifecycle.Action) bool {
 	hard := w.rng.IntN(2) == 0
 	if !s.Ended.IsZero() || s.Refuse(action, hard) != "" {
@@ -136,7 +137,7 @@ func (w *World) ask(s lifecycle.Server, action lifecycle.Action) bool {
 	}
 	e := lifecycle.ActionRequested{ID: w.name("m"), Action: action, Hard: hard}
 	if h := w.compute.hosts[s.Host]; action == lifecycle.Evacuate && w.compute.servedBy(h) != nil && !h.reported {
-		return false // in a cloud the agent would have reported by now; the simulation's operations take longer
+		return false // a real agent would have reported by now
 	}
 	outOfReach := action == lifecycle.Evacuate && w.outOfReach(s.Host)
 	if action == lifecycle.Resize || action == lifecycle.Migrate {
@@ -144,7 +145,7 @@ func (w *World) ask(s lifecycle.Server, action lifecycle.Action) bool {
 			e.To = s.Host
 		}
 		if action == lifecycle.Resize {
-			e.Flavor, e.Request, e.Requests, e.Topology = w.size(zoneOf(s))
+			e.Flavor, e.Request, e.Requests, e.Topology = w.randomFlavor(zoneOf(s))
 		}
 	}
 	w.compute.event = e
@@ -163,7 +164,7 @@ func (w *World) ask(s lifecycle.Server, action lifecycle.Action) bool {
 	return true
 }
 
-// remove deletes a server.
+// remove requests the deletion of a server.
 func (w *World) remove(id string) {
 	s := w.compute.servers[id]
 	w.note("delete", id, s.Host, string(s.State))
@@ -176,7 +177,7 @@ func (w *World) remove(id string) {
 	}
 }
 
-// evacuate takes servers away from a host that is silent.
+// evacuate evacuates a server from a host that does not report.
 func (w *World) evacuate() {
 	m := w.hosts[w.rng.IntN(len(w.hosts))]
 	for _, o := range w.hosts {
@@ -192,13 +193,13 @@ func (w *World) evacuate() {
 	}
 }
 
-// other is somebody else who takes something of a provider, or gives it back.
-func (w *World) other() {
-	if len(w.others) > 0 && (len(w.others) > 20 || w.rng.IntN(2) == 0) {
-		i := w.rng.IntN(len(w.others))
-		w.note("foreign", w.others[i], "", "gives back")
-		w.drop(resource.ConsumerID(w.others[i]))
-		w.others = slices.Delete(w.others, i, i+1)
+// foreignClient claims resources of a provider for a consumer that is not compute's, or releases them.
+func (w *World) foreignClient() {
+	if len(w.foreignConsumers) > 0 && (len(w.foreignConsumers) > 20 || w.rng.IntN(2) == 0) {
+		i := w.rng.IntN(len(w.foreignConsumers))
+		w.note("foreign", w.foreignConsumers[i], "", "gives back")
+		w.drop(resource.ConsumerID(w.foreignConsumers[i]))
+		w.foreignConsumers = slices.Delete(w.foreignConsumers, i, i+1)
 		return
 	}
 	m := w.hosts[w.rng.IntN(len(w.hosts))]
@@ -215,14 +216,14 @@ func (w *World) other() {
 	held := placement.ConsumerAllocation{Allocation: resource.Allocation{p.ID: amounts}, Project: "project", User: "user",
 		ConsumerType: "INSTANCE"}
 	if len(amounts) > 0 && w.placement.PutAllocation(background, resource.ConsumerID(id), held) == nil {
-		w.others = append(w.others, id)
+		w.foreignConsumers = append(w.foreignConsumers, id)
 		w.note("foreign", id, m.name, "takes of "+p.Name)
 	}
 }
 
-// rob takes a device's share from a server behind everybody's back, as when somebody deletes allocations by hand. Its
-// agent has to write it anew, and until then the claim is not there.
-func (w *World) rob() {
+// stealAllocation deletes the allocation of one of a server's devices, as a client of Placement may do. The agent has
+// to write it back; until then the claim does not exist.
+func (w *World) stealAllocation() {
 	ids := w.compute.ids.list
 	for range min(8, len(ids)) {
 		s := w.compute.servers[ids[w.rng.IntN(len(ids))]]
@@ -240,7 +241,7 @@ func (w *World) rob() {
 			}
 		}
 		w.note("rob", s.ID, s.Host, "")
-		w.robbed[s.ID] = true
+		w.altered[s.ID] = true
 		w.placement.SetAllocation(c, rest)
 		if m.agent != nil {
 			m.agent.look = true
@@ -249,5 +250,5 @@ func (w *World) rob() {
 	}
 }
 
-// far is how long a host is away at most.
+// far limits how long a host is away.
 const far = 20 * time.Minute
