@@ -240,7 +240,7 @@ func (w *World) stealAllocation() {
 				break
 			}
 		}
-		w.note("rob", s.ID, s.Host, "")
+		w.note("steal", s.ID, s.Host, "")
 		w.altered[s.ID] = true
 		w.placement.SetAllocation(c, rest)
 		if m.agent != nil {
