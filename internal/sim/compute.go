@@ -160,8 +160,8 @@ func (w *World) placementFault(p *process, call placementtest.Call) (before, aft
 	return before, after
 }
 
-// recover starts compute again after its process has ended in a call.
-func (w *World) recover() {
+// restartEnded starts compute again after its process has ended in a call.
+func (w *World) restartEnded() {
 	if w.compute.ended {
 		w.stopCompute()
 		w.compute.startProcess()

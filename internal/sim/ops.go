@@ -2,15 +2,11 @@ package sim
 
 import (
 	"fmt"
-	"iter"
-	"maps"
 	"slices"
 	"time"
 
 	"github.com/openberth/berth/pci"
 )
-
-func mapsKeys[M ~map[K]V, K comparable, V any](m M) iter.Seq[K] { return maps.Keys(m) }
 
 // op is a kind of operation with its relative frequency.
 type op struct {
@@ -76,7 +72,7 @@ func (w *World) operate() {
 				break
 			}
 		}
-		w.recover()
+		w.restartEnded()
 		if len(w.log) != before {
 			return
 		}

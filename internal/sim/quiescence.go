@@ -148,7 +148,7 @@ func (w *World) finish() {
 		return
 	}
 	w.noFailures = true
-	for _, id := range slices.Sorted(mapsKeys(w.compute.servers)) {
+	for _, id := range slices.Sorted(maps.Keys(w.compute.servers)) {
 		w.remove(id)
 	}
 	if w.quiesce(); w.failure != "" {

@@ -186,7 +186,7 @@ func (w *World) evacuate() {
 			break
 		}
 	}
-	for _, id := range slices.Sorted(mapsKeys(m.host.servers)) {
+	for _, id := range slices.Sorted(maps.Keys(m.host.servers)) {
 		if s := w.compute.servers[id]; s.Host == m.name && w.ask(s, lifecycle.Evacuate) {
 			return
 		}
@@ -209,7 +209,7 @@ func (w *World) foreignClient() {
 	}
 	p, _ := w.placement.Provider(ids[w.rng.IntN(len(ids))])
 	amounts := resource.Amounts{}
-	for _, class := range slices.Sorted(mapsKeys(p.Inventories)) {
+	for _, class := range slices.Sorted(maps.Keys(p.Inventories)) {
 		amounts[class] = 1
 	}
 	id := w.name(foreign)
