@@ -10,6 +10,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/google/uuid"
+
 	"github.com/openberth/berth/api/placement"
 	"github.com/openberth/berth/backoff"
 	"github.com/openberth/berth/compute/lifecycle"
@@ -100,15 +102,17 @@ type Conductor struct {
 	firstReports time.Duration // how long to wait after the start for hosts to report
 
 	now   func() time.Time
-	build func(s lifecycle.Server) (lifecycle.Prepared, error) // builds the request to Placement
-	pause func(ctx context.Context, attempt int)               // before a claim is retried
+	newID func() string                                          // returns UUIDs, for requests
+	build func(s lifecycle.Server) (lifecycle.Prepared, error)   // builds the request to Placement
+	pause func(ctx context.Context, attempt int)                 // before a claim is retried
+	wait  func(ctx context.Context, until <-chan struct{}) error // until the channel is closed
 }
 
 // New returns a conductor. It starts nothing; Run does.
 func New(store Store, placement Placement) *Conductor {
 	c := &Conductor{Log: slog.Default(), store: store, placement: placement, presence: newPresence(),
-		audits: newAuditor(), started: time.Now(), firstReports: firstReports, now: time.Now, pause: pause}
-	c.build = c.buildAsk
+		audits: newAuditor(), started: time.Now(), firstReports: firstReports, now: time.Now, pause: pause, wait: wait}
+	c.newID, c.build = uuid.NewString, c.buildAsk
 	c.runner = runner.New(store, runner.Machine[lifecycle.Server, lifecycle.Event, lifecycle.Step]{
 		Next:    lifecycle.Next,
 		Steps:   lifecycle.Server.Steps,
@@ -125,6 +129,16 @@ func New(store Store, placement Placement) *Conductor {
 func pause(ctx context.Context, attempt int) {
 	// The next call fails if ctx has ended.
 	_ = backoff.Sleep(ctx, backoff.Around(time.Duration(attempt)*10*time.Millisecond))
+}
+
+// wait waits until the channel is closed, or until ctx ends; then it returns the error of ctx.
+func wait(ctx context.Context, until <-chan struct{}) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-until:
+		return nil
+	}
 }
 
 // Resume queues every server that has steps to perform; Run performs them. It returns the fault of the database if the
@@ -146,7 +160,7 @@ func (c *Conductor) Run(ctx context.Context) error {
 	})
 	background.Go(func() { c.auditReported(ctx) })
 	background.Go(func() {
-		c.runEvery(ctx, deadHostsEvery, "reconcile dead hosts", func() error { return c.reconcileDeadHosts(ctx) })
+		c.runEvery(ctx, deadHostsEvery, "reconcile dead hosts", func() error { return c.ReconcileDeadHosts(ctx) })
 	})
 	background.Go(func() { c.openGateWithRetry(ctx) })
 	return fault.Wrap(fault.Unavailable, "conductor.Run", c.runner.Run(ctx))
@@ -187,6 +201,7 @@ func (c *Conductor) Create(ctx context.Context, servers ...lifecycle.Server) ([]
 	for i, s := range servers {
 		made[i], _ = lifecycle.Next(s, lifecycle.Created{}, c.now())
 	}
+	c.presence.created(made)
 	err := c.store.Create(ctx, made...)
 	for i := range made {
 		made[i].Revision = 1

@@ -21,6 +21,7 @@ type presence struct {
 	inconsistent map[string]*observed // the hosts that are behind, or have unassigned guests
 	gate         chan struct{}        // closed when the hosts that compute waits for after its start have reported
 	awaited      map[string]bool
+	young        map[string]bool // servers that this process has created while the gate is closed
 }
 
 // observed is the state of one host.
@@ -37,7 +38,8 @@ type observed struct {
 func newPresence() *presence {
 	started := time.Now()
 	return &presence{clock: func() time.Duration { return time.Since(started) },
-		hosts: map[string]*observed{}, inconsistent: map[string]*observed{}, gate: make(chan struct{})}
+		hosts: map[string]*observed{}, inconsistent: map[string]*observed{}, gate: make(chan struct{}),
+		young: map[string]bool{}}
 }
 
 func (p *presence) of(host string) *observed {
@@ -55,12 +57,29 @@ func (p *presence) reported(h schedule.Host) {
 	defer p.mu.Unlock()
 	o := p.of(h.Name)
 	o.sign, o.report, o.reported = p.clock(), p.clock(), true
+	p.observe(o, h)
+	delete(p.awaited, h.Name)
+	p.openGate()
+}
+
+// observe records which guests a report contains, and whether its agent follows the assignments. p.mu is held.
+func (p *presence) observe(o *observed, h schedule.Host) {
 	o.behind, o.guests = h.Behind != "", h.Present
 	if delete(p.inconsistent, h.Name); o.behind || slices.ContainsFunc(o.guests, unassigned) {
 		p.inconsistent[h.Name] = o
 	}
-	delete(p.awaited, h.Name)
-	p.openGate()
+}
+
+// recall records the guests of stored reports: until a host reports to this process, its last report is what is known
+// of its guests. It does not make the host alive.
+func (p *presence) recall(hosts []schedule.Host) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, h := range hosts {
+		if o := p.of(h.Name); !o.reported {
+			p.observe(o, h)
+		}
+	}
 }
 
 // streamOpened records an open stream of assignments until the returned function is called.
@@ -172,7 +191,27 @@ func (p *presence) openGate() {
 	case <-p.gate:
 	default:
 		close(p.gate)
+		p.young = nil
 	}
+}
+
+// created records servers that this process is about to create: they are in no backup that is older than this process.
+// The times of their creation do not show that, because the wall clock may have been set.
+func (p *presence) created(servers []lifecycle.Server) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, s := range servers {
+		if p.young != nil {
+			p.young[s.ID] = true
+		}
+	}
+}
+
+// createdHere reports whether this process has created a server while the gate was closed.
+func (p *presence) createdHere(id string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.young[id]
 }
 
 // conflict is a host whose guests contradict the record of a server.

@@ -8,8 +8,6 @@ import (
 	"regexp"
 	"slices"
 
-	"github.com/google/uuid"
-
 	"github.com/openberth/berth/api/placement"
 	"github.com/openberth/berth/compute/flavor"
 	"github.com/openberth/berth/compute/lifecycle"
@@ -93,7 +91,7 @@ func (c *Conductor) prepare(s lifecycle.Server) lifecycle.Event {
 // buildAsk builds what a server requests from its flavor and its image. Each call returns new request ids.
 func (c *Conductor) buildAsk(s lifecycle.Server) (p lifecycle.Prepared, err error) {
 	options := flavor.Options{PCIInPlacement: c.PCIInPlacement}
-	p.Ask, p.Requests, err = flavor.Ask(s.Flavor, s.SourceImage(), c.Aliases, options, uuid.NewString)
+	p.Ask, p.Requests, err = flavor.Ask(s.Flavor, s.SourceImage(), c.Aliases, options, c.newID)
 	if err == nil {
 		p.Topology, err = flavor.Topology(s.Flavor, s.SourceImage())
 	}

@@ -547,18 +547,23 @@ func (c *cloud) conductor() *Conductor {
 	return c.now
 }
 
+// keepAsks makes a conductor use the request that a test has given to a new server.
+func keepAsks(c *Conductor) {
+	c.build = func(s lifecycle.Server) (lifecycle.Prepared, error) {
+		if s.Move == nil && len(s.Ask.Groups) > 0 {
+			return lifecycle.Prepared{Ask: s.Ask, Requests: s.Requests, Topology: s.Topology}, nil
+		}
+		return c.buildAsk(s)
+	}
+}
+
 // start begins a compute over these views of the store and the ledger, ended by stop or by the context.
 func (c *cloud) start(ctx context.Context, s Store, p Placement) {
 	ctx, cancel := context.WithCancel(ctx)
 	conductor := New(s, p)
 	conductor.Log = slog.New(slog.DiscardHandler)
 	conductor.Aliases, conductor.PCIInPlacement = aliases(c.t), true
-	conductor.build = func(s lifecycle.Server) (lifecycle.Prepared, error) {
-		if s.Move == nil && len(s.Ask.Groups) > 0 { // the test has given the new server its request
-			return lifecycle.Prepared{Ask: s.Ask, Requests: s.Requests, Topology: s.Topology}, nil
-		}
-		return conductor.buildAsk(s)
-	}
+	keepAsks(conductor)
 	conductor.runner.Retry.First = 4 * time.Millisecond
 	if c.old {
 		conductor.started = conductor.started.Add(-time.Hour)

@@ -61,6 +61,8 @@ func Rows() []Row {
 		{Package: "api/host", Kind: Contract, Imports: with(domain, "api/rest")},
 		{Package: "api/placement", Kind: Contract, Imports: with(domain, "api/rest"),
 			Outside: []string{"github.com/santhosh-tekuri/jsonschema/v6", "github.com/google/uuid"}},
+		{Package: "api/placement/placementtest", Kind: TestSupport,
+			Imports: with(domain, "api/placement", "placement/index", "placement/candidate")},
 		{Package: "api/compute", Kind: Contract, Imports: with(domain, "api/rest")},
 
 		{Package: "datafile", Kind: Adapter, Imports: []string{"fault"}},

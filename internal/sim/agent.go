@@ -54,6 +54,7 @@ type agent struct {
 	lookAt    time.Duration // not before
 	displaced bool          // another agent serves the host
 
+	closed    func()         // ends the stream of assignments
 	connected bool           // it has a stream of assignments
 	past      *host.Position // what compute said when the stream was opened of the epoch that the agent named
 	read      int64          // revision of the last line of the stream
@@ -109,7 +110,7 @@ func (w *World) halt(m *simHost) {
 // start begins an agent. It reads the journal, and writes that one more start has begun. False: the journal was written
 // on another machine.
 func (w *World) start(m *simHost) bool {
-	id := m.book.identity
+	id := m.journal.identity
 	if id.install != "" && id.install != m.install {
 		w.report.Happened["copy on another machine"]++
 		return false
@@ -119,7 +120,7 @@ func (w *World) start(m *simHost) bool {
 		confirmed: map[string]string{}, fresh: map[string]bool{},
 		acked: map[string]fate{}, doomed: map[string]fate{}, tries: map[string]int{}, retry: map[string]time.Duration{},
 		waiting: map[string]time.Duration{}}
-	a.startIDs = append(slices.Clone(m.book.starts), a.start)
+	a.startIDs = append(slices.Clone(m.journal.starts), a.start)
 	a.startIDs = a.startIDs[max(0, len(a.startIDs)-host.MaxPrevious):]
 	m.agent, m.behind, m.wait, m.stuck = a, true, 0, false
 	m.zombie = m.zombie || m.host.row.dead
@@ -133,8 +134,8 @@ func (w *World) start(m *simHost) bool {
 // writeStart journals who the agent is and that it has begun.
 func (m *simHost) writeStart() {
 	a := m.agent
-	m.book.identity.instance, m.book.identity.starts, m.book.identity.install = a.instance, a.starts, m.install
-	m.book.starts = a.startIDs
+	m.journal.identity.instance, m.journal.identity.starts, m.journal.identity.install = a.instance, a.starts, m.install
+	m.journal.starts = a.startIDs
 }
 
 // sender is how this start of the agent identifies itself to compute.
@@ -151,7 +152,7 @@ func (w *World) begin(m *simHost) error {
 	switch a.phase {
 	case asks:
 		if !w.chance(Messages, 20) {
-			if refusal, wait := w.office.refuses(m.host, m.sender()); refusal != "" {
+			if refused, wait := w.compute.admit(m); refused {
 				return w.turnedAway(m, wait)
 			}
 		}
@@ -176,12 +177,12 @@ func (w *World) begin(m *simHost) error {
 // firstLook is the first sync. A configuration that it refuses is taken back, as an operator would. A new journal is
 // deleted again first: the classes of the refused configuration have been written to it.
 func (w *World) firstLook(m *simHost) error {
-	fresh := m.book.identity.instance == ""
+	fresh := m.journal.identity.instance == ""
 	err := w.sync(m)
 	for try := 1; m.agent != nil && fault.Is(err, fault.Invalid); try++ {
 		w.report.Happened["start refused"]++
 		if m.agent.restored = false; fresh {
-			m.book = newBook()
+			m.journal = newJournal()
 		}
 		if try > usualRules+1 {
 			w.refusedForGood(m, err)
@@ -198,8 +199,8 @@ func (w *World) firstLook(m *simHost) error {
 // refusedForGood ends an agent that accepts no configuration. That may happen only after Placement's database was
 // restored, which then has another class on a provider than the guests hold. The operator repairs Placement first.
 func (w *World) refusedForGood(m *simHost, err error) {
-	if len(w.robbed) == 0 {
-		w.miss(m, "start: no configuration is taken: %v", err)
+	if len(w.altered) == 0 {
+		w.violation(m, "start: no configuration is taken: %v", err)
 	}
 	w.report.Happened["start refused for good"]++
 	w.halt(m)
@@ -236,18 +237,19 @@ func (w *World) deliver(m *simHost) (wait time.Duration, err error) {
 	}
 	a := m.agent
 	r, unassigned := w.snapshot(m)
-	wait, admitted := w.office.takeReport(m, r)
-	if !admitted {
+	if wait, err = w.compute.takeReport(m, r); err == errOccupied {
 		a.displaced = true
 		w.report.Happened["displaced"]++
-		return wait, errOccupied
+	}
+	if err != nil {
+		return wait, err
 	}
 	if w.chance(Messages, 60) {
 		return 0, errLost
 	}
 	m.behind, m.told, a.displaced = false, unassigned, false
 	if len(a.startIDs) > 1 {
-		m.book.starts, a.startIDs = []string{a.start}, []string{a.start}
+		m.journal.starts, a.startIDs = []string{a.start}, []string{a.start}
 	}
 	return 0, nil
 }
@@ -276,7 +278,7 @@ func (m *simHost) spent(e device.Entry) bool {
 	if e.Spent || !slices.Contains(e.Traits, survey.OneTimeUse) {
 		return e.Spent
 	}
-	if mark, known := m.book.spent[e.Device.Address]; known {
+	if mark, known := m.journal.spent[e.Device.Address]; known {
 		return !mark.returning
 	}
 	p, _ := m.agent.tree.ByID(e.Provider)
@@ -304,12 +306,12 @@ func (w *World) tell(m *simHost, id string, e lifecycle.Event) error {
 			seldom = 8
 		}
 		if w.chance(Messages, seldom) {
-			w.late = append(w.late, letter{m, id, a.start, told})
+			w.delayed = append(w.delayed, delayedReport{m, id, a.start, told})
 			return errLost
 		}
-		latest, err := w.office.guest(id, a.start, told)
+		latest, err := w.compute.reportGuest(id, a.start, told)
 		if w.chance(Messages, 60) {
-			latest, err = w.office.guest(id, a.start, told)
+			latest, err = w.compute.reportGuest(id, a.start, told)
 		}
 		if w.chance(Messages, 60) {
 			return errLost
@@ -319,7 +321,7 @@ func (w *World) tell(m *simHost, id string, e lifecycle.Event) error {
 		}
 		if told.Number < latest { // the journal is older than what compute has heard
 			a.starts, a.words = latest/perStart+1, 0
-			m.book.identity.starts = a.starts
+			m.journal.identity.starts = a.starts
 			w.report.Happened["counted on"]++
 		}
 	}
@@ -341,8 +343,8 @@ func (w *World) clean(m *simHost, at pci.Address) bool {
 	if !there || e.Holder != "" || !m.spent(e) {
 		return false
 	}
-	w.ledger.cleaned[e.Provider] = true
-	m.book.spent[at] = spent{m.book.spent[at].in, true}
+	w.cleaned[e.Provider] = true
+	m.journal.spent[at] = spent{m.journal.spent[at].in, true}
 	m.agent.set = m.agent.set.Spend(device.PCI(at), false)
 	m.behind, m.agent.look = true, true
 	return true

@@ -13,15 +13,12 @@ import (
 	"github.com/openberth/berth/resource"
 )
 
-// checkMarked holds what must be true against all that the operation touched. The numbers are those of pci.md 8.1.
+// checkMarked checks the invariants of all machines that the operation has touched.
 func (w *World) checkMarked() {
-	if len(w.ledger.misses) > 0 {
-		w.miss(nil, "%s", w.ledger.misses[0])
-	}
 	for _, m := range w.marked {
 		w.checkCapacity(m)
-		w.checkHeld(m)
-		w.checkBook(m)
+		w.checkDevices(m)
+		w.checkJournal(m)
 		w.checkOnce(m)
 		if !m.zombie {
 			w.checkClaims(m)
@@ -31,47 +28,49 @@ func (w *World) checkMarked() {
 	w.marked = w.marked[:0]
 }
 
-// checkCapacity: nobody has what does not exist. What is reserved counts, as a device for one-time use is reserved
-// under its holder.
+// checkCapacity: allocations do not exceed the total. Reserved amounts do not count, because a used device for one-time
+// use is reserved while it has a holder.
 func (w *World) checkCapacity(m *simHost) {
-	for _, id := range w.ledger.trees[m.root] {
-		p, used := w.ledger.providers[id], w.ledger.used(id)
+	for _, id := range w.placement.TreeIDs(m.root) {
+		p, _ := w.placement.Provider(id)
+		used := w.placement.Used(id)
 		for class, n := range used {
 			if n > int(float64(p.Inventories[class].Total)*p.Inventories[class].AllocationRatio) {
-				w.miss(m, "capacity: %d %s of %s are held, and there are %d", n, class, p.Name, p.Inventories[class].Total)
+				w.violation(m, "capacity: %d %s of %s are allocated, and the total is %d", n, class, p.Name,
+					p.Inventories[class].Total)
 			}
 		}
 	}
 }
 
-// checkHeld: no device has two guests, and none runs with a PF beside one of its VFs (8.1/3).
-func (w *World) checkHeld(m *simHost) {
+// checkDevices: no device has two guests, and no guest has a PF while another one has a VF of it.
+func (w *World) checkDevices(m *simHost) {
 	holder := map[pci.Address]string{}
 	for _, id := range slices.Sorted(maps.Keys(m.guests)) {
 		for _, d := range m.guests[id].devices {
 			if by := holder[d.at]; by != "" {
-				w.miss(m, "held twice: %s has the guests %s and %s", d.at, by, id)
+				w.violation(m, "held twice: %s has the guests %s and %s", d.at, by, id)
 			}
 			holder[d.at] = id
 		}
 	}
 	for _, d := range m.made {
 		if d.Parent != nil && holder[d.Address] != "" && holder[*d.Parent] != "" {
-			w.miss(m, "family: the guest %s has %s and %s has its PF", holder[d.Address], d.Address, holder[*d.Parent])
+			w.violation(m, "family: the guest %s has %s and %s has its PF", holder[d.Address], d.Address, holder[*d.Parent])
 		}
 	}
 }
 
-// checkBook: what the agent believes to be held is what the journal says, and every guest's devices are there.
-func (w *World) checkBook(m *simHost) {
+// checkJournal: the agent's device set and the guests' devices agree with the journal.
+func (w *World) checkJournal(m *simHost) {
 	if m.agent == nil || !m.agent.restored {
 		return
 	}
 	written := map[pci.Address]string{}
-	for id, claims := range m.book.servers {
+	for id, claims := range m.journal.servers {
 		for _, c := range claims {
 			if by, twice := written[c.Device.Address]; twice {
-				w.miss(m, "journal: %s is held by %s and %s", c.Device.Address, by, id)
+				w.violation(m, "journal: %s is held by %s and %s", c.Device.Address, by, id)
 			}
 			written[c.Device.Address] = id
 		}
@@ -81,31 +80,31 @@ func (w *World) checkBook(m *simHost) {
 		if e, _ := m.agent.set.At(device.PCI(d.Address)); e.Holder != "" {
 			believed++
 			if written[d.Address] != string(e.Holder) {
-				w.miss(m, "journal: %s holds %s, and the journal gives it to %q", e.Holder, d.Address, written[d.Address])
+				w.violation(m, "journal: %s holds %s, and the journal gives it to %q", e.Holder, d.Address, written[d.Address])
 			}
 		}
 	}
 	if believed != len(written) {
-		w.miss(m, "journal: %d devices are held, and it knows of %d", believed, len(written))
+		w.violation(m, "journal: %d devices are held, and it knows of %d", believed, len(written))
 	}
 	for id, g := range m.guests {
 		for _, d := range g.devices {
 			if by := written[d.at]; by != id && by != m.standsAs(id) {
-				w.miss(m, "journal: the guest %s has %s, and the journal gives it to %q", id, d.at, by)
+				w.violation(m, "journal: the guest %s has %s, and the journal gives it to %q", id, d.at, by)
 			}
 		}
 	}
 }
 
-// checkClaims: every guest has its claim in Placement (8.1/1), on the providers that were chosen for it (8.1/2). While
-// a server moves, its migration's claim counts.
+// checkClaims: every guest has an allocation in Placement, on the providers that were chosen for it. While a server
+// moves, the allocation of its migration counts.
 func (w *World) checkClaims(m *simHost) {
 	have := map[string]map[provider.ID]int{} // by owner
 	for _, id := range slices.Sorted(maps.Keys(m.guests)) {
 		owner := w.owners[id]
-		s, lives := w.office.servers[owner]
-		if !lives && !w.rolled[owner] {
-			w.miss(m, "freed: the guest %s is there, and compute has forgotten its server", id)
+		s, lives := w.compute.servers[owner]
+		if !lives && !w.rolledBack[owner] {
+			w.violation(m, "freed: the guest %s is there, and compute has forgotten its server", id)
 			return
 		}
 		if have[owner] == nil {
@@ -117,23 +116,23 @@ func (w *World) checkClaims(m *simHost) {
 		if have[owner][m.root] == 0 && !m.guests[id].departed {
 			have[owner][m.root] = 1
 		}
-		if !w.rolled[owner] {
+		if !w.rolledBack[owner] {
 			w.checkChosen(m, m.guests[id], s)
 		}
 	}
 	for _, owner := range slices.Sorted(maps.Keys(have)) {
 		for _, id := range slices.Sorted(maps.Keys(have[owner])) {
 			n := have[owner][id]
-			if got := w.holdsOf(owner, id); got < n && !w.robbed[owner] {
-				w.miss(m, "freed: guests of server %s have %d devices of %s, and it has claimed %d", owner, n, id, got)
+			if got := w.holdsOf(owner, id); got < n && !w.altered[owner] {
+				w.violation(m, "freed: guests of server %s have %d devices of %s, and it has claimed %d", owner, n, id, got)
 			}
 		}
 	}
 }
 
-// holdsOf is how many devices a server and its migrations hold of a provider.
+// holdsOf returns how many devices of a provider a server and its migrations have allocations for.
 func (w *World) holdsOf(server string, id provider.ID) (n int) {
-	for c, amounts := range w.ledger.uses[id] {
+	for c, amounts := range w.placement.Holders(id) {
 		if w.owners[string(c)] == server {
 			for _, more := range amounts {
 				n += more
@@ -143,19 +142,19 @@ func (w *World) holdsOf(server string, id provider.ID) (n int) {
 	return n
 }
 
-// checkChosen: a guest's devices are of the providers that its requests name, each as often.
+// checkChosen: the devices of a guest are those of the providers that its requests name, each as often.
 func (w *World) checkChosen(m *simHost, g *guest, s lifecycle.Server) {
 	for _, stay := range s.Residences() {
 		if stay.Host != m.name || stay.Consumer != g.id {
 			continue
 		}
 		if why := g.chosen(stay); why != "" && len(g.devices) > 0 {
-			w.miss(m, "chosen: the guest %s %s", g.id, why)
+			w.violation(m, "chosen: the guest %s %s", g.id, why)
 		}
 	}
 }
 
-// chosen says why the devices of a guest are not those that its stay asks for; empty when they are.
+// chosen returns why the devices of a guest are not those of its residence; empty if they are.
 func (g *guest) chosen(stay lifecycle.Residence) string {
 	n := 0
 	for _, r := range stay.Requests {
@@ -171,26 +170,26 @@ func (g *guest) chosen(stay lifecycle.Residence) string {
 	return ""
 }
 
-// checkAll is what is true only at rest.
+// checkAll checks the invariants of a quiescent cloud.
 func (w *World) checkAll() {
 	w.marked = append(w.marked[:0], w.hosts...)
 	w.checkMarked()
-	for _, id := range slices.Sorted(maps.Keys(w.office.servers)) {
-		w.checkServer(w.office.servers[id])
+	for _, id := range slices.Sorted(maps.Keys(w.compute.servers)) {
+		w.checkServer(w.compute.servers[id])
 	}
-	for _, c := range slices.Sorted(maps.Keys(w.ledger.consumers)) {
-		s := w.office.servers[w.owners[string(c)]]
+	for _, c := range w.placement.Consumers() {
+		s := w.compute.servers[w.owners[string(c)]]
 		if !slices.ContainsFunc(s.Residences(), func(stay lifecycle.Residence) bool { return stay.Consumer == string(c) }) {
-			w.miss(nil, "orphan: %s holds something in Placement, and nobody knows it", c)
+			w.violation(nil, "orphan: %s has an allocation in Placement, and compute has no record of it", c)
 		}
 	}
 	for _, m := range w.hosts {
-		w.checkRest(m)
+		w.checkQuietHost(m)
 		w.checkPlan(m)
 	}
 }
 
-// checkServer: every server is somewhere, and holds what it ought to, no more and no less (8.1/1, 8.1/10).
+// checkServer: every server has reached a lasting state, and has exactly the allocations and guests of its residences.
 func (w *World) checkServer(s lifecycle.Server) {
 	rest := []lifecycle.State{lifecycle.Active, lifecycle.Error, lifecycle.Shelved}
 	rests := slices.Contains(rest, s.State) || s.Phase() == lifecycle.Resized
@@ -199,37 +198,38 @@ func (w *World) checkServer(s lifecycle.Server) {
 		if len(s.History) > 0 {
 			why = s.History[len(s.History)-1].Text
 		}
-		w.miss(w.byName[s.Host], "rest: server %s does not come to rest: %s %s, %d left behind; %s", s.ID, s.Stage(), s.Task,
+		w.violation(w.byName[s.Host], "rest: server %s does not reach a lasting state: %s %s, %d left behind; %s", s.ID,
+			s.Stage(), s.Task,
 			len(s.Leftovers), why)
 	}
 	for _, stay := range s.Residences() {
-		held := w.ledger.consumers[resource.ConsumerID(stay.Consumer)].holds
+		held := w.placement.Held(resource.ConsumerID(stay.Consumer))
 		if stay.Choice == nil || !stay.Choice.Allocation.Equal(held) {
-			w.miss(w.byName[stay.Host], "share: %s of server %s holds %v and was to hold %v", stay.Consumer, s.ID, held,
+			w.violation(w.byName[stay.Host], "share: %s of server %s holds %v and was to hold %v", stay.Consumer, s.ID, held,
 				stay.Choice)
 		}
 		g := w.byName[stay.Host].guests[stay.Consumer]
 		switch {
 		case g == nil:
-			w.miss(w.byName[stay.Host], "guest: %s of server %s has no guest", stay.Consumer, s.ID)
+			w.violation(w.byName[stay.Host], "guest: %s of server %s has no guest", stay.Consumer, s.ID)
 		case stay.Consumer == s.ID && g.stopped != s.Stopped:
-			w.miss(w.byName[stay.Host], "guest: %s is stopped: %v, and compute says %v", s.ID, g.stopped, s.Stopped)
+			w.violation(w.byName[stay.Host], "guest: %s is stopped: %v, and compute says %v", s.ID, g.stopped, s.Stopped)
 		}
 	}
 }
 
-// checkRest: what a host has is what compute knows of it, and its counts are right.
-func (w *World) checkRest(m *simHost) {
+// checkQuietHost: the guests, devices, inventories and allocations of a host agree.
+func (w *World) checkQuietHost(m *simHost) {
 	wanted := map[string]bool{}
-	for _, want := range w.office.lines(m.host).wants {
+	for _, want := range w.compute.lines(m.host).wants {
 		wanted[want.id] = true
 	}
-	for _, r := range w.office.lines(m.host).remove {
-		w.miss(m, "removal: %s has yet to go", r.ID)
+	for _, r := range w.compute.lines(m.host).remove {
+		w.violation(m, "removal: %s has yet to go", r.ID)
 	}
 	for _, id := range m.standing() {
 		if g := m.guests[id]; !wanted[id] || g == nil || g.departed {
-			w.miss(m, "left: something of %s is on the host, and it is not wanted there", id)
+			w.violation(m, "left: something of %s is on the host, and it is not wanted there", id)
 		}
 	}
 	total, held, free := map[provider.ID]int{}, map[provider.ID]int{}, map[provider.ID]int{}
@@ -242,17 +242,14 @@ func (w *World) checkRest(m *simHost) {
 			free[e.Provider]++
 		}
 	}
-	for _, id := range w.ledger.trees[m.root] {
-		p := w.ledger.providers[id]
+	for _, id := range w.placement.TreeIDs(m.root) {
+		p, _ := w.placement.Provider(id)
 		if p.Parent == "" {
 			continue
 		}
-		if !maps.Equal(w.ledger.used(id), w.ledger.recount(id)) {
-			w.miss(m, "the simulation's own ledger has counted wrong: %s", p.Name)
-		}
 		used, inv := 0, resource.Inventory{}
 		for class, i := range p.Inventories {
-			used, inv = used+w.ledger.used(id)[class], i
+			used, inv = used+w.placement.Used(id)[class], i
 		}
 		left := 0
 		for _, d := range m.host.row.report.Devices {
@@ -261,38 +258,38 @@ func (w *World) checkRest(m *simHost) {
 			}
 		}
 		if inv.Total != total[id] {
-			w.miss(m, "inventory: %s has %d and the host %d", p.Name, inv.Total, total[id]) // 8.1/5
+			w.violation(m, "inventory: %s has %d and the host %d", p.Name, inv.Total, total[id])
 		}
 		if used != held[id] {
-			w.miss(m, "sum: %d of %s are claimed and %d are held", used, p.Name, held[id]) // 8.1/1
+			w.violation(m, "sum: %d of %s are claimed and %d are held", used, p.Name, held[id])
 		}
 		if left != free[id] || max(inv.Capacity()-used, 0) != free[id] {
-			w.miss(m, "pool: %s has %d free, the report %d, the host %d", p.Name, inv.Capacity()-used, left, free[id]) // 8.1/4
+			w.violation(m, "pool: %s has %d free, the report %d, the host %d", p.Name, inv.Capacity()-used, left, free[id])
 		}
 	}
 }
 
-// checkPlan: an agent that began anew would find nothing to do, and hold the same (8.1/6).
+// checkPlan: an agent that restarts finds nothing to change, and has the same device set.
 func (w *World) checkPlan(m *simHost) {
 	f := w.facts(m)
 	set, err := m.restore(offers(f))
 	if err != nil {
-		w.miss(m, "restart: %v", err)
+		w.violation(m, "restart: %v", err)
 		return
 	}
 	d, err := w.plan(m, f, set.Claims(), func(resource.ConsumerID) bool { return false })
 	if err != nil {
-		w.miss(m, "restart: %v", err)
+		w.violation(m, "restart: %v", err)
 		return
 	}
 	if !d.plan.Empty() || len(d.plan.Objections) > 0 {
 		var b strings.Builder
 		_ = d.plan.Print(&b)
-		w.miss(m, "plan: a quiet host has something to do:\n%s", b.String())
+		w.violation(m, "plan: a quiet host has something to do:\n%s", b.String())
 	}
 	if !slices.EqualFunc(set.Claims(), m.agent.set.Claims(), func(a, b device.Claim) bool {
 		return a.Device.Address == b.Device.Address && a.Holder == b.Holder && a.State == b.State && a.Provider == b.Provider
 	}) {
-		w.miss(m, "restart: it would hold something else")
+		w.violation(m, "restart: it would hold something else")
 	}
 }

@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// copySome copies the directory of an agent to another machine, whose agent then tries to serve the same host, or ends
-// such a machine.
+// copySome copies the directory of an agent to another machine, whose agent then tries to serve the same host, or
+// switches such a machine off.
 func (w *World) copySome() {
 	if len(w.copies) > 0 && (len(w.copies) > 3 || w.halfTheTime()) {
 		c := w.copies[w.rng.IntN(len(w.copies))]
@@ -16,7 +16,7 @@ func (w *World) copySome() {
 		return
 	}
 	m := w.some()
-	if w.halfTheTime() { // of a host that nobody hears, if there is one
+	if w.halfTheTime() { // prefer a host whose agent does not report
 		for _, o := range w.hosts {
 			if o.agent == nil || o.cut {
 				m = o
@@ -24,11 +24,11 @@ func (w *World) copySome() {
 			}
 		}
 	}
-	if m.book.identity.instance == "" || len(w.machines(m.name)) > 1 {
+	if m.journal.identity.instance == "" || len(w.machines(m.name)) > 1 {
 		return
 	}
 	c := w.twin(m)
-	if w.seldom(4) {
+	if w.oneIn(4) {
 		c.install = c.tag
 	}
 	w.note(Copy, "", c.tag, "begins")
@@ -42,7 +42,7 @@ func (w *World) twin(m *simHost) *simHost {
 	w.next++
 	c := *m
 	c.tag = fmt.Sprintf("%s'%d", m.name, w.next)
-	c.away, c.guests, c.book = maps.Clone(m.away), map[string]*guest{}, m.book.clone()
+	c.away, c.guests, c.journal = maps.Clone(m.away), map[string]*guest{}, m.journal.clone()
 	c.agent, c.cut, c.zombie, c.inbox = nil, false, false, nil
 	return &c
 }
@@ -53,7 +53,7 @@ func (w *World) switchOff(c *simHost) {
 	c.guests = map[string]*guest{}
 	w.copies = slices.DeleteFunc(w.copies, func(o *simHost) bool { return o == c })
 	delete(w.byTag, c.tag)
-	w.hot.drop(c.tag)
+	w.active.drop(c.tag)
 	w.wakes = slices.DeleteFunc(w.wakes, func(k wake) bool { return k.m == c })
 	w.marked = slices.DeleteFunc(w.marked, func(o *simHost) bool { return o == c })
 	w.markHost(c.name)
@@ -62,11 +62,11 @@ func (w *World) switchOff(c *simHost) {
 // replaceSome takes a machine away for good, with all that ran there, and puts another one in its place that has a copy
 // of the agent's directory.
 func (w *World) replaceSome() {
-	if !w.seldom(3) {
+	if !w.oneIn(3) {
 		return
 	}
 	for i, m := range w.hosts {
-		if m.agent != nil || m.host.row.dead || len(w.machines(m.name)) > 1 || w.seldom(2) {
+		if m.agent != nil || m.host.row.dead || len(w.machines(m.name)) > 1 || w.oneIn(2) {
 			continue
 		}
 		w.note(Replace, "", m.tag, fmt.Sprint(len(m.guests), " guests are lost"))
@@ -74,7 +74,7 @@ func (w *World) replaceSome() {
 		c := w.twin(m)
 		c.install = m.install
 		delete(w.byTag, m.tag)
-		w.hot.drop(m.tag)
+		w.active.drop(m.tag)
 		w.wakes = slices.DeleteFunc(w.wakes, func(k wake) bool { return k.m == m })
 		m.guests = map[string]*guest{}
 		w.hosts[i], w.byName[c.name], w.byRoot[c.root], w.byTag[c.tag] = c, c, c, c

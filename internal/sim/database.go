@@ -6,35 +6,37 @@ import (
 	"slices"
 
 	"github.com/openberth/berth/api/host"
+	"github.com/openberth/berth/api/placement/placementtest"
 	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/compute/schedule"
 )
 
-// database is what compute has on its disk. A backup is a copy of it.
+// database is compute's database. A backup is a copy of it.
 type database struct {
 	cloud   string
 	servers map[string]lifecycle.Server
 	owners  map[string]string   // consumer → server
 	groups  map[string][]string // request → its servers
 	rows    map[string]*hostRow
-	epochs  []epoch // starts of compute on it
+	epochs  []epoch  // starts of compute on it
+	dead    []string // hosts that an operator has declared dead, sorted
 
 	leaving map[string]int // by server, how many removals of it are recorded
 
 	versions map[string]int    // oracle: when each record was written last
-	reasons  map[string]string // oracle: by server, why guests of it may have to go
-	branch   int               // oracle: of the history of which it is
+	reasons  map[string]string // oracle: by server, why guests of it may be removed
+	branch   int               // oracle: its history
 }
 
 // hostRow is what is stored of a host.
 type hostRow struct {
-	report   schedule.Host // the last one
-	known    bool          // there is one
-	dead     bool          // an operator says so
-	revision int64         // of its assignments
-	removals map[string]string
-	ends     []epochEnd // in which epochs the revision rose
-	changed  stamp      // oracle: when it rose last
+	report    schedule.Host // the last one
+	known     bool          // a report is stored
+	dead      bool          // an operator has declared it
+	revision  int64         // of its assignments
+	removals  map[string]string
+	epochEnds []epochEnd // in which epochs the revision rose
+	changed   stamp      // oracle: when it rose last
 }
 
 type epoch struct {
@@ -58,42 +60,53 @@ func newDatabase(cloud string, hosts []*simHost, branch int) *database {
 	return db
 }
 
-// clone returns a copy that shares nothing that changes.
+// clone returns a copy that shares no value that changes.
 func (db *database) clone() *database {
 	out := *db
 	out.servers, out.owners, out.groups = maps.Clone(db.servers), maps.Clone(db.owners), maps.Clone(db.groups)
+	out.dead = slices.Clone(db.dead)
 	out.versions, out.reasons, out.epochs = maps.Clone(db.versions), maps.Clone(db.reasons), slices.Clone(db.epochs)
 	out.rows, out.leaving = map[string]*hostRow{}, maps.Clone(db.leaving)
 	for name, row := range db.rows {
 		next := *row
-		next.removals, next.ends = maps.Clone(row.removals), slices.Clone(row.ends)
+		next.removals, next.epochEnds = maps.Clone(row.removals), slices.Clone(row.epochEnds)
 		out.rows[name] = &next
 	}
 	return &out
 }
 
-// use makes a database the present one, without starting compute on it.
-func (o *fakeCompute) use(db *database) {
+// setDatabase replaces the present database, without starting compute on it.
+func (o *compute) setDatabase(db *database) {
 	o.database = db
 	o.ids, o.due = randomSet{}, randomSet{}
 	for name, h := range o.hosts {
 		h.row, h.servers, h.line = db.rows[name], map[string]bool{}, nil
-		h.admitted = h.row.report.Start // all that this database can know
+		h.admitted = h.row.report.Start // the only one that this database has
 	}
 	for _, id := range slices.Sorted(maps.Keys(db.servers)) {
 		o.index(db.servers[id])
 	}
 }
 
-// record notes that a guest is to be destroyed on a host although the record of its server does not mention it.
-func (db *database) record(row *hostRow, consumer, server string) {
+// setDead records whether an operator has declared a host dead.
+func (db *database) setDead(host string, dead bool) {
+	db.rows[host].dead = dead
+	db.dead = slices.DeleteFunc(slices.Clone(db.dead), func(name string) bool { return name == host })
+	if dead {
+		db.dead = append(db.dead, host)
+		slices.Sort(db.dead)
+	}
+}
+
+// recordRemoval records that a guest must be destroyed although the record of its server does not mention it.
+func (db *database) recordRemoval(row *hostRow, consumer, server string) {
 	if row.removals[consumer] == "" {
 		row.removals[consumer] = server
 		db.leaving[server]++
 	}
 }
 
-// removalDone forgets that, and says whether it was recorded.
+// removalDone deletes such a record, and reports whether there was one.
 func (db *database) removalDone(row *hostRow, consumer string) bool {
 	server := row.removals[consumer]
 	if server == "" {
@@ -106,21 +119,21 @@ func (db *database) removalDone(row *hostRow, consumer string) bool {
 	return true
 }
 
-// end records at which revision the assignments of the host ended in an epoch.
-func (r *hostRow) end(epoch int64) {
-	if n := len(r.ends); n == 0 || r.revision > r.ends[n-1].revision {
-		r.ends = append(r.ends, epochEnd{epoch, r.revision})
+// endEpoch records the revision of the host's assignments at the end of an epoch.
+func (r *hostRow) endEpoch(epoch int64) {
+	if n := len(r.epochEnds); n == 0 || r.revision > r.epochEnds[n-1].revision {
+		r.epochEnds = append(r.epochEnds, epochEnd{epoch, r.revision})
 	}
 }
 
-// past is what the database records of the epoch of a position; nil when that is the present one or unknown.
-func (o *fakeCompute) past(h *hostState, p host.Position) *host.Position {
+// past returns what the database records of the epoch of a position; nil if that is the present one or unknown.
+func (o *compute) past(h *hostState, p host.Position) *host.Position {
 	named := epoch{p.Epoch, p.EpochID}
 	if p.Epoch == 0 || named == o.epoch || !slices.Contains(o.epochs, named) {
 		return nil
 	}
 	out := host.Position{Epoch: p.Epoch, EpochID: p.EpochID}
-	for _, e := range h.row.ends {
+	for _, e := range h.row.epochEnds {
 		if e.epoch <= p.Epoch {
 			out.Revision = max(out.Revision, e.revision)
 		}
@@ -128,19 +141,19 @@ func (o *fakeCompute) past(h *hostState, p host.Position) *host.Position {
 	return &out
 }
 
-// head is a line of a host's assignments without its servers.
-func (o *fakeCompute) head(h *hostState, past *host.Position) host.Assignments {
+// head returns a line of a host's assignments without its servers.
+func (o *compute) head(h *hostState, past *host.Position) host.Assignments {
 	return host.Assignments{Cloud: o.cloud, Past: past,
 		Position: host.Position{Epoch: o.epoch.number, EpochID: o.epoch.id, Revision: h.row.revision}}
 }
 
-// deliver is the present line of a host's assignments.
-func (o *fakeCompute) deliver(h *hostState, past *host.Position) delivery {
+// deliver returns the present line of a host's assignments.
+func (o *compute) deliver(h *hostState, past *host.Position) delivery {
 	return delivery{head: o.head(h, past), line: o.lines(h), state: stamp{o.branch, o.w.seq}}
 }
 
-// lines is what compute wants on a host now.
-func (o *fakeCompute) lines(h *hostState) *line {
+// lines returns the present assignments of a host.
+func (o *compute) lines(h *hostState) *line {
 	if h.line != nil && h.line.revision == h.row.revision {
 		return h.line
 	}
@@ -165,23 +178,23 @@ func (o *fakeCompute) lines(h *hostState) *line {
 		l.remove = slices.DeleteFunc(l.remove, func(r removal) bool { return slices.Contains(h.line.remove, r) })
 	}
 	h.line = l
-	o.judgeRemovals(h, l)
+	o.checkRemovals(h, l)
 	return l
 }
 
-// backup is a copy of compute's database, or of Placement's, or of both of one moment.
+// backup is a copy of compute's database, of Placement's, or of both at the same moment.
 type backup struct {
-	taken  int // operation
-	db     *database
-	seq    int
-	ledger *fakePlacement
+	taken     int // operation
+	db        *database
+	seq       int
+	placement *placementtest.Placement
 }
 
 func (b backup) String() string {
 	switch {
 	case b.db == nil:
 		return fmt.Sprintf("Placement's of %d", b.taken)
-	case b.ledger == nil:
+	case b.placement == nil:
 		return fmt.Sprintf("compute's of %d", b.taken)
 	}
 	return fmt.Sprintf("both of %d", b.taken)

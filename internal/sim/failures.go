@@ -2,90 +2,72 @@ package sim
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"time"
 
-	"github.com/openberth/berth/compute/schedule"
-	"github.com/openberth/berth/provider"
+	"github.com/openberth/berth/api/placement/placementtest"
 	"github.com/openberth/berth/resource"
 )
 
-// The kinds of operations that take away or bring back files, processes and time.
+// Kinds of operations that lose, copy or restore files, processes and time.
 const (
-	Reborn  = "reborn"  // compute is restarted
-	Backup  = "backup"  // compute's database is copied, or Placement's, or both
-	Restore = "restore" // one of these copies replaces what is there
-	Copy    = "copy"    // an agent's directory is copied to another machine, which tries to serve the host
-	Replace = "replace" // a machine is lost, and another one with a copy of its agent's directory takes its place
-	Jump    = "jump"    // the wall clock of compute is set
-	Lose    = "lose"    // an agent's journal is lost, or compute's database, or all of them
-	Forget  = "forget"  // an operator has compute forget a host
+	RestartCompute = "restart compute" // compute is restarted
+	Backup         = "backup"          // compute's database is copied, or Placement's, or both
+	Restore        = "restore"         // one of these copies replaces the database
+	Copy           = "copy"            // an agent's directory is copied to another machine, which tries to serve the host
+	// a machine is lost, and another one with a copy of its agent's directory takes its place
+	Replace = "replace"
+	Jump    = "jump"   // the wall clock of compute is set
+	Lose    = "lose"   // an agent's journal is lost, or compute's database, or all of them
+	Forget  = "forget" // an operator has compute forget a host
 )
 
-// seldom says yes one time in n.
-func (w *World) seldom(n int) bool { return w.rng.IntN(n) == 0 }
+// oneIn returns true once in n calls.
+func (w *World) oneIn(n int) bool { return w.rng.IntN(n) == 0 }
 
-// fleet is by how much more seldom something happens that concerns all hosts: the more there are, the longer they take
-// to come through it.
-func (w *World) fleet() int { return max(1, len(w.hosts)/40) }
+// fleetFactor is by how much less often something happens that concerns all hosts: a larger fleet needs longer to
+// recover.
+func (w *World) fleetFactor() int { return max(1, len(w.hosts)/40) }
 
-// rebornSome restarts compute.
-func (w *World) rebornSome() {
-	if !w.seldom(3 * w.fleet()) {
+// restartCompute restarts compute.
+func (w *World) restartCompute() {
+	if !w.oneIn(3 * w.fleetFactor()) {
 		return
 	}
-	w.note(Reborn, "", "", "")
+	w.note(RestartCompute, "", "", "")
 	w.stopCompute()
-	w.office.begin()
+	w.compute.startProcess()
 }
 
-// stopCompute ends the process of compute: all streams end. Some agents have yet to read what was sent to them.
-func (w *World) stopCompute() {
-	w.office.touchReports()
-	for _, m := range slices.Concat(w.hosts, w.copies) {
-		a := m.agent
-		if a == nil || !a.connected {
-			continue
-		}
-		if !m.cut && a.read != m.host.row.revision && w.halfTheTime() && m.inbox == nil {
-			d := w.office.deliver(m.host, a.past)
-			m.inbox = &d
-		}
-		a.connected = false
-		w.mark(m)
-	}
-}
-
-// keptBackups is how many backups there are at most; of more the oldest is thrown away.
+// keptBackups is the maximum number of backups; the oldest is deleted first.
 const keptBackups = 4
 
-// backupSome copies a database, or both of one moment.
+// backupSome copies a database, or both at the same moment.
 func (w *World) backupSome() {
 	b := backup{taken: w.n}
 	which := w.rng.IntN(3)
-	if w.office.touchReports(); which != 1 {
-		b.db, b.seq = w.office.database.clone(), w.seq
+	if w.compute.touchReports(); which != 1 {
+		b.db, b.seq = w.compute.database.clone(), w.seq
 	}
 	if which != 0 {
-		b.ledger = w.ledger.clone()
+		b.placement = w.placement.Clone()
 	}
 	w.note(Backup, "", "", b.String())
 	w.backups = append(w.backups, b)
 	w.backups = w.backups[max(0, len(w.backups)-keptBackups):]
 }
 
-// restoreSome brings a backup back.
+// restoreSome replaces one or both databases by a backup.
 func (w *World) restoreSome() {
-	if len(w.backups) == 0 || often[w.broken] != Restore && !w.seldom(8*w.fleet()) {
+	if len(w.backups) == 0 || often[w.broken] != Restore && !w.oneIn(8*w.fleetFactor()) {
 		return
 	}
 	b := w.backups[w.rng.IntN(len(w.backups))]
 	w.note(Restore, "", "", b.String())
-	if b.ledger != nil {
+	if b.placement != nil {
 		w.report.Happened["Placement restored"]++
-		w.restoreLedger(b.ledger)
+		w.restorePlacement(b.placement)
 	}
 	if b.db != nil {
 		w.report.Happened["compute restored"]++
@@ -93,53 +75,54 @@ func (w *World) restoreSome() {
 	}
 }
 
-// replaceDatabase starts compute on another database. Servers whose records are not what they were are noted.
+// replaceDatabase starts compute on another database, and notes the servers whose records differ.
 func (w *World) replaceDatabase(db *database, parent stamp) {
 	w.stopCompute()
-	before := w.office.versions
+	before := w.compute.versions
 	for _, versions := range []map[string]int{before, db.versions} {
 		for id := range versions {
 			if before[id] != db.versions[id] {
-				w.rolled[id] = true
+				w.rolledBack[id] = true
 			}
 		}
 	}
-	for _, rows := range []map[string]*hostRow{w.office.rows, db.rows} {
+	for _, rows := range []map[string]*hostRow{w.compute.rows, db.rows} {
 		for name, row := range rows {
 			for consumer, server := range row.removals {
-				if w.office.rows[name].removals[consumer] != db.rows[name].removals[consumer] {
-					w.rolled[server] = true
+				if w.compute.rows[name].removals[consumer] != db.rows[name].removals[consumer] {
+					w.rolledBack[server] = true
 				}
 			}
 		}
 	}
 	db.branch = w.branchOff(parent)
-	w.office.use(db)
-	w.office.begin()
+	w.compute.setDatabase(db)
+	w.compute.startProcess()
 	for _, m := range w.hosts {
 		m.host.unheard = true
-		if m.host.row.dead { // an operator has said so, once
-			w.sayDead(m)
+		if m.host.row.dead { // an operator declared it dead before the backup
+			w.mayHaveGuests(m)
 		}
 	}
 }
 
-// restoreLedger makes Placement's database an earlier one. What servers hold according to it is not what they held.
-func (w *World) restoreLedger(l *fakePlacement) {
-	before := w.ledger.consumers
-	w.ledger.restore(l)
-	for _, all := range []map[resource.ConsumerID]consumer{before, w.ledger.consumers} {
+// restorePlacement replaces Placement's database by an earlier one.
+func (w *World) restorePlacement(from *placementtest.Placement) {
+	before := w.allocations()
+	w.placement.Restore(from)
+	now := w.allocations()
+	for _, all := range []map[resource.ConsumerID]resource.Allocation{before, now} {
 		for c := range all {
-			if !before[c].holds.Equal(w.ledger.consumers[c].holds) {
-				w.robbed[w.owners[string(c)]] = true
+			if !before[c].Equal(now[c]) {
+				w.altered[w.owners[string(c)]] = true
 			}
 		}
 	}
-	delete(w.robbed, "")
-	w.others = nil
-	for _, c := range slices.Sorted(maps.Keys(w.ledger.consumers)) {
+	delete(w.altered, "")
+	w.foreignConsumers = nil
+	for _, c := range w.placement.Consumers() {
 		if strings.HasPrefix(string(c), foreign) {
-			w.others = append(w.others, string(c))
+			w.foreignConsumers = append(w.foreignConsumers, string(c))
 		}
 	}
 	for _, m := range slices.Concat(w.hosts, w.copies) {
@@ -147,62 +130,38 @@ func (w *World) restoreLedger(l *fakePlacement) {
 	}
 }
 
-// foreign is how the names of others than Berth's consumers begin.
-const foreign = "x"
-
-// clone returns a copy of what Placement has.
-func (l *fakePlacement) clone() *fakePlacement {
-	out := newLedger(nil)
-	for id, p := range l.providers {
-		next := *p
-		out.providers[id] = &next
+// allocations returns the allocations of all consumers.
+func (w *World) allocations() map[resource.ConsumerID]resource.Allocation {
+	out := map[resource.ConsumerID]resource.Allocation{}
+	for _, c := range w.placement.Consumers() {
+		out[c] = w.placement.Held(c)
 	}
-	for root, list := range l.trees {
-		out.trees[root] = slices.Clone(list)
-	}
-	out.consumers = maps.Clone(l.consumers)
 	return out
 }
 
-// restore makes the ledger say what another one says.
-func (l *fakePlacement) restore(from *fakePlacement) {
-	from = from.clone()
-	roots := map[provider.ID]bool{}
-	for _, trees := range []map[provider.ID][]provider.ID{l.trees, from.trees} {
-		for root := range trees {
-			roots[root] = true
-		}
-	}
-	l.providers, l.trees, l.consumers = from.providers, from.trees, map[resource.ConsumerID]consumer{}
-	l.uses, l.sums = map[provider.ID]map[resource.ConsumerID]resource.Amounts{}, map[provider.ID]resource.Amounts{}
-	generations := map[provider.ID]int{}
-	for id, p := range l.providers {
-		generations[id] = p.Generation
-	}
-	for _, c := range slices.Sorted(maps.Keys(from.consumers)) {
-		l.write(c, from.consumers[c])
-	}
-	for id, p := range l.providers {
-		p.Generation = generations[id]
-	}
-	for root := range roots {
-		l.stale[root] = true
+// drop removes the allocation of a consumer.
+func (w *World) drop(c resource.ConsumerID) {
+	if err := w.placement.DeleteAllocation(background, c); err != nil {
+		w.violation(nil, "placement: %v", err)
 	}
 }
 
-// jumpSome sets the wall clock of compute forward or back by minutes to hours, or right.
+// foreign is the prefix of consumers that are not compute's.
+const foreign = "x"
+
+// jumpSome sets the wall clock of compute forward or back by up to three hours, or sets it right.
 func (w *World) jumpSome() {
 	before := w.skew
-	if w.skew = 0; !w.seldom(4) {
+	if w.skew = 0; !w.oneIn(4) {
 		w.skew = time.Duration(w.rng.IntN(361)-180) * time.Minute
 	}
 	w.jumped, w.jump = w.clock, w.skew-before
 	w.note(Jump, "", "", w.jump.String())
 	w.report.Happened["clock set"]++
-	w.pass(0)
+	w.advance(0)
 }
 
-// loseSome loses the journal of an agent, or all journals, or compute's database, or all of that.
+// loseSome loses the journal of an agent, compute's database, or the database and all journals.
 func (w *World) loseSome() {
 	n := w.rng.IntN(300)
 	switch {
@@ -234,7 +193,7 @@ func (w *World) loseSome() {
 func (w *World) loseJournal(m *simHost) {
 	w.report.Happened["journal lost"]++
 	w.halt(m)
-	m.book = newBook()
+	m.journal = newJournal()
 }
 
 // loseDatabase starts compute on a new database.
@@ -243,30 +202,22 @@ func (w *World) loseDatabase() {
 	w.replaceDatabase(newDatabase(w.name("cloud"), w.hosts, 0), stamp{})
 }
 
-// forgetSome has compute forget a host, as operators do with one that will never return.
+// forgetSome is `berth host forget` of a host without servers.
 func (w *World) forgetSome() {
 	for _, m := range w.hosts {
-		row := m.host.row
-		if !row.known || !w.office.silent(m.name) || len(m.host.seen.streams) > 0 ||
-			w.office.admitted(m.host) != nil || len(m.host.servers) > 0 {
+		if !m.host.row.known || w.compute.servedBy(m.host) != nil || len(m.host.servers) > 0 {
 			continue
 		}
-		tree := slices.Clone(w.ledger.trees[m.root])
-		if slices.ContainsFunc(tree, func(id provider.ID) bool { return len(w.ledger.uses[id]) > 0 }) {
-			continue
+		guests := len(m.guests)
+		if _, _, err := w.compute.conductor.HostForget(background, m.name); err == nil {
+			w.note(Forget, "", m.tag, fmt.Sprint(guests, " guests"))
+			return
 		}
-		w.note(Forget, "", m.tag, fmt.Sprint(len(m.guests), " guests"))
-		w.report.Happened["host forgotten"]++
-		for _, id := range slices.Backward(tree) {
-			_ = w.ledger.deleteProvider(id)
-		}
-		for _, c := range slices.Sorted(maps.Keys(row.removals)) {
-			w.office.removalDone(row, c)
-		}
-		row.report, row.known, row.dead = schedule.Host{}, false, false
-		w.seq++
-		w.office.raise(m.host)
-		m.orphaned = true
-		return
 	}
+}
+
+// forgotten notes that compute has forgotten a host, which may have guests.
+func (w *World) forgotten(h *hostState) {
+	w.report.Happened["host forgotten"]++
+	w.byName[h.name].orphaned = true
 }

@@ -51,7 +51,7 @@ func (w *World) raise(m *simHost, want want) error {
 		return err
 	}
 	claimed := lifecycle.GuestClaimed{Host: m.name, Consumer: want.id, Devices: m.picks(want.id),
-		Cells: m.book.parts[want.id].placed, Build: want.build}
+		Cells: m.journal.parts[want.id].placed, Build: want.build}
 	if want.incoming {
 		return w.end(m, want, "claimed", claimed)
 	}
@@ -98,7 +98,7 @@ func (w *World) change(m *simHost, g *guest, want want) error {
 	if w.chance(Builds, 40) {
 		w.report.Happened["refused"]++
 		err := w.end(m, want, "refused", lifecycle.GuestRefused{Host: m.name, Consumer: want.id, Devices: m.picks(want.id),
-			Cells: m.book.parts[want.id].placed, Build: g.build, Stopped: g.stopped, Message: "no"})
+			Cells: m.journal.parts[want.id].placed, Build: g.build, Stopped: g.stopped, Message: "no"})
 		if err == nil {
 			err = errRefused
 		}
@@ -106,12 +106,12 @@ func (w *World) change(m *simHost, g *guest, want want) error {
 	}
 	if g.stopped && !want.off { // it may run elsewhere by now
 		if err := w.tell(m, want.id, lifecycle.GuestClaimed{Host: m.name, Consumer: want.id, Devices: m.picks(want.id),
-			Cells: m.book.parts[want.id].placed, Build: max(want.build, g.build)}); err != nil {
+			Cells: m.journal.parts[want.id].placed, Build: max(want.build, g.build)}); err != nil {
 			return err
 		}
 	}
 	if want.build < g.build && w.broken == Demolish {
-		w.miss(m, "rebuilt: the guest %s has been rebuilt %d times, and is built as it was after %d",
+		w.violation(m, "rebuilt: the guest %s has been rebuilt %d times, and is built as it was after %d",
 			g.id, g.build, want.build)
 	}
 	g.stopped, g.build = want.off, max(want.build, g.build)
@@ -162,7 +162,7 @@ func (w *World) goOn(m *simHost, want want) error {
 		}
 		return w.end(m, want, "departed", lifecycle.GuestMigrated{Host: m.name, Consumer: want.id})
 	}
-	devices, parts, build := m.picks(want.id), m.book.parts[want.id].placed, max(want.build, m.guests[want.id].build)
+	devices, parts, build := m.picks(want.id), m.journal.parts[want.id].placed, max(want.build, m.guests[want.id].build)
 	if want.off {
 		return w.end(m, want, "stopped",
 			lifecycle.GuestStopped{Host: m.name, Consumer: want.id, Devices: devices, Cells: parts, Build: build})
@@ -175,7 +175,7 @@ func (w *World) goOn(m *simHost, want want) error {
 func (w *World) allocate(m *simHost, want want) {
 	set, changes := m.agent.set.Allocate(resource.ConsumerID(want.id))
 	m.agent.set = set
-	m.book.servers[want.id] = set.Held(resource.ConsumerID(want.id))
+	m.journal.servers[want.id] = set.Held(resource.ConsumerID(want.id))
 	m.behind = m.behind || len(changes) > 0
 	if !want.off {
 		m.burn(want.id)
@@ -186,10 +186,10 @@ func (w *World) allocate(m *simHost, want want) {
 func (m *simHost) burn(id string) {
 	for _, c := range m.agent.set.Held(resource.ConsumerID(id)) {
 		at := c.Device.Address
-		if mark, known := m.book.spent[at]; !slices.Contains(c.Traits, survey.OneTimeUse) || known && !mark.returning {
+		if mark, known := m.journal.spent[at]; !slices.Contains(c.Traits, survey.OneTimeUse) || known && !mark.returning {
 			continue
 		}
-		m.book.spent[at] = spent{}
+		m.journal.spent[at] = spent{}
 		m.agent.set = m.agent.set.Spend(device.PCI(at), true)
 		m.behind, m.agent.look = true, true
 	}
@@ -259,7 +259,7 @@ func (w *World) tellGone(m *simHost, id string, ids []string, told func()) error
 	}
 	told()
 	for _, id := range ids {
-		m.book.forget(id)
+		m.journal.forget(id)
 	}
 	return nil
 }
@@ -278,7 +278,7 @@ func (w *World) giveUp(m *simHost, want want, why string) error {
 	if err := w.tell(m, want.id, lifecycle.GuestFailed{Host: m.name, Consumer: want.id, Message: why}); err != nil {
 		return err
 	}
-	m.book.forget(want.id)
+	m.journal.forget(want.id)
 	delete(a.doomed, want.id)
 	a.acked[want.id] = fate{key: want.key, phase: "failed"}
 	return nil
@@ -287,7 +287,7 @@ func (w *World) giveUp(m *simHost, want want, why string) error {
 // release destroys the guest, frees its devices and writes that down, in this order.
 func (w *World) release(m *simHost, id string) error {
 	g := m.guests[id]
-	_, taken := m.book.servers[id]
+	_, taken := m.journal.servers[id]
 	if g != nil && !g.stopped {
 		m.burn(id)
 	}
@@ -307,7 +307,7 @@ func (w *World) release(m *simHost, id string) error {
 // freeClaims frees the devices of a server of which nothing exists here, and writes that down.
 func (w *World) freeClaims(m *simHost, id string) error {
 	set, changes := m.agent.set.Free(resource.ConsumerID(id))
-	m.book.leave(id)
+	m.journal.leave(id)
 	m.agent.set = set
 	delete(m.agent.acked, id)
 	m.behind, m.agent.look = m.behind || len(changes) > 0, true
@@ -316,7 +316,7 @@ func (w *World) freeClaims(m *simHost, id string) error {
 
 // verify asks Placement whether the consumer holds what its assignment says.
 func (w *World) verify(m *simHost, want want) (refusal string) {
-	holds := w.ledger.consumers[resource.ConsumerID(want.id)].holds
+	holds := w.placement.Held(resource.ConsumerID(want.id))
 	here := false
 	for id := range holds {
 		_, ours := m.agent.tree.ByID(id)
@@ -372,7 +372,7 @@ func (w *World) tryClaim(m *simHost, want want) (device.Refusal, error) {
 	holder := resource.ConsumerID(want.id)
 	cells, _ := m.used(want.id)
 	var at []numa.Placed
-	if was := m.book.parts[want.id]; sameParts(was.parts, want.parts) {
+	if was := m.journal.parts[want.id]; sameParts(was.parts, want.parts) {
 		at = was.placed
 	}
 	set, picked, placed, refusal := m.agent.set.Place(holder, want.requests, want.parts, at, numa.Host{Cells: cells})
@@ -385,13 +385,13 @@ func (w *World) tryClaim(m *simHost, want want) (device.Refusal, error) {
 		}
 		return refusal, nil
 	}
-	m.book.servers[want.id] = picked
+	m.journal.servers[want.id] = picked
 	if w.broken == Forgetful {
-		m.book.servers[want.id] = nil
+		m.journal.servers[want.id] = nil
 	}
-	delete(m.book.left, want.id)
-	if delete(m.book.parts, want.id); len(want.parts) > 0 {
-		m.book.parts[want.id] = place{want.parts, placed}
+	delete(m.journal.left, want.id)
+	if delete(m.journal.parts, want.id); len(want.parts) > 0 {
+		m.journal.parts[want.id] = place{want.parts, placed}
 	}
 	m.agent.set, m.behind = set, true
 	return "", nil
@@ -405,10 +405,10 @@ func sameParts(a, b []numa.GuestCell) bool {
 
 // takeOver makes what stood under one id stand under another: on disk first, then the guest.
 func (w *World) takeOver(m *simHost, want want) error {
-	if !m.book.owed(want) {
+	if !m.journal.owed(want) {
 		return w.finishRename(m, want.id)
 	}
-	if m.book.renames[want.id].was != want.was {
+	if m.journal.renames[want.id].was != want.was {
 		if err := w.finishOthers(m, want); err != nil {
 			return err
 		}
@@ -416,14 +416,14 @@ func (w *World) takeOver(m *simHost, want want) error {
 			w.report.Happened["name taken"]++
 			return errNotYet
 		}
-		_, had := m.book.servers[want.id]
-		_, comes := m.book.servers[want.was]
+		_, had := m.journal.servers[want.id]
+		_, comes := m.journal.servers[want.was]
 		if had && comes {
 			if err := w.freeClaims(m, want.id); err != nil {
 				return err
 			}
 		}
-		m.book.rename(want.was, want.id)
+		m.journal.rename(want.was, want.id)
 		m.agent.set = m.agent.set.Rename(resource.ConsumerID(want.was), resource.ConsumerID(want.id))
 		for _, id := range []string{want.was, want.id} {
 			delete(m.agent.acked, id)
@@ -442,15 +442,15 @@ func (w *World) takeOver(m *simHost, want want) error {
 
 // nameTaken reports whether a guest must take an id that another guest has.
 func (m *simHost) nameTaken(want want) bool {
-	_, had := m.book.servers[want.id]
-	_, comes := m.book.servers[want.was]
-	return m.book.owed(want) && m.book.renames[want.id].was != want.was && had && comes && m.guests[want.id] != nil
+	_, had := m.journal.servers[want.id]
+	_, comes := m.journal.servers[want.was]
+	return m.journal.owed(want) && m.journal.renames[want.id].was != want.was && had && comes && m.guests[want.id] != nil
 }
 
 // finishOthers does the second half of renames that the entry would get in the way of.
 func (w *World) finishOthers(m *simHost, want want) error {
-	for _, id := range slices.Sorted(maps.Keys(m.book.renames)) {
-		if was := m.book.renames[id].was; was != want.id && (id == want.id || id == want.was || was == want.was) {
+	for _, id := range slices.Sorted(maps.Keys(m.journal.renames)) {
+		if was := m.journal.renames[id].was; was != want.id && (id == want.id || id == want.was || was == want.was) {
 			if err := w.finishRename(m, id); err != nil {
 				return err
 			}
@@ -461,7 +461,7 @@ func (w *World) finishOthers(m *simHost, want want) error {
 
 // finishRename does the second half of a rename to id that the line no longer tells of.
 func (w *World) finishRename(m *simHost, id string) error {
-	r := m.book.renames[id]
+	r := m.journal.renames[id]
 	if r.was == "" || r.done {
 		return nil
 	}
@@ -482,6 +482,6 @@ func (w *World) renameGuest(m *simHost, was, id, server string) error {
 		delete(m.guests, was)
 		m.guests[id] = g
 	}
-	m.book.renames[id] = rename{was, true}
+	m.journal.renames[id] = rename{was, true}
 	return nil
 }

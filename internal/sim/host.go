@@ -28,7 +28,7 @@ type simHost struct {
 	once  bool // it has devices for one-time use
 
 	guests  map[string]*guest // the hypervisor's
-	book    fakeJournal       // on disk
+	journal fakeJournal       // on disk
 	agent   *agent            // nil while it does not run
 	install string            // machine-id of the installed system, also in a copy of it
 	boot    int               // counts the boots; processes of one boot exclude each other by a lock
@@ -72,8 +72,8 @@ func (m *simHost) stir() { m.stirred = true }
 // used are the cells with what guests have of them, but for one guest.
 func (m *simHost) used(but string) (cells []numa.Cell, counted []string) {
 	cells = m.cells
-	for _, id := range slices.Sorted(maps.Keys(m.book.parts)) {
-		if p := m.book.parts[id]; id != but {
+	for _, id := range slices.Sorted(maps.Keys(m.journal.parts)) {
+		if p := m.journal.parts[id]; id != but {
 			cells, counted = numa.Use(cells, p.parts, p.placed), append(counted, id)
 		}
 	}
@@ -88,7 +88,7 @@ func build(n, zone int) *simHost {
 	name := fmt.Sprintf("h%d", n)
 	m := &simHost{name: name, tag: name, root: provider.ID(fmt.Sprintf("root-%d", n)), zone: zone,
 		away:   map[pci.Address]bool{},
-		guests: map[string]*guest{}, stirred: true, install: name, book: newBook()}
+		guests: map[string]*guest{}, stirred: true, install: name, journal: newJournal()}
 	for node := range 2 {
 		cell := numa.Cell{ID: node, Socket: node, MemoryMB: 16384}
 		for cpu := range 8 {

@@ -52,7 +52,7 @@ type spent struct {
 	returning bool
 }
 
-func newBook() fakeJournal {
+func newJournal() fakeJournal {
 	return fakeJournal{servers: map[string][]device.Claim{}, parts: map[string]place{}, left: map[string]bool{},
 		renames: map[string]rename{}, marks: heal.OwnedSet{}, spent: map[pci.Address]spent{}}
 }
@@ -112,10 +112,10 @@ func (b *fakeJournal) rename(was, id string) {
 // standing lists all whom the journal or the hypervisor knows, in order.
 func (m *simHost) standing() []string {
 	all := map[string]bool{}
-	for id := range m.book.servers {
+	for id := range m.journal.servers {
 		all[id] = true
 	}
-	for id := range m.book.left {
+	for id := range m.journal.left {
 		all[id] = true
 	}
 	for id := range m.guests {
@@ -126,7 +126,7 @@ func (m *simHost) standing() []string {
 
 // standsAs is the id under which a guest stands that was about to be renamed.
 func (m *simHost) standsAs(id string) string {
-	for now, r := range m.book.renames {
+	for now, r := range m.journal.renames {
 		if r.was == id && !r.done {
 			return now
 		}

@@ -14,19 +14,19 @@ import (
 )
 
 // This file is the simulated operator. What the cloud does not repair by itself after a restore, a loss or a copy, the
-// operator repairs after a while with what production offers: `berth agent adopt`, `berth agent destroy`, deleting
-// servers, and Placement's API.
+// operator repairs after a while with what Berth offers: `berth agent adopt`, `berth agent destroy`, `berth host heal`,
+// deleting servers, and Placement's API.
 
-// patient is how long the operator lets a host be that does not follow compute's assignments.
-const patient = 10 * time.Minute
+// patience is how long the operator waits for a host that does not follow compute's assignments.
+const patience = 10 * time.Minute
 
-// operatorSome repairs what has been wrong for a while, if there is anything: on some hosts, or of one server.
+// operatorSome repairs something that has been wrong for a while: on some hosts, or of one server.
 func (w *World) operatorSome() {
 	left := 1 + len(w.hosts)/12 // hosts
-	switch w.rng.IntN(4) {
+	switch w.rng.IntN(5) {
 	case 0, 1:
 		for _, m := range w.hosts {
-			waits := m.agent != nil && !m.cut && m.agent.behind != "" && w.clock-m.host.behindSince > patient
+			waits := m.agent != nil && !m.cut && m.agent.behind != "" && w.clock-m.host.behindSince > patience
 			if waits && left > 0 && w.halfTheTime() {
 				w.adopt(m)
 				left--
@@ -38,20 +38,42 @@ func (w *World) operatorSome() {
 				left--
 			}
 		}
+	case 4:
+		for _, m := range w.hosts {
+			if left > 0 && w.heal(m) {
+				left--
+			}
+		}
 	case 3:
-		if ids := w.office.ids.list; len(ids) > 0 {
-			w.mend(w.office.servers[ids[w.rng.IntN(len(ids))]], false)
+		if ids := w.compute.ids.list; len(ids) > 0 {
+			w.repairServer(w.compute.servers[ids[w.rng.IntN(len(ids))]], false)
 		}
 	}
 }
 
-// repair repairs all that is wrong, when the cloud is quiet, and says whether anything was.
+// repair repairs everything that is wrong in a quiet cloud, and reports whether there was anything.
 func (w *World) repair() bool {
 	return w.repairHosts() || w.freeNames() || w.repairPlacement() || w.cleanReserved()
 }
 
-// freeNames is `berth agent destroy --force` of the guests whose ids other guests must take. That is possible on a
-// host that was declared dead while a server was resized on it: compute took the guest of the new size for gone.
+// heal is `berth host heal`, if compute reports that something is wrong with the allocations of a host.
+func (w *World) heal(m *simHost) (healed bool) {
+	if len(w.compute.conductor.HostConditions(m.name)) == 0 {
+		return false
+	}
+	audit, _ := w.compute.conductor.HostHeal(background, m.name, false)
+	for _, missing := range audit.Missing {
+		if missing.Healed {
+			w.note("operator", missing.Consumer, m.name, "heals: "+missing.Outcome)
+			w.report.Happened["allocation healed"]++
+			healed = true
+		}
+	}
+	return healed
+}
+
+// freeNames is `berth agent destroy --force` of the guests whose ids other guests must take. This happens on a host
+// that was declared dead while a server was resized on it: compute has taken the guest of the new size for gone.
 func (w *World) freeNames() (busy bool) {
 	for _, m := range w.hosts {
 		a := m.agent
@@ -64,7 +86,7 @@ func (w *World) freeNames() (busy bool) {
 				continue
 			}
 			if !m.zombie && !w.mayBeUnknown(m, id) {
-				w.miss(m, "name: the guest %s must take the id %s of another guest, and the host was never declared dead",
+				w.violation(m, "name: the guest %s must take the id %s of another guest, and the host was never declared dead",
 					want.was, id)
 			}
 			w.note("operator", id, m.tag, "destroys, so that "+want.was+" can take the id")
@@ -80,11 +102,11 @@ func (w *World) freeNames() (busy bool) {
 func (w *World) destroyByHand(m *simHost, id string) {
 	w.halt(m)
 	delete(m.guests, id)
-	m.book.leave(id)
+	m.journal.leave(id)
 	w.start(m)
 }
 
-// repairHosts adopts what is behind and destroys what is unassigned.
+// repairHosts adopts the hosts that do not follow the assignments, and destroys unassigned guests.
 func (w *World) repairHosts() (busy bool) {
 	for _, m := range w.hosts {
 		if a := m.agent; a != nil && a.behind != "" {
@@ -105,8 +127,8 @@ func (w *World) adopt(m *simHost) {
 	w.note("operator", "", m.tag, "adopts: "+m.agent.behind)
 	w.report.Happened["host adopted"]++
 	w.halt(m)
-	m.book.identity.cloud, m.book.identity.install = "", m.install
-	m.book.position, m.book.followed = host.Position{}, stamp{}
+	m.journal.identity.cloud, m.journal.identity.install = "", m.install
+	m.journal.position, m.journal.followed = host.Position{}, stamp{}
 	w.start(m)
 }
 
@@ -121,13 +143,13 @@ func (w *World) destroyUnassigned(m *simHost) bool {
 		return false
 	}
 	id := list[w.rng.IntN(len(list))]
-	for _, want := range w.office.lines(m.host).wants {
+	for _, want := range w.compute.lines(m.host).wants {
 		if want.id == id || want.was == id {
-			return false // it refuses: compute assigns the guest
+			return false // the command refuses: compute assigns the guest
 		}
 	}
 	if !w.mayBeUnknown(m, id) {
-		w.miss(m, "unassigned: the guest %s of server %s, and nothing has been restored or lost", id, w.owners[id])
+		w.violation(m, "unassigned: the guest %s of server %s, and nothing has been restored or lost", id, w.owners[id])
 	}
 	w.note("operator", id, m.tag, "destroys")
 	w.report.Happened["guest destroyed by the operator"]++
@@ -135,11 +157,14 @@ func (w *World) destroyUnassigned(m *simHost) bool {
 	return true
 }
 
-// repairPlacement makes Placement's allocations what compute's records say. Servers whose guests have something else
-// than their records say are deleted.
+// repairPlacement makes the allocations in Placement those of compute's records. Servers whose guests differ from their
+// records are deleted.
 func (w *World) repairPlacement() (busy bool) {
 	for _, m := range w.hosts {
-		if w.tidy(m) {
+		if w.removeWrongClasses(m) {
+			busy = true
+		}
+		if w.heal(m) {
 			busy = true
 		}
 		if m.stuck {
@@ -147,53 +172,53 @@ func (w *World) repairPlacement() (busy bool) {
 			busy = true
 		}
 	}
-	stays := w.stays()
-	for _, c := range slices.Sorted(maps.Keys(w.ledger.consumers)) {
+	stays := w.residences()
+	for _, c := range w.placement.Consumers() {
 		if _, there := stays[string(c)]; !there && !strings.HasPrefix(string(c), foreign) {
-			if owner := w.owners[string(c)]; !w.rolled[owner] && !w.robbed[owner] {
-				w.miss(nil, "orphan: %s of server %s holds something in Placement, and nothing has been restored", c, owner)
+			if owner := w.owners[string(c)]; !w.rolledBack[owner] && !w.altered[owner] {
+				w.violation(nil, "orphan: %s of server %s holds something in Placement, and nothing has been restored", c, owner)
 			}
 			w.note("operator", string(c), "", "drops an allocation")
 			w.report.Happened["allocation dropped by the operator"]++
-			w.ledger.drop(c)
-			w.robbed[w.owners[string(c)]] = true // its guest may stand under another id
+			w.drop(c)
+			w.altered[w.owners[string(c)]] = true // its guest may have another id
 			busy = true
 		}
 	}
-	for _, id := range slices.Sorted(maps.Keys(w.office.servers)) {
-		s := w.office.servers[id]
-		if w.mend(s, true) {
+	for _, id := range slices.Sorted(maps.Keys(w.compute.servers)) {
+		s := w.compute.servers[id]
+		if w.repairServer(s, true) {
 			busy = true
 		}
 	}
 	return busy
 }
 
-// tidy takes classes away from the providers of a host's devices that its agent does not report any more, as they come
-// back with a restored database of Placement: to the agent they are somebody else's.
-func (w *World) tidy(m *simHost) (busy bool) {
+// removeWrongClasses removes inventories of classes that the agent of a host does not report any more, from the
+// providers of its devices. They come back when Placement's database is restored, and the agent does not own them.
+func (w *World) removeWrongClasses(m *simHost) (busy bool) {
 	right := map[provider.ID]resource.Class{}
 	for _, o := range offers(w.facts(m)) {
 		right[o.Provider] = o.Class
 	}
-	for _, claims := range m.book.servers {
+	for _, claims := range m.journal.servers {
 		for _, c := range claims {
 			right[c.Provider] = c.Class
 		}
 	}
-	for _, id := range w.ledger.trees[m.root] {
-		p := w.ledger.providers[id]
+	for _, id := range slices.Clone(w.placement.TreeIDs(m.root)) {
+		p, _ := w.placement.Provider(id)
 		if m.stuck && p.Parent != "" {
-			w.dropOthers(m, p, right[id])
+			w.dropWrongAllocations(m, p, right[id])
 		}
 		rest := maps.Clone(p.Inventories)
 		maps.DeleteFunc(rest, func(class resource.Class, _ resource.Inventory) bool {
-			return p.Parent != "" && right[id] != "" && right[id] != class && w.ledger.used(id)[class] == 0
+			return p.Parent != "" && right[id] != "" && right[id] != class && w.placement.Used(id)[class] == 0
 		})
 		if len(rest) == len(p.Inventories) {
 			continue
 		}
-		if _, err := w.ledger.putInventories(id, p.Generation, rest); err == nil {
+		if _, err := w.placement.PutInventories(background, id, p.Generation, rest); err == nil {
 			w.note("operator", "", m.tag, "takes a class away from "+p.Name)
 			w.report.Happened["class taken away by the operator"]++
 			w.changed(m)
@@ -203,24 +228,23 @@ func (w *World) tidy(m *simHost) (busy bool) {
 	return busy
 }
 
-// dropOthers deletes the allocations of other classes than the right one on a provider, which an older database of
-// Placement has.
-func (w *World) dropOthers(m *simHost, p *provider.Provider, right resource.Class) {
-	for _, c := range slices.Sorted(maps.Keys(w.ledger.uses[p.ID])) {
-		if amounts := w.ledger.uses[p.ID][c]; right == "" || len(amounts) == 1 && amounts[right] > 0 {
+// dropWrongAllocations deletes the allocations of other classes than the right one on a provider.
+func (w *World) dropWrongAllocations(m *simHost, p provider.Provider, right resource.Class) {
+	for _, c := range slices.Sorted(maps.Keys(w.placement.Holders(p.ID))) {
+		if amounts := w.placement.Holders(p.ID)[c]; right == "" || len(amounts) == 1 && amounts[right] > 0 {
 			continue
 		}
 		w.note("operator", string(c), m.tag, "drops an allocation of another class")
 		w.report.Happened["allocation dropped by the operator"]++
-		w.robbed[w.owners[string(c)]] = true
-		w.ledger.drop(c)
+		w.altered[w.owners[string(c)]] = true
+		w.drop(c)
 	}
 }
 
-// stays are all stays of compute's records, by consumer.
-func (w *World) stays() map[string]lifecycle.Residence {
+// residences returns all residences of compute's records, by consumer.
+func (w *World) residences() map[string]lifecycle.Residence {
 	out := map[string]lifecycle.Residence{}
-	for _, s := range w.office.servers {
+	for _, s := range w.compute.servers {
 		for _, stay := range s.Residences() {
 			out[stay.Consumer] = stay
 		}
@@ -228,8 +252,9 @@ func (w *World) stays() map[string]lifecycle.Residence {
 	return out
 }
 
-// mend repairs what one server holds in Placement. last says that the server is deleted when that cannot be done.
-func (w *World) mend(s lifecycle.Server, last bool) bool {
+// repairServer writes the allocations of one server as its record has them. If last is set, it deletes a server that
+// cannot be repaired.
+func (w *World) repairServer(s lifecycle.Server, last bool) bool {
 	if s.Phase() == lifecycle.RevertBlocked && last {
 		w.remove(s.ID)
 		return true
@@ -240,10 +265,10 @@ func (w *World) mend(s lifecycle.Server, last bool) bool {
 	}
 	for _, stay := range s.Residences() {
 		c := resource.ConsumerID(stay.Consumer)
-		held := w.ledger.consumers[c]
+		held, _ := w.placement.Allocation(background, c)
 		g := w.byName[stay.Host].guests[stay.Consumer]
 		fits := g != nil && g.chosen(stay) == ""
-		if fits && stay.Choice.Allocation.Equal(held.holds) {
+		if fits && stay.Choice.Allocation.Equal(held.Allocation) {
 			continue
 		}
 		if !fits && !last {
@@ -251,7 +276,9 @@ func (w *World) mend(s lifecycle.Server, last bool) bool {
 		}
 		err := error(nil)
 		if fits {
-			err = w.ledger.put(map[resource.ConsumerID]claim{c: {stay.Choice.Allocation, held.generation}})
+			held.Allocation, held.Project, held.User = stay.Choice.Allocation, s.Project, s.User
+			held.ConsumerType = "INSTANCE"
+			err = w.placement.PutAllocation(background, c, held)
 		}
 		if fits && err == nil {
 			w.note("operator", stay.Consumer, stay.Host, "writes its allocation")
@@ -269,7 +296,7 @@ func (w *World) mend(s lifecycle.Server, last bool) bool {
 	return false
 }
 
-// cleanReserved cleans devices for one-time use that nobody holds and that only Placement knows to be used.
+// cleanReserved cleans free devices for one-time use of which only Placement records that they were used.
 func (w *World) cleanReserved() (busy bool) {
 	for _, m := range w.hosts {
 		for _, d := range m.made {
@@ -285,7 +312,7 @@ func (w *World) cleanReserved() (busy bool) {
 	return busy
 }
 
-// providersOf is how often a guest has a device of each provider for a request.
+// providersOf returns the providers of a guest's devices for a request, sorted, one for each device.
 func (g *guest) providersOf(request string) (list []provider.ID) {
 	for _, d := range g.devices {
 		if d.request == request {

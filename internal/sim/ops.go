@@ -2,30 +2,26 @@ package sim
 
 import (
 	"fmt"
-	"iter"
-	"maps"
 	"slices"
 	"time"
 
 	"github.com/openberth/berth/pci"
 )
 
-func mapsKeys[M ~map[K]V, K comparable, V any](m M) iter.Seq[K] { return maps.Keys(m) }
-
-// op is a kind of operation with its share.
+// op is a kind of operation with its relative frequency.
 type op struct {
 	kind  string
 	share int
 	do    func(*World)
 }
 
-// ops are all kinds of operations.
+// ops returns all kinds of operations.
 func ops() []op {
 	return []op{
 		{"step", 300, (*World).stepSome},
 		{"agent", 560, (*World).agentSome},
 		{"create", 45, (*World).createSome},
-		{"wish", 40, (*World).wish},
+		{"action", 40, (*World).requestAction},
 		{"delete", 12, (*World).removeSome},
 		{"evacuate", 6, (*World).evacuate},
 		{"restart", 6, (*World).restartSome},
@@ -35,11 +31,12 @@ func ops() []op {
 		{"plug", 6, (*World).plugSome},
 		{"rules", 2, (*World).ruleSome},
 		{"clean", 5, (*World).cleanSome},
-		{"foreign", 5, (*World).other},
+		{"foreign", 5, (*World).foreignClient},
 		{"late", 8, (*World).arrive},
-		{"rob", 1, (*World).rob},
+		{"audit", 25, (*World).auditSome},
+		{"steal", 1, (*World).stealAllocation},
 		{"operator", 8, (*World).operatorSome},
-		{Reborn, 1, (*World).rebornSome},
+		{RestartCompute, 1, (*World).restartCompute},
 		{Backup, 1, (*World).backupSome},
 		{Restore, 1, (*World).restoreSome},
 		{Copy, 1, (*World).copySome},
@@ -50,8 +47,8 @@ func ops() []op {
 	}
 }
 
-// shares is what the shares of all kinds of operations come to.
-const shares = 1025
+// shares is the sum of the shares of all kinds of operations.
+const shares = 1050
 
 func kindsOfOps() (list []string) {
 	for _, o := range ops() {
@@ -62,12 +59,11 @@ func kindsOfOps() (list []string) {
 	return list
 }
 
-// operate does one operation. What cannot be done now is let go, and another is tried; some operation is done each
-// time.
+// operate does one operation. If the drawn one is not possible now, another one is drawn.
 func (w *World) operate() {
 	before := len(w.log)
 	for range 8 {
-		n := w.draw()
+		n := w.drawOp()
 		for _, o := range ops() {
 			if n -= o.share; n < 0 {
 				if !slices.Contains(w.o.Without, o.kind) {
@@ -76,18 +72,20 @@ func (w *World) operate() {
 				break
 			}
 		}
+		w.restartEnded()
 		if len(w.log) != before {
 			return
 		}
 	}
 }
 
-// often is the kind of operation that is done more often, so that what is broken on purpose has consequences soon.
-var often = map[string]string{Demolish: Restore, Ungated: Restore, Hasty: "rob", WallClock: Jump}
+// often is the kind of operation that is done more often if something is broken on purpose, so that it has an effect
+// soon.
+var often = map[string]string{Demolish: Restore, Ungated: Restore, Hasty: "steal", WallClock: Jump}
 
-// draw draws an operation, as a number below shares.
-func (w *World) draw() int {
-	if kind := often[w.broken]; kind != "" && w.seldom(120) {
+// drawOp draws an operation, as a number below shares.
+func (w *World) drawOp() int {
+	if kind := often[w.broken]; kind != "" && w.oneIn(120) {
 		n := 0
 		for _, o := range ops() {
 			if o.kind == kind {
@@ -101,32 +99,44 @@ func (w *World) draw() int {
 
 func (w *World) some() *simHost { return w.hosts[w.rng.IntN(len(w.hosts))] }
 
-// stepSome lets compute do a step of some server.
+// stepSome has compute perform the step of a random server.
 func (w *World) stepSome() {
-	if due := w.office.due.list; len(due) > 0 {
+	if due := w.compute.due.list; len(due) > 0 {
 		id := due[w.rng.IntN(len(due))]
-		s := w.office.servers[id]
+		s := w.compute.servers[id]
 		w.note("step", id, s.Host, s.Stage())
-		w.office.perform(id)
+		w.compute.perform(id)
 	}
 }
 
-// agentSome lets some agent do something that is due.
-func (w *World) agentSome() {
-	for range 4 {
-		if len(w.hot.list) == 0 {
+// auditSome has compute perform the audits that are due.
+func (w *World) auditSome() {
+	for audited := false; ; audited = true {
+		if !w.compute.conductor.AuditNext(background) {
+			if audited {
+				w.note("audit", "", "", "")
+			}
 			return
 		}
-		m := w.byTag[w.hot.list[w.rng.IntN(len(w.hot.list))]]
+	}
+}
+
+// agentSome has a random agent do something that is due.
+func (w *World) agentSome() {
+	for range 4 {
+		if len(w.active.list) == 0 {
+			return
+		}
+		m := w.byTag[w.active.list[w.rng.IntN(len(w.active.list))]]
 		if w.act(m) {
 			w.mark(m)
 			return
 		}
-		w.hot.drop(m.tag)
+		w.active.drop(m.tag)
 	}
 }
 
-// act lets an agent do one thing, if there is one to do. What fails is no progress.
+// act has an agent do one thing and reports whether there was one. A failure counts as done, but not as progress.
 func (w *World) act(m *simHost) bool {
 	a := m.agent
 	if a == nil || m.cut || w.clock < m.wait {
@@ -136,7 +146,7 @@ func (w *World) act(m *simHost) bool {
 		w.noteWork("begin", "", m, w.begin(m))
 		return true
 	}
-	if a.displaced { // it touches nothing before compute has taken a report
+	if a.displaced { // it changes nothing before compute has accepted a report
 		err := w.send(m)
 		if w.noteWork("report", "", m, err); err != nil && m.agent != nil {
 			w.pauseUntil(m, 15*time.Second)
@@ -152,14 +162,14 @@ func (w *World) act(m *simHost) bool {
 	return false
 }
 
-// actOn does one kind of thing.
+// actOn does one kind of thing, if it is due.
 func (w *World) actOn(m *simHost, kind int) bool {
 	a := m.agent
 	switch kind {
 	case 0:
 		if m.inbox != nil || !a.connected || a.read != m.host.row.revision {
 			w.hear(m)
-			w.noteWork("hear", "", m, nil)
+			w.noteWork("read", "", m, nil)
 			return true
 		}
 	case 1:
@@ -186,7 +196,7 @@ func (w *World) actOn(m *simHost, kind int) bool {
 	return false
 }
 
-// noteWork notes what an agent has done.
+// noteWork logs what an agent has done.
 func (w *World) noteWork(kind, of string, m *simHost, err error) {
 	text := ""
 	if err != nil {
@@ -198,7 +208,7 @@ func (w *World) noteWork(kind, of string, m *simHost, err error) {
 }
 
 func (w *World) createSome() {
-	if len(w.office.ids.list) < 2*len(w.hosts) {
+	if len(w.compute.ids.list) < 2*len(w.hosts) {
 		w.create()
 	} else {
 		w.removeSome()
@@ -206,12 +216,12 @@ func (w *World) createSome() {
 }
 
 func (w *World) removeSome() {
-	if ids := w.office.ids.list; len(ids) > 0 {
+	if ids := w.compute.ids.list; len(ids) > 0 {
 		w.remove(ids[w.rng.IntN(len(ids))])
 	}
 }
 
-// restartSome kills an agent and begins another, sometimes on another boot.
+// restartSome kills an agent and starts it again, sometimes after a reboot of the host.
 func (w *World) restartSome() {
 	m := w.some()
 	if w.rng.IntN(2) == 0 {
@@ -233,13 +243,11 @@ func (w *World) restartSome() {
 	w.start(m)
 }
 
-// downSome takes a host away: its agent ends, or nobody hears it. An operator may say that it is dead.
+// downSome ends an agent or cuts its host off. An operator may declare a host dead that has been away for a while.
 func (w *World) downSome() {
 	m, down := w.some(), 0
+	w.compute.reconcileDead()
 	for _, o := range w.hosts {
-		if o.host.row.dead { // compute tells it again and again
-			w.office.bury(o.host)
-		}
 		if o.agent == nil || o.cut {
 			down++
 		}
@@ -256,28 +264,31 @@ func (w *World) downSome() {
 			w.halt(m)
 		}
 	} else if !m.host.row.dead && w.away(m) > far/4 {
-		w.sayDead(m)
+		w.declareDead(m)
 		text = "dead"
 	}
 	w.note("down", "", m.tag, text)
-	if m.host.row.dead {
-		w.office.bury(m.host)
-	}
 }
 
 func (w *World) halfTheTime() bool { return w.rng.IntN(2) == 0 }
 
-// away is how long nobody has heard of a host.
+// away returns how long compute has had no sign of life of a host.
 func (w *World) away(m *simHost) time.Duration {
-	if w.office.admitted(m.host) != nil {
+	if w.compute.servedBy(m.host) != nil {
 		return 0
 	}
-	return w.clock - m.host.seen.sign
+	return w.clock - m.host.sign
 }
 
-// sayDead is the word of an operator that a host is dead. Its guests may be alive.
-func (w *World) sayDead(m *simHost) {
-	m.host.row.dead = true
+// sayDead has an operator declare a host dead. Its guests may exist.
+func (w *World) declareDead(m *simHost) {
+	if w.compute.hostDown(m.host) {
+		w.mayHaveGuests(m)
+	}
+}
+
+// mayHaveGuests notes that guests may exist on a dead host.
+func (w *World) mayHaveGuests(m *simHost) {
 	for _, o := range w.machines(m.name) {
 		o.zombie = true
 	}
@@ -288,21 +299,23 @@ func (w *World) upSome() {
 	for _, m := range w.hosts {
 		if (m.agent == nil || m.cut) && w.away(m) > far/8 && w.rng.IntN(3) == 0 {
 			if w.rng.IntN(4) == 0 && !m.host.row.dead {
-				w.sayDead(m)
+				w.declareDead(m)
 				w.note("dead", "", m.tag, "")
-				w.office.bury(m.host)
 				return
 			}
-			w.bring(m)
+			w.bringUp(m)
 			return
 		}
 	}
 }
 
-// bring brings a host back.
-func (w *World) bring(m *simHost) {
+// bringUp brings a host back.
+func (w *World) bringUp(m *simHost) {
 	w.note("up", "", m.tag, "")
-	m.host.row.dead, m.cut = false, false
+	if !w.compute.hostUp(m.host) {
+		return
+	}
+	m.cut = false
 	w.mark(m)
 	if m.agent == nil {
 		w.start(m)
@@ -311,7 +324,7 @@ func (w *World) bring(m *simHost) {
 	}
 }
 
-// unplugSome takes a device away, or all VFs of a PF.
+// unplugSome unplugs a device, or the VFs of a PF too.
 func (w *World) unplugSome() {
 	m := w.some()
 	if len(m.away) > 3 || len(m.made) == 0 {
@@ -339,7 +352,7 @@ func (w *World) plugSome() {
 	}
 }
 
-// changed notes that a host is another, as the kernel tells its agent.
+// changed has the agent of a machine compare it with Placement again.
 func (w *World) changed(m *simHost) {
 	if m.agent != nil {
 		m.agent.look = true
@@ -347,7 +360,7 @@ func (w *World) changed(m *simHost) {
 	w.mark(m)
 }
 
-// ruleSome configures a host otherwise and restarts its agent.
+// ruleSome changes the configuration of a host and restarts its agent.
 func (w *World) ruleSome() {
 	m := w.some()
 	if m.agent == nil || m.cut {
@@ -361,7 +374,7 @@ func (w *World) ruleSome() {
 	w.start(m)
 }
 
-// cleanSome gives a device for one-time use back.
+// cleanSome has an operator clean a device for one-time use.
 func (w *World) cleanSome() {
 	for range 6 {
 		m := w.some()
@@ -378,17 +391,17 @@ func (w *World) cleanSome() {
 	}
 }
 
-// arrive lets what an agent said long ago arrive.
+// arrive delivers a delayed report.
 func (w *World) arrive() {
-	if len(w.late) == 0 {
+	if len(w.delayed) == 0 {
 		return
 	}
-	i := w.rng.IntN(len(w.late))
-	l := w.late[i]
-	w.late = slices.Delete(w.late, i, i+1)
-	if l.e.Number <= w.office.servers[w.office.owners[l.id]].Latest(l.e.Host, l.e.Instance) {
+	i := w.rng.IntN(len(w.delayed))
+	l := w.delayed[i]
+	w.delayed = slices.Delete(w.delayed, i, i+1)
+	if l.e.Number <= w.compute.servers[w.compute.owners[l.id]].Latest(l.e.Host, l.e.Instance) {
 		w.report.Happened["out of order"]++
 	}
 	w.note("late", l.id, l.from.tag, "")
-	_, _ = w.office.guest(l.id, l.start, l.e)
+	_, _ = w.compute.reportGuest(l.id, l.start, l.e)
 }

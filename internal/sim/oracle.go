@@ -8,19 +8,19 @@ import (
 	"github.com/openberth/berth/resource"
 )
 
-// This file holds what the simulation knows and no part of the cloud does, and the invariants that need it: they are
-// judged when something happens, not by what is there after it.
+// This file holds what the simulation knows and no part of the cloud does, and the invariants that need it. They are
+// checked when something happens, not by the state after it.
 
-// stamp is a moment in the histories of compute's database. A restore begins a history of its own.
+// stamp is a moment in the histories of compute's database. A restore begins a new history.
 type stamp struct{ branch, seq int }
 
-// history is one: where it branched off. The first one, and that of a new database, has no parent.
+// history is a branch of the database's history. The first one, and that of a new database, has no parent.
 type history struct{ parent stamp }
 
 // hasParent reports whether the history branched off another one.
 func (h history) hasParent() bool { return h.parent != stamp{} }
 
-// branch begins a history and returns its number.
+// branchOff begins a history and returns its number.
 func (w *World) branchOff(parent stamp) int {
 	w.histories = append(w.histories, history{parent})
 	return len(w.histories) - 1
@@ -41,20 +41,20 @@ func (w *World) precedes(earlier, state stamp) bool {
 	return earlier.seq <= state.seq
 }
 
-// followed is told of each line that an agent follows: it must not come from a database that lacks what the agent has
-// followed before.
+// followed checks a line that an agent follows: it must not come from a database that lacks what the agent has followed
+// before.
 func (w *World) followed(m *simHost, d delivery) {
-	if !w.precedes(m.book.followed, d.state) {
-		w.miss(m, "follow: the agent follows revision %d of a database that lacks what it has followed: history %d, "+
-			"and it has seen %d", d.line.revision, d.state.branch, m.book.followed.branch)
+	if !w.precedes(m.journal.followed, d.state) {
+		w.violation(m, "follow: the agent follows revision %d of a database that lacks what it has followed: history %d, "+
+			"and it has seen %d", d.line.revision, d.state.branch, m.journal.followed.branch)
 	}
 }
 
-// reason notes why guests of a server may have to go: a user or an operator has asked for something.
-func (o *fakeCompute) reason(server, why string) { o.reasons[server] = why }
+// reason notes why guests of a server may have to be removed: a user or an operator has requested something.
+func (o *compute) reason(server, why string) { o.reasons[server] = why }
 
-// settleReasons forgets it when the server is as it was asked to be and nothing of it has to go any more.
-func (o *fakeCompute) settleReasons(s lifecycle.Server) {
+// settleReasons deletes the reason when the request is done and no guest has to be removed any more.
+func (o *compute) settleReasons(s lifecycle.Server) {
 	gone := s.State == lifecycle.Deleted
 	rest := s.Requested.IsZero() && s.Move == nil && len(s.Leftovers) == 0 &&
 		slices.Contains([]lifecycle.State{lifecycle.Active, lifecycle.Shelved, lifecycle.Error}, s.State)
@@ -66,16 +66,16 @@ func (o *fakeCompute) settleReasons(s lifecycle.Server) {
 	}
 }
 
-// judgeRemovals sees that each removal of a line has a reason, and notes which guests the line has named.
-func (o *fakeCompute) judgeRemovals(h *hostState, l *line) {
+// checkRemovals checks that each removal of a line has a reason, and notes which guests the line has named.
+func (o *compute) checkRemovals(h *hostState, l *line) {
 	for _, want := range l.wants {
 		delete(h.named, want.id)
 	}
 	for _, r := range l.remove {
 		owner := o.w.owners[r.ID]
 		if o.reasons[owner] == "" {
-			o.w.miss(o.w.byName[h.name], "removal: %s of server %s is to be destroyed, and nobody has deleted, moved or "+
-				"shelved it", r.ID, owner)
+			o.w.violation(o.w.byName[h.name], "removal: %s of server %s is to be destroyed, and no request has deleted, "+
+				"moved or shelved it", r.ID, owner)
 		}
 		h.named[r.ID] = true
 		if r.PreviousID != "" {
@@ -84,7 +84,7 @@ func (o *fakeCompute) judgeRemovals(h *hostState, l *line) {
 	}
 }
 
-// destroyed is told of each guest that an agent destroys: compute must have named it for removal. One that has departed
+// destroyed checks a guest that an agent destroys: compute must have named it for removal. A guest that has departed
 // runs elsewhere.
 func (w *World) destroyed(m *simHost, g *guest) {
 	if g == nil {
@@ -92,16 +92,16 @@ func (w *World) destroyed(m *simHost, g *guest) {
 	}
 	w.report.Happened["guest destroyed"]++
 	if !g.departed && !m.host.named[g.id] {
-		w.miss(m, "destroyed: the guest %s of server %s, and compute has not named it for removal", g.id, w.owners[g.id])
+		w.violation(m, "destroyed: the guest %s of server %s, and compute has not named it for removal", g.id, w.owners[g.id])
 	}
 }
 
-// admits is told when compute admits the agent of a machine. The agent that was admitted before must not be alive. When
-// its machine is another one, its guests stay there and compute knows nothing of them any more.
+// admits checks the admission of a machine's agent: the agent that was admitted before must not be alive. If that one
+// ran on another machine, its guests stay there and compute does not know them any more.
 func (w *World) admits(m *simHost) {
 	h := m.host
-	if old := w.office.admitted(h); old != nil && old.agent.start != m.agent.start {
-		w.miss(m, "admitted: compute admits the start %s, and the start %s of %s is alive",
+	if old := w.compute.servedBy(h); old != nil && old.agent.start != m.agent.start {
+		w.violation(m, "admitted: compute admits the start %s, and the start %s of %s is alive",
 			m.agent.start, old.agent.start, old.tag)
 	}
 	if last := h.served; last != nil && last != m {
@@ -112,38 +112,39 @@ func (w *World) admits(m *simHost) {
 	h.served, h.admitted = m, m.agent.start
 }
 
-// reported is told of each guest report that compute takes in: it must be from the start that was admitted last.
+// reported checks a guest report that compute records: it must be from the start that was admitted last.
 func (w *World) reported(h *hostState, id, start string) {
 	if h.admitted != start {
-		w.miss(w.byName[h.name], "reported: compute takes in what the start %s says of %s, and has admitted the start %s",
+		w.violation(w.byName[h.name], "reported: compute takes in what the start %s says of %s, and has admitted the "+
+			"start %s",
 			start, id, h.admitted)
 	}
 }
 
-// shared is told of each share that an agent writes to Placement: compute must have placed the consumer there, and must
+// shared checks an allocation that an agent writes to Placement: compute must have placed the consumer there, and must
 // have confirmed that to this process of the agent.
 func (w *World) shared(m *simHost, c resource.ConsumerID) {
-	s := w.office.servers[w.office.owners[string(c)]]
+	s := w.compute.servers[w.compute.owners[string(c)]]
 	if !slices.ContainsFunc(s.Residences(), func(stay lifecycle.Residence) bool {
 		return stay.Consumer == string(c) && stay.Host == m.name
 	}) {
-		w.miss(m, "shared: the agent writes a share of %s to Placement, and compute does not place it here", c)
+		w.violation(m, "shared: the agent writes a share of %s to Placement, and compute does not place it here", c)
 	}
 	if m.agent.confirmed[string(c)] == "" {
-		w.miss(m, "shared: the agent writes a share of %s to Placement, and compute has not confirmed its assignment", c)
+		w.violation(m, "shared: the agent writes a share of %s to Placement, and compute has not confirmed its assignment", c)
 	}
 }
 
-// exempt reports whether the guests of a server may run twice: an operator has evacuated it from a host that was out of
-// reach and not dead.
+// exempt reports whether the guests of a server may run twice: an operator has evacuated it from a host that was
+// unreachable and not dead.
 func (w *World) exempt(server string, machines ...*simHost) bool {
 	return w.evacuated[server] || slices.ContainsFunc(machines, func(m *simHost) bool { return m.zombie })
 }
 
 // mayBeUnknown reports whether a machine may have a guest that compute does not know: a restored database has another
-// record of its server, or compute was told to forget the host, or machines with a copied directory took turns there.
+// record of its server, an operator has had compute forget the host, or machines with a copied directory took turns.
 func (w *World) mayBeUnknown(m *simHost, guest string) bool {
-	return m.orphaned || w.rolled[w.owners[guest]]
+	return m.orphaned || w.rolledBack[w.owners[guest]]
 }
 
 // checkOnce: no server runs twice.
@@ -156,7 +157,7 @@ func (w *World) checkOnce(m *simHost) {
 		for _, other := range w.runs[owner] {
 			for _, twin := range other.guests {
 				if twin != g && !twin.stopped && !twin.departed && w.owners[twin.id] == owner && !w.exempt(owner, m, other) {
-					w.miss(m, "running twice: server %s runs here as %s, and on %s as %s", owner, g.id, other.tag, twin.id)
+					w.violation(m, "running twice: server %s runs here as %s, and on %s as %s", owner, g.id, other.tag, twin.id)
 				}
 			}
 		}
@@ -166,9 +167,8 @@ func (w *World) checkOnce(m *simHost) {
 	}
 }
 
-// outOfReach reports whether nobody has heard of the agents of a host for so long that an operator may take it for
-// dead.
+// outOfReach reports whether compute has had no sign of life of a host for so long that an operator may evacuate it.
 func (w *World) outOfReach(name string) bool {
-	h := w.office.hosts[name]
-	return h.row.dead || w.office.admitted(h) == nil && w.clock-max(h.seen.sign, w.office.began) >= schedule.Silence
+	h := w.compute.hosts[name]
+	return h.row.dead || w.compute.servedBy(h) == nil && w.clock-h.sign >= schedule.Silence
 }

@@ -10,20 +10,21 @@ import (
 	"github.com/openberth/berth/resource"
 )
 
-// maxRounds is how long the way to a rest may be. In a round each server does its steps and each agent all that is due.
+// maxRounds is the maximum number of rounds until the cloud is quiescent. In a round, compute and each agent do
+// everything that is due.
 const maxRounds = 120
 
 func offers(f survey.Facts) []device.Offer { return survey.Offers(f) }
 
-// rest lets the failures stop, brings all hosts back, and sees whether the cloud comes to rest.
-func (w *World) rest() {
-	w.calm = true
-	defer func() { w.calm = false }()
-	for _, id := range w.others {
-		w.ledger.drop(resource.ConsumerID(id))
+// quiesce stops all failures, brings all hosts back, and checks that the cloud becomes quiescent.
+func (w *World) quiesce() {
+	w.noFailures = true
+	defer func() { w.noFailures = false }()
+	for _, id := range w.foreignConsumers {
+		w.drop(resource.ConsumerID(id))
 	}
-	w.others = nil
-	for len(w.late) > 0 {
+	w.foreignConsumers = nil
+	for len(w.delayed) > 0 {
 		w.arrive()
 	}
 	for len(w.copies) > 0 {
@@ -33,18 +34,18 @@ func (w *World) rest() {
 	for _, m := range w.hosts {
 		clear(m.away)
 		if m.agent == nil || m.cut {
-			w.bring(m)
+			w.bringUp(m)
 		}
-		m.host.row.dead = false
+		w.compute.hostUp(m.host)
 		w.settle(m)
 		w.changed(m)
 	}
-	w.report.Rests++
-	w.comeToRest()
+	w.report.Quiescences++
+	w.settleAll()
 	for _, m := range w.hosts {
 		m.zombie, m.orphaned, m.host.unheard = false, false, false
 	}
-	for _, all := range []map[string]bool{w.robbed, w.rolled, w.evacuated} {
+	for _, all := range []map[string]bool{w.altered, w.rolledBack, w.evacuated} {
 		clear(all)
 	}
 	clear(w.runs)
@@ -53,17 +54,17 @@ func (w *World) rest() {
 	}
 }
 
-// comeToRest lets everybody do what is due, and the operator repair what is left, until there is nothing to do.
-func (w *World) comeToRest() {
-	looked := false // at all hosts, since the operator has repaired something
+// settleAll lets compute, the agents and then the operator work until nothing is left to do.
+func (w *World) settleAll() {
+	looked := false // all agents have compared their hosts since the last repair
 	for round := 1; w.failure == ""; round++ {
 		if round > maxRounds {
-			w.miss(nil, "rest: the cloud is still busy after %d rounds", maxRounds)
+			w.violation(nil, "rest: the cloud is still busy after %d rounds", maxRounds)
 			return
 		}
-		w.pass(30 * time.Second)
+		w.advance(30 * time.Second)
 		if w.round() {
-			if round%4 == 0 { // somebody may wait for the operator
+			if round%4 == 0 { // something may wait for the operator
 				w.repairHosts()
 			}
 			continue
@@ -72,7 +73,7 @@ func (w *World) comeToRest() {
 			looked = false
 			continue
 		}
-		if w.report.Deepest = max(w.report.Deepest, round); looked {
+		if w.report.LongestRounds = max(w.report.LongestRounds, round); looked {
 			return
 		}
 		looked = true
@@ -80,10 +81,10 @@ func (w *World) comeToRest() {
 	}
 }
 
-// rescan has agents look at their hosts again, as each agent does from time to time: while another had something of the
-// same provider, a share could not be written, and a class not changed.
+// rescan has agents compare their hosts with Placement again, as they do periodically: while another consumer had
+// something of the same provider, an allocation could not be written, or a class not changed.
 func (w *World) rescan() {
-	if len(w.robbed) == 0 {
+	if len(w.altered) == 0 {
 		return
 	}
 	for _, m := range w.hosts {
@@ -91,21 +92,22 @@ func (w *World) rescan() {
 	}
 }
 
-// round lets everybody do what is due, and says whether anybody did something or waits for something that will come by
-// itself.
+// round lets compute and all agents do what is due. It reports whether something was done, or will be due by itself.
 func (w *World) round() (busy bool) {
-	for _, id := range slices.Sorted(slices.Values(w.office.due.list)) {
-		s := w.office.servers[id]
+	for _, id := range slices.Sorted(slices.Values(w.compute.due.list)) {
+		s := w.compute.servers[id]
 		for range 8 {
-			if now := w.office.servers[id]; len(now.Steps()) == 0 {
+			if now := w.compute.servers[id]; len(now.Steps()) == 0 {
 				break
 			}
-			w.office.perform(id)
+			w.compute.perform(id)
 		}
-		now := w.office.servers[id]
+		now := w.compute.servers[id]
 		busy = busy || s.Stage() != now.Stage() || s.Try != now.Try || s.Round != now.Round ||
 			len(s.Leftovers) != len(now.Leftovers)
 	}
+	w.compute.reconcileDead()
+	w.auditSome()
 	w.progress = false
 	for _, m := range w.hosts {
 		if m.agent == nil && !m.stuck {
@@ -117,11 +119,12 @@ func (w *World) round() (busy bool) {
 		busy = busy || w.waitsItself(m)
 		w.checkMarked()
 	}
-	return busy || w.progress || !w.office.gate()
+	w.compute.watchGate()
+	return busy || w.progress || !w.compute.opened
 }
 
-// waitsItself reports whether an agent waits for something that will come by itself: compute's word that it may serve
-// the host, or the time to try something again. What has failed often fails because the operator has to do something.
+// waitsItself reports whether an agent waits for something that comes by itself: its admission, or the time of a retry.
+// What has failed often may need the operator.
 func (w *World) waitsItself(m *simHost) bool {
 	const often = 12
 	a := m.agent
@@ -139,29 +142,29 @@ func (w *World) waitsItself(m *simHost) bool {
 	return false
 }
 
-// end deletes everything. Then nobody may hold anything.
+// finish deletes all servers. Then nothing may be left.
 func (w *World) finish() {
-	if w.rest(); w.failure != "" {
+	if w.quiesce(); w.failure != "" {
 		return
 	}
-	w.calm = true
-	for _, id := range slices.Sorted(mapsKeys(w.office.servers)) {
+	w.noFailures = true
+	for _, id := range slices.Sorted(maps.Keys(w.compute.servers)) {
 		w.remove(id)
 	}
-	if w.rest(); w.failure != "" {
+	if w.quiesce(); w.failure != "" {
 		return
 	}
-	if n := len(w.ledger.consumers); n > 0 {
-		w.miss(nil, "orphan: all servers are deleted, and %d consumers hold something", n)
+	if n := len(w.placement.Consumers()); n > 0 {
+		w.violation(nil, "orphan: all servers are deleted, and %d consumers hold something", n)
 	}
-	if n := len(w.office.servers); n > 0 {
-		w.miss(nil, "rest: all servers are deleted, and %d are not gone", n)
+	if n := len(w.compute.servers); n > 0 {
+		w.violation(nil, "rest: all servers are deleted, and %d are not gone", n)
 	}
 	for _, m := range w.hosts {
-		// the others are forgotten with the next line
-		begun := slices.ContainsFunc(slices.Collect(maps.Values(m.book.renames)), func(r rename) bool { return !r.done })
+		// the next line deletes the others
+		begun := slices.ContainsFunc(slices.Collect(maps.Values(m.journal.renames)), func(r rename) bool { return !r.done })
 		if len(m.standing()) > 0 || begun {
-			w.miss(m, "left: all servers are deleted, and the host has %v", m.standing())
+			w.violation(m, "left: all servers are deleted, and the host has %v", m.standing())
 		}
 	}
 }

@@ -39,7 +39,7 @@ func (m *simHost) accepts(f survey.Facts) bool {
 func (w *World) offerHeld(m *simHost) {
 	set, err := m.restore(offers(w.facts(m)))
 	if err != nil {
-		w.miss(m, "restore: %v", err)
+		w.violation(m, "restore: %v", err)
 		return
 	}
 	var specs []string
@@ -52,7 +52,7 @@ func (w *World) offerHeld(m *simHost) {
 	}
 	rules, err := pci.ParseSpecs("[" + strings.Join(specs, ",") + "]")
 	if err != nil {
-		w.miss(m, "the simulation's own rules: %v", err)
+		w.violation(m, "the simulation's own rules: %v", err)
 		return
 	}
 	m.rules, m.rule = append(m.rules[:usualRules:usualRules], rules), usualRules

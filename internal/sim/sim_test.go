@@ -14,10 +14,11 @@ import (
 
 	"github.com/openberth/berth/compute/schedule"
 	"github.com/openberth/berth/internal/testenv"
+	"github.com/openberth/berth/provider"
 	"github.com/openberth/berth/resource"
 )
 
-// number is a setting from the environment, as `make sim` gives it.
+// number returns a number from the environment, as `make sim` sets it.
 func number(t *testing.T, name string, usual int) int {
 	t.Helper()
 	text := os.Getenv(name)
@@ -31,14 +32,13 @@ func number(t *testing.T, name string, usual int) int {
 	return n
 }
 
-// most is how many operations one seed has at most, and usualPiece how many when OPS is not given: then the clouds are
-// smaller, too, so that the test is short.
+// most is the number of operations of one seed, and usualPiece the number if OPS is not set: then the clouds are
+// smaller too, so that the test is short.
 const most, usualPiece = 130000, 25000
 
-// The cloud of each seed lives through its operations, and what must be true is. OPS says how many operations there are
-// in all, SEED with which seed to begin.
+// TestSeeds simulates a cloud for each seed. OPS is the number of operations of all seeds, SEED the first seed.
 func TestSeeds(t *testing.T) {
-	defer debug.SetGCPercent(debug.SetGCPercent(1500)) // one world at a time, small and full of short-lived values
+	defer debug.SetGCPercent(debug.SetGCPercent(1500)) // one cloud at a time, with little memory in use
 	usual := usualOps
 	if testing.Short() {
 		usual = usualPiece
@@ -73,11 +73,11 @@ func TestSeeds(t *testing.T) {
 	}
 	t.Logf("%d operations: %v", ops, done)
 	t.Logf("led to %v", happened)
-	for _, kind := range append(kindsOfOps(), "step", "hear", "work", "sync", "report", "resize", "migrate",
+	for _, kind := range append(kindsOfOps(), "step", "read", "work", "sync", "report", "resize", "migrate",
 		"os-migrateLive", "confirmResize", "revertResize",
 		"shelve", "unshelve", "rebuild", "reboot", "stop", "start", "evacuate", "dead") {
-		if done[kind] == 0 && kind != "wish" && kind != "agent" && ops >= usualOps {
-			t.Errorf("nobody ever did %q", kind)
+		if done[kind] == 0 && kind != "action" && kind != "agent" && ops >= usualOps {
+			t.Errorf("no operation did %q", kind)
 		}
 	}
 	for _, what := range []string{"active", "error", "resized", "shelved", "lingering", "crossing", "restoring",
@@ -87,14 +87,14 @@ func TestSeeds(t *testing.T) {
 		"database lost", "host forgotten", "host taken over", "start not admitted", "copy on another machine",
 		"line not followed", "line of an ended compute",
 		"guest report of another start", "guest destroyed", "held back by the gate", "held back by a guest", "host adopted",
-		"guest destroyed by the operator", "share mended"} {
+		"guest destroyed by the operator", "allocation written back"} {
 		if happened[what] == 0 && ops >= usualOps {
 			t.Errorf("%q never happened", what)
 		}
 	}
 }
 
-// Each thing that is broken on purpose is noticed, by the check that is there for it.
+// Each thing that is broken on purpose is noticed by the check for it.
 func TestTheChecksCanFail(t *testing.T) {
 	testenv.Long(t)
 	for broken, noticed := range map[string]string{
@@ -117,17 +117,17 @@ func TestTheChecksCanFail(t *testing.T) {
 		Careless:    "freed",
 		Ungated:     "freed",
 		Hasty:       "shared",
-		Once:        "rest",
+		Once:        "unassigned",
 		Unrecorded:  "unassigned",
 		WallClock:   "running twice",
 	} {
 		t.Run(broken, func(t *testing.T) {
 			var r Report
-			without := []string{"rob"} // it exempts servers from some checks
-			if often[broken] == "rob" {
+			without := []string{"steal"} // it exempts servers from some checks
+			if often[broken] == "steal" {
 				without = nil
 			}
-			// not each life meets it first
+			// not every seed meets it first
 			for seed := uint64(1); seed <= 12 && !strings.Contains(r.Failure, ": "+noticed); seed++ {
 				r = Run(Options{Seed: seed, Ops: 20000, Hosts: 24, Quiet: 4000, Broken: broken, Without: without})
 			}
@@ -138,7 +138,7 @@ func TestTheChecksCanFail(t *testing.T) {
 	}
 }
 
-// A failure is small when it is shown, and what it was found with finds it again.
+// A failure is reduced to few kinds of operations, and the reduced simulation finds it again.
 func TestAFailureIsShrunk(t *testing.T) {
 	o := Options{Seed: 3, Ops: 20000, Hosts: 24, Quiet: 4000, Broken: WrongDevice}
 	r := Run(o)
@@ -151,7 +151,7 @@ func TestAFailureIsShrunk(t *testing.T) {
 	}
 }
 
-// The same seed is the same life.
+// The same seed gives the same simulation.
 func TestASeedIsRepeatable(t *testing.T) {
 	o := Options{Seed: 5, Ops: 6000, Quiet: 3000, Hosts: 36}
 	if a, b := Run(o), Run(o); !reflect.DeepEqual(a, b) {
@@ -159,23 +159,23 @@ func TestASeedIsRepeatable(t *testing.T) {
 	}
 }
 
-// resting is a small cloud that has come to rest, with guests of all kinds.
+// resting returns a small quiescent cloud with guests of all kinds.
 func resting(t *testing.T) *World {
 	t.Helper()
-	w := newWorld(Options{Seed: 2, Hosts: 24})
+	w := newWorld(Options{Seed: 3, Hosts: 24})
 	for range 6000 {
 		w.n++
-		w.pass(time.Second)
+		w.advance(time.Second)
 		w.operate()
 		w.checkMarked()
 	}
-	if w.rest(); w.failure != "" {
+	if w.quiesce(); w.failure != "" {
 		t.Fatal(w.failure)
 	}
 	return w
 }
 
-// holding finds a machine with a guest that has devices, and the first of these.
+// holding returns a machine with a guest that has devices, and the first of these.
 func (w *World) holding(more func(*simHost, held) bool) (*simHost, *guest, held) {
 	for _, m := range w.hosts {
 		for _, id := range slices.Sorted(maps.Keys(m.guests)) {
@@ -184,35 +184,43 @@ func (w *World) holding(more func(*simHost, held) bool) (*simHost, *guest, held)
 			}
 		}
 	}
-	panic("nobody holds anything")
+	panic("no guest has devices")
 }
 
-// What is changed behind the cloud's back while it rests is noticed, by the check that is there for it. The numbers are
-// those of pci.md 8.1.
+// A change behind the back of a quiescent cloud is noticed by the check for it.
 func TestTamperingIsNoticed(t *testing.T) {
 	any := func(*simHost, held) bool { return true }
 	for noticed, tamper := range map[string]func(*World){
-		"sum": func(w *World) { // 1
+		"sum": func(w *World) {
+			var class resource.Class
 			_, g, d := w.holding(func(m *simHost, d held) bool {
-				return w.ledger.used(d.from)["CUSTOM_VF_0"] < 4 && len(m.made) == 10 && m.zone == 0
+				class = resource.Class(fmt.Sprintf("CUSTOM_VF_%d", m.zone))
+				used := w.placement.Used(d.from)[class]
+				return used > 0 && used < 4 && len(m.made) == 10
 			})
-			for class := range w.ledger.uses[d.from][resource.ConsumerID(g.id)] {
-				w.ledger.uses[d.from][resource.ConsumerID(g.id)][class]++ // the record of the server has the same map
-				w.ledger.sums[d.from][class]++
+			more := map[provider.ID]resource.Amounts{}
+			for _, r := range w.compute.servers[w.owners[g.id]].Residences() {
+				if r.Consumer == g.id {
+					r.Choice.Allocation[d.from][class]++ // also in the record of the server
+					more = r.Choice.Allocation
+				}
 			}
+			w.placement.SetAllocation(resource.ConsumerID(g.id), more)
 		},
-		"chosen": func(w *World) { // 2
+		"chosen": func(w *World) {
 			_, g, _ := w.holding(any)
 			g.devices[0].from = "another"
-			w.ledger.uses["another"] = map[resource.ConsumerID]resource.Amounts{resource.ConsumerID(g.id): {"X": 9}}
+			more := maps.Clone(w.placement.Held(resource.ConsumerID(g.id)))
+			more["another"] = resource.Amounts{"X": 9}
+			w.placement.SetAllocation(resource.ConsumerID(g.id), more)
 		},
-		"family": func(w *World) { // 3
+		"family": func(w *World) {
 			m, _, _ := w.holding(func(m *simHost, _ held) bool { return len(m.made) == 10 })
 			vf := m.made[1]
 			m.guests = map[string]*guest{"one": {id: "one", devices: []held{{at: vf.Address}}},
 				"two": {id: "two", devices: []held{{at: *vf.Parent}}}}
 		},
-		"pool": func(w *World) { // 4
+		"pool": func(w *World) {
 			for _, m := range w.hosts {
 				for i, d := range m.host.row.report.Devices {
 					if d.State == schedule.Available && !d.Spent {
@@ -222,21 +230,25 @@ func TestTamperingIsNoticed(t *testing.T) {
 				}
 			}
 		},
-		"inventory": func(w *World) { // 5
+		"inventory": func(w *World) {
 			_, _, d := w.holding(any)
-			for class, inv := range w.ledger.providers[d.from].Inventories {
+			p, _ := w.placement.Provider(d.from)
+			for class, inv := range p.Inventories {
 				inv.Total++
-				w.ledger.providers[d.from].Inventories = map[resource.Class]resource.Inventory{class: inv}
+				p.Inventories = map[resource.Class]resource.Inventory{class: inv}
 			}
+			w.placement.SetProvider(p)
 		},
-		"plan": func(w *World) { // 6
+		"plan": func(w *World) {
 			m, _, d := w.holding(any)
-			w.ledger.providers[d.from].Traits = nil
+			p, _ := w.placement.Provider(d.from)
+			p.Traits = nil
+			w.placement.SetProvider(p)
 			m.agent.look = false
 		},
-		"left": func(w *World) { // 10
+		"left": func(w *World) {
 			m, _, _ := w.holding(any)
-			m.book.left["nobody"] = true
+			m.journal.left["unknown"] = true
 		},
 		"guest": func(w *World) {
 			_, g, _ := w.holding(any)

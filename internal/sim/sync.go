@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -8,6 +9,8 @@ import (
 	"github.com/openberth/berth/agent/device"
 	"github.com/openberth/berth/agent/heal"
 	"github.com/openberth/berth/agent/survey"
+	"github.com/openberth/berth/api/placement"
+	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/pci"
 	"github.com/openberth/berth/provider"
 	"github.com/openberth/berth/resource"
@@ -20,8 +23,8 @@ func (w *World) facts(m *simHost) survey.Facts {
 		DiskGB:   survey.RootInventory{Total: 1000},
 		Traits:   []resource.Trait{zoneTrait(m.zone)}, Devices: m.devices(), Rules: m.rules[m.rule], Report: true,
 		Spent:  map[device.ID]bool{},
-		Actual: w.ledger.tree(m.root)}
-	for at, mark := range m.book.spent {
+		Actual: w.tree(m)}
+	for at, mark := range m.journal.spent {
 		f.Spent[device.PCI(at)] = !mark.returning && (w.broken != Unburn || w.n%2 == 0)
 	}
 	return f
@@ -42,7 +45,7 @@ func (w *World) sync(m *simHost) error {
 		return err
 	}
 	w.remember(m, heal.Lacking(d.aim, d.uses))
-	if no := heal.Check(d.plan, d.aim, f.Actual, d.uses, m.book.marks); len(no) > 0 {
+	if no := heal.Check(d.plan, d.aim, f.Actual, d.uses, m.journal.marks); len(no) > 0 {
 		w.report.Happened["plan refused"]++
 		return nil
 	}
@@ -81,7 +84,7 @@ type draft struct {
 	plan heal.Plan
 	aim  heal.Aim
 	uses heal.Uses
-	held map[resource.ConsumerID]claim
+	held map[resource.ConsumerID]placement.ConsumerAllocation
 }
 
 // plan finds the way from what was seen to what ought to be, as the agent and its dry run do.
@@ -94,7 +97,7 @@ func (w *World) plan(m *simHost, f survey.Facts, held []device.Claim,
 	d.aim.Ratios, d.aim.ReservedClasses, d.aim.Returned = survey.Ratios(f), survey.ReservedClasses(
 		f), map[provider.ID]bool{}
 	for _, o := range survey.Offers(f) {
-		if o.Provider != "" && (m.book.spent[o.Device.Address].returning || w.broken == Unburn) {
+		if o.Provider != "" && (m.journal.spent[o.Device.Address].returning || w.broken == Unburn) {
 			d.aim.Returned[o.Provider] = true
 		}
 	}
@@ -106,17 +109,20 @@ func (w *World) plan(m *simHost, f survey.Facts, held []device.Claim,
 	})
 	d.uses = heal.Uses{}
 	for _, p := range f.Actual.Providers {
-		d.uses[p.ID] = maps.Clone(w.ledger.uses[p.ID])
+		d.uses[p.ID] = w.placement.Holders(p.ID)
 	}
-	d.held = map[resource.ConsumerID]claim{}
+	d.held = map[resource.ConsumerID]placement.ConsumerAllocation{}
 	for _, c := range heal.Lacking(d.aim, d.uses) {
-		now := w.ledger.consumers[c]
-		d.held[c] = claim{now.holds, now.generation}
+		now, err := w.placement.Allocation(background, c)
+		if err != nil {
+			return d, err
+		}
+		d.held[c] = now
 		hold := d.aim.Expected[c]
-		hold.Allocation = now.holds
+		hold.Allocation = now.Allocation
 		d.aim.Expected[c] = hold
 	}
-	d.plan, err = heal.Make(d.aim, f.Actual, d.uses, m.book.marks)
+	d.plan, err = heal.Make(d.aim, f.Actual, d.uses, m.journal.marks)
 	return d, err
 }
 
@@ -170,13 +176,13 @@ func (w *World) take(m *simHost, offers []device.Offer) error {
 	if !a.restored {
 		set, err := m.restore(offers)
 		if err != nil {
-			w.miss(m, "restore: %v", err)
+			w.violation(m, "restore: %v", err)
 			return err
 		}
 		a.set, a.restored, m.behind = set, true, true
 		m.writeStart()
 		for _, id := range slices.Sorted(maps.Keys(m.guests)) {
-			m.book.servers[m.standsAs(id)] = set.Held(resource.ConsumerID(m.standsAs(id)))
+			m.journal.servers[m.standsAs(id)] = set.Held(resource.ConsumerID(m.standsAs(id)))
 		}
 	} else {
 		set, changes := a.set.Sync(offers)
@@ -193,25 +199,25 @@ func (w *World) take(m *simHost, offers []device.Offer) error {
 // restore puts together who holds what after a restart.
 func (m *simHost) restore(offers []device.Offer) (device.Set, error) {
 	var claims []device.Claim
-	seen := map[pci.Address]bool{}
+	seen := map[device.ID]bool{}
 	for _, id := range slices.Sorted(maps.Keys(m.guests)) {
 		as := m.standsAs(id)
 		for _, d := range m.guests[id].devices {
 			c := device.Claim{Offer: device.Offer{Device: pci.Device{Address: d.at}, Provider: d.from},
 				Holder: resource.ConsumerID(as), Request: d.request}
-			for _, j := range m.book.servers[as] {
+			for _, j := range m.journal.servers[as] {
 				if j.Device.Address == d.at {
 					c = j
 				}
 			}
 			c.State = device.Allocated
-			claims, seen[d.at] = append(claims, c), true
+			claims, seen[device.PCI(d.at)] = append(claims, c), true
 		}
 	}
-	for _, id := range slices.Sorted(maps.Keys(m.book.servers)) {
-		for _, c := range m.book.servers[id] {
-			if !seen[c.Device.Address] {
-				claims, seen[c.Device.Address] = append(claims, c), true
+	for _, id := range slices.Sorted(maps.Keys(m.journal.servers)) {
+		for _, c := range m.journal.servers[id] {
+			if !seen[device.PCI(c.Device.Address)] {
+				claims, seen[device.PCI(c.Device.Address)] = append(claims, c), true
 			}
 		}
 	}
@@ -220,15 +226,15 @@ func (m *simHost) restore(offers []device.Offer) (device.Set, error) {
 
 // byHand believes an operator who has lowered what the agent had reserved.
 func (w *World) byHand(m *simHost, f *survey.Facts) {
-	for _, at := range slices.SortedFunc(maps.Keys(m.book.spent), pci.Address.Compare) {
-		mark := m.book.spent[at]
+	for _, at := range slices.SortedFunc(maps.Keys(m.journal.spent), pci.Address.Compare) {
+		mark := m.journal.spent[at]
 		e, there := m.agent.set.At(device.PCI(at))
 		p, reported := f.Actual.ByID(mark.in)
 		inv, has := p.Inventories[e.Class]
 		if !there || mark.returning || mark.in == "" || !reported || !has || inv.Reserved > 0 || e.Holder != "" {
 			continue
 		}
-		delete(m.book.spent, at)
+		delete(m.journal.spent, at)
 		m.agent.set = m.agent.set.Spend(device.PCI(at), false)
 		f.Spent[device.PCI(at)] = false
 	}
@@ -236,19 +242,19 @@ func (w *World) byHand(m *simHost, f *survey.Facts) {
 
 // noteReserved notes how the tree stands to the devices that have been used.
 func (m *simHost) noteReserved(tree provider.Tree) {
-	for _, at := range slices.SortedFunc(maps.Keys(m.book.spent), pci.Address.Compare) {
-		mark := m.book.spent[at]
+	for _, at := range slices.SortedFunc(maps.Keys(m.journal.spent), pci.Address.Compare) {
+		mark := m.journal.spent[at]
 		e, there := m.agent.set.At(device.PCI(at))
 		p, reported := tree.ByID(e.Provider)
 		inv := p.Inventories[e.Class]
 		switch {
 		case mark.returning && (!there || !reported || inv.Reserved == 0):
-			delete(m.book.spent, at)
+			delete(m.journal.spent, at)
 		case mark.returning:
 		case reported && inv.Total > 0 && inv.Reserved >= inv.Total && mark.in != p.ID:
-			m.book.spent[at] = spent{in: p.ID}
+			m.journal.spent[at] = spent{in: p.ID}
 		case mark.in != "" && there && !reported:
-			m.book.spent[at] = spent{}
+			m.journal.spent[at] = spent{}
 		}
 	}
 }
@@ -256,8 +262,8 @@ func (m *simHost) noteReserved(tree provider.Tree) {
 // execute carries a plan out, or stops at the first fault.
 func (w *World) execute(m *simHost, d draft) error {
 	for id, mark := range d.plan.Owned { // what is about to be put there is remembered first
-		old := m.book.marks[id]
-		m.book.marks[id] = heal.Owned{Classes: union(mark.Classes, old.Classes), Traits: union(mark.Traits, old.Traits)}
+		old := m.journal.marks[id]
+		m.journal.marks[id] = heal.Owned{Classes: union(mark.Classes, old.Classes), Traits: union(mark.Traits, old.Traits)}
 	}
 	generations := map[provider.ID]int{}
 	for _, s := range d.plan.Steps {
@@ -271,8 +277,8 @@ func (w *World) execute(m *simHost, d draft) error {
 			return errLost
 		}
 	}
-	m.agent.tree = w.ledger.tree(m.root)
-	m.book.marks = maps.Clone(d.plan.Owned)
+	m.agent.tree = w.tree(m)
+	m.journal.marks = maps.Clone(d.plan.Owned)
 	return nil
 }
 
@@ -283,31 +289,68 @@ func (w *World) step(m *simHost, d draft, s heal.Step, generations map[provider.
 		}
 		return generation
 	}
-	l := w.ledger
+	p := w.placement
 	switch s.Op {
+	case heal.CreateClass:
+		err = p.EnsureClass(background, resource.Class(s.Name))
+	case heal.CreateTrait:
+		err = p.EnsureTrait(background, resource.Trait(s.Name))
 	case heal.CreateProvider:
-		l.createProvider(s.Provider, s.Name, s.Parent)
-		generations[s.Provider] = l.providers[s.Provider].Generation
+		var made provider.Provider
+		made, err = p.CreateProvider(background, s.Provider, s.Name, s.Parent)
+		generations[s.Provider] = made.Generation
 	case heal.PutTraits:
-		generations[s.Provider], err = l.putTraits(s.Provider, seen(s.Provider, s.Generation), s.Traits)
+		generations[s.Provider], err = p.PutTraits(background, s.Provider, seen(s.Provider, s.Generation), s.Traits)
 	case heal.PutInventories:
-		generations[s.Provider], err = l.putInventories(s.Provider, seen(s.Provider, s.Generation), s.Inventories)
-	case heal.DeleteProvider:
-		err = l.deleteProvider(s.Provider)
-	case heal.Reshape:
-		stocks, at := map[provider.ID]map[resource.Class]resource.Inventory{}, map[provider.ID]int{}
-		for id, stock := range s.InventorySets {
-			stocks[id], at[id] = stock.Inventories, seen(id, stock.Generation)
+		before, _ := p.Provider(s.Provider)
+		generations[s.Provider], err = p.PutInventories(background, s.Provider, seen(s.Provider, s.Generation),
+			s.Inventories)
+		if err == nil {
+			w.checkReserved(before, s.Inventories)
 		}
-		claims := map[resource.ConsumerID]claim{}
-		for c, holds := range s.Allocations {
-			claims[c] = claim{holds, d.held[c].generation}
+	case heal.DeleteProvider:
+		if err = p.DeleteProvider(background, s.Provider); fault.Is(err, fault.NotFound) {
+			err = nil
+		}
+	case heal.Reshape:
+		r := placement.Reshape{Inventories: map[provider.ID]placement.InventorySet{},
+			Allocations: map[resource.ConsumerID]placement.ConsumerAllocation{}}
+		for id, set := range s.InventorySets {
+			r.Inventories[id] = placement.InventorySet{Generation: seen(id, set.Generation), Inventories: set.Inventories}
+		}
+		for c, allocation := range s.Allocations {
+			next := d.held[c]
+			next.Allocation = allocation
+			next.Project, next.User = cmp.Or(next.Project, "project"), cmp.Or(next.User, "user")
+			next.ConsumerType = cmp.Or(next.ConsumerType, "INSTANCE")
+			r.Allocations[c] = next
 			w.shared(m, c)
 		}
-		w.report.Happened["share mended"]++
-		err = l.reshape(stocks, at, claims)
+		w.report.Happened["allocation written back"]++
+		err = p.Reshape(background, r)
 	}
 	return err
+}
+
+// checkReserved: the reserved amount of a device for one-time use becomes smaller only after an operator has cleaned
+// it.
+func (w *World) checkReserved(p provider.Provider, next map[resource.Class]resource.Inventory) {
+	for class, inv := range next {
+		was := p.Inventories[class]
+		switch {
+		case inv.Reserved < min(was.Reserved, inv.Total) && p.Parent != "" && !w.cleaned[p.ID]:
+			w.violation(nil, "reserved: %s of %s decreases from %d to %d, and the device was not cleaned", class, p.Name,
+				was.Reserved, inv.Reserved)
+		case was.Reserved > 0 && inv.Reserved == 0:
+			delete(w.cleaned, p.ID)
+		}
+	}
+}
+
+// tree is the provider tree of a host as it is now; empty if there is none.
+func (w *World) tree(m *simHost) provider.Tree {
+	tree, _ := w.placement.Tree(background, m.root)
+	return tree
 }
 
 func union[T ~string](a, b []T) []T {
@@ -316,11 +359,11 @@ func union[T ~string](a, b []T) []T {
 
 // nudge is somebody else who writes to the tree at the wrong moment.
 func (w *World) nudge(m *simHost) {
-	ids := w.ledger.trees[m.root]
+	ids := w.placement.TreeIDs(m.root)
 	if len(ids) == 0 {
 		return
 	}
-	p := w.ledger.providers[ids[w.rng.IntN(len(ids))]]
+	p, _ := w.placement.Provider(ids[w.rng.IntN(len(ids))])
 	p.Generation++
-	w.ledger.touch(p)
+	w.placement.SetProvider(p)
 }

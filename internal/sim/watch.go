@@ -20,13 +20,13 @@ type delivery struct {
 // connect opens the stream of assignments. False: compute does not admit the agent.
 func (w *World) connect(m *simHost) bool {
 	a := m.agent
-	if refusal, _ := w.office.refuses(m.host, m.sender()); refusal != "" {
+	if refused, _ := w.compute.admit(m); refused {
 		w.report.Happened["displaced"]++
 		a.displaced = true
 		return false
 	}
-	a.connected, a.past, a.read = true, w.office.past(m.host, m.book.position), -1
-	m.host.seen.streams[a.start]++
+	a.connected, a.past, a.read = true, w.compute.past(m.host, m.journal.position), -1
+	a.closed = w.compute.conductor.Connected(m.name, m.sender())
 	m.behind = true // compute may have begun anew, and then knows nothing of the guests here
 	return true
 }
@@ -37,11 +37,12 @@ func (w *World) disconnect(m *simHost) {
 	if a == nil || m.cut {
 		return
 	}
-	w.office.freshen(m)
+	w.compute.beat(m.host)
 	if a.connected {
-		m.host.seen.closed(a.start, w.clock)
+		a.closed()
+		m.host.sign = w.clock
 	}
-	a.connected = false
+	a.connected, a.closed = false, nil
 }
 
 // hear reads the next line of assignments.
@@ -63,7 +64,7 @@ func (w *World) hear(m *simHost) {
 	if !a.connected && !w.connect(m) {
 		return
 	}
-	d := w.office.deliver(m.host, a.past)
+	d := w.compute.deliver(m.host, a.past)
 	if a.read = d.line.revision; a.heard && a.position == d.head.Position && a.behind == "" {
 		a.beats++
 		return
@@ -77,12 +78,12 @@ func (w *World) follow(m *simHost, d delivery) {
 	a := m.agent
 	m.stir()
 	why := ""
-	switch known := m.book.identity.cloud; {
+	switch known := m.journal.identity.cloud; {
 	case w.broken == Backward:
 	case known != "" && known != d.head.Cloud:
 		why = "the assignments are those of another cloud"
 	default:
-		why = m.book.position.Accept(d.head)
+		why = m.journal.position.Accept(d.head)
 	}
 	if a.behind != why {
 		a.behind, m.behind = why, true
@@ -95,7 +96,7 @@ func (w *World) follow(m *simHost, d delivery) {
 		return
 	}
 	w.followed(m, d)
-	m.book.identity.cloud, m.book.position, m.book.followed = d.head.Cloud, d.head.Position, d.line.changed
+	m.journal.identity.cloud, m.journal.position, m.journal.followed = d.head.Cloud, d.head.Position, d.line.changed
 	if w.crashes(m) != nil {
 		return
 	}
@@ -132,9 +133,9 @@ func (m *simHost) forgetOthers() {
 	maps.DeleteFunc(a.confirmed, func(id, key string) bool { return a.wants[id].key != key })
 	maps.DeleteFunc(a.fresh, func(id string, _ bool) bool { _, still := a.confirmed[id]; return !still })
 	maps.DeleteFunc(a.removed, func(id string, _ removalAt) bool { _, still := a.remove[id]; return !still })
-	for id, r := range m.book.renames {
+	for id, r := range m.journal.renames {
 		if want, wanted := a.wants[id]; r.done && (!wanted || want.was != r.was) {
-			delete(m.book.renames, id)
+			delete(m.journal.renames, id)
 		}
 	}
 }
@@ -142,15 +143,15 @@ func (m *simHost) forgetOthers() {
 // owing are the entries that have yet to take over from others, by the ids that they take over from.
 func (m *simHost) owing() map[string]string {
 	a, out := m.agent, map[string]string{}
-	for id, r := range m.book.renames {
+	for id, r := range m.journal.renames {
 		back := a.wants[r.was]
-		goesBack := back.was == id && m.book.owed(back)
+		goesBack := back.was == id && m.journal.owed(back)
 		if goes := a.remove[r.was].PreviousID == id; !r.done && !goesBack && !goes {
 			out[r.was] = id
 		}
 	}
 	for id, want := range a.wants {
-		if m.book.owed(want) {
+		if m.journal.owed(want) {
 			out[want.was] = id
 		}
 	}

@@ -4,18 +4,19 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
+	"github.com/openberth/berth/api/placement"
 	"github.com/openberth/berth/compute/flavor"
 	"github.com/openberth/berth/compute/lifecycle"
-	"github.com/openberth/berth/compute/schedule"
 	"github.com/openberth/berth/pci"
 	"github.com/openberth/berth/resource"
 )
 
-// zone is some hosts with classes of their own, so that a question concerns a few of many.
+// zone is a group of hosts with resource classes of their own, so that a query concerns few of many hosts.
 type zone struct {
-	aliases pci.Aliases
+	aliases []string // options of [pci] alias; the zone's number ends their names
 	flavors []flavor.Flavor
 }
 
@@ -23,20 +24,16 @@ func zoneTrait(n int) resource.Trait { return resource.Trait(fmt.Sprintf("CUSTOM
 
 func newZone(n int) zone {
 	alias := func(name, class, more string) string {
-		return fmt.Sprintf(`{"name": "%s", "resource_class": "%s_%d"%s}`, name, class, n, more)
+		return fmt.Sprintf(`{"name": "%s%d", "resource_class": "%s_%d"%s}`, name, n, class, n, more)
 	}
-	aliases, err := pci.ParseAliases(true,
+	z := zone{aliases: []string{
 		alias("gpu", "GPU", `, "vendor_id": "10de", "product_id": "1db4"`),
 		alias("better", "GPU", `, "traits": "CUSTOM_BETTER"`),
 		alias("livegpu", "GPU", `, "live_migratable": "yes"`),
 		alias("vf", "VF", `, "device_type": "type-VF", "traits": "CUSTOM_GOOD"`),
 		alias("livevf", "VF", `, "device_type": "type-VF", "live_migratable": "yes"`),
 		alias("pf", "PF", `, "device_type": "type-PF"`),
-		alias("nvme", "NVME", ``))
-	if err != nil {
-		panic(fmt.Sprintf("the simulation's own aliases: %v", err))
-	}
-	z := zone{aliases: aliases}
+		alias("nvme", "NVME", ``)}}
 	for i, f := range []struct {
 		aliases string
 		nodes   int
@@ -47,7 +44,7 @@ func newZone(n int) zone {
 		{nodes: 2}, {aliases: "better:1"}, {aliases: "livevf:1", nodes: 1, policy: "preferred"}} {
 		specs := map[string]string{"trait:" + string(zoneTrait(n)): "required"}
 		if f.aliases != "" {
-			specs["pci_passthrough:alias"] = f.aliases
+			specs["pci_passthrough:alias"] = strings.Replace(f.aliases, ":", fmt.Sprint(n, ":"), 1)
 		}
 		if f.nodes > 0 {
 			specs["hw:numa_nodes"] = fmt.Sprint(f.nodes)
@@ -61,59 +58,57 @@ func newZone(n int) zone {
 	return z
 }
 
-// size is a flavor of a zone.
-func (w *World) size(zone int) flavor.Flavor {
+// aliases returns the aliases of all zones, as compute is configured with them.
+func (w *World) aliases() pci.Aliases {
+	var options []string
+	for _, z := range w.zones {
+		options = append(options, z.aliases...)
+	}
+	aliases, err := pci.ParseAliases(true, options...)
+	if err != nil {
+		panic(fmt.Sprintf("the aliases of the simulation: %v", err))
+	}
+	return aliases
+}
+
+// randomFlavor returns a flavor of a zone.
+func (w *World) randomFlavor(zone int) flavor.Flavor {
 	flavors := w.zones[zone].flavors
 	return flavors[w.rng.IntN(len(flavors))]
 }
 
-// prepare is the question of a server to Placement. It is asked at once: the step reads nothing that may fail.
-func (w *World) prepare(s lifecycle.Server) lifecycle.Event {
-	var p lifecycle.Prepared
-	var err error
-	p.Ask, p.Requests, err = flavor.Ask(s.Flavor, s.SourceImage(), w.zones[zoneOf(s)].aliases,
-		flavor.Options{PCIInPlacement: true}, func() string { return w.name("r") })
-	if err == nil {
-		p.Topology, err = flavor.Topology(s.Flavor, s.SourceImage())
-	}
-	if err != nil {
-		w.miss(nil, "flavor: %v", err)
-	}
-	return p
-}
-
-// create begins the lives of one server or of some together.
+// create creates one server, or several in one request.
 func (w *World) create() {
 	n, least := 1, 0
 	if w.rng.IntN(10) == 0 {
 		n = 2 + w.rng.IntN(2)
 		least = 1 + w.rng.IntN(n)
 	}
-	zone, name := w.rng.IntN(len(w.zones)), w.name("s")
-	f := w.size(zone)
+	w.next++
+	zone, name := w.rng.IntN(len(w.zones)), fmt.Sprintf("s%012d", w.next)
+	f := w.randomFlavor(zone)
+	var servers []lifecycle.Server
 	for i := range n {
-		s := lifecycle.Server{ID: name, Name: name, Flavor: f, MinCount: least,
+		s := lifecycle.Server{ID: fmt.Sprintf("%s.%d", name, i), Name: name, Project: "project", User: "user", Flavor: f,
+			MinCount: least,
 			Metadata: map[string]string{"zone": fmt.Sprint(zone)}}
-		if n > 1 {
-			s.ID = fmt.Sprintf("%s.%d", name, i)
-			w.office.groups[name] = append(w.office.groups[name], s.ID)
-		}
-		s, _ = lifecycle.Next(s, lifecycle.Created{}, w.now)
-		s, _ = lifecycle.Next(s, w.prepare(s), w.now)
 		w.note("create", s.ID, "", f.ExtraSpecs["pci_passthrough:alias"])
-		w.office.born[s.ID] = true
-		w.office.store(lifecycle.Server{}, s)
+		servers = append(servers, s)
 	}
+	_, _ = w.compute.conductor.Create(background, servers...)
 }
+
+// reservation returns the part of a server's id that the servers of one request share, as the conductor finds them.
+func reservation(id string) string { return id[:min(len(id), 13)] }
 
 func zoneOf(s lifecycle.Server) (n int) {
 	fmt.Sscan(s.Metadata["zone"], &n)
 	return n
 }
 
-// wish is what a user or an operator wants of some server.
-func (w *World) wish() {
-	ids := w.office.ids.list
+// requestAction requests a random action of some server.
+func (w *World) requestAction() {
+	ids := w.compute.ids.list
 	if len(ids) == 0 {
 		return
 	}
@@ -122,9 +117,9 @@ func (w *World) wish() {
 		lifecycle.Migrate, lifecycle.Live, lifecycle.Live, lifecycle.Confirm, lifecycle.Revert, lifecycle.Shelve,
 		lifecycle.Unshelve, lifecycle.Unshelve}
 	for range 4 {
-		s := w.office.servers[ids[w.rng.IntN(len(ids))]]
+		s := w.compute.servers[ids[w.rng.IntN(len(ids))]]
 		action := actions[w.rng.IntN(len(actions))]
-		if s.Phase() == lifecycle.Resized { // it waits for nothing else
+		if s.Phase() == lifecycle.Resized { // only these end this state
 			action = []lifecycle.Action{lifecycle.Confirm, lifecycle.Revert}[w.rng.IntN(2)]
 		}
 		if w.ask(s, action) {
@@ -133,67 +128,55 @@ func (w *World) wish() {
 	}
 }
 
-// ask asks for an action, as the Compute API does.
+// ask requests an action of the conductor, and reports whether it has started.
 func (w *World) ask(s lifecycle.Server, action lifecycle.Action) bool {
 	hard := w.rng.IntN(2) == 0
 	if !s.Ended.IsZero() || s.Refuse(action, hard) != "" {
 		return false
 	}
 	e := lifecycle.ActionRequested{ID: w.name("m"), Action: action, Hard: hard}
-	switch action {
-	case lifecycle.Live:
-		if slices.ContainsFunc(s.Requests, func(r pci.Request) bool { return !r.LiveMigratable() }) {
-			return false
-		}
-	case lifecycle.Evacuate:
-		if !w.office.silent(s.Host) {
-			return false
-		}
-		w.evacuated[s.ID] = w.evacuated[s.ID] || w.outOfReach(s.Host)
-	case lifecycle.Revert:
-		if w.office.silent(s.Move.From.Host) {
-			return false
-		}
-	case lifecycle.Resize, lifecycle.Migrate:
+	if h := w.compute.hosts[s.Host]; action == lifecycle.Evacuate && w.compute.servedBy(h) != nil && !h.reported {
+		return false // a real agent would have reported by now
+	}
+	outOfReach := action == lifecycle.Evacuate && w.outOfReach(s.Host)
+	if action == lifecycle.Resize || action == lifecycle.Migrate {
 		if e.SameHost = w.rng.IntN(3) > 0 && action == lifecycle.Resize; e.SameHost && w.rng.IntN(2) == 0 {
 			e.To = s.Host
 		}
 		if action == lifecycle.Resize {
-			e.Flavor = w.size(zoneOf(s))
+			e.Flavor = w.randomFlavor(zoneOf(s))
 		}
+	}
+	w.compute.event = e
+	_, err := w.compute.conductor.Act(background, s.ID, e)
+	w.compute.event = nil
+	w.compute.retryLater(s.ID, err)
+	if w.compute.servers[s.ID].LastAction != e.ID {
+		return false
 	}
 	w.note(string(action), s.ID, s.Host, e.To)
 	switch action {
 	case lifecycle.Resize, lifecycle.Migrate, lifecycle.Live, lifecycle.Evacuate, lifecycle.Shelve:
-		w.office.reason(s.ID, string(action))
+		w.compute.reason(s.ID, string(action))
 	}
-	w.office.tell(s.ID, e)
-	if now := w.office.servers[s.ID]; slices.Contains(now.Steps(), lifecycle.Prepare) {
-		w.office.tell(s.ID, w.prepare(now))
-	}
+	w.evacuated[s.ID] = w.evacuated[s.ID] || outOfReach
 	return true
 }
 
-// remove deletes a server.
+// remove requests the deletion of a server.
 func (w *World) remove(id string) {
-	s := w.office.servers[id]
-	silent := slices.ContainsFunc(s.Residences(), func(stay lifecycle.Residence) bool {
-		return w.office.silent(
-			stay.Host)
-	})
-	w.note("delete", id, s.Host, s.Stage())
-	w.office.reason(id, "delete")
-	exists := false
-	if h := w.office.hosts[s.Host]; h != nil {
-		exists = slices.ContainsFunc(h.seen.guests, func(g schedule.Present) bool { return g.ID == id })
-	}
-	now := w.office.tell(id, lifecycle.DeleteRequested{Silent: silent, Exists: exists})
-	if w.broken == Early && now.State == lifecycle.DeletingGuest {
-		w.ledger.drop(resource.ConsumerID(id))
+	s := w.compute.servers[id]
+	w.note("delete", id, s.Host, string(s.State))
+	w.compute.reason(id, "delete")
+	w.compute.event = lifecycle.DeleteRequested{}
+	w.compute.retryLater(id, w.compute.conductor.Delete(background, id))
+	w.compute.event = nil
+	if w.broken == Early && w.compute.servers[id].State == lifecycle.DeletingGuest {
+		w.drop(resource.ConsumerID(id))
 	}
 }
 
-// evacuate takes servers away from a host that is silent.
+// evacuate evacuates a server from a host that does not report.
 func (w *World) evacuate() {
 	m := w.hosts[w.rng.IntN(len(w.hosts))]
 	for _, o := range w.hosts {
@@ -202,62 +185,63 @@ func (w *World) evacuate() {
 			break
 		}
 	}
-	for _, id := range slices.Sorted(mapsKeys(m.host.servers)) {
-		if s := w.office.servers[id]; s.Host == m.name && w.ask(s, lifecycle.Evacuate) {
+	for _, id := range slices.Sorted(maps.Keys(m.host.servers)) {
+		if s := w.compute.servers[id]; s.Host == m.name && w.ask(s, lifecycle.Evacuate) {
 			return
 		}
 	}
 }
 
-// other is somebody else who takes something of a provider, or gives it back.
-func (w *World) other() {
-	if len(w.others) > 0 && (len(w.others) > 20 || w.rng.IntN(2) == 0) {
-		i := w.rng.IntN(len(w.others))
-		w.note("foreign", w.others[i], "", "gives back")
-		w.ledger.drop(resource.ConsumerID(w.others[i]))
-		w.others = slices.Delete(w.others, i, i+1)
+// foreignClient claims resources of a provider for a consumer that is not compute's, or releases them.
+func (w *World) foreignClient() {
+	if len(w.foreignConsumers) > 0 && (len(w.foreignConsumers) > 20 || w.rng.IntN(2) == 0) {
+		i := w.rng.IntN(len(w.foreignConsumers))
+		w.note("foreign", w.foreignConsumers[i], "", "gives back")
+		w.drop(resource.ConsumerID(w.foreignConsumers[i]))
+		w.foreignConsumers = slices.Delete(w.foreignConsumers, i, i+1)
 		return
 	}
 	m := w.hosts[w.rng.IntN(len(w.hosts))]
-	ids := w.ledger.trees[m.root]
+	ids := w.placement.TreeIDs(m.root)
 	if len(ids) == 0 {
 		return
 	}
-	p := w.ledger.providers[ids[w.rng.IntN(len(ids))]]
+	p, _ := w.placement.Provider(ids[w.rng.IntN(len(ids))])
 	amounts := resource.Amounts{}
-	for _, class := range slices.Sorted(mapsKeys(p.Inventories)) {
+	for _, class := range slices.Sorted(maps.Keys(p.Inventories)) {
 		amounts[class] = 1
 	}
 	id := w.name(foreign)
-	if len(amounts) > 0 &&
-		w.ledger.put(map[resource.ConsumerID]claim{resource.ConsumerID(id): {resource.Allocation{p.ID: amounts}, 0}}) == nil {
-		w.others = append(w.others, id)
+	held := placement.ConsumerAllocation{Allocation: resource.Allocation{p.ID: amounts}, Project: "project", User: "user",
+		ConsumerType: "INSTANCE"}
+	if len(amounts) > 0 && w.placement.PutAllocation(background, resource.ConsumerID(id), held) == nil {
+		w.foreignConsumers = append(w.foreignConsumers, id)
 		w.note("foreign", id, m.name, "takes of "+p.Name)
 	}
 }
 
-// rob takes a device's share from a server behind everybody's back, as when somebody deletes allocations by hand. Its
-// agent has to write it anew, and until then the claim is not there.
-func (w *World) rob() {
-	ids := w.office.ids.list
+// stealAllocation deletes the allocation of one of a server's devices, as a client of Placement may do. The agent has
+// to write it back; until then the claim does not exist.
+func (w *World) stealAllocation() {
+	ids := w.compute.ids.list
 	for range min(8, len(ids)) {
-		s := w.office.servers[ids[w.rng.IntN(len(ids))]]
+		s := w.compute.servers[ids[w.rng.IntN(len(ids))]]
 		c := resource.ConsumerID(s.ID)
-		held := w.ledger.consumers[c]
+		held := w.placement.Held(c)
 		m := w.byName[s.Host]
-		if s.State != lifecycle.Active || s.Task != "" || len(s.Requests) == 0 || len(held.holds) < 2 || m.zombie {
+		if s.State != lifecycle.Active || s.Task != "" || len(s.Requests) == 0 || len(held) < 2 || m.zombie {
 			continue
 		}
-		rest := maps.Clone(held.holds)
+		rest := maps.Clone(held)
 		for _, id := range slices.Sorted(maps.Keys(rest)) {
 			if id != m.root {
 				delete(rest, id)
 				break
 			}
 		}
-		w.note("rob", s.ID, s.Host, "")
-		w.robbed[s.ID] = true
-		w.ledger.write(c, consumer{rest, held.generation + 1})
+		w.note("steal", s.ID, s.Host, "")
+		w.altered[s.ID] = true
+		w.placement.SetAllocation(c, rest)
 		if m.agent != nil {
 			m.agent.look = true
 		}
@@ -265,5 +249,5 @@ func (w *World) rob() {
 	}
 }
 
-// far is how long a host is away at most.
+// far limits how long a host is away.
 const far = 20 * time.Minute
