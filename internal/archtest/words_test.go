@@ -107,6 +107,38 @@ func TestColumns(t *testing.T) {
 	}
 }
 
+// TestMarkdown fails for long lines and banned words in Markdown. Rows of tables cannot be wrapped; code is quoted.
+func TestMarkdown(t *testing.T) {
+	files := 0
+	err := filepath.WalkDir(filepath.Join("..", ".."), func(path string, d fs.DirEntry, err error) error {
+		if err != nil || filepath.Ext(path) != ".md" || strings.Contains(path, "node_modules") {
+			return err
+		}
+		files++
+		text, err := os.ReadFile(path)
+		number, code := 0, false
+		for line := range strings.Lines(string(text)) {
+			number++
+			if strings.HasPrefix(line, "```") {
+				code = !code
+			}
+			if code || strings.HasPrefix(line, "|") || strings.HasPrefix(line, "    ") {
+				continue
+			}
+			if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > maxColumns {
+				t.Errorf("%s:%d: %d columns, more than %d", path, number, n, maxColumns)
+			}
+			if word := bannedWords.FindString(allowedPhrases.ReplaceAllString(line, "")); word != "" {
+				t.Errorf("%s:%d: banned word %q", path, number, word)
+			}
+		}
+		return err
+	})
+	if err != nil || files < 15 {
+		t.Errorf("%d files: %v", files, err)
+	}
+}
+
 // TestWords fails for banned words in checkedDirs.
 func TestWords(t *testing.T) {
 	for _, dir := range checkedDirs {
