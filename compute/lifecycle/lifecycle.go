@@ -23,9 +23,9 @@
 // declares the host dead. Only then is it released.
 //
 // The files, from the bottom to the top: states, phases, events and residences are data; move.go is the state machine
-// of a move; server.go is the record; status.go, assignment.go, removal.go and expected.go derive what others see of
-// it; moving.go connects a server with its move; search.go, action.go, release.go and guest.go are the handlers of
-// events; lifecycle.go selects the handler.
+// of a move; server.go is the record; status.go, assignment.go, removal.go and expected_allocations.go derive what
+// others see of it; moving.go connects a server with its move; search.go, action.go, release.go and guest.go are the
+// handlers of events; lifecycle.go selects the handler.
 package lifecycle
 
 import (
