@@ -59,7 +59,7 @@ func (l *ledger) nextWrite(now time.Time) Effect {
 	if l.writing > 0 || len(l.unwritten) == 0 || now.Before(l.rewriteAt) {
 		return nil
 	}
-	l.writing = len(l.unwritten)
+	l.writing, l.rewriteAt = len(l.unwritten), time.Time{}
 	return WriteJournal{Entries: slices.Clone(l.unwritten)}
 }
 
@@ -67,7 +67,7 @@ func (l *ledger) nextWrite(now time.Time) Effect {
 func (l *ledger) wrote() (released []Effect) {
 	l.durable = l.durable.With(l.unwritten[:l.writing]...)
 	l.unwritten, l.written = l.unwritten[l.writing:], l.written+l.writing
-	l.writing, l.writeFailures, l.rewriteAt = 0, 0, time.Time{}
+	l.writing, l.writeFailures = 0, 0
 	l.held = slices.DeleteFunc(l.held, func(h heldEffect) bool {
 		if h.after <= l.written {
 			released = append(released, h.effect)
