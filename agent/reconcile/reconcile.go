@@ -179,7 +179,10 @@ func (s *State) advance() {
 			s.do(Admit{Sender: s.sender()})
 		}
 	case syncing:
-		if s.syncer.advance(); s.syncer.begun && s.syncer.stage == idle {
+		if !s.syncer.begun {
+			s.syncer.advance()
+		}
+		if s.syncer.begun { // a further sync follows the first report
 			s.phase = reporting
 			s.sendFirst()
 		}
