@@ -129,6 +129,21 @@ func TestGuestLifecycle(t *testing.T) {
 	})
 }
 
+func TestEndedWorkIsForgotten(t *testing.T) {
+	scenario(t, "nothing is kept of the effects of servers that are gone", func(t *testing.T, w *testHost) {
+		a, stop := w.begin()
+		w.compute.assign(w.want("s1", name1), w.want("s2"))
+		w.untilPhase(host.Running, "s1", "s2")
+		w.compute.assign()
+		w.untilPhase(host.Gone, "s1", "s2")
+		time.Sleep(time.Second)
+		must(t, stop())
+		if len(a.cancels) != 0 {
+			t.Errorf("%d effects are kept", len(a.cancels))
+		}
+	})
+}
+
 func TestNewReportsMissingOptions(t *testing.T) {
 	if _, err := New(Options{}); !fault.Is(err, fault.Invalid) {
 		t.Errorf("%v", err)
