@@ -2,6 +2,7 @@ package loop
 
 import (
 	"context"
+	"log/slog"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/openberth/berth/api/host"
 	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/pci"
 )
 
 func must(t *testing.T, err error) {
@@ -127,6 +129,19 @@ func TestGuestLifecycle(t *testing.T) {
 			t.Errorf("%d reports in ten minutes", n)
 		}
 	})
+}
+
+func TestPlanWarnsOfRules(t *testing.T) {
+	w := newTestHost(t)
+	rules, err := pci.ParseSpecs(`{"vendor_id":"10de","product_id":"ffff"}`)
+	must(t, err)
+	var log strings.Builder
+	w.options.Rules, w.options.Log = rules, slog.New(slog.NewTextHandler(&log, nil))
+	_, err = w.agent().Plan(t.Context())
+	if must(t, err); !strings.Contains(log.String(), "level=WARN") ||
+		!strings.Contains(log.String(), "matches no device of this host") {
+		t.Errorf("the log is %q", log.String())
+	}
 }
 
 func TestEndedWorkIsForgotten(t *testing.T) {
