@@ -168,8 +168,12 @@ func (w *works) effectDone(e WorkDone) {
 	w.advance(j)
 }
 
-// hostReported continues the attempts that wait for the host report of a version, or for an earlier one.
+// hostReported continues the attempts that wait for the host report of a version, or for an earlier one. While another
+// agent serves the host it continues none: they are about to be cancelled.
 func (w *works) hostReported(version int, err error) {
+	if w.fenced {
+		return
+	}
 	for _, id := range slices.Sorted(maps.Keys(w.byID)) {
 		j := w.byID[id]
 		if j.attempt == nil || !isAwaitReport(j.attempt.effect) || j.attempt.report.version > version {

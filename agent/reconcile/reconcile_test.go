@@ -246,3 +246,26 @@ func TestTheFirstReportWaitsForOneSync(t *testing.T) {
 		t.Errorf("no host report, pending %v", d.pending)
 	}
 }
+
+// A host report that compute refuses because another agent serves the host lets no guest report follow.
+func TestAFencedAgentReportsNoGuest(t *testing.T) {
+	d := newDriver(t)
+	d.settle(nil)
+	d.assign(1, "s1")
+	d.settle(nil)
+	isHostReport := func(e Effect) bool { _, is := e.(ReportHost); return is }
+	d.assign(2)
+	d.settle(isHostReport)
+	if !d.state.works.awaitingReport() {
+		t.Fatalf("no attempt waits for a host report, pending %v", d.pending)
+	}
+	d.pending = slices.DeleteFunc(d.pending, isHostReport)
+	d.deliver(HostReported{Err: fault.New(fault.Conflict, "test", "another agent serves the host")})
+	if i := slices.IndexFunc(d.pending, func(e Effect) bool { return WorkOf(e) != "" }); i >= 0 {
+		t.Errorf("%#v follows", d.pending[i])
+	}
+	d.pass(time.Minute, nil)
+	if d.phase() != host.Gone {
+		t.Errorf("phase %s after the agent is admitted again", d.phase())
+	}
+}
