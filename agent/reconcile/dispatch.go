@@ -100,6 +100,15 @@ func (w *works) cancelAll() {
 	}
 }
 
+// endHeld ends the attempts whose effect waits for the journal, with the fault of a write.
+func (w *works) endHeld(err error) {
+	for _, id := range slices.Sorted(maps.Keys(w.byID)) {
+		if w.dropHeld(id) {
+			w.end(w.byID[id], err)
+		}
+	}
+}
+
 // cancel cancels the attempt on an id and reports whether it is still in progress.
 func (w *works) cancel(id string) (inProgress bool) {
 	j := w.byID[id]

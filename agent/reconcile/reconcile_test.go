@@ -269,3 +269,35 @@ func TestAFencedAgentReportsNoGuest(t *testing.T) {
 		t.Errorf("phase %s after the agent is admitted again", d.phase())
 	}
 }
+
+// An effect that a failed write holds is decided again: the guest is not built with a device that was replaced
+// meanwhile.
+func TestAFailedJournalWriteEndsWaitingAttempts(t *testing.T) {
+	d := newDriver(t)
+	d.settle(nil)
+	d.assign(1, "s1")
+	isReport := func(e Effect) bool { _, is := e.(ReportGuest); return is }
+	d.settle(isReport)
+	d.assign(2, "s1") // a position to write
+	d.perform(slices.IndexFunc(d.pending, isReport))
+	if len(d.state.held) == 0 {
+		t.Fatalf("the build does not wait for the journal: %v", d.pending)
+	}
+	d.pending = slices.DeleteFunc(d.pending, isWrite)
+	d.deliver(Written{Err: fault.New(fault.Unavailable, "test", "the disk is full")})
+	d.deliver(DevicesChanged{})
+	d.pending = slices.DeleteFunc(d.pending, func(e Effect) bool { _, is := e.(Observe); return is })
+	o := d.observe()
+	for i := range o.Machine.Devices {
+		o.Machine.Devices[i].Product = "ffff"
+	}
+	d.deliver(Observed{Observation: o})
+	d.pass(16*time.Second, isWrite)
+	for len(d.guests) == 0 && slices.ContainsFunc(d.pending, isWrite) {
+		d.perform(slices.IndexFunc(d.pending, isWrite))
+		d.settle(isWrite)
+	}
+	if len(d.guests) > 0 || d.phase() != host.Failed {
+		t.Errorf("guests %v, phase %s", d.guests, d.phase())
+	}
+}
