@@ -150,9 +150,9 @@ func (c *core) checkDevices(g hypervisor.Guest, claims []device.Claim) error {
 	return nil
 }
 
-// buildFailed records that a guest was not built or changed; a fault means: try again later. A guest that existed before
-// and cannot be changed stays as it is, with its devices, and the refusal is reported. A guest that cannot be built
-// fails, also if it was observed half built meanwhile.
+// buildFailed records that a guest was not built or changed; a fault means: try again later. A guest that existed
+// before and cannot be changed stays as it is, with its devices, and the refusal is reported. A guest that cannot be
+// built fails, also if it was observed half built meanwhile.
 func (w *works) buildFailed(j *work, why error) error {
 	creating := j.attempt.creating
 	switch {
