@@ -48,8 +48,13 @@ func (l *ledger) hold(e Effect) bool {
 
 // dropHeld removes the held effect of a work, and reports whether there was one.
 func (l *ledger) dropHeld(work string) bool {
+	return l.dropHeldIf(func(e Effect) bool { return WorkOf(e) == work })
+}
+
+// dropHeldIf removes the held effects for which drop returns true, and reports whether there were any.
+func (l *ledger) dropHeldIf(drop func(Effect) bool) bool {
 	before := len(l.held)
-	l.held = slices.DeleteFunc(l.held, func(h heldEffect) bool { return WorkOf(h.effect) == work })
+	l.held = slices.DeleteFunc(l.held, func(h heldEffect) bool { return drop(h.effect) })
 	return len(l.held) < before
 }
 

@@ -284,14 +284,15 @@ func (s *State) stopWork() {
 }
 
 // journalWritten releases the effects that had to wait for the journal. A failed write is repeated: the decisions
-// stand, and nothing that follows from them is done before. The attempts that wait for it end and begin again later,
-// because the host may change until it succeeds.
+// stand, and nothing that follows from them is done before. The attempts and the sync that wait for it end and begin
+// again later, because the host may change until it succeeds.
 func (s *State) journalWritten(err error) {
 	if err != nil {
 		s.writeFailed(s.now, s.backoff)
 		s.warn("journal write failed, will retry", "error", err)
 		s.condition("journal", "the agent's journal cannot be written, so no guest is changed: "+fault.TextOf(err))
 		s.works.endHeld(err)
+		s.syncer.endHeld(err)
 		return
 	}
 	for _, e := range s.wrote() {

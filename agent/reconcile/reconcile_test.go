@@ -11,6 +11,7 @@ import (
 	"github.com/openberth/berth/agent/journal"
 	"github.com/openberth/berth/api/host"
 	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/provider"
 )
 
 func isWrite(e Effect) bool {
@@ -299,5 +300,34 @@ func TestAFailedJournalWriteEndsWaitingAttempts(t *testing.T) {
 	}
 	if len(d.guests) > 0 || d.phase() != host.Failed {
 		t.Errorf("guests %v, phase %s", d.guests, d.phase())
+	}
+}
+
+// A plan that a failed write holds is discarded: the host is observed again while the journal cannot be written.
+func TestAFailedJournalWriteEndsASync(t *testing.T) {
+	d := newDriver(t)
+	d.settle(nil)
+	d.assign(1, "s1")
+	d.settle(nil)
+	d.assign(2, "s1") // a position to write
+	root, _ := d.tree.Root()
+	root.Traits = nil
+	d.tree = provider.Tree{Providers: []provider.Provider{root}}
+	d.deliver(DevicesChanged{})
+	d.settle(isWrite)
+	if len(d.state.held) == 0 {
+		t.Fatalf("the plan does not wait for the journal: %v", d.pending)
+	}
+	d.pending = slices.DeleteFunc(d.pending, isWrite)
+	d.deliver(Written{Err: fault.New(fault.Unavailable, "test", "the disk is full")})
+	delete(d.guests, "s1")
+	d.pass(2*time.Minute, isWrite)
+	if guests := d.state.Report().Guests; len(guests) > 0 {
+		t.Errorf("guests %v are reported", guests)
+	}
+	d.settle(nil)
+	d.pass(2*time.Minute, nil)
+	if root, _ = d.tree.Root(); len(root.Traits) == 0 || len(d.guests) != 1 || len(d.state.Report().Conditions) > 0 {
+		t.Errorf("tree %v, guests %v, conditions %v", d.tree, d.guests, d.state.Report().Conditions)
 	}
 }
