@@ -1,10 +1,11 @@
 // Package journal keeps the agent's durable state on disk: the host's identity in Placement, the devices claimed for
 // each server, and the removals that compute has not yet confirmed.
 //
-// It survives kill -9 at any moment: a write that has returned is on the disk, and one that has not is either whole or
-// absent. The file `journal` in the agent's directory holds one JSON object a line, each with the CRC-32C of its
-// entry. Entries are appended and synced; a last line that a crash cut short is dropped. From time to time the whole
-// file is replaced by a shorter one with the same state. The file `lock` beside it excludes a second agent.
+// It survives kill -9 at any moment: a write that has returned is on the disk, and one that has not has left a
+// beginning of its entries, perhaps none or all. The file `journal` in the agent's directory holds one JSON object a
+// line, each with the CRC-32C of its entry. Entries are appended and synced; a last line that a crash cut short is
+// dropped. From time to time the whole file is replaced by a shorter one with the same state. The file `lock` beside it
+// excludes a second agent.
 package journal
 
 import (

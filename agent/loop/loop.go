@@ -107,6 +107,9 @@ func (a *Agent) serve(ctx context.Context, j *journal.Journal) error {
 		if event = a.await(ctx, deadline); event == nil {
 			return nil
 		}
+		if done, is := event.(reconcile.WorkDone); is {
+			delete(a.cancels, done.Work)
+		}
 	}
 }
 

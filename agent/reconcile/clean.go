@@ -22,6 +22,7 @@ type cleaner struct {
 	waiting  []cleanAnswer     // until the journal is written
 	failures map[device.ID]int // failed cleanings of a device
 	cleaning *device.ID        // CleanDevice is in progress
+	asked    time.Time         // of the request that cleaning answers
 }
 
 // cleanAnswer is an answer that may be reported when a number of entries of the journal are written.
@@ -55,7 +56,7 @@ func (l *cleaner) receive(list []host.CleanRequest) {
 func (l *cleaner) advance() {
 	for l.cleaning == nil && len(l.queue) > 0 {
 		at := l.queue[0]
-		l.queue = l.queue[1:]
+		l.queue, l.asked = l.queue[1:], l.last[at]
 		if err := l.check(at); err != nil {
 			l.answer(at, err)
 			continue
@@ -110,9 +111,9 @@ func (l *cleaner) check(at device.ID) error {
 	return nil
 }
 
-// answer keeps the answer to the last request for a device, for the host report.
+// answer keeps the answer to the request in progress, for the host report.
 func (l *cleaner) answer(at device.ID, err error) {
-	result := host.CleanResult{Address: at.String(), Asked: l.last[at]}
+	result := host.CleanResult{Address: at.String(), Asked: l.asked}
 	if err != nil {
 		l.warn("device cleaning failed", "address", at.String(), "error", err)
 		result.Refused = fault.TextOf(err)

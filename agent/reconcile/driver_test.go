@@ -77,6 +77,9 @@ func (d *driver) deliver(e Event) {
 			d.pending = append(d.pending, effect)
 		}
 	}
+	if at := d.state.Deadline(); !at.IsZero() && !at.After(d.now) {
+		d.t.Errorf("after %T the deadline is %s ago, so that Tick would be repeated without an end", e, d.now.Sub(at))
+	}
 }
 
 // check fails the test when an effect precedes what must be durable, or when its work already has one.
@@ -221,9 +224,6 @@ func (d *driver) pass(duration time.Duration, keep func(Effect) bool) {
 		next := end
 		if at := d.state.Deadline(); !at.IsZero() && at.Before(end) {
 			next = at
-		}
-		if !next.After(d.now) {
-			next = d.now.Add(time.Millisecond)
 		}
 		d.now = next
 		d.deliver(Tick{})

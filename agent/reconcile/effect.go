@@ -13,7 +13,8 @@ import (
 
 // Effect is an operation that the agent's process performs outside the state machine. Effects may be performed
 // concurrently; the order in which Next returns them does not matter, because Next returns an effect only after the
-// events of those that must precede it. Each type says which event ends it; without one, the effect ends at once.
+// events of those that must precede it. Only Cancel must follow the effect that it ends. Each type says which event
+// ends it; without one, the effect ends at once.
 type Effect interface{ effect() }
 
 // WriteJournal makes entries durable, in this order. It ends with Written. There is at most one at a time.

@@ -43,6 +43,7 @@ func (w *works) ensure(j *work) (Effect, error) {
 	case there && !g.Departed && matches(g, want):
 		return w.continueOrConfirm(j)
 	case there && !g.Departed:
+		a.creating = false
 		return w.buildGuest(j)
 	}
 	return w.create(j)
@@ -81,6 +82,7 @@ func (w *works) create(j *work) (Effect, error) {
 		a.build = g.Build
 		return Destroy{Work: want.ID, ID: want.ID}, nil
 	}
+	a.creating = true
 	return w.buildGuest(j)
 }
 
@@ -148,14 +150,15 @@ func (c *core) checkDevices(g hypervisor.Guest, claims []device.Claim) error {
 	return nil
 }
 
-// buildFailed records that a guest was not built or changed; a fault means: try again later. A guest that exists and
-// cannot be changed stays as it is, with its devices, and the refusal is reported. A guest that cannot be built fails.
+// buildFailed records that a guest was not built or changed; a fault means: try again later. A guest that existed
+// before and cannot be changed stays as it is, with its devices, and the refusal is reported. A guest that cannot be
+// built fails, also if it was observed half built meanwhile.
 func (w *works) buildFailed(j *work, why error) error {
-	g, there := w.guests[j.id]
+	creating := j.attempt.creating
 	switch {
-	case fault.Is(why, fault.Unavailable) && (there && !g.Departed || j.mayRetryBuild()):
+	case fault.Is(why, fault.Unavailable) && (!creating || j.mayRetryBuild()):
 		return why
-	case there && !g.Departed:
+	case !creating:
 		j.attempt.refusal, j.attempt.listed = why, nil
 	default:
 		w.setFailure(j, "the guest cannot be built: "+fault.TextOf(why))

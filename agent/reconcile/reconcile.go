@@ -179,7 +179,10 @@ func (s *State) advance() {
 			s.do(Admit{Sender: s.sender()})
 		}
 	case syncing:
-		if s.syncer.advance(); s.syncer.begun && s.syncer.stage == idle {
+		if !s.syncer.begun {
+			s.syncer.advance()
+		}
+		if s.syncer.begun { // a further sync follows the first report
 			s.phase = reporting
 			s.sendFirst()
 		}
@@ -281,12 +284,15 @@ func (s *State) stopWork() {
 }
 
 // journalWritten releases the effects that had to wait for the journal. A failed write is repeated: the decisions
-// stand, and nothing that follows from them is done before.
+// stand, and nothing that follows from them is done before. The attempts and the sync that wait for it end and begin
+// again later, because the host may change until it succeeds.
 func (s *State) journalWritten(err error) {
 	if err != nil {
 		s.writeFailed(s.now, s.backoff)
 		s.warn("journal write failed, will retry", "error", err)
 		s.condition("journal", "the agent's journal cannot be written, so no guest is changed: "+fault.TextOf(err))
+		s.works.endHeld(err)
+		s.syncer.endHeld(err)
 		return
 	}
 	for _, e := range s.wrote() {

@@ -11,6 +11,7 @@ import (
 	"github.com/openberth/berth/agent/journal"
 	"github.com/openberth/berth/api/host"
 	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/provider"
 )
 
 func isWrite(e Effect) bool {
@@ -168,4 +169,165 @@ func (d *driver) crash(chance *rand.Rand) {
 		}
 	}
 	d.start()
+}
+
+func isBuild(e Effect) bool {
+	_, is := e.(Build)
+	return is
+}
+
+// endBuild ends the build in progress with a fault.
+func (d *driver) endBuild(err error) {
+	d.t.Helper()
+	i := slices.IndexFunc(d.pending, isBuild)
+	if i < 0 {
+		d.t.Fatal("no build is in progress")
+	}
+	work := WorkOf(d.pending[i])
+	d.pending = slices.Delete(d.pending, i, i+1)
+	d.deliver(WorkDone{Work: work, Err: err})
+}
+
+// A guest that was observed half built is not a guest that was there before its build: when the build fails, the server
+// fails.
+func TestAFailedBuildOfAnObservedGuest(t *testing.T) {
+	d := newDriver(t)
+	d.settle(nil)
+	d.assign(1, "s1")
+	d.settle(isBuild)
+	build := d.pending[slices.IndexFunc(d.pending, isBuild)].(Build)
+	d.guests["s1"] = build.Guest
+	d.deliver(DevicesChanged{})
+	d.settle(isBuild)
+	if len(d.state.guests) != 1 {
+		t.Fatalf("observed %v", d.state.guests)
+	}
+	d.endBuild(fault.New(fault.Invalid, "test", "no such image"))
+	d.settle(nil)
+	if d.phase() != host.Failed || len(d.guests) > 0 || len(d.disk.Claims()) > 0 {
+		t.Errorf("phase %s, guests %v, claims %v", d.phase(), d.guests, d.disk.Claims())
+	}
+}
+
+// A guest that vanishes while it is changed is built again: its server does not fail.
+func TestARefusedChangeOfAVanishedGuest(t *testing.T) {
+	d := newDriver(t)
+	d.settle(nil)
+	d.assign(1, "s1")
+	d.settle(nil)
+	for id, g := range d.guests {
+		g.Stopped = true
+		d.guests[id] = g
+	}
+	d.deliver(DevicesChanged{})
+	d.settle(isBuild)
+	delete(d.guests, "s1")
+	d.deliver(DevicesChanged{})
+	d.settle(isBuild)
+	if len(d.state.guests) != 0 {
+		t.Fatalf("observed %v", d.state.guests)
+	}
+	d.endBuild(fault.New(fault.Invalid, "test", "no such guest"))
+	d.settle(nil)
+	d.pass(10*time.Second, nil)
+	failed := slices.ContainsFunc(d.reports, func(g host.Guest) bool { return g.Phase == host.Failed })
+	if failed || d.phase() != host.Running || len(d.guests) != 1 {
+		t.Errorf("phase %s, guests %v, reports %+v", d.phase(), d.guests, d.reports)
+	}
+}
+
+// The first report follows the first sync, also when another sync is due then.
+func TestTheFirstReportWaitsForOneSync(t *testing.T) {
+	d := newDriver(t)
+	writes := func(e Effect) bool { _, is := e.(WriteProvider); return is }
+	d.settle(writes)
+	d.deliver(DevicesChanged{})
+	d.settle(func(e Effect) bool { _, is := e.(Observe); return is })
+	if d.hosts == 0 {
+		t.Errorf("no host report, pending %v", d.pending)
+	}
+}
+
+// A host report that compute refuses because another agent serves the host lets no guest report follow.
+func TestAFencedAgentReportsNoGuest(t *testing.T) {
+	d := newDriver(t)
+	d.settle(nil)
+	d.assign(1, "s1")
+	d.settle(nil)
+	isHostReport := func(e Effect) bool { _, is := e.(ReportHost); return is }
+	d.assign(2)
+	d.settle(isHostReport)
+	if !d.state.works.awaitingReport() {
+		t.Fatalf("no attempt waits for a host report, pending %v", d.pending)
+	}
+	d.pending = slices.DeleteFunc(d.pending, isHostReport)
+	d.deliver(HostReported{Err: fault.New(fault.Conflict, "test", "another agent serves the host")})
+	if i := slices.IndexFunc(d.pending, func(e Effect) bool { return WorkOf(e) != "" }); i >= 0 {
+		t.Errorf("%#v follows", d.pending[i])
+	}
+	d.pass(time.Minute, nil)
+	if d.phase() != host.Gone {
+		t.Errorf("phase %s after the agent is admitted again", d.phase())
+	}
+}
+
+// An effect that a failed write holds is decided again: the guest is not built with a device that was replaced
+// meanwhile.
+func TestAFailedJournalWriteEndsWaitingAttempts(t *testing.T) {
+	d := newDriver(t)
+	d.settle(nil)
+	d.assign(1, "s1")
+	isReport := func(e Effect) bool { _, is := e.(ReportGuest); return is }
+	d.settle(isReport)
+	d.assign(2, "s1") // a position to write
+	d.perform(slices.IndexFunc(d.pending, isReport))
+	if len(d.state.held) == 0 {
+		t.Fatalf("the build does not wait for the journal: %v", d.pending)
+	}
+	d.pending = slices.DeleteFunc(d.pending, isWrite)
+	d.deliver(Written{Err: fault.New(fault.Unavailable, "test", "the disk is full")})
+	d.deliver(DevicesChanged{})
+	d.pending = slices.DeleteFunc(d.pending, func(e Effect) bool { _, is := e.(Observe); return is })
+	o := d.observe()
+	for i := range o.Machine.Devices {
+		o.Machine.Devices[i].Product = "ffff"
+	}
+	d.deliver(Observed{Observation: o})
+	d.pass(16*time.Second, isWrite)
+	for len(d.guests) == 0 && slices.ContainsFunc(d.pending, isWrite) {
+		d.perform(slices.IndexFunc(d.pending, isWrite))
+		d.settle(isWrite)
+	}
+	if len(d.guests) > 0 || d.phase() != host.Failed {
+		t.Errorf("guests %v, phase %s", d.guests, d.phase())
+	}
+}
+
+// A plan that a failed write holds is discarded: the host is observed again while the journal cannot be written.
+func TestAFailedJournalWriteEndsASync(t *testing.T) {
+	d := newDriver(t)
+	d.settle(nil)
+	d.assign(1, "s1")
+	d.settle(nil)
+	d.assign(2, "s1") // a position to write
+	root, _ := d.tree.Root()
+	root.Traits = nil
+	d.tree = provider.Tree{Providers: []provider.Provider{root}}
+	d.deliver(DevicesChanged{})
+	d.settle(isWrite)
+	if len(d.state.held) == 0 {
+		t.Fatalf("the plan does not wait for the journal: %v", d.pending)
+	}
+	d.pending = slices.DeleteFunc(d.pending, isWrite)
+	d.deliver(Written{Err: fault.New(fault.Unavailable, "test", "the disk is full")})
+	delete(d.guests, "s1")
+	d.pass(2*time.Minute, isWrite)
+	if guests := d.state.Report().Guests; len(guests) > 0 {
+		t.Errorf("guests %v are reported", guests)
+	}
+	d.settle(nil)
+	d.pass(2*time.Minute, nil)
+	if root, _ = d.tree.Root(); len(root.Traits) == 0 || len(d.guests) != 1 || len(d.state.Report().Conditions) > 0 {
+		t.Errorf("tree %v, guests %v, conditions %v", d.tree, d.guests, d.state.Report().Conditions)
+	}
 }

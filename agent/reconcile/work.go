@@ -47,6 +47,7 @@ type attempt struct {
 	listed    []hypervisor.Guest // of the hypervisor; nil: not listed
 	destroyed map[string]bool    // guests that the hypervisor has destroyed and not built since
 	build     int                // rebuild count of a departed guest that was destroyed
+	creating  bool               // the guest did not exist when its build began
 	freed     bool               // the claims are freed
 	refusal   error              // of the hypervisor, not yet reported
 	departure *host.Guest        // result of a migration, not yet reported
