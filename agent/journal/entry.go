@@ -187,23 +187,17 @@ func (e Entry) encode() ([]byte, error) {
 	return append(line, '\n'), nil
 }
 
-// encodeLines returns the lines of entries.
-func encodeLines(entries []Entry) (data []byte, err error) {
-	for _, e := range entries {
-		line, err := e.encode()
-		if err != nil {
-			return nil, err
-		}
-		data = append(data, line...)
-	}
-	return data, nil
-}
-
 // encode returns the lines of the whole state and their number.
 func (s State) encode() (data []byte, lines int, err error) {
 	entries := s.entries()
-	data, err = encodeLines(entries)
-	return data, len(entries), err
+	for _, e := range entries {
+		line, err := e.encode()
+		if err != nil {
+			return nil, 0, err
+		}
+		data = append(data, line...)
+	}
+	return data, len(entries), nil
 }
 
 // parseLine parses a line without its newline. The fault describes the line alone.

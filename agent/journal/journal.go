@@ -131,16 +131,21 @@ func (j *Journal) State() State {
 
 func (j *Journal) path() string { return filepath.Join(j.dir, fileName) }
 
-// Write makes entries durable, in order and with one sync, and then applies them to the state. After a fault the state
-// is as before, and the next write replaces the file, because it is unknown how much of the failed write is on the
-// disk. A crash in between leaves a beginning of the entries. Nothing is written without entries.
+// Write makes entries durable, in order, and then applies them to the state. After a fault the state is as before, and
+// the next write replaces the file, because it is unknown how much of the failed write is on the disk. A crash in
+// between leaves a beginning of the entries: each is synced before the next is written, so that a power failure can
+// damage the last line of the file only. Nothing is written without entries.
 func (j *Journal) Write(entries ...Entry) error {
 	if len(entries) == 0 {
 		return nil
 	}
-	lines, err := encodeLines(entries)
-	if err != nil {
-		return err
+	lines := make([][]byte, len(entries))
+	for i, e := range entries {
+		line, err := e.encode()
+		if err != nil {
+			return err
+		}
+		lines[i] = line
 	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -152,19 +157,30 @@ func (j *Journal) Write(entries ...Entry) error {
 	}
 	before := j.state
 	j.state = before.With(entries...)
+	var err error
 	if j.file == nil || j.lines > j.state.size()+j.slack {
 		err = j.replace()
-	} else if err = appendSynced(j.file, lines); err == nil {
-		j.lines += len(entries)
 	} else {
-		j.file.Close()
-		j.file = nil
+		err = j.appendLines(lines)
 	}
 	if err != nil {
 		j.state = before
 		return err
 	}
 	return j.check() // an entry in a file that was lost meanwhile does not count
+}
+
+// appendLines appends lines and syncs each. After a fault the file is closed. j.mu is held.
+func (j *Journal) appendLines(lines [][]byte) error {
+	for _, line := range lines {
+		if err := appendSynced(j.file, line); err != nil {
+			j.file.Close()
+			j.file = nil
+			return err
+		}
+		j.lines++
+	}
+	return nil
 }
 
 // replace writes the state to a new file and renames it over the old one. j.mu is held, or no other goroutine has j.

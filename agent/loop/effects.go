@@ -37,7 +37,11 @@ func (a *Agent) begin(ctx context.Context, j *journal.Journal, e reconcile.Effec
 			a.beginWork(ctx, work, e, running)
 			return
 		}
-		running.Go(func() { a.deliver(ctx, a.perform(ctx, e)) })
+		running.Go(func() {
+			if event := a.perform(ctx, e); event != nil { // each effect has an event
+				a.deliver(ctx, event)
+			}
+		})
 	}
 }
 

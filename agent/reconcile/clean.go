@@ -41,8 +41,8 @@ func (l *cleaner) receive(list []host.CleanRequest) {
 	for _, r := range list {
 		at, err := device.ParseID(r.Address)
 		if err != nil {
-			l.condition("clean "+r.Address, fmt.Sprintf("compute requests cleaning of %q, which is not a device",
-				r.Address))
+			l.condition("clean "+r.Address, fmt.Sprintf("device %q is not cleaned: it is not a PCI address; request it again "+
+				"with an address of `berth device list`", r.Address))
 			continue
 		}
 		if !l.last[at].Equal(r.Asked) {
