@@ -30,34 +30,34 @@ import (
 type crash struct {
 	mu    sync.Mutex
 	calls int
-	at    int // number of the call; 0: none
+	call    int // number of the call; 0: none
 	after bool
 	delay time.Duration // with after: what it was about to tell compute arrives so much later, when others have spoken
-	dead  bool
-	kill  context.CancelFunc
+	crashed  bool
+	cancel  context.CancelFunc
 }
 
 // delays reports whether the present request arrives late: it is the last one of a crashing agent.
 func (d *crash) delays() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.dead && d.delay > 0
+	return d.crashed && d.delay > 0
 }
 
-func (d *crash) around(do func() error) error {
+func (d *crash) intercept(do func() error) error {
 	d.mu.Lock()
 	d.calls++
-	now := d.at > 0 && d.calls == d.at
+	now := d.call > 0 && d.calls == d.call
 	if now {
-		d.dead = true
+		d.crashed = true
 	}
-	dead, after := d.dead, now && d.after
+	dead, after := d.crashed, now && d.after
 	d.mu.Unlock()
 	if !dead {
 		return do()
 	}
 	if now {
-		defer d.kill()
+		defer d.cancel()
 	}
 	if after {
 		_ = do() // it took place, and nobody hears the answer
@@ -66,8 +66,8 @@ func (d *crash) around(do func() error) error {
 }
 
 // through is around for calls with an answer.
-func aroundCall[T any](d *crash, do func() (T, error)) (out T, err error) {
-	err = d.around(func() (err error) {
+func interceptCall[T any](d *crash, do func() (T, error)) (out T, err error) {
+	err = d.intercept(func() (err error) {
 		out, err = do()
 		return err
 	})
@@ -80,45 +80,45 @@ type crashingPlacement struct {
 }
 
 func (m crashingPlacement) ProviderByName(ctx context.Context, name string) (provider.Provider, error) {
-	return aroundCall(m.d, func() (provider.Provider, error) { return m.p.ProviderByName(ctx, name) })
+	return interceptCall(m.d, func() (provider.Provider, error) { return m.p.ProviderByName(ctx, name) })
 }
 func (m crashingPlacement) Tree(ctx context.Context, id provider.ID) (provider.Tree, error) {
-	return aroundCall(m.d, func() (provider.Tree, error) { return m.p.Tree(ctx, id) })
+	return interceptCall(m.d, func() (provider.Tree, error) { return m.p.Tree(ctx, id) })
 }
 func (m crashingPlacement) ProviderAllocations(ctx context.Context,
 	id provider.ID) (map[resource.ConsumerID]resource.Amounts, error) {
-	return aroundCall(m.d, func() (map[resource.ConsumerID]resource.Amounts,
+	return interceptCall(m.d, func() (map[resource.ConsumerID]resource.Amounts,
 		error) {
 		return m.p.ProviderAllocations(ctx, id)
 	})
 }
 func (m crashingPlacement) Allocation(ctx context.Context,
 	c resource.ConsumerID) (placement.ConsumerAllocation, error) {
-	return aroundCall(m.d, func() (placement.ConsumerAllocation, error) { return m.p.Allocation(ctx, c) })
+	return interceptCall(m.d, func() (placement.ConsumerAllocation, error) { return m.p.Allocation(ctx, c) })
 }
 func (m crashingPlacement) EnsureClass(ctx context.Context, c resource.Class) error {
-	return m.d.around(func() error { return m.p.EnsureClass(ctx, c) })
+	return m.d.intercept(func() error { return m.p.EnsureClass(ctx, c) })
 }
 func (m crashingPlacement) EnsureTrait(ctx context.Context, t resource.Trait) error {
-	return m.d.around(func() error { return m.p.EnsureTrait(ctx, t) })
+	return m.d.intercept(func() error { return m.p.EnsureTrait(ctx, t) })
 }
 func (m crashingPlacement) CreateProvider(ctx context.Context, id provider.ID, name string,
 	parent provider.ID) (provider.Provider, error) {
-	return aroundCall(m.d, func() (provider.Provider, error) { return m.p.CreateProvider(ctx, id, name, parent) })
+	return interceptCall(m.d, func() (provider.Provider, error) { return m.p.CreateProvider(ctx, id, name, parent) })
 }
 func (m crashingPlacement) DeleteProvider(ctx context.Context, id provider.ID) error {
-	return m.d.around(func() error { return m.p.DeleteProvider(ctx, id) })
+	return m.d.intercept(func() error { return m.p.DeleteProvider(ctx, id) })
 }
 func (m crashingPlacement) PutInventories(ctx context.Context, id provider.ID, g int,
 	i map[resource.Class]resource.Inventory) (int, error) {
-	return aroundCall(m.d, func() (int, error) { return m.p.PutInventories(ctx, id, g, i) })
+	return interceptCall(m.d, func() (int, error) { return m.p.PutInventories(ctx, id, g, i) })
 }
 func (m crashingPlacement) PutTraits(ctx context.Context, id provider.ID, g int, t []resource.Trait) (int, error) {
-	return aroundCall(m.d, func() (int, error) { return m.p.PutTraits(ctx, id, g, t) })
+	return interceptCall(m.d, func() (int, error) { return m.p.PutTraits(ctx, id, g, t) })
 }
 
 func (m crashingPlacement) Reshape(ctx context.Context, r placement.Reshape) error {
-	return m.d.around(func() error { return m.p.Reshape(ctx, r) })
+	return m.d.intercept(func() error { return m.p.Reshape(ctx, r) })
 }
 
 type crashingHypervisor struct {
@@ -127,36 +127,36 @@ type crashingHypervisor struct {
 }
 
 func (m crashingHypervisor) Capacity(ctx context.Context) (hypervisor.Capacity, error) {
-	return aroundCall(m.d, func() (hypervisor.Capacity, error) { return m.h.Capacity(ctx) })
+	return interceptCall(m.d, func() (hypervisor.Capacity, error) { return m.h.Capacity(ctx) })
 }
 func (m crashingHypervisor) Guests(ctx context.Context) ([]hypervisor.Guest, error) {
-	return aroundCall(m.d, func() ([]hypervisor.Guest, error) { return m.h.Guests(ctx) })
+	return interceptCall(m.d, func() ([]hypervisor.Guest, error) { return m.h.Guests(ctx) })
 }
 func (m crashingHypervisor) Build(ctx context.Context, g hypervisor.Guest) error {
-	return m.d.around(func() error { return m.h.Build(ctx, g) })
+	return m.d.intercept(func() error { return m.h.Build(ctx, g) })
 }
 func (m crashingHypervisor) Destroy(ctx context.Context, id string) error {
-	return m.d.around(func() error { return m.h.Destroy(ctx, id) })
+	return m.d.intercept(func() error { return m.h.Destroy(ctx, id) })
 }
 
 func (m crashingHypervisor) Rename(ctx context.Context, was, id, server string) error {
-	return m.d.around(func() error { return m.h.Rename(ctx, was, id, server) })
+	return m.d.intercept(func() error { return m.h.Rename(ctx, was, id, server) })
 }
 func (m crashingHypervisor) Migrate(ctx context.Context, id string, to hypervisor.Destination) error {
-	return m.d.around(func() error { return m.h.Migrate(ctx, id, to) })
+	return m.d.intercept(func() error { return m.h.Migrate(ctx, id, to) })
 }
 
 type crashingTransport struct {
-	road http.RoundTripper
+	base http.RoundTripper
 	d    *crash
 }
 
 func (m crashingTransport) RoundTrip(r *http.Request) (*http.Response, error) {
-	resp, err := aroundCall(m.d, func() (*http.Response, error) {
+	resp, err := interceptCall(m.d, func() (*http.Response, error) {
 		if r.Method == http.MethodPut && strings.Contains(r.URL.Path, "/guests/") && m.d.delays() {
 			return nil, m.delay(r)
 		}
-		return m.road.RoundTrip(r)
+		return m.base.RoundTrip(r)
 	})
 	if err != nil {
 		if resp != nil {
@@ -176,7 +176,7 @@ func (m crashingTransport) delay(r *http.Request) error {
 	time.AfterFunc(m.d.delay, func() {
 		again := r.Clone(context.Background())
 		again.Body = io.NopCloser(bytes.NewReader(body))
-		if resp, err := m.road.RoundTrip(again); err == nil {
+		if resp, err := m.base.RoundTrip(again); err == nil {
 			resp.Body.Close()
 		}
 	})
@@ -196,7 +196,7 @@ func (w *testHost) crashing(d *crash) (ended <-chan error, stop func()) {
 		w.t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(w.t.Context())
-	d.kill = cancel
+	d.cancel = cancel
 	done := make(chan error, 1)
 	go func() { done <- a.Run(ctx) }()
 	return done, cancel
@@ -232,9 +232,9 @@ func (w *testHost) runAgents(done func() bool, deaths func() *crash) {
 
 // crashOnce is one crash, of whichever agent makes the call.
 func crashOnce(at int, after bool) (deaths func() *crash, the *crash) {
-	the = &crash{at: at, after: after}
+	the = &crash{call: at, after: after}
 	return func() *crash {
-		if the.dead {
+		if the.crashed {
 			return &crash{}
 		}
 		return the
@@ -251,7 +251,7 @@ func TestCrashAtEachStep(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					deaths, first := crashOnce(at, after)
 					crashScenario(t, deaths)
-					reached = first.dead
+					reached = first.crashed
 				})
 			})
 			if !ok {
@@ -281,15 +281,15 @@ func crashScenario(t *testing.T, deaths func() *crash) {
 	w.runAgents(func() bool {
 		return w.provider(name1).Inventories[class].Total == 2 && w.provider(name2).Inventories[class].Total == 2
 	}, deaths)
-	w.compute.assign(w.want("s1", name1, name1), w.want("s2", name2), w.want("s3"))
-	w.runAgents(func() bool { return w.are(host.Running, "s1", "s2", "s3") }, deaths)
-	w.consistent("s1", "s2", "s3")
+	w.compute.assign(w.server("s1", name1, name1), w.server("s2", name2), w.server("s3"))
+	w.runAgents(func() bool { return w.inPhase(host.Running, "s1", "s2", "s3") }, deaths)
+	w.checkConsistent("s1", "s2", "s3")
 	was := w.holders()["0000:5e:00.1"]
-	w.compute.assign(w.want("s2", name2), w.want("s3"), w.want("s4", name1, name1))
+	w.compute.assign(w.server("s2", name2), w.server("s3"), w.server("s4", name1, name1))
 	w.runAgents(func() bool {
-		return w.are(host.Running, "s4") && w.are(host.Gone, "s1") && len(w.journalled().Gone()) == 0
+		return w.inPhase(host.Running, "s4") && w.inPhase(host.Gone, "s1") && len(w.journalled().Gone()) == 0
 	}, deaths)
-	w.consistent("s2", "s3", "s4")
+	w.checkConsistent("s2", "s3", "s4")
 	if got := w.holders(); len(got) != 3 || got["0000:5e:00.1"] != was || got["0000:3b:00.1"] != "s4" {
 		t.Errorf("holders %v", got)
 	}
@@ -305,32 +305,32 @@ func crashScenario(t *testing.T, deaths func() *crash) {
 // report, it has freed everything at once, so no guest may exist.
 func TestNoGuestBeforeComputeHasTheClaim(t *testing.T) {
 	scenario(t, "compute refuses reports, deletes the server, and the agent crashes", func(t *testing.T, w *testHost) {
-		_, stop := w.begin()
+		_, stop := w.startReported()
 		w.compute.refuseReports(true)
-		w.compute.assign(w.want("s1", name1))
+		w.compute.assign(w.server("s1", name1))
 		w.until("a claim", func() bool { return slices.Equal(w.journalled().Servers(), []string{"s1"}) })
 		time.Sleep(time.Minute)
 		if got := w.running(); len(got) > 0 {
 			t.Errorf("guests %v, and compute has heard of none", got)
 		}
-		w.compute.removeSilently()
+		w.compute.removeWithoutSending()
 		must(t, stop())
 		if got := w.running(); len(got) > 0 {
 			t.Errorf("guests %v stay behind", got)
 		}
 		w.compute.refuseReports(false)
-		_, stop = w.begin()
+		_, stop = w.startReported()
 		w.untilPhase(host.Gone, "s1")
 		must(t, stop())
-		w.consistent()
+		w.checkConsistent()
 	})
 	scenario(t, "compute refuses the claim of a server that is no longer assigned", func(t *testing.T, w *testHost) {
-		_, stop := w.begin()
+		_, stop := w.startReported()
 		w.compute.refuseReports(true)
-		w.compute.assign(w.want("s1", name1))
+		w.compute.assign(w.server("s1", name1))
 		w.until("a claim", func() bool { return slices.Equal(w.journalled().Servers(), []string{"s1"}) })
 		w.compute.muteStreams(true) // the agent does not hear that it is wanted no more
-		w.compute.removeSilently()
+		w.compute.removeWithoutSending()
 		w.compute.refuseReports(false)
 		w.until("a refusal", func() bool { return strings.Contains(w.compute.logText(), "s1 refused") })
 		time.Sleep(10 * time.Second)
@@ -340,7 +340,7 @@ func TestNoGuestBeforeComputeHasTheClaim(t *testing.T) {
 		w.compute.muteStreams(false)
 		w.untilPhase(host.Gone, "s1")
 		must(t, stop())
-		w.consistent()
+		w.checkConsistent()
 	})
 	scenario(t, "compute refuses reports for a while", func(t *testing.T, w *testHost) {
 		var builds int
@@ -352,18 +352,18 @@ func TestNoGuestBeforeComputeHasTheClaim(t *testing.T) {
 			}
 			return nil
 		}
-		_, stop := w.begin()
+		_, stop := w.startReported()
 		w.compute.refuseReports(true)
-		w.compute.assign(w.want("s1", name1))
+		w.compute.assign(w.server("s1", name1))
 		time.Sleep(2 * time.Minute)
 		w.compute.refuseReports(false)
 		w.untilPhase(host.Running, "s1") // the tries of the hypervisor are not used up by compute's silence
 		must(t, stop())
-		w.consistent("s1")
+		w.checkConsistent("s1")
 	})
 }
 
-func (w *testHost) are(phase host.Phase, servers ...string) bool {
+func (w *testHost) inPhase(phase host.Phase, servers ...string) bool {
 	return !slices.ContainsFunc(servers, func(s string) bool { return w.compute.phase(s) != phase })
 }
 
@@ -381,7 +381,7 @@ func randomCrashScenario(t *testing.T, chance *rand.Rand) {
 	w := newTestHost(t)
 	w.checkReportedBuilds()
 	randomCrash := func() *crash {
-		return &crash{at: 1 + chance.IntN(60), after: chance.IntN(2) == 0,
+		return &crash{call: 1 + chance.IntN(60), after: chance.IntN(2) == 0,
 			delay: time.Duration(chance.IntN(2)*chance.IntN(3000)) * time.Millisecond}
 	}
 	w.runAgents(func() bool { return w.provider(name2).Inventories[class].Total == 2 }, func() *crash { return &crash{} })
@@ -405,7 +405,7 @@ func randomCrashScenario(t *testing.T, chance *rand.Rand) {
 					holds[id] = append(holds[id], p)
 				}
 			}
-			now[id] = w.want(id, holds[id]...)
+			now[id] = w.server(id, holds[id]...)
 		}
 		var line []host.Server
 		for _, id := range slices.Sorted(maps.Keys(now)) {
@@ -417,10 +417,10 @@ func randomCrashScenario(t *testing.T, chance *rand.Rand) {
 	}
 	ids := slices.Sorted(maps.Keys(now))
 	w.runAgents(func() bool {
-		return w.are(host.Running, ids...) && len(w.journalled().Gone()) == 0 && slices.Equal(w.running(), ids) &&
+		return w.inPhase(host.Running, ids...) && len(w.journalled().Gone()) == 0 && slices.Equal(w.running(), ids) &&
 			slices.Equal(w.journalled().Servers(), ids)
 	}, func() *crash { return &crash{} })
-	w.consistent(ids...)
+	w.checkConsistent(ids...)
 	w.compute.mu.Lock()
 	defer w.compute.mu.Unlock()
 	for id, g := range w.compute.guests {

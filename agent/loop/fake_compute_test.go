@@ -26,12 +26,12 @@ type fakeCompute struct {
 	omitRemovals bool
 	changed      chan struct{} // closed at each change
 	muted        bool          // streams send nothing
-	away         bool          // no request is answered
+	unavailable  bool          // no request is answered
 	refusing     bool          // guest reports are refused
-	cut          chan struct{} // closed to end all streams
+	streamsEnded chan struct{} // closed to end all streams
 	streams      int
-	serves       string // the instance of the agent whose report was the last
-	heardOf      time.Time
+	instance     string // the instance of the agent whose report was the last
+	reportedAt   time.Time
 	report       host.Report
 	reports      int
 	guests       map[string]host.Guest // the last of each server
@@ -41,7 +41,8 @@ type fakeCompute struct {
 }
 
 func newFakeCompute(t *testing.T) *fakeCompute {
-	return &fakeCompute{t: t, changed: make(chan struct{}), cut: make(chan struct{}), guests: map[string]host.Guest{},
+	return &fakeCompute{t: t, changed: make(chan struct{}), streamsEnded: make(chan struct{}),
+		guests: map[string]host.Guest{},
 		remove: map[string]host.Removal{}, latest: map[string]int64{}}
 }
 
@@ -50,7 +51,7 @@ func (o *fakeCompute) assign(servers ...host.Server) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	clean := o.assignments.Clean
-	o.change(servers)
+	o.replaceServers(servers)
 	o.assignments.Clean = clean
 	o.wake()
 }
@@ -63,7 +64,7 @@ func (o *fakeCompute) wake() {
 
 // change makes these all the servers of the host: those that were assigned before are named for removal until they are
 // reported gone.
-func (o *fakeCompute) change(servers []host.Server) {
+func (o *fakeCompute) replaceServers(servers []host.Server) {
 	kept := map[string]bool{}
 	for _, s := range servers {
 		kept[s.ID] = true
@@ -80,11 +81,11 @@ func (o *fakeCompute) change(servers []host.Server) {
 			o.remove[s.ID] = host.Removal{ID: s.ID, PreviousID: s.PreviousID}
 		}
 	}
-	o.next(servers)
+	o.setAssignments(servers)
 }
 
 // next makes the next line.
-func (o *fakeCompute) next(servers []host.Server) {
+func (o *fakeCompute) setAssignments(servers []host.Server) {
 	o.assignments = host.Assignments{Cloud: o.assignments.Cloud, Position: o.assignments.Position, Servers: servers,
 		Remove: slices.Collect(maps.Values(o.remove)), Clean: o.assignments.Clean}
 	o.assignments.Revision++
@@ -93,8 +94,8 @@ func (o *fakeCompute) next(servers []host.Server) {
 func (o *fakeCompute) endStreams() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	close(o.cut)
-	o.cut = make(chan struct{})
+	close(o.streamsEnded)
+	o.streamsEnded = make(chan struct{})
 }
 
 func (o *fakeCompute) handler() http.Handler {
@@ -107,7 +108,7 @@ func (o *fakeCompute) handler() http.Handler {
 		if !o.admit(w, report.Instance) {
 			return
 		}
-		o.takeReport(report)
+		o.recordReport(report)
 		w.WriteHeader(http.StatusNoContent)
 	})
 	mux.HandleFunc("PUT /berth/v1/hosts/{host}/guests/{server}", func(w http.ResponseWriter, r *http.Request) {
@@ -138,7 +139,7 @@ func (o *fakeCompute) handler() http.Handler {
 		o.guests[r.PathValue("server")] = g
 		if _, named := o.remove[r.PathValue("server")]; named && (g.Phase == host.Gone || g.Phase == host.Failed) {
 			delete(o.remove, r.PathValue("server"))
-			o.next(o.assignments.Servers)
+			o.setAssignments(o.assignments.Servers)
 			o.wake()
 		}
 		o.log = append(o.log, r.PathValue("server")+" "+string(g.Phase))
@@ -148,10 +149,10 @@ func (o *fakeCompute) handler() http.Handler {
 	return mux
 }
 
-func (o *fakeCompute) takeReport(r host.Report) {
+func (o *fakeCompute) recordReport(r host.Report) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.serves, o.heardOf = r.Instance, time.Now()
+	o.instance, o.reportedAt = r.Instance, time.Now()
 	o.report, o.reports = r, o.reports+1
 	free := 0
 	for _, d := range r.Devices {
@@ -170,11 +171,11 @@ func (o *fakeCompute) takeReport(r host.Report) {
 func (o *fakeCompute) admit(w http.ResponseWriter, instance string) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.away {
+	if o.unavailable {
 		http.Error(w, "compute does not answer", http.StatusServiceUnavailable)
 		return false
 	}
-	if o.serves == "" || instance == "" || o.serves == instance || time.Since(o.heardOf) >= 3*time.Minute {
+	if o.instance == "" || instance == "" || o.instance == instance || time.Since(o.reportedAt) >= 3*time.Minute {
 		return true
 	}
 	http.Error(w, "another agent serves host cmp1: stop it", http.StatusConflict)
@@ -195,7 +196,7 @@ func (o *fakeCompute) stream(w http.ResponseWriter, r *http.Request) {
 	since, epoch := r.URL.Query().Get("since"), r.URL.Query().Get("epoch_id")
 	for first := true; ; first = false {
 		o.mu.Lock()
-		line, changed, cut, mute := o.assignments, o.changed, o.cut, o.muted
+		line, changed, cut, mute := o.assignments, o.changed, o.streamsEnded, o.muted
 		o.mu.Unlock()
 		if !mute && !(first && since != "0" && since == fmt.Sprint(line.Revision) && epoch == line.EpochID) {
 			data, err := json.Marshal(line)
@@ -258,17 +259,17 @@ func (o *fakeCompute) refuseReports(deaf bool) {
 }
 
 // away lets compute go, or come back.
-func (o *fakeCompute) setAway(gone bool) {
+func (o *fakeCompute) setUnavailable(gone bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.away = gone
+	o.unavailable = gone
 }
 
 // removeSilently removes all servers without sending assignments, as when a stream is cut at a change.
-func (o *fakeCompute) removeSilently() {
+func (o *fakeCompute) removeWithoutSending() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.change(nil)
+	o.replaceServers(nil)
 }
 
 // count gives one of the numbers.

@@ -25,8 +25,8 @@ func (w *testHost) secondAgent() {
 
 func TestTwoAgentsOfOneHost(t *testing.T) {
 	scenario(t, "the second is refused, and touches nothing", func(t *testing.T, w *testHost) {
-		_, stop := w.begin()
-		w.compute.assign(w.want("s1", name1))
+		_, stop := w.startReported()
+		w.compute.assign(w.server("s1", name1))
 		w.untilPhase(host.Running, "s1")
 		writes := w.writes()
 		w.secondAgent()
@@ -37,7 +37,7 @@ func TestTwoAgentsOfOneHost(t *testing.T) {
 		}
 		must(t, stop())
 		time.Sleep(3 * time.Minute) // then its place is free
-		_, stop = w.begin()
+		_, stop = w.startReported()
 		w.untilPhase(host.Running, "s1")
 		must(t, stop())
 	})
@@ -54,14 +54,14 @@ func TestTwoAgentsOfOneHost(t *testing.T) {
 	})
 	scenario(t, "one whose place was taken stops building, and goes on when the place is free",
 		func(t *testing.T, w *testHost) {
-			_, stop := w.begin()
-			w.compute.assign(w.want("s1", name1))
+			_, stop := w.startReported()
+			w.compute.assign(w.server("s1", name1))
 			w.untilPhase(host.Running, "s1")
 			w.compute.mu.Lock()
-			w.compute.serves, w.compute.heardOf = "another", time.Now()
+			w.compute.instance, w.compute.reportedAt = "another", time.Now()
 			w.compute.mu.Unlock()
 			time.Sleep(70 * time.Second) // a report later
-			w.compute.assign(w.want("s2", name1))
+			w.compute.assign(w.server("s2", name1))
 			writes := w.writes()
 			w.sysfs.remove("0000:5e:00.2")
 			time.Sleep(90 * time.Second)
@@ -73,7 +73,7 @@ func TestTwoAgentsOfOneHost(t *testing.T) {
 			w.until("the tree is healed", func() bool { return w.provider(name2).Inventories[class].Total == 1 })
 			w.until("no condition", func() bool { return w.compute.conditions() == "" })
 			must(t, stop())
-			w.consistent("s2")
+			w.checkConsistent("s2")
 		})
 	scenario(t, "an instance is made once, also for a journal from before there were any",
 		func(t *testing.T, w *testHost) {
@@ -83,22 +83,22 @@ func TestTwoAgentsOfOneHost(t *testing.T) {
 			must(t, book.Close())
 			w.options.NewID = func() string { return "first" }
 			for _, next := range []string{"second", "third"} {
-				_, stop := w.begin()
+				_, stop := w.startReported()
 				must(t, stop())
-				if id, _ := w.journalled().Identity(); id.Instance != "first" || w.compute.serves != "first" {
-					t.Errorf("the journal has %+v, compute %q", id, w.compute.serves)
+				if id, _ := w.journalled().Identity(); id.Instance != "first" || w.compute.instance != "first" {
+					t.Errorf("the journal has %+v, compute %q", id, w.compute.instance)
 				}
 				w.options.NewID = func() string { return next }
 			}
 		})
 	scenario(t, "a compute that does not answer yet keeps nobody from starting", func(t *testing.T, w *testHost) {
-		_, stop := w.begin()
+		_, stop := w.startReported()
 		must(t, stop())
-		w.compute.setAway(true)
+		w.compute.setUnavailable(true)
 		_, stop = w.start()
 		time.Sleep(5 * time.Minute)
 		before := w.compute.count(&w.compute.reports)
-		w.compute.setAway(false)
+		w.compute.setUnavailable(false)
 		w.until("a report", func() bool { return w.compute.count(&w.compute.reports) > before })
 		must(t, stop())
 		if strings.Contains(w.compute.conditions(), "another") {

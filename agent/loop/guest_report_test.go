@@ -15,8 +15,8 @@ import (
 // The numbers of guest reports only rise, also from one agent of a journal to the next.
 func TestGuestReportSequence(t *testing.T) {
 	scenario(t, "restarts, a journal from a backup, and one that is lost", func(t *testing.T, w *testHost) {
-		_, stop := w.begin()
-		w.compute.assign(w.want("s1", name1))
+		_, stop := w.startReported()
+		w.compute.assign(w.server("s1", name1))
 		w.untilPhase(host.Running, "s1")
 		must(t, stop())
 		backup, _ := w.journalled().Identity()
@@ -27,7 +27,7 @@ func TestGuestReportSequence(t *testing.T) {
 		again := func() host.Guest {
 			t.Helper()
 			w.compute.forget()
-			_, stop := w.begin()
+			_, stop := w.startReported()
 			w.untilPhase(host.Running, "s1")
 			must(t, stop())
 			return w.compute.guest("s1")
@@ -71,12 +71,12 @@ func TestHypervisorRefusals(t *testing.T) {
 			}
 			return nil
 		}
-		_, stop := w.begin()
-		s := w.want("s1", name1)
+		_, stop := w.startReported()
+		s := w.server("s1", name1)
 		w.compute.assign(s)
 		w.untilPhase(host.Running, "s1")
 		refuses.Store(true)
-		w.compute.assign(off(s))
+		w.compute.assign(poweredOff(s))
 		w.untilPhase(host.Refused, "s1")
 		g := w.compute.guest("s1")
 		if g.Power != host.On || g.Message != "no answer to ACPI" || len(g.Devices) != 1 || g.Build != 0 {
@@ -89,12 +89,12 @@ func TestHypervisorRefusals(t *testing.T) {
 		}
 		w.compute.assign(s) // compute has given the wish up
 		w.untilPhase(host.Running, "s1")
-		w.compute.assign(off(s))
+		w.compute.assign(poweredOff(s))
 		w.untilPhase(host.Refused, "s1")
 		w.compute.assign(s)
 		w.untilPhase(host.Running, "s1")
 		refuses.Store(false)
-		w.compute.assign(off(s))
+		w.compute.assign(poweredOff(s))
 		w.untilPhase(host.Stopped, "s1")
 		refuses.Store(true)
 		w.compute.assign(s)
@@ -103,7 +103,7 @@ func TestHypervisorRefusals(t *testing.T) {
 			t.Errorf("%+v", g)
 		}
 		must(t, stop())
-		w.consistent("s1")
+		w.checkConsistent("s1")
 	})
 	scenario(t, "a hypervisor that does not answer is asked again", func(t *testing.T, w *testHost) {
 		var away atomic.Bool
@@ -113,12 +113,12 @@ func TestHypervisorRefusals(t *testing.T) {
 			}
 			return nil
 		}
-		_, stop := w.begin()
-		s := w.want("s1", name1)
+		_, stop := w.startReported()
+		s := w.server("s1", name1)
 		w.compute.assign(s)
 		w.untilPhase(host.Running, "s1")
 		away.Store(true)
-		w.compute.assign(off(s))
+		w.compute.assign(poweredOff(s))
 		w.until("a condition", func() bool { return strings.Contains(w.compute.conditions(), "libvirtd restarts") })
 		if phase := w.compute.phase("s1"); phase != host.Running {
 			t.Error(phase)

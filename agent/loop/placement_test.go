@@ -17,9 +17,9 @@ import (
 	"github.com/openberth/berth/provider"
 )
 
-func TestStart(t *testing.T) {
+func TestStartConditions(t *testing.T) {
 	scenario(t, "reporting cannot be switched off", func(t *testing.T, w *testHost) {
-		_, stop := w.begin()
+		_, stop := w.startReported()
 		must(t, stop())
 		w.options.ReportInPlacement = false
 		writes := w.writes()
@@ -30,7 +30,7 @@ func TestStart(t *testing.T) {
 	})
 	scenario(t, "a host that never reported devices keeps them to itself", func(t *testing.T, w *testHost) {
 		w.options.ReportInPlacement = false
-		a, stop := w.begin()
+		a, stop := w.startReported()
 		if n := len(w.placement.tree().Providers); n != 1 || len(a.Report().Devices) != 4 ||
 			a.Report().Devices[0].Provider != "" {
 			t.Errorf("%d providers, report %+v", n, a.Report())
@@ -38,7 +38,7 @@ func TestStart(t *testing.T) {
 		must(t, stop())
 	})
 	scenario(t, "a configuration that cannot be reported writes nothing", func(t *testing.T, w *testHost) {
-		rules(w, `{"vendor_id":"8086"}`)
+		setRules(w, `{"vendor_id":"8086"}`)
 		contains(t, w.refusedStart(fault.Invalid), pf1, "0000:3b:00.1")
 		if w.writes() != 0 {
 			t.Errorf("%d writes", w.writes())
@@ -52,7 +52,7 @@ func TestStart(t *testing.T) {
 			}
 			return nil
 		}
-		_, stop := w.begin()
+		_, stop := w.startReported()
 		if time.Since(began) < 2*time.Minute || w.provider(name2).ID == "" {
 			t.Error("began without Placement")
 		}
@@ -66,7 +66,7 @@ func TestStart(t *testing.T) {
 			}
 			return nil
 		}
-		_, stop := w.begin()
+		_, stop := w.startReported()
 		if w.provider(name2).Inventories[class].Total != 2 {
 			t.Error("began without reporting")
 		}
@@ -95,7 +95,7 @@ func TestStart(t *testing.T) {
 		}
 	})
 	scenario(t, "a /sys that goes away is no machine without devices", func(t *testing.T, w *testHost) {
-		_, stop := w.begin()
+		_, stop := w.startReported()
 		was := w.sysfs.now()
 		w.sysfs.change(func(tree fstest.MapFS) { clear(tree) })
 		w.until("a condition", func() bool { return strings.Contains(w.compute.conditions(), "bus/pci/devices") })
@@ -112,19 +112,19 @@ func TestStart(t *testing.T) {
 		must(t, stop())
 	})
 	scenario(t, "two agents", func(t *testing.T, w *testHost) {
-		_, stop := w.begin()
+		_, stop := w.startReported()
 		contains(t, w.refusedStart(fault.Conflict), w.options.Dir)
 		must(t, stop())
 	})
 	scenario(t, "the root that Placement has is adopted", func(t *testing.T, w *testHost) {
 		w.placement.setTree(provider.Provider{ID: "22222222-2222-4222-8222-222222222222", Name: "cmp1"})
-		a, stop := w.begin()
+		a, stop := w.startReported()
 		if got := a.Report().Provider; got != "22222222-2222-4222-8222-222222222222" {
 			t.Error(got)
 		}
 		must(t, stop())
 		w.placement.setTree(provider.Provider{ID: rootID, Name: "cmp1"})
-		_, stop = w.begin()
+		_, stop = w.startReported()
 		contains(t, w.compute.conditions(), rootID, "22222222-2222-4222-8222-222222222222")
 		must(t, stop())
 		if id, _ := w.journalled().Identity(); id.Provider != rootID {
@@ -140,7 +140,7 @@ func TestStart(t *testing.T) {
 			return "?"
 		}
 		w.placement.setTree(provider.Provider{ID: rootID, Name: "cmp1"})
-		_, stop := w.begin()
+		_, stop := w.startReported()
 		w.placement.setTree()
 		w.until("it is back", func() bool {
 			return w.provider("cmp1").ID == rootID &&
@@ -177,7 +177,7 @@ func TestStart(t *testing.T) {
 	}
 }
 
-func TestPlacementTrouble(t *testing.T) {
+func TestPlacementFaults(t *testing.T) {
 	scenario(t, "a plan that others spoilt is thrown away and made anew", func(t *testing.T, w *testHost) {
 		var spoilt atomic.Int32
 		w.placement.fail = func(call string) error {
@@ -186,14 +186,14 @@ func TestPlacementTrouble(t *testing.T) {
 			}
 			return nil
 		}
-		_, stop := w.begin()
+		_, stop := w.startReported()
 		if w.provider(name2).Inventories[class].Total != 2 || w.compute.conditions() != "" {
 			t.Errorf("%+v, conditions %q", w.provider(name2), w.compute.conditions())
 		}
 		must(t, stop())
 	})
 	scenario(t, "others who never stop do not keep the agent from serving", func(t *testing.T, w *testHost) {
-		_, stop := w.begin()
+		_, stop := w.startReported()
 		must(t, stop())
 		w.sysfs.add("0000:3b:00.3", "154c", pf1)
 		w.placement.fail = func(call string) error {
@@ -202,9 +202,9 @@ func TestPlacementTrouble(t *testing.T) {
 			}
 			return nil
 		}
-		_, stop = w.begin()
+		_, stop = w.startReported()
 		w.until("a condition", func() bool { return strings.Contains(w.compute.conditions(), "generation moved") })
-		w.compute.assign(w.want("s1", name1))
+		w.compute.assign(w.server("s1", name1))
 		w.untilPhase(host.Running, "s1")
 		must(t, stop())
 	})
@@ -216,9 +216,9 @@ func TestPlacementTrouble(t *testing.T) {
 			}
 			return nil
 		}
-		_, stop := w.begin()
+		_, stop := w.startReported()
 		away.Store(true)
-		s1 := host.Server{ID: "s1", Requests: w.want("s1", name1).Requests}
+		s1 := host.Server{ID: "s1", Requests: w.server("s1", name1).Requests}
 		w.compute.assign(s1)
 		w.until("a condition", func() bool { return strings.Contains(w.compute.conditions(), "gone fishing") })
 		if len(w.running()) != 0 || w.compute.phase("s1") != "" {
@@ -231,7 +231,7 @@ func TestPlacementTrouble(t *testing.T) {
 	})
 	scenario(t, "traits of the configuration come and go, those of others stay", func(t *testing.T, w *testHost) {
 		for at := 1; at < 20; at++ { // wherever the agent died that put the first ones there
-			rules(w, `{"vendor_id":"8086","product_id":"154c","traits":"CUSTOM_OLD"}`)
+			setRules(w, `{"vendor_id":"8086","product_id":"154c","traits":"CUSTOM_OLD"}`)
 			deaths, _ := crashOnce(at, true)
 			w.runAgents(func() bool { return w.provider(name2).HasTrait("CUSTOM_OLD") }, deaths)
 			for _, p := range w.placement.tree().Providers {
@@ -239,8 +239,8 @@ func TestPlacementTrouble(t *testing.T) {
 					p.Traits = slices.Compact(slices.Sorted(slices.Values(append(slices.Clone(p.Traits), "CUSTOM_FOREIGN"))))
 				})
 			}
-			rules(w, `{"vendor_id":"8086","product_id":"154c","traits":"CUSTOM_NEW"}`)
-			_, stop := w.begin()
+			setRules(w, `{"vendor_id":"8086","product_id":"154c","traits":"CUSTOM_NEW"}`)
+			_, stop := w.startReported()
 			must(t, stop())
 			for _, name := range []string{name1, name2} {
 				if p := w.provider(name); p.HasTrait("CUSTOM_OLD") || !p.HasTrait("CUSTOM_NEW") || !p.HasTrait("CUSTOM_FOREIGN") {
@@ -251,36 +251,36 @@ func TestPlacementTrouble(t *testing.T) {
 				t.Fatalf("the root has %v", p.Traits)
 			}
 			// Back to the beginning, but for what others put there.
-			rules(w, `{"vendor_id":"8086","product_id":"154c"}`)
-			_, stop = w.begin()
+			setRules(w, `{"vendor_id":"8086","product_id":"154c"}`)
+			_, stop = w.startReported()
 			must(t, stop())
 		}
 	})
 	scenario(t, "another class for a device: swapped when it is free, refused while it is held",
 		func(t *testing.T, w *testHost) {
-			_, stop := w.begin()
+			_, stop := w.startReported()
 			must(t, stop())
-			rules(w, `{"vendor_id":"8086","product_id":"154c","resource_class":"nic"}`)
-			_, stop = w.begin()
+			setRules(w, `{"vendor_id":"8086","product_id":"154c","resource_class":"nic"}`)
+			_, stop = w.startReported()
 			if p := w.provider(name1); p.Inventories["CUSTOM_NIC"].Total != 2 || len(p.Inventories) != 1 {
 				t.Errorf("%+v", p)
 			}
-			rules(w, `{"vendor_id":"8086","product_id":"154c"}`)
+			setRules(w, `{"vendor_id":"8086","product_id":"154c"}`)
 			must(t, stop())
-			_, stop = w.begin()
-			w.compute.assign(w.want("s1", name1))
+			_, stop = w.startReported()
+			w.compute.assign(w.server("s1", name1))
 			w.untilPhase(host.Running, "s1")
 			must(t, stop())
-			rules(w, `{"vendor_id":"8086","product_id":"154c","resource_class":"nic"}`)
+			setRules(w, `{"vendor_id":"8086","product_id":"154c","resource_class":"nic"}`)
 			contains(t, w.refusedStart(fault.Invalid), "CUSTOM_NIC", "s1", class)
-			w.consistent("s1")
+			w.checkConsistent("s1")
 		})
 	scenario(t, "a share that others hold of a device class keeps the class", func(t *testing.T, w *testHost) {
-		_, stop := w.begin()
+		_, stop := w.startReported()
 		must(t, stop())
-		w.want("stranger", name1) // held in Placement by somebody whom this host does not know
-		rules(w, `{"vendor_id":"8086","product_id":"154c","resource_class":"nic"}`)
-		_, stop = w.begin()
+		w.server("stranger", name1) // held in Placement by somebody whom this host does not know
+		setRules(w, `{"vendor_id":"8086","product_id":"154c","resource_class":"nic"}`)
+		_, stop = w.startReported()
 		contains(t, w.compute.conditions(), name1, class, "stranger")
 		if p := w.provider(name1); p.Inventories[class].Total != 2 || len(p.Inventories) != 1 {
 			t.Errorf("%+v", p)
@@ -299,8 +299,8 @@ func TestPlacementTrouble(t *testing.T) {
 		if _, err := os.Stat(w.options.Dir); err == nil {
 			t.Error("the dry run made a journal")
 		}
-		_, stop := w.begin()
-		w.compute.assign(w.want("s1", name1))
+		_, stop := w.startReported()
+		w.compute.assign(w.server("s1", name1))
 		w.untilPhase(host.Running, "s1")
 		writes := w.writes()
 		for range 2 { // beside the running agent, and after it

@@ -269,7 +269,7 @@ func (w *testHost) untilPhase(phase host.Phase, servers ...string) {
 }
 
 // want gives a server an allocation and makes its assignment: one device of each of the providers.
-func (w *testHost) want(id string, providers ...string) host.Server {
+func (w *testHost) server(id string, providers ...string) host.Server {
 	s := host.Server{ID: id, Name: "server " + id, VCPUs: 1, MemoryMB: 512, DiskGB: 1}
 	a := resource.Allocation{rootID: {"VCPU": 1}}
 	for _, name := range providers {
@@ -343,7 +343,7 @@ func (w *testHost) journalled() journal.State {
 }
 
 // consistent checks that guests, journal and assignments have these servers and no other, with equal contents.
-func (w *testHost) consistent(servers ...string) {
+func (w *testHost) checkConsistent(servers ...string) {
 	w.t.Helper()
 	if got := w.running(); !slices.Equal(got, servers) {
 		w.t.Errorf("guests %v, want %v", got, servers)

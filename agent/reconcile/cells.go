@@ -57,7 +57,7 @@ func (c CPUs) fillFacts(f *survey.Facts, machine facts.Facts, capacity hyperviso
 
 // Doubts returns warnings about configured CPUs, memory and disk that the host does not have. The agent runs, but it
 // offers less than the configuration says.
-func (c CPUs) Doubts(machine facts.Facts, capacity hypervisor.Capacity) (sentences []string) {
+func (c CPUs) Warnings(machine facts.Facts, capacity hypervisor.Capacity) (sentences []string) {
 	for _, of := range []struct {
 		option string
 		set    []int

@@ -58,7 +58,7 @@ func TestCPUWarnings(t *testing.T) {
 			[]string{"reserved_host_cpus keeps back all", "reserved_host_memory_mb keeps back all",
 				"reserved_host_disk_mb keeps back all"}},
 	} {
-		got := c.cpus.Doubts(machine, hypervisor.Capacity{VCPUs: 64, MemoryMB: 2000, DiskGB: 10})
+		got := c.cpus.Warnings(machine, hypervisor.Capacity{VCPUs: 64, MemoryMB: 2000, DiskGB: 10})
 		if len(got) != len(c.says) {
 			t.Errorf("%+v: %q", c.cpus, got)
 			continue

@@ -22,7 +22,7 @@ import (
 const (
 	testHost  = "cmp1"
 	testRoot  = provider.ID("11111111-1111-4111-8111-111111111111")
-	gpuClass  = "CUSTOM_GPU"
+	testClass  = "CUSTOM_GPU"
 	testStart = "start"
 )
 
@@ -38,7 +38,7 @@ type driver struct {
 	guests  map[string]hypervisor.Guest
 	tree    provider.Tree
 	reports []host.Guest // guest reports, by their arrival
-	hosts   int          // host reports that arrived
+	hostReports   int          // host reports that arrived
 }
 
 func newDriver(t *testing.T) *driver {
@@ -124,7 +124,7 @@ func (d *driver) perform(i int) {
 	case Admit:
 		d.deliver(Admitted{})
 	case ReportHost:
-		d.hosts++
+		d.hostReports++
 		d.deliver(HostReported{})
 	case Observe:
 		d.deliver(Observed{Observation: d.observe()})
@@ -218,7 +218,7 @@ func (d *driver) settle(keep func(Effect) bool) {
 }
 
 // pass lets time pass in steps at which the deadline is met.
-func (d *driver) pass(duration time.Duration, keep func(Effect) bool) {
+func (d *driver) advanceTime(duration time.Duration, keep func(Effect) bool) {
 	d.t.Helper()
 	for end := d.now.Add(duration); d.now.Before(end); {
 		next := end
@@ -237,7 +237,7 @@ func (d *driver) assign(revision int64, ids ...string) {
 	l := host.Assignments{Cloud: "c", Position: host.Position{Epoch: 1, EpochID: "e", Revision: revision}}
 	for _, id := range ids {
 		l.Servers = append(l.Servers, host.Server{ID: id, Name: id, VCPUs: 1, MemoryMB: 64, Requests: []host.Request{
-			{ID: "r-" + id, Alias: "gpu", Count: 1, VendorID: "10de", Class: gpuClass}}})
+			{ID: "r-" + id, Alias: "gpu", Count: 1, VendorID: "10de", Class: testClass}}})
 	}
 	for _, id := range d.disk.Servers() {
 		if !slices.Contains(ids, id) {
