@@ -122,7 +122,7 @@ func TestNUMACells(t *testing.T) {
 		}
 		must(t, stop())
 	})
-	scenario(t, "without capacity the claim fails with a message and holds nothing", func(t *testing.T, w *testHost) {
+	scenario(t, "without capacity the claim fails with a message, and no device is held", func(t *testing.T, w *testHost) {
 		sets(w)
 		_, stop := w.startReported()
 		s := w.server("s1", name1)
@@ -193,13 +193,13 @@ func TestDeviceMovesToAnotherNode(t *testing.T) {
 func TestHotPlug(t *testing.T) {
 	scenario(t, "a VF appears between two rescans", func(t *testing.T, w *testHost) {
 		w.options.Rescan = time.Hour
-		tell := make(chan struct{})
+		uevents := make(chan struct{})
 		w.options.Events = func(ctx context.Context, changed func()) error {
 			for {
 				select {
 				case <-ctx.Done():
 					return nil
-				case <-tell:
+				case <-uevents:
 					changed()
 				}
 			}
@@ -208,7 +208,7 @@ func TestHotPlug(t *testing.T) {
 		w.sysfs.add("0000:3b:00.3", "154c", pf1)
 		began := time.Now()
 		for range 5 {
-			tell <- struct{}{}
+			uevents <- struct{}{}
 		}
 		w.until("it is reported", func() bool { return w.provider(name1).Inventories[class].Total == 3 })
 		if took := time.Since(began); took > 5*time.Second {

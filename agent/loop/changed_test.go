@@ -14,9 +14,9 @@ import (
 )
 
 const (
-	heldVF  = "0000:3b:00.1"
+	heldVF        = "0000:3b:00.1"
 	heldIdentity  = "8086:154c type-VF of " + pf1
-	newClass   = "CUSTOM_PCI_8086_1889"
+	newClass      = "CUSTOM_PCI_8086_1889"
 	twoClassRules = `[{"vendor_id":"8086","product_id":"154c"},{"vendor_id":"8086","product_id":"1889"}]`
 )
 
@@ -47,7 +47,7 @@ func TestIDsOfAHeldDeviceChange(t *testing.T) {
 	for _, c := range []struct {
 		name, rules string
 		change      []func(fstest.MapFS)
-		is          string                 // what the condition says that it is now
+		is          string                 // the present identity in the condition
 		there       string                 // the provider that counts it when it is free, if any
 		after       map[resource.Class]int // what that provider has then
 	}{
@@ -117,7 +117,7 @@ func TestIDsOfAHeldDeviceChange(t *testing.T) {
 				w.compute.assign(w.server("s2", name2))
 				w.untilPhase(host.Gone, "s1")
 				w.deleteAllocations("s1")
-				w.until("it is offered as what it is", func() bool {
+				w.until("it is offered with its present identity", func() bool {
 					got := w.provider(c.there).Inventories
 					for class, n := range c.after {
 						if got[class].Total != n {
@@ -126,7 +126,7 @@ func TestIDsOfAHeldDeviceChange(t *testing.T) {
 					}
 					return len(got) == len(c.after) || c.there == ""
 				})
-				if c.there == "" { // that is a matter of VFs with two classes, whoever holds them
+				if c.there == "" { // two classes of VFs under one PF, also without a holder
 					w.until("a condition", func() bool {
 						return strings.Contains(w.compute.conditions(),
 							"VFs of one PF need one class")
@@ -183,7 +183,7 @@ func TestReplacedCard(t *testing.T) {
 		_, stop := w.startReported()
 		w.compute.assign(w.gpuServer("s1"))
 		w.untilPhase(host.Running, "s1")
-		w.until("it is spent", func() bool { return w.reserved() == 1 })
+		w.until("it is marked used", func() bool { return w.reserved() == 1 })
 		must(t, stop())
 		w.sysfs.change(setFile(gpuAddress, "vendor", "0x10de"))
 		w.sysfs.change(setFile(gpuAddress, "device", "0x1db4"))
@@ -208,7 +208,7 @@ func TestReplacedCard(t *testing.T) {
 	})
 }
 
-// A held device whose directory has no vendor is unreadable. It did not vanish, and it stays held.
+// A held device whose directory has no vendor is unreadable. It does not count as removed, and it stays held.
 func TestHeldDeviceIsUnreadable(t *testing.T) {
 	scenario(t, "", func(t *testing.T, w *testHost) {
 		_, stop := w.startReported()

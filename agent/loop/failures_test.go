@@ -28,7 +28,7 @@ func (w *testHost) refusedStart(kind fault.Kind) string {
 	return err.Error()
 }
 
-// rules sets device_spec for the agents that start later.
+// setRules sets device_spec for the agents that start later.
 func setRules(w *testHost, text string) {
 	w.t.Helper()
 	parsed, err := pci.ParseSpecs(text)
@@ -72,7 +72,7 @@ func TestClaimedDevices(t *testing.T) {
 				t.Errorf("%d run, %d failed, held %v", running, failed, w.holders())
 			}
 		})
-	scenario(t, "no allocation, no guest", func(t *testing.T, w *testHost) {
+	scenario(t, "a server without an allocation gets no guest", func(t *testing.T, w *testHost) {
 		_, stop := w.startReported()
 		s1, s2 := w.server("s1", name1), w.server("s2", name1, name1)
 		w.placement.remove("s1")
@@ -115,7 +115,7 @@ func TestClaimedDevices(t *testing.T) {
 	scenario(t, "a server that waits too long for devices fails", func(t *testing.T, w *testHost) {
 		w.guests.Fail = func(_ context.Context, operation, _ string) error {
 			if operation == "destroy" {
-				return fault.New(fault.Internal, "test", "it will not die")
+				return fault.New(fault.Internal, "test", "the guest cannot be destroyed")
 			}
 			return nil
 		}
@@ -124,7 +124,7 @@ func TestClaimedDevices(t *testing.T) {
 		w.untilPhase(host.Running, "s1")
 		w.compute.assign(w.server("s2", name1))
 		w.untilPhase(host.Failed, "s2")
-		contains(t, w.compute.conditions(), "s1", "it will not die")
+		contains(t, w.compute.conditions(), "s1", "the guest cannot be destroyed")
 		must(t, stop())
 		w.checkConsistent("s1")
 	})
@@ -145,7 +145,7 @@ func TestClaimedDevices(t *testing.T) {
 		w.compute.assign(w.server("s1", name1))
 		w.untilPhase(host.Claimed, "s1")
 		w.compute.assign(w.server("s1", name2))
-		w.until("claimed anew", func() bool {
+		w.until("claimed again", func() bool {
 			g := w.compute.guest("s1")
 			return len(g.Devices) == 1 && g.Devices[0].Address == "0000:5e:00.1"
 		})
@@ -172,11 +172,11 @@ func TestBuildFaults(t *testing.T) {
 		must(t, stop())
 		w.checkConsistent()
 		if n := strings.Count(w.compute.logText(), "failed"); n != 1 {
-			t.Errorf("told %d times that it failed", n)
+			t.Errorf("the failure is reported %d times", n)
 		}
-		if said := w.compute.logText(); !strings.Contains(said[strings.Index(said, "claimed"):strings.Index(said, "failed")],
+		if log := w.compute.logText(); !strings.Contains(log[strings.Index(log, "claimed"):strings.Index(log, "failed")],
 			"report free=4") {
-			t.Errorf("compute heard of the failure before it heard of the free device: %s", said)
+			t.Errorf("the failure is reported before the free device: %s", log)
 		}
 	})
 	scenario(t, "the hypervisor is unavailable for a while", func(t *testing.T, w *testHost) {
@@ -235,9 +235,9 @@ func TestBuildFaults(t *testing.T) {
 	})
 	scenario(t, "an observation older than a guest is ignored", func(t *testing.T, w *testHost) {
 		slow := make(chan struct{})
-		var looks atomic.Int32
+		var observations atomic.Int32
 		w.guests.Fail = func(_ context.Context, operation, _ string) error {
-			if operation == "capacity" && looks.Add(1) == 2 { // asked after the guests
+			if operation == "capacity" && observations.Add(1) == 2 { // after the guests were read
 				<-slow
 			}
 			return nil
@@ -250,7 +250,7 @@ func TestBuildFaults(t *testing.T) {
 		time.Sleep(10 * time.Second)
 		must(t, stop())
 		if n := strings.Count(w.compute.logText(), "s1 running"); n != 1 {
-			t.Errorf("said %d times that it runs", n)
+			t.Errorf("running is reported %d times", n)
 		}
 	})
 	scenario(t, "the number of concurrent builds is limited", func(t *testing.T, w *testHost) {
@@ -288,7 +288,7 @@ func TestObservationFreesNothing(t *testing.T) {
 			t.Fatal("no device")
 		}
 		must(t, stop())
-		book, fail := journal.Open(w.options.Dir)
+		opened, fail := journal.Open(w.options.Dir)
 		must(t, fail)
 		set, claims, refusal := a.state.Devices().Claim("s9", pci.Request{ID: "r", Count: 1,
 			Providers:   []resource.ProviderID{j.Provider},
@@ -296,8 +296,8 @@ func TestObservationFreesNothing(t *testing.T) {
 		if refusal != "" || set.Len() != 4 {
 			t.Fatal(refusal)
 		}
-		must(t, book.Write(journal.Put("s9", claims)))
-		must(t, book.Close())
+		must(t, opened.Write(journal.Put("s9", claims)))
+		must(t, opened.Close())
 		w.compute.muteStreams(true)
 		_, stop = w.startReported()
 		time.Sleep(10 * time.Minute)
@@ -315,12 +315,12 @@ func TestObservationFreesNothing(t *testing.T) {
 		w.untilPhase(host.Running, "s1")
 		w.sysfs.remove("0000:3b:00.1")
 		w.sysfs.remove("0000:3b:00.2")
-		w.until("a note", func() bool { return strings.Contains(w.compute.conditions(), "0000:3b:00.1") })
+		w.until("a condition", func() bool { return strings.Contains(w.compute.conditions(), "0000:3b:00.1") })
 		if p := w.provider(name1); p.Inventories[class].Total != 1 {
 			t.Errorf("%+v", p)
 		}
 		must(t, stop())
-		_, stop = w.startReported() // the journal alone knows the device now
+		_, stop = w.startReported() // only the journal has the device now
 		w.untilPhase(host.Running, "s1")
 		if p := w.provider(name1); p.Inventories[class].Total != 1 {
 			t.Errorf("after the restart: %+v", p)
@@ -328,7 +328,7 @@ func TestObservationFreesNothing(t *testing.T) {
 		w.placement.remove("s1")
 		w.compute.assign()
 		w.untilPhase(host.Gone, "s1")
-		w.until("the provider goes with its last holder", func() bool { return w.provider(name1).ID == "" })
+		w.until("the provider is deleted with its last holder", func() bool { return w.provider(name1).ID == "" })
 		must(t, stop())
 	})
 	scenario(t, "an unreadable device is not gone", func(t *testing.T, w *testHost) {
@@ -362,11 +362,11 @@ func TestObservationFreesNothing(t *testing.T) {
 		w.compute.assign(w.server("s1", name1))
 		w.untilPhase(host.Running, "s1")
 		must(t, stop())
-		book, err := journal.Open(w.options.Dir)
+		opened, err := journal.Open(w.options.Dir)
 		must(t, err)
-		claims, _ := book.State().Of("s1")
-		must(t, book.Write(journal.Put("s2", claims)))
-		must(t, book.Close())
+		claims, _ := opened.State().Of("s1")
+		must(t, opened.Write(journal.Put("s2", claims)))
+		must(t, opened.Close())
 		w.compute.assign(w.server("s1", name1), w.server("s2", name1))
 		w.compute.muteStreams(true) // until compute sends assignments, s2 has no other device
 		_, stop = w.startReported()
@@ -394,7 +394,7 @@ func TestAssignmentStream(t *testing.T) {
 			t.Errorf("%d streams", n)
 		}
 	})
-	scenario(t, "a silent stream is closed after three heartbeats", func(t *testing.T, w *testHost) {
+	scenario(t, "a stream without messages is closed after three heartbeats", func(t *testing.T, w *testHost) {
 		w.compute.muteStreams(true)
 		_, stop := w.startReported()
 		time.Sleep(10 * host.Heartbeat)
@@ -415,7 +415,7 @@ func TestAssignmentStream(t *testing.T) {
 		w.until("a condition", func() bool { return strings.Contains(w.compute.conditions(), "restored backup") })
 		time.Sleep(5 * time.Minute)
 		if w.compute.phase("s2") != "" || w.compute.lastReport().Behind == "" {
-			t.Errorf("s2 is %q, the report says %q", w.compute.phase("s2"), w.compute.lastReport().Behind)
+			t.Errorf("s2 is %q, Behind in the report is %q", w.compute.phase("s2"), w.compute.lastReport().Behind)
 		}
 		must(t, stop())
 		w.checkConsistent("s1")

@@ -30,7 +30,7 @@ type fakeCompute struct {
 	refusing     bool          // guest reports are refused
 	streamsEnded chan struct{} // closed to end all streams
 	streams      int
-	instance     string // the instance of the agent whose report was the last
+	instance     string // of the agent that sent the last report
 	reportedAt   time.Time
 	report       host.Report
 	reports      int
@@ -56,14 +56,14 @@ func (o *fakeCompute) assign(servers ...host.Server) {
 	o.wake()
 }
 
-// wake has the streams send the line. o.mu is held.
+// wake makes the streams send the assignments. o.mu is held.
 func (o *fakeCompute) wake() {
 	close(o.changed)
 	o.changed = make(chan struct{})
 }
 
-// change makes these all the servers of the host: those that were assigned before are named for removal until they are
-// reported gone.
+// replaceServers replaces the servers of the host. Those that were assigned before are named for removal until they are
+// reported gone. o.mu is held.
 func (o *fakeCompute) replaceServers(servers []host.Server) {
 	kept := map[string]bool{}
 	for _, s := range servers {
@@ -84,7 +84,7 @@ func (o *fakeCompute) replaceServers(servers []host.Server) {
 	o.setAssignments(servers)
 }
 
-// next makes the next line.
+// setAssignments replaces the assignments by those of these servers, at the next revision. o.mu is held.
 func (o *fakeCompute) setAssignments(servers []host.Server) {
 	o.assignments = host.Assignments{Cloud: o.assignments.Cloud, Position: o.assignments.Position, Servers: servers,
 		Remove: slices.Collect(maps.Values(o.remove)), Clean: o.assignments.Clean}
@@ -132,7 +132,7 @@ func (o *fakeCompute) handler() http.Handler {
 		if latest := o.latest[g.Instance]; g.Number < latest {
 			o.log = append(o.log, r.PathValue("server")+" late")
 			w.Header().Set(host.Latest, fmt.Sprint(latest))
-			http.Error(w, "something newer has been heard", http.StatusConflict)
+			http.Error(w, "a report with a higher number has arrived", http.StatusConflict)
 			return
 		}
 		o.latest[g.Instance] = g.Number
@@ -158,7 +158,7 @@ func (o *fakeCompute) recordReport(r host.Report) {
 	for _, d := range r.Devices {
 		if d.Type == "" || d.State == "" || (d.State == string(device.Claimed) ||
 			d.State == string(device.Allocated)) != (d.Holder != "") {
-			o.t.Errorf("a device that compute cannot take: %+v", d)
+			o.t.Errorf("a device that compute does not accept: %+v", d)
 		}
 		if d.Holder == "" {
 			free++
@@ -196,10 +196,10 @@ func (o *fakeCompute) stream(w http.ResponseWriter, r *http.Request) {
 	since, epoch := r.URL.Query().Get("since"), r.URL.Query().Get("epoch_id")
 	for first := true; ; first = false {
 		o.mu.Lock()
-		line, changed, cut, mute := o.assignments, o.changed, o.streamsEnded, o.muted
+		next, changed, ended, mute := o.assignments, o.changed, o.streamsEnded, o.muted
 		o.mu.Unlock()
-		if !mute && !(first && since != "0" && since == fmt.Sprint(line.Revision) && epoch == line.EpochID) {
-			data, err := json.Marshal(line)
+		if !mute && !(first && since != "0" && since == fmt.Sprint(next.Revision) && epoch == next.EpochID) {
+			data, err := json.Marshal(next)
 			if err != nil {
 				o.t.Error(err)
 			}
@@ -210,7 +210,7 @@ func (o *fakeCompute) stream(w http.ResponseWriter, r *http.Request) {
 		select {
 		case <-r.Context().Done():
 			return
-		case <-cut:
+		case <-ended:
 			return
 		case <-changed:
 		case <-time.After(host.Heartbeat / 2):
@@ -244,7 +244,7 @@ func (o *fakeCompute) forget() {
 	o.guests = map[string]host.Guest{}
 }
 
-// silence stops or starts the streams' talking.
+// muteStreams stops or resumes sending assignments.
 func (o *fakeCompute) muteStreams(mute bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -252,27 +252,27 @@ func (o *fakeCompute) muteStreams(mute bool) {
 }
 
 // refuseReports starts or stops refusing guest reports.
-func (o *fakeCompute) refuseReports(deaf bool) {
+func (o *fakeCompute) refuseReports(refuse bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.refusing = deaf
+	o.refusing = refuse
 }
 
-// away lets compute go, or come back.
-func (o *fakeCompute) setUnavailable(gone bool) {
+// setUnavailable stops or resumes answering requests.
+func (o *fakeCompute) setUnavailable(unavailable bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.unavailable = gone
+	o.unavailable = unavailable
 }
 
-// removeSilently removes all servers without sending assignments, as when a stream is cut at a change.
+// removeWithoutSending removes all servers without sending assignments, as when a stream is cut at a change.
 func (o *fakeCompute) removeWithoutSending() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.replaceServers(nil)
 }
 
-// count gives one of the numbers.
+// count returns one of the counters.
 func (o *fakeCompute) count(of *int) int {
 	o.mu.Lock()
 	defer o.mu.Unlock()

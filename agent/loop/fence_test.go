@@ -13,30 +13,30 @@ import (
 	"github.com/openberth/berth/fault"
 )
 
-// rival turns the world's options into those of a second agent of the same host, with another journal and other guests.
+// secondAgent changes the options to those of a second agent of the same host, with another journal and other guests.
 func (w *testHost) secondAgent() {
 	w.t.Helper()
-	guests, err := fake.New(filepath.Join(w.dir, "rival", "guests"), hypervisor.Capacity{})
+	guests, err := fake.New(filepath.Join(w.dir, "second", "guests"), hypervisor.Capacity{})
 	must(w.t, err)
 	w.guests = guests
-	w.options.Hypervisor, w.options.Dir = guests, filepath.Join(w.dir, "rival")
+	w.options.Hypervisor, w.options.Dir = guests, filepath.Join(w.dir, "second")
 	w.options.NewID = func() string { return "99999999-9999-4999-8999-999999999999" }
 }
 
 func TestTwoAgentsOfOneHost(t *testing.T) {
-	scenario(t, "the second is refused, and touches nothing", func(t *testing.T, w *testHost) {
+	scenario(t, "the second is refused, and changes nothing", func(t *testing.T, w *testHost) {
 		_, stop := w.startReported()
 		w.compute.assign(w.server("s1", name1))
 		w.untilPhase(host.Running, "s1")
 		writes := w.writes()
 		w.secondAgent()
-		w.sysfs.remove("0000:5e:00.2") // it is another machine, in truth
+		w.sysfs.remove("0000:5e:00.2") // the second agent runs on another machine
 		contains(t, w.refusedStart(fault.Conflict), "another agent serves host cmp1")
 		if got := w.running(); len(got) > 0 || w.writes() != writes {
 			t.Errorf("guests %v, %d more writes", got, w.writes()-writes)
 		}
 		must(t, stop())
-		time.Sleep(3 * time.Minute) // then its place is free
+		time.Sleep(3 * time.Minute) // then compute no longer expects the first agent
 		_, stop = w.startReported()
 		w.untilPhase(host.Running, "s1")
 		must(t, stop())
@@ -44,15 +44,15 @@ func TestTwoAgentsOfOneHost(t *testing.T) {
 	scenario(t, "two that start at the same moment", func(t *testing.T, w *testHost) {
 		_, stop := w.start()
 		w.secondAgent()
-		_, stopRival := w.start()
+		_, stopSecond := w.start()
 		w.compute.assign(host.Server{ID: "s1"})
 		time.Sleep(time.Minute)
-		err, rivals := stop(), stopRival()
-		if fault.Is(err, fault.Conflict) == fault.Is(rivals, fault.Conflict) {
-			t.Errorf("one ended with %v, the other with %v", err, rivals)
+		err, second := stop(), stopSecond()
+		if fault.Is(err, fault.Conflict) == fault.Is(second, fault.Conflict) {
+			t.Errorf("one ended with %v, the other with %v", err, second)
 		}
 	})
-	scenario(t, "one whose place was taken stops building, and goes on when the place is free",
+	scenario(t, "an agent stops work while compute accepts reports of another one, and then continues",
 		func(t *testing.T, w *testHost) {
 			_, stop := w.startReported()
 			w.compute.assign(w.server("s1", name1))
@@ -75,12 +75,12 @@ func TestTwoAgentsOfOneHost(t *testing.T) {
 			must(t, stop())
 			w.checkConsistent("s2")
 		})
-	scenario(t, "an instance is made once, also for a journal from before there were any",
+	scenario(t, "the id of the agent is generated once, also for a journal without one",
 		func(t *testing.T, w *testHost) {
-			book, err := journal.Open(w.options.Dir)
+			opened, err := journal.Open(w.options.Dir)
 			must(t, err)
-			must(t, book.Write(journal.Identity{Host: "cmp1", Provider: rootID}.Entry()))
-			must(t, book.Close())
+			must(t, opened.Write(journal.Identity{Host: "cmp1", Provider: rootID}.Entry()))
+			must(t, opened.Close())
 			w.options.NewID = func() string { return "first" }
 			for _, next := range []string{"second", "third"} {
 				_, stop := w.startReported()
@@ -91,7 +91,7 @@ func TestTwoAgentsOfOneHost(t *testing.T) {
 				w.options.NewID = func() string { return next }
 			}
 		})
-	scenario(t, "a compute that does not answer yet keeps nobody from starting", func(t *testing.T, w *testHost) {
+	scenario(t, "an agent starts while compute does not answer", func(t *testing.T, w *testHost) {
 		_, stop := w.startReported()
 		must(t, stop())
 		w.compute.setUnavailable(true)

@@ -12,7 +12,7 @@ import (
 	"github.com/openberth/berth/fault"
 )
 
-// The numbers of guest reports only rise, also from one agent of a journal to the next.
+// The numbers of guest reports rise, also over restarts with the same journal.
 func TestGuestReportSequence(t *testing.T) {
 	scenario(t, "restarts, a journal from a backup, and one that is lost", func(t *testing.T, w *testHost) {
 		_, stop := w.startReported()
@@ -39,15 +39,15 @@ func TestGuestReportSequence(t *testing.T) {
 		for range 3 {
 			second = again()
 		}
-		book, err := journal.Open(w.options.Dir)
+		opened, err := journal.Open(w.options.Dir)
 		must(t, err)
-		must(t, book.Write(backup.Entry()))
-		must(t, book.Close())
+		must(t, opened.Write(backup.Entry()))
+		must(t, opened.Close())
 		if third := again(); third.Number <= second.Number {
 			t.Errorf("with a journal from a backup: %+v, before it %+v", third, second)
 		}
 		if id, _ := w.journalled().Identity(); id.Starts <= second.Number/sequencePerStart {
-			t.Errorf("the journal has not caught up: %+v", id)
+			t.Errorf("the number in the journal is not raised: %+v", id)
 		}
 		w.forgetJournal()
 		w.options.NewID = func() string { return "another" }
@@ -58,8 +58,8 @@ func TestGuestReportSequence(t *testing.T) {
 	})
 }
 
-// What the hypervisor refuses to do with a guest is reported with what the guest does, and retried ever more rarely as
-// long as compute wants it; the guest stays, and what is wanted later is tried.
+// A change that the hypervisor refuses is reported with the actual state of the guest. It is retried at growing
+// intervals as long as compute assigns it. The guest is kept, and later changes are tried.
 func TestHypervisorRefusals(t *testing.T) {
 	scenario(t, "a guest that does not stop", func(t *testing.T, w *testHost) {
 		var refuses atomic.Bool
@@ -87,7 +87,7 @@ func TestHypervisorRefusals(t *testing.T) {
 		if n := tries.Load(); n != 6 || w.compute.conditions() != "server s1: no answer to ACPI" {
 			t.Errorf("tried %d times, %q", n, w.compute.conditions())
 		}
-		w.compute.assign(s) // compute has given the wish up
+		w.compute.assign(s) // compute assigns the actual state
 		w.untilPhase(host.Running, "s1")
 		w.compute.assign(poweredOff(s))
 		w.untilPhase(host.Refused, "s1")
@@ -105,10 +105,10 @@ func TestHypervisorRefusals(t *testing.T) {
 		must(t, stop())
 		w.checkConsistent("s1")
 	})
-	scenario(t, "a hypervisor that does not answer is asked again", func(t *testing.T, w *testHost) {
-		var away atomic.Bool
+	scenario(t, "a change is retried while the hypervisor does not answer", func(t *testing.T, w *testHost) {
+		var failing atomic.Bool
 		w.guests.Fail = func(_ context.Context, operation, _ string) error {
-			if operation == "build" && away.Load() {
+			if operation == "build" && failing.Load() {
 				return fault.New(fault.Unavailable, "test", "libvirtd restarts")
 			}
 			return nil
@@ -117,13 +117,13 @@ func TestHypervisorRefusals(t *testing.T) {
 		s := w.server("s1", name1)
 		w.compute.assign(s)
 		w.untilPhase(host.Running, "s1")
-		away.Store(true)
+		failing.Store(true)
 		w.compute.assign(poweredOff(s))
 		w.until("a condition", func() bool { return strings.Contains(w.compute.conditions(), "libvirtd restarts") })
 		if phase := w.compute.phase("s1"); phase != host.Running {
 			t.Error(phase)
 		}
-		away.Store(false)
+		failing.Store(false)
 		w.untilPhase(host.Stopped, "s1")
 		must(t, stop())
 	})

@@ -16,7 +16,7 @@ import (
 	"github.com/openberth/berth/resource"
 )
 
-// wholePF is a server with a PF.
+// pfServer returns the assignment of a server with a PF, and writes its allocation.
 func (w *testHost) pfServer(id, name string) host.Server {
 	s, p := w.server(id), w.provider(name)
 	s.Requests = []host.Request{{ID: "r-" + id, Alias: "pf", Count: 1, Class: pfClass, VendorID: "8086", ProductID: "1572",
@@ -25,7 +25,8 @@ func (w *testHost) pfServer(id, name string) host.Server {
 	return s
 }
 
-// Rows of 7.1 about a PF that a guest holds.
+// A PF that a guest holds keeps its provider when its rule or the PF itself is removed; a rule for its VFs refuses the
+// start.
 func TestHeldPF(t *testing.T) {
 	held := func(w *testHost) (stop func() error, view provider.Provider) {
 		setRules(w, pfRule)
@@ -50,12 +51,12 @@ func TestHeldPF(t *testing.T) {
 			time.Sleep(time.Minute)
 		}
 		if w.provider(name2).ID != "" {
-			t.Error("the other PF, which is free, is still there")
+			t.Error("the provider of the other PF, which is free, is not deleted")
 		}
 		w.compute.assign()
 		w.untilPhase(host.Gone, "s1")
 		if w.allocated("s1", name1, pfClass) != 1 {
-			t.Error("the agent took the allocation away")
+			t.Error("the agent deleted the allocation")
 		}
 		w.deleteAllocations("s1")
 		w.until("it is gone", func() bool { return w.provider(name1).ID == "" && w.compute.conditions() == "" })
@@ -66,7 +67,7 @@ func TestHeldPF(t *testing.T) {
 		must(t, stop())
 		w.checkConsistent()
 	})
-	scenario(t, "the configuration turns to its VFs", func(t *testing.T, w *testHost) {
+	scenario(t, "device_spec names its VFs instead", func(t *testing.T, w *testHost) {
 		stop, view := held(w)
 		must(t, stop())
 		writes := w.writes()
@@ -82,7 +83,7 @@ func TestHeldPF(t *testing.T) {
 		must(t, stop())
 		w.checkConsistent("s1")
 	})
-	scenario(t, "the host reports it no more", func(t *testing.T, w *testHost) {
+	scenario(t, "the host no longer has it", func(t *testing.T, w *testHost) {
 		stop, view := held(w)
 		w.sysfs.remove(pf1)
 		stop = w.restart(stop, pfRule)
@@ -126,9 +127,9 @@ func TestManaged(t *testing.T) {
 		w.compute.assign(s)
 		w.untilPhase(host.Running, "s1")
 		stop = w.restart(stop, vfRule)
-		s.Build = 1 // the guest is built anew with what it has
+		s.Build = 1 // the guest is rebuilt with the devices that it has
 		w.compute.assign(s)
-		w.until("it is built anew", func() bool { return w.compute.guest("s1").Build == 1 })
+		w.until("it is rebuilt", func() bool { return w.compute.guest("s1").Build == 1 })
 		if d := device(w); !d.Unmanaged {
 			t.Errorf("%+v", d)
 		}
@@ -157,7 +158,7 @@ func TestLiveMigratableOnOldHypervisor(t *testing.T) {
 		if w.writes() != 0 {
 			t.Errorf("%d writes", w.writes())
 		}
-		setRules(w, strings.TrimSuffix(vfRule, "}")+`,"live_migratable":false}`) // that is so anyway
+		setRules(w, strings.TrimSuffix(vfRule, "}")+`,"live_migratable":false}`) // as without the tag
 		_, stop := w.startReported()
 		must(t, stop())
 	})
@@ -178,7 +179,7 @@ func TestSyncDuringEvacuation(t *testing.T) {
 		w.untilPhase(host.Claimed, "s1")
 		writes := w.writes()
 		for range 10 {
-			time.Sleep(time.Minute) // a look
+			time.Sleep(time.Minute) // a sync
 			if got := w.journalled().Claims(); len(got) != 1 || w.allocated("s1", name1, class) != 1 || w.writes() != writes {
 				t.Errorf("%+v, %d writes", got, w.writes()-writes)
 			}
@@ -199,7 +200,7 @@ func TestSyncDuringEvacuation(t *testing.T) {
 		w.compute.assign(s)
 		w.untilPhase(host.Running, "s1")
 		must(t, stop())
-		// while the host was down: the migration has what was here, the server something elsewhere
+		// meanwhile the migration got the allocation here, and the server one elsewhere
 		m := poweredOff(w.moved(s, "m1"))
 		w.placement.SetAllocation("s1", resource.Allocation{"elsewhere": {"VCPU": 1}})
 		w.compute.forget()
@@ -260,7 +261,7 @@ func TestReshapeRefused(t *testing.T) {
 		w.untilPhase(host.Running, "s1")
 		must(t, stop())
 		w.options.ReportInPlacement, w.placement.fail = true, refuses
-		// no share is written before compute has confirmed the server, so the start is not refused
+		// no allocation is written before compute has confirmed the server, so the start is not refused
 		_, stop = w.startReported()
 		w.until("a condition", func() bool { return strings.Contains(w.compute.conditions(), "no such consumer type") })
 		must(t, stop())
@@ -287,7 +288,7 @@ func TestReshapeRefused(t *testing.T) {
 
 // A guest that ran with the device has used it, also when its resize is reverted; one that was only expected has not.
 func TestRevertedResize(t *testing.T) {
-	scenario(t, "it ran", func(t *testing.T, w *testHost) {
+	scenario(t, "the guest ran", func(t *testing.T, w *testHost) {
 		w.addOneTimeDevice()
 		_, stop := w.startReported()
 		s := w.server("s1")
@@ -306,7 +307,7 @@ func TestRevertedResize(t *testing.T) {
 		}
 		must(t, stop())
 	})
-	scenario(t, "it never came", func(t *testing.T, w *testHost) {
+	scenario(t, "the guest was only expected", func(t *testing.T, w *testHost) {
 		w.addOneTimeDevice()
 		_, stop := w.startReported()
 		s := w.gpuServer("s1")
@@ -324,7 +325,7 @@ func TestRevertedResize(t *testing.T) {
 	})
 }
 
-// gpu2 is gpu as the resized server asks for it.
+// resizedGPUServer is gpuServer with the request of a resized server.
 func (w *testHost) resizedGPUServer(id string) host.Server {
 	s := w.gpuServer(id)
 	s.Requests[0].ID = "r-new"
@@ -335,7 +336,8 @@ func (w *testHost) resizedGPUServer(id string) host.Server {
 func TestLegacyTracking(t *testing.T) {
 	pf := func(w *testHost, id string) host.Server {
 		s := w.legacyServer(id, 1)
-		s.Requests[0].Alias, s.Requests[0].Class, s.Requests[0].ProductID, s.Requests[0].Type = "pf", pfClass, "1572", "type-PF"
+		r := &s.Requests[0]
+		r.Alias, r.Class, r.ProductID, r.Type = "pf", pfClass, "1572", "type-PF"
 		return s
 	}
 	scenario(t, "physical_network", func(t *testing.T, w *testHost) {
@@ -350,11 +352,11 @@ func TestLegacyTracking(t *testing.T) {
 		must(t, stop())
 		w.checkConsistent("s1")
 	})
-	for row, order := range map[string][2]func(*testHost, string) host.Server{
+	for name, order := range map[string][2]func(*testHost, string) host.Server{
 		"a PF, then one of its VFs": {pf, func(w *testHost, id string) host.Server { return w.legacyServer(id, 1) }},
 		"a VF, then its PF":         {func(w *testHost, id string) host.Server { return w.legacyServer(id, 1) }, pf},
 	} {
-		scenario(t, row, func(t *testing.T, w *testHost) {
+		scenario(t, name, func(t *testing.T, w *testHost) {
 			w.options.ReportInPlacement = false
 			setRules(w, `[{"product_id":"1572","address":"0000:3b:00.0"},{"product_id":"154c","address":"0000:3b:00.*"}]`)
 			_, stop := w.startReported()

@@ -21,13 +21,13 @@ func must(t *testing.T, err error) {
 }
 
 // scenario runs a test in a synctest bubble; it fails when a goroutine outlives the test.
-func scenario(t *testing.T, name string, tell func(t *testing.T, w *testHost)) {
+func scenario(t *testing.T, name string, run func(t *testing.T, w *testHost)) {
 	t.Run(name, func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) { tell(t, newTestHost(t)) })
+		synctest.Test(t, func(t *testing.T) { run(t, newTestHost(t)) })
 	})
 }
 
-// begin starts an agent and waits for its first report.
+// startReported starts an agent and waits for its first report.
 func (w *testHost) startReported() (*Agent, func() error) {
 	w.t.Helper()
 	before := w.compute.count(&w.compute.reports)
@@ -75,9 +75,9 @@ func TestGuestLifecycle(t *testing.T) {
 		w.compute.assign()
 		w.untilPhase(host.Gone, "s1")
 		must(t, stop())
-		said := w.compute.logText()
-		if !strings.Contains(said[strings.Index(said, "s1 running"):strings.Index(said, "s1 gone")], "report free=4") {
-			t.Error(said)
+		log := w.compute.logText()
+		if !strings.Contains(log[strings.Index(log, "s1 running"):strings.Index(log, "s1 gone")], "report free=4") {
+			t.Error(log)
 		}
 	})
 	scenario(t, "a restart changes nothing and reports the guests again", func(t *testing.T, w *testHost) {
@@ -145,7 +145,7 @@ func TestPlanWarnsOfRules(t *testing.T) {
 }
 
 func TestEndedWorkIsForgotten(t *testing.T) {
-	scenario(t, "nothing is kept of the effects of servers that are gone", func(t *testing.T, w *testHost) {
+	scenario(t, "the agent keeps no cancel function of servers that are gone", func(t *testing.T, w *testHost) {
 		a, stop := w.startReported()
 		w.compute.assign(w.server("s1", name1), w.server("s2"))
 		w.untilPhase(host.Running, "s1", "s2")

@@ -10,19 +10,19 @@ import (
 	"github.com/openberth/berth/resource"
 )
 
-// share is what a consumer has of a device provider.
+// allocated returns the amount of a class that a consumer has of a provider.
 func (w *testHost) allocated(consumer, name string, of resource.Class) int {
 	p := w.provider(name)
 	return w.placement.Held(resource.ConsumerID(consumer))[p.ID][of]
 }
 
-// lose takes a consumer's share of a provider away.
+// deleteAllocation deletes what a consumer has of a provider.
 func (w *testHost) deleteAllocation(consumer, name string) {
 	p := w.provider(name)
 	w.placement.set(resource.ConsumerID(consumer), p.ID, nil)
 }
 
-// legacy is a server whose devices Placement was not asked for.
+// legacyServer returns the assignment of a server for whose devices Placement has no allocation.
 func (w *testHost) legacyServer(id string, count int) host.Server {
 	s := w.server(id)
 	s.Requests = []host.Request{{ID: "r-" + id, Alias: "nic", Count: count, Class: class, VendorID: "8086",
@@ -31,7 +31,7 @@ func (w *testHost) legacyServer(id string, count int) host.Server {
 }
 
 func TestMissingAllocations(t *testing.T) {
-	scenario(t, "guests from before reporting get their shares in one reshape, and then it is quiet",
+	scenario(t, "guests from before reporting get their allocations in one reshape, and then nothing is written",
 		func(t *testing.T, w *testHost) {
 			w.options.ReportInPlacement = false
 			_, stop := w.startReported()
@@ -53,7 +53,7 @@ func TestMissingAllocations(t *testing.T) {
 			if w.placement.Held("s1")[rootID]["VCPU"] != 1 {
 				t.Errorf("%v", w.placement.all())
 			}
-			w.until("quiet", func() bool { return w.compute.conditions() == "" })
+			w.until("no condition", func() bool { return w.compute.conditions() == "" })
 			writes := w.writes()
 			time.Sleep(5 * time.Minute)
 			if plan, err := a.Plan(t.Context()); err != nil || !plan.Empty() || w.writes() != writes {
@@ -68,7 +68,10 @@ func TestMissingAllocations(t *testing.T) {
 		w.untilPhase(host.Running, "s1", "s2")
 		w.placement.set("s1", w.provider(name1).ID, resource.Amounts{class: 1}) // a wrong amount
 		w.deleteAllocation("s2", name2)
-		w.until("mended", func() bool { return w.allocated("s1", name1, class) == 2 && w.allocated("s2", name2, class) == 1 })
+		w.until("written again", func() bool {
+			return w.allocated("s1", name1, class) == 2 &&
+				w.allocated("s2", name2, class) == 1
+		})
 		must(t, stop())
 	})
 	scenario(t, "a consumer without any allocation gets a condition only", func(t *testing.T, w *testHost) {
@@ -118,7 +121,7 @@ func TestMissingAllocations(t *testing.T) {
 		w.untilPhase(host.Running, "s1")
 		w.until("it is reserved", func() bool { return w.reserved() == 1 })
 		w.deleteAllocation("s1", gpuName)
-		w.until("mended", func() bool { return w.allocated("s1", gpuName, gpuClass) == 1 })
+		w.until("written again", func() bool { return w.allocated("s1", gpuName, gpuClass) == 1 })
 		w.until("as it was", func() bool {
 			inv := w.provider(gpuName).Inventories[gpuClass]
 			return inv.Total == 1 && inv.Reserved == 1 && w.compute.conditions() == ""

@@ -47,7 +47,7 @@ func (w *testHost) guest(id string) hypervisor.Guest {
 	return guests[i]
 }
 
-// never fails the test when the hypervisor is asked to do this.
+// forbid fails the test when the hypervisor receives one of these operations.
 func (w *testHost) forbid(operations ...string) {
 	w.guests.Fail = func(_ context.Context, operation, guest string) error {
 		if slices.Contains(operations, operation) {
@@ -91,7 +91,7 @@ func TestPower(t *testing.T) {
 		w.forbid("destroy")
 		s.Build = 1
 		w.compute.assign(s)
-		w.until("it is built anew", func() bool { return w.compute.guest("s1").Build == 1 })
+		w.until("it is rebuilt", func() bool { return w.compute.guest("s1").Build == 1 })
 		if g := w.guest("s1"); g.Build != 1 || !maps.Equal(w.holders(), was) {
 			t.Errorf("%+v", g)
 		}
@@ -131,7 +131,7 @@ func TestPower(t *testing.T) {
 		})
 }
 
-// Of a server that leaves, the source's devices go over to the migration, and come back with a revert.
+// The devices of a server at the source of a move belong to the migration, and to the server again after a revert.
 func TestMoves(t *testing.T) {
 	scenario(t, "moved, reverted, moved again and confirmed", func(t *testing.T, w *testHost) {
 		_, stop := w.startReported()
@@ -150,7 +150,7 @@ func TestMoves(t *testing.T) {
 		w.compute.forget()
 		back := poweredOn(w.moved(m, "s1"))
 		w.compute.assign(back)
-		w.untilPhase(host.Running, "s1") // told anew
+		w.untilPhase(host.Running, "s1") // reported again
 		if !maps.Equal(w.holders(), was) {
 			t.Errorf("%v, before %v", w.holders(), was)
 		}
@@ -193,7 +193,7 @@ func TestMoves(t *testing.T) {
 			t.Errorf("%v", got)
 		}
 	})
-	scenario(t, "a rename from an unknown id claims again, and takes nothing from a later server of "+
+	scenario(t, "a rename from an unknown id claims devices again, and none of a later server with "+
 		"that id", func(t *testing.T, w *testHost) {
 		_, stop := w.startReported()
 		s := w.server("s1", name1)
@@ -228,8 +228,8 @@ func TestMoves(t *testing.T) {
 	})
 }
 
-// resize makes s1 run with one device of the first PF, then as resized with two of the second, while m1 keeps the
-// source.
+// resize runs s1 with one device of the first PF, then resizes it to two devices of the second, while m1 keeps the
+// guest of the source.
 func (w *testHost) resize() (s, m, resized host.Server) {
 	w.t.Helper()
 	s = w.server("s1", name1)
@@ -246,7 +246,7 @@ func (w *testHost) resize() (s, m, resized host.Server) {
 	return s, m, resized
 }
 
-// revert is what compute wants after a revert on the same host.
+// revert returns the assignment of s after a resize on the same host was reverted.
 func (w *testHost) revert(s, m host.Server) host.Server {
 	w.placement.move("m1", "s1")
 	s.PreviousID = m.ID
@@ -255,10 +255,10 @@ func (w *testHost) revert(s, m host.Server) host.Server {
 
 // After a crash at any call while a server is resized on its host and reverted, the final state is the same.
 func TestCrashDuringMove(t *testing.T) {
-	const most = 200
+	const maxCalls = 200
 	for _, after := range []bool{false, true} {
 		at, reached := 1, true
-		for ; reached && at < most; at += testenv.Stride(7) {
+		for ; reached && at < maxCalls; at += testenv.Stride(7) {
 			ok := t.Run(fmt.Sprintf("call %d after=%v", at, after), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					w := newTestHost(t)
@@ -267,19 +267,19 @@ func TestCrashDuringMove(t *testing.T) {
 					w.compute.assign(s)
 					w.untilPhase(host.Running, "s1")
 					must(t, stop())
-					deaths, first := crashOnce(at, after)
+					crashes, first := crashOnce(at, after)
 					m := poweredOff(w.moved(s, "m1"))
 					resized := w.server("s1", name2, name2)
 					resized.Requests[0].ID = "r-new"
 					w.compute.forget()
 					w.compute.assign(m, resized)
-					w.runAgents(func() bool { return w.inPhase(host.Stopped, "m1") && w.inPhase(host.Running, "s1") }, deaths)
+					w.runAgents(func() bool { return w.inPhase(host.Stopped, "m1") && w.inPhase(host.Running, "s1") }, crashes)
 					w.checkConsistent("m1", "s1")
 					w.compute.assign(m)
-					w.runAgents(func() bool { return w.inPhase(host.Gone, "s1") }, deaths)
+					w.runAgents(func() bool { return w.inPhase(host.Gone, "s1") }, crashes)
 					w.compute.forget()
 					w.compute.assign(w.revert(s, m))
-					w.runAgents(func() bool { return w.inPhase(host.Running, "s1") }, deaths)
+					w.runAgents(func() bool { return w.inPhase(host.Running, "s1") }, crashes)
 					w.checkConsistent("s1")
 					if got := w.holders(); len(got) != 1 || got["0000:3b:00.1"] != "s1" {
 						t.Errorf("%v", got)
@@ -291,13 +291,13 @@ func TestCrashDuringMove(t *testing.T) {
 				return
 			}
 		}
-		if at < 30 || at >= most {
-			t.Errorf("the story has %d calls", at)
+		if at < 30 || at >= maxCalls {
+			t.Errorf("the scenario has %d calls", at)
 		}
 	}
 }
 
-// A guest leaves device by device, or stays.
+// A guest with devices is live-migrated, or keeps running at the source.
 func TestLiveMigration(t *testing.T) {
 	outgoing := func(s host.Server) host.Server {
 		s.Outgoing = &host.Outgoing{Host: "cmp2", Devices: map[string]string{"0000:3b:00.1": "0000:88:00.3"}}
@@ -317,7 +317,7 @@ func TestLiveMigration(t *testing.T) {
 		must(t, stop())
 		w.compute.forget()
 		_, stop = w.startReported()
-		w.untilPhase(host.Departed, "m1") // said again, and not migrated again
+		w.untilPhase(host.Departed, "m1") // reported again, and not migrated again
 		w.guests.Fail = nil
 		w.compute.assign()
 		w.untilPhase(host.Gone, "m1")
@@ -327,7 +327,7 @@ func TestLiveMigration(t *testing.T) {
 	scenario(t, "the source: a guest that cannot be migrated runs on", func(t *testing.T, w *testHost) {
 		w.guests.Fail = func(_ context.Context, operation, _ string) error {
 			if operation == "migrate" {
-				return fault.New(fault.Internal, "test", "the firmware says no")
+				return fault.New(fault.Internal, "test", "the firmware refuses")
 			}
 			return nil
 		}
@@ -338,10 +338,10 @@ func TestLiveMigration(t *testing.T) {
 		m := w.moved(s, "m1")
 		w.compute.assign(outgoing(m))
 		w.untilPhase(host.Failed, "m1")
-		contains(t, w.compute.guest("m1").Message, "cmp2", "the firmware says no")
+		contains(t, w.compute.guest("m1").Message, "cmp2", "the firmware refuses")
 		time.Sleep(time.Minute)
 		if n := strings.Count(w.compute.logText(), "m1 failed"); n != 1 {
-			t.Errorf("said %d times", n)
+			t.Errorf("reported %d times", n)
 		}
 		w.compute.assign(w.moved(m, "s1"))
 		w.until("it runs as before", func() bool { return w.guest("s1").ID == "s1" && w.compute.phase("s1") == host.Running })
@@ -398,7 +398,7 @@ func TestLiveMigration(t *testing.T) {
 	})
 }
 
-// goBack reverts a resize on the same host, as compute does: what is at the destination goes first.
+// revertResize reverts a resize on the same host, as compute does: the guest of the destination is removed first.
 func (w *testHost) revertResize(s, m host.Server) {
 	w.t.Helper()
 	w.compute.assign(m)
@@ -437,7 +437,7 @@ func TestAssignmentsOfAnotherCloud(t *testing.T) {
 	})
 }
 
-// become is a compute with an empty database of its own.
+// setCloud replaces compute by one of another cloud, with an empty database.
 func (o *fakeCompute) setCloud(cloud string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -445,25 +445,25 @@ func (o *fakeCompute) setCloud(cloud string) {
 	o.wake()
 }
 
-// A hypervisor that cannot rename while compute changes its mind.
+// The assignments change while the hypervisor cannot rename a guest.
 func TestSlowRename(t *testing.T) {
-	stuck := func(w *testHost) *atomic.Bool {
-		var away atomic.Bool
-		away.Store(true)
+	failRenames := func(w *testHost) *atomic.Bool {
+		var failing atomic.Bool
+		failing.Store(true)
 		w.guests.Fail = func(_ context.Context, operation, _ string) error {
-			if away.Load() && operation == "rename" {
+			if failing.Load() && operation == "rename" {
 				return fault.New(fault.Unavailable, "test", "busy")
 			}
 			return nil
 		}
-		return &away
+		return &failing
 	}
-	scenario(t, "the move is confirmed, and the server is here again", func(t *testing.T, w *testHost) {
+	scenario(t, "the move is confirmed, and the server is assigned here", func(t *testing.T, w *testHost) {
 		_, stop := w.startReported()
 		s := w.server("s1", name1)
 		w.compute.assign(s)
 		w.untilPhase(host.Running, "s1")
-		away := stuck(w)
+		failing := failRenames(w)
 		m := poweredOff(w.moved(s, "m1"))
 		resized := w.server("s1", name2)
 		resized.Requests[0].ID = "r-new"
@@ -473,9 +473,9 @@ func TestSlowRename(t *testing.T) {
 		w.compute.assign(resized)
 		time.Sleep(time.Minute)
 		if w.compute.phase("s1") != "" {
-			t.Errorf("told of s1: %+v", w.compute.guest("s1"))
+			t.Errorf("s1 is reported: %+v", w.compute.guest("s1"))
 		}
-		away.Store(false)
+		failing.Store(false)
 		w.untilPhase(host.Gone, "m1")
 		w.untilPhase(host.Running, "s1")
 		must(t, stop())
@@ -489,7 +489,7 @@ func TestSlowRename(t *testing.T) {
 		s := w.server("s1", name1)
 		w.compute.assign(s)
 		w.untilPhase(host.Running, "s1")
-		away := stuck(w)
+		failing := failRenames(w)
 		m := poweredOff(w.moved(s, "m1"))
 		w.compute.forget()
 		w.compute.assign(m)
@@ -498,7 +498,7 @@ func TestSlowRename(t *testing.T) {
 		w.compute.assign(w.revert(s, m))
 		_, stop = w.startReported()
 		time.Sleep(time.Minute)
-		away.Store(false)
+		failing.Store(false)
 		w.untilPhase(host.Running, "s1")
 		must(t, stop())
 		w.checkConsistent("s1")
@@ -516,10 +516,10 @@ func TestInterruptedRename(t *testing.T) {
 		w.compute.assign(s)
 		w.untilPhase(host.Running, "s1")
 		must(t, stop())
-		book, err := journal.Open(w.options.Dir)
+		j, err := journal.Open(w.options.Dir)
 		must(t, err)
-		must(t, book.Write(journal.Renamed("s1", "m1", false)))
-		must(t, book.Close())
+		must(t, j.Write(journal.Renamed("s1", "m1", false)))
+		must(t, j.Close())
 		w.forbid("destroy", "build")
 		w.compute.assign(w.moved(s, "m1"))
 		_, stop = w.startReported()
@@ -533,10 +533,10 @@ func TestInterruptedRename(t *testing.T) {
 func (w *testHost) interruptRename(stop func() error, was, id string) {
 	w.t.Helper()
 	must(w.t, stop())
-	book, err := journal.Open(w.options.Dir)
+	j, err := journal.Open(w.options.Dir)
 	must(w.t, err)
-	must(w.t, book.Write(journal.Renamed(was, id, false)))
-	must(w.t, book.Close())
+	must(w.t, j.Write(journal.Renamed(was, id, false)))
+	must(w.t, j.Close())
 }
 
 // A started rename is finished also when the assignments have changed meanwhile. The guest must neither be forgotten

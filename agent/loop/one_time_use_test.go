@@ -24,7 +24,7 @@ const (
 	gpuRule    = `{"vendor_id":"8086","product_id":"20b0","resource_class":"gpu","one_time_use":true}`
 )
 
-// cleaner is the operator's program.
+// cleaner replaces the operator's program that cleans devices.
 type cleaner struct {
 	runs atomic.Int32
 	fail atomic.Bool
@@ -38,7 +38,7 @@ func (c *cleaner) Clean(_ context.Context, at device.ID) error {
 	return nil
 }
 
-// once has a plain device for one-time use.
+// addOneTimeDevice adds a plain device for one-time use to the host.
 func (w *testHost) addOneTimeDevice() *cleaner {
 	w.sysfs.add(gpuAddress, "20b0", "")
 	w.sysfs.change(func(t fstest.MapFS) { delete(t, "bus/pci/devices/"+gpuAddress+"/sriov_totalvfs") })
@@ -48,7 +48,7 @@ func (w *testHost) addOneTimeDevice() *cleaner {
 	return c
 }
 
-// gpu is a server with the device.
+// gpuServer returns the assignment of a server with that device, and writes its allocation.
 func (w *testHost) gpuServer(id string) host.Server {
 	s := w.server(id)
 	p := w.provider(gpuName)
@@ -58,19 +58,19 @@ func (w *testHost) gpuServer(id string) host.Server {
 	return s
 }
 
-// free deletes a server's allocation, as compute does when the server is reported gone.
+// deleteAllocations deletes a server's allocation, as compute does when the server is reported gone.
 func (w *testHost) deleteAllocations(id string) {
 	w.placement.remove(resource.ConsumerID(id))
 }
 
 func (w *testHost) reserved() int { return w.provider(gpuName).Inventories[gpuClass].Reserved }
 
-// reserve sets what is reserved by hand.
+// reserve sets the reserved amount, as an operator does.
 func (w *testHost) reserve(n int) {
 	w.changeInventory(func(inv *resource.Inventory) { inv.Reserved = n })
 }
 
-// stock changes the inventory by hand.
+// changeInventory changes the inventory, as an operator does.
 func (w *testHost) changeInventory(change func(*resource.Inventory)) {
 	w.placement.change(gpuName, func(p *provider.Provider) {
 		inv := p.Inventories[gpuClass]
@@ -106,9 +106,9 @@ func TestOneTimeUse(t *testing.T) {
 			w.deleteAllocations("s1")
 			time.Sleep(3 * time.Minute)
 			if w.reserved() != 1 || !w.spent() {
-				t.Error("the mark did not survive the guest")
+				t.Error("the device is no longer marked used")
 			}
-			w.compute.assign(w.gpuServer("s2")) // as if Placement had given it
+			w.compute.assign(w.gpuServer("s2")) // although Placement has it reserved
 			w.untilPhase(host.Failed, "s2")
 			contains(t, w.compute.guest("s2").Message, "used once", "berth device clean")
 			w.deleteAllocations("s2")
@@ -158,10 +158,10 @@ func TestOneTimeUse(t *testing.T) {
 		w.compute.assign()
 		w.untilPhase(host.Gone, "s1")
 		w.deleteAllocations("s1")
-		w.changeInventory(func(inv *resource.Inventory) { inv.Total = 2 }) // as when its share is moved
-		w.until("the room is gone", func() bool { return w.provider(gpuName).Inventories[gpuClass].Total == 1 })
+		w.changeInventory(func(inv *resource.Inventory) { inv.Total = 2 }) // as while its allocation is moved
+		w.until("the total is corrected", func() bool { return w.provider(gpuName).Inventories[gpuClass].Total == 1 })
 		if w.reserved() != 1 || !w.spent() || len(w.journalled().Spent()) != 1 {
-			t.Errorf("given back: %+v, spent %v", w.provider(gpuName), w.journalled().Spent())
+			t.Errorf("available again: %+v, used %v", w.provider(gpuName), w.journalled().Spent())
 		}
 		must(t, stop())
 	})
@@ -187,11 +187,11 @@ func TestOneTimeUse(t *testing.T) {
 		w.untilPhase(host.Claimed, "s2")
 		time.Sleep(3 * time.Minute)
 		if w.reserved() != 0 || w.spent() {
-			t.Errorf("a claim burnt it: %+v", w.provider(gpuName))
+			t.Errorf("a claim marked it used: %+v", w.provider(gpuName))
 		}
 		must(t, stop())
 	})
-	scenario(t, "a rule that says one_time_use while a guest runs", func(t *testing.T, w *testHost) {
+	scenario(t, "one_time_use is added to the rule while a guest runs", func(t *testing.T, w *testHost) {
 		w.addOneTimeDevice()
 		setRules(w, strings.Replace(gpuRule, `,"one_time_use":true`, "", 1))
 		_, stop := w.startReported()
@@ -217,7 +217,7 @@ func TestCrashAroundMarkingUsed(t *testing.T) {
 				w.addOneTimeDevice()
 				_, stop := w.startReported()
 				must(t, stop())
-				deaths, first := crashOnce(at, after)
+				crashes, first := crashOnce(at, after)
 				ran := false
 				w.guests.Fail = func(_ context.Context, operation, _ string) error {
 					if operation == "destroy" {
@@ -226,17 +226,17 @@ func TestCrashAroundMarkingUsed(t *testing.T) {
 					return nil
 				}
 				w.compute.assign(w.gpuServer("s1"))
-				w.runAgents(func() bool { return len(w.running()) == 1 }, deaths)
+				w.runAgents(func() bool { return len(w.running()) == 1 }, crashes)
 				w.compute.assign()
-				w.runAgents(func() bool { return w.inPhase(host.Gone, "s1") }, deaths)
+				w.runAgents(func() bool { return w.inPhase(host.Gone, "s1") }, crashes)
 				if len(w.journalled().Spent()) != 1 || !ran {
-					t.Errorf("nobody remembers: %v", w.journalled().Spent())
+					t.Errorf("the journal does not have the use: %v", w.journalled().Spent())
 				}
 				reached = first.crashed
 			})
 		}
 		if at < 15 || at == 100 {
-			t.Errorf("the story has %d calls", at)
+			t.Errorf("the scenario has %d calls", at)
 		}
 	}
 }
@@ -255,7 +255,7 @@ func TestCleaning(t *testing.T) {
 		w.compute.requestCleaning(gpuAddress, "nonsense") // while it is held
 		time.Sleep(time.Minute)
 		if c.runs.Load() != 0 || w.reserved() != 1 {
-			t.Error("cleaned under its guest")
+			t.Error("cleaned while its guest runs")
 		}
 		w.compute.requestCleaning()
 		w.compute.assign()
@@ -270,7 +270,7 @@ func TestCleaning(t *testing.T) {
 		})
 		time.Sleep(time.Minute)
 		if w.reserved() != 1 || !w.spent() {
-			t.Error("given back though it could not be cleaned")
+			t.Error("available though it could not be cleaned")
 		}
 		c.fail.Store(false)
 		w.compute.requestCleaning(gpuAddress)
@@ -283,23 +283,23 @@ func TestCleaning(t *testing.T) {
 				a.Refused == ""
 		})
 		if len(w.journalled().Spent()) != 0 {
-			w.until("the mark is gone", func() bool { return len(w.journalled().Spent()) == 0 })
+			w.until("the record is deleted", func() bool { return len(w.journalled().Spent()) == 0 })
 		}
 		w.compute.requestCleaning()
-		w.until("it answers no longer", func() bool { return w.compute.cleanResult(gpuAddress).Asked.IsZero() })
+		w.until("the result is no longer reported", func() bool { return w.compute.cleanResult(gpuAddress).Asked.IsZero() })
 		w.compute.assign(w.gpuServer("s2"))
 		w.untilPhase(host.Running, "s2")
 		w.until("it is reserved again", func() bool { return w.reserved() == 1 })
 		must(t, stop())
 	})
-	scenario(t, "an agent that dies after the program ran gives it back all the same", func(t *testing.T, w *testHost) {
+	scenario(t, "a cleaned device becomes available after a crash of the agent", func(t *testing.T, w *testHost) {
 		c, stop := used(t, w)
 		w.compute.assign()
 		w.untilPhase(host.Gone, "s1")
 		w.deleteAllocations("s1")
-		away := true
+		unavailable := true
 		w.placement.fail = func(call string) error {
-			if away && call == "PutInventories" {
+			if unavailable && call == "PutInventories" {
 				return fault.New(fault.Unavailable, "test", "no Placement")
 			}
 			return nil
@@ -309,7 +309,7 @@ func TestCleaning(t *testing.T) {
 		time.Sleep(time.Second)
 		must(t, stop())
 		w.compute.requestCleaning()
-		away = false
+		unavailable = false
 		_, stop = w.startReported()
 		w.until("it is back", func() bool { return w.reserved() == 0 && len(w.journalled().Spent()) == 0 })
 		if c.runs.Load() != 1 {
@@ -317,11 +317,11 @@ func TestCleaning(t *testing.T) {
 		}
 		must(t, stop())
 	})
-	scenario(t, "one that an agent of Nova had burnt", func(t *testing.T, w *testHost) {
+	scenario(t, "a device that an agent of Nova marked used", func(t *testing.T, w *testHost) {
 		c := w.addOneTimeDevice()
 		_, stop := w.startReported()
 		w.reserve(1)
-		w.until("it is told", w.spent)
+		w.until("it is reported as used", w.spent)
 		w.compute.requestCleaning(gpuAddress)
 		w.until("it is back", func() bool { return w.reserved() == 0 && !w.spent() })
 		if c.runs.Load() != 1 {
@@ -331,7 +331,7 @@ func TestCleaning(t *testing.T) {
 	})
 }
 
-// answer returns the result in the last report of the clean request for a device.
+// cleanResult returns the result in the last report of the clean request for a device.
 func (o *fakeCompute) cleanResult(at string) host.CleanResult {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -343,7 +343,7 @@ func (o *fakeCompute) cleanResult(at string) host.CleanResult {
 	return host.CleanResult{}
 }
 
-// clean makes these the devices that compute wants back.
+// requestCleaning replaces the devices that compute requests to clean.
 func (o *fakeCompute) requestCleaning(addresses ...string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

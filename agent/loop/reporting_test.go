@@ -13,9 +13,9 @@ import (
 )
 
 const (
-	vfRule = `{"vendor_id":"8086","product_id":"154c"}`
-	pfRule = `{"vendor_id":"8086","product_id":"1572"}`
-	pfClass   = "CUSTOM_PCI_8086_1572"
+	vfRule  = `{"vendor_id":"8086","product_id":"154c"}`
+	pfRule  = `{"vendor_id":"8086","product_id":"1572"}`
+	pfClass = "CUSTOM_PCI_8086_1572"
 )
 
 // restart stops the agent and starts another with these rules.
@@ -27,7 +27,7 @@ func (w *testHost) restart(stop func() error, text string) func() error {
 	return next
 }
 
-// total is the inventory of a provider; one request may have all of it.
+// total returns the total of an inventory, and fails the test unless one request may have all of it.
 func (w *testHost) total(name string, of resource.Class) int {
 	w.t.Helper()
 	inv := w.provider(name).Inventories[of]
@@ -37,19 +37,18 @@ func (w *testHost) total(name string, of resource.Class) int {
 	return inv.Total
 }
 
-// Rows of 7.1: what is reported, and what becomes of it when host and configuration change, free and held.
+// What is written to Placement follows changes of the host and of the configuration, for free and for held devices.
 func TestReportInPlacement(t *testing.T) {
-	scenario(t, "un-configured and removed while free", func(t *testing.T, w *testHost) {
+	scenario(t, "the rule of a free device is removed, then a free device", func(t *testing.T, w *testHost) {
 		w.addOneTimeDevice()
-		setRules(w, gpuRule+`
-`)
+		setRules(w, gpuRule)
 		_, stop := w.startReported()
 		if w.total(gpuName, gpuClass) != 1 {
 			t.Errorf("%+v", w.provider(gpuName))
 		}
 		stop = w.restart(stop, vfRule)
 		if w.provider(gpuName).ID != "" || w.total(name1, class) != 2 {
-			t.Error("the provider of a device without a rule is still there")
+			t.Error("the provider of a device without a rule is not deleted")
 		}
 		w.sysfs.remove("0000:3b:00.2")
 		stop = w.restart(stop, vfRule)
@@ -87,7 +86,7 @@ func TestReportInPlacement(t *testing.T) {
 		}
 		must(t, stop())
 	})
-	scenario(t, "un-configured while held, deleted, gone", func(t *testing.T, w *testHost) {
+	scenario(t, "the rule of a held device is removed, then the device is freed", func(t *testing.T, w *testHost) {
 		_, stop := w.startReported()
 		w.compute.assign(w.server("s1", name1))
 		w.untilPhase(host.Running, "s1")
@@ -101,26 +100,27 @@ func TestReportInPlacement(t *testing.T) {
 		w.until("it is gone", func() bool { return w.provider(name1).ID == "" && w.compute.conditions() == "" })
 		must(t, stop())
 	})
-	scenario(t, "the start is refused when class or kind would change under a guest", func(t *testing.T, w *testHost) {
-		_, stop := w.startReported()
-		w.compute.assign(w.server("s1", name1))
-		w.untilPhase(host.Running, "s1")
-		must(t, stop())
-		writes := w.writes()
-		setRules(w, pfRule)
-		contains(t, w.refusedStart(fault.Invalid), "0000:3b:00.0", "0000:3b:00.1", "s1", "until the server is gone")
-		setRules(w, `{"vendor_id":"8086","product_id":"154c","resource_class":"other"}`)
-		contains(t, w.refusedStart(fault.Invalid), "CUSTOM_OTHER", "s1", class)
-		if w.writes() != writes {
-			t.Errorf("a refused configuration wrote %d times", w.writes()-writes)
-		}
-		setRules(w, vfRule)
-		_, stop = w.startReported()
-		w.untilPhase(host.Running, "s1")
-		must(t, stop())
-		w.checkConsistent("s1")
-	})
-	scenario(t, "the class changes under a running agent, which keeps serving and says so",
+	scenario(t, "the start is refused when the class or type of a held device would change",
+		func(t *testing.T, w *testHost) {
+			_, stop := w.startReported()
+			w.compute.assign(w.server("s1", name1))
+			w.untilPhase(host.Running, "s1")
+			must(t, stop())
+			writes := w.writes()
+			setRules(w, pfRule)
+			contains(t, w.refusedStart(fault.Invalid), "0000:3b:00.0", "0000:3b:00.1", "s1", "until the server is gone")
+			setRules(w, `{"vendor_id":"8086","product_id":"154c","resource_class":"other"}`)
+			contains(t, w.refusedStart(fault.Invalid), "CUSTOM_OTHER", "s1", class)
+			if w.writes() != writes {
+				t.Errorf("a refused configuration wrote %d times", w.writes()-writes)
+			}
+			setRules(w, vfRule)
+			_, stop = w.startReported()
+			w.untilPhase(host.Running, "s1")
+			must(t, stop())
+			w.checkConsistent("s1")
+		})
+	scenario(t, "the class of a held device changes while the agent runs: it keeps serving and reports a condition",
 		func(t *testing.T, w *testHost) {
 			w.addOneTimeDevice()
 			_, stop := w.startReported()
@@ -149,7 +149,7 @@ func TestReportInPlacement(t *testing.T) {
 			w.untilPhase(host.Running, "s2")
 			must(t, stop())
 		})
-	scenario(t, "vanished while held, the rule intact", func(t *testing.T, w *testHost) {
+	scenario(t, "held devices vanish, and their rule is unchanged", func(t *testing.T, w *testHost) {
 		_, stop := w.startReported()
 		w.compute.assign(w.server("s1", name1, name1))
 		w.untilPhase(host.Running, "s1")
@@ -163,7 +163,7 @@ func TestReportInPlacement(t *testing.T) {
 		must(t, stop())
 		w.checkConsistent("s1")
 	})
-	scenario(t, "the rules of two VFs go while one is held", func(t *testing.T, w *testHost) {
+	scenario(t, "the rules of two VFs are removed while one is held", func(t *testing.T, w *testHost) {
 		_, stop := w.startReported()
 		w.compute.assign(w.server("s1", name1))
 		w.untilPhase(host.Running, "s1")
@@ -178,7 +178,7 @@ func TestReportInPlacement(t *testing.T) {
 		w.until("it is gone", func() bool { return w.provider(name1).ID == "" })
 		must(t, stop())
 	})
-	scenario(t, "VFs resized, and a PF that grows under a guest", func(t *testing.T, w *testHost) {
+	scenario(t, "the number of VFs changes while one is held", func(t *testing.T, w *testHost) {
 		_, stop := w.startReported()
 		w.compute.assign(w.server("s1", name1))
 		w.untilPhase(host.Running, "s1")
@@ -240,7 +240,7 @@ func TestReportInPlacement(t *testing.T) {
 		}
 		must(t, stop())
 	})
-	scenario(t, "a quiet host with guests writes nothing", func(t *testing.T, w *testHost) {
+	scenario(t, "without changes nothing is written", func(t *testing.T, w *testHost) {
 		_, stop := w.startReported()
 		w.compute.assign(w.server("s1", name1, name2))
 		w.untilPhase(host.Running, "s1")

@@ -14,10 +14,10 @@ import (
 	"github.com/openberth/berth/api/host"
 )
 
-// A journal from a backup gives a device to a server that has left since. The guest that has the device now keeps it, a
-// condition has the journal's claim, and it is cleared when the agent has removed the claim from the journal.
+// A journal from a backup gives a device to a server that has been removed since. The guest that has the device now
+// keeps it. A condition names the claim, and is cleared when the agent has removed the claim from the journal.
 func TestJournalFromABackup(t *testing.T) {
-	scenario(t, "a device of a server that has left", func(t *testing.T, w *testHost) {
+	scenario(t, "a device of a removed server", func(t *testing.T, w *testHost) {
 		path := filepath.Join(w.options.Dir, "journal")
 		_, stop := w.startReported()
 		w.compute.assign(w.server("s1", name1))
@@ -48,9 +48,9 @@ func TestJournalFromABackup(t *testing.T) {
 	})
 }
 
-// The threads that a guest has stay its own when the journal that knew of them is lost: the hypervisor knows them.
+// A guest keeps its threads when the journal is lost: the agent reads them from the hypervisor.
 func TestThreadsAfterALostJournal(t *testing.T) {
-	scenario(t, "its threads are not given to another guest", func(t *testing.T, w *testHost) {
+	scenario(t, "another guest gets other threads", func(t *testing.T, w *testHost) {
 		w.numaNodes()
 		w.options.CPUs = reconcile.CPUs{Shared: []int{0, 4, 2, 6}, Dedicated: []int{1, 5, 3, 7}}
 		_, stop := w.startReported()
@@ -63,7 +63,7 @@ func TestThreadsAfterALostJournal(t *testing.T) {
 		w.forgetJournal()
 		w.compute.forget()
 		w.options.NewID = func() string { return "another" }
-		time.Sleep(3 * time.Minute) // the place of the first is free
+		time.Sleep(3 * time.Minute) // compute no longer expects the first agent
 		_, stop = w.startReported()
 		w.untilPhase(host.Running, "s1")
 		if got := w.compute.guest("s1").Cells; !reflect.DeepEqual(got, was) {

@@ -71,7 +71,7 @@ func TestOnlyNamedGuestsAreDestroyed(t *testing.T) {
 			t.Errorf("%v", got)
 		}
 	})
-	scenario(t, "row 4: journal and compute's database lost together", func(t *testing.T, w *testHost) {
+	scenario(t, "journal and compute's database are lost together", func(t *testing.T, w *testHost) {
 		w.compute.assignments.Cloud = "c1"
 		_, stop := w.startReported()
 		w.compute.assign(w.server("s1", name1), w.server("s2", name2))
@@ -80,7 +80,7 @@ func TestOnlyNamedGuestsAreDestroyed(t *testing.T) {
 		w.forgetJournal()
 		w.compute.setCloud("c2")
 		w.options.NewID = func() string { return "another" }
-		time.Sleep(3 * time.Minute) // the place of the first is free
+		time.Sleep(3 * time.Minute) // compute no longer expects the first agent
 		_, stop = w.startReported()
 		w.compute.assign(w.server("s3", name1))
 		w.untilPhase(host.Running, "s3")
@@ -88,7 +88,7 @@ func TestOnlyNamedGuestsAreDestroyed(t *testing.T) {
 		must(t, stop())
 		w.checkConsistent("s1", "s2", "s3") // and each device has one holder
 	})
-	scenario(t, "a removal is repeated until compute has read its end", func(t *testing.T, w *testHost) {
+	scenario(t, "a removal is reported until compute has received the report", func(t *testing.T, w *testHost) {
 		_, stop := w.startReported()
 		w.compute.assign(w.server("s1", name1))
 		w.untilPhase(host.Running, "s1")
@@ -149,7 +149,7 @@ func TestOlderAssignments(t *testing.T) {
 		_, stop := w.startReported()
 		w.compute.assign(w.server("s1", name1))
 		w.untilPhase(host.Running, "s1")
-		at(3, "another e3") // a copy of the database that has counted as far
+		at(3, "another e3") // a copy of the database with as many starts
 		w.compute.mu.Lock()
 		w.compute.omitRemovals = true
 		w.compute.mu.Unlock()
@@ -164,14 +164,14 @@ func TestOlderAssignments(t *testing.T) {
 		}
 		plan, err := w.agent().AdoptionPlan(t.Context())
 		must(t, err)
-		var then []string
+		var rows []string
 		for _, g := range plan.Guests {
-			then = append(then, strings.Join([]string{g.ID, g.Guest, g.Journal, g.Placement, g.Compute, g.Then}, "; "))
+			rows = append(rows, strings.Join([]string{g.ID, g.Guest, g.Journal, g.Placement, g.Compute, g.Then}, "; "))
 		}
 		want := []string{"s1; running; 0000:3b:00.1; here; none; stays as it is, and a condition names it",
 			"s2; none; none; here; assigned; is built, unless another host reports its guest"}
-		if !slices.Equal(then, want) || !strings.Contains(plan.Followed, "start 3 of compute, revision 1") {
-			t.Errorf("%s\n%q", plan.Followed, then)
+		if !slices.Equal(rows, want) || !strings.Contains(plan.Followed, "start 3 of compute, revision 1") {
+			t.Errorf("%s\n%q", plan.Followed, rows)
 		}
 		must(t, w.agent().Adopt())
 		_, stop = w.startReported()
@@ -182,7 +182,7 @@ func TestOlderAssignments(t *testing.T) {
 	})
 }
 
-// A compute that starts again gets a report at once: it waits for one before it goes on with what it was doing.
+// A compute that starts again gets a report at once: it waits for one before it continues.
 func TestReportToAComputeThatStartsAgain(t *testing.T) {
 	scenario(t, "at once", func(t *testing.T, w *testHost) {
 		_, stop := w.startReported()
@@ -226,9 +226,9 @@ func TestGuestsAreReportedToAComputeThatStartsAgain(t *testing.T) {
 	})
 }
 
-// A start of an agent names itself, and those before it that compute has not acknowledged.
+// A start of an agent sends its id, and the ids of earlier starts that compute has not acknowledged.
 func TestStartIDs(t *testing.T) {
-	scenario(t, "each start has an id of its own and names the one before", func(t *testing.T, w *testHost) {
+	scenario(t, "each start has its own id and sends those of earlier starts", func(t *testing.T, w *testHost) {
 		ids := []string{"start 1", "start 2", "start 3", "start 4"}
 		w.options.NewStart = func() (id string) { id, ids = ids[0], ids[1:]; return id }
 		w.options.Machine = reconcile.Machine{ID: "m1", Place: "boot 1"}
@@ -261,7 +261,7 @@ func TestStartIDs(t *testing.T) {
 			t.Errorf("acknowledged: %v", got)
 		}
 	})
-	scenario(t, "row 2: a directory that was written on another machine is refused until it is adopted",
+	scenario(t, "a directory that was written on another machine is refused until it is adopted",
 		func(t *testing.T, w *testHost) {
 			w.options.Machine.ID = "m1"
 			_, stop := w.startReported()
@@ -275,7 +275,7 @@ func TestStartIDs(t *testing.T) {
 				t.Errorf("%+v", id)
 			}
 		})
-	scenario(t, "row 2: two directories of one host on one machine", func(t *testing.T, w *testHost) {
+	scenario(t, "two directories of one host on one machine", func(t *testing.T, w *testHost) {
 		w.options.LockDir = filepath.Join(w.dir, "locks")
 		must(t, os.Mkdir(w.options.LockDir, 0o700))
 		_, stop := w.startReported()
@@ -289,7 +289,7 @@ func TestStartIDs(t *testing.T) {
 	})
 }
 
-// Row 12: with reporting on and Placement not asked for devices, the allocation has the devices right after the claim.
+// With report_in_placement, a server whose devices Placement did not select gets its allocation right after the claim.
 func TestAllocationsRightAfterClaim(t *testing.T) {
 	scenario(t, "at once", func(t *testing.T, w *testHost) {
 		_, stop := w.startReported()
@@ -301,28 +301,29 @@ func TestAllocationsRightAfterClaim(t *testing.T) {
 		}
 		must(t, stop())
 	})
-	scenario(t, "a lost share is written although other servers come and go", func(t *testing.T, w *testHost) {
-		_, stop := w.startReported()
-		s := w.server("s1", name1)
-		w.compute.assign(s)
-		w.untilPhase(host.Running, "s1")
-		w.deleteAllocation("s1", name1)
-		other, mended := w.server("s2"), false
-		for range 60 { // a change of the host's assignments every two seconds
-			w.compute.assign(s, other)
-			time.Sleep(time.Second)
+	scenario(t, "a missing allocation is written although other servers are added and removed",
+		func(t *testing.T, w *testHost) {
+			_, stop := w.startReported()
+			s := w.server("s1", name1)
 			w.compute.assign(s)
-			time.Sleep(time.Second)
-			if mended = w.allocated("s1", name1, class) == 1; mended {
-				break
+			w.untilPhase(host.Running, "s1")
+			w.deleteAllocation("s1", name1)
+			other, written := w.server("s2"), false
+			for range 60 { // a change of the host's assignments every two seconds
+				w.compute.assign(s, other)
+				time.Sleep(time.Second)
+				w.compute.assign(s)
+				time.Sleep(time.Second)
+				if written = w.allocated("s1", name1, class) == 1; written {
+					break
+				}
 			}
-		}
-		if !mended {
-			t.Error("never written")
-		}
-		must(t, stop())
-	})
-	scenario(t, "row 17: nothing is written before compute has confirmed the assignment", func(t *testing.T, w *testHost) {
+			if !written {
+				t.Error("never written")
+			}
+			must(t, stop())
+		})
+	scenario(t, "nothing is written before compute has confirmed the assignment", func(t *testing.T, w *testHost) {
 		_, stop := w.startReported()
 		s := w.server("s1", name1)
 		w.compute.assign(s)
@@ -334,13 +335,13 @@ func TestAllocationsRightAfterClaim(t *testing.T) {
 		_, stop = w.startReported()
 		time.Sleep(10 * time.Minute)
 		if w.allocated("s1", name1, class) != 0 {
-			t.Error("written without compute's word")
+			t.Error("written without a confirmation of compute")
 		}
 		w.compute.refuseReports(false)
 		w.until("written", func() bool { return w.allocated("s1", name1, class) == 1 })
 		must(t, stop())
 	})
-	scenario(t, "row 17: a host that was forgotten, and its agent on the old directory", func(t *testing.T, w *testHost) {
+	scenario(t, "an agent continues with its directory after its host was deleted", func(t *testing.T, w *testHost) {
 		_, stop := w.startReported()
 		s := w.server("s1", name1)
 		w.compute.assign(s)

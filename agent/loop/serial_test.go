@@ -12,7 +12,7 @@ import (
 func TestRemoteManaged(t *testing.T) {
 	const remote = `{"address":"` + pf1 + `","product_id":"154c","remote_managed":true,"physical_network":null}`
 	vf := strings.TrimSuffix(pf1, "0") + "1"
-	scenario(t, "one VF tells a serial number", func(t *testing.T, w *testHost) {
+	scenario(t, "one VF has a serial number", func(t *testing.T, w *testHost) {
 		w.sysfs.change(func(tree fstest.MapFS) {
 			tree["bus/pci/devices/"+vf+"/vpd"] = &fstest.MapFile{Data: []byte("\x90\x07\x00SN\x04S123\x78")}
 		})
@@ -25,7 +25,7 @@ func TestRemoteManaged(t *testing.T) {
 		}
 		must(t, stop())
 	})
-	scenario(t, "none tells one", func(t *testing.T, w *testHost) {
+	scenario(t, "no VF has a serial number", func(t *testing.T, w *testHost) {
 		setRules(w, remote)
 		a, stop := w.startReported()
 		if devices := a.Report().Devices; len(devices) != 0 {

@@ -22,7 +22,7 @@ import (
 const (
 	testHost  = "cmp1"
 	testRoot  = provider.ID("11111111-1111-4111-8111-111111111111")
-	testClass  = "CUSTOM_GPU"
+	testClass = "CUSTOM_GPU"
 	testStart = "start"
 )
 
@@ -34,11 +34,11 @@ type driver struct {
 	now     time.Time
 	pending []Effect // in progress, oldest first
 
-	disk    journal.State
-	guests  map[string]hypervisor.Guest
-	tree    provider.Tree
-	reports []host.Guest // guest reports, by their arrival
-	hostReports   int          // host reports that arrived
+	disk        journal.State
+	guests      map[string]hypervisor.Guest
+	tree        provider.Tree
+	reports     []host.Guest // guest reports, by their arrival
+	hostReports int          // host reports that arrived
 }
 
 func newDriver(t *testing.T) *driver {
