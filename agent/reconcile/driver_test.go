@@ -26,8 +26,8 @@ const (
 	testStart = "start"
 )
 
-// driver performs the effects of a state in a small world: one host with two plain devices, its guests, its disk, and
-// a compute that accepts everything. Tests choose which effect is performed when.
+// driver performs the effects of a state in a simulated environment: one host with two plain devices, its guests, its
+// disk, and a compute that accepts everything. Tests choose which effect is performed when.
 type driver struct {
 	t       *testing.T
 	state   *State
@@ -78,7 +78,7 @@ func (d *driver) deliver(e Event) {
 		}
 	}
 	if at := d.state.Deadline(); !at.IsZero() && !at.After(d.now) {
-		d.t.Errorf("after %T the deadline is %s ago, so that Tick would be repeated without an end", e, d.now.Sub(at))
+		d.t.Errorf("after %T the deadline is %s ago, so that Tick would be repeated without end", e, d.now.Sub(at))
 	}
 }
 
@@ -217,7 +217,7 @@ func (d *driver) settle(keep func(Effect) bool) {
 	d.t.Fatalf("the effects do not end: %v, last report %+v", kinds, d.reports[len(d.reports)-1])
 }
 
-// pass lets time pass in steps at which the deadline is met.
+// advanceTime advances the time in steps, with a Tick at each deadline.
 func (d *driver) advanceTime(duration time.Duration, keep func(Effect) bool) {
 	d.t.Helper()
 	for end := d.now.Add(duration); d.now.Before(end); {

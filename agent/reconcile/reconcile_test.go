@@ -97,8 +97,8 @@ func TestAHeldEffectIsCancelled(t *testing.T) {
 	}
 }
 
-// Servers come and go, effects end in any order, and the agent is ended between any two effects, with its last write
-// done in part. In the end the guests, the disk and the assignments agree. The driver checks each effect.
+// Servers are added and removed, effects end in any order, and the agent is ended between any two effects, with its
+// last write done in part. In the end the guests, the disk and the assignments agree. The driver checks each effect.
 func TestEffectsInAnyOrder(t *testing.T) {
 	for seed := range uint64(60) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
@@ -188,7 +188,7 @@ func (d *driver) endBuild(err error) {
 	d.deliver(WorkDone{Work: work, Err: err})
 }
 
-// A guest that was observed half built is not a guest that was there before its build: when the build fails, the server
+// A guest that was observed half built is not a guest that existed before its build: when the build fails, the server
 // fails.
 func TestAFailedBuildOfAnObservedGuest(t *testing.T) {
 	d := newDriver(t)
@@ -248,7 +248,7 @@ func TestTheFirstReportWaitsForOneSync(t *testing.T) {
 	}
 }
 
-// A host report that compute refuses because another agent serves the host lets no guest report follow.
+// A host report that compute refuses because another agent serves the host is followed by no guest report.
 func TestAFencedAgentReportsNoGuest(t *testing.T) {
 	d := newDriver(t)
 	d.settle(nil)
