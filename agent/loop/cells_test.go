@@ -40,7 +40,7 @@ func (w *testHost) numaNodes() {
 	})
 }
 
-// pinned is one NUMA cell with a number of dedicated CPUs.
+// pinnedCells returns one NUMA cell with a number of dedicated CPUs.
 func pinnedCells(cpus, memory int) []host.GuestCell {
 	p := host.GuestCell{MemoryMB: memory}
 	for i := range cpus {
@@ -60,7 +60,7 @@ func TestNUMACells(t *testing.T) {
 		w.numaNodes()
 		w.options.CPUs = reconcile.CPUs{Shared: []int{0, 4, 2, 6}, Dedicated: []int{1, 5, 3, 7}}
 	}
-	scenario(t, "a guest with dedicated CPUs is placed beside its device, reported, journalled and released",
+	scenario(t, "a guest with dedicated CPUs is placed on the node of its device, reported, journalled and released",
 		func(t *testing.T, w *testHost) {
 			sets(w)
 			_, stop := w.startReported()

@@ -20,7 +20,7 @@ const (
 	twoClassRules = `[{"vendor_id":"8086","product_id":"154c"},{"vendor_id":"8086","product_id":"1889"}]`
 )
 
-// set changes a file of a device, or removes it where text is empty.
+// setFile writes a file of a device, or removes it when text is empty.
 func setFile(address, file, text string) func(fstest.MapFS) {
 	name := "bus/pci/devices/" + address + "/" + file
 	return func(t fstest.MapFS) {
@@ -30,7 +30,7 @@ func setFile(address, file, text string) func(fstest.MapFS) {
 	}
 }
 
-// linked makes a device a VF of a PF.
+// makeVF makes a device a VF of a PF.
 func makeVF(address, pf string) func(fstest.MapFS) {
 	return func(t fstest.MapFS) {
 		setFile(address, "sriov_totalvfs", "")(t)
@@ -39,8 +39,8 @@ func makeVF(address, pf string) func(fstest.MapFS) {
 }
 
 // The ids of a held device change while the host is down, or while the agent runs. The agent starts, keeps the device
-// as it was claimed, reports a condition, and serves everything else. When the holder frees the device, it is offered
-// as it is.
+// as it was claimed, reports a condition, and serves all other servers. When the holder frees the device, it is
+// offered with its present identity.
 func TestIDsOfAHeldDeviceChange(t *testing.T) {
 	changes := func(list ...func(fstest.MapFS)) []func(fstest.MapFS) { return list }
 	const second = "0000:3b:00.2"
@@ -48,7 +48,7 @@ func TestIDsOfAHeldDeviceChange(t *testing.T) {
 		name, rules string
 		change      []func(fstest.MapFS)
 		is          string                 // the present identity in the condition
-		there       string                 // the provider that counts it when it is free, if any
+		there       string                 // the provider of the device when it is free, if any
 		after       map[resource.Class]int // what that provider has then
 	}{
 		{"another class, beside a VF with the old one", twoClassRules,
@@ -144,10 +144,10 @@ func TestIDsOfAHeldDeviceChange(t *testing.T) {
 	}
 }
 
-// A PF that is held by a guest turns into a VF of another card, whose PF would be offered: neither is offered until
+// A PF that is held by a guest becomes a VF of another card, whose PF would be offered: neither is offered until
 // the guest is gone.
 func TestHeldPFBecomesVF(t *testing.T) {
-	scenario(t, "", func(t *testing.T, w *testHost) {
+	scenario(t, "after a restart", func(t *testing.T, w *testHost) {
 		setRules(w, pfRule)
 		_, stop := w.startReported()
 		w.compute.assign(w.pfServer("s1", name1))
@@ -177,7 +177,7 @@ func TestHeldPFBecomesVF(t *testing.T) {
 // A card replaces a used one-time-use card that is held: the new one is not used, and it is offered when the guest is
 // gone.
 func TestReplacedCard(t *testing.T) {
-	scenario(t, "", func(t *testing.T, w *testHost) {
+	scenario(t, "after a restart", func(t *testing.T, w *testHost) {
 		w.addOneTimeDevice()
 		setRules(w, "["+gpuRule+`,{"vendor_id":"10de"}]`)
 		_, stop := w.startReported()
@@ -210,7 +210,7 @@ func TestReplacedCard(t *testing.T) {
 
 // A held device whose directory has no vendor is unreadable. It does not count as removed, and it stays held.
 func TestHeldDeviceIsUnreadable(t *testing.T) {
-	scenario(t, "", func(t *testing.T, w *testHost) {
+	scenario(t, "while the agent runs and after a restart", func(t *testing.T, w *testHost) {
 		_, stop := w.startReported()
 		w.compute.assign(w.server("s1", name1))
 		w.untilPhase(host.Running, "s1")
@@ -247,7 +247,7 @@ func TestHeldDeviceIsUnreadable(t *testing.T) {
 
 // Problems with NUMA nodes, and with the NUMA nodes of devices, are conditions of the host.
 func TestWarningsAreConditions(t *testing.T) {
-	scenario(t, "", func(t *testing.T, w *testHost) {
+	scenario(t, "missing files of a NUMA node and of a device", func(t *testing.T, w *testHost) {
 		w.numaNodes()
 		for _, one := range []func(fstest.MapFS){setFile("0000:5e:00.0", "numa_node", ""), setFile("0000:5e:00.0",
 			"sriov_vf_device", " "),

@@ -187,7 +187,7 @@ func (m crashingTransport) delay(r *http.Request) error {
 	return nil
 }
 
-// crashing starts an agent that crashes by d.
+// crashing starts an agent that crashes at d.
 func (w *testHost) crashing(d *crash) (ended <-chan error, stop func()) {
 	w.t.Helper()
 	base := rest.InMemory(w.compute.handler()).Transport
@@ -268,7 +268,7 @@ func TestCrashAtEachStep(t *testing.T) {
 	}
 }
 
-// checkReportedBuilds fails the test when a guest is built that was not reported to compute.
+// checkReportedBuilds fails the test when a guest is built before compute has a report of it.
 func (w *testHost) checkReportedBuilds() {
 	w.guests.Fail = func(_ context.Context, operation, guest string) error {
 		if phase := w.compute.phase(guest); operation == "build" && phase != host.Claimed && phase != host.Running {
@@ -372,8 +372,8 @@ func (w *testHost) inPhase(phase host.Phase, servers ...string) bool {
 }
 
 // Servers are added and removed at random, agents crash at random, and some requests arrive after those of the next
-// agent.
-// In the end each device has at most one holder, the guests are as assigned, and compute has the final phase of each.
+// agent. In the end each device has at most one holder, the guests are as assigned, and compute has the final phase of
+// each.
 func TestRandomCrashes(t *testing.T) {
 	for seed := range uint64(25 / testenv.Stride(5)) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {

@@ -102,7 +102,7 @@ func TestClaimedDevices(t *testing.T) {
 		must(t, stop())
 		w.checkConsistent("s1")
 	})
-	scenario(t, "a device passes from a removed server to a new one", func(t *testing.T, w *testHost) {
+	scenario(t, "a device of a removed server is claimed for a new one", func(t *testing.T, w *testHost) {
 		_, stop := w.startReported()
 		w.compute.assign(w.server("s1", name1, name1))
 		w.untilPhase(host.Running, "s1")
@@ -157,7 +157,7 @@ func TestClaimedDevices(t *testing.T) {
 }
 
 func TestBuildFaults(t *testing.T) {
-	scenario(t, "a guest that cannot be built holds nothing", func(t *testing.T, w *testHost) {
+	scenario(t, "a guest that cannot be built holds no device", func(t *testing.T, w *testHost) {
 		w.guests.Fail = func(_ context.Context, operation, _ string) error {
 			if operation == "build" {
 				return fault.New(fault.Internal, "test", "no such image")
@@ -331,7 +331,7 @@ func TestObservationFreesNothing(t *testing.T) {
 		w.until("the provider is deleted with its last holder", func() bool { return w.provider(name1).ID == "" })
 		must(t, stop())
 	})
-	scenario(t, "an unreadable device is not gone", func(t *testing.T, w *testHost) {
+	scenario(t, "an unreadable device does not count as removed", func(t *testing.T, w *testHost) {
 		_, stop := w.startReported()
 		w.sysfs.makeUnreadable("0000:5e:00.1")
 		w.until("a condition", func() bool { return strings.Contains(w.compute.conditions(), "0000:5e:00.1") })
@@ -357,7 +357,7 @@ func TestObservationFreesNothing(t *testing.T) {
 			t.Errorf("%+v", id)
 		}
 	})
-	scenario(t, "the guest wins over a contradicting journal", func(t *testing.T, w *testHost) {
+	scenario(t, "a guest keeps a device that the journal has for another server", func(t *testing.T, w *testHost) {
 		_, stop := w.startReported()
 		w.compute.assign(w.server("s1", name1))
 		w.untilPhase(host.Running, "s1")

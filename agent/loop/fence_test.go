@@ -24,7 +24,7 @@ func (w *testHost) secondAgent() {
 }
 
 func TestTwoAgentsOfOneHost(t *testing.T) {
-	scenario(t, "the second is refused, and changes nothing", func(t *testing.T, w *testHost) {
+	scenario(t, "the second agent is refused, and changes nothing", func(t *testing.T, w *testHost) {
 		_, stop := w.startReported()
 		w.compute.assign(w.server("s1", name1))
 		w.untilPhase(host.Running, "s1")
@@ -41,7 +41,7 @@ func TestTwoAgentsOfOneHost(t *testing.T) {
 		w.untilPhase(host.Running, "s1")
 		must(t, stop())
 	})
-	scenario(t, "two that start at the same moment", func(t *testing.T, w *testHost) {
+	scenario(t, "of two agents that start at the same moment, one is refused", func(t *testing.T, w *testHost) {
 		_, stop := w.start()
 		w.secondAgent()
 		_, stopSecond := w.start()

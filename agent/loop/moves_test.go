@@ -29,10 +29,10 @@ func (w *testHost) moved(s host.Server, id string) host.Server {
 	return s
 }
 
-// off returns the server with power off.
+// poweredOff returns the server with power off.
 func poweredOff(s host.Server) host.Server { s.Power = host.Off; return s }
 
-// on returns the server with power on.
+// poweredOn returns the server with power on.
 func poweredOn(s host.Server) host.Server { s.Power = ""; return s }
 
 // guest returns a guest of the hypervisor.

@@ -91,7 +91,7 @@ func (w *testHost) spent() bool {
 }
 
 func TestOneTimeUse(t *testing.T) {
-	scenario(t, "used when the guest runs, refused afterwards, and returned by hand",
+	scenario(t, "a device is used when its guest runs, then refused, and available after an operator returns it",
 		func(t *testing.T, w *testHost) {
 			w.addOneTimeDevice()
 			_, stop := w.startReported()
@@ -149,7 +149,7 @@ func TestOneTimeUse(t *testing.T) {
 			}
 			must(t, stop())
 		})
-	scenario(t, "a total raised for a moment does not count as cleaning", func(t *testing.T, w *testHost) {
+	scenario(t, "a total that is increased briefly does not count as cleaning", func(t *testing.T, w *testHost) {
 		w.addOneTimeDevice()
 		_, stop := w.startReported()
 		w.compute.assign(w.gpuServer("s1"))

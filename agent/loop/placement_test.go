@@ -258,7 +258,7 @@ func TestPlacementFaults(t *testing.T) {
 				must(t, stop())
 			}
 		})
-	scenario(t, "another class for a device: swapped when it is free, refused while it is held",
+	scenario(t, "another class for a device is written while it is free, and refused while it is held",
 		func(t *testing.T, w *testHost) {
 			_, stop := w.startReported()
 			must(t, stop())

@@ -83,7 +83,7 @@ func TestThreadsAfterALostJournal(t *testing.T) {
 	})
 }
 
-// Before an agent that was restarted has read assignments, it reports no guest as named by them.
+// Before an agent that was restarted has received assignments, it reports no guest as assigned.
 func TestGuestsBeforeTheFirstAssignments(t *testing.T) {
 	scenario(t, "after a restart", func(t *testing.T, w *testHost) {
 		_, stop := w.startReported()

@@ -96,14 +96,14 @@ func TestOnlyNamedGuestsAreDestroyed(t *testing.T) {
 		w.compute.assign()
 		w.until("it is destroyed", func() bool { return len(w.running()) == 0 })
 		must(t, stop())
-		w.forgetJournal() // nothing is known of s1 any more
+		w.forgetJournal() // no record of s1 is left
 		w.compute.refuseReports(false)
 		_, stop = w.startReported()
 		w.untilPhase(host.Gone, "s1")
 		must(t, stop())
 		w.checkConsistent()
 	})
-	scenario(t, "a claim that never became a guest is freed without being named", func(t *testing.T, w *testHost) {
+	scenario(t, "a claim without a guest is freed without a removal in the assignments", func(t *testing.T, w *testHost) {
 		_, stop := w.startReported()
 		w.compute.refuseReports(true) // no claim is confirmed, so nothing is built
 		w.compute.assign(w.server("s1", name1))
@@ -138,7 +138,7 @@ func TestOnlyNamedGuestsAreDestroyed(t *testing.T) {
 
 // Assignments of a restored or copied database are not followed; see host.Position.Accept for each case.
 func TestOlderAssignments(t *testing.T) {
-	scenario(t, "another epoch without a record of the one before, until it is adopted", func(t *testing.T, w *testHost) {
+	scenario(t, "assignments of another epoch are not followed until they are adopted", func(t *testing.T, w *testHost) {
 		at := func(epoch int64, id string) {
 			w.compute.mu.Lock()
 			defer w.compute.mu.Unlock()
@@ -182,7 +182,7 @@ func TestOlderAssignments(t *testing.T) {
 	})
 }
 
-// A compute that starts again gets a report at once: it waits for one before it continues.
+// A compute that has restarted gets a report at once: it waits for one before it continues.
 func TestReportToAComputeThatStartsAgain(t *testing.T) {
 	scenario(t, "at once", func(t *testing.T, w *testHost) {
 		_, stop := w.startReported()
@@ -204,7 +204,7 @@ func TestReportToAComputeThatStartsAgain(t *testing.T) {
 
 // The agent reports its servers again to a restarted compute, whose database may be from a backup.
 func TestGuestsAreReportedToAComputeThatStartsAgain(t *testing.T) {
-	scenario(t, "again", func(t *testing.T, w *testHost) {
+	scenario(t, "after compute has restarted", func(t *testing.T, w *testHost) {
 		w.compute.assignments.Epoch, w.compute.assignments.EpochID = 1, "e1"
 		_, stop := w.startReported()
 		w.compute.assign(w.server("s1", name1))

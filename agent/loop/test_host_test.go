@@ -250,7 +250,7 @@ func (w *testHost) start() (a *Agent, stop func() error) {
 	return a, sync.OnceValue(func() error { cancel(); return <-ended })
 }
 
-// until waits, in the time of the test, until condition returns true, and fails the test when it never does.
+// until waits, with the clock of the test, until condition returns true, and fails the test when it never does.
 func (w *testHost) until(what string, condition func() bool) {
 	w.t.Helper()
 	for range 3000 {

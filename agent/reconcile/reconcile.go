@@ -203,7 +203,7 @@ func (s *State) advance() {
 	}
 }
 
-// begin asks compute for admission. A plan needs none.
+// begin requests admission from compute. A plan needs none.
 func (s *State) begin() {
 	if s.syncer.dry {
 		s.phase = syncing
@@ -215,7 +215,7 @@ func (s *State) begin() {
 }
 
 // admitted continues with the first sync, unless another agent serves the host. When compute does not answer, the
-// first report asks again.
+// first report requests admission again.
 func (s *State) admitted(err error) {
 	if s.phase != admitting || s.refused(err) {
 		return

@@ -19,7 +19,7 @@ func isWrite(e Effect) bool {
 	return is
 }
 
-// While the disk does not answer, the agent sends its reports and builds nothing; then it continues.
+// While a write of the journal is in progress, the agent sends its reports and builds nothing; then it continues.
 func TestASlowDiskDelaysNoReport(t *testing.T) {
 	d := newDriver(t)
 	d.settle(nil)
@@ -98,7 +98,8 @@ func TestAHeldEffectIsCancelled(t *testing.T) {
 }
 
 // Servers are added and removed, effects end in any order, and the agent is ended between any two effects, with its
-// last write done in part. In the end the guests, the disk and the assignments agree. The driver checks each effect.
+// last write done in part. In the end the guests, the disk and the assignments have the same servers. The driver checks
+// each effect.
 func TestEffectsInAnyOrder(t *testing.T) {
 	for seed := range uint64(60) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {

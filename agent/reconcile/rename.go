@@ -11,14 +11,14 @@ import (
 	"github.com/openberth/berth/resource"
 )
 
-// An entry of the assignments that takes over the guest of another id is renamed in two steps: its devices and NUMA
-// cells in one entry of the journal, then the guest in the hypervisor. It is done once, however often the assignments
-// repeat it, and whether or not there was anything to move.
+// A guest whose id changes in the assignments is renamed in two steps: its devices and NUMA cells in one entry of the
+// journal, then the guest in the hypervisor. This is done once, however often the assignments repeat it, and also if
+// there is nothing to move.
 
 // renamer moves guests from one id to another.
 type renamer struct{ *core }
 
-// renameDue reports whether an entry of the assignments has yet to take over the guest of another id.
+// renameDue reports whether the guest of another id must still be renamed for an entry of the assignments.
 func renameDue(want host.Server, renames map[string]journal.Rename) bool {
 	r := renames[want.ID]
 	return want.PreviousID != "" && want.PreviousID != want.ID && (r.Was != want.PreviousID || !r.Done)
