@@ -70,7 +70,7 @@ func TestTwoAgentsOfOneHost(t *testing.T) {
 			}
 			w.untilPhase(host.Running, "s2")
 			w.untilPhase(host.Gone, "s1")
-			w.until("the tree is healed", func() bool { return w.provider(name2).Inventories[class].Total == 1 })
+			w.until("the tree is corrected", func() bool { return w.provider(name2).Inventories[class].Total == 1 })
 			w.until("no condition", func() bool { return w.compute.conditions() == "" })
 			must(t, stop())
 			w.checkConsistent("s2")

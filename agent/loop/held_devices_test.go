@@ -233,7 +233,7 @@ func TestDevicesReportTheirProviders(t *testing.T) {
 			`[{"address":"0000:3b:00.*","product_id":"154c"},{"address":"0000:5e:00.0","product_id":"1572","physical_network":"p"}]`)
 		a, stop := w.startReported()
 		w.sysfs.add("0000:3b:00.3", "154c", pf1)
-		w.until("three", func() bool { return w.total(name1, class) == 3 })
+		w.until("three VFs are counted", func() bool { return w.total(name1, class) == 3 })
 		want := map[string]string{"0000:3b:00.1": old, "0000:3b:00.2": old, "0000:3b:00.3": old, pf2: ""}
 		got := map[string]string{}
 		for _, d := range a.Report().Devices {
@@ -267,7 +267,10 @@ func TestReshapeRefused(t *testing.T) {
 		must(t, stop())
 		w.placement.fail = nil
 		_, stop = w.startReported()
-		w.until("healed", func() bool { return w.allocated("s1", name1, class)+w.allocated("s1", name2, class) == 1 })
+		w.until("the allocation is written", func() bool {
+			return w.allocated("s1", name1, class)+w.allocated("s1", name2,
+				class) == 1
+		})
 		must(t, stop())
 		w.checkConsistent("s1")
 	})

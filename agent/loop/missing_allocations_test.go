@@ -45,7 +45,7 @@ func TestMissingAllocations(t *testing.T) {
 				t.Errorf("%+v", plan)
 			}
 			a, stop := w.startReported()
-			w.until("healed", func() bool {
+			w.until("the allocation is written", func() bool {
 				return w.allocated("s1", name1, class)+w.allocated("s2", name1, class) == 2 &&
 					w.allocated("s1", name2, class)+w.allocated("s2", name2, class) == 2 &&
 					w.allocated("s1", name1, class)+w.allocated("s1", name2, class) == 1
@@ -122,7 +122,7 @@ func TestMissingAllocations(t *testing.T) {
 		w.until("it is reserved", func() bool { return w.reserved() == 1 })
 		w.deleteAllocation("s1", gpuName)
 		w.until("written again", func() bool { return w.allocated("s1", gpuName, gpuClass) == 1 })
-		w.until("as it was", func() bool {
+		w.until("the inventory is as before", func() bool {
 			inv := w.provider(gpuName).Inventories[gpuClass]
 			return inv.Total == 1 && inv.Reserved == 1 && w.compute.conditions() == ""
 		})

@@ -469,7 +469,7 @@ func TestSlowRename(t *testing.T) {
 		resized.Requests[0].ID = "r-new"
 		w.compute.forget()
 		w.compute.assign(m, resized)
-		w.until("the first half is done", func() bool { return len(w.journalled().Renames()) == 1 })
+		w.until("the rename is journalled", func() bool { return len(w.journalled().Renames()) == 1 })
 		w.compute.assign(resized)
 		time.Sleep(time.Minute)
 		if w.compute.phase("s1") != "" {
@@ -493,7 +493,7 @@ func TestSlowRename(t *testing.T) {
 		m := poweredOff(w.moved(s, "m1"))
 		w.compute.forget()
 		w.compute.assign(m)
-		w.until("the first half is done", func() bool { return len(w.journalled().Renames()) == 1 })
+		w.until("the rename is journalled", func() bool { return len(w.journalled().Renames()) == 1 })
 		must(t, stop())
 		w.compute.assign(w.revert(s, m))
 		_, stop = w.startReported()

@@ -142,7 +142,7 @@ func TestOneTimeUse(t *testing.T) {
 				t.Errorf("%+v", w.provider(gpuName))
 			}
 			w.placement.setTree() // another client deletes them all
-			w.until("they are back", func() bool { return w.reserved() == 1 })
+			w.until("the providers are created again", func() bool { return w.reserved() == 1 })
 			time.Sleep(3 * time.Minute)
 			if w.reserved() != 1 || !w.spent() {
 				t.Errorf("%+v", w.provider(gpuName))
@@ -264,7 +264,7 @@ func TestCleaning(t *testing.T) {
 		c.fail.Store(true)
 		w.compute.requestCleaning(gpuAddress)
 		w.until("a condition", func() bool { return strings.Contains(w.compute.conditions(), "cannot wipe "+gpuAddress) })
-		w.until("an answer", func() bool {
+		w.until("a result of the cleaning", func() bool {
 			return strings.Contains(w.compute.cleanResult(gpuAddress).Refused,
 				"cannot wipe")
 		})
@@ -277,7 +277,7 @@ func TestCleaning(t *testing.T) {
 		w.until("it is back", func() bool {
 			return w.reserved() == 0 && !w.spent() && !strings.Contains(w.compute.conditions(), "wipe")
 		})
-		w.until("an answer", func() bool {
+		w.until("a result of the cleaning", func() bool {
 			a := w.compute.cleanResult(gpuAddress)
 			return !a.Asked.IsZero() &&
 				a.Refused == ""
@@ -305,13 +305,13 @@ func TestCleaning(t *testing.T) {
 			return nil
 		}
 		w.compute.requestCleaning(gpuAddress)
-		w.until("it has run", func() bool { return c.runs.Load() == 1 })
+		w.until("the program has run", func() bool { return c.runs.Load() == 1 })
 		time.Sleep(time.Second)
 		must(t, stop())
 		w.compute.requestCleaning()
 		unavailable = false
 		_, stop = w.startReported()
-		w.until("it is back", func() bool { return w.reserved() == 0 && len(w.journalled().Spent()) == 0 })
+		w.until("it is available", func() bool { return w.reserved() == 0 && len(w.journalled().Spent()) == 0 })
 		if c.runs.Load() != 1 {
 			t.Errorf("cleaned %d times", c.runs.Load())
 		}
@@ -323,7 +323,7 @@ func TestCleaning(t *testing.T) {
 		w.reserve(1)
 		w.until("it is reported as used", w.spent)
 		w.compute.requestCleaning(gpuAddress)
-		w.until("it is back", func() bool { return w.reserved() == 0 && !w.spent() })
+		w.until("it is available", func() bool { return w.reserved() == 0 && !w.spent() })
 		if c.runs.Load() != 1 {
 			t.Errorf("cleaned %d times", c.runs.Load())
 		}

@@ -64,7 +64,7 @@ func TestNoAllocationWrittenWithoutAssignments(t *testing.T) {
 			t.Errorf("an allocation of %d was written", n)
 		}
 		mute(false)
-		w.until("healed", func() bool { return w.allocated("s1", name1, class) == 1 })
+		w.until("the allocation is written", func() bool { return w.allocated("s1", name1, class) == 1 })
 		must(t, stop())
 	})
 }

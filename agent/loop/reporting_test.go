@@ -184,11 +184,11 @@ func TestReportInPlacement(t *testing.T) {
 		w.untilPhase(host.Running, "s1")
 		w.sysfs.add("0000:3b:00.3", "154c", pf1)
 		w.sysfs.add("0000:3b:00.4", "154c", pf1)
-		w.until("four", func() bool { return w.total(name1, class) == 4 })
+		w.until("four VFs are counted", func() bool { return w.total(name1, class) == 4 })
 		w.sysfs.remove("0000:3b:00.2")
 		w.sysfs.remove("0000:3b:00.3")
 		w.sysfs.remove("0000:3b:00.4")
-		w.until("one", func() bool { return w.total(name1, class) == 1 })
+		w.until("one VF is counted", func() bool { return w.total(name1, class) == 1 })
 		must(t, stop())
 		w.checkConsistent("s1")
 	})
@@ -234,7 +234,7 @@ func TestReportInPlacement(t *testing.T) {
 			p.Inventories = map[resource.Class]resource.Inventory{class: inv}
 		})
 		w.sysfs.add("0000:3b:00.3", "154c", pf1)
-		w.until("three", func() bool { return w.total(name1, class) == 3 })
+		w.until("three VFs are counted", func() bool { return w.total(name1, class) == 3 })
 		if w.provider(name1).Inventories[class].Reserved != 1 {
 			t.Errorf("%+v", w.provider(name1))
 		}
