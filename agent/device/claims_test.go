@@ -43,14 +43,15 @@ func TestDevicesChangeOnTheHost(t *testing.T) {
 	t.Run("a VF is removed", states(synced(New(all), pf, vf2, plain), Available, "", Available, Available))
 	t.Run("an allocated device is removed", states(synced(held(plain, 1), pf, vf1, vf2), Available, Available,
 		Available, Allocated))
-	t.Run("and freed", states(freed(synced(held(plain, 1), pf, vf1, vf2)), Available, Available, Available, ""))
+	t.Run("a removed allocated device is freed", states(freed(synced(held(plain, 1), pf, vf1, vf2)), Available, Available,
+		Available, ""))
 	t.Run("PF allocated, a VF vanishes", states(synced(held(pf, 1), pf, vf2, plain), Allocated, "", Unavailable,
 		Available))
 	t.Run("VF allocated, the PF vanishes", states(synced(held(vf1, 1), vf1, vf2, plain), "", Allocated, Available,
 		Available))
 	t.Run("a VF appears under an allocated PF", states(synced(held(pf, 1), pf, vf1, vf2, plain), Allocated,
 		Unavailable, Unavailable, Available))
-	t.Run("and is available when the PF is freed",
+	t.Run("a VF that appeared under an allocated PF is available when the PF is freed",
 		states(freed(synced(held(pf, 1), pf, vf1, vf2, plain)), Available, Available, Available, Available))
 	t.Run("the relatives of a vanished held device become available",
 		states(freed(synced(held(vf1, 1), pf, vf2, plain)), Available, "", Available, Available))

@@ -74,7 +74,7 @@ type Entry struct {
 	State   State // never Removed
 	Holder  resource.ConsumerID
 	Request string
-	Gone    bool // no longer on the host or in device_spec; it leaves the set when it is freed
+	Gone    bool // no longer on the host or in device_spec; it is removed from the set when it is freed
 }
 
 // Change is the effect of an operation on one device.

@@ -5,9 +5,9 @@ import (
 	"github.com/openberth/berth/pci"
 )
 
-// ID identifies a device on its host. A device of the host's PCI bus has its PCI address; the type leaves room for
-// devices that are known by something else, such as an I/O slot of a PowerVM system. IDs are comparable, and the text
-// of one is its form in the journal, in the records of hypervisors and in the host API. The zero value identifies no
+// ID identifies a device on its host. A device of the host's PCI bus has its PCI address; the type allows
+// other identifiers, such as an I/O slot of a PowerVM system. IDs are comparable. The text of an ID is its form in the
+// journal, in the records of hypervisors and in the host API. The zero value identifies no
 // device that can be offered: it is the text 0000:00:00.0, the address of a host bridge.
 type ID struct {
 	address pci.Address

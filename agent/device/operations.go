@@ -10,8 +10,8 @@ import (
 // Refusal is a sentence with the reason why a claim cannot be met; "" when it can.
 type Refusal string
 
-// Sync applies the host's present offers. A device that is gone leaves the set; if it is held, it stays until it is
-// freed. A held device whose offer has changed stays as it was claimed, also until it is freed.
+// Sync applies the host's present offers. A device that is gone is removed from the set; if it is held, it
+// stays until it is freed. A held device whose offer has changed stays as it was claimed, also until it is freed.
 func (s Set) Sync(offers []Offer) (Set, []Change) {
 	n := s.clone()
 	seen := make(map[ID]bool, len(offers))
@@ -57,8 +57,8 @@ func (s Set) Allocate(holder resource.ConsumerID) (Set, []Change) {
 	return n, s.changes(n, nil)
 }
 
-// Free frees all devices of a holder. Devices that are gone leave the set; changed ones get their present offer. A
-// holder without devices changes nothing.
+// Free frees all devices of a holder. Devices that are gone are removed from the set; changed ones get their present
+// offer. A holder without devices changes nothing.
 func (s Set) Free(holder resource.ConsumerID) (Set, []Change) {
 	n := s.clone()
 	for id, e := range s.entries {

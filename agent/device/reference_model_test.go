@@ -19,52 +19,52 @@ type referenceModel struct {
 	gone   map[pci.Address]bool // from the host, under its holder
 }
 
-func (w referenceModel) clone() referenceModel {
-	return referenceModel{maps.Clone(w.state), maps.Clone(w.holder), maps.Clone(w.gone)}
+func (m referenceModel) clone() referenceModel {
+	return referenceModel{maps.Clone(m.state), maps.Clone(m.holder), maps.Clone(m.gone)}
 }
 
 // relatives returns the VFs of a PF, or the PF of a VF, as far as they exist.
-func (w referenceModel) relatives(at pci.Address) []pci.Address {
+func (m referenceModel) relatives(at pci.Address) []pci.Address {
 	family := map[pci.Address][]pci.Address{pfAt: {vf1.Device.Address, vf2.Device.Address}, vf1.Device.Address: {pfAt},
 		vf2.Device.Address: {pfAt}}
-	return slices.DeleteFunc(slices.Clone(family[at]), func(r pci.Address) bool { _, there := w.state[r]; return !there })
+	return slices.DeleteFunc(slices.Clone(family[at]), func(r pci.Address) bool { _, there := m.state[r]; return !there })
 }
 
 // updateRelatives updates the states of a device's relatives.
-func (w referenceModel) updateRelatives() {
-	for at, s := range w.state {
+func (m referenceModel) updateRelatives() {
+	for at, s := range m.state {
 		if s == Claimed || s == Allocated {
 			continue
 		}
-		w.state[at] = Available
-		for _, r := range w.relatives(at) {
-			switch w.state[r] {
+		m.state[at] = Available
+		for _, r := range m.relatives(at) {
+			switch m.state[r] {
 			case Allocated:
-				w.state[at] = Unavailable
+				m.state[at] = Unavailable
 			case Claimed:
-				if w.state[at] == Available {
-					w.state[at] = Unclaimable
+				if m.state[at] == Available {
+					m.state[at] = Unclaimable
 				}
 			}
 		}
 	}
 }
 
-func (w referenceModel) claim(holder resource.ConsumerID, at pci.Address) (referenceModel, bool) {
-	n := w.clone()
-	if w.holder[at] == holder {
+func (m referenceModel) claim(holder resource.ConsumerID, at pci.Address) (referenceModel, bool) {
+	n := m.clone()
+	if m.holder[at] == holder {
 		return n, true // the holder has it already
 	}
-	if w.state[at] != Available {
-		return w, false
+	if m.state[at] != Available {
+		return m, false
 	}
 	n.state[at], n.holder[at] = Claimed, holder
 	n.updateRelatives()
 	return n, true
 }
 
-func (w referenceModel) allocate(holder resource.ConsumerID) referenceModel {
-	n := w.clone()
+func (m referenceModel) allocate(holder resource.ConsumerID) referenceModel {
+	n := m.clone()
 	for at, h := range n.holder {
 		if h == holder {
 			n.state[at] = Allocated
@@ -74,9 +74,9 @@ func (w referenceModel) allocate(holder resource.ConsumerID) referenceModel {
 	return n
 }
 
-func (w referenceModel) free(holder resource.ConsumerID) referenceModel {
-	n := w.clone()
-	for at, h := range w.holder {
+func (m referenceModel) free(holder resource.ConsumerID) referenceModel {
+	n := m.clone()
+	for at, h := range m.holder {
 		if h != holder {
 			continue
 		}
@@ -90,9 +90,9 @@ func (w referenceModel) free(holder resource.ConsumerID) referenceModel {
 	return n
 }
 
-func (w referenceModel) rename(from, to resource.ConsumerID) referenceModel {
-	n := w.clone()
-	for at, h := range w.holder {
+func (m referenceModel) rename(from, to resource.ConsumerID) referenceModel {
+	n := m.clone()
+	for at, h := range m.holder {
 		if h == from {
 			n.holder[at] = to
 		}
@@ -100,8 +100,8 @@ func (w referenceModel) rename(from, to resource.ConsumerID) referenceModel {
 	return n
 }
 
-func (w referenceModel) sync(there []Offer) referenceModel {
-	n := w.clone()
+func (m referenceModel) sync(there []Offer) referenceModel {
+	n := m.clone()
 	for _, d := range []Offer{pf, vf1, vf2} {
 		at := d.Device.Address
 		offered := slices.ContainsFunc(there, func(o Offer) bool { return o.Device.Address == at })
@@ -121,10 +121,10 @@ func (w referenceModel) sync(there []Offer) referenceModel {
 	return n
 }
 
-func (w referenceModel) print() string {
+func (m referenceModel) print() string {
 	var b strings.Builder
-	for _, at := range slices.SortedFunc(maps.Keys(w.state), pci.Address.Compare) {
-		fmt.Fprintf(&b, "%s %s %s %v\n", at, w.state[at], w.holder[at], w.gone[at])
+	for _, at := range slices.SortedFunc(maps.Keys(m.state), pci.Address.Compare) {
+		fmt.Fprintf(&b, "%s %s %s %v\n", at, m.state[at], m.holder[at], m.gone[at])
 	}
 	return b.String()
 }
@@ -181,21 +181,21 @@ func TestAgainstReferenceModel(t *testing.T) {
 // successors returns the pair after each operation.
 func (p pair) successors(family []Offer) []pair {
 	var list []pair
-	add := func(verb string, set Set, tw referenceModel) {
-		list = append(list, pair{set, tw, p.steps + verb + "; "})
+	add := func(verb string, set Set, model referenceModel) {
+		list = append(list, pair{set, model, p.steps + verb + "; "})
 	}
 	for _, h := range []resource.ConsumerID{"s1", "s2"} {
 		for _, o := range family {
 			r := pci.Request{ID: "r" + string(o.Provider), Count: 1, Providers: []resource.ProviderID{o.Provider},
 				Requirement: pci.Requirement{Type: o.Device.Type}}
 			set, _, refusal := p.set.Claim(h, r)
-			tw, ok := p.model.claim(h, o.Device.Address)
+			model, ok := p.model.claim(h, o.Device.Address)
 			verb := fmt.Sprintf("%s claims %s", h, o.Device.Address)
 			if ok != (refusal == "") {
 				verb += fmt.Sprintf(" (refused: %q, model: %v)", refusal, ok)
-				tw = referenceModel{}
+				model = referenceModel{}
 			}
-			add(verb, set, tw)
+			add(verb, set, model)
 		}
 		set, _ := p.set.Allocate(h)
 		add(string(h)+" runs", set, p.model.allocate(h))

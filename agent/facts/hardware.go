@@ -1,4 +1,4 @@
-// Package facts defines what the agent knows of a host's hardware, and the interface of the sources that read it.
+// Package facts defines what the agent reads of a host's hardware, and the interface of the sources that read it.
 // Package sysfs is the source for hosts with a Linux kernel; the configuration selects the source.
 package facts
 
@@ -21,7 +21,7 @@ type Problem struct {
 // String prints the problem as a sentence.
 func (p Problem) String() string { return p.Name + ": " + p.Sentence }
 
-// NoSocket is the socket of a NUMA node whose socket is not known.
+// NoSocket is the socket of a NUMA node whose socket is unknown.
 const NoSocket = -1
 
 // Node is a NUMA node.
@@ -30,7 +30,7 @@ type Node struct {
 	CPUs     []int   // numbers of its host threads, ascending; none for a node with only memory
 	Socket   int     // number of the physical package of its CPUs, or NoSocket
 	Siblings [][]int // its threads by cores, each group ascending; nil when unknown
-	MemoryMB int     // MiB in all; 0 when it is not known
+	MemoryMB int     // total in MiB; 0 when unknown
 	Pages    []Pages // its huge pages, by size
 }
 

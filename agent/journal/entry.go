@@ -13,9 +13,9 @@ import (
 	"github.com/openberth/berth/resource"
 )
 
-// version is the version of the journal, recorded in its first line. It is raised when an entry gets a new kind, field
-// or word: an older agent then refuses the whole journal instead of losing what it does not support. The first line
-// and the checksums keep their form in every version.
+// version is the version of the journal, recorded in its first line. It is increased when an entry gets a new kind,
+// field or value: an older agent then refuses the whole journal instead of losing what it does not support. The first
+// line and the checksums keep their form in every version.
 const version = 1
 
 // The kinds of entries.
@@ -38,7 +38,7 @@ const (
 // Entry is the content of one line; the functions below make the entries of each kind. The names in its tags, and in
 // those of wireClaim and GuestCell, are the format of the file.
 type Entry struct {
-	newer bool // it has fields that this program does not know
+	newer bool // it has fields that this program does not support
 
 	Kind     string           `json:"kind"`
 	Version  int              `json:"version,omitempty"`
@@ -103,7 +103,8 @@ func OwnedBy(id provider.ID, m Owned) Entry {
 	return Entry{Kind: kindOwned, Provider: id, Classes: m.Classes, Traits: m.Traits}
 }
 
-// wireClaim is a device as it was when it was claimed, which is all that is known of it if it vanishes.
+// wireClaim is a claimed device with its properties at the time of the claim. They are all that the agent has of the
+// device if it vanishes.
 type wireClaim struct {
 	Request  string           `json:"request"`
 	State    device.State     `json:"state"`
@@ -164,7 +165,7 @@ func fromWire(server string, wire []wireClaim) []device.Claim {
 	return out
 }
 
-// envelope is a line: the entry's bytes exactly as they were summed, and their checksum.
+// envelope is a line: the bytes of the entry, and their checksum.
 type envelope struct {
 	CRC   string          `json:"crc"`
 	Entry json.RawMessage `json:"entry"`
@@ -235,19 +236,19 @@ type content struct {
 	state  State
 	lines  int
 	exists bool
-	torn   bool // the last line is not whole
+	torn   bool // the last line is incomplete
 }
 
 // parse parses a file. A bad last line is torn: its write never returned. A bad line before the last one is damage and
-// returns a fault, because a forgotten claim would let a device be claimed twice.
+// returns a fault, because the device of a lost claim could be claimed twice.
 func parse(path string, data []byte) (content, error) {
 	const op = "journal.Open"
 	c := content{state: State{}.clone(), exists: true}
 	for number := 1; len(data) > 0; number++ {
-		line, rest, whole := bytes.Cut(data, []byte{'\n'})
+		line, rest, complete := bytes.Cut(data, []byte{'\n'})
 		e, err := parseLine(line)
 		switch {
-		case !whole || (err != nil && len(rest) == 0):
+		case !complete || (err != nil && len(rest) == 0):
 			c.torn = true
 			return c, nil
 		case err != nil:

@@ -23,13 +23,13 @@ func acquireLock(path, advice string) (*os.File, error) {
 	}
 	err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 	if errors.Is(err, syscall.EWOULDBLOCK) {
-		who, readErr := os.ReadFile(path)
-		if readErr != nil || len(who) == 0 {
-			who = []byte("unknown")
+		pid, readErr := os.ReadFile(path)
+		if readErr != nil || len(pid) == 0 {
+			pid = []byte("unknown")
 		}
 		f.Close()
 		return nil, fault.New(fault.Conflict, op, "another agent (process %s) has %s locked; stop it, or %s",
-			strings.TrimSpace(string(who)), path, advice)
+			strings.TrimSpace(string(pid)), path, advice)
 	}
 	if err == nil {
 		err = f.Truncate(0)
@@ -74,8 +74,8 @@ func appendSynced(f *os.File, line []byte) error {
 const unfinished = ".new"
 
 // replaceFile writes data beside path, syncs it, renames it over path and syncs the directory: after a crash the path
-// has the old content or the new one, whole. It returns the new file open for appending. After a fault no other file
-// is left.
+// has either the whole old content or the whole new one. It returns the new file open for appending. After a fault it
+// leaves no file beside path.
 func replaceFile(path string, data []byte) (*os.File, error) {
 	fresh := path + unfinished
 	f, err := os.OpenFile(fresh, os.O_WRONLY|os.O_CREATE|os.O_TRUNC|os.O_APPEND, 0o600)

@@ -15,7 +15,7 @@ import (
 	"github.com/openberth/berth/pci"
 )
 
-// summary is what matters of a state, in a few lines.
+// summary returns the content of a state as text.
 func summary(s State) string {
 	id, _ := s.Identity()
 	out := fmt.Sprintf("%s provider=%s starts=%d cloud=%s at %d/%d, %d starts, %d marks, servers:\n",
@@ -85,7 +85,7 @@ func TestJournalsOfVersion1(t *testing.T) {
 		}
 		ok(t, j.Close())
 		if again, err := Read(dir); err != nil || !reflect.DeepEqual(again, state) {
-			t.Errorf("%s was written anew as\n%+v %v\nwant\n%+v", name, again, err, state)
+			t.Errorf("%s was rewritten as\n%+v %v\nwant\n%+v", name, again, err, state)
 		}
 		got.WriteString(summary(state))
 		checkLines(t, data)
@@ -95,7 +95,7 @@ func TestJournalsOfVersion1(t *testing.T) {
 	}
 }
 
-// checkLines checks that each line changes the state by its entry, and is written today as it was.
+// checkLines checks that each line changes the state by its entry, and is encoded again with the same bytes.
 func checkLines(t *testing.T, data []byte) {
 	t.Helper()
 	end := 0
@@ -115,14 +115,14 @@ func checkLines(t *testing.T, data []byte) {
 // checkEntry checks a state right after an entry, which is read here without the code that the journal uses.
 func checkEntry(t *testing.T, line []byte, s State) {
 	t.Helper()
-	var said struct {
+	var decoded struct {
 		Entry struct {
 			Kind, Server, Was, Address string
 			Claims                     []struct{ Address string }
 		}
 	}
-	ok(t, json.Unmarshal(line, &said))
-	e := said.Entry
+	ok(t, json.Unmarshal(line, &decoded))
+	e := decoded.Entry
 	is := true
 	switch e.Kind {
 	case "server":
@@ -143,6 +143,6 @@ func checkEntry(t *testing.T, line []byte, s State) {
 		_, is = s.Spent()[device.PCI(at)]
 	}
 	if !is {
-		t.Errorf("after %s the journal says %+v", line, s)
+		t.Errorf("after %s the state is %+v", line, s)
 	}
 }

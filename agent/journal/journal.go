@@ -1,8 +1,8 @@
 // Package journal keeps the agent's durable state on disk: the host's identity in Placement, the devices claimed for
 // each server, and the removals that compute has not yet confirmed.
 //
-// It survives kill -9 at any moment: a write that has returned is on the disk, and one that has not has left a
-// beginning of its entries, perhaps none or all. The file `journal` in the agent's directory holds one JSON object a
+// It survives kill -9 at any moment: a write that has returned is on the disk. A write that was interrupted leaves its
+// first entries, perhaps none or all. The file `journal` in the agent's directory holds one JSON object a
 // line, each with the CRC-32C of its entry. Entries are appended and synced; a last line that a crash cut short is
 // dropped. From time to time the whole file is replaced by a shorter one with the same state. The file `lock` beside it
 // excludes a second agent.
@@ -133,7 +133,7 @@ func (j *Journal) path() string { return filepath.Join(j.dir, fileName) }
 
 // Write makes entries durable, in order, and then applies them to the state. After a fault the state is as before, and
 // the next write replaces the file, because it is unknown how much of the failed write is on the disk. A crash in
-// between leaves a beginning of the entries: each is synced before the next is written, so that a power failure can
+// between leaves the first entries: each is synced before the next is written, so that a power failure can
 // damage the last line of the file only. Nothing is written without entries.
 func (j *Journal) Write(entries ...Entry) error {
 	if len(entries) == 0 {
@@ -167,7 +167,7 @@ func (j *Journal) Write(entries ...Entry) error {
 		j.state = before
 		return err
 	}
-	return j.check() // an entry in a file that was lost meanwhile does not count
+	return j.check() // an entry in a file that was lost meanwhile is not durable
 }
 
 // appendLines appends lines and syncs each. After a fault the file is closed. j.mu is held.
@@ -194,13 +194,13 @@ func (j *Journal) replace() error {
 		return err
 	}
 	file, err := replaceFile(j.path(), data)
-	at, lookErr := datafile.At(j.path()) // also when it failed after the rename
-	if lookErr == nil {
+	at, fileErr := datafile.At(j.path()) // also when it failed after the rename
+	if fileErr == nil {
 		j.journalFile = at
 	}
 	if err != nil {
 		return err
 	}
 	j.file, j.lines = file, lines
-	return lookErr
+	return fileErr
 }

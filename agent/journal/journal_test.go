@@ -64,20 +64,20 @@ func fill(t *testing.T, j *Journal) State {
 }
 
 func TestReopenKeepsState(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "deep", "down")
+	dir := filepath.Join(t.TempDir(), "new", "directory")
 	j := open(t, dir)
 	if _, has := j.State().Identity(); has {
 		t.Error("a new journal has an identity")
 	}
 	want := fill(t, j)
 	if got, _ := want.Of("s1"); !reflect.DeepEqual(got[0], claim("s1", "r1", "0000:3b:00.1")) {
-		t.Errorf("a claim comes back as %+v", got[0])
+		t.Errorf("a claim is read as %+v", got[0])
 	}
 	if got := want.Servers(); !reflect.DeepEqual(got, []string{"s1", "s2"}) {
 		t.Errorf("servers %v", got)
 	}
 	if got := want.Gone(); !reflect.DeepEqual(got, []string{"s3"}) {
-		t.Errorf("left %v", got)
+		t.Errorf("gone %v", got)
 	}
 	if got := want.Claims(); len(got) != 2 || got[0].Device.Address.String() != "0000:3b:00.1" || got[1].Holder != "s1" {
 		t.Errorf("claims %v", got)
@@ -105,7 +105,7 @@ func TestReadOfNothingIsEmpty(t *testing.T) {
 		t.Errorf("%+v %v", state, err)
 	}
 	if left, err := os.ReadDir(dir); err != nil || len(left) != 0 {
-		t.Errorf("reading wrote: %v %v", left, err)
+		t.Errorf("Read created files: %v %v", left, err)
 	}
 }
 
@@ -117,7 +117,7 @@ func TestTwoOpeners(t *testing.T) {
 		t.Fatalf("the second opener got %v", err)
 	}
 	if _, err := Read(dir); err != nil {
-		t.Errorf("a dry run is kept out: %v", err)
+		t.Errorf("a dry run is refused: %v", err)
 	}
 	ok(t, first.Close())
 	ok(t, first.Close())
@@ -134,7 +134,7 @@ func TestTornAtEveryByte(t *testing.T) {
 	fill(t, open(t, source))
 	data, err := os.ReadFile(filepath.Join(source, fileName))
 	ok(t, err)
-	// A tail of zeros is what a file system leaves whose length came to the disk before its data.
+	// After a power failure, a file can end with zeros when its length was written before its data.
 	for _, tail := range []string{"", "\x00\x00\x00", "\x00\n"} {
 		for cut := range len(data) + 1 {
 			want, err := parse("whole", data[:bytes.LastIndexByte(data[:cut], '\n')+1])
@@ -183,7 +183,7 @@ func TestDamageInTheMiddleIsRefused(t *testing.T) {
 		bad[i] ^= 1
 		got, err := parse(path, bad)
 		if err == nil {
-			// A change that JSON does not see, such as the case of a key; the content is the same.
+			// A change without effect in JSON, such as the case of a key.
 			if want, _ := parse(path, data); !reflect.DeepEqual(got.state, want.state) {
 				t.Errorf("byte %d: reads as %+v", i, got.state)
 			}
@@ -192,7 +192,7 @@ func TestDamageInTheMiddleIsRefused(t *testing.T) {
 		refused++
 		if !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), "line 2") &&
 			!strings.Contains(err.Error(), "line 3") {
-			t.Errorf("byte %d: the fault does not say where: %v", i, err)
+			t.Errorf("byte %d: the fault does not name the line: %v", i, err)
 		}
 	}
 	if refused < (second-first)/2 {
@@ -213,7 +213,7 @@ func TestDamageInTheMiddleIsRefused(t *testing.T) {
 	open(t, source)
 }
 
-// A journal of a newer version, or with an unknown entry or field, is refused with what to do, and stays unchanged,
+// A journal of a newer version, or with an unknown entry or field, is refused, and stays unchanged,
 // also when only the last line is unknown. Only a damaged last line counts as incomplete.
 func TestNewerJournalIsRefused(t *testing.T) {
 	header, err := Entry{Kind: kindFormat, Version: version}.encode()
@@ -264,12 +264,12 @@ func TestFailedWriteChangesNothing(t *testing.T) {
 	dir := t.TempDir()
 	j := open(t, dir)
 	ok(t, j.Write(Put("s1", nil)))
-	j.file.Close() // as a disk that goes away
+	j.file.Close() // as when the disk fails
 	if err := j.Write(Put("s2", nil)); !fault.Is(err, fault.Unavailable) {
 		t.Fatalf("wrote: %v", err)
 	}
 	if _, has := j.State().Of("s2"); has {
-		t.Error("the journal says what it could not write")
+		t.Error("the state has an entry that was not written")
 	}
 	ok(t, j.Write(Put("s3", nil)))
 	if got, err := Read(dir); err != nil || !reflect.DeepEqual(got.Servers(), []string{"s1", "s3"}) {
@@ -286,7 +286,7 @@ func TestUnreadableDirectoryIsNamed(t *testing.T) {
 	}
 }
 
-// Whatever a file holds, reading it ends without panic, and what was read can be written and read again.
+// Any content is read without panic, and what was read can be written and read again.
 func FuzzParse(f *testing.F) {
 	line, _ := Entry{Kind: kindServer, Server: "s", Claims: toWire([]device.Claim{claim("s", "r",
 		"0000:3b:00.1")})}.encode()
@@ -334,7 +334,7 @@ func TestNoUnfinishedFileIsLeft(t *testing.T) {
 	j := open(t, dir)
 	want := fill(t, j)
 	fresh := filepath.Join(dir, fileName+".new")
-	ok(t, os.Symlink("/dev/full", fresh)) // what is written there meets a full disk
+	ok(t, os.Symlink("/dev/full", fresh)) // a write there fails with a full disk
 	j.mu.Lock()
 	err := j.replace()
 	j.mu.Unlock()

@@ -62,23 +62,23 @@ func (j *Journal) check() error {
 
 // explain returns the fault for a lost file, and saves a copy of a lost journal.
 func (j *Journal) explain(path string, state datafile.State) error {
-	happened := fmt.Sprintf("%s was %s while the agent was using it", path, state)
+	event := fmt.Sprintf("%s was %s while the agent was using it", path, state)
 	if path != j.path() {
 		return fault.New(fault.Unavailable, "journal.check", "%s, so another agent could start beside this one; make "+
-			"sure that none has, and start the agent again", happened)
+			"sure that none has, and start the agent again", event)
 	}
 	saved := path + datafile.SavedMark + time.Now().UTC().Format("20060102T150405Z")
 	switch err := j.save(saved); {
 	case err != nil:
 		return fault.New(fault.Unavailable, "journal.check", "%s, and what it recorded could not be saved: %w; put the "+
-			"file back if it was moved, or a backup, and start the agent again", happened, err)
+			"file back if it was moved, or a backup, and start the agent again", event, err)
 	case state == datafile.Replaced:
 		return fault.New(fault.Unavailable, "journal.check", "%s, and nothing was written to the new file; start the "+
 			"agent again to use the new file. To go back, first rename %s to %s: this copy has all that the agent recorded",
-			happened, saved, path)
+			event, saved, path)
 	}
 	return fault.New(fault.Unavailable, "journal.check", "%s; all that the agent recorded is in the copy %s: rename "+
-		"it to %s and start the agent again", happened, saved, path)
+		"it to %s and start the agent again", event, saved, path)
 }
 
 // save writes the state to a new file, which gets its name only once it is complete and on the disk.
@@ -104,6 +104,6 @@ func checkSaved(path string) error {
 		return nil
 	}
 	return fault.New(fault.Conflict, "journal.Open", "the journal %s is missing, and %s has what the agent recorded "+
-		"when it was lost; rename it to %s to go on with it, or move it elsewhere to begin with an empty journal",
+		"when it was lost; rename it to %s to continue with it, or move it elsewhere to begin with an empty journal",
 		path, saved, path)
 }

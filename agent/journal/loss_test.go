@@ -21,9 +21,9 @@ func TestLoss(t *testing.T) {
 	}
 	remove := func(t *testing.T, path string) { ok(t, os.Remove(path)) }
 	for _, c := range []struct {
-		name, file, says string
-		lose             func(t *testing.T, path string)
-		broken           bool // the last write failed, so the next one replaces the file
+		name, file, message string
+		lose                func(t *testing.T, path string)
+		broken              bool // the last write failed, so the next one replaces the file
 	}{
 		{"deleted", fileName, "was deleted or moved", remove, false},
 		{"replaced", fileName, "was replaced by another file", replace, false},
@@ -42,14 +42,14 @@ func TestLoss(t *testing.T) {
 				}
 			}
 			if err := j.Loss(); err != nil {
-				t.Fatalf("lost before: %v", err)
+				t.Fatalf("lost before a change: %v", err)
 			}
 			path := filepath.Join(dir, c.file)
 			c.lose(t, path)
 			for range 2 {
 				err := j.Write(Put("s9", nil))
 				if text := fault.TextOf(err); !fault.Is(err, fault.Unavailable) || !strings.HasPrefix(text, path+" was ") ||
-					!strings.Contains(text, c.says) {
+					!strings.Contains(text, c.message) {
 					t.Errorf("%v", err)
 				}
 			}
@@ -70,14 +70,14 @@ func TestLoss(t *testing.T) {
 			if c.file == lockName {
 				return
 			}
-			if c.says == "was deleted or moved" {
+			if c.message == "was deleted or moved" {
 				if _, err := Open(dir); !fault.Is(err, fault.Conflict) || !strings.Contains(fault.TextOf(err), saved[0]) {
 					t.Errorf("opened without its file: %v", err)
 				}
 			}
 			ok(t, os.Rename(saved[0], path))
 			if got := open(t, dir).State(); !reflect.DeepEqual(got, want) {
-				t.Errorf("the copy says %+v\nwant %+v", got, want)
+				t.Errorf("the copy has %+v\nwant %+v", got, want)
 			}
 		})
 	}
@@ -90,11 +90,11 @@ func TestWatch(t *testing.T) {
 		j := open(t, dir)
 		watched := make(chan struct{})
 		go func() { j.Watch(t.Context()); close(watched) }()
-		ok(t, j.Write(Identity{Host: "cmp1"}.Entry())) // a write of its own is no loss
+		ok(t, j.Write(Identity{Host: "cmp1"}.Entry())) // a write of the journal itself is not a loss
 		ok(t, os.Remove(filepath.Join(dir, fileName)))
 		<-watched
 		if j.Loss() == nil {
-			t.Error("it returned without a loss")
+			t.Error("Watch returned without a loss")
 		}
 	})
 }

@@ -16,7 +16,7 @@ type Identity struct {
 	Provider provider.ID // of the root provider
 	Instance string      // of the agent, unchanged as long as the journal exists; empty in an old journal
 	Starts   int64       // number of starts with this journal; 0 in an old journal
-	Cloud    string      // whose assignments it follows; empty before the first ones
+	Cloud    string      // the cloud whose assignments the agent follows; empty before the first ones
 	Machine  string      // machine-id(5) of the machine that wrote the journal; empty when it has none
 }
 
@@ -46,13 +46,13 @@ type GuestCell struct {
 	Dedicated []int  `json:"dedicated,omitempty"`
 	Threads   string `json:"threads,omitempty"`
 	MemoryMB  int    `json:"memory_mb"`
-	PageKB    int    `json:"page_kb,omitempty"`  // as asked
-	Emulator  int    `json:"emulator,omitempty"` // threads asked
+	PageKB    int    `json:"page_kb,omitempty"`  // as requested
+	Emulator  int    `json:"emulator,omitempty"` // threads requested
 
 	Node            int         `json:"node"`
 	CPUs            map[int]int `json:"cpus,omitempty"`             // dedicated virtual CPU → host thread
 	EmulatorThreads []int       `json:"emulator_threads,omitempty"` // of the host
-	Pages           int         `json:"pages_kb,omitempty"`         // size of the pages that it has; 0: small ones
+	Pages           int         `json:"pages_kb,omitempty"`         // size of the pages that are used; 0: small pages
 }
 
 // Rename records that a server's entry was moved from another id.
@@ -61,9 +61,9 @@ type Rename struct {
 	Done bool // the hypervisor has renamed the guest
 }
 
-// Spent is that a device for one-time use has been used.
+// Spent is the state of a device for one-time use that has been used.
 type Spent struct {
-	Provider  provider.ID // whose inventory in Placement has it reserved; empty: none yet
+	Provider  provider.ID // the provider in Placement that has it reserved; empty: none yet
 	Returning bool        // it has been cleaned, and its reserved amount is to be released
 }
 
@@ -73,7 +73,7 @@ type Owned struct {
 	Traits  []resource.Trait
 }
 
-func (m Owned) empty() bool { return len(m.Classes) == 0 && len(m.Traits) == 0 }
+func (o Owned) empty() bool { return len(o.Classes) == 0 && len(o.Traits) == 0 }
 
 // State is the content of a journal. It is immutable.
 type State struct {
@@ -130,10 +130,10 @@ func (s State) Renames() map[string]Rename { return maps.Clone(s.renames) }
 // Spent returns the devices that have been used once and are not yet available again.
 func (s State) Spent() map[device.ID]Spent { return maps.Clone(s.spent) }
 
-// Has reports whether the journal has anything of a server.
+// Has reports whether the journal has an entry of a server.
 func (s State) Has(server string) bool {
-	_, taken := s.servers[server]
-	return taken || s.gone[server]
+	_, present := s.servers[server]
+	return present || s.gone[server]
 }
 
 func (s State) clone() State {
@@ -185,18 +185,18 @@ func (s *State) apply(e Entry) {
 	case kindCleaned:
 		delete(s.spent, *e.Device)
 	case kindOwned:
-		if m := (Owned{Classes: e.Classes, Traits: e.Traits}); m.empty() {
+		if owned := (Owned{Classes: e.Classes, Traits: e.Traits}); owned.empty() {
 			delete(s.owned, e.Provider)
 		} else {
-			s.owned[e.Provider] = m
+			s.owned[e.Provider] = owned
 		}
 	}
 }
 
-func (s *State) put(server string, claims []device.Claim, parts []GuestCell) {
+func (s *State) put(server string, claims []device.Claim, cells []GuestCell) {
 	s.servers[server] = claims
-	if delete(s.cells, server); len(parts) > 0 {
-		s.cells[server] = parts
+	if delete(s.cells, server); len(cells) > 0 {
+		s.cells[server] = cells
 	}
 }
 
@@ -208,7 +208,7 @@ func (s *State) drop(server string) {
 // rename moves the claims and cells of one id to another, once; a repetition only updates Done.
 func (s *State) rename(e Entry) {
 	if s.renames[e.Server].Was != e.Was {
-		if claims, there := s.servers[e.Was]; there {
+		if claims, exists := s.servers[e.Was]; exists {
 			claims = slices.Clone(claims)
 			for i := range claims {
 				claims[i].Holder = resource.ConsumerID(e.Server)
@@ -242,9 +242,9 @@ func (s State) entries() []Entry {
 	for _, id := range slices.Sorted(maps.Keys(s.renames)) { // before the servers, so that replaying them moves nothing
 		list = append(list, Entry{Kind: kindRenamed, Server: id, Was: s.renames[id].Was, Done: s.renames[id].Done})
 	}
-	for _, at := range slices.SortedFunc(maps.Keys(s.spent), device.ID.Compare) {
-		list = append(list, Entry{Kind: kindSpent, Device: &at, Provider: s.spent[at].Provider,
-			Returning: s.spent[at].Returning})
+	for _, id := range slices.SortedFunc(maps.Keys(s.spent), device.ID.Compare) {
+		list = append(list, Entry{Kind: kindSpent, Device: &id, Provider: s.spent[id].Provider,
+			Returning: s.spent[id].Returning})
 	}
 	for _, server := range s.Servers() {
 		list = append(list, Entry{Kind: kindServer, Server: server, Claims: toWire(s.servers[server]),

@@ -40,8 +40,8 @@ func (w *testHost) numaNodes() {
 	})
 }
 
-// pinned is one NUMA cell with a number of dedicated CPUs.
-func pinned(cpus, memory int) []host.GuestCell {
+// pinnedCells returns one NUMA cell with a number of dedicated CPUs.
+func pinnedCells(cpus, memory int) []host.GuestCell {
 	p := host.GuestCell{MemoryMB: memory}
 	for i := range cpus {
 		p.VCPUs, p.Dedicated = append(p.VCPUs, i), append(p.Dedicated, i)
@@ -55,21 +55,21 @@ func (w *testHost) cells() []host.Cell {
 	return w.compute.report.Cells
 }
 
-func TestCells(t *testing.T) {
+func TestNUMACells(t *testing.T) {
 	sets := func(w *testHost) {
 		w.numaNodes()
 		w.options.CPUs = reconcile.CPUs{Shared: []int{0, 4, 2, 6}, Dedicated: []int{1, 5, 3, 7}}
 	}
-	scenario(t, "a guest with dedicated CPUs is placed beside its device, reported, journalled and released",
+	scenario(t, "a guest with dedicated CPUs is placed on the node of its device, reported, journalled and released",
 		func(t *testing.T, w *testHost) {
 			sets(w)
-			_, stop := w.begin()
+			_, stop := w.startReported()
 			if p := w.provider("cmp1"); p.Inventories["VCPU"].Total != 4 || p.Inventories["PCPU"].Total != 4 ||
 				!p.HasTrait("COMPUTE_SOCKET_PCI_NUMA_AFFINITY") || !p.HasTrait("HW_CPU_HYPERTHREADING") {
 				t.Errorf("%+v", p)
 			}
-			s := w.want("s1", name2)
-			s.Topology = pinned(2, 512)
+			s := w.server("s1", name2)
+			s.Topology = pinnedCells(2, 512)
 			w.compute.assign(s)
 			w.untilPhase(host.Running, "s1")
 			want := []host.PlacedCell{{Node: 1, CPUs: map[int]int{0: 3, 1: 7}}}
@@ -85,7 +85,7 @@ func TestCells(t *testing.T) {
 			})
 			must(t, stop())
 			w.compute.forget()
-			_, stop = w.begin()
+			_, stop = w.startReported()
 			w.untilPhase(host.Running, "s1")
 			if got := w.compute.guest("s1").Cells; !reflect.DeepEqual(got, want) ||
 				!slices.Equal(w.cells()[1].Pinned, []int{3, 7}) {
@@ -98,14 +98,14 @@ func TestCells(t *testing.T) {
 		})
 	scenario(t, "the claim applies the policy to the free capacity", func(t *testing.T, w *testHost) {
 		sets(w)
-		_, stop := w.begin()
-		first := w.want("s1", name1)
-		first.Topology = pinned(2, 512)
+		_, stop := w.startReported()
+		first := w.server("s1", name1)
+		first.Topology = pinnedCells(2, 512)
 		w.compute.assign(first)
 		w.untilPhase(host.Running, "s1") // node 0 has no thread left
 		far := func(id, policy string) host.Server {
-			s := w.want(id, name1)
-			s.Requests[0].Policy, s.Topology = policy, pinned(2, 512)
+			s := w.server(id, name1)
+			s.Requests[0].Policy, s.Topology = policy, pinnedCells(2, 512)
 			return s
 		}
 		w.compute.assign(first, far("s2", "required"))
@@ -122,22 +122,22 @@ func TestCells(t *testing.T) {
 		}
 		must(t, stop())
 	})
-	scenario(t, "without capacity the claim fails with a message and holds nothing", func(t *testing.T, w *testHost) {
+	scenario(t, "without capacity the claim fails with a message, and no device is held", func(t *testing.T, w *testHost) {
 		sets(w)
-		_, stop := w.begin()
-		s := w.want("s1", name1)
-		s.Topology = pinned(3, 512)
+		_, stop := w.startReported()
+		s := w.server("s1", name1)
+		s.Topology = pinnedCells(3, 512)
 		w.compute.assign(s)
 		w.untilPhase(host.Failed, "s1")
 		contains(t, w.compute.guest("s1").Message, "3 threads for dedicated CPUs", "has 2")
 		must(t, stop())
-		w.consistent()
+		w.checkConsistent()
 	})
 	scenario(t, "legacy devices are selected near the guest", func(t *testing.T, w *testHost) {
 		sets(w)
 		w.options.ReportInPlacement = false
-		_, stop := w.begin()
-		big := w.legacy("s1", 2)
+		_, stop := w.startReported()
+		big := w.legacyServer("s1", 2)
 		big.Topology = []host.GuestCell{{VCPUs: []int{0}, MemoryMB: 1024, PageKB: 2048}} // huge pages are on node 1 alone
 		w.compute.assign(big)
 		w.untilPhase(host.Running, "s1")
@@ -155,20 +155,20 @@ func TestCells(t *testing.T) {
 	})
 	scenario(t, "a move keeps the NUMA placement", func(t *testing.T, w *testHost) {
 		sets(w)
-		_, stop := w.begin()
-		s := w.want("s1", name2)
-		s.Topology = pinned(1, 512)
+		_, stop := w.startReported()
+		s := w.server("s1", name2)
+		s.Topology = pinnedCells(1, 512)
 		w.compute.assign(s)
 		w.untilPhase(host.Running, "s1")
 		was := w.compute.guest("s1").Cells
-		m := off(w.moved(s, "m1"))
+		m := poweredOff(w.moved(s, "m1"))
 		w.compute.assign(m)
 		w.untilPhase(host.Stopped, "m1")
 		if got := w.compute.guest("m1").Cells; !reflect.DeepEqual(got, was) {
 			t.Errorf("%+v, before %+v", got, was)
 		}
 		must(t, stop())
-		w.consistent("m1")
+		w.checkConsistent("m1")
 	})
 }
 
@@ -176,7 +176,7 @@ func TestCells(t *testing.T) {
 func TestDeviceMovesToAnotherNode(t *testing.T) {
 	scenario(t, "numa_node changes", func(t *testing.T, w *testHost) {
 		w.numaNodes()
-		_, stop := w.begin()
+		_, stop := w.startReported()
 		w.sysfs.change(func(m fstest.MapFS) {
 			m["bus/pci/devices/0000:3b:00.1/numa_node"] = &fstest.MapFile{Data: []byte("1\n")}
 		})
@@ -193,22 +193,22 @@ func TestDeviceMovesToAnotherNode(t *testing.T) {
 func TestHotPlug(t *testing.T) {
 	scenario(t, "a VF appears between two rescans", func(t *testing.T, w *testHost) {
 		w.options.Rescan = time.Hour
-		tell := make(chan struct{})
+		uevents := make(chan struct{})
 		w.options.Events = func(ctx context.Context, changed func()) error {
 			for {
 				select {
 				case <-ctx.Done():
 					return nil
-				case <-tell:
+				case <-uevents:
 					changed()
 				}
 			}
 		}
-		_, stop := w.begin()
+		_, stop := w.startReported()
 		w.sysfs.add("0000:3b:00.3", "154c", pf1)
 		began := time.Now()
 		for range 5 {
-			tell <- struct{}{}
+			uevents <- struct{}{}
 		}
 		w.until("it is reported", func() bool { return w.provider(name1).Inventories[class].Total == 3 })
 		if took := time.Since(began); took > 5*time.Second {
@@ -220,7 +220,7 @@ func TestHotPlug(t *testing.T) {
 		w.options.Events = func(context.Context, func()) error {
 			return fault.New(fault.Unavailable, "test", "not in this container")
 		}
-		_, stop := w.begin()
+		_, stop := w.startReported()
 		w.sysfs.add("0000:3b:00.3", "154c", pf1)
 		w.until("it is reported", func() bool { return w.provider(name1).Inventories[class].Total == 3 })
 		must(t, stop())

@@ -28,8 +28,8 @@ func (w *testHost) refusedStart(kind fault.Kind) string {
 	return err.Error()
 }
 
-// rules sets device_spec for the agents that start later.
-func rules(w *testHost, text string) {
+// setRules sets device_spec for the agents that start later.
+func setRules(w *testHost, text string) {
 	w.t.Helper()
 	parsed, err := pci.ParseSpecs(text)
 	must(w.t, err)
@@ -45,13 +45,13 @@ func contains(t *testing.T, text string, words ...string) {
 	}
 }
 
-func TestClaims(t *testing.T) {
+func TestClaimedDevices(t *testing.T) {
 	scenario(t, "more servers than devices: those without one fail with a message",
 		func(t *testing.T, w *testHost) {
-			_, stop := w.begin()
+			_, stop := w.startReported()
 			var all []host.Server
 			for i := range 5 { // of two devices
-				all = append(all, w.want(fmt.Sprintf("s%d", i), name1))
+				all = append(all, w.server(fmt.Sprintf("s%d", i), name1))
 			}
 			w.compute.assign(all...)
 			running, failed := 0, 0
@@ -72,9 +72,9 @@ func TestClaims(t *testing.T) {
 				t.Errorf("%d run, %d failed, held %v", running, failed, w.holders())
 			}
 		})
-	scenario(t, "no allocation, no guest", func(t *testing.T, w *testHost) {
-		_, stop := w.begin()
-		s1, s2 := w.want("s1", name1), w.want("s2", name1, name1)
+	scenario(t, "a server without an allocation gets no guest", func(t *testing.T, w *testHost) {
+		_, stop := w.startReported()
+		s1, s2 := w.server("s1", name1), w.server("s2", name1, name1)
 		w.placement.remove("s1")
 		w.placement.set("s2", w.provider(name1).ID, resource.Amounts{class: 1})
 		w.compute.assign(s1, s2)
@@ -82,11 +82,11 @@ func TestClaims(t *testing.T) {
 		must(t, stop())
 		contains(t, w.compute.guest("s1").Message, "no allocation of server s1 on cmp1")
 		contains(t, w.compute.guest("s2").Message, "assigned 2 "+class, "has 1")
-		w.consistent()
+		w.checkConsistent()
 	})
 	scenario(t, "an unsupported assignment fails", func(t *testing.T, w *testHost) {
-		_, stop := w.begin()
-		s := w.want("s1", name1)
+		_, stop := w.startReported()
+		s := w.server("s1", name1)
 		s.Requests[0].Type = "type-Q"
 		w.compute.assign(s)
 		w.untilPhase(host.Failed, "s1")
@@ -94,39 +94,39 @@ func TestClaims(t *testing.T) {
 		contains(t, w.compute.guest("s1").Message, "type-Q")
 	})
 	scenario(t, "without providers any device that fits is claimed", func(t *testing.T, w *testHost) {
-		_, stop := w.begin()
-		s := w.want("s1", name1, name1, name2)
+		_, stop := w.startReported()
+		s := w.server("s1", name1, name1, name2)
 		s.Requests[0].Providers = nil
 		w.compute.assign(s)
 		w.untilPhase(host.Running, "s1")
 		must(t, stop())
-		w.consistent("s1")
+		w.checkConsistent("s1")
 	})
-	scenario(t, "a device passes from a removed server to a new one", func(t *testing.T, w *testHost) {
-		_, stop := w.begin()
-		w.compute.assign(w.want("s1", name1, name1))
+	scenario(t, "a device of a removed server is claimed for a new one", func(t *testing.T, w *testHost) {
+		_, stop := w.startReported()
+		w.compute.assign(w.server("s1", name1, name1))
 		w.untilPhase(host.Running, "s1")
-		w.compute.assign(w.want("s2", name1, name1))
+		w.compute.assign(w.server("s2", name1, name1))
 		w.untilPhase(host.Running, "s2")
 		w.untilPhase(host.Gone, "s1")
 		must(t, stop())
-		w.consistent("s2")
+		w.checkConsistent("s2")
 	})
 	scenario(t, "a server that waits too long for devices fails", func(t *testing.T, w *testHost) {
 		w.guests.Fail = func(_ context.Context, operation, _ string) error {
 			if operation == "destroy" {
-				return fault.New(fault.Internal, "test", "it will not die")
+				return fault.New(fault.Internal, "test", "the guest cannot be destroyed")
 			}
 			return nil
 		}
-		_, stop := w.begin()
-		w.compute.assign(w.want("s1", name1, name1))
+		_, stop := w.startReported()
+		w.compute.assign(w.server("s1", name1, name1))
 		w.untilPhase(host.Running, "s1")
-		w.compute.assign(w.want("s2", name1))
+		w.compute.assign(w.server("s2", name1))
 		w.untilPhase(host.Failed, "s2")
-		contains(t, w.compute.conditions(), "s1", "it will not die")
+		contains(t, w.compute.conditions(), "s1", "the guest cannot be destroyed")
 		must(t, stop())
-		w.consistent("s1")
+		w.checkConsistent("s1")
 	})
 	scenario(t, "an assignment that changed before its guest was built is claimed again", func(t *testing.T, w *testHost) {
 		stuck := make(chan struct{})
@@ -141,42 +141,42 @@ func TestClaims(t *testing.T) {
 				return fault.Wrap(fault.Unavailable, "test", ctx.Err())
 			}
 		}
-		_, stop := w.begin()
-		w.compute.assign(w.want("s1", name1))
+		_, stop := w.startReported()
+		w.compute.assign(w.server("s1", name1))
 		w.untilPhase(host.Claimed, "s1")
-		w.compute.assign(w.want("s1", name2))
-		w.until("claimed anew", func() bool {
+		w.compute.assign(w.server("s1", name2))
+		w.until("claimed again", func() bool {
 			g := w.compute.guest("s1")
 			return len(g.Devices) == 1 && g.Devices[0].Address == "0000:5e:00.1"
 		})
 		close(stuck)
 		w.untilPhase(host.Running, "s1")
 		must(t, stop())
-		w.consistent("s1")
+		w.checkConsistent("s1")
 	})
 }
 
-func TestBuilding(t *testing.T) {
-	scenario(t, "a guest that cannot be built holds nothing", func(t *testing.T, w *testHost) {
+func TestBuildFaults(t *testing.T) {
+	scenario(t, "a guest that cannot be built holds no device", func(t *testing.T, w *testHost) {
 		w.guests.Fail = func(_ context.Context, operation, _ string) error {
 			if operation == "build" {
 				return fault.New(fault.Internal, "test", "no such image")
 			}
 			return nil
 		}
-		_, stop := w.begin()
-		w.compute.assign(w.want("s1", name1))
+		_, stop := w.startReported()
+		w.compute.assign(w.server("s1", name1))
 		w.untilPhase(host.Failed, "s1")
 		contains(t, w.compute.guest("s1").Message, "no such image")
 		time.Sleep(time.Minute)
 		must(t, stop())
-		w.consistent()
+		w.checkConsistent()
 		if n := strings.Count(w.compute.logText(), "failed"); n != 1 {
-			t.Errorf("told %d times that it failed", n)
+			t.Errorf("the failure is reported %d times", n)
 		}
-		if said := w.compute.logText(); !strings.Contains(said[strings.Index(said, "claimed"):strings.Index(said, "failed")],
+		if log := w.compute.logText(); !strings.Contains(log[strings.Index(log, "claimed"):strings.Index(log, "failed")],
 			"report free=4") {
-			t.Errorf("compute heard of the failure before it heard of the free device: %s", said)
+			t.Errorf("the failure is reported before the free device: %s", log)
 		}
 	})
 	scenario(t, "the hypervisor is unavailable for a while", func(t *testing.T, w *testHost) {
@@ -187,11 +187,11 @@ func TestBuilding(t *testing.T) {
 			}
 			return nil
 		}
-		_, stop := w.begin()
-		w.compute.assign(w.want("s1", name1))
+		_, stop := w.startReported()
+		w.compute.assign(w.server("s1", name1))
 		w.untilPhase(host.Running, "s1")
 		must(t, stop())
-		w.consistent("s1")
+		w.checkConsistent("s1")
 	})
 	scenario(t, "the hypervisor stays unavailable", func(t *testing.T, w *testHost) {
 		w.guests.Fail = func(_ context.Context, operation, _ string) error {
@@ -200,12 +200,12 @@ func TestBuilding(t *testing.T) {
 			}
 			return nil
 		}
-		_, stop := w.begin()
-		w.compute.assign(w.want("s1", name1))
+		_, stop := w.startReported()
+		w.compute.assign(w.server("s1", name1))
 		w.untilPhase(host.Failed, "s1")
 		must(t, stop())
 		contains(t, w.compute.guest("s1").Message, "no daemon")
-		w.consistent()
+		w.checkConsistent()
 	})
 	scenario(t, "the slow build of an unassigned guest is cancelled", func(t *testing.T, w *testHost) {
 		w.guests.Fail = func(ctx context.Context, operation, _ string) error {
@@ -215,42 +215,42 @@ func TestBuilding(t *testing.T) {
 			}
 			return nil
 		}
-		_, stop := w.begin()
-		w.compute.assign(w.want("s1", name1))
+		_, stop := w.startReported()
+		w.compute.assign(w.server("s1", name1))
 		w.untilPhase(host.Claimed, "s1")
 		w.compute.assign()
 		w.untilPhase(host.Gone, "s1")
 		must(t, stop())
-		w.consistent()
+		w.checkConsistent()
 	})
 	scenario(t, "a vanished guest is built again with its devices", func(t *testing.T, w *testHost) {
-		_, stop := w.begin()
-		w.compute.assign(w.want("s1", name1))
+		_, stop := w.startReported()
+		w.compute.assign(w.server("s1", name1))
 		w.untilPhase(host.Running, "s1")
 		must(t, w.guests.Destroy(t.Context(), "s1"))
 		w.until("it is back", func() bool { return slices.Equal(w.running(), []string{"s1"}) })
 		time.Sleep(time.Minute)
 		must(t, stop())
-		w.consistent("s1")
+		w.checkConsistent("s1")
 	})
 	scenario(t, "an observation older than a guest is ignored", func(t *testing.T, w *testHost) {
 		slow := make(chan struct{})
-		var looks atomic.Int32
+		var observations atomic.Int32
 		w.guests.Fail = func(_ context.Context, operation, _ string) error {
-			if operation == "capacity" && looks.Add(1) == 2 { // asked after the guests
+			if operation == "capacity" && observations.Add(1) == 2 { // after the guests were read
 				<-slow
 			}
 			return nil
 		}
-		_, stop := w.begin()
+		_, stop := w.startReported()
 		time.Sleep(90 * time.Second)
-		w.compute.assign(w.want("s1", name1))
+		w.compute.assign(w.server("s1", name1))
 		w.untilPhase(host.Running, "s1")
 		close(slow)
 		time.Sleep(10 * time.Second)
 		must(t, stop())
 		if n := strings.Count(w.compute.logText(), "s1 running"); n != 1 {
-			t.Errorf("said %d times that it runs", n)
+			t.Errorf("running is reported %d times", n)
 		}
 	})
 	scenario(t, "the number of concurrent builds is limited", func(t *testing.T, w *testHost) {
@@ -264,10 +264,10 @@ func TestBuilding(t *testing.T) {
 			}
 			return nil
 		}
-		_, stop := w.begin()
+		_, stop := w.startReported()
 		var all []host.Server
 		for i := range 10 {
-			all = append(all, w.want(fmt.Sprintf("s%d", i)))
+			all = append(all, w.server(fmt.Sprintf("s%d", i)))
 		}
 		w.compute.assign(all...)
 		for _, s := range all {
@@ -282,13 +282,13 @@ func TestBuilding(t *testing.T) {
 
 func TestObservationFreesNothing(t *testing.T) {
 	scenario(t, "a claim without guest waits for compute's confirmation", func(t *testing.T, w *testHost) {
-		a, stop := w.begin()
+		a, stop := w.startReported()
 		j, err := a.state.Devices().At(device.PCI(pci.Address{Bus: 0x3b, Func: 1}))
 		if !err {
 			t.Fatal("no device")
 		}
 		must(t, stop())
-		book, fail := journal.Open(w.options.Dir)
+		opened, fail := journal.Open(w.options.Dir)
 		must(t, fail)
 		set, claims, refusal := a.state.Devices().Claim("s9", pci.Request{ID: "r", Count: 1,
 			Providers:   []resource.ProviderID{j.Provider},
@@ -296,10 +296,10 @@ func TestObservationFreesNothing(t *testing.T) {
 		if refusal != "" || set.Len() != 4 {
 			t.Fatal(refusal)
 		}
-		must(t, book.Write(journal.Put("s9", claims)))
-		must(t, book.Close())
+		must(t, opened.Write(journal.Put("s9", claims)))
+		must(t, opened.Close())
 		w.compute.muteStreams(true)
-		_, stop = w.begin()
+		_, stop = w.startReported()
 		time.Sleep(10 * time.Minute)
 		if got := w.journalled().Servers(); !slices.Equal(got, []string{"s9"}) {
 			t.Errorf("the journal has %v", got)
@@ -307,20 +307,20 @@ func TestObservationFreesNothing(t *testing.T) {
 		w.compute.muteStreams(false)
 		w.untilPhase(host.Gone, "s9")
 		must(t, stop())
-		w.consistent()
+		w.checkConsistent()
 	})
 	scenario(t, "a vanished device stays claimed, also in Placement", func(t *testing.T, w *testHost) {
-		_, stop := w.begin()
-		w.compute.assign(w.want("s1", name1))
+		_, stop := w.startReported()
+		w.compute.assign(w.server("s1", name1))
 		w.untilPhase(host.Running, "s1")
 		w.sysfs.remove("0000:3b:00.1")
 		w.sysfs.remove("0000:3b:00.2")
-		w.until("a note", func() bool { return strings.Contains(w.compute.conditions(), "0000:3b:00.1") })
+		w.until("a condition", func() bool { return strings.Contains(w.compute.conditions(), "0000:3b:00.1") })
 		if p := w.provider(name1); p.Inventories[class].Total != 1 {
 			t.Errorf("%+v", p)
 		}
 		must(t, stop())
-		_, stop = w.begin() // the journal alone knows the device now
+		_, stop = w.startReported() // only the journal has the device now
 		w.untilPhase(host.Running, "s1")
 		if p := w.provider(name1); p.Inventories[class].Total != 1 {
 			t.Errorf("after the restart: %+v", p)
@@ -328,11 +328,11 @@ func TestObservationFreesNothing(t *testing.T) {
 		w.placement.remove("s1")
 		w.compute.assign()
 		w.untilPhase(host.Gone, "s1")
-		w.until("the provider goes with its last holder", func() bool { return w.provider(name1).ID == "" })
+		w.until("the provider is deleted with its last holder", func() bool { return w.provider(name1).ID == "" })
 		must(t, stop())
 	})
-	scenario(t, "an unreadable device is not gone", func(t *testing.T, w *testHost) {
-		_, stop := w.begin()
+	scenario(t, "an unreadable device does not count as removed", func(t *testing.T, w *testHost) {
+		_, stop := w.startReported()
 		w.sysfs.makeUnreadable("0000:5e:00.1")
 		w.until("a condition", func() bool { return strings.Contains(w.compute.conditions(), "0000:5e:00.1") })
 		if p := w.provider(name2); p.Inventories[class].Total != 2 {
@@ -343,50 +343,50 @@ func TestObservationFreesNothing(t *testing.T) {
 		must(t, stop())
 	})
 	scenario(t, "an agent without a journal restores the claims of guests", func(t *testing.T, w *testHost) {
-		_, stop := w.begin()
-		w.compute.assign(w.want("s1", name1, name2))
+		_, stop := w.startReported()
+		w.compute.assign(w.server("s1", name1, name2))
 		w.untilPhase(host.Running, "s1")
 		must(t, stop())
 		w.forgetJournal()
-		w.compute.assign(w.want("s1", name1, name2), w.want("s2", name1))
-		_, stop = w.begin()
+		w.compute.assign(w.server("s1", name1, name2), w.server("s2", name1))
+		_, stop = w.startReported()
 		w.untilPhase(host.Running, "s1", "s2")
 		must(t, stop())
-		w.consistent("s1", "s2")
+		w.checkConsistent("s1", "s2")
 		if id, _ := w.journalled().Identity(); id.Provider != rootID {
 			t.Errorf("%+v", id)
 		}
 	})
-	scenario(t, "the guest wins over a contradicting journal", func(t *testing.T, w *testHost) {
-		_, stop := w.begin()
-		w.compute.assign(w.want("s1", name1))
+	scenario(t, "a guest keeps a device that the journal has for another server", func(t *testing.T, w *testHost) {
+		_, stop := w.startReported()
+		w.compute.assign(w.server("s1", name1))
 		w.untilPhase(host.Running, "s1")
 		must(t, stop())
-		book, err := journal.Open(w.options.Dir)
+		opened, err := journal.Open(w.options.Dir)
 		must(t, err)
-		claims, _ := book.State().Of("s1")
-		must(t, book.Write(journal.Put("s2", claims)))
-		must(t, book.Close())
-		w.compute.assign(w.want("s1", name1), w.want("s2", name1))
+		claims, _ := opened.State().Of("s1")
+		must(t, opened.Write(journal.Put("s2", claims)))
+		must(t, opened.Close())
+		w.compute.assign(w.server("s1", name1), w.server("s2", name1))
 		w.compute.muteStreams(true) // until compute sends assignments, s2 has no other device
-		_, stop = w.begin()
+		_, stop = w.startReported()
 		w.until("a condition", func() bool {
 			return strings.Contains(w.compute.conditions(), "0000:3b:00.1: the journal gives it to server s2")
 		})
 		w.compute.muteStreams(false)
 		w.untilPhase(host.Running, "s1", "s2")
 		must(t, stop())
-		w.consistent("s1", "s2")
+		w.checkConsistent("s1", "s2")
 	})
 }
 
-func TestWatch(t *testing.T) {
+func TestAssignmentStream(t *testing.T) {
 	scenario(t, "ended streams are opened again", func(t *testing.T, w *testHost) {
-		_, stop := w.begin()
+		_, stop := w.startReported()
 		for i := range 5 {
 			id := fmt.Sprintf("s%d", i)
 			w.compute.endStreams()
-			w.compute.assign(w.want(id))
+			w.compute.assign(w.server(id))
 			w.untilPhase(host.Running, id)
 		}
 		must(t, stop())
@@ -394,9 +394,9 @@ func TestWatch(t *testing.T) {
 			t.Errorf("%d streams", n)
 		}
 	})
-	scenario(t, "a silent stream is closed after three heartbeats", func(t *testing.T, w *testHost) {
+	scenario(t, "a stream without messages is closed after three heartbeats", func(t *testing.T, w *testHost) {
 		w.compute.muteStreams(true)
-		_, stop := w.begin()
+		_, stop := w.startReported()
 		time.Sleep(10 * host.Heartbeat)
 		must(t, stop())
 		if n := w.compute.count(&w.compute.streams); n < 3 || n > 5 {
@@ -404,31 +404,31 @@ func TestWatch(t *testing.T) {
 		}
 	})
 	scenario(t, "older assignments are not followed", func(t *testing.T, w *testHost) {
-		_, stop := w.begin()
-		w.compute.assign(w.want("s1"))
+		_, stop := w.startReported()
+		w.compute.assign(w.server("s1"))
 		w.untilPhase(host.Running, "s1")
 		w.compute.mu.Lock()
 		w.compute.assignments.Revision = -5
 		w.compute.omitRemovals = true
 		w.compute.mu.Unlock()
-		w.compute.assign(w.want("s2"))
+		w.compute.assign(w.server("s2"))
 		w.until("a condition", func() bool { return strings.Contains(w.compute.conditions(), "restored backup") })
 		time.Sleep(5 * time.Minute)
 		if w.compute.phase("s2") != "" || w.compute.lastReport().Behind == "" {
-			t.Errorf("s2 is %q, the report says %q", w.compute.phase("s2"), w.compute.lastReport().Behind)
+			t.Errorf("s2 is %q, Behind in the report is %q", w.compute.phase("s2"), w.compute.lastReport().Behind)
 		}
 		must(t, stop())
-		w.consistent("s1")
-		_, stop = w.begin() // and not after a restart of the agent
+		w.checkConsistent("s1")
+		_, stop = w.startReported() // and not after a restart of the agent
 		time.Sleep(5 * time.Minute)
 		w.compute.mu.Lock()
 		w.compute.assignments.Revision = 7 // the newest database is back
 		w.compute.mu.Unlock()
-		w.compute.assign(w.want("s1"), w.want("s2"))
+		w.compute.assign(w.server("s1"), w.server("s2"))
 		w.untilPhase(host.Running, "s2")
 		w.until("no condition", func() bool { return w.compute.conditions() == "" })
 		must(t, stop())
-		w.consistent("s1", "s2")
+		w.checkConsistent("s1", "s2")
 	})
 }
 
@@ -438,10 +438,10 @@ func TestUnknownDeviceOfAGuest(t *testing.T) {
 		must(t, w.guests.Build(t.Context(), hypervisor.Guest{ID: "s1",
 			Devices: []hypervisor.Device{{ID: device.PCI(pci.Address{Bus: 9}), Request: "r"}}}))
 		w.compute.assign(host.Server{ID: "s1"})
-		_, stop := w.begin()
+		_, stop := w.startReported()
 		w.untilPhase(host.Running, "s1")
 		contains(t, w.compute.conditions(), "0000:09:00.0", "s1")
 		must(t, stop())
-		w.consistent("s1")
+		w.checkConsistent("s1")
 	})
 }

@@ -26,12 +26,12 @@ type fakeCompute struct {
 	omitRemovals bool
 	changed      chan struct{} // closed at each change
 	muted        bool          // streams send nothing
-	away         bool          // no request is answered
+	unavailable  bool          // no request is answered
 	refusing     bool          // guest reports are refused
-	cut          chan struct{} // closed to end all streams
+	streamsEnded chan struct{} // closed to end all streams
 	streams      int
-	serves       string // the instance of the agent whose report was the last
-	heardOf      time.Time
+	instance     string // of the agent that sent the last report
+	reportedAt   time.Time
 	report       host.Report
 	reports      int
 	guests       map[string]host.Guest // the last of each server
@@ -41,7 +41,8 @@ type fakeCompute struct {
 }
 
 func newFakeCompute(t *testing.T) *fakeCompute {
-	return &fakeCompute{t: t, changed: make(chan struct{}), cut: make(chan struct{}), guests: map[string]host.Guest{},
+	return &fakeCompute{t: t, changed: make(chan struct{}), streamsEnded: make(chan struct{}),
+		guests: map[string]host.Guest{},
 		remove: map[string]host.Removal{}, latest: map[string]int64{}}
 }
 
@@ -50,20 +51,20 @@ func (o *fakeCompute) assign(servers ...host.Server) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	clean := o.assignments.Clean
-	o.change(servers)
+	o.replaceServers(servers)
 	o.assignments.Clean = clean
 	o.wake()
 }
 
-// wake has the streams send the line. o.mu is held.
+// wake makes the streams send the assignments. o.mu is held.
 func (o *fakeCompute) wake() {
 	close(o.changed)
 	o.changed = make(chan struct{})
 }
 
-// change makes these all the servers of the host: those that were assigned before are named for removal until they are
-// reported gone.
-func (o *fakeCompute) change(servers []host.Server) {
+// replaceServers replaces the servers of the host. Those that were assigned before are named for removal until they are
+// reported gone. o.mu is held.
+func (o *fakeCompute) replaceServers(servers []host.Server) {
 	kept := map[string]bool{}
 	for _, s := range servers {
 		kept[s.ID] = true
@@ -80,11 +81,11 @@ func (o *fakeCompute) change(servers []host.Server) {
 			o.remove[s.ID] = host.Removal{ID: s.ID, PreviousID: s.PreviousID}
 		}
 	}
-	o.next(servers)
+	o.setAssignments(servers)
 }
 
-// next makes the next line.
-func (o *fakeCompute) next(servers []host.Server) {
+// setAssignments replaces the assignments by those of these servers, at the next revision. o.mu is held.
+func (o *fakeCompute) setAssignments(servers []host.Server) {
 	o.assignments = host.Assignments{Cloud: o.assignments.Cloud, Position: o.assignments.Position, Servers: servers,
 		Remove: slices.Collect(maps.Values(o.remove)), Clean: o.assignments.Clean}
 	o.assignments.Revision++
@@ -93,8 +94,8 @@ func (o *fakeCompute) next(servers []host.Server) {
 func (o *fakeCompute) endStreams() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	close(o.cut)
-	o.cut = make(chan struct{})
+	close(o.streamsEnded)
+	o.streamsEnded = make(chan struct{})
 }
 
 func (o *fakeCompute) handler() http.Handler {
@@ -107,7 +108,7 @@ func (o *fakeCompute) handler() http.Handler {
 		if !o.admit(w, report.Instance) {
 			return
 		}
-		o.takeReport(report)
+		o.recordReport(report)
 		w.WriteHeader(http.StatusNoContent)
 	})
 	mux.HandleFunc("PUT /berth/v1/hosts/{host}/guests/{server}", func(w http.ResponseWriter, r *http.Request) {
@@ -131,14 +132,14 @@ func (o *fakeCompute) handler() http.Handler {
 		if latest := o.latest[g.Instance]; g.Number < latest {
 			o.log = append(o.log, r.PathValue("server")+" late")
 			w.Header().Set(host.Latest, fmt.Sprint(latest))
-			http.Error(w, "something newer has been heard", http.StatusConflict)
+			http.Error(w, "a report with a higher number has arrived", http.StatusConflict)
 			return
 		}
 		o.latest[g.Instance] = g.Number
 		o.guests[r.PathValue("server")] = g
 		if _, named := o.remove[r.PathValue("server")]; named && (g.Phase == host.Gone || g.Phase == host.Failed) {
 			delete(o.remove, r.PathValue("server"))
-			o.next(o.assignments.Servers)
+			o.setAssignments(o.assignments.Servers)
 			o.wake()
 		}
 		o.log = append(o.log, r.PathValue("server")+" "+string(g.Phase))
@@ -148,16 +149,16 @@ func (o *fakeCompute) handler() http.Handler {
 	return mux
 }
 
-func (o *fakeCompute) takeReport(r host.Report) {
+func (o *fakeCompute) recordReport(r host.Report) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.serves, o.heardOf = r.Instance, time.Now()
+	o.instance, o.reportedAt = r.Instance, time.Now()
 	o.report, o.reports = r, o.reports+1
 	free := 0
 	for _, d := range r.Devices {
 		if d.Type == "" || d.State == "" || (d.State == string(device.Claimed) ||
 			d.State == string(device.Allocated)) != (d.Holder != "") {
-			o.t.Errorf("a device that compute cannot take: %+v", d)
+			o.t.Errorf("a device that compute does not accept: %+v", d)
 		}
 		if d.Holder == "" {
 			free++
@@ -170,11 +171,11 @@ func (o *fakeCompute) takeReport(r host.Report) {
 func (o *fakeCompute) admit(w http.ResponseWriter, instance string) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.away {
+	if o.unavailable {
 		http.Error(w, "compute does not answer", http.StatusServiceUnavailable)
 		return false
 	}
-	if o.serves == "" || instance == "" || o.serves == instance || time.Since(o.heardOf) >= 3*time.Minute {
+	if o.instance == "" || instance == "" || o.instance == instance || time.Since(o.reportedAt) >= 3*time.Minute {
 		return true
 	}
 	http.Error(w, "another agent serves host cmp1: stop it", http.StatusConflict)
@@ -195,10 +196,10 @@ func (o *fakeCompute) stream(w http.ResponseWriter, r *http.Request) {
 	since, epoch := r.URL.Query().Get("since"), r.URL.Query().Get("epoch_id")
 	for first := true; ; first = false {
 		o.mu.Lock()
-		line, changed, cut, mute := o.assignments, o.changed, o.cut, o.muted
+		next, changed, ended, mute := o.assignments, o.changed, o.streamsEnded, o.muted
 		o.mu.Unlock()
-		if !mute && !(first && since != "0" && since == fmt.Sprint(line.Revision) && epoch == line.EpochID) {
-			data, err := json.Marshal(line)
+		if !mute && !(first && since != "0" && since == fmt.Sprint(next.Revision) && epoch == next.EpochID) {
+			data, err := json.Marshal(next)
 			if err != nil {
 				o.t.Error(err)
 			}
@@ -209,7 +210,7 @@ func (o *fakeCompute) stream(w http.ResponseWriter, r *http.Request) {
 		select {
 		case <-r.Context().Done():
 			return
-		case <-cut:
+		case <-ended:
 			return
 		case <-changed:
 		case <-time.After(host.Heartbeat / 2):
@@ -243,7 +244,7 @@ func (o *fakeCompute) forget() {
 	o.guests = map[string]host.Guest{}
 }
 
-// silence stops or starts the streams' talking.
+// muteStreams stops or resumes sending assignments.
 func (o *fakeCompute) muteStreams(mute bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -251,27 +252,27 @@ func (o *fakeCompute) muteStreams(mute bool) {
 }
 
 // refuseReports starts or stops refusing guest reports.
-func (o *fakeCompute) refuseReports(deaf bool) {
+func (o *fakeCompute) refuseReports(refuse bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.refusing = deaf
+	o.refusing = refuse
 }
 
-// away lets compute go, or come back.
-func (o *fakeCompute) setAway(gone bool) {
+// setUnavailable stops or resumes answering requests.
+func (o *fakeCompute) setUnavailable(unavailable bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.away = gone
+	o.unavailable = unavailable
 }
 
-// removeSilently removes all servers without sending assignments, as when a stream is cut at a change.
-func (o *fakeCompute) removeSilently() {
+// removeWithoutSending removes all servers without sending assignments, as when a stream is cut at a change.
+func (o *fakeCompute) removeWithoutSending() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.change(nil)
+	o.replaceServers(nil)
 }
 
-// count gives one of the numbers.
+// count returns one of the counters.
 func (o *fakeCompute) count(of *int) int {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -13,55 +13,55 @@ import (
 	"github.com/openberth/berth/fault"
 )
 
-// rival turns the world's options into those of a second agent of the same host, with another journal and other guests.
+// secondAgent changes the options to those of a second agent of the same host, with another journal and other guests.
 func (w *testHost) secondAgent() {
 	w.t.Helper()
-	guests, err := fake.New(filepath.Join(w.dir, "rival", "guests"), hypervisor.Capacity{})
+	guests, err := fake.New(filepath.Join(w.dir, "second", "guests"), hypervisor.Capacity{})
 	must(w.t, err)
 	w.guests = guests
-	w.options.Hypervisor, w.options.Dir = guests, filepath.Join(w.dir, "rival")
+	w.options.Hypervisor, w.options.Dir = guests, filepath.Join(w.dir, "second")
 	w.options.NewID = func() string { return "99999999-9999-4999-8999-999999999999" }
 }
 
 func TestTwoAgentsOfOneHost(t *testing.T) {
-	scenario(t, "the second is refused, and touches nothing", func(t *testing.T, w *testHost) {
-		_, stop := w.begin()
-		w.compute.assign(w.want("s1", name1))
+	scenario(t, "the second agent is refused, and changes nothing", func(t *testing.T, w *testHost) {
+		_, stop := w.startReported()
+		w.compute.assign(w.server("s1", name1))
 		w.untilPhase(host.Running, "s1")
 		writes := w.writes()
 		w.secondAgent()
-		w.sysfs.remove("0000:5e:00.2") // it is another machine, in truth
+		w.sysfs.remove("0000:5e:00.2") // the second agent runs on another machine
 		contains(t, w.refusedStart(fault.Conflict), "another agent serves host cmp1")
 		if got := w.running(); len(got) > 0 || w.writes() != writes {
 			t.Errorf("guests %v, %d more writes", got, w.writes()-writes)
 		}
 		must(t, stop())
-		time.Sleep(3 * time.Minute) // then its place is free
-		_, stop = w.begin()
+		time.Sleep(3 * time.Minute) // then compute no longer expects the first agent
+		_, stop = w.startReported()
 		w.untilPhase(host.Running, "s1")
 		must(t, stop())
 	})
-	scenario(t, "two that start at the same moment", func(t *testing.T, w *testHost) {
+	scenario(t, "of two agents that start at the same moment, one is refused", func(t *testing.T, w *testHost) {
 		_, stop := w.start()
 		w.secondAgent()
-		_, stopRival := w.start()
+		_, stopSecond := w.start()
 		w.compute.assign(host.Server{ID: "s1"})
 		time.Sleep(time.Minute)
-		err, rivals := stop(), stopRival()
-		if fault.Is(err, fault.Conflict) == fault.Is(rivals, fault.Conflict) {
-			t.Errorf("one ended with %v, the other with %v", err, rivals)
+		err, second := stop(), stopSecond()
+		if fault.Is(err, fault.Conflict) == fault.Is(second, fault.Conflict) {
+			t.Errorf("one ended with %v, the other with %v", err, second)
 		}
 	})
-	scenario(t, "one whose place was taken stops building, and goes on when the place is free",
+	scenario(t, "an agent stops work while compute accepts reports of another one, and then continues",
 		func(t *testing.T, w *testHost) {
-			_, stop := w.begin()
-			w.compute.assign(w.want("s1", name1))
+			_, stop := w.startReported()
+			w.compute.assign(w.server("s1", name1))
 			w.untilPhase(host.Running, "s1")
 			w.compute.mu.Lock()
-			w.compute.serves, w.compute.heardOf = "another", time.Now()
+			w.compute.instance, w.compute.reportedAt = "another", time.Now()
 			w.compute.mu.Unlock()
 			time.Sleep(70 * time.Second) // a report later
-			w.compute.assign(w.want("s2", name1))
+			w.compute.assign(w.server("s2", name1))
 			writes := w.writes()
 			w.sysfs.remove("0000:5e:00.2")
 			time.Sleep(90 * time.Second)
@@ -70,35 +70,35 @@ func TestTwoAgentsOfOneHost(t *testing.T) {
 			}
 			w.untilPhase(host.Running, "s2")
 			w.untilPhase(host.Gone, "s1")
-			w.until("the tree is healed", func() bool { return w.provider(name2).Inventories[class].Total == 1 })
+			w.until("the tree is corrected", func() bool { return w.provider(name2).Inventories[class].Total == 1 })
 			w.until("no condition", func() bool { return w.compute.conditions() == "" })
 			must(t, stop())
-			w.consistent("s2")
+			w.checkConsistent("s2")
 		})
-	scenario(t, "an instance is made once, also for a journal from before there were any",
+	scenario(t, "the id of the agent is generated once, also for a journal without one",
 		func(t *testing.T, w *testHost) {
-			book, err := journal.Open(w.options.Dir)
+			opened, err := journal.Open(w.options.Dir)
 			must(t, err)
-			must(t, book.Write(journal.Identity{Host: "cmp1", Provider: rootID}.Entry()))
-			must(t, book.Close())
+			must(t, opened.Write(journal.Identity{Host: "cmp1", Provider: rootID}.Entry()))
+			must(t, opened.Close())
 			w.options.NewID = func() string { return "first" }
 			for _, next := range []string{"second", "third"} {
-				_, stop := w.begin()
+				_, stop := w.startReported()
 				must(t, stop())
-				if id, _ := w.journalled().Identity(); id.Instance != "first" || w.compute.serves != "first" {
-					t.Errorf("the journal has %+v, compute %q", id, w.compute.serves)
+				if id, _ := w.journalled().Identity(); id.Instance != "first" || w.compute.instance != "first" {
+					t.Errorf("the journal has %+v, compute %q", id, w.compute.instance)
 				}
 				w.options.NewID = func() string { return next }
 			}
 		})
-	scenario(t, "a compute that does not answer yet keeps nobody from starting", func(t *testing.T, w *testHost) {
-		_, stop := w.begin()
+	scenario(t, "an agent starts while compute does not answer", func(t *testing.T, w *testHost) {
+		_, stop := w.startReported()
 		must(t, stop())
-		w.compute.setAway(true)
+		w.compute.setUnavailable(true)
 		_, stop = w.start()
 		time.Sleep(5 * time.Minute)
 		before := w.compute.count(&w.compute.reports)
-		w.compute.setAway(false)
+		w.compute.setUnavailable(false)
 		w.until("a report", func() bool { return w.compute.count(&w.compute.reports) > before })
 		must(t, stop())
 		if strings.Contains(w.compute.conditions(), "another") {

@@ -12,54 +12,55 @@ import (
 	"github.com/openberth/berth/fault"
 )
 
-// The numbers of guest reports only rise, also from one agent of a journal to the next.
+// The numbers of guest reports rise, also over restarts with the same journal.
 func TestGuestReportSequence(t *testing.T) {
-	scenario(t, "restarts, a journal from a backup, and one that is lost", func(t *testing.T, w *testHost) {
-		_, stop := w.begin()
-		w.compute.assign(w.want("s1", name1))
-		w.untilPhase(host.Running, "s1")
-		must(t, stop())
-		backup, _ := w.journalled().Identity()
-		first := w.compute.guest("s1")
-		if first.Number <= sequencePerStart || first.Instance != backup.Instance {
-			t.Errorf("%+v", first)
-		}
-		again := func() host.Guest {
-			t.Helper()
-			w.compute.forget()
-			_, stop := w.begin()
+	scenario(t, "after restarts, with a journal from a backup, and after the journal was lost",
+		func(t *testing.T, w *testHost) {
+			_, stop := w.startReported()
+			w.compute.assign(w.server("s1", name1))
 			w.untilPhase(host.Running, "s1")
 			must(t, stop())
-			return w.compute.guest("s1")
-		}
-		second := again()
-		if second.Number <= first.Number || second.Instance != first.Instance {
-			t.Errorf("after a restart: %+v, before it %+v", second, first)
-		}
-		for range 3 {
-			second = again()
-		}
-		book, err := journal.Open(w.options.Dir)
-		must(t, err)
-		must(t, book.Write(backup.Entry()))
-		must(t, book.Close())
-		if third := again(); third.Number <= second.Number {
-			t.Errorf("with a journal from a backup: %+v, before it %+v", third, second)
-		}
-		if id, _ := w.journalled().Identity(); id.Starts <= second.Number/sequencePerStart {
-			t.Errorf("the journal has not caught up: %+v", id)
-		}
-		w.forgetJournal()
-		w.options.NewID = func() string { return "another" }
-		time.Sleep(3 * time.Minute)
-		if last := again(); last.Instance != "another" || last.Number > 2*sequencePerStart {
-			t.Errorf("with a new journal: %+v", last)
-		}
-	})
+			backup, _ := w.journalled().Identity()
+			first := w.compute.guest("s1")
+			if first.Number <= sequencePerStart || first.Instance != backup.Instance {
+				t.Errorf("%+v", first)
+			}
+			again := func() host.Guest {
+				t.Helper()
+				w.compute.forget()
+				_, stop := w.startReported()
+				w.untilPhase(host.Running, "s1")
+				must(t, stop())
+				return w.compute.guest("s1")
+			}
+			second := again()
+			if second.Number <= first.Number || second.Instance != first.Instance {
+				t.Errorf("after a restart: %+v, before it %+v", second, first)
+			}
+			for range 3 {
+				second = again()
+			}
+			opened, err := journal.Open(w.options.Dir)
+			must(t, err)
+			must(t, opened.Write(backup.Entry()))
+			must(t, opened.Close())
+			if third := again(); third.Number <= second.Number {
+				t.Errorf("with a journal from a backup: %+v, before it %+v", third, second)
+			}
+			if id, _ := w.journalled().Identity(); id.Starts <= second.Number/sequencePerStart {
+				t.Errorf("the number in the journal is not raised: %+v", id)
+			}
+			w.forgetJournal()
+			w.options.NewID = func() string { return "another" }
+			time.Sleep(3 * time.Minute)
+			if last := again(); last.Instance != "another" || last.Number > 2*sequencePerStart {
+				t.Errorf("with a new journal: %+v", last)
+			}
+		})
 }
 
-// What the hypervisor refuses to do with a guest is reported with what the guest does, and retried ever more rarely as
-// long as compute wants it; the guest stays, and what is wanted later is tried.
+// A change that the hypervisor refuses is reported with the actual state of the guest. It is retried at growing
+// intervals as long as compute assigns it. The guest is kept, and later changes are tried.
 func TestHypervisorRefusals(t *testing.T) {
 	scenario(t, "a guest that does not stop", func(t *testing.T, w *testHost) {
 		var refuses atomic.Bool
@@ -71,12 +72,12 @@ func TestHypervisorRefusals(t *testing.T) {
 			}
 			return nil
 		}
-		_, stop := w.begin()
-		s := w.want("s1", name1)
+		_, stop := w.startReported()
+		s := w.server("s1", name1)
 		w.compute.assign(s)
 		w.untilPhase(host.Running, "s1")
 		refuses.Store(true)
-		w.compute.assign(off(s))
+		w.compute.assign(poweredOff(s))
 		w.untilPhase(host.Refused, "s1")
 		g := w.compute.guest("s1")
 		if g.Power != host.On || g.Message != "no answer to ACPI" || len(g.Devices) != 1 || g.Build != 0 {
@@ -87,14 +88,14 @@ func TestHypervisorRefusals(t *testing.T) {
 		if n := tries.Load(); n != 6 || w.compute.conditions() != "server s1: no answer to ACPI" {
 			t.Errorf("tried %d times, %q", n, w.compute.conditions())
 		}
-		w.compute.assign(s) // compute has given the wish up
+		w.compute.assign(s) // compute assigns the actual state
 		w.untilPhase(host.Running, "s1")
-		w.compute.assign(off(s))
+		w.compute.assign(poweredOff(s))
 		w.untilPhase(host.Refused, "s1")
 		w.compute.assign(s)
 		w.untilPhase(host.Running, "s1")
 		refuses.Store(false)
-		w.compute.assign(off(s))
+		w.compute.assign(poweredOff(s))
 		w.untilPhase(host.Stopped, "s1")
 		refuses.Store(true)
 		w.compute.assign(s)
@@ -103,27 +104,27 @@ func TestHypervisorRefusals(t *testing.T) {
 			t.Errorf("%+v", g)
 		}
 		must(t, stop())
-		w.consistent("s1")
+		w.checkConsistent("s1")
 	})
-	scenario(t, "a hypervisor that does not answer is asked again", func(t *testing.T, w *testHost) {
-		var away atomic.Bool
+	scenario(t, "a change is retried while the hypervisor does not answer", func(t *testing.T, w *testHost) {
+		var failing atomic.Bool
 		w.guests.Fail = func(_ context.Context, operation, _ string) error {
-			if operation == "build" && away.Load() {
+			if operation == "build" && failing.Load() {
 				return fault.New(fault.Unavailable, "test", "libvirtd restarts")
 			}
 			return nil
 		}
-		_, stop := w.begin()
-		s := w.want("s1", name1)
+		_, stop := w.startReported()
+		s := w.server("s1", name1)
 		w.compute.assign(s)
 		w.untilPhase(host.Running, "s1")
-		away.Store(true)
-		w.compute.assign(off(s))
+		failing.Store(true)
+		w.compute.assign(poweredOff(s))
 		w.until("a condition", func() bool { return strings.Contains(w.compute.conditions(), "libvirtd restarts") })
 		if phase := w.compute.phase("s1"); phase != host.Running {
 			t.Error(phase)
 		}
-		away.Store(false)
+		failing.Store(false)
 		w.untilPhase(host.Stopped, "s1")
 		must(t, stop())
 	})

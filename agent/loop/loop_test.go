@@ -21,14 +21,14 @@ func must(t *testing.T, err error) {
 }
 
 // scenario runs a test in a synctest bubble; it fails when a goroutine outlives the test.
-func scenario(t *testing.T, name string, tell func(t *testing.T, w *testHost)) {
+func scenario(t *testing.T, name string, run func(t *testing.T, w *testHost)) {
 	t.Run(name, func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) { tell(t, newTestHost(t)) })
+		synctest.Test(t, func(t *testing.T) { run(t, newTestHost(t)) })
 	})
 }
 
-// begin starts an agent and waits for its first report.
-func (w *testHost) begin() (*Agent, func() error) {
+// startReported starts an agent and waits for its first report.
+func (w *testHost) startReported() (*Agent, func() error) {
 	w.t.Helper()
 	before := w.compute.count(&w.compute.reports)
 	a, stop := w.start()
@@ -38,7 +38,7 @@ func (w *testHost) begin() (*Agent, func() error) {
 
 func TestGuestLifecycle(t *testing.T) {
 	scenario(t, "from an empty Placement to running guests and back", func(t *testing.T, w *testHost) {
-		a, stop := w.begin()
+		a, stop := w.startReported()
 		if p := w.provider(name1); p.Inventories[class].Total != 2 || !p.HasTrait("COMPUTE_MANAGED_PCI_DEVICE") ||
 			p.Parent != rootID {
 			t.Errorf("%+v", p)
@@ -51,7 +51,7 @@ func TestGuestLifecycle(t *testing.T) {
 			r.Devices[0].State != "available" || r.Provider != rootID || !r.InPlace || r.Devices[0].NUMANode != 1 {
 			t.Errorf("%+v", r)
 		}
-		w.compute.assign(w.want("s1", name1, name2), w.want("s2", name1), w.want("s3"))
+		w.compute.assign(w.server("s1", name1, name2), w.server("s2", name1), w.server("s3"))
 		w.untilPhase(host.Running, "s1", "s2", "s3")
 		g := w.compute.guest("s1")
 		if len(g.Devices) != 2 || !strings.HasPrefix(g.Devices[0].Address, "0000:3b:00.") ||
@@ -59,30 +59,30 @@ func TestGuestLifecycle(t *testing.T) {
 			g.Devices[1].Provider != string(w.provider(name2).ID) {
 			t.Errorf("%+v", g)
 		}
-		w.consistent("s1", "s2", "s3")
-		w.compute.assign(w.want("s3"))
+		w.checkConsistent("s1", "s2", "s3")
+		w.compute.assign(w.server("s3"))
 		w.untilPhase(host.Gone, "s1", "s2")
 		must(t, stop())
-		w.consistent("s3")
+		w.checkConsistent("s3")
 		if len(w.holders()) != 0 {
 			t.Errorf("still held: %v", w.holders())
 		}
 	})
 	scenario(t, "the report with free devices precedes the report that a server is gone", func(t *testing.T, w *testHost) {
-		_, stop := w.begin()
-		w.compute.assign(w.want("s1", name1))
+		_, stop := w.startReported()
+		w.compute.assign(w.server("s1", name1))
 		w.untilPhase(host.Running, "s1")
 		w.compute.assign()
 		w.untilPhase(host.Gone, "s1")
 		must(t, stop())
-		said := w.compute.logText()
-		if !strings.Contains(said[strings.Index(said, "s1 running"):strings.Index(said, "s1 gone")], "report free=4") {
-			t.Error(said)
+		log := w.compute.logText()
+		if !strings.Contains(log[strings.Index(log, "s1 running"):strings.Index(log, "s1 gone")], "report free=4") {
+			t.Error(log)
 		}
 	})
 	scenario(t, "a restart changes nothing and reports the guests again", func(t *testing.T, w *testHost) {
-		_, stop := w.begin()
-		w.compute.assign(w.want("s1", name1, name2))
+		_, stop := w.startReported()
+		w.compute.assign(w.server("s1", name1, name2))
 		w.untilPhase(host.Running, "s1")
 		must(t, stop())
 		writes, holders := w.writes(), w.holders()
@@ -93,7 +93,7 @@ func TestGuestLifecycle(t *testing.T) {
 			return nil
 		}
 		w.compute.forget()
-		a, stop := w.begin()
+		a, stop := w.startReported()
 		w.untilPhase(host.Running, "s1")
 		plan, err := a.Plan(t.Context())
 		if err != nil || !plan.Empty() || len(plan.Objections) > 0 {
@@ -110,7 +110,7 @@ func TestGuestLifecycle(t *testing.T) {
 	})
 	scenario(t, "a host with a long rescan interval reports at least once a minute", func(t *testing.T, w *testHost) {
 		w.options.Rescan = time.Hour
-		_, stop := w.begin()
+		_, stop := w.startReported()
 		time.Sleep(time.Second)
 		before := w.compute.count(&w.compute.reports)
 		time.Sleep(10*time.Minute + time.Second)
@@ -120,7 +120,7 @@ func TestGuestLifecycle(t *testing.T) {
 		}
 	})
 	scenario(t, "a quiet host reports at least once a minute", func(t *testing.T, w *testHost) {
-		_, stop := w.begin()
+		_, stop := w.startReported()
 		time.Sleep(time.Second)
 		before := w.compute.count(&w.compute.reports)
 		time.Sleep(10*time.Minute + time.Second)
@@ -145,9 +145,9 @@ func TestPlanWarnsOfRules(t *testing.T) {
 }
 
 func TestEndedWorkIsForgotten(t *testing.T) {
-	scenario(t, "nothing is kept of the effects of servers that are gone", func(t *testing.T, w *testHost) {
-		a, stop := w.begin()
-		w.compute.assign(w.want("s1", name1), w.want("s2"))
+	scenario(t, "the agent keeps no cancel function of servers that are gone", func(t *testing.T, w *testHost) {
+		a, stop := w.startReported()
+		w.compute.assign(w.server("s1", name1), w.server("s2"))
 		w.untilPhase(host.Running, "s1", "s2")
 		w.compute.assign()
 		w.untilPhase(host.Gone, "s1", "s2")

@@ -29,11 +29,11 @@ func (w *testHost) moved(s host.Server, id string) host.Server {
 	return s
 }
 
-// off returns the server with power off.
-func off(s host.Server) host.Server { s.Power = host.Off; return s }
+// poweredOff returns the server with power off.
+func poweredOff(s host.Server) host.Server { s.Power = host.Off; return s }
 
-// on returns the server with power on.
-func on(s host.Server) host.Server { s.Power = ""; return s }
+// poweredOn returns the server with power on.
+func poweredOn(s host.Server) host.Server { s.Power = ""; return s }
 
 // guest returns a guest of the hypervisor.
 func (w *testHost) guest(id string) hypervisor.Guest {
@@ -47,8 +47,8 @@ func (w *testHost) guest(id string) hypervisor.Guest {
 	return guests[i]
 }
 
-// never fails the test when the hypervisor is asked to do this.
-func (w *testHost) never(operations ...string) {
+// forbid fails the test when the hypervisor receives one of these operations.
+func (w *testHost) forbid(operations ...string) {
 	w.guests.Fail = func(_ context.Context, operation, guest string) error {
 		if slices.Contains(operations, operation) {
 			w.t.Errorf("%s %s", operation, guest)
@@ -59,20 +59,20 @@ func (w *testHost) never(operations ...string) {
 
 func TestPower(t *testing.T) {
 	scenario(t, "stop and start keep the devices", func(t *testing.T, w *testHost) {
-		_, stop := w.begin()
-		s := w.want("s1", name1)
+		_, stop := w.startReported()
+		s := w.server("s1", name1)
 		w.compute.assign(s)
 		w.untilPhase(host.Running, "s1")
 		was := w.holders()
-		w.never("destroy")
-		w.compute.assign(off(s))
+		w.forbid("destroy")
+		w.compute.assign(poweredOff(s))
 		w.untilPhase(host.Stopped, "s1")
 		if !w.guest("s1").Stopped || !maps.Equal(w.holders(), was) || len(w.compute.guest("s1").Devices) != 1 {
 			t.Errorf("%+v", w.guest("s1"))
 		}
 		must(t, stop())
 		w.compute.forget()
-		_, stop = w.begin()
+		_, stop = w.startReported()
 		w.untilPhase(host.Stopped, "s1")
 		w.compute.assign(s)
 		w.untilPhase(host.Running, "s1")
@@ -80,29 +80,29 @@ func TestPower(t *testing.T) {
 			t.Errorf("%+v", w.guest("s1"))
 		}
 		must(t, stop())
-		w.consistent("s1")
+		w.checkConsistent("s1")
 	})
 	scenario(t, "a rebuild keeps the devices and is reported with its number", func(t *testing.T, w *testHost) {
-		_, stop := w.begin()
-		s := w.want("s1", name1)
+		_, stop := w.startReported()
+		s := w.server("s1", name1)
 		w.compute.assign(s)
 		w.untilPhase(host.Running, "s1")
 		was := w.holders()
-		w.never("destroy")
+		w.forbid("destroy")
 		s.Build = 1
 		w.compute.assign(s)
-		w.until("it is built anew", func() bool { return w.compute.guest("s1").Build == 1 })
+		w.until("it is rebuilt", func() bool { return w.compute.guest("s1").Build == 1 })
 		if g := w.guest("s1"); g.Build != 1 || !maps.Equal(w.holders(), was) {
 			t.Errorf("%+v", g)
 		}
 		must(t, stop())
-		w.consistent("s1")
+		w.checkConsistent("s1")
 	})
 	scenario(t, "a guest that cannot be started keeps its devices, and a repeated request tries again",
 		func(t *testing.T, w *testHost) {
-			_, stop := w.begin()
-			s := w.want("s1", name1)
-			w.compute.assign(off(s))
+			_, stop := w.startReported()
+			s := w.server("s1", name1)
+			w.compute.assign(poweredOff(s))
 			w.untilPhase(host.Stopped, "s1")
 			broken := make(chan struct{})
 			w.guests.Fail = func(_ context.Context, operation, _ string) error {
@@ -121,51 +121,51 @@ func TestPower(t *testing.T) {
 			if g := w.compute.guest("s1"); len(w.holders()) != 1 || g.Power != host.Off || g.Message != "no such firmware" {
 				t.Errorf("%v %+v", w.holders(), g)
 			}
-			w.compute.assign(off(s)) // as compute does then
+			w.compute.assign(poweredOff(s)) // as compute does then
 			w.untilPhase(host.Stopped, "s1")
 			close(broken)
 			w.compute.assign(s)
 			w.untilPhase(host.Running, "s1")
 			must(t, stop())
-			w.consistent("s1")
+			w.checkConsistent("s1")
 		})
 }
 
-// Of a server that leaves, the source's devices go over to the migration, and come back with a revert.
+// The devices of a server at the source of a move belong to the migration, and to the server again after a revert.
 func TestMoves(t *testing.T) {
 	scenario(t, "moved, reverted, moved again and confirmed", func(t *testing.T, w *testHost) {
-		_, stop := w.begin()
-		s := w.want("s1", name1, name2)
+		_, stop := w.startReported()
+		s := w.server("s1", name1, name2)
 		w.compute.assign(s)
 		w.untilPhase(host.Running, "s1")
 		was := w.holders()
-		w.never("destroy")
-		m := off(w.moved(s, "m1"))
+		w.forbid("destroy")
+		m := poweredOff(w.moved(s, "m1"))
 		w.compute.assign(m)
 		w.untilPhase(host.Stopped, "m1")
 		if g := w.guest("m1"); !g.Stopped || g.Server != "s1" || len(w.holders()) != 2 || w.guest("s1").ID != "" {
 			t.Errorf("%+v %v", g, w.holders())
 		}
-		w.consistent("m1")
+		w.checkConsistent("m1")
 		w.compute.forget()
-		back := on(w.moved(m, "s1"))
+		back := poweredOn(w.moved(m, "s1"))
 		w.compute.assign(back)
-		w.untilPhase(host.Running, "s1") // told anew
+		w.untilPhase(host.Running, "s1") // reported again
 		if !maps.Equal(w.holders(), was) {
 			t.Errorf("%v, before %v", w.holders(), was)
 		}
-		w.consistent("s1")
-		m = off(w.moved(back, "m2"))
+		w.checkConsistent("s1")
+		m = poweredOff(w.moved(back, "m2"))
 		w.compute.assign(m)
 		w.untilPhase(host.Stopped, "m2")
 		w.guests.Fail = nil
 		w.compute.assign()
 		w.untilPhase(host.Gone, "m2")
 		must(t, stop())
-		w.consistent()
+		w.checkConsistent()
 	})
 	scenario(t, "resized on the same host, reverted", func(t *testing.T, w *testHost) {
-		_, stop := w.begin()
+		_, stop := w.startReported()
 		s, m, resized := w.resize()
 		if got := w.holders(); got["0000:3b:00.1"] != "m1" || got["0000:5e:00.1"] != "s1" || got["0000:5e:00.2"] != "s1" {
 			t.Errorf("%v", got)
@@ -177,76 +177,76 @@ func TestMoves(t *testing.T) {
 		}
 		w.revertResize(s, m)
 		must(t, stop())
-		w.consistent("s1")
+		w.checkConsistent("s1")
 		if got := w.holders(); len(got) != 1 || got["0000:3b:00.1"] != "s1" {
 			t.Errorf("%v", got)
 		}
 	})
 	scenario(t, "resized on the same host, confirmed", func(t *testing.T, w *testHost) {
-		_, stop := w.begin()
+		_, stop := w.startReported()
 		_, _, resized := w.resize()
 		w.compute.assign(resized)
 		w.untilPhase(host.Gone, "m1")
 		must(t, stop())
-		w.consistent("s1")
+		w.checkConsistent("s1")
 		if got := w.holders(); len(got) != 2 || got["0000:3b:00.1"] != "" {
 			t.Errorf("%v", got)
 		}
 	})
-	scenario(t, "a rename from an unknown id claims again, and takes nothing from a later server of "+
+	scenario(t, "a rename from an unknown id claims devices again, and none of a later server with "+
 		"that id", func(t *testing.T, w *testHost) {
-		_, stop := w.begin()
-		s := w.want("s1", name1)
-		m := off(w.moved(s, "m1"))
-		w.compute.assign(m, w.want("s1", name2))
+		_, stop := w.startReported()
+		s := w.server("s1", name1)
+		m := poweredOff(w.moved(s, "m1"))
+		w.compute.assign(m, w.server("s1", name2))
 		w.untilPhase(host.Stopped, "m1")
 		w.untilPhase(host.Running, "s1")
-		w.compute.assign(m, w.want("s1", name2), w.want("s3"))
+		w.compute.assign(m, w.server("s1", name2), w.server("s3"))
 		w.untilPhase(host.Running, "s3")
 		must(t, stop())
-		_, stop = w.begin()
+		_, stop = w.startReported()
 		time.Sleep(time.Minute)
 		must(t, stop())
-		w.consistent("m1", "s1", "s3")
+		w.checkConsistent("m1", "s1", "s3")
 		if got := w.holders(); got["0000:3b:00.1"] != "m1" || got["0000:5e:00.1"] != "s1" {
 			t.Errorf("%v", got)
 		}
 	})
 	scenario(t, "a rename is forgotten when the assignments no longer mention it", func(t *testing.T, w *testHost) {
-		_, stop := w.begin()
-		s := w.want("s1", name1)
+		_, stop := w.startReported()
+		s := w.server("s1", name1)
 		w.compute.assign(s)
 		w.untilPhase(host.Running, "s1")
-		m := off(w.moved(s, "m1"))
+		m := poweredOff(w.moved(s, "m1"))
 		w.compute.assign(m)
 		w.untilPhase(host.Stopped, "m1")
 		m.PreviousID = ""
 		w.compute.assign(m)
 		w.until("it is forgotten", func() bool { return len(w.journalled().Renames()) == 0 })
 		must(t, stop())
-		w.consistent("m1")
+		w.checkConsistent("m1")
 	})
 }
 
-// resize makes s1 run with one device of the first PF, then as resized with two of the second, while m1 keeps the
-// source.
+// resize runs s1 with one device of the first PF, then resizes it to two devices of the second, while m1 keeps the
+// guest of the source.
 func (w *testHost) resize() (s, m, resized host.Server) {
 	w.t.Helper()
-	s = w.want("s1", name1)
+	s = w.server("s1", name1)
 	w.compute.assign(s)
 	w.untilPhase(host.Running, "s1")
-	m = off(w.moved(s, "m1"))
-	resized = w.want("s1", name2, name2)
+	m = poweredOff(w.moved(s, "m1"))
+	resized = w.server("s1", name2, name2)
 	resized.Requests[0].ID = "r-new"
 	w.compute.forget()
 	w.compute.assign(m, resized)
 	w.untilPhase(host.Stopped, "m1")
 	w.untilPhase(host.Running, "s1")
-	w.consistent("m1", "s1")
+	w.checkConsistent("m1", "s1")
 	return s, m, resized
 }
 
-// revert is what compute wants after a revert on the same host.
+// revert returns the assignment of s after a resize on the same host was reverted.
 func (w *testHost) revert(s, m host.Server) host.Server {
 	w.placement.move("m1", "s1")
 	s.PreviousID = m.ID
@@ -255,60 +255,60 @@ func (w *testHost) revert(s, m host.Server) host.Server {
 
 // After a crash at any call while a server is resized on its host and reverted, the final state is the same.
 func TestCrashDuringMove(t *testing.T) {
-	const most = 200
+	const maxCalls = 200
 	for _, after := range []bool{false, true} {
 		at, reached := 1, true
-		for ; reached && at < most; at += testenv.Stride(7) {
+		for ; reached && at < maxCalls; at += testenv.Stride(7) {
 			ok := t.Run(fmt.Sprintf("call %d after=%v", at, after), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					w := newTestHost(t)
-					_, stop := w.begin()
-					s := w.want("s1", name1)
+					_, stop := w.startReported()
+					s := w.server("s1", name1)
 					w.compute.assign(s)
 					w.untilPhase(host.Running, "s1")
 					must(t, stop())
-					deaths, first := crashOnce(at, after)
-					m := off(w.moved(s, "m1"))
-					resized := w.want("s1", name2, name2)
+					crashes, first := crashOnce(at, after)
+					m := poweredOff(w.moved(s, "m1"))
+					resized := w.server("s1", name2, name2)
 					resized.Requests[0].ID = "r-new"
 					w.compute.forget()
 					w.compute.assign(m, resized)
-					w.runAgents(func() bool { return w.are(host.Stopped, "m1") && w.are(host.Running, "s1") }, deaths)
-					w.consistent("m1", "s1")
+					w.runAgents(func() bool { return w.inPhase(host.Stopped, "m1") && w.inPhase(host.Running, "s1") }, crashes)
+					w.checkConsistent("m1", "s1")
 					w.compute.assign(m)
-					w.runAgents(func() bool { return w.are(host.Gone, "s1") }, deaths)
+					w.runAgents(func() bool { return w.inPhase(host.Gone, "s1") }, crashes)
 					w.compute.forget()
 					w.compute.assign(w.revert(s, m))
-					w.runAgents(func() bool { return w.are(host.Running, "s1") }, deaths)
-					w.consistent("s1")
+					w.runAgents(func() bool { return w.inPhase(host.Running, "s1") }, crashes)
+					w.checkConsistent("s1")
 					if got := w.holders(); len(got) != 1 || got["0000:3b:00.1"] != "s1" {
 						t.Errorf("%v", got)
 					}
-					reached = first.dead
+					reached = first.crashed
 				})
 			})
 			if !ok {
 				return
 			}
 		}
-		if at < 30 || at >= most {
-			t.Errorf("the story has %d calls", at)
+		if at < 30 || at >= maxCalls {
+			t.Errorf("the scenario has %d calls", at)
 		}
 	}
 }
 
-// A guest leaves device by device, or stays.
+// A guest with devices is live-migrated, or keeps running at the source.
 func TestLiveMigration(t *testing.T) {
 	outgoing := func(s host.Server) host.Server {
 		s.Outgoing = &host.Outgoing{Host: "cmp2", Devices: map[string]string{"0000:3b:00.1": "0000:88:00.3"}}
 		return s
 	}
 	scenario(t, "the source: departed, then gone", func(t *testing.T, w *testHost) {
-		_, stop := w.begin()
-		s := w.want("s1", name1)
+		_, stop := w.startReported()
+		s := w.server("s1", name1)
 		w.compute.assign(s)
 		w.untilPhase(host.Running, "s1")
-		w.never("destroy")
+		w.forbid("destroy")
 		w.compute.assign(outgoing(w.moved(s, "m1")))
 		w.untilPhase(host.Departed, "m1")
 		if g := w.guest("m1"); !g.Departed || len(w.journalled().Claims()) != 1 {
@@ -316,41 +316,41 @@ func TestLiveMigration(t *testing.T) {
 		}
 		must(t, stop())
 		w.compute.forget()
-		_, stop = w.begin()
-		w.untilPhase(host.Departed, "m1") // said again, and not migrated again
+		_, stop = w.startReported()
+		w.untilPhase(host.Departed, "m1") // reported again, and not migrated again
 		w.guests.Fail = nil
 		w.compute.assign()
 		w.untilPhase(host.Gone, "m1")
 		must(t, stop())
-		w.consistent()
+		w.checkConsistent()
 	})
 	scenario(t, "the source: a guest that cannot be migrated runs on", func(t *testing.T, w *testHost) {
 		w.guests.Fail = func(_ context.Context, operation, _ string) error {
 			if operation == "migrate" {
-				return fault.New(fault.Internal, "test", "the firmware says no")
+				return fault.New(fault.Internal, "test", "the firmware refuses")
 			}
 			return nil
 		}
-		_, stop := w.begin()
-		s := w.want("s1", name1)
+		_, stop := w.startReported()
+		s := w.server("s1", name1)
 		w.compute.assign(s)
 		w.untilPhase(host.Running, "s1")
 		m := w.moved(s, "m1")
 		w.compute.assign(outgoing(m))
 		w.untilPhase(host.Failed, "m1")
-		contains(t, w.compute.guest("m1").Message, "cmp2", "the firmware says no")
+		contains(t, w.compute.guest("m1").Message, "cmp2", "the firmware refuses")
 		time.Sleep(time.Minute)
 		if n := strings.Count(w.compute.logText(), "m1 failed"); n != 1 {
-			t.Errorf("said %d times", n)
+			t.Errorf("reported %d times", n)
 		}
 		w.compute.assign(w.moved(m, "s1"))
 		w.until("it runs as before", func() bool { return w.guest("s1").ID == "s1" && w.compute.phase("s1") == host.Running })
 		must(t, stop())
-		w.consistent("s1")
+		w.checkConsistent("s1")
 	})
 	scenario(t, "the source: assigned here again after it has departed", func(t *testing.T, w *testHost) {
-		_, stop := w.begin()
-		s := w.want("s1", name1)
+		_, stop := w.startReported()
+		s := w.server("s1", name1)
 		w.compute.assign(s)
 		w.untilPhase(host.Running, "s1")
 		m := w.moved(s, "m1")
@@ -360,19 +360,19 @@ func TestLiveMigration(t *testing.T) {
 		w.compute.assign(w.moved(m, "s1"))
 		w.untilPhase(host.Running, "s1")
 		must(t, stop())
-		w.consistent("s1")
+		w.checkConsistent("s1")
 	})
 	scenario(t, "the destination: claimed first, built when powered on", func(t *testing.T, w *testHost) {
-		_, stop := w.begin()
-		w.never("build")
-		s := w.want("s1", name1)
+		_, stop := w.startReported()
+		w.forbid("build")
+		s := w.server("s1", name1)
 		s.Incoming = true
 		w.compute.assign(s)
 		w.untilPhase(host.Claimed, "s1")
 		time.Sleep(3 * time.Minute)
 		must(t, stop())
 		w.compute.forget()
-		_, stop = w.begin()
+		_, stop = w.startReported()
 		w.untilPhase(host.Claimed, "s1")
 		if got := w.compute.guest("s1"); len(got.Devices) != 1 || got.Devices[0].Address != "0000:3b:00.1" {
 			t.Errorf("%+v", got)
@@ -382,23 +382,23 @@ func TestLiveMigration(t *testing.T) {
 		w.compute.assign(s)
 		w.untilPhase(host.Running, "s1")
 		must(t, stop())
-		w.consistent("s1")
+		w.checkConsistent("s1")
 	})
 	scenario(t, "the destination: cancelled before the guest arrived", func(t *testing.T, w *testHost) {
-		_, stop := w.begin()
-		w.never("build")
-		s := w.want("s1", name1)
+		_, stop := w.startReported()
+		w.forbid("build")
+		s := w.server("s1", name1)
 		s.Incoming = true
 		w.compute.assign(s)
 		w.untilPhase(host.Claimed, "s1")
 		w.compute.assign()
 		w.untilPhase(host.Gone, "s1")
 		must(t, stop())
-		w.consistent()
+		w.checkConsistent()
 	})
 }
 
-// goBack reverts a resize on the same host, as compute does: what is at the destination goes first.
+// revertResize reverts a resize on the same host, as compute does: the guest of the destination is removed first.
 func (w *testHost) revertResize(s, m host.Server) {
 	w.t.Helper()
 	w.compute.assign(m)
@@ -408,11 +408,11 @@ func (w *testHost) revertResize(s, m host.Server) {
 	w.untilPhase(host.Running, s.ID)
 }
 
-func TestCloud(t *testing.T) {
+func TestAssignmentsOfAnotherCloud(t *testing.T) {
 	scenario(t, "assignments of another cloud end no guest until they are adopted", func(t *testing.T, w *testHost) {
 		w.compute.assignments.Cloud = "c1"
-		a, stop := w.begin()
-		w.compute.assign(w.want("s1", name1))
+		a, stop := w.startReported()
+		w.compute.assign(w.server("s1", name1))
 		w.untilPhase(host.Running, "s1")
 		if id, _ := w.journalled().Identity(); id.Cloud != "c1" {
 			t.Errorf("%+v", id)
@@ -420,24 +420,24 @@ func TestCloud(t *testing.T) {
 		w.compute.setCloud("c2")
 		w.until("a condition", func() bool { return strings.Contains(w.compute.conditions(), "berth agent adopt") })
 		time.Sleep(5 * time.Minute)
-		w.consistent("s1")
+		w.checkConsistent("s1")
 		if err := a.Adopt(); !fault.Is(err, fault.Conflict) {
 			t.Errorf("adopted beside the running agent: %v", err)
 		}
 		must(t, stop())
 		must(t, a.Adopt())
-		_, stop = w.begin()
+		_, stop = w.startReported()
 		w.until("a condition", func() bool { return strings.Contains(w.compute.conditions(), "berth agent destroy s1") })
 		time.Sleep(5 * time.Minute)
 		must(t, stop())
-		w.consistent("s1")
+		w.checkConsistent("s1")
 		if id, _ := w.journalled().Identity(); id.Cloud != "c2" || id.Instance != a.Report().Instance {
 			t.Errorf("%+v", id)
 		}
 	})
 }
 
-// become is a compute with an empty database of its own.
+// setCloud replaces compute by one of another cloud, with an empty database.
 func (o *fakeCompute) setCloud(cloud string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -445,63 +445,63 @@ func (o *fakeCompute) setCloud(cloud string) {
 	o.wake()
 }
 
-// A hypervisor that cannot rename while compute changes its mind.
+// The assignments change while the hypervisor cannot rename a guest.
 func TestSlowRename(t *testing.T) {
-	stuck := func(w *testHost) *atomic.Bool {
-		var away atomic.Bool
-		away.Store(true)
+	failRenames := func(w *testHost) *atomic.Bool {
+		var failing atomic.Bool
+		failing.Store(true)
 		w.guests.Fail = func(_ context.Context, operation, _ string) error {
-			if away.Load() && operation == "rename" {
+			if failing.Load() && operation == "rename" {
 				return fault.New(fault.Unavailable, "test", "busy")
 			}
 			return nil
 		}
-		return &away
+		return &failing
 	}
-	scenario(t, "the move is confirmed, and the server is here again", func(t *testing.T, w *testHost) {
-		_, stop := w.begin()
-		s := w.want("s1", name1)
+	scenario(t, "the move is confirmed, and the server is assigned here", func(t *testing.T, w *testHost) {
+		_, stop := w.startReported()
+		s := w.server("s1", name1)
 		w.compute.assign(s)
 		w.untilPhase(host.Running, "s1")
-		away := stuck(w)
-		m := off(w.moved(s, "m1"))
-		resized := w.want("s1", name2)
+		failing := failRenames(w)
+		m := poweredOff(w.moved(s, "m1"))
+		resized := w.server("s1", name2)
 		resized.Requests[0].ID = "r-new"
 		w.compute.forget()
 		w.compute.assign(m, resized)
-		w.until("the first half is done", func() bool { return len(w.journalled().Renames()) == 1 })
+		w.until("the rename is journalled", func() bool { return len(w.journalled().Renames()) == 1 })
 		w.compute.assign(resized)
 		time.Sleep(time.Minute)
 		if w.compute.phase("s1") != "" {
-			t.Errorf("told of s1: %+v", w.compute.guest("s1"))
+			t.Errorf("s1 is reported: %+v", w.compute.guest("s1"))
 		}
-		away.Store(false)
+		failing.Store(false)
 		w.untilPhase(host.Gone, "m1")
 		w.untilPhase(host.Running, "s1")
 		must(t, stop())
-		w.consistent("s1")
+		w.checkConsistent("s1")
 		if got := w.holders(); len(got) != 1 || got["0000:5e:00.1"] != "s1" {
 			t.Errorf("%v", got)
 		}
 	})
 	scenario(t, "the move is reverted", func(t *testing.T, w *testHost) {
-		_, stop := w.begin()
-		s := w.want("s1", name1)
+		_, stop := w.startReported()
+		s := w.server("s1", name1)
 		w.compute.assign(s)
 		w.untilPhase(host.Running, "s1")
-		away := stuck(w)
-		m := off(w.moved(s, "m1"))
+		failing := failRenames(w)
+		m := poweredOff(w.moved(s, "m1"))
 		w.compute.forget()
 		w.compute.assign(m)
-		w.until("the first half is done", func() bool { return len(w.journalled().Renames()) == 1 })
+		w.until("the rename is journalled", func() bool { return len(w.journalled().Renames()) == 1 })
 		must(t, stop())
 		w.compute.assign(w.revert(s, m))
-		_, stop = w.begin()
+		_, stop = w.startReported()
 		time.Sleep(time.Minute)
-		away.Store(false)
+		failing.Store(false)
 		w.untilPhase(host.Running, "s1")
 		must(t, stop())
-		w.consistent("s1")
+		w.checkConsistent("s1")
 		if got := w.holders(); len(got) != 1 || got["0000:3b:00.1"] != "s1" {
 			t.Errorf("%v", got)
 		}
@@ -511,21 +511,21 @@ func TestSlowRename(t *testing.T) {
 // The journal was written before an agent crashed between the two parts of a rename.
 func TestInterruptedRename(t *testing.T) {
 	scenario(t, "the guest still has its old id", func(t *testing.T, w *testHost) {
-		_, stop := w.begin()
-		s := w.want("s1", name1)
+		_, stop := w.startReported()
+		s := w.server("s1", name1)
 		w.compute.assign(s)
 		w.untilPhase(host.Running, "s1")
 		must(t, stop())
-		book, err := journal.Open(w.options.Dir)
+		j, err := journal.Open(w.options.Dir)
 		must(t, err)
-		must(t, book.Write(journal.Renamed("s1", "m1", false)))
-		must(t, book.Close())
-		w.never("destroy", "build")
+		must(t, j.Write(journal.Renamed("s1", "m1", false)))
+		must(t, j.Close())
+		w.forbid("destroy", "build")
 		w.compute.assign(w.moved(s, "m1"))
-		_, stop = w.begin()
+		_, stop = w.startReported()
 		w.untilPhase(host.Running, "m1")
 		must(t, stop())
-		w.consistent("m1")
+		w.checkConsistent("m1")
 	})
 }
 
@@ -533,18 +533,18 @@ func TestInterruptedRename(t *testing.T) {
 func (w *testHost) interruptRename(stop func() error, was, id string) {
 	w.t.Helper()
 	must(w.t, stop())
-	book, err := journal.Open(w.options.Dir)
+	j, err := journal.Open(w.options.Dir)
 	must(w.t, err)
-	must(w.t, book.Write(journal.Renamed(was, id, false)))
-	must(w.t, book.Close())
+	must(w.t, j.Write(journal.Renamed(was, id, false)))
+	must(w.t, j.Close())
 }
 
 // A started rename is finished also when the assignments have changed meanwhile. The guest must neither be forgotten
 // nor lose its devices.
 func TestInterruptedRenameNoLongerAssigned(t *testing.T) {
 	scenario(t, "the guest is to be removed under its old id, which it still has", func(t *testing.T, w *testHost) {
-		_, stop := w.begin()
-		s := w.want("s1", name1)
+		_, stop := w.startReported()
+		s := w.server("s1", name1)
 		w.compute.assign(s)
 		w.untilPhase(host.Running, "s1")
 		m := w.moved(s, "m1")
@@ -553,38 +553,38 @@ func TestInterruptedRenameNoLongerAssigned(t *testing.T) {
 		w.interruptRename(stop, "m1", "s1")
 		w.compute.mu.Lock()
 		w.compute.remove["m1"] = host.Removal{ID: "m1", PreviousID: "s1"}
-		w.compute.next(nil)
+		w.compute.setAssignments(nil)
 		w.compute.mu.Unlock()
-		_, stop = w.begin()
+		_, stop = w.startReported()
 		w.untilPhase(host.Gone, "m1")
 		if got := w.holders(); len(got) != 0 {
 			t.Errorf("%v", got)
 		}
 		must(t, stop())
-		w.consistent()
+		w.checkConsistent()
 	})
 	scenario(t, "the assignments mention neither id", func(t *testing.T, w *testHost) {
-		_, stop := w.begin()
-		w.compute.assign(w.want("s1", name1))
+		_, stop := w.startReported()
+		w.compute.assign(w.server("s1", name1))
 		w.untilPhase(host.Running, "s1")
 		w.interruptRename(stop, "s1", "m1")
 		w.compute.mu.Lock()
 		w.compute.omitRemovals = true
 		w.compute.mu.Unlock()
 		w.compute.assign()
-		w.never("destroy")
-		_, stop = w.begin()
+		w.forbid("destroy")
+		_, stop = w.startReported()
 		w.until("the guest is reported as unassigned, with its server", func() bool {
 			w.compute.mu.Lock()
 			defer w.compute.mu.Unlock()
 			return slices.Equal(w.compute.report.Guests, []host.Present{{ID: "m1", Server: "s1"}})
 		})
 		must(t, stop())
-		w.consistent("m1")
+		w.checkConsistent("m1")
 	})
 	scenario(t, "the server is assigned under the new id without a former one", func(t *testing.T, w *testHost) {
-		_, stop := w.begin()
-		s := w.want("s1", name1)
+		_, stop := w.startReported()
+		s := w.server("s1", name1)
 		w.compute.assign(s)
 		w.untilPhase(host.Running, "s1")
 		m := w.moved(s, "m1")
@@ -596,12 +596,12 @@ func TestInterruptedRenameNoLongerAssigned(t *testing.T) {
 		w.compute.assign(back)
 		w.compute.mu.Lock()
 		w.compute.remove = map[string]host.Removal{}
-		w.compute.next(w.compute.assignments.Servers)
+		w.compute.setAssignments(w.compute.assignments.Servers)
 		w.compute.mu.Unlock()
-		w.never("destroy", "build")
-		_, stop = w.begin()
+		w.forbid("destroy", "build")
+		_, stop = w.startReported()
 		w.untilPhase(host.Running, "s1")
 		must(t, stop())
-		w.consistent("s1")
+		w.checkConsistent("s1")
 	})
 }

@@ -13,22 +13,17 @@ import (
 // again.
 func TestRepeatedAssignmentIsReportedAgain(t *testing.T) {
 	scenario(t, "stopped and started", func(t *testing.T, w *testHost) {
-		_, stop := w.begin()
-		s := w.want("s1", name1)
+		_, stop := w.startReported()
+		s := w.server("s1", name1)
 		w.compute.assign(s)
 		w.untilPhase(host.Running, "s1")
-		deafen := func(deaf bool) {
-			w.compute.mu.Lock()
-			defer w.compute.mu.Unlock()
-			w.compute.refusing = deaf
-		}
-		deafen(true)
-		w.compute.assign(off(s))
+		w.compute.refuseReports(true)
+		w.compute.assign(poweredOff(s))
 		w.until("the guest has stopped", func() bool { return w.guest("s1").Stopped })
 		w.compute.assign(s)
 		w.until("the guest runs again", func() bool { return !w.guest("s1").Stopped })
 		w.compute.forget()
-		deafen(false)
+		w.compute.refuseReports(false)
 		w.untilPhase(host.Running, "s1")
 		must(t, stop())
 	})
@@ -36,14 +31,14 @@ func TestRepeatedAssignmentIsReportedAgain(t *testing.T) {
 
 // The agent may restart with another class in its configuration between claim and build.
 func TestDeviceOfAnotherClassIsNotAllocated(t *testing.T) {
-	scenario(t, "reclassed", func(t *testing.T, w *testHost) {
-		_, stop := w.begin()
-		s := w.want("s1", name1)
+	scenario(t, "the class of the device changes", func(t *testing.T, w *testHost) {
+		_, stop := w.startReported()
+		s := w.server("s1", name1)
 		s.Requests[0].Class = "CUSTOM_OLD"
 		w.placement.set("s1", resource.ProviderID(s.Requests[0].Providers[0]), resource.Amounts{"CUSTOM_OLD": 1})
 		w.compute.assign(s)
 		w.untilPhase(host.Failed, "s1")
-		if text := w.compute.guest("s1").Message; !strings.Contains(text, "device_spec has come to say "+class) {
+		if text := w.compute.guest("s1").Message; !strings.Contains(text, "device_spec now gives it "+class) {
 			t.Error(text)
 		}
 		must(t, stop())
@@ -52,9 +47,9 @@ func TestDeviceOfAnotherClassIsNotAllocated(t *testing.T) {
 
 // The assignments of an agent that receives none may be outdated: it writes no missing allocation.
 func TestNoAllocationWrittenWithoutAssignments(t *testing.T) {
-	scenario(t, "deaf", func(t *testing.T, w *testHost) {
-		_, stop := w.begin()
-		w.compute.assign(w.want("s1", name1))
+	scenario(t, "the streams send nothing", func(t *testing.T, w *testHost) {
+		_, stop := w.startReported()
+		w.compute.assign(w.server("s1", name1))
 		w.untilPhase(host.Running, "s1")
 		mute := func(mute bool) {
 			w.compute.mu.Lock()
@@ -65,11 +60,11 @@ func TestNoAllocationWrittenWithoutAssignments(t *testing.T) {
 		mute(true)
 		w.deleteAllocation("s1", name1)
 		time.Sleep(10 * time.Minute)
-		if n := w.share("s1", name1, class); n != 0 {
-			t.Errorf("a share of %d was written", n)
+		if n := w.allocated("s1", name1, class); n != 0 {
+			t.Errorf("an allocation of %d was written", n)
 		}
 		mute(false)
-		w.until("healed", func() bool { return w.share("s1", name1, class) == 1 })
+		w.until("the allocation is written", func() bool { return w.allocated("s1", name1, class) == 1 })
 		must(t, stop())
 	})
 }

@@ -14,26 +14,26 @@ import (
 	"github.com/openberth/berth/api/host"
 )
 
-// A journal from a backup gives a device to a server that has left since. The guest that has the device now keeps it, a
-// condition has the journal's claim, and it is cleared when the agent has removed the claim from the journal.
+// A journal from a backup gives a device to a server that has been removed since. The guest that has the device now
+// keeps it. A condition names the claim, and is cleared when the agent has removed the claim from the journal.
 func TestJournalFromABackup(t *testing.T) {
-	scenario(t, "a device of a server that has left", func(t *testing.T, w *testHost) {
+	scenario(t, "a device of a removed server", func(t *testing.T, w *testHost) {
 		path := filepath.Join(w.options.Dir, "journal")
-		_, stop := w.begin()
-		w.compute.assign(w.want("s1", name1))
+		_, stop := w.startReported()
+		w.compute.assign(w.server("s1", name1))
 		w.untilPhase(host.Running, "s1")
 		backup, err := os.ReadFile(path)
 		must(t, err)
 		had := w.holders()
 		w.compute.assign()
 		w.until("s1 is gone", func() bool { return len(w.running()) == 0 })
-		w.compute.assign(w.want("s2", name1))
+		w.compute.assign(w.server("s2", name1))
 		w.untilPhase(host.Running, "s2")
 		w.until("s2 has the device that s1 had", func() bool { return len(w.holders()) == len(had) })
 		must(t, stop())
 		must(t, os.WriteFile(path, backup, 0o600))
 		w.compute.muteStreams(true) // until compute sends assignments, nothing is removed
-		_, stop = w.begin()
+		_, stop = w.startReported()
 		w.until("a condition", func() bool {
 			return strings.Contains(w.compute.conditions(),
 				"the journal gives it to server s1, but the guest of server s2 runs with it")
@@ -44,18 +44,18 @@ func TestJournalFromABackup(t *testing.T) {
 		if got := w.running(); !slices.Equal(got, []string{"s2"}) {
 			t.Errorf("guests %v", got)
 		}
-		w.consistent("s2")
+		w.checkConsistent("s2")
 	})
 }
 
-// The threads that a guest has stay its own when the journal that knew of them is lost: the hypervisor knows them.
+// A guest keeps its threads when the journal is lost: the agent reads them from the hypervisor.
 func TestThreadsAfterALostJournal(t *testing.T) {
-	scenario(t, "its threads are not given to another guest", func(t *testing.T, w *testHost) {
+	scenario(t, "another guest gets other threads", func(t *testing.T, w *testHost) {
 		w.numaNodes()
 		w.options.CPUs = reconcile.CPUs{Shared: []int{0, 4, 2, 6}, Dedicated: []int{1, 5, 3, 7}}
-		_, stop := w.begin()
-		s1 := w.want("s1", name2)
-		s1.Topology = pinned(2, 512)
+		_, stop := w.startReported()
+		s1 := w.server("s1", name2)
+		s1.Topology = pinnedCells(2, 512)
 		w.compute.assign(s1)
 		w.untilPhase(host.Running, "s1")
 		was := w.compute.guest("s1").Cells
@@ -63,8 +63,8 @@ func TestThreadsAfterALostJournal(t *testing.T) {
 		w.forgetJournal()
 		w.compute.forget()
 		w.options.NewID = func() string { return "another" }
-		time.Sleep(3 * time.Minute) // the place of the first is free
-		_, stop = w.begin()
+		time.Sleep(3 * time.Minute) // compute no longer expects the first agent
+		_, stop = w.startReported()
 		w.untilPhase(host.Running, "s1")
 		if got := w.compute.guest("s1").Cells; !reflect.DeepEqual(got, was) {
 			t.Errorf("it has %+v, and had %+v", got, was)
@@ -72,8 +72,8 @@ func TestThreadsAfterALostJournal(t *testing.T) {
 		if c := w.cells()[1]; !slices.Equal(c.Pinned, []int{3, 7}) || c.UsedMemory != 512 || c.Floating != 0 {
 			t.Errorf("%+v", c)
 		}
-		s2 := w.want("s2")
-		s2.Topology = pinned(2, 512)
+		s2 := w.server("s2")
+		s2.Topology = pinnedCells(2, 512)
 		w.compute.assign(s1, s2)
 		w.untilPhase(host.Running, "s2")
 		if got := w.compute.guest("s2").Cells; len(got) != 1 || got[0].Node != 0 {
@@ -83,11 +83,11 @@ func TestThreadsAfterALostJournal(t *testing.T) {
 	})
 }
 
-// Before an agent that was restarted has read assignments, it reports no guest as named by them.
+// Before an agent that was restarted has received assignments, it reports no guest as assigned.
 func TestGuestsBeforeTheFirstAssignments(t *testing.T) {
 	scenario(t, "after a restart", func(t *testing.T, w *testHost) {
-		_, stop := w.begin()
-		s1 := w.want("s1", name1)
+		_, stop := w.startReported()
+		s1 := w.server("s1", name1)
 		w.compute.assign(s1)
 		w.untilPhase(host.Running, "s1")
 		reports := func(present ...host.Present) {
@@ -101,7 +101,7 @@ func TestGuestsBeforeTheFirstAssignments(t *testing.T) {
 		reports(host.Present{ID: "s1", Assigned: true})
 		must(t, stop())
 		w.compute.muteStreams(true)
-		_, stop = w.begin()
+		_, stop = w.startReported()
 		reports(host.Present{ID: "s1"})
 		w.compute.muteStreams(false)
 		reports(host.Present{ID: "s1", Assigned: true})

@@ -22,13 +22,13 @@ import (
 func TestOnlyNamedGuestsAreDestroyed(t *testing.T) {
 	scenario(t, "a guest that the assignments do not mention keeps running, and may be destroyed by an operator",
 		func(t *testing.T, w *testHost) {
-			a, stop := w.begin()
-			w.compute.assign(w.want("s1", name1), w.want("s2"))
+			a, stop := w.startReported()
+			w.compute.assign(w.server("s1", name1), w.server("s2"))
 			w.untilPhase(host.Running, "s1", "s2")
 			w.compute.mu.Lock()
 			w.compute.omitRemovals = true
 			w.compute.mu.Unlock()
-			w.compute.assign(w.want("s2"))
+			w.compute.assign(w.server("s2"))
 			w.until("a condition", func() bool { return strings.Contains(w.compute.conditions(), "berth agent destroy s1") })
 			time.Sleep(10 * time.Minute)
 			if got := w.running(); !slices.Equal(got, []string{"s1", "s2"}) || len(w.holders()) != 1 {
@@ -48,19 +48,19 @@ func TestOnlyNamedGuestsAreDestroyed(t *testing.T) {
 				}
 			}
 			must(t, w.agent().DestroyGuest(t.Context(), "s1", false))
-			_, stop = w.begin()
+			_, stop = w.startReported()
 			w.untilPhase(host.Gone, "s1")
 			w.until("no condition", func() bool { return w.compute.conditions() == "" })
 			must(t, stop())
-			w.consistent("s2")
+			w.checkConsistent("s2")
 		})
 	scenario(t, "a guest that Berth did not create is treated the same way", func(t *testing.T, w *testHost) {
 		at, err := device.ParseID("0000:3b:00.1")
 		must(t, err)
 		must(t, w.guests.Build(t.Context(), hypervisor.Guest{ID: "foreign", Name: "by hand",
 			Devices: []hypervisor.Device{{ID: at}}}))
-		_, stop := w.begin()
-		w.compute.assign(w.want("s1", name1))
+		_, stop := w.startReported()
+		w.compute.assign(w.server("s1", name1))
 		w.untilPhase(host.Running, "s1")
 		w.until("a condition", func() bool {
 			return strings.Contains(w.compute.conditions(), "guest foreign (by hand) exists here with 0000:3b:00.1")
@@ -71,42 +71,42 @@ func TestOnlyNamedGuestsAreDestroyed(t *testing.T) {
 			t.Errorf("%v", got)
 		}
 	})
-	scenario(t, "row 4: journal and compute's database lost together", func(t *testing.T, w *testHost) {
+	scenario(t, "journal and compute's database are lost together", func(t *testing.T, w *testHost) {
 		w.compute.assignments.Cloud = "c1"
-		_, stop := w.begin()
-		w.compute.assign(w.want("s1", name1), w.want("s2", name2))
+		_, stop := w.startReported()
+		w.compute.assign(w.server("s1", name1), w.server("s2", name2))
 		w.untilPhase(host.Running, "s1", "s2")
 		must(t, stop())
 		w.forgetJournal()
 		w.compute.setCloud("c2")
 		w.options.NewID = func() string { return "another" }
-		time.Sleep(3 * time.Minute) // the place of the first is free
-		_, stop = w.begin()
-		w.compute.assign(w.want("s3", name1))
+		time.Sleep(3 * time.Minute) // compute no longer expects the first agent
+		_, stop = w.startReported()
+		w.compute.assign(w.server("s3", name1))
 		w.untilPhase(host.Running, "s3")
 		time.Sleep(5 * time.Minute)
 		must(t, stop())
-		w.consistent("s1", "s2", "s3") // and each device has one holder
+		w.checkConsistent("s1", "s2", "s3") // and each device has one holder
 	})
-	scenario(t, "a removal is repeated until compute has read its end", func(t *testing.T, w *testHost) {
-		_, stop := w.begin()
-		w.compute.assign(w.want("s1", name1))
+	scenario(t, "a removal is reported until compute has received the report", func(t *testing.T, w *testHost) {
+		_, stop := w.startReported()
+		w.compute.assign(w.server("s1", name1))
 		w.untilPhase(host.Running, "s1")
 		w.compute.refuseReports(true)
 		w.compute.assign()
 		w.until("it is destroyed", func() bool { return len(w.running()) == 0 })
 		must(t, stop())
-		w.forgetJournal() // nothing is known of s1 any more
+		w.forgetJournal() // no record of s1 is left
 		w.compute.refuseReports(false)
-		_, stop = w.begin()
+		_, stop = w.startReported()
 		w.untilPhase(host.Gone, "s1")
 		must(t, stop())
-		w.consistent()
+		w.checkConsistent()
 	})
-	scenario(t, "a claim that never became a guest is freed without being named", func(t *testing.T, w *testHost) {
-		_, stop := w.begin()
+	scenario(t, "a claim without a guest is freed without a removal in the assignments", func(t *testing.T, w *testHost) {
+		_, stop := w.startReported()
 		w.compute.refuseReports(true) // no claim is confirmed, so nothing is built
-		w.compute.assign(w.want("s1", name1))
+		w.compute.assign(w.server("s1", name1))
 		w.until("claimed", func() bool { return len(w.journalled().Claims()) == 1 })
 		w.compute.mu.Lock()
 		w.compute.omitRemovals = true
@@ -115,17 +115,17 @@ func TestOnlyNamedGuestsAreDestroyed(t *testing.T) {
 		w.compute.refuseReports(false)
 		w.untilPhase(host.Gone, "s1")
 		must(t, stop())
-		w.consistent()
+		w.checkConsistent()
 	})
 	scenario(t, "a guest that was rebuilt more often than compute records is not built again",
 		func(t *testing.T, w *testHost) {
-			_, stop := w.begin()
-			s := w.want("s1", name1)
+			_, stop := w.startReported()
+			s := w.server("s1", name1)
 			rebuilt := s
 			rebuilt.Build = 2
 			w.compute.assign(rebuilt)
 			w.untilPhase(host.Running, "s1")
-			old := off(s) // an older record: of build 0, and stopped
+			old := poweredOff(s) // an older record: of build 0, and stopped
 			w.compute.assign(old)
 			w.untilPhase(host.Stopped, "s1")
 			guests, err := w.guests.Guests(t.Context())
@@ -138,7 +138,7 @@ func TestOnlyNamedGuestsAreDestroyed(t *testing.T) {
 
 // Assignments of a restored or copied database are not followed; see host.Position.Accept for each case.
 func TestOlderAssignments(t *testing.T) {
-	scenario(t, "another epoch without a record of the one before, until it is adopted", func(t *testing.T, w *testHost) {
+	scenario(t, "assignments of another epoch are not followed until they are adopted", func(t *testing.T, w *testHost) {
 		at := func(epoch int64, id string) {
 			w.compute.mu.Lock()
 			defer w.compute.mu.Unlock()
@@ -146,14 +146,14 @@ func TestOlderAssignments(t *testing.T) {
 		}
 		at(3, "e3")
 		w.compute.assignments.Cloud = "c1"
-		_, stop := w.begin()
-		w.compute.assign(w.want("s1", name1))
+		_, stop := w.startReported()
+		w.compute.assign(w.server("s1", name1))
 		w.untilPhase(host.Running, "s1")
-		at(3, "another e3") // a copy of the database that has counted as far
+		at(3, "another e3") // a copy of the database with as many starts
 		w.compute.mu.Lock()
 		w.compute.omitRemovals = true
 		w.compute.mu.Unlock()
-		w.compute.assign(w.want("s2"))
+		w.compute.assign(w.server("s2"))
 		w.until("a condition", func() bool {
 			return strings.Contains(w.compute.conditions(),
 				"its start 3 of compute is another one")
@@ -164,29 +164,29 @@ func TestOlderAssignments(t *testing.T) {
 		}
 		plan, err := w.agent().AdoptionPlan(t.Context())
 		must(t, err)
-		var then []string
+		var rows []string
 		for _, g := range plan.Guests {
-			then = append(then, strings.Join([]string{g.ID, g.Guest, g.Journal, g.Placement, g.Compute, g.Then}, "; "))
+			rows = append(rows, strings.Join([]string{g.ID, g.Guest, g.Journal, g.Placement, g.Compute, g.Then}, "; "))
 		}
 		want := []string{"s1; running; 0000:3b:00.1; here; none; stays as it is, and a condition names it",
 			"s2; none; none; here; assigned; is built, unless another host reports its guest"}
-		if !slices.Equal(then, want) || !strings.Contains(plan.Followed, "start 3 of compute, revision 1") {
-			t.Errorf("%s\n%q", plan.Followed, then)
+		if !slices.Equal(rows, want) || !strings.Contains(plan.Followed, "start 3 of compute, revision 1") {
+			t.Errorf("%s\n%q", plan.Followed, rows)
 		}
 		must(t, w.agent().Adopt())
-		_, stop = w.begin()
+		_, stop = w.startReported()
 		w.untilPhase(host.Running, "s2")
 		w.until("a condition", func() bool { return strings.Contains(w.compute.conditions(), "berth agent destroy s1") })
 		must(t, stop())
-		w.consistent("s1", "s2")
+		w.checkConsistent("s1", "s2")
 	})
 }
 
-// A compute that starts again gets a report at once: it waits for one before it goes on with what it was doing.
+// A compute that has restarted gets a report at once: it waits for one before it continues.
 func TestReportToAComputeThatStartsAgain(t *testing.T) {
 	scenario(t, "at once", func(t *testing.T, w *testHost) {
-		_, stop := w.begin()
-		w.compute.assign(w.want("s1"))
+		_, stop := w.startReported()
+		w.compute.assign(w.server("s1"))
 		w.untilPhase(host.Running, "s1")
 		time.Sleep(10 * time.Second)
 		reports := w.compute.count(&w.compute.reports)
@@ -204,10 +204,10 @@ func TestReportToAComputeThatStartsAgain(t *testing.T) {
 
 // The agent reports its servers again to a restarted compute, whose database may be from a backup.
 func TestGuestsAreReportedToAComputeThatStartsAgain(t *testing.T) {
-	scenario(t, "again", func(t *testing.T, w *testHost) {
+	scenario(t, "after compute has restarted", func(t *testing.T, w *testHost) {
 		w.compute.assignments.Epoch, w.compute.assignments.EpochID = 1, "e1"
-		_, stop := w.begin()
-		w.compute.assign(w.want("s1", name1))
+		_, stop := w.startReported()
+		w.compute.assign(w.server("s1", name1))
 		w.untilPhase(host.Running, "s1")
 		w.compute.forget()
 		w.compute.endStreams()
@@ -222,36 +222,36 @@ func TestGuestsAreReportedToAComputeThatStartsAgain(t *testing.T) {
 		w.compute.endStreams()
 		w.untilPhase(host.Running, "s1")
 		must(t, stop())
-		w.consistent("s1")
+		w.checkConsistent("s1")
 	})
 }
 
-// A start of an agent names itself, and those before it that compute has not acknowledged.
-func TestStarts(t *testing.T) {
-	scenario(t, "each start has an id of its own and names the one before", func(t *testing.T, w *testHost) {
+// A start of an agent sends its id, and the ids of earlier starts that compute has not acknowledged.
+func TestStartIDs(t *testing.T) {
+	scenario(t, "each start has its own id and sends those of earlier starts", func(t *testing.T, w *testHost) {
 		ids := []string{"start 1", "start 2", "start 3", "start 4"}
 		w.options.NewStart = func() (id string) { id, ids = ids[0], ids[1:]; return id }
 		w.options.Machine = reconcile.Machine{ID: "m1", Place: "boot 1"}
-		_, stop := w.begin()
-		w.compute.assign(w.want("s1"))
+		_, stop := w.startReported()
+		w.compute.assign(w.server("s1"))
 		w.untilPhase(host.Running, "s1")
 		if r := w.compute.lastReport(); r.Start != "start 1" || len(r.Previous) > 0 || r.Place != "boot 1" ||
 			w.compute.guest("s1").Start != "start 1" {
 			t.Errorf("%+v, %+v", r.Sender(), w.compute.guest("s1"))
 		}
 		must(t, stop())
-		w.compute.setAway(true) // this start is never acknowledged
+		w.compute.setUnavailable(true) // this start is never acknowledged
 		_, stop = w.start()
 		time.Sleep(time.Minute)
 		must(t, stop())
 		if got := w.journalled().Starts(); !slices.Equal(got, []string{"start 1", "start 2"}) {
 			t.Errorf("%v", got)
 		}
-		w.compute.setAway(false)
+		w.compute.setUnavailable(false)
 		w.compute.mu.Lock()
 		w.compute.reports = 0
 		w.compute.mu.Unlock()
-		_, stop = w.begin()
+		_, stop = w.startReported()
 		w.until("reported", func() bool { return w.compute.count(&w.compute.reports) > 0 })
 		must(t, stop())
 		if got := w.compute.lastReport().Previous; !slices.Equal(got, []string{"start 1", "start 2"}) && len(got) != 0 {
@@ -261,24 +261,24 @@ func TestStarts(t *testing.T) {
 			t.Errorf("acknowledged: %v", got)
 		}
 	})
-	scenario(t, "row 2: a directory that was written on another machine is refused until it is adopted",
+	scenario(t, "a directory that was written on another machine is refused until it is adopted",
 		func(t *testing.T, w *testHost) {
 			w.options.Machine.ID = "m1"
-			_, stop := w.begin()
+			_, stop := w.startReported()
 			must(t, stop())
 			w.options.Machine.ID = "m2"
 			contains(t, w.refusedStart(fault.Conflict), "was written on another machine (machine-id m1, here it is m2)")
 			must(t, w.agent().Adopt())
-			_, stop = w.begin()
+			_, stop = w.startReported()
 			must(t, stop())
 			if id, _ := w.journalled().Identity(); id.Machine != "m2" {
 				t.Errorf("%+v", id)
 			}
 		})
-	scenario(t, "row 2: two directories of one host on one machine", func(t *testing.T, w *testHost) {
+	scenario(t, "two directories of one host on one machine", func(t *testing.T, w *testHost) {
 		w.options.LockDir = filepath.Join(w.dir, "locks")
 		must(t, os.Mkdir(w.options.LockDir, 0o700))
-		_, stop := w.begin()
+		_, stop := w.startReported()
 		original := w.options.Dir
 		w.options.Dir = filepath.Join(w.dir, "copy")
 		must(t, os.CopyFS(w.options.Dir, os.DirFS(original)))
@@ -289,60 +289,61 @@ func TestStarts(t *testing.T) {
 	})
 }
 
-// Row 12: with reporting on and Placement not asked for devices, the allocation has the devices right after the claim.
+// With report_in_placement, a server whose devices Placement did not select gets its allocation right after the claim.
 func TestAllocationsRightAfterClaim(t *testing.T) {
 	scenario(t, "at once", func(t *testing.T, w *testHost) {
-		_, stop := w.begin()
-		w.compute.assign(w.legacy("s1", 2))
+		_, stop := w.startReported()
+		w.compute.assign(w.legacyServer("s1", 2))
 		began := time.Now()
-		w.until("written", func() bool { return w.share("s1", name1, class)+w.share("s1", name2, class) == 2 })
+		w.until("written", func() bool { return w.allocated("s1", name1, class)+w.allocated("s1", name2, class) == 2 })
 		if took := time.Since(began); took > time.Second {
 			t.Errorf("after %s", took)
 		}
 		must(t, stop())
 	})
-	scenario(t, "a lost share is written although other servers come and go", func(t *testing.T, w *testHost) {
-		_, stop := w.begin()
-		s := w.want("s1", name1)
-		w.compute.assign(s)
-		w.untilPhase(host.Running, "s1")
-		w.deleteAllocation("s1", name1)
-		other, mended := w.want("s2"), false
-		for range 60 { // a change of the host's assignments every two seconds
-			w.compute.assign(s, other)
-			time.Sleep(time.Second)
+	scenario(t, "a missing allocation is written although other servers are added and removed",
+		func(t *testing.T, w *testHost) {
+			_, stop := w.startReported()
+			s := w.server("s1", name1)
 			w.compute.assign(s)
-			time.Sleep(time.Second)
-			if mended = w.share("s1", name1, class) == 1; mended {
-				break
+			w.untilPhase(host.Running, "s1")
+			w.deleteAllocation("s1", name1)
+			other, written := w.server("s2"), false
+			for range 60 { // a change of the host's assignments every two seconds
+				w.compute.assign(s, other)
+				time.Sleep(time.Second)
+				w.compute.assign(s)
+				time.Sleep(time.Second)
+				if written = w.allocated("s1", name1, class) == 1; written {
+					break
+				}
 			}
-		}
-		if !mended {
-			t.Error("never written")
-		}
-		must(t, stop())
-	})
-	scenario(t, "row 17: nothing is written before compute has confirmed the assignment", func(t *testing.T, w *testHost) {
-		_, stop := w.begin()
-		s := w.want("s1", name1)
+			if !written {
+				t.Error("never written")
+			}
+			must(t, stop())
+		})
+	scenario(t, "nothing is written before compute has confirmed the assignment", func(t *testing.T, w *testHost) {
+		_, stop := w.startReported()
+		s := w.server("s1", name1)
 		w.compute.assign(s)
 		w.untilPhase(host.Running, "s1")
 		must(t, stop())
 		w.deleteAllocation("s1", name1)
 		w.compute.forget()
 		w.compute.refuseReports(true)
-		_, stop = w.begin()
+		_, stop = w.startReported()
 		time.Sleep(10 * time.Minute)
-		if w.share("s1", name1, class) != 0 {
-			t.Error("written without compute's word")
+		if w.allocated("s1", name1, class) != 0 {
+			t.Error("written without a confirmation of compute")
 		}
 		w.compute.refuseReports(false)
-		w.until("written", func() bool { return w.share("s1", name1, class) == 1 })
+		w.until("written", func() bool { return w.allocated("s1", name1, class) == 1 })
 		must(t, stop())
 	})
-	scenario(t, "row 17: a host that was forgotten, and its agent on the old directory", func(t *testing.T, w *testHost) {
-		_, stop := w.begin()
-		s := w.want("s1", name1)
+	scenario(t, "an agent continues with its directory after its host was deleted", func(t *testing.T, w *testHost) {
+		_, stop := w.startReported()
+		s := w.server("s1", name1)
 		w.compute.assign(s)
 		w.untilPhase(host.Running, "s1")
 		must(t, stop())
@@ -353,7 +354,7 @@ func TestAllocationsRightAfterClaim(t *testing.T) {
 		w.compute.omitRemovals = true
 		w.compute.mu.Unlock()
 		w.compute.assign()
-		_, stop = w.begin()
+		_, stop = w.startReported()
 		w.until("a condition", func() bool { return strings.Contains(w.compute.conditions(), "berth agent destroy s1") })
 		time.Sleep(10 * time.Minute)
 		must(t, stop())

@@ -12,12 +12,12 @@ import (
 func TestRemoteManaged(t *testing.T) {
 	const remote = `{"address":"` + pf1 + `","product_id":"154c","remote_managed":true,"physical_network":null}`
 	vf := strings.TrimSuffix(pf1, "0") + "1"
-	scenario(t, "one VF tells a serial number", func(t *testing.T, w *testHost) {
+	scenario(t, "one VF has a serial number", func(t *testing.T, w *testHost) {
 		w.sysfs.change(func(tree fstest.MapFS) {
 			tree["bus/pci/devices/"+vf+"/vpd"] = &fstest.MapFile{Data: []byte("\x90\x07\x00SN\x04S123\x78")}
 		})
-		rules(w, remote)
-		a, stop := w.begin()
+		setRules(w, remote)
+		a, stop := w.startReported()
 		devices := a.Report().Devices
 		if len(devices) != 1 || devices[0].Address != vf || !devices[0].RemoteManaged || !devices[0].ForPorts ||
 			devices[0].Provider != "" {
@@ -25,16 +25,16 @@ func TestRemoteManaged(t *testing.T) {
 		}
 		must(t, stop())
 	})
-	scenario(t, "none tells one", func(t *testing.T, w *testHost) {
-		rules(w, remote)
-		a, stop := w.begin()
+	scenario(t, "no VF has a serial number", func(t *testing.T, w *testHost) {
+		setRules(w, remote)
+		a, stop := w.startReported()
 		if devices := a.Report().Devices; len(devices) != 0 {
 			t.Errorf("%+v", devices)
 		}
 		must(t, stop())
 	})
 	scenario(t, "the PF itself", func(t *testing.T, w *testHost) {
-		rules(w, `{"address":"`+pf1+`","remote_managed":true}`)
+		setRules(w, `{"address":"`+pf1+`","remote_managed":true}`)
 		contains(t, w.refusedStart(fault.Invalid), "the PF "+pf1+" itself", `product_id "154c"`)
 	})
 }

@@ -41,13 +41,13 @@ const (
 	name2  = "cmp1_0000:5E:00.0"
 )
 
-// machine is a /sys that can change.
+// fakeSysfs is a /sys in memory whose content can change.
 type fakeSysfs struct {
 	mu   sync.Mutex
 	tree fstest.MapFS
 }
 
-// newMachine has two PFs with two VFs each.
+// newFakeSysfs returns a /sys with two PFs of two VFs each.
 func newFakeSysfs() *fakeSysfs {
 	m := &fakeSysfs{tree: fstest.MapFS{}}
 	for _, pf := range []string{pf1, pf2} {
@@ -76,7 +76,7 @@ func (m *fakeSysfs) add(address, product, parent string) {
 	m.tree = next
 }
 
-// remove takes a device away; spoil leaves it there with a file that makes no sense.
+// remove removes a device.
 func (m *fakeSysfs) remove(address string) {
 	m.change(func(t fstest.MapFS) {
 		maps.DeleteFunc(t, func(name string, _ *fstest.MapFile) bool {
@@ -85,6 +85,7 @@ func (m *fakeSysfs) remove(address string) {
 	})
 }
 
+// makeUnreadable gives a device a vendor file that cannot be parsed.
 func (m *fakeSysfs) makeUnreadable(address string) {
 	m.change(func(t fstest.MapFS) {
 		t["bus/pci/devices/"+address+"/vendor"] = &fstest.MapFile{Data: []byte("garbage")}
@@ -160,7 +161,7 @@ func (p *fakePlacement) set(id resource.ConsumerID, of provider.ID, amounts reso
 	p.SetAllocation(id, next)
 }
 
-// move gives the allocation of one consumer to another.
+// move moves the allocation of one consumer to another.
 func (p *fakePlacement) move(from, to resource.ConsumerID) {
 	p.SetAllocation(to, p.Held(from))
 	p.remove(from)
@@ -197,7 +198,7 @@ func (p *fakePlacement) change(name string, how func(*provider.Provider)) {
 	p.SetProvider(one)
 }
 
-// world is a host with everything around its agent.
+// testHost is a host with its guests, a fake Placement and a fake compute, and the options of its agent.
 type testHost struct {
 	t         *testing.T
 	dir       string
@@ -229,7 +230,7 @@ func newTestHost(t *testing.T) *testHost {
 	return w
 }
 
-// agent makes an agent of the world's options.
+// agent returns a new agent with the host's options.
 func (w *testHost) agent() *Agent {
 	w.t.Helper()
 	a, err := New(w.options)
@@ -239,7 +240,7 @@ func (w *testHost) agent() *Agent {
 	return a
 }
 
-// start runs an agent until stop, which waits for its end and gives its fault.
+// start runs an agent until stop is called, which waits for its end and returns its fault.
 func (w *testHost) start() (a *Agent, stop func() error) {
 	w.t.Helper()
 	a = w.agent()
@@ -249,16 +250,16 @@ func (w *testHost) start() (a *Agent, stop func() error) {
 	return a, sync.OnceValue(func() error { cancel(); return <-ended })
 }
 
-// until waits, in the time of the test, until something holds.
-func (w *testHost) until(what string, holds func() bool) {
+// until waits, with the clock of the test, until condition returns true, and fails the test when it never does.
+func (w *testHost) until(what string, condition func() bool) {
 	w.t.Helper()
 	for range 3000 {
-		if holds() {
+		if condition() {
 			return
 		}
 		time.Sleep(100 * time.Millisecond)
 	}
-	w.t.Fatalf("never: %s; compute was told %s", what, w.compute.logText())
+	w.t.Fatalf("not reached: %s; compute received %s", what, w.compute.logText())
 }
 
 func (w *testHost) untilPhase(phase host.Phase, servers ...string) {
@@ -268,8 +269,8 @@ func (w *testHost) untilPhase(phase host.Phase, servers ...string) {
 	}
 }
 
-// want gives a server an allocation and makes its assignment: one device of each of the providers.
-func (w *testHost) want(id string, providers ...string) host.Server {
+// server writes the allocation of a server to Placement and returns its assignment: one device of each provider.
+func (w *testHost) server(id string, providers ...string) host.Server {
 	s := host.Server{ID: id, Name: "server " + id, VCPUs: 1, MemoryMB: 512, DiskGB: 1}
 	a := resource.Allocation{rootID: {"VCPU": 1}}
 	for _, name := range providers {
@@ -300,7 +301,7 @@ func (w *testHost) writes() int {
 	return w.placement.writes
 }
 
-// holders maps each device to the guest that has it, and fails when one has two.
+// holders maps each device to the guest that has it. It fails the test when a device has two holders.
 func (w *testHost) holders() map[string]string {
 	w.t.Helper()
 	guests, err := w.guests.Guests(w.t.Context())
@@ -332,7 +333,7 @@ func (w *testHost) running() []string {
 	return ids
 }
 
-// journalled reads what is on disk.
+// journalled returns the state of the journal on the disk.
 func (w *testHost) journalled() journal.State {
 	w.t.Helper()
 	s, err := journal.Read(w.options.Dir)
@@ -342,8 +343,9 @@ func (w *testHost) journalled() journal.State {
 	return s
 }
 
-// consistent checks that guests, journal and assignments have these servers and no other, with equal contents.
-func (w *testHost) consistent(servers ...string) {
+// checkConsistent checks that the guests and the journal are of these servers and no other, with the same devices, and
+// that compute has the reports of all removals.
+func (w *testHost) checkConsistent(servers ...string) {
 	w.t.Helper()
 	if got := w.running(); !slices.Equal(got, servers) {
 		w.t.Errorf("guests %v, want %v", got, servers)
@@ -353,7 +355,7 @@ func (w *testHost) consistent(servers ...string) {
 		w.t.Errorf("the journal has %v, want %v", got, servers)
 	}
 	if left := state.Gone(); len(left) > 0 {
-		w.t.Errorf("compute was not told that %v are gone", left)
+		w.t.Errorf("compute has no report that %v are gone", left)
 	}
 	claims := state.Claims()
 	for _, c := range claims {

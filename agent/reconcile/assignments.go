@@ -13,13 +13,13 @@ import (
 // accept reports whether the agent follows these assignments: they are of the cloud whose guests the agent has, and do
 // not precede the newest ones that it followed. It records the new position, which is therefore durable before any
 // effect that follows from them. Assignments that are not followed change nothing, and a condition gives the reason.
-func (s *stream) accept(l host.Assignments) bool {
-	refusal := s.otherCloud(l)
-	if slices.ContainsFunc(l.Servers, func(server host.Server) bool { return server.ID == "" }) {
+func (s *stream) accept(a host.Assignments) bool {
+	refusal := s.otherCloud(a)
+	if slices.ContainsFunc(a.Servers, func(server host.Server) bool { return server.ID == "" }) {
 		refusal = "the assignments have a server without an id, so they are not followed; look for faults in compute's log"
 	}
 	if refusal == "" {
-		if refusal = s.position().Accept(l); refusal != "" {
+		if refusal = s.position().Accept(a); refusal != "" {
 			refusal += "; its assignments are not followed, and guests stay as they are: restore the newest database, " +
 				"or stop the agent and run `berth agent adopt`, which shows first what would change"
 		}
@@ -29,25 +29,25 @@ func (s *stream) accept(l host.Assignments) bool {
 		return false
 	}
 	id, _ := s.state.Identity()
-	if l.Cloud != "" && id.Cloud == "" {
-		id.Cloud = l.Cloud
+	if a.Cloud != "" && id.Cloud == "" {
+		id.Cloud = a.Cloud
 		s.writeIdentity(id)
 	}
-	if l.Position != s.position() {
-		s.record(journal.Position(l.Position).Entry())
+	if a.Position != s.position() {
+		s.record(journal.Position(a.Position).Entry())
 	}
 	return true
 }
 
 // otherCloud returns why assignments are not of the cloud that this agent follows; empty when they are.
-func (s *stream) otherCloud(l host.Assignments) string {
+func (s *stream) otherCloud(a host.Assignments) string {
 	id, _ := s.state.Identity()
-	if l.Cloud == "" || l.Cloud == id.Cloud || id.Cloud == "" {
+	if a.Cloud == "" || a.Cloud == id.Cloud || id.Cloud == "" {
 		return ""
 	}
 	return fmt.Sprintf("the assignments are those of another cloud (%s) than this host's guests (%s), so they are not "+
 		"followed: if compute's database was lost or this host has moved, stop the agent and run `berth agent adopt`",
-		l.Cloud, id.Cloud)
+		a.Cloud, id.Cloud)
 }
 
 // setNotFollowed records why the assignments are not followed; empty when they are.
@@ -65,14 +65,14 @@ func (s *stream) setNotFollowed(why string) {
 
 // follow replaces the assignments by accepted ones, and forgets what was recorded of others. first: they are the first
 // ones since the start.
-func (s *stream) follow(l host.Assignments) (first bool) {
+func (s *stream) follow(a host.Assignments) (first bool) {
 	next := assignments{received: true, heartbeats: s.assignments.heartbeats + 1, receivedAt: s.now,
-		position: l.Position, servers: make(map[string]host.Server, len(l.Servers)),
-		remove: make(map[string]host.Removal, len(l.Remove))}
-	for _, s := range l.Servers {
+		position: a.Position, servers: make(map[string]host.Server, len(a.Servers)),
+		remove: make(map[string]host.Removal, len(a.Remove))}
+	for _, s := range a.Servers {
 		next.servers[s.ID] = s
 	}
-	for _, r := range l.Remove {
+	for _, r := range a.Remove {
 		if _, wanted := next.servers[r.ID]; !wanted {
 			next.remove[r.ID] = r
 		}

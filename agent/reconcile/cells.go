@@ -55,9 +55,9 @@ func (c CPUs) fillFacts(f *survey.Facts, machine facts.Facts, capacity hyperviso
 	}
 }
 
-// Doubts returns warnings about configured CPUs, memory and disk that the host does not have. The agent runs, but it
+// Warnings returns warnings about configured CPUs, memory and disk that the host does not have. The agent runs, but it
 // offers less than the configuration says.
-func (c CPUs) Doubts(machine facts.Facts, capacity hypervisor.Capacity) (sentences []string) {
+func (c CPUs) Warnings(machine facts.Facts, capacity hypervisor.Capacity) (sentences []string) {
 	for _, of := range []struct {
 		option string
 		set    []int
@@ -79,7 +79,8 @@ func (c CPUs) Doubts(machine facts.Facts, capacity hypervisor.Capacity) (sentenc
 	}{{"reserved_host_cpus", c.ReservedCPUs, vcpus}, {"reserved_host_memory_mb", c.ReservedMB, capacity.MemoryMB},
 		{"reserved_host_disk_mb", c.ReservedGB, capacity.DiskGB}} {
 		if of.reserved != nil && *of.reserved > 0 && *of.reserved >= of.total {
-			sentences = append(sentences, fmt.Sprintf("[DEFAULT] %s keeps back all that this host has: no guest can have any",
+			sentences = append(sentences, fmt.Sprintf("[DEFAULT] %s reserves all that this host has, so guests get none; "+
+				"lower it",
 				of.option))
 		}
 	}
@@ -117,8 +118,8 @@ func (c CPUs) cells(machine facts.Facts) []numa.Cell {
 	}
 	for _, n := range machine.Nodes {
 		cell := numa.Cell{ID: n.ID, Socket: n.Socket, MemoryMB: n.MemoryMB}
-		take := min(reserved, cell.MemoryMB)
-		cell.MemoryMB, reserved = cell.MemoryMB-take, reserved-take
+		here := min(reserved, cell.MemoryMB)
+		cell.MemoryMB, reserved = cell.MemoryMB-here, reserved-here
 		for _, p := range n.Pages {
 			cell.Pages = append(cell.Pages, numa.Pages{SizeKB: p.SizeKB, Total: p.Total})
 		}
@@ -141,20 +142,20 @@ func (c CPUs) cells(machine facts.Facts) []numa.Cell {
 }
 
 // readCells converts the NUMA cells of a guest from the journal's form: what they require, and where they are placed.
-func readCells(list []journal.GuestCell) (parts []numa.GuestCell, placed []numa.Placed) {
+func readCells(list []journal.GuestCell) (cells []numa.GuestCell, placed []numa.Placed) {
 	for _, p := range list {
-		parts = append(parts, numa.GuestCell{VCPUs: p.VCPUs, Dedicated: p.Dedicated, Threads: numa.Threads(p.Threads),
+		cells = append(cells, numa.GuestCell{VCPUs: p.VCPUs, Dedicated: p.Dedicated, Threads: numa.Threads(p.Threads),
 			MemoryMB: p.MemoryMB,
 			PageKB:   p.PageKB, Emulator: p.Emulator})
 		placed = append(placed, numa.Placed{Node: p.Node, CPUs: p.CPUs, Emulator: p.EmulatorThreads, PageKB: p.Pages})
 	}
-	return parts, placed
+	return cells, placed
 }
 
 // writeCells converts the NUMA cells of a guest to the journal's form.
-func writeCells(parts []numa.GuestCell, placed []numa.Placed) []journal.GuestCell {
+func writeCells(cells []numa.GuestCell, placed []numa.Placed) []journal.GuestCell {
 	var out []journal.GuestCell
-	for i, p := range parts {
+	for i, p := range cells {
 		at := placed[i]
 		out = append(out, journal.GuestCell{VCPUs: p.VCPUs, Dedicated: p.Dedicated, Threads: string(p.Threads),
 			MemoryMB: p.MemoryMB, PageKB: p.PageKB,
@@ -173,8 +174,8 @@ func hypervisorCells(list []journal.GuestCell) []hypervisor.GuestCell {
 	return out
 }
 
-// sameCells reports whether the journal's cells have the same requirements as parts.
-func sameCells(list []journal.GuestCell, parts []numa.GuestCell) bool {
-	asked, _ := readCells(list)
-	return len(list) > 0 && reflect.DeepEqual(asked, parts)
+// sameCells reports whether the journal's cells have these requirements.
+func sameCells(list []journal.GuestCell, cells []numa.GuestCell) bool {
+	journalled, _ := readCells(list)
+	return len(list) > 0 && reflect.DeepEqual(journalled, cells)
 }

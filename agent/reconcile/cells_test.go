@@ -19,7 +19,7 @@ func TestRootInventory(t *testing.T) {
 		vcpu, pcpu survey.RootInventory
 		memory     survey.RootInventory
 	}{
-		"nothing is said": {CPUs{}, survey.RootInventory{Total: 64}, survey.RootInventory{},
+		"without options": {CPUs{}, survey.RootInventory{Total: 64}, survey.RootInventory{},
 			survey.RootInventory{Total: 2000}},
 		"shared alone": {CPUs{Shared: []int{1, 2, 99}}, survey.RootInventory{Total: 2}, survey.RootInventory{},
 			survey.RootInventory{Total: 2000}},
@@ -48,22 +48,22 @@ func TestCPUWarnings(t *testing.T) {
 	n := func(i int) *int { return &i }
 	for _, c := range []struct {
 		cpus CPUs
-		says []string
+		want []string
 	}{
 		{CPUs{}, nil},
 		{CPUs{Shared: []int{0, 1}, Dedicated: []int{2}, ReservedCPUs: n(1), ReservedMB: n(100), ReservedGB: n(0)}, nil},
 		{CPUs{Shared: []int{3, 4, 5}}, []string{"cpu_shared_set names 3 CPUs, of which this host lacks 2"}},
 		{CPUs{Shared: []int{0}, Dedicated: []int{9}}, []string{"cpu_dedicated_set names 1 CPUs, of which this host lacks 1"}},
 		{CPUs{Shared: []int{0, 1}, ReservedCPUs: n(2), ReservedMB: n(2000), ReservedGB: n(11)},
-			[]string{"reserved_host_cpus keeps back all", "reserved_host_memory_mb keeps back all",
-				"reserved_host_disk_mb keeps back all"}},
+			[]string{"reserved_host_cpus reserves all", "reserved_host_memory_mb reserves all",
+				"reserved_host_disk_mb reserves all"}},
 	} {
-		got := c.cpus.Doubts(machine, hypervisor.Capacity{VCPUs: 64, MemoryMB: 2000, DiskGB: 10})
-		if len(got) != len(c.says) {
+		got := c.cpus.Warnings(machine, hypervisor.Capacity{VCPUs: 64, MemoryMB: 2000, DiskGB: 10})
+		if len(got) != len(c.want) {
 			t.Errorf("%+v: %q", c.cpus, got)
 			continue
 		}
-		for i, want := range c.says {
+		for i, want := range c.want {
 			if !strings.Contains(got[i], want) {
 				t.Errorf("%+v: %q, want %q", c.cpus, got[i], want)
 			}

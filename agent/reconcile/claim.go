@@ -67,7 +67,7 @@ func (c *core) checkAllocation(want host.Server, held placement.ConsumerAllocati
 					want.ID, needs[id][class], class, id, has)
 			}
 			if now, other := c.classChanged(id, class); other {
-				return fmt.Sprintf("server %s is assigned %s of provider %s, but device_spec has come to say %s",
+				return fmt.Sprintf("server %s is assigned %s of provider %s, but device_spec now gives it %s",
 					want.ID, class, id, now)
 			}
 		}

@@ -32,8 +32,8 @@ type cleanAnswer struct {
 }
 
 // receive queues compute's requests.
-func (l *cleaner) receive(list []host.CleanRequest) {
-	maps.DeleteFunc(l.answers, func(at string, answer host.CleanResult) bool {
+func (c *cleaner) receive(list []host.CleanRequest) {
+	maps.DeleteFunc(c.answers, func(at string, answer host.CleanResult) bool {
 		return !slices.ContainsFunc(list, func(r host.CleanRequest) bool {
 			return r.Address == at && r.Asked.Equal(answer.Asked)
 		})
@@ -41,90 +41,90 @@ func (l *cleaner) receive(list []host.CleanRequest) {
 	for _, r := range list {
 		at, err := device.ParseID(r.Address)
 		if err != nil {
-			l.condition("clean "+r.Address, fmt.Sprintf("device %q is not cleaned: it is not a PCI address; request it again "+
+			c.condition("clean "+r.Address, fmt.Sprintf("device %q is not cleaned: it is not a PCI address; request it again "+
 				"with an address of `berth device list`", r.Address))
 			continue
 		}
-		if !l.last[at].Equal(r.Asked) {
-			l.last[at], l.queue = r.Asked, append(l.queue, at)
+		if !c.last[at].Equal(r.Asked) {
+			c.last[at], c.queue = r.Asked, append(c.queue, at)
 		}
 	}
 }
 
 // advance begins the next cleaning, and releases the answers whose entries are in the journal. A request that cannot
 // be met is answered at once.
-func (l *cleaner) advance() {
-	for l.cleaning == nil && len(l.queue) > 0 {
-		at := l.queue[0]
-		l.queue, l.asked = l.queue[1:], l.last[at]
-		if err := l.check(at); err != nil {
-			l.answer(at, err)
+func (c *cleaner) advance() {
+	for c.cleaning == nil && len(c.queue) > 0 {
+		at := c.queue[0]
+		c.queue, c.asked = c.queue[1:], c.last[at]
+		if err := c.check(at); err != nil {
+			c.answer(at, err)
 			continue
 		}
-		l.cleaning = &at
-		l.do(CleanDevice{Device: at})
+		c.cleaning = &at
+		c.do(CleanDevice{Device: at})
 	}
-	for len(l.waiting) > 0 && l.waiting[0].after <= l.written {
-		l.answers[l.waiting[0].result.Address] = l.waiting[0].result
-		l.waiting = l.waiting[1:]
-		l.reportChanged()
+	for len(c.waiting) > 0 && c.waiting[0].after <= c.written {
+		c.answers[c.waiting[0].result.Address] = c.waiting[0].result
+		c.waiting = c.waiting[1:]
+		c.reportChanged()
 	}
 }
 
 // ended makes the device available again. A device that cannot be cleaned stays reserved, and a condition gives the
 // reason.
-func (l *cleaner) ended(err error) {
-	if l.cleaning == nil {
+func (c *cleaner) ended(err error) {
+	if c.cleaning == nil {
 		return
 	}
-	at := *l.cleaning
-	l.cleaning = nil
+	at := *c.cleaning
+	c.cleaning = nil
 	if err != nil {
-		l.failures[at]++
-		l.condition("clean "+at.String(),
+		c.failures[at]++
+		c.condition("clean "+at.String(),
 			fmt.Sprintf("%s cannot be cleaned and stays out of use (failed %d times since the agent began): %s",
-				at, l.failures[at], fault.TextOf(err)))
-	} else if err = l.check(at); err == nil { // the device may have changed meanwhile
-		mark := l.state.Spent()[at]
-		l.record(journal.Used(at, journal.Spent{Provider: mark.Provider, Returning: true}))
-		l.set = l.set.Spend(at, false)
-		l.condition("clean " + at.String())
-		l.log("one-time-use device cleaned", "address", at.String())
-		l.wantSync = true
+				at, c.failures[at], fault.TextOf(err)))
+	} else if err = c.check(at); err == nil { // the device may have changed meanwhile
+		use := c.state.Spent()[at]
+		c.record(journal.Used(at, journal.Spent{Provider: use.Provider, Returning: true}))
+		c.set = c.set.Spend(at, false)
+		c.condition("clean " + at.String())
+		c.log("one-time-use device cleaned", "address", at.String())
+		c.wantSync = true
 	}
-	l.answer(at, err)
+	c.answer(at, err)
 }
 
 // check returns why a device must not or need not be cleaned.
-func (l *cleaner) check(at device.ID) error {
+func (c *cleaner) check(at device.ID) error {
 	const op = "reconcile.clean"
-	e, there := l.set.At(at)
+	e, there := c.set.At(at)
 	switch {
 	case !there:
-		return fault.New(fault.NotFound, op, "host %s offers no device %s", l.config.Host, at)
+		return fault.New(fault.NotFound, op, "host %s offers no device %s", c.config.Host, at)
 	case e.Holder != "":
 		return fault.New(fault.Conflict, op, "%s is held by server %s; it can be cleaned when the server is gone", at,
 			e.Holder)
-	case !l.isSpent(e):
+	case !c.isSpent(e):
 		return fault.New(fault.Conflict, op, "%s has not been used; there is nothing to clean", at)
 	}
 	return nil
 }
 
 // answer keeps the answer to the request in progress, for the host report.
-func (l *cleaner) answer(at device.ID, err error) {
-	result := host.CleanResult{Address: at.String(), Asked: l.asked}
+func (c *cleaner) answer(at device.ID, err error) {
+	result := host.CleanResult{Address: at.String(), Asked: c.asked}
 	if err != nil {
-		l.warn("device cleaning failed", "address", at.String(), "error", err)
+		c.warn("device cleaning failed", "address", at.String(), "error", err)
 		result.Refused = fault.TextOf(err)
 	}
-	l.waiting = append(l.waiting, cleanAnswer{result, l.recorded})
+	c.waiting = append(c.waiting, cleanAnswer{result, c.recorded})
 }
 
 // results lists the answers, by address.
-func (l *cleaner) results() (list []host.CleanResult) {
-	for _, at := range slices.Sorted(maps.Keys(l.answers)) {
-		list = append(list, l.answers[at])
+func (c *cleaner) results() (list []host.CleanResult) {
+	for _, at := range slices.Sorted(maps.Keys(c.answers)) {
+		list = append(list, c.answers[at])
 	}
 	return list
 }

@@ -20,29 +20,29 @@ func TestARepeatedCleanRequestHasItsOwnAnswer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := &cleaner{core: &core{conditions: map[string][]string{}}, last: map[device.ID]time.Time{},
+	c := &cleaner{core: &core{conditions: map[string][]string{}}, last: map[device.ID]time.Time{},
 		answers: map[string]host.CleanResult{}, failures: map[device.ID]int{}}
-	l.set = set
+	c.set = set
 	first := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	second := first.Add(time.Minute)
-	l.receive([]host.CleanRequest{{Address: at.String(), Asked: first}})
-	l.advance()
-	l.receive([]host.CleanRequest{{Address: at.String(), Asked: second}})
-	l.ended(fault.New(fault.Internal, "test", "the program failed"))
-	l.advance()
-	if got := l.results(); len(got) != 1 || !got[0].Asked.Equal(first) {
+	c.receive([]host.CleanRequest{{Address: at.String(), Asked: first}})
+	c.advance()
+	c.receive([]host.CleanRequest{{Address: at.String(), Asked: second}})
+	c.ended(fault.New(fault.Internal, "test", "the program failed"))
+	c.advance()
+	if got := c.results(); len(got) != 1 || !got[0].Asked.Equal(first) {
 		t.Errorf("%+v is answered while the second cleaning is in progress", got)
 	}
-	l.receive([]host.CleanRequest{{Address: at.String(), Asked: second}})
-	l.ended(nil)
-	l.advance()
-	if got := l.results(); len(got) > 0 {
+	c.receive([]host.CleanRequest{{Address: at.String(), Asked: second}})
+	c.ended(nil)
+	c.advance()
+	if got := c.results(); len(got) > 0 {
 		t.Errorf("%+v is answered before the journal is written", got)
 	}
-	l.nextWrite(l.now)
-	l.wrote()
-	l.advance()
-	if got := l.results(); len(got) != 1 || !got[0].Asked.Equal(second) || got[0].Refused != "" {
+	c.nextWrite(c.now)
+	c.wrote()
+	c.advance()
+	if got := c.results(); len(got) != 1 || !got[0].Asked.Equal(second) || got[0].Refused != "" {
 		t.Errorf("the last answer is %+v", got)
 	}
 }

@@ -37,12 +37,12 @@ type Machine struct {
 	Place string
 }
 
-// core is the state that all parts of the machine use.
+// core is the state that all components of the state machine share.
 type core struct {
 	config Config
 	now    time.Time
 	out    []Effect
-	ledger
+	journalQueue
 	start start
 	observed
 	followed
@@ -77,7 +77,7 @@ type observed struct {
 	conflicts  []claimConflict             // journal against guests
 }
 
-// followed is what compute requires, and what it has confirmed.
+// followed is the desired state from compute, and what compute has confirmed.
 type followed struct {
 	assignments        assignments
 	epochRead          string                    // epoch of the last assignments received, accepted or not
@@ -155,8 +155,8 @@ func (c *core) sender() host.Sender {
 	return from
 }
 
-// claimConflict is a claim of the journal that contradicts what a guest runs with, as after a journal was restored
-// from a backup.
+// claimConflict is a claim of the journal on a device that another guest has, as after the journal was restored from a
+// backup.
 type claimConflict struct {
 	server   string // that has the device according to the journal
 	device   device.ID
@@ -184,15 +184,15 @@ func (a assignments) version(r host.Removal) removalVersion { return removalVers
 
 // usedCells returns the host's cells with the usage of all guests in the journal except one, and the ids of those
 // guests.
-func (c *core) usedCells(but string) (cells []numa.Cell, counted []string) {
+func (c *core) usedCells(except string) (cells []numa.Cell, counted []string) {
 	cells = c.cells
 	state := c.state
 	for _, id := range state.Servers() {
-		parts, placed := readCells(state.Cells(id))
-		if id == but || len(parts) == 0 {
+		guestCells, placed := readCells(state.Cells(id))
+		if id == except || len(guestCells) == 0 {
 			continue
 		}
-		cells, counted = numa.Use(cells, parts, placed), append(counted, id)
+		cells, counted = numa.Use(cells, guestCells, placed), append(counted, id)
 	}
 	return cells, counted
 }

@@ -137,7 +137,7 @@ func (w *works) advance(j *work) {
 	switch j.attempt.effect = e; e.(type) {
 	case awaitReport:
 	case ReadAllocation, ListGuests:
-		w.do(e) // reads change nothing that the journal must know before
+		w.do(e) // a read need not wait for the journal
 	default:
 		w.doAfterWrite(e)
 	}

@@ -22,23 +22,23 @@ import (
 const (
 	testHost  = "cmp1"
 	testRoot  = provider.ID("11111111-1111-4111-8111-111111111111")
-	gpuClass  = "CUSTOM_GPU"
+	testClass = "CUSTOM_GPU"
 	testStart = "start"
 )
 
-// driver performs the effects of a state in a small world: one host with two plain devices, its guests, its disk, and
-// a compute that accepts everything. Tests choose which effect is performed when.
+// driver performs the effects of a state in a simulated environment: one host with two plain devices, its guests, its
+// disk, and a compute that accepts everything. Tests choose which effect is performed when.
 type driver struct {
 	t       *testing.T
 	state   *State
 	now     time.Time
 	pending []Effect // in progress, oldest first
 
-	disk    journal.State
-	guests  map[string]hypervisor.Guest
-	tree    provider.Tree
-	reports []host.Guest // guest reports, by their arrival
-	hosts   int          // host reports that arrived
+	disk        journal.State
+	guests      map[string]hypervisor.Guest
+	tree        provider.Tree
+	reports     []host.Guest // guest reports, by their arrival
+	hostReports int          // host reports that arrived
 }
 
 func newDriver(t *testing.T) *driver {
@@ -78,7 +78,7 @@ func (d *driver) deliver(e Event) {
 		}
 	}
 	if at := d.state.Deadline(); !at.IsZero() && !at.After(d.now) {
-		d.t.Errorf("after %T the deadline is %s ago, so that Tick would be repeated without an end", e, d.now.Sub(at))
+		d.t.Errorf("after %T the deadline is %s ago, so that Tick would be repeated without end", e, d.now.Sub(at))
 	}
 }
 
@@ -124,7 +124,7 @@ func (d *driver) perform(i int) {
 	case Admit:
 		d.deliver(Admitted{})
 	case ReportHost:
-		d.hosts++
+		d.hostReports++
 		d.deliver(HostReported{})
 	case Observe:
 		d.deliver(Observed{Observation: d.observe()})
@@ -217,8 +217,8 @@ func (d *driver) settle(keep func(Effect) bool) {
 	d.t.Fatalf("the effects do not end: %v, last report %+v", kinds, d.reports[len(d.reports)-1])
 }
 
-// pass lets time pass in steps at which the deadline is met.
-func (d *driver) pass(duration time.Duration, keep func(Effect) bool) {
+// advanceTime advances the time in steps, with a Tick at each deadline.
+func (d *driver) advanceTime(duration time.Duration, keep func(Effect) bool) {
 	d.t.Helper()
 	for end := d.now.Add(duration); d.now.Before(end); {
 		next := end
@@ -237,7 +237,7 @@ func (d *driver) assign(revision int64, ids ...string) {
 	l := host.Assignments{Cloud: "c", Position: host.Position{Epoch: 1, EpochID: "e", Revision: revision}}
 	for _, id := range ids {
 		l.Servers = append(l.Servers, host.Server{ID: id, Name: id, VCPUs: 1, MemoryMB: 64, Requests: []host.Request{
-			{ID: "r-" + id, Alias: "gpu", Count: 1, VendorID: "10de", Class: gpuClass}}})
+			{ID: "r-" + id, Alias: "gpu", Count: 1, VendorID: "10de", Class: testClass}}})
 	}
 	for _, id := range d.disk.Servers() {
 		if !slices.Contains(ids, id) {

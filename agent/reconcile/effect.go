@@ -13,14 +13,14 @@ import (
 
 // Effect is an operation that the agent's process performs outside the state machine. Effects may be performed
 // concurrently; the order in which Next returns them does not matter, because Next returns an effect only after the
-// events of those that must precede it. Only Cancel must follow the effect that it ends. Each type says which event
-// ends it; without one, the effect ends at once.
+// events of those that must precede it. Only Cancel must follow the effect that it ends. Each type documents the event
+// that ends it; without one, the effect ends at once.
 type Effect interface{ effect() }
 
 // WriteJournal makes entries durable, in this order. It ends with Written. There is at most one at a time.
 type WriteJournal struct{ Entries []journal.Entry }
 
-// Admit asks compute whether this start of the agent may serve the host. It ends with Admitted.
+// Admit requests permission of compute for this start of the agent to serve the host. It ends with Admitted.
 type Admit struct{ Sender host.Sender }
 
 // Watch opens a stream of assignments. Each of its messages is a Received, and it ends with StreamEnded. There is at

@@ -47,7 +47,7 @@ func (s *syncer) warnOfConfig(machine facts.Facts, capacity hypervisor.Capacity)
 			s.warn(finding.Sentence)
 		}
 	}
-	for _, sentence := range s.config.CPUs.Doubts(machine, capacity) {
+	for _, sentence := range s.config.CPUs.Warnings(machine, capacity) {
 		s.warn(sentence)
 	}
 }

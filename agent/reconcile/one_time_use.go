@@ -15,7 +15,7 @@ func (c *core) markUsed(id string) {
 	spent := c.state.Spent()
 	for _, claim := range c.set.Held(resource.ConsumerID(id)) {
 		at := claim.ID()
-		if mark, known := spent[at]; !slices.Contains(claim.Traits, survey.OneTimeUse) || known && !mark.Returning {
+		if use, known := spent[at]; !slices.Contains(claim.Traits, survey.OneTimeUse) || known && !use.Returning {
 			continue
 		}
 		c.record(journal.Used(at, journal.Spent{}))
@@ -42,8 +42,8 @@ func (c *core) isSpent(e device.Entry) bool {
 	if e.Spent || !slices.Contains(e.Traits, survey.OneTimeUse) {
 		return e.Spent
 	}
-	if mark, known := c.state.Spent()[e.ID()]; known {
-		return !mark.Returning
+	if use, known := c.state.Spent()[e.ID()]; known {
+		return !use.Returning
 	}
 	p, _ := c.tree.ByID(e.Provider)
 	inv, has := p.Inventories[e.Class]

@@ -8,7 +8,7 @@
 //	           ├─ cleaner   devices for one-time use      ─▶ CleanDevice
 //	           ├─ syncer    Placement's tree              ─▶ Observe, ReadUses, WriteProvider, …
 //	           ├─ reporter  the host report               ─▶ ReportHost
-//	           └─ ledger    the journal                   ─▶ WriteJournal
+//	           └─ journalQueue  the journal               ─▶ WriteJournal
 //
 // The agent receives no commands. One message of assignments describes the desired state of the whole host. The
 // machine compares it with its journal and its guests and converges in idempotent effects, so it may be ended between
@@ -16,7 +16,7 @@
 // journal before its guest is built, and freed after its guest is destroyed. An observation never frees a guest's
 // claim. A guest that the assignments do not mention is not destroyed: the assignments must name it for removal.
 //
-// The package has no clock, no chance and no I/O: Next receives the time, and Config the sources of ids and jitter.
+// The package has no clock, no randomness and no I/O: Next receives the time, and Config the sources of ids and jitter.
 package reconcile
 
 import (
@@ -55,10 +55,10 @@ const (
 	serving
 )
 
-// New returns the state of a start with an id, on the journal that it has found. The fault is Conflict when the journal
+// New returns the state of a start with an id and the content of the journal. The fault is Conflict when the journal
 // was written on another machine.
 func New(config Config, found journal.State, id string) (*State, error) {
-	c := &core{config: config, ledger: ledger{state: found, durable: found}, conditions: map[string][]string{},
+	c := &core{config: config, journalQueue: journalQueue{state: found, durable: found}, conditions: map[string][]string{},
 		delivered: -1}
 	c.guests = map[string]hypervisor.Guest{}
 	c.reportedRemovals, c.confirmed = map[string]removalVersion{}, map[string]host.Server{}
@@ -137,7 +137,7 @@ func (s *State) Deadline() time.Time {
 	return at
 }
 
-// apply stores what an event says.
+// apply applies an event to the state.
 func (s *State) apply(e Event) {
 	switch e := e.(type) {
 	case Start:
@@ -170,7 +170,7 @@ func (s *State) apply(e Event) {
 	}
 }
 
-// advance lets each part begin what is due now. The reporter is last, because the others change the report.
+// advance lets each component begin what is due now. The reporter is last, because the others change the report.
 func (s *State) advance() {
 	switch s.phase {
 	case admitting:
@@ -203,7 +203,7 @@ func (s *State) advance() {
 	}
 }
 
-// begin asks compute for admission. A plan needs none.
+// begin requests admission from compute. A plan needs none.
 func (s *State) begin() {
 	if s.syncer.dry {
 		s.phase = syncing
@@ -215,7 +215,7 @@ func (s *State) begin() {
 }
 
 // admitted continues with the first sync, unless another agent serves the host. When compute does not answer, the
-// first report asks again.
+// first report requests admission again.
 func (s *State) admitted(err error) {
 	if s.phase != admitting || s.refused(err) {
 		return
@@ -224,7 +224,7 @@ func (s *State) admitted(err error) {
 }
 
 // refused handles the fault of Admit or of the first report: a start that a previous one precludes waits for it to
-// end, or ends itself. It returns false when the start goes on.
+// end, or ends itself. It returns false when the start continues.
 func (s *State) refused(err error) bool {
 	if wait := takeover(err); wait > 0 {
 		s.log("waiting for the previous start to time out", "wait", wait.String(), "error", err)
@@ -284,7 +284,7 @@ func (s *State) stopWork() {
 }
 
 // journalWritten releases the effects that had to wait for the journal. A failed write is repeated: the decisions
-// stand, and nothing that follows from them is done before. The attempts and the sync that wait for it end and begin
+// remain, and no effect that follows from them is done before. The attempts and the sync that wait for it end and begin
 // again later, because the host may change until it succeeds.
 func (s *State) journalWritten(err error) {
 	if err != nil {

@@ -19,18 +19,18 @@ func isWrite(e Effect) bool {
 	return is
 }
 
-// While the disk does not answer, the agent sends its reports and builds nothing; then it continues.
+// While a write of the journal is in progress, the agent sends its reports and builds nothing; then it continues.
 func TestASlowDiskDelaysNoReport(t *testing.T) {
 	d := newDriver(t)
 	d.settle(nil)
 	if d.state.phase != serving {
 		t.Fatalf("phase %d", d.state.phase)
 	}
-	before := d.hosts
+	before := d.hostReports
 	d.assign(1, "s1")
 	d.settle(isWrite)
-	d.pass(10*time.Minute, isWrite)
-	if n := d.hosts - before; n < 10 || len(d.guests) > 0 || len(d.reports) > 0 {
+	d.advanceTime(10*time.Minute, isWrite)
+	if n := d.hostReports - before; n < 10 || len(d.guests) > 0 || len(d.reports) > 0 {
 		t.Errorf("%d host reports in ten minutes, guests %v, guest reports %v", n, d.guests, d.reports)
 	}
 	if r := d.state.Report(); r.Position != (host.Position{}) {
@@ -69,7 +69,7 @@ func TestAFailedJournalWriteIsRepeated(t *testing.T) {
 		if len(d.guests) > 0 {
 			t.Errorf("guests %v", d.guests)
 		}
-		d.pass(16*time.Second, isWrite)
+		d.advanceTime(16*time.Second, isWrite)
 	}
 	d.settle(nil)
 	if text := strings.Join(d.state.Report().Conditions, "\n"); d.phase() != host.Running || text != "" {
@@ -97,8 +97,9 @@ func TestAHeldEffectIsCancelled(t *testing.T) {
 	}
 }
 
-// Servers come and go, effects end in any order, and the agent is ended between any two effects, with its last write
-// done in part. In the end the guests, the disk and the assignments agree. The driver checks each effect.
+// Servers are added and removed, effects end in any order, and the agent is ended between any two effects, with its
+// last write done in part. In the end the guests, the disk and the assignments have the same servers. The driver checks
+// each effect.
 func TestEffectsInAnyOrder(t *testing.T) {
 	for seed := range uint64(60) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
@@ -121,9 +122,9 @@ func TestEffectsInAnyOrder(t *testing.T) {
 					}
 				}
 			}
-			d.pass(time.Minute, nil)
+			d.advanceTime(time.Minute, nil)
 			d.assign(1000, ids...)
-			d.pass(5*time.Minute, nil)
+			d.advanceTime(5*time.Minute, nil)
 			if got := d.state.Report(); len(d.guests) != len(ids) || len(d.disk.Claims()) != len(ids) ||
 				!slices.Equal(d.disk.Servers(), slices.Sorted(slices.Values(ids))) || len(got.Conditions) > 0 {
 				t.Errorf("assigned %v, guests %v, disk %v, conditions %v", ids, d.guests, d.disk.Servers(), got.Conditions)
@@ -188,7 +189,7 @@ func (d *driver) endBuild(err error) {
 	d.deliver(WorkDone{Work: work, Err: err})
 }
 
-// A guest that was observed half built is not a guest that was there before its build: when the build fails, the server
+// A guest that was observed half built is not a guest that existed before its build: when the build fails, the server
 // fails.
 func TestAFailedBuildOfAnObservedGuest(t *testing.T) {
 	d := newDriver(t)
@@ -229,7 +230,7 @@ func TestARefusedChangeOfAVanishedGuest(t *testing.T) {
 	}
 	d.endBuild(fault.New(fault.Invalid, "test", "no such guest"))
 	d.settle(nil)
-	d.pass(10*time.Second, nil)
+	d.advanceTime(10*time.Second, nil)
 	failed := slices.ContainsFunc(d.reports, func(g host.Guest) bool { return g.Phase == host.Failed })
 	if failed || d.phase() != host.Running || len(d.guests) != 1 {
 		t.Errorf("phase %s, guests %v, reports %+v", d.phase(), d.guests, d.reports)
@@ -243,12 +244,12 @@ func TestTheFirstReportWaitsForOneSync(t *testing.T) {
 	d.settle(writes)
 	d.deliver(DevicesChanged{})
 	d.settle(func(e Effect) bool { _, is := e.(Observe); return is })
-	if d.hosts == 0 {
+	if d.hostReports == 0 {
 		t.Errorf("no host report, pending %v", d.pending)
 	}
 }
 
-// A host report that compute refuses because another agent serves the host lets no guest report follow.
+// A host report that compute refuses because another agent serves the host is followed by no guest report.
 func TestAFencedAgentReportsNoGuest(t *testing.T) {
 	d := newDriver(t)
 	d.settle(nil)
@@ -265,7 +266,7 @@ func TestAFencedAgentReportsNoGuest(t *testing.T) {
 	if i := slices.IndexFunc(d.pending, func(e Effect) bool { return WorkOf(e) != "" }); i >= 0 {
 		t.Errorf("%#v follows", d.pending[i])
 	}
-	d.pass(time.Minute, nil)
+	d.advanceTime(time.Minute, nil)
 	if d.phase() != host.Gone {
 		t.Errorf("phase %s after the agent is admitted again", d.phase())
 	}
@@ -293,7 +294,7 @@ func TestAFailedJournalWriteEndsWaitingAttempts(t *testing.T) {
 		o.Machine.Devices[i].Product = "ffff"
 	}
 	d.deliver(Observed{Observation: o})
-	d.pass(16*time.Second, isWrite)
+	d.advanceTime(16*time.Second, isWrite)
 	for len(d.guests) == 0 && slices.ContainsFunc(d.pending, isWrite) {
 		d.perform(slices.IndexFunc(d.pending, isWrite))
 		d.settle(isWrite)
@@ -321,12 +322,12 @@ func TestAFailedJournalWriteEndsASync(t *testing.T) {
 	d.pending = slices.DeleteFunc(d.pending, isWrite)
 	d.deliver(Written{Err: fault.New(fault.Unavailable, "test", "the disk is full")})
 	delete(d.guests, "s1")
-	d.pass(2*time.Minute, isWrite)
+	d.advanceTime(2*time.Minute, isWrite)
 	if guests := d.state.Report().Guests; len(guests) > 0 {
 		t.Errorf("guests %v are reported", guests)
 	}
 	d.settle(nil)
-	d.pass(2*time.Minute, nil)
+	d.advanceTime(2*time.Minute, nil)
 	if root, _ = d.tree.Root(); len(root.Traits) == 0 || len(d.guests) != 1 || len(d.state.Report().Conditions) > 0 {
 		t.Errorf("tree %v, guests %v, conditions %v", d.tree, d.guests, d.state.Report().Conditions)
 	}

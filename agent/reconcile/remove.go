@@ -43,7 +43,7 @@ func (w *works) removedIDs(r host.Removal) []string {
 }
 
 // dropClaims returns the next effect for a server that the assignments do not mention and that has no guest: its
-// claims are freed, and it is reported gone. The hypervisor is asked again first, because a guest must not lose its
+// claims are freed, and it is reported gone. The guests are listed again first, because a guest must not lose its
 // devices: a guest that exists after all is kept.
 func (w *works) dropClaims(j *work) Effect {
 	if e := w.finish(j, j.id); e != nil {

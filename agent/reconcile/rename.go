@@ -11,14 +11,14 @@ import (
 	"github.com/openberth/berth/resource"
 )
 
-// An entry of the assignments that takes over the guest of another id is renamed in two parts: its devices and NUMA
-// cells in one entry of the journal, then the guest in the hypervisor. It is done once, however often the assignments
-// repeat it, and whether or not there was anything to move.
+// A guest whose id changes in the assignments is renamed in two steps: its devices and NUMA cells in one entry of the
+// journal, then the guest in the hypervisor. This is done once, however often the assignments repeat it, and also if
+// there is nothing to move.
 
 // renamer moves guests from one id to another.
 type renamer struct{ *core }
 
-// renameDue reports whether an entry of the assignments has yet to take over the guest of another id.
+// renameDue reports whether the guest of another id must still be renamed for an entry of the assignments.
 func renameDue(want host.Server, renames map[string]journal.Rename) bool {
 	r := renames[want.ID]
 	return want.PreviousID != "" && want.PreviousID != want.ID && (r.Was != want.PreviousID || !r.Done)
@@ -29,10 +29,10 @@ func renameDue(want host.Server, renames map[string]journal.Rename) bool {
 func (n *renamer) pendingRenames() map[string]string {
 	out, renames := map[string]string{}, n.state.Renames()
 	for id, r := range renames {
-		back := n.assignments.servers[r.Was]
-		goesBack := back.PreviousID == id && renameDue(back, renames)
-		goes := n.assignments.remove[r.Was].PreviousID == id // the removal finishes the rename
-		if !r.Done && !goesBack && !goes {
+		former := n.assignments.servers[r.Was]
+		reversed := former.PreviousID == id && renameDue(former, renames)
+		removed := n.assignments.remove[r.Was].PreviousID == id // the removal finishes the rename
+		if !r.Done && !reversed && !removed {
 			out[r.Was] = id
 		}
 	}
@@ -57,21 +57,21 @@ func (n *renamer) applyRename(want host.Server) (Effect, error) {
 	if e := n.finishConflictingRenames(want, renames); e != nil {
 		return e, nil
 	}
-	_, had := n.state.Of(want.ID)
-	_, comes := n.state.Of(want.PreviousID)
-	if g, exists := n.guests[want.ID]; had && comes && exists {
+	_, occupied := n.state.Of(want.ID)
+	_, arrives := n.state.Of(want.PreviousID)
+	if g, exists := n.guests[want.ID]; occupied && arrives && exists {
 		return nil, fault.New(fault.Conflict, "reconcile.rename", "guest %s must take the id %s, and guest %s (%s) has "+
 			"it; compute's database may be an old one: stop the agent and end one of them with "+
 			"`berth agent destroy --force`", want.PreviousID, want.ID, want.ID, g.Name)
 	}
-	if had && comes {
+	if occupied && arrives {
 		n.free(want.ID)
 	}
 	n.renameClaims(want)
 	return Rename{Work: want.ID, Was: want.PreviousID, ID: want.ID, Server: want.Server}, nil
 }
 
-// renameClaims records the first part of a rename.
+// renameClaims records the first step of a rename.
 func (n *renamer) renameClaims(want host.Server) {
 	n.record(journal.Renamed(want.PreviousID, want.ID, false))
 	n.set = n.set.Rename(resource.ConsumerID(want.PreviousID), resource.ConsumerID(want.ID))
@@ -99,7 +99,7 @@ func (n *renamer) finishConflictingRenames(want host.Server, renames map[string]
 	return nil
 }
 
-// finishRename returns the effect of the second part of a rename to id that the assignments no longer mention; nil
+// finishRename returns the effect of the second step of a rename to id that the assignments no longer mention; nil
 // when there is none. It must precede other work under that id: the claims of id belong to the guest that still has
 // the old id.
 func (n *renamer) finishRename(id string) Effect {
@@ -116,7 +116,7 @@ func (n *renamer) finishRename(id string) Effect {
 
 // renamed records that the hypervisor has renamed a guest.
 func (n *renamer) renamed(e Rename) {
-	if g, there := n.guests[e.Was]; there {
+	if g, exists := n.guests[e.Was]; exists {
 		g.ID, g.Server = e.ID, e.Server
 		delete(n.guests, e.Was)
 		n.guests[e.ID] = g

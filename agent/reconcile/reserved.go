@@ -15,8 +15,8 @@ func (s *syncer) withUsed(offers []device.Offer) []device.Offer {
 	spent := s.state.Spent()
 	out := slices.Clone(offers)
 	for i := range out {
-		mark, known := spent[out[i].ID()]
-		out[i].Spent = known && !mark.Returning && slices.Contains(out[i].Traits, survey.OneTimeUse)
+		use, known := spent[out[i].ID()]
+		out[i].Spent = known && !use.Returning && slices.Contains(out[i].Traits, survey.OneTimeUse)
 	}
 	return out
 }
@@ -32,17 +32,17 @@ func cleanedProviders(offers []device.Offer, state journal.State) map[provider.I
 	return out
 }
 
-// detectManualReturn marks a device as cleaned when an operator has set its reserved amount in Placement to zero and
+// detectManualReturn records a device as cleaned when an operator has set its reserved amount in Placement to zero and
 // no consumer holds it: this is how Nova's operators return a device for one-time use. A total above the reserved
-// amount does not count: heal raises the total for a moment when it moves or rewrites a holder's allocation.
+// amount does not count: heal increases the total briefly while it moves or rewrites a holder's allocation.
 func (s *syncer) detectManualReturn(f survey.Facts) {
 	spent := s.state.Spent()
 	for _, at := range slices.SortedFunc(maps.Keys(spent), device.ID.Compare) {
-		mark := spent[at]
+		use := spent[at]
 		e, there := s.set.At(at)
-		p, reported := f.Actual.ByID(mark.Provider)
+		p, reported := f.Actual.ByID(use.Provider)
 		inv, has := p.Inventories[e.Class]
-		if !there || mark.Returning || mark.Provider == "" || !reported || !has || inv.Reserved > 0 || e.Holder != "" {
+		if !there || use.Returning || use.Provider == "" || !reported || !has || inv.Reserved > 0 || e.Holder != "" {
 			continue
 		}
 		s.record(journal.Cleaned(at))
@@ -57,18 +57,18 @@ func (s *syncer) detectManualReturn(f survey.Facts) {
 func (s *syncer) recordReserved(tree provider.Tree) {
 	spent := s.state.Spent()
 	for _, at := range slices.SortedFunc(maps.Keys(spent), device.ID.Compare) {
-		mark := spent[at]
+		use := spent[at]
 		e, there := s.set.At(at)
 		p, reported := tree.ByID(e.Provider)
 		inv := p.Inventories[e.Class]
 		switch {
-		case mark.Returning && (!there || !reported || inv.Reserved == 0):
+		case use.Returning && (!there || !reported || inv.Reserved == 0):
 			s.record(journal.Cleaned(at))
 			s.reportChanged()
-		case mark.Returning:
-		case reported && inv.Total > 0 && inv.Reserved >= inv.Total && mark.Provider != p.ID:
+		case use.Returning:
+		case reported && inv.Total > 0 && inv.Reserved >= inv.Total && use.Provider != p.ID:
 			s.record(journal.Used(at, journal.Spent{Provider: p.ID}))
-		case mark.Provider != "" && there && !reported:
+		case use.Provider != "" && there && !reported:
 			s.record(journal.Used(at, journal.Spent{}))
 		}
 	}

@@ -12,8 +12,8 @@ import (
 	"github.com/openberth/berth/resource"
 )
 
-// restore returns the device set after a restart. The devices that guests run with win; claims of the journal for
-// guests not yet built are kept. The conflicts are the claims that contradict a guest.
+// restore returns the device set after a restart. Devices that guests have are claimed for them. The other
+// claims of the journal are kept, except those on a device that another guest has: they are returned as conflicts.
 func restore(offers []device.Offer, state journal.State, guests []hypervisor.Guest) (device.Set, []claimConflict,
 	error) {
 	var claims []device.Claim

@@ -18,15 +18,15 @@ func TestRestoreMessage(t *testing.T) {
 		return c
 	}
 	one := []device.Claim{claim(1, device.Allocated, false)}
-	for says, c := range map[string][2][]device.Claim{
+	for want, c := range map[string][2][]device.Claim{
 		"without claims in the journal": {nil, one},
 		"other devices than":            {one, {claim(2, device.Allocated, false)}},
 		"reporting switched on":         {one, {claim(1, device.Allocated, true)}},
 		"runs with its claimed devices": {{claim(1, device.Claimed, true)}, {claim(1, device.Allocated, true)}},
 		"those of the guest":            {one, {claim(1, device.Allocated, false), claim(2, device.Allocated, false)}},
 	} {
-		if got := restoreMessage(c[0], c[1]); !strings.Contains(got, says) {
-			t.Errorf("%q does not contain %q", got, says)
+		if got := restoreMessage(c[0], c[1]); !strings.Contains(got, want) {
+			t.Errorf("%q does not contain %q", got, want)
 		}
 	}
 }

@@ -164,7 +164,7 @@ func (s *syncer) write() {
 	s.writeStep()
 }
 
-// sentences returns what an operator must know of the plan. Warnings have conditions of their own.
+// sentences returns the objections and notes of the plan, for an operator. Warnings have conditions of their own.
 func (s *syncer) sentences(objections []heal.Objection) []string {
 	plan := s.planning.plan
 	warnings := slices.Collect(maps.Values(plan.Warnings))
@@ -289,9 +289,9 @@ func (s *syncer) end(err error) {
 	s.endFirst(err)
 }
 
-// endFirst decides what comes after a failed first sync. The start waits for a Placement or a hypervisor that does not
-// answer, and retries after internal faults of Placement. Any other fault refuses the start, except a conflict with
-// other clients after the devices are restored: later syncs continue.
+// endFirst decides how the start continues after a failed first sync. The start waits for a Placement or a hypervisor
+// that does not answer, and retries after internal faults of Placement. Any other fault refuses the start, except a
+// conflict with other clients after the devices are restored: later syncs continue.
 func (s *syncer) endFirst(err error) {
 	switch {
 	case s.restored && fault.Is(err, fault.Conflict):

@@ -86,7 +86,7 @@ func Check(path string, files ...string) (CheckReport, error) {
 			c.add(LevelWarning, f.Sentence)
 		}
 	}
-	for _, sentence := range s.HostSettings.CPUs.Doubts(machine, s.Capacity) {
+	for _, sentence := range s.HostSettings.CPUs.Warnings(machine, s.Capacity) {
 		c.add(LevelWarning, sentence)
 	}
 	for _, p := range machine.Problems {
