@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/openberth/berth/api/placement"
+	"github.com/openberth/berth/api/placement/placementtest"
 	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/compute/schedule"
 	"github.com/openberth/berth/fault"
@@ -37,13 +38,6 @@ func (c *cloud) make(s lifecycle.Server) lifecycle.Server {
 	return c.one()
 }
 
-// usage is how many devices of a provider Placement counts as taken.
-func (c *cloud) usage(id provider.ID) int {
-	c.ledger.mu.Lock()
-	defer c.ledger.mu.Unlock()
-	return c.ledger.used(id)
-}
-
 // A server whose devices are not expressly live-migratable, or expressly are not, stays where it is, though another
 // host has a device for it. Nova answers 500 after it has scheduled; here the wish is refused with a sentence, and
 // nothing has begun.
@@ -52,13 +46,13 @@ func TestLiveMigrationIsRefused(t *testing.T) {
 		t.Run(row, func(t *testing.T) {
 			c := newCloud(t, map[string]int{"a": 1, "b": 1})
 			c.describe(func(h *schedule.Host) { h.Devices[0].LiveMigratable = flag })
-			c.ledger.hide("pf-b", true)
-			c.start(t.Context(), c.store, c.ledger)
+			c.hide("pf-b")
+			c.start(t.Context(), c.store, c.client(nil))
 			s := server("s")
 			s.Requests[0].Requirement.LiveMigratable = flag
 			before := c.make(s)
 			c.settle(lifecycle.Active)
-			c.ledger.hide("pf-b", false)
+			c.unhide("pf-b")
 			_, err := c.conductor().Act(t.Context(), "s", lifecycle.ActionRequested{ID: "m1", Action: lifecycle.Live})
 			if !fault.Is(err, fault.Conflict) || !strings.Contains(err.Error(),
 				"alias nic are not explicitly requested as live-migratable") {
@@ -82,7 +76,7 @@ func TestS19TheProductIsAnother(t *testing.T) {
 	for product, state := range map[string]lifecycle.State{"1515": lifecycle.Active, "1516": lifecycle.Error} {
 		c := newCloud(t, map[string]int{"a": 1})
 		c.describe(func(h *schedule.Host) { h.Devices[0].Vendor, h.Devices[0].Product = "8086", "1515" })
-		c.start(t.Context(), c.store, c.ledger)
+		c.start(t.Context(), c.store, c.client(nil))
 		s := server("s")
 		s.Requests[0].Requirement.Vendor, s.Requests[0].Requirement.Product = "8086", product
 		if s = c.make(s); s.State != state {
@@ -99,19 +93,20 @@ func TestS19TheProductIsAnother(t *testing.T) {
 // A server with devices of two aliases is migrated live, and each request has its device there.
 func TestS20LiveMigrationWithTwoAliases(t *testing.T) {
 	c := newCloud(t, map[string]int{"a": 2, "b": 2})
-	c.ledger.hide("pf-b", true)
-	c.start(t.Context(), c.store, c.ledger)
+	c.hide("pf-b")
+	c.start(t.Context(), c.store, c.client(nil))
 	s := server("s")
 	s.Requests = append(s.Requests, pci.Request{ID: "Q-s", Alias: "crypto", Count: 1,
 		Requirement: pci.Requirement{Class: class}})
 	s.Ask.Groups = append(s.Ask.Groups, resource.Group{Suffix: s.Requests[1].GroupSuffix(0),
 		Resources: resource.Amounts{class: 1}})
+	s.Ask.GroupPolicy = resource.PolicyNone
 	for i := range s.Requests {
 		s.Requests[i].Requirement.LiveMigratable = pci.Yes
 	}
 	c.make(s)
 	c.settle(lifecycle.Active)
-	c.ledger.hide("pf-b", false)
+	c.unhide("pf-b")
 	c.ask(lifecycle.ActionRequested{ID: "m1", Action: lifecycle.Live})
 	c.settle(lifecycle.Active)
 	now := c.one()
@@ -151,10 +146,10 @@ func TestP14RescheduledWithoutGroups(t *testing.T) {
 		}
 		return ""
 	}
-	c.start(t.Context(), c.store, c.ledger)
+	c.start(t.Context(), c.store, c.client(nil))
 	s := server("s")
 	s.Requests[0].Requirement.Type = pci.Physical
-	s.Ask.Groups = []resource.Group{{Resources: nil}}
+	s.Ask.Groups = []resource.Group{{Resources: resource.Amounts{"VCPU": 1}}}
 	s = c.make(s)
 	c.until("the agents have done their part", c.quiet)
 	c.agents.mu.Lock()
@@ -174,13 +169,13 @@ func TestP14RescheduledWithoutGroups(t *testing.T) {
 // A server that was shelved comes back on another host when its own is not to be had, and holds nothing between.
 func TestP11UnshelvedElsewhere(t *testing.T) {
 	c := story{hosts: map[string]int{"a": 1, "b": 1}}.begin(t)
-	c.start(t.Context(), c.store, c.ledger)
+	c.start(t.Context(), c.store, c.client(nil))
 	c.ask(lifecycle.ActionRequested{ID: "w1", Action: lifecycle.Shelve})
 	c.settle(lifecycle.Shelved)
 	if a, b := c.usage("pf-a"), c.usage("pf-b"); a != 0 || b != 0 || len(c.one().Devices) != 0 {
 		t.Errorf("shelved: %d of a, %d of b, %v", a, b, c.one().Devices)
 	}
-	c.ledger.hide("pf-a", true)
+	c.hide("pf-a")
 	c.ask(lifecycle.ActionRequested{ID: "w2", Action: lifecycle.Unshelve})
 	c.settle(lifecycle.Active)
 	if s, a, b := c.one(), c.usage("pf-a"), c.usage("pf-b"); s.Host != "b" || a != 0 || b != 1 || len(s.Devices) != 1 ||
@@ -192,17 +187,17 @@ func TestP11UnshelvedElsewhere(t *testing.T) {
 // After a resize the server has new requests; it is shelved and brought back elsewhere by these, and migrated live.
 func TestM2MovesAfterAResize(t *testing.T) {
 	c := story{hosts: map[string]int{"a": 2, "b": 2}}.begin(t)
-	c.start(t.Context(), c.store, c.ledger)
+	c.start(t.Context(), c.store, c.client(nil))
 	c.ask(larger("m1", 2))
 	c.settlePhase(lifecycle.Resized)
 	c.ask(lifecycle.ActionRequested{ID: "w1", Action: lifecycle.Confirm})
 	c.settle(lifecycle.Active)
 	c.ask(lifecycle.ActionRequested{ID: "w2", Action: lifecycle.Shelve})
 	c.settle(lifecycle.Shelved)
-	c.ledger.hide("pf-b", true)
+	c.hide("pf-b")
 	c.ask(lifecycle.ActionRequested{ID: "w3", Action: lifecycle.Unshelve})
 	c.settle(lifecycle.Active)
-	c.ledger.hide("pf-b", false)
+	c.unhide("pf-b")
 	where := func(host string, on provider.ID) {
 		t.Helper()
 		s := c.one()
@@ -231,7 +226,7 @@ func TestS18TheDestinationHasNone(t *testing.T) {
 				h.Devices[0].LiveMigratable = flag
 			}
 		})
-		c.start(t.Context(), c.store, c.ledger)
+		c.start(t.Context(), c.store, c.client(nil))
 		c.ask(lifecycle.ActionRequested{ID: "m1", Action: lifecycle.Live})
 		c.settle(lifecycle.Active)
 		if s, a, b := c.one(), c.usage("pf-a"), c.usage("pf-b"); s.Host != "a" || s.Migration.Status != "error" || a != 1 ||
@@ -245,7 +240,7 @@ func TestS18TheDestinationHasNone(t *testing.T) {
 // Of three devices on each host two are wanted, and follow the server.
 func TestS23LiveMigrationWithTwoOfThree(t *testing.T) {
 	c := story{hosts: map[string]int{"a": 3, "b": 3}}.begin(t)
-	c.start(t.Context(), c.store, c.ledger)
+	c.start(t.Context(), c.store, c.client(nil))
 	c.ask(here(larger("m1", 2)))
 	c.settlePhase(lifecycle.Resized)
 	c.ask(lifecycle.ActionRequested{ID: "w1", Action: lifecycle.Confirm})
@@ -264,15 +259,16 @@ func TestS23LiveMigrationWithTwoOfThree(t *testing.T) {
 func TestG4FewerDevices(t *testing.T) {
 	for _, room := range []int{2, 1} {
 		c := newCloud(t, map[string]int{"a": 2, "b": room})
-		c.ledger.hide("pf-b", true)
-		c.start(t.Context(), c.store, c.ledger)
+		c.hide("pf-b")
+		c.start(t.Context(), c.store, c.client(nil))
 		s := server("s")
 		s.Requests[0].Count = 2
 		s.Ask.Groups = append(s.Ask.Groups, resource.Group{Suffix: s.Requests[0].GroupSuffix(1),
 			Resources: resource.Amounts{class: 1}})
+		s.Ask.GroupPolicy = resource.PolicyNone
 		c.make(s)
 		c.settle(lifecycle.Active)
-		c.ledger.hide("pf-b", false)
+		c.unhide("pf-b")
 		wish := larger("m1", 1)
 		wish.To = "b"
 		c.ask(wish)
@@ -290,9 +286,9 @@ func TestG4FewerDevices(t *testing.T) {
 
 // A host that cannot take a server that is migrated live is not the end: the next one is asked (6.7; Nova gives up).
 func TestLiveMigrationTriesTheNextHost(t *testing.T) {
-	st := story{hosts: map[string]int{"a": 1, "b": 1, "c": 1}, setup: func(c *cloud) { c.ledger.hide("pf-c", true) }}
+	st := story{hosts: map[string]int{"a": 1, "b": 1, "c": 1}, setup: func(c *cloud) { c.hide("pf-c") }}
 	c := st.begin(t)
-	c.ledger.hide("pf-c", false)
+	c.unhide("pf-c")
 	first := ""
 	c.agents.mu.Lock()
 	c.agents.fails = func(host string) string {
@@ -305,7 +301,7 @@ func TestLiveMigrationTriesTheNextHost(t *testing.T) {
 		return ""
 	}
 	c.agents.mu.Unlock()
-	c.start(t.Context(), c.store, c.ledger)
+	c.start(t.Context(), c.store, c.client(nil))
 	c.ask(lifecycle.ActionRequested{ID: "m1", Action: lifecycle.Live})
 	c.settle(lifecycle.Active)
 	if s := c.one(); s.Host == "a" || s.Host == first || len(s.Devices) != 1 || !strings.Contains(c.trails(),
@@ -321,29 +317,34 @@ func TestM13TheSecondCandidateOfTheHost(t *testing.T) {
 	c.agents.mu.Lock()
 	c.agents.devices["a"] = append(c.agents.devices["a"], "0000:3c:00.0")
 	c.agents.mu.Unlock()
-	c.ledger.second("a", 1)
+	c.addProvider("qf-", "a", 1)
 	c.report("a")
-	claims, lost := 0, provider.ID("")
-	c.ledger.put = func(resource.ConsumerID) error {
-		if claims++; claims > 1 {
-			return nil
+	claims, searches, lost := 0, 0, provider.ID("")
+	fail := func(call placementtest.Call) (before, after error) {
+		switch call.Op {
+		case "Candidates":
+			searches++
+			return nil, nil
+		case "PutAllocation":
+			claims++
+		}
+		if claims != 1 || call.Op != "PutAllocation" {
+			return nil, nil
 		}
 		choices := c.one().Choices
 		if len(choices) != 2 || choices[0].Host != "a" || choices[1].Host != "a" {
 			t.Errorf("%+v", choices)
-			return nil
+			return nil, nil
 		}
 		for id := range choices[0].Allocation {
 			lost = id
 		}
-		c.ledger.hide("pf-a", true)
-		c.ledger.hide("qf-a", true)
-		return fault.New(fault.Conflict, "", "taken").WithCode(placement.CodeUndefined)
+		return fault.New(fault.Conflict, "", "taken").WithCode(placement.CodeUndefined), nil
 	}
-	c.start(t.Context(), c.store, c.ledger)
+	c.start(t.Context(), c.store, c.client(fail))
 	s := c.make(server("s"))
-	if s.State != lifecycle.Active || claims != 2 || len(s.Devices) != 1 || s.Devices[0].Provider == lost ||
+	if s.State != lifecycle.Active || claims != 2 || searches != 1 || len(s.Devices) != 1 || s.Devices[0].Provider == lost ||
 		c.usage(s.Devices[0].Provider) != 1 || c.usage(lost) != 0 {
-		t.Errorf("%s after %d claims with %v, %s was lost\n%s", s.State, claims, s.Devices, lost, c.trails())
+		t.Errorf("%s after %d claims and %d searches with %v, %s was lost\n%s", s.State, claims, searches, s.Devices, lost, c.trails())
 	}
 }

@@ -45,7 +45,7 @@ func (c *cloud) deleteAll() {
 // As many servers get a device as there are devices; the others are told why not; afterwards everything is free again.
 func TestRaceForDevices(t *testing.T) {
 	c := newCloud(t, map[string]int{"a": 3, "b": 2, "c": 1})
-	c.start(t.Context(), c.store, c.ledger)
+	c.start(t.Context(), c.store, c.client(nil))
 	for i := range 9 {
 		c.create(fmt.Sprintf("s%d", i))
 	}
@@ -55,7 +55,7 @@ func TestRaceForDevices(t *testing.T) {
 		t.Errorf("%d active, %d in error", c.count(lifecycle.Active), c.count(lifecycle.Error))
 	}
 	for _, s := range c.servers() {
-		if s.State == lifecycle.Error && s.Fault.Message != "No valid host was found: all devices are taken." {
+		if s.State == lifecycle.Error && s.Fault.Message != "No valid host was found: Placement has no host with all of CUSTOM_NIC:1 left." {
 			t.Errorf("%s: %s", s.ID, s.Fault.Message)
 		}
 		if s.State == lifecycle.Active && (len(s.Devices) != 1 || len(s.Requests[0].Providers) != 1 ||
@@ -90,7 +90,7 @@ func atEachCall(t *testing.T, live func(t *testing.T, at int, late bool) bool) {
 func failAt(t *testing.T, at int, late bool) bool {
 	c := newCloud(t, map[string]int{"a": 1})
 	tr := &trouble{fails: once(at, late)}
-	c.start(t.Context(), troubledStore{c.store, tr}, troubledPlacement{c.ledger, tr})
+	c.start(t.Context(), troubledStore{c.store, tr}, c.client(tr.failPlacement))
 	for _, id := range []string{"s1", "s2"} {
 		_, _ = c.conductor().Create(t.Context(), server(id)) // with an error it may have been stored or not
 	}
@@ -109,13 +109,13 @@ func crashAt(t *testing.T, at int, late bool) bool {
 	ctx, end := context.WithCancel(t.Context())
 	defer end()
 	tr := &trouble{fails: crash(at, late, end)}
-	c.start(ctx, troubledStore{c.store, tr}, troubledPlacement{c.ledger, tr})
+	c.start(ctx, troubledStore{c.store, tr}, c.client(tr.failPlacement))
 	again := func() bool {
 		if ctx.Err() == nil {
 			return false
 		}
 		c.stop()
-		c.start(t.Context(), c.store, c.ledger)
+		c.start(t.Context(), c.store, c.client(nil))
 		return true
 	}
 	for _, id := range []string{"s1", "s2", "s3"} {
@@ -145,12 +145,12 @@ func crashAt(t *testing.T, at int, late bool) bool {
 // A database that cannot be read is told to who resumes, before anything runs.
 func TestResumeSaysWhatIsWrong(t *testing.T) {
 	c := newCloud(t, map[string]int{"a": 1})
-	if err := New(c.store, c.ledger).Resume(t.Context()); err != nil {
+	if err := New(c.store, c.client(nil)).Resume(t.Context()); err != nil {
 		t.Error(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := New(c.store, c.ledger).Resume(ctx); err == nil || !strings.Contains(err.Error(), "conductor.Resume") {
+	if err := New(c.store, c.client(nil)).Resume(ctx); err == nil || !strings.Contains(err.Error(), "conductor.Resume") {
 		t.Errorf("%v", err)
 	}
 }
@@ -161,12 +161,12 @@ func TestCreateIsAllOrNothing(t *testing.T) {
 		c := newCloud(t, map[string]int{"a": 3})
 		ctx, end := context.WithCancel(t.Context())
 		tr := &trouble{fails: crash(1, late, end)}
-		c.start(ctx, troubledStore{c.store, tr}, troubledPlacement{c.ledger, tr})
+		c.start(ctx, troubledStore{c.store, tr}, c.client(tr.failPlacement))
 		if _, err := c.conductor().Create(t.Context(), server("s1"), server("s2"), server("s3")); err == nil {
 			t.Error("the crash was not noticed")
 		}
 		c.stop()
-		c.start(t.Context(), c.store, c.ledger)
+		c.start(t.Context(), c.store, c.client(nil))
 		want := 0
 		if late {
 			want = 3
@@ -179,7 +179,7 @@ func TestCreateIsAllOrNothing(t *testing.T) {
 		end()
 	}
 	c := newCloud(t, map[string]int{"a": 3})
-	c.start(t.Context(), c.store, c.ledger)
+	c.start(t.Context(), c.store, c.client(nil))
 	c.create("s2")
 	if _, err := c.conductor().Create(t.Context(), server("s1"), server("s2"), server("s3")); !fault.Is(err,
 		fault.Conflict) {
@@ -204,7 +204,7 @@ func TestGuestFails(t *testing.T) {
 		}
 		return ""
 	}
-	c.start(t.Context(), c.store, c.ledger)
+	c.start(t.Context(), c.store, c.client(nil))
 	c.create("s1", "s2", "s3")
 	c.settled()
 	c.whole("one host fails")
@@ -223,7 +223,7 @@ func TestGuestFails(t *testing.T) {
 func TestDeleteBeforeTheAgentHasSeenIt(t *testing.T) {
 	c := newCloud(t, map[string]int{"a": 1})
 	c.agents.mu.Lock() // no agent looks
-	c.start(t.Context(), c.store, c.ledger)
+	c.start(t.Context(), c.store, c.client(nil))
 	c.create("s")
 	c.until("assigned", func() bool { return c.count(lifecycle.Spawning) == 1 })
 	if err := c.conductor().Delete(t.Context(), "s"); err != nil {
@@ -248,7 +248,7 @@ func TestDeleteBeforeTheAgentHasSeenIt(t *testing.T) {
 func TestTheClaimOfAServerThatIsNotWantedThere(t *testing.T) {
 	c := newCloud(t, map[string]int{"a": 1})
 	c.agents.mu.Lock() // no agent looks
-	c.start(t.Context(), c.store, c.ledger)
+	c.start(t.Context(), c.store, c.client(nil))
 	c.create("s")
 	c.until("assigned", func() bool { return c.count(lifecycle.Spawning) == 1 })
 	line, err := c.store.Assignments(t.Context(), "a") // what the agent heard before it lost compute
@@ -289,9 +289,9 @@ func TestClaimAnswers(t *testing.T) {
 		claims int
 	}{
 		{"at once", nil, lifecycle.Active, "claimed on", 1},
-		{"generations move", []error{moved(), moved()}, lifecycle.Active, "claimed on", 3},
+		{"generations move", []error{concurrent(), concurrent()}, lifecycle.Active, "claimed on", 3},
 		{"the first choice is taken", []error{lost}, lifecycle.Active, "lost the claim", 2},
-		{"generations never rest", []error{moved(), moved(), moved(), moved(), moved()}, lifecycle.Active,
+		{"generations never rest", []error{concurrent(), concurrent(), concurrent(), concurrent(), concurrent()}, lifecycle.Active,
 			"a generation has moved", 6},
 		{"a provider has vanished", []error{fault.New(fault.Invalid, "", "no such provider")}, lifecycle.Active,
 			"no such provider", 2},
@@ -303,21 +303,14 @@ func TestClaimAnswers(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			world := newCloud(t, map[string]int{"a": 1, "b": 1})
-			claims := 0
-			world.ledger.put = func(resource.ConsumerID) error {
-				claims++
-				if claims <= len(c.errs) {
-					return c.errs[claims-1]
-				}
-				return nil
-			}
-			world.start(t.Context(), world.store, world.ledger)
+			claims := &callErrors{op: "PutAllocation", errs: c.errs}
+			world.start(t.Context(), world.store, world.client(claims.fail))
 			world.create("s")
 			world.settled()
 			world.whole("settled")
 			s := world.servers()[0]
-			if s.State != c.state || claims != c.claims || !strings.Contains(world.trails(), c.says) {
-				t.Errorf("%s after %d claims\n%s", s.State, claims, world.trails())
+			if s.State != c.state || claims.count() != c.claims || !strings.Contains(world.trails(), c.says) {
+				t.Errorf("%s after %d claims\n%s", s.State, claims.count(), world.trails())
 			}
 			world.deleteAll()
 		})
@@ -345,13 +338,8 @@ func TestScheduleAnswers(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			world := newCloud(t, map[string]int{"a": 1})
-			tr := &trouble{fails: func(n int, late bool) error {
-				if n == 1 && !late {
-					return c.err
-				}
-				return nil
-			}}
-			world.start(t.Context(), world.store, troubledPlacement{world.ledger, tr})
+			searches := &callErrors{op: "Candidates", errs: []error{c.err}}
+			world.start(t.Context(), world.store, world.client(searches.fail))
 			world.report("a")
 			world.create("s")
 			world.settled()
@@ -368,14 +356,9 @@ func TestScheduleAnswers(t *testing.T) {
 func TestAskBeforeTheFirstReport(t *testing.T) {
 	unknown := fault.New(fault.Invalid, "", "No such resource class CUSTOM_NIC.")
 	c := newCloud(t, map[string]int{"a": 1})
-	tr := &trouble{fails: func(n int, late bool) error {
-		if n <= 2 && !late {
-			return unknown
-		}
-		return nil
-	}}
+	searches := &callErrors{op: "Candidates", errs: []error{unknown, unknown}}
 	c.mute = true
-	c.start(t.Context(), c.store, troubledPlacement{c.ledger, tr})
+	c.start(t.Context(), c.store, c.client(searches.fail))
 	c.create("s")
 	c.settled()
 	c.whole("settled")
@@ -383,7 +366,8 @@ func TestAskBeforeTheFirstReport(t *testing.T) {
 		"will try again: no host has ever reported CUSTOM_NIC") {
 		t.Error(c.trails())
 	}
-	late := New(c.store, troubledPlacement{c.ledger, &trouble{fails: func(int, bool) error { return unknown }}})
+	searches = &callErrors{op: "Candidates", errs: []error{unknown, unknown}}
+	late := New(c.store, c.client(searches.fail))
 	for after, waits := range map[time.Duration]bool{firstReports - time.Second: true, firstReports: false} {
 		late.now = func() time.Time { return late.started.Add(after) }
 		event, err := late.schedule(t.Context(), server("t"))
@@ -397,17 +381,10 @@ func TestAskBeforeTheFirstReport(t *testing.T) {
 func TestForgottenClaim(t *testing.T) {
 	for _, taken := range []bool{false, true} {
 		world := newCloud(t, map[string]int{"a": 1, "b": 1})
-		l := world.ledger
-		c := New(world.store, l)
-		old := placement.ConsumerAllocation{Allocation: resource.Allocation{"pf-a": {class: 1}}}
-		if err := l.PutAllocation(t.Context(), "s", old); err != nil {
-			t.Fatal(err)
-		}
+		c := New(world.store, world.client(nil))
+		world.allocate("s", resource.Allocation{"pf-a": {class: 1}})
 		if taken {
-			if err := l.PutAllocation(t.Context(), "other",
-				placement.ConsumerAllocation{Allocation: resource.Allocation{"pf-b": {class: 1}}}); err != nil {
-				t.Fatal(err)
-			}
+			world.allocate("other", resource.Allocation{"pf-b": {class: 1}})
 		}
 		s := server("s")
 		s.Try, s.Choices = 3, choices(resource.Allocation{"pf-b": {class: 1}})
@@ -415,7 +392,7 @@ func TestForgottenClaim(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		held := l.held["s"].Allocation
+		held := world.placement.Held("s")
 		if taken {
 			if lost, ok := e.(lifecycle.ClaimLost); !ok || lost.Try != 3 || len(held) != 0 {
 				t.Errorf("%#v, holds %v", e, held)
@@ -432,7 +409,7 @@ func TestWordsThatComeLate(t *testing.T) {
 	c := newCloud(t, map[string]int{"a": 1})
 	c.agents.mu.Lock() // no agent looks: the test speaks
 	defer c.agents.mu.Unlock()
-	c.start(t.Context(), c.store, c.ledger)
+	c.start(t.Context(), c.store, c.client(nil))
 	c.create("s")
 	c.until("assigned", func() bool { return c.count(lifecycle.Spawning) == 1 })
 	serve := func(instance string, at time.Time) {

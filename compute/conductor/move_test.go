@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/openberth/berth/api/placement"
 	"github.com/openberth/berth/compute/flavor"
 	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/compute/schedule"
@@ -239,9 +238,9 @@ func (st story) begin(t *testing.T) *cloud {
 	fails := c.agents.fails
 	c.agents.fails = func(host string) string { return "" }
 	if len(st.hosts) > 1 {
-		c.ledger.hide("pf-b", true)
+		c.hide("pf-b")
 	}
-	c.start(t.Context(), c.store, c.ledger)
+	c.start(t.Context(), c.store, c.client(nil))
 	s := server("s")
 	s.Requests[0].Requirement.LiveMigratable = pci.Yes
 	if _, err := c.conductor().Create(t.Context(), s); err != nil {
@@ -249,7 +248,7 @@ func (st story) begin(t *testing.T) *cloud {
 	}
 	c.settle(lifecycle.Active)
 	c.stop()
-	c.ledger.hide("pf-b", false)
+	c.unhide("pf-b")
 	c.agents.mu.Lock()
 	c.agents.fails = fails
 	c.agents.mu.Unlock()
@@ -265,10 +264,8 @@ func (st story) end(c *cloud) {
 	c.settle(st.state)
 	s := c.one()
 	held := 0
-	for _, h := range c.ledger.held {
-		for _, amounts := range h.Allocation {
-			held += amounts[class]
-		}
+	for _, id := range c.placement.Consumers() {
+		held += c.placement.Held(id).Sum()[class]
 	}
 	if st.host != "" && s.Host != st.host || held != st.holds || s.Fault != nil {
 		c.t.Errorf("the server is on %q and %d devices are held; fault %+v\n%s", s.Host, held, s.Fault, c.trails())
@@ -278,12 +275,10 @@ func (st story) end(c *cloud) {
 		c.remove()
 		c.settle(lifecycle.Deleted)
 	}
-	if len(c.ledger.held) != 0 {
-		c.t.Errorf("held in the end: %v", c.ledger.held)
+	if len(c.placement.Consumers()) != 0 {
+		c.t.Errorf("held in the end:\n%s", c.allocations())
 	}
-	for _, miss := range c.ledger.look() {
-		c.t.Error(miss)
-	}
+	c.checkSpent("in the end")
 }
 
 // Every operation does what it shall when nothing goes wrong.
@@ -292,7 +287,7 @@ func TestStories(t *testing.T) {
 		t.Run(st.name, func(t *testing.T) {
 			t.Parallel()
 			c := st.begin(t)
-			c.start(t.Context(), c.store, c.ledger)
+			c.start(t.Context(), c.store, c.client(nil))
 			st.tell(c)
 			st.end(c)
 		})
@@ -305,7 +300,7 @@ func TestEveryOperationFailsAtEachCall(t *testing.T) {
 	atEachCallOfEach(t, func(t *testing.T, st story, at int, late bool) bool {
 		c := st.begin(t)
 		tr := &trouble{fails: once(at, late)}
-		c.start(t.Context(), troubledStore{c.store, tr}, troubledPlacement{c.ledger, tr})
+		c.start(t.Context(), troubledStore{c.store, tr}, c.client(tr.failPlacement))
 		st.tell(c)
 		c.settled()
 		tr.rest()
@@ -322,13 +317,13 @@ func TestEveryOperationCrashesAtEachCall(t *testing.T) {
 		ctx, end := context.WithCancel(t.Context())
 		defer end()
 		tr := &trouble{fails: crash(at, late, end)}
-		c.start(ctx, troubledStore{c.store, tr}, troubledPlacement{c.ledger, tr})
+		c.start(ctx, troubledStore{c.store, tr}, c.client(tr.failPlacement))
 		crashed := false
 		c.again = func() {
 			if ctx.Err() != nil && !crashed {
 				crashed = true
 				c.stop()
-				c.start(t.Context(), c.store, c.ledger)
+				c.start(t.Context(), c.store, c.client(nil))
 			}
 		}
 		st.tell(c)
@@ -385,16 +380,13 @@ func TestM1TheChosenProviderServes(t *testing.T) {
 		c.agents.mu.Lock()
 		c.agents.devices["b"] = append(c.agents.devices["b"], "0000:3c:00.0", "0000:3c:00.1")
 		c.agents.mu.Unlock()
-		c.ledger.second("b", 2)
+		c.addProvider("qf-", "b", 2)
 		c.report("b")
 		for i := range 2 {
-			c.others.Store(true)
 			other := resource.ConsumerID(fmt.Sprint("other", i))
-			if err := c.ledger.PutAllocation(t.Context(), other, held(taken)); err != nil {
-				t.Fatal(err)
-			}
+			c.allocate(other, resource.Allocation{taken: {class: 1}})
 		}
-		c.start(t.Context(), c.store, c.ledger)
+		c.start(t.Context(), c.store, c.client(nil))
 		c.ask(larger("m1", 2))
 		c.settled()
 		want := map[provider.ID]provider.ID{"pf-b": "qf-b", "qf-b": "pf-b"}[taken]
@@ -405,7 +397,7 @@ func TestM1TheChosenProviderServes(t *testing.T) {
 			t.Errorf("%s: %v of %v\n%s", s.State, s.Devices, s.Requests, c.trails())
 		}
 		for i := range 2 {
-			_ = c.ledger.DeleteAllocation(t.Context(), resource.ConsumerID(fmt.Sprint("other", i)))
+			_ = c.placement.DeleteAllocation(t.Context(), resource.ConsumerID(fmt.Sprint("other", i)))
 		}
 		c.whole("resized")
 	}
@@ -414,14 +406,15 @@ func TestM1TheChosenProviderServes(t *testing.T) {
 // While a resize waits to be confirmed, the migration holds the source's devices and the server the destination's.
 func TestWhoHoldsWhatWhileAMoveWaits(t *testing.T) {
 	c := story{hosts: map[string]int{"a": 1, "b": 2}}.begin(t)
-	c.start(t.Context(), c.store, c.ledger)
+	c.start(t.Context(), c.store, c.client(nil))
 	before := c.one().Devices
 	c.ask(larger("m1", 2))
 	c.settlePhase(lifecycle.Resized)
 	s := c.one()
-	if c.ledger.held["m1"].Allocation["pf-a"][class] != 1 || c.ledger.held["m1"].ConsumerType != "MIGRATION" ||
-		c.ledger.held["s"].Allocation["pf-b"][class] != 2 {
-		t.Errorf("%+v", c.ledger.held)
+	m1, err := c.placement.Allocation(t.Context(), "m1")
+	if err != nil || m1.Allocation["pf-a"][class] != 1 || m1.ConsumerType != "MIGRATION" ||
+		c.placement.Held("s")["pf-b"][class] != 2 {
+		t.Errorf("%v\n%s", err, c.allocations())
 	}
 	if !slices.Equal(s.Move.From.Devices, before) || s.Status() != "VERIFY_RESIZE" || s.Migration.Status != "finished" ||
 		s.Shown().Flavor.ID != "f-m1" {
@@ -437,7 +430,7 @@ func TestWhoHoldsWhatWhileAMoveWaits(t *testing.T) {
 // host forbid.
 func TestRefusedWishes(t *testing.T) {
 	c := story{hosts: map[string]int{"a": 1, "b": 1}}.begin(t)
-	c.start(t.Context(), c.store, c.ledger)
+	c.start(t.Context(), c.store, c.client(nil))
 	refused := func(a lifecycle.Action, says string) {
 		t.Helper()
 		_, err := c.conductor().Act(t.Context(), "s", lifecycle.ActionRequested{ID: "w-" + string(a), Action: a})
@@ -468,11 +461,11 @@ func TestRefusedWishes(t *testing.T) {
 // nothing fits, nothing has changed and the server has never stopped.
 func TestResizeAsksTheNewQuestion(t *testing.T) {
 	c := story{hosts: map[string]int{"a": 1, "b": 1}}.begin(t)
-	c.start(t.Context(), c.store, c.ledger)
+	c.start(t.Context(), c.store, c.client(nil))
 	c.ask(larger("m0", 2)) // no host has two
 	c.settle(lifecycle.Active)
 	if s := c.one(); s.Host != "a" || s.Migration.Status != "error" || !strings.Contains(c.trails(),
-		"No valid host was found: all devices are taken. It goes back to a.") ||
+		"No valid host was found: Placement has no host with all of ") ||
 		strings.Contains(c.trails(), "has stopped") {
 		t.Error(c.trails())
 	}
@@ -498,12 +491,12 @@ func TestResizeAsksTheNewQuestion(t *testing.T) {
 func TestDeleteWhileTheHostIsDown(t *testing.T) {
 	st := story{hosts: map[string]int{"a": 1}, setup: dark}
 	c := st.begin(t)
-	c.start(t.Context(), c.store, c.ledger)
+	c.start(t.Context(), c.store, c.client(nil))
 	c.agents.hide("a", true)
 	c.remove()
 	s := c.one()
-	if s.Status() != "DELETED" || s.TaskState() != "deleting" || len(c.ledger.held) != 1 {
-		t.Errorf("%s %s, held %v", s.Status(), s.TaskState(), c.ledger.held)
+	if s.Status() != "DELETED" || s.TaskState() != "deleting" || len(c.placement.Consumers()) != 1 {
+		t.Errorf("%s %s, held %v", s.Status(), s.TaskState(), c.allocations())
 	}
 	if err := c.conductor().Delete(t.Context(), "s"); !fault.Is(err, fault.NotFound) {
 		t.Errorf("deleted twice: %v", err)
@@ -522,7 +515,7 @@ func TestDeleteWhileTheHostIsDown(t *testing.T) {
 func TestNothingComesToWhereItsRemainsAre(t *testing.T) {
 	st := story{hosts: map[string]int{"a": 2, "b": 1}, setup: dark}
 	c := st.begin(t)
-	c.start(t.Context(), c.store, c.ledger)
+	c.start(t.Context(), c.store, c.client(nil))
 	c.agents.hide("a", true)
 	c.ask(lifecycle.ActionRequested{ID: "m1", Action: lifecycle.Evacuate})
 	c.until("it is evacuated", func() bool {
@@ -549,7 +542,7 @@ func TestNothingComesToWhereItsRemainsAre(t *testing.T) {
 func TestP13MusterOrNone(t *testing.T) {
 	for room, built := range map[int]int{3: 3, 2: 0} {
 		c := newCloud(t, map[string]int{"a": room})
-		c.start(t.Context(), c.store, c.ledger)
+		c.start(t.Context(), c.store, c.client(nil))
 		var list []lifecycle.Server
 		for i := range 3 {
 			s := server(fmt.Sprintf("aaaaaaaa-bbbb-%d", i))
@@ -570,10 +563,6 @@ func TestP13MusterOrNone(t *testing.T) {
 			}
 		}
 	}
-}
-
-func held(by provider.ID) placement.ConsumerAllocation {
-	return placement.ConsumerAllocation{Allocation: resource.Allocation{by: {class: 1}}}
 }
 
 func storeFilter(server string) store.MigrationFilter { return store.MigrationFilter{Server: server} }

@@ -11,7 +11,7 @@ import (
 // The conductor builds the request of a server from its flavor, with ids of its own for each server.
 func TestRequestIsBuiltFromTheFlavor(t *testing.T) {
 	c := newCloud(t, map[string]int{"a": 4})
-	c.start(t.Context(), c.store, c.ledger)
+	c.start(t.Context(), c.store, c.client(nil))
 	of := func(id string) lifecycle.Server {
 		return lifecycle.Server{ID: id, Name: id, Project: "p", User: "u", Flavor: flavor.Flavor{ID: "two", VCPUs: 1,
 			ExtraSpecs: map[string]string{"pci_passthrough:alias": "nic:2", "hw:numa_nodes": "1"}, MemoryMB: 512}}
@@ -39,7 +39,7 @@ func TestRequestIsBuiltFromTheFlavor(t *testing.T) {
 // nothing is requested.
 func TestRequestThatCannotBeBuilt(t *testing.T) {
 	c := newCloud(t, map[string]int{"a": 1})
-	c.start(t.Context(), c.store, c.ledger)
+	c.start(t.Context(), c.store, c.client(nil))
 	s := c.make(lifecycle.Server{ID: "s", Name: "s", Flavor: flavor.Flavor{VCPUs: 1,
 		ExtraSpecs: map[string]string{"pci_passthrough:alias": "crypto:1"}}})
 	if s.Status() != "ERROR" || s.Round != 0 ||

@@ -25,7 +25,7 @@ type clocks struct{ since, wall time.Duration }
 // withClocks makes a conductor that never runs, on the hosts of a cloud that has none.
 func withClocks(t *testing.T, c *cloud) (*Conductor, *clocks) {
 	t.Helper()
-	conductor, at, began := New(c.store, c.ledger), &clocks{}, time.Now()
+	conductor, at, began := New(c.store, c.client(nil)), &clocks{}, time.Now()
 	conductor.presence.clock = func() time.Duration { return at.since }
 	conductor.now = func() time.Time { return began.Add(at.since + at.wall) }
 	return conductor, at
@@ -100,7 +100,7 @@ func offer(host string) placement.Candidates {
 func TestForgetAHostThatHasReturned(t *testing.T) {
 	world := newCloud(t, map[string]int{"a": 0})
 	c, at := withClocks(t, world)
-	c.Providers = &forest{}
+	c.Providers = world.placement
 	host, err := world.store.Host(t.Context(), "a")
 	if err != nil {
 		t.Fatal(err)
@@ -142,7 +142,7 @@ func TestForgetAHostThatHasReturned(t *testing.T) {
 // Row 7: a guest report of another start than the admitted one changes nothing.
 func TestGuestReportsOfAnotherStart(t *testing.T) {
 	world := newCloud(t, map[string]int{"a": 1})
-	world.start(t.Context(), world.store, world.ledger)
+	world.start(t.Context(), world.store, world.client(nil))
 	world.create("s")
 	world.settled()
 	for _, who := range []struct{ instance, start string }{{"agent-a", "another"}, {"another", "start"}, {"", ""}} {
@@ -196,14 +196,11 @@ func TestARestoredDatabaseTouchesNoForeignAllocation(t *testing.T) {
 				Start: "start"}); err != nil {
 				t.Fatal(err)
 			}
-			mine := placement.ConsumerAllocation{Allocation: resource.Allocation{"pf-b": {class: 1}}}
-			if err := world.ledger.PutAllocation(t.Context(), "s", mine); err != nil {
-				t.Fatal(err)
-			}
+			world.allocate("s", resource.Allocation{"pf-b": {class: 1}})
 			s := server("s")
 			s.State, s.Host = lifecycle.Failing, "a"
 			_, err = conductor.perform(t.Context(), s, lifecycle.Release)
-			_, kept := world.ledger.held["s"]
+			kept := len(world.placement.Held("s")) > 0
 			if kept != (c.says != "") || kept && (!fault.Is(err, fault.Unavailable) || !strings.Contains(err.Error(), c.says)) {
 				t.Errorf("kept %v: %v", kept, err)
 			}
@@ -221,7 +218,7 @@ func TestARestoredDatabaseTouchesNoForeignAllocation(t *testing.T) {
 func TestComputeHearsTheHostsFirst(t *testing.T) {
 	world := newCloud(t, map[string]int{"a": 1, "b": 1})
 	world.reportAt("b", time.Now().Add(-time.Hour)) // it has been silent for long: nobody waits for it
-	c := New(world.store, world.ledger)
+	c := New(world.store, world.client(nil))
 	c.firstReports = time.Hour
 	opened := make(chan error, 1)
 	go func() { opened <- c.openGate(t.Context()) }()
@@ -259,7 +256,7 @@ func TestComputeHearsTheHostsFirst(t *testing.T) {
 	if err := c.checkMayWrite(t.Context(), old); err != nil {
 		t.Errorf("after the report: %v", err)
 	}
-	c = New(world.store, world.ledger)
+	c = New(world.store, world.client(nil))
 	c.firstReports = time.Millisecond
 	if err := c.openGate(t.Context()); err != nil {
 		t.Error(err)
@@ -279,7 +276,7 @@ func TestStoredReportsProtectGuests(t *testing.T) {
 	}
 	host.Present, host.Seen = []schedule.Present{{ID: "s", Server: "s"}}, time.Now().Add(-time.Hour)
 	world.put(host)
-	c := New(world.store, world.ledger)
+	c := New(world.store, world.client(nil))
 	if _, err := c.AwaitReports(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -307,7 +304,7 @@ func TestPerformOnAGivenClock(t *testing.T) {
 	world.agents.mu.Lock()
 	world.agents.dark["a"] = true
 	world.agents.mu.Unlock()
-	c, waits, closed := New(world.store, world.ledger), 0, errors.New("closed")
+	c, waits, closed := New(world.store, world.client(nil)), 0, errors.New("closed")
 	c.Log = slog.New(slog.DiscardHandler)
 	at := time.Date(2020, 1, 2, 3, 4, 5, 0, time.UTC)
 	c.UseClock(Clock{Now: func() time.Time { return at }, Since: func() time.Duration { return time.Second },

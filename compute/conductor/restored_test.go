@@ -5,7 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/openberth/berth/api/placement"
 	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/compute/schedule"
 	"github.com/openberth/berth/fault"
@@ -96,10 +95,7 @@ func TestAnOlderRecordFreesNoGuest(t *testing.T) {
 			world := newCloud(t, map[string]int{"a": 1, "b": 1})
 			conductor, _ := withClocks(t, world)
 			close(conductor.presence.gate)
-			if err := world.ledger.PutAllocation(t.Context(), "s",
-				placement.ConsumerAllocation{Allocation: source.Allocation}); err != nil {
-				t.Fatal(err)
-			}
+			world.allocate("s", source.Allocation)
 			s := server("s")
 			c.s(&s)
 			for range 2 { // every step may be repeated
@@ -107,10 +103,10 @@ func TestAnOlderRecordFreesNoGuest(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			if got := world.ledger.held["m"].Allocation; !got.Equal(source.Allocation) {
+			if got := world.placement.Held("m"); !got.Equal(source.Allocation) {
 				t.Errorf("the consumer at the source holds %v", got)
 			}
-			if got := world.ledger.held["s"].Allocation["pf-a"]; len(got) > 0 {
+			if got := world.placement.Held("s")["pf-a"]; len(got) > 0 {
 				t.Errorf("the server holds %v at the source", got)
 			}
 		})

@@ -15,11 +15,10 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/openberth/berth/api/placement"
+	"github.com/openberth/berth/api/placement/placementtest"
 	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/compute/schedule"
 	"github.com/openberth/berth/compute/store"
-	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/pci"
 	"github.com/openberth/berth/provider"
 	"github.com/openberth/berth/resource"
@@ -29,171 +28,6 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const class = resource.Class("CUSTOM_NIC")
-
-// ledger is a Placement in memory: hosts with a root and one provider of devices each.
-type ledger struct {
-	mu       sync.Mutex
-	capacity map[provider.ID]int // devices
-	root     map[provider.ID]provider.ID
-	held     map[resource.ConsumerID]placement.ConsumerAllocation
-	raised   int // counts up the consumers' generations
-	hidden   bool
-	secret   map[provider.ID]bool // providers that are not offered
-	reserved map[provider.ID]int
-	written  map[provider.ID]int             // generations
-	spent    map[provider.ID]int             // how many devices there are of those that are spent
-	misses   []string                        // what was not true of them
-	deny     bool                            // no reshape is taken
-	put      func(resource.ConsumerID) error // asked before each PutAllocation
-}
-
-func newLedger(devices map[string]int) *ledger {
-	l := &ledger{capacity: map[provider.ID]int{}, root: map[provider.ID]provider.ID{},
-		held:     map[resource.ConsumerID]placement.ConsumerAllocation{},
-		reserved: map[provider.ID]int{}, written: map[provider.ID]int{}, spent: map[provider.ID]int{}}
-	for host, n := range devices {
-		l.capacity[provider.ID("pf-"+host)], l.root[provider.ID("pf-"+host)] = n, provider.ID("root-"+host)
-	}
-	return l
-}
-
-// hide keeps a provider from being offered, or no more.
-func (l *ledger) hide(id provider.ID, hidden bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.secret = map[provider.ID]bool{id: hidden}
-}
-
-// second gives a host another provider with so many devices.
-func (l *ledger) second(host string, n int) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.capacity[provider.ID("qf-"+host)], l.root[provider.ID("qf-"+host)] = n, provider.ID("root-"+host)
-}
-
-func (l *ledger) used(id provider.ID) int {
-	n := 0
-	for _, h := range l.held {
-		n += h.Allocation[id][class]
-	}
-	return n
-}
-
-func (l *ledger) Candidates(_ context.Context, ask resource.Ask) (placement.Candidates, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	out := placement.Candidates{Summaries: map[provider.ID]placement.Summary{}}
-	for _, pf := range slices.Sorted(maps.Keys(l.capacity)) {
-		c := placement.Candidate{Allocation: resource.Allocation{}, Mappings: map[string][]provider.ID{}}
-		for _, g := range ask.Groups {
-			if g.Resources[class] == 0 {
-				c.Allocation[pf] = resource.Amounts{} // a host must be named
-				continue
-			}
-			c.Allocation[pf] = resource.Amounts{class: c.Allocation[pf][class] + g.Resources[class]}
-			c.Mappings[g.Suffix] = []provider.ID{pf}
-		}
-		tree := ask.Groups[0].InTree
-		if l.hidden || l.secret[pf] || tree != "" && tree != l.root[pf] ||
-			l.used(pf)+c.Allocation[pf][class] > l.capacity[pf]-l.reserved[pf] {
-			continue
-		}
-		out.List = append(out.List, c)
-		out.Summaries[pf] = placement.Summary{Root: l.root[pf], Parent: l.root[pf]}
-		out.Summaries[l.root[pf]] = placement.Summary{Root: l.root[pf]}
-	}
-	if len(out.List) == 0 {
-		out.Reason = "all devices are taken"
-	}
-	return out, nil
-}
-
-func (l *ledger) Allocation(_ context.Context, id resource.ConsumerID) (placement.ConsumerAllocation, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.held[id], nil
-}
-
-func (l *ledger) ProviderAllocations(_ context.Context, id provider.ID) (
-	map[resource.ConsumerID]resource.Amounts, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	out := map[resource.ConsumerID]resource.Amounts{}
-	for consumer, held := range l.held {
-		if amounts := held.Allocation[id]; len(amounts) > 0 {
-			out[consumer] = amounts
-		}
-	}
-	return out, nil
-}
-
-func (l *ledger) PutAllocation(_ context.Context, id resource.ConsumerID, held placement.ConsumerAllocation) error {
-	if l.put != nil {
-		if err := l.put(id); err != nil {
-			return err
-		}
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.write(id, held)
-}
-
-func (l *ledger) write(id resource.ConsumerID, held placement.ConsumerAllocation) error {
-	now, there := l.held[id]
-	if (held.Generation == nil) == there || there && *held.Generation != *now.Generation {
-		return moved()
-	}
-	delete(l.held, id)
-	for pf, amounts := range held.Allocation {
-		if l.used(pf)+amounts[class] > l.capacity[pf]-l.reserved[pf] {
-			if there {
-				l.held[id] = now
-			}
-			return fault.New(fault.Conflict, "", "%s has not enough %s left", pf, class).WithCode(placement.CodeUndefined)
-		}
-	}
-	if len(held.Allocation) == 0 {
-		return nil
-	}
-	l.raised++
-	generation := l.raised
-	held.Generation = &generation
-	l.held[id] = held
-	return nil
-}
-
-func (l *ledger) PutAllocations(_ context.Context, all map[resource.ConsumerID]placement.ConsumerAllocation) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.writeAll(all)
-}
-
-func (l *ledger) writeAll(all map[resource.ConsumerID]placement.ConsumerAllocation) error {
-	before := maps.Clone(l.held)
-	for _, empties := range []bool{true, false} { // those that give first
-		for id, held := range all {
-			if (len(held.Allocation) == 0) != empties {
-				continue
-			}
-			if err := l.write(id, held); err != nil {
-				l.held = before
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-func moved() error {
-	return fault.New(fault.Conflict, "", "a generation has moved").WithCode(placement.CodeConcurrentUpdate)
-}
-
-func (l *ledger) DeleteAllocation(_ context.Context, id resource.ConsumerID) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	delete(l.held, id)
-	return nil
-}
 
 // agents are those of all hosts, with one journal. They outlive compute, repeat what they say until it is heard, and
 // build, move or fail as told.
@@ -427,15 +261,18 @@ func (a *agents) deliver() {
 
 // cloud is the whole of it: a store that outlives each compute, a ledger, agents, and one compute after the other.
 type cloud struct {
-	t      *testing.T
-	store  *store.Store
-	ledger *ledger
-	agents *agents
+	t         *testing.T
+	store     *store.Store
+	placement *placementtest.Placement
+	agents    *agents
 
 	again  func()      // called while somebody waits: begins the compute anew if it has crashed
 	others atomic.Bool // the test has changed the ledger itself
 	mute   bool        // no host reports to a compute that starts
 	old    bool        // each compute runs for an hour already: agents that do not report are silent
+
+	spentMu sync.Mutex
+	spent   map[provider.ID]int // providers of spent devices, and how many they have
 
 	mu   sync.Mutex
 	now  *Conductor
@@ -453,11 +290,13 @@ func newCloud(t *testing.T, devices map[string]int) *cloud {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &cloud{t: t, store: s, ledger: newLedger(devices), stop: func() {}, again: func() {}}
+	c := &cloud{t: t, store: s, placement: placementtest.New(nil), spent: map[provider.ID]int{}, stop: func() {},
+		again: func() {}}
 	c.agents = &agents{store: s, told: c.conductor, devices: map[string][]string{}, guests: map[string]map[string]*guest{},
 		dark: map[string]bool{}, unsaid: map[string][]func(*Conductor) error{}, broken: map[string]bool{},
 		removed: map[string]bool{}}
 	for host, n := range devices {
+		c.addHost(host, n)
 		c.agents.guests[host] = map[string]*guest{}
 		for i := range n {
 			c.agents.devices[host] = append(c.agents.devices[host], pci.Address{Bus: 0x3b, Slot: uint8(i)}.String())
@@ -662,8 +501,6 @@ func (c *cloud) whole(when string) {
 	c.t.Helper()
 	c.agents.mu.Lock()
 	defer c.agents.mu.Unlock()
-	c.ledger.mu.Lock()
-	defer c.ledger.mu.Unlock()
 	consumers, guests := map[string]bool{}, map[string]bool{}
 	for _, s := range c.servers() {
 		if s.State == lifecycle.Error && s.Fault == nil {
@@ -671,7 +508,7 @@ func (c *cloud) whole(when string) {
 		}
 		for _, stay := range s.Residences() {
 			consumers[stay.Consumer] = true
-			held, want := c.ledger.held[resource.ConsumerID(stay.Consumer)].Allocation, resource.Allocation{}
+			held, want := devices(c.placement.Held(resource.ConsumerID(stay.Consumer))), resource.Allocation{}
 			for _, r := range stay.Requests {
 				for _, p := range r.Providers {
 					want[p] = resource.Amounts{class: want[p][class] + 1}
@@ -686,9 +523,9 @@ func (c *cloud) whole(when string) {
 			c.has(when, e)
 		}
 	}
-	for id := range c.ledger.held {
+	for _, id := range c.placement.Consumers() {
 		if !consumers[string(id)] {
-			c.t.Errorf("%s: %s holds %v, and is of no server", when, id, c.ledger.held[id].Allocation)
+			c.t.Errorf("%s: %s holds %v, and is of no server", when, id, c.placement.Held(id))
 		}
 	}
 	for host, of := range c.agents.guests {
