@@ -20,7 +20,7 @@ func (c *cloud) auditor(p Placement) *Conductor {
 	c.agents.mu.Lock()
 	defer c.agents.mu.Unlock()
 	for host := range c.agents.devices {
-		c.agents.dark[host] = true
+		c.agents.paused[host] = true
 	}
 	conductor := New(c.store, p)
 	conductor.Log = slog.New(slog.DiscardHandler)
@@ -30,7 +30,7 @@ func (c *cloud) auditor(p Placement) *Conductor {
 // placed stores a server that is ACTIVE on host a with VCPUs of its root and a device, and returns what was claimed.
 func (c *cloud) placed(id string, change func(*lifecycle.Server)) resource.Allocation {
 	c.t.Helper()
-	c.others.Store(true)
+	c.changed.Store(true)
 	claimed := resource.Allocation{"root-a": {"VCPU": 4}, "pf-a": {class: 1}}
 	s := server(id)
 	s.State, s.Host = lifecycle.Active, "a"
@@ -90,15 +90,15 @@ func TestAudit(t *testing.T) {
 		"elsewhere": {change: func(s *lifecycle.Server) { s.Host = "b" }, has: whole, foreign: "s CUSTOM_NIC:1,VCPU:4"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			world := newCloud(t, map[string]int{"a": 2, "b": 2})
-			conductor := world.auditor(world.client(nil))
-			world.placed("s", c.change)
+			env := newCloud(t, map[string]int{"a": 2, "b": 2})
+			conductor := env.auditor(env.client(nil))
+			env.placed("s", c.change)
 			if c.has != nil {
 				holder := "s"
 				if c.holder != "" {
 					holder = c.holder
 				}
-				world.holds(holder, c.has)
+				env.holds(holder, c.has)
 			}
 			found, err := conductor.HostAudit(t.Context(), "a")
 			if err != nil {

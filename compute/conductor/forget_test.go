@@ -12,8 +12,8 @@ import (
 	"github.com/openberth/berth/resource"
 )
 
-// A host is forgotten when it is silent or dead, and nothing stands on it; what others made below its provider stays,
-// with what it stands on.
+// A host is forgotten only if it is silent or dead and has no servers or allocations. Providers of other services
+// below its provider remain, with their ancestors.
 func TestHostForget(t *testing.T) {
 	c := newCloud(t, map[string]int{"a": 1, "b": 0})
 	c.start(t.Context(), c.store, c.client(nil))
@@ -41,12 +41,12 @@ func TestHostForget(t *testing.T) {
 		}
 	}
 	c.create("s")
-	c.settled()
+	c.waitSettled()
 	refused("its agent reports", "may still be alive: its agent has been silent for", "berth host down a")
 	if err := c.conductor().HostDown(context.Background(), "a"); err != nil {
 		t.Fatal(err)
 	}
-	refused("a server stands there", "servers are placed on host a", "(s)")
+	refused("a server is placed there", "servers are placed on host a", "(s)")
 	c.deleteAll()
 	c.allocate("other", resource.Allocation{"pf-a": {class: 2}})
 	refused("another consumer has a device", "other has 2 CUSTOM_NIC of a_0000:3B:00.0")
@@ -58,7 +58,7 @@ func TestHostForget(t *testing.T) {
 		t.Errorf("removed %v, kept %v: %v", removed, kept, err)
 	}
 	if _, _, err := forget(); !fault.Is(err, fault.NotFound) {
-		t.Errorf("it is known still: %v", err)
+		t.Errorf("it is not forgotten: %v", err)
 	}
 	c.reportAt("a", time.Now().Add(-time.Hour)) // it was set up again, and has died since
 	if err := c.conductor().HostDown(context.Background(), "a"); err != nil {

@@ -93,7 +93,7 @@ func (c *cloud) reserve(id provider.ID, reserved func(total int) int) int {
 	}
 }
 
-// hide reserves all devices of a provider, so that it is no candidate.
+// hide reserves all devices of a provider, so that it is not a candidate.
 func (c *cloud) hide(id provider.ID) {
 	c.t.Helper()
 	c.reserve(id, func(total int) int { return total })
@@ -165,7 +165,7 @@ func (c *cloud) allocations() string {
 
 // allocate writes the allocation of a consumer that is not a server of compute. The audits of the test stop.
 func (c *cloud) allocate(id resource.ConsumerID, a resource.Allocation) {
-	c.others.Store(true)
+	c.changed.Store(true)
 	c.placement.SetAllocation(id, a)
 }
 

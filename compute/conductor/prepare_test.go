@@ -19,14 +19,14 @@ func TestRequestIsBuiltFromTheFlavor(t *testing.T) {
 	if _, err := c.conductor().Create(t.Context(), of("s"), of("t")); err != nil {
 		t.Fatal(err)
 	}
-	c.settled()
+	c.waitSettled()
 	ids := map[string]bool{}
 	for _, s := range c.servers() {
 		if s.State != lifecycle.Active && s.State != lifecycle.Error { // the agents of this test have no NUMA nodes
 			t.Errorf("%s is %s", s.ID, s.Stage())
 		}
 		if len(s.Requests) != 1 || s.Requests[0].Count != 2 || len(s.Ask.Groups) != 3 || len(s.Topology) != 1 {
-			t.Fatalf("%s requests %+v %+v %+v\n%s", s.ID, s.Requests, s.Ask, s.Topology, c.trails())
+			t.Fatalf("%s requests %+v %+v %+v\n%s", s.ID, s.Requests, s.Ask, s.Topology, c.histories())
 		}
 		ids[s.Requests[0].ID] = true
 	}
@@ -45,6 +45,6 @@ func TestRequestThatCannotBeBuilt(t *testing.T) {
 	if s.Status() != "ERROR" || s.Round != 0 ||
 		!strings.HasPrefix(s.Fault.Message, "The request to Placement cannot be built: ") ||
 		!strings.Contains(s.Fault.Message, "crypto") {
-		t.Errorf("%s %+v\n%s", s.Stage(), s.Fault, c.trails())
+		t.Errorf("%s %+v\n%s", s.Stage(), s.Fault, c.histories())
 	}
 }

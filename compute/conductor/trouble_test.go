@@ -9,8 +9,7 @@ import (
 	"github.com/openberth/berth/fault"
 )
 
-// trouble stands between a compute and what it calls, and decides for each call whether it fails before or after its
-// effect.
+// trouble counts the calls of a conductor, and decides for each whether it fails before or after its effect.
 type trouble struct {
 	mu    sync.Mutex
 	calls int
@@ -18,7 +17,7 @@ type trouble struct {
 	over  bool
 }
 
-// rest ends the trouble, and the counting.
+// rest ends the faults and the counting.
 func (t *trouble) rest() {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -75,8 +75,8 @@ func events(s Server) []Event {
 
 // world is what may be true outside, as far as the server's record allows to know it.
 type world struct {
-	claims map[string]bool // consumers for which Placement may hold something
-	guests map[string]bool // "host id": guests that agents have told of, and not yet of their end
+	claims map[string]bool // consumers for which Placement may have an allocation
+	guests map[string]bool // "host id": guests that agents have reported, and not as gone
 }
 
 // after says how the world may be once the event has been taken in.
@@ -138,21 +138,21 @@ func (w world) after(before Server, e Event, now Server) world {
 	return w
 }
 
-// ends notes that a guest is no more, whatever it was called before.
+// ends removes a guest, under whichever id it had.
 func (w world) ends(before Server, host, as string) {
 	delete(w.guests, host+" "+as)
 	for _, l := range before.Residences() {
 		if l.Host == host && l.Consumer == as && l.PreviousConsumer != "" && (as == "s" || before.AllocatedHost() != host) {
 			delete(w.guests, host+" "+l.PreviousConsumer)
 		}
-		// it goes before its agent has heard of its new id
+		// the guest is gone before its agent has its new id
 		if l.Host == host && l.PreviousConsumer == as && (l.Consumer == "s" || before.AllocatedHost() != host) {
 			delete(w.guests, host+" "+l.Consumer)
 		}
 	}
 }
 
-// stands notes a guest that an agent speaks of, under the name that it has now.
+// adds a guest that an agent reports, under its present id.
 func (w world) stands(before Server, host, as string) {
 	if before.Expects(as, host) {
 		w.guests[host+" "+as] = true
@@ -180,7 +180,7 @@ func wrong(s Server, w world) string {
 			(s.Move == nil || s.Move.AllocationsMoved() || s.Move.From.Consumer == "s") ||
 			slices.ContainsFunc(stays, func(l Residence) bool { return l.Consumer == c })
 		if !owned {
-			return c + " may hold an allocation that nobody releases"
+			return c + " may have an allocation that is not released"
 		}
 	}
 	for at := range w.guests {
@@ -244,7 +244,7 @@ type node struct {
 	world
 }
 
-// key tells nodes apart by what matters to what may follow.
+// key returns the same text for nodes that the same events may follow.
 func (n node) key() string {
 	s := n.Server
 	k := fmt.Sprint(s.MinCount, s.MinCountReached, s.Stage(), s.Host, s.Reported, s.PreviousConsumer, s.Round,
@@ -295,7 +295,7 @@ func TestAllEventSequences(t *testing.T) {
 		for _, e := range events(n.Server) {
 			s, known := transition(n.Server, e, noon)
 			if !known {
-				t.Fatalf("%s × %T: nobody has thought of it", n.Stage(), e)
+				t.Fatalf("%s × %T: the transition is not listed", n.Stage(), e)
 			}
 			s = trim(s)
 			next := node{s, n.after(n.Server, e, s)}
@@ -411,7 +411,7 @@ func canEnd(t *testing.T, n node) {
 	t.Fatalf("from %s, deleting ends in\n%s", snapshot(t, n.Server), snapshot(t, s))
 }
 
-// Each answer to a due step moves the server on, or the runner would perform it for ever.
+// Each answer to a due step moves the server on, or the runner would repeat it without end.
 func TestEveryResultChangesTheServer(t *testing.T) {
 	for _, c := range []struct {
 		state  State
@@ -440,7 +440,7 @@ func TestEveryResultChangesTheServer(t *testing.T) {
 	}
 }
 
-// Losing and failing for ever ends in ERROR, in bounded time, with all reasons.
+// A step that is always lost or fails ends in ERROR, in bounded time, with all reasons.
 func TestRepeatedFailuresEndInError(t *testing.T) {
 	s := applyAll(fresh(), Created{}, prepared)
 	for n := 0; s.State != Error; n++ {

@@ -29,39 +29,39 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const class = resource.Class("CUSTOM_NIC")
 
-// agents are those of all hosts, with one journal. They outlive compute, repeat what they say until it is heard, and
-// build, move or fail as told.
+// agents are the agents of all hosts, with one journal. They outlive each conductor, repeat their reports until they
+// are accepted, and build, move or fail as the test sets.
 type agents struct {
-	store *store.Store // to read the assignments, as the watch would
-	told  func() *Conductor
-	fails func(host string) string // why guests cannot be built there, or nothing
-	stuck func(host string) string // why guests cannot leave it by live migration, or nothing
+	store     *store.Store // to read the assignments, as the watch would
+	conductor func() *Conductor
+	fails     func(host string) string // why guests cannot be built there, or nothing
+	stuck     func(host string) string // why guests cannot leave it by live migration, or nothing
 
 	mu      sync.Mutex
 	devices map[string][]string // addresses of each host
 	guests  map[string]map[string]*guest
-	unsaid  map[string][]func(*Conductor) error
+	pending map[string][]func(*Conductor) error
 	broken  map[string]bool // by host and consumer: failed here
-	dark    map[string]bool // hosts whose agents do not look
+	paused  map[string]bool // hosts whose agents do nothing
 	removed map[string]bool // by host and consumer: the removal has been reported and compute still names it
 	number  int64           // of the last guest report of any of them
 }
 
 // guest is what an agent's journal and hypervisor have of one consumer.
 type guest struct {
-	devices []schedule.Picked
-	build   int
-	runs    bool
-	heard   bool   // compute has taken in its claim
-	said    string // the phase that was told last
+	devices   []schedule.Picked
+	build     int
+	runs      bool
+	confirmed bool   // compute has confirmed its claim
+	reported  string // the phase that was reported last
 }
 
-// look makes each host what its assignments say, once.
-func (a *agents) look(t *testing.T) {
+// reconcile makes the guests of each host agree with its assignments, once.
+func (a *agents) reconcile(t *testing.T) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for host := range a.devices {
-		if a.dark[host] {
+		if a.paused[host] {
 			continue
 		}
 		now, err := a.store.Assignments(context.Background(), host)
@@ -99,7 +99,7 @@ func (a *agents) remove(t *testing.T, host string, wanted map[string]bool, remov
 			}
 		}
 		if key := host + " " + r.Consumer; !a.removed[key] {
-			a.say(host, r.Consumer, lifecycle.GuestGone{Host: host, Consumer: r.Consumer})
+			a.queue(host, r.Consumer, lifecycle.GuestGone{Host: host, Consumer: r.Consumer})
 			a.removed[key] = true
 		}
 	}
@@ -111,9 +111,9 @@ func (a *agents) remove(t *testing.T, host string, wanted map[string]bool, remov
 	for id, g := range a.guests[host] {
 		switch {
 		case wanted[id] || named[id]:
-		case !g.heard:
+		case !g.confirmed:
 			delete(a.guests[host], id)
-			a.say(host, id, lifecycle.GuestGone{Host: host, Consumer: id})
+			a.queue(host, id, lifecycle.GuestGone{Host: host, Consumer: id})
 		default:
 			t.Errorf("the guest %s on %s is neither assigned nor named for removal", id, host)
 			delete(a.guests[host], id)
@@ -121,19 +121,19 @@ func (a *agents) remove(t *testing.T, host string, wanted map[string]bool, remov
 	}
 }
 
-// rename gives guests the id under which they stand in the assignments now.
+// rename gives guests the ids that they have in the assignments.
 func (a *agents) rename(host string, entries []store.Entry) {
 	for _, e := range entries {
 		if was := a.guests[host][e.PreviousConsumer]; e.PreviousConsumer != "" && was != nil &&
 			a.guests[host][e.Consumer] == nil {
 			delete(a.guests[host], e.PreviousConsumer)
 			a.guests[host][e.Consumer] = was
-			was.said, was.heard = "", true
+			was.reported, was.confirmed = "", true
 		}
 	}
 }
 
-// build makes one guest what its entry says.
+// build makes one guest agree with its entry.
 func (a *agents) build(t *testing.T, host string, e store.Entry) {
 	id := e.Consumer
 	g := a.guests[host][id]
@@ -142,7 +142,7 @@ func (a *agents) build(t *testing.T, host string, e store.Entry) {
 		return
 	case g == nil && a.fails != nil && a.fails(host) != "":
 		a.broken[host+" "+id] = true
-		a.say(host, id, lifecycle.GuestFailed{Host: host, Consumer: id, Message: a.fails(host)})
+		a.queue(host, id, lifecycle.GuestFailed{Host: host, Consumer: id, Message: a.fails(host)})
 		return
 	case g == nil:
 		picked, ok := a.pick(host, e.Requests)
@@ -154,11 +154,11 @@ func (a *agents) build(t *testing.T, host string, e store.Entry) {
 		g = &guest{devices: picked}
 		a.guests[host][id] = g // the journal comes first
 	}
-	if !g.heard && a.guest(a.told(), host, id, a.next(), lifecycle.GuestClaimed{Host: host, Consumer: id,
+	if !g.confirmed && a.guest(a.conductor(), host, id, a.next(), lifecycle.GuestClaimed{Host: host, Consumer: id,
 		Devices: g.devices, Build: e.Server.Builds}) != nil {
-		return // nothing is built that compute has not heard of
+		return // a guest is built only after its claim is confirmed
 	}
-	g.heard = true
+	g.confirmed = true
 	if e.Incoming {
 		return
 	}
@@ -168,30 +168,30 @@ func (a *agents) build(t *testing.T, host string, e store.Entry) {
 	}
 	g.build, g.runs = e.Server.Builds, e.Power == lifecycle.On
 	phase := fmt.Sprint(g.runs, g.build)
-	if g.said == phase {
+	if g.reported == phase {
 		return
 	}
-	g.said = phase
+	g.reported = phase
 	if g.runs {
-		a.say(host, id, lifecycle.GuestRunning{Host: host, Consumer: id, Devices: g.devices, Build: g.build})
+		a.queue(host, id, lifecycle.GuestRunning{Host: host, Consumer: id, Devices: g.devices, Build: g.build})
 	} else {
-		a.say(host, id, lifecycle.GuestStopped{Host: host, Consumer: id, Devices: g.devices, Build: g.build})
+		a.queue(host, id, lifecycle.GuestStopped{Host: host, Consumer: id, Devices: g.devices, Build: g.build})
 	}
 }
 
-// send lets a guest go by live migration: from now on it runs there.
+// send migrates a guest live: it no longer runs on this host.
 func (a *agents) send(host, id string, e store.Entry, g *guest) {
 	switch {
-	case g.said == "outgoing":
+	case g.reported == "outgoing":
 	case a.stuck != nil && a.stuck(host) != "":
-		g.said = "outgoing"
-		a.say(host, id, lifecycle.GuestFailed{Host: host, Consumer: id, Message: a.stuck(host)})
+		g.reported = "outgoing"
+		a.queue(host, id, lifecycle.GuestFailed{Host: host, Consumer: id, Message: a.stuck(host)})
 	default:
 		if len(e.DeviceMap) != len(g.devices) {
 			panic(fmt.Sprintf("%d devices are to become %v", len(g.devices), e.DeviceMap))
 		}
-		g.said, g.runs = "outgoing", false
-		a.say(host, id, lifecycle.GuestMigrated{Host: host, Consumer: id})
+		g.reported, g.runs = "outgoing", false
+		a.queue(host, id, lifecycle.GuestMigrated{Host: host, Consumer: id})
 	}
 }
 
@@ -228,9 +228,9 @@ func of(host, address string) provider.ID {
 	return provider.ID("pf-" + host)
 }
 
-func (a *agents) say(host, id string, e lifecycle.Event) {
+func (a *agents) queue(host, id string, e lifecycle.Event) {
 	number := a.next()
-	a.unsaid[host] = append(a.unsaid[host], func(c *Conductor) error {
+	a.pending[host] = append(a.pending[host], func(c *Conductor) error {
 		err := a.guest(c, host, id, number, e)
 		if _, late := errors.AsType[*Late](err); late {
 			return nil // something newer is known already
@@ -249,27 +249,28 @@ func (a *agents) guest(c *Conductor, host, id string, number int64, e lifecycle.
 		Number: number, Event: e})
 }
 
-// deliver says what is to be said, in order, until somebody does not listen.
+// deliver sends the pending reports of each host in order, until one fails.
 func (a *agents) deliver() {
-	for host, list := range a.unsaid {
-		for len(list) > 0 && list[0](a.told()) == nil {
+	for host, list := range a.pending {
+		for len(list) > 0 && list[0](a.conductor()) == nil {
 			list = list[1:]
 		}
-		a.unsaid[host] = list
+		a.pending[host] = list
 	}
 }
 
-// cloud is the whole of it: a store that outlives each compute, a ledger, agents, and one compute after the other.
+// cloud is a test environment: a store and a Placement that outlive each conductor, agents, and one conductor after
+// the other.
 type cloud struct {
 	t         *testing.T
 	store     *store.Store
 	placement *placementtest.Placement
 	agents    *agents
 
-	again  func()      // called while somebody waits: begins the compute anew if it has crashed
-	others atomic.Bool // the test has changed the ledger itself
-	mute   bool        // no host reports to a compute that starts
-	old    bool        // each compute runs for an hour already: agents that do not report are silent
+	onWait      func()      // called while a test waits: restarts a crashed conductor
+	changed     atomic.Bool // the test has changed Placement itself
+	noReports   bool        // no host reports to a compute that starts
+	longRunning bool        // each compute runs for an hour already: agents that do not report are silent
 
 	spentMu sync.Mutex
 	spent   map[provider.ID]int // providers of spent devices, and how many they have
@@ -279,7 +280,7 @@ type cloud struct {
 	stop func() // ends the present compute and waits for its end
 }
 
-// newCloud has one host for each name, with so many devices; its agent has reported.
+// newCloud returns a cloud with hosts, by name, with this number of devices. Each agent has reported.
 func newCloud(t *testing.T, devices map[string]int) *cloud {
 	t.Helper()
 	db, err := sqldb.Open(t.Context(), "sqlite://")
@@ -291,9 +292,9 @@ func newCloud(t *testing.T, devices map[string]int) *cloud {
 		t.Fatal(err)
 	}
 	c := &cloud{t: t, store: s, placement: placementtest.New(nil), spent: map[provider.ID]int{}, stop: func() {},
-		again: func() {}}
-	c.agents = &agents{store: s, told: c.conductor, devices: map[string][]string{}, guests: map[string]map[string]*guest{},
-		dark: map[string]bool{}, unsaid: map[string][]func(*Conductor) error{}, broken: map[string]bool{},
+		onWait: func() {}}
+	c.agents = &agents{store: s, conductor: c.conductor, devices: map[string][]string{}, guests: map[string]map[string]*guest{},
+		paused: map[string]bool{}, pending: map[string][]func(*Conductor) error{}, broken: map[string]bool{},
 		removed: map[string]bool{}}
 	for host, n := range devices {
 		c.addHost(host, n)
@@ -310,7 +311,7 @@ func newCloud(t *testing.T, devices map[string]int) *cloud {
 			case <-quit:
 				return
 			case <-time.After(2 * time.Millisecond):
-				c.agents.look(t)
+				c.agents.reconcile(t)
 			}
 		}
 	})
@@ -327,8 +328,7 @@ func newCloud(t *testing.T, devices map[string]int) *cloud {
 	return c
 }
 
-// auditing audits all hosts all the time. Whatever the servers do, no audit may find anything, unless the test has
-// changed the ledger itself.
+// auditing audits all hosts repeatedly. An audit must find nothing, unless the test has changed Placement itself.
 func (c *cloud) auditing(hosts []string, quit <-chan struct{}) {
 	for {
 		select {
@@ -338,18 +338,18 @@ func (c *cloud) auditing(hosts []string, quit <-chan struct{}) {
 		}
 		conductor := c.conductor()
 		for _, host := range hosts {
-			if conductor == nil || c.others.Load() {
+			if conductor == nil || c.changed.Load() {
 				continue
 			}
 			found, err := conductor.HostAudit(context.Background(), host)
-			if err == nil && !c.others.Load() && len(found.Missing)+len(found.Foreign) > 0 {
-				c.t.Errorf("an audit of %s finds %+v\n%s", host, found, c.trails())
+			if err == nil && !c.changed.Load() && len(found.Missing)+len(found.Foreign) > 0 {
+				c.t.Errorf("an audit of %s finds %+v\n%s", host, found, c.histories())
 			}
 		}
 	}
 }
 
-// report is what the agent of a host says now.
+// report stores a report of the agent of a host.
 func (c *cloud) report(host string) {
 	c.t.Helper()
 	c.reportAt(host, time.Now())
@@ -369,7 +369,7 @@ func (c *cloud) reportAt(host string, at time.Time) {
 	c.put(report)
 }
 
-// put stores a report, and lets the present compute know of a recent one.
+// put stores a report, and passes a recent one to the present conductor.
 func (c *cloud) put(h schedule.Host) {
 	c.t.Helper()
 	if err := c.store.PutReport(c.t.Context(), h, func(schedule.Host) error { return nil }); err != nil {
@@ -396,7 +396,7 @@ func keepAsks(c *Conductor) {
 	}
 }
 
-// start begins a compute over these views of the store and the ledger, ended by stop or by the context.
+// start starts a conductor on these views of the store and of Placement. stop or the context ends it.
 func (c *cloud) start(ctx context.Context, s Store, p Placement) {
 	ctx, cancel := context.WithCancel(ctx)
 	conductor := New(s, p)
@@ -404,7 +404,7 @@ func (c *cloud) start(ctx context.Context, s Store, p Placement) {
 	conductor.Aliases, conductor.PCIInPlacement = aliases(c.t), true
 	keepAsks(conductor)
 	conductor.runner.Retry.First = 4 * time.Millisecond
-	if c.old {
+	if c.longRunning {
 		conductor.started = conductor.started.Add(-time.Hour)
 		clock := conductor.presence.clock
 		conductor.presence.clock = func() time.Duration { return time.Hour + clock() }
@@ -414,7 +414,7 @@ func (c *cloud) start(ctx context.Context, s Store, p Placement) {
 		c.t.Fatal(err)
 	}
 	for _, h := range hosts {
-		if time.Since(h.Seen) < schedule.Silence && !c.mute {
+		if time.Since(h.Seen) < schedule.Silence && !c.noReports {
 			conductor.presence.reported(h)
 		}
 	}
@@ -461,29 +461,29 @@ func (c *cloud) servers() []lifecycle.Server {
 }
 
 // settled waits until no server is on its way.
-func (c *cloud) settled() {
+func (c *cloud) waitSettled() {
 	c.t.Helper()
-	c.until("every server settles", func() bool { return !slices.ContainsFunc(c.servers(), restless) })
+	c.waitFor("every server settles", func() bool { return !slices.ContainsFunc(c.servers(), unsettled) })
 }
 
-// restless reports whether something is still to be done for a server, or said of it.
-func restless(s lifecycle.Server) bool {
+// unsettled reports whether a server has a task, leftovers or a state that is not final.
+func unsettled(s lifecycle.Server) bool {
 	rest := []lifecycle.State{lifecycle.Active, lifecycle.Shelved, lifecycle.Error, lifecycle.Deleted}
 	return !slices.Contains(rest, s.State) && s.Phase() != lifecycle.Resized || s.TaskState() != "" || len(s.Leftovers) > 0
 }
 
-func (c *cloud) until(what string, true func() bool) {
+func (c *cloud) waitFor(what string, true func() bool) {
 	c.t.Helper()
 	for end := time.Now().Add(30 * time.Second); !true(); time.Sleep(2 * time.Millisecond) {
-		c.again()
+		c.onWait()
 		if time.Now().After(end) {
-			c.t.Fatalf("waited 30 s for: %s\n%s", what, c.trails())
+			c.t.Fatalf("waited 30 s for: %s\n%s", what, c.histories())
 		}
 	}
 }
 
-// trails is what a person would be told of all servers.
-func (c *cloud) trails() string {
+// histories returns the histories of all servers as text, for messages.
+func (c *cloud) histories() string {
 	out := ""
 	for _, s := range c.servers() {
 		out += fmt.Sprintf("%s %s\n", s.ID, s.Stage())
@@ -494,17 +494,17 @@ func (c *cloud) trails() string {
 	return out
 }
 
-// whole checks that Placement, the agents and the records agree, when nothing is on its way: each stay of a server has
-// its claim of exactly the chosen providers, and in its host's assignments a guest with a device from each of them;
-// nobody else holds anything, and nobody holds what another does (invariants 8.1/1, 8.1/2 and 8.1/10).
-func (c *cloud) whole(when string) {
+// checkConsistent checks that Placement, the agents and the records agree when all servers are settled: each
+// residence of a server has an allocation of exactly the chosen providers, and a guest with a device from each of
+// them in its host's assignments. No other consumer has an allocation, and no device belongs to two guests.
+func (c *cloud) checkConsistent(when string) {
 	c.t.Helper()
 	c.agents.mu.Lock()
 	defer c.agents.mu.Unlock()
 	consumers, guests := map[string]bool{}, map[string]bool{}
 	for _, s := range c.servers() {
 		if s.State == lifecycle.Error && s.Fault == nil {
-			c.t.Errorf("%s: %s failed without a sentence", when, s.ID)
+			c.t.Errorf("%s: %s failed without a fault", when, s.ID)
 		}
 		for _, stay := range s.Residences() {
 			consumers[stay.Consumer] = true
@@ -520,7 +520,7 @@ func (c *cloud) whole(when string) {
 		}
 		for _, e := range s.Entries() {
 			guests[e.Host+" "+e.Consumer] = true
-			c.has(when, e)
+			c.checkGuest(when, e)
 		}
 	}
 	for _, id := range c.placement.Consumers() {
@@ -543,12 +543,12 @@ func (c *cloud) whole(when string) {
 		}
 	}
 	if c.t.Failed() {
-		c.t.Log(c.trails())
+		c.t.Log(c.histories())
 	}
 }
 
-// has checks that the agent has the guest of an entry, with its devices, running as it shall.
-func (c *cloud) has(when string, e lifecycle.Entry) {
+// checkGuest checks that the agent has the guest of an entry, with its devices and its power state.
+func (c *cloud) checkGuest(when string, e lifecycle.Entry) {
 	c.t.Helper()
 	g := c.agents.guests[e.Host][e.Consumer]
 	if g == nil {
@@ -574,7 +574,7 @@ func (c *cloud) has(when string, e lifecycle.Entry) {
 	}
 }
 
-// count says how many servers are in a state.
+// count returns how many servers are in a state.
 func (c *cloud) count(state lifecycle.State) int {
 	n := 0
 	for _, s := range c.servers() {
