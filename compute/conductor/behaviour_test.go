@@ -229,7 +229,8 @@ func TestLiveMigrationWithoutMigratableDestination(t *testing.T) {
 		c.start(t.Context(), c.store, c.client(nil))
 		c.act(lifecycle.ActionRequested{ID: "m1", Action: lifecycle.Live})
 		c.settle(lifecycle.Active)
-		if s, a, b := c.server(), c.usage("pf-a"), c.usage("pf-b"); s.Host != "a" || s.Migration.Status != "error" || a != 1 ||
+		if s, a, b := c.server(), c.usage("pf-a"), c.usage("pf-b"); s.Host != "a" || s.Migration.Status != "error" ||
+			a != 1 ||
 			b != 0 ||
 			!strings.Contains(c.histories(), "live_migratable") {
 			t.Errorf("%q: on %s, migration %+v, %d of a, %d of b\n%s", flag, s.Host, s.Migration, a, b, c.histories())
@@ -342,8 +343,10 @@ func TestSecondCandidateOfTheHost(t *testing.T) {
 	}
 	c.start(t.Context(), c.store, c.client(fail))
 	s := c.make(server("s"))
-	if s.State != lifecycle.Active || claims != 2 || searches != 1 || len(s.Devices) != 1 || s.Devices[0].Provider == lost ||
+	if s.State != lifecycle.Active || claims != 2 || searches != 1 || len(s.Devices) != 1 ||
+		s.Devices[0].Provider == lost ||
 		c.usage(s.Devices[0].Provider) != 1 || c.usage(lost) != 0 {
-		t.Errorf("%s after %d claims and %d searches with %v, %s was lost\n%s", s.State, claims, searches, s.Devices, lost, c.histories())
+		t.Errorf("%s after %d claims and %d searches with %v, %s was lost\n%s", s.State, claims, searches, s.Devices, lost,
+			c.histories())
 	}
 }

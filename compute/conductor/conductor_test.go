@@ -55,7 +55,8 @@ func TestRaceForDevices(t *testing.T) {
 		t.Errorf("%d active, %d in error", c.count(lifecycle.Active), c.count(lifecycle.Error))
 	}
 	for _, s := range c.servers() {
-		if s.State == lifecycle.Error && s.Fault.Message != "No valid host was found: Placement has no host with all of CUSTOM_NIC:1 left." {
+		if s.State == lifecycle.Error && s.Fault.Message != "No valid host was found: Placement has no host with all of "+
+			"CUSTOM_NIC:1 left." {
 			t.Errorf("%s: %s", s.ID, s.Fault.Message)
 		}
 		if s.State == lifecycle.Active && (len(s.Devices) != 1 || len(s.Requests[0].Providers) != 1 ||
@@ -136,7 +137,10 @@ func crashAt(t *testing.T, at int, late bool) bool {
 	for _, s := range c.servers() {
 		_ = c.conductor().Delete(t.Context(), s.ID)
 	}
-	c.waitFor("deleted, or the crash", func() bool { return crashed || ctx.Err() != nil || c.count(lifecycle.Deleted) == 3 })
+	c.waitFor("deleted, or the crash", func() bool {
+		return crashed || ctx.Err() != nil ||
+			c.count(lifecycle.Deleted) == 3
+	})
 	if !crashed {
 		again()
 	}
@@ -242,7 +246,7 @@ func TestDeleteBeforeTheAgentReports(t *testing.T) {
 		t.Errorf("deleting none: %v", err)
 	}
 	if err := c.agents.guest(c.conductor(), "a", "none", 1000, lifecycle.GuestGone{Host: "a"}); err != nil {
-		t.Errorf("an agent tells of a server that nobody knows: %v", err)
+		t.Errorf("an agent reports an unknown server: %v", err)
 	}
 }
 
@@ -294,7 +298,8 @@ func TestClaimAnswers(t *testing.T) {
 		{"at once", nil, lifecycle.Active, "claimed on", 1},
 		{"generations move", []error{concurrent(), concurrent()}, lifecycle.Active, "claimed on", 3},
 		{"the first choice is taken", []error{lost}, lifecycle.Active, "lost the claim", 2},
-		{"generations never rest", []error{concurrent(), concurrent(), concurrent(), concurrent(), concurrent()}, lifecycle.Active,
+		{"generations never rest", []error{concurrent(), concurrent(), concurrent(), concurrent(), concurrent()},
+			lifecycle.Active,
 			"another generation", 6},
 		{"a provider has vanished", []error{fault.New(fault.Invalid, "", "no such provider")}, lifecycle.Active,
 			"no such provider", 2},

@@ -293,7 +293,8 @@ func newCloud(t *testing.T, devices map[string]int) *cloud {
 	}
 	c := &cloud{t: t, store: s, placement: placementtest.New(nil), spent: map[provider.ID]int{}, stop: func() {},
 		onWait: func() {}}
-	c.agents = &agents{store: s, conductor: c.conductor, devices: map[string][]string{}, guests: map[string]map[string]*guest{},
+	c.agents = &agents{store: s, conductor: c.conductor, devices: map[string][]string{},
+		guests: map[string]map[string]*guest{},
 		paused: map[string]bool{}, pending: map[string][]func(*Conductor) error{}, broken: map[string]bool{},
 		removed: map[string]bool{}}
 	for host, n := range devices {

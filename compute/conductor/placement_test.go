@@ -68,7 +68,8 @@ func (c *cloud) addHost(host string, n int) {
 // addProvider creates a provider of n devices with the id <prefix><host> below the root provider of a host.
 func (c *cloud) addProvider(prefix, host string, n int) {
 	root := provider.ID("root-" + host)
-	c.placement.SetProvider(provider.Provider{ID: provider.ID(prefix + host), Name: prefix + host, Parent: root, Root: root,
+	c.placement.SetProvider(provider.Provider{ID: provider.ID(prefix + host), Name: prefix + host, Parent: root,
+		Root:        root,
 		Inventories: map[resource.Class]resource.Inventory{class: resource.Whole(n)}})
 }
 

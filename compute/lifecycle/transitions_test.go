@@ -73,15 +73,15 @@ func events(s Server) []Event {
 	return list
 }
 
-// world is what may be true outside, as far as the server's record allows to know it.
-type world struct {
+// facts are what Placement and the hosts may have, as far as the record of the server determines it.
+type facts struct {
 	claims map[string]bool // consumers for which Placement may have an allocation
 	guests map[string]bool // "host id": guests that agents have reported, and not as gone
 }
 
-// after says how the world may be once the event has been taken in.
-func (w world) after(before Server, e Event, now Server) world {
-	w = world{maps.Clone(w.claims), maps.Clone(w.guests)}
+// after returns the facts after an event.
+func (w facts) after(before Server, e Event, now Server) facts {
+	w = facts{maps.Clone(w.claims), maps.Clone(w.guests)}
 	swap := func(from, to string) {
 		if w.claims[from] {
 			delete(w.claims, from)
@@ -112,24 +112,24 @@ func (w world) after(before Server, e Event, now Server) world {
 	case HostDead:
 		maps.DeleteFunc(w.guests, func(at string, _ bool) bool { return strings.HasPrefix(at, e.Host+" ") })
 	case GuestClaimed:
-		w.stands(before, e.Host, e.Consumer)
+		w.addGuest(before, e.Host, e.Consumer)
 	case GuestRunning:
-		w.stands(before, e.Host, e.Consumer)
+		w.addGuest(before, e.Host, e.Consumer)
 	case GuestStopped:
-		w.stands(before, e.Host, e.Consumer)
+		w.addGuest(before, e.Host, e.Consumer)
 	case GuestRefused:
-		w.stands(before, e.Host, e.Consumer)
+		w.addGuest(before, e.Host, e.Consumer)
 	case GuestMigrated:
 		w.renamed(before, e.Host, e.Consumer)
 	case GuestFailed:
 		stays := before.Move != nil && before.Move.Kind == LiveMigration && e.Consumer == before.Move.From.Consumer &&
 			(before.Phase() == LiveMigrating || before.Move.Failed != "")
 		if !stays {
-			w.ends(before, e.Host, e.Consumer)
+			w.removeGuest(before, e.Host, e.Consumer)
 		}
 	case GuestGone:
 		if !before.Expects(e.Consumer, e.Host) { // else it means little: the agent builds it again
-			w.ends(before, e.Host, e.Consumer)
+			w.removeGuest(before, e.Host, e.Consumer)
 		}
 	}
 	if now.isDue(Claim) {
@@ -138,8 +138,8 @@ func (w world) after(before Server, e Event, now Server) world {
 	return w
 }
 
-// ends removes a guest, under whichever id it had.
-func (w world) ends(before Server, host, as string) {
+// removeGuest removes a guest, under whichever id it had.
+func (w facts) removeGuest(before Server, host, as string) {
 	delete(w.guests, host+" "+as)
 	for _, l := range before.Residences() {
 		if l.Host == host && l.Consumer == as && l.PreviousConsumer != "" && (as == "s" || before.AllocatedHost() != host) {
@@ -152,15 +152,15 @@ func (w world) ends(before Server, host, as string) {
 	}
 }
 
-// adds a guest that an agent reports, under its present id.
-func (w world) stands(before Server, host, as string) {
+// addGuest adds a guest that an agent reports, under its present id.
+func (w facts) addGuest(before Server, host, as string) {
 	if before.Expects(as, host) {
 		w.guests[host+" "+as] = true
 	}
 	w.renamed(before, host, as)
 }
 
-func (w world) renamed(before Server, host, as string) {
+func (w facts) renamed(before Server, host, as string) {
 	for _, l := range before.Residences() {
 		if was := host + " " + l.PreviousConsumer; l.Host == host && l.Consumer == as && l.PreviousConsumer != "" &&
 			!l.Gone && w.guests[was] {
@@ -170,7 +170,7 @@ func (w world) renamed(before Server, host, as string) {
 	}
 }
 
-func wrong(s Server, w world) string {
+func wrong(s Server, w facts) string {
 	last := func(want ...State) bool { return slices.Contains(want, s.State) }
 	phase := func(want ...MovePhase) bool { return slices.Contains(want, s.Phase()) }
 	stays := s.Residences()
@@ -241,7 +241,7 @@ func wrong(s Server, w world) string {
 
 type node struct {
 	Server
-	world
+	facts
 }
 
 // key returns the same text for nodes that the same events may follow.
@@ -277,7 +277,7 @@ func trim(s Server) Server {
 // invariants hold, and whatever the state, deleting it and letting Placement and the agents answer ends in deleted with
 // nothing held; and when everybody does his part, it comes to rest.
 func TestAllEventSequences(t *testing.T) {
-	start := node{Server: fresh(), world: world{map[string]bool{}, map[string]bool{}}}
+	start := node{Server: fresh(), facts: facts{map[string]bool{}, map[string]bool{}}}
 	together := start
 	together.MinCount = 2
 	seen := map[string]bool{start.key(): true, together.key(): true}
@@ -299,8 +299,8 @@ func TestAllEventSequences(t *testing.T) {
 			}
 			s = trim(s)
 			next := node{s, n.after(n.Server, e, s)}
-			if why := wrong(s, next.world); why != "" {
-				t.Fatalf("%s (%+v) × %#v → %s (%+v): %s\n%s\n%s", n.Stage(), n.world, e, s.Stage(), next.world, why, before,
+			if why := wrong(s, next.facts); why != "" {
+				t.Fatalf("%s (%+v) × %#v → %s (%+v): %s\n%s\n%s", n.Stage(), n.facts, e, s.Stage(), next.facts, why, before,
 					snapshot(t, s))
 			}
 			if key := next.key(); !seen[key] && len(s.Leftovers) < 2 {
@@ -336,7 +336,7 @@ func snapshot(t *testing.T, s Server) string {
 	return string(data)
 }
 
-// answers are what a world says that does its part, to what is due or awaited.
+// answers returns the events that complete what is due or awaited, as if nothing failed.
 func answers(s Server) []Event {
 	for _, l := range s.Leftovers {
 		if !l.Gone {
@@ -397,7 +397,7 @@ func comesToRest(t *testing.T, n node) {
 	t.Fatalf("%s does not come to rest: it ends in\n%s", snapshot(t, n.Server), snapshot(t, s))
 }
 
-// canEnd deletes the server and lets the world do its part.
+// canEnd deletes the server and completes each step.
 func canEnd(t *testing.T, n node) {
 	s, _ := Next(n.Server, DeleteRequested{}, noon)
 	for range 20 {
