@@ -466,7 +466,7 @@ func TestResizeRequestsTheNewFlavor(t *testing.T) {
 	c.act(larger("m0", 2)) // no host has two
 	c.settle(lifecycle.Active)
 	if s := c.server(); s.Host != "a" || s.Migration.Status != "error" || !strings.Contains(c.histories(),
-		"No valid host was found: Placement has no host with all of ") ||
+		"No valid host was found: Placement has no host with all of CUSTOM_NIC:2,VCPU:1 left. It goes back to a.") ||
 		strings.Contains(c.histories(), "has stopped") {
 		t.Error(c.histories())
 	}
