@@ -1,13 +1,13 @@
 package conductor
 
 import (
-	"context"
 	"fmt"
 	"log/slog"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/openberth/berth/api/placement/placementtest"
 	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/compute/schedule"
 	"github.com/openberth/berth/fault"
@@ -20,7 +20,7 @@ func (c *cloud) auditor(p Placement) *Conductor {
 	c.agents.mu.Lock()
 	defer c.agents.mu.Unlock()
 	for host := range c.agents.devices {
-		c.agents.dark[host] = true
+		c.agents.paused[host] = true
 	}
 	conductor := New(c.store, p)
 	conductor.Log = slog.New(slog.DiscardHandler)
@@ -30,7 +30,7 @@ func (c *cloud) auditor(p Placement) *Conductor {
 // placed stores a server that is ACTIVE on host a with VCPUs of its root and a device, and returns what was claimed.
 func (c *cloud) placed(id string, change func(*lifecycle.Server)) resource.Allocation {
 	c.t.Helper()
-	c.others.Store(true)
+	c.changed.Store(true)
 	claimed := resource.Allocation{"root-a": {"VCPU": 4}, "pf-a": {class: 1}}
 	s := server(id)
 	s.State, s.Host = lifecycle.Active, "a"
@@ -44,18 +44,9 @@ func (c *cloud) placed(id string, change func(*lifecycle.Server)) resource.Alloc
 	return claimed
 }
 
-// holds replaces the allocation of a consumer in the ledger.
+// holds replaces the allocation of a consumer in Placement.
 func (c *cloud) holds(consumer string, a resource.Allocation) {
-	c.t.Helper()
-	c.others.Store(true)
-	held, err := c.ledger.Allocation(c.t.Context(), resource.ConsumerID(consumer))
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	held.Allocation = a
-	if err := c.ledger.PutAllocation(c.t.Context(), resource.ConsumerID(consumer), held); err != nil {
-		c.t.Fatal(err)
-	}
+	c.allocate(resource.ConsumerID(consumer), a)
 }
 
 // What an audit finds of a server, by what Placement has.
@@ -99,15 +90,15 @@ func TestAudit(t *testing.T) {
 		"elsewhere": {change: func(s *lifecycle.Server) { s.Host = "b" }, has: whole, foreign: "s CUSTOM_NIC:1,VCPU:4"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			world := newCloud(t, map[string]int{"a": 2, "b": 2})
-			conductor := world.auditor(world.ledger)
-			world.placed("s", c.change)
+			env := newCloud(t, map[string]int{"a": 2, "b": 2})
+			conductor := env.auditor(env.client(nil))
+			env.placed("s", c.change)
 			if c.has != nil {
 				holder := "s"
 				if c.holder != "" {
 					holder = c.holder
 				}
-				world.holds(holder, c.has)
+				env.holds(holder, c.has)
 			}
 			found, err := conductor.HostAudit(t.Context(), "a")
 			if err != nil {
@@ -136,7 +127,7 @@ func TestAudit(t *testing.T) {
 // too.
 func TestHostsWithMissingAllocationsAreRefused(t *testing.T) {
 	c := newCloud(t, map[string]int{"a": 4, "b": 4})
-	conductor := c.auditor(c.ledger)
+	conductor := c.auditor(c.client(nil))
 	c.placed("old", nil)
 
 	s := server("s")
@@ -147,7 +138,7 @@ func TestHostsWithMissingAllocationsAreRefused(t *testing.T) {
 	if !strings.Contains(lost.Reason, schedule.LacksAllocations) || err != nil {
 		t.Errorf("%#v %v", event, err)
 	}
-	if held, _ := c.ledger.Allocation(t.Context(), "s"); len(held.Allocation) > 0 {
+	if held, _ := c.placement.Allocation(t.Context(), "s"); len(held.Allocation) > 0 {
 		t.Errorf("it holds %v", held.Allocation)
 	}
 	for round := range 20 { // each with another order of the hosts
@@ -171,18 +162,6 @@ func TestHostsWithMissingAllocationsAreRefused(t *testing.T) {
 	}
 }
 
-// counted counts the requests for the allocations on each provider.
-type counted struct {
-	Placement
-	asked map[provider.ID]int
-}
-
-func (p counted) ProviderAllocations(ctx context.Context, id provider.ID) (
-	map[resource.ConsumerID]resource.Amounts, error) {
-	p.asked[id]++
-	return p.Placement.ProviderAllocations(ctx, id)
-}
-
 // The cost of scheduling one server does not grow with the number of hosts: one round audits a bounded number of them.
 func TestAuditsOfOneRoundAreBounded(t *testing.T) {
 	const hosts = 2*maxAudited + 3
@@ -191,10 +170,15 @@ func TestAuditsOfOneRoundAreBounded(t *testing.T) {
 		devices[fmt.Sprintf("h%02d", n)] = 2
 	}
 	c := newCloud(t, devices)
-	p := counted{c.ledger, map[provider.ID]int{}}
-	conductor := c.auditor(p)
-	if event, err := conductor.schedule(t.Context(), server("s")); event == nil || err != nil || len(p.asked) != 1 {
-		t.Fatalf("%d hosts were compared for one server: %v", len(p.asked), err)
+	compared := map[provider.ID]int{}
+	conductor := c.auditor(c.client(func(call placementtest.Call) (before, after error) {
+		if call.Op == "ProviderAllocations" {
+			compared[call.Provider]++
+		}
+		return nil, nil
+	}))
+	if event, err := conductor.schedule(t.Context(), server("s")); event == nil || err != nil || len(compared) != 1 {
+		t.Fatalf("%d hosts were compared for one server: %v", len(compared), err)
 	}
 	for host := range devices {
 		c.placed("s-"+host, func(s *lifecycle.Server) {
@@ -205,10 +189,10 @@ func TestAuditsOfOneRoundAreBounded(t *testing.T) {
 		c.report(host)
 	}
 	for round, want := range []int{maxAudited, 2 * maxAudited, hosts} {
-		clear(p.asked)
+		clear(compared)
 		event, err := conductor.schedule(t.Context(), server("s"))
-		if round < 2 && (!fault.Is(err, fault.Unavailable) || len(p.asked) != maxAudited) {
-			t.Errorf("round %d: %d hosts were compared: %v %v", round, len(p.asked), event, err)
+		if round < 2 && (!fault.Is(err, fault.Unavailable) || len(compared) != maxAudited) {
+			t.Errorf("round %d: %d hosts were compared: %v %v", round, len(compared), event, err)
 		}
 		nothing, _ := event.(lifecycle.NoValidHost)
 		if round == 2 && !strings.Contains(nothing.Reason, fmt.Sprint(hosts, " hosts: ", schedule.LacksAllocations)) {
@@ -224,7 +208,7 @@ func TestAuditsOfOneRoundAreBounded(t *testing.T) {
 // Placement may have been restored.
 func TestReportsStartAudits(t *testing.T) {
 	c := newCloud(t, map[string]int{"a": 2, "b": 2})
-	conductor := c.auditor(c.ledger)
+	conductor := c.auditor(c.client(nil))
 	now, unavailable := time.Now(), fault.New(fault.Unavailable, "", "no answer")
 	conductor.now = func() time.Time { return now }
 	reported := func(name string) bool {
@@ -252,7 +236,7 @@ func TestReportsStartAudits(t *testing.T) {
 		{"the next", auditEvery - time.Second, nil, false},
 		{"a later one", time.Second, nil, true},
 		{"Placement did not answer", auditAgain, func() { conductor.noteUnavailable(unavailable) }, true},
-		{"Placement refused something", auditAgain, func() { conductor.noteUnavailable(moved()) }, false},
+		{"Placement refused something", auditAgain, func() { conductor.noteUnavailable(concurrent()) }, false},
 		{"all is well on another host", 0, func() { reported("b") }, false},
 		{"something is missing", auditEvery - time.Second, func() { reported("b"); c.placed("s", nil) }, true},
 		{"still", auditAgain - time.Second, nil, false},
@@ -275,7 +259,7 @@ func TestReportsStartAudits(t *testing.T) {
 // Healing adds what is missing, and leaves out a server whose step is due.
 func TestHeal(t *testing.T) {
 	c := newCloud(t, map[string]int{"a": 4})
-	conductor := c.auditor(c.ledger)
+	conductor := c.auditor(c.client(nil))
 	claimed := c.placed("gone", nil)
 	c.placed("small", nil)
 	c.holds("small", resource.Allocation{"root-a": {"VCPU": 1, "MEMORY_MB": 7}})
@@ -293,7 +277,7 @@ func TestHeal(t *testing.T) {
 	}
 	for consumer, want := range map[resource.ConsumerID]resource.Allocation{"gone": claimed, "busy": nil,
 		"small": {"root-a": {"VCPU": 4, "MEMORY_MB": 7}, "pf-a": {class: 1}}} {
-		held, _ := c.ledger.Allocation(t.Context(), consumer)
+		held, _ := c.placement.Allocation(t.Context(), consumer)
 		if !held.Allocation.Equal(want) || want != nil && held.Project+held.User+held.ConsumerType != "puINSTANCE" {
 			t.Errorf("%s holds %+v", consumer, held)
 		}
@@ -307,15 +291,16 @@ func TestHeal(t *testing.T) {
 // Healing returns Placement's refusal as the outcome, and changes nothing then.
 func TestHealIsRefused(t *testing.T) {
 	c := newCloud(t, map[string]int{"a": 1})
-	conductor := c.auditor(c.ledger)
+	unanswered := &callErrors{op: "PutAllocation"}
+	conductor := c.auditor(c.client(unanswered.fail))
 	c.placed("s", nil)
 	c.holds("other", resource.Allocation{"pf-a": {class: 1}})
 	found, err := conductor.HostHeal(t.Context(), "a", false)
 	if err != nil || len(found.Missing) != 1 || found.Missing[0].Healed ||
-		!strings.Contains(found.Missing[0].Outcome, "not written: pf-a has not enough CUSTOM_NIC left") {
+		!strings.Contains(found.Missing[0].Outcome, "not written: CUSTOM_NIC on the resource provider pf-a: ") {
 		t.Errorf("%+v %v", found, err)
 	}
-	c.ledger.put = func(resource.ConsumerID) error { return fault.New(fault.Unavailable, "", "no answer") }
+	unanswered.calls, unanswered.errs = 0, []error{fault.New(fault.Unavailable, "", "no answer")}
 	if _, err := conductor.HostHeal(t.Context(), "a", false); !fault.Is(err, fault.Unavailable) {
 		t.Errorf("%v", err)
 	}

@@ -30,32 +30,33 @@ func (c *cloud) create(ids ...string) {
 func (c *cloud) deleteAll() {
 	c.t.Helper()
 	for _, s := range c.servers() {
-		c.until("somebody hears that "+s.ID+" is to be deleted", func() bool {
+		c.waitFor("the deletion of "+s.ID+" is recorded", func() bool {
 			err := c.conductor().Delete(context.Background(), s.ID)
 			return err == nil || fault.Is(err, fault.NotFound)
 		})
 	}
-	c.settled()
+	c.waitSettled()
 	if n := c.count(lifecycle.Deleted); n != len(c.servers()) {
 		c.t.Errorf("%d of %d are deleted", n, len(c.servers()))
 	}
-	c.whole("after deleting all")
+	c.checkConsistent("after deleting all")
 }
 
-// As many servers get a device as there are devices; the others are told why not; afterwards everything is free again.
+// As many servers get a device as there are devices. The others fail with a reason. Deleting all frees every device.
 func TestRaceForDevices(t *testing.T) {
 	c := newCloud(t, map[string]int{"a": 3, "b": 2, "c": 1})
-	c.start(t.Context(), c.store, c.ledger)
+	c.start(t.Context(), c.store, c.client(nil))
 	for i := range 9 {
 		c.create(fmt.Sprintf("s%d", i))
 	}
-	c.settled()
-	c.whole("after the race")
+	c.waitSettled()
+	c.checkConsistent("after the race")
 	if c.count(lifecycle.Active) != 6 || c.count(lifecycle.Error) != 3 {
 		t.Errorf("%d active, %d in error", c.count(lifecycle.Active), c.count(lifecycle.Error))
 	}
 	for _, s := range c.servers() {
-		if s.State == lifecycle.Error && s.Fault.Message != "No valid host was found: all devices are taken." {
+		if s.State == lifecycle.Error && s.Fault.Message != "No valid host was found: Placement has no host with all of "+
+			"CUSTOM_NIC:1 left." {
 			t.Errorf("%s: %s", s.ID, s.Fault.Message)
 		}
 		if s.State == lifecycle.Active && (len(s.Devices) != 1 || len(s.Requests[0].Providers) != 1 ||
@@ -69,33 +70,35 @@ func TestRaceForDevices(t *testing.T) {
 // Each call of compute's to the database and to Placement fails once, before its effect or with its answer lost.
 func TestFailAtEachStep(t *testing.T) { atEachCall(t, failAt) }
 
-// The process ends at each call, before or after its effect, and is started again: the world is whole.
+// The process ends at each call, before or after its effect, and is started again. Records, Placement and agents
+// agree.
 func TestCrashAtEachStep(t *testing.T) { atEachCall(t, crashAt) }
 
-// atEachCall plays a life for each call in it. live says whether the call was reached.
+// atEachCall runs a test once for each call in it. live returns whether the call was reached.
 func atEachCall(t *testing.T, live func(t *testing.T, at int, late bool) bool) {
 	for _, late := range []bool{false, true} {
 		at := 1 - testenv.Stride(5)
 		for reached := true; reached; {
 			at += testenv.Stride(5)
+			reached = false // also if the test ends early
 			t.Run(fmt.Sprintf("call %d late %v", at, late), func(t *testing.T) { reached = live(t, at, late) })
 		}
 		if at < 12 {
-			t.Errorf("late %v: only %d calls: the lives show nothing", late, at-1)
+			t.Errorf("late %v: only %d calls: the test checks nothing", late, at-1)
 		}
 	}
 }
 
-// failAt plays one life in which one call fails.
+// failAt creates and deletes servers while one call fails.
 func failAt(t *testing.T, at int, late bool) bool {
 	c := newCloud(t, map[string]int{"a": 1})
 	tr := &trouble{fails: once(at, late)}
-	c.start(t.Context(), troubledStore{c.store, tr}, troubledPlacement{c.ledger, tr})
+	c.start(t.Context(), troubledStore{c.store, tr}, c.client(tr.failPlacement))
 	for _, id := range []string{"s1", "s2"} {
 		_, _ = c.conductor().Create(t.Context(), server(id)) // with an error it may have been stored or not
 	}
-	c.settled()
-	c.whole("created")
+	c.waitSettled()
+	c.checkConsistent("created")
 	if len(c.servers()) == 2 && c.count(lifecycle.Active) != 1 {
 		t.Errorf("%d active", c.count(lifecycle.Active))
 	}
@@ -103,38 +106,41 @@ func failAt(t *testing.T, at int, late bool) bool {
 	return tr.count() >= at
 }
 
-// crashAt plays one life with a crash in it.
+// crashAt creates and deletes servers with one crash.
 func crashAt(t *testing.T, at int, late bool) bool {
 	c := newCloud(t, map[string]int{"a": 1, "b": 1})
 	ctx, end := context.WithCancel(t.Context())
 	defer end()
 	tr := &trouble{fails: crash(at, late, end)}
-	c.start(ctx, troubledStore{c.store, tr}, troubledPlacement{c.ledger, tr})
+	c.start(ctx, troubledStore{c.store, tr}, c.client(tr.failPlacement))
 	again := func() bool {
 		if ctx.Err() == nil {
 			return false
 		}
 		c.stop()
-		c.start(t.Context(), c.store, c.ledger)
+		c.start(t.Context(), c.store, c.client(nil))
 		return true
 	}
 	for _, id := range []string{"s1", "s2", "s3"} {
 		_, _ = c.conductor().Create(t.Context(), server(id)) // the clients of a service that ends get an error
 	}
-	c.until("settled, or the crash", func() bool {
+	c.waitFor("settled, or the crash", func() bool {
 		return ctx.Err() != nil ||
 			c.count(lifecycle.Active)+c.count(lifecycle.Error) == 3
 	})
 	crashed := again()
-	c.settled()
-	c.whole("created")
+	c.waitSettled()
+	c.checkConsistent("created")
 	if n := len(c.servers()); n == 3 && c.count(lifecycle.Active) != 2 {
-		t.Errorf("%d active\n%s", c.count(lifecycle.Active), c.trails())
+		t.Errorf("%d active\n%s", c.count(lifecycle.Active), c.histories())
 	}
 	for _, s := range c.servers() {
 		_ = c.conductor().Delete(t.Context(), s.ID)
 	}
-	c.until("deleted, or the crash", func() bool { return crashed || ctx.Err() != nil || c.count(lifecycle.Deleted) == 3 })
+	c.waitFor("deleted, or the crash", func() bool {
+		return crashed || ctx.Err() != nil ||
+			c.count(lifecycle.Deleted) == 3
+	})
 	if !crashed {
 		again()
 	}
@@ -142,15 +148,15 @@ func crashAt(t *testing.T, at int, late bool) bool {
 	return tr.count() >= at
 }
 
-// A database that cannot be read is told to who resumes, before anything runs.
-func TestResumeSaysWhatIsWrong(t *testing.T) {
+// Resume returns the error if the database cannot be read, before any step runs.
+func TestResumeReturnsTheError(t *testing.T) {
 	c := newCloud(t, map[string]int{"a": 1})
-	if err := New(c.store, c.ledger).Resume(t.Context()); err != nil {
+	if err := New(c.store, c.client(nil)).Resume(t.Context()); err != nil {
 		t.Error(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := New(c.store, c.ledger).Resume(ctx); err == nil || !strings.Contains(err.Error(), "conductor.Resume") {
+	if err := New(c.store, c.client(nil)).Resume(ctx); err == nil || !strings.Contains(err.Error(), "conductor.Resume") {
 		t.Errorf("%v", err)
 	}
 }
@@ -161,25 +167,25 @@ func TestCreateIsAllOrNothing(t *testing.T) {
 		c := newCloud(t, map[string]int{"a": 3})
 		ctx, end := context.WithCancel(t.Context())
 		tr := &trouble{fails: crash(1, late, end)}
-		c.start(ctx, troubledStore{c.store, tr}, troubledPlacement{c.ledger, tr})
+		c.start(ctx, troubledStore{c.store, tr}, c.client(tr.failPlacement))
 		if _, err := c.conductor().Create(t.Context(), server("s1"), server("s2"), server("s3")); err == nil {
 			t.Error("the crash was not noticed")
 		}
 		c.stop()
-		c.start(t.Context(), c.store, c.ledger)
+		c.start(t.Context(), c.store, c.client(nil))
 		want := 0
 		if late {
 			want = 3
 		}
-		c.settled()
+		c.waitSettled()
 		if n := len(c.servers()); n != want || c.count(lifecycle.Active) != want {
 			t.Errorf("late %v: %d servers, %d active", late, n, c.count(lifecycle.Active))
 		}
-		c.whole("created")
+		c.checkConsistent("created")
 		end()
 	}
 	c := newCloud(t, map[string]int{"a": 3})
-	c.start(t.Context(), c.store, c.ledger)
+	c.start(t.Context(), c.store, c.client(nil))
 	c.create("s2")
 	if _, err := c.conductor().Create(t.Context(), server("s1"), server("s2"), server("s3")); !fault.Is(err,
 		fault.Conflict) {
@@ -189,13 +195,13 @@ func TestCreateIsAllOrNothing(t *testing.T) {
 	if err != nil || len(made) != 2 || made[0].ID != "s4" || made[1].Revision != 1 {
 		t.Errorf("%+v %v", made, err)
 	}
-	c.settled()
+	c.waitSettled()
 	if n := len(c.servers()); n != 3 || c.count(lifecycle.Active) != 3 {
 		t.Errorf("%d servers, %d active", n, c.count(lifecycle.Active))
 	}
 }
 
-// A guest that fails on one host is built on another; where all fail, the server says so of each.
+// A guest that fails on one host is built on another one. If all hosts fail, the fault names the reason of each.
 func TestGuestFails(t *testing.T) {
 	c := newCloud(t, map[string]int{"a": 2, "b": 2})
 	c.agents.fails = func(host string) string {
@@ -204,10 +210,10 @@ func TestGuestFails(t *testing.T) {
 		}
 		return ""
 	}
-	c.start(t.Context(), c.store, c.ledger)
+	c.start(t.Context(), c.store, c.client(nil))
 	c.create("s1", "s2", "s3")
-	c.settled()
-	c.whole("one host fails")
+	c.waitSettled()
+	c.checkConsistent("one host fails")
 	if c.count(lifecycle.Active) != 2 {
 		t.Errorf("%d active", c.count(lifecycle.Active))
 	}
@@ -219,19 +225,20 @@ func TestGuestFails(t *testing.T) {
 	c.deleteAll()
 }
 
-// With no agent at all a server waits in BUILD, and its deletion does not wait: the agent never told of it.
-func TestDeleteBeforeTheAgentHasSeenIt(t *testing.T) {
+// Without a running agent a server remains in BUILD. Its deletion does not wait, because the agent has not reported
+// it.
+func TestDeleteBeforeTheAgentReports(t *testing.T) {
 	c := newCloud(t, map[string]int{"a": 1})
-	c.agents.mu.Lock() // no agent looks
-	c.start(t.Context(), c.store, c.ledger)
+	c.agents.mu.Lock() // the agents pause
+	c.start(t.Context(), c.store, c.client(nil))
 	c.create("s")
-	c.until("assigned", func() bool { return c.count(lifecycle.Spawning) == 1 })
+	c.waitFor("assigned", func() bool { return c.count(lifecycle.Spawning) == 1 })
 	if err := c.conductor().Delete(t.Context(), "s"); err != nil {
 		t.Fatal(err)
 	}
-	c.until("deleted", func() bool { return c.count(lifecycle.Deleted) == 1 })
+	c.waitFor("deleted", func() bool { return c.count(lifecycle.Deleted) == 1 })
 	c.agents.mu.Unlock()
-	c.whole("deleted")
+	c.checkConsistent("deleted")
 	if err := c.conductor().Delete(t.Context(), "s"); !fault.Is(err, fault.NotFound) {
 		t.Errorf("deleting a deleted one: %v", err)
 	}
@@ -239,19 +246,19 @@ func TestDeleteBeforeTheAgentHasSeenIt(t *testing.T) {
 		t.Errorf("deleting none: %v", err)
 	}
 	if err := c.agents.guest(c.conductor(), "a", "none", 1000, lifecycle.GuestGone{Host: "a"}); err != nil {
-		t.Errorf("an agent tells of a server that nobody knows: %v", err)
+		t.Errorf("an agent reports an unknown server: %v", err)
 	}
 }
 
 // An agent that speaks of its claim too late is refused, and builds nothing: what the server held is given back
 // already.
-func TestTheClaimOfAServerThatIsNotWantedThere(t *testing.T) {
+func TestClaimReportOfADeletedServer(t *testing.T) {
 	c := newCloud(t, map[string]int{"a": 1})
-	c.agents.mu.Lock() // no agent looks
-	c.start(t.Context(), c.store, c.ledger)
+	c.agents.mu.Lock() // the agents pause
+	c.start(t.Context(), c.store, c.client(nil))
 	c.create("s")
-	c.until("assigned", func() bool { return c.count(lifecycle.Spawning) == 1 })
-	line, err := c.store.Assignments(t.Context(), "a") // what the agent heard before it lost compute
+	c.waitFor("assigned", func() bool { return c.count(lifecycle.Spawning) == 1 })
+	line, err := c.store.Assignments(t.Context(), "a") // before the agent lost its connection
 	if err != nil || len(line.Entries) != 1 {
 		t.Fatalf("%+v %v", line, err)
 	}
@@ -262,14 +269,14 @@ func TestTheClaimOfAServerThatIsNotWantedThere(t *testing.T) {
 	if err := c.conductor().Delete(t.Context(), "s"); err != nil {
 		t.Fatal(err)
 	}
-	c.until("deleted", func() bool { return c.count(lifecycle.Deleted) == 1 })
+	c.waitFor("deleted", func() bool { return c.count(lifecycle.Deleted) == 1 })
 	c.agents.build(t, "a", line.Entries[0])
-	if g := c.agents.guests["a"]["s"]; g == nil || g.heard || g.runs {
+	if g := c.agents.guests["a"]["s"]; g == nil || g.confirmed || g.runs {
 		t.Errorf("the agent built it: %v", g)
 	}
 	c.agents.mu.Unlock()
-	c.until("the agent has let go of its devices", c.quiet)
-	c.whole("deleted")
+	c.waitFor("the agent has removed the guest", c.agentsDone)
+	c.checkConsistent("deleted")
 	for _, id := range []string{"s", "none"} {
 		if err := c.agents.guest(c.conductor(), "a", id, 1000, lifecycle.GuestClaimed{Host: "a"}); !fault.Is(err,
 			fault.Conflict) {
@@ -278,21 +285,22 @@ func TestTheClaimOfAServerThatIsNotWantedThere(t *testing.T) {
 	}
 }
 
-// What Placement answers to a claim decides how it goes on.
+// Placement's answer to a claim decides how the conductor continues.
 func TestClaimAnswers(t *testing.T) {
 	lost := fault.New(fault.Conflict, "", "taken").WithCode(placement.CodeUndefined)
 	for _, c := range []struct {
 		name   string
 		errs   []error // of the first claims; those after succeed
 		state  lifecycle.State
-		says   string // somewhere in the trail or the fault
+		says   string // in the history or the fault
 		claims int
 	}{
 		{"at once", nil, lifecycle.Active, "claimed on", 1},
-		{"generations move", []error{moved(), moved()}, lifecycle.Active, "claimed on", 3},
+		{"generations move", []error{concurrent(), concurrent()}, lifecycle.Active, "claimed on", 3},
 		{"the first choice is taken", []error{lost}, lifecycle.Active, "lost the claim", 2},
-		{"generations never rest", []error{moved(), moved(), moved(), moved(), moved()}, lifecycle.Active,
-			"a generation has moved", 6},
+		{"generations never rest", []error{concurrent(), concurrent(), concurrent(), concurrent(), concurrent()},
+			lifecycle.Active,
+			"another generation", 6},
 		{"a provider has vanished", []error{fault.New(fault.Invalid, "", "no such provider")}, lifecycle.Active,
 			"no such provider", 2},
 		{"no answer", []error{fault.New(fault.Unavailable, "", "connection refused")}, lifecycle.Active,
@@ -302,29 +310,22 @@ func TestClaimAnswers(t *testing.T) {
 			"in each of 5 rounds, last: taken", 10},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			world := newCloud(t, map[string]int{"a": 1, "b": 1})
-			claims := 0
-			world.ledger.put = func(resource.ConsumerID) error {
-				claims++
-				if claims <= len(c.errs) {
-					return c.errs[claims-1]
-				}
-				return nil
+			env := newCloud(t, map[string]int{"a": 1, "b": 1})
+			claims := &callErrors{op: "PutAllocation", errs: c.errs}
+			env.start(t.Context(), env.store, env.client(claims.fail))
+			env.create("s")
+			env.waitSettled()
+			env.checkConsistent("settled")
+			s := env.servers()[0]
+			if s.State != c.state || claims.count() != c.claims || !strings.Contains(env.histories(), c.says) {
+				t.Errorf("%s after %d claims\n%s", s.State, claims.count(), env.histories())
 			}
-			world.start(t.Context(), world.store, world.ledger)
-			world.create("s")
-			world.settled()
-			world.whole("settled")
-			s := world.servers()[0]
-			if s.State != c.state || claims != c.claims || !strings.Contains(world.trails(), c.says) {
-				t.Errorf("%s after %d claims\n%s", s.State, claims, world.trails())
-			}
-			world.deleteAll()
+			env.deleteAll()
 		})
 	}
 }
 
-// What Placement answers to the question decides too.
+// Placement's answer to the search for candidates decides how the conductor continues.
 func TestScheduleAnswers(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -344,46 +345,37 @@ func TestScheduleAnswers(t *testing.T) {
 			"cannot schedule now, will try again: connection refused"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			world := newCloud(t, map[string]int{"a": 1})
-			tr := &trouble{fails: func(n int, late bool) error {
-				if n == 1 && !late {
-					return c.err
-				}
-				return nil
-			}}
-			world.start(t.Context(), world.store, troubledPlacement{world.ledger, tr})
-			world.report("a")
-			world.create("s")
-			world.settled()
-			world.whole("settled")
-			if s := world.servers()[0]; s.State != c.state || !strings.Contains(world.trails(), c.says) {
-				t.Errorf("%s\n%s", s.State, world.trails())
+			env := newCloud(t, map[string]int{"a": 1})
+			searches := &callErrors{op: "Candidates", errs: []error{c.err}}
+			env.start(t.Context(), env.store, env.client(searches.fail))
+			env.report("a")
+			env.create("s")
+			env.waitSettled()
+			env.checkConsistent("settled")
+			if s := env.servers()[0]; s.State != c.state || !strings.Contains(env.histories(), c.says) {
+				t.Errorf("%s\n%s", s.State, env.histories())
 			}
 		})
 	}
 }
 
-// As long as no agent has reported since the start, a name that Placement does not know may still become known; but not
-// for ever.
+// Before the first reports after a start, a name that Placement does not have may still be created. The conductor
+// retries for a limited time.
 func TestAskBeforeTheFirstReport(t *testing.T) {
 	unknown := fault.New(fault.Invalid, "", "No such resource class CUSTOM_NIC.")
 	c := newCloud(t, map[string]int{"a": 1})
-	tr := &trouble{fails: func(n int, late bool) error {
-		if n <= 2 && !late {
-			return unknown
-		}
-		return nil
-	}}
-	c.mute = true
-	c.start(t.Context(), c.store, troubledPlacement{c.ledger, tr})
+	searches := &callErrors{op: "Candidates", errs: []error{unknown, unknown}}
+	c.noReports = true
+	c.start(t.Context(), c.store, c.client(searches.fail))
 	c.create("s")
-	c.settled()
-	c.whole("settled")
-	if c.count(lifecycle.Active) != 1 || !strings.Contains(c.trails(),
+	c.waitSettled()
+	c.checkConsistent("settled")
+	if c.count(lifecycle.Active) != 1 || !strings.Contains(c.histories(),
 		"will try again: no host has ever reported CUSTOM_NIC") {
-		t.Error(c.trails())
+		t.Error(c.histories())
 	}
-	late := New(c.store, troubledPlacement{c.ledger, &trouble{fails: func(int, bool) error { return unknown }}})
+	searches = &callErrors{op: "Candidates", errs: []error{unknown, unknown}}
+	late := New(c.store, c.client(searches.fail))
 	for after, waits := range map[time.Duration]bool{firstReports - time.Second: true, firstReports: false} {
 		late.now = func() time.Time { return late.started.Add(after) }
 		event, err := late.schedule(t.Context(), server("t"))
@@ -393,21 +385,14 @@ func TestAskBeforeTheFirstReport(t *testing.T) {
 	}
 }
 
-// A claim of an earlier choice that nobody remembers is replaced, or given back when the choice cannot be had.
-func TestForgottenClaim(t *testing.T) {
+// An allocation from an earlier claim is replaced, or deleted if the new claim is refused.
+func TestEarlierClaimIsReplaced(t *testing.T) {
 	for _, taken := range []bool{false, true} {
-		world := newCloud(t, map[string]int{"a": 1, "b": 1})
-		l := world.ledger
-		c := New(world.store, l)
-		old := placement.ConsumerAllocation{Allocation: resource.Allocation{"pf-a": {class: 1}}}
-		if err := l.PutAllocation(t.Context(), "s", old); err != nil {
-			t.Fatal(err)
-		}
+		env := newCloud(t, map[string]int{"a": 1, "b": 1})
+		c := New(env.store, env.client(nil))
+		env.allocate("s", resource.Allocation{"pf-a": {class: 1}})
 		if taken {
-			if err := l.PutAllocation(t.Context(), "other",
-				placement.ConsumerAllocation{Allocation: resource.Allocation{"pf-b": {class: 1}}}); err != nil {
-				t.Fatal(err)
-			}
+			env.allocate("other", resource.Allocation{"pf-b": {class: 1}})
 		}
 		s := server("s")
 		s.Try, s.Choices = 3, choices(resource.Allocation{"pf-b": {class: 1}})
@@ -415,7 +400,7 @@ func TestForgottenClaim(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		held := l.held["s"].Allocation
+		held := env.placement.Held("s")
 		if taken {
 			if lost, ok := e.(lifecycle.ClaimLost); !ok || lost.Try != 3 || len(held) != 0 {
 				t.Errorf("%#v, holds %v", e, held)
@@ -426,15 +411,15 @@ func TestForgottenClaim(t *testing.T) {
 	}
 }
 
-// Words of an agent count in the order in which it said them, whatever order they come in; those of an agent whose
-// place another has do not count at all.
-func TestWordsThatComeLate(t *testing.T) {
+// Reports of an agent count in the order of their numbers, in whatever order they arrive. Reports of a replaced
+// agent do not count.
+func TestLateReports(t *testing.T) {
 	c := newCloud(t, map[string]int{"a": 1})
-	c.agents.mu.Lock() // no agent looks: the test speaks
+	c.agents.mu.Lock() // the agents pause: the test reports
 	defer c.agents.mu.Unlock()
-	c.start(t.Context(), c.store, c.ledger)
+	c.start(t.Context(), c.store, c.client(nil))
 	c.create("s")
-	c.until("assigned", func() bool { return c.count(lifecycle.Spawning) == 1 })
+	c.waitFor("assigned", func() bool { return c.count(lifecycle.Spawning) == 1 })
 	serve := func(instance string, at time.Time) {
 		t.Helper()
 		c.put(schedule.Host{Name: "a", Instance: instance, Start: "s", Provider: "root-a", Seen: at})

@@ -3,7 +3,6 @@ package conductor
 import (
 	"context"
 	"reflect"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -13,72 +12,45 @@ import (
 	"github.com/openberth/berth/resource"
 )
 
-// forest is the providers of one host, as Placement keeps them.
-type forest struct {
-	tree provider.Tree
-	held map[provider.ID]map[resource.ConsumerID]resource.Amounts
-}
-
-func (f *forest) Tree(_ context.Context, id provider.ID) (provider.Tree, error) {
-	if _, there := f.tree.ByID(id); !there {
-		return provider.Tree{}, fault.New(fault.NotFound, "", "no provider %s", id)
-	}
-	return provider.Tree{Providers: slices.Clone(f.tree.Providers)}, nil
-}
-
-func (f *forest) ProviderAllocations(_ context.Context,
-	id provider.ID) (map[resource.ConsumerID]resource.Amounts, error) {
-	return f.held[id], nil
-}
-
-func (f *forest) DeleteProvider(_ context.Context, id provider.ID) error {
-	if slices.ContainsFunc(f.tree.Providers, func(p provider.Provider) bool { return p.Parent == id }) ||
-		len(f.held[id]) > 0 {
-		return fault.New(fault.Conflict, "", "%s cannot be deleted", id)
-	}
-	f.tree.Providers = slices.DeleteFunc(f.tree.Providers, func(p provider.Provider) bool { return p.ID == id })
-	return nil
-}
-
-// A host is forgotten when it is silent or dead, and nothing stands on it; what others made below its provider stays,
-// with what it stands on.
+// A host is forgotten only if it is silent or dead and has no servers or allocations. Providers of other services
+// below its provider remain, with their ancestors.
 func TestHostForget(t *testing.T) {
 	c := newCloud(t, map[string]int{"a": 1, "b": 0})
-	c.start(t.Context(), c.store, c.ledger)
-	ours := []resource.Trait{managed}
-	f := &forest{held: map[provider.ID]map[resource.ConsumerID]resource.Amounts{},
-		tree: provider.Tree{Providers: []provider.Provider{
-			{ID: "root-a", Name: "a"},
-			{ID: "pf-a", Name: "a_0000:3B:00.0", Parent: "root-a", Traits: ours},
-			{ID: "gpu-a", Name: "a_0000:3C:00.0", Parent: "root-a", Traits: ours},
-			{ID: "agent", Name: "a:NIC Switch agent", Parent: "root-a"},
-		}}}
-	c.conductor().Providers = f
+	c.start(t.Context(), c.store, c.client(nil))
+	for _, p := range []provider.Provider{
+		{ID: "pf-a", Name: "a_0000:3B:00.0", Parent: "root-a", Root: "root-a", Traits: []resource.Trait{managed},
+			Inventories: map[resource.Class]resource.Inventory{class: resource.Whole(2)}},
+		{ID: "gpu-a", Name: "a_0000:3C:00.0", Parent: "root-a", Root: "root-a", Traits: []resource.Trait{managed}},
+		{ID: "agent", Name: "a:NIC Switch agent", Parent: "root-a", Root: "root-a"},
+	} {
+		c.placement.SetProvider(p)
+	}
+	c.conductor().Providers = c.placement
 	forget := func() ([]string, []string, error) { return c.conductor().HostForget(context.Background(), "a") }
 	refused := func(what string, words ...string) {
 		t.Helper()
-		before := len(f.tree.Providers)
+		before := len(c.placement.TreeIDs("root-a"))
 		_, _, err := forget()
 		for _, word := range words {
 			if !fault.Is(err, fault.Conflict) || !strings.Contains(fault.TextOf(err), word) {
 				t.Errorf("%s: %v, want %q", what, err, word)
 			}
 		}
-		if _, err := c.store.Host(context.Background(), "a"); err != nil || len(f.tree.Providers) != before {
+		if _, err := c.store.Host(context.Background(), "a"); err != nil || len(c.placement.TreeIDs("root-a")) != before {
 			t.Errorf("%s: refused, and yet something is gone (%v)", what, err)
 		}
 	}
 	c.create("s")
-	c.settled()
+	c.waitSettled()
 	refused("its agent reports", "may still be alive: its agent has been silent for", "berth host down a")
 	if err := c.conductor().HostDown(context.Background(), "a"); err != nil {
 		t.Fatal(err)
 	}
-	refused("a server stands there", "servers are placed on host a", "(s)")
+	refused("a server is placed there", "servers are placed on host a", "(s)")
 	c.deleteAll()
-	f.held["pf-a"] = map[resource.ConsumerID]resource.Amounts{"somebody": {"CUSTOM_VF": 2}}
-	refused("somebody holds a device", "somebody has 2 CUSTOM_VF of a_0000:3B:00.0")
-	f.held = nil
+	c.allocate("other", resource.Allocation{"pf-a": {class: 2}})
+	refused("another consumer has a device", "other has 2 CUSTOM_NIC of a_0000:3B:00.0")
+	c.allocate("other", nil)
 
 	removed, kept, err := forget()
 	if err != nil || !reflect.DeepEqual(removed, []string{"a_0000:3B:00.0", "a_0000:3C:00.0"}) ||
@@ -86,15 +58,15 @@ func TestHostForget(t *testing.T) {
 		t.Errorf("removed %v, kept %v: %v", removed, kept, err)
 	}
 	if _, _, err := forget(); !fault.Is(err, fault.NotFound) {
-		t.Errorf("it is known still: %v", err)
+		t.Errorf("it is not forgotten: %v", err)
 	}
 	c.reportAt("a", time.Now().Add(-time.Hour)) // it was set up again, and has died since
 	if err := c.conductor().HostDown(context.Background(), "a"); err != nil {
 		t.Fatal(err)
 	}
-	f.tree = provider.Tree{Providers: []provider.Provider{{ID: "root-a", Name: "a"}}}
+	c.placement.RemoveProvider("agent")
 	if removed, kept, err := forget(); err != nil || !reflect.DeepEqual(removed, []string{"a"}) || len(kept) != 0 ||
-		len(f.tree.Providers) != 0 {
+		len(c.placement.TreeIDs("root-a")) != 0 {
 		t.Errorf("removed %v, kept %v: %v", removed, kept, err)
 	}
 }

@@ -47,7 +47,7 @@ func (p *slowPlacement) Candidates(ctx context.Context, _ resource.Ask) (placeme
 // A call that runs when the lease ends is cancelled. Without the lease no step begins, and no host is forgotten.
 func TestNoCallsWithoutTheLease(t *testing.T) {
 	c := newCloud(t, map[string]int{"a": 1})
-	p := &slowPlacement{Placement: c.ledger, called: make(chan struct{})}
+	p := &slowPlacement{Placement: c.client(nil), called: make(chan struct{})}
 	conductor := New(c.store, p)
 	l := lease{}
 	l.lasts, l.end = context.WithCancel(t.Context())

@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/openberth/berth/api/placement"
 	"github.com/openberth/berth/compute/flavor"
 	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/compute/schedule"
@@ -19,36 +18,36 @@ import (
 	"github.com/openberth/berth/resource"
 )
 
-// ask asks until somebody has heard it. A refusal ends the test.
-func (c *cloud) ask(wish lifecycle.ActionRequested) {
+// act requests an action until it is recorded. A refusal ends the test.
+func (c *cloud) act(request lifecycle.ActionRequested) {
 	c.t.Helper()
-	c.until(string(wish.Action)+" is heard", func() bool {
-		_, err := c.conductor().Act(context.Background(), "s", wish)
+	c.waitFor(string(request.Action)+" is recorded", func() bool {
+		_, err := c.conductor().Act(context.Background(), "s", request)
 		if err == nil {
 			return true
 		}
 		s, lost := c.store.Read(context.Background(), "s")
-		if lost == nil && s.LastAction == wish.ID {
+		if lost == nil && s.LastAction == request.ID {
 			return true // only the answer was lost
 		}
 		if fault.Is(err, fault.Conflict) && s.TaskState() == "" {
-			c.t.Fatalf("%s is refused: %v\n%s", wish.Action, err, c.trails())
+			c.t.Fatalf("%s is refused: %v\n%s", request.Action, err, c.histories())
 		}
 		return false
 	})
 }
 
-// remove asks for the end of the server until somebody has heard it.
-func (c *cloud) remove() {
+// deleteServer requests the deletion of the server until it is recorded.
+func (c *cloud) deleteServer() {
 	c.t.Helper()
-	c.until("delete is heard", func() bool {
+	c.waitFor("delete is recorded", func() bool {
 		err := c.conductor().Delete(context.Background(), "s")
 		return err == nil || fault.Is(err, fault.NotFound)
 	})
 }
 
-// one is the server of these stories.
-func (c *cloud) one() lifecycle.Server {
+// server returns the server s.
+func (c *cloud) server() lifecycle.Server {
 	c.t.Helper()
 	s, err := c.store.Read(context.Background(), "s")
 	if err != nil {
@@ -57,7 +56,7 @@ func (c *cloud) one() lifecycle.Server {
 	return s
 }
 
-// larger asks for so many devices.
+// larger returns the request for a resize to n devices.
 func larger(id string, n int) lifecycle.ActionRequested {
 	specs := map[string]string{}
 	if n > 0 {
@@ -67,158 +66,158 @@ func larger(id string, n int) lifecycle.ActionRequested {
 		Flavor: flavor.Flavor{ID: "f-" + id, VCPUs: 1, ExtraSpecs: specs}}
 }
 
-// story is one operation from its begin to its end.
-type story struct {
-	name  string
-	hosts map[string]int // devices of each; the server is made on host a
-	setup func(*cloud)   // before compute starts
-	tell  func(*cloud)   // with trouble
-	state lifecycle.State
-	host  string
-	holds int // devices in all, with those of migrations
+// operation is one operation on the server s, from its start to its end.
+type operation struct {
+	name    string
+	hosts   map[string]int // devices of each; the server is made on host a
+	setup   func(*cloud)   // before compute starts
+	run     func(*cloud)   // with trouble
+	state   lifecycle.State
+	host    string
+	devices int // devices in all, with those of migrations
 }
 
-// stories are all operations. Their names bear the rows that they cover.
-func stories() []story {
+// operations returns all operations on servers without spent devices.
+func operations() []operation {
 	two, three := map[string]int{"a": 1, "b": 2}, map[string]int{"a": 3}
-	return []story{
+	return []operation{
 		{"resize to another host, confirmed", two, nil, func(c *cloud) {
-			c.ask(larger("m1", 2))
+			c.act(larger("m1", 2))
 			c.settlePhase(lifecycle.Resized)
-			c.ask(lifecycle.ActionRequested{ID: "w1", Action: lifecycle.Confirm})
+			c.act(lifecycle.ActionRequested{ID: "w1", Action: lifecycle.Confirm})
 		}, lifecycle.Active, "b", 2},
 		{"resize to another host, reverted", two, nil, func(c *cloud) {
-			c.ask(larger("m1", 2))
+			c.act(larger("m1", 2))
 			c.settlePhase(lifecycle.Resized)
-			c.ask(lifecycle.ActionRequested{ID: "w1", Action: lifecycle.Revert})
+			c.act(lifecycle.ActionRequested{ID: "w1", Action: lifecycle.Revert})
 		}, lifecycle.Active, "a", 1},
 		{"resize on the same host, confirmed", three, nil, func(c *cloud) {
-			c.ask(here(larger("m1", 2)))
+			c.act(here(larger("m1", 2)))
 			c.settlePhase(lifecycle.Resized)
-			c.ask(lifecycle.ActionRequested{ID: "w1", Action: lifecycle.Confirm})
+			c.act(lifecycle.ActionRequested{ID: "w1", Action: lifecycle.Confirm})
 		}, lifecycle.Active, "a", 2},
 		{"resize on the same host, reverted", three, nil, func(c *cloud) {
-			c.ask(here(larger("m1", 2)))
+			c.act(here(larger("m1", 2)))
 			c.settlePhase(lifecycle.Resized)
-			c.ask(lifecycle.ActionRequested{ID: "w1", Action: lifecycle.Revert})
+			c.act(lifecycle.ActionRequested{ID: "w1", Action: lifecycle.Revert})
 		}, lifecycle.Active, "a", 1},
 		{"cold migration, and live migration after it", two, nil, func(c *cloud) {
-			c.ask(lifecycle.ActionRequested{ID: "m1", Action: lifecycle.Migrate})
+			c.act(lifecycle.ActionRequested{ID: "m1", Action: lifecycle.Migrate})
 			c.settlePhase(lifecycle.Resized)
-			c.ask(lifecycle.ActionRequested{ID: "w1", Action: lifecycle.Confirm})
+			c.act(lifecycle.ActionRequested{ID: "w1", Action: lifecycle.Confirm})
 			c.settle(lifecycle.Active)
-			c.ask(lifecycle.ActionRequested{ID: "m2", Action: lifecycle.Live, To: "a"})
+			c.act(lifecycle.ActionRequested{ID: "m2", Action: lifecycle.Live, To: "a"})
 		}, lifecycle.Active, "a", 1},
 		{"live migration", two, nil, func(c *cloud) {
-			c.ask(lifecycle.ActionRequested{ID: "m1", Action: lifecycle.Live})
+			c.act(lifecycle.ActionRequested{ID: "m1", Action: lifecycle.Live})
 		}, lifecycle.Active, "b", 1},
 		{"live migration that cannot leave", two, func(c *cloud) {
 			c.agents.stuck = func(string) string { return "no way" }
 		}, func(c *cloud) {
-			c.ask(lifecycle.ActionRequested{ID: "m1", Action: lifecycle.Live})
+			c.act(lifecycle.ActionRequested{ID: "m1", Action: lifecycle.Live})
 		}, lifecycle.Active, "a", 1},
-		{"evacuation, and its host returns", two, dark, func(c *cloud) {
-			c.agents.hide("a", true)
-			c.ask(lifecycle.ActionRequested{ID: "m1", Action: lifecycle.Evacuate})
-			c.until("it is evacuated", func() bool { s := c.one(); return s.State == lifecycle.Active && s.Host == "b" })
-			// the source's is held until its agent says that it is free
+		{"evacuation, and its host returns", two, longRunning, func(c *cloud) {
+			c.agents.pause("a", true)
+			c.act(lifecycle.ActionRequested{ID: "m1", Action: lifecycle.Evacuate})
+			c.waitFor("it is evacuated", func() bool { s := c.server(); return s.State == lifecycle.Active && s.Host == "b" })
+			// the source's is held until its agent reports that it is free
 			if a, b := c.usage("pf-a"), c.usage("pf-b"); a != 1 || b != 1 {
 				c.t.Errorf("while the host is away: %d of a and %d of b are used", a, b)
 			}
-			c.agents.hide("a", false)
+			c.agents.pause("a", false)
 		}, lifecycle.Active, "b", 1},
 		{"shelve and unshelve", two, nil, func(c *cloud) {
-			c.ask(lifecycle.ActionRequested{ID: "w1", Action: lifecycle.Shelve})
+			c.act(lifecycle.ActionRequested{ID: "w1", Action: lifecycle.Shelve})
 			c.settle(lifecycle.Shelved)
-			c.ask(lifecycle.ActionRequested{ID: "w2", Action: lifecycle.Unshelve})
+			c.act(lifecycle.ActionRequested{ID: "w2", Action: lifecycle.Unshelve})
 		}, lifecycle.Active, "", 1},
 		{"rebuild", two, nil, func(c *cloud) {
-			c.ask(lifecycle.ActionRequested{ID: "w1", Action: lifecycle.Rebuild, Image: "another"})
+			c.act(lifecycle.ActionRequested{ID: "w1", Action: lifecycle.Rebuild, Image: "another"})
 		}, lifecycle.Active, "a", 1},
 		{"stop, start, reboot", two, nil, func(c *cloud) {
 			for i, a := range []lifecycle.Action{lifecycle.Stop, lifecycle.Start, lifecycle.Reboot} {
-				c.ask(lifecycle.ActionRequested{ID: fmt.Sprint("w", i), Action: a})
+				c.act(lifecycle.ActionRequested{ID: fmt.Sprint("w", i), Action: a})
 				c.settle(lifecycle.Active)
 			}
 		}, lifecycle.Active, "a", 1},
 		{"no host can build the resized server", two, func(c *cloud) {
 			c.agents.fails = func(host string) string { return map[string]string{"b": "no hugepages"}[host] }
 		}, func(c *cloud) {
-			c.ask(larger("m1", 1))
+			c.act(larger("m1", 1))
 		}, lifecycle.Active, "a", 1},
 		{"delete while a resize is to be confirmed", two, nil, func(c *cloud) {
-			c.ask(larger("m1", 2))
+			c.act(larger("m1", 2))
 			c.settlePhase(lifecycle.Resized)
-			c.remove()
+			c.deleteServer()
 		}, lifecycle.Deleted, "", 0},
 		{"delete in the middle of a resize", two, nil, func(c *cloud) {
-			c.ask(larger("m1", 2))
-			c.remove()
+			c.act(larger("m1", 2))
+			c.deleteServer()
 		}, lifecycle.Deleted, "", 0},
-		{"delete while the host is down, which dies", two, dark, func(c *cloud) {
-			c.agents.hide("a", true)
-			c.remove()
-			c.until("somebody hears that a is dead", func() bool {
+		{"delete while the host is down, which dies", two, longRunning, func(c *cloud) {
+			c.agents.pause("a", true)
+			c.deleteServer()
+			c.waitFor("host a is declared dead", func() bool {
 				return c.conductor().HostDown(context.Background(),
 					"a") == nil
 			})
-			c.until("nothing is held", func() bool { return c.one().State == lifecycle.Deleted })
-			c.agents.hide("a", false)
+			c.waitFor("nothing is held", func() bool { return c.server().State == lifecycle.Deleted })
+			c.agents.pause("a", false)
 		}, lifecycle.Deleted, "", 0},
 	}
 }
 
-// everyStory has those about spent devices, too.
-func everyStory() []story { return append(stories(), spentStories()...) }
+// allOperations returns all operations, also those with spent devices.
+func allOperations() []operation { return append(operations(), spentOperations()...) }
 
 func here(e lifecycle.ActionRequested) lifecycle.ActionRequested {
 	e.SameHost = true
 	return e
 }
 
-// dark makes the agent of host a silent for compute, before it is asked for anything.
-func dark(c *cloud) { c.old = true }
+// longRunning makes each conductor run for an hour already, so that the silent agent of host a counts as dead.
+func longRunning(c *cloud) { c.longRunning = true }
 
-// hide lets the agent of a host do nothing, as if it were down.
-func (a *agents) hide(host string, down bool) {
+// pause stops the agent of a host, or starts it again.
+func (a *agents) pause(host string, down bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.dark[host] = down
+	a.paused[host] = down
 }
 
-// settle waits until the server rests in a state.
+// settle waits until the server has reached a final state and checks that it is this one.
 func (c *cloud) settle(state lifecycle.State) {
 	c.t.Helper()
-	c.settled()
-	if s := c.one(); s.State != state {
-		c.t.Fatalf("the server is %s, not %s\n%s", s.State, state, c.trails())
+	c.waitSettled()
+	if s := c.server(); s.State != state {
+		c.t.Fatalf("the server is %s, not %s\n%s", s.State, state, c.histories())
 	}
-	c.until("the agents have done their part", c.quiet)
-	c.whole(string(state))
+	c.waitFor("the agents have reported", c.agentsDone)
+	c.checkConsistent(string(state))
 }
 
-// settlePhase waits until a move waits for a user.
+// settlePhase waits until a move awaits a user in this phase.
 func (c *cloud) settlePhase(phase lifecycle.MovePhase) {
 	c.t.Helper()
 	c.settle(lifecycle.Moving)
-	if got := c.one().Phase(); got != phase {
-		c.t.Fatalf("the move is %s, not %s\n%s", got, phase, c.trails())
+	if got := c.server().Phase(); got != phase {
+		c.t.Fatalf("the move is %s, not %s\n%s", got, phase, c.histories())
 	}
 }
 
-// quiet reports whether the agents have nothing left to say and have what the assignments say.
-func (c *cloud) quiet() bool {
+// agentsDone reports whether the agents have delivered their reports and have the guests of the assignments.
+func (c *cloud) agentsDone() bool {
 	c.agents.mu.Lock()
 	defer c.agents.mu.Unlock()
-	for _, list := range c.agents.unsaid {
+	for _, list := range c.agents.pending {
 		if len(list) > 0 {
 			return false
 		}
 	}
 	shall := 0
-	for _, e := range c.one().Entries() {
+	for _, e := range c.server().Entries() {
 		g := c.agents.guests[e.Host][e.Consumer]
-		if g == nil || g.runs != (e.Power == lifecycle.On) || g.build != c.one().Builds {
+		if g == nil || g.runs != (e.Power == lifecycle.On) || g.build != c.server().Builds {
 			return false
 		}
 		shall++
@@ -229,8 +228,8 @@ func (c *cloud) quiet() bool {
 	return shall == 0
 }
 
-// begin makes the world of a story, with the server on host a.
-func (st story) begin(t *testing.T) *cloud {
+// prepare creates a cloud with the server on host a, and stops the conductor.
+func (st operation) prepare(t *testing.T) *cloud {
 	t.Helper()
 	c := newCloud(t, st.hosts)
 	if st.setup != nil {
@@ -239,9 +238,9 @@ func (st story) begin(t *testing.T) *cloud {
 	fails := c.agents.fails
 	c.agents.fails = func(host string) string { return "" }
 	if len(st.hosts) > 1 {
-		c.ledger.hide("pf-b", true)
+		c.hide("pf-b")
 	}
-	c.start(t.Context(), c.store, c.ledger)
+	c.start(t.Context(), c.store, c.client(nil))
 	s := server("s")
 	s.Requests[0].Requirement.LiveMigratable = pci.Yes
 	if _, err := c.conductor().Create(t.Context(), s); err != nil {
@@ -249,112 +248,109 @@ func (st story) begin(t *testing.T) *cloud {
 	}
 	c.settle(lifecycle.Active)
 	c.stop()
-	c.ledger.hide("pf-b", false)
+	if len(st.hosts) > 1 {
+		c.unhide("pf-b")
+	}
 	c.agents.mu.Lock()
 	c.agents.fails = fails
 	c.agents.mu.Unlock()
-	if c.old {
+	if c.longRunning {
 		c.reportAt("a", time.Now().Add(-time.Hour))
 	}
 	return c
 }
 
-// end checks the world after a story, and deletes the server.
-func (st story) end(c *cloud) {
+// finish checks the result of an operation, and deletes the server.
+func (st operation) finish(c *cloud) {
 	c.t.Helper()
 	c.settle(st.state)
-	s := c.one()
+	s := c.server()
 	held := 0
-	for _, h := range c.ledger.held {
-		for _, amounts := range h.Allocation {
-			held += amounts[class]
-		}
+	for _, id := range c.placement.Consumers() {
+		held += c.placement.Held(id).Sum()[class]
 	}
-	if st.host != "" && s.Host != st.host || held != st.holds || s.Fault != nil {
-		c.t.Errorf("the server is on %q and %d devices are held; fault %+v\n%s", s.Host, held, s.Fault, c.trails())
+	if st.host != "" && s.Host != st.host || held != st.devices || s.Fault != nil {
+		c.t.Errorf("the server is on %q and %d devices are held; fault %+v\n%s", s.Host, held, s.Fault, c.histories())
 	}
-	c.again = func() {}
+	c.onWait = func() {}
 	if s.State != lifecycle.Deleted {
-		c.remove()
+		c.deleteServer()
 		c.settle(lifecycle.Deleted)
 	}
-	if len(c.ledger.held) != 0 {
-		c.t.Errorf("held in the end: %v", c.ledger.held)
+	if len(c.placement.Consumers()) != 0 {
+		c.t.Errorf("held in the end:\n%s", c.allocations())
 	}
-	for _, miss := range c.ledger.look() {
-		c.t.Error(miss)
-	}
+	c.checkSpent("in the end")
 }
 
-// Every operation does what it shall when nothing goes wrong.
-func TestStories(t *testing.T) {
-	for _, st := range everyStory() {
+// Every operation has its result if no call fails.
+func TestOperations(t *testing.T) {
+	for _, st := range allOperations() {
 		t.Run(st.name, func(t *testing.T) {
 			t.Parallel()
-			c := st.begin(t)
-			c.start(t.Context(), c.store, c.ledger)
-			st.tell(c)
-			st.end(c)
+			c := st.prepare(t)
+			c.start(t.Context(), c.store, c.client(nil))
+			st.run(c)
+			st.finish(c)
 		})
 	}
 }
 
-// Each call of compute's to the database and to Placement fails once, in every operation, before its effect or with its
-// answer lost.
+// Each call to the database and to Placement fails once in every operation, before its effect or with its answer
+// lost.
 func TestEveryOperationFailsAtEachCall(t *testing.T) {
-	atEachCallOfEach(t, func(t *testing.T, st story, at int, late bool) bool {
-		c := st.begin(t)
+	atEachCallOfEach(t, func(t *testing.T, st operation, at int, late bool) bool {
+		c := st.prepare(t)
 		tr := &trouble{fails: once(at, late)}
-		c.start(t.Context(), troubledStore{c.store, tr}, troubledPlacement{c.ledger, tr})
-		st.tell(c)
-		c.settled()
+		c.start(t.Context(), troubledStore{c.store, tr}, c.client(tr.failPlacement))
+		st.run(c)
+		c.waitSettled()
 		tr.rest()
-		st.end(c)
+		st.finish(c)
 		return tr.count() >= at
 	})
 }
 
-// The process ends at each call of every operation, before or after its effect, and is started again: the world is
-// whole.
+// The process ends at each call of every operation, before or after its effect, and is started again. Records,
+// Placement and agents agree.
 func TestEveryOperationCrashesAtEachCall(t *testing.T) {
-	atEachCallOfEach(t, func(t *testing.T, st story, at int, late bool) bool {
-		c := st.begin(t)
+	atEachCallOfEach(t, func(t *testing.T, st operation, at int, late bool) bool {
+		c := st.prepare(t)
 		ctx, end := context.WithCancel(t.Context())
 		defer end()
 		tr := &trouble{fails: crash(at, late, end)}
-		c.start(ctx, troubledStore{c.store, tr}, troubledPlacement{c.ledger, tr})
+		c.start(ctx, troubledStore{c.store, tr}, c.client(tr.failPlacement))
 		crashed := false
-		c.again = func() {
+		c.onWait = func() {
 			if ctx.Err() != nil && !crashed {
 				crashed = true
 				c.stop()
-				c.start(t.Context(), c.store, c.ledger)
+				c.start(t.Context(), c.store, c.client(nil))
 			}
 		}
-		st.tell(c)
-		c.settled()
+		st.run(c)
+		c.waitSettled()
 		tr.rest()
-		c.until("the crash has been seen", func() bool { return ctx.Err() == nil || crashed })
-		st.end(c)
+		c.waitFor("the crash has been seen", func() bool { return ctx.Err() == nil || crashed })
+		st.finish(c)
 		return crashed
 	})
 }
 
-// stride is the distance between the calls at which a story is troubled. The race detector makes each many times
-// slower.
+// stride returns the distance between the calls that fail. The race detector makes each operation many times slower.
 func stride() int {
 	switch {
 	case testing.Short():
 		return 32
-	case racing:
+	case raceDetector:
 		return 8
 	}
 	return 1
 }
 
-// atEachCallOfEach plays every story once for each call in it, until no call is left to be troubled.
-func atEachCallOfEach(t *testing.T, live func(t *testing.T, st story, at int, late bool) bool) {
-	for _, st := range everyStory() {
+// atEachCallOfEach runs every operation once for each call in it, until no call is left.
+func atEachCallOfEach(t *testing.T, live func(t *testing.T, st operation, at int, late bool) bool) {
+	for _, st := range allOperations() {
 		t.Run(st.name, func(t *testing.T) {
 			t.Parallel()
 			for _, late := range []bool{false, true} {
@@ -367,61 +363,60 @@ func atEachCallOfEach(t *testing.T, live func(t *testing.T, st story, at int, la
 					if at%stride() != 1%stride() {
 						continue
 					}
+					reached = false // also if the test ends early
 					t.Run(fmt.Sprintf("call %d late %v", at, late), func(t *testing.T) { reached = live(t, st, at, late) })
 				}
 				if at < 2 {
-					t.Errorf("late %v: only %d calls: the story shows nothing", late, at-1)
+					t.Errorf("late %v: only %d calls: the test checks nothing", late, at-1)
 				}
 			}
 		})
 	}
 }
 
-// Of several providers on the destination, exactly the one that Placement chose serves the server; also after a resize.
-func TestM1TheChosenProviderServes(t *testing.T) {
+// Of several providers on the destination, the server uses the one that Placement has chosen, also after a resize.
+func TestMoveUsesTheChosenProvider(t *testing.T) {
 	for _, taken := range []provider.ID{"pf-b", "qf-b"} {
-		st := story{hosts: map[string]int{"a": 1, "b": 2}}
-		c := st.begin(t)
+		st := operation{hosts: map[string]int{"a": 1, "b": 2}}
+		c := st.prepare(t)
 		c.agents.mu.Lock()
 		c.agents.devices["b"] = append(c.agents.devices["b"], "0000:3c:00.0", "0000:3c:00.1")
 		c.agents.mu.Unlock()
-		c.ledger.second("b", 2)
+		c.addProvider("qf-", "b", 2)
 		c.report("b")
 		for i := range 2 {
-			c.others.Store(true)
 			other := resource.ConsumerID(fmt.Sprint("other", i))
-			if err := c.ledger.PutAllocation(t.Context(), other, held(taken)); err != nil {
-				t.Fatal(err)
-			}
+			c.allocate(other, resource.Allocation{taken: {class: 1}})
 		}
-		c.start(t.Context(), c.store, c.ledger)
-		c.ask(larger("m1", 2))
-		c.settled()
+		c.start(t.Context(), c.store, c.client(nil))
+		c.act(larger("m1", 2))
+		c.waitSettled()
 		want := map[provider.ID]provider.ID{"pf-b": "qf-b", "qf-b": "pf-b"}[taken]
-		s := c.one()
+		s := c.server()
 		if s.Phase() != lifecycle.Resized || slices.ContainsFunc(s.Devices,
 			func(d schedule.Picked) bool { return d.Provider != want }) ||
 			!slices.Equal(s.Requests[0].Providers, []provider.ID{want, want}) {
-			t.Errorf("%s: %v of %v\n%s", s.State, s.Devices, s.Requests, c.trails())
+			t.Errorf("%s: %v of %v\n%s", s.State, s.Devices, s.Requests, c.histories())
 		}
 		for i := range 2 {
-			_ = c.ledger.DeleteAllocation(t.Context(), resource.ConsumerID(fmt.Sprint("other", i)))
+			_ = c.placement.DeleteAllocation(t.Context(), resource.ConsumerID(fmt.Sprint("other", i)))
 		}
-		c.whole("resized")
+		c.checkConsistent("resized")
 	}
 }
 
 // While a resize waits to be confirmed, the migration holds the source's devices and the server the destination's.
-func TestWhoHoldsWhatWhileAMoveWaits(t *testing.T) {
-	c := story{hosts: map[string]int{"a": 1, "b": 2}}.begin(t)
-	c.start(t.Context(), c.store, c.ledger)
-	before := c.one().Devices
-	c.ask(larger("m1", 2))
+func TestAllocationsWhileAMoveAwaitsConfirmation(t *testing.T) {
+	c := operation{hosts: map[string]int{"a": 1, "b": 2}}.prepare(t)
+	c.start(t.Context(), c.store, c.client(nil))
+	before := c.server().Devices
+	c.act(larger("m1", 2))
 	c.settlePhase(lifecycle.Resized)
-	s := c.one()
-	if c.ledger.held["m1"].Allocation["pf-a"][class] != 1 || c.ledger.held["m1"].ConsumerType != "MIGRATION" ||
-		c.ledger.held["s"].Allocation["pf-b"][class] != 2 {
-		t.Errorf("%+v", c.ledger.held)
+	s := c.server()
+	m1, err := c.placement.Allocation(t.Context(), "m1")
+	if err != nil || m1.Allocation["pf-a"][class] != 1 || m1.ConsumerType != "MIGRATION" ||
+		c.placement.Held("s")["pf-b"][class] != 2 {
+		t.Errorf("%v\n%s", err, c.allocations())
 	}
 	if !slices.Equal(s.Move.From.Devices, before) || s.Status() != "VERIFY_RESIZE" || s.Migration.Status != "finished" ||
 		s.Shown().Flavor.ID != "f-m1" {
@@ -433,11 +428,10 @@ func TestWhoHoldsWhatWhileAMoveWaits(t *testing.T) {
 	}
 }
 
-// What is asked for in a state that does not allow it is refused in the API's sentence; so is what the devices or the
-// host forbid.
-func TestRefusedWishes(t *testing.T) {
-	c := story{hosts: map[string]int{"a": 1, "b": 1}}.begin(t)
-	c.start(t.Context(), c.store, c.ledger)
+// An action that the state, the devices or the host do not allow is refused with the reason.
+func TestRefusedActions(t *testing.T) {
+	c := operation{hosts: map[string]int{"a": 1, "b": 1}}.prepare(t)
+	c.start(t.Context(), c.store, c.client(nil))
 	refused := func(a lifecycle.Action, says string) {
 		t.Helper()
 		_, err := c.conductor().Act(t.Context(), "s", lifecycle.ActionRequested{ID: "w-" + string(a), Action: a})
@@ -464,46 +458,46 @@ func TestRefusedWishes(t *testing.T) {
 	}
 }
 
-// A resize asks the new flavor's question, whether it wants fewer devices, none, or some where there were none; where
-// nothing fits, nothing has changed and the server has never stopped.
-func TestResizeAsksTheNewQuestion(t *testing.T) {
-	c := story{hosts: map[string]int{"a": 1, "b": 1}}.begin(t)
-	c.start(t.Context(), c.store, c.ledger)
-	c.ask(larger("m0", 2)) // no host has two
+// A resize requests the devices of the new flavor: fewer, none, or some for a server without devices. If no host
+// fits, nothing changes and the server keeps running.
+func TestResizeRequestsTheNewFlavor(t *testing.T) {
+	c := operation{hosts: map[string]int{"a": 1, "b": 1}}.prepare(t)
+	c.start(t.Context(), c.store, c.client(nil))
+	c.act(larger("m0", 2)) // no host has two
 	c.settle(lifecycle.Active)
-	if s := c.one(); s.Host != "a" || s.Migration.Status != "error" || !strings.Contains(c.trails(),
-		"No valid host was found: all devices are taken. It goes back to a.") ||
-		strings.Contains(c.trails(), "has stopped") {
-		t.Error(c.trails())
+	if s := c.server(); s.Host != "a" || s.Migration.Status != "error" || !strings.Contains(c.histories(),
+		"No valid host was found: Placement has no host with all of CUSTOM_NIC:2,VCPU:1 left. It goes back to a.") ||
+		strings.Contains(c.histories(), "has stopped") {
+		t.Error(c.histories())
 	}
 	for n, move := range []struct {
 		devices int
 		host    string
 	}{{1, "b"}, {0, "a"}, {1, "b"}} {
 		id := fmt.Sprint("m", n+1)
-		wish := larger(id, move.devices)
-		wish.To = move.host
-		c.ask(wish)
+		request := larger(id, move.devices)
+		request.To = move.host
+		c.act(request)
 		c.settlePhase(lifecycle.Resized)
-		c.ask(lifecycle.ActionRequested{ID: "w" + id, Action: lifecycle.Confirm})
+		c.act(lifecycle.ActionRequested{ID: "w" + id, Action: lifecycle.Confirm})
 		c.settle(lifecycle.Active)
-		if s := c.one(); s.Host != move.host || len(s.Devices) != move.devices || s.Flavor.ID != "f-"+id {
+		if s := c.server(); s.Host != move.host || len(s.Devices) != move.devices || s.Flavor.ID != "f-"+id {
 			t.Errorf("%s: on %s with %v", id, s.Host, s.Devices)
 		}
 	}
 }
 
-// A host that is silent: the deletion is seen at once, what the server holds is held until the agent says gone (delete
-// while the host is down), and `why` tells it.
+// A server is shown as deleted at once although its host is silent. Its allocation remains until the agent reports
+// that the guest is gone.
 func TestDeleteWhileTheHostIsDown(t *testing.T) {
-	st := story{hosts: map[string]int{"a": 1}, setup: dark}
-	c := st.begin(t)
-	c.start(t.Context(), c.store, c.ledger)
-	c.agents.hide("a", true)
-	c.remove()
-	s := c.one()
-	if s.Status() != "DELETED" || s.TaskState() != "deleting" || len(c.ledger.held) != 1 {
-		t.Errorf("%s %s, held %v", s.Status(), s.TaskState(), c.ledger.held)
+	st := operation{hosts: map[string]int{"a": 1}, setup: longRunning}
+	c := st.prepare(t)
+	c.start(t.Context(), c.store, c.client(nil))
+	c.agents.pause("a", true)
+	c.deleteServer()
+	s := c.server()
+	if s.Status() != "DELETED" || s.TaskState() != "deleting" || len(c.placement.Consumers()) != 1 {
+		t.Errorf("%s %s, held %v", s.Status(), s.TaskState(), c.allocations())
 	}
 	if err := c.conductor().Delete(t.Context(), "s"); !fault.Is(err, fault.NotFound) {
 		t.Errorf("deleted twice: %v", err)
@@ -511,45 +505,45 @@ func TestDeleteWhileTheHostIsDown(t *testing.T) {
 	if err := c.store.Purge(t.Context(), time.Now().Add(time.Hour), 0); err != nil {
 		t.Fatal(err)
 	}
-	if c.one().State != lifecycle.DeletingGuest { // it is not forgotten as long as it holds something
-		t.Error(c.trails())
+	if c.server().State != lifecycle.DeletingGuest { // it is not forgotten as long as it holds something
+		t.Error(c.histories())
 	}
-	c.agents.hide("a", false)
+	c.agents.pause("a", false)
 	c.settle(lifecycle.Deleted)
 }
 
-// A server cannot come back to a host where it has left something that is not gone.
-func TestNothingComesToWhereItsRemainsAre(t *testing.T) {
-	st := story{hosts: map[string]int{"a": 2, "b": 1}, setup: dark}
-	c := st.begin(t)
-	c.start(t.Context(), c.store, c.ledger)
-	c.agents.hide("a", true)
-	c.ask(lifecycle.ActionRequested{ID: "m1", Action: lifecycle.Evacuate})
-	c.until("it is evacuated", func() bool {
-		s := c.one()
+// A server is not moved to a host where a leftover of it remains.
+func TestNoMoveToAHostWithLeftovers(t *testing.T) {
+	st := operation{hosts: map[string]int{"a": 2, "b": 1}, setup: longRunning}
+	c := st.prepare(t)
+	c.start(t.Context(), c.store, c.client(nil))
+	c.agents.pause("a", true)
+	c.act(lifecycle.ActionRequested{ID: "m1", Action: lifecycle.Evacuate})
+	c.waitFor("it is evacuated", func() bool {
+		s := c.server()
 		return s.State == lifecycle.Active && s.Host == "b" &&
 			s.TaskState() == ""
 	})
 	c.report("a")
-	c.ask(lifecycle.ActionRequested{ID: "m2", Action: lifecycle.Migrate})
-	c.until("it is given up", func() bool {
-		s := c.one()
+	c.act(lifecycle.ActionRequested{ID: "m2", Action: lifecycle.Migrate})
+	c.waitFor("it is given up", func() bool {
+		s := c.server()
 		return s.Migration.ID == "m2" && s.Migration.Status == "error" && s.TaskState() == ""
 	})
-	if !strings.Contains(c.trails(), "an earlier guest of the server there is not gone yet") {
-		t.Error(c.trails())
+	if !strings.Contains(c.histories(), "an earlier guest of the server there is not gone yet") {
+		t.Error(c.histories())
 	}
-	c.agents.hide("a", false)
+	c.agents.pause("a", false)
 	c.settle(lifecycle.Active)
-	c.ask(lifecycle.ActionRequested{ID: "m3", Action: lifecycle.Migrate})
+	c.act(lifecycle.ActionRequested{ID: "m3", Action: lifecycle.Migrate})
 	c.settlePhase(lifecycle.Resized)
 }
 
 // Servers of one request are built together or not at all, each on devices of its own.
-func TestP13MusterOrNone(t *testing.T) {
+func TestMinCountOrNone(t *testing.T) {
 	for room, built := range map[int]int{3: 3, 2: 0} {
 		c := newCloud(t, map[string]int{"a": room})
-		c.start(t.Context(), c.store, c.ledger)
+		c.start(t.Context(), c.store, c.client(nil))
 		var list []lifecycle.Server
 		for i := range 3 {
 			s := server(fmt.Sprintf("aaaaaaaa-bbbb-%d", i))
@@ -559,10 +553,10 @@ func TestP13MusterOrNone(t *testing.T) {
 		if _, err := c.conductor().Create(t.Context(), list...); err != nil {
 			t.Fatal(err)
 		}
-		c.settled()
-		c.whole("mustered")
+		c.waitSettled()
+		c.checkConsistent("mustered")
 		if c.count(lifecycle.Active) != built {
-			t.Errorf("room for %d: %d active\n%s", room, c.count(lifecycle.Active), c.trails())
+			t.Errorf("room for %d: %d active\n%s", room, c.count(lifecycle.Active), c.histories())
 		}
 		for _, s := range c.servers() {
 			if s.State == lifecycle.Error && s.Fault.Message == "" {
@@ -570,10 +564,6 @@ func TestP13MusterOrNone(t *testing.T) {
 			}
 		}
 	}
-}
-
-func held(by provider.ID) placement.ConsumerAllocation {
-	return placement.ConsumerAllocation{Allocation: resource.Allocation{by: {class: 1}}}
 }
 
 func storeFilter(server string) store.MigrationFilter { return store.MigrationFilter{Server: server} }

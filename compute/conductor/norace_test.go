@@ -2,5 +2,6 @@
 
 package conductor
 
-// racing says that the race detector watches: it makes the stories many times as long, so it sees a part of them.
-const racing = false
+// raceDetector is whether the race detector is on. It makes operations many times slower, so they fail at fewer
+// calls.
+const raceDetector = false

@@ -19,24 +19,24 @@ import (
 	"github.com/openberth/berth/resource"
 )
 
-// clocks are the two clocks of a conductor: the monotonic one, and the wall clock, which somebody may set.
+// clocks are the two clocks of a conductor: the monotonic one, and the wall clock, which can be set.
 type clocks struct{ since, wall time.Duration }
 
-// withClocks makes a conductor that never runs, on the hosts of a cloud that has none.
+// withClocks returns a conductor that does not run, and its clocks.
 func withClocks(t *testing.T, c *cloud) (*Conductor, *clocks) {
 	t.Helper()
-	conductor, at, began := New(c.store, c.ledger), &clocks{}, time.Now()
+	conductor, at, began := New(c.store, c.client(nil)), &clocks{}, time.Now()
 	conductor.presence.clock = func() time.Duration { return at.since }
 	conductor.now = func() time.Time { return began.Add(at.since + at.wall) }
 	return conductor, at
 }
 
-// Row 8: silence is measured with the clock that nobody sets. Neither a jump forward makes a living host silent, nor a
-// jump back a dead one alive, and after a restart of compute every silence begins again.
+// Silence is measured with the monotonic clock. A jump of the wall clock makes no running host silent and no dead
+// host alive. After a restart of compute each silence starts at zero.
 func TestClockJumps(t *testing.T) {
-	world := newCloud(t, map[string]int{"a": 1})
-	c, at := withClocks(t, world)
-	host, err := world.store.Host(t.Context(), "a")
+	env := newCloud(t, map[string]int{"a": 1})
+	c, at := withClocks(t, env)
+	host, err := env.store.Host(t.Context(), "a")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,7 +81,7 @@ func TestClockJumps(t *testing.T) {
 		at.wall = jump
 		check("dead, and the wall clock jumps by "+jump.String(), false, false, true)
 	}
-	c, at = withClocks(t, world) // a restart
+	c, at = withClocks(t, env) // a restart
 	at.wall = 24 * time.Hour
 	check("just after a restart", true, true, false)
 	at.since = time.Minute
@@ -96,12 +96,12 @@ func offer(host string) placement.Candidates {
 	return placement.Candidates{List: []placement.Candidate{{Allocation: resource.Allocation{root: {"VCPU": 1}}}}}
 }
 
-// Row 16: a host that was declared dead and has returned is not forgotten.
+// A host that was declared dead and has returned is not forgotten.
 func TestForgetAHostThatHasReturned(t *testing.T) {
-	world := newCloud(t, map[string]int{"a": 0})
-	c, at := withClocks(t, world)
-	c.Providers = &forest{}
-	host, err := world.store.Host(t.Context(), "a")
+	env := newCloud(t, map[string]int{"a": 0})
+	c, at := withClocks(t, env)
+	c.Providers = env.placement
+	host, err := env.store.Host(t.Context(), "a")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -139,31 +139,32 @@ func TestForgetAHostThatHasReturned(t *testing.T) {
 	}
 }
 
-// Row 7: a guest report of another start than the admitted one changes nothing.
+// A guest report of another start than the admitted one changes nothing.
 func TestGuestReportsOfAnotherStart(t *testing.T) {
-	world := newCloud(t, map[string]int{"a": 1})
-	world.start(t.Context(), world.store, world.ledger)
-	world.create("s")
-	world.settled()
+	env := newCloud(t, map[string]int{"a": 1})
+	env.start(t.Context(), env.store, env.client(nil))
+	env.create("s")
+	env.waitSettled()
 	for _, who := range []struct{ instance, start string }{{"agent-a", "another"}, {"another", "start"}, {"", ""}} {
 		told := lifecycle.Report{Host: "a", Instance: who.instance, Number: 1 << 40, Event: lifecycle.GuestFailed{Host: "a",
 			Consumer: "s", Message: "forged"}}
-		if err := world.conductor().Guest(t.Context(), "s", who.start, told); !fault.Is(err, fault.Conflict) {
+		if err := env.conductor().Guest(t.Context(), "s", who.start, told); !fault.Is(err, fault.Conflict) {
 			t.Errorf("%+v: %v", who, err)
 		}
 	}
 	told := lifecycle.Report{Host: "b", Instance: "agent-a", Number: 1 << 40, Event: lifecycle.GuestFailed{Host: "b",
 		Consumer: "s"}}
-	if err := world.conductor().Guest(t.Context(), "s", "start", told); !fault.Is(err, fault.Conflict) {
+	if err := env.conductor().Guest(t.Context(), "s", "start", told); !fault.Is(err, fault.Conflict) {
 		t.Errorf("of a host without an agent: %v", err)
 	}
-	if s := world.one(); s.State != lifecycle.Active {
+	if s := env.server(); s.State != lifecycle.Active {
 		t.Error(s.State)
 	}
-	world.whole("in the end")
+	env.checkConsistent("in the end")
 }
 
-// Row 1: a compute whose database was restored does not touch what servers hold whose guests contradict its records.
+// After a restore of its database, compute does not change the allocations of servers whose guests contradict its
+// records.
 func TestARestoredDatabaseTouchesNoForeignAllocation(t *testing.T) {
 	for name, c := range map[string]struct {
 		present schedule.Present
@@ -184,10 +185,10 @@ func TestARestoredDatabaseTouchesNoForeignAllocation(t *testing.T) {
 			"has a guest of this server"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			world := newCloud(t, map[string]int{"a": 1, "b": 1})
-			conductor, _ := withClocks(t, world)
+			env := newCloud(t, map[string]int{"a": 1, "b": 1})
+			conductor, _ := withClocks(t, env)
 			close(conductor.presence.gate)
-			h, err := world.store.Host(t.Context(), c.host)
+			h, err := env.store.Host(t.Context(), c.host)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -196,14 +197,11 @@ func TestARestoredDatabaseTouchesNoForeignAllocation(t *testing.T) {
 				Start: "start"}); err != nil {
 				t.Fatal(err)
 			}
-			mine := placement.ConsumerAllocation{Allocation: resource.Allocation{"pf-b": {class: 1}}}
-			if err := world.ledger.PutAllocation(t.Context(), "s", mine); err != nil {
-				t.Fatal(err)
-			}
+			env.allocate("s", resource.Allocation{"pf-b": {class: 1}})
 			s := server("s")
 			s.State, s.Host = lifecycle.Failing, "a"
 			_, err = conductor.perform(t.Context(), s, lifecycle.Release)
-			_, kept := world.ledger.held["s"]
+			kept := len(env.placement.Held("s")) > 0
 			if kept != (c.says != "") || kept && (!fault.Is(err, fault.Unavailable) || !strings.Contains(err.Error(), c.says)) {
 				t.Errorf("kept %v: %v", kept, err)
 			}
@@ -217,11 +215,12 @@ func TestARestoredDatabaseTouchesNoForeignAllocation(t *testing.T) {
 	}
 }
 
-// After its start compute hears the hosts before it goes on with what it was doing, but not for ever.
-func TestComputeHearsTheHostsFirst(t *testing.T) {
-	world := newCloud(t, map[string]int{"a": 1, "b": 1})
-	world.reportAt("b", time.Now().Add(-time.Hour)) // it has been silent for long: nobody waits for it
-	c := New(world.store, world.ledger)
+// After its start compute awaits the reports of the hosts before it performs steps of old servers, for a limited
+// time.
+func TestStepsAwaitTheFirstReports(t *testing.T) {
+	env := newCloud(t, map[string]int{"a": 1, "b": 1})
+	env.reportAt("b", time.Now().Add(-time.Hour)) // it has been silent for long: it is not awaited
+	c := New(env.store, env.client(nil))
 	c.firstReports = time.Hour
 	opened := make(chan error, 1)
 	go func() { opened <- c.openGate(t.Context()) }()
@@ -246,7 +245,7 @@ func TestComputeHearsTheHostsFirst(t *testing.T) {
 	if err := c.checkMayWrite(t.Context(), young[0]); err != nil {
 		t.Errorf("a server that this process has created: %v", err)
 	}
-	host, err := world.store.Host(t.Context(), "a")
+	host, err := env.store.Host(t.Context(), "a")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -259,7 +258,7 @@ func TestComputeHearsTheHostsFirst(t *testing.T) {
 	if err := c.checkMayWrite(t.Context(), old); err != nil {
 		t.Errorf("after the report: %v", err)
 	}
-	c = New(world.store, world.ledger)
+	c = New(env.store, env.client(nil))
 	c.firstReports = time.Millisecond
 	if err := c.openGate(t.Context()); err != nil {
 		t.Error(err)
@@ -272,14 +271,14 @@ func TestComputeHearsTheHostsFirst(t *testing.T) {
 // Until a host reports to a new process, its last report counts: a guest in it that compute has not placed there
 // protects the allocations of its server, also after the wait for first reports has ended.
 func TestStoredReportsProtectGuests(t *testing.T) {
-	world := newCloud(t, map[string]int{"a": 1, "b": 1})
-	host, err := world.store.Host(t.Context(), "b")
+	env := newCloud(t, map[string]int{"a": 1, "b": 1})
+	host, err := env.store.Host(t.Context(), "b")
 	if err != nil {
 		t.Fatal(err)
 	}
 	host.Present, host.Seen = []schedule.Present{{ID: "s", Server: "s"}}, time.Now().Add(-time.Hour)
-	world.put(host)
-	c := New(world.store, world.ledger)
+	env.put(host)
+	c := New(env.store, env.client(nil))
 	if _, err := c.AwaitReports(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -303,11 +302,11 @@ func TestStoredReportsProtectGuests(t *testing.T) {
 
 // A conductor that does not run performs one step a call, with the time and the waits of its clock.
 func TestPerformOnAGivenClock(t *testing.T) {
-	world := newCloud(t, map[string]int{"a": 1})
-	world.agents.mu.Lock()
-	world.agents.dark["a"] = true
-	world.agents.mu.Unlock()
-	c, waits, closed := New(world.store, world.ledger), 0, errors.New("closed")
+	env := newCloud(t, map[string]int{"a": 1})
+	env.agents.mu.Lock()
+	env.agents.paused["a"] = true
+	env.agents.mu.Unlock()
+	c, waits, closed := New(env.store, env.client(nil)), 0, errors.New("closed")
 	c.Log = slog.New(slog.DiscardHandler)
 	at := time.Date(2020, 1, 2, 3, 4, 5, 0, time.UTC)
 	c.UseClock(Clock{Now: func() time.Time { return at }, Since: func() time.Duration { return time.Second },
@@ -323,7 +322,7 @@ func TestPerformOnAGivenClock(t *testing.T) {
 	}
 	old := server("old")
 	old.State, old.Host = lifecycle.Failing, "a"
-	if err := world.store.Create(t.Context(), old); err != nil {
+	if err := env.store.Create(t.Context(), old); err != nil {
 		t.Fatal(err)
 	}
 	if err := c.Perform(t.Context(), "old"); !errors.Is(err, closed) || waits != 1 {
@@ -333,7 +332,7 @@ func TestPerformOnAGivenClock(t *testing.T) {
 		if err := c.Perform(t.Context(), "young"); err != nil {
 			t.Fatal(err)
 		}
-		if now, err := world.store.Read(t.Context(), "young"); err != nil || now.State != want {
+		if now, err := env.store.Read(t.Context(), "young"); err != nil || now.State != want {
 			t.Errorf("state %s, want %s: %v", now.State, want, err)
 		}
 	}

@@ -2,4 +2,4 @@
 
 package conductor
 
-const racing = true
+const raceDetector = true

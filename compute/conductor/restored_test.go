@@ -5,28 +5,27 @@ import (
 	"testing"
 	"time"
 
-	"github.com/openberth/berth/api/placement"
 	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/compute/schedule"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/resource"
 )
 
-// A server has one guest: compute confirms no claim, and so no guest is built, while another host has a guest of the
-// server that compute has not placed there, as after all databases were restored from one backup. It hears the hosts
-// before it confirms the claim of an old server.
+// A server has one guest. Compute confirms no claim, so that no guest is built, while another host has a guest of
+// the server that compute has not placed there, as after a restore of all databases. It awaits the reports of all
+// hosts before it confirms the claim of an old server.
 func TestNoSecondGuestAfterARestore(t *testing.T) {
-	world := newCloud(t, map[string]int{"a": 1, "b": 1})
-	world.agents.mu.Lock()
-	world.agents.dark["a"], world.agents.dark["b"] = true, true
-	world.agents.mu.Unlock()
-	c, _ := withClocks(t, world)
+	env := newCloud(t, map[string]int{"a": 1, "b": 1})
+	env.agents.mu.Lock()
+	env.agents.paused["a"], env.agents.paused["b"] = true, true
+	env.agents.mu.Unlock()
+	c, _ := withClocks(t, env)
 	s := server("s")
 	s.State, s.Host, s.Created = lifecycle.Spawning, "a", c.started.Add(-time.Minute)
 	young := server("young")
 	young.State, young.Host, young.Created = lifecycle.Spawning, "a", time.Now()
 	c.presence.created([]lifecycle.Server{young})
-	if err := world.store.Create(t.Context(), s, young); err != nil {
+	if err := env.store.Create(t.Context(), s, young); err != nil {
 		t.Fatal(err)
 	}
 	number := int64(0)
@@ -37,7 +36,7 @@ func TestNoSecondGuestAfterARestore(t *testing.T) {
 	}
 	report := func(host string, present ...schedule.Present) {
 		t.Helper()
-		h, err := world.store.Host(t.Context(), host)
+		h, err := env.store.Host(t.Context(), host)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -93,13 +92,10 @@ func TestAnOlderRecordFreesNoGuest(t *testing.T) {
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			world := newCloud(t, map[string]int{"a": 1, "b": 1})
-			conductor, _ := withClocks(t, world)
+			env := newCloud(t, map[string]int{"a": 1, "b": 1})
+			conductor, _ := withClocks(t, env)
 			close(conductor.presence.gate)
-			if err := world.ledger.PutAllocation(t.Context(), "s",
-				placement.ConsumerAllocation{Allocation: source.Allocation}); err != nil {
-				t.Fatal(err)
-			}
+			env.allocate("s", source.Allocation)
 			s := server("s")
 			c.s(&s)
 			for range 2 { // every step may be repeated
@@ -107,10 +103,10 @@ func TestAnOlderRecordFreesNoGuest(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			if got := world.ledger.held["m"].Allocation; !got.Equal(source.Allocation) {
+			if got := env.placement.Held("m"); !got.Equal(source.Allocation) {
 				t.Errorf("the consumer at the source holds %v", got)
 			}
-			if got := world.ledger.held["s"].Allocation["pf-a"]; len(got) > 0 {
+			if got := env.placement.Held("s")["pf-a"]; len(got) > 0 {
 				t.Errorf("the server holds %v at the source", got)
 			}
 		})
@@ -120,18 +116,18 @@ func TestAnOlderRecordFreesNoGuest(t *testing.T) {
 // A live migration that has ended since the backup: the source does not build the guest again, and its failure does not
 // undo the move, while the destination reports the guest.
 func TestTheSourceOfAnEndedMoveIsNotBuilt(t *testing.T) {
-	world := newCloud(t, map[string]int{"a": 1, "b": 1})
-	world.agents.mu.Lock()
-	world.agents.dark["a"], world.agents.dark["b"] = true, true
-	world.agents.mu.Unlock()
-	c, _ := withClocks(t, world)
+	env := newCloud(t, map[string]int{"a": 1, "b": 1})
+	env.agents.mu.Lock()
+	env.agents.paused["a"], env.agents.paused["b"] = true, true
+	env.agents.mu.Unlock()
+	c, _ := withClocks(t, env)
 	close(c.presence.gate)
 	s := server("s")
 	s.State, s.Host = lifecycle.Moving, "b"
 	s.Migration = &lifecycle.Migration{ID: "m"}
 	s.Move = &lifecycle.Move{Kind: lifecycle.LiveMigration, Phase: lifecycle.PreLiveMigration, Consumer: "m",
 		From: lifecycle.Residence{Consumer: "m", Host: "a"}}
-	if err := world.store.Create(t.Context(), s); err != nil {
+	if err := env.store.Create(t.Context(), s); err != nil {
 		t.Fatal(err)
 	}
 	number := int64(0)
@@ -141,7 +137,7 @@ func TestTheSourceOfAnEndedMoveIsNotBuilt(t *testing.T) {
 	}
 	report := func(host string, present ...schedule.Present) {
 		t.Helper()
-		h, err := world.store.Host(t.Context(), host)
+		h, err := env.store.Host(t.Context(), host)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -166,18 +162,18 @@ func TestTheSourceOfAnEndedMoveIsNotBuilt(t *testing.T) {
 
 // A host builds no second guest of a server beside one that compute has not placed there.
 func TestNoSecondGuestOnOneHost(t *testing.T) {
-	world := newCloud(t, map[string]int{"a": 1})
-	world.agents.mu.Lock()
-	world.agents.dark["a"] = true
-	world.agents.mu.Unlock()
-	c, _ := withClocks(t, world)
+	env := newCloud(t, map[string]int{"a": 1})
+	env.agents.mu.Lock()
+	env.agents.paused["a"] = true
+	env.agents.mu.Unlock()
+	c, _ := withClocks(t, env)
 	close(c.presence.gate)
 	s := server("s")
 	s.State, s.Host = lifecycle.Spawning, "a"
-	if err := world.store.Create(t.Context(), s); err != nil {
+	if err := env.store.Create(t.Context(), s); err != nil {
 		t.Fatal(err)
 	}
-	h, err := world.store.Host(t.Context(), "a")
+	h, err := env.store.Host(t.Context(), "a")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -198,17 +194,17 @@ func TestNoSecondGuestOnOneHost(t *testing.T) {
 // A server that is deleted while its host has a guest of it, which the record from a backup does not know, keeps what
 // it holds until the guest is gone.
 func TestADeletionAwaitsAGuestThatTheRecordDoesNotKnow(t *testing.T) {
-	world := newCloud(t, map[string]int{"a": 1})
-	world.agents.mu.Lock()
-	world.agents.dark["a"] = true
-	world.agents.mu.Unlock()
-	c, _ := withClocks(t, world)
+	env := newCloud(t, map[string]int{"a": 1})
+	env.agents.mu.Lock()
+	env.agents.paused["a"] = true
+	env.agents.mu.Unlock()
+	c, _ := withClocks(t, env)
 	s := server("s")
 	s.State, s.Host = lifecycle.Spawning, "a"
-	if err := world.store.Create(t.Context(), s); err != nil {
+	if err := env.store.Create(t.Context(), s); err != nil {
 		t.Fatal(err)
 	}
-	h, err := world.store.Host(t.Context(), "a")
+	h, err := env.store.Host(t.Context(), "a")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -219,7 +215,7 @@ func TestADeletionAwaitsAGuestThatTheRecordDoesNotKnow(t *testing.T) {
 	if err := c.Delete(t.Context(), "s"); err != nil {
 		t.Fatal(err)
 	}
-	if s, err = world.store.Read(t.Context(), "s"); err != nil || s.State != lifecycle.DeletingGuest {
+	if s, err = env.store.Read(t.Context(), "s"); err != nil || s.State != lifecycle.DeletingGuest {
 		t.Errorf("%s, %v", s.State, err)
 	}
 }

@@ -4,15 +4,12 @@ import (
 	"context"
 	"sync"
 
-	"github.com/openberth/berth/api/placement"
+	"github.com/openberth/berth/api/placement/placementtest"
 	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/fault"
-	"github.com/openberth/berth/provider"
-	"github.com/openberth/berth/resource"
 )
 
-// trouble stands between a compute and what it calls, and decides for each call whether it fails before or after its
-// effect.
+// trouble counts the calls of a conductor, and decides for each whether it fails before or after its effect.
 type trouble struct {
 	mu    sync.Mutex
 	calls int
@@ -20,7 +17,7 @@ type trouble struct {
 	over  bool
 }
 
-// rest ends the trouble, and the counting.
+// rest ends the faults and the counting.
 func (t *trouble) rest() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -98,53 +95,19 @@ func (s troubledStore) Change(ctx context.Context, id string,
 	return server, err
 }
 
-// troubledPlacement counts every call.
-type troubledPlacement struct {
-	Placement
-	*trouble
-}
-
-func (p troubledPlacement) Candidates(ctx context.Context, ask resource.Ask) (got placement.Candidates, err error) {
-	err = p.call(func() error { got, err = p.Placement.Candidates(ctx, ask); return err })
-	return got, err
-}
-
-func (p troubledPlacement) Allocation(ctx context.Context,
-	id resource.ConsumerID) (held placement.ConsumerAllocation, err error) {
-	err = p.call(func() error { held, err = p.Placement.Allocation(ctx, id); return err })
-	return held, err
-}
-
-func (p troubledPlacement) PutAllocation(ctx context.Context, id resource.ConsumerID,
-	held placement.ConsumerAllocation) error {
-	return p.call(func() error { return p.Placement.PutAllocation(ctx, id, held) })
-}
-
-func (p troubledPlacement) DeleteAllocation(ctx context.Context, id resource.ConsumerID) error {
-	return p.call(func() error { return p.Placement.DeleteAllocation(ctx, id) })
-}
-
-func (p troubledPlacement) Inventories(ctx context.Context, id provider.ID) (stock placement.InventorySet, err error) {
-	err = p.call(func() error { stock, err = p.Placement.Inventories(ctx, id); return err })
-	return stock, err
-}
-
-func (p troubledPlacement) Usages(ctx context.Context, id provider.ID) (used resource.Amounts, err error) {
-	err = p.call(func() error { used, err = p.Placement.Usages(ctx, id); return err })
-	return used, err
-}
-
-func (p troubledPlacement) Reshape(ctx context.Context, r placement.Reshape) error {
-	return p.call(func() error { return p.Placement.Reshape(ctx, r) })
-}
-
-func (p troubledPlacement) PutInventories(ctx context.Context, id provider.ID, g int,
-	all map[resource.Class]resource.Inventory) (n int, err error) {
-	err = p.call(func() error { n, err = p.Placement.PutInventories(ctx, id, g, all); return err })
-	return n, err
-}
-
-func (p troubledPlacement) PutAllocations(ctx context.Context,
-	all map[resource.ConsumerID]placement.ConsumerAllocation) error {
-	return p.call(func() error { return p.Placement.PutAllocations(ctx, all) })
+// failPlacement counts the calls to Placement and fails them. It leaves out those of audits, which run at any time.
+func (t *trouble) failPlacement(call placementtest.Call) (before, after error) {
+	if call.Op == "ProviderAllocations" {
+		return nil, nil
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.over {
+		return nil, nil
+	}
+	t.calls++
+	if before = t.fails(t.calls, false); before != nil {
+		return before, nil
+	}
+	return nil, t.fails(t.calls, true)
 }

@@ -51,6 +51,6 @@ func TestRebuildChangesTheImage(t *testing.T) {
 		t.Error("the server given was changed")
 	}
 	if (Server{Image: "i"}).SourceImage().ID != "i" {
-		t.Error("an image that nobody looked for is known by its id")
+		t.Error("an image without details does not have its id")
 	}
 }

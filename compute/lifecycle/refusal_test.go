@@ -41,7 +41,7 @@ func TestRefusedActionEnds(t *testing.T) {
 			t.Errorf("%s: %+v", c.what, s.Refusal)
 		}
 		if e := s.Entries(); len(e) != 1 || (e[0].Power == Off) != c.stopped {
-			t.Errorf("%s: its agent is told %+v", c.what, e)
+			t.Errorf("%s: the assignments are %+v", c.what, e)
 		}
 		again := ask(Stop)
 		if c.stopped {

@@ -73,15 +73,15 @@ func events(s Server) []Event {
 	return list
 }
 
-// world is what may be true outside, as far as the server's record allows to know it.
-type world struct {
-	claims map[string]bool // consumers for which Placement may hold something
-	guests map[string]bool // "host id": guests that agents have told of, and not yet of their end
+// facts are what Placement and the hosts may have, as far as the record of the server determines it.
+type facts struct {
+	claims map[string]bool // consumers for which Placement may have an allocation
+	guests map[string]bool // "host id": guests that agents have reported, and not as gone
 }
 
-// after says how the world may be once the event has been taken in.
-func (w world) after(before Server, e Event, now Server) world {
-	w = world{maps.Clone(w.claims), maps.Clone(w.guests)}
+// after returns the facts after an event.
+func (w facts) after(before Server, e Event, now Server) facts {
+	w = facts{maps.Clone(w.claims), maps.Clone(w.guests)}
 	swap := func(from, to string) {
 		if w.claims[from] {
 			delete(w.claims, from)
@@ -112,24 +112,24 @@ func (w world) after(before Server, e Event, now Server) world {
 	case HostDead:
 		maps.DeleteFunc(w.guests, func(at string, _ bool) bool { return strings.HasPrefix(at, e.Host+" ") })
 	case GuestClaimed:
-		w.stands(before, e.Host, e.Consumer)
+		w.addGuest(before, e.Host, e.Consumer)
 	case GuestRunning:
-		w.stands(before, e.Host, e.Consumer)
+		w.addGuest(before, e.Host, e.Consumer)
 	case GuestStopped:
-		w.stands(before, e.Host, e.Consumer)
+		w.addGuest(before, e.Host, e.Consumer)
 	case GuestRefused:
-		w.stands(before, e.Host, e.Consumer)
+		w.addGuest(before, e.Host, e.Consumer)
 	case GuestMigrated:
 		w.renamed(before, e.Host, e.Consumer)
 	case GuestFailed:
 		stays := before.Move != nil && before.Move.Kind == LiveMigration && e.Consumer == before.Move.From.Consumer &&
 			(before.Phase() == LiveMigrating || before.Move.Failed != "")
 		if !stays {
-			w.ends(before, e.Host, e.Consumer)
+			w.removeGuest(before, e.Host, e.Consumer)
 		}
 	case GuestGone:
 		if !before.Expects(e.Consumer, e.Host) { // else it means little: the agent builds it again
-			w.ends(before, e.Host, e.Consumer)
+			w.removeGuest(before, e.Host, e.Consumer)
 		}
 	}
 	if now.isDue(Claim) {
@@ -138,29 +138,29 @@ func (w world) after(before Server, e Event, now Server) world {
 	return w
 }
 
-// ends notes that a guest is no more, whatever it was called before.
-func (w world) ends(before Server, host, as string) {
+// removeGuest removes a guest, under whichever id it had.
+func (w facts) removeGuest(before Server, host, as string) {
 	delete(w.guests, host+" "+as)
 	for _, l := range before.Residences() {
 		if l.Host == host && l.Consumer == as && l.PreviousConsumer != "" && (as == "s" || before.AllocatedHost() != host) {
 			delete(w.guests, host+" "+l.PreviousConsumer)
 		}
-		// it goes before its agent has heard of its new id
+		// the guest is gone before its agent has its new id
 		if l.Host == host && l.PreviousConsumer == as && (l.Consumer == "s" || before.AllocatedHost() != host) {
 			delete(w.guests, host+" "+l.Consumer)
 		}
 	}
 }
 
-// stands notes a guest that an agent speaks of, under the name that it has now.
-func (w world) stands(before Server, host, as string) {
+// addGuest adds a guest that an agent reports, under its present id.
+func (w facts) addGuest(before Server, host, as string) {
 	if before.Expects(as, host) {
 		w.guests[host+" "+as] = true
 	}
 	w.renamed(before, host, as)
 }
 
-func (w world) renamed(before Server, host, as string) {
+func (w facts) renamed(before Server, host, as string) {
 	for _, l := range before.Residences() {
 		if was := host + " " + l.PreviousConsumer; l.Host == host && l.Consumer == as && l.PreviousConsumer != "" &&
 			!l.Gone && w.guests[was] {
@@ -170,7 +170,7 @@ func (w world) renamed(before Server, host, as string) {
 	}
 }
 
-func wrong(s Server, w world) string {
+func wrong(s Server, w facts) string {
 	last := func(want ...State) bool { return slices.Contains(want, s.State) }
 	phase := func(want ...MovePhase) bool { return slices.Contains(want, s.Phase()) }
 	stays := s.Residences()
@@ -180,7 +180,7 @@ func wrong(s Server, w world) string {
 			(s.Move == nil || s.Move.AllocationsMoved() || s.Move.From.Consumer == "s") ||
 			slices.ContainsFunc(stays, func(l Residence) bool { return l.Consumer == c })
 		if !owned {
-			return c + " may hold an allocation that nobody releases"
+			return c + " may have an allocation that is not released"
 		}
 	}
 	for at := range w.guests {
@@ -241,10 +241,10 @@ func wrong(s Server, w world) string {
 
 type node struct {
 	Server
-	world
+	facts
 }
 
-// key tells nodes apart by what matters to what may follow.
+// key returns the same text for nodes that the same events may follow.
 func (n node) key() string {
 	s := n.Server
 	k := fmt.Sprint(s.MinCount, s.MinCountReached, s.Stage(), s.Host, s.Reported, s.PreviousConsumer, s.Round,
@@ -277,7 +277,7 @@ func trim(s Server) Server {
 // invariants hold, and whatever the state, deleting it and letting Placement and the agents answer ends in deleted with
 // nothing held; and when everybody does his part, it comes to rest.
 func TestAllEventSequences(t *testing.T) {
-	start := node{Server: fresh(), world: world{map[string]bool{}, map[string]bool{}}}
+	start := node{Server: fresh(), facts: facts{map[string]bool{}, map[string]bool{}}}
 	together := start
 	together.MinCount = 2
 	seen := map[string]bool{start.key(): true, together.key(): true}
@@ -295,12 +295,12 @@ func TestAllEventSequences(t *testing.T) {
 		for _, e := range events(n.Server) {
 			s, known := transition(n.Server, e, noon)
 			if !known {
-				t.Fatalf("%s × %T: nobody has thought of it", n.Stage(), e)
+				t.Fatalf("%s × %T: the transition is not listed", n.Stage(), e)
 			}
 			s = trim(s)
 			next := node{s, n.after(n.Server, e, s)}
-			if why := wrong(s, next.world); why != "" {
-				t.Fatalf("%s (%+v) × %#v → %s (%+v): %s\n%s\n%s", n.Stage(), n.world, e, s.Stage(), next.world, why, before,
+			if why := wrong(s, next.facts); why != "" {
+				t.Fatalf("%s (%+v) × %#v → %s (%+v): %s\n%s\n%s", n.Stage(), n.facts, e, s.Stage(), next.facts, why, before,
 					snapshot(t, s))
 			}
 			if key := next.key(); !seen[key] && len(s.Leftovers) < 2 {
@@ -336,7 +336,7 @@ func snapshot(t *testing.T, s Server) string {
 	return string(data)
 }
 
-// answers are what a world says that does its part, to what is due or awaited.
+// answers returns the events that complete what is due or awaited, as if nothing failed.
 func answers(s Server) []Event {
 	for _, l := range s.Leftovers {
 		if !l.Gone {
@@ -397,7 +397,7 @@ func comesToRest(t *testing.T, n node) {
 	t.Fatalf("%s does not come to rest: it ends in\n%s", snapshot(t, n.Server), snapshot(t, s))
 }
 
-// canEnd deletes the server and lets the world do its part.
+// canEnd deletes the server and completes each step.
 func canEnd(t *testing.T, n node) {
 	s, _ := Next(n.Server, DeleteRequested{}, noon)
 	for range 20 {
@@ -411,7 +411,7 @@ func canEnd(t *testing.T, n node) {
 	t.Fatalf("from %s, deleting ends in\n%s", snapshot(t, n.Server), snapshot(t, s))
 }
 
-// Each answer to a due step moves the server on, or the runner would perform it for ever.
+// Each answer to a due step moves the server on, or the runner would repeat it without end.
 func TestEveryResultChangesTheServer(t *testing.T) {
 	for _, c := range []struct {
 		state  State
@@ -440,7 +440,7 @@ func TestEveryResultChangesTheServer(t *testing.T) {
 	}
 }
 
-// Losing and failing for ever ends in ERROR, in bounded time, with all reasons.
+// A step that is always lost or fails ends in ERROR, in bounded time, with all reasons.
 func TestRepeatedFailuresEndInError(t *testing.T) {
 	s := applyAll(fresh(), Created{}, prepared)
 	for n := 0; s.State != Error; n++ {

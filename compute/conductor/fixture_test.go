@@ -15,11 +15,10 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/openberth/berth/api/placement"
+	"github.com/openberth/berth/api/placement/placementtest"
 	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/compute/schedule"
 	"github.com/openberth/berth/compute/store"
-	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/pci"
 	"github.com/openberth/berth/provider"
 	"github.com/openberth/berth/resource"
@@ -30,204 +29,39 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const class = resource.Class("CUSTOM_NIC")
 
-// ledger is a Placement in memory: hosts with a root and one provider of devices each.
-type ledger struct {
-	mu       sync.Mutex
-	capacity map[provider.ID]int // devices
-	root     map[provider.ID]provider.ID
-	held     map[resource.ConsumerID]placement.ConsumerAllocation
-	raised   int // counts up the consumers' generations
-	hidden   bool
-	secret   map[provider.ID]bool // providers that are not offered
-	reserved map[provider.ID]int
-	written  map[provider.ID]int             // generations
-	spent    map[provider.ID]int             // how many devices there are of those that are spent
-	misses   []string                        // what was not true of them
-	deny     bool                            // no reshape is taken
-	put      func(resource.ConsumerID) error // asked before each PutAllocation
-}
-
-func newLedger(devices map[string]int) *ledger {
-	l := &ledger{capacity: map[provider.ID]int{}, root: map[provider.ID]provider.ID{},
-		held:     map[resource.ConsumerID]placement.ConsumerAllocation{},
-		reserved: map[provider.ID]int{}, written: map[provider.ID]int{}, spent: map[provider.ID]int{}}
-	for host, n := range devices {
-		l.capacity[provider.ID("pf-"+host)], l.root[provider.ID("pf-"+host)] = n, provider.ID("root-"+host)
-	}
-	return l
-}
-
-// hide keeps a provider from being offered, or no more.
-func (l *ledger) hide(id provider.ID, hidden bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.secret = map[provider.ID]bool{id: hidden}
-}
-
-// second gives a host another provider with so many devices.
-func (l *ledger) second(host string, n int) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.capacity[provider.ID("qf-"+host)], l.root[provider.ID("qf-"+host)] = n, provider.ID("root-"+host)
-}
-
-func (l *ledger) used(id provider.ID) int {
-	n := 0
-	for _, h := range l.held {
-		n += h.Allocation[id][class]
-	}
-	return n
-}
-
-func (l *ledger) Candidates(_ context.Context, ask resource.Ask) (placement.Candidates, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	out := placement.Candidates{Summaries: map[provider.ID]placement.Summary{}}
-	for _, pf := range slices.Sorted(maps.Keys(l.capacity)) {
-		c := placement.Candidate{Allocation: resource.Allocation{}, Mappings: map[string][]provider.ID{}}
-		for _, g := range ask.Groups {
-			if g.Resources[class] == 0 {
-				c.Allocation[pf] = resource.Amounts{} // a host must be named
-				continue
-			}
-			c.Allocation[pf] = resource.Amounts{class: c.Allocation[pf][class] + g.Resources[class]}
-			c.Mappings[g.Suffix] = []provider.ID{pf}
-		}
-		tree := ask.Groups[0].InTree
-		if l.hidden || l.secret[pf] || tree != "" && tree != l.root[pf] ||
-			l.used(pf)+c.Allocation[pf][class] > l.capacity[pf]-l.reserved[pf] {
-			continue
-		}
-		out.List = append(out.List, c)
-		out.Summaries[pf] = placement.Summary{Root: l.root[pf], Parent: l.root[pf]}
-		out.Summaries[l.root[pf]] = placement.Summary{Root: l.root[pf]}
-	}
-	if len(out.List) == 0 {
-		out.Reason = "all devices are taken"
-	}
-	return out, nil
-}
-
-func (l *ledger) Allocation(_ context.Context, id resource.ConsumerID) (placement.ConsumerAllocation, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.held[id], nil
-}
-
-func (l *ledger) ProviderAllocations(_ context.Context, id provider.ID) (
-	map[resource.ConsumerID]resource.Amounts, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	out := map[resource.ConsumerID]resource.Amounts{}
-	for consumer, held := range l.held {
-		if amounts := held.Allocation[id]; len(amounts) > 0 {
-			out[consumer] = amounts
-		}
-	}
-	return out, nil
-}
-
-func (l *ledger) PutAllocation(_ context.Context, id resource.ConsumerID, held placement.ConsumerAllocation) error {
-	if l.put != nil {
-		if err := l.put(id); err != nil {
-			return err
-		}
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.write(id, held)
-}
-
-func (l *ledger) write(id resource.ConsumerID, held placement.ConsumerAllocation) error {
-	now, there := l.held[id]
-	if (held.Generation == nil) == there || there && *held.Generation != *now.Generation {
-		return moved()
-	}
-	delete(l.held, id)
-	for pf, amounts := range held.Allocation {
-		if l.used(pf)+amounts[class] > l.capacity[pf]-l.reserved[pf] {
-			if there {
-				l.held[id] = now
-			}
-			return fault.New(fault.Conflict, "", "%s has not enough %s left", pf, class).WithCode(placement.CodeUndefined)
-		}
-	}
-	if len(held.Allocation) == 0 {
-		return nil
-	}
-	l.raised++
-	generation := l.raised
-	held.Generation = &generation
-	l.held[id] = held
-	return nil
-}
-
-func (l *ledger) PutAllocations(_ context.Context, all map[resource.ConsumerID]placement.ConsumerAllocation) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.writeAll(all)
-}
-
-func (l *ledger) writeAll(all map[resource.ConsumerID]placement.ConsumerAllocation) error {
-	before := maps.Clone(l.held)
-	for _, empties := range []bool{true, false} { // those that give first
-		for id, held := range all {
-			if (len(held.Allocation) == 0) != empties {
-				continue
-			}
-			if err := l.write(id, held); err != nil {
-				l.held = before
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-func moved() error {
-	return fault.New(fault.Conflict, "", "a generation has moved").WithCode(placement.CodeConcurrentUpdate)
-}
-
-func (l *ledger) DeleteAllocation(_ context.Context, id resource.ConsumerID) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	delete(l.held, id)
-	return nil
-}
-
-// agents are those of all hosts, with one journal. They outlive compute, repeat what they say until it is heard, and
-// build, move or fail as told.
+// agents are the agents of all hosts, with one journal. They outlive each conductor, repeat their reports until they
+// are accepted, and build, move or fail as the test sets.
 type agents struct {
-	store *store.Store // to read the assignments, as the watch would
-	told  func() *Conductor
-	fails func(host string) string // why guests cannot be built there, or nothing
-	stuck func(host string) string // why guests cannot leave it by live migration, or nothing
+	store     *store.Store // to read the assignments, as the watch would
+	conductor func() *Conductor
+	fails     func(host string) string // why guests cannot be built there, or nothing
+	stuck     func(host string) string // why guests cannot leave it by live migration, or nothing
 
 	mu      sync.Mutex
 	devices map[string][]string // addresses of each host
 	guests  map[string]map[string]*guest
-	unsaid  map[string][]func(*Conductor) error
+	pending map[string][]func(*Conductor) error
 	broken  map[string]bool // by host and consumer: failed here
-	dark    map[string]bool // hosts whose agents do not look
+	paused  map[string]bool // hosts whose agents do nothing
 	removed map[string]bool // by host and consumer: the removal has been reported and compute still names it
 	number  int64           // of the last guest report of any of them
 }
 
 // guest is what an agent's journal and hypervisor have of one consumer.
 type guest struct {
-	devices []schedule.Picked
-	build   int
-	runs    bool
-	heard   bool   // compute has taken in its claim
-	said    string // the phase that was told last
+	devices   []schedule.Picked
+	build     int
+	runs      bool
+	confirmed bool   // compute has confirmed its claim
+	reported  string // the phase that was reported last
 }
 
-// look makes each host what its assignments say, once.
-func (a *agents) look(t *testing.T) {
+// reconcile makes the guests of each host agree with its assignments, once.
+func (a *agents) reconcile(t *testing.T) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for host := range a.devices {
-		if a.dark[host] {
+		if a.paused[host] {
 			continue
 		}
 		now, err := a.store.Assignments(context.Background(), host)
@@ -265,7 +99,7 @@ func (a *agents) remove(t *testing.T, host string, wanted map[string]bool, remov
 			}
 		}
 		if key := host + " " + r.Consumer; !a.removed[key] {
-			a.say(host, r.Consumer, lifecycle.GuestGone{Host: host, Consumer: r.Consumer})
+			a.queue(host, r.Consumer, lifecycle.GuestGone{Host: host, Consumer: r.Consumer})
 			a.removed[key] = true
 		}
 	}
@@ -277,9 +111,9 @@ func (a *agents) remove(t *testing.T, host string, wanted map[string]bool, remov
 	for id, g := range a.guests[host] {
 		switch {
 		case wanted[id] || named[id]:
-		case !g.heard:
+		case !g.confirmed:
 			delete(a.guests[host], id)
-			a.say(host, id, lifecycle.GuestGone{Host: host, Consumer: id})
+			a.queue(host, id, lifecycle.GuestGone{Host: host, Consumer: id})
 		default:
 			t.Errorf("the guest %s on %s is neither assigned nor named for removal", id, host)
 			delete(a.guests[host], id)
@@ -287,19 +121,19 @@ func (a *agents) remove(t *testing.T, host string, wanted map[string]bool, remov
 	}
 }
 
-// rename gives guests the id under which they stand in the assignments now.
+// rename gives guests the ids that they have in the assignments.
 func (a *agents) rename(host string, entries []store.Entry) {
 	for _, e := range entries {
 		if was := a.guests[host][e.PreviousConsumer]; e.PreviousConsumer != "" && was != nil &&
 			a.guests[host][e.Consumer] == nil {
 			delete(a.guests[host], e.PreviousConsumer)
 			a.guests[host][e.Consumer] = was
-			was.said, was.heard = "", true
+			was.reported, was.confirmed = "", true
 		}
 	}
 }
 
-// build makes one guest what its entry says.
+// build makes one guest agree with its entry.
 func (a *agents) build(t *testing.T, host string, e store.Entry) {
 	id := e.Consumer
 	g := a.guests[host][id]
@@ -308,7 +142,7 @@ func (a *agents) build(t *testing.T, host string, e store.Entry) {
 		return
 	case g == nil && a.fails != nil && a.fails(host) != "":
 		a.broken[host+" "+id] = true
-		a.say(host, id, lifecycle.GuestFailed{Host: host, Consumer: id, Message: a.fails(host)})
+		a.queue(host, id, lifecycle.GuestFailed{Host: host, Consumer: id, Message: a.fails(host)})
 		return
 	case g == nil:
 		picked, ok := a.pick(host, e.Requests)
@@ -320,11 +154,11 @@ func (a *agents) build(t *testing.T, host string, e store.Entry) {
 		g = &guest{devices: picked}
 		a.guests[host][id] = g // the journal comes first
 	}
-	if !g.heard && a.guest(a.told(), host, id, a.next(), lifecycle.GuestClaimed{Host: host, Consumer: id,
+	if !g.confirmed && a.guest(a.conductor(), host, id, a.next(), lifecycle.GuestClaimed{Host: host, Consumer: id,
 		Devices: g.devices, Build: e.Server.Builds}) != nil {
-		return // nothing is built that compute has not heard of
+		return // a guest is built only after its claim is confirmed
 	}
-	g.heard = true
+	g.confirmed = true
 	if e.Incoming {
 		return
 	}
@@ -334,30 +168,30 @@ func (a *agents) build(t *testing.T, host string, e store.Entry) {
 	}
 	g.build, g.runs = e.Server.Builds, e.Power == lifecycle.On
 	phase := fmt.Sprint(g.runs, g.build)
-	if g.said == phase {
+	if g.reported == phase {
 		return
 	}
-	g.said = phase
+	g.reported = phase
 	if g.runs {
-		a.say(host, id, lifecycle.GuestRunning{Host: host, Consumer: id, Devices: g.devices, Build: g.build})
+		a.queue(host, id, lifecycle.GuestRunning{Host: host, Consumer: id, Devices: g.devices, Build: g.build})
 	} else {
-		a.say(host, id, lifecycle.GuestStopped{Host: host, Consumer: id, Devices: g.devices, Build: g.build})
+		a.queue(host, id, lifecycle.GuestStopped{Host: host, Consumer: id, Devices: g.devices, Build: g.build})
 	}
 }
 
-// send lets a guest go by live migration: from now on it runs there.
+// send migrates a guest live: it no longer runs on this host.
 func (a *agents) send(host, id string, e store.Entry, g *guest) {
 	switch {
-	case g.said == "outgoing":
+	case g.reported == "outgoing":
 	case a.stuck != nil && a.stuck(host) != "":
-		g.said = "outgoing"
-		a.say(host, id, lifecycle.GuestFailed{Host: host, Consumer: id, Message: a.stuck(host)})
+		g.reported = "outgoing"
+		a.queue(host, id, lifecycle.GuestFailed{Host: host, Consumer: id, Message: a.stuck(host)})
 	default:
 		if len(e.DeviceMap) != len(g.devices) {
 			panic(fmt.Sprintf("%d devices are to become %v", len(g.devices), e.DeviceMap))
 		}
-		g.said, g.runs = "outgoing", false
-		a.say(host, id, lifecycle.GuestMigrated{Host: host, Consumer: id})
+		g.reported, g.runs = "outgoing", false
+		a.queue(host, id, lifecycle.GuestMigrated{Host: host, Consumer: id})
 	}
 }
 
@@ -394,9 +228,9 @@ func of(host, address string) provider.ID {
 	return provider.ID("pf-" + host)
 }
 
-func (a *agents) say(host, id string, e lifecycle.Event) {
+func (a *agents) queue(host, id string, e lifecycle.Event) {
 	number := a.next()
-	a.unsaid[host] = append(a.unsaid[host], func(c *Conductor) error {
+	a.pending[host] = append(a.pending[host], func(c *Conductor) error {
 		err := a.guest(c, host, id, number, e)
 		if _, late := errors.AsType[*Late](err); late {
 			return nil // something newer is known already
@@ -415,34 +249,38 @@ func (a *agents) guest(c *Conductor, host, id string, number int64, e lifecycle.
 		Number: number, Event: e})
 }
 
-// deliver says what is to be said, in order, until somebody does not listen.
+// deliver sends the pending reports of each host in order, until one fails.
 func (a *agents) deliver() {
-	for host, list := range a.unsaid {
-		for len(list) > 0 && list[0](a.told()) == nil {
+	for host, list := range a.pending {
+		for len(list) > 0 && list[0](a.conductor()) == nil {
 			list = list[1:]
 		}
-		a.unsaid[host] = list
+		a.pending[host] = list
 	}
 }
 
-// cloud is the whole of it: a store that outlives each compute, a ledger, agents, and one compute after the other.
+// cloud is a test environment: a store and a Placement that outlive each conductor, agents, and one conductor after
+// the other.
 type cloud struct {
-	t      *testing.T
-	store  *store.Store
-	ledger *ledger
-	agents *agents
+	t         *testing.T
+	store     *store.Store
+	placement *placementtest.Placement
+	agents    *agents
 
-	again  func()      // called while somebody waits: begins the compute anew if it has crashed
-	others atomic.Bool // the test has changed the ledger itself
-	mute   bool        // no host reports to a compute that starts
-	old    bool        // each compute runs for an hour already: agents that do not report are silent
+	onWait      func()      // called while a test waits: restarts a crashed conductor
+	changed     atomic.Bool // the test has changed Placement itself
+	noReports   bool        // no host reports to a compute that starts
+	longRunning bool        // each compute runs for an hour already: agents that do not report are silent
+
+	spentMu sync.Mutex
+	spent   map[provider.ID]int // providers of spent devices, and how many they have
 
 	mu   sync.Mutex
 	now  *Conductor
 	stop func() // ends the present compute and waits for its end
 }
 
-// newCloud has one host for each name, with so many devices; its agent has reported.
+// newCloud returns a cloud with hosts, by name, with this number of devices. Each agent has reported.
 func newCloud(t *testing.T, devices map[string]int) *cloud {
 	t.Helper()
 	db, err := sqldb.Open(t.Context(), "sqlite://")
@@ -453,11 +291,14 @@ func newCloud(t *testing.T, devices map[string]int) *cloud {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &cloud{t: t, store: s, ledger: newLedger(devices), stop: func() {}, again: func() {}}
-	c.agents = &agents{store: s, told: c.conductor, devices: map[string][]string{}, guests: map[string]map[string]*guest{},
-		dark: map[string]bool{}, unsaid: map[string][]func(*Conductor) error{}, broken: map[string]bool{},
+	c := &cloud{t: t, store: s, placement: placementtest.New(nil), spent: map[provider.ID]int{}, stop: func() {},
+		onWait: func() {}}
+	c.agents = &agents{store: s, conductor: c.conductor, devices: map[string][]string{},
+		guests: map[string]map[string]*guest{},
+		paused: map[string]bool{}, pending: map[string][]func(*Conductor) error{}, broken: map[string]bool{},
 		removed: map[string]bool{}}
 	for host, n := range devices {
+		c.addHost(host, n)
 		c.agents.guests[host] = map[string]*guest{}
 		for i := range n {
 			c.agents.devices[host] = append(c.agents.devices[host], pci.Address{Bus: 0x3b, Slot: uint8(i)}.String())
@@ -471,7 +312,7 @@ func newCloud(t *testing.T, devices map[string]int) *cloud {
 			case <-quit:
 				return
 			case <-time.After(2 * time.Millisecond):
-				c.agents.look(t)
+				c.agents.reconcile(t)
 			}
 		}
 	})
@@ -488,8 +329,7 @@ func newCloud(t *testing.T, devices map[string]int) *cloud {
 	return c
 }
 
-// auditing audits all hosts all the time. Whatever the servers do, no audit may find anything, unless the test has
-// changed the ledger itself.
+// auditing audits all hosts repeatedly. An audit must find nothing, unless the test has changed Placement itself.
 func (c *cloud) auditing(hosts []string, quit <-chan struct{}) {
 	for {
 		select {
@@ -499,18 +339,18 @@ func (c *cloud) auditing(hosts []string, quit <-chan struct{}) {
 		}
 		conductor := c.conductor()
 		for _, host := range hosts {
-			if conductor == nil || c.others.Load() {
+			if conductor == nil || c.changed.Load() {
 				continue
 			}
 			found, err := conductor.HostAudit(context.Background(), host)
-			if err == nil && !c.others.Load() && len(found.Missing)+len(found.Foreign) > 0 {
-				c.t.Errorf("an audit of %s finds %+v\n%s", host, found, c.trails())
+			if err == nil && !c.changed.Load() && len(found.Missing)+len(found.Foreign) > 0 {
+				c.t.Errorf("an audit of %s finds %+v\n%s", host, found, c.histories())
 			}
 		}
 	}
 }
 
-// report is what the agent of a host says now.
+// report stores a report of the agent of a host.
 func (c *cloud) report(host string) {
 	c.t.Helper()
 	c.reportAt(host, time.Now())
@@ -530,7 +370,7 @@ func (c *cloud) reportAt(host string, at time.Time) {
 	c.put(report)
 }
 
-// put stores a report, and lets the present compute know of a recent one.
+// put stores a report, and passes a recent one to the present conductor.
 func (c *cloud) put(h schedule.Host) {
 	c.t.Helper()
 	if err := c.store.PutReport(c.t.Context(), h, func(schedule.Host) error { return nil }); err != nil {
@@ -557,7 +397,7 @@ func keepAsks(c *Conductor) {
 	}
 }
 
-// start begins a compute over these views of the store and the ledger, ended by stop or by the context.
+// start starts a conductor on these views of the store and of Placement. stop or the context ends it.
 func (c *cloud) start(ctx context.Context, s Store, p Placement) {
 	ctx, cancel := context.WithCancel(ctx)
 	conductor := New(s, p)
@@ -565,7 +405,7 @@ func (c *cloud) start(ctx context.Context, s Store, p Placement) {
 	conductor.Aliases, conductor.PCIInPlacement = aliases(c.t), true
 	keepAsks(conductor)
 	conductor.runner.Retry.First = 4 * time.Millisecond
-	if c.old {
+	if c.longRunning {
 		conductor.started = conductor.started.Add(-time.Hour)
 		clock := conductor.presence.clock
 		conductor.presence.clock = func() time.Duration { return time.Hour + clock() }
@@ -575,7 +415,7 @@ func (c *cloud) start(ctx context.Context, s Store, p Placement) {
 		c.t.Fatal(err)
 	}
 	for _, h := range hosts {
-		if time.Since(h.Seen) < schedule.Silence && !c.mute {
+		if time.Since(h.Seen) < schedule.Silence && !c.noReports {
 			conductor.presence.reported(h)
 		}
 	}
@@ -622,29 +462,29 @@ func (c *cloud) servers() []lifecycle.Server {
 }
 
 // settled waits until no server is on its way.
-func (c *cloud) settled() {
+func (c *cloud) waitSettled() {
 	c.t.Helper()
-	c.until("every server settles", func() bool { return !slices.ContainsFunc(c.servers(), restless) })
+	c.waitFor("every server settles", func() bool { return !slices.ContainsFunc(c.servers(), unsettled) })
 }
 
-// restless reports whether something is still to be done for a server, or said of it.
-func restless(s lifecycle.Server) bool {
+// unsettled reports whether a server has a task, leftovers or a state that is not final.
+func unsettled(s lifecycle.Server) bool {
 	rest := []lifecycle.State{lifecycle.Active, lifecycle.Shelved, lifecycle.Error, lifecycle.Deleted}
 	return !slices.Contains(rest, s.State) && s.Phase() != lifecycle.Resized || s.TaskState() != "" || len(s.Leftovers) > 0
 }
 
-func (c *cloud) until(what string, true func() bool) {
+func (c *cloud) waitFor(what string, true func() bool) {
 	c.t.Helper()
 	for end := time.Now().Add(30 * time.Second); !true(); time.Sleep(2 * time.Millisecond) {
-		c.again()
+		c.onWait()
 		if time.Now().After(end) {
-			c.t.Fatalf("waited 30 s for: %s\n%s", what, c.trails())
+			c.t.Fatalf("waited 30 s for: %s\n%s", what, c.histories())
 		}
 	}
 }
 
-// trails is what a person would be told of all servers.
-func (c *cloud) trails() string {
+// histories returns the histories of all servers as text, for messages.
+func (c *cloud) histories() string {
 	out := ""
 	for _, s := range c.servers() {
 		out += fmt.Sprintf("%s %s\n", s.ID, s.Stage())
@@ -655,23 +495,21 @@ func (c *cloud) trails() string {
 	return out
 }
 
-// whole checks that Placement, the agents and the records agree, when nothing is on its way: each stay of a server has
-// its claim of exactly the chosen providers, and in its host's assignments a guest with a device from each of them;
-// nobody else holds anything, and nobody holds what another does (invariants 8.1/1, 8.1/2 and 8.1/10).
-func (c *cloud) whole(when string) {
+// checkConsistent checks that Placement, the agents and the records agree when all servers are settled: each
+// residence of a server has an allocation of exactly the chosen providers, and a guest with a device from each of
+// them in its host's assignments. No other consumer has an allocation, and no device belongs to two guests.
+func (c *cloud) checkConsistent(when string) {
 	c.t.Helper()
 	c.agents.mu.Lock()
 	defer c.agents.mu.Unlock()
-	c.ledger.mu.Lock()
-	defer c.ledger.mu.Unlock()
 	consumers, guests := map[string]bool{}, map[string]bool{}
 	for _, s := range c.servers() {
 		if s.State == lifecycle.Error && s.Fault == nil {
-			c.t.Errorf("%s: %s failed without a sentence", when, s.ID)
+			c.t.Errorf("%s: %s failed without a fault", when, s.ID)
 		}
 		for _, stay := range s.Residences() {
 			consumers[stay.Consumer] = true
-			held, want := c.ledger.held[resource.ConsumerID(stay.Consumer)].Allocation, resource.Allocation{}
+			held, want := devices(c.placement.Held(resource.ConsumerID(stay.Consumer))), resource.Allocation{}
 			for _, r := range stay.Requests {
 				for _, p := range r.Providers {
 					want[p] = resource.Amounts{class: want[p][class] + 1}
@@ -683,12 +521,12 @@ func (c *cloud) whole(when string) {
 		}
 		for _, e := range s.Entries() {
 			guests[e.Host+" "+e.Consumer] = true
-			c.has(when, e)
+			c.checkGuest(when, e)
 		}
 	}
-	for id := range c.ledger.held {
+	for _, id := range c.placement.Consumers() {
 		if !consumers[string(id)] {
-			c.t.Errorf("%s: %s holds %v, and is of no server", when, id, c.ledger.held[id].Allocation)
+			c.t.Errorf("%s: %s holds %v, and is of no server", when, id, c.placement.Held(id))
 		}
 	}
 	for host, of := range c.agents.guests {
@@ -706,12 +544,12 @@ func (c *cloud) whole(when string) {
 		}
 	}
 	if c.t.Failed() {
-		c.t.Log(c.trails())
+		c.t.Log(c.histories())
 	}
 }
 
-// has checks that the agent has the guest of an entry, with its devices, running as it shall.
-func (c *cloud) has(when string, e lifecycle.Entry) {
+// checkGuest checks that the agent has the guest of an entry, with its devices and its power state.
+func (c *cloud) checkGuest(when string, e lifecycle.Entry) {
 	c.t.Helper()
 	g := c.agents.guests[e.Host][e.Consumer]
 	if g == nil {
@@ -737,7 +575,7 @@ func (c *cloud) has(when string, e lifecycle.Entry) {
 	}
 }
 
-// count says how many servers are in a state.
+// count returns how many servers are in a state.
 func (c *cloud) count(state lifecycle.State) int {
 	n := 0
 	for _, s := range c.servers() {
