@@ -111,7 +111,7 @@ func (c *Conductor) HostDown(ctx context.Context, host string) error {
 		return err
 	}
 	c.presence.markDead(host)
-	return c.reconcileDeadHosts(ctx)
+	return c.ReconcileDeadHosts(ctx)
 }
 
 // HostUp reverses HostDown. Allocations that were released meanwhile stay released; the agent of the host destroys the
@@ -122,9 +122,9 @@ func (c *Conductor) HostUp(ctx context.Context, host string) error {
 	return c.store.SetDead(ctx, host, false, c.now())
 }
 
-// reconcileDeadHosts applies lifecycle.HostDead to the servers on dead hosts. It must be repeated, because a server may
-// leave something on a dead host later.
-func (c *Conductor) reconcileDeadHosts(ctx context.Context) error {
+// ReconcileDeadHosts applies lifecycle.HostDead to the servers on dead hosts. Run repeats it, because a server may leave
+// something on a dead host later.
+func (c *Conductor) ReconcileDeadHosts(ctx context.Context) error {
 	c.deadHosts.Lock()
 	defer c.deadHosts.Unlock()
 	dead, err := c.store.Dead(ctx)

@@ -86,12 +86,21 @@ func (c *Conductor) auditReported(ctx context.Context) {
 			return
 		case <-c.audits.wake:
 		}
-		for host, ok := c.audits.next(); ok && ctx.Err() == nil; host, ok = c.audits.next() {
-			if _, err := c.auditHost(ctx, host); err != nil && ctx.Err() == nil {
-				c.Log.Info("host not audited, will retry with its next report", "host", host.Name, "error", err)
-			}
+		for ctx.Err() == nil && c.AuditNext(ctx) {
 		}
 	}
+}
+
+// AuditNext audits the host that has waited longest since HostReported. It returns false if no host waits.
+func (c *Conductor) AuditNext(ctx context.Context) bool {
+	host, waits := c.audits.next()
+	if !waits {
+		return false
+	}
+	if _, err := c.auditHost(ctx, host); err != nil && ctx.Err() == nil {
+		c.Log.Info("host not audited, will retry with its next report", "host", host.Name, "error", err)
+	}
+	return true
 }
 
 // next takes the first host that is to be audited.

@@ -96,13 +96,14 @@ type Conductor struct {
 	firstReports time.Duration // how long to wait after the start for hosts to report
 
 	now   func() time.Time
-	pause func(ctx context.Context, attempt int) // before a claim is retried
+	pause func(ctx context.Context, attempt int)                 // before a claim is retried
+	wait  func(ctx context.Context, until <-chan struct{}) error // until the channel is closed
 }
 
 // New returns a conductor. It starts nothing; Run does.
 func New(store Store, placement Placement) *Conductor {
 	c := &Conductor{Log: slog.Default(), store: store, placement: placement, presence: newPresence(),
-		audits: newAuditor(), started: time.Now(), firstReports: firstReports, now: time.Now, pause: pause}
+		audits: newAuditor(), started: time.Now(), firstReports: firstReports, now: time.Now, pause: pause, wait: wait}
 	c.runner = runner.New(store, runner.Machine[lifecycle.Server, lifecycle.Event, lifecycle.Step]{
 		Next:    lifecycle.Next,
 		Steps:   lifecycle.Server.Steps,
@@ -121,6 +122,16 @@ func pause(ctx context.Context, attempt int) {
 	select {
 	case <-ctx.Done():
 	case <-time.After(time.Duration(attempt) * (unit/2 + rand.N(unit))):
+	}
+}
+
+// wait waits until the channel is closed, or until ctx ends; then it returns the error of ctx.
+func wait(ctx context.Context, until <-chan struct{}) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-until:
+		return nil
 	}
 }
 
@@ -143,7 +154,7 @@ func (c *Conductor) Run(ctx context.Context) error {
 	})
 	background.Go(func() { c.auditReported(ctx) })
 	background.Go(func() {
-		c.runEvery(ctx, deadHostsEvery, "reconcile dead hosts", func() error { return c.reconcileDeadHosts(ctx) })
+		c.runEvery(ctx, deadHostsEvery, "reconcile dead hosts", func() error { return c.ReconcileDeadHosts(ctx) })
 	})
 	background.Go(func() { c.openGateWithRetry(ctx) })
 	return fault.Wrap(fault.Unavailable, "conductor.Run", c.runner.Run(ctx))
@@ -184,6 +195,7 @@ func (c *Conductor) Create(ctx context.Context, servers ...lifecycle.Server) ([]
 	for i, s := range servers {
 		made[i], _ = lifecycle.Next(s, lifecycle.Created{}, c.now())
 	}
+	c.presence.created(made)
 	err := c.store.Create(ctx, made...)
 	for i := range made {
 		made[i].Revision = 1

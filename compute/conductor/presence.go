@@ -21,6 +21,7 @@ type presence struct {
 	inconsistent map[string]*observed // the hosts that are behind, or have unassigned guests
 	gate         chan struct{}        // closed when the hosts that compute waits for after its start have reported
 	awaited      map[string]bool
+	young        map[string]bool // servers that this process has created while the gate is closed
 }
 
 // observed is the state of one host.
@@ -37,7 +38,8 @@ type observed struct {
 func newPresence() *presence {
 	started := time.Now()
 	return &presence{clock: func() time.Duration { return time.Since(started) },
-		hosts: map[string]*observed{}, inconsistent: map[string]*observed{}, gate: make(chan struct{})}
+		hosts: map[string]*observed{}, inconsistent: map[string]*observed{}, gate: make(chan struct{}),
+		young: map[string]bool{}}
 }
 
 func (p *presence) of(host string) *observed {
@@ -172,7 +174,27 @@ func (p *presence) openGate() {
 	case <-p.gate:
 	default:
 		close(p.gate)
+		p.young = nil
 	}
+}
+
+// created records servers that this process is about to create: they are in no backup that is older than this process.
+// The times of their creation do not show that, because the wall clock may have been set.
+func (p *presence) created(servers []lifecycle.Server) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, s := range servers {
+		if p.young != nil {
+			p.young[s.ID] = true
+		}
+	}
+}
+
+// createdHere reports whether this process has created a server while the gate was closed.
+func (p *presence) createdHere(id string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.young[id]
 }
 
 // conflict is a host whose guests contradict the record of a server.

@@ -227,10 +227,19 @@ func TestComputeHearsTheHostsFirst(t *testing.T) {
 	if err := c.checkMayWrite(short, old); !fault.Is(err, fault.Unavailable) {
 		t.Errorf("before the first report: %v", err)
 	}
-	young := server("t")
-	young.Created = time.Now()
-	if err := c.checkMayWrite(t.Context(), young); err != nil {
-		t.Errorf("a server that was created since: %v", err)
+	ahead := old
+	ahead.Created = c.started.Add(time.Hour)
+	ended, end := context.WithCancel(t.Context())
+	end()
+	if err := c.checkMayWrite(ended, ahead); !fault.Is(err, fault.Unavailable) {
+		t.Errorf("a server of an earlier process, created before the wall clock was set back: %v", err)
+	}
+	young, err := c.Create(t.Context(), server("t"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.checkMayWrite(t.Context(), young[0]); err != nil {
+		t.Errorf("a server that this process has created: %v", err)
 	}
 	host, err := world.store.Host(t.Context(), "a")
 	if err != nil {

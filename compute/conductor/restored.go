@@ -16,25 +16,38 @@ import (
 // would release or replace the allocation of a running guest. So compute waits for the reports of the agents before it
 // performs steps, and does not touch servers whose guests contradict its records.
 
-// openGate waits until the hosts whose agents were alive when the previous process ended have reported, at most
-// firstReports.
-func (c *Conductor) openGate(ctx context.Context) error {
+// AwaitReports starts to wait for the first reports of the hosts whose agents were alive when the previous process
+// ended. It does not block. Until they have reported, or until StopAwaiting, no step writes to Placement for a server
+// that an earlier process has created; then the returned channel is closed. Run calls both.
+func (c *Conductor) AwaitReports(ctx context.Context) (reported <-chan struct{}, err error) {
 	hosts, err := c.store.Hosts(ctx)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	dead, err := c.store.Dead(ctx)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	c.presence.waitFor(recent(hosts, dead))
+	return c.presence.gate, nil
+}
+
+// StopAwaiting ends the wait for first reports, and returns the hosts that have not reported.
+func (c *Conductor) StopAwaiting() (missing []string) { return c.presence.stopWaiting() }
+
+// openGate waits until the hosts of AwaitReports have reported, at most firstReports.
+func (c *Conductor) openGate(ctx context.Context) error {
+	reported, err := c.AwaitReports(ctx)
+	if err != nil {
+		return err
+	}
 	timer := time.NewTimer(c.firstReports)
 	defer timer.Stop()
 	select {
 	case <-ctx.Done():
-	case <-c.presence.gate:
+	case <-reported:
 	case <-timer.C:
-		missing := c.presence.stopWaiting()
+		missing := c.StopAwaiting()
 		c.Log.Warn("hosts have not reported since compute's start", "hosts", missing, "waited", c.firstReports)
 	}
 	return nil
@@ -59,11 +72,9 @@ func recent(hosts []schedule.Host, dead []string) (names []string) {
 // checkMayWrite returns fault.Unavailable if steps that write to Placement must not be performed for a server now.
 func (c *Conductor) checkMayWrite(ctx context.Context, s lifecycle.Server) error {
 	const op = "conductor.mayWrite"
-	if s.Created.Before(c.started) { // a younger server is in no backup that is older than this process
-		select {
-		case <-ctx.Done():
-			return fault.Wrap(fault.Unavailable, op, ctx.Err())
-		case <-c.presence.gate:
+	if !c.presence.createdHere(s.ID) {
+		if err := c.wait(ctx, c.presence.gate); err != nil {
+			return fault.Wrap(fault.Unavailable, op, err)
 		}
 	}
 	conflicts, err := c.conflicts(ctx, s)
@@ -115,7 +126,7 @@ func (c *Conductor) checkMayBuild(ctx context.Context, s lifecycle.Server, claim
 	select {
 	case <-c.presence.gate:
 	default:
-		if s.Created.Before(c.started) { // a younger server is in no backup that is older than this process
+		if !c.presence.createdHere(s.ID) {
 			return fault.New(fault.Unavailable, op, "guest not built: not all hosts have reported since compute's "+
 				"start, so another one may have a guest of this server; try again")
 		}

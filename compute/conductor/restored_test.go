@@ -25,6 +25,7 @@ func TestNoSecondGuestAfterARestore(t *testing.T) {
 	s.State, s.Host, s.Created = lifecycle.Spawning, "a", c.started.Add(-time.Minute)
 	young := server("young")
 	young.State, young.Host, young.Created = lifecycle.Spawning, "a", time.Now()
+	c.presence.created([]lifecycle.Server{young})
 	if err := world.store.Create(t.Context(), s, young); err != nil {
 		t.Fatal(err)
 	}

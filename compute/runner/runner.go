@@ -11,6 +11,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 )
@@ -54,13 +55,13 @@ type Machine[R, E, S any] struct {
 
 // Runner performs the steps of records: those of one key in sequence, those of different keys in parallel.
 type Runner[R, E, S any] struct {
-	Wait time.Duration // wait after the first failure of a step; it doubles after each further one. Set before Run
+	Wait time.Duration    // wait after the first failure of a step; it doubles after each further one. Set before Run
+	Now  func() time.Time // the wall clock, for events. Set before Run
 
 	records Records[R]
 	machine Machine[R, E, S]
 	workers int
 
-	now    func() time.Time
 	jitter func(time.Duration) time.Duration // randomizes a wait
 
 	mu      sync.Mutex
@@ -86,7 +87,7 @@ func New[R, E, S any](records Records[R], machine Machine[R, E, S], workers int)
 	}
 	r := &Runner[R, E, S]{
 		Wait: firstWait, records: records, machine: machine, workers: workers,
-		now: time.Now, jitter: spread, keys: map[string]*keyState{},
+		Now: time.Now, jitter: spread, keys: map[string]*keyState{},
 	}
 	r.changed = sync.NewCond(&r.mu)
 	return r
@@ -107,7 +108,7 @@ func (r *Runner[R, E, S]) Apply(ctx context.Context, key string, event E) (R, er
 
 // change applies an event to a record and stores the result.
 func (r *Runner[R, E, S]) change(ctx context.Context, key string, event E) (R, error) {
-	now := r.now()
+	now := r.Now()
 	return r.records.Change(ctx, key, func(record R) R {
 		next, _ := r.machine.Next(record, event, now)
 		return next
@@ -262,32 +263,74 @@ func (r *Runner[R, E, S]) release(key string, failed bool) {
 	}
 }
 
+// Step performs the first due step of a record, for a caller that does not call Run. It returns nil if no step is due,
+// or if a step of the key is being performed. After an error the step is still due; Step does not wait before it is
+// repeated.
+func (r *Runner[R, E, S]) Step(ctx context.Context, key string) error {
+	r.mu.Lock()
+	if j := r.keys[key]; j != nil && j.running {
+		r.mu.Unlock()
+		return nil
+	}
+	r.queue = slices.DeleteFunc(r.queue, func(queued string) bool { return queued == key })
+	r.keys[key] = &keyState{running: true}
+	r.mu.Unlock()
+	due, err := r.performNext(ctx, key)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if j := r.keys[key]; due || j.wokenAgain {
+		j.running, j.wokenAgain = false, false
+		r.enqueue(key)
+		return err
+	}
+	delete(r.keys, key)
+	return err
+}
+
 // performAll performs the steps of one record until none is due. failed is true if a step is still due.
 func (r *Runner[R, E, S]) performAll(ctx context.Context, key string) (failed bool) {
 	for range longestRun {
-		record, err := r.records.Read(ctx, key)
-		if err != nil {
-			return !r.machine.Gone(err)
-		}
-		steps := r.machine.Steps(record)
-		if len(steps) == 0 {
-			return false
-		}
-		event, err := r.perform(ctx, record, steps[0])
-		if ctx.Err() != nil {
-			return true // the process ends; the step stays due
-		}
-		if err != nil {
-			// If the failure cannot be recorded, the wait is the same.
-			_, _ = r.change(ctx, key, r.machine.StepFailed(steps[0], err))
-			return true
-		}
-		if _, err := r.change(ctx, key, event); err != nil {
-			return !r.machine.Gone(err)
+		due, err := r.performNext(ctx, key)
+		if err != nil || !due {
+			return err != nil
 		}
 		r.resetFailures(key)
 	}
 	return true
+}
+
+// performNext performs the first due step of a record. due is false if no step is due afterwards, or if the record is
+// gone.
+func (r *Runner[R, E, S]) performNext(ctx context.Context, key string) (due bool, err error) {
+	record, err := r.records.Read(ctx, key)
+	if err != nil {
+		return r.unlessGone(err)
+	}
+	steps := r.machine.Steps(record)
+	if len(steps) == 0 {
+		return false, nil
+	}
+	event, err := r.perform(ctx, record, steps[0])
+	if ctx.Err() != nil {
+		return true, ctx.Err() // the process ends; the step stays due
+	}
+	if err != nil {
+		// If the failure cannot be recorded, the wait is the same.
+		_, _ = r.change(ctx, key, r.machine.StepFailed(steps[0], err))
+		return true, err
+	}
+	if record, err = r.change(ctx, key, event); err != nil {
+		return r.unlessGone(err)
+	}
+	return len(r.machine.Steps(record)) > 0, nil
+}
+
+// unlessGone returns the error of Records, or nil if the record no longer exists.
+func (r *Runner[R, E, S]) unlessGone(err error) (due bool, _ error) {
+	if r.machine.Gone(err) {
+		return false, nil
+	}
+	return true, err
 }
 
 // perform performs a step with a timeout.

@@ -541,3 +541,50 @@ func TestSpread(t *testing.T) {
 		}
 	}
 }
+
+// Step performs one step of a record; a step that fails stays due, and is performed by the next call.
+func TestStep(t *testing.T) {
+	w := newWorld("ab")
+	r := w.runner(1, only)
+	lost := errors.New("lost")
+	w.after = func(_ int, what string) error {
+		if what == "perform" && w.done["k000"] == "a" {
+			return lost
+		}
+		return nil
+	}
+	if err := r.Step(t.Context(), "k000"); !errors.Is(err, lost) {
+		t.Errorf("a lost answer: %v", err)
+	}
+	for _, want := range []string{"aa", "aab", "aab"} {
+		if err := r.Step(t.Context(), "k000"); err != nil {
+			t.Error(err)
+		}
+		if _, done := w.get("k000"); done != want {
+			t.Errorf("done %q, want %q", done, want)
+		}
+	}
+	if len(r.queue) != 0 || len(r.keys) != 0 {
+		t.Errorf("%v and %v are left", r.queue, r.keys)
+	}
+	if err := r.Step(t.Context(), "unknown"); err != nil {
+		t.Errorf("a record that does not exist: %v", err)
+	}
+}
+
+// Step does nothing while a step of the key is performed.
+func TestStepDuringAStep(t *testing.T) {
+	w := newWorld("a")
+	r := w.runner(1, only)
+	w.during = func(string) {
+		if err := r.Step(t.Context(), "k000"); err != nil {
+			t.Error(err)
+		}
+	}
+	if err := r.Step(t.Context(), "k000"); err != nil {
+		t.Error(err)
+	}
+	if _, done := w.get("k000"); done != "a" {
+		t.Errorf("done %q", done)
+	}
+}

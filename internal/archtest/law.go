@@ -60,6 +60,8 @@ func Rows() []Row {
 		{Package: "api/host", Room: Contract, Imports: with(words, "api/rest")},
 		{Package: "api/placement", Room: Contract, Imports: with(words, "api/rest"),
 			Outside: []string{"github.com/santhosh-tekuri/jsonschema/v6", "github.com/google/uuid"}},
+		{Package: "api/placement/placementtest", Room: Workshop,
+			Imports: with(words, "api/placement", "placement/index", "placement/candidate")},
 		{Package: "api/compute", Room: Contract, Imports: with(words, "api/rest")},
 
 		{Package: "datafile", Room: Adapter, Imports: []string{"fault"}},

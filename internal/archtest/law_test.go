@@ -111,7 +111,8 @@ func TestServicesDoNotImportEachOther(t *testing.T) {
 		rooms[row.Package] = row.Room
 	}
 	for name, p := range packages(t) {
-		if rooms[name] == Assembly || name == "internal/sim" { // the simulation connects the services itself
+		// The simulation connects the services itself, and the Placement for tests uses the real search.
+		if rooms[name] == Assembly || name == "internal/sim" || name == placementTest {
 			continue
 		}
 		for _, path := range slices.Concat(p.Imports, p.TestImports, p.XTestImports) {
@@ -119,6 +120,18 @@ func TestServicesDoNotImportEachOther(t *testing.T) {
 			if ok && house(ours) != "" && house(ours) != house(name) {
 				t.Errorf("%s imports %s of another service", name, ours)
 			}
+		}
+	}
+}
+
+// placementTest is the Placement in memory.
+const placementTest = "api/placement/placementtest"
+
+// Only tests and the simulation import the Placement in memory; api/… in a row does not allow it.
+func TestOnlyTestsImportThePlacementForTests(t *testing.T) {
+	for name, p := range packages(t) {
+		if name != "internal/sim" && slices.Contains(p.Imports, module+"/"+placementTest) {
+			t.Errorf("%s imports %s outside of its tests", name, placementTest)
 		}
 	}
 }

@@ -54,6 +54,7 @@ type agent struct {
 	lookAt    time.Duration // not before
 	displaced bool          // another agent serves the host
 
+	closed    func()         // ends the stream of assignments
 	connected bool           // it has a stream of assignments
 	past      *host.Position // what compute said when the stream was opened of the epoch that the agent named
 	read      int64          // revision of the last line of the stream
@@ -151,7 +152,7 @@ func (w *World) begin(m *simHost) error {
 	switch a.phase {
 	case asks:
 		if !w.chance(Messages, 20) {
-			if refusal, wait := w.office.refuses(m.host, m.sender()); refusal != "" {
+			if refused, wait := w.compute.admit(m); refused {
 				return w.turnedAway(m, wait)
 			}
 		}
@@ -236,11 +237,12 @@ func (w *World) deliver(m *simHost) (wait time.Duration, err error) {
 	}
 	a := m.agent
 	r, unassigned := w.snapshot(m)
-	wait, admitted := w.office.takeReport(m, r)
-	if !admitted {
+	if wait, err = w.compute.takeReport(m, r); err == errOccupied {
 		a.displaced = true
 		w.report.Happened["displaced"]++
-		return wait, errOccupied
+	}
+	if err != nil {
+		return wait, err
 	}
 	if w.chance(Messages, 60) {
 		return 0, errLost
@@ -307,9 +309,9 @@ func (w *World) tell(m *simHost, id string, e lifecycle.Event) error {
 			w.late = append(w.late, letter{m, id, a.start, told})
 			return errLost
 		}
-		latest, err := w.office.guest(id, a.start, told)
+		latest, err := w.compute.reportGuest(id, a.start, told)
 		if w.chance(Messages, 60) {
-			latest, err = w.office.guest(id, a.start, told)
+			latest, err = w.compute.reportGuest(id, a.start, told)
 		}
 		if w.chance(Messages, 60) {
 			return errLost
@@ -341,7 +343,7 @@ func (w *World) clean(m *simHost, at pci.Address) bool {
 	if !there || e.Holder != "" || !m.spent(e) {
 		return false
 	}
-	w.ledger.cleaned[e.Provider] = true
+	w.cleaned[e.Provider] = true
 	m.book.spent[at] = spent{m.book.spent[at].in, true}
 	m.agent.set = m.agent.set.Spend(at, false)
 	m.behind, m.agent.look = true, true

@@ -15,9 +15,6 @@ import (
 
 // checkMarked holds what must be true against all that the operation touched. The numbers are those of pci.md 8.1.
 func (w *World) checkMarked() {
-	if len(w.ledger.misses) > 0 {
-		w.miss(nil, "%s", w.ledger.misses[0])
-	}
 	for _, m := range w.marked {
 		w.checkCapacity(m)
 		w.checkHeld(m)
@@ -34,8 +31,9 @@ func (w *World) checkMarked() {
 // checkCapacity: nobody has what does not exist. What is reserved counts, as a device for one-time use is reserved
 // under its holder.
 func (w *World) checkCapacity(m *simHost) {
-	for _, id := range w.ledger.trees[m.root] {
-		p, used := w.ledger.providers[id], w.ledger.used(id)
+	for _, id := range w.placement.TreeIDs(m.root) {
+		p, _ := w.placement.Provider(id)
+		used := w.placement.Used(id)
 		for class, n := range used {
 			if n > int(float64(p.Inventories[class].Total)*p.Inventories[class].AllocationRatio) {
 				w.miss(m, "capacity: %d %s of %s are held, and there are %d", n, class, p.Name, p.Inventories[class].Total)
@@ -103,7 +101,7 @@ func (w *World) checkClaims(m *simHost) {
 	have := map[string]map[provider.ID]int{} // by owner
 	for _, id := range slices.Sorted(maps.Keys(m.guests)) {
 		owner := w.owners[id]
-		s, lives := w.office.servers[owner]
+		s, lives := w.compute.servers[owner]
 		if !lives && !w.rolled[owner] {
 			w.miss(m, "freed: the guest %s is there, and compute has forgotten its server", id)
 			return
@@ -133,7 +131,7 @@ func (w *World) checkClaims(m *simHost) {
 
 // holdsOf is how many devices a server and its migrations hold of a provider.
 func (w *World) holdsOf(server string, id provider.ID) (n int) {
-	for c, amounts := range w.ledger.uses[id] {
+	for c, amounts := range w.placement.Holders(id) {
 		if w.owners[string(c)] == server {
 			for _, more := range amounts {
 				n += more
@@ -175,11 +173,11 @@ func (g *guest) chosen(stay lifecycle.Residence) string {
 func (w *World) checkAll() {
 	w.marked = append(w.marked[:0], w.hosts...)
 	w.checkMarked()
-	for _, id := range slices.Sorted(maps.Keys(w.office.servers)) {
-		w.checkServer(w.office.servers[id])
+	for _, id := range slices.Sorted(maps.Keys(w.compute.servers)) {
+		w.checkServer(w.compute.servers[id])
 	}
-	for _, c := range slices.Sorted(maps.Keys(w.ledger.consumers)) {
-		s := w.office.servers[w.owners[string(c)]]
+	for _, c := range w.placement.Consumers() {
+		s := w.compute.servers[w.owners[string(c)]]
 		if !slices.ContainsFunc(s.Residences(), func(stay lifecycle.Residence) bool { return stay.Consumer == string(c) }) {
 			w.miss(nil, "orphan: %s holds something in Placement, and nobody knows it", c)
 		}
@@ -202,7 +200,7 @@ func (w *World) checkServer(s lifecycle.Server) {
 			len(s.Leftovers), why)
 	}
 	for _, stay := range s.Residences() {
-		held := w.ledger.consumers[resource.ConsumerID(stay.Consumer)].holds
+		held := w.placement.Held(resource.ConsumerID(stay.Consumer))
 		if stay.Choice == nil || !stay.Choice.Allocation.Equal(held) {
 			w.miss(w.byName[stay.Host], "share: %s of server %s holds %v and was to hold %v", stay.Consumer, s.ID, held,
 				stay.Choice)
@@ -220,10 +218,10 @@ func (w *World) checkServer(s lifecycle.Server) {
 // checkRest: what a host has is what compute knows of it, and its counts are right.
 func (w *World) checkRest(m *simHost) {
 	wanted := map[string]bool{}
-	for _, want := range w.office.lines(m.host).wants {
+	for _, want := range w.compute.lines(m.host).wants {
 		wanted[want.id] = true
 	}
-	for _, r := range w.office.lines(m.host).remove {
+	for _, r := range w.compute.lines(m.host).remove {
 		w.miss(m, "removal: %s has yet to go", r.ID)
 	}
 	for _, id := range m.standing() {
@@ -241,17 +239,14 @@ func (w *World) checkRest(m *simHost) {
 			free[e.Provider]++
 		}
 	}
-	for _, id := range w.ledger.trees[m.root] {
-		p := w.ledger.providers[id]
+	for _, id := range w.placement.TreeIDs(m.root) {
+		p, _ := w.placement.Provider(id)
 		if p.Parent == "" {
 			continue
 		}
-		if !maps.Equal(w.ledger.used(id), w.ledger.recount(id)) {
-			w.miss(m, "the simulation's own ledger has counted wrong: %s", p.Name)
-		}
 		used, inv := 0, resource.Inventory{}
 		for class, i := range p.Inventories {
-			used, inv = used+w.ledger.used(id)[class], i
+			used, inv = used+w.placement.Used(id)[class], i
 		}
 		left := 0
 		for _, d := range m.host.row.report.Devices {

@@ -1,41 +1,66 @@
 package sim
 
 import (
+	"context"
+	"errors"
+	"log/slog"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
+	"github.com/openberth/berth/api/placement/placementtest"
+	"github.com/openberth/berth/compute/conductor"
 	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/compute/schedule"
-	"github.com/openberth/berth/numa"
-	"github.com/openberth/berth/pci"
+	"github.com/openberth/berth/fault"
 )
 
-// fakeCompute is compute: its database, the state of its process, and what can be computed from both.
-type fakeCompute struct {
+// compute is the compute service: its database, and the process that runs on it.
+type compute struct {
 	w *World
 	*database
+	*process
 	hosts map[string]*hostState
 
-	epoch  epoch           // of this process
-	began  time.Duration   // when it began
-	born   map[string]bool // servers that it has created
-	waits  []string        // hosts whose first report it waits for before it goes on with what it was doing
-	opened bool            // it waits no more
-	odd    randomSet       // hosts that do not follow the assignments or have unassigned guests
-
 	ids randomSet // of servers that are not deleted
-	due randomSet // of those with steps
+	due randomSet // of servers with steps, and of those whose last change has returned an error
+
+	event  lifecycle.Event // that a server is being given, for the log; nil: of a step
+	sender *simHost        // oracle: whose report is being stored
+	guest  *guestReport    // oracle: that is being recorded
+	beats  bool            // a heartbeat is being stored
 }
 
-// hostState is what compute has of one host, by name.
+// guestReport is a report of a guest.
+type guestReport struct {
+	id, start string
+	host      *hostState
+}
+
+// process is one process of compute: the production conductor over the simulation's store and Placement. When it has
+// ended, all its calls fail, so that nothing of its memory has an effect.
+type process struct {
+	conductor *conductor.Conductor
+	epoch     epoch
+	began     time.Duration
+	ended     bool
+	safe      bool            // no faults are injected
+	late      time.Duration   // how old the heartbeat that is being stored is
+	reported  <-chan struct{} // closed when the awaited hosts have reported
+	awaited   []string        // hosts that may report soon after the start
+	opened    bool            // the simulation has seen that reported is closed
+}
+
+// hostState is what the simulation has of one host on compute's side.
 type hostState struct {
 	name    string
 	row     *hostRow        // in the database
-	servers map[string]bool // that stay there
+	servers map[string]bool // with residences there
 	line    *line           // as it was made last
-	seen    presence
+
+	reported bool          // to the present process
+	refused  bool          // the present process has refused a start of an agent
+	sign     time.Duration // last report, end of a stream or start of the process
 
 	behindSince time.Duration
 	unheard     bool            // oracle: it has not reported to the database that was restored last
@@ -44,226 +69,371 @@ type hostState struct {
 	named       map[string]bool // oracle: guests that a line has named for removal for a reason
 }
 
-// line is what compute wants on a host.
-type line struct {
-	revision int64
-	wants    []want
-	remove   []removal
-	changed  stamp // oracle: when it became so
-}
+// The context of all calls: nothing in the simulation waits.
+var background = context.Background()
 
-// want is a guest that shall be on a host: an entry of its assignments.
-type want struct {
-	id, was  string
-	server   string // id that users know
-	requests []pci.Request
-	parts    []numa.GuestCell
-	off      bool
-	build    int
-	incoming bool
-	outgoing string
-	key      string // another one when anything of it is another
-}
+var errDown = fault.New(fault.Unavailable, "sim", "the service does not answer")
 
-// store writes a record, and what follows from it.
-func (o *fakeCompute) store(before, now lifecycle.Server) {
-	if len(now.History) > 8 {
-		now.History = now.History[len(now.History)-4:]
+// startProcess starts a process of compute on its database.
+func (o *compute) startProcess() {
+	w := o.w
+	var last int64
+	for _, e := range o.epochs {
+		last = max(last, e.number)
 	}
-	o.w.seq++
-	o.servers[now.ID], o.versions[now.ID] = now, o.w.seq
-	o.owners[now.ID], o.w.owners[now.ID] = now.ID, now.ID
-	if now.Migration != nil {
-		o.owners[now.Migration.ID], o.w.owners[now.Migration.ID] = now.ID, now.ID
+	for _, h := range o.hosts {
+		h.row.end(last)
+		h.reported, h.refused, h.sign, h.line = false, false, w.clock, nil
 	}
-	o.keepRemovals(before, now)
-	for _, s := range before.Residences() {
-		if h := o.hosts[s.Host]; h != nil {
-			delete(h.servers, now.ID)
+	p := &process{epoch: epoch{last + 1, w.name("e")}, began: w.clock, safe: true}
+	o.epochs = append(slices.Clone(o.epochs), p.epoch)
+	o.process = p
+	client := w.placement.Client(func(call placementtest.Call) (before, after error) { return w.placementFault(p, call) })
+	c := conductor.New(&store{o, p}, w.brokenPlacement(client))
+	c.Log, c.Providers = slog.New(slog.DiscardHandler), client
+	c.UseClock(conductor.Clock{Now: func() time.Time { return w.now }, Since: func() time.Duration { return w.since(p) },
+		Pause: func(context.Context, int) {}, Wait: w.wait})
+	p.conductor = c
+	for _, m := range w.hosts {
+		if row := m.host.row; row.known && !row.dead {
+			p.awaited = append(p.awaited, m.name)
 		}
 	}
-	if now.State == lifecycle.Deleted {
-		delete(o.servers, now.ID)
+	err := c.Resume(background)
+	if err == nil {
+		p.reported, err = c.AwaitReports(background)
 	}
-	o.index(now)
-	for _, host := range touched(before, now) {
-		o.raise(o.hosts[host])
+	if err != nil {
+		w.miss(nil, "start: compute cannot start: %v", err)
 	}
-	o.settleReasons(now)
-	o.w.mind(now)
+	if p.safe = false; w.broken == Ungated {
+		c.StopAwaiting()
+	}
 }
 
-// keepRemovals records which guests a change leaves on hosts that an operator has declared dead.
-func (o *fakeCompute) keepRemovals(before, now lifecycle.Server) {
-	if o.w.broken == Unrecorded {
+// since is the time since a process started, by a clock that is never set.
+func (w *World) since(p *process) time.Duration {
+	at := w.clock - p.late
+	if w.broken == WallClock {
+		return at - p.began + w.skewAt(at) - w.skewAt(p.began)
+	}
+	return at - p.began
+}
+
+// wait is how the conductor waits for a channel: it does not, and its step is repeated later.
+func (w *World) wait(_ context.Context, until <-chan struct{}) error {
+	select {
+	case <-until:
+		return nil
+	default:
+		w.report.Happened["held back by the gate"]++
+		return errDown
+	}
+}
+
+// computeFault is the fault that is injected into a call of a process of compute: its end before or after the effect of
+// the call, or a lost answer.
+func (w *World) computeFault(p *process) (before, after error) {
+	switch {
+	case p.ended:
+		return errDown, nil
+	case p.safe:
+		return nil, nil
+	case w.chance(Ends, 8000):
+		w.report.Happened["compute ended in a call"]++
+		p.ended = true
+	case !w.chance(Answers, 300):
+		return nil, nil
+	}
+	if w.halfTheTime() {
+		return errDown, nil
+	}
+	return nil, errDown
+}
+
+// placementFault is computeFault for a call of Placement.
+func (w *World) placementFault(p *process, call placementtest.Call) (before, after error) {
+	if before, after = w.computeFault(p); before == nil && call.Op == "Reshape" {
+		w.report.Happened["room made"]++
+	}
+	return before, after
+}
+
+// recover starts compute again after its process has ended in a call.
+func (w *World) recover() {
+	if w.compute.ended {
+		w.stopCompute()
+		w.compute.startProcess()
+	}
+}
+
+// stopCompute ends the process of compute: all streams end. Some agents have yet to read what was sent to them.
+func (w *World) stopCompute() {
+	w.compute.touchReports()
+	w.compute.ended = true
+	for _, m := range slices.Concat(w.hosts, w.copies) {
+		a := m.agent
+		if a == nil || !a.connected {
+			continue
+		}
+		if !m.cut && a.read != m.host.row.revision && w.halfTheTime() && m.inbox == nil {
+			d := w.compute.deliver(m.host, a.past)
+			m.inbox = &d
+		}
+		a.connected, a.closed = false, nil
+		w.mark(m)
+	}
+}
+
+// perform performs the step that is due for a server.
+func (o *compute) perform(id string) {
+	o.watchGate()
+	before := o.servers[id]
+	err := o.conductor.Perform(background, id)
+	if fault.KindOf(err) == fault.Unavailable && o.contradicted(before) {
+		o.w.report.Happened["held back by a guest"]++
+	}
+	if now, exists := o.servers[id]; !exists || len(now.Steps()) == 0 {
+		o.due.drop(id)
+	} else if before.State == lifecycle.Claiming && now.Try > before.Try {
+		o.w.report.Happened["claim lost"]++
+	}
+}
+
+// contradicted reports whether the last reports of hosts contradict the record of a server.
+func (o *compute) contradicted(s lifecycle.Server) bool {
+	for name, row := range o.rows {
+		if row.known && !row.dead && s.Contradicts(name, row.report.Behind != "", row.report.Present) {
+			return true
+		}
+	}
+	return false
+}
+
+// retryLater notes that a change of a server has returned an error, so that the conductor may have woken it.
+func (o *compute) retryLater(id string, err error) {
+	if _, exists := o.servers[id]; err != nil && exists {
+		o.due.add(id)
+	}
+}
+
+// watchGate lets the time for first reports end, and notes when the conductor goes on with what an earlier process was
+// doing. The time ends when all hosts have reported whose agents can: the simulation's operations take longer than
+// those of a cloud.
+func (o *compute) watchGate() {
+	const firstReports, mostReports = schedule.Reconnect, time.Hour
+	if o.opened || o.reported == nil {
 		return
 	}
-	for _, r := range lifecycle.EndedResidences(before, now) {
-		if row := o.hosts[r.Host].row; row.dead {
-			o.record(row, r.Consumer, now.ID)
-		}
+	since := o.w.clock - o.began
+	waits := slices.ContainsFunc(o.awaited, func(name string) bool {
+		h := o.hosts[name]
+		return !h.reported && (since < firstReports || o.willReport(h) || h.refused && since < mostReports)
+	})
+	if !waits {
+		o.conductor.StopAwaiting()
 	}
-}
-
-// index notes where a record is to be found.
-func (o *fakeCompute) index(s lifecycle.Server) {
-	if o.due.drop(s.ID); len(s.Steps()) > 0 {
-		o.due.add(s.ID)
-	}
-	if o.ids.add(s.ID); s.State == lifecycle.Deleted {
-		o.ids.drop(s.ID)
+	select {
+	case <-o.process.reported:
+	default:
 		return
 	}
-	for _, stay := range s.Residences() {
-		if h := o.hosts[stay.Host]; h != nil {
-			h.servers[s.ID] = true
+	o.opened = true
+	for _, m := range slices.Concat(o.w.hosts, o.w.copies) {
+		if m.host.unheard && len(m.guests) > 0 { // its guests are unknown to compute, see oracle.go
+			o.w.report.Happened["restored without a host"]++
+			m.zombie = true
 		}
 	}
 }
 
-// raise counts a change of a host's assignments.
-func (o *fakeCompute) raise(h *hostState) {
-	h.row.revision++
-	h.row.changed = stamp{o.branch, o.w.seq}
-	o.w.markHost(h.name)
+// willReport reports whether an agent of a host is about to report.
+func (o *compute) willReport(h *hostState) bool {
+	return slices.ContainsFunc(o.w.machines(h.name), func(m *simHost) bool { return m.agent != nil && !m.cut })
 }
 
-// touched lists the hosts whose assignments are not the same after a change, in order.
-func touched(before, now lifecycle.Server) []string {
-	was, is := keys(before), keys(now)
-	hosts := map[string]bool{}
-	for _, all := range []map[string]string{was, is} {
-		for host := range all {
-			hosts[host] = was[host] != is[host]
-		}
-	}
-	maps.DeleteFunc(hosts, func(host string, other bool) bool { return !other || host == "" })
-	return slices.Sorted(maps.Keys(hosts))
-}
-
-// keys says all that the assignments of each host say of a server.
-func keys(s lifecycle.Server) map[string]string {
-	out := map[string]string{}
-	for _, e := range s.Entries() {
-		out[e.Host] += "+" + key(s, e)
-	}
-	for _, r := range s.Removals() {
-		out[r.Host] += "-" + r.Consumer + " " + r.PreviousConsumer
-	}
-	return out
-}
-
-// key says all that an entry says.
-func key(s lifecycle.Server, e lifecycle.Entry) string {
-	var b strings.Builder
-	b.WriteString(e.Consumer + " " + e.PreviousConsumer + " " + string(e.Power) + " " + e.Outgoing)
-	for _, from := range slices.Sorted(maps.Keys(e.DeviceMap)) {
-		b.WriteString(" " + from + ">" + e.DeviceMap[from])
-	}
-	b.WriteByte(byte('0' + s.Builds%10))
-	if e.Incoming {
-		b.WriteString(" in")
-	}
-	for _, r := range e.Requests {
-		b.WriteString(" " + r.ID)
-		for _, p := range r.Providers {
-			b.WriteString(" " + string(p))
-		}
-	}
-	return b.String()
-}
-
-// tell gives a server an event.
-func (o *fakeCompute) tell(id string, e lifecycle.Event) lifecycle.Server {
-	before, known := o.servers[id]
-	if !known {
-		return lifecycle.Server{}
-	}
-	now, _ := lifecycle.Next(before, e, o.w.now)
-	o.store(before, now)
-	o.w.heard(before, e, now)
-	return now
-}
-
-// guest takes in what a start of an agent tells of a guest that it knows by this id. errNo: another start serves the
-// host, or the guest is not wanted there, build nothing. latest is not 0 when something newer is known: the number of
-// that.
-func (o *fakeCompute) guest(id, start string, e lifecycle.Report) (latest int64, err error) {
-	row := o.hosts[e.Host].row
-	if known := row.report; o.w.broken != Anyone && (!row.known || known.Instance != e.Instance || known.Start != start) {
-		o.w.report.Happened["guest report of another start"]++
-		return 0, errNo
-	}
-	o.w.reported(o.hosts[e.Host], id, start)
-	if _, gone := e.Event.(lifecycle.GuestGone); gone && o.removalDone(row, id) {
-		o.w.seq++
-		o.raise(o.hosts[e.Host])
-	}
-	claimed, asks := e.Event.(lifecycle.GuestClaimed)
-	if s, known := o.servers[o.owners[id]]; known && asks && !o.mayBuild(s, claimed) {
-		return 0, errNo // it may run elsewhere
-	}
-	if failed, fails := e.Event.(lifecycle.GuestFailed); fails &&
-		o.servers[o.owners[id]].State == lifecycle.PreLiveMigration &&
-		o.movedAhead(o.servers[o.owners[id]], failed.Consumer) {
-		return 0, errNo
-	}
-	if row.dead {
+// reportGuest passes the report of a guest to the conductor. It returns the number of the newest report if this one is
+// older, and errNo if compute does not accept it.
+func (o *compute) reportGuest(id, start string, e lifecycle.Report) (latest int64, err error) {
+	o.watchGate()
+	h := o.hosts[e.Host]
+	if h.row.dead {
 		o.reason(o.owners[id], "dead")
 	}
-	heard := lifecycle.Event(e)
-	if o.w.broken == Uncounted {
-		heard = e.Event
+	if h.admitted != start {
+		o.w.report.Happened["guest report of another start"]++
 	}
-	s := o.tell(o.owners[id], heard)
-	if latest = s.Latest(e.Host, e.Instance); e.Number < latest && o.w.broken != Uncounted {
-		return latest, nil
+	sent := start
+	switch o.w.broken {
+	case Anyone:
+		sent, e.Instance = h.row.report.Start, h.row.report.Instance
+	case Uncounted:
+		e.Number = o.servers[o.owners[id]].Latest(e.Host, e.Instance) + 1
 	}
-	if asks && (s.ID == "" || !s.Expects(id, claimed.Host)) {
+	o.event, o.guest = e, &guestReport{id, start, h}
+	err = o.conductor.Guest(background, id, sent, e)
+	o.event, o.guest = nil, nil
+	if late, is := errors.AsType[*conductor.Late](err); is {
+		return late.Number, nil
+	}
+	if err != nil {
+		o.retryLater(o.owners[id], err)
 		return 0, errNo
 	}
 	return 0, nil
 }
 
-// bury tells the servers on dead hosts.
-func (o *fakeCompute) bury(h *hostState) {
-	for _, id := range slices.Sorted(maps.Keys(h.servers)) {
-		o.reason(id, "dead")
-		o.tell(id, lifecycle.HostDead{Host: h.name})
+// admit asks the conductor whether a start of an agent may serve its host. refused is true if it may not; wait is after
+// how long the agent may ask again, 0: it does not help.
+func (o *compute) admit(m *simHost) (refused bool, wait time.Duration) {
+	if o.reconnects(m) {
+		return true, 15 * time.Second
 	}
+	err := o.conductor.Admit(background, m.name, o.senderOf(m))
+	occupied, refused := errors.AsType[*conductor.Occupied](err)
+	if m.host.refused = m.host.refused || refused; refused {
+		wait = occupied.Wait
+	}
+	return refused, wait
 }
 
-// host is what compute knows of a host, with the servers that it has placed there.
-func (o *fakeCompute) host(m *simHost) schedule.Host {
-	h := m.host.row.report
-	h.Seen = o.w.now.Add(-o.sinceReport(m.host))
-	for _, id := range slices.Sorted(maps.Keys(m.host.servers)) {
-		s := o.servers[id]
-		for _, stay := range s.Residences() {
-			if stay.Host == m.name && len(stay.Requests)+len(stay.Topology) > 0 {
-				h.Guests = append(h.Guests, schedule.Guest{ID: stay.Consumer, Requests: stay.Requests, Devices: stay.Devices,
-					Cells: stay.Topology, Placed: stay.Cells})
-			}
-		}
+// senderOf is how the agent of a machine identifies itself.
+func (o *compute) senderOf(m *simHost) schedule.Sender {
+	from := m.sender()
+	if known := m.host.row.report; o.w.broken == Doubles && known.Start != from.Start {
+		from.Instance, from.ProcessSpace = known.Instance, known.ProcessSpace
+		from.Previous = append(from.Previous, known.Start)
 	}
-	o.correct(&h)
-	return h
+	return from
 }
 
-// correct makes devices available whose holders are known to be no longer on the host: the report is older than what
-// its agent told of the guest. A holder whose guest the same report has is there all the same.
-func (o *fakeCompute) correct(h *schedule.Host) {
-	h.Devices = slices.Clone(h.Devices)
-	for i, d := range h.Devices {
-		owner, known := o.owners[d.Holder]
-		if !known || d.State != schedule.Claimed && d.State != schedule.Allocated ||
-			slices.ContainsFunc(h.Present, func(g schedule.Present) bool { return g.ID == d.Holder }) {
+// takeReport passes the report of a host to the conductor. It returns errOccupied, with the time after which the agent
+// may ask again, if another start serves the host, and errLost if compute does not answer.
+func (o *compute) takeReport(m *simHost, r schedule.Host) (wait time.Duration, err error) {
+	o.watchGate()
+	h := m.host
+	if o.reconnects(m) {
+		return 0, errLost
+	}
+	if p := m.book.position; r.Behind == "" && p.Epoch != 0 {
+		r.Behind = p.Accept(o.head(h, o.past(h, p)))
+	}
+	if o.w.broken == Careless {
+		r.Behind, r.Present = "", nil
+	}
+	r.Seen = o.w.now
+	o.sender = m
+	err = o.conductor.Report(background, r, o.senderOf(m))
+	o.sender = nil
+	if occupied, is := errors.AsType[*conductor.Occupied](err); is {
+		h.refused = true
+		return occupied.Wait, errOccupied
+	}
+	if err != nil {
+		return 0, errLost
+	}
+	h.reported, h.sign = true, o.w.clock
+	o.conductor.HostReported(h.row.report)
+	return 0, nil
+}
+
+// reconnects reports whether the admitted agent of a host is another one, which has yet to report to this process. In a
+// cloud it has done so before another agent is admitted; the simulation's operations take longer.
+func (o *compute) reconnects(m *simHost) bool {
+	other := o.servedBy(m.host)
+	return other != nil && other != m && !m.host.reported
+}
+
+// beat stores the heartbeat that the agent of a host has sent within the last minute. Heartbeats are no operations of
+// the simulation; they are stored when compute is about to judge the silence of the host.
+func (o *compute) beat(h *hostState) {
+	m := o.servedBy(h)
+	if o.beats || m == nil || !h.reported || o.ended || h.sign == o.w.clock {
+		return
+	}
+	o.beats = true
+	o.late = min(time.Duration(o.w.rng.IntN(60))*time.Second, o.w.clock-h.sign)
+	safe, sender := o.safe, o.sender
+	o.safe, o.sender = true, m
+	r := h.row.report
+	r.Seen = o.w.now.Add(-o.late)
+	_ = o.conductor.Report(background, r, m.sender())
+	h.sign = o.w.clock - o.late
+	o.safe, o.sender, o.late, o.beats = safe, sender, 0, false
+}
+
+// touchReports stores when the reports of the last minute came, before the process ends or the database is copied.
+func (o *compute) touchReports() {
+	w := o.w
+	for _, m := range w.hosts {
+		if o.servedBy(m.host) == nil {
 			continue
 		}
-		if !slices.ContainsFunc(o.servers[owner].Residences(), func(s lifecycle.Residence) bool {
-			return s.Consumer == d.Holder && s.Host == h.Name
-		}) {
-			h.Devices[i].State, h.Devices[i].Holder = schedule.Available, ""
+		age := time.Duration(w.rng.IntN(60)) * time.Second
+		m.host.row.report.Seen = beginning().Add(w.clock - age + w.skewAt(w.clock-age))
+	}
+}
+
+// servedBy is the machine whose agent serves the host and can be heard, nil when none is.
+func (o *compute) servedBy(h *hostState) *simHost {
+	serving := func(m *simHost) bool {
+		a := m.agent
+		return a != nil && !m.cut && a.phase == serves && !a.displaced && h.row.known && a.start == h.row.report.Start
+	}
+	if m := o.w.byName[h.name]; serving(m) {
+		return m
+	}
+	for _, c := range o.w.copies {
+		if c.name == h.name && serving(c) {
+			return c
 		}
+	}
+	return nil
+}
+
+// hostDown is `berth host down`. It reports whether the host is dead then.
+func (o *compute) hostDown(h *hostState) bool {
+	o.reasonsOfDead(h)
+	err := o.conductor.HostDown(background, h.name)
+	if err != nil {
+		o.retryAll(h)
+	}
+	return h.row.dead
+}
+
+// hostUp undoes hostDown. It reports whether the host is not dead then.
+func (o *compute) hostUp(h *hostState) bool {
+	_ = o.conductor.HostUp(background, h.name)
+	return !h.row.dead
+}
+
+// reconcileDead repeats what hostDown does, as the conductor does every few seconds.
+func (o *compute) reconcileDead() {
+	for _, h := range o.deadHosts() {
+		o.reasonsOfDead(h)
+	}
+	if o.conductor.ReconcileDeadHosts(background) != nil {
+		for _, h := range o.deadHosts() {
+			o.retryAll(h)
+		}
+	}
+}
+
+func (o *compute) deadHosts() (list []*hostState) {
+	for _, name := range o.dead {
+		list = append(list, o.hosts[name])
+	}
+	return list
+}
+
+func (o *compute) reasonsOfDead(h *hostState) {
+	for id := range h.servers {
+		o.reason(id, "dead")
+	}
+}
+
+func (o *compute) retryAll(h *hostState) {
+	for _, id := range slices.Sorted(maps.Keys(h.servers)) {
+		o.due.add(id)
 	}
 }

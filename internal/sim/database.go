@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/openberth/berth/api/host"
+	"github.com/openberth/berth/api/placement/placementtest"
 	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/compute/schedule"
 )
@@ -17,7 +18,8 @@ type database struct {
 	owners  map[string]string   // consumer → server
 	groups  map[string][]string // request → its servers
 	rows    map[string]*hostRow
-	epochs  []epoch // starts of compute on it
+	epochs  []epoch  // starts of compute on it
+	dead    []string // hosts that an operator has declared dead, sorted
 
 	leaving map[string]int // by server, how many removals of it are recorded
 
@@ -62,6 +64,7 @@ func newDatabase(cloud string, hosts []*simHost, branch int) *database {
 func (db *database) clone() *database {
 	out := *db
 	out.servers, out.owners, out.groups = maps.Clone(db.servers), maps.Clone(db.owners), maps.Clone(db.groups)
+	out.dead = slices.Clone(db.dead)
 	out.versions, out.reasons, out.epochs = maps.Clone(db.versions), maps.Clone(db.reasons), slices.Clone(db.epochs)
 	out.rows, out.leaving = map[string]*hostRow{}, maps.Clone(db.leaving)
 	for name, row := range db.rows {
@@ -73,7 +76,7 @@ func (db *database) clone() *database {
 }
 
 // use makes a database the present one, without starting compute on it.
-func (o *fakeCompute) use(db *database) {
+func (o *compute) use(db *database) {
 	o.database = db
 	o.ids, o.due = randomSet{}, randomSet{}
 	for name, h := range o.hosts {
@@ -82,6 +85,16 @@ func (o *fakeCompute) use(db *database) {
 	}
 	for _, id := range slices.Sorted(maps.Keys(db.servers)) {
 		o.index(db.servers[id])
+	}
+}
+
+// setDead records whether an operator has declared a host dead.
+func (db *database) setDead(host string, dead bool) {
+	db.rows[host].dead = dead
+	db.dead = slices.DeleteFunc(slices.Clone(db.dead), func(name string) bool { return name == host })
+	if dead {
+		db.dead = append(db.dead, host)
+		slices.Sort(db.dead)
 	}
 }
 
@@ -114,7 +127,7 @@ func (r *hostRow) end(epoch int64) {
 }
 
 // past is what the database records of the epoch of a position; nil when that is the present one or unknown.
-func (o *fakeCompute) past(h *hostState, p host.Position) *host.Position {
+func (o *compute) past(h *hostState, p host.Position) *host.Position {
 	named := epoch{p.Epoch, p.EpochID}
 	if p.Epoch == 0 || named == o.epoch || !slices.Contains(o.epochs, named) {
 		return nil
@@ -129,18 +142,18 @@ func (o *fakeCompute) past(h *hostState, p host.Position) *host.Position {
 }
 
 // head is a line of a host's assignments without its servers.
-func (o *fakeCompute) head(h *hostState, past *host.Position) host.Assignments {
+func (o *compute) head(h *hostState, past *host.Position) host.Assignments {
 	return host.Assignments{Cloud: o.cloud, Past: past,
 		Position: host.Position{Epoch: o.epoch.number, EpochID: o.epoch.id, Revision: h.row.revision}}
 }
 
 // deliver is the present line of a host's assignments.
-func (o *fakeCompute) deliver(h *hostState, past *host.Position) delivery {
+func (o *compute) deliver(h *hostState, past *host.Position) delivery {
 	return delivery{head: o.head(h, past), line: o.lines(h), state: stamp{o.branch, o.w.seq}}
 }
 
 // lines is what compute wants on a host now.
-func (o *fakeCompute) lines(h *hostState) *line {
+func (o *compute) lines(h *hostState) *line {
 	if h.line != nil && h.line.revision == h.row.revision {
 		return h.line
 	}
@@ -171,17 +184,17 @@ func (o *fakeCompute) lines(h *hostState) *line {
 
 // backup is a copy of compute's database, or of Placement's, or of both of one moment.
 type backup struct {
-	taken  int // operation
-	db     *database
-	seq    int
-	ledger *fakePlacement
+	taken     int // operation
+	db        *database
+	seq       int
+	placement *placementtest.Placement
 }
 
 func (b backup) String() string {
 	switch {
 	case b.db == nil:
 		return fmt.Sprintf("Placement's of %d", b.taken)
-	case b.ledger == nil:
+	case b.placement == nil:
 		return fmt.Sprintf("compute's of %d", b.taken)
 	}
 	return fmt.Sprintf("both of %d", b.taken)

@@ -2,13 +2,11 @@ package sim
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"time"
 
-	"github.com/openberth/berth/compute/schedule"
-	"github.com/openberth/berth/provider"
+	"github.com/openberth/berth/api/placement/placementtest"
 	"github.com/openberth/berth/resource"
 )
 
@@ -38,24 +36,7 @@ func (w *World) rebornSome() {
 	}
 	w.note(Reborn, "", "", "")
 	w.stopCompute()
-	w.office.begin()
-}
-
-// stopCompute ends the process of compute: all streams end. Some agents have yet to read what was sent to them.
-func (w *World) stopCompute() {
-	w.office.touchReports()
-	for _, m := range slices.Concat(w.hosts, w.copies) {
-		a := m.agent
-		if a == nil || !a.connected {
-			continue
-		}
-		if !m.cut && a.read != m.host.row.revision && w.halfTheTime() && m.inbox == nil {
-			d := w.office.deliver(m.host, a.past)
-			m.inbox = &d
-		}
-		a.connected = false
-		w.mark(m)
-	}
+	w.compute.startProcess()
 }
 
 // keptBackups is how many backups there are at most; of more the oldest is thrown away.
@@ -65,11 +46,11 @@ const keptBackups = 4
 func (w *World) backupSome() {
 	b := backup{taken: w.n}
 	which := w.rng.IntN(3)
-	if w.office.touchReports(); which != 1 {
-		b.db, b.seq = w.office.database.clone(), w.seq
+	if w.compute.touchReports(); which != 1 {
+		b.db, b.seq = w.compute.database.clone(), w.seq
 	}
 	if which != 0 {
-		b.ledger = w.ledger.clone()
+		b.placement = w.placement.Clone()
 	}
 	w.note(Backup, "", "", b.String())
 	w.backups = append(w.backups, b)
@@ -83,9 +64,9 @@ func (w *World) restoreSome() {
 	}
 	b := w.backups[w.rng.IntN(len(w.backups))]
 	w.note(Restore, "", "", b.String())
-	if b.ledger != nil {
+	if b.placement != nil {
 		w.report.Happened["Placement restored"]++
-		w.restoreLedger(b.ledger)
+		w.restorePlacement(b.placement)
 	}
 	if b.db != nil {
 		w.report.Happened["compute restored"]++
@@ -96,7 +77,7 @@ func (w *World) restoreSome() {
 // replaceDatabase starts compute on another database. Servers whose records are not what they were are noted.
 func (w *World) replaceDatabase(db *database, parent stamp) {
 	w.stopCompute()
-	before := w.office.versions
+	before := w.compute.versions
 	for _, versions := range []map[string]int{before, db.versions} {
 		for id := range versions {
 			if before[id] != db.versions[id] {
@@ -104,40 +85,41 @@ func (w *World) replaceDatabase(db *database, parent stamp) {
 			}
 		}
 	}
-	for _, rows := range []map[string]*hostRow{w.office.rows, db.rows} {
+	for _, rows := range []map[string]*hostRow{w.compute.rows, db.rows} {
 		for name, row := range rows {
 			for consumer, server := range row.removals {
-				if w.office.rows[name].removals[consumer] != db.rows[name].removals[consumer] {
+				if w.compute.rows[name].removals[consumer] != db.rows[name].removals[consumer] {
 					w.rolled[server] = true
 				}
 			}
 		}
 	}
 	db.branch = w.branchOff(parent)
-	w.office.use(db)
-	w.office.begin()
+	w.compute.use(db)
+	w.compute.startProcess()
 	for _, m := range w.hosts {
 		m.host.unheard = true
-		if m.host.row.dead { // an operator has said so, once
-			w.sayDead(m)
+		if m.host.row.dead { // an operator has declared so, once
+			w.mayHaveGuests(m)
 		}
 	}
 }
 
-// restoreLedger makes Placement's database an earlier one. What servers hold according to it is not what they held.
-func (w *World) restoreLedger(l *fakePlacement) {
-	before := w.ledger.consumers
-	w.ledger.restore(l)
-	for _, all := range []map[resource.ConsumerID]consumer{before, w.ledger.consumers} {
+// restorePlacement replaces Placement's database by an earlier one.
+func (w *World) restorePlacement(from *placementtest.Placement) {
+	before := w.allocations()
+	w.placement.Restore(from)
+	now := w.allocations()
+	for _, all := range []map[resource.ConsumerID]resource.Allocation{before, now} {
 		for c := range all {
-			if !before[c].holds.Equal(w.ledger.consumers[c].holds) {
+			if !before[c].Equal(now[c]) {
 				w.robbed[w.owners[string(c)]] = true
 			}
 		}
 	}
 	delete(w.robbed, "")
 	w.others = nil
-	for _, c := range slices.Sorted(maps.Keys(w.ledger.consumers)) {
+	for _, c := range w.placement.Consumers() {
 		if strings.HasPrefix(string(c), foreign) {
 			w.others = append(w.others, string(c))
 		}
@@ -147,48 +129,24 @@ func (w *World) restoreLedger(l *fakePlacement) {
 	}
 }
 
-// foreign is how the names of others than Berth's consumers begin.
-const foreign = "x"
-
-// clone returns a copy of what Placement has.
-func (l *fakePlacement) clone() *fakePlacement {
-	out := newLedger(nil)
-	for id, p := range l.providers {
-		next := *p
-		out.providers[id] = &next
+// allocations returns the allocations of all consumers.
+func (w *World) allocations() map[resource.ConsumerID]resource.Allocation {
+	out := map[resource.ConsumerID]resource.Allocation{}
+	for _, c := range w.placement.Consumers() {
+		out[c] = w.placement.Held(c)
 	}
-	for root, list := range l.trees {
-		out.trees[root] = slices.Clone(list)
-	}
-	out.consumers = maps.Clone(l.consumers)
 	return out
 }
 
-// restore makes the ledger say what another one says.
-func (l *fakePlacement) restore(from *fakePlacement) {
-	from = from.clone()
-	roots := map[provider.ID]bool{}
-	for _, trees := range []map[provider.ID][]provider.ID{l.trees, from.trees} {
-		for root := range trees {
-			roots[root] = true
-		}
-	}
-	l.providers, l.trees, l.consumers = from.providers, from.trees, map[resource.ConsumerID]consumer{}
-	l.uses, l.sums = map[provider.ID]map[resource.ConsumerID]resource.Amounts{}, map[provider.ID]resource.Amounts{}
-	generations := map[provider.ID]int{}
-	for id, p := range l.providers {
-		generations[id] = p.Generation
-	}
-	for _, c := range slices.Sorted(maps.Keys(from.consumers)) {
-		l.write(c, from.consumers[c])
-	}
-	for id, p := range l.providers {
-		p.Generation = generations[id]
-	}
-	for root := range roots {
-		l.stale[root] = true
+// drop removes the allocation of a consumer.
+func (w *World) drop(c resource.ConsumerID) {
+	if err := w.placement.DeleteAllocation(background, c); err != nil {
+		w.miss(nil, "placement: %v", err)
 	}
 }
+
+// foreign is how the names of others than Berth's consumers begin.
+const foreign = "x"
 
 // jumpSome sets the wall clock of compute forward or back by minutes to hours, or right.
 func (w *World) jumpSome() {
@@ -246,27 +204,19 @@ func (w *World) loseDatabase() {
 // forgetSome has compute forget a host, as operators do with one that will never return.
 func (w *World) forgetSome() {
 	for _, m := range w.hosts {
-		row := m.host.row
-		if !row.known || !w.office.silent(m.name) || len(m.host.seen.streams) > 0 ||
-			w.office.admitted(m.host) != nil || len(m.host.servers) > 0 {
+		if !m.host.row.known || w.compute.servedBy(m.host) != nil || len(m.host.servers) > 0 {
 			continue
 		}
-		tree := slices.Clone(w.ledger.trees[m.root])
-		if slices.ContainsFunc(tree, func(id provider.ID) bool { return len(w.ledger.uses[id]) > 0 }) {
-			continue
+		guests := len(m.guests)
+		if _, _, err := w.compute.conductor.HostForget(background, m.name); err == nil {
+			w.note(Forget, "", m.tag, fmt.Sprint(guests, " guests"))
+			return
 		}
-		w.note(Forget, "", m.tag, fmt.Sprint(len(m.guests), " guests"))
-		w.report.Happened["host forgotten"]++
-		for _, id := range slices.Backward(tree) {
-			_ = w.ledger.deleteProvider(id)
-		}
-		for _, c := range slices.Sorted(maps.Keys(row.removals)) {
-			w.office.removalDone(row, c)
-		}
-		row.report, row.known, row.dead = schedule.Host{}, false, false
-		w.seq++
-		w.office.raise(m.host)
-		m.orphaned = true
-		return
 	}
+}
+
+// forgotten notes that compute has forgotten a host, which may have guests.
+func (w *World) forgotten(h *hostState) {
+	w.report.Happened["host forgotten"]++
+	w.byName[h.name].orphaned = true
 }

@@ -316,7 +316,7 @@ func (w *World) freeClaims(m *simHost, id string) error {
 
 // verify asks Placement whether the consumer holds what its assignment says.
 func (w *World) verify(m *simHost, want want) (refusal string) {
-	holds := w.ledger.consumers[resource.ConsumerID(want.id)].holds
+	holds := w.placement.Held(resource.ConsumerID(want.id))
 	here := false
 	for id := range holds {
 		_, ours := m.agent.tree.ByID(id)

@@ -22,7 +22,7 @@ const patient = 10 * time.Minute
 // operatorSome repairs what has been wrong for a while, if there is anything: on some hosts, or of one server.
 func (w *World) operatorSome() {
 	left := 1 + len(w.hosts)/12 // hosts
-	switch w.rng.IntN(4) {
+	switch w.rng.IntN(5) {
 	case 0, 1:
 		for _, m := range w.hosts {
 			waits := m.agent != nil && !m.cut && m.agent.behind != "" && w.clock-m.host.behindSince > patient
@@ -37,9 +37,15 @@ func (w *World) operatorSome() {
 				left--
 			}
 		}
+	case 4:
+		for _, m := range w.hosts {
+			if left > 0 && w.heal(m) {
+				left--
+			}
+		}
 	case 3:
-		if ids := w.office.ids.list; len(ids) > 0 {
-			w.mend(w.office.servers[ids[w.rng.IntN(len(ids))]], false)
+		if ids := w.compute.ids.list; len(ids) > 0 {
+			w.mend(w.compute.servers[ids[w.rng.IntN(len(ids))]], false)
 		}
 	}
 }
@@ -47,6 +53,22 @@ func (w *World) operatorSome() {
 // repair repairs all that is wrong, when the cloud is quiet, and says whether anything was.
 func (w *World) repair() bool {
 	return w.repairHosts() || w.freeNames() || w.repairPlacement() || w.cleanReserved()
+}
+
+// heal is `berth host heal`: it writes the allocations back that compute's last audit of a host has found missing.
+func (w *World) heal(m *simHost) (healed bool) {
+	if len(w.compute.conductor.HostConditions(m.name)) == 0 {
+		return false
+	}
+	audit, _ := w.compute.conductor.HostHeal(background, m.name, false)
+	for _, missing := range audit.Missing {
+		if missing.Healed {
+			w.note("operator", missing.Consumer, m.name, "heals: "+missing.Outcome)
+			w.report.Happened["allocation healed"]++
+			healed = true
+		}
+	}
+	return healed
 }
 
 // freeNames is `berth agent destroy --force` of the guests whose ids other guests must take. That is possible on a
@@ -120,7 +142,7 @@ func (w *World) destroyUnassigned(m *simHost) bool {
 		return false
 	}
 	id := list[w.rng.IntN(len(list))]
-	for _, want := range w.office.lines(m.host).wants {
+	for _, want := range w.compute.lines(m.host).wants {
 		if want.id == id || want.was == id {
 			return false // it refuses: compute assigns the guest
 		}
@@ -141,26 +163,29 @@ func (w *World) repairPlacement() (busy bool) {
 		if w.tidy(m) {
 			busy = true
 		}
+		if w.heal(m) {
+			busy = true
+		}
 		if m.stuck {
 			w.start(m)
 			busy = true
 		}
 	}
 	stays := w.stays()
-	for _, c := range slices.Sorted(maps.Keys(w.ledger.consumers)) {
+	for _, c := range w.placement.Consumers() {
 		if _, there := stays[string(c)]; !there && !strings.HasPrefix(string(c), foreign) {
 			if owner := w.owners[string(c)]; !w.rolled[owner] && !w.robbed[owner] {
 				w.miss(nil, "orphan: %s of server %s holds something in Placement, and nothing has been restored", c, owner)
 			}
 			w.note("operator", string(c), "", "drops an allocation")
 			w.report.Happened["allocation dropped by the operator"]++
-			w.ledger.drop(c)
+			w.drop(c)
 			w.robbed[w.owners[string(c)]] = true // its guest may stand under another id
 			busy = true
 		}
 	}
-	for _, id := range slices.Sorted(maps.Keys(w.office.servers)) {
-		s := w.office.servers[id]
+	for _, id := range slices.Sorted(maps.Keys(w.compute.servers)) {
+		s := w.compute.servers[id]
 		if w.mend(s, true) {
 			busy = true
 		}
@@ -180,19 +205,19 @@ func (w *World) tidy(m *simHost) (busy bool) {
 			right[c.Provider] = c.Class
 		}
 	}
-	for _, id := range w.ledger.trees[m.root] {
-		p := w.ledger.providers[id]
+	for _, id := range slices.Clone(w.placement.TreeIDs(m.root)) {
+		p, _ := w.placement.Provider(id)
 		if m.stuck && p.Parent != "" {
 			w.dropOthers(m, p, right[id])
 		}
 		rest := maps.Clone(p.Inventories)
 		maps.DeleteFunc(rest, func(class resource.Class, _ resource.Inventory) bool {
-			return p.Parent != "" && right[id] != "" && right[id] != class && w.ledger.used(id)[class] == 0
+			return p.Parent != "" && right[id] != "" && right[id] != class && w.placement.Used(id)[class] == 0
 		})
 		if len(rest) == len(p.Inventories) {
 			continue
 		}
-		if _, err := w.ledger.putInventories(id, p.Generation, rest); err == nil {
+		if _, err := w.placement.PutInventories(background, id, p.Generation, rest); err == nil {
 			w.note("operator", "", m.tag, "takes a class away from "+p.Name)
 			w.report.Happened["class taken away by the operator"]++
 			w.changed(m)
@@ -204,22 +229,22 @@ func (w *World) tidy(m *simHost) (busy bool) {
 
 // dropOthers deletes the allocations of other classes than the right one on a provider, which an older database of
 // Placement has.
-func (w *World) dropOthers(m *simHost, p *provider.Provider, right resource.Class) {
-	for _, c := range slices.Sorted(maps.Keys(w.ledger.uses[p.ID])) {
-		if amounts := w.ledger.uses[p.ID][c]; right == "" || len(amounts) == 1 && amounts[right] > 0 {
+func (w *World) dropOthers(m *simHost, p provider.Provider, right resource.Class) {
+	for _, c := range slices.Sorted(maps.Keys(w.placement.Holders(p.ID))) {
+		if amounts := w.placement.Holders(p.ID)[c]; right == "" || len(amounts) == 1 && amounts[right] > 0 {
 			continue
 		}
 		w.note("operator", string(c), m.tag, "drops an allocation of another class")
 		w.report.Happened["allocation dropped by the operator"]++
 		w.robbed[w.owners[string(c)]] = true
-		w.ledger.drop(c)
+		w.drop(c)
 	}
 }
 
 // stays are all stays of compute's records, by consumer.
 func (w *World) stays() map[string]lifecycle.Residence {
 	out := map[string]lifecycle.Residence{}
-	for _, s := range w.office.servers {
+	for _, s := range w.compute.servers {
 		for _, stay := range s.Residences() {
 			out[stay.Consumer] = stay
 		}
@@ -239,10 +264,10 @@ func (w *World) mend(s lifecycle.Server, last bool) bool {
 	}
 	for _, stay := range s.Residences() {
 		c := resource.ConsumerID(stay.Consumer)
-		held := w.ledger.consumers[c]
+		held, _ := w.placement.Allocation(background, c)
 		g := w.byName[stay.Host].guests[stay.Consumer]
 		fits := g != nil && g.chosen(stay) == ""
-		if fits && stay.Choice.Allocation.Equal(held.holds) {
+		if fits && stay.Choice.Allocation.Equal(held.Allocation) {
 			continue
 		}
 		if !fits && !last {
@@ -250,7 +275,9 @@ func (w *World) mend(s lifecycle.Server, last bool) bool {
 		}
 		err := error(nil)
 		if fits {
-			err = w.ledger.put(map[resource.ConsumerID]claim{c: {stay.Choice.Allocation, held.generation}})
+			held.Allocation, held.Project, held.User = stay.Choice.Allocation, s.Project, s.User
+			held.ConsumerType = "INSTANCE"
+			err = w.placement.PutAllocation(background, c, held)
 		}
 		if fits && err == nil {
 			w.note("operator", stay.Consumer, stay.Host, "writes its allocation")

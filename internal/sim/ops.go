@@ -37,6 +37,7 @@ func ops() []op {
 		{"clean", 5, (*World).cleanSome},
 		{"foreign", 5, (*World).other},
 		{"late", 8, (*World).arrive},
+		{"audit", 25, (*World).auditSome},
 		{"rob", 1, (*World).rob},
 		{"operator", 8, (*World).operatorSome},
 		{Reborn, 1, (*World).rebornSome},
@@ -51,7 +52,7 @@ func ops() []op {
 }
 
 // shares is what the shares of all kinds of operations come to.
-const shares = 1025
+const shares = 1050
 
 func kindsOfOps() (list []string) {
 	for _, o := range ops() {
@@ -76,6 +77,7 @@ func (w *World) operate() {
 				break
 			}
 		}
+		w.recover()
 		if len(w.log) != before {
 			return
 		}
@@ -103,11 +105,23 @@ func (w *World) some() *simHost { return w.hosts[w.rng.IntN(len(w.hosts))] }
 
 // stepSome lets compute do a step of some server.
 func (w *World) stepSome() {
-	if due := w.office.due.list; len(due) > 0 {
+	if due := w.compute.due.list; len(due) > 0 {
 		id := due[w.rng.IntN(len(due))]
-		s := w.office.servers[id]
+		s := w.compute.servers[id]
 		w.note("step", id, s.Host, string(s.State))
-		w.office.perform(id)
+		w.compute.perform(id)
+	}
+}
+
+// auditSome lets compute audit the hosts whose audit is due.
+func (w *World) auditSome() {
+	for audited := false; ; audited = true {
+		if !w.compute.conductor.AuditNext(background) {
+			if audited {
+				w.note("audit", "", "", "")
+			}
+			return
+		}
 	}
 }
 
@@ -198,7 +212,7 @@ func (w *World) noteWork(kind, of string, m *simHost, err error) {
 }
 
 func (w *World) createSome() {
-	if len(w.office.ids.list) < 2*len(w.hosts) {
+	if len(w.compute.ids.list) < 2*len(w.hosts) {
 		w.create()
 	} else {
 		w.removeSome()
@@ -206,7 +220,7 @@ func (w *World) createSome() {
 }
 
 func (w *World) removeSome() {
-	if ids := w.office.ids.list; len(ids) > 0 {
+	if ids := w.compute.ids.list; len(ids) > 0 {
 		w.remove(ids[w.rng.IntN(len(ids))])
 	}
 }
@@ -236,10 +250,8 @@ func (w *World) restartSome() {
 // downSome takes a host away: its agent ends, or nobody hears it. An operator may say that it is dead.
 func (w *World) downSome() {
 	m, down := w.some(), 0
+	w.compute.reconcileDead()
 	for _, o := range w.hosts {
-		if o.host.row.dead { // compute tells it again and again
-			w.office.bury(o.host)
-		}
 		if o.agent == nil || o.cut {
 			down++
 		}
@@ -260,24 +272,27 @@ func (w *World) downSome() {
 		text = "dead"
 	}
 	w.note("down", "", m.tag, text)
-	if m.host.row.dead {
-		w.office.bury(m.host)
-	}
 }
 
 func (w *World) halfTheTime() bool { return w.rng.IntN(2) == 0 }
 
 // away is how long nobody has heard of a host.
 func (w *World) away(m *simHost) time.Duration {
-	if w.office.admitted(m.host) != nil {
+	if w.compute.servedBy(m.host) != nil {
 		return 0
 	}
-	return w.clock - m.host.seen.sign
+	return w.clock - m.host.sign
 }
 
-// sayDead is the word of an operator that a host is dead. Its guests may be alive.
+// sayDead has an operator declare a host dead. Its guests may exist.
 func (w *World) sayDead(m *simHost) {
-	m.host.row.dead = true
+	if w.compute.hostDown(m.host) {
+		w.mayHaveGuests(m)
+	}
+}
+
+// mayHaveGuests notes that guests may exist on a dead host.
+func (w *World) mayHaveGuests(m *simHost) {
 	for _, o := range w.machines(m.name) {
 		o.zombie = true
 	}
@@ -290,7 +305,6 @@ func (w *World) upSome() {
 			if w.rng.IntN(4) == 0 && !m.host.row.dead {
 				w.sayDead(m)
 				w.note("dead", "", m.tag, "")
-				w.office.bury(m.host)
 				return
 			}
 			w.bring(m)
@@ -302,7 +316,10 @@ func (w *World) upSome() {
 // bring brings a host back.
 func (w *World) bring(m *simHost) {
 	w.note("up", "", m.tag, "")
-	m.host.row.dead, m.cut = false, false
+	if !w.compute.hostUp(m.host) {
+		return
+	}
+	m.cut = false
 	w.mark(m)
 	if m.agent == nil {
 		w.start(m)
@@ -386,9 +403,9 @@ func (w *World) arrive() {
 	i := w.rng.IntN(len(w.late))
 	l := w.late[i]
 	w.late = slices.Delete(w.late, i, i+1)
-	if l.e.Number <= w.office.servers[w.office.owners[l.id]].Latest(l.e.Host, l.e.Instance) {
+	if l.e.Number <= w.compute.servers[w.compute.owners[l.id]].Latest(l.e.Host, l.e.Instance) {
 		w.report.Happened["out of order"]++
 	}
 	w.note("late", l.id, l.from.tag, "")
-	_, _ = w.office.guest(l.id, l.start, l.e)
+	_, _ = w.compute.reportGuest(l.id, l.start, l.e)
 }

@@ -51,10 +51,10 @@ func (w *World) followed(m *simHost, d delivery) {
 }
 
 // reason notes why guests of a server may have to go: a user or an operator has asked for something.
-func (o *fakeCompute) reason(server, why string) { o.reasons[server] = why }
+func (o *compute) reason(server, why string) { o.reasons[server] = why }
 
 // settleReasons forgets it when the server is as it was asked to be and nothing of it has to go any more.
-func (o *fakeCompute) settleReasons(s lifecycle.Server) {
+func (o *compute) settleReasons(s lifecycle.Server) {
 	gone := s.State == lifecycle.Deleted
 	rest := s.Requested.IsZero() && s.Move == nil && len(s.Leftovers) == 0 &&
 		slices.Contains([]lifecycle.State{lifecycle.Active, lifecycle.Shelved, lifecycle.Error}, s.State)
@@ -67,7 +67,7 @@ func (o *fakeCompute) settleReasons(s lifecycle.Server) {
 }
 
 // judgeRemovals sees that each removal of a line has a reason, and notes which guests the line has named.
-func (o *fakeCompute) judgeRemovals(h *hostState, l *line) {
+func (o *compute) judgeRemovals(h *hostState, l *line) {
 	for _, want := range l.wants {
 		delete(h.named, want.id)
 	}
@@ -100,7 +100,7 @@ func (w *World) destroyed(m *simHost, g *guest) {
 // its machine is another one, its guests stay there and compute knows nothing of them any more.
 func (w *World) admits(m *simHost) {
 	h := m.host
-	if old := w.office.admitted(h); old != nil && old.agent.start != m.agent.start {
+	if old := w.compute.servedBy(h); old != nil && old.agent.start != m.agent.start {
 		w.miss(m, "admitted: compute admits the start %s, and the start %s of %s is alive",
 			m.agent.start, old.agent.start, old.tag)
 	}
@@ -123,7 +123,7 @@ func (w *World) reported(h *hostState, id, start string) {
 // shared is told of each share that an agent writes to Placement: compute must have placed the consumer there, and must
 // have confirmed that to this process of the agent.
 func (w *World) shared(m *simHost, c resource.ConsumerID) {
-	s := w.office.servers[w.office.owners[string(c)]]
+	s := w.compute.servers[w.compute.owners[string(c)]]
 	if !slices.ContainsFunc(s.Residences(), func(stay lifecycle.Residence) bool {
 		return stay.Consumer == string(c) && stay.Host == m.name
 	}) {
@@ -169,6 +169,6 @@ func (w *World) checkOnce(m *simHost) {
 // outOfReach reports whether nobody has heard of the agents of a host for so long that an operator may take it for
 // dead.
 func (w *World) outOfReach(name string) bool {
-	h := w.office.hosts[name]
-	return h.row.dead || w.office.admitted(h) == nil && w.clock-max(h.seen.sign, w.office.began) >= schedule.Silence
+	h := w.compute.hosts[name]
+	return h.row.dead || w.compute.servedBy(h) == nil && w.clock-h.sign >= schedule.Silence
 }

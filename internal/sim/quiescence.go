@@ -20,7 +20,7 @@ func (w *World) rest() {
 	w.calm = true
 	defer func() { w.calm = false }()
 	for _, id := range w.others {
-		w.ledger.drop(resource.ConsumerID(id))
+		w.drop(resource.ConsumerID(id))
 	}
 	w.others = nil
 	for len(w.late) > 0 {
@@ -35,7 +35,7 @@ func (w *World) rest() {
 		if m.agent == nil || m.cut {
 			w.bring(m)
 		}
-		m.host.row.dead = false
+		w.compute.hostUp(m.host)
 		w.settle(m)
 		w.changed(m)
 	}
@@ -94,18 +94,20 @@ func (w *World) rescan() {
 // round lets everybody do what is due, and says whether anybody did something or waits for something that will come by
 // itself.
 func (w *World) round() (busy bool) {
-	for _, id := range slices.Sorted(slices.Values(w.office.due.list)) {
-		s := w.office.servers[id]
+	for _, id := range slices.Sorted(slices.Values(w.compute.due.list)) {
+		s := w.compute.servers[id]
 		for range 8 {
-			if now := w.office.servers[id]; len(now.Steps()) == 0 {
+			if now := w.compute.servers[id]; len(now.Steps()) == 0 {
 				break
 			}
-			w.office.perform(id)
+			w.compute.perform(id)
 		}
-		now := w.office.servers[id]
+		now := w.compute.servers[id]
 		busy = busy || s.State != now.State || s.Try != now.Try || s.Round != now.Round ||
 			len(s.Leftovers) != len(now.Leftovers)
 	}
+	w.compute.reconcileDead()
+	w.auditSome()
 	w.progress = false
 	for _, m := range w.hosts {
 		if m.agent == nil && !m.stuck {
@@ -117,7 +119,8 @@ func (w *World) round() (busy bool) {
 		busy = busy || w.waitsItself(m)
 		w.checkMarked()
 	}
-	return busy || w.progress || !w.office.gate()
+	w.compute.watchGate()
+	return busy || w.progress || !w.compute.opened
 }
 
 // waitsItself reports whether an agent waits for something that will come by itself: compute's word that it may serve
@@ -145,16 +148,16 @@ func (w *World) finish() {
 		return
 	}
 	w.calm = true
-	for _, id := range slices.Sorted(mapsKeys(w.office.servers)) {
+	for _, id := range slices.Sorted(mapsKeys(w.compute.servers)) {
 		w.remove(id)
 	}
 	if w.rest(); w.failure != "" {
 		return
 	}
-	if n := len(w.ledger.consumers); n > 0 {
+	if n := len(w.placement.Consumers()); n > 0 {
 		w.miss(nil, "orphan: all servers are deleted, and %d consumers hold something", n)
 	}
-	if n := len(w.office.servers); n > 0 {
+	if n := len(w.compute.servers); n > 0 {
 		w.miss(nil, "rest: all servers are deleted, and %d are not gone", n)
 	}
 	for _, m := range w.hosts {

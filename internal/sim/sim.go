@@ -1,17 +1,19 @@
 // Package sim simulates a cloud of about a hundred hosts with random operations, failures and restarts, and checks
 // invariants after each of them.
 //
-// Decisions are made by production code: placement/candidate over placement/index, compute/flavor, compute/schedule and
-// compute/lifecycle, agent/device, agent/survey and agent/heal, numa. Execution (HTTP, SQL, files, goroutines) is
-// replaced by simple code in memory, one step at a time: fakePlacement with Placement's rules, fakeCompute with
-// compute's database, and simHost with a hypervisor, a journal and an agent. There is no clock and no goroutine;
-// everything follows from a seed, so that a failure can be replayed.
+// Decisions are made by production code: compute/conductor with compute/runner and compute/lifecycle, compute/flavor,
+// compute/schedule, placement/candidate over placement/index, agent/device, agent/survey, agent/heal and numa. HTTP,
+// SQL, files and goroutines are replaced by simple code in memory: Placement by package placementtest, compute's
+// database by store, and hosts by simHost with a hypervisor, a journal and an agent. There is no real clock and no
+// goroutine; everything follows from a seed, so that a failure can be replayed.
 //
-//	user requests ─▶ fakeCompute ─▶ steps ─▶ fakePlacement ◀─ plans ─ agents ─▶ guests
-//	                      ▲────────────── reports of guests ─────────────┘
+//	user requests ─▶ conductor ─▶ steps ─▶ placementtest ◀─ plans ─ agents ─▶ guests
+//	                    ▲────────────── reports of guests ────────────┘
 //
-// Each message may be lost, delayed or repeated. Databases are restored from backups and lost, directories of agents
-// are copied and lost, and the wall clock of compute jumps. A simulated operator repairs the result, host by host.
+// Each message may be lost, delayed or repeated. Each call of the conductor to its database and to Placement may fail,
+// lose its answer, or be the last one of the process. Databases are restored from backups and lost, directories of
+// agents are copied and lost, and the wall clock of compute jumps. A simulated operator repairs the result, host by
+// host.
 //
 // From time to time the failures stop, and the cloud must become quiescent: then nothing may be left over.
 package sim
@@ -23,6 +25,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/openberth/berth/api/placement/placementtest"
 	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/provider"
 )
@@ -44,6 +47,7 @@ const (
 	Answers  = "answers"  // of steps that were done, lost
 	Builds   = "builds"   // of guests, that fail
 	Foreign  = "foreign"  // writers to Placement
+	Ends     = "ends"     // of the process of compute, in a call of its database or of Placement
 )
 
 // What may be broken on purpose, each to be caught by another check.
@@ -86,27 +90,28 @@ type Report struct {
 
 // World is the simulated cloud.
 type World struct {
-	o      Options
-	broken string
-	rng    *rand.Rand
-	clock  time.Duration // since the simulation began; nobody sets it
-	skew   time.Duration // by how much the wall clock of compute is wrong
-	now    time.Time     // by that wall clock
-	ledger *fakePlacement
-	office *fakeCompute
-	hosts  []*simHost
-	copies []*simHost // with copied directories, beside those of hosts
-	byName map[string]*simHost
-	byRoot map[provider.ID]*simHost
-	byTag  map[string]*simHost // also copies
-	hot    randomSet           // tags of machines on which something is to be done
-	wakes  []wake
-	zones  []zone
-	late   []letter
-	others []string        // foreign consumers
-	next   int             // for names
-	calm   bool            // no failures now
-	robbed map[string]bool // servers whose share was taken away since the last rest
+	o         Options
+	broken    string
+	rng       *rand.Rand
+	clock     time.Duration // since the simulation began; nobody sets it
+	skew      time.Duration // by how much the wall clock of compute is wrong
+	now       time.Time     // by that wall clock
+	placement *placementtest.Placement
+	cleaned   map[provider.ID]bool // their reserved amount may become smaller: their devices were cleaned
+	compute   *compute
+	hosts     []*simHost
+	copies    []*simHost // with copied directories, beside those of hosts
+	byName    map[string]*simHost
+	byRoot    map[provider.ID]*simHost
+	byTag     map[string]*simHost // also copies
+	hot       randomSet           // tags of machines on which something is to be done
+	wakes     []wake
+	zones     []zone
+	late      []letter
+	others    []string        // foreign consumers
+	next      int             // for names
+	calm      bool            // no failures now
+	robbed    map[string]bool // servers whose share was taken away since the last rest
 
 	backups   []backup
 	jumped    time.Duration // when the wall clock was set last
@@ -174,7 +179,7 @@ func Run(o Options) Report {
 // still fails.
 func Shrink(o Options, failed Report) (Options, Report) {
 	o.Ops = failed.Ops
-	for _, kind := range append(kindsOfOps(), Crashes, Messages, Answers, Builds, Foreign) {
+	for _, kind := range append(kindsOfOps(), Crashes, Messages, Answers, Builds, Foreign, Ends) {
 		less := o
 		less.Without = append(slices.Clone(o.Without), kind)
 		if r := Run(less); r.Failure != "" {
@@ -198,26 +203,26 @@ func newWorld(o Options) *World {
 		histories: []history{{}}, runs: map[string][]*simHost{}, rolled: map[string]bool{}, evacuated: map[string]bool{},
 		seq: 1}
 	w.report.Done, w.report.Happened = map[string]int{}, map[string]int{}
-	w.ledger = newLedger(func(root provider.ID) {
+	w.cleaned = map[provider.ID]bool{}
+	w.placement = placementtest.New(func(root provider.ID) {
 		if m := w.byRoot[root]; m != nil {
 			w.markHost(m.name)
 		}
 	})
-	w.ledger.lenient = o.Broken == Lenient
-	w.office = &fakeCompute{w: w, hosts: map[string]*hostState{}}
+	w.compute = &compute{w: w, hosts: map[string]*hostState{}, process: &process{ended: true}}
 	w.pass(0)
 	const size = 12 // hosts of a zone: two of each kind
 	for i := range o.Hosts {
 		m := build(i, i/size)
-		m.host = &hostState{name: m.name, seen: newPresence(0), named: map[string]bool{}}
-		w.office.hosts[m.name] = m.host
+		m.host = &hostState{name: m.name, named: map[string]bool{}}
+		w.compute.hosts[m.name] = m.host
 		w.hosts, w.byName[m.name], w.byRoot[m.root], w.byTag[m.tag] = append(w.hosts, m), m, m, m
 		if i%size == 0 {
 			w.zones = append(w.zones, newZone(i/size))
 		}
 	}
-	w.office.use(newDatabase(w.name("cloud"), w.hosts, 0))
-	w.office.begin()
+	w.compute.use(newDatabase(w.name("cloud"), w.hosts, 0))
+	w.compute.startProcess()
 	w.calm = true
 	for _, m := range w.hosts {
 		w.start(m)
@@ -250,12 +255,12 @@ func (w *World) wakeAfter(m *simHost, d time.Duration) {
 	w.wakes = append(w.wakes, wake{w.clock + d, m})
 }
 
-// skewed is by how much the wall clock was set forward in the last minute.
-func (w *World) skewed() time.Duration {
-	if w.jumped == 0 || w.clock-w.jumped > time.Minute {
-		return 0
+// skewAt is by how much the wall clock was wrong at a moment after the last jump but one.
+func (w *World) skewAt(at time.Duration) time.Duration {
+	if at < w.jumped {
+		return w.skew - w.jump
 	}
-	return w.jump
+	return w.skew
 }
 
 // beginning is when the simulation's time begins; each operation takes a second.
@@ -319,10 +324,12 @@ func (w *World) note(kind, of, at, text string) {
 	w.log = append(w.log, entry{n: w.n, kind: kind, of: of, at: at, text: text})
 }
 
-// heard writes down what a server was told.
+// heard logs a change of a server. e is the event that has changed it; nil: that of a step.
 func (w *World) heard(before lifecycle.Server, e lifecycle.Event, now lifecycle.Server) {
 	if before.State != now.State {
 		w.report.Happened[string(now.State)]++
+	} else if e == nil {
+		return
 	}
 	w.log = append(w.log, entry{n: w.n, kind: "·", of: now.ID, at: now.Host, e: e, was: before.State, is: now.State})
 }
@@ -353,7 +360,7 @@ func (w *World) story() string {
 		}
 		if slices.Contains(words, e.of) || slices.Contains(words, e.at) ||
 			e.of != "" && slices.Contains(words, w.owners[e.of]) {
-			if e.e != nil {
+			if e.was != e.is || e.e != nil {
 				e.text = fmt.Sprintf("%s → %s  %T %s", e.was, e.is, e.e, brief(e.e))
 			}
 			lines = append(lines, strings.TrimRight(fmt.Sprintf("  %7d %-9s %-8s %-6s %s", e.n, e.kind, e.of, e.at, e.text),

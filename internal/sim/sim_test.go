@@ -14,6 +14,7 @@ import (
 
 	"github.com/openberth/berth/compute/schedule"
 	"github.com/openberth/berth/internal/testenv"
+	"github.com/openberth/berth/provider"
 	"github.com/openberth/berth/resource"
 )
 
@@ -194,17 +195,23 @@ func TestTamperingIsNoticed(t *testing.T) {
 	for noticed, tamper := range map[string]func(*World){
 		"sum": func(w *World) { // 1
 			_, g, d := w.holding(func(m *simHost, d held) bool {
-				return w.ledger.used(d.from)["CUSTOM_VF_0"] < 4 && len(m.made) == 10 && m.zone == 0
+				return w.placement.Used(d.from)["CUSTOM_VF_0"] < 4 && len(m.made) == 10 && m.zone == 0
 			})
-			for class := range w.ledger.uses[d.from][resource.ConsumerID(g.id)] {
-				w.ledger.uses[d.from][resource.ConsumerID(g.id)][class]++ // the record of the server has the same map
-				w.ledger.sums[d.from][class]++
+			more := map[provider.ID]resource.Amounts{}
+			for _, r := range w.compute.servers[w.owners[g.id]].Residences() {
+				if r.Consumer == g.id {
+					r.Choice.Allocation[d.from]["CUSTOM_VF_0"]++ // also in the record of the server
+					more = r.Choice.Allocation
+				}
 			}
+			w.placement.SetAllocation(resource.ConsumerID(g.id), more)
 		},
 		"chosen": func(w *World) { // 2
 			_, g, _ := w.holding(any)
 			g.devices[0].from = "another"
-			w.ledger.uses["another"] = map[resource.ConsumerID]resource.Amounts{resource.ConsumerID(g.id): {"X": 9}}
+			more := maps.Clone(w.placement.Held(resource.ConsumerID(g.id)))
+			more["another"] = resource.Amounts{"X": 9}
+			w.placement.SetAllocation(resource.ConsumerID(g.id), more)
 		},
 		"family": func(w *World) { // 3
 			m, _, _ := w.holding(func(m *simHost, _ held) bool { return len(m.made) == 10 })
@@ -224,14 +231,18 @@ func TestTamperingIsNoticed(t *testing.T) {
 		},
 		"inventory": func(w *World) { // 5
 			_, _, d := w.holding(any)
-			for class, inv := range w.ledger.providers[d.from].Inventories {
+			p, _ := w.placement.Provider(d.from)
+			for class, inv := range p.Inventories {
 				inv.Total++
-				w.ledger.providers[d.from].Inventories = map[resource.Class]resource.Inventory{class: inv}
+				p.Inventories = map[resource.Class]resource.Inventory{class: inv}
 			}
+			w.placement.SetProvider(p)
 		},
 		"plan": func(w *World) { // 6
 			m, _, d := w.holding(any)
-			w.ledger.providers[d.from].Traits = nil
+			p, _ := w.placement.Provider(d.from)
+			p.Traits = nil
+			w.placement.SetProvider(p)
 			m.agent.look = false
 		},
 		"left": func(w *World) { // 10

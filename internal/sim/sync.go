@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -8,6 +9,8 @@ import (
 	"github.com/openberth/berth/agent/device"
 	"github.com/openberth/berth/agent/heal"
 	"github.com/openberth/berth/agent/survey"
+	"github.com/openberth/berth/api/placement"
+	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/pci"
 	"github.com/openberth/berth/provider"
 	"github.com/openberth/berth/resource"
@@ -20,7 +23,7 @@ func (w *World) facts(m *simHost) survey.Facts {
 		DiskGB:   survey.RootInventory{Total: 1000},
 		Traits:   []resource.Trait{zoneTrait(m.zone)}, Devices: m.devices(), Rules: m.rules[m.rule], Report: true,
 		Spent:  map[pci.Address]bool{},
-		Actual: w.ledger.tree(m.root)}
+		Actual: w.tree(m)}
 	for at, mark := range m.book.spent {
 		f.Spent[at] = !mark.returning && (w.broken != Unburn || w.n%2 == 0)
 	}
@@ -81,7 +84,7 @@ type draft struct {
 	plan heal.Plan
 	aim  heal.Aim
 	uses heal.Uses
-	held map[resource.ConsumerID]claim
+	held map[resource.ConsumerID]placement.ConsumerAllocation
 }
 
 // plan finds the way from what was seen to what ought to be, as the agent and its dry run do.
@@ -106,14 +109,17 @@ func (w *World) plan(m *simHost, f survey.Facts, held []device.Claim,
 	})
 	d.uses = heal.Uses{}
 	for _, p := range f.Actual.Providers {
-		d.uses[p.ID] = maps.Clone(w.ledger.uses[p.ID])
+		d.uses[p.ID] = w.placement.Holders(p.ID)
 	}
-	d.held = map[resource.ConsumerID]claim{}
+	d.held = map[resource.ConsumerID]placement.ConsumerAllocation{}
 	for _, c := range heal.Lacking(d.aim, d.uses) {
-		now := w.ledger.consumers[c]
-		d.held[c] = claim{now.holds, now.generation}
+		now, err := w.placement.Allocation(background, c)
+		if err != nil {
+			return d, err
+		}
+		d.held[c] = now
 		hold := d.aim.Expected[c]
-		hold.Allocation = now.holds
+		hold.Allocation = now.Allocation
 		d.aim.Expected[c] = hold
 	}
 	d.plan, err = heal.Make(d.aim, f.Actual, d.uses, m.book.marks)
@@ -271,7 +277,7 @@ func (w *World) execute(m *simHost, d draft) error {
 			return errLost
 		}
 	}
-	m.agent.tree = w.ledger.tree(m.root)
+	m.agent.tree = w.tree(m)
 	m.book.marks = maps.Clone(d.plan.Owned)
 	return nil
 }
@@ -283,31 +289,67 @@ func (w *World) step(m *simHost, d draft, s heal.Step, generations map[provider.
 		}
 		return generation
 	}
-	l := w.ledger
+	p := w.placement
 	switch s.Op {
+	case heal.CreateClass:
+		err = p.EnsureClass(background, resource.Class(s.Name))
+	case heal.CreateTrait:
+		err = p.EnsureTrait(background, resource.Trait(s.Name))
 	case heal.CreateProvider:
-		l.createProvider(s.Provider, s.Name, s.Parent)
-		generations[s.Provider] = l.providers[s.Provider].Generation
+		var made provider.Provider
+		made, err = p.CreateProvider(background, s.Provider, s.Name, s.Parent)
+		generations[s.Provider] = made.Generation
 	case heal.PutTraits:
-		generations[s.Provider], err = l.putTraits(s.Provider, seen(s.Provider, s.Generation), s.Traits)
+		generations[s.Provider], err = p.PutTraits(background, s.Provider, seen(s.Provider, s.Generation), s.Traits)
 	case heal.PutInventories:
-		generations[s.Provider], err = l.putInventories(s.Provider, seen(s.Provider, s.Generation), s.Inventories)
-	case heal.DeleteProvider:
-		err = l.deleteProvider(s.Provider)
-	case heal.Reshape:
-		stocks, at := map[provider.ID]map[resource.Class]resource.Inventory{}, map[provider.ID]int{}
-		for id, stock := range s.InventorySets {
-			stocks[id], at[id] = stock.Inventories, seen(id, stock.Generation)
+		before, _ := p.Provider(s.Provider)
+		generations[s.Provider], err = p.PutInventories(background, s.Provider, seen(s.Provider, s.Generation),
+			s.Inventories)
+		if err == nil {
+			w.checkReserved(before, s.Inventories)
 		}
-		claims := map[resource.ConsumerID]claim{}
-		for c, holds := range s.Allocations {
-			claims[c] = claim{holds, d.held[c].generation}
+	case heal.DeleteProvider:
+		if err = p.DeleteProvider(background, s.Provider); fault.Is(err, fault.NotFound) {
+			err = nil
+		}
+	case heal.Reshape:
+		r := placement.Reshape{Inventories: map[provider.ID]placement.InventorySet{},
+			Allocations: map[resource.ConsumerID]placement.ConsumerAllocation{}}
+		for id, set := range s.InventorySets {
+			r.Inventories[id] = placement.InventorySet{Generation: seen(id, set.Generation), Inventories: set.Inventories}
+		}
+		for c, allocation := range s.Allocations {
+			next := d.held[c]
+			next.Allocation = allocation
+			next.Project, next.User = cmp.Or(next.Project, "project"), cmp.Or(next.User, "user")
+			next.ConsumerType = cmp.Or(next.ConsumerType, "INSTANCE")
+			r.Allocations[c] = next
 			w.shared(m, c)
 		}
 		w.report.Happened["share mended"]++
-		err = l.reshape(stocks, at, claims)
+		err = p.Reshape(background, r)
 	}
 	return err
+}
+
+// checkReserved: the reserved amount of a device for one-time use becomes smaller only after an operator has cleaned it.
+func (w *World) checkReserved(p provider.Provider, next map[resource.Class]resource.Inventory) {
+	for class, inv := range next {
+		was := p.Inventories[class]
+		switch {
+		case inv.Reserved < min(was.Reserved, inv.Total) && p.Parent != "" && !w.cleaned[p.ID]:
+			w.miss(nil, "reserved: %s of %s sinks from %d to %d, and nobody has cleaned the device", class, p.Name,
+				was.Reserved, inv.Reserved)
+		case was.Reserved > 0 && inv.Reserved == 0:
+			delete(w.cleaned, p.ID)
+		}
+	}
+}
+
+// tree is the provider tree of a host as it is now; empty if there is none.
+func (w *World) tree(m *simHost) provider.Tree {
+	tree, _ := w.placement.Tree(background, m.root)
+	return tree
 }
 
 func union[T ~string](a, b []T) []T {
@@ -316,11 +358,11 @@ func union[T ~string](a, b []T) []T {
 
 // nudge is somebody else who writes to the tree at the wrong moment.
 func (w *World) nudge(m *simHost) {
-	ids := w.ledger.trees[m.root]
+	ids := w.placement.TreeIDs(m.root)
 	if len(ids) == 0 {
 		return
 	}
-	p := w.ledger.providers[ids[w.rng.IntN(len(ids))]]
+	p, _ := w.placement.Provider(ids[w.rng.IntN(len(ids))])
 	p.Generation++
-	w.ledger.touch(p)
+	w.placement.SetProvider(p)
 }

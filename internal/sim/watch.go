@@ -20,13 +20,13 @@ type delivery struct {
 // connect opens the stream of assignments. False: compute does not admit the agent.
 func (w *World) connect(m *simHost) bool {
 	a := m.agent
-	if refusal, _ := w.office.refuses(m.host, m.sender()); refusal != "" {
+	if refused, _ := w.compute.admit(m); refused {
 		w.report.Happened["displaced"]++
 		a.displaced = true
 		return false
 	}
-	a.connected, a.past, a.read = true, w.office.past(m.host, m.book.position), -1
-	m.host.seen.streams[a.start]++
+	a.connected, a.past, a.read = true, w.compute.past(m.host, m.book.position), -1
+	a.closed = w.compute.conductor.Connected(m.name, m.sender())
 	m.behind = true // compute may have begun anew, and then knows nothing of the guests here
 	return true
 }
@@ -37,11 +37,12 @@ func (w *World) disconnect(m *simHost) {
 	if a == nil || m.cut {
 		return
 	}
-	w.office.freshen(m)
+	w.compute.beat(m.host)
 	if a.connected {
-		m.host.seen.closed(a.start, w.clock)
+		a.closed()
+		m.host.sign = w.clock
 	}
-	a.connected = false
+	a.connected, a.closed = false, nil
 }
 
 // hear reads the next line of assignments.
@@ -63,7 +64,7 @@ func (w *World) hear(m *simHost) {
 	if !a.connected && !w.connect(m) {
 		return
 	}
-	d := w.office.deliver(m.host, a.past)
+	d := w.compute.deliver(m.host, a.past)
 	if a.read = d.line.revision; a.heard && a.position == d.head.Position && a.behind == "" {
 		a.beats++
 		return

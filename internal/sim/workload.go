@@ -6,9 +6,9 @@ import (
 	"slices"
 	"time"
 
+	"github.com/openberth/berth/api/placement"
 	"github.com/openberth/berth/compute/flavor"
 	"github.com/openberth/berth/compute/lifecycle"
-	"github.com/openberth/berth/compute/schedule"
 	"github.com/openberth/berth/numa"
 	"github.com/openberth/berth/pci"
 	"github.com/openberth/berth/resource"
@@ -84,21 +84,22 @@ func (w *World) create() {
 		n = 2 + w.rng.IntN(2)
 		least = 1 + w.rng.IntN(n)
 	}
-	zone, name := w.rng.IntN(len(w.zones)), w.name("s")
+	w.next++
+	zone, name := w.rng.IntN(len(w.zones)), fmt.Sprintf("s%012d", w.next)
 	f, ask, requests, parts := w.size(zone)
+	var servers []lifecycle.Server
 	for i := range n {
-		s := lifecycle.Server{ID: name, Name: name, Flavor: f, Ask: ask, Requests: requests, Topology: parts, MinCount: least,
+		s := lifecycle.Server{ID: fmt.Sprintf("%s.%d", name, i), Name: name, Project: "project", User: "user", Flavor: f,
+			Ask: ask, Requests: requests, Topology: parts, MinCount: least,
 			Metadata: map[string]string{"zone": fmt.Sprint(zone)}}
-		if n > 1 {
-			s.ID = fmt.Sprintf("%s.%d", name, i)
-			w.office.groups[name] = append(w.office.groups[name], s.ID)
-		}
-		s, _ = lifecycle.Next(s, lifecycle.Created{}, w.now)
 		w.note("create", s.ID, "", f.ExtraSpecs["pci_passthrough:alias"])
-		w.office.born[s.ID] = true
-		w.office.store(lifecycle.Server{}, s)
+		servers = append(servers, s)
 	}
+	_, _ = w.compute.conductor.Create(background, servers...)
 }
+
+// reservation is the part of a server's id that the servers of one request share, as the conductor finds it.
+func reservation(id string) string { return id[:min(len(id), 13)] }
 
 func zoneOf(s lifecycle.Server) (n int) {
 	fmt.Sscan(s.Metadata["zone"], &n)
@@ -107,7 +108,7 @@ func zoneOf(s lifecycle.Server) (n int) {
 
 // wish is what a user or an operator wants of some server.
 func (w *World) wish() {
-	ids := w.office.ids.list
+	ids := w.compute.ids.list
 	if len(ids) == 0 {
 		return
 	}
@@ -116,7 +117,7 @@ func (w *World) wish() {
 		lifecycle.Migrate, lifecycle.Live, lifecycle.Live, lifecycle.Confirm, lifecycle.Revert, lifecycle.Shelve,
 		lifecycle.Unshelve, lifecycle.Unshelve}
 	for range 4 {
-		s := w.office.servers[ids[w.rng.IntN(len(ids))]]
+		s := w.compute.servers[ids[w.rng.IntN(len(ids))]]
 		action := actions[w.rng.IntN(len(actions))]
 		if s.State == lifecycle.Resized { // it waits for nothing else
 			action = []lifecycle.Action{lifecycle.Confirm, lifecycle.Revert}[w.rng.IntN(2)]
@@ -134,21 +135,8 @@ func (w *World) ask(s lifecycle.Server, action lifecycle.Action) bool {
 		return false
 	}
 	e := lifecycle.ActionRequested{ID: w.name("m"), Action: action, Hard: hard}
-	switch action {
-	case lifecycle.Live:
-		if slices.ContainsFunc(s.Requests, func(r pci.Request) bool { return !r.LiveMigratable() }) {
-			return false
-		}
-	case lifecycle.Evacuate:
-		if !w.office.silent(s.Host) {
-			return false
-		}
-		w.evacuated[s.ID] = w.evacuated[s.ID] || w.outOfReach(s.Host)
-	case lifecycle.Revert:
-		if w.office.silent(s.Move.From.Host) {
-			return false
-		}
-	case lifecycle.Resize, lifecycle.Migrate:
+	outOfReach := action == lifecycle.Evacuate && w.outOfReach(s.Host)
+	if action == lifecycle.Resize || action == lifecycle.Migrate {
 		if e.SameHost = w.rng.IntN(3) > 0 && action == lifecycle.Resize; e.SameHost && w.rng.IntN(2) == 0 {
 			e.To = s.Host
 		}
@@ -156,31 +144,32 @@ func (w *World) ask(s lifecycle.Server, action lifecycle.Action) bool {
 			e.Flavor, e.Request, e.Requests, e.Topology = w.size(zoneOf(s))
 		}
 	}
+	w.compute.event = e
+	_, err := w.compute.conductor.Act(background, s.ID, e)
+	w.compute.event = nil
+	w.compute.retryLater(s.ID, err)
+	if w.compute.servers[s.ID].LastAction != e.ID {
+		return false
+	}
 	w.note(string(action), s.ID, s.Host, e.To)
 	switch action {
 	case lifecycle.Resize, lifecycle.Migrate, lifecycle.Live, lifecycle.Evacuate, lifecycle.Shelve:
-		w.office.reason(s.ID, string(action))
+		w.compute.reason(s.ID, string(action))
 	}
-	w.office.tell(s.ID, e)
+	w.evacuated[s.ID] = w.evacuated[s.ID] || outOfReach
 	return true
 }
 
 // remove deletes a server.
 func (w *World) remove(id string) {
-	s := w.office.servers[id]
-	silent := slices.ContainsFunc(s.Residences(), func(stay lifecycle.Residence) bool {
-		return w.office.silent(
-			stay.Host)
-	})
+	s := w.compute.servers[id]
 	w.note("delete", id, s.Host, string(s.State))
-	w.office.reason(id, "delete")
-	exists := false
-	if h := w.office.hosts[s.Host]; h != nil {
-		exists = slices.ContainsFunc(h.seen.guests, func(g schedule.Present) bool { return g.ID == id })
-	}
-	now := w.office.tell(id, lifecycle.DeleteRequested{Silent: silent, Exists: exists})
-	if w.broken == Early && now.State == lifecycle.DeletingGuest {
-		w.ledger.drop(resource.ConsumerID(id))
+	w.compute.reason(id, "delete")
+	w.compute.event = lifecycle.DeleteRequested{}
+	w.compute.retryLater(id, w.compute.conductor.Delete(background, id))
+	w.compute.event = nil
+	if w.broken == Early && w.compute.servers[id].State == lifecycle.DeletingGuest {
+		w.drop(resource.ConsumerID(id))
 	}
 }
 
@@ -194,7 +183,7 @@ func (w *World) evacuate() {
 		}
 	}
 	for _, id := range slices.Sorted(mapsKeys(m.host.servers)) {
-		if s := w.office.servers[id]; s.Host == m.name && w.ask(s, lifecycle.Evacuate) {
+		if s := w.compute.servers[id]; s.Host == m.name && w.ask(s, lifecycle.Evacuate) {
 			return
 		}
 	}
@@ -205,23 +194,24 @@ func (w *World) other() {
 	if len(w.others) > 0 && (len(w.others) > 20 || w.rng.IntN(2) == 0) {
 		i := w.rng.IntN(len(w.others))
 		w.note("foreign", w.others[i], "", "gives back")
-		w.ledger.drop(resource.ConsumerID(w.others[i]))
+		w.drop(resource.ConsumerID(w.others[i]))
 		w.others = slices.Delete(w.others, i, i+1)
 		return
 	}
 	m := w.hosts[w.rng.IntN(len(w.hosts))]
-	ids := w.ledger.trees[m.root]
+	ids := w.placement.TreeIDs(m.root)
 	if len(ids) == 0 {
 		return
 	}
-	p := w.ledger.providers[ids[w.rng.IntN(len(ids))]]
+	p, _ := w.placement.Provider(ids[w.rng.IntN(len(ids))])
 	amounts := resource.Amounts{}
 	for _, class := range slices.Sorted(mapsKeys(p.Inventories)) {
 		amounts[class] = 1
 	}
 	id := w.name(foreign)
-	if len(amounts) > 0 &&
-		w.ledger.put(map[resource.ConsumerID]claim{resource.ConsumerID(id): {resource.Allocation{p.ID: amounts}, 0}}) == nil {
+	held := placement.ConsumerAllocation{Allocation: resource.Allocation{p.ID: amounts}, Project: "project", User: "user",
+		ConsumerType: "INSTANCE"}
+	if len(amounts) > 0 && w.placement.PutAllocation(background, resource.ConsumerID(id), held) == nil {
 		w.others = append(w.others, id)
 		w.note("foreign", id, m.name, "takes of "+p.Name)
 	}
@@ -230,16 +220,16 @@ func (w *World) other() {
 // rob takes a device's share from a server behind everybody's back, as when somebody deletes allocations by hand. Its
 // agent has to write it anew, and until then the claim is not there.
 func (w *World) rob() {
-	ids := w.office.ids.list
+	ids := w.compute.ids.list
 	for range min(8, len(ids)) {
-		s := w.office.servers[ids[w.rng.IntN(len(ids))]]
+		s := w.compute.servers[ids[w.rng.IntN(len(ids))]]
 		c := resource.ConsumerID(s.ID)
-		held := w.ledger.consumers[c]
+		held := w.placement.Held(c)
 		m := w.byName[s.Host]
-		if s.State != lifecycle.Active || s.Task != "" || len(s.Requests) == 0 || len(held.holds) < 2 || m.zombie {
+		if s.State != lifecycle.Active || s.Task != "" || len(s.Requests) == 0 || len(held) < 2 || m.zombie {
 			continue
 		}
-		rest := maps.Clone(held.holds)
+		rest := maps.Clone(held)
 		for _, id := range slices.Sorted(maps.Keys(rest)) {
 			if id != m.root {
 				delete(rest, id)
@@ -248,7 +238,7 @@ func (w *World) rob() {
 		}
 		w.note("rob", s.ID, s.Host, "")
 		w.robbed[s.ID] = true
-		w.ledger.write(c, consumer{rest, held.generation + 1})
+		w.placement.SetAllocation(c, rest)
 		if m.agent != nil {
 			m.agent.look = true
 		}

@@ -1,0 +1,144 @@
+package sim
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/openberth/berth/compute/lifecycle"
+	"github.com/openberth/berth/numa"
+	"github.com/openberth/berth/pci"
+)
+
+// line is what compute wants on a host.
+type line struct {
+	revision int64
+	wants    []want
+	remove   []removal
+	changed  stamp // oracle: when it became so
+}
+
+// want is a guest that shall be on a host: an entry of its assignments.
+type want struct {
+	id, was  string
+	server   string // id that users know
+	requests []pci.Request
+	parts    []numa.GuestCell
+	off      bool
+	build    int
+	incoming bool
+	outgoing string
+	key      string // another one when anything of it is another
+}
+
+// put stores a record, and what follows from it.
+func (o *compute) put(before, now lifecycle.Server) {
+	if len(now.History) > 8 {
+		now.History = now.History[len(now.History)-4:]
+	}
+	o.w.seq++
+	o.servers[now.ID], o.versions[now.ID] = now, o.w.seq
+	o.owners[now.ID], o.w.owners[now.ID] = now.ID, now.ID
+	if now.Migration != nil {
+		o.owners[now.Migration.ID], o.w.owners[now.Migration.ID] = now.ID, now.ID
+	}
+	o.keepRemovals(before, now)
+	for _, s := range before.Residences() {
+		if h := o.hosts[s.Host]; h != nil {
+			delete(h.servers, now.ID)
+		}
+	}
+	if now.State == lifecycle.Deleted {
+		delete(o.servers, now.ID)
+	}
+	o.index(now)
+	for _, host := range touched(before, now) {
+		o.raise(o.hosts[host])
+	}
+	o.settleReasons(now)
+	o.w.mind(now)
+	if o.guest != nil {
+		o.w.reported(o.guest.host, o.guest.id, o.guest.start)
+	}
+	o.w.heard(before, o.event, now)
+}
+
+// keepRemovals records which guests a change leaves on hosts that an operator has declared dead.
+func (o *compute) keepRemovals(before, now lifecycle.Server) {
+	if o.w.broken == Unrecorded {
+		return
+	}
+	for _, r := range lifecycle.EndedResidences(before, now) {
+		if row := o.hosts[r.Host].row; row.dead {
+			o.record(row, r.Consumer, now.ID)
+		}
+	}
+}
+
+// index notes where a record is to be found.
+func (o *compute) index(s lifecycle.Server) {
+	if o.due.drop(s.ID); len(s.Steps()) > 0 {
+		o.due.add(s.ID)
+	}
+	if o.ids.add(s.ID); s.State == lifecycle.Deleted {
+		o.ids.drop(s.ID)
+		return
+	}
+	for _, stay := range s.Residences() {
+		if h := o.hosts[stay.Host]; h != nil {
+			h.servers[s.ID] = true
+		}
+	}
+}
+
+// raise counts a change of a host's assignments.
+func (o *compute) raise(h *hostState) {
+	h.row.revision++
+	h.row.changed = stamp{o.branch, o.w.seq}
+	o.w.markHost(h.name)
+}
+
+// touched lists the hosts whose assignments are not the same after a change, in order.
+func touched(before, now lifecycle.Server) []string {
+	was, is := keys(before), keys(now)
+	hosts := map[string]bool{}
+	for _, all := range []map[string]string{was, is} {
+		for host := range all {
+			hosts[host] = was[host] != is[host]
+		}
+	}
+	maps.DeleteFunc(hosts, func(host string, other bool) bool { return !other || host == "" })
+	return slices.Sorted(maps.Keys(hosts))
+}
+
+// keys says all that the assignments of each host say of a server.
+func keys(s lifecycle.Server) map[string]string {
+	out := map[string]string{}
+	for _, e := range s.Entries() {
+		out[e.Host] += "+" + key(s, e)
+	}
+	for _, r := range s.Removals() {
+		out[r.Host] += "-" + r.Consumer + " " + r.PreviousConsumer
+	}
+	return out
+}
+
+// key says all that an entry says.
+func key(s lifecycle.Server, e lifecycle.Entry) string {
+	var b strings.Builder
+	b.WriteString(e.Consumer + " " + e.PreviousConsumer + " " + string(e.Power) + " " + e.Outgoing)
+	for _, from := range slices.Sorted(maps.Keys(e.DeviceMap)) {
+		b.WriteString(" " + from + ">" + e.DeviceMap[from])
+	}
+	b.WriteByte(byte('0' + s.Builds%10))
+	if e.Incoming {
+		b.WriteString(" in")
+	}
+	for _, r := range e.Requests {
+		b.WriteString(" " + r.ID)
+		for _, p := range r.Providers {
+			b.WriteString(" " + string(p))
+		}
+	}
+	return b.String()
+}

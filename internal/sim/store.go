@@ -1,0 +1,297 @@
+package sim
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/openberth/berth/compute/lifecycle"
+	"github.com/openberth/berth/compute/schedule"
+	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/provider"
+)
+
+// store gives one process of compute its database, with the rules of compute/store. Each call may fail before or after
+// its effect. Deleted servers are removed at once.
+type store struct {
+	*compute
+	process *process
+}
+
+// do makes one call.
+func (s *store) do(effect func() error) error {
+	before, after := s.w.computeFault(s.process)
+	if before != nil {
+		return before
+	}
+	err := effect()
+	if after != nil {
+		return after
+	}
+	return err
+}
+
+func notFound(what, id string) error {
+	return fault.New(fault.NotFound, "sim", "there is no %s %s", what, id)
+}
+
+// Read returns a server.
+func (s *store) Read(_ context.Context, id string) (server lifecycle.Server, err error) {
+	err = s.do(func() error {
+		known := false
+		if server, known = s.servers[id]; !known {
+			return notFound("server", id)
+		}
+		return nil
+	})
+	return server, err
+}
+
+// Change stores what next makes of a server.
+func (s *store) Change(_ context.Context, id string, next func(lifecycle.Server) lifecycle.Server) (
+	after lifecycle.Server, err error) {
+	err = s.do(func() error {
+		before, known := s.servers[id]
+		if !known {
+			return notFound("server", id)
+		}
+		after = next(before)
+		s.put(before, after)
+		return nil
+	})
+	return after, err
+}
+
+// Create stores new servers.
+func (s *store) Create(_ context.Context, servers ...lifecycle.Server) error {
+	return s.do(func() error {
+		for _, server := range servers {
+			s.groups[reservation(server.ID)] = append(s.groups[reservation(server.ID)], server.ID)
+			s.put(lifecycle.Server{}, server)
+		}
+		return nil
+	})
+}
+
+// Unfinished lists the servers with steps.
+func (s *store) Unfinished(_ context.Context, after string, limit int) (ids []string, err error) {
+	err = s.do(func() error {
+		for _, id := range slices.Sorted(maps.Keys(s.servers)) {
+			if id > after && len(ids) < limit && len(s.servers[id].Steps()) > 0 {
+				ids = append(ids, id)
+			}
+		}
+		return nil
+	})
+	return ids, err
+}
+
+// Hosts lists the reports of all hosts.
+func (s *store) Hosts(context.Context) (list []schedule.Host, err error) {
+	err = s.do(func() error {
+		for _, name := range slices.Sorted(maps.Keys(s.rows)) {
+			if s.rows[name].known {
+				list = append(list, s.rows[name].report)
+			}
+		}
+		return nil
+	})
+	return list, err
+}
+
+// Host returns the report of a host.
+func (s *store) Host(_ context.Context, name string) (host schedule.Host, err error) {
+	err = s.do(func() error {
+		h := s.hosts[name]
+		if h == nil || !h.row.known {
+			return notFound("report of host", name)
+		}
+		s.beat(h)
+		host = h.row.report
+		return nil
+	})
+	return host, err
+}
+
+// Reports returns the reports of hosts with the guests that compute has placed there.
+func (s *store) Reports(_ context.Context, roots []provider.ID) (all map[provider.ID]schedule.Host, err error) {
+	err = s.do(func() error {
+		all = map[provider.ID]schedule.Host{}
+		for _, root := range roots {
+			if m := s.w.byRoot[root]; m != nil && m.host.row.known {
+				s.beat(m.host)
+				all[root] = s.withGuests(m.host)
+			}
+		}
+		return nil
+	})
+	return all, err
+}
+
+// withGuests returns the report of a host with the guests of the servers there that have devices or cells.
+func (s *store) withGuests(host *hostState) schedule.Host {
+	h := host.row.report
+	for _, id := range slices.Sorted(maps.Keys(host.servers)) {
+		for _, r := range s.servers[id].Residences() {
+			if r.Host == h.Name && len(r.Requests)+len(r.Topology) > 0 {
+				h.Guests = append(h.Guests, schedule.Guest{ID: r.Consumer, Requests: r.Requests, Devices: r.Devices,
+					Cells: r.Topology, Placed: r.Cells})
+			}
+		}
+	}
+	s.freeDevices(&h)
+	return h
+}
+
+// freeDevices makes the devices of consumers available that are known to be no longer on the host, unless the same
+// report has their guests: the report is older than the last report of the guest.
+func (s *store) freeDevices(h *schedule.Host) {
+	h.Devices = slices.Clone(h.Devices)
+	for i, d := range h.Devices {
+		owner, known := s.owners[d.Holder]
+		if !known || d.State != schedule.Claimed && d.State != schedule.Allocated ||
+			slices.ContainsFunc(h.Present, func(g schedule.Present) bool { return g.ID == d.Holder }) {
+			continue
+		}
+		if !slices.ContainsFunc(s.servers[owner].Residences(), func(r lifecycle.Residence) bool {
+			return r.Consumer == d.Holder && r.Host == h.Name
+		}) {
+			h.Devices[i].State, h.Devices[i].Holder = schedule.Available, ""
+		}
+	}
+}
+
+// Purge does nothing: deleted servers are removed at once.
+func (s *store) Purge(context.Context, time.Time, int) error { return nil }
+
+// ServerOfConsumer returns the server of a consumer.
+func (s *store) ServerOfConsumer(_ context.Context, consumer string) (id string, err error) {
+	err = s.do(func() error {
+		if id = s.owners[consumer]; id == "" {
+			return notFound("server or migration", consumer)
+		}
+		return nil
+	})
+	return id, err
+}
+
+// IDsOnHost lists the servers with residences on a host.
+func (s *store) IDsOnHost(_ context.Context, host string) (ids []string, err error) {
+	err = s.do(func() error { ids = s.idsOn(host); return nil })
+	return ids, err
+}
+
+func (s *store) idsOn(host string) []string {
+	if h := s.hosts[host]; h != nil {
+		return slices.Sorted(maps.Keys(h.servers))
+	}
+	return nil
+}
+
+// OnHost returns the servers with residences on a host.
+func (s *store) OnHost(_ context.Context, host string) (list []lifecycle.Server, err error) {
+	err = s.do(func() error {
+		for _, id := range s.idsOn(host) {
+			list = append(list, s.servers[id])
+		}
+		return nil
+	})
+	return list, err
+}
+
+// ByReservation returns the servers of one request.
+func (s *store) ByReservation(_ context.Context, beginning string) (list []lifecycle.Server, err error) {
+	err = s.do(func() error {
+		for _, id := range s.groups[beginning] {
+			if server, exists := s.servers[id]; exists {
+				list = append(list, server)
+			}
+		}
+		return nil
+	})
+	return list, err
+}
+
+// SetDead records that an operator declares a host dead, or takes that back.
+func (s *store) SetDead(_ context.Context, host string, dead bool, _ time.Time) error {
+	return s.do(func() error {
+		row := s.rows[host]
+		if dead && !row.known {
+			return notFound("report of host", host)
+		}
+		s.setDead(host, dead)
+		return nil
+	})
+}
+
+// Dead lists the hosts that an operator has declared dead.
+func (s *store) Dead(context.Context) (list []string, err error) {
+	err = s.do(func() error { list = s.dead; return nil })
+	return list, err
+}
+
+// Forget removes the report of a host, and its removals.
+func (s *store) Forget(_ context.Context, host string) error {
+	return s.do(func() error {
+		h := s.hosts[host]
+		if len(h.servers) > 0 {
+			return fault.New(fault.Conflict, "sim", "servers are on host %s", host)
+		}
+		for _, c := range slices.Sorted(maps.Keys(h.row.removals)) {
+			s.removalDone(h.row, c)
+		}
+		s.setDead(host, false)
+		h.row.report, h.row.known = schedule.Host{}, false
+		s.w.seq++
+		s.raise(h)
+		s.w.forgotten(h)
+		return nil
+	})
+}
+
+// PutReport stores the report of a host if admit accepts it.
+func (s *store) PutReport(_ context.Context, r schedule.Host, admit func(known schedule.Host) error) error {
+	return s.do(func() error {
+		h := s.hosts[r.Name]
+		if h.row.known {
+			s.beat(h)
+			if err := admit(h.row.report); err != nil {
+				return err
+			}
+		}
+		if !s.beats {
+			s.w.admits(s.sender)
+		}
+		h.row.report, h.row.known, h.unheard = r, true, false
+		return nil
+	})
+}
+
+// RemovalDone deletes a recorded removal.
+func (s *store) RemovalDone(_ context.Context, host, consumer string) error {
+	return s.do(func() error {
+		h := s.hosts[host]
+		if s.removalDone(h.row, consumer) {
+			s.w.seq++
+			s.raise(h)
+		}
+		return nil
+	})
+}
+
+// RemovalHosts lists the hosts with recorded removals of guests of a server.
+func (s *store) RemovalHosts(_ context.Context, server string) (hosts []string, err error) {
+	err = s.do(func() error {
+		if s.leaving[server] == 0 {
+			return nil
+		}
+		for _, name := range slices.Sorted(maps.Keys(s.rows)) {
+			if slices.Contains(slices.Collect(maps.Values(s.rows[name].removals)), server) {
+				hosts = append(hosts, name)
+			}
+		}
+		return nil
+	})
+	return hosts, err
+}
