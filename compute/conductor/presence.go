@@ -57,12 +57,29 @@ func (p *presence) reported(h schedule.Host) {
 	defer p.mu.Unlock()
 	o := p.of(h.Name)
 	o.sign, o.report, o.reported = p.clock(), p.clock(), true
+	p.observe(o, h)
+	delete(p.awaited, h.Name)
+	p.openGate()
+}
+
+// observe records which guests a report contains, and whether its agent follows the assignments. p.mu is held.
+func (p *presence) observe(o *observed, h schedule.Host) {
 	o.behind, o.guests = h.Behind != "", h.Present
 	if delete(p.inconsistent, h.Name); o.behind || slices.ContainsFunc(o.guests, unassigned) {
 		p.inconsistent[h.Name] = o
 	}
-	delete(p.awaited, h.Name)
-	p.openGate()
+}
+
+// recall records the guests of stored reports: until a host reports to this process, its last report is what is known
+// of its guests. It does not make the host alive.
+func (p *presence) recall(hosts []schedule.Host) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, h := range hosts {
+		if o := p.of(h.Name); !o.reported {
+			p.observe(o, h)
+		}
+	}
 }
 
 // streamOpened records an open stream of assignments until the returned function is called.

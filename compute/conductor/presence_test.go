@@ -2,6 +2,9 @@ package conductor
 
 import (
 	"context"
+	"errors"
+	"log/slog"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -261,5 +264,74 @@ func TestComputeHearsTheHostsFirst(t *testing.T) {
 	}
 	if err := c.checkMayWrite(t.Context(), old); err != nil {
 		t.Errorf("after the wait: %v", err)
+	}
+}
+
+// Until a host reports to a new process, its last report counts: a guest in it that compute has not placed there
+// protects the allocations of its server, also after the wait for first reports has ended.
+func TestStoredReportsProtectGuests(t *testing.T) {
+	world := newCloud(t, map[string]int{"a": 1, "b": 1})
+	host, err := world.store.Host(t.Context(), "b")
+	if err != nil {
+		t.Fatal(err)
+	}
+	host.Present, host.Seen = []schedule.Present{{ID: "s", Server: "s"}}, time.Now().Add(-time.Hour)
+	world.put(host)
+	c := New(world.store, world.ledger)
+	if _, err := c.AwaitReports(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if missing := c.StopAwaiting(); !slices.Equal(missing, []string{"a"}) {
+		t.Errorf("awaited %v", missing)
+	}
+	s := server("s")
+	s.State, s.Host = lifecycle.Failing, "a"
+	if _, err := c.perform(t.Context(), s, lifecycle.Release); !fault.Is(err, fault.Unavailable) ||
+		!strings.Contains(err.Error(), "host b has a guest") {
+		t.Errorf("before b has reported: %v", err)
+	}
+	host.Present = nil
+	if err := c.Report(t.Context(), host, schedule.Sender{Instance: host.Instance, Start: host.Start}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.perform(t.Context(), s, lifecycle.Release); err != nil {
+		t.Errorf("after b has reported without the guest: %v", err)
+	}
+}
+
+// A conductor that does not run performs one step a call, with the time and the waits of its clock.
+func TestPerformOnAGivenClock(t *testing.T) {
+	world := newCloud(t, map[string]int{"a": 1})
+	c, waits, closed := New(world.store, world.ledger), 0, errors.New("closed")
+	c.Log = slog.New(slog.DiscardHandler)
+	at := time.Date(2020, 1, 2, 3, 4, 5, 0, time.UTC)
+	c.UseClock(Clock{Now: func() time.Time { return at }, Since: func() time.Duration { return time.Second },
+		Pause: func(context.Context, int) {},
+		Wait: func(context.Context, <-chan struct{}) error {
+			waits++
+			return closed
+		}})
+	made, err := c.Create(t.Context(), server("young"))
+	if err != nil || !made[0].Created.Equal(at) {
+		t.Fatalf("%v: %v", made, err)
+	}
+	old := server("old")
+	old.State, old.Host = lifecycle.Failing, "a"
+	if err := world.store.Create(t.Context(), old); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Perform(t.Context(), "old"); !errors.Is(err, closed) || waits != 1 {
+		t.Errorf("a step behind the gate: %v, after %d waits", err, waits)
+	}
+	for _, want := range []lifecycle.State{lifecycle.Claiming, lifecycle.Spawning} {
+		if err := c.Perform(t.Context(), "young"); err != nil {
+			t.Fatal(err)
+		}
+		if now, err := world.store.Read(t.Context(), "young"); err != nil || now.State != want {
+			t.Errorf("state %s, want %s: %v", now.State, want, err)
+		}
+	}
+	if waits != 1 {
+		t.Errorf("%d waits", waits)
 	}
 }

@@ -28,6 +28,7 @@ func (c *Conductor) AwaitReports(ctx context.Context) (reported <-chan struct{},
 	if err != nil {
 		return nil, err
 	}
+	c.presence.recall(hosts)
 	c.presence.waitFor(recent(hosts, dead))
 	return c.presence.gate, nil
 }

@@ -108,6 +108,7 @@ func (o *compute) startProcess() {
 	}
 	if p.safe = false; w.broken == Ungated {
 		c.StopAwaiting()
+		p.opened = true // so that no host is exempt from the checks
 	}
 }
 
@@ -139,7 +140,7 @@ func (w *World) computeFault(p *process) (before, after error) {
 		return errDown, nil
 	case p.safe:
 		return nil, nil
-	case w.chance(Ends, 8000):
+	case w.chance(Ends, 20000):
 		w.report.Happened["compute ended in a call"]++
 		p.ended = true
 	case !w.chance(Answers, 300):

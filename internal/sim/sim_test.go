@@ -118,7 +118,7 @@ func TestTheChecksCanFail(t *testing.T) {
 		Careless:    "freed",
 		Ungated:     "freed",
 		Hasty:       "shared",
-		Once:        "rest",
+		Once:        "unassigned",
 		Unrecorded:  "unassigned",
 		WallClock:   "running twice",
 	} {

@@ -135,6 +135,9 @@ func (w *World) ask(s lifecycle.Server, action lifecycle.Action) bool {
 		return false
 	}
 	e := lifecycle.ActionRequested{ID: w.name("m"), Action: action, Hard: hard}
+	if h := w.compute.hosts[s.Host]; action == lifecycle.Evacuate && w.compute.servedBy(h) != nil && !h.reported {
+		return false // in a cloud the agent would have reported by now; the simulation's operations take longer
+	}
 	outOfReach := action == lifecycle.Evacuate && w.outOfReach(s.Host)
 	if action == lifecycle.Resize || action == lifecycle.Migrate {
 		if e.SameHost = w.rng.IntN(3) > 0 && action == lifecycle.Resize; e.SameHost && w.rng.IntN(2) == 0 {
