@@ -7,6 +7,9 @@ import (
 	"strings"
 
 	"github.com/openberth/berth/agent/device"
+	"github.com/openberth/berth/agent/hypervisor"
+	"github.com/openberth/berth/agent/loop"
+	"github.com/openberth/berth/agent/reconcile"
 	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/pci"
 	"github.com/openberth/berth/provider"
@@ -18,7 +21,7 @@ func (w *World) checkMarked() {
 	for _, m := range w.marked {
 		w.checkCapacity(m)
 		w.checkHeld(m)
-		w.checkBook(m)
+		w.checkJournal(m)
 		w.checkOnce(m)
 		if !m.zombie {
 			w.checkClaims(m)
@@ -46,11 +49,11 @@ func (w *World) checkCapacity(m *simHost) {
 func (w *World) checkHeld(m *simHost) {
 	holder := map[pci.Address]string{}
 	for _, id := range slices.Sorted(maps.Keys(m.guests)) {
-		for _, d := range m.guests[id].devices {
-			if by := holder[d.at]; by != "" {
-				w.miss(m, "held twice: %s has the guests %s and %s", d.at, by, id)
+		for _, d := range m.guests[id].Devices {
+			if by := holder[d.Address]; by != "" {
+				w.miss(m, "held twice: %s has the guests %s and %s", d.Address, by, id)
 			}
-			holder[d.at] = id
+			holder[d.Address] = id
 		}
 	}
 	for _, d := range m.made {
@@ -60,38 +63,45 @@ func (w *World) checkHeld(m *simHost) {
 	}
 }
 
-// checkBook: what the agent believes to be held is what the journal says, and every guest's devices are there.
-func (w *World) checkBook(m *simHost) {
-	if m.agent == nil || !m.agent.restored {
-		return
+// checkJournal: the devices of every guest are in the journal, no device is there twice, and an agent that has nothing
+// to write holds what the journal has.
+func (w *World) checkJournal(m *simHost) {
+	if m.fresh {
+		return // the first sync has yet to record the guests
 	}
 	written := map[pci.Address]string{}
-	for id, claims := range m.book.servers {
-		for _, c := range claims {
-			if by, twice := written[c.Device.Address]; twice {
-				w.miss(m, "journal: %s is held by %s and %s", c.Device.Address, by, id)
-			}
-			written[c.Device.Address] = id
+	for _, c := range m.disk.found.Claims() {
+		if by, twice := written[c.Device.Address]; twice {
+			w.miss(m, "journal: %s is held by %s and %s", c.Device.Address, by, c.Holder)
 		}
-	}
-	believed := 0
-	for _, d := range m.made {
-		if e, _ := m.agent.set.At(d.Address); e.Holder != "" {
-			believed++
-			if written[d.Address] != string(e.Holder) {
-				w.miss(m, "journal: %s holds %s, and the journal gives it to %q", e.Holder, d.Address, written[d.Address])
-			}
-		}
-	}
-	if believed != len(written) {
-		w.miss(m, "journal: %d devices are held, and it knows of %d", believed, len(written))
+		written[c.Device.Address] = string(c.Holder)
 	}
 	for id, g := range m.guests {
-		for _, d := range g.devices {
-			if by := written[d.at]; by != id && by != m.standsAs(id) {
-				w.miss(m, "journal: the guest %s has %s, and the journal gives it to %q", id, d.at, by)
+		for _, d := range g.Devices {
+			if by := written[d.Address]; by != id && by != m.journalID(id) {
+				w.miss(m, "journal: the guest %s has %s, and the journal gives it to %q", id, d.Address, by)
 			}
 		}
+	}
+	if a := m.agent; a != nil && !a.unwritten && len(a.state.Devices().Entries()) > 0 {
+		w.checkHolders(m, written)
+	}
+}
+
+// checkHolders: the agent gives each device to the server that the journal gives it to.
+func (w *World) checkHolders(m *simHost, written map[pci.Address]string) {
+	held := 0
+	for _, e := range m.agent.state.Devices().Entries() {
+		if e.Holder == "" {
+			continue
+		}
+		held++
+		if by := written[e.Device.Address]; by != string(e.Holder) {
+			w.miss(m, "journal: %s holds %s, and the journal gives it to %q", e.Holder, e.Device.Address, by)
+		}
+	}
+	if held != len(written) {
+		w.miss(m, "journal: %d devices are held, and it has %d", held, len(written))
 	}
 }
 
@@ -109,10 +119,10 @@ func (w *World) checkClaims(m *simHost) {
 		if have[owner] == nil {
 			have[owner] = map[provider.ID]int{}
 		}
-		for _, d := range m.guests[id].devices {
-			have[owner][d.from]++
+		for _, d := range m.guests[id].Devices {
+			have[owner][d.Provider]++
 		}
-		if have[owner][m.root] == 0 && !m.guests[id].departed {
+		if have[owner][m.root] == 0 && !m.guests[id].Departed {
 			have[owner][m.root] = 1
 		}
 		if !w.rolled[owner] {
@@ -142,29 +152,29 @@ func (w *World) holdsOf(server string, id provider.ID) (n int) {
 }
 
 // checkChosen: a guest's devices are of the providers that its requests name, each as often.
-func (w *World) checkChosen(m *simHost, g *guest, s lifecycle.Server) {
+func (w *World) checkChosen(m *simHost, g *hypervisor.Guest, s lifecycle.Server) {
 	for _, stay := range s.Residences() {
-		if stay.Host != m.name || stay.Consumer != g.id {
+		if stay.Host != m.name || stay.Consumer != g.ID {
 			continue
 		}
-		if why := g.chosen(stay); why != "" && len(g.devices) > 0 {
-			w.miss(m, "chosen: the guest %s %s", g.id, why)
+		if why := chosen(g, stay); why != "" && len(g.Devices) > 0 {
+			w.miss(m, "chosen: the guest %s %s", g.ID, why)
 		}
 	}
 }
 
 // chosen says why the devices of a guest are not those that its stay asks for; empty when they are.
-func (g *guest) chosen(stay lifecycle.Residence) string {
+func chosen(g *hypervisor.Guest, stay lifecycle.Residence) string {
 	n := 0
 	for _, r := range stay.Requests {
-		have := g.providersOf(r.ID)
+		have := providersOf(g, r.ID)
 		n += len(have)
 		if want := slices.Sorted(slices.Values(r.Providers)); !slices.Equal(have, want) {
 			return fmt.Sprintf("has devices of %v for request %s, and %v were chosen", have, r.ID, want)
 		}
 	}
-	if n != len(g.devices) {
-		return fmt.Sprintf("has %d devices, and %d of them for its requests", len(g.devices), n)
+	if n != len(g.Devices) {
+		return fmt.Sprintf("has %d devices, and %d of them for its requests", len(g.Devices), n)
 	}
 	return ""
 }
@@ -209,8 +219,8 @@ func (w *World) checkServer(s lifecycle.Server) {
 		switch {
 		case g == nil:
 			w.miss(w.byName[stay.Host], "guest: %s of server %s has no guest", stay.Consumer, s.ID)
-		case stay.Consumer == s.ID && g.stopped != s.Stopped:
-			w.miss(w.byName[stay.Host], "guest: %s is stopped: %v, and compute says %v", s.ID, g.stopped, s.Stopped)
+		case stay.Consumer == s.ID && g.Stopped != s.Stopped:
+			w.miss(w.byName[stay.Host], "guest: %s is stopped: %v, and compute says %v", s.ID, g.Stopped, s.Stopped)
 		}
 	}
 }
@@ -218,19 +228,19 @@ func (w *World) checkServer(s lifecycle.Server) {
 // checkRest: what a host has is what compute knows of it, and its counts are right.
 func (w *World) checkRest(m *simHost) {
 	wanted := map[string]bool{}
-	for _, want := range w.compute.lines(m.host).wants {
-		wanted[want.id] = true
+	for _, want := range w.compute.lines(m.host).servers {
+		wanted[want.ID] = true
 	}
 	for _, r := range w.compute.lines(m.host).remove {
 		w.miss(m, "removal: %s has yet to go", r.ID)
 	}
-	for _, id := range m.standing() {
-		if g := m.guests[id]; !wanted[id] || g == nil || g.departed {
+	for _, id := range m.known() {
+		if g := m.guests[id]; !wanted[id] || g == nil || g.Departed {
 			w.miss(m, "left: something of %s is on the host, and it is not wanted there", id)
 		}
 	}
 	total, held, free := map[provider.ID]int{}, map[provider.ID]int{}, map[provider.ID]int{}
-	for _, e := range m.agent.set.Entries() {
+	for _, e := range m.agent.state.Devices().Entries() {
 		total[e.Provider]++
 		switch {
 		case e.Holder != "":
@@ -266,27 +276,44 @@ func (w *World) checkRest(m *simHost) {
 	}
 }
 
-// checkPlan: an agent that began anew would find nothing to do, and hold the same (8.1/6).
+// checkPlan: an agent that started again would have nothing to write, and hold the same (8.1/6).
 func (w *World) checkPlan(m *simHost) {
-	f := w.facts(m)
-	set, err := m.restore(offers(f))
+	state, err := w.dryRun(m)
 	if err != nil {
 		w.miss(m, "restart: %v", err)
 		return
 	}
-	d, err := w.plan(m, f, set.Claims(), func(resource.ConsumerID) bool { return false })
-	if err != nil {
-		w.miss(m, "restart: %v", err)
-		return
-	}
-	if !d.plan.Empty() || len(d.plan.Objections) > 0 {
+	if plan, _ := state.Plan(); !plan.Empty() || len(plan.Objections) > 0 {
 		var b strings.Builder
-		_ = d.plan.Print(&b)
-		w.miss(m, "plan: a quiet host has something to do:\n%s", b.String())
+		_ = plan.Print(&b)
+		w.miss(m, "plan: a quiescent host has something to write:\n%s", b.String())
 	}
-	if !slices.EqualFunc(set.Claims(), m.agent.set.Claims(), func(a, b device.Claim) bool {
+	if !slices.EqualFunc(state.Devices().Claims(), m.agent.state.Devices().Claims(), func(a, b device.Claim) bool {
 		return a.Device.Address == b.Device.Address && a.Holder == b.Holder && a.State == b.State && a.Provider == b.Provider
 	}) {
 		w.miss(m, "restart: it would hold something else")
 	}
+}
+
+// dryRun is `berth agent plan` with the present configuration: it returns the state of an agent that only plans.
+func (w *World) dryRun(m *simHost) (*reconcile.State, error) {
+	state, err := reconcile.NewPlan(w.config(m), m.disk.found)
+	if err != nil {
+		return state, err
+	}
+	for events := []reconcile.Event{reconcile.Start{}}; len(events) > 0; events = events[1:] {
+		for _, e := range state.Next(events[0], w.agentTime()) {
+			switch e := e.(type) {
+			case reconcile.Stop:
+				return state, e.Err
+			case reconcile.WriteJournal:
+				events = append(events, reconcile.Written{})
+			default:
+				if event := w.read(m, e, loop.Tree{Host: m.name, Placement: w.placement}); event != nil {
+					events = append(events, event)
+				}
+			}
+		}
+	}
+	return state, nil
 }

@@ -4,11 +4,15 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/openberth/berth/api/host"
 	"github.com/openberth/berth/api/placement/placementtest"
 	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/compute/schedule"
+	"github.com/openberth/berth/compute/server"
+	computestore "github.com/openberth/berth/compute/store"
+	"github.com/openberth/berth/pci"
 )
 
 // database is what compute has on its disk. A backup is a copy of it.
@@ -37,6 +41,8 @@ type hostRow struct {
 	removals map[string]string
 	ends     []epochEnd // in which epochs the revision rose
 	changed  stamp      // oracle: when it rose last
+
+	cleans map[pci.Address]time.Time // requests to clean devices, by when an operator has made them
 }
 
 type epoch struct {
@@ -70,6 +76,7 @@ func (db *database) clone() *database {
 	for name, row := range db.rows {
 		next := *row
 		next.removals, next.ends = maps.Clone(row.removals), slices.Clone(row.ends)
+		next.cleans = maps.Clone(row.cleans)
 		out.rows[name] = &next
 	}
 	return &out
@@ -141,18 +148,39 @@ func (o *compute) past(h *hostState, p host.Position) *host.Position {
 	return &out
 }
 
-// head is a line of a host's assignments without its servers.
+// head is the present assignments of a host without their content.
 func (o *compute) head(h *hostState, past *host.Position) host.Assignments {
 	return host.Assignments{Cloud: o.cloud, Past: past,
 		Position: host.Position{Epoch: o.epoch.number, EpochID: o.epoch.id, Revision: h.row.revision}}
 }
 
-// deliver is the present line of a host's assignments.
+// deliver is the present assignments of a host.
 func (o *compute) deliver(h *hostState, past *host.Position) delivery {
-	return delivery{head: o.head(h, past), line: o.lines(h), state: stamp{o.branch, o.w.seq}}
+	l, out := o.lines(h), o.head(h, past)
+	out.Servers, out.Remove = l.servers, l.remove
+	for _, at := range slices.SortedFunc(maps.Keys(h.row.cleans), pci.Address.Compare) {
+		out.Clean = append(out.Clean, host.CleanRequest{Address: at.String(), Asked: h.row.cleans[at]})
+	}
+	return delivery{assignments: out, changed: l.changed, state: stamp{o.branch, o.w.seq}}
 }
 
-// lines is what compute wants on a host now.
+// resolveCleans deletes the requests that an agent has answered. A refused one stays until an operator repeats it, or
+// the device need not be cleaned any more.
+func (r *hostRow) resolveCleans(answers []host.CleanResult) {
+	for _, d := range r.report.Devices {
+		if !d.Spent {
+			delete(r.cleans, d.Address)
+		}
+	}
+	for _, answer := range answers {
+		if at, err := pci.ParseAddress(answer.Address); err == nil && answer.Refused == "" &&
+			r.cleans[at].Equal(answer.Asked) {
+			delete(r.cleans, at)
+		}
+	}
+}
+
+// lines is what compute assigns to a host now.
 func (o *compute) lines(h *hostState) *line {
 	if h.line != nil && h.line.revision == h.row.revision {
 		return h.line
@@ -163,12 +191,9 @@ func (o *compute) lines(h *hostState) *line {
 		s := o.servers[id]
 		here = append(here, s)
 		for _, e := range s.Entries() {
-			if e.Host != h.name {
-				continue
+			if e.Host == h.name {
+				l.servers = append(l.servers, server.WriteServer(computestore.Entry{Entry: e, Server: s}))
 			}
-			l.wants = append(l.wants, want{id: e.Consumer, was: e.PreviousConsumer, server: s.ID, requests: e.Requests,
-				parts: e.Topology,
-				off:   e.Power == lifecycle.Off, build: s.Builds, incoming: e.Incoming, outgoing: e.Outgoing, key: key(s, e)})
 		}
 	}
 	for _, r := range lifecycle.RemovalsAt(h.name, here, slices.Sorted(maps.Keys(h.row.removals))) {

@@ -191,8 +191,8 @@ func (w *World) loseSome() {
 // loseJournal ends an agent and loses its journal.
 func (w *World) loseJournal(m *simHost) {
 	w.report.Happened["journal lost"]++
-	w.halt(m)
-	m.book = newBook()
+	w.crash(m)
+	m.disk, m.fresh = disk{}, true
 }
 
 // loseDatabase starts compute on a new database.

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/openberth/berth/agent/hypervisor"
+	"github.com/openberth/berth/agent/journal"
 	"github.com/openberth/berth/api/host"
 	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/provider"
@@ -25,7 +27,7 @@ func (w *World) operatorSome() {
 	switch w.rng.IntN(5) {
 	case 0, 1:
 		for _, m := range w.hosts {
-			waits := m.agent != nil && !m.cut && m.agent.behind != "" && w.clock-m.host.behindSince > patient
+			waits := m.agent != nil && !m.cut && m.host.row.report.Behind != "" && w.clock-m.host.behindSince > patient
 			if waits && left > 0 && w.halfTheTime() {
 				w.adopt(m)
 				left--
@@ -75,40 +77,47 @@ func (w *World) heal(m *simHost) (healed bool) {
 // host that was declared dead while a server was resized on it: compute took the guest of the new size for gone.
 func (w *World) freeNames() (busy bool) {
 	for _, m := range w.hosts {
-		a := m.agent
-		if a == nil || a.phase != serves {
+		if m.agent == nil || !m.agent.received {
 			continue
 		}
-		for _, id := range slices.Sorted(maps.Keys(a.wants)) {
-			want := a.wants[id]
-			if m.agent != a || !m.nameTaken(want) {
+		for _, want := range w.compute.lines(m.host).servers {
+			if !m.nameTaken(want) {
 				continue
 			}
-			if !m.zombie && !w.mayBeUnknown(m, id) {
+			if !m.zombie && !w.mayBeUnknown(m, want.ID) {
 				w.miss(m, "name: the guest %s must take the id %s of another guest, and the host was never declared dead",
-					want.was, id)
+					want.PreviousID, want.ID)
 			}
-			w.note("operator", id, m.tag, "destroys, so that "+want.was+" can take the id")
+			w.note("operator", want.ID, m.tag, "destroys, so that "+want.PreviousID+" can take the id")
 			w.report.Happened["name freed by the operator"]++
-			w.destroyByHand(m, id)
+			w.destroyByHand(m, want.ID)
 			busy = true
+			break
 		}
 	}
 	return busy
 }
 
+// nameTaken reports whether a guest must take an id that another guest has.
+func (m *simHost) nameTaken(want host.Server) bool {
+	_, had := m.disk.found.Of(want.ID)
+	_, comes := m.disk.found.Of(want.PreviousID)
+	return want.PreviousID != want.ID && m.disk.found.Renames()[want.ID].Was != want.PreviousID && had && comes &&
+		m.guests[want.ID] != nil
+}
+
 // destroyByHand destroys a guest while its agent is stopped.
 func (w *World) destroyByHand(m *simHost, id string) {
-	w.halt(m)
+	w.crash(m)
 	delete(m.guests, id)
-	m.book.leave(id)
+	m.disk.change(journal.Gone(id))
 	w.start(m)
 }
 
 // repairHosts adopts what is behind and destroys what is unassigned.
 func (w *World) repairHosts() (busy bool) {
 	for _, m := range w.hosts {
-		if a := m.agent; a != nil && a.behind != "" {
+		if a := m.agent; a != nil && a.behind() != "" {
 			w.adopt(m)
 			busy = true
 		}
@@ -123,27 +132,29 @@ func (w *World) repairHosts() (busy bool) {
 
 // adopt is `berth agent adopt`: the agent follows the next assignments that it reads, whatever they are.
 func (w *World) adopt(m *simHost) {
-	w.note("operator", "", m.tag, "adopts: "+m.agent.behind)
+	w.note("operator", "", m.tag, "adopts: "+m.agent.behind())
 	w.report.Happened["host adopted"]++
-	w.halt(m)
-	m.book.identity.cloud, m.book.identity.install = "", m.install
-	m.book.position, m.book.followed = host.Position{}, stamp{}
+	w.crash(m)
+	id, _ := m.disk.found.Identity()
+	id.Cloud, id.Machine = "", m.install
+	m.disk.change(id.Entry(), journalPosition{}.Entry())
+	m.disk.followed = stamp{}
 	w.start(m)
 }
 
 // destroyUnassigned is `berth agent destroy` of a guest that the assignments do not mention.
 func (w *World) destroyUnassigned(m *simHost) bool {
 	a := m.agent
-	if a == nil || m.cut || a.phase != serves || a.displaced {
+	if a == nil || !a.received || len(m.guests) == 0 || w.compute.servedBy(m.host) != m {
 		return false
 	}
-	list := m.unassigned()
+	list := a.unassigned()
 	if len(list) == 0 {
 		return false
 	}
 	id := list[w.rng.IntN(len(list))]
-	for _, want := range w.compute.lines(m.host).wants {
-		if want.id == id || want.was == id {
+	for _, want := range w.compute.lines(m.host).servers {
+		if want.ID == id || want.PreviousID == id {
 			return false // it refuses: compute assigns the guest
 		}
 	}
@@ -154,6 +165,17 @@ func (w *World) destroyUnassigned(m *simHost) bool {
 	w.report.Happened["guest destroyed by the operator"]++
 	w.destroyByHand(m, id)
 	return true
+}
+
+// unassigned lists the guests that the assignments do not mention. Nothing is known while they are not followed.
+func (a *agent) unassigned() (list []string) {
+	report := a.state.Report()
+	for _, g := range report.Guests {
+		if !g.Assigned && report.Behind == "" {
+			list = append(list, g.ID)
+		}
+	}
+	return list
 }
 
 // repairPlacement makes Placement's allocations what compute's records say. Servers whose guests have something else
@@ -197,13 +219,9 @@ func (w *World) repairPlacement() (busy bool) {
 // back with a restored database of Placement: to the agent they are somebody else's.
 func (w *World) tidy(m *simHost) (busy bool) {
 	right := map[provider.ID]resource.Class{}
-	for _, o := range offers(w.facts(m)) {
-		right[o.Provider] = o.Class
-	}
-	for _, claims := range m.book.servers {
-		for _, c := range claims {
-			right[c.Provider] = c.Class
-		}
+	state, _ := w.dryRun(m)
+	for _, e := range state.Devices().Entries() {
+		right[e.Provider] = e.Class
 	}
 	for _, id := range slices.Clone(w.placement.TreeIDs(m.root)) {
 		p, _ := w.placement.Provider(id)
@@ -266,7 +284,7 @@ func (w *World) mend(s lifecycle.Server, last bool) bool {
 		c := resource.ConsumerID(stay.Consumer)
 		held, _ := w.placement.Allocation(background, c)
 		g := w.byName[stay.Host].guests[stay.Consumer]
-		fits := g != nil && g.chosen(stay) == ""
+		fits := g != nil && chosen(g, stay) == ""
 		if fits && stay.Choice.Allocation.Equal(held.Allocation) {
 			continue
 		}
@@ -295,15 +313,11 @@ func (w *World) mend(s lifecycle.Server, last bool) bool {
 	return false
 }
 
-// cleanReserved cleans devices for one-time use that nobody holds and that only Placement knows to be used.
+// cleanReserved cleans the devices for one-time use that no server has and that only Placement has as used.
 func (w *World) cleanReserved() (busy bool) {
 	for _, m := range w.hosts {
-		for _, d := range m.made {
-			if m.agent == nil {
-				continue
-			}
-			if e, there := m.agent.set.At(d.Address); there && !e.Spent && m.spent(e) && w.clean(m, d.Address) {
-				w.note("operator", "", m.tag, "cleans "+d.Address.String())
+		for _, d := range m.host.row.report.Devices {
+			if _, known := m.disk.found.Spent()[d.Address]; !known && w.requestClean(m, d) {
 				busy = true
 			}
 		}
@@ -311,11 +325,11 @@ func (w *World) cleanReserved() (busy bool) {
 	return busy
 }
 
-// providersOf is how often a guest has a device of each provider for a request.
-func (g *guest) providersOf(request string) (list []provider.ID) {
-	for _, d := range g.devices {
-		if d.request == request {
-			list = append(list, d.from)
+// providersOf lists the provider of each device of a guest for a request, sorted.
+func providersOf(g *hypervisor.Guest, request string) (list []provider.ID) {
+	for _, d := range g.Devices {
+		if d.Request == request {
+			list = append(list, d.Provider)
 		}
 	}
 	slices.Sort(list)

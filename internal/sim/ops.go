@@ -1,12 +1,13 @@
 package sim
 
 import (
-	"fmt"
 	"iter"
 	"maps"
 	"slices"
 	"time"
 
+	"github.com/openberth/berth/agent/reconcile"
+	"github.com/openberth/berth/compute/schedule"
 	"github.com/openberth/berth/pci"
 )
 
@@ -85,7 +86,7 @@ func (w *World) operate() {
 }
 
 // often is the kind of operation that is done more often, so that what is broken on purpose has consequences soon.
-var often = map[string]string{Demolish: Restore, Ungated: Restore, Hasty: "rob", WallClock: Jump}
+var often = map[string]string{Demolish: Restore, Ungated: Restore, WallClock: Jump}
 
 // draw draws an operation, as a number below shares.
 func (w *World) draw() int {
@@ -133,82 +134,10 @@ func (w *World) agentSome() {
 		}
 		m := w.byTag[w.hot.list[w.rng.IntN(len(w.hot.list))]]
 		if w.act(m) {
-			w.mark(m)
 			return
 		}
 		w.hot.drop(m.tag)
 	}
-}
-
-// act lets an agent do one thing, if there is one to do. What fails is no progress.
-func (w *World) act(m *simHost) bool {
-	a := m.agent
-	if a == nil || m.cut || w.clock < m.wait {
-		return false
-	}
-	if a.phase != serves {
-		w.noteWork("begin", "", m, w.begin(m))
-		return true
-	}
-	if a.displaced { // it touches nothing before compute has taken a report
-		err := w.send(m)
-		if w.noteWork("report", "", m, err); err != nil && m.agent != nil {
-			w.pauseUntil(m, 15*time.Second)
-		}
-		return true
-	}
-	first := w.rng.IntN(4)
-	for i := range 4 {
-		if w.actOn(m, (first+i)%4) {
-			return true
-		}
-	}
-	return false
-}
-
-// actOn does one kind of thing.
-func (w *World) actOn(m *simHost, kind int) bool {
-	a := m.agent
-	switch kind {
-	case 0:
-		if m.inbox != nil || !a.connected || a.read != m.host.row.revision {
-			w.hear(m)
-			w.noteWork("hear", "", m, nil)
-			return true
-		}
-	case 1:
-		if due := w.due(m); len(due) > 0 {
-			id := due[w.rng.IntN(len(due))]
-			w.noteWork("work", id, m, w.work(m, id))
-			return true
-		}
-	case 2:
-		if a.look && w.clock >= a.lookAt && w.broken != Unlooked {
-			err := w.sync(m)
-			if w.noteWork("sync", "", m, err); err != nil && m.agent != nil {
-				m.agent.lookAt = w.clock + 10*time.Second
-				w.wakeAfter(m, 10*time.Second)
-			}
-			return true
-		}
-	case 3:
-		if m.behind || m.told != fmt.Sprint(m.unassigned()) {
-			w.noteWork("report", "", m, w.send(m))
-			return true
-		}
-	}
-	return false
-}
-
-// noteWork notes what an agent has done.
-func (w *World) noteWork(kind, of string, m *simHost, err error) {
-	text := ""
-	if err != nil {
-		text = err.Error()
-	} else {
-		w.progress = true
-	}
-	w.note(kind, of, m.tag, text)
 }
 
 func (w *World) createSome() {
@@ -240,7 +169,7 @@ func (w *World) restartSome() {
 		return
 	}
 	w.note("restart", "", m.tag, "")
-	w.halt(m)
+	w.crash(m)
 	if w.rng.IntN(4) == 0 {
 		m.boot++
 	}
@@ -265,7 +194,7 @@ func (w *World) downSome() {
 			w.disconnect(m)
 			m.cut, text = true, "cut off"
 		} else {
-			w.halt(m)
+			w.crash(m)
 		}
 	} else if !m.host.row.dead && w.away(m) > far/4 {
 		w.sayDead(m)
@@ -324,7 +253,7 @@ func (w *World) bring(m *simHost) {
 	if m.agent == nil {
 		w.start(m)
 	} else {
-		m.agent.look, m.behind = true, true
+		w.changed(m)
 	}
 }
 
@@ -356,10 +285,10 @@ func (w *World) plugSome() {
 	}
 }
 
-// changed notes that a host is another, as the kernel tells its agent.
+// changed reports to the agent that the devices of its host have changed, as the kernel does.
 func (w *World) changed(m *simHost) {
-	if m.agent != nil {
-		m.agent.look = true
+	if m.agent != nil && w.broken != Unlooked {
+		w.event(m, reconcile.DevicesChanged{})
 	}
 	w.mark(m)
 }
@@ -374,25 +303,35 @@ func (w *World) ruleSome() {
 		m.rule = 0
 	}
 	w.note("rules", "", m.tag, m.rules[m.rule][0].String())
-	w.halt(m)
+	w.crash(m)
 	w.start(m)
 }
 
-// cleanSome gives a device for one-time use back.
+// cleanSome requests that a device for one-time use is cleaned.
 func (w *World) cleanSome() {
 	for range 6 {
 		m := w.some()
-		if m.agent == nil || m.cut || m.agent.phase != serves || m.agent.displaced {
-			continue
-		}
-		for _, d := range m.made {
-			if at := d.Address; w.clean(m, at) {
-				w.note("clean", "", m.tag, at.String())
-				w.mark(m)
+		for _, d := range m.host.row.report.Devices {
+			if w.requestClean(m, d) {
 				return
 			}
 		}
 	}
+}
+
+// requestClean is `berth device clean`: it refuses devices that need not be cleaned, or that a server has.
+func (w *World) requestClean(m *simHost, d schedule.Device) bool {
+	if !d.Spent || d.Holder != "" {
+		return false
+	}
+	row := m.host.row
+	if row.cleans == nil {
+		row.cleans = map[pci.Address]time.Time{}
+	}
+	row.cleans[d.Address] = beginning().Add(w.clock)
+	w.note("clean", "", m.tag, d.Address.String())
+	w.compute.raise(m.host)
+	return true
 }
 
 // arrive lets what an agent said long ago arrive.
@@ -407,5 +346,5 @@ func (w *World) arrive() {
 		w.report.Happened["out of order"]++
 	}
 	w.note("late", l.id, l.from.tag, "")
-	_, _ = w.compute.reportGuest(l.id, l.start, l.e)
+	_ = w.compute.reportGuest(l.id, l.start, l.e)
 }

@@ -3,6 +3,7 @@ package sim
 import (
 	"slices"
 
+	"github.com/openberth/berth/agent/hypervisor"
 	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/compute/schedule"
 	"github.com/openberth/berth/resource"
@@ -44,9 +45,9 @@ func (w *World) precedes(earlier, state stamp) bool {
 // followed is told of each line that an agent follows: it must not come from a database that lacks what the agent has
 // followed before.
 func (w *World) followed(m *simHost, d delivery) {
-	if !w.precedes(m.book.followed, d.state) {
+	if !w.precedes(m.disk.followed, d.state) {
 		w.miss(m, "follow: the agent follows revision %d of a database that lacks what it has followed: history %d, "+
-			"and it has seen %d", d.line.revision, d.state.branch, m.book.followed.branch)
+			"and it has seen %d", d.assignments.Revision, d.state.branch, m.disk.followed.branch)
 	}
 }
 
@@ -68,8 +69,8 @@ func (o *compute) settleReasons(s lifecycle.Server) {
 
 // judgeRemovals sees that each removal of a line has a reason, and notes which guests the line has named.
 func (o *compute) judgeRemovals(h *hostState, l *line) {
-	for _, want := range l.wants {
-		delete(h.named, want.id)
+	for _, want := range l.servers {
+		delete(h.named, want.ID)
 	}
 	for _, r := range l.remove {
 		owner := o.w.owners[r.ID]
@@ -86,13 +87,13 @@ func (o *compute) judgeRemovals(h *hostState, l *line) {
 
 // destroyed is told of each guest that an agent destroys: compute must have named it for removal. One that has departed
 // runs elsewhere.
-func (w *World) destroyed(m *simHost, g *guest) {
+func (w *World) destroyed(m *simHost, g *hypervisor.Guest) {
 	if g == nil {
 		return
 	}
 	w.report.Happened["guest destroyed"]++
-	if !g.departed && !m.host.named[g.id] {
-		w.miss(m, "destroyed: the guest %s of server %s, and compute has not named it for removal", g.id, w.owners[g.id])
+	if !g.Departed && !m.host.named[g.ID] {
+		w.miss(m, "destroyed: the guest %s of server %s, and compute has not named it for removal", g.ID, w.owners[g.ID])
 	}
 }
 
@@ -129,7 +130,7 @@ func (w *World) shared(m *simHost, c resource.ConsumerID) {
 	}) {
 		w.miss(m, "shared: the agent writes a share of %s to Placement, and compute does not place it here", c)
 	}
-	if m.agent.confirmed[string(c)] == "" {
+	if !m.agent.confirmed[string(c)] {
 		w.miss(m, "shared: the agent writes a share of %s to Placement, and compute has not confirmed its assignment", c)
 	}
 }
@@ -149,14 +150,14 @@ func (w *World) mayBeUnknown(m *simHost, guest string) bool {
 // checkOnce: no server runs twice.
 func (w *World) checkOnce(m *simHost) {
 	for _, g := range m.guests {
-		if g.stopped || g.departed {
+		if g.Stopped || g.Departed {
 			continue
 		}
-		owner := w.owners[g.id]
+		owner := w.owners[g.ID]
 		for _, other := range w.runs[owner] {
 			for _, twin := range other.guests {
-				if twin != g && !twin.stopped && !twin.departed && w.owners[twin.id] == owner && !w.exempt(owner, m, other) {
-					w.miss(m, "running twice: server %s runs here as %s, and on %s as %s", owner, g.id, other.tag, twin.id)
+				if twin != g && !twin.Stopped && !twin.Departed && w.owners[twin.ID] == owner && !w.exempt(owner, m, other) {
+					w.miss(m, "running twice: server %s runs here as %s, and on %s as %s", owner, g.ID, other.tag, twin.ID)
 				}
 			}
 		}

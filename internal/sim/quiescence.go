@@ -5,15 +5,12 @@ import (
 	"slices"
 	"time"
 
-	"github.com/openberth/berth/agent/device"
-	"github.com/openberth/berth/agent/survey"
+	"github.com/openberth/berth/agent/journal"
 	"github.com/openberth/berth/resource"
 )
 
 // maxRounds is how long the way to a rest may be. In a round each server does its steps and each agent all that is due.
 const maxRounds = 120
-
-func offers(f survey.Facts) []device.Offer { return survey.Offers(f) }
 
 // rest lets the failures stop, brings all hosts back, and sees whether the cloud comes to rest.
 func (w *World) rest() {
@@ -113,33 +110,14 @@ func (w *World) round() (busy bool) {
 		if m.agent == nil && !m.stuck {
 			w.start(m)
 		}
-		for n := 0; n < 40 && w.act(m); n++ {
+		for n := 0; n < 200 && w.act(m); n++ {
 			w.checkMarked()
 		}
-		busy = busy || w.waitsItself(m)
+		busy = busy || !m.stuck && w.compute.servedBy(m.host) != m
 		w.checkMarked()
 	}
 	w.compute.watchGate()
 	return busy || w.progress || !w.compute.opened
-}
-
-// waitsItself reports whether an agent waits for something that will come by itself: compute's word that it may serve
-// the host, or the time to try something again. What has failed often fails because the operator has to do something.
-func (w *World) waitsItself(m *simHost) bool {
-	const often = 12
-	a := m.agent
-	if a == nil {
-		return !m.stuck
-	}
-	if a.phase != serves || a.displaced {
-		return true
-	}
-	for id, until := range a.retry {
-		if until > w.clock && a.tries[id] < often {
-			return true
-		}
-	}
-	return false
 }
 
 // end deletes everything. Then nobody may hold anything.
@@ -161,10 +139,12 @@ func (w *World) finish() {
 		w.miss(nil, "rest: all servers are deleted, and %d are not gone", n)
 	}
 	for _, m := range w.hosts {
-		// the others are forgotten with the next line
-		begun := slices.ContainsFunc(slices.Collect(maps.Values(m.book.renames)), func(r rename) bool { return !r.done })
-		if len(m.standing()) > 0 || begun {
-			w.miss(m, "left: all servers are deleted, and the host has %v", m.standing())
+		// the finished ones are forgotten with the next assignments
+		begun := slices.ContainsFunc(slices.Collect(maps.Values(m.disk.found.Renames())), func(r journal.Rename) bool {
+			return !r.Done
+		})
+		if len(m.known()) > 0 || begun {
+			w.miss(m, "left: all servers are deleted, and the host has %v", m.known())
 		}
 	}
 }

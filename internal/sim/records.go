@@ -5,30 +5,16 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/openberth/berth/api/host"
 	"github.com/openberth/berth/compute/lifecycle"
-	"github.com/openberth/berth/numa"
-	"github.com/openberth/berth/pci"
 )
 
-// line is what compute wants on a host.
+// line is what compute assigns to a host.
 type line struct {
 	revision int64
-	wants    []want
+	servers  []host.Server
 	remove   []removal
 	changed  stamp // oracle: when it became so
-}
-
-// want is a guest that shall be on a host: an entry of its assignments.
-type want struct {
-	id, was  string
-	server   string // id that users know
-	requests []pci.Request
-	parts    []numa.GuestCell
-	off      bool
-	build    int
-	incoming bool
-	outgoing string
-	key      string // another one when anything of it is another
 }
 
 // put stores a record, and what follows from it.

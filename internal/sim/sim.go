@@ -38,42 +38,43 @@ type Options struct {
 	Quiet   int      // operations between two rests; 0: 20000
 	Without []string // kinds of operations and failures that are left out
 	Broken  string   // what is broken on purpose; empty: nothing
+	Trace   bool     // the story of a failure has the warnings of agents
 }
 
 // The failures that may be left out beside the kinds of operations.
 const (
-	Crashes  = "crashes"  // of an agent, anywhere
+	Crashes  = "crashes"  // of an agent, between any two effects and in each
 	Messages = "messages" // of agents, lost, late or twice
+	Disks    = "disks"    // of agents, that fail to write
 	Answers  = "answers"  // of steps that were done, lost
-	Builds   = "builds"   // of guests, that fail
+	Builds   = "builds"   // of guests, that fail or lose their answer
 	Foreign  = "foreign"  // writers to Placement
 	Ends     = "ends"     // of the process of compute, in a call of its database or of Placement
 )
 
 // What may be broken on purpose, each to be caught by another check.
 const (
-	Lenient     = "lenient"      // Placement gives away more than there is
-	Orphans     = "orphans"      // compute does not give back what deleted servers held
-	Early       = "early"        // compute gives back what a guest holds before its agent has said that it is gone
+	Lenient     = "lenient"      // Placement accepts allocations for which there is no room
+	Orphans     = "orphans"      // compute does not delete the allocations of deleted servers
+	Early       = "early"        // compute deletes the allocations of a guest before its agent has reported it gone
 	Undead      = "undead"       // a hypervisor does not end guests
-	Twice       = "twice"        // a guest runs with what others have, too
-	Silent      = "silent"       // agents do not say that a guest is gone
-	WrongDevice = "wrong device" // a guest runs with a device of another provider than the chosen one
-	Unburn      = "unburn"       // agents give back devices for one-time use that nobody has cleaned
-	Unlooked    = "unlooked"     // agents do not report what has changed
-	Forgetful   = "forgetful"    // the journal loses a claim
-	Uncounted   = "uncounted"    // compute takes what agents say in the order in which it comes
+	Twice       = "twice"        // a hypervisor gives a guest the devices of others too
+	Silent      = "silent"       // agents do not report that a guest is gone
+	WrongDevice = "wrong device" // a hypervisor stores another provider of a device than the chosen one
+	Unlooked    = "unlooked"     // agents do not read again what has changed
+	Forgetful   = "forgetful"    // the journal loses claims
+	Unwritten   = "unwritten"    // the journal acknowledges entries that it does not write
+	Uncounted   = "uncounted"    // compute records reports of agents in the order in which they arrive
 
-	Sweeping   = "sweeping"   // agents destroy guests that the assignments do not mention
-	Backward   = "backward"   // agents follow assignments of an older database
+	Sweeping   = "sweeping"   // agents read that guests that the assignments do not mention are to be removed
+	Backward   = "backward"   // agents do not read the position of the assignments that they have followed
 	Doubles    = "doubles"    // compute admits every start of an agent
-	Anyone     = "anyone"     // compute takes guest reports from any start of an agent
-	Demolish   = "demolish"   // agents build a guest again as it was
+	Anyone     = "anyone"     // compute accepts guest reports of any start of an agent
+	Demolish   = "demolish"   // a hypervisor does not report how often a guest was rebuilt
 	Careless   = "careless"   // compute writes to Placement although guests contradict its record
 	Ungated    = "ungated"    // compute goes on with what it was doing before hosts have reported
-	Hasty      = "hasty"      // agents write shares that compute has not confirmed
 	Once       = "once"       // compute names a guest for removal once
-	Unrecorded = "unrecorded" // compute forgets what has to go on hosts that are declared dead
+	Unrecorded = "unrecorded" // compute forgets the guests to remove on hosts that are declared dead
 	WallClock  = "wall clock" // compute judges silence by the wall clock
 )
 
@@ -90,28 +91,28 @@ type Report struct {
 
 // World is the simulated cloud.
 type World struct {
-	o         Options
-	broken    string
-	rng       *rand.Rand
-	clock     time.Duration // since the simulation began; nobody sets it
-	skew      time.Duration // by how much the wall clock of compute is wrong
-	now       time.Time     // by that wall clock
-	placement *placementtest.Placement
-	cleaned   map[provider.ID]bool // their reserved amount may become smaller: their devices were cleaned
-	compute   *compute
-	hosts     []*simHost
-	copies    []*simHost // with copied directories, beside those of hosts
-	byName    map[string]*simHost
-	byRoot    map[provider.ID]*simHost
-	byTag     map[string]*simHost // also copies
-	hot       randomSet           // tags of machines on which something is to be done
-	wakes     []wake
-	zones     []zone
-	late      []letter
-	others    []string        // foreign consumers
-	next      int             // for names
-	calm      bool            // no failures now
-	robbed    map[string]bool // servers whose share was taken away since the last rest
+	o          Options
+	broken     string
+	rng        *rand.Rand
+	clock      time.Duration // since the simulation began; nobody sets it
+	agentClock time.Duration // of agents, see slowness
+	skew       time.Duration // by how much the wall clock of compute is wrong
+	now        time.Time     // by that wall clock
+	placement  *placementtest.Placement
+	cleaned    map[provider.ID]bool // their reserved amount may become smaller: their devices were cleaned
+	compute    *compute
+	hosts      []*simHost
+	copies     []*simHost // with copied directories, beside those of hosts
+	byName     map[string]*simHost
+	byRoot     map[provider.ID]*simHost
+	byTag      map[string]*simHost // also copies
+	hot        randomSet           // tags of machines on which something is to be done
+	zones      []zone
+	late       []letter
+	others     []string        // foreign consumers
+	next       int             // for names
+	calm       bool            // no failures now
+	robbed     map[string]bool // servers whose share was taken away since the last rest
 
 	backups   []backup
 	jumped    time.Duration // when the wall clock was set last
@@ -129,12 +130,6 @@ type World struct {
 	log     []entry
 	failure string
 	report  Report
-}
-
-// wake is when a machine that waits has something to do again.
-type wake struct {
-	at time.Duration
-	m  *simHost
 }
 
 // letter is what an agent said, on its way.
@@ -179,7 +174,7 @@ func Run(o Options) Report {
 // still fails.
 func Shrink(o Options, failed Report) (Options, Report) {
 	o.Ops = failed.Ops
-	for _, kind := range append(kindsOfOps(), Crashes, Messages, Answers, Builds, Foreign, Ends) {
+	for _, kind := range append(kindsOfOps(), Crashes, Messages, Disks, Answers, Builds, Foreign, Ends) {
 		less := o
 		less.Without = append(slices.Clone(o.Without), kind)
 		if r := Run(less); r.Failure != "" {
@@ -226,33 +221,26 @@ func newWorld(o Options) *World {
 	w.calm = true
 	for _, m := range w.hosts {
 		w.start(m)
-		for m.agent != nil && m.agent.phase != serves {
-			_ = w.begin(m)
+		for m.agent != nil && w.act(m) {
 		}
 	}
 	w.calm = false
 	return w
 }
 
-// pass lets time pass.
+// pass lets time pass. Agents whose deadline has come have something to do.
 func (w *World) pass(d time.Duration) {
 	w.clock += d
+	w.agentClock += w.agentWait(d)
 	w.now = beginning().Add(w.clock + w.skew)
-	if len(w.wakes) == 0 {
-		return
-	}
-	w.wakes = slices.DeleteFunc(w.wakes, func(k wake) bool {
-		if k.at <= w.clock {
-			k.m.stir()
-			w.hot.add(k.m.tag)
+	now := w.agentTime()
+	for _, list := range [][]*simHost{w.hosts, w.copies} {
+		for _, m := range list {
+			if a := m.agent; a != nil && !a.deadline.IsZero() && !now.Before(a.deadline) {
+				w.hot.add(m.tag)
+			}
 		}
-		return k.at <= w.clock
-	})
-}
-
-// wakeAfter has a machine looked at again after a while.
-func (w *World) wakeAfter(m *simHost, d time.Duration) {
-	w.wakes = append(w.wakes, wake{w.clock + d, m})
+	}
 }
 
 // skewAt is by how much the wall clock was wrong at a moment after the last jump but one.
@@ -281,7 +269,6 @@ func (w *World) mark(m *simHost) {
 	if !slices.Contains(w.marked, m) {
 		w.marked = append(w.marked, m)
 	}
-	m.stir()
 	w.hot.add(m.tag)
 }
 

@@ -242,9 +242,7 @@ func (w *World) rob() {
 		w.note("rob", s.ID, s.Host, "")
 		w.robbed[s.ID] = true
 		w.placement.SetAllocation(c, rest)
-		if m.agent != nil {
-			m.agent.look = true
-		}
+		w.changed(m)
 		return
 	}
 }
