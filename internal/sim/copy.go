@@ -44,7 +44,7 @@ func (w *World) twin(m *simHost) *simHost {
 	w.next++
 	c := *m
 	c.tag = fmt.Sprintf("%s'%d", m.name, w.next)
-	c.away, c.guests = maps.Clone(m.away), map[string]*hypervisor.Guest{}
+	c.away, c.guests, c.built = maps.Clone(m.away), map[string]*hypervisor.Guest{}, map[string]bool{}
 	c.agent, c.cut, c.zombie = nil, false, false
 	return &c
 }

@@ -129,7 +129,7 @@ func (w *World) reportGuest(m *simHost, e reconcile.ReportGuest) error {
 		w.miss(m, "report: %v", err)
 		return err
 	}
-	w.phaseReported(e.Guest.Phase)
+	w.phaseReported(m, e)
 	if w.broken == Silent && e.Guest.Phase == host.Gone {
 		return nil
 	}
@@ -157,9 +157,11 @@ func (w *World) reportGuest(m *simHost, e reconcile.ReportGuest) error {
 	})
 }
 
-// phaseReported counts the reports of phases that not every guest reaches.
-func (w *World) phaseReported(p host.Phase) {
-	switch p {
+// phaseReported notes which guests are reported as built, and counts the phases that few guests reach.
+func (w *World) phaseReported(m *simHost, e reconcile.ReportGuest) {
+	switch e.Guest.Phase {
+	case host.Running, host.Stopped:
+		delete(m.built, e.ID)
 	case host.Failed:
 		w.report.Happened["given up"]++
 	case host.Refused:

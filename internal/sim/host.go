@@ -27,6 +27,7 @@ type simHost struct {
 	once  bool // it has devices for one-time use
 
 	guests  map[string]*hypervisor.Guest // the hypervisor's
+	built   map[string]bool              // oracle: guests that no report of the agent has named as built
 	disk    disk
 	fresh   bool   // no agent has served the host with this journal
 	agent   *agent // nil while it does not run
@@ -56,7 +57,8 @@ func build(n, zone int) *simHost {
 	name := fmt.Sprintf("h%d", n)
 	m := &simHost{name: name, tag: name, zone: zone, away: map[pci.Address]bool{},
 		root:   provider.ID(fmt.Sprintf("00000000-0000-4000-8000-%012d", n)),
-		guests: map[string]*hypervisor.Guest{}, install: name, fresh: true}
+		guests: map[string]*hypervisor.Guest{}, built: map[string]bool{}, install: name,
+		fresh: true}
 	for node := range 2 {
 		n := sysfs.Node{ID: node, Socket: node, MemoryMB: 16384}
 		for cpu := range 8 {

@@ -50,7 +50,9 @@ func (w *World) buildGuest(m *simHost, g hypervisor.Guest) error {
 			g.Devices = append(g.Devices, m.guests[id].Devices...)
 		}
 	}
-	m.guests[g.ID] = &g
+	if m.guests[g.ID] = &g; !exists {
+		m.built[g.ID] = true
+	}
 	return nil
 }
 
@@ -66,6 +68,9 @@ func (w *World) renameGuest(m *simHost, was, id, server string) error {
 	g.ID, g.Server = id, server
 	delete(m.guests, was)
 	m.guests[id] = g
+	if m.built[was] {
+		m.built[id] = true
+	}
 	return nil
 }
 
@@ -98,6 +103,7 @@ func (w *World) destroyGuest(m *simHost, id string) {
 	}
 	w.destroyed(m, m.guests[id])
 	delete(m.guests, id)
+	delete(m.built, id)
 }
 
 func addresses(g hypervisor.Guest) (list []pci.Address) {

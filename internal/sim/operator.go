@@ -223,6 +223,9 @@ func (w *World) tidy(m *simHost) (busy bool) {
 	for _, e := range state.Devices().Entries() {
 		right[e.Provider] = e.Class
 	}
+	for _, c := range state.Devices().Claims() { // a provider keeps the class that guests hold
+		right[c.Provider] = c.Class
+	}
 	for _, id := range slices.Clone(w.placement.TreeIDs(m.root)) {
 		p, _ := w.placement.Provider(id)
 		if m.stuck && p.Parent != "" {

@@ -86,13 +86,13 @@ func (o *compute) judgeRemovals(h *hostState, l *line) {
 }
 
 // destroyed is told of each guest that an agent destroys: compute must have named it for removal. One that has departed
-// runs elsewhere.
+// runs elsewhere, and one that was never reported as built may be removed when a later call to build it has failed.
 func (w *World) destroyed(m *simHost, g *hypervisor.Guest) {
 	if g == nil {
 		return
 	}
 	w.report.Happened["guest destroyed"]++
-	if !g.Departed && !m.host.named[g.ID] {
+	if !g.Departed && !m.host.named[g.ID] && !m.built[g.ID] {
 		w.miss(m, "destroyed: the guest %s of server %s, and compute has not named it for removal", g.ID, w.owners[g.ID])
 	}
 }
