@@ -1,0 +1,95 @@
+package sim
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/openberth/berth/internal/testenv"
+)
+
+// mutation is a change of the source of a production package, which a check of the simulation must notice.
+type mutation struct {
+	file     string // from the root of the module
+	old, new string // old must occur once
+	noticed  string // how the failure begins
+}
+
+// mutations break decisions of production code that the simulation cannot break from outside.
+var mutations = map[string]mutation{
+	"guests on other hosts do not stop a step": {"compute/conductor/restored.go",
+		"	for _, at := range conflicts {\n		switch {", "	for _, at := range conflicts[:0] {\n		switch {", "freed"},
+	"a host with a live agent is silent": {"compute/conductor/actions.go",
+		"	return c.agentLiveness(host.Name), nil", "	_ = host\n	return \"\", nil", "running twice"},
+	"a guest is built beside another one": {"compute/conductor/restored.go",
+		"		return c.checkMayBuild(ctx, s, claim)", "		_ = claim\n		return nil", "running twice"},
+	"stored reports are forgotten": {"compute/conductor/restored.go",
+		"	c.presence.recall(hosts)\n", "", "freed"},
+	"an older report replaces a newer one": {"compute/lifecycle/guest.go",
+		"	if e.Number <= s.Latest(e.Host, e.Instance) {", "	if false {", "guest"},
+}
+
+// run runs TestSmallClouds with the mutation and returns its output.
+func (m mutation) run(t *testing.T) string {
+	t.Helper()
+	root, err := filepath.Abs(filepath.Join("..", ".."))
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(root, m.file)
+	source, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := strings.Count(string(source), m.old); n != 1 {
+		t.Fatalf("%s has the text %d times: %s", m.file, n, m.old)
+	}
+	dir := t.TempDir()
+	mutated, overlay := filepath.Join(dir, "mutated.go"), filepath.Join(dir, "overlay.json")
+	text, err := json.Marshal(map[string]map[string]string{"Replace": {file: mutated}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, content := range map[string]string{overlay: string(text),
+		mutated: strings.Replace(string(source), m.old, m.new, 1)} {
+		if err := os.WriteFile(name, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cmd := exec.CommandContext(t.Context(), "go", "test", "-overlay", overlay, "-vet=off", "-count=1",
+		"-run", "^TestSmallClouds$", "./internal/sim")
+	cmd.Dir = root
+	out, err := cmd.CombinedOutput()
+	if err == nil {
+		return "nothing has failed"
+	}
+	return string(out)
+}
+
+// TestSmallClouds runs clouds that are small enough for many operations on each host. The mutated production code of
+// TestMutatedProductionIsNoticed must fail in it.
+func TestSmallClouds(t *testing.T) {
+	testenv.Long(t)
+	for seed := uint64(1); seed <= 12; seed++ {
+		r := Run(Options{Seed: seed, Ops: 20000, Hosts: 24, Quiet: 4000, Without: []string{"rob"}})
+		if r.Failure != "" {
+			t.Fatal(r.Failure)
+		}
+	}
+}
+
+// Production code that is broken on purpose is noticed, by the check that is there for it.
+func TestMutatedProductionIsNoticed(t *testing.T) {
+	testenv.Long(t)
+	for name, m := range mutations {
+		t.Run(name, func(t *testing.T) {
+			if out := m.run(t); !strings.Contains(out, fmt.Sprintf(": %s: ", m.noticed)) {
+				t.Errorf("want %q, got %s", m.noticed, out)
+			}
+		})
+	}
+}
