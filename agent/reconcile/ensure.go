@@ -18,9 +18,9 @@ const buildTries = 5
 // ensure returns the next effect for a server of the assignments: its devices are claimed, its guest is built, changed
 // or migrated, and the result is reported to compute.
 //
-// No guest is built before compute has stored its claim: when a server for which no agent has reported is deleted,
-// compute frees everything at once. A Conflict of compute means that the server is no longer assigned here; the next
-// assignments show it.
+// No guest is built, and no stopped one is started, before compute has stored its claim: when a server for which no
+// agent has reported is deleted, compute frees everything at once. A Conflict of compute means that the server is no
+// longer assigned here, which the next assignments show, or that another host has a guest of it.
 func (w *works) ensure(j *work) (Effect, error) {
 	a, want := j.attempt, j.attempt.want
 	if e, err := w.applyRename(want); e != nil || err != nil {
@@ -42,6 +42,9 @@ func (w *works) ensure(j *work) (Effect, error) {
 		return w.report(want.ID, want.ID, host.Guest{Phase: host.Departed}), nil
 	case there && !g.Departed && matches(g, want):
 		return w.continueOrConfirm(j)
+	case there && !g.Departed && g.Stopped && want.Power != host.Off && !a.claimed: // the server may run on another host
+		held := w.set.Held(resource.ConsumerID(want.ID))
+		return w.report(want.ID, want.ID, w.guestReport(a, host.Claimed, held)), nil
 	case there && !g.Departed:
 		return w.buildGuest(j)
 	}

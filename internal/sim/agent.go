@@ -11,6 +11,7 @@ import (
 	"github.com/openberth/berth/api/host"
 	"github.com/openberth/berth/compute/schedule"
 	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/resource"
 )
 
 // agent is one process of the agent of a machine: the production state machine, and what it waits for. It is lost when
@@ -26,17 +27,20 @@ type agent struct {
 	inbox    *delivery // assignments that an earlier process of compute has sent and that the agent has yet to read
 	deadline time.Time // by which it must get a Tick; zero: none
 
-	unwritten bool                      // decisions are not in the journal yet
-	received  bool                      // it has followed assignments
-	facts     *reconcile.Observation    // of the first sync, for an agent that is broken on purpose
-	followed  map[journalPosition]stamp // oracle: of what it has followed and not yet journalled
-	confirmed map[string]bool           // oracle: consumers of which compute has accepted a report of this process
+	unwritten bool                         // decisions are not in the journal yet
+	received  bool                         // it has followed assignments
+	facts     *reconcile.Observation       // of the first sync, for an agent that is broken on purpose
+	followed  map[journalPosition]stamp    // oracle: of what it has followed and not yet journalled
+	named     map[string]bool              // oracle: guests that the followed assignments have named for removal
+	placed    map[resource.ConsumerID]bool // oracle: consumers that compute placed here when their allocations were read
+	confirmed map[string]bool              // oracle: consumers of which compute has accepted a report of this process
 }
 
 // effect is an effect in progress.
 type effect struct {
 	reconcile.Effect
 	cancelled bool
+	named     bool            // oracle: a guest to destroy was named for removal when the effect began
 	result    reconcile.Event // not delivered yet; nil: the effect is not performed
 }
 
@@ -87,7 +91,8 @@ func (w *World) start(m *simHost) bool {
 		w.report.Happened["copy on another machine"]++
 		return false
 	}
-	m.agent = &agent{state: state, start: id, followed: map[journalPosition]stamp{}, confirmed: map[string]bool{}}
+	m.agent = &agent{state: state, start: id, followed: map[journalPosition]stamp{}, confirmed: map[string]bool{},
+		named: map[string]bool{}, placed: map[resource.ConsumerID]bool{}}
 	m.stuck, m.zombie = false, m.zombie || m.host.row.dead
 	w.event(m, reconcile.Start{})
 	w.mark(m)
@@ -126,6 +131,8 @@ func (w *World) begin(m *simHost, e reconcile.Effect) {
 	case reconcile.WriteJournal:
 		a.unwritten = true
 		a.effects = append(a.effects, &effect{Effect: e})
+	case reconcile.Destroy:
+		a.effects = append(a.effects, &effect{Effect: e, named: a.named[e.ID]})
 	default:
 		a.effects = append(a.effects, &effect{Effect: e})
 	}

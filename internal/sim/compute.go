@@ -65,10 +65,9 @@ type hostState struct {
 	sign     time.Duration // last report, end of a stream or start of the process
 
 	behindSince time.Duration
-	unheard     bool            // oracle: it has not reported to the database that was restored last
-	served      *simHost        // oracle: whose agent was admitted last
-	admitted    string          // oracle: its start
-	named       map[string]bool // oracle: guests that a line has named for removal for a reason
+	unheard     bool     // oracle: it has not reported to the database that was restored last
+	served      *simHost // oracle: whose agent was admitted last
+	admitted    string   // oracle: its start
 }
 
 // The context of all calls: nothing in the simulation waits.

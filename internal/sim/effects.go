@@ -64,6 +64,7 @@ func (w *World) read(m *simHost, e reconcile.Effect, tree loop.Tree) reconcile.E
 		uses, err := tree.ReadUses(background, e.Providers)
 		return reconcile.UsesRead{Uses: uses, Err: err}
 	case reconcile.ReadAllocations:
+		w.notePlaced(m, e.Consumers)
 		allocations, err := tree.ReadAllocations(background, e.Consumers)
 		return reconcile.AllocationsRead{Allocations: allocations, Err: err}
 	}
@@ -87,7 +88,7 @@ func (w *World) performWork(m *simHost, f *effect) (done reconcile.WorkDone) {
 	case reconcile.Migrate:
 		done.Err = w.call(func() error { return w.migrateGuest(m, e.Work, e.To) })
 	case reconcile.Destroy:
-		done.Err = w.call(func() error { w.destroyGuest(m, e.ID); return nil })
+		done.Err = w.call(func() error { w.destroyGuest(m, e.ID, f.named); return nil })
 	case reconcile.ListGuests:
 		done.Err = w.call(func() error { done.Guests = w.listGuests(m); return nil })
 	case reconcile.ReportGuest:
@@ -188,11 +189,13 @@ func (w *World) writeProvider(m *simHost, e reconcile.WriteProvider) (int, error
 		w.nudge(m)
 	}
 	before, existed := w.placement.Provider(e.Step.Provider)
-	for c := range e.Reshape.Allocations {
-		w.shared(m, c)
-		w.report.Happened["share mended"]++
-	}
 	generation, err := w.tree(m).WriteProvider(background, e)
+	for c := range e.Reshape.Allocations {
+		if err == nil {
+			w.shared(m, c)
+			w.report.Happened["share mended"]++
+		}
+	}
 	now, exists := w.placement.Provider(e.Step.Provider)
 	switch {
 	case e.Step.Op == heal.PutInventories && now.Generation != before.Generation:

@@ -96,12 +96,12 @@ func (w *World) migrateGuest(m *simHost, id string, to hypervisor.Destination) e
 	return nil
 }
 
-// destroyGuest ends a guest.
-func (w *World) destroyGuest(m *simHost, id string) {
+// destroyGuest ends a guest. named: it was named for removal when the agent decided that.
+func (w *World) destroyGuest(m *simHost, id string, named bool) {
 	if w.broken == Undead {
 		return
 	}
-	w.destroyed(m, m.guests[id])
+	w.destroyed(m, m.guests[id], named)
 	delete(m.guests, id)
 	delete(m.built, id)
 }

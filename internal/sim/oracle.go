@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/openberth/berth/agent/hypervisor"
+	"github.com/openberth/berth/api/host"
 	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/compute/schedule"
 	"github.com/openberth/berth/resource"
@@ -67,32 +68,35 @@ func (o *compute) settleReasons(s lifecycle.Server) {
 	}
 }
 
-// judgeRemovals sees that each removal of a line has a reason, and notes which guests the line has named.
+// judgeRemovals checks that each removal of a line has a reason.
 func (o *compute) judgeRemovals(h *hostState, l *line) {
-	for _, want := range l.servers {
-		delete(h.named, want.ID)
-	}
 	for _, r := range l.remove {
 		owner := o.w.owners[r.ID]
 		if o.reasons[owner] == "" {
 			o.w.miss(o.w.byName[h.name], "removal: %s of server %s is to be destroyed, and nobody has deleted, moved or "+
 				"shelved it", r.ID, owner)
 		}
-		h.named[r.ID] = true
-		if r.PreviousID != "" {
-			h.named[r.PreviousID] = true
-		}
+	}
+}
+
+// noteNamed notes which guests the assignments that an agent follows name for removal.
+func (a *agent) noteNamed(l host.Assignments) {
+	for _, r := range l.Remove {
+		a.named[r.ID], a.named[r.PreviousID] = true, true
+	}
+	for _, want := range l.Servers {
+		delete(a.named, want.ID)
 	}
 }
 
 // destroyed is told of each guest that an agent destroys: compute must have named it for removal. One that has departed
 // runs elsewhere, and one that was never reported as built may be removed when a later call to build it has failed.
-func (w *World) destroyed(m *simHost, g *hypervisor.Guest) {
+func (w *World) destroyed(m *simHost, g *hypervisor.Guest, named bool) {
 	if g == nil {
 		return
 	}
 	w.report.Happened["guest destroyed"]++
-	if !g.Departed && !m.host.named[g.ID] && !m.built[g.ID] {
+	if !g.Departed && !named && !m.built[g.ID] {
 		w.miss(m, "destroyed: the guest %s of server %s, and compute has not named it for removal", g.ID, w.owners[g.ID])
 	}
 }
@@ -121,13 +125,27 @@ func (w *World) reported(h *hostState, id, start string) {
 	}
 }
 
-// shared is told of each share that an agent writes to Placement: compute must have placed the consumer there, and must
-// have confirmed that to this process of the agent.
-func (w *World) shared(m *simHost, c resource.ConsumerID) {
+// places reports whether compute places a consumer on the host of a machine.
+func (w *World) places(m *simHost, c resource.ConsumerID) bool {
 	s := w.compute.servers[w.compute.owners[string(c)]]
-	if !slices.ContainsFunc(s.Residences(), func(stay lifecycle.Residence) bool {
-		return stay.Consumer == string(c) && stay.Host == m.name
-	}) {
+	return slices.ContainsFunc(s.Residences(), func(r lifecycle.Residence) bool {
+		return r.Consumer == string(c) && r.Host == m.name
+	})
+}
+
+// notePlaced notes of which consumers an agent reads the allocations while compute places them on its host.
+func (w *World) notePlaced(m *simHost, consumers []resource.ConsumerID) {
+	for _, c := range consumers {
+		if m.agent != nil {
+			m.agent.placed[c] = w.places(m, c)
+		}
+	}
+}
+
+// shared checks an allocation that an agent has written to Placement: compute must place the consumer there, now or
+// when the agent read its allocation, and must have confirmed that to this process of the agent.
+func (w *World) shared(m *simHost, c resource.ConsumerID) {
+	if !m.agent.placed[c] && !w.places(m, c) {
 		w.miss(m, "shared: the agent writes a share of %s to Placement, and compute does not place it here", c)
 	}
 	if !m.agent.confirmed[string(c)] {

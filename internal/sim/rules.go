@@ -14,15 +14,19 @@ const usualRules = 3
 // settle changes a configuration back that the agent of the host would not accept at its next start, as one that was
 // made while a device was away that is back now.
 func (w *World) settle(m *simHost) {
+	if w.accepts(m) {
+		return
+	}
 	for range usualRules {
-		if w.accepts(m) {
-			return
+		if m.rule = (m.rule + 1) % usualRules; w.accepts(m) {
+			break
 		}
-		m.rule = (m.rule + 1) % usualRules
 	}
 	if state, _ := w.dryRun(m); !w.accepts(m) {
 		w.offerHeld(m, state.Devices())
 	}
+	w.crash(m)
+	w.start(m)
 }
 
 // accepts reports whether the agent accepts the configuration.

@@ -209,7 +209,7 @@ func newWorld(o Options) *World {
 	const size = 12 // hosts of a zone: two of each kind
 	for i := range o.Hosts {
 		m := build(i, i/size)
-		m.host = &hostState{name: m.name, named: map[string]bool{}}
+		m.host = &hostState{name: m.name}
 		w.compute.hosts[m.name] = m.host
 		w.hosts, w.byName[m.name], w.byRoot[m.root], w.byTag[m.tag] = append(w.hosts, m), m, m, m
 		if i%size == 0 {

@@ -1,6 +1,8 @@
 package sim
 
 import (
+	"maps"
+
 	"github.com/openberth/berth/agent/journal"
 	"github.com/openberth/berth/agent/reconcile"
 	"github.com/openberth/berth/api/host"
@@ -57,9 +59,6 @@ func (w *World) readStream(m *simHost) {
 		d := *a.inbox
 		a.inbox = nil
 		w.report.Happened["line of an ended compute"]++
-		for _, r := range d.assignments.Remove { // a restored compute may want these guests again, and sends that later
-			m.host.named[r.ID], m.host.named[r.PreviousID] = true, true
-		}
 		w.receive(m, d)
 	case a.ended:
 		a.ended = false
@@ -83,21 +82,24 @@ func (w *World) heartbeat(m *simHost) {
 
 // receive delivers assignments.
 func (w *World) receive(m *simHost, d delivery) {
-	a := m.agent
+	a, sent := m.agent, d.assignments
+	before := maps.Clone(a.named)
+	a.noteNamed(sent)
 	if w.broken == Sweeping {
-		d.assignments.Remove = w.nameUnassigned(m, d.assignments)
+		sent.Remove = w.nameUnassigned(m, sent)
 	}
 	position := journalPosition(d.assignments.Position)
 	if position != m.disk.found.Position() {
 		a.followed[position] = d.changed
 	}
-	w.event(m, reconcile.Received{Assignments: d.assignments})
+	w.event(m, reconcile.Received{Assignments: sent})
 	if m.agent != a {
 		return
 	}
 	if a.behind() != "" {
 		w.report.Happened["line not followed"]++
 		delete(a.followed, position)
+		a.named = before
 		return
 	}
 	a.received = true

@@ -1,9 +1,24 @@
 package sim
-import ("testing";"os";"strconv";"fmt";"strings")
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+)
+
 func TestZZ(t *testing.T) {
-	get := func(n string, d int) int { if v, err := strconv.Atoi(os.Getenv(n)); err == nil { return v }; return d }
-	o := Options{Seed: uint64(get("ZSEED",1)), Ops: get("ZOPS",5000), Hosts: get("ZHOSTS",24), Quiet: get("ZQUIET",2000), Trace: true, Broken: os.Getenv("ZBROKEN")}
-	if x := os.Getenv("ZWITHOUT"); x != "" { o.Without = strings.Split(x, ",") }
+	get := func(n string, d int) int {
+		if v, err := strconv.Atoi(os.Getenv(n)); err == nil {
+			return v
+		}
+		return d
+	}
+	o := Options{Seed: uint64(get("ZSEED", 1)), Ops: get("ZOPS", 5000), Hosts: get("ZHOSTS", 24), Quiet: get("ZQUIET", 2000), Trace: true, Broken: os.Getenv("ZBROKEN")}
+	if x := os.Getenv("ZWITHOUT"); x != "" {
+		o.Without = strings.Split(x, ",")
+	}
 	r := Run(o)
 	fmt.Println(r.Failure)
 	fmt.Println(r.Ops, r.Rests, r.Deepest, r.Done, r.Happened)
