@@ -1,7 +1,6 @@
 package sim
 
 import (
-	"cmp"
 	"fmt"
 	"reflect"
 	"time"
@@ -40,6 +39,7 @@ type agent struct {
 type effect struct {
 	reconcile.Effect
 	cancelled bool
+	compute   *process        // when the effect began
 	named     bool            // oracle: a guest to destroy was named for removal when the effect began
 	result    reconcile.Event // not delivered yet; nil: the effect is not performed
 }
@@ -130,11 +130,11 @@ func (w *World) begin(m *simHost, e reconcile.Effect) {
 		}
 	case reconcile.WriteJournal:
 		a.unwritten = true
-		a.effects = append(a.effects, &effect{Effect: e})
+		a.effects = append(a.effects, &effect{Effect: e, compute: w.compute.process})
 	case reconcile.Destroy:
-		a.effects = append(a.effects, &effect{Effect: e, named: a.named[e.ID]})
+		a.effects = append(a.effects, &effect{Effect: e, compute: w.compute.process, named: a.named[e.ID]})
 	default:
-		a.effects = append(a.effects, &effect{Effect: e})
+		a.effects = append(a.effects, &effect{Effect: e, compute: w.compute.process})
 	}
 }
 
@@ -258,7 +258,7 @@ func (w *World) advance(m *simHost, i int) {
 	if f.result == nil {
 		f.result = w.perform(m, f)
 		text := faultOf(f.result)
-		w.note(nameOf(f.Effect), cmp.Or(reconcile.WorkOf(f.Effect)), m.tag, text)
+		w.note(nameOf(f.Effect), reconcile.WorkOf(f.Effect), m.tag, describe(f.Effect)+text)
 		w.progress = w.progress || text == "" && changes(f.Effect)
 		if w.chance(Answers, 4) {
 			return // the answer comes later
@@ -283,6 +283,14 @@ func changes(e reconcile.Effect) bool {
 
 // nameOf is the name of the type of an effect.
 func nameOf(e reconcile.Effect) string { return reflect.TypeOf(e).Name() }
+
+// describe is what the story of a failure has of an effect beside its type and its work.
+func describe(e reconcile.Effect) string {
+	if write, is := e.(reconcile.WriteProvider); is {
+		return write.Step.String() + " "
+	}
+	return ""
+}
 
 // faultOf is the text of the fault of an event; empty without one.
 func faultOf(e reconcile.Event) string {

@@ -26,9 +26,9 @@ func (w *World) perform(m *simHost, f *effect) reconcile.Event {
 	case reconcile.WriteJournal:
 		return reconcile.Written{Err: w.write(m, e.Entries)}
 	case reconcile.Admit:
-		return reconcile.Admitted{Err: w.request(m, 20, func() error { return w.compute.admit(m, e.Sender) })}
+		return reconcile.Admitted{Err: w.request(m, f, 20, func() error { return w.compute.admit(m, e.Sender) })}
 	case reconcile.ReportHost:
-		return reconcile.HostReported{Err: w.request(m, 60, func() error { return w.compute.takeReport(m, e.Report) })}
+		return reconcile.HostReported{Err: w.request(m, f, 60, func() error { return w.compute.takeReport(m, e.Report) })}
 	case reconcile.WriteProvider:
 		generation, err := w.writeProvider(m, e)
 		return reconcile.ProviderWritten{Generation: generation, Err: err}
@@ -92,7 +92,7 @@ func (w *World) performWork(m *simHost, f *effect) (done reconcile.WorkDone) {
 	case reconcile.ListGuests:
 		done.Err = w.call(func() error { done.Guests = w.listGuests(m); return nil })
 	case reconcile.ReportGuest:
-		done.Err = w.reportGuest(m, e)
+		done.Err = w.reportGuest(m, f, e)
 	}
 	if f.cancelled && w.halfTheTime() {
 		return reconcile.WorkDone{Err: cancelled}
@@ -103,9 +103,9 @@ func (w *World) performWork(m *simHost, f *effect) (done reconcile.WorkDone) {
 // call is a call of the hypervisor. It may fail before it has an effect, and its answer may be lost.
 func (w *World) call(do func() error) error { return w.faulty(Builds, 150, do) }
 
-// request is a request to compute.
-func (w *World) request(m *simHost, seldom int, do func() error) error {
-	if m.cut {
+// request is a request to compute. It fails if compute was started again after the agent has begun it.
+func (w *World) request(m *simHost, f *effect, seldom int, do func() error) error {
+	if m.cut || f.compute != w.compute.process {
 		return errDown
 	}
 	return w.faulty(Messages, seldom, do)
@@ -124,7 +124,7 @@ func (w *World) faulty(failure string, seldom int, do func() error) error {
 }
 
 // reportGuest sends the report of a guest to compute. It may be lost, come late or twice, or its answer may be lost.
-func (w *World) reportGuest(m *simHost, e reconcile.ReportGuest) error {
+func (w *World) reportGuest(m *simHost, f *effect, e reconcile.ReportGuest) error {
 	event, err := server.ReadGuest(m.name, e.ID, e.Guest)
 	if err != nil {
 		w.miss(m, "report: %v", err)
@@ -139,7 +139,7 @@ func (w *World) reportGuest(m *simHost, e reconcile.ReportGuest) error {
 		seldom = 8
 	}
 	report := lifecycle.Report{Host: m.name, Instance: e.Guest.Instance, Number: e.Guest.Number, Event: event}
-	return w.request(m, 60, func() error {
+	return w.request(m, f, 60, func() error {
 		if w.chance(Messages, seldom) {
 			w.late = append(w.late, letter{m, e.ID, e.Guest.Start, report})
 			return errDown
@@ -213,16 +213,14 @@ func (w *World) setZone(m *simHost, root provider.Provider) {
 	w.placement.SetProvider(root)
 }
 
-// checkReserved: the reserved amount of a device for one-time use becomes smaller only after the device was cleaned.
+// checkReserved: the reserved amount of a device for one-time use becomes smaller only after the device was cleaned,
+// and no guest has started with it since.
 func (w *World) checkReserved(p provider.Provider, next map[resource.Class]resource.Inventory) {
 	for class, inv := range next {
 		was := p.Inventories[class]
-		switch {
-		case inv.Reserved < min(was.Reserved, inv.Total) && p.Parent != "" && !w.cleaned[p.ID]:
+		if inv.Reserved < min(was.Reserved, inv.Total) && p.Parent != "" && !w.cleaned[p.ID] {
 			w.miss(nil, "reserved: %s of %s becomes %d after %d, and the device was not cleaned", class, p.Name,
 				inv.Reserved, was.Reserved)
-		case was.Reserved > 0 && inv.Reserved == 0:
-			delete(w.cleaned, p.ID)
 		}
 	}
 }

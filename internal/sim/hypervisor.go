@@ -50,6 +50,11 @@ func (w *World) buildGuest(m *simHost, g hypervisor.Guest) error {
 			g.Devices = append(g.Devices, m.guests[id].Devices...)
 		}
 	}
+	for _, d := range g.Devices {
+		if !g.Stopped {
+			delete(w.cleaned, d.Provider)
+		}
+	}
 	if m.guests[g.ID] = &g; !exists {
 		m.built[g.ID] = true
 	}

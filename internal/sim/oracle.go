@@ -143,9 +143,9 @@ func (w *World) notePlaced(m *simHost, consumers []resource.ConsumerID) {
 }
 
 // shared checks an allocation that an agent has written to Placement: compute must place the consumer there, now or
-// when the agent read its allocation, and must have confirmed that to this process of the agent.
+// when the agent read its allocation unless its record was restored since, and must have confirmed that to this process of the agent.
 func (w *World) shared(m *simHost, c resource.ConsumerID) {
-	if !m.agent.placed[c] && !w.places(m, c) {
+	if !m.agent.placed[c] && !w.places(m, c) && !w.rolled[w.owners[string(c)]] {
 		w.miss(m, "shared: the agent writes a share of %s to Placement, and compute does not place it here", c)
 	}
 	if !m.agent.confirmed[string(c)] {

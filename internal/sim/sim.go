@@ -305,6 +305,9 @@ func (w *World) mind(s lifecycle.Server) {
 // note writes the operation down.
 func (w *World) note(kind, of, at, text string) {
 	const most = 8000
+	if zzAll != "" && strings.Contains(zzAll, kind+",") {
+		fmt.Println(w.n, kind, of, at, text)
+	}
 	if w.report.Done[kind]++; len(w.log) >= most {
 		w.log = append(w.log[:0], w.log[most/2:]...)
 	}
@@ -381,3 +384,5 @@ func brief(e lifecycle.Event) string {
 	}
 	return ""
 }
+
+var zzAll string

@@ -8,6 +8,8 @@ import (
 	"testing"
 )
 
+var _ = strings.Split
+
 func TestZZ(t *testing.T) {
 	get := func(n string, d int) int {
 		if v, err := strconv.Atoi(os.Getenv(n)); err == nil {
@@ -19,6 +21,7 @@ func TestZZ(t *testing.T) {
 	if x := os.Getenv("ZWITHOUT"); x != "" {
 		o.Without = strings.Split(x, ",")
 	}
+	zzAll = os.Getenv("ZALL")
 	r := Run(o)
 	fmt.Println(r.Failure)
 	fmt.Println(r.Ops, r.Rests, r.Deepest, r.Done, r.Happened)
