@@ -31,7 +31,7 @@ type agent struct {
 	facts     *reconcile.Observation       // of the first sync, for an agent that is broken on purpose
 	followed  map[journalPosition]stamp    // oracle: of what it has followed and not yet journalled
 	named     map[string]bool              // oracle: guests that the followed assignments have named for removal
-	placed    map[resource.ConsumerID]bool // oracle: consumers that compute placed here when their allocations were read
+	placed    map[resource.ConsumerID]bool // oracle: consumers of which it may write the allocations that it has read
 	confirmed map[string]bool              // oracle: consumers of which compute has accepted a report of this process
 }
 
@@ -146,13 +146,10 @@ func (w *World) logged(m *simHost, e reconcile.Log) {
 			w.progress = w.progress || attempts < often
 		}
 	}
-	if e.Warn && w.traced(m) {
-		w.note("log", "", m.tag, fmt.Sprint(e.Message, e.Attrs))
+	if e.Warn {
+		w.log = append(w.log, entry{n: w.n, kind: "log", at: m.tag, text: fmt.Sprint(e.Message, e.Attrs)})
 	}
 }
-
-// traced reports whether the log of an agent is part of the story of a failure: only when there are few operations.
-func (w *World) traced(*simHost) bool { return w.o.Trace }
 
 // stopped ends a process that has stopped with a fault. A configuration that it refuses is taken back, as an operator
 // does.

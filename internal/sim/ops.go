@@ -67,7 +67,7 @@ func kindsOfOps() (list []string) {
 // operate does one operation. What cannot be done now is let go, and another is tried; some operation is done each
 // time.
 func (w *World) operate() {
-	before := len(w.log)
+	before := w.noted
 	for range 8 {
 		n := w.draw()
 		for _, o := range ops() {
@@ -79,7 +79,7 @@ func (w *World) operate() {
 			}
 		}
 		w.recover()
-		if len(w.log) != before {
+		if w.noted != before {
 			return
 		}
 	}

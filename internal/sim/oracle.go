@@ -133,23 +133,22 @@ func (w *World) places(m *simHost, c resource.ConsumerID) bool {
 	})
 }
 
-// notePlaced notes of which consumers an agent reads the allocations while compute places them on its host.
+// notePlaced notes of which consumers an agent may write allocations, when it reads them.
 func (w *World) notePlaced(m *simHost, consumers []resource.ConsumerID) {
 	for _, c := range consumers {
 		if m.agent != nil {
-			m.agent.placed[c] = w.places(m, c)
+			m.agent.placed[c] = w.places(m, c) && m.agent.confirmed[string(c)]
 		}
 	}
 }
 
-// shared checks an allocation that an agent has written to Placement: compute must place the consumer there, now or
-// when the agent read its allocation unless its record was restored since, and must have confirmed that to this process of the agent.
+// shared checks an allocation that an agent has written to Placement: compute must place the consumer there, and must
+// have confirmed that to this process of the agent, now or when the agent read the allocation. A record that was
+// restored since is exempt.
 func (w *World) shared(m *simHost, c resource.ConsumerID) {
-	if !m.agent.placed[c] && !w.places(m, c) && !w.rolled[w.owners[string(c)]] {
-		w.miss(m, "shared: the agent writes a share of %s to Placement, and compute does not place it here", c)
-	}
-	if !m.agent.confirmed[string(c)] {
-		w.miss(m, "shared: the agent writes a share of %s to Placement, and compute has not confirmed its assignment", c)
+	if a := m.agent; !a.placed[c] && !(w.places(m, c) && a.confirmed[string(c)]) && !w.rolled[w.owners[string(c)]] {
+		w.miss(m, "shared: the agent writes an allocation of %s to Placement, and compute does not place it here, or has "+
+			"not confirmed that", c)
 	}
 }
 

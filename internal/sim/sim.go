@@ -38,7 +38,6 @@ type Options struct {
 	Quiet   int      // operations between two rests; 0: 20000
 	Without []string // kinds of operations and failures that are left out
 	Broken  string   // what is broken on purpose; empty: nothing
-	Trace   bool     // the story of a failure has the warnings of agents
 }
 
 // The failures that may be left out beside the kinds of operations.
@@ -123,6 +122,7 @@ type World struct {
 	runs      map[string][]*simHost // where servers have run
 	rolled    map[string]bool       // servers whose records a restore has changed since the last rest
 	evacuated map[string]bool       // servers that were evacuated from a host that was out of reach, since the last rest
+	noted     int                   // operations and what followed from them that are in the log
 	progress  bool                  // an agent has done something
 
 	n       int
@@ -308,6 +308,7 @@ func (w *World) note(kind, of, at, text string) {
 	if zzAll != "" && strings.Contains(zzAll, kind+",") {
 		fmt.Println(w.n, kind, of, at, text)
 	}
+	w.noted++
 	if w.report.Done[kind]++; len(w.log) >= most {
 		w.log = append(w.log[:0], w.log[most/2:]...)
 	}

@@ -17,7 +17,7 @@ func TestZZ(t *testing.T) {
 		}
 		return d
 	}
-	o := Options{Seed: uint64(get("ZSEED", 1)), Ops: get("ZOPS", 5000), Hosts: get("ZHOSTS", 24), Quiet: get("ZQUIET", 2000), Trace: true, Broken: os.Getenv("ZBROKEN")}
+	o := Options{Seed: uint64(get("ZSEED", 1)), Ops: get("ZOPS", 5000), Hosts: get("ZHOSTS", 24), Quiet: get("ZQUIET", 2000), Broken: os.Getenv("ZBROKEN")}
 	if x := os.Getenv("ZWITHOUT"); x != "" {
 		o.Without = strings.Split(x, ",")
 	}
