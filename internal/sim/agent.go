@@ -56,7 +56,7 @@ func (w *World) agentTime() time.Time { return beginning().Add(w.agentClock) }
 
 // agentWait converts a time of compute to one of agents.
 func (w *World) agentWait(d time.Duration) time.Duration {
-	if w.calm {
+	if w.noFailures {
 		return d
 	}
 	return d / slowness
@@ -163,7 +163,7 @@ func (w *World) stopped(m *simHost, err error) {
 		w.report.Happened["start refused"]++
 		w.changeRules(m, a.state.Devices(), err)
 	default:
-		w.miss(m, "start: the agent stops: %v", err)
+		w.violation(m, "start: the agent stops: %v", err)
 	}
 }
 
@@ -189,8 +189,8 @@ func (w *World) changeRules(m *simHost, held device.Set, why error) {
 // refusedForGood leaves an agent stopped that accepts no configuration. That may happen only after Placement's database
 // was restored, which then has another class on a provider than the guests hold. The operator repairs Placement first.
 func (w *World) refusedForGood(m *simHost, err error) {
-	if len(w.robbed) == 0 {
-		w.miss(m, "start: no configuration is accepted: %v", err)
+	if len(w.altered) == 0 {
+		w.violation(m, "start: no configuration is accepted: %v", err)
 	}
 	w.report.Happened["start refused for good"]++
 	m.stuck, m.refused = true, 0
@@ -239,7 +239,7 @@ func (w *World) act(m *simHost) bool {
 	if i >= actions {
 		more[i-actions]()
 	} else {
-		w.advance(m, i)
+		w.proceed(m, i)
 	}
 	if m.agent == a && w.chance(Crashes, 1000) {
 		w.report.Happened["crash"]++
@@ -248,8 +248,8 @@ func (w *World) act(m *simHost) bool {
 	return true
 }
 
-// advance performs an effect in progress, or delivers its result.
-func (w *World) advance(m *simHost, i int) {
+// proceed performs an effect in progress, or delivers its result.
+func (w *World) proceed(m *simHost, i int) {
 	a := m.agent
 	f := a.effects[i]
 	if f.result == nil {

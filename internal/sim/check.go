@@ -20,7 +20,7 @@ import (
 func (w *World) checkMarked() {
 	for _, m := range w.marked {
 		w.checkCapacity(m)
-		w.checkHeld(m)
+		w.checkDevices(m)
 		w.checkJournal(m)
 		w.checkOnce(m)
 		if !m.zombie {
@@ -42,7 +42,7 @@ func (w *World) checkCapacity(m *simHost) {
 		}
 		for class, n := range used {
 			if n > int(float64(p.Inventories[class].Total)*p.Inventories[class].AllocationRatio) {
-				w.miss(m, "capacity: %d %s of %s are held, and there are %d", n, class, p.Name, p.Inventories[class].Total)
+				w.violation(m, "capacity: %d %s of %s are held, and there are %d", n, class, p.Name, p.Inventories[class].Total)
 			}
 		}
 	}
@@ -52,27 +52,27 @@ func (w *World) checkCapacity(m *simHost) {
 // restores generations too, so that a write of an agent may succeed that was made for another state.
 func (w *World) someRestored(id provider.ID) bool {
 	for c := range w.placement.Holders(id) {
-		if w.robbed[w.owners[string(c)]] {
+		if w.altered[w.owners[string(c)]] {
 			return true
 		}
 	}
 	return false
 }
 
-// checkHeld: no device has two guests, and none runs with a PF beside one of its VFs (8.1/3).
-func (w *World) checkHeld(m *simHost) {
+// checkDevices: no device has two guests, and none runs with a PF beside one of its VFs (8.1/3).
+func (w *World) checkDevices(m *simHost) {
 	holder := map[pci.Address]string{}
 	for _, id := range slices.Sorted(maps.Keys(m.guests)) {
 		for _, d := range m.guests[id].Devices {
 			if by := holder[d.Address]; by != "" {
-				w.miss(m, "held twice: %s has the guests %s and %s", d.Address, by, id)
+				w.violation(m, "held twice: %s has the guests %s and %s", d.Address, by, id)
 			}
 			holder[d.Address] = id
 		}
 	}
 	for _, d := range m.made {
 		if d.Parent != nil && holder[d.Address] != "" && holder[*d.Parent] != "" {
-			w.miss(m, "family: the guest %s has %s and %s has its PF", holder[d.Address], d.Address, holder[*d.Parent])
+			w.violation(m, "family: the guest %s has %s and %s has its PF", holder[d.Address], d.Address, holder[*d.Parent])
 		}
 	}
 }
@@ -86,14 +86,14 @@ func (w *World) checkJournal(m *simHost) {
 	written := map[pci.Address]string{}
 	for _, c := range m.disk.found.Claims() {
 		if by, twice := written[c.Device.Address]; twice {
-			w.miss(m, "journal: %s is held by %s and %s", c.Device.Address, by, c.Holder)
+			w.violation(m, "journal: %s is held by %s and %s", c.Device.Address, by, c.Holder)
 		}
 		written[c.Device.Address] = string(c.Holder)
 	}
 	for id, g := range m.guests {
 		for _, d := range g.Devices {
 			if by := written[d.Address]; by != id && by != m.journalID(id) {
-				w.miss(m, "journal: the guest %s has %s, and the journal gives it to %q", id, d.Address, by)
+				w.violation(m, "journal: the guest %s has %s, and the journal gives it to %q", id, d.Address, by)
 			}
 		}
 	}
@@ -111,11 +111,11 @@ func (w *World) checkHolders(m *simHost, written map[pci.Address]string) {
 		}
 		held++
 		if by := written[e.Device.Address]; by != string(e.Holder) {
-			w.miss(m, "journal: %s holds %s, and the journal gives it to %q", e.Holder, e.Device.Address, by)
+			w.violation(m, "journal: %s holds %s, and the journal gives it to %q", e.Holder, e.Device.Address, by)
 		}
 	}
 	if held != len(written) {
-		w.miss(m, "journal: %d devices are held, and it has %d", held, len(written))
+		w.violation(m, "journal: %d devices are held, and it has %d", held, len(written))
 	}
 }
 
@@ -126,8 +126,8 @@ func (w *World) checkClaims(m *simHost) {
 	for _, id := range slices.Sorted(maps.Keys(m.guests)) {
 		owner := w.owners[id]
 		s, lives := w.compute.servers[owner]
-		if !lives && !w.rolled[owner] {
-			w.miss(m, "freed: the guest %s is there, and compute has forgotten its server", id)
+		if !lives && !w.rolledBack[owner] {
+			w.violation(m, "freed: the guest %s is there, and compute has forgotten its server", id)
 			return
 		}
 		if have[owner] == nil {
@@ -139,15 +139,15 @@ func (w *World) checkClaims(m *simHost) {
 		if have[owner][m.root] == 0 && !m.guests[id].Departed {
 			have[owner][m.root] = 1
 		}
-		if !w.rolled[owner] {
+		if !w.rolledBack[owner] {
 			w.checkChosen(m, m.guests[id], s)
 		}
 	}
 	for _, owner := range slices.Sorted(maps.Keys(have)) {
 		for _, id := range slices.Sorted(maps.Keys(have[owner])) {
 			n := have[owner][id]
-			if got := w.holdsOf(owner, id); got < n && !w.robbed[owner] {
-				w.miss(m, "freed: guests of server %s have %d devices of %s, and it has claimed %d", owner, n, id, got)
+			if got := w.holdsOf(owner, id); got < n && !w.altered[owner] {
+				w.violation(m, "freed: guests of server %s have %d devices of %s, and it has claimed %d", owner, n, id, got)
 			}
 		}
 	}
@@ -172,7 +172,7 @@ func (w *World) checkChosen(m *simHost, g *hypervisor.Guest, s lifecycle.Server)
 			continue
 		}
 		if why := chosen(g, stay); why != "" && len(g.Devices) > 0 {
-			w.miss(m, "chosen: the guest %s %s", g.ID, why)
+			w.violation(m, "chosen: the guest %s %s", g.ID, why)
 		}
 	}
 }
@@ -203,11 +203,11 @@ func (w *World) checkAll() {
 	for _, c := range w.placement.Consumers() {
 		s := w.compute.servers[w.owners[string(c)]]
 		if !slices.ContainsFunc(s.Residences(), func(stay lifecycle.Residence) bool { return stay.Consumer == string(c) }) {
-			w.miss(nil, "orphan: %s holds something in Placement, and nobody knows it", c)
+			w.violation(nil, "orphan: %s holds something in Placement, and nobody knows it", c)
 		}
 	}
 	for _, m := range w.hosts {
-		w.checkRest(m)
+		w.checkQuietHost(m)
 		w.checkPlan(m)
 	}
 }
@@ -220,37 +220,37 @@ func (w *World) checkServer(s lifecycle.Server) {
 		if len(s.History) > 0 {
 			why = s.History[len(s.History)-1].Text
 		}
-		w.miss(w.byName[s.Host], "rest: server %s does not come to rest: %s %s, %d left behind; %s", s.ID, s.State, s.Task,
+		w.violation(w.byName[s.Host], "rest: server %s does not come to rest: %s %s, %d left behind; %s", s.ID, s.State, s.Task,
 			len(s.Leftovers), why)
 	}
 	for _, stay := range s.Residences() {
 		held := w.placement.Held(resource.ConsumerID(stay.Consumer))
 		if stay.Choice == nil || !stay.Choice.Allocation.Equal(held) {
-			w.miss(w.byName[stay.Host], "share: %s of server %s holds %v and was to hold %v", stay.Consumer, s.ID, held,
+			w.violation(w.byName[stay.Host], "share: %s of server %s holds %v and was to hold %v", stay.Consumer, s.ID, held,
 				stay.Choice)
 		}
 		g := w.byName[stay.Host].guests[stay.Consumer]
 		switch {
 		case g == nil:
-			w.miss(w.byName[stay.Host], "guest: %s of server %s has no guest", stay.Consumer, s.ID)
+			w.violation(w.byName[stay.Host], "guest: %s of server %s has no guest", stay.Consumer, s.ID)
 		case stay.Consumer == s.ID && g.Stopped != s.Stopped:
-			w.miss(w.byName[stay.Host], "guest: %s is stopped: %v, and compute says %v", s.ID, g.Stopped, s.Stopped)
+			w.violation(w.byName[stay.Host], "guest: %s is stopped: %v, and compute says %v", s.ID, g.Stopped, s.Stopped)
 		}
 	}
 }
 
-// checkRest: what a host has is what compute knows of it, and its counts are right.
-func (w *World) checkRest(m *simHost) {
+// checkQuietHost: what a host has is what compute knows of it, and its counts are right.
+func (w *World) checkQuietHost(m *simHost) {
 	wanted := map[string]bool{}
 	for _, want := range w.compute.lines(m.host).servers {
 		wanted[want.ID] = true
 	}
 	for _, r := range w.compute.lines(m.host).remove {
-		w.miss(m, "removal: %s has yet to go", r.ID)
+		w.violation(m, "removal: %s has yet to go", r.ID)
 	}
 	for _, id := range m.known() {
 		if g := m.guests[id]; !wanted[id] || g == nil || g.Departed {
-			w.miss(m, "left: something of %s is on the host, and it is not wanted there", id)
+			w.violation(m, "left: something of %s is on the host, and it is not wanted there", id)
 		}
 	}
 	total, held, free := map[provider.ID]int{}, map[provider.ID]int{}, map[provider.ID]int{}
@@ -279,13 +279,13 @@ func (w *World) checkRest(m *simHost) {
 			}
 		}
 		if inv.Total != total[id] {
-			w.miss(m, "inventory: %s has %d and the host %d", p.Name, inv.Total, total[id]) // 8.1/5
+			w.violation(m, "inventory: %s has %d and the host %d", p.Name, inv.Total, total[id]) // 8.1/5
 		}
 		if used != held[id] {
-			w.miss(m, "sum: %d of %s are claimed and %d are held", used, p.Name, held[id]) // 8.1/1
+			w.violation(m, "sum: %d of %s are claimed and %d are held", used, p.Name, held[id]) // 8.1/1
 		}
 		if left != free[id] || max(inv.Capacity()-used, 0) != free[id] {
-			w.miss(m, "pool: %s has %d free, the report %d, the host %d", p.Name, inv.Capacity()-used, left, free[id]) // 8.1/4
+			w.violation(m, "pool: %s has %d free, the report %d, the host %d", p.Name, inv.Capacity()-used, left, free[id]) // 8.1/4
 		}
 	}
 }
@@ -294,18 +294,18 @@ func (w *World) checkRest(m *simHost) {
 func (w *World) checkPlan(m *simHost) {
 	state, err := w.dryRun(m)
 	if err != nil {
-		w.miss(m, "restart: %v", err)
+		w.violation(m, "restart: %v", err)
 		return
 	}
 	if plan, _ := state.Plan(); !plan.Empty() || len(plan.Objections) > 0 {
 		var b strings.Builder
 		_ = plan.Print(&b)
-		w.miss(m, "plan: a quiescent host has something to write:\n%s", b.String())
+		w.violation(m, "plan: a quiescent host has something to write:\n%s", b.String())
 	}
 	if !slices.EqualFunc(state.Devices().Claims(), m.agent.state.Devices().Claims(), func(a, b device.Claim) bool {
 		return a.Device.Address == b.Device.Address && a.Holder == b.Holder && a.State == b.State && a.Provider == b.Provider
 	}) {
-		w.miss(m, "restart: it would hold something else")
+		w.violation(m, "restart: it would hold something else")
 	}
 }
 

@@ -83,7 +83,7 @@ func (o *compute) startProcess() {
 		last = max(last, e.number)
 	}
 	for _, h := range o.hosts {
-		h.row.end(last)
+		h.row.endEpoch(last)
 		h.reported, h.refused, h.sign, h.line = false, false, w.clock, nil
 	}
 	p := &process{epoch: epoch{last + 1, w.name("e")}, began: w.clock, safe: true}
@@ -105,7 +105,7 @@ func (o *compute) startProcess() {
 		p.reported, err = c.AwaitReports(background)
 	}
 	if err != nil {
-		w.miss(nil, "start: compute cannot start: %v", err)
+		w.violation(nil, "start: compute cannot start: %v", err)
 	}
 	if p.safe = false; w.broken == Ungated {
 		c.StopAwaiting()
@@ -162,7 +162,7 @@ func (w *World) placementFault(p *process, call placementtest.Call) (before, aft
 }
 
 // recover starts compute again after its process has ended in a call.
-func (w *World) recover() {
+func (w *World) restartEnded() {
 	if w.compute.ended {
 		w.stopCompute()
 		w.compute.startProcess()
@@ -323,7 +323,7 @@ func (o *compute) takeReport(m *simHost, report host.Report) error {
 	}
 	r, err := server.ReadReport(report)
 	if err != nil {
-		o.w.miss(m, "report: %v", err)
+		o.w.violation(m, "report: %v", err)
 		return err
 	}
 	if p := report.Position; r.Behind == "" && p.Epoch != 0 {

@@ -30,7 +30,7 @@ func (w *World) copySome() {
 		return
 	}
 	c := w.twin(m)
-	if w.seldom(4) {
+	if w.oneIn(4) {
 		c.install = c.tag
 	}
 	w.note(Copy, "", c.tag, "begins")
@@ -55,7 +55,7 @@ func (w *World) switchOff(c *simHost) {
 	c.guests = map[string]*hypervisor.Guest{}
 	w.copies = slices.DeleteFunc(w.copies, func(o *simHost) bool { return o == c })
 	delete(w.byTag, c.tag)
-	w.hot.drop(c.tag)
+	w.active.drop(c.tag)
 	w.marked = slices.DeleteFunc(w.marked, func(o *simHost) bool { return o == c })
 	w.markHost(c.name)
 }
@@ -63,11 +63,11 @@ func (w *World) switchOff(c *simHost) {
 // replaceSome takes a machine away for good, with all that ran there, and puts another one in its place that has a copy
 // of the agent's directory.
 func (w *World) replaceSome() {
-	if !w.seldom(3) {
+	if !w.oneIn(3) {
 		return
 	}
 	for i, m := range w.hosts {
-		if m.agent != nil || m.host.row.dead || len(w.machines(m.name)) > 1 || w.seldom(2) {
+		if m.agent != nil || m.host.row.dead || len(w.machines(m.name)) > 1 || w.oneIn(2) {
 			continue
 		}
 		w.note(Replace, "", m.tag, fmt.Sprint(len(m.guests), " guests are lost"))
@@ -75,7 +75,7 @@ func (w *World) replaceSome() {
 		c := w.twin(m)
 		c.install = m.install
 		delete(w.byTag, m.tag)
-		w.hot.drop(m.tag)
+		w.active.drop(m.tag)
 		m.guests = map[string]*hypervisor.Guest{}
 		w.hosts[i], w.byName[c.name], w.byRoot[c.root], w.byTag[c.tag] = c, c, c, c
 		w.start(c)

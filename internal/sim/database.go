@@ -34,13 +34,13 @@ type database struct {
 
 // hostRow is what is stored of a host.
 type hostRow struct {
-	report   schedule.Host // the last one
-	known    bool          // there is one
-	dead     bool          // an operator says so
-	revision int64         // of its assignments
-	removals map[string]string
-	ends     []epochEnd // in which epochs the revision rose
-	changed  stamp      // oracle: when it rose last
+	report    schedule.Host // the last one
+	known     bool          // there is one
+	dead      bool          // an operator says so
+	revision  int64         // of its assignments
+	removals  map[string]string
+	epochEnds []epochEnd // in which epochs the revision rose
+	changed   stamp      // oracle: when it rose last
 
 	cleans map[pci.Address]time.Time // requests to clean devices, by when an operator has made them
 }
@@ -75,7 +75,7 @@ func (db *database) clone() *database {
 	out.rows, out.leaving = map[string]*hostRow{}, maps.Clone(db.leaving)
 	for name, row := range db.rows {
 		next := *row
-		next.removals, next.ends = maps.Clone(row.removals), slices.Clone(row.ends)
+		next.removals, next.epochEnds = maps.Clone(row.removals), slices.Clone(row.epochEnds)
 		next.cleans = maps.Clone(row.cleans)
 		out.rows[name] = &next
 	}
@@ -83,7 +83,7 @@ func (db *database) clone() *database {
 }
 
 // use makes a database the present one, without starting compute on it.
-func (o *compute) use(db *database) {
+func (o *compute) setDatabase(db *database) {
 	o.database = db
 	o.ids, o.due = randomSet{}, randomSet{}
 	for name, h := range o.hosts {
@@ -106,7 +106,7 @@ func (db *database) setDead(host string, dead bool) {
 }
 
 // record notes that a guest is to be destroyed on a host although the record of its server does not mention it.
-func (db *database) record(row *hostRow, consumer, server string) {
+func (db *database) recordRemoval(row *hostRow, consumer, server string) {
 	if row.removals[consumer] == "" {
 		row.removals[consumer] = server
 		db.leaving[server]++
@@ -127,9 +127,9 @@ func (db *database) removalDone(row *hostRow, consumer string) bool {
 }
 
 // end records at which revision the assignments of the host ended in an epoch.
-func (r *hostRow) end(epoch int64) {
-	if n := len(r.ends); n == 0 || r.revision > r.ends[n-1].revision {
-		r.ends = append(r.ends, epochEnd{epoch, r.revision})
+func (r *hostRow) endEpoch(epoch int64) {
+	if n := len(r.epochEnds); n == 0 || r.revision > r.epochEnds[n-1].revision {
+		r.epochEnds = append(r.epochEnds, epochEnd{epoch, r.revision})
 	}
 }
 
@@ -140,7 +140,7 @@ func (o *compute) past(h *hostState, p host.Position) *host.Position {
 		return nil
 	}
 	out := host.Position{Epoch: p.Epoch, EpochID: p.EpochID}
-	for _, e := range h.row.ends {
+	for _, e := range h.row.epochEnds {
 		if e.epoch <= p.Epoch {
 			out.Revision = max(out.Revision, e.revision)
 		}
@@ -203,7 +203,7 @@ func (o *compute) lines(h *hostState) *line {
 		l.remove = slices.DeleteFunc(l.remove, func(r removal) bool { return slices.Contains(h.line.remove, r) })
 	}
 	h.line = l
-	o.judgeRemovals(h, l)
+	o.checkRemovals(h, l)
 	return l
 }
 

@@ -23,7 +23,7 @@ func (w *World) write(m *simHost, entries []journal.Entry) error {
 		w.writePart(m, entries)
 		return fault.New(fault.Unavailable, "sim", "the disk does not answer")
 	}
-	if w.broken == Unwritten && !w.calm {
+	if w.broken == Unwritten && !w.noFailures {
 		return nil
 	}
 	m.disk.state = m.disk.state.With(entries...)

@@ -127,7 +127,7 @@ func (w *World) faulty(failure string, seldom int, do func() error) error {
 func (w *World) reportGuest(m *simHost, f *effect, e reconcile.ReportGuest) error {
 	event, err := server.ReadGuest(m.name, e.ID, e.Guest)
 	if err != nil {
-		w.miss(m, "report: %v", err)
+		w.violation(m, "report: %v", err)
 		return err
 	}
 	w.phaseReported(m, e)
@@ -141,7 +141,7 @@ func (w *World) reportGuest(m *simHost, f *effect, e reconcile.ReportGuest) erro
 	report := lifecycle.Report{Host: m.name, Instance: e.Guest.Instance, Number: e.Guest.Number, Event: event}
 	return w.request(m, f, 60, func() error {
 		if w.chance(Messages, seldom) {
-			w.late = append(w.late, letter{m, e.ID, e.Guest.Start, report})
+			w.delayed = append(w.delayed, delayedReport{m, e.ID, e.Guest.Start, report})
 			return errDown
 		}
 		err := w.compute.reportGuest(e.ID, e.Guest.Start, report)
@@ -193,7 +193,7 @@ func (w *World) writeProvider(m *simHost, e reconcile.WriteProvider) (int, error
 	for c := range e.Reshape.Allocations {
 		if err == nil {
 			w.shared(m, c)
-			w.report.Happened["share mended"]++
+			w.report.Happened["allocation written back"]++
 		}
 	}
 	now, exists := w.placement.Provider(e.Step.Provider)
@@ -219,7 +219,7 @@ func (w *World) checkReserved(p provider.Provider, next map[resource.Class]resou
 	for class, inv := range next {
 		was := p.Inventories[class]
 		if inv.Reserved < min(was.Reserved, inv.Total) && p.Parent != "" && !w.cleaned[p.ID] {
-			w.miss(nil, "reserved: %s of %s becomes %d after %d, and the device was not cleaned", class, p.Name,
+			w.violation(nil, "reserved: %s of %s becomes %d after %d, and the device was not cleaned", class, p.Name,
 				inv.Reserved, was.Reserved)
 		}
 	}

@@ -12,29 +12,29 @@ import (
 
 // The kinds of operations that take away or bring back files, processes and time.
 const (
-	Reborn  = "reborn"  // compute is restarted
-	Backup  = "backup"  // compute's database is copied, or Placement's, or both
-	Restore = "restore" // one of these copies replaces what is there
-	Copy    = "copy"    // an agent's directory is copied to another machine, which tries to serve the host
-	Replace = "replace" // a machine is lost, and another one with a copy of its agent's directory takes its place
-	Jump    = "jump"    // the wall clock of compute is set
-	Lose    = "lose"    // an agent's journal is lost, or compute's database, or all of them
-	Forget  = "forget"  // an operator has compute forget a host
+	RestartCompute = "restart compute" // compute is restarted
+	Backup         = "backup"          // compute's database is copied, or Placement's, or both
+	Restore        = "restore"         // one of these copies replaces what is there
+	Copy           = "copy"            // an agent's directory is copied to another machine, which tries to serve the host
+	Replace        = "replace"         // a machine is lost, and another one with a copy of its agent's directory takes its place
+	Jump           = "jump"            // the wall clock of compute is set
+	Lose           = "lose"            // an agent's journal is lost, or compute's database, or all of them
+	Forget         = "forget"          // an operator has compute forget a host
 )
 
 // seldom says yes one time in n.
-func (w *World) seldom(n int) bool { return w.rng.IntN(n) == 0 }
+func (w *World) oneIn(n int) bool { return w.rng.IntN(n) == 0 }
 
 // fleet is by how much more seldom something happens that concerns all hosts: the more there are, the longer they take
 // to come through it.
-func (w *World) fleet() int { return max(1, len(w.hosts)/40) }
+func (w *World) fleetFactor() int { return max(1, len(w.hosts)/40) }
 
-// rebornSome restarts compute.
-func (w *World) rebornSome() {
-	if !w.seldom(3 * w.fleet()) {
+// restartCompute restarts compute.
+func (w *World) restartCompute() {
+	if !w.oneIn(3 * w.fleetFactor()) {
 		return
 	}
-	w.note(Reborn, "", "", "")
+	w.note(RestartCompute, "", "", "")
 	w.stopCompute()
 	w.compute.startProcess()
 }
@@ -59,7 +59,7 @@ func (w *World) backupSome() {
 
 // restoreSome brings a backup back.
 func (w *World) restoreSome() {
-	if len(w.backups) == 0 || often[w.broken] != Restore && !w.seldom(8*w.fleet()) {
+	if len(w.backups) == 0 || often[w.broken] != Restore && !w.oneIn(8*w.fleetFactor()) {
 		return
 	}
 	b := w.backups[w.rng.IntN(len(w.backups))]
@@ -81,7 +81,7 @@ func (w *World) replaceDatabase(db *database, parent stamp) {
 	for _, versions := range []map[string]int{before, db.versions} {
 		for id := range versions {
 			if before[id] != db.versions[id] {
-				w.rolled[id] = true
+				w.rolledBack[id] = true
 			}
 		}
 	}
@@ -89,13 +89,13 @@ func (w *World) replaceDatabase(db *database, parent stamp) {
 		for name, row := range rows {
 			for consumer, server := range row.removals {
 				if w.compute.rows[name].removals[consumer] != db.rows[name].removals[consumer] {
-					w.rolled[server] = true
+					w.rolledBack[server] = true
 				}
 			}
 		}
 	}
 	db.branch = w.branchOff(parent)
-	w.compute.use(db)
+	w.compute.setDatabase(db)
 	w.compute.startProcess()
 	for _, m := range w.hosts {
 		m.host.unheard = true
@@ -113,15 +113,15 @@ func (w *World) restorePlacement(from *placementtest.Placement) {
 	for _, all := range []map[resource.ConsumerID]resource.Allocation{before, now} {
 		for c := range all {
 			if !before[c].Equal(now[c]) {
-				w.robbed[w.owners[string(c)]] = true
+				w.altered[w.owners[string(c)]] = true
 			}
 		}
 	}
-	delete(w.robbed, "")
-	w.others = nil
+	delete(w.altered, "")
+	w.foreignConsumers = nil
 	for _, c := range w.placement.Consumers() {
 		if strings.HasPrefix(string(c), foreign) {
-			w.others = append(w.others, string(c))
+			w.foreignConsumers = append(w.foreignConsumers, string(c))
 		}
 	}
 	for _, m := range slices.Concat(w.hosts, w.copies) {
@@ -141,7 +141,7 @@ func (w *World) allocations() map[resource.ConsumerID]resource.Allocation {
 // drop removes the allocation of a consumer.
 func (w *World) drop(c resource.ConsumerID) {
 	if err := w.placement.DeleteAllocation(background, c); err != nil {
-		w.miss(nil, "placement: %v", err)
+		w.violation(nil, "placement: %v", err)
 	}
 }
 
@@ -151,13 +151,13 @@ const foreign = "x"
 // jumpSome sets the wall clock of compute forward or back by minutes to hours, or right.
 func (w *World) jumpSome() {
 	before := w.skew
-	if w.skew = 0; !w.seldom(4) {
+	if w.skew = 0; !w.oneIn(4) {
 		w.skew = time.Duration(w.rng.IntN(361)-180) * time.Minute
 	}
 	w.jumped, w.jump = w.clock, w.skew-before
 	w.note(Jump, "", "", w.jump.String())
 	w.report.Happened["clock set"]++
-	w.pass(0)
+	w.advance(0)
 }
 
 // loseSome loses the journal of an agent, or all journals, or compute's database, or all of that.

@@ -34,7 +34,7 @@ func (w *World) buildGuest(m *simHost, g hypervisor.Guest) error {
 	case exists && !slices.Equal(addresses(*was), addresses(g)):
 		return fault.New(fault.Conflict, "sim.Build", "the guest %s has other devices", g.ID)
 	case exists && g.Build < was.Build:
-		w.miss(m, "rebuilt: the guest %s has been rebuilt %d times, and is built as it was after %d", g.ID, was.Build, g.Build)
+		w.violation(m, "rebuilt: the guest %s has been rebuilt %d times, and is built as it was after %d", g.ID, was.Build, g.Build)
 	}
 	for _, at := range addresses(g) {
 		if !exists && m.away[at] {
@@ -94,7 +94,7 @@ func (w *World) migrateGuest(m *simHost, id string, to hypervisor.Destination) e
 	}
 	for _, d := range g.Devices {
 		if _, goes := to.Devices[d.Address]; !goes {
-			w.miss(m, "migrate: no destination device for %s of guest %s", d.Address, id)
+			w.violation(m, "migrate: no destination device for %s of guest %s", d.Address, id)
 		}
 	}
 	g.Departed = true

@@ -18,8 +18,8 @@ import (
 // operator repairs after a while with what production offers: `berth agent adopt`, `berth agent destroy`, deleting
 // servers, and Placement's API.
 
-// patient is how long the operator lets a host be that does not follow compute's assignments.
-const patient = 10 * time.Minute
+// patience is how long the operator lets a host be that does not follow compute's assignments.
+const patience = 10 * time.Minute
 
 // operatorSome repairs what has been wrong for a while, if there is anything: on some hosts, or of one server.
 func (w *World) operatorSome() {
@@ -27,7 +27,7 @@ func (w *World) operatorSome() {
 	switch w.rng.IntN(5) {
 	case 0, 1:
 		for _, m := range w.hosts {
-			waits := m.agent != nil && !m.cut && m.host.row.report.Behind != "" && w.clock-m.host.behindSince > patient
+			waits := m.agent != nil && !m.cut && m.host.row.report.Behind != "" && w.clock-m.host.behindSince > patience
 			if waits && left > 0 && w.halfTheTime() {
 				w.adopt(m)
 				left--
@@ -47,7 +47,7 @@ func (w *World) operatorSome() {
 		}
 	case 3:
 		if ids := w.compute.ids.list; len(ids) > 0 {
-			w.mend(w.compute.servers[ids[w.rng.IntN(len(ids))]], false)
+			w.repairServer(w.compute.servers[ids[w.rng.IntN(len(ids))]], false)
 		}
 	}
 }
@@ -85,7 +85,7 @@ func (w *World) freeNames() (busy bool) {
 				continue
 			}
 			if !m.zombie && !w.mayBeUnknown(m, want.ID) {
-				w.miss(m, "name: the guest %s must take the id %s of another guest, and the host was never declared dead",
+				w.violation(m, "name: the guest %s must take the id %s of another guest, and the host was never declared dead",
 					want.PreviousID, want.ID)
 			}
 			w.note("operator", want.ID, m.tag, "destroys, so that "+want.PreviousID+" can take the id")
@@ -159,7 +159,7 @@ func (w *World) destroyUnassigned(m *simHost) bool {
 		}
 	}
 	if !w.mayBeUnknown(m, id) {
-		w.miss(m, "unassigned: the guest %s of server %s, and nothing has been restored or lost", id, w.owners[id])
+		w.violation(m, "unassigned: the guest %s of server %s, and nothing has been restored or lost", id, w.owners[id])
 	}
 	w.note("operator", id, m.tag, "destroys")
 	w.report.Happened["guest destroyed by the operator"]++
@@ -182,7 +182,7 @@ func (a *agent) unassigned() (list []string) {
 // than their records say are deleted.
 func (w *World) repairPlacement() (busy bool) {
 	for _, m := range w.hosts {
-		if w.tidy(m) {
+		if w.removeWrongClasses(m) {
 			busy = true
 		}
 		if w.heal(m) {
@@ -193,22 +193,22 @@ func (w *World) repairPlacement() (busy bool) {
 			busy = true
 		}
 	}
-	stays := w.stays()
+	stays := w.residences()
 	for _, c := range w.placement.Consumers() {
 		if _, there := stays[string(c)]; !there && !strings.HasPrefix(string(c), foreign) {
-			if owner := w.owners[string(c)]; !w.rolled[owner] && !w.robbed[owner] {
-				w.miss(nil, "orphan: %s of server %s holds something in Placement, and nothing has been restored", c, owner)
+			if owner := w.owners[string(c)]; !w.rolledBack[owner] && !w.altered[owner] {
+				w.violation(nil, "orphan: %s of server %s holds something in Placement, and nothing has been restored", c, owner)
 			}
 			w.note("operator", string(c), "", "drops an allocation")
 			w.report.Happened["allocation dropped by the operator"]++
 			w.drop(c)
-			w.robbed[w.owners[string(c)]] = true // its guest may stand under another id
+			w.altered[w.owners[string(c)]] = true // its guest may stand under another id
 			busy = true
 		}
 	}
 	for _, id := range slices.Sorted(maps.Keys(w.compute.servers)) {
 		s := w.compute.servers[id]
-		if w.mend(s, true) {
+		if w.repairServer(s, true) {
 			busy = true
 		}
 	}
@@ -217,7 +217,7 @@ func (w *World) repairPlacement() (busy bool) {
 
 // tidy takes classes away from the providers of a host's devices that its agent does not report any more, as they come
 // back with a restored database of Placement: to the agent they are somebody else's.
-func (w *World) tidy(m *simHost) (busy bool) {
+func (w *World) removeWrongClasses(m *simHost) (busy bool) {
 	right := map[provider.ID]resource.Class{}
 	state, _ := w.dryRun(m)
 	for _, e := range state.Devices().Entries() {
@@ -229,7 +229,7 @@ func (w *World) tidy(m *simHost) (busy bool) {
 	for _, id := range slices.Clone(w.placement.TreeIDs(m.root)) {
 		p, _ := w.placement.Provider(id)
 		if m.stuck && p.Parent != "" {
-			w.dropOthers(m, p, right[id])
+			w.dropWrongAllocations(m, p, right[id])
 		}
 		rest := maps.Clone(p.Inventories)
 		maps.DeleteFunc(rest, func(class resource.Class, _ resource.Inventory) bool {
@@ -248,22 +248,22 @@ func (w *World) tidy(m *simHost) (busy bool) {
 	return busy
 }
 
-// dropOthers deletes the allocations of other classes than the right one on a provider, which an older database of
+// dropWrongAllocations deletes the allocations of other classes than the right one on a provider, which an older database of
 // Placement has.
-func (w *World) dropOthers(m *simHost, p provider.Provider, right resource.Class) {
+func (w *World) dropWrongAllocations(m *simHost, p provider.Provider, right resource.Class) {
 	for _, c := range slices.Sorted(maps.Keys(w.placement.Holders(p.ID))) {
 		if amounts := w.placement.Holders(p.ID)[c]; right == "" || len(amounts) == 1 && amounts[right] > 0 {
 			continue
 		}
 		w.note("operator", string(c), m.tag, "drops an allocation of another class")
 		w.report.Happened["allocation dropped by the operator"]++
-		w.robbed[w.owners[string(c)]] = true
+		w.altered[w.owners[string(c)]] = true
 		w.drop(c)
 	}
 }
 
 // stays are all stays of compute's records, by consumer.
-func (w *World) stays() map[string]lifecycle.Residence {
+func (w *World) residences() map[string]lifecycle.Residence {
 	out := map[string]lifecycle.Residence{}
 	for _, s := range w.compute.servers {
 		for _, stay := range s.Residences() {
@@ -274,7 +274,7 @@ func (w *World) stays() map[string]lifecycle.Residence {
 }
 
 // mend repairs what one server holds in Placement. last says that the server is deleted when that cannot be done.
-func (w *World) mend(s lifecycle.Server, last bool) bool {
+func (w *World) repairServer(s lifecycle.Server, last bool) bool {
 	if s.State == lifecycle.RevertBlocked && last {
 		w.remove(s.ID)
 		return true

@@ -1,7 +1,6 @@
 package sim
 
 import (
-	"iter"
 	"maps"
 	"slices"
 	"time"
@@ -10,8 +9,6 @@ import (
 	"github.com/openberth/berth/compute/schedule"
 	"github.com/openberth/berth/pci"
 )
-
-func mapsKeys[M ~map[K]V, K comparable, V any](m M) iter.Seq[K] { return maps.Keys(m) }
 
 // op is a kind of operation with its share.
 type op struct {
@@ -26,7 +23,7 @@ func ops() []op {
 		{"step", 300, (*World).stepSome},
 		{"agent", 560, (*World).agentSome},
 		{"create", 45, (*World).createSome},
-		{"wish", 40, (*World).wish},
+		{"action", 40, (*World).requestAction},
 		{"delete", 12, (*World).removeSome},
 		{"evacuate", 6, (*World).evacuate},
 		{"restart", 6, (*World).restartSome},
@@ -36,12 +33,12 @@ func ops() []op {
 		{"plug", 6, (*World).plugSome},
 		{"rules", 2, (*World).ruleSome},
 		{"clean", 5, (*World).cleanSome},
-		{"foreign", 5, (*World).other},
+		{"foreign", 5, (*World).foreignClient},
 		{"late", 8, (*World).arrive},
 		{"audit", 25, (*World).auditSome},
-		{"rob", 1, (*World).rob},
+		{"steal", 1, (*World).stealAllocation},
 		{"operator", 8, (*World).operatorSome},
-		{Reborn, 1, (*World).rebornSome},
+		{RestartCompute, 1, (*World).restartCompute},
 		{Backup, 1, (*World).backupSome},
 		{Restore, 1, (*World).restoreSome},
 		{Copy, 1, (*World).copySome},
@@ -69,7 +66,7 @@ func kindsOfOps() (list []string) {
 func (w *World) operate() {
 	before := w.noted
 	for range 8 {
-		n := w.draw()
+		n := w.drawOp()
 		for _, o := range ops() {
 			if n -= o.share; n < 0 {
 				if !slices.Contains(w.o.Without, o.kind) {
@@ -78,7 +75,7 @@ func (w *World) operate() {
 				break
 			}
 		}
-		w.recover()
+		w.restartEnded()
 		if w.noted != before {
 			return
 		}
@@ -89,8 +86,8 @@ func (w *World) operate() {
 var often = map[string]string{Demolish: Restore, Ungated: Restore, WallClock: Jump}
 
 // draw draws an operation, as a number below shares.
-func (w *World) draw() int {
-	if kind := often[w.broken]; kind != "" && w.seldom(120) {
+func (w *World) drawOp() int {
+	if kind := often[w.broken]; kind != "" && w.oneIn(120) {
 		n := 0
 		for _, o := range ops() {
 			if o.kind == kind {
@@ -129,14 +126,14 @@ func (w *World) auditSome() {
 // agentSome lets some agent do something that is due.
 func (w *World) agentSome() {
 	for range 4 {
-		if len(w.hot.list) == 0 {
+		if len(w.active.list) == 0 {
 			return
 		}
-		m := w.byTag[w.hot.list[w.rng.IntN(len(w.hot.list))]]
+		m := w.byTag[w.active.list[w.rng.IntN(len(w.active.list))]]
 		if w.act(m) {
 			return
 		}
-		w.hot.drop(m.tag)
+		w.active.drop(m.tag)
 	}
 }
 
@@ -197,7 +194,7 @@ func (w *World) downSome() {
 			w.crash(m)
 		}
 	} else if !m.host.row.dead && w.away(m) > far/4 {
-		w.sayDead(m)
+		w.declareDead(m)
 		text = "dead"
 	}
 	w.note("down", "", m.tag, text)
@@ -213,8 +210,8 @@ func (w *World) away(m *simHost) time.Duration {
 	return w.clock - m.host.sign
 }
 
-// sayDead has an operator declare a host dead. Its guests may exist.
-func (w *World) sayDead(m *simHost) {
+// declareDead has an operator declare a host dead. Its guests may exist.
+func (w *World) declareDead(m *simHost) {
 	if w.compute.hostDown(m.host) {
 		w.mayHaveGuests(m)
 	}
@@ -232,18 +229,18 @@ func (w *World) upSome() {
 	for _, m := range w.hosts {
 		if (m.agent == nil || m.cut) && w.away(m) > far/8 && w.rng.IntN(3) == 0 {
 			if w.rng.IntN(4) == 0 && !m.host.row.dead {
-				w.sayDead(m)
+				w.declareDead(m)
 				w.note("dead", "", m.tag, "")
 				return
 			}
-			w.bring(m)
+			w.bringUp(m)
 			return
 		}
 	}
 }
 
 // bring brings a host back.
-func (w *World) bring(m *simHost) {
+func (w *World) bringUp(m *simHost) {
 	w.note("up", "", m.tag, "")
 	if !w.compute.hostUp(m.host) {
 		return
@@ -330,18 +327,18 @@ func (w *World) requestClean(m *simHost, d schedule.Device) bool {
 	}
 	row.cleans[d.Address] = beginning().Add(w.clock)
 	w.note("clean", "", m.tag, d.Address.String())
-	w.compute.raise(m.host)
+	w.compute.raiseRevision(m.host)
 	return true
 }
 
 // arrive lets what an agent said long ago arrive.
 func (w *World) arrive() {
-	if len(w.late) == 0 {
+	if len(w.delayed) == 0 {
 		return
 	}
-	i := w.rng.IntN(len(w.late))
-	l := w.late[i]
-	w.late = slices.Delete(w.late, i, i+1)
+	i := w.rng.IntN(len(w.delayed))
+	l := w.delayed[i]
+	w.delayed = slices.Delete(w.delayed, i, i+1)
 	if l.e.Number <= w.compute.servers[w.compute.owners[l.id]].Latest(l.e.Host, l.e.Instance) {
 		w.report.Happened["out of order"]++
 	}

@@ -47,7 +47,7 @@ func (w *World) precedes(earlier, state stamp) bool {
 // followed before.
 func (w *World) followed(m *simHost, d delivery) {
 	if !w.precedes(m.disk.followed, d.state) {
-		w.miss(m, "follow: the agent follows revision %d of a database that lacks what it has followed: history %d, "+
+		w.violation(m, "follow: the agent follows revision %d of a database that lacks what it has followed: history %d, "+
 			"and it has seen %d", d.assignments.Revision, d.state.branch, m.disk.followed.branch)
 	}
 }
@@ -68,12 +68,12 @@ func (o *compute) settleReasons(s lifecycle.Server) {
 	}
 }
 
-// judgeRemovals checks that each removal of a line has a reason.
-func (o *compute) judgeRemovals(h *hostState, l *line) {
+// checkRemovals checks that each removal of a line has a reason.
+func (o *compute) checkRemovals(h *hostState, l *line) {
 	for _, r := range l.remove {
 		owner := o.w.owners[r.ID]
 		if o.reasons[owner] == "" {
-			o.w.miss(o.w.byName[h.name], "removal: %s of server %s is to be destroyed, and nobody has deleted, moved or "+
+			o.w.violation(o.w.byName[h.name], "removal: %s of server %s is to be destroyed, and nobody has deleted, moved or "+
 				"shelved it", r.ID, owner)
 		}
 	}
@@ -97,7 +97,7 @@ func (w *World) destroyed(m *simHost, g *hypervisor.Guest, named bool) {
 	}
 	w.report.Happened["guest destroyed"]++
 	if !g.Departed && !named && !m.built[g.ID] {
-		w.miss(m, "destroyed: the guest %s of server %s, and compute has not named it for removal", g.ID, w.owners[g.ID])
+		w.violation(m, "destroyed: the guest %s of server %s, and compute has not named it for removal", g.ID, w.owners[g.ID])
 	}
 }
 
@@ -106,7 +106,7 @@ func (w *World) destroyed(m *simHost, g *hypervisor.Guest, named bool) {
 func (w *World) admits(m *simHost) {
 	h := m.host
 	if old := w.compute.servedBy(h); old != nil && old.agent.start != m.agent.start {
-		w.miss(m, "admitted: compute admits the start %s, and the start %s of %s is alive",
+		w.violation(m, "admitted: compute admits the start %s, and the start %s of %s is alive",
 			m.agent.start, old.agent.start, old.tag)
 	}
 	if last := h.served; last != nil && last != m {
@@ -120,7 +120,7 @@ func (w *World) admits(m *simHost) {
 // reported is told of each guest report that compute takes in: it must be from the start that was admitted last.
 func (w *World) reported(h *hostState, id, start string) {
 	if h.admitted != start {
-		w.miss(w.byName[h.name], "reported: compute takes in what the start %s says of %s, and has admitted the start %s",
+		w.violation(w.byName[h.name], "reported: compute takes in what the start %s says of %s, and has admitted the start %s",
 			start, id, h.admitted)
 	}
 }
@@ -146,8 +146,8 @@ func (w *World) notePlaced(m *simHost, consumers []resource.ConsumerID) {
 // have confirmed that to this process of the agent, now or when the agent read the allocation. A record that was
 // restored since is exempt.
 func (w *World) shared(m *simHost, c resource.ConsumerID) {
-	if a := m.agent; !a.placed[c] && !(w.places(m, c) && a.confirmed[string(c)]) && !w.rolled[w.owners[string(c)]] {
-		w.miss(m, "shared: the agent writes an allocation of %s to Placement, and compute does not place it here, or has "+
+	if a := m.agent; !a.placed[c] && !(w.places(m, c) && a.confirmed[string(c)]) && !w.rolledBack[w.owners[string(c)]] {
+		w.violation(m, "shared: the agent writes an allocation of %s to Placement, and compute does not place it here, or has "+
 			"not confirmed that", c)
 	}
 }
@@ -161,7 +161,7 @@ func (w *World) exempt(server string, machines ...*simHost) bool {
 // mayBeUnknown reports whether a machine may have a guest that compute does not know: a restored database has another
 // record of its server, or compute was told to forget the host, or machines with a copied directory took turns there.
 func (w *World) mayBeUnknown(m *simHost, guest string) bool {
-	return m.orphaned || w.rolled[w.owners[guest]]
+	return m.orphaned || w.rolledBack[w.owners[guest]]
 }
 
 // checkOnce: no server runs twice.
@@ -174,7 +174,7 @@ func (w *World) checkOnce(m *simHost) {
 		for _, other := range w.runs[owner] {
 			for _, twin := range other.guests {
 				if twin != g && !twin.Stopped && !twin.Departed && w.owners[twin.ID] == owner && !w.exempt(owner, m, other) {
-					w.miss(m, "running twice: server %s runs here as %s, and on %s as %s", owner, g.ID, other.tag, twin.ID)
+					w.violation(m, "running twice: server %s runs here as %s, and on %s as %s", owner, g.ID, other.tag, twin.ID)
 				}
 			}
 		}

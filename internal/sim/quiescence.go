@@ -13,14 +13,14 @@ import (
 const maxRounds = 120
 
 // rest lets the failures stop, brings all hosts back, and sees whether the cloud comes to rest.
-func (w *World) rest() {
-	w.calm = true
-	defer func() { w.calm = false }()
-	for _, id := range w.others {
+func (w *World) quiesce() {
+	w.noFailures = true
+	defer func() { w.noFailures = false }()
+	for _, id := range w.foreignConsumers {
 		w.drop(resource.ConsumerID(id))
 	}
-	w.others = nil
-	for len(w.late) > 0 {
+	w.foreignConsumers = nil
+	for len(w.delayed) > 0 {
 		w.arrive()
 	}
 	for len(w.copies) > 0 {
@@ -30,18 +30,18 @@ func (w *World) rest() {
 	for _, m := range w.hosts {
 		clear(m.away)
 		if m.agent == nil || m.cut {
-			w.bring(m)
+			w.bringUp(m)
 		}
 		w.compute.hostUp(m.host)
 		w.settle(m)
 		w.changed(m)
 	}
-	w.report.Rests++
-	w.comeToRest()
+	w.report.Quiescences++
+	w.settleAll()
 	for _, m := range w.hosts {
 		m.zombie, m.orphaned, m.host.unheard = false, false, false
 	}
-	for _, all := range []map[string]bool{w.robbed, w.rolled, w.evacuated} {
+	for _, all := range []map[string]bool{w.altered, w.rolledBack, w.evacuated} {
 		clear(all)
 	}
 	clear(w.runs)
@@ -50,15 +50,15 @@ func (w *World) rest() {
 	}
 }
 
-// comeToRest lets everybody do what is due, and the operator repair what is left, until there is nothing to do.
-func (w *World) comeToRest() {
+// settleAll lets everybody do what is due, and the operator repair what is left, until there is nothing to do.
+func (w *World) settleAll() {
 	looked := false // at all hosts, since the operator has repaired something
 	for round := 1; w.failure == ""; round++ {
 		if round > maxRounds {
-			w.miss(nil, "rest: the cloud is still busy after %d rounds", maxRounds)
+			w.violation(nil, "rest: the cloud is still busy after %d rounds", maxRounds)
 			return
 		}
-		w.pass(30 * time.Second)
+		w.advance(30 * time.Second)
 		if w.round() {
 			if round%4 == 0 { // somebody may wait for the operator
 				w.repairHosts()
@@ -69,7 +69,7 @@ func (w *World) comeToRest() {
 			looked = false
 			continue
 		}
-		if w.report.Deepest = max(w.report.Deepest, round); looked {
+		if w.report.LongestRounds = max(w.report.LongestRounds, round); looked {
 			return
 		}
 		looked = true
@@ -80,7 +80,7 @@ func (w *World) comeToRest() {
 // rescan has agents look at their hosts again, as each agent does from time to time: while another had something of the
 // same provider, a share could not be written, and a class not changed.
 func (w *World) rescan() {
-	if len(w.robbed) == 0 {
+	if len(w.altered) == 0 {
 		return
 	}
 	for _, m := range w.hosts {
@@ -122,21 +122,21 @@ func (w *World) round() (busy bool) {
 
 // end deletes everything. Then nobody may hold anything.
 func (w *World) finish() {
-	if w.rest(); w.failure != "" {
+	if w.quiesce(); w.failure != "" {
 		return
 	}
-	w.calm = true
-	for _, id := range slices.Sorted(mapsKeys(w.compute.servers)) {
+	w.noFailures = true
+	for _, id := range slices.Sorted(maps.Keys(w.compute.servers)) {
 		w.remove(id)
 	}
-	if w.rest(); w.failure != "" {
+	if w.quiesce(); w.failure != "" {
 		return
 	}
 	if n := len(w.placement.Consumers()); n > 0 {
-		w.miss(nil, "orphan: all servers are deleted, and %d consumers hold something", n)
+		w.violation(nil, "orphan: all servers are deleted, and %d consumers hold something", n)
 	}
 	if n := len(w.compute.servers); n > 0 {
-		w.miss(nil, "rest: all servers are deleted, and %d are not gone", n)
+		w.violation(nil, "rest: all servers are deleted, and %d are not gone", n)
 	}
 	for _, m := range w.hosts {
 		// the finished ones are forgotten with the next assignments
@@ -144,7 +144,7 @@ func (w *World) finish() {
 			return !r.Done
 		})
 		if len(m.known()) > 0 || begun {
-			w.miss(m, "left: all servers are deleted, and the host has %v", m.known())
+			w.violation(m, "left: all servers are deleted, and the host has %v", m.known())
 		}
 	}
 }

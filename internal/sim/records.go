@@ -39,14 +39,14 @@ func (o *compute) put(before, now lifecycle.Server) {
 	}
 	o.index(now)
 	for _, host := range touched(before, now) {
-		o.raise(o.hosts[host])
+		o.raiseRevision(o.hosts[host])
 	}
 	o.settleReasons(now)
-	o.w.mind(now)
+	o.w.markResidences(now)
 	if o.guest != nil {
 		o.w.reported(o.guest.host, o.guest.id, o.guest.start)
 	}
-	o.w.heard(before, o.event, now)
+	o.w.logChange(before, o.event, now)
 }
 
 // keepRemovals records which guests a change leaves on hosts that an operator has declared dead.
@@ -56,7 +56,7 @@ func (o *compute) keepRemovals(before, now lifecycle.Server) {
 	}
 	for _, r := range lifecycle.EndedResidences(before, now) {
 		if row := o.hosts[r.Host].row; row.dead {
-			o.record(row, r.Consumer, now.ID)
+			o.recordRemoval(row, r.Consumer, now.ID)
 		}
 	}
 }
@@ -78,7 +78,7 @@ func (o *compute) index(s lifecycle.Server) {
 }
 
 // raise counts a change of a host's assignments.
-func (o *compute) raise(h *hostState) {
+func (o *compute) raiseRevision(h *hostState) {
 	h.row.revision++
 	h.row.changed = stamp{o.branch, o.w.seq}
 	o.w.markHost(h.name)

@@ -48,7 +48,7 @@ func (w *World) offerHeld(m *simHost, held device.Set) {
 	}
 	rules, err := pci.ParseSpecs("[" + strings.Join(specs, ",") + "]")
 	if err != nil {
-		w.miss(m, "the simulation's own rules: %v", err)
+		w.violation(m, "the simulation's own rules: %v", err)
 		return
 	}
 	m.rules, m.rule = append(m.rules[:usualRules:usualRules], rules), usualRules

@@ -79,51 +79,51 @@ const (
 
 // Report is what came of a simulation.
 type Report struct {
-	Seed     uint64
-	Ops      int            // done
-	Done     map[string]int // by kind, those that did something
-	Rests    int
-	Deepest  int            // rounds that the longest way to a rest took
-	Happened map[string]int // what the operations led to
-	Failure  string         // what is not true, or empty
+	Seed          uint64
+	Ops           int            // done
+	Done          map[string]int // by kind, those that did something
+	Quiescences   int
+	LongestRounds int            // rounds that the longest way to a rest took
+	Happened      map[string]int // what the operations led to
+	Failure       string         // what is not true, or empty
 }
 
 // World is the simulated cloud.
 type World struct {
-	o          Options
-	broken     string
-	rng        *rand.Rand
-	clock      time.Duration // since the simulation began; nobody sets it
-	agentClock time.Duration // of agents, see slowness
-	skew       time.Duration // by how much the wall clock of compute is wrong
-	now        time.Time     // by that wall clock
-	placement  *placementtest.Placement
-	cleaned    map[provider.ID]bool // their reserved amount may become smaller: their devices were cleaned
-	compute    *compute
-	hosts      []*simHost
-	copies     []*simHost // with copied directories, beside those of hosts
-	byName     map[string]*simHost
-	byRoot     map[provider.ID]*simHost
-	byTag      map[string]*simHost // also copies
-	hot        randomSet           // tags of machines on which something is to be done
-	zones      []zone
-	late       []letter
-	others     []string        // foreign consumers
-	next       int             // for names
-	calm       bool            // no failures now
-	robbed     map[string]bool // servers whose share was taken away since the last rest
+	o                Options
+	broken           string
+	rng              *rand.Rand
+	clock            time.Duration // since the simulation began; nobody sets it
+	agentClock       time.Duration // of agents, see slowness
+	skew             time.Duration // by how much the wall clock of compute is wrong
+	now              time.Time     // by that wall clock
+	placement        *placementtest.Placement
+	cleaned          map[provider.ID]bool // their reserved amount may become smaller: their devices were cleaned
+	compute          *compute
+	hosts            []*simHost
+	copies           []*simHost // with copied directories, beside those of hosts
+	byName           map[string]*simHost
+	byRoot           map[provider.ID]*simHost
+	byTag            map[string]*simHost // also copies
+	active           randomSet           // tags of machines on which something is to be done
+	zones            []zone
+	delayed          []delayedReport
+	foreignConsumers []string        // foreign consumers
+	next             int             // for names
+	noFailures       bool            // no failures now
+	altered          map[string]bool // servers whose share was taken away since the last rest
 
-	backups   []backup
-	jumped    time.Duration // when the wall clock was set last
-	jump      time.Duration // by how much
-	owners    map[string]string
-	seq       int // counts changes of compute's database
-	histories []history
-	runs      map[string][]*simHost // where servers have run
-	rolled    map[string]bool       // servers whose records a restore has changed since the last rest
-	evacuated map[string]bool       // servers that were evacuated from a host that was out of reach, since the last rest
-	noted     int                   // operations and what followed from them that are in the log
-	progress  bool                  // an agent has done something
+	backups    []backup
+	jumped     time.Duration // when the wall clock was set last
+	jump       time.Duration // by how much
+	owners     map[string]string
+	seq        int // counts changes of compute's database
+	histories  []history
+	runs       map[string][]*simHost // where servers have run
+	rolledBack map[string]bool       // servers whose records a restore has changed since the last rest
+	evacuated  map[string]bool       // servers that were evacuated from a host that was out of reach, since the last rest
+	noted      int                   // operations and what followed from them that are in the log
+	progress   bool                  // an agent has done something
 
 	n       int
 	marked  []*simHost
@@ -132,8 +132,8 @@ type World struct {
 	report  Report
 }
 
-// letter is what an agent said, on its way.
-type letter struct {
+// delayedReport is what an agent said, on its way.
+type delayedReport struct {
 	from  *simHost
 	id    string
 	start string // of its agent
@@ -153,11 +153,11 @@ type entry struct {
 func Run(o Options) Report {
 	w := newWorld(o)
 	for w.n = 1; w.n <= o.Ops && w.failure == ""; w.n++ {
-		w.pass(time.Second)
+		w.advance(time.Second)
 		w.operate()
 		w.checkMarked()
 		if w.failure == "" && w.n%w.o.Quiet == 0 {
-			w.rest()
+			w.quiesce()
 		}
 	}
 	if w.failure == "" {
@@ -165,7 +165,7 @@ func Run(o Options) Report {
 	}
 	w.report.Seed, w.report.Ops = o.Seed, min(w.n, o.Ops)
 	if w.failure != "" {
-		w.report.Failure = fmt.Sprintf("seed %d, operation %d: %s\n%s", o.Seed, w.n, w.failure, w.story())
+		w.report.Failure = fmt.Sprintf("seed %d, operation %d: %s\n%s", o.Seed, w.n, w.failure, w.excerpt())
 	}
 	return w.report
 }
@@ -193,9 +193,9 @@ func newWorld(o Options) *World {
 		o.Quiet = 20000
 	}
 	w := &World{o: o, broken: o.Broken, rng: rand.New(rand.NewPCG(o.Seed, 0)), byName: map[string]*simHost{},
-		byRoot: map[provider.ID]*simHost{}, byTag: map[string]*simHost{}, robbed: map[string]bool{},
+		byRoot: map[provider.ID]*simHost{}, byTag: map[string]*simHost{}, altered: map[string]bool{},
 		owners:    map[string]string{},
-		histories: []history{{}}, runs: map[string][]*simHost{}, rolled: map[string]bool{}, evacuated: map[string]bool{},
+		histories: []history{{}}, runs: map[string][]*simHost{}, rolledBack: map[string]bool{}, evacuated: map[string]bool{},
 		seq: 1}
 	w.report.Done, w.report.Happened = map[string]int{}, map[string]int{}
 	w.cleaned = map[provider.ID]bool{}
@@ -205,7 +205,7 @@ func newWorld(o Options) *World {
 		}
 	})
 	w.compute = &compute{w: w, hosts: map[string]*hostState{}, process: &process{ended: true}}
-	w.pass(0)
+	w.advance(0)
 	const size = 12 // hosts of a zone: two of each kind
 	for i := range o.Hosts {
 		m := build(i, i/size)
@@ -216,20 +216,20 @@ func newWorld(o Options) *World {
 			w.zones = append(w.zones, newZone(i/size))
 		}
 	}
-	w.compute.use(newDatabase(w.name("cloud"), w.hosts, 0))
+	w.compute.setDatabase(newDatabase(w.name("cloud"), w.hosts, 0))
 	w.compute.startProcess()
-	w.calm = true
+	w.noFailures = true
 	for _, m := range w.hosts {
 		w.start(m)
 		for m.agent != nil && w.act(m) {
 		}
 	}
-	w.calm = false
+	w.noFailures = false
 	return w
 }
 
 // pass lets time pass. Agents whose deadline has come have something to do.
-func (w *World) pass(d time.Duration) {
+func (w *World) advance(d time.Duration) {
 	w.clock += d
 	w.agentClock += w.agentWait(d)
 	w.now = beginning().Add(w.clock + w.skew)
@@ -237,7 +237,7 @@ func (w *World) pass(d time.Duration) {
 	for _, list := range [][]*simHost{w.hosts, w.copies} {
 		for _, m := range list {
 			if a := m.agent; a != nil && !a.deadline.IsZero() && !now.Before(a.deadline) {
-				w.hot.add(m.tag)
+				w.active.add(m.tag)
 			}
 		}
 	}
@@ -256,7 +256,7 @@ func beginning() time.Time { return time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC) 
 
 // chance says yes one time in n, unless the failure is left out or there are none now.
 func (w *World) chance(failure string, n int) bool {
-	return !w.calm && w.rng.IntN(n) == 0 && !slices.Contains(w.o.Without, failure)
+	return !w.noFailures && w.rng.IntN(n) == 0 && !slices.Contains(w.o.Without, failure)
 }
 
 func (w *World) name(prefix string) string {
@@ -269,7 +269,7 @@ func (w *World) mark(m *simHost) {
 	if !slices.Contains(w.marked, m) {
 		w.marked = append(w.marked, m)
 	}
-	w.hot.add(m.tag)
+	w.active.add(m.tag)
 }
 
 // machines are those that have the name of a host: the host, and copies.
@@ -294,7 +294,7 @@ func (w *World) markHost(name string) {
 }
 
 // mind marks the machines on which a server has something.
-func (w *World) mind(s lifecycle.Server) {
+func (w *World) markResidences(s lifecycle.Server) {
 	for _, stay := range s.Residences() {
 		if w.byName[stay.Host] != nil {
 			w.markHost(stay.Host)
@@ -316,7 +316,7 @@ func (w *World) note(kind, of, at, text string) {
 }
 
 // heard logs a change of a server. e is the event that has changed it; nil: that of a step.
-func (w *World) heard(before lifecycle.Server, e lifecycle.Event, now lifecycle.Server) {
+func (w *World) logChange(before lifecycle.Server, e lifecycle.Event, now lifecycle.Server) {
 	if before.State != now.State {
 		w.report.Happened[string(now.State)]++
 	} else if e == nil {
@@ -326,7 +326,7 @@ func (w *World) heard(before lifecycle.Server, e lifecycle.Event, now lifecycle.
 }
 
 // miss notes what is not true; the first counts.
-func (w *World) miss(m *simHost, format string, args ...any) {
+func (w *World) violation(m *simHost, format string, args ...any) {
 	if w.failure == "" {
 		w.failure = fmt.Sprintf(format, args...)
 		if m != nil {
@@ -336,7 +336,7 @@ func (w *World) miss(m *simHost, format string, args ...any) {
 }
 
 // story is the last operations of what the failure names.
-func (w *World) story() string {
+func (w *World) excerpt() string {
 	const most = 90
 	words := strings.FieldsFunc(w.failure, func(r rune) bool { return strings.ContainsRune(" ,:;()", r) })
 	for _, word := range slices.Clone(words) {

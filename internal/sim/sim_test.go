@@ -81,7 +81,7 @@ func TestSeeds(t *testing.T) {
 		"Migrate", "Destroy", "ListGuests", "ReportGuest", "resize", "migrate",
 		"os-migrateLive", "confirmResize", "revertResize",
 		"shelve", "unshelve", "rebuild", "reboot", "stop", "start", "evacuate", "dead") {
-		if done[kind] == 0 && kind != "wish" && kind != "agent" && ops >= usualOps {
+		if done[kind] == 0 && kind != "action" && kind != "agent" && ops >= usualOps {
 			t.Errorf("nobody ever did %q", kind)
 		}
 	}
@@ -92,7 +92,7 @@ func TestSeeds(t *testing.T) {
 		"database lost", "host forgotten", "host taken over", "start not admitted", "copy on another machine",
 		"line not followed", "line of an ended compute",
 		"guest report of another start", "guest destroyed", "held back by the gate", "held back by a guest", "host adopted",
-		"guest destroyed by the operator", "share mended"} {
+		"guest destroyed by the operator", "allocation written back"} {
 		if happened[what] == 0 && ops >= usualOps {
 			t.Errorf("%q never happened", what)
 		}
@@ -127,8 +127,8 @@ func TestTheChecksCanFail(t *testing.T) {
 	} {
 		t.Run(broken, func(t *testing.T) {
 			var r Report
-			without := []string{"rob"} // it exempts servers from some checks
-			if often[broken] == "rob" {
+			without := []string{"steal"} // it exempts servers from some checks
+			if often[broken] == "steal" {
 				without = nil
 			}
 			// not each life meets it first
@@ -169,11 +169,11 @@ func resting(t *testing.T) *World {
 	w := newWorld(Options{Seed: 2, Hosts: 24})
 	for range 6000 {
 		w.n++
-		w.pass(time.Second)
+		w.advance(time.Second)
 		w.operate()
 		w.checkMarked()
 	}
-	if w.rest(); w.failure != "" {
+	if w.quiesce(); w.failure != "" {
 		t.Fatal(w.failure)
 	}
 	return w

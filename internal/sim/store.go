@@ -244,7 +244,7 @@ func (s *store) Forget(_ context.Context, host string) error {
 		s.setDead(host, false)
 		h.row.report, h.row.known = schedule.Host{}, false
 		s.w.seq++
-		s.raise(h)
+		s.raiseRevision(h)
 		s.w.forgotten(h)
 		return nil
 	})
@@ -274,7 +274,7 @@ func (s *store) RemovalDone(_ context.Context, host, consumer string) error {
 		h := s.hosts[host]
 		if s.removalDone(h.row, consumer) {
 			s.w.seq++
-			s.raise(h)
+			s.raiseRevision(h)
 		}
 		return nil
 	})

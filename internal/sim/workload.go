@@ -72,7 +72,7 @@ func (w *World) size(zone int) (f flavor.Flavor, ask resource.Ask, requests []pc
 		parts, err = flavor.Topology(f, flavor.Image{})
 	}
 	if err != nil {
-		w.miss(nil, "flavor: %v", err)
+		w.violation(nil, "flavor: %v", err)
 	}
 	return f, ask, requests, parts
 }
@@ -107,7 +107,7 @@ func zoneOf(s lifecycle.Server) (n int) {
 }
 
 // wish is what a user or an operator wants of some server.
-func (w *World) wish() {
+func (w *World) requestAction() {
 	ids := w.compute.ids.list
 	if len(ids) == 0 {
 		return
@@ -185,7 +185,7 @@ func (w *World) evacuate() {
 			break
 		}
 	}
-	for _, id := range slices.Sorted(mapsKeys(m.host.servers)) {
+	for _, id := range slices.Sorted(maps.Keys(m.host.servers)) {
 		if s := w.compute.servers[id]; s.Host == m.name && w.ask(s, lifecycle.Evacuate) {
 			return
 		}
@@ -193,12 +193,12 @@ func (w *World) evacuate() {
 }
 
 // other is somebody else who takes something of a provider, or gives it back.
-func (w *World) other() {
-	if len(w.others) > 0 && (len(w.others) > 20 || w.rng.IntN(2) == 0) {
-		i := w.rng.IntN(len(w.others))
-		w.note("foreign", w.others[i], "", "gives back")
-		w.drop(resource.ConsumerID(w.others[i]))
-		w.others = slices.Delete(w.others, i, i+1)
+func (w *World) foreignClient() {
+	if len(w.foreignConsumers) > 0 && (len(w.foreignConsumers) > 20 || w.rng.IntN(2) == 0) {
+		i := w.rng.IntN(len(w.foreignConsumers))
+		w.note("foreign", w.foreignConsumers[i], "", "gives back")
+		w.drop(resource.ConsumerID(w.foreignConsumers[i]))
+		w.foreignConsumers = slices.Delete(w.foreignConsumers, i, i+1)
 		return
 	}
 	m := w.hosts[w.rng.IntN(len(w.hosts))]
@@ -208,21 +208,21 @@ func (w *World) other() {
 	}
 	p, _ := w.placement.Provider(ids[w.rng.IntN(len(ids))])
 	amounts := resource.Amounts{}
-	for _, class := range slices.Sorted(mapsKeys(p.Inventories)) {
+	for _, class := range slices.Sorted(maps.Keys(p.Inventories)) {
 		amounts[class] = 1
 	}
 	id := w.name(foreign)
 	held := placement.ConsumerAllocation{Allocation: resource.Allocation{p.ID: amounts}, Project: "project", User: "user",
 		ConsumerType: "INSTANCE"}
 	if len(amounts) > 0 && w.placement.PutAllocation(background, resource.ConsumerID(id), held) == nil {
-		w.others = append(w.others, id)
+		w.foreignConsumers = append(w.foreignConsumers, id)
 		w.note("foreign", id, m.name, "takes of "+p.Name)
 	}
 }
 
 // rob takes a device's share from a server behind everybody's back, as when somebody deletes allocations by hand. Its
 // agent has to write it anew, and until then the claim is not there.
-func (w *World) rob() {
+func (w *World) stealAllocation() {
 	ids := w.compute.ids.list
 	for range min(8, len(ids)) {
 		s := w.compute.servers[ids[w.rng.IntN(len(ids))]]
@@ -239,8 +239,8 @@ func (w *World) rob() {
 				break
 			}
 		}
-		w.note("rob", s.ID, s.Host, "")
-		w.robbed[s.ID] = true
+		w.note("steal", s.ID, s.Host, "")
+		w.altered[s.ID] = true
 		w.placement.SetAllocation(c, rest)
 		w.changed(m)
 		return

@@ -24,5 +24,5 @@ func TestZZ(t *testing.T) {
 	zzAll = os.Getenv("ZALL")
 	r := Run(o)
 	fmt.Println(r.Failure)
-	fmt.Println(r.Ops, r.Rests, r.Deepest, r.Done, r.Happened)
+	fmt.Println(r.Ops, r.Quiescences, r.LongestRounds, r.Done, r.Happened)
 }
