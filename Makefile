@@ -27,7 +27,7 @@ law: ## only the law: imports, pure rooms, comments, sizes
 fuzz: ## fuzz every parser for a short while each (FUZZTIME=10s)
 	sh .ci/fuzz
 
-sim: ## let a simulated cloud live through OPS operations from SEED on, and see that what must be true is (OPS=5000000 SEED=1)
+sim: ## run a simulated cloud through OPS operations from SEED on and check its invariants (OPS=5000000 SEED=1)
 	OPS=$(or $(OPS),5000000) SEED=$(or $(SEED),1) $(GO) test -run Seeds -count 1 -timeout 120m -v ./internal/sim
 
 lab: ## boot a real kernel with SR-IOV and NUMA in QEMU and live the life of devices on it

@@ -161,7 +161,7 @@ func TestHeldPFBecomesVF(t *testing.T) {
 		contains(t, w.compute.conditions(), pf1+": is 8086:154c type-VF of "+pf2+" now",
 			"server s1 holds it as 8086:1572 type-PF", "relatives "+pf2)
 		if w.total(name1, pfOf) != 1 || w.share("s1", name1, pfOf) != 1 || w.provider(name2).ID != "" {
-			t.Errorf("%+v", w.placement.tree)
+			t.Errorf("%+v", w.placement.tree())
 		}
 		w.compute.assign()
 		w.untilPhase(host.Gone, "s1")

@@ -296,7 +296,7 @@ func crashScenario(t *testing.T, deaths func() *crash) {
 	if said := w.compute.logText(); strings.Contains(said, "failed") {
 		t.Errorf("a server failed: %s", said)
 	}
-	if n := len(w.placement.tree.Providers); n != 3 {
+	if n := len(w.placement.tree().Providers); n != 3 {
 		t.Errorf("%d providers", n)
 	}
 }

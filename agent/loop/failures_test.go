@@ -74,8 +74,8 @@ func TestClaims(t *testing.T) {
 	scenario(t, "no allocation, no guest", func(t *testing.T, w *testHost) {
 		_, stop := w.begin()
 		s1, s2 := w.want("s1", name1), w.want("s2", name1, name1)
-		delete(w.placement.allocations, "s1")
-		w.placement.allocations["s2"][w.provider(name1).ID][class] = 1
+		w.placement.remove("s1")
+		w.placement.set("s2", w.provider(name1).ID, resource.Amounts{class: 1})
 		w.compute.assign(s1, s2)
 		w.untilPhase(host.Failed, "s1", "s2")
 		must(t, stop())
@@ -324,9 +324,7 @@ func TestObservationFreesNothing(t *testing.T) {
 		if p := w.provider(name1); p.Inventories[class].Total != 1 {
 			t.Errorf("after the restart: %+v", p)
 		}
-		w.placement.mu.Lock()
-		delete(w.placement.allocations, "s1")
-		w.placement.mu.Unlock()
+		w.placement.remove("s1")
 		w.compute.assign()
 		w.untilPhase(host.Gone, "s1")
 		w.until("the provider goes with its last holder", func() bool { return w.provider(name1).ID == "" })

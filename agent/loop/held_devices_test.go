@@ -21,9 +21,7 @@ func (w *testHost) wholePF(id, name string) host.Server {
 	s, p := w.want(id), w.provider(name)
 	s.Requests = []host.Request{{ID: "r-" + id, Alias: "pf", Count: 1, Class: pfOf, VendorID: "8086", ProductID: "1572",
 		Type: "type-PF", Providers: []string{string(p.ID)}}}
-	w.placement.mu.Lock()
-	defer w.placement.mu.Unlock()
-	w.placement.allocations[resource.ConsumerID(id)][p.ID] = resource.Amounts{pfOf: 1}
+	w.placement.set(resource.ConsumerID(id), p.ID, resource.Amounts{pfOf: 1})
 	return s
 }
 
@@ -202,7 +200,7 @@ func TestSyncDuringEvacuation(t *testing.T) {
 		w.untilPhase(host.Running, "s1")
 		must(t, stop())
 		m := off(w.moved(s, "m1")) // while the host was down: the migration has what was here, the server something elsewhere
-		w.placement.allocations["s1"] = resource.Allocation{"elsewhere": {"VCPU": 1}}
+		w.placement.SetAllocation("s1", resource.Allocation{"elsewhere": {"VCPU": 1}})
 		w.compute.forget()
 		w.compute.assign(m)
 		_, stop = w.begin()
@@ -211,8 +209,8 @@ func TestSyncDuringEvacuation(t *testing.T) {
 		time.Sleep(10 * time.Minute)
 		if got := w.holders(); len(got) != 1 || got["0000:3b:00.1"] != "m1" || w.share("m1", name1, class) != 1 ||
 			w.writes() != writes ||
-			len(w.placement.allocations["s1"]) != 1 {
-			t.Errorf("%v, %v, %d writes", got, w.placement.allocations, w.writes()-writes)
+			len(w.placement.Held("s1")) != 1 {
+			t.Errorf("%v, %v, %d writes", got, w.placement.all(), w.writes()-writes)
 		}
 		w.compute.assign()
 		w.untilPhase(host.Gone, "m1")
@@ -226,9 +224,9 @@ func TestSyncDuringEvacuation(t *testing.T) {
 func TestDevicesReportTheirProviders(t *testing.T) {
 	scenario(t, "providers of devices and of a later VF", func(t *testing.T, w *testHost) {
 		const old = "33333333-3333-4333-8333-333333333333"
-		w.placement.tree.Providers = []provider.Provider{{ID: rootID, Name: "cmp1", Root: rootID},
-			{ID: old, Name: name1, Parent: rootID, Root: rootID,
-				Traits: []resource.Trait{"COMPUTE_MANAGED_PCI_DEVICE"}}}
+		w.placement.setTree(provider.Provider{ID: rootID, Name: "cmp1"},
+			provider.Provider{ID: old, Name: name1, Parent: rootID,
+				Traits: []resource.Trait{"COMPUTE_MANAGED_PCI_DEVICE"}})
 		rules(w,
 			`[{"address":"0000:3b:00.*","product_id":"154c"},{"address":"0000:5e:00.0","product_id":"1572","physical_network":"p"}]`)
 		a, stop := w.begin()

@@ -1,7 +1,6 @@
 package loop
 
 import (
-	"maps"
 	"strings"
 	"testing"
 	"time"
@@ -14,19 +13,13 @@ import (
 // share is what a consumer has of a device provider.
 func (w *testHost) share(consumer, name string, of resource.Class) int {
 	p := w.provider(name)
-	w.placement.mu.Lock()
-	defer w.placement.mu.Unlock()
-	return w.placement.allocations[resource.ConsumerID(consumer)][p.ID][of]
+	return w.placement.Held(resource.ConsumerID(consumer))[p.ID][of]
 }
 
 // lose takes a consumer's share of a provider away.
 func (w *testHost) deleteAllocation(consumer, name string) {
 	p := w.provider(name)
-	w.placement.mu.Lock()
-	defer w.placement.mu.Unlock()
-	next := maps.Clone(w.placement.allocations[resource.ConsumerID(consumer)])
-	delete(next, p.ID)
-	w.placement.allocations[resource.ConsumerID(consumer)] = next
+	w.placement.set(resource.ConsumerID(consumer), p.ID, nil)
 }
 
 // legacy is a server whose devices Placement was not asked for.
@@ -57,8 +50,8 @@ func TestMissingAllocations(t *testing.T) {
 					w.share("s1", name2, class)+w.share("s2", name2, class) == 2 &&
 					w.share("s1", name1, class)+w.share("s1", name2, class) == 1
 			})
-			if w.placement.allocations["s1"][rootID]["VCPU"] != 1 {
-				t.Errorf("%v", w.placement.allocations)
+			if w.placement.Held("s1")[rootID]["VCPU"] != 1 {
+				t.Errorf("%v", w.placement.all())
 			}
 			w.until("quiet", func() bool { return w.compute.conditions() == "" })
 			writes := w.writes()
@@ -73,9 +66,7 @@ func TestMissingAllocations(t *testing.T) {
 		_, stop := w.begin()
 		w.compute.assign(w.want("s1", name1, name1), w.want("s2", name2))
 		w.untilPhase(host.Running, "s1", "s2")
-		w.placement.mu.Lock()
-		w.placement.allocations["s1"][w.placement.tree.Providers[1].ID] = resource.Amounts{class: 1} // a wrong amount
-		w.placement.mu.Unlock()
+		w.placement.set("s1", w.provider(name1).ID, resource.Amounts{class: 1}) // a wrong amount
 		w.deleteAllocation("s2", name2)
 		w.until("mended", func() bool { return w.share("s1", name1, class) == 2 && w.share("s2", name2, class) == 1 })
 		must(t, stop())
@@ -87,8 +78,8 @@ func TestMissingAllocations(t *testing.T) {
 		w.free("s1")
 		w.until("a condition", func() bool { return strings.Contains(w.compute.conditions(), "no allocation of it at all") })
 		time.Sleep(5 * time.Minute)
-		if len(w.placement.allocations["s1"]) != 0 {
-			t.Errorf("%v", w.placement.allocations)
+		if len(w.placement.Held("s1")) != 0 {
+			t.Errorf("%v", w.placement.all())
 		}
 		must(t, stop())
 	})
@@ -97,13 +88,11 @@ func TestMissingAllocations(t *testing.T) {
 		w.compute.assign(w.want("s1", name1))
 		w.untilPhase(host.Running, "s1")
 		p := w.provider(name1)
-		w.placement.mu.Lock()
-		w.placement.allocations["s1"] = resource.Allocation{rootID: {"VCPU": 1}, p.ID: {class: 2}}
-		w.placement.mu.Unlock()
+		w.placement.SetAllocation("s1", resource.Allocation{rootID: {"VCPU": 1}, p.ID: {class: 2}})
 		w.until("a condition", func() bool { return strings.Contains(w.compute.conditions(), "nothing is taken from it") })
 		must(t, stop())
 		if w.share("s1", name1, class) != 2 {
-			t.Errorf("%v", w.placement.allocations)
+			t.Errorf("%v", w.placement.all())
 		}
 	})
 	scenario(t, "a move before its assignments is not mistaken for a loss", func(t *testing.T, w *testHost) {
@@ -112,12 +101,10 @@ func TestMissingAllocations(t *testing.T) {
 		w.compute.assign(s)
 		w.untilPhase(host.Running, "s1")
 		m := w.moved(s, "m1") // Placement has it under the migration, and s1 has something elsewhere
-		w.placement.mu.Lock()
-		w.placement.allocations["s1"] = resource.Allocation{"elsewhere": {"VCPU": 1}}
-		w.placement.mu.Unlock()
+		w.placement.SetAllocation("s1", resource.Allocation{"elsewhere": {"VCPU": 1}})
 		time.Sleep(10 * time.Minute)
 		if w.share("s1", name1, class) != 0 {
-			t.Errorf("%v", w.placement.allocations)
+			t.Errorf("%v", w.placement.all())
 		}
 		w.compute.assign(off(m))
 		w.untilPhase(host.Stopped, "m1")

@@ -21,10 +21,7 @@ import (
 
 // moved returns a server under another id, and moves its allocation in Placement.
 func (w *testHost) moved(s host.Server, id string) host.Server {
-	w.placement.mu.Lock()
-	defer w.placement.mu.Unlock()
-	w.placement.allocations[resource.ConsumerID(id)] = w.placement.allocations[resource.ConsumerID(s.ID)]
-	delete(w.placement.allocations, resource.ConsumerID(s.ID))
+	w.placement.move(resource.ConsumerID(s.ID), resource.ConsumerID(id))
 	s.ID, s.Server, s.PreviousID = id, "s1", s.ID
 	if s.Server == s.ID {
 		s.Server = ""
@@ -175,8 +172,8 @@ func TestMoves(t *testing.T) {
 		}
 		w.compute.assign(m, resized)
 		time.Sleep(5 * time.Minute) // nothing is healed meanwhile
-		if len(w.placement.allocations["m1"]) != 2 || w.placement.allocations["s1"][w.provider(name1).ID] != nil {
-			t.Errorf("%v", w.placement.allocations)
+		if len(w.placement.Held("m1")) != 2 || w.placement.Held("s1")[w.provider(name1).ID] != nil {
+			t.Errorf("%v", w.placement.all())
 		}
 		w.revertResize(s, m)
 		must(t, stop())
@@ -251,10 +248,7 @@ func (w *testHost) resize() (s, m, resized host.Server) {
 
 // revert is what compute wants after a revert on the same host.
 func (w *testHost) revert(s, m host.Server) host.Server {
-	w.placement.mu.Lock()
-	defer w.placement.mu.Unlock()
-	w.placement.allocations["s1"] = w.placement.allocations["m1"]
-	delete(w.placement.allocations, "m1")
+	w.placement.move("m1", "s1")
 	s.PreviousID = m.ID
 	return s
 }

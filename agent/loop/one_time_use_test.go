@@ -13,6 +13,7 @@ import (
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/internal/testenv"
 	"github.com/openberth/berth/pci"
+	"github.com/openberth/berth/provider"
 	"github.com/openberth/berth/resource"
 )
 
@@ -53,17 +54,13 @@ func (w *testHost) gpu(id string) host.Server {
 	p := w.provider(gpuName)
 	s.Requests = []host.Request{{ID: "r-" + id, Alias: "gpu", Count: 1, Class: gpuClass,
 		Providers: []string{string(p.ID)}}}
-	w.placement.mu.Lock()
-	defer w.placement.mu.Unlock()
-	w.placement.allocations[resource.ConsumerID(id)][p.ID] = resource.Amounts{gpuClass: 1}
+	w.placement.set(resource.ConsumerID(id), p.ID, resource.Amounts{gpuClass: 1})
 	return s
 }
 
 // free deletes a server's allocation, as compute does when the server is reported gone.
 func (w *testHost) free(id string) {
-	w.placement.mu.Lock()
-	defer w.placement.mu.Unlock()
-	delete(w.placement.allocations, resource.ConsumerID(id))
+	w.placement.remove(resource.ConsumerID(id))
 }
 
 func (w *testHost) reserved() int { return w.provider(gpuName).Inventories[gpuClass].Reserved }
@@ -75,16 +72,11 @@ func (w *testHost) reserve(n int) {
 
 // stock changes the inventory by hand.
 func (w *testHost) stock(change func(*resource.Inventory)) {
-	w.placement.mu.Lock()
-	defer w.placement.mu.Unlock()
-	for i, p := range w.placement.tree.Providers {
-		if p.Name == gpuName {
-			inv := p.Inventories[gpuClass]
-			change(&inv)
-			w.placement.tree.Providers[i].Inventories = map[resource.Class]resource.Inventory{gpuClass: inv}
-			w.placement.tree.Providers[i].Generation++
-		}
-	}
+	w.placement.change(gpuName, func(p *provider.Provider) {
+		inv := p.Inventories[gpuClass]
+		change(&inv)
+		p.Inventories = map[resource.Class]resource.Inventory{gpuClass: inv}
+	})
 }
 
 func (w *testHost) spent() bool {
@@ -149,9 +141,7 @@ func TestOneTimeUse(t *testing.T) {
 			if w.reserved() != 1 || !w.spent() {
 				t.Errorf("%+v", w.provider(gpuName))
 			}
-			w.placement.mu.Lock()
-			w.placement.tree.Providers = nil // somebody deletes them all
-			w.placement.mu.Unlock()
+			w.placement.setTree() // another client deletes them all
 			w.until("they are back", func() bool { return w.reserved() == 1 })
 			time.Sleep(3 * time.Minute)
 			if w.reserved() != 1 || !w.spent() {

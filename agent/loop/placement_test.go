@@ -31,7 +31,7 @@ func TestStart(t *testing.T) {
 	scenario(t, "a host that never reported devices keeps them to itself", func(t *testing.T, w *testHost) {
 		w.options.ReportInPlacement = false
 		a, stop := w.begin()
-		if n := len(w.placement.tree.Providers); n != 1 || len(a.Report().Devices) != 4 ||
+		if n := len(w.placement.tree().Providers); n != 1 || len(a.Report().Devices) != 4 ||
 			a.Report().Devices[0].Provider != "" {
 			t.Errorf("%d providers, report %+v", n, a.Report())
 		}
@@ -117,13 +117,13 @@ func TestStart(t *testing.T) {
 		must(t, stop())
 	})
 	scenario(t, "the root that Placement has is adopted", func(t *testing.T, w *testHost) {
-		w.placement.tree.Providers = []provider.Provider{{ID: "22222222-2222-4222-8222-222222222222", Name: "cmp1"}}
+		w.placement.setTree(provider.Provider{ID: "22222222-2222-4222-8222-222222222222", Name: "cmp1"})
 		a, stop := w.begin()
 		if got := a.Report().Provider; got != "22222222-2222-4222-8222-222222222222" {
 			t.Error(got)
 		}
 		must(t, stop())
-		w.placement.tree.Providers = []provider.Provider{{ID: rootID, Name: "cmp1"}}
+		w.placement.setTree(provider.Provider{ID: rootID, Name: "cmp1"})
 		_, stop = w.begin()
 		contains(t, w.compute.conditions(), rootID, "22222222-2222-4222-8222-222222222222")
 		must(t, stop())
@@ -139,11 +139,9 @@ func TestStart(t *testing.T) {
 			}
 			return "?"
 		}
-		w.placement.tree.Providers = []provider.Provider{{ID: rootID, Name: "cmp1"}}
+		w.placement.setTree(provider.Provider{ID: rootID, Name: "cmp1"})
 		_, stop := w.begin()
-		w.placement.mu.Lock()
-		w.placement.tree.Providers = nil
-		w.placement.mu.Unlock()
+		w.placement.setTree()
 		w.until("it is back", func() bool {
 			return w.provider("cmp1").ID == rootID &&
 				w.provider(name2).Inventories[class].Total == 2
@@ -170,7 +168,7 @@ func TestStart(t *testing.T) {
 				must(t, book.Write(c.identity.Entry()))
 				must(t, book.Close())
 			}
-			w.placement.tree.Providers = c.tree
+			w.placement.setTree(c.tree...)
 			contains(t, w.refusedStart(fault.Invalid), c.words...)
 			if w.writes() != 0 {
 				t.Errorf("%d writes", w.writes())
@@ -236,13 +234,11 @@ func TestPlacementTrouble(t *testing.T) {
 			rules(w, `{"vendor_id":"8086","product_id":"154c","traits":"CUSTOM_OLD"}`)
 			deaths, _ := crashOnce(at, true)
 			w.runAgents(func() bool { return w.provider(name2).HasTrait("CUSTOM_OLD") }, deaths)
-			w.placement.mu.Lock()
-			for i := range w.placement.tree.Providers {
-				p := &w.placement.tree.Providers[i]
-				p.Traits = slices.Compact(slices.Sorted(slices.Values(append(p.Traits, "CUSTOM_FOREIGN"))))
-				p.Generation++
+			for _, p := range w.placement.tree().Providers {
+				w.placement.change(p.Name, func(p *provider.Provider) {
+					p.Traits = slices.Compact(slices.Sorted(slices.Values(append(slices.Clone(p.Traits), "CUSTOM_FOREIGN"))))
+				})
 			}
-			w.placement.mu.Unlock()
 			rules(w, `{"vendor_id":"8086","product_id":"154c","traits":"CUSTOM_NEW"}`)
 			_, stop := w.begin()
 			must(t, stop())

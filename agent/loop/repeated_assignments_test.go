@@ -40,9 +40,7 @@ func TestDeviceOfAnotherClassIsNotAllocated(t *testing.T) {
 		_, stop := w.begin()
 		s := w.want("s1", name1)
 		s.Requests[0].Class = "CUSTOM_OLD"
-		w.placement.mu.Lock()
-		w.placement.allocations["s1"][resource.ProviderID(s.Requests[0].Providers[0])] = resource.Amounts{"CUSTOM_OLD": 1}
-		w.placement.mu.Unlock()
+		w.placement.set("s1", resource.ProviderID(s.Requests[0].Providers[0]), resource.Amounts{"CUSTOM_OLD": 1})
 		w.compute.assign(s)
 		w.untilPhase(host.Failed, "s1")
 		if text := w.compute.guest("s1").Message; !strings.Contains(text, "device_spec has come to say "+class) {

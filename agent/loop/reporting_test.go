@@ -8,6 +8,7 @@ import (
 
 	"github.com/openberth/berth/api/host"
 	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/provider"
 	"github.com/openberth/berth/resource"
 )
 
@@ -168,7 +169,7 @@ func TestReportInPlacement(t *testing.T) {
 		w.untilPhase(host.Running, "s1")
 		stop = w.restart(stop, `{"vendor_id":"ffff"}`)
 		if w.total(name1, class) != 1 || w.provider(name2).ID != "" {
-			t.Errorf("%+v", w.placement.tree)
+			t.Errorf("%+v", w.placement.tree())
 		}
 		contains(t, w.compute.conditions(), "0000:3b:00.1", "s1", "until the server is gone")
 		w.compute.assign()
@@ -198,13 +199,13 @@ func TestReportInPlacement(t *testing.T) {
 		for _, net := range []string{`"physnet2"`, `null`} {
 			stop = w.restart(stop, `{"vendor_id":"8086","product_id":"154c","physical_network":`+net+`}`)
 			if w.total(name1, class) != 1 || w.provider(name2).ID != "" {
-				t.Errorf("%s: %+v", net, w.placement.tree)
+				t.Errorf("%s: %+v", net, w.placement.tree())
 			}
 			w.consistent("s1")
 		}
 		stop = w.restart(stop, vfRule)
 		if w.total(name1, class) != 2 || w.total(name2, class) != 2 {
-			t.Errorf("%+v", w.placement.tree)
+			t.Errorf("%+v", w.placement.tree())
 		}
 		must(t, stop())
 	})
@@ -227,16 +228,11 @@ func TestReportInPlacement(t *testing.T) {
 	})
 	scenario(t, "an operator's reserved amount survives totals that change", func(t *testing.T, w *testHost) {
 		_, stop := w.begin()
-		w.placement.mu.Lock()
-		for i, p := range w.placement.tree.Providers {
-			if p.Name == name1 {
-				inv := p.Inventories[class]
-				inv.Reserved = 1
-				w.placement.tree.Providers[i].Inventories = map[resource.Class]resource.Inventory{class: inv}
-				w.placement.tree.Providers[i].Generation++
-			}
-		}
-		w.placement.mu.Unlock()
+		w.placement.change(name1, func(p *provider.Provider) {
+			inv := p.Inventories[class]
+			inv.Reserved = 1
+			p.Inventories = map[resource.Class]resource.Inventory{class: inv}
+		})
 		w.sysfs.add("0000:3b:00.3", "154c", pf1)
 		w.until("three", func() bool { return w.total(name1, class) == 3 })
 		if w.provider(name1).Inventories[class].Reserved != 1 {

@@ -346,10 +346,9 @@ func TestAllocationsRightAfterClaim(t *testing.T) {
 		w.compute.assign(s)
 		w.untilPhase(host.Running, "s1")
 		must(t, stop())
-		w.placement.mu.Lock() // the server was evacuated, and the host's providers were removed
-		w.placement.allocations["s1"] = resource.Allocation{"elsewhere": {"VCPU": 1}}
-		w.placement.tree.Providers = nil
-		w.placement.mu.Unlock()
+		// The server was evacuated, and the host's providers were removed.
+		w.placement.SetAllocation("s1", resource.Allocation{"elsewhere": {"VCPU": 1}})
+		w.placement.setTree()
 		w.compute.mu.Lock()
 		w.compute.omitRemovals = true
 		w.compute.mu.Unlock()
@@ -358,9 +357,7 @@ func TestAllocationsRightAfterClaim(t *testing.T) {
 		w.until("a condition", func() bool { return strings.Contains(w.compute.conditions(), "berth agent destroy s1") })
 		time.Sleep(10 * time.Minute)
 		must(t, stop())
-		w.placement.mu.Lock()
-		defer w.placement.mu.Unlock()
-		if got := w.placement.allocations["s1"]; len(got) != 1 || got["elsewhere"] == nil {
+		if got := w.placement.Held("s1"); len(got) != 1 || got["elsewhere"] == nil {
 			t.Errorf("%v", got)
 		}
 	})

@@ -1,6 +1,7 @@
 package loop
 
 import (
+	"cmp"
 	"context"
 	"io/fs"
 	"log/slog"
@@ -19,9 +20,8 @@ import (
 	"github.com/openberth/berth/agent/hypervisor/fake"
 	"github.com/openberth/berth/agent/journal"
 	"github.com/openberth/berth/api/host"
-	"github.com/openberth/berth/api/placement"
+	"github.com/openberth/berth/api/placement/placementtest"
 	"github.com/openberth/berth/api/rest"
-	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/pci"
 	"github.com/openberth/berth/provider"
 	"github.com/openberth/berth/resource"
@@ -109,194 +109,91 @@ func (m *fakeSysfs) ReadLink(name string) (string, error)       { return m.now()
 func (m *fakeSysfs) Lstat(name string) (fs.FileInfo, error)     { return m.now().Lstat(name) }
 func (m *fakeSysfs) ReadDir(name string) ([]fs.DirEntry, error) { return m.now().ReadDir(name) }
 
-// ledger is a Placement that knows one host.
+// fakePlacement is a Placement in memory that counts writes and can fail.
 type fakePlacement struct {
-	mu          sync.Mutex
-	tree        provider.Tree
-	allocations map[resource.ConsumerID]resource.Allocation
-	writes      int
-	fail        func(call string) error // asked before each call, without the lock
+	*placementtest.Placement
+	fail func(call string) error // called before each call; set it while no agent runs
+
+	mu     sync.Mutex
+	writes int
 }
 
-var _ Placement = (*fakePlacement)(nil)
+func newFakePlacement() *fakePlacement {
+	p := &fakePlacement{Placement: placementtest.New(nil)}
+	p.Fail = func(call placementtest.Call) (before, after error) {
+		if p.fail != nil {
+			if err := p.fail(call.Op); err != nil {
+				return err, nil
+			}
+		}
+		if call.Writes() {
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			p.writes++
+		}
+		return nil, nil
+	}
+	return p
+}
 
-func (l *fakePlacement) enter(call string) (func(), error) {
-	if l.fail != nil {
-		if err := l.fail(call); err != nil {
-			return nil, err
+// all returns all allocations.
+func (p *fakePlacement) all() map[resource.ConsumerID]resource.Allocation {
+	out := map[resource.ConsumerID]resource.Allocation{}
+	for _, id := range p.Consumers() {
+		out[id] = p.Held(id)
+	}
+	return out
+}
+
+// remove deletes the allocation of a consumer.
+func (p *fakePlacement) remove(id resource.ConsumerID) { p.SetAllocation(id, nil) }
+
+// set replaces what a consumer has of one provider.
+func (p *fakePlacement) set(id resource.ConsumerID, of provider.ID, amounts resource.Amounts) {
+	next := resource.Allocation{of: amounts}
+	for other, held := range p.Held(id) {
+		if other != of {
+			next[other] = held
 		}
 	}
-	l.mu.Lock()
-	return l.mu.Unlock, nil
+	p.SetAllocation(id, next)
 }
 
-func (l *fakePlacement) find(id provider.ID) (*provider.Provider, error) {
-	i := slices.IndexFunc(l.tree.Providers, func(p provider.Provider) bool { return p.ID == id })
-	if i < 0 {
-		return nil, fault.New(fault.NotFound, "ledger", "no provider %s", id)
-	}
-	return &l.tree.Providers[i], nil
+// move gives the allocation of one consumer to another.
+func (p *fakePlacement) move(from, to resource.ConsumerID) {
+	p.SetAllocation(to, p.Held(from))
+	p.remove(from)
 }
 
-func (l *fakePlacement) ProviderByName(_ context.Context, name string) (provider.Provider, error) {
-	leave, err := l.enter("ProviderByName")
-	if err != nil {
-		return provider.Provider{}, err
+// tree returns all providers.
+func (p *fakePlacement) tree() (tree provider.Tree) {
+	for _, id := range p.ProviderIDs() {
+		one, _ := p.Provider(id)
+		tree.Providers = append(tree.Providers, one)
 	}
-	defer leave()
-	p, found := l.tree.ByName(name)
+	return tree
+}
+
+// setTree replaces all providers.
+func (p *fakePlacement) setTree(providers ...provider.Provider) {
+	for _, id := range p.ProviderIDs() {
+		p.RemoveProvider(id)
+	}
+	for _, one := range providers {
+		one.Root = cmp.Or(one.Root, one.Parent, one.ID)
+		p.SetProvider(one)
+	}
+}
+
+// change changes a provider, as another client of Placement does.
+func (p *fakePlacement) change(name string, how func(*provider.Provider)) {
+	one, found := p.tree().ByName(name)
 	if !found {
-		return p, fault.New(fault.NotFound, "ledger", "no provider %q", name)
+		return
 	}
-	return p, nil
-}
-
-func (l *fakePlacement) Tree(_ context.Context, id provider.ID) (provider.Tree, error) {
-	leave, err := l.enter("Tree")
-	if err != nil {
-		return provider.Tree{}, err
-	}
-	defer leave()
-	if _, err := l.find(id); err != nil {
-		return provider.Tree{}, err
-	}
-	return provider.Tree{Providers: slices.Clone(l.tree.Providers)}.Sorted(), nil
-}
-
-func (l *fakePlacement) ProviderAllocations(_ context.Context,
-	id provider.ID) (map[resource.ConsumerID]resource.Amounts, error) {
-	leave, err := l.enter("ProviderAllocations")
-	if err != nil {
-		return nil, err
-	}
-	defer leave()
-	out := map[resource.ConsumerID]resource.Amounts{}
-	for consumer, a := range l.allocations {
-		if len(a[id]) > 0 {
-			out[consumer] = a[id]
-		}
-	}
-	return out, nil
-}
-
-func (l *fakePlacement) Allocation(_ context.Context,
-	consumer resource.ConsumerID) (placement.ConsumerAllocation, error) {
-	leave, err := l.enter("Allocation")
-	if err != nil {
-		return placement.ConsumerAllocation{}, err
-	}
-	defer leave()
-	return placement.ConsumerAllocation{Allocation: l.allocations[consumer]}, nil
-}
-
-func (l *fakePlacement) EnsureClass(context.Context, resource.Class) error {
-	return l.write("EnsureClass", nil)
-}
-func (l *fakePlacement) EnsureTrait(context.Context, resource.Trait) error {
-	return l.write("EnsureTrait", nil)
-}
-
-func (l *fakePlacement) write(call string, do func() error) error {
-	leave, err := l.enter(call)
-	if err != nil {
-		return err
-	}
-	defer leave()
-	l.writes++
-	if do == nil {
-		return nil
-	}
-	return do()
-}
-
-func (l *fakePlacement) CreateProvider(_ context.Context, id provider.ID, name string,
-	parent provider.ID) (made provider.Provider, err error) {
-	err = l.write("CreateProvider", func() error {
-		if _, taken := l.tree.ByName(name); taken {
-			return fault.New(fault.Conflict, "ledger", "the name %s is taken", name)
-		}
-		root := id
-		if parent != "" {
-			root = parent
-		}
-		made = provider.Provider{ID: id, Name: name, Parent: parent, Root: root}
-		l.tree.Providers = append(l.tree.Providers, made)
-		return nil
-	})
-	return made, err
-}
-
-func (l *fakePlacement) DeleteProvider(_ context.Context, id provider.ID) error {
-	return l.write("DeleteProvider", func() error {
-		for _, a := range l.allocations {
-			if len(a[id]) > 0 {
-				return fault.New(fault.Conflict, "ledger", "%s is in use", id)
-			}
-		}
-		l.tree.Providers = slices.DeleteFunc(l.tree.Providers, func(p provider.Provider) bool { return p.ID == id })
-		return nil
-	})
-}
-
-func (l *fakePlacement) put(call string, id provider.ID, generation int, change func(*provider.Provider)) (now int,
-	err error) {
-	err = l.write(call, func() error {
-		p, err := l.find(id)
-		if err != nil {
-			return err
-		}
-		if p.Generation != generation {
-			return fault.New(fault.Conflict, "ledger", "generation %d of %s is not %d", p.Generation, p.Name, generation)
-		}
-		change(p)
-		p.Generation++
-		now = p.Generation
-		return nil
-	})
-	return now, err
-}
-
-func (l *fakePlacement) PutInventories(_ context.Context, id provider.ID, generation int,
-	inv map[resource.Class]resource.Inventory) (int, error) {
-	return l.put("PutInventories", id, generation, func(p *provider.Provider) { p.Inventories = inv })
-}
-
-func (l *fakePlacement) PutTraits(_ context.Context, id provider.ID, generation int, traits []resource.Trait) (int,
-	error) {
-	return l.put("PutTraits", id, generation, func(p *provider.Provider) { p.Traits = traits })
-}
-
-func (l *fakePlacement) Reshape(_ context.Context, r placement.Reshape) error {
-	return l.write("Reshape", func() error {
-		for id, stock := range r.Inventories {
-			if p, err := l.find(id); err != nil || p.Generation != stock.Generation {
-				return fault.New(fault.Conflict, "ledger", "generation of %s is not %d: %w", id, stock.Generation, err)
-			}
-		}
-		next := maps.Clone(l.allocations)
-		for consumer, held := range r.Allocations {
-			next[consumer] = held.Allocation
-		}
-		for id, stock := range r.Inventories {
-			for class, inv := range stock.Inventories {
-				used, before := 0, 0
-				for consumer := range next {
-					used += next[consumer][id][class]
-					before += l.allocations[consumer][id][class]
-				}
-				if used > before && used > inv.Capacity() {
-					return fault.New(fault.Conflict, "ledger", "%d %s of %s do not fit into %+v", used, class, id, inv)
-				}
-			}
-		}
-		l.allocations = next
-		for id, stock := range r.Inventories {
-			p, _ := l.find(id)
-			p.Inventories = stock.Inventories
-			p.Generation += 3
-		}
-		return nil
-	})
+	how(&one)
+	one.Generation++
+	p.SetProvider(one)
 }
 
 // world is a host with everything around its agent.
@@ -313,7 +210,7 @@ type testHost struct {
 func newTestHost(t *testing.T) *testHost {
 	t.Helper()
 	w := &testHost{t: t, dir: t.TempDir(), sysfs: newFakeSysfs(), compute: newFakeCompute(t),
-		placement: &fakePlacement{allocations: map[resource.ConsumerID]resource.Allocation{}}}
+		placement: newFakePlacement()}
 	guests, err := fake.New(filepath.Join(w.dir, "guests"), hypervisor.Capacity{})
 	if err != nil {
 		t.Fatal(err)
@@ -386,16 +283,12 @@ func (w *testHost) want(id string, providers ...string) host.Server {
 		}
 		a[p.ID][class]++
 	}
-	w.placement.mu.Lock()
-	defer w.placement.mu.Unlock()
-	w.placement.allocations[resource.ConsumerID(id)] = a
+	w.placement.SetAllocation(resource.ConsumerID(id), a)
 	return s
 }
 
 func (w *testHost) provider(name string) provider.Provider {
-	w.placement.mu.Lock()
-	defer w.placement.mu.Unlock()
-	p, _ := w.placement.tree.ByName(name)
+	p, _ := w.placement.tree().ByName(name)
 	return p
 }
 

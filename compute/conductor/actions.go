@@ -122,8 +122,8 @@ func (c *Conductor) HostUp(ctx context.Context, host string) error {
 	return c.store.SetDead(ctx, host, false, c.now())
 }
 
-// ReconcileDeadHosts applies lifecycle.HostDead to the servers on dead hosts. Run repeats it, because a server may leave
-// something on a dead host later.
+// ReconcileDeadHosts applies lifecycle.HostDead to the servers on dead hosts. Run repeats it, because a server may
+// leave something on a dead host later.
 func (c *Conductor) ReconcileDeadHosts(ctx context.Context) error {
 	c.deadHosts.Lock()
 	defer c.deadHosts.Unlock()

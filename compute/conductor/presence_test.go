@@ -302,6 +302,9 @@ func TestStoredReportsProtectGuests(t *testing.T) {
 // A conductor that does not run performs one step a call, with the time and the waits of its clock.
 func TestPerformOnAGivenClock(t *testing.T) {
 	world := newCloud(t, map[string]int{"a": 1})
+	world.agents.mu.Lock()
+	world.agents.dark["a"] = true
+	world.agents.mu.Unlock()
 	c, waits, closed := New(world.store, world.ledger), 0, errors.New("closed")
 	c.Log = slog.New(slog.DiscardHandler)
 	at := time.Date(2020, 1, 2, 3, 4, 5, 0, time.UTC)

@@ -27,7 +27,6 @@ var largeTypes = map[string]string{
 	"internal/sim.World":           "the simulated cloud; to be split",
 	"internal/sim.agent":           "until the simulation runs agent/reconcile",
 	"internal/sim.simHost":         "the simulated host; to be split",
-	"internal/sim.fakeCompute":     "until the simulation runs the conductor",
 	"placement/server.Server":      "the parts of the Placement API; to be split",
 	"placement/server.call":        "one method for each route",
 	"placement/store.Store":        "one method for each query",

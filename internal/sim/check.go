@@ -16,7 +16,7 @@ import (
 	"github.com/openberth/berth/resource"
 )
 
-// checkMarked holds what must be true against all that the operation touched. The numbers are those of pci.md 8.1.
+// checkMarked checks the invariants of all machines that the operation has touched.
 func (w *World) checkMarked() {
 	for _, m := range w.marked {
 		w.checkCapacity(m)
@@ -31,8 +31,8 @@ func (w *World) checkMarked() {
 	w.marked = w.marked[:0]
 }
 
-// checkCapacity: nobody has what does not exist. What is reserved counts, as a device for one-time use is reserved
-// under its holder.
+// checkCapacity: allocations do not exceed the total. Reserved amounts do not count, because a used device for one-time
+// use is reserved while it has a holder.
 func (w *World) checkCapacity(m *simHost) {
 	for _, id := range w.placement.TreeIDs(m.root) {
 		p, _ := w.placement.Provider(id)
@@ -119,8 +119,8 @@ func (w *World) checkHolders(m *simHost, written map[pci.Address]string) {
 	}
 }
 
-// checkClaims: every guest has its claim in Placement (8.1/1), on the providers that were chosen for it (8.1/2). While
-// a server moves, its migration's claim counts.
+// checkClaims: every guest has an allocation in Placement, on the providers that were chosen for it. While a server
+// moves, the allocation of its migration counts.
 func (w *World) checkClaims(m *simHost) {
 	have := map[string]map[provider.ID]int{} // by owner
 	for _, id := range slices.Sorted(maps.Keys(m.guests)) {
@@ -153,7 +153,7 @@ func (w *World) checkClaims(m *simHost) {
 	}
 }
 
-// holdsOf is how many devices a server and its migrations hold of a provider.
+// holdsOf returns how many devices of a provider a server and its migrations have allocations for.
 func (w *World) holdsOf(server string, id provider.ID) (n int) {
 	for c, amounts := range w.placement.Holders(id) {
 		if w.owners[string(c)] == server {
@@ -193,7 +193,7 @@ func chosen(g *hypervisor.Guest, stay lifecycle.Residence) string {
 	return ""
 }
 
-// checkAll is what is true only at rest.
+// checkAll checks the invariants of a quiescent cloud.
 func (w *World) checkAll() {
 	w.marked = append(w.marked[:0], w.hosts...)
 	w.checkMarked()
@@ -212,7 +212,7 @@ func (w *World) checkAll() {
 	}
 }
 
-// checkServer: every server is somewhere, and holds what it ought to, no more and no less (8.1/1, 8.1/10).
+// checkServer: every server has reached a lasting state, and has exactly the allocations and guests of its residences.
 func (w *World) checkServer(s lifecycle.Server) {
 	rest := []lifecycle.State{lifecycle.Active, lifecycle.Resized, lifecycle.Error, lifecycle.Shelved}
 	if !slices.Contains(rest, s.State) || len(s.Leftovers) > 0 || s.State == lifecycle.Active && s.Task != "" {

@@ -386,7 +386,7 @@ func (o *compute) touchReports() {
 	}
 }
 
-// servedBy is the machine whose agent serves the host and can be heard, nil when none is.
+// servedBy returns the machine whose admitted agent runs and is connected; nil if there is none.
 func (o *compute) servedBy(h *hostState) *simHost {
 	serving := func(m *simHost) bool {
 		a := m.agent

@@ -8,8 +8,8 @@ import (
 	"github.com/openberth/berth/agent/hypervisor"
 )
 
-// copySome copies the directory of an agent to another machine, whose agent then tries to serve the same host, or ends
-// such a machine.
+// copySome copies the directory of an agent to another machine, whose agent then tries to serve the same host, or
+// switches such a machine off.
 func (w *World) copySome() {
 	if len(w.copies) > 0 && (len(w.copies) > 3 || w.halfTheTime()) {
 		c := w.copies[w.rng.IntN(len(w.copies))]
@@ -18,7 +18,7 @@ func (w *World) copySome() {
 		return
 	}
 	m := w.some()
-	if w.halfTheTime() { // of a host that nobody hears, if there is one
+	if w.halfTheTime() { // prefer a host whose agent does not report
 		for _, o := range w.hosts {
 			if o.agent == nil || o.cut {
 				m = o

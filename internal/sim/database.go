@@ -15,7 +15,7 @@ import (
 	"github.com/openberth/berth/pci"
 )
 
-// database is what compute has on its disk. A backup is a copy of it.
+// database is compute's database. A backup is a copy of it.
 type database struct {
 	cloud   string
 	servers map[string]lifecycle.Server
@@ -28,8 +28,8 @@ type database struct {
 	leaving map[string]int // by server, how many removals of it are recorded
 
 	versions map[string]int    // oracle: when each record was written last
-	reasons  map[string]string // oracle: by server, why guests of it may have to go
-	branch   int               // oracle: of the history of which it is
+	reasons  map[string]string // oracle: by server, why guests of it may be removed
+	branch   int               // oracle: its history
 }
 
 // hostRow is what is stored of a host.
@@ -66,7 +66,7 @@ func newDatabase(cloud string, hosts []*simHost, branch int) *database {
 	return db
 }
 
-// clone returns a copy that shares nothing that changes.
+// clone returns a copy that shares no value that changes.
 func (db *database) clone() *database {
 	out := *db
 	out.servers, out.owners, out.groups = maps.Clone(db.servers), maps.Clone(db.owners), maps.Clone(db.groups)
@@ -88,7 +88,7 @@ func (o *compute) setDatabase(db *database) {
 	o.ids, o.due = randomSet{}, randomSet{}
 	for name, h := range o.hosts {
 		h.row, h.servers, h.line = db.rows[name], map[string]bool{}, nil
-		h.admitted = h.row.report.Start // all that this database can know
+		h.admitted = h.row.report.Start // the only one that this database has
 	}
 	for _, id := range slices.Sorted(maps.Keys(db.servers)) {
 		o.index(db.servers[id])
@@ -113,7 +113,7 @@ func (db *database) recordRemoval(row *hostRow, consumer, server string) {
 	}
 }
 
-// removalDone forgets that, and says whether it was recorded.
+// removalDone deletes such a record, and reports whether there was one.
 func (db *database) removalDone(row *hostRow, consumer string) bool {
 	server := row.removals[consumer]
 	if server == "" {
@@ -133,7 +133,7 @@ func (r *hostRow) endEpoch(epoch int64) {
 	}
 }
 
-// past is what the database records of the epoch of a position; nil when that is the present one or unknown.
+// past returns what the database records of the epoch of a position; nil if that is the present one or unknown.
 func (o *compute) past(h *hostState, p host.Position) *host.Position {
 	named := epoch{p.Epoch, p.EpochID}
 	if p.Epoch == 0 || named == o.epoch || !slices.Contains(o.epochs, named) {
@@ -207,7 +207,7 @@ func (o *compute) lines(h *hostState) *line {
 	return l
 }
 
-// backup is a copy of compute's database, or of Placement's, or of both of one moment.
+// backup is a copy of compute's database, of Placement's, or of both at the same moment.
 type backup struct {
 	taken     int // operation
 	db        *database

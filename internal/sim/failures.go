@@ -10,7 +10,7 @@ import (
 	"github.com/openberth/berth/resource"
 )
 
-// The kinds of operations that take away or bring back files, processes and time.
+// Kinds of operations that lose, copy or restore files, processes and time.
 const (
 	RestartCompute = "restart compute" // compute is restarted
 	Backup         = "backup"          // compute's database is copied, or Placement's, or both
@@ -39,10 +39,10 @@ func (w *World) restartCompute() {
 	w.compute.startProcess()
 }
 
-// keptBackups is how many backups there are at most; of more the oldest is thrown away.
+// keptBackups is the maximum number of backups; the oldest is deleted first.
 const keptBackups = 4
 
-// backupSome copies a database, or both of one moment.
+// backupSome copies a database, or both at the same moment.
 func (w *World) backupSome() {
 	b := backup{taken: w.n}
 	which := w.rng.IntN(3)
@@ -57,7 +57,7 @@ func (w *World) backupSome() {
 	w.backups = w.backups[max(0, len(w.backups)-keptBackups):]
 }
 
-// restoreSome brings a backup back.
+// restoreSome replaces one or both databases by a backup.
 func (w *World) restoreSome() {
 	if len(w.backups) == 0 || often[w.broken] != Restore && !w.oneIn(8*w.fleetFactor()) {
 		return
@@ -74,7 +74,7 @@ func (w *World) restoreSome() {
 	}
 }
 
-// replaceDatabase starts compute on another database. Servers whose records are not what they were are noted.
+// replaceDatabase starts compute on another database, and notes the servers whose records differ.
 func (w *World) replaceDatabase(db *database, parent stamp) {
 	w.stopCompute()
 	before := w.compute.versions
@@ -99,7 +99,7 @@ func (w *World) replaceDatabase(db *database, parent stamp) {
 	w.compute.startProcess()
 	for _, m := range w.hosts {
 		m.host.unheard = true
-		if m.host.row.dead { // an operator has declared so, once
+		if m.host.row.dead { // an operator declared it dead before the backup
 			w.mayHaveGuests(m)
 		}
 	}
@@ -145,10 +145,10 @@ func (w *World) drop(c resource.ConsumerID) {
 	}
 }
 
-// foreign is how the names of others than Berth's consumers begin.
+// foreign is the prefix of consumers that are not compute's.
 const foreign = "x"
 
-// jumpSome sets the wall clock of compute forward or back by minutes to hours, or right.
+// jumpSome sets the wall clock of compute forward or back by up to three hours, or sets it right.
 func (w *World) jumpSome() {
 	before := w.skew
 	if w.skew = 0; !w.oneIn(4) {
@@ -160,7 +160,7 @@ func (w *World) jumpSome() {
 	w.advance(0)
 }
 
-// loseSome loses the journal of an agent, or all journals, or compute's database, or all of that.
+// loseSome loses the journal of an agent, compute's database, or the database and all journals.
 func (w *World) loseSome() {
 	n := w.rng.IntN(300)
 	switch {
@@ -201,7 +201,7 @@ func (w *World) loseDatabase() {
 	w.replaceDatabase(newDatabase(w.name("cloud"), w.hosts, 0), stamp{})
 }
 
-// forgetSome has compute forget a host, as operators do with one that will never return.
+// forgetSome is `berth host forget` of a host without servers.
 func (w *World) forgetSome() {
 	for _, m := range w.hosts {
 		if !m.host.row.known || w.compute.servedBy(m.host) != nil || len(m.host.servers) > 0 {

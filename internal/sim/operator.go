@@ -15,13 +15,13 @@ import (
 )
 
 // This file is the simulated operator. What the cloud does not repair by itself after a restore, a loss or a copy, the
-// operator repairs after a while with what production offers: `berth agent adopt`, `berth agent destroy`, deleting
-// servers, and Placement's API.
+// operator repairs after a while with what Berth offers: `berth agent adopt`, `berth agent destroy`, `berth host heal`,
+// deleting servers, and Placement's API.
 
 // patience is how long the operator lets a host be that does not follow compute's assignments.
 const patience = 10 * time.Minute
 
-// operatorSome repairs what has been wrong for a while, if there is anything: on some hosts, or of one server.
+// operatorSome repairs something that has been wrong for a while: on some hosts, or of one server.
 func (w *World) operatorSome() {
 	left := 1 + len(w.hosts)/12 // hosts
 	switch w.rng.IntN(5) {
@@ -52,12 +52,12 @@ func (w *World) operatorSome() {
 	}
 }
 
-// repair repairs all that is wrong, when the cloud is quiet, and says whether anything was.
+// repair repairs everything that is wrong in a quiet cloud, and reports whether there was anything.
 func (w *World) repair() bool {
 	return w.repairHosts() || w.freeNames() || w.repairPlacement() || w.cleanReserved()
 }
 
-// heal is `berth host heal`: it writes the allocations back that compute's last audit of a host has found missing.
+// heal is `berth host heal`, if compute reports that something is wrong with the allocations of a host.
 func (w *World) heal(m *simHost) (healed bool) {
 	if len(w.compute.conductor.HostConditions(m.name)) == 0 {
 		return false
@@ -73,8 +73,8 @@ func (w *World) heal(m *simHost) (healed bool) {
 	return healed
 }
 
-// freeNames is `berth agent destroy --force` of the guests whose ids other guests must take. That is possible on a
-// host that was declared dead while a server was resized on it: compute took the guest of the new size for gone.
+// freeNames is `berth agent destroy --force` of the guests whose ids other guests must take. This happens on a host
+// that was declared dead while a server was resized on it: compute has taken the guest of the new size for gone.
 func (w *World) freeNames() (busy bool) {
 	for _, m := range w.hosts {
 		if m.agent == nil || !m.agent.received {
@@ -114,7 +114,7 @@ func (w *World) destroyByHand(m *simHost, id string) {
 	w.start(m)
 }
 
-// repairHosts adopts what is behind and destroys what is unassigned.
+// repairHosts adopts the hosts that do not follow the assignments, and destroys unassigned guests.
 func (w *World) repairHosts() (busy bool) {
 	for _, m := range w.hosts {
 		if a := m.agent; a != nil && a.behind() != "" {

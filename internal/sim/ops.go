@@ -1,7 +1,6 @@
 package sim
 
 import (
-	"maps"
 	"slices"
 	"time"
 
@@ -17,7 +16,7 @@ type op struct {
 	do    func(*World)
 }
 
-// ops are all kinds of operations.
+// ops returns all kinds of operations.
 func ops() []op {
 	return []op{
 		{"step", 300, (*World).stepSome},
@@ -49,7 +48,7 @@ func ops() []op {
 	}
 }
 
-// shares is what the shares of all kinds of operations come to.
+// shares is the sum of the shares of all kinds of operations.
 const shares = 1050
 
 func kindsOfOps() (list []string) {
@@ -61,8 +60,7 @@ func kindsOfOps() (list []string) {
 	return list
 }
 
-// operate does one operation. What cannot be done now is let go, and another is tried; some operation is done each
-// time.
+// operate does one operation. If the drawn one is not possible now, another one is drawn.
 func (w *World) operate() {
 	before := w.noted
 	for range 8 {
@@ -101,7 +99,7 @@ func (w *World) drawOp() int {
 
 func (w *World) some() *simHost { return w.hosts[w.rng.IntN(len(w.hosts))] }
 
-// stepSome lets compute do a step of some server.
+// stepSome has compute perform the step of a random server.
 func (w *World) stepSome() {
 	if due := w.compute.due.list; len(due) > 0 {
 		id := due[w.rng.IntN(len(due))]
@@ -111,7 +109,7 @@ func (w *World) stepSome() {
 	}
 }
 
-// auditSome lets compute audit the hosts whose audit is due.
+// auditSome has compute perform the audits that are due.
 func (w *World) auditSome() {
 	for audited := false; ; audited = true {
 		if !w.compute.conductor.AuditNext(background) {
@@ -123,7 +121,7 @@ func (w *World) auditSome() {
 	}
 }
 
-// agentSome lets some agent do something that is due.
+// agentSome has a random agent do something that is due.
 func (w *World) agentSome() {
 	for range 4 {
 		if len(w.active.list) == 0 {
@@ -151,7 +149,7 @@ func (w *World) removeSome() {
 	}
 }
 
-// restartSome kills an agent and begins another, sometimes on another boot.
+// restartSome kills an agent and starts it again, sometimes after a reboot of the host.
 func (w *World) restartSome() {
 	m := w.some()
 	if w.rng.IntN(2) == 0 {
@@ -173,7 +171,7 @@ func (w *World) restartSome() {
 	w.start(m)
 }
 
-// downSome takes a host away: its agent ends, or nobody hears it. An operator may say that it is dead.
+// downSome ends an agent or cuts its host off. An operator may declare a host dead that has been away for a while.
 func (w *World) downSome() {
 	m, down := w.some(), 0
 	w.compute.reconcileDead()
@@ -202,7 +200,7 @@ func (w *World) downSome() {
 
 func (w *World) halfTheTime() bool { return w.rng.IntN(2) == 0 }
 
-// away is how long nobody has heard of a host.
+// away returns how long compute has had no sign of life of a host.
 func (w *World) away(m *simHost) time.Duration {
 	if w.compute.servedBy(m.host) != nil {
 		return 0
@@ -254,7 +252,7 @@ func (w *World) bringUp(m *simHost) {
 	}
 }
 
-// unplugSome takes a device away, or all VFs of a PF.
+// unplugSome unplugs a device, or the VFs of a PF too.
 func (w *World) unplugSome() {
 	m := w.some()
 	if len(m.away) > 3 || len(m.made) == 0 {
@@ -290,7 +288,7 @@ func (w *World) changed(m *simHost) {
 	w.mark(m)
 }
 
-// ruleSome configures a host otherwise and restarts its agent.
+// ruleSome changes the configuration of a host and restarts its agent.
 func (w *World) ruleSome() {
 	m := w.some()
 	if m.agent == nil || m.cut {

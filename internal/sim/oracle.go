@@ -10,19 +10,19 @@ import (
 	"github.com/openberth/berth/resource"
 )
 
-// This file holds what the simulation knows and no part of the cloud does, and the invariants that need it: they are
-// judged when something happens, not by what is there after it.
+// This file holds what the simulation knows and no part of the cloud does, and the invariants that need it. They are
+// checked when something happens, not by the state after it.
 
-// stamp is a moment in the histories of compute's database. A restore begins a history of its own.
+// stamp is a moment in the histories of compute's database. A restore begins a new history.
 type stamp struct{ branch, seq int }
 
-// history is one: where it branched off. The first one, and that of a new database, has no parent.
+// history is a branch of the database's history. The first one, and that of a new database, has no parent.
 type history struct{ parent stamp }
 
 // hasParent reports whether the history branched off another one.
 func (h history) hasParent() bool { return h.parent != stamp{} }
 
-// branch begins a history and returns its number.
+// branchOff begins a history and returns its number.
 func (w *World) branchOff(parent stamp) int {
 	w.histories = append(w.histories, history{parent})
 	return len(w.histories) - 1
@@ -43,8 +43,8 @@ func (w *World) precedes(earlier, state stamp) bool {
 	return earlier.seq <= state.seq
 }
 
-// followed is told of each line that an agent follows: it must not come from a database that lacks what the agent has
-// followed before.
+// followed checks a line that an agent follows: it must not come from a database that lacks what the agent has followed
+// before.
 func (w *World) followed(m *simHost, d delivery) {
 	if !w.precedes(m.disk.followed, d.state) {
 		w.violation(m, "follow: the agent follows revision %d of a database that lacks what it has followed: history %d, "+
@@ -52,10 +52,10 @@ func (w *World) followed(m *simHost, d delivery) {
 	}
 }
 
-// reason notes why guests of a server may have to go: a user or an operator has asked for something.
+// reason notes why guests of a server may have to be removed: a user or an operator has requested something.
 func (o *compute) reason(server, why string) { o.reasons[server] = why }
 
-// settleReasons forgets it when the server is as it was asked to be and nothing of it has to go any more.
+// settleReasons deletes the reason when the request is done and no guest has to be removed any more.
 func (o *compute) settleReasons(s lifecycle.Server) {
 	gone := s.State == lifecycle.Deleted
 	rest := s.Requested.IsZero() && s.Move == nil && len(s.Leftovers) == 0 &&
@@ -101,8 +101,8 @@ func (w *World) destroyed(m *simHost, g *hypervisor.Guest, named bool) {
 	}
 }
 
-// admits is told when compute admits the agent of a machine. The agent that was admitted before must not be alive. When
-// its machine is another one, its guests stay there and compute knows nothing of them any more.
+// admits checks the admission of a machine's agent: the agent that was admitted before must not be alive. If that one
+// ran on another machine, its guests stay there and compute does not know them any more.
 func (w *World) admits(m *simHost) {
 	h := m.host
 	if old := w.compute.servedBy(h); old != nil && old.agent.start != m.agent.start {
@@ -117,7 +117,7 @@ func (w *World) admits(m *simHost) {
 	h.served, h.admitted = m, m.agent.start
 }
 
-// reported is told of each guest report that compute takes in: it must be from the start that was admitted last.
+// reported checks a guest report that compute records: it must be from the start that was admitted last.
 func (w *World) reported(h *hostState, id, start string) {
 	if h.admitted != start {
 		w.violation(w.byName[h.name], "reported: compute takes in what the start %s says of %s, and has admitted the start %s",
@@ -152,14 +152,14 @@ func (w *World) shared(m *simHost, c resource.ConsumerID) {
 	}
 }
 
-// exempt reports whether the guests of a server may run twice: an operator has evacuated it from a host that was out of
-// reach and not dead.
+// exempt reports whether the guests of a server may run twice: an operator has evacuated it from a host that was
+// unreachable and not dead.
 func (w *World) exempt(server string, machines ...*simHost) bool {
 	return w.evacuated[server] || slices.ContainsFunc(machines, func(m *simHost) bool { return m.zombie })
 }
 
 // mayBeUnknown reports whether a machine may have a guest that compute does not know: a restored database has another
-// record of its server, or compute was told to forget the host, or machines with a copied directory took turns there.
+// record of its server, an operator has had compute forget the host, or machines with a copied directory took turns.
 func (w *World) mayBeUnknown(m *simHost, guest string) bool {
 	return m.orphaned || w.rolledBack[w.owners[guest]]
 }
@@ -184,8 +184,7 @@ func (w *World) checkOnce(m *simHost) {
 	}
 }
 
-// outOfReach reports whether nobody has heard of the agents of a host for so long that an operator may take it for
-// dead.
+// outOfReach reports whether compute has had no sign of life of a host for so long that an operator may evacuate it.
 func (w *World) outOfReach(name string) bool {
 	h := w.compute.hosts[name]
 	return h.row.dead || w.compute.servedBy(h) == nil && w.clock-h.sign >= schedule.Silence

@@ -9,7 +9,8 @@ import (
 	"github.com/openberth/berth/resource"
 )
 
-// maxRounds is how long the way to a rest may be. In a round each server does its steps and each agent all that is due.
+// maxRounds is the maximum number of rounds until the cloud is quiescent. In a round, compute and each agent do
+// everything that is due.
 const maxRounds = 120
 
 // rest lets the failures stop, brings all hosts back, and sees whether the cloud comes to rest.
@@ -60,7 +61,7 @@ func (w *World) settleAll() {
 		}
 		w.advance(30 * time.Second)
 		if w.round() {
-			if round%4 == 0 { // somebody may wait for the operator
+			if round%4 == 0 { // something may wait for the operator
 				w.repairHosts()
 			}
 			continue
@@ -77,8 +78,8 @@ func (w *World) settleAll() {
 	}
 }
 
-// rescan has agents look at their hosts again, as each agent does from time to time: while another had something of the
-// same provider, a share could not be written, and a class not changed.
+// rescan has agents compare their hosts with Placement again, as they do periodically: while another consumer had
+// something of the same provider, an allocation could not be written, or a class not changed.
 func (w *World) rescan() {
 	if len(w.altered) == 0 {
 		return
@@ -88,8 +89,7 @@ func (w *World) rescan() {
 	}
 }
 
-// round lets everybody do what is due, and says whether anybody did something or waits for something that will come by
-// itself.
+// round lets compute and all agents do what is due. It reports whether something was done, or will be due by itself.
 func (w *World) round() (busy bool) {
 	for _, id := range slices.Sorted(slices.Values(w.compute.due.list)) {
 		s := w.compute.servers[id]

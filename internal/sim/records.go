@@ -14,7 +14,7 @@ type line struct {
 	revision int64
 	servers  []host.Server
 	remove   []removal
-	changed  stamp // oracle: when it became so
+	changed  stamp // oracle: when the revision was raised
 }
 
 // put stores a record, and what follows from it.
@@ -49,7 +49,7 @@ func (o *compute) put(before, now lifecycle.Server) {
 	o.w.logChange(before, o.event, now)
 }
 
-// keepRemovals records which guests a change leaves on hosts that an operator has declared dead.
+// keepRemovals records the guests that a change leaves on dead hosts.
 func (o *compute) keepRemovals(before, now lifecycle.Server) {
 	if o.w.broken == Unrecorded {
 		return
@@ -61,7 +61,7 @@ func (o *compute) keepRemovals(before, now lifecycle.Server) {
 	}
 }
 
-// index notes where a record is to be found.
+// index adds a record to the lists by which it is found.
 func (o *compute) index(s lifecycle.Server) {
 	if o.due.drop(s.ID); len(s.Steps()) > 0 {
 		o.due.add(s.ID)
@@ -84,7 +84,7 @@ func (o *compute) raiseRevision(h *hostState) {
 	o.w.markHost(h.name)
 }
 
-// touched lists the hosts whose assignments are not the same after a change, in order.
+// touched lists the hosts whose assignments a change affects, sorted.
 func touched(before, now lifecycle.Server) []string {
 	was, is := keys(before), keys(now)
 	hosts := map[string]bool{}
@@ -97,7 +97,7 @@ func touched(before, now lifecycle.Server) []string {
 	return slices.Sorted(maps.Keys(hosts))
 }
 
-// keys says all that the assignments of each host say of a server.
+// keys returns a text for each host that contains everything its assignments say of a server.
 func keys(s lifecycle.Server) map[string]string {
 	out := map[string]string{}
 	for _, e := range s.Entries() {
@@ -109,7 +109,7 @@ func keys(s lifecycle.Server) map[string]string {
 	return out
 }
 
-// key says all that an entry says.
+// key returns a text that contains everything an entry says.
 func key(s lifecycle.Server, e lifecycle.Entry) string {
 	var b strings.Builder
 	b.WriteString(e.Consumer + " " + e.PreviousConsumer + " " + string(e.Power) + " " + e.Outgoing)

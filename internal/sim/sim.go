@@ -30,17 +30,17 @@ import (
 	"github.com/openberth/berth/provider"
 )
 
-// Options say what is simulated.
+// Options are the size of a simulation and what is left out or broken.
 type Options struct {
 	Seed    uint64
 	Ops     int      // operations
 	Hosts   int      // 0: 120
-	Quiet   int      // operations between two rests; 0: 20000
+	Quiet   int      // operations after which the cloud must become quiescent; 0: 20000
 	Without []string // kinds of operations and failures that are left out
 	Broken  string   // what is broken on purpose; empty: nothing
 }
 
-// The failures that may be left out beside the kinds of operations.
+// Failures that Options.Without may name beside the kinds of operations.
 const (
 	Crashes  = "crashes"  // of an agent, between any two effects and in each
 	Messages = "messages" // of agents, lost, late or twice
@@ -51,7 +51,7 @@ const (
 	Ends     = "ends"     // of the process of compute, in a call of its database or of Placement
 )
 
-// What may be broken on purpose, each to be caught by another check.
+// What may be broken on purpose; each must be noticed by a check. mutation_test.go breaks production code beside these.
 const (
 	Lenient     = "lenient"      // Placement accepts allocations for which there is no room
 	Orphans     = "orphans"      // compute does not delete the allocations of deleted servers
@@ -77,7 +77,7 @@ const (
 	WallClock  = "wall clock" // compute judges silence by the wall clock
 )
 
-// Report is what came of a simulation.
+// Report is the result of a simulation.
 type Report struct {
 	Seed          uint64
 	Ops           int            // done
@@ -140,16 +140,16 @@ type delayedReport struct {
 	e     lifecycle.Report
 }
 
-// entry is one operation of the past.
+// entry is one operation or one change of a server, for the log.
 type entry struct {
 	n            int
 	kind, of, at string
 	text         string
-	e            lifecycle.Event // that a server was told, or nil
+	e            lifecycle.Event // that has changed the server; nil: the event of a step
 	was, is      lifecycle.State
 }
 
-// Run simulates. It ends early at the first thing that is not true.
+// Run runs a simulation. It ends at the first violation.
 func Run(o Options) Report {
 	w := newWorld(o)
 	for w.n = 1; w.n <= o.Ops && w.failure == ""; w.n++ {
@@ -170,8 +170,8 @@ func Run(o Options) Report {
 	return w.report
 }
 
-// Shrink runs a simulation that failed with ever fewer kinds of operations and failures, and gives the smallest that
-// still fails.
+// Shrink repeats a failed simulation without one more kind of operations and failures at a time, and returns the
+// smallest one that still fails.
 func Shrink(o Options, failed Report) (Options, Report) {
 	o.Ops = failed.Ops
 	for _, kind := range append(kindsOfOps(), Crashes, Messages, Disks, Answers, Builds, Foreign, Ends) {
@@ -243,7 +243,7 @@ func (w *World) advance(d time.Duration) {
 	}
 }
 
-// skewAt is by how much the wall clock was wrong at a moment after the last jump but one.
+// skewAt returns the error of the wall clock at a moment, which must not be before the last jump but one.
 func (w *World) skewAt(at time.Duration) time.Duration {
 	if at < w.jumped {
 		return w.skew - w.jump
@@ -251,10 +251,10 @@ func (w *World) skewAt(at time.Duration) time.Duration {
 	return w.skew
 }
 
-// beginning is when the simulation's time begins; each operation takes a second.
+// beginning returns the start of the simulated time. Each operation takes a second.
 func beginning() time.Time { return time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC) }
 
-// chance says yes one time in n, unless the failure is left out or there are none now.
+// chance returns true once in n calls, and never if the failure is left out or while there are no failures.
 func (w *World) chance(failure string, n int) bool {
 	return !w.noFailures && w.rng.IntN(n) == 0 && !slices.Contains(w.o.Without, failure)
 }
@@ -264,7 +264,7 @@ func (w *World) name(prefix string) string {
 	return fmt.Sprintf("%s%d", prefix, w.next)
 }
 
-// mark notes that a machine is to be checked after this operation.
+// mark makes a machine active, and has it checked after this operation.
 func (w *World) mark(m *simHost) {
 	if !slices.Contains(w.marked, m) {
 		w.marked = append(w.marked, m)
@@ -272,7 +272,7 @@ func (w *World) mark(m *simHost) {
 	w.active.add(m.tag)
 }
 
-// machines are those that have the name of a host: the host, and copies.
+// machines returns the machines with the name of a host: the host itself and copies.
 func (w *World) machines(name string) []*simHost {
 	list := []*simHost{w.byName[name]}
 	for _, c := range w.copies {
@@ -302,7 +302,7 @@ func (w *World) markResidences(s lifecycle.Server) {
 	}
 }
 
-// note writes the operation down.
+// note logs and counts an operation.
 func (w *World) note(kind, of, at, text string) {
 	const most = 8000
 	if zzAll != "" && strings.Contains(zzAll, kind+",") {
@@ -362,7 +362,7 @@ func (w *World) excerpt() string {
 	return strings.Join(lines, "\n")
 }
 
-// brief says what matters of an event.
+// brief returns the important fields of an event.
 func brief(e lifecycle.Event) string {
 	switch e := e.(type) {
 	case lifecycle.Report:

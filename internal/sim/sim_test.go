@@ -20,7 +20,7 @@ import (
 	"github.com/openberth/berth/resource"
 )
 
-// number is a setting from the environment, as `make sim` gives it.
+// number returns a number from the environment, as `make sim` sets it.
 func number(t *testing.T, name string, usual int) int {
 	t.Helper()
 	text := os.Getenv(name)
@@ -34,14 +34,13 @@ func number(t *testing.T, name string, usual int) int {
 	return n
 }
 
-// most is how many operations one seed has at most, and usualPiece how many when OPS is not given: then the clouds are
-// smaller, too, so that the test is short.
+// most is the number of operations of one seed, and usualPiece the number if OPS is not set: then the clouds are
+// smaller too, so that the test is short.
 const most, usualPiece = 130000, 25000
 
-// The cloud of each seed lives through its operations, and what must be true is. OPS says how many operations there are
-// in all, SEED with which seed to begin.
+// TestSeeds simulates a cloud for each seed. OPS is the number of operations of all seeds, SEED the first seed.
 func TestSeeds(t *testing.T) {
-	defer debug.SetGCPercent(debug.SetGCPercent(1500)) // one world at a time, small and full of short-lived values
+	defer debug.SetGCPercent(debug.SetGCPercent(1500)) // one cloud at a time, with little memory in use
 	usual := usualOps
 	if testing.Short() {
 		usual = usualPiece
@@ -99,7 +98,7 @@ func TestSeeds(t *testing.T) {
 	}
 }
 
-// Each thing that is broken on purpose is noticed, by the check that is there for it.
+// Each thing that is broken on purpose is noticed by the check for it.
 func TestTheChecksCanFail(t *testing.T) {
 	testenv.Long(t)
 	for broken, noticed := range map[string]string{
@@ -131,7 +130,7 @@ func TestTheChecksCanFail(t *testing.T) {
 			if often[broken] == "steal" {
 				without = nil
 			}
-			// not each life meets it first
+			// not every seed meets it first
 			for seed := uint64(1); seed <= 12 && !strings.Contains(r.Failure, ": "+noticed); seed++ {
 				r = Run(Options{Seed: seed, Ops: 20000, Hosts: 24, Quiet: 4000, Broken: broken, Without: without})
 			}
@@ -142,7 +141,7 @@ func TestTheChecksCanFail(t *testing.T) {
 	}
 }
 
-// A failure is small when it is shown, and what it was found with finds it again.
+// A failure is reduced to few kinds of operations, and the reduced simulation finds it again.
 func TestAFailureIsShrunk(t *testing.T) {
 	o := Options{Seed: 3, Ops: 20000, Hosts: 24, Quiet: 4000, Broken: WrongDevice}
 	r := Run(o)
@@ -155,7 +154,7 @@ func TestAFailureIsShrunk(t *testing.T) {
 	}
 }
 
-// The same seed is the same life.
+// The same seed gives the same simulation.
 func TestASeedIsRepeatable(t *testing.T) {
 	o := Options{Seed: 5, Ops: 6000, Quiet: 3000, Hosts: 36}
 	if a, b := Run(o), Run(o); !reflect.DeepEqual(a, b) {
@@ -163,7 +162,7 @@ func TestASeedIsRepeatable(t *testing.T) {
 	}
 }
 
-// resting is a small cloud that has come to rest, with guests of all kinds.
+// resting returns a small quiescent cloud with guests of all kinds.
 func resting(t *testing.T) *World {
 	t.Helper()
 	w := newWorld(Options{Seed: 2, Hosts: 24})
@@ -189,11 +188,10 @@ func (w *World) holding(more func(*simHost, hypervisor.Device) bool) (*simHost, 
 			}
 		}
 	}
-	panic("nobody holds anything")
+	panic("no guest has devices")
 }
 
-// What is changed behind the cloud's back while it rests is noticed, by the check that is there for it. The numbers are
-// those of pci.md 8.1.
+// A change behind the back of a quiescent cloud is noticed by the check for it.
 func TestTamperingIsNoticed(t *testing.T) {
 	any := func(*simHost, hypervisor.Device) bool { return true }
 	for noticed, tamper := range map[string]func(*World){
@@ -210,7 +208,7 @@ func TestTamperingIsNoticed(t *testing.T) {
 			}
 			w.placement.SetAllocation(resource.ConsumerID(g.ID), more)
 		},
-		"chosen": func(w *World) { // 2
+		"chosen": func(w *World) {
 			_, g, _ := w.holding(any)
 			g.Devices[0].Provider = "another"
 			more := maps.Clone(w.placement.Held(resource.ConsumerID(g.ID)))
@@ -223,7 +221,7 @@ func TestTamperingIsNoticed(t *testing.T) {
 			m.guests = map[string]*hypervisor.Guest{"one": {ID: "one", Devices: []hypervisor.Device{{Address: vf.Address}}},
 				"two": {ID: "two", Devices: []hypervisor.Device{{Address: *vf.Parent}}}}
 		},
-		"pool": func(w *World) { // 4
+		"pool": func(w *World) {
 			for _, m := range w.hosts {
 				for i, d := range m.host.row.report.Devices {
 					if d.State == schedule.Available && !d.Spent {
@@ -233,7 +231,7 @@ func TestTamperingIsNoticed(t *testing.T) {
 				}
 			}
 		},
-		"inventory": func(w *World) { // 5
+		"inventory": func(w *World) {
 			_, _, d := w.holding(any)
 			p, _ := w.placement.Provider(d.Provider)
 			for class, inv := range p.Inventories {
@@ -248,7 +246,7 @@ func TestTamperingIsNoticed(t *testing.T) {
 			p.Traits = nil
 			w.placement.SetProvider(p)
 		},
-		"left": func(w *World) { // 10
+		"left": func(w *World) {
 			m, _, _ := w.holding(any)
 			m.disk.change(journal.Gone("nobody"))
 		},

@@ -14,7 +14,7 @@ import (
 	"github.com/openberth/berth/resource"
 )
 
-// zone is some hosts with classes of their own, so that a question concerns a few of many.
+// zone is a group of hosts with resource classes of their own, so that a query concerns few of many hosts.
 type zone struct {
 	aliases pci.Aliases
 	flavors []flavor.Flavor
@@ -35,7 +35,7 @@ func newZone(n int) zone {
 		alias("pf", "PF", `, "device_type": "type-PF"`),
 		alias("nvme", "NVME", ``))
 	if err != nil {
-		panic(fmt.Sprintf("the simulation's own aliases: %v", err))
+		panic(fmt.Sprintf("the aliases of the simulation: %v", err))
 	}
 	z := zone{aliases: aliases}
 	for i, f := range []struct {
@@ -62,8 +62,9 @@ func newZone(n int) zone {
 	return z
 }
 
-// size is a flavor of a zone as a question.
-func (w *World) size(zone int) (f flavor.Flavor, ask resource.Ask, requests []pci.Request, parts []numa.GuestCell) {
+// randomFlavor returns a flavor of a zone, with what a server of it asks for.
+func (w *World) randomFlavor(zone int) (
+	f flavor.Flavor, ask resource.Ask, requests []pci.Request, parts []numa.GuestCell) {
 	z := w.zones[zone]
 	f = z.flavors[w.rng.IntN(len(z.flavors))]
 	ask, requests, err := flavor.Ask(f, flavor.Image{}, z.aliases, flavor.Options{PCIInPlacement: true},
@@ -77,7 +78,7 @@ func (w *World) size(zone int) (f flavor.Flavor, ask resource.Ask, requests []pc
 	return f, ask, requests, parts
 }
 
-// create begins the lives of one server or of some together.
+// create creates one server, or several in one request.
 func (w *World) create() {
 	n, least := 1, 0
 	if w.rng.IntN(10) == 0 {
@@ -86,7 +87,7 @@ func (w *World) create() {
 	}
 	w.next++
 	zone, name := w.rng.IntN(len(w.zones)), fmt.Sprintf("s%012d", w.next)
-	f, ask, requests, parts := w.size(zone)
+	f, ask, requests, parts := w.randomFlavor(zone)
 	var servers []lifecycle.Server
 	for i := range n {
 		s := lifecycle.Server{ID: fmt.Sprintf("%s.%d", name, i), Name: name, Project: "project", User: "user", Flavor: f,
@@ -98,7 +99,7 @@ func (w *World) create() {
 	_, _ = w.compute.conductor.Create(background, servers...)
 }
 
-// reservation is the part of a server's id that the servers of one request share, as the conductor finds it.
+// reservation returns the part of a server's id that the servers of one request share, as the conductor finds them.
 func reservation(id string) string { return id[:min(len(id), 13)] }
 
 func zoneOf(s lifecycle.Server) (n int) {
@@ -119,7 +120,7 @@ func (w *World) requestAction() {
 	for range 4 {
 		s := w.compute.servers[ids[w.rng.IntN(len(ids))]]
 		action := actions[w.rng.IntN(len(actions))]
-		if s.State == lifecycle.Resized { // it waits for nothing else
+		if s.State == lifecycle.Resized { // only these end this state
 			action = []lifecycle.Action{lifecycle.Confirm, lifecycle.Revert}[w.rng.IntN(2)]
 		}
 		if w.ask(s, action) {
@@ -128,7 +129,7 @@ func (w *World) requestAction() {
 	}
 }
 
-// ask asks for an action, as the Compute API does.
+// ask requests an action of the conductor, and reports whether it has started.
 func (w *World) ask(s lifecycle.Server, action lifecycle.Action) bool {
 	hard := w.rng.IntN(2) == 0
 	if !s.Ended.IsZero() || s.Refuse(action, hard) != "" {
@@ -136,7 +137,7 @@ func (w *World) ask(s lifecycle.Server, action lifecycle.Action) bool {
 	}
 	e := lifecycle.ActionRequested{ID: w.name("m"), Action: action, Hard: hard}
 	if h := w.compute.hosts[s.Host]; action == lifecycle.Evacuate && w.compute.servedBy(h) != nil && !h.reported {
-		return false // in a cloud the agent would have reported by now; the simulation's operations take longer
+		return false // a real agent would have reported by now
 	}
 	outOfReach := action == lifecycle.Evacuate && w.outOfReach(s.Host)
 	if action == lifecycle.Resize || action == lifecycle.Migrate {
@@ -144,7 +145,7 @@ func (w *World) ask(s lifecycle.Server, action lifecycle.Action) bool {
 			e.To = s.Host
 		}
 		if action == lifecycle.Resize {
-			e.Flavor, e.Request, e.Requests, e.Topology = w.size(zoneOf(s))
+			e.Flavor, e.Request, e.Requests, e.Topology = w.randomFlavor(zoneOf(s))
 		}
 	}
 	w.compute.event = e
@@ -163,7 +164,7 @@ func (w *World) ask(s lifecycle.Server, action lifecycle.Action) bool {
 	return true
 }
 
-// remove deletes a server.
+// remove requests the deletion of a server.
 func (w *World) remove(id string) {
 	s := w.compute.servers[id]
 	w.note("delete", id, s.Host, string(s.State))
@@ -176,7 +177,7 @@ func (w *World) remove(id string) {
 	}
 }
 
-// evacuate takes servers away from a host that is silent.
+// evacuate evacuates a server from a host that does not report.
 func (w *World) evacuate() {
 	m := w.hosts[w.rng.IntN(len(w.hosts))]
 	for _, o := range w.hosts {
@@ -247,5 +248,5 @@ func (w *World) stealAllocation() {
 	}
 }
 
-// far is how long a host is away at most.
+// far limits how long a host is away.
 const far = 20 * time.Minute

@@ -28,6 +28,13 @@ func (p *Placement) TreeIDs(root provider.ID) []provider.ID {
 	return p.trees[root]
 }
 
+// ProviderIDs returns all providers, sorted.
+func (p *Placement) ProviderIDs() []provider.ID {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Sorted(maps.Keys(p.providers))
+}
+
 // Consumers returns all consumers with an allocation, sorted.
 func (p *Placement) Consumers() []resource.ConsumerID {
 	p.mu.Lock()
