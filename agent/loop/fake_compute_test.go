@@ -23,18 +23,19 @@ type fakeCompute struct {
 	assignments host.Assignments
 	remove      map[string]host.Removal // named for removal, until reported gone
 	// servers that are not assigned any more are not named for removal, as by a restored database
-	omitRemovals bool
-	changed      chan struct{} // closed at each change
-	muted        bool          // streams send nothing
-	away         bool          // no request is answered
-	refusing     bool          // guest reports are refused
-	cut          chan struct{} // closed to end all streams
-	streams      int
-	serves       string // the instance of the agent whose report was the last
-	heardOf      time.Time
-	report       host.Report
-	reports      int
-	guests       map[string]host.Guest // the last of each server
+	omitRemovals    bool
+	changed         chan struct{} // closed at each change
+	muted           bool          // streams send nothing
+	away            bool          // no request is answered
+	refusing        bool          // guest reports are refused
+	refusingResults bool          // guest reports other than claims are refused
+	cut             chan struct{} // closed to end all streams
+	streams         int
+	serves          string // the instance of the agent whose report was the last
+	heardOf         time.Time
+	report          host.Report
+	reports         int
+	guests          map[string]host.Guest // the last of each server
 	// the last report number of each instance, over all servers, so that agents have to repeat reports
 	latest map[string]int64
 	log    []string // "<server> <phase>", and "report free=<n>"
@@ -117,7 +118,7 @@ func (o *fakeCompute) handler() http.Handler {
 		}
 		o.mu.Lock()
 		defer o.mu.Unlock()
-		if o.refusing {
+		if o.refusing || o.refusingResults && g.Phase != host.Claimed {
 			http.Error(w, "compute does not answer", http.StatusServiceUnavailable)
 			return
 		}

@@ -9,8 +9,8 @@ import (
 	"github.com/openberth/berth/resource"
 )
 
-// A server is rebooted while compute receives no reports: the guest is again as assigned, and the agent reports it
-// again.
+// A server is rebooted while compute receives no results, only claims: the guest is again as assigned, and the agent
+// reports it again.
 func TestRepeatedAssignmentIsReportedAgain(t *testing.T) {
 	scenario(t, "stopped and started", func(t *testing.T, w *testHost) {
 		_, stop := w.begin()
@@ -20,7 +20,7 @@ func TestRepeatedAssignmentIsReportedAgain(t *testing.T) {
 		deafen := func(deaf bool) {
 			w.compute.mu.Lock()
 			defer w.compute.mu.Unlock()
-			w.compute.refusing = deaf
+			w.compute.refusingResults = deaf
 		}
 		deafen(true)
 		w.compute.assign(off(s))

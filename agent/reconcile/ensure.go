@@ -1,6 +1,7 @@
 package reconcile
 
 import (
+	"cmp"
 	"reflect"
 	"slices"
 
@@ -77,6 +78,9 @@ func (w *works) create(j *work) (Effect, error) {
 	if e != nil || err != nil {
 		return e, err
 	}
+	if !a.claimed && w.otherGuest(want) && w.mustAwaitReport(a) {
+		return awaitReport{}, nil // compute refuses the claim if it has the report of that guest
+	}
 	if want.Incoming || !a.claimed {
 		return w.report(want.ID, want.ID, w.guestReport(a, host.Claimed, picked)), nil
 	}
@@ -85,6 +89,17 @@ func (w *works) create(j *work) (Effect, error) {
 		return Destroy{Work: want.ID, ID: want.ID}, nil
 	}
 	return w.buildGuest(j)
+}
+
+// otherGuest reports whether the host has a guest of the server under another id that the assignments do not mention.
+func (w *works) otherGuest(want host.Server) bool {
+	server := cmp.Or(want.Server, want.ID)
+	for id, g := range w.guests {
+		if id != want.ID && cmp.Or(g.Server, id) == server && !w.assigned(id) {
+			return true
+		}
+	}
+	return false
 }
 
 // claimDevices claims the server's devices; e is an effect that must precede that, or that reports that the server

@@ -121,6 +121,7 @@ func (n *renamer) renamed(e Rename) {
 		delete(n.guests, e.Was)
 		n.guests[e.ID] = g
 		n.guestEpoch++
+		n.reportChanged()
 	}
 	n.record(journal.Renamed(e.Was, e.ID, true))
 }
