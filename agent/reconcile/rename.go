@@ -28,7 +28,8 @@ func renameDue(want host.Server, renames map[string]journal.Rename) bool {
 // work is done under the former id. A rename that was begun stays pending when the assignments no longer mention it.
 func (n *renamer) pendingRenames() map[string]string {
 	out, renames := map[string]string{}, n.state.Renames()
-	for id, r := range renames {
+	for _, id := range slices.Sorted(maps.Keys(renames)) {
+		r := renames[id]
 		back := n.assignments.servers[r.Was]
 		goesBack := back.PreviousID == id && renameDue(back, renames)
 		goes := n.assignments.remove[r.Was].PreviousID == id // the removal finishes the rename

@@ -77,8 +77,9 @@ func (m *simHost) known() []string {
 
 // journalID returns the id under which the journal has a guest: the new one while a rename is unfinished.
 func (m *simHost) journalID(id string) string {
-	for now, r := range m.disk.found.Renames() {
-		if r.Was == id && !r.Done {
+	renames := m.disk.found.Renames()
+	for _, now := range slices.Sorted(maps.Keys(renames)) {
+		if renames[now].Was == id && !renames[now].Done {
 			return now
 		}
 	}
