@@ -1,11 +1,11 @@
-# `make` alone prints the verbs below; everything CI runs, a person runs with the same verb.
+# `make` alone prints the targets. CI uses the same targets.
 GO      ?= go
 export CGO_ENABLED ?= 0
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test check law fuzz sim lab nova bench bench-peer tools
+.PHONY: help build demo test check archtest fuzz sim lab nova bench bench-peer tools
 
-help: ## print these verbs
+help: ## print these targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 build: ## build ./berth, a static binary
@@ -14,34 +14,34 @@ build: ## build ./berth, a static binary
 demo: ## run the tour on this machine
 	$(GO) run ./cmd/berth demo
 
-test: ## the tests that need Go alone, about three minutes; prints what is left to `make check`
+test: ## run the tests that need only Go, about three minutes; prints what only `make check` runs
 	GO=$(GO) sh .ci/quick
 
-check: tools ## all tests but the lab, with real databases and OpenStack services; installs what it needs (as root)
+check: tools ## run all tests except the lab, with real databases and OpenStack services; installs them (as root)
 	sh .ci/check
 	GO=$(GO) sh .ci/test
 
-law: ## only the law: imports, pure rooms, comments, sizes
+archtest: ## check imports, pure packages, comments, words and sizes
 	$(GO) test ./internal/archtest
 
-fuzz: ## fuzz every parser for a short while each (FUZZTIME=10s)
+fuzz: ## run each fuzz target for FUZZTIME (10s)
 	sh .ci/fuzz
 
-sim: ## run a simulated cloud through OPS operations from SEED on and check its invariants (OPS=5000000 SEED=1)
+sim: ## simulate a cloud with OPS random operations (5000000) from SEED (1), and check its invariants
 	OPS=$(or $(OPS),5000000) SEED=$(or $(SEED),1) $(GO) test -run Seeds -count 1 -timeout 120m -v ./internal/sim
 
-lab: ## boot a real kernel with SR-IOV and NUMA in QEMU and live the life of devices on it
+lab: ## test devices on a real kernel with SR-IOV and NUMA in QEMU
 	$(GO) test -tags lab -count=1 -timeout 20m -v ./internal/lab
 
-nova: ## let OpenStack's Nova, with its fake driver, live on Berth's Placement; installs Nova and RabbitMQ from Debian's packages
+nova: ## run OpenStack's Nova with its fake driver on Berth's Placement; installs Nova and RabbitMQ (as root)
 	sh .ci/tools-nova
 	$(GO) test -tags nova -run Nova -count=1 -timeout 20m -v ./internal/clienttest
 
-bench: ## measure Berth alone; the output is for benchstat (COUNT=1)
+bench: ## measure Berth alone, COUNT times (1); the output is for benchstat
 	$(GO) test -run '^$$' -bench . -count $(or $(COUNT),1) -timeout 60m ./internal/bench ./placement/candidate ./placement/explain ./placement/index
 
-bench-peer: tools ## measure Berth and OpenStack's own Placement side by side and print the ratios
+bench-peer: tools ## measure Berth beside OpenStack's own Placement and print the ratios
 	$(GO) test -tags peer -run Peer -count 1 -timeout 60m -v ./internal/bench
 
-tools: ## install what the tests need from Debian's packages (as root, when missing)
+tools: ## install the Debian packages that the tests need and that are missing (as root)
 	sh .ci/tools

@@ -9,7 +9,7 @@
 //	               offers │            plan    │     │                       │      │
 //	                      ▼                    ▼     ▼                       │      ▼
 //	                 ┌─────────┐          ┌───────────────────────────────────────────┐
-//	                 │ device  │◀────────▶│                   loop                    │
+//	                 │ device  │◀────────▶│             reconcile  ⇄  loop             │
 //	                 └─────────┘  claims  └───────┬───────────────────────────┬───────┘
 //	                                              │ before the guest          │ build, destroy
 //	                                              ▼                           ▼
@@ -53,6 +53,8 @@
 //
 // # Packages
 //
-// Packages device, survey and heal decide and do no I/O. Packages sysfs, uevent, journal, cleaner and hypervisor each
-// know one technology and decide nothing. Package loop connects them, and is the only one with goroutines.
+// Package reconcile decides everything, as a state machine without I/O; packages device, survey and heal are its
+// algorithms. Packages sysfs, uevent, journal, cleaner and hypervisor each use one technology and decide nothing.
+// Package loop performs the effects that reconcile returns, and is the only one with goroutines. Package facts defines
+// what a source such as sysfs reads.
 package agent

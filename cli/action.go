@@ -60,23 +60,16 @@ func settled(ctx context.Context, client *compute.Client, id string) (compute.Se
 	}
 }
 
-// ServerStopCmd stops servers.
-type ServerStopCmd struct {
+// ServerActionCmd requests one action, without arguments, for each server.
+type ServerActionCmd struct {
 	Servers []string `arg:"" name:"server" help:"Names or ids."`
 	Waiting
+
+	action string // the key of the Compute API
 }
 
 // Run requests the action.
-func (c *ServerStopCmd) Run(g *Globals) error { return g.act(c.Waiting, c.Servers, "os-stop", nil) }
-
-// ServerStartCmd starts servers.
-type ServerStartCmd struct {
-	Servers []string `arg:"" name:"server" help:"Names or ids."`
-	Waiting
-}
-
-// Run requests the action.
-func (c *ServerStartCmd) Run(g *Globals) error { return g.act(c.Waiting, c.Servers, "os-start", nil) }
+func (c *ServerActionCmd) Run(g *Globals) error { return g.act(c.Waiting, c.Servers, c.action, nil) }
 
 // ServerRebootCmd reboots servers.
 type ServerRebootCmd struct {
@@ -122,28 +115,6 @@ func (c *ServerResizeCmd) Run(g *Globals) error {
 		return err
 	}
 	return g.act(c.Waiting, []string{c.Server}, "resize", map[string]any{"flavorRef": f.ID})
-}
-
-// ServerConfirmCmd confirms moves.
-type ServerConfirmCmd struct {
-	Servers []string `arg:"" name:"server" help:"Names or ids."`
-	Waiting
-}
-
-// Run requests the action.
-func (c *ServerConfirmCmd) Run(g *Globals) error {
-	return g.act(c.Waiting, c.Servers, "confirmResize", nil)
-}
-
-// ServerRevertCmd reverts moves.
-type ServerRevertCmd struct {
-	Servers []string `arg:"" name:"server" help:"Names or ids."`
-	Waiting
-}
-
-// Run requests the action.
-func (c *ServerRevertCmd) Run(g *Globals) error {
-	return g.act(c.Waiting, c.Servers, "revertResize", nil)
 }
 
 // ServerMigrateCmd moves a server.
@@ -203,24 +174,4 @@ func (c *ServerEvacuateCmd) Run(g *Globals) error {
 		args["host"] = c.Host
 	}
 	return g.act(c.Waiting, servers, "evacuate", args)
-}
-
-// ServerShelveCmd shelves servers.
-type ServerShelveCmd struct {
-	Servers []string `arg:"" name:"server" help:"Names or ids."`
-	Waiting
-}
-
-// Run requests the action.
-func (c *ServerShelveCmd) Run(g *Globals) error { return g.act(c.Waiting, c.Servers, "shelve", nil) }
-
-// ServerUnshelveCmd unshelves servers.
-type ServerUnshelveCmd struct {
-	Servers []string `arg:"" name:"server" help:"Names or ids."`
-	Waiting
-}
-
-// Run requests the action.
-func (c *ServerUnshelveCmd) Run(g *Globals) error {
-	return g.act(c.Waiting, c.Servers, "unshelve", nil)
 }

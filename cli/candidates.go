@@ -3,7 +3,6 @@ package cli
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -11,8 +10,6 @@ import (
 	"github.com/openberth/berth/provider"
 	"github.com/openberth/berth/resource"
 )
-
-func sortedKeys[K cmp.Ordered, V any](m map[K]V) []K { return slices.Sorted(maps.Keys(m)) }
 
 // CandidatesCmd lists allocation candidates.
 type CandidatesCmd struct {

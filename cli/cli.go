@@ -5,10 +5,13 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"io"
+	"maps"
 	"net/http"
+	"net/url"
 	"os"
 	"slices"
 	"strings"
@@ -23,16 +26,6 @@ import (
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/provider"
 )
-
-// Commands are the client commands. Kong fills the fields; the tags are the help texts.
-type Commands struct {
-	Device     DeviceCmd     `cmd:"" help:"Show the devices of all hosts."`
-	Host       HostCmd       `cmd:"" help:"Show hosts and the conditions that their agents report."`
-	Provider   ProviderCmd   `cmd:"" help:"Show resource providers, their trees and usages."`
-	Server     ServerCmd     `cmd:"" help:"Create, show, change, move and delete servers; explain why a server is on its host, or on none."`
-	Flavor     FlavorCmd     `cmd:"" help:"Create and list flavors."`
-	Candidates CandidatesCmd `cmd:"" help:"List allocation candidates of Placement, or explain why there are none."`
-}
 
 // Globals are the flags of every client command.
 type Globals struct {
@@ -134,3 +127,21 @@ func strs[T ~string](list []T) []string {
 	}
 	return out
 }
+
+// queryOf parses key=value arguments; each may also be a query string with "&".
+func queryOf(args []string) (url.Values, error) {
+	query := url.Values{}
+	for _, arg := range args {
+		for part := range strings.SplitSeq(arg, "&") {
+			key, value, ok := strings.Cut(part, "=")
+			if !ok || key == "" {
+				return nil, fault.New(fault.Invalid, "", "%q is not a query parameter; write it as key=value, for example "+
+					"resources=VCPU:1", part)
+			}
+			query.Add(key, value)
+		}
+	}
+	return query, nil
+}
+
+func sortedKeys[K cmp.Ordered, V any](m map[K]V) []K { return slices.Sorted(maps.Keys(m)) }

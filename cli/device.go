@@ -12,6 +12,7 @@ import (
 	"github.com/jaypipes/pcidb"
 
 	"github.com/openberth/berth/api/host"
+	"github.com/openberth/berth/backoff"
 	"github.com/openberth/berth/fault"
 )
 
@@ -64,11 +65,9 @@ func (c *DeviceCleanCmd) Run(g *Globals) error {
 				return err
 			}
 		}
-		select {
-		case <-ctx.Done():
+		if backoff.Sleep(ctx, cmp.Or(c.pause, time.Second)) != nil {
 			return fault.New(fault.Unavailable, op, "%s of %s is not clean after %s: the request remains until the agent has "+
 				"handled it; see `berth device show` and `berth host list`", c.Address, c.Host, c.Wait)
-		case <-time.After(cmp.Or(c.pause, time.Second)):
 		}
 	}
 }

@@ -56,22 +56,6 @@ func (c *ProviderListCmd) Run(g *Globals) error {
 	return g.print(out, []string{"UUID", "Name", "Generation", "Root", "Parent"}, rows)
 }
 
-// queryOf parses key=value arguments; each may also be a query string with "&".
-func queryOf(args []string) (url.Values, error) {
-	query := url.Values{}
-	for _, arg := range args {
-		for part := range strings.SplitSeq(arg, "&") {
-			key, value, ok := strings.Cut(part, "=")
-			if !ok || key == "" {
-				return nil, fault.New(fault.Invalid, "", "%q is not a query parameter; write it as key=value, for example "+
-					"resources=VCPU:1", part)
-			}
-			query.Add(key, value)
-		}
-	}
-	return query, nil
-}
-
 // ProviderTreeCmd prints trees.
 type ProviderTreeCmd struct {
 	Provider string `arg:"" optional:"" help:"Name or UUID of a provider in the tree; without it all trees are printed."`

@@ -6,29 +6,9 @@ import (
 	"time"
 
 	"github.com/openberth/berth/api/compute"
+	"github.com/openberth/berth/backoff"
 	"github.com/openberth/berth/fault"
 )
-
-// ServerCmd groups the commands on servers.
-type ServerCmd struct {
-	Create ServerCreateCmd `cmd:"" help:"Create servers."`
-	List   ServerListCmd   `cmd:"" help:"List servers."`
-	Show   ServerShowCmd   `cmd:"" help:"Show a server."`
-	Delete ServerDeleteCmd `cmd:"" help:"Delete servers."`
-	Why    ServerWhyCmd    `cmd:"" help:"Explain where a server was placed, and why."`
-
-	Stop     ServerStopCmd     `cmd:"" help:"Stop servers; they keep their devices."`
-	Start    ServerStartCmd    `cmd:"" help:"Start stopped servers."`
-	Reboot   ServerRebootCmd   `cmd:"" help:"Reboot servers."`
-	Rebuild  ServerRebuildCmd  `cmd:"" help:"Rebuild a server on its host with the devices that it has."`
-	Resize   ServerResizeCmd   `cmd:"" help:"Resize a server to another flavor, on any host; then confirm or revert."`
-	Confirm  ServerConfirmCmd  `cmd:"" help:"Confirm a resize or migration; the resources on the source are released."`
-	Revert   ServerRevertCmd   `cmd:"" help:"Revert a resize or migration; the server returns to the source."`
-	Migrate  ServerMigrateCmd  `cmd:"" help:"Migrate a server to another host; then confirm or revert. With --live it keeps running and needs no confirmation."`
-	Evacuate ServerEvacuateCmd `cmd:"" help:"Rebuild servers on other hosts if their host is down."`
-	Shelve   ServerShelveCmd   `cmd:"" help:"Remove servers from their hosts and release their devices; unshelve schedules them again."`
-	Unshelve ServerUnshelveCmd `cmd:"" help:"Schedule shelved servers again."`
-}
 
 // ServerCreateCmd creates servers.
 type ServerCreateCmd struct {
@@ -100,12 +80,10 @@ func failures(list []compute.Server) error {
 }
 
 func pause(ctx context.Context) error {
-	select {
-	case <-ctx.Done():
+	if backoff.Sleep(ctx, 100*time.Millisecond) != nil {
 		return fault.New(fault.Unavailable, "", "not finished in time: the operation continues; see `berth server list`")
-	case <-time.After(100 * time.Millisecond):
-		return nil
 	}
+	return nil
 }
 
 func (g *Globals) printServers(list []compute.Server) error {

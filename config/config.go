@@ -94,14 +94,14 @@ func (c *Config) All(group, option string, deprecated ...Name) []Entry {
 
 // Unknown returns the entries whose names are not among known, for a warning: a mistyped option would have no effect.
 func (c *Config) Unknown(known []Name) []Entry {
-	heard := make(map[Name]bool, len(known))
+	isKnown := make(map[Name]bool, len(known))
 	for _, name := range known {
-		heard[Name{groupKey(name.Group), name.Option}] = true
+		isKnown[Name{groupKey(name.Group), name.Option}] = true
 	}
 	var unknown []Entry
 	for _, file := range c.files {
 		for _, entry := range file.Entries {
-			if !heard[Name{groupKey(entry.Group), entry.Option}] {
+			if !isKnown[Name{groupKey(entry.Group), entry.Option}] {
 				unknown = append(unknown, entry)
 			}
 		}

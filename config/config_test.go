@@ -11,7 +11,7 @@ import (
 	"github.com/openberth/berth/fault"
 )
 
-func parsed(t *testing.T, texts ...string) *Config {
+func parseConfig(t *testing.T, texts ...string) *Config {
 	t.Helper()
 	c := New()
 	for i, text := range texts {
@@ -35,26 +35,27 @@ func wantFault(t *testing.T, err error, kind fault.Kind, text string) {
 func TestParseErrors(t *testing.T) {
 	cases := []struct{ name, text, want string }{
 		{
-			"further part",
+			"continuation without an option",
 			"[a]\n\n  x",
-			`f.conf:3: "  x" begins with a blank, as the further part of an option, but no option stands above it; remove the blank`,
+			`f.conf:3: "  x" begins with a blank, which continues an option, but there is no option above it; remove the blank`,
 		},
 		{
-			"open group",
+			"group without a closing bracket",
 			"# c\n[a # d",
-			`f.conf:2: "[a # d" begins a group but does not end with ]; nothing may stand behind the bracket, not even a comment`,
+			`f.conf:2: "[a # d" begins a group but does not end with ]; nothing may follow the bracket, not even a comment`,
 		},
-		{"nameless group", "[]", "f.conf:1: the group has no name; write one such as [DEFAULT]"},
+		{"group without a name", "[]", "f.conf:1: the group has no name; write one such as [DEFAULT]"},
 		{
-			"no separator",
+			"option without a separator",
 			"[a]\nx 100%",
-			"f.conf:2: \"x 100%\" is no option; write `name = value`, or # before a comment",
+			"f.conf:2: \"x 100%\" is not an option; write `name = value`, or # before a comment",
 		},
-		{"nameless option", "[a]\n= 1", `f.conf:2: "= 1" has no name before its '='`},
-		{"no group", "\nx = 1", "f.conf:2: option x stands before the first group; write [DEFAULT] or another " +
-			"group above it"},
-		{"mark", "\ufeff[a]", "f.conf:1: the file begins with a byte order mark; save it as UTF-8 without one"},
-		{"bytes", "[a]\nx = \xff", "f.conf:2: the line is not UTF-8 text; save the file in that encoding"},
+		{"option without a name", "[a]\n= 1", `f.conf:2: "= 1" has no name before its '='`},
+		{"option before the first group", "\nx = 1",
+			"f.conf:2: option x is before the first group; write [DEFAULT] or another " +
+				"group above it"},
+		{"byte order mark", "\ufeff[a]", "f.conf:1: the file begins with a byte order mark; save it as UTF-8 without one"},
+		{"bytes that are not UTF-8", "[a]\nx = \xff", "f.conf:2: the line is not UTF-8 text; save the file in that encoding"},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
@@ -64,8 +65,8 @@ func TestParseErrors(t *testing.T) {
 	}
 }
 
-func TestPlaces(t *testing.T) {
-	c := parsed(t, "# c\n[pci]\nspec = {\n  1}\n\nspec : 2\n", "[PCI]\nspec = 3")
+func TestEntryHasFileAndLine(t *testing.T) {
+	c := parseConfig(t, "# c\n[pci]\nspec = {\n  1}\n\nspec : 2\n", "[PCI]\nspec = 3")
 	got := c.All("pci", "spec")
 	want := []Entry{
 		{File: "first.conf", Line: 3, Group: "pci", Option: "spec", Value: "{\n1}"},
@@ -77,7 +78,7 @@ func TestPlaces(t *testing.T) {
 	}
 	last, found := c.Get("pci", "spec")
 	if !found || last != want[2] || last.Place() != "second.conf:2" {
-		t.Errorf("the winner is %+v", last)
+		t.Errorf("Get returned %+v, want the last entry", last)
 	}
 	if e, found := c.Get("pci", "Spec"); found {
 		t.Errorf("found %+v by a name in another case", e)
@@ -108,60 +109,61 @@ func TestEntryFault(t *testing.T) {
 			"rabbit://a:***@h1,rabbit://b:***@h2/: wrong"},
 	}
 	for _, c := range cases {
-		e := parsed(t, "[pci]\n"+c.line).files[0].Entries[0]
+		e := parseConfig(t, "[pci]\n"+c.line).files[0].Entries[0]
 		wantFault(t, e.Fault("test", "%s", "wrong"), fault.Invalid, c.want)
 	}
 }
 
-func TestReadersSayWhatIsWrong(t *testing.T) {
-	c := parsed(t, "[a]\nword = many\nnumber = 10\nreal = 1.5\nnan = nan\ninf = -inf\nbig = "+
+func TestReadErrorNamesPlaceProblemAndRemedy(t *testing.T) {
+	c := parseConfig(t, "[a]\nword = many\nnumber = 10\nreal = 1.5\nnan = nan\ninf = -inf\nbig = "+
 		"99999999999999999999\nlost = $nowhere\nself = x$self\n")
-	ask := func(_ any, err error) error { return err }
+	errorOf := func(_ any, err error) error { return err }
 	cases := []struct {
 		err  error
 		want string
 	}{
-		{ask(c.Bool("a", "word", true)), "first.conf:2: [a] word = many: is neither true nor false; write true or " +
+		{errorOf(c.Bool("a", "word", true)), "first.conf:2: [a] word = many: is neither true nor false; write true or " +
 			"false (also yes and no, on and off, 1 and 0)"},
-		{ask(c.Int("a", "word", 1, math.MinInt, math.MaxInt)), "first.conf:2: [a] word = many: is no whole number; " +
+		{errorOf(c.Int("a", "word", 1, math.MinInt, math.MaxInt)), "first.conf:2: [a] word = many: is not a whole number; " +
 			"write one such as 7"},
-		{ask(c.Int("a", "number", 1, 1, 9)), "first.conf:3: [a] number = 10: is out of bounds; write a whole " +
+		{errorOf(c.Int("a", "number", 1, 1, 9)), "first.conf:3: [a] number = 10: is out of bounds; write a whole " +
 			"number from 1 to 9"},
-		{ask(c.Int("a", "number", 1, 11, math.MaxInt)), "first.conf:3: [a] number = 10: is out of bounds; write a " +
+		{errorOf(c.Int("a", "number", 1, 11, math.MaxInt)), "first.conf:3: [a] number = 10: is out of bounds; write a " +
 			"whole number of at least 11"},
-		{ask(c.Int("a", "big", 1, math.MinInt, 9)), "first.conf:7: [a] big = 99999999999999999999: is no whole " +
+		{errorOf(c.Int("a", "big", 1, math.MinInt, 9)), "first.conf:7: [a] big = 99999999999999999999: is not a whole " +
 			"number; write one of at most 9"},
-		{ask(c.Float("a", "real", 1, 0, 1)), "first.conf:4: [a] real = 1.5: is out of bounds; write a number from " +
+		{errorOf(c.Float("a", "real", 1, 0, 1)), "first.conf:4: [a] real = 1.5: is out of bounds; write a number from " +
 			"0 to 1"},
-		{ask(c.Float("a", "nan", 1, 0, math.Inf(1))), "first.conf:5: [a] nan = nan: is no number; write one of at " +
+		{errorOf(c.Float("a", "nan", 1, 0, math.Inf(1))), "first.conf:5: [a] nan = nan: is not a number; write one of at " +
 			"least 0"},
-		{ask(c.Float("a", "inf", 1, math.Inf(-1), math.Inf(1))), "first.conf:6: [a] inf = -inf: is no number; " +
+		{errorOf(c.Float("a", "inf", 1, math.Inf(-1), math.Inf(1))), "first.conf:6: [a] inf = -inf: is not a number; " +
 			"write one such as 7"},
-		{ask(c.String("a", "word", "", []string{"one", "two"})), "first.conf:2: [a] word = many: is unknown here; " +
-			"write one of one, two"},
-		{ask(c.String("a", "lost", "", nil)), "first.conf:8: [a] lost = $nowhere: $nowhere names an option that no " +
+		{errorOf(c.String("a", "word", "", []string{"one", "two"})),
+			"first.conf:2: [a] word = many: is not a valid choice; " +
+				"write one of one, two"},
+		{errorOf(c.String("a", "lost", "", nil)), "first.conf:8: [a] lost = $nowhere: $nowhere names an option that no " +
 			"file sets; set it, or write $$ for a dollar sign"},
-		{ask(c.Strings("a", "self", nil)), "first.conf:9: [a] self = x$self: $self leads back to the option itself"},
+		{errorOf(c.Strings("a", "self", nil)), "first.conf:9: [a] self = x$self: $self leads back to the option itself"},
 	}
 	for _, c := range cases {
 		wantFault(t, c.err, fault.Invalid, c.want)
 	}
 }
 
-func TestDefaults(t *testing.T) {
-	c := parsed(t, "[a]\nn =\nf =\n")
+func TestUnsetOptionHasDefault(t *testing.T) {
+	c := parseConfig(t, "[a]\nn =\nf =\n")
 	b, _ := c.Bool("a", "none", true)
 	i, _ := c.Int("a", "n", 7, 0, 9)
 	f, _ := c.Float("a", "f", 0.5, 0, 1)
 	s, _ := c.String("a", "none", "d", nil)
 	l, _ := c.Strings("a", "none", []string{"d"})
 	if !b || i != 7 || f != 0.5 || s != "d" || len(l) != 1 {
-		t.Errorf("%v %v %v %v %v", b, i, f, s, l)
+		t.Errorf("got %v %v %v %v %v", b, i, f, s, l)
 	}
 }
 
-func TestUnknown(t *testing.T) {
-	c := parsed(t, "[DEFAULT]\nx = 1\n[PCI]\nalias = 1\nailas = 1\n", "[default]\nx = 2\n")
+func TestUnknownOptionsAreListed(t *testing.T) {
+	c := parseConfig(t, "[DEFAULT]\nx = 1\n[PCI]\nalias = 1\nailas = 1\n", "[default]\nx = 2\n")
 	var got []string
 	for _, e := range c.Unknown([]Name{{"DEFAULT", "x"}, {"pci", "alias"}, {"pci", "device_spec"}}) {
 		got = append(got, e.Place())
@@ -171,24 +173,24 @@ func TestUnknown(t *testing.T) {
 	}
 }
 
-// TestReferencesEnd reads values that would grow beyond any bound.
-func TestReferencesEnd(t *testing.T) {
+// TestReferencesAreBounded reads values whose references double at each level.
+func TestReferencesAreBounded(t *testing.T) {
 	var text strings.Builder
 	text.WriteString("[a]\n")
 	for c := 'a'; c < 'z'; c++ {
 		text.WriteString(string(c) + " = $" + string(c+1) + "$" + string(c+1) + "\n")
 	}
 	text.WriteString("z = z\n")
-	if _, err := parsed(t, text.String()).String("a", "a", "", nil); !strings.Contains(fault.TextOf(err),
+	if _, err := parseConfig(t, text.String()).String("a", "a", "", nil); !strings.Contains(fault.TextOf(err),
 		"more than 1000 references") {
 		t.Error(err)
 	}
-	if got, err := parsed(t, text.String()).String("a", "s", "", nil); err != nil || len(got) != 1<<7 {
-		t.Errorf("%d letters: %v", len(got), err)
+	if got, err := parseConfig(t, text.String()).String("a", "s", "", nil); err != nil || len(got) != 1<<7 {
+		t.Errorf("%d characters, want %d: %v", len(got), 1<<7, err)
 	}
 }
 
-func TestLoad(t *testing.T) {
+func TestLaterFilesOverrideEarlierOnes(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string) string {
 		path := filepath.Join(dir, name)
@@ -216,7 +218,7 @@ func TestLoad(t *testing.T) {
 		t,
 		err,
 		fault.Invalid,
-		wrong+`:1: "[a" begins a group but does not end with ]; nothing may stand behind the bracket, not even a comment`,
+		wrong+`:1: "[a" begins a group but does not end with ]; nothing may follow the bracket, not even a comment`,
 	)
 	if _, err = Load(dir); !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), dir) {
 		t.Errorf("a directory: %v", err)
@@ -226,7 +228,7 @@ func TestLoad(t *testing.T) {
 	}
 }
 
-// values are a file's entries without their places.
+// values returns a file's entries without their places.
 func values(f *File) []Entry {
 	list := []Entry{}
 	for _, e := range f.Entries {
@@ -235,8 +237,8 @@ func values(f *File) []Entry {
 	return list
 }
 
-func TestPrint(t *testing.T) {
-	file := parsed(t, "[b]\nx=1\n\n# c\n[a]\ny = \" 2\n  3\"\n  4\nz =\nw = '\"q\"'\ne = \" \"\n\f[v:1\n[b]\nx = "+
+func TestPrintKeepsEveryEntry(t *testing.T) {
+	file := parseConfig(t, "[b]\nx=1\n\n# c\n[a]\ny = \" 2\n  3\"\n  4\nz =\nw = '\"q\"'\ne = \" \"\n\f[v:1\n[b]\nx = "+
 		"2").files[0]
 	want := "[b]\nx = 1\n\n[a]\ny = \" 2\n  3\"\n  4\nz =\nw = \"\"q\"\"\ne = \" \"\n\f[v = 1\n\n[b]\nx = 2\n"
 	if got := string(file.Print()); got != want {
@@ -246,7 +248,7 @@ func TestPrint(t *testing.T) {
 
 // FuzzParse checks that no text makes the package panic, and that Print keeps every entry.
 func FuzzParse(f *testing.F) {
-	cases, _ := fromOslo(f)
+	cases, _ := readOsloCases(f)
 	for _, c := range cases.Parse {
 		f.Add([]byte(c.Text))
 	}
@@ -264,10 +266,10 @@ func FuzzParse(f *testing.F) {
 		printed := file.Print()
 		again, err := Parse("f.conf", printed)
 		if err != nil {
-			t.Fatalf("%q was printed as %q, which is wrong: %v", text, printed, err)
+			t.Fatalf("%q was printed as %q, which does not parse: %v", text, printed, err)
 		}
 		if !reflect.DeepEqual(values(file), values(again)) {
-			t.Fatalf("%+v\nbecame %+v\nthrough %q", values(file), values(again), printed)
+			t.Fatalf("%+v\nbecame %+v\nafter printing as %q", values(file), values(again), printed)
 		}
 		config := New(file)
 		for _, e := range file.Entries {
@@ -275,7 +277,7 @@ func FuzzParse(f *testing.F) {
 				_ = all.Check("test")
 			}
 			if _, found := config.Get(e.Group, e.Option); !found {
-				t.Errorf("[%s] %s is not found", e.Group, e.Option)
+				t.Errorf("[%s] %s was parsed, but Get does not find it", e.Group, e.Option)
 			}
 		}
 	})

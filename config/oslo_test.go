@@ -10,25 +10,25 @@ import (
 	"testing"
 )
 
-// ask is one option read from a case's files; the same words register it with oslo.config in testdata/capture.py.
-type ask struct {
+// optionRead is one option to read from a case's files. testdata/capture.py registers the same option with oslo.config.
+type optionRead struct {
 	Type, Group, Option string
 	Deprecated          []Name
 	Min, Max            *float64
 	Choices             []string
 }
 
-// osloCases are testdata/oslo_cases.json.
+// osloCases is the content of testdata/oslo_cases.json.
 type osloCases struct {
 	Parse []struct{ Name, Text string }
 	Read  []struct {
 		Name  string
 		Files []string
-		Read  []ask
+		Read  []optionRead
 	}
 }
 
-// osloAnswers are testdata/oslo_answers.json: what oslo.config 9.0.0 made of the cases.
+// osloAnswers is the content of testdata/oslo_answers.json: the results of oslo.config 9.0.0 for the cases.
 type osloAnswers struct {
 	Version string
 	Parse   map[string]struct {
@@ -41,7 +41,7 @@ type osloAnswers struct {
 	}
 }
 
-func fromOslo(t testing.TB) (cases osloCases, answers osloAnswers) {
+func readOsloCases(t testing.TB) (cases osloCases, answers osloAnswers) {
 	t.Helper()
 	for name, into := range map[string]any{"oslo_cases.json": &cases, "oslo_answers.json": &answers} {
 		text, err := os.ReadFile("testdata/" + name)
@@ -57,14 +57,14 @@ func fromOslo(t testing.TB) (cases osloCases, answers osloAnswers) {
 	return cases, answers
 }
 
-// TestParseAsOslo compares the parsed entries, and which texts are refused, with oslo.config.
-func TestParseAsOslo(t *testing.T) {
-	cases, answers := fromOslo(t)
+// TestParseLikeOsloConfig compares the parsed entries and the rejected texts with those of oslo.config.
+func TestParseLikeOsloConfig(t *testing.T) {
+	cases, answers := readOsloCases(t)
 	for _, c := range cases.Parse {
 		t.Run(c.Name, func(t *testing.T) {
 			want, ok := answers.Parse[c.Name]
 			if !ok {
-				t.Fatal("oslo.config was not asked: run testdata/capture.py")
+				t.Fatal("the case has no answer of oslo.config; run testdata/capture.py")
 			}
 			file, err := Parse("0.conf", []byte(c.Text))
 			if (err != nil) != (want.Error != "") {
@@ -87,9 +87,9 @@ func TestParseAsOslo(t *testing.T) {
 	}
 }
 
-// TestReadAsOslo compares merged, converted and substituted values with oslo.config.
-func TestReadAsOslo(t *testing.T) {
-	cases, answers := fromOslo(t)
+// TestReadLikeOsloConfig compares merged, converted and substituted values with those of oslo.config.
+func TestReadLikeOsloConfig(t *testing.T) {
+	cases, answers := readOsloCases(t)
 	for _, c := range cases.Read {
 		t.Run(c.Name, func(t *testing.T) {
 			config := New()
@@ -101,25 +101,26 @@ func TestReadAsOslo(t *testing.T) {
 				config.files = append(config.files, file)
 			}
 			if len(answers.Read[c.Name]) != len(c.Read) {
-				t.Fatal("oslo.config was not asked: run testdata/capture.py")
+				t.Fatal("the case has no answer of oslo.config; run testdata/capture.py")
 			}
-			for i, ask := range c.Read {
+			for i, option := range c.Read {
 				want := answers.Read[c.Name][i]
-				got, err := ask.of(config)
+				got, err := option.read(config)
 				switch {
 				case (err != nil) != (want.Error != ""):
-					t.Errorf("[%s] %s: %v, error %v; oslo.config: %v, error "+
-						"%q", ask.Group, ask.Option, got, err, want.Value, want.Error)
+					t.Errorf("[%s] %s: %v, error %v; oslo.config: %v, error %q", option.Group, option.Option, got, err, want.Value,
+						want.Error)
 				case err == nil && fmt.Sprintf("%q", got) != fmt.Sprintf("%q", want.Value):
-					t.Errorf("[%s] %s: %#v; oslo.config: %#v", ask.Group, ask.Option, got, want.Value)
+					t.Errorf("[%s] %s: %#v; oslo.config: %#v", option.Group, option.Option, got, want.Value)
 				}
 			}
 		})
 	}
 }
 
-// of reads the option as JSON would hold it; nil where no file sets it, which is oslo.config's None.
-func (a ask) of(c *Config) (any, error) {
+// read returns the option's value in the types of decoded JSON. It returns nil if no file sets the option, as
+// oslo.config returns None.
+func (a optionRead) read(c *Config) (any, error) {
 	least, most := math.Inf(-1), math.Inf(1)
 	leastInt, mostInt := math.MinInt, math.MaxInt
 	if a.Min != nil {

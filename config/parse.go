@@ -59,8 +59,8 @@ func (p *parser) line(number int, line string) error {
 	}
 	if line[0] == ' ' || line[0] == '\t' {
 		if !p.open {
-			return p.fault(number, "%q begins with a blank, as the further part of an option, but no option stands "+
-				"above it; remove the blank", line)
+			return p.fault(number, "%q begins with a blank, which continues an option, but there is no option above it; "+
+				"remove the blank", line)
 		}
 		last := &p.file.Entries[len(p.file.Entries)-1]
 		last.Value += "\n" + strings.TrimLeftFunc(line, isSpace)
@@ -79,7 +79,7 @@ func (p *parser) line(number int, line string) error {
 func (p *parser) section(number int, line string) error {
 	name, ok := strings.CutSuffix(line[1:], "]")
 	if !ok {
-		return p.fault(number, "%q begins a group but does not end with ]; nothing may stand behind the bracket, "+
+		return p.fault(number, "%q begins a group but does not end with ]; nothing may follow the bracket, "+
 			"not even a comment", line)
 	}
 	if name == "" {
@@ -92,15 +92,14 @@ func (p *parser) section(number int, line string) error {
 func (p *parser) option(number int, line string) error {
 	at := strings.IndexAny(line, "=:")
 	if at < 0 {
-		return p.fault(number, "%q is no option; write `name = value`, or # before a comment", line)
+		return p.fault(number, "%q is not an option; write `name = value`, or # before a comment", line)
 	}
 	name := strings.TrimFunc(line[:at], isSpace)
 	if name == "" {
 		return p.fault(number, "%q has no name before its %q", line, line[at])
 	}
 	if p.group == "" {
-		return p.fault(number, "option %s stands before the first group; write [DEFAULT] or another group above "+
-			"it", name)
+		return p.fault(number, "option %s is before the first group; write [DEFAULT] or another group above it", name)
 	}
 	p.file.Entries = append(p.file.Entries, Entry{File: p.file.Name, Line: number, Group: p.group, Option: name,
 		Value: unquoted(strings.TrimFunc(line[at+1:], isSpace))})

@@ -31,7 +31,7 @@ func (c *Config) Int(group, option string, def, least, most int, deprecated ...N
 		}
 		number, err := strconv.Atoi(text)
 		if err != nil {
-			return 0, "is no whole number; write one " + span(least, most, math.MinInt, math.MaxInt)
+			return 0, "is not a whole number; write one " + span(least, most, math.MinInt, math.MaxInt)
 		}
 		if number < least || number > most {
 			return 0, "is out of bounds; write a whole number " + span(least, most, math.MinInt, math.MaxInt)
@@ -50,7 +50,7 @@ func (c *Config) Float(group, option string, def, least, most float64, deprecate
 		}
 		number, err := strconv.ParseFloat(text, 64)
 		if err != nil || strings.ContainsAny(text, "xX") || math.IsInf(number, 0) || math.IsNaN(number) {
-			return 0, "is no number; write one " + span(least, most, math.Inf(-1), math.Inf(1))
+			return 0, "is not a number; write one " + span(least, most, math.Inf(-1), math.Inf(1))
 		}
 		if number < least || number > most {
 			return 0, "is out of bounds; write a number " + span(least, most, math.Inf(-1), math.Inf(1))
@@ -63,7 +63,7 @@ func (c *Config) Float(group, option string, def, least, most float64, deprecate
 func (c *Config) String(group, option, def string, choices []string, deprecated ...Name) (string, error) {
 	return read(c, "config.String", Name{group, option}, deprecated, def, func(text string) (string, string) {
 		if len(choices) > 0 && !slices.Contains(choices, text) {
-			return "", "is unknown here; write one of " + strings.Join(choices, ", ")
+			return "", "is not a valid choice; write one of " + strings.Join(choices, ", ")
 		}
 		return text, ""
 	})

@@ -13,20 +13,20 @@ import (
 	"strings"
 )
 
-// Compare says in what two answers to the same request differ; nothing is said of what an exception leaves open.
-// Both must be free of names that each server made up itself.
-func (r Rules) Compare(ask Ask, theirs, ours Answer) []string {
-	switch r.how(ask, theirs, "answer") {
+// Compare returns the differences between two answers to the same request, except those that an exception allows. The
+// caller has replaced the names that each server generated.
+func (r Rules) Compare(ask Request, theirs, ours Answer) []string {
+	switch r.modeOf(ask, theirs, "answer") {
 	case ignore:
 		return nil
-	case alive:
+	case notFailed:
 		if ours.Status >= http.StatusInternalServerError {
-			return []string{fmt.Sprintf("status %d: a failure", ours.Status)}
+			return []string{fmt.Sprintf("status %d: a server error", ours.Status)}
 		}
 		return nil
 	}
-	diffs, alike := r.envelope(ask, theirs, ours)
-	if !alike || ask.Method == http.MethodHead || r.how(ask, theirs, "body") == ignore {
+	diffs, comparable := r.envelope(ask, theirs, ours)
+	if !comparable || ask.Method == http.MethodHead || r.modeOf(ask, theirs, "body") == ignore {
 		return diffs
 	}
 	want, wantErr := decode(theirs.Body)
@@ -34,24 +34,26 @@ func (r Rules) Compare(ask Ask, theirs, ours Answer) []string {
 	wantJSON, gotJSON := wantErr == nil, gotErr == nil
 	switch {
 	case wantJSON != gotJSON:
-		diffs = append(diffs, fmt.Sprintf("body: JSON %v, should be %v", gotJSON, wantJSON))
+		diffs = append(diffs, fmt.Sprintf("body: JSON %v, want %v", gotJSON, wantJSON))
 	case !wantJSON:
 		if theirs.Body != ours.Body {
-			diffs = append(diffs, fmt.Sprintf("body %q, should be %q", shorten(ours.Body), shorten(theirs.Body)))
+			diffs = append(diffs, fmt.Sprintf("body %q, want %q", shorten(ours.Body), shorten(theirs.Body)))
 		}
 	default:
-		diffs = append(diffs, r.mend(ask, theirs, want, got)...)
-		diffs = r.differ(ask, theirs, diffs, r.tidy(ask, theirs, "body", want), r.tidy(ask, theirs, "body", got))
+		diffs = append(diffs, r.correctOriginal(ask, theirs, want, got)...)
+		diffs = r.diffDocuments(ask, theirs, diffs, r.canonical(ask, theirs, "body", want), r.canonical(ask, theirs, "body",
+			got))
 	}
 	return diffs
 }
 
-// envelope compares status and headers. alike says that the bodies are worth a look.
-func (r Rules) envelope(ask Ask, theirs, ours Answer) (diffs []string, alike bool) {
-	alike = true
-	if theirs.Status != ours.Status && r.how(ask, theirs, "status") != ignore {
-		diffs = append(diffs, fmt.Sprintf("status %d, should be %d", ours.Status, theirs.Status))
-		alike = false
+// envelope compares status and headers. comparable is false if the statuses differ, so that comparing the bodies is of
+// no use.
+func (r Rules) envelope(ask Request, theirs, ours Answer) (diffs []string, comparable bool) {
+	comparable = true
+	if theirs.Status != ours.Status && r.modeOf(ask, theirs, "status") != ignore {
+		diffs = append(diffs, fmt.Sprintf("status %d, want %d", ours.Status, theirs.Status))
+		comparable = false
 	}
 	names := map[string]bool{}
 	for name := range theirs.Header {
@@ -62,26 +64,27 @@ func (r Rules) envelope(ask Ask, theirs, ours Answer) (diffs []string, alike boo
 	}
 	for _, name := range slices.Sorted(maps.Keys(names)) {
 		want, got := theirs.Header.Values(name), ours.Header.Values(name)
-		switch r.how(ask, theirs, "header:"+strings.ToLower(name)) {
+		switch r.modeOf(ask, theirs, "header:"+strings.ToLower(name)) {
 		case ignore:
 			continue
 		case present:
-			want, got = marks(want), marks(got)
-		case more:
+			want, got = presence(want), presence(got)
+		case mayAdd:
 			if len(want) == 0 || len(got) > 0 {
 				continue
 			}
 		case set:
-			want, got = items(want), items(got)
+			want, got = headerItems(want), headerItems(got)
 		}
 		if !slices.Equal(want, got) {
-			diffs = append(diffs, fmt.Sprintf("header %s %q, should be %q", strings.ToLower(name), got, want))
+			diffs = append(diffs, fmt.Sprintf("header %s %q, want %q", strings.ToLower(name), got, want))
 		}
 	}
-	return diffs, alike
+	return diffs, comparable
 }
 
-func marks(values []string) []string {
+// presence returns for each value whether it is not empty.
+func presence(values []string) []string {
 	out := make([]string, len(values))
 	for i, v := range values {
 		out[i] = strconv.FormatBool(v != "")
@@ -89,7 +92,8 @@ func marks(values []string) []string {
 	return out
 }
 
-func items(values []string) []string {
+// headerItems returns the comma-separated items of a header in lower case, sorted.
+func headerItems(values []string) []string {
 	var out []string
 	for item := range strings.SplitSeq(strings.Join(values, ","), ",") {
 		if item = strings.ToLower(strings.TrimSpace(item)); item != "" {
@@ -100,6 +104,7 @@ func items(values []string) []string {
 	return out
 }
 
+// decode parses a text that is one JSON document.
 func decode(text string) (document any, err error) {
 	d := json.NewDecoder(strings.NewReader(text))
 	d.UseNumber()
@@ -112,9 +117,9 @@ func decode(text string) (document any, err error) {
 	return document, nil
 }
 
-// tidy brings a document into the one form that equal answers have: lists sorted, exceptions applied.
-func (r Rules) tidy(ask Ask, a Answer, path string, v any) any {
-	switch r.how(ask, a, path) {
+// canonical converts a document to a form that is the same for equal answers: lists are sorted and exceptions applied.
+func (r Rules) canonical(ask Request, a Answer, path string, v any) any {
+	switch r.modeOf(ask, a, path) {
 	case ignore:
 		return "(ignored)"
 	case number:
@@ -129,18 +134,18 @@ func (r Rules) tidy(ask Ask, a Answer, path string, v any) any {
 	switch x := v.(type) {
 	case map[string]any:
 		for k, child := range x {
-			x[k] = r.tidy(ask, a, path+"."+k, child)
+			x[k] = r.canonical(ask, a, path+"."+k, child)
 		}
 	case []any:
 		for i, child := range x {
-			x[i] = r.tidy(ask, a, path+".*", child)
+			x[i] = r.canonical(ask, a, path+".*", child)
 		}
 		if ordered.MatchString(path) {
-			return numbered(x)
+			return byPosition(x)
 		}
-		slices.SortFunc(x, func(a, b any) int { return strings.Compare(inJSON(a), inJSON(b)) })
+		slices.SortFunc(x, func(a, b any) int { return strings.Compare(toJSON(a), toJSON(b)) })
 	case json.Number:
-		// 1 and 1.0 are not the same to every client, 1.50 and 1.5 are.
+		// Some clients distinguish 1 from 1.0, but none 1.50 from 1.5.
 		if f, err := x.Float64(); err == nil && strings.ContainsAny(x.String(), ".eE") {
 			return "float " + strconv.FormatFloat(f, 'g', -1, 64)
 		}
@@ -148,12 +153,12 @@ func (r Rules) tidy(ask Ask, a Answer, path string, v any) any {
 	return v
 }
 
-// ordered is the lists that the original always gives in one order, though the API promises none: clients may have come
-// to depend on it.
+// ordered matches the lists that the original always returns in the same order. The API does not specify an order, but
+// clients may depend on it.
 var ordered = regexp.MustCompile(`^body\.(resource_providers|resource_providers\.\*\.links|resource_classes|links)$`)
 
-// numbered makes a list an object, in which the place of each item tells.
-func numbered(list []any) map[string]any {
+// byPosition converts a list to an object with a member for each position, so that the order is compared.
+func byPosition(list []any) map[string]any {
 	out := make(map[string]any, len(list))
 	for i, item := range list {
 		out[fmt.Sprintf("#%05d", i)] = item
@@ -161,34 +166,34 @@ func numbered(list []any) map[string]any {
 	return out
 }
 
-func inJSON(v any) string {
+func toJSON(v any) string {
 	data, err := json.Marshal(v)
 	if err != nil {
-		return fmt.Sprint(v) // cannot be: it came out of JSON
+		return fmt.Sprint(v) // does not occur: v was decoded from JSON
 	}
 	return string(data)
 }
 
-// differ compares canonical documents, after it has taken out what Berth may have more of.
-func (r Rules) differ(ask Ask, theirs Answer, diffs []string, want, got any) []string {
+// diffDocuments compares canonical documents without the items that only Berth may have.
+func (r Rules) diffDocuments(ask Request, theirs Answer, diffs []string, want, got any) []string {
 	w, ok := want.(map[string]any)
 	g, same := got.(map[string]any)
 	if !ok || !same {
-		return differ(diffs, "body", want, got)
+		return diffValues(diffs, "body", want, got)
 	}
 	for key, child := range w {
 		fewer, ok := child.([]any)
 		list, same := g[key].([]any)
-		if !ok || !same || r.how(ask, theirs, "body."+key) != more {
+		if !ok || !same || r.modeOf(ask, theirs, "body."+key) != mayAdd {
 			continue
 		}
 		g[key] = common(fewer, list)
 	}
-	return differ(diffs, "body", want, got)
+	return diffValues(diffs, "body", want, got)
 }
 
-// differ compares canonical documents and appends what differs.
-func differ(diffs []string, path string, want, got any) []string {
+// diffValues compares canonical values and appends the differences.
+func diffValues(diffs []string, path string, want, got any) []string {
 	switch w := want.(type) {
 	case map[string]any:
 		g, ok := got.(map[string]any)
@@ -197,14 +202,14 @@ func differ(diffs []string, path string, want, got any) []string {
 		}
 		for _, key := range slices.Sorted(maps.Keys(w)) {
 			if other, ok := g[key]; ok {
-				diffs = differ(diffs, path+"."+key, w[key], other)
+				diffs = diffValues(diffs, path+"."+key, w[key], other)
 			} else {
-				diffs = append(diffs, fmt.Sprintf("%s.%s missing, should be %s", path, key, shorten(inJSON(w[key]))))
+				diffs = append(diffs, fmt.Sprintf("%s.%s is missing, want %s", path, key, shorten(toJSON(w[key]))))
 			}
 		}
 		for _, key := range slices.Sorted(maps.Keys(g)) {
 			if _, ok := w[key]; !ok {
-				diffs = append(diffs, fmt.Sprintf("%s.%s should not be: %s", path, key, shorten(inJSON(g[key]))))
+				diffs = append(diffs, fmt.Sprintf("%s.%s is unexpected: %s", path, key, shorten(toJSON(g[key]))))
 			}
 		}
 		return diffs
@@ -213,23 +218,23 @@ func differ(diffs []string, path string, want, got any) []string {
 		if !ok {
 			break
 		}
-		return differLists(diffs, path, w, g)
+		return diffLists(diffs, path, w, g)
 	}
-	if inJSON(want) != inJSON(got) {
-		diffs = append(diffs, fmt.Sprintf("%s %s, should be %s", path, shorten(inJSON(got)), shorten(inJSON(want))))
+	if toJSON(want) != toJSON(got) {
+		diffs = append(diffs, fmt.Sprintf("%s %s, want %s", path, shorten(toJSON(got)), shorten(toJSON(want))))
 	}
 	return diffs
 }
 
-// differLists compares two sorted lists as multisets.
-func differLists(diffs []string, path string, want, got []any) []string {
+// diffLists compares two sorted lists as multisets.
+func diffLists(diffs []string, path string, want, got []any) []string {
 	counts := map[string]int{}
 	for _, v := range want {
-		counts[inJSON(v)]++
+		counts[toJSON(v)]++
 	}
 	var extra []any
 	for _, v := range got {
-		if key := inJSON(v); counts[key] > 0 {
+		if key := toJSON(v); counts[key] > 0 {
 			counts[key]--
 		} else {
 			extra = append(extra, v)
@@ -237,27 +242,27 @@ func differLists(diffs []string, path string, want, got []any) []string {
 	}
 	var missing []any
 	for _, v := range want {
-		if key := inJSON(v); counts[key] > 0 {
+		if key := toJSON(v); counts[key] > 0 {
 			counts[key]--
 			missing = append(missing, v)
 		}
 	}
 	if len(missing) == 1 && len(extra) == 1 {
-		return differ(diffs, path+".*", missing[0], extra[0])
+		return diffValues(diffs, path+".*", missing[0], extra[0])
 	}
 	for i, v := range missing {
 		if i == 3 {
-			diffs = append(diffs, fmt.Sprintf("%s and %d more are missing", path, len(missing)-3))
+			diffs = append(diffs, fmt.Sprintf("%s: and %d more items are missing", path, len(missing)-3))
 			break
 		}
-		diffs = append(diffs, fmt.Sprintf("%s lacks %s", path, shorten(inJSON(v))))
+		diffs = append(diffs, fmt.Sprintf("%s: missing item %s", path, shorten(toJSON(v))))
 	}
 	for i, v := range extra {
 		if i == 3 {
-			diffs = append(diffs, fmt.Sprintf("%s and %d more are too much", path, len(extra)-3))
+			diffs = append(diffs, fmt.Sprintf("%s: and %d more items are unexpected", path, len(extra)-3))
 			break
 		}
-		diffs = append(diffs, fmt.Sprintf("%s has too much %s", path, shorten(inJSON(v))))
+		diffs = append(diffs, fmt.Sprintf("%s: unexpected item %s", path, shorten(toJSON(v))))
 	}
 	return diffs
 }

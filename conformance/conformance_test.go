@@ -14,20 +14,20 @@ import (
 )
 
 var (
-	lanes = flag.Int("lanes", 2, "how many pairs of servers play at the same time")
-	sweep = flag.Int("sweep", 2, "play each written sequence at the newest and at every n-th older microversion: "+
-		"another n-th for each; 1: at all")
-	report = flag.String("report", "", "write what was found to this file")
-	berth  = flag.String("berth", os.Getenv("BERTH_CONFORMANCE_BINARY"), "a berth that is built already; default: build "+
+	pairs = flag.Int("lanes", 2, "number of pairs of servers that run at the same time")
+	sweep = flag.Int("sweep", 2, "play each sequence at the newest and at every n-th older microversion, "+
+		"with different offsets; 1: at all")
+	report = flag.String("report", "", "also write the differences to this file")
+	berth  = flag.String("berth", os.Getenv("BERTH_CONFORMANCE_BINARY"), "berth program to test; default: build "+
 		"it from this tree")
-	checks = flag.Int("checks", 40, "how many random sequences, and how many random worlds")
-	seed   = flag.Uint64("seed", 1, "of the random sequences and worlds; 0: another one each time")
+	checks = flag.Int("checks", 40, "number of random sequences and of random worlds")
+	seed   = flag.Uint64("seed", 1, "seed of the random sequences and worlds; 0: a new one at each run")
 )
 
-// free holds the pairs that nobody plays on.
+// freePairs contains the pairs that no test uses.
 var (
-	free  chan *Pair
-	tally Tally
+	freePairs chan *Pair
+	counts    Counts
 )
 
 func TestMain(m *testing.M) {
@@ -53,7 +53,7 @@ func run(m *testing.M) (code int, err error) {
 	if err := flag.Set("rapid.checks", fmt.Sprint(*checks)); err != nil {
 		return 1, err
 	}
-	dir, err := scratch()
+	dir, err := tempDir()
 	if err != nil {
 		return 1, err
 	}
@@ -71,33 +71,34 @@ func run(m *testing.M) (code int, err error) {
 	if err != nil {
 		return 1, err
 	}
-	if testing.Short() { // borrow skips what needs a pair
-		*lanes = 0
+	if testing.Short() { // takePair skips tests that need a pair
+		*pairs = 0
 	}
-	free = make(chan *Pair, *lanes)
-	for lane := range *lanes {
+	freePairs = make(chan *Pair, *pairs)
+	for lane := range *pairs {
 		pair, err := startPair(context.Background(), program, filepath.Join(dir, fmt.Sprint(lane)), rules)
 		if err != nil {
 			return 1, err
 		}
 		defer func() { err = errors.Join(err, pair.Original.Stop(), pair.Berth.Stop()) }()
-		free <- pair
+		freePairs <- pair
 	}
 	code = m.Run()
-	fmt.Println("conformance:", &tally)
+	fmt.Println("conformance:", &counts)
 	return code, nil
 }
 
-// scratch makes a directory for the databases, in memory where there is such a place: nothing here must survive.
-func scratch() (string, error) {
+// tempDir creates a directory for the databases, in memory if possible: the data need not be durable.
+func tempDir() (string, error) {
 	if info, err := os.Stat("/dev/shm"); err == nil && info.IsDir() {
 		return os.MkdirTemp("/dev/shm", "conformance")
 	}
 	return os.MkdirTemp("", "conformance")
 }
 
+// startPair starts both servers of a pair.
 func startPair(ctx context.Context, program, dir string, rules Rules) (*Pair, error) {
-	p := &Pair{Rules: rules, Tally: &tally}
+	p := &Pair{Rules: rules, Counts: &counts}
 	for _, side := range []string{"original", "berth"} {
 		if err := os.MkdirAll(filepath.Join(dir, side), 0o700); err != nil {
 			return nil, err
@@ -113,6 +114,7 @@ func startPair(ctx context.Context, program, dir string, rules Rules) (*Pair, er
 	return p, nil
 }
 
+// readRules reads testdata/exceptions.txt.
 func readRules() (Rules, error) {
 	const file = "testdata/exceptions.txt"
 	text, err := os.ReadFile(file)
@@ -122,7 +124,7 @@ func readRules() (Rules, error) {
 	return ParseRules(file, string(text))
 }
 
-// needOriginal skips the test under -short: there are no pairs then. The text is that of internal/testenv.
+// needOriginal skips the test with -short, because there are no pairs then. The text is that of internal/testenv.
 func needOriginal(t testing.TB) {
 	t.Helper()
 	if testing.Short() {
@@ -130,20 +132,20 @@ func needOriginal(t testing.TB) {
 	}
 }
 
-// borrow takes a pair with empty worlds for a test.
-func borrow(t testing.TB) *Pair {
+// takePair reserves a pair for a test and empties its databases.
+func takePair(t testing.TB) *Pair {
 	t.Helper()
 	needOriginal(t)
-	p := <-free
-	t.Cleanup(func() { free <- p })
+	p := <-freePairs
+	t.Cleanup(func() { freePairs <- p })
 	if err := p.Reset(); err != nil {
 		t.Fatal(err)
 	}
 	return p
 }
 
-// written reads testdata's sequences, and the worlds they use.
-func written(t *testing.T) (sequences []Sequence, worlds map[string][]Step) {
+// readSequences reads the sequences in testdata and the worlds they use.
+func readSequences(t *testing.T) (sequences []Sequence, worlds map[string][]Step) {
 	t.Helper()
 	files, err := filepath.Glob("testdata/*.txt")
 	if err != nil {
@@ -174,8 +176,8 @@ func written(t *testing.T) (sequences []Sequence, worlds map[string][]Step) {
 	return sequences, worlds
 }
 
-func TestWritten(t *testing.T) {
-	sequences, worlds := written(t)
+func TestSequences(t *testing.T) {
+	sequences, worlds := readSequences(t)
 	if len(sequences) < 10 {
 		t.Fatalf("only %d sequences", len(sequences))
 	}
@@ -183,7 +185,7 @@ func TestWritten(t *testing.T) {
 	for i, seq := range sequences {
 		before, ok := worlds[seq.Uses]
 		if !ok && seq.Uses != "" {
-			t.Fatalf("%s: %s uses %q, which is not in worlds.txt", seq.File, seq.Name, seq.Uses)
+			t.Fatalf("%s: %s uses the unknown world %q; add it to worlds.txt", seq.File, seq.Name, seq.Uses)
 		}
 		t.Run(strings.TrimSuffix(seq.File, ".txt")+"/"+strings.ReplaceAll(seq.Name, " ", "-"), func(t *testing.T) {
 			t.Parallel()
@@ -191,12 +193,13 @@ func TestWritten(t *testing.T) {
 			for _, versions := range rounds(seq, i) {
 				findings = append(findings, playOnce(t, seq, before, versions)...)
 			}
-			tell(t, findings)
+			reportFindings(t, findings)
 		})
 	}
 }
 
-// rounds lists the microversions that a sequence is played at, round by round: all in one for a sequence that reads.
+// rounds returns the microversions at which a sequence is played, one list per world: a sequence with EachVersion uses
+// one world for all of them.
 func rounds(seq Sequence, number int) [][]int {
 	var all []int
 	for v := seq.From; v <= seq.To; v++ {
@@ -204,15 +207,16 @@ func rounds(seq Sequence, number int) [][]int {
 			all = append(all, v)
 		}
 	}
-	if seq.Each {
+	if seq.EachVersion {
 		return [][]int{all}
 	}
 	return slices.Collect(slices.Chunk(all, 1))
 }
 
+// playOnce plays a sequence on any pair.
 func playOnce(t *testing.T, seq Sequence, before []Step, versions []int) []Finding {
-	p := <-free
-	defer func() { free <- p }()
+	p := <-freePairs
+	defer func() { freePairs <- p }()
 	if err := p.Reset(); err != nil {
 		t.Fatal(err)
 	}
@@ -223,8 +227,9 @@ func playOnce(t *testing.T, seq Sequence, before []Step, versions []int) []Findi
 	return findings
 }
 
-// tell reports findings: each request once, with the microversions at which it was answered differently.
-func tell(t *testing.T, findings []Finding) {
+// reportFindings fails the test for each finding. It reports a request once, with all microversions at which the
+// answers have the same differences.
+func reportFindings(t *testing.T, findings []Finding) {
 	t.Helper()
 	type place struct {
 		line  int

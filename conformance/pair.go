@@ -11,29 +11,28 @@ import (
 	"sync/atomic"
 )
 
-// Pair is the two servers, and what is held against each other of their answers. One sequence is played on a pair at a
-// time.
+// Pair is a pair of servers with the rules for comparing their answers. It plays one sequence at a time.
 type Pair struct {
 	Original, Berth *Server
 	Rules           Rules
-	Tally           *Tally
+	Counts          *Counts
 }
 
-// Tally counts what was compared.
-type Tally struct {
+// Counts counts the compared requests.
+type Counts struct {
 	Requests   atomic.Int64 // all
-	Candidates atomic.Int64 // answered with a list of candidates
-	Found      atomic.Int64 // answered with a list that is not empty
+	Candidates atomic.Int64 // those answered with a list of candidates
+	Found      atomic.Int64 // those answered with a list that is not empty
 }
 
-// String says what was compared.
-func (t *Tally) String() string {
-	return fmt.Sprintf("%d requests compared with OpenStack's own Placement, among them %d for candidates, of which %d "+
-		"found some",
+// String returns the counts as a sentence.
+func (t *Counts) String() string {
+	return fmt.Sprintf("%d requests compared with OpenStack's own Placement, %d of them for candidates, %d with "+
+		"results",
 		t.Requests.Load(), t.Candidates.Load(), t.Found.Load())
 }
 
-func (t *Tally) count(theirs Answer) {
+func (t *Counts) count(theirs Answer) {
 	t.Requests.Add(1)
 	if theirs.Status == 200 && strings.HasPrefix(theirs.Body, `{"allocation_requests": [`) {
 		t.Candidates.Add(1)
@@ -43,46 +42,47 @@ func (t *Tally) count(theirs Answer) {
 	}
 }
 
-// Finding is a request that the two answered differently.
+// Finding is a request that the two servers answered differently.
 type Finding struct {
 	Sequence     string
 	Line         int
 	Version      string
-	Ask          Ask
+	Request      Request
 	Theirs, Ours Answer
 	Diffs        []string
-	names        *strings.Replacer // of UUIDs, for people
+	names        *strings.Replacer // replaces UUIDs by their names
 }
 
-// String tells the finding to people.
+// String returns the finding as readable text.
 func (f Finding) String() string {
 	text := fmt.Sprintf("%s, line %d, at %s\n  request:  %s\n  original: %s\n  berth:    %s\n  - %s",
-		f.Sequence, f.Line, f.Version, f.Ask, f.Theirs, f.Ours, strings.Join(f.Diffs, "\n  - "))
+		f.Sequence, f.Line, f.Version, f.Request, f.Theirs, f.Ours, strings.Join(f.Diffs, "\n  - "))
 	if f.names == nil {
 		return text
 	}
 	return f.names.Replace(text)
 }
 
-// world is one sequence being played on both servers.
+// world is the state of a sequence that is played on both servers.
 type world struct {
-	pair     *Pair
-	sequence string
-	name     string               // what UUIDs are made from
-	captured [2]map[string]string // names that the servers chose
-	named    map[string]string    // by UUID: the name that it stands for
-	last     int                  // the original's last status
-	findings []Finding
+	pair       *Pair
+	sequence   string
+	name       string               // the namespace of its UUIDs
+	captured   [2]map[string]string // values that the servers generated, by name
+	nameOf     map[string]string    // by UUID
+	lastStatus int                  // of the original's last answer
+	findings   []Finding
 }
 
 func newWorld(p *Pair, sequence, name string) *world {
 	return &world{pair: p, sequence: sequence, name: name, captured: [2]map[string]string{{}, {}},
-		named: map[string]string{}}
+		nameOf: map[string]string{}}
 }
 
-// Play plays a sequence, after the world it uses, at a microversion, and says what was answered differently. The world
-// must be empty; see Reset. In a sequence played as Each, every unfixed request is sent at all of the versions, one
-// after the other. An error is a server that does not answer, or a wrong script.
+// Play plays before, which builds the world, and then a sequence at a microversion. It returns the requests that were
+// answered differently. The databases must be empty; see Reset. If EachVersion is set, every request without a fixed
+// version is sent at all versions, one after the other. Play returns an error if a server does not answer or the
+// sequence is not valid.
 func (p *Pair) Play(seq Sequence, before []Step, versions ...int) ([]Finding, error) {
 	w := newWorld(p, seq.File+": "+seq.Name, fmt.Sprint(seq.File, seq.Name, versions))
 	for _, step := range before {
@@ -92,7 +92,7 @@ func (p *Pair) Play(seq Sequence, before []Step, versions ...int) ([]Finding, er
 	}
 	for _, step := range seq.Steps {
 		at := versions
-		if step.Version != "" && seq.Each {
+		if step.Version != "" && seq.EachVersion {
 			at = versions[len(versions)-1:]
 		}
 		for _, v := range at {
@@ -107,18 +107,18 @@ func (p *Pair) Play(seq Sequence, before []Step, versions ...int) ([]Finding, er
 	return w.findings, nil
 }
 
-// step sends one request to both and compares.
+// step sends one request to both servers and compares the answers.
 func (w *world) step(step Step, v int) error {
-	var asks [2]Ask
+	var requests [2]Request
 	var answers [2]Answer
-	if err := w.both(func(side int, _ *Server) (err error) {
-		asks[side], err = w.ask(side, step, v)
+	if err := w.onBoth(func(side int, _ *Server) (err error) {
+		requests[side], err = w.request(side, step, v)
 		return err
 	}); err != nil {
 		return err
 	}
-	if err := w.both(func(side int, s *Server) (err error) {
-		answers[side], err = send(s.Addr, asks[side])
+	if err := w.onBoth(func(side int, s *Server) (err error) {
+		answers[side], err = send(s.Addr, requests[side])
 		return err
 	}); err != nil {
 		return err
@@ -127,27 +127,28 @@ func (w *world) step(step Step, v int) error {
 		if step.As != "" {
 			w.captured[side][step.As] = path.Base(answers[side].Header.Get("Location"))
 		}
-		answers[side] = w.anonymous(side, s, answers[side])
+		answers[side] = w.normalized(side, s, answers[side])
 	}
-	w.last = answers[0].Status
-	w.pair.Tally.count(answers[0])
-	if diffs := w.compare(asks, answers); len(diffs) > 0 {
-		w.findings = append(w.findings, Finding{Sequence: w.sequence, Line: step.Line, Version: step.at(v), Ask: asks[0],
-			Theirs: answers[0], Ours: answers[1], Diffs: diffs, names: w.replacer()})
+	w.lastStatus = answers[0].Status
+	w.pair.Counts.count(answers[0])
+	if diffs := w.compare(requests, answers); len(diffs) > 0 {
+		w.findings = append(w.findings, Finding{Sequence: w.sequence, Line: step.Line, Version: step.at(v),
+			Request: requests[0],
+			Theirs:  answers[0], Ours: answers[1], Diffs: diffs, names: w.replacer()})
 	}
 	return nil
 }
 
-// replacer puts names in place of the UUIDs that stand for them.
+// replacer returns a replacer of UUIDs by their names.
 func (w *world) replacer() *strings.Replacer {
 	var list []string
-	for id, name := range w.named {
+	for id, name := range w.nameOf {
 		list = append(list, id, "$"+name)
 	}
 	return strings.NewReplacer(list...)
 }
 
-// at is the microversion that a step is sent at when its sequence is played at 1.v.
+// at returns the microversion of a step when its sequence is played at 1.v.
 func (s Step) at(v int) string {
 	if s.Version != "" {
 		return s.Version
@@ -157,8 +158,8 @@ func (s Step) at(v int) string {
 
 func (w *world) servers() [2]*Server { return [2]*Server{w.pair.Original, w.pair.Berth} }
 
-// both does something on both servers at the same time.
-func (w *world) both(do func(side int, s *Server) error) error {
+// onBoth calls do for both servers at the same time.
+func (w *world) onBoth(do func(side int, s *Server) error) error {
 	var failed [2]error
 	var wg sync.WaitGroup
 	for side, s := range w.servers() {
@@ -172,10 +173,10 @@ func (w *world) both(do func(side int, s *Server) error) error {
 	return errors.Join(failed[:]...)
 }
 
-// ask makes the request of a step for one of the servers.
-func (w *world) ask(side int, step Step, v int) (Ask, error) {
+// request returns the request of a step for one of the servers.
+func (w *world) request(side int, step Step, v int) (Request, error) {
 	lookup := func(name, kind string) (string, error) { return w.lookup(side, name, kind) }
-	a := Ask{HasBody: step.HasBody}
+	a := Request{HasBody: step.HasBody}
 	var err error
 	if a.Method, err = expand(step.Method, lookup); err != nil {
 		return a, err
@@ -197,14 +198,14 @@ func (w *world) ask(side int, step Step, v int) (Ask, error) {
 		}
 		a.Headers = append(a.Headers, h)
 	}
-	usual := []Header{{"X-Auth-Token", "admin"}}
+	defaults := []Header{{"X-Auth-Token", "admin"}}
 	if step.HasBody {
-		usual = append(usual, Header{"Content-Type", "application/json"})
+		defaults = append(defaults, Header{"Content-Type", "application/json"})
 	}
 	if at := step.at(v); at != "none" {
-		usual = append(usual, Header{"OpenStack-API-Version", "placement " + at})
+		defaults = append(defaults, Header{"OpenStack-API-Version", "placement " + at})
 	}
-	for _, h := range usual {
+	for _, h := range defaults {
 		if !given[strings.ToLower(h.Name)] {
 			a.Headers = append(a.Headers, h)
 		}
@@ -212,13 +213,13 @@ func (w *world) ask(side int, step Step, v int) (Ask, error) {
 	return a, nil
 }
 
-// lookup says what stands for a name: a UUID, or the generation that its provider or consumer has now.
+// lookup returns the value of a name: a UUID, or the current generation of its provider or consumer.
 func (w *world) lookup(side int, name, kind string) (string, error) {
 	id, ok := w.captured[side][name]
 	if !ok {
 		id = uuidOf(w.name, name)
-		if side == 0 { // the other side makes the same, at the same time
-			w.named[id] = name
+		if side == 0 { // the other side computes the same UUID concurrently
+			w.nameOf[id] = name
 		}
 	}
 	s := w.servers()[side]
@@ -241,8 +242,9 @@ func (w *world) lookup(side int, name, kind string) (string, error) {
 	return missing, nil
 }
 
-// anonymous replaces what a server made up by the name it was captured under, and the server's own address.
-func (w *world) anonymous(side int, s *Server, a Answer) Answer {
+// normalized replaces the values that a server generated by the names under which they were captured, and the server's
+// address.
+func (w *world) normalized(side int, s *Server, a Answer) Answer {
 	replace := []string{s.Addr, "SERVER"}
 	for name, value := range w.captured[side] {
 		if len(value) > 8 {
@@ -259,30 +261,30 @@ func (w *world) anonymous(side int, s *Server, a Answer) Answer {
 	return a
 }
 
-var limited = regexp.MustCompile(`[?&]limit=[0-9]+`)
+var limitParameter = regexp.MustCompile(`[?&]limit=[0-9]+`)
 
-// compare holds the answers against each other. Candidates with a limit are held against the original's unlimited
-// answer.
-func (w *world) compare(asks [2]Ask, answers [2]Answer) []string {
-	if strings.HasPrefix(asks[0].Target, "/allocation_candidates?") && limited.MatchString(asks[0].Target) &&
+// compare compares the answers. Candidates with a limit are also compared with the original's unlimited answer.
+func (w *world) compare(requests [2]Request, answers [2]Answer) []string {
+	if strings.HasPrefix(requests[0].Target, "/allocation_candidates?") &&
+		limitParameter.MatchString(requests[0].Target) &&
 		answers[0].Status == 200 && answers[1].Status == 200 {
-		return w.compareLimited(asks, answers)
+		return w.compareLimited(requests, answers)
 	}
-	return w.pair.Rules.Compare(asks[0], answers[0], answers[1])
+	return w.pair.Rules.Compare(requests[0], answers[0], answers[1])
 }
 
-func (w *world) compareLimited(asks [2]Ask, answers [2]Answer) []string {
-	diffs, _ := w.pair.Rules.envelope(asks[0], answers[0], answers[1])
-	all := asks[0]
-	all.Target = limited.ReplaceAllString(all.Target, "")
+func (w *world) compareLimited(requests [2]Request, answers [2]Answer) []string {
+	diffs, _ := w.pair.Rules.envelope(requests[0], answers[0], answers[1])
+	all := requests[0]
+	all.Target = limitParameter.ReplaceAllString(all.Target, "")
 	if !strings.Contains(all.Target, "?") {
 		all.Target = strings.Replace(all.Target, "&", "?", 1)
 	}
-	whole, err := send(w.pair.Original.Addr, all)
+	unlimited, err := send(w.pair.Original.Addr, all)
 	if err != nil {
 		return append(diffs, err.Error())
 	}
-	whole = w.anonymous(0, w.pair.Original, whole)
+	unlimited = w.normalized(0, w.pair.Original, unlimited)
 	doc, _, err := w.pair.Original.admin("GET", "/resource_providers")
 	if err != nil {
 		return append(diffs, err.Error())
@@ -293,12 +295,12 @@ func (w *world) compareLimited(asks [2]Ask, answers [2]Answer) []string {
 		p, _ := one.(map[string]any)
 		roots[fmt.Sprint(p["uuid"])] = fmt.Sprint(p["root_provider_uuid"])
 	}
-	return append(diffs, w.pair.Rules.limitedDiffs(all, roots, whole, answers[0], answers[1])...)
+	return append(diffs, w.pair.Rules.limitedDiffs(all, roots, unlimited, answers[0], answers[1])...)
 }
 
-// admin asks a server something that is not compared, at the newest microversion.
+// admin sends a request at the newest microversion whose answer is not compared.
 func (s *Server) admin(method, target string) (map[string]any, Answer, error) {
-	a := Ask{Method: method, Target: target, Headers: []Header{{"X-Auth-Token", "admin"}, {"OpenStack-API-Version",
+	a := Request{Method: method, Target: target, Headers: []Header{{"X-Auth-Token", "admin"}, {"OpenStack-API-Version",
 		"placement 1." + strconv.Itoa(Latest)}}}
 	answer, err := send(s.Addr, a)
 	if err != nil {

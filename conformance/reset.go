@@ -7,14 +7,14 @@ import (
 	"sync"
 )
 
-// Reset empties both worlds through the API: no allocations, providers, custom classes and custom traits are left.
+// Reset deletes all allocations, providers, custom classes and custom traits of both servers through the API.
 func (p *Pair) Reset() error {
 	var failed [2]error
 	var wg sync.WaitGroup
 	for side, s := range [2]*Server{p.Original, p.Berth} {
 		wg.Go(func() {
-			if err := s.empty(); err != nil {
-				failed[side] = fmt.Errorf("emptying %s: %w", s.Name, err)
+			if err := s.deleteAll(); err != nil {
+				failed[side] = fmt.Errorf("deleting all data of %s: %w", s.Name, err)
 			}
 		})
 	}
@@ -22,12 +22,12 @@ func (p *Pair) Reset() error {
 	return errors.Join(failed[:]...)
 }
 
-func (s *Server) empty() error {
+func (s *Server) deleteAll() error {
 	doc, _, err := s.admin("GET", "/resource_providers")
 	if err != nil {
 		return err
 	}
-	left := strs(doc, "resource_providers", "uuid")
+	left := texts(doc, "resource_providers", "uuid")
 	for _, id := range left {
 		doc, _, err := s.admin("GET", "/resource_providers/"+id+"/allocations")
 		if err != nil {
@@ -40,34 +40,35 @@ func (s *Server) empty() error {
 			}
 		}
 	}
-	// Providers come oldest first, but a tree may have been built in any order: leaves go in each round.
+	// A provider with children cannot be deleted, so each round deletes the leaves. The newest come first, because they
+	// are mostly leaves.
 	for len(left) > 0 {
-		var still []string
+		var remaining []string
 		for i := len(left) - 1; i >= 0; i-- {
 			_, answer, err := s.admin("DELETE", "/resource_providers/"+left[i])
 			if err != nil {
 				return err
 			}
 			if answer.Status != 204 {
-				still = append(still, left[i])
+				remaining = append(remaining, left[i])
 			}
 		}
-		if len(still) == len(left) {
-			return fmt.Errorf("%d providers cannot be deleted", len(still))
+		if len(remaining) == len(left) {
+			return fmt.Errorf("%d providers cannot be deleted", len(remaining))
 		}
-		left = still
+		left = remaining
 	}
-	return s.forget()
+	return s.deleteCustomNames()
 }
 
-// forget deletes custom classes and traits.
-func (s *Server) forget() error {
+// deleteCustomNames deletes custom classes and traits.
+func (s *Server) deleteCustomNames() error {
 	doc, _, err := s.admin("GET", "/resource_classes")
 	if err != nil {
 		return err
 	}
 	targets := []string{}
-	for _, name := range strs(doc, "resource_classes", "name") {
+	for _, name := range texts(doc, "resource_classes", "name") {
 		if strings.HasPrefix(name, "CUSTOM_") {
 			targets = append(targets, "/resource_classes/"+name)
 		}
@@ -75,7 +76,7 @@ func (s *Server) forget() error {
 	if doc, _, err = s.admin("GET", "/traits?name=startswith:CUSTOM_"); err != nil {
 		return err
 	}
-	for _, name := range strs(doc, "traits", "") {
+	for _, name := range texts(doc, "traits", "") {
 		targets = append(targets, "/traits/"+name)
 	}
 	for _, target := range targets {
@@ -86,8 +87,8 @@ func (s *Server) forget() error {
 	return nil
 }
 
-// strs reads a list of texts, or of objects with a text under key.
-func strs(doc map[string]any, list, key string) (out []string) {
+// texts returns a list of texts, or of the texts under key in a list of objects.
+func texts(doc map[string]any, list, key string) (out []string) {
 	items, _ := doc[list].([]any)
 	for _, item := range items {
 		if m, ok := item.(map[string]any); ok {

@@ -1,8 +1,8 @@
 // Package fault defines Berth's error type: what failed (Kind), where (Op), and why (a sentence or a cause).
 //
 // A fault is an error that ends an operation. A refusal, the expected "no" of a scheduler or a solver, is a value
-// with a sentence, not an error. The API layer of each service maps a Kind to its own status and body; no other code
-// inspects the text.
+// with a sentence, not an error. Package api/rest maps a Kind to an HTTP status, and each API writes its own body; no
+// other code inspects the text.
 package fault
 
 import (
@@ -13,7 +13,7 @@ import (
 // Kind is the kind of a fault. Kinds are words, not numbers, so they can be sent to other processes.
 type Kind string
 
-// The kinds. Each API maps every kind; a new kind needs a mapping everywhere.
+// The kinds. Package api/rest maps each kind to an HTTP status and back; a new kind needs both mappings.
 const (
 	Invalid     Kind = "invalid"     // the request is not valid: syntax, range, unknown name
 	NotFound    Kind = "not found"   // the named object does not exist

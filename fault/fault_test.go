@@ -21,20 +21,20 @@ func TestKindSurvivesWrapping(t *testing.T) {
 	}
 }
 
-func TestWrapGivesAKindToAForeignError(t *testing.T) {
+func TestWrapSetsTheKindOfOtherErrors(t *testing.T) {
 	err := Wrap(Unavailable, "journal.Write", io.ErrShortWrite)
 	if !Is(err, Unavailable) || !errors.Is(err, io.ErrShortWrite) {
 		t.Fatal(err)
 	}
 	if Wrap(Internal, "x", nil) != nil {
-		t.Fatal("nil became an error")
+		t.Fatal("Wrap of nil returned an error")
 	}
 	if KindOf(io.EOF) != Internal || KindOf(nil) != "" {
-		t.Fatal("kinds of foreign errors")
+		t.Fatalf("kind of io.EOF %q, kind of nil %q", KindOf(io.EOF), KindOf(nil))
 	}
 }
 
-func TestFormatKeepsItsCause(t *testing.T) {
+func TestNewKeepsTheCause(t *testing.T) {
 	if err := New(Invalid, "op", "reading: %w", io.EOF); !errors.Is(err, io.EOF) {
 		t.Fatal(err)
 	}

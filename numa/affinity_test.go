@@ -8,7 +8,7 @@ import (
 	"github.com/openberth/berth/pci"
 )
 
-// The truth tables of pci.md 3.7: which device a guest on these nodes may have.
+// TestRank tests the truth tables of docs/behaviour/pci.md 3.7: which device a guest on these nodes may use.
 func TestRank(t *testing.T) {
 	cells := func(sockets ...int) (list []numa.Cell) {
 		for id, s := range sockets {
@@ -26,23 +26,23 @@ func TestRank(t *testing.T) {
 		cells  []numa.Cell
 		want   int
 	}{
-		{"T7 N4", pci.Required, none, []int{1}, two, -1},
-		{"N4", pci.Required, 0, []int{1}, two, -1},
-		{"N4 N12", pci.Required, 1, []int{1}, two, numa.Local},
-		{"T7 N4", pci.Legacy, none, []int{1}, two, numa.Fair},
-		{"N4", pci.Legacy, 0, []int{1}, two, -1},
-		{"N4", pci.Legacy, 1, []int{1}, two, numa.Local},
+		{"T7 N4: a device on an unknown node", pci.Required, none, []int{1}, two, -1},
+		{"N4: a device on another node", pci.Required, 0, []int{1}, two, -1},
+		{"N4 N12: a device on the guest's node", pci.Required, 1, []int{1}, two, numa.Local},
+		{"T7 N4: a device on an unknown node", pci.Legacy, none, []int{1}, two, numa.Fair},
+		{"N4: a device on another node", pci.Legacy, 0, []int{1}, two, -1},
+		{"N4: a device on the guest's node", pci.Legacy, 1, []int{1}, two, numa.Local},
 		{"N4: no policy is legacy", "", 0, []int{1}, two, -1},
-		{"T7 N4", pci.Preferred, none, []int{1}, two, numa.Fair},
-		{"N1 N4", pci.Preferred, 0, []int{1}, two, numa.Distant},
-		{"N4", pci.Preferred, 1, []int{1}, two, numa.Local},
+		{"T7 N4: a device on an unknown node", pci.Preferred, none, []int{1}, two, numa.Fair},
+		{"N1 N4: a device on another node", pci.Preferred, 0, []int{1}, two, numa.Distant},
+		{"N4: a device on the guest's node", pci.Preferred, 1, []int{1}, two, numa.Local},
 		{"T6: a guest on two nodes", pci.Legacy, 1, []int{0, 1}, two, numa.Local},
 		{"N5 T8: another node of the socket", pci.Socket, 1, []int{0}, oneSocket, numa.Fair},
 		{"N6 T8: another socket", pci.Socket, 2, []int{0}, oneSocket, -1},
 		{"N7: one of the guest's sockets", pci.Socket, 0, []int{1, 2}, oneSocket, numa.Fair},
 		{"T8: the guest's own node", pci.Socket, 0, []int{0}, unknown, numa.Local},
 		{"T8: a cell without socket", pci.Socket, 1, []int{0}, unknown, -1},
-		{"socket: a device that nobody knows the node of", pci.Socket, none, []int{0}, oneSocket, -1},
+		{"socket: a device on an unknown node", pci.Socket, none, []int{0}, oneSocket, -1},
 		{"socket: a device on a node that the host does not report", pci.Socket, 7, []int{0}, oneSocket, -1},
 		{"a guest without NUMA cells", pci.Required, 0, nil, two, numa.Local},
 	} {

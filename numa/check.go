@@ -31,6 +31,7 @@ const (
 	checks
 )
 
+// lacking returns the shortfall of a check that needs want and has has; wants and hasText are the same as text.
 func lacking(check int, has, want float64, wants, hasText string) *shortfall {
 	share := 1.0
 	if want > 0 {
@@ -40,16 +41,16 @@ func lacking(check int, has, want float64, wants, hasText string) *shortfall {
 }
 
 // check returns how a guest cell would be placed on a host cell, or the shortfall.
-func (c Cell) check(p GuestCell, limits Limits) (Placed, *shortfall) {
+func (c Cell) check(g GuestCell, limits Limits) (Placed, *shortfall) {
 	at := Placed{Node: c.ID}
 	var lack *shortfall
-	if at.PageKB, lack = c.pages(p, limits); lack != nil {
+	if at.PageKB, lack = c.pages(g, limits); lack != nil {
 		return at, lack
 	}
-	if at.CPUs, at.Emulator, lack = c.pick(p); lack != nil {
+	if at.CPUs, at.Emulator, lack = c.pick(g); lack != nil {
 		return at, lack
 	}
-	if shared := len(p.VCPUs) - len(p.Dedicated); shared > 0 {
+	if shared := len(g.VCPUs) - len(g.Dedicated); shared > 0 {
 		// The CPUs of one guest never share a thread with each other, whatever the ratio.
 		if shared > len(c.CPUs) {
 			return at, lacking(sharedCheck, float64(len(c.CPUs)), float64(shared),
@@ -57,14 +58,15 @@ func (c Cell) check(p GuestCell, limits Limits) (Placed, *shortfall) {
 		}
 		most := float64(len(c.CPUs)) * ratio(limits.CPU)
 		if float64(c.Floating+shared) > most {
-			return at, lacking(sharedCheck, most-float64(c.Floating), float64(shared), fmt.Sprintf("room for %d "+
-				"shared CPUs left", shared),
-				fmt.Sprintf("has %d on %d threads, and %g are the most", c.Floating, len(c.CPUs), most))
+			return at, lacking(sharedCheck, most-float64(c.Floating), float64(shared),
+				fmt.Sprintf("room for %d shared CPUs left", shared),
+				fmt.Sprintf("has %d on %d threads, at most %g", c.Floating, len(c.CPUs), most))
 		}
 	}
 	return at, nil
 }
 
+// ratio returns an overcommit ratio; 1 if it is not set.
 func ratio(r float64) float64 {
 	if r <= 0 {
 		return 1
@@ -73,24 +75,24 @@ func ratio(r float64) float64 {
 }
 
 // pages chooses the page size of a guest cell: 0 for small pages.
-func (c Cell) pages(p GuestCell, limits Limits) (sizeKB int, _ *shortfall) {
-	switch p.PageKB {
+func (c Cell) pages(g GuestCell, limits Limits) (sizeKB int, _ *shortfall) {
+	switch g.PageKB {
 	case SmallPages:
-		if len(p.Dedicated) > 0 {
+		if len(g.Dedicated) > 0 {
 			limits.Memory = 1
 		}
-		return 0, c.smallPages(p, ratio(limits.Memory))
+		return 0, c.smallPages(g, ratio(limits.Memory))
 	case OwnPages:
-		return 0, c.smallPages(p, 1)
+		return 0, c.smallPages(g, 1)
 	}
 	var nearest *shortfall
 	pages := slices.Clone(c.Pages)
 	slices.SortFunc(pages, func(a, b Pages) int { return b.SizeKB - a.SizeKB })
 	for _, of := range pages {
-		if p.PageKB > 0 && p.PageKB != of.SizeKB {
+		if g.PageKB > 0 && g.PageKB != of.SizeKB {
 			continue
 		}
-		missing := of.refuse(p)
+		missing := of.shortfall(g)
 		if missing == nil {
 			return of.SizeKB, nil
 		}
@@ -99,43 +101,44 @@ func (c Cell) pages(p GuestCell, limits Limits) (sizeKB int, _ *shortfall) {
 		}
 	}
 	switch {
-	case p.PageKB == AnyPages && c.smallPages(p, 1) == nil:
+	case g.PageKB == AnyPages && c.smallPages(g, 1) == nil:
 		return 0, nil
 	case nearest != nil:
 		return 0, nearest
-	case p.PageKB > 0:
-		return 0, lacking(memoryCheck, 0, 1, fmt.Sprintf("pages of %s", size(p.PageKB)), "has none")
-	case p.PageKB == AnyPages:
-		return 0, c.smallPages(p, 1)
+	case g.PageKB > 0:
+		return 0, lacking(memoryCheck, 0, 1, fmt.Sprintf("pages of %s", size(g.PageKB)), "has none")
+	case g.PageKB == AnyPages:
+		return 0, c.smallPages(g, 1)
 	}
 	return 0, lacking(memoryCheck, 0, 1, "huge pages", "has none")
 }
 
-// refuse returns the shortfall of these pages for a guest cell.
-func (of Pages) refuse(p GuestCell) *shortfall {
-	need, free := pagesFor(p.MemoryMB, of.SizeKB), of.Total-of.Used
-	if p.MemoryMB*1024%of.SizeKB != 0 {
-		return lacking(memoryCheck, 0, 1, fmt.Sprintf("pages that %d MiB is a multiple "+
-			"of", p.MemoryMB), "has pages of "+size(of.SizeKB))
+// shortfall returns the shortfall of these pages for a guest cell.
+func (of Pages) shortfall(g GuestCell) *shortfall {
+	need, free := pagesFor(g.MemoryMB, of.SizeKB), of.Total-of.Used
+	if g.MemoryMB*1024%of.SizeKB != 0 {
+		return lacking(memoryCheck, 0, 1, fmt.Sprintf("pages that %d MiB is a multiple of", g.MemoryMB),
+			"has pages of "+size(of.SizeKB))
 	}
 	if need > free {
 		wants := fmt.Sprintf("%d pages of %s left", need, size(of.SizeKB))
-		if p.PageKB < 0 {
-			wants = fmt.Sprintf("huge pages for %d MiB left", p.MemoryMB)
+		if g.PageKB < 0 {
+			wants = fmt.Sprintf("huge pages for %d MiB left", g.MemoryMB)
 		}
-		return lacking(memoryCheck, float64(free), float64(need), wants, fmt.Sprintf("has %d of "+
-			"%s", free, size(of.SizeKB)))
+		return lacking(memoryCheck, float64(free), float64(need), wants,
+			fmt.Sprintf("has %d of %s", free, size(of.SizeKB)))
 	}
 	return nil
 }
 
-func (c Cell) smallPages(p GuestCell, ratio float64) *shortfall {
+// smallPages returns the shortfall of small pages for a guest cell.
+func (c Cell) smallPages(g GuestCell, ratio float64) *shortfall {
 	total := c.small()
 	left := float64(total)*ratio - float64(c.UsedMemory)
 	// The memory of one guest is never overcommitted against itself, whatever the ratio.
-	if p.MemoryMB > total || float64(p.MemoryMB) > left {
-		return lacking(memoryCheck, min(left, float64(total)), float64(p.MemoryMB), fmt.Sprintf("%d MiB of memory "+
-			"left", p.MemoryMB),
+	if g.MemoryMB > total || float64(g.MemoryMB) > left {
+		return lacking(memoryCheck, min(left, float64(total)), float64(g.MemoryMB),
+			fmt.Sprintf("%d MiB of memory left", g.MemoryMB),
 			fmt.Sprintf("has %.0f", max(min(left, float64(total)), 0)))
 	}
 	return nil
@@ -153,8 +156,8 @@ func size(kb int) string {
 }
 
 // pick chooses the host threads for the dedicated CPUs of a guest cell and for its emulator.
-func (c Cell) pick(p GuestCell) (map[int]int, []int, *shortfall) {
-	need := len(p.Dedicated) + p.Emulator
+func (c Cell) pick(g GuestCell) (map[int]int, []int, *shortfall) {
+	need := len(g.Dedicated) + g.Emulator
 	if need == 0 {
 		return nil, nil, nil
 	}
@@ -163,30 +166,30 @@ func (c Cell) pick(p GuestCell) (map[int]int, []int, *shortfall) {
 		return nil, nil, lacking(dedicatedCheck, float64(len(free)), float64(need),
 			fmt.Sprintf("%d threads for dedicated CPUs left", need), fmt.Sprintf("has %d", len(free)))
 	}
-	threads, lack := c.threads(p, need)
+	threads, lack := c.threads(g, need)
 	if lack != nil {
 		return nil, nil, lack
 	}
 	cpus := map[int]int{}
-	for i, v := range p.Dedicated {
+	for i, v := range g.Dedicated {
 		cpus[v] = threads[i]
 	}
-	if p.Emulator == 0 {
+	if g.Emulator == 0 {
 		return cpus, nil, nil
 	}
-	rest := threads[len(p.Dedicated):]
-	if len(rest) < p.Emulator { // the remaining threads, on any core
-		rest = slices.DeleteFunc(free, func(t int) bool { return slices.Contains(threads[:len(p.Dedicated)], t) })
+	rest := threads[len(g.Dedicated):]
+	if len(rest) < g.Emulator { // the remaining threads, on any core
+		rest = slices.DeleteFunc(free, func(t int) bool { return slices.Contains(threads[:len(g.Dedicated)], t) })
 	}
-	return cpus, slices.Clone(rest[:p.Emulator]), nil
+	return cpus, slices.Clone(rest[:g.Emulator]), nil
 }
 
 // threads returns enough threads for the dedicated CPUs of a guest cell, core by core as its thread policy requires;
 // for Isolate, also for its emulator.
-func (c Cell) threads(p GuestCell, need int) ([]int, *shortfall) {
+func (c Cell) threads(g GuestCell, need int) ([]int, *shortfall) {
 	cores, smt := c.cores()
-	n := len(p.Dedicated)
-	if p.Threads == Isolate && smt {
+	n := len(g.Dedicated)
+	if g.Threads == Isolate && smt {
 		var first []int
 		for _, core := range cores {
 			if core.whole {
@@ -202,7 +205,7 @@ func (c Cell) threads(p GuestCell, need int) ([]int, *shortfall) {
 	if n == 0 {
 		return nil, nil
 	}
-	if p.Threads == Require {
+	if g.Threads == Require {
 		cores = slices.DeleteFunc(cores, func(c core) bool { return len(c.free) < 2 })
 	}
 	slices.SortStableFunc(cores, func(a, b core) int { return len(b.free) - len(a.free) }) // whole cores first
@@ -217,8 +220,8 @@ func (c Cell) threads(p GuestCell, need int) ([]int, *shortfall) {
 		return nil, lacking(threadsCheck, 0, 1, "cores with several threads (hw:cpu_thread_policy require)", "has none")
 	}
 	return nil, lacking(threadsCheck, float64(len(list)), float64(n),
-		fmt.Sprintf("%d threads that share cores left (hw:cpu_thread_policy "+
-			"require)", n), fmt.Sprintf("has %d", len(list)))
+		fmt.Sprintf("%d threads that share cores left (hw:cpu_thread_policy require)", n),
+		fmt.Sprintf("has %d", len(list)))
 }
 
 type core struct {

@@ -33,7 +33,7 @@ const maxNear = 64
 // that requests some: most first; otherwise fewest first), then by CPUs, then by memory, the emptiest first or, with
 // Pack, the fullest. Equivalent cells are tried only once.
 func Fit(h Host, g Guest, j Judge) ([]Placed, Refusal) {
-	if len(g.Parts) == 0 {
+	if len(g.Cells) == 0 {
 		return nil, Refusal{}
 	}
 	s := search{guest: g, judge: j, cells: h.order(g), failed: map[string]bool{}}
@@ -49,7 +49,7 @@ func Fit(h Host, g Guest, j Judge) ([]Placed, Refusal) {
 		return s.placed, Refusal{}
 	}
 	if len(s.failed) >= maxWays {
-		s.best.Nearest = strings.TrimPrefix(s.best.Nearest+fmt.Sprintf("; no way among the first %d", maxWays), "; ")
+		s.best.Nearest = strings.TrimPrefix(s.best.Nearest+fmt.Sprintf("; no solution among the first %d", maxWays), "; ")
 	}
 	return nil, s.best
 }
@@ -58,10 +58,10 @@ func Fit(h Host, g Guest, j Judge) ([]Placed, Refusal) {
 func (h Host) order(g Guest) []Cell {
 	cells := slices.Clone(h.Cells)
 	slices.SortFunc(cells, func(a, b Cell) int { return a.ID - b.ID })
-	if len(cells) <= len(g.Parts) {
+	if len(cells) <= len(g.Cells) {
 		return cells
 	}
-	dedicated := slices.ContainsFunc(g.Parts, func(p GuestCell) bool { return len(p.Dedicated) > 0 })
+	dedicated := slices.ContainsFunc(g.Cells, func(c GuestCell) bool { return len(c.Dedicated) > 0 })
 	emptier := func(a, b Cell) int {
 		cpus := cmp.Compare(a.Floating, b.Floating)
 		if dedicated {
@@ -103,16 +103,16 @@ func (s *search) measure(limits Limits) Refusal {
 	if len(s.cells) == 0 {
 		return Refusal{Reason: "the host reports no NUMA nodes", Miss: checks}
 	}
-	if len(s.cells) < len(s.guest.Parts) {
-		return Refusal{Reason: fmt.Sprintf("fewer than %d NUMA nodes", len(s.guest.Parts)),
+	if len(s.cells) < len(s.guest.Cells) {
+		return Refusal{Reason: fmt.Sprintf("fewer than %d NUMA nodes", len(s.guest.Cells)),
 			Nearest: fmt.Sprintf("there are %d", len(s.cells)), Miss: checks}
 	}
-	for i, p := range s.guest.Parts {
+	for i, g := range s.guest.Cells {
 		row := make([]*Placed, len(s.cells))
 		var nearest *shortfall
 		where, fits := 0, false
 		for n, c := range s.cells {
-			at, lack := c.check(p, limits)
+			at, lack := c.check(g, limits)
 			if lack == nil {
 				row[n], fits = &at, true
 			} else if nearest == nil || lack.distance < nearest.distance {
@@ -121,7 +121,7 @@ func (s *search) measure(limits Limits) Refusal {
 		}
 		if !fits {
 			of := ""
-			if len(s.guest.Parts) > 1 {
+			if len(s.guest.Cells) > 1 {
 				of = fmt.Sprintf(" for the guest's cell %d", i)
 			}
 			return Refusal{Reason: fmt.Sprintf("no NUMA node has %s%s", nearest.wants, of),
@@ -129,10 +129,10 @@ func (s *search) measure(limits Limits) Refusal {
 		}
 		s.fits = append(s.fits, row)
 	}
-	if together := s.matched(0, make([]bool, len(s.cells))); together < len(s.guest.Parts) {
-		return Refusal{Reason: fmt.Sprintf("no %d NUMA nodes for the guest's cells together", len(s.guest.Parts)),
-			Nearest: fmt.Sprintf("%d of them fit at a "+
-				"time", together), Miss: 1 - float64(together)/float64(len(s.guest.Parts))}
+	if together := s.matched(0, make([]bool, len(s.cells))); together < len(s.guest.Cells) {
+		return Refusal{Reason: fmt.Sprintf("no %d NUMA nodes for the guest's cells together", len(s.guest.Cells)),
+			Nearest: fmt.Sprintf("%d of them fit at a time", together),
+			Miss:    1 - float64(together)/float64(len(s.guest.Cells))}
 	}
 	return Refusal{}
 }
@@ -158,7 +158,7 @@ func (s *search) matched(first int, used []bool) int {
 		return false
 	}
 	count := 0
-	for i := first; i < len(s.guest.Parts); i++ {
+	for i := first; i < len(s.guest.Cells); i++ {
 		if give(i, make([]bool, len(s.cells))) {
 			count++
 		}
@@ -170,7 +170,7 @@ func (s *search) matched(first int, used []bool) int {
 func (s *search) classify() {
 	for n, c := range s.cells {
 		var b strings.Builder
-		for i := range s.guest.Parts {
+		for i := range s.guest.Cells {
 			if s.fits[i][n] != nil {
 				b.WriteByte('+')
 			} else {
@@ -188,7 +188,7 @@ func (s *search) classify() {
 	}
 }
 
-// relaxed asks the judge about all cells together: if it refuses them, it refuses every subset.
+// relaxed passes all cells together to the judge: if it refuses them, it refuses every subset.
 func (s *search) relaxed() Refusal {
 	if s.judge.Accept == nil {
 		return Refusal{}
@@ -206,10 +206,10 @@ func (s *search) relaxed() Refusal {
 // place finds cells for the guest cells from i on. The result depends only on the classes of the cells in use, so
 // each set of classes is tried once.
 func (s *search) place(i int) bool {
-	if i == len(s.guest.Parts) {
+	if i == len(s.guest.Cells) {
 		return s.accepted()
 	}
-	if s.matched(i, s.used) < len(s.guest.Parts)-i {
+	if s.matched(i, s.used) < len(s.guest.Cells)-i {
 		return false
 	}
 	for n, at := range s.fits[i] {

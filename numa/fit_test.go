@@ -10,7 +10,7 @@ import (
 	"github.com/openberth/berth/numa"
 )
 
-// cell is a node with threads first… for dedicated CPUs, 8 GiB of memory and two shared threads.
+// cell returns a host cell with a number of threads for dedicated CPUs, 8 GiB of memory and two shared threads.
 func cell(id, threads int) numa.Cell {
 	c := numa.Cell{ID: id, Socket: id, CPUs: []int{id*100 + 90, id*100 + 91}, MemoryMB: 8192}
 	for i := range threads {
@@ -19,7 +19,7 @@ func cell(id, threads int) numa.Cell {
 	return c
 }
 
-// smt makes cores of two threads: 0 and 1, 2 and 3, …
+// smt groups the threads into cores of two: 0 and 1, 2 and 3, …
 func smt(c numa.Cell) numa.Cell {
 	for i := 0; i+1 < len(c.Dedicated); i += 2 {
 		c.Siblings = append(c.Siblings, c.Dedicated[i:i+2])
@@ -32,8 +32,8 @@ func pinned(c numa.Cell, threads ...int) numa.Cell {
 	return c
 }
 
-// part is a guest's cell of n CPUs, all dedicated or all shared.
-func part(n int, dedicated bool) numa.GuestCell {
+// guestCell returns a guest cell with n CPUs, all dedicated or all shared.
+func guestCell(n int, dedicated bool) numa.GuestCell {
 	p := numa.GuestCell{MemoryMB: 1024}
 	for i := range n {
 		p.VCPUs = append(p.VCPUs, i)
@@ -51,7 +51,7 @@ func nodes(placed []numa.Placed) (list []int) {
 	return list
 }
 
-// What one cell must have for one part, check by check, and how a refusal tells of the nearest.
+// TestCellChecks tests the checks of one host cell for one guest cell, and the refusals.
 func TestCellChecks(t *testing.T) {
 	huge := func(c numa.Cell, pages ...numa.Pages) numa.Cell { c.Pages = pages; return c }
 	with := func(p numa.GuestCell, change func(*numa.GuestCell)) numa.GuestCell { change(&p); return p }
@@ -63,96 +63,94 @@ func TestCellChecks(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		cell    numa.Cell
-		part    numa.GuestCell
+		guest   numa.GuestCell
 		limits  numa.Limits
 		refused string // Reason: Nearest
 		want    numa.Placed
 	}{
-		{name: "dedicated", cell: pinned(cell(0, 4), 0), part: part(2, true),
+		{name: "dedicated", cell: pinned(cell(0, 4), 0), guest: guestCell(2, true),
 			want: numa.Placed{CPUs: map[int]int{0: 1, 1: 2}}},
-		{name: "too few dedicated", cell: pinned(cell(0, 4), 0), part: part(4, true),
+		{name: "too few dedicated", cell: pinned(cell(0, 4), 0), guest: guestCell(4, true),
 			refused: "no NUMA node has 4 threads for dedicated CPUs left: node 0 has 3"},
-		{name: "emulator isolated", cell: cell(0, 4), part: with(part(3, true), emulator),
+		{name: "emulator isolated", cell: cell(0, 4), guest: with(guestCell(3, true), emulator),
 			want: numa.Placed{CPUs: map[int]int{0: 0, 1: 1, 2: 2}, Emulator: []int{3}}},
-		{name: "no thread for the emulator", cell: cell(0, 3), part: with(part(3, true), emulator),
+		{name: "no thread for the emulator", cell: cell(0, 3), guest: with(guestCell(3, true), emulator),
 			refused: "no NUMA node has 4 threads for dedicated CPUs left: node 0 has 3"},
-		{name: "prefer takes whole " +
-			"cores", cell: pinned(smt(cell(0, 6)), 1), part: part(2, true), want: numa.Placed{CPUs: map[int]int{0: 2, 1: 3}}},
-		{name: "prefer makes do with " +
-			"halves", cell: pinned(smt(cell(0, 4)), 1, 3), part: part(2, true),
+		{name: "prefer uses whole cores", cell: pinned(smt(cell(0, 6)), 1), guest: guestCell(2, true),
+			want: numa.Placed{CPUs: map[int]int{0: 2, 1: 3}}},
+		{name: "prefer uses halves if no core is whole", cell: pinned(smt(cell(0, 4)), 1, 3), guest: guestCell(2, true),
 			want: numa.Placed{CPUs: map[int]int{0: 0, 1: 2}}},
-		{name: "require", cell: pinned(smt(cell(0, 6)), 1), part: with(part(3, true), threads(numa.Require)),
+		{name: "require", cell: pinned(smt(cell(0, 6)), 1), guest: with(guestCell(3, true), threads(numa.Require)),
 			want: numa.Placed{CPUs: map[int]int{0: 2, 1: 3, 2: 4}}},
-		{name: "require finds halves " +
-			"only", cell: pinned(smt(cell(0, 4)), 1, 3), part: with(part(2, true), threads(numa.Require)),
+		{name: "require with halves only", cell: pinned(smt(cell(0, 4)), 1, 3), guest: with(guestCell(2, true),
+			threads(numa.Require)),
 			refused: "no NUMA node has 2 threads that share cores left (hw:cpu_thread_policy require): node 0 has 0"},
-		{name: "require without SMT", cell: cell(0, 4), part: with(part(2, true), threads(numa.Require)),
+		{name: "require without SMT", cell: cell(0, 4), guest: with(guestCell(2, true), threads(numa.Require)),
 			refused: "no NUMA node has cores with several threads (hw:cpu_thread_policy require): node 0 has none"},
-		{name: "isolate without " +
-			"SMT", cell: cell(0, 2), part: with(part(2, true), threads(numa.Isolate)),
+		{name: "isolate without SMT", cell: cell(0, 2), guest: with(guestCell(2, true), threads(numa.Isolate)),
 			want: numa.Placed{CPUs: map[int]int{0: 0, 1: 1}}},
-		{name: "isolate with " +
-			"SMT", cell: smt(cell(0, 4)), part: with(part(2, true), threads(numa.Isolate)),
+		{name: "isolate with SMT", cell: smt(cell(0, 4)), guest: with(guestCell(2, true), threads(numa.Isolate)),
 			want: numa.Placed{CPUs: map[int]int{0: 0, 1: 2}}},
-		{name: "isolate and a core for the " +
-			"emulator", cell: smt(cell(0, 4)), part: with(with(part(2, true), threads(numa.Isolate)), emulator),
+		{name: "isolate needs a core for the emulator", cell: smt(cell(0, 4)),
+			guest:   with(with(guestCell(2, true), threads(numa.Isolate)), emulator),
 			refused: "no NUMA node has 3 idle cores (hw:cpu_thread_policy isolate): node 0 has 2"},
-		{name: "isolate beside a busy " +
-			"thread", cell: pinned(smt(cell(0, 4)), 1), part: with(part(2, true), threads(numa.Isolate)),
+		{name: "isolate beside a busy thread", cell: pinned(smt(cell(0, 4)), 1), guest: with(guestCell(2, true),
+			threads(numa.Isolate)),
 			refused: "no NUMA node has 2 idle cores (hw:cpu_thread_policy isolate): node 0 has 1"},
-		{name: "shared", cell: cell(0, 0), part: part(2, false)},
-		{name: "shared may not exceed the cell, whatever the " +
-			"ratio", cell: cell(0, 0), part: part(3, false), limits: numa.Limits{CPU: 16},
+		{name: "shared", cell: cell(0, 0), guest: guestCell(2, false)},
+		{name: "shared may not exceed the cell, whatever the ratio", cell: cell(0, 0), guest: guestCell(3, false),
+			limits:  numa.Limits{CPU: 16},
 			refused: "no NUMA node has 3 threads for shared CPUs: node 0 has 2"},
-		{name: "shared by the ratio", cell: used, part: part(2, false), limits: numa.Limits{CPU: 2, Memory: 2},
-			refused: "no NUMA node has room for 2 shared CPUs left: node 0 has 3 on 2 threads, and 4 are the most"},
-		{name: "shared within the ratio", cell: used, part: part(1, false), limits: numa.Limits{CPU: 2, Memory: 2}},
-		{name: "memory", cell: used, part: part(1, true), refused: "no NUMA node has 1024 MiB of memory left: node " +
-			"0 has 512"},
-		{name: "memory is not overcommitted beside dedicated " +
-			"CPUs", cell: used, part: part(1, true), limits: numa.Limits{Memory: 2},
+		{name: "shared beyond the ratio", cell: used, guest: guestCell(2, false), limits: numa.Limits{CPU: 2, Memory: 2},
+			refused: "no NUMA node has room for 2 shared CPUs left: node 0 has 3 on 2 threads, at most 4"},
+		{name: "shared within the ratio", cell: used, guest: guestCell(1, false), limits: numa.Limits{CPU: 2, Memory: 2}},
+		{name: "memory", cell: used, guest: guestCell(1, true), refused: "no NUMA node has 1024 MiB of memory left: node 0 " +
+			"has 512"},
+		{name: "memory is not overcommitted with dedicated CPUs", cell: used, guest: guestCell(1, true),
+			limits:  numa.Limits{Memory: 2},
 			refused: "no NUMA node has 1024 MiB of memory left: node 0 has 512"},
-		{name: "nor for small pages that were asked " +
-			"for", cell: used, part: with(part(1, false), pages(numa.OwnPages)), limits: numa.Limits{Memory: 2, CPU: 4},
+		{name: "memory is not overcommitted if small pages are requested", cell: used, guest: with(guestCell(1, false),
+			pages(numa.OwnPages)), limits: numa.Limits{Memory: 2, CPU: 4},
 			refused: "no NUMA node has 1024 MiB of memory left: node 0 has 512"},
-		{name: "memory may not exceed the cell, whatever the " +
-			"ratio", cell: cell(0, 0), part: with(part(1, false), func(p *numa.GuestCell) { p.MemoryMB = 8193 }),
+		{name: "memory may not exceed the cell, whatever the ratio", cell: cell(0, 0), guest: with(guestCell(1, false),
+			func(p *numa.GuestCell) { p.MemoryMB = 8193 }),
 			limits: numa.Limits{Memory: 2}, refused: "no NUMA node has 8193 MiB of memory left: node 0 has 8192"},
-		{name: "small pages have what huge ones " +
-			"leave", cell: huge(cell(0, 1), numa.Pages{SizeKB: 2048, Total: 3840}), part: part(1, true),
+		{name: "huge pages are not available as small pages", cell: huge(cell(0, 1), numa.Pages{SizeKB: 2048, Total: 3840}),
+			guest:   guestCell(1, true),
 			refused: "no NUMA node has 1024 MiB of memory left: node 0 has 512"},
-		{name: "huge pages", cell: huge(cell(0, 1), numa.Pages{SizeKB: 2048, Total: 600, Used: 88}), part: with(part(1, true),
-			pages(2048)),
+		{name: "huge pages", cell: huge(cell(0, 1), numa.Pages{SizeKB: 2048, Total: 600, Used: 88}),
+			guest: with(guestCell(1, true),
+				pages(2048)),
 			want: numa.Placed{CPUs: map[int]int{0: 0}, PageKB: 2048}},
-		{name: "too few huge " +
-			"pages", cell: huge(cell(0, 1), numa.Pages{SizeKB: 2048, Total: 600, Used: 89}), part: with(part(1, true),
-			pages(2048)),
+		{name: "too few huge pages", cell: huge(cell(0, 1), numa.Pages{SizeKB: 2048, Total: 600, Used: 89}),
+			guest: with(guestCell(1, true),
+				pages(2048)),
 			refused: "no NUMA node has 512 pages of 2 MiB left: node 0 has 511 of 2 MiB"},
-		{name: "no such pages", cell: cell(0, 1), part: with(part(1, true), pages(1<<20)), refused: "no NUMA node " +
-			"has pages of 1 GiB: node 0 has none"},
-		{name: "large takes the largest that " +
-			"fit", cell: huge(cell(0, 1), numa.Pages{SizeKB: 2048, Total: 600}, numa.Pages{SizeKB: 1 << 20, Total: 1, Used: 1}),
-			part: with(part(1, false), pages(numa.LargePages)), want: numa.Placed{PageKB: 2048}},
-		{name: "large needs huge " +
-			"pages", cell: cell(0, 1), part: with(part(1, false), pages(numa.LargePages)), refused: "no NUMA node " +
-			"has huge pages: node 0 has none"},
-		{name: "large and too " +
-			"few", cell: huge(cell(0, 1), numa.Pages{SizeKB: 2048, Total: 256}), part: with(part(1, false),
-			pages(numa.LargePages)),
+		{name: "no pages of the size", cell: cell(0, 1), guest: with(guestCell(1, true), pages(1<<20)),
+			refused: "no NUMA node has pages of 1 GiB: node 0 has none"},
+		{name: "large uses the largest pages that fit", cell: huge(cell(0, 1), numa.Pages{SizeKB: 2048, Total: 600},
+			numa.Pages{SizeKB: 1 << 20, Total: 1, Used: 1}),
+			guest: with(guestCell(1, false), pages(numa.LargePages)), want: numa.Placed{PageKB: 2048}},
+		{name: "large needs huge pages", cell: cell(0, 1), guest: with(guestCell(1, false), pages(numa.LargePages)),
+			refused: "no NUMA node has huge pages: node 0 has none"},
+		{name: "large with too few huge pages", cell: huge(cell(0, 1), numa.Pages{SizeKB: 2048, Total: 256}),
+			guest: with(guestCell(1, false),
+				pages(numa.LargePages)),
 			refused: "no NUMA node has huge pages for 1024 MiB left: node 0 has 256 of 2 MiB"},
-		{name: "any falls back to small " +
-			"pages", cell: huge(cell(0, 1), numa.Pages{SizeKB: 2048, Total: 256}), part: with(part(1, false),
-			pages(numa.AnyPages))},
-		{name: "any finds nothing", cell: huge(used, numa.Pages{SizeKB: 2048, Total: 128}), part: with(part(1, true),
-			pages(numa.AnyPages)),
+		{name: "any uses small pages if there are too few huge ones",
+			cell: huge(cell(0, 1), numa.Pages{SizeKB: 2048, Total: 256}), guest: with(guestCell(1, false),
+				pages(numa.AnyPages))},
+		{name: "any with too few pages of both kinds", cell: huge(used, numa.Pages{SizeKB: 2048, Total: 128}),
+			guest: with(guestCell(1, true),
+				pages(numa.AnyPages)),
 			refused: "no NUMA node has huge pages for 1024 MiB left: node 0 has 128 of 2 MiB"},
-		{name: "memory that is no multiple of the page", cell: huge(cell(0, 1), numa.Pages{SizeKB: 1 << 20, Total: 4}),
-			part:    with(part(1, false), func(p *numa.GuestCell) { p.PageKB, p.MemoryMB = 1<<20, 1536 }),
+		{name: "memory is not a multiple of the page size", cell: huge(cell(0, 1), numa.Pages{SizeKB: 1 << 20, Total: 4}),
+			guest:   with(guestCell(1, false), func(p *numa.GuestCell) { p.PageKB, p.MemoryMB = 1<<20, 1536 }),
 			refused: "no NUMA node has pages that 1536 MiB is a multiple of: node 0 has pages of 1 GiB"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			placed, refusal := numa.Fit(numa.Host{Cells: []numa.Cell{c.cell}, Limits: c.limits},
-				numa.Guest{Parts: []numa.GuestCell{c.part}}, numa.Judge{})
+				numa.Guest{Cells: []numa.GuestCell{c.guest}}, numa.Judge{})
 			if got := strings.TrimPrefix(refusal.Reason+": "+refusal.Nearest, ": "); got != c.refused {
 				t.Fatalf("refused %q, want %q", got, c.refused)
 			}
@@ -163,35 +161,35 @@ func TestCellChecks(t *testing.T) {
 	}
 }
 
-func TestFitTellsOfTheNearestCell(t *testing.T) {
+func TestFitReportsTheNearestCell(t *testing.T) {
 	host := numa.Host{Cells: []numa.Cell{cell(0, 1), cell(1, 3), cell(2, 2)}}
-	_, refusal := numa.Fit(host, numa.Guest{Parts: []numa.GuestCell{part(1, true), part(4, true)}}, numa.Judge{})
-	if refusal.Reason != "no NUMA node has 4 threads for dedicated CPUs left for the guest's cell "+
-		"1" || refusal.Nearest != "node 1 has 3" {
+	_, refusal := numa.Fit(host, numa.Guest{Cells: []numa.GuestCell{guestCell(1, true), guestCell(4, true)}}, numa.Judge{})
+	if refusal.Reason != "no NUMA node has 4 threads for dedicated CPUs left for the guest's cell 1" ||
+		refusal.Nearest != "node 1 has 3" {
 		t.Errorf("%+v", refusal)
 	}
-	_, refusal = numa.Fit(host, numa.Guest{Parts: []numa.GuestCell{part(3, true), part(3, true)}}, numa.Judge{})
-	if refusal.Reason != "no 2 NUMA nodes for the guest's cells together" || refusal.Nearest != "1 of them fit at "+
-		"a time" {
+	_, refusal = numa.Fit(host, numa.Guest{Cells: []numa.GuestCell{guestCell(3, true), guestCell(3, true)}}, numa.Judge{})
+	if refusal.Reason != "no 2 NUMA nodes for the guest's cells together" ||
+		refusal.Nearest != "1 of them fit at a time" {
 		t.Errorf("%+v", refusal)
 	}
-	_, refusal = numa.Fit(host, numa.Guest{Parts: make([]numa.GuestCell, 4)}, numa.Judge{})
+	_, refusal = numa.Fit(host, numa.Guest{Cells: make([]numa.GuestCell, 4)}, numa.Judge{})
 	if refusal.Reason != "fewer than 4 NUMA nodes" {
 		t.Errorf("%+v", refusal)
 	}
-	if _, refusal = numa.Fit(numa.Host{}, numa.Guest{Parts: make([]numa.GuestCell, 1)},
+	if _, refusal = numa.Fit(numa.Host{}, numa.Guest{Cells: make([]numa.GuestCell, 1)},
 		numa.Judge{}); refusal.Reason != "the host reports no NUMA nodes" {
 		t.Errorf("%+v", refusal)
 	}
 	if placed, refusal := numa.Fit(numa.Host{}, numa.Guest{}, numa.Judge{}); placed != nil || refusal.Reason != "" {
-		t.Errorf("a guest without cells lies anywhere: %v %+v", placed, refusal)
+		t.Errorf("a guest without cells does not fit: %v %+v", placed, refusal)
 	}
 }
 
-// Z17, pci.md 5.6: free PCI devices first, then CPUs, then memory; spread or pack; only when there are more cells
-// than parts.
+// TestOrderOfCells tests the order in which cells are tried (docs/behaviour/pci.md 5.6 and Z17): by free PCI
+// devices, then CPUs, then memory; spread or pack; only if there are more host cells than guest cells.
 func TestOrderOfCells(t *testing.T) {
-	// Node 0 has most memory left, node 1 most CPUs of both kinds, node 2 least of all.
+	// Node 0 has the most memory left, node 1 the most CPUs of both kinds, node 2 the least of all.
 	a, b, c := cell(0, 4), cell(1, 4), cell(2, 4)
 	a.Floating, a.Pinned = 1, []int{0}
 	b.UsedMemory = 1024
@@ -218,12 +216,11 @@ func TestOrderOfCells(t *testing.T) {
 		{"Z17 pci not requested, shared", []numa.Cell{a, b, c}, devices, false, false, false, 2},
 		{"Z17 pci requested: the most devices, then CPUs", []numa.Cell{a, b, c}, devices, false, true, true, 1},
 		{"Z17 pci requested, shared", []numa.Cell{a, b, c}, devices, false, false, true, 1},
-		{"Z17 pci requested, pack: the most devices, then the " +
-			"fullest", []numa.Cell{a, b, c}, devices, true, true, true, 0},
+		{"Z17 pci requested, pack: the most devices, then the fullest", []numa.Cell{a, b, c}, devices, true, true, true, 0},
 	} {
 		t.Run(o.name, func(t *testing.T) {
 			host := numa.Host{Cells: o.cells, Free: o.free, Pack: o.pack, Limits: numa.Limits{CPU: 4}}
-			placed, refusal := numa.Fit(host, numa.Guest{Parts: []numa.GuestCell{part(1, o.dedicated)}, Devices: o.devices},
+			placed, refusal := numa.Fit(host, numa.Guest{Cells: []numa.GuestCell{guestCell(1, o.dedicated)}, Devices: o.devices},
 				numa.Judge{})
 			if refusal.Reason != "" || placed[0].Node != o.want {
 				t.Errorf("%+v %v, want node %d", placed, refusal, o.want)
@@ -231,16 +228,15 @@ func TestOrderOfCells(t *testing.T) {
 		})
 	}
 	full := numa.Host{Cells: []numa.Cell{cell(1, 2), cell(0, 2)}, Free: map[int]int{0: 5}}
-	if placed, _ := numa.Fit(full, numa.Guest{Parts: []numa.GuestCell{part(1, true), part(1, true)}},
-		numa.Judge{}); !slices.Equal(
-		nodes(placed), []int{0, 1}) {
-		t.Errorf("as many parts as cells lie in order: %v", nodes(placed))
+	guest := numa.Guest{Cells: []numa.GuestCell{guestCell(1, true), guestCell(1, true)}}
+	if placed, _ := numa.Fit(full, guest, numa.Judge{}); !slices.Equal(nodes(placed), []int{0, 1}) {
+		t.Errorf("as many guest cells as host cells are not placed in order: %v", nodes(placed))
 	}
 }
 
-// N10, N11: guests without devices fill up the nodes without devices one after the other, and never take node 0,
-// which has one.
-func TestGuestsWithoutDevicesKeepAway(t *testing.T) {
+// TestGuestsWithoutDevicesAvoidNodesWithDevices tests that guests without devices fill the nodes without devices and
+// leave node 0, which has one, free (N10, N11).
+func TestGuestsWithoutDevicesAvoidNodesWithDevices(t *testing.T) {
 	host := numa.Host{
 		Cells: []numa.Cell{cell(0, 2), cell(1, 2), cell(2, 2), cell(3, 2)},
 		Free:  map[int]int{0: 1},
@@ -249,17 +245,17 @@ func TestGuestsWithoutDevicesKeepAway(t *testing.T) {
 	for i := range host.Cells {
 		host.Cells[i].Pages = []numa.Pages{{SizeKB: 2048, Total: 1024}}
 	}
-	guest := part(2, true)
+	guest := guestCell(2, true)
 	guest.PageKB = 2048
 	for _, want := range []int{1, 2, 3} {
-		placed, refusal := numa.Fit(host, numa.Guest{Parts: []numa.GuestCell{guest}}, numa.Judge{})
+		placed, refusal := numa.Fit(host, numa.Guest{Cells: []numa.GuestCell{guest}}, numa.Judge{})
 		if refusal.Reason != "" || placed[0].Node != want {
 			t.Fatalf("%+v %+v, want node %d", placed, refusal, want)
 		}
 		host.Cells = numa.Use(host.Cells, []numa.GuestCell{guest}, placed)
 	}
-	// N12: one with a device goes to it.
-	if placed, _ := numa.Fit(host, numa.Guest{Parts: []numa.GuestCell{guest}, Devices: true},
+	// A guest with a device uses the node of the device (N12).
+	if placed, _ := numa.Fit(host, numa.Guest{Cells: []numa.GuestCell{guest}, Devices: true},
 		numa.Judge{}); placed[0].Node != 0 {
 		t.Errorf("with a device: %+v", placed)
 	}
@@ -269,27 +265,27 @@ func TestUse(t *testing.T) {
 	host := []numa.Cell{smt(cell(0, 4)), cell(1, 2)}
 	host[0].Pages = []numa.Pages{{SizeKB: 2048, Total: 1024, Used: 1}}
 	isolated := numa.GuestCell{VCPUs: []int{0, 1}, Dedicated: []int{0}, Threads: numa.Isolate, MemoryMB: 1025}
-	parts := []numa.GuestCell{isolated, part(2, false)}
-	got := numa.Use(host, parts, []numa.Placed{{Node: 0, CPUs: map[int]int{0: 2}, PageKB: 2048}, {Node: 1}, {Node: 7}})
+	guest := []numa.GuestCell{isolated, guestCell(2, false)}
+	got := numa.Use(host, guest, []numa.Placed{{Node: 0, CPUs: map[int]int{0: 2}, PageKB: 2048}, {Node: 1}, {Node: 7}})
 	if fmt.Sprint(got[0].Pinned, got[0].Floating, got[0].Pages[0].Used, got[0].UsedMemory) != "[2 3] 1 514 0" {
-		t.Errorf("a core in isolation, a shared CPU and 513 pages: %+v", got[0])
+		t.Errorf("want an isolated core, a shared CPU and 513 pages: %+v", got[0])
 	}
 	if got[1].Floating != 2 || got[1].UsedMemory != 1024 || got[1].Pinned != nil {
 		t.Errorf("%+v", got[1])
 	}
 	if host[0].Floating != 0 || host[0].Pages[0].Used != 1 || host[0].Pinned != nil {
-		t.Errorf("the cells given are changed: %+v", host[0])
+		t.Errorf("Use changed its argument: %+v", host[0])
 	}
 }
 
-// Where several ways will do, the nearest is taken, not the first.
-func TestFitTakesTheNearest(t *testing.T) {
+// TestFitUsesTheNearestSolution tests that of several solutions the nearest is returned, not the first.
+func TestFitUsesTheNearestSolution(t *testing.T) {
 	host := numa.Host{Cells: []numa.Cell{cell(0, 2), cell(1, 2), cell(2, 2)}, Free: map[int]int{0: 3, 1: 1}}
 	for _, c := range []struct {
 		far  map[int]int
 		want int
 	}{
-		{nil, 0}, // node 0 has the most devices, of whatever kind
+		{nil, 0}, // node 0 has the most devices of any kind
 		{map[int]int{0: 2, 1: 0, 2: 2}, 1},
 		{map[int]int{0: 2, 1: 2, 2: 1}, 2},
 		{map[int]int{0: 2, 1: 2, 2: 2}, 0},
@@ -298,23 +294,23 @@ func TestFitTakesTheNearest(t *testing.T) {
 		if c.far != nil {
 			judge.Far = func(nodes []int) int { return c.far[nodes[0]] }
 		}
-		placed, refusal := numa.Fit(host, numa.Guest{Parts: []numa.GuestCell{part(2, true)}, Devices: true}, judge)
+		placed, refusal := numa.Fit(host, numa.Guest{Cells: []numa.GuestCell{guestCell(2, true)}, Devices: true}, judge)
 		if refusal.Reason != "" || len(placed) != 1 || placed[0].Node != c.want {
 			t.Errorf("%v: %+v %+v", c.far, placed, refusal)
 		}
 	}
 }
 
-// A big machine with a judge that takes nothing but the last cells is answered at once: cells that are alike are not
-// tried twice.
-func TestAlikeCellsAreTriedOnce(t *testing.T) {
+// TestEquivalentCellsAreTriedOnce tests that Fit is fast on a large host with a judge that accepts only the last
+// cells.
+func TestEquivalentCellsAreTriedOnce(t *testing.T) {
 	var host numa.Host
 	for id := range 32 {
 		host.Cells = append(host.Cells, cell(id, 2))
 	}
 	guest := numa.Guest{Devices: true}
 	for range 16 {
-		guest.Parts = append(guest.Parts, part(2, true))
+		guest.Cells = append(guest.Cells, guestCell(2, true))
 	}
 	calls := 0
 	judge := numa.Judge{
@@ -329,9 +325,9 @@ func TestAlikeCellsAreTriedOnce(t *testing.T) {
 	placed, refusal := numa.Fit(host, guest, judge)
 	if refusal.Reason != "" || !slices.Contains(nodes(placed), 30) || !slices.Contains(nodes(placed), 31) ||
 		calls > 10 {
-		t.Errorf("%v %+v after %d questions", nodes(placed), refusal, calls)
+		t.Errorf("%v %+v after %d calls", nodes(placed), refusal, calls)
 	}
-	// Without Kind every cell is another; the search ends all the same.
+	// Without Kind no cells are equivalent; the search is still bounded.
 	calls, judge.Kind = 0, nil
 	judge.Accept = func(nodes []int) numa.Refusal {
 		if calls++; len(nodes) == 32 {
@@ -340,8 +336,8 @@ func TestAlikeCellsAreTriedOnce(t *testing.T) {
 		return numa.Refusal{Reason: "too far"}
 	}
 	if _, refusal = numa.Fit(host, guest, judge); refusal.Reason != "too far" ||
-		!strings.Contains(refusal.Nearest, "no way among the first") ||
+		!strings.Contains(refusal.Nearest, "no solution among the first") ||
 		calls > 5000 {
-		t.Errorf("%+v after %d questions", refusal, calls)
+		t.Errorf("%+v after %d calls", refusal, calls)
 	}
 }

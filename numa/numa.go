@@ -1,8 +1,8 @@
 // Package numa defines the NUMA cells of hosts and guests, and decides whether and how a guest fits on a host.
 //
 // The scheduler and the agent use the same Fit: the agent can claim what the scheduler has found possible, if nothing
-// has changed in between. The types correspond to those of api/host (Cell, Part, Placed), which has the conversion
-// functions. The package has no side effects.
+// has changed in between. The types correspond to those of api/host, which has the conversion functions. The package
+// has no side effects.
 package numa
 
 import (
@@ -53,7 +53,7 @@ const (
 	OwnPages   = -3 // small pages, not overcommitted
 )
 
-// Part is one NUMA cell of a guest.
+// GuestCell is one NUMA cell of a guest.
 type GuestCell struct {
 	VCPUs     []int // numbers of the guest's CPUs, ascending
 	Dedicated []int // those with a host thread of their own, ascending
@@ -89,43 +89,44 @@ type Host struct {
 
 // Guest is the input of Fit about a guest.
 type Guest struct {
-	Parts   []GuestCell
+	Cells   []GuestCell
 	Devices bool // it requests PCI devices
 }
 
-// Use returns a host's cells with the usage of a guest placed as placed says, in addition to the present usage. Cells
-// that the host does not have are ignored. The agent computes the usage that it reports with it, guest by guest.
-func Use(cells []Cell, parts []GuestCell, placed []Placed) []Cell {
+// Use returns a host's cells with the usage of a guest added: guest are its cells, placed their placements. Cells
+// that the host does not have are ignored. The agent computes the usage that it reports guest by guest.
+func Use(cells []Cell, guest []GuestCell, placed []Placed) []Cell {
 	out := slices.Clone(cells)
 	for i, at := range placed {
 		n := slices.IndexFunc(out, func(c Cell) bool { return c.ID == at.Node })
-		if n < 0 || i >= len(parts) {
+		if n < 0 || i >= len(guest) {
 			continue
 		}
-		out[n] = out[n].with(parts[i], at)
+		out[n] = out[n].with(guest[i], at)
 	}
 	return out
 }
 
-func (c Cell) with(p GuestCell, at Placed) Cell {
+// with returns the cell with the usage of one guest cell added.
+func (c Cell) with(g GuestCell, at Placed) Cell {
 	pinned := append(slices.Clone(c.Pinned), slices.Sorted(maps.Values(at.CPUs))...)
 	pinned = append(pinned, at.Emulator...)
-	if p.Threads == Isolate {
+	if g.Threads == Isolate {
 		for _, thread := range slices.Clone(pinned[len(c.Pinned):]) {
 			pinned = append(pinned, c.core(thread)...)
 		}
 	}
 	slices.Sort(pinned)
 	c.Pinned = slices.Compact(pinned)
-	c.Floating += len(p.VCPUs) - len(p.Dedicated)
+	c.Floating += len(g.VCPUs) - len(g.Dedicated)
 	if at.PageKB <= 0 {
-		c.UsedMemory += p.MemoryMB
+		c.UsedMemory += g.MemoryMB
 		return c
 	}
 	c.Pages = slices.Clone(c.Pages)
 	for i := range c.Pages {
 		if c.Pages[i].SizeKB == at.PageKB {
-			c.Pages[i].Used += pagesFor(p.MemoryMB, at.PageKB)
+			c.Pages[i].Used += pagesFor(g.MemoryMB, at.PageKB)
 		}
 	}
 	return c

@@ -8,13 +8,12 @@ import (
 	"github.com/openberth/berth/numa"
 )
 
-// The stupid twin: a guest fits exactly when some order of the host's cells, each judged by trying all sets of its
-// threads, works. What
-// Fit answers is then checked by laying it down.
+// TestFitAgreesWithTryingEverything compares Fit with a search of all orders of host cells and all sets of threads.
+// The placements that Fit returns are checked too.
 func TestFitAgreesWithTryingEverything(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 11))
 	const cases = 4000
-	fits := 0
+	count := 0
 	for n := range cases {
 		host, guest := randomHost(rng), randomGuest(rng)
 		wanted := map[int]bool{rng.IntN(4): true, rng.IntN(4): true}
@@ -34,20 +33,20 @@ func TestFitAgreesWithTryingEverything(t *testing.T) {
 			}
 		}
 		placed, refusal := numa.Fit(host, guest, judge)
-		want := anyOrder(host, guest.Parts, nil, accepts)
+		want := anyOrder(host, guest.Cells, nil, accepts)
 		if (refusal.Reason == "") != want {
-			t.Fatalf("case %d: %+v, trying everything says %v\nhost %+v\nguest %+v", n, refusal, want, host, guest)
+			t.Fatalf("case %d: %+v, trying everything: %v\nhost %+v\nguest %+v", n, refusal, want, host, guest)
 		}
 		if !want {
 			continue
 		}
-		fits++
-		if wrong := lay(host, guest.Parts, placed); wrong != "" || !accepts(nodes(placed)) {
+		count++
+		if wrong := problem(host, guest.Cells, placed); wrong != "" || !accepts(nodes(placed)) {
 			t.Fatalf("case %d: %s\nplaced %+v\nhost %+v\nguest %+v", n, wrong, placed, host, guest)
 		}
 	}
-	if fits < cases/10 || fits > cases*9/10 {
-		t.Errorf("%d of %d cases fit: the cases show nothing", fits, cases)
+	if count < cases/10 || count > cases*9/10 {
+		t.Errorf("%d of %d cases fit: the cases are too similar", count, cases)
 	}
 }
 
@@ -81,39 +80,39 @@ func randomHost(rng *rand.Rand) numa.Host {
 }
 
 func randomGuest(rng *rand.Rand) numa.Guest {
-	var g numa.Guest
+	var guest numa.Guest
 	threads := []numa.Threads{"", numa.Prefer, numa.Isolate, numa.Require}[rng.IntN(4)]
 	pages := []int{numa.SmallPages, numa.SmallPages, numa.LargePages, numa.AnyPages, numa.OwnPages, 32 << 10}[rng.IntN(6)]
 	for i := range 1 + rng.IntN(3) {
-		p := part(1+rng.IntN(3), rng.IntN(2) == 0)
-		p.MemoryMB, p.PageKB, p.Threads = 32*(1+rng.IntN(3)), pages, threads
-		if len(p.Dedicated) > 1 && rng.IntN(3) == 0 {
-			p.Dedicated = p.Dedicated[1:] // mixed
+		g := guestCell(1+rng.IntN(3), rng.IntN(2) == 0)
+		g.MemoryMB, g.PageKB, g.Threads = 32*(1+rng.IntN(3)), pages, threads
+		if len(g.Dedicated) > 1 && rng.IntN(3) == 0 {
+			g.Dedicated = g.Dedicated[1:] // mixed
 		}
-		if i == 0 && len(p.Dedicated) > 0 && rng.IntN(3) == 0 {
-			p.Emulator = 1
+		if i == 0 && len(g.Dedicated) > 0 && rng.IntN(3) == 0 {
+			g.Emulator = 1
 		}
-		g.Parts = append(g.Parts, p)
+		guest.Cells = append(guest.Cells, g)
 	}
-	return g
+	return guest
 }
 
-// anyOrder tries every order of cells for the parts.
-func anyOrder(h numa.Host, parts []numa.GuestCell, taken []int, accepts func([]int) bool) bool {
-	if len(taken) == len(parts) {
-		return accepts(taken)
+// anyOrder reports whether some order of host cells works for the guest cells from len(used) on.
+func anyOrder(h numa.Host, guest []numa.GuestCell, used []int, accepts func([]int) bool) bool {
+	if len(used) == len(guest) {
+		return accepts(used)
 	}
 	for _, c := range h.Cells {
-		if !slices.Contains(taken, c.ID) && bears(c, parts[len(taken)], h.Limits) &&
-			anyOrder(h, parts, append(slices.Clone(taken), c.ID), accepts) {
+		if !slices.Contains(used, c.ID) && fits(c, guest[len(used)], h.Limits) &&
+			anyOrder(h, guest, append(slices.Clone(used), c.ID), accepts) {
 			return true
 		}
 	}
 	return false
 }
 
-// bears judges one cell by the words of pci.md 5.6.
-func bears(c numa.Cell, p numa.GuestCell, limits numa.Limits) bool {
+// fits reports whether one guest cell fits on one host cell (docs/behaviour/pci.md 5.6).
+func fits(c numa.Cell, g numa.GuestCell, limits numa.Limits) bool {
 	small, hugeFree := c.MemoryMB, 0
 	for _, of := range c.Pages {
 		small -= of.Total * of.SizeKB / 1024
@@ -121,35 +120,35 @@ func bears(c numa.Cell, p numa.GuestCell, limits numa.Limits) bool {
 	}
 	small = max(small, 0)
 	ratio := 1.0
-	if p.PageKB == numa.SmallPages && len(p.Dedicated) == 0 {
+	if g.PageKB == numa.SmallPages && len(g.Dedicated) == 0 {
 		ratio = limits.Memory
 	}
-	inSmall := p.MemoryMB <= small && float64(c.UsedMemory+p.MemoryMB) <= float64(small)*ratio
-	inHuge := p.MemoryMB <= hugeFree
-	switch p.PageKB {
+	inSmall := g.MemoryMB <= small && float64(c.UsedMemory+g.MemoryMB) <= float64(small)*ratio
+	inHuge := g.MemoryMB <= hugeFree
+	switch g.PageKB {
 	case numa.SmallPages, numa.OwnPages:
 		inHuge = false
 	case numa.AnyPages:
 	default:
 		inSmall = false
 	}
-	floating := len(p.VCPUs) - len(p.Dedicated)
+	floating := len(g.VCPUs) - len(g.Dedicated)
 	if !inSmall && !inHuge ||
 		floating > 0 && (floating > len(c.CPUs) || float64(c.Floating+floating) > float64(len(c.CPUs))*limits.CPU) {
 		return false
 	}
-	return anyThreads(c, p, nil, 0)
+	return anyThreads(c, g, nil, 0)
 }
 
-// anyThreads tries every set of free threads.
-func anyThreads(c numa.Cell, p numa.GuestCell, chosen []int, from int) bool {
-	if len(chosen) == len(p.Dedicated)+p.Emulator {
-		for e := range chosen { // each of them could be the emulator's
+// anyThreads reports whether some set of free threads fits.
+func anyThreads(c numa.Cell, g numa.GuestCell, chosen []int, from int) bool {
+	if len(chosen) == len(g.Dedicated)+g.Emulator {
+		for e := range chosen { // any of them can be the thread of the emulator
 			cpus := chosen
-			if p.Emulator > 0 {
+			if g.Emulator > 0 {
 				cpus = slices.Delete(slices.Clone(chosen), e, e+1)
 			}
-			if lawful(c, p.Threads, chosen, cpus) {
+			if allowed(c, g.Threads, chosen, cpus) {
 				return true
 			}
 		}
@@ -157,15 +156,15 @@ func anyThreads(c numa.Cell, p numa.GuestCell, chosen []int, from int) bool {
 	}
 	for i := from; i < len(c.Dedicated); i++ {
 		if !slices.Contains(c.Pinned, c.Dedicated[i]) &&
-			anyThreads(c, p, append(slices.Clone(chosen), c.Dedicated[i]), i+1) {
+			anyThreads(c, g, append(slices.Clone(chosen), c.Dedicated[i]), i+1) {
 			return true
 		}
 	}
 	return false
 }
 
-// lawful judges threads by the thread policy: all are the guest's, cpus those of its CPUs.
-func lawful(c numa.Cell, policy numa.Threads, all, cpus []int) bool {
+// allowed reports whether the thread policy allows these threads: all of the guest, and cpus of its CPUs.
+func allowed(c numa.Cell, policy numa.Threads, all, cpus []int) bool {
 	if policy != numa.Require && (policy != numa.Isolate || len(c.Siblings) == 0) {
 		return true
 	}
@@ -191,7 +190,8 @@ func lawful(c numa.Cell, policy numa.Threads, all, cpus []int) bool {
 	if len(cpus) == 0 {
 		return true
 	}
-	// Cores have two threads here: each that is used had both free, and at most one is used by half.
+	// Cores have two threads here: both threads of a used core must have been free, and at most one core is used by
+	// half.
 	halves := 0
 	for _, t := range cpus {
 		core := coreOf(t)
@@ -205,26 +205,26 @@ func lawful(c numa.Cell, policy numa.Threads, all, cpus []int) bool {
 	return halves <= 1
 }
 
-// lay puts a guest down where Fit says and tells what is wrong with it.
-func lay(h numa.Host, parts []numa.GuestCell, placed []numa.Placed) string {
+// problem returns what is wrong with the placements of a guest, or "".
+func problem(h numa.Host, guest []numa.GuestCell, placed []numa.Placed) string {
 	seen := map[int]bool{}
 	for i, at := range placed {
 		n := slices.IndexFunc(h.Cells, func(c numa.Cell) bool { return c.ID == at.Node })
 		if n < 0 || seen[at.Node] {
-			return "two parts on a cell, or no such cell"
+			return "two guest cells on one host cell, or an unknown host cell"
 		}
 		seen[at.Node] = true
-		c, p := h.Cells[n], parts[i]
+		c, g := h.Cells[n], guest[i]
 		var all, cpus []int
 		for v, thread := range at.CPUs {
-			if !slices.Contains(p.Dedicated, v) {
-				return "a thread for a CPU that is not dedicated"
+			if !slices.Contains(g.Dedicated, v) {
+				return "a CPU that is not dedicated has a thread"
 			}
 			cpus = append(cpus, thread)
 		}
 		all = append(slices.Clone(cpus), at.Emulator...)
 		slices.Sort(all)
-		if len(cpus) != len(p.Dedicated) || len(at.Emulator) != p.Emulator ||
+		if len(cpus) != len(g.Dedicated) || len(at.Emulator) != g.Emulator ||
 			len(slices.Compact(slices.Clone(all))) != len(all) {
 			return "the wrong number of threads"
 		}
@@ -233,10 +233,10 @@ func lay(h numa.Host, parts []numa.GuestCell, placed []numa.Placed) string {
 				return "a thread that is not free"
 			}
 		}
-		if !lawful(c, p.Threads, all, cpus) {
-			return "threads against the policy"
+		if !allowed(c, g.Threads, all, cpus) {
+			return "the thread policy does not allow the threads"
 		}
-		after := numa.Use(h.Cells, parts, placed)[n]
+		after := numa.Use(h.Cells, guest, placed)[n]
 		for _, of := range after.Pages {
 			if of.Used > of.Total {
 				return "too many pages"

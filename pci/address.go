@@ -9,8 +9,8 @@ import (
 	"github.com/openberth/berth/fault"
 )
 
-// Address is a PCI address. The kernel writes `%04x:%02x:%02x.%d` (drivers/pci: pci_setup_device);
-// behind some host bridges (Intel VMD, Hyper-V) the domain needs five digits or more.
+// Address is a PCI address. The kernel writes it as `%04x:%02x:%02x.%d`. Behind some host bridges (Intel VMD,
+// Hyper-V) the domain has five digits or more.
 type Address struct {
 	Domain uint32
 	Bus    uint8
@@ -18,11 +18,11 @@ type Address struct {
 	Func   uint8 // 0 to 7
 }
 
-// ParseAddress reads `DDDD:BB:SS.F`, hexadecimal in either case, the domain with four to eight digits.
+// ParseAddress parses `DDDD:BB:SS.F`, hexadecimal in either case; the domain has four to eight digits.
 func ParseAddress(text string) (Address, error) {
 	bad := func() (Address, error) {
 		return Address{}, fault.New(fault.Invalid, "pci.ParseAddress",
-			"%q is no PCI address; write it as DDDD:BB:SS.F, for example 0000:3b:00.1", text)
+			"%q is not a PCI address; write it as DDDD:BB:SS.F, for example 0000:3b:00.1", text)
 	}
 	domain, rest, ok1 := strings.Cut(text, ":")
 	bus, rest, ok2 := strings.Cut(rest, ":")
@@ -40,7 +40,7 @@ func ParseAddress(text string) (Address, error) {
 	return Address{Domain: uint32(d), Bus: uint8(b), Slot: uint8(s), Func: uint8(f)}, nil
 }
 
-// hex reads an unsigned hexadecimal number with nothing before or after it, at most limit.
+// hex parses an unsigned hexadecimal number of at most limit, with nothing before or after it.
 func hex(text string, limit uint64) (uint64, error) {
 	n, err := strconv.ParseUint(text, 16, 32)
 	if err == nil && n > limit {
@@ -49,7 +49,7 @@ func hex(text string, limit uint64) (uint64, error) {
 	return n, err
 }
 
-// String prints the address as the kernel does, in lower case.
+// String formats the address as the kernel does, in lower case.
 func (a Address) String() string {
 	return fmt.Sprintf("%04x:%02x:%02x.%x", a.Domain, a.Bus, a.Slot, a.Func)
 }
@@ -60,9 +60,9 @@ func (a Address) Compare(b Address) int {
 		cmp.Compare(a.Func, b.Func))
 }
 
-// ProviderName is the name of the device's resource provider: "<hypervisor_hostname>_<pci_address>" (spec 002,
-// "Modeling PCI devices in Placement"). Nova writes the address in upper case; so do we, or a cloud
-// that moves would get each provider twice.
+// ProviderName returns the name of the device's resource provider, "<hypervisor_hostname>_<pci_address>". The
+// address is in upper case, as in Nova. Otherwise a cloud that migrates from Nova would get a second provider for
+// each device.
 func (a Address) ProviderName(hostname string) string {
 	return hostname + "_" + strings.ToUpper(a.String())
 }

@@ -11,12 +11,13 @@ import (
 	"github.com/openberth/berth/fault"
 )
 
-// Alias is one object of `[pci] alias`: a name by which flavors ask for devices, and what the devices must be.
+// Alias is one object of `[pci] alias`: the name by which flavors request devices, and the required properties of
+// the devices.
 type Alias struct {
 	Name         string
 	Requirement  Requirement   // Class is always set: resource_class, or ClassFor vendor and product
-	Alternatives []Requirement // what further options of this name say, each an alternative; of the same type as Requirement
-	Policy       NUMAPolicy    // numa_policy, Legacy unless said
+	Alternatives []Requirement // from further options with the same name; of the same type as Requirement
+	Policy       NUMAPolicy    // numa_policy; Legacy if the option has none
 }
 
 var aliasKeys = []string{
@@ -36,8 +37,8 @@ var (
 	policies = []string{string(Required), string(Legacy), string(Preferred), string(Socket)}
 )
 
-// ParseAlias reads one occurrence of `[pci] alias`: one JSON object. It must name a resource_class, or vendor_id and
-// product_id. The error is one sentence that names the key, the text and what to do; the caller adds file and line.
+// ParseAlias parses one occurrence of `[pci] alias`, a JSON object. It requires resource_class, or vendor_id and
+// product_id. The error is one sentence with the key, the text and the remedy; the caller adds file and line.
 func ParseAlias(text string) (Alias, error) {
 	a := Alias{Policy: Legacy}
 	raw, err := readJSON("alias", text)
@@ -66,11 +67,11 @@ func (a *Alias) readName(o object) (err error) {
 	}
 	switch {
 	case a.Name == "":
-		return refuse("alias has no name, in %s; flavors ask for it by name", o.raw)
+		return refuse("alias has no name, in %s; flavors request it by name", o.raw)
 	case utf8.RuneCountInString(a.Name) > 256:
-		return refuse("alias name %q has %d characters; 256 are the most", clip(a.Name), utf8.RuneCountInString(a.Name))
+		return refuse("alias name %q has %d characters; use at most 256", clip(a.Name), utf8.RuneCountInString(a.Name))
 	case strings.ContainsAny(a.Name, ":,"):
-		return refuse("alias name %q has a colon or comma, so that no flavor can ask for it; leave them out", a.Name)
+		return refuse("alias name %q has a colon or comma, so no flavor can request it; leave them out", a.Name)
 	}
 	return nil
 }
@@ -116,7 +117,7 @@ func (a *Alias) readWords(o object) (err error) {
 	return err
 }
 
-// word is the text under a key, which must be one of a few.
+// word returns the text under a key, which must be one of known.
 func (o object) word(key string, known []string) (string, error) {
 	text, err := o.text(key, known[0])
 	if _, there := o.values[key]; err != nil || !there || slices.Contains(known, text) {
@@ -136,7 +137,7 @@ func (a *Alias) readNames(o object) error {
 			return refuse("alias %q: %s", a.Name, fault.TextOf(err))
 		}
 	case a.Requirement.Vendor == "" || a.Requirement.Product == "":
-		return refuse("alias %q says too little about its devices; add resource_class, or both vendor_id and "+
+		return refuse("alias %q does not identify its devices; add resource_class, or both vendor_id and "+
 			"product_id", a.Name)
 	default:
 		a.Requirement.Class = ClassFor(a.Requirement.Vendor, a.Requirement.Product)
@@ -151,7 +152,7 @@ func (a *Alias) readNames(o object) error {
 	return nil
 }
 
-// String prints the first definition of the alias as an option text that ParseAlias reads back to the same.
+// String formats the first definition of the alias as an option text that ParseAlias parses to the same alias.
 func (a Alias) String() string {
 	var w writer
 	w.text("name", a.Name)
@@ -168,13 +169,12 @@ func (a Alias) String() string {
 // Aliases are the aliases of a cloud by name.
 type Aliases map[string]Alias
 
-// Add reads one occurrence of `[pci] alias` and keeps it. inPlacement is `[filter_scheduler] pci_in_placement`:
-// without it devices
-// are found by vendor_id and product_id alone, so that an alias needs both. A name may be defined several times: a
-// device that
-// meets one definition will do. They must agree in device_type and numa_policy, and inPlacement also in class and
-// traits, because one
-// question is asked of Placement for all of them.
+// Add parses one occurrence of `[pci] alias` and adds it. inPlacement is `[filter_scheduler] pci_in_placement`: if
+// it is off, devices are selected by vendor_id and product_id, so an alias needs both.
+//
+// A name may be defined several times; a device fits if it meets one of the definitions. They must agree in
+// device_type and numa_policy. With inPlacement they must also agree in class and traits, because one request to
+// Placement covers all of them.
 func (as Aliases) Add(text string, inPlacement bool) error {
 	a, err := ParseAlias(text)
 	if err != nil {
@@ -182,8 +182,7 @@ func (as Aliases) Add(text string, inPlacement bool) error {
 	}
 	if !inPlacement && (a.Requirement.Vendor == "" || a.Requirement.Product == "") {
 		return refuse("alias %q has no vendor_id and product_id, which it needs while [filter_scheduler] "+
-			"pci_in_placement is off; add them or switch it on",
-			a.Name)
+			"pci_in_placement is off; add them or switch it on", a.Name)
 	}
 	first, twice := as[a.Name]
 	if !twice {
@@ -200,7 +199,7 @@ func (as Aliases) Add(text string, inPlacement bool) error {
 	case inPlacement && a.String() == first.String():
 		return refuse("alias %q is defined twice as %s; keep one, or name a resource_class that different devices "+
 			"share", a.Name, first)
-	case inPlacement && !sameQuestion(a.Requirement, first.Requirement):
+	case inPlacement && !samePlacementRequest(a.Requirement, first.Requirement):
 		return refuse("alias %q is defined twice with different classes or traits, first as %s; give all its "+
 			"devices one resource_class in device_spec and name that class in each definition",
 			a.Name, first)
@@ -214,13 +213,13 @@ func (as Aliases) Add(text string, inPlacement bool) error {
 
 const maxDefinitions = 64 // of one alias
 
-// sameQuestion says whether Placement is asked the same for both.
-func sameQuestion(a, b Requirement) bool {
+// samePlacementRequest reports whether both result in the same request to Placement.
+func samePlacementRequest(a, b Requirement) bool {
 	return a.Class == b.Class && slices.Equal(a.Required, b.Required) && slices.Equal(a.Forbidden, b.Forbidden)
 }
 
-// ParseAliases reads all occurrences of `[pci] alias` as Add does, and names the occurrence that is wrong by its
-// number.
+// ParseAliases parses all occurrences of `[pci] alias` like Add. The error contains the number of the wrong
+// occurrence.
 func ParseAliases(inPlacement bool, texts ...string) (Aliases, error) {
 	as := Aliases{}
 	for i, text := range texts {
@@ -237,23 +236,22 @@ type AliasCount struct {
 	Count int // at least 1
 }
 
-// String prints `alias:count`.
+// String formats the value as `alias:count`.
 func (c AliasCount) String() string { return fmt.Sprintf("%s:%d", c.Name, c.Count) }
 
-// MaxCount is how many devices one `alias:count` may ask for, more than any guest has slots for.
+// MaxCount is the maximum of one `alias:count`; no guest has slots for more devices.
 const MaxCount = 256
 
-// ParseFlavorAliases reads the value of the flavor extra spec `pci_passthrough:alias`, such as "gpu:2,nic:1". Blanks
-// around names
-// and counts do not count; order and repetition do.
+// ParseFlavorAliases parses the flavor extra spec `pci_passthrough:alias`, such as "gpu:2,nic:1". Blanks around
+// names and counts are ignored; order and repetition are kept.
 func ParseFlavorAliases(text string) ([]AliasCount, error) {
 	var list []AliasCount
-	for part := range strings.SplitSeq(text, ",") {
-		name, count, counted := strings.Cut(part, ":")
+	for item := range strings.SplitSeq(text, ",") {
+		name, count, counted := strings.Cut(item, ":")
 		name, count = strings.TrimSpace(name), strings.TrimSpace(count)
 		if name == "" || !counted || strings.Contains(count, ":") {
 			return nil, refuse("pci_passthrough:alias %q: %q must be an alias, a colon and a count, such as "+
-				"\"gpu:1\"", clip(text), strings.TrimSpace(part))
+				"\"gpu:1\"", clip(text), strings.TrimSpace(item))
 		}
 		n, err := strconv.ParseUint(count, 10, 31)
 		if err != nil || n < 1 || n > MaxCount {
@@ -265,9 +263,8 @@ func ParseFlavorAliases(text string) ([]AliasCount, error) {
 	return list, nil
 }
 
-// Requests makes the device requests of a flavor, one for each `alias:count` in their order. newID gives each its
-// request id, a
-// fresh UUID. An empty text asks for nothing.
+// Requests returns the device requests of a flavor, one for each `alias:count`, in their order. newID returns a new
+// UUID for the id of each request. An empty text results in no requests.
 func (as Aliases) Requests(text string, newID func() string) ([]Request, error) {
 	if strings.TrimSpace(text) == "" {
 		return nil, nil

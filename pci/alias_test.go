@@ -15,19 +15,15 @@ func TestParseAlias(t *testing.T) {
 	for text, want := range map[string]Alias{
 		`{"name":" QuickAssist ","vendor_id":"8086","product_id":"0443"}`: {Name: "QuickAssist", Policy: Legacy,
 			Requirement: Requirement{Vendor: "8086", Product: "0443", Class: "CUSTOM_PCI_8086_0443"}},
-		// "If a request comes from an alias that does not have a resource_class associated with it, then it will be
-		// defaulted to
-		// CUSTOM_PCI_<vendor_id>_<product_id>." (spec 002)
-		`{"name":"a","vendor_id":"DE12","product_id":"12af","device_type":"type-VF","numa_policy":"required","live_migratable":"yes"}`: {Name: "a",
-			Policy: Required, Requirement: Requirement{Vendor: "de12", Product: "12af", Type: Virtual,
-				Class:          "CUSTOM_PCI_DE12_12AF",
-				LiveMigratable: Yes}},
-		// "When the resource_class is specified, the vendor_id and product_id tags will no longer be required." (spec
-		// 002)
+		// The default class.
+		`{"name":"a","vendor_id":"DE12","product_id":"12af","device_type":"type-VF","numa_policy":"required","live_migratable":"yes"}`: {
+			Name: "a", Policy: Required, Requirement: Requirement{Vendor: "de12", Product: "12af", Type: Virtual,
+				Class: "CUSTOM_PCI_DE12_12AF", LiveMigratable: Yes}},
+		// With resource_class, vendor_id and product_id are optional.
 		`{"name":"a","resource_class":"gpu","traits":"foo, bar,CUSTOM_BLUE"}`: {Name: "a", Policy: Legacy,
 			Requirement: Requirement{Class: "CUSTOM_GPU", Required: []resource.Trait{"CUSTOM_BAR", "CUSTOM_BLUE",
 				"CUSTOM_FOO"}}},
-		// "Also trait names in traits can be prefixed with ! to express a forbidden trait." (spec 002)
+		// "!" forbids a trait.
 		`{"name":"a","resource_class":"PGPU","vendor_id":"10de","traits":"!slow,hw_gpu_api_vulkan,! old"}`: {Name: "a",
 			Policy: Legacy,
 			Requirement: Requirement{Vendor: "10de", Class: "PGPU", Required: []resource.Trait{"HW_GPU_API_VULKAN"},
@@ -41,7 +37,7 @@ func TestParseAlias(t *testing.T) {
 		}
 		again, err := ParseAlias(got.String())
 		if err != nil || !reflect.DeepEqual(again, got) {
-			t.Errorf("%s prints as %s, which is %+v %v", text, got, again, err)
+			t.Errorf("%s is formatted as %s, which is parsed as %+v %v", text, got, again, err)
 		}
 	}
 	for _, policy := range policies {
@@ -54,7 +50,7 @@ func TestParseAlias(t *testing.T) {
 
 func TestParseAliasRefuses(t *testing.T) {
 	const ids = `"vendor_id":"8086","product_id":"0443"`
-	for text, says := range map[string][]string{
+	for text, parts := range map[string][]string{
 		``:                           {"empty"},
 		`{`:                          {"not JSON"},
 		`[{"name":"a",` + ids + `}]`: {"array", "once more"},
@@ -85,13 +81,13 @@ func TestParseAliasRefuses(t *testing.T) {
 	} {
 		a, err := ParseAlias(text)
 		if err == nil {
-			t.Errorf("%s is taken as %v", text, a)
+			t.Errorf("%s is accepted as %v", text, a)
 			continue
 		}
-		for _, word := range says {
-			if sentence := fault.TextOf(err); !strings.Contains(sentence, word) ||
+		for _, part := range parts {
+			if sentence := fault.TextOf(err); !strings.Contains(sentence, part) ||
 				!strings.HasPrefix(sentence, "alias") {
-				t.Errorf("%s: %q does not say %q", text, sentence, word)
+				t.Errorf("%s: %q does not contain %q", text, sentence, part)
 			}
 		}
 	}
@@ -109,7 +105,7 @@ func TestAliases(t *testing.T) {
 	for _, c := range []struct {
 		inPlacement bool
 		texts       []string
-		says        []string
+		parts       []string
 	}{
 		{false, []string{byIDs, byClass}, []string{"number 2", `"b"`, "pci_in_placement is off"}},
 		{true, []string{byIDs, byIDs}, []string{"number 2", `"a"`, "twice", "resource_class"}},
@@ -117,11 +113,11 @@ func TestAliases(t *testing.T) {
 	} {
 		as, err := ParseAliases(c.inPlacement, c.texts...)
 		if err == nil || as != nil {
-			t.Errorf("%v is taken as %v", c.texts, as)
+			t.Errorf("%v is accepted as %v", c.texts, as)
 		}
-		for _, word := range c.says {
-			if !strings.Contains(fault.TextOf(err), word) {
-				t.Errorf("%v: %q does not say %q", c.texts, fault.TextOf(err), word)
+		for _, part := range c.parts {
+			if !strings.Contains(fault.TextOf(err), part) {
+				t.Errorf("%v: %q does not contain %q", c.texts, fault.TextOf(err), part)
 			}
 		}
 	}
@@ -178,14 +174,15 @@ func TestRequests(t *testing.T) {
 		t.Error(err)
 	}
 	if _, err := as.Requests("gpu", newID); err == nil {
-		t.Error("a count is needed")
+		t.Error("an alias without a count is accepted")
 	}
 }
 
 func FuzzParseAlias(f *testing.F) {
 	for _, seed := range []string{`{"name":"a","vendor_id":"8086","product_id":"0443"}`,
 		`{"name":" é ","resource_class":"x","traits":"a,!b","numa_policy":"socket"}`,
-		`{"name":"a","resource_class":"pgpu","vendor_id":"10DE","device_type":"type-PF","live_migratable":"n","capability_type":"pci"}`, `[]`, `{"name":"\u0000\"","resource_class":"a"}`} {
+		`{"name":"a","resource_class":"pgpu","vendor_id":"10DE","device_type":"type-PF","live_migratable":"n","capability_type":"pci"}`,
+		`[]`, `{"name":"\u0000\"","resource_class":"a"}`} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
@@ -198,7 +195,7 @@ func FuzzParseAlias(f *testing.F) {
 		}
 		again, err := ParseAlias(a.String())
 		if err != nil || !reflect.DeepEqual(again, a) {
-			t.Errorf("%q prints as %s, which is read as %+v %v", text, a, again, err)
+			t.Errorf("%q is formatted as %s, which is parsed as %+v %v", text, a, again, err)
 		}
 		if a.Requirement.Class == "" || a.Policy == "" {
 			t.Errorf("%q: %+v", text, a)

@@ -1,12 +1,12 @@
-// Package pci holds the words for PCI devices: addresses, devices, the device_spec that offers them and the alias
-// that asks for them.
+// Package pci defines PCI addresses and devices, the device_spec that offers devices and the alias that requests
+// them.
 //
-// It parses and matches; it reads no file and knows no service. The facts come from agent/sysfs.
+// It parses and matches configuration. It reads no files and uses no services; agent/sysfs reads the devices.
 package pci
 
 import "fmt"
 
-// Type is the kind of a device in Nova's words.
+// Type is the kind of a device, with the values of Nova's device_type.
 type Type string
 
 // The types that `device_type` of an alias may name.
@@ -16,20 +16,20 @@ const (
 	Virtual  Type = "type-VF"  // a virtual function of a PF
 )
 
-// VDPA is a VF that carries a vDPA device. No alias asks for it: it is for network ports of that kind.
+// VDPA is a VF that carries a vDPA device. Only network ports of that kind use it; no alias can request it.
 const VDPA Type = "vdpa"
 
-// NoNUMA is the NUMA node of a device whose firmware names none (numa_node reads -1).
+// NoNUMA is the NUMA node of a device whose firmware reports none (numa_node is -1).
 const NoNUMA = -1
 
-// NoGroup is the IOMMU group of a device without one (no IOMMU, or switched off).
+// NoGroup is the IOMMU group of a device without one (no IOMMU, or it is switched off).
 const NoGroup = -1
 
-// Device is one PCI function as the kernel shows it in /sys/bus/pci/devices/<address>.
+// Device is one PCI function as the kernel describes it in /sys/bus/pci/devices/<address>.
 type Device struct {
 	Address    Address
 	Vendor     string   // vendor: four lower-case hex digits, no 0x
-	Product    string   // device: likewise
+	Product    string   // device: in the same format
 	Class      uint32   // class: base class, subclass, programming interface, e.g. 0x020000 for Ethernet
 	Type       Type     // from sriov_totalvfs, physfn and bus/vdpa
 	Parent     *Address // physfn: the PF of a VF, else nil
@@ -39,17 +39,16 @@ type Device struct {
 	TotalVFs   int      // sriov_totalvfs of a PF
 	NumVFs     int      // sriov_numvfs of a PF: how many exist now
 	VFProduct  string   // sriov_vf_device of a PF: product of its VFs, four lower-case hex digits, or ""
-	Serial     string   // of the card, keyword SN in vpd; "" when it has none or nobody has read it
+	Serial     string   // of the card, keyword SN in vpd; "" if it has none or was not read
 	Net        []string // net/: names of its network interfaces, sorted
 }
 
-// IsBridge reports whether the device is a bridge (base class 06), which no guest can be given.
+// IsBridge reports whether the device is a bridge (base class 06), which no guest can use.
 func (d Device) IsBridge() bool { return d.Class>>16 == 0x06 }
 
 func (d Device) isVDPA() bool { return d.Type == VDPA }
 
-// Holder is the address whose resource provider counts this device: the PF for a VF, else its own
-// (spec 002: "the related resource inventory will be reported on RP representing its parent PF device").
+// Holder returns the address whose resource provider counts this device: the PF for a VF, otherwise its own address.
 func (d Device) Holder() Address {
 	if d.Parent != nil {
 		return *d.Parent
@@ -57,7 +56,7 @@ func (d Device) Holder() Address {
 	return d.Address
 }
 
-// String prints the device for logs: `0000:3b:00.1 8086:1515 type-VF`.
+// String formats the device for logs: `0000:3b:00.1 8086:1515 type-VF`.
 func (d Device) String() string {
 	return fmt.Sprintf("%s %s:%s %s", d.Address, d.Vendor, d.Product, d.Type)
 }

@@ -2,18 +2,15 @@ package pci
 
 import "slices"
 
-// maxBranches is how many ways of choosing between a PF and its VFs Fit looks at before it gives up.
+// maxBranches is the maximum number of choices between a PF and its VFs that Fit tries.
 const maxBranches = 1024
 
-// Fit gives each slot a device of its own, moving earlier slots to other devices where that helps. rank says how good
-// a device is
-// for a slot, 0 being best, or -1 that it will not do. As many slots as possible get a device of rank 0, then of rank
-// 1, and so on;
-// of equal ones the first in the list. A PF is never given beside one of its own VFs.
+// Fit assigns a different device to each slot. rank returns how good a device is for a slot: 0 is best, -1 means
+// that it does not fit. As many slots as possible get a device of rank 0, then of rank 1, and so on; of equal
+// devices the first one is used. A PF is never assigned together with one of its own VFs.
 //
-// picked has the device of each slot, or -1; missing is the first slot that found none, or -1 when all did. The
-// scheduler asks it
-// what an agent could do, so that both agree.
+// picked contains the device of each slot, or -1. missing is the first slot without a device, or -1. The scheduler
+// and the agent use the same function, so the agent can claim what the scheduler has accepted.
 func Fit(devices []Device, slots int, rank func(slot, device int) int) (picked []int, missing int) {
 	f := fitter{devices: devices, slots: slots, banned: make([]bool, len(devices))}
 	f.ranks = make([][]int, slots)
@@ -36,7 +33,8 @@ type fitter struct {
 	branches int
 }
 
-// solve matches, and where a PF came to stand beside one of its VFs tries without the one and without the others.
+// solve returns a matching without a PF beside one of its VFs. On a conflict it tries without the PF and without its
+// VFs, and returns the better result.
 func (f *fitter) solve() (picked []int, missing int) {
 	picked, missing = f.match()
 	pf, vfs := f.conflict(picked)
@@ -74,7 +72,8 @@ func served(picked []int) (n int) {
 	return n
 }
 
-// conflict finds a PF that is picked beside a VF of its own, and all its VFs that are not banned; -1 for none.
+// conflict returns a PF that is picked beside one of its VFs, and all its VFs that are not banned; -1 if there is no
+// conflict.
 func (f *fitter) conflict(picked []int) (pf int, vfs []int) {
 	for _, d := range picked {
 		if d < 0 || f.devices[d].Parent == nil {
@@ -97,7 +96,7 @@ func (f *fitter) conflict(picked []int) (pf int, vfs []int) {
 	return -1, nil
 }
 
-// match is the largest matching, by augmenting paths, rank by rank.
+// match returns a maximum matching, found with augmenting paths, rank by rank.
 func (f *fitter) match() (picked []int, missing int) {
 	picked = make([]int, f.slots)
 	for s := range picked {
@@ -110,17 +109,16 @@ func (f *fitter) match() (picked []int, missing int) {
 	for most := 0; most <= f.worst; most++ {
 		for s := range picked {
 			if picked[s] < 0 {
-				f.give(s, most, picked, taken, make([]bool, len(f.devices)))
+				f.assign(s, most, picked, taken, make([]bool, len(f.devices)))
 			}
 		}
 	}
 	return picked, slices.Index(picked, -1)
 }
 
-// give finds a device of at most this rank for a slot: a free one, or one whose slot can have another. seen are the
-// devices looked
-// at already on this path.
-func (f *fitter) give(s, most int, picked, taken []int, seen []bool) bool {
+// assign assigns a device of at most rank most to slot s: a free one, or one whose slot can get another. seen are the
+// devices already tried on this path.
+func (f *fitter) assign(s, most int, picked, taken []int, seen []bool) bool {
 	var others []int
 	for rank := 0; rank <= most; rank++ {
 		for d := range f.devices {
@@ -139,7 +137,7 @@ func (f *fitter) give(s, most int, picked, taken []int, seen []bool) bool {
 			continue
 		}
 		seen[d] = true
-		if f.give(taken[d], most, picked, taken, seen) {
+		if f.assign(taken[d], most, picked, taken, seen) {
 			picked[s], taken[d] = d, s
 			return true
 		}

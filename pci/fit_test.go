@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// card is a PF, where offered, with so many VFs.
+// card returns a PF, if pf is set, with a number of VFs.
 func card(bus uint8, pf bool, vfs int) []Device {
 	at := Address{Bus: bus}
 	var list []Device
@@ -34,7 +34,7 @@ func join(lists ...[]Device) (all []Device) {
 	return all
 }
 
-// vdpa is the same devices, where each VF carries a vDPA device.
+// vdpa returns the devices with a vDPA device on each VF.
 func vdpa(devices []Device) []Device {
 	out := slices.Clone(devices)
 	for i := range out {
@@ -45,7 +45,7 @@ func vdpa(devices []Device) []Device {
 	return out
 }
 
-// fitTypes fits as many devices of each type as words ask for.
+// fitTypes calls Fit with one slot for each type.
 func fitTypes(devices []Device, types ...Type) ([]int, int) {
 	return Fit(devices, len(types), func(s, d int) int {
 		if types[s] == devices[d].Type {
@@ -55,7 +55,8 @@ func fitTypes(devices []Device, types ...Type) ([]int, int) {
 	})
 }
 
-// A PF and its VFs exclude each other, whatever the order of the requests (pci.md 3.9).
+// TestFitKeepsPFAndVFsApart tests that a PF and its VFs are never picked together, in any order of the requests
+// (docs/behaviour/pci.md 3.9).
 func TestFitKeepsPFAndVFsApart(t *testing.T) {
 	two := join(card(1, true, 4), card(2, true, 4)) // 0 and 5 are the PFs
 	for _, c := range []struct {
@@ -73,21 +74,22 @@ func TestFitKeepsPFAndVFsApart(t *testing.T) {
 		{"T29 4 vDPA + PF", vdpa(two), []Type{VDPA, VDPA, VDPA, VDPA, Physical}, -1},
 		{"T29 5 vDPA + PF", vdpa(two), []Type{VDPA, VDPA, VDPA, VDPA, VDPA, Physical}, 5},
 		{"a VF and a PF of one card", card(1, true, 4), []Type{Virtual, Physical}, 1},
-		{"a PF without VFs is taken first", join(card(1, true, 1), card(2, true, 0)), []Type{Physical, Virtual}, -1},
-		{"8.1/3 three cards", join(card(1, true, 2), card(2, true, 1), card(3, true, 3)), []Type{Physical, Virtual, Virtual,
-			Virtual, Virtual}, -1},
+		{"a PF without VFs is picked first", join(card(1, true, 1), card(2, true, 0)), []Type{Physical, Virtual}, -1},
+		{"four VFs and a PF on three cards", join(card(1, true, 2), card(2, true, 1), card(3, true, 3)),
+			[]Type{Physical, Virtual, Virtual, Virtual, Virtual}, -1},
 	} {
 		t.Run(c.row, func(t *testing.T) {
 			picked, missing := fitTypes(c.devices, c.types...)
 			if (missing < 0) != (c.missing < 0) {
 				t.Fatalf("picked %v, missing %d", picked, missing)
 			}
-			lawful(t, c.devices, picked)
+			checkPicked(t, c.devices, picked)
 		})
 	}
 }
 
-func lawful(t *testing.T, devices []Device, picked []int) {
+// checkPicked fails if a device is picked twice, or a PF beside one of its VFs.
+func checkPicked(t *testing.T, devices []Device, picked []int) {
 	t.Helper()
 	for i, a := range picked {
 		for j, b := range picked {
@@ -101,8 +103,8 @@ func lawful(t *testing.T, devices []Device, picked []int) {
 	}
 }
 
-// T10 preferred: the nearest first, then those of no node, then the others; a near device is left to whom nothing
-// else will do.
+// TestFitPrefersLowRanks tests the policy preferred (T10): near devices first, then those without a node, then the
+// others. A slot with only one possible device gets it.
 func TestFitPrefersLowRanks(t *testing.T) {
 	devices := join(card(1, false, 1), card(2, false, 1), card(3, false, 1))
 	ranks := []int{2, 0, 1}
@@ -123,7 +125,7 @@ func TestFitPrefersLowRanks(t *testing.T) {
 	}
 }
 
-// The stupid twin tries every device for every slot.
+// TestFitAgreesWithTryingEverything compares Fit with a search that tries every device for every slot.
 func TestFitAgreesWithTryingEverything(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 5))
 	const cases = 4000
@@ -137,7 +139,7 @@ func TestFitAgreesWithTryingEverything(t *testing.T) {
 		ranks := map[string]int{}
 		rank := func(s, d int) int {
 			key := fmt.Sprint(s, d)
-			if _, drawn := ranks[key]; !drawn {
+			if _, ok := ranks[key]; !ok {
 				ranks[key] = rng.IntN(5) - 2
 			}
 			return max(ranks[key], -1)
@@ -145,12 +147,12 @@ func TestFitAgreesWithTryingEverything(t *testing.T) {
 		picked, missing := Fit(devices, slots, rank)
 		want := anyFit(devices, slots, rank, nil)
 		if (missing < 0) != want {
-			t.Fatalf("case %d: picked %v missing %d, trying everything says %v", n, picked, missing, want)
+			t.Fatalf("case %d: picked %v missing %d, trying everything: %v", n, picked, missing, want)
 		}
-		lawful(t, devices, picked)
+		checkPicked(t, devices, picked)
 		for s, d := range picked {
 			if d >= 0 && rank(s, d) < 0 {
-				t.Fatalf("case %d: slot %d was given what will not do", n, s)
+				t.Fatalf("case %d: slot %d got a device that does not fit", n, s)
 			}
 		}
 		if want {
@@ -158,7 +160,7 @@ func TestFitAgreesWithTryingEverything(t *testing.T) {
 		}
 	}
 	if fits < cases/10 || fits > cases*9/10 {
-		t.Errorf("%d of %d cases fit: the cases show nothing", fits, cases)
+		t.Errorf("%d of %d cases fit: the cases are too similar", fits, cases)
 	}
 }
 

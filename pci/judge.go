@@ -6,16 +6,16 @@ import (
 	"strings"
 )
 
-// Finding is what one rule means on a particular host and ought not to.
+// Finding is a problem of one rule on a particular host.
 type Finding struct {
 	At       string // Rule.At
-	Wrong    bool   // the host cannot be offered like that; else it is a warning
-	Sentence string // names the rule
+	Wrong    bool   // the configuration is not valid for this host; otherwise it is a warning
+	Sentence string // contains the rule
 }
 
-// Refuse is the sentence of the first rule that Judge finds wrong, or nothing. It is quick enough for each look at a
-// host.
-func (rs Rules) Refuse(devices []Device) string {
+// WhyNot returns the sentence of the first rule that Judge reports as wrong, or "". It is fast enough for each
+// observation of a host.
+func (rs Rules) WhyNot(devices []Device) string {
 	if !slices.ContainsFunc(rs, func(r Rule) bool { return r.Tags.RemoteManaged == Yes }) {
 		return ""
 	}
@@ -28,21 +28,20 @@ func (rs Rules) Refuse(devices []Device) string {
 	return ""
 }
 
-// Judge compares rules with the devices of a host, whose Serial must have been read where NeedSerial says so. Wrong
-// are rules with
-// remote_managed for what is no VF of the card, or for an interface that is not there. Warnings are rules that match
-// nothing, or
-// nothing that earlier rules have left. The findings are in the order of the rules.
+// Judge compares rules with the devices of a host. The Serial of a device must be set if NeedSerial reports so.
+// Wrong rules have remote_managed for a device that is not a VF of the card, or for an interface that does not
+// exist. Warnings are rules that match nothing, or only devices that earlier rules match. The findings are in the
+// order of the rules.
 func (rs Rules) Judge(devices []Device) []Finding {
 	h := hostOf(devices)
-	left := slices.Clone(devices) // what no rule has matched yet
+	left := slices.Clone(devices) // devices that no rule has matched yet
 	var out []Finding
 	for i, r := range rs {
-		say := func(wrong bool, sentence string) {
+		add := func(wrong bool, sentence string) {
 			out = append(out, Finding{At: r.At, Wrong: wrong, Sentence: r.where() + " " + sentence})
 		}
 		if sentence := h.remote(r); sentence != "" {
-			say(true, sentence)
+			add(true, sentence)
 			continue
 		}
 		matched := slices.DeleteFunc(slices.Clone(devices), func(d Device) bool { return !r.Match(d, h.parent(d)) })
@@ -51,17 +50,16 @@ func (rs Rules) Judge(devices []Device) []Finding {
 			func(d Device) bool { return d.IsBridge() || !r.Match(d, h.parent(d)) })
 		switch {
 		case len(matched) == 0:
-			say(false, "matches no device of this host"+h.nearest(r))
+			add(false, "matches no device of this host"+h.nearest(r))
 		case len(usable) == 0:
-			say(false, fmt.Sprintf("matches nothing but bridges, such as %s, which no guest can be "+
-				"given", matched[0].Address))
+			add(false, fmt.Sprintf("matches nothing but bridges, such as %s, which no guest can use", matched[0].Address))
 		case len(fresh) == 0:
 			first, _ := rs[:i].First(usable[0], h.parent(usable[0]))
-			say(false, fmt.Sprintf("is never reached: earlier entries match all its devices, such as %s by %s; the "+
-				"first match counts, so put it before them or take it away",
+			add(false, fmt.Sprintf("is never reached: earlier entries match all its devices, such as %s by %s; the "+
+				"first match counts, so put it before them or remove it",
 				usable[0].Address, first.where()))
 		case !r.ForPorts() && slices.ContainsFunc(fresh, Device.isVDPA):
-			say(false, fmt.Sprintf("offers %s, which carries a vDPA device: no alias is given it, it is for "+
+			add(false, fmt.Sprintf("offers %s, which carries a vDPA device: aliases do not get it, it is for "+
 				"network ports; add physical_network, or leave it out",
 				fresh[slices.IndexFunc(fresh, Device.isVDPA)].Address))
 		}
@@ -70,15 +68,14 @@ func (rs Rules) Judge(devices []Device) []Finding {
 	return out
 }
 
-// NeedSerial says whether a rule asks for the serial number of the device's card: only with one can a device be
-// managed remotely.
+// NeedSerial reports whether a rule requires the serial number of the device's card: remote_managed rules do.
 func (rs Rules) NeedSerial(d Device) bool {
 	return slices.ContainsFunc(rs, func(r Rule) bool {
 		return r.Tags.RemoteManaged == Yes && r.numbers(d) && (r.Devname != "" || r.at(d))
 	})
 }
 
-// where names a rule for a sentence: its place if that is known, and its text.
+// where returns a rule for a message: its location if it is known, and its text.
 func (r Rule) where() string {
 	if r.At != "" {
 		return fmt.Sprintf("device_spec at %s, %s", r.At, r)
@@ -86,7 +83,7 @@ func (r Rule) where() string {
 	return fmt.Sprintf("device_spec %s", r)
 }
 
-// census is the devices of a host, in their order and by address.
+// census are the devices of a host, in their order and by address.
 type census struct {
 	list []Device
 	at   map[Address]*Device
@@ -107,7 +104,7 @@ func (h census) parent(d Device) *Device {
 	return h.at[*d.Parent]
 }
 
-// named is the one device that a rule names by its address or its interface, or nil.
+// named returns the device that a rule names by its address or its interface, or nil.
 func (h census) named(r Rule) *Device {
 	if r.Devname == "" {
 		if exact, ok := r.Address.Exact(); ok {
@@ -123,7 +120,7 @@ func (h census) named(r Rule) *Device {
 	return nil
 }
 
-// remote says what is wrong with remote_managed of a rule, or nothing. A rule that names a PF must mean its VFs.
+// remote returns the problem with remote_managed of a rule, or "". A rule that names a PF must match its VFs.
 func (h census) remote(r Rule) string {
 	if r.Tags.RemoteManaged != Yes {
 		return ""
@@ -146,7 +143,7 @@ func (h census) remote(r Rule) string {
 	case vendor && r.Product != "" && (r.Product == product || product == "" && r.Product != pf.Product):
 		return ""
 	case vendor && (r.Product == "" || r.Product == pf.Product):
-		return fmt.Sprintf("has remote_managed and means the PF %s itself, but only its VFs can be managed "+
+		return fmt.Sprintf("has remote_managed and matches the PF %s itself, but only its VFs can be managed "+
 			"remotely; add %s", pf.Address, vfs)
 	}
 	return fmt.Sprintf("has remote_managed, but neither the PF %s (%s:%s) nor its VFs have these numbers; write "+
@@ -154,7 +151,8 @@ func (h census) remote(r Rule) string {
 		pf.Address, pf.Vendor, pf.Product, pf.Vendor, vfs)
 }
 
-// productOfVFs is the product of a PF's VFs as the PF says or, when it does not, as they do; "" when nobody says.
+// productOfVFs returns the product of a PF's VFs as the PF reports it or, if it does not, as the first VF reports
+// it; "" if neither does.
 func (h census) productOfVFs(pf Device) string {
 	if pf.VFProduct != "" {
 		return pf.VFProduct
@@ -167,7 +165,7 @@ func (h census) productOfVFs(pf Device) string {
 	return ""
 }
 
-// nearest says what a rule that matches nothing comes nearest to, or nothing.
+// nearest returns the nearest match of a rule that matches nothing, as the end of a sentence, or "".
 func (h census) nearest(r Rule) string {
 	if d := h.named(r); d != nil && !r.numbers(*d) {
 		return fmt.Sprintf("; %s is %s:%s", d.Address, d.Vendor, d.Product)
@@ -177,8 +175,8 @@ func (h census) nearest(r Rule) string {
 		without.Tags.RemoteManaged = Unset
 		for _, d := range h.list {
 			if without.Match(d, h.parent(d)) {
-				return fmt.Sprintf("; those like %s:%s that it means have no serial number in their vital product "+
-					"data, without which nothing can be managed remotely",
+				return fmt.Sprintf("; the devices %s:%s have no serial number in their vital product data, which "+
+					"remote_managed requires",
 					d.Vendor, d.Product)
 			}
 		}

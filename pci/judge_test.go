@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// nics is a host with a bridge, two cards that can be managed remotely (the VFs of the second have no serial number),
-// a lone device.
+// nics returns the devices of a host: a bridge, two cards for remote_managed (the VFs of the second have no serial
+// number), a device without SR-IOV, and a vDPA device.
 func nics(t *testing.T) []Device {
 	with := func(d Device, serial string) Device { d.Serial = serial; return d }
 	pf := func(at string) Device {
@@ -44,14 +44,15 @@ func nics(t *testing.T) []Device {
 	}
 }
 
-// The rows D28 to D33 of pci.md 7.8, and what Nova does not say: entries that match nothing or are never reached.
+// TestJudgeRows tests the rows D28 to D33 of docs/behaviour/pci.md 7.8, and the warnings that Nova does not have:
+// entries that match nothing or are never reached.
 func TestJudgeRows(t *testing.T) {
 	for _, c := range []struct {
-		row  string
-		text string
-		says []string // words of all findings; a first word WRONG says that they are. None: no finding
+		row   string
+		text  string
+		parts []string // parts of the finding; the first is WRONG if it is an error. None: no finding
 	}{
-		{"D28 an interface that is not there", `{"devname":"eth9","remote_managed":true}`,
+		{"D28 an unknown interface", `{"devname":"eth9","remote_managed":true}`,
 			[]string{"WRONG", `no interface "eth9"`, "PF"}},
 		{"D29 the product of the PF", `{"address":"0000:81:00.0","product_id":"a2d6","remote_managed":true}`,
 			[]string{"WRONG", "the PF 0000:81:00.0 itself", `product_id "101e"`}},
@@ -75,14 +76,14 @@ func TestJudgeRows(t *testing.T) {
 		{"D32 not managed remotely", `{"address":"0000:81:00.0","remote_managed":false}`, nil},
 		{"D33 no serial number", `{"address":"0000:82:00.1","remote_managed":true}`, []string{"matches no device",
 			"15b3:101e", "no serial number"}},
-		{"M8 any", `{"address":{"function":"1"}}`, nil},
-		{"nothing is there", `{"address":"0000:99:00.0"}`, []string{"matches no device of this host"}},
-		{"other numbers are there", `{"address":"0000:83:00.0","product_id":"20b1"}`, []string{"matches no device",
+		{"M8 any address with a function", `{"address":{"function":"1"}}`, nil},
+		{"no device at the address", `{"address":"0000:99:00.0"}`, []string{"matches no device of this host"}},
+		{"other numbers at the address", `{"address":"0000:83:00.0","product_id":"20b1"}`, []string{"matches no device",
 			"0000:83:00.0 is 10de:20b0"}},
-		{"such numbers are nowhere", `{"vendor_id":"8086","product_id":"10d4"}`, []string{"matches no device of this host$"}},
-		{"it lies elsewhere", `{"address":"0000:84:00.0","vendor_id":"10de"}`, []string{"matches no device",
+		{"numbers of no device", `{"vendor_id":"8086","product_id":"10d4"}`, []string{"matches no device of this host$"}},
+		{"the device has another address", `{"address":"0000:84:00.0","vendor_id":"10de"}`, []string{"matches no device",
 			"at 0000:83:00.0"}},
-		{"an interface that is not there", `{"devname":"eth9"}`, []string{"matches no device"}},
+		{"an unknown interface without remote_managed", `{"devname":"eth9"}`, []string{"matches no device"}},
 		{"a bridge", `{"address":"0000:80:00.0"}`, []string{"nothing but bridges", "0000:80:00.0"}},
 		{"never reached", `[{"vendor_id":"10de"},{"product_id":"20b0","traits":"fast"}]`, []string{"device_spec at f:2",
 			"never reached", "0000:83:00.0", `at f:1, {"vendor_id": "10de"}`}},
@@ -102,10 +103,10 @@ func TestJudgeRows(t *testing.T) {
 				rules[i].At = "f:" + string(rune('1'+i))
 			}
 			found := rules.Judge(nics(t))
-			if refused := rules.Refuse(nics(t)); (refused != "") != (len(found) > 0 && found[0].Wrong) {
+			if refused := rules.WhyNot(nics(t)); (refused != "") != (len(found) > 0 && found[0].Wrong) {
 				t.Errorf("refused %q", refused)
 			}
-			if len(c.says) == 0 {
+			if len(c.parts) == 0 {
 				if len(found) > 0 {
 					t.Errorf("%+v", found)
 				}
@@ -118,20 +119,21 @@ func TestJudgeRows(t *testing.T) {
 			if found[0].Wrong {
 				text = "WRONG " + text
 			}
-			for _, word := range c.says {
-				if !strings.Contains(text+"$", word) {
-					t.Errorf("%q does not say %q", text, word)
+			for _, part := range c.parts {
+				if !strings.Contains(text+"$", part) {
+					t.Errorf("%q does not contain %q", text, part)
 				}
 			}
-			if found[0].Wrong != (c.says[0] == "WRONG") || !strings.HasPrefix(found[0].Sentence, "device_spec "+
-				"at "+found[0].At+", {") {
+			if found[0].Wrong != (c.parts[0] == "WRONG") || !strings.HasPrefix(found[0].Sentence,
+				"device_spec at "+found[0].At+", {") {
 				t.Errorf("%+v", found[0])
 			}
 		})
 	}
 }
 
-// D33: which devices a rule with remote_managed means, and of which a serial number must be read.
+// TestRemoteManaged tests which devices a rule with remote_managed matches, and which of them need a serial number
+// (D33).
 func TestRemoteManaged(t *testing.T) {
 	var serial, matched []string
 	rules := Rules{rule(t, `{"product_id":"101e","remote_managed":"yes"}`)}
@@ -144,12 +146,12 @@ func TestRemoteManaged(t *testing.T) {
 		}
 	}
 	if got := strings.Join(serial, " "); got != "0000:81:00.1 0000:81:00.2 0000:82:00.1" {
-		t.Errorf("read of %s", got)
+		t.Errorf("serial numbers needed: %s", got)
 	}
 	if got := strings.Join(matched, " "); got != "0000:81:00.1 0000:81:00.2" {
-		t.Errorf("matched %s", got)
+		t.Errorf("matched: %s", got)
 	}
 	if (Rules{rule(t, `{"product_id":"101e","remote_managed":"no"}`)}).NeedSerial(nics(t)[2]) {
-		t.Error("what is not managed remotely needs no serial number")
+		t.Error("a serial number is needed without remote_managed")
 	}
 }

@@ -10,40 +10,39 @@ import (
 	"github.com/openberth/berth/resource"
 )
 
-// deviceClasses are the standard classes that count devices. The others count threads, bytes or bandwidth: on the
-// provider of a device they could only be a mistake.
+// deviceClasses are the standard classes that count devices. The others count threads, bytes or bandwidth, so they
+// are a mistake for the provider of a device.
 var deviceClasses = []resource.Class{"PCI_DEVICE", "SRIOV_NET_VF", "VGPU", "VGPU_DISPLAY_HEAD", "FPGA", "PGPU"}
 
 var (
-	illegal = regexp.MustCompile(`[^A-Z0-9]+`)  // what Nova replaces in a name that becomes custom
-	foreign = regexp.MustCompile(`[^A-Z0-9_]+`) // what Placement does not take in a name that says CUSTOM_ already
-	sayable = regexp.MustCompile(`[A-Z0-9]`)
+	illegal = regexp.MustCompile(`[^A-Z0-9]+`)  // replaced by Nova in a name that becomes custom
+	foreign = regexp.MustCompile(`[^A-Z0-9_]+`) // not accepted by Placement in a name with CUSTOM_
+	usable  = regexp.MustCompile(`[A-Z0-9]`)
 )
 
-// ClassFor is the class of a device whose rule or alias names none: CUSTOM_PCI_<vendor_id>_<product_id> (spec 002,
-// "PCI device_spec configuration"), in upper case.
+// ClassFor returns the class of a device whose rule or alias has none: CUSTOM_PCI_<vendor_id>_<product_id> in upper
+// case.
 func ClassFor(vendor, product string) resource.Class {
 	return resource.Class(strings.ToUpper("CUSTOM_PCI_" + vendor + "_" + product))
 }
 
-// NormalClass makes a class name as Placement has it out of what an operator wrote. Standard names are known in any
-// case; any other becomes CUSTOM_ followed by upper-case letters, digits and single underscores. A name that says
-// CUSTOM_
-// already keeps its own underscores. Invalid when nothing is left to name, when the name is too long, when it is a
-// standard class that does not count devices, or when there are several: "exactly one resource class name" (spec 002,
-// "PCI alias
-// configuration").
+// NormalClass converts a class name from the configuration to a class of Placement. Standard names are recognized in
+// any case. Any other name becomes CUSTOM_ followed by upper-case letters, digits and single underscores; a name
+// that begins with CUSTOM_ keeps its underscores.
+//
+// The error is Invalid if the name has no letter or digit, is too long, is a standard class that does not count
+// devices, or is a list: a device has exactly one class.
 func NormalClass(text string) (resource.Class, error) {
 	const op = "pci.NormalClass"
 	if strings.Contains(text, ",") {
 		return "", fault.New(fault.Invalid, op, "resource_class %q has a comma, but a device has one class; name "+
-			"one, and say the rest as traits", text)
+			"one, and write the others as traits", text)
 	}
 	name := strings.ToUpper(strings.TrimSpace(text))
 	if class := resource.Class(name); resource.IsStandardClass(class) {
 		if !slices.Contains(deviceClasses, class) {
 			return "", fault.New(fault.Invalid, op,
-				"resource_class %q does not count devices; name one that does, such as PGPU, or a word of your "+
+				"resource_class %q does not count devices; name one that does, such as PGPU, or a name of your "+
 					"own", text)
 		}
 		return class, nil
@@ -55,7 +54,7 @@ func NormalClass(text string) (resource.Class, error) {
 	return resource.Class(custom), nil
 }
 
-// NormalTrait does for a trait name what NormalClass does for a class.
+// NormalTrait converts a trait name as NormalClass converts a class.
 func NormalTrait(text string) (resource.Trait, error) {
 	const op = "pci.NormalTrait"
 	name := strings.ToUpper(strings.TrimSpace(text))
@@ -69,26 +68,25 @@ func NormalTrait(text string) (resource.Trait, error) {
 	return resource.Trait(custom), nil
 }
 
-// customName gives the custom name for an upper-case word, or what is wrong with it.
+// customName returns the custom name for an upper-case word, or the problem with it.
 func customName(name string) (custom, problem string) {
-	own, said := strings.CutPrefix(name, "CUSTOM_")
-	if !sayable.MatchString(own) {
-		return "", "has no letter or digit to make a name of; write letters, digits and underscores"
+	own, prefixed := strings.CutPrefix(name, "CUSTOM_")
+	if !usable.MatchString(own) {
+		return "", "has no letter or digit; write letters, digits and underscores"
 	}
-	if said {
+	if prefixed {
 		custom = "CUSTOM_" + foreign.ReplaceAllString(own, "_")
 	} else {
 		custom = "CUSTOM_" + illegal.ReplaceAllString(name, "_")
 	}
 	if !resource.IsCustom(custom) {
-		return "", fmt.Sprintf("becomes a name of %d characters; Placement takes at most 255", len(custom))
+		return "", fmt.Sprintf("becomes a name of %d characters; Placement accepts at most 255", len(custom))
 	}
 	return custom, ""
 }
 
-// traits reads a comma-separated list of trait names into sorted sets. A name with "!" before it is forbidden; that
-// is an
-// alias's to say, so a rule passes mayForbid false.
+// traits parses a comma-separated list of trait names into sorted sets. A name with "!" is forbidden; this is
+// allowed only in an alias, so a rule passes false for mayForbid.
 func traits(text string, mayForbid bool) (required, forbidden []resource.Trait, err error) {
 	const op = "pci.traits"
 	for word := range strings.SplitSeq(text, ",") {
@@ -96,7 +94,7 @@ func traits(text string, mayForbid bool) (required, forbidden []resource.Trait, 
 		name, not := strings.CutPrefix(word, "!")
 		if not && !mayForbid {
 			return nil, nil, fault.New(fault.Invalid, op,
-				"traits %q forbids %q, but a device can only have traits; \"!\" belongs into an alias", text, name)
+				"traits %q forbids %q, but a device can only have traits; \"!\" is valid only in an alias", text, name)
 		}
 		if strings.TrimSpace(name) == "" {
 			return nil, nil, fault.New(fault.Invalid, op, "traits %q has an empty name in it; write names with one "+
@@ -139,7 +137,7 @@ func joined(required, forbidden []resource.Trait) string {
 	return strings.Join(words, ",")
 }
 
-// Nearest is the known word that a mistyped one is meant to be: at most two letters away. Nothing when none is near.
+// Nearest returns the known word that differs from a mistyped one in at most two letters, or "".
 func Nearest(word string, known []string) string {
 	if near := fault.Similar(word, known, 2); len(near) > 0 {
 		return near[0]
@@ -147,8 +145,8 @@ func Nearest(word string, known []string) string {
 	return ""
 }
 
-// suggest names the known word that is nearest to a mistyped one, as the end of a sentence, or the known ones when
-// none is near.
+// suggest returns the end of a sentence: the known word nearest to a mistyped one or, if none is near, the known
+// words.
 func suggest(word string, known []string) string {
 	if best := Nearest(word, known); best != "" {
 		return fmt.Sprintf("did you mean %q?", best)

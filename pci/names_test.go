@@ -13,7 +13,7 @@ func TestNormalClass(t *testing.T) {
 		"foobar": "CUSTOM_FOOBAR", "custom_foo": "CUSTOM_FOO", "CUSTOM_foo": "CUSTOM_FOO", "CUSTOM_FOO": "CUSTOM_FOO",
 		"custom-foo": "CUSTOM_CUSTOM_FOO", "a###b": "CUSTOM_A_B", "a__b": "CUSTOM_A_B", "CUSTOM_A__B": "CUSTOM_A__B",
 		"-x":             "CUSTOM__X",
-		"CUSTOM_foo-bar": "CUSTOM_FOO_BAR", // Nova makes CUSTOM_FOO-BAR of it, which Placement does not take
+		"CUSTOM_foo-bar": "CUSTOM_FOO_BAR", // Nova makes it CUSTOM_FOO-BAR, which Placement does not accept
 		"größe":          "CUSTOM_GR_E",
 	} {
 		if got, err := NormalClass(text); err != nil || got != want {
@@ -23,7 +23,7 @@ func TestNormalClass(t *testing.T) {
 	for _, text := range []string{"", " ", "---", "CUSTOM_", "custom___", "vcpu", "MEMORY_MB", "DISK_GB",
 		"net_bw_egr_kilobit_per_sec", strings.Repeat("a", 249), "a,b", "CUSTOM_A, CUSTOM_B"} {
 		if got, err := NormalClass(text); err == nil {
-			t.Errorf("%q is taken as %q", text, got)
+			t.Errorf("%q is accepted as %q", text, got)
 		}
 	}
 	if got, err := NormalClass(strings.Repeat("a", 248)); err != nil || len(got) != 255 {
@@ -67,8 +67,8 @@ func TestSuggest(t *testing.T) {
 	}
 }
 
-// Whatever an operator writes becomes a name that Placement takes, or an error; and a normal name is its own normal
-// form.
+// FuzzNormal tests that every text results in a valid name of Placement or an error, and that the normal form of a
+// normal name is the name itself.
 func FuzzNormal(f *testing.F) {
 	for _, seed := range []string{"", "a", "pgpu", "VCPU", "custom_x", "CUSTOM_a-b", "hw_gpu_api_vulkan", "é", "\xff", "ı",
 		"-"} {
@@ -80,7 +80,7 @@ func FuzzNormal(f *testing.F) {
 				t.Errorf("%q: %q, then %q %v", text, class, again, err)
 			}
 			if !resource.IsCustom(string(class)) && !resource.IsStandardClass(class) {
-				t.Errorf("%q: %q is none that Placement takes", text, class)
+				t.Errorf("%q: %q is not valid in Placement", text, class)
 			}
 		}
 		if trait, err := NormalTrait(text); err == nil {
@@ -88,7 +88,7 @@ func FuzzNormal(f *testing.F) {
 				t.Errorf("%q: %q, then %q %v", text, trait, again, err)
 			}
 			if !resource.IsCustom(string(trait)) && !resource.IsStandardTrait(trait) {
-				t.Errorf("%q: %q is none that Placement takes", text, trait)
+				t.Errorf("%q: %q is not valid in Placement", text, trait)
 			}
 		}
 	})

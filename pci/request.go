@@ -7,7 +7,7 @@ import (
 	"github.com/openberth/berth/resource"
 )
 
-// Policy is a NUMA affinity policy in Nova's words (`numa_policy` of an alias).
+// NUMAPolicy is a NUMA affinity policy with the values of Nova's `numa_policy`.
 type NUMAPolicy string
 
 // The policies that an alias may name. Legacy is the default.
@@ -23,34 +23,35 @@ type Requirement struct {
 	Vendor    string // four lower-case hex digits
 	Product   string
 	Type      Type
-	Class     resource.Class   // the resource class asked of Placement
+	Class     resource.Class   // the resource class that is requested from Placement
 	Required  []resource.Trait // sorted
-	Forbidden []resource.Trait // sorted; an alias names them with "!" (spec 002, "PCI alias configuration")
+	Forbidden []resource.Trait // sorted; an alias writes them with "!"
 
-	// LiveMigratable wants a device whose rule says the same (live_migratable); Unset takes any.
+	// LiveMigratable requires a device whose rule has the same live_migratable; Unset accepts any device.
 	LiveMigratable Flag
 }
 
-// Request is one device request of a server, from one `alias:count` of its flavor: Nova's InstancePCIRequest.
+// Request is one device request of a server, made from one `alias:count` of its flavor. Nova calls it
+// InstancePCIRequest.
 type Request struct {
-	ID           string // request_id, a UUID: it ties the request to its groups and to the devices picked
+	ID           string // request_id, a UUID: it links the request to its groups and its devices
 	Alias        string // alias_name
 	Count        int    // how many devices
 	Requirement  Requirement
-	Alternatives []Requirement // the other definitions of the alias: a device that meets one of them is as good
+	Alternatives []Requirement // the other definitions of the alias; a device that meets one of them also fits
 	Policy       NUMAPolicy
-	// Providers are the providers chosen in Placement, one for each device, in the order of the groups.
-	// Nil means that Placement was not asked (pci_in_placement is off) and any device that fits will do.
+	// Providers are the providers chosen by Placement, one for each device, in the order of the groups. Nil means that
+	// Placement was not queried (pci_in_placement is off) and that every matching device fits.
 	Providers []resource.ProviderID
 }
 
-// GroupSuffix is the requester id of the i-th device's request group, counted from 0: "<request_id>-<index>"
-// (spec 002, "Scheduling").
+// GroupSuffix returns the requester id of the request group of the i-th device, counted from 0:
+// "<request_id>-<index>".
 func (r Request) GroupSuffix(i int) string { return fmt.Sprintf("%s-%d", r.ID, i) }
 
-// Refuse gives the sentence why a device is not for the request, or nothing when it is: one of its definitions is
-// met. migratable is
-// what the device's rule says of live_migratable.
+// WhyNot returns the reason why a device does not fit the request, or "" if one of the definitions of the alias is
+// met. migratable is live_migratable of the device's rule. If no definition is met, the reason is that of the first
+// one.
 func (r Request) WhyNot(d Device, migratable Flag) string {
 	first := ""
 	for i, w := range append([]Requirement{r.Requirement}, r.Alternatives...) {
@@ -68,8 +69,8 @@ func (r Request) WhyNot(d Device, migratable Flag) string {
 	return first
 }
 
-// LiveMigratable says whether every device of the request is sure to be live-migratable: all its definitions ask for
-// it by name.
+// LiveMigratable reports whether every device that fits the request is live-migratable: all definitions of the alias
+// require it.
 func (r Request) LiveMigratable() bool {
 	for _, w := range append([]Requirement{r.Requirement}, r.Alternatives...) {
 		if w.LiveMigratable != Yes {
@@ -84,13 +85,13 @@ func (w Requirement) whyNotMigratable(has Flag) string {
 	case w.LiveMigratable == Unset || w.LiveMigratable == has:
 		return ""
 	case has == Unset:
-		return fmt.Sprintf("its rule does not say live_migratable %s", w.LiveMigratable)
+		return fmt.Sprintf("its rule does not have live_migratable %s", w.LiveMigratable)
 	}
-	return fmt.Sprintf("its rule says live_migratable %s", has)
+	return fmt.Sprintf("its rule has live_migratable %s", has)
 }
 
-// Refuse gives the sentence why a device is not what is wanted, or nothing when it is. Class and traits are
-// Placement's to judge; vendor, product and type are judged here, also when the alias names a class.
+// WhyNot returns the reason why a device does not meet the requirement, or "". It compares vendor, product and type,
+// also if the alias names a class. Placement compares class and traits.
 func (w Requirement) WhyNot(d Device) string {
 	switch {
 	case w.Vendor != "" && !strings.EqualFold(w.Vendor, d.Vendor):
@@ -100,7 +101,7 @@ func (w Requirement) WhyNot(d Device) string {
 	case w.Type != "" && w.Type != d.Type:
 		return fmt.Sprintf("it is a %s, not a %s", d.Type, w.Type)
 	case w.Type == "" && d.Type != Plain && d.Type != Virtual:
-		return fmt.Sprintf("it is a %s, which the alias does not ask for by device_type", d.Type)
+		return fmt.Sprintf("it is a %s, which the alias does not request by device_type", d.Type)
 	}
 	return ""
 }

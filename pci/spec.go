@@ -11,21 +11,22 @@ import (
 	"github.com/openberth/berth/resource"
 )
 
-// Rule is one object of `[pci] device_spec`: which devices of a host may be given to guests, and what is said of them.
+// Rule is one object of `[pci] device_spec`: it selects devices of a host that guests may use, and gives them
+// properties.
 type Rule struct {
-	At            string // where it is written, such as "nova.conf:12", for messages; set by whoever read the file
+	At            string // its location, such as "nova.conf:12", for messages; set by the reader of the file
 	Vendor        string // four lower-case hex digits, or "" for any
-	Product       string // likewise
+	Product       string // like Vendor
 	Address       Pattern
-	Devname       string           // name of a network interface; never together with Address
+	Devname       string           // name of a network interface; not together with Address
 	ResourceClass resource.Class   // normal form, or "" for ClassFor the device
 	Traits        []resource.Trait // normal form, sorted
 	Tags          Tags
 }
 
-// Tags are what a rule says of its devices besides class and traits.
+// Tags are the properties that a rule gives to its devices, except class and traits.
 type Tags struct {
-	Networked       bool   // physical_network is there, also when it is null (a tunnelled network)
+	Networked       bool   // physical_network is present, also if it is null (a tunnelled network)
 	PhysicalNetwork string // its name, or "" for null
 	Trusted         Flag
 	RemoteManaged   Flag
@@ -59,9 +60,8 @@ var specKeys = []string{
 	"traits",
 }
 
-// ParseSpecs reads one occurrence of `[pci] device_spec`: a JSON object, or an array of objects. The error is one
-// sentence that
-// names the key, the text and what to do; the caller adds file and line.
+// ParseSpecs parses one occurrence of `[pci] device_spec`: a JSON object, or an array of objects. The error is one
+// sentence with the key, the text and the remedy; the caller adds file and line.
 func ParseSpecs(text string) (Rules, error) {
 	const option = "device_spec"
 	raw, err := readJSON(option, text)
@@ -111,7 +111,7 @@ func (r *Rule) readIDs(o object) (err error) {
 	return err
 }
 
-// id reads a vendor or product number of a rule, hexadecimal with or without 0x; "*" is any.
+// id parses a vendor or product number of a rule: hexadecimal with or without 0x; "*" means any.
 func (o object) id(key string) (string, error) {
 	text, err := o.text(key, "8086")
 	if _, there := o.values[key]; err != nil || !there || text == "*" {
@@ -137,9 +137,9 @@ func (r *Rule) readAddress(o object) (err error) {
 		return refuse("device_spec has devname %q and address %s; keep the address, interface names "+
 			"change", r.Devname, r.Address)
 	}
-	if r.Devname != "" && o.nonEmpty("address") { // Nova rejects this too: what counts is that an address is written
-		return refuse("device_spec has devname %q beside address %s; keep one of them: an address of wildcards says "+
-			"nothing, so leave it out, or write the card's address in place of the devname",
+	if r.Devname != "" && o.nonEmpty("address") { // Nova also rejects every address beside a devname
+		return refuse("device_spec has devname %q beside address %s; keep one of them: an address of wildcards "+
+			"restricts nothing, so leave it out, or write the card's address in place of the devname",
 			r.Devname, clip(string(o.values["address"])))
 	}
 	return nil
@@ -175,10 +175,10 @@ func (r *Rule) readNames(o object) error {
 		if r.ResourceClass, err = NormalClass(class); err != nil {
 			return refuse("device_spec: %s", fault.TextOf(err))
 		}
-		// "The resource_class tag will be accepted only when the physical_network tag is not defined" (spec 002).
+		// Nova accepts resource_class only without physical_network.
 		if r.Tags.Networked {
 			return refuse("device_spec has resource_class %q beside physical_network %q; a device of a network is "+
-				"not counted in Placement, drop one of them",
+				"not counted in Placement; remove one of them",
 				class, r.Tags.PhysicalNetwork)
 		}
 	}
@@ -192,11 +192,9 @@ func (r *Rule) readNames(o object) error {
 	return nil
 }
 
-// Match says whether the rule means this device. parent is the PF of a VF where it is known; only devname needs it. A
-// rule
-// with the exact address of a PF means the PF and all its VFs; product_id narrows it to one kind. What is managed
-// remotely needs a
-// serial number, by which its card is known elsewhere.
+// Match reports whether the rule applies to a device. parent is the PF of a VF if it is known; only devname needs
+// it. A rule with the exact address of a PF applies to the PF and all its VFs; product_id restricts it to one kind.
+// A rule with remote_managed requires a serial number, which identifies the card to the remote manager.
 func (r Rule) Match(d Device, parent *Device) bool {
 	if !r.numbers(d) || r.Tags.RemoteManaged == Yes && d.Serial == "" {
 		return false
@@ -207,12 +205,12 @@ func (r Rule) Match(d Device, parent *Device) bool {
 	return r.at(d)
 }
 
-// numbers says whether vendor and product are those of the rule.
+// numbers reports whether vendor and product match those of the rule.
 func (r Rule) numbers(d Device) bool {
 	return (r.Vendor == "" || r.Vendor == d.Vendor) && (r.Product == "" || r.Product == d.Product)
 }
 
-// at says whether the device lies where the rule says, or is a VF of the PF that does.
+// at reports whether the address matches the rule, or the device is a VF of the PF at the address of the rule.
 func (r Rule) at(d Device) bool {
 	if r.Address.Match(d.Address) {
 		return true
@@ -221,7 +219,7 @@ func (r Rule) at(d Device) bool {
 	return ok && d.Parent != nil && *d.Parent == exact
 }
 
-// Class is the resource class that the rule gives a device.
+// Class returns the resource class that the rule gives a device.
 func (r Rule) Class(d Device) resource.Class {
 	if r.ResourceClass != "" {
 		return r.ResourceClass
@@ -229,12 +227,11 @@ func (r Rule) Class(d Device) resource.Class {
 	return ClassFor(d.Vendor, d.Product)
 }
 
-// ForPorts says that only network ports may have the rule's devices: no alias is given them, and Placement does not
-// count
-// them ("Devices that have a physical_network tag will not be reported in Placement at this time", spec 002).
+// ForPorts reports whether only network ports may use the devices of the rule: aliases do not get them, and
+// Placement does not count them.
 func (r Rule) ForPorts() bool { return r.Tags.Networked || r.Tags.RemoteManaged == Yes }
 
-// String prints the rule as a device_spec that ParseSpecs reads back to the same rule, without At.
+// String formats the rule as a device_spec that ParseSpecs parses to the same rule, without At.
 func (r Rule) String() string {
 	var w writer
 	w.text("vendor_id", r.Vendor)
@@ -258,10 +255,10 @@ func (r Rule) String() string {
 	return w.String()
 }
 
-// Rules are all rules of a host in the order of its configuration. No rules offer no device.
+// Rules are all rules of a host in the order of its configuration. Without rules no device is offered.
 type Rules []Rule
 
-// First finds the rule that holds for a device: the first that matches; later ones do not count.
+// First returns the first rule that matches a device; later rules have no effect on it.
 func (rs Rules) First(d Device, parent *Device) (Rule, bool) {
 	for _, r := range rs {
 		if r.Match(d, parent) {

@@ -8,15 +8,14 @@ import (
 	"strings"
 )
 
-// Pattern is the `address` of a rule. Its zero value means every address. Each field is a number, a wildcard, or a
-// regular
-// expression that must match the field's digits from their start, not to their end.
+// Pattern is the `address` of a rule. Its zero value matches every address. Each field is a number, a wildcard, or a
+// regular expression that must match the digits of the field from their start, but not to their end.
 type Pattern struct {
 	domain, bus, slot, function field
 }
 
-// field is one part of a Pattern. Empty text is the wildcard; without expression the text is the number as Address
-// prints it.
+// field is one component of a Pattern. An empty text is the wildcard. Without expression the text is the number in
+// the format of Address.
 type field struct {
 	text       string
 	number     uint32
@@ -25,7 +24,7 @@ type field struct {
 
 var addressKeys = []string{"domain", "bus", "slot", "function"}
 
-// fieldLimits are the largest numbers, in the order of addressKeys. Nova knows domains up to FFFF; the kernel has
+// fieldLimits are the largest numbers, in the order of addressKeys. Nova supports domains up to FFFF; the kernel has
 // longer ones.
 var fieldLimits = []uint64{0xffffffff, 0xff, 0x1f, 7}
 
@@ -33,7 +32,7 @@ var fieldFormats = []string{"%04x", "%02x", "%02x", "%x"}
 
 func (p *Pattern) fields() []*field { return []*field{&p.domain, &p.bus, &p.slot, &p.function} }
 
-// pattern reads the address of a rule: text with wildcards, or an object of regular expressions.
+// pattern parses the address of a rule: text with wildcards, or an object of regular expressions.
 func (o object) pattern(key string) (Pattern, error) {
 	raw, there := o.values[key]
 	switch {
@@ -53,7 +52,7 @@ func (o object) pattern(key string) (Pattern, error) {
 		o.option, key, clip(string(raw)), strings.Join(addressKeys, ", "))
 }
 
-// parseGlob reads `[[[domain:]bus:]slot][.function]`, where a field is hexadecimal, "*" or empty for any.
+// parseGlob parses `[[[domain:]bus:]slot][.function]`, where a field is hexadecimal, or "*" or empty for any value.
 func parseGlob(text string) (Pattern, error) {
 	left, function, _ := strings.Cut(text, ".")
 	parts := strings.Split(left, ":")
@@ -98,7 +97,7 @@ func parseExpressions(raw json.RawMessage) (Pattern, error) {
 		}
 		expression, err := compile(*text)
 		if err != nil {
-			return Pattern{}, refuse("device_spec: address %s %q is no regular expression (%v); any %s is "+
+			return Pattern{}, refuse("device_spec: address %s %q is not a regular expression (%v); any %s is "+
 				"\".*\"", key, *text, err, key)
 		}
 		if *text != "" {
@@ -108,15 +107,15 @@ func parseExpressions(raw json.RawMessage) (Pattern, error) {
 	return p, nil
 }
 
-// compile anchors an expression at the start, as Nova does. Case does not count: addresses are printed in both.
+// compile anchors an expression at the start, as Nova does. It ignores case, because addresses are written in both.
 func compile(text string) (*regexp.Regexp, error) {
 	if _, err := regexp.Compile(text); err != nil {
-		return nil, err // found alone, so that "a)(b" is not taken for sound inside our brackets
+		return nil, err // compiled alone first: "a)(b" would be valid inside the group below
 	}
 	return regexp.Compile("^(?i:" + text + ")")
 }
 
-// match compares a number, which only expressions need in digits.
+// match compares a number, formatted as digits for an expression.
 func (f field) match(n uint32, format string) bool {
 	if f.expression != nil {
 		return f.expression.MatchString(fmt.Sprintf(format, n))
@@ -124,19 +123,20 @@ func (f field) match(n uint32, format string) bool {
 	return f.text == "" || f.number == n
 }
 
-// Match says whether an address is one of those that the pattern means.
+// Match reports whether the pattern matches an address.
 func (p Pattern) Match(a Address) bool {
 	return p.domain.match(a.Domain, fieldFormats[0]) && p.bus.match(uint32(a.Bus), fieldFormats[1]) &&
 		p.slot.match(uint32(a.Slot), fieldFormats[2]) && p.function.match(uint32(a.Func), fieldFormats[3])
 }
 
-// Exact gives the one address that the pattern spells out in full, also as expressions that are plain digits.
+// Exact returns the only address that the pattern matches, if it has all fields, also as expressions that are plain
+// digits.
 func (p Pattern) Exact() (Address, bool) {
 	a, err := ParseAddress(p.domain.text + ":" + p.bus.text + ":" + p.slot.text + "." + p.function.text)
 	return a, err == nil
 }
 
-// String prints the pattern as the address of a device_spec, an object of expressions as JSON.
+// String formats the pattern as the address of a device_spec; expressions as a JSON object.
 func (p Pattern) String() string {
 	object, text := p.json()
 	if object == nil {
@@ -149,7 +149,7 @@ func (p Pattern) String() string {
 	return w.String()
 }
 
-// json gives the pattern as an object of expressions or, when it has none, as text ("" for any address).
+// json returns the pattern as an object of expressions or, if it has none, as text ("" for any address).
 func (p Pattern) json() (object map[string]string, text string) {
 	if p == (Pattern{}) {
 		return nil, ""

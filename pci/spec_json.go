@@ -12,7 +12,7 @@ import (
 	"github.com/openberth/berth/fault"
 )
 
-// Flag is a boolean tag that may be left out.
+// Flag is an optional boolean tag.
 type Flag string
 
 // The values of a Flag.
@@ -22,20 +22,20 @@ const (
 	No    Flag = "false"
 )
 
-// truths is Nova's strict boolean vocabulary, in lower case.
+// truths are the boolean words that Nova accepts, in lower case.
 var truths = map[string]Flag{
 	"1": Yes, "t": Yes, "true": Yes, "on": Yes, "y": Yes, "yes": Yes,
 	"0": No, "f": No, "false": No, "off": No, "n": No, "no": No,
 }
 
-// object is one JSON object of a configuration option, its keys known and each there once.
+// object is one JSON object of a configuration option. Its keys are valid and unique.
 type object struct {
-	option string // device_spec or alias, for the sentences
-	raw    string // as it is written, shortened
+	option string // device_spec or alias, for messages
+	raw    string // the text, shortened
 	values map[string]json.RawMessage
 }
 
-// readJSON reads the whole of an option's text as one JSON value.
+// readJSON parses the whole text of an option as one JSON value.
 func readJSON(option, text string) (json.RawMessage, error) {
 	if strings.TrimSpace(text) == "" {
 		return nil, refuse("%s is empty; write a JSON object, or leave the option out", option)
@@ -44,8 +44,8 @@ func readJSON(option, text string) (json.RawMessage, error) {
 	err := json.Unmarshal([]byte(text), &raw)
 	if wrong, ok := errors.AsType[*json.SyntaxError](err); ok {
 		at := min(max(int(wrong.Offset)-1, 0), len(text))
-		return nil, refuse("%s is not JSON: %v, at %q; names and text stand in double quotes, no comma before a "+
-			"closing bracket",
+		return nil, refuse("%s is not JSON: %v, at %q; put names and text in double quotes, and no comma before "+
+			"a closing bracket",
 			option, err, clip(text[at:]))
 	}
 	if err != nil {
@@ -54,7 +54,7 @@ func readJSON(option, text string) (json.RawMessage, error) {
 	return bytes.TrimSpace(raw), nil
 }
 
-// readObject reads one JSON object that may have these keys, and none of them twice.
+// readObject parses one JSON object. Keys that are not in keys, and repeated keys, are errors.
 func readObject(option string, raw json.RawMessage, keys []string) (object, error) {
 	o := object{option: option, raw: clip(string(raw)), values: map[string]json.RawMessage{}}
 	if len(raw) == 0 || raw[0] != '{' {
@@ -85,7 +85,8 @@ func readObject(option string, raw json.RawMessage, keys []string) (object, erro
 	return o, nil
 }
 
-// text is the string under a key without the blanks around it, or nothing when the key is absent.
+// text returns the string under a key without the blanks around it, or "" if the key is absent. example is a valid
+// value for the error.
 func (o object) text(key, example string) (string, error) {
 	raw, there := o.values[key]
 	if !there {
@@ -99,7 +100,7 @@ func (o object) text(key, example string) (string, error) {
 	return strings.TrimSpace(*s), nil
 }
 
-// nonEmpty says whether there is a value under a key that is not null, "" or {}.
+// nonEmpty reports whether the key has a value other than null, "" and {}.
 func (o object) nonEmpty(key string) bool {
 	raw, there := o.values[key]
 	if !there || string(raw) == "null" || string(raw) == `""` {
@@ -109,7 +110,7 @@ func (o object) nonEmpty(key string) bool {
 	return json.Unmarshal(raw, &fields) != nil || len(fields) > 0
 }
 
-// flag is the boolean under a key, written as a JSON boolean or as one of Nova's words.
+// flag returns the boolean under a key, written as a JSON boolean or as one of truths.
 func (o object) flag(key string) (Flag, error) {
 	raw, there := o.values[key]
 	if !there {
@@ -130,10 +131,10 @@ func (o object) flag(key string) (Flag, error) {
 		"0", o.option, key, clip(string(raw)))
 }
 
-// writer prints a JSON object with its keys in the order in which they are put.
+// writer formats a JSON object with its keys in the order of the calls.
 type writer struct{ b strings.Builder }
 
-// put adds a key with a value that JSON can hold: a string, a map of strings or nil.
+// put adds a key. The value is a string, a map of strings or nil.
 func (w *writer) put(key string, value any) {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
@@ -147,7 +148,7 @@ func (w *writer) put(key string, value any) {
 	fmt.Fprintf(&w.b, "%q: %s", key, bytes.TrimSpace(b.Bytes()))
 }
 
-// text adds a key unless its text is empty.
+// text adds a key if its text is not empty.
 func (w *writer) text(key, value string) {
 	if value != "" {
 		w.put(key, value)
@@ -156,7 +157,7 @@ func (w *writer) text(key, value string) {
 
 func (w *writer) String() string { return "{" + w.b.String() + "}" }
 
-// clip shortens what an operator wrote to what fits into a sentence.
+// clip shortens an operator's text for use in a message.
 func clip(text string) string {
 	const most = 120
 	text = strings.TrimSpace(text)
@@ -170,7 +171,7 @@ func clip(text string) string {
 	return text[:cut] + "…"
 }
 
-// refuse is the error for a configuration text that cannot be used.
+// refuse returns the error for a configuration text that is not valid.
 func refuse(format string, args ...any) error {
 	return fault.New(fault.Invalid, "pci", format, args...)
 }

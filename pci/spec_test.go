@@ -9,6 +9,7 @@ import (
 	"github.com/openberth/berth/resource"
 )
 
+// address parses a PCI address.
 func address(t testing.TB, text string) Address {
 	t.Helper()
 	a, err := ParseAddress(text)
@@ -18,12 +19,13 @@ func address(t testing.TB, text string) Address {
 	return a
 }
 
-// vf is a VF 8086:1515 of the given PF.
+// vf returns a VF 8086:1515 of a PF.
 func vf(t testing.TB, own, pf string) Device {
 	parent := address(t, pf)
 	return Device{Address: address(t, own), Vendor: "8086", Product: "1515", Type: Virtual, Parent: &parent}
 }
 
+// rule parses a device_spec with one rule.
 func rule(t testing.TB, text string) Rule {
 	t.Helper()
 	rules, err := ParseSpecs(text)
@@ -36,7 +38,7 @@ func rule(t testing.TB, text string) Rule {
 	return rules[0]
 }
 
-func TestParseSpecsReadsWhatOperatorsWrite(t *testing.T) {
+func TestParseSpecsNormalizes(t *testing.T) {
 	for text, want := range map[string]string{
 		`{}`: `{}`,
 		`{"vendor_id": " 0x8086 ", "product_id": " * "}`:    `{"vendor_id": "8086"}`,
@@ -76,9 +78,9 @@ func TestParseSpecsKeepsTheOrder(t *testing.T) {
 	}
 }
 
-// Each mistake is refused by one sentence that names the key, the text and what to do.
+// TestParseSpecsRefuses tests that the error contains the key, the text and the remedy.
 func TestParseSpecsRefuses(t *testing.T) {
-	for text, says := range map[string][]string{
+	for text, parts := range map[string][]string{
 		"":                                          {"empty"},
 		"  ":                                        {"empty"},
 		`{'vendor_id': '8086'}`:                     {"not JSON", `'vendor_id'`, "double quotes"},
@@ -126,24 +128,24 @@ func TestParseSpecsRefuses(t *testing.T) {
 		`{"traits": "A,,B"}`:                                  {"traits", "A,,B", "empty name"},
 		`{"traits": "A, !B"}`:                                 {"traits", `"B"`, "alias"},
 		`{"traits": "-"}`:                                     {"trait", `"-"`},
-		// The example of the spec itself, which is no JSON.
+		// Not JSON, although Nova's specification has a similar example.
 		`{"vendor_id": "1002", "traits": "CUSTOM_RADEON_RX_560", "CUSTOM_GDDR5"}`: {"not JSON"},
 	} {
 		rules, err := ParseSpecs(text)
 		if err == nil {
-			t.Errorf("%s is taken as %v", text, rules)
+			t.Errorf("%s is accepted as %v", text, rules)
 			continue
 		}
 		if !fault.Is(err, fault.Invalid) {
-			t.Errorf("%s: %v is %s", text, err, fault.KindOf(err))
+			t.Errorf("%s: %v has kind %s", text, err, fault.KindOf(err))
 		}
 		sentence := fault.TextOf(err)
 		if !strings.HasPrefix(sentence, "device_spec") {
-			t.Errorf("%s: %q does not name the option", text, sentence)
+			t.Errorf("%s: %q does not begin with the option", text, sentence)
 		}
-		for _, word := range says {
-			if !strings.Contains(strings.ReplaceAll(sentence, `\"`, `"`), word) {
-				t.Errorf("%s: %q does not say %q", text, sentence, word)
+		for _, part := range parts {
+			if !strings.Contains(strings.ReplaceAll(sentence, `\"`, `"`), part) {
+				t.Errorf("%s: %q does not contain %q", text, sentence, part)
 			}
 		}
 	}
@@ -168,12 +170,12 @@ func TestRuleMatch(t *testing.T) {
 		`{"vendor_id":"8086"}`: "pf vf",
 		`{"vendor_id":"8086","product_id":"1515"}`: "vf",
 		`{"vendor_id":"1002","product_id":"1515"}`: "",
-		// An exact PF address is the PF and its VFs; product_id narrows it.
+		// The exact address of a PF matches the PF and its VFs; product_id restricts it.
 		`{"address":"0000:81:00.0"}`:                                          "pf vf",
 		`{"address":"0000:81:00.0","product_id":"1515"}`:                      "vf",
 		`{"address":"0000:81:00.0","product_id":"1528"}`:                      "pf",
 		`{"address":{"domain":"0000","bus":"81","slot":"00","function":"0"}}`: "pf vf",
-		// Anything else looks at a device's own address.
+		// Any other address is compared with the address of the device.
 		`{"address":"0000:81:00.*"}`:                                        "pf",
 		`{"address":"81:00.0"}`:                                             "pf",
 		`{"address":{"bus":"81","slot":"00","function":"0"}}`:               "pf",
@@ -190,14 +192,14 @@ func TestRuleMatch(t *testing.T) {
 		`{"address":{"slot":"[0-3]","bus":"0[Aa]"}}`:                        "far lone",
 		`{"address":{"bus":"0A"}}`:                                          "far lone",
 		`{"address":{"bus":"a"}}`:                                           "",
-		`{"address":{"slot":"1","domain":"00"}}`:                            "vf", // from the start, not to the end
+		`{"address":{"slot":"1","domain":"00"}}`:                            "vf", // compared from the start, not to the end
 		`{"address":{"function":"[6-7]"}}`:                                  "",
 		`{"address":{"bus":"81|0a","slot":"00"}}`:                           "far lone pf",
 		`{"devname":"ens3f0"}`:                                              "pf vf",
 		`{"devname":"ens3f0v0"}`:                                            "vf",
 		`{"devname":"ens3f0","product_id":"1528"}`:                          "pf",
 		`{"devname":"eth9"}`:                                                "",
-		`{"address":{"domain":"00","bus":"81","slot":"00","function":"0"}}`: "pf", // digits, but no full address
+		`{"address":{"domain":"00","bus":"81","slot":"00","function":"0"}}`: "pf", // digits, but not a full address
 	} {
 		r := rule(t, text)
 		var got []string
@@ -217,7 +219,7 @@ func TestRuleMatch(t *testing.T) {
 	}
 }
 
-// First match wins, for the class and traits too.
+// TestRulesFirst tests that the first matching rule determines class and traits.
 func TestRulesFirst(t *testing.T) {
 	rules, err := ParseSpecs(`[{"address":"0000:81:00.1","traits":"a"}, {"vendor_id":"8086","resource_class":"nic"}]`)
 	if err != nil {
@@ -237,11 +239,12 @@ func TestRulesFirst(t *testing.T) {
 		t.Errorf("%v", r)
 	}
 	if _, ok := Rules(nil).First(d, nil); ok {
-		t.Error("no rules offer a device")
+		t.Error("a device is offered without rules")
 	}
 }
 
-// "Devices that have a physical_network tag will not be reported in Placement at this time" (spec 002): also with null.
+// TestRuleForPorts tests that rules with physical_network, also with null, or with remote_managed are for network
+// ports.
 func TestRuleForPorts(t *testing.T) {
 	for text, want := range map[string]bool{
 		`{}`: false, `{"physical_network":"p"}`: true, `{"physical_network":null}`: true, `{"remote_managed":"true"}`: true,
@@ -280,13 +283,13 @@ func FuzzParseSpecs(f *testing.F) {
 		for _, r := range rules {
 			again, err := ParseSpecs(r.String())
 			if err != nil || len(again) != 1 || again[0].String() != r.String() {
-				t.Fatalf("%q prints as %s, which is read as %v %v", text, r, again, err)
+				t.Fatalf("%q is formatted as %s, which is parsed as %v %v", text, r, again, err)
 			}
 			if r.Match(d, nil) != again[0].Match(d, nil) {
-				t.Errorf("%s matches otherwise when it is read again", r)
+				t.Errorf("%s matches differently after formatting and parsing", r)
 			}
 			if c := r.Class(d); !resource.IsCustom(string(c)) && !resource.IsStandardClass(c) {
-				t.Errorf("class %q is none that Placement takes", c)
+				t.Errorf("class %q is not valid in Placement", c)
 			}
 		}
 	})

@@ -5,38 +5,38 @@ import (
 	"strings"
 )
 
-// Check is one parsed rule: a condition on who asks (credentials) and on what (target).
+// Check is one parsed rule: a condition on the credentials of a request and on its target.
 type Check struct{ root node }
 
-// String prints the check in the rule language, in the form that oslo.policy prints it: "(role:admin or @)".
-// Parsed again, it gives the same check.
+// String returns the check in the rule language, in oslo.policy's form: "(role:admin or @)". Parse returns an equal
+// check for it.
 func (c Check) String() string { return c.root.String() }
 
-// node is one condition in the tree of a check. An error stops the whole judgement, and what it was about is denied;
-// a plain false may still become true under a `not`.
+// node is one condition in the tree of a check. An error ends the whole evaluation and denies the request; false
+// without an error becomes true under a `not`.
 type node interface {
-	holds(*question) (bool, error)
+	holds(*evaluation) (bool, error)
 	String() string
 }
 
-// question is what a tree is asked about.
-type question struct {
+// evaluation is one evaluation of a rule for a request.
+type evaluation struct {
 	set     *ruleset
-	rule    string // the rule that was asked for, for remote checks
+	rule    string // the rule given to Allow, for remote checks
 	creds   Creds
 	target  map[string]any
 	visited int // rules entered so far
 }
 
-// most is how many rules one question may enter by reference. Cycles are refused when the files are read; this bounds
-// rules that refer to others many times over.
-const most = 10_000
+// maxVisited is the number of rules that one evaluation may enter by reference. Cycles are rejected when the files are
+// read; this bounds rules that refer to the same rules many times.
+const maxVisited = 10_000
 
 type (
 	constant  bool                // @ and !
 	negation  struct{ node }      // not x
-	all       []node              // x and y
-	some      []node              // x or y
+	allOf     []node              // x and y
+	anyOf     []node              // x or y
 	byRule    string              // rule:name
 	byRole    struct{ of format } // role:name
 	byLiteral struct {            // 'literal':%(key)s
@@ -61,8 +61,8 @@ func (c constant) String() string {
 	return "!"
 }
 func (n negation) String() string  { return "not " + n.node.String() }
-func (a all) String() string       { return join(a, " and ") }
-func (s some) String() string      { return join(s, " or ") }
+func (a allOf) String() string     { return join(a, " and ") }
+func (s anyOf) String() string     { return join(s, " or ") }
 func (r byRule) String() string    { return "rule:" + string(r) }
 func (r byRole) String() string    { return "role:" + r.of.text }
 func (l byLiteral) String() string { return l.kind + ":" + l.of.text }
@@ -77,14 +77,14 @@ func join(nodes []node, word string) string {
 	return "(" + strings.Join(parts, word) + ")"
 }
 
-func (c constant) holds(*question) (bool, error) { return bool(c), nil }
+func (c constant) holds(*evaluation) (bool, error) { return bool(c), nil }
 
-func (n negation) holds(q *question) (bool, error) {
+func (n negation) holds(q *evaluation) (bool, error) {
 	ok, err := n.node.holds(q)
 	return !ok && err == nil, err
 }
 
-func (a all) holds(q *question) (bool, error) {
+func (a allOf) holds(q *evaluation) (bool, error) {
 	for _, n := range a {
 		if ok, err := n.holds(q); !ok || err != nil {
 			return false, err
@@ -93,7 +93,7 @@ func (a all) holds(q *question) (bool, error) {
 	return true, nil
 }
 
-func (s some) holds(q *question) (bool, error) {
+func (s anyOf) holds(q *evaluation) (bool, error) {
 	for _, n := range s {
 		if ok, err := n.holds(q); ok || err != nil {
 			return ok && err == nil, err
@@ -102,20 +102,20 @@ func (s some) holds(q *question) (bool, error) {
 	return false, nil
 }
 
-// A rule that nobody wrote, without a default rule, holds for nobody.
-func (r byRule) holds(q *question) (bool, error) {
+// A reference to a rule that does not exist is false without a default rule.
+func (r byRule) holds(q *evaluation) (bool, error) {
 	e := q.set.find(string(r))
 	if e == nil {
 		return false, nil
 	}
-	if q.visited++; q.visited > most {
-		return false, fmt.Errorf("the rules refer to one another more than %d times", most)
+	if q.visited++; q.visited > maxVisited {
+		return false, fmt.Errorf("the rules refer to one another more than %d times", maxVisited)
 	}
 	return e.check.root.holds(q)
 }
 
-// Roles are compared without regard to case.
-func (r byRole) holds(q *question) (bool, error) {
+// holds compares the role with the credentials' roles, ignoring case.
+func (r byRole) holds(q *evaluation) (bool, error) {
 	want, found, err := r.of.fill(q.target)
 	if !found || err != nil {
 		return false, err
@@ -133,13 +133,13 @@ func (r byRole) holds(q *question) (bool, error) {
 	case []any:
 		names = list
 	default:
-		return false, fmt.Errorf("the credentials' roles are no list")
+		return false, fmt.Errorf("the credentials' roles are not a list")
 	}
 	want = strings.ToLower(want)
 	for _, name := range names {
 		text, ok := name.(string)
 		if !ok {
-			return false, fmt.Errorf("the credentials have a role that is no text")
+			return false, fmt.Errorf("the credentials have a role that is not text")
 		}
 		if strings.ToLower(text) == want {
 			return true, nil
@@ -148,12 +148,12 @@ func (r byRole) holds(q *question) (bool, error) {
 	return false, nil
 }
 
-func (l byLiteral) holds(q *question) (bool, error) {
+func (l byLiteral) holds(q *evaluation) (bool, error) {
 	want, found, err := l.of.fill(q.target)
 	return found && err == nil && want == l.value, err
 }
 
-func (p byPath) holds(q *question) (bool, error) {
+func (p byPath) holds(q *evaluation) (bool, error) {
 	want, found, err := p.of.fill(q.target)
 	if !found || err != nil {
 		return false, err
@@ -161,7 +161,7 @@ func (p byPath) holds(q *question) (bool, error) {
 	return search(q.creds.get, p.path, want)
 }
 
-// search follows a path into the credentials. In a list it is enough when one element leads to the text that is wanted.
+// search reports whether a path into the credentials leads to the wanted text. For a list, one element is enough.
 func search(get func(string) (any, bool), path []string, want string) (bool, error) {
 	value, found := get(path[0])
 	if !found {
@@ -179,21 +179,22 @@ func search(get func(string) (any, bool), path []string, want string) (bool, err
 		}
 	}
 	for _, element := range elements {
-		if ok, err := reach(element, rest, want); ok || err != nil {
+		if ok, err := searchBelow(element, rest, want); ok || err != nil {
 			return ok, err
 		}
 	}
 	return false, nil
 }
 
-func reach(value any, rest []string, want string) (bool, error) {
+// searchBelow reports whether value, followed along the rest of a path, is the wanted text.
+func searchBelow(value any, rest []string, want string) (bool, error) {
 	if len(rest) == 0 {
 		text, err := textOf(value)
 		return err == nil && text == want, err
 	}
 	inner, ok := value.(map[string]any)
 	if !ok {
-		return false, fmt.Errorf("the credentials have no %q below what is no mapping", rest[0])
+		return false, fmt.Errorf("the credentials have no %q: the value above it is not a mapping", rest[0])
 	}
 	return search(func(key string) (any, bool) { v, found := inner[key]; return v, found }, rest, want)
 }

@@ -17,11 +17,12 @@ import (
 	"github.com/openberth/berth/fault"
 )
 
-// longestFile is how much of a policy file is read, in bytes. A longer one is no policy.
-const longestFile = 4 << 20
+// maxFileBytes is the length in bytes of the longest policy file that is read.
+const maxFileBytes = 4 << 20
 
-// list resolves directories to the files in them. Seen changes when one of the files does.
-func list(paths []string) (files []string, seen string, err error) {
+// listFiles replaces directories by the files in them. seen describes the size and time of each file, to detect a
+// change.
+func listFiles(paths []string) (files []string, seen string, err error) {
 	for _, path := range paths {
 		info, err := os.Stat(path)
 		if err != nil {
@@ -57,8 +58,8 @@ func unreadable(path string, err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return fault.New(fault.NotFound, "policy", "policy file %s does not exist", path)
 	}
-	return fault.New(fault.Invalid, "policy", "policy file cannot be read: %w; let the user that Berth runs as "+
-		"read it, or name another as [oslo_policy] policy_file", err)
+	return fault.New(fault.Invalid, "policy", "policy file cannot be read: %w; give Berth's user the right to "+
+		"read it, or set [oslo_policy] policy_file to another", err)
 }
 
 func readFile(path string) ([]entry, error) {
@@ -67,28 +68,28 @@ func readFile(path string) ([]entry, error) {
 		return nil, unreadable(path, err)
 	}
 	defer file.Close()
-	text, err := io.ReadAll(io.LimitReader(file, longestFile+1))
+	text, err := io.ReadAll(io.LimitReader(file, maxFileBytes+1))
 	if err != nil {
 		return nil, unreadable(path, err)
 	}
-	if len(text) > longestFile {
-		return nil, fault.New(fault.Invalid, "policy", "policy file %s is longer than %d bytes", path, longestFile)
+	if len(text) > maxFileBytes {
+		return nil, fault.New(fault.Invalid, "policy", "policy file %s is longer than %d bytes", path, maxFileBytes)
 	}
 	return parseFile(path, text)
 }
 
-// raw is one entry of a file before it is judged: value is a string, a list, or nil for nothing at all; odd says what
-// else it is.
-type raw struct {
-	name  string
-	line  int
-	value any
-	odd   string
+// rawEntry is one entry of a file before it is parsed. value is a string, a list, or nil for an empty entry; problem is
+// the reason why it is not valid.
+type rawEntry struct {
+	name    string
+	line    int
+	value   any
+	problem string
 }
 
-// parseFile reads a policy file: one mapping from names to rules, as JSON or YAML. An empty one is no error.
+// parseFile parses a policy file: one mapping from names to rules, as JSON or YAML. It may be empty.
 func parseFile(path string, text []byte) (entries []entry, err error) {
-	var raws []raw
+	var raws []rawEntry
 	if json.Valid(text) {
 		raws, err = fromJSON(text)
 	} else {
@@ -99,8 +100,8 @@ func parseFile(path string, text []byte) (entries []entry, err error) {
 	}
 	for _, r := range raws {
 		place := fmt.Sprintf("%s:%d", path, r.line)
-		if r.odd != "" {
-			return nil, invalid(place, r.name, "%s", r.odd)
+		if r.problem != "" {
+			return nil, invalid(place, r.name, "%s", r.problem)
 		}
 		check := Check{constant(true)}
 		switch value := r.value.(type) {
@@ -117,16 +118,16 @@ func parseFile(path string, text []byte) (entries []entry, err error) {
 	return entries, nil
 }
 
-const notRule = "it is no rule: write text in quotes, or a list"
+const notRule = "it is not a rule; write text in quotes, or a list"
 
-func fromJSON(text []byte) (raws []raw, err error) {
+func fromJSON(text []byte) (raws []rawEntry, err error) {
 	d := json.NewDecoder(bytes.NewReader(text))
 	open, err := d.Token()
 	if err != nil || open == nil {
 		return nil, err
 	}
 	if open != json.Delim('{') {
-		return nil, errors.New("it is no mapping from names to rules")
+		return nil, errors.New("it is not a mapping from names to rules")
 	}
 	line, counted := 1, int64(0)
 	for d.More() {
@@ -136,21 +137,21 @@ func fromJSON(text []byte) (raws []raw, err error) {
 		}
 		line += bytes.Count(text[counted:d.InputOffset()], []byte("\n"))
 		counted = d.InputOffset()
-		r := raw{name: name.(string), line: line}
+		r := rawEntry{name: name.(string), line: line}
 		if err := d.Decode(&r.value); err != nil {
 			return nil, err
 		}
 		switch r.value.(type) {
 		case string, []any, nil:
 		default:
-			r.odd = notRule
+			r.problem = notRule
 		}
 		raws = append(raws, r)
 	}
 	return raws, nil
 }
 
-func fromYAML(text []byte) ([]raw, error) {
+func fromYAML(text []byte) ([]rawEntry, error) {
 	var documents []*yaml.Node
 	loader, err := yaml.NewLoader(bytes.NewReader(text))
 	if err != nil {
@@ -180,15 +181,15 @@ func fromYAML(text []byte) ([]raw, error) {
 	return mapping(root, 0)
 }
 
-// mapping lists a mapping's entries. What << merges comes first, so that the mapping's own entries count.
-func mapping(node *yaml.Node, depth int) (raws []raw, err error) {
+// mapping returns a mapping's entries. The entries merged by << come first; the mapping's own entries override them.
+func mapping(node *yaml.Node, depth int) (raws []rawEntry, err error) {
 	if node.Kind == yaml.AliasNode {
 		node = node.Alias
 	}
 	if node.Kind != yaml.MappingNode || depth > 10 {
-		return nil, fmt.Errorf("line %d is no mapping from names to rules", node.Line)
+		return nil, fmt.Errorf("line %d is not a mapping from names to rules", node.Line)
 	}
-	var own []raw
+	var own []rawEntry
 	for i := 0; i+1 < len(node.Content); i += 2 {
 		key, value := node.Content[i], node.Content[i+1]
 		if key.Kind == yaml.AliasNode {
@@ -203,24 +204,25 @@ func mapping(node *yaml.Node, depth int) (raws []raw, err error) {
 			continue
 		}
 		if key.Kind != yaml.ScalarNode || key.ShortTag() != "!!str" {
-			return nil, fmt.Errorf("line %d: the name of a rule is no text; write it in quotes", key.Line)
+			return nil, fmt.Errorf("line %d: the name of a rule is not text; write it in quotes", key.Line)
 		}
-		r := raw{name: key.Value, line: key.Line}
-		r.value, r.odd = valueOf(value, 0)
+		r := rawEntry{name: key.Value, line: key.Line}
+		r.value, r.problem = valueOf(value, 0)
 		own = append(own, r)
 	}
 	return append(without(raws, own), own...), nil
 }
 
-// without leaves out the rules that others have as well.
-func without(raws, others []raw) []raw {
-	return slices.DeleteFunc(raws, func(r raw) bool {
-		return slices.ContainsFunc(others, func(other raw) bool { return other.name == r.name })
+// without removes the rules that are also in others.
+func without(raws, others []rawEntry) []rawEntry {
+	return slices.DeleteFunc(raws, func(r rawEntry) bool {
+		return slices.ContainsFunc(others, func(other rawEntry) bool { return other.name == r.name })
 	})
 }
 
-// merge lists what stands behind <<: a mapping, or several of which the first counts.
-func merge(value *yaml.Node, depth int) (raws []raw, err error) {
+// merge returns the entries of the value of <<: a mapping or a list of mappings, of which earlier ones override later
+// ones.
+func merge(value *yaml.Node, depth int) (raws []rawEntry, err error) {
 	if value.Kind == yaml.AliasNode {
 		value = value.Alias
 	}
@@ -238,7 +240,7 @@ func merge(value *yaml.Node, depth int) (raws []raw, err error) {
 	return raws, nil
 }
 
-// valueOf takes a rule's value out of the tree.
+// valueOf returns a rule's value, or the reason why it is not valid.
 func valueOf(node *yaml.Node, depth int) (value any, odd string) {
 	if node.Kind == yaml.AliasNode {
 		node = node.Alias
@@ -258,7 +260,7 @@ func valueOf(node *yaml.Node, depth int) (value any, odd string) {
 	case node.ShortTag() == "!!null":
 		return nil, ""
 	case node.ShortTag() == "!!str" && node.Value == "" && node.Style&^yaml.TaggedStyle == 0:
-		// A bare ! is YAML's mark of a tag, and the value behind it is empty, which would allow all.
+		// A bare ! is a YAML tag with an empty value, which would allow all requests.
 		return nil, `a bare ! is not text in YAML; write "!" in quotes`
 	case node.ShortTag() == "!!str":
 		return node.Value, ""

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// format is the right side of a check: text with %(key)s in it, each of which stands for a value of the target.
+// format is the right side of a check: text in which each %(key)s is replaced by a value of the target.
 type format struct {
 	text   string
 	pieces []piece
@@ -20,7 +20,7 @@ type piece struct {
 	isKey bool
 }
 
-// parseFormat reads Python's % notation as far as rules use it: %(key)s and %%. All else is refused, since
+// parseFormat parses the part of Python's % notation that rules use: %(key)s and %%. Anything else is an error, because
 // oslo.policy accepts it when it loads the rule and then fails each request.
 func parseFormat(text string) (format, error) {
 	f := format{text: text}
@@ -38,14 +38,14 @@ func parseFormat(text string) (format, error) {
 		}
 		key, tail, ok := cutKey(after)
 		if !ok {
-			return format{}, fmt.Errorf("%q has a %% that begins no %%(key)s; write %%%% for the sign itself", text)
+			return format{}, fmt.Errorf("%q has a %% that does not begin %%(key)s; write %%%% for the sign itself", text)
 		}
 		f.pieces, rest = append(f.pieces, piece{text: key, isKey: true}), tail
 	}
 	return f, nil
 }
 
-// cutKey takes "(key)s" from the front of text. A key may hold pairs of parentheses.
+// cutKey splits "(key)s" off the front of text. A key may contain pairs of parentheses.
 func cutKey(text string) (key, rest string, ok bool) {
 	depth := 0
 	for i, r := range text {
@@ -64,7 +64,7 @@ func cutKey(text string) (key, rest string, ok bool) {
 	return "", "", false
 }
 
-// fill puts the target's values in; found is false when the target lacks one of them.
+// fill returns the text with the target's values; found is false if the target lacks one of them.
 func (f format) fill(target map[string]any) (text string, found bool, err error) {
 	if len(f.pieces) == 1 && !f.pieces[0].isKey {
 		return f.pieces[0].text, true, nil
@@ -88,7 +88,7 @@ func (f format) fill(target map[string]any) (text string, found bool, err error)
 	return out.String(), true, nil
 }
 
-// textOf is a value as Python's str() prints it, which is how rules compare values: None, True, 1, 1.0, ['a'].
+// textOf returns a value as Python's str() prints it, because rules compare these texts: None, True, 1, 1.0, ['a'].
 func textOf(value any) (string, error) {
 	if text, ok := value.(string); ok {
 		return text, nil
@@ -96,7 +96,7 @@ func textOf(value any) (string, error) {
 	return reprOf(value)
 }
 
-// reprOf is Python's repr(). Keys of a mapping are sorted, for Go knows no other order.
+// reprOf returns a value as Python's repr() prints it, with the keys of a mapping sorted.
 func reprOf(value any) (string, error) {
 	switch v := value.(type) {
 	case nil:
@@ -113,7 +113,7 @@ func reprOf(value any) (string, error) {
 	case float64:
 		return floatText(v), nil
 	case string:
-		return quoted(v), nil
+		return quote(v), nil
 	case []string:
 		list := make([]any, len(v))
 		for i, text := range v {
@@ -136,15 +136,15 @@ func reprOf(value any) (string, error) {
 			if err != nil {
 				return "", err
 			}
-			parts = append(parts, quoted(key)+": "+text)
+			parts = append(parts, quote(key)+": "+text)
 		}
 		return "{" + strings.Join(parts, ", ") + "}", nil
 	}
 	return "", fmt.Errorf("a value of type %T cannot be compared", value)
 }
 
-// floatText is a number as Python prints it: at least one digit behind the point, an exponent from 1e16 on and below
-// 1e-4.
+// floatText returns a number as Python prints it: at least one digit after the point, and an exponent from 1e16 on and
+// below 1e-4.
 func floatText(v float64) string {
 	switch size := math.Abs(v); {
 	case math.IsNaN(v):
@@ -163,8 +163,8 @@ func floatText(v float64) string {
 	return text
 }
 
-// quoted is a text as Python quotes it inside of a list: with ' unless only ' is in it.
-func quoted(text string) string {
+// quote returns a text as Python quotes it in a list: with " if it contains ' and no ", else with '.
+func quote(text string) string {
 	mark := "'"
 	if strings.Contains(text, "'") && !strings.Contains(text, `"`) {
 		mark = `"`
@@ -174,8 +174,8 @@ func quoted(text string) string {
 		mark
 }
 
-// truth is what Python takes a value for in an `if`.
-func truth(value any) bool {
+// isTrue reports whether Python treats a value as true in an `if`.
+func isTrue(value any) bool {
 	switch v := value.(type) {
 	case []string:
 		return len(v) > 0

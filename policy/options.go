@@ -11,7 +11,7 @@ import (
 
 const group = "oslo_policy"
 
-// Some options stood in [DEFAULT] once.
+// deprecated returns the former name of an option that was in [DEFAULT].
 func deprecated(option string) []config.Name {
 	return []config.Name{{Group: "DEFAULT", Option: option}}
 }
@@ -30,10 +30,10 @@ func Known() []config.Name {
 	return names
 }
 
-// Load makes an Enforcer as [oslo_policy] says. Files with a relative name are looked for in dirs, of which the first
-// that has one counts: the directories of the configuration files, and /etc/<service>. Without policy_file it is
-// policy.yaml, or else policy.json; policy_dirs are policy.d. What does not exist is no error, as in oslo.policy, but a
-// warning when it was named in the configuration; Reload finds it when it comes.
+// Load returns an Enforcer with the options of [oslo_policy]. A file with a relative name is read from the first of
+// dirs that contains it: the directories of the configuration files, and /etc/<service>. The default of policy_file is
+// policy.yaml, or else policy.json; the default of policy_dirs is policy.d. A missing file is not an error, as in
+// oslo.policy, but a warning if the configuration names it; Reload reads it when it exists.
 func Load(c *config.Config, defaults []Rule, dirs ...string) (*Enforcer, error) {
 	opts, err := readOptions(c)
 	if err != nil {
@@ -46,41 +46,43 @@ func Load(c *config.Config, defaults []Rule, dirs ...string) (*Enforcer, error) 
 			}
 		}
 	}
-	return start(defaults, opts, func() ([]string, []string) { return locate(c, dirs) })
+	return newEnforcer(defaults, opts, func() ([]string, []string) { return findPaths(c, dirs) })
 }
 
-func locate(c *config.Config, dirs []string) (paths, warnings []string) {
+// findPaths returns the paths of the policy files and directories, and warnings about missing ones.
+func findPaths(c *config.Config, dirs []string) (paths, warnings []string) {
 	missing := func(e config.Entry) {
-		warnings = append(warnings, fmt.Sprintf("%s: [%s] %s = %s: it does not exist, so it is as if it were "+
-			"empty", e.Place(), e.Group, e.Option, e.Value))
+		warnings = append(warnings, fmt.Sprintf("%s: [%s] %s = %s: it does not exist and is treated as empty", e.Place(),
+			e.Group, e.Option, e.Value))
 	}
 	if e, set := c.Get(group, "policy_file", deprecated("policy_file")...); set {
-		if path, ok := look(e.Value, dirs); ok {
+		if path, ok := findPath(e.Value, dirs); ok {
 			paths = append(paths, path)
 		} else {
 			missing(e)
 		}
-	} else if path, ok := look("policy.yaml", dirs); ok {
+	} else if path, ok := findPath("policy.yaml", dirs); ok {
 		paths = append(paths, path)
-	} else if path, ok := look("policy.json", dirs); ok {
+	} else if path, ok := findPath("policy.json", dirs); ok {
 		paths = append(paths, path)
 	}
 	named := c.All(group, "policy_dirs", deprecated("policy_dirs")...)
 	for _, e := range named {
-		if path, ok := look(e.Value, dirs); ok {
+		if path, ok := findPath(e.Value, dirs); ok {
 			paths = append(paths, path)
 		} else {
 			missing(e)
 		}
 	}
-	if path, ok := look("policy.d", dirs); ok && len(named) == 0 {
+	if path, ok := findPath("policy.d", dirs); ok && len(named) == 0 {
 		paths = append(paths, path)
 	}
 	return paths, warnings
 }
 
-// look finds a file or directory. Only what certainly does not exist is passed over.
-func look(name string, dirs []string) (string, bool) {
+// findPath returns the path of a file or directory in the first of dirs that contains it. A path that cannot be checked
+// is returned, so that the error is reported when it is read.
+func findPath(name string, dirs []string) (string, bool) {
 	if filepath.IsAbs(name) {
 		dirs = []string{""}
 	}

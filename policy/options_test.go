@@ -9,7 +9,7 @@ import (
 	"github.com/openberth/berth/fault"
 )
 
-func parsed(t *testing.T, text string) *config.Config {
+func parseConfig(t *testing.T, text string) *config.Config {
 	t.Helper()
 	file, err := config.Parse("placement.conf", []byte(text))
 	if err != nil {
@@ -18,63 +18,65 @@ func parsed(t *testing.T, text string) *config.Config {
 	return config.New(file)
 }
 
-func TestLoadFindsFiles(t *testing.T) {
+func TestLoadFindsFilesAndDirectories(t *testing.T) {
 	near, far := t.TempDir(), t.TempDir()
-	write(t, far, "policy.yaml", "a: role:yaml\n")
-	write(t, far, "policy.json", `{"a": "role:json"}`)
-	write(t, far, "other.yaml", "a: role:other\n")
-	write(t, far, "policy.d/x.yaml", "b: role:d\n")
-	write(t, far, "one/x.yaml", "b: role:one\n")
-	write(t, far, "two/x.yaml", "c: role:two\n")
+	writeFile(t, far, "policy.yaml", "a: role:yaml\n")
+	writeFile(t, far, "policy.json", `{"a": "role:json"}`)
+	writeFile(t, far, "other.yaml", "a: role:other\n")
+	writeFile(t, far, "policy.d/x.yaml", "b: role:d\n")
+	writeFile(t, far, "one/x.yaml", "b: role:one\n")
+	writeFile(t, far, "two/x.yaml", "c: role:two\n")
 	for _, c := range []struct {
 		name, text string
-		rules      map[string]string // rule → role that it takes; empty: nobody
+		rules      map[string]string // rule → role that it requires; empty: denied
 		warnings   int
 	}{
-		{"nothing is set", "", map[string]string{"a": "yaml", "b": "d"}, 0},
-		{"a file", "[oslo_policy]\npolicy_file = other.yaml\n", map[string]string{"a": "other", "b": "d"}, 0},
-		{"a file with its whole name", "[oslo_policy]\npolicy_file " +
+		{"no option is set", "", map[string]string{"a": "yaml", "b": "d"}, 0},
+		{"policy_file is a relative path", "[oslo_policy]\npolicy_file = other.yaml\n", map[string]string{"a": "other",
+			"b": "d"}, 0},
+		{"policy_file is an absolute path", "[oslo_policy]\npolicy_file " +
 			"= " + far + "/other.yaml\n", map[string]string{"a": "other"}, 0},
-		{"a file, by the option's old place", "[DEFAULT]\npolicy_file = " +
+		{"policy_file is in [DEFAULT]", "[DEFAULT]\npolicy_file = " +
 			"other.yaml\n", map[string]string{"a": "other"}, 0},
-		{"a file that is missing", "[oslo_policy]\npolicy_file = " +
+		{"policy_file does not exist", "[oslo_policy]\npolicy_file = " +
 			"absent.yaml\n", map[string]string{"a": "", "b": "d"}, 1},
-		{"directories", "[oslo_policy]\npolicy_dirs = one\npolicy_dirs = absent\npolicy_dirs = " +
-			"two\n", map[string]string{"a": "yaml", "b": "one", "c": "two"}, 1},
+		{"policy_dirs names two directories and a missing one",
+			"[oslo_policy]\npolicy_dirs = one\npolicy_dirs = absent\npolicy_dirs = " +
+				"two\n", map[string]string{"a": "yaml", "b": "one", "c": "two"}, 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			e, err := Load(parsed(t, c.text), nil, near, far)
+			e, err := Load(parseConfig(t, c.text), nil, near, far)
 			if err != nil {
 				t.Fatal(err)
 			}
 			for rule, role := range c.rules {
-				may(t, e, role != "", rule, Creds{"roles": []string{role}}, nil)
+				checkAllow(t, e, role != "", rule, Creds{"roles": []string{role}}, nil)
 			}
 			if len(e.Warnings()) != c.warnings {
 				t.Errorf("%q", e.Warnings())
 			}
 		})
 	}
-	// JSON only when there is no YAML; and what comes later is found by Reload.
+	// policy.json is read if there is no policy.yaml, and Reload finds it when it is created later.
 	json := t.TempDir()
-	e, err := Load(parsed(t, ""), []Rule{{Name: "a", Check: "role:code"}}, json)
+	e, err := Load(parseConfig(t, ""), []Rule{{Name: "a", Check: "role:code"}}, json)
 	if err != nil {
 		t.Fatal(err)
 	}
-	may(t, e, true, "a", Creds{"roles": []string{"code"}}, nil)
-	write(t, json, "policy.json", `{"a": "role:json"}`)
+	checkAllow(t, e, true, "a", Creds{"roles": []string{"code"}}, nil)
+	writeFile(t, json, "policy.json", `{"a": "role:json"}`)
 	if changed, err := e.Reload(); !changed || err != nil {
 		t.Errorf("%v, %v", changed, err)
 	}
-	may(t, e, true, "a", Creds{"roles": []string{"json"}}, nil)
+	checkAllow(t, e, true, "a", Creds{"roles": []string{"json"}}, nil)
 }
 
-func TestLoadReadsOptions(t *testing.T) {
-	got, err := readOptions(parsed(t, ""))
+func TestLoadReadsEveryOption(t *testing.T) {
+	got, err := readOptions(parseConfig(t, ""))
 	if want := (Options{DefaultRule: "default", Remote: Remote{Timeout: time.Minute}}); err != nil || got != want {
 		t.Errorf("%+v, %v; want %+v", got, err, want)
 	}
-	got, err = readOptions(parsed(t, `[oslo_policy]
+	got, err = readOptions(parseConfig(t, `[oslo_policy]
 enforce_scope = yes
 enforce_new_defaults = true
 policy_default_rule = other
@@ -100,14 +102,14 @@ remote_ssl_client_key_file = key
 	for _, wrong := range []string{"enforce_scope = perhaps", "enforce_new_defaults = 2", "remote_content_type = " +
 		"text/plain", "remote_timeout = -1",
 		"policy_file = $absent", "policy_dirs = $absent"} {
-		_, err := Load(parsed(t, "[oslo_policy]\n"+wrong), nil)
+		_, err := Load(parseConfig(t, "[oslo_policy]\n"+wrong), nil)
 		if !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), "placement.conf:2: [oslo_policy]") {
 			t.Errorf("%s: %v", wrong, err)
 		}
 	}
 	all := "[DEFAULT]\npolicy_file=x\npolicy_dirs=x\npolicy_default_rule=x\n[oslo_policy]\npolicy_file=x\n" +
 		"remote_timeout=1\nenforce_scope=1\nother=1\n"
-	if unknown := parsed(t, all).Unknown(Known()); len(unknown) != 1 || unknown[0].Option != "other" {
+	if unknown := parseConfig(t, all).Unknown(Known()); len(unknown) != 1 || unknown[0].Option != "other" {
 		t.Errorf("%v", unknown)
 	}
 }

@@ -9,7 +9,8 @@ import (
 	"testing"
 )
 
-// osloCase is a line of testdata/oslo.jsonl: what oslo.policy made of one service's rules, a file and a question.
+// osloCase is a line of testdata/oslo.jsonl: a service's rules, a file, a request, and the answers of oslo.policy
+// (Want).
 type osloCase struct {
 	Odd, NewDefaults, Scope bool
 	Defaults                []struct {
@@ -23,8 +24,8 @@ type osloCase struct {
 	Want   any
 }
 
-// numbers puts what Python had as whole numbers back: JSON's numbers are all float64 in Go otherwise.
-func numbers(value any) any {
+// restoreIntegers replaces each json.Number in value by an int64 or a float64, as Python distinguishes them.
+func restoreIntegers(value any) any {
 	switch v := value.(type) {
 	case json.Number:
 		if whole, err := v.Int64(); err == nil {
@@ -37,19 +38,20 @@ func numbers(value any) any {
 		return number
 	case []any:
 		for i := range v {
-			v[i] = numbers(v[i])
+			v[i] = restoreIntegers(v[i])
 		}
 	case map[string]any:
 		for key := range v {
-			v[key] = numbers(v[key])
+			v[key] = restoreIntegers(v[key])
 		}
 	}
 	return value
 }
 
-// TestAsOslo asks what oslo.policy was asked. Three answers of it become fewer here: what it cannot read and what
-// cannot but fail is refused when the files are read, and what fails when it is asked is denied.
-func TestAsOslo(t *testing.T) {
+// TestAllowLikeOsloPolicy compares the answers of Allow with those of oslo.policy for recorded cases. Two things
+// differ: a rule that oslo.policy cannot parse, or that always fails, is rejected when the files are read; and a rule
+// that fails during evaluation is denied.
+func TestAllowLikeOsloPolicy(t *testing.T) {
 	path := "testdata/oslo.jsonl"
 	if other := os.Getenv("BERTH_OSLO_POLICY_CASES"); other != "" {
 		path = other // a longer run of testdata/capture.py, by hand
@@ -70,8 +72,8 @@ func TestAsOslo(t *testing.T) {
 		if err := d.Decode(&c); err != nil {
 			t.Fatalf("line %d: %v", number, err)
 		}
-		numbers(c.Creds)
-		numbers(c.Target)
+		restoreIntegers(c.Creds)
+		restoreIntegers(c.Target)
 		var rules []Rule
 		for _, r := range c.Defaults {
 			rules = append(rules, Rule{Name: r.Name, Check: r.Check, Scopes: r.Scopes, Deprecated: r.Deprecated})
@@ -81,7 +83,7 @@ func TestAsOslo(t *testing.T) {
 		}
 		e, err := New(rules, Options{EnforceNewDefaults: c.NewDefaults, EnforceScope: c.Scope}, written)
 		if (c.Want == "refused" && err == nil) || (c.Want != "refused" && err != nil && !c.Odd) {
-			t.Fatalf("line %d: want %v, have error %v\n%s", number, c.Want, err, lines.Text())
+			t.Fatalf("line %d: want %v, got error %v\n%s", number, c.Want, err, lines.Text())
 		}
 		if err != nil {
 			counts["refused"]++
@@ -90,7 +92,7 @@ func TestAsOslo(t *testing.T) {
 		for name, want := range c.Want.(map[string]any) {
 			ok, why := e.Allow(name, c.Creds, c.Target)
 			if ok != (want == true) {
-				t.Fatalf("line %d: %s is %v (%s), oslo.policy says %v\n%s", number, name, ok, why, want, lines.Text())
+				t.Fatalf("line %d: %s is %v (%s), oslo.policy returned %v\n%s", number, name, ok, why, want, lines.Text())
 			}
 			switch want {
 			case true:
@@ -108,7 +110,7 @@ func TestAsOslo(t *testing.T) {
 	t.Log(counts)
 	for kind, least := range map[string]int{"true": 1000, "false": 3000, "raised": 50, "refused": 50} {
 		if counts[kind] < least {
-			t.Errorf("only %d answers are %s: the cases no longer tell much", counts[kind], kind)
+			t.Errorf("only %d answers are %s, want at least %d: too few cases", counts[kind], kind, least)
 		}
 	}
 }

@@ -10,25 +10,24 @@ import (
 )
 
 const (
-	longestRule = 64 << 10 // bytes
-	deepest     = 200      // parentheses and `not`s inside one another
+	maxRuleBytes = 64 << 10 // bytes
+	maxDepth     = 200      // parentheses and `not`s inside one another
 )
 
-// Parse reads a rule of oslo.policy's language. The empty text and @ allow all, ! allows nothing; not, and, or (in
-// falling
-// order of precedence, in any case of letters) and parentheses join checks:
+// Parse parses a rule in oslo.policy's language. The empty text and @ allow all, ! allows nothing. not, and, or (in
+// decreasing order of precedence, in upper or lower case) and parentheses combine checks:
 //
-//	role:admin                       the credentials have the role, whatever the case of its letters
-//	rule:owner                       another rule holds
+//	role:admin                       the credentials have the role, ignoring case
+//	rule:owner                       another rule allows the request
 //	project_id:%(project_id)s        the credentials' project_id is the target's
-//	token.project.domain.id:default  one value deep in the credentials; of lists, any element
+//	token.project.domain.id:default  a nested value of the credentials; of lists, any element
 //	'member':%(role.name)s           a literal (text in quotes, a number, True, False, None) is the target's value
-//	http://server/%(name)s           a server says True
+//	http://server/%(name)s           a server answers True
 //
-// What oslo.policy logs and denies from then on, or what makes it fail at each request, is an error here.
+// A rule that oslo.policy logs and then denies, or that makes it fail at each request, is an error here.
 func Parse(text string) (Check, error) {
-	if len(text) > longestRule {
-		return Check{}, fmt.Errorf("the rule is longer than %d bytes", longestRule)
+	if len(text) > maxRuleBytes {
+		return Check{}, fmt.Errorf("the rule is longer than %d bytes", maxRuleBytes)
 	}
 	if text == "" {
 		return Check{constant(true)}, nil
@@ -38,24 +37,23 @@ func Parse(text string) (Check, error) {
 		return Check{}, err
 	}
 	p := &parser{tokens: tokens}
-	root, err := p.either(0)
+	root, err := p.parseOr(0)
 	if err != nil {
 		return Check{}, err
 	}
 	if p.at < len(p.tokens) {
-		return Check{}, fmt.Errorf("%q stands where and, or or the end of the rule should", p.tokens[p.at].text)
+		return Check{}, fmt.Errorf("%q is where and, or or the end of the rule is expected", p.tokens[p.at].text)
 	}
 	return Check{root}, nil
 }
 
-// ParseList reads a rule in the old syntax: a list of alternatives, each of them a check or a list of checks that
-// must all
-// hold. An empty list allows all; a list of nothing but empty alternatives allows nothing.
+// ParseList parses a rule in the old syntax: a list of alternatives, each of them a check or a list of checks that all
+// must be met. An empty list allows all; a list of empty alternatives only allows nothing.
 func ParseList(list []any) (Check, error) {
 	if len(list) == 0 {
 		return Check{constant(true)}, nil
 	}
-	var alternatives some
+	var alternatives anyOf
 	for _, inner := range list {
 		checks, ok := inner.([]any)
 		if text, isText := inner.(string); isText && text != "" {
@@ -67,11 +65,11 @@ func ParseList(list []any) (Check, error) {
 		if len(checks) == 0 {
 			continue
 		}
-		var together all
+		var together allOf
 		for _, one := range checks {
 			text, ok := one.(string)
 			if !ok {
-				return Check{}, fmt.Errorf("%v is no check", one)
+				return Check{}, fmt.Errorf("%v is not a check", one)
 			}
 			n, err := parseCheck(text)
 			if err != nil {
@@ -100,8 +98,8 @@ type token struct {
 	check      node
 }
 
-// tokenize splits a rule at blanks, and takes parentheses off the ends of each part: those inside of a part belong to
-// %(key)s.
+// tokenize splits a rule at blanks, and splits parentheses off both ends of each part. Parentheses inside a part belong
+// to %(key)s.
 func tokenize(text string) (tokens []token, err error) {
 	for _, part := range strings.FieldsFunc(text, isSpace) {
 		inner := strings.TrimLeft(part, "(")
@@ -114,7 +112,7 @@ func tokenize(text string) (tokens []token, err error) {
 			tokens = append(tokens, token{kind: lower, text: word})
 		case word == "":
 		case len(inner) >= 2 && (inner[0] == '"' || inner[0] == '\'') && inner[len(inner)-1] == inner[0]:
-			return nil, fmt.Errorf("%s is text in quotes that is compared with nothing; write %s:%%(key)s", word, word)
+			return nil, fmt.Errorf("%s is text in quotes without a comparison; write %s:%%(key)s", word, word)
 		default:
 			n, err := parseCheck(word)
 			if err != nil {
@@ -127,21 +125,21 @@ func tokenize(text string) (tokens []token, err error) {
 		}
 	}
 	if len(tokens) == 0 {
-		return nil, errors.New(`the rule has nothing but blanks; write "@" to allow all or "!" to allow nothing`)
+		return nil, errors.New(`the rule has only blanks; write "@" to allow all or "!" to allow nothing`)
 	}
 	return tokens, nil
 }
 
-// isSpace is what Python's \s matches.
+// isSpace reports whether Python's \s matches a character.
 func isSpace(r rune) bool { return unicode.IsSpace(r) || r >= 0x1c && r <= 0x1f }
 
-// parser goes through the tokens from left to right.
+// parser reads the tokens from left to right.
 type parser struct {
 	tokens []token
 	at     int
 }
 
-// take goes past the next token if it is of this kind.
+// take skips the next token if it has this kind, and reports whether it does.
 func (p *parser) take(kind string) bool {
 	if p.at < len(p.tokens) && p.tokens[p.at].kind == kind {
 		p.at++
@@ -150,57 +148,50 @@ func (p *parser) take(kind string) bool {
 	return false
 }
 
-func (p *parser) either(depth int) (node, error) {
-	first, err := p.both(depth)
-	if err != nil {
-		return nil, err
-	}
-	nodes := some{first}
-	for p.take("or") {
-		next, err := p.both(depth)
+// parseOr parses one or more alternatives.
+func (p *parser) parseOr(depth int) (node, error) {
+	return p.parseOperands("or", depth, p.parseAnd, func(list []node) node { return anyOf(list) })
+}
+
+// parseAnd parses one or more checks that all must be met.
+func (p *parser) parseAnd(depth int) (node, error) {
+	return p.parseOperands("and", depth, p.parsePrimary, func(list []node) node { return allOf(list) })
+}
+
+// parseOperands parses one or more operands with an operator between them. It joins them if there are several.
+func (p *parser) parseOperands(operator string, depth int, operand func(depth int) (node, error),
+	join func([]node) node) (node, error) {
+	var nodes []node
+	for {
+		next, err := operand(depth)
 		if err != nil {
 			return nil, err
 		}
 		nodes = append(nodes, next)
-	}
-	if len(nodes) == 1 {
-		return first, nil
-	}
-	return nodes, nil
-}
-
-func (p *parser) both(depth int) (node, error) {
-	first, err := p.single(depth)
-	if err != nil {
-		return nil, err
-	}
-	nodes := all{first}
-	for p.take("and") {
-		next, err := p.single(depth)
-		if err != nil {
-			return nil, err
+		if p.take(operator) {
+			continue
 		}
-		nodes = append(nodes, next)
+		if len(nodes) == 1 {
+			return next, nil
+		}
+		return join(nodes), nil
 	}
-	if len(nodes) == 1 {
-		return first, nil
-	}
-	return nodes, nil
 }
 
-func (p *parser) single(depth int) (node, error) {
-	if depth > deepest {
-		return nil, fmt.Errorf("the rule is nested more than %d deep", deepest)
+// parsePrimary parses a check, a negation or an expression in parentheses.
+func (p *parser) parsePrimary(depth int) (node, error) {
+	if depth > maxDepth {
+		return nil, fmt.Errorf("the rule is nested more than %d deep", maxDepth)
 	}
 	switch {
 	case p.take("not"):
-		inner, err := p.single(depth + 1)
+		inner, err := p.parsePrimary(depth + 1)
 		if err != nil {
 			return nil, err
 		}
 		return negation{inner}, nil
 	case p.take("("):
-		inner, err := p.either(depth + 1)
+		inner, err := p.parseOr(depth + 1)
 		if err != nil {
 			return nil, err
 		}
@@ -211,12 +202,12 @@ func (p *parser) single(depth int) (node, error) {
 	case p.take("check"):
 		return p.tokens[p.at-1].check, nil
 	case p.at == len(p.tokens):
-		return nil, errors.New("the rule ends where a check should stand")
+		return nil, errors.New("the rule ends where a check is expected")
 	}
-	return nil, fmt.Errorf("%q stands where a check should", p.tokens[p.at].text)
+	return nil, fmt.Errorf("%q is where a check is expected", p.tokens[p.at].text)
 }
 
-// parseCheck reads one check: what stands before the first colon says which kind it is.
+// parseCheck parses one check: the text before the first colon selects its kind.
 func parseCheck(text string) (node, error) {
 	switch text {
 	case "@":
@@ -226,7 +217,7 @@ func parseCheck(text string) (node, error) {
 	}
 	kind, match, found := strings.Cut(text, ":")
 	if !found {
-		return nil, fmt.Errorf("%q is no check; write one such as role:admin, rule:name or "+
+		return nil, fmt.Errorf("%q is not a check; write one such as role:admin, rule:name or "+
 			"project_id:%%(project_id)s", text)
 	}
 	if kind == "rule" {
@@ -258,8 +249,8 @@ var (
 	realNumber       = regexp.MustCompile(`^[+-]?([0-9]+\.[0-9]*|\.[0-9]+|[0-9]+)([eE][+-]?[0-9]+)?$`)
 )
 
-// literal gives the text of a Python literal as str() prints it: of quoted text without escapes, True, False, None
-// and decimal numbers.
+// literal returns a Python literal as str() prints it, and whether kind is one: quoted text without escapes, True,
+// False, None and decimal numbers.
 func literal(kind string) (string, bool) {
 	switch kind {
 	case "True", "False", "None":

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestParsePrints(t *testing.T) {
+func TestParsedCheckPrintsLikeOsloPolicy(t *testing.T) {
 	for text, want := range map[string]string{
 		"":                                      "@",
 		"@":                                     "@",
@@ -32,20 +32,20 @@ func TestParsePrints(t *testing.T) {
 	}
 }
 
-func TestParseRefuses(t *testing.T) {
+func TestParseRejectsRules(t *testing.T) {
 	for text, why := range map[string]string{
-		"  \n":                            "nothing but blanks",
-		"admin":                           `"admin" is no check`,
-		"role:a role:b":                   `"role:b" stands where and, or or the end`,
-		"role:a and":                      "ends where a check should stand",
-		"and role:a":                      `"and" stands where a check should`,
-		"role:a or or role:b":             `"or" stands where a check should`,
-		"not":                             "ends where a check should stand",
+		"  \n":                            "only blanks",
+		"admin":                           `"admin" is not a check`,
+		"role:a role:b":                   `"role:b" is where and, or or the end`,
+		"role:a and":                      "ends where a check is expected",
+		"and role:a":                      `"and" is where a check is expected`,
+		"role:a or or role:b":             `"or" is where a check is expected`,
+		"not":                             "ends where a check is expected",
 		"(role:a":                         "not closed",
-		"role:a)":                         `")" stands where`,
-		"()":                              `")" stands where a check should`,
-		`"alone"`:                         "compared with nothing",
-		`'a':'b'`:                         "compared with nothing",
+		"role:a)":                         `")" is where`,
+		"()":                              `")" is where a check is expected`,
+		`"alone"`:                         "without a comparison",
+		`'a':'b'`:                         "without a comparison",
 		`'a:%(x)s`:                        "neither the name of a credential nor a literal",
 		":x":                              "neither the name of a credential nor a literal",
 		"%(x)s:x":                         "neither the name of a credential nor a literal",
@@ -53,14 +53,14 @@ func TestParseRefuses(t *testing.T) {
 		"0x10:x":                          "neither the name of a credential nor a literal",
 		"01:x":                            "neither the name of a credential nor a literal",
 		`'a\n':x`:                         "neither the name of a credential nor a literal",
-		"a:%":                             "begins no %(key)s",
-		"a:%(x":                           "begins no %(key)s",
-		"a:%(x)d":                         "begins no %(key)s",
-		"role:50%x":                       "begins no %(key)s",
-		"http://h/%20":                    "begins no %(key)s",
+		"a:%":                             "does not begin %(key)s",
+		"a:%(x":                           "does not begin %(key)s",
+		"a:%(x)d":                         "does not begin %(key)s",
+		"role:50%x":                       "does not begin %(key)s",
+		"http://h/%20":                    "does not begin %(key)s",
 		strings.Repeat("(", 999):          "nested more than",
 		strings.Repeat("not ", 999) + "@": "nested more than",
-		"role:" + strings.Repeat("a", longestRule): "longer than",
+		"role:" + strings.Repeat("a", maxRuleBytes): "longer than",
 	} {
 		if check, err := Parse(text); err == nil || !strings.Contains(err.Error(), why) {
 			t.Errorf("%.40q: %v, %v; want an error with %q", text, check, err, why)
@@ -68,7 +68,7 @@ func TestParseRefuses(t *testing.T) {
 	}
 }
 
-func TestParseList(t *testing.T) {
+func TestParseListReadsOldSyntax(t *testing.T) {
 	list := func(elements ...any) []any { return elements }
 	for _, c := range []struct {
 		list []any
@@ -87,12 +87,13 @@ func TestParseList(t *testing.T) {
 	}
 	for _, wrong := range [][]any{list(5.0), list(list(5.0)), list("role"), list(list("a:%"))} {
 		if check, err := ParseList(wrong); err == nil {
-			t.Errorf("%v is %q", wrong, check)
+			t.Errorf("%v is parsed as %q, want an error", wrong, check)
 		}
 	}
 }
 
-// What parses prints as itself, and no question brings the judge down.
+// FuzzParse checks that a parsed rule prints as text that parses to the same rule, and that its evaluation does not
+// panic.
 func FuzzParse(f *testing.F) {
 	for _, seed := range []string{"", "@ or !", "role:admin and not (rule:a or " +
 		"project_id:%(project_id)s)", "'x y':%(a(b))s", "1.50:1.5", "a.b-c:x%%y",
@@ -107,18 +108,18 @@ func FuzzParse(f *testing.F) {
 		printed := check.String()
 		again, err := Parse(printed)
 		if err != nil || again.String() != printed {
-			t.Fatalf("%q prints %q, which reads %q, %v", text, printed, again, err)
+			t.Fatalf("%q prints %q, which parses as %q, %v", text, printed, again, err)
 		}
 		if strings.Contains(text, "http") {
-			return // it would ask somebody
+			return // the check would send a request
 		}
 		creds := Creds{"roles": []string{"admin"}, "a": map[string]any{"b": []any{"x", nil, 1.5}}, "project_id": "p"}
 		set := &ruleset{rules: map[string]entry{"a": {check: Check{constant(true)}}}}
 		target := map[string]any{"project_id": "p", "x": nil, "d": 1}
-		first, _ := check.root.holds(&question{set: set, creds: creds, target: target})
-		second, _ := again.root.holds(&question{set: set, creds: creds, target: target})
+		first, _ := check.root.holds(&evaluation{set: set, creds: creds, target: target})
+		second, _ := again.root.holds(&evaluation{set: set, creds: creds, target: target})
 		if first != second {
-			t.Fatalf("%q says %v, printed and parsed %v", text, first, second)
+			t.Fatalf("%q returns %v, but after printing and parsing %v", text, first, second)
 		}
 	})
 }

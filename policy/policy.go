@@ -1,14 +1,15 @@
-// Package policy decides who may do what, by oslo.policy's rule language and files.
+// Package policy authorizes requests with oslo.policy's rule language and files.
 //
-// A service has rules in code (Rule); files may replace them and add others. An Enforcer holds the sum and answers
-// Allow(rule, credentials, target). It is kinder to the operator than oslo.policy at one point: what that logs and
-// denies from then on, or fails each request with (a rule that cannot be parsed, a cycle of references, a % that
-// begins no %(key)s, an entry that is no rule), stops the load here, with the file, the line and the rule. Three
-// things are lenient as there, with a warning: a reference to a rule that nobody wrote holds for nobody (or falls to
-// the default rule), of an entry that a file has twice the last one counts, and a file's unknown rules are kept.
+// A service has rules in code (Rule); files may replace them and add others. An Enforcer combines them and answers
+// Allow(rule, credentials, target). One thing differs from oslo.policy: a rule that cannot be parsed, a cycle of
+// references, a % that does not begin %(key)s and an entry of the wrong type make the load fail, with the file, the
+// line and the rule. oslo.policy logs these and denies requests from then on, or fails at each request. Three things
+// are accepted as in oslo.policy: a reference to a rule that does not exist uses the default rule or else denies, with
+// a warning; of two entries with the same name in a file the last one is used, with a warning; and rules that the
+// service does not define are kept.
 //
-// In a judgement, an error (a credential of the wrong kind, a remote server that is silent) denies the whole
-// question, also under a `not`.
+// An error during evaluation (a credential of the wrong type, a remote server that does not answer) denies the whole
+// request, also under a `not`.
 package policy
 
 import (
@@ -21,30 +22,28 @@ import (
 	"github.com/openberth/berth/fault"
 )
 
-// Rule is one of a service's rules, as its code has it.
+// Rule is one of a service's rules, as defined in its code.
 type Rule struct {
 	Name        string      // "placement:usages"
 	Check       string      // in the rule language
-	Scopes      []string    // the scopes of tokens it is meant for: system, domain, project; none: any
-	Deprecated  *Deprecated // what it replaces
+	Scopes      []string    // the scopes of tokens it accepts: system, domain, project; empty: any
+	Deprecated  *Deprecated // the rule that it replaces
 	Description string
 }
 
-// Deprecated is what a rule was before. While Options.EnforceNewDefaults is not set, its check allows as well; a file's
-// rule of its name goes before the new rule's default.
+// Deprecated is the former name and check of a rule. While Options.EnforceNewDefaults is not set, a request that meets
+// the old check is allowed too. A rule with the old name in a file has precedence over the new rule's default.
 type Deprecated struct{ Name, Check string }
 
-// Creds are what is known about who asks, under oslo.context's names: user_id, project_id, roles ([]string),
-// system_scope,
-// domain_id, user_domain_id, project_domain_id, is_admin_project … Values are text, bool, int, int64, float64, nil
-// (which
-// reads None), lists ([]string, []any) or mappings (map[string]any) of them. Nobody changes them.
+// Creds are the credentials of a request under oslo.context's names: user_id, project_id, roles ([]string),
+// system_scope, domain_id, user_domain_id, project_domain_id, is_admin_project … Values are text, bool, int, int64,
+// float64, nil (None in a rule), lists ([]string, []any) or mappings (map[string]any) of them. They are read-only.
 type Creds map[string]any
 
-// get finds a credential. `system` is another name of a system_scope that is not empty.
+// get returns a credential, and whether it is set. `system` is another name of a system_scope that is not empty.
 func (c Creds) get(key string) (any, bool) {
 	if key == "system" {
-		if scope := c["system_scope"]; truth(scope) {
+		if scope := c["system_scope"]; isTrue(scope) {
 			return scope, true
 		}
 	}
@@ -52,11 +51,11 @@ func (c Creds) get(key string) (any, bool) {
 	return value, found
 }
 
-// scope is what a token of these credentials is for.
+// scope returns the scope of the token with these credentials: system, domain or project.
 func (c Creds) scope() string {
 	set := func(key string) bool {
 		value, _ := c.get(key)
-		return truth(value)
+		return isTrue(value)
 	}
 	switch {
 	case set("system"):
@@ -67,36 +66,35 @@ func (c Creds) scope() string {
 	return "project"
 }
 
-// Options are an Enforcer's: [oslo_policy]. The zero value is complete.
+// Options are the settings of an Enforcer: [oslo_policy]. The zero value has the defaults.
 type Options struct {
-	EnforceNewDefaults bool // enforce_new_defaults: deprecated rules allow nothing any more
-	EnforceScope       bool // enforce_scope: a token of another scope than a rule's is denied
-	// policy_default_rule: it stands for rules that nobody wrote, if there is one of its name; empty: "default"
+	EnforceNewDefaults bool // enforce_new_defaults: deprecated checks are not evaluated
+	EnforceScope       bool // enforce_scope: a token without one of a rule's scopes is denied
+	// policy_default_rule: the rule that is used in place of rules that do not exist; empty: "default"
 	DefaultRule string
 	Remote      Remote // for http: and https: checks
 }
 
-// Enforcer judges. It is safe for concurrent use.
+// Enforcer evaluates rules. It is safe for concurrent use.
 type Enforcer struct {
 	defaults []Rule
 	opts     Options
-	find     func() (paths []string, warnings []string) // where the files are
+	find     func() (paths []string, warnings []string) // the paths of the files
 	remote   *remote
 
-	reload sync.Mutex // one Reload at a time; guards seen
-	seen   string
-	set    atomic.Pointer[ruleset]
+	reload     sync.Mutex // one Reload at a time; guards filesState
+	filesState string
+	set        atomic.Pointer[ruleset]
 }
 
-// New reads files over a service's defaults; of one name, a later file's rule counts. A directory stands for all
-// files right
-// in it whose names do not begin with a dot, in alphabetical order. A file that is missing is a fault NotFound, a
-// wrong one Invalid.
+// New returns an Enforcer for a service's defaults and the files that override them; later files override earlier
+// ones. A directory means all files directly in it whose names do not begin with a dot, in alphabetical order. A
+// missing file is a fault NotFound, a file that is not valid a fault Invalid.
 func New(defaults []Rule, opts Options, paths ...string) (*Enforcer, error) {
-	return start(defaults, opts, func() ([]string, []string) { return paths, nil })
+	return newEnforcer(defaults, opts, func() ([]string, []string) { return paths, nil })
 }
 
-func start(defaults []Rule, opts Options, find func() ([]string, []string)) (*Enforcer, error) {
+func newEnforcer(defaults []Rule, opts Options, find func() ([]string, []string)) (*Enforcer, error) {
 	if opts.DefaultRule == "" {
 		opts.DefaultRule = "default"
 	}
@@ -111,18 +109,17 @@ func start(defaults []Rule, opts Options, find func() ([]string, []string)) (*En
 	return e, nil
 }
 
-// Reload reads the files again if one of them has another size or time than before, or has come or gone; it tells
-// whether it
-// did. After an error the rules stay as they were, and the next Reload reads again.
+// Reload reads the files again if one of them has a new size or modification time, was created or was deleted. It
+// reports whether it did. After an error the rules are unchanged, and the next Reload reads the files again.
 func (e *Enforcer) Reload() (bool, error) {
 	e.reload.Lock()
 	defer e.reload.Unlock()
 	paths, warnings := e.find()
-	files, seen, err := list(paths)
+	files, seen, err := listFiles(paths)
 	if err != nil {
 		return false, err
 	}
-	if e.set.Load() != nil && seen == e.seen {
+	if e.set.Load() != nil && seen == e.filesState {
 		return false, nil
 	}
 	var written []entry
@@ -131,7 +128,7 @@ func (e *Enforcer) Reload() (bool, error) {
 		if err != nil {
 			return false, err
 		}
-		written, warnings = append(written, entries...), append(warnings, twice(entries)...)
+		written, warnings = append(written, entries...), append(warnings, duplicateWarnings(entries)...)
 	}
 	set, err := compile(e.defaults, written, e.opts)
 	if err != nil {
@@ -139,35 +136,37 @@ func (e *Enforcer) Reload() (bool, error) {
 	}
 	set.remote, set.warnings = e.remote, append(warnings, set.warnings...)
 	e.set.Store(set)
-	e.seen = seen
+	e.filesState = seen
 	return true, nil
 }
 
-// Warnings are sentences about rules that hold but may not be meant, from the last time the files were read.
+// Warnings returns sentences about rules that are valid but probably wrong, from the last time the files were read.
 func (e *Enforcer) Warnings() []string { return e.set.Load().warnings }
 
-// Allow judges a rule. When it says no, why tells the reason, for a log or for the caller. A rule that nobody
-// wrote is denied, unless there is a default rule. Target is what the operation is about, such as project_id.
+// Allow evaluates a rule and returns whether it allows the request, and if not, the reason for a log or the caller. A
+// rule that does not exist is denied, unless there is a default rule. target holds the attributes of the object of the
+// operation, such as project_id.
 func (e *Enforcer) Allow(rule string, creds Creds, target map[string]any) (bool, string) {
 	set := e.set.Load()
 	found := set.find(rule)
 	if found == nil {
-		return false, fmt.Sprintf("nobody wrote a rule %s, and there is no rule %s", rule, set.fallback)
+		return false, fmt.Sprintf("there is no rule %s and no default rule %s", rule, set.fallback)
 	}
 	if scopes := set.scopes[rule]; e.opts.EnforceScope && len(scopes) > 0 && !slices.Contains(scopes, creds.scope()) {
-		return false, fmt.Sprintf("%s is for tokens of the scope %s; this one is for the scope "+
-			"%s", rule, strings.Join(scopes, " or "), creds.scope())
+		return false, fmt.Sprintf("%s requires a token of the scope %s; this one has the scope %s",
+			rule, strings.Join(scopes, " or "), creds.scope())
 	}
-	ok, err := found.check.root.holds(&question{set: set, rule: rule, creds: creds, target: target})
+	ok, err := found.check.root.holds(&evaluation{set: set, rule: rule, creds: creds, target: target})
 	switch {
 	case err != nil:
-		return false, fmt.Sprintf("%s cannot be judged, so it is denied: %v", rule, err)
+		return false, fmt.Sprintf("%s cannot be evaluated, so it is denied: %v", rule, err)
 	case !ok:
-		return false, fmt.Sprintf("%s takes %s (%s)", rule, found.check, found.place)
+		return false, fmt.Sprintf("%s requires %s (%s)", rule, found.check, found.place)
 	}
 	return true, ""
 }
 
+// invalid returns a fault Invalid about a rule, with its place and name.
 func invalid(place, name, format string, args ...any) error {
 	reason := fmt.Errorf(format, args...)
 	return fault.New(fault.Invalid, "policy", "%s: rule %q: %w", place, name, reason)

@@ -17,8 +17,8 @@ import (
 	"github.com/openberth/berth/fault"
 )
 
-// Remote says how http: and https: checks ask their server: the remote_* options of [oslo_policy]. The zero value is
-// complete.
+// Remote is the configuration of http: and https: checks: the remote_* options of [oslo_policy]. The zero value has the
+// defaults.
 type Remote struct {
 	JSON     bool          // remote_content_type = application/json; else a form
 	Timeout  time.Duration // remote_timeout, of one whole call; 0: 60 seconds
@@ -28,10 +28,10 @@ type Remote struct {
 	KeyFile  string        // remote_ssl_client_key_file
 }
 
-// longestWord is how much is read of a remote server's answer, in bytes: True is the only one that counts.
-const longestWord = 64
+// maxAnswerBytes is the number of bytes read of a remote server's answer; only the answer True allows.
+const maxAnswerBytes = 64
 
-// remote asks servers.
+// remote is the client of http: and https: checks.
 type remote struct {
 	asJSON  bool
 	timeout time.Duration
@@ -51,8 +51,8 @@ func newRemote(o Remote) (*remote, error) {
 		}
 		secure.RootCAs = x509.NewCertPool()
 		if !secure.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, fault.New(fault.Invalid, op, "[oslo_policy] remote_ssl_ca_crt_file = %s holds no "+
-				"certificate in PEM", o.CAFile)
+			return nil, fault.New(fault.Invalid, op, "[oslo_policy] remote_ssl_ca_crt_file = %s has no "+
+				"PEM certificate", o.CAFile)
 		}
 	}
 	if o.CertFile != "" {
@@ -68,32 +68,33 @@ func newRemote(o Remote) (*remote, error) {
 	return &remote{asJSON: o.JSON, timeout: o.Timeout, client: &http.Client{Transport: transport}}, nil
 }
 
-// A server that does not answer in time denies.
-func (r byRemote) holds(q *question) (bool, error) {
+// holds returns an error, which denies the request, if the server does not answer in time.
+func (r byRemote) holds(q *evaluation) (bool, error) {
 	rest, found, err := r.of.fill(q.target)
 	if err != nil {
 		return false, err
 	}
 	if !found {
-		return false, fmt.Errorf("the target lacks what the address %s: needs", r)
+		return false, fmt.Errorf("the target lacks a value that the address %s needs", r)
 	}
-	ok, err := q.set.remote.ask(r.kind+":"+rest, q)
+	ok, err := q.set.remote.post(r.kind+":"+rest, q)
 	if err != nil {
 		return false, fmt.Errorf("the remote check %s: %w", r, err)
 	}
 	return ok, nil
 }
 
-func (r *remote) ask(address string, q *question) (bool, error) {
+// post sends the rule, the target and the credentials to a server, and reports whether it answers True.
+func (r *remote) post(address string, q *evaluation) (bool, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), r.timeout)
 	defer cancel()
-	words := map[string]any{"rule": q.rule, "target": q.target, "credentials": q.creds}
+	fields := map[string]any{"rule": q.rule, "target": q.target, "credentials": q.creds}
 	kind := "application/json"
-	body, err := json.Marshal(words)
+	body, err := json.Marshal(fields)
 	if err == nil && !r.asJSON {
 		kind = "application/x-www-form-urlencoded"
 		form := url.Values{}
-		for name, value := range words {
+		for name, value := range fields {
 			text, err := json.Marshal(value)
 			if err != nil {
 				return false, err
@@ -115,7 +116,7 @@ func (r *remote) ask(address string, q *question) (bool, error) {
 		return false, err
 	}
 	defer response.Body.Close()
-	text, err := io.ReadAll(io.LimitReader(response.Body, longestWord))
+	text, err := io.ReadAll(io.LimitReader(response.Body, maxAnswerBytes))
 	if err != nil {
 		return false, err
 	}

@@ -13,15 +13,15 @@ import (
 	"github.com/openberth/berth/fault"
 )
 
-func TestRemoteChecks(t *testing.T) {
+func TestRemoteChecksSendRequestAndRequireTrue(t *testing.T) {
 	var path, kind string
-	said := map[string]any{}
+	received := map[string]any{}
 	answer := "True"
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		path, kind = r.URL.Path, r.Header.Get("Content-Type")
-		said = map[string]any{}
+		received = map[string]any{}
 		if kind == "application/json" {
-			if err := json.NewDecoder(r.Body).Decode(&said); err != nil {
+			if err := json.NewDecoder(r.Body).Decode(&received); err != nil {
 				t.Error(err)
 			}
 		} else {
@@ -30,7 +30,7 @@ func TestRemoteChecks(t *testing.T) {
 				if err := json.Unmarshal([]byte(r.FormValue(name)), &value); err != nil {
 					t.Error(err)
 				}
-				said[name] = value
+				received[name] = value
 			}
 		}
 		w.Write([]byte(answer))
@@ -39,73 +39,73 @@ func TestRemoteChecks(t *testing.T) {
 	text := "ask: role:x or " + server.URL + "/may/%(name)s\ninner: rule:ask\nnever: not " + server.URL + "/x\n"
 	creds, target := Creds{"user_id": "u"}, map[string]any{"name": "n"}
 	for _, asJSON := range []bool{false, true} {
-		e := enforcer(t, nil, Options{Remote: Remote{JSON: asJSON}}, text)
+		e := enforcerFor(t, nil, Options{Remote: Remote{JSON: asJSON}}, text)
 		for _, answer = range []string{"True", `"True"`} {
-			may(t, e, true, "ask", creds, target)
+			checkAllow(t, e, true, "ask", creds, target)
 		}
-		may(t, e, true, "inner", creds, target)
-		if path != "/may/n" || said["rule"] != "inner" || said["target"].(map[string]any)["name"] != "n" ||
-			said["credentials"].(map[string]any)["user_id"] != "u" {
-			t.Errorf("%s: %s %v", kind, path, said)
+		checkAllow(t, e, true, "inner", creds, target)
+		if path != "/may/n" || received["rule"] != "inner" || received["target"].(map[string]any)["name"] != "n" ||
+			received["credentials"].(map[string]any)["user_id"] != "u" {
+			t.Errorf("%s: %s %v", kind, path, received)
 		}
 		if asJSON != (kind == "application/json") {
 			t.Error(kind)
 		}
 		for _, answer = range []string{"", "true", "False", "True!", strings.Repeat("True", 1000)} {
-			may(t, e, false, "ask", creds, target)
+			checkAllow(t, e, false, "ask", creds, target)
 		}
 		path = ""
-		may(t, e, true, "ask", Creds{"roles": []string{"x"}}, target)
-		if why := may(t, e, false, "ask", creds, nil); !strings.Contains(why, "target lacks") || path != "" {
+		checkAllow(t, e, true, "ask", Creds{"roles": []string{"x"}}, target)
+		if why := checkAllow(t, e, false, "ask", creds, nil); !strings.Contains(why, "target lacks") || path != "" {
 			t.Error(why, path)
 		}
-		if why := may(t, e, false, "ask", creds, map[string]any{"name": "n", "odd": func() {}}); !strings.Contains(why,
-			"cannot be judged") {
+		if why := checkAllow(t, e, false, "ask", creds, map[string]any{"name": "n", "odd": func() {}}); !strings.Contains(why,
+			"cannot be evaluated") {
 			t.Error(why)
 		}
 	}
 	server.Close()
-	e := enforcer(t, nil, Options{}, text)
+	e := enforcerFor(t, nil, Options{}, text)
 	for _, rule := range []string{"ask", "never"} {
-		if why := may(t, e, false, rule, creds, target); !strings.Contains(why, "cannot be judged") {
+		if why := checkAllow(t, e, false, rule, creds, target); !strings.Contains(why, "cannot be evaluated") {
 			t.Error(why)
 		}
 	}
 }
 
-// A silent server denies when its time is over.
-func TestRemoteChecksEnd(t *testing.T) {
+// TestRemoteCheckTimeoutDenies uses a server that does not answer.
+func TestRemoteCheckTimeoutDenies(t *testing.T) {
 	done := make(chan struct{})
 	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-done }))
 	defer server.Close()
 	defer close(done)
-	e := enforcer(t, nil, Options{Remote: Remote{Timeout: time.Millisecond}}, "ask: not "+server.URL+"/\n")
-	if why := may(t, e, false, "ask", Creds{}, nil); !strings.Contains(why, "deadline") {
+	e := enforcerFor(t, nil, Options{Remote: Remote{Timeout: time.Millisecond}}, "ask: not "+server.URL+"/\n")
+	if why := checkAllow(t, e, false, "ask", Creds{}, nil); !strings.Contains(why, "deadline") {
 		t.Error(why)
 	}
 }
 
-func TestRemoteChecksOverTLS(t *testing.T) {
+func TestRemoteChecksVerifyCertificates(t *testing.T) {
 	server := httptest.NewTLSServer(
 		http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.Write([]byte("True")) }))
 	server.Config.ErrorLog = nil
 	defer server.Close()
 	dir := t.TempDir()
-	ca := write(t, dir, "ca.pem",
+	ca := writeFile(t, dir, "ca.pem",
 		string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})))
 	if _, err := x509.ParseCertificate(server.Certificate().Raw); err != nil {
 		t.Fatal(err)
 	}
 	text := "ask: " + server.URL + "/\n"
-	may(t, enforcer(t, nil, Options{}, text), true, "ask", Creds{}, nil)
-	may(t, enforcer(t, nil, Options{Remote: Remote{Verify: true, CAFile: ca}}, text), true, "ask", Creds{}, nil)
-	if why := may(t, enforcer(t, nil, Options{Remote: Remote{Verify: true}}, text), false, "ask", Creds{},
+	checkAllow(t, enforcerFor(t, nil, Options{}, text), true, "ask", Creds{}, nil)
+	checkAllow(t, enforcerFor(t, nil, Options{Remote: Remote{Verify: true, CAFile: ca}}, text), true, "ask", Creds{}, nil)
+	if why := checkAllow(t, enforcerFor(t, nil, Options{Remote: Remote{Verify: true}}, text), false, "ask", Creds{},
 		nil); !strings.Contains(
 		why, "certificate") {
 		t.Error(why)
 	}
 	for _, wrong := range []Remote{{Verify: true, CAFile: dir + "/absent"},
-		{Verify: true, CAFile: write(t, dir, "no.pem", "x")}, {CertFile: ca, KeyFile: ca}} {
+		{Verify: true, CAFile: writeFile(t, dir, "no.pem", "x")}, {CertFile: ca, KeyFile: ca}} {
 		if _, err := New(nil, Options{Remote: wrong}); !fault.Is(err, fault.Invalid) {
 			t.Errorf("%+v: %v", wrong, err)
 		}

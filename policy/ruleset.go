@@ -9,14 +9,14 @@ import (
 	"github.com/openberth/berth/fault"
 )
 
-// entry is one rule with the place it was written at.
+// entry is one rule with its place.
 type entry struct {
 	name  string
 	place string // "policy.yaml:12", or "default"
 	check Check
 }
 
-// ruleset is what all files and defaults come to. It does not change.
+// ruleset is the combination of all files and defaults. It is immutable.
 type ruleset struct {
 	rules    map[string]entry
 	scopes   map[string][]string // of the rules in code
@@ -25,7 +25,7 @@ type ruleset struct {
 	warnings []string
 }
 
-// find gives the rule of a name, or the default rule, or nil.
+// find returns the rule with a name, or the default rule, or nil.
 func (s *ruleset) find(name string) *entry {
 	if e, ok := s.rules[name]; ok {
 		return &e
@@ -36,10 +36,10 @@ func (s *ruleset) find(name string) *entry {
 	return nil
 }
 
-// builtin is the place of rules that no file has.
+// builtin is the place of rules that are not in a file.
 const builtin = "default"
 
-// compile lays the files' rules over the defaults.
+// compile combines the files' rules with the defaults, and checks all references.
 func compile(defaults []Rule, written []entry, opts Options) (*ruleset, error) {
 	set := &ruleset{rules: map[string]entry{}, scopes: map[string][]string{}, fallback: opts.DefaultRule}
 	for _, e := range written {
@@ -48,7 +48,7 @@ func compile(defaults []Rule, written []entry, opts Options) (*ruleset, error) {
 	inFiles := maps.Clone(set.rules)
 	for _, rule := range defaults {
 		if _, twice := set.scopes[rule.Name]; twice {
-			return nil, fault.New(fault.Internal, "policy", "the service has two rules of the name %s", rule.Name)
+			return nil, fault.New(fault.Internal, "policy", "the service has two rules with the name %s", rule.Name)
 		}
 		set.scopes[rule.Name] = rule.Scopes
 		if err := checkScopes(rule); err != nil {
@@ -63,7 +63,7 @@ func compile(defaults []Rule, written []entry, opts Options) (*ruleset, error) {
 		}
 		set.rules[rule.Name] = e
 	}
-	return set, set.verify()
+	return set, set.checkAllReferences()
 }
 
 func checkScopes(rule Rule) error {
@@ -75,9 +75,9 @@ func checkScopes(rule Rule) error {
 	return nil
 }
 
-// effective is what holds for a rule in code: what a file has under its name; or under its old name, unless that
-// only says the old default or refers to the new rule; or the default, with the old one beside it while new
-// defaults are not enforced.
+// effective returns the rule that applies for a rule in code: the one with its name in a file; or else the one with its
+// old name in a file, unless that repeats the old default or refers to the new rule; or else the default. While new
+// defaults are not enforced, the default allows what the old check allows, too.
 func effective(rule Rule, inFiles map[string]entry, opts Options) (e entry, warning string, err error) {
 	now, err := Parse(rule.Check)
 	if err != nil {
@@ -97,30 +97,30 @@ func effective(rule Rule, inFiles map[string]entry, opts Options) (e entry, warn
 		return e, "", nil
 	}
 	if own, ok := inFiles[rule.Deprecated.Name]; ok && rule.Deprecated.Name != rule.Name {
-		warning = fmt.Sprintf("%s: rule %q is deprecated; write %q in its place", own.place, own.name, rule.Name)
+		warning = fmt.Sprintf("%s: rule %q is deprecated; use %q instead", own.place, own.name, rule.Name)
 		if text := own.check.String(); text != old.String() && text != "rule:"+rule.Name {
 			return entry{rule.Name, own.place, own.check}, warning, nil
 		}
 	}
 	if !opts.EnforceNewDefaults && rule.Deprecated.Check != rule.Check {
-		e.check = Check{some{now.root, old.root}}
+		e.check = Check{anyOf{now.root, old.root}}
 	}
 	return e, warning, nil
 }
 
-// verify refuses cycles of references, and warns of references to nothing.
-func (s *ruleset) verify() error {
+// checkAllReferences returns an error for a cycle of references, and warns of references to rules that do not exist.
+func (s *ruleset) checkAllReferences() error {
 	done := map[string]bool{}
 	for _, name := range slices.Sorted(maps.Keys(s.rules)) {
-		if err := s.follow(name, nil, done); err != nil {
+		if err := s.checkReferences(name, nil, done); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// follow walks all references from a rule; trail are the rules on the way here.
-func (s *ruleset) follow(name string, trail []string, done map[string]bool) error {
+// checkReferences follows all references from a rule; trail holds the rules that lead to it.
+func (s *ruleset) checkReferences(name string, trail []string, done map[string]bool) error {
 	e := s.find(name)
 	if at := slices.Index(trail, e.name); at >= 0 {
 		return invalid(e.place, e.name, "it refers to itself: %s", strings.Join(append(trail[at:], e.name), " → "))
@@ -131,13 +131,13 @@ func (s *ruleset) follow(name string, trail []string, done map[string]bool) erro
 	trail = append(slices.Clip(trail), e.name)
 	for _, reference := range references(e.check.root, nil) {
 		if _, ok := s.rules[reference]; !ok {
-			s.warnings = append(s.warnings, fmt.Sprintf("%s: rule %q refers to rule:%s, which nobody "+
-				"wrote", e.place, e.name, reference))
+			s.warnings = append(s.warnings, fmt.Sprintf("%s: rule %q refers to rule:%s, which does not exist",
+				e.place, e.name, reference))
 		}
 		if s.find(reference) == nil {
 			continue
 		}
-		if err := s.follow(reference, trail, done); err != nil {
+		if err := s.checkReferences(reference, trail, done); err != nil {
 			return err
 		}
 	}
@@ -145,18 +145,18 @@ func (s *ruleset) follow(name string, trail []string, done map[string]bool) erro
 	return nil
 }
 
-// references lists the names behind rule: in a tree.
+// references returns the rules that a tree refers to by rule:name.
 func references(n node, found []string) []string {
 	switch n := n.(type) {
 	case byRule:
 		return append(found, string(n))
 	case negation:
 		return references(n.node, found)
-	case all:
+	case allOf:
 		for _, inner := range n {
 			found = references(inner, found)
 		}
-	case some:
+	case anyOf:
 		for _, inner := range n {
 			found = references(inner, found)
 		}
@@ -164,13 +164,13 @@ func references(n node, found []string) []string {
 	return found
 }
 
-// twice warns of rules that one file has more than once.
-func twice(entries []entry) (warnings []string) {
+// duplicateWarnings returns a warning for each rule that is repeated in a file.
+func duplicateWarnings(entries []entry) (warnings []string) {
 	first := map[string]entry{}
 	for _, e := range entries {
 		if before, ok := first[e.name]; ok {
-			warnings = append(warnings, fmt.Sprintf("%s: rule %q stands at %s already; this one "+
-				"counts", e.place, e.name, before.place))
+			warnings = append(warnings, fmt.Sprintf("%s: rule %q is also at %s; the last one is used",
+				e.place, e.name, before.place))
 		}
 		first[e.name] = e
 	}

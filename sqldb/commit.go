@@ -20,12 +20,12 @@ const maxBatch = 128
 // own goroutine (where its panics stay) and returns the transaction. When no caller is waiting, or after maxBatch,
 // the writer commits. Only then does each caller of the batch receive the result.
 type writer struct {
-	pool   *sql.DB
-	guard  *guard        // of the database's files; nil: there are none
-	writes chan *write   // unbuffered: a caller that is not served can cancel
-	quit   chan struct{} // closed by close
-	once   sync.Once
-	gone   sync.WaitGroup // the goroutine
+	pool    *sql.DB
+	guard   *guard        // of the database's files; nil for a database in memory
+	writes  chan *write   // unbuffered, so that a caller that is not served can cancel
+	quit    chan struct{} // closed by close
+	once    sync.Once
+	running sync.WaitGroup // the goroutine
 }
 
 // write is one caller of writer.write. Each channel carries at most one value.
@@ -49,14 +49,14 @@ func newWrite() *write {
 
 func newWriter(pool *sql.DB, g *guard) *writer {
 	w := &writer{pool: pool, guard: g, writes: make(chan *write), quit: make(chan struct{})}
-	w.gone.Go(w.run)
+	w.running.Go(w.run)
 	return w
 }
 
 // close refuses new writes, waits for the running batch and closes the connection.
 func (w *writer) close() error {
 	w.once.Do(func() { close(w.quit) })
-	w.gone.Wait()
+	w.running.Wait()
 	return w.pool.Close()
 }
 
@@ -97,8 +97,7 @@ func (j *write) run(ctx context.Context, fn func(*Tx) error) error {
 		failed = j.borrow(mine.tx, fn)
 	case <-wait.Done():
 		go j.decline()
-		return fault.New(fault.Unavailable, "sqldb.Write", "%w; nothing was "+
-			"changed", cmp.Or(context.Cause(ctx), wait.Err()))
+		return fault.New(fault.Unavailable, "sqldb.Write", "%w; nothing was changed", cmp.Or(context.Cause(ctx), wait.Err()))
 	}
 	select {
 	case err := <-j.done:
@@ -143,7 +142,7 @@ func (w *writer) run() {
 	}
 }
 
-// batch runs first and the writes that wait behind it in one transaction.
+// batch runs first and the writes that wait after it in one transaction.
 func (w *writer) batch(first *write) {
 	if err := w.guard.check(); err != nil {
 		first.turn <- turn{err: err}
@@ -156,7 +155,7 @@ func (w *writer) batch(first *write) {
 		_, err = conn.ExecContext(ctx, "BEGIN IMMEDIATE")
 	}
 	if err != nil {
-		first.turn <- turn{err: begun(err, 0)}
+		first.turn <- turn{err: beginError(err, 0)}
 		return
 	}
 	var fine []*write // successful, waiting for the COMMIT
@@ -166,7 +165,7 @@ func (w *writer) batch(first *write) {
 		case !whole: // SQLite rolled back the whole transaction; the other writes may be repeated
 			w.undo(ctx, conn)
 			j.done <- err
-			answer(fine, &retry{fault.New(fault.Unavailable, "sqldb.Write", "undone together with another "+
+			answer(fine, &retry{fault.New(fault.Unavailable, "sqldb.Write", "rolled back together with another "+
 				"transaction: %w", err)})
 			return
 		case err != nil:
@@ -203,7 +202,7 @@ func (w *writer) next(served int) *write {
 	}
 }
 
-// serve lends the transaction to one write inside a savepoint. whole is false if the surrounding transaction is lost.
+// serve gives the transaction to one write inside a savepoint. whole is false if the surrounding transaction is lost.
 func (w *writer) serve(ctx context.Context, conn *sql.Conn, j *write) (whole bool, err error) {
 	if _, err := conn.ExecContext(ctx, "SAVEPOINT job"); err != nil {
 		err = fault.Wrap(fault.Unavailable, "sqldb.Write", err)
@@ -234,8 +233,8 @@ func (w *writer) undo(ctx context.Context, conn *sql.Conn) {
 }
 
 // answer sends the result of a batch to all its writes.
-func answer(jobs []*write, err error) {
-	for _, j := range jobs {
+func answer(writes []*write, err error) {
+	for _, j := range writes {
 		j.done <- err
 	}
 }

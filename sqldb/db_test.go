@@ -29,7 +29,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// open gives a database with an empty table `thing`.
+// open returns a database with an empty table `thing`.
 func open(t *testing.T, url string) *DB {
 	t.Helper()
 	db, err := Open(t.Context(), url)
@@ -68,7 +68,7 @@ func insert(ctx context.Context, tx *Tx, name string, n int) error {
 	return err
 }
 
-// names lists the table's names in order of their ids.
+// names returns the table's names in the order of their ids.
 func names(t *testing.T, db *DB) []string {
 	t.Helper()
 	var list []string
@@ -98,21 +98,21 @@ func wantNames(t *testing.T, db *DB, want ...string) {
 	}
 }
 
-// TestSuite is what a store may rely on, the same on every database.
-func TestSuite(t *testing.T) {
+// TestTransactionsOnEveryDatabase checks the guarantees of this package on every database.
+func TestTransactionsOnEveryDatabase(t *testing.T) {
 	cases := []struct {
 		name string
 		run  func(t *testing.T, url string)
 	}{
 		{"statements", suiteStatements},
-		{"undo", suiteUndo},
+		{"rollback", suiteRollback},
 		{"duplicate", suiteDuplicate},
 		{"retry", suiteRetry},
 		{"read", suiteRead},
 		{"counter", suiteCounter},
 		{"cancel", suiteCancel},
 		{"migrate", suiteMigrate},
-		{"starters", suiteStarters},
+		{"concurrent migrations", suiteConcurrentMigrations},
 	}
 	suite := func(t *testing.T, fresh func(testing.TB) string) {
 		for _, c := range cases {
@@ -158,8 +158,8 @@ func suiteStatements(t *testing.T, url string) {
 			return err
 		}
 		for name, want := range map[string]int64{"c": 0, "d": 1} {
-			if got, err := tx.InsertIgnore(ctx, "INSERT INTO thing (name, n) VALUES (?, "+
-				"?)", name, 40); got != want || err != nil {
+			if got, err := tx.InsertIgnore(ctx, "INSERT INTO thing (name, n) VALUES (?, ?)", name, 40); got != want ||
+				err != nil {
 				return fmt.Errorf("InsertIgnore %s inserted %d: %w", name, got, err)
 			}
 		}
@@ -176,15 +176,15 @@ func suiteStatements(t *testing.T, url string) {
 		if want := at.Truncate(time.Microsecond); err != nil || !read.Equal(want) {
 			return fmt.Errorf("time %s, want %s: %w", read, want, err)
 		}
-		if err := tx.QueryRow(ctx, "SELECT n FROM thing WHERE name = "+
-			"?", "none").Scan(&sum); !errors.Is(err, sql.ErrNoRows) {
+		err = tx.QueryRow(ctx, "SELECT n FROM thing WHERE name = ?", "none").Scan(&sum)
+		if !errors.Is(err, sql.ErrNoRows) {
 			return fmt.Errorf("no row: %w", err)
 		}
 		return nil
 	}))
 }
 
-func suiteUndo(t *testing.T, url string) {
+func suiteRollback(t *testing.T, url string) {
 	db, ctx := open(t, url), t.Context()
 	broken := errors.New("broken on purpose")
 	err := db.Write(ctx, func(tx *Tx) error {
@@ -247,7 +247,7 @@ func suiteDuplicate(t *testing.T, url string) {
 
 func suiteRetry(t *testing.T, url string) {
 	db, ctx := open(t, url), t.Context()
-	db.jitter = func(time.Duration) time.Duration { return 0 }
+	db.backoff.Jitter = func(time.Duration) time.Duration { return 0 }
 	runs := 0
 	must(t, db.Write(ctx, func(tx *Tx) error {
 		runs++
@@ -281,7 +281,7 @@ func suiteRead(t *testing.T, url string) {
 	var wrote sync.WaitGroup
 	must(t, db.Read(ctx, func(tx *Tx) error {
 		if _, err := tx.Exec(ctx, "DELETE FROM thing"); err == nil {
-			t.Error("a Read may write")
+			t.Error("a Read transaction could write")
 		}
 		var before, after int
 		if err := tx.QueryRow(ctx, "SELECT COUNT(*) FROM thing").Scan(&before); err != nil {
@@ -292,7 +292,7 @@ func suiteRead(t *testing.T, url string) {
 				t.Error(err)
 			}
 		})
-		if url != "sqlite://" { // in memory Read and Write take turns, so waiting here would be for ever
+		if url != "sqlite://" { // in memory Read and Write share a connection, so the write cannot end yet
 			wrote.Wait()
 		}
 		if err := tx.QueryRow(ctx, "SELECT COUNT(*) FROM thing").Scan(&after); err != nil {
@@ -308,12 +308,12 @@ func suiteRead(t *testing.T, url string) {
 	wantNames(t, db, "a", "b")
 }
 
-// suiteCounter lets many compare-and-set on one row; each success must have counted once.
+// suiteCounter increments one row by compare-and-set from many goroutines; each success must count once.
 func suiteCounter(t *testing.T, url string) {
 	db, ctx := open(t, url), t.Context()
 	const clients, each = 8, 20
 	must(t, db.Write(ctx, func(tx *Tx) error { return insert(ctx, tx, "hot", 0) }))
-	moved := errors.New("the row moved")
+	changed := errors.New("the row has changed")
 	step := func(tx *Tx) error {
 		var n int
 		if err := tx.QueryRow(ctx, "SELECT n FROM thing WHERE name = 'hot'").Scan(&n); err != nil {
@@ -324,7 +324,7 @@ func suiteCounter(t *testing.T, url string) {
 			return err
 		}
 		if count, err := result.RowsAffected(); err != nil || count != 1 {
-			return errors.Join(moved, err)
+			return errors.Join(changed, err)
 		}
 		return nil
 	}
@@ -336,7 +336,7 @@ func suiteCounter(t *testing.T, url string) {
 				switch {
 				case err == nil:
 					done++
-				case !errors.Is(err, moved) && !strings.Contains(err.Error(), "gave up after"):
+				case !errors.Is(err, changed) && !strings.Contains(err.Error(), "gave up after"):
 					t.Error(err)
 				}
 			}
@@ -373,17 +373,17 @@ func suiteCancel(t *testing.T, url string) {
 	wantNames(t, db, "c")
 }
 
-// stepsFor makes a list of steps; each step may only run once.
-func stepsFor(count int) []Migration {
-	var steps []Migration
+// migrationsFor returns a number of migrations; each of them fails if it runs twice.
+func migrationsFor(count int) []Migration {
+	var migrations []Migration
 	for i := range count {
-		steps = append(steps, Statements(fmt.Sprint("part ", i), fmt.Sprintf("CREATE TABLE part_%d (n INTEGER "+
-			"PRIMARY KEY)", i)))
+		migrations = append(migrations, Statements(fmt.Sprint("part ", i),
+			fmt.Sprintf("CREATE TABLE part_%d (n INTEGER PRIMARY KEY)", i)))
 	}
-	return steps
+	return migrations
 }
 
-func dropSteps(t *testing.T, db *DB) {
+func dropMigrations(t *testing.T, db *DB) {
 	t.Helper()
 	must(t, db.Write(t.Context(), func(tx *Tx) error {
 		for _, table := range []string{"part_0", "part_1", "part_2", "berth_test_version"} {
@@ -397,41 +397,40 @@ func dropSteps(t *testing.T, db *DB) {
 
 func suiteMigrate(t *testing.T, url string) {
 	db, ctx := open(t, url), t.Context()
-	dropSteps(t, db)
+	dropMigrations(t, db)
 	for _, count := range []int{1, 3, 3} {
-		must(t, Migrate(ctx, db, "berth_test_version", stepsFor(count)))
+		must(t, Migrate(ctx, db, "berth_test_version", migrationsFor(count)))
 	}
 	must(t, db.Write(ctx, func(tx *Tx) error {
-		_, err := tx.Exec(ctx, "INSERT INTO part_2 (n) VALUES "+
-			"(1)")
+		_, err := tx.Exec(ctx, "INSERT INTO part_2 (n) VALUES (1)")
 		return err
 	}))
-	if err := Migrate(ctx, db, "berth_test_version", stepsFor(2)); err == nil ||
+	if err := Migrate(ctx, db, "berth_test_version", migrationsFor(2)); err == nil ||
 		!strings.Contains(err.Error(), "newer Berth") {
 		t.Errorf("older program: %v", err)
 	}
-	other := stepsFor(3)
+	other := migrationsFor(3)
 	other[1].Name = "else"
-	if err := Migrate(ctx, db, "berth_test_version", other); err == nil || !strings.Contains(err.Error(), "another "+
-		"program") {
+	if err := Migrate(ctx, db, "berth_test_version", other); err == nil || !strings.Contains(err.Error(),
+		"another program") {
 		t.Errorf("other program: %v", err)
 	}
-	wrong := append(stepsFor(3), Statements("wrong", "CREATE NONSENSE"))
+	wrong := append(migrationsFor(3), Statements("wrong", "CREATE NONSENSE"))
 	if err := Migrate(ctx, db, "berth_test_version", wrong); err == nil ||
-		!strings.Contains(err.Error(), "step 4 (wrong)") {
-		t.Errorf("wrong step: %v", err)
+		!strings.Contains(err.Error(), "migration 4 (wrong)") {
+		t.Errorf("wrong migration: %v", err)
 	}
 	if err := Migrate(ctx, db, "no; drop", nil); err == nil {
-		t.Error("a strange table name was taken")
+		t.Error("a table name that is not valid was accepted")
 	}
-	must(t, Migrate(ctx, db, "berth_test_version", stepsFor(3)))
-	dropSteps(t, db)
+	must(t, Migrate(ctx, db, "berth_test_version", migrationsFor(3)))
+	dropMigrations(t, db)
 }
 
-// suiteStarters migrates from several starters at once; on SQLite each has the file open for itself.
-func suiteStarters(t *testing.T, url string) {
+// suiteConcurrentMigrations migrates from several goroutines at once; on SQLite some have opened the file again.
+func suiteConcurrentMigrations(t *testing.T, url string) {
 	first := open(t, url)
-	dropSteps(t, first)
+	dropMigrations(t, first)
 	starters := []*DB{first, first}
 	if url != "sqlite://" {
 		starters = append(starters, open(t, url), open(t, url))
@@ -439,7 +438,7 @@ func suiteStarters(t *testing.T, url string) {
 	var all sync.WaitGroup
 	for _, db := range starters {
 		all.Go(func() {
-			if err := Migrate(t.Context(), db, "berth_test_version", stepsFor(3)); err != nil {
+			if err := Migrate(t.Context(), db, "berth_test_version", migrationsFor(3)); err != nil {
 				t.Error(err)
 			}
 		})
@@ -450,7 +449,7 @@ func suiteStarters(t *testing.T, url string) {
 		return tx.QueryRow(t.Context(), "SELECT COUNT(*) FROM berth_test_version").Scan(&count)
 	}))
 	if count != 3 {
-		t.Errorf("%d steps recorded", count)
+		t.Errorf("%d migrations recorded, want 3", count)
 	}
-	dropSteps(t, first)
+	dropMigrations(t, first)
 }

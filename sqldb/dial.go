@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// The limits of a connection to a database server, unless the URL says otherwise.
+// The limits of a connection to a database server, unless the URL sets others.
 const (
 	dialTimeout = 10 * time.Second // to connect
 	ioTimeout   = 60 * time.Second // to send a statement or wait for its answer; longer than the wait for a row lock
@@ -43,7 +43,7 @@ type timedConn struct {
 	limit time.Duration
 
 	mu          sync.Mutex
-	read, write time.Time // set by the driver; zero: none
+	read, write time.Time // set by the driver; zero means no deadline
 }
 
 // Read implements net.Conn.

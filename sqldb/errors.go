@@ -50,7 +50,7 @@ func Retry(err error) error {
 	return &retry{err}
 }
 
-// IsDuplicate reports whether err is the refusal of a second row with the same unique key.
+// IsDuplicate reports whether err means that a row with the same unique key exists.
 func IsDuplicate(err error) bool {
 	if e, ok := errors.AsType[*mysql.MySQLError](err); ok {
 		return e.Number == 1062 || e.Number == 1586 // ER_DUP_ENTRY, ER_DUP_ENTRY_WITH_KEY_NAME
@@ -65,12 +65,12 @@ func IsDuplicate(err error) bool {
 	return false
 }
 
-// mostReferred is the number of attempts of a transaction that a foreign key refuses. A refusal because of a
-// concurrent change passes at once.
-const mostReferred = 3
+// maxForeignKeyAttempts is the number of attempts of a transaction that fails because of a foreign key. A failure
+// because of a concurrent change does not occur again.
+const maxForeignKeyAttempts = 3
 
-// isReferred reports whether a foreign key has refused a statement.
-func isReferred(err error) bool {
+// isForeignKeyError reports whether a statement failed because of a foreign key.
+func isForeignKeyError(err error) bool {
 	if e, ok := errors.AsType[*mysql.MySQLError](err); ok {
 		return e.Number == 1451 || e.Number == 1452 // ER_ROW_IS_REFERENCED_2, ER_NO_REFERENCED_ROW_2
 	}
@@ -87,11 +87,11 @@ func IsRetryable(err error) bool {
 	}
 	if e, ok := errors.AsType[*mysql.MySQLError](err); ok {
 		// ER_LOCK_DEADLOCK, ER_LOCK_WAIT_TIMEOUT, ER_CHECKREAD (MariaDB's innodb_snapshot_isolation)
-		return e.Number == 1213 || e.Number == 1205 || e.Number == 1020 || isReferred(err)
+		return e.Number == 1213 || e.Number == 1205 || e.Number == 1020 || isForeignKeyError(err)
 	}
 	if e, ok := errors.AsType[*pgconn.PgError](err); ok {
 		// serialization_failure, deadlock_detected, lock_not_available
-		return e.Code == "40001" || e.Code == "40P01" || e.Code == "55P03" || isReferred(err)
+		return e.Code == "40001" || e.Code == "40P01" || e.Code == "55P03" || isForeignKeyError(err)
 	}
 	if e, ok := errors.AsType[*sqlite.Error](err); ok {
 		primary := e.Code() & 0xff // the extended code is in the higher bytes
@@ -100,8 +100,8 @@ func IsRetryable(err error) bool {
 	return false
 }
 
-// again reports whether an attempt that ended with err may be repeated.
-func again(err error) bool {
+// isRepeatable reports whether an attempt that ended with err may be repeated.
+func isRepeatable(err error) bool {
 	if IsUnknown(err) {
 		return false
 	}
@@ -111,9 +111,9 @@ func again(err error) bool {
 	return IsRetryable(err)
 }
 
-// undoesAll reports whether SQLite may have rolled back the whole transaction by itself, not only the
+// rollsBackAll reports whether SQLite may have rolled back the whole transaction by itself, not only the
 // statement (https://www.sqlite.org/lang_transaction.html, "Response To Errors Within A Transaction").
-func undoesAll(err error) bool {
+func rollsBackAll(err error) bool {
 	e, ok := errors.AsType[*sqlite.Error](err)
 	return ok && slices.Contains([]int{sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_NOMEM,
 		sqlite3.SQLITE_BUSY, sqlite3.SQLITE_INTERRUPT, sqlite3.SQLITE_CORRUPT}, e.Code()&0xff)
@@ -146,44 +146,8 @@ func answered(err error) bool {
 	return mine || pg
 }
 
-// remedy returns what to do about an error that another attempt does not solve, or "".
-func remedy(err error) string {
-	_, file := errors.AsType[*sqlite.Error](err)
-	switch trouble(err) {
-	case noRights:
-		return rights
-	case diskFull:
-		return room
-	case readOnly:
-		if file {
-			return "let the user that Berth runs as write the database's file and its directory"
-		}
-		return "the database server takes no writes now; give Berth one that does"
-	case damaged:
-		return "the database's file is damaged, or is none of SQLite's: bring it back from a copy, or name another"
-	case diskFails:
-		return "look at the disk that the database's file is on, and whether it has room"
-	}
-	return ""
-}
-
-// mended adds what to do to an error, if that is known. The cause stays.
-func withRemedy(op string, err error) error {
-	what := remedy(err)
-	if what == "" || IsUnknown(err) {
-		return err
-	}
-	return &fault.Error{Kind: fault.Unavailable, Op: op, Msg: fault.TextOf(err) + "; " + what, Err: err}
-}
-
-const (
-	rights = "grant the user of the connection's URL all rights on the database: Berth reads and writes rows, and " +
-		"makes tables where there are none"
-	room = "make room on the database's disk"
-)
-
-// behind reports whether a BEGIN stopped waiting for the commits of other nodes: it waits for no other lock.
-func behind(err error) bool {
+// notCaughtUp reports whether a BEGIN stopped waiting for the commits of other nodes: it waits for no other lock.
+func notCaughtUp(err error) bool {
 	e, ok := errors.AsType[*mysql.MySQLError](err)
 	return ok && e.Number == 1205 // ER_LOCK_WAIT_TIMEOUT
 }
@@ -194,7 +158,7 @@ func unknownVariable(err error) bool {
 	return ok && e.Number == 1193 // ER_UNKNOWN_SYSTEM_VARIABLE
 }
 
-// IsExisting reports whether err is the refusal to create a table that exists. On PostgreSQL two concurrent creations
+// IsExisting reports whether err means that a table to be created exists. On PostgreSQL two concurrent creations
 // cause IsDuplicate instead.
 func IsExisting(err error) bool {
 	if e, ok := errors.AsType[*mysql.MySQLError](err); ok {
@@ -206,13 +170,37 @@ func IsExisting(err error) bool {
 
 // refusedCommit reports whether err means that the server has rolled the transaction back instead of committing it.
 func refusedCommit(err error) bool {
-	return errors.Is(err, pgx.ErrTxCommitRollback) || answered(err) && !lost(err) && !halfway(err)
+	return errors.Is(err, pgx.ErrTxCommitRollback) || answered(err) && !lost(err) && !isInterruptedCommit(err)
 }
 
-// halfway reports whether a COMMIT was interrupted at an unknown point: because a Galera node lost its cluster, by
-// KILL or by a statement timeout.
-func halfway(err error) bool {
+// isInterruptedCommit reports whether a COMMIT was interrupted at an unknown point: because a Galera node lost its
+// cluster, by KILL or by a statement timeout.
+func isInterruptedCommit(err error) bool {
 	e, ok := errors.AsType[*mysql.MySQLError](err)
 	// ER_ERROR_DURING_COMMIT, ER_QUERY_INTERRUPTED, ER_STATEMENT_TIMEOUT
 	return ok && (e.Number == 1180 || e.Number == 1317 || e.Number == 1969)
+}
+
+// unavailable returns the fault for a server that was lost before COMMIT: nothing was changed.
+func unavailable(op string, err error) error {
+	return fault.New(fault.Unavailable, op, "the database does not answer, or its node has left the cluster; "+
+		"nothing was changed, try again later: %w", err)
+}
+
+// commitError returns an error of COMMIT with a kind. A COMMIT that was not sent may be repeated. A refusal by the
+// server is certain and keeps its cause. Any other error, such as a timeout of TCP, leaves the outcome unknown.
+func commitError(err error) error {
+	switch {
+	case errors.Is(err, driver.ErrBadConn):
+		return &retry{fault.Wrap(fault.Unavailable, "sqldb.commit", err)}
+	case refusedCommit(err):
+		return fault.Wrap(fault.Unavailable, "sqldb.commit", err)
+	}
+	return unknownOutcome("the connection broke during COMMIT", err)
+}
+
+// unknownOutcome returns the error of a COMMIT that may or may not have been executed.
+func unknownOutcome(what string, err error) error {
+	return &unknown{fault.New(fault.Unavailable, "sqldb.commit",
+		"%s, it is unknown whether the change was kept; read before repeating: %w", what, err).WithCode(CodeUnknown)}
 }

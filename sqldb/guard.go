@@ -131,7 +131,7 @@ func (g *guard) lost() error {
 	select {
 	case <-g.found:
 		return fault.New(fault.Unavailable, "sqldb.guard", "the database's file was deleted, moved or replaced; the "+
-			"service stops, its log says what to do")
+			"service stops, its log contains what to do")
 	default:
 		return nil
 	}

@@ -14,24 +14,24 @@ import (
 	"github.com/openberth/berth/fault"
 )
 
-// openFile gives a database in a file, with a row, and the file's path. It may be lost.
+// openFile returns a database in a file, with one row, and the file's path.
 func openFile(t *testing.T) (*DB, string) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "data", "some [x] file.db")
 	must(t, os.Mkdir(filepath.Dir(path), 0o700))
 	db := open(t, "sqlite:///"+path)
-	must(t, db.Write(t.Context(), inserting("kept")))
+	must(t, db.Write(t.Context(), insertRow("kept")))
 	return db, path
 }
 
-// wantLoss waits until the loss was noticed without any transaction, and wants all transactions to fail and the loss
-// to say these words.
+// wantLoss waits until the loss is detected without a transaction. It checks that all transactions fail and that the
+// reason contains these words.
 func wantLoss(t *testing.T, db *DB, words ...string) {
 	t.Helper()
 	select {
 	case <-db.Lost():
 	case <-time.After(time.Minute):
-		t.Fatal("the loss is not noticed")
+		t.Fatal("the loss was not detected")
 	}
 	ran := func(*Tx) error { t.Error("a transaction ran"); return nil }
 	for _, err := range []error{db.Available(), db.Write(t.Context(), ran), db.Read(t.Context(), ran)} {
@@ -58,9 +58,8 @@ func savedFiles(t *testing.T, dir string) (list []string) {
 	return list
 }
 
-// A deleted database is noticed within a second without a write. Its content is saved, and no empty one takes its
-// place.
-func TestFileDeleted(t *testing.T) {
+// TestDeletedFileIsSaved deletes the database: its content is saved, and Open does not create an empty database.
+func TestDeletedFileIsSaved(t *testing.T) {
 	db, path := openFile(t)
 	must(t, os.Remove(path))
 	wantLoss(t, db, path+" was deleted or moved", "rename it to "+path)
@@ -80,16 +79,15 @@ func TestFileDeleted(t *testing.T) {
 	wantNames(t, again, "kept")
 }
 
-// A connection that is opened after the file was replaced would read the new file together with the old log; it is
-// refused.
-func TestFileReplacedBeforeAConnection(t *testing.T) {
+// TestNewConnectionRejectsReplacedFile replaces the file: a new connection would read the new file with the old log.
+func TestNewConnectionRejectsReplacedFile(t *testing.T) {
 	db, path := openFile(t)
 	other := filepath.Join(filepath.Dir(path), "other")
 	must(t, os.WriteFile(other, []byte("no database"), 0o600))
-	db.guard.close() // nothing is noticed but by the connection itself
+	db.guard.close() // only the connection itself can detect the change
 	must(t, os.Rename(other, path))
 	inside := func(*Tx) error { t.Error("it read"); return nil }
-	held, err := db.pool.Conn(t.Context()) // the one that is idle
+	held, err := db.pool.Conn(t.Context()) // the idle connection
 	must(t, err)
 	defer held.Close()
 	if err := db.Read(t.Context(), inside); !fault.Is(err, fault.Unavailable) || !strings.Contains(err.Error(),
@@ -101,11 +99,11 @@ func TestFileReplacedBeforeAConnection(t *testing.T) {
 	}
 }
 
-// Nobody can tell a client whether a write was kept when the file was lost between its checks.
-func TestFileLostDuringCommit(t *testing.T) {
+// TestFileLostDuringCommitLeavesOutcomeUnknown deletes the file between the checks before and after a COMMIT.
+func TestFileLostDuringCommitLeavesOutcomeUnknown(t *testing.T) {
 	db, path := openFile(t)
 	err := db.Write(t.Context(), func(tx *Tx) error {
-		return errors.Join(inserting("doubtful")(tx), os.Remove(path))
+		return errors.Join(insertRow("uncertain")(tx), os.Remove(path))
 	})
 	if !IsUnknown(err) || fault.CodeOf(err) != CodeUnknown {
 		t.Errorf("%v", err)
@@ -113,8 +111,8 @@ func TestFileLostDuringCommit(t *testing.T) {
 	wantLoss(t, db)
 }
 
-// Where no copy can be saved, as after the whole directory was moved, the loss says so.
-func TestDirectoryMoved(t *testing.T) {
+// TestMovedDirectoryCannotBeSaved moves the whole directory, so that no copy can be saved; the reason contains this.
+func TestMovedDirectoryCannotBeSaved(t *testing.T) {
 	db, path := openFile(t)
 	moved := filepath.Join(filepath.Dir(filepath.Dir(path)), "moved")
 	must(t, os.Rename(filepath.Dir(path), moved))
@@ -127,8 +125,8 @@ func TestDirectoryMoved(t *testing.T) {
 	wantNames(t, again, "kept")
 }
 
-// When the log cannot be written to the database, as while a reader needs what it has, all is in a copy.
-func TestLogDeletedWhileItIsRead(t *testing.T) {
+// TestDeletedLogIsSavedAsCopy deletes the log while a reader prevents that it is written to the database.
+func TestDeletedLogIsSavedAsCopy(t *testing.T) {
 	db, path := openFile(t)
 	onWriter(t, db, "PRAGMA busy_timeout = 0")
 	read := make(chan error)
@@ -142,7 +140,7 @@ func TestLogDeletedWhileItIsRead(t *testing.T) {
 		})
 	}()
 	<-reading
-	must(t, db.Write(t.Context(), inserting("kept too")))
+	must(t, db.Write(t.Context(), insertRow("kept too")))
 	must(t, os.Remove(path+"-wal"))
 	wantLoss(t, db, "-wal, a part of the database "+path, "all acknowledged writes are in the copy")
 	close(done)
@@ -157,7 +155,7 @@ func TestLogDeletedWhileItIsRead(t *testing.T) {
 	wantNames(t, again, "kept", "kept too")
 }
 
-// Only the owner may use a database's files, also one that an earlier release has made.
+// TestFilesArePrivate checks that only the owner has rights on the files, also on those of an earlier release.
 func TestFilesArePrivate(t *testing.T) {
 	mask := syscall.Umask(0)
 	defer syscall.Umask(mask)
@@ -187,15 +185,16 @@ func TestFilesArePrivate(t *testing.T) {
 	wantNames(t, other, "kept")
 }
 
-// A database behind a symbolic link: its other files lie beside the file itself. Leading the link elsewhere is a loss.
-func TestFileBehindALink(t *testing.T) {
+// TestDatabaseBehindSymbolicLink checks that the other files are in the directory of the link's target, and that a
+// changed link is detected as a loss.
+func TestDatabaseBehindSymbolicLink(t *testing.T) {
 	dir := t.TempDir()
 	link, path := filepath.Join(dir, "link.db"), filepath.Join(dir, "elsewhere", "real.db")
 	must(t, os.Mkdir(filepath.Dir(path), 0o700))
 	must(t, os.WriteFile(path, nil, 0o644))
 	must(t, os.Symlink(path, link))
 	db := open(t, "sqlite:///"+link)
-	must(t, db.Write(t.Context(), inserting("kept")))
+	must(t, db.Write(t.Context(), insertRow("kept")))
 	if got := strings.Join(db.Narrowed, " "); got != path {
 		t.Errorf("narrowed: %q", got)
 	}
@@ -205,7 +204,7 @@ func TestFileBehindALink(t *testing.T) {
 	must(t, os.Remove(link))
 	must(t, os.Symlink(filepath.Join(dir, "nowhere"), link))
 	wantLoss(t, db, link+" was deleted or moved", "rename it to "+link)
-	again, err := Open(t.Context(), "sqlite:///"+path) // it is whole where it was
+	again, err := Open(t.Context(), "sqlite:///"+path) // the target has all content
 	must(t, err)
 	defer again.Close()
 	wantNames(t, again, "kept")

@@ -2,15 +2,8 @@ package sqldb
 
 import (
 	"context"
-	"errors"
-	"slices"
 	"sync"
 	"time"
-
-	"github.com/go-sql-driver/mysql"
-	"github.com/jackc/pgx/v5/pgconn"
-	"modernc.org/sqlite"
-	sqlite3 "modernc.org/sqlite/lib"
 
 	"github.com/openberth/berth/fault"
 )
@@ -56,15 +49,14 @@ func (c *WriteCheck) Check(patience time.Duration) error {
 		}
 		return &fault.Error{Kind: fault.Unavailable, Op: "sqldb.WriteCheck", Msg: whyNoWrite(err), Err: err}
 	case <-wait.C:
-		return fault.New(fault.Unavailable, "sqldb.WriteCheck", "none ends in time; it is stalled, or a lock holds "+
-			"all "+
-			"writes up")
+		return fault.New(fault.Unavailable, "sqldb.WriteCheck", "none ends in time; the database is stalled, "+
+			"or a lock blocks all writes")
 	}
 }
 
-// whyNoWrite returns the cause of a failed write in words that any client may read.
+// whyNoWrite returns the cause of a failed write as a text that any client may read.
 func whyNoWrite(err error) string {
-	switch trouble(err) {
+	switch causeOf(err) {
 	case diskFull:
 		return "its disk is full"
 	case readOnly:
@@ -79,62 +71,7 @@ func whyNoWrite(err error) string {
 	if IsRetryable(err) {
 		return "another client holds a lock"
 	}
-	return "it does not carry them out; the log says more"
-}
-
-// cause is what prevents writes until an operator removes it.
-type cause int
-
-const (
-	otherCause cause = iota
-	diskFull
-	readOnly
-	noRights
-	damaged
-	diskFails
-)
-
-// trouble returns the cause of an error that another attempt does not solve.
-func trouble(err error) cause {
-	if e, ok := errors.AsType[*mysql.MySQLError](err); ok {
-		switch e.Number {
-		// ER_DBACCESS_DENIED_ERROR, ER_TABLEACCESS_DENIED_ERROR, ER_COLUMNACCESS_DENIED_ERROR,
-		// ER_SPECIFIC_ACCESS_DENIED_ERROR
-		case 1044, 1142, 1143, 1227:
-			return noRights
-		case 1290,
-			1836,
-			1792: // ER_OPTION_PREVENTS_STATEMENT, ER_READ_ONLY_MODE, ER_CANT_EXECUTE_IN_READ_ONLY_TRANSACTION
-			return readOnly
-		case 1021, 1041, 1114: // ER_DISK_FULL, ER_OUT_OF_RESOURCES, ER_RECORD_FILE_FULL
-			return diskFull
-		}
-	}
-	if e, ok := errors.AsType[*pgconn.PgError](err); ok {
-		switch e.Code {
-		case "42501": // insufficient_privilege
-			return noRights
-		case "25006": // read_only_sql_transaction
-			return readOnly
-		case "53100": // disk_full
-			return diskFull
-		}
-	}
-	e, ok := errors.AsType[*sqlite.Error](err)
-	if !ok {
-		return otherCause
-	}
-	switch code := e.Code() & 0xff; {
-	case code == sqlite3.SQLITE_FULL:
-		return diskFull
-	case code == sqlite3.SQLITE_READONLY, code == sqlite3.SQLITE_PERM:
-		return readOnly
-	case slices.Contains([]int{sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT}, code):
-		return damaged
-	case code == sqlite3.SQLITE_IOERR:
-		return diskFails
-	}
-	return otherCause
+	return "they fail; the log has the reason"
 }
 
 // Touch writes to every row of a small table and restores the rows, so that its transaction fails if no other can

@@ -14,13 +14,13 @@ import (
 	"github.com/openberth/berth/internal/databases"
 )
 
-// TestTouch: a touch really writes, and leaves every row as it was, also beside others that touch and write.
-func TestTouch(t *testing.T) {
+// TestTouchWritesAndRestoresRows checks that Touch writes, and that the rows are unchanged, also with concurrent calls.
+func TestTouchWritesAndRestoresRows(t *testing.T) {
 	databases.Each(t, func(t *testing.T, fresh func(testing.TB) string) {
 		url := fresh(t)
 		db, ctx := open(t, url), t.Context()
-		must(t, db.Write(ctx, inserting("a")))
-		must(t, db.Write(ctx, inserting("b c")))
+		must(t, db.Write(ctx, insertRow("a")))
+		must(t, db.Write(ctx, insertRow("b c")))
 		touch := func(tx *Tx) error { return tx.Touch(ctx, "thing", "name") }
 		written := func() int64 { return 0 }
 		if db.Dialect == SQLite {
@@ -63,14 +63,15 @@ func TestTouch(t *testing.T) {
 			_, err := pool.ExecContext(ctx, statement)
 			must(t, err)
 		}
-		if err := db.Write(ctx, touch); trouble(err) != readOnly {
+		if err := db.Write(ctx, touch); causeOf(err) != readOnly {
 			t.Errorf("on a read-only database: %v", err)
 		}
 	})
 }
 
-// TestWriteCheck: one write is under way at a time; who asks hears within the time that he has, and later how it ended.
-func TestWriteCheck(t *testing.T) {
+// TestWriteCheckRunsOneWriteAtATime checks that Check returns within its time limit, and that a later call returns the
+// result of the same write.
+func TestWriteCheckRunsOneWriteAtATime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var began atomic.Int32
 		end := make(chan error)
@@ -94,19 +95,19 @@ func TestWriteCheck(t *testing.T) {
 			wantText("none ends in time")
 		}
 		if n := began.Load(); n != 1 {
-			t.Errorf("%d writes were begun", n)
+			t.Errorf("%d writes were begun, want 1", n)
 		}
 		go func() { end <- nil }()
 		if err := c.Check(2 * time.Second); err != nil {
 			t.Errorf("%v", err)
 		}
-		go func() { end <- errors.New("10.1.2.3 says no") }()
-		wantText("the log says more")
+		go func() { end <- errors.New("10.1.2.3 failed") }()
+		wantText("the log has the reason")
 		if err := c.Check(2 * time.Second); strings.Contains(err.Error(), "10.1.2.3") {
 			t.Errorf("%v", err)
 		}
 		time.Sleep(writeCheckTime)
-		wantText("the log says more") // it was given up
+		wantText("the log has the reason") // its write was cancelled
 		go func() { end <- nil }()
 		if err := c.Check(2 * time.Second); err != nil {
 			t.Errorf("%v", err)

@@ -105,15 +105,15 @@ func describe(pid int) holder {
 // locked returns the fault for a SQLite file that another process, or another part of this one, is writing. It names
 // the process and what to do.
 func (h holder) locked(op, file string, err error) error {
-	who, what := "another process", "find it with `fuser "+file+"` and let it end its transaction, or end it"
+	who, what := "another process", "find it with `fuser "+file+"` and wait until it ends its transaction, or end it"
 	if h.pid > 0 {
 		who = fmt.Sprintf("process %d (%s)", h.pid, h.name)
-		what = fmt.Sprintf("let it end its transaction, or end it with `kill %d`", h.pid)
+		what = fmt.Sprintf("wait until it ends its transaction, or end it with `kill %d`", h.pid)
 	}
 	if h.stopped {
 		who += ", which is stopped,"
 		what = fmt.Sprintf("continue it with `kill -CONT %d` or end it with `kill -KILL %d`", h.pid, h.pid)
 	}
-	return fault.New(fault.Unavailable, op, "the SQLite file %s is locked: %s is in the middle of a write; %s: %w",
+	return fault.New(fault.Unavailable, op, "the SQLite file %s is locked: %s is writing; %s: %w",
 		file, who, what, err)
 }

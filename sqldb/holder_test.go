@@ -16,10 +16,10 @@ import (
 	"github.com/openberth/berth/fault"
 )
 
-// holdVariable names the database that the other process of TestHolder writes to.
+// holdVariable names the database that the second process of TestLockHolderIsNamed writes to.
 const holdVariable = "BERTH_TEST_HOLD"
 
-// holdFile is that process: it begins to write, and waits until its standard input ends.
+// holdFile is run by that process: it begins a write, and ends it when its standard input ends.
 func holdFile(url string) error {
 	ctx := context.Background()
 	db, err := Open(ctx, url)
@@ -27,7 +27,7 @@ func holdFile(url string) error {
 		return err
 	}
 	err = db.Write(ctx, func(tx *Tx) error {
-		if err := inserting("held")(tx); err != nil {
+		if err := insertRow("held")(tx); err != nil {
 			return err
 		}
 		fmt.Println("writing")
@@ -37,9 +37,9 @@ func holdFile(url string) error {
 	return errors.Join(err, db.Close())
 }
 
-// TestHolder: a file that another process is writing. Whoever waits for it in vain is told which process that is and
-// what to do; when the process is stopped, at once.
-func TestHolder(t *testing.T) {
+// TestLockHolderIsNamed writes to a file while another process writes to it: the error names that process and what to
+// do, at once if the process is stopped.
+func TestLockHolderIsNamed(t *testing.T) {
 	url := fileURL(t)
 	db := open(t, url)
 	onWriter(t, db, "PRAGMA busy_timeout = 0")
@@ -68,13 +68,13 @@ func TestHolder(t *testing.T) {
 			}
 		}
 	}
-	wantLocked(db.WriteUpTo(t.Context(), 1, inserting("a")), fmt.Sprintf("`kill %d`", pid))
+	wantLocked(db.WriteUpTo(t.Context(), 1, insertRow("a")), fmt.Sprintf("`kill %d`", pid))
 
 	must(t, cmd.Process.Signal(syscall.SIGSTOP))
 	waitStopped(t, pid)
 	runs := 0
-	db.jitter = func(time.Duration) time.Duration { runs++; return 0 }
-	wantLocked(db.Write(t.Context(), inserting("b")), "which is stopped", fmt.Sprintf("`kill -CONT %d`", pid),
+	db.backoff.Jitter = func(time.Duration) time.Duration { runs++; return 0 }
+	wantLocked(db.Write(t.Context(), insertRow("b")), "which is stopped", fmt.Sprintf("`kill -CONT %d`", pid),
 		fmt.Sprintf("`kill -KILL %d`", pid))
 	if runs != 0 {
 		t.Errorf("repeated %d times", runs)
@@ -84,7 +84,7 @@ func TestHolder(t *testing.T) {
 	must(t, stdin.Close())
 	must(t, cmd.Wait())
 	ended = true
-	must(t, db.Write(context.Background(), inserting("c")))
+	must(t, db.Write(context.Background(), insertRow("c")))
 	wantNames(t, db, "held", "c")
 }
 
@@ -92,13 +92,13 @@ func waitStopped(t *testing.T, pid int) {
 	t.Helper()
 	for last := time.Now().Add(10 * time.Second); !describe(pid).stopped; time.Sleep(time.Millisecond) {
 		if time.Now().After(last) {
-			t.Fatalf("process %d does not stop", pid)
+			t.Fatalf("process %d has not stopped after 10 seconds", pid)
 		}
 	}
 }
 
-// TestWriteLock: lines of /proc/locks.
-func TestWriteLock(t *testing.T) {
+// TestProcLocksLineIsParsed parses lines of /proc/locks.
+func TestProcLocksLineIsParsed(t *testing.T) {
 	for line, want := range map[string]string{
 		"3: POSIX  ADVISORY  WRITE 4711 fe:00:1234 120 120":    "4711 1234",
 		"3: POSIX  ADVISORY  READ 4711 fe:00:1234 124 124":     "0 0",

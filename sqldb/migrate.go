@@ -21,7 +21,7 @@ type Migration struct {
 	Run  func(ctx context.Context, tx *Tx) error
 }
 
-// Statements makes a step that is the same SQL on every dialect.
+// Statements returns a migration that runs the same SQL on every dialect.
 func Statements(name string, statements ...string) Migration {
 	return Migration{Name: name, Run: func(ctx context.Context, tx *Tx) error {
 		for _, statement := range statements {
@@ -36,16 +36,16 @@ func Statements(name string, statements ...string) Migration {
 // Migrate upgrades Berth's own tables: it runs, in order, the migrations that the version table does not list yet,
 // each in a transaction of its own, and records them there. Several processes may run it at once: each migration
 // counts once. It does not change tables of OpenStack.
-func Migrate(ctx context.Context, db *DB, table string, steps []Migration) error {
+func Migrate(ctx context.Context, db *DB, table string, migrations []Migration) error {
 	const op = "sqldb.Migrate"
 	if !regexp.MustCompile(`^[a-z][a-z0-9_]{0,47}$`).MatchString(table) {
-		return fault.New(fault.Internal, op, "%q is no name for a version table", table)
+		return fault.New(fault.Internal, op, "%q is not a valid name of a version table", table)
 	}
 	// On MySQL, CREATE TABLE ends its transaction, so the version table is created before any migration.
 	for first := true; ; first = false {
 		more := first
 		err := db.Write(ctx, func(tx *Tx) error {
-			unlock, err := tx.lockStarters(ctx, table)
+			unlock, err := tx.lockMigrations(ctx, table)
 			if err != nil {
 				return err
 			}
@@ -54,7 +54,7 @@ func Migrate(ctx context.Context, db *DB, table string, steps []Migration) error
 					" (version INTEGER NOT NULL PRIMARY KEY, name VARCHAR(255) NOT NULL, applied_at VARCHAR(32) "+
 					"NOT NULL)")
 			} else {
-				more, err = migrateOne(ctx, tx, table, steps)
+				more, err = migrateOne(ctx, tx, table, migrations)
 			}
 			return errors.Join(err, unlock())
 		})
@@ -68,41 +68,41 @@ func Migrate(ctx context.Context, db *DB, table string, steps []Migration) error
 }
 
 // migrateOne runs the first migration that is not recorded. more is false if all are recorded.
-func migrateOne(ctx context.Context, tx *Tx, table string, steps []Migration) (more bool, err error) {
-	done, err := recorded(ctx, tx, table)
+func migrateOne(ctx context.Context, tx *Tx, table string, migrations []Migration) (more bool, err error) {
+	done, err := appliedNames(ctx, tx, table)
 	if err != nil {
 		return false, err
 	}
 	for i, name := range done {
-		if i >= len(steps) {
+		if i >= len(migrations) {
 			return false, fault.New(fault.Invalid, "sqldb.Migrate",
-				"table %s records step %d (%s), which this program does not know: a newer Berth wrote this "+
+				"table %s records migration %d (%s), which is unknown to this program: a newer Berth wrote this "+
 					"database; start that one", table, i+1, name)
 		}
-		if name != steps[i].Name {
+		if name != migrations[i].Name {
 			return false, fault.New(fault.Invalid, "sqldb.Migrate",
-				"table %s records %q as step %d, this program has %q there: the database belongs to another "+
-					"program", table, name, i+1, steps[i].Name)
+				"table %s records %q as migration %d, this program has %q there: the database belongs to another "+
+					"program", table, name, i+1, migrations[i].Name)
 		}
 	}
-	if len(done) == len(steps) {
+	if len(done) == len(migrations) {
 		return false, nil
 	}
-	step := steps[len(done)]
-	if err := step.Run(ctx, tx); err != nil {
-		return false, fault.New(fault.KindOf(err), "sqldb.Migrate", "step %d (%s) of %s: "+
-			"%w", len(done)+1, step.Name, table, err)
+	m := migrations[len(done)]
+	if err := m.Run(ctx, tx); err != nil {
+		return false, fault.New(fault.KindOf(err), "sqldb.Migrate", "migration %d (%s) of %s: %w",
+			len(done)+1, m.Name, table, err)
 	}
 	_, err = tx.Exec(ctx, "INSERT INTO "+table+" (version, name, applied_at) VALUES (?, ?, ?)",
-		len(done)+1, step.Name, time.Now().UTC().Format(time.RFC3339))
+		len(done)+1, m.Name, time.Now().UTC().Format(time.RFC3339))
 	if IsDuplicate(err) { // another node of the cluster was faster
 		err = Retry(err)
 	}
 	return true, err
 }
 
-// recorded lists the names in the version table in order.
-func recorded(ctx context.Context, tx *Tx, table string) ([]string, error) {
+// appliedNames returns the names in the version table in order.
+func appliedNames(ctx context.Context, tx *Tx, table string) ([]string, error) {
 	rows, err := tx.Query(ctx, "SELECT name FROM "+table+" ORDER BY version")
 	if err != nil {
 		return nil, err
@@ -119,9 +119,9 @@ func recorded(ctx context.Context, tx *Tx, table string) ([]string, error) {
 	return names, rows.Err()
 }
 
-// lockStarters lets one process migrate at a time. SQLite's BEGIN IMMEDIATE is such a lock already, PostgreSQL's ends
-// with the transaction, MySQL's must be released.
-func (tx *Tx) lockStarters(ctx context.Context, table string) (unlock func() error, err error) {
+// lockMigrations takes a lock that lets one process migrate at a time. On SQLite, BEGIN IMMEDIATE is such a lock;
+// PostgreSQL's lock ends with the transaction; MySQL's must be released.
+func (tx *Tx) lockMigrations(ctx context.Context, table string) (unlock func() error, err error) {
 	nothing := func() error { return nil }
 	switch tx.Dialect {
 	case PostgreSQL:

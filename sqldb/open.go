@@ -21,6 +21,7 @@ import (
 	"github.com/jackc/pgx/v5/stdlib"
 	"modernc.org/sqlite"
 
+	"github.com/openberth/berth/backoff"
 	"github.com/openberth/berth/datafile"
 	"github.com/openberth/berth/fault"
 )
@@ -41,7 +42,8 @@ func Open(ctx context.Context, url string) (*DB, error) {
 	if err != nil {
 		return nil, err
 	}
-	db := &DB{Dialect: a.dialect, jitter: jitter}
+	db := &DB{Dialect: a.dialect,
+		backoff: backoff.Exponential{First: firstPause, Max: maxPause, Jitter: backoff.Around}}
 	switch a.dialect {
 	case SQLite:
 		err = db.openSQLite(ctx, a)
@@ -55,12 +57,12 @@ func Open(ctx context.Context, url string) (*DB, error) {
 	}
 	if err := db.pool.PingContext(ctx); err != nil {
 		db.Close()
-		return nil, a.closed(err)
+		return nil, a.openError(err)
 	}
 	return db, nil
 }
 
-// place names the database without its credentials.
+// place returns a description of the database for messages, without credentials.
 func (a address) place() string {
 	if a.dialect == SQLite {
 		return "SQLite database " + strconv.Quote(a.database)
@@ -74,8 +76,8 @@ func (a address) place() string {
 	return string(a.dialect) + " database " + strconv.Quote(a.database) + " on " + host
 }
 
-// closed returns the fault for a database that could not be opened, with what to check.
-func (a address) closed(err error) error {
+// openError returns the fault for a database that could not be opened, with what to check.
+func (a address) openError(err error) error {
 	what := remedy(err)
 	switch {
 	case isBusy(err):
@@ -83,14 +85,14 @@ func (a address) closed(err error) error {
 	case a.dialect == SQLite && what != "":
 		return fault.New(fault.Unavailable, "sqldb.Open", "%s cannot be opened: %w; %s", a.place(), err, what)
 	case a.dialect == SQLite:
-		return fault.New(fault.Unavailable, "sqldb.Open", "%s cannot be opened: %w; is its directory there, and "+
-			"may this user write in it?", a.place(), err)
+		return fault.New(fault.Unavailable, "sqldb.Open", "%s cannot be opened: %w; check that its directory "+
+			"exists and that Berth's user may write in it", a.place(), err)
 	case answered(err):
-		return fault.New(fault.Unavailable, "sqldb.Open", "%s refuses: %w; look at user, password and database in "+
-			"the connection's URL, and at what that user is granted", a.place(), err)
+		return fault.New(fault.Unavailable, "sqldb.Open", "%s rejects the connection: %w; check user, password and "+
+			"database in the connection's URL, and the rights of that user", a.place(), err)
 	}
-	return fault.New(fault.Unavailable, "sqldb.Open", "%s does not answer: %w; does it run, and are host and port "+
-		"in the connection's URL right?", a.place(), err)
+	return fault.New(fault.Unavailable, "sqldb.Open", "%s does not answer: %w; check that it runs, and host and "+
+		"port in the connection's URL", a.place(), err)
 }
 
 // openSQLite opens one connection that writes and a pool that reads.
@@ -98,7 +100,7 @@ func (a address) closed(err error) error {
 // The pragmas: WAL lets readers and the writer run at the same time; synchronous FULL makes a COMMIT durable; foreign
 // keys are not checked, as OpenStack configures SQLite.
 func (db *DB) openSQLite(ctx context.Context, a address) error {
-	if err := a.only(); err != nil {
+	if err := a.checkOptions(); err != nil {
 		return err
 	}
 	pragmas := url.Values{"_busy_timeout": {"5000"}, "_foreign_keys": {"0"}, "_error_rc": {"1"}}
@@ -134,7 +136,7 @@ func (db *DB) openSQLiteFile(ctx context.Context, a address, pragmas url.Values)
 	// First, because it may switch WAL on; and a read makes SQLite open the log.
 	if err := write.QueryRowContext(ctx, "PRAGMA schema_version").Scan(new(int)); err != nil {
 		write.Close()
-		return a.closed(err)
+		return a.openError(err)
 	}
 	if err := g.learn(); err != nil {
 		return errors.Join(err, write.Close())
@@ -145,7 +147,7 @@ func (db *DB) openSQLiteFile(ctx context.Context, a address, pragmas url.Values)
 		db.anchor, err = read.Conn(ctx)
 	}
 	if err != nil {
-		return errors.Join(a.closed(err), write.Close())
+		return errors.Join(a.openError(err), write.Close())
 	}
 	db.file, db.pool, db.writer, db.guard = a.database, read, newWriter(write, g), g
 	g.watch(guardInterval, db.rescue)
@@ -206,23 +208,23 @@ func (db *DB) openMySQL(a address) error {
 
 // mysqlConfig configures the driver as OpenStack's drivers are configured: an UPDATE counts the rows that it matched.
 func mysqlConfig(a address) (*mysql.Config, error) {
-	if err := a.only("charset", "unix_socket", "connect_timeout", "read_timeout", "write_timeout", "ssl_ca", "ssl_cert",
+	if err := a.checkOptions("charset", "unix_socket", "connect_timeout", "read_timeout", "write_timeout", "ssl_ca",
+		"ssl_cert",
 		"ssl_key"); err != nil {
 		return nil, err
 	}
 	c := mysql.NewConfig()
 	c.User, c.Passwd, c.DBName = a.user, a.password, a.database
 	c.ParseTime, c.ClientFoundRows, c.InterpolateParams = true, true, true
-	c.Logger = &mysql.NopLogger{} // its messages are returned as errors too
+	c.Logger = &mysql.NopLogger{} // the driver returns its messages as errors too
 	c.Net, c.Addr = "tcp", net.JoinHostPort(orElse(a.host, "localhost"), strconv.Itoa(orElse(a.port, 3306)))
 	if socket := a.options.Get("unix_socket"); socket != "" {
 		c.Net, c.Addr = "unix", socket
 	}
 	charset := orElse(a.options.Get("charset"), "utf8mb4")
 	if charset != "utf8" && charset != "utf8mb3" && charset != "utf8mb4" {
-		return nil, fault.New(fault.Invalid, "sqldb.Open", "charset=%s in the database URL: Berth speaks utf8, "+
-			"utf8mb3 "+
-			"or utf8mb4", charset)
+		return nil, fault.New(fault.Invalid, "sqldb.Open", "charset=%s in the database URL is not supported; use utf8, "+
+			"utf8mb3 or utf8mb4", charset)
 	}
 	if err := c.Apply(mysql.Charset(charset, "")); err != nil {
 		return nil, fault.Wrap(fault.Invalid, "sqldb.Open", err)
@@ -231,7 +233,7 @@ func mysqlConfig(a address) (*mysql.Config, error) {
 	c.DialFunc = dialer(0, tcpTimeout) // the driver applies c.Timeout
 	for name, slot := range map[string]*time.Duration{"connect_timeout": &c.Timeout, "read_timeout": &c.ReadTimeout,
 		"write_timeout": &c.WriteTimeout} {
-		if err := a.number(name, time.Second, slot); err != nil {
+		if err := a.parseNumber(name, time.Second, slot); err != nil {
 			return nil, err
 		}
 	}
@@ -273,12 +275,13 @@ const userTimeout = "tcp_user_timeout"
 
 // openPostgreSQL passes libpq's own options (sslmode, sslrootcert, connect_timeout and so on) to the driver.
 func (db *DB) openPostgreSQL(a address) error {
-	if err := a.only("host", "port", "sslmode", "sslrootcert", "sslcert", "sslkey", "connect_timeout", "application_name",
+	if err := a.checkOptions("host", "port", "sslmode", "sslrootcert", "sslcert", "sslkey", "connect_timeout",
+		"application_name",
 		"client_encoding", "options", "target_session_attrs", userTimeout); err != nil {
 		return err
 	}
 	confirmed := tcpTimeout
-	if err := a.number(userTimeout, time.Millisecond, &confirmed); err != nil {
+	if err := a.parseNumber(userTimeout, time.Millisecond, &confirmed); err != nil {
 		return err
 	}
 	options := maps.Clone(a.options)
@@ -292,7 +295,7 @@ func (db *DB) openPostgreSQL(a address) error {
 	}
 	c, err := pgx.ParseConfig(u.String()) // without the password, because its errors may be shown
 	if err != nil {
-		return fault.New(fault.Invalid, "sqldb.Open", "the PostgreSQL URL's options are refused: %w", err)
+		return fault.New(fault.Invalid, "sqldb.Open", "the PostgreSQL URL's options are not valid: %w", err)
 	}
 	if a.password != "" {
 		c.Password = a.password
@@ -319,9 +322,9 @@ func serverPool(pool *sql.DB) *sql.DB {
 	return pool
 }
 
-// number reads an option that is a whole number of units, seconds or milliseconds, into slot; without the option slot
-// does not change.
-func (a address) number(name string, unit time.Duration, slot *time.Duration) error {
+// parseNumber parses an option that is a whole number of units, seconds or milliseconds, into slot; without the option
+// slot does not change.
+func (a address) parseNumber(name string, unit time.Duration, slot *time.Duration) error {
 	text := a.options.Get(name)
 	if text == "" {
 		return nil
@@ -329,8 +332,8 @@ func (a address) number(name string, unit time.Duration, slot *time.Duration) er
 	number, err := strconv.ParseUint(text, 10, 30)
 	if err != nil {
 		units := map[time.Duration]string{time.Second: "seconds", time.Millisecond: "milliseconds"}[unit]
-		return fault.New(fault.Invalid, "sqldb.Open", "%s=%s in the database URL is no whole number of "+
-			"%s", name, text, units)
+		return fault.New(fault.Invalid, "sqldb.Open", "%s=%s in the database URL is not a whole number of %s",
+			name, text, units)
 	}
 	*slot = time.Duration(number) * unit
 	return nil
@@ -351,7 +354,7 @@ func (a address) tls() (*tls.Config, error) {
 		}
 		config.RootCAs = x509.NewCertPool()
 		if !config.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, fault.New(fault.Invalid, "sqldb.Open", "ssl_ca in the database URL: %s holds no PEM "+
+			return nil, fault.New(fault.Invalid, "sqldb.Open", "ssl_ca in the database URL: %s has no PEM "+
 				"certificate", ca)
 		}
 	}

@@ -54,9 +54,9 @@ func (db *DB) rescue() error {
 	return g.explain(state, saved, nil)
 }
 
-// setAside renames a -wal or -shm that does not belong to the file beside it: SQLite would apply it to that file and
-// destroy it. ours reports whether the file beside it is this database's. It returns the new paths of this database's
-// own files.
+// setAside renames a -wal or -shm that does not belong to the database file with its name: SQLite would apply it to
+// that file and destroy it. ours is true if that file belongs to this database. It returns the new paths of this
+// database's own files.
 func (g *guard) setAside(ours bool, now string) (own []string) {
 	for _, f := range []datafile.File{g.wal, g.shm} { // in this order: an index without its log is harmless
 		state, err := f.State()
@@ -69,7 +69,7 @@ func (g *guard) setAside(ours bool, now string) (own []string) {
 			g.notes = append(g.notes, fmt.Sprintf("%s does not belong to it and cannot be renamed (%v): remove it",
 				f.Path(), err))
 		case ours:
-			g.notes = append(g.notes, fmt.Sprintf("the file that took the place of %s is %s now", f.Path(), aside))
+			g.notes = append(g.notes, fmt.Sprintf("the file that replaced %s was renamed to %s", f.Path(), aside))
 		default:
 			own = append(own, aside)
 		}
@@ -131,14 +131,13 @@ func (g *guard) explain(state datafile.State, saved string, err error) error {
 	path, happened := g.path, g.happened(state)
 	if err != nil {
 		return fault.New(fault.Unavailable, op, "%s, and its content could not be saved: %w; put back the file if it "+
-			"was moved, or a backup, with no %s-wal and %s-shm of another database beside it, and start Berth again",
+			"was moved, or restore a backup, remove %s-wal and %s-shm of another database, and start Berth again",
 			happened, err, path, path)
 	}
 	if state == datafile.Replaced {
 		return fault.New(fault.Unavailable, op, "%s, and nothing was written to the new file; start Berth again to "+
-			"use "+
-			"the new file. To go back, first rename %s to %s: this copy holds all acknowledged "+
-			"writes", happened, saved, path)
+			"use the new file. To go back, first rename %s to %s: this copy contains all acknowledged writes",
+			happened, saved, path)
 	}
 	return fault.New(fault.Unavailable, op, "%s; all acknowledged writes are in the copy %s: rename it to %s and "+
 		"start Berth again", happened, saved, path)
@@ -155,19 +154,19 @@ func (g *guard) explainWritten() error {
 func (g *guard) happened(state datafile.State) string {
 	text := fmt.Sprintf("the database file %s was %s while Berth was using it", g.path, state)
 	if state == datafile.Same {
-		text = fmt.Sprintf("%s, a part of the database %s, was %s while Berth was using "+
-			"it", g.first.Path(), g.path, g.how)
+		text = fmt.Sprintf("%s, a part of the database %s, was %s while Berth was using it",
+			g.first.Path(), g.path, g.how)
 	}
 	return strings.Join(append([]string{text}, g.notes...), "; ")
 }
 
-// checkSaved refuses to create a database in the place of one that was lost and saved, because it would be empty.
+// checkSaved returns a fault Conflict if the database was lost and saved, because a new one would be empty.
 func checkSaved(path string) error {
 	saved, err := datafile.LastSaved(path, incomplete)
 	if err != nil || saved == "" {
 		return nil // SQLite reports what is wrong with the directory
 	}
-	return fault.New(fault.Conflict, "sqldb.Open", "the database file %s is missing, and %s holds what was in it "+
-		"when it was lost; rename it to %s to go on with it, or move it elsewhere to begin with an empty database",
+	return fault.New(fault.Conflict, "sqldb.Open", "the database file %s is missing, and %s has its content from "+
+		"when it was lost; rename it to %s to continue with it, or move it elsewhere to begin with an empty database",
 		path, saved, path)
 }

@@ -17,8 +17,8 @@ import (
 	"github.com/openberth/berth/internal/databases"
 )
 
-// TestStalls runs what needs a server that stalls, on both servers.
-func TestStalls(t *testing.T) {
+// TestStalledServer runs the tests with a server that stalls, on both servers.
+func TestStalledServer(t *testing.T) {
 	maria, postgres := databases.MariaDB(t), databases.PostgreSQL(t)
 	for begin, server := range map[string]*databases.Server{"START": maria, "BEGIN": postgres} {
 		t.Run("writes/"+server.Name(), func(t *testing.T) { stalledWrites(t, server, begin) })
@@ -27,12 +27,12 @@ func TestStalls(t *testing.T) {
 	t.Run("limits", func(t *testing.T) { connectionLimits(t, maria, postgres) })
 }
 
-// stalledWrites: at whichever statement a server stalls, a transaction ends with its context's deadline. The outcome
-// is unknown for a COMMIT and for nothing else; a ROLLBACK is not waited for. No lock stays behind, and when the
-// server goes on nothing is there twice.
+// stalledWrites stalls the server at each statement of a transaction, which ends at the deadline of its context. The
+// outcome is unknown only for COMMIT; a failed ROLLBACK has no effect. No lock is left, and no row is written twice
+// when the server continues.
 func stalledWrites(t *testing.T, server *databases.Server, begin string) {
 	url, proxy := server.Database(t), databases.NewProxy(t, server.Addr)
-	db, past := open(t, proxy.URL(url)), open(t, url)
+	db, direct := open(t, proxy.URL(url)), open(t, url)
 	refused := errors.New("refused")
 	for i, c := range []struct {
 		word    string
@@ -59,19 +59,19 @@ func stalledWrites(t *testing.T, server *databases.Server, begin string) {
 			!strings.Contains(err.Error(), "time is up"):
 			t.Errorf("%s: %v", c.word, err)
 		}
-		must(t, past.Write(t.Context(), inserting(name))) // the same row: it is free at once
+		must(t, direct.Write(t.Context(), insertRow(name))) // the same row: it is not locked
 	}
 	wantNames(t, db, "thing 0", "thing 1", "thing 2", "thing 3")
 }
 
-// stalledReads: also what only reads ends in time, at its ROLLBACK too.
+// stalledReads stalls the server at each statement of a Read, which ends at the deadline of its context.
 func stalledReads(t *testing.T, server *databases.Server, begin string) {
 	url, proxy := server.Database(t), databases.NewProxy(t, server.Addr)
 	db := open(t, proxy.URL(url))
 	for _, at := range []string{begin, "COUNT", "ROLLBACK"} {
 		proxy.Break(databases.Cut{Word: at, Stall: true})
 		limit := 300 * time.Millisecond
-		if at == "ROLLBACK" { // what comes before it must be done in time, on a busy machine too
+		if at == "ROLLBACK" { // the earlier statements must end in time on a busy machine
 			limit = 3 * time.Second
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), limit)
@@ -86,12 +86,12 @@ func stalledReads(t *testing.T, server *databases.Server, begin string) {
 		}
 		proxy.Repair()
 	}
-	must(t, db.Write(t.Context(), inserting("a")))
+	must(t, db.Write(t.Context(), insertRow("a")))
 }
 
-// TestSQLiteStalls: a transaction of SQLite does not wait longer than its deadline for its turn, nor for the COMMIT of
-// its batch.
-func TestSQLiteStalls(t *testing.T) {
+// TestStalledSQLiteWriteEndsAtDeadline checks that a write does not wait longer than its deadline for its turn, nor for
+// the COMMIT of its batch.
+func TestStalledSQLiteWriteEndsAtDeadline(t *testing.T) {
 	db := open(t, fileURL(t))
 	inside, release := make(chan struct{}), make(chan struct{})
 	first := make(chan error, 1)
@@ -99,26 +99,26 @@ func TestSQLiteStalls(t *testing.T) {
 		first <- db.Write(context.Background(), func(tx *Tx) error {
 			close(inside)
 			<-release
-			return inserting("first")(tx)
+			return insertRow("first")(tx)
 		})
 	}()
 	<-inside
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
-	if err := db.Write(ctx, inserting("never")); !fault.Is(err, fault.Unavailable) || IsUnknown(err) || !errors.Is(err,
+	if err := db.Write(ctx, insertRow("never")); !fault.Is(err, fault.Unavailable) || IsUnknown(err) || !errors.Is(err,
 		context.DeadlineExceeded) {
 		t.Errorf("waiting for its turn: %v", err)
 	}
 	close(release)
 	must(t, <-first)
 
-	w := still(db) // only this test serves
+	w := idleWriter(db) // only this test serves its writes
 	ctx, cancel = context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
 	go func() {
 		j := <-w.writes
 		j.turn <- turn{tx: &Tx{Dialect: SQLite}}
-		<-j.back // and COMMIT does not end
+		<-j.back // the COMMIT never ends
 	}()
 	if err := w.write(ctx, func(*Tx) error { return nil }); !IsUnknown(err) || fault.CodeOf(err) != CodeUnknown {
 		t.Errorf("waiting for COMMIT: %v", err)
@@ -133,11 +133,11 @@ func TestSQLiteStalls(t *testing.T) {
 	j := <-w.writes
 	j.turn <- turn{tx: &Tx{Dialect: SQLite}}
 	if err := <-j.back; !errors.Is(err, errExited) {
-		t.Errorf("the turn was given back with: %v", err)
+		t.Errorf("the turn was returned with %v, want errExited", err)
 	}
 }
 
-// connectionLimits: connections to servers have time limits without an option in the URL, and those of the URL count.
+// connectionLimits checks the default time limits of connections to servers, and that options in the URL change them.
 func connectionLimits(t *testing.T, maria, postgres *databases.Server) {
 	for options, want := range map[string][3]time.Duration{
 		"": {10 * time.Second, time.Minute, time.Minute},
@@ -184,9 +184,9 @@ func userTimeoutOf(t *testing.T, conn net.Conn) (value int) {
 	return value
 }
 
-// TestTimedConn: a read of a connection without an answer ends after the limit, or at the driver's own deadline when
-// that is earlier, whichever is set first.
-func TestTimedConn(t *testing.T) {
+// TestTimedConnLimitsReadsAndWrites checks that a read without an answer ends after the limit, or at the driver's own
+// deadline if that is earlier, in whatever order they are set.
+func TestTimedConnLimitsReadsAndWrites(t *testing.T) {
 	here, there := net.Pipe()
 	defer there.Close()
 	c := &timedConn{Conn: here, limit: 20 * time.Millisecond}
@@ -200,7 +200,7 @@ func TestTimedConn(t *testing.T) {
 	c.limit = time.Hour
 	must(t, c.SetDeadline(time.Now().Add(-time.Second)))
 	if _, err := c.Read(make([]byte, 1)); !errors.Is(err, os.ErrDeadlineExceeded) {
-		t.Errorf("read behind the driver's deadline: %v", err)
+		t.Errorf("read after the driver's deadline: %v", err)
 	}
 	ended := make(chan error)
 	must(t, c.SetDeadline(time.Time{}))
@@ -212,11 +212,11 @@ func TestTimedConn(t *testing.T) {
 	}
 }
 
-// TestMemoryOutlivesItsTransactions: a database in memory lives as long as its one connection, which is kept when the
-// time of a transaction is up.
-func TestMemoryOutlivesItsTransactions(t *testing.T) {
+// TestMemoryDatabaseSurvivesTimeouts checks that a database in memory keeps its one connection, and so its content,
+// when a transaction exceeds its deadline.
+func TestMemoryDatabaseSurvivesTimeouts(t *testing.T) {
 	db := open(t, "sqlite://")
-	must(t, db.Write(t.Context(), inserting("a")))
+	must(t, db.Write(t.Context(), insertRow("a")))
 	for _, run := range []func(context.Context, func(*Tx) error) error{db.Read, db.Write} {
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Millisecond)
 		err := run(ctx, func(tx *Tx) error {

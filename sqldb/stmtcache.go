@@ -8,7 +8,7 @@ import (
 	"github.com/openberth/berth/fault"
 )
 
-// maxKept is the largest number of prepared statements per connection. Stores have some dozens; lists in IN (…) add
+// maxCached is the largest number of prepared statements per connection. Stores have some dozens; lists in IN (…) add
 // more.
 const maxCached = 256
 
@@ -63,8 +63,8 @@ type cachingConn struct {
 	stmts map[string]sqliteStmt // by text; never one that is in use
 }
 
-// take returns a statement for a text, for exclusive use until it is returned with give.
-func (k *cachingConn) take(ctx context.Context, query string) (sqliteStmt, error) {
+// acquire returns a statement for a text, for exclusive use until release.
+func (k *cachingConn) acquire(ctx context.Context, query string) (sqliteStmt, error) {
 	if s, ok := k.stmts[query]; ok {
 		delete(k.stmts, query)
 		return s, nil
@@ -76,13 +76,13 @@ func (k *cachingConn) take(ctx context.Context, query string) (sqliteStmt, error
 	s, ok := prepared.(sqliteStmt)
 	if !ok {
 		prepared.Close()
-		return nil, fault.New(fault.Internal, "sqldb.take", "the driver's statement (%T) lacks methods", prepared)
+		return nil, fault.New(fault.Internal, "sqldb.acquire", "the driver's statement (%T) lacks methods", prepared)
 	}
 	return s, nil
 }
 
-// give returns a statement to the cache. A failed one is closed, and so is a second one of the same text.
-func (k *cachingConn) give(query string, s sqliteStmt, failed error) error {
+// release returns a statement to the cache. A failed one is closed, and so is a second one with the same text.
+func (k *cachingConn) release(query string, s sqliteStmt, failed error) error {
 	if failed != nil {
 		s.Close() // its error would repeat the failure
 		return failed
@@ -91,7 +91,7 @@ func (k *cachingConn) give(query string, s sqliteStmt, failed error) error {
 		return s.Close()
 	}
 	var err error
-	for old, other := range k.stmts { // removes any one: room for one is enough
+	for old, other := range k.stmts { // removes any statement: one free place is enough
 		if len(k.stmts) < maxCached {
 			break
 		}
@@ -104,23 +104,23 @@ func (k *cachingConn) give(query string, s sqliteStmt, failed error) error {
 
 // ExecContext runs a statement without rows.
 func (k *cachingConn) ExecContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Result, error) {
-	s, err := k.take(ctx, query)
+	s, err := k.acquire(ctx, query)
 	if err != nil {
 		return nil, err
 	}
 	result, err := s.ExecContext(ctx, args)
-	return result, k.give(query, s, err)
+	return result, k.release(query, s, err)
 }
 
 // QueryContext runs a statement that returns rows. The statement is in use until they are closed.
 func (k *cachingConn) QueryContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Rows, error) {
-	s, err := k.take(ctx, query)
+	s, err := k.acquire(ctx, query)
 	if err != nil {
 		return nil, err
 	}
 	rows, err := s.QueryContext(ctx, args)
 	if err != nil {
-		return nil, k.give(query, s, err)
+		return nil, k.release(query, s, err)
 	}
 	return &cachedRows{rows, k, query, s}, nil
 }
@@ -135,12 +135,12 @@ func (k *cachingConn) Close() error {
 	return errors.Join(all, k.sqliteConn.Close())
 }
 
-// keptRows are the rows of a statement that is returned to the cache when they are closed.
+// cachedRows are the rows of a statement that is returned to the cache when they are closed.
 type cachedRows struct {
 	driver.Rows
-	keeper *cachingConn
-	query  string
-	stmt   sqliteStmt // nil after it was returned
+	conn  *cachingConn
+	query string
+	stmt  sqliteStmt // nil after it was returned
 }
 
 // Close closes the rows.
@@ -151,5 +151,5 @@ func (r *cachedRows) Close() error {
 	}
 	s := r.stmt
 	r.stmt = nil
-	return r.keeper.give(r.query, s, err)
+	return r.conn.release(r.query, s, err)
 }

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// fill makes a table of the numbers 1 to n.
-func fill(t *testing.T, db *DB, n int) {
+// createNumbers creates a table with the numbers 1 to n.
+func createNumbers(t *testing.T, db *DB, n int) {
 	t.Helper()
 	err := db.Write(t.Context(), func(tx *Tx) error {
 		if _, err := tx.Exec(t.Context(), "CREATE TABLE numbers (n INTEGER)"); err != nil {
@@ -26,9 +26,9 @@ func fill(t *testing.T, db *DB, n int) {
 	}
 }
 
-func sqliteFile(t *testing.T) *DB {
+func openSQLiteFile(t *testing.T) *DB {
 	t.Helper()
-	db, err := Open(t.Context(), "sqlite:///"+t.TempDir()+"/kept.db")
+	db, err := Open(t.Context(), "sqlite:///"+t.TempDir()+"/cached.db")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -40,17 +40,17 @@ func sqliteFile(t *testing.T) *DB {
 	return db
 }
 
-// One statement may be read twice at the same time on one connection: the second reading has a statement of its own.
-func TestAStatementInUseIsNotUsedAgain(t *testing.T) {
-	db := sqliteFile(t)
-	fill(t, db, 3)
+// TestNestedQueriesUseSeparateStatements reads the rows of one query inside another run of it on one connection.
+func TestNestedQueriesUseSeparateStatements(t *testing.T) {
+	db := openSQLiteFile(t)
+	createNumbers(t, db, 3)
 	seen := ""
 	const query = "SELECT n FROM numbers WHERE n > ? ORDER BY n"
-	for range 3 { // the second time both statements may be kept ones
+	for range 3 { // in the second run both statements may be cached
 		seen = ""
 		err := db.Read(t.Context(), func(tx *Tx) error {
-			return rowsOf(t.Context(), tx, query, 0, func(outer int) error {
-				return rowsOf(t.Context(), tx, query, outer, func(inner int) error {
+			return forEachNumber(t.Context(), tx, query, 0, func(outer int) error {
+				return forEachNumber(t.Context(), tx, query, outer, func(inner int) error {
 					seen += fmt.Sprintf("%d<%d ", outer, inner)
 					return nil
 				})
@@ -65,7 +65,8 @@ func TestAStatementInUseIsNotUsedAgain(t *testing.T) {
 	}
 }
 
-func rowsOf(ctx context.Context, tx *Tx, query string, above int, look func(n int) error) error {
+// forEachNumber calls a function for each row of a query.
+func forEachNumber(ctx context.Context, tx *Tx, query string, above int, call func(n int) error) error {
 	rows, err := tx.Query(ctx, query, above)
 	if err != nil {
 		return err
@@ -76,17 +77,18 @@ func rowsOf(ctx context.Context, tx *Tx, query string, above int, look func(n in
 		if err := rows.Scan(&n); err != nil {
 			return err
 		}
-		if err := look(n); err != nil {
+		if err := call(n); err != nil {
 			return err
 		}
 	}
 	return rows.Err()
 }
 
-// A kept statement sees the schema as it is, and one that failed or was left half read does no harm to the next.
-func TestAKeptStatementIsAsGoodAsNew(t *testing.T) {
-	db := sqliteFile(t)
-	fill(t, db, 3)
+// TestCachedStatementAfterSchemaChangeAndFailure checks that a cached statement uses the current schema, and that one
+// that failed or was not read to its end has no effect on the next run.
+func TestCachedStatementAfterSchemaChangeAndFailure(t *testing.T) {
+	db := openSQLiteFile(t)
+	createNumbers(t, db, 3)
 	all := func() (columns int) {
 		t.Helper()
 		err := db.Write(t.Context(), func(tx *Tx) error {
@@ -96,7 +98,7 @@ func TestAKeptStatementIsAsGoodAsNew(t *testing.T) {
 			}
 			names, err := rows.Columns()
 			columns = len(names)
-			rows.Next() // and the rest is left to the transaction
+			rows.Next() // the transaction closes the other rows
 			return err
 		})
 		if err != nil {
@@ -135,10 +137,10 @@ func TestAKeptStatementIsAsGoodAsNew(t *testing.T) {
 	}
 }
 
-// However many texts there are, a connection keeps no more than so many.
-func TestOnlySoManyStatementsAreKept(t *testing.T) {
-	db := sqliteFile(t)
-	fill(t, db, 1)
+// TestStatementCacheHasLimit runs more queries than a connection caches.
+func TestStatementCacheHasLimit(t *testing.T) {
+	db := openSQLiteFile(t)
+	createNumbers(t, db, 1)
 	for i := range 2 * maxCached {
 		err := db.Write(t.Context(), func(tx *Tx) error {
 			var n int
@@ -155,7 +157,7 @@ func TestOnlySoManyStatementsAreKept(t *testing.T) {
 	defer conn.Close()
 	if err := conn.Raw(func(c any) error {
 		if n := len(c.(*cachingConn).stmts); n != maxCached {
-			return fmt.Errorf("%d statements are kept, wanted %d", n, maxCached)
+			return fmt.Errorf("%d statements are cached, want %d", n, maxCached)
 		}
 		return nil
 	}); err != nil {
@@ -163,7 +165,7 @@ func TestOnlySoManyStatementsAreKept(t *testing.T) {
 	}
 }
 
-// BenchmarkSmallRead is what a small question costs that is asked again and again.
+// BenchmarkSmallRead measures a small query that is repeated.
 func BenchmarkSmallRead(b *testing.B) {
 	db, err := Open(b.Context(), "sqlite:///"+b.TempDir()+"/small.db")
 	if err != nil {

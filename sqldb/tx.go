@@ -36,15 +36,14 @@ type runner interface {
 // Exec runs a statement that returns no rows.
 func (tx *Tx) Exec(ctx context.Context, query string, args ...any) (sql.Result, error) {
 	if tx.readOnly {
-		return nil, fault.New(fault.Internal, "sqldb.Exec", "a Read transaction changes nothing: use Write for "+
-			"%q", query)
+		return nil, fault.New(fault.Internal, "sqldb.Exec", "a Read transaction cannot run %q; use Write", query)
 	}
 	ctx, err := tx.ready(ctx)
 	if err != nil {
 		return nil, err
 	}
-	result, err := tx.on.ExecContext(ctx, tx.spell(query), tx.bind(args)...)
-	return result, tx.note(err)
+	result, err := tx.on.ExecContext(ctx, tx.translate(query), tx.bind(args)...)
+	return result, tx.recordFailure(err)
 }
 
 // Query runs a statement that returns rows. The caller closes them; open rows are closed with the transaction.
@@ -53,9 +52,9 @@ func (tx *Tx) Query(ctx context.Context, query string, args ...any) (*sql.Rows, 
 	if err != nil {
 		return nil, err
 	}
-	rows, err := tx.on.QueryContext(ctx, tx.spell(query), tx.bind(args)...)
+	rows, err := tx.on.QueryContext(ctx, tx.translate(query), tx.bind(args)...)
 	if err != nil {
-		return nil, tx.note(err)
+		return nil, tx.recordFailure(err)
 	}
 	tx.rows = append(tx.rows, rows)
 	return rows, nil
@@ -69,7 +68,7 @@ func (tx *Tx) QueryRow(ctx context.Context, query string, args ...any) *sql.Row 
 		cancel()
 		ready = cancelled
 	}
-	return tx.on.QueryRowContext(ready, tx.spell(query), tx.bind(args)...)
+	return tx.on.QueryRowContext(ready, tx.translate(query), tx.bind(args)...)
 }
 
 // Insert runs an INSERT of one row and returns the value of its column `id`.
@@ -77,7 +76,7 @@ func (tx *Tx) Insert(ctx context.Context, query string, args ...any) (int64, err
 	if tx.Dialect == PostgreSQL {
 		var id int64
 		row := tx.QueryRow(ctx, query+" RETURNING id", args...)
-		return id, tx.note(row.Scan(&id))
+		return id, tx.recordFailure(row.Scan(&id))
 	}
 	result, err := tx.Exec(ctx, query, args...)
 	if err != nil {
@@ -107,8 +106,8 @@ func (tx *Tx) InsertIgnore(ctx context.Context, query string, args ...any) (int6
 	return result.RowsAffected()
 }
 
-// Upsert inserts a row, or updates the columns named in values where a row has the same keys.
-// keys must be a unique key of the table; args are the keys' values and then the values' own.
+// Upsert inserts a row, or updates the columns in values if a row has the same keys. keys must be a unique key of the
+// table; args are the values of the columns in keys and then of those in values.
 func (tx *Tx) Upsert(ctx context.Context, table string, keys, values []string, args ...any) error {
 	columns := append(append([]string(nil), keys...), values...)
 	var query strings.Builder
@@ -157,11 +156,11 @@ func (tx *Tx) ready(ctx context.Context) (context.Context, error) {
 	return context.WithoutCancel(ctx), ctx.Err()
 }
 
-// note stores an error that ends the whole transaction.
-func (tx *Tx) note(err error) error {
+// recordFailure stores an error that ends the whole transaction, and returns err.
+func (tx *Tx) recordFailure(err error) error {
 	switch {
 	case err == nil:
-	case tx.Dialect == SQLite && undoesAll(err):
+	case tx.Dialect == SQLite && rollsBackAll(err):
 		tx.dead = err
 	case tx.Dialect != SQLite && lost(err):
 		tx.lost = err
@@ -198,20 +197,20 @@ func (tx *Tx) bind(args []any) []any {
 	return bound
 }
 
-// spell writes a statement in the dialect: PostgreSQL numbers its placeholders.
-func (tx *Tx) spell(query string) string {
+// translate returns a statement in the dialect: PostgreSQL numbers its placeholders.
+func (tx *Tx) translate(query string) string {
 	if tx.Dialect != PostgreSQL {
 		return query
 	}
-	return numbered(query)
+	return numberPlaceholders(query)
 }
 
-// numbered replaces each `?` outside quotes and comments by $1, $2, and so on.
-func numbered(query string) string {
+// numberPlaceholders replaces each `?` outside quotes and comments by $1, $2, and so on.
+func numberPlaceholders(query string) string {
 	var out strings.Builder
 	count := 0
 	for i := 0; i < len(query); i++ {
-		if end := skipped(query[i:]); end > 0 {
+		if end := quotedLen(query[i:]); end > 0 {
 			out.WriteString(query[i : i+end])
 			i += end - 1
 			continue
@@ -226,8 +225,8 @@ func numbered(query string) string {
 	return out.String()
 }
 
-// skipped returns the length of the quoted text or comment at the start of s, or 0.
-func skipped(s string) int {
+// quotedLen returns the length of the quoted text or comment at the start of s, or 0.
+func quotedLen(s string) int {
 	var end string
 	switch {
 	case s[0] == '\'' || s[0] == '"': // a doubled quote is two adjacent texts of the same total length

@@ -37,7 +37,8 @@ func CheckURL(text string) error {
 	return err
 }
 
-// parseURL parses a SQLAlchemy URL. Its errors name the wrong part and never contain user, password or options.
+// parseURL parses a SQLAlchemy URL. Its errors name the wrong part and never contain user, password or the values of
+// options.
 func parseURL(text string) (address, error) {
 	const op = "sqldb.Open"
 	name, rest, found := strings.Cut(text, "://")
@@ -49,14 +50,14 @@ func parseURL(text string) (address, error) {
 	dialect, known := drivers()[strings.ToLower(name)]
 	if !known {
 		return address{}, fault.New(fault.Invalid, op,
-			"the database URL begins with %q; Berth knows sqlite, mysql+pymysql, mariadb+pymysql, postgresql and "+
-				"postgresql+psycopg2", name)
+			"the database URL begins with %q, which is not supported; use sqlite, mysql+pymysql, mariadb+pymysql, "+
+				"postgresql or postgresql+psycopg2", name)
 	}
 	a := address{dialect: dialect}
 	rest, query, _ := strings.Cut(rest, "?")
 	options, err := url.ParseQuery(query)
 	if err != nil {
-		return address{}, fault.New(fault.Invalid, op, "the options behind \"?\" in the %s URL are no option=value "+
+		return address{}, fault.New(fault.Invalid, op, "the options after \"?\" in the %s URL are not an option=value "+
 			"list", dialect)
 	}
 	a.options = options
@@ -80,7 +81,7 @@ func parseURL(text string) (address, error) {
 		return address{}, err
 	}
 	if a.database == "" {
-		return address{}, fault.New(fault.Invalid, op, "the %s URL names no database; write it behind the host: "+
+		return address{}, fault.New(fault.Invalid, op, "the %s URL names no database; write it after the host: "+
 			"…@host/placement", dialect)
 	}
 	return a, nil
@@ -113,7 +114,7 @@ func hostPort(text string) (string, int, error) {
 		ok = !strings.ContainsAny(host, ":]")
 	}
 	if !ok {
-		return "", 0, fault.New(fault.Invalid, "sqldb.Open", "the database URL's host %q is not understood; write "+
+		return "", 0, fault.New(fault.Invalid, "sqldb.Open", "the database URL's host %q is not valid; write "+
 			"an IPv6 address as [2001:db8::1]", text)
 	}
 	if port == "" {
@@ -121,22 +122,22 @@ func hostPort(text string) (string, int, error) {
 	}
 	number, err := strconv.ParseUint(port, 10, 16)
 	if err != nil || number == 0 {
-		return "", 0, fault.New(fault.Invalid, "sqldb.Open", "the database URL's port %q is no number from 1 to "+
+		return "", 0, fault.New(fault.Invalid, "sqldb.Open", "the database URL's port %q is not a number from 1 to "+
 			"65535", port)
 	}
 	return bare, int(number), nil
 }
 
-// only refuses options that Berth would otherwise ignore: without an error, a mistyped ssl_ca would remove
-// protection.
-func (a address) only(known ...string) error {
+// checkOptions returns an error for an option that Berth does not support. If Berth ignored it, a mistyped ssl_ca would
+// remove protection.
+func (a address) checkOptions(known ...string) error {
 	for name := range a.options {
 		if len(known) == 0 {
-			return fault.New(fault.Invalid, "sqldb.Open", "the %s URL's option %q is unknown to Berth; it knows "+
-				"none there, leave out what stands behind the \"?\"", a.dialect, name)
+			return fault.New(fault.Invalid, "sqldb.Open", "the %s URL's option %q is not supported; it may have "+
+				"none, remove the text from \"?\" on", a.dialect, name)
 		}
 		if !slices.Contains(known, name) {
-			return fault.New(fault.Invalid, "sqldb.Open", "the %s URL's option %q is unknown to Berth; it knows %s",
+			return fault.New(fault.Invalid, "sqldb.Open", "the %s URL's option %q is not supported; use %s",
 				a.dialect, name, strings.Join(known, ", "))
 		}
 	}

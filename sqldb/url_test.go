@@ -74,17 +74,17 @@ func TestParseURL(t *testing.T) {
 	}
 }
 
-// TestOpenRefuses checks what is said about a wrong URL: the part that is wrong, and never the password.
-func TestOpenRefuses(t *testing.T) {
+// TestOpenErrorsNameWrongPartWithoutPassword opens URLs that are not valid.
+func TestOpenErrorsNameWrongPartWithoutPassword(t *testing.T) {
 	empty := filepath.Join(t.TempDir(), "empty.pem")
 	must(t, os.WriteFile(empty, nil, 0o600))
-	cases := []struct{ url, says string }{
+	cases := []struct{ url, text string }{
 		{"", "no \"://\""},
 		{"placement.db:s3cret", "no \"://\""},
 		{"oracle://u:s3cret@h/d", `begins with "oracle"`},
 		{"mysql+asyncmy://u:s3cret@h/d", `begins with "mysql+asyncmy"`},
 		{"sqlite://host/a.db", "names a host"},
-		{"sqlite:///a.db?mode=ro", `option "mode" is unknown`},
+		{"sqlite:///a.db?mode=ro", `option "mode" is not supported`},
 		{"sqlite:////nowhere/at/all/a.db", "cannot be opened"},
 		{"mysql://u:s3cret@h", "names no database"},
 		{"mysql://u:s3cret@h:port/d", `port "port"`},
@@ -92,7 +92,7 @@ func TestOpenRefuses(t *testing.T) {
 		{"mysql://u:s3cret@fe80::1/d", "IPv6"},
 		{"mysql://u:s3cret@[fe80::1/d", "IPv6"},
 		{"mysql://u:%s3cret@h/d", "%25"},
-		{"mysql://u:s3cret@h/d?ssl_verify=1", `option "ssl_verify" is unknown`},
+		{"mysql://u:s3cret@h/d?ssl_verify=1", `option "ssl_verify" is not supported`},
 		{"mysql://u:s3cret@h/d?charset=latin1", "charset=latin1"},
 		{"mysql://u:s3cret@h/d?connect_timeout=soon", "connect_timeout=soon"},
 		{"mysql://u:s3cret@h/d?ssl_ca=/nowhere.pem", "ssl_ca"},
@@ -102,13 +102,13 @@ func TestOpenRefuses(t *testing.T) {
 		{"mysql://u:s3cret@127.0.0.1:1/d", "does not answer"},
 		{"postgresql://u:s3cret@127.0.0.1:1/d", "does not answer"},
 		{"postgresql://u:s3cret@h/d?sslmode=maybe", "sslmode"},
-		{"postgresql://u:s3cret@h/d?service=x", `option "service" is unknown`},
+		{"postgresql://u:s3cret@h/d?service=x", `option "service" is not supported`},
 	}
 	for _, c := range cases {
 		t.Run(c.url, func(t *testing.T) {
 			_, err := Open(t.Context(), c.url)
-			if err == nil || !strings.Contains(err.Error(), c.says) || strings.Contains(err.Error(), "s3cret") {
-				t.Fatalf("error %v, want one that says %s", err, c.says)
+			if err == nil || !strings.Contains(err.Error(), c.text) || strings.Contains(err.Error(), "s3cret") {
+				t.Fatalf("error %v, want one with %q", err, c.text)
 			}
 			if kind := fault.KindOf(err); kind != fault.Invalid && kind != fault.Unavailable {
 				t.Errorf("kind %s", kind)
@@ -117,8 +117,8 @@ func TestOpenRefuses(t *testing.T) {
 	}
 }
 
-// TestSQLiteIsDurable checks the pragmas that durability and the shared file rest on.
-func TestSQLiteIsDurable(t *testing.T) {
+// TestSQLitePragmas checks the settings that durability and the use by several processes need.
+func TestSQLitePragmas(t *testing.T) {
 	db := open(t, fileURL(t))
 	for pragma, want := range map[string]string{"journal_mode": "wal", "synchronous": "2", "foreign_keys": "0",
 		"busy_timeout": "5000"} {
@@ -133,7 +133,7 @@ func TestSQLiteIsDurable(t *testing.T) {
 	}
 }
 
-func TestNumbered(t *testing.T) {
+func TestPlaceholdersAreNumbered(t *testing.T) {
 	cases := []struct{ query, want string }{
 		{"SELECT 1", "SELECT 1"},
 		{"a = ? AND b IN (?,?)", "a = $1 AND b IN ($2,$3)"},
@@ -146,13 +146,13 @@ func TestNumbered(t *testing.T) {
 		{"", ""},
 	}
 	for _, c := range cases {
-		if got := numbered(c.query); got != c.want {
+		if got := numberPlaceholders(c.query); got != c.want {
 			t.Errorf("%q became %q, want %q", c.query, got, c.want)
 		}
 	}
 }
 
-// FuzzParseURL: whatever stands in placement.conf is read or refused, and a refusal does not show the password.
+// FuzzParseURL checks that every URL is parsed or rejected with a fault Invalid that does not contain the password.
 func FuzzParseURL(f *testing.F) {
 	f.Add("mysql+pymysql://user:", "s3cret-pass", "@host:3306/placement?charset=utf8")
 	f.Add("postgresql://user:", "s3cret-pass", "@[::1]/placement?sslmode=disable&x=y")
@@ -166,7 +166,7 @@ func FuzzParseURL(f *testing.F) {
 				t.Fatalf("SQLite with a user: %+v", a)
 			}
 		case !fault.Is(err, fault.Invalid):
-			t.Fatalf("a refusal of kind %s: %v", fault.KindOf(err), err)
+			t.Fatalf("an error of kind %s: %v", fault.KindOf(err), err)
 		case len(password) > 6 && strings.HasSuffix(before, "user:") && strings.HasPrefix(after, "@") &&
 			!strings.Contains(before+after, password) && strings.Contains(before, "://user:") && strings.Contains(err.Error(),
 			password):
@@ -175,36 +175,34 @@ func FuzzParseURL(f *testing.F) {
 	})
 }
 
-// What no second attempt mends says what to do: a file that may not be written, and a database whose user may only
-// read.
-func TestRemedies(t *testing.T) {
+// TestPermanentErrorsNameRemedy checks errors that another attempt does not solve, such as a read-only file.
+func TestPermanentErrorsNameRemedy(t *testing.T) {
 	for _, c := range []struct {
 		err  error
-		says string
+		text string
 	}{
 		{&mysql.MySQLError{Number: 1142, Message: "denied"}, "grant the user"},
-		{&mysql.MySQLError{Number: 1290}, "takes no writes now"},
+		{&mysql.MySQLError{Number: 1290}, "is read-only now"},
 		{&pgconn.PgError{Code: "42501"}, "grant the user"},
-		{&pgconn.PgError{Code: "53100"}, "make room"},
+		{&pgconn.PgError{Code: "53100"}, "free space"},
 	} {
 		err := withRemedy("op", fault.Wrap("", "inner", c.err))
-		if !fault.Is(err, fault.Unavailable) || !strings.Contains(fault.TextOf(err), c.says) || !errors.Is(err, c.err) {
-			t.Errorf("%v, want one that says %s", err, c.says)
+		if !fault.Is(err, fault.Unavailable) || !strings.Contains(fault.TextOf(err), c.text) || !errors.Is(err, c.err) {
+			t.Errorf("%v, want one with %q", err, c.text)
 		}
 	}
 	if err := errors.New("other"); withRemedy("op", err) != err {
-		t.Error("an error of which nothing is known is changed")
+		t.Error("an error without a remedy is changed")
 	}
 	url := fileURL(t)
 	db := open(t, url)
-	must(t, db.Write(t.Context(), inserting("a")))
+	must(t, db.Write(t.Context(), insertRow("a")))
 	must(t, db.Write(t.Context(), func(tx *Tx) error {
-		_, err := tx.Exec(t.Context(), "PRAGMA query_only = "+
-			"1")
+		_, err := tx.Exec(t.Context(), "PRAGMA query_only = 1")
 		return err
 	}))
-	if err := db.Write(t.Context(), inserting("b")); !fault.Is(err, fault.Unavailable) ||
-		!strings.Contains(fault.TextOf(err), "let the user that Berth runs as write") {
-		t.Errorf("a database that may only be read: %v", err)
+	if err := db.Write(t.Context(), insertRow("b")); !fault.Is(err, fault.Unavailable) ||
+		!strings.Contains(fault.TextOf(err), "give Berth's user the right to write") {
+		t.Errorf("a read-only database: %v", err)
 	}
 }

@@ -9,15 +9,15 @@ import (
 	"strings"
 	"time"
 
+	"github.com/openberth/berth/agent/device"
 	"github.com/openberth/berth/fault"
-	"github.com/openberth/berth/pci"
 )
 
 // defaultLimit is the default timeout of a program.
 const defaultLimit = 30 * time.Minute
 
-// Cleaner is a program that cleans a device. Its one argument is the device's address, such as 0000:17:00.0; exit
-// status 0 means that the device is clean. It may be run again for a device that it has cleaned.
+// Cleaner is a program that cleans a device. Its one argument is the device's ID, such as the PCI address 0000:17:00.0;
+// exit status 0 means that the device is clean. It may be run again for a device that it has cleaned.
 type Cleaner struct {
 	Path  string
 	Limit time.Duration // 0: half an hour
@@ -25,7 +25,7 @@ type Cleaner struct {
 
 // Clean runs the program. Internal: it could not be run, failed, or took too long; the message has the last line of
 // its output. Unavailable: ctx ended.
-func (c Cleaner) Clean(ctx context.Context, at pci.Address) error {
+func (c Cleaner) Clean(ctx context.Context, at device.ID) error {
 	const op = "cleaner.Clean"
 	limit := c.Limit
 	if limit <= 0 {

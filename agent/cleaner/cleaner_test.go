@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/openberth/berth/agent/device"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/pci"
 )
@@ -23,19 +24,20 @@ func TestClean(t *testing.T) {
 	}
 	at := pci.Address{Bus: 0x17}
 	t.Run("the argument is the address", func(t *testing.T) {
-		if err := program(`[ "$#" = 1 ] && [ "$1" = 0000:17:00.0 ]`).Clean(t.Context(), at); err != nil {
+		if err := program(`[ "$#" = 1 ] && [ "$1" = 0000:17:00.0 ]`).Clean(t.Context(), device.PCI(at)); err != nil {
 			t.Error(err)
 		}
 	})
 	t.Run("the fault has the last line of output", func(t *testing.T) {
-		err := program("echo first; echo 'no such device' >&2; exit 3").Clean(t.Context(), at)
+		err := program("echo first; echo 'no such device' >&2; exit 3").Clean(t.Context(), device.PCI(at))
 		if !fault.Is(err, fault.Internal) || !strings.Contains(err.Error(), "exit status 3") ||
 			!strings.Contains(err.Error(), "no such device") || strings.Contains(err.Error(), "first") {
 			t.Error(err)
 		}
 	})
 	t.Run("missing program", func(t *testing.T) {
-		if err := (Cleaner{Path: filepath.Join(dir, "nowhere")}).Clean(t.Context(), at); !fault.Is(err, fault.Internal) ||
+		if err := (Cleaner{Path: filepath.Join(dir, "nowhere")}).Clean(t.Context(), device.PCI(at)); !fault.Is(err,
+			fault.Internal) ||
 			!strings.Contains(err.Error(), "nowhere") {
 			t.Error(err)
 		}
@@ -43,14 +45,15 @@ func TestClean(t *testing.T) {
 	t.Run("timeout", func(t *testing.T) {
 		c := program("exec sleep 60")
 		c.Limit = 50 * time.Millisecond
-		if err := c.Clean(t.Context(), at); !fault.Is(err, fault.Internal) || !strings.Contains(err.Error(), "longer than") {
+		if err := c.Clean(t.Context(), device.PCI(at)); !fault.Is(err, fault.Internal) || !strings.Contains(err.Error(),
+			"longer than") {
 			t.Error(err)
 		}
 	})
 	t.Run("ended context", func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		if err := program("exec sleep 60").Clean(ctx, at); !fault.Is(err, fault.Unavailable) {
+		if err := program("exec sleep 60").Clean(ctx, device.PCI(at)); !fault.Is(err, fault.Unavailable) {
 			t.Error(err)
 		}
 	})

@@ -83,13 +83,13 @@ func (s Set) assign(holder resource.ConsumerID, slots []slot, near Near) (Set, R
 		return s, ""
 	}
 	var free []pci.Device
-	for _, address := range s.addresses() {
-		if e := s.entries[address]; s.state(address) == Available && !e.offer.Spent {
+	for _, id := range s.ids() {
+		if e := s.entries[id]; s.state(id) == Available && !e.offer.Spent {
 			free = append(free, e.offer.Device)
 		}
 	}
 	picked, missing := pci.Fit(free, len(slots), func(n, d int) int {
-		e := s.entries[free[d].Address]
+		e := s.entries[PCI(free[d].Address)]
 		if !inside(e, slots[n].request, slots[n].i) || whyUnfit(e, slots[n].request) != "" {
 			return -1
 		}
@@ -100,9 +100,9 @@ func (s Set) assign(holder resource.ConsumerID, slots []slot, near Near) (Set, R
 		if d < 0 {
 			continue
 		}
-		e := n.entries[free[d].Address]
+		e := n.entries[PCI(free[d].Address)]
 		e.holder, e.request, e.allocated = holder, slots[i].request.ID, false
-		n.entries[free[d].Address] = e
+		n.entries[PCI(free[d].Address)] = e
 	}
 	if missing >= 0 {
 		return s, n.refusal(holder, slots[missing].request, slots[missing].i, near)
@@ -179,14 +179,14 @@ func (s Set) refusal(holder resource.ConsumerID, r pci.Request, i int, near Near
 	}
 	var holders, blocked, misfits []string
 	for _, e := range s.Entries() {
-		if !inside(s.entries[e.Device.Address], r, i) {
+		if !inside(s.entries[e.ID()], r, i) {
 			continue
 		}
 		total++
 		if r.Providers != nil && e.Name != "" {
 			where = "provider " + e.Name
 		}
-		switch why := whyUnfit(s.entries[e.Device.Address], r); {
+		switch why := whyUnfit(s.entries[e.ID()], r); {
 		case why != "":
 			misfits = append(misfits, why)
 		case near.rank(e.Device, r.Policy) < 0:
@@ -197,7 +197,7 @@ func (s Set) refusal(holder resource.ConsumerID, r pci.Request, i int, near Near
 		case e.Holder != "":
 			holders = append(holders, string(e.Holder))
 		default:
-			by, _ := s.blocker(e.Device.Address)
+			by, _ := s.blocker(e.ID())
 			blocked = append(blocked, fmt.Sprintf("%s is %s because %s holds %s", e.Device.Address, e.State,
 				s.entries[by].holder, by))
 		}

@@ -11,14 +11,14 @@ import (
 
 func (s Set) stateOf(t *testing.T, o Offer) State {
 	t.Helper()
-	e, found := s.At(o.Device.Address)
+	e, found := s.At(PCI(o.Device.Address))
 	if !found {
 		return ""
 	}
 	return e.State
 }
 
-// The states of devices after changes on the host.
+// TestDevicesChangeOnTheHost tests the states of devices after changes on the host.
 func TestDevicesChangeOnTheHost(t *testing.T) {
 	all := []Offer{pf, vf1, vf2, plain}
 	held := func(o Offer, count int) Set {
@@ -52,32 +52,33 @@ func TestDevicesChangeOnTheHost(t *testing.T) {
 		Unavailable, Unavailable, Available))
 	t.Run("and is available when the PF is freed",
 		states(freed(synced(held(pf, 1), pf, vf1, vf2, plain)), Available, Available, Available, Available))
-	t.Run("the relatives of a vanished holder's device come back",
+	t.Run("the relatives of a vanished held device become available",
 		states(freed(synced(held(vf1, 1), pf, vf2, plain)), Available, "", Available, Available))
 	t.Run("freeing one leaves others", func(t *testing.T) {
 		s := held(vf1, 1).hold(t, "s2", request(vf2, 1, "card"))
 		states(freed(s), Unclaimable, Available, Claimed, Available)(t)
 	})
-	t.Run("another NUMA node takes effect at once, also while held", func(t *testing.T) {
+	t.Run("another NUMA node has effect at once, also while held", func(t *testing.T) {
 		moved := plain
 		moved.Device.NUMANode = 7
-		if e, _ := synced(held(plain, 1), moved).At(plain.Device.Address); e.Device.NUMANode != 7 || e.State != Allocated {
+		if e, _ := synced(held(plain, 1), moved).At(PCI(plain.Device.Address)); e.Device.NUMANode != 7 ||
+			e.State != Allocated {
 			t.Errorf("%+v", e)
 		}
 	})
 }
 
-// A refused claim changes nothing.
+// TestRefusedClaimsChangeNothing tests that a refused claim changes nothing.
 func TestRefusedClaimsChangeNothing(t *testing.T) {
 	s := New([]Offer{pf, vf1, vf2, plain}).hold(t, "s1", request(vf1, 1))
 	for name, c := range map[string]struct {
 		request pci.Request
-		says    string
+		want    string
 	}{
-		"a PF with a claimed child":      {request(pf, 1), "unclaimable"},
-		"more than there are":            {request(plain, 2), "no free"},
-		"one that is claimed by another": {request(vf1, 2), "held by s1"},
-		"a provider that has none left, though another has": {func() pci.Request {
+		"a PF with a claimed child":                {request(pf, 1), "unclaimable"},
+		"more than exist":                          {request(plain, 2), "no free"},
+		"a device that another server has claimed": {request(vf1, 2), "held by s1"},
+		"a provider without free devices, although another has some": {func() pci.Request {
 			r := request(vf1, 2, "card",
 				"card")
 			return r
@@ -85,7 +86,7 @@ func TestRefusedClaimsChangeNothing(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			n, picked, refusal := s.Claim("s2", c.request)
-			if refusal == "" || len(picked) > 0 || !n.equal(s) || !strings.Contains(string(refusal), c.says) {
+			if refusal == "" || len(picked) > 0 || !n.equal(s) || !strings.Contains(string(refusal), c.want) {
 				t.Errorf("%s %v", refusal, picked)
 			}
 		})
@@ -94,14 +95,14 @@ func TestRefusedClaimsChangeNothing(t *testing.T) {
 	if _, _, refusal := allocated.Claim("s2", request(pf, 1)); !strings.Contains(string(refusal), "unavailable") {
 		t.Errorf("a PF with an allocated child: %s", refusal)
 	}
-	// A claim of several requests that fails half-way gives its first ones back.
+	// A claim of several requests that fails releases its first devices.
 	n, _, refusal := s.ClaimAll("s2", []pci.Request{request(plain, 1), request(pf, 1)}, Near{})
 	if refusal == "" || !n.equal(s) {
 		t.Errorf("claim of several requests: %s", refusal)
 	}
 }
 
-// NUMA policies: the guest is on node 1; sockets 0 and 1 have nodes 0, 1 and 2, 3.
+// TestNear tests the NUMA policies: the guest is on node 1; socket 0 has nodes 0 and 1, socket 1 has 2 and 3.
 func TestNear(t *testing.T) {
 	near := Near{Nodes: []int{1}, Cells: []numa.Cell{{ID: 0, Socket: 0}, {ID: 1, Socket: 0}, {ID: 2, Socket: 1},
 		{ID: 3, Socket: 1}}}
@@ -124,10 +125,10 @@ func TestNear(t *testing.T) {
 			t.Errorf("%q, device on node %d: %q", c.policy, c.node, refusal)
 		}
 		if _, _, refusal := New([]Offer{o}).Claim("s1", r); refusal != "" {
-			t.Errorf("%q, a guest that lies nowhere: %q", c.policy, refusal)
+			t.Errorf("%q, a guest without nodes: %q", c.policy, refusal)
 		}
 	}
-	// The nearest first, and of the near ones the lowest address; one device is not taken twice.
+	// The nearest devices are picked first, then the lowest addresses, each once.
 	var offers []Offer
 	for i, node := range []int{0, -1, 1, 1} {
 		o := plain
@@ -142,7 +143,8 @@ func TestNear(t *testing.T) {
 	}
 }
 
-// live_migratable of alias and rule in all combinations, and devices that no alias can claim.
+// TestRestrictedDevices tests live_migratable of alias and rule in all combinations, and devices that no alias can
+// claim.
 func TestRestrictedDevices(t *testing.T) {
 	for _, alias := range []pci.Flag{pci.Yes, pci.No, pci.Unset} {
 		for _, rule := range []pci.Flag{pci.Yes, pci.No, pci.Unset} {
@@ -156,7 +158,7 @@ func TestRestrictedDevices(t *testing.T) {
 			}
 		}
 	}
-	for says, change := range map[string]func(*Offer){
+	for want, change := range map[string]func(*Offer){
 		"used once":      func(o *Offer) { o.Spent = true },
 		"network ports":  func(o *Offer) { o.ForPorts = true },
 		"remote-managed": func(o *Offer) { o.RemoteManaged = true },
@@ -166,26 +168,27 @@ func TestRestrictedDevices(t *testing.T) {
 		o.Device.Vendor = "8086"
 		r := request(o, 1)
 		change(&o)
-		if _, _, refusal := New([]Offer{o}).Claim("s1", r); !strings.Contains(string(refusal), says) {
-			t.Errorf("%q does not say %q", refusal, says)
+		if _, _, refusal := New([]Offer{o}).Claim("s1", r); !strings.Contains(string(refusal), want) {
+			t.Errorf("%q does not contain %q", refusal, want)
 		}
 	}
-	// A holder keeps what it has spent, and the mark outlives it.
-	s := New([]Offer{plain}).hold(t, "s1", request(plain, 1)).Spend(plain.Device.Address, true)
+	// A holder keeps a used device, and the device stays used when it is freed.
+	s := New([]Offer{plain}).hold(t, "s1", request(plain, 1)).Spend(PCI(plain.Device.Address), true)
 	if _, picked, refusal := s.Claim("s1", request(plain, 1)); refusal != "" || len(picked) != 1 {
-		t.Errorf("its holder lost it: %s", refusal)
+		t.Errorf("its holder cannot claim it again: %s", refusal)
 	}
 	s, _ = s.Sync([]Offer{plain})
 	s, _ = s.Free("s1")
 	if _, _, refusal := s.Claim("s2", request(plain, 1)); !strings.Contains(string(refusal), "used once") {
 		t.Errorf("%q", refusal)
 	}
-	if _, picked, _ := s.Spend(plain.Device.Address, false).Claim("s2", request(plain, 1)); len(picked) != 1 {
-		t.Error("cleaned, and not to be had")
+	if _, picked, _ := s.Spend(PCI(plain.Device.Address), false).Claim("s2", request(plain, 1)); len(picked) != 1 {
+		t.Error("a cleaned device cannot be claimed")
 	}
 }
 
-// Two requests of which one could have either device and the other only the first: both are served.
+// TestClaimAllMovesAnEarlierPick tests two requests, of which the first fits either device and the second only one:
+// both get a device.
 func TestClaimAllMovesAnEarlierPick(t *testing.T) {
 	other := plain
 	other.Device.Address.Slot, other.Device.Product, other.Provider = 1, "20b5", "gpu2"
@@ -224,7 +227,7 @@ func TestPlainDevicesWithoutClaims(t *testing.T) {
 	expect(Claimed, Available, Available)
 }
 
-// One of three VFs becomes a PF: two are left for requests of VFs, and the third serves a request of a PF.
+// TestVFBecomesPF tests a VF that becomes a PF: requests of VFs get the two others, a request of a PF gets it.
 func TestVFBecomesPF(t *testing.T) {
 	three := card(0x81, 3, "A")
 	s := New(three)
@@ -241,19 +244,19 @@ func TestVFBecomesPF(t *testing.T) {
 		t.Errorf("before: %s", refusal)
 	}
 	if _, refusal := ask(1, pci.Physical); refusal == "" {
-		t.Error("before: a VF is given for a PF")
+		t.Error("before: a VF serves a request of a PF")
 	}
 	turned := three[2]
 	turned.Device.Type, turned.Device.Parent, turned.Provider = pci.Physical, nil, "B"
 	s, _ = s.Sync([]Offer{three[0], three[1], turned})
 	if _, refusal := ask(3, pci.Virtual); refusal == "" {
-		t.Error("the PF is given for a VF")
+		t.Error("the PF serves a request of VFs")
 	}
 	if _, refusal := ask(2, pci.Virtual); refusal != "" {
 		t.Errorf("the other VFs: %s", refusal)
 	}
 	n, refusal := ask(1, pci.Physical)
-	if e, _ := n.At(turned.Device.Address); refusal != "" || e.Holder != "s1" || e.Provider != "B" {
+	if e, _ := n.At(PCI(turned.Device.Address)); refusal != "" || e.Holder != "s1" || e.Provider != "B" {
 		t.Errorf("the PF: %+v %s", e, refusal)
 	}
 }
@@ -295,7 +298,7 @@ func TestPolicyWithSeveralDevices(t *testing.T) {
 	}
 }
 
-// A vDPA device blocks its PF as a VF does, and is blocked by it.
+// TestRelativesOfVDPA tests that a vDPA device blocks its PF like a VF, and is blocked by it.
 func TestRelativesOfVDPA(t *testing.T) {
 	family := []Offer{pf, vf1, vf2}
 	for i := range family[1:] {
@@ -325,7 +328,7 @@ func TestRelativesOfVDPA(t *testing.T) {
 				t.Errorf("%s: %v, want %s", name, got, want)
 			}
 			if n, _, refusal := s.Claim("s2", c.then); refusal == "" || !n.equal(s) {
-				t.Errorf("%s: and %s too", name, c.then.Requirement.Type)
+				t.Errorf("%s: %s can be claimed too", name, c.then.Requirement.Type)
 			}
 			if i == 0 {
 				s, _ = s.Allocate("s1")

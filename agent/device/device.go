@@ -56,6 +56,9 @@ func (o Offer) same(p Offer) bool {
 		(o.Provider == p.Provider || o.Provider == "" || p.Provider == "")
 }
 
+// ID returns the device's ID.
+func (o Offer) ID() ID { return PCI(o.Device.Address) }
+
 // Claim is one device held by a consumer. A claim from a journal needs only Device.Address, Holder, Request, Provider
 // and State; the rest then comes from the device's offer.
 type Claim struct {
@@ -76,10 +79,10 @@ type Entry struct {
 
 // Change is the effect of an operation on one device.
 type Change struct {
-	Address pci.Address
-	Was     State // "" for a new device
-	Now     State
-	Why     string // a sentence, or "" when the states suffice
+	ID  ID
+	Was State // "" for a new device
+	Now State
+	Why string // a sentence, or "" when the states suffice
 }
 
 // String returns the change in a form for logs.
@@ -88,9 +91,9 @@ func (c Change) String() string {
 	if was == "" {
 		was = "new"
 	}
-	text := fmt.Sprintf("%s: %s, now %s", c.Address, was, c.Now)
+	text := fmt.Sprintf("%s: %s, now %s", c.ID, was, c.Now)
 	if c.Was == c.Now {
-		text = fmt.Sprintf("%s: %s", c.Address, c.Now)
+		text = fmt.Sprintf("%s: %s", c.ID, c.Now)
 	}
 	if c.Why != "" {
 		text += ": " + c.Why
@@ -100,7 +103,7 @@ func (c Change) String() string {
 
 // Set is all devices that a host offers or that are held. The zero value is empty.
 type Set struct {
-	entries map[pci.Address]entry
+	entries map[ID]entry
 }
 
 // entry is the stored state of a device.
@@ -128,7 +131,7 @@ func Restore(offers []Offer, claims []Claim) (Set, error) {
 	const op = "device.Restore"
 	s := New(offers)
 	for _, c := range claims {
-		now, offered := s.entries[c.Device.Address]
+		now, offered := s.entries[c.ID()]
 		if now.held() {
 			return Set{}, fault.New(fault.Internal, op,
 				"the journal gives %s to both %s and %s; find out which guest has it and correct the journal",
@@ -141,14 +144,14 @@ func Restore(offers []Offer, claims []Claim) (Set, error) {
 		if offered {
 			e = e.offered(now.offer)
 		}
-		s.entries[c.Device.Address] = e
+		s.entries[c.ID()] = e
 	}
-	for address, e := range s.entries {
+	for id, e := range s.entries {
 		if pf, both := s.heldPF(e); both {
 			return Set{}, fault.New(fault.Internal, op,
 				"the journal gives %s to %s and %s to %s, but one is the PF of the other; find out which guest runs and correct "+
 					"the journal",
-				address, e.holder, pf.offer.Device.Address, pf.holder)
+				id, e.holder, pf.offer.Device.Address, pf.holder)
 		}
 	}
 	return s, nil
@@ -177,20 +180,20 @@ func (e entry) offered(now Offer) entry {
 // Len returns the number of devices.
 func (s Set) Len() int { return len(s.entries) }
 
-// At returns the device at an address.
-func (s Set) At(address pci.Address) (Entry, bool) {
-	e, found := s.entries[address]
+// At returns the device with an ID.
+func (s Set) At(id ID) (Entry, bool) {
+	e, found := s.entries[id]
 	if !found {
 		return Entry{}, false
 	}
-	return Entry{Offer: e.offer, State: s.state(address), Holder: e.holder, Request: e.request, Gone: e.gone}, true
+	return Entry{Offer: e.offer, State: s.state(id), Holder: e.holder, Request: e.request, Gone: e.gone}, true
 }
 
 // Entries lists all devices by address.
 func (s Set) Entries() []Entry {
 	list := make([]Entry, 0, len(s.entries))
-	for _, address := range s.addresses() {
-		e, _ := s.At(address)
+	for _, id := range s.ids() {
+		e, _ := s.At(id)
 		list = append(list, e)
 	}
 	return list
@@ -222,26 +225,26 @@ func (s Set) Holders() []resource.ConsumerID {
 	return slices.Compact(list)
 }
 
-func (s Set) addresses() []pci.Address {
-	return slices.SortedFunc(maps.Keys(s.entries), pci.Address.Compare)
+func (s Set) ids() []ID {
+	return slices.SortedFunc(maps.Keys(s.entries), ID.Compare)
 }
 
 func (s Set) clone() Set {
-	out := make(map[pci.Address]entry, len(s.entries)+1)
+	out := make(map[ID]entry, len(s.entries)+1)
 	maps.Copy(out, s.entries)
 	return Set{entries: out}
 }
 
 // state derives the state of a device in the set.
-func (s Set) state(address pci.Address) State {
-	e := s.entries[address]
+func (s Set) state(id ID) State {
+	e := s.entries[id]
 	switch {
 	case e.held() && e.allocated:
 		return Allocated
 	case e.held():
 		return Claimed
 	}
-	switch by, blocked := s.blocker(address); {
+	switch by, blocked := s.blocker(id); {
 	case !blocked:
 		return Available
 	case s.entries[by].allocated:
@@ -253,13 +256,14 @@ func (s Set) state(address pci.Address) State {
 
 // blocker returns the held PF of a VF, or a held VF of a PF; of several VFs an allocated one, and of those the first.
 // A held device that has changed counts both as it was claimed and as it is now.
-func (s Set) blocker(address pci.Address) (by pci.Address, blocked bool) {
-	d := s.entries[address].offer.Device
+func (s Set) blocker(id ID) (by ID, blocked bool) {
+	d := s.entries[id].offer.Device
 	if d.Parent != nil {
-		return *d.Parent, s.entries[*d.Parent].held()
+		pf := PCI(*d.Parent)
+		return pf, s.entries[pf].held()
 	}
 	for other, e := range s.entries {
-		if !e.held() || !e.isVFOf(address) {
+		if !e.held() || !e.isVFOf(id) {
 			continue
 		}
 		first := s.entries[by]

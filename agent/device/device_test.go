@@ -11,7 +11,7 @@ import (
 	"github.com/openberth/berth/resource"
 )
 
-// card is a PF with count VFs, of which only the VFs are offered.
+// card returns count VFs of a PF that is not offered.
 func card(bus uint8, count int, p resource.ProviderID) []Offer {
 	parent := pci.Address{Bus: bus}
 	var list []Offer
@@ -30,7 +30,7 @@ func addresses(claims []Claim) string {
 	return strings.Join(list, " ")
 }
 
-// hold claims or fails the test.
+// hold claims devices; it fails the test if the claim is refused.
 func (s Set) hold(t *testing.T, holder resource.ConsumerID, r pci.Request) Set {
 	t.Helper()
 	n, _, refusal := s.Claim(holder, r)
@@ -45,7 +45,8 @@ func vfs(id string, providers ...resource.ProviderID) pci.Request {
 		Requirement: pci.Requirement{Vendor: "8086", Product: "1515", Type: pci.Virtual}}
 }
 
-// Exactly one device for each provider named, never more nor fewer, the lowest address first.
+// TestClaimPicksInsideTheProviders tests that a claim picks exactly one device for each named provider, the lowest
+// address first.
 func TestClaimPicksInsideTheProviders(t *testing.T) {
 	s := New(slices.Concat(card(0x82, 2, "B"), card(0x81, 3, "A")))
 	for _, c := range []struct {
@@ -63,7 +64,7 @@ func TestClaimPicksInsideTheProviders(t *testing.T) {
 			t.Errorf("%v: %s %s, want %s", c.providers, addresses(picked), refusal, c.want)
 		}
 	}
-	// The sum would do, but one provider is short: nothing is picked.
+	// There are three devices in all, but only two of the provider: nothing is picked.
 	n, picked, refusal := s.Claim("s1", vfs("r", "B", "B", "B"))
 	if len(picked) > 0 || refusal == "" || len(n.Claims()) > 0 {
 		t.Errorf("%v %s", picked, refusal)
@@ -128,7 +129,8 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// A class alone is checked here for requests without providers; otherwise Placement has checked it.
+// TestClaimByClassAlone tests that a class is compared for requests without providers; otherwise Placement has
+// compared it.
 func TestClaimByClassAlone(t *testing.T) {
 	gpu := plain
 	gpu.Class = "CUSTOM_GPU"
@@ -142,7 +144,7 @@ func TestClaimByClassAlone(t *testing.T) {
 		t.Errorf("%v %s", picked, refusal)
 	}
 	r = pci.Request{ID: "r", Count: 1, Providers: []resource.ProviderID{"A"},
-		Requirement: pci.Requirement{Class: "CUSTOM_SEEN_BY_PLACEMENT"}}
+		Requirement: pci.Requirement{Class: "CUSTOM_CHECKED_BY_PLACEMENT"}}
 	if _, picked, refusal := s.Claim("s1", r); addresses(picked) != "81:00.1" {
 		t.Errorf("%v %s", picked, refusal)
 	}
@@ -163,7 +165,8 @@ func TestClaimAllIsAllOrNothing(t *testing.T) {
 	}
 }
 
-// A journal has address, provider, request and holder; the rest comes from the host, and nothing is lost without it.
+// TestRestoreFromTheJournal tests that a claim with address, provider, request and holder gets its other fields from
+// the host, and is kept without them.
 func TestRestoreFromTheJournal(t *testing.T) {
 	journal := func(address pci.Address, p resource.ProviderID, holder resource.ConsumerID, state State) Claim {
 		return Claim{Offer: Offer{Device: pci.Device{Address: address}, Provider: p}, Holder: holder, Request: "r-" +
@@ -175,23 +178,23 @@ func TestRestoreFromTheJournal(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e, _ := s.At(vf)
+	e, _ := s.At(PCI(vf))
 	if e.State != Allocated || e.Provider != "A" || e.Class != "CUSTOM_PCI_8086_1515" || e.Device.Type != pci.Virtual ||
 		e.Request != "r-s1" || e.Gone {
 		t.Errorf("%+v", e)
 	}
-	e, _ = s.At(gone)
+	e, _ = s.At(PCI(gone))
 	if e.State != Claimed || e.Provider != "Z" || !e.Gone {
 		t.Errorf("%+v", e)
 	}
 	if got := s.Holders(); !slices.Equal(got, []resource.ConsumerID{"s1", "s2"}) {
 		t.Error(got)
 	}
-	// It comes back: now it is known again.
+	// The device exists again: its claim gets the fields of the offer.
 	back := plain
 	back.Device.Address, back.Provider = gone, ""
 	s, changes := s.Sync(append(offers, back))
-	e, _ = s.At(gone)
+	e, _ = s.At(PCI(gone))
 	if e.Gone || e.Class != back.Class || e.Provider != "Z" || len(changes) != 1 ||
 		changes[0].String() != "0000:99:00.0: claimed: it is back" {
 		t.Errorf("%+v %v", e, changes)
@@ -239,36 +242,37 @@ func TestSync(t *testing.T) {
 		}
 		s = n
 	}
-	e, _ := s.At(plain.Device.Address)
+	e, _ := s.At(PCI(plain.Device.Address))
 	if e.Device.Product != "20b0" {
-		t.Errorf("a held device changed under its holder: %+v", e)
+		t.Errorf("a held device has changed: %+v", e)
 	}
 	s, changes := s.Free("s1")
 	if len(changes) != 1 || changes[0].Now != Removed || s.Len() != 2 {
 		t.Errorf("%v", changes)
 	}
-	if _, found := s.At(plain.Device.Address); found {
-		t.Error("it is still there")
+	if _, found := s.At(PCI(plain.Device.Address)); found {
+		t.Error("the device is still in the set")
 	}
 }
 
-// A change of a held device takes effect when it is freed; a new driver takes effect at once.
+// TestHeldDeviceChanges tests that a change of a held device has effect when it is freed, and a new driver at once.
 func TestHeldDeviceChanges(t *testing.T) {
 	s := New([]Offer{plain}).hold(t, "s1", request(plain, 1, "gpu"))
 	driven := plain
 	driven.Device.Driver = "vfio-pci"
 	s, changes := s.Sync([]Offer{driven})
-	if e, _ := s.At(plain.Device.Address); e.Device.Driver != "vfio-pci" || len(changes) > 0 {
+	if e, _ := s.At(PCI(plain.Device.Address)); e.Device.Driver != "vfio-pci" || len(changes) > 0 {
 		t.Errorf("%+v %v", e, changes)
 	}
 	s, _ = s.Sync([]Offer{changed})
 	s, _ = s.Free("s1")
-	if e, _ := s.At(plain.Device.Address); e.Device.Product != "20b1" || e.State != Available {
+	if e, _ := s.At(PCI(plain.Device.Address)); e.Device.Product != "20b1" || e.State != Available {
 		t.Errorf("%+v", e)
 	}
 }
 
-// Claiming makes relatives unclaimable, allocating makes them unavailable, and the last VF freed frees the PF.
+// TestRelatives tests that a claim makes relatives unclaimable, an allocation makes them unavailable, and that the
+// last freed VF makes the PF available.
 func TestRelatives(t *testing.T) {
 	states := func(s Set) string {
 		var list []string

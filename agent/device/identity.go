@@ -38,8 +38,8 @@ func (c Claim) Difference(now pci.Device) (was, is string) {
 	return was, is
 }
 
-// Mismatch returns a sentence about the first of a guest's devices whose address has another device now; "" when there
-// is none. A missing device is not a mismatch.
+// Mismatch returns a sentence about the first of a guest's devices whose address has another device now, or "". A
+// missing device is not a mismatch.
 func Mismatch(claims []Claim, host []pci.Device) string {
 	for _, c := range claims {
 		i := slices.IndexFunc(host, func(d pci.Device) bool { return d.Address == c.Device.Address })
@@ -51,9 +51,9 @@ func Mismatch(claims []Claim, host []pci.Device) string {
 	return ""
 }
 
-// isVFOf reports whether a device is a VF of the PF at an address, as it was claimed or as it is now.
-func (e entry) isVFOf(pf pci.Address) bool {
-	of := func(d pci.Device) bool { return d.Parent != nil && *d.Parent == pf }
+// isVFOf reports whether a device is a VF of a PF, as it was claimed or as it is now.
+func (e entry) isVFOf(pf ID) bool {
+	of := func(d pci.Device) bool { return d.Parent != nil && PCI(*d.Parent) == pf }
 	return of(e.offer.Device) || e.latest != nil && of(e.latest.Device)
 }
 
@@ -63,7 +63,7 @@ func (s Set) heldPF(e entry) (pf entry, both bool) {
 	if !e.held() || e.offer.Device.Parent == nil {
 		return entry{}, false
 	}
-	pf = s.entries[*e.offer.Device.Parent]
+	pf = s.entries[PCI(*e.offer.Device.Parent)]
 	kind := pf.offer.Device.Type
 	return pf, pf.held() && (kind == pci.Physical || kind == "")
 }

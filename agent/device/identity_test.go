@@ -7,8 +7,8 @@ import (
 	"github.com/openberth/berth/pci"
 )
 
-// A held device that turns into another one stays as it was claimed, after a restart too. Neither it nor its present
-// relatives can be claimed. When it is freed, it is offered as it is.
+// TestHeldDeviceIdentityChanges tests that a held device that becomes another one stays as it was claimed, also
+// after a restart. Neither it nor its present relatives can be claimed. When it is freed, it is offered as it is.
 func TestHeldDeviceIdentityChanges(t *testing.T) {
 	newPF := pci.Address{Bus: 0x90}
 	with := func(o Offer, how func(*pci.Device)) Offer {
@@ -24,7 +24,7 @@ func TestHeldDeviceIdentityChanges(t *testing.T) {
 	for name, c := range map[string]struct {
 		held    Offer
 		now     []Offer
-		blocked []Offer // of what is offered now, while it is held
+		blocked []Offer // present offers that cannot be claimed while it is held
 	}{
 		"other ids":                {plain, []Offer{with(plain, func(d *pci.Device) { d.Product = "20b1" })}, nil},
 		"another PCI class":        {plain, []Offer{with(plain, func(d *pci.Device) { d.Class = 0x010802 })}, nil},
@@ -55,7 +55,7 @@ func TestHeldDeviceIdentityChanges(t *testing.T) {
 				got := n.Claims()
 				if len(got) != 1 || Identity(got[0].Device) != Identity(was[0].Device) ||
 					got[0].Class != was[0].Class || got[0].Provider != was[0].Provider || got[0].State != Allocated {
-					t.Errorf("it is not as it was claimed: %+v", got)
+					t.Errorf("the claim has changed: %+v", got)
 				}
 				for _, o := range c.now {
 					_, _, refusal := n.Claim("s2", request(o, 1, o.Provider))
@@ -67,16 +67,16 @@ func TestHeldDeviceIdentityChanges(t *testing.T) {
 				}
 				n, _ := n.Free("s1")
 				if want := New(c.now); !n.equal(want) {
-					t.Errorf("freed, it is\n%s\nwant\n%s", n.print(), want.print())
+					t.Errorf("after Free:\n%s\nwant\n%s", n.print(), want.print())
 				}
 			}
 		})
 	}
 }
 
-// A journal in which a VF and the device at its PF's address are held is no contradiction, unless that device was
-// claimed as a PF.
-func TestRestoreAcrossACardThatWasReplaced(t *testing.T) {
+// TestRestoreAfterCardWasReplaced tests that claims of a VF and of the device at its PF's address do not
+// contradict each other, unless that device was claimed as a PF.
+func TestRestoreAfterCardWasReplaced(t *testing.T) {
 	replaced := pf
 	replaced.Device.Type, replaced.Device.Vendor = pci.Plain, "10de"
 	claims := []Claim{{Offer: vf1, Holder: "s1", Request: "r", State: Allocated}, {Offer: replaced, Holder: "s2",
@@ -89,22 +89,22 @@ func TestRestoreAcrossACardThatWasReplaced(t *testing.T) {
 
 func TestMismatch(t *testing.T) {
 	claim := []Claim{{Offer: vf2}, {Offer: plain}}
-	for says, there := range map[string][]pci.Device{
+	for want, there := range map[string][]pci.Device{
 		"": {vf2.Device, plain.Device},
 		"0000:82:00.0 was claimed as 10de:20b0 type-PCI and is 10de:20b1 type-PCI now": {vf2.Device,
 			changed.Device},
 		"0000:81:00.2 was claimed as 8086:1515 type-VF of 0000:81:00.0 and is 8086:1515 type-PCI " +
 			"now": {{Address: vf2.Device.Address, Vendor: "8086", Product: "1515", Type: pci.Plain}},
 	} {
-		if got := Mismatch(claim, there); got != says {
-			t.Errorf("%q, want %q", got, says)
+		if got := Mismatch(claim, there); got != want {
+			t.Errorf("%q, want %q", got, want)
 		}
 	}
 	if got := Mismatch(claim, nil); got != "" {
-		t.Errorf("of devices that are gone: %q", got)
+		t.Errorf("missing devices: %q", got)
 	}
 	if got := Mismatch([]Claim{{Offer: Offer{Device: pci.Device{Address: plain.Device.Address}}}},
 		[]pci.Device{plain.Device}); got != "" {
-		t.Errorf("of a claim of which only the address is known: %q", got)
+		t.Errorf("a claim with only an address: %q", got)
 	}
 }

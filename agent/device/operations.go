@@ -4,42 +4,41 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/openberth/berth/pci"
 	"github.com/openberth/berth/resource"
 )
 
-// Refusal is a sentence that gives the reason why a claim cannot be met; "" when it can.
+// Refusal is a sentence with the reason why a claim cannot be met; "" when it can.
 type Refusal string
 
 // Sync applies the host's present offers. A device that is gone leaves the set; if it is held, it stays until it is
 // freed. A held device whose offer has changed stays as it was claimed, also until it is freed.
 func (s Set) Sync(offers []Offer) (Set, []Change) {
 	n := s.clone()
-	seen := make(map[pci.Address]bool, len(offers))
-	why := map[pci.Address]string{}
+	seen := make(map[ID]bool, len(offers))
+	why := map[ID]string{}
 	for _, o := range offers {
-		address := o.Device.Address
-		seen[address] = true
-		was := n.entries[address]
+		id := o.ID()
+		seen[id] = true
+		was := n.entries[id]
 		is := was.offered(o)
 		switch {
 		case was.latest == nil && is.latest != nil:
-			why[address] = fmt.Sprintf("its device_spec entry or its properties have changed while %s holds it; they take "+
+			why[id] = fmt.Sprintf("its device_spec entry or its properties have changed while %s holds it; they take "+
 				"effect when it is freed", is.holder)
 		case was.gone:
-			why[address] = "it is back"
+			why[id] = "it is back"
 		}
-		n.entries[address] = is
+		n.entries[id] = is
 	}
-	for address, e := range s.entries {
+	for id, e := range s.entries {
 		switch {
-		case seen[address]:
+		case seen[id]:
 		case !e.held():
-			delete(n.entries, address)
+			delete(n.entries, id)
 		case !e.gone:
 			e.gone, e.latest = true, nil
-			n.entries[address] = e
-			why[address] = fmt.Sprintf("it is gone from the host or from device_spec while %s holds it; it leaves when it is "+
+			n.entries[id] = e
+			why[id] = fmt.Sprintf("it is gone from the host or from device_spec while %s holds it; it leaves when it is "+
 				"freed", e.holder)
 		}
 	}
@@ -49,10 +48,10 @@ func (s Set) Sync(offers []Offer) (Set, []Change) {
 // Allocate marks the claims of a holder as allocated: its guest runs with them. A repetition changes nothing.
 func (s Set) Allocate(holder resource.ConsumerID) (Set, []Change) {
 	n := s.clone()
-	for address, e := range n.entries {
+	for id, e := range n.entries {
 		if e.held() && e.holder == holder {
 			e.allocated = true
-			n.entries[address] = e
+			n.entries[id] = e
 		}
 	}
 	return n, s.changes(n, nil)
@@ -62,15 +61,15 @@ func (s Set) Allocate(holder resource.ConsumerID) (Set, []Change) {
 // holder without devices changes nothing.
 func (s Set) Free(holder resource.ConsumerID) (Set, []Change) {
 	n := s.clone()
-	for address, e := range s.entries {
+	for id, e := range s.entries {
 		switch {
 		case !e.held() || e.holder != holder:
 		case e.gone:
-			delete(n.entries, address)
+			delete(n.entries, id)
 		case e.latest != nil:
-			n.entries[address] = entry{offer: *e.latest}
+			n.entries[id] = entry{offer: *e.latest}
 		default:
-			n.entries[address] = entry{offer: e.offer}
+			n.entries[id] = entry{offer: e.offer}
 		}
 	}
 	return n, s.changes(n, nil)
@@ -80,18 +79,18 @@ func (s Set) Free(holder resource.ConsumerID) (Set, []Change) {
 // migration's. An unknown id changes nothing.
 func (s Set) Rename(from, to resource.ConsumerID) Set {
 	n := s.clone()
-	for address, e := range s.entries {
+	for id, e := range s.entries {
 		if e.held() && e.holder == from {
 			e.holder = to
-			n.entries[address] = e
+			n.entries[id] = e
 		}
 	}
 	return n
 }
 
 // Spend marks a device for one-time use as used, or, with false, as cleaned. An unknown device changes nothing.
-func (s Set) Spend(address pci.Address, spent bool) Set {
-	e, found := s.entries[address]
+func (s Set) Spend(id ID, spent bool) Set {
+	e, found := s.entries[id]
 	if !found || e.offer.Spent == spent {
 		return s
 	}
@@ -102,22 +101,22 @@ func (s Set) Spend(address pci.Address, spent bool) Set {
 		fresh.Spent = spent
 		e.latest = &fresh
 	}
-	n.entries[address] = e
+	n.entries[id] = e
 	return n
 }
 
-// changes returns the differences between two sets, by address.
-func (s Set) changes(n Set, why map[pci.Address]string) []Change {
-	all := append(s.addresses(), n.addresses()...)
-	slices.SortFunc(all, pci.Address.Compare)
+// changes returns the differences between two sets, by ID.
+func (s Set) changes(n Set, why map[ID]string) []Change {
+	all := append(s.ids(), n.ids()...)
+	slices.SortFunc(all, ID.Compare)
 	var list []Change
-	for _, address := range slices.Compact(all) {
-		c := Change{Address: address, Now: Removed, Why: why[address]}
-		if _, there := s.entries[address]; there {
-			c.Was = s.state(address)
+	for _, id := range slices.Compact(all) {
+		c := Change{ID: id, Now: Removed, Why: why[id]}
+		if _, there := s.entries[id]; there {
+			c.Was = s.state(id)
 		}
-		if _, there := n.entries[address]; there {
-			c.Now = n.state(address)
+		if _, there := n.entries[id]; there {
+			c.Now = n.state(id)
 		}
 		if c.Was != c.Now || c.Why != "" {
 			list = append(list, c)

@@ -11,8 +11,8 @@ import (
 
 // Place is ClaimAll for a server with NUMA cells: it finds host nodes for its cells from which the devices of all
 // requests are near enough, by the scheduler's algorithm. host is the capacity left by other guests; Place itself
-// counts the free devices of each node. at is an existing placement, which is then kept. Without parts there is no
-// placement, and no device is too far.
+// counts the free devices of each node. at is an existing placement, which is then kept. Without guest cells there is
+// no placement, and no device is too far.
 func (s Set) Place(holder resource.ConsumerID, requests []pci.Request, parts []numa.GuestCell, at []numa.Placed,
 	host numa.Host) (Set, []Claim, []numa.Placed, Refusal) {
 	if len(parts) == 0 {
@@ -23,7 +23,7 @@ func (s Set) Place(holder resource.ConsumerID, requests []pci.Request, parts []n
 	if len(at) == 0 {
 		host.Free = s.freeByNode()
 		var unfit numa.Refusal
-		at, unfit = numa.Fit(host, numa.Guest{Parts: parts, Devices: len(requests) > 0}, numa.Judge{
+		at, unfit = numa.Fit(host, numa.Guest{Cells: parts, Devices: len(requests) > 0}, numa.Judge{
 			Accept: func(nodes []int) numa.Refusal {
 				_, _, refusal := s.ClaimAll(holder, requests, near(nodes))
 				return numa.Refusal{Reason: string(refusal)}

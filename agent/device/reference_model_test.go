@@ -11,8 +11,8 @@ import (
 	"github.com/openberth/berth/resource"
 )
 
-// referenceModel is a simple version of the state machine: a table of states that each operation rewrites, with the
-// states of relatives pushed instead of derived, as in Nova.
+// referenceModel is a simple version of the state machine: a table of states that each operation rewrites. The
+// states of relatives are written instead of derived, as in Nova.
 type referenceModel struct {
 	state  map[pci.Address]State
 	holder map[pci.Address]resource.ConsumerID
@@ -23,7 +23,7 @@ func (w referenceModel) clone() referenceModel {
 	return referenceModel{maps.Clone(w.state), maps.Clone(w.holder), maps.Clone(w.gone)}
 }
 
-// relatives of a PF are its VFs, of a VF its PF, as far as they are there.
+// relatives returns the VFs of a PF, or the PF of a VF, as far as they exist.
 func (w referenceModel) relatives(at pci.Address) []pci.Address {
 	family := map[pci.Address][]pci.Address{pfAt: {vf1.Device.Address, vf2.Device.Address}, vf1.Device.Address: {pfAt},
 		vf2.Device.Address: {pfAt}}
@@ -53,7 +53,7 @@ func (w referenceModel) updateRelatives() {
 func (w referenceModel) claim(holder resource.ConsumerID, at pci.Address) (referenceModel, bool) {
 	n := w.clone()
 	if w.holder[at] == holder {
-		return n, true // it has it already
+		return n, true // the holder has it already
 	}
 	if w.state[at] != Available {
 		return w, false
@@ -129,8 +129,8 @@ func (w referenceModel) print() string {
 	return b.String()
 }
 
-// seen prints a Set as the twin prints itself.
-func (s Set) seen() string {
+// format returns a Set in the format of referenceModel.print.
+func (s Set) format() string {
 	var b strings.Builder
 	for _, e := range s.Entries() {
 		fmt.Fprintf(&b, "%s %s %s %v\n", e.Device.Address, e.State, e.Holder, e.Gone)
@@ -138,32 +138,33 @@ func (s Set) seen() string {
 	return b.String()
 }
 
-// pair is a set, its twin, and what the host offers.
+// pair is a set, its reference model, and the offers of the host.
 type pair struct {
 	set   Set
-	twin  referenceModel
+	model referenceModel
 	steps string
 }
 
-// A PF with two VFs, two holders: every sequence of operations up to a depth leads to the same states as in the
-// reference model, with claims of each device for each holder, devices that vanish while held, and renamed holders.
+// TestAgainstReferenceModel tests that every sequence of operations up to a depth results in the same states as in
+// the reference model, for a PF with two VFs and two holders: with claims of each device for each holder, devices
+// that vanish while held, and renamed holders.
 func TestAgainstReferenceModel(t *testing.T) {
 	const depth = 7
 	family := []Offer{pf, vf1, vf2}
 	for i := range family {
-		family[i].Provider = resource.ProviderID("p" + fmt.Sprint(i)) // so that a request means one device
+		family[i].Provider = resource.ProviderID("p" + fmt.Sprint(i)) // so that a request selects one device
 	}
-	start := pair{set: New(family), twin: referenceModel{map[pci.Address]State{}, map[pci.Address]resource.ConsumerID{},
+	start := pair{set: New(family), model: referenceModel{map[pci.Address]State{}, map[pci.Address]resource.ConsumerID{},
 		map[pci.Address]bool{}}.sync(family)}
 	seen, level := map[string]bool{}, []pair{start}
 	for range depth {
 		var next []pair
 		for _, p := range level {
 			for _, n := range p.successors(family) {
-				if n.set.seen() != n.twin.print() {
-					t.Fatalf("after %s the machine is at\n%sits twin at\n%s", n.steps, n.set.seen(), n.twin.print())
+				if n.set.format() != n.model.print() {
+					t.Fatalf("after %s the set is\n%sthe model is\n%s", n.steps, n.set.format(), n.model.print())
 				}
-				if key := n.twin.print(); !seen[key] {
+				if key := n.model.print(); !seen[key] {
 					seen[key] = true
 					next = append(next, n)
 				}
@@ -177,7 +178,7 @@ func TestAgainstReferenceModel(t *testing.T) {
 	t.Logf("%d states", len(seen))
 }
 
-// successors are the pair after each verb.
+// successors returns the pair after each operation.
 func (p pair) successors(family []Offer) []pair {
 	var list []pair
 	add := func(verb string, set Set, tw referenceModel) {
@@ -188,24 +189,24 @@ func (p pair) successors(family []Offer) []pair {
 			r := pci.Request{ID: "r" + string(o.Provider), Count: 1, Providers: []resource.ProviderID{o.Provider},
 				Requirement: pci.Requirement{Type: o.Device.Type}}
 			set, _, refusal := p.set.Claim(h, r)
-			tw, ok := p.twin.claim(h, o.Device.Address)
+			tw, ok := p.model.claim(h, o.Device.Address)
 			verb := fmt.Sprintf("%s claims %s", h, o.Device.Address)
 			if ok != (refusal == "") {
-				verb += fmt.Sprintf(" (refused: %q, twin: %v)", refusal, ok)
+				verb += fmt.Sprintf(" (refused: %q, model: %v)", refusal, ok)
 				tw = referenceModel{}
 			}
 			add(verb, set, tw)
 		}
 		set, _ := p.set.Allocate(h)
-		add(string(h)+" runs", set, p.twin.allocate(h))
+		add(string(h)+" runs", set, p.model.allocate(h))
 		set, _ = p.set.Free(h)
-		add(string(h)+" is freed", set, p.twin.free(h))
+		add(string(h)+" is freed", set, p.model.free(h))
 	}
-	add("s1 is s2 now", p.set.Rename("s1", "s2"), p.twin.rename("s1", "s2"))
-	add("what is used is spent and cleaned", p.set.Spend(pfAt, true).Spend(pfAt, false), p.twin.clone())
+	add("s1 is renamed to s2", p.set.Rename("s1", "s2"), p.model.rename("s1", "s2"))
+	add("a device is used and cleaned", p.set.Spend(PCI(pfAt), true).Spend(PCI(pfAt), false), p.model.clone())
 	for _, there := range [][]Offer{family, family[:2], family[1:], {family[0], family[2]}, nil} {
 		set, _ := p.set.Sync(there)
-		add(fmt.Sprintf("%d are there", len(there)), set, p.twin.sync(there))
+		add(fmt.Sprintf("%d devices exist", len(there)), set, p.model.sync(there))
 	}
 	return list
 }

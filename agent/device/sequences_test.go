@@ -11,7 +11,7 @@ import (
 	"github.com/openberth/berth/resource"
 )
 
-// A host with a PF of two VFs, all three offered, and a plain device.
+// The offers of the tests: a PF of two VFs, all three offered, and a plain device.
 var (
 	pfAt = pci.Address{Bus: 0x81}
 	pf   = offer(pci.Device{Address: pfAt, Vendor: "8086", Product: "1528", Type: pci.Physical}, "card")
@@ -35,7 +35,7 @@ func request(o Offer, count int, providers ...resource.ProviderID) pci.Request {
 // print returns the whole content of a set.
 func (s Set) print() string {
 	var b strings.Builder
-	for _, address := range s.addresses() {
+	for _, address := range s.ids() {
 		e := s.entries[address]
 		fmt.Fprintf(&b, "%s %s %s holder=%s request=%s gone=%v fresh=%v\n", e.offer.Device, e.offer.Class, s.state(address),
 			e.holder, e.request, e.gone, e.latest)
@@ -60,9 +60,9 @@ type testState struct {
 	offers []Offer
 }
 
-// All reachable states are visited, and every operation is tried in each: no device has two holders, a PF and its VFs
-// are never held at once, a refusal changes nothing, a claim gets exactly what it requests, a restart changes nothing,
-// and after all devices are freed the state is the initial one.
+// TestEverySequence visits all reachable states and tries every operation in each: no device has two holders, a PF
+// and its VFs are never held together, a refusal changes nothing, a claim gets exactly the requested devices, a
+// restart changes nothing, and after all devices are freed the state is the initial one.
 func TestEverySequence(t *testing.T) {
 	all := []Offer{pf, vf1, vf2, plain}
 	holders := []resource.ConsumerID{"s1", "s2"}
@@ -85,7 +85,7 @@ func TestEverySequence(t *testing.T) {
 		w := queue[0]
 		queue = queue[1:]
 		before := w.set.clone()
-		checkWorld(t, w, start)
+		checkState(t, w, start)
 		for _, holder := range holders {
 			for _, r := range requests {
 				n, picked, refusal := w.set.Claim(holder, r)
@@ -102,16 +102,16 @@ func TestEverySequence(t *testing.T) {
 			visit(w, n, offers, changes)
 		}
 		if !w.set.equal(before) {
-			t.Errorf("a verb changed the set that it was asked of:\n%s\n%s", before.print(), w.set.print())
+			t.Errorf("an operation changed its receiver:\n%s\n%s", before.print(), w.set.print())
 		}
 	}
 	if len(seen) < 500 {
-		t.Errorf("only %d worlds were visited", len(seen))
+		t.Errorf("only %d states were visited", len(seen))
 	}
 	t.Logf("%d worlds", len(seen))
 }
 
-func checkWorld(t *testing.T, w, start testState) {
+func checkState(t *testing.T, w, start testState) {
 	t.Helper()
 	s := w.set
 	holder := map[pci.Address]resource.ConsumerID{}
@@ -123,7 +123,7 @@ func checkWorld(t *testing.T, w, start testState) {
 	}
 	for _, vf := range []Offer{vf1, vf2} {
 		if holder[pfAt] != "" && holder[vf.Device.Address] != "" {
-			t.Errorf("PF and VF are held at once:\n%s", s.print())
+			t.Errorf("PF and VF are held together:\n%s", s.print())
 		}
 	}
 	for _, e := range s.Entries() {
@@ -147,17 +147,17 @@ func checkWorld(t *testing.T, w, start testState) {
 		s, _ = s.Free(h)
 	}
 	if want := New(w.offers); !s.equal(want) {
-		t.Errorf("freed, but not as new:\n%s\n%s", s.print(), want.print())
+		t.Errorf("after Free:\n%s\nwant\n%s", s.print(), want.print())
 	}
 	if s, _ = s.Sync(start.offers); !s.equal(start.set) {
-		t.Errorf("freed and whole again, but not as at the start:\n%s", s.print())
+		t.Errorf("not the initial state after Free and Sync:\n%s", s.print())
 	}
 }
 
 // related reports, independently of the set, whether one device is the other's PF.
 func (s Set) related(a, b pci.Address) bool {
 	of := func(x, y pci.Address) bool {
-		p := s.entries[x].offer.Device.Parent
+		p := s.entries[PCI(x)].offer.Device.Parent
 		return p != nil && *p == y
 	}
 	return of(a, b) || of(b, a)
@@ -167,7 +167,7 @@ func checkClaim(t *testing.T, s, n Set, holder resource.ConsumerID, r pci.Reques
 	t.Helper()
 	if refusal != "" {
 		if len(picked) > 0 || !n.equal(s) {
-			t.Errorf("refused (%s), but not without a trace:\n%s\n%s", refusal, s.print(), n.print())
+			t.Errorf("refused (%s), but the set has changed:\n%s\n%s", refusal, s.print(), n.print())
 		}
 		return
 	}
@@ -177,11 +177,11 @@ func checkClaim(t *testing.T, s, n Set, holder resource.ConsumerID, r pci.Reques
 	var providers []resource.ProviderID
 	for _, c := range picked {
 		providers = append(providers, c.Provider)
-		e, _ := n.At(c.Device.Address)
+		e, _ := n.At(PCI(c.Device.Address))
 		if e.Holder != holder || e.Request != r.ID || c.State != e.State || r.Requirement.WhyNot(c.Device) != "" {
 			t.Errorf("%v: picked %v, entry %v", r, c, e)
 		}
-		if was, _ := s.At(c.Device.Address); was.State != Available && (was.Holder != holder || was.Request != r.ID) {
+		if was, _ := s.At(PCI(c.Device.Address)); was.State != Available && (was.Holder != holder || was.Request != r.ID) {
 			t.Errorf("%v: picked %s, which was %s", r, c.Device, was.State)
 		}
 	}
@@ -194,7 +194,7 @@ func checkClaim(t *testing.T, s, n Set, holder resource.ConsumerID, r pci.Reques
 	}
 }
 
-// checkChanges applies what was reported to the states before, and wants the states after.
+// checkChanges applies the reported changes to the states before, and compares the result with the states after.
 func checkChanges(t *testing.T, s, n Set, changes []Change) {
 	t.Helper()
 	states := map[pci.Address]State{}
@@ -202,12 +202,12 @@ func checkChanges(t *testing.T, s, n Set, changes []Change) {
 		states[e.Device.Address] = e.State
 	}
 	for _, c := range changes {
-		if states[c.Address] != c.Was {
-			t.Errorf("%v, but it was %q", c, states[c.Address])
+		if states[c.ID.Address()] != c.Was {
+			t.Errorf("%v, but it was %q", c, states[c.ID.Address()])
 		}
-		states[c.Address] = c.Now
+		states[c.ID.Address()] = c.Now
 		if c.Now == Removed {
-			delete(states, c.Address)
+			delete(states, c.ID.Address())
 		}
 	}
 	for _, e := range n.Entries() {
@@ -217,6 +217,6 @@ func checkChanges(t *testing.T, s, n Set, changes []Change) {
 		delete(states, e.Device.Address)
 	}
 	if len(states) > 0 {
-		t.Errorf("reported, but not there: %v", states)
+		t.Errorf("reported, but not in the set: %v", states)
 	}
 }

@@ -15,6 +15,7 @@ import (
 
 type inv = map[resource.Class]resource.Inventory
 
+// stock returns inventories from pairs of class and total.
 func stock(pairs ...any) inv {
 	out := inv{}
 	for i := 0; i < len(pairs); i += 2 {
@@ -25,7 +26,7 @@ func stock(pairs ...any) inv {
 
 func traits(names ...resource.Trait) []resource.Trait { return names }
 
-// tree makes a root h and children under it.
+// tree returns a tree with a root h and children.
 func tree(root inv, children ...provider.Provider) provider.Tree {
 	t := provider.Tree{Providers: []provider.Provider{{ID: "H", Name: "h", Root: "H", Generation: 3, Inventories: root}}}
 	for _, c := range children {
@@ -35,13 +36,14 @@ func tree(root inv, children ...provider.Provider) provider.Tree {
 	return t
 }
 
-// pf is a PCI provider at a bus, seen at generation 7; its id is its address.
+// pf returns a PCI provider at a bus, with generation 7; its id is the bus.
 func pf(bus string, i inv, extra ...resource.Trait) provider.Provider {
 	name := "h_0000:" + bus + ":00.0"
 	return provider.Provider{ID: provider.ID(bus), Name: name, Generation: 7, Inventories: i,
 		Traits: unique(append(extra, Managed))}
 }
 
+// uses returns usages from groups of provider, consumer, class and amount.
 func uses(t ...any) Uses {
 	out := Uses{}
 	for i := 0; i < len(t); i += 4 {
@@ -56,7 +58,7 @@ func uses(t ...any) Uses {
 
 var host = stock("VCPU", 8, "MEMORY_MB", 1024, "DISK_GB", 100)
 
-// with is an inventory with one record changed.
+// with returns an inventory with one changed record.
 func with(i inv, class resource.Class, change func(*resource.Inventory)) inv {
 	out := maps.Clone(i)
 	record := out[class]
@@ -73,7 +75,7 @@ func TestMake(t *testing.T) {
 		marks           OwnedSet
 		want            string
 	}{
-		{name: "a quiet host", desired: tree(host, pf("3b", stock("CUSTOM_NIC", 4))),
+		{name: "no change", desired: tree(host, pf("3b", stock("CUSTOM_NIC", 4))),
 			actual: tree(host, pf("3b", stock("CUSTOM_NIC", 4))),
 			want:   "nothing to do\n"},
 		{name: "a new host", desired: tree(host, pf("3b", stock("CUSTOM_NIC", 4), "CUSTOM_FAST")), want: `
@@ -85,31 +87,31 @@ create provider  h_0000:3b:00.0  under h
 put traits       h_0000:3b:00.0  +COMPUTE_MANAGED_PCI_DEVICE +CUSTOM_FAST
 put inventories  h_0000:3b:00.0  CUSTOM_NIC 4
 `},
-		{name: "a creation that was cut short", desired: tree(host, pf("3b", stock("CUSTOM_NIC", 4))),
+		{name: "an interrupted creation", desired: tree(host, pf("3b", stock("CUSTOM_NIC", 4))),
 			actual: tree(host, provider.Provider{ID: "3b", Name: "h_0000:3b:00.0"}), want: `
 create class     CUSTOM_NIC
 put traits       h_0000:3b:00.0  +COMPUTE_MANAGED_PCI_DEVICE
 put inventories  h_0000:3b:00.0  CUSTOM_NIC 4
 `},
-		{name: "a name that a sibling proves", desired: tree(host, pf("3b", stock("CUSTOM_NIC", 4)),
+		{name: "a class that a sibling has exists", desired: tree(host, pf("3b", stock("CUSTOM_NIC", 4)),
 			pf("3c", stock("CUSTOM_NIC", 4))),
 			actual: tree(host, pf("3b", stock("CUSTOM_NIC", 4)), pf("3c", nil)), want: `
 put inventories  h_0000:3c:00.0  CUSTOM_NIC 4
 `},
-		{name: "a device gone", desired: tree(host), actual: tree(host, pf("3b", stock("CUSTOM_NIC", 4))), want: `
+		{name: "a removed device", desired: tree(host), actual: tree(host, pf("3b", stock("CUSTOM_NIC", 4))), want: `
 delete provider  h_0000:3b:00.0  the host no longer offers the device
 `},
-		{name: "a device gone under its guest", desired: tree(host), actual: tree(host, pf("3b", stock("CUSTOM_NIC", 4))),
+		{name: "a removed device that is held", desired: tree(host), actual: tree(host, pf("3b", stock("CUSTOM_NIC", 4))),
 			uses: uses("3b", "s1", "CUSTOM_NIC", 1), want: `
 nothing to do
 cannot           h_0000:3b:00.0 keeps its CUSTOM_NIC: the host no longer offers the device, but s1 holds of it
 `},
-		{name: "a class changed", desired: tree(host, pf("3b", stock("CUSTOM_GPU", 1))),
+		{name: "a changed class", desired: tree(host, pf("3b", stock("CUSTOM_GPU", 1))),
 			actual: tree(host, pf("3b", stock("CUSTOM_NIC", 4))), want: `
 create class     CUSTOM_GPU
 put inventories  h_0000:3b:00.0  CUSTOM_GPU 1, CUSTOM_NIC 4 → none
 `},
-		{name: "a class changed under a guest", desired: tree(host, pf("3b", stock("CUSTOM_GPU", 1), "CUSTOM_NEW")),
+		{name: "a changed class that is held", desired: tree(host, pf("3b", stock("CUSTOM_GPU", 1), "CUSTOM_NEW")),
 			actual: tree(host, pf("3b", stock("CUSTOM_NIC", 4))),
 			uses:   uses("3b", "s2", "CUSTOM_NIC", 1, "3b", "s1", "CUSTOM_NIC", 2), want: `
 nothing to do
@@ -126,14 +128,15 @@ put inventories  h_0000:3b:00.0  CUSTOM_NIC 4 → 2
 put inventories  h_0000:3b:00.0  CUSTOM_NIC 4 → 3
 cannot           h_0000:3b:00.0 keeps its CUSTOM_NIC: only 2 of them can still be offered, but s1 holds of it
 `},
-		{name: "what others added to a device", desired: tree(host, pf("3b", stock("CUSTOM_NIC", 2), "CUSTOM_A")),
+		{name: "traits and inventories of other clients", desired: tree(host, pf("3b", stock("CUSTOM_NIC", 2), "CUSTOM_A")),
 			actual: tree(host, pf("3b", stock("CUSTOM_NIC", 4, "NET_BW_EGR_KILOBIT_PER_SEC", 10), "CUSTOM_B", "OWNER_NOVA")),
 			want: `
 create trait     CUSTOM_A
 put traits       h_0000:3b:00.0  +CUSTOM_A
 put inventories  h_0000:3b:00.0  CUSTOM_NIC 4 → 2
 `},
-		{name: "what the agent itself put there", desired: tree(host, pf("3b", stock("CUSTOM_GPU", 1), "CUSTOM_A")),
+		{name: "traits and inventories that the agent has written", desired: tree(host, pf("3b", stock("CUSTOM_GPU", 1),
+			"CUSTOM_A")),
 			actual: tree(host, pf("3b", stock("CUSTOM_NIC", 4, "CUSTOM_FOREIGN", 1), "CUSTOM_B", "CUSTOM_C")),
 			marks:  OwnedSet{"3b": {Classes: []resource.Class{"CUSTOM_NIC"}, Traits: traits(Managed, "CUSTOM_B")}}, want: `
 create trait     CUSTOM_A
@@ -141,12 +144,12 @@ create class     CUSTOM_GPU
 put traits       h_0000:3b:00.0  +CUSTOM_A -CUSTOM_B
 put inventories  h_0000:3b:00.0  CUSTOM_GPU 1, CUSTOM_NIC 4 → none
 `},
-		{name: "a reserve and a ratio that an operator set", desired: tree(with(host, "VCPU",
+		{name: "a reserve and a ratio of an operator", desired: tree(with(host, "VCPU",
 			func(i *resource.Inventory) { i.Total, i.MaxUnit = 16, 16 })),
 			actual: tree(with(with(host, "VCPU", func(i *resource.Inventory) { i.AllocationRatio, i.Reserved = 4, 2 }),
 				"DISK_GB", func(i *resource.Inventory) { i.Reserved = 9 })),
 			want: "\nput inventories  h  VCPU 8 → 16\n"},
-		{name: "a device for one-time use is taken", desired: tree(host,
+		{name: "a device for one-time use is used", desired: tree(host,
 			pf("3b", with(stock("CUSTOM_NIC", 1), "CUSTOM_NIC", func(i *resource.Inventory) { i.Reserved = 1 }))),
 			actual: tree(host, pf("3b", stock("CUSTOM_NIC", 1))), uses: uses("3b", "s1", "CUSTOM_NIC", 1), want: `
 put inventories  h_0000:3b:00.0  CUSTOM_NIC 1, reserved 0 → 1
@@ -156,7 +159,7 @@ put inventories  h_0000:3b:00.0  CUSTOM_NIC 1, reserved 0 → 1
 			t.Providers[0].Traits = traits("CUSTOM_RACK_7")
 			return t
 		}(), want: "nothing to do\n"},
-		{name: "a root class that is gone but held", desired: tree(stock("VCPU", 8, "MEMORY_MB", 2048)), actual: tree(host),
+		{name: "a removed root class that is held", desired: tree(stock("VCPU", 8, "MEMORY_MB", 2048)), actual: tree(host),
 			uses: uses("H", "s1", "DISK_GB", 10), want: `
 put inventories  h  MEMORY_MB 1024 → 2048
 cannot           h keeps its DISK_GB: the host no longer reports it, but s1 holds of it
@@ -164,7 +167,7 @@ cannot           h keeps its DISK_GB: the host no longer reports it, but s1 hold
 		{name: "a foreign child", desired: tree(host), actual: tree(host,
 			provider.Provider{ID: "F", Name: "h_NIC Agent", Inventories: stock("NET_BW_EGR_KILOBIT_PER_SEC", 1)}),
 			want: "nothing to do\n"},
-		{name: "a foreign child under a device that is gone", desired: tree(host), actual: func() provider.Tree {
+		{name: "a foreign child below a removed device", desired: tree(host), actual: func() provider.Tree {
 			t := tree(host, pf("3b", stock("CUSTOM_NIC", 1)))
 			t.Providers = append(t.Providers, provider.Provider{ID: "F", Name: "foreign", Parent: "3b", Root: "H"})
 			return t
@@ -172,7 +175,7 @@ cannot           h keeps its DISK_GB: the host no longer reports it, but s1 hold
 nothing to do
 cannot           h_0000:3b:00.0 stays: the host no longer offers the device, but the provider foreign is its child
 `},
-		{name: "nothing is no inventory", desired: tree(host, pf("3b", stock("CUSTOM_NIC", 0))),
+		{name: "a total of 0 is not an inventory", desired: tree(host, pf("3b", stock("CUSTOM_NIC", 0))),
 			actual: tree(host, pf("3b", nil)), want: "nothing to do\n"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -188,7 +191,7 @@ cannot           h_0000:3b:00.0 stays: the host no longer offers the device, but
 				t.Errorf("got\n%swant\n%s", b.String(), want)
 			}
 			if bad := Check(plan, Aim{}, c.actual, c.uses, c.marks); len(bad) > 0 {
-				t.Errorf("the check refuses: %v", bad)
+				t.Errorf("Check rejects the plan: %v", bad)
 			}
 		})
 	}
@@ -209,7 +212,7 @@ func TestReservedIsKeptAndNeverAboveTheTotal(t *testing.T) {
 	}
 }
 
-func TestMakeHangsChildrenUnderTheRealRoot(t *testing.T) {
+func TestMakePutsChildrenBelowTheActualRoot(t *testing.T) {
 	desired := tree(host, pf("3b", stock("CUSTOM_NIC", 1)))
 	desired.Providers[0].ID, desired.Providers[1].Parent = "forgotten", "forgotten"
 	plan, err := Make(Aim{Tree: desired}, tree(host), nil, nil)
@@ -227,7 +230,7 @@ func TestMakeHangsChildrenUnderTheRealRoot(t *testing.T) {
 }
 
 func TestMakeRefuses(t *testing.T) {
-	child := provider.Provider{ID: "x", Name: "x", Parent: "nobody"}
+	child := provider.Provider{ID: "x", Name: "x", Parent: "missing"}
 	nameless := tree(host)
 	nameless.Providers[0].ID = ""
 	other := tree(host)
@@ -236,12 +239,12 @@ func TestMakeRefuses(t *testing.T) {
 		desired, actual provider.Tree
 		kind            fault.Kind
 	}{
-		"no root":          {provider.Tree{}, tree(host), fault.Invalid},
-		"an orphan":        {provider.Tree{Providers: append(tree(host).Providers, child)}, tree(host), fault.Invalid},
-		"no id":            {nameless, tree(host), fault.Invalid},
-		"twins":            {tree(host, pf("3b", nil), pf("3b", nil)), tree(host), fault.Invalid},
-		"a foreign tree":   {tree(host), other, fault.Conflict},
-		"a tree of no one": {tree(host), provider.Tree{Providers: []provider.Provider{child}}, fault.Conflict},
+		"no root":               {provider.Tree{}, tree(host), fault.Invalid},
+		"an orphan":             {provider.Tree{Providers: append(tree(host).Providers, child)}, tree(host), fault.Invalid},
+		"no id":                 {nameless, tree(host), fault.Invalid},
+		"a name twice":          {tree(host, pf("3b", nil), pf("3b", nil)), tree(host), fault.Invalid},
+		"a foreign tree":        {tree(host), other, fault.Conflict},
+		"a tree without a root": {tree(host), provider.Tree{Providers: []provider.Provider{child}}, fault.Conflict},
 	} {
 		if plan, err := Make(Aim{Tree: c.desired}, c.actual, nil, nil); !fault.Is(err, c.kind) {
 			t.Errorf("%s: %v %+v", name, err, plan)
@@ -249,7 +252,7 @@ func TestMakeRefuses(t *testing.T) {
 	}
 }
 
-// Each of these plans is one that Make never makes.
+// TestCheckRefuses tests plans that Make never makes.
 func TestCheckRefuses(t *testing.T) {
 	actual := tree(with(host, "CUSTOM_LICENCE", func(i *resource.Inventory) { *i = resource.Whole(3) }),
 		pf("3b", stock("CUSTOM_NIC", 4), "CUSTOM_B"),
@@ -261,11 +264,11 @@ func TestCheckRefuses(t *testing.T) {
 	}{
 		"a foreign provider deleted":  {Step{Op: DeleteProvider, Provider: "F", Generation: 1}, "touches foreign"},
 		"a foreign provider's traits": {Step{Op: PutTraits, Provider: "F", Generation: 1}, "touches foreign"},
-		"a stranger":                  {Step{Op: PutTraits, Provider: "?", Name: "who"}, "touches who"},
+		"an unknown provider":         {Step{Op: PutTraits, Provider: "?", Name: "who"}, "touches who"},
 		"a provider twice":            {Step{Op: CreateProvider, Provider: "new", Name: "foreign"}, "creates foreign"},
 		"a held provider deleted":     {Step{Op: DeleteProvider, Provider: "3b", Generation: 7}, "s1 holds"},
-		"held inventory dropped":      {Step{Op: PutInventories, Provider: "3b", Generation: 7}, "drops CUSTOM_NIC"},
-		"a share lost": {Step{Op: PutInventories, Provider: "3b", Generation: 7,
+		"held inventory deleted":      {Step{Op: PutInventories, Provider: "3b", Generation: 7}, "drops CUSTOM_NIC"},
+		"a total below the usage": {Step{Op: PutInventories, Provider: "3b", Generation: 7,
 			Inventories: stock("CUSTOM_NIC", 2)}, "leaves 2 CUSTOM_NIC"},
 		"an old generation": {Step{Op: PutInventories, Provider: "3b", Generation: 6,
 			Inventories: stock("CUSTOM_NIC", 4)}, "generation 6"},
@@ -291,7 +294,7 @@ func TestCheckRefuses(t *testing.T) {
 	}
 }
 
-func TestALongListOfHoldersIsCut(t *testing.T) {
+func TestLongListOfHoldersIsShortened(t *testing.T) {
 	var all []resource.ConsumerID
 	for i := range 9 {
 		all = append(all, resource.ConsumerID(fmt.Sprint(i)))
@@ -301,7 +304,7 @@ func TestALongListOfHoldersIsCut(t *testing.T) {
 	}
 }
 
-// What is used of a provider's class is the sum over all consumers.
+// TestUsageIsSummed tests that the usage of a class is the sum over all consumers.
 func TestUsageIsSummed(t *testing.T) {
 	for name, c := range map[string]struct {
 		uses Uses

@@ -6,9 +6,10 @@ import (
 	"slices"
 	"testing"
 
+	"pgregory.net/rapid"
+
 	"github.com/openberth/berth/provider"
 	"github.com/openberth/berth/resource"
-	"pgregory.net/rapid"
 )
 
 var (
@@ -31,7 +32,7 @@ func someOf(t *rapid.T, label string) []resource.Trait {
 	return rapid.SliceOfDistinct(rapid.SampledFrom(someTraits), rapid.ID[resource.Trait]).Draw(t, label)
 }
 
-// anyDesired is what a host may report: one class on each device, no reserve.
+// anyDesired returns a tree that a host may report: one class on each device, no reserve.
 func anyDesired(t *rapid.T) provider.Tree {
 	root := inv{}
 	for _, c := range rootClasses {
@@ -49,7 +50,7 @@ func anyDesired(t *rapid.T) provider.Tree {
 	return tree(root, children...)
 }
 
-// anyActual is a tree in any state that crashes, operators and other agents may leave.
+// anyActual returns a tree in any state that crashes, operators and other agents may leave.
 func anyActual(t *rapid.T) (provider.Tree, Uses, OwnedSet) {
 	if rapid.IntRange(0, 9).Draw(t, "new host") == 0 {
 		return provider.Tree{}, nil, nil
@@ -62,9 +63,9 @@ func anyActual(t *rapid.T) (provider.Tree, Uses, OwnedSet) {
 	for bus := range rapid.IntRange(0, 5).Draw(t, "providers") {
 		p := pf(fmt.Sprintf("%02x", bus), anyInventory(t, "device"), someOf(t, "traits")...)
 		switch rapid.IntRange(0, 5).Draw(t, "kind") {
-		case 0: // cut short
+		case 0: // creation was interrupted
 			p.Traits, p.Inventories = nil, nil
-		case 1: // somebody else's
+		case 1: // of another client
 			p.Name, p.Traits = "foreign "+p.Name, nil
 		}
 		p.ID, p.Generation = "has-"+p.ID, rapid.IntRange(0, 9).Draw(t, "generation")
@@ -92,7 +93,8 @@ func anyActual(t *rapid.T) (provider.Tree, Uses, OwnedSet) {
 	return actual, used, marks
 }
 
-// A plan passes the check, leads to a tree that needs no plan, and at no step takes anything from a consumer.
+// TestPlansConverge tests that a plan passes Check, results in a tree that needs no plan, and takes nothing from a
+// consumer at any step.
 func TestPlansConverge(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		desired := anyDesired(t)
@@ -102,12 +104,12 @@ func TestPlansConverge(t *testing.T) {
 			t.Fatal(err)
 		}
 		if bad := Check(plan, Aim{}, actual, used, marks); len(bad) > 0 {
-			t.Fatalf("the check refuses %+v: %v", plan, bad)
+			t.Fatalf("Check rejects %+v: %v", plan, bad)
 		}
 		after := Apply(plan, actual)
 		again, err := Make(Aim{Tree: desired}, after, used, plan.Owned)
 		if err != nil || !again.Empty() {
-			t.Fatalf("not quiet afterwards: %+v %v", again, err)
+			t.Fatalf("the next plan is not empty: %+v %v", again, err)
 		}
 		if !reflect.DeepEqual(again.Objections, plan.Objections) && len(again.Objections) > len(plan.Objections) {
 			t.Fatalf("new objections afterwards: %v, before %v", again.Objections, plan.Objections)
@@ -128,7 +130,7 @@ func keepsWhatOthersHave(t *rapid.T, actual, after provider.Tree, used Uses, mar
 	for _, was := range actual.Providers {
 		is, exists := after.ByID(was.ID)
 		if was.Parent != "" && !was.HasTrait(Managed) && len(was.Name) > 15 && !reflect.DeepEqual(was, is) {
-			t.Fatalf("a foreign provider was touched: %+v, now %+v", was, is)
+			t.Fatalf("a foreign provider was changed: %+v, now %+v", was, is)
 		}
 		for class, i := range was.Inventories {
 			for consumer, amounts := range used[was.ID] {
@@ -148,6 +150,7 @@ func keepsWhatOthersHave(t *rapid.T, actual, after provider.Tree, used Uses, mar
 	}
 }
 
+// reportsAll checks that the tree has everything that is desired.
 func reportsAll(t *rapid.T, desired, after provider.Tree) {
 	for _, want := range desired.Providers {
 		got, exists := after.ByName(want.Name)

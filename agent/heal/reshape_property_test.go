@@ -9,8 +9,8 @@ import (
 	"github.com/openberth/berth/resource"
 )
 
-// For random guests and allocations: a plan passes the check, takes nothing from a consumer, gives no consumer more
-// than its guest has, and after at most three plans nothing is left to do.
+// TestReshapesConverge tests for random guests and allocations that a plan passes Check, takes nothing from a
+// consumer and gives no consumer more than its guest has, and that after at most three plans nothing is left to do.
 func TestReshapesConverge(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		desired := anyDesired(t)
@@ -25,13 +25,13 @@ func TestReshapesConverge(t *testing.T) {
 				t.Fatal(err)
 			}
 			if bad := Check(plan, aim, actual, used, marks); len(bad) > 0 {
-				t.Fatalf("the check refuses %+v: %v", plan, bad)
+				t.Fatalf("Check rejects %+v: %v", plan, bad)
 			}
 			if plan.Empty() {
 				return
 			}
 			if round == 3 {
-				t.Fatalf("still not quiet: %+v", plan)
+				t.Fatalf("the fourth plan is not empty: %+v", plan)
 			}
 			actual, used, marks = Apply(plan, actual), grown(t, plan, aim, used), plan.Owned
 			for _, s := range plan.Steps {
@@ -45,7 +45,7 @@ func TestReshapesConverge(t *testing.T) {
 	})
 }
 
-// anyExpected gives some consumers devices of the tree, with its desired class.
+// anyExpected returns random devices of the tree for some consumers.
 func anyExpected(t *rapid.T, desired, actual provider.Tree, used Uses) map[resource.ConsumerID]Expected {
 	out := map[resource.ConsumerID]Expected{}
 	for _, who := range []resource.ConsumerID{"s1", "s2"} {
@@ -62,7 +62,7 @@ func anyExpected(t *rapid.T, desired, actual provider.Tree, used Uses) map[resou
 		}
 		for i := range desired.Providers {
 			p := &desired.Providers[i]
-			if have, exists := actual.ByName(p.Name); exists { // as the survey does: what exists keeps its id
+			if have, exists := actual.ByName(p.Name); exists { // like the survey: existing providers keep their id
 				p.ID = have.ID
 			}
 			if p.Parent == "" || rapid.Bool().Draw(t, "not of this") {

@@ -10,7 +10,7 @@ import (
 	"github.com/openberth/berth/resource"
 )
 
-// guest is a hold: devices of providers, and what Placement has for the consumer in all.
+// guest returns the expected devices of a consumer, with its whole allocation in Placement.
 func guest(allocation resource.Allocation, devices ...any) Expected {
 	h := Expected{Devices: resource.Allocation{}, Allocation: allocation}
 	for i := 0; i < len(devices); i += 2 {
@@ -39,7 +39,7 @@ create provider  h_0000:3b:00.0  under h
 put traits       h_0000:3b:00.0  +COMPUTE_MANAGED_PCI_DEVICE
 ` + missing + `s1 CUSTOM_NIC 0 → 1 of h_0000:3b:00.0
 `},
-		{name: "the same while its claims may be on the move: of a provider that does not exist nobody has any",
+		{name: "the same during a possible move: no consumer can have a provider that does not exist",
 			desired: tree(host, pf("3b", nics(1))), actual: tree(host),
 			holds: map[resource.ConsumerID]Expected{"s1": {Devices: guest(nil, "3b", 1).Devices, Allocation: cpu,
 				State: Moving}}, uses: Uses{}, want: `
@@ -48,7 +48,7 @@ create provider  h_0000:3b:00.0  under h
 put traits       h_0000:3b:00.0  +COMPUTE_MANAGED_PCI_DEVICE
 ` + missing + `s1 CUSTOM_NIC 0 → 1 of h_0000:3b:00.0
 `},
-		{name: "claims that may be long over wait when their consumer has nothing on the host",
+		{name: "a possible move, and the consumer has no allocation on the host",
 			desired: tree(host, pf("3b", nics(1))), actual: tree(host),
 			holds: map[resource.ConsumerID]Expected{"s1": {Devices: guest(nil, "3b", 1).Devices,
 				Allocation: resource.Allocation{"elsewhere": {"VCPU": 1}}, State: Moving}},
@@ -59,7 +59,7 @@ put traits       h_0000:3b:00.0  +COMPUTE_MANAGED_PCI_DEVICE
 put inventories  h_0000:3b:00.0  CUSTOM_NIC 1
 note             s1 holds 1 CUSTOM_NIC of h_0000:3b:00.0, and all that Placement has of it is on other hosts: its share is not written
 `},
-		{name: "claims that may be on the move wait where the provider exists", desired: tree(host, pf("3b", nics(1))),
+		{name: "a possible move, and the provider exists", desired: tree(host, pf("3b", nics(1))),
 			actual: tree(host, pf("3b", nil)),
 			holds: map[resource.ConsumerID]Expected{"s1": {Devices: guest(nil, "3b", 1).Devices, Allocation: cpu,
 				State: Moving}}, uses: Uses{}, want: `
@@ -75,7 +75,7 @@ put inventories  h_0000:3b:00.0  CUSTOM_NIC 1
 			holds: map[resource.ConsumerID]Expected{"s1": guest(cpu, "3b", 3)}, uses: uses("3b", "s1", "CUSTOM_NIC", 1),
 			want: "\n" +
 				missing + "s1 CUSTOM_NIC 1 → 3 of h_0000:3b:00.0\n"},
-		{name: "too much is told of and not taken", desired: tree(host, pf("3b", nics(4))),
+		{name: "too large an allocation is reported and kept", desired: tree(host, pf("3b", nics(4))),
 			actual: tree(host, pf("3b", nics(4))),
 			holds:  map[resource.ConsumerID]Expected{"s1": guest(cpu, "3b", 1)}, uses: uses("3b", "s1", "CUSTOM_NIC", 3), want: `
 nothing to do
@@ -87,7 +87,7 @@ note             s1 has 3 CUSTOM_NIC of h_0000:3b:00.0 in Placement, and its gue
 nothing to do
 note             s1 holds 1 CUSTOM_NIC of h_0000:3b:00.0, but Placement has no allocation of it at all; put its other resources back first, then the agent adds the devices
 `},
-		{name: "a migration that the host does not know yet may be the same guest", desired: tree(host, pf("3b", nics(4))),
+		{name: "an unknown consumer may be the same guest", desired: tree(host, pf("3b", nics(4))),
 			actual: tree(host, pf("3b", nics(4))),
 			holds:  map[resource.ConsumerID]Expected{"s1": guest(cpu, "3b", 1)}, uses: uses("3b", "m1", "CUSTOM_NIC", 1), want: `
 nothing to do
@@ -98,16 +98,17 @@ note             s1 holds 1 CUSTOM_NIC of h_0000:3b:00.0 and has 0 in Placement;
 			holds:  map[resource.ConsumerID]Expected{"s1": guest(cpu, "3b", 2), "m1": guest(cpu, "3b", 1)},
 			uses:   uses("3b", "m1", "CUSTOM_NIC", 1, "3b", "s1", "CUSTOM_NIC", 2),
 			want:   "nothing to do\n"},
-		{name: "a guest whose claims may be on the move keeps no other one waiting", desired: tree(host, pf("3b", nics(4))),
+		{name: "a possible move of one guest does not delay another", desired: tree(host, pf("3b", nics(4))),
 			actual: tree(host, pf("3b", nics(4))),
 			holds: map[resource.ConsumerID]Expected{"s1": {Devices: guest(nil, "3b", 1).Devices, Allocation: cpu, State: Moving},
 				"s2": guest(cpu, "3b", 1)}, uses: Uses{}, want: "\n" +
 				missing + "s2 CUSTOM_NIC 0 → 1 of h_0000:3b:00.0\n"},
-		{name: "what was used once is reserved, and makes room for its holder alone", desired: tree(host, pf("3b", burnt)),
-			actual: tree(host, pf("3b", burnt)),
-			holds:  map[resource.ConsumerID]Expected{"s1": guest(cpu, "3b", 1)}, uses: Uses{}, more: true, want: "\n" +
+		{name: "a used device for one-time use is reserved, with room only for its holder",
+			desired: tree(host, pf("3b", burnt)),
+			actual:  tree(host, pf("3b", burnt)),
+			holds:   map[resource.ConsumerID]Expected{"s1": guest(cpu, "3b", 1)}, uses: Uses{}, more: true, want: "\n" +
 				missing + "s1 CUSTOM_NIC 0 → 1 of h_0000:3b:00.0\n"},
-		{name: "more VFs than before, and one of them held without a share: one reshape says both",
+		{name: "more VFs than before, and one of them held without an allocation: one reshape",
 			desired: tree(host, pf("3b", nics(4))), actual: tree(host, pf("3b", nics(2))),
 			holds: map[resource.ConsumerID]Expected{"s1": guest(cpu, "3b", 1)}, uses: Uses{}, want: "\n" +
 				missing + "s1 CUSTOM_NIC 0 → 1 of h_0000:3b:00.0\n"},
@@ -129,15 +130,15 @@ note             s1 holds 1 CUSTOM_NIC of h_0000:3b:00.0 and has 0 in Placement;
 				t.Errorf("more %v, got\n%swant\n%s", plan.More, b.String(), want)
 			}
 			if bad := Check(plan, aim, c.actual, c.uses, nil); len(bad) > 0 {
-				t.Errorf("the check refuses: %v", bad)
+				t.Errorf("Check rejects the plan: %v", bad)
 			}
 			settles(t, aim, plan, c.actual, c.uses)
 		})
 	}
 }
 
-// settles checks that after a plan, and another one if it is incomplete, nothing is left to do, and that each consumer
-// has its guest's devices.
+// settles checks that after the plan, and another one if it is incomplete, the next plan is empty, and that each
+// consumer has its guest's devices.
 func settles(t *testing.T, aim Aim, plan Plan, actual provider.Tree, used Uses) {
 	t.Helper()
 	for range 2 {
@@ -149,7 +150,7 @@ func settles(t *testing.T, aim Aim, plan Plan, actual provider.Tree, used Uses) 
 				total += amounts["CUSTOM_NIC"]
 			}
 			if inv := p.Inventories["CUSTOM_NIC"]; plan.More && inv.Capacity() < total {
-				t.Errorf("%s has room for %d, and %d are taken", p.Name, inv.Capacity(), total)
+				t.Errorf("%s has room for %d, but %d are used", p.Name, inv.Capacity(), total)
 			}
 		}
 		var err error
@@ -157,15 +158,15 @@ func settles(t *testing.T, aim Aim, plan Plan, actual provider.Tree, used Uses) 
 			t.Fatal(err)
 		}
 		if bad := Check(plan, aim, actual, used, plan.Owned); len(bad) > 0 {
-			t.Errorf("the check refuses the next: %v", bad)
+			t.Errorf("Check rejects the next plan: %v", bad)
 		}
 	}
 	if !plan.Empty() || plan.More {
-		t.Errorf("not quiet afterwards: %+v", plan)
+		t.Errorf("the next plan is not empty: %+v", plan)
 	}
 }
 
-// allocated is who holds what after the plan.
+// allocated returns the usages after the plan.
 func allocated(plan Plan, used Uses) Uses {
 	out := Uses{}
 	for id, by := range used {
@@ -184,27 +185,27 @@ func allocated(plan Plan, used Uses) Uses {
 	return out
 }
 
-// Each of these reshapes is one that Make never makes.
+// TestCheckRefusesReshapes tests reshapes that Make never makes.
 func TestCheckRefusesReshapes(t *testing.T) {
 	actual := tree(host, pf("3b", stock("CUSTOM_NIC", 4)), provider.Provider{ID: "F", Name: "foreign", Generation: 1,
 		Inventories: stock("CUSTOM_NIC", 1)})
 	aim := Aim{Tree: actual, Expected: map[resource.ConsumerID]Expected{"s1": guest(resource.Allocation{"H": {"VCPU": 2},
 		"3b": {"CUSTOM_NIC": 1}}, "3b", 2)}}
-	good := map[provider.ID]InventorySet{"3b": {Generation: 7, Inventories: stock("CUSTOM_NIC", 4)}}
+	valid := map[provider.ID]InventorySet{"3b": {Generation: 7, Inventories: stock("CUSTOM_NIC", 4)}}
 	for name, c := range map[string]struct {
 		stocks map[provider.ID]InventorySet
 		to     resource.Allocation
 		want   string
 	}{
-		"another resource lost": {good, resource.Allocation{"3b": {"CUSTOM_NIC": 2}}, "s1 would lose 2 VCPU of H"},
-		"a device lost": {good, resource.Allocation{"H": {"VCPU": 2}, "3b": {"CUSTOM_NIC": 0}},
+		"another resource lost": {valid, resource.Allocation{"3b": {"CUSTOM_NIC": 2}}, "s1 would lose 2 VCPU of H"},
+		"a device lost": {valid, resource.Allocation{"H": {"VCPU": 2}, "3b": {"CUSTOM_NIC": 0}},
 			"s1 would lose 1 CUSTOM_NIC of 3b"},
-		"more than it holds": {good, resource.Allocation{"H": {"VCPU": 2}, "3b": {"CUSTOM_NIC": 3}},
+		"more than it holds": {valid, resource.Allocation{"H": {"VCPU": 2}, "3b": {"CUSTOM_NIC": 3}},
 			"s1 would get 3 CUSTOM_NIC"},
-		"something else": {good, resource.Allocation{"H": {"VCPU": 3}, "3b": {"CUSTOM_NIC": 1}},
+		"something else": {valid, resource.Allocation{"H": {"VCPU": 3}, "3b": {"CUSTOM_NIC": 1}},
 			"s1 would get 3 VCPU"},
-		"a foreign provider": {map[provider.ID]InventorySet{"F": {Generation: 1}}, nil, "touches foreign"},
-		"a stranger":         {map[provider.ID]InventorySet{"?": {}}, nil, "touches ?"},
+		"a foreign provider":  {map[provider.ID]InventorySet{"F": {Generation: 1}}, nil, "touches foreign"},
+		"an unknown provider": {map[provider.ID]InventorySet{"?": {}}, nil, "touches ?"},
 		"an old generation": {map[provider.ID]InventorySet{"3b": {Generation: 6, Inventories: stock("CUSTOM_NIC", 4)}},
 			nil, "generation 6"},
 		"held inventory lost": {map[provider.ID]InventorySet{"3b": {Generation: 7}}, nil, "drops CUSTOM_NIC"},
@@ -222,8 +223,9 @@ func TestCheckRefusesReshapes(t *testing.T) {
 	}
 }
 
-// Traits that change under a guest are applied, and the plan warns with the holders' names.
-func TestTraitsUnderAGuest(t *testing.T) {
+// TestTraitsOfHeldDeviceChange tests that changed traits of a held device are written, with a warning that names the
+// holders.
+func TestTraitsOfHeldDeviceChange(t *testing.T) {
 	actual := tree(host, pf("3b", stock("CUSTOM_NIC", 4), "CUSTOM_OLD"))
 	marks := OwnedSet{"3b": {Classes: []resource.Class{"CUSTOM_NIC"}, Traits: traits(Managed, "CUSTOM_OLD")}}
 	aim := Aim{Tree: tree(host, pf("3b", stock("CUSTOM_NIC", 4), "CUSTOM_NEW"))}
@@ -237,7 +239,8 @@ func TestTraitsUnderAGuest(t *testing.T) {
 	}
 }
 
-// The root: a configured ratio and a configured reserve count, others stay as they are in Placement.
+// TestRatiosAndReserves tests that a configured ratio or reserve of the root is written, and that others keep the
+// value in Placement.
 func TestRatiosAndReserves(t *testing.T) {
 	set := func(ratio float64, reserved int) inv {
 		return with(stock("VCPU", 8), "VCPU", func(i *resource.Inventory) { i.AllocationRatio, i.Reserved = ratio, reserved })
@@ -246,11 +249,11 @@ func TestRatiosAndReserves(t *testing.T) {
 		aim  Aim
 		want inv
 	}{
-		"nothing is said":         {Aim{Tree: tree(set(1, 0))}, set(4, 2)},
-		"a ratio":                 {Aim{Tree: tree(set(2, 0)), Ratios: []resource.Class{"VCPU"}}, set(2, 2)},
-		"less reserved":           {Aim{Tree: tree(set(1, 1)), ReservedClasses: []resource.Class{"VCPU"}}, set(4, 1)},
-		"back to a ratio of one":  {Aim{Tree: tree(set(1, 0)), Ratios: []resource.Class{"VCPU"}}, set(1, 2)},
-		"more reserved than said": {Aim{Tree: tree(set(1, 1))}, set(4, 2)},
+		"nothing is configured":    {Aim{Tree: tree(set(1, 0))}, set(4, 2)},
+		"a ratio":                  {Aim{Tree: tree(set(2, 0)), Ratios: []resource.Class{"VCPU"}}, set(2, 2)},
+		"less reserved":            {Aim{Tree: tree(set(1, 1)), ReservedClasses: []resource.Class{"VCPU"}}, set(4, 1)},
+		"back to a ratio of one":   {Aim{Tree: tree(set(1, 0)), Ratios: []resource.Class{"VCPU"}}, set(1, 2)},
+		"a larger reserve is kept": {Aim{Tree: tree(set(1, 1))}, set(4, 2)},
 	} {
 		actual := tree(set(4, 2))
 		plan, err := Make(c.aim, actual, nil, nil)

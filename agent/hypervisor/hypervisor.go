@@ -1,22 +1,22 @@
 // Package hypervisor is the interface between the agent and the driver that runs guests on a host.
 //
-// The one implementation so far is package fake, which stores guests as files. Every driver must pass the tests of
+// The only implementation so far is package fake, which stores guests as files. Every driver must pass the tests of
 // package hypervisortest.
 package hypervisor
 
 import (
 	"context"
 
-	"github.com/openberth/berth/pci"
+	"github.com/openberth/berth/agent/device"
 	"github.com/openberth/berth/provider"
 )
 
-// Hypervisor runs the guests of one host. Its methods may be called concurrently, but for one guest by one goroutine
-// at a time. A driver keeps its guests across its own restarts and the agent's. It does not arbitrate devices: the
-// agent's journal does.
+// Hypervisor runs the guests of one host. Its methods may be called concurrently; for one guest they are called by
+// one goroutine at a time. A driver keeps its guests when it or the agent restarts. It does not arbitrate devices:
+// the agent's journal does.
 //
-// All methods return faults. Unavailable means that nothing was decided and that the same call may succeed later (the
-// daemon restarts, the context ended). Every other kind is final for this call.
+// All methods return faults. Unavailable means that nothing was decided and that the same call may succeed later
+// (the daemon restarts, the context ended). Every other kind is final for this call.
 type Hypervisor interface {
 	// Capacity returns the host's whole capacity, including what guests use.
 	Capacity(ctx context.Context) (Capacity, error)
@@ -26,7 +26,7 @@ type Hypervisor interface {
 	// Build creates or changes the guest and returns when it is as described, running or stopped. A guest that is
 	// already so is not changed; one with only another power state is started or stopped; one with another Build
 	// number is rebuilt with the devices that it has. The other fields of a device are stored again. Conflict: the
-	// guest has devices of other addresses, another guest holds one of these, or the guest has departed. After a fault
+	// guest has other devices, another guest holds one of these, or the guest has departed. After a fault
 	// nothing new may remain that Destroy does not remove, and what existed before stays.
 	Build(ctx context.Context, g Guest) error
 	// Rename changes the guest's id and its server; the guest itself is not touched. If there is no guest was, it
@@ -50,7 +50,7 @@ type Starter interface {
 // Destination is the target of a live migration.
 type Destination struct {
 	Host    string
-	Devices map[pci.Address]pci.Address // address here → address there
+	Devices map[device.ID]device.ID // device here → device there
 }
 
 // Capacity is the capacity of a host for guests, and its restrictions.
@@ -70,7 +70,7 @@ type Guest struct {
 	VCPUs    int
 	MemoryMB int
 	DiskGB   int
-	Devices  []Device    // by address
+	Devices  []Device    // by ID
 	Cells    []GuestCell // NUMA cells by number; empty: none
 	Stopped  bool        // it has its devices and does not run
 	Build    int         // number of rebuilds
@@ -87,10 +87,10 @@ type GuestCell struct {
 	Emulator []int       // host threads for the emulator alone
 }
 
-// Device is a PCI device of a guest. The driver uses the address and stores the rest with the guest, so that an agent
+// Device is a device of a guest. The driver uses the ID and stores the rest with the guest, so that an agent
 // that lost its journal can restore its claims.
 type Device struct {
-	Address   pci.Address
+	ID        device.ID
 	Request   string      // request_id of the PCI request that it serves
 	Provider  provider.ID // that counts it; empty when Placement does not
 	Unmanaged bool        // its rule has managed false: the hypervisor does not rebind its kernel driver

@@ -53,10 +53,10 @@ type Entry struct {
 	Cloud    string           `json:"cloud,omitempty"`
 	Cells    []GuestCell      `json:"parts,omitempty"`
 
-	Was       string   `json:"was,omitempty"`
-	Done      bool     `json:"done,omitempty"`
-	Address   *address `json:"address,omitempty"`
-	Returning bool     `json:"returning,omitempty"`
+	Was       string     `json:"was,omitempty"`
+	Done      bool       `json:"done,omitempty"`
+	Device    *device.ID `json:"address,omitempty"`
+	Returning bool       `json:"returning,omitempty"`
 
 	Machine  string   `json:"machine_id,omitempty"`
 	Epoch    int64    `json:"epoch,omitempty"`
@@ -85,12 +85,12 @@ func RenameForgotten(server string) Entry { return Entry{Kind: kindUnrenamed, Se
 
 // Used records that a device for one-time use has been used, and its state in Placement. The record survives guest and
 // provider.
-func Used(at pci.Address, s Spent) Entry {
-	return Entry{Kind: kindSpent, Address: (*address)(&at), Provider: s.Provider, Returning: s.Returning}
+func Used(id device.ID, s Spent) Entry {
+	return Entry{Kind: kindSpent, Device: &id, Provider: s.Provider, Returning: s.Returning}
 }
 
 // Cleaned deletes the record that a device has been used.
-func Cleaned(at pci.Address) Entry { return Entry{Kind: kindCleaned, Address: (*address)(&at)} }
+func Cleaned(id device.ID) Entry { return Entry{Kind: kindCleaned, Device: &id} }
 
 // Gone records that the server has no guest and no devices here, and that compute has not yet confirmed that.
 func Gone(server string) Entry { return Entry{Kind: kindGone, Server: server} }
@@ -107,12 +107,12 @@ func OwnedBy(id provider.ID, m Owned) Entry {
 type wireClaim struct {
 	Request  string           `json:"request"`
 	State    device.State     `json:"state"`
-	Address  address          `json:"address"`
+	ID       device.ID        `json:"address"`
 	Vendor   string           `json:"vendor_id,omitempty"`
 	Product  string           `json:"product_id,omitempty"`
 	Type     pci.Type         `json:"dev_type,omitempty"`
 	Code     uint32           `json:"pci_class,omitempty"` // 0 in a journal of an older agent
-	Parent   *address         `json:"parent,omitempty"`
+	Parent   *device.ID       `json:"parent,omitempty"`
 	NUMANode int              `json:"numa_node"`
 	Group    int              `json:"iommu_group"`
 	Provider provider.ID      `json:"provider,omitempty"`
@@ -123,17 +123,13 @@ type wireClaim struct {
 	Moves    pci.Flag         `json:"live_migratable,omitempty"`
 }
 
-// address is a PCI address that is stored in its text form.
-type address pci.Address
-
-// MarshalText prints the address.
-func (a address) MarshalText() ([]byte, error) { return []byte(pci.Address(a).String()), nil }
-
-// UnmarshalText parses an address.
-func (a *address) UnmarshalText(text []byte) error {
-	parsed, err := pci.ParseAddress(string(text))
-	*a = address(parsed)
-	return err
+// parentID returns the ID of a VF's PF; nil for any other device.
+func parentID(d pci.Device) *device.ID {
+	if d.Parent == nil {
+		return nil
+	}
+	id := device.PCI(*d.Parent)
+	return &id
 }
 
 func toWire(claims []device.Claim) []wireClaim {
@@ -141,8 +137,8 @@ func toWire(claims []device.Claim) []wireClaim {
 	for i, c := range claims {
 		d := c.Device
 		out[i] = wireClaim{Request: c.Request, State: c.State,
-			Address: address(d.Address), Vendor: d.Vendor, Product: d.Product, Type: d.Type, Code: d.Class,
-			Parent: (*address)(d.Parent), NUMANode: d.NUMANode, Group: d.IOMMUGroup,
+			ID: c.ID(), Vendor: d.Vendor, Product: d.Product, Type: d.Type, Code: d.Class,
+			Parent: parentID(d), NUMANode: d.NUMANode, Group: d.IOMMUGroup,
 			Provider: c.Provider, Name: c.Name, Class: c.Class, Traits: c.Traits, Managed: c.Managed,
 			Moves: c.LiveMigratable}
 	}
@@ -152,9 +148,13 @@ func toWire(claims []device.Claim) []wireClaim {
 func fromWire(server string, wire []wireClaim) []device.Claim {
 	var out []device.Claim
 	for _, w := range wire {
-		d := pci.Device{Address: pci.Address(w.Address), Vendor: w.Vendor, Product: w.Product, Type: w.Type,
-			Class:  w.Code,
-			Parent: (*pci.Address)(w.Parent), NUMANode: w.NUMANode, IOMMUGroup: w.Group}
+		d := pci.Device{Address: w.ID.Address(), Vendor: w.Vendor, Product: w.Product, Type: w.Type,
+			Class:    w.Code,
+			NUMANode: w.NUMANode, IOMMUGroup: w.Group}
+		if w.Parent != nil {
+			pf := w.Parent.Address()
+			d.Parent = &pf
+		}
 		offer := device.Offer{Device: d, Provider: w.Provider, Name: w.Name, Class: w.Class, Traits: w.Traits,
 			Managed: w.Managed, LiveMigratable: w.Moves}
 		out = append(out, device.Claim{Offer: offer, Holder: resource.ConsumerID(server), Request: w.Request,
@@ -187,23 +187,17 @@ func (e Entry) encode() ([]byte, error) {
 	return append(line, '\n'), nil
 }
 
-// encodeLines returns the lines of entries.
-func encodeLines(entries []Entry) (data []byte, err error) {
-	for _, e := range entries {
-		line, err := e.encode()
-		if err != nil {
-			return nil, err
-		}
-		data = append(data, line...)
-	}
-	return data, nil
-}
-
 // encode returns the lines of the whole state and their number.
 func (s State) encode() (data []byte, lines int, err error) {
 	entries := s.entries()
-	data, err = encodeLines(entries)
-	return data, len(entries), err
+	for _, e := range entries {
+		line, err := e.encode()
+		if err != nil {
+			return nil, 0, err
+		}
+		data = append(data, line...)
+	}
+	return data, len(entries), nil
 }
 
 // parseLine parses a line without its newline. The fault describes the line alone.
@@ -285,7 +279,7 @@ func (e Entry) known() bool {
 		kindStarts:
 		return true
 	case kindSpent, kindCleaned:
-		return e.Address != nil
+		return e.Device != nil
 	}
 	return false
 }

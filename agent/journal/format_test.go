@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/openberth/berth/agent/device"
 	"github.com/openberth/berth/pci"
 )
 
@@ -139,7 +140,7 @@ func checkEntry(t *testing.T, line []byte, s State) {
 	case "spent":
 		at, err := pci.ParseAddress(e.Address)
 		ok(t, err)
-		_, is = s.Spent()[at]
+		_, is = s.Spent()[device.PCI(at)]
 	}
 	if !is {
 		t.Errorf("after %s the journal says %+v", line, s)

@@ -1,10 +1,11 @@
 // Package journal keeps the agent's durable state on disk: the host's identity in Placement, the devices claimed for
 // each server, and the removals that compute has not yet confirmed.
 //
-// It survives kill -9 at any moment: a write that has returned is on the disk, and one that has not is either whole or
-// absent. The file `journal` in the agent's directory holds one JSON object a line, each with the CRC-32C of its
-// entry. Entries are appended and synced; a last line that a crash cut short is dropped. From time to time the whole
-// file is replaced by a shorter one with the same state. The file `lock` beside it excludes a second agent.
+// It survives kill -9 at any moment: a write that has returned is on the disk, and one that has not has left a
+// beginning of its entries, perhaps none or all. The file `journal` in the agent's directory holds one JSON object a
+// line, each with the CRC-32C of its entry. Entries are appended and synced; a last line that a crash cut short is
+// dropped. From time to time the whole file is replaced by a shorter one with the same state. The file `lock` beside it
+// excludes a second agent.
 package journal
 
 import (
@@ -130,16 +131,21 @@ func (j *Journal) State() State {
 
 func (j *Journal) path() string { return filepath.Join(j.dir, fileName) }
 
-// Write makes entries durable, in order and with one sync, and then applies them to the state. After a fault the state
-// is as before, and the next write replaces the file, because it is unknown how much of the failed write is on the
-// disk. A crash in between leaves a beginning of the entries. Nothing is written without entries.
+// Write makes entries durable, in order, and then applies them to the state. After a fault the state is as before, and
+// the next write replaces the file, because it is unknown how much of the failed write is on the disk. A crash in
+// between leaves a beginning of the entries: each is synced before the next is written, so that a power failure can
+// damage the last line of the file only. Nothing is written without entries.
 func (j *Journal) Write(entries ...Entry) error {
 	if len(entries) == 0 {
 		return nil
 	}
-	lines, err := encodeLines(entries)
-	if err != nil {
-		return err
+	lines := make([][]byte, len(entries))
+	for i, e := range entries {
+		line, err := e.encode()
+		if err != nil {
+			return err
+		}
+		lines[i] = line
 	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -151,19 +157,30 @@ func (j *Journal) Write(entries ...Entry) error {
 	}
 	before := j.state
 	j.state = before.With(entries...)
+	var err error
 	if j.file == nil || j.lines > j.state.size()+j.slack {
 		err = j.replace()
-	} else if err = appendSynced(j.file, lines); err == nil {
-		j.lines += len(entries)
 	} else {
-		j.file.Close()
-		j.file = nil
+		err = j.appendLines(lines)
 	}
 	if err != nil {
 		j.state = before
 		return err
 	}
 	return j.check() // an entry in a file that was lost meanwhile does not count
+}
+
+// appendLines appends lines and syncs each. After a fault the file is closed. j.mu is held.
+func (j *Journal) appendLines(lines [][]byte) error {
+	for _, line := range lines {
+		if err := appendSynced(j.file, line); err != nil {
+			j.file.Close()
+			j.file = nil
+			return err
+		}
+		j.lines++
+	}
+	return nil
 }
 
 // replace writes the state to a new file and renames it over the old one. j.mu is held, or no other goroutine has j.

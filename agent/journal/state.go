@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"github.com/openberth/berth/agent/device"
-	"github.com/openberth/berth/pci"
 	"github.com/openberth/berth/provider"
 	"github.com/openberth/berth/resource"
 )
@@ -86,7 +85,7 @@ type State struct {
 	gone     map[string]bool           // removed, and compute has not confirmed it
 	owned    map[provider.ID]Owned
 	renames  map[string]Rename // by the new id, as long as compute's assignments mention it
-	spent    map[pci.Address]Spent
+	spent    map[device.ID]Spent
 }
 
 // Identity returns the host's identity in Placement; ok is false when none is recorded.
@@ -129,7 +128,7 @@ func (s State) Cells(server string) []GuestCell { return slices.Clone(s.cells[se
 func (s State) Renames() map[string]Rename { return maps.Clone(s.renames) }
 
 // Spent returns the devices that have been used once and are not yet available again.
-func (s State) Spent() map[pci.Address]Spent { return maps.Clone(s.spent) }
+func (s State) Spent() map[device.ID]Spent { return maps.Clone(s.spent) }
 
 // Has reports whether the journal has anything of a server.
 func (s State) Has(server string) bool {
@@ -182,9 +181,9 @@ func (s *State) apply(e Entry) {
 	case kindUnrenamed:
 		delete(s.renames, e.Server)
 	case kindSpent:
-		s.spent[pci.Address(*e.Address)] = Spent{Provider: e.Provider, Returning: e.Returning}
+		s.spent[*e.Device] = Spent{Provider: e.Provider, Returning: e.Returning}
 	case kindCleaned:
-		delete(s.spent, pci.Address(*e.Address))
+		delete(s.spent, *e.Device)
 	case kindOwned:
 		if m := (Owned{Classes: e.Classes, Traits: e.Traits}); m.empty() {
 			delete(s.owned, e.Provider)
@@ -243,8 +242,8 @@ func (s State) entries() []Entry {
 	for _, id := range slices.Sorted(maps.Keys(s.renames)) { // before the servers, so that replaying them moves nothing
 		list = append(list, Entry{Kind: kindRenamed, Server: id, Was: s.renames[id].Was, Done: s.renames[id].Done})
 	}
-	for _, at := range slices.SortedFunc(maps.Keys(s.spent), pci.Address.Compare) {
-		list = append(list, Entry{Kind: kindSpent, Address: (*address)(&at), Provider: s.spent[at].Provider,
+	for _, at := range slices.SortedFunc(maps.Keys(s.spent), device.ID.Compare) {
+		list = append(list, Entry{Kind: kindSpent, Device: &at, Provider: s.spent[at].Provider,
 			Returning: s.spent[at].Returning})
 	}
 	for _, server := range s.Servers() {
@@ -262,6 +261,6 @@ func (s State) size() int { return len(s.entries()) }
 
 func sortClaims(claims []device.Claim) {
 	slices.SortFunc(claims, func(a, b device.Claim) int {
-		return cmp.Or(a.Device.Address.Compare(b.Device.Address), cmp.Compare(a.Request, b.Request))
+		return cmp.Or(a.ID().Compare(b.ID()), cmp.Compare(a.Request, b.Request))
 	})
 }

@@ -128,7 +128,7 @@ func recordsOf(guests []hypervisor.Guest, state journal.State, line host.Assignm
 		of(id).journalled = true
 		claims, _ := state.Of(id)
 		for _, c := range claims {
-			of(id).devices = append(of(id).devices, c.Device.Address.String())
+			of(id).devices = append(of(id).devices, c.ID().String())
 		}
 	}
 	for _, s := range line.Servers {

@@ -2,7 +2,6 @@ package loop
 
 import (
 	"context"
-	"io/fs"
 	"log/slog"
 	"math/rand/v2"
 	"sync"
@@ -10,9 +9,10 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/openberth/berth/agent/device"
+	"github.com/openberth/berth/agent/facts"
 	"github.com/openberth/berth/agent/hypervisor"
 	"github.com/openberth/berth/agent/reconcile"
-	"github.com/openberth/berth/agent/sysfs"
 	"github.com/openberth/berth/api/host"
 	"github.com/openberth/berth/api/placement"
 	"github.com/openberth/berth/fault"
@@ -51,7 +51,7 @@ type Placement interface {
 
 // Cleaner cleans a device for one-time use, such as by a program of the operator. On a fault the device stays used.
 type Cleaner interface {
-	Clean(ctx context.Context, at pci.Address) error
+	Clean(ctx context.Context, id device.ID) error
 }
 
 // Events calls changed for each change on the host's PCI bus, until ctx ends or it fails.
@@ -59,10 +59,10 @@ type Events func(ctx context.Context, changed func()) error
 
 // Options configure an agent. Those without a default must be set.
 type Options struct {
-	Host              string    // hypervisor hostname, and the name of the root provider
-	Sys               fs.FS     // shaped like /sys
-	Rules             pci.Rules // [pci] device_spec
-	ReportInPlacement bool      // [pci] report_in_placement
+	Host              string       // hypervisor hostname, and the name of the root provider
+	Facts             facts.Source // reads the host's hardware
+	Rules             pci.Rules    // [pci] device_spec
+	ReportInPlacement bool         // [pci] report_in_placement
 	Placement         Placement
 	Compute           host.Client
 	Hypervisor        hypervisor.Hypervisor
@@ -100,7 +100,7 @@ func New(o Options) (*Agent, error) {
 		what    string
 		missing bool
 	}{
-		{"the host's name", o.Host == ""}, {"a /sys", o.Sys == nil}, {"a Placement client", o.Placement == nil},
+		{"the host's name", o.Host == ""}, {"a source of facts", o.Facts == nil}, {"a Placement client", o.Placement == nil},
 		{"a compute client", o.Compute.REST == nil}, {"a hypervisor", o.Hypervisor == nil},
 		{"a directory for the journal", o.Dir == ""},
 	} {
@@ -153,6 +153,3 @@ func (a *Agent) deliver(ctx context.Context, e reconcile.Event) {
 	case a.events <- e:
 	}
 }
-
-// checkSys returns a fault when Options.Sys is not a /sys.
-func (a *Agent) checkSys() error { return sysfs.Check(a.o.Sys, "what the agent was given as /sys") }

@@ -7,7 +7,6 @@ import (
 
 	"github.com/openberth/berth/agent/journal"
 	"github.com/openberth/berth/agent/reconcile"
-	"github.com/openberth/berth/agent/sysfs"
 	"github.com/openberth/berth/api/host"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/resource"
@@ -38,7 +37,11 @@ func (a *Agent) begin(ctx context.Context, j *journal.Journal, e reconcile.Effec
 			a.beginWork(ctx, work, e, running)
 			return
 		}
-		running.Go(func() { a.deliver(ctx, a.perform(ctx, e)) })
+		running.Go(func() {
+			if event := a.perform(ctx, e); event != nil { // each effect has an event
+				a.deliver(ctx, event)
+			}
+		})
 	}
 }
 
@@ -94,7 +97,7 @@ func (a *Agent) perform(ctx context.Context, e reconcile.Effect) reconcile.Event
 		if a.o.Clean == nil {
 			return reconcile.CleanEnded{}
 		}
-		return reconcile.CleanEnded{Err: a.o.Clean.Clean(ctx, e.Address)}
+		return reconcile.CleanEnded{Err: a.o.Clean.Clean(ctx, e.Device)}
 	case reconcile.WriteProvider:
 		generation, err := a.tree().WriteProvider(ctx, e)
 		return reconcile.ProviderWritten{Generation: generation, Err: err}
@@ -120,10 +123,9 @@ func (a *Agent) read(ctx context.Context, e reconcile.Effect) reconcile.Event {
 
 // observe reads the host, its guests, and its tree in Placement.
 func (a *Agent) observe(ctx context.Context, e reconcile.Observe) (o reconcile.Observation, err error) {
-	if o.Machine, err = sysfs.Read(a.o.Sys); err != nil {
+	if o.Machine, err = a.o.Facts.Read(a.o.Rules); err != nil {
 		return o, err
 	}
-	o.Machine.ReadSerials(a.o.Sys, a.o.Rules.NeedSerial)
 	if o.Guests, err = a.o.Hypervisor.Guests(ctx); err != nil {
 		return o, fault.Wrap("", "hypervisor.Guests", err)
 	}

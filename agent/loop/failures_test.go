@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/openberth/berth/agent/device"
 	"github.com/openberth/berth/agent/hypervisor"
 	"github.com/openberth/berth/agent/journal"
 	"github.com/openberth/berth/api/host"
@@ -282,7 +283,7 @@ func TestBuilding(t *testing.T) {
 func TestObservationFreesNothing(t *testing.T) {
 	scenario(t, "a claim without guest waits for compute's confirmation", func(t *testing.T, w *testHost) {
 		a, stop := w.begin()
-		j, err := a.state.Devices().At(pci.Address{Bus: 0x3b, Func: 1})
+		j, err := a.state.Devices().At(device.PCI(pci.Address{Bus: 0x3b, Func: 1}))
 		if !err {
 			t.Fatal("no device")
 		}
@@ -435,7 +436,7 @@ func TestWatch(t *testing.T) {
 func TestUnknownDeviceOfAGuest(t *testing.T) {
 	scenario(t, "it is held and does not prevent reporting", func(t *testing.T, w *testHost) {
 		must(t, w.guests.Build(t.Context(), hypervisor.Guest{ID: "s1",
-			Devices: []hypervisor.Device{{Address: pci.Address{Bus: 9}, Request: "r"}}}))
+			Devices: []hypervisor.Device{{ID: device.PCI(pci.Address{Bus: 9}), Request: "r"}}}))
 		w.compute.assign(host.Server{ID: "s1"})
 		_, stop := w.begin()
 		w.untilPhase(host.Running, "s1")

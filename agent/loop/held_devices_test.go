@@ -101,7 +101,7 @@ func TestHeldPF(t *testing.T) {
 func TestManaged(t *testing.T) {
 	device := func(w *testHost) (d hypervisor.Device) {
 		w.t.Helper()
-		if list := w.guest("s1").Devices; len(list) == 1 && list[0].Address.String() == "0000:3b:00.1" {
+		if list := w.guest("s1").Devices; len(list) == 1 && list[0].ID.String() == "0000:3b:00.1" {
 			return list[0]
 		}
 		w.t.Fatalf("%+v", w.guest("s1"))

@@ -28,7 +28,7 @@ import (
 // host; Invalid when the configuration cannot be reported; those of the hypervisor and of Placement, except
 // Unavailable, which Run waits out.
 func (a *Agent) Run(ctx context.Context) error {
-	if err := a.checkSys(); err != nil {
+	if err := a.o.Facts.Check(); err != nil {
 		return err
 	}
 	j, err := journal.Open(a.o.Dir)
@@ -106,6 +106,9 @@ func (a *Agent) serve(ctx context.Context, j *journal.Journal) error {
 		}
 		if event = a.await(ctx, deadline); event == nil {
 			return nil
+		}
+		if done, is := event.(reconcile.WorkDone); is {
+			delete(a.cancels, done.Work)
 		}
 	}
 }

@@ -2,6 +2,7 @@ package loop
 
 import (
 	"context"
+	"log/slog"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/openberth/berth/api/host"
 	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/pci"
 )
 
 func must(t *testing.T, err error) {
@@ -125,6 +127,34 @@ func TestGuestLifecycle(t *testing.T) {
 		must(t, stop())
 		if n := w.compute.count(&w.compute.reports) - before; n < 10 || n > 25 {
 			t.Errorf("%d reports in ten minutes", n)
+		}
+	})
+}
+
+func TestPlanWarnsOfRules(t *testing.T) {
+	w := newTestHost(t)
+	rules, err := pci.ParseSpecs(`{"vendor_id":"10de","product_id":"ffff"}`)
+	must(t, err)
+	var log strings.Builder
+	w.options.Rules, w.options.Log = rules, slog.New(slog.NewTextHandler(&log, nil))
+	_, err = w.agent().Plan(t.Context())
+	if must(t, err); !strings.Contains(log.String(), "level=WARN") ||
+		!strings.Contains(log.String(), "matches no device of this host") {
+		t.Errorf("the log is %q", log.String())
+	}
+}
+
+func TestEndedWorkIsForgotten(t *testing.T) {
+	scenario(t, "nothing is kept of the effects of servers that are gone", func(t *testing.T, w *testHost) {
+		a, stop := w.begin()
+		w.compute.assign(w.want("s1", name1), w.want("s2"))
+		w.untilPhase(host.Running, "s1", "s2")
+		w.compute.assign()
+		w.untilPhase(host.Gone, "s1", "s2")
+		time.Sleep(time.Second)
+		must(t, stop())
+		if len(a.cancels) != 0 {
+			t.Errorf("%d effects are kept", len(a.cancels))
 		}
 	})
 }

@@ -9,10 +9,10 @@ import (
 	"testing/fstest"
 	"time"
 
+	"github.com/openberth/berth/agent/device"
 	"github.com/openberth/berth/api/host"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/internal/testenv"
-	"github.com/openberth/berth/pci"
 	"github.com/openberth/berth/provider"
 	"github.com/openberth/berth/resource"
 )
@@ -30,7 +30,7 @@ type cleaner struct {
 	fail atomic.Bool
 }
 
-func (c *cleaner) Clean(_ context.Context, at pci.Address) error {
+func (c *cleaner) Clean(_ context.Context, at device.ID) error {
 	c.runs.Add(1)
 	if c.fail.Load() {
 		return fault.New(fault.Internal, "test", "cannot wipe %s", at)

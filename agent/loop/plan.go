@@ -10,9 +10,10 @@ import (
 )
 
 // Plan returns what the agent would write to Placement now, by the code that writes it. It changes nothing, and works
-// whether the agent runs or not. The plan's objections include those of heal.Check.
+// whether the agent runs or not. The plan's objections include those of heal.Check. Warnings about the configuration
+// are written to the log.
 func (a *Agent) Plan(ctx context.Context) (heal.Plan, error) {
-	if err := a.checkSys(); err != nil {
+	if err := a.o.Facts.Check(); err != nil {
 		return heal.Plan{}, err
 	}
 	found, err := journal.Read(a.o.Dir)
@@ -31,6 +32,10 @@ func (a *Agent) Plan(ctx context.Context) (heal.Plan, error) {
 			switch e := e.(type) {
 			case reconcile.Stop:
 				return heal.Plan{}, e.Err
+			case reconcile.Log:
+				if e.Warn {
+					a.log.Warn(e.Message, e.Attrs...)
+				}
 			case reconcile.WriteJournal:
 				events = append(events, reconcile.Written{})
 			default:

@@ -8,13 +8,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/openberth/berth/agent/device"
 	"github.com/openberth/berth/agent/reconcile"
 
 	"github.com/openberth/berth/agent/hypervisor"
 	"github.com/openberth/berth/agent/journal"
 	"github.com/openberth/berth/api/host"
 	"github.com/openberth/berth/fault"
-	"github.com/openberth/berth/pci"
 	"github.com/openberth/berth/resource"
 )
 
@@ -55,10 +55,10 @@ func TestOnlyNamedGuestsAreDestroyed(t *testing.T) {
 			w.consistent("s2")
 		})
 	scenario(t, "a guest that Berth did not create is treated the same way", func(t *testing.T, w *testHost) {
-		at, err := pci.ParseAddress("0000:3b:00.1")
+		at, err := device.ParseID("0000:3b:00.1")
 		must(t, err)
 		must(t, w.guests.Build(t.Context(), hypervisor.Guest{ID: "foreign", Name: "by hand",
-			Devices: []hypervisor.Device{{Address: at}}}))
+			Devices: []hypervisor.Device{{ID: at}}}))
 		_, stop := w.begin()
 		w.compute.assign(w.want("s1", name1))
 		w.untilPhase(host.Running, "s1")

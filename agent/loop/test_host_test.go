@@ -19,6 +19,7 @@ import (
 	"github.com/openberth/berth/agent/hypervisor"
 	"github.com/openberth/berth/agent/hypervisor/fake"
 	"github.com/openberth/berth/agent/journal"
+	"github.com/openberth/berth/agent/sysfs"
 	"github.com/openberth/berth/api/host"
 	"github.com/openberth/berth/api/placement/placementtest"
 	"github.com/openberth/berth/api/rest"
@@ -220,7 +221,8 @@ func newTestHost(t *testing.T) *testHost {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.options = Options{Host: "cmp1", Sys: w.sysfs, Rules: rules, ReportInPlacement: true, Placement: w.placement,
+	w.options = Options{Host: "cmp1", Facts: sysfs.Source{FS: w.sysfs, Name: "the host of the test"}, Rules: rules,
+		ReportInPlacement: true, Placement: w.placement,
 		Compute:    host.Client{REST: &rest.Client{Base: "http://compute", HTTP: rest.InMemory(w.compute.handler())}},
 		Hypervisor: guests, Dir: filepath.Join(w.dir, "journal"), Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
 		NewID: func() string { return rootID }, Jitter: func() float64 { return 0 }}
@@ -308,10 +310,10 @@ func (w *testHost) holders() map[string]string {
 	out := map[string]string{}
 	for _, g := range guests {
 		for _, d := range g.Devices {
-			if out[d.Address.String()] != "" {
-				w.t.Errorf("%s has two holders: %s and %s", d.Address, out[d.Address.String()], g.ID)
+			if out[d.ID.String()] != "" {
+				w.t.Errorf("%s has two holders: %s and %s", d.ID, out[d.ID.String()], g.ID)
 			}
-			out[d.Address.String()] = g.ID
+			out[d.ID.String()] = g.ID
 		}
 	}
 	return out

@@ -15,6 +15,9 @@ import (
 // effect that follows from them. Assignments that are not followed change nothing, and a condition gives the reason.
 func (s *stream) accept(l host.Assignments) bool {
 	refusal := s.otherCloud(l)
+	if slices.ContainsFunc(l.Servers, func(server host.Server) bool { return server.ID == "" }) {
+		refusal = "the assignments have a server without an id, so they are not followed; look for faults in compute's log"
+	}
 	if refusal == "" {
 		if refusal = s.position().Accept(l); refusal != "" {
 			refusal += "; its assignments are not followed, and guests stay as they are: restore the newest database, " +

@@ -5,10 +5,10 @@ import (
 	"reflect"
 	"slices"
 
+	"github.com/openberth/berth/agent/facts"
 	"github.com/openberth/berth/agent/hypervisor"
 	"github.com/openberth/berth/agent/journal"
 	"github.com/openberth/berth/agent/survey"
-	"github.com/openberth/berth/agent/sysfs"
 	"github.com/openberth/berth/numa"
 	"github.com/openberth/berth/resource"
 )
@@ -37,7 +37,7 @@ const (
 
 // fillFacts sets what the root provider offers. As in Nova, without either set all CPUs are shared; with
 // cpu_dedicated_set alone none is.
-func (c CPUs) fillFacts(f *survey.Facts, machine sysfs.Facts, capacity hypervisor.Capacity) {
+func (c CPUs) fillFacts(f *survey.Facts, machine facts.Facts, capacity hypervisor.Capacity) {
 	f.VCPU = rootInventory(capacity.VCPUs, c.ReservedCPUs, c.CPURatio)
 	if c.set() {
 		f.VCPU = rootInventory(len(online(c.Shared, machine)), c.ReservedCPUs, c.CPURatio)
@@ -57,7 +57,7 @@ func (c CPUs) fillFacts(f *survey.Facts, machine sysfs.Facts, capacity hyperviso
 
 // Doubts returns warnings about configured CPUs, memory and disk that the host does not have. The agent runs, but it
 // offers less than the configuration says.
-func (c CPUs) Doubts(machine sysfs.Facts, capacity hypervisor.Capacity) (sentences []string) {
+func (c CPUs) Doubts(machine facts.Facts, capacity hypervisor.Capacity) (sentences []string) {
 	for _, of := range []struct {
 		option string
 		set    []int
@@ -96,7 +96,7 @@ func rootInventory(total int, reserved *int, ratio float64) survey.RootInventory
 }
 
 // online returns the CPUs of a set that the host has. A host without NUMA nodes in /sys is assumed to have all.
-func online(set []int, machine sysfs.Facts) []int {
+func online(set []int, machine facts.Facts) []int {
 	var have []int
 	for _, n := range machine.Nodes {
 		have = append(have, n.CPUs...)
@@ -109,7 +109,7 @@ func online(set []int, machine sysfs.Facts) []int {
 
 // cells returns the NUMA nodes that guests may use, without the guests' usage. Memory reserved for the host is taken
 // from the first nodes, because the option names no node.
-func (c CPUs) cells(machine sysfs.Facts) []numa.Cell {
+func (c CPUs) cells(machine facts.Facts) []numa.Cell {
 	var out []numa.Cell
 	reserved := 0
 	if c.ReservedMB != nil {

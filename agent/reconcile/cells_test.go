@@ -4,14 +4,14 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/openberth/berth/agent/facts"
 	"github.com/openberth/berth/agent/hypervisor"
 	"github.com/openberth/berth/agent/survey"
-	"github.com/openberth/berth/agent/sysfs"
 	"github.com/openberth/berth/numa"
 )
 
 func TestRootInventory(t *testing.T) {
-	machine := sysfs.Facts{Nodes: []sysfs.Node{{ID: 0, CPUs: []int{0, 1, 2, 3}, Socket: -1, MemoryMB: 1000},
+	machine := facts.Facts{Nodes: []facts.Node{{ID: 0, CPUs: []int{0, 1, 2, 3}, Socket: -1, MemoryMB: 1000},
 		{ID: 1, CPUs: []int{4, 5}, Socket: 0, MemoryMB: 1000}}}
 	n := func(i int) *int { return &i }
 	for name, c := range map[string]struct {
@@ -44,7 +44,7 @@ func TestRootInventory(t *testing.T) {
 
 // Configured CPUs and memory that the host does not have cause warnings; those that it has cause none.
 func TestCPUWarnings(t *testing.T) {
-	machine := sysfs.Facts{Nodes: []sysfs.Node{{ID: 0, CPUs: []int{0, 1, 2, 3}}}}
+	machine := facts.Facts{Nodes: []facts.Node{{ID: 0, CPUs: []int{0, 1, 2, 3}}}}
 	n := func(i int) *int { return &i }
 	for _, c := range []struct {
 		cpus CPUs

@@ -214,7 +214,7 @@ func (c *core) waitFor(refusal device.Refusal, since time.Time) error {
 // sameClaims reports whether two lists of claims are equal in the fields that the journal must have.
 func sameClaims(a, b []device.Claim) bool {
 	return slices.EqualFunc(a, b, func(a, b device.Claim) bool {
-		return a.Device.Address == b.Device.Address && a.Request == b.Request && a.Provider == b.Provider &&
+		return a.ID() == b.ID() && a.Request == b.Request && a.Provider == b.Provider &&
 			a.State == b.State
 	})
 }
@@ -223,7 +223,7 @@ func sameClaims(a, b []device.Claim) bool {
 func pickedDevices(claims []device.Claim) []host.Picked {
 	var out []host.Picked
 	for _, c := range claims {
-		out = append(out, host.Picked{RequestID: c.Request, Address: c.Device.Address.String(),
+		out = append(out, host.Picked{RequestID: c.Request, Address: c.ID().String(),
 			Provider: string(c.Provider)})
 	}
 	return out

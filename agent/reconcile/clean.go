@@ -6,22 +6,23 @@ import (
 	"slices"
 	"time"
 
+	"github.com/openberth/berth/agent/device"
 	"github.com/openberth/berth/agent/journal"
 	"github.com/openberth/berth/api/host"
 	"github.com/openberth/berth/fault"
-	"github.com/openberth/berth/pci"
 )
 
 // cleaner cleans devices for one-time use when compute requests it, one after the other. Each request is tried once,
 // and answered as long as compute repeats it.
 type cleaner struct {
 	*core
-	queue    []pci.Address
-	last     map[pci.Address]time.Time // time of the last request for each device
+	queue    []device.ID
+	last     map[device.ID]time.Time // time of the last request for each device
 	answers  map[string]host.CleanResult
-	waiting  []cleanAnswer       // until the journal is written
-	failures map[pci.Address]int // failed cleanings of a device
-	cleaning *pci.Address        // CleanDevice is in progress
+	waiting  []cleanAnswer     // until the journal is written
+	failures map[device.ID]int // failed cleanings of a device
+	cleaning *device.ID        // CleanDevice is in progress
+	asked    time.Time         // of the request that cleaning answers
 }
 
 // cleanAnswer is an answer that may be reported when a number of entries of the journal are written.
@@ -38,10 +39,10 @@ func (l *cleaner) receive(list []host.CleanRequest) {
 		})
 	})
 	for _, r := range list {
-		at, err := pci.ParseAddress(r.Address)
+		at, err := device.ParseID(r.Address)
 		if err != nil {
-			l.condition("clean "+r.Address, fmt.Sprintf("compute requests cleaning of %q, which is not a PCI address",
-				r.Address))
+			l.condition("clean "+r.Address, fmt.Sprintf("device %q is not cleaned: it is not a PCI address; request it again "+
+				"with an address of `berth device list`", r.Address))
 			continue
 		}
 		if !l.last[at].Equal(r.Asked) {
@@ -55,13 +56,13 @@ func (l *cleaner) receive(list []host.CleanRequest) {
 func (l *cleaner) advance() {
 	for l.cleaning == nil && len(l.queue) > 0 {
 		at := l.queue[0]
-		l.queue = l.queue[1:]
+		l.queue, l.asked = l.queue[1:], l.last[at]
 		if err := l.check(at); err != nil {
 			l.answer(at, err)
 			continue
 		}
 		l.cleaning = &at
-		l.do(CleanDevice{Address: at})
+		l.do(CleanDevice{Device: at})
 	}
 	for len(l.waiting) > 0 && l.waiting[0].after <= l.written {
 		l.answers[l.waiting[0].result.Address] = l.waiting[0].result
@@ -95,7 +96,7 @@ func (l *cleaner) ended(err error) {
 }
 
 // check returns why a device must not or need not be cleaned.
-func (l *cleaner) check(at pci.Address) error {
+func (l *cleaner) check(at device.ID) error {
 	const op = "reconcile.clean"
 	e, there := l.set.At(at)
 	switch {
@@ -110,9 +111,9 @@ func (l *cleaner) check(at pci.Address) error {
 	return nil
 }
 
-// answer keeps the answer to the last request for a device, for the host report.
-func (l *cleaner) answer(at pci.Address, err error) {
-	result := host.CleanResult{Address: at.String(), Asked: l.last[at]}
+// answer keeps the answer to the request in progress, for the host report.
+func (l *cleaner) answer(at device.ID, err error) {
+	result := host.CleanResult{Address: at.String(), Asked: l.asked}
 	if err != nil {
 		l.warn("device cleaning failed", "address", at.String(), "error", err)
 		result.Refused = fault.TextOf(err)

@@ -8,6 +8,7 @@ import (
 	"github.com/openberth/berth/agent/hypervisor"
 	"github.com/openberth/berth/agent/journal"
 	"github.com/openberth/berth/api/host"
+	"github.com/openberth/berth/backoff"
 	"github.com/openberth/berth/numa"
 	"github.com/openberth/berth/pci"
 	"github.com/openberth/berth/provider"
@@ -132,12 +133,8 @@ func (c *core) condition(source string, sentences ...string) {
 // backoff returns the wait after a number of failures: 200 ms, doubled for each further one up to 15 s, of which the
 // second half is random.
 func (c *core) backoff(failures int) time.Duration {
-	const first, most = 200 * time.Millisecond, 15 * time.Second
-	wait := most
-	if failures < 7 {
-		wait = min(most, first<<max(failures-1, 0))
-	}
-	return wait/2 + time.Duration(c.config.Jitter()*float64(wait/2))
+	return backoff.Exponential{First: 200 * time.Millisecond, Max: 15 * time.Second,
+		Jitter: backoff.UpperHalf(c.config.Jitter)}.Wait(failures)
 }
 
 // writeIdentity records the identity if it differs from the journal's.
@@ -162,7 +159,7 @@ func (c *core) sender() host.Sender {
 // from a backup.
 type claimConflict struct {
 	server   string // that has the device according to the journal
-	address  pci.Address
+	device   device.ID
 	sentence string
 }
 

@@ -100,6 +100,15 @@ func (w *works) cancelAll() {
 	}
 }
 
+// endHeld ends the attempts whose effect waits for the journal, with the fault of a write.
+func (w *works) endHeld(err error) {
+	for _, id := range slices.Sorted(maps.Keys(w.byID)) {
+		if w.dropHeld(id) {
+			w.end(w.byID[id], err)
+		}
+	}
+}
+
 // cancel cancels the attempt on an id and reports whether it is still in progress.
 func (w *works) cancel(id string) (inProgress bool) {
 	j := w.byID[id]
@@ -125,7 +134,11 @@ func (w *works) advance(j *work) {
 		w.end(j, err)
 		return
 	}
-	if j.attempt.effect = e; !isAwaitReport(e) {
+	switch j.attempt.effect = e; e.(type) {
+	case awaitReport:
+	case ReadAllocation, ListGuests:
+		w.do(e) // reads change nothing that the journal must know before
+	default:
 		w.doAfterWrite(e)
 	}
 }
@@ -164,8 +177,12 @@ func (w *works) effectDone(e WorkDone) {
 	w.advance(j)
 }
 
-// hostReported continues the attempts that wait for the host report of a version, or for an earlier one.
+// hostReported continues the attempts that wait for the host report of a version, or for an earlier one. While another
+// agent serves the host it continues none: they are about to be cancelled.
 func (w *works) hostReported(version int, err error) {
+	if w.fenced {
+		return
+	}
 	for _, id := range slices.Sorted(maps.Keys(w.byID)) {
 		j := w.byID[id]
 		if j.attempt == nil || !isAwaitReport(j.attempt.effect) || j.attempt.report.version > version {

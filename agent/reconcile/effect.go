@@ -1,19 +1,20 @@
 package reconcile
 
 import (
+	"github.com/openberth/berth/agent/device"
 	"github.com/openberth/berth/agent/heal"
 	"github.com/openberth/berth/agent/hypervisor"
 	"github.com/openberth/berth/agent/journal"
 	"github.com/openberth/berth/api/host"
 	"github.com/openberth/berth/api/placement"
-	"github.com/openberth/berth/pci"
 	"github.com/openberth/berth/provider"
 	"github.com/openberth/berth/resource"
 )
 
 // Effect is an operation that the agent's process performs outside the state machine. Effects may be performed
 // concurrently; the order in which Next returns them does not matter, because Next returns an effect only after the
-// events of those that must precede it. Each type says which event ends it; without one, the effect ends at once.
+// events of those that must precede it. Only Cancel must follow the effect that it ends. Each type says which event
+// ends it; without one, the effect ends at once.
 type Effect interface{ effect() }
 
 // WriteJournal makes entries durable, in this order. It ends with Written. There is at most one at a time.
@@ -50,7 +51,7 @@ type WriteProvider struct {
 }
 
 // CleanDevice cleans a device for one-time use. It ends with CleanEnded. There is at most one at a time.
-type CleanDevice struct{ Address pci.Address }
+type CleanDevice struct{ Device device.ID }
 
 // ReadAllocation reads the allocation of the server of a work. Like the effects below, it belongs to the work on one
 // server, ends with a WorkDone, and is the only one of that work at a time. Cancel ends it early.

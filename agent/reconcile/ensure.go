@@ -47,6 +47,7 @@ func (w *works) ensure(j *work) (Effect, error) {
 		held := w.set.Held(resource.ConsumerID(want.ID))
 		return w.report(want.ID, want.ID, w.guestReport(a, host.Claimed, held)), nil
 	case there && !g.Departed:
+		a.creating = false
 		return w.buildGuest(j)
 	}
 	return w.create(j)
@@ -88,6 +89,7 @@ func (w *works) create(j *work) (Effect, error) {
 		a.build = g.Build
 		return Destroy{Work: want.ID, ID: want.ID}, nil
 	}
+	a.creating = true
 	return w.buildGuest(j)
 }
 
@@ -141,10 +143,10 @@ func (w *works) buildGuest(j *work) (Effect, error) {
 		MemoryMB: want.MemoryMB, DiskGB: want.DiskGB, Cells: hypervisorCells(w.state.Cells(want.ID)),
 		Stopped: want.Power == host.Off, Build: w.buildOf(a)}
 	for _, c := range held {
-		g.Devices = append(g.Devices, hypervisor.Device{Address: c.Device.Address, Request: c.Request,
+		g.Devices = append(g.Devices, hypervisor.Device{ID: c.ID(), Request: c.Request,
 			Provider: c.Provider, Unmanaged: c.Managed == pci.No})
 	}
-	slices.SortFunc(g.Devices, func(a, b hypervisor.Device) int { return a.Address.Compare(b.Address) })
+	slices.SortFunc(g.Devices, func(a, b hypervisor.Device) int { return a.ID.Compare(b.ID) })
 	if err := w.checkDevices(g, held); err != nil {
 		if err := w.buildFailed(j, err); err != nil {
 			return nil, err
@@ -166,14 +168,15 @@ func (c *core) checkDevices(g hypervisor.Guest, claims []device.Claim) error {
 	return nil
 }
 
-// buildFailed records that a guest was not built or changed; a fault means: try again later. A guest that exists and
-// cannot be changed stays as it is, with its devices, and the refusal is reported. A guest that cannot be built fails.
+// buildFailed records that a guest was not built or changed; a fault means: try again later. A guest that existed
+// before and cannot be changed stays as it is, with its devices, and the refusal is reported. A guest that cannot be
+// built fails, also if it was observed half built meanwhile.
 func (w *works) buildFailed(j *work, why error) error {
-	g, there := w.guests[j.id]
+	creating := j.attempt.creating
 	switch {
-	case fault.Is(why, fault.Unavailable) && (there && !g.Departed || j.mayRetryBuild()):
+	case fault.Is(why, fault.Unavailable) && (!creating || j.mayRetryBuild()):
 		return why
-	case there && !g.Departed:
+	case !creating:
 		j.attempt.refusal, j.attempt.listed = why, nil
 	default:
 		w.setFailure(j, "the guest cannot be built: "+fault.TextOf(why))
@@ -215,13 +218,13 @@ func notDeparted(want host.Server, why error) *host.Guest {
 
 // destination converts the target of a migration to the hypervisor's form.
 func destination(o host.Outgoing) (hypervisor.Destination, error) {
-	to := hypervisor.Destination{Host: o.Host, Devices: map[pci.Address]pci.Address{}}
+	to := hypervisor.Destination{Host: o.Host, Devices: map[device.ID]device.ID{}}
 	for from, there := range o.Devices {
-		here, err := pci.ParseAddress(from)
+		here, err := device.ParseID(from)
 		if err != nil {
 			return to, fault.Wrap("", "reconcile.destination", err)
 		}
-		if to.Devices[here], err = pci.ParseAddress(there); err != nil {
+		if to.Devices[here], err = device.ParseID(there); err != nil {
 			return to, fault.Wrap("", "reconcile.destination", err)
 		}
 	}

@@ -1,9 +1,9 @@
 package reconcile
 
 import (
+	"github.com/openberth/berth/agent/facts"
 	"github.com/openberth/berth/agent/heal"
 	"github.com/openberth/berth/agent/hypervisor"
-	"github.com/openberth/berth/agent/sysfs"
 	"github.com/openberth/berth/api/host"
 	"github.com/openberth/berth/api/placement"
 	"github.com/openberth/berth/provider"
@@ -46,7 +46,7 @@ type Observed struct {
 
 // Observation is what was read of the host and of its tree in Placement.
 type Observation struct {
-	Machine  sysfs.Facts
+	Machine  facts.Facts
 	Guests   []hypervisor.Guest
 	Capacity hypervisor.Capacity
 	// ByName is true when there is no provider Observe.Root, so that the provider with the host's name was read.

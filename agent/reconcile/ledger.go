@@ -48,8 +48,13 @@ func (l *ledger) hold(e Effect) bool {
 
 // dropHeld removes the held effect of a work, and reports whether there was one.
 func (l *ledger) dropHeld(work string) bool {
+	return l.dropHeldIf(func(e Effect) bool { return WorkOf(e) == work })
+}
+
+// dropHeldIf removes the held effects for which drop returns true, and reports whether there were any.
+func (l *ledger) dropHeldIf(drop func(Effect) bool) bool {
 	before := len(l.held)
-	l.held = slices.DeleteFunc(l.held, func(h heldEffect) bool { return WorkOf(h.effect) == work })
+	l.held = slices.DeleteFunc(l.held, func(h heldEffect) bool { return drop(h.effect) })
 	return len(l.held) < before
 }
 
@@ -59,7 +64,7 @@ func (l *ledger) nextWrite(now time.Time) Effect {
 	if l.writing > 0 || len(l.unwritten) == 0 || now.Before(l.rewriteAt) {
 		return nil
 	}
-	l.writing = len(l.unwritten)
+	l.writing, l.rewriteAt = len(l.unwritten), time.Time{}
 	return WriteJournal{Entries: slices.Clone(l.unwritten)}
 }
 
@@ -67,7 +72,7 @@ func (l *ledger) nextWrite(now time.Time) Effect {
 func (l *ledger) wrote() (released []Effect) {
 	l.durable = l.durable.With(l.unwritten[:l.writing]...)
 	l.unwritten, l.written = l.unwritten[l.writing:], l.written+l.writing
-	l.writing, l.writeFailures, l.rewriteAt = 0, 0, time.Time{}
+	l.writing, l.writeFailures = 0, 0
 	l.held = slices.DeleteFunc(l.held, func(h heldEffect) bool {
 		if h.after <= l.written {
 			released = append(released, h.effect)

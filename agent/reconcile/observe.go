@@ -3,10 +3,11 @@ package reconcile
 import (
 	"slices"
 
+	"github.com/openberth/berth/agent/device"
+	"github.com/openberth/berth/agent/facts"
 	"github.com/openberth/berth/agent/hypervisor"
 	"github.com/openberth/berth/agent/journal"
 	"github.com/openberth/berth/agent/survey"
-	"github.com/openberth/berth/agent/sysfs"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/pci"
 	"github.com/openberth/berth/provider"
@@ -29,7 +30,7 @@ func (s *syncer) interpret(o Observation) (v view, err error) {
 		s.warnOfConfig(machine, o.Capacity)
 	}
 	v.facts = survey.Facts{Host: s.config.Host, Root: v.identity.Provider, Devices: machine.Devices,
-		Rules: s.config.Rules, Report: s.config.ReportInPlacement, Actual: o.Tree, Spent: map[pci.Address]bool{},
+		Rules: s.config.Rules, Report: s.config.ReportInPlacement, Actual: o.Tree, Spent: map[device.ID]bool{},
 		Unreadable: unreadable(machine)}
 	s.config.CPUs.fillFacts(&v.facts, machine, o.Capacity)
 	for at, spent := range s.state.Spent() {
@@ -40,7 +41,7 @@ func (s *syncer) interpret(o Observation) (v view, err error) {
 }
 
 // warnOfConfig logs what the configuration names and the host does not have. Wrong rules refuse the plan.
-func (s *syncer) warnOfConfig(machine sysfs.Facts, capacity hypervisor.Capacity) {
+func (s *syncer) warnOfConfig(machine facts.Facts, capacity hypervisor.Capacity) {
 	for _, finding := range s.config.Rules.Judge(machine.Devices) {
 		if !finding.Wrong {
 			s.warn(finding.Sentence)
@@ -52,7 +53,7 @@ func (s *syncer) warnOfConfig(machine sysfs.Facts, capacity hypervisor.Capacity)
 }
 
 // withLastRead returns the machine with each device that exists but cannot be read as it was last read.
-func withLastRead(machine sysfs.Facts, last []pci.Device) sysfs.Facts {
+func withLastRead(machine facts.Facts, last []pci.Device) facts.Facts {
 	machine.Devices = slices.Clone(machine.Devices)
 	for _, p := range machine.Problems {
 		address, err := pci.ParseAddress(p.Name)
@@ -73,11 +74,11 @@ func withLastRead(machine sysfs.Facts, last []pci.Device) sysfs.Facts {
 }
 
 // unreadable returns the devices that exist and cannot be identified.
-func unreadable(machine sysfs.Facts) map[pci.Address]bool {
-	out := map[pci.Address]bool{}
+func unreadable(machine facts.Facts) map[device.ID]bool {
+	out := map[device.ID]bool{}
 	for _, p := range machine.Problems {
 		if address, err := pci.ParseAddress(p.Name); err == nil && p.Unreadable {
-			out[address] = true
+			out[device.PCI(address)] = true
 		}
 	}
 	return out

@@ -14,7 +14,7 @@ import (
 func (c *core) markUsed(id string) {
 	spent := c.state.Spent()
 	for _, claim := range c.set.Held(resource.ConsumerID(id)) {
-		at := claim.Device.Address
+		at := claim.ID()
 		if mark, known := spent[at]; !slices.Contains(claim.Traits, survey.OneTimeUse) || known && !mark.Returning {
 			continue
 		}
@@ -42,7 +42,7 @@ func (c *core) isSpent(e device.Entry) bool {
 	if e.Spent || !slices.Contains(e.Traits, survey.OneTimeUse) {
 		return e.Spent
 	}
-	if mark, known := c.state.Spent()[e.Device.Address]; known {
+	if mark, known := c.state.Spent()[e.ID()]; known {
 		return !mark.Returning
 	}
 	p, _ := c.tree.ByID(e.Provider)

@@ -28,7 +28,6 @@ import (
 	"github.com/openberth/berth/agent/journal"
 	"github.com/openberth/berth/api/host"
 	"github.com/openberth/berth/fault"
-	"github.com/openberth/berth/pci"
 	"github.com/openberth/berth/provider"
 )
 
@@ -69,8 +68,8 @@ func New(config Config, found journal.State, id string) (*State, error) {
 		return nil, err
 	}
 	s := &State{core: c, stream: &stream{core: c}, works: &works{core: c, renamer: &renamer{c}, byID: map[string]*work{}},
-		cleaner: &cleaner{core: c, last: map[pci.Address]time.Time{}, answers: map[string]host.CleanResult{},
-			failures: map[pci.Address]int{}},
+		cleaner: &cleaner{core: c, last: map[device.ID]time.Time{}, answers: map[string]host.CleanResult{},
+			failures: map[device.ID]int{}},
 		syncer: &syncer{core: c, warnings: map[provider.ID]string{}}}
 	s.reporter = &reporter{core: c, works: s.works, clean: s.cleaner}
 	return s, nil
@@ -180,7 +179,10 @@ func (s *State) advance() {
 			s.do(Admit{Sender: s.sender()})
 		}
 	case syncing:
-		if s.syncer.advance(); s.syncer.begun && s.syncer.stage == idle {
+		if !s.syncer.begun {
+			s.syncer.advance()
+		}
+		if s.syncer.begun { // a further sync follows the first report
 			s.phase = reporting
 			s.sendFirst()
 		}
@@ -254,8 +256,12 @@ func (s *State) hostReported(err error) {
 	s.stopWork()
 }
 
-// received follows assignments, if they are accepted.
+// received follows assignments, if they are accepted. A message of a stream that has ended is ignored: it may be older
+// than one of the next stream.
 func (s *State) received(l host.Assignments) {
+	if !s.stream.open {
+		return
+	}
 	s.stream.failures = 0
 	if l.EpochID != s.epochRead { // compute has restarted and waits for reports
 		s.epochRead = l.EpochID
@@ -278,12 +284,15 @@ func (s *State) stopWork() {
 }
 
 // journalWritten releases the effects that had to wait for the journal. A failed write is repeated: the decisions
-// stand, and nothing that follows from them is done before.
+// stand, and nothing that follows from them is done before. The attempts and the sync that wait for it end and begin
+// again later, because the host may change until it succeeds.
 func (s *State) journalWritten(err error) {
 	if err != nil {
 		s.writeFailed(s.now, s.backoff)
 		s.warn("journal write failed, will retry", "error", err)
 		s.condition("journal", "the agent's journal cannot be written, so no guest is changed: "+fault.TextOf(err))
+		s.works.endHeld(err)
+		s.syncer.endHeld(err)
 		return
 	}
 	for _, e := range s.wrote() {

@@ -148,7 +148,7 @@ func (w *works) setUnassignedCondition() {
 		g := w.guests[id]
 		var devices []string
 		for _, d := range g.Devices {
-			devices = append(devices, d.Address.String())
+			devices = append(devices, d.ID.String())
 		}
 		with := ""
 		if len(devices) > 0 {

@@ -42,11 +42,11 @@ func (r *reporter) snapshot() host.Report {
 		d := e.Device
 		if d.Type == "" {
 			out.Conditions = append(out.Conditions,
-				d.Address.String()+": server "+string(e.Holder)+" holds it, but nothing else is known of it")
+				e.ID().String()+": server "+string(e.Holder)+" holds it, but nothing else is known of it")
 			continue
 		}
 		one := host.Device{
-			Host: r.config.Host, Address: d.Address.String(), VendorID: d.Vendor, ProductID: d.Product,
+			Host: r.config.Host, Address: e.ID().String(), VendorID: d.Vendor, ProductID: d.Product,
 			Type: string(d.Type), NUMANode: d.NUMANode, Driver: d.Driver, IOMMUGroup: d.IOMMUGroup,
 			ResourceClass: string(e.Class), Traits: toStrings(e.Traits), Provider: string(e.Provider),
 			State: string(e.State), Holder: string(e.Holder), RequestID: e.Request, ForPorts: e.ForPorts,

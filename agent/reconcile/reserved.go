@@ -7,7 +7,6 @@ import (
 	"github.com/openberth/berth/agent/device"
 	"github.com/openberth/berth/agent/journal"
 	"github.com/openberth/berth/agent/survey"
-	"github.com/openberth/berth/pci"
 	"github.com/openberth/berth/provider"
 )
 
@@ -16,7 +15,7 @@ func (s *syncer) withUsed(offers []device.Offer) []device.Offer {
 	spent := s.state.Spent()
 	out := slices.Clone(offers)
 	for i := range out {
-		mark, known := spent[out[i].Device.Address]
+		mark, known := spent[out[i].ID()]
 		out[i].Spent = known && !mark.Returning && slices.Contains(out[i].Traits, survey.OneTimeUse)
 	}
 	return out
@@ -26,7 +25,7 @@ func (s *syncer) withUsed(offers []device.Offer) []device.Offer {
 func cleanedProviders(offers []device.Offer, state journal.State) map[provider.ID]bool {
 	out, spent := map[provider.ID]bool{}, state.Spent()
 	for _, o := range offers {
-		if o.Provider != "" && spent[o.Device.Address].Returning {
+		if o.Provider != "" && spent[o.ID()].Returning {
 			out[o.Provider] = true
 		}
 	}
@@ -38,7 +37,7 @@ func cleanedProviders(offers []device.Offer, state journal.State) map[provider.I
 // amount does not count: heal raises the total for a moment when it moves or rewrites a holder's allocation.
 func (s *syncer) detectManualReturn(f survey.Facts) {
 	spent := s.state.Spent()
-	for _, at := range slices.SortedFunc(maps.Keys(spent), pci.Address.Compare) {
+	for _, at := range slices.SortedFunc(maps.Keys(spent), device.ID.Compare) {
 		mark := spent[at]
 		e, there := s.set.At(at)
 		p, reported := f.Actual.ByID(mark.Provider)
@@ -57,7 +56,7 @@ func (s *syncer) detectManualReturn(f survey.Facts) {
 // recordReserved records which used devices Placement now has as reserved, and which cleaned ones it no longer has.
 func (s *syncer) recordReserved(tree provider.Tree) {
 	spent := s.state.Spent()
-	for _, at := range slices.SortedFunc(maps.Keys(spent), pci.Address.Compare) {
+	for _, at := range slices.SortedFunc(maps.Keys(spent), device.ID.Compare) {
 		mark := spent[at]
 		e, there := s.set.At(at)
 		p, reported := tree.ByID(e.Provider)

@@ -18,28 +18,28 @@ func restore(offers []device.Offer, state journal.State, guests []hypervisor.Gue
 	error) {
 	var claims []device.Claim
 	var conflicts []claimConflict
-	holder := map[pci.Address]resource.ConsumerID{}
+	holder := map[device.ID]resource.ConsumerID{}
 	add := func(c device.Claim, source string) {
-		address := c.Device.Address
-		if by, taken := holder[address]; taken {
+		id := c.ID()
+		if by, taken := holder[id]; taken {
 			if by != c.Holder {
-				conflicts = append(conflicts, claimConflict{string(c.Holder), address,
-					fmt.Sprintf("%s: %s gives it to server %s, but the guest of server %s runs with it", address, source, c.Holder,
+				conflicts = append(conflicts, claimConflict{string(c.Holder), id,
+					fmt.Sprintf("%s: %s gives it to server %s, but the guest of server %s runs with it", id, source, c.Holder,
 						by)})
 			}
 			return
 		}
-		holder[address] = c.Holder
+		holder[id] = c.Holder
 		claims = append(claims, c)
 	}
 	for _, g := range guests {
 		g.ID = currentID(g.ID, state)
 		journalled, _ := state.Of(g.ID)
 		for _, d := range g.Devices {
-			c := device.Claim{Offer: device.Offer{Device: pci.Device{Address: d.Address}, Provider: d.Provider},
+			c := device.Claim{Offer: device.Offer{Device: pci.Device{Address: d.ID.Address()}, Provider: d.Provider},
 				Holder: resource.ConsumerID(g.ID), Request: d.Request}
 			for _, j := range journalled {
-				if j.Device.Address == d.Address {
+				if j.ID() == d.ID {
 					c = j
 				}
 			}
@@ -112,7 +112,7 @@ func cellsOf(g hypervisor.Guest, written []journal.GuestCell) []journal.GuestCel
 func (s *syncer) setConflictCondition() {
 	s.conflicts = slices.DeleteFunc(s.conflicts, func(d claimConflict) bool {
 		claims, _ := s.state.Of(d.server)
-		return !slices.ContainsFunc(claims, func(c device.Claim) bool { return c.Device.Address == d.address })
+		return !slices.ContainsFunc(claims, func(c device.Claim) bool { return c.ID() == d.device })
 	})
 	var sentences []string
 	for _, d := range s.conflicts {
@@ -123,9 +123,9 @@ func (s *syncer) setConflictCondition() {
 
 // restoreMessage returns the log message for a guest whose claims differ from the journal's.
 func restoreMessage(written, held []device.Claim) string {
-	at := func(list []device.Claim) (out []pci.Address) {
+	at := func(list []device.Claim) (out []device.ID) {
 		for _, c := range list {
-			out = append(out, c.Device.Address)
+			out = append(out, c.ID())
 		}
 		return out
 	}

@@ -265,6 +265,13 @@ func (s *syncer) failed(err error) {
 	s.end(err)
 }
 
+// endHeld discards a plan whose next step waits for the journal, with the fault of a write.
+func (s *syncer) endHeld(err error) {
+	if s.dropHeldIf(func(e Effect) bool { _, is := e.(WriteProvider); return is }) {
+		s.failed(err)
+	}
+}
+
 // end ends a sync.
 func (s *syncer) end(err error) {
 	s.stage, s.endedAt, s.longest = idle, s.now, 0

@@ -6,6 +6,7 @@ import (
 
 	"github.com/openberth/berth/agent/hypervisor"
 	"github.com/openberth/berth/api/host"
+	"github.com/openberth/berth/backoff"
 	"github.com/openberth/berth/fault"
 )
 
@@ -46,6 +47,7 @@ type attempt struct {
 	listed    []hypervisor.Guest // of the hypervisor; nil: not listed
 	destroyed map[string]bool    // guests that the hypervisor has destroyed and not built since
 	build     int                // rebuild count of a departed guest that was destroyed
+	creating  bool               // the guest did not exist when its build began
 	freed     bool               // the claims are freed
 	refusal   error              // of the hypervisor, not yet reported
 	departure *host.Guest        // result of a migration, not yet reported
@@ -84,7 +86,7 @@ func (w *works) end(j *work, err error) {
 	j.failures++
 	j.retryAt = w.now.Add(w.backoff(j.failures))
 	if _, refused := errors.AsType[*refusedError](err); refused {
-		j.retryAt = w.now.Add(refusedWait(j.failures))
+		j.retryAt = w.now.Add(refusals.Wait(j.failures))
 	}
 	w.log("server not reconciled, will retry", "server", j.id, "attempts", j.failures, "error", err)
 	if j.failures >= warnAfter {
@@ -92,11 +94,8 @@ func (w *works) end(j *work, err error) {
 	}
 }
 
-// refusedWait returns the wait after a number of consecutive refusals of the hypervisor: from 5 s, doubling, to 5 min.
-func refusedWait(times int) time.Duration {
-	const first, most = 5 * time.Second, 5 * time.Minute
-	return min(most, first<<min(max(times-1, 0), 10))
-}
+// refusals is the wait after consecutive refusals of the hypervisor.
+var refusals = backoff.Exponential{First: 5 * time.Second, Max: 5 * time.Minute}
 
 // deadline returns the time of the next attempt that waits; zero when none waits.
 func (w *works) deadline() (at time.Time) {

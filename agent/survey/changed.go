@@ -112,7 +112,7 @@ func (f Facts) note(s changedClaim) Note {
 
 // missing returns, as a clause, why a held device is no longer offered.
 func (f Facts) missing(c device.Claim) string {
-	if f.Unreadable[c.Device.Address] {
+	if f.Unreadable[c.ID()] {
 		return "the host cannot read it now"
 	}
 	if f.byAddress()[c.Device.Address] == nil {

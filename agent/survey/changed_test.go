@@ -14,7 +14,7 @@ import (
 	"github.com/openberth/berth/resource"
 )
 
-// with is the host with these devices in place of what was at their addresses.
+// with returns the host with these devices instead of those at their addresses.
 func (f Facts) with(devices ...pci.Device) Facts {
 	f.Devices = slices.Clone(f.Devices)
 	for _, d := range devices {
@@ -24,7 +24,7 @@ func (f Facts) with(devices ...pci.Device) Facts {
 	return f
 }
 
-// without is the host without what is at these addresses.
+// without returns the host without the devices at these addresses.
 func (f Facts) without(addresses ...pci.Address) Facts {
 	f.Devices = slices.DeleteFunc(slices.Clone(f.Devices), func(d pci.Device) bool {
 		return slices.Contains(addresses,
@@ -33,7 +33,7 @@ func (f Facts) without(addresses ...pci.Address) Facts {
 	return f
 }
 
-// holding is the host on which server s1 holds these devices, as they are now.
+// holding returns the host with claims of server s1 for these devices.
 func (f Facts) holding(t *testing.T, addresses ...pci.Address) Facts {
 	t.Helper()
 	f.Held = slices.Clone(f.Held)
@@ -43,7 +43,7 @@ func (f Facts) holding(t *testing.T, addresses ...pci.Address) Facts {
 	return f
 }
 
-// Devices of the tests: at these addresses, with the ids of the others.
+// plainAt, pfAt and vfAt return devices at these addresses with the ids of the test host.
 func plainAt(at pci.Address, vendor, product string) pci.Device {
 	return pci.Device{Address: at, Vendor: vendor, Product: product, Type: pci.Plain, Class: 0x030200}
 }
@@ -56,8 +56,8 @@ func vfAt(at, pf pci.Address, product string) pci.Device {
 	return pci.Device{Address: at, Vendor: "8086", Product: product, Type: pci.Virtual, Parent: &pf, Class: 0x020000}
 }
 
-// Whatever a held device turns into, the tree keeps it as it was claimed, offers its present form to no other server,
-// and offers everything else.
+// TestHeldDeviceHasChanged tests that the tree keeps a held device that has changed as it was claimed, that its
+// present form is not offered to other servers, and that all other devices are offered.
 func TestHeldDeviceHasChanged(t *testing.T) {
 	const managed = "  [COMPUTE_MANAGED_PCI_DEVICE OWNER_NOVA]"
 	const gpuTree = "├─ cmp1_0000:83:00.0  CUSTOM_PCI_10DE_20B0 0/1" + managed + "\n" +
@@ -131,7 +131,7 @@ func TestHeldDeviceHasChanged(t *testing.T) {
 				"delete or migrate the server: then it is offered as what it is now", c.at, c.is, c.was, c.keeps, also))
 			c.f.Held = nil
 			if _, notes, err := Desired(c.f); err != nil || len(notes) > 0 {
-				t.Errorf("when the server has let go: %v %v", notes, err)
+				t.Errorf("without the claim: %v %v", notes, err)
 			}
 		})
 	}
@@ -159,7 +159,7 @@ func TestHeldVFWithReplacedCard(t *testing.T) {
 // A held device that the host cannot read is not gone.
 func TestHeldDeviceIsUnreadable(t *testing.T) {
 	f := facts(t, `{"product_id":"1515"}`).holding(t, vf1).without(vf1)
-	f.Unreadable = map[pci.Address]bool{vf1: true}
+	f.Unreadable = map[device.ID]bool{device.PCI(vf1): true}
 	expect(t, f, rootLine,
 		"└─ cmp1_0000:81:00.0  CUSTOM_PCI_8086_1515 0/2  [COMPUTE_MANAGED_PCI_DEVICE OWNER_NOVA]",
 		"0000:81:00.1: is held by server s1, though the host cannot read it now; cmp1_0000:81:00.0 keeps "+
@@ -173,13 +173,13 @@ func TestHeldDeviceHasChangedWithoutReporting(t *testing.T) {
 	f.Report = false
 	f = f.holding(t, gpu).with(pci.Device{Address: gpu, Vendor: "10de", Product: "20b1", Type: pci.Plain,
 		Class: 0x030200})
-	const says = "0000:83:00.0: is 10de:20b1 type-PCI now, but server s1 holds it as 10de:20b0 type-PCI: the server " +
+	const want = "0000:83:00.0: is 10de:20b1 type-PCI now, but server s1 holds it as 10de:20b0 type-PCI: the server " +
 		"keeps it as it was claimed, and no other"
-	if got := picture(f); !strings.HasPrefix(got, rootLine+"\n"+says) {
+	if got := picture(f); !strings.HasPrefix(got, rootLine+"\n"+want) {
 		t.Error(got)
 	}
 	f.Report = true
-	if got := picture(f); strings.Contains(got, "cmp1_0000:83:00.0") || !strings.Contains(got, says) {
+	if got := picture(f); strings.Contains(got, "cmp1_0000:83:00.0") || !strings.Contains(got, want) {
 		t.Error(got)
 	}
 }
@@ -231,7 +231,7 @@ func TestRandomHardwareChanges(t *testing.T) {
 		free := f
 		free.Held = nil
 		if _, _, without := Desired(free); err != nil && without == nil {
-			t.Fatalf("refused for what guests hold: %v\n%v\nheld %v", err, f.Devices, f.Held)
+			t.Fatalf("rejected because of claims: %v\n%v\nheld %v", err, f.Devices, f.Held)
 		} else if err != nil {
 			continue
 		}
@@ -243,7 +243,7 @@ func TestRandomHardwareChanges(t *testing.T) {
 	}
 }
 
-// sensible makes each parent of VFs a PF, and no VF the parent of another, as a kernel does.
+// sensible turns each parent of VFs into a PF, and VFs of VFs into plain devices, because a kernel has no others.
 func sensible(devices []pci.Device) []pci.Device {
 	out := slices.Clone(devices)
 	for i := range out {
@@ -266,7 +266,7 @@ func checkKept(t *testing.T, f Facts, tree provider.Tree, notes []Note) {
 		id    provider.ID
 		class resource.Class
 	}
-	most := map[key]int{} // claims, and what nobody may have
+	most := map[key]int{} // claims and offers
 	held := map[pci.Address]device.Claim{}
 	for _, c := range f.Held {
 		held[c.Device.Address] = c
@@ -274,7 +274,7 @@ func checkKept(t *testing.T, f Facts, tree provider.Tree, notes []Note) {
 		most[k]++
 		p, _ := tree.ByID(c.Provider)
 		if p.Inventories[c.Class].Total < most[k] {
-			t.Fatalf("%s keeps %d of %s, and guests hold %d\n%v", p.Name, p.Inventories[c.Class].Total, c.Class,
+			t.Fatalf("%s keeps %d of %s, but guests hold %d\n%v", p.Name, p.Inventories[c.Class].Total, c.Class,
 				most[k], f.Devices)
 		}
 	}
@@ -284,17 +284,17 @@ func checkKept(t *testing.T, f Facts, tree provider.Tree, notes []Note) {
 	}
 	for _, o := range Offers(f) {
 		d := o.Device
-		taken := false
+		withheld := false
 		for at, c := range held {
 			is, there := now[at]
 			related := func(a, b pci.Device) bool {
 				return a.Parent != nil && *a.Parent == b.Address || b.Parent != nil && *b.Parent == a.Address
 			}
-			taken = taken || at == d.Address || there && related(is, d)
-			taken = taken || (!there || c.Changed(is)) && d.Parent == nil && related(c.Device, d)
-			taken = taken || (!there || c.Changed(is)) && d.Parent != nil && *d.Parent == at
+			withheld = withheld || at == d.Address || there && related(is, d)
+			withheld = withheld || (!there || c.Changed(is)) && d.Parent == nil && related(c.Device, d)
+			withheld = withheld || (!there || c.Changed(is)) && d.Parent != nil && *d.Parent == at
 		}
-		if !taken {
+		if !withheld {
 			most[key{o.Provider, o.Class}]++
 		}
 	}

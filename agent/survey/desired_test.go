@@ -11,12 +11,12 @@ import (
 	"github.com/openberth/berth/resource"
 )
 
-// The reported tree of a host, or the words of the refusal.
+// TestReportedDevicesAndRefusals tests the reported tree of a host, or the error.
 func TestReportedDevicesAndRefusals(t *testing.T) {
 	const marks = "COMPUTE_MANAGED_PCI_DEVICE"
 	for name, c := range map[string]struct {
 		rules []string
-		want  []string // of the tree, one provider a line; or words of a refusal
+		want  []string // of the tree, one provider a line; or parts of the error
 	}{
 		"rules with traits, a PF for one-time use, VFs of another": {[]string{
 			`{"address":"0000:83:00.0","traits":"HW_GPU_API_VULKAN,CUSTOM_GPU,purple"}`,
@@ -50,7 +50,7 @@ func TestReportedDevicesAndRefusals(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := facts(t, c.rules...)
-			if strings.HasPrefix(name, "rules with traits") { // a VF that no rule means
+			if strings.HasPrefix(name, "rules with traits") { // a VF without a rule
 				f.Devices = append(f.Devices, pci.Device{Address: pci.Address{Bus: 0x82, Func: 1}, Vendor: "8086", Product: "1515",
 					Type: pci.Virtual, Parent: &pf82})
 			}
@@ -60,10 +60,10 @@ func TestReportedDevicesAndRefusals(t *testing.T) {
 					t.Errorf("%v beside %v", tree, err)
 				}
 				rest := fault.TextOf(err)
-				for _, word := range c.want { // in this order
-					_, after, found := strings.Cut(rest, word)
+				for _, part := range c.want { // in this order
+					_, after, found := strings.Cut(rest, part)
 					if !found {
-						t.Errorf("%q does not say %q", fault.TextOf(err), word)
+						t.Errorf("%q does not contain %q", fault.TextOf(err), part)
 					}
 					rest = after
 				}
@@ -104,11 +104,11 @@ func TestHeldDevicesStayInTree(t *testing.T) {
 		want    int
 		notes   int // one for each device that the total is raised by
 	}{
-		"nothing is held":              {nil, nil, nil, 0, 0},
-		"one held and gone, one there": {[]pci.Device{f.Devices[1], f.Devices[3]}, []device.Claim{one}, nil, 2, 1},
-		"two held, none there":         {nil, []device.Claim{one, two}, nil, 2, 2},
-		"one held, both there":         {f.Devices, []device.Claim{one}, nil, 2, 0},
-		"the class is Placement's to know": {nil, []device.Claim{{Offer: device.Offer{Device: one.Device,
+		"nothing is held":                   {nil, nil, nil, 0, 0},
+		"one held and removed, one present": {[]pci.Device{f.Devices[1], f.Devices[3]}, []device.Claim{one}, nil, 2, 1},
+		"two held, none present":            {nil, []device.Claim{one, two}, nil, 2, 2},
+		"one held, both present":            {f.Devices, []device.Claim{one}, nil, 2, 0},
+		"a claim without a class": {nil, []device.Claim{{Offer: device.Offer{Device: one.Device,
 			Provider: one.Provider, Name: one.Name}, Holder: "s1"}},
 			[]provider.Provider{{ID: one.Provider, Name: one.Name, Parent: root, Root: root,
 				Inventories: map[resource.Class]resource.Inventory{"CUSTOM_PCI_8086_1515": resource.Whole(1)}}}, 1, 1},
@@ -144,7 +144,7 @@ func TestOffersHaveRuleProperties(t *testing.T) {
 		}
 	}
 	if len(offers) != len(want) {
-		t.Errorf("%d of %d are offered", len(offers), len(want))
+		t.Errorf("%d of %d devices are offered", len(offers), len(want))
 	}
 }
 
@@ -165,7 +165,7 @@ func TestOffersNameProviders(t *testing.T) {
 		offers := Offers(f)
 		for _, o := range offers {
 			if id := want[o.Device.Address]; o.Provider != id && report || o.Provider != "" && !report {
-				t.Errorf("reporting %v: %s is counted by %q, want %q", report, o.Device, o.Provider, id)
+				t.Errorf("reporting %v: %s has provider %q, want %q", report, o.Device, o.Provider, id)
 			}
 		}
 		if len(offers) != len(want) || card.ID == "" {

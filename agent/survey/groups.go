@@ -32,12 +32,12 @@ func (f Facts) checkRules() (wrong []error) {
 		}
 		if !f.Report && r.Tags.OneTimeUse == pci.Yes {
 			wrong = append(wrong, invalid("%s sets one_time_use, which needs [pci] report_in_placement; switch that on, or "+
-				"take one_time_use away", where(r)))
+				"remove one_time_use", where(r)))
 		}
 		if f.NoLive != "" && r.Tags.LiveMigratable == pci.Yes {
-			wrong = append(wrong, invalid("%s sets live_migratable, but %s; take it away", where(r), f.NoLive))
+			wrong = append(wrong, invalid("%s sets live_migratable, but %s; remove it", where(r), f.NoLive))
 		}
-		if sentence := (pci.Rules{r}).Refuse(f.Devices); sentence != "" {
+		if sentence := (pci.Rules{r}).WhyNot(f.Devices); sentence != "" {
 			wrong = append(wrong, invalid("%s", sentence))
 		}
 	}
@@ -124,7 +124,7 @@ func (g group) check() error {
 	counted := g.counted()
 	for _, m := range counted {
 		if m.offer.Device.Parent != nil && m.rule.Tags.OneTimeUse == pci.Yes {
-			return invalid("%s sets one_time_use of a VF; only a plain device or a PF can be used once, take one_time_use away",
+			return invalid("%s sets one_time_use of a VF; only a plain device or a PF can be used once; remove one_time_use",
 				m)
 		}
 		first := counted[0]
@@ -209,7 +209,7 @@ func (f Facts) provider(g group) (*provider.Provider, []Note) {
 		p.Traits = counted[0].offer.Traits
 		p.Inventories[counted[0].offer.Class] = resource.Whole(len(counted))
 	} else {
-		p.Traits = old.Traits // no rule gives traits any more: the present ones stay
+		p.Traits = old.Traits // no rule has traits any more: the present ones stay
 	}
 	p.Traits = union(p.Traits, ManagedPCI, OwnerNova)
 	notes := f.keepHeld(p, g, old)

@@ -50,9 +50,9 @@ type Facts struct {
 	Held     []device.Claim // claims of guests
 	// Unreadable are the devices that exist and cannot be identified. They are not among Devices, unless they were read
 	// before.
-	Unreadable map[pci.Address]bool
-	Spent      map[pci.Address]bool // devices for one-time use that have been used
-	Actual     provider.Tree        // as Placement has it, with the IDs of existing providers; may be empty
+	Unreadable map[device.ID]bool
+	Spent      map[device.ID]bool // devices for one-time use that have been used
+	Actual     provider.Tree      // as Placement has it, with the IDs of existing providers; may be empty
 }
 
 // RootInventory is the root's inventory of one class. A total of 0 or less is not offered.
@@ -264,7 +264,7 @@ func (f Facts) offer(d pci.Device, rule pci.Rule) device.Offer {
 	}
 	if rule.Tags.OneTimeUse == pci.Yes {
 		o.Traits = union(o.Traits, OneTimeUse)
-		o.Spent = f.Spent[d.Address]
+		o.Spent = f.Spent[device.PCI(d.Address)]
 	}
 	if f.Report && !rule.ForPorts() {
 		o.Name = d.Holder().ProviderName(f.Host)

@@ -17,8 +17,8 @@ import (
 
 const root provider.ID = "6ba7b810-9dad-11d1-80b4-00c04fd430c8"
 
-// The host of the tests: a PF 81:00.0 with VFs .1 and .2, a PF 82:00.0 without, plain devices 83:00.0 and
-// 10000:0a:00.0, a bridge.
+// devices returns the devices of the test host: a PF 81:00.0 with VFs .1 and .2, a PF 82:00.0 without VFs, plain
+// devices 83:00.0 and 10000:0a:00.0, and a bridge.
 func devices() []pci.Device {
 	pf := pci.Address{Bus: 0x81}
 	vf := func(function uint8) pci.Device {
@@ -36,7 +36,7 @@ func devices() []pci.Device {
 	}
 }
 
-// facts has these rules; each is placed at a line of its own.
+// facts returns the test host with these rules; each has its own line number.
 func facts(t *testing.T, rules ...string) Facts {
 	t.Helper()
 	f := Facts{Host: "cmp1", Root: root, Report: true, Devices: devices(), VCPU: RootInventory{Total: 8, Ratio: 4},
@@ -66,7 +66,7 @@ func (f Facts) claim(t *testing.T, address pci.Address) device.Claim {
 	return device.Claim{}
 }
 
-// picture prints a tree, the notes and the fault, whichever there are.
+// picture returns the tree and the notes, or the fault, as text.
 func picture(f Facts) string {
 	tree, notes, err := Desired(f)
 	if err != nil {
@@ -82,6 +82,7 @@ func picture(f Facts) string {
 	return b.String()
 }
 
+// expect compares the picture with lines.
 func expect(t *testing.T, f Facts, lines ...string) {
 	t.Helper()
 	if got, want := strings.TrimSpace(picture(f)), strings.Join(lines, "\n"); got != want {
@@ -141,11 +142,11 @@ func TestDesired(t *testing.T) {
 	}
 }
 
-// What cannot be reported is refused, with sentences that name addresses and rules.
+// TestDesiredRefuses tests that a configuration which cannot be reported is rejected with the addresses and rules.
 func TestDesiredRefuses(t *testing.T) {
 	for name, c := range map[string]struct {
 		rules []string
-		says  []string
+		parts []string
 	}{
 		// A PF and its VFs cannot both be reported.
 		"PF and VFs by one rule": {[]string{`{"address":"0000:81:00.0"}`},
@@ -173,11 +174,11 @@ func TestDesiredRefuses(t *testing.T) {
 			f := facts(t, c.rules...)
 			tree, _, err := Desired(f)
 			if !fault.Is(err, fault.Invalid) || len(tree.Providers) > 0 {
-				t.Fatalf("taken: %v %v", tree, err)
+				t.Fatalf("accepted: %v %v", tree, err)
 			}
-			for _, word := range c.says {
-				if !strings.Contains(fault.TextOf(err), word) {
-					t.Errorf("%q does not say %q", fault.TextOf(err), word)
+			for _, part := range c.parts {
+				if !strings.Contains(fault.TextOf(err), part) {
+					t.Errorf("%q does not contain %q", fault.TextOf(err), part)
 				}
 			}
 		})
@@ -194,7 +195,7 @@ func TestDesiredAccepts(t *testing.T) {
 }
 
 // Without report_in_placement there is the root alone, and what only reporting refuses is allowed.
-func TestDesiredWithoutReportT17(t *testing.T) {
+func TestDesiredWithoutReport(t *testing.T) {
 	f := facts(t, `{"devname":"ens1"}`, `{}`)
 	f.Report = false
 	expect(t, f, rootLine)
@@ -291,11 +292,11 @@ func TestHeld(t *testing.T) {
 	f = held(facts(t, `{"product_id":"1515","traits":"a"}`), vf1)
 	expect(t, gone(f, vf1, vf2), rootLine, one, note("0000:81:00.1", vanished, "cmp1_0000:81:00.0",
 		"CUSTOM_PCI_8086_1515"))
-	// All rules are gone: the held VF stays, the free one goes.
+	// Without rules the held VF stays, and the free one is removed.
 	f.Rules = nil
 	f.Devices = devices()
 	expect(t, f, rootLine, one, note("0000:81:00.1", unruled, "cmp1_0000:81:00.0", "CUSTOM_PCI_8086_1515"))
-	// The rule makes a network device of it.
+	// The rule is now for a network.
 	f.Rules = facts(t, `{"product_id":"1515","physical_network":"p"}`).Rules
 	expect(t, f, rootLine, one, note("0000:81:00.1", unruled, "cmp1_0000:81:00.0", "CUSTOM_PCI_8086_1515"))
 
@@ -304,7 +305,7 @@ func TestHeld(t *testing.T) {
 	expect(t, gone(f, gpu), rootLine, "└─ cmp1_0000:83:00.0  CUSTOM_GPU 0/1  [COMPUTE_MANAGED_PCI_DEVICE OWNER_NOVA]",
 		note("0000:83:00.0", vanished, "cmp1_0000:83:00.0", "CUSTOM_GPU"))
 
-	// A journal that remembers only address and provider: Placement knows the rest.
+	// A journal with only address and provider: the class comes from Placement.
 	f = facts(t)
 	f.Held = []device.Claim{{Offer: device.Offer{Device: pci.Device{Address: vf1}, Provider: "known"}, Holder: "s1"}}
 	f.Actual = provider.Tree{Providers: []provider.Provider{{ID: root, Name: "cmp1"},
@@ -338,8 +339,8 @@ func TestHeldIsNotReconfigured(t *testing.T) {
 		Inventories: map[resource.Class]resource.Inventory{
 			"CUSTOM_PCI_10DE_20B0": resource.Whole(1)}}}}
 	for name, c := range map[string]struct {
-		f    Facts
-		says []string
+		f     Facts
+		parts []string
 	}{
 		"class": {classChanged, []string{"0000:83:00.0", "nova.conf:1", "CUSTOM_GPU", "server s1",
 			"CUSTOM_PCI_10DE_20B0"}},
@@ -348,13 +349,13 @@ func TestHeldIsNotReconfigured(t *testing.T) {
 		"VFs to PF":               {hold(vf2, vfs, pfs), []string{"PF 0000:81:00.0", "server s1 holds its VF 0000:81:00.2"}},
 	} {
 		_, _, err := Desired(c.f)
-		for _, word := range c.says {
-			if !fault.Is(err, fault.Invalid) || !strings.Contains(fault.TextOf(err), word) {
-				t.Errorf("%s: %v does not say %q", name, err, word)
+		for _, part := range c.parts {
+			if !fault.Is(err, fault.Invalid) || !strings.Contains(fault.TextOf(err), part) {
+				t.Errorf("%s: %v does not contain %q", name, err, part)
 			}
 		}
 	}
-	// What is offered to network ports now is no rival in Placement.
+	// A device for network ports does not conflict in Placement.
 	note := "is held by server s1, though device_spec no longer offers it to aliases; cmp1_0000:81:00.0 keeps"
 	for _, f := range []Facts{hold(pf81, pfs, `{"product_id":"1515","physical_network":"p"}`),
 		hold(vf2, vfs, `{"product_id":"1528","physical_network":"p"}`)} {
@@ -373,14 +374,14 @@ func TestOneTimeUse(t *testing.T) {
 	line := "└─ cmp1_0000:82:00.0  CUSTOM_PCI_8086_1528 0/%s  [COMPUTE_MANAGED_PCI_DEVICE HW_PCI_ONE_TIME_USE OWNER_NOVA]"
 	expect(t, f, rootLine, fmt.Sprintf(line, "1"))
 	f.Held = []device.Claim{f.claim(t, pf82)}
-	expect(t, f, rootLine, fmt.Sprintf(line, "1")) // who holds it may not have started
-	f.Spent = map[pci.Address]bool{pf82: true}
+	expect(t, f, rootLine, fmt.Sprintf(line, "1")) // the guest may not have started
+	f.Spent = map[device.ID]bool{device.PCI(pf82): true}
 	expect(t, f, rootLine, fmt.Sprintf(line, "0 (1 reserved)"))
 	f.Held = nil
 	expect(t, f, rootLine, fmt.Sprintf(line, "0 (1 reserved)"))
 }
 
-// "Once [pci]report_to_placement is enabled for a compute host it cannot be disabled any more."
+// TestCheckSwitch tests that reporting cannot be switched off once a device is reported.
 func TestCheckSwitch(t *testing.T) {
 	f := facts(t, `{"product_id":"1515"}`)
 	var err error

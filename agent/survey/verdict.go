@@ -75,7 +75,7 @@ func (f Facts) judge(d pci.Device, found []match, refused bool) Verdict {
 	case !f.Report:
 		v.Why = "is offered, but [pci] report_in_placement is off"
 	case refused:
-		v.Why = fmt.Sprintf("cannot be reported as %s says, with what else is said of %s", where(m.rule), d.Holder())
+		v.Why = fmt.Sprintf("cannot be reported as %s specifies, because of other entries for %s", where(m.rule), d.Holder())
 	default:
 		v.Reported = true
 	}

@@ -16,7 +16,7 @@ func TestVerdicts(t *testing.T) {
 		rules  []string
 		report bool
 		want   []string // address: provider class, or why not; bridges and what no entry matches left out
-		wrong  []string // a word of each
+		wrong  []string // a part of each
 	}{
 		{name: "reported, for ports, not reached", report: true,
 			rules: []string{`{"product_id":"1515","traits":"fast"}`, `{"address":"0000:82:00.0","physical_network":"p"}`,
@@ -29,7 +29,7 @@ func TestVerdicts(t *testing.T) {
 			want:  []string{"0000:81:00.2: is not offered: its entry of device_spec has remote_managed"}},
 		{name: "not reported", rules: []string{`{"vendor_id":"10de"}`},
 			want: []string{"0000:83:00.0: is offered, but", "10000:0a:00.0: is offered, but"}},
-		{name: "all that is wrong at once", report: true,
+		{name: "all errors at once", report: true,
 			rules: []string{`{"product_id":"1528"}`, `{"address":"0000:81:00.2"}`, `{"devname":"eth0"}`, `{"vendor_id":"10de"}`},
 			want: []string{"0000:81:00.0: cannot be reported as device_spec at nova.conf:1",
 				"0000:81:00.2: cannot be reported as device_spec at nova.conf:2",
@@ -67,13 +67,14 @@ func TestVerdicts(t *testing.T) {
 				t.Errorf("wrong\n%s\nwant\n%s", strings.Join(wrong, "\n"), strings.Join(c.wrong, "\n"))
 			}
 			if _, _, err := Desired(f); (err != nil) != (len(wrong) > 0) {
-				t.Errorf("the agent says %v, the check %q", err, wrong)
+				t.Errorf("the agent reports %v, the check %q", err, wrong)
 			}
 		})
 	}
 }
 
-// BenchmarkDesired judges 500 VFs of 63 PFs by 20 rules of which the last matches, as each look at a host does.
+// BenchmarkDesired runs Desired with 500 VFs of 63 PFs and 20 rules of which the last matches, as in each
+// observation of a host.
 func BenchmarkDesired(b *testing.B) {
 	f := Facts{Host: "cmp1", Root: root, Report: true}
 	for i := range 63 {

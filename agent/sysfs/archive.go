@@ -233,7 +233,7 @@ func unescape(name string) string {
 	}
 }
 
-// escapeLines puts a backslash before each line of a file that a txtar archive would take for an entry, or that begins
+// escapeLines puts a backslash before each line of a file that a txtar archive would parse as an entry, or that begins
 // with a backslash.
 func escapeLines(data string) string {
 	var b strings.Builder

@@ -10,7 +10,7 @@ import (
 	"github.com/openberth/berth/fault"
 )
 
-// What is captured reads as the machine did, and is captured again as the same text.
+// TestCapture tests that a captured machine has the same result, and the same text when it is captured again.
 func TestCapture(t *testing.T) {
 	for _, name := range []string{"sample", "virtio", "odd"} {
 		fsys := machine(t, name)
@@ -27,12 +27,12 @@ func TestCapture(t *testing.T) {
 		}
 		again, err := Capture(loaded)
 		if err != nil || !bytes.Equal(again, text) {
-			t.Errorf("%s: captured again it is %v\n%s\nwas\n%s", name, err, again, text)
+			t.Errorf("%s: second capture: %v\n%s\nfirst:\n%s", name, err, again, text)
 		}
 	}
 }
 
-// Nothing in a capture identifies the machine.
+// TestCaptureHidesAddresses tests that a capture contains no MAC address and no serial number.
 func TestCaptureHidesAddresses(t *testing.T) {
 	fsys := fstest.MapFS{
 		"bus/pci/devices/0000:01:00.0/vendor":           {Data: []byte("0x8086\n")},
@@ -47,7 +47,7 @@ func TestCaptureHidesAddresses(t *testing.T) {
 }
 
 func TestLoadRefuses(t *testing.T) {
-	for text, says := range map[string]string{
+	for text, want := range map[string]string{
 		"-- /a --\n":                     "not a path",
 		"-- ../a --\n":                   "not a path",
 		"-- . --\n":                      "not a path",
@@ -69,8 +69,8 @@ func TestLoadRefuses(t *testing.T) {
 		"-- %2Fa --\n":                   "not a path",
 		"-- b/%2E%2E/a --\n":             "not a path",
 	} {
-		if fsys, err := Load([]byte(text)); err == nil || !strings.Contains(err.Error(), says) {
-			t.Errorf("%q: %v %v, want %q", text, fsys, err, says)
+		if fsys, err := Load([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v %v, want %q", text, fsys, err, want)
 		}
 	}
 	for _, text := range []string{"", "all but a capture\n", "-- devices/system/node/node0/cpulist --\n0-3\n",
@@ -95,28 +95,28 @@ func FuzzLoad(f *testing.F) {
 		if err != nil {
 			return
 		}
-		facts, err := Read(fsys)
+		found, err := Read(fsys)
 		if err != nil {
 			return
 		}
-		for _, d := range facts.Devices {
+		for _, d := range found.Devices {
 			if d.Vendor == "" || d.Product == "" || d.Type == "" {
 				t.Errorf("%#v", d)
 			}
 		}
 		captured, err := Capture(fsys)
 		if err != nil {
-			if len(facts.Devices)+len(facts.Problems) > 0 {
+			if len(found.Devices)+len(found.Problems) > 0 {
 				t.Fatal(err)
 			}
 			return
 		}
 		loaded, err := Load(captured)
 		if err != nil {
-			t.Fatalf("captured, but not loaded again: %v\n%s", err, captured)
+			t.Fatalf("the capture cannot be loaded: %v\n%s", err, captured)
 		}
-		if again := read(t, loaded); !reflect.DeepEqual(again, facts) {
-			t.Errorf("captured, it reads as\n%v\nwas\n%v\n%s", again, facts, captured)
+		if again := read(t, loaded); !reflect.DeepEqual(again, found) {
+			t.Errorf("capture:\n%v\nmachine:\n%v\n%s", again, found, captured)
 		}
 	})
 }

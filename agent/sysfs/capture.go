@@ -104,7 +104,7 @@ func (c *capture) link(from, to string) {
 }
 
 // harmless returns a target for the entry of a link with this last element. It is the element itself, unless Load
-// could take that for a link beside it or for a path above the root.
+// could interpret that as a link beside it or as a path above the root.
 func harmless(entry, last string) string {
 	if last != "." && last != ".." && !slices.Contains(keptLinks, last) && !strings.HasPrefix(last, "virtfn") {
 		return last

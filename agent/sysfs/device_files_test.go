@@ -8,12 +8,13 @@ import (
 	"testing"
 	"testing/fstest"
 
+	"github.com/openberth/berth/agent/facts"
 	"github.com/openberth/berth/pci"
 )
 
 const pfAt, vfAt = "0000:81:00.0", "0000:81:00.1"
 
-// card is a PF with one VF that carries a vDPA device, both on node 1 of two.
+// card returns a PF with one VF that carries a vDPA device, both on node 1 of two.
 func card() fstest.MapFS {
 	m := fstest.MapFS{}
 	put := func(name, text string) { m[name] = &fstest.MapFile{Data: []byte(text + "\n")} }
@@ -39,7 +40,8 @@ func card() fstest.MapFS {
 	return m
 }
 
-// vpd is vital product data as a card has it: an identifier, the read-only part, a part that can be written, the end.
+// vpd returns vital product data in the format of a card: an identifier, the read-only part, a writable part, the
+// end.
 func vpd(fields string) string {
 	large := func(tag byte, body string) string {
 		return string([]byte{tag, byte(len(body)), byte(len(body) >> 8)}) + body
@@ -47,7 +49,7 @@ func vpd(fields string) string {
 	return large(0x82, "A card") + large(0x90, fields) + large(0x91, "V1\x02no") + "\x78"
 }
 
-// Files of a device, also wrong ones: a problem of one device never loses the other.
+// TestDeviceFiles tests valid and invalid files of a device: a problem of one device does not affect the other.
 func TestDeviceFiles(t *testing.T) {
 	whole := func(m fstest.MapFS) {}
 	set := func(name, text string) func(fstest.MapFS) {
@@ -60,7 +62,7 @@ func TestDeviceFiles(t *testing.T) {
 		change  func(fstest.MapFS)
 		fail    map[string]error
 		devices string // address type node, of each
-		problem string // what the only one says; empty for none
+		problem string // part of the only problem; empty for none
 	}{
 		{row: "a PF, and a VF with vDPA", change: whole, devices: "81:00.0 type-PF 1, 81:00.1 vdpa 1"},
 		{row: "vDPA made by hand under another name", change: func(m fstest.MapFS) {
@@ -102,7 +104,7 @@ func TestDeviceFiles(t *testing.T) {
 		{row: "a device vanishes between its list and its files", change: whole,
 			fail:    map[string]error{vfAt: fs.ErrNotExist, vfAt + "/vendor": fs.ErrNotExist},
 			devices: "81:00.0 type-PF 1", problem: "vanished while it was read"},
-		{row: "a directory without vendor is no device that vanished", change: without(vf + "/vendor"),
+		{row: "a directory without vendor is not a vanished device", change: without(vf + "/vendor"),
 			devices: "81:00.0 type-PF 1",
 			problem: "0000:81:00.1: vendor is missing, so the device is unreadable"},
 		{row: "a directory without device", change: without(vf + "/device"), devices: "81:00.0 type-PF 1",
@@ -118,13 +120,13 @@ func TestDeviceFiles(t *testing.T) {
 		{row: "a device vanishes between two of its files", change: whole,
 			fail:    map[string]error{vfAt + "/numa_node": syscall.ENODEV},
 			devices: "81:00.0 type-PF 1", problem: "vanished while it was read"},
-		{row: "no node is named", change: func(m fstest.MapFS) {
+		{row: "no NUMA node is known", change: func(m fstest.MapFS) {
 			set(pf+"/numa_node", "-1")(m)
 			set(vf+"/numa_node", "-1")(m)
 		}, devices: "81:00.0 type-PF -1, 81:00.1 vdpa -1"},
-		{row: "a VF lies where its PF does", change: set(vf+"/numa_node", "-1"),
+		{row: "a VF without a node gets the node of its PF", change: set(vf+"/numa_node", "-1"),
 			devices: "81:00.0 type-PF 1, 81:00.1 vdpa 1"},
-		{row: "a VF says otherwise than its PF", change: set(vf+"/numa_node", "0"),
+		{row: "a VF and its PF have different nodes", change: set(vf+"/numa_node", "0"),
 			devices: "81:00.0 type-PF 1, 81:00.1 vdpa 0",
 			problem: "numa_node is 0, but 1 of its PF 0000:81:00.0"},
 		{row: "no numa_node of a PF", change: func(m fstest.MapFS) {
@@ -149,14 +151,14 @@ func TestDeviceFiles(t *testing.T) {
 		{row: "a node that the host does not have", change: set(vf+"/numa_node", "7"),
 			devices: "81:00.0 type-PF 1, 81:00.1 vdpa 1",
 			problem: "numa_node is 7, which the host does not have"},
-		{row: "a node that cannot be read is there", change: whole, fail: map[string]error{"node1/cpulist": fs.ErrPermission},
+		{row: "a node that cannot be read exists", change: whole, fail: map[string]error{"node1/cpulist": fs.ErrPermission},
 			devices: "81:00.0 type-PF 1, 81:00.1 vdpa 1", problem: "permission denied"},
 		{row: "a kernel without NUMA", change: func(m fstest.MapFS) {
 			for _, name := range []string{"/node0/cpulist", "/node1/cpulist", "/node0/meminfo", "/node1/meminfo"} {
 				delete(m, nodeDir+name)
 			}
 		}, devices: "81:00.0 type-PF 1, 81:00.1 vdpa 1"},
-		{row: "products of VFs that are no number", change: set(pf+"/sriov_vf_device", "x"),
+		{row: "sriov_vf_device is not a number", change: set(pf+"/sriov_vf_device", "x"),
 			devices: "81:00.0 type-PF 1, 81:00.1 vdpa 1",
 			problem: `sriov_vf_device "x"`},
 		{row: "an empty sriov_vf_device", change: set(pf+"/sriov_vf_device", "\n"),
@@ -179,18 +181,18 @@ func TestDeviceFiles(t *testing.T) {
 		t.Run(c.row, func(t *testing.T) {
 			m, calls := card(), 0
 			c.change(m)
-			facts := read(t, faulty{m, c.fail, &calls})
+			found := read(t, faulty{m, c.fail, &calls})
 			var words []string
-			for _, d := range facts.Devices {
+			for _, d := range found.Devices {
 				words = append(words, fmt.Sprintf("%s %s %d", strings.TrimPrefix(d.Address.String(), "0000:"), d.Type, d.NUMANode))
 			}
 			if got := strings.Join(words, ", "); got != c.devices {
 				t.Errorf("got  %s\nwant %s", got, c.devices)
 			}
 			var problems []string
-			for _, p := range facts.Problems {
+			for _, p := range found.Problems {
 				if !strings.Contains(p.String(), "which does not exist") ||
-					c.row == "no such directory" { // a VF without its PF says so
+					c.row == "no such directory" { // the VF reports its missing PF
 					problems = append(problems, p.String())
 				}
 			}
@@ -202,28 +204,29 @@ func TestDeviceFiles(t *testing.T) {
 	}
 }
 
-// Serial numbers are read of those devices alone that want names, and a capture has zeros in their place.
+// TestSerials tests that serial numbers are read only for the requested devices, and that a capture has zeros
+// instead.
 func TestSerials(t *testing.T) {
 	m := card()
 	m[deviceDir+"/"+vfAt+"/vpd"] = &fstest.MapFile{Data: []byte(vpd("PN\x03ABCSN\x06 S123 RV\x01x"))}
 	m[deviceDir+"/"+pfAt+"/vpd"] = &fstest.MapFile{Data: []byte(vpd("PN\x03ABC"))}
 	calls := 0
 	fsys := faulty{MapFS: m, calls: &calls}
-	serials := func(fsys fs.FS, want func(pci.Device) bool) (string, []Problem) {
-		facts := read(t, fsys)
-		facts.ReadSerials(fsys, want)
+	serials := func(fsys fs.FS, want func(pci.Device) bool) (string, []facts.Problem) {
+		found := read(t, fsys)
+		ReadSerials(&found, fsys, want)
 		var words []string
-		for _, d := range facts.Devices {
+		for _, d := range found.Devices {
 			words = append(words, fmt.Sprintf("%q", d.Serial))
 		}
-		return strings.Join(words, " "), facts.Problems
+		return strings.Join(words, " "), found.Problems
 	}
 	all := func(pci.Device) bool { return true }
 	if got, problems := serials(fsys, all); got != `"" "S123"` || len(problems) > 0 {
 		t.Errorf("%s %v", got, problems)
 	}
 	if got, _ := serials(fsys, func(d pci.Device) bool { return d.Type == pci.Physical }); got != `"" ""` {
-		t.Errorf("of the PF alone: %s", got)
+		t.Errorf("PF only: %s", got)
 	}
 	fsys.fail = map[string]error{vfAt + "/vpd": fs.ErrPermission}
 	if got, problems := serials(fsys, all); got != `"" ""` || len(problems) != 1 ||
@@ -242,7 +245,7 @@ func TestSerials(t *testing.T) {
 	if got, problems := serials(loaded, all); got != `"" "0"` || len(problems) > 0 {
 		t.Errorf("captured: %s %v", got, problems)
 	}
-	if d := read(t, loaded).at(t, vfAt); d.Type != pci.VDPA {
+	if d := deviceAt(t, read(t, loaded), vfAt); d.Type != pci.VDPA {
 		t.Errorf("captured: %v", d)
 	}
 }
@@ -259,14 +262,14 @@ func FuzzParseSerial(f *testing.F) {
 	})
 }
 
-// A device with several interfaces has them all; one without any has none.
+// TestSeveralInterfaces tests that a device has all of its network interfaces.
 func TestSeveralInterfaces(t *testing.T) {
 	m := card()
 	for _, name := range []string{"ens1f0", "ens1f0v9"} {
 		m[deviceDir+"/"+pfAt+"/net/"+name+"/mtu"] = &fstest.MapFile{Data: []byte("1500\n")}
 	}
-	facts := read(t, m)
-	if got := fmt.Sprint(facts.at(t, pfAt).Net, facts.at(t, vfAt).Net); got != "[ens1f0 ens1f0v9] []" {
+	found := read(t, m)
+	if got := fmt.Sprint(deviceAt(t, found, pfAt).Net, deviceAt(t, found, vfAt).Net); got != "[ens1f0 ens1f0v9] []" {
 		t.Error(got)
 	}
 }

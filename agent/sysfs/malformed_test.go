@@ -12,22 +12,23 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/openberth/berth/agent/facts"
 	"github.com/openberth/berth/pci"
 )
 
-// tree is a machine in a real directory, which a test spoils. Nothing is written outside it, whatever links it has.
+// tree is a machine in a real directory, which a test damages. Nothing is written outside it, whatever links it has.
 type tree struct {
 	t    testing.TB
 	root *os.Root
 	dir  string
-	// deny has errors by the path that the agent asks for. The error of a directory counts for what is below it too;
-	// with "/." it only cannot be listed.
+	// deny has errors by path, as the agent uses it. The error of a directory also applies to everything below it;
+	// with "/." only listing the directory fails.
 	deny map[string]error
 
-	complete bool // newTree has made it
+	complete bool // newTree has finished
 }
 
-// The device directories of a new tree, as the agent asks for them and as they are.
+// The device directories of a new tree: the entry in the device list, and the real directory.
 const (
 	treePF     = deviceDir + "/0000:81:00.0"
 	treeVF     = deviceDir + "/0000:81:00.1"
@@ -41,10 +42,10 @@ const (
 	fakeMarker = "0x8086\n-- " + treePF + "/numa_node --\n7\n"
 )
 
-// maxKept is more than any file of /sys that is read has.
+// maxKept is larger than any file of /sys that is read.
 const maxKept = 200 << 10
 
-// newTree makes a PF with a VF that carries vDPA, a virtio NIC, and one NUMA node of two threads.
+// newTree creates a PF with a VF that carries vDPA, a virtio NIC, and one NUMA node of two threads.
 func newTree(t testing.TB) *tree {
 	t.Helper()
 	dir := t.TempDir()
@@ -95,6 +96,7 @@ func (w *tree) clear(name string) bool {
 	return w.root.RemoveAll(name) == nil && w.root.MkdirAll(path.Dir(name), 0o755) == nil
 }
 
+// file, link, mkdir and remove change one path of the tree.
 func (w *tree) file(name, data string) {
 	if w.clear(name) {
 		_ = w.root.WriteFile(name, []byte(data), 0o644)
@@ -115,7 +117,7 @@ func (w *tree) mkdir(name string) {
 
 func (w *tree) remove(name string) { _ = w.root.RemoveAll(name) }
 
-// fsys is the tree as the agent sees it: a directory in which some names cannot be read.
+// fsys returns the tree as the agent reads it: a directory in which some names cannot be read.
 func (w *tree) fsys() fs.FS { return &denying{os.DirFS(w.dir), w.deny} }
 
 // denying is a file system in which some names, and what is below them, cannot be read.
@@ -170,22 +172,22 @@ func (d *denying) ReadLink(name string) (string, error) {
 	return fs.ReadLink(d.FS, name)
 }
 
-// readAll reads a machine with its serial numbers, of which a capture keeps only that they are there.
-func readAll(t testing.TB, fsys fs.FS) Facts {
+// readAll reads a machine with its serial numbers, each replaced by "0" as in a capture.
+func readAll(t testing.TB, fsys fs.FS) facts.Facts {
 	t.Helper()
-	facts := read(t, fsys)
-	facts.ReadSerials(fsys, func(pci.Device) bool { return true })
-	for i := range facts.Devices {
-		if facts.Devices[i].Serial != "" {
-			facts.Devices[i].Serial = "0"
+	found := read(t, fsys)
+	ReadSerials(&found, fsys, func(pci.Device) bool { return true })
+	for i := range found.Devices {
+		if found.Devices[i].Serial != "" {
+			found.Devices[i].Serial = "0"
 		}
 	}
-	return facts
+	return found
 }
 
-// checkCapture captures a machine, loads the text, and wants the same devices, nodes and warnings from it. Captured
-// again it is the same text.
-func checkCapture(t testing.TB, fsys fs.FS) Facts {
+// checkCapture captures a machine, loads the text, and compares devices, nodes and problems. A second capture must
+// have the same text.
+func checkCapture(t testing.TB, fsys fs.FS) facts.Facts {
 	t.Helper()
 	want := readAll(t, fsys)
 	text, err := Capture(fsys)
@@ -194,27 +196,28 @@ func checkCapture(t testing.TB, fsys fs.FS) Facts {
 	}
 	loaded, err := Load(text)
 	if err != nil {
-		t.Fatalf("Berth does not load its own snapshot: %v\n%s", err, text)
+		t.Fatalf("the snapshot cannot be loaded: %v\n%s", err, text)
 	}
 	if got := readAll(t, loaded); !reflect.DeepEqual(got, want) {
-		t.Errorf("the snapshot reads as\n%+v\nthe machine as\n%+v\n%s", got, want, text)
+		t.Errorf("snapshot:\n%+v\nmachine:\n%+v\n%s", got, want, text)
 	}
 	again, err := Capture(loaded)
 	if err != nil || !bytes.Equal(again, text) {
-		t.Errorf("captured again: %v\n%s\nwas\n%s", err, again, text)
+		t.Errorf("second capture: %v\n%s\nfirst:\n%s", err, again, text)
 	}
 	for _, secret := range []string{"52:54", "S123"} {
 		if bytes.Contains(text, []byte(secret)) {
-			t.Errorf("the snapshot has %q:\n%s", secret, text)
+			t.Errorf("the snapshot contains %q:\n%s", secret, text)
 		}
 	}
 	return want
 }
 
-// Whatever is wrong with a machine, its snapshot loads and reads as the machine itself.
+// TestCaptureOfMalformedTrees tests that the snapshot of a damaged machine can be loaded, and has the same devices,
+// nodes and problems.
 func TestCaptureOfMalformedTrees(t *testing.T) {
 	up := strings.Repeat("../", 20)
-	for name, spoil := range map[string]damage{
+	for name, harm := range map[string]damage{
 		"nothing": both(),
 
 		"a driver above the root":       withoutUevent(putLink(realPF+"/driver", up+"bus/pci/drivers/nvme")),
@@ -238,33 +241,33 @@ func TestCaptureOfMalformedTrees(t *testing.T) {
 		"uevent is empty":       putFile(realPF+"/uevent", ""),
 		"uevent is a directory": putDir(realPF + "/uevent"),
 		"uevent is huge":        putFile(realPF+"/uevent", strings.Repeat("X=1\n", manyBytes/4)),
-		"uevent says otherwise": putFile(realPF+"/uevent",
+		"uevent contradicts the files": putFile(realPF+"/uevent",
 			"PCI_CLASS=10802\nPCI_ID=10DE:20B0\nMAC=52:54:00:00:00:01\n"),
-		"uevent denied":     deny(treePF+"/uevent", syscall.EACCES),
-		"uevent fails":      deny(treePF+"/uevent", syscall.EIO),
-		"uevent is no more": deny(treePF+"/uevent", syscall.ENODEV),
+		"uevent denied":       deny(treePF+"/uevent", syscall.EACCES),
+		"uevent fails":        deny(treePF+"/uevent", syscall.EIO),
+		"uevent has vanished": deny(treePF+"/uevent", syscall.ENODEV),
 
-		"no vendor":              both(numbers("vendor", ""), drop(realPF+"/vendor")),
-		"vendor is empty":        numbers("vendor", ""),
-		"vendor is blank":        numbers("vendor", " \n\n"),
-		"vendor has no newline":  numbers("vendor", "0x8086"),
-		"vendor is huge":         numbers("vendor", strings.Repeat("0x8086\n", manyBytes/7)),
-		"vendor is long":         numbers("vendor", strings.Repeat("8", 4096)),
-		"vendor has an entry":    numbers("vendor", fakeMarker),
-		"vendor is an entry":     numbers("vendor", "-- a --\n\\-- b --\n\\\r\n-- c --\r\n"),
-		"vendor has odd bytes":   numbers("vendor", "\x00\xff\xfe\r"),
-		"vendor is a directory":  both(numbers("vendor", ""), putDir(realPF+"/vendor")),
-		"vendor is denied":       both(numbers("vendor", "0x8086"), deny(treePF+"/vendor", syscall.EPERM)),
-		"vendor is a loop":       both(numbers("vendor", ""), putLink(realPF+"/vendor", "vendor")),
-		"vendor leads nowhere":   both(numbers("vendor", ""), putLink(realPF+"/vendor", "nowhere")),
-		"numa_node is denied":    deny(treePF+"/numa_node", syscall.EIO),
-		"no numa_node":           both(drop(realPF+"/numa_node"), drop(realVF+"/numa_node")),
-		"no numa_node of a VF":   drop(realVF + "/numa_node"),
-		"numa_node is empty":     putFile(realNIC+"/numa_node", "\n"),
-		"no sriov_numvfs":        drop(realPF + "/sriov_numvfs"),
-		"empty sriov files":      both(putFile(realPF+"/sriov_numvfs", ""), putFile(realPF+"/sriov_vf_device", "")),
-		"empty sriov_totalvfs":   putFile(realPF+"/sriov_totalvfs", ""),
-		"sriov_totalvfs no more": deny(treePF+"/sriov_totalvfs", fs.ErrNotExist),
+		"no vendor":                   both(numbers("vendor", ""), drop(realPF+"/vendor")),
+		"vendor is empty":             numbers("vendor", ""),
+		"vendor is blank":             numbers("vendor", " \n\n"),
+		"vendor has no newline":       numbers("vendor", "0x8086"),
+		"vendor is huge":              numbers("vendor", strings.Repeat("0x8086\n", manyBytes/7)),
+		"vendor is long":              numbers("vendor", strings.Repeat("8", 4096)),
+		"vendor has an entry":         numbers("vendor", fakeMarker),
+		"vendor is an entry":          numbers("vendor", "-- a --\n\\-- b --\n\\\r\n-- c --\r\n"),
+		"vendor has odd bytes":        numbers("vendor", "\x00\xff\xfe\r"),
+		"vendor is a directory":       both(numbers("vendor", ""), putDir(realPF+"/vendor")),
+		"vendor is denied":            both(numbers("vendor", "0x8086"), deny(treePF+"/vendor", syscall.EPERM)),
+		"vendor is a loop":            both(numbers("vendor", ""), putLink(realPF+"/vendor", "vendor")),
+		"vendor leads nowhere":        both(numbers("vendor", ""), putLink(realPF+"/vendor", "nowhere")),
+		"numa_node is denied":         deny(treePF+"/numa_node", syscall.EIO),
+		"no numa_node":                both(drop(realPF+"/numa_node"), drop(realVF+"/numa_node")),
+		"no numa_node of a VF":        drop(realVF + "/numa_node"),
+		"numa_node is empty":          putFile(realNIC+"/numa_node", "\n"),
+		"no sriov_numvfs":             drop(realPF + "/sriov_numvfs"),
+		"empty sriov files":           both(putFile(realPF+"/sriov_numvfs", ""), putFile(realPF+"/sriov_vf_device", "")),
+		"empty sriov_totalvfs":        putFile(realPF+"/sriov_totalvfs", ""),
+		"sriov_totalvfs has vanished": deny(treePF+"/sriov_totalvfs", fs.ErrNotExist),
 
 		"a device that leads nowhere":     drop(realPF),
 		"a device above the root":         putLink(treePF, up+"devices/0000:81:00.0"),
@@ -275,7 +278,7 @@ func TestCaptureOfMalformedTrees(t *testing.T) {
 		"a device by another's link":      putLink(treePF, "0000:81:00.1"),
 		"a device inside another's net":   putLink(treeVF, "../../../"+realPF+"/net/ens1"),
 		"a device that is a NUMA node":    putLink(treeVF, "../../../"+node0),
-		"a device that is the whole":      putLink(treeVF, "../../.."),
+		"a device that is the root":       putLink(treeVF, "../../.."),
 		"a device that is a directory": both(putDir(treePF), putFile(treePF+"/vendor", "0x8086"),
 			putFile(treePF+"/device", "0x1528")),
 		"a device that is empty":            putDir(treePF),
@@ -283,7 +286,7 @@ func TestCaptureOfMalformedTrees(t *testing.T) {
 		"a device that is a file":           putFile(treePF, "0x8086\n"),
 		"a device that is denied":           deny(treePF, syscall.EACCES),
 		"a directory that is not listed":    deny(treeNIC+"/.", syscall.EACCES),
-		"names that are no addresses": func(w *tree) {
+		"names that are not addresses": func(w *tree) {
 			for _, name := range []string{"a b", "x -> y", "0000:82:00.0 --", "-- z", "%41", "\xff\n", "n.SN", "é",
 				"a !! b", "\\"} {
 				w.link(deviceDir+"/"+name, "../../../"+realPF)
@@ -341,13 +344,13 @@ func TestCaptureOfMalformedTrees(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newTree(t)
-			spoil(w)
+			harm(w)
 			checkCapture(t, w.fsys())
 		})
 	}
 }
 
-// damage is what a test does to a tree.
+// damage is a change of a tree.
 type damage = func(w *tree)
 
 func putFile(name, data string) damage   { return func(w *tree) { w.file(name, data) } }
@@ -358,7 +361,7 @@ func deny(name string, err error) damage { return func(w *tree) { w.deny[name] =
 func withoutUevent(also damage) damage   { return both(drop(realPF+"/uevent"), also) }
 func numbers(name, data string) damage   { return withoutUevent(putFile(realPF+"/"+name, data)) }
 
-// both does several things.
+// both combines several changes.
 func both(list ...damage) damage {
 	return func(w *tree) {
 		for _, one := range list {
@@ -367,7 +370,7 @@ func both(list ...damage) damage {
 	}
 }
 
-// What a machine hides as a whole is not captured: nothing could be read from it.
+// TestCaptureRefuses tests that a machine whose device list or node list cannot be read is not captured.
 func TestCaptureRefuses(t *testing.T) {
 	for _, dir := range []string{deviceDir, nodeDir} {
 		w := newTree(t)
@@ -378,19 +381,19 @@ func TestCaptureRefuses(t *testing.T) {
 	}
 }
 
-// FuzzCapture makes a machine at random: each three bytes put a file, a link, a directory, nothing or an error in a
-// place of a machine. Whatever comes of it, the snapshot loads, and reads as the machine.
+// FuzzCapture damages a machine at random: each three bytes select a path, a kind of change (a file, a link, a
+// directory, removal or an error) and its value. The snapshot must load with the same result.
 func FuzzCapture(f *testing.F) {
 	f.Add([]byte{})
 	for place := 0; place < len(places); place += 4 {
-		f.Add([]byte{byte(place), byte(place % kindsOfSpoil), byte(place), byte(place + 1), byte(place/kindsOfSpoil +
+		f.Add([]byte{byte(place), byte(place % kindsOfDamage), byte(place), byte(place + 1), byte(place/kindsOfDamage +
 			1), byte(place)})
 	}
-	f.Fuzz(func(t *testing.T, spoil []byte) {
+	f.Fuzz(func(t *testing.T, damage []byte) {
 		w := newTree(t)
-		for step := range slices.Chunk(spoil[:min(len(spoil), 60)], 3) {
+		for step := range slices.Chunk(damage[:min(len(damage), 60)], 3) {
 			if len(step) == 3 {
-				w.spoil(places[int(step[0])%len(places)], int(step[1]), int(step[2]))
+				w.damage(places[int(step[0])%len(places)], int(step[1]), int(step[2]))
 			}
 		}
 		if _, err := Read(w.fsys()); err != nil {
@@ -400,7 +403,7 @@ func FuzzCapture(f *testing.F) {
 			return
 		}
 		if text, err := Capture(w.fsys()); err != nil {
-			if facts := read(t, w.fsys()); len(facts.Devices)+len(facts.Problems) > 0 && !strings.Contains(err.Error(),
+			if found := read(t, w.fsys()); len(found.Devices)+len(found.Problems) > 0 && !strings.Contains(err.Error(),
 				"no PCI device") {
 				t.Errorf("%v\n%s", err, text)
 			}
@@ -410,9 +413,9 @@ func FuzzCapture(f *testing.F) {
 	})
 }
 
-const kindsOfSpoil = 5
+const kindsOfDamage = 5
 
-// places are where a tree can be spoilt.
+// places are the paths that a test can damage.
 var places = func() []string {
 	list := []string{firstVDPA, vdpaDir, vdpaDir + "/x y", node0, nodeDir + "/node1", node0 + "/cpulist", node0 +
 		"/meminfo", node0 + "/hugepages",
@@ -431,8 +434,8 @@ var places = func() []string {
 	return list
 }()
 
-// spoil does one thing to one place, without regard to what is there.
-func (w *tree) spoil(place string, kind, which int) {
+// damage makes one change to one path, whatever exists there.
+func (w *tree) damage(place string, kind, which int) {
 	texts := []string{"", "\n", "0", "1\n", "-1\n", "0x8086\n", "0x1515", "0x020000\n", "7", "1515\n", "0-1\n", "x",
 		"\x00\xff", fakeMarker, "-- a --\n", "\\",
 		"PCI_CLASS=20000\nPCI_ID=8086:1515\n", "PCI_ID=1:2\nPCI_CLASS=x\nDRIVER=a -> b\n", "Node 0 MemTotal: 1024 kB\n",
@@ -445,7 +448,7 @@ func (w *tree) spoil(place string, kind, which int) {
 		"../../../devices", "node0", w.dir + "/" + realPF, "%41", "virtfn0"}
 	errs := []error{syscall.EACCES, syscall.EPERM, syscall.EIO, syscall.ENODEV, fs.ErrNotExist,
 		errors.New("odd\nerror ")}
-	switch kind % kindsOfSpoil {
+	switch kind % kindsOfDamage {
 	case 0:
 		w.file(place, texts[which%len(texts)])
 	case 1:

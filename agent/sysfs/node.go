@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/openberth/berth/agent/facts"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/pci"
 )
@@ -14,27 +15,8 @@ import (
 // cpuDir has a directory for each CPU: cpu<n>/topology/{physical_package_id,thread_siblings_list}.
 const cpuDir = "devices/system/cpu"
 
-// NoSocket is the socket of a NUMA node whose CPUs give none, or different ones.
-const NoSocket = -1
-
-// Node is a NUMA node.
-type Node struct {
-	ID       int
-	CPUs     []int   // numbers of its host threads, ascending; none for a node with only memory
-	Socket   int     // physical_package_id of its CPUs, or NoSocket
-	Siblings [][]int // its threads by cores, each group ascending; nil when unknown
-	MemoryMB int     // MiB in all (MemTotal of meminfo); 0 when it is not known
-	Pages    []Pages // its huge pages, by size
-}
-
-// Pages are the huge pages of one size.
-type Pages struct {
-	SizeKB int
-	Total  int // nr_hugepages
-}
-
 // nodes adds the NUMA nodes, and returns the numbers of all, also of omitted ones. A kernel without NUMA has none.
-func (f *Facts) nodes(fsys fs.FS) (listed []int, err error) {
+func (f *reading) nodes(fsys fs.FS) (listed []int, err error) {
 	entries, err := list(fsys, nodeDir)
 	if err != nil {
 		return nil, err
@@ -49,13 +31,13 @@ func (f *Facts) nodes(fsys fs.FS) (listed []int, err error) {
 			f.Nodes = append(f.Nodes, n)
 		}
 	}
-	slices.SortFunc(f.Nodes, func(a, b Node) int { return a.ID - b.ID })
+	slices.SortFunc(f.Nodes, func(a, b facts.Node) int { return a.ID - b.ID })
 	return listed, nil
 }
 
 // place checks the NUMA nodes of the devices against the nodes of the host. unplaced are the devices without a file
 // numa_node: on a kernel without NUMA that is not a problem.
-func (f *Facts) place(listed []int, unplaced map[pci.Address]bool) {
+func (f *reading) place(listed []int, unplaced map[pci.Address]bool) {
 	at := make(map[pci.Address]int, len(f.Devices))
 	for i := range f.Devices {
 		d := &f.Devices[i]
@@ -94,7 +76,7 @@ func (f *Facts) place(listed []int, unplaced map[pci.Address]bool) {
 }
 
 // node reads one NUMA node. Without its CPUs the node is omitted; other properties may be unknown.
-func (f *Facts) node(fsys fs.FS, name string, id int) (n Node, known bool) {
+func (f *reading) node(fsys fs.FS, name string, id int) (n facts.Node, known bool) {
 	dir := path.Join(nodeDir, name)
 	cpulist, err := readAttribute(fsys, path.Join(dir, "cpulist"))
 	if err != nil {
@@ -111,7 +93,7 @@ func (f *Facts) node(fsys fs.FS, name string, id int) (n Node, known bool) {
 		f.problem(name, "cpulist is missing: the node is taken as one without CPUs; check that the agent sees the "+
 			"whole /sys")
 	}
-	n.ID, n.Socket = id, NoSocket
+	n.ID, n.Socket = id, facts.NoSocket
 	f.cores(fsys, name, &n)
 	f.memory(fsys, name, &n)
 	f.pages(fsys, name, &n)
@@ -119,7 +101,7 @@ func (f *Facts) node(fsys fs.FS, name string, id int) (n Node, known bool) {
 }
 
 // memory reads the memory size of a node.
-func (f *Facts) memory(fsys fs.FS, name string, n *Node) {
+func (f *reading) memory(fsys fs.FS, name string, n *facts.Node) {
 	const assumed = "the node is taken as one without memory, so that guests with NUMA cells get only huge pages of " +
 		"it; check that the agent sees the whole /sys"
 	meminfo, err := readAttribute(fsys, path.Join(nodeDir, name, "meminfo"))
@@ -136,7 +118,7 @@ func (f *Facts) memory(fsys fs.FS, name string, n *Node) {
 }
 
 // cores reads the socket of a node's CPUs, and which CPUs share a core.
-func (f *Facts) cores(fsys fs.FS, name string, n *Node) {
+func (f *reading) cores(fsys fs.FS, name string, n *facts.Node) {
 	sockets := map[int]bool{}
 	told := false
 	for _, cpu := range n.CPUs {
@@ -168,7 +150,7 @@ func (f *Facts) cores(fsys fs.FS, name string, n *Node) {
 	switch {
 	case len(sockets) == 1:
 		for socket := range sockets {
-			n.Socket = max(socket, NoSocket)
+			n.Socket = max(socket, facts.NoSocket)
 		}
 	case len(sockets) > 1:
 		f.problem(name, "its CPUs are on %d sockets by physical_package_id: the socket is taken as unknown; devices "+
@@ -178,7 +160,7 @@ func (f *Facts) cores(fsys fs.FS, name string, n *Node) {
 }
 
 // pages reads the huge pages of a node.
-func (f *Facts) pages(fsys fs.FS, name string, n *Node) {
+func (f *reading) pages(fsys fs.FS, name string, n *facts.Node) {
 	dir := path.Join(nodeDir, name, "hugepages")
 	entries, err := list(fsys, dir)
 	if err != nil {
@@ -204,9 +186,9 @@ func (f *Facts) pages(fsys fs.FS, name string, n *Node) {
 			f.problem(name, "%s: %s are taken as none; let the agent read %s", fault.TextOf(err), entry.Name(), dir)
 			continue
 		}
-		n.Pages = append(n.Pages, Pages{SizeKB: size, Total: int(total)})
+		n.Pages = append(n.Pages, facts.Pages{SizeKB: size, Total: int(total)})
 	}
-	slices.SortFunc(n.Pages, func(a, b Pages) int { return a.SizeKB - b.SizeKB })
+	slices.SortFunc(n.Pages, func(a, b facts.Pages) int { return a.SizeKB - b.SizeKB })
 }
 
 // pageSize parses the name of a directory such as hugepages-2048kB.
@@ -217,7 +199,7 @@ func pageSize(name string) (kb int, ok bool) {
 	return int(n), is && isKB && err == nil && n > 0
 }
 
-// parseMemTotal returns a node's memory in MiB from its meminfo: "Node 0 MemTotal:       131889648 kB".
+// parseMemTotal returns a node's memory in MiB from its meminfo: "facts.Node 0 MemTotal:       131889648 kB".
 func parseMemTotal(text string) (mb int, err error) {
 	for line := range strings.Lines(text) {
 		if fields := strings.Fields(line); len(fields) >= 5 && fields[2] == "MemTotal:" && fields[4] == "kB" {

@@ -5,9 +5,12 @@ import (
 	"strings"
 	"testing"
 	"testing/fstest"
+
+	"github.com/openberth/berth/agent/facts"
 )
 
-// machine has two NUMA nodes of four threads on two cores each, on sockets of their own; the second has huge pages.
+// nodeMachine returns a machine with two NUMA nodes of four threads on two cores each, on different sockets; the
+// second has huge pages.
 func nodeMachine() fstest.MapFS {
 	m := fstest.MapFS{"bus/pci/devices/0000:00:00.0/vendor": {Data: []byte("0x8086")},
 		"bus/pci/devices/0000:00:00.0/device": {Data: []byte("0x0001")},
@@ -29,15 +32,15 @@ func nodeMachine() fstest.MapFS {
 }
 
 func TestNodes(t *testing.T) {
-	want := []Node{
+	want := []facts.Node{
 		{ID: 0, CPUs: []int{0, 1, 4, 5}, Socket: 0, Siblings: [][]int{{0, 4}, {1, 5}}, MemoryMB: 2048},
 		{ID: 1, CPUs: []int{2, 3, 6, 7}, Socket: 1, Siblings: [][]int{{2, 6}, {3, 7}}, MemoryMB: 4096,
-			Pages: []Pages{{2048, 512}, {1048576, 1}}},
+			Pages: []facts.Pages{{SizeKB: 2048, Total: 512}, {SizeKB: 1048576, Total: 1}}},
 	}
 	m := nodeMachine()
-	facts, err := Read(m)
-	if err != nil || !reflect.DeepEqual(facts.Nodes, want) || len(facts.Problems) > 0 {
-		t.Errorf("%+v %v", facts, err)
+	found, err := Read(m)
+	if err != nil || !reflect.DeepEqual(found.Nodes, want) || len(found.Problems) > 0 {
+		t.Errorf("%+v %v", found, err)
 	}
 	text, err := Capture(m)
 	if err != nil {
@@ -47,8 +50,8 @@ func TestNodes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if facts, err := Read(again); err != nil || !reflect.DeepEqual(facts.Nodes, want) {
-		t.Errorf("captured: %+v %v", facts.Nodes, err)
+	if found, err := Read(again); err != nil || !reflect.DeepEqual(found.Nodes, want) {
+		t.Errorf("captured: %+v %v", found.Nodes, err)
 	}
 }
 
@@ -56,30 +59,32 @@ func TestNodes(t *testing.T) {
 func TestIncompleteNodes(t *testing.T) {
 	for name, c := range map[string]struct {
 		file, text string
-		node       Node
+		node       facts.Node
 		problem    string
 	}{
 		"CPUs on two sockets": {"devices/system/cpu/cpu4/topology/physical_package_id", "9",
-			Node{ID: 0, CPUs: []int{0, 1, 4, 5}, Socket: NoSocket, Siblings: [][]int{{0, 4}, {1, 5}}, MemoryMB: 2048},
+			facts.Node{ID: 0, CPUs: []int{0, 1, 4, 5}, Socket: facts.NoSocket, Siblings: [][]int{{0, 4}, {1, 5}},
+				MemoryMB: 2048},
 			"on 2 sockets"},
 		"an unknown socket": {"devices/system/cpu/cpu0/topology/physical_package_id", "-1",
-			Node{ID: 0, CPUs: []int{0, 1, 4, 5}, Socket: NoSocket, Siblings: [][]int{{0, 4}, {1, 5}}, MemoryMB: 2048},
+			facts.Node{ID: 0, CPUs: []int{0, 1, 4, 5}, Socket: facts.NoSocket, Siblings: [][]int{{0, 4}, {1, 5}},
+				MemoryMB: 2048},
 			"on 2 sockets"},
-		"memory that is no number": {"devices/system/node/node0/meminfo", "Node 0 MemTotal: lots kB",
-			Node{ID: 0, CPUs: []int{0, 1, 4, 5}, Socket: 0, Siblings: [][]int{{0, 4}, {1, 5}}},
+		"memory is not a number": {"devices/system/node/node0/meminfo", "Node 0 MemTotal: lots kB",
+			facts.Node{ID: 0, CPUs: []int{0, 1, 4, 5}, Socket: 0, Siblings: [][]int{{0, 4}, {1, 5}}},
 			`MemTotal of meminfo is "lots"`},
 		"siblings without the CPU itself": {"devices/system/cpu/cpu1/topology/thread_siblings_list", "5",
-			Node{ID: 0, CPUs: []int{0, 1, 4, 5}, Socket: 0, Siblings: [][]int{{0, 4}}, MemoryMB: 2048}, "CPU 1"},
+			facts.Node{ID: 0, CPUs: []int{0, 1, 4, 5}, Socket: 0, Siblings: [][]int{{0, 4}}, MemoryMB: 2048}, "CPU 1"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := nodeMachine()
 			m[c.file] = &fstest.MapFile{Data: []byte(c.text)}
-			facts, err := Read(m)
-			if err != nil || len(facts.Nodes) != 2 || !reflect.DeepEqual(facts.Nodes[0], c.node) {
-				t.Fatalf("%+v %v", facts.Nodes, err)
+			found, err := Read(m)
+			if err != nil || len(found.Nodes) != 2 || !reflect.DeepEqual(found.Nodes[0], c.node) {
+				t.Fatalf("%+v %v", found.Nodes, err)
 			}
-			if len(facts.Problems) != 1 || !strings.Contains(facts.Problems[0].String(), c.problem) {
-				t.Errorf("%v", facts.Problems)
+			if len(found.Problems) != 1 || !strings.Contains(found.Problems[0].String(), c.problem) {
+				t.Errorf("%v", found.Problems)
 			}
 		})
 	}

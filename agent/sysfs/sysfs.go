@@ -24,6 +24,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/openberth/berth/agent/facts"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/pci"
 )
@@ -35,52 +36,56 @@ const (
 	nodeDir   = "devices/system/node"
 )
 
-// Facts are the devices and nodes that were read.
-type Facts struct {
-	Devices  []pci.Device // by address
-	Nodes    []Node       // by number
-	Problems []Problem    // what could not be read or parsed, by name
+// reading is what has been read so far.
+type reading struct{ facts.Facts }
+
+// Source is the source of facts for a /sys.
+type Source struct {
+	FS   fs.FS
+	Name string // for messages, such as its path
 }
 
-// Problem is a sentence about one device or NUMA node: what is wrong, what is assumed instead, and what to do.
-type Problem struct {
-	Name       string // as in the directory: an address, or a name such as node0
-	Sentence   string
-	Unreadable bool // the device exists, but its files do not identify it
-}
+// Check implements facts.Source.
+func (s Source) Check() error { return Check(s.FS, s.Name) }
 
-// String prints the problem as a sentence.
-func (p Problem) String() string { return p.Name + ": " + p.Sentence }
+// Read implements facts.Source. Serial numbers are read only of the devices that a rule may match.
+func (s Source) Read(rules pci.Rules) (facts.Facts, error) {
+	found, err := Read(s.FS)
+	if err == nil {
+		ReadSerials(&found, s.FS, rules.NeedSerial)
+	}
+	return found, err
+}
 
 // Read reads a machine. The root of fsys is /sys: os.DirFS("/sys"), or the result of Load. fsys must be an
 // fs.ReadLinkFS. Unavailable when the list of devices cannot be read or does not exist: a directory without the layout
 // of /sys is an error, not a machine without devices.
-func Read(fsys fs.FS) (Facts, error) {
+func Read(fsys fs.FS) (facts.Facts, error) {
 	const op = "sysfs.Read"
 	if _, ok := fsys.(fs.ReadLinkFS); !ok {
-		return Facts{}, fault.New(fault.Internal, op, "a %T cannot read symlinks, of which /sys is made", fsys)
+		return facts.Facts{}, fault.New(fault.Internal, op, "a %T cannot read symlinks, of which /sys is made", fsys)
 	}
 	entries, err := fs.ReadDir(fsys, deviceDir)
 	if err != nil {
-		return Facts{}, fault.New(fault.Unavailable, op, "cannot list PCI devices in %s: %w", deviceDir, err)
+		return facts.Facts{}, fault.New(fault.Unavailable, op, "cannot list PCI devices in %s: %w", deviceDir, err)
 	}
-	var facts Facts
+	var r reading
 	listed := make(map[string]bool, len(entries))
 	for _, entry := range entries {
 		listed[entry.Name()] = true
 	}
 	unplaced := map[pci.Address]bool{}
 	for _, entry := range entries {
-		facts.device(fsys, entry.Name(), listed, unplaced)
+		r.device(fsys, entry.Name(), listed, unplaced)
 	}
-	nodes, err := facts.nodes(fsys)
+	nodes, err := r.nodes(fsys)
 	if err != nil {
-		return Facts{}, fault.New(fault.Unavailable, op, "cannot list NUMA nodes in %s: %w", nodeDir, err)
+		return facts.Facts{}, fault.New(fault.Unavailable, op, "cannot list NUMA nodes in %s: %w", nodeDir, err)
 	}
-	slices.SortFunc(facts.Devices, func(a, b pci.Device) int { return a.Address.Compare(b.Address) })
-	facts.place(nodes, unplaced)
-	facts.vdpa(fsys)
-	return facts, nil
+	slices.SortFunc(r.Devices, func(a, b pci.Device) int { return a.Address.Compare(b.Address) })
+	r.place(nodes, unplaced)
+	r.vdpa(fsys)
+	return r.Facts, nil
 }
 
 // Check returns Invalid when fsys has no list of devices, for a start that should not wait for it; name names fsys in
@@ -93,12 +98,12 @@ func Check(fsys fs.FS, name string) error {
 	return nil
 }
 
-func (f *Facts) problem(name, format string, args ...any) {
-	f.Problems = append(f.Problems, Problem{Name: printable(name), Sentence: fmt.Sprintf(format, args...)})
+func (f *reading) problem(name, format string, args ...any) {
+	f.Problems = append(f.Problems, facts.Problem{Name: printable(name), Sentence: fmt.Sprintf(format, args...)})
 }
 
 // unreadable adds the problem that a device exists and cannot be identified.
-func (f *Facts) unreadable(name string, why error) {
+func (f *reading) unreadable(name string, why error) {
 	f.problem(name, "%s, so the device is unreadable: it stays as it was last read, or is not offered if the agent "+
 		"never read it, and a server that holds it keeps it; look for it in the kernel log, and let the agent read "+
 		"its files", fault.TextOf(why))
@@ -106,7 +111,7 @@ func (f *Facts) unreadable(name string, why error) {
 }
 
 // device adds one device, or the problem with it. It adds a device without a file numa_node to unplaced.
-func (f *Facts) device(fsys fs.FS, name string, listed map[string]bool, unplaced map[pci.Address]bool) {
+func (f *reading) device(fsys fs.FS, name string, listed map[string]bool, unplaced map[pci.Address]bool) {
 	if _, err := pci.ParseAddress(name); err != nil {
 		f.problem(name, "is not a PCI address such as 0000:3b:00.1: the entry of %s is ignored; find out which "+
 			"program or driver made it", deviceDir)
@@ -276,7 +281,7 @@ func isVirtio(entry fs.DirEntry) bool {
 }
 
 // vdpa marks the VFs that carry a vDPA device: the kernel has each below the PCI device that it was made of.
-func (f *Facts) vdpa(fsys fs.FS) {
+func (f *reading) vdpa(fsys fs.FS) {
 	entries, err := list(fsys, vdpaDir)
 	if err != nil {
 		f.problem("vdpa", "%s cannot be listed (%v): VFs that carry a vDPA device are taken as ordinary ones; let "+

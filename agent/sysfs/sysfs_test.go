@@ -11,11 +11,12 @@ import (
 	"testing"
 	"testing/fstest"
 
+	"github.com/openberth/berth/agent/facts"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/pci"
 )
 
-// machine is a captured machine of testdata, or the sample.
+// machine loads a captured machine of testdata, or the sample.
 func machine(t testing.TB, name string) fs.FS {
 	t.Helper()
 	data := sample
@@ -32,16 +33,18 @@ func machine(t testing.TB, name string) fs.FS {
 	return fsys
 }
 
-func read(t testing.TB, fsys fs.FS) Facts {
+// read reads a machine.
+func read(t testing.TB, fsys fs.FS) facts.Facts {
 	t.Helper()
-	facts, err := Read(fsys)
+	found, err := Read(fsys)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return facts
+	return found
 }
 
-func (f Facts) at(t *testing.T, address string) pci.Device {
+// deviceAt returns the device at an address.
+func deviceAt(t *testing.T, f facts.Facts, address string) pci.Device {
 	t.Helper()
 	for _, d := range f.Devices {
 		if d.Address.String() == address {
@@ -57,15 +60,16 @@ func TestReadSample(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	facts := read(t, fsys)
-	if len(facts.Problems) > 0 || len(facts.Devices) != 21 {
-		t.Errorf("%d devices, problems %v", len(facts.Devices), facts.Problems)
+	found := read(t, fsys)
+	if len(found.Problems) > 0 || len(found.Devices) != 21 {
+		t.Errorf("%d devices, problems %v", len(found.Devices), found.Problems)
 	}
-	pages := []Pages{{2048, 1024}, {1048576, 0}}
-	if want := []Node{{ID: 0, CPUs: []int{0, 1}, Socket: 0, Siblings: [][]int{{0}, {1}}, MemoryMB: 131072, Pages: pages},
+	pages := []facts.Pages{{SizeKB: 2048, Total: 1024}, {SizeKB: 1048576, Total: 0}}
+	if want := []facts.Node{{ID: 0, CPUs: []int{0, 1}, Socket: 0, Siblings: [][]int{{0}, {1}}, MemoryMB: 131072,
+		Pages: pages},
 		{ID: 1, CPUs: []int{2, 3}, Socket: 1, Siblings: [][]int{{2}, {3}}, MemoryMB: 131072,
-			Pages: pages}}; !reflect.DeepEqual(facts.Nodes, want) {
-		t.Errorf("nodes %v", facts.Nodes)
+			Pages: pages}}; !reflect.DeepEqual(found.Nodes, want) {
+		t.Errorf("nodes %v", found.Nodes)
 	}
 	pf := pci.Address{Bus: 0x21}
 	for _, want := range []pci.Device{
@@ -78,12 +82,12 @@ func TestReadSample(t *testing.T) {
 		{Address: pci.Address{Slot: 3}, Vendor: "1234", Product: "11e8", Class: 0x00ff00, Type: pci.Plain,
 			NUMANode: pci.NoNUMA, IOMMUGroup: 3},
 	} {
-		if got := facts.at(t, want.Address.String()); !reflect.DeepEqual(got, want) {
+		if got := deviceAt(t, found, want.Address.String()); !reflect.DeepEqual(got, want) {
 			t.Errorf("\n got %#v\nwant %#v", got, want)
 		}
 	}
 	types := map[pci.Type]int{}
-	for _, d := range facts.Devices {
+	for _, d := range found.Devices {
 		types[d.Type]++
 	}
 	if types[pci.Physical] != 2 || types[pci.Virtual] != 8 {
@@ -92,33 +96,33 @@ func TestReadSample(t *testing.T) {
 }
 
 func TestReadVirtio(t *testing.T) {
-	facts := read(t, machine(t, "virtio"))
-	nic := facts.at(t, "0000:00:03.0")
+	found := read(t, machine(t, "virtio"))
+	nic := deviceAt(t, found, "0000:00:03.0")
 	if nic.Driver != "virtio-pci" || !reflect.DeepEqual(nic.Net, []string{"eth0"}) || nic.IOMMUGroup != pci.NoGroup {
 		t.Errorf("%#v", nic)
 	}
-	if len(facts.Devices) != 6 || !facts.Devices[0].IsBridge() || len(facts.Problems) > 0 {
-		t.Errorf("%v %v", facts.Devices, facts.Problems)
+	if len(found.Devices) != 6 || !found.Devices[0].IsBridge() || len(found.Problems) > 0 {
+		t.Errorf("%v %v", found.Devices, found.Problems)
 	}
 }
 
-// One unreadable device never loses the others, and is reported.
+// TestReadOdd tests that unreadable devices and nodes are reported and do not affect the others.
 func TestReadOdd(t *testing.T) {
-	facts := read(t, machine(t, "odd"))
+	found := read(t, machine(t, "odd"))
 	const unreadable = ", so the device is unreadable: it stays as it was last read, or is not offered if the agent " +
 		"never read it, and a server that holds it keeps it; look for it in the kernel log, and let the agent read " +
 		"its files"
 	var devices, problems []string
-	for _, d := range facts.Devices {
+	for _, d := range found.Devices {
 		devices = append(devices, fmt.Sprintf("%v numa %d net %v", d, d.NUMANode, d.Net))
 	}
-	for _, p := range facts.Problems {
+	for _, p := range found.Problems {
 		problems = append(problems, p.String())
 	}
 	for what, lists := range map[string][2][]string{
 		"devices": {devices, {
 			"0000:01:00.0 10de:20b0 type-PCI numa -1 net []",
-			"0000:02:10.0 8086:1515 type-VF numa -1 net []", // its PF cannot be understood, but it can
+			"0000:02:10.0 8086:1515 type-VF numa -1 net []", // its PF cannot be parsed, but the VF can
 			"0000:03:10.0 8086:1515 type-VF numa -1 net []",
 			"0000:06:00.0 8086:1528 type-PCI numa 0 net [enp6s0f0 enp6s0f1]",
 			"10000:e1:00.0 8086:0b60 type-PCI numa 1 net []",
@@ -148,13 +152,13 @@ func TestReadOdd(t *testing.T) {
 			t.Errorf("%s:\n%s\nwant:\n%s", what, got, want)
 		}
 	}
-	if want := []Node{{ID: 0, CPUs: []int{0, 1, 4}, Socket: NoSocket}, {ID: 1, Socket: NoSocket,
-		MemoryMB: 1}}; !reflect.DeepEqual(facts.Nodes, want) {
-		t.Errorf("nodes %v", facts.Nodes)
+	if want := []facts.Node{{ID: 0, CPUs: []int{0, 1, 4}, Socket: facts.NoSocket}, {ID: 1, Socket: facts.NoSocket,
+		MemoryMB: 1}}; !reflect.DeepEqual(found.Nodes, want) {
+		t.Errorf("nodes %v", found.Nodes)
 	}
 }
 
-// faulty is a file system in which some names fail, and which counts what is asked of it.
+// faulty is a file system in which some operations fail; it counts the operations.
 type faulty struct {
 	fstest.MapFS
 	fail  map[string]error // by the end of the name
@@ -214,28 +218,28 @@ func TestReadWithFaults(t *testing.T) {
 	for _, file := range []string{"vendor", "device", "class", "physfn", "driver", "iommu_group", "numa_node",
 		"sriov_totalvfs", "sriov_numvfs", "sriov_vf_device", "net"} {
 		calls := 0
-		facts := read(t, faulty{whole, map[string]error{name + "/" + file: fs.ErrPermission}, &calls})
-		if len(facts.Devices) != len(others.Devices)-1 || len(facts.Problems) != 1 || facts.Problems[0].Name != name {
-			t.Errorf("%s: %d devices, problems %v", file, len(facts.Devices), facts.Problems)
+		found := read(t, faulty{whole, map[string]error{name + "/" + file: fs.ErrPermission}, &calls})
+		if len(found.Devices) != len(others.Devices)-1 || len(found.Problems) != 1 || found.Problems[0].Name != name {
+			t.Errorf("%s: %d devices, problems %v", file, len(found.Devices), found.Problems)
 			continue
 		}
-		if s := facts.Problems[0].Sentence; !strings.Contains(s, file) || !strings.Contains(s, "permission denied") {
+		if s := found.Problems[0].Sentence; !strings.Contains(s, file) || !strings.Contains(s, "permission denied") {
 			t.Errorf("%s: %q", file, s)
 		}
 	}
 	calls := 0
-	for says, fail := range map[string]map[string]error{"device is missing": {name + "/device": fs.ErrNotExist},
+	for want, fail := range map[string]map[string]error{"device is missing": {name + "/device": fs.ErrNotExist},
 		"vanished": {name + "/device": fs.ErrNotExist, name: fs.ErrNotExist}} {
-		facts := read(t, faulty{whole, fail, &calls})
-		if len(facts.Devices) != len(others.Devices)-1 || len(facts.Problems) != 1 ||
-			!strings.Contains(facts.Problems[0].Sentence, says) ||
-			facts.Problems[0].Unreadable != (says != "vanished") {
-			t.Errorf("%s: %+v", says, facts.Problems)
+		found := read(t, faulty{whole, fail, &calls})
+		if len(found.Devices) != len(others.Devices)-1 || len(found.Problems) != 1 ||
+			!strings.Contains(found.Problems[0].Sentence, want) ||
+			found.Problems[0].Unreadable != (want != "vanished") {
+			t.Errorf("%s: %+v", want, found.Problems)
 		}
 	}
-	facts := read(t, faulty{whole, map[string]error{"node1/cpulist": fs.ErrPermission}, &calls})
-	if len(facts.Nodes) != 1 || len(facts.Problems) != 1 || facts.Problems[0].Name != "node1" {
-		t.Errorf("%v %v", facts.Nodes, facts.Problems)
+	found := read(t, faulty{whole, map[string]error{"node1/cpulist": fs.ErrPermission}, &calls})
+	if len(found.Nodes) != 1 || len(found.Problems) != 1 || found.Problems[0].Name != "node1" {
+		t.Errorf("%v %v", found.Nodes, found.Problems)
 	}
 	for dir, kind := range map[string]fault.Kind{deviceDir: fault.Unavailable, nodeDir: fault.Unavailable} {
 		if _, err := Read(faulty{whole, map[string]error{dir: fs.ErrPermission}, &calls}); !fault.Is(err, kind) {
@@ -248,16 +252,16 @@ func TestReadWithFaults(t *testing.T) {
 // for a node and two for a CPU.
 func TestReadFewFiles(t *testing.T) {
 	whole, calls := machine(t, "sample").(fstest.MapFS), 0
-	facts := read(t, faulty{MapFS: whole, calls: &calls})
-	most := 3 + 3*len(facts.Nodes)
-	for _, n := range facts.Nodes {
+	found := read(t, faulty{MapFS: whole, calls: &calls})
+	most := 3 + 3*len(found.Nodes)
+	for _, n := range found.Nodes {
 		most += 2*len(n.CPUs) + len(n.Pages)
 	}
-	for _, d := range facts.Devices {
+	for _, d := range found.Devices {
 		most += map[pci.Type]int{pci.Physical: 12, pci.Virtual: 9, pci.Plain: 10}[d.Type]
 	}
 	if calls > most {
-		t.Errorf("%d calls for %d devices, want at most %d", calls, len(facts.Devices), most)
+		t.Errorf("%d calls for %d devices, want at most %d", calls, len(found.Devices), most)
 	}
 }
 
@@ -265,21 +269,21 @@ func TestReadFewFiles(t *testing.T) {
 // deleted.
 func TestReadWithoutPCI(t *testing.T) {
 	empty := fstest.MapFS{deviceDir: {Mode: fs.ModeDir | 0o755}}
-	facts, err := Read(empty)
-	if err != nil || !reflect.DeepEqual(facts, Facts{}) {
-		t.Errorf("a machine without devices: %v %v", facts, err)
+	found, err := Read(empty)
+	if err != nil || !reflect.DeepEqual(found, facts.Facts{}) {
+		t.Errorf("a machine without devices: %v %v", found, err)
 	}
 	if err := Check(empty, "/x"); err != nil {
 		t.Errorf("a machine without devices: %v", err)
 	}
 	for name, fsys := range map[string]fs.FS{
-		"nothing":           fstest.MapFS{},
-		"an empty place":    os.DirFS(t.TempDir()),
-		"another directory": fstest.MapFS{"pci/devices/0000:00:00.0/vendor": {}},
-		"a file":            fstest.MapFS{deviceDir: {}},
+		"nothing":            fstest.MapFS{},
+		"an empty directory": os.DirFS(t.TempDir()),
+		"another directory":  fstest.MapFS{"pci/devices/0000:00:00.0/vendor": {}},
+		"a file":             fstest.MapFS{deviceDir: {}},
 	} {
-		if facts, err := Read(fsys); !fault.Is(err, fault.Unavailable) {
-			t.Errorf("%s: %v %v", name, facts, err)
+		if found, err := Read(fsys); !fault.Is(err, fault.Unavailable) {
+			t.Errorf("%s: %v %v", name, found, err)
 		}
 		err := Check(fsys, "/x")
 		if !fault.Is(err, fault.Invalid) || fault.TextOf(err) != "/x has no bus/pci/devices: it is not shaped like /sys" {
@@ -294,7 +298,7 @@ func TestReadWithoutPCI(t *testing.T) {
 	}
 }
 
-// A real directory with real symlinks reads as the archive does.
+// TestReadDirectory tests that a real directory with real symlinks has the same result as the archive.
 func TestReadDirectory(t *testing.T) {
 	fsys := machine(t, "sample")
 	dir := t.TempDir()
@@ -306,6 +310,7 @@ func TestReadDirectory(t *testing.T) {
 	}
 }
 
+// unpack writes a file or a link below dir.
 func unpack(t testing.TB, dir, name string, file *fstest.MapFile) {
 	t.Helper()
 	name = filepath.Join(dir, filepath.FromSlash(name))
@@ -367,7 +372,7 @@ func TestReadWhileDevicesVanish(t *testing.T) {
 			if stays(d.Address) {
 				continue
 			}
-			// As the kernel does: first what the device has, then its name in the list.
+			// Like the kernel: first the directory of the device, then its entry in the list.
 			link := filepath.Join(dir, deviceDir, d.Address.String())
 			at, err := filepath.EvalSymlinks(link)
 			if err == nil {
@@ -391,19 +396,19 @@ func TestReadWhileDevicesVanish(t *testing.T) {
 			running = open
 		default:
 		}
-		facts := read(t, fsys)
-		there := 0
-		for _, d := range facts.Devices {
+		found := read(t, fsys)
+		remaining := 0
+		for _, d := range found.Devices {
 			if stays(d.Address) {
-				there++
+				remaining++
 			}
 		}
-		if there != 20 {
-			t.Fatalf("%d of 20 devices that stay; %v", there, facts.Problems)
+		if remaining != 20 {
+			t.Fatalf("%d of 20 remaining devices; %v", remaining, found.Problems)
 		}
 	}
-	if facts := read(t, fsys); len(facts.Devices) != 20 || len(facts.Problems) > 0 {
-		t.Errorf("%d devices at the end, %v", len(facts.Devices), facts.Problems)
+	if found := read(t, fsys); len(found.Devices) != 20 || len(found.Problems) > 0 {
+		t.Errorf("%d devices at the end, %v", len(found.Devices), found.Problems)
 	}
 }
 
@@ -416,15 +421,15 @@ func BenchmarkRead500(b *testing.B) {
 	}
 	fsys := os.DirFS(dir)
 	for b.Loop() {
-		facts := read(b, fsys)
-		if len(facts.Devices) != 500 || len(facts.Problems) > 0 || len(facts.Nodes) != 2 ||
-			facts.Devices[1].Type != pci.Virtual || facts.Devices[1].Driver != "vfio-pci" {
-			b.Fatal(len(facts.Devices), facts.Problems, facts.Devices[1])
+		found := read(b, fsys)
+		if len(found.Devices) != 500 || len(found.Problems) > 0 || len(found.Nodes) != 2 ||
+			found.Devices[1].Type != pci.Virtual || found.Devices[1].Driver != "vfio-pci" {
+			b.Fatal(len(found.Devices), found.Problems, found.Devices[1])
 		}
 	}
 }
 
-// server is a machine with cards that have VFs, on two NUMA nodes.
+// server returns a machine with cards that have VFs, on two NUMA nodes.
 func server(cards, vfs, threads int) fstest.MapFS {
 	m := fstest.MapFS{}
 	text := func(name, s string) { m[name] = &fstest.MapFile{Data: []byte(s + "\n")} }
@@ -478,7 +483,7 @@ func TestUevent(t *testing.T) {
 		t.Errorf("without permission: %+v", got)
 	}
 	for name, text := range map[string]string{"nothing": "", "no class": "PCI_ID=8086:1528",
-		"no numbers": "PCI_CLASS=20000\nPCI_ID=8086", "garbage": "\x00=\n=="} {
+		"incomplete numbers": "PCI_CLASS=20000\nPCI_ID=8086", "garbage": "\x00=\n=="} {
 		m["devices/pci0000:00/0000:00:01.0/0000:00:00.0/uevent"] = &fstest.MapFile{Data: []byte(text)}
 		if got := read(t, m); !reflect.DeepEqual(got, want) {
 			t.Errorf("%s: %+v", name, got)
@@ -486,10 +491,10 @@ func TestUevent(t *testing.T) {
 	}
 	delete(m, "devices/pci0000:00/0000:00:01.0/0000:00:00.0/uevent")
 	if got := read(t, m); !reflect.DeepEqual(got, want) {
-		t.Errorf("none: %+v", got)
+		t.Errorf("without uevent: %+v", got)
 	}
 	if got := read(t, faulty{m, map[string]error{"0000:00:10.0/uevent": syscall.ENODEV}, &calls}); len(got.Devices) != 2 ||
 		!strings.Contains(got.Problems[0].Sentence, "vanished") {
-		t.Errorf("gone: %+v", got)
+		t.Errorf("device removed: %+v", got)
 	}
 }

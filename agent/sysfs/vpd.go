@@ -5,12 +5,14 @@ import (
 	"path"
 	"strings"
 
+	"github.com/openberth/berth/agent/facts"
 	"github.com/openberth/berth/pci"
 )
 
 // ReadSerials reads the serial numbers of the devices for which want returns true. Vital product data is read through
 // a slow register, on some cards for a tenth of a second, and only by root.
-func (f *Facts) ReadSerials(fsys fs.FS, want func(pci.Device) bool) {
+func ReadSerials(found *facts.Facts, fsys fs.FS, want func(pci.Device) bool) {
+	f := reading{*found}
 	for i := range f.Devices {
 		d := &f.Devices[i]
 		if !want(*d) {
@@ -24,6 +26,7 @@ func (f *Facts) ReadSerials(fsys fs.FS, want func(pci.Device) bool) {
 		}
 		d.Serial = serial
 	}
+	found.Problems = f.Problems
 }
 
 // readSerial returns the serial number of a device; "" when it has no vital product data, or no serial number in it.

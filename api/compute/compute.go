@@ -31,12 +31,12 @@
 //	2.23   GET /servers/{id}/migrations; migrations show their migration_type
 //	2.25   os-migrateLive has no disk_over_commit
 //	2.26   servers show tags
-//	2.29   evacuate may name a host to be judged like any other
-//	2.30   os-migrateLive may name a host to be judged like any other
-//	2.37   creating a server must say networks: none or auto
+//	2.29   evacuate may name a host, which is checked like any other
+//	2.30   os-migrateLive may name a host, which is checked like any other
+//	2.37   creating a server requires networks: none or auto
 //	2.38   an unknown status in the filter of a list is an error, not an empty list
 //	2.47   servers show their flavor's values as they were at creation, not its id
-//	2.52   creating a server may give it tags
+//	2.52   creating a server may set tags
 //	2.53   services have UUIDs; PUT /os-services/{id} changes forced_down
 //	2.55   flavors have a description, which PUT changes
 //	2.56   migrate may name a host

@@ -60,8 +60,8 @@ func TestNegotiate(t *testing.T) {
 	}
 }
 
-// The table in the package comment and the one that is data say the same, in order.
-func TestTheTableOfVersionsIsTheOneInTheComment(t *testing.T) {
+// TestTableInPackageComment tests that the table in the package comment equals Effects.
+func TestTableInPackageComment(t *testing.T) {
 	source, err := os.ReadFile("compute.go")
 	if err != nil {
 		t.Fatal(err)
@@ -84,7 +84,7 @@ func TestTheTableOfVersionsIsTheOneInTheComment(t *testing.T) {
 	}
 }
 
-func TestServersPrintAsTheAPIHasThem(t *testing.T) {
+func TestServerInJSON(t *testing.T) {
 	moment := time.Date(2026, 1, 2, 3, 4, 5, 678, time.FixedZone("", 3600))
 	s := Server{ID: "i", Image: "", Created: Time{moment}, Flavor: ServerFlavor{ID: "f"}}
 	data, err := json.Marshal(s)
@@ -99,7 +99,7 @@ func TestServersPrintAsTheAPIHasThem(t *testing.T) {
 	}
 	for _, key := range []string{"host_status", "description", "tags", "OS-EXT-SRV-ATTR", "locked", "fault", "progress"} {
 		if strings.Contains(string(data), key) {
-			t.Errorf("%s stands in %s", key, data)
+			t.Errorf("%s is in %s", key, data)
 		}
 	}
 	text := "d"
@@ -122,11 +122,11 @@ func TestServersPrintAsTheAPIHasThem(t *testing.T) {
 	}
 	var swap Swap
 	if json.Unmarshal([]byte("0"), &swap) != nil || swap != 0 { // since 2.75
-		t.Error("0 is no swap")
+		t.Error("swap 0 is not read as 0")
 	}
 }
 
-// stub answers with the results of a function, and counts.
+// stub returns a client of a server that responds with the results of a function.
 func stub(t *testing.T, answer func(r *http.Request) (int, any)) *Client {
 	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		status, body := answer(r)
@@ -136,7 +136,7 @@ func stub(t *testing.T, answer func(r *http.Request) (int, any)) *Client {
 	return NewClient(web.URL+"/", nil, "admin:p")
 }
 
-func TestTheClientReadsAllPages(t *testing.T) {
+func TestClientReadsAllPages(t *testing.T) {
 	const total = 2*pageSize + 1
 	c := stub(t, func(r *http.Request) (int, any) {
 		from := 0
@@ -157,7 +157,7 @@ func TestTheClientReadsAllPages(t *testing.T) {
 	}
 }
 
-func TestTheClientFindsByName(t *testing.T) {
+func TestClientFindsServersByName(t *testing.T) {
 	named := map[string]int{"one+": 1, "two": 2}
 	c := stub(t, func(r *http.Request) (int, any) {
 		if r.URL.Path != "/v2.1/servers/detail" {
@@ -186,7 +186,7 @@ func TestTheClientFindsByName(t *testing.T) {
 	}
 }
 
-func TestTheClientSaysWhatItIs(t *testing.T) {
+func TestClientSendsTokenAndVersion(t *testing.T) {
 	var got *http.Request
 	var body map[string]any
 	c := stub(t, func(r *http.Request) (int, any) {

@@ -10,7 +10,7 @@ import (
 	"github.com/openberth/berth/fault"
 )
 
-// Flavor is a size of servers and what else they need. RAM in MiB, disks in GiB.
+// Flavor is the size of servers and their other requirements. RAM in MiB, disks in GiB.
 type Flavor struct {
 	ID        string  `json:"id"`
 	Name      string  `json:"name"`
@@ -28,10 +28,10 @@ type Flavor struct {
 	ExtraSpecs map[string]string `json:"extra_specs,omitzero"` // 2.61
 }
 
-// Swap is the size of the swap in MiB. Before 2.75 the API writes 0 as an empty text.
+// Swap is the size of the swap in MiB. Before 2.75 the API has 0 as an empty text.
 type Swap int
 
-// MarshalJSON writes "" for none.
+// MarshalJSON encodes 0 as "".
 func (s Swap) MarshalJSON() ([]byte, error) {
 	if s == 0 {
 		return []byte(`""`), nil
@@ -39,7 +39,7 @@ func (s Swap) MarshalJSON() ([]byte, error) {
 	return strconv.AppendInt(nil, int64(s), 10), nil
 }
 
-// UnmarshalJSON reads a number or "".
+// UnmarshalJSON decodes a number or "".
 func (s *Swap) UnmarshalJSON(text []byte) error {
 	if string(text) == `""` {
 		*s = 0

@@ -11,8 +11,8 @@ import (
 	"github.com/openberth/berth/fault"
 )
 
-// Server is a server in detail. Pointers that are nil print as null where the API has null for unknown values, and
-// embedded pointers that are nil leave their keys out: those a microversion or the caller's role does not show.
+// Server is a server in detail. Nil pointers are null where the API has null for unknown values. Nil embedded
+// pointers leave their keys out: those that the microversion or the role of the caller does not include.
 type Server struct {
 	ID        string            `json:"id"`
 	Name      string            `json:"name"`
@@ -58,7 +58,7 @@ type Place struct {
 	InstanceName string  `json:"OS-EXT-SRV-ATTR:instance_name"`
 }
 
-// Extended is what admins see since 2.3. Berth has no kernel images, RAM disks, root devices or user data.
+// Extended are the attributes for admins since 2.3. Berth has no kernel images, RAM disks, root devices or user data.
 type Extended struct {
 	Reservation string  `json:"OS-EXT-SRV-ATTR:reservation_id"` // r-… : servers of one request share it
 	LaunchIndex int     `json:"OS-EXT-SRV-ATTR:launch_index"`   // from 0 within the request
@@ -98,7 +98,7 @@ type ImageRef struct {
 	Links []Link `json:"links"`
 }
 
-// ServerFault is why a server is in ERROR, or why its guest was not stopped, started or rebuilt.
+// ServerFault is the reason why a server is in ERROR, or why its guest was not stopped, started or rebuilt.
 type ServerFault struct {
 	Code    int    `json:"code"`
 	Message string `json:"message"`
@@ -106,18 +106,18 @@ type ServerFault struct {
 	Created Time   `json:"created"`
 }
 
-// Time prints as the API's whole seconds in UTC: 2026-01-02T15:04:05Z.
+// Time is encoded in whole seconds in UTC: 2026-01-02T15:04:05Z.
 type Time struct{ time.Time }
 
 const wholeSeconds = "2006-01-02T15:04:05Z"
 
-// String prints the time as on the wire.
+// String returns the time as it is encoded.
 func (t Time) String() string { return t.UTC().Format(wholeSeconds) }
 
-// MarshalJSON writes the time.
+// MarshalJSON encodes the time.
 func (t Time) MarshalJSON() ([]byte, error) { return []byte(`"` + t.String() + `"`), nil }
 
-// UnmarshalJSON reads the time.
+// UnmarshalJSON decodes the time.
 func (t *Time) UnmarshalJSON(text []byte) (err error) {
 	t.Time, err = time.Parse(`"`+wholeSeconds+`"`, string(text))
 	return err
@@ -129,7 +129,7 @@ const (
 	NetworksAuto = "auto"
 )
 
-// CreateServer asks for one server, or for up to MaxCount when the counts are set.
+// CreateServer is a request for one server, or for up to MaxCount servers.
 type CreateServer struct {
 	Name        string            `json:"name"`
 	Flavor      string            `json:"flavorRef"`          // its id
@@ -143,7 +143,7 @@ type CreateServer struct {
 	Reservation bool              `json:"return_reservation_id,omitempty"`
 }
 
-// Created is the answer to CreateServer: the first of the servers made, or the reservation when that was asked for.
+// Created is the response to CreateServer: the first of the created servers, or the reservation if it was requested.
 type Created struct {
 	ID             string              `json:"id"`
 	Links          []Link              `json:"links"`
@@ -153,7 +153,7 @@ type Created struct {
 	Reservation    string              `json:"-"`
 }
 
-// ListServers chooses servers. Zero values choose all of the caller's project.
+// ListServers selects servers. Zero values select all of the caller's project.
 type ListServers struct {
 	Name        string // a regular expression, matched anywhere in the name
 	Status      string // such as ACTIVE
@@ -164,8 +164,8 @@ type ListServers struct {
 }
 
 const (
-	pageSize = 1000 // servers asked for at once
-	maxPages = 1000 // then a list fails
+	pageSize = 1000 // servers of one page
+	maxPages = 1000 // a longer list fails
 )
 
 func (l ListServers) query() url.Values {

@@ -66,12 +66,12 @@ func Effects() []Effect {
 		{ServerMigrations, "GET /servers/{id}/migrations; migrations show their migration_type"},
 		{LiveMigrateAuto, "os-migrateLive has no disk_over_commit"},
 		{Tags, "servers show tags"},
-		{EvacuateForce, "evacuate may name a host to be judged like any other"},
-		{LiveMigrateForce, "os-migrateLive may name a host to be judged like any other"},
-		{NetworksRequired, "creating a server must say networks: none or auto"},
+		{EvacuateForce, "evacuate may name a host, which is checked like any other"},
+		{LiveMigrateForce, "os-migrateLive may name a host, which is checked like any other"},
+		{NetworksRequired, "creating a server requires networks: none or auto"},
 		{StatusChecked, "an unknown status in the filter of a list is an error, not an empty list"},
 		{EmbeddedFlavor, "servers show their flavor's values as they were at creation, not its id"},
-		{TagsAtCreation, "creating a server may give it tags"},
+		{TagsAtCreation, "creating a server may set tags"},
 		{ServiceUUID, "services have UUIDs; PUT /os-services/{id} changes forced_down"},
 		{FlavorDescription, "flavors have a description, which PUT changes"},
 		{ColdMigrateHost, "migrate may name a host"},
@@ -81,7 +81,7 @@ func Effects() []Effect {
 	}
 }
 
-// String prints the version as the headers have it: "2.61".
+// String formats the version as in the headers: "2.61".
 func (v Version) String() string { return "2." + strconv.Itoa(int(v)) }
 
 // Has reports whether this version has the effect that was introduced with since.

@@ -23,7 +23,7 @@ type Why struct {
 	Requests       []WhyRequest       `json:"pci_requests"`     // from the flavor's aliases
 	Rounds         int                `json:"rounds"`           // how often candidates were requested
 	Tries          int                `json:"claims"`           // how many claims were started
-	Choice         *WhyChoice         `json:"choice,omitempty"` // what is being claimed, or is allocated
+	Choice         *WhyChoice         `json:"choice,omitempty"` // the candidate that is being claimed or is allocated
 	Others         int                `json:"other_choices"`    // number of alternatives, if the claim fails
 	Excluded       map[string]string  `json:"excluded_hosts"`   // hosts that are not tried again, with the reason
 	Devices        []WhyDevice        `json:"devices"`          // selected by the agent
@@ -89,14 +89,14 @@ type WhyMove struct {
 	Source    WhyResidence `json:"source"`
 }
 
-// WhyResidence is what one consumer has on one host.
+// WhyResidence are the allocations of one consumer on one host.
 type WhyResidence struct {
 	Consumer string   `json:"consumer"` // in Placement
 	Host     string   `json:"host"`
 	Devices  []string `json:"devices"` // addresses
 }
 
-// WhyFilterFailure is why one filter refused candidates.
+// WhyFilterFailure is the reason why one filter refused candidates.
 type WhyFilterFailure struct {
 	Filter  string   `json:"step"`
 	Reason  string   `json:"reason"`

@@ -20,7 +20,7 @@ func client(t *testing.T, h http.HandlerFunc) Client {
 	return Client{REST: &rest.Client{Base: s.URL}}
 }
 
-func TestWatchHandsOverEachLine(t *testing.T) {
+func TestWatchReturnsEachLine(t *testing.T) {
 	c := client(t, func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.EscapedPath() != "/berth/v1/hosts/a%2Fb/assignments" || r.URL.Query().Get("since") != "7" ||
 			r.URL.Query().Get("instance") != "i" {
@@ -35,7 +35,7 @@ func TestWatchHandsOverEachLine(t *testing.T) {
 			got = append(got, a.Revision)
 			return nil
 		})
-	// The stream has no end of its own: a server that closes it is one that went away.
+	// The stream has no regular end: the server has disconnected.
 	if !fault.Is(err, fault.Unavailable) || !errors.Is(err, io.ErrUnexpectedEOF) {
 		t.Errorf("%v", err)
 	}
@@ -44,7 +44,7 @@ func TestWatchHandsOverEachLine(t *testing.T) {
 	}
 }
 
-func TestWatchEndsWithItsReaderAndItsContext(t *testing.T) {
+func TestWatchEndsWithErrorOfReaderOrContext(t *testing.T) {
 	c := client(t, func(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprint(w, `{"revision": 1}`+"\n")
 		w.(http.Flusher).Flush()
@@ -62,7 +62,7 @@ func TestWatchEndsWithItsReaderAndItsContext(t *testing.T) {
 	}
 }
 
-func TestWatchRefusesNonsenseAndErrors(t *testing.T) {
+func TestWatchReturnsInvalidLinesAndErrorStatus(t *testing.T) {
 	c := client(t, func(w http.ResponseWriter, r *http.Request) { fmt.Fprintln(w, "nonsense") })
 	if err := c.Watch(t.Context(), WatchRequest{Host: "h", Sender: Sender{Instance: "i"}},
 		func(Assignments) error { return nil }); !fault.Is(err, fault.Internal) {
@@ -75,7 +75,7 @@ func TestWatchRefusesNonsenseAndErrors(t *testing.T) {
 	}
 }
 
-func TestReportAndGuestGoToTheirPaths(t *testing.T) {
+func TestReportAndGuestUseTheirPaths(t *testing.T) {
 	var paths []string
 	c := client(t, func(w http.ResponseWriter, r *http.Request) {
 		paths = append(paths, r.Method+" "+r.URL.Path)
@@ -92,8 +92,9 @@ func TestReportAndGuestGoToTheirPaths(t *testing.T) {
 	}
 }
 
-// What was told too late is told apart from what compute refuses.
-func TestLateWords(t *testing.T) {
+// TestLateReports tests that a report which is older than the last one has an error of its own, different from a
+// rejected one.
+func TestLateReports(t *testing.T) {
 	latest := "17"
 	c := client(t, func(w http.ResponseWriter, r *http.Request) {
 		if latest != "" {

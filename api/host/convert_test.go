@@ -11,7 +11,7 @@ import (
 	"github.com/openberth/berth/resource"
 )
 
-// fill sets every field of a value to something that is not zero, so that a field which is forgotten on the way shows.
+// fill sets every field of a value to a value other than zero, so that a missing conversion is detected.
 func fill(v reflect.Value) {
 	switch v.Kind() {
 	case reflect.Struct:
@@ -36,7 +36,7 @@ func fill(v reflect.Value) {
 	}
 }
 
-// over carries a value over the wire.
+// over encodes and decodes a value.
 func over[T any](t *testing.T, v T) (out T) {
 	t.Helper()
 	data, err := json.Marshal(v)
@@ -49,12 +49,12 @@ func over[T any](t *testing.T, v T) (out T) {
 	return out
 }
 
-// What is said in words arrives as the same words, whatever field is used.
-func TestWordsCrossTheWire(t *testing.T) {
+// TestConversionsKeepAllFields tests that each type equals itself after conversion, encoding and decoding.
+func TestConversionsKeepAllFields(t *testing.T) {
 	var cells []numa.Cell
-	var parts []numa.GuestCell
+	var guestCells []numa.GuestCell
 	var placed []numa.Placed
-	for _, v := range []any{&cells, &parts, &placed} {
+	for _, v := range []any{&cells, &guestCells, &placed} {
 		fill(reflect.ValueOf(v).Elem())
 	}
 	report := over(t, host.Report{Cells: host.WriteCells(cells), CPURatio: 4, MemRatio: 1.5})
@@ -62,9 +62,9 @@ func TestWordsCrossTheWire(t *testing.T) {
 		Memory: 1.5}}); !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v\nwant %+v", got, want)
 	}
-	server := over(t, host.Server{Topology: host.WriteGuestCells(parts)})
-	if got := host.ReadGuestCells(server.Topology); !reflect.DeepEqual(got, parts) {
-		t.Errorf("got %+v\nwant %+v", got, parts)
+	server := over(t, host.Server{Topology: host.WriteGuestCells(guestCells)})
+	if got := host.ReadGuestCells(server.Topology); !reflect.DeepEqual(got, guestCells) {
+		t.Errorf("got %+v\nwant %+v", got, guestCells)
 	}
 	guest := over(t, host.Guest{Cells: host.WritePlaced(placed)})
 	if got := host.ReadPlaced(guest.Cells); !reflect.DeepEqual(got, placed) {
@@ -72,7 +72,7 @@ func TestWordsCrossTheWire(t *testing.T) {
 	}
 	var request pci.Request
 	fill(reflect.ValueOf(&request).Elem())
-	// Another definition shares type and traits with the first.
+	// An alternative has the same type, class and traits as the first definition.
 	request.Alternatives[0] = pci.Requirement{Vendor: "v", Product: "p", Class: "C", LiveMigratable: pci.No,
 		Type:     request.Requirement.Type,
 		Required: request.Requirement.Required, Forbidden: request.Requirement.Forbidden}

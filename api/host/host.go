@@ -147,7 +147,7 @@ type Position struct {
 // Present is a guest that exists on the host.
 type Present struct {
 	ID       string `json:"id"`                 // its name in the hypervisor: the id of the server or of a migration
-	Server   string `json:"server,omitempty"`   // UUID that users know; absent: ID
+	Server   string `json:"server,omitempty"`   // UUID for users; absent: ID
 	Assigned bool   `json:"assigned,omitempty"` // named in the followed line; false before the first line
 }
 
@@ -161,16 +161,16 @@ type Assignments struct {
 	Cloud    string `json:"cloud,omitempty"` // UUID
 	Position        // of this line
 	// Past is what compute's database records of the epoch that the agent named in its request: its last revision for
-	// this host. It is absent when the agent named no epoch or the present one, and when the database does not know the
-	// epoch.
+	// this host. It is absent when the agent named no epoch or the present one, and when the database has no record of
+	// the epoch.
 	Past    *Position      `json:"past,omitempty"`
 	Servers []Server       `json:"servers"`          // by id
 	Remove  []Removal      `json:"remove,omitempty"` // by id; each is repeated until the agent has reported phase gone
 	Clean   []CleanRequest `json:"clean,omitempty"`  // devices for one-time use that must be cleaned
 }
 
-// Removal is a guest that must be destroyed, because compute's record says that its server was deleted, moved or
-// shelved. The agent reports phase gone under ID, also when nothing of the guest exists.
+// Removal is a guest that must be destroyed, because according to compute's record its server was deleted, moved
+// or shelved. The agent reports phase gone under ID, also when nothing of the guest exists.
 type Removal struct {
 	ID         string `json:"id"`            // as in Server
 	PreviousID string `json:"was,omitempty"` // the previous ID, under which the agent may still have the guest
@@ -229,7 +229,7 @@ type CleanResult struct {
 // the devices and the guest of that ID before the agent does anything else.
 type Server struct {
 	ID         string      `json:"id"`
-	Server     string      `json:"server,omitempty"` // UUID that users know; absent: ID
+	Server     string      `json:"server,omitempty"` // UUID for users; absent: ID
 	PreviousID string      `json:"was,omitempty"`    // the ID of this guest before
 	Name       string      `json:"name"`
 	VCPUs      int         `json:"vcpus"`
@@ -327,7 +327,7 @@ const (
 // {server} in the path is the ID in the line. When the ID of an entry has changed (PreviousID), the agent reports its
 // phase again, under the new ID; a move continues only after that.
 //
-// After phase refused, compute gives up the requested change: the actual state of the guest becomes the desired state,
+// After phase refused, compute cancels the requested change: the actual state of the guest becomes the desired state,
 // and the next line has it.
 type Guest struct {
 	Phase   Phase        `json:"phase"`

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// An agent follows assignments only forwards, in the history that it has seen.
+// TestAccept tests that an agent follows only later assignments in the history that it has followed.
 func TestAccept(t *testing.T) {
 	at := Position{Epoch: 5, EpochID: "e5", Revision: 12}
 	line := func(epoch int64, id string, revision int64, past *Position) Assignments {
@@ -16,7 +16,7 @@ func TestAccept(t *testing.T) {
 	for name, c := range map[string]struct {
 		at      Position
 		line    Assignments
-		refusal string // a part of it; empty: followed
+		refusal string // part of the reason; empty: followed
 	}{
 		"the first line ever":                   {Position{}, line(1, "e1", 0, nil), ""},
 		"the same again":                        {at, line(5, "e5", 12, nil), ""},
@@ -31,9 +31,10 @@ func TestAccept(t *testing.T) {
 			"start 5 of compute ended there at revision 10"},
 		"restored, and since then it has gone beyond": {at, line(7, "e7", 50, &Position{5, "e5", 10}),
 			"start 5 of compute ended there at revision 10"},
-		"restored to before this start":      {at, line(6, "y6", 50, nil), "it has no record of start 5"},
-		"a line that tells of another start": {at, line(6, "e6", 50, &Position{4, "e4", 50}), "it has no record of start 5"},
-		"a copy's start of the same number":  {at, line(6, "e6", 50, &Position{5, "x5", 50}), "it has no record of start 5"},
+		"restored to before this start": {at, line(6, "y6", 50, nil), "it has no record of start 5"},
+		"a line with another start of compute": {at, line(6, "e6", 50, &Position{4, "e4", 50}),
+			"it has no record of start 5"},
+		"a copy's start of the same number": {at, line(6, "e6", 50, &Position{5, "x5", 50}), "it has no record of start 5"},
 	} {
 		if got := c.at.Accept(c.line); (got == "") != (c.refusal == "") || !strings.Contains(got, c.refusal) {
 			t.Errorf("%s: %q", name, got)
@@ -41,8 +42,8 @@ func TestAccept(t *testing.T) {
 	}
 }
 
-// A request for a stream arrives as it was made.
-func TestWatchRequestCrossesTheWire(t *testing.T) {
+// TestWatchRequestIsDecoded tests that a decoded request equals the encoded one.
+func TestWatchRequestIsDecoded(t *testing.T) {
 	for _, w := range []WatchRequest{
 		{Host: "h"},
 		{Host: "h", Sender: Sender{Instance: "i", Start: "s", Previous: []string{"a", "b"},
@@ -57,13 +58,13 @@ func TestWatchRequestCrossesTheWire(t *testing.T) {
 			t.Errorf("got %+v, want %+v (%v)", got, w, err)
 		}
 	}
-	for _, bad := range []string{"since=x", "since=-1", "epoch=1.5"} {
-		query, err := url.ParseQuery(bad)
+	for _, query := range []string{"since=x", "since=-1", "epoch=1.5"} {
+		query, err := url.ParseQuery(query)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if _, err := ReadWatchRequest("h", query); err == nil {
-			t.Errorf("%s is accepted", bad)
+			t.Errorf("%s is accepted", query)
 		}
 	}
 }

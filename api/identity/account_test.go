@@ -27,7 +27,7 @@ func TestReadAccount(t *testing.T) {
 		o.Group != "account" {
 		t.Errorf("%+v %v %v", o, signs, err)
 	}
-	for text, says := range map[string]string{
+	for text, want := range map[string]string{
 		"[glance]\nauth_type = magic\n":                                       "does not support this auth_type",
 		"[glance]\ntimeout = soon\n":                                          "timeout",
 		"[glance]\nauth_type = password\nauth_url = http://k\nusername = n\n": "[glance] password is missing",
@@ -38,13 +38,13 @@ func TestReadAccount(t *testing.T) {
 		if err == nil {
 			_, err = NewKeystone(o)
 		}
-		if !fault.Is(err, fault.Invalid) || !strings.Contains(fault.TextOf(err), says) {
-			t.Errorf("%q: %v, want %s", text, err, says)
+		if !fault.Is(err, fault.Invalid) || !strings.Contains(fault.TextOf(err), want) {
+			t.Errorf("%q: %v, want %s", text, err, want)
 		}
 	}
 }
 
-func TestTheServiceFindsOthersInTheCatalog(t *testing.T) {
+func TestAddressFromTheCatalog(t *testing.T) {
 	f := newFake(t)
 	f.catalog = []doc{{"type": "image", "endpoints": []doc{{"interface": "public", "region": "R1", "url": "http://public"},
 		{"interface": "internal", "region_id": "R2", "url": "http://two"}}}}
@@ -56,8 +56,8 @@ func TestTheServiceFindsOthersInTheCatalog(t *testing.T) {
 	k.now = f.clock
 	for _, c := range []struct {
 		kind, region string
-		faces        []string
-		want, says   string
+		interfaces   []string
+		want, err    string
 	}{
 		{"image", "", []string{"internal", "public"}, "http://two", ""},
 		{"image", "R1", []string{"internal", "public"}, "http://public", ""},
@@ -65,9 +65,9 @@ func TestTheServiceFindsOthersInTheCatalog(t *testing.T) {
 			"internal or public"},
 		{"volume", "", []string{"internal"}, "", "no service of type volume with"},
 	} {
-		got, err := k.Address(t.Context(), c.kind, c.faces, c.region)
-		if got != c.want || (err == nil) != (c.says == "") || err != nil && (!fault.Is(err, fault.Unavailable) ||
-			!strings.Contains(fault.TextOf(err), c.says)) {
+		got, err := k.Address(t.Context(), c.kind, c.interfaces, c.region)
+		if got != c.want || (err == nil) != (c.err == "") || err != nil && (!fault.Is(err, fault.Unavailable) ||
+			!strings.Contains(fault.TextOf(err), c.err)) {
 			t.Errorf("%+v: %q %v", c, got, err)
 		}
 	}
@@ -76,7 +76,7 @@ func TestTheServiceFindsOthersInTheCatalog(t *testing.T) {
 		t.Fatal(first, err)
 	}
 	if again, _ := k.SignIn(t.Context()); again != first {
-		t.Error("the token is not kept")
+		t.Error("the token is not cached")
 	}
 	k.Forget(first)
 	if again, err := k.SignIn(t.Context()); err != nil || again == first {

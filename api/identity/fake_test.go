@@ -13,22 +13,23 @@ import (
 
 type doc = map[string]any
 
-// fake is a Keystone that knows some tokens and counts what it is asked.
+// fake is a Keystone with some tokens that counts its requests.
 type fake struct {
 	*httptest.Server
-	mu       sync.Mutex
-	now      time.Time
-	password string
-	tokens   map[string]*issued
-	signIns  int
-	asked    map[string]int // by token
-	bodies   []string       // of sign-ins
-	status   int            // of every answer, if not 0
-	life     time.Duration  // of the service's own tokens
-	catalog  any
-	gate     chan struct{} // closed: validations may be answered; nil: no gate
+	mu          sync.Mutex
+	now         time.Time
+	password    string
+	tokens      map[string]*issued
+	signIns     int
+	validations map[string]int // by token
+	bodies      []string       // of sign-ins
+	status      int            // of every response, if not 0
+	life        time.Duration  // lifetime of the service's own tokens
+	catalog     any
+	gate        chan struct{} // validations wait until it is closed; nil: no waiting
 }
 
+// issued is a token.
 type issued struct {
 	doc     doc
 	expires time.Time
@@ -36,13 +37,13 @@ type issued struct {
 
 func newFake(t *testing.T) *fake {
 	f := &fake{now: time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC), password: "secret", tokens: map[string]*issued{},
-		asked: map[string]int{}, life: time.Hour}
+		validations: map[string]int{}, life: time.Hour}
 	f.Server = httptest.NewServer(f)
 	t.Cleanup(f.Close)
 	return f
 }
 
-// issue makes a token of a user in a project.
+// issue creates a token of a user in a project.
 func (f *fake) issue(token, user string, life time.Duration, roles ...string) doc {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -58,6 +59,7 @@ func (f *fake) issue(token, user string, life time.Duration, roles ...string) do
 	return d
 }
 
+// do changes the fake under its lock.
 func (f *fake) do(change func()) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -70,12 +72,14 @@ func (f *fake) clock() time.Time {
 	return f.now
 }
 
+// pass advances the clock.
 func (f *fake) pass(d time.Duration) { f.do(func() { f.now = f.now.Add(d) }) }
 
+// count returns the number of validations of a token.
 func (f *fake) count(token string) int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.asked[token]
+	return f.validations[token]
 }
 
 func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -124,7 +128,7 @@ func (f *fake) signIn(w http.ResponseWriter, r *http.Request) {
 
 func (f *fake) validate(w http.ResponseWriter, r *http.Request) {
 	token := r.Header.Get("X-Subject-Token")
-	f.asked[token]++
+	f.validations[token]++
 	own := f.tokens[r.Header.Get("X-Auth-Token")]
 	if own == nil || !f.now.Before(own.expires) {
 		w.WriteHeader(http.StatusUnauthorized)

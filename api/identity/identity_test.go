@@ -8,7 +8,7 @@ import (
 	"github.com/openberth/berth/fault"
 )
 
-// The answers of OpenStack's own Placement, asked with the same headers.
+// TestNoAuth2 compares the results with those of OpenStack's own Placement for the same headers.
 func TestNoAuth2(t *testing.T) {
 	for _, c := range []struct {
 		name    string

@@ -17,6 +17,7 @@ import (
 
 	"golang.org/x/sync/singleflight"
 
+	"github.com/openberth/berth/backoff"
 	"github.com/openberth/berth/fault"
 )
 
@@ -103,7 +104,7 @@ func NewKeystone(o KeystoneOptions) (*Keystone, error) {
 	return &Keystone{
 		opts: o, log: o.Log, url: v3Address(o.AuthURL), client: client,
 		valid: newCache[*tokenInfo](cacheSize), refused: newCache[struct{}](cacheSize),
-		now: time.Now, wait: wait,
+		now: time.Now, wait: backoff.Sleep,
 	}, nil
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/openberth/berth/fault"
 )
 
+// client returns a Keystone that uses the fake.
 func client(t *testing.T, f *fake, change func(*KeystoneOptions)) *Keystone {
 	t.Helper()
 	o := KeystoneOptions{AuthURL: f.URL + "/identity", Username: "placement", Password: "secret",
@@ -31,7 +32,7 @@ func client(t *testing.T, f *fake, change func(*KeystoneOptions)) *Keystone {
 	return k
 }
 
-// ask is a request with a user's and perhaps a service's token.
+// ask authenticates a request with a user's token and optionally a service's token.
 func ask(k *Keystone, tokens ...string) (Identity, error) {
 	r := httptest.NewRequest("GET", "/traits/CUSTOM_A", nil)
 	for i, name := range []string{"X-Auth-Token", "X-Service-Token"} {
@@ -42,6 +43,7 @@ func ask(k *Keystone, tokens ...string) (Identity, error) {
 	return k.Authenticate(r)
 }
 
+// want authenticates and fails unless the error has this kind.
 func want(t *testing.T, k *Keystone, kind fault.Kind, tokens ...string) {
 	t.Helper()
 	if id, err := ask(k, tokens...); fault.KindOf(err) != kind {
@@ -49,7 +51,7 @@ func want(t *testing.T, k *Keystone, kind fault.Kind, tokens ...string) {
 	}
 }
 
-func TestKeystoneKnowsTheCaller(t *testing.T) {
+func TestKeystoneReturnsTheCaller(t *testing.T) {
 	f := newFake(t)
 	k := client(t, f, nil)
 	f.issue("t1", "ann", time.Hour, "member", "reader")
@@ -71,24 +73,24 @@ func TestKeystoneKnowsTheCaller(t *testing.T) {
 		t.Errorf("%+v, %v", id, err)
 	}
 	if f.signIns != 1 {
-		t.Errorf("the service signed in %d times", f.signIns)
+		t.Errorf("%d own tokens requested", f.signIns)
 	}
-	// An answer that somebody changes is nobody else's.
+	// A change of a returned identity does not change the cache.
 	id, _ := ask(k, "t1")
 	id.Roles[0] = "admin"
 	if id, _ := ask(k, "t1"); id.Roles[0] != "member" {
-		t.Error("the cache was changed from outside")
+		t.Error("a change of the returned identity changed the cache")
 	}
 }
 
-func TestKeystoneRefusesWithoutAsking(t *testing.T) {
+func TestInvalidTokensAreRejectedWithoutKeystone(t *testing.T) {
 	f := newFake(t)
 	k := client(t, f, nil)
 	for _, token := range []string{"", "  ", "a b", "a\x01", "tökén", strings.Repeat("a", maxToken+1)} {
 		want(t, k, fault.Forbidden, token)
 	}
 	if f.signIns != 0 {
-		t.Error("Keystone was asked")
+		t.Error("Keystone was called")
 	}
 	f.issue("good", "ann", time.Hour)
 	want(t, k, "", " good ")
@@ -99,7 +101,7 @@ func TestKeystoneRefusesWithoutAsking(t *testing.T) {
 	}
 }
 
-func TestKeystoneRemembersForATime(t *testing.T) {
+func TestResultsAreCachedForCacheTime(t *testing.T) {
 	f := newFake(t)
 	k := client(t, f, func(o *KeystoneOptions) { o.CacheTime = 5 * time.Minute })
 	f.issue("t", "ann", time.Hour)
@@ -108,18 +110,18 @@ func TestKeystoneRemembersForATime(t *testing.T) {
 		f.pass(90 * time.Second)
 	}
 	if f.count("t") != 1 {
-		t.Errorf("asked %d times within the time", f.count("t"))
+		t.Errorf("%d validations within the cache time", f.count("t"))
 	}
 	f.do(func() { delete(f.tokens, "t") }) // revoked
-	want(t, k, "", "t")                    // 4:30 after the question
+	want(t, k, "", "t")                    // 4:30 after the validation
 	f.pass(30 * time.Second)
 	want(t, k, fault.Forbidden, "t")
 	if f.count("t") != 2 {
-		t.Errorf("asked %d times", f.count("t"))
+		t.Errorf("%d validations", f.count("t"))
 	}
 }
 
-func TestKeystoneRemembersNotBeyondTheEnd(t *testing.T) {
+func TestResultsAreNotCachedAfterExpiry(t *testing.T) {
 	f := newFake(t)
 	k := client(t, f, nil)
 	f.issue("t", "ann", time.Minute)
@@ -130,21 +132,21 @@ func TestKeystoneRemembersNotBeyondTheEnd(t *testing.T) {
 	want(t, k, fault.Forbidden, "t")
 }
 
-func TestKeystoneRemembersRefusals(t *testing.T) {
+func TestRejectedTokensAreCached(t *testing.T) {
 	f := newFake(t)
 	k := client(t, f, nil)
 	for range 3 {
 		want(t, k, fault.Forbidden, "t")
 	}
 	if f.count("t") != 1 {
-		t.Errorf("asked %d times", f.count("t"))
+		t.Errorf("%d validations", f.count("t"))
 	}
 	f.issue("t", "ann", time.Hour)
 	f.pass(refusedCacheTime)
 	want(t, k, "", "t")
 }
 
-func TestKeystoneWithoutMemory(t *testing.T) {
+func TestKeystoneWithoutCache(t *testing.T) {
 	f := newFake(t)
 	k := client(t, f, func(o *KeystoneOptions) { o.CacheTime = -1 })
 	f.issue("t", "ann", time.Hour)
@@ -153,12 +155,13 @@ func TestKeystoneWithoutMemory(t *testing.T) {
 		want(t, k, fault.Forbidden, "none")
 	}
 	if f.count("t") != 3 || f.count("none") != 3 {
-		t.Errorf("%v", f.asked)
+		t.Errorf("%v", f.validations)
 	}
 }
 
-// What is remembered is bounded, refused tokens push out no good ones, and the tokens themselves are not kept.
-func TestKeystoneMemoryIsBounded(t *testing.T) {
+// TestCacheIsBounded tests that the cache is bounded, that rejected tokens evict no valid ones, and that the tokens
+// themselves are not stored.
+func TestCacheIsBounded(t *testing.T) {
 	f := newFake(t)
 	k := client(t, f, nil)
 	k.valid, k.refused = newCache[*tokenInfo](3), newCache[struct{}](3)
@@ -172,16 +175,16 @@ func TestKeystoneMemoryIsBounded(t *testing.T) {
 		token := fmt.Sprint("t", i)
 		before := f.count(token)
 		want(t, k, "", token)
-		if asked := f.count(token) > before; asked != again && i != 3 && i != 4 {
-			t.Errorf("%s was asked about again: %v", token, asked)
+		if called := f.count(token) > before; called != again && i != 3 && i != 4 {
+			t.Errorf("%s was validated again: %v", token, called)
 		}
 	}
 	if len(k.valid.entries) != 3 || k.valid.order.Len() != 3 || len(k.refused.entries) != 3 {
-		t.Errorf("%d good and %d refused tokens are kept", len(k.valid.entries), len(k.refused.entries))
+		t.Errorf("%d valid and %d rejected tokens are cached", len(k.valid.entries), len(k.refused.entries))
 	}
 }
 
-func TestKeystoneIsAskedOnceForAll(t *testing.T) {
+func TestConcurrentRequestsShareOneValidation(t *testing.T) {
 	f := newFake(t)
 	k := client(t, f, nil)
 	f.issue("t", "ann", time.Hour)
@@ -191,7 +194,7 @@ func TestKeystoneIsAskedOnceForAll(t *testing.T) {
 	for range many {
 		go func() { _, err := ask(k, "t"); errs <- err }()
 	}
-	// Who goes away does not take the answer along.
+	// A cancelled request does not cancel the validation.
 	gone, cancel := context.WithCancel(t.Context())
 	r := httptest.NewRequest("GET", "/", nil).WithContext(gone)
 	r.Header.Set("X-Auth-Token", "t")
@@ -199,7 +202,7 @@ func TestKeystoneIsAskedOnceForAll(t *testing.T) {
 	go func() { _, err := k.Authenticate(r); left <- err }()
 	cancel()
 	if err := <-left; !fault.Is(err, fault.Unavailable) {
-		t.Errorf("who went away hears %v", err)
+		t.Errorf("a cancelled request returns %v", err)
 	}
 	close(f.gate)
 	for range many {
@@ -208,7 +211,7 @@ func TestKeystoneIsAskedOnceForAll(t *testing.T) {
 		}
 	}
 	if f.count("t") != 1 || f.signIns != 1 {
-		t.Errorf("asked %d times, signed in %d times", f.count("t"), f.signIns)
+		t.Errorf("%d validations, %d own tokens requested", f.count("t"), f.signIns)
 	}
 }
 
@@ -232,7 +235,7 @@ func TestKeystoneDown(t *testing.T) {
 	want(t, never, fault.Unavailable, "t")
 }
 
-func TestKeystoneAnswersStrangely(t *testing.T) {
+func TestUnexpectedResponsesOfKeystone(t *testing.T) {
 	f := newFake(t)
 	k := client(t, f, nil)
 	f.issue("t", "ann", time.Hour)
@@ -253,7 +256,7 @@ func TestKeystoneAnswersStrangely(t *testing.T) {
 	}
 }
 
-func TestKeystoneOwnToken(t *testing.T) {
+func TestOwnTokenIsRenewed(t *testing.T) {
 	f := newFake(t)
 	k := client(t, f, func(o *KeystoneOptions) { o.CacheTime = -1 })
 	f.issue("t", "ann", 24*time.Hour)
@@ -261,9 +264,9 @@ func TestKeystoneOwnToken(t *testing.T) {
 	f.pass(58 * time.Minute)
 	want(t, k, "", "t")
 	if f.signIns != 1 {
-		t.Errorf("signed in %d times", f.signIns)
+		t.Errorf("%d own tokens requested", f.signIns)
 	}
-	// Before its end it is renewed; while that does not work it goes on.
+	// It is renewed before it expires; if that fails, it is still used.
 	f.pass(time.Minute + time.Second)
 	f.do(func() { f.password = "changed" })
 	want(t, k, "", "t")
@@ -271,18 +274,18 @@ func TestKeystoneOwnToken(t *testing.T) {
 	f.pass(refusedBackoff)
 	want(t, k, "", "t")
 	if f.signIns != 3 {
-		t.Errorf("signed in %d times", f.signIns)
+		t.Errorf("%d own tokens requested", f.signIns)
 	}
-	// Revoked, it is replaced.
+	// A revoked token is replaced.
 	f.do(func() { clear(f.tokens) })
 	f.issue("t", "ann", 24*time.Hour)
 	want(t, k, "", "t")
 	if f.signIns != 4 {
-		t.Errorf("signed in %d times", f.signIns)
+		t.Errorf("%d own tokens requested", f.signIns)
 	}
 }
 
-func TestKeystoneRefusesTheService(t *testing.T) {
+func TestRejectedAccountOfTheService(t *testing.T) {
 	f := newFake(t)
 	k := client(t, f, func(o *KeystoneOptions) { o.Password = "wrong" })
 	f.issue("t", "ann", time.Hour)
@@ -294,22 +297,22 @@ func TestKeystoneRefusesTheService(t *testing.T) {
 		}
 	}
 	if f.signIns != 1 {
-		t.Errorf("a wrong password was tried %d times", f.signIns)
+		t.Errorf("a wrong password was sent %d times", f.signIns)
 	}
 	f.pass(refusedBackoff)
 	f.do(func() { f.password = "wrong" })
 	want(t, k, "", "t")
-	// Each new token is refused: two tries, no loop.
+	// If each new token is rejected, there are two tries.
 	f.do(func() { f.life = -time.Hour })
 	other := client(t, f, func(o *KeystoneOptions) { o.Password = "wrong" })
 	before := f.signIns
 	want(t, other, fault.Unavailable, "t")
 	if f.signIns-before != 2 {
-		t.Errorf("signed in %d times", f.signIns-before)
+		t.Errorf("%d own tokens requested", f.signIns-before)
 	}
 }
 
-func TestKeystoneServiceTokens(t *testing.T) {
+func TestServiceTokens(t *testing.T) {
 	f := newFake(t)
 	f.issue("user", "ann", time.Minute, "member")
 	f.issue("service", "nova", time.Hour, "service")
@@ -344,21 +347,21 @@ func TestKeystoneServiceTokens(t *testing.T) {
 		{"user", "other", fault.Forbidden},
 		{"user", "old", fault.Forbidden},
 		{"user", "service", ""},
-		{"user", "", fault.Forbidden}, // what was allowed for a service is not for all
+		{"user", "", fault.Forbidden}, // a result for a service is not used for others
 	} {
 		want(t, lax, c.want, c.user, c.service)
 	}
 	before := f.count("user")
 	want(t, lax, "", "user", "service")
 	if f.count("user") != before {
-		t.Error("an expired token is not remembered")
+		t.Error("an expired token is not cached")
 	}
 	f.do(func() { delete(f.tokens, "user") })
 	f.pass(5 * time.Minute)
 	want(t, lax, fault.Forbidden, "user", "service")
 }
 
-func TestKeystoneAccessRules(t *testing.T) {
+func TestAccessRules(t *testing.T) {
 	f := newFake(t)
 	f.issue("all", "ann", time.Hour)["application_credential"] = doc{"id": "a"}
 	f.issue("none", "ann", time.Hour)["application_credential"] = doc{"access_rules": []doc{}}
@@ -392,7 +395,7 @@ func TestKeystoneAccessRules(t *testing.T) {
 	}
 }
 
-func TestKeystoneFindsItsEndpoint(t *testing.T) {
+func TestEndpointFromTheCatalog(t *testing.T) {
 	f, other := newFake(t), newFake(t)
 	other.tokens = f.tokens
 	f.issue("t", "ann", time.Hour)
@@ -403,13 +406,13 @@ func TestKeystoneFindsItsEndpoint(t *testing.T) {
 				"region_id": "two", "url": f.URL + "/identity"}}}}
 	for _, c := range []struct {
 		region, iface string
-		asked         *fake
+		called        *fake
 	}{{"", "", other}, {"one", "internal", other}, {"two", "", f}, {"three", "", f}, {"one", "admin", f}} {
 		k := client(t, f, func(o *KeystoneOptions) { o.Region, o.Interface = c.region, c.iface })
-		before := c.asked.count("t")
+		before := c.called.count("t")
 		want(t, k, "", "t")
-		if c.asked.count("t") != before+1 {
-			t.Errorf("region %q, interface %q: another Keystone was asked", c.region, c.iface)
+		if c.called.count("t") != before+1 {
+			t.Errorf("region %q, interface %q: another Keystone was called", c.region, c.iface)
 		}
 	}
 	for address, want := range map[string]string{"http://h:5000": "http://h:5000/v3",
@@ -421,7 +424,7 @@ func TestKeystoneFindsItsEndpoint(t *testing.T) {
 	}
 }
 
-func TestKeystoneSignsIn(t *testing.T) {
+func TestBodyOfTokenRequest(t *testing.T) {
 	f := newFake(t)
 	for _, c := range []struct {
 		change func(*KeystoneOptions)
@@ -460,7 +463,7 @@ func TestKeystoneOptionsAreChecked(t *testing.T) {
 	if k, err := NewKeystone(public); err != nil || k.Challenge() != `Keystone uri="https://cloud/v3"` {
 		t.Error(err)
 	}
-	for word, change := range map[string]func(*KeystoneOptions){
+	for text, change := range map[string]func(*KeystoneOptions){
 		"auth_url is missing":                      func(o *KeystoneOptions) { o.AuthURL = "" },
 		"auth_url = h:5000 is not an HTTP URL":     func(o *KeystoneOptions) { o.AuthURL = "h:5000" },
 		"username is missing":                      func(o *KeystoneOptions) { o.Username = "" },
@@ -476,8 +479,8 @@ func TestKeystoneOptionsAreChecked(t *testing.T) {
 	} {
 		o := good
 		change(&o)
-		if _, err := NewKeystone(o); !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), word) {
-			t.Errorf("%v; want %q", err, word)
+		if _, err := NewKeystone(o); !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), text) {
+			t.Errorf("%v; want %q", err, text)
 		}
 	}
 }

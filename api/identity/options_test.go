@@ -23,9 +23,9 @@ func TestReadKeystone(t *testing.T) {
 	for _, c := range []struct {
 		name, text string
 		want       KeystoneOptions
-		warnings   []string // words of them
+		warnings   []string // parts of them
 	}{
-		{"as the guide writes it", `
+		{"as in the installation guide", `
 www_authenticate_uri = http://public:5000/v3
 auth_url = http://controller:5000/v3
 memcached_servers = controller:11211
@@ -40,7 +40,7 @@ password = p$$w
 			ProjectName: "service", Username: "placement", Password: "p$w", Retries: 3, CacheTime: 300 * time.Second,
 			ServiceRoles: []string{"service"}},
 			[]string{"memcached is not used"}},
-		{"all of it", `
+		{"all options", `
 auth_uri = http://public
 auth_url = http://k
 auth_plugin = v3password
@@ -94,9 +94,9 @@ enforce_token_bind = disabled
 			if len(warnings) != len(c.warnings) {
 				t.Fatalf("%q", warnings)
 			}
-			for i, words := range c.warnings {
-				if !strings.Contains(warnings[i], words) {
-					t.Errorf("%q; want %q", warnings[i], words)
+			for i, part := range c.warnings {
+				if !strings.Contains(warnings[i], part) {
+					t.Errorf("%q; want %q", warnings[i], part)
 				}
 			}
 			for _, e := range cfg.Unknown(KnownKeystone()) {

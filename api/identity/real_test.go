@@ -14,11 +14,11 @@ import (
 	"github.com/openberth/berth/internal/keystone"
 )
 
-// tokenLife is how long the tokens of the real Keystone live, in seconds: long enough for the slowest test before the
-// end.
+// tokenLife is the lifetime of the tokens of the real Keystone in seconds: enough for the slowest subtest that needs
+// a valid token.
 const tokenLife = 30
 
-// The whole against OpenStack's own Keystone.
+// TestRealKeystone tests the package with OpenStack's own Keystone.
 func TestRealKeystone(t *testing.T) {
 	real := keystone.Start(t, fmt.Sprintf("[token]\nexpiration = %d", tokenLife))
 	_, services := real.User(t, "placement", "services", "service")
@@ -52,12 +52,12 @@ service_type = placement
 			t.Errorf("%+v", id)
 		}
 	})
-	t.Run("nothing", func(t *testing.T) {
+	t.Run("a token without scope", func(t *testing.T) {
 		if id := allowed(t, placement, real.Token(t, "ann", "ann", ""), ""); id.Project != "" || len(id.Roles) > 0 {
 			t.Errorf("%+v", id)
 		}
 	})
-	t.Run("garbage", func(t *testing.T) { forbidden(t, placement, "gAAAAABrAKecX0CFmWTx6nODCBk5g1KEx0L", "") })
+	t.Run("an invalid token", func(t *testing.T) { forbidden(t, placement, "gAAAAABrAKecX0CFmWTx6nODCBk5g1KEx0L", "") })
 	t.Run("revoked", func(t *testing.T) {
 		token := real.Token(t, "ann", "ann", "lab")
 		allowed(t, placement, token, "")
@@ -65,8 +65,7 @@ service_type = placement
 		eventuallyForbidden(t, placement, token)
 	})
 	t.Run("an application credential, as user and as service", func(t *testing.T) {
-		applicationCredential(t, real,
-			placement, services)
+		applicationCredential(t, real, placement, services)
 	})
 	t.Run("expired", func(t *testing.T) {
 		token := real.Token(t, "ann", "ann", "lab")
@@ -76,9 +75,9 @@ service_type = placement
 			id.Service == nil || id.Service.UserName != "placement" {
 			t.Errorf("%+v", id)
 		}
-		forbidden(t, placement, token, real.Token(t, "ann", "ann", "lab")) // ann is no service
+		forbidden(t, placement, token, real.Token(t, "ann", "ann", "lab")) // ann does not have the role service
 	})
-	t.Run("down", func(t *testing.T) {
+	t.Run("Keystone has ended", func(t *testing.T) {
 		token := real.Token(t, "ann", "ann", "lab")
 		steady := newFromFile(t,
 			fmt.Sprintf("[keystone_authtoken]\nauth_url = %s\nauth_type = password\nusername = placement\npassword = "+
@@ -87,16 +86,17 @@ service_type = placement
 		allowed(t, steady, token, "")
 		real.Stop()
 		allowed(t, steady, token, "")
-		if _, err := steady.Authenticate(asking("other", "")); !fault.Is(err, fault.Unavailable) {
-			t.Errorf("with Keystone down: %v", err)
+		if _, err := steady.Authenticate(request("other", "")); !fault.Is(err, fault.Unavailable) {
+			t.Errorf("without Keystone: %v", err)
 		}
 	})
 }
 
-// applicationCredential lets ann make one that may only list traits, and the service sign in with another.
+// applicationCredential tests an application credential of ann that may only list traits, and one as the account of
+// the service.
 func applicationCredential(t *testing.T, real *keystone.Keystone, placement *identity.Keystone, project string) {
 	type doc = keystone.Doc
-	make := func(user, project string, more doc) (id, secret, token string) {
+	create := func(user, project string, more doc) (id, secret, token string) {
 		own := real.Token(t, user, user, project)
 		var who struct {
 			Token struct{ User struct{ ID string } }
@@ -115,7 +115,7 @@ func applicationCredential(t *testing.T, real *keystone.Keystone, placement *ide
 				"application_credential": doc{"id": id, "secret": secret}}}}, http.StatusCreated, nil).Get("X-Subject-Token")
 		return id, secret, token
 	}
-	_, _, token := make("ann", "lab",
+	_, _, token := create("ann", "lab",
 		doc{"access_rules": []doc{{"service": "placement", "method": "GET", "path": "/traits/*"}}})
 	for path, want := range map[string]bool{"/traits/CUSTOM_A": true, "/traits": false, "/usages": false} {
 		r := httptest.NewRequest("GET", path, nil)
@@ -124,7 +124,7 @@ func applicationCredential(t *testing.T, real *keystone.Keystone, placement *ide
 			t.Errorf("%s: %v", path, err)
 		}
 	}
-	id, secret, _ := make("placement", "services", doc{})
+	id, secret, _ := create("placement", "services", doc{})
 	other := newFromFile(t,
 		fmt.Sprintf("[keystone_authtoken]\nauth_url = %s/v3/\nauth_type = "+
 			"v3applicationcredential\napplication_credential_id = %s\napplication_credential_secret = %s\n",
@@ -152,7 +152,7 @@ func newFromFile(t *testing.T, text string) *identity.Keystone {
 	return k
 }
 
-func asking(token, service string) *http.Request {
+func request(token, service string) *http.Request {
 	r := httptest.NewRequest("GET", "/resource_providers", nil)
 	r.Header.Set("X-Auth-Token", token)
 	if service != "" {
@@ -163,7 +163,7 @@ func asking(token, service string) *http.Request {
 
 func allowed(t *testing.T, k *identity.Keystone, token, service string) identity.Identity {
 	t.Helper()
-	id, err := k.Authenticate(asking(token, service))
+	id, err := k.Authenticate(request(token, service))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -172,17 +172,17 @@ func allowed(t *testing.T, k *identity.Keystone, token, service string) identity
 
 func forbidden(t *testing.T, k *identity.Keystone, token, service string) {
 	t.Helper()
-	if id, err := k.Authenticate(asking(token, service)); !fault.Is(err, fault.Forbidden) {
+	if id, err := k.Authenticate(request(token, service)); !fault.Is(err, fault.Forbidden) {
 		t.Errorf("%+v, %v", id, err)
 	}
 }
 
-// eventuallyForbidden waits until a token that was good is refused, which its cache may put off for a second, and its
-// end for its life.
+// eventuallyForbidden waits until a valid token is rejected: after a revocation at most the cache time, otherwise
+// its lifetime.
 func eventuallyForbidden(t *testing.T, k *identity.Keystone, token string) {
 	t.Helper()
 	for end := time.Now().Add(4 * tokenLife * time.Second); ; time.Sleep(200 * time.Millisecond) {
-		_, err := k.Authenticate(asking(token, ""))
+		_, err := k.Authenticate(request(token, ""))
 		if fault.Is(err, fault.Forbidden) {
 			return
 		}
@@ -190,7 +190,7 @@ func eventuallyForbidden(t *testing.T, k *identity.Keystone, token string) {
 			t.Fatal(err)
 		}
 		if time.Now().After(end) {
-			t.Fatal("the token is still good")
+			t.Fatal("the token is still accepted")
 		}
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/openberth/berth/backoff"
 	"github.com/openberth/berth/fault"
 )
 
@@ -74,7 +75,7 @@ func (k *Keystone) validate(ctx context.Context, token string, expired bool) (*t
 			return nil, unavailable("Keystone at %s does not let the user of [keystone_authtoken] validate tokens "+
 				"(status %d); it needs the role service or admin", s.url, status)
 		default:
-			return nil, unavailable("Keystone at %s answered with status %d when asked about a token", s.url, status)
+			return nil, unavailable("Keystone at %s answered the validation of a token with status %d", s.url, status)
 		}
 	}
 }
@@ -168,6 +169,9 @@ func (o KeystoneOptions) userText() string {
 	return "the user " + o.Username + o.UserID
 }
 
+// callRetry is the wait before a call is retried.
+var callRetry = backoff.Exponential{First: 100 * time.Millisecond, Max: 3200 * time.Millisecond}
+
 // call makes one call. It retries a call without an answer, up to the limit.
 func (k *Keystone) call(ctx context.Context, method, address string, body []byte, header http.Header) (
 	status int, out http.Header, text []byte, err error) {
@@ -176,7 +180,7 @@ func (k *Keystone) call(ctx context.Context, method, address string, body []byte
 		if err == nil {
 			return status, out, text, nil
 		}
-		if try >= k.opts.Retries || k.wait(ctx, 100*time.Millisecond<<min(try, 5)) != nil {
+		if try >= k.opts.Retries || k.wait(ctx, callRetry.Wait(try+1)) != nil {
 			if cause, ok := errors.AsType[*url.Error](err); ok {
 				err = cause.Err // without the address, which the sentence has
 			}
@@ -202,18 +206,6 @@ func (k *Keystone) once(ctx context.Context, method, address string, body []byte
 	defer response.Body.Close()
 	text, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer))
 	return response.StatusCode, response.Header, text, err
-}
-
-// wait sleeps for d, or until the context ends.
-func wait(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-timer.C:
-		return nil
-	}
 }
 
 // body returns the service's request for a token.

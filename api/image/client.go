@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/openberth/berth/api/identity"
+	"github.com/openberth/berth/backoff"
 	"github.com/openberth/berth/fault"
 )
 
@@ -60,10 +61,7 @@ func New(o Options) (*Client, error) {
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	}
 	return &Client{o: o, time: max(maxTime, o.HTTP.Timeout), first: rand.N[int], wait: func(ctx context.Context) {
-		select {
-		case <-ctx.Done():
-		case <-time.After(betweenTries):
-		}
+		_ = backoff.Sleep(ctx, betweenTries) // the next call fails if ctx has ended
 	}}, nil
 }
 

@@ -15,8 +15,8 @@ import (
 	"github.com/openberth/berth/fault"
 )
 
-// answered is what OpenStack's Glance 25 said, word for word but for the ids: an image without Keystone, and one that
-// is not there.
+// answered and missing are responses of OpenStack's Glance 25, with other ids: an image without Keystone, and an
+// image that does not exist. member is a member of a shared image.
 const (
 	answered = `{"hw_numa_nodes": "2", "trait:HW_CPU_X86_AVX2": "required", "hw_numa_cpus.0": "0", "name": "one", "disk_format": "raw", "container_format": "bare", "visibility": "%s", "size": 6, "virtual_size": 6, "status": "active", "checksum": "e80b5017098950fc58aad83c8c14978e", "protected": false, "min_ram": 512, "min_disk": 1, "owner": %s, "os_hidden": false, "os_hash_algo": "sha512", "os_hash_value": "e32ef1", "id": "i1", "created_at": "2026-11-21T01:02:51Z", "updated_at": "2026-11-21T01:06:25Z", "tags": [], "self": "/v2/images/i1", "file": "/v2/images/i1/file", "schema": "/v2/schemas/image"}`
 	missing  = "<html>\n <head>\n  <title>404 Not Found</title>\n </head>\n <body>\n  <h1>404 Not Found</h1>\n  No " +
@@ -24,21 +24,22 @@ const (
 	member = `{"member_id": "p1", "image_id": "i1", "status": "pending", "created_at": "2026-11-21T01:06:25Z", "updated_at": "2026-11-21T01:06:25Z", "schema": "/v2/schemas/member"}`
 )
 
-// glance answers as it is told, and keeps what it was asked.
+// glance is a fake image service that records its requests.
 type glance struct {
 	*httptest.Server
-	mu    sync.Mutex
-	asked []*http.Request
-	tell  func(w http.ResponseWriter, r *http.Request)
+	mu       sync.Mutex
+	received []*http.Request
+	handle   func(w http.ResponseWriter, r *http.Request)
 }
 
-func fake(t *testing.T, tell func(w http.ResponseWriter, r *http.Request)) *glance {
-	g := &glance{tell: tell}
+// fake starts an image service.
+func fake(t *testing.T, handle func(w http.ResponseWriter, r *http.Request)) *glance {
+	g := &glance{handle: handle}
 	g.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		g.mu.Lock()
-		g.asked = append(g.asked, r)
+		g.received = append(g.received, r)
 		g.mu.Unlock()
-		g.tell(w, r)
+		g.handle(w, r)
 	}))
 	t.Cleanup(g.Close)
 	return g
@@ -47,10 +48,10 @@ func fake(t *testing.T, tell func(w http.ResponseWriter, r *http.Request)) *glan
 func (g *glance) requests() []*http.Request {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return append([]*http.Request(nil), g.asked...)
+	return append([]*http.Request(nil), g.received...)
 }
 
-// client asks these servers in order, and does not wait between two tries.
+// client returns a client that uses the servers in order and does not wait between tries.
 func client(t *testing.T, o Options) *Client {
 	t.Helper()
 	c, err := New(o)
@@ -67,7 +68,7 @@ var (
 	admin = identity.Identity{User: "root", Project: "p9", Roles: []string{"admin"}}
 )
 
-func TestAnImageIsRead(t *testing.T) {
+func TestImageIsRead(t *testing.T) {
 	g := fake(t, func(w http.ResponseWriter, r *http.Request) { fmt.Fprintf(w, answered, "shared", "null") })
 	got, err := client(t, Options{Servers: []string{g.URL + "/v2/"}}).Image(t.Context(), ann, "ann:p1", "i1")
 	if err != nil {
@@ -82,15 +83,15 @@ func TestAnImageIsRead(t *testing.T) {
 	if r.URL.Path != "/v2/images/i1" || r.Header.Get("X-Auth-Token") != "ann:p1" || r.Header.Get("X-Tenant-Id") != "p1" ||
 		r.Header.Get("X-User-Id") != "ann" ||
 		r.Header.Get("X-Roles") != "member,reader" || r.Header.Get("X-Identity-Status") != "Confirmed" {
-		t.Errorf("asked %s with %v", r.URL, r.Header)
+		t.Errorf("request %s with %v", r.URL, r.Header)
 	}
 }
 
-func TestOddValuesOfAnImage(t *testing.T) {
+func TestUnusualValuesOfAnImage(t *testing.T) {
 	var i Image
-	if err := json.Unmarshal(
-		[]byte(
-			`{"id": "i", "status": "queued", "name": null, "size": null, "min_ram": 0, "hw_numa_nodes": 2, "none": null, "flag": true}`), &i); err != nil {
+	text := `{"id": "i", "status": "queued", "name": null, "size": null, "min_ram": 0, "hw_numa_nodes": 2,
+		"none": null, "flag": true}`
+	if err := json.Unmarshal([]byte(text), &i); err != nil {
 		t.Fatal(err)
 	}
 	if i.Name != "" || i.Size != 0 || len(i.Properties) != 2 || i.Properties["hw_numa_nodes"] != "2" ||
@@ -100,16 +101,16 @@ func TestOddValuesOfAnImage(t *testing.T) {
 	for _, text := range []string{`{}`, `{"id": "i"}`, `[]`, `{"id": "i", "status": 1}`,
 		`{"id": "i", "status": "active", "min_ram": "much"}`} {
 		if err := json.Unmarshal([]byte(text), &i); err == nil {
-			t.Errorf("%s is taken for an image", text)
+			t.Errorf("%s is accepted as an image", text)
 		}
 	}
 }
 
-// Who may see an image, where the image service shows all to everybody.
+// TestVisibility tests which callers may see an image if the image service returns all images to all callers.
 func TestVisibility(t *testing.T) {
 	for _, c := range []struct {
 		visibility, owner string
-		lent              int // status of the answer about the member p1
+		memberStatus      int // status of the response for the member p1
 		who               identity.Identity
 		seen              bool
 	}{
@@ -123,13 +124,13 @@ func TestVisibility(t *testing.T) {
 		{"shared", `"p2"`, 404, ann, false},
 		{"shared", `"p2"`, 403, ann, false},
 		{"shared", `"p2"`, 200, ann, true},
-		{"shared", `"p2"`, 200, identity.Identity{User: "system"}, false}, // of no project
+		{"shared", `"p2"`, 200, identity.Identity{User: "system"}, false}, // without project
 		{"shared", `"p2"`, 200, identity.Identity{User: "bob", Project: ".."}, false},
 	} {
 		t.Run(fmt.Sprint(c), func(t *testing.T) {
 			g := fake(t, func(w http.ResponseWriter, r *http.Request) {
 				if strings.HasPrefix(r.URL.Path, "/v2/images/i1/members/") {
-					w.WriteHeader(c.lent)
+					w.WriteHeader(c.memberStatus)
 					fmt.Fprint(w, member)
 					return
 				}
@@ -143,12 +144,12 @@ func TestVisibility(t *testing.T) {
 	}
 }
 
-func TestWhatTheImageServiceMaySay(t *testing.T) {
+func TestResponsesOfTheImageService(t *testing.T) {
 	for _, c := range []struct {
 		status int
 		body   string
 		kind   fault.Kind
-		says   string
+		part   string
 		tries  int
 	}{
 		{404, missing, fault.NotFound, "", 1},
@@ -167,15 +168,15 @@ func TestWhatTheImageServiceMaySay(t *testing.T) {
 				fmt.Fprint(w, c.body)
 			})
 			_, err := client(t, Options{Servers: []string{g.URL}, Retries: 2}).Image(t.Context(), ann, "t", "i1")
-			if !fault.Is(err, c.kind) || !strings.Contains(fault.TextOf(err), c.says) || len(g.requests()) != c.tries {
+			if !fault.Is(err, c.kind) || !strings.Contains(fault.TextOf(err), c.part) || len(g.requests()) != c.tries {
 				t.Errorf("%v after %d tries", err, len(g.requests()))
 			}
 		})
 	}
 }
 
-// One server of several is down: the next is asked.
-func TestTheNextServerIsAsked(t *testing.T) {
+// TestNextServerIsUsed tests that the next server is used if one is down.
+func TestNextServerIsUsed(t *testing.T) {
 	g := fake(t, func(w http.ResponseWriter, r *http.Request) { fmt.Fprintf(w, answered, "public", "null") })
 	down := httptest.NewServer(nil)
 	down.Close()
@@ -190,8 +191,8 @@ func TestTheNextServerIsAsked(t *testing.T) {
 	}
 }
 
-// A server that never answers does not hold a request up for longer than it may.
-func TestSilenceEnds(t *testing.T) {
+// TestServerWithoutResponse tests that the time of a request is limited if the server does not respond.
+func TestServerWithoutResponse(t *testing.T) {
 	g := fake(t, func(w http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
 	c := client(t, Options{Servers: []string{g.URL}, Retries: 100, HTTP: &http.Client{Timeout: 20 * time.Millisecond}})
 	c.time = 100 * time.Millisecond
@@ -209,9 +210,9 @@ func TestSilenceEnds(t *testing.T) {
 	}
 }
 
-// With an account, compute asks as itself: at the address that the catalog has, and with a new token when the old one
-// is refused.
-func TestTheAccountAsks(t *testing.T) {
+// TestAccountOfTheConfiguration tests that compute uses its own account: with the address from the catalog, and with
+// a new token when the old one is rejected.
+func TestAccountOfTheConfiguration(t *testing.T) {
 	g := fake(t, func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("X-Auth-Token") != "token-2" {
 			w.WriteHeader(http.StatusUnauthorized)
@@ -242,20 +243,20 @@ func TestTheAccountAsks(t *testing.T) {
 	}
 	for _, r := range g.requests() {
 		if token := r.Header.Get("X-Auth-Token"); !strings.HasPrefix(token, "token-") {
-			t.Errorf("asked with %q", token)
+			t.Errorf("request with token %q", token)
 		}
 	}
 	if signed != 2 {
-		t.Errorf("signed in %d times", signed)
+		t.Errorf("%d tokens requested", signed)
 	}
-	g.tell = func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(http.StatusForbidden) }
+	g.handle = func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(http.StatusForbidden) }
 	if _, err := c.Image(t.Context(), ann, "hers", "i1"); !fault.Is(err, fault.Unavailable) ||
 		!strings.Contains(fault.TextOf(err), "does not let the account of [glance]") {
 		t.Errorf("%v", err)
 	}
 }
 
-func TestWhereTheImageServiceIs(t *testing.T) {
+func TestAddressOfTheImageService(t *testing.T) {
 	for text, want := range map[string]string{
 		"http://g:9292": "http://g:9292", "http://g:9292/": "http://g:9292", "http://g:9292/v2": "http://g:9292",
 		"http://g:9292/v2.15/":   "http://g:9292",

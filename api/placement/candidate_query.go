@@ -8,24 +8,11 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/resource"
 )
 
 // MaxGroups is the maximum number of request groups in a query. OpenStack's own Placement has no limit.
 const MaxGroups = 128
-
-// The query parameters of GET /allocation_candidates. Those in groupKeys take a suffix.
-const (
-	keyResources    = "resources"
-	keyRequired     = "required"
-	keyMemberOf     = "member_of"
-	keyInTree       = "in_tree"
-	keyLimit        = "limit"
-	keyGroupPolicy  = "group_policy"
-	keyRootRequired = "root_required"
-	keySameSubtree  = "same_subtree"
-)
 
 // AskQuery returns an ask as a query of microversion 1.39. ParseAsk of the query returns the same ask, with its groups
 // sorted by suffix.
@@ -79,17 +66,6 @@ func encodeGroup(q url.Values, g resource.Group) {
 		q.Set(keyInTree+g.Suffix, string(g.InTree))
 	}
 }
-
-// prefixed returns the items of a list with a prefix.
-func prefixed[T ~string](prefix string, list []T) []string {
-	out := make([]string, len(list))
-	for i, w := range list {
-		out[i] = prefix + string(w)
-	}
-	return out
-}
-
-func join(lists ...[]string) string { return strings.Join(slices.Concat(lists...), ",") }
 
 var (
 	numberedKey = regexp.MustCompile(`^(resources|required|member_of|in_tree)([1-9][0-9]*)?$`)
@@ -236,17 +212,4 @@ func parseRootRequired(ask *resource.Ask, value string) error {
 		}
 	}
 	return nil
-}
-
-// invalid returns a fault of kind Invalid.
-func invalid(format string, args ...any) *fault.Error {
-	return fault.New(fault.Invalid, "placement.query", format, args...)
-}
-
-// add appends an item unless the list contains it.
-func add[T comparable](list []T, item T) []T {
-	if slices.Contains(list, item) {
-		return list
-	}
-	return append(list, item)
 }

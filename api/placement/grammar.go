@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/provider"
 	"github.com/openberth/berth/resource"
 )
@@ -216,3 +217,27 @@ func checkSubtrees(ask resource.Ask) error {
 	}
 	return nil
 }
+
+// invalid returns a fault of kind Invalid.
+func invalid(format string, args ...any) *fault.Error {
+	return fault.New(fault.Invalid, "placement.query", format, args...)
+}
+
+// add appends an item unless the list contains it.
+func add[T comparable](list []T, item T) []T {
+	if slices.Contains(list, item) {
+		return list
+	}
+	return append(list, item)
+}
+
+// prefixed returns the items of a list with a prefix.
+func prefixed[T ~string](prefix string, list []T) []string {
+	out := make([]string, len(list))
+	for i, w := range list {
+		out[i] = prefix + string(w)
+	}
+	return out
+}
+
+func join(lists ...[]string) string { return strings.Join(slices.Concat(lists...), ",") }

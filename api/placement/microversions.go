@@ -23,3 +23,15 @@ var askKeys = map[string]Version{
 	keyRootRequired: sinceRootRequired,
 	keySameSubtree:  sinceSameSubtree,
 }
+
+// The query parameters of GET /allocation_candidates. Those in groupKeys take a suffix.
+const (
+	keyResources    = "resources"
+	keyRequired     = "required"
+	keyMemberOf     = "member_of"
+	keyInTree       = "in_tree"
+	keyLimit        = "limit"
+	keyGroupPolicy  = "group_policy"
+	keyRootRequired = "root_required"
+	keySameSubtree  = "same_subtree"
+)

@@ -17,24 +17,6 @@ import (
 	"github.com/openberth/berth/fault"
 )
 
-// Body identifies a kind of request body. Its schema may differ between microversions.
-type Body string
-
-// The request bodies of the API.
-const (
-	BodyNewProvider  Body = "POST /resource_providers"
-	BodyProvider     Body = "PUT /resource_providers/{uuid}"
-	BodyNewInventory Body = "POST /resource_providers/{uuid}/inventories"
-	BodyInventory    Body = "PUT /resource_providers/{uuid}/inventories/{resource_class}"
-	BodyInventories  Body = "PUT /resource_providers/{uuid}/inventories"
-	BodyAggregates   Body = "PUT /resource_providers/{uuid}/aggregates"
-	BodyTraits       Body = "PUT /resource_providers/{uuid}/traits"
-	BodyClass        Body = "POST /resource_classes"
-	BodyAllocation   Body = "PUT /allocations/{consumer_uuid}"
-	BodyAllocations  Body = "POST /allocations"
-	BodyReshape      Body = "POST /reshaper"
-)
-
 // Bodies validates and decodes request bodies. It holds the compiled schemas and is safe for concurrent use.
 type Bodies struct{ schemas map[Body][]versionedSchema }
 

@@ -6,6 +6,24 @@ import (
 	"github.com/openberth/berth/resource"
 )
 
+// Body identifies a kind of request body. Its schema may differ between microversions.
+type Body string
+
+// The request bodies of the API.
+const (
+	BodyNewProvider  Body = "POST /resource_providers"
+	BodyProvider     Body = "PUT /resource_providers/{uuid}"
+	BodyNewInventory Body = "POST /resource_providers/{uuid}/inventories"
+	BodyInventory    Body = "PUT /resource_providers/{uuid}/inventories/{resource_class}"
+	BodyInventories  Body = "PUT /resource_providers/{uuid}/inventories"
+	BodyAggregates   Body = "PUT /resource_providers/{uuid}/aggregates"
+	BodyTraits       Body = "PUT /resource_providers/{uuid}/traits"
+	BodyClass        Body = "POST /resource_classes"
+	BodyAllocation   Body = "PUT /allocations/{consumer_uuid}"
+	BodyAllocations  Body = "POST /allocations"
+	BodyReshape      Body = "POST /reshaper"
+)
+
 // schemaVersion is the schema of a body from one microversion on.
 type schemaVersion struct {
 	since  Version

@@ -7,16 +7,13 @@ package rest
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"mime"
 	"net/http"
 	"net/url"
-	"strings"
 	"time"
 
 	"github.com/openberth/berth/fault"
@@ -33,32 +30,6 @@ type Client struct {
 }
 
 var defaultHTTP = &http.Client{Timeout: time.Minute}
-
-// Answer is the answer to a request.
-type Answer struct {
-	Status int
-	Header http.Header
-	Body   []byte
-}
-
-// Status is the error answer of a service. It is the cause of a fault that Client returns.
-type Status struct {
-	Method, Path string
-	Code         int    // the HTTP status
-	Title        string // such as "Conflict"
-	Detail       string // the error text of the service
-	ErrorCode    string // Placement's errors[].code, or empty
-	RequestID    string
-}
-
-// Error returns the answer as one line for a log.
-func (s *Status) Error() string {
-	text := fmt.Sprintf("%s %s: %d %s: %s", s.Method, s.Path, s.Code, s.Title, s.Detail)
-	if s.RequestID != "" {
-		text += " (" + s.RequestID + ")"
-	}
-	return text
-}
 
 // Do sends a request and reads its answer. body is encoded as JSON unless it is nil; the answer is decoded into into
 // unless that is nil. A status of 400 or more is returned as a fault with a *Status in its chain, a failed connection
@@ -129,78 +100,6 @@ func (c *Client) Send(ctx context.Context, method, path string, body any) (*http
 	return resp, nil
 }
 
-// AnswerFault returns a fault for an answer with a status of 400 or more, after reading and closing its body; nil for
-// another status.
-func AnswerFault(method, path string, resp *http.Response) error {
-	if resp.StatusCode < 400 {
-		return nil
-	}
-	data, err := io.ReadAll(io.LimitReader(resp.Body, MaxBody))
-	resp.Body.Close()
-	if err != nil {
-		data = nil
-	}
-	answer := Answer{Status: resp.StatusCode, Header: resp.Header, Body: data}
-	return statusFault(method+" "+path, readStatus(method, path, answer))
-}
-
-func statusFault(op string, s *Status) error {
-	kind := fault.Internal
-	switch s.Code {
-	case http.StatusBadRequest, http.StatusNotAcceptable, http.StatusUnsupportedMediaType,
-		http.StatusRequestEntityTooLarge:
-		kind = fault.Invalid
-	case http.StatusNotFound, http.StatusMethodNotAllowed:
-		kind = fault.NotFound
-	case http.StatusConflict:
-		kind = fault.Conflict
-	case http.StatusUnauthorized, http.StatusForbidden:
-		kind = fault.Forbidden
-	case http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout,
-		http.StatusRequestTimeout:
-		kind = fault.Unavailable
-	}
-	return &fault.Error{Kind: kind, Op: op, Code: s.ErrorCode, Msg: s.Detail, Err: s}
-}
-
-// StatusOf returns the error answer in a fault from Do; nil if there is none.
-func StatusOf(err error) *Status {
-	s, _ := errors.AsType[*Status](err)
-	return s
-}
-
-// readStatus parses an error answer. The body may be Placement's {"errors": [{…}]}, Compute's
-// {"badRequest": {"code": …, "message": …}}, or plain text.
-func readStatus(method, path string, a Answer) *Status {
-	s := &Status{Method: method, Path: path, Code: a.Status, Title: http.StatusText(a.Status),
-		RequestID: cmp.Or(a.Header.Get("Openstack-Request-Id"), a.Header.Get("X-Openstack-Request-Id"))}
-	var placement struct {
-		Errors []struct{ Title, Detail, Code string }
-	}
-	if json.Unmarshal(a.Body, &placement) == nil && len(placement.Errors) > 0 {
-		e := placement.Errors[0]
-		s.Title, s.Detail, s.ErrorCode = e.Title, strings.TrimSpace(e.Detail), e.Code
-		return s
-	}
-	var compute map[string]struct {
-		Message string
-		Code    int
-	}
-	if json.Unmarshal(a.Body, &compute) == nil {
-		for title, e := range compute {
-			if e.Message != "" {
-				s.Title, s.Detail = title, e.Message
-				return s
-			}
-		}
-	}
-	s.Detail = strings.TrimSpace(string(a.Body))
-	if s.Detail == "" {
-		s.Detail = s.Title
-	}
-	return s
-}
-
 // ReadJSON reads a request body of at most MaxBody bytes into v. It returns fault.Invalid, with a text for the client,
 // for a content type other than JSON, for a body that is too large, and for a syntax error or trailing text.
 func ReadJSON(r *http.Request, v any) error {
@@ -234,4 +133,19 @@ func WriteJSON(w http.ResponseWriter, status int, v any) {
 	w.WriteHeader(status)
 	// An error means that the client has disconnected.
 	_, _ = w.Write(data)
+}
+
+// AnswerFault returns a fault for an answer with a status of 400 or more, after reading and closing its body; nil for
+// another status.
+func AnswerFault(method, path string, resp *http.Response) error {
+	if resp.StatusCode < 400 {
+		return nil
+	}
+	data, err := io.ReadAll(io.LimitReader(resp.Body, MaxBody))
+	resp.Body.Close()
+	if err != nil {
+		data = nil
+	}
+	answer := Answer{Status: resp.StatusCode, Header: resp.Header, Body: data}
+	return statusFault(method+" "+path, readStatus(method, path, answer))
 }

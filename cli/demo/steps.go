@@ -10,6 +10,7 @@ import (
 
 	"github.com/openberth/berth/api/compute"
 	"github.com/openberth/berth/api/host"
+	"github.com/openberth/berth/backoff"
 	"github.com/openberth/berth/cli"
 	"github.com/openberth/berth/fault"
 )
@@ -75,10 +76,8 @@ func (t *tour) until(what string, holds func() (bool, error)) error {
 		if ok || err != nil {
 			return err
 		}
-		select {
-		case <-ctx.Done():
+		if backoff.Sleep(ctx, 20*time.Millisecond) != nil {
 			return fail("timeout after %s: waited for %s", stepTimeout, what)
-		case <-time.After(20 * time.Millisecond):
 		}
 	}
 }

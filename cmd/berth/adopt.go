@@ -78,11 +78,11 @@ func printAdoption(out io.Writer, plan loop.AdoptionPlan, asJSON bool) error {
 	}
 	fmt.Fprintf(out, "compute has now:    %s\n", plan.Next)
 	if len(plan.Guests) == 0 {
-		_, err := fmt.Fprintln(out, "no guest is recorded anywhere")
+		_, err := fmt.Fprintln(out, "no guests")
 		return err
 	}
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "GUEST\tNAME\tHYPERVISOR\tJOURNAL\tPLACEMENT\tCOMPUTE\tTHEN IT")
+	fmt.Fprintln(table, "GUEST\tNAME\tHYPERVISOR\tJOURNAL\tPLACEMENT\tCOMPUTE\tEFFECT")
 	for _, g := range plan.Guests {
 		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", g.ID, g.Name, g.Guest, g.Journal, g.Placement, g.Compute, g.Then)
 	}

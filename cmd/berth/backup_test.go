@@ -15,13 +15,14 @@ import (
 	"github.com/openberth/berth/resource"
 )
 
-// The chapter on backup and restore is followed literally, and what it says of the outcome is so.
+// TestBackupAndRestore runs the commands of the chapter on backup and restore, and checks the results that it
+// describes.
 func TestBackupAndRestore(t *testing.T) {
 	testenv.Long(t)
 	t.Parallel()
 	t.Run("SQLite", func(t *testing.T) {
 		t.Parallel()
-		newGuideSite(t, "sqlite", aliases+asking, "").follow()
+		newGuideSite(t, "sqlite", aliases+pciInPlacement, "").followChapter()
 	})
 	t.Run("MariaDB", func(t *testing.T) {
 		t.Parallel()
@@ -31,29 +32,29 @@ func TestBackupAndRestore(t *testing.T) {
 		connections := fmt.Sprintf("[placement_database]\nconnection = mysql+pymysql://berth:berth@%[1]s/placement\n"+
 			"[database]\nconnection = mysql+pymysql://berth:berth@%[1]s/compute\n", server.Addr)
 		client := fmt.Sprintf("[client]\nprotocol = tcp\nhost = %s\nport = %s\nuser = berth\npassword = berth\n", host, port)
-		newGuideSite(t, "mariadb", connections+aliases+asking, client).follow()
+		newGuideSite(t, "mariadb", connections+aliases+pciInPlacement, client).followChapter()
 	})
 }
 
-// follow goes through the chapter. Each part but the last leaves a healthy cloud.
-func (s *guideSite) follow() {
+// followChapter runs the procedures of the chapter. All except the last leave a healthy cloud.
+func (s *guideSite) followChapter() {
 	s.addHost("cmp1")
-	s.placementIsOlder()
-	s.placementIsLost()
-	s.computeIsOlder()
-	s.journalIsOlder()
-	s.everythingIsOlder()
-	s.computeIsLost()
+	s.restoreOlderPlacement()
+	s.losePlacement()
+	s.restoreOlderCompute()
+	s.restoreOlderJournal()
+	s.restoreEverything()
+	s.loseCompute()
 	for block, text := range s.blocks {
 		if !s.ran[block] {
-			s.t.Errorf("this block was not run: %s", text)
+			s.t.Errorf("the test does not run the block: %s", text)
 		}
 	}
 }
 
-// cmp2 joins, one server moves there, one is created and one is deleted after the copy. Then Placement knows nothing of
-// it.
-func (s *guideSite) placementIsOlder() {
+// restoreOlderPlacement restores a copy of Placement's database from before cmp2 joined, one server moved there, one
+// was created and one was deleted.
+func (s *guideSite) restoreOlderPlacement() {
 	stays, moved, deleted := s.server("stays", "a-vf:1"), s.server("moved", "a-vf:1"), s.server("deleted", "a-pci-dev:1")
 	s.run("services", copyDatabases)
 	created := s.server("created", "a-vf:1")
@@ -63,41 +64,41 @@ func (s *guideSite) placementIsOlder() {
 	guests, held := s.guestsOf(stays, moved, created), s.allocations(stays, moved, created)
 
 	s.run("services", putDatabase, "NAME=placement")
-	s.refuses("Placement lacks allocations of servers")
-	s.saying("cmp1", "server created ("+created.ID+") lacks")
-	s.saying("cmp2", "server moved ("+moved.ID+") lacks")
-	s.providersOf("cmp2")
+	s.wantRefusal("Placement lacks allocations of servers")
+	s.waitForCondition("cmp1", "server created ("+created.ID+") lacks")
+	s.waitForCondition("cmp2", "server moved ("+moved.ID+") lacks")
+	s.waitForProviders("cmp2")
 	for _, left := range []compute.Server{moved, deleted} {
-		s.saying("cmp1", left.ID+" has")
+		s.waitForCondition("cmp1", left.ID+" has")
 		s.run("services", deleteAllocation, "CONSUMER="+left.ID)
 	}
 	for _, host := range []string{"cmp1", "cmp2"} {
 		s.run("services", heal, "HOST="+host)
 	}
-	s.healthy()
-	s.same("guests", guests, s.guestsOf(stays, moved, created))
-	s.same("allocations", held, s.allocations(stays, moved, created))
-	s.same("allocation of the deleted one", map[string]string{"deleted": "map[]"}, s.allocations(deleted))
-	s.active(stays, moved, created)
+	s.waitUntilHealthy()
+	s.compare("guests", guests, s.guestsOf(stays, moved, created))
+	s.compare("allocations", held, s.allocations(stays, moved, created))
+	s.compare("allocation of the deleted server", map[string]string{"deleted": "map[]"}, s.allocations(deleted))
+	s.wantActive(stays, moved, created)
 	s.delete(stays, moved, created)
 }
 
-func (s *guideSite) placementIsLost() {
+func (s *guideSite) losePlacement() {
 	one, two := s.server("one", "a-vf:1"), s.server("two", "a-pci-dev:1")
 	guests, held := s.guestsOf(one, two), s.allocations(one, two)
-	s.lose("placement")
+	s.deleteDatabase("placement")
 	for _, host := range []string{"cmp1", "cmp2"} {
-		s.providersOf(host)
+		s.waitForProviders(host)
 		s.run("services", heal, "HOST="+host)
 	}
-	s.healthy()
-	s.same("guests", guests, s.guestsOf(one, two))
-	s.same("allocations", held, s.allocations(one, two))
-	s.active(one, two)
+	s.waitUntilHealthy()
+	s.compare("guests", guests, s.guestsOf(one, two))
+	s.compare("allocations", held, s.allocations(one, two))
+	s.wantActive(one, two)
 	s.delete(one, two)
 }
 
-func (s *guideSite) computeIsOlder() {
+func (s *guideSite) restoreOlderCompute() {
 	t := s.t
 	stays, moved, deleted := s.server("stays", "a-vf:1"), s.server("moved", "a-vf:1"), s.server("deleted", "a-pci-dev:1")
 	stopped := s.server("stopped", "a-pci-dev:1")
@@ -111,36 +112,39 @@ func (s *guideSite) computeIsOlder() {
 	guests, held := s.guestsOf(stays, moved, created), s.allocations(stays, moved, created)
 	untouched := func(when string) {
 		t.Helper()
-		s.same("guests "+when, guests, s.guestsOf(stays, moved, created))
-		s.same("allocations "+when, held, s.allocations(stays, moved, created))
+		s.compare("guests "+when, guests, s.guestsOf(stays, moved, created))
+		s.compare("allocations "+when, held, s.allocations(stays, moved, created))
 	}
 
 	s.run("services", putDatabase, "NAME=compute")
 	for _, host := range []string{"cmp1", "cmp2"} {
-		s.saying(host, "compute's database lacks assignments that this host has followed")
+		s.waitForCondition(host, "compute's database lacks assignments that this host has followed")
 	}
-	s.refuses("does not follow compute's assignments")
+	s.wantRefusal("does not follow compute's assignments")
 	untouched("restored")
 	shown := map[string]string{}
 	for _, host := range []string{"cmp1", "cmp2"} {
 		shown[host] = s.run(host, adopt)
 	}
-	s.shows(shown[*stays.Host], stays, "stays as it is")
-	s.shows(shown[*stopped.Host], stopped, "is started or stopped, as compute records")
-	s.shows(shown[*created.Host], created, "stays as it is, and a condition names it")
-	s.shows(shown[to], moved, "stays as it is, and a condition names it")
-	s.shows(shown[from], moved, "is not built, because its allocation is not here")
-	s.saying(*created.Host, "berth agent destroy "+created.ID)
-	s.saying(*created.Host, created.ID+" has")
-	s.saying(to, "berth agent destroy "+moved.ID)
-	s.until(deleted, "ERROR")
-	eventually(t, "the stopped one is started", func() (bool, error) { return maps.Equal(s.guestsOf(stopped), runs), nil })
-	eventually(t, "the release of the moved one waits", func() (bool, error) {
+	s.wantShown(shown[*stays.Host], stays, "stays as it is")
+	s.wantShown(shown[*stopped.Host], stopped, "is started or stopped, as compute records")
+	s.wantShown(shown[*created.Host], created, "stays as it is, and a condition names it")
+	s.wantShown(shown[to], moved, "stays as it is, and a condition names it")
+	s.wantShown(shown[from], moved, "is not built, because its allocation is not here")
+	s.waitForCondition(*created.Host, "berth agent destroy "+created.ID)
+	s.waitForCondition(*created.Host, created.ID+" has")
+	s.waitForCondition(to, "berth agent destroy "+moved.ID)
+	s.waitForStatus(deleted, "ERROR")
+	eventually(t, "the stopped server is started", func() (bool, error) {
+		return maps.Equal(s.guestsOf(stopped),
+			runs), nil
+	})
+	eventually(t, "the deletion of the moved server waits", func() (bool, error) {
 		why, stderr, _ := output(t, s.args("server", "why", moved.ID)...)
 		return strings.Contains(why, "host "+to+" has a guest of this server"), fmt.Errorf("%s%s", why, stderr)
 	})
 	if now, err := s.compute.compute().Server(t.Context(), moved.ID); err != nil || *now.Host != from {
-		t.Errorf("the moved one is on %v: %v", now.Place, err)
+		t.Errorf("the moved server is on %v: %v", now.Place, err)
 	}
 	untouched("adopted")
 
@@ -148,15 +152,15 @@ func (s *guideSite) computeIsOlder() {
 	s.run("services", deleteAllocation, "CONSUMER="+created.ID)
 	s.run(to, destroyGuest, "GUEST="+moved.ID)
 	s.delete(moved, deleted)
-	s.healthy()
-	s.same("guests", map[string]string{"stays": guests["stays"]}, s.guestsOf(stays))
-	s.same("allocations", map[string]string{"stays": held["stays"], "moved": "map[]"}, s.allocations(stays, moved))
-	s.active(stays, stopped)
+	s.waitUntilHealthy()
+	s.compare("guests", map[string]string{"stays": guests["stays"]}, s.guestsOf(stays))
+	s.compare("allocations", map[string]string{"stays": held["stays"], "moved": "map[]"}, s.allocations(stays, moved))
+	s.wantActive(stays, stopped)
 	s.delete(stays, stopped)
 }
 
-// An older journal gives the device of a deleted server to it, and another server has it now.
-func (s *guideSite) journalIsOlder() {
+// restoreOlderJournal restores a journal in which a deleted server has a device that another server has now.
+func (s *guideSite) restoreOlderJournal() {
 	t := s.t
 	stays, deleted := s.serverOn("cmp1", "stays", "a-pci-dev:1"), s.serverOn("cmp1", "deleted", "a-pci-dev:1")
 	s.run("cmp1", copyJournal)
@@ -165,33 +169,33 @@ func (s *guideSite) journalIsOlder() {
 	guests, held := s.guestsOf(stays, created), s.allocations(stays, created)
 	unchanged := func(when string) {
 		t.Helper()
-		s.healthy()
-		s.same("guests "+when, guests, s.guestsOf(stays, created))
-		s.same("allocations "+when, held, s.allocations(stays, created))
-		s.active(stays, created)
+		s.waitUntilHealthy()
+		s.compare("guests "+when, guests, s.guestsOf(stays, created))
+		s.compare("allocations "+when, held, s.allocations(stays, created))
+		s.wantActive(stays, created)
 	}
 	s.run("cmp1", putJournal)
 	unchanged("with an older journal")
 
-	s.run("cmp1", putJournal) // it was restarted since the copy
-	s.agents["cmp1"].endsSaying(t, "another start of the same journal", "this one can take its place in")
+	s.run("cmp1", putJournal) // the agent was restarted since the copy
+	s.agents["cmp1"].wantFailure(t, "another start of the same journal", "this one can take its place in")
 	must(t, os.Remove(s.data("cmp1", "agent", "journal")))
 	s.systemctl("start", "agent", "cmp1")
-	s.agents["cmp1"].endsSaying(t, "another agent serves host cmp1", "this one can take its place in")
-	s.same("guests without a journal", guests, s.guestsOf(stays, created))
+	s.agents["cmp1"].wantFailure(t, "another agent serves host cmp1", "this one can take its place in")
+	s.compare("guests without a journal", guests, s.guestsOf(stays, created))
 
 	s.shell("cmp1", "mv aside/journal data/agent/")
 	s.rewriteMachine("cmp1")
-	// it did not move with the directory, and is built again
+	// the guest was not moved with the directory, and is built again
 	must(t, os.Remove(s.data("cmp1", "agent", "guests", created.ID+".json")))
 	s.systemctl("start", "agent", "cmp1")
-	s.agents["cmp1"].endsSaying(t, "was written on another machine", "berth agent adopt")
+	s.agents["cmp1"].wantFailure(t, "was written on another machine", "berth agent adopt")
 	s.run("cmp1", adopt)
 	unchanged("on another machine")
 	s.delete(stays, created)
 }
 
-// rewriteMachine makes the journal of a host that of another machine.
+// rewriteMachine changes the machine in the journal of a host.
 func (s *guideSite) rewriteMachine(host string) {
 	s.t.Helper()
 	j, err := journal.Open(s.data(host, "agent"))
@@ -202,7 +206,7 @@ func (s *guideSite) rewriteMachine(host string) {
 	must(s.t, j.Close())
 }
 
-func (s *guideSite) everythingIsOlder() {
+func (s *guideSite) restoreEverything() {
 	t, hosts := s.t, []string{"cmp1", "cmp2"}
 	stays, moved, deleted := s.server("stays", "a-vf:1"), s.server("moved", "a-pci-dev:1"), s.server("deleted",
 		"a-pci-dev:1")
@@ -222,46 +226,46 @@ func (s *guideSite) everythingIsOlder() {
 	for _, host := range hosts {
 		s.run(host, putJournal)
 	}
-	s.saying(*created.Host, "berth agent destroy "+created.ID)
-	s.saying(to, "berth agent destroy "+moved.ID)
-	s.saying(from, "guest not built: host "+to+" has a guest of this server")
-	eventually(t, "the deleted one is built again",
+	s.waitForCondition(*created.Host, "berth agent destroy "+created.ID)
+	s.waitForCondition(to, "berth agent destroy "+moved.ID)
+	s.waitForCondition(from, "guest not built: host "+to+" has a guest of this server")
+	eventually(t, "the deleted server is built again",
 		func() (bool, error) { return s.guestsOf(deleted)["deleted"] != "", nil })
-	s.same("guests", guests, s.guestsOf(stays, moved, created))
+	s.compare("guests", guests, s.guestsOf(stays, moved, created))
 
 	s.run(to, destroyGuest, "GUEST="+moved.ID)
 	s.run(*created.Host, destroyGuest, "GUEST="+created.ID)
-	eventually(t, "the moved one is built on its old host",
+	eventually(t, "the moved server is built on its old host",
 		func() (bool, error) { return strings.HasPrefix(s.guestsOf(moved)["moved"], from), nil })
-	s.healthy()
-	s.same("guests", map[string]string{"stays": guests["stays"], "created": ""}, s.guestsOf(stays, created))
-	s.same("allocations", held, s.allocations(stays))
-	s.active(stays, moved, deleted)
+	s.waitUntilHealthy()
+	s.compare("guests", map[string]string{"stays": guests["stays"], "created": ""}, s.guestsOf(stays, created))
+	s.compare("allocations", held, s.allocations(stays))
+	s.wantActive(stays, moved, deleted)
 	s.delete(moved, deleted)
 }
 
-// Compute's database is made anew, and cmp2 has lost its journal, too.
-func (s *guideSite) computeIsLost() {
+// loseCompute creates compute's database again, and deletes the journal of cmp2.
+func (s *guideSite) loseCompute() {
 	t := s.t
 	stays, far := s.server("left", "a-vf:1"), s.serverOn("cmp2", "far", "a-vf:1")
 	guests, held := s.guestsOf(stays, far), s.allocations(stays, far)
 	s.systemctl("stop", "agent", "cmp2")
 	must(t, os.Remove(s.data("cmp2", "agent", "journal")))
-	s.lose("compute")
+	s.deleteDatabase("compute")
 	s.systemctl("start", "agent", "cmp2")
-	s.saying("cmp1", "the assignments are those of another cloud")
+	s.waitForCondition("cmp1", "the assignments are those of another cloud")
 	s.run("cmp1", adopt)
 	for _, one := range []compute.Server{stays, far} {
-		s.saying(*one.Host, "berth agent destroy "+one.ID)
-		s.saying(*one.Host, one.ID+" has")
+		s.waitForCondition(*one.Host, "berth agent destroy "+one.ID)
+		s.waitForCondition(*one.Host, one.ID+" has")
 	}
-	s.active(s.serverOn("cmp1", "new1", "a-vf:1"), s.serverOn("cmp2", "new2", "a-vf:1"))
-	s.same("guests", guests, s.guestsOf(stays, far))
-	s.same("allocations", held, s.allocations(stays, far))
+	s.wantActive(s.serverOn("cmp1", "new1", "a-vf:1"), s.serverOn("cmp2", "new2", "a-vf:1"))
+	s.compare("guests", guests, s.guestsOf(stays, far))
+	s.compare("allocations", held, s.allocations(stays, far))
 }
 
-// lose makes the database of a service anew.
-func (s *guideSite) lose(name string) {
+// deleteDatabase deletes the database of a service and lets the service create it again.
+func (s *guideSite) deleteDatabase(name string) {
 	s.t.Helper()
 	s.systemctl("stop", name, "services")
 	if s.kind == "sqlite" {
@@ -272,8 +276,8 @@ func (s *guideSite) lose(name string) {
 	s.systemctl("start", name, "services")
 }
 
-// providersOf waits until the agent of a host has made the providers of its four kinds of devices.
-func (s *guideSite) providersOf(host string) {
+// waitForProviders waits until the agent of a host has created its four device providers.
+func (s *guideSite) waitForProviders(host string) {
 	s.t.Helper()
 	p := s.placement.placement()
 	eventually(s.t, host+" has its providers", func() (bool, error) {
@@ -292,25 +296,27 @@ func (s *guideSite) providersOf(host string) {
 	})
 }
 
-// migrate moves a server to a host and confirms that.
+// migrate migrates a server to a host and confirms the migration.
 func (s *guideSite) migrate(server compute.Server, to string) compute.Server {
 	s.t.Helper()
-	return s.on(to, s.act(s.arrived(to, s.act(server, "VERIFY_RESIZE", "migrate", map[string]any{"host": to})), "ACTIVE",
-		"confirmResize", nil))
+	return s.wantActiveOn(to,
+		s.act(s.wantResized(to, s.act(server, "VERIFY_RESIZE", "migrate", map[string]any{"host": to})), "ACTIVE",
+			"confirmResize", nil))
 }
 
-// serverOn makes a server on a host.
+// serverOn creates a server on a host.
 func (s *guideSite) serverOn(host, name, alias string) compute.Server {
 	s.t.Helper()
 	server := s.server(name, alias)
 	if server.Host != nil && *server.Host != host {
 		server = s.migrate(server, host)
 	}
-	return s.on(host, server)
+	return s.wantActiveOn(host, server)
 }
 
-// healthy waits until no host has a condition, and wants preflight to agree and a new server to be built.
-func (s *guideSite) healthy() {
+// waitUntilHealthy waits until no host has a condition. It checks that preflight succeeds and that a new server is
+// built.
+func (s *guideSite) waitUntilHealthy() {
 	s.t.Helper()
 	for _, host := range []string{"cmp1", "cmp2"} {
 		eventually(s.t, host+" has no condition", func() (bool, error) {
@@ -318,14 +324,14 @@ func (s *guideSite) healthy() {
 				s.conditions(host))
 		})
 	}
-	s.run("services", look)
+	s.run("services", showState)
 	probe := s.server("probe", "a-vf:1")
-	s.active(probe)
+	s.wantActive(probe)
 	s.delete(probe)
 }
 
-// refuses wants a new server to find no host for this reason.
-func (s *guideSite) refuses(why string) {
+// wantRefusal checks that a new server finds no host for this reason.
+func (s *guideSite) wantRefusal(why string) {
 	s.t.Helper()
 	probe := s.server("refused", "a-vf:1")
 	if probe.Status != "ERROR" || probe.Fault == nil || !strings.Contains(probe.Fault.Message, why) {
@@ -334,18 +340,19 @@ func (s *guideSite) refuses(why string) {
 	s.delete(probe)
 }
 
-// shows wants an adoption to have said this of a server.
-func (s *guideSite) shows(text string, server compute.Server, then string) {
+// wantShown checks that the output of berth agent adopt has this effect for a server.
+func (s *guideSite) wantShown(text string, server compute.Server, then string) {
 	s.t.Helper()
 	for line := range strings.Lines(text) {
 		if strings.HasPrefix(line, server.ID) && strings.Contains(line, "  "+then) {
 			return
 		}
 	}
-	s.t.Errorf("of %s it is not said that it %s:\n%s", server.Name, then, text)
+	s.t.Errorf("the effect on %s is not %q:\n%s", server.Name, then, text)
 }
 
-// guestsOf is the host and the file of the guest of each server, by name; of a server with guests on two hosts, both.
+// guestsOf returns the host and the file of the guest of each server, by name of the server; for guests on two hosts,
+// both.
 func (s *guideSite) guestsOf(servers ...compute.Server) map[string]string {
 	s.t.Helper()
 	out := map[string]string{}
@@ -360,7 +367,7 @@ func (s *guideSite) guestsOf(servers ...compute.Server) map[string]string {
 	return out
 }
 
-// allocations is what Placement has of each server, by name.
+// allocations returns the allocation of each server, by name.
 func (s *guideSite) allocations(servers ...compute.Server) map[string]string {
 	s.t.Helper()
 	out := map[string]string{}
@@ -372,18 +379,18 @@ func (s *guideSite) allocations(servers ...compute.Server) map[string]string {
 	return out
 }
 
-// same compares what was with what is.
-func (s *guideSite) same(what string, was, is map[string]string) {
+// compare compares the present values with those before, by name.
+func (s *guideSite) compare(what string, was, is map[string]string) {
 	s.t.Helper()
 	for name, text := range is {
 		if text != was[name] {
-			s.t.Errorf("%s: %s was\n%s\nand is\n%s", what, name, was[name], text)
+			s.t.Errorf("%s: %s was\n%s\nnow\n%s", what, name, was[name], text)
 		}
 	}
 }
 
-// until waits for a status of a server.
-func (s *guideSite) until(server compute.Server, status string) {
+// waitForStatus waits for a status of a server.
+func (s *guideSite) waitForStatus(server compute.Server, status string) {
 	s.t.Helper()
 	eventually(s.t, server.Name+" is "+status, func() (bool, error) {
 		now, err := s.compute.compute().Server(s.t.Context(), server.ID)
@@ -391,8 +398,8 @@ func (s *guideSite) until(server compute.Server, status string) {
 	})
 }
 
-// active wants servers to be ACTIVE.
-func (s *guideSite) active(servers ...compute.Server) {
+// wantActive checks that servers are ACTIVE.
+func (s *guideSite) wantActive(servers ...compute.Server) {
 	s.t.Helper()
 	for _, server := range servers {
 		now, err := s.compute.compute().Server(s.t.Context(), server.ID)

@@ -13,7 +13,7 @@ import (
 
 const sampleMachine = root + "/agent/sysfs/sample.txtar"
 
-// write makes a configuration file.
+// writeConf writes a configuration file and returns its path.
 func writeConf(t *testing.T, lines ...string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "nova.conf")
@@ -23,22 +23,23 @@ func writeConf(t *testing.T, lines ...string) string {
 	return path
 }
 
-// Each finding is a sentence with its place; errors are a failure, warnings are none.
+// Each finding is a sentence with its position. Errors lead to a failure, warnings do not.
 func TestAgentCheck(t *testing.T) {
 	const functions = `device_spec = {"vendor_id":"1b36","product_id":"0010","address":{"bus":"11|21","function":"[1-4]"},"resource_class":"nvme","traits":"fast, small"}`
 	for _, c := range []struct {
 		name   string
 		lines  []string
 		status int
-		says   []string
+		want   []string
 	}{
-		{"all is well", []string{"[DEFAULT]", "host = cmp1", "[pci]", "report_in_placement = true", functions}, 0,
+		{"a valid configuration", []string{"[DEFAULT]", "host = cmp1", "[pci]", "report_in_placement = true", functions}, 0,
 			[]string{"0000:11:00.1", "cmp1_0000:11:00.0", "CUSTOM_NVME", "COMPUTE_MANAGED_PCI_DEVICE CUSTOM_FAST CUSTOM_SMALL " +
 				"OWNER_NOVA", "21 devices in", "8 of them reported; 0 errors, 0 warnings",
 				"is a bridge", "no entry of device_spec matches it"}},
-		{"nothing is configured", nil, 0, []string{"device_spec is not set", "0 of them reported; 0 errors"}},
-		{"not reported", []string{"[pci]", functions}, 0, []string{"is offered, but [pci] report_in_placement is off",
-			"0 of them reported"}},
+		{"an empty configuration", nil, 0, []string{"device_spec is not set", "0 of them reported; 0 errors"}},
+		{"devices that are not reported", []string{"[pci]", functions}, 0,
+			[]string{"is offered, but [pci] report_in_placement is off",
+				"0 of them reported"}},
 		{"warnings", []string{"[pci]", "report_in_placement = true", functions, `device_spec = [{"vendor_id":"ffff"},`,
 			` {"address":"0000:11:00.1","traits":"late"}]`,
 			`passthrough_whitelist = {"address":"0000:00:1f.0"}`, "reprot = 1", "[libvirt]", "virt_type = kvm",
@@ -53,14 +54,14 @@ func TestAgentCheck(t *testing.T) {
 			[]string{"nova.conf:4: [pci] device_spec = ", `unknown key "vendor"`, "nova.conf:6: [pci] alias", "PF 0000:11:00.0",
 				"PF 0000:21:00.0", `devname "eth0"`, "5 errors", "(errors: 5)",
 				"cannot be reported as device_spec at"}},
-		{"a devname beside an address of wildcards", []string{"[pci]", `device_spec = {"vendor_id":"8086"}`,
+		{"a devname and an address of wildcards", []string{"[pci]", `device_spec = {"vendor_id":"8086"}`,
 			`device_spec = [{"vendor_id":"1b36"},`, ` {"devname":"eth0","address":"*:*:*.*"}]`}, 1,
 			[]string{"nova.conf:3: [pci] device_spec = ", `device_spec, entry 2 of 2 has devname "eth0" beside ` +
 				`address "*:*:*.*"; keep one of them`, "1 errors"}},
-		{"D34 one_time_use without reporting",
+		{"one_time_use without reporting",
 			[]string{"[pci]", `device_spec = {"address":"0000:22:00.0","one_time_use":true}`}, 1,
 			[]string{"nova.conf:2", "needs [pci] report_in_placement"}},
-		{"no machine", []string{"[berth]", "sysfs = /nowhere"}, 1, []string{"nova.conf:2", "/nowhere"}},
+		{"a sysfs that does not exist", []string{"[berth]", "sysfs = /nowhere"}, 1, []string{"nova.conf:2", "/nowhere"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var out bytes.Buffer
@@ -69,16 +70,16 @@ func TestAgentCheck(t *testing.T) {
 				&out); status != c.status {
 				t.Errorf("status %d", status)
 			}
-			for _, word := range c.says {
+			for _, word := range c.want {
 				if !strings.Contains(out.String(), word) {
-					t.Errorf("does not say %q:\n%s", word, &out)
+					t.Errorf("no %q in the output:\n%s", word, &out)
 				}
 			}
 		})
 	}
 }
 
-// Programs read the same as JSON, also when it is wrong.
+// The JSON output has the same content, also if the configuration is wrong.
 func TestAgentCheckJSON(t *testing.T) {
 	var out, errors bytes.Buffer
 	path := writeConf(t, "[DEFAULT]", "host = cmp1", "[pci]", "report_in_placement = true",
@@ -103,7 +104,7 @@ func TestAgentCheckJSON(t *testing.T) {
 	}
 }
 
-// What is captured of a captured machine is the same, and a place that is no machine is refused.
+// A snapshot of a captured machine is equal to it. A directory that is not a machine is refused.
 func TestAgentSnapshot(t *testing.T) {
 	var first, second bytes.Buffer
 	copied := filepath.Join(t.TempDir(), "copy.txtar")
@@ -125,7 +126,8 @@ func TestAgentSnapshot(t *testing.T) {
 	}
 }
 
-// A snapshot of a directory whose links lead above its root loads, and is judged as the directory is.
+// A snapshot of a directory whose links lead above its root can be read, and berth agent check prints the same for
+// both.
 func TestAgentSnapshotOfADirectory(t *testing.T) {
 	dir, copied := t.TempDir(), filepath.Join(t.TempDir(), "copy.txtar")
 	device := filepath.Join(dir, "bus/pci/devices/0000:3b:00.0")
@@ -153,21 +155,21 @@ func TestAgentSnapshotOfADirectory(t *testing.T) {
 		t.Fatal(err)
 	}
 	path := writeConf(t, "[pci]", "report_in_placement = true", `device_spec = {"vendor_id":"8086"}`)
-	said := map[string]string{}
+	printed := map[string]string{}
 	for _, machine := range []string{dir, copied} {
 		stdout, stderr, status := output(t, "agent", "check", "--config-file", path, "--sysfs", machine)
 		if status != 0 || !strings.Contains(stdout, `0000:3b:00.0: sriov_vf_device "" is not a number: the `+
 			`product_id of its VFs is taken from the VFs that exist`) {
 			t.Errorf("%d %s\n%s", status, stderr, stdout)
 		}
-		said[machine] = strings.ReplaceAll(stdout, machine, "it")
+		printed[machine] = strings.ReplaceAll(stdout, machine, "it")
 	}
-	if said[dir] != said[copied] {
-		t.Errorf("of the directory:\n%s\nof its snapshot:\n%s", said[dir], said[copied])
+	if printed[dir] != printed[copied] {
+		t.Errorf("check of the directory:\n%s\nof its snapshot:\n%s", printed[dir], printed[copied])
 	}
 }
 
-// A machine with odd devices, and one whose cards can be managed remotely: what can be understood is reported.
+// Unreadable devices and remote-managed cards lead to warnings; the other devices are reported.
 func TestAgentCheckOddMachines(t *testing.T) {
 	remote := filepath.Join(t.TempDir(), "remote.txtar")
 	card := ""
@@ -188,20 +190,20 @@ func TestAgentCheckOddMachines(t *testing.T) {
 	for _, c := range []struct {
 		name, machine, rule string
 		status              int
-		says                []string
+		want                []string
 	}{
-		{"domains of five digits and devices that cannot be understood", root + "/agent/sysfs/testdata/odd.txtar",
+		{"domains of five digits and unreadable devices", root + "/agent/sysfs/testdata/odd.txtar",
 			`{"vendor_id":"8086","product_id":"0b60"}`, 0,
 			[]string{"cmp1_10000:E1:00.0  CUSTOM_PCI_8086_0B60", `warning: 0000:02:00.0: vendor "garbage" is not a ` +
 				`number such as 0x8086, so the device is unreadable`, "0000:07:00.0: vanished while it was read",
 				"warning: 0000:01:00.0: numa_node is missing: the node is taken as unknown; ",
 				"warning: node0: meminfo is missing: the node is taken as one without memory",
 				"1 of them reported; 0 errors, 11 warnings"}},
-		{"D33 only a card with a serial number", remote,
+		{"remote_managed without a serial number", remote,
 			`{"address":"0000:81:00.0","product_id":"101e","remote_managed":true,"physical_network":null}`, 0,
 			[]string{"is for ports of tunnelled networks", "has remote_managed, but the card has no readable serial number",
 				"0 errors, 0 warnings"}},
-		{"D29 the PF itself", remote, `{"address":"0000:81:00.0","remote_managed":true}`, 1,
+		{"remote_managed for a PF", remote, `{"address":"0000:81:00.0","remote_managed":true}`, 1,
 			[]string{`error: device_spec at `, `product_id "101e"`, "1 errors"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -211,17 +213,17 @@ func TestAgentCheckOddMachines(t *testing.T) {
 				&out); status != c.status {
 				t.Errorf("status %d", status)
 			}
-			for _, word := range c.says {
+			for _, word := range c.want {
 				if !strings.Contains(out.String(), word) {
-					t.Errorf("does not say %q:\n%s", word, &out)
+					t.Errorf("no %q in the output:\n%s", word, &out)
 				}
 			}
 		})
 	}
 }
 
-// All that is wrong in a host's files is told at once too.
-func TestAgentPreflightTellsAllThatIsWrongInFiles(t *testing.T) {
+// All errors in a host's configuration files are printed at once.
+func TestAgentPreflightPrintsAllConfigurationErrors(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "wrong.conf")
 	if err := os.WriteFile(path, []byte("[pci]\ndevice_spec = {\"vendor\": \"8086\"}\nreport_in_placement = "+
 		"perhaps\n[berth]\nrescan_interval = -1\n"), 0o600); err != nil {

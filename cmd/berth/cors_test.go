@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// With noauth2 a page that an API lets in is an administrator. So an origin that any page can have stops the start,
-// whether noauth2 is set or implied, and nothing is written.
+// With noauth2 every web page with an allowed origin is an administrator. So an origin that any page can have stops the
+// start, whether noauth2 is set or implied. Nothing is written.
 func TestAnyOriginWithNoAuth2StopsTheStart(t *testing.T) {
 	for name, c := range map[string]struct{ command, text string }{
 		"up":              {"up", "[api]\nauth_strategy = noauth2\n[cors]\nallowed_origin = *\n"},
@@ -35,13 +35,13 @@ func TestAnyOriginWithNoAuth2StopsTheStart(t *testing.T) {
 				t.Errorf("status %d:\n%s%s", status, stdout, stderr)
 			}
 			if _, err := os.Stat(data); err == nil {
-				t.Error("something was written")
+				t.Error("the data directory was created")
 			}
 		})
 	}
 }
 
-// Origins that an operator names may use the API with noauth2, others may not; the log says what that means.
+// With noauth2 only the configured origins may use the API. The log warns that they are administrators.
 func TestNamedOriginsWithNoAuth2(t *testing.T) {
 	d := start(t, []string{"placement"}, "placement", "--config-file", conf(t, machine(t, 1, 1), "[cors]",
 		"allowed_origin = https://trusted.example"),
@@ -65,7 +65,7 @@ func TestNamedOriginsWithNoAuth2(t *testing.T) {
 	}
 	if log := d.log.String(); !strings.Contains(log, "https://trusted.example") ||
 		!strings.Contains(log, "administrator") {
-		t.Errorf("the log does not warn:\n%s", log)
+		t.Errorf("no warning in the log:\n%s", log)
 	}
 	d.stop(t)
 }

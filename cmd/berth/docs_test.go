@@ -17,8 +17,8 @@ import (
 
 const root = "../.."
 
-// The operator's guide is followed literally: its sh blocks, in order, in one fresh directory; those on backups by
-// TestBackupAndRestore.
+// TestOperatorsGuide runs the sh blocks of the operator's guide in order in an empty directory. TestBackupAndRestore
+// runs those on backups.
 func TestOperatorsGuide(t *testing.T) {
 	testenv.Long(t)
 	t.Parallel()
@@ -29,7 +29,7 @@ func TestOperatorsGuide(t *testing.T) {
 		script += block[1]
 	}
 	if strings.Count(script, "berth ") < 15 {
-		t.Fatal("the guide has lost its commands")
+		t.Fatal("the guide has fewer than 15 commands, or their form has changed")
 	}
 	sample := read(t, "agent/sysfs/sample.txtar")
 	if err := os.WriteFile(filepath.Join(dir, "machine.txtar"), []byte(sample), 0o600); err != nil {
@@ -60,7 +60,7 @@ func TestOperatorsGuide(t *testing.T) {
 		"of its VFs: servers hold 0000:11:00.", "keep the VFs, of which 0000:11:00.", "CUSTOM_PCI_1B36_0010 1/4",
 		"pci_in_placement can be switched on"} {
 		if !strings.Contains(text, want) {
-			t.Errorf("following the guide does not show %q:\n%s", want, text)
+			t.Errorf("no %q in the output of the guide's commands:\n%s", want, text)
 		}
 	}
 }
@@ -87,7 +87,7 @@ func freePort(t *testing.T) string {
 	return l.Addr().String()
 }
 
-// Every berth command that a document shows is one that the command line understands.
+// The command line accepts every berth command in the documents.
 func TestCommandsInDocuments(t *testing.T) {
 	shown := 0
 	for _, doc := range []string{"README.md", "docs/operator.md", "CONTRIBUTING.md"} {
@@ -104,7 +104,7 @@ func TestCommandsInDocuments(t *testing.T) {
 			}
 			args := strings.Fields(match[1])
 			for i, arg := range args {
-				// Files of the guide do not lie here; any existing one will do.
+				// Files of the guide do not exist here; any existing file is accepted.
 				if strings.HasSuffix(arg, ".conf") {
 					args[i] = "main.go"
 				}
@@ -115,12 +115,12 @@ func TestCommandsInDocuments(t *testing.T) {
 		}
 	}
 	if shown < 15 {
-		t.Errorf("only %d commands found: the documents or this test have changed their form", shown)
+		t.Errorf("only %d commands found: the form of the documents has changed; adapt this test", shown)
 	}
 }
 
-// The table of differences from Nova names tests, and each of them is there, with the cases that it quotes.
-func TestDifferencesAreShown(t *testing.T) {
+// Each test and each quoted case in the table of differences from Nova exists.
+func TestDifferencesNameExistingTests(t *testing.T) {
 	names := regexp.MustCompile("`([a-z/]+)`|(Test[A-Za-z0-9]+)|\"([^\"]+)\"")
 	rows := 0
 	for line := range strings.Lines(read(t, "docs/pci-differences.md")) {
@@ -136,22 +136,22 @@ func TestDifferencesAreShown(t *testing.T) {
 				tests = testsOf(t, m[1])
 			case m[2] != "":
 				if shown++; !strings.Contains(tests, "\nfunc "+m[2]+"(") {
-					t.Errorf("%s is not there:%s", m[2], cells[1])
+					t.Errorf("the test %s does not exist:%s", m[2], cells[1])
 				}
 			case !strings.Contains(tests, strings.TrimSuffix(m[3], "…")):
-				t.Errorf("no test has the case %q:%s", m[3], cells[1])
+				t.Errorf("the case %q does not exist:%s", m[3], cells[1])
 			}
 		}
 		if shown == 0 {
-			t.Errorf("no test shows:%s", cells[1])
+			t.Errorf("no test is named for:%s", cells[1])
 		}
 	}
 	if rows < 40 {
-		t.Errorf("only %d rows found: the document or this test has changed its form", rows)
+		t.Errorf("only %d rows found: the form of the document has changed; adapt this test", rows)
 	}
 }
 
-// testsOf is the text of all tests of a package.
+// testsOf returns the text of all test files of a package.
 func testsOf(t *testing.T, pkg string) string {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(root, pkg, "*_test.go"))

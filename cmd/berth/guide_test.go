@@ -26,12 +26,12 @@ func backupChapter(t *testing.T) string {
 	return chapter
 }
 
-// The sh blocks of the chapter, in order. Some are there once for each kind of database.
+// The sh blocks of the chapter, in order. Some exist once for each kind of database.
 const (
 	copyJournal = iota
 	copyDatabases
 	putDatabase
-	look
+	showState
 	deleteAllocation
 	heal
 	adopt
@@ -58,20 +58,20 @@ type systemctlCall struct {
 	done                   chan struct{}
 }
 
-// systemctl is what the blocks find under this name. The test starts and stops the services, so that it knows them and
-// ends them.
+// systemctl is the program of this name for the blocks. It asks the test to start and stop the services, so that the
+// test can end them.
 const systemctl = `#!/bin/sh
 exec curl -fsS --max-time 300 -X POST "$SERVICES/$1/$2/$(basename "$PWD")"
 `
 
-// newGuideSite makes the machine of the services and starts them. client is the configuration of MariaDB's programs
+// newGuideSite creates the machine of the services and starts them. client is the configuration of MariaDB's programs
 // there.
 func newGuideSite(t *testing.T, kind, conf, client string) *guideSite {
 	t.Helper()
 	s := &guideSite{fleet: &fleet{t: t, dir: t.TempDir(), agents: map[string]*daemon{}}, kind: kind, ran: map[int]bool{},
 		calls: make(chan systemctlCall)}
 	s.readBlocks()
-	server := httptest.NewServer(http.HandlerFunc(s.takeCall))
+	server := httptest.NewServer(http.HandlerFunc(s.handleSystemctl))
 	t.Cleanup(server.Close)
 	self, err := os.Executable()
 	must(t, err)
@@ -95,7 +95,7 @@ func newGuideSite(t *testing.T, kind, conf, client string) *guideSite {
 	return s
 }
 
-// logs shows the logs of the services as they are at the end of a test that failed.
+// logs prints the logs of the services at the end of a failed test.
 func (s *guideSite) logs() {
 	if !s.t.Failed() {
 		return
@@ -106,7 +106,7 @@ func (s *guideSite) logs() {
 	}
 }
 
-// readBlocks reads the blocks that are for every database, or for this kind.
+// readBlocks reads the blocks for every database and those for this kind.
 func (s *guideSite) readBlocks() {
 	for _, m := range regexp.MustCompile("(?ms)^```sh ?(\\w*)\n(.*?)^```$").FindAllStringSubmatch(backupChapter(s.t), -1) {
 		if m[1] == "" || m[1] == s.kind {
@@ -114,11 +114,11 @@ func (s *guideSite) readBlocks() {
 		}
 	}
 	if len(s.blocks) != blockCount {
-		s.t.Fatalf("the chapter has %d blocks for %s, and this test knows %d", len(s.blocks), s.kind, blockCount)
+		s.t.Fatalf("the chapter has %d blocks for %s, this test %d; adapt the test", len(s.blocks), s.kind, blockCount)
 	}
 }
 
-// addMachine makes a machine's directory.
+// addMachine creates a machine's directory.
 func (s *guideSite) addMachine(name, conf string) {
 	s.t.Helper()
 	must(s.t, os.MkdirAll(filepath.Join(s.path(name), "backup"), 0o700))
@@ -126,15 +126,15 @@ func (s *guideSite) addMachine(name, conf string) {
 	must(s.t, os.WriteFile(filepath.Join(s.path(name), "berth.conf"), []byte(text), 0o600))
 }
 
-// addHost makes a host and starts its agent.
+// addHost creates a host and starts its agent.
 func (s *guideSite) addHost(name string) {
 	s.t.Helper()
 	s.addMachine(name, fmt.Sprintf("[DEFAULT]\nhost = %s\n[berth]\nsysfs = %s\nrescan_interval = 1\n%s", name, bus81(s.t),
-		spec+reporting))
+		deviceSpecs+reportInPlacement))
 	s.systemctl("start", "agent", name)
 }
 
-// data is a path under the data directory of a machine.
+// data returns a path under the data directory of a machine.
 func (s *guideSite) data(machine string, parts ...string) string {
 	return filepath.Join(append([]string{s.path(machine), "data"}, parts...)...)
 }
@@ -173,8 +173,8 @@ func (s *guideSite) shell(machine, script string, variables ...string) string {
 	}
 }
 
-// takeCall has the test carry out a call of systemctl: POST /verb/service/machine.
-func (s *guideSite) takeCall(_ http.ResponseWriter, r *http.Request) {
+// handleSystemctl passes a call of systemctl to the test, as POST /verb/service/machine, and waits for its end.
+func (s *guideSite) handleSystemctl(_ http.ResponseWriter, r *http.Request) {
 	words := strings.Split(strings.Trim(r.URL.Path, "/"), "/")
 	c := systemctlCall{words[0], words[1], words[2], make(chan struct{})}
 	select {
@@ -188,8 +188,8 @@ func (s *guideSite) takeCall(_ http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// systemctl starts or stops a service on a machine. The start of an agent returns when compute has a report of it or it
-// has ended.
+// systemctl starts or stops a service on a machine. When it starts an agent, it returns when compute has
+// received a report of the agent or the agent has ended.
 func (s *guideSite) systemctl(verb, service, machine string) {
 	t := s.t
 	t.Helper()
@@ -201,34 +201,34 @@ func (s *guideSite) systemctl(verb, service, machine string) {
 		s.compute = start(t, []string{"compute"}, append(args, "--listen", s.address(s.compute, service), "--placement-url",
 			s.placement.urls["placement"])...)
 	case "start agent":
-		before, agent := s.seen(machine), start(t, nil, s.args(args...)...)
+		before, agent := s.lastReport(machine), start(t, nil, s.args(args...)...)
 		s.agents[machine] = agent
 		eventually(t, "the agent of "+machine+" reports or ends", func() (bool, error) {
-			return agent.over() ||
-				s.seen(machine) != before, nil
+			return agent.ended() ||
+				s.lastReport(machine) != before, nil
 		})
 	case "stop placement":
 		s.placement.stop(t)
 	case "stop compute":
 		s.compute.stop(t)
 	case "stop agent":
-		if !s.agents[machine].over() {
+		if !s.agents[machine].ended() {
 			s.agents[machine].stop(t)
 		}
 	default:
-		t.Fatalf("nothing here knows systemctl %s %s", verb, service)
+		t.Fatalf("unknown call: systemctl %s %s", verb, service)
 	}
 }
 
-// address is where a service listens, or listened before it was stopped.
+// address returns the address of a service, also after it was stopped.
 func (s *guideSite) address(d *daemon, service string) string {
 	_, port, err := net.SplitHostPort(strings.TrimPrefix(d.urls[service], "http://"))
 	must(s.t, err)
 	return net.JoinHostPort("127.0.0.1", port)
 }
 
-// over reports whether the daemon has ended.
-func (d *daemon) over() bool {
+// ended reports whether the daemon has ended.
+func (d *daemon) ended() bool {
 	select {
 	case err := <-d.done:
 		d.done <- err

@@ -8,36 +8,36 @@ import (
 	"testing"
 )
 
-// Whoever asks where nobody answers, or asks the wrong service, is told what to do.
-func TestAskedInTheWrongPlace(t *testing.T) {
+// The error for a URL without a service, or with the other service, contains the remedy.
+func TestHintsForWrongURLs(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	nobody := "http://" + l.Addr().String()
+	closed := "http://" + l.Addr().String()
 	if err := l.Close(); err != nil {
 		t.Fatal(err)
 	}
 	d := up(t, conf(t, machine(t, 1, 1)), t.TempDir())
 	for _, c := range []struct {
 		args []string
-		says string
+		want string
 	}{
-		{[]string{"server", "list", "--compute-url", nobody}, nobody + " does not answer: dial"},
-		{[]string{"server", "list", "--compute-url", nobody}, "set its URL with --compute-url (or BERTH_COMPUTE_URL)"},
-		{[]string{"provider", "list", "--placement-url", nobody + "/"}, "set its URL with --placement-url"},
+		{[]string{"server", "list", "--compute-url", closed}, closed + " does not answer: dial"},
+		{[]string{"server", "list", "--compute-url", closed}, "set its URL with --compute-url (or BERTH_COMPUTE_URL)"},
+		{[]string{"provider", "list", "--placement-url", closed + "/"}, "set its URL with --placement-url"},
 		{[]string{"server", "list", "--compute-url", d.urls["placement"]}, "swapped?"},
 		{[]string{"provider", "list", "--placement-url", d.urls["compute"]}, "swapped?"},
 	} {
-		if _, stderr, status := output(t, c.args...); status != 1 || !strings.Contains(stderr, c.says) {
-			t.Errorf("%s: status %d, want %q: %s", c.args, status, c.says, stderr)
+		if _, stderr, status := output(t, c.args...); status != 1 || !strings.Contains(stderr, c.want) {
+			t.Errorf("%s: status %d, want %q: %s", c.args, status, c.want, stderr)
 		}
 	}
 }
 
-// A log that cannot be opened stops the start with what to do, and a mistyped option is warned about with the one that
-// is meant.
-func TestMistyped(t *testing.T) {
+// A log file that cannot be opened stops the start, and the error contains the remedy. The warning about a mistyped
+// option suggests the right one.
+func TestMistypedOptions(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "berth.conf")
 	text := "[DEFAULT]\nlog_file = " + path + "/x.log\nreport_in_placement = true\n[placement_database]\nconection = " +
 		"sqlite://\n[berth]\ndevice_clean_command = " + path + "\n"
@@ -53,14 +53,14 @@ func TestMistyped(t *testing.T) {
 	}
 }
 
-// A directory that no agent knows is neither made nor said to be adopted.
-func TestAdoptNowhere(t *testing.T) {
+// A directory in which no agent has run is refused and not created.
+func TestAdoptInAnUnknownDirectory(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "mistyped")
 	if stdout, stderr, status := output(t, "agent", "adopt", "--data-dir", dir); status != 1 || stdout != "" ||
 		!strings.Contains(stderr, "no agent has run in this directory") {
 		t.Errorf("status %d: %s %s", status, stdout, stderr)
 	}
 	if _, err := os.Stat(dir); !os.IsNotExist(err) {
-		t.Errorf("the directory was made: %v", err)
+		t.Errorf("the directory was created: %v", err)
 	}
 }

@@ -7,8 +7,8 @@ import (
 	"github.com/openberth/berth/internal/testenv"
 )
 
-// Every command that takes the name of a host refuses one that no agent has reported for, with similar names, and one
-// that cannot be a host's. A host of the refused name that joins later is alive.
+// Every command with a host name refuses an unknown host, suggests similar names, and refuses an invalid name. A host
+// of a refused name that joins later is alive.
 func TestCommandsWithUnknownHosts(t *testing.T) {
 	testenv.Long(t)
 	d := up(t, conf(t, machine(t, 1, 1)), t.TempDir())

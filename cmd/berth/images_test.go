@@ -13,16 +13,16 @@ import (
 	"github.com/openberth/berth/internal/keystone"
 )
 
-// story is a cloud of two hosts whose compute asks a real image service, Debian's, found in a real Keystone's catalog.
-// Each host has four devices beside each of its two NUMA nodes.
-type story struct {
+// imageCloud is a cloud of two hosts whose compute uses Debian's image service, which it finds in the catalog of a real
+// Keystone. Each host has four devices on each of its two NUMA nodes.
+type imageCloud struct {
 	*fleet
 	g     *glance.Glance
 	admin string // a token of Keystone
 }
 
-// image makes an image in the image service.
-func (s story) image(properties keystone.Doc, data string) string {
+// image creates an image in the image service and returns its id.
+func (s imageCloud) image(properties keystone.Doc, data string) string {
 	s.t.Helper()
 	doc := keystone.Doc{"name": "an image", "visibility": "public"}
 	for key, value := range properties {
@@ -31,8 +31,8 @@ func (s story) image(properties keystone.Doc, data string) string {
 	return s.g.Image(s.t, s.admin, doc, data)
 }
 
-// sized makes a flavor of this many devices, whose servers have one NUMA cell.
-func (s story) sized(devices int, more ...string) string {
+// flavorOf creates a flavor with this many devices and one NUMA cell. more has further extra specs: names and values.
+func (s imageCloud) flavorOf(devices int, more ...string) string {
 	s.t.Helper()
 	c := s.compute.compute()
 	f, err := c.CreateFlavor(s.t.Context(), compute.CreateFlavor{Name: fmt.Sprint("nvme", devices, more), VCPUs: 1,
@@ -50,8 +50,8 @@ func (s story) sized(devices int, more ...string) string {
 	return f.ID
 }
 
-// create makes a server and waits for what becomes of it.
-func (s story) create(flavor, image string) compute.Server {
+// create creates a server and waits until it is ACTIVE or ERROR.
+func (s imageCloud) create(flavor, image string) compute.Server {
 	s.t.Helper()
 	c := s.compute.compute()
 	made, err := c.CreateServer(s.t.Context(), compute.CreateServer{Name: "from-image", Flavor: flavor, Image: image})
@@ -66,27 +66,27 @@ func (s story) create(flavor, image string) compute.Server {
 	return now
 }
 
-// refused wants a request to be refused with this status and sentence, and no server to be there afterwards.
-func (s story) refused(who, flavor, image string, kind fault.Kind, says string) {
+// wantRefused checks that the creation of a server is refused with this fault, and that the server does not exist.
+func (s imageCloud) wantRefused(who, flavor, image string, kind fault.Kind, text string) {
 	s.t.Helper()
 	c := compute.NewClient(s.compute.urls["compute"], nil, who)
 	_, err := c.CreateServer(s.t.Context(), compute.CreateServer{Name: "refused", Flavor: flavor, Image: image})
-	if !fault.Is(err, kind) || !strings.Contains(fault.TextOf(err), says) {
-		s.t.Errorf("%s, image %s: %v, want %s: %s", who, image, err, kind, says)
+	if !fault.Is(err, kind) || !strings.Contains(fault.TextOf(err), text) {
+		s.t.Errorf("%s, image %s: %v, want %s: %s", who, image, err, kind, text)
 	}
 	list, err := s.compute.compute().Servers(s.t.Context(), compute.ListServers{AllProjects: true, Name: "refused"})
 	if err != nil || len(list) > 0 {
-		s.t.Errorf("a server was made all the same: %v %v", list, err)
+		s.t.Errorf("the refused server exists: %v %v", list, err)
 	}
 }
 
-func imagesBehindKeystone(t *testing.T, k *keystone.Keystone) {
+func testImages(t *testing.T, k *keystone.Keystone) {
 	g := glance.Start(t, k)
 	machine, err := filepath.Abs("../../agent/sysfs/sample.txtar")
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := newFleet(t, "[DEFAULT]\nallow_resize_to_same_host = true\n"+asking+`[pci]
+	f := newFleet(t, "[DEFAULT]\nallow_resize_to_same_host = true\n"+pciInPlacement+`[pci]
 alias = {"name": "nvme", "resource_class": "CUSTOM_NVME", "device_type": "type-VF"}
 [glance]
 auth_type = password
@@ -99,17 +99,17 @@ project_domain_name = Default
 num_retries = 1
 `)
 	for _, host := range []string{"cmp1", "cmp2"} {
-		f.startAgent(host, f.host(host, machine, "[pci]\n"+reporting+
+		f.startAgent(host, f.host(host, machine, "[pci]\n"+reportInPlacement+
 			`device_spec = {"vendor_id": "1b36", "product_id": "0010", "address": {"bus": "(11|21)", "function": "[1-4]"}, "resource_class": "CUSTOM_NVME"}`+"\n"))
 	}
-	s := story{f, g, k.Admin(t)}
-	one := s.sized(1)
-	imagesRefused(s, k, one)
-	imagesPlace(s, one)
+	s := imageCloud{f, g, k.Admin(t)}
+	one := s.flavorOf(1)
+	testRefusedImages(s, k, one)
+	testImagePolicy(s, one)
 }
 
-// What the Compute API says of images that cannot be: by the image service's own word.
-func imagesRefused(s story, k *keystone.Keystone, one string) {
+// testRefusedImages checks the errors of the Compute API for images that cannot be used.
+func testRefusedImages(s imageCloud, k *keystone.Keystone, one string) {
 	t := s.t
 	_, tenant := k.User(t, "ann", "tenant", "member")
 	ann := k.Token(t, "ann", "ann", "tenant")
@@ -121,7 +121,7 @@ func imagesRefused(s story, k *keystone.Keystone, one string) {
 	for _, c := range []struct {
 		who, image string
 		kind       fault.Kind
-		says       string
+		text       string
 	}{
 		{"admin", "99999999-9999-4999-8999-999999999999", fault.Invalid, "Can not find requested image"},
 		{"bob:others", private, fault.Invalid, "Can not find requested image"},
@@ -134,10 +134,10 @@ func imagesRefused(s story, k *keystone.Keystone, one string) {
 		{"admin", s.image(keystone.Doc{"hw_pci_numa_affinity_policy": "near"}, "data"), fault.Invalid,
 			`image property hw_pci_numa_affinity_policy is "near"`},
 	} {
-		s.refused(c.who, one, c.image, c.kind, c.says)
+		s.wantRefused(c.who, one, c.image, c.kind, c.text)
 	}
-	// Z18, through the API: flavor and image in conflict.
-	s.refused("admin", s.sized(1, "hw:pci_numa_affinity_policy", "required"),
+	// The NUMA policies of flavor and image contradict each other.
+	s.wantRefused("admin", s.flavorOf(1, "hw:pci_numa_affinity_policy", "required"),
 		s.image(keystone.Doc{"hw_pci_numa_affinity_policy": "preferred"}, "data"),
 		fault.Forbidden, "may not override")
 	for who, image := range map[string]string{"bob:friends": shared, "ann:" + tenant: private, "admin": private} {
@@ -147,10 +147,10 @@ func imagesRefused(s story, k *keystone.Keystone, one string) {
 			err = c.DeleteServer(t.Context(), made.ID)
 		}
 		if err != nil {
-			t.Errorf("%s may see image %s: %v", who, image, err)
+			t.Errorf("image %[2]s for %[1]s: %[3]v", who, image, err)
 		}
 	}
-	eventually(t, "nothing is held", func() (bool, error) {
+	eventually(t, "no device is allocated", func() (bool, error) {
 		devices, err := s.compute.hosts().Devices(t.Context())
 		for _, d := range devices {
 			if d.Holder != "" {
@@ -161,21 +161,21 @@ func imagesRefused(s story, k *keystone.Keystone, one string) {
 	})
 }
 
-// The policy that only the image says (Z18), at each step of a life (M3): five devices fit only where one may be far
-// away.
-func imagesPlace(s story, one string) {
+// testImagePolicy checks that a NUMA policy that only the image has applies to every action of a server. Five devices
+// fit only if one may be on another NUMA node.
+func testImagePolicy(s imageCloud, one string) {
 	t, c := s.t, s.compute.compute()
-	five := s.sized(5)
-	plain, far := s.image(nil, "data"), s.image(keystone.Doc{"name": "far ones will do",
+	five := s.flavorOf(5)
+	plain, far := s.image(nil, "data"), s.image(keystone.Doc{"name": "preferred policy",
 		"hw_pci_numa_affinity_policy": "preferred"}, "data")
 	failed := s.create(five, plain)
 	if failed.Status != "ERROR" || !strings.Contains(failed.Fault.Message, "NUMA") {
-		t.Fatalf("five devices of one node: %s %+v", failed.Status, failed.Fault)
+		t.Fatalf("five devices on one node: %s %+v", failed.Status, failed.Fault)
 	}
 	s.delete(failed)
 	server := s.create(one, far)
-	s.on(*server.Host, server)
-	// What is changed of the image now does not count for the server.
+	s.wantActiveOn(*server.Host, server)
+	// A later change of the image has no effect on the server.
 	s.g.Call(t, s.admin, http.MethodPatch, "/v2/images/"+far, "application/openstack-images-v2.1-json-patch",
 		`[{"op": "remove", "path": "/hw_pci_numa_affinity_policy"}]`)
 	for _, step := range []struct {
@@ -197,45 +197,45 @@ func imagesPlace(s story, one string) {
 	out, _, _ := output(t, "server", "why", server.ID, "--compute-url", s.compute.urls["compute"])
 	if !strings.Contains(out,
 		`hw:pci_numa_affinity_policy is "preferred", from image property hw_pci_numa_affinity_policy`) ||
-		!strings.Contains(out, `("far ones will do")`) {
-		t.Errorf("why does not name the image:\n%s", out)
+		!strings.Contains(out, `("preferred policy")`) {
+		t.Errorf("no image in server why:\n%s", out)
 	}
 	if out, _, _ := output(t, "server", "show", server.ID, "--compute-url", s.compute.urls["compute"], "--placement-url",
 		s.placement.urls["placement"]); !strings.Contains(out, far) {
-		t.Errorf("show does not show the image:\n%s", out)
+		t.Errorf("no image in server show:\n%s", out)
 	}
-	rebuild := func(image string, kind fault.Kind, says string) {
+	rebuild := func(image string, kind fault.Kind, text string) {
 		t.Helper()
 		if err := c.Act(t.Context(), server.ID, "rebuild", map[string]any{"imageRef": image}); !fault.Is(err, kind) ||
-			!strings.Contains(fault.TextOf(err), says) {
-			t.Errorf("rebuild from %s: %v, want %s: %s", image, err, kind, says)
+			!strings.Contains(fault.TextOf(err), text) {
+			t.Errorf("rebuild from %s: %v, want %s: %s", image, err, kind, text)
 		}
 	}
 	rebuild(plain, fault.Invalid, `image property hw_pci_numa_affinity_policy was "preferred"`)
 	rebuild("99999999-9999-4999-8999-999999999999", fault.Invalid, "Cannot find image for rebuild")
 	rebuild(s.image(keystone.Doc{"hw_pci_numa_affinity_policy": "preferred", "trait:CUSTOM_GOLD": "required"}, "data"),
 		fault.Invalid, "requires traits that the server's host does not have")
-	alike := s.image(keystone.Doc{"hw_pci_numa_affinity_policy": "preferred"}, "data")
-	server = s.act(server, "ACTIVE", "rebuild", map[string]any{"imageRef": alike})
+	equal := s.image(keystone.Doc{"hw_pci_numa_affinity_policy": "preferred"}, "data")
+	server = s.act(server, "ACTIVE", "rebuild", map[string]any{"imageRef": equal})
 
 	s.g.Stop()
-	s.refused("bob:others", one, plain, fault.Unavailable, "cannot be read now")
-	s.refused("admin", one, plain, fault.Unavailable, "does not answer")
+	s.wantRefused("bob:others", one, plain, fault.Unavailable, "cannot be read now")
+	s.wantRefused("admin", one, plain, fault.Unavailable, "does not answer")
 	rebuild(far, fault.Unavailable, "does not answer")
 	if other := s.create(one, ""); other.Status != "ACTIVE" {
-		t.Errorf("a server without an image, the image service being down: %s %+v", other.Status, other.Fault)
+		t.Errorf("a server without an image while the image service is stopped: %s %+v", other.Status, other.Fault)
 	} else {
 		s.delete(other)
 	}
-	// The host dies too: what the image said still holds.
-	here := *server.Host
-	s.agents[here].kill()
-	if err := c.HostDown(t.Context(), here, true); err != nil {
+	// The host fails too: the stored image properties still apply.
+	source := *server.Host
+	s.agents[source].kill()
+	if err := c.HostDown(t.Context(), source, true); err != nil {
 		t.Fatal(err)
 	}
 	server = s.act(server, "ACTIVE", "evacuate", map[string]any{})
-	if held := s.held(server); *server.Host == here || strings.Count(held, *server.Host+"_0000:") != 2 {
-		t.Errorf("after the evacuation from %s it is on %s with %s", here, *server.Host, held)
+	if held := s.allocation(server); *server.Host == source || strings.Count(held, *server.Host+"_0000:") != 2 {
+		t.Errorf("after the evacuation from %s the server is on %s with %s", source, *server.Host, held)
 	}
 	s.delete(server)
 }

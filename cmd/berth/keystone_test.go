@@ -11,16 +11,16 @@ import (
 	"github.com/openberth/berth/internal/keystone"
 )
 
-// With a real Keystone, Debian's. Its start is long, so all that need one share it.
+// TestBehindKeystone runs the tests that need Debian's Keystone. Its start is slow, so they share one.
 func TestBehindKeystone(t *testing.T) {
 	t.Parallel()
 	k := keystone.Start(t)
-	t.Run("images", func(t *testing.T) { imagesBehindKeystone(t, k) })
-	t.Run("placement", func(t *testing.T) { placementBehindKeystone(t, k) }) // it stops Keystone
+	t.Run("images", func(t *testing.T) { testImages(t, k) })
+	t.Run("placement", func(t *testing.T) { testPlacementWithKeystone(t, k) }) // last: it stops Keystone
 }
 
-// placement.conf as an operator has it: who is let in, who is not, and by which rule.
-func placementBehindKeystone(t *testing.T, k *keystone.Keystone) {
+// testPlacementWithKeystone checks which tokens may use placement with Keystone and a policy file.
+func testPlacementWithKeystone(t *testing.T, k *keystone.Keystone) {
 	k.User(t, "placement", "service", "service")
 	k.User(t, "reader", "tenant", "reader")
 	dir := t.TempDir()
@@ -78,31 +78,31 @@ allowed_origin = https://horizon.example
 		path, token string
 		want        int
 	}{
-		{"/", "", 200}, // the version document is open to all
+		{"/", "", 200}, // the version document needs no token
 		{"/resource_providers", "", 401},
 		{"/resource_providers", "nonsense", 401},
 		{"/resource_providers", admin, 200},
 		{"/resource_providers", reader, 403},
-		{"/traits", reader, 200}, // the policy file says so
-		{"/usages?project_id=somebody", reader, 403},
+		{"/traits", reader, 200}, // allowed by the policy file
+		{"/usages?project_id=another", reader, 403},
 	} {
 		status, header, body := get(c.path, c.token)
 		if status != c.want {
 			t.Errorf("GET %s: %d, want %d: %s\n%s", c.path, status, c.want, body, d.log)
 		}
 		if status == 401 && !strings.Contains(header.Get("WWW-Authenticate"), k.URL) {
-			t.Errorf("GET %s: no way to a token is shown: %v", c.path, header)
+			t.Errorf("GET %s: no URL of Keystone in WWW-Authenticate: %v", c.path, header)
 		}
 		if header.Get("Access-Control-Allow-Origin") != "https://horizon.example" {
-			t.Errorf("GET %s: no CORS: %v", c.path, header)
+			t.Errorf("GET %s: no CORS headers: %v", c.path, header)
 		}
 	}
 	k.Stop()
 	if status, _, body := get("/resource_providers", admin); status != 200 {
-		t.Errorf("a token that was valid a moment ago, with Keystone down: %d %s", status, body)
+		t.Errorf("a cached token while Keystone is stopped: %d %s", status, body)
 	}
 	if status, _, body := get("/resource_providers", "another"); status != 503 {
-		t.Errorf("an unknown token with Keystone down: %d %s", status, body)
+		t.Errorf("an unknown token while Keystone is stopped: %d %s", status, body)
 	}
 	d.stop(t)
 }

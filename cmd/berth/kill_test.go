@@ -17,19 +17,19 @@ import (
 	"github.com/openberth/berth/resource"
 )
 
-// kill -9 in the middle of 50 creates, then of 25 more, then of all deletes: afterwards every server is
-// ACTIVE or ERROR, no device has two holders, and Placement's usages are what the servers hold.
-func TestKilledInTheMiddle(t *testing.T) {
+// After kill -9 during 50 creates, then 25 more, then all deletes, every server is ACTIVE or ERROR, each device has at
+// most one server, and Placement's usages equal the devices of the servers.
+func TestKillDuringCreatesAndDeletes(t *testing.T) {
 	testenv.Long(t)
 	for _, seed := range []uint64{1, 2, 3, 4} {
 		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
 			t.Parallel()
-			killed(t, rand.New(rand.NewPCG(seed, 0)))
+			killDuringRequests(t, rand.New(rand.NewPCG(seed, 0)))
 		})
 	}
 }
 
-func killed(t *testing.T, chance *rand.Rand) {
+func killDuringRequests(t *testing.T, random *rand.Rand) {
 	const pfs, vfs = 5, 8
 	path, dir := conf(t, machine(t, pfs, vfs)), t.TempDir()
 	d := up(t, path, dir)
@@ -42,13 +42,13 @@ func killed(t *testing.T, chance *rand.Rand) {
 		t.Fatal(err)
 	}
 	for round, creates := range []int{50, 25} {
-		storm(t, d, f.ID, fmt.Sprintf("s-%d", round), creates, chance.IntN(creates),
-			time.Duration(chance.Int64N(int64(50*time.Millisecond))))
+		createConcurrently(t, d, f.ID, fmt.Sprintf("s-%d", round), creates, random.IntN(creates),
+			time.Duration(random.Int64N(int64(50*time.Millisecond))))
 		d.kill()
 		d = up(t, path, dir)
 	}
-	settled(t, d)
-	whole(t, d, dir, pfs*vfs)
+	waitUntilSettled(t, d)
+	checkConsistency(t, d, dir, pfs*vfs)
 
 	list, err := d.compute().Servers(t.Context(), compute.ListServers{AllProjects: true})
 	if err != nil {
@@ -59,26 +59,27 @@ func killed(t *testing.T, chance *rand.Rand) {
 			t.Fatal(err)
 		}
 	}
-	time.Sleep(time.Duration(chance.Int64N(int64(100 * time.Millisecond))))
+	time.Sleep(time.Duration(random.Int64N(int64(100 * time.Millisecond))))
 	d.kill()
 	d = up(t, path, dir)
 	eventually(t, "all servers are gone", func() (bool, error) {
 		list, err := d.compute().Servers(t.Context(), compute.ListServers{AllProjects: true})
 		return err == nil && len(list) == 0, err
 	})
-	whole(t, d, dir, pfs*vfs)
+	checkConsistency(t, d, dir, pfs*vfs)
 	d.stop(t)
 }
 
-// storm asks for servers from as many clients at once. It returns a while after so many of them were acknowledged, with
-// the others on their way.
-func storm(t *testing.T, d *daemon, flavorID, name string, creates, acknowledged int, while time.Duration) {
+// createConcurrently creates servers, each with its own client, at the same time. It returns pause after this number
+// was acknowledged, while the others are still running.
+func createConcurrently(t *testing.T, d *daemon, flavorID, name string, creates, acknowledged int,
+	pause time.Duration) {
 	t.Helper()
 	acks, client := make(chan struct{}, creates), d.compute()
 	var clients sync.WaitGroup
 	for i := range creates {
 		clients.Go(func() {
-			// A create that the kill cut off has failed for its client; whether the server exists is what is tested.
+			// A create fails for its client if the process is killed; checkConsistency accepts both outcomes.
 			if _, err := client.CreateServer(t.Context(), compute.CreateServer{Name: fmt.Sprintf("%s-%d", name, i),
 				Flavor: flavorID}); err == nil {
 				acks <- struct{}{}
@@ -93,11 +94,11 @@ func storm(t *testing.T, d *daemon, flavorID, name string, creates, acknowledged
 			t.Fatalf("fewer than %d creates were acknowledged\n%s", acknowledged, d.log)
 		}
 	}
-	time.Sleep(while)
+	time.Sleep(pause)
 }
 
-// settled waits until no server is on its way.
-func settled(t *testing.T, d *daemon) {
+// waitUntilSettled waits until every server is ACTIVE or ERROR.
+func waitUntilSettled(t *testing.T, d *daemon) {
 	t.Helper()
 	eventually(t, "every server is ACTIVE or ERROR", func() (bool, error) {
 		list, err := d.compute().Servers(t.Context(), compute.ListServers{AllProjects: true})
@@ -113,8 +114,8 @@ func settled(t *testing.T, d *daemon) {
 	})
 }
 
-// whole holds the four pictures of the world against each other: servers, devices, Placement, guests.
-func whole(t *testing.T, d *daemon, dir string, devices int) {
+// checkConsistency compares servers, devices, Placement and guests.
+func checkConsistency(t *testing.T, d *daemon, dir string, devices int) {
 	t.Helper()
 	list, err := d.compute().Servers(t.Context(), compute.ListServers{AllProjects: true})
 	if err != nil {
@@ -126,12 +127,12 @@ func whole(t *testing.T, d *daemon, dir string, devices int) {
 		case s.Status == "ACTIVE":
 			active[s.ID] = true
 		case s.Fault == nil || !strings.Contains(s.Fault.Message, "CUSTOM_VF"):
-			t.Errorf("%s is in ERROR and does not say why: %+v", s.Name, s.Fault)
+			t.Errorf("%s is in ERROR for another reason: %+v", s.Name, s.Fault)
 		}
 	}
 	t.Logf("%d servers, %d of them ACTIVE", len(list), len(active))
 	if want := min(len(list), devices); len(active) != want {
-		t.Errorf("%d servers are ACTIVE, with %d servers and %d devices it ought to be %d", len(active), len(list), devices,
+		t.Errorf("%d servers are ACTIVE; want %[4]d of %[2]d servers with %[3]d devices", len(active), len(list), devices,
 			want)
 	}
 	checkDevices(t, d, active)
@@ -145,15 +146,15 @@ func whole(t *testing.T, d *daemon, dir string, devices int) {
 	}
 	for _, g := range guests {
 		if id := strings.TrimSuffix(filepath.Base(g), ".json"); !active[id] {
-			t.Errorf("a guest without a server: %s", id)
+			t.Errorf("guest without an ACTIVE server: %s", id)
 		}
 	}
 	if _, err := os.Stat(filepath.Join(dir, "agent", "journal")); err != nil {
-		t.Errorf("there is no journal: %v", err)
+		t.Errorf("no journal: %v", err)
 	}
 }
 
-// checkDevices: each ACTIVE server holds exactly one device, nobody else holds any.
+// checkDevices waits until each ACTIVE server has exactly one device, and no other consumer has one.
 func checkDevices(t *testing.T, d *daemon, active map[string]bool) {
 	t.Helper()
 	eventually(t, "the host reports one device per ACTIVE server and no other holder", func() (bool, error) {
@@ -169,14 +170,15 @@ func checkDevices(t *testing.T, d *daemon, active map[string]bool) {
 		}
 		for id, n := range held {
 			if !active[id] || n != 1 {
-				return false, fmt.Errorf("%s holds %d devices, active: %v", id, n, active[id])
+				return false, fmt.Errorf("%s has %d devices, active: %v", id, n, active[id])
 			}
 		}
 		return len(held) == len(active), fmt.Errorf("%d holders for %d servers", len(held), len(active))
 	})
 }
 
-// checkPlacement: the allocations are those of the ACTIVE servers, and the usages their sum.
+// checkPlacement checks that each ACTIVE server has one device in Placement, and that the usages are the sums of the
+// allocations.
 func checkPlacement(t *testing.T, d *daemon, active map[string]bool) {
 	t.Helper()
 	p := d.placement()
@@ -197,7 +199,7 @@ func checkPlacement(t *testing.T, d *daemon, active map[string]bool) {
 			}
 		}
 		if n != 1 {
-			t.Errorf("server %s holds %d devices in Placement", id, n)
+			t.Errorf("server %s has %d devices in Placement, want 1", id, n)
 		}
 	}
 	root, err := p.ProviderByName(t.Context(), "cmp1")
@@ -215,11 +217,11 @@ func checkPlacement(t *testing.T, d *daemon, active map[string]bool) {
 		}
 		for class, n := range used {
 			if sum[one.ID][class] != n {
-				t.Errorf("%s: Placement counts %s %d, the servers hold %d", one.Name, class, n, sum[one.ID][class])
+				t.Errorf("%s: usage of %s is %d, the servers have %d", one.Name, class, n, sum[one.ID][class])
 			}
 		}
 	}
 	if _, err := p.ProviderByName(t.Context(), "cmp1_0000:10:00.1"); !fault.Is(err, fault.NotFound) {
-		t.Errorf("a VF has a provider of its own: %v", err)
+		t.Errorf("a VF has its own provider: %v", err)
 	}
 }

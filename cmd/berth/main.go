@@ -44,7 +44,7 @@ const (
 
 // run is main with its arguments and outputs as parameters. It returns the exit status.
 func run(args []string, stdout, stderr io.Writer) int {
-	var g grammar
+	g := grammar{Commands: cli.NewCommands()}
 	g.Stdout, g.Stderr = stdout, stderr
 	status, exited := 0, false
 	parser, err := kong.New(&g, kong.Name("berth"), kong.UsageOnError(), kong.Writers(stdout, stderr),
@@ -89,10 +89,10 @@ func (g *grammar) hint(err error) string {
 			return fmt.Sprintf("; start it, or set its URL with %s (or %s)", at.flag, at.env)
 		}
 	}
-	said := rest.StatusOf(err) // 404 for the route itself; a missing object has another text
-	if said != nil && said.Code == http.StatusNotFound && (text == "The resource could not be found." ||
+	answer := rest.StatusOf(err) // a missing route; for a missing object the text differs
+	if answer != nil && answer.Code == http.StatusNotFound && (text == "The resource could not be found." ||
 		strings.HasPrefix(text, "there is nothing at")) {
-		return fmt.Sprintf("; the service at this URL has no %s: are --placement-url and --compute-url swapped?", said.Path)
+		return fmt.Sprintf("; the service at this URL has no %s: are --placement-url and --compute-url swapped?", answer.Path)
 	}
 	return ""
 }

@@ -20,7 +20,8 @@ import (
 	"github.com/openberth/berth/api/rest"
 )
 
-// asBerth makes the test binary be berth: the tests start real processes without building a second binary.
+// asBerth is the environment variable with which the test binary runs as berth, so that tests can start real processes
+// without another binary.
 const asBerth = "BERTH_TEST_AS_BERTH"
 
 func TestMain(m *testing.M) {
@@ -30,7 +31,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// berth is the command with these arguments, not started.
+// berth returns the command with these arguments, not started.
 func berth(t *testing.T, args ...string) *exec.Cmd {
 	t.Helper()
 	self, err := os.Executable()
@@ -42,7 +43,7 @@ func berth(t *testing.T, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// output runs berth to its end and gives what it printed and its exit status.
+// output runs berth and returns its output and its exit status.
 func output(t *testing.T, args ...string) (stdout, stderr string, status int) {
 	t.Helper()
 	cmd := berth(t, args...)
@@ -79,7 +80,7 @@ func (b *logBuffer) String() string {
 	return b.buf.String()
 }
 
-// start starts a daemon and waits until it has told where each of these services listens.
+// start starts a daemon and waits until it has printed the addresses of these services.
 func start(t *testing.T, services []string, args ...string) *daemon {
 	t.Helper()
 	d := &daemon{cmd: berth(t, args...), urls: map[string]string{}, log: &logBuffer{}, done: make(chan error, 1)}
@@ -108,21 +109,21 @@ func start(t *testing.T, services []string, args ...string) *daemon {
 	}()
 	for _, s := range services {
 		if d.urls[s] == "" {
-			t.Fatalf("berth %s did not say where %s listens:\n%s", strings.Join(args, " "), s, d.log)
+			t.Fatalf("berth %s did not print the address of %s:\n%s", strings.Join(args, " "), s, d.log)
 		}
 	}
 	return d
 }
 
-// kill is kill -9; it returns when the process is gone.
+// kill sends SIGKILL and returns when the process has ended.
 func (d *daemon) kill() {
-	// The process may be gone already, which is what is wanted.
+	// An error means that the process has already ended.
 	_ = d.cmd.Process.Kill()
 	err := <-d.done
 	d.done <- err
 }
 
-// stop asks the daemon to end and waits for it.
+// stop sends SIGTERM and checks that the daemon ends without an error.
 func (d *daemon) stop(t *testing.T) {
 	t.Helper()
 	if err := d.cmd.Process.Signal(syscall.SIGTERM); err != nil {
@@ -132,10 +133,10 @@ func (d *daemon) stop(t *testing.T) {
 	case err := <-d.done:
 		d.done <- err
 		if err != nil {
-			t.Errorf("berth did not end well: %v\n%s", err, d.log)
+			t.Errorf("berth ended with an error: %v\n%s", err, d.log)
 		}
 	case <-time.After(60 * time.Second):
-		t.Fatalf("berth does not end\n%s", d.log)
+		t.Fatalf("berth did not end\n%s", d.log)
 	}
 }
 
@@ -149,11 +150,11 @@ func (d *daemon) hosts() host.Client {
 	return host.Client{REST: &rest.Client{Base: d.urls["compute"], Headers: map[string]string{"X-Auth-Token": "admin"}}}
 }
 
-// machine writes a captured machine with this many PFs of this many VFs each, and gives its path.
+// machine writes a captured machine with PFs that have vfs VFs each, and returns its path.
 func machine(t *testing.T, pfs, vfs int) string {
 	t.Helper()
 	var b strings.Builder
-	b.WriteString("A machine made up for tests: PFs 8086:1528 with VFs 8086:1515.\n")
+	b.WriteString("A machine for tests: PFs 8086:1528 with VFs 8086:1515.\n")
 	device := func(bus, fn int, product, class string, node int) string {
 		address := fmt.Sprintf("0000:%02x:%02x.%d", bus, fn/8, fn%8)
 		fmt.Fprintf(&b, "-- bus/pci/devices/%s -> ../../../devices/pci0000:00/%s --\n", address, address)
@@ -182,7 +183,7 @@ func machine(t *testing.T, pfs, vfs int) string {
 	return path
 }
 
-// conf writes a configuration that offers the VFs of a made-up machine.
+// conf writes a configuration that offers the VFs of a machine of function machine, and returns its path.
 func conf(t *testing.T, machine string, more ...string) string {
 	t.Helper()
 	text := `[DEFAULT]
@@ -206,14 +207,14 @@ sysfs = ` + machine + "\n" + strings.Join(more, "\n")
 	return path
 }
 
-// up starts a whole cloud on free ports.
+// up starts a cloud with berth up on free ports.
 func up(t *testing.T, conf, dir string) *daemon {
 	t.Helper()
 	return start(t, []string{"placement", "compute"}, "up", "--config-file", conf, "--data-dir", dir,
 		"--listen-placement", "127.0.0.1:0", "--listen-compute", "127.0.0.1:0")
 }
 
-// eventually waits until it holds.
+// eventually waits until holds returns true, at most two minutes.
 func eventually(t *testing.T, what string, holds func() (bool, error)) {
 	t.Helper()
 	var err error
@@ -223,5 +224,5 @@ func eventually(t *testing.T, what string, holds func() (bool, error)) {
 			return
 		}
 	}
-	t.Fatalf("waited in vain for: %s (last error: %v)", what, err)
+	t.Fatalf("timeout: %s (last error: %v)", what, err)
 }

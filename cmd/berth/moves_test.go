@@ -10,7 +10,7 @@ import (
 	"github.com/openberth/berth/internal/testenv"
 )
 
-// act does something to a server and waits until it has this status.
+// act runs an action on a server and waits until the server has this status.
 func (f *fleet) act(s compute.Server, status, action string, args map[string]any) compute.Server {
 	t, c := f.t, f.compute.compute()
 	t.Helper()
@@ -26,7 +26,7 @@ func (f *fleet) act(s compute.Server, status, action string, args map[string]any
 			t.Fatalf("%s: %+v", action, now.Fault)
 		}
 		s = now
-		return now.Status == status && now.TaskState == nil, fmt.Errorf("it is %s", now.Status)
+		return now.Status == status && now.TaskState == nil, fmt.Errorf("the status is %s", now.Status)
 	})
 	return s
 }
@@ -36,8 +36,8 @@ func (f *fleet) resize(s compute.Server, alias string) compute.Server {
 	return f.act(s, "VERIFY_RESIZE", "resize", map[string]any{"flavorRef": f.flavor(alias)})
 }
 
-// migration is the consumer that holds what a server leaves behind in its newest move.
-func (f *fleet) migration(s compute.Server) compute.Server {
+// migrationOf returns the newest migration of a server: the consumer of its allocations on the source host.
+func (f *fleet) migrationOf(s compute.Server) compute.Server {
 	f.t.Helper()
 	list, err := f.compute.compute().Migrations(f.t.Context(), s.ID)
 	if err != nil || len(list) == 0 {
@@ -46,34 +46,35 @@ func (f *fleet) migration(s compute.Server) compute.Server {
 	return compute.Server{ID: list[0].UUID, Name: "the migration of " + s.Name}
 }
 
-// holds waits until a consumer has this in Placement.
-func (f *fleet) holds(s compute.Server, want string) {
+// waitForAllocation waits until a consumer has these devices in Placement; see allocation.
+func (f *fleet) waitForAllocation(s compute.Server, want string) {
 	f.t.Helper()
-	eventually(f.t, fmt.Sprintf("%s holds %q", s.Name, want), func() (bool, error) {
-		got := f.held(s)
-		return got == want, fmt.Errorf("it holds %q", got)
+	eventually(f.t, fmt.Sprintf("%s has the allocation %q", s.Name, want), func() (bool, error) {
+		got := f.allocation(s)
+		return got == want, fmt.Errorf("it has %q", got)
 	})
 }
 
-// Resizes between two hosts and on one, whether Placement is asked for devices or only told (rows H4, H5, H6).
-func TestMovesH4H5H6(t *testing.T) {
+// Resizes between two hosts and on one host, with and without pci_in_placement.
+func TestResizeWithDevices(t *testing.T) {
 	t.Parallel()
-	for name, conf := range map[string]string{"told": aliases, "asked": aliases + asking} {
+	for name, conf := range map[string]string{"without pci_in_placement": aliases,
+		"with pci_in_placement": aliases + pciInPlacement} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			resizes(t, newFleet(t, conf+"[DEFAULT]\nallow_resize_to_same_host = false\n"))
+			testResizes(t, newFleet(t, conf+"[DEFAULT]\nallow_resize_to_same_host = false\n"))
 		})
 		t.Run(name+" on one host", func(t *testing.T) {
 			t.Parallel()
-			resizesHere(t, newFleet(t, conf+"[DEFAULT]\nallow_resize_to_same_host = true\n"))
+			testResizesOnOneHost(t, newFleet(t, conf+"[DEFAULT]\nallow_resize_to_same_host = true\n"))
 		})
 	}
 }
 
-func resizes(t *testing.T, f *fleet) {
+func testResizes(t *testing.T, f *fleet) {
 	machine := bus81(t)
 	for _, host := range []string{"cmp1", "cmp2"} {
-		f.startAgent(host, f.host(host, machine, spec+reporting))
+		f.startAgent(host, f.host(host, machine, deviceSpecs+reportInPlacement))
 	}
 	s := f.server("moving", "a-vf:2")
 	source, target := "cmp1", "cmp2"
@@ -83,81 +84,81 @@ func resizes(t *testing.T, f *fleet) {
 	vfs := func(host string, n int) string {
 		return fmt.Sprintf("%s_0000:81:03.0 CUSTOM_PCI_8086_1515:%d", host, n)
 	}
-	f.on(source, s)
-	f.holds(s, vfs(source, 2))
+	f.wantActiveOn(source, s)
+	f.waitForAllocation(s, vfs(source, 2))
 
-	// H4: there, back, there again and confirmed.
-	s = f.arrived(target, f.resize(s, "a-vf:1"))
-	f.holds(s, vfs(target, 1))
-	f.holds(f.migration(s), vfs(source, 2))
-	s = f.on(source, f.act(s, "ACTIVE", "revertResize", nil))
-	f.holds(s, vfs(source, 2))
-	f.idle(target)
-	s = f.arrived(target, f.resize(s, "a-vf:1"))
-	m := f.migration(s)
-	f.holds(m, vfs(source, 2))
-	s = f.on(target, f.act(s, "ACTIVE", "confirmResize", nil))
-	f.holds(s, vfs(target, 1))
-	f.holds(m, "")
-	f.idle(source)
+	// Resized and reverted, then resized and confirmed.
+	s = f.wantResized(target, f.resize(s, "a-vf:1"))
+	f.waitForAllocation(s, vfs(target, 1))
+	f.waitForAllocation(f.migrationOf(s), vfs(source, 2))
+	s = f.wantActiveOn(source, f.act(s, "ACTIVE", "revertResize", nil))
+	f.waitForAllocation(s, vfs(source, 2))
+	f.waitUntilIdle(target)
+	s = f.wantResized(target, f.resize(s, "a-vf:1"))
+	m := f.migrationOf(s)
+	f.waitForAllocation(m, vfs(source, 2))
+	s = f.wantActiveOn(target, f.act(s, "ACTIVE", "confirmResize", nil))
+	f.waitForAllocation(s, vfs(target, 1))
+	f.waitForAllocation(m, "")
+	f.waitUntilIdle(source)
 
-	// H5: from one VF to three other devices, on the other host.
-	s = f.arrived(source, f.resize(s, "a-pci-dev:2,a-pf:1"))
+	// Resized from one VF to three other devices on the other host.
+	s = f.wantResized(source, f.resize(s, "a-pci-dev:2,a-pf:1"))
 	three := fmt.Sprintf("%[1]s_0000:81:00.0 CUSTOM_PCI_8086_1533:1, %[1]s_0000:81:01.0 CUSTOM_PCI_8086_1533:1, "+
 		"%[1]s_0000:81:02.0 CUSTOM_PCI_8086_1528:1", source)
-	f.holds(s, three)
-	s = f.on(source, f.act(s, "ACTIVE", "confirmResize", nil))
-	f.holds(s, three)
-	f.idle(target)
+	f.waitForAllocation(s, three)
+	s = f.wantActiveOn(source, f.act(s, "ACTIVE", "confirmResize", nil))
+	f.waitForAllocation(s, three)
+	f.waitUntilIdle(target)
 	f.delete(s)
-	f.idle(source)
+	f.waitUntilIdle(source)
 }
 
-func resizesHere(t *testing.T, f *fleet) {
-	f.startAgent("cmp1", f.host("cmp1", bus81(t), spec+reporting))
+func testResizesOnOneHost(t *testing.T, f *fleet) {
+	f.startAgent("cmp1", f.host("cmp1", bus81(t), deviceSpecs+reportInPlacement))
 	vfs := func(n int) string { return fmt.Sprintf("cmp1_0000:81:03.0 CUSTOM_PCI_8086_1515:%d", n) }
-	s := f.on("cmp1", f.server("here", "a-vf:1"))
-	f.holds(s, vfs(1))
+	s := f.wantActiveOn("cmp1", f.server("here", "a-vf:1"))
+	f.waitForAllocation(s, vfs(1))
 
-	s = f.arrived("cmp1", f.resize(s, "a-vf:2"))
-	f.holds(f.migration(s), vfs(1))
-	f.holds(s, vfs(2))
-	s = f.on("cmp1", f.act(s, "ACTIVE", "revertResize", nil))
-	f.holds(s, vfs(1))
-	f.healed("cmp1", free("1/4"))
+	s = f.wantResized("cmp1", f.resize(s, "a-vf:2"))
+	f.waitForAllocation(f.migrationOf(s), vfs(1))
+	f.waitForAllocation(s, vfs(2))
+	s = f.wantActiveOn("cmp1", f.act(s, "ACTIVE", "revertResize", nil))
+	f.waitForAllocation(s, vfs(1))
+	f.waitForUsages("cmp1", usagesOfVFs("1/4"))
 
-	s = f.arrived("cmp1", f.resize(s, "a-vf:2"))
-	m := f.migration(s)
-	s = f.on("cmp1", f.act(s, "ACTIVE", "confirmResize", nil))
-	f.holds(s, vfs(2))
-	f.holds(m, "")
-	f.healed("cmp1", free("2/4"))
+	s = f.wantResized("cmp1", f.resize(s, "a-vf:2"))
+	m := f.migrationOf(s)
+	s = f.wantActiveOn("cmp1", f.act(s, "ACTIVE", "confirmResize", nil))
+	f.waitForAllocation(s, vfs(2))
+	f.waitForAllocation(m, "")
+	f.waitForUsages("cmp1", usagesOfVFs("2/4"))
 	f.delete(s)
-	f.idle("cmp1")
+	f.waitUntilIdle("cmp1")
 }
 
-// free is a host of which VFs alone are used.
-func free(vfs string) map[string]string {
+// usagesOfVFs returns the usages of a host on which only VFs are allocated.
+func usagesOfVFs(vfs string) map[string]string {
 	return map[string]string{"81:00.0 1533": "0/1", "81:01.0 1533": "0/1", "81:02.0 1528": "0/1", "81:03.0 1515": vfs}
 }
 
-// idle waits until nobody holds a device of the host, in Placement and there.
-func (f *fleet) idle(host string) {
+// waitUntilIdle waits until no device of the host is allocated, in Placement and in the agent's reports.
+func (f *fleet) waitUntilIdle(host string) {
 	f.t.Helper()
-	f.healed(host, free("0/4"))
-	eventually(f.t, "nobody holds a device of "+host, func() (bool, error) {
+	f.waitForUsages(host, usagesOfVFs("0/4"))
+	eventually(f.t, "no device is in use on "+host, func() (bool, error) {
 		list, err := f.compute.hosts().Devices(f.t.Context())
 		for _, d := range list {
 			if d.Host == host && d.Holder != "" {
-				return false, fmt.Errorf("%s holds %s", d.Holder, d.Address)
+				return false, fmt.Errorf("%s has %s", d.Holder, d.Address)
 			}
 		}
 		return err == nil, err
 	})
 }
 
-// arrived wants a server that was moved to be on a host, not yet confirmed.
-func (f *fleet) arrived(host string, s compute.Server) compute.Server {
+// wantResized checks that a server is in VERIFY_RESIZE on a host.
+func (f *fleet) wantResized(host string, s compute.Server) compute.Server {
 	f.t.Helper()
 	if s.Status != "VERIFY_RESIZE" || s.Host == nil || *s.Host != host {
 		f.t.Fatalf("%s is %s on %+v, want it on %s: %+v", s.Name, s.Status, s.Place, host, s.Fault)
@@ -167,34 +168,36 @@ func (f *fleet) arrived(host string, s compute.Server) compute.Server {
 
 const migratable = `alias = {"name": "lm", "vendor_id": "8086", "product_id": "1515", "device_type": "type-VF", "live_migratable": "true"}` + "\n"
 
-// A server's whole life between two hosts: stopped and started, rebuilt, migrated live, shelved and unshelved,
-// evacuated; its old host returns.
-func TestLifeOfAServer(t *testing.T) {
+// All actions on a server with devices, on two hosts: stop and start, rebuild, live migration, shelve and unshelve, and
+// evacuation, after which the old host returns.
+func TestAllActionsWithDevices(t *testing.T) {
 	t.Parallel()
-	for name, conf := range map[string]string{"told": aliases + migratable, "asked": aliases + migratable + asking} {
+	for name, conf := range map[string]string{"without pci_in_placement": aliases + migratable,
+		"with pci_in_placement": aliases + migratable + pciInPlacement} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			life(t, newFleet(t, conf))
+			testLifecycle(t, newFleet(t, conf))
 		})
 	}
 }
 
-func life(t *testing.T, f *fleet) {
+func testLifecycle(t *testing.T, f *fleet) {
 	machine, files := bus81(t), map[string]string{}
 	for _, host := range []string{"cmp1", "cmp2"} {
-		files[host] = f.host(host, machine, strings.Replace(spec, `"1515"`, `"1515", "live_migratable": "true"`, 1)+reporting)
+		files[host] = f.host(host, machine, strings.Replace(deviceSpecs, `"1515"`, `"1515", "live_migratable": "true"`,
+			1)+reportInPlacement)
 		f.startAgent(host, files[host])
 	}
 	vfs := func(host string, n int) string {
 		return fmt.Sprintf("%s_0000:81:03.0 CUSTOM_PCI_8086_1515:%d", host, n)
 	}
 	s := f.server("living", "lm:2")
-	here, there := "cmp1", "cmp2"
-	if *s.Host == there {
-		here, there = there, here
+	source, target := "cmp1", "cmp2"
+	if *s.Host == target {
+		source, target = target, source
 	}
-	s = f.on(here, s)
-	f.holds(s, vfs(here, 2))
+	s = f.wantActiveOn(source, s)
+	f.waitForAllocation(s, vfs(source, 2))
 	devices := f.devices(s)
 	for _, step := range []struct {
 		action, status string
@@ -203,89 +206,91 @@ func life(t *testing.T, f *fleet) {
 		{"reboot", "ACTIVE", map[string]any{"type": "SOFT"}}} {
 		s = f.act(s, step.status, step.action, step.args)
 		if got := f.devices(s); got != devices {
-			t.Errorf("after %s it has %q, before %q", step.action, got, devices)
+			t.Errorf("devices after %s: %q, before %q", step.action, got, devices)
 		}
 	}
 
-	s = f.on(there, f.act(s, "ACTIVE", "os-migrateLive", map[string]any{"host": nil, "block_migration": "auto"}))
-	f.holds(s, vfs(there, 2))
-	f.idle(here)
-	here, there = there, here
+	s = f.wantActiveOn(target, f.act(s, "ACTIVE", "os-migrateLive", map[string]any{"host": nil,
+		"block_migration": "auto"}))
+	f.waitForAllocation(s, vfs(target, 2))
+	f.waitUntilIdle(source)
+	source, target = target, source
 	fixed := f.server("fixed", "a-pci-dev:1")
 	if err := f.compute.compute().Act(t.Context(), fixed.ID, "os-migrateLive", map[string]any{"host": nil,
 		"block_migration": "auto"}); err == nil {
-		t.Error("a server whose devices are not live-migratable is migrated live")
+		t.Error("a server with devices that are not live-migratable was migrated live")
 	}
 	f.delete(fixed)
 
 	s = f.act(s, "SHELVED_OFFLOADED", "shelve", nil)
-	f.holds(s, "")
-	f.idle(here)
+	f.waitForAllocation(s, "")
+	f.waitUntilIdle(source)
 	s = f.act(s, "ACTIVE", "unshelve", nil)
-	if here = *s.Host; here == there {
-		there = map[string]string{"cmp1": "cmp2", "cmp2": "cmp1"}[here]
+	if source = *s.Host; source == target {
+		target = map[string]string{"cmp1": "cmp2", "cmp2": "cmp1"}[source]
 	}
-	f.holds(s, vfs(here, 2))
+	f.waitForAllocation(s, vfs(source, 2))
 
-	// Its host dies, and returns when the server is elsewhere.
-	f.agents[here].kill()
+	// Its host fails, and returns after the evacuation.
+	f.agents[source].kill()
 	if err := f.compute.compute().Act(t.Context(), s.ID, "evacuate", nil); err == nil {
-		t.Error("a server is evacuated from a host that may still run it")
+		t.Error("a server was evacuated from a host that is not marked down")
 	}
-	if err := f.compute.compute().HostDown(t.Context(), here, true); err != nil {
+	if err := f.compute.compute().HostDown(t.Context(), source, true); err != nil {
 		t.Fatal(err)
 	}
-	s = f.on(there, f.act(s, "ACTIVE", "evacuate", map[string]any{}))
-	f.holds(s, vfs(there, 2))
-	if err := f.compute.compute().HostDown(t.Context(), here, false); err != nil {
+	s = f.wantActiveOn(target, f.act(s, "ACTIVE", "evacuate", map[string]any{}))
+	f.waitForAllocation(s, vfs(target, 2))
+	if err := f.compute.compute().HostDown(t.Context(), source, false); err != nil {
 		t.Fatal(err)
 	}
-	delete(f.agents, here)
-	f.startAgent(here, files[here])
-	f.idle(here)
-	guests, err := filepath.Glob(filepath.Join(f.path(here), "agent", "guests", "*.json"))
+	delete(f.agents, source)
+	f.startAgent(source, files[source])
+	f.waitUntilIdle(source)
+	guests, err := filepath.Glob(filepath.Join(f.path(source), "agent", "guests", "*.json"))
 	if err != nil || len(guests) > 0 {
-		t.Errorf("the host that returned still runs %v (%v)", guests, err)
+		t.Errorf("the returned host still has guests %v (%v)", guests, err)
 	}
-	f.holds(s, vfs(there, 2))
+	f.waitForAllocation(s, vfs(target, 2))
 	f.delete(s)
-	f.idle(there)
+	f.waitUntilIdle(target)
 }
 
-// Reporting may be switched on, against the advice, while a server is between two hosts: what it holds on both is
-// healed, and the move goes on. An agent that is killed while it heals goes on where it was.
+// If reporting is switched on during a resize, which the guide advises against, the allocations on both hosts are
+// healed and the resize continues. An agent that is killed while it heals continues after its restart.
 func TestUpgradeWhileMoving(t *testing.T) {
 	testenv.Long(t)
 	t.Parallel()
 	f, machine := newFleet(t, aliases), bus81(t)
 	for _, host := range []string{"cmp1", "cmp2"} {
-		f.startAgent(host, f.host(host, machine, spec))
+		f.startAgent(host, f.host(host, machine, deviceSpecs))
 	}
 	s := f.server("moving", "a-vf:2")
 	source, target := "cmp1", "cmp2"
 	if *s.Host == target {
 		source, target = target, source
 	}
-	s = f.arrived(target, f.resize(s, "a-pci-dev:2"))
-	m := f.migration(s)
-	if got := f.held(s) + f.held(m); got != "" {
-		t.Fatalf("nothing is reported, and Placement has %s", got)
+	s = f.wantResized(target, f.resize(s, "a-pci-dev:2"))
+	m := f.migrationOf(s)
+	if got := f.allocation(s) + f.allocation(m); got != "" {
+		t.Fatalf("Placement has %s before devices are reported", got)
 	}
 	if p, status := f.preflight(f.path("compute.conf")); status != 1 || len(p.Cloud) != 1 || !strings.Contains(p.Cloud[0],
 		"is moving (VERIFY_RESIZE)") {
 		t.Errorf("status %d: %+v", status, p)
 	}
 	for _, host := range []string{"cmp1", "cmp2"} {
-		f.startAgent(host, f.host(host, machine, spec+reporting))
+		f.startAgent(host, f.host(host, machine, deviceSpecs+reportInPlacement))
 		f.agents[host].kill()
 		delete(f.agents, host)
 		f.startAgent(host, f.path(host+".conf"))
 	}
-	f.holds(m, source+"_0000:81:03.0 CUSTOM_PCI_8086_1515:2")
-	f.holds(s, fmt.Sprintf("%[1]s_0000:81:00.0 CUSTOM_PCI_8086_1533:1, %[1]s_0000:81:01.0 CUSTOM_PCI_8086_1533:1", target))
-	s = f.on(source, f.act(s, "ACTIVE", "revertResize", nil))
-	f.holds(s, source+"_0000:81:03.0 CUSTOM_PCI_8086_1515:2")
-	f.idle(target)
+	f.waitForAllocation(m, source+"_0000:81:03.0 CUSTOM_PCI_8086_1515:2")
+	f.waitForAllocation(s, fmt.Sprintf("%[1]s_0000:81:00.0 CUSTOM_PCI_8086_1533:1, %[1]s_0000:81:01.0 "+
+		"CUSTOM_PCI_8086_1533:1", target))
+	s = f.wantActiveOn(source, f.act(s, "ACTIVE", "revertResize", nil))
+	f.waitForAllocation(s, source+"_0000:81:03.0 CUSTOM_PCI_8086_1515:2")
+	f.waitUntilIdle(target)
 	f.delete(s)
-	f.idle(source)
+	f.waitUntilIdle(source)
 }

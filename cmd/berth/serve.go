@@ -65,6 +65,15 @@ func (f placementFiles) read(s streams) (settings.Settings, *slog.Logger, error)
 	return conf, log, err
 }
 
+// databaseURL reads the settings and returns the URL of Placement's database.
+func (f placementFiles) databaseURL(s streams) (string, error) {
+	conf, _, err := f.read(s)
+	if err != nil {
+		return "", err
+	}
+	return app.PlacementURL(conf, f.DataDir)
+}
+
 // endpoint is one API to serve.
 type endpoint struct {
 	name    string
@@ -194,12 +203,12 @@ func (c *placementRunCmd) Run(ctx context.Context, s streams) (err error) {
 	if err := listen(at); err != nil {
 		return err
 	}
-	house, err := c.open(ctx, conf, log)
+	service, err := c.open(ctx, conf, log)
 	if err != nil {
 		return errors.Join(err, closeAll(at))
 	}
-	defer func() { err = errors.Join(err, house.Close()) }()
-	at.handler, at.lost = house.Handler, house.Lost
+	defer func() { err = errors.Join(err, service.Close()) }()
+	at.handler, at.lost = service.Handler, service.Lost
 	return serve(ctx, s, conf.Connections, log, at)
 }
 
@@ -225,11 +234,7 @@ type dbSyncCmd struct{ placementFiles }
 
 // Run creates the schema; it does nothing if the database has it.
 func (c *dbSyncCmd) Run(ctx context.Context, s streams) error {
-	conf, _, err := c.read(s)
-	if err != nil {
-		return err
-	}
-	url, err := app.PlacementURL(conf, c.DataDir)
+	url, err := c.databaseURL(s)
 	if err != nil {
 		return err
 	}
@@ -249,11 +254,7 @@ type dbVersionCmd struct{ placementFiles }
 
 // Run prints the revision.
 func (c *dbVersionCmd) Run(ctx context.Context, s streams) error {
-	conf, _, err := c.read(s)
-	if err != nil {
-		return err
-	}
-	url, err := app.PlacementURL(conf, c.DataDir)
+	url, err := c.databaseURL(s)
 	if err != nil {
 		return err
 	}
@@ -292,12 +293,12 @@ func (c *computeCmd) Run(ctx context.Context, g *cli.Globals, s streams) (err er
 			return errors.Join(err, closeAll(at))
 		}
 	}
-	house, err := c.open(ctx, g.PlacementURL, conf, log)
+	service, err := c.open(ctx, g.PlacementURL, conf, log)
 	if err != nil {
 		return errors.Join(err, closeAll(at))
 	}
-	defer func() { err = errors.Join(err, house.Close()) }()
-	at.handler, at.lost = house.Handler, house.Lost
+	defer func() { err = errors.Join(err, service.Close()) }()
+	at.handler, at.lost = service.Handler, service.Lost
 	return serve(ctx, s, conf.Connections, log, at)
 }
 

@@ -17,8 +17,7 @@ import (
 	"github.com/openberth/berth/resource"
 )
 
-// fleet is a cloud of processes: placement, compute, and an agent for each host, each with a configuration that
-// changes.
+// fleet is a cloud of processes: placement, compute and an agent for each host. Tests change their configurations.
 type fleet struct {
 	t                  *testing.T
 	dir                string
@@ -26,7 +25,7 @@ type fleet struct {
 	agents             map[string]*daemon
 }
 
-const spec, aliases = `[pci]
+const deviceSpecs, aliases = `[pci]
 device_spec = {"vendor_id": "8086", "product_id": "1533"}
 device_spec = {"vendor_id": "8086", "product_id": "1528", "address": "0000:81:02.*"}
 device_spec = {"vendor_id": "8086", "product_id": "1515", "address": "0000:81:03.*"}
@@ -36,7 +35,8 @@ alias = {"name": "a-pf", "vendor_id": "8086", "product_id": "1528", "device_type
 alias = {"name": "a-vf", "vendor_id": "8086", "product_id": "1515", "device_type": "type-VF"}
 `
 
-const reporting, asking = "report_in_placement = true\n", "[filter_scheduler]\npci_in_placement = true\n"
+const reportInPlacement, pciInPlacement = "report_in_placement = true\n", "[filter_scheduler]\npci_in_placement " +
+	"= true\n"
 
 // newFleet starts placement and compute.
 func newFleet(t *testing.T, conf string) *fleet {
@@ -50,7 +50,7 @@ func newFleet(t *testing.T, conf string) *fleet {
 
 func (f *fleet) path(name string) string { return filepath.Join(f.dir, name) }
 
-// file writes a configuration.
+// file writes a configuration and returns its path.
 func (f *fleet) file(name, text string) string {
 	f.t.Helper()
 	path := f.path(name + ".conf")
@@ -60,7 +60,7 @@ func (f *fleet) file(name, text string) string {
 	return path
 }
 
-// startCompute starts compute, where it was before if it was there.
+// startCompute starts compute, or restarts it on the same address.
 func (f *fleet) startCompute(conf string) {
 	f.t.Helper()
 	listen := "127.0.0.1:0"
@@ -81,14 +81,15 @@ func (f *fleet) host(name, machine, conf string) (file string) {
 		name, f.path("locks"), machine, conf))
 }
 
-// startAgent starts the agent of a host; the one before is stopped. It returns when compute has heard of the new one.
+// startAgent starts the agent of a host and stops the previous one. It returns when compute has received a report of
+// the new one.
 func (f *fleet) startAgent(name, file string) {
 	t := f.t
 	t.Helper()
 	if old := f.agents[name]; old != nil {
 		old.stop(t)
 	}
-	before := f.seen(name)
+	before := f.lastReport(name)
 	a := start(t, nil, f.args("agent", "--config-file", file, "--data-dir", f.path(name))...)
 	f.agents[name] = a
 	eventually(t, "the agent of "+name+" reports", func() (bool, error) {
@@ -98,11 +99,11 @@ func (f *fleet) startAgent(name, file string) {
 			t.Fatalf("the agent of %s has ended: %v\n%s", name, err, a.log)
 		default:
 		}
-		return f.seen(name) != before, nil
+		return f.lastReport(name) != before, nil
 	})
 }
 
-func (f *fleet) seen(name string) string {
+func (f *fleet) lastReport(name string) string {
 	list, err := f.compute.hosts().Hosts(f.t.Context())
 	if err != nil {
 		f.t.Fatal(err)
@@ -119,7 +120,7 @@ func (f *fleet) args(args ...string) []string {
 	return append(args, "--placement-url", f.placement.urls["placement"], "--compute-url", f.compute.urls["compute"])
 }
 
-// flavor is the id of the flavor of these devices, such as "a-vf:2"; it is made when it is not there.
+// flavor returns the id of the flavor with these devices, such as "a-vf:2". It creates the flavor if it does not exist.
 func (f *fleet) flavor(alias string) string {
 	t, c := f.t, f.compute.compute()
 	t.Helper()
@@ -135,7 +136,7 @@ func (f *fleet) flavor(alias string) string {
 	return flavor.ID
 }
 
-// server asks for a server with these devices, and waits for what becomes of it.
+// server creates a server with these devices and waits until it is ACTIVE or ERROR.
 func (f *fleet) server(name, alias string) compute.Server {
 	t, c := f.t, f.compute.compute()
 	t.Helper()
@@ -151,8 +152,8 @@ func (f *fleet) server(name, alias string) compute.Server {
 	return s
 }
 
-// on wants a server to be ACTIVE on a host.
-func (f *fleet) on(host string, s compute.Server) compute.Server {
+// wantActiveOn checks that a server is ACTIVE on a host, and returns it.
+func (f *fleet) wantActiveOn(host string, s compute.Server) compute.Server {
 	f.t.Helper()
 	if s.Status != "ACTIVE" || s.Place == nil || s.Host == nil || *s.Host != host {
 		f.t.Fatalf("%s is %s on %+v, want it on %s: %+v", s.Name, s.Status, s.Place, host, s.Fault)
@@ -160,9 +161,9 @@ func (f *fleet) on(host string, s compute.Server) compute.Server {
 	return s
 }
 
-// held is what Placement has of devices for a server: "cmp1_0000:81:00.0 CUSTOM_PCI_8086_1533:1", one for each
+// allocation returns a server's devices in Placement, such as "cmp1_0000:81:00.0 CUSTOM_PCI_8086_1533:1", one for each
 // provider, sorted.
-func (f *fleet) held(s compute.Server) string {
+func (f *fleet) allocation(s compute.Server) string {
 	t, p := f.t, f.placement.placement()
 	t.Helper()
 	has, err := p.Allocation(t.Context(), resource.ConsumerID(s.ID))
@@ -186,7 +187,7 @@ func (f *fleet) held(s compute.Server) string {
 	return strings.Join(out, ", ")
 }
 
-// devices are the addresses of what the host says that a server holds, sorted.
+// devices returns the addresses of a server's devices as the host reports them, sorted.
 func (f *fleet) devices(s compute.Server) string {
 	f.t.Helper()
 	list, err := f.compute.hosts().Devices(f.t.Context())
@@ -203,7 +204,7 @@ func (f *fleet) devices(s compute.Server) string {
 	return strings.Join(out, " ")
 }
 
-// usages is what a host's device providers have and who uses it, as "81:00.0 1/1".
+// usages returns the usage and the total of a host's device providers, such as "1/1" for "81:00.0 1533".
 func (f *fleet) usages(host string) map[string]string {
 	t, p := f.t, f.placement.placement()
 	t.Helper()
@@ -232,16 +233,16 @@ func (f *fleet) usages(host string) map[string]string {
 	return out
 }
 
-// healed waits until Placement has of a host what it ought to have.
-func (f *fleet) healed(host string, want map[string]string) {
+// waitForUsages waits until Placement has these usages of a host.
+func (f *fleet) waitForUsages(host string, want map[string]string) {
 	f.t.Helper()
-	eventually(f.t, host+" is in Placement with what its guests hold", func() (bool, error) {
+	eventually(f.t, host+" has the expected usages in Placement", func() (bool, error) {
 		got := f.usages(host)
 		return maps.Equal(got, want), fmt.Errorf("%v, want %v", got, want)
 	})
 }
 
-// preflight is the report on the whole cloud.
+// preflight returns the report of berth preflight and its exit status.
 func (f *fleet) preflight(conf string) (p cli.Preflight, status int) {
 	f.t.Helper()
 	stdout, stderr, status := output(f.t, f.args("preflight", "-o", "json", "--config-file", conf)...)
@@ -265,7 +266,7 @@ func (f *fleet) delete(servers ...compute.Server) {
 func bus81(t *testing.T) string {
 	t.Helper()
 	var b strings.Builder
-	b.WriteString("A machine made up for tests.\n")
+	b.WriteString("A machine for tests.\n")
 	device := func(at, product, links string, vfs int) {
 		fmt.Fprintf(&b, "-- bus/pci/devices/0000:%[1]s -> ../../../devices/pci0000:80/0000:%[1]s --\n", at)
 		dir := "devices/pci0000:80/0000:" + at + "/"
@@ -294,36 +295,37 @@ func bus81(t *testing.T) string {
 	return path
 }
 
-// The upgrade in two phases, from servers that hold devices which Placement knows nothing of: rows H1 (host cmp2), H2
-// (cmp1) and M20, and I21 at the end. Everything is a process of its own.
-func TestUpgradeH1H2M20(t *testing.T) {
+// The upgrade in two phases, from servers whose devices are not in Placement: first the agents report, host by host,
+// then the scheduler uses pci_in_placement. Reporting cannot be switched off again. Every service is a separate
+// process.
+func TestUpgradeInTwoPhases(t *testing.T) {
 	testenv.Long(t)
 	t.Parallel()
 	machine := bus81(t)
 	f := newFleet(t, aliases)
 
-	// A cloud from before: neither switch is on. cmp1 offers the PF 81:03.0 beside its VFs, cmp2 has a devname.
+	// The cloud before the upgrade: neither option is on. cmp1 offers the PF 81:03.0 and its VFs, cmp2 has a devname.
 	old1 := f.host("cmp1", machine, `[pci]
 device_spec = {"vendor_id": "8086", "product_id": "1533"}
 device_spec = {"vendor_id": "8086", "product_id": "1528"}
 device_spec = {"vendor_id": "8086", "product_id": "1515"}
 `)
 	f.startAgent("cmp1", old1)
-	pcis, mixed, vfs := f.on("cmp1", f.server("pcis", "a-pci-dev:2")), f.on("cmp1",
-		f.server("mixed", "a-pf:1,a-vf:1")), f.on("cmp1", f.server("vfs", "a-vf:2"))
-	old2 := f.host("cmp2", machine, spec+`device_spec = {"devname": "eth7"}`+"\n")
+	pcis, mixed, vfs := f.wantActiveOn("cmp1", f.server("pcis", "a-pci-dev:2")), f.wantActiveOn("cmp1",
+		f.server("mixed", "a-pf:1,a-vf:1")), f.wantActiveOn("cmp1", f.server("vfs", "a-vf:2"))
+	old2 := f.host("cmp2", machine, deviceSpecs+`device_spec = {"devname": "eth7"}`+"\n")
 	f.startAgent("cmp2", old2)
-	one, fast := f.on("cmp2", f.server("one", "a-pci-dev:1")), f.on("cmp2", f.server("fast", "a-vf:2"))
+	one, fast := f.wantActiveOn("cmp2", f.server("one", "a-pci-dev:1")), f.wantActiveOn("cmp2", f.server("fast", "a-vf:2"))
 	if got := len(strings.Fields(f.devices(pcis) + " " + f.devices(mixed) + " " + f.devices(vfs))); got != 6 ||
-		f.held(pcis)+f.held(one) != "" {
-		t.Fatalf("%d devices are held, want 6; Placement has %s %s", got, f.held(pcis), f.held(one))
+		f.allocation(pcis)+f.allocation(one) != "" {
+		t.Fatalf("%d devices are allocated, want 6; Placement has %s %s", got, f.allocation(pcis), f.allocation(one))
 	}
 
-	// What would stop it is said beforehand: by host, and for the cloud.
-	twice := f.file("twice",
+	// Preflight reports all obstacles, by host and for the cloud.
+	contradicting := f.file("twice",
 		aliases+
 			`alias = {"name": "a-vf", "vendor_id": "10de", "product_id": "1515", "device_type": "type-VF", "resource_class": "CUSTOM_GPU"}`)
-	p, status := f.preflight(twice)
+	p, status := f.preflight(contradicting)
 	if status != 1 || p.Ready || len(p.Hosts) != 2 || len(p.Cloud) != 1 || !strings.Contains(p.Cloud[0],
 		`twice.conf:7: [pci] alias`) {
 		t.Errorf("status %d: %+v", status, p)
@@ -332,11 +334,11 @@ device_spec = {"vendor_id": "8086", "product_id": "1515"}
 		!strings.Contains(stops, "report_in_placement = true") {
 		t.Errorf("cmp1: %s", stops)
 	}
-	f.refused("the PF 0000:81:03.0", "keep the VFs, of which 0000:81:03.", "cmp1", old1)
-	f.refused("devname", "eth7", "cmp2", old2)
+	f.wantPreflightError("the PF 0000:81:03.0", "keep the VFs, of which 0000:81:03.", "cmp1", old1)
+	f.wantPreflightError("devname", "eth7", "cmp2", old2)
 
-	// Phase one on cmp1 (H2): the configuration is put right, reporting is switched on, what is held is healed.
-	new1 := f.host("cmp1", machine, spec+reporting)
+	// Phase one on cmp1: the configuration is corrected, reporting is switched on, and allocations are healed.
+	new1 := f.host("cmp1", machine, deviceSpecs+reportInPlacement)
 	if stdout, stderr, status := f.agentPreflight("cmp1",
 		new1); status != 0 || !strings.Contains(stdout, "create provider  cmp1_0000:81:03.0") || !strings.Contains(stdout,
 		"cannot be switched off") {
@@ -344,31 +346,31 @@ device_spec = {"vendor_id": "8086", "product_id": "1515"}
 	}
 	f.startAgent("cmp1", new1)
 	h2 := map[string]string{"81:00.0 1533": "1/1", "81:01.0 1533": "1/1", "81:02.0 1528": "1/1", "81:03.0 1515": "3/4"}
-	f.healed("cmp1", h2)
+	f.waitForUsages("cmp1", h2)
 	for want, s := range map[string]compute.Server{
 		"cmp1_0000:81:00.0 CUSTOM_PCI_8086_1533:1, cmp1_0000:81:01.0 CUSTOM_PCI_8086_1533:1": pcis,
 		"cmp1_0000:81:02.0 CUSTOM_PCI_8086_1528:1, cmp1_0000:81:03.0 CUSTOM_PCI_8086_1515:1": mixed,
 		"cmp1_0000:81:03.0 CUSTOM_PCI_8086_1515:2":                                           vfs,
 	} {
-		if got := f.held(s); got != want {
+		if got := f.allocation(s); got != want {
 			t.Errorf("%s: Placement has %q, want %q", s.Name, got, want)
 		}
 	}
 	if stdout, stderr, status := output(t, f.args("agent", "plan", "--config-file", new1, "--data-dir",
 		f.path("cmp1"))...); status != 0 || !strings.Contains(stdout, "nothing to do") {
-		t.Errorf("after the healing: status %d\n%s%s", status, stdout, stderr)
+		t.Errorf("plan after healing: status %d\n%s%s", status, stdout, stderr)
 	}
 
-	// A server from before is stopped and started like any other.
+	// A server from before the upgrade can be stopped and started.
 	devices := f.devices(vfs)
 	f.act(vfs, "SHUTOFF", "os-stop", nil)
 	if vfs = f.act(vfs, "ACTIVE", "os-start", nil); f.devices(vfs) != devices {
-		t.Errorf("before it had %s, now %s", devices, f.devices(vfs))
+		t.Errorf("devices before %s, now %s", devices, f.devices(vfs))
 	}
 
-	// Mixed (M20): Placement is asked for devices already, cmp2 does not report yet. It gets no more servers with devices.
-	f.startCompute(aliases + asking)
-	last := f.on("cmp1", f.server("last", "a-vf:1"))
+	// Between the phases: pci_in_placement is on, but cmp2 does not report yet. It gets no further servers with devices.
+	f.startCompute(aliases + pciInPlacement)
+	last := f.wantActiveOn("cmp1", f.server("last", "a-vf:1"))
 	if s := f.server("none", "a-vf:1"); s.Status != "ERROR" || s.Fault == nil || !strings.Contains(s.Fault.Message,
 		"CUSTOM_PCI_8086_1515") {
 		t.Errorf("%s: %+v", s.Status, s.Fault)
@@ -378,34 +380,35 @@ device_spec = {"vendor_id": "8086", "product_id": "1515"}
 		t.Errorf("status %d: %+v", status, p)
 	}
 
-	// Phase one on cmp2 (H1). Its VFs get a class of their own at the same time, though a server holds two.
-	f.startAgent("cmp2", f.host("cmp2", machine, strings.Replace(spec, `"1515"`, `"1515", "resource_class": "CUSTOM_FAST"`,
-		1)+reporting))
+	// Phase one on cmp2. At the same time its VFs get another resource class, although a server has two of them.
+	f.startAgent("cmp2",
+		f.host("cmp2", machine, strings.Replace(deviceSpecs, `"1515"`, `"1515", "resource_class": "CUSTOM_FAST"`,
+			1)+reportInPlacement))
 	h1 := map[string]string{"81:00.0 1533": "0/1", "81:01.0 1533": "0/1", "81:02.0 1528": "0/1",
 		"81:03.0 CUSTOM_FAST": "2/4"}
 	h1[strings.TrimPrefix(f.devices(one), "0000:")+" 1533"] = "1/1"
-	f.healed("cmp2", h1)
-	if got, want := f.held(one), "cmp2_"+f.devices(one)+" CUSTOM_PCI_8086_1533:1"; got != want {
+	f.waitForUsages("cmp2", h1)
+	if got, want := f.allocation(one), "cmp2_"+f.devices(one)+" CUSTOM_PCI_8086_1533:1"; got != want {
 		t.Errorf("Placement has %q, want %q", got, want)
 	}
 
 	// Phase two: every host reports.
-	f.startCompute(aliases + `alias = {"name": "fast", "resource_class": "CUSTOM_FAST"}` + "\n" + asking)
+	f.startCompute(aliases + `alias = {"name": "fast", "resource_class": "CUSTOM_FAST"}` + "\n" + pciInPlacement)
 	if p, status := f.preflight(f.path("compute.conf")); status != 0 || !p.Ready {
 		t.Errorf("status %d: %+v", status, p)
 	}
-	more := f.on("cmp2", f.server("more", "fast:1"))
+	more := f.wantActiveOn("cmp2", f.server("more", "fast:1"))
 
-	// Servers of both times end alike.
+	// Servers from before and after the upgrade can be deleted.
 	f.delete(pcis, mixed, vfs, one, fast, last, more)
-	f.healed("cmp1", map[string]string{"81:00.0 1533": "0/1", "81:01.0 1533": "0/1", "81:02.0 1528": "0/1",
+	f.waitForUsages("cmp1", map[string]string{"81:00.0 1533": "0/1", "81:01.0 1533": "0/1", "81:02.0 1528": "0/1",
 		"81:03.0 1515": "0/4"})
-	f.healed("cmp2", map[string]string{"81:00.0 1533": "0/1", "81:01.0 1533": "0/1", "81:02.0 1528": "0/1",
+	f.waitForUsages("cmp2", map[string]string{"81:00.0 1533": "0/1", "81:01.0 1533": "0/1", "81:02.0 1528": "0/1",
 		"81:03.0 CUSTOM_FAST": "0/4"})
 	f.agents["cmp1"].stop(t)
-	if _, stderr, status := output(t, f.args("agent", "--config-file", f.host("cmp1", machine, spec), "--data-dir",
+	if _, stderr, status := output(t, f.args("agent", "--config-file", f.host("cmp1", machine, deviceSpecs), "--data-dir",
 		f.path("cmp1"))...); status != 1 || !strings.Contains(stderr, "cannot be switched off once it was on") {
-		t.Errorf("I21: status %d: %s", status, stderr)
+		t.Errorf("reporting switched off: status %d: %s", status, stderr)
 	}
 }
 
@@ -414,14 +417,14 @@ func (f *fleet) agentPreflight(name, file string) (stdout, stderr string, status
 	return output(f.t, f.args("agent", "preflight", "--config-file", file, "--data-dir", f.path(name))...)
 }
 
-// refused wants a host's pre-flight to say both, and to change nothing.
-func (f *fleet) refused(what, why, name, file string) {
+// wantPreflightError checks that a host's preflight fails with both texts and changes nothing.
+func (f *fleet) wantPreflightError(what, why, name, file string) {
 	f.t.Helper()
 	stdout, stderr, status := f.agentPreflight(name, file)
 	if status != 1 || !strings.Contains(stderr, what) || !strings.Contains(stderr, why) {
 		f.t.Errorf("%s: status %d\n%s%s", name, status, stdout, stderr)
 	}
 	if got := f.usages(name); len(got) > 0 {
-		f.t.Errorf("%s: a report changed something: %v", name, got)
+		f.t.Errorf("%s: preflight changed the usages: %v", name, got)
 	}
 }

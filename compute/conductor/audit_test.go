@@ -61,10 +61,11 @@ func (c *cloud) holds(consumer string, a resource.Allocation) {
 // What an audit finds of a server, by what Placement has.
 func TestAudit(t *testing.T) {
 	whole := resource.Allocation{"root-a": {"VCPU": 4}, "pf-a": {class: 1}}
-	moving := func(state lifecycle.State, as string) func(*lifecycle.Server) {
+	moving := func(phase lifecycle.MovePhase, as string) func(*lifecycle.Server) {
 		return func(s *lifecycle.Server) {
 			from := lifecycle.Residence{Consumer: as, Host: "a", Choice: &s.Choices[0]}
-			s.State, s.Move, s.Host, s.Choices = state, &lifecycle.Move{Consumer: "m", From: from}, "b", nil
+			s.State, s.Host, s.Choices = lifecycle.Moving, "b", nil
+			s.Move = &lifecycle.Move{Phase: phase, Consumer: "m", From: from}
 		}
 	}
 	for name, c := range map[string]struct {

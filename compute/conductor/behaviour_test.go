@@ -194,7 +194,7 @@ func TestM2MovesAfterAResize(t *testing.T) {
 	c := story{hosts: map[string]int{"a": 2, "b": 2}}.begin(t)
 	c.start(t.Context(), c.store, c.ledger)
 	c.ask(larger("m1", 2))
-	c.settle(lifecycle.Resized)
+	c.settlePhase(lifecycle.Resized)
 	c.ask(lifecycle.ActionRequested{ID: "w1", Action: lifecycle.Confirm})
 	c.settle(lifecycle.Active)
 	c.ask(lifecycle.ActionRequested{ID: "w2", Action: lifecycle.Shelve})
@@ -247,7 +247,7 @@ func TestS23LiveMigrationWithTwoOfThree(t *testing.T) {
 	c := story{hosts: map[string]int{"a": 3, "b": 3}}.begin(t)
 	c.start(t.Context(), c.store, c.ledger)
 	c.ask(here(larger("m1", 2)))
-	c.settle(lifecycle.Resized)
+	c.settlePhase(lifecycle.Resized)
 	c.ask(lifecycle.ActionRequested{ID: "w1", Action: lifecycle.Confirm})
 	c.settle(lifecycle.Active)
 	from := c.one().Host
@@ -276,7 +276,7 @@ func TestG4FewerDevices(t *testing.T) {
 		wish := larger("m1", 1)
 		wish.To = "b"
 		c.ask(wish)
-		c.settle(lifecycle.Resized)
+		c.settlePhase(lifecycle.Resized)
 		if a, b := c.usage("pf-a"), c.usage("pf-b"); a != 2 || b != 1 {
 			t.Errorf("room for %d: %d of a, %d of b", room, a, b)
 		}

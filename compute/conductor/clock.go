@@ -13,11 +13,13 @@ type Clock struct {
 	Pause func(ctx context.Context, attempt int)
 	// Wait waits until the channel is closed. After an error the step that waits is repeated later.
 	Wait func(ctx context.Context, until <-chan struct{}) error
+	// NewID returns UUIDs, for the requests of servers.
+	NewID func() string
 }
 
-// UseClock replaces the clock. It must be called before all other methods.
+// UseClock replaces the clock and the source of ids. It must be called before all other methods.
 func (c *Conductor) UseClock(clock Clock) {
-	c.now, c.pause, c.wait = clock.Now, clock.Pause, clock.Wait
+	c.now, c.pause, c.wait, c.newID = clock.Now, clock.Pause, clock.Wait, clock.NewID
 	c.presence.clock, c.started, c.runner.Now = clock.Since, clock.Now(), clock.Now
 }
 

@@ -6,16 +6,19 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"math/rand/v2"
 	"slices"
 	"sync"
 	"time"
 
+	"github.com/google/uuid"
+
 	"github.com/openberth/berth/api/placement"
+	"github.com/openberth/berth/backoff"
 	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/compute/runner"
 	"github.com/openberth/berth/compute/schedule"
 	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/pci"
 	"github.com/openberth/berth/provider"
 	"github.com/openberth/berth/resource"
 )
@@ -81,6 +84,9 @@ type Conductor struct {
 	Log  *slog.Logger // never nil
 	Pack bool         // [compute] packing_host_numa_cells_allocation_strategy
 
+	Aliases        pci.Aliases // [pci] alias
+	PCIInPlacement bool        // [filter_scheduler] pci_in_placement
+
 	Providers Providers // used only by HostForget
 	Lease     Lease     // nil: no other process can take the database
 
@@ -96,6 +102,8 @@ type Conductor struct {
 	firstReports time.Duration // how long to wait after the start for hosts to report
 
 	now   func() time.Time
+	newID func() string                                          // returns UUIDs, for requests
+	build func(s lifecycle.Server) (lifecycle.Prepared, error)   // builds the request to Placement
 	pause func(ctx context.Context, attempt int)                 // before a claim is retried
 	wait  func(ctx context.Context, until <-chan struct{}) error // until the channel is closed
 }
@@ -104,6 +112,7 @@ type Conductor struct {
 func New(store Store, placement Placement) *Conductor {
 	c := &Conductor{Log: slog.Default(), store: store, placement: placement, presence: newPresence(),
 		audits: newAuditor(), started: time.Now(), firstReports: firstReports, now: time.Now, pause: pause, wait: wait}
+	c.newID, c.build = uuid.NewString, c.buildAsk
 	c.runner = runner.New(store, runner.Machine[lifecycle.Server, lifecycle.Event, lifecycle.Step]{
 		Next:    lifecycle.Next,
 		Steps:   lifecycle.Server.Steps,
@@ -118,11 +127,8 @@ func New(store Store, placement Placement) *Conductor {
 
 // pause waits 5 to 15 ms times the number of the attempt, or until ctx ends.
 func pause(ctx context.Context, attempt int) {
-	const unit = 10 * time.Millisecond
-	select {
-	case <-ctx.Done():
-	case <-time.After(time.Duration(attempt) * (unit/2 + rand.N(unit))):
-	}
+	// The next call fails if ctx has ended.
+	_ = backoff.Sleep(ctx, backoff.Around(time.Duration(attempt)*10*time.Millisecond))
 }
 
 // wait waits until the channel is closed, or until ctx ends; then it returns the error of ctx.

@@ -96,7 +96,7 @@ func (c *Conductor) checkMinCount(ctx context.Context, s lifecycle.Server) (life
 	placed, trying := 0, 0
 	for _, other := range all {
 		switch other.State {
-		case lifecycle.Scheduling, lifecycle.Claiming, lifecycle.Rescheduling:
+		case lifecycle.Preparing, lifecycle.Scheduling, lifecycle.Claiming, lifecycle.Rescheduling:
 			trying++
 		case lifecycle.AwaitingMinCount:
 			placed++

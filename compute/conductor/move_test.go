@@ -59,15 +59,12 @@ func (c *cloud) one() lifecycle.Server {
 
 // larger asks for so many devices.
 func larger(id string, n int) lifecycle.ActionRequested {
-	r := pci.Request{ID: "R-" + id, Alias: "nic", Count: n, Requirement: pci.Requirement{Class: class,
-		LiveMigratable: pci.Yes}}
-	e := lifecycle.ActionRequested{ID: id, Action: lifecycle.Resize, Flavor: flavor.Flavor{ID: "f-" + id},
-		Requests: []pci.Request{r}}
-	for i := range n {
-		e.Request.Groups = append(e.Request.Groups, resource.Group{Suffix: r.GroupSuffix(i),
-			Resources: resource.Amounts{class: 1}})
+	specs := map[string]string{}
+	if n > 0 {
+		specs["pci_passthrough:alias"] = fmt.Sprintf("nic:%d", n)
 	}
-	return e
+	return lifecycle.ActionRequested{ID: id, Action: lifecycle.Resize,
+		Flavor: flavor.Flavor{ID: "f-" + id, VCPUs: 1, ExtraSpecs: specs}}
 }
 
 // story is one operation from its begin to its end.
@@ -87,27 +84,27 @@ func stories() []story {
 	return []story{
 		{"resize to another host, confirmed", two, nil, func(c *cloud) {
 			c.ask(larger("m1", 2))
-			c.settle(lifecycle.Resized)
+			c.settlePhase(lifecycle.Resized)
 			c.ask(lifecycle.ActionRequested{ID: "w1", Action: lifecycle.Confirm})
 		}, lifecycle.Active, "b", 2},
 		{"resize to another host, reverted", two, nil, func(c *cloud) {
 			c.ask(larger("m1", 2))
-			c.settle(lifecycle.Resized)
+			c.settlePhase(lifecycle.Resized)
 			c.ask(lifecycle.ActionRequested{ID: "w1", Action: lifecycle.Revert})
 		}, lifecycle.Active, "a", 1},
 		{"resize on the same host, confirmed", three, nil, func(c *cloud) {
 			c.ask(here(larger("m1", 2)))
-			c.settle(lifecycle.Resized)
+			c.settlePhase(lifecycle.Resized)
 			c.ask(lifecycle.ActionRequested{ID: "w1", Action: lifecycle.Confirm})
 		}, lifecycle.Active, "a", 2},
 		{"resize on the same host, reverted", three, nil, func(c *cloud) {
 			c.ask(here(larger("m1", 2)))
-			c.settle(lifecycle.Resized)
+			c.settlePhase(lifecycle.Resized)
 			c.ask(lifecycle.ActionRequested{ID: "w1", Action: lifecycle.Revert})
 		}, lifecycle.Active, "a", 1},
 		{"cold migration, and live migration after it", two, nil, func(c *cloud) {
 			c.ask(lifecycle.ActionRequested{ID: "m1", Action: lifecycle.Migrate})
-			c.settle(lifecycle.Resized)
+			c.settlePhase(lifecycle.Resized)
 			c.ask(lifecycle.ActionRequested{ID: "w1", Action: lifecycle.Confirm})
 			c.settle(lifecycle.Active)
 			c.ask(lifecycle.ActionRequested{ID: "m2", Action: lifecycle.Live, To: "a"})
@@ -151,7 +148,7 @@ func stories() []story {
 		}, lifecycle.Active, "a", 1},
 		{"delete while a resize is to be confirmed", two, nil, func(c *cloud) {
 			c.ask(larger("m1", 2))
-			c.settle(lifecycle.Resized)
+			c.settlePhase(lifecycle.Resized)
 			c.remove()
 		}, lifecycle.Deleted, "", 0},
 		{"delete in the middle of a resize", two, nil, func(c *cloud) {
@@ -198,6 +195,15 @@ func (c *cloud) settle(state lifecycle.State) {
 	}
 	c.until("the agents have done their part", c.quiet)
 	c.whole(string(state))
+}
+
+// settlePhase waits until a move waits for a user.
+func (c *cloud) settlePhase(phase lifecycle.MovePhase) {
+	c.t.Helper()
+	c.settle(lifecycle.Moving)
+	if got := c.one().Phase(); got != phase {
+		c.t.Fatalf("the move is %s, not %s\n%s", got, phase, c.trails())
+	}
 }
 
 // quiet reports whether the agents have nothing left to say and have what the assignments say.
@@ -393,7 +399,7 @@ func TestM1TheChosenProviderServes(t *testing.T) {
 		c.settled()
 		want := map[provider.ID]provider.ID{"pf-b": "qf-b", "qf-b": "pf-b"}[taken]
 		s := c.one()
-		if s.State != lifecycle.Resized || slices.ContainsFunc(s.Devices,
+		if s.Phase() != lifecycle.Resized || slices.ContainsFunc(s.Devices,
 			func(d schedule.Picked) bool { return d.Provider != want }) ||
 			!slices.Equal(s.Requests[0].Providers, []provider.ID{want, want}) {
 			t.Errorf("%s: %v of %v\n%s", s.State, s.Devices, s.Requests, c.trails())
@@ -411,7 +417,7 @@ func TestWhoHoldsWhatWhileAMoveWaits(t *testing.T) {
 	c.start(t.Context(), c.store, c.ledger)
 	before := c.one().Devices
 	c.ask(larger("m1", 2))
-	c.settle(lifecycle.Resized)
+	c.settlePhase(lifecycle.Resized)
 	s := c.one()
 	if c.ledger.held["m1"].Allocation["pf-a"][class] != 1 || c.ledger.held["m1"].ConsumerType != "MIGRATION" ||
 		c.ledger.held["s"].Allocation["pf-b"][class] != 2 {
@@ -476,12 +482,9 @@ func TestResizeAsksTheNewQuestion(t *testing.T) {
 	}{{1, "b"}, {0, "a"}, {1, "b"}} {
 		id := fmt.Sprint("m", n+1)
 		wish := larger(id, move.devices)
-		if move.devices == 0 {
-			wish.Requests, wish.Request = nil, resource.Ask{Groups: []resource.Group{{Suffix: "", Resources: nil}}}
-		}
 		wish.To = move.host
 		c.ask(wish)
-		c.settle(lifecycle.Resized)
+		c.settlePhase(lifecycle.Resized)
 		c.ask(lifecycle.ActionRequested{ID: "w" + id, Action: lifecycle.Confirm})
 		c.settle(lifecycle.Active)
 		if s := c.one(); s.Host != move.host || len(s.Devices) != move.devices || s.Flavor.ID != "f-"+id {
@@ -539,7 +542,7 @@ func TestNothingComesToWhereItsRemainsAre(t *testing.T) {
 	c.agents.hide("a", false)
 	c.settle(lifecycle.Active)
 	c.ask(lifecycle.ActionRequested{ID: "m3", Action: lifecycle.Migrate})
-	c.settle(lifecycle.Resized)
+	c.settlePhase(lifecycle.Resized)
 }
 
 // Servers of one request are built together or not at all, each on devices of its own.

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
+
 	"github.com/openberth/berth/api/placement"
 	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/compute/schedule"
@@ -309,11 +311,12 @@ func TestPerformOnAGivenClock(t *testing.T) {
 	c.Log = slog.New(slog.DiscardHandler)
 	at := time.Date(2020, 1, 2, 3, 4, 5, 0, time.UTC)
 	c.UseClock(Clock{Now: func() time.Time { return at }, Since: func() time.Duration { return time.Second },
-		Pause: func(context.Context, int) {},
+		Pause: func(context.Context, int) {}, NewID: uuid.NewString,
 		Wait: func(context.Context, <-chan struct{}) error {
 			waits++
 			return closed
 		}})
+	keepAsks(c)
 	made, err := c.Create(t.Context(), server("young"))
 	if err != nil || !made[0].Created.Equal(at) {
 		t.Fatalf("%v: %v", made, err)
@@ -326,7 +329,7 @@ func TestPerformOnAGivenClock(t *testing.T) {
 	if err := c.Perform(t.Context(), "old"); !errors.Is(err, closed) || waits != 1 {
 		t.Errorf("a step behind the gate: %v, after %d waits", err, waits)
 	}
-	for _, want := range []lifecycle.State{lifecycle.Claiming, lifecycle.Spawning} {
+	for _, want := range []lifecycle.State{lifecycle.Scheduling, lifecycle.Claiming, lifecycle.Spawning} {
 		if err := c.Perform(t.Context(), "young"); err != nil {
 			t.Fatal(err)
 		}

@@ -111,7 +111,7 @@ func (c *Conductor) checkGuestReport(ctx context.Context, server string, report 
 		return err
 	case claims:
 		return c.checkMayBuild(ctx, s, claim)
-	case s.State == lifecycle.PreLiveMigration: // later the destination may have part of the guest's memory
+	case s.Phase() == lifecycle.PreLiveMigration: // later the destination may have part of the guest's memory
 		return c.checkNotMovedAhead(ctx, s, failure.Consumer)
 	}
 	return nil

@@ -83,9 +83,9 @@ func TestAnOlderRecordFreesNoGuest(t *testing.T) {
 		s    func(*lifecycle.Server)
 	}{
 		"a claim during a move": {lifecycle.Claim, func(s *lifecycle.Server) {
-			s.State, s.Choices = lifecycle.Claiming, choices(resource.Allocation{"pf-b": {class: 1}})
-			s.Move = &lifecycle.Move{AllocationsMoved: true, From: lifecycle.Residence{Consumer: "m", Host: "a",
-				Choice: &source}}
+			s.State, s.Choices = lifecycle.Moving, choices(resource.Allocation{"pf-b": {class: 1}})
+			s.Move = &lifecycle.Move{Phase: lifecycle.ClaimingDestination,
+				From: lifecycle.Residence{Consumer: "m", Host: "a", Choice: &source}}
 		}},
 		"a release with a guest left behind": {lifecycle.Release, func(s *lifecycle.Server) {
 			s.State, s.Leftovers = lifecycle.DeletingAllocation, []lifecycle.Residence{{Consumer: "m", PreviousConsumer: "s",
@@ -127,9 +127,9 @@ func TestTheSourceOfAnEndedMoveIsNotBuilt(t *testing.T) {
 	c, _ := withClocks(t, world)
 	close(c.presence.gate)
 	s := server("s")
-	s.State, s.Host = lifecycle.PreLiveMigration, "b"
+	s.State, s.Host = lifecycle.Moving, "b"
 	s.Migration = &lifecycle.Migration{ID: "m"}
-	s.Move = &lifecycle.Move{Kind: lifecycle.LiveMigration, AllocationsMoved: true, Consumer: "m",
+	s.Move = &lifecycle.Move{Kind: lifecycle.LiveMigration, Phase: lifecycle.PreLiveMigration, Consumer: "m",
 		From: lifecycle.Residence{Consumer: "m", Host: "a"}}
 	if err := world.store.Create(t.Context(), s); err != nil {
 		t.Fatal(err)

@@ -106,12 +106,12 @@ func spentStories() []story {
 		{"cold migration with a spent device, confirmed", two, nil, func(c *cloud) {
 			c.ledger.spend("a")
 			c.ask(lifecycle.ActionRequested{ID: "m1", Action: lifecycle.Migrate})
-			c.settle(lifecycle.Resized)
+			c.settlePhase(lifecycle.Resized)
 			c.ask(lifecycle.ActionRequested{ID: "w1", Action: lifecycle.Confirm})
 		}, lifecycle.Active, "b", 1},
 		{"resize, reverted, of a server whose device is reserved meanwhile", two, nil, func(c *cloud) {
 			c.ask(larger("m1", 2))
-			c.settle(lifecycle.Resized)
+			c.settlePhase(lifecycle.Resized)
 			c.ledger.spend("a")
 			c.ask(lifecycle.ActionRequested{ID: "w1", Action: lifecycle.Revert})
 		}, lifecycle.Active, "a", 1},
@@ -145,13 +145,13 @@ func TestTheWayBackThatIsRefused(t *testing.T) {
 		c := st.begin(t)
 		c.start(t.Context(), c.store, c.ledger)
 		c.ask(larger("m1", 2))
-		c.settle(lifecycle.Resized)
+		c.settlePhase(lifecycle.Resized)
 		c.ledger.spend("a")
 		c.ledger.mu.Lock()
 		c.ledger.deny = true
 		c.ledger.mu.Unlock()
 		c.ask(lifecycle.ActionRequested{ID: "w1", Action: lifecycle.Revert})
-		c.until("it is given up", func() bool { return c.one().State == lifecycle.RevertBlocked })
+		c.until("it is given up", func() bool { return c.one().Phase() == lifecycle.RevertBlocked })
 		s := c.one()
 		if s.Status() != "ERROR" || s.TaskState() != "" || !strings.Contains(s.Fault.Message, "migration m1") ||
 			!strings.Contains(s.Fault.Message, "reset the server's state") {

@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/openberth/berth/api/placement"
+	"github.com/openberth/berth/compute/flavor"
 	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/compute/schedule"
 	"github.com/openberth/berth/fault"
@@ -18,7 +19,9 @@ import (
 
 // perform performs one step and returns its event. If it returns an error the step is retried later.
 func (c *Conductor) perform(ctx context.Context, s lifecycle.Server, step lifecycle.Step) (lifecycle.Event, error) {
-	if step != lifecycle.Schedule && step != lifecycle.CheckMinCount {
+	switch step {
+	case lifecycle.Prepare, lifecycle.Schedule, lifecycle.CheckMinCount:
+	default:
 		if err := c.checkMayWrite(ctx, s); err != nil {
 			return nil, err
 		}
@@ -29,7 +32,7 @@ func (c *Conductor) perform(ctx context.Context, s lifecycle.Server, step lifecy
 	}
 	defer stop()
 	event, err := c.step(ctx, s, step)
-	if step != lifecycle.CheckMinCount { // it does not call Placement
+	if step != lifecycle.Prepare && step != lifecycle.CheckMinCount { // these do not call Placement
 		c.noteUnavailable(err)
 	}
 	return event, err
@@ -42,6 +45,8 @@ func (c *Conductor) step(ctx context.Context, s lifecycle.Server, step lifecycle
 		}
 	}
 	switch step {
+	case lifecycle.Prepare:
+		return c.prepare(s), nil
 	case lifecycle.Schedule:
 		return c.schedule(ctx, s)
 	case lifecycle.Claim:
@@ -71,6 +76,26 @@ func (c *Conductor) leased(ctx context.Context) (bound context.Context, stop con
 	}
 	bound, stop = c.Lease.Bind(ctx)
 	return bound, stop, nil
+}
+
+// prepare builds the request to Placement. The Compute API has accepted the flavor and the image, but the configuration
+// of the aliases may have changed since.
+func (c *Conductor) prepare(s lifecycle.Server) lifecycle.Event {
+	prepared, err := c.build(s)
+	if err != nil {
+		return lifecycle.Refused{Step: lifecycle.Prepare, Reason: fault.TextOf(err)}
+	}
+	return prepared
+}
+
+// buildAsk builds what a server requests from its flavor and its image. Each call returns new request ids.
+func (c *Conductor) buildAsk(s lifecycle.Server) (p lifecycle.Prepared, err error) {
+	options := flavor.Options{PCIInPlacement: c.PCIInPlacement}
+	p.Ask, p.Requests, err = flavor.Ask(s.Flavor, s.SourceImage(), c.Aliases, options, c.newID)
+	if err == nil {
+		p.Topology, err = flavor.Topology(s.Flavor, s.SourceImage())
+	}
+	return p, err
 }
 
 // schedule requests candidates from Placement and chooses among them.

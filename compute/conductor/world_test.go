@@ -547,12 +547,24 @@ func (c *cloud) conductor() *Conductor {
 	return c.now
 }
 
+// keepAsks makes a conductor use the request that a test has given to a new server.
+func keepAsks(c *Conductor) {
+	c.build = func(s lifecycle.Server) (lifecycle.Prepared, error) {
+		if s.Move == nil && len(s.Ask.Groups) > 0 {
+			return lifecycle.Prepared{Ask: s.Ask, Requests: s.Requests, Topology: s.Topology}, nil
+		}
+		return c.buildAsk(s)
+	}
+}
+
 // start begins a compute over these views of the store and the ledger, ended by stop or by the context.
 func (c *cloud) start(ctx context.Context, s Store, p Placement) {
 	ctx, cancel := context.WithCancel(ctx)
 	conductor := New(s, p)
 	conductor.Log = slog.New(slog.DiscardHandler)
-	conductor.runner.Wait = 4 * time.Millisecond
+	conductor.Aliases, conductor.PCIInPlacement = aliases(c.t), true
+	keepAsks(conductor)
+	conductor.runner.Retry.First = 4 * time.Millisecond
 	if c.old {
 		conductor.started = conductor.started.Add(-time.Hour)
 		clock := conductor.presence.clock
@@ -576,6 +588,16 @@ func (c *cloud) start(ctx context.Context, s Store, p Placement) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.now, c.stop = conductor, func() { cancel(); ended.Wait() }
+}
+
+// aliases are the aliases of flavors.
+func aliases(t *testing.T) pci.Aliases {
+	t.Helper()
+	as, err := pci.ParseAliases(true, `{"name": "nic", "resource_class": "CUSTOM_NIC", "live_migratable": "yes"}`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return as
 }
 
 // server asks for one device.
@@ -607,8 +629,8 @@ func (c *cloud) settled() {
 
 // restless reports whether something is still to be done for a server, or said of it.
 func restless(s lifecycle.Server) bool {
-	rest := []lifecycle.State{lifecycle.Active, lifecycle.Resized, lifecycle.Shelved, lifecycle.Error, lifecycle.Deleted}
-	return !slices.Contains(rest, s.State) || s.TaskState() != "" || len(s.Leftovers) > 0
+	rest := []lifecycle.State{lifecycle.Active, lifecycle.Shelved, lifecycle.Error, lifecycle.Deleted}
+	return !slices.Contains(rest, s.State) && s.Phase() != lifecycle.Resized || s.TaskState() != "" || len(s.Leftovers) > 0
 }
 
 func (c *cloud) until(what string, true func() bool) {
@@ -625,7 +647,7 @@ func (c *cloud) until(what string, true func() bool) {
 func (c *cloud) trails() string {
 	out := ""
 	for _, s := range c.servers() {
-		out += fmt.Sprintf("%s %s\n", s.ID, s.State)
+		out += fmt.Sprintf("%s %s\n", s.ID, s.Stage())
 		for _, m := range s.History {
 			out += fmt.Sprintf("   %s ×%d\n", m.Text, m.Times)
 		}

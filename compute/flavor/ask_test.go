@@ -11,8 +11,8 @@ import (
 	"github.com/openberth/berth/resource"
 )
 
-// ids counts instead of drawing lots.
-func ids() func() string {
+// countedIDs returns a function that returns R1, R2 and so on.
+func countedIDs() func() string {
 	n := 0
 	return func() string { n++; return fmt.Sprintf("R%d", n) }
 }
@@ -28,8 +28,8 @@ func aliases(t *testing.T) pci.Aliases {
 	return as
 }
 
-// show writes an ask down, a group a line.
-func show(a resource.Ask) string {
+// format returns a request as text, one group per line.
+func format(a resource.Ask) string {
 	var b strings.Builder
 	for _, g := range a.Groups {
 		fmt.Fprintf(&b, "[%s] %s", g.Suffix, g.Resources)
@@ -47,7 +47,7 @@ func show(a resource.Ask) string {
 	return b.String()
 }
 
-func TestAsk(t *testing.T) {
+func TestAskGroups(t *testing.T) {
 	small := flavor.Flavor{Name: "small", VCPUs: 2, MemoryMB: 2048, DiskGB: 20}
 	for _, c := range []struct {
 		name   string
@@ -57,23 +57,23 @@ func TestAsk(t *testing.T) {
 		want   string
 	}{
 		{name: "plain", want: "[] DISK_GB:20,MEMORY_MB:2048,VCPU:2\n"},
-		{name: "zero amounts are not asked", flavor: flavor.Flavor{VCPUs: 1, MemoryMB: 64}, want: "[] MEMORY_MB:64,VCPU:1\n"},
+		{name: "zero amounts are not requested", flavor: flavor.Flavor{VCPUs: 1, MemoryMB: 64},
+			want: "[] MEMORY_MB:64,VCPU:1\n"},
 		{name: "swap and the second disk count, rounded up", flavor: flavor.Flavor{VCPUs: 1, MemoryMB: 64, DiskGB: 1,
 			Ephemeral: 2, Swap: 1025},
 			want: "[] DISK_GB:5,MEMORY_MB:64,VCPU:1\n"},
 		{name: "overrides", specs: map[string]string{"resources:VCPU": "0", "resources:PCPU": "2",
 			"trait:HW_CPU_X86_AVX": "required", "trait:CUSTOM_SLOW": "forbidden"},
 			want: "[] DISK_GB:20,MEMORY_MB:2048,PCPU:2 +HW_CPU_X86_AVX -CUSTOM_SLOW\n"},
-		// A class named by any group of the flavor is not asked for once more in the unsuffixed one.
+		// A class that any group of the flavor names is not added to the unsuffixed group.
 		{name: "suffixed group", specs: map[string]string{"resources1:VCPU": "2", "trait1:CUSTOM_X": "required"},
 			want: "[] DISK_GB:20,MEMORY_MB:2048\n[1] VCPU:2 +CUSTOM_X\n"},
-		{name: "policy filled in for two suffixed groups", specs: map[string]string{"resources1:CUSTOM_A": "1",
+		{name: "default policy of two suffixed groups", specs: map[string]string{"resources1:CUSTOM_A": "1",
 			"resources_B:CUSTOM_A": "1"},
 			want: "[] DISK_GB:20,MEMORY_MB:2048,VCPU:2\n[1] CUSTOM_A:1\n[_B] CUSTOM_A:1\npolicy none\n"},
-		{name: "policy said", specs: map[string]string{"pci_passthrough:alias": "nic:1", "group_policy": "isolate"},
+		{name: "policy of the flavor", specs: map[string]string{"pci_passthrough:alias": "nic:1", "group_policy": "isolate"},
 			want: "[] DISK_GB:20,MEMORY_MB:2048,VCPU:2\n[R1-0] CUSTOM_PCI_8086_1515:1\npolicy isolate\n"},
-		// A request for several devices is split into one group for each, with the suffix "<request_id>-<index>", index
-		// from 0.
+		// A request for several devices becomes one group for each, with the suffix "<request_id>-<index>", from 0.
 		{name: "a group for each device", specs: map[string]string{"pci_passthrough:alias": "nic:2, gpu:1"},
 			want: "[] DISK_GB:20,MEMORY_MB:2048,VCPU:2\n[R1-0] CUSTOM_PCI_8086_1515:1\n[R1-1] CUSTOM_PCI_8086_1515:1\n" +
 				"[R2-0] CUSTOM_GPU:1 +CUSTOM_FAST -CUSTOM_OLD\npolicy none\n"},
@@ -82,7 +82,7 @@ func TestAsk(t *testing.T) {
 		{name: "devices only", flavor: flavor.Flavor{Name: "bare"},
 			specs: map[string]string{"pci_passthrough:alias": "nic:1"},
 			want:  "[R1-0] CUSTOM_PCI_8086_1515:1\n"},
-		{name: "other extra specs mean nothing", specs: map[string]string{"hw:cpu_policy": "shared", "resource": "x"},
+		{name: "other extra specs have no effect", specs: map[string]string{"hw:cpu_policy": "shared", "resource": "x"},
 			want: "[] DISK_GB:20,MEMORY_MB:2048,VCPU:2\n"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -91,11 +91,11 @@ func TestAsk(t *testing.T) {
 				f = small
 			}
 			f.ExtraSpecs = c.specs
-			ask, requests, err := flavor.Ask(f, flavor.Image{}, aliases(t), flavor.Options{PCIInPlacement: !c.off}, ids())
+			ask, requests, err := flavor.Ask(f, flavor.Image{}, aliases(t), flavor.Options{PCIInPlacement: !c.off}, countedIDs())
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got := show(ask); got != c.want {
+			if got := format(ask); got != c.want {
 				t.Errorf("got\n%swant\n%s", got, c.want)
 			}
 			if _, asked := c.specs["pci_passthrough:alias"]; asked != (len(requests) > 0) {
@@ -105,16 +105,16 @@ func TestAsk(t *testing.T) {
 	}
 }
 
-func TestRequests(t *testing.T) {
+func TestAliasesBecomeRequests(t *testing.T) {
 	f := flavor.Flavor{VCPUs: 1, ExtraSpecs: map[string]string{"pci_passthrough:alias": "nic:2,nic:1",
 		"hw:pci_numa_affinity_policy": "required"}}
-	_, requests, err := flavor.Ask(f, flavor.Image{}, aliases(t), flavor.Options{PCIInPlacement: true}, ids())
+	_, requests, err := flavor.Ask(f, flavor.Image{}, aliases(t), flavor.Options{PCIInPlacement: true}, countedIDs())
 	if err != nil {
 		t.Fatal(err)
 	}
 	if len(requests) != 2 || requests[0].ID != "R1" || requests[0].Count != 2 || requests[1].ID != "R2" ||
 		requests[1].Count != 1 {
-		t.Fatalf("one request for each occurrence, in order: %+v", requests)
+		t.Fatalf("want one request for each occurrence of an alias, in order: %+v", requests)
 	}
 	for _, r := range requests {
 		if r.Policy != pci.Required || r.Requirement.Type != pci.Virtual || r.Requirement.Product != "1515" ||
@@ -124,8 +124,8 @@ func TestRequests(t *testing.T) {
 	}
 }
 
-func TestAskRefuses(t *testing.T) {
-	for _, c := range []struct{ key, value, says string }{
+func TestAskRejectsExtraSpecs(t *testing.T) {
+	for _, c := range []struct{ key, value, wantText string }{
 		{"pci_passthrough:alias", "fpga:1", `"fpga"`},
 		{"pci_passthrough:alias", "nic", `"nic"`},
 		{"pci_passthrough:alias", "nic:0", `"0"`},
@@ -136,28 +136,28 @@ func TestAskRefuses(t *testing.T) {
 		{"trait:HW_CPU_X86_AVX", "yes", "required or forbidden"},
 		{"trait:NOT_A_TRAIT", "required", `"NOT_A_TRAIT"`},
 		{"trait1:CUSTOM_X", "required", "resources1:"},
-		{"traits:HW_CPU_X86_AVX", "required", "resourcess:"}, // meant was trait:; as it stands, it is a group called s
+		{"traits:HW_CPU_X86_AVX", "required", "resourcess:"}, // a mistyped trait: is group s
 		{"group_policy", "both", "none or isolate"},
 		{"hw:pci_numa_affinity_policy", "near", "preferred"},
 	} {
 		t.Run(c.key+"="+c.value, func(t *testing.T) {
 			f := flavor.Flavor{Name: "f", VCPUs: 1, ExtraSpecs: map[string]string{c.key: c.value}}
-			_, _, err := flavor.Ask(f, flavor.Image{}, aliases(t), flavor.Options{PCIInPlacement: true}, ids())
-			if !fault.Is(err, fault.Invalid) || !strings.Contains(fault.TextOf(err), c.says) {
-				t.Errorf("got %v, want an invalid that says %s", err, c.says)
+			_, _, err := flavor.Ask(f, flavor.Image{}, aliases(t), flavor.Options{PCIInPlacement: true}, countedIDs())
+			if !fault.Is(err, fault.Invalid) || !strings.Contains(fault.TextOf(err), c.wantText) {
+				t.Errorf("got %v, want an Invalid fault with %s", err, c.wantText)
 			}
 		})
 	}
-	_, _, err := flavor.Ask(flavor.Flavor{Name: "nothing"}, flavor.Image{}, nil, flavor.Options{}, ids())
+	_, _, err := flavor.Ask(flavor.Flavor{Name: "nothing"}, flavor.Image{}, nil, flavor.Options{}, countedIDs())
 	if !fault.Is(err, fault.Invalid) {
-		t.Errorf("a flavor of nothing: %v", err)
+		t.Errorf("a flavor without resources: %v", err)
 	}
 }
 
-// The known names are part of the sentence, so that a mistyped alias can be mended without asking the operator.
-func TestUnknownAliasNamesTheKnown(t *testing.T) {
+// TestUnknownAliasErrorListsAliases checks that the error lists the known aliases, so that users can correct the name.
+func TestUnknownAliasErrorListsAliases(t *testing.T) {
 	f := flavor.Flavor{VCPUs: 1, ExtraSpecs: map[string]string{"pci_passthrough:alias": "xyz:1"}}
-	_, _, err := flavor.Ask(f, flavor.Image{}, aliases(t), flavor.Options{PCIInPlacement: true}, ids())
+	_, _, err := flavor.Ask(f, flavor.Image{}, aliases(t), flavor.Options{PCIInPlacement: true}, countedIDs())
 	for _, name := range []string{"nic", "gpu"} {
 		if !strings.Contains(fault.TextOf(err), name) {
 			t.Errorf("%v does not name %s", err, name)

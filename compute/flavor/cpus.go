@@ -50,8 +50,8 @@ func readCPUs(f Flavor, i Image) (cpus, error) {
 	return c, nil
 }
 
-// readPolicy reads hw:cpu_policy. dedicated in the flavor takes precedence; otherwise the image must not ask for more
-// than the flavor.
+// readPolicy reads hw:cpu_policy. dedicated in the flavor takes precedence; otherwise the image must not request
+// more than the flavor.
 func (c *cpus) readPolicy(f Flavor, i Image) error {
 	w := readSetting(f, i, cpuPolicySpec)
 	known := []string{shared, dedicated, mixed}

@@ -13,9 +13,9 @@ import (
 
 type specs = map[string]string
 
-// showParts writes cells down: "0,1(1) 1024 MiB 2048 isolate +1" is CPUs, those dedicated, memory, pages, threads,
-// emulator.
-func showParts(parts []numa.GuestCell) string {
+// formatCells returns cells as text: "[0 1](1) 1024 pages 2048 isolate +1" is CPUs, dedicated ones, memory in MiB, page
+// size in KiB, thread policy and emulator threads.
+func formatCells(parts []numa.GuestCell) string {
 	var list []string
 	for _, p := range parts {
 		text := fmt.Sprint(p.VCPUs)
@@ -37,8 +37,8 @@ func showParts(parts []numa.GuestCell) string {
 	return strings.Join(list, "; ")
 }
 
-// Which settings create which NUMA cells, and the request to Placement for them.
-func TestTopology(t *testing.T) {
+// TestTopologyAndAsk checks the NUMA cells and the request to Placement for settings of flavor and image.
+func TestTopologyAndAsk(t *testing.T) {
 	four := flavor.Flavor{Name: "four", VCPUs: 4, MemoryMB: 4096, DiskGB: 1}
 	const plain = "DISK_GB:1,MEMORY_MB:4096,VCPU:4"
 	const pinned = "DISK_GB:1,MEMORY_MB:4096,PCPU:4"
@@ -49,66 +49,70 @@ func TestTopology(t *testing.T) {
 		want  string
 		ask   string
 	}{
-		{"nothing said", nil, nil, "", plain},
-		{"a PCI alias alone makes none", specs{"pci_passthrough:alias": "nic:1", "hw:pci_numa_affinity_policy": "required"},
+		{"no settings", nil, nil, "", plain},
+		{"a PCI alias alone creates no cells", specs{"pci_passthrough:alias": "nic:1",
+			"hw:pci_numa_affinity_policy": "required"},
 			nil, "", plain},
-		{"shared CPUs alone make none", specs{"hw:cpu_policy": "shared"}, nil, "", plain},
+		{"shared CPUs alone create no cells", specs{"hw:cpu_policy": "shared"}, nil, "", plain},
 		{"numa_nodes", specs{"hw:numa_nodes": "2"}, nil, "[0 1] 2048; [2 3] 2048", plain},
 		{"numa_nodes of the image", nil, specs{"hw_numa_nodes": "1"}, "[0 1 2 3] 4096", plain},
-		{"both say the same", specs{"hw:numa_nodes": "2"}, specs{"hw_numa_nodes": "2"}, "[0 1] 2048; [2 3] 2048", plain},
-		{"each by itself", specs{"hw:numa_nodes": "2", "hw:numa_cpus.0": "0,2-3", "hw:numa_cpus.1": "1",
+		{"flavor and image agree", specs{"hw:numa_nodes": "2"}, specs{"hw_numa_nodes": "2"}, "[0 1] 2048; [2 3] 2048", plain},
+		{"CPUs and memory of each cell", specs{"hw:numa_nodes": "2", "hw:numa_cpus.0": "0,2-3", "hw:numa_cpus.1": "1",
 			"hw:numa_mem.0": "1024", "hw:numa_mem.1": "3072"}, nil,
 			"[0 2 3] 1024; [1] 3072", plain},
-		{"each by itself, of the image", specs{"hw:numa_nodes": "2"}, specs{"hw_numa_cpus.0": "0-2", "hw_numa_cpus.1": "3",
-			"hw_numa_mem.0": "1024", "hw_numa_mem.1": "3072"},
+		{"CPUs and memory of each cell, from the image", specs{"hw:numa_nodes": "2"}, specs{"hw_numa_cpus.0": "0-2",
+			"hw_numa_cpus.1": "3",
+			"hw_numa_mem.0":  "1024", "hw_numa_mem.1": "3072"},
 			"[0 1 2] 1024; [3] 3072", plain},
-		{"pages make a cell", specs{"hw:mem_page_size": "2048"}, nil, "[0 1 2 3] 4096 pages 2048", plain},
+		{"a page size creates a cell", specs{"hw:mem_page_size": "2048"}, nil, "[0 1 2 3] 4096 pages 2048", plain},
 		{"pages with a unit", specs{"hw:mem_page_size": "1GB"}, nil, "[0 1 2 3] 4096 pages 1048576", plain},
 		{"small pages", specs{"hw:mem_page_size": "small"}, nil, "[0 1 2 3] 4096 pages -3", plain},
 		{"pages of 4 KiB are small", specs{"hw:mem_page_size": "4"}, nil, "[0 1 2 3] 4096 pages -3", plain},
 		{"large pages", specs{"hw:mem_page_size": "large"}, nil, "[0 1 2 3] 4096 pages -1", plain},
 		{"any pages", specs{"hw:mem_page_size": "any"}, nil, "[0 1 2 3] 4096 pages -2", plain},
-		{"any, and the image says which", specs{"hw:mem_page_size": "any"}, specs{"hw_mem_page_size": "2MB"},
+		{"any, and the image sets the size", specs{"hw:mem_page_size": "any"}, specs{"hw_mem_page_size": "2MB"},
 			"[0 1 2 3] 4096 pages 2048", plain},
-		{"large, and the image says which", specs{"hw:mem_page_size": "large"}, specs{"hw_mem_page_size": "1048576"},
+		{"large, and the image sets the size", specs{"hw:mem_page_size": "large"}, specs{"hw_mem_page_size": "1048576"},
 			"[0 1 2 3] 4096 pages 1048576", plain},
 		{"dedicated", specs{"hw:cpu_policy": "dedicated"}, nil, "[0 1 2 3](0 1 2 3) 4096", pinned},
 		{"dedicated by the image", nil, specs{"hw_cpu_policy": "dedicated"}, "[0 1 2 3](0 1 2 3) 4096", pinned},
-		{"a flavor that says dedicated has its way", specs{"hw:cpu_policy": "dedicated"}, specs{"hw_cpu_policy": "shared"},
+		{"dedicated in the flavor takes precedence", specs{"hw:cpu_policy": "dedicated"}, specs{"hw_cpu_policy": "shared"},
 			"[0 1 2 3](0 1 2 3) 4096", pinned},
 		{"resources:PCPU", specs{"resources:PCPU": "4", "resources:VCPU": "0"}, nil, "[0 1 2 3](0 1 2 3) 4096", pinned},
 		{"resources:PCPU alone", specs{"resources:PCPU": "4"}, nil, "[0 1 2 3](0 1 2 3) 4096", pinned},
 		{"mixed", specs{"hw:cpu_policy": "mixed", "hw:cpu_dedicated_mask": "^0-1", "hw:numa_nodes": "2"}, nil,
 			"[0 1] 2048; [2 3](2 3) 2048",
 			"DISK_GB:1,MEMORY_MB:4096,PCPU:2,VCPU:2"},
-		{"mixed, the emulator isolated", specs{"hw:cpu_policy": "mixed", "hw:cpu_dedicated_mask": "1-3,^2",
+		{"mixed, isolated emulator", specs{"hw:cpu_policy": "mixed", "hw:cpu_dedicated_mask": "1-3,^2",
 			"hw:emulator_threads_policy": "isolate"}, nil,
 			"[0 1 2 3](1 3) 4096 +1", "DISK_GB:1,MEMORY_MB:4096,PCPU:3,VCPU:2"},
-		{"the emulator isolated", specs{"hw:cpu_policy": "dedicated", "hw:numa_nodes": "2",
+		{"isolated emulator", specs{"hw:cpu_policy": "dedicated", "hw:numa_nodes": "2",
 			"hw:emulator_threads_policy": "isolate"}, nil,
 			"[0 1](0 1) 2048 +1; [2 3](2 3) 2048", "DISK_GB:1,MEMORY_MB:4096,PCPU:5"},
-		{"the emulator shares", specs{"hw:cpu_policy": "dedicated", "hw:emulator_threads_policy": "share"}, nil,
+		{"shared emulator", specs{"hw:cpu_policy": "dedicated", "hw:emulator_threads_policy": "share"}, nil,
 			"[0 1 2 3](0 1 2 3) 4096", pinned},
-		{"require", specs{"hw:cpu_policy": "dedicated", "hw:cpu_thread_policy": "require"}, nil,
+		{"thread policy require", specs{"hw:cpu_policy": "dedicated", "hw:cpu_thread_policy": "require"}, nil,
 			"[0 1 2 3](0 1 2 3) 4096 require", pinned + " +HW_CPU_HYPERTHREADING"},
-		{"isolate", specs{"hw:cpu_policy": "dedicated", "hw:cpu_thread_policy": "isolate"}, nil,
+		{"thread policy isolate", specs{"hw:cpu_policy": "dedicated", "hw:cpu_thread_policy": "isolate"}, nil,
 			"[0 1 2 3](0 1 2 3) 4096 isolate", pinned + " -HW_CPU_HYPERTHREADING"},
-		{"isolate by the image", specs{"hw:cpu_policy": "dedicated"}, specs{"hw_cpu_thread_policy": "isolate"},
+		{"thread policy isolate of the image", specs{"hw:cpu_policy": "dedicated"}, specs{"hw_cpu_thread_policy": "isolate"},
 			"[0 1 2 3](0 1 2 3) 4096 isolate", pinned + " -HW_CPU_HYPERTHREADING"},
-		{"prefer wants no trait", specs{"hw:cpu_policy": "dedicated", "hw:cpu_thread_policy": "prefer"},
+		{"thread policy prefer requires no trait", specs{"hw:cpu_policy": "dedicated", "hw:cpu_thread_policy": "prefer"},
 			specs{"hw_cpu_thread_policy": "isolate"},
 			"[0 1 2 3](0 1 2 3) 4096 prefer", pinned},
 		{"traits of the image", nil, specs{"trait:HW_CPU_X86_AVX2": "required", "trait:CUSTOM_GOLD": "required",
 			"os_type": "linux"}, "", plain + " +CUSTOM_GOLD +HW_CPU_X86_AVX2"},
-		{"socket", specs{"hw:pci_numa_affinity_policy": "socket", "pci_passthrough:alias": "nic:1", "hw:numa_nodes": "1"},
+		{"socket policy", specs{"hw:pci_numa_affinity_policy": "socket", "pci_passthrough:alias": "nic:1",
+			"hw:numa_nodes": "1"},
 			nil,
 			"[0 1 2 3] 4096", plain + " +COMPUTE_SOCKET_PCI_NUMA_AFFINITY"},
-		{"socket of the image", specs{"pci_passthrough:alias": "nic:1", "hw:numa_nodes": "1"},
+		{"socket policy of the image", specs{"pci_passthrough:alias": "nic:1", "hw:numa_nodes": "1"},
 			specs{"hw_pci_numa_affinity_policy": "socket"},
 			"[0 1 2 3] 4096", plain + " +COMPUTE_SOCKET_PCI_NUMA_AFFINITY"},
-		{"socket without cells means nothing", specs{"hw:pci_numa_affinity_policy": "socket",
+		{"socket policy without cells has no effect", specs{"hw:pci_numa_affinity_policy": "socket",
 			"pci_passthrough:alias": "nic:1"}, nil, "", plain},
-		{"socket without devices means nothing", specs{"hw:pci_numa_affinity_policy": "socket", "hw:numa_nodes": "1"}, nil,
+		{"socket policy without devices has no effect", specs{"hw:pci_numa_affinity_policy": "socket", "hw:numa_nodes": "1"},
+			nil,
 			"[0 1 2 3] 4096", plain},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -116,23 +120,24 @@ func TestTopology(t *testing.T) {
 			f.ExtraSpecs = c.specs
 			image := flavor.Image{Properties: c.image}
 			parts, err := flavor.Topology(f, image)
-			if got := showParts(parts); err != nil || got != c.want {
+			if got := formatCells(parts); err != nil || got != c.want {
 				t.Errorf("got %s %v, want %s", got, err, c.want)
 			}
-			ask, _, err := flavor.Ask(f, image, aliases(t), flavor.Options{}, ids())
-			if got := strings.TrimSpace(show(ask)); err != nil || got != "[] "+c.ask {
-				t.Errorf("asks %s %v, want %s", got, err, c.ask)
+			ask, _, err := flavor.Ask(f, image, aliases(t), flavor.Options{}, countedIDs())
+			if got := strings.TrimSpace(format(ask)); err != nil || got != "[] "+c.ask {
+				t.Errorf("request %s %v, want %s", got, err, c.ask)
 			}
 		})
 	}
 }
 
-// The NUMA policy of the flavor or image overrides that of the alias. Flavor and image must not differ.
-func TestNUMAPolicy(t *testing.T) {
+// TestNUMAPolicyOfRequests checks that the NUMA policy of the flavor or image overrides that of the alias, and that
+// flavor and image must not differ.
+func TestNUMAPolicyOfRequests(t *testing.T) {
 	for _, c := range []struct {
-		row, flavor, image string
-		kind               fault.Kind
-		want               pci.NUMAPolicy
+		name, flavor, image string
+		kind                fault.Kind
+		want                pci.NUMAPolicy
 	}{
 		{"none", "", "", "", pci.Legacy},
 		{"flavor only", "required", "", "", pci.Required},
@@ -142,7 +147,7 @@ func TestNUMAPolicy(t *testing.T) {
 		{"invalid in the flavor", "near", "", fault.Invalid, ""},
 		{"invalid in the image", "required", "near", fault.Invalid, ""},
 	} {
-		t.Run(c.row, func(t *testing.T) {
+		t.Run(c.name, func(t *testing.T) {
 			f := flavor.Flavor{VCPUs: 1, ExtraSpecs: specs{"pci_passthrough:alias": "nic:2"}}
 			image := flavor.Image{Properties: specs{}}
 			if c.flavor != "" {
@@ -151,7 +156,7 @@ func TestNUMAPolicy(t *testing.T) {
 			if c.image != "" {
 				image.Properties["hw_pci_numa_affinity_policy"] = c.image
 			}
-			_, requests, err := flavor.Ask(f, image, aliases(t), flavor.Options{PCIInPlacement: true}, ids())
+			_, requests, err := flavor.Ask(f, image, aliases(t), flavor.Options{PCIInPlacement: true}, countedIDs())
 			if c.kind != "" {
 				if !fault.Is(err, c.kind) || !strings.Contains(fault.TextOf(err), "pci_numa_affinity_policy") {
 					t.Errorf("got %v, want %s", err, c.kind)
@@ -165,7 +170,7 @@ func TestNUMAPolicy(t *testing.T) {
 	}
 }
 
-func TestTopologyRefuses(t *testing.T) {
+func TestTopologyRejectsSettings(t *testing.T) {
 	maps := specs{"hw:numa_nodes": "2", "hw:numa_cpus.0": "0-1", "hw:numa_cpus.1": "2-3", "hw:numa_mem.0": "2048",
 		"hw:numa_mem.1": "2048"}
 	with := func(change specs) specs {
@@ -182,82 +187,87 @@ func TestTopologyRefuses(t *testing.T) {
 		return out
 	}
 	for _, c := range []struct {
-		name  string
-		specs specs
-		image specs
-		kind  fault.Kind
-		says  string
+		name     string
+		specs    specs
+		image    specs
+		kind     fault.Kind
+		wantText string
 	}{
-		{"nodes", specs{"hw:numa_nodes": "0"}, nil, fault.Invalid, "hw:numa_nodes"},
-		{"nodes of the image", nil, specs{"hw_numa_nodes": "x"}, fault.Invalid, "image property hw_numa_nodes"},
+		{"invalid number of nodes", specs{"hw:numa_nodes": "0"}, nil, fault.Invalid, "hw:numa_nodes"},
+		{"invalid number of nodes in the image", nil, specs{"hw_numa_nodes": "x"}, fault.Invalid,
+			"image property hw_numa_nodes"},
 		{"nodes differ", specs{"hw:numa_nodes": "1"}, specs{"hw_numa_nodes": "2"}, fault.Invalid, "hw_numa_nodes"},
-		{"uneven", specs{"hw:numa_nodes": "3"}, nil, fault.Invalid, "cannot be divided evenly"},
+		{"CPUs that cannot be divided evenly", specs{"hw:numa_nodes": "3"}, nil, fault.Invalid, "cannot be divided evenly"},
 		{"more nodes than CPUs", specs{"hw:numa_nodes": "2000000000"}, nil, fault.Invalid, "cannot be divided evenly"},
 		{"maps without nodes", with(specs{"hw:numa_nodes": ""}), nil, fault.Invalid, "set their number in hw:numa_nodes"},
-		{"maps incomplete", with(specs{"hw:numa_mem.1": ""}), nil, fault.Invalid, "of all cells or of none"},
-		{"maps of a cell too many", with(specs{"hw:numa_mem.2": "1"}), nil, fault.Invalid, "hw:numa_mem.2"},
-		{"a CPU twice", with(specs{"hw:numa_cpus.1": "1-3"}), nil, fault.Invalid, "CPU 1, which NUMA cell 0 has"},
-		{"a CPU that is not there", with(specs{"hw:numa_cpus.1": "2-4"}), nil, fault.Invalid, "there are 4 CPUs"},
-		{"a CPU left over", with(specs{"hw:numa_cpus.1": "3"}), nil, fault.Invalid, "3 CPUs together"},
-		{"no CPU list", with(specs{"hw:numa_cpus.1": "b"}), nil, fault.Invalid, "hw:numa_cpus.1"},
-		{"memory left over", with(specs{"hw:numa_mem.1": "1024"}), nil, fault.Invalid, "3072 MiB together"},
-		{"no memory", with(specs{"hw:numa_mem.1": "much"}), nil, fault.Invalid, "hw:numa_mem.1"},
+		{"incomplete maps", with(specs{"hw:numa_mem.1": ""}), nil, fault.Invalid, "of all cells or of none"},
+		{"a map of a cell that does not exist", with(specs{"hw:numa_mem.2": "1"}), nil, fault.Invalid, "hw:numa_mem.2"},
+		{"a CPU in two cells", with(specs{"hw:numa_cpus.1": "1-3"}), nil, fault.Invalid, "CPU 1, which NUMA cell 0 has"},
+		{"a CPU that does not exist", with(specs{"hw:numa_cpus.1": "2-4"}), nil, fault.Invalid, "there are 4 CPUs"},
+		{"a CPU without a cell", with(specs{"hw:numa_cpus.1": "3"}), nil, fault.Invalid, "3 CPUs together"},
+		{"invalid CPU list", with(specs{"hw:numa_cpus.1": "b"}), nil, fault.Invalid, "hw:numa_cpus.1"},
+		{"memory without a cell", with(specs{"hw:numa_mem.1": "1024"}), nil, fault.Invalid, "3072 MiB together"},
+		{"invalid memory", with(specs{"hw:numa_mem.1": "much"}), nil, fault.Invalid, "hw:numa_mem.1"},
 		{"maps differ", maps, specs{"hw_numa_mem.0": "1024"}, fault.Invalid, "hw_numa_mem.0"},
-		{"pages", specs{"hw:mem_page_size": "huge"}, nil, fault.Invalid, "hw:mem_page_size"},
+		{"invalid page size", specs{"hw:mem_page_size": "huge"}, nil, fault.Invalid, "hw:mem_page_size"},
 		{"page size that is not a power of two", specs{"hw:mem_page_size": "3000"}, nil, fault.Invalid,
 			"must be a power of two"},
-		{"pages of the image alone", nil, specs{"hw_mem_page_size": "2048"}, fault.Invalid, "hw_mem_page_size"},
-		{"pages of the image against small", specs{"hw:mem_page_size": "small"}, specs{"hw_mem_page_size": "2048"},
+		{"page size of the image alone", nil, specs{"hw_mem_page_size": "2048"}, fault.Invalid, "hw_mem_page_size"},
+		{"large pages of the image, small of the flavor", specs{"hw:mem_page_size": "small"},
+			specs{"hw_mem_page_size": "2048"},
 			fault.Invalid, "hw_mem_page_size"},
-		{"small pages of the image against large", specs{"hw:mem_page_size": "large"}, specs{"hw_mem_page_size": "small"},
+		{"small pages of the image, large of the flavor", specs{"hw:mem_page_size": "large"},
+			specs{"hw_mem_page_size": "small"},
 			fault.Invalid, "hw_mem_page_size"},
 		{"memory not a multiple of the page", specs{"hw:mem_page_size": "1GB", "hw:numa_nodes": "2", "hw:numa_cpus.0": "0-1",
 			"hw:numa_cpus.1": "2-3", "hw:numa_mem.0": "1536", "hw:numa_mem.1": "2560"},
 			nil, fault.Invalid, "not a multiple"},
-		{"CPU policy", specs{"hw:cpu_policy": "pinned"}, nil, fault.Invalid, "hw:cpu_policy"},
-		{"shared may not be raised", specs{"hw:cpu_policy": "shared"}, specs{"hw_cpu_policy": "dedicated"}, fault.Invalid,
+		{"invalid CPU policy", specs{"hw:cpu_policy": "pinned"}, nil, fault.Invalid, "hw:cpu_policy"},
+		{"dedicated in the image, shared in the flavor", specs{"hw:cpu_policy": "shared"},
+			specs{"hw_cpu_policy": "dedicated"}, fault.Invalid,
 			"hw_cpu_policy"},
-		{"mixed may not be raised", specs{"hw:cpu_policy": "mixed", "hw:cpu_dedicated_mask": "0"},
+		{"dedicated in the image, mixed in the flavor", specs{"hw:cpu_policy": "mixed", "hw:cpu_dedicated_mask": "0"},
 			specs{"hw_cpu_policy": "dedicated"}, fault.Invalid, "hw_cpu_policy"},
-		{"policy and resources", specs{"hw:cpu_policy": "dedicated", "resources:PCPU": "4"}, nil, fault.Invalid,
+		{"CPU policy and PCPU", specs{"hw:cpu_policy": "dedicated", "resources:PCPU": "4"}, nil, fault.Invalid,
 			"remove one of them"},
 		{"shared and PCPU", specs{"hw:cpu_policy": "shared", "resources:PCPU": "4"}, nil, fault.Invalid,
 			"remove one of them"},
-		{"PCPU for some", specs{"resources:PCPU": "2"}, nil, fault.Invalid, "hw:cpu_policy=mixed"},
-		{"PCPU and emulator", specs{"resources:PCPU": "4", "hw:emulator_threads_policy": "isolate"}, nil, fault.Invalid,
+		{"PCPU for some CPUs", specs{"resources:PCPU": "2"}, nil, fault.Invalid, "hw:cpu_policy=mixed"},
+		{"PCPU and isolated emulator", specs{"resources:PCPU": "4", "hw:emulator_threads_policy": "isolate"}, nil,
+			fault.Invalid,
 			"hw:cpu_policy=dedicated"},
 		{"mixed without mask", specs{"hw:cpu_policy": "mixed"}, nil, fault.Invalid, "hw:cpu_dedicated_mask"},
 		{"mask of all", specs{"hw:cpu_policy": "mixed", "hw:cpu_dedicated_mask": "0-3"}, nil, fault.Invalid, "4 of 4"},
 		{"mask of none", specs{"hw:cpu_policy": "mixed", "hw:cpu_dedicated_mask": "^0-3"}, nil, fault.Invalid, "0 of 4"},
 		{"mask alone", specs{"hw:cpu_dedicated_mask": "0"}, nil, fault.Invalid, "requires hw:cpu_policy=mixed"},
-		{"thread policy", specs{"hw:cpu_policy": "dedicated", "hw:cpu_thread_policy": "x"}, nil, fault.Invalid,
+		{"invalid thread policy", specs{"hw:cpu_policy": "dedicated", "hw:cpu_thread_policy": "x"}, nil, fault.Invalid,
 			"hw:cpu_thread_policy"},
 		{"thread policy without dedicated CPUs", specs{"hw:cpu_thread_policy": "isolate"}, nil, fault.Invalid,
 			"no CPU is dedicated"},
 		{"thread policies differ", specs{"hw:cpu_policy": "dedicated", "hw:cpu_thread_policy": "require"},
 			specs{"hw_cpu_thread_policy": "isolate"}, fault.Invalid, "hw_cpu_thread_policy"},
-		{"emulator without dedicated CPUs", specs{"hw:emulator_threads_policy": "isolate"}, nil, fault.Invalid,
+		{"isolated emulator without dedicated CPUs", specs{"hw:emulator_threads_policy": "isolate"}, nil, fault.Invalid,
 			"no CPU is dedicated"},
-		{"trait of the image", nil, specs{"trait:AVX": "required"}, fault.Invalid, `"AVX"`},
-		{"trait of the image forbidden", nil, specs{"trait:HW_CPU_X86_AVX2": "forbidden"}, fault.Invalid, "write required"},
-		{"trait of the image against the flavor", specs{"trait:CUSTOM_GOLD": "forbidden"},
+		{"invalid trait of the image", nil, specs{"trait:AVX": "required"}, fault.Invalid, `"AVX"`},
+		{"forbidden trait of the image", nil, specs{"trait:HW_CPU_X86_AVX2": "forbidden"}, fault.Invalid, "write required"},
+		{"trait of the image that the flavor forbids", specs{"trait:CUSTOM_GOLD": "forbidden"},
 			specs{"trait:CUSTOM_GOLD": "required"}, fault.Invalid, "both required and forbidden"},
-		{"isolate against the flavor's own trait", specs{"hw:cpu_policy": "dedicated", "hw:cpu_thread_policy": "isolate",
+		{"thread policy isolate and a required trait", specs{"hw:cpu_policy": "dedicated", "hw:cpu_thread_policy": "isolate",
 			"trait:HW_CPU_HYPERTHREADING": "required"}, nil,
 			fault.Invalid, "both required and forbidden"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			f := flavor.Flavor{Name: "four", VCPUs: 4, MemoryMB: 4096, ExtraSpecs: c.specs}
-			_, _, err := flavor.Ask(f, flavor.Image{Properties: c.image}, aliases(t), flavor.Options{}, ids())
-			if !fault.Is(err, c.kind) || !strings.Contains(fault.TextOf(err), c.says) {
-				t.Errorf("got %v, want %s that says %s", err, c.kind, c.says)
+			_, _, err := flavor.Ask(f, flavor.Image{Properties: c.image}, aliases(t), flavor.Options{}, countedIDs())
+			if !fault.Is(err, c.kind) || !strings.Contains(fault.TextOf(err), c.wantText) {
+				t.Errorf("got %v, want %s with %s", err, c.kind, c.wantText)
 			}
 		})
 	}
 }
 
-// A flavor of a size that no machine has is refused before its CPUs are counted one by one.
-func TestTooManyCPUsAreRefused(t *testing.T) {
+// TestTooManyCPUsAreRejected checks that a flavor with too many CPUs is rejected, before the CPUs are listed.
+func TestTooManyCPUsAreRejected(t *testing.T) {
 	for _, s := range []specs{{"hw:cpu_policy": "dedicated"}, {"hw:cpu_policy": "mixed", "hw:cpu_dedicated_mask": "0"},
 		{"hw:numa_nodes": "1"}, {"resources:PCPU": "2147483647"}} {
 		f := flavor.Flavor{Name: "huge", VCPUs: 1<<31 - 1, MemoryMB: 1, ExtraSpecs: s}
@@ -268,13 +278,13 @@ func TestTooManyCPUsAreRefused(t *testing.T) {
 	}
 	f := flavor.Flavor{Name: "huge", VCPUs: 1<<31 - 1, MemoryMB: 1}
 	if parts, err := flavor.Topology(f, flavor.Image{}); parts != nil || err != nil {
-		t.Errorf("without cells any number will do: %v %v", parts, err)
+		t.Errorf("without cells, any number of CPUs is allowed: %v %v", parts, err)
 	}
 }
 
-// An alias that requests another class than the device has, or one more trait, results in a request that Placement
-// cannot satisfy.
-func TestAliasThatDoesNotMatchTheDevice(t *testing.T) {
+// TestAliasIsRequestedAsConfigured checks that class and traits of an alias are requested as configured; if a device
+// has others, Placement finds no candidate.
+func TestAliasIsRequestedAsConfigured(t *testing.T) {
 	for alias, want := range map[string]string{
 		`{"name":"a","vendor_id":"8086","product_id":"1533"}`:       "[R1-0] CUSTOM_PCI_8086_1533:1\n",
 		`{"name":"a","resource_class":"PGPU"}`:                      "[R1-0] PGPU:1\n",
@@ -285,13 +295,14 @@ func TestAliasThatDoesNotMatchTheDevice(t *testing.T) {
 			t.Fatal(err)
 		}
 		f := flavor.Flavor{VCPUs: 1, ExtraSpecs: specs{"pci_passthrough:alias": "a:1"}}
-		ask, _, err := flavor.Ask(f, flavor.Image{}, as, flavor.Options{PCIInPlacement: true}, ids())
-		if got := show(ask); err != nil || got != "[] VCPU:1\n"+want {
-			t.Errorf("%s asks %s %v", alias, got, err)
+		ask, _, err := flavor.Ask(f, flavor.Image{}, as, flavor.Options{PCIInPlacement: true}, countedIDs())
+		if got := format(ask); err != nil || got != "[] VCPU:1\n"+want {
+			t.Errorf("alias %s: request %s %v", alias, got, err)
 		}
 	}
 }
 
+// FuzzTopology checks that any settings are rejected, or yield cells with all CPUs and the whole memory.
 func FuzzTopology(f *testing.F) {
 	f.Add("2", "0-1", "2-3", "2048", "any", "mixed", "^0", "isolate")
 	f.Add("1", "^0", ",", "-1", "1GB", "dedicated", "", "share")
@@ -322,19 +333,20 @@ func FuzzTopology(f *testing.F) {
 	})
 }
 
-// Where the unsuffixed group asks for nothing, what is wanted of the host is asked of the root.
-func TestTraitsOfTheHostGoToTheRoot(t *testing.T) {
+// TestHostTraitsWithoutUnsuffixedGroup checks that traits of the host are required of the root if the unsuffixed group
+// requests nothing.
+func TestHostTraitsWithoutUnsuffixedGroup(t *testing.T) {
 	f := flavor.Flavor{Name: "f", VCPUs: 2, MemoryMB: 64, ExtraSpecs: specs{"resources1:VCPU": "2",
 		"resources1:MEMORY_MB": "64"}}
 	ask, _, err := flavor.Ask(f, flavor.Image{Properties: specs{"trait:HW_CPU_X86_AVX2": "required"}}, nil,
-		flavor.Options{}, ids())
+		flavor.Options{}, countedIDs())
 	if err != nil || len(ask.Groups) != 1 || len(ask.RootRequired) != 1 || ask.RootRequired[0] != "HW_CPU_X86_AVX2" {
 		t.Errorf("%+v %v", ask, err)
 	}
 }
 
-// The request groups of devices.
-func TestGroupRows(t *testing.T) {
+// TestDeviceGroups checks the request groups of devices.
+func TestDeviceGroups(t *testing.T) {
 	as, err := pci.ParseAliases(true, `{"name":"a","vendor_id":"de12","product_id":"1234"}`,
 		`{"name":"b","vendor_id":"0fff","product_id":"dead"}`,
 		`{"name":"c","resource_class":"gpu","traits":"foo,bar,CUSTOM_BLUE"}`,
@@ -344,20 +356,21 @@ func TestGroupRows(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, c := range []struct {
-		row, text string
-		off       bool
-		want      string
+		name, text string
+		off        bool
+		want       string
 	}{
-		{"A17", "a:1", true, ""},
-		{"A19", "a:1,b:2", false, "[R1-0] CUSTOM_PCI_DE12_1234:1\n[R2-0] CUSTOM_PCI_0FFF_DEAD:1\n[R2-1] " +
-			"CUSTOM_PCI_0FFF_DEAD:1\npolicy none\n"},
-		{"A21", "c:1", false, "[R1-0] CUSTOM_GPU:1 +CUSTOM_BAR +CUSTOM_BLUE +CUSTOM_FOO\n"},
-		{"alternatives of one class are one question", "d:1", false, "[R1-0] CUSTOM_X:1\n"},
+		{"pci_in_placement off", "a:1", true, ""},
+		{"a group for each device of two aliases", "a:1,b:2", false,
+			"[R1-0] CUSTOM_PCI_DE12_1234:1\n[R2-0] CUSTOM_PCI_0FFF_DEAD:1\n[R2-1] " +
+				"CUSTOM_PCI_0FFF_DEAD:1\npolicy none\n"},
+		{"class and traits of an alias", "c:1", false, "[R1-0] CUSTOM_GPU:1 +CUSTOM_BAR +CUSTOM_BLUE +CUSTOM_FOO\n"},
+		{"alternatives of one class become one group", "d:1", false, "[R1-0] CUSTOM_X:1\n"},
 	} {
-		t.Run(c.row, func(t *testing.T) {
+		t.Run(c.name, func(t *testing.T) {
 			f := flavor.Flavor{VCPUs: 1, ExtraSpecs: specs{"pci_passthrough:alias": c.text}}
-			ask, requests, err := flavor.Ask(f, flavor.Image{}, as, flavor.Options{PCIInPlacement: !c.off}, ids())
-			if got := show(ask); err != nil || got != "[] VCPU:1\n"+c.want || len(requests) == 0 {
+			ask, requests, err := flavor.Ask(f, flavor.Image{}, as, flavor.Options{PCIInPlacement: !c.off}, countedIDs())
+			if got := format(ask); err != nil || got != "[] VCPU:1\n"+c.want || len(requests) == 0 {
 				t.Errorf("got %s %v, want %s", got, err, c.want)
 			}
 		})

@@ -13,9 +13,9 @@ import (
 func (s Server) Refuse(a Action, hard bool) string {
 	vm, task := s.VMState(), s.TaskState()
 	if a == Reset {
-		if s.State != Active && s.State != Resized && s.State != RevertBlocked {
+		if s.State != Active && s.Phase() != Resized && s.Phase() != RevertBlocked {
 			return fmt.Sprintf("Cannot '%s' instance %s: in state %s it has no guest whose state could be set",
-				a, s.ID, s.State)
+				a, s.ID, s.Stage())
 		}
 		return ""
 	}
@@ -78,7 +78,7 @@ func applyAction(s Server, e ActionRequested, now time.Time) Server {
 		}
 		s.Power = On
 	case Rebuild:
-		s = rebuild(s, e)
+		s = beginRebuild(s, e)
 	case Resize:
 		return beginMove(s, Resizing, e, now)
 	case Migrate:
@@ -88,9 +88,9 @@ func applyAction(s Server, e ActionRequested, now time.Time) Server {
 	case Evacuate:
 		return beginMove(s, Evacuating, e, now)
 	case Confirm:
-		return confirm(s, now)
+		return advance(s, moveConfirmed{}, now)
 	case Revert:
-		return revert(s, now)
+		return advance(s, moveReverted{s.Host}, now)
 	case Shelve:
 		s.State, s.Task, s.Shelved = Shelving, "", true
 		return addHistory(s, now, "shelving; removing the guest on "+s.Host)
@@ -98,13 +98,13 @@ func applyAction(s Server, e ActionRequested, now time.Time) Server {
 		s.State, s.Round, s.FailedHosts = Scheduling, 0, nil
 		return addHistory(s, now, "unshelving: "+describe(s.Ask, s.Requests))
 	case Reset:
-		return reset(s, e.Error, now)
+		return resetState(s, e.ToError, now)
 	}
 	return addHistory(s, now, fmt.Sprintf("%s requested: %s", e.Action, s.Task))
 }
 
-// rebuild starts a rebuild with the new image and name.
-func rebuild(s Server, e ActionRequested) Server {
+// beginRebuild starts a rebuild with the new image and name.
+func beginRebuild(s Server, e ActionRequested) Server {
 	if s.PreRebuild == nil {
 		s.PreRebuild = &PreRebuild{Name: s.Name, Image: s.Image, ImageSnapshot: s.ImageSnapshot, Ask: s.Ask}
 	}
@@ -122,13 +122,13 @@ func rebuild(s Server, e ActionRequested) Server {
 	return s
 }
 
-// reset sets or clears the state ERROR for an operator. The guest on the host is unchanged.
-func reset(s Server, toError bool, now time.Time) Server {
-	if s.State == RevertBlocked {
+// resetState sets or clears the state ERROR for an operator. The guest on the host is unchanged.
+func resetState(s Server, toError bool, now time.Time) Server {
+	if s.Phase() == RevertBlocked {
 		if toError {
 			return s // RevertBlocked is shown as ERROR
 		}
-		return retryRestore(s, now)
+		return advance(s, restoreRetried{}, now)
 	}
 	s.Task, s.Fault = "", nil
 	if toError {

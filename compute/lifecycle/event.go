@@ -14,6 +14,14 @@ type Event interface{ event() }
 // Created is the first event of a server.
 type Created struct{}
 
+// Prepared is the result of Prepare: what the server requests. Its request ids are stored once, also when the step is
+// repeated.
+type Prepared struct {
+	Ask      resource.Ask
+	Requests []pci.Request
+	Topology []numa.GuestCell
+}
+
 // Chosen is the result of Schedule if some candidates passed the filters.
 type Chosen struct {
 	Choices        []schedule.Choice        // best first, at least one
@@ -168,20 +176,18 @@ type ActionRequested struct {
 	ID     string // of this request, a UUID; a move uses it as the consumer that holds the source's devices
 	Action Action
 
-	Hard          bool             // Reboot: also if the guest does not run
-	Image         string           // Rebuild: the image; empty: the present one
-	ImageSnapshot *flavor.Image    // Rebuild: the image as it is now, accepted by flavor.CheckRebuild; nil: not looked up
-	Name          string           // Rebuild: the new name; empty: unchanged
-	To            string           // moves: the only permitted host; empty: any
-	SameHost      bool             // Resize, Migrate: the present host is permitted as destination
-	Flavor        flavor.Flavor    // Resize
-	Request       resource.Ask     // Resize
-	Requests      []pci.Request    // Resize
-	Topology      []numa.GuestCell // Resize
-	Error         bool             // Reset: set ERROR; false: clear it
+	Hard          bool          // Reboot: also if the guest does not run
+	Image         string        // Rebuild: the image; empty: the present one
+	ImageSnapshot *flavor.Image // Rebuild: the image as it is now, accepted by flavor.CheckRebuild; nil: not looked up
+	Name          string        // Rebuild: the new name; empty: unchanged
+	To            string        // moves: the only permitted host; empty: any
+	SameHost      bool          // Resize, Migrate: the present host is permitted as destination
+	Flavor        flavor.Flavor // Resize: the new flavor
+	ToError       bool          // Reset: set ERROR; false: clear it
 }
 
 func (Created) event()             {}
+func (Prepared) event()            {}
 func (Chosen) event()              {}
 func (NoValidHost) event()         {}
 func (Claimed) event()             {}

@@ -13,47 +13,13 @@ import (
 
 // guestReport is what an agent reports about a guest.
 type guestReport struct {
-	phase          string
+	state          string
 	host, consumer string
 	devices        []schedule.Picked
 	cells          []numa.Placed
 	build          int
 	message        string
-	stopped        bool // with phase refused
-}
-
-// Expects reports whether the assignments of a host contain a guest of this consumer.
-func (s Server) Expects(consumer, host string) bool {
-	return slices.ContainsFunc(s.Entries(), func(e Entry) bool { return e.Consumer == consumer && e.Host == host })
-}
-
-// maxReports is how many entries LastReports keeps. An agent's entry is removed after as many other agents have
-// reported the server since.
-const maxReports = 16
-
-// onReport applies the event of a report unless it is older than the agent's last report about any guest of the server.
-// All guests count because an older report may name the guest by an earlier id.
-func onReport(s Server, e Report, now time.Time) (Server, bool) {
-	if e.Number <= s.Latest(e.Host, e.Instance) {
-		return s, isDefined(e.Event)
-	}
-	s, known := transition(s, e.Event, now)
-	s.LastReports = slices.DeleteFunc(slices.Clone(s.LastReports), func(r LastReport) bool {
-		return r.Host == e.Host && r.Instance == e.Instance
-	})
-	s.LastReports = append(s.LastReports, LastReport{Host: e.Host, Instance: e.Instance, Number: e.Number})
-	s.LastReports = s.LastReports[max(0, len(s.LastReports)-maxReports):]
-	return s, known
-}
-
-// Latest returns the number of the last report about the server from an agent instance of the host; 0 if there is none.
-func (s Server) Latest(host, instance string) int64 {
-	for _, v := range s.LastReports {
-		if v.Host == host && v.Instance == instance {
-			return v.Number
-		}
-	}
-	return 0
+	stopped        bool // with state refused
 }
 
 // applyReport applies the report to the residence that it concerns. A report about any other residence is late and is
@@ -63,13 +29,13 @@ func applyReport(s Server, g guestReport, now time.Time) Server {
 		g.consumer = s.ID
 	}
 	// it may be removed before its agent receives the new id
-	mine := g.consumer == s.ID || g.consumer == s.PreviousConsumer && g.phase == "gone"
+	mine := g.consumer == s.ID || g.consumer == s.PreviousConsumer && g.state == "gone"
 	if mine && g.host != "" && g.host == s.AllocatedHost() {
 		return ownGuest(s, g, now)
 	}
 	if m := s.Move; m != nil && m.From.Host == g.host {
 		deleted := !s.Requested.IsZero() && g.consumer == m.From.PreviousConsumer &&
-			(g.phase == "gone" || g.phase == "failed")
+			(g.state == "gone" || g.state == "failed")
 		if g.consumer == m.From.Consumer || deleted {
 			return sourceGuest(s, g, now)
 		}
@@ -82,7 +48,7 @@ func applyReport(s Server, g guestReport, now time.Time) Server {
 	}
 	s.Leftovers = slices.Clone(s.Leftovers)
 	switch {
-	case g.phase == "gone":
+	case g.state == "gone":
 		// not "failed": a live migration may have failed; the agent removes the guest and reports it
 		s.Leftovers[i].Gone = true
 		s = addHistory(s, now, "the leftover guest on "+g.host+" is gone")
@@ -94,7 +60,7 @@ func applyReport(s Server, g guestReport, now time.Time) Server {
 
 // ownGuest applies a report about the guest of the server's own consumer on AllocatedHost.
 func ownGuest(s Server, g guestReport, now time.Time) Server {
-	switch g.phase {
+	switch g.state {
 	case "gone":
 		return onGuestGone(s, "", now)
 	case "failed":
@@ -105,31 +71,47 @@ func ownGuest(s Server, g guestReport, now time.Time) Server {
 		return onGuestRefused(s, g, now)
 	}
 	s = recordBuilds(s, g)
-	switch s.State {
-	case PreLiveMigration, LiveMigrating:
+	switch s.presence() {
+	case incoming:
 		s = recordDevices(s, g, now)
-		switch {
-		case g.phase == "running":
-			// the guest has arrived; a record restored from a backup may still have an earlier state
+		switch g.state {
+		case "running":
+			// the guest has arrived; a record restored from a backup may still have an earlier phase
 			s = onArrived(s, now, false)
-		case s.State == PreLiveMigration && g.phase == "claimed":
-			s.State = LiveMigrating
-			s = addHistory(s, now, fmt.Sprintf("waiting for the agent of %s to migrate the guest to %s",
-				s.Move.From.Host, s.Host))
+		case "claimed":
+			s = advance(s, destinationPrepared{s.Host}, now)
 		}
-	case Spawning:
+	case building:
 		s = recordDevices(s, g, now)
-		if g.phase == "running" && s.Power == On || g.phase == "stopped" && s.Power == Off {
-			s = onArrived(s, now, g.phase == "stopped")
+		if g.state == "running" && s.Power == On || g.state == "stopped" && s.Power == Off {
+			s = onArrived(s, now, g.state == "stopped")
 		}
-	case Active, Resized:
+	case existing:
 		s = recordDevices(s, g, now)
 		s.PreviousConsumer = "" // the agent knows the guest by the server's id
-		if g.phase != "claimed" {
+		if g.state != "claimed" {
 			s = settleTask(s, g, now)
 		}
 	}
 	return s // in other states the guest is not assigned: the report is late
+}
+
+// onArrived continues after the guest exists on its host in the desired power state.
+func onArrived(s Server, now time.Time, stopped bool) Server {
+	s.Stopped, s.Shelved, s.Fault = stopped, false, nil
+	if s.Launched.IsZero() {
+		s.Launched = now
+	}
+	word := "runs"
+	if stopped {
+		word = "exists, stopped,"
+	}
+	s = addHistory(s, now, fmt.Sprintf("the guest %s on %s", word, s.Host))
+	if s.Move == nil {
+		s.State = Active
+		return s
+	}
+	return advance(s, destinationArrived{}, now)
 }
 
 // recordBuilds sets Builds if the guest has been rebuilt more often than the record says, as after a restore from a
@@ -147,10 +129,11 @@ func recordBuilds(s Server, g guestReport) Server {
 // onGuestRefused gives up the requested action because the hypervisor refuses it: the actual state of the guest becomes
 // the desired one. Refusal contains the reason for the user, who may repeat the action.
 func onGuestRefused(s Server, g guestReport, now time.Time) Server {
-	switch s.State {
-	case PreLiveMigration, LiveMigrating: // only the devices matter here
+	arrives := s.presence() == building
+	switch s.presence() {
+	case incoming: // only the devices matter here
 		return recordDevices(s, g, now)
-	case Spawning, Active, Resized:
+	case building, existing:
 		s = recordDevices(s, g, now)
 	default:
 		return s // late
@@ -169,7 +152,7 @@ func onGuestRefused(s Server, g guestReport, now time.Time) Server {
 	if g.stopped {
 		s.Power = Off
 	}
-	if s.State == Spawning {
+	if arrives {
 		s = onArrived(s, now, g.stopped)
 	}
 	text := fmt.Sprintf("The guest cannot be %s on %s: %s; it is unchanged. Correct the cause and repeat the action.",
@@ -180,7 +163,7 @@ func onGuestRefused(s Server, g guestReport, now time.Time) Server {
 
 // settleTask ends the task in progress if the report shows that it is done.
 func settleTask(s Server, g guestReport, now time.Time) Server {
-	stopped := g.phase == "stopped"
+	stopped := g.state == "stopped"
 	was := s.Task
 	switch s.Task {
 	case Rebooting, RebootingHard:
@@ -219,12 +202,12 @@ func settleTask(s Server, g guestReport, now time.Time) Server {
 // onGuestGone continues after the guest on AllocatedHost is gone. An assigned guest is rebuilt by its agent.
 func onGuestGone(s Server, why string, now time.Time) Server {
 	switch s.State {
+	case Moving:
+		return advance(s, destinationGone{s.Host, why}, now)
 	case DeletingGuest:
 		s.State = DeletingAllocation
 	case Shelving:
 		s.State = Offloading
-	case Reverting:
-		s.State = ReleasingDestination
 	default:
 		return s
 	}
@@ -233,108 +216,41 @@ func onGuestGone(s Server, why string, now time.Time) Server {
 
 // onGuestFailed continues after the guest on AllocatedHost could not be built or kept. Nothing of it is left there.
 func onGuestFailed(s Server, message string, now time.Time) Server {
-	text := fmt.Sprintf("%s: %s", s.Host, message)
 	switch s.State {
-	case Spawning, PreLiveMigration:
+	case Moving:
+		lastReason := unlessAgain(s, lastFailure(s, message))
+		return advance(s, destinationFailed{host: s.Host, message: message, lastReason: lastReason}, now)
+	case Spawning:
 		return reschedule(s, message, now)
 	case Active:
 		// The guest has run and may have had data, so it is not rebuilt elsewhere.
 		s = addHistory(s, now, fmt.Sprintf("the guest failed on %s: %s", s.Host, message))
 		s.Task = ""
-		return fail(s, now, Failing, "The server failed on "+trimStop(text)+".")
-	case Resized:
-		return goBack(s, now, "The guest failed before its move was confirmed: "+trimStop(text)+".")
-	case LiveMigrating:
-		return goBack(s, now, "The live migration failed on "+trimStop(text)+".")
+		return fail(s, now, Failing, "The server failed on "+trimStop(fmt.Sprintf("%s: %s", s.Host, message))+".")
 	}
 	return onGuestGone(s, "", now)
 }
 
 // sourceGuest applies a report about the guest at the source of a move.
 func sourceGuest(s Server, g guestReport, now time.Time) Server {
-	refused := g.phase == "refused"
-	if refused {
-		g.phase = "running"
-		if g.stopped {
-			g.phase = "stopped"
-		}
-	}
-	exists := g.phase != "gone" && g.phase != "failed"
-	if exists && g.consumer == s.Move.From.Consumer && s.Move.AllocationsMoved && s.Move.From.PreviousConsumer != "" {
-		s.change().From.PreviousConsumer = "" // the agent knows the guest by its new id
-	}
-	switch g.phase {
-	case "claimed", "running", "stopped":
-		m := s.change()
-		m.From.Devices, m.From.Cells, m.From.Reported = slices.Clone(g.devices), slices.Clone(g.cells), true
-		if g.phase != "claimed" { // an earlier action may have stopped the guest; it may run again later
-			m.SourceStopped = g.phase == "stopped"
-		}
-		if !m.AllocationsMoved && g.phase != "claimed" { // if the move is given up, this is the state of the server
-			s.Stopped = g.phase == "stopped"
-		}
-		if s.State == AwaitingSourceAck {
-			return beginClaim(s, now)
-		}
-		if refused && m.StopSource && !m.SourceStopped { // the agent reports this once
-			text := fmt.Sprintf("The guest cannot be stopped on %s: %s.", m.From.Host, trimStop(g.message))
-			switch s.State {
-			case StoppingSource, Rescheduling, Scheduling, Claiming:
-				return goBack(s, now, text)
-			}
-			return addHistory(s, now, text)
-		}
-		if s.State == StoppingSource && m.SourceStopped {
-			s.State = Spawning
-			s = setMigrationStatus(s, now, "post-migrating")
-			return addHistory(s, now, fmt.Sprintf(
-				"the guest on %s has stopped; waiting for the agent of %s to build it", m.From.Host, s.Host))
-		}
+	switch g.state {
 	case "departed":
-		if s.State == LiveMigrating {
-			from := s.Move.From.Host
-			s = leaveSource(setMigrationStatus(s, now, "completed"))
-			s.State, s.Task = Active, MigratingLive
-			return addHistory(s, now, fmt.Sprintf("the guest has migrated from %s to %s", from, s.Host))
-		}
+		return advance(s, sourceMigrated{to: s.Host}, now)
 	case "failed":
-		return onSourceFailed(s, g.message, now)
+		return advance(s, sourceFailed{message: g.message, prepared: s.Reported}, now)
 	case "gone":
-		if !s.Requested.IsZero() {
-			s.change().From.Gone = true
-		} // otherwise the agent rebuilds the guest, because it is assigned
-	}
-	return s
-}
-
-// onSourceFailed continues after the live migration failed at the source, or the guest at the source was lost.
-func onSourceFailed(s Server, message string, now time.Time) Server {
-	text := fmt.Sprintf("%s: %s", s.Move.From.Host, message)
-	if s.State == LiveMigrating { // the guest runs at the source as before
-		s = goBack(s, now, "The live migration failed on "+trimStop(text)+".")
-		s.State = Reverting // the devices at the destination are claimed
-		return s
-	}
-	if s.Move.Kind == LiveMigration && s.Move.Failed != "" {
-		return s // a repeated report
-	}
-	m := s.change()
-	m.From.Gone, m.SourceLost = true, "The server failed on "+trimStop(text)+"."
-	s = addHistory(s, now, fmt.Sprintf("the guest failed on %s: %s", m.From.Host, message))
-	switch s.State {
-	case Resized:
-		return confirm(s, now)
-	case Planning, AwaitingSourceAck, Scheduling, Claiming, StoppingSource, Rescheduling:
-		return goBack(s, now, m.SourceLost)
-	case PreLiveMigration:
-		reported := s.Reported
-		if s = goBack(s, now, m.SourceLost); reported {
-			s.State = Reverting
+		if s.Requested.IsZero() {
+			return s // the agent rebuilds the guest, because it is assigned
 		}
+		return advance(s, sourceGone{}, now)
 	}
-	// Spawning: the destination is being built. MovingAllocations, Reverting, ReleasingDestination and
-	// RestoringAllocations: their end handles SourceLost.
-	return s
+	refused := g.state == "refused"
+	e := sourceReported{devices: g.devices, cells: g.cells, to: s.Host, refused: refused, message: g.message,
+		built: g.state != "claimed", stopped: g.state == "stopped" || refused && g.stopped}
+	if e.built && !s.Move.AllocationsMoved() { // if the move is given up, this is the state of the server
+		s.Stopped = e.stopped
+	}
+	return advance(s, e, now)
 }
 
 // recordDevices records the devices and cells of the guest as reported.
@@ -351,4 +267,32 @@ func recordDevices(s Server, g guestReport, now time.Time) Server {
 		picked = append(picked, fmt.Sprintf("%s for %s", d.Address, requestName(s.Requests, d.RequestID)))
 	}
 	return addHistory(s, now, "the agent of "+s.Host+" picked "+strings.Join(picked, ", "))
+}
+
+// onHostDead records that nothing of the server is left on a dead host. The event is repeated as long as the host is
+// declared dead.
+func onHostDead(s Server, host string, now time.Time) Server {
+	if slices.ContainsFunc(s.Leftovers, func(l Residence) bool { return l.Host == host && !l.Gone }) {
+		s.Leftovers = slices.Clone(s.Leftovers)
+		for i := range s.Leftovers {
+			s.Leftovers[i].Gone = s.Leftovers[i].Gone || s.Leftovers[i].Host == host
+		}
+		s = addHistory(s, now, "host "+host+" "+hostDead+"; releasing the leftover there")
+	}
+	if s.Move != nil && s.Move.From.Host == host {
+		s = advance(s, sourceDead{to: s.Host, otherChoices: len(withoutHost(s.Choices, host)) > 0,
+			lastReason: unlessAgain(s, "the chosen host "+host+" is dead")}, now)
+	}
+	if s.AllocatedHost() != host {
+		return s
+	}
+	switch s.State {
+	case Moving:
+		return advance(s, destinationDead{s.Host, unlessAgain(s, lastFailure(s, hostDead))}, now)
+	case DeletingGuest, Shelving:
+		return onGuestGone(s, hostDead, now)
+	case AwaitingMinCount, Spawning:
+		return reschedule(s, hostDead, now)
+	}
+	return s // Active: an operator may evacuate the server
 }

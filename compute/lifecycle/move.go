@@ -1,273 +1,367 @@
 package lifecycle
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
-	"time"
-
-	"github.com/openberth/berth/compute/schedule"
 )
 
-// change replaces the move by a copy and returns the copy, so that the server passed to Next stays unchanged.
-func (s *Server) change() *Move {
-	m := *s.Move
-	s.Move = &m
-	return s.Move
+// Move is a move in progress. It is a state machine of its own: its event and its phase yield the next move and the
+// effects on the server.
+//
+// The destination is in the server's own fields, because the server's own consumer holds it. So events carry what a
+// transition needs of them.
+type Move struct {
+	Kind            Kind
+	Phase           MovePhase
+	To              string // the only permitted host; empty: any
+	SameHostAllowed bool   // the source host is permitted as destination
+	// holds the source: the migration's id, or an earlier one that the agent may know the guest by
+	Consumer        string
+	From            Residence // the source. Its consumer is the server until AllocationsMoved
+	StopSource      bool      // the guest at From must be stopped
+	SourceStopped   bool      // the guest at From has stopped
+	RevertRequested bool      // a user reverts the move
+	Failed          string    // why the move was given up, or empty
+	SourceLost      string    // why the guest at From no longer exists, or empty
+	// how often Placement has refused to restore the server's allocations
+	Refusals int `json:",omitempty"`
 }
 
-// ExcludedHosts returns the hosts that must not be chosen, and why: the source of the move, and the hosts of leftovers,
-// because a new guest there would get the id of the leftover guest.
-func (s Server) ExcludedHosts() map[string]string {
-	out := map[string]string{}
-	if s.Move != nil && !s.Move.SameHostAllowed {
-		out[s.Move.From.Host] = "it is the source of the move"
-	}
-	for _, l := range s.Leftovers {
-		out[l.Host] = "an earlier guest of the server there is not gone yet"
-	}
-	return out
-}
+// AllocationsMoved reports whether Consumer holds the allocations of the source.
+func (m Move) AllocationsMoved() bool { return !m.planned() && m.Phase != MovingAllocations }
 
-// setMigrationStatus sets the status of the migration as operators see it.
-func setMigrationStatus(s Server, now time.Time, status string) Server {
-	m := *s.Migration
-	m.Status, m.Updated = status, now
-	if s.Host != "" {
-		m.To = s.Host
-	}
-	s.Migration = &m
-	return s
-}
+// planned reports whether the move has not changed anything yet.
+func (m Move) planned() bool { return m.Phase == PreparingMove || m.Phase == Planning }
 
-// beginMove starts a move: the server's present residence becomes the source, and its own fields become those of the
-// destination.
-func beginMove(s Server, kind Kind, e ActionRequested, now time.Time) Server {
-	s.Move = &Move{
-		Kind: kind, To: e.To, SameHostAllowed: e.SameHost && (kind == Resizing || kind == Migrating),
-		Consumer: cmp.Or(s.PreviousConsumer, e.ID), From: s.ownResidence(),
-	}
-	s.Migration = &Migration{
-		ID: e.ID, Kind: kind, Status: "accepted", From: s.Host,
-		OldFlavor: s.Flavor.ID, NewFlavor: s.Flavor.ID, Begun: now, Updated: now,
-	}
-	if kind == Resizing {
-		s.Flavor, s.Ask, s.Requests, s.Topology = e.Flavor, e.Request, e.Requests, e.Topology
-		s.Migration.NewFlavor = e.Flavor.ID
-	}
-	s.State, s.Task, s.Round, s.FailedHosts, s.PreRebuild = Planning, "", 0, nil, nil
-	s.Host, s.Reported, s.PreviousConsumer, s.Devices, s.Cells, s.Choices = "", false, "", nil, nil, nil
-	s.Requests = withProviders(s.Requests, nil)
-	return addHistory(s, now, fmt.Sprintf("%s from %s%s: %s",
-		kind, s.Move.From.Host, prefixed(" to ", e.To), describe(s.Ask, s.Requests)))
-}
-
-// restoreSource ends the move and restores the server's fields from the source.
-func restoreSource(s Server) Server {
-	from := s.Move.From
-	s.State, s.Move, s.Task = Active, nil, ""
-	s.Host, s.PreviousConsumer = from.Host, from.PreviousConsumer
-	s.Flavor, s.Ask, s.Requests = from.Flavor, from.Ask, from.Requests
-	s.Devices, s.Topology, s.Cells, s.Reported, s.Choices = from.Devices, from.Topology, from.Cells, from.Reported, nil
-	if from.Choice != nil {
-		s.Choices = []schedule.Choice{*from.Choice}
-	}
-	return s
-}
-
-// onAllocationsMoved continues after the server's allocations have been moved to its migration.
-func onAllocationsMoved(s Server, now time.Time) Server {
-	m := s.change()
-	m.AllocationsMoved = true
-	m.From.PreviousConsumer, m.From.Consumer = m.From.Consumer, m.Consumer
-	m.StopSource = m.Kind == Evacuating // if the source host returns, the guest must not run on both hosts
-	s = setMigrationStatus(s, now, "pre-migrating")
-	switch {
-	case !s.Requested.IsZero():
-		return finishDeletion(setMigrationStatus(leaveSource(s), now, "cancelled"), now)
-	case m.SourceLost != "":
-		return goBack(s, now, m.SourceLost)
-	case m.Kind == Evacuating, m.From.Gone:
-		return beginClaim(s, now)
-	}
-	s.State = AwaitingSourceAck
-	return addHistory(s, now, fmt.Sprintf("waiting for the agent of %s to acknowledge migration %s",
-		m.From.Host, m.Consumer))
-}
-
-// onAllocationsRestored continues after the migration's allocations have been moved back to the server.
-func onAllocationsRestored(s Server, now time.Time) Server {
-	m := *s.Move
-	s = restoreSource(s)
-	s.PreviousConsumer = m.From.Consumer
-	switch {
-	case !s.Requested.IsZero() && m.From.Gone:
-		s.State = DeletingAllocation
-	case !s.Requested.IsZero():
-		s.State = DeletingGuest
-	case m.SourceLost != "":
-		return fail(s, now, Failing, m.SourceLost)
-	case m.Reverting:
-		s.Task = ResizeReverting
-		s = setMigrationStatus(s, now, "reverted")
-	case m.StopSource && m.Kind != Evacuating && s.Power == On:
-		s.Task = PoweringOn
-	}
-	return addHistory(s, now, "back on "+s.Host)
-}
-
-// MaxRefusals is how often Placement may refuse to restore a server's allocations before the server becomes
+// MaxRefusals is how often Placement may refuse to restore a server's allocations before the move becomes
 // RevertBlocked. With the runner's growing waits this takes about a minute.
 const MaxRefusals = 10
 
-// onRestoreRefused counts the refusals of RestoreAllocations. After MaxRefusals the server becomes RevertBlocked: its
-// guest exists at the source and the migration holds its devices, so nothing is lost. No action on the server is
-// possible until an operator has repaired the cause and reset its state.
-func onRestoreRefused(s Server, e StepFailed, now time.Time) Server {
-	m := s.change()
-	m.Refusals++
-	s = addHistory(s, now, fmt.Sprintf("cannot %s now, will try again: %s", e.Step, e.Reason))
-	if m.Refusals < MaxRefusals && s.Requested.IsZero() {
-		return s
-	}
-	if !s.Requested.IsZero() { // the migration's allocations are released with the guest
-		return finishDeletion(setMigrationStatus(leaveSource(s), now, "cancelled"), now)
-	}
-	m.Refusals = 0
-	if m.Kind != Evacuating { // the guest may run meanwhile
-		m.StopSource, m.SourceStopped = false, false
-	}
-	return fail(s, now, RevertBlocked, fmt.Sprintf("The move cannot be reverted: Placement refuses to move the "+
-		"allocations of migration %s on %s back to the server: %s; an operator must repair the provider in Placement "+
-		"and then reset the server's state (`openstack server set --state active`).",
-		m.From.Consumer, m.From.Host, trimStop(e.Reason)))
-}
-
-// retryRestore repeats RestoreAllocations after an operator has reset the state.
-func retryRestore(s Server, now time.Time) Server {
-	s.State, s.Fault = RestoringAllocations, nil
-	return addHistory(s, now, "state reset by an operator: moving the migration's allocations back to the server")
-}
-
-// goBack gives up the move: the server returns to its source. text is the reason.
-func goBack(s Server, now time.Time, text string) Server {
-	m := s.change()
-	m.Failed = text
-	s = setMigrationStatus(s, now, "error")
-	s = addHistory(s, now, fmt.Sprintf("%s It goes back to %s.", text, m.From.Host))
-	if m.AllocationsMoved {
-		s.State, s.Choices = ReleasingDestination, nil
-		return s
-	}
-	deleted := !s.Requested.IsZero()
-	gone, lost := m.From.Gone, m.SourceLost
-	s = restoreSource(s)
-	switch {
-	case deleted && gone:
-		s.State = DeletingAllocation
-	case deleted:
-		s.State = DeletingGuest
-	case lost != "":
-		return fail(s, now, Failing, lost)
-	}
-	return s
-}
-
-// leaveSource ends the move and turns its source into a leftover.
-func leaveSource(s Server) Server {
-	s.Leftovers = append(slices.Clone(s.Leftovers), s.Move.From)
-	s.Move = nil
-	return s
-}
-
-// onArrived continues after the guest exists on its host in the desired power state.
-func onArrived(s Server, now time.Time, stopped bool) Server {
-	s.State, s.Stopped, s.Shelved, s.Fault = Active, stopped, false, nil
-	if s.Launched.IsZero() {
-		s.Launched = now
-	}
-	word := "runs"
-	if stopped {
-		word = "exists, stopped,"
-	}
-	s = addHistory(s, now, fmt.Sprintf("the guest %s on %s", word, s.Host))
-	switch m := s.Move; {
-	case m == nil:
-		return s
-	case m.Kind == Evacuating, m.Kind == LiveMigration:
-		return leaveSource(setMigrationStatus(s, now, "completed"))
-	case m.From.Gone:
-		return confirm(s, now)
-	}
-	s.State = Resized
-	return setMigrationStatus(s, now, "finished")
-}
-
-// confirm ends the move; the source becomes a leftover.
-func confirm(s Server, now time.Time) Server {
-	from := s.Move.From.Host
-	s = leaveSource(setMigrationStatus(s, now, "confirmed"))
-	s.State = Active
-	return addHistory(s, now, "move confirmed; removing the guest on "+from)
-}
-
-// revert starts the return to the source; the guest at the destination is removed first.
-func revert(s Server, now time.Time) Server {
-	s.State, s.change().Reverting = Reverting, true
-	s = setMigrationStatus(s, now, "reverting")
-	return addHistory(s, now, "reverting the move; removing the guest on "+s.Host)
-}
-
-// onHostDead records that nothing of the server is left on a dead host. The event is repeated as long as the host is
-// declared dead.
-func onHostDead(s Server, host string, now time.Time) Server {
-	if slices.ContainsFunc(s.Leftovers, func(l Residence) bool { return l.Host == host && !l.Gone }) {
-		s.Leftovers = slices.Clone(s.Leftovers)
-		for i := range s.Leftovers {
-			s.Leftovers[i].Gone = s.Leftovers[i].Gone || s.Leftovers[i].Host == host
+// next returns the move after an event, and the effects on its server in the order in which they must be applied. An
+// event that does not belong to the phase is late and changes nothing. The due steps follow from the phase.
+func (m Move) next(e moveEvent) (Move, []moveEffect) {
+	switch e := e.(type) {
+	case askPrepared:
+		m.Phase = Planning
+		return m, []moveEffect{addEntry(e.text)}
+	case choicesFound:
+		return m.onChoicesFound()
+	case choicesLost:
+		m.Phase = SchedulingDestination
+		return m, []moveEffect{addEntry(e.text)}
+	case searchEnded:
+		return m.goBack(e.text)
+	case destinationClaimed:
+		return m.onDestinationClaimed(e)
+	case destinationReleased:
+		switch m.Phase {
+		case ReleasingDestination:
+			m.Phase = RestoringAllocations
+		case ReschedulingDestination:
+			m.Phase = SchedulingDestination
 		}
-		s = addHistory(s, now, "host "+host+" declared dead by an operator; releasing the leftover there")
+		return m, nil
+	case destinationPrepared, destinationArrived, destinationFailed, destinationGone, destinationDead:
+		return m.atDestination(e)
+	case sourceReported, sourceMigrated, sourceFailed, sourceGone, sourceDead:
+		return m.atSource(e)
+	case allocationsMoved:
+		return m.onMoved(e)
+	case allocationsRestored:
+		return m.onRestored(e)
+	case restoreRefused:
+		return m.onRestoreRefused(e)
+	case moveConfirmed, moveReverted, restoreRetried, moveCancelled:
+		return m.onRequest(e)
 	}
-	if s.Move != nil && s.Move.From.Host == host && !s.Move.From.Gone {
-		s.change().From.Gone = true
-		s = addHistory(s, now, "host "+host+", the source of the move, declared dead by an operator")
-		s = onSourceDead(s, now)
+	return m, nil
+}
+
+// onChoicesFound starts the move, or the claim of the next choice.
+func (m Move) onChoicesFound() (Move, []moveEffect) {
+	if m.Phase == Planning {
+		m.Phase = MovingAllocations
+		return m, []moveEffect{entry("moving the allocations on %s to migration %s", m.From.Host, m.Consumer)}
 	}
-	if s.AllocatedHost() != host {
-		return s
+	m.Phase = ClaimingDestination
+	return m, []moveEffect{claimChoice{}}
+}
+
+// onDestinationClaimed continues after the destination is claimed: build the guest, prepare the live migration, or stop
+// the source.
+func (m Move) onDestinationClaimed(e destinationClaimed) (Move, []moveEffect) {
+	next := "its agent to build the guest"
+	stopped := m.SourceStopped && (m.StopSource || e.off)
+	switch {
+	case m.Kind == LiveMigration && !m.From.Gone:
+		m.Phase, next = PreLiveMigration, "its agent to prepare the live migration"
+	case (m.Kind == Resizing || m.Kind == Migrating) && !m.From.Gone && !stopped:
+		m.Phase, m.StopSource, m.SourceStopped = StoppingSource, true, false
+		next = fmt.Sprintf("the guest on %s to stop", m.From.Host)
+	default:
+		m.Phase = SpawningDestination
 	}
-	const dead = "declared dead by an operator"
-	switch s.State {
-	case DeletingGuest, Shelving, Reverting:
-		return onGuestGone(s, dead, now)
-	case AwaitingMinCount, StoppingSource, PreLiveMigration, Spawning:
-		return reschedule(s, dead, now)
-	case LiveMigrating:
-		return goBack(s, now, "The live migration failed: host "+host+" was declared dead by an operator.")
+	return m, []moveEffect{setStatus("migrating"), entry("claimed on %s; waiting for %s", e.host, next)}
+}
+
+// onMoved continues after the migration has taken over the allocations of the source.
+func (m Move) onMoved(e allocationsMoved) (Move, []moveEffect) {
+	m.From.PreviousConsumer, m.From.Consumer = m.From.Consumer, m.Consumer
+	m.StopSource = m.Kind == Evacuating // if the source host returns, the guest must not run on both hosts
+	m.Phase = AwaitingSourceAck
+	effects := []moveEffect{setStatus("pre-migrating")}
+	var more []moveEffect
+	switch {
+	case e.deleted:
+		more = []moveEffect{setStatus("cancelled"), leaveSource{}}
+	case m.SourceLost != "":
+		m, more = m.goBack(m.SourceLost)
+	case m.Kind == Evacuating, m.From.Gone:
+		m, more = m.onChoicesFound()
+	default:
+		more = []moveEffect{entry("waiting for the agent of %s to acknowledge migration %s", m.From.Host, m.Consumer)}
 	}
-	return s // Active, Resized: an operator may evacuate the server, a user may revert its move
+	return m, append(effects, more...)
+}
+
+// atDestination continues after the guest at the destination has changed.
+func (m Move) atDestination(e moveEvent) (Move, []moveEffect) {
+	switch e := e.(type) {
+	case destinationPrepared:
+		if m.Phase == PreLiveMigration {
+			m.Phase = LiveMigrating
+			return m, []moveEffect{entry("waiting for the agent of %s to migrate the guest to %s", m.From.Host, e.host)}
+		}
+	case destinationArrived:
+		switch {
+		case m.Kind == Evacuating, m.Kind == LiveMigration:
+			return m, []moveEffect{setStatus("completed"), leaveSource{}}
+		case m.From.Gone:
+			return m.confirm()
+		}
+		m.Phase = Resized
+		return m, []moveEffect{setStatus("finished")}
+	case destinationFailed:
+		failure := trimStop(fmt.Sprintf("%s: %s", e.host, e.message))
+		switch m.Phase {
+		case SpawningDestination, PreLiveMigration:
+			return m.tryNext(e.host, e.message, e.lastReason)
+		case Resized:
+			return m.goBack("The guest failed before its move was confirmed: " + failure + ".")
+		case LiveMigrating:
+			return m.goBack("The live migration failed on " + failure + ".")
+		}
+		return m.atDestination(destinationGone{host: e.host})
+	case destinationGone:
+		if m.Phase == Reverting {
+			m.Phase = ReleasingDestination
+			return m, []moveEffect{entry("the guest on %s is gone%s", e.host, prefixed(": ", e.why))}
+		}
+	case destinationDead:
+		switch m.Phase {
+		case StoppingSource, PreLiveMigration, SpawningDestination:
+			return m.tryNext(e.host, hostDead, e.lastReason)
+		case LiveMigrating:
+			return m.goBack(fmt.Sprintf("The live migration failed: host %s was %s.", e.host, hostDead))
+		} // Resized: a user may revert the move
+		return m.atDestination(destinationGone{e.host, hostDead})
+	}
+	return m, nil
+}
+
+// tryNext releases the claim at the destination, so that another host can be tried. If lastReason is not empty, the
+// move is given up for this reason.
+func (m Move) tryNext(host, message, lastReason string) (Move, []moveEffect) {
+	failed := entry("the guest failed on %s: %s", host, message)
+	if lastReason != "" {
+		m, effects := m.goBack(lastReason)
+		return m, append([]moveEffect{failed}, effects...)
+	}
+	m.Phase = ReschedulingDestination
+	return m, []moveEffect{failed, hostFailed{host, message}}
+}
+
+// atSource continues after the guest at the source has changed.
+func (m Move) atSource(e moveEvent) (Move, []moveEffect) {
+	switch e := e.(type) {
+	case sourceReported:
+		return m.onSourceReported(e)
+	case sourceMigrated:
+		m.renamed()
+		if m.Phase == LiveMigrating {
+			return m, []moveEffect{setStatus("completed"), leaveSource{}, setTask(MigratingLive),
+				entry("the guest has migrated from %s to %s", m.From.Host, e.to)}
+		}
+	case sourceFailed:
+		return m.onSourceFailed(e)
+	case sourceGone:
+		m.From.Gone = true
+	case sourceDead:
+		if !m.From.Gone {
+			return m.onSourceDead(e)
+		}
+	}
+	return m, nil
+}
+
+// renamed records that the agent of the source knows the guest by the migration's id.
+func (m *Move) renamed() {
+	if m.AllocationsMoved() {
+		m.From.PreviousConsumer = ""
+	}
+}
+
+// onSourceReported applies a report about the existing guest at the source.
+func (m Move) onSourceReported(e sourceReported) (Move, []moveEffect) {
+	m.renamed()
+	m.From.Devices, m.From.Cells, m.From.Reported = slices.Clone(e.devices), slices.Clone(e.cells), true
+	if e.built { // an earlier action may have stopped the guest; it may run again later
+		m.SourceStopped = e.stopped
+	}
+	switch {
+	case m.Phase == AwaitingSourceAck:
+		return m.onChoicesFound()
+	case e.refused && m.StopSource && !m.SourceStopped: // the agent reports this once
+		text := fmt.Sprintf("The guest cannot be stopped on %s: %s.", m.From.Host, trimStop(e.message))
+		switch m.Phase {
+		case StoppingSource, ReschedulingDestination, SchedulingDestination, ClaimingDestination:
+			return m.goBack(text)
+		}
+		return m, []moveEffect{addEntry(text)}
+	case m.Phase == StoppingSource && m.SourceStopped:
+		m.Phase = SpawningDestination
+		return m, []moveEffect{setStatus("post-migrating"),
+			entry("the guest on %s has stopped; waiting for the agent of %s to build it", m.From.Host, e.to)}
+	}
+	return m, nil
+}
+
+// onSourceFailed continues after the live migration failed at the source, or the guest at the source was lost.
+func (m Move) onSourceFailed(e sourceFailed) (Move, []moveEffect) {
+	failure := trimStop(fmt.Sprintf("%s: %s", m.From.Host, e.message))
+	if m.Phase == LiveMigrating { // the guest runs at the source as before
+		m, effects := m.goBack("The live migration failed on " + failure + ".")
+		m.Phase = Reverting // the devices at the destination are claimed
+		return m, effects
+	}
+	if m.Kind == LiveMigration && m.Failed != "" {
+		return m, nil // a repeated report
+	}
+	m.From.Gone, m.SourceLost = true, "The server failed on "+failure+"."
+	effects := []moveEffect{entry("the guest failed on %s: %s", m.From.Host, e.message)}
+	var more []moveEffect
+	switch m.Phase {
+	case Resized:
+		m, more = m.confirm()
+	case PreparingMove, Planning, AwaitingSourceAck, SchedulingDestination, ClaimingDestination, StoppingSource,
+		ReschedulingDestination:
+		m, more = m.goBack(m.SourceLost)
+	case PreLiveMigration:
+		if m, more = m.goBack(m.SourceLost); e.prepared {
+			m.Phase = Reverting
+		}
+	}
+	// SpawningDestination: the destination is being built. MovingAllocations, Reverting, ReleasingDestination and
+	// RestoringAllocations: their end handles SourceLost.
+	return m, append(effects, more...)
 }
 
 // onSourceDead continues without the source, whose agent will not report any more.
-func onSourceDead(s Server, now time.Time) Server {
-	switch s.State {
+func (m Move) onSourceDead(e sourceDead) (Move, []moveEffect) {
+	m.From.Gone = true
+	effects := []moveEffect{entry("host %s, the source of the move, %s", m.From.Host, hostDead)}
+	var more []moveEffect
+	switch m.Phase {
 	case AwaitingSourceAck:
-		s.Choices = slices.DeleteFunc(slices.Clone(s.Choices), func(c schedule.Choice) bool {
-			return c.Host == s.Move.From.Host
-		})
+		effects = append(effects, dropChoices{host: m.From.Host})
 		switch {
-		case len(s.Choices) > 0:
-			return beginClaim(s, now)
-		case s.Round < MaxRounds:
-			s.State = Scheduling
-			return addHistory(s, now, "the chosen host is dead; requesting candidates again")
+		case e.otherChoices:
+			m, more = m.onChoicesFound()
+		case e.lastReason == "":
+			m, more = m.next(choicesLost{"the chosen host is dead; requesting candidates again"})
+		default:
+			m, more = m.goBack(e.lastReason)
 		}
-		return giveUp(s, now, "the chosen host "+s.Move.From.Host+" is dead", false)
 	case StoppingSource, PreLiveMigration, LiveMigrating:
-		s.State = Spawning
-		return addHistory(s, now, "waiting for the agent of "+s.Host+" to build the guest")
+		m.Phase = SpawningDestination
+		more = []moveEffect{entry("waiting for the agent of %s to build the guest", e.to)}
 	case Resized:
-		return confirm(s, now)
+		m, more = m.confirm()
 	}
-	return s
+	return m, append(effects, more...)
+}
+
+// goBack gives up the move: the server returns to its source. text is the reason.
+func (m Move) goBack(text string) (Move, []moveEffect) {
+	m.Failed = text
+	effects := []moveEffect{setStatus("error"), entry("%s It goes back to %s.", text, m.From.Host)}
+	if !m.AllocationsMoved() {
+		return m, append(effects, returnToSource{})
+	}
+	m.Phase = ReleasingDestination
+	return m, append(effects, dropChoices{})
+}
+
+// onRestored ends the move after the server has got the migration's allocations back.
+func (m Move) onRestored(e allocationsRestored) (Move, []moveEffect) {
+	m.From.PreviousConsumer = m.From.Consumer
+	effects := []moveEffect{returnToSource{}}
+	switch {
+	case e.deleted:
+	case m.SourceLost != "":
+		return m, effects
+	case m.RevertRequested:
+		effects = append(effects, setTask(ResizeReverting), setStatus("reverted"))
+	case m.StopSource && m.Kind != Evacuating && !e.off:
+		effects = append(effects, setTask(PoweringOn))
+	}
+	return m, append(effects, entry("back on %s", m.From.Host))
+}
+
+// onRestoreRefused counts the refusals of RestoreAllocations. After MaxRefusals the move becomes RevertBlocked: the
+// guest exists at the source and the migration holds its devices, so nothing is lost. No action on the server is
+// possible until an operator has repaired the cause and reset its state.
+func (m Move) onRestoreRefused(e restoreRefused) (Move, []moveEffect) {
+	m.Refusals++
+	effects := []moveEffect{addEntry(e.text)}
+	switch {
+	case e.deleted: // the migration's allocations are released with the guest
+		return m, append(effects, setStatus("cancelled"), leaveSource{})
+	case m.Refusals < MaxRefusals:
+		return m, effects
+	}
+	m.Phase, m.Refusals = RevertBlocked, 0
+	if m.Kind != Evacuating { // the guest may run meanwhile
+		m.StopSource, m.SourceStopped = false, false
+	}
+	return m, append(effects, setFault(fmt.Sprintf("The move cannot be reverted: Placement refuses to move the "+
+		"allocations of migration %s on %s back to the server: %s; an operator must repair the provider in Placement "+
+		"and then reset the server's state (`openstack server set --state active`).",
+		m.From.Consumer, m.From.Host, trimStop(e.reason))))
+}
+
+// onRequest applies a request of a user or an operator.
+func (m Move) onRequest(e moveEvent) (Move, []moveEffect) {
+	switch e := e.(type) {
+	case moveConfirmed:
+		return m.confirm()
+	case moveReverted:
+		m.Phase, m.RevertRequested = Reverting, true
+		return m, []moveEffect{setStatus("reverting"), entry("reverting the move; removing the guest on %s", e.host)}
+	case restoreRetried:
+		m.Phase = RestoringAllocations
+		return m, []moveEffect{setFault(""),
+			addEntry("state reset by an operator: moving the migration's allocations back to the server")}
+	case moveCancelled:
+		if m.Phase != MovingAllocations && m.Phase != RestoringAllocations { // their result decides who holds what
+			return m, []moveEffect{setStatus("cancelled"), leaveSource{}}
+		}
+	}
+	return m, nil
+}
+
+// confirm ends the move; the source becomes a leftover.
+func (m Move) confirm() (Move, []moveEffect) {
+	return m, []moveEffect{setStatus("confirmed"), leaveSource{},
+		entry("move confirmed; removing the guest on %s", m.From.Host)}
 }

@@ -79,13 +79,14 @@ func TestRefusedStopBetweenDestinations(t *testing.T) {
 	} {
 		s, _ = Next(s, e, noon)
 	}
-	for _, at := range []State{StoppingSource, Rescheduling, Scheduling, Claiming} {
-		there := s
-		there.State = at
+	for _, at := range []MovePhase{StoppingSource, ReschedulingDestination, SchedulingDestination, ClaimingDestination} {
+		there, move := s, *s.Move
+		move.Phase, there.Move = at, &move
+		silent, _ := Next(there, GuestRefused{Host: "a", Consumer: "m1"}, noon) // also without a reason
 		there, _ = Next(there, GuestRefused{Host: "a", Consumer: "m1", Message: "no answer to ACPI"}, noon)
-		if s.State != StoppingSource || there.State != ReleasingDestination || !strings.Contains(there.Move.Failed,
-			"no answer to ACPI") {
-			t.Errorf("in %s: %s, %+v", at, there.State, there.Move)
+		if s.Phase() != StoppingSource || silent.Phase() != ReleasingDestination ||
+			there.Phase() != ReleasingDestination || !strings.Contains(there.Move.Failed, "no answer to ACPI") {
+			t.Errorf("in %s: %s, %+v", at, there.Stage(), there.Move)
 		}
 	}
 }

@@ -86,7 +86,7 @@ func (s Server) MovedAhead(consumer string, destination []schedule.Present) bool
 // allocation if it is from a backup and the server has since returned to that host.
 func (s Server) HeldFor(own resource.Allocation) string {
 	others := slices.Clone(s.Leftovers)
-	if s.Move != nil && s.Move.AllocationsMoved {
+	if s.Move != nil && s.Move.AllocationsMoved() {
 		others = append(others, s.Move.From)
 	}
 	for _, stay := range others {

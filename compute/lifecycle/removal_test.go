@@ -12,8 +12,8 @@ func TestEndedResidences(t *testing.T) {
 	active := func(host, was string) Server {
 		return Server{ID: "s", State: Active, Host: host, PreviousConsumer: was}
 	}
-	moving := Server{ID: "s", State: Spawning, Host: "b", Move: &Move{From: Residence{Consumer: "m", PreviousConsumer: "s",
-		Host: "a"}}}
+	moving := Server{ID: "s", State: Moving, Host: "b", Move: &Move{Phase: SpawningDestination,
+		From: Residence{Consumer: "m", PreviousConsumer: "s", Host: "a"}}}
 	left := func(gone bool) Server {
 		return Server{ID: "s", State: Active, Host: "b", Leftovers: []Residence{{Consumer: "m", PreviousConsumer: "s",
 			Host: "a", Gone: gone}}}
@@ -85,7 +85,7 @@ func TestContradicts(t *testing.T) {
 // A record from a backup may have a move under way that has ended since: the source is not built again.
 func TestMovedAhead(t *testing.T) {
 	moving := func(change func(*Server)) Server {
-		s := Server{ID: "s", State: PreLiveMigration, Host: "b", Move: &Move{AllocationsMoved: true,
+		s := Server{ID: "s", State: Moving, Host: "b", Move: &Move{Phase: PreLiveMigration,
 			From: Residence{Consumer: "m", Host: "a"}}}
 		change(&s)
 		return s
@@ -123,9 +123,8 @@ func TestHeldFor(t *testing.T) {
 		c.Allocation = on(host, vcpus)
 		return Residence{Consumer: "m", Host: host, Choice: &c}
 	}
-	moving := func(keyed bool, from Residence) Server {
-		return Server{ID: "s", State: Claiming, Choices: []schedule.Choice{choice("b")}, Move: &Move{AllocationsMoved: keyed,
-			From: from}}
+	moving := func(phase MovePhase, from Residence) Server {
+		return Server{ID: "s", State: Moving, Choices: []schedule.Choice{choice("b")}, Move: &Move{Phase: phase, From: from}}
 	}
 	left := func(l Residence) Server { return Server{ID: "s", State: Active, Host: "b", Leftovers: []Residence{l}} }
 	gone := stay("a", 1)
@@ -136,13 +135,14 @@ func TestHeldFor(t *testing.T) {
 		own    resource.Allocation
 		want   string
 	}{
-		{"the server holds what the migration held", moving(true, stay("a", 1)), on("a", 1), "m"},
-		{"it has come back to the source with another allocation", moving(true, stay("a", 1)), on("a", 2), "m"},
-		{"the migration holds nothing yet", moving(false, stay("a", 1)), on("a", 1), ""},
-		{"it holds the destination", moving(true, stay("a", 1)), on("b", 1), ""},
-		{"it holds nothing", moving(true, stay("a", 1)), nil, ""},
-		{"it moves within one host, with another allocation", moving(true, stay("b", 1)), on("b", 2), ""},
-		{"it moves within one host, and is back", moving(true, stay("b", 1)), on("b", 1), "m"},
+		{"the server holds what the migration held", moving(ClaimingDestination, stay("a", 1)), on("a", 1), "m"},
+		{"it has come back to the source with another allocation", moving(ClaimingDestination, stay("a", 1)), on("a", 2),
+			"m"},
+		{"the migration holds nothing yet", moving(MovingAllocations, stay("a", 1)), on("a", 1), ""},
+		{"it holds the destination", moving(ClaimingDestination, stay("a", 1)), on("b", 1), ""},
+		{"it holds nothing", moving(ClaimingDestination, stay("a", 1)), nil, ""},
+		{"it moves within one host, with another allocation", moving(ClaimingDestination, stay("b", 1)), on("b", 2), ""},
+		{"it moves within one host, and is back", moving(ClaimingDestination, stay("b", 1)), on("b", 1), "m"},
 		{"it has come back to a host where it left a guest", left(stay("a", 1)), on("a", 2), "m"},
 		{"that guest is gone", left(gone), on("a", 2), ""},
 	} {
@@ -161,8 +161,8 @@ func TestLiveMigrationHasEnded(t *testing.T) {
 		ActionRequested{ID: "m", Action: Live},
 		Chosen{Choices: []schedule.Choice{choice("b")}}, AllocationsMoved{}, GuestRunning{Host: "a", Consumer: "m"},
 		Claimed{Try: 1})
-	if s.State != PreLiveMigration {
-		t.Fatal(s.State)
+	if s.Phase() != PreLiveMigration {
+		t.Fatal(s.Stage())
 	}
 	s = applyAll(s, GuestRunning{Host: "b", Consumer: "s"})
 	if s.State != Active || s.Host != "b" || s.Move != nil || s.Migration.Status != "completed" {
@@ -176,7 +176,7 @@ func TestLiveMigrationHasEnded(t *testing.T) {
 // A server whose agent has reported nothing of it is released at once when it is deleted, unless the host has its
 // guest, as when the record is from a backup: then its end is awaited.
 func TestDeletionBeforeAnyReport(t *testing.T) {
-	assigned := applyAll(fresh(), Created{}, Chosen{Choices: []schedule.Choice{choice("a")}, Candidates: 1},
+	assigned := applyAll(fresh(), Created{}, prepared, Chosen{Choices: []schedule.Choice{choice("a")}, Candidates: 1},
 		Claimed{Try: 1})
 	if s := applyAll(assigned, DeleteRequested{}); s.State != DeletingAllocation {
 		t.Errorf("%s", s.State)

@@ -11,7 +11,8 @@ import (
 func ran(t *testing.T) Server {
 	t.Helper()
 	s := fresh()
-	for _, e := range []Event{Created{}, Chosen{Choices: []schedule.Choice{choice("a")}, Candidates: 1}, Claimed{Try: 1},
+	for _, e := range []Event{Created{}, prepared, Chosen{Choices: []schedule.Choice{choice("a")}, Candidates: 1},
+		Claimed{Try: 1},
 		GuestClaimed{Host: "a", Consumer: "s"}, GuestRunning{Host: "a", Consumer: "s"}} {
 		s, _ = Next(s, e, noon)
 	}
@@ -41,17 +42,17 @@ func TestReportWhileAMoveIsPlanned(t *testing.T) {
 func TestResizeOnAHostThatIsDeclaredDead(t *testing.T) {
 	s := ran(t)
 	for _, e := range []Event{
-		ActionRequested{ID: "m1", Action: Resize, SameHost: true, Requests: fresh().Requests},
+		ActionRequested{ID: "m1", Action: Resize, SameHost: true}, prepared,
 		Chosen{Choices: []schedule.Choice{choice("a")}, Candidates: 1}, AllocationsMoved{}, HostDead{Host: "a"},
 	} {
 		s, _ = Next(s, e, noon)
 	}
-	if s.State != Scheduling || !s.Move.From.Gone {
-		t.Errorf("%s %+v", s.State, s.Move)
+	if s.Phase() != SchedulingDestination || !s.Move.From.Gone {
+		t.Errorf("%s %+v", s.Stage(), s.Move)
 	}
 	s, _ = Next(s, Chosen{Choices: []schedule.Choice{choice("b")}, Candidates: 1}, noon)
-	if s.State != Claiming || s.Choices[0].Host != "b" {
-		t.Errorf("%s %+v", s.State, s.Choices)
+	if s.Phase() != ClaimingDestination || s.Choices[0].Host != "b" {
+		t.Errorf("%s %+v", s.Stage(), s.Choices)
 	}
 }
 

@@ -8,13 +8,14 @@ import (
 	"github.com/openberth/berth/compute/schedule"
 	"github.com/openberth/berth/numa"
 	"github.com/openberth/berth/pci"
+	"github.com/openberth/berth/provider"
 	"github.com/openberth/berth/resource"
 )
 
 // Server is the record of one server: its definition and its state.
 //
-// The creator of a server fills in the first block of fields and passes the record to Next with Created. Only Next
-// changes the other fields.
+// The creator of a server fills in the first block of fields, except Ask and Requests, and passes the record to Next
+// with Created. Only Next changes the other fields.
 //
 // Up to three kinds of consumers hold the allocations of a server: its own (ID), whose residence is in Host, Requests,
 // Devices and so on; during a move the migration, which holds the source (Move.From); and those of Leftovers, which
@@ -31,12 +32,12 @@ type Server struct {
 	Metadata      map[string]string
 	Tags          []string
 	Flavor        flavor.Flavor // as it was when the server was created or resized
-	Ask           resource.Ask  // the request to Placement
+	Ask           resource.Ask  // the request to Placement; empty before it is prepared
 	Requests      []pci.Request // Providers are set when a choice has been claimed
 	// number of servers of one request that must be claimed before any is built; 0 and 1: no minimum
 	MinCount int `json:",omitempty"`
 
-	State State
+	State State  // Moving while Move is not nil
 	Host  string // current or planned host; empty before a choice
 	// the agent of Host has reported the guest, so something of it may exist there
 	Reported bool
@@ -82,22 +83,6 @@ type Server struct {
 	Revision int64 // of the record; the store increments it
 }
 
-// Residence is what one consumer has on one host.
-type Residence struct {
-	Consumer         string // consumer in Placement, and the guest's id in the assignments of the host
-	PreviousConsumer string // earlier id of the guest, until the agent reports it by the new one
-	Host             string
-	Flavor           flavor.Flavor
-	Ask              resource.Ask
-	Requests         []pci.Request
-	Choice           *schedule.Choice // what was claimed
-	Devices          []schedule.Picked
-	Topology         []numa.GuestCell
-	Cells            []numa.Placed
-	Reported         bool // the agent has reported the guest
-	Gone             bool // nothing of the guest is left on the host
-}
-
 // LastReport is the number of the last report about the server from one start of an agent.
 type LastReport struct {
 	Host, Instance string
@@ -110,35 +95,6 @@ type PreRebuild struct {
 	ImageSnapshot *flavor.Image `json:",omitempty"`
 	Ask           resource.Ask
 }
-
-// Move is a move in progress.
-type Move struct {
-	Kind            Kind
-	To              string // the only permitted host; empty: any
-	SameHostAllowed bool   // the source host is permitted as destination
-	// holds the source: the migration's id, or an earlier one that the agent may know the guest by
-	Consumer         string
-	From             Residence // the source. Its consumer is the server until AllocationsMoved
-	AllocationsMoved bool      // Consumer holds the source's allocations
-	StopSource       bool      // the guest at From must be stopped
-	SourceStopped    bool      // the guest at From has stopped
-	Reverting        bool      // the move is being reverted
-	Failed           string    // why the move was given up, or empty
-	SourceLost       string    // why the guest at From no longer exists, or empty
-	// how often Placement has refused to restore the server's allocations
-	Refusals int `json:",omitempty"`
-}
-
-// Kind is the kind of a move, as the Compute API names it.
-type Kind string
-
-// The kinds of moves.
-const (
-	Resizing      Kind = "resize"
-	Migrating     Kind = "migration"
-	LiveMigration Kind = "live-migration"
-	Evacuating    Kind = "evacuation"
-)
 
 // Migration is the description of a move for operators, in the terms of the Compute API.
 type Migration struct {
@@ -175,21 +131,6 @@ type HistoryEntry struct {
 	Times int // number of consecutive occurrences, at least 1
 }
 
-// Step is an operation on another service that a server needs.
-type Step string
-
-// The steps. Each may be repeated, also when its outcome is unknown.
-const (
-	Schedule           Step = "schedule" // request and filter candidates → Chosen, NoValidHost or Refused
-	Claim              Step = "claim"    // claim Choices[0] in Placement → Claimed, ClaimLost or Refused
-	CheckMinCount      Step = "muster"   // check the other servers of the request → MinCountReached or MinCountFailed
-	Release            Step = "release"  // release all allocations of the server's own consumer → Released
-	MoveAllocations    Step = "rekey"    // move the server's allocations to its migration → AllocationsMoved or Refused
-	RestoreAllocations Step = "restore"  // move the migration's allocations to the server → AllocationsRestored
-	// release the allocations of the first leftover that is gone → LeftoverReleased
-	ReleaseLeftover Step = "drop"
-)
-
 // SourceImage returns the image that the server was created from, as it was then. If it was not looked up, only its id
 // is set.
 func (s Server) SourceImage() flavor.Image {
@@ -199,12 +140,48 @@ func (s Server) SourceImage() flavor.Image {
 	return *s.ImageSnapshot
 }
 
+// Phase returns the phase of the move in progress, or an empty string.
+func (s Server) Phase() MovePhase {
+	if s.Move == nil {
+		return ""
+	}
+	return s.Move.Phase
+}
+
+// Stage returns the state of the server, or the phase of its move while it moves. A phase with the meaning of a state
+// has the same text.
+func (s Server) Stage() string {
+	if s.Move != nil {
+		return string(s.Move.Phase)
+	}
+	return string(s.State)
+}
+
 // Steps lists the due steps of the server in the order in which they must be performed.
 func (s Server) Steps() []Step {
 	if _, ok := s.NextLeftover(); ok {
-		return append([]Step{ReleaseLeftover}, s.State.Steps()...)
+		return append([]Step{ReleaseLeftover}, s.ownSteps()...)
 	}
-	return s.State.Steps()
+	return s.ownSteps()
+}
+
+// ownSteps lists the due steps except those for leftovers.
+func (s Server) ownSteps() []Step {
+	if s.Move != nil {
+		return s.Move.Phase.steps()
+	}
+	return s.State.steps()
+}
+
+// isDue reports whether a step is due. ReleaseLeftover is not considered.
+func (s Server) isDue(step Step) bool { return slices.Contains(s.ownSteps(), step) }
+
+// presence returns what the server's own consumer has on Host.
+func (s Server) presence() presence {
+	if s.Move != nil {
+		return s.Move.Phase.presence()
+	}
+	return s.State.presence()
 }
 
 // NextLeftover returns the first leftover whose allocations can be released, and whether there is one.
@@ -232,12 +209,10 @@ func (s Server) ownResidence() Residence {
 // AllocatedHost returns the host whose devices the server's own consumer may hold, or an empty string. Residences also
 // lists the hosts of the other consumers.
 func (s Server) AllocatedHost() string {
-	switch s.State {
-	case AwaitingMinCount, StoppingSource, PreLiveMigration, LiveMigrating, Spawning, Active, Resized, Reverting,
-		Shelving, DeletingGuest:
-		return s.Host
+	if s.presence() < claimed {
+		return ""
 	}
-	return ""
+	return s.Host
 }
 
 // Residences lists what the server's consumers may have on hosts.
@@ -252,104 +227,48 @@ func (s Server) Residences() []Residence {
 	return append(list, s.Leftovers...)
 }
 
-// Assignment returns the host whose assignments contain the server under its own id, or an empty string. A server that
-// is being deleted still has an AllocatedHost but no assignment.
-func (s Server) Assignment() string {
-	switch s.State {
-	case PreLiveMigration, LiveMigrating, Spawning, Active, Resized:
-		return s.Host
+// Shown returns the residence that users see: the source while a move is in progress, otherwise the server's own.
+func (s Server) Shown() Residence {
+	if s.Move != nil && s.Move.Phase != Resized && s.Move.Phase != Reverting {
+		return s.Move.From
 	}
-	if s.Move != nil && !s.Move.AllocationsMoved && s.Requested.IsZero() {
-		return s.Move.From.Host // the source is unchanged so far
-	}
-	return ""
+	return s.ownResidence()
 }
 
-// Entry is one entry in the assignments of a host.
-type Entry struct {
-	Residence
-	Power     Power
-	Incoming  bool              // the guest will arrive by live migration
-	Outgoing  string            // destination host of the live migration, or empty
-	DeviceMap map[string]string // device address here → device address at the destination; set with Outgoing
-}
-
-// Entries lists the entries of the server in the assignments of hosts: at most two for one host.
-func (s Server) Entries() []Entry {
-	var list []Entry
-	switch s.State {
-	case PreLiveMigration, LiveMigrating:
-		list = append(list, Entry{Residence: s.ownResidence(), Incoming: true})
-	case Spawning, Resized:
-		list = append(list, Entry{Residence: s.ownResidence(), Power: s.Power})
-	case Active:
-		e := Entry{Residence: s.ownResidence(), Power: s.Power}
-		if s.Task == Rebooting || s.Task == RebootingHard {
-			e.Power = Off // until the guest has stopped
-		}
-		list = append(list, e)
-	}
-	if m := s.Move; m != nil && !m.From.Gone && s.Requested.IsZero() {
-		e := Entry{Residence: m.From, Power: s.Power}
-		if m.StopSource {
-			e.Power = Off
-		}
-		if s.State == LiveMigrating {
-			e.Outgoing, e.DeviceMap = s.Host, pairUp(m.From.Devices, s.Devices)
-		}
-		list = append(list, e)
-	}
-	return list
-}
-
-// Removal is a guest that must be destroyed on a host.
-type Removal struct {
-	Host             string
-	Consumer         string // its id in the assignments of the host
-	PreviousConsumer string // earlier id that the agent may still know the guest by, or empty
-}
-
-// Removals lists the guests of the server that must be destroyed: those of residences without an entry in the
-// assignments. Residences where nothing has been built yet are omitted.
-func (s Server) Removals() []Removal {
-	entries := s.Entries()
-	var list []Removal
-	for _, res := range s.Residences() {
-		assigned := func(id string) bool {
-			return slices.ContainsFunc(entries, func(e Entry) bool { return e.Host == res.Host && e.Consumer == id })
-		}
-		unbuilt := res.Consumer == s.ID && (s.State == AwaitingMinCount || s.State == StoppingSource)
-		if unbuilt || res.Gone || res.Host == "" || assigned(res.Consumer) {
-			continue
-		}
-		r := Removal{Host: res.Host, Consumer: res.Consumer, PreviousConsumer: res.PreviousConsumer}
-		if assigned(res.PreviousConsumer) {
-			r.PreviousConsumer = ""
-		}
-		list = append(list, r)
-	}
-	return list
-}
-
-// pairUp maps the addresses of the devices here to those of the devices there: same request, in order.
-func pairUp(here, there []schedule.Picked) map[string]string {
-	next := map[string][]string{}
-	for _, d := range there {
-		next[d.RequestID] = append(next[d.RequestID], d.Address)
-	}
+// ExcludedHosts returns the hosts that must not be chosen, and why: the source of the move, and the hosts of leftovers,
+// because a new guest there would get the id of the leftover guest.
+func (s Server) ExcludedHosts() map[string]string {
 	out := map[string]string{}
-	for _, d := range here {
-		if list := next[d.RequestID]; len(list) > 0 {
-			out[d.Address], next[d.RequestID] = list[0], list[1:]
+	if s.Move != nil && !s.Move.SameHostAllowed {
+		out[s.Move.From.Host] = "it is the source of the move"
+	}
+	for _, l := range s.Leftovers {
+		out[l.Host] = "an earlier guest of the server there is not gone yet"
+	}
+	return out
+}
+
+// withProviders returns the requests with the provider that Placement chose for each device, as Nova records them in
+// InstancePCIRequest objects. A request without groups in the mappings gets no provider.
+func withProviders(requests []pci.Request, mappings map[string][]provider.ID) []pci.Request {
+	out := slices.Clone(requests)
+	for i := range out {
+		out[i].Providers = nil
+		for n := range out[i].Count {
+			if chosen := mappings[out[i].GroupSuffix(n)]; len(chosen) > 0 {
+				out[i].Providers = append(out[i].Providers, chosen[0])
+			}
 		}
 	}
 	return out
 }
 
-// Shown returns the residence that users see: the source while a move is in progress, otherwise the server's own.
-func (s Server) Shown() Residence {
-	if s.Move != nil && s.State != Resized && s.State != Reverting {
-		return s.Move.From
+// Latest returns the number of the last report about the server from an agent instance of the host; 0 if there is none.
+func (s Server) Latest(host, instance string) int64 {
+	for _, v := range s.LastReports {
+		if v.Host == host && v.Instance == instance {
+			return v.Number
+		}
 	}
-	return s.ownResidence()
+	return 0
 }

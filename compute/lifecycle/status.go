@@ -2,96 +2,9 @@ package lifecycle
 
 import "slices"
 
-// State is the state of a server.
-type State string
-
-// The states. The server's own consumer may hold allocations in Placement in the states from Claiming to
-// DeletingAllocation, except Shelved. Before MovingAllocations has ended it holds those of the source.
-const (
-	Scheduling State = "scheduling" // holds nothing; candidates are requested
-	// a move was requested; candidates are requested. Nothing has changed yet
-	Planning          State = "planning"
-	MovingAllocations State = "rekeying" // the server's allocations are moved to its migration
-	// they are moved; the agent of the source has not acknowledged the migration yet
-	AwaitingSourceAck State = "handing"
-	Claiming          State = "claiming"  // the first choice is being claimed; the result is not known yet
-	AwaitingMinCount  State = "mustering" // claimed; waiting for the other servers of the request
-	StoppingSource    State = "halting"   // claimed; waiting for the guest at the source to stop
-	// claimed; the agent of Host prepares the live migration and picks devices
-	PreLiveMigration State = "receiving"
-	LiveMigrating    State = "crossing" // the guest is being migrated live
-	Spawning         State = "assigned" // claimed and in the assignments of Host; its agent builds the guest
-	Active           State = "active"   // the guest exists, running or stopped
-	Resized          State = "resized"  // the guest exists; the move waits to be confirmed or reverted
-	// the guest failed on Host: the claim is released, then another host is tried
-	Rescheduling State = "retreating"
-	Failing      State = "failing" // failed permanently: the claim is released
-	Error        State = "error"   // failed; holds nothing
-	// the move is reverted; the agent of Host has not reported the guest gone yet
-	Reverting            State = "reverting"
-	ReleasingDestination State = "undoing" // the move is reverted: the claim on Host is released
-	// the move is reverted: the migration's allocations are moved back to the server
-	RestoringAllocations State = "restoring"
-	// Placement refuses that repeatedly; an operator must repair it. The guest runs under the migration's id
-	RevertBlocked State = "stranded"
-	Shelving      State = "shelving"   // to be shelved; the agent of Host has not reported the guest gone yet
-	Offloading    State = "offloading" // to be shelved: the claim is released
-	Shelved       State = "shelved"    // shelved; holds nothing
-	// to be deleted, not assigned; the agent has not reported the guest gone yet
-	DeletingGuest          State = "unassigning"
-	DeletingAllocation     State = "releasing" // to be deleted, no guest left: the claim is released
-	DeletedAwaitingCleanup State = "lingering" // deleted, except for its leftovers on hosts
-	Deleted                State = "deleted"   // holds nothing; kept for queries only
-)
-
-// States lists all states except the empty one before Created.
-func States() []State {
-	return []State{
-		Scheduling, Planning, MovingAllocations, AwaitingSourceAck, Claiming, AwaitingMinCount,
-		StoppingSource, PreLiveMigration, LiveMigrating, Spawning, Active, Resized,
-		Rescheduling, Failing, Error, Reverting, ReleasingDestination, RestoringAllocations, RevertBlocked,
-		Shelving, Offloading, Shelved, DeletingGuest, DeletingAllocation, DeletedAwaitingCleanup, Deleted,
-	}
-}
-
-// Steps lists the steps that are due in this state. A state without steps waits for an agent or a user, or is final.
-func (s State) Steps() []Step {
-	switch s {
-	case Scheduling, Planning:
-		return []Step{Schedule}
-	case MovingAllocations:
-		return []Step{MoveAllocations}
-	case Claiming:
-		return []Step{Claim}
-	case AwaitingMinCount:
-		return []Step{CheckMinCount}
-	case RestoringAllocations:
-		return []Step{RestoreAllocations}
-	case Rescheduling, Failing, ReleasingDestination, Offloading, DeletingAllocation:
-		return []Step{Release}
-	}
-	return nil
-}
-
-// Task is OpenStack's OS-EXT-STS:task_state: the action in progress, or empty.
-type Task string
-
-// The tasks that end with a report of an agent.
-const (
-	PoweringOff       Task = "powering-off"
-	PoweringOn        Task = "powering-on"
-	Rebooting         Task = "rebooting" // the guest must stop first
-	RebootingHard     Task = "rebooting_hard"
-	RebootStarted     Task = "reboot_started" // the guest has stopped and must start
-	RebootStartedHard Task = "reboot_started_hard"
-	Rebuilding        Task = "rebuilding"
-	ResizeReverting   Task = "resize_reverting"
-	MigratingLive     Task = "migrating"
-)
-
 // VMState returns OpenStack's OS-EXT-STS:vm_state.
 func (s Server) VMState() string {
-	moved := s.State == Resized || s.Move != nil && s.Move.Reverting
+	moved := s.Move != nil && (s.Move.Phase == Resized || s.Move.RevertRequested)
 	switch {
 	case s.State == Deleted, !s.Ended.IsZero():
 		return "deleted"
@@ -112,10 +25,10 @@ func (s Server) VMState() string {
 // TaskState returns OpenStack's OS-EXT-STS:task_state: the action in progress, or empty.
 func (s Server) TaskState() string {
 	if s.Move != nil && s.Requested.IsZero() {
-		return s.Move.taskState(s.State)
+		return s.Move.taskState()
 	}
 	switch s.State {
-	case Scheduling, Claiming, AwaitingMinCount, Rescheduling:
+	case Preparing, Scheduling, Claiming, AwaitingMinCount, Rescheduling:
 		if s.Shelved {
 			return "unshelving"
 		}
@@ -129,27 +42,27 @@ func (s Server) TaskState() string {
 		return string(s.Task)
 	case Shelving, Offloading:
 		return "shelving_offloading"
-	case MovingAllocations, RestoringAllocations, // a deletion waits for their end
-		DeletingGuest, DeletingAllocation, DeletedAwaitingCleanup:
+	case DeletingGuest, DeletingAllocation, DeletedAwaitingCleanup,
+		Moving: // the deletion waits for the allocations to be moved or restored
 		return "deleting"
 	}
 	return ""
 }
 
-// taskState returns the task_state of a server with this move in state s.
-func (m Move) taskState(s State) string {
+// taskState returns the task_state of a server with this move.
+func (m Move) taskState() string {
 	switch {
-	case s == Resized, s == RevertBlocked:
+	case m.Phase == Resized, m.Phase == RevertBlocked:
 		return ""
-	case m.Reverting:
+	case m.RevertRequested:
 		return string(ResizeReverting)
 	case m.Kind == Evacuating:
 		return string(Rebuilding)
 	case m.Kind == LiveMigration:
 		return string(MigratingLive)
-	case s == Spawning:
+	case m.Phase == SpawningDestination:
 		return "resize_finish"
-	case s == StoppingSource:
+	case m.Phase == StoppingSource:
 		return "resize_migrating"
 	}
 	return "resize_prep"

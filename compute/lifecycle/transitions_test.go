@@ -16,9 +16,10 @@ import (
 
 var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 
-func fresh() Server {
-	return Server{ID: "s", Name: "web", Requests: []pci.Request{{ID: "R", Alias: "nic", Count: 1}}}
-}
+func fresh() Server { return Server{ID: "s", Name: "web"} }
+
+// prepared is what the servers of these tests request.
+var prepared = Prepared{Requests: []pci.Request{{ID: "R", Alias: "nic", Count: 1}}}
 
 func choice(host string) schedule.Choice {
 	return schedule.Choice{Host: host, Root: provider.ID("root-" + host),
@@ -29,7 +30,7 @@ func choice(host string) schedule.Choice {
 func events(s Server) []Event {
 	picked := []schedule.Picked{{RequestID: "R", Address: "0000:3b:00.1", Provider: "pf-a"}}
 	list := []Event{
-		Created{}, Released{}, AllocationsMoved{}, AllocationsRestored{}, MinCountReached{},
+		Created{}, prepared, Released{}, AllocationsMoved{}, AllocationsRestored{}, MinCountReached{},
 		MinCountFailed{Reason: "too few"}, DeleteRequested{}, DeleteRequested{Silent: true},
 		Chosen{Choices: []schedule.Choice{choice("a")}, Candidates: 3},
 		Chosen{Choices: []schedule.Choice{choice("b"), choice("a")}, Candidates: 2, Refused: "1 host: x"},
@@ -38,7 +39,7 @@ func events(s Server) []Event {
 			Reason: "taken"},
 		HostDead{Host: "a"},
 	}
-	for _, step := range []Step{Schedule, Claim, Release, MoveAllocations, RestoreAllocations, ReleaseLeftover,
+	for _, step := range []Step{Prepare, Schedule, Claim, Release, MoveAllocations, RestoreAllocations, ReleaseLeftover,
 		CheckMinCount} {
 		list = append(list, Refused{Step: step, Reason: "forbidden"}, StepFailed{Step: step, Reason: "does not answer"})
 	}
@@ -61,10 +62,10 @@ func events(s Server) []Event {
 	case s.Migration == nil:
 		wishes = append(wishes, Start, Stop, Reboot, Rebuild, Shelve, Unshelve)
 		for _, a := range []Action{Resize, Live, Evacuate} {
-			list = append(list, ActionRequested{ID: "m1", Action: a, SameHost: true, Requests: fresh().Requests})
+			list = append(list, ActionRequested{ID: "m1", Action: a, SameHost: true})
 		}
 	case s.Migration.ID == "m1" && len(s.Leftovers) == 0 && !testing.Short(): // the second move is one of a kind
-		list = append(list, ActionRequested{ID: "m2", Action: Resize, SameHost: true, Requests: fresh().Requests})
+		list = append(list, ActionRequested{ID: "m2", Action: Resize, SameHost: true})
 	}
 	for _, a := range wishes {
 		list = append(list, ActionRequested{ID: "w", Action: a, Hard: true})
@@ -89,7 +90,7 @@ func (w world) after(before Server, e Event, now Server) world {
 	}
 	switch e := e.(type) {
 	case ClaimLost:
-		if before.State == Claiming && e.Try == before.Try {
+		if before.isDue(Claim) && e.Try == before.Try {
 			delete(w.claims, "s")
 		}
 	case Released:
@@ -97,11 +98,11 @@ func (w world) after(before Server, e Event, now Server) world {
 			delete(w.claims, "s")
 		}
 	case AllocationsMoved:
-		if before.State == MovingAllocations {
+		if before.Phase() == MovingAllocations {
 			swap("s", before.Move.Consumer)
 		}
 	case AllocationsRestored:
-		if before.State == RestoringAllocations {
+		if before.Phase() == RestoringAllocations {
 			swap(before.Move.Consumer, "s")
 		}
 	case LeftoverReleased:
@@ -122,7 +123,7 @@ func (w world) after(before Server, e Event, now Server) world {
 		w.renamed(before, e.Host, e.Consumer)
 	case GuestFailed:
 		stays := before.Move != nil && before.Move.Kind == LiveMigration && e.Consumer == before.Move.From.Consumer &&
-			(before.State == LiveMigrating || before.Move.Failed != "")
+			(before.Phase() == LiveMigrating || before.Move.Failed != "")
 		if !stays {
 			w.ends(before, e.Host, e.Consumer)
 		}
@@ -131,7 +132,7 @@ func (w world) after(before Server, e Event, now Server) world {
 			w.ends(before, e.Host, e.Consumer)
 		}
 	}
-	if now.State == Claiming {
+	if now.isDue(Claim) {
 		w.claims["s"] = true // from now on the claim may be written
 	}
 	return w
@@ -171,10 +172,12 @@ func (w world) renamed(before Server, host, as string) {
 
 func wrong(s Server, w world) string {
 	last := func(want ...State) bool { return slices.Contains(want, s.State) }
+	phase := func(want ...MovePhase) bool { return slices.Contains(want, s.Phase()) }
 	stays := s.Residences()
 	for c := range w.claims {
-		owned := c == "s" && !last("", Scheduling, AwaitingSourceAck, RevertBlocked, Shelved, Error, DeletedAwaitingCleanup,
-			Deleted) && (s.Move == nil || s.Move.AllocationsMoved || s.Move.From.Consumer == "s") ||
+		owned := c == "s" && !last("", Preparing, Scheduling, Shelved, Error, DeletedAwaitingCleanup, Deleted) &&
+			!phase(SchedulingDestination, AwaitingSourceAck, RevertBlocked) &&
+			(s.Move == nil || s.Move.AllocationsMoved() || s.Move.From.Consumer == "s") ||
 			slices.ContainsFunc(stays, func(l Residence) bool { return l.Consumer == c })
 		if !owned {
 			return c + " may hold an allocation that nobody releases"
@@ -198,26 +201,24 @@ func wrong(s Server, w world) string {
 			return "its claim is given back while its guest " + at + " may be there"
 		}
 	}
-	steps := len(s.State.Steps())
+	steps := len(s.ownSteps())
 	switch {
 	case s.State != "" && !slices.Contains(States(), s.State):
 		return "an unknown state"
-	case last(Spawning, Active, Resized, DeletingGuest, AwaitingMinCount, StoppingSource, PreLiveMigration, LiveMigrating,
-		Reverting, Shelving) && s.Host == "":
+	case s.Move != nil && !slices.Contains(MovePhases(), s.Move.Phase):
+		return "an unknown phase"
+	case (s.State == Moving) != (s.Move != nil):
+		return "it moves without a move, or has a move and does not move"
+	case (last(Spawning, Active, DeletingGuest, AwaitingMinCount, Shelving) || phase(SpawningDestination, Resized,
+		StoppingSource, PreLiveMigration, LiveMigrating, Reverting)) && s.Host == "":
 		return "it is placed on no host"
-	case last(Error, Deleted, Active, Spawning, DeletingGuest, Resized, Shelved, AwaitingSourceAck, StoppingSource,
-		PreLiveMigration, LiveMigrating, Reverting, RevertBlocked, Shelving, DeletedAwaitingCleanup) != (steps == 0) &&
-		s.State != "":
+	case (last(Error, Deleted, Active, Spawning, DeletingGuest, Shelved, Shelving, DeletedAwaitingCleanup) ||
+		phase(SpawningDestination, Resized, AwaitingSourceAck, StoppingSource, PreLiveMigration, LiveMigrating, Reverting,
+			RevertBlocked)) != (steps == 0) && s.State != "":
 		return "a state that waits or ends has a step, or one on the way has none"
-	case last(Planning, MovingAllocations, AwaitingSourceAck, StoppingSource, PreLiveMigration, LiveMigrating, Resized,
-		ReleasingDestination, RestoringAllocations, RevertBlocked) && s.Move == nil:
-		return "it moves without a move"
-	case last(Active, Error, Shelved, Shelving, Offloading, Deleted, DeletedAwaitingCleanup, DeletingGuest,
-		DeletingAllocation, Failing) && s.Move != nil:
-		return "it has a move and does not move"
-	case last(Claiming, MovingAllocations) && len(s.Choices) == 0:
+	case (last(Claiming) || phase(ClaimingDestination, MovingAllocations)) && len(s.Choices) == 0:
 		return "there is nothing to claim"
-	case last(Error, Failing, RevertBlocked) && (s.Fault == nil || s.Fault.Message == ""):
+	case (last(Error, Failing) || phase(RevertBlocked)) && (s.Fault == nil || s.Fault.Message == ""):
 		return "it fails without a sentence"
 	case last(Deleted) && s.Ended.IsZero():
 		return "it ended at no time"
@@ -225,7 +226,7 @@ func wrong(s Server, w world) string {
 		return "it lingers for nothing"
 	case s.Round > MaxRounds:
 		return "too many rounds"
-	case last(Spawning) && (len(s.Requests) != 1 || len(s.Requests[0].Providers) != 1):
+	case (last(Spawning) || phase(SpawningDestination)) && (len(s.Requests) != 1 || len(s.Requests[0].Providers) != 1):
 		return "its requests do not name the chosen provider"
 	}
 	seen := map[string]bool{}
@@ -246,11 +247,11 @@ type node struct {
 // key tells nodes apart by what matters to what may follow.
 func (n node) key() string {
 	s := n.Server
-	k := fmt.Sprint(s.MinCount, s.MinCountReached, s.State, s.Host, s.Reported, s.PreviousConsumer, s.Round,
+	k := fmt.Sprint(s.MinCount, s.MinCountReached, s.Stage(), s.Host, s.Reported, s.PreviousConsumer, s.Round,
 		len(s.Choices), s.Power, s.Stopped, s.Task, s.Shelved, s.Fault != nil, s.Launched.IsZero(),
 		s.Requested.IsZero(), s.Migration != nil && s.Migration.ID == "m2", s.Migration == nil)
 	if m := s.Move; m != nil {
-		k += fmt.Sprint(m.Kind, m.AllocationsMoved, m.StopSource, m.SourceStopped, m.Reverting, m.Failed != "",
+		k += fmt.Sprint(m.Kind, m.StopSource, m.SourceStopped, m.RevertRequested, m.Failed != "",
 			m.SourceLost != "", m.From.Consumer, m.From.PreviousConsumer, m.From.Host, m.From.Gone)
 	}
 	for _, l := range s.Leftovers {
@@ -265,7 +266,9 @@ func trim(s Server) Server {
 		MaxRounds-2), 1, nil, nil, nil, ""
 	s.Builds = 0
 	if s.Move != nil {
-		s.change().Refusals = MaxRefusals - 1
+		move := *s.Move
+		move.Refusals = MaxRefusals - 1
+		s.Move = &move
 	}
 	return s
 }
@@ -278,12 +281,12 @@ func TestAllEventSequences(t *testing.T) {
 	together := start
 	together.MinCount = 2
 	seen := map[string]bool{start.key(): true, together.key(): true}
-	reached := map[State]bool{}
+	states, phases := map[State]bool{}, map[MovePhase]bool{}
 	queue := []node{start, together}
 	for len(queue) > 0 {
 		n := queue[0]
 		queue = queue[1:]
-		reached[n.State] = true
+		states[n.State], phases[n.Phase()] = true, true
 		if n.State != "" {
 			comesToRest(t, n)
 			canEnd(t, n)
@@ -292,12 +295,12 @@ func TestAllEventSequences(t *testing.T) {
 		for _, e := range events(n.Server) {
 			s, known := transition(n.Server, e, noon)
 			if !known {
-				t.Fatalf("%s × %T: nobody has thought of it", n.State, e)
+				t.Fatalf("%s × %T: nobody has thought of it", n.Stage(), e)
 			}
 			s = trim(s)
 			next := node{s, n.after(n.Server, e, s)}
 			if why := wrong(s, next.world); why != "" {
-				t.Fatalf("%s (%+v) × %#v → %s (%+v): %s\n%s\n%s", n.State, n.world, e, s.State, next.world, why, before,
+				t.Fatalf("%s (%+v) × %#v → %s (%+v): %s\n%s\n%s", n.Stage(), n.world, e, s.Stage(), next.world, why, before,
 					snapshot(t, s))
 			}
 			if key := next.key(); !seen[key] && len(s.Leftovers) < 2 {
@@ -310,8 +313,13 @@ func TestAllEventSequences(t *testing.T) {
 		}
 	}
 	for _, s := range append(States(), "") {
-		if !reached[s] {
+		if !states[s] {
 			t.Errorf("%s was never reached", s)
+		}
+	}
+	for _, p := range MovePhases() {
+		if !phases[p] {
+			t.Errorf("%s was never reached", p)
 		}
 	}
 	if len(seen) < 1000 {
@@ -338,24 +346,26 @@ func answers(s Server) []Event {
 	if l, ok := s.NextLeftover(); ok {
 		return []Event{LeftoverReleased{Consumer: l.Consumer}}
 	}
-	switch s.State {
-	case Scheduling, Planning:
+	switch {
+	case s.isDue(Prepare):
+		return []Event{prepared}
+	case s.isDue(Schedule):
 		return []Event{Chosen{Choices: []schedule.Choice{choice("b")}, Candidates: 1}}
-	case Claiming:
+	case s.isDue(Claim):
 		return []Event{Claimed{Try: s.Try}}
-	case AwaitingMinCount:
+	case s.isDue(CheckMinCount):
 		return []Event{MinCountReached{}}
-	case MovingAllocations:
+	case s.isDue(MoveAllocations):
 		return []Event{AllocationsMoved{}}
-	case RestoringAllocations:
+	case s.isDue(RestoreAllocations):
 		return []Event{AllocationsRestored{}}
-	case Rescheduling, Failing, ReleasingDestination, Offloading, DeletingAllocation:
+	case s.isDue(Release):
 		return []Event{Released{}}
-	case DeletingGuest, Shelving, Reverting:
+	case s.State == DeletingGuest, s.State == Shelving, s.Phase() == Reverting:
 		return []Event{GuestGone{Host: s.Host, Consumer: "s"}}
-	case RevertBlocked:
+	case s.Phase() == RevertBlocked:
 		return []Event{ActionRequested{ID: "w", Action: Reset}}
-	case LiveMigrating:
+	case s.Phase() == LiveMigrating:
 		return []Event{GuestMigrated{Host: s.Move.From.Host, Consumer: s.Move.From.Consumer}}
 	}
 	var list []Event
@@ -376,9 +386,8 @@ func answers(s Server) []Event {
 func comesToRest(t *testing.T, n node) {
 	s := n.Server
 	for range 40 {
-		rests := slices.Contains([]State{Active, Resized, Error, Shelved, Deleted}, s.State) && s.TaskState() == "" &&
-			len(s.Leftovers) == 0
-		if rests {
+		waits := slices.Contains([]State{Active, Error, Shelved, Deleted}, s.State) || s.Phase() == Resized
+		if waits && s.TaskState() == "" && len(s.Leftovers) == 0 {
 			return
 		}
 		for _, e := range answers(s) {
@@ -408,6 +417,8 @@ func TestEveryResultChangesTheServer(t *testing.T) {
 		state  State
 		answer Event
 	}{
+		{Preparing, prepared},
+		{Preparing, Refused{Step: Prepare}},
 		{Scheduling, Chosen{Choices: []schedule.Choice{choice("a")}}},
 		{Scheduling, Chosen{}},
 		{Scheduling, NoValidHost{}},
@@ -431,7 +442,7 @@ func TestEveryResultChangesTheServer(t *testing.T) {
 
 // Losing and failing for ever ends in ERROR, in bounded time, with all reasons.
 func TestRepeatedFailuresEndInError(t *testing.T) {
-	s, _ := Next(fresh(), Created{}, noon)
+	s := applyAll(fresh(), Created{}, prepared)
 	for n := 0; s.State != Error; n++ {
 		if n > 1000 {
 			t.Fatal("it never ends")
@@ -454,7 +465,7 @@ func TestRepeatedFailuresEndInError(t *testing.T) {
 // However a reason comes, with its full stop or without, the sentence that the user reads has one.
 func TestOneFullStop(t *testing.T) {
 	for _, reason := range []string{"no such class CUSTOM_X", "no such class CUSTOM_X."} {
-		s, _ := Next(fresh(), Created{}, noon)
+		s := applyAll(fresh(), Created{}, prepared)
 		plain, _ := Next(s, NoValidHost{Reason: reason}, noon)
 		if plain.Fault.Message != "No valid host was found: no such class CUSTOM_X." {
 			t.Error(plain.Fault.Message)
@@ -473,6 +484,7 @@ func TestHistory(t *testing.T) {
 	at := noon
 	for _, e := range []Event{
 		Created{},
+		prepared,
 		StepFailed{Step: Schedule, Reason: "Placement does not answer"},
 		StepFailed{Step: Schedule, Reason: "Placement does not answer"},
 		Chosen{Choices: []schedule.Choice{choice("a"), choice("b")}, Candidates: 3, Refused: "1 host: full"},
@@ -498,20 +510,20 @@ func TestHistory(t *testing.T) {
 		got = append(got, line)
 	}
 	want := []string{
-		"01 asks for request R: 1 of alias nic",
-		"03 cannot schedule now, will try again: Placement does not answer (2 times)",
-		"04 Placement returned 3 candidates; 2 choices; refused: 1 host: full",
-		"04 claiming host a; R-0 of alias nic from provider pf-a",
-		"05 lost the claim on a: taken",
-		"05 claiming host b; R-0 of alias nic from provider pf-b",
-		"06 claimed on b; waiting for its agent to build the guest",
-		"07 the agent of b picked 0000:3b:00.1 for alias nic",
-		"08 the guest failed on b: no hugepages",
-		"09 released its allocations in Placement",
-		"11 Placement returned 1 candidate; no host is suitable: 1 host: full (2 times)",
-		"12 Placement returned 0 candidates; no host is suitable: all are taken",
-		"12 No valid host was found: all are taken; tried before: b: no hugepages.",
-		"13 deleted",
+		"02 asks for request R: 1 of alias nic",
+		"04 cannot schedule now, will try again: Placement does not answer (2 times)",
+		"05 Placement returned 3 candidates; 2 choices; refused: 1 host: full",
+		"05 claiming host a; R-0 of alias nic from provider pf-a",
+		"06 lost the claim on a: taken",
+		"06 claiming host b; R-0 of alias nic from provider pf-b",
+		"07 claimed on b; waiting for its agent to build the guest",
+		"08 the agent of b picked 0000:3b:00.1 for alias nic",
+		"09 the guest failed on b: no hugepages",
+		"10 released its allocations in Placement",
+		"12 Placement returned 1 candidate; no host is suitable: 1 host: full (2 times)",
+		"13 Placement returned 0 candidates; no host is suitable: all are taken",
+		"13 No valid host was found: all are taken; tried before: b: no hugepages.",
+		"14 deleted",
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
@@ -545,6 +557,7 @@ func TestStatus(t *testing.T) {
 		status, vm, doing  string
 		placed, assignment bool
 	}{
+		{fresh(), Preparing, "BUILD", "building", "scheduling", false, false},
 		{fresh(), Scheduling, "BUILD", "building", "scheduling", false, false},
 		{fresh(), Claiming, "BUILD", "building", "scheduling", false, false},
 		{fresh(), Spawning, "BUILD", "building", "spawning", true, true},

@@ -10,18 +10,18 @@ package runner
 import (
 	"context"
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/openberth/berth/backoff"
 )
 
 // Limits of retries and runs.
 const (
-	firstWait = 100 * time.Millisecond // Runner.Wait when it is not set
-	// maximum wait between two attempts; there is no limit on the number of attempts
-	longestWait = 30 * time.Second
-	longestStep = 2 * time.Minute // timeout of one attempt
+	firstWait   = 100 * time.Millisecond // after the first failure of a step
+	longestWait = 30 * time.Second       // there is no limit on the number of attempts
+	longestStep = 2 * time.Minute        // timeout of one attempt
 	// consecutive steps of one key; then it waits as after a failure, so that other keys can proceed
 	longestRun     = 100
 	resumePage     = 500 // keys per read when resuming
@@ -55,14 +55,12 @@ type Machine[R, E, S any] struct {
 
 // Runner performs the steps of records: those of one key in sequence, those of different keys in parallel.
 type Runner[R, E, S any] struct {
-	Wait time.Duration    // wait after the first failure of a step; it doubles after each further one. Set before Run
-	Now  func() time.Time // the wall clock, for events. Set before Run
+	Retry backoff.Exponential // the waits after failures of a step. Change it only before Run
+	Now   func() time.Time    // the wall clock, for events. Set before Run
 
 	records Records[R]
 	machine Machine[R, E, S]
 	workers int
-
-	jitter func(time.Duration) time.Duration // randomizes a wait
 
 	mu      sync.Mutex
 	changed *sync.Cond           // signalled when queue has grown or stopped is set
@@ -86,15 +84,12 @@ func New[R, E, S any](records Records[R], machine Machine[R, E, S], workers int)
 		workers = defaultWorkers
 	}
 	r := &Runner[R, E, S]{
-		Wait: firstWait, records: records, machine: machine, workers: workers,
-		Now: time.Now, jitter: spread, keys: map[string]*keyState{},
+		Retry:   backoff.Exponential{First: firstWait, Max: longestWait, Jitter: backoff.Around},
+		records: records, machine: machine, workers: workers, Now: time.Now, keys: map[string]*keyState{},
 	}
 	r.changed = sync.NewCond(&r.mu)
 	return r
 }
-
-// spread returns a random duration from 0.5 to 1.5 times d, so that keys that failed together are not retried together.
-func spread(d time.Duration) time.Duration { return d/2 + rand.N(d) }
 
 // Apply applies an external event to a record, stores and returns the result, and schedules the steps that follow. It
 // may be called at any time, also while a step of the record is being performed.
@@ -255,9 +250,8 @@ func (r *Runner[R, E, S]) release(key string, failed bool) {
 		j.wokenAgain = false
 		r.enqueue(key)
 	case failed && !r.stopped:
-		wait := r.jitter(min(r.Wait<<min(j.failures, 20), longestWait))
 		j.failures++
-		j.timer = time.AfterFunc(wait, func() { r.Wake(key) })
+		j.timer = time.AfterFunc(r.Retry.Wait(j.failures), func() { r.Wake(key) })
 	default:
 		delete(r.keys, key)
 	}
@@ -340,7 +334,7 @@ func (r *Runner[R, E, S]) perform(ctx context.Context, record R, step S) (E, err
 	return r.machine.Perform(ctx, record, step)
 }
 
-// resetFailures sets the wait of a key back to Wait after a success.
+// resetFailures sets the wait of a key back to the first one after a success.
 func (r *Runner[R, E, S]) resetFailures(key string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

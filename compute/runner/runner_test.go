@@ -17,16 +17,16 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// The machine of these tests: a record is a word of steps to be done, one letter each, and what has been done. A done
-// step is taken off; "x" from outside calls all off.
-type record struct{ due, done, stumbles string }
+// record has the due steps, one letter each, the steps performed, and those that failed. An event that is the first due
+// step moves it to done; the event "x" removes all due steps.
+type record struct{ due, done, failed string }
 
 func next(r record, event string, _ time.Time) (record, []string) {
 	switch {
 	case event == "x":
 		r.due = ""
-	case strings.HasPrefix(event, "stumbled "):
-		r.stumbles += strings.TrimPrefix(event, "stumbled ")
+	case strings.HasPrefix(event, "failed "):
+		r.failed += strings.TrimPrefix(event, "failed ")
 	case strings.HasPrefix(r.due, event):
 		r.due, r.done = r.due[len(event):], r.done+event
 	}
@@ -41,33 +41,33 @@ func steps(r record) []string {
 }
 
 var (
-	errGone  = errors.New("there is no such record")
-	errAgain = errors.New("does not answer")
+	errGone     = errors.New("there is no such record")
+	errNoAnswer = errors.New("does not answer")
 )
 
-// world keeps the records and does the steps.
-type world struct {
-	mu      sync.Mutex
-	records map[string]record
-	done    map[string]string // what has really been done for each key, repeats included
-	at      map[string]bool   // keys whose step is being performed
-	most    int               // how many were at once
-	calls   int
-	before  func(call int, what string) error // asked before each call
-	after   func(call int, what string) error // and after its effect
-	during  func(key string)                  // in the middle of a step
+// memory keeps the records and performs the steps.
+type memory struct {
+	mu        sync.Mutex
+	records   map[string]record
+	done      map[string]string // the steps performed for each key, with repetitions
+	active    map[string]bool   // keys whose step is being performed
+	maxActive int               // the largest number of active keys
+	calls     int
+	before    func(call int, what string) error // called before each access
+	after     func(call int, what string) error // called after its effect
+	during    func(key string)                  // called during a step
 }
 
-func newWorld(dues ...string) *world {
-	w := &world{records: map[string]record{}, done: map[string]string{}, at: map[string]bool{}}
+func newMemory(dues ...string) *memory {
+	w := &memory{records: map[string]record{}, done: map[string]string{}, active: map[string]bool{}}
 	for i, due := range dues {
 		w.records[fmt.Sprintf("k%03d", i)] = record{due: due}
 	}
 	return w
 }
 
-// call is one access from the runner to what is outside: it can fail before or after it had its effect.
-func (w *world) call(what string, effect func() error) error {
+// call is one access of the runner to the records or to a step. It can fail before or after its effect.
+func (w *memory) call(what string, effect func() error) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.calls++
@@ -86,7 +86,7 @@ func (w *world) call(what string, effect func() error) error {
 	return nil
 }
 
-func (w *world) Read(_ context.Context, key string) (r record, err error) {
+func (w *memory) Read(_ context.Context, key string) (r record, err error) {
 	err = w.call("read", func() error {
 		var ok bool
 		if r, ok = w.records[key]; !ok {
@@ -97,13 +97,13 @@ func (w *world) Read(_ context.Context, key string) (r record, err error) {
 	return r, err
 }
 
-func (w *world) Change(_ context.Context, key string, change func(record) record) (r record, err error) {
+func (w *memory) Change(_ context.Context, key string, change func(record) record) (r record, err error) {
 	err = w.call("change", func() error {
 		old, ok := w.records[key]
 		if !ok {
 			return errGone
 		}
-		change(old) // it may be called more than once
+		change(old) // change may be called more than once
 		r = change(old)
 		w.records[key] = r
 		return nil
@@ -111,7 +111,7 @@ func (w *world) Change(_ context.Context, key string, change func(record) record
 	return r, err
 }
 
-func (w *world) Unfinished(_ context.Context, after string, limit int) (keys []string, err error) {
+func (w *memory) Unfinished(_ context.Context, after string, limit int) (keys []string, err error) {
 	err = w.call("unfinished", func() error {
 		for _, key := range slices.Sorted(maps.Keys(w.records)) {
 			if key > after && w.records[key].due != "" && len(keys) < limit {
@@ -123,15 +123,15 @@ func (w *world) Unfinished(_ context.Context, after string, limit int) (keys []s
 	return keys, err
 }
 
-func (w *world) perform(key func(record) string) func(context.Context, record, string) (string, error) {
+func (w *memory) perform(key func(record) string) func(context.Context, record, string) (string, error) {
 	return func(_ context.Context, r record, step string) (string, error) {
 		k := key(r)
 		err := w.call("perform", func() error {
-			if w.at[k] {
+			if w.active[k] {
 				panic("two steps of " + k + " at once")
 			}
-			w.at[k] = true
-			w.most = max(w.most, len(w.at))
+			w.active[k] = true
+			w.maxActive = max(w.maxActive, len(w.active))
 			w.done[k] += step
 			return nil
 		})
@@ -140,25 +140,25 @@ func (w *world) perform(key func(record) string) func(context.Context, record, s
 		}
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		delete(w.at, k)
+		delete(w.active, k)
 		return step, err
 	}
 }
 
-// runner works on the world; records of these tests do not know their key, so all but one key need another way.
-func (w *world) runner(workers int, key func(record) string) *Runner[record, string, string] {
+// runner returns a runner for these records. A record does not contain its key, so key derives it.
+func (w *memory) runner(workers int, key func(record) string) *Runner[record, string, string] {
 	r := New[record, string, string](w, Machine[record, string, string]{
 		Next: next, Steps: steps, Perform: w.perform(key),
-		StepFailed: func(step string, err error) string { return "stumbled " + step },
+		StepFailed: func(step string, err error) string { return "failed " + step },
 		Gone:       func(err error) bool { return errors.Is(err, errGone) },
 	}, workers)
-	r.jitter = func(d time.Duration) time.Duration { return d }
+	r.Retry.Jitter = nil
 	return r
 }
 
-func only(record) string { return "k000" }
+func oneKey(record) string { return "k000" }
 
-// run starts the runner and gives what stops it and waits for its end.
+// run starts the runner. stop stops it and waits for its end.
 func run(t *testing.T, r *Runner[record, string, string]) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -172,7 +172,8 @@ func run(t *testing.T, r *Runner[record, string, string]) (stop func()) {
 	}
 }
 
-func (w *world) get(key string) (record, string) {
+// get returns a record and the steps performed for its key.
+func (w *memory) get(key string) (record, string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.records[key], w.done[key]
@@ -180,8 +181,8 @@ func (w *world) get(key string) (record, string) {
 
 func TestStepsArePerformedInOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld("abc")
-		defer run(t, w.runner(3, only))()
+		w := newMemory("abc")
+		defer run(t, w.runner(3, oneKey))()
 		synctest.Wait()
 		if r, done := w.get("k000"); r.done != "abc" || done != "abc" {
 			t.Errorf("%+v, done %s", r, done)
@@ -189,10 +190,11 @@ func TestStepsArePerformedInOrder(t *testing.T) {
 	})
 }
 
-// Keys go side by side, at most as many as there are workers, and each gets all its steps once.
+// TestKeysRunInParallel checks that there are at most as many active keys as workers, and that each step is performed
+// once.
 func TestKeysRunInParallel(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld()
+		w := newMemory()
 		for i := range resumePage + 7 { // more than one page to resume
 			key := fmt.Sprintf("k%03d", i)
 			w.records[key] = record{due: "ab", done: key + ":"}
@@ -208,16 +210,17 @@ func TestKeysRunInParallel(t *testing.T) {
 				t.Fatalf("%s: %+v, done %s", key, r, done)
 			}
 		}
-		if w.most != 5 {
-			t.Errorf("%d steps at once with 5 workers, begun %s", w.most, start)
+		if w.maxActive != 5 {
+			t.Errorf("%d steps at once with 5 workers, begun %s", w.maxActive, start)
 		}
 	})
 }
 
-// A step that cannot be done is done again after a wait that doubles and has an end; the failure can be seen.
-func TestWaitsDouble(t *testing.T) {
+// TestRetryWaitsDoubleUpToLimit checks the waits between the attempts of a failing step, and that failures are
+// recorded.
+func TestRetryWaitsDoubleUpToLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld("a")
+		w := newMemory("a")
 		start := time.Now()
 		var at []time.Duration
 		w.before = func(_ int, what string) error {
@@ -225,15 +228,15 @@ func TestWaitsDouble(t *testing.T) {
 				return nil
 			}
 			if at = append(at, time.Since(start)); len(at) <= 12 {
-				return errAgain
+				return errNoAnswer
 			}
 			return nil
 		}
-		stop := run(t, w.runner(1, only))
+		stop := run(t, w.runner(1, oneKey))
 		time.Sleep(time.Hour)
 		stop()
 		r, _ := w.get("k000")
-		if r.done != "a" || r.stumbles != strings.Repeat("a", 12) || len(at) != 13 {
+		if r.done != "a" || r.failed != strings.Repeat("a", 12) || len(at) != 13 {
 			t.Fatalf("%+v after %d tries", r, len(at))
 		}
 		for i := range 12 {
@@ -244,16 +247,16 @@ func TestWaitsDouble(t *testing.T) {
 	})
 }
 
-// Each access fails once, before and after its effect: the steps are done all the same.
-func TestFailAtEachStep(t *testing.T) {
+// TestFailureOfEachAccessIsRetried makes each access fail once, before or after its effect: all steps are performed.
+func TestFailureOfEachAccessIsRetried(t *testing.T) {
 	for _, late := range []bool{false, true} {
-		for at := 2; ; at++ { // the first call is Unfinished: TestCannotResume
+		for at := 2; ; at++ { // the first call is Unfinished: TestRunReturnsErrorOfResume
 			calls := 0
 			synctest.Test(t, func(t *testing.T) {
-				w := newWorld("abc")
+				w := newMemory("abc")
 				fail := func(n int, _ string) error {
 					if n == at {
-						return errAgain
+						return errNoAnswer
 					}
 					return nil
 				}
@@ -262,11 +265,11 @@ func TestFailAtEachStep(t *testing.T) {
 				} else {
 					w.before = fail
 				}
-				stop := run(t, w.runner(2, only))
+				stop := run(t, w.runner(2, oneKey))
 				time.Sleep(time.Hour)
 				stop()
 				calls = w.calls
-				whole(t, w, fmt.Sprintf("late %v, call %d", late, at))
+				checkComplete(t, w, fmt.Sprintf("late %v, call %d", late, at))
 			})
 			if calls < at {
 				if at < 10 {
@@ -278,25 +281,26 @@ func TestFailAtEachStep(t *testing.T) {
 	}
 }
 
-// whole: all steps are stored as done once, in order; outside each was done at least once, in order.
-func whole(t *testing.T, w *world, when string) {
+// checkComplete checks that all steps are recorded as done once, and were performed at least once, in order.
+func checkComplete(t *testing.T, w *memory, when string) {
 	t.Helper()
 	r, done := w.get("k000")
 	if r.done != "abc" || r.due != "" {
 		t.Errorf("%s: %+v", when, r)
 	}
 	if outside := string(slices.Compact([]byte(done))); outside != "abc" {
-		t.Errorf("%s: done outside: %s", when, done)
+		t.Errorf("%s: steps performed: %s", when, done)
 	}
 }
 
-// The process ends at each access, before and after its effect; the next one finishes.
-func TestCrashAtEachStep(t *testing.T) {
+// TestCrashAtEachAccessIsResumed ends the process at each access, before or after its effect: the next process performs
+// the other steps.
+func TestCrashAtEachAccessIsResumed(t *testing.T) {
 	for _, late := range []bool{false, true} {
 		for at := 1; ; at++ {
 			calls := 0
 			synctest.Test(t, func(t *testing.T) {
-				w := newWorld("abc")
+				w := newMemory("abc")
 				ctx, cancel := context.WithCancel(context.Background())
 				crash := func(n int, _ string) error {
 					if n < at {
@@ -312,15 +316,15 @@ func TestCrashAtEachStep(t *testing.T) {
 					return crash(n, what)
 				}
 				w.after = crash
-				go func() { time.Sleep(time.Hour); cancel() }() // the run in which nothing crashes any more
-				_ = w.runner(2, only).Run(ctx)
+				go func() { time.Sleep(time.Hour); cancel() }() // for the run without a crash
+				_ = w.runner(2, oneKey).Run(ctx)
 				cancel()
 				calls = w.calls
 				w.before, w.after = nil, nil
-				stop := run(t, w.runner(2, only))
+				stop := run(t, w.runner(2, oneKey))
 				time.Sleep(time.Hour)
 				stop()
-				whole(t, w, fmt.Sprintf("late %v, call %d", late, at))
+				checkComplete(t, w, fmt.Sprintf("late %v, call %d", late, at))
 			})
 			if calls < at {
 				if at < 10 {
@@ -332,37 +336,38 @@ func TestCrashAtEachStep(t *testing.T) {
 	}
 }
 
-func TestCannotResume(t *testing.T) {
-	w := newWorld("a")
-	w.before = func(int, string) error { return errAgain }
-	if err := w.runner(1, only).Run(t.Context()); !errors.Is(err, errAgain) {
+func TestRunReturnsErrorOfResume(t *testing.T) {
+	w := newMemory("a")
+	w.before = func(int, string) error { return errNoAnswer }
+	if err := w.runner(1, oneKey).Run(t.Context()); !errors.Is(err, errNoAnswer) {
 		t.Errorf("got %v", err)
 	}
 }
 
-// Who resumes first hears at once whether the records can be read, and Run does not read them again.
-func TestResumeBeforeRun(t *testing.T) {
+// TestResumeBeforeRunReturnsErrors checks that Resume returns the error of reading the records, and that Run does not
+// read them again after a successful Resume.
+func TestResumeBeforeRunReturnsErrors(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld("abc")
+		w := newMemory("abc")
 		w.before = func(n int, _ string) error {
 			if n == 1 {
-				return errAgain
+				return errNoAnswer
 			}
 			return nil
 		}
-		r := w.runner(2, only)
-		if err := r.Resume(t.Context()); !errors.Is(err, errAgain) {
+		r := w.runner(2, oneKey)
+		if err := r.Resume(t.Context()); !errors.Is(err, errNoAnswer) {
 			t.Errorf("got %v", err)
 		}
 		if err := r.Resume(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		if _, done := w.get("k000"); done != "" {
-			t.Errorf("%s was done before Run", done)
+			t.Errorf("%s was performed before Run", done)
 		}
 		w.before = func(_ int, what string) error {
 			if what == "unfinished" {
-				t.Error("Run has read again what is unfinished")
+				t.Error("Run has read the unfinished keys again")
 			}
 			return nil
 		}
@@ -375,12 +380,12 @@ func TestResumeBeforeRun(t *testing.T) {
 	})
 }
 
-// An event from outside is taken in while a step is being performed, and what is due after it is seen.
-func TestApplyDuringAStep(t *testing.T) {
+// TestApplyDuringStep applies an external event during a step: the next steps follow from it.
+func TestApplyDuringStep(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld("abc")
+		w := newMemory("abc")
 		w.during = func(string) { time.Sleep(time.Minute) }
-		r := w.runner(1, only)
+		r := w.runner(1, oneKey)
 		defer run(t, r)()
 		time.Sleep(time.Second)
 		got, err := r.Apply(t.Context(), "k000", "x")
@@ -389,19 +394,20 @@ func TestApplyDuringAStep(t *testing.T) {
 		}
 		time.Sleep(time.Hour)
 		if r, done := w.get("k000"); r.done != "" || done != "a" {
-			t.Errorf("%+v, done %s: more than the step that was on its way", r, done)
+			t.Errorf("%+v, done %s, want only the step that was active", r, done)
 		}
 		if _, err := r.Apply(t.Context(), "none", "x"); !errors.Is(err, errGone) {
-			t.Errorf("telling nobody: %v", err)
+			t.Errorf("an unknown key: %v", err)
 		}
 	})
 }
 
-// A record that is stored by somebody else is taken up when the runner is woken, also while it works on that key.
-func TestWake(t *testing.T) {
+// TestWakePerformsStoredSteps checks that Wake performs the steps of a record that another component has stored, also
+// while the runner performs a step of that key.
+func TestWakePerformsStoredSteps(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld("")
-		r := w.runner(2, only)
+		w := newMemory("")
+		r := w.runner(2, oneKey)
 		r.Wake("k000") // before Run
 		defer run(t, r)()
 		synctest.Wait()
@@ -420,20 +426,20 @@ func TestWake(t *testing.T) {
 			t.Errorf("%+v, done %s", got, done)
 		}
 		if len(r.keys) != 0 || len(r.queue) != 0 {
-			t.Errorf("%d jobs, %d in the queue when all is done", len(r.keys), len(r.queue))
+			t.Errorf("%d keys, %d in the queue after all steps", len(r.keys), len(r.queue))
 		}
 	})
 }
 
-// Alone does not call its function while a step of the key is waiting or performed. A step that becomes due in the
-// meantime is performed afterwards.
-func TestAlone(t *testing.T) {
+// TestAloneExcludesSteps checks that Alone does not call its function while a step of the key is waiting or performed,
+// and that a step that becomes due in the meantime is performed afterwards.
+func TestAloneExcludesSteps(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld("")
-		r := w.runner(2, only)
+		w := newMemory("")
+		r := w.runner(2, oneKey)
 		stop := run(t, r)
 		synctest.Wait()
-		tell := func(due string) {
+		store := func(due string) {
 			w.mu.Lock()
 			w.records["k000"] = record{due: due}
 			w.mu.Unlock()
@@ -442,7 +448,7 @@ func TestAlone(t *testing.T) {
 		called := 0
 		if !r.Alone("k000", func() {
 			called++
-			tell("a")
+			store("a")
 			synctest.Wait()
 			if _, done := w.get("k000"); done != "" {
 				t.Errorf("step %s was performed meanwhile", done)
@@ -451,7 +457,7 @@ func TestAlone(t *testing.T) {
 				t.Error("two functions ran for one key")
 			}
 		}) {
-			t.Error("no step was due, and it was not called")
+			t.Error("the function was not called, although no step was due")
 		}
 		synctest.Wait()
 		if _, done := w.get("k000"); done != "a" {
@@ -459,30 +465,30 @@ func TestAlone(t *testing.T) {
 		}
 		w.during = func(string) {
 			if r.Alone("k000", func() { called++ }) {
-				t.Error("it was called while a step was performed")
+				t.Error("the function was called during a step")
 			}
 		}
-		tell("b")
+		store("b")
 		synctest.Wait()
 		stop()
 		if r.Alone("k000", func() { called++ }) || called != 1 {
-			t.Errorf("it was called %d times, the last time after the end", called)
+			t.Errorf("the function was called %d times, want once, and not after the end", called)
 		}
 	})
 }
 
-// Who waits after a failure is tried at once when something happens to it.
-func TestWakeShortensTheWait(t *testing.T) {
+// TestWakeEndsWaitAfterFailure checks that Wake retries a key that waits after a failure at once.
+func TestWakeEndsWaitAfterFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld("a")
+		w := newMemory("a")
 		broken := true
 		w.before = func(_ int, what string) error {
 			if what == "perform" && broken {
-				return errAgain
+				return errNoAnswer
 			}
 			return nil
 		}
-		r := w.runner(1, only)
+		r := w.runner(1, oneKey)
 		defer run(t, r)()
 		time.Sleep(10 * time.Minute)
 		synctest.Wait()
@@ -497,11 +503,11 @@ func TestWakeShortensTheWait(t *testing.T) {
 	})
 }
 
-// A machine that does not move on is a mistake; it costs little.
+// TestNoStepIsRepeatedWithoutPause checks that a state machine without progress, which is a bug, uses little time.
 func TestNoStepIsRepeatedWithoutPause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld("a")
-		r := w.runner(1, only)
+		w := newMemory("a")
+		r := w.runner(1, oneKey)
 		r.machine.Next = func(r record, _ string, _ time.Time) (record, []string) { return r, steps(r) }
 		stop := run(t, r)
 		time.Sleep(time.Second)
@@ -512,40 +518,49 @@ func TestNoStepIsRepeatedWithoutPause(t *testing.T) {
 	})
 }
 
-// A record that vanishes is let go; a keeper that fails for a while is asked again.
-func TestRecordsFail(t *testing.T) {
+// TestFailingAndMissingRecords checks that the runner drops a key without a record, and retries when the records cannot
+// be read for a while.
+func TestFailingAndMissingRecords(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld("a", "")
+		w := newMemory("a", "")
 		reads := 0
 		w.before = func(_ int, what string) error {
 			if reads++; what != "unfinished" && reads < 9 {
-				return errAgain
+				return errNoAnswer
 			}
 			return nil
 		}
-		r := w.runner(1, only)
+		r := w.runner(1, oneKey)
 		defer run(t, r)()
-		r.Wake("vanished")
+		r.Wake("missing")
 		time.Sleep(time.Hour)
 		synctest.Wait()
 		if got, _ := w.get("k000"); got.done != "a" || len(r.keys) != 0 {
-			t.Errorf("%+v, %d jobs left", got, len(r.keys))
+			t.Errorf("%+v, %d keys left", got, len(r.keys))
 		}
 	})
 }
 
-func TestSpread(t *testing.T) {
+// Keys that failed together are not retried together.
+func TestWaitsAreRandom(t *testing.T) {
+	retry := New[record, string, string](nil, Machine[record, string, string]{}, 1).Retry
+	seen := map[time.Duration]bool{}
 	for range 1000 {
-		if d := spread(time.Second); d < time.Second/2 || d >= 3*time.Second/2 {
+		d := retry.Wait(1)
+		if d < firstWait/2 || d >= 3*firstWait/2 {
 			t.Fatal(d)
 		}
+		seen[d] = true
+	}
+	if len(seen) < 2 {
+		t.Error("1000 waits are equal")
 	}
 }
 
 // Step performs one step of a record; a step that fails stays due, and is performed by the next call.
 func TestStep(t *testing.T) {
-	w := newWorld("ab")
-	r := w.runner(1, only)
+	w := newMemory("ab")
+	r := w.runner(1, oneKey)
 	lost := errors.New("lost")
 	w.after = func(_ int, what string) error {
 		if what == "perform" && w.done["k000"] == "a" {
@@ -574,8 +589,8 @@ func TestStep(t *testing.T) {
 
 // Step does nothing while a step of the key is performed.
 func TestStepDuringAStep(t *testing.T) {
-	w := newWorld("a")
-	r := w.runner(1, only)
+	w := newMemory("a")
+	r := w.runner(1, oneKey)
 	w.during = func(string) {
 		if err := r.Step(t.Context(), "k000"); err != nil {
 			t.Error(err)

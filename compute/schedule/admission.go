@@ -7,7 +7,7 @@ import (
 )
 
 const (
-	// Silence is how old the last report of a host may be. Agents report at least once a minute.
+	// Silence is the maximum age of the last report of a host. Agents report at least once a minute.
 	Silence = 3 * time.Minute
 
 	// Reconnect is how long the admitted start of an agent has to reconnect before a start that continues its journal
@@ -60,7 +60,7 @@ func (h Host) Admit(from Sender, seen Liveness) (refusal string, wait time.Durat
 	if continues {
 		wait = left
 	}
-	return fmt.Sprintf("another agent serves host %s: %s, last heard of %s ago. Stop it, or give this host another name; "+
+	return fmt.Sprintf("another agent serves host %s: %s, last seen %s ago. Stop it, or give this host another name; "+
 		"if it is gone for good, or its journal is lost, this one can take its place in %s",
 		h.Name, who, seen.Quiet.Round(time.Second), left.Round(time.Second)), wait
 }

@@ -10,10 +10,11 @@ import (
 	"github.com/openberth/berth/provider"
 )
 
-// A thousand candidates on twenty hosts of eight nodes and 64 devices, for a guest of four cells and four devices.
+// BenchmarkChoose chooses from a thousand candidates on twenty hosts of eight nodes and 64 devices, for a guest of four
+// cells and four devices.
 func BenchmarkChoose(b *testing.B) {
 	p := schedule.Input{Hosts: map[provider.ID]schedule.Host{}, Cells: guest(4), Now: noon, Silence: schedule.Silence}
-	r := policy(pci.Required, want(4, pci.Virtual, "1515"))
+	r := withPolicy(pci.Required, requestFor(4, pci.Virtual, "1515"))
 	r.ID = "R"
 	for n := range 20 {
 		h := host(fmt.Sprint("h", n))

@@ -20,7 +20,7 @@ const (
 	disk = "0a54"
 )
 
-// device is a free VF on a provider; address is counted up by the caller.
+// device returns a free VF on a provider; n determines its address.
 func device(n int, on provider.ID, product string) schedule.Device {
 	return schedule.Device{
 		Device: pci.Device{Address: pci.Address{Bus: 0x80, Slot: uint8(n / 8), Func: uint8(n % 8)}, Vendor: "8086",
@@ -48,7 +48,7 @@ func hosts(list ...schedule.Host) map[provider.ID]schedule.Host {
 	return out
 }
 
-// candidate maps the groups, … to providers.
+// candidate returns a candidate that maps the groups and so on to providers.
 func candidate(hostName string, providers ...provider.ID) schedule.Candidate {
 	c := schedule.Candidate{Root: provider.ID("root-" + hostName),
 		Mappings: map[string][]provider.ID{"": {provider.ID("root-" + hostName)}}}
@@ -83,14 +83,14 @@ func TestDevicesAreJudgedOnTheChosenProvider(t *testing.T) {
 		{"two on one provider", []provider.ID{"pf1", "pf1"}, []pci.Request{request(nic, 2)}, ""},
 		{"three on a provider of two", []provider.ID{"pf1", "pf1", "pf1"}, []pci.Request{request(nic, 3)},
 			"1 host: fewer than 3 free type-VF 8086:1515 on the chosen provider (nearest: it has 2)"},
-		// The host has two of them, but not where Placement counted.
+		// The host has two matching devices, but not on the provider that Placement chose.
 		{"the other provider", []provider.ID{"pf2"}, []pci.Request{request(nic, 1)},
 			"1 host: no free type-VF 8086:1515 on the chosen provider (nearest: one is free, but product is 0a54, not 1515)"},
 		{"one fits, one not", []provider.ID{"pf1", "pf2"}, []pci.Request{request(nic, 2)},
 			"1 host: no free type-VF 8086:1515 on the chosen provider (nearest: one is free, but product is 0a54, not 1515)"},
 		{"any product of a class", []provider.ID{"pf2"},
 			[]pci.Request{{ID: "R", Count: 1, Requirement: pci.Requirement{Class: "CUSTOM_X"}}}, ""},
-		// pci_in_placement off: no groups, any device of the host will do.
+		// Without pci_in_placement there are no groups, and any device of the host is accepted.
 		{"without groups", nil, []pci.Request{request(nic, 2)}, ""},
 		{"too many without groups", nil, []pci.Request{request(nic, 3)}, "1 host: fewer than 3 free type-VF 8086:1515 on " +
 			"the host (nearest: it has 2; one is free, but product is 0a54, not 1515)"},
@@ -105,7 +105,8 @@ func TestDevicesAreJudgedOnTheChosenProvider(t *testing.T) {
 	}
 }
 
-// A wide request must not take the device that only a narrow one can use, whatever their order.
+// TestRequestsOnOneProviderAreFittedTogether checks that a request that accepts several devices does not take the only
+// device of another request, in any order of the requests.
 func TestRequestsOnOneProviderAreFittedTogether(t *testing.T) {
 	mixed := host("h", device(0, "pf", nic), device(1, "pf", disk))
 	wide := pci.Request{ID: "W", Count: 1, Requirement: pci.Requirement{Class: "CUSTOM_X"}}
@@ -141,15 +142,16 @@ func TestOnlyFreeDevicesCount(t *testing.T) {
 		{"available", host("h", state(schedule.Available, "")), true},
 		{"claimed", host("h", state(schedule.Claimed, "s1")), false},
 		{"unavailable", host("h", state("unavailable", "")), false},
-		{"a guest was given it after the report", guest(schedule.Guest{ID: "s1", Devices: []schedule.Picked{{Address: held}}},
+		{"given to a guest after the report", guest(schedule.Guest{ID: "s1", Devices: []schedule.Picked{{Address: held}}},
 			device(0, "pf", nic)), false},
-		{"a guest was given another", guest(schedule.Guest{ID: "s1", Devices: []schedule.Picked{{Address: "0000:00:1f.7"}}},
-			device(0, "pf", nic)), true},
-		{"a guest will pick it", guest(schedule.Guest{ID: "s1", Requests: []pci.Request{asked}}, device(0, "pf", nic)),
+		{"another device was given to a guest",
+			guest(schedule.Guest{ID: "s1", Devices: []schedule.Picked{{Address: "0000:00:1f.7"}}},
+				device(0, "pf", nic)), true},
+		{"a guest will get it", guest(schedule.Guest{ID: "s1", Requests: []pci.Request{asked}}, device(0, "pf", nic)),
 			false},
-		{"a guest will pick one of two", guest(schedule.Guest{ID: "s1", Requests: []pci.Request{asked}},
+		{"a guest will get one of two", guest(schedule.Guest{ID: "s1", Requests: []pci.Request{asked}},
 			devices("pf", nic, 0, 2)...), true},
-		{"the report shows what the guest holds", guest(schedule.Guest{ID: "s1", Requests: []pci.Request{asked}},
+		{"the report contains the device of the guest", guest(schedule.Guest{ID: "s1", Requests: []pci.Request{asked}},
 			state(schedule.Allocated, "s1"), device(1, "pf", nic)), true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -162,7 +164,7 @@ func TestOnlyFreeDevicesCount(t *testing.T) {
 	}
 }
 
-func TestHostsThatAreRefused(t *testing.T) {
+func TestUnusableHostsAreRefused(t *testing.T) {
 	silent := host("silent")
 	silent.Seen = noon.Add(-5*time.Minute - time.Second)
 	p := schedule.Input{
@@ -191,11 +193,11 @@ func TestSummariseIsBounded(t *testing.T) {
 		t.Errorf("got %s", got)
 	}
 	if got := schedule.Summarise(nil); got != "" {
-		t.Errorf("nothing refused: %q", got)
+		t.Errorf("without refusals: %q", got)
 	}
 }
 
-func TestOrderOfHosts(t *testing.T) {
+func TestHostsWithDevicesAreKeptForServersThatNeedThem(t *testing.T) {
 	many, few, none := host("many", devices("pm", nic, 0, 4)...), host("few", devices("pf", nic, 0, 1)...), host("none")
 	many.Load, few.Load, none.Load = 0.1, 0.5, 0.9
 	candidates := []schedule.Candidate{candidate("many"), candidate("few"), candidate("none")}
@@ -208,11 +210,11 @@ func TestOrderOfHosts(t *testing.T) {
 	}
 	for seed := range uint64(20) {
 		p := schedule.Input{Hosts: hosts(many, few, none), Candidates: candidates, Now: noon, Silence: time.Minute}
-		// Without devices: hosts with devices are kept for those who need them, however full the others are.
+		// Without requested devices, hosts with devices come last, whatever the load of the others.
 		if got, _ := schedule.Choose(p, nil, seed); names(got) != "none few many" {
 			t.Fatalf("seed %d: no devices: %s", seed, names(got))
 		}
-		// With devices: the emptier host first.
+		// With requested devices, the host with the lower load comes first.
 		if got, _ := schedule.Choose(p, []pci.Request{request(nic, 1)}, seed); names(got) != "many few" {
 			t.Fatalf("seed %d: devices: %s", seed, names(got))
 		}
@@ -248,9 +250,9 @@ func TestChoicesAlternateOverHostsAndAreBounded(t *testing.T) {
 	}
 }
 
-// The same seed gives the same answer; other seeds begin with other candidates, so that those who ask at once do not
-// collide.
-func TestSameSeedSameChoices(t *testing.T) {
+// TestChoicesDependOnSeedOnly checks that the same seed yields the same choices, and that other seeds begin with other
+// candidates, so that concurrent servers do not compete for one device.
+func TestChoicesDependOnSeedOnly(t *testing.T) {
 	var p schedule.Input
 	h := host("h")
 	for i := range 16 {
@@ -264,7 +266,7 @@ func TestSameSeedSameChoices(t *testing.T) {
 		one, _ := schedule.Choose(p, []pci.Request{request(nic, 1)}, seed)
 		two, _ := schedule.Choose(p, []pci.Request{request(nic, 1)}, seed)
 		if one[0].Mappings["R-0"][0] != two[0].Mappings["R-0"][0] {
-			t.Fatalf("seed %d: two answers", seed)
+			t.Fatalf("seed %d: two calls returned different choices", seed)
 		}
 		first[one[0].Mappings["R-0"][0]] = true
 	}
@@ -273,8 +275,8 @@ func TestSameSeedSameChoices(t *testing.T) {
 	}
 }
 
-// The stupid twin: a candidate fits exactly when some assignment of devices to slots, tried one by one, works.
-func TestFitAgreesWithTryingEverything(t *testing.T) {
+// TestFitAgreesWithExhaustiveSearch compares Choose with a search of all assignments of devices to slots.
+func TestFitAgreesWithExhaustiveSearch(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	products, providers := []string{nic, disk}, []provider.ID{"p0", "p1"}
 	fits := 0
@@ -296,26 +298,27 @@ func TestFitAgreesWithTryingEverything(t *testing.T) {
 			requests = append(requests, r)
 		}
 		choices, why := choose(schedule.Input{Hosts: hosts(h), Candidates: []schedule.Candidate{c}}, requests...)
-		want := tryEverything(h.Devices, requests, c.Mappings, 0, 0, map[int]bool{})
+		want := someAssignmentFits(h.Devices, requests, c.Mappings, 0, 0, map[int]bool{})
 		if want {
 			fits++
 		}
 		if (len(choices) == 1) != want {
-			t.Fatalf("case %d: chosen %v (%s), trying everything says %v", n, len(choices) == 1, why, want)
+			t.Fatalf("case %d: chosen %v (%s), exhaustive search: %v", n, len(choices) == 1, why, want)
 		}
 	}
 	if fits < 300 || fits > 2700 {
-		t.Errorf("%d of 3000 cases fit: the cases show nothing", fits)
+		t.Errorf("%d of 3000 cases fit, want 300 to 2700", fits)
 	}
 }
 
-func tryEverything(devices []schedule.Device, requests []pci.Request, m map[string][]provider.ID, r, i int,
+// someAssignmentFits tries all devices for the remaining slots.
+func someAssignmentFits(devices []schedule.Device, requests []pci.Request, m map[string][]provider.ID, r, i int,
 	used map[int]bool) bool {
 	if r == len(requests) {
 		return true
 	}
 	if i == requests[r].Count {
-		return tryEverything(devices, requests, m, r+1, 0, used)
+		return someAssignmentFits(devices, requests, m, r+1, 0, used)
 	}
 	for n, d := range devices {
 		if used[n] || d.Provider != m[requests[r].GroupSuffix(i)][0] || (requests[r].Requirement.Product != "" &&
@@ -323,7 +326,7 @@ func tryEverything(devices []schedule.Device, requests []pci.Request, m map[stri
 			continue
 		}
 		used[n] = true
-		if tryEverything(devices, requests, m, r, i+1, used) {
+		if someAssignmentFits(devices, requests, m, r, i+1, used) {
 			return true
 		}
 		delete(used, n)

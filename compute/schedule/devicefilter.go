@@ -101,7 +101,7 @@ func (h Host) mismatch(d Device, s slot) string {
 	case s.provider != "":
 		return s.request.WhyNot(d.Device, d.LiveMigratable)
 	}
-	// Placement was not asked for the device, so a definition with only a class is judged here.
+	// Placement has not chosen the device, so a definition with only a class is checked here.
 	wants := slices.DeleteFunc(append([]pci.Requirement{s.request.Requirement}, s.request.Alternatives...),
 		func(w pci.Requirement) bool {
 			return w.Vendor == "" && w.Product == "" && w.Class != d.ResourceClass
@@ -160,7 +160,7 @@ func (b demand) fit(near func(r *pci.Request, d Device) int) (picked []int, miss
 // judgeDevices is the PciPassthroughFilter: it refuses if the free devices cannot fill all slots together, each on its
 // provider.
 //
-// Placement has counted the devices already. It does not know vendor, product and type if an alias names a class, so
+// Placement has counted the devices already. If an alias names a class, it has not checked vendor, product and type, so
 // these are checked here, as in Nova.
 func (b demand) judgeDevices() Refusal {
 	picked, missing := b.fit(func(*pci.Request, Device) int { return 0 })

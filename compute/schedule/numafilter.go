@@ -25,7 +25,7 @@ func (h Host) Room(free []Device, pack bool) numa.Host {
 		}
 		placed := g.Placed
 		if len(placed) == 0 { // its agent will place it in a similar way
-			placed, _ = numa.Fit(room, numa.Guest{Parts: g.Cells, Devices: len(g.Requests) > 0}, numa.Judge{})
+			placed, _ = numa.Fit(room, numa.Guest{Cells: g.Cells, Devices: len(g.Requests) > 0}, numa.Judge{})
 		}
 		room.Cells = numa.Use(room.Cells, g.Cells, placed)
 	}
@@ -39,7 +39,7 @@ func (b demand) judgeCells(room numa.Host, parts []numa.GuestCell) Refusal {
 	if len(b.slots) > 0 {
 		judge.Accept, judge.Kind = b.checkNear, b.nodeKinds()
 	}
-	_, refusal := numa.Fit(room, numa.Guest{Parts: parts, Devices: len(b.slots) > 0}, judge)
+	_, refusal := numa.Fit(room, numa.Guest{Cells: parts, Devices: len(b.slots) > 0}, judge)
 	if refusal.Reason == "" {
 		return Refusal{}
 	}

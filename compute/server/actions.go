@@ -6,8 +6,6 @@ import (
 	"net/http"
 	"strings"
 
-	"github.com/google/uuid"
-
 	"github.com/openberth/berth/api/compute"
 	"github.com/openberth/berth/compute/flavor"
 	"github.com/openberth/berth/compute/lifecycle"
@@ -165,11 +163,7 @@ func readResize(s *server, c *call, o *object, found lifecycle.Server, w *lifecy
 	if err := flavor.Fits(f, found.SourceImage()); err != nil {
 		return err
 	}
-	if w.Request, w.Requests, err = s.requestOf(f, found.SourceImage()); err != nil {
-		return err
-	}
-	w.Topology, err = flavor.Topology(f, found.SourceImage())
-	return err
+	return s.checkRequest(f, found.SourceImage())
 }
 
 // readMigrate decodes migrate; the host may be given since 2.56.
@@ -241,15 +235,9 @@ func (s *server) readTarget(ctx context.Context, o *object, found lifecycle.Serv
 
 func readReset(_ *server, _ *call, o *object, _ lifecycle.Server, w *lifecycle.ActionRequested) error {
 	state, _ := o.text("state", 1, 16)
-	w.Error = state == "error"
+	w.ToError = state == "error"
 	if state != "error" && state != "active" {
 		o.invalid("state", "it is %q, and should be active or error", clip(state))
 	}
 	return nil
-}
-
-// serviceID returns the UUID of the compute service of a host (2.53). It is derived from the host name, so it never
-// changes.
-func serviceID(host string) string {
-	return uuid.NewSHA1(uuid.NameSpaceDNS, []byte("nova-compute."+host)).String()
 }

@@ -10,17 +10,17 @@ import (
 	"github.com/openberth/berth/compute/schedule"
 )
 
-// running makes a server of flavor one that runs on host1.
-func (h *house) running(name string) (id string) {
+// runningServer creates a server of flavor one that runs on host1, and returns its id.
+func (h *fixture) runningServer(name string) (id string) {
 	h.Helper()
 	id = h.server(h.admin, name, "one")
-	h.place(id, "host1")
-	h.tell(id, lifecycle.GuestRunning{Host: "host1"})
+	h.assign(id, "host1")
+	h.apply(id, lifecycle.GuestRunning{Host: "host1"})
 	return id
 }
 
-// status is what users see of a server: status, vm_state, task_state.
-func (h *house) status(id string) string {
+// status returns the status, vm_state and task_state of a server.
+func (h *fixture) status(id string) string {
 	h.Helper()
 	s, err := h.admin.Server(h.Context(), id)
 	if err != nil {
@@ -33,7 +33,8 @@ func (h *house) status(id string) string {
 	return s.Status + " " + s.VMState + " " + task
 }
 
-func (h *house) reports(name string) {
+// putReport sends a report of a host.
+func (h *fixture) putReport(name string) {
 	h.Helper()
 	r := host.Report{Host: name, Instance: "a", Start: "s", Provider: string(rootID), Conditions: []string{}}
 	if err := h.hosts.PutReport(h.Context(), r); err != nil {
@@ -41,45 +42,47 @@ func (h *house) reports(name string) {
 	}
 }
 
-// Each action answers with the API's code, and the server is in the API's state then.
-func TestActions(t *testing.T) {
+// TestActionStatusAndServerState checks the status code of each action and the state of the server after it.
+func TestActionStatusAndServerState(t *testing.T) {
 	for _, c := range []struct {
 		name, version, body string
 		code                int
 		status              string
 	}{
 		{"stop", "2.1", `{"os-stop": null}`, 202, "ACTIVE active powering-off"},
-		{"start what runs", "2.1", `{"os-start": null}`, 409, "ACTIVE active -"},
+		{"start a running server", "2.1", `{"os-start": null}`, 409, "ACTIVE active -"},
 		{"reboot", "2.1", `{"reboot": {"type": "SOFT"}}`, 202, "REBOOT active rebooting"},
 		{"reboot hard", "2.1", `{"reboot": {"type": "HARD"}}`, 202, "HARD_REBOOT active rebooting_hard"},
-		{"reboot how", "2.1", `{"reboot": {"type": "GENTLE"}}`, 400, "ACTIVE active -"},
+		{"reboot with an unknown type", "2.1", `{"reboot": {"type": "GENTLE"}}`, 400, "ACTIVE active -"},
 		{"rebuild", "2.1", `{"rebuild": {"imageRef": "` + imageID + `"}}`, 202, "REBUILD active rebuilding"},
-		{"rebuild from nothing", "2.1", `{"rebuild": {}}`, 400, "ACTIVE active -"},
+		{"rebuild without an image", "2.1", `{"rebuild": {}}`, 400, "ACTIVE active -"},
 		{"resize", "2.1", `{"resize": {"flavorRef": "two"}}`, 202, "RESIZE active resize_prep"},
-		{"resize to the same", "2.1", `{"resize": {"flavorRef": "one"}}`, 400, "ACTIVE active -"},
-		{"resize to none", "2.1", `{"resize": {"flavorRef": "none"}}`, 400, "ACTIVE active -"},
-		{"confirm nothing", "2.1", `{"confirmResize": null}`, 409, "ACTIVE active -"},
-		{"revert nothing", "2.1", `{"revertResize": null}`, 409, "ACTIVE active -"},
+		{"resize to the same flavor", "2.1", `{"resize": {"flavorRef": "one"}}`, 400, "ACTIVE active -"},
+		{"resize to an unknown flavor", "2.1", `{"resize": {"flavorRef": "none"}}`, 400, "ACTIVE active -"},
+		{"confirm without a resize", "2.1", `{"confirmResize": null}`, 409, "ACTIVE active -"},
+		{"revert without a resize", "2.1", `{"revertResize": null}`, 409, "ACTIVE active -"},
 		{"migrate", "2.1", `{"migrate": null}`, 202, "RESIZE active resize_prep"},
 		{"migrate to a host", "2.56", `{"migrate": {"host": "host2"}}`, 202, "RESIZE active resize_prep"},
-		{"migrate to no host", "2.56", `{"migrate": {"host": "nowhere"}}`, 400, "ACTIVE active -"},
-		{"migrate to a host too early", "2.55", `{"migrate": {"host": "host2"}}`, 400, "ACTIVE active -"},
-		{"migrate to where it is", "2.56", `{"migrate": {"host": "host1"}}`, 400, "ACTIVE active -"},
-		{"live", "2.30", `{"os-migrateLive": {"host": null, "block_migration": "auto"}}`, 202, "MIGRATING active migrating"},
-		{"live, old words", "2.1",
+		{"migrate to an unknown host", "2.56", `{"migrate": {"host": "nowhere"}}`, 400, "ACTIVE active -"},
+		{"migrate to a host before 2.56", "2.55", `{"migrate": {"host": "host2"}}`, 400, "ACTIVE active -"},
+		{"migrate to its own host", "2.56", `{"migrate": {"host": "host1"}}`, 400, "ACTIVE active -"},
+		{"live migration", "2.30", `{"os-migrateLive": {"host": null, "block_migration": "auto"}}`, 202,
+			"MIGRATING active migrating"},
+		{"live migration, 2.1", "2.1",
 			`{"os-migrateLive": {"host": "host2", "block_migration": false, "disk_over_commit": false}}`, 202,
 			"MIGRATING active migrating"},
-		{"live by force", "2.30", `{"os-migrateLive": {"host": "host2", "block_migration": "auto", "force": true}}`, 400,
+		{"forced live migration", "2.30", `{"os-migrateLive": {"host": "host2", "block_migration": "auto", "force": true}}`,
+			400,
 			"ACTIVE active -"},
 		{"evacuate", "2.29", `{"evacuate": {}}`, 200, "REBUILD active rebuilding"},
-		{"evacuate, old words", "2.1", `{"evacuate": {"host": "host2", "onSharedStorage": "False"}}`, 200,
+		{"evacuate, 2.1", "2.1", `{"evacuate": {"host": "host2", "onSharedStorage": "False"}}`, 200,
 			"REBUILD active rebuilding"},
 		{"shelve", "2.1", `{"shelve": null}`, 202, "ACTIVE active shelving_offloading"},
-		{"offload", "2.1", `{"shelveOffload": null}`, 409, "ACTIVE active -"},
-		{"unshelve", "2.1", `{"unshelve": null}`, 409, "ACTIVE active -"},
+		{"offload a server that is not shelved", "2.1", `{"shelveOffload": null}`, 409, "ACTIVE active -"},
+		{"unshelve a server that is not shelved", "2.1", `{"unshelve": null}`, 409, "ACTIVE active -"},
 		{"force delete", "2.1", `{"forceDelete": null}`, 202, "ACTIVE active deleting"},
 		{"reset to error", "2.1", `{"os-resetState": {"state": "error"}}`, 202, "ERROR error -"},
-		{"reset to what", "2.1", `{"os-resetState": {"state": "good"}}`, 400, "ACTIVE active -"},
+		{"reset to an unknown state", "2.1", `{"os-resetState": {"state": "good"}}`, 400, "ACTIVE active -"},
 		{"no action", "2.1", `{}`, 400, "ACTIVE active -"},
 		{"two actions", "2.1", `{"os-stop": null, "os-start": null}`, 400, "ACTIVE active -"},
 		{"an unknown action", "2.1", `{"explode": null}`, 400, "ACTIVE active -"},
@@ -88,8 +91,8 @@ func TestActions(t *testing.T) {
 			h := start(t)
 			h.flavor("one", map[string]string{})
 			h.flavor("two", map[string]string{})
-			h.reports("host2")
-			id := h.running("s")
+			h.putReport("host2")
+			id := h.runningServer("s")
 			r := h.at(c.version, http.MethodPost, "/v2.1/servers/"+id+"/action", c.body)
 			if got := h.status(id); r.status != c.code || got != c.status {
 				t.Errorf("%d %s: %s, want %d: %s", r.status, r.text, got, c.code, c.status)
@@ -101,11 +104,12 @@ func TestActions(t *testing.T) {
 	}
 }
 
-// What operators may do, users may not; and nobody acts on the server of another project.
-func TestWhoMayAct(t *testing.T) {
+// TestUsersMayNotActAsOperatorsOrOnOtherProjects checks that users may not run the actions of operators, and may not
+// act on servers of other projects.
+func TestUsersMayNotActAsOperatorsOrOnOtherProjects(t *testing.T) {
 	h := start(t)
 	h.flavor("one", map[string]string{})
-	mine, others := h.server(h.client("ann:p1"), "s", "one"), h.running("t")
+	mine, others := h.server(h.client("ann:p1"), "s", "one"), h.runningServer("t")
 	for _, body := range []string{`{"migrate": null}`, `{"evacuate": {}}`, `{"os-resetState": {"state": "active"}}`} {
 		if r := h.ask(http.MethodPost, "/v2.1/servers/"+mine+"/action", body); r.status != 403 {
 			t.Errorf("%s: %d %s", body, r.status, r.text)
@@ -121,24 +125,21 @@ func TestWhoMayAct(t *testing.T) {
 	}
 }
 
-// The line of a host says what a move needs: the migration's entry with its old name, powered off, and the new one (H6,
-// P7).
-func TestTheLineWhileAServerIsResized(t *testing.T) {
+// TestAssignmentsDuringResize checks the assignments of both hosts during a resize: the migration's entry with the
+// consumer that it replaces, powered off, and then the new entry.
+func TestAssignmentsDuringResize(t *testing.T) {
 	h := start(t)
 	h.flavor("one", map[string]string{"pci_passthrough:alias": "gpu:1"})
 	h.flavor("two", map[string]string{"pci_passthrough:alias": "gpu:2"})
-	id := h.running("s")
+	id := h.runningServer("s")
 	if r := h.at("2.1", http.MethodPost, "/v2.1/servers/"+id+"/action",
 		`{"resize": {"flavorRef": "two"}}`); r.status != 202 {
 		t.Fatal(r.text)
 	}
-	s, err := h.store.Read(t.Context(), id)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := h.prepare(id)
 	m := s.Migration.ID
 	if s.Requests[0].Count != 2 || s.Requests[0].ID == s.Move.From.Requests[0].ID || len(s.Requests[0].Providers) != 0 {
-		t.Errorf("the new flavor's question: %+v", s.Requests)
+		t.Errorf("the requests of the new flavor: %+v", s.Requests)
 	}
 	line := func(name string) (out []host.Server) {
 		a, err := h.store.Assignments(t.Context(), name)
@@ -151,30 +152,30 @@ func TestTheLineWhileAServerIsResized(t *testing.T) {
 		return out
 	}
 	if l := line("host1"); len(l) != 1 || l[0].ID != id || l[0].PreviousID != "" {
-		t.Errorf("before the migration holds anything: %+v", l)
+		t.Errorf("before the migration has an allocation: %+v", l)
 	}
 	choice := s.Move.From.Choice
-	there := schedule.Choice{Host: "host2", Root: rootID, Allocation: choice.Allocation, Mappings: choice.Mappings}
-	h.tell(id, lifecycle.Chosen{Choices: []schedule.Choice{there}})
-	h.tell(id, lifecycle.AllocationsMoved{})
+	destination := schedule.Choice{Host: "host2", Root: rootID, Allocation: choice.Allocation, Mappings: choice.Mappings}
+	h.apply(id, lifecycle.Chosen{Choices: []schedule.Choice{destination}})
+	h.apply(id, lifecycle.AllocationsMoved{})
 	if l := line("host1"); len(l) != 1 || l[0].ID != m || l[0].PreviousID != id || l[0].Server != id || l[0].Power != "" ||
 		l[0].Requests[0].Count != 1 {
-		t.Errorf("while it is handed over: %+v", l)
+		t.Errorf("while the allocation is transferred: %+v", l)
 	}
-	h.tell(id, lifecycle.GuestRunning{Host: "host1", Consumer: m})
+	h.apply(id, lifecycle.GuestRunning{Host: "host1", Consumer: m})
 	s, _ = h.store.Read(t.Context(), id)
-	h.tell(id, lifecycle.Claimed{Try: s.Try})
+	h.apply(id, lifecycle.Claimed{Try: s.Try})
 	if l := line("host1"); len(l) != 1 || l[0].Power != host.Off || l[0].VCPUs != 2 {
 		t.Errorf("while it stops: %+v", l)
 	}
 	if l := line("host2"); len(l) != 0 {
 		t.Errorf("before it has stopped: %+v", l)
 	}
-	h.tell(id, lifecycle.GuestStopped{Host: "host1", Consumer: m})
+	h.apply(id, lifecycle.GuestStopped{Host: "host1", Consumer: m})
 	if l := line("host2"); len(l) != 1 || l[0].ID != id || l[0].Requests[0].Count != 2 {
-		t.Errorf("there: %+v", l)
+		t.Errorf("on the destination: %+v", l)
 	}
-	h.tell(id, lifecycle.GuestRunning{Host: "host2"})
+	h.apply(id, lifecycle.GuestRunning{Host: "host2"})
 	if got := h.status(id); got != "VERIFY_RESIZE resized -" {
 		t.Error(got)
 	}
@@ -199,10 +200,10 @@ func TestTheLineWhileAServerIsResized(t *testing.T) {
 	}
 }
 
-// A host that an operator says is dead is down for everybody, in each of the API's ways to say so.
-func TestForcedDown(t *testing.T) {
+// TestHostIsDeclaredDownByEachRoute declares a host down and up by each route of the API.
+func TestHostIsDeclaredDownByEachRoute(t *testing.T) {
 	h := start(t)
-	h.reports("host1")
+	h.putReport("host1")
 	service := h.at("2.53", http.MethodGet, "/v2.1/os-services", "").dig("services/0/id").(string)
 	for _, c := range []struct {
 		version, method, path, body string

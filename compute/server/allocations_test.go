@@ -10,8 +10,8 @@ import (
 	"github.com/openberth/berth/api/rest"
 )
 
-// The comparison of a host with Placement, and healing, as the contract defines them; for administrators only.
-func TestAllocationsOfAHost(t *testing.T) {
+// TestHostAllocationsAreComparedAndHealed compares a host with Placement and heals it; only administrators may.
+func TestHostAllocationsAreComparedAndHealed(t *testing.T) {
 	h, ctx := start(t), t.Context()
 	admin := host.Client{REST: &rest.Client{Base: h.url, Headers: map[string]string{"X-Auth-Token": "admin"}}}
 	const root = string(rootID)
@@ -36,8 +36,8 @@ func TestAllocationsOfAHost(t *testing.T) {
 	}
 }
 
-// The conditions of an audit follow those of the host's agent.
-func TestConditionsOfAnAudit(t *testing.T) {
+// TestHostShowsConditionsOfAudit checks that the conditions of an audit follow those of the host's agent.
+func TestHostShowsConditionsOfAudit(t *testing.T) {
 	h := start(t)
 	r := report("audited")
 	r.Conditions = []string{"of the agent"}

@@ -20,6 +20,18 @@ import (
 	"github.com/openberth/berth/provider"
 )
 
+// handler handles one method on one path. Its error is sent to the client in the error body of the API.
+type handler func(*call) error
+
+// methods are the handlers of one path, by HTTP method.
+type methods map[string]handler
+
+// public marks paths that need no token. Its handler, if any, handles all methods.
+const public = "public"
+
+// healthPath is the one path that is answered also after the database has lost its file.
+const healthPath = "/healthz"
+
 // call is one request and its response.
 type call struct {
 	w       http.ResponseWriter
@@ -253,19 +265,7 @@ func statusOf(err error) int {
 	if fault.CodeOf(err) == compute.NotServed {
 		return http.StatusNotAcceptable
 	}
-	switch fault.KindOf(err) {
-	case fault.Invalid:
-		return http.StatusBadRequest
-	case fault.NotFound:
-		return http.StatusNotFound
-	case fault.Conflict, fault.NoCapacity:
-		return http.StatusConflict
-	case fault.Forbidden:
-		return http.StatusForbidden
-	case fault.Unavailable:
-		return http.StatusServiceUnavailable
-	}
-	return http.StatusInternalServerError
+	return rest.StatusOfKind(fault.KindOf(err))
 }
 
 // errorKey returns the key of the Compute API's error body for a status.
@@ -357,4 +357,33 @@ func (s *server) recovered(w *responseWriter, r *http.Request, id string) {
 		panic(http.ErrAbortHandler)
 	}
 	writeError(w, http.StatusInternalServerError, internalError(id))
+}
+
+// projectKey is the context key of the project id that withoutProject has removed from the path.
+type projectKey struct{}
+
+// withoutProject changes /v2.1/{project_id}/servers/… to /v2.1/servers/…: until 2.18 the API has the project in its
+// paths.
+func withoutProject(r *http.Request) *http.Request {
+	rest, ok := strings.CutPrefix(r.URL.EscapedPath(), "/v2.1/")
+	project, tail, two := strings.Cut(rest, "/")
+	resource, _, _ := strings.Cut(tail, "/")
+	if !ok || !two || isResource(project) || !isResource(resource) {
+		return r
+	}
+	short, err := r.URL.Parse("/v2.1/" + tail)
+	if err != nil {
+		return r
+	}
+	if project, err = url.PathUnescape(project); err != nil {
+		return r
+	}
+	short.RawQuery = r.URL.RawQuery
+	r = r.Clone(context.WithValue(r.Context(), projectKey{}, project))
+	r.URL = short
+	return r
+}
+
+func isResource(segment string) bool {
+	return slices.Contains([]string{"servers", "flavors", "os-migrations", "os-services"}, segment)
 }

@@ -76,15 +76,3 @@ func writeCleanRequests(list []store.CleanRequest) []host.CleanRequest {
 	}
 	return out
 }
-
-// describeDevices converts the devices of a host, with the clean requests of operators.
-func describeDevices(h schedule.Host, cleans []store.CleanRequest) []host.Device {
-	out := writeDevices(h)
-	for _, w := range cleans {
-		i := slices.IndexFunc(out, func(d host.Device) bool { return h.Name == w.Host && d.Address == w.Address.String() })
-		if i >= 0 {
-			out[i].Wanted, out[i].Refused = w.Asked, w.Refused
-		}
-	}
-	return out
-}

@@ -13,9 +13,9 @@ import (
 	"github.com/openberth/berth/fault"
 )
 
-// A wish stands in the lines of a host, also of a compute that was started anew, until the agent has answered; who asks
-// sees it, and the refusal.
-func TestAWishStandsUntilItIsAnswered(t *testing.T) {
+// TestCleanRequestIsSentUntilAgentAnswers checks that a clean request is in the assignments of a host, also after a
+// restart of compute, until the agent has answered. The API shows the request and the refusal.
+func TestCleanRequestIsSentUntilAgentAnswers(t *testing.T) {
 	moment := time.Date(2026, 3, 4, 5, 6, 7, 123456000, time.UTC)
 	o := Options{}
 	h, ctx := startWith(t, func(with *Options) {
@@ -38,7 +38,7 @@ func TestAWishStandsUntilItIsAnswered(t *testing.T) {
 		}
 		reports, err := h.hosts.Hosts(ctx)
 		if err != nil || !reflect.DeepEqual(reports[0].Devices, devices) {
-			t.Errorf("hosts and devices do not say the same: %+v %v", reports, err)
+			t.Errorf("hosts and devices differ: %+v %v", reports, err)
 		}
 		return devices[2]
 	}
@@ -46,7 +46,7 @@ func TestAWishStandsUntilItIsAnswered(t *testing.T) {
 	clean := func() error { return operator.Clean(ctx, "host1", gpu) }
 	put()
 	if err := clean(); !fault.Is(err, fault.Conflict) {
-		t.Errorf("there is nothing to clean: %v", err)
+		t.Errorf("a device that was not used: %v", err)
 	}
 	r.Devices[2].OneTimeUse, r.Devices[2].Spent = true, true
 	put()
@@ -58,12 +58,13 @@ func TestAWishStandsUntilItIsAnswered(t *testing.T) {
 	}
 	restarted := httptest.NewServer(New(o))
 	defer restarted.Close()
-	anew, hang := context.WithCancel(ctx)
-	defer hang()
-	heard, _ := lines(anew, host.Client{REST: &rest.Client{Base: restarted.URL, Headers: h.hosts.REST.Headers}}, "host1",
+	watching, stop := context.WithCancel(ctx)
+	defer stop()
+	received, _ := watchHost(watching, host.Client{REST: &rest.Client{Base: restarted.URL, Headers: h.hosts.REST.Headers}},
+		"host1",
 		0)
-	wish := []host.CleanRequest{{Address: gpu, Asked: moment}}
-	if a := next(t, heard); !reflect.DeepEqual(a.Clean, wish) {
+	want := []host.CleanRequest{{Address: gpu, Asked: moment}}
+	if a := nextLine(t, received); !reflect.DeepEqual(a.Clean, want) {
 		t.Errorf("after the start: %+v", a)
 	}
 	r.Cleaned = []host.CleanResult{{Address: gpu, Asked: moment, Refused: "no wiper"}}
@@ -82,10 +83,10 @@ func TestAWishStandsUntilItIsAnswered(t *testing.T) {
 	}
 	r.Cleaned = []host.CleanResult{{Address: "nonsense"}}
 	if err := h.hosts.PutReport(ctx, r); !fault.Is(err, fault.Invalid) {
-		t.Errorf("an answer about nothing: %v", err)
+		t.Errorf("a result for an invalid address: %v", err)
 	}
 	if r := h.ask(http.MethodPost, "/berth/v1/hosts/host1/devices/"+gpu+"/clean", "", "X-Auth-Token",
-		"somebody"); r.status != http.StatusForbidden {
-		t.Errorf("not an operator: %d", r.status)
+		"ann"); r.status != http.StatusForbidden {
+		t.Errorf("as a user: %d", r.status)
 	}
 }

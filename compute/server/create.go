@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/hex"
 	"encoding/json"
 	"net/http"
@@ -13,7 +14,6 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/openberth/berth/api/compute"
-	"github.com/openberth/berth/compute/flavor"
 	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/fault"
 )
@@ -81,8 +81,12 @@ func (s *server) createServers(c *call) error {
 		DiskConfig: "MANUAL", SecurityGroups: []map[string]string{}}})
 }
 
-// create records all servers of a request, or none, and returns the first.
+// create records all servers of a request, or none, and returns the first. The conductor builds their requests to
+// Placement; here it is only checked that they can be built.
 func (s *server) create(ctx context.Context, want createRequest) (first lifecycle.Server, err error) {
+	if err := s.checkRequest(want.server.Flavor, want.server.SourceImage()); err != nil {
+		return lifecycle.Server{}, err
+	}
 	reservation := randomBytes()
 	all := make([]lifecycle.Server, want.max)
 	for i := range all {
@@ -90,12 +94,6 @@ func (s *server) create(ctx context.Context, want createRequest) (first lifecycl
 		one.ID = serverID(reservation, i)
 		if want.max > 1 {
 			one.Name += "-" + strconv.Itoa(i+1)
-		}
-		if one.Ask, one.Requests, err = s.requestOf(one.Flavor, one.SourceImage()); err != nil {
-			return lifecycle.Server{}, err
-		}
-		if one.Topology, err = flavor.Topology(one.Flavor, one.SourceImage()); err != nil {
-			return lifecycle.Server{}, err
 		}
 		one.MinCount = want.min
 		all[i] = one
@@ -259,4 +257,10 @@ func reservationOf(id string) (reservation string, index int) {
 		index = int(u[6]&0x0f)<<8 | int(u[7])
 	}
 	return "r-" + hex.EncodeToString(u[:6]), index
+}
+
+// randomBytes returns 16 random bytes.
+func randomBytes() (b [16]byte) {
+	rand.Read(b[:]) // never fails: crypto/rand ends the program instead
+	return b
 }

@@ -27,7 +27,7 @@ func TestErrorBodies(t *testing.T) {
 		method, path, body string
 		headers            []string
 		status             int
-		key, says          string
+		key, wantText      string
 	}{
 		// paths and methods
 		{"GET", "/v2.1/nothing", "", nil, 404, "itemNotFound", "/v2.1/nothing"},
@@ -35,7 +35,7 @@ func TestErrorBodies(t *testing.T) {
 		{"PATCH", servers, "", nil, 405, "badMethod", "PATCH"},
 		{"DELETE", "/", "", nil, 405, "badMethod", "DELETE"},
 		{"POST", servers + "/detail", "", nil, 405, "badMethod", "POST"},
-		// who asks
+		// authentication and authorization
 		{"GET", servers, "", []string{"X-Auth-Token", ""}, 401, "unauthorized", "X-Auth-Token"},
 		{"GET", devices, "", nil, 403, "forbidden", "service or admin"},
 		{"POST", "/v2.1/flavors", "{}", nil, 403, "forbidden", "admin"},
@@ -99,7 +99,7 @@ func TestErrorBodies(t *testing.T) {
 		{"POST", servers, create(`, "metadata": {"k": 1}`), nil, 400, "badRequest", "an object of texts"},
 		{"POST", servers, `{"server": {"name": "a", "flavorRef": "small"}, "os:scheduler_hints": {"group": "g"}}`, nil, 400,
 			"badRequest", "scheduler hints"},
-		// servers that are not there
+		// servers that do not exist
 		{"GET", servers + "/x", "", nil, 404, "itemNotFound", "Instance x could not be found."},
 		{"DELETE", servers + "/x", "", nil, 404, "itemNotFound", "Instance x could not be found."},
 		{"GET", "/berth/v1/servers/x/why", "", nil, 404, "itemNotFound", "Instance x could not be found."},
@@ -152,21 +152,21 @@ func TestErrorBodies(t *testing.T) {
 	} {
 		r := h.ask(c.method, c.path, c.body, c.headers...)
 		message, _ := r.dig(c.key + "/message").(string)
-		if r.status != c.status || r.dig(c.key+"/code") != float64(c.status) || !strings.Contains(message, c.says) {
+		if r.status != c.status || r.dig(c.key+"/code") != float64(c.status) || !strings.Contains(message, c.wantText) {
 			t.Errorf("%s %s %.80s %v:\n got %d %.300s\nwant %d %s … %s", c.method, c.path, c.body, c.headers, r.status, r.text,
-				c.status, c.key, c.says)
+				c.status, c.key, c.wantText)
 		}
 		if len(r.body) != 1 || r.header.Get("Content-Type") != "application/json" ||
 			!strings.HasPrefix(r.header.Get("X-Openstack-Request-Id"), "req-") {
 			t.Errorf("%s %s: %d keys, headers %v", c.method, c.path, len(r.body), r.header)
 		}
 	}
-	if list, err := h.store.Servers(t.Context(), everything()); err != nil || len(list) != 0 {
+	if list, err := h.store.Servers(t.Context(), allServers()); err != nil || len(list) != 0 {
 		t.Errorf("a refused request left %d servers (%v)", len(list), err)
 	}
 }
 
-func TestAWrongMethodIsToldTheRightOnes(t *testing.T) {
+func TestWrongMethodReturnsAllowedMethods(t *testing.T) {
 	h := start(t)
 	for path, allow := range map[string]string{
 		"/":                          "GET, HEAD",
@@ -182,20 +182,20 @@ func TestAWrongMethodIsToldTheRightOnes(t *testing.T) {
 	}
 }
 
-// stalled is a body that stops to arrive.
+// stalled is a request body of which no more data arrives.
 type stalled struct{}
 
 func (stalled) Read([]byte) (int, error) { return 0, os.ErrDeadlineExceeded }
 
-// A body that arrives too slowly is answered with 408, whether it is large or not.
-func TestABodyThatStopsToArrive(t *testing.T) {
+// TestSlowBodyIsAnsweredWith408 sends a small and a large body that arrive too slowly.
+func TestSlowBodyIsAnsweredWith408(t *testing.T) {
 	h := start(t)
 	for _, sent := range []int{10, 10 * rest.FreeBody} {
 		r := httptest.NewRequest("POST", "/v2.1/servers", io.MultiReader(strings.NewReader(strings.Repeat(" ", sent)),
 			stalled{}))
 		r.Header.Set("X-Auth-Token", "ann:p1")
 		w := httptest.NewRecorder()
-		New(Options{Store: h.store, Conductor: h.lives}).ServeHTTP(w, r)
+		New(Options{Store: h.store, Conductor: h.conductor}).ServeHTTP(w, r)
 		if w.Code != http.StatusRequestTimeout || !strings.Contains(w.Body.String(), `{"requestTimeout":{"code":408,`) {
 			t.Errorf("%d %s", w.Code, w.Body)
 		}

@@ -8,8 +8,6 @@ import (
 
 	"github.com/openberth/berth/compute/flavor"
 	"github.com/openberth/berth/fault"
-	"github.com/openberth/berth/pci"
-	"github.com/openberth/berth/resource"
 )
 
 // listExtraSpecs is GET /v2.1/flavors/{id}/os-extra_specs.
@@ -81,22 +79,24 @@ func (s *server) setExtraSpecs(c *call, o *object, body func(map[string]string) 
 // checkFlavor returns a fault if no server can be created from a flavor. A flavor is valid if an image can complete it,
 // by requesting dedicated CPUs.
 func (s *server) checkFlavor(f flavor.Flavor) error {
-	_, _, wrong := s.requestOf(f, flavor.Image{})
+	wrong := s.checkRequest(f, flavor.Image{})
 	if wrong == nil || s.Images == nil {
 		return wrong
 	}
 	for _, policy := range []string{"dedicated", "mixed"} {
-		if _, _, err := s.requestOf(f, flavor.Image{Properties: map[string]string{"hw_cpu_policy": policy}}); err == nil {
+		image := flavor.Image{Properties: map[string]string{"hw_cpu_policy": policy}}
+		if err := s.checkRequest(f, image); err == nil {
 			return nil
 		}
 	}
 	return wrong
 }
 
-// requestOf returns the request to Placement and the PCI requests of a server of this flavor and image. Its fault names
-// the extra spec or image property that is not valid.
-func (s *server) requestOf(f flavor.Flavor, i flavor.Image) (resource.Ask, []pci.Request, error) {
-	return flavor.Ask(f, i, s.Aliases, flavor.Options{PCIInPlacement: s.PCIInPlacement}, s.NewID)
+// checkRequest returns a fault if the request to Placement of a server with this flavor and image cannot be built. It
+// names the extra spec or image property that is not valid. The conductor builds the request.
+func (s *server) checkRequest(f flavor.Flavor, i flavor.Image) error {
+	_, _, err := flavor.Ask(f, i, s.Aliases, flavor.Options{PCIInPlacement: s.PCIInPlacement}, s.NewID)
+	return err
 }
 
 // showExtraSpec is GET /v2.1/flavors/{id}/os-extra_specs/{key}.

@@ -12,7 +12,7 @@ import (
 	"github.com/openberth/berth/fault"
 )
 
-func TestTheLifeOfAFlavor(t *testing.T) {
+func TestFlavorIsCreatedChangedAndDeleted(t *testing.T) {
 	h, ctx := start(t), t.Context()
 	description := "with one GPU"
 	made, err := h.admin.CreateFlavor(ctx, compute.CreateFlavor{Name: "gpu.small", VCPUs: 2, RAM: 512, Disk: 3,
@@ -56,7 +56,7 @@ func TestTheLifeOfAFlavor(t *testing.T) {
 	}
 }
 
-func TestAFlavorInEachVersion(t *testing.T) {
+func TestFlavorFieldsByVersion(t *testing.T) {
 	h := start(t)
 	r := h.at("2.61", "POST", "/v2.1/flavors",
 		`{"flavor": {"id": "auto", "name": "f", "vcpus": "2", "ram": 512, "disk": 3, "swap": 64,
@@ -95,7 +95,7 @@ func TestAFlavorInEachVersion(t *testing.T) {
 	}
 }
 
-func TestWhichFlavorsAreListed(t *testing.T) {
+func TestFlavorListFilters(t *testing.T) {
 	h := start(t)
 	for _, f := range []string{`{"id": "a", "name": "fa", "vcpus": 1, "ram": 100, "disk": 1}`,
 		`{"id": "b", "name": "fb", "vcpus": 1, "ram": 200, "disk": 2}`,
@@ -135,13 +135,13 @@ func TestWhichFlavorsAreListed(t *testing.T) {
 		t.Errorf("a user sees a flavor that is not public: %s", r.text)
 	}
 	if r := h.ask("POST", "/v2.1/servers", `{"server": {"name": "x", "flavorRef": "c"}}`); r.status != 400 {
-		t.Errorf("a user makes a server of a flavor that is not public: %s", r.text)
+		t.Errorf("a user creates a server of a flavor that is not public: %s", r.text)
 	}
 }
 
-// A22: a list of aliases with counts is taken into a flavor, in each version; what no server could be made from is
-// refused, and the flavor stays as it was.
-func TestA22AliasesOfAFlavor(t *testing.T) {
+// TestFlavorAliasesAreChecked sets the aliases of a flavor in each version. A value that no server can be created from
+// is rejected, and the flavor is unchanged.
+func TestFlavorAliasesAreChecked(t *testing.T) {
 	h := start(t)
 	h.flavor("f", map[string]string{"pci_passthrough:alias": "gpu:1"})
 	for _, version := range []string{"2.1", "2.61"} {

@@ -3,24 +3,15 @@ package server
 import (
 	"errors"
 	"net/http"
-	"sync"
 	"time"
 
 	"github.com/openberth/berth/fault"
 )
 
 const (
-	healthPath = "/healthz"
 	healthTime = 2 * time.Second // how long a write may take
 	healthAge  = time.Second     // how long a result is reused, so that frequent requests cost little
 )
-
-// health is the last result of checkHealth.
-type health struct {
-	mu     sync.Mutex
-	at     time.Time
-	reason string // a sentence; empty: healthy
-}
 
 // healthz is GET /healthz, without a token: 200 if the database accepts writes; otherwise 503 with the reason.
 func (s *server) healthz(c *call) error {

@@ -10,24 +10,24 @@ import (
 	"github.com/openberth/berth/fault"
 )
 
-// sick is a store whose database loses its file, or takes no writes.
-type sick struct {
+// faultyStore is a store whose database has lost its file, or accepts no writes.
+type faultyStore struct {
 	Store
 	lost, refused error
 	checks        int
 }
 
-func (s *sick) Available() error { return s.lost }
+func (s *faultyStore) Available() error { return s.lost }
 
-func (s *sick) CheckWrites(time.Duration) error {
+func (s *faultyStore) CheckWrites(time.Duration) error {
 	s.checks++
 	return s.refused
 }
 
-// /healthz needs no token, and says why writes fail. Once the database's file is lost, every other request is refused
-// too.
-func TestHealth(t *testing.T) {
-	now, db := time.Now(), &sick{}
+// TestHealthReportsDatabaseProblems checks that /healthz needs no token and returns why writes fail. When the
+// database's file is lost, every other request fails too.
+func TestHealthReportsDatabaseProblems(t *testing.T) {
+	now, db := time.Now(), &faultyStore{}
 	h := startWith(t, func(o *Options) {
 		db.Store, o.Store = o.Store, db
 		o.Now = func() time.Time { return now }
@@ -35,14 +35,14 @@ func TestHealth(t *testing.T) {
 	health := func(status int, reason string) {
 		t.Helper()
 		got := h.ask("GET", "/healthz", "", "X-Auth-Token", "")
-		said, _ := got.body["reason"].(string)
-		if got.status != status || said != reason || (got.body["status"] == "ok") != (status == http.StatusOK) {
+		gotReason, _ := got.body["reason"].(string)
+		if got.status != status || gotReason != reason || (got.body["status"] == "ok") != (status == http.StatusOK) {
 			t.Errorf("%d %s", got.status, got.text)
 		}
 	}
 	health(http.StatusOK, "")
 	db.refused = &fault.Error{Kind: fault.Unavailable, Msg: "its disk is full", Err: errors.New("SQLITE_FULL")}
-	health(http.StatusOK, "") // a second long the same is said again
+	health(http.StatusOK, "") // the result is cached for healthAge
 	now = now.Add(healthAge)
 	health(http.StatusServiceUnavailable, "The database takes no writes: its disk is full.")
 	if db.checks != 2 {
@@ -68,6 +68,6 @@ func TestHealth(t *testing.T) {
 		}
 	}
 	if !strings.Contains(h.log.String(), "SQLITE_FULL") {
-		t.Errorf("the log does not say more:\n%s", h.log)
+		t.Errorf("the log has no cause:\n%s", h.log)
 	}
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/openberth/berth/compute/lifecycle"
 )
 
-// seen is all that a client sees of an answer, with the id that it asked for as "ID".
-func seen(r reply, id string) string {
+// visibleParts returns all that a client sees of a response, with the requested id replaced by "ID".
+func visibleParts(r reply, id string) string {
 	var b strings.Builder
 	for _, name := range slices.Sorted(maps.Keys(r.header)) {
 		switch name {
@@ -25,8 +25,9 @@ func seen(r reply, id string) string {
 	return fmt.Sprintf("%d\n%s\n%s", r.status, b.String(), strings.ReplaceAll(r.text, id, "ID"))
 }
 
-// A user cannot tell a server of another project, or a flavor that is not public, from one that does not exist.
-func TestWhatIsHiddenIsAnsweredAsWhatDoesNotExist(t *testing.T) {
+// TestHiddenObjectIsAnsweredLikeMissingOne checks that a server of another project, or a flavor that is not public, is
+// answered exactly like one that does not exist.
+func TestHiddenObjectIsAnsweredLikeMissingOne(t *testing.T) {
 	h := start(t)
 	unknown := uuid.NewString()
 	private := uuid.NewString()
@@ -38,7 +39,7 @@ func TestWhatIsHiddenIsAnsweredAsWhatDoesNotExist(t *testing.T) {
 	}
 	bob := h.client("bob:p2")
 	theirs, deleted := h.server(bob, "theirs", "small"), h.server(bob, "deleted", "small")
-	h.tell(deleted, lifecycle.DeleteRequested{})
+	h.apply(deleted, lifecycle.DeleteRequested{})
 	mine := h.server(h.client("ann:p1"), "mine", "small")
 	for _, c := range []struct{ method, path, body, hidden string }{
 		{"GET", "/v2.1/servers?marker=ID", "", theirs},
@@ -76,13 +77,13 @@ func TestWhatIsHiddenIsAnsweredAsWhatDoesNotExist(t *testing.T) {
 		of := func(id string) string {
 			path, body := strings.ReplaceAll(c.path, "ID", id), strings.ReplaceAll(c.body, "ID", id)
 			r := h.ask(c.method, path, body, "OpenStack-API-Version", "compute 2.55")
-			return seen(r, id)
+			return visibleParts(r, id)
 		}
 		if hidden, missing := of(c.hidden), of(unknown); hidden != missing {
 			t.Errorf("%s %s %s: hidden\n%s\nunknown\n%s", c.method, c.path, c.body, hidden, missing)
 		}
 	}
-	// Those who may see them may use them as markers.
+	// Users who may see an object may use it as a marker.
 	for token, paths := range map[string][]string{
 		"ann:p1": {"/v2.1/servers?marker=" + mine},
 		"bob:p2": {"/v2.1/servers?marker=" + theirs, "/v2.1/servers/detail?marker=" + deleted},

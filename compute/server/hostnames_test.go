@@ -10,11 +10,11 @@ import (
 	"github.com/openberth/berth/api/host"
 )
 
-// Every route that has a host in its path, and every parameter that names a host, refuses what cannot be a host name;
-// nothing is stored.
-func TestInvalidHostNamesAreRefused(t *testing.T) {
+// TestInvalidHostNamesAreRejected sends names that are not valid to every route with a host in its path, and in every
+// parameter that names a host. Nothing is stored.
+func TestInvalidHostNamesAreRejected(t *testing.T) {
 	stop := make(chan struct{})
-	close(stop) // a stream that is not refused ends at once
+	close(stop) // a stream that is not rejected ends at once
 	h := startWith(t, func(o *Options) { o.Stop = stop })
 	h.flavor("small", nil)
 	id := h.server(h.client("ann:p1"), "s", "small")
@@ -47,7 +47,7 @@ func TestInvalidHostNamesAreRefused(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if len(name) < 256 { // a longer text is refused as a text of the API before it is looked at as a name
+		if len(name) < 256 { // a longer text is rejected before it is checked as a host name
 			ask("2.56", "POST", "/v2.1/servers/"+id+"/action", `{"migrate": {"host": `+string(quoted)+`}}`)
 			ask("2.30", "POST", "/v2.1/servers/"+id+"/action",
 				`{"os-migrateLive": {"block_migration": "auto", "host": `+string(quoted)+`}}`)
@@ -70,8 +70,8 @@ func TestInvalidHostNamesAreRefused(t *testing.T) {
 	}
 }
 
-// Names that hosts really have are taken.
-func TestValidHostNamesAreTaken(t *testing.T) {
+// TestValidHostNamesAreAccepted reports hosts with unusual but valid names.
+func TestValidHostNamesAreAccepted(t *testing.T) {
 	h := start(t)
 	for _, name := range []string{"cmp-1.rack_2.example.org", "domain-c26", "größe", "host@rack#7%",
 		strings.Repeat("x", 255)} {
@@ -84,9 +84,9 @@ func TestValidHostNamesAreTaken(t *testing.T) {
 	}
 }
 
-// Every verb that takes the name of a host answers an unknown one with 404 (a move's destination with 400, as in Nova)
-// and similar names, and remembers nothing of it.
-func TestUnknownHostNames(t *testing.T) {
+// TestUnknownHostNameIsAnsweredWithSimilarNames checks that each route with a host name answers an unknown one with 404
+// (the destination of a move with 400, as in Nova) and similar names, and stores nothing.
+func TestUnknownHostNameIsAnsweredWithSimilarNames(t *testing.T) {
 	h, ctx := start(t), t.Context()
 	for _, name := range []string{"cmp1", "cmp2", "storage-3"} {
 		if err := h.hosts.PutReport(ctx, report(name)); err != nil {
@@ -122,7 +122,7 @@ func TestUnknownHostNames(t *testing.T) {
 		t.Errorf("without a similar name: %d %s", r.status, r.text)
 	}
 	if dead, err := h.store.Dead(ctx); err != nil || len(dead) != 0 {
-		t.Errorf("remembered: %v %v", dead, err)
+		t.Errorf("stored as dead: %v %v", dead, err)
 	}
 	if err := h.hosts.PutReport(ctx, report("cmp7")); err != nil {
 		t.Fatal(err)

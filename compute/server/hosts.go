@@ -186,11 +186,7 @@ func readDevice(name string, d host.Device) (out schedule.Device, err error) {
 
 // listHosts is GET /berth/v1/hosts.
 func (s *server) listHosts(c *call) error {
-	hosts, err := s.Store.Hosts(c.r.Context())
-	if err != nil {
-		return err
-	}
-	dead, err := s.Store.Dead(c.r.Context())
+	hosts, dead, err := s.hostsAndDead(c.r.Context())
 	if err != nil {
 		return err
 	}
@@ -232,40 +228,6 @@ func (s *server) listDevices(c *call) error {
 		devices = append(devices, describeDevices(h, cleans)...)
 	}
 	return c.writeJSON(http.StatusOK, map[string]any{"devices": devices})
-}
-
-func writePresent(list []schedule.Present) []host.Present {
-	var out []host.Present
-	for _, g := range list {
-		out = append(out, host.Present(g))
-	}
-	return out
-}
-
-func writeDevices(h schedule.Host) []host.Device {
-	out := make([]host.Device, 0, len(h.Devices))
-	for _, d := range h.Devices {
-		w := host.Device{Host: h.Name, Address: d.Address.String(), VendorID: d.Vendor, ProductID: d.Product,
-			Type: string(d.Type), NUMANode: d.NUMANode, Driver: d.Driver, IOMMUGroup: d.IOMMUGroup,
-			ResourceClass: string(d.ResourceClass), Traits: texts(d.Traits), Provider: string(d.Provider),
-			State: string(d.State), Holder: d.Holder, RequestID: d.RequestID, ForPorts: d.ForPorts,
-			RemoteManaged: d.RemoteManaged, LiveMigratable: string(d.LiveMigratable),
-			OneTimeUse: d.OneTimeUse, Spent: d.Spent}
-		if d.Parent != nil {
-			w.Parent = d.Parent.String()
-		}
-		out = append(out, w)
-	}
-	return out
-}
-
-// texts converts a list of a string type to strings; the result is never nil.
-func texts[T ~string](words []T) []string {
-	out := make([]string, 0, len(words))
-	for _, w := range words {
-		out = append(out, string(w))
-	}
-	return out
 }
 
 // putGuest is PUT /berth/v1/hosts/{host}/guests/{server}: the report of a guest. It may be received twice. A late

@@ -13,7 +13,7 @@ import (
 	"github.com/openberth/berth/fault"
 )
 
-// report is a host with a PF, its VF and a plain device.
+// report returns the report of a host with a PF, its VF and a PCI device.
 func report(name string) host.Report {
 	return host.Report{Host: name, Instance: "a", Start: "s", Provider: string(rootID),
 		Conditions: []string{"0000:3c:00.0: cannot be read"}, InPlace: true, Devices: []host.Device{
@@ -31,19 +31,20 @@ func report(name string) host.Report {
 		}}
 }
 
-// The API returns what an agent has reported, with the number of devices and their tags.
-func TestAReportIsKeptWholeAndReplacedWhole(t *testing.T) {
+// TestReportIsStoredAndReplacedAsAWhole checks that the API returns all fields of a report, and that the next report
+// replaces all of them.
+func TestReportIsStoredAndReplacedAsAWhole(t *testing.T) {
 	moment := time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)
 	h, ctx := startWith(t, func(o *Options) { o.Now = func() time.Time { return moment } }), t.Context()
 	first := report("host1")
-	for _, r := range []host.Report{report("host2"), first, first} { // the same twice
+	for _, r := range []host.Report{report("host2"), first, first} { // the same report twice
 		if err := h.hosts.PutReport(ctx, r); err != nil {
 			t.Fatal(err)
 		}
 	}
 	want := []host.Report{first, report("host2")}
 	for i := range want {
-		want[i].Seen, want[i].Start = moment, "" // nobody is shown it
+		want[i].Seen, want[i].Start = moment, "" // the API does not show it
 	}
 	got, err := h.hosts.Hosts(ctx)
 	for i := range got {
@@ -65,20 +66,20 @@ func TestAReportIsKeptWholeAndReplacedWhole(t *testing.T) {
 	}
 	r := h.ask("GET", "/berth/v1/hosts", "", "X-Auth-Token", "admin")
 	if !strings.Contains(r.text, `"devices":[],"conditions":[]`) {
-		t.Errorf("an empty list is not written as one: %s", r.text)
+		t.Errorf("an empty list is not written as []: %s", r.text)
 	}
 	if devices, err := h.hosts.Devices(ctx); err != nil || len(devices) != 3 {
 		t.Errorf("%+v %v", devices, err)
 	}
 }
 
-func TestReportsThatMakeNoSenseAreRefused(t *testing.T) {
+func TestInvalidReportsAreRejected(t *testing.T) {
 	h := start(t)
-	for says, spoil := range map[string]func(*host.Report){
+	for wantText, spoil := range map[string]func(*host.Report){
 		`host "host1", the report host "other"`: func(r *host.Report) { r.Host = "other" },
 		"UUID of the host's root":               func(r *host.Report) { r.Provider = "root" },
-		`"3b:00.0" is no PCI address`:           func(r *host.Report) { r.Devices[0].Address = "3b:00.0" },
-		`"x" is no PCI address`:                 func(r *host.Report) { r.Devices[1].Parent = "x" },
+		`"3b:00.0" is not a PCI address`:        func(r *host.Report) { r.Devices[0].Address = "3b:00.0" },
+		`"x" is not a PCI address`:              func(r *host.Report) { r.Devices[1].Parent = "x" },
 		"twice":                                 func(r *host.Report) { r.Devices[1].Address = r.Devices[0].Address },
 		`dev_type is "PF"`:                      func(r *host.Report) { r.Devices[0].Type = "PF" },
 		"instance must be that of the agent":    func(r *host.Report) { r.Instance = "" },
@@ -95,8 +96,8 @@ func TestReportsThatMakeNoSenseAreRefused(t *testing.T) {
 			t.Fatal(err)
 		}
 		r := h.ask("PUT", "/berth/v1/hosts/host1", string(body), "X-Auth-Token", "admin")
-		if message, _ := r.dig("badRequest/message").(string); r.status != 400 || !strings.Contains(message, says) {
-			t.Errorf("%s: %d %s", says, r.status, r.text)
+		if message, _ := r.dig("badRequest/message").(string); r.status != 400 || !strings.Contains(message, wantText) {
+			t.Errorf("%s: %d %s", wantText, r.status, r.text)
 		}
 	}
 	if hosts, err := h.hosts.Hosts(t.Context()); err != nil || len(hosts) != 0 {
@@ -104,11 +105,11 @@ func TestReportsThatMakeNoSenseAreRefused(t *testing.T) {
 	}
 }
 
-func TestWhatBecameOfAGuest(t *testing.T) {
+func TestGuestReportsChangeServer(t *testing.T) {
 	h, ctx := start(t), t.Context()
 	h.flavor("gpu", map[string]string{"pci_passthrough:alias": "gpu:1"})
 	id := h.server(h.admin, "s", "gpu")
-	h.place(id, "host1")
+	h.assign(id, "host1")
 	record, err := h.store.Read(ctx, id)
 	if err != nil {
 		t.Fatal(err)
@@ -125,7 +126,7 @@ func TestWhatBecameOfAGuest(t *testing.T) {
 		guest  host.Guest
 		status string
 	}{
-		{"host2", host.Guest{Phase: host.Running}, "BUILD"}, // it is not there
+		{"host2", host.Guest{Phase: host.Running}, "BUILD"}, // the server is not on this host
 		{"host1", host.Guest{Phase: host.Claimed, Devices: picked}, "BUILD"},
 		{"host1", host.Guest{Phase: host.Running, Devices: picked}, "ACTIVE"},
 		{"host1", host.Guest{Phase: host.Running, Devices: picked}, "ACTIVE"},
@@ -136,7 +137,7 @@ func TestWhatBecameOfAGuest(t *testing.T) {
 		status(step.status)
 	}
 	if err := h.guest("host2", id, host.Guest{Phase: host.Claimed, Devices: picked}); !fault.Is(err, fault.Conflict) {
-		t.Errorf("the claim of a host that it is not on: %v", err)
+		t.Errorf("the claim of a host that does not have the server: %v", err)
 	}
 	if why, err := h.admin.Why(ctx, id); err != nil || len(why.Devices) != 1 || why.Devices[0].Address != "0000:3b:00.0" {
 		t.Errorf("%+v %v", why.Devices, err)
@@ -151,16 +152,17 @@ func TestWhatBecameOfAGuest(t *testing.T) {
 	}
 }
 
-// What the hypervisor refuses is read where users and operators look, and the server is not in ERROR.
-func TestARefusedStop(t *testing.T) {
+// TestRefusedStopIsShownWithoutError checks that the API shows why the hypervisor refused to stop a guest, and that the
+// server is not in ERROR.
+func TestRefusedStopIsShownWithoutError(t *testing.T) {
 	h, ctx := start(t), t.Context()
 	h.flavor("small", nil)
 	id := h.server(h.admin, "s", "small")
-	h.place(id, "host1")
+	h.assign(id, "host1")
 	if err := h.guest("host1", id, host.Guest{Phase: host.Running}); err != nil {
 		t.Fatal(err)
 	}
-	h.tell(id, lifecycle.ActionRequested{ID: "w", Action: lifecycle.Stop})
+	h.apply(id, lifecycle.ActionRequested{ID: "w", Action: lifecycle.Stop})
 	if err := h.guest("host1", id, host.Guest{Phase: host.Refused, Power: host.On, Message: "no answer to ACPI"}); err !=
 		nil {
 		t.Fatal(err)
@@ -173,37 +175,37 @@ func TestARefusedStop(t *testing.T) {
 	if why, err := h.admin.Why(ctx, id); err != nil || why.Fault != s.Fault.Message || why.Task != "" {
 		t.Errorf("%+v %v", why, err)
 	}
-	h.tell(id, lifecycle.ActionRequested{ID: "again", Action: lifecycle.Stop})
+	h.apply(id, lifecycle.ActionRequested{ID: "again", Action: lifecycle.Stop})
 	if s, err := h.admin.Server(ctx, id); err != nil || s.Fault != nil {
 		t.Errorf("%+v %v", s.Fault, err)
 	}
 }
 
-// Words that overtook each other are told apart by their numbers.
-func TestWordsCountInTheOrderInWhichTheyWereSaid(t *testing.T) {
+// TestLateGuestReportIsRejected checks that a guest report with a lower number than the last one is rejected.
+func TestLateGuestReportIsRejected(t *testing.T) {
 	h, ctx := start(t), t.Context()
 	h.flavor("small", nil)
 	id := h.server(h.admin, "s", "small")
-	h.place(id, "host1")
-	say := func(instance string, number int64, phase host.Phase) error {
+	h.assign(id, "host1")
+	send := func(instance string, number int64, phase host.Phase) error {
 		return h.hosts.PutGuest(ctx, "host1", id, host.Guest{Phase: phase, Instance: instance, Start: "s", Number: number})
 	}
 	for _, number := range []int64{5, 5} {
-		if err := say("a", number, host.Running); err != nil {
+		if err := send("a", number, host.Running); err != nil {
 			t.Fatal(err)
 		}
 	}
-	err := say("a", 4, host.Stopped)
+	err := send("a", 4, host.Stopped)
 	if late, is := errors.AsType[*host.Late](err); !is || late.Number != 5 || !fault.Is(err, fault.Conflict) {
 		t.Errorf("%v", err)
 	}
-	if err := say(strings.Repeat("x", 129), 6, host.Failed); !fault.Is(err, fault.Invalid) {
+	if err := send(strings.Repeat("x", 129), 6, host.Failed); !fault.Is(err, fault.Invalid) {
 		t.Errorf("%v", err)
 	}
 	if s, err := h.admin.Server(ctx, id); err != nil || s.Status != "ACTIVE" {
 		t.Errorf("%s %v", s.Status, err)
 	}
-	if err := say("a", 6, host.Stopped); err != nil {
+	if err := send("a", 6, host.Stopped); err != nil {
 		t.Error(err)
 	}
 	if s, err := h.admin.Server(ctx, id); err != nil || s.Status != "SHUTOFF" {
@@ -211,9 +213,9 @@ func TestWordsCountInTheOrderInWhichTheyWereSaid(t *testing.T) {
 	}
 }
 
-// A second agent is refused while the first one is alive; one that continues the first one's journal is told when to
-// ask again.
-func TestOneAgentServesAHost(t *testing.T) {
+// TestSecondAgentOfHostIsRejected checks that a second agent is rejected while the first one is alive. If it continues
+// the first one's journal, the response has the time of the next attempt.
+func TestSecondAgentOfHostIsRejected(t *testing.T) {
 	h, ctx := start(t), t.Context()
 	first, copied, other := report("host1"), report("host1"), report("host1")
 	first.Place = "p"
@@ -226,11 +228,12 @@ func TestOneAgentServesAHost(t *testing.T) {
 		what   string
 		report host.Report
 		wait   bool
-	}{{"a copy", copied, true}, {"another agent", other, false}} {
+	}{{"a copy of the agent", copied, true}, {"another agent", other, false}} {
 		for via, err := range map[string]error{"report": h.hosts.PutReport(ctx, c.report), "stream": h.hosts.Admit(ctx,
 			"host1", c.report.Sender())} {
-			taken, waits := errors.AsType[*host.Occupied](err)
-			if !fault.Is(err, fault.Conflict) || waits != c.wait || waits && (taken.Wait <= 0 || taken.Wait > 2*time.Minute) {
+			occupied, waits := errors.AsType[*host.Occupied](err)
+			if !fault.Is(err, fault.Conflict) || waits != c.wait ||
+				waits && (occupied.Wait <= 0 || occupied.Wait > 2*time.Minute) {
 				t.Errorf("%s by %s: %v", c.what, via, err)
 			}
 			if !strings.Contains(fault.TextOf(err), "another agent serves host host1") || strings.Contains(err.Error(),
@@ -239,7 +242,8 @@ func TestOneAgentServesAHost(t *testing.T) {
 			}
 		}
 	}
-	for what, from := range map[string]host.Sender{"the agent itself": first.Sender(), "an onlooker": {}} {
+	for what, from := range map[string]host.Sender{"the agent itself": first.Sender(),
+		"a client that is not an agent": {}} {
 		if err := h.hosts.Admit(ctx, "host1", from); err != nil {
 			t.Errorf("%s: %v", what, err)
 		}
@@ -256,23 +260,23 @@ func TestOneAgentServesAHost(t *testing.T) {
 	}
 }
 
-// Row 7: what says nothing of its agent, or of its place in the order of reports, changes nothing.
-func TestAGuestReportNamesItsAgent(t *testing.T) {
+// TestGuestReportMustNameItsAgent checks that a guest report without its agent or its number changes nothing.
+func TestGuestReportMustNameItsAgent(t *testing.T) {
 	h := start(t)
 	h.flavor("small", nil)
 	id := h.server(h.admin, "s", "small")
-	h.place(id, "host1")
+	h.assign(id, "host1")
 	if err := h.guest("host1", id, host.Guest{Phase: host.Running}); err != nil {
 		t.Fatal(err)
 	}
-	for says, g := range map[string]host.Guest{
+	for wantText, g := range map[string]host.Guest{
 		"instance must be": {Phase: host.Failed, Start: "s", Number: 9},
 		"start must be":    {Phase: host.Failed, Instance: "a", Number: 9},
 		"number must be":   {Phase: host.Failed, Instance: "a", Start: "s"},
 	} {
 		if err := h.hosts.PutGuest(t.Context(), "host1", id, g); !fault.Is(err, fault.Invalid) ||
-			!strings.Contains(err.Error(), says) {
-			t.Errorf("%s: %v", says, err)
+			!strings.Contains(err.Error(), wantText) {
+			t.Errorf("%s: %v", wantText, err)
 		}
 	}
 	if s, err := h.admin.Server(t.Context(), id); err != nil || s.Status != "ACTIVE" {

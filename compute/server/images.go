@@ -1,31 +1,15 @@
 package server
 
 import (
-	"context"
 	"net/url"
 	"strings"
 
-	"github.com/openberth/berth/api/identity"
 	"github.com/openberth/berth/api/image"
 	"github.com/openberth/berth/compute/flavor"
 	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/fault"
-	"github.com/openberth/berth/provider"
 	"github.com/openberth/berth/resource"
 )
-
-// Images is what the handlers need of an image service; *image.Client implements it. Image returns fault.NotFound for
-// an image that the caller may not see, fault.Forbidden if the service rejects the token, and fault.Unavailable if
-// the service does not answer.
-type Images interface {
-	Image(ctx context.Context, who identity.Identity, token, id string) (image.Image, error)
-}
-
-// Providers is what the handlers need of Placement; *placement.Client implements it. Providers returns fault.Invalid
-// for a query with a trait that does not exist.
-type Providers interface {
-	Providers(ctx context.Context, query url.Values) ([]provider.Provider, error)
-}
 
 // findImage reads the image for a server of a flavor and returns a snapshot of it. missing is the Compute API's
 // sentence for an image that does not exist. It returns nil without an image service or without an image.

@@ -15,10 +15,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
+
 	"github.com/openberth/berth/api/compute"
 	"github.com/openberth/berth/api/host"
 	"github.com/openberth/berth/api/rest"
 	"github.com/openberth/berth/compute/conductor"
+	"github.com/openberth/berth/compute/flavor"
 	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/compute/schedule"
 	"github.com/openberth/berth/compute/store"
@@ -42,7 +45,7 @@ type fakeConductor struct {
 	store                *store.Store
 
 	mu    sync.Mutex
-	left  int // how many more servers there is room for; below 0: for all
+	room  int // the number of servers that still fit; below 0: no limit
 	fails error
 }
 
@@ -50,10 +53,10 @@ type fakeConductor struct {
 func (l *fakeConductor) Create(ctx context.Context, servers ...lifecycle.Server) ([]lifecycle.Server, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.left >= 0 && len(servers) > l.left {
+	if l.room >= 0 && len(servers) > l.room {
 		return nil, l.fails
 	}
-	l.left -= len(servers)
+	l.room -= len(servers)
 	for i, s := range servers {
 		servers[i], _ = lifecycle.Next(s, lifecycle.Created{}, time.Now())
 	}
@@ -76,11 +79,12 @@ func (l *fakeConductor) event(ctx context.Context, id string, e lifecycle.Event)
 		s, _ = lifecycle.Next(s, e, time.Now())
 		return s
 	})
-	if told, counts := e.(lifecycle.Report); counts && err == nil && told.Number < s.Latest(told.Host, told.Instance) {
-		return fault.Wrap(fault.Conflict, "fakeConductor.Guest", &conductor.Late{Number: s.Latest(told.Host, told.Instance)})
+	if report, ok := e.(lifecycle.Report); ok && err == nil && report.Number < s.Latest(report.Host, report.Instance) {
+		return fault.Wrap(fault.Conflict, "fakeConductor.Guest",
+			&conductor.Late{Number: s.Latest(report.Host, report.Instance)})
 	}
-	if told, counts := e.(lifecycle.Report); counts {
-		e = told.Event
+	if report, ok := e.(lifecycle.Report); ok {
+		e = report.Event
 	}
 	if claim, ok := e.(lifecycle.GuestClaimed); ok && err == nil && !s.Expects(id, claim.Host) {
 		return fault.New(fault.Conflict, "fakeConductor.Guest", "not assigned to %s", claim.Host)
@@ -88,14 +92,15 @@ func (l *fakeConductor) event(ctx context.Context, id string, e lifecycle.Event)
 	return err
 }
 
-// Act applies the action, or refuses it.
-func (l *fakeConductor) Act(ctx context.Context, id string, wish lifecycle.ActionRequested) (lifecycle.Server, error) {
+// Act applies the action, or rejects it.
+func (l *fakeConductor) Act(ctx context.Context, id string,
+	action lifecycle.ActionRequested) (lifecycle.Server, error) {
 	s, err := l.store.Change(ctx, id, func(s lifecycle.Server) lifecycle.Server {
-		s, _ = lifecycle.Next(s, wish, time.Now())
+		s, _ = lifecycle.Next(s, action, time.Now())
 		return s
 	})
-	if err == nil && s.LastAction != wish.ID {
-		err = fault.New(fault.Conflict, "fakeConductor.Act", "%s", s.Refuse(wish.Action, wish.Hard))
+	if err == nil && s.LastAction != action.ID {
+		err = fault.New(fault.Conflict, "fakeConductor.Act", "%s", s.Refuse(action.Action, action.Hard))
 	}
 	return s, err
 }
@@ -144,22 +149,25 @@ func (l *fakeConductor) HostHeal(ctx context.Context, host string, oversubscribe
 	return a, err
 }
 
-// house is a server on a database of its own, and clients of it.
-type house struct {
+// fixture is a server with a database of its own, and clients of it.
+type fixture struct {
 	*testing.T
-	store *store.Store
-	lives *fakeConductor
-	log   *bytes.Buffer // what it logged; look at it when no request runs
-	url   string
-	admin *compute.Client
-	hosts host.Client
+	store     *store.Store
+	conductor *fakeConductor
+	aliases   pci.Aliases
+	log       *bytes.Buffer // its log; read it only when no request runs
+	url       string
+	admin     *compute.Client
+	hosts     host.Client
 
 	number int64 // of the last guest report
 }
 
-func start(t *testing.T) *house { return startWith(t, func(*Options) {}) }
+// start returns a fixture with default options.
+func start(t *testing.T) *fixture { return startWith(t, func(*Options) {}) }
 
-func startWith(t *testing.T, change func(*Options)) *house {
+// startWith returns a fixture with changed options.
+func startWith(t *testing.T, change func(*Options)) *fixture {
 	t.Helper()
 	db, err := sqldb.Open(t.Context(), "sqlite:///"+filepath.Join(t.TempDir(), "compute.db"))
 	if err != nil {
@@ -178,9 +186,9 @@ func startWith(t *testing.T, change func(*Options)) *house {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := &house{T: t, store: st, lives: &fakeConductor{Conductor: conductor.New(st, nil), store: st, left: -1},
-		log: &bytes.Buffer{}}
-	o := Options{Store: st, Conductor: h.lives, Aliases: aliases, PCIInPlacement: true,
+	h := &fixture{T: t, store: st, conductor: &fakeConductor{Conductor: conductor.New(st, nil), store: st, room: -1},
+		aliases: aliases, log: &bytes.Buffer{}}
+	o := Options{Store: st, Conductor: h.conductor, Aliases: aliases, PCIInPlacement: true,
 		Log: slog.New(slog.NewTextHandler(h.log, nil))}
 	change(&o)
 	web := httptest.NewServer(New(o))
@@ -192,20 +200,20 @@ func startWith(t *testing.T, change func(*Options)) *house {
 	return h
 }
 
-func (h *house) client(token string) *compute.Client {
+func (h *fixture) client(token string) *compute.Client {
 	return compute.NewClient(h.url, &http.Client{}, token)
 }
 
-// reply is what came back for a raw request.
+// reply is the response to a raw request.
 type reply struct {
 	status int
 	header http.Header
 	text   string
-	body   map[string]any // nil when the text is no JSON object
+	body   map[string]any // nil if the text is not a JSON object
 }
 
-// ask sends a raw request as user ann of project p1, unless the headers (pairs of name and value) say otherwise.
-func (h *house) ask(method, path, body string, headers ...string) reply {
+// ask sends a raw request as user ann of project p1, unless the headers (pairs of name and value) replace the token.
+func (h *fixture) ask(method, path, body string, headers ...string) reply {
 	h.Helper()
 	req, err := http.NewRequestWithContext(h.Context(), method, h.url+path, strings.NewReader(body))
 	if err != nil {
@@ -233,21 +241,21 @@ func (h *house) ask(method, path, body string, headers ...string) reply {
 	return r
 }
 
-// at asks as admin in a microversion.
-func (h *house) at(version, method, path, body string) reply {
+// at sends a request as admin in a microversion.
+func (h *fixture) at(version, method, path, body string) reply {
 	h.Helper()
 	return h.ask(method, path, body, "X-Auth-Token", "admin", "OpenStack-API-Version", "compute "+version)
 }
 
-// guest reports what became of a server, as an agent does that reports nothing else.
-func (h *house) guest(hostname, id string, g host.Guest) error {
+// guest sends a guest report with the next number.
+func (h *fixture) guest(hostname, id string, g host.Guest) error {
 	h.number++
 	g.Instance, g.Start, g.Number = "a", "s", h.number
 	return h.hosts.PutGuest(h.Context(), hostname, id, g)
 }
 
-// flavor makes a flavor whose id is its name.
-func (h *house) flavor(name string, specs map[string]string) {
+// flavor creates a flavor whose id is its name.
+func (h *fixture) flavor(name string, specs map[string]string) {
 	h.Helper()
 	if _, err := h.admin.CreateFlavor(h.Context(), compute.CreateFlavor{ID: name, Name: name, VCPUs: 2, RAM: 512,
 		Disk: 3}); err != nil {
@@ -258,8 +266,8 @@ func (h *house) flavor(name string, specs map[string]string) {
 	}
 }
 
-// server makes a server of a flavor and returns its id.
-func (h *house) server(c *compute.Client, name, flavor string) string {
+// server creates a server of a flavor and returns its id.
+func (h *fixture) server(c *compute.Client, name, flavor string) string {
 	h.Helper()
 	made, err := c.CreateServer(h.Context(), compute.CreateServer{Name: name, Flavor: flavor})
 	if err != nil {
@@ -268,13 +276,33 @@ func (h *house) server(c *compute.Client, name, flavor string) string {
 	return made.ID
 }
 
-// place lets the claim of a server succeed on a host, so that it is assigned there.
-func (h *house) place(id, hostname string) {
+// prepare builds the request to Placement of a server, as the conductor does.
+func (h *fixture) prepare(id string) lifecycle.Server {
 	h.Helper()
 	s, err := h.store.Read(h.Context(), id)
 	if err != nil {
 		h.Fatal(err)
 	}
+	var p lifecycle.Prepared
+	options := flavor.Options{PCIInPlacement: true}
+	if p.Ask, p.Requests, err = flavor.Ask(s.Flavor, s.SourceImage(), h.aliases, options, uuid.NewString); err != nil {
+		h.Fatal(err)
+	}
+	if p.Topology, err = flavor.Topology(s.Flavor, s.SourceImage()); err != nil {
+		h.Fatal(err)
+	}
+	h.apply(id, p)
+	if s, err = h.store.Read(h.Context(), id); err != nil {
+		h.Fatal(err)
+	}
+	return s
+}
+
+// assign chooses a host for a server and makes its claim succeed, so that the server is assigned to the host.
+func (h *fixture) assign(id, hostname string) {
+	h.Helper()
+	s := h.prepare(id)
+	var err error
 	choice := schedule.Choice{Host: hostname, Root: rootID, Allocation: resource.Allocation{rootID: {"VCPU": 2}},
 		Mappings: map[string][]provider.ID{"": {rootID}}}
 	for _, r := range s.Requests {
@@ -283,21 +311,22 @@ func (h *house) place(id, hostname string) {
 			choice.Allocation[deviceID] = resource.Amounts{r.Requirement.Class: 1}
 		}
 	}
-	h.tell(id, lifecycle.Chosen{Choices: []schedule.Choice{choice}, Candidates: 2, Refused: "1 host: too small"})
+	h.apply(id, lifecycle.Chosen{Choices: []schedule.Choice{choice}, Candidates: 2, Refused: "1 host: too small"})
 	if s, err = h.store.Read(h.Context(), id); err != nil {
 		h.Fatal(err)
 	}
-	h.tell(id, lifecycle.Claimed{Try: s.Try})
+	h.apply(id, lifecycle.Claimed{Try: s.Try})
 }
 
-func (h *house) tell(id string, e lifecycle.Event) {
+// apply applies an event to a server.
+func (h *fixture) apply(id string, e lifecycle.Event) {
 	h.Helper()
-	if err := h.lives.event(h.Context(), id, e); err != nil {
+	if err := h.conductor.event(h.Context(), id, e); err != nil {
 		h.Fatal(err)
 	}
 }
 
-// dig walks into a body: "server.flavor.id", "servers.0.name".
+// dig returns a value of the body by its path: "server/flavor/id", "servers/0/name".
 func (r reply) dig(path string) any {
 	var v any = r.body
 	for key := range strings.SplitSeq(path, "/") {
@@ -317,7 +346,7 @@ func (r reply) dig(path string) any {
 	return v
 }
 
-func TestFiftyServersAtOnce(t *testing.T) {
+func TestConcurrentCreationOfFiftyServers(t *testing.T) {
 	h := start(t)
 	h.flavor("small", nil)
 	var work sync.WaitGroup
@@ -343,10 +372,10 @@ func TestFiftyServersAtOnce(t *testing.T) {
 	}
 }
 
-func TestFaultsOfTheHouseAreLoggedAndNotTold(t *testing.T) {
+func TestInternalErrorIsLoggedAndHidden(t *testing.T) {
 	h := start(t)
 	h.flavor("small", nil)
-	h.lives.left, h.lives.fails = 0, fault.New(fault.Internal, "lives.Create", "the secret is out")
+	h.conductor.room, h.conductor.fails = 0, fault.New(fault.Internal, "conductor.Create", "the secret is out")
 	r := h.ask("POST", "/v2.1/servers", `{"server": {"name": "a", "flavorRef": "small"}}`)
 	id := r.header.Get("X-Compute-Request-Id")
 	if r.status != 500 || r.dig("computeFault/code") != 500.0 || strings.Contains(r.text, "secret") ||
@@ -356,30 +385,30 @@ func TestFaultsOfTheHouseAreLoggedAndNotTold(t *testing.T) {
 	if log := h.log.String(); !strings.Contains(log, "the secret is out") || !strings.Contains(log, id) {
 		t.Errorf("log: %s", log)
 	}
-	h.lives.fails = fault.New(fault.Unavailable, "sqldb.Write", "the database is busy")
+	h.conductor.fails = fault.New(fault.Unavailable, "sqldb.Write", "the database is busy")
 	if r := h.ask("POST", "/v2.1/servers", `{"server": {"name": "a", "flavorRef": "small"}}`); r.status != 503 ||
 		r.dig("serviceUnavailable/message") != "the database is busy" {
 		t.Errorf("%d %s", r.status, r.text)
 	}
 }
 
-// panics is a conductor with a mistake in it.
-type panics struct{ Conductor }
+// panickingConductor is a conductor with a bug.
+type panickingConductor struct{ Conductor }
 
 // Create panics.
-func (panics) Create(context.Context, ...lifecycle.Server) ([]lifecycle.Server, error) {
-	panic("a mistake")
+func (panickingConductor) Create(context.Context, ...lifecycle.Server) ([]lifecycle.Server, error) {
+	panic("a bug")
 }
 
-func TestAPanicIsA500AndTheNextRequestIsServed(t *testing.T) {
-	h := startWith(t, func(o *Options) { o.Conductor = panics{o.Conductor} })
+func TestPanicIsAnsweredWith500(t *testing.T) {
+	h := startWith(t, func(o *Options) { o.Conductor = panickingConductor{o.Conductor} })
 	h.flavor("small", nil)
 	r := h.ask("POST", "/v2.1/servers", `{"server": {"name": "a", "flavorRef": "small"}}`)
 	if r.status != 500 || r.dig("computeFault/code") != 500.0 {
 		t.Errorf("%d %s", r.status, r.text)
 	}
-	if log := h.log.String(); !strings.Contains(log, "a mistake") || !strings.Contains(log, "server_test.go") {
-		t.Errorf("the log does not say what panicked and where: %s", log)
+	if log := h.log.String(); !strings.Contains(log, "a bug") || !strings.Contains(log, "server_test.go") {
+		t.Errorf("the log has no cause or no location of the panic: %s", log)
 	}
 	if r := h.ask("GET", "/v2.1/servers", ""); r.status != 200 {
 		t.Errorf("%d %s", r.status, r.text)

@@ -17,9 +17,10 @@ import (
 	"github.com/openberth/berth/fault"
 )
 
-func everything() store.ServerFilter { return store.ServerFilter{} }
+// allServers returns a filter that matches every server.
+func allServers() store.ServerFilter { return store.ServerFilter{} }
 
-func TestTheLifeOfAServer(t *testing.T) {
+func TestServerIsCreatedAndDeleted(t *testing.T) {
 	h, ctx := start(t), t.Context()
 	h.flavor("gpu", map[string]string{"pci_passthrough:alias": "gpu:1"})
 	made, err := h.admin.CreateServer(ctx, compute.CreateServer{Name: "s", Flavor: "gpu", Image: imageID,
@@ -37,13 +38,13 @@ func TestTheLifeOfAServer(t *testing.T) {
 		s.LaunchedAt != nil {
 		t.Fatalf("%+v %v", s, err)
 	}
-	h.place(s.ID, "host1")
+	h.assign(s.ID, "host1")
 	record, err := h.store.Read(ctx, s.ID)
 	if err != nil {
 		t.Fatal(err)
 	}
 	request := record.Requests[0].ID
-	h.tell(s.ID, lifecycle.GuestRunning{Host: "host1",
+	h.apply(s.ID, lifecycle.GuestRunning{Host: "host1",
 		Devices: []schedule.Picked{{RequestID: request, Address: "0000:3b:00.0", Provider: deviceID}}})
 	s, err = h.admin.Server(ctx, s.ID)
 	if err != nil || s.Status != "ACTIVE" || s.TaskState != nil || *s.Place.Host != "host1" || s.Zone != "nova" ||
@@ -59,15 +60,15 @@ func TestTheLifeOfAServer(t *testing.T) {
 		t.Fatalf("%+v %v", s, err)
 	}
 	if err := h.admin.DeleteServer(ctx, s.ID); err != nil {
-		t.Errorf("asking again while it is on the way: %v", err)
+		t.Errorf("a second request during the deletion: %v", err)
 	}
-	h.tell(s.ID, lifecycle.GuestGone{Host: "host1"})
-	h.tell(s.ID, lifecycle.Released{})
+	h.apply(s.ID, lifecycle.GuestGone{Host: "host1"})
+	h.apply(s.ID, lifecycle.Released{})
 	if _, err = h.admin.Server(ctx, s.ID); !fault.Is(err, fault.NotFound) {
-		t.Errorf("after the end: %v", err)
+		t.Errorf("after the deletion: %v", err)
 	}
 	if err := h.admin.DeleteServer(ctx, s.ID); !fault.Is(err, fault.NotFound) {
-		t.Errorf("deleting after the end: %v", err)
+		t.Errorf("deleting a deleted server: %v", err)
 	}
 	if list, err := h.admin.Servers(ctx, compute.ListServers{Deleted: true}); err != nil || len(list) != 1 ||
 		list[0].Status != "DELETED" || list[0].TerminatedAt == nil {
@@ -78,7 +79,7 @@ func TestTheLifeOfAServer(t *testing.T) {
 	}
 }
 
-func TestAServerInEachVersion(t *testing.T) {
+func TestServerFieldsByVersion(t *testing.T) {
 	h := start(t)
 	h.flavor("small", nil)
 	made := h.at("2.1", "POST", "/v2.1/servers",
@@ -88,7 +89,7 @@ func TestAServerInEachVersion(t *testing.T) {
 	if made.status != 202 || id == "" {
 		t.Fatalf("%d %s", made.status, made.text)
 	}
-	h.place(id, "host1")
+	h.assign(id, "host1")
 	plain := []string{"id", "name", "status", "tenant_id", "user_id", "metadata", "hostId", "image", "flavor", "created",
 		"updated", "addresses",
 		"accessIPv4", "accessIPv6", "links", "progress", "OS-DCF:diskConfig", "OS-EXT-AZ:availability_zone", "key_name",
@@ -143,14 +144,15 @@ func TestAServerInEachVersion(t *testing.T) {
 	}
 }
 
-func TestAFaultIsShown(t *testing.T) {
+func TestFaultOfServerIsShown(t *testing.T) {
 	h := start(t)
 	h.flavor("small", nil)
 	id := h.server(h.client("ann:p1"), "s", "small")
 	if r := h.ask("GET", "/v2.1/servers/"+id, ""); r.dig("server/fault") != nil {
 		t.Error(r.text)
 	}
-	h.tell(id, lifecycle.NoValidHost{Candidates: 2, Reason: "2 hosts: no free gpu"})
+	h.prepare(id)
+	h.apply(id, lifecycle.NoValidHost{Candidates: 2, Reason: "2 hosts: no free gpu"})
 	r := h.ask("GET", "/v2.1/servers/"+id, "")
 	message, _ := r.dig("server/fault/message").(string)
 	if r.dig("server/status") != "ERROR" || r.dig("server/fault/code") != 500.0 || !strings.Contains(message,
@@ -165,7 +167,7 @@ func TestAFaultIsShown(t *testing.T) {
 	}
 }
 
-func TestProjectsDoNotSeeEachOther(t *testing.T) {
+func TestServersOfOtherProjectsAreHidden(t *testing.T) {
 	h := start(t)
 	h.flavor("small", nil)
 	mine, theirs := h.server(h.client("ann:p1"), "mine", "small"), h.server(h.client("bob:p2"), "theirs", "small")
@@ -200,16 +202,18 @@ func TestProjectsDoNotSeeEachOther(t *testing.T) {
 	}
 }
 
-func TestWhichServersAreListed(t *testing.T) {
+func TestServerListFilters(t *testing.T) {
 	h := start(t)
 	h.flavor("small", nil)
 	h.flavor("large", nil)
 	ann, bob := h.client("ann:p1"), h.client("bob:p2")
-	h.place(h.server(ann, "web-1", "small"), "host1")
-	h.place(h.server(ann, "web-2", "small"), "host2")
+	h.assign(h.server(ann, "web-1", "small"), "host1")
+	h.assign(h.server(ann, "web-2", "small"), "host2")
 	h.server(ann, "db.1", "large")
-	h.tell(h.server(bob, "web-9", "small"), lifecycle.NoValidHost{Reason: "nothing"})
-	h.tell(h.server(ann, "gone", "small"), lifecycle.DeleteRequested{})
+	failed := h.server(bob, "web-9", "small")
+	h.prepare(failed)
+	h.apply(failed, lifecycle.NoValidHost{Reason: "nothing"})
+	h.apply(h.server(ann, "gone", "small"), lifecycle.DeleteRequested{})
 	future := time.Now().Add(time.Hour).UTC().Format(time.RFC3339)
 	for _, c := range []struct {
 		token, query string
@@ -254,7 +258,7 @@ func TestWhichServersAreListed(t *testing.T) {
 	}
 }
 
-func TestPages(t *testing.T) {
+func TestServerListPages(t *testing.T) {
 	h := start(t)
 	h.flavor("small", nil)
 	if _, err := h.admin.CreateServer(t.Context(), compute.CreateServer{Name: "s", Flavor: "small", MinCount: 7,
@@ -288,7 +292,7 @@ func TestPages(t *testing.T) {
 	}
 }
 
-func TestManyServersOfOneRequest(t *testing.T) {
+func TestServersOfOneRequestShareReservation(t *testing.T) {
 	h, ctx := start(t), t.Context()
 	h.flavor("gpu", map[string]string{"pci_passthrough:alias": "gpu:2"})
 	h.server(h.admin, "s-9", "gpu")
@@ -307,6 +311,7 @@ func TestManyServersOfOneRequest(t *testing.T) {
 			s.Extended.Reservation != made.Reservation {
 			t.Errorf("%s, %+v", s.Name, s.Extended)
 		}
+		h.prepare(s.ID)
 		why, err := h.admin.Why(ctx, s.ID)
 		if err != nil || len(why.Requests) != 1 || len(why.Groups) != 3 {
 			t.Fatalf("%+v %v", why, err)
@@ -318,20 +323,20 @@ func TestManyServersOfOneRequest(t *testing.T) {
 	}
 }
 
-func TestAManyfoldRequestThatFailsLeavesNothing(t *testing.T) {
+func TestFailedRequestForSeveralServersCreatesNone(t *testing.T) {
 	h := start(t)
 	h.flavor("small", nil)
-	h.lives.left, h.lives.fails = 2, fault.New(fault.Unavailable, "x", "the disk is full")
+	h.conductor.room, h.conductor.fails = 2, fault.New(fault.Unavailable, "x", "the disk is full")
 	r := h.ask("POST", "/v2.1/servers", `{"server": {"name": "s", "flavorRef": "small", "max_count": 3}}`)
 	if r.status != 503 {
 		t.Fatalf("%d %s", r.status, r.text)
 	}
-	if list, err := h.store.Servers(t.Context(), everything()); err != nil || len(list) != 0 {
-		t.Errorf("%d servers stay (%v)", len(list), err)
+	if list, err := h.store.Servers(t.Context(), allServers()); err != nil || len(list) != 0 {
+		t.Errorf("%d servers were created (%v)", len(list), err)
 	}
 }
 
-func TestIDsTellWhereServersCameFrom(t *testing.T) {
+func TestServerIDContainsReservationAndIndex(t *testing.T) {
 	reservation := randomBytes()
 	seen := map[string]bool{}
 	var first string
@@ -351,7 +356,7 @@ func TestIDsTellWhereServersCameFrom(t *testing.T) {
 	}
 }
 
-func TestWhatTheDatabaseMayLookFor(t *testing.T) {
+func TestLiteralOfNamePattern(t *testing.T) {
 	for pattern, want := range map[string]string{"web": "web", "^web-1$": "web-1", `web\.example`: "web.example",
 		"(abc)+de": "abc", "a|b": "",
 		"(?i)abc": "", "x?abc*": "ab", ".*": "", "web-[12]-long": "-long"} {
@@ -365,17 +370,17 @@ func TestWhatTheDatabaseMayLookFor(t *testing.T) {
 	}
 }
 
-func TestWhy(t *testing.T) {
+func TestWhyExplainsPlacement(t *testing.T) {
 	h, ctx := start(t), t.Context()
 	h.flavor("gpu", map[string]string{"pci_passthrough:alias": "gpu:1", "trait:CUSTOM_FAST": "required"})
 	id := h.server(h.client("ann:p1"), "s", "gpu")
-	h.place(id, "host1")
+	h.assign(id, "host1")
 	record, err := h.store.Read(ctx, id)
 	if err != nil {
 		t.Fatal(err)
 	}
 	request := record.Requests[0].ID
-	h.tell(id, lifecycle.GuestRunning{Host: "host1",
+	h.apply(id, lifecycle.GuestRunning{Host: "host1",
 		Devices: []schedule.Picked{{RequestID: request, Address: "0000:3b:00.0", Provider: deviceID}}})
 	why, err := h.admin.Why(ctx, id)
 	if err != nil {
@@ -405,13 +410,13 @@ func TestWhy(t *testing.T) {
 		!strings.Contains(why.Query, "resources=") {
 		t.Errorf("%+v", why)
 	}
-	var trail []string
+	var history []string
 	for _, m := range why.History {
-		trail = append(trail, m.Text)
+		history = append(history, m.Text)
 	}
 	for _, part := range []string{"asks for", "2 candidates", "too small", "claimed on host1", "0000:3b:00.0"} {
-		if !strings.Contains(strings.Join(trail, "\n"), part) {
-			t.Errorf("the trail does not say %q:\n%s", part, strings.Join(trail, "\n"))
+		if !strings.Contains(strings.Join(history, "\n"), part) {
+			t.Errorf("the history lacks %q:\n%s", part, strings.Join(history, "\n"))
 		}
 	}
 	r := h.ask("GET", "/berth/v1/servers/"+id+"/why", "")
@@ -421,7 +426,26 @@ func TestWhy(t *testing.T) {
 	}
 	for _, secret := range []string{"host1", string(rootID), string(deviceID), "3b:00.0"} {
 		if strings.Contains(r.text, secret) {
-			t.Errorf("a user is told %s: %s", secret, r.text)
+			t.Errorf("a user sees %s: %s", secret, r.text)
 		}
+	}
+}
+
+// Before the conductor has built the request to Placement, a server is in BUILD and its explanation has no groups.
+func TestWhyBeforeTheRequestIsBuilt(t *testing.T) {
+	h := start(t)
+	h.flavor("gpu", map[string]string{"pci_passthrough:alias": "gpu:1"})
+	id := h.server(h.admin, "s", "gpu")
+	if got := h.status(id); got != "BUILD building scheduling" {
+		t.Error(got)
+	}
+	why, err := h.admin.Why(t.Context(), id)
+	if err != nil || why.State != "preparing" || len(why.Groups)+len(why.Requests)+len(why.History) > 0 ||
+		why.Query != "" {
+		t.Errorf("%+v %v", why, err)
+	}
+	h.prepare(id)
+	if why, err = h.admin.Why(t.Context(), id); err != nil || len(why.Groups) != 2 || len(why.Requests) != 1 {
+		t.Errorf("%+v %v", why, err)
 	}
 }

@@ -1,9 +1,10 @@
 package server
 
 import (
-	"context"
 	"net/http"
 	"slices"
+
+	"github.com/google/uuid"
 
 	"github.com/openberth/berth/api/compute"
 	"github.com/openberth/berth/api/host"
@@ -80,11 +81,7 @@ func (s *server) listServices(c *call) error {
 	if err != nil {
 		return err
 	}
-	hosts, err := s.Store.Hosts(c.r.Context())
-	if err != nil {
-		return err
-	}
-	dead, err := s.Store.Dead(c.r.Context())
+	hosts, dead, err := s.hostsAndDead(c.r.Context())
 	if err != nil {
 		return err
 	}
@@ -192,24 +189,8 @@ func (s *server) forgetHost(c *call) error {
 	return c.writeJSON(http.StatusOK, host.Forgotten{Removed: texts(removed), Kept: texts(kept)})
 }
 
-// unknownHost adds similar host names to a fault of kind NotFound. It returns other errors as they are.
-func (s *server) unknownHost(ctx context.Context, name string, err error) error {
-	if !fault.Is(err, fault.NotFound) {
-		return err
-	}
-	known, err := s.hostNames(ctx)
-	if err != nil {
-		return err
-	}
-	return provider.UnknownHost(name, known)
-}
-
-// hostNames lists the hosts whose agents have reported, by name.
-func (s *server) hostNames(ctx context.Context) ([]string, error) {
-	hosts, err := s.Store.Hosts(ctx)
-	names := make([]string, 0, len(hosts))
-	for _, h := range hosts {
-		names = append(names, h.Name)
-	}
-	return names, err
+// serviceID returns the UUID of the compute service of a host (2.53). It is derived from the host name, so it never
+// changes.
+func serviceID(host string) string {
+	return uuid.NewSHA1(uuid.NameSpaceDNS, []byte("nova-compute."+host)).String()
 }

@@ -21,7 +21,7 @@ func TestVersionDocuments(t *testing.T) {
 	}
 }
 
-func TestAnswersSayTheirVersion(t *testing.T) {
+func TestResponseNamesItsVersion(t *testing.T) {
 	h := start(t)
 	for asked, want := range map[string]string{"": "2.1", "compute 2.47": "2.47", "compute latest": "2.61",
 		"volume 3.50":  "2.1",
@@ -35,7 +35,7 @@ func TestAnswersSayTheirVersion(t *testing.T) {
 	}
 }
 
-func TestTheProjectMayStandInThePath(t *testing.T) {
+func TestPathMayContainProject(t *testing.T) {
 	for _, c := range []struct{ path, to, project string }{
 		{"/v2.1/p1/servers", "/v2.1/servers", "p1"},
 		{"/v2.1/p1/servers/x", "/v2.1/servers/x", "p1"},

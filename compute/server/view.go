@@ -21,15 +21,11 @@ func (s *server) hostStates(ctx context.Context, c *call) (map[string]string, er
 	if !c.version.Has(compute.HostStatus) || !c.who.IsAdmin() {
 		return nil, nil
 	}
-	hosts, err := s.Store.Hosts(ctx)
+	hosts, dead, err := s.hostsAndDead(ctx)
 	if err != nil {
 		return nil, err
 	}
 	states := map[string]string{}
-	dead, err := s.Store.Dead(ctx)
-	if err != nil {
-		return nil, err
-	}
 	for _, h := range hosts {
 		states[h.Name] = "UP"
 		if slices.Contains(dead, h.Name) || s.Conductor.SinceReport(h.Name) > silence {

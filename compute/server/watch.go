@@ -41,7 +41,7 @@ func (s *server) watch(c *call) error {
 	c.w.Header().Set("Content-Type", "application/x-ndjson")
 	c.w.WriteHeader(http.StatusOK)
 	if err := stream.Flush(); err != nil || c.r.Method == http.MethodHead {
-		return nil // the client has disconnected, or does not want the lines
+		return nil // the client has disconnected, or the request is a HEAD request
 	}
 	beat := time.NewTimer(s.Heartbeat)
 	defer beat.Stop()

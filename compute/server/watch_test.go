@@ -17,14 +17,16 @@ import (
 	"github.com/openberth/berth/fault"
 )
 
-// lines starts a watch and gives what it hears; the channel closes when the stream ends, and err says why.
-func lines(ctx context.Context, c host.Client, name string,
-	since int64) (heard <-chan host.Assignments, err func() error) {
-	return follow(ctx, c, host.WatchRequest{Host: name, Since: since})
+// watchHost starts a watch and returns the lines it receives. The channel is closed when the stream ends; err then
+// returns why it ended.
+func watchHost(ctx context.Context, c host.Client, name string,
+	since int64) (received <-chan host.Assignments, err func() error) {
+	return watch(ctx, c, host.WatchRequest{Host: name, Since: since})
 }
 
-// follow starts a watch with a request.
-func follow(ctx context.Context, c host.Client, w host.WatchRequest) (heard <-chan host.Assignments, err func() error) {
+// watch starts a watch with a request.
+func watch(ctx context.Context, c host.Client,
+	w host.WatchRequest) (received <-chan host.Assignments, err func() error) {
 	ch := make(chan host.Assignments, 100)
 	var ended error
 	go func() {
@@ -37,43 +39,44 @@ func follow(ctx context.Context, c host.Client, w host.WatchRequest) (heard <-ch
 	return ch, func() error { return ended }
 }
 
-// next waits for a line that the test is sure of.
-func next(t *testing.T, heard <-chan host.Assignments) host.Assignments {
+// nextLine waits for the next line and fails the test if there is none.
+func nextLine(t *testing.T, received <-chan host.Assignments) host.Assignments {
 	t.Helper()
 	select {
-	case a, ok := <-heard:
+	case a, ok := <-received:
 		if !ok {
 			t.Fatal("the stream ended")
 		}
 		return a
 	case <-time.After(30 * time.Second):
-		t.Fatal("nothing came")
+		t.Fatal("no line was received")
 	}
 	return host.Assignments{}
 }
 
-// A compute whose lease has ended sends no line: what it has read may be out of date.
-func TestNoLineWithoutTheLease(t *testing.T) {
+// TestWatchSendsNothingWithoutLease checks that compute sends no line after its lease has ended, because its data may
+// be out of date.
+func TestWatchSendsNothingWithoutLease(t *testing.T) {
 	h := startWith(t, func(o *Options) {
 		o.Lease = func() error { return fault.New(fault.Unavailable, "", "the lease has ended") }
 	})
-	heard, _ := lines(t.Context(), h.hosts, "host1", 0)
-	for a := range heard {
+	received, _ := watchHost(t.Context(), h.hosts, "host1", 0)
+	for a := range received {
 		t.Errorf("a line was sent: %+v", a)
 	}
 }
 
-func TestAHostHearsOfItsServers(t *testing.T) {
+func TestWatchSendsAssignmentsOfHost(t *testing.T) {
 	stop := make(chan struct{})
 	h := startWith(t, func(o *Options) { o.Heartbeat, o.Stop = time.Hour, stop })
 	h.flavor("gpu", map[string]string{"pci_passthrough:alias": "gpu:1"})
-	heard, ended := lines(t.Context(), h.hosts, "host1", 0)
-	if a := next(t, heard); a.Revision != 0 || a.Servers == nil || len(a.Servers) != 0 {
+	received, ended := watchHost(t.Context(), h.hosts, "host1", 0)
+	if a := nextLine(t, received); a.Revision != 0 || a.Servers == nil || len(a.Servers) != 0 {
 		t.Fatalf("%+v", a)
 	}
 	id := h.server(h.admin, "s", "gpu")
-	h.place(id, "host1")
-	a := next(t, heard)
+	h.assign(id, "host1")
+	a := nextLine(t, received)
 	if len(a.Servers) != 1 || a.Revision < 1 {
 		t.Fatalf("%+v", a)
 	}
@@ -88,42 +91,42 @@ func TestAHostHearsOfItsServers(t *testing.T) {
 		t.Fatalf("%+v", r)
 	}
 	other := h.server(h.admin, "other", "gpu")
-	h.place(other, "host2") // of no interest here
-	h.tell(id, lifecycle.GuestRunning{Host: "host1",
+	h.assign(other, "host2") // on another host
+	h.apply(id, lifecycle.GuestRunning{Host: "host1",
 		Devices: []schedule.Picked{{RequestID: r.ID, Address: "0000:3b:00.0"}}})
 	if err := h.admin.DeleteServer(t.Context(), id); err != nil {
 		t.Fatal(err)
 	}
-	if gone := next(t, heard); gone.Revision <= a.Revision || len(gone.Servers) != 0 {
+	if gone := nextLine(t, received); gone.Revision <= a.Revision || len(gone.Servers) != 0 {
 		t.Fatalf("%+v", gone)
 	}
 	close(stop)
-	if _, more := <-heard; more {
-		t.Error("a line after the end")
+	if _, more := <-received; more {
+		t.Error("a line after the end of the watch")
 	}
 	if err := ended(); !fault.Is(err, fault.Unavailable) {
 		t.Errorf("%v", err)
 	}
 }
 
-func TestAWatchGoesOnWhereItWas(t *testing.T) {
+func TestWatchContinuesAtRevision(t *testing.T) {
 	h := startWith(t, func(o *Options) { o.Heartbeat = time.Hour })
 	h.flavor("small", nil)
-	h.place(h.server(h.admin, "a", "small"), "host1")
+	h.assign(h.server(h.admin, "a", "small"), "host1")
 	now, err := h.store.Assignments(t.Context(), "host1")
 	if err != nil {
 		t.Fatal(err)
 	}
 	for name, since := range map[string]int64{"the start": 0, "an old revision": now.Revision - 1,
-		"another life": now.Revision + 1000} {
-		heard, _ := lines(t.Context(), h.hosts, "host1", since)
-		if a := next(t, heard); a.Revision != now.Revision || len(a.Servers) != 1 {
+		"a revision of another database": now.Revision + 1000} {
+		received, _ := watchHost(t.Context(), h.hosts, "host1", since)
+		if a := nextLine(t, received); a.Revision != now.Revision || len(a.Servers) != 1 {
 			t.Errorf("since %s: %+v", name, a)
 		}
 	}
-	heard, _ := lines(t.Context(), h.hosts, "host1", now.Revision)
-	h.place(h.server(h.admin, "b", "small"), "host1")
-	if a := next(t, heard); a.Revision <= now.Revision || len(a.Servers) != 2 {
+	received, _ := watchHost(t.Context(), h.hosts, "host1", now.Revision)
+	h.assign(h.server(h.admin, "b", "small"), "host1")
+	if a := nextLine(t, received); a.Revision <= now.Revision || len(a.Servers) != 2 {
 		t.Errorf("since the present: %+v", a)
 	}
 	if r := h.ask("GET", "/berth/v1/hosts/host1/assignments?since=x", "", "X-Auth-Token", "admin"); r.status != 400 {
@@ -131,8 +134,8 @@ func TestAWatchGoesOnWhereItWas(t *testing.T) {
 	}
 }
 
-// onlyAssignments is a store that has nothing but the assignments of one host.
-type onlyAssignments struct {
+// assignmentStore is a store with only the assignments of one host.
+type assignmentStore struct {
 	Store
 	mu       sync.Mutex
 	revision int64
@@ -141,60 +144,61 @@ type onlyAssignments struct {
 	stopped  chan struct{}
 }
 
-// Assignments gives the present revision.
-func (s *onlyAssignments) Assignments(context.Context, string) (store.Assignments, error) {
+// Assignments returns the present revision.
+func (s *assignmentStore) Assignments(context.Context, string) (store.Assignments, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return store.Assignments{Revision: s.revision}, s.err
 }
 
-// Available says that nothing is lost.
-func (s *onlyAssignments) Available() error { return nil }
+// Available returns nil: no file is lost.
+func (s *assignmentStore) Available() error { return nil }
 
 // Subscribe records when it is stopped.
-func (s *onlyAssignments) Subscribe(string) (<-chan struct{}, func()) {
+func (s *assignmentStore) Subscribe(string) (<-chan struct{}, func()) {
 	return s.changed, func() { close(s.stopped) }
 }
 
-func (s *onlyAssignments) set(revision int64, err error) {
+func (s *assignmentStore) set(revision int64, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.revision, s.err = revision, err
 }
 
-func startBeating() (*onlyAssignments, host.Client) {
-	st := &onlyAssignments{revision: 7, changed: make(chan struct{}, 1), stopped: make(chan struct{})}
+// startHeartbeats returns an assignmentStore and a client of a server with it.
+func startHeartbeats() (*assignmentStore, host.Client) {
+	st := &assignmentStore{revision: 7, changed: make(chan struct{}, 1), stopped: make(chan struct{})}
 	h := New(Options{Store: st, Heartbeat: host.Heartbeat, Log: slog.New(slog.NewTextHandler(io.Discard, nil))})
 	return st, host.Client{REST: &rest.Client{Base: "http://compute", HTTP: rest.InMemory(h),
 		Headers: map[string]string{"X-Auth-Token": "admin"}}}
 }
 
-func TestTheHeartOfAWatchBeats(t *testing.T) {
+func TestWatchSendsHeartbeats(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		st, c := startBeating()
+		st, c := startHeartbeats()
 		ctx, cancel := context.WithCancel(t.Context())
 		begun := time.Now()
-		heard, ended := lines(ctx, c, "host1", 7)
+		received, ended := watchHost(ctx, c, "host1", 7)
 		expect := func(revision int64, after time.Duration) {
 			t.Helper()
-			if a := <-heard; a.Revision != revision || time.Since(begun) != after {
+			if a := <-received; a.Revision != revision || time.Since(begun) != after {
 				t.Errorf("revision %d after %s, want %d after %s", a.Revision, time.Since(begun), revision, after)
 			}
 		}
 		expect(7, host.Heartbeat)
 		expect(7, 2*host.Heartbeat)
 		time.Sleep(host.Heartbeat / 2)
-		st.changed <- struct{}{} // of something that came back to what it was
+		st.changed <- struct{}{} // a change without a new revision
 		synctest.Wait()
 		st.set(8, nil)
 		st.changed <- struct{}{}
 		expect(8, 5*host.Heartbeat/2)
-		expect(8, 7*host.Heartbeat/2) // silence is counted from the last line
-		st.set(9, nil)                // by another process: nobody is told
+		expect(8, 7*host.Heartbeat/2) // the heartbeat follows the last line
+		st.set(9, nil)                // by another process, which signals no change
 		expect(9, 9*host.Heartbeat/2)
 		cancel()
-		for range heard {
-			t.Error("a line after the end")
+		for range received {
+			t.Error("a line after the end of the watch")
 		}
 		<-st.stopped
 		if err := ended(); err == nil {
@@ -203,15 +207,15 @@ func TestTheHeartOfAWatchBeats(t *testing.T) {
 	})
 }
 
-func TestAWatchEndsWhenTheDatabaseDoesNotAnswer(t *testing.T) {
+func TestWatchEndsWithDatabaseError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		st, c := startBeating()
-		heard, ended := lines(t.Context(), c, "host1", 0)
-		if a := <-heard; a.Revision != 7 {
+		st, c := startHeartbeats()
+		received, ended := watchHost(t.Context(), c, "host1", 0)
+		if a := <-received; a.Revision != 7 {
 			t.Errorf("%+v", a)
 		}
 		st.set(0, fault.New(fault.Unavailable, "store", "down"))
-		for range heard {
+		for range received {
 			t.Error("a line without a database")
 		}
 		<-st.stopped

@@ -39,7 +39,7 @@ func withoutHostData(w compute.Why) compute.Why {
 
 // explain returns the decisions in a server's record.
 func explain(s lifecycle.Server) compute.Why {
-	w := compute.Why{ID: s.ID, Name: s.Name, Status: s.Status(), State: string(s.State),
+	w := compute.Why{ID: s.ID, Name: s.Name, Status: s.Status(), State: s.Stage(),
 		Host: s.Shown().Host, Flavor: s.Flavor.Name, Query: placement.AskQuery(s.Ask).Encode(),
 		Rounds: s.Round, Tries: s.Try, Excluded: notNil(s.FailedHosts), Groups: []compute.WhyGroup{},
 		Requests: []compute.WhyRequest{}, Devices: []compute.WhyDevice{}, History: []compute.WhyHistoryEntry{}}

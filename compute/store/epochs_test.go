@@ -10,7 +10,8 @@ import (
 	"github.com/openberth/berth/compute/store"
 )
 
-// Each start of compute counts an epoch, and the database knows at which revision each host was when it ended.
+// epochs checks that each start of compute begins an epoch, and that the database has the last revision of each host in
+// it.
 func epochs(t *testing.T, s *store.Store) {
 	ctx := t.Context()
 	var past []store.Epoch
@@ -33,7 +34,7 @@ func epochs(t *testing.T, s *store.Store) {
 			t.Errorf("epochs ended at %v, want %v", got, want)
 		}
 	}
-	become := func(id, host string) {
+	change := func(id, host string) {
 		t.Helper()
 		_, err := s.Change(ctx, id,
 			func(s lifecycle.Server) lifecycle.Server { s.State, s.Host = lifecycle.Spawning, host; return s })
@@ -42,10 +43,10 @@ func epochs(t *testing.T, s *store.Store) {
 	begin()
 	must(t, s.Create(ctx, server("a", 0)))
 	must(t, s.Create(ctx, server("b", 0)))
-	become("a", "h")
+	change("a", "h")
 	begin()
 	begin() // nothing has changed
-	become("b", "h")
+	change("b", "h")
 	begin()
 	ends("1 true", "1 true", "2 true", "2 true")
 	if now, err := s.Position(ctx, "h"); err != nil || now.Revision != 2 || now.Epoch.Number != 4 || now.Epoch != past[3] {
@@ -56,7 +57,7 @@ func epochs(t *testing.T, s *store.Store) {
 	}
 	for _, e := range []store.Epoch{{Number: 2, ID: "another"}, {Number: 9, ID: past[0].ID}} {
 		if _, known, err := s.EpochEnd(ctx, "h", e); err != nil || known {
-			t.Errorf("%+v is known: %v", e, err)
+			t.Errorf("%+v is a known epoch: %v", e, err)
 		}
 	}
 	ids := map[string]bool{}
@@ -68,34 +69,34 @@ func epochs(t *testing.T, s *store.Store) {
 	}
 }
 
-// What is on a host that an operator has declared dead is to be destroyed should it return, until its agent reports it
-// gone.
+// removals checks that the guests of a host that is declared dead must be destroyed if the host returns, until its
+// agent reports them gone.
 func removals(t *testing.T, s *store.Store) {
 	ctx := t.Context()
 	expect := func(host, want string) {
 		t.Helper()
 		a, err := s.Assignments(ctx, host)
 		must(t, err)
-		if got := guests(a); got != want {
+		if got := guestsOf(a); got != want {
 			t.Errorf("%s has %q, want %q", host, got, want)
 		}
 	}
-	become := func(id string, next func(s *lifecycle.Server)) {
+	change := func(id string, next func(s *lifecycle.Server)) {
 		t.Helper()
 		_, err := s.Change(ctx, id, func(s lifecycle.Server) lifecycle.Server { next(&s); return s })
 		must(t, err)
 	}
 	must(t, s.PutReport(ctx, schedule.Host{Name: "h", Provider: "root-h", Seen: noon}, admitted))
 	for _, id := range []string{"a", "b", "c"} {
-		must(t, s.Create(ctx, on(id, "h")))
+		must(t, s.Create(ctx, serverOn(id, "h")))
 	}
-	become("c", func(s *lifecycle.Server) { s.State = lifecycle.DeletingAllocation }) // its agent has reported it gone
+	change("c", func(s *lifecycle.Server) { s.State = lifecycle.DeletingAllocation }) // its guest is gone
 	expect("h", "a b")
 	must(t, s.SetDead(ctx, "h", true, noon))
-	become("a", func(s *lifecycle.Server) { s.State, s.Host = lifecycle.Spawning, "g" }) // evacuated
-	become("b", func(s *lifecycle.Server) { s.State = lifecycle.DeletingGuest })
+	change("a", func(s *lifecycle.Server) { s.State, s.Host = lifecycle.Spawning, "g" }) // evacuated
+	change("b", func(s *lifecycle.Server) { s.State = lifecycle.DeletingGuest })
 	expect("h", "-a -b")
-	become("b", func(s *lifecycle.Server) { s.State = lifecycle.DeletingAllocation })
+	change("b", func(s *lifecycle.Server) { s.State = lifecycle.DeletingAllocation })
 	expect("h", "-a -b")
 	expect("g", "a")
 	must(t, s.SetDead(ctx, "h", false, noon))
@@ -112,12 +113,12 @@ func removals(t *testing.T, s *store.Store) {
 	select {
 	case <-changed:
 	default:
-		t.Error("nobody was told")
+		t.Error("the subscriber was not notified")
 	}
 	expect("h", "-b")
 	must(t, s.Forget(ctx, "h"))
 	expect("h", "")
 	if p, err := s.Position(ctx, "h"); err != nil || p.Revision == 0 {
-		t.Errorf("a forgotten host begins at revision %d again (%v)", p.Revision, err)
+		t.Errorf("a host that was forgotten has revision %d (%v)", p.Revision, err)
 	}
 }

@@ -159,17 +159,6 @@ func unknownFlavor(id string) error {
 	return fault.New(fault.NotFound, "", "there is no flavor %s", id)
 }
 
-// requireRow returns the fault none if a statement affected no row.
-func requireRow(done sql.Result, err error, none error) error {
-	if err != nil {
-		return err
-	}
-	if n, err := done.RowsAffected(); err != nil || n > 0 {
-		return err
-	}
-	return none
-}
-
 func putSpecs(ctx context.Context, tx *sqldb.Tx, id string, specs map[string]string) error {
 	for _, key := range slices.Sorted(maps.Keys(specs)) {
 		if err := tx.Upsert(ctx, "compute_flavor_specs", []string{"flavor_id", "spec"}, []string{"content"},
@@ -203,8 +192,6 @@ func readSpecs(ctx context.Context, tx *sqldb.Tx, flavors map[string]*flavor.Fla
 	return nil
 }
 
-type scanner interface{ Scan(into ...any) error }
-
 func scanFlavor(row scanner) (flavor.Flavor, error) {
 	f := flavor.Flavor{ExtraSpecs: map[string]string{}}
 	var public, disabled int
@@ -212,11 +199,4 @@ func scanFlavor(row scanner) (flavor.Flavor, error) {
 		&f.RXTXFactor, &public, &disabled)
 	f.Public, f.Disabled = public == 1, disabled == 1
 	return f, err
-}
-
-func boolInt(b bool) int {
-	if b {
-		return 1
-	}
-	return 0
 }

@@ -242,63 +242,6 @@ func (s *Store) Assignments(ctx context.Context, host string) (Assignments, erro
 	return out, wrap("Assignments", err)
 }
 
-// Subscribe returns a channel that receives a value after changes of a host's assignments by this process. Several
-// changes may yield one value. stop ends the subscription.
-func (s *Store) Subscribe(host string) (changed <-chan struct{}, stop func()) {
-	ch := make(chan struct{}, 1)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.subscribers[host] == nil {
-		s.subscribers[host] = map[chan struct{}]bool{}
-	}
-	s.subscribers[host][ch] = true
-	return ch, func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		delete(s.subscribers[host], ch)
-		if len(s.subscribers[host]) == 0 {
-			delete(s.subscribers, host)
-		}
-	}
-}
-
-// notify sends a value to the subscribers of the hosts.
-func (s *Store) notify(hosts ...string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, host := range hosts {
-		for ch := range s.subscribers[host] {
-			select {
-			case ch <- struct{}{}:
-			default: // a value is pending
-			}
-		}
-	}
-}
-
-// ensureHost creates the row of a host if it does not exist.
-func ensureHost(ctx context.Context, tx *sqldb.Tx, host string) error {
-	_, err := tx.InsertIgnore(ctx, `INSERT INTO compute_hosts (name, provider, revision, seen, report)
-		VALUES (?, '', 0, 0, '')`, host)
-	return err
-}
-
-// raiseRevisions increments the revision of each host's assignments. Empty names are ignored.
-func raiseRevisions(ctx context.Context, tx *sqldb.Tx, hosts ...string) error {
-	for _, host := range hosts {
-		if host == "" {
-			continue
-		}
-		if err := ensureHost(ctx, tx, host); err != nil {
-			return err
-		}
-		if _, err := tx.Exec(ctx, `UPDATE compute_hosts SET revision = revision + 1 WHERE name = ?`, host); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // readHosts reads the reports of the rows that the rest of the statement selects. Hosts without a report are omitted.
 func readHosts(ctx context.Context, tx *sqldb.Tx, rest string, args ...any) ([]schedule.Host, error) {
 	rows, err := tx.Query(ctx, `SELECT name, report, seen FROM compute_hosts`+rest, args...)

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/openberth/berth/backoff"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/sqldb"
 )
@@ -127,23 +128,6 @@ func (l *Lease) setLost(by LeaseOwner) error {
 		"this process did not renew its lease for %s, and ends", l.takenBy, l.options.TTL)
 }
 
-// Hold acquires the lease for this process. Afterwards all calls of the store fail once another process owns the lease.
-// A lease that was released or whose owner is known to have ended is acquired at once; otherwise Hold waits for a
-// renewal up to the TTL (twice the TTL for an owner known to run). It returns fault.Conflict, which names the owner, if
-// the owner renews the lease. Keep must run as long as the store is used.
-func (s *Store) Hold(ctx context.Context, me LeaseOwner, terms LeaseOptions) (*Lease, error) {
-	const op = "Hold"
-	l := &Lease{db: s.db.db, self: me, options: terms.withDefaults(), lost: make(chan struct{})}
-	l.client = newClientLease(l.options.TTL - l.options.TTL/3)
-	if err := l.waitAndAcquire(ctx); err != nil {
-		return nil, wrap(op, err)
-	}
-	s.db.mu.Lock()
-	defer s.db.mu.Unlock()
-	s.db.lease = l
-	return l, nil
-}
-
 // waitAndAcquire waits until the lease is acquired or its owner renews it.
 func (l *Lease) waitAndAcquire(ctx context.Context) error {
 	var first leaseView
@@ -178,11 +162,9 @@ func (l *Lease) waitAndAcquire(ctx context.Context) error {
 			first, since = now, time.Now()
 			l.options.Waiting(now.owner, patience)
 		}
-		select {
-		case <-ctx.Done():
+		if backoff.Sleep(ctx, l.options.Poll) != nil {
 			return fault.New(fault.Unavailable, "",
 				"stopped while waiting for compute's database, which %s has not released", now.owner)
-		case <-time.After(l.options.Poll):
 		}
 	}
 }

@@ -15,17 +15,18 @@ import (
 	"github.com/openberth/berth/sqldb"
 )
 
-// brief is a lease that ends soon, for a holder that nobody knows to be dead.
-func brief() store.LeaseOptions {
+// shortOptions are the options of a lease that ends soon, for an owner that is not known to be dead.
+func shortOptions() store.LeaseOptions {
 	return store.LeaseOptions{TTL: 3 * time.Second, Renew: 50 * time.Millisecond, Poll: 20 * time.Millisecond}
 }
 
-func holder(name string) store.LeaseOwner {
+// owner returns a lease owner with this instance.
+func owner(name string) store.LeaseOwner {
 	return store.LeaseOwner{Instance: name, Host: "db1", PID: 4711}
 }
 
-// another opens the same database as another process would.
-func another(t *testing.T, url string) *store.Store {
+// openAgain opens the database as another process would.
+func openAgain(t *testing.T, url string) *store.Store {
 	t.Helper()
 	db, err := sqldb.Open(t.Context(), url)
 	must(t, err)
@@ -35,8 +36,8 @@ func another(t *testing.T, url string) *store.Store {
 	return s
 }
 
-// keep runs Keep until the test, or what it gives, ends it.
-func keep(t *testing.T, l *store.Lease) (stop func() error) {
+// keepRenewing runs Keep until the end of the test, or until stop is called, which returns the error of Keep.
+func keepRenewing(t *testing.T, l *store.Lease) (stop func() error) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	ended := make(chan error, 1)
@@ -49,65 +50,67 @@ func keep(t *testing.T, l *store.Lease) (stop func() error) {
 	return stop
 }
 
-func TestLease(t *testing.T) {
+func TestLeaseOnEveryDatabase(t *testing.T) {
 	databases.Each(t, func(t *testing.T, fresh func(testing.TB) string) {
 		for _, c := range []struct {
 			name string
 			run  func(t *testing.T, url string)
 		}{
-			{"a second one is refused", secondRefused}, {"the dead are followed at once", deadFollowed},
-			{"the living are given time", aliveIsGivenTime}, {"a lease ends, and its holder is fenced off", fencedOff},
-			{"what was begun is finished first", begunFirst}, {"given back", givenBack}, {"many at once", manyAtOnce},
-			{"work and renewal", workAndRenewal},
-			{"the client's lease ends first", clientEndsFirst}, {"the database's clock jumps", clockJumps},
+			{"a second process is rejected", secondProcessRejected}, {"a dead owner is replaced at once", deadOwnerReplaced},
+			{"a running owner has more time", runningOwnerHasMoreTime}, {"a former owner is fenced", formerOwnerFenced},
+			{"a takeover waits for a transaction", takeoverWaitsForTransaction},
+			{"a released lease is acquired at once", releasedLeaseAcquired},
+			{"concurrent acquisition", concurrentAcquisition},
+			{"writes during renewal", writesDuringRenewal},
+			{"the client's lease ends first", clientLeaseEndsFirst}, {"the database's clock jumps", databaseClockJumps},
 		} {
 			t.Run(c.name, func(t *testing.T) { c.run(t, fresh(t)) })
 		}
 	})
 }
 
-// One that renews is alive: the second hears who it is, soon, and the first works on.
-func secondRefused(t *testing.T, url string) {
-	first, second := another(t, url), another(t, url)
-	l, err := first.Hold(t.Context(), holder("first"), brief())
+// secondProcessRejected checks that a second process gets an error that names the owner, if the owner renews its lease.
+func secondProcessRejected(t *testing.T, url string) {
+	first, second := openAgain(t, url), openAgain(t, url)
+	l, err := first.Hold(t.Context(), owner("first"), shortOptions())
 	must(t, err)
-	keep(t, l)
-	_, err = second.Hold(t.Context(), holder("second"), brief())
+	keepRenewing(t, l)
+	_, err = second.Hold(t.Context(), owner("second"), shortOptions())
 	is(t, err, fault.Conflict)
 	for _, word := range []string{"process 4711 on host db1, since " + time.Now().UTC().Format("2006-01-02"),
 		"end that one first", "[database] connection"} {
 		if !strings.Contains(fault.TextOf(err), word) {
-			t.Errorf("the refusal does not say %q: %v", word, err)
+			t.Errorf("the error lacks %q: %v", word, err)
 		}
 	}
 	must(t, first.Create(t.Context(), server("s", 1)))
 }
 
-// Who is known to run, but short of time, has twice as long as others before he is followed.
-func aliveIsGivenTime(t *testing.T, url string) {
-	first, second := another(t, url), another(t, url)
-	short := brief()
+// runningOwnerHasMoreTime checks that an owner that is known to run has twice the TTL before it loses the lease.
+func runningOwnerHasMoreTime(t *testing.T, url string) {
+	first, second := openAgain(t, url), openAgain(t, url)
+	short := shortOptions()
 	short.TTL = time.Millisecond
-	l, err := first.Hold(t.Context(), holder("first"), short)
+	l, err := first.Hold(t.Context(), owner("first"), short)
 	must(t, err)
-	time.Sleep(10 * time.Millisecond) // it has ended, by any clock
-	terms := brief()
+	time.Sleep(10 * time.Millisecond) // the lease has ended
+	terms := shortOptions()
 	terms.TTL = 20 * time.Second
 	terms.Alive = func(h store.LeaseOwner) bool { return h.Instance == "first" }
 	terms.Waiting = func(_ store.LeaseOwner, longest time.Duration) {
 		if longest != 2*terms.TTL {
-			t.Errorf("it waits %s", longest)
+			t.Errorf("it waits at most %s, want %s", longest, 2*terms.TTL)
 		}
-		keep(t, l)
+		keepRenewing(t, l)
 	}
-	_, err = second.Hold(t.Context(), holder("second"), terms)
+	_, err = second.Hold(t.Context(), owner("second"), terms)
 	is(t, err, fault.Conflict)
 }
 
-// A holder that does not renew its lease stops acting before another process can take it.
-func clientEndsFirst(t *testing.T, url string) {
-	first, second := another(t, url), another(t, url)
-	l, err := first.Hold(t.Context(), holder("first"), brief())
+// clientLeaseEndsFirst checks that an owner that does not renew its lease stops before another process can acquire it.
+func clientLeaseEndsFirst(t *testing.T, url string) {
+	first, second := openAgain(t, url), openAgain(t, url)
+	l, err := first.Hold(t.Context(), owner("first"), shortOptions())
 	must(t, err)
 	must(t, l.Check())
 	bound, stop := l.Bind(t.Context())
@@ -115,12 +118,12 @@ func clientEndsFirst(t *testing.T, url string) {
 	var ended time.Time
 	var watching sync.WaitGroup
 	watching.Go(func() { <-bound.Done(); ended = time.Now() })
-	_, err = second.Hold(t.Context(), holder("second"), brief())
+	_, err = second.Hold(t.Context(), owner("second"), shortOptions())
 	taken := time.Now()
 	must(t, err)
 	watching.Wait()
 	if !ended.Before(taken) {
-		t.Errorf("calls of the first were cancelled %s after the second had the database", ended.Sub(taken))
+		t.Errorf("calls of the first process were cancelled %s after the second acquired the lease", ended.Sub(taken))
 	}
 	is(t, l.Check(), fault.Unavailable)
 	cause := context.Cause(bound)
@@ -133,12 +136,13 @@ func clientEndsFirst(t *testing.T, url string) {
 	<-late.Done()
 }
 
-// A lease that has expired only because the database's clock was set forward is not taken over: its holder renews it.
-func clockJumps(t *testing.T, url string) {
-	first, second := another(t, url), another(t, url)
-	terms := brief()
+// databaseClockJumps checks that a lease that has expired because the database's clock was set forward is not taken
+// over, because its owner renews it.
+func databaseClockJumps(t *testing.T, url string) {
+	first, second := openAgain(t, url), openAgain(t, url)
+	terms := shortOptions()
 	terms.Renew = 500 * time.Millisecond
-	l, err := first.Hold(t.Context(), holder("first"), terms)
+	l, err := first.Hold(t.Context(), owner("first"), terms)
 	must(t, err)
 	db, err := sqldb.Open(t.Context(), url)
 	must(t, err)
@@ -147,84 +151,85 @@ func clockJumps(t *testing.T, url string) {
 		_, err := tx.Exec(t.Context(), `UPDATE compute_lease SET expiry = 1`)
 		return err
 	}))
-	keep(t, l)
-	_, err = second.Hold(t.Context(), holder("second"), brief())
+	keepRenewing(t, l)
+	_, err = second.Hold(t.Context(), owner("second"), shortOptions())
 	is(t, err, fault.Conflict)
 	must(t, first.Create(t.Context(), server("s", 1)))
 }
 
-// A dead connection costs one renewal: the next one uses another connection.
-func TestLeaseOutlivesAConnection(t *testing.T) {
+// TestLeaseSurvivesLostConnection stalls a connection: one renewal fails, and the next one uses another connection.
+func TestLeaseSurvivesLostConnection(t *testing.T) {
 	servers := map[string]func(testing.TB, ...string) *databases.Server{
 		"MariaDB": databases.MariaDB, "PostgreSQL": databases.PostgreSQL}
 	for name, start := range servers {
 		t.Run(name, func(t *testing.T) {
 			db := start(t)
 			url, proxy := db.Database(t), databases.NewProxy(t, db.Addr)
-			first, second := another(t, proxy.URL(url)), another(t, url)
-			terms := brief()
+			first, second := openAgain(t, proxy.URL(url)), openAgain(t, url)
+			terms := shortOptions()
 			terms.TTL = 6 * time.Second
-			l, err := first.Hold(t.Context(), holder("first"), terms)
+			l, err := first.Hold(t.Context(), owner("first"), terms)
 			must(t, err)
-			keep(t, l)
+			keepRenewing(t, l)
 			proxy.Break(databases.Cut{Stall: true})
 			time.Sleep(terms.TTL)
 			if proxy.Broken() != 1 {
 				t.Fatalf("%d connections were cut", proxy.Broken())
 			}
 			must(t, l.Check())
-			_, err = second.Hold(t.Context(), holder("second"), brief())
+			_, err = second.Hold(t.Context(), owner("second"), shortOptions())
 			is(t, err, fault.Conflict)
 		})
 	}
 }
 
-func deadFollowed(t *testing.T, url string) {
-	first, second := another(t, url), another(t, url)
-	forever := brief()
-	forever.TTL = time.Hour
-	_, err := first.Hold(t.Context(), holder("first"), forever)
+func deadOwnerReplaced(t *testing.T, url string) {
+	first, second := openAgain(t, url), openAgain(t, url)
+	long := shortOptions()
+	long.TTL = time.Hour
+	_, err := first.Hold(t.Context(), owner("first"), long)
 	must(t, err)
-	terms := brief()
+	terms := shortOptions()
 	terms.Dead = func(h store.LeaseOwner) bool { return h.Instance == "first" && h.Host == "db1" && h.PID == 4711 }
-	terms.Waiting = func(h store.LeaseOwner, _ time.Duration) { t.Errorf("there is nobody to wait for, but %s", h) }
-	_, err = second.Hold(t.Context(), holder("second"), terms)
+	terms.Waiting = func(h store.LeaseOwner, _ time.Duration) { t.Errorf("it waits for %s, which is dead", h) }
+	_, err = second.Hold(t.Context(), owner("second"), terms)
 	must(t, err)
 }
 
-// A holder that stopped renewing is waited for, then followed. When it wakes up it can neither write nor read, and
-// hears who has taken over.
-func fencedOff(t *testing.T, url string) {
-	first, second := another(t, url), another(t, url)
-	l, err := first.Hold(t.Context(), holder("first"), brief())
+// formerOwnerFenced checks that an owner that does not renew its lease loses it. Afterwards it can neither write nor
+// read, and the error names the new owner.
+func formerOwnerFenced(t *testing.T, url string) {
+	first, second := openAgain(t, url), openAgain(t, url)
+	l, err := first.Hold(t.Context(), owner("first"), shortOptions())
 	must(t, err)
 	must(t, first.Create(t.Context(), server("s", 1)))
-	terms, waited := brief(), 0
+	terms, waited := shortOptions(), 0
 	terms.Waiting = func(store.LeaseOwner, time.Duration) { waited++ }
-	_, err = second.Hold(t.Context(), holder("second"), terms)
+	_, err = second.Hold(t.Context(), owner("second"), terms)
 	must(t, err)
 	if waited != 1 {
-		t.Errorf("it was told %d times that somebody is waited for", waited)
+		t.Errorf("Waiting was called %d times, want 1", waited)
 	}
 	err = first.Create(t.Context(), server("late", 1))
 	is(t, err, fault.Unavailable)
 	if !strings.Contains(fault.TextOf(err), "taken over compute's database (process 4711 on host db1") {
-		t.Errorf("the refusal does not say who has it: %v", err)
+		t.Errorf("the error does not name the new owner: %v", err)
 	}
 	_, err = first.Read(t.Context(), "s")
 	is(t, err, fault.Unavailable)
 	is(t, l.Keep(t.Context()), fault.Unavailable)
-	must(t, l.Release(t.Context())) // which takes nothing from the second
+	must(t, l.Release(t.Context())) // has no effect on the second
 	_, err = second.Read(t.Context(), "s")
 	must(t, err)
 	_, err = second.Read(t.Context(), "late")
 	is(t, err, fault.NotFound)
 }
 
-// A write that saw the lease is kept before anybody else has it.
-func begunFirst(t *testing.T, url string) {
-	first, second, third := another(t, url), another(t, url), another(t, url)
-	_, err := first.Hold(t.Context(), holder("first"), brief())
+// takeoverWaitsForTransaction checks that a transaction that has checked the lease is committed before another process
+// acquires the lease.
+func takeoverWaitsForTransaction(t *testing.T, url string) {
+	first, second, third := openAgain(t, url), openAgain(t, url), openAgain(t, url)
+	_, err := first.Hold(t.Context(), owner("first"), shortOptions())
 	must(t, err)
 	must(t, first.Create(t.Context(), server("s", 1)))
 	begun, finish, written := make(chan struct{}), make(chan struct{}), make(chan error, 1)
@@ -239,22 +244,22 @@ func begunFirst(t *testing.T, url string) {
 		written <- err
 	}()
 	<-begun
-	terms, held := brief(), make(chan error, 1)
+	terms, held := shortOptions(), make(chan error, 1)
 	terms.Dead = func(store.LeaseOwner) bool { return true }
 	short := terms
 	short.TakeoverTimeout = time.Second
-	_, err = third.Hold(t.Context(), holder("third"), short)
+	_, err = third.Hold(t.Context(), owner("third"), short)
 	is(t, err, fault.Unavailable)
 	if !strings.Contains(fault.TextOf(err), "still waits for a transaction of process 4711 on host db1") {
-		t.Errorf("the fault does not name the process that it waited for: %v", err)
+		t.Errorf("the error does not name the process with the transaction: %v", err)
 	}
 	go func() {
-		_, err := second.Hold(t.Context(), holder("second"), terms)
+		_, err := second.Hold(t.Context(), owner("second"), terms)
 		held <- err
 	}()
 	select {
 	case err := <-held:
-		t.Errorf("the lease was taken in the middle of a write: %v", err)
+		t.Errorf("the lease was acquired during a write: %v", err)
 	case <-time.After(300 * time.Millisecond):
 	}
 	close(finish)
@@ -267,32 +272,34 @@ func begunFirst(t *testing.T, url string) {
 	}
 }
 
-func givenBack(t *testing.T, url string) {
-	first, second := another(t, url), another(t, url)
-	l, err := first.Hold(t.Context(), holder("first"), brief())
+func releasedLeaseAcquired(t *testing.T, url string) {
+	first, second := openAgain(t, url), openAgain(t, url)
+	l, err := first.Hold(t.Context(), owner("first"), shortOptions())
 	must(t, err)
-	must(t, keep(t, l)())
+	must(t, keepRenewing(t, l)())
 	must(t, l.Release(t.Context()))
-	terms := brief()
-	terms.Waiting = func(h store.LeaseOwner, _ time.Duration) { t.Errorf("it was given back, and %s is waited for", h) }
-	_, err = second.Hold(t.Context(), holder("second"), terms)
+	terms := shortOptions()
+	terms.Waiting = func(h store.LeaseOwner, _ time.Duration) {
+		t.Errorf("the lease was released, but it waits for %s", h)
+	}
+	_, err = second.Hold(t.Context(), owner("second"), terms)
 	must(t, err)
 }
 
-// Of many that start at the same moment one works, and the others name it.
-func manyAtOnce(t *testing.T, url string) {
+// concurrentAcquisition checks that one of several processes acquires the lease, and that the others get a conflict.
+func concurrentAcquisition(t *testing.T, url string) {
 	const many = 6
 	var stores []*store.Store
 	for range many {
-		stores = append(stores, another(t, url))
+		stores = append(stores, openAgain(t, url))
 	}
 	var all sync.WaitGroup
 	errs := make([]error, many)
 	for i, s := range stores {
 		all.Go(func() {
 			var l *store.Lease
-			if l, errs[i] = s.Hold(t.Context(), holder(fmt.Sprint(i)), brief()); errs[i] == nil {
-				keep(t, l)
+			if l, errs[i] = s.Hold(t.Context(), owner(fmt.Sprint(i)), shortOptions()); errs[i] == nil {
+				keepRenewing(t, l)
 			}
 		})
 	}
@@ -306,18 +313,18 @@ func manyAtOnce(t *testing.T, url string) {
 		is(t, err, fault.Conflict)
 	}
 	if held != 1 {
-		t.Errorf("%d hold the database: %v", held, errs)
+		t.Errorf("%d processes have the lease, want 1: %v", held, errs)
 	}
 }
 
-// Renewing and working do not hinder each other, whatever each database thinks of rows that are locked.
-func workAndRenewal(t *testing.T, url string) {
-	s := another(t, url)
-	terms := brief()
+// writesDuringRenewal checks that renewals and writes do not fail because of each other, on any database.
+func writesDuringRenewal(t *testing.T, url string) {
+	s := openAgain(t, url)
+	terms := shortOptions()
 	terms.Renew = time.Millisecond
-	l, err := s.Hold(t.Context(), holder("first"), terms)
+	l, err := s.Hold(t.Context(), owner("first"), terms)
 	must(t, err)
-	stop := keep(t, l)
+	stop := keepRenewing(t, l)
 	var all sync.WaitGroup
 	for i := range 8 {
 		all.Go(func() {

@@ -8,15 +8,14 @@ import (
 	"reflect"
 
 	"github.com/openberth/berth/fault"
-	"github.com/openberth/berth/pci"
 )
 
 // recordVersion is the version in which this program writes the records of servers and hosts.
 //
-// Every change of a record raises it, also a new field or a new word, and adds a step to the schema (see
-// recordsVersion2). The step keeps a program that does not know the version from starting on the database. So no
-// program drops what a newer one has stored.
-const recordVersion = 2
+// Every change of a record raises it, also a new field or a new word, and adds a migration to the schema (see
+// recordsVersion). A program without that migration does not start on the database, so no program drops what a newer
+// one has stored.
+const recordVersion = 3
 
 // currentPrefix begins every record of the current version: encoding/json writes fields in their order.
 var currentPrefix = fmt.Appendf(nil, `{"version":%d,`, recordVersion)
@@ -31,7 +30,7 @@ func encodeRecord(what string, record any) ([]byte, error) {
 }
 
 // decodeRecord reads the text of a record of any known version into record, a pointer to a record of the current one.
-// The fault names the record and says what to do.
+// The fault names the record and what to do.
 func decodeRecord(what string, text []byte, record any) error {
 	version, err := versionOf(text)
 	if err == nil && version == 1 {
@@ -63,7 +62,7 @@ func foreignRecord(what, of string) error {
 		"the database", what, of)
 }
 
-// versionOf returns the version of a record. Version 1 does not say it.
+// versionOf returns the version of a record. A record without a version has version 1.
 func versionOf(text []byte) (int, error) {
 	if bytes.HasPrefix(text, currentPrefix) {
 		return recordVersion, nil
@@ -78,19 +77,6 @@ func versionOf(text []byte) (int, error) {
 		return 1, nil
 	}
 	return *head.Version, nil
-}
-
-// address stores a PCI address as text, such as 0000:3b:00.1.
-type address pci.Address
-
-// MarshalText prints the address.
-func (a address) MarshalText() ([]byte, error) { return []byte(pci.Address(a).String()), nil }
-
-// UnmarshalText parses an address.
-func (a *address) UnmarshalText(text []byte) error {
-	parsed, err := pci.ParseAddress(string(text))
-	*a = address(parsed)
-	return err
 }
 
 // each converts the elements of a list. A nil list stays nil and an empty one empty.

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -20,23 +21,23 @@ import (
 	"github.com/openberth/berth/pci"
 )
 
-// filler sets values that all differ, so that two fields that are mixed up show.
+// filler sets the fields of a value to different values, so that a test detects exchanged fields.
 type filler struct {
 	n     int
-	empty bool // lists, maps and pointers are empty and not nil; all else is zero
-	bit   int  // of n, counted from 1: a bool is true when n has it. 0: every bool is true
+	empty bool // lists, maps and pointers are empty and not nil; other values are zero
+	bit   int  // of n, counted from 1: a bool is true if this bit of n is set. 0: every bool is true
 }
 
-// bits is how many bits a filler needs to tell all bools apart.
+// bits is the number of bits that a filler needs to distinguish all bools.
 const bits = 12
 
-// filled returns a value of which every exported field is set, at any depth.
+// filled returns a value with every exported field set, at any depth.
 func filled[T any]() (v T) {
 	(&filler{}).fill(reflect.ValueOf(&v).Elem())
 	return v
 }
 
-// filledByBit returns a value like filled. Of each two bools, one is false for some bit and the other true.
+// filledByBit returns a value like filled. For any two bools there is a bit for which they differ.
 func filledByBit[T any](bit int) (v T) {
 	f := filler{bit: bit}
 	f.fill(reflect.ValueOf(&v).Elem())
@@ -108,10 +109,11 @@ func (f *filler) fillStruct(v reflect.Value) {
 
 func (f *filler) fillOne(v reflect.Value) {
 	word := map[reflect.Type]any{
-		reflect.TypeFor[lifecycle.State](): lifecycle.LiveMigrating,
-		reflect.TypeFor[lifecycle.Task]():  lifecycle.ResizeReverting,
-		reflect.TypeFor[lifecycle.Kind]():  lifecycle.LiveMigration,
-		reflect.TypeFor[lifecycle.Power](): lifecycle.Off,
+		reflect.TypeFor[lifecycle.State]():     lifecycle.Moving,
+		reflect.TypeFor[lifecycle.MovePhase](): lifecycle.LiveMigrating,
+		reflect.TypeFor[lifecycle.Task]():      lifecycle.ResizeReverting,
+		reflect.TypeFor[lifecycle.Kind]():      lifecycle.LiveMigration,
+		reflect.TypeFor[lifecycle.Power]():     lifecycle.Off,
 	}[v.Type()]
 	switch {
 	case word != nil:
@@ -121,7 +123,7 @@ func (f *filler) fillOne(v reflect.Value) {
 	case v.Kind() == reflect.Bool:
 		v.SetBool(f.bit == 0 || f.n>>(f.bit-1)&1 == 1)
 	case v.Kind() == reflect.Int64:
-		v.SetInt(1<<53 + 1 + 2*int64(f.n)) // no float64 is this number
+		v.SetInt(1<<53 + 1 + 2*int64(f.n)) // a number that float64 cannot represent
 	case v.CanInt():
 		v.SetInt(int64(f.n))
 	case v.CanUint():
@@ -129,7 +131,7 @@ func (f *filler) fillOne(v reflect.Value) {
 	case v.CanFloat():
 		v.SetFloat(float64(f.n) + 0.25)
 	default:
-		panic("the filler knows no " + v.Type().String())
+		panic("the filler does not support " + v.Type().String())
 	}
 }
 
@@ -160,14 +162,14 @@ func unset(path string, v reflect.Value) string {
 	return ""
 }
 
-// reported removes from a host what is not part of its record.
-func reported(h schedule.Host) schedule.Host {
+// recordedPart returns a host without the fields that are not part of its record.
+func recordedPart(h schedule.Host) schedule.Host {
 	h.Guests, h.Load, h.Seen = nil, 0, time.Time{}
 	return h
 }
 
-// A record keeps every field of a server and of a host. A new field without a place in the record fails here or does
-// not compile.
+// TestRecordsKeepEveryField checks that a record keeps every field of a server and of a host. A new field that the
+// record lacks fails here or does not compile.
 func TestRecordsKeepEveryField(t *testing.T) {
 	if at := unset("", reflect.ValueOf(filled[lifecycle.Server]())); at != "" {
 		t.Fatalf("this test does not fill Server%s", at)
@@ -188,7 +190,7 @@ func TestRecordsKeepEveryField(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got, err := decodeServer(want.ID, text); err != nil || !reflect.DeepEqual(got, want) {
-			t.Errorf("the %s server is stored as %s, which reads as\n%+v %v, want\n%+v", name, text, got, err, want)
+			t.Errorf("the %s server is stored as %s, which is read as\n%+v %v, want\n%+v", name, text, got, err, want)
 		}
 	}
 	if at := unset("", reflect.ValueOf(filled[schedule.Host]())); at != "" {
@@ -199,14 +201,14 @@ func TestRecordsKeepEveryField(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got, err := decodeHost(want.Name, text); err != nil || !reflect.DeepEqual(got, reported(want)) {
-			t.Errorf("the %s host is stored as %s, which reads as\n%+v %v, want\n%+v",
-				name, text, got, err, reported(want))
+		if got, err := decodeHost(want.Name, text); err != nil || !reflect.DeepEqual(got, recordedPart(want)) {
+			t.Errorf("the %s host is stored as %s, which is read as\n%+v %v, want\n%+v",
+				name, text, got, err, recordedPart(want))
 		}
 	}
 }
 
-// compact reads a file of testdata that was indented for people.
+// compact reads an indented JSON file of testdata without its white space.
 func compact(t *testing.T, file string) []byte {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("testdata", file))
@@ -220,42 +222,60 @@ func compact(t *testing.T, file string) []byte {
 	return b.Bytes()
 }
 
-// Version 2 stays as it is. A record that is written differently has another version, and this one is still read.
-func TestVersion2(t *testing.T) {
-	text := compact(t, "records-v2/filled-server.json")
+// TestRecordOfVersion3IsUnchanged checks that records of version 3 are read and written as before. A record in another
+// form needs another version.
+func TestRecordOfVersion3IsUnchanged(t *testing.T) {
+	text := compact(t, "records-v3/filled-server.json")
 	server, err := decodeServer("text 2", text)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if at := unset("", reflect.ValueOf(server)); at != "" {
-		t.Errorf("no record of version 2 has Server%s; raise recordVersion", at)
+		t.Errorf("no record of version 3 has Server%s; raise recordVersion", at)
 	}
 	if now, err := encodeServer(server); err != nil || !bytes.Equal(now, text) {
 		t.Errorf("%v, a server is written as\n%s\nbefore as\n%s", err, now, text)
 	}
-	text = compact(t, "records-v2/filled-host.json")
+	text = compact(t, "records-v3/filled-host.json")
 	host, err := decodeHost("text 2", text)
 	if err != nil {
 		t.Fatal(err)
 	}
 	host.Seen, host.Guests, host.Load = time.Now(), []schedule.Guest{filled[schedule.Guest]()}, 1
 	if at := unset("", reflect.ValueOf(host)); at != "" {
-		t.Errorf("no record of version 2 has Host%s; raise recordVersion", at)
+		t.Errorf("no record of version 3 has Host%s; raise recordVersion", at)
 	}
 	if now, err := encodeHost(host); err != nil || !bytes.Equal(now, text) {
 		t.Errorf("%v, a host is written as\n%s\nbefore as\n%s", err, now, text)
 	}
 }
 
-// Every field of version 1 is read as the same field of version 2.
-func TestVersion1(t *testing.T) {
+// TestRecordOfVersion2IsReadAsVersion3 checks that every field of version 2 is read as the same field of version 3,
+// which only has one more state.
+func TestRecordOfVersion2IsReadAsVersion3(t *testing.T) {
+	for _, read := range []func(dir string) (any, error){
+		func(dir string) (any, error) { return decodeServer("text 2", compact(t, dir+"/filled-server.json")) },
+		func(dir string) (any, error) { return decodeHost("text 2", compact(t, dir+"/filled-host.json")) },
+	} {
+		before, err := read("records-v2")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if now, err := read("records-v3"); err != nil || !reflect.DeepEqual(before, now) {
+			t.Errorf("version 2 is read as\n%+v\nversion 3 is read as\n%+v (%v)", before, now, err)
+		}
+	}
+}
+
+// TestRecordOfVersion1IsReadAsVersion2 checks that every field of version 1 is read as the same field of version 2.
+func TestRecordOfVersion1IsReadAsVersion2(t *testing.T) {
 	server, err := decodeServer("text 2", compact(t, "records-v1/filled-server.json"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	want, err := decodeServer("text 2", compact(t, "records-v2/filled-server.json"))
 	if err != nil || !reflect.DeepEqual(server, want) {
-		t.Errorf("the server reads as\n%+v\nwant\n%+v (%v)", server, want, err)
+		t.Errorf("the server is read as\n%+v\nwant\n%+v (%v)", server, want, err)
 	}
 	host, err := decodeHost("text 2", compact(t, "records-v1/filled-host.json"))
 	if err != nil {
@@ -263,13 +283,13 @@ func TestVersion1(t *testing.T) {
 	}
 	wantHost, err := decodeHost("text 2", compact(t, "records-v2/filled-host.json"))
 	if err != nil || !reflect.DeepEqual(host, wantHost) {
-		t.Errorf("the host reads as\n%+v\nwant\n%+v (%v)", host, wantHost, err)
+		t.Errorf("the host is read as\n%+v\nwant\n%+v (%v)", host, wantHost, err)
 	}
 }
 
-// constants lists the constants of package lifecycle that have this type, by name. They are read from the source: the
-// one that matters is the one that no list has.
-func constants(t *testing.T, typ string) map[string]string {
+// constants returns the values of the constants of package lifecycle with one of these types, by name. They are parsed
+// from the source, because a list in the code could lack a new one.
+func constants(t *testing.T, types ...string) map[string]string {
 	t.Helper()
 	files, err := filepath.Glob("../lifecycle/*.go")
 	if err != nil {
@@ -286,7 +306,7 @@ func constants(t *testing.T, typ string) map[string]string {
 			if !isValue {
 				return true
 			}
-			if id, named := spec.Type.(*ast.Ident); !named || id.Name != typ || len(spec.Values) != 1 {
+			if id, named := spec.Type.(*ast.Ident); !named || !slices.Contains(types, id.Name) || len(spec.Values) != 1 {
 				return true
 			}
 			if literal, is := spec.Values[0].(*ast.BasicLit); is {
@@ -298,12 +318,15 @@ func constants(t *testing.T, typ string) map[string]string {
 	return values
 }
 
-// checkWords checks that each constant of a type has a stored word of its own, and that no word is for nothing.
-func checkWords[T ~string](t *testing.T, typ string, table words[T]) {
+// checkWords checks that each constant of these types has its own stored word, and that each word has a constant.
+func checkWords[T ~string](t *testing.T, table words[T], types ...string) {
 	t.Helper()
-	found := constants(t, typ)
+	found := constants(t, types...)
 	if len(found) == 0 {
-		t.Fatalf("package lifecycle has no constants of type %s", typ)
+		t.Fatalf("package lifecycle has no constants of type %s", types)
+	}
+	if found["Moving"] != "" {
+		delete(found, "Moving") // the phase of the move is stored instead
 	}
 	used := map[string]bool{}
 	for name, value := range found {
@@ -313,38 +336,48 @@ func checkWords[T ~string](t *testing.T, typ string, table words[T]) {
 			continue
 		}
 		if back, err := table.value(text); err != nil || back != T(value) {
-			t.Errorf("lifecycle.%s is stored as %q, which reads as %q %v", name, text, back, err)
+			t.Errorf("lifecycle.%s is stored as %q, which is read as %q %v", name, text, back, err)
 		}
 		used[string(text)] = true
 	}
 	for _, one := range table {
 		if !used[one.stored] {
-			t.Errorf("the stored word %q of %s belongs to no constant", one.stored, typ)
+			t.Errorf("the stored word %q of %s has no constant", one.stored, types)
 		}
 	}
 }
 
-func TestEveryValueHasAStoredName(t *testing.T) {
-	checkWords(t, "State", states)
-	checkWords(t, "Task", tasks)
-	checkWords(t, "Kind", kinds)
-	checkWords(t, "Power", powers)
+func TestEveryConstantHasStoredWord(t *testing.T) {
+	checkWords(t, stages, "State", "MovePhase")
+	checkWords(t, tasks, "Task")
+	checkWords(t, kinds, "Kind")
+	checkWords(t, powers, "Power")
+	var all []stage
 	for _, state := range lifecycle.States() {
-		if text, err := states.text(state); err != nil || len(text) == 0 || len(text) > 32 { // the column ends there
-			t.Errorf("the state %s is stored as %q %v", state, text, err)
+		if state != lifecycle.Moving {
+			all = append(all, stage(state))
+		}
+	}
+	for _, phase := range lifecycle.MovePhases() {
+		all = append(all, stage(phase))
+	}
+	for _, one := range all {
+		if text, err := stages.text(one); err != nil || len(text) == 0 || len(text) > 32 { // the size of the column
+			t.Errorf("the stage %s is stored as %q %v", one, text, err)
 		}
 	}
 }
 
-// The stored words are the same in every database. What changes here is a new version.
-func TestStoredNames(t *testing.T) {
+// TestStoredWordsAreUnchanged checks the stored words, which are the same in every database. A change needs a new
+// version.
+func TestStoredWordsAreUnchanged(t *testing.T) {
 	list := func(stored []string) string { return strings.Join(stored, " ") }
 	for typ, got := range map[string]string{
-		"State": list(storedWords(states)), "Task": list(storedWords(tasks)), "Kind": list(storedWords(kinds)),
+		"State": list(storedWords(stages)), "Task": list(storedWords(tasks)), "Kind": list(storedWords(kinds)),
 		"Power": list(storedWords(powers)),
 	} {
 		want := map[string]string{
-			"State": "scheduling planning moving_allocations awaiting_source_ack claiming awaiting_min_count " +
+			"State": "preparing scheduling planning moving_allocations awaiting_source_ack claiming awaiting_min_count " +
 				"stopping_source pre_live_migration live_migrating spawning active resized rescheduling failing " +
 				"error reverting releasing_destination restoring_allocations revert_blocked shelving offloading " +
 				"shelved deleting_guest deleting_allocation deleted_awaiting_cleanup deleted",
@@ -357,13 +390,14 @@ func TestStoredNames(t *testing.T) {
 			t.Errorf("%s: %s\nbefore: %s", typ, got, want)
 		}
 	}
-	// Each word of version 1 reads as a state of its own.
+	// Each word of version 1 is read as its own state.
 	const before = "scheduling planning rekeying handing claiming mustering halting receiving crossing assigned " +
 		"active resized retreating failing error reverting undoing restoring stranded shelving offloading shelved " +
 		"unassigning releasing lingering deleted"
+	later := stages[1:] // version 1 has no `preparing`
 	for i, old := range strings.Fields(before) {
-		if now := upgradeState(old); now != states[i].stored {
-			t.Errorf("%s of version 1 reads as %s, want %s", old, now, states[i].stored)
+		if now := upgradeState(old); now != later[i].stored {
+			t.Errorf("%s of version 1 is read as %s, want %s", old, now, later[i].stored)
 		}
 	}
 }
@@ -375,10 +409,41 @@ func storedWords[T comparable](table words[T]) (list []string) {
 	return list
 }
 
-// A value without a word is not stored, instead of being lost.
-func TestValueWithoutAStoredName(t *testing.T) {
-	server := lifecycle.Server{ID: "s", State: "dancing"}
-	if text, err := encodeServer(server); err == nil || !strings.Contains(err.Error(), "server s") {
-		t.Errorf("it is stored as %s %v", text, err)
+// TestValueWithoutStoredWordIsRejected checks that a value without a word is an error, so that it is not lost.
+func TestValueWithoutStoredWordIsRejected(t *testing.T) {
+	for _, server := range []lifecycle.Server{
+		{ID: "s", State: "dancing"},
+		{ID: "s", State: lifecycle.Moving}, // without a move
+		{ID: "s", State: lifecycle.Moving, Move: &lifecycle.Move{Phase: "dancing"}},
+	} {
+		if text, err := encodeServer(server); err == nil || !strings.Contains(err.Error(), "server s") {
+			t.Errorf("the server is stored as %s %v", text, err)
+		}
+	}
+}
+
+// TestPhaseIsStoredAsState checks that a server that moves is stored with the phase of its move as its state.
+func TestPhaseIsStoredAsState(t *testing.T) {
+	for _, phase := range lifecycle.MovePhases() {
+		want := lifecycle.Server{ID: "s", State: lifecycle.Moving, Move: &lifecycle.Move{Phase: phase}}
+		text, err := encodeServer(want)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var record struct {
+			State string
+			Move  struct {
+				Moved bool `json:"allocations_moved"`
+			}
+		}
+		if err := json.Unmarshal(text, &record); err != nil || record.Move.Moved != want.Move.AllocationsMoved() {
+			t.Errorf("%s is stored as %s (%v)", phase, text, err)
+		}
+		if word, err := stages.text(stage(phase)); err != nil || record.State != string(word) {
+			t.Errorf("%s is stored as %s (%v)", phase, record.State, err)
+		}
+		if got, err := decodeServer("s", text); err != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("%s is read as %+v %v", phase, got, err)
+		}
 	}
 }

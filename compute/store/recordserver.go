@@ -102,6 +102,8 @@ type stayRecord struct {
 	Gone             bool              `json:"gone,omitzero" v1:"Gone"`
 }
 
+// moveRecord is a move in progress. Its phase is the field state of the server. AllocationsMoved follows from the
+// phase; it is written for programs that do not derive it.
 type moveRecord struct {
 	Kind             storedKind `json:"kind,omitzero" v1:"Kind"`
 	TargetHost       string     `json:"target_host,omitzero" v1:"To"`
@@ -197,7 +199,7 @@ func toServer(s lifecycle.Server) serverRecord {
 			each(s.FilterFailures, toFailure), s.MinCountReached, each(s.Devices, toPicked), each(s.Cells, toCellPlace),
 			each(s.Leftovers, toStay),
 			each(s.LastReports, func(v lifecycle.LastReport) reportRecord { return reportRecord(v) })},
-		serverProgress: serverProgress{storedState(s.State), storedTask(s.Task), s.Stopped, s.Shelved, s.Builds,
+		serverProgress: serverProgress{storedState(s.Stage()), storedTask(s.Task), s.Stopped, s.Shelved, s.Builds,
 			optional(s.PreRebuild, toRebuild), optional(s.Move, toMove), optional(s.Migration, toMigration),
 			s.LastAction,
 			optional(s.Refusal, toFault), optional(s.Fault, toFault),
@@ -207,6 +209,10 @@ func toServer(s lifecycle.Server) serverRecord {
 }
 
 func fromServer(r serverRecord) lifecycle.Server {
+	state := lifecycle.State(r.State)
+	if r.Move != nil && r.State != "" {
+		state = lifecycle.Moving // fromMove has read the phase
+	}
 	return lifecycle.Server{
 		ID: r.ID, Name: r.Name, Description: r.Description, Project: r.Project, User: r.User, Image: r.Image,
 		ImageSnapshot: optional(r.ImageSnapshot, fromImage), KeyName: r.KeyName, Zone: r.Zone, Metadata: r.Metadata,
@@ -223,8 +229,8 @@ func fromServer(r serverRecord) lifecycle.Server {
 		Leftovers:   each(r.Leftovers, fromStay),
 		LastReports: each(r.LastReports, func(v reportRecord) lifecycle.LastReport { return lifecycle.LastReport(v) }),
 
-		State: lifecycle.State(r.State), Task: lifecycle.Task(r.Task), Stopped: r.Stopped, Shelved: r.Shelved,
-		Builds: r.RebuildCount, PreRebuild: optional(r.BeforeRebuild, fromRebuild), Move: optional(r.Move, fromMove),
+		State: state, Task: lifecycle.Task(r.Task), Stopped: r.Stopped, Shelved: r.Shelved,
+		Builds: r.RebuildCount, PreRebuild: optional(r.BeforeRebuild, fromRebuild), Move: fromMove(r.Move, r.State),
 		Migration: optional(r.Migration, fromMigration), LastAction: r.LastAction,
 		Refusal: optional(r.LastActionFault, fromFault), Fault: optional(r.Fault, fromFault),
 		History: each(r.History, func(h historyRecord) lifecycle.HistoryEntry { return lifecycle.HistoryEntry(h) }),
@@ -252,16 +258,20 @@ func fromStay(r stayRecord) lifecycle.Residence {
 
 func toMove(m lifecycle.Move) moveRecord {
 	return moveRecord{storedKind(m.Kind), m.To, m.SameHostAllowed, m.Consumer, toStay(m.From),
-		m.AllocationsMoved, m.StopSource, m.SourceStopped, m.Reverting,
+		m.AllocationsMoved(), m.StopSource, m.SourceStopped, m.RevertRequested,
 		m.Failed, m.SourceLost, m.Refusals}
 }
 
-func fromMove(r moveRecord) lifecycle.Move {
-	return lifecycle.Move{
-		Kind: lifecycle.Kind(r.Kind), To: r.TargetHost, SameHostAllowed: r.SameHostAllowed, Consumer: r.Consumer,
-		From: fromStay(r.Source), AllocationsMoved: r.AllocationsMoved, StopSource: r.StopSource,
-		SourceStopped: r.SourceStopped,
-		Reverting:     r.Reverting, Failed: r.Failure,
+// fromMove reads a move, or returns nil. Its phase is the state of the server's record.
+func fromMove(r *moveRecord, phase storedState) *lifecycle.Move {
+	if r == nil {
+		return nil
+	}
+	return &lifecycle.Move{
+		Kind: lifecycle.Kind(r.Kind), Phase: lifecycle.MovePhase(phase), To: r.TargetHost,
+		SameHostAllowed: r.SameHostAllowed, Consumer: r.Consumer,
+		From: fromStay(r.Source), StopSource: r.StopSource, SourceStopped: r.SourceStopped,
+		RevertRequested: r.Reverting, Failed: r.Failure,
 		SourceLost: r.SourceLost, Refusals: r.Refusals,
 	}
 }

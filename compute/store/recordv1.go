@@ -31,7 +31,7 @@ func upgradeValue(value any, t reflect.Type) any {
 	switch value := value.(type) {
 	case []any:
 		if t.Kind() != reflect.Slice {
-			return value // reading it fails and says why
+			return value // decoding it returns an error
 		}
 		for i := range value {
 			value[i] = upgradeValue(value[i], t.Elem())

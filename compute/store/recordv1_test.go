@@ -17,8 +17,9 @@ import (
 	"github.com/openberth/berth/sqldb"
 )
 
-// captured reads rows of a table that were written by a Berth of version 1; testdata/records-v1/README.md says how.
-func captured(t testing.TB, file string) (rows []map[string]any) {
+// capturedRows reads the rows of a table that a Berth with records of version 1 has written; see
+// testdata/records-v1/README.md.
+func capturedRows(t testing.TB, file string) (rows []map[string]any) {
 	t.Helper()
 	f, err := os.Open(filepath.Join("testdata", "records-v1", file))
 	if err != nil {
@@ -57,14 +58,14 @@ func openFile(t *testing.T) (*Store, *sqldb.DB) {
 	return s, db
 }
 
-// openCaptured opens a store on a database that has the captured rows.
+// openCaptured opens a store on a database with the captured rows.
 func openCaptured(t *testing.T) (*Store, *sqldb.DB) {
 	t.Helper()
 	s, db := openFile(t)
 	for file, table := range map[string]string{
 		"servers.jsonl": "compute_servers", "hosts.jsonl": "compute_hosts", "stays.jsonl": "compute_stays",
 	} {
-		for _, row := range captured(t, file) {
+		for _, row := range capturedRows(t, file) {
 			var names, marks []string
 			var values []any
 			for name, value := range row {
@@ -91,8 +92,8 @@ func execute(t *testing.T, db *sqldb.DB, statement string, values ...any) {
 	}
 }
 
-// stored reads the record of one row.
-func stored(t *testing.T, db *sqldb.DB, query string, values ...any) (record string) {
+// storedRecord reads the record of one row.
+func storedRecord(t *testing.T, db *sqldb.DB, query string, values ...any) (record string) {
 	t.Helper()
 	err := db.Read(t.Context(), func(tx *sqldb.Tx) error {
 		return tx.QueryRow(t.Context(), query, values...).Scan(&record)
@@ -103,9 +104,9 @@ func stored(t *testing.T, db *sqldb.DB, query string, values ...any) (record str
 	return record
 }
 
-// facts is what matters most of a server, in one line.
-func facts(s lifecycle.Server) string {
-	state, _ := states.text(s.State)
+// summary returns the most important fields of a server in one line.
+func summary(s lifecycle.Server) string {
+	state, _ := stages.text(stage(s.Stage()))
 	out := fmt.Sprintf("%s: %s %s %s", s.Name, state, s.Status(), s.Shown().Host)
 	for _, d := range s.Devices {
 		out += " device " + d.Address
@@ -118,7 +119,8 @@ func facts(s lifecycle.Server) string {
 		for _, flag := range []struct {
 			is   bool
 			name string
-		}{{m.AllocationsMoved, "moved"}, {m.StopSource, "stop"}, {m.SourceStopped, "stopped"}, {m.Reverting, "back"}} {
+		}{{m.AllocationsMoved(), "moved"}, {m.StopSource, "stop"}, {m.SourceStopped, "stopped"},
+			{m.RevertRequested, "back"}} {
 			if flag.is {
 				out += " " + flag.name
 			}
@@ -133,8 +135,8 @@ func facts(s lifecycle.Server) string {
 	return out
 }
 
-// capturedFacts are the servers of testdata/records-v1, as the program that wrote them showed them.
-const capturedFacts = `active: active ACTIVE cmp1 device 0000:81:03.1
+// capturedSummaries are the servers of testdata/records-v1, as shown by the program that wrote them.
+const capturedSummaries = `active: active ACTIVE cmp1 device 0000:81:03.1
 assigned: spawning RESIZE cmp1; migration cmp1 to "cmp3" moved stop stopped; post-migrating
 crossing: live_migrating MIGRATING cmp1; live-migration cmp1 to "cmp3" moved; migrating
 deleted: deleted DELETED cmp1
@@ -159,33 +161,33 @@ unassigning: deleting_guest ACTIVE cmp3; completed
 undoing: releasing_destination REVERT_RESIZE cmp1; migration cmp1 to "" moved stop stopped back; reverting
 `
 
-// The servers of a database of version 1 are read as they were, and so is what the columns and the rows of their stays
-// were made from. Each is stored as version 2 with its next change.
-func TestServersOfVersion1(t *testing.T) {
+// TestServersOfVersion1AreReadAndUpgraded checks that the servers of a database of version 1 are read without a
+// difference, that their columns and residence rows are unchanged, and that the next change stores them as version 2.
+func TestServersOfVersion1AreReadAndUpgraded(t *testing.T) {
 	s, db := openCaptured(t)
 	stays := map[string]residenceRow{}
-	for _, row := range captured(t, "stays.jsonl") {
+	for _, row := range capturedRows(t, "stays.jsonl") {
 		weighs, _ := row["weighs"].(json.Number).Int64()
 		stays[row["consumer"].(string)] = residenceRow{row["host"].(string), int(weighs)}
 	}
 	var got strings.Builder
-	for _, row := range captured(t, "servers.jsonl") {
+	for _, row := range capturedRows(t, "servers.jsonl") {
 		id := row["id"].(string)
 		server, err := s.Read(t.Context(), id)
 		if err != nil {
 			t.Fatal(err)
 		}
-		fmt.Fprintln(&got, facts(server))
+		fmt.Fprintln(&got, summary(server))
 		checkColumns(t, row, server)
 		for consumer, stay := range residenceRows(server) {
 			if stays[consumer] != stay {
-				t.Errorf("%s: the stay of %s is %v, was %v", server.Name, consumer, stay, stays[consumer])
+				t.Errorf("%s: the residence of %s is %v, was %v", server.Name, consumer, stay, stays[consumer])
 			}
 			delete(stays, consumer)
 		}
 		const record = `SELECT record FROM compute_servers WHERE id = ?`
-		if text := stored(t, db, record, id); text != row["record"] {
-			t.Errorf("%s was written although it has not changed: %s", server.Name, text)
+		if text := storedRecord(t, db, record, id); text != row["record"] {
+			t.Errorf("%s was written without a change: %s", server.Name, text)
 		}
 		want, err := s.Change(t.Context(), id, func(s lifecycle.Server) lifecycle.Server {
 			s.Description = "changed"
@@ -194,7 +196,7 @@ func TestServersOfVersion1(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if text := stored(t, db, record, id); !strings.HasPrefix(text, string(currentPrefix)) {
+		if text := storedRecord(t, db, record, id); !strings.HasPrefix(text, string(currentPrefix)) {
 			t.Errorf("%s is stored as %s after a change", server.Name, text)
 		}
 		again, err := s.Read(t.Context(), id)
@@ -203,15 +205,15 @@ func TestServersOfVersion1(t *testing.T) {
 			t.Errorf("after a change %s is\n%+v\nwant\n%+v (%v)", server.Name, again, server, err)
 		}
 	}
-	if got.String() != capturedFacts {
-		t.Errorf("got\n%s\nwant\n%s", got.String(), capturedFacts)
+	if got.String() != capturedSummaries {
+		t.Errorf("got\n%s\nwant\n%s", got.String(), capturedSummaries)
 	}
 	if len(stays) > 0 {
-		t.Errorf("no server has the stays %v", stays)
+		t.Errorf("no server has the residences %v", stays)
 	}
 }
 
-// checkColumns checks that the columns which are made from a server are those that version 1 made.
+// checkColumns checks that the columns of a server are the same as in version 1.
 func checkColumns(t *testing.T, row map[string]any, s lifecycle.Server) {
 	t.Helper()
 	names := []string{"name", "project", "user_id", "flavor", "state", "status", "due", "host", "placed", "devices",
@@ -224,8 +226,9 @@ func checkColumns(t *testing.T, row map[string]any, s lifecycle.Server) {
 	}
 }
 
-// The reports of a database of version 1 are read as they were; the next report of a host is stored as version 2.
-func TestHostsOfVersion1(t *testing.T) {
+// TestHostsOfVersion1AreReadAndUpgraded checks that the reports of a database of version 1 are read without a
+// difference, and that the next report of a host is stored as version 2.
+func TestHostsOfVersion1AreReadAndUpgraded(t *testing.T) {
 	s, db := openCaptured(t)
 	hosts, err := s.Hosts(t.Context())
 	if err != nil {
@@ -262,10 +265,10 @@ cmp3 seen=1795336242819987 guests=3 nodes=2 dedicated=[5 6 7] ratio=16 reporting
 			t.Fatal(err)
 		}
 		if !reflect.DeepEqual(known, h) {
-			t.Errorf("the report is judged beside\n%+v\nwant\n%+v", known, h)
+			t.Errorf("admit is called with\n%+v\nwant\n%+v", known, h)
 		}
 		const report = `SELECT report FROM compute_hosts WHERE name = ?`
-		if text := stored(t, db, report, h.Name); !strings.HasPrefix(text, string(currentPrefix)) {
+		if text := storedRecord(t, db, report, h.Name); !strings.HasPrefix(text, string(currentPrefix)) {
 			t.Errorf("the report is stored as %s", text)
 		}
 		if again, err := s.Host(t.Context(), h.Name); err != nil || !reflect.DeepEqual(again, h) {
@@ -274,33 +277,34 @@ cmp3 seen=1795336242819987 guests=3 nodes=2 dedicated=[5 6 7] ratio=16 reporting
 	}
 }
 
-// A record that this program cannot read whole is refused with its name and what to do, and nothing is written.
-func TestUnreadableRecords(t *testing.T) {
+// TestUnreadableRecordIsRejectedAndKept checks that a record that this program cannot read completely is an error with
+// its name and what to do, and that it is not overwritten.
+func TestUnreadableRecordIsRejectedAndKept(t *testing.T) {
 	for text, want := range map[string]string{
-		`{"version":3,"id":"s"}`:                   "has version 3, and this Berth reads versions 1 to 2; start the",
-		`{"id":"s","version":3}`:                   "has version 3",
+		`{"version":4,"id":"s"}`:                   "has version 4, and this Berth reads versions 1 to 3; start the",
+		`{"id":"s","version":4}`:                   "has version 4",
 		`{"version":0,"id":"s"}`:                   "has version 0",
-		`{"version":2,"id":"s"}{"version":2}`:      "text after its end",
+		`{"version":3,"id":"s"}{"version":3}`:      "text after its end",
 		`{"version":"2","id":"s"}`:                 "restore a backup",
-		`{"version":2,"id":"s","color":"red"}`:     `unknown field "color"; start the Berth that wrote it, or`,
-		`{"version":2,"id":"s","devices":[{"x`:     "unexpected EOF",
-		`{"version":2,"id":"s","state":"dancing"`:  "unexpected EOF",
-		`{"version":2,"state":"dancing"}`:          "is not a known",
+		`{"version":3,"id":"s","color":"red"}`:     `unknown field "color"; start the Berth that wrote it, or`,
+		`{"version":3,"id":"s","devices":[{"x`:     "unexpected EOF",
+		`{"version":3,"id":"s","state":"dancing"`:  "unexpected EOF",
+		`{"version":3,"state":"dancing"}`:          "is not a known",
 		`{"ID":"s","State":"dancing"}`:             "is not a known",
 		`{"ID":"s","Name":["s"],"State":"active"}`: "cannot unmarshal array",
 		`{}`:                           `it is the record of ""; restore a backup`,
-		`{"version":2,"id":"another"}`: `it is the record of "another"`,
+		`{"version":3,"id":"another"}`: `it is the record of "another"`,
 		`[]`:                           "cannot unmarshal array",
 		``:                             "unexpected end of JSON",
 	} {
-		if server, err := decodeServer("s", []byte(text)); !refused(err, "server s", want) {
-			t.Errorf("%s reads as %+v %v, want an error with %q", text, server, err, want)
+		if server, err := decodeServer("s", []byte(text)); !isRejected(err, "server s", want) {
+			t.Errorf("%s is read as %+v %v, want an error with %q", text, server, err, want)
 		}
 	}
-	const newer, unknown = `{"version":3,"name":"cmp1"}`, `{"version":2,"name":"cmp1","color":"red"}`
+	const newer, unknown = `{"version":4,"name":"cmp1"}`, `{"version":3,"name":"cmp1","color":"red"}`
 	for _, text := range []string{newer, unknown} {
 		s, db := openCaptured(t)
-		ids := captured(t, "servers.jsonl")[:1]
+		ids := capturedRows(t, "servers.jsonl")[:1]
 		id := ids[0]["id"].(string)
 		execute(t, db, `UPDATE compute_servers SET record = ? WHERE id = ?`, text, id)
 		execute(t, db, `UPDATE compute_hosts SET report = ? WHERE name = 'cmp1'`, text)
@@ -308,51 +312,52 @@ func TestUnreadableRecords(t *testing.T) {
 			s.Name = "changed"
 			return s
 		})
-		if !refused(err, "server "+id, "start the Berth that wrote it") {
-			t.Errorf("a server is changed: %v", err)
+		if !isRejected(err, "server "+id, "start the Berth that wrote it") {
+			t.Errorf("changing a server: %v", err)
 		}
 		_, err = s.Servers(t.Context(), ServerFilter{})
-		if !refused(err, "server "+id, "start the Berth that wrote it") {
-			t.Errorf("servers are listed: %v", err)
+		if !isRejected(err, "server "+id, "start the Berth that wrote it") {
+			t.Errorf("listing servers: %v", err)
 		}
 		err = s.PutReport(t.Context(), schedule.Host{Name: "cmp1"}, func(schedule.Host) error { return nil })
-		if !refused(err, "host cmp1", "start the Berth that wrote it") {
-			t.Errorf("a report is stored: %v", err)
+		if !isRejected(err, "host cmp1", "start the Berth that wrote it") {
+			t.Errorf("storing a report: %v", err)
 		}
-		if _, err := s.Host(t.Context(), "cmp1"); !refused(err, "host cmp1", "start the Berth that wrote it") {
-			t.Errorf("a report is read: %v", err)
+		if _, err := s.Host(t.Context(), "cmp1"); !isRejected(err, "host cmp1", "start the Berth that wrote it") {
+			t.Errorf("reading a report: %v", err)
 		}
 		kept := []string{
-			stored(t, db, `SELECT record FROM compute_servers WHERE id = ?`, id),
-			stored(t, db, `SELECT report FROM compute_hosts WHERE name = 'cmp1'`),
+			storedRecord(t, db, `SELECT record FROM compute_servers WHERE id = ?`, id),
+			storedRecord(t, db, `SELECT report FROM compute_hosts WHERE name = 'cmp1'`),
 		}
 		if !slices.Equal(kept, []string{text, text}) {
-			t.Errorf("%s has become %q", text, kept)
+			t.Errorf("%s was changed to %q", text, kept)
 		}
 	}
 }
 
-// refused reports whether err names the record and what to do.
-func refused(err error, texts ...string) bool {
+// isRejected reports whether err is an internal fault that contains all texts.
+func isRejected(err error, texts ...string) bool {
 	return fault.Is(err, fault.Internal) && !slices.ContainsFunc(texts, func(text string) bool {
 		return !strings.Contains(err.Error(), text)
 	})
 }
 
-// A Berth that reads version 1 alone would take a record of version 2 for an empty server: it does not start.
+// TestOlderBerthDoesNotStart checks that a Berth that reads only version 1 does not start, because it would read a
+// record of version 2 as an empty server.
 func TestOlderBerthDoesNotStart(t *testing.T) {
 	_, db := openFile(t)
-	before := steps()
+	before := schemaMigrations()
 	before = before[:slices.IndexFunc(before, func(s sqldb.Migration) bool { return s.Name == "compute_records_2" })]
 	err := sqldb.Migrate(t.Context(), db, versionTable, before)
 	const why = "a newer Berth wrote this database; start that one"
 	if !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), why) {
-		t.Errorf("it starts: %v", err)
+		t.Errorf("got %v, want %q", err, why)
 	}
 }
 
 func BenchmarkServerRecord(b *testing.B) {
-	row := captured(b, "servers.jsonl")[9] // the server with NUMA cells and a device
+	row := capturedRows(b, "servers.jsonl")[9] // the server with NUMA cells and a device
 	id, old := row["id"].(string), []byte(row["record"].(string))
 	server, err := decodeServer(id, old)
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 // a whole, so a field that is added to the value does not compile until the record has it.
 //
 // The tag `json` is the name in the current version, `v1` the name in version 1. A field with its zero value is not
-// stored; a list or a map that is empty and not nil is.
+// stored; an empty list or map that is not nil is stored.
 
 type flavorRecord struct {
 	ID          string            `json:"id,omitzero" v1:"ID"`
@@ -42,7 +42,7 @@ type imageRecord struct {
 func toImage(i flavor.Image) imageRecord   { return imageRecord(i) }
 func fromImage(r imageRecord) flavor.Image { return flavor.Image(r) }
 
-// askRecord is what a server asks of Placement.
+// askRecord is the request of a server to Placement.
 type askRecord struct {
 	Groups        []groupRecord    `json:"groups,omitzero" v1:"Groups"`
 	GroupPolicy   resource.Policy  `json:"group_policy,omitzero" v1:"GroupPolicy"`
@@ -132,7 +132,7 @@ type pickedRecord struct {
 func toPicked(p schedule.Picked) pickedRecord   { return pickedRecord(p) }
 func fromPicked(r pickedRecord) schedule.Picked { return schedule.Picked(r) }
 
-// guestCellRecord is a NUMA cell that a guest asks for.
+// guestCellRecord is a requested NUMA cell of a guest.
 type guestCellRecord struct {
 	VCPUs     []int        `json:"vcpus,omitzero" v1:"VCPUs"`
 	Dedicated []int        `json:"dedicated_vcpus,omitzero" v1:"Dedicated"`

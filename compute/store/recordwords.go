@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/openberth/berth/compute/lifecycle"
+	"github.com/openberth/berth/pci"
 )
 
 // word is a value in Go and the text that is stored for it.
@@ -12,8 +13,8 @@ type word[T comparable] struct {
 	stored string
 }
 
-// words are all values of one type. They are the same in every database: a value may get another name in Go, its
-// stored text stays.
+// words are the stored texts of all values of one type. They are the same in every database: if a value gets another
+// name in Go, its stored text does not change.
 type words[T comparable] []word[T]
 
 // text returns the stored text of a value. The zero value has an empty one.
@@ -44,38 +45,39 @@ func (w words[T]) value(stored []byte) (T, error) {
 	return none, fmt.Errorf("%q is not a known %T", stored, none)
 }
 
-// states are the states of a server.
-var states = words[lifecycle.State]{
-	{lifecycle.Scheduling, "scheduling"},
-	{lifecycle.Planning, "planning"},
-	{lifecycle.MovingAllocations, "moving_allocations"},
-	{lifecycle.AwaitingSourceAck, "awaiting_source_ack"},
-	{lifecycle.Claiming, "claiming"},
-	{lifecycle.AwaitingMinCount, "awaiting_min_count"},
-	{lifecycle.StoppingSource, "stopping_source"},
-	{lifecycle.PreLiveMigration, "pre_live_migration"},
-	{lifecycle.LiveMigrating, "live_migrating"},
-	{lifecycle.Spawning, "spawning"},
-	{lifecycle.Active, "active"},
-	{lifecycle.Resized, "resized"},
-	{lifecycle.Rescheduling, "rescheduling"},
-	{lifecycle.Failing, "failing"},
-	{lifecycle.Error, "error"},
-	{lifecycle.Reverting, "reverting"},
-	{lifecycle.ReleasingDestination, "releasing_destination"},
-	{lifecycle.RestoringAllocations, "restoring_allocations"},
-	{lifecycle.RevertBlocked, "revert_blocked"},
-	{lifecycle.Shelving, "shelving"},
-	{lifecycle.Offloading, "offloading"},
-	{lifecycle.Shelved, "shelved"},
-	{lifecycle.DeletingGuest, "deleting_guest"},
-	{lifecycle.DeletingAllocation, "deleting_allocation"},
-	{lifecycle.DeletedAwaitingCleanup, "deleted_awaiting_cleanup"},
-	{lifecycle.Deleted, stateDeleted},
+// stages are the states of a server and the phases of its move. A server that moves is stored with the phase; a phase
+// with the meaning of a state has the same word.
+var stages = words[stage]{
+	{stage(lifecycle.Preparing), "preparing"},
+	{stage(lifecycle.Scheduling), "scheduling"},
+	{stage(lifecycle.Planning), "planning"},
+	{stage(lifecycle.MovingAllocations), "moving_allocations"},
+	{stage(lifecycle.AwaitingSourceAck), "awaiting_source_ack"},
+	{stage(lifecycle.Claiming), "claiming"},
+	{stage(lifecycle.AwaitingMinCount), "awaiting_min_count"},
+	{stage(lifecycle.StoppingSource), "stopping_source"},
+	{stage(lifecycle.PreLiveMigration), "pre_live_migration"},
+	{stage(lifecycle.LiveMigrating), "live_migrating"},
+	{stage(lifecycle.Spawning), "spawning"},
+	{stage(lifecycle.Active), "active"},
+	{stage(lifecycle.Resized), "resized"},
+	{stage(lifecycle.Rescheduling), "rescheduling"},
+	{stage(lifecycle.Failing), "failing"},
+	{stage(lifecycle.Error), "error"},
+	{stage(lifecycle.Reverting), "reverting"},
+	{stage(lifecycle.ReleasingDestination), "releasing_destination"},
+	{stage(lifecycle.RestoringAllocations), "restoring_allocations"},
+	{stage(lifecycle.RevertBlocked), "revert_blocked"},
+	{stage(lifecycle.Shelving), "shelving"},
+	{stage(lifecycle.Offloading), "offloading"},
+	{stage(lifecycle.Shelved), "shelved"},
+	{stage(lifecycle.DeletingGuest), "deleting_guest"},
+	{stage(lifecycle.DeletingAllocation), "deleting_allocation"},
+	{stage(lifecycle.DeletedAwaitingCleanup), "deleted_awaiting_cleanup"},
+	{stage(lifecycle.Deleted), stateDeleted},
 }
 
-// stateDeleted is the stored word for a server that holds nothing any more. Statements look for it, and version 1 had
-// it too.
+// stateDeleted is the stored word for a server without resources. Statements contain it, and version 1 used it too.
 const stateDeleted = "deleted"
 
 // statesOfVersion1 are the words of version 1 that version 2 has replaced.
@@ -130,20 +132,23 @@ var powers = words[lifecycle.Power]{
 	{lifecycle.Off, "off"},
 }
 
-// The types of fields that hold one of these words. The zero value of each is stored as no field.
+// stage is what lifecycle.Server.Stage returns.
+type stage string
+
+// The types of fields with one of these words. The zero value of each is stored as no field.
 type (
-	storedState lifecycle.State
+	storedState stage
 	storedTask  lifecycle.Task
 	storedKind  lifecycle.Kind
 	storedPower lifecycle.Power
 )
 
-// MarshalText returns the stored word of the state.
-func (s storedState) MarshalText() ([]byte, error) { return states.text(lifecycle.State(s)) }
+// MarshalText returns the stored word of the state or phase.
+func (s storedState) MarshalText() ([]byte, error) { return stages.text(stage(s)) }
 
 // UnmarshalText reads a stored word.
 func (s *storedState) UnmarshalText(text []byte) error {
-	value, err := states.value(text)
+	value, err := stages.value(text)
 	*s = storedState(value)
 	return err
 }
@@ -175,5 +180,18 @@ func (s storedPower) MarshalText() ([]byte, error) { return powers.text(lifecycl
 func (s *storedPower) UnmarshalText(text []byte) error {
 	value, err := powers.value(text)
 	*s = storedPower(value)
+	return err
+}
+
+// address stores a PCI address as text, such as 0000:3b:00.1.
+type address pci.Address
+
+// MarshalText prints the address.
+func (a address) MarshalText() ([]byte, error) { return []byte(pci.Address(a).String()), nil }
+
+// UnmarshalText parses an address.
+func (a *address) UnmarshalText(text []byte) error {
+	parsed, err := pci.ParseAddress(string(text))
+	*a = address(parsed)
 	return err
 }

@@ -229,15 +229,6 @@ func (s *Store) Dead(ctx context.Context) ([]string, error) {
 	return hosts, wrap("Dead", err)
 }
 
-func (s *Store) texts(ctx context.Context, query string, args ...any) ([]string, error) {
-	var list []string
-	err := s.db.Read(ctx, func(tx *sqldb.Tx) (err error) {
-		list, err = readTexts(ctx, tx, query, args...)
-		return err
-	})
-	return list, err
-}
-
 // Migration is a move as shown to operators.
 type Migration struct {
 	lifecycle.Migration

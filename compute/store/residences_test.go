@@ -14,12 +14,13 @@ import (
 	"github.com/openberth/berth/sqldb"
 )
 
-// stays follows a server through a move: who is where, whose a consumer is, and what operators are told.
-func stays(t *testing.T, s *store.Store) {
+// residencesDuringMove moves a server and checks its residences, the owners of its consumers, its migration, and the
+// declarations of dead hosts.
+func residencesDuringMove(t *testing.T, s *store.Store) {
 	ctx := t.Context()
-	must(t, s.Create(ctx, on("aaaaaaaa-bbbb-1", "h"), server("aaaaaaaa-bbbb-2", 1), server("aaaaaaaa-cccc-1", 1)))
+	must(t, s.Create(ctx, serverOn("aaaaaaaa-bbbb-1", "h"), server("aaaaaaaa-bbbb-2", 1), server("aaaaaaaa-cccc-1", 1)))
 	const id = "aaaaaaaa-bbbb-1"
-	become := func(next func(s *lifecycle.Server)) {
+	change := func(next func(s *lifecycle.Server)) {
 		t.Helper()
 		_, err := s.Change(ctx, id, func(s lifecycle.Server) lifecycle.Server { next(&s); return s })
 		must(t, err)
@@ -32,37 +33,37 @@ func stays(t *testing.T, s *store.Store) {
 			must(t, err)
 			staying, err := s.IDsOnHost(ctx, host)
 			must(t, err)
-			out += fmt.Sprintf("%s: %s (%d) ", host, guests(a), len(staying))
+			out += fmt.Sprintf("%s: %s (%d) ", host, guestsOf(a), len(staying))
 		}
 		if out != want {
 			t.Errorf("%s: %q, want %q", what, out, want)
 		}
 	}
-	expect("at first", "h: aaaaaaaa-bbbb-1 (1) g:  (0) ")
-	become(func(s *lifecycle.Server) {
+	expect("before the move", "h: aaaaaaaa-bbbb-1 (1) g:  (0) ")
+	change(func(s *lifecycle.Server) {
 		s.Migration = &lifecycle.Migration{ID: "m", Kind: lifecycle.Resizing, Status: "accepted", From: "h"}
-		s.Move = &lifecycle.Move{Kind: lifecycle.Resizing, Consumer: "m", AllocationsMoved: true,
+		s.Move = &lifecycle.Move{Kind: lifecycle.Resizing, Phase: lifecycle.SpawningDestination, Consumer: "m",
 			From: lifecycle.Residence{Consumer: "m", PreviousConsumer: s.ID, Host: "h", Requests: s.Requests}}
-		s.State, s.Host = lifecycle.Spawning, "g"
+		s.State, s.Host = lifecycle.Moving, "g"
 	})
-	expect("while it moves", "h: m (1) g: aaaaaaaa-bbbb-1 (1) ")
-	become(func(s *lifecycle.Server) {
+	expect("during the move", "h: m (1) g: aaaaaaaa-bbbb-1 (1) ")
+	change(func(s *lifecycle.Server) {
 		m := *s.Migration
 		m.Status, m.To = "confirmed", "g"
 		s.Migration = &m
 		s.Leftovers, s.Move, s.State = []lifecycle.Residence{s.Move.From}, nil, lifecycle.Active
 	})
-	expect("when something is left", "h: -m (1) g: aaaaaaaa-bbbb-1 (1) ")
+	expect("with a leftover", "h: -m (1) g: aaaaaaaa-bbbb-1 (1) ")
 	for consumer, want := range map[string]string{id: id, "m": id} {
 		if owner, err := s.ServerOfConsumer(ctx, consumer); err != nil || owner != want {
 			t.Errorf("the owner of %s: %q %v", consumer, owner, err)
 		}
 	}
-	_, err := s.ServerOfConsumer(ctx, "nobody")
+	_, err := s.ServerOfConsumer(ctx, "unknown")
 	is(t, err, fault.NotFound)
-	become(func(s *lifecycle.Server) { s.Leftovers = nil })
-	expect("in the end", "h:  (0) g: aaaaaaaa-bbbb-1 (1) ")
-	if owner, err := s.ServerOfConsumer(ctx, "m"); err != nil || owner != id { // an agent may speak of it later
+	change(func(s *lifecycle.Server) { s.Leftovers = nil })
+	expect("after the move", "h:  (0) g: aaaaaaaa-bbbb-1 (1) ")
+	if owner, err := s.ServerOfConsumer(ctx, "m"); err != nil || owner != id { // an agent may report it later
 		t.Errorf("%q %v", owner, err)
 	}
 	list, err := s.Migrations(ctx, store.MigrationFilter{Server: id, Host: "g", Status: "confirmed", Kind: "resize"})
@@ -70,11 +71,11 @@ func stays(t *testing.T, s *store.Store) {
 		list[0].To != "g" {
 		t.Errorf("%+v %v", list, err)
 	}
-	kin, err := s.ByReservation(ctx, id[:13])
-	if err != nil || names(kin) != "aaaaaaaa-bbbb-1 aaaaaaaa-bbbb-2" {
-		t.Errorf("%s %v", names(kin), err)
+	ofRequest, err := s.ByReservation(ctx, id[:13])
+	if err != nil || serverIDs(ofRequest) != "aaaaaaaa-bbbb-1 aaaaaaaa-bbbb-2" {
+		t.Errorf("%s %v", serverIDs(ofRequest), err)
 	}
-	is(t, s.SetDead(ctx, "h", true, noon), fault.NotFound) // servers stood there, but no agent has ever reported
+	is(t, s.SetDead(ctx, "h", true, noon), fault.NotFound) // the host had servers, but no agent has reported
 	must(t, s.PutReport(ctx, schedule.Host{Name: "h", Provider: "root-h", Seen: noon}, admitted))
 	for _, dead := range []bool{true, true, false, false} {
 		must(t, s.SetDead(ctx, "h", dead, noon))
@@ -85,14 +86,14 @@ func stays(t *testing.T, s *store.Store) {
 	is(t, s.SetDead(ctx, "nowhere", true, noon), fault.NotFound)
 	is(t, s.SetDead(ctx, "nowhere", false, noon), fault.NotFound)
 	if hosts, err := s.Dead(ctx); err != nil || len(hosts) != 0 {
-		t.Errorf("an unknown host is remembered: %v %v", hosts, err)
+		t.Errorf("an unknown host is stored as dead: %v %v", hosts, err)
 	}
 }
 
-// forget removes all that is known of a host on which nothing stands, and nothing of one on which something does.
-func forget(t *testing.T, s *store.Store) {
+// forgetHost removes all data of a host without servers, and nothing of a host with a server.
+func forgetHost(t *testing.T, s *store.Store) {
 	ctx := t.Context()
-	must(t, s.Create(ctx, on("here", "h")))
+	must(t, s.Create(ctx, serverOn("here", "h")))
 	for _, name := range []string{"h", "g"} {
 		must(t, s.PutReport(ctx, schedule.Host{Name: name, Provider: provider.ID("root-" + name), Seen: noon}, admitted))
 		must(t, s.SetDead(ctx, name, true, noon))
@@ -109,15 +110,16 @@ func forget(t *testing.T, s *store.Store) {
 	must(t, err)
 	if len(hosts) != 1 || hosts[0].Name != "h" || len(dead) != 1 || dead[0] != "h" || len(wanted) != 1 ||
 		wanted[0].Host != "h" {
-		t.Errorf("left are %v, dead %v, wishes %v", hosts, dead, wanted)
+		t.Errorf("hosts %v, dead %v, clean requests %v", hosts, dead, wanted)
 	}
 	if a, err := s.Assignments(ctx, "h"); err != nil || len(a.Entries) != 1 {
 		t.Errorf("%+v %v", a, err)
 	}
 }
 
-// Earlier releases recorded declarations for hosts that do not exist. They can be taken back.
-func TestDeadDeclarationOfAnUnknownHostCanBeWithdrawn(t *testing.T) {
+// TestDeadDeclarationOfUnknownHostIsWithdrawn withdraws a declaration for a host that does not exist; earlier releases
+// recorded such declarations.
+func TestDeadDeclarationOfUnknownHostIsWithdrawn(t *testing.T) {
 	ctx, url := t.Context(), "sqlite:///"+filepath.Join(t.TempDir(), "compute.db")
 	s := open(t, url)
 	db, err := sqldb.Open(ctx, url)

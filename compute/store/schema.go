@@ -12,10 +12,10 @@ import (
 // versionTable is the table that lists the completed migrations.
 const versionTable = "compute_versions"
 
-// steps returns the migrations of the schema, in order. A released migration must not change.
+// schemaMigrations returns the migrations of the schema, in order. A released migration must not change.
 //
 // Times are whole microseconds since 1970 in UTC, 0 for none, on every dialect.
-func steps() []sqldb.Migration {
+func schemaMigrations() []sqldb.Migration {
 	return append([]sqldb.Migration{
 		table("compute_flavors", `
 			id VARCHAR(255) NOT NULL PRIMARY KEY,
@@ -82,11 +82,11 @@ func steps() []sqldb.Migration {
 		table("compute_cloud", `
 			one INTEGER NOT NULL PRIMARY KEY,
 			id VARCHAR(64) NOT NULL`),
-	}, laterSteps()...)
+	}, laterSchemaMigrations()...)
 }
 
-// laterSteps returns the migrations from the introduction of the lease on.
-func laterSteps() []sqldb.Migration {
+// laterSchemaMigrations returns the migrations from the introduction of the lease on.
+func laterSchemaMigrations() []sqldb.Migration {
 	return []sqldb.Migration{
 		table("compute_holder", `
 			one INTEGER NOT NULL PRIMARY KEY,
@@ -122,14 +122,16 @@ func laterSteps() []sqldb.Migration {
 			consumer VARCHAR(64) NOT NULL,
 			server VARCHAR(64) NOT NULL,
 			PRIMARY KEY (host, consumer)`, "server"),
-		recordsVersion2(),
+		recordsVersion(2),
+		recordsVersion(3), // servers may be in the state `preparing`, without a request to Placement
 	}
 }
 
-// recordsVersion2 is a migration that changes nothing. After it, records may have version 2. A release that reads only
-// version 1 does not start on a database with this migration, because it would read such a record as an empty server.
-// Records of version 1 are rewritten when they change.
-func recordsVersion2() sqldb.Migration { return sqldb.Statements("compute_records_2") }
+// recordsVersion returns a migration that changes nothing. After it, records may have this version. A release that
+// reads only earlier versions does not start on a database with this migration. Records are rewritten when they change.
+func recordsVersion(version int) sqldb.Migration {
+	return sqldb.Statements(fmt.Sprintf("compute_records_%d", version))
+}
 
 // table returns a migration that creates a table and its indexes. It may be repeated after an interruption. LARGE is a
 // text type without a practical limit; MySQL's TEXT ends at 64 KiB. MySQL has no CREATE INDEX IF NOT EXISTS, so indexes

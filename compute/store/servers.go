@@ -130,7 +130,7 @@ func (s *Store) Change(
 // columns returns the values of a server's row except its id, in the order of the statements.
 func columns(s lifecycle.Server, record []byte) []any {
 	shown := s.Shown()
-	state, _ := states.text(s.State) // encodeServer has refused a state without a stored name
+	state, _ := stages.text(stage(s.Stage())) // encodeServer has refused a state without a stored name
 	return []any{s.Name, s.Project, s.User, shown.Flavor.ID, string(state), s.Status(), boolInt(len(s.Steps()) > 0),
 		shown.Host, s.AllocatedHost(), deviceCount(s.Requests, nil),
 		micros(s.Created), micros(s.Updated), micros(s.Ended),
@@ -244,39 +244,4 @@ func (s *Store) Purge(ctx context.Context, before time.Time, keep int) error {
 			stateDeleted, ended, ended, id)
 		return err
 	}))
-}
-
-// readServer reads a server by id; fault.NotFound.
-func readServer(ctx context.Context, tx *sqldb.Tx, id string) (lifecycle.Server, error) {
-	list, err := readServers(ctx, tx, ` WHERE id = ?`, id)
-	if err != nil {
-		return lifecycle.Server{}, err
-	}
-	if len(list) == 0 {
-		return lifecycle.Server{}, fault.New(fault.NotFound, "", "there is no server %s", id)
-	}
-	return list[0], nil
-}
-
-// readServers reads the records of the rows that the rest of the statement selects.
-func readServers(ctx context.Context, tx *sqldb.Tx, rest string, args ...any) ([]lifecycle.Server, error) {
-	rows, err := tx.Query(ctx, `SELECT id, record FROM compute_servers`+rest, args...)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var list []lifecycle.Server
-	for rows.Next() {
-		var id string
-		var record []byte
-		if err := rows.Scan(&id, &record); err != nil {
-			return nil, err
-		}
-		server, err := decodeServer(id, record)
-		if err != nil {
-			return nil, err
-		}
-		list = append(list, server)
-	}
-	return list, rows.Err()
 }

@@ -7,20 +7,12 @@ package store
 
 import (
 	"context"
-	"crypto/rand"
-	"fmt"
-	"strings"
 	"sync"
+	"time"
 
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/sqldb"
 )
-
-// MaxPage is the largest number of rows that one listing returns.
-const MaxPage = 1000
-
-// chunk is the maximum number of values in one IN (…).
-const chunk = 500
 
 // Store is compute's database. It is safe for concurrent use.
 type Store struct {
@@ -33,9 +25,16 @@ type Store struct {
 	subscribers map[string]map[chan struct{}]bool // by host
 }
 
+// Epoch is one start of compute on its database. Agents store the newest one they have seen and so detect a database
+// that was restored from a backup.
+type Epoch struct {
+	Number int64  // from 1; 0: none
+	ID     string // random; distinguishes two copies of a database with the same number
+}
+
 // Open migrates the tables and returns the store. The caller closes the database.
 func Open(ctx context.Context, db *sqldb.DB) (*Store, error) {
-	if err := sqldb.Migrate(ctx, db, versionTable, steps()); err != nil {
+	if err := sqldb.Migrate(ctx, db, versionTable, schemaMigrations()); err != nil {
 		return nil, fault.Wrap("", "compute.store.Open", err)
 	}
 	s := &Store{db: fencedDB{db: db}, subscribers: map[string]map[chan struct{}]bool{}}
@@ -56,53 +55,42 @@ func (s *Store) loadCloudID(ctx context.Context) error {
 	})
 }
 
-// newUUID returns a random UUID (RFC 9562, version 4).
-func newUUID() string {
-	var b [16]byte
-	rand.Read(b[:]) // never fails: crypto/rand ends the program instead
-	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
-	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
+// texts returns the texts in the first column of a query.
+func (s *Store) texts(ctx context.Context, query string, args ...any) ([]string, error) {
+	var list []string
+	err := s.db.Read(ctx, func(tx *sqldb.Tx) (err error) {
+		list, err = readTexts(ctx, tx, query, args...)
+		return err
+	})
+	return list, err
 }
 
-// wrap adds the operation to an error; a fault keeps its kind.
-func wrap(op string, err error) error { return fault.Wrap("", "compute.store."+op, err) }
+// Available returns nil, or fault.Unavailable if the database file was deleted or replaced, so that no call can
+// succeed.
+func (s *Store) Available() error { return s.db.db.Available() }
 
-// page returns the effective limit of a listing.
-func page(limit int) int {
-	if limit <= 0 || limit > MaxPage {
-		return MaxPage
+// CheckWrites returns nil if the database accepts writes of this process, otherwise fault.Unavailable, whose text
+// completes "the database takes no writes:". It returns after at most patience.
+func (s *Store) CheckWrites(patience time.Duration) error { return s.writes.Check(patience) }
+
+// touch is the write that CheckWrites attempts.
+func (s *Store) touch(ctx context.Context) error {
+	return wrap("touch", s.db.Write(ctx, func(tx *sqldb.Tx) error { return tx.Touch(ctx, "compute_cloud", "id") }))
+}
+
+// Hold acquires the lease for this process. Afterwards all calls of the store fail once another process owns the lease.
+// A lease that was released or whose owner is known to have ended is acquired at once; otherwise Hold waits for a
+// renewal up to the TTL (twice the TTL for an owner known to run). It returns fault.Conflict, which names the owner, if
+// the owner renews the lease. Keep must run as long as the store is used.
+func (s *Store) Hold(ctx context.Context, me LeaseOwner, terms LeaseOptions) (*Lease, error) {
+	const op = "Hold"
+	l := &Lease{db: s.db.db, self: me, options: terms.withDefaults(), lost: make(chan struct{})}
+	l.client = newClientLease(l.options.TTL - l.options.TTL/3)
+	if err := l.waitAndAcquire(ctx); err != nil {
+		return nil, wrap(op, err)
 	}
-	return limit
-}
-
-// where collects conditions and their arguments.
-type where struct {
-	conditions []string
-	args       []any
-}
-
-func (w *where) and(condition string, args ...any) {
-	w.conditions = append(w.conditions, condition)
-	w.args = append(w.args, args...)
-}
-
-func (w *where) sql() string {
-	if len(w.conditions) == 0 {
-		return ""
-	}
-	return " WHERE " + strings.Join(w.conditions, " AND ")
-}
-
-// in returns the condition `column IN (?, …)` and its arguments for one chunk of values.
-func in[T ~string](column string, values []T) (string, []any) {
-	args := make([]any, len(values))
-	for i, v := range values {
-		args[i] = string(v)
-	}
-	return column + " IN (" + strings.TrimSuffix(strings.Repeat("?, ", len(values)), ", ") + ")", args
-}
-
-// like returns a pattern for `LIKE ? ESCAPE '!'` that matches text at any position.
-func like(text string) string {
-	return "%" + strings.NewReplacer("!", "!!", "%", "!%", "_", "!_").Replace(text) + "%"
+	s.db.mu.Lock()
+	defer s.db.mu.Unlock()
+	s.db.lease = l
+	return l, nil
 }

@@ -144,7 +144,9 @@ func (p *randomHost) report() schedule.Host {
 }
 
 // request returns a random server: its requests, their providers, and its NUMA cells.
-func (p *randomHost) request(id string) (requests []pci.Request, mappings map[string][]provider.ID, parts []numa.GuestCell) {
+func (p *randomHost) request(
+	id string,
+) (requests []pci.Request, mappings map[string][]provider.ID, parts []numa.GuestCell) {
 	products := map[pci.Type]string{pci.Plain: "1533", pci.Physical: "1528", pci.Virtual: "1515"}
 	entries := p.set.Entries()
 	mappings = map[string][]provider.ID{"": {"root"}}

@@ -127,7 +127,7 @@ var (
 
 func TestPurePackagesArePure(t *testing.T) {
 	visit(t, func(row Row, fset *token.FileSet, file *ast.File, name string) {
-		if row.Room != Pure && row.Room != Word {
+		if row.Kind != Pure && row.Kind != Domain {
 			return
 		}
 		for _, imp := range file.Imports {
@@ -176,10 +176,10 @@ func TestRaceExemptPackagesArePure(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	rooms, listed := map[string]Room{"internal/sim": Pure}, 0
+	kinds, listed := map[string]Kind{"internal/sim": Pure}, 0
 	for _, row := range Rows() {
 		if row.Package != "internal/sim" {
-			rooms[row.Package] = row.Room
+			kinds[row.Package] = row.Kind
 		}
 	}
 	for line := range strings.Lines(string(text)) {
@@ -188,8 +188,8 @@ func TestRaceExemptPackagesArePure(t *testing.T) {
 		}
 		for _, p := range strings.Fields(line) {
 			listed++
-			if room := rooms[p]; room != Pure && room != Word {
-				t.Errorf(".ci/pure lists %s, which is not a pure package but %q", p, room)
+			if kind := kinds[p]; kind != Pure && kind != Domain {
+				t.Errorf(".ci/pure lists %s, which is not a pure package but %q", p, kind)
 			}
 		}
 	}

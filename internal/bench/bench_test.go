@@ -22,13 +22,13 @@ import (
 )
 
 var (
-	program   = flag.String("berth", "", "a berth that is built already; default: build it from this tree")
-	inProcess = flag.Bool("inprocess", false, "serve from the benchmark's own process, so that -cpuprofile sees the "+
-		"server; memory is then not told")
-	hosts = flag.Int("hosts", 10000, "how many hosts the fleet has")
+	program   = flag.String("berth", "", "path of a built berth; default: build it from this tree")
+	inProcess = flag.Bool("inprocess", false, "serve from the benchmark's own process, so that -cpuprofile includes the "+
+		"server; memory is then not measured")
+	hosts = flag.Int("hosts", 10000, "number of hosts of the fleet")
 )
 
-// scratch is where databases lie. It is on the disk: what SQLite calls durable is to be durable.
+// scratch is the directory of the databases, on the disk: commits of SQLite must be durable.
 var scratch string
 
 func TestMain(m *testing.M) {
@@ -49,7 +49,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// built is the berth that is measured.
+// built returns the berth to measure.
 var built = sync.OnceValues(func() (string, error) {
 	if *program != "" {
 		return *program, nil
@@ -57,7 +57,7 @@ var built = sync.OnceValues(func() (string, error) {
 	return Build(scratch)
 })
 
-// place makes a directory for one server.
+// place creates the directory of one server.
 func place(tb testing.TB) string {
 	tb.Helper()
 	dir, err := os.MkdirTemp(scratch, "server")
@@ -65,6 +65,7 @@ func place(tb testing.TB) string {
 	return dir
 }
 
+// must fails the test for an error.
 func must(tb testing.TB, err error) {
 	tb.Helper()
 	if err != nil {
@@ -72,7 +73,7 @@ func must(tb testing.TB, err error) {
 	}
 }
 
-// serve starts Berth on a database for as long as the benchmark lasts.
+// serve starts Berth on a database until the benchmark ends.
 func serve(tb testing.TB, dir, database string) *Process {
 	tb.Helper()
 	if *inProcess {
@@ -86,6 +87,7 @@ func serve(tb testing.TB, dir, database string) *Process {
 	return p
 }
 
+// serveHere serves from this process.
 func serveHere(tb testing.TB, database string) *Process {
 	tb.Helper()
 	began := time.Now()
@@ -93,21 +95,21 @@ func serveHere(tb testing.TB, database string) *Process {
 	log := slog.New(slog.NewTextHandler(io.Discard, nil))
 	conf, err := settings.Read(log)
 	must(tb, err)
-	house, err := app.OpenPlacement(ctx, database, conf, "noauth2", log)
+	service, err := app.OpenPlacement(ctx, database, conf, "noauth2", log)
 	must(tb, err)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	must(tb, err)
 	ended := make(chan error, 1)
-	go func() { ended <- httpserver.Serve(ctx, l, house.Handler, httpserver.ConnLimits{Total: 4096}, log) }()
+	go func() { ended <- httpserver.Serve(ctx, l, service.Handler, httpserver.ConnLimits{Total: 4096}, log) }()
 	tb.Cleanup(func() {
 		stop()
-		must(tb, errors.Join(<-ended, house.Close()))
+		must(tb, errors.Join(<-ended, service.Close()))
 	})
 	return &Process{Addr: l.Addr().String(), Ready: time.Since(began), PID: os.Getpid()}
 }
 
-// load measures work, b.N pieces of it, from so many clients at the same time. each is how many operations a piece is,
-// named unit.
+// load measures b.N operations with several clients at the same time. One piece of work is each operations; unit is
+// their name.
 func load(b *testing.B, p *Process, clients, each int, unit string, work func(c *Conn, n int) error) {
 	b.Helper()
 	pieces := (b.N + each - 1) / each
@@ -122,17 +124,18 @@ func load(b *testing.B, p *Process, clients, each int, unit string, work func(c 
 	b.ReportMetric(r.PerSecond()*float64(each), unit+"/s")
 	b.ReportMetric(float64(r.Quantile(0.5))/1e6, "p50-ms")
 	b.ReportMetric(float64(r.Quantile(0.99))/1e6, "p99-ms")
-	if !*inProcess { // else the client is in it
+	if !*inProcess { // otherwise it includes the client
 		b.ReportMetric(float64((after-before).Microseconds())/float64(pieces*each), "server-cpu-µs/op")
 	}
 }
 
-// ask measures questions.
+// ask measures GET requests.
 func ask(b *testing.B, p *Process, clients int, target func(n int) string) {
 	b.Helper()
 	load(b, p, clients, 1, "req", Ask(target))
 }
 
+// memory reports the memory of the server.
 func memory(b *testing.B, p *Process) {
 	now, peak, err := p.Resident()
 	must(b, err)
@@ -140,28 +143,29 @@ func memory(b *testing.B, p *Process) {
 	b.ReportMetric(float64(peak)/(1<<20), "peak-MiB")
 }
 
-// many is the number of candidates for a question.
+// many returns the number of candidates of a query.
 func many(tb testing.TB, addr, target string) int {
 	tb.Helper()
 	c := Dial(addr)
 	defer c.Close()
-	var told struct {
+	var response struct {
 		List []struct{} `json:"allocation_requests"`
 	}
-	must(tb, get(c, target, &told))
-	return len(told.List)
+	must(tb, get(c, target, &response))
+	return len(response.List)
 }
 
+// wantMany fails if the query does not have want candidates.
 func wantMany(tb testing.TB, addr, target string, want int) {
 	tb.Helper()
 	if got := many(tb, addr, target); got != want {
-		tb.Fatalf("%d candidates for %s, wanted %d", got, target, want)
+		tb.Fatalf("%d candidates for %s, want %d", got, target, want)
 	}
 }
 
 const trees = 1000
 
-// BenchmarkNested asks 1000 nested trees at four clients.
+// BenchmarkNested queries 1000 nested trees with four clients.
 func BenchmarkNested(b *testing.B) {
 	dir := place(b)
 	p := serve(b, dir, SQLite(dir))
@@ -182,7 +186,7 @@ func BenchmarkNested(b *testing.B) {
 	}
 }
 
-// BenchmarkWide asks hosts with many devices for as many as they have, and for one more; one client.
+// BenchmarkWide queries hosts with many devices for all devices of a host, and for one more, with one client.
 func BenchmarkWide(b *testing.B) {
 	dir := place(b)
 	p := serve(b, dir, SQLite(dir))
@@ -216,8 +220,9 @@ func BenchmarkWide(b *testing.B) {
 	}
 }
 
-// BenchmarkExplained asks each question for its candidates and for its explanation in turn, and reports what the second
-// costs as a multiple of the first, as a client sees them. The answer without candidates has the reason in a header.
+// BenchmarkExplained sends each query for its candidates and for its explanation in turn, and reports the cost of
+// the second as a multiple of the first, as a client measures it. A response without candidates has the reason in a
+// header.
 func BenchmarkExplained(b *testing.B) {
 	dir := place(b)
 	p := serve(b, dir, SQLite(dir))
@@ -253,7 +258,7 @@ func BenchmarkExplained(b *testing.B) {
 	}
 }
 
-// BenchmarkFleet asks 10,000 hosts of 27 providers each, with claims going on beside.
+// BenchmarkFleet queries 10,000 hosts of 27 providers each, with concurrent claims.
 func BenchmarkFleet(b *testing.B) {
 	dir := place(b)
 	must(b, standardNames(b, dir))
@@ -295,7 +300,7 @@ func BenchmarkFleet(b *testing.B) {
 	}
 }
 
-// BenchmarkWrite loads nested trees; an operation is one call.
+// BenchmarkWrite loads nested trees; an operation is one API call.
 func BenchmarkWrite(b *testing.B) {
 	dir := place(b)
 	p := serve(b, dir, SQLite(dir))
@@ -307,7 +312,7 @@ func BenchmarkWrite(b *testing.B) {
 	}
 }
 
-// BenchmarkClaim claims and releases from 64 clients; an operation is one durable claim with all that belongs to it.
+// BenchmarkClaim claims and releases with 64 clients; an operation is one durable claim with its query.
 func BenchmarkClaim(b *testing.B) {
 	dir := place(b)
 	databases := map[string]string{"sqlite": SQLite(dir)}
@@ -331,8 +336,7 @@ func BenchmarkClaim(b *testing.B) {
 	}
 }
 
-// standardNames starts a server for a moment, which writes the schema and the standard classes and traits into the
-// database.
+// standardNames starts a server once, which writes the schema and the standard classes and traits into the database.
 func standardNames(b *testing.B, dir string) error {
 	if *inProcess {
 		log := slog.New(slog.DiscardHandler)
@@ -340,11 +344,11 @@ func standardNames(b *testing.B, dir string) error {
 		if err != nil {
 			return err
 		}
-		house, err := app.OpenPlacement(b.Context(), SQLite(dir), conf, "noauth2", log)
+		service, err := app.OpenPlacement(b.Context(), SQLite(dir), conf, "noauth2", log)
 		if err != nil {
 			return err
 		}
-		return house.Close()
+		return service.Close()
 	}
 	berth, err := built()
 	if err != nil {

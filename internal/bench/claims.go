@@ -65,12 +65,12 @@ func (l *Ledger) try(c *Conn, n int) (granted bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	var told struct{ Allocations shares }
-	if err := json.Unmarshal(chosen, &told); err != nil {
+	var response struct{ Allocations shares }
+	if err := json.Unmarshal(chosen, &response); err != nil {
 		return false, err
 	}
 	consumer := uuid.NewString()
-	// The candidate is an object with allocations and mappings; the rest of the claim stands beside them.
+	// The candidate is an object with allocations and mappings; the other fields of the claim are added to it.
 	body := fmt.Appendf(nil, `{"project_id":%q,"user_id":"bench","consumer_generation":null,"consumer_type":"INSTANCE",%s`,
 		l.Project, chosen[1:])
 	status, refusal, err := c.Do("PUT", "/allocations/"+consumer, body)
@@ -87,7 +87,7 @@ func (l *Ledger) try(c *Conn, n int) (granted bool, err error) {
 	}
 	l.mu.Lock()
 	l.claims++
-	l.held[consumer] = told.Allocations
+	l.held[consumer] = response.Allocations
 	l.mu.Unlock()
 	if n%2 == 1 {
 		return true, l.release(c, consumer)
@@ -122,7 +122,7 @@ func candidate(answer []byte, at int) (json.RawMessage, error) {
 		}
 	}
 	if chosen == nil {
-		return nil, errors.New("there are no candidates: the halls are full")
+		return nil, errors.New("no candidates: the halls are full")
 	}
 	return chosen, nil
 }
@@ -152,20 +152,20 @@ func (l *Ledger) Check(addr string) error {
 			return err
 		}
 		for _, id := range ids {
-			var told struct{ Usages map[string]int }
-			if err := get(c, "/resource_providers/"+id+"/usages", &told); err != nil {
+			var response struct{ Usages map[string]int }
+			if err := get(c, "/resource_providers/"+id+"/usages", &response); err != nil {
 				return err
 			}
-			wrong = append(wrong, differences(id, told.Usages, want[id])...)
+			wrong = append(wrong, differences(id, response.Usages, want[id])...)
 		}
 	}
-	var told struct {
+	var response struct {
 		Usages map[string]map[string]int
 	}
-	if err := get(c, "/usages?project_id="+l.Project, &told); err != nil {
+	if err := get(c, "/usages?project_id="+l.Project, &response); err != nil {
 		return err
 	}
-	if instances := told.Usages["INSTANCE"]; len(l.held) > 0 {
+	if instances := response.Usages["INSTANCE"]; len(l.held) > 0 {
 		if instances["consumer_count"] != len(l.held) {
 			wrong = append(wrong, fmt.Sprintf("%d consumers, %d were granted", instances["consumer_count"], len(l.held)))
 		}
@@ -173,18 +173,18 @@ func (l *Ledger) Check(addr string) error {
 		wrong = append(wrong, differences("the project", instances, total)...)
 	}
 	if len(wrong) > 0 {
-		return fmt.Errorf("the usages do not add up: %s", strings.Join(wrong[:min(len(wrong), 10)], "; "))
+		return fmt.Errorf("the usages are wrong: %s", strings.Join(wrong[:min(len(wrong), 10)], "; "))
 	}
 	return nil
 }
 
 // tree returns the providers of a hall.
 func (l *Ledger) tree(c *Conn, hall string) (ids []string, err error) {
-	var told struct {
+	var response struct {
 		List []struct{ UUID string } `json:"resource_providers"`
 	}
-	err = get(c, "/resource_providers?in_tree="+hall, &told)
-	for _, p := range told.List {
+	err = get(c, "/resource_providers?in_tree="+hall, &response)
+	for _, p := range response.List {
 		ids = append(ids, p.UUID)
 	}
 	if err == nil && len(ids) != 3 {
@@ -193,6 +193,7 @@ func (l *Ledger) tree(c *Conn, hall string) (ids []string, err error) {
 	return ids, err
 }
 
+// get reads a JSON response.
 func get(c *Conn, target string, into any) error {
 	answer, err := c.Want(200, "GET", target, nil)
 	if err != nil {
@@ -201,15 +202,16 @@ func get(c *Conn, target string, into any) error {
 	return json.Unmarshal(answer, into)
 }
 
+// differences returns the classes whose usage is not the granted amount.
 func differences(what string, got, want map[string]int) (wrong []string) {
 	for class, n := range got {
 		if n != want[class] {
-			wrong = append(wrong, fmt.Sprintf("%s: %d of %s are taken, %d were granted", what, n, class, want[class]))
+			wrong = append(wrong, fmt.Sprintf("%s: %d of %s are used, %d were granted", what, n, class, want[class]))
 		}
 	}
 	for class, n := range want {
-		if _, told := got[class]; !told {
-			wrong = append(wrong, fmt.Sprintf("%s: nothing is said of %s, %d were granted", what, class, n))
+		if _, found := got[class]; !found {
+			wrong = append(wrong, fmt.Sprintf("%s: no usage of %s, %d were granted", what, class, n))
 		}
 	}
 	return wrong

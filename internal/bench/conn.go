@@ -15,7 +15,7 @@ type Conn struct {
 	Patience time.Duration // time limit for a response
 
 	addr    string
-	wire    net.Conn // nil: to be dialled
+	wire    net.Conn // nil: not connected
 	in      *bufio.Reader
 	request []byte
 	answer  bytes.Buffer
@@ -29,7 +29,7 @@ func Dial(addr string) *Conn {
 // Close ends the connection.
 func (c *Conn) Close() {
 	if c.wire != nil {
-		c.wire.Close() // nothing is on its way any more that could be lost
+		c.wire.Close() // no request is pending
 		c.wire = nil
 	}
 }

@@ -11,10 +11,9 @@ import (
 	"github.com/openberth/berth/sqldb"
 )
 
-// fleet writes hosts straight into a database that has the schema, as some other Placement would have left them: over
-// the API it would take longer than all that is measured. Each host is a root with 50 traits in one of 20 aggregates, 8
-// GPUs, and 2 network cards with 8 functions each, every device a provider of its own: 27 in all. One consumer on each
-// host holds some of it.
+// fleet writes hosts directly into a database that has the schema, because writing them over the API would take
+// longer than the measurements. Each host is a root with 50 traits in one of 20 aggregates, 8 GPUs, and 2 network
+// cards with 8 functions each; every device is a provider: 27 in all. One consumer on each host holds a part of it.
 type fleet struct {
 	ctx     context.Context
 	tx      *sqldb.Tx
@@ -22,11 +21,11 @@ type fleet struct {
 	traits  map[string]int64
 	common  []int64 // traits of every root
 
-	providers, stock, traited, joined, consumers, taken rows
-	next                                                int64 // number of the next provider
+	providers, inventories, providerTraits, memberships, consumers, allocations rows
+	next                                                                        int64 // number of the next provider
 }
 
-// rows is what is still to be written into a table.
+// rows are rows that are not yet written into a table.
 type rows struct {
 	insert string
 	width  int
@@ -35,6 +34,7 @@ type rows struct {
 
 const moment = "2026-01-01 00:00:00.000000"
 
+// add adds a row and writes the rows when there are many.
 func (r *rows) add(f *fleet, values ...any) error {
 	r.width = len(values)
 	r.values = append(r.values, values...)
@@ -44,6 +44,7 @@ func (r *rows) add(f *fleet, values ...any) error {
 	return r.flush(f)
 }
 
+// flush writes the rows.
 func (r *rows) flush(f *fleet) error {
 	if len(r.values) == 0 {
 		return nil
@@ -55,7 +56,7 @@ func (r *rows) flush(f *fleet) error {
 	return err
 }
 
-// loadFleet writes a fleet of so many hosts and returns their IDs.
+// loadFleet writes a fleet and returns the IDs of the hosts.
 func loadFleet(ctx context.Context, database string, hosts int) (roots []string, err error) {
 	db, err := sqldb.Open(ctx, database)
 	if err != nil {
@@ -75,7 +76,8 @@ func loadFleet(ctx context.Context, database string, hosts int) (roots []string,
 			}
 			roots = append(roots, root)
 		}
-		for _, r := range []*rows{&f.providers, &f.stock, &f.traited, &f.joined, &f.consumers, &f.taken} {
+		for _, r := range []*rows{&f.providers, &f.inventories, &f.providerTraits, &f.memberships, &f.consumers,
+			&f.allocations} {
 			if err := r.flush(f); err != nil {
 				return err
 			}
@@ -89,15 +91,18 @@ const aggregates = 20
 
 func aggregate(n int) string { return fmt.Sprintf("a0000000-0000-4000-8000-%012d", n%aggregates) }
 
+// begin writes traits, aggregates, project and user, and reads the numbers of classes and traits.
 func (f *fleet) begin() (err error) {
 	f.providers.insert = "INSERT INTO resource_providers (created_at, id, uuid, name, generation, root_provider_id, " +
 		"parent_provider_id)"
-	f.stock.insert = "INSERT INTO inventories (created_at, resource_provider_id, resource_class_id, total, reserved, " +
+	f.inventories.insert = "INSERT INTO inventories (created_at, resource_provider_id, resource_class_id, total, " +
+		"reserved, " +
 		"min_unit, max_unit, step_size, allocation_ratio)"
-	f.traited.insert = "INSERT INTO resource_provider_traits (created_at, trait_id, resource_provider_id)"
-	f.joined.insert = "INSERT INTO resource_provider_aggregates (created_at, resource_provider_id, aggregate_id)"
+	f.providerTraits.insert = "INSERT INTO resource_provider_traits (created_at, trait_id, resource_provider_id)"
+	f.memberships.insert = "INSERT INTO resource_provider_aggregates (created_at, resource_provider_id, aggregate_id)"
 	f.consumers.insert = "INSERT INTO consumers (created_at, updated_at, uuid, project_id, user_id, generation)"
-	f.taken.insert = "INSERT INTO allocations (created_at, resource_provider_id, consumer_id, resource_class_id, used)"
+	f.allocations.insert = "INSERT INTO allocations (created_at, resource_provider_id, consumer_id, " +
+		"resource_class_id, used)"
 	for _, trait := range []string{physnet + "_0", physnet + "_1", red, blue} {
 		if _, err := f.tx.Exec(f.ctx, "INSERT INTO traits (created_at, name) VALUES (?, ?)", moment, trait); err != nil {
 			return err
@@ -127,11 +132,12 @@ func (f *fleet) begin() (err error) {
 		f.common = append(f.common, id)
 	}
 	if err == nil && len(common) != 50 {
-		err = fmt.Errorf("the database knows %d of 50 standard traits", len(common))
+		err = fmt.Errorf("the database has %d of 50 standard traits", len(common))
 	}
 	return err
 }
 
+// numbers returns the numbers of names.
 func (f *fleet) numbers(query string) (map[string]int64, error) {
 	found := map[string]int64{}
 	list, err := f.tx.Query(f.ctx, query)
@@ -150,7 +156,7 @@ func (f *fleet) numbers(query string) (map[string]int64, error) {
 	return found, list.Err()
 }
 
-// host writes one host. Of its GPUs n%9 are taken, and n%17 of its functions.
+// host writes one host. Of its GPUs n%9 are in use, and n%17 of its functions.
 func (f *fleet) host(n int) (root string, err error) {
 	id := f.next
 	consumer := uuid.NewString()
@@ -158,7 +164,7 @@ func (f *fleet) host(n int) (root string, err error) {
 		"MEMORY_MB": 1 << 20, "DISK_GB": 8000}, n%9*8, f.common...); err != nil {
 		return root, err
 	}
-	if err := f.joined.add(f, moment, id, n%aggregates+1); err != nil {
+	if err := f.memberships.add(f, moment, id, n%aggregates+1); err != nil {
 		return root, err
 	}
 	if err := f.consumers.add(f, moment, moment, consumer, 1, 1, 1); err != nil {
@@ -167,7 +173,7 @@ func (f *fleet) host(n int) (root string, err error) {
 	for i := range 8 {
 		colour := f.traits[[]string{red, blue}[i%2]]
 		if _, err := f.provider(fmt.Sprintf("cmp-%05d_gpu%d", n, i), id, id, consumer, map[string]int{"PGPU": 1},
-			taken(i < n%9), colour); err != nil {
+			amount(i < n%9), colour); err != nil {
 			return root, err
 		}
 	}
@@ -180,7 +186,7 @@ func (f *fleet) host(n int) (root string, err error) {
 		}
 		for i := range 8 {
 			if _, err := f.provider(fmt.Sprintf("cmp-%05d_pf%d_vf%d", n, card, i), id, parent, consumer,
-				map[string]int{"SRIOV_NET_VF": 1}, taken(card*8+i < n%17), net); err != nil {
+				map[string]int{"SRIOV_NET_VF": 1}, amount(card*8+i < n%17), net); err != nil {
 				return root, err
 			}
 		}
@@ -188,41 +194,42 @@ func (f *fleet) host(n int) (root string, err error) {
 	return root, nil
 }
 
-func taken(is bool) int {
-	if is {
+// amount returns 1 for a device in use.
+func amount(inUse bool) int {
+	if inUse {
 		return 1
 	}
 	return 0
 }
 
-// provider writes one provider; used is taken of each of its classes.
-func (f *fleet) provider(name string, root int64, parent any, consumer string, stock map[string]int, used int,
+// provider writes one provider; used is the usage of each of its classes.
+func (f *fleet) provider(name string, root int64, parent any, consumer string, inventories map[string]int, used int,
 	traits ...int64) (string, error) {
 	id, number := uuid.NewString(), f.next
 	f.next++
 	if err := f.providers.add(f, moment, number, id, name, 2, root, parent); err != nil {
 		return id, err
 	}
-	for class, total := range stock {
-		if err := f.stock.add(f, moment, number, f.classes[class], total, 0, 1, total, 1, 1.0); err != nil {
+	for class, total := range inventories {
+		if err := f.inventories.add(f, moment, number, f.classes[class], total, 0, 1, total, 1, 1.0); err != nil {
 			return id, err
 		}
 		if used > 0 {
-			if err := f.taken.add(f, moment, number, consumer, f.classes[class], used); err != nil {
+			if err := f.allocations.add(f, moment, number, consumer, f.classes[class], used); err != nil {
 				return id, err
 			}
 		}
 	}
 	for _, trait := range traits {
-		if err := f.traited.add(f, moment, trait, number); err != nil {
+		if err := f.providerTraits.add(f, moment, trait, number); err != nil {
 			return id, err
 		}
 	}
 	return id, nil
 }
 
-// fleetQuestions are what a fleet is asked in turn, a thousand candidates at most: servers without devices, with GPUs,
-// with functions, with both; some that only few hosts can serve, and some that none can.
+// fleetQuestions returns the queries for a fleet, in turn, with a limit of 1000 candidates: servers without devices,
+// with GPUs, with functions, with both; some that only few hosts can serve, and some that none can.
 func fleetQuestions(roots []string) func(n int) string {
 	server := func(n int) string {
 		return fmt.Sprintf("/allocation_candidates?resources=VCPU:%d,MEMORY_MB:%d,DISK_GB:%d", 1+n%16, 1024+n%4096, 10+n%50)
@@ -257,11 +264,11 @@ func fleetQuestions(roots []string) func(n int) string {
 	return func(n int) string { return kinds[n%len(kinds)](n) }
 }
 
-// fleetAnswers is how many candidates the first questions have in a fleet of 10,000 hosts.
+// fleetAnswers are the numbers of candidates of the first queries in a fleet of 10,000 hosts.
 var fleetAnswers = []int{1000, 1000, 1000, 1000, 0, 1000, 1000, 1000, 8 * 7, 0}
 
-// fleetClaims is work that claims a little of one host after the other and lets it go again: what goes on beside the
-// questions.
+// fleetClaims returns work that claims a little of one host after the other and releases it: the load beside the
+// queries.
 func fleetClaims(roots []string, rest time.Duration) func(c *Conn, n int) error {
 	return func(c *Conn, n int) error {
 		consumer := "/allocations/" + uuid.NewString()

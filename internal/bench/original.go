@@ -12,7 +12,7 @@ import (
 
 // StartOriginal starts OpenStack's own Placement as Debian runs it, in uwsgi with two processes, on a database that it
 // brings up to date, with its placement.conf, which ends with lines, and its log in dir. It returns once the server
-// answers.
+// responds.
 func StartOriginal(dir, database string, lines ...string) (*Process, error) {
 	for _, program := range []string{"placement-manage", "uwsgi", "/usr/bin/placement-api"} {
 		if _, err := exec.LookPath(program); err != nil {
@@ -28,7 +28,7 @@ func StartOriginal(dir, database string, lines ...string) (*Process, error) {
 	if err := loadOnce(dir); err != nil {
 		return nil, err
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:0") // uwsgi cannot be told to choose an address and say which
+	l, err := net.Listen("tcp", "127.0.0.1:0") // uwsgi cannot choose a port and print it
 	if err != nil {
 		return nil, err
 	}
@@ -51,14 +51,14 @@ func StartOriginal(dir, database string, lines ...string) (*Process, error) {
 	return p, nil
 }
 
-// loadOnce loads the original's application once, alone: the first load writes the standard traits and classes, and two
-// workers that do so at once on an empty database stumble over each other, whereupon uwsgi gives up. Debian's own
+// loadOnce loads the application of OpenStack's Placement once. The first load writes the standard traits and
+// classes; two workers that write them at the same time into an empty database fail, and uwsgi gives up. Debian's
 // Python has the packages.
 func loadOnce(dir string) error {
 	cmd := exec.Command("/usr/bin/python3", "-c", "from placement.wsgi import init_application; init_application()")
 	cmd.Env = append(os.Environ(), "OS_PLACEMENT_CONFIG_DIR="+dir)
 	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("the original's application does not load: %w\n%s", err, out)
+		return fmt.Errorf("OpenStack's Placement does not load: %w\n%s", err, out)
 	}
 	return nil
 }

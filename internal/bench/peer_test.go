@@ -16,18 +16,19 @@ import (
 )
 
 var (
-	rounds = flag.Int("rounds", 3, "how often each case is measured; the table has the medians")
-	spell  = flag.Duration("spell", 5*time.Second, "how long Berth works in one round of a case; the original works "+
-		"three times as long")
-	limit = flag.Duration("giveup", 60*time.Second, "how long the original may take to answer a wide question")
+	rounds = flag.Int("rounds", 3, "number of measurements of each case; the table has the medians")
+	spell  = flag.Duration("spell", 5*time.Second,
+		"duration of one round of a case for Berth; OpenStack's Placement gets "+
+			"three times as long")
+	limit = flag.Duration("giveup", 60*time.Second, "time limit of OpenStack's Placement for a wide query")
 )
 
-// durable are the settings of MariaDB by which a COMMIT is on the disk when it is answered, as a MariaDB has them that
-// nobody has tuned.
+// durable are the settings of MariaDB with which a COMMIT is on the disk when it is acknowledged; they are the
+// defaults.
 var durable = []string{"--innodb-flush-log-at-trx-commit=1", "--innodb-flush-method=fsync", "--innodb-doublewrite=1",
 	"--innodb-buffer-pool-size=128M"}
 
-// peer is one of the servers that are compared.
+// peer is one of the compared servers.
 type peer struct {
 	*Process
 	name  string
@@ -35,7 +36,8 @@ type peer struct {
 }
 
 // TestPeer measures OpenStack's own Placement (Debian's package, uwsgi with two processes, MariaDB) and Berth (on
-// SQLite with synchronous=FULL, and on the same MariaDB) with the same programs in turn, and prints a table of ratios.
+// SQLite with synchronous=FULL, and on the same MariaDB) with the same requests in turn, and prints a table of
+// ratios.
 func TestPeer(t *testing.T) {
 	maria := databases.MariaDB(t, durable...)
 	dir := place(t)
@@ -78,15 +80,15 @@ func TestPeer(t *testing.T) {
 	show(table, peers)
 }
 
-// planted is how many nested trees a round of a write case loads: as many for each client.
+// planted is the number of nested trees that a round of a write case loads, the same for each number of clients.
 const planted = 64
 
-// writers are the numbers of clients of the write cases: a few, who wait for the disk most of the time, and so many
-// that its waits are shared.
+// writers are the numbers of clients of the write cases: few, which mostly wait for the disk, and many, which share
+// its waits.
 var writers = []int{4, 16}
 
-// fill loads the nested trees that are still missing. Berth does it for the original, on its database: so it takes
-// seconds.
+// fill loads the nested trees that are still missing. Berth writes them into the database of OpenStack's Placement,
+// because it takes only seconds.
 func fill(t *testing.T, database string, peers []peer) {
 	t.Helper()
 	progress("loading the rest of %d trees", trees)
@@ -116,14 +118,14 @@ func claims(t *testing.T, peers []peer) row {
 		must(t, err)
 		granted, refused := ledger.Counted()
 		must(t, ledger.Check(p.Addr))
-		progress("    %d granted, %d refused; the usages add up", granted, refused)
+		progress("    %d granted, %d refused; the usages are correct", granted, refused)
 		must(t, ledger.Empty(p.Addr))
 		return float64(granted) / r.Elapsed.Seconds()
 	})
 }
 
-// wide asks a host of 8 devices for so many, once at a time. The original is asked once and given up after a while;
-// then it is started afresh, for it would go on with a question that nobody waits for.
+// wide queries a host of 8 devices for several of them. OpenStack's Placement gets one query with a time limit; if
+// the limit is exceeded it is restarted, because it would continue with the query.
 func wide(t *testing.T, groups int, dir, database string, peers []peer) (row, *Process) {
 	w := Wides()[0]
 	one := row{name: fmt.Sprintf("wide %d/%d at limit=1000, answers/s", groups, w.Devices)}
@@ -160,18 +162,18 @@ func wide(t *testing.T, groups int, dir, database string, peers []peer) (row, *P
 	return one, original.Process
 }
 
-// figures is what the rounds of one case gave, for one server.
+// figures are the results of the rounds of one case for one server.
 type figures []float64
 
-// row is one case, with the figures of each server; the original's are first.
+// row is one case with the figures of each server; those of OpenStack's Placement are first.
 type row struct {
 	name    string
 	goal    float64 // as a ratio; 0: none
 	figures []figures
-	atMost  bool // the original did not answer: its figure, and with it the ratios, are bounds
+	atMost  bool // OpenStack's Placement did not respond: its figure and the ratios are bounds
 }
 
-// measure takes all rounds of a case, one server after the other in each.
+// measure runs all rounds of a case; in each round the servers run one after the other.
 func measure(t *testing.T, name string, goal float64, peers []peer, once func(p peer) float64) row {
 	one := row{name: name, goal: goal, figures: make([]figures, len(peers))}
 	for round := range *rounds {
@@ -184,7 +186,7 @@ func measure(t *testing.T, name string, goal float64, peers []peer, once func(p 
 	return one
 }
 
-// ratios are those of a server's figures and the original's, round by round.
+// ratios returns the ratios of a server to OpenStack's Placement, round by round.
 func (r row) ratios(server int) (all figures) {
 	for i, figure := range r.figures[server] {
 		all = append(all, figure/r.figures[0][min(i, len(r.figures[0])-1)])
@@ -194,7 +196,7 @@ func (r row) ratios(server int) (all figures) {
 
 var began = time.Now()
 
-// progress tells people that something goes on.
+// progress prints a progress message.
 func progress(format string, args ...any) {
 	fmt.Fprintf(os.Stderr, "%6.0fs  %s\n", time.Since(began).Seconds(), fmt.Sprintf(format, args...))
 }
@@ -229,14 +231,14 @@ func show(table []row, peers []peer) {
 		fmt.Fprintf(out, "\t\n")
 	}
 	fmt.Fprintf(out, "\nMedians of %d rounds, ratios round by round.\n", *rounds)
-	out.Flush() // standard output; nobody could be told
+	out.Flush() // an error of standard output cannot be reported
 }
 
-// startOriginal starts OpenStack's own Placement for the length of a test.
+// startOriginal starts OpenStack's own Placement until the test ends.
 func startOriginal(t *testing.T, dir, database string) *Process {
 	t.Helper()
 	p, err := StartOriginal(dir, database)
 	must(t, err)
-	t.Cleanup(func() { p.Stop() }) // again, when it was stopped before: then it says so, and that is all
+	t.Cleanup(func() { p.Stop() }) // an error means that it was stopped before
 	return p
 }

@@ -41,7 +41,7 @@ func Start(log string, args ...string) (*Process, error) {
 	if p.life, err = p.cmd.StdinPipe(); err != nil {
 		return nil, err
 	}
-	said, err := p.cmd.StdoutPipe()
+	stdout, err := p.cmd.StdoutPipe()
 	if err != nil {
 		return nil, err
 	}
@@ -50,14 +50,14 @@ func Start(log string, args ...string) (*Process, error) {
 	}
 	go func() {
 		defer close(p.lines)
-		for in := bufio.NewScanner(said); in.Scan(); {
+		for in := bufio.NewScanner(stdout); in.Scan(); {
 			select {
 			case p.lines <- in.Text():
-			default: // nobody listens any more
+			default: // lines that are not read are dropped
 			}
 		}
 	}()
-	line, err := p.says("pid ", 10*time.Second)
+	line, err := p.awaitLine("pid ", 10*time.Second)
 	if err == nil {
 		p.PID, err = strconv.Atoi(line)
 	}
@@ -67,8 +67,8 @@ func Start(log string, args ...string) (*Process, error) {
 	return p, nil
 }
 
-// says waits for a line with this prefix and returns the rest of it.
-func (p *Process) says(beginning string, patience time.Duration) (string, error) {
+// awaitLine waits for a line with this prefix and returns the rest of it.
+func (p *Process) awaitLine(beginning string, patience time.Duration) (string, error) {
 	late := time.After(patience)
 	for {
 		select {
@@ -80,7 +80,7 @@ func (p *Process) says(beginning string, patience time.Duration) (string, error)
 				return "", fmt.Errorf("%s ended: %s", p.cmd.Args[4], p.tail())
 			}
 		case <-late:
-			return "", fmt.Errorf("%s did not say %q within %s: %s", p.cmd.Args[4], beginning, patience, p.tail())
+			return "", fmt.Errorf("%s did not print %q within %s: %s", p.cmd.Args[4], beginning, patience, p.tail())
 		}
 	}
 }
@@ -161,7 +161,7 @@ func (p *Process) await(patience time.Duration) error {
 			return nil
 		}
 		if time.Now().After(end) {
-			return fmt.Errorf("%s does not answer within %s: %w: %s", p.cmd.Args[4], patience, err, p.tail())
+			return fmt.Errorf("%s does not respond within %s: %w: %s", p.cmd.Args[4], patience, err, p.tail())
 		}
 	}
 }
@@ -189,7 +189,7 @@ func Configure(dir, database string, lines ...string) (file string, err error) {
 func SQLite(dir string) string { return "sqlite:///" + filepath.Join(dir, "placement.db") }
 
 // StartBerth starts `berth placement` on a database, with its placement.conf, which ends with lines, and its log in
-// dir. It returns once the server answers.
+// dir. It returns once the server responds.
 func StartBerth(program, dir, database string, lines ...string) (*Process, error) {
 	file, err := Configure(dir, database, lines...)
 	if err != nil {
@@ -201,7 +201,7 @@ func StartBerth(program, dir, database string, lines ...string) (*Process, error
 	if err != nil {
 		return nil, err
 	}
-	if p.Addr, err = p.says("placement: http://", 5*time.Minute); err == nil {
+	if p.Addr, err = p.awaitLine("placement: http://", 5*time.Minute); err == nil {
 		err = p.await(time.Minute)
 	}
 	if err != nil {

@@ -7,13 +7,13 @@ import (
 	"time"
 )
 
-// A server that ends by itself is told at once, with what it last said.
-func TestAServerThatEndsIsNotWaitedFor(t *testing.T) {
+// TestProgramThatEndsIsReported tests that the end of a program is reported at once, with its output.
+func TestProgramThatEndsIsReported(t *testing.T) {
 	p, err := Start(filepath.Join(t.TempDir(), "log"), "sh", "-c", "echo broken >&2; exit 3")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := p.says("placement: ", 5*time.Minute); err == nil || !strings.Contains(err.Error(), "broken") {
+	if _, err := p.awaitLine("placement: ", 5*time.Minute); err == nil || !strings.Contains(err.Error(), "broken") {
 		t.Errorf("got %v", err)
 	}
 	if err := p.Stop(); err != nil {
@@ -21,8 +21,8 @@ func TestAServerThatEndsIsNotWaitedFor(t *testing.T) {
 	}
 }
 
-// A server ends with Stop, and is there until then.
-func TestAServerEndsWithStop(t *testing.T) {
+// TestStopEndsProgram tests that a program runs until Stop.
+func TestStopEndsProgram(t *testing.T) {
 	p, err := Start(filepath.Join(t.TempDir(), "log"), "sleep", "600")
 	if err != nil {
 		t.Fatal(err)
@@ -37,7 +37,7 @@ func TestAServerEndsWithStop(t *testing.T) {
 		t.Error(err)
 	}
 	if _, _, err := p.Resident(); err == nil {
-		t.Error("it is still there")
+		t.Error("the program is still running")
 	}
 }
 
@@ -48,12 +48,12 @@ func TestQuantiles(t *testing.T) {
 	}
 	for share, want := range map[float64]time.Duration{0: 1, 0.5: 50, 0.99: 99, 1: 100} {
 		if got := r.Quantile(share); got != want {
-			t.Errorf("%g: %d, wanted %d", share, got, want)
+			t.Errorf("%g: %d, want %d", share, got, want)
 		}
 	}
 }
 
-func TestACandidateIsCutOut(t *testing.T) {
+func TestCandidateIsExtracted(t *testing.T) {
 	answer := []byte(`{"provider_summaries": {}, "allocation_requests": [{"a": 1}, {"a": [2]}]}`)
 	for at, want := range map[int]string{0: `{"a": 1}`, 1: `{"a": [2]}`, 9: `{"a": [2]}`} {
 		got, err := candidate(answer, at)
@@ -62,6 +62,6 @@ func TestACandidateIsCutOut(t *testing.T) {
 		}
 	}
 	if _, err := candidate([]byte(`{"allocation_requests": []}`), 0); err == nil {
-		t.Error("a candidate out of none")
+		t.Error("a candidate from an empty list")
 	}
 }

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// NestedQuestion asks the nested trees for disk, a NUMA node with CUSTOM_FOO, and an FPGA below it: two candidates in
-// each tree, whatever n. limit 0: all of them.
+// NestedQuestion returns queries for disk, a NUMA node with CUSTOM_FOO, and an FPGA below it: two candidates in each
+// nested tree, for any n. limit 0 returns all.
 func NestedQuestion(limit int) func(n int) string {
 	return func(n int) string {
 		return fmt.Sprintf("/allocation_candidates?resources=DISK_GB:%d&required=COMPUTE_VOLUME_MULTI_ATTACH"+
@@ -15,7 +15,7 @@ func NestedQuestion(limit int) func(n int) string {
 	}
 }
 
-// NestedMany is how many candidates a nested tree has for NestedQuestion.
+// NestedMany is the number of candidates in a nested tree for NestedQuestion.
 const NestedMany = 2
 
 func limited(limit int) string {
@@ -25,12 +25,13 @@ func limited(limit int) string {
 	return fmt.Sprintf("&limit=%d", limit)
 }
 
-// Question asks a wide world for this many devices, each in a group of its own, beside a share of the host itself.
+// Question returns queries for this many devices of a wide world, each in its own group, and for resources of the
+// host.
 func (w Wide) Question(groups, limit int) func(n int) string {
 	var devices strings.Builder
 	for i := range groups {
 		fmt.Fprintf(&devices, "&resources_%d=%s:1", i, w.class(i))
-		if w.mixed && i%3 != 2 { // some take any colour
+		if w.mixed && i%3 != 2 { // the others accept any colour
 			fmt.Fprintf(&devices, "&required_%d=%s", i, w.traits(i)[0])
 		}
 	}
@@ -40,7 +41,8 @@ func (w Wide) Question(groups, limit int) func(n int) string {
 	}
 }
 
-// HallQuestion asks the halls for a server with one function on the physical network, ten candidates at most.
+// HallQuestion returns a query for a server with one function on the physical network, with a limit of ten
+// candidates.
 func HallQuestion(n int) string {
 	return fmt.Sprintf(
 		"/allocation_candidates?resources=VCPU:%d,MEMORY_MB:%d,DISK_GB:%d&resources_NIC=%s:1&required_NIC=%s&limit=10",

@@ -14,7 +14,7 @@ type node struct {
 	below  []node
 }
 
-// inventory is what is said of a class; the server knows the rest.
+// inventory contains the specified fields of an inventory; the server has defaults for the others.
 type inventory map[string]int
 
 func whole(total int) inventory { return inventory{"total": total} }
@@ -90,10 +90,10 @@ func Names(addr string) error {
 	return nil
 }
 
-// NestedCalls is how many calls a nested tree takes.
+// NestedCalls is the number of API calls for a nested tree.
 const NestedCalls = 17
 
-// Nested makes one nested tree: a compute node, two NUMA nodes, an FPGA and a GPU on the first, two FPGAs on the
+// Nested creates one nested tree: a compute node, two NUMA nodes, an FPGA and a GPU on the first, two FPGAs on the
 // second.
 func Nested(c *Conn) error {
 	fpga := node{stock: map[string]inventory{"FPGA": whole(1)}}
@@ -107,7 +107,7 @@ func Nested(c *Conn) error {
 		}}
 	_, calls, err := plant(c, tree, "nested", "")
 	if err == nil && calls != NestedCalls {
-		err = fmt.Errorf("a nested tree took %d calls, not %d", calls, NestedCalls)
+		err = fmt.Errorf("a nested tree needed %d calls, not %d", calls, NestedCalls)
 	}
 	return err
 }
@@ -124,10 +124,10 @@ type Wide struct {
 	Devices int // on each host
 	Hosts   int
 	classes []string // of the devices, in turn
-	mixed   bool     // and every second one of a class is red, the others blue
+	mixed   bool     // every second device of a class is red, the others blue
 }
 
-// Wides are the worlds of the wide questions: of one class, and of two classes with traits.
+// Wides returns the wide worlds: with one class, and with two classes and traits.
 func Wides() []Wide {
 	var all []Wide
 	for _, n := range []int{8, 10, 16, 64} {
@@ -150,10 +150,10 @@ func (w Wide) Load(addr string) error {
 	return err
 }
 
-// class is the class of the i-th device, and of the i-th group that asks for one.
+// class returns the class of the i-th device and of the i-th group.
 func (w Wide) class(i int) string { return w.classes[i%len(w.classes)] }
 
-// traits are those of the i-th device; the i-th group asks for them.
+// traits returns the traits of the i-th device, which the i-th group requires.
 func (w Wide) traits(i int) []string {
 	if !w.mixed {
 		return nil
@@ -161,8 +161,8 @@ func (w Wide) traits(i int) []string {
 	return []string{[]string{red, blue}[i/len(w.classes)%2]}
 }
 
-// Halls makes hosts to claim from: each a compute node with two network cards of 64 functions. It returns the IDs of
-// the hosts.
+// Halls creates hosts to claim from: each is a compute node with two network cards of 64 functions. It returns the
+// IDs of the hosts.
 func Halls(addr string, hosts int) ([]string, error) {
 	card := node{stock: map[string]inventory{function: whole(64)}, traits: []string{physnet}}
 	host := node{stock: map[string]inventory{"VCPU": whole(1 << 12), "MEMORY_MB": whole(1 << 22),

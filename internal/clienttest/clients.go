@@ -1,7 +1,6 @@
-// Package clienttest lets the programs that people already use judge Berth's Placement: the `openstack` client,
-// gophercloud and (with the build tag nova, `make nova`) Nova itself. Each signs in at a real Keystone, finds Placement
-// in its catalog, and talks to a real `berth placement`; where answers are compared, the other one comes from
-// OpenStack's own Placement, beside it in the same catalog.
+// Package clienttest tests Berth's Placement with existing clients: the `openstack` client, gophercloud and (with
+// the build tag nova, `make nova`) Nova. Each authenticates with a real Keystone, finds Placement in its catalog,
+// and uses a real `berth placement`. Where responses are compared, OpenStack's own Placement is in the same catalog.
 package clienttest
 
 import (
@@ -16,32 +15,32 @@ import (
 	"github.com/openberth/berth/internal/keystone"
 )
 
-// The regions of the catalog. A client chooses by them who answers.
+// The regions of the catalog. A client selects the Placement by the region.
 const (
 	Berth    = "RegionOne" // Keystone's own region
 	Original = "RegionTwo" // OpenStack's own Placement
 )
 
-const patience = 90 * time.Second // for a server to answer
+const timeout = 90 * time.Second // for a server to respond
 
-// Cloud is an identity service, and the Placements in its catalog.
+// Cloud is an identity service with the Placements in its catalog.
 type Cloud struct {
 	*keystone.Keystone
-	Placement map[string]string // region → http://127.0.0.1:port
+	Placements map[string]string // region → http://127.0.0.1:port
 
 	service string // the ID of the service placement
 }
 
-// Start starts a Keystone with a service user for Placement, and a catalog that has the service but no endpoints yet.
+// Start starts a Keystone with a service user for Placement, and a catalog that has the service, but no endpoints.
 func Start(t testing.TB) *Cloud {
 	t.Helper()
-	c := &Cloud{Keystone: keystone.Start(t), Placement: map[string]string{}}
+	c := &Cloud{Keystone: keystone.Start(t), Placements: map[string]string{}}
 	c.User(t, "placement", "service", "service")
 	c.service = c.Service(t, "placement")
 	return c
 }
 
-// Service puts a service into the catalog and gives its ID. Its type is its name.
+// Service adds a service to the catalog and returns its ID. Its type is its name.
 func (c *Cloud) Service(t testing.TB, name string) string {
 	t.Helper()
 	var made struct{ Service struct{ ID string } }
@@ -50,21 +49,22 @@ func (c *Cloud) Service(t testing.TB, name string) string {
 	return made.Service.ID
 }
 
-// Endpoint puts a service's public and internal endpoint into the catalog. The region is made when it is missing.
+// Endpoint adds the public and the internal endpoint of a service to the catalog. It creates the region if it does
+// not exist.
 func (c *Cloud) Endpoint(t testing.TB, service, region, url string) {
 	t.Helper()
 	token := c.Admin(t)
 	if region != c.Region {
 		c.Call(t, token, "PUT", "/regions/"+region, keystone.Doc{"region": keystone.Doc{}}, http.StatusCreated, nil)
 	}
-	for _, face := range []string{"public", "internal"} {
-		endpoint := keystone.Doc{"service_id": service, "interface": face, "region_id": region, "url": url}
+	for _, kind := range []string{"public", "internal"} {
+		endpoint := keystone.Doc{"service_id": service, "interface": kind, "region_id": region, "url": url}
 		c.Call(t, token, "POST", "/endpoints", keystone.Doc{"endpoint": endpoint}, http.StatusCreated, nil)
 	}
 }
 
-// keystoned are the lines of a placement.conf that let Keystone's people in.
-func (c *Cloud) keystoned() string {
+// keystoneOptions returns the lines of a placement.conf for authentication with this Keystone.
+func (c *Cloud) keystoneOptions() string {
 	return fmt.Sprintf(`[api]
 auth_strategy = keystone
 [keystone_authtoken]
@@ -78,7 +78,7 @@ user_domain_name = Default
 project_domain_name = Default`, c.URL)
 }
 
-// StartBerth starts `berth placement` and puts it into the catalog.
+// StartBerth starts `berth placement` and adds it to the catalog.
 func (c *Cloud) StartBerth(t testing.TB) {
 	t.Helper()
 	program, err := bench.Build(t.TempDir())
@@ -86,21 +86,22 @@ func (c *Cloud) StartBerth(t testing.TB) {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	p, err := bench.StartBerth(program, dir, bench.SQLite(dir), c.keystoned())
-	c.announce(t, Berth, p, err)
+	p, err := bench.StartBerth(program, dir, bench.SQLite(dir), c.keystoneOptions())
+	c.register(t, Berth, p, err)
 }
 
-// StartOriginal starts OpenStack's own Placement, as Debian runs it, and puts it into the catalog.
+// StartOriginal starts OpenStack's own Placement, as Debian runs it, and adds it to the catalog.
 func (c *Cloud) StartOriginal(t testing.TB) {
 	t.Helper()
-	// uwsgi hangs up after each answer; a client who is not told stumbles over it
+	// uwsgi closes the connection after each response; without the header clients fail at the next request
 	t.Setenv("UWSGI_ADD_HEADER", "Connection: close")
 	dir := t.TempDir()
-	p, err := bench.StartOriginal(dir, bench.SQLite(dir), c.keystoned())
-	c.announce(t, Original, p, err)
+	p, err := bench.StartOriginal(dir, bench.SQLite(dir), c.keystoneOptions())
+	c.register(t, Original, p, err)
 }
 
-func (c *Cloud) announce(t testing.TB, region string, p *bench.Process, err error) {
+// register adds a started Placement to the catalog and stops it when the test ends.
+func (c *Cloud) register(t testing.TB, region string, p *bench.Process, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
@@ -110,11 +111,11 @@ func (c *Cloud) announce(t testing.TB, region string, p *bench.Process, err erro
 			t.Error(err)
 		}
 	})
-	c.Placement[region] = "http://" + p.Addr
-	c.Endpoint(t, c.service, region, c.Placement[region])
+	c.Placements[region] = "http://" + p.Addr
+	c.Endpoint(t, c.service, region, c.Placements[region])
 }
 
-// Credentials are the environment in which OpenStack's own programs are the administrator, in a region.
+// Credentials returns the environment of OpenStack's programs for the administrator in a region.
 func (c *Cloud) Credentials(region string) []string {
 	return []string{"OS_AUTH_TYPE=password", "OS_AUTH_URL=" + c.URL + "/v3", "OS_IDENTITY_API_VERSION=3",
 		"OS_REGION_NAME=" + region,
@@ -122,8 +123,7 @@ func (c *Cloud) Credentials(region string) []string {
 		"OS_USER_DOMAIN_ID=default", "OS_PROJECT_DOMAIN_ID=default"}
 }
 
-// Run starts a server that ends with the test, and waits until it answers HTTP on addr; an empty addr is not waited
-// for.
+// Run starts a server that ends with the test, and waits until it responds to HTTP on addr, unless addr is empty.
 func Run(t testing.TB, log, addr string, args ...string) *bench.Process {
 	t.Helper()
 	p, err := bench.Start(log, args...)
@@ -141,31 +141,31 @@ func Run(t testing.TB, log, addr string, args ...string) *bench.Process {
 	if addr == "" {
 		return p
 	}
-	Eventually(t, args[0]+" answers", func() error {
-		answer, err := http.Get("http://" + addr + "/")
+	Eventually(t, args[0]+" responds", func() error {
+		response, err := http.Get("http://" + addr + "/")
 		if err != nil {
 			return fmt.Errorf("%w\n%s", err, Tail(log))
 		}
-		return answer.Body.Close()
+		return response.Body.Close()
 	})
 	return p
 }
 
-// Eventually waits until a condition holds; what it still lacks is the error.
-func Eventually(t testing.TB, what string, missing func() error) {
+// Eventually waits until check returns no error.
+func Eventually(t testing.TB, what string, check func() error) {
 	t.Helper()
-	for end := time.Now().Add(patience); ; time.Sleep(100 * time.Millisecond) {
-		err := missing()
+	for end := time.Now().Add(timeout); ; time.Sleep(100 * time.Millisecond) {
+		err := check()
 		if err == nil {
 			return
 		}
 		if time.Now().After(end) {
-			t.Fatalf("%s: not within %s: %v", what, patience, err)
+			t.Fatalf("timeout: %s: not within %s: %v", what, timeout, err)
 		}
 	}
 }
 
-// Free finds an address on loopback that nobody listens on now.
+// Free returns an address on loopback on which no server listens now.
 func Free(t testing.TB) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -176,7 +176,7 @@ func Free(t testing.TB) string {
 	return l.Addr().String()
 }
 
-// Write writes a file that is nobody else's business.
+// Write writes a file that only its owner can read.
 func Write(t testing.TB, path, text string) {
 	t.Helper()
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
@@ -184,7 +184,7 @@ func Write(t testing.TB, path, text string) {
 	}
 }
 
-// Tail is the end of a log.
+// Tail returns the end of a log.
 func Tail(path string) string {
 	text, err := os.ReadFile(path)
 	if err != nil {

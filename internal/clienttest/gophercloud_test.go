@@ -16,51 +16,51 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack/placement/v1/usages"
 )
 
-// The providers, consumers and the aggregate of the walk. They end in 9, which the walk of the `openstack` client does
-// not use.
+// The providers, consumers and the aggregate of this test. They end in 9, which the test of the `openstack` client
+// does not use.
 const (
 	host      = "11111111-1111-4111-8111-111111111119"
 	nic       = "22222222-2222-4222-8222-222222222229"
 	server    = "33333333-3333-4333-8333-333333333339"
 	migration = "44444444-4444-4444-8444-444444444449"
 	rack      = "55555555-5555-4555-8555-555555555559"
-	nobody    = "66666666-6666-4666-8666-666666666669"
+	missing   = "66666666-6666-4666-8666-666666666669"
 )
 
-// gopher is one thing that a program asks gophercloud for, and the status that Placement is to refuse it with, or 0.
-type gopher struct {
+// step is one call of gophercloud, and the status with which Placement must reject it, or 0.
+type step struct {
 	name   string
-	refuse int
+	status int
 	do     func(c *gophercloud.ServiceClient) (any, error)
 }
 
-// gophercloudClient walks through all that gophercloud knows of Placement, in Berth and in the original, and holds what
-// the library made of the answers against each other.
-func gophercloudClient(t *testing.T, c *Cloud) {
-	berth, original := gophers(t, c, Berth), gophers(t, c, Original)
-	for _, step := range walk(t) {
-		var said [2]string
+// compareGophercloud executes all calls of gophercloud for Placement with Berth and with OpenStack's Placement, and
+// compares the results.
+func compareGophercloud(t *testing.T, c *Cloud) {
+	berth, original := gophercloudClient(t, c, Berth), gophercloudClient(t, c, Original)
+	for _, step := range allSteps(t) {
+		var results [2]string
 		for i, client := range []*gophercloud.ServiceClient{berth, original} {
 			got, err := step.do(client)
-			if refused, ok := errors.AsType[gophercloud.ErrUnexpectedResponseCode](err); ok && refused.Actual == step.refuse {
-				got = refused.Actual
-			} else if err != nil || step.refuse != 0 {
-				t.Fatalf("%s, region %d: %v; should be refused with %d", step.name, i+1, err, step.refuse)
+			if rejected, ok := errors.AsType[gophercloud.ErrUnexpectedResponseCode](err); ok && rejected.Actual == step.status {
+				got = rejected.Actual
+			} else if err != nil || step.status != 0 {
+				t.Fatalf("%s, region %d: %v; want status %d", step.name, i+1, err, step.status)
 			}
 			text, err := json.Marshal(got)
 			if err != nil {
 				t.Fatal(err)
 			}
-			said[i] = canonical(string(text))
+			results[i] = canonical(string(text))
 		}
-		if said[0] != said[1] {
-			t.Errorf("%s\nBerth:\n%s\nthe original:\n%s", step.name, said[0], said[1])
+		if results[0] != results[1] {
+			t.Errorf("%s\nBerth:\n%s\nOpenStack:\n%s", step.name, results[0], results[1])
 		}
 	}
 }
 
-// gophers signs in and finds Placement in the catalog.
-func gophers(t *testing.T, c *Cloud, region string) *gophercloud.ServiceClient {
+// gophercloudClient authenticates and finds Placement in the catalog.
+func gophercloudClient(t *testing.T, c *Cloud, region string) *gophercloud.ServiceClient {
 	t.Helper()
 	provider, err := openstack.AuthenticatedClient(t.Context(), gophercloud.AuthOptions{IdentityEndpoint: c.URL + "/v3",
 		Username: c.AdminUser, Password: c.AdminPassword, TenantName: c.AdminProject, DomainID: "default"})
@@ -75,31 +75,33 @@ func gophers(t *testing.T, c *Cloud, region string) *gophercloud.ServiceClient {
 	return client
 }
 
-// walk is what the library can do, in an order in which each step finds what it needs.
-func walk(t *testing.T) []gopher {
-	var steps []gopher
-	for _, part := range [][]gopher{names(t), providers(t), stock(t), marks(t), candidatesOf(t), claims(t), farewell(t)} {
-		steps = append(steps, part...)
+// allSteps returns all calls of the library, in an order in which each call finds what it needs.
+func allSteps(t *testing.T) []step {
+	var steps []step
+	for _, group := range [][]step{nameSteps(t), providerSteps(t), inventorySteps(t), traitSteps(t), candidateSteps(t),
+		allocationSteps(t), deleteSteps(t)} {
+		steps = append(steps, group...)
 	}
 	return steps
 }
 
-func names(t *testing.T) []gopher {
+// nameSteps returns the calls for resource classes and traits.
+func nameSteps(t *testing.T) []step {
 	ctx := t.Context()
-	return []gopher{
+	return []step{
 		{"create a class", 0, func(c *gophercloud.ServiceClient) (any, error) {
 			return nil, resourceclasses.Create(ctx, c, resourceclasses.CreateOpts{Name: "CUSTOM_TIN"}).ExtractErr()
 		}},
-		{"create it again", 409, func(c *gophercloud.ServiceClient) (any, error) {
+		{"create an existing class", 409, func(c *gophercloud.ServiceClient) (any, error) {
 			return nil, resourceclasses.Create(ctx, c, resourceclasses.CreateOpts{Name: "CUSTOM_TIN"}).ExtractErr()
 		}},
-		{"ensure it", 0, func(c *gophercloud.ServiceClient) (any, error) {
+		{"ensure a class", 0, func(c *gophercloud.ServiceClient) (any, error) {
 			return nil, resourceclasses.Update(ctx, c, "CUSTOM_TIN").ExtractErr()
 		}},
-		{"get it", 0, func(c *gophercloud.ServiceClient) (any, error) {
+		{"get a class", 0, func(c *gophercloud.ServiceClient) (any, error) {
 			return resourceclasses.Get(ctx, c, "CUSTOM_TIN").Extract()
 		}},
-		{"get none", 404, func(c *gophercloud.ServiceClient) (any, error) {
+		{"get an unknown class", 404, func(c *gophercloud.ServiceClient) (any, error) {
 			return resourceclasses.Get(ctx, c, "CUSTOM_NONE").Extract()
 		}},
 		{"list classes", 0, func(c *gophercloud.ServiceClient) (any, error) {
@@ -108,15 +110,15 @@ func names(t *testing.T) []gopher {
 				return nil, err
 			}
 			all, err := resourceclasses.ExtractResourceClasses(page)
-			return len(all) > 15, err // the standard ones differ with the age of their lists
+			return len(all) > 15, err // the standard classes depend on the version of their list
 		}},
 		{"create a trait", 0, func(c *gophercloud.ServiceClient) (any, error) {
 			return nil, traits.Create(ctx, c, "CUSTOM_SHINY").ExtractErr()
 		}},
-		{"has it", 0, func(c *gophercloud.ServiceClient) (any, error) {
+		{"check a trait", 0, func(c *gophercloud.ServiceClient) (any, error) {
 			return nil, traits.Get(ctx, c, "CUSTOM_SHINY").ExtractErr()
 		}},
-		{"has none", 404, func(c *gophercloud.ServiceClient) (any, error) {
+		{"check an unknown trait", 404, func(c *gophercloud.ServiceClient) (any, error) {
 			return nil, traits.Get(ctx, c, "CUSTOM_NONE").ExtractErr()
 		}},
 		{"list traits", 0, func(c *gophercloud.ServiceClient) (any, error) {
@@ -129,40 +131,41 @@ func names(t *testing.T) []gopher {
 	}
 }
 
-func providers(t *testing.T) []gopher {
+// providerSteps returns the calls for providers.
+func providerSteps(t *testing.T) []step {
 	ctx := t.Context()
 	name, parent := "nic-nine", host
-	return []gopher{
+	return []step{
 		{"create a host", 0, func(c *gophercloud.ServiceClient) (any, error) {
 			return resourceproviders.Create(ctx, c, resourceproviders.CreateOpts{Name: "host-9", UUID: host}).Extract()
 		}},
-		{"its name is taken", 409, func(c *gophercloud.ServiceClient) (any, error) {
+		{"create a host with the same name", 409, func(c *gophercloud.ServiceClient) (any, error) {
 			return resourceproviders.Create(ctx, c, resourceproviders.CreateOpts{Name: "host-9"}).Extract()
 		}},
 		{"create a NIC", 0, func(c *gophercloud.ServiceClient) (any, error) {
 			return resourceproviders.Create(ctx, c, resourceproviders.CreateOpts{Name: "nic-9", UUID: nic}).Extract()
 		}},
-		{"rename it and put it into the host", 0, func(c *gophercloud.ServiceClient) (any, error) {
+		{"rename the NIC and move it below the host", 0, func(c *gophercloud.ServiceClient) (any, error) {
 			return resourceproviders.Update(ctx, c, nic, resourceproviders.UpdateOpts{Name: &name,
 				ParentProviderUUID: &parent}).Extract()
 		}},
-		{"no such parent", 400, func(c *gophercloud.ServiceClient) (any, error) {
+		{"create a provider with an unknown parent", 400, func(c *gophercloud.ServiceClient) (any, error) {
 			return resourceproviders.Create(ctx, c, resourceproviders.CreateOpts{Name: "lost",
-				ParentProviderUUID: nobody}).Extract()
+				ParentProviderUUID: missing}).Extract()
 		}},
 		{"get the NIC", 0, func(c *gophercloud.ServiceClient) (any, error) {
 			return resourceproviders.Get(ctx, c,
 				nic).Extract()
 		}},
-		{"get nobody", 404, func(c *gophercloud.ServiceClient) (any, error) {
-			return resourceproviders.Get(ctx, c, nobody).Extract()
+		{"get an unknown provider", 404, func(c *gophercloud.ServiceClient) (any, error) {
+			return resourceproviders.Get(ctx, c, missing).Extract()
 		}},
 		{"list the tree", 0, func(c *gophercloud.ServiceClient) (any, error) { return tree(t, c, "") }},
 		{"list those with VCPU", 0, func(c *gophercloud.ServiceClient) (any, error) { return tree(t, c, "VCPU:1") }},
 	}
 }
 
-// tree lists the host's tree.
+// tree returns the providers of the host's tree.
 func tree(t *testing.T, c *gophercloud.ServiceClient, resources string) (any, error) {
 	page, err := resourceproviders.List(c, resourceproviders.ListOpts{InTree: host, Resources: resources}).AllPages(
 		t.Context())
@@ -172,7 +175,8 @@ func tree(t *testing.T, c *gophercloud.ServiceClient, resources string) (any, er
 	return resourceproviders.ExtractResourceProviders(page)
 }
 
-func stock(t *testing.T) []gopher {
+// inventorySteps returns the calls for inventories.
+func inventorySteps(t *testing.T) []step {
 	ctx := t.Context()
 	one := resourceproviders.Inventory{AllocationRatio: 2, MaxUnit: 8, MinUnit: 1, Reserved: 1, StepSize: 1, Total: 16}
 	set := func(id string, generation int, classes ...string) func(c *gophercloud.ServiceClient) (any, error) {
@@ -185,39 +189,40 @@ func stock(t *testing.T) []gopher {
 				ResourceProviderGeneration: generation, Inventories: inventories}).Extract()
 		}
 	}
-	return []gopher{
-		{"stock the host", 0, set(host, 0, "VCPU", "MEMORY_MB", "DISK_GB")},
-		{"with an old generation", 409, set(host, 0, "VCPU")},
-		{"with a class that nobody made", 400, set(host, 1, "CUSTOM_NONE")},
-		{"stock the NIC", 0, set(nic, 0, "SRIOV_NET_VF", "CUSTOM_TIN")},
+	return []step{
+		{"set inventories of the host", 0, set(host, 0, "VCPU", "MEMORY_MB", "DISK_GB")},
+		{"set inventories with an old generation", 409, set(host, 0, "VCPU")},
+		{"set inventories with an unknown class", 400, set(host, 1, "CUSTOM_NONE")},
+		{"set inventories of the NIC", 0, set(nic, 0, "SRIOV_NET_VF", "CUSTOM_TIN")},
 		{"change one class", 0, func(c *gophercloud.ServiceClient) (any, error) {
 			more := one
 			more.Total = 32
 			return resourceproviders.UpdateInventory(ctx, c, host, "VCPU",
 				resourceproviders.UpdateInventoryOpts{ResourceProviderGeneration: 1, Inventory: more}).Extract()
 		}},
-		{"one class", 0, func(c *gophercloud.ServiceClient) (any, error) {
+		{"get one inventory", 0, func(c *gophercloud.ServiceClient) (any, error) {
 			return resourceproviders.GetInventory(ctx, c, host, "VCPU").Extract()
 		}},
-		{"a class it has not", 404, func(c *gophercloud.ServiceClient) (any, error) {
+		{"get an unknown inventory", 404, func(c *gophercloud.ServiceClient) (any, error) {
 			return resourceproviders.GetInventory(ctx, c, host, "VGPU").Extract()
 		}},
-		{"all classes", 0, func(c *gophercloud.ServiceClient) (any, error) {
+		{"get all inventories", 0, func(c *gophercloud.ServiceClient) (any, error) {
 			return resourceproviders.GetInventories(ctx, c, host).Extract()
 		}},
-		{"take one class away", 0, func(c *gophercloud.ServiceClient) (any, error) {
+		{"delete one inventory", 0, func(c *gophercloud.ServiceClient) (any, error) {
 			return nil, resourceproviders.DeleteInventory(ctx, c, host, "DISK_GB").ExtractErr()
 		}},
-		{"take it away again", 404, func(c *gophercloud.ServiceClient) (any, error) {
+		{"delete the inventory again", 404, func(c *gophercloud.ServiceClient) (any, error) {
 			return nil, resourceproviders.DeleteInventory(ctx, c, host, "DISK_GB").ExtractErr()
 		}},
 	}
 }
 
-func marks(t *testing.T) []gopher {
+// traitSteps returns the calls for aggregates and traits.
+func traitSteps(t *testing.T) []step {
 	ctx := t.Context()
 	generation := 3
-	return []gopher{
+	return []step{
 		{"set aggregates", 0, func(c *gophercloud.ServiceClient) (any, error) {
 			return resourceproviders.UpdateAggregates(ctx, c, host,
 				resourceproviders.UpdateAggregatesOpts{ResourceProviderGeneration: &generation,
@@ -234,7 +239,7 @@ func marks(t *testing.T) []gopher {
 		{"get traits", 0, func(c *gophercloud.ServiceClient) (any, error) {
 			return resourceproviders.GetTraits(ctx, c, nic).Extract()
 		}},
-		{"the trait is in use", 409, func(c *gophercloud.ServiceClient) (any, error) {
+		{"delete a trait that is in use", 409, func(c *gophercloud.ServiceClient) (any, error) {
 			return nil, traits.Delete(ctx, c, "CUSTOM_SHINY").ExtractErr()
 		}},
 		{"list providers by traits and aggregates", 0, func(c *gophercloud.ServiceClient) (any, error) {
@@ -248,8 +253,9 @@ func marks(t *testing.T) []gopher {
 	}
 }
 
-func candidatesOf(t *testing.T) []gopher {
-	ask := func(opts allocationcandidates.ListOpts) func(c *gophercloud.ServiceClient) (any, error) {
+// candidateSteps returns the calls for allocation candidates.
+func candidateSteps(t *testing.T) []step {
+	list := func(opts allocationcandidates.ListOpts) func(c *gophercloud.ServiceClient) (any, error) {
 		return func(c *gophercloud.ServiceClient) (any, error) {
 			page, err := allocationcandidates.List(c, opts).AllPages(t.Context())
 			if err != nil {
@@ -258,21 +264,22 @@ func candidatesOf(t *testing.T) []gopher {
 			return allocationcandidates.ExtractAllocationCandidates(page)
 		}
 	}
-	return []gopher{
-		{"candidates", 0, ask(allocationcandidates.ListOpts{Resources: "VCPU:2,MEMORY_MB:4", MemberOf: []string{rack},
+	return []step{
+		{"candidates", 0, list(allocationcandidates.ListOpts{Resources: "VCPU:2,MEMORY_MB:4", MemberOf: []string{rack},
 			InTree: host})},
-		{"candidates of groups", 0, ask(allocationcandidates.ListOpts{Resources: "VCPU:2", InTree: host, GroupPolicy: "none",
+		{"candidates of groups", 0, list(allocationcandidates.ListOpts{Resources: "VCPU:2", InTree: host, GroupPolicy: "none",
 			Limit: 100, SameSubtree: []string{"_A,_B"},
 			ResourceGroups: map[string]allocationcandidates.ResourceGroup{
 				"_A": {Resources: "SRIOV_NET_VF:1", Required: []string{"HW_NIC_SRIOV"}}, "_B": {Resources: "CUSTOM_TIN:1",
 					InTree: host}}})},
-		{"no candidates", 0, ask(allocationcandidates.ListOpts{Resources: "VCPU:9"})},
-		{"a trait that nobody made", 400, ask(allocationcandidates.ListOpts{Resources: "VCPU:1",
+		{"no candidates", 0, list(allocationcandidates.ListOpts{Resources: "VCPU:9"})},
+		{"candidates with an unknown trait", 400, list(allocationcandidates.ListOpts{Resources: "VCPU:1",
 			Required: []string{"CUSTOM_NONE"}})},
 	}
 }
 
-func claims(t *testing.T) []gopher {
+// allocationSteps returns the calls for allocations and usages.
+func allocationSteps(t *testing.T) []step {
 	ctx := t.Context()
 	claim := func(generation *int, amounts map[string]map[string]int) allocations.UpdateOpts {
 		opts := allocations.UpdateOpts{ProjectID: "nine", UserID: "user", ConsumerType: "INSTANCE",
@@ -290,74 +297,75 @@ func claims(t *testing.T) []gopher {
 			return nil, allocations.Update(ctx, c, server, opts).ExtractErr()
 		}
 	}
-	return []gopher{
+	return []step{
 		{"claim", 0, update(claim(nil, some))},
 		{"claim with an old generation", 409, update(claim(nil, some))},
 		{"claim too much", 409, update(claim(&first, map[string]map[string]int{host: {"VCPU": 9}}))},
-		{"the claim", 0, func(c *gophercloud.ServiceClient) (any, error) {
+		{"get the claim", 0, func(c *gophercloud.ServiceClient) (any, error) {
 			return allocations.Get(ctx, c,
 				server).Extract()
 		}},
-		{"move it to a migration", 0, func(c *gophercloud.ServiceClient) (any, error) {
+		{"move the claim to a migration", 0, func(c *gophercloud.ServiceClient) (any, error) {
 			moved := claim(nil, some)
 			moved.ConsumerType = "MIGRATION"
 			return nil, allocations.Manage(ctx, c, allocations.ManageOpts{server: claim(&first, nil),
 				migration: moved}).ExtractErr()
 		}},
-		{"nobody's claim", 0, func(c *gophercloud.ServiceClient) (any, error) {
+		{"get the claim of the server after the move", 0, func(c *gophercloud.ServiceClient) (any, error) {
 			return allocations.Get(ctx, c,
 				server).Extract()
 		}},
-		{"the migration's claim", 0, func(c *gophercloud.ServiceClient) (any, error) {
+		{"get the claim of the migration", 0, func(c *gophercloud.ServiceClient) (any, error) {
 			return allocations.Get(ctx, c,
 				migration).Extract()
 		}},
-		{"the host's allocations", 0, func(c *gophercloud.ServiceClient) (any, error) {
+		{"get the allocations of the host", 0, func(c *gophercloud.ServiceClient) (any, error) {
 			return resourceproviders.GetAllocations(ctx, c, host).Extract()
 		}},
-		{"the host's usages", 0, func(c *gophercloud.ServiceClient) (any, error) {
+		{"get the usages of the host", 0, func(c *gophercloud.ServiceClient) (any, error) {
 			return resourceproviders.GetUsages(ctx, c, host).Extract()
 		}},
-		{"the project's usages", 0, func(c *gophercloud.ServiceClient) (any, error) {
+		{"get the usages of the project", 0, func(c *gophercloud.ServiceClient) (any, error) {
 			return usages.Get(ctx, c, usages.GetOpts{ProjectID: "nine"}).Extract()
 		}},
-		{"by type of consumer", 0, func(c *gophercloud.ServiceClient) (any, error) {
+		{"get the usages by consumer type", 0, func(c *gophercloud.ServiceClient) (any, error) {
 			return usages.Get(ctx, c, usages.GetOpts{ProjectID: "nine", UserID: "user", ConsumerType: "all"}).Extract()
 		}},
-		{"the host is in use", 409, func(c *gophercloud.ServiceClient) (any, error) {
+		{"delete the inventories of a used host", 409, func(c *gophercloud.ServiceClient) (any, error) {
 			return nil, resourceproviders.DeleteInventories(ctx, c, host).ExtractErr()
 		}},
 	}
 }
 
-func farewell(t *testing.T) []gopher {
+// deleteSteps returns the calls that delete everything.
+func deleteSteps(t *testing.T) []step {
 	ctx := t.Context()
 	remove := func(id string) func(c *gophercloud.ServiceClient) (any, error) {
 		return func(c *gophercloud.ServiceClient) (any, error) {
 			return nil, resourceproviders.Delete(ctx, c, id).ExtractErr()
 		}
 	}
-	return []gopher{
+	return []step{
 		{"release", 0, func(c *gophercloud.ServiceClient) (any, error) {
 			return nil, allocations.Delete(ctx, c, migration).ExtractErr()
 		}},
 		{"release again", http.StatusNotFound, func(c *gophercloud.ServiceClient) (any, error) {
 			return nil, allocations.Delete(ctx, c, migration).ExtractErr()
 		}},
-		{"no inventories", 0, func(c *gophercloud.ServiceClient) (any, error) {
+		{"delete the inventories of the NIC", 0, func(c *gophercloud.ServiceClient) (any, error) {
 			return nil, resourceproviders.DeleteInventories(ctx, c, nic).ExtractErr()
 		}},
-		{"no traits", 0, func(c *gophercloud.ServiceClient) (any, error) {
+		{"delete the traits of the NIC", 0, func(c *gophercloud.ServiceClient) (any, error) {
 			return nil, resourceproviders.DeleteTraits(ctx, c, nic).ExtractErr()
 		}},
-		{"the host has a child", 409, remove(host)},
-		{"no NIC", 0, remove(nic)},
-		{"no host", 0, remove(host)},
-		{"no host again", 404, remove(host)},
-		{"no trait", 0, func(c *gophercloud.ServiceClient) (any, error) {
+		{"delete a host with a child", 409, remove(host)},
+		{"delete the NIC", 0, remove(nic)},
+		{"delete the host", 0, remove(host)},
+		{"delete the host again", 404, remove(host)},
+		{"delete the trait", 0, func(c *gophercloud.ServiceClient) (any, error) {
 			return nil, traits.Delete(ctx, c, "CUSTOM_SHINY").ExtractErr()
 		}},
-		{"no class", 0, func(c *gophercloud.ServiceClient) (any, error) {
+		{"delete the class", 0, func(c *gophercloud.ServiceClient) (any, error) {
 			return nil, resourceclasses.Delete(ctx, c, "CUSTOM_TIN").ExtractErr()
 		}},
 	}

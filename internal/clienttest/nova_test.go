@@ -20,17 +20,17 @@ import (
 	"github.com/openberth/berth/internal/keystone"
 )
 
-// image is the only one that the image service has.
+// image is the only image of the image service.
 const image = "99999999-9999-4999-8999-999999999990"
 
-// nova is OpenStack's compute service: API, conductor, scheduler and two hosts with Nova's fake driver, on MariaDB and
-// RabbitMQ.
+// nova is OpenStack's compute service: API, conductor, scheduler and two hosts with Nova's fake driver, on MariaDB
+// and RabbitMQ.
 type nova struct {
 	*Cloud
-	api    *gophercloud.ServiceClient
-	placed *gophercloud.ServiceClient // the same user's Placement, which is Berth
-	dir    string
-	conf   string
+	api       *gophercloud.ServiceClient
+	placement *gophercloud.ServiceClient // Berth, with the same user
+	dir       string
+	conf      string
 }
 
 // startNova starts a Nova whose Placement is Berth.
@@ -45,13 +45,13 @@ func startNova(t *testing.T) *nova {
 	n := &nova{Cloud: Start(t), dir: t.TempDir()}
 	n.StartBerth(t)
 	n.User(t, "nova", "service", "admin", "service")
-	surroundings := httptest.NewServer(http.HandlerFunc(surround))
-	t.Cleanup(surroundings.Close)
+	services := httptest.NewServer(http.HandlerFunc(serveImagesAndNetworks))
+	t.Cleanup(services.Close)
 	api := Free(t)
 	n.Endpoint(t, n.Service(t, "compute"), n.Region, "http://"+api+"/v2.1")
 	n.conf = filepath.Join(n.dir, "nova.conf")
 	maria := databases.MariaDB(t)
-	Write(t, n.conf, n.configuration(api, rabbit(t, n.dir), surroundings.URL))
+	Write(t, n.conf, n.configuration(api, rabbit(t, n.dir), services.URL))
 	Write(t, filepath.Join(n.dir, "db.conf"),
 		"[api_database]\nconnection = "+maria.Database(t)+"\n[database]\nconnection = "+maria.Database(t)+"\n")
 	n.manage(t, 0, "api_db", "sync")
@@ -66,7 +66,7 @@ func startNova(t *testing.T) *nova {
 		if err := os.MkdirAll(filepath.Join(n.dir, host, "instances"), 0o755); err != nil {
 			t.Fatal(err)
 		}
-		// nova-compute's own package draws in libvirt; this is all that its program does.
+		// This is the whole program nova-compute; its package would install libvirt.
 		program := filepath.Join(n.dir, "nova-compute")
 		Write(t, program, "from nova.cmd.compute import main\nmain()\n")
 		n.run(t, "", program, host)
@@ -82,11 +82,12 @@ func startNova(t *testing.T) *nova {
 		t.Fatal(err)
 	}
 	n.api.Microversion = "2.90"
-	n.placed = gophers(t, n.Cloud, n.Region)
+	n.placement = gophercloudClient(t, n.Cloud, n.Region)
 	return n
 }
 
-func (n *nova) configuration(api, rabbit, surroundings string) string {
+// configuration returns a nova.conf.
+func (n *nova) configuration(api, rabbit, services string) string {
 	address, port, _ := strings.Cut(api, ":")
 	return fmt.Sprintf(`[DEFAULT]
 state_path = %[1]s
@@ -128,7 +129,7 @@ send_service_user_token = true
 www_authenticate_uri = %[8]s
 service_token_roles_required = true
 %[6]s
-`, n.dir, rabbit, address, port, surroundings, fmt.Sprintf(`auth_type = password
+`, n.dir, rabbit, address, port, services, fmt.Sprintf(`auth_type = password
 auth_url = %s
 username = nova
 password = nova
@@ -137,13 +138,12 @@ user_domain_name = Default
 project_domain_name = Default`, n.URL), n.Region, n.URL)
 }
 
-// surround is what Nova needs around it and this test is not about: an image service with one image, and a network
-// service that has nothing.
-func surround(w http.ResponseWriter, r *http.Request) {
+// serveImagesAndNetworks is an image service with one image and an empty network service, which Nova requires.
+func serveImagesAndNetworks(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
 	one := keystone.Doc{"id": image, "name": "one", "status": "active", "visibility": "public", "container_format": "bare",
 		"disk_format": "raw", "size": 1,
-		"min_disk": 0, "min_ram": 0, "owner": "nobody", "checksum": "0", "created_at": "2026-01-01T00:00:00Z",
+		"min_disk": 0, "min_ram": 0, "owner": "none", "checksum": "0", "created_at": "2026-01-01T00:00:00Z",
 		"updated_at": "2026-01-01T00:00:00Z"}
 	list := strings.TrimSuffix(filepath.Base(r.URL.Path), ".json")
 	answer := keystone.Doc{strings.ReplaceAll(list, "-", "_"): []any{}}
@@ -157,10 +157,10 @@ func surround(w http.ResponseWriter, r *http.Request) {
 		}
 		answer = keystone.Doc{"name": list, "properties": properties}
 	}
-	json.NewEncoder(w).Encode(answer) // a client that has gone need not hear it
+	json.NewEncoder(w).Encode(answer) // an error means that the client has left
 }
 
-// rabbit starts RabbitMQ, and what Erlang needs beside it, on loopback, and gives its URL.
+// rabbit starts RabbitMQ and the Erlang port mapper on loopback, and returns its URL.
 func rabbit(t *testing.T, dir string) string {
 	t.Helper()
 	home := filepath.Join(dir, "rabbit")
@@ -187,8 +187,7 @@ func rabbit(t *testing.T, dir string) string {
 	return "rabbit://guest:guest@" + node + "/"
 }
 
-// run starts one of Nova's services with the configuration that all have, and one of its own. Hosts do not know the
-// database.
+// run starts one of Nova's services with the common configuration and its own. Hosts do not get the database.
 func (n *nova) run(t *testing.T, addr, program, own string) {
 	t.Helper()
 	args := []string{program}
@@ -199,12 +198,13 @@ func (n *nova) run(t *testing.T, addr, program, own string) {
 	Run(t, log, addr, append(args, "--config-file", n.conf, "--config-file", filepath.Join(n.dir, own+".conf"))...)
 }
 
-// manage runs nova-manage, which must end with a status, and gives what it says.
+// manage runs nova-manage, which must end with this status, and returns its output.
 func (n *nova) manage(t *testing.T, want int, args ...string) string {
 	t.Helper()
 	return n.tool(t, want, "nova-manage", args...)
 }
 
+// tool runs one of Nova's tools, which must end with this status, and returns its output.
 func (n *nova) tool(t *testing.T, want int, program string, args ...string) string {
 	t.Helper()
 	args = append([]string{"--config-file", n.conf, "--config-file", filepath.Join(n.dir, "db.conf")}, args...)
@@ -216,7 +216,7 @@ func (n *nova) tool(t *testing.T, want int, program string, args ...string) stri
 		status, err = ended.ExitCode(), nil
 	}
 	if err != nil || status != want {
-		t.Fatalf("%s %s: status %d, should be %d: %v\n%s", program, strings.Join(args, " "), status, want, err, out)
+		t.Fatalf("%s %s: status %d, want %d: %v\n%s", program, strings.Join(args, " "), status, want, err, out)
 	}
 	return string(out)
 }

@@ -18,54 +18,54 @@ import (
 	"time"
 )
 
-// Everybody signs in at one Keystone and chooses by the region who answers: Berth, or OpenStack's own Placement. Both
-// get the same, and what the clients make of the answers is compared.
+// TestClients compares what clients return for Berth and for OpenStack's own Placement, which they select by the
+// region.
 func TestClients(t *testing.T) {
 	c := Start(t)
 	c.StartBerth(t)
 	c.StartOriginal(t)
-	t.Run("gophercloud", func(t *testing.T) { gophercloudClient(t, c) })
-	t.Run("sentences", func(t *testing.T) { sentences(t, c) })
+	t.Run("gophercloud", func(t *testing.T) { compareGophercloud(t, c) })
+	t.Run("error texts", func(t *testing.T) { compareErrorTexts(t, c) })
 	for _, version := range []string{"1.39", "1", "1.0"} {
-		t.Run("openstack "+version, func(t *testing.T) { openstackClient(t, c, version) })
+		t.Run("openstack "+version, func(t *testing.T) { compareOpenStackClient(t, c, version) })
 	}
 }
 
-// openstackClient types the lines of a file of testdata, which bears the microversion in its name, at the prompts of
-// two clients.
-func openstackClient(t *testing.T, c *Cloud, version string) {
-	lines := read(t, "testdata/"+version)
-	berth, original := open(t, c, Berth, version), open(t, c, Original, version)
+// compareOpenStackClient executes the lines of a file of testdata, which is named after the microversion, in two
+// interactive clients.
+func compareOpenStackClient(t *testing.T, c *Cloud, version string) {
+	lines := readLines(t, "testdata/"+version)
+	berth, original := startShell(t, c, Berth, version), startShell(t, c, Original, version)
 	if version == "1.39" {
-		everyVerb(t, berth, lines)
+		checkEveryVerb(t, berth, lines)
 	}
 	var spent [2]time.Duration
 	for _, l := range lines {
-		var said [2]string
-		for i, client := range []*client{berth, original} {
+		var outputs [2]string
+		for i, client := range []*shell{berth, original} {
 			began := time.Now()
-			said[i] = client.ask(t, l.text)
+			outputs[i] = client.run(t, l.text)
 			spent[i] += time.Since(began)
 		}
-		if isAnswer(said[1]) == l.refused {
-			t.Errorf("%s\nis refused: %t; the original says\n%s", l.text, !l.refused, said[1])
+		if isAnswer(outputs[1]) == l.refused {
+			t.Errorf("%s\nrefused: %t; OpenStack:\n%s", l.text, !l.refused, outputs[1])
 		}
-		if !same(l, said[0], said[1]) {
-			t.Errorf("%s\nBerth:\n%s\nthe original:\n%s", l.text, canonical(said[0]), canonical(said[1]))
+		if !equivalent(l, outputs[0], outputs[1]) {
+			t.Errorf("%s\nBerth:\n%s\nOpenStack:\n%s", l.text, canonical(outputs[0]), canonical(outputs[1]))
 		}
 	}
-	t.Logf("%d lines; %s with Berth, %s with the original", len(lines), spent[0].Round(time.Millisecond),
+	t.Logf("%d lines; %s with Berth, %s with OpenStack's Placement", len(lines), spent[0].Round(time.Millisecond),
 		spent[1].Round(time.Millisecond))
 }
 
-// line is one line that is typed, and what is to come of it.
+// line is one input line, and how to compare its outputs.
 type line struct {
 	text    string
-	refused bool // "! ": the status is compared, not the sentence, which is everybody's own
-	more    bool // "+ ": Berth lists what the original lists, and the names of newer standards
+	refused bool // "! ": the status is compared, but not the text
+	more    bool // "+ ": Berth lists what OpenStack's Placement lists, and newer standard names
 }
 
-func read(t *testing.T, file string) []line {
+func readLines(t *testing.T, file string) []line {
 	t.Helper()
 	text, err := os.ReadFile(file)
 	if err != nil {
@@ -85,29 +85,29 @@ func read(t *testing.T, file string) []line {
 	return lines
 }
 
-// everyVerb checks that nothing the client can do with Placement is missing from the lines, with at least one success.
-func everyVerb(t *testing.T, o *client, lines []line) {
+// checkEveryVerb checks that the lines contain every Placement command of the client, with at least one success.
+func checkEveryVerb(t *testing.T, o *shell, lines []line) {
 	t.Helper()
 	var groups []struct {
 		Group    string `json:"Command Group"`
 		Commands []string
 	}
-	said := o.ask(t, "command list --group openstack.placement.v1 -f json")
-	if err := json.Unmarshal([]byte(said), &groups); err != nil || len(groups) != 1 || len(groups[0].Commands) < 30 {
-		t.Fatalf("the client does not tell its verbs: %v\n%s", err, said)
+	output := o.run(t, "command list --group openstack.placement.v1 -f json")
+	if err := json.Unmarshal([]byte(output), &groups); err != nil || len(groups) != 1 || len(groups[0].Commands) < 30 {
+		t.Fatalf("the client does not list its commands: %v\n%s", err, output)
 	}
 	for _, verb := range groups[0].Commands {
 		if !slices.ContainsFunc(lines, func(l line) bool { return !l.refused && strings.HasPrefix(l.text+" ", verb+" ") }) {
-			t.Errorf("nobody asks for %q", verb)
+			t.Errorf("no line has the command %q", verb)
 		}
 	}
 }
 
-// status is how the client tells that the server refuses; it is missing where the client itself does.
+// status is the client's text for an error of the server; it is missing in errors of the client itself.
 var status = regexp.MustCompile(`\(HTTP \d+\)`)
 
-// same says whether nobody at the prompt notices who answers.
-func same(l line, berth, original string) bool {
+// equivalent reports whether both outputs are equivalent for the line.
+func equivalent(l line, berth, original string) bool {
 	switch {
 	case l.refused && status.MatchString(original):
 		return status.FindString(berth) == status.FindString(original)
@@ -124,17 +124,17 @@ func same(l line, berth, original string) bool {
 	return canonical(berth) == canonical(original)
 }
 
-// isAnswer tells an answer, which is JSON or nothing, from a refusal, which is a sentence.
-func isAnswer(said string) bool { return said == "" || json.Valid([]byte(said)) }
+// isAnswer reports whether an output is a result, which is JSON or empty, and not an error text.
+func isAnswer(output string) bool { return output == "" || json.Valid([]byte(output)) }
 
-// canonical hides what chance decided, and sorts lists, in which Placement promises no order.
-func canonical(said string) string {
-	said = hideUUIDs(said)
+// canonical replaces generated UUIDs and sorts lists, whose order is not defined.
+func canonical(output string) string {
+	output = hideUUIDs(output)
 	var value any
-	if json.Unmarshal([]byte(said), &value) != nil {
-		return said
+	if json.Unmarshal([]byte(output), &value) != nil {
+		return output
 	}
-	text, err := json.MarshalIndent(ordered(value), "", "  ")
+	text, err := json.MarshalIndent(sorted(value), "", "  ")
 	if err != nil {
 		return err.Error()
 	}
@@ -143,9 +143,10 @@ func canonical(said string) string {
 
 var uuids = regexp.MustCompile(`\b([0-9a-f]{8})-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b`)
 
-// hideUUIDs replaces the UUIDs that the servers made. Ours consist of one digit, but for version and variant.
-func hideUUIDs(said string) string {
-	return uuids.ReplaceAllStringFunc(said, func(id string) string {
+// hideUUIDs replaces UUIDs that the servers generated. Those of the test consist of one digit, except version and
+// variant.
+func hideUUIDs(output string) string {
+	return uuids.ReplaceAllStringFunc(output, func(id string) string {
 		if strings.Count(id[:8], id[:1]) == 8 {
 			return id
 		}
@@ -153,9 +154,9 @@ func hideUUIDs(said string) string {
 	})
 }
 
-// ordered sorts lists by what their members look like, and lists in one word ("DISK_GB=0/100,VCPU=0/64"). The rows of
-// candidates are numbered in the order in which candidates came: rows with one number become one member.
-func ordered(value any) any {
+// sorted sorts lists by the text of their members, and lists inside a string ("DISK_GB=0/100,VCPU=0/64"). The rows
+// of candidates are numbered in the order of the candidates: rows with one number become one member.
+func sorted(value any) any {
 	switch v := value.(type) {
 	case string:
 		words := strings.Split(v, ",")
@@ -163,12 +164,12 @@ func ordered(value any) any {
 		return strings.Join(words, ",")
 	case map[string]any:
 		for key := range v {
-			v[key] = ordered(v[key])
+			v[key] = sorted(v[key])
 		}
 	case []any:
-		v = candidates(v)
+		v = groupCandidates(v)
 		for i := range v {
-			v[i] = ordered(v[i])
+			v[i] = sorted(v[i])
 		}
 		slices.SortFunc(v, func(a, b any) int { return cmp.Compare(fmt.Sprint(a), fmt.Sprint(b)) })
 		return v
@@ -176,7 +177,8 @@ func ordered(value any) any {
 	return value
 }
 
-func candidates(rows []any) []any {
+// groupCandidates groups numbered rows by their number; other rows are returned unchanged.
+func groupCandidates(rows []any) []any {
 	var grouped []any
 	var numbers []any
 	for _, one := range rows {
@@ -196,15 +198,15 @@ func candidates(rows []any) []any {
 	return append([]any{}, grouped...)
 }
 
-// client is an `openstack` that waits at its prompt.
-type client struct {
+// shell is an interactive `openstack` client.
+type shell struct {
 	in    io.Writer
 	out   chan string
-	asked int
+	count int
 }
 
-// open starts a client as the administrator.
-func open(t *testing.T, c *Cloud, region, version string) *client {
+// startShell starts a client as the administrator.
+func startShell(t *testing.T, c *Cloud, region, version string) *shell {
 	t.Helper()
 	program, err := exec.LookPath("openstack")
 	if err != nil {
@@ -225,8 +227,8 @@ func open(t *testing.T, c *Cloud, region, version string) *client {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	both.Close() // the process has its own
-	o := &client{in: in, out: make(chan string)}
+	both.Close() // the process has its own copy
+	o := &shell{in: in, out: make(chan string)}
 	go func() {
 		defer close(o.out)
 		defer out.Close()
@@ -246,27 +248,27 @@ func open(t *testing.T, c *Cloud, region, version string) *client {
 	return o
 }
 
-// ask types a line and gives what is said about it, on either stream. A line of the shell marks the end.
-func (o *client) ask(t *testing.T, text string) string {
+// run executes a line and returns its output on both streams. An echo command marks the end of the output.
+func (o *shell) run(t *testing.T, text string) string {
 	t.Helper()
-	o.asked++
-	mark := fmt.Sprintf("== %d ==", o.asked)
+	o.count++
+	mark := fmt.Sprintf("== %d ==", o.count)
 	if _, err := fmt.Fprintf(o.in, "%s\nshell echo '%s'\n", text, mark); err != nil {
 		t.Fatal(err)
 	}
-	var said bytes.Buffer
-	for late := time.After(patience); ; {
+	var output bytes.Buffer
+	for expired := time.After(timeout); ; {
 		select {
 		case one, more := <-o.out:
 			if !more {
-				t.Fatalf("%s\nthe client ended: %s", text, said.String())
+				t.Fatalf("%s\nthe client ended: %s", text, output.String())
 			}
 			if one == mark {
-				return strings.TrimSpace(said.String())
+				return strings.TrimSpace(output.String())
 			}
-			said.WriteString(one + "\n")
-		case <-late:
-			t.Fatalf("%s\nno end within %s: %s", text, patience, said.String())
+			output.WriteString(one + "\n")
+		case <-expired:
+			t.Fatalf("%s\nnot finished within %s: %s", text, timeout, output.String())
 		}
 	}
 }

@@ -12,32 +12,33 @@ import (
 	"github.com/openberth/berth/internal/bench"
 )
 
-const project, user = "together", "somebody"
+const project, user = "coexist", "tester"
 
+// close closes all connections.
 func (c *client) close() {
 	for i := range c.conns {
 		c.conns[i].Close()
-		c.rivals[i].Close()
+		c.secondConns[i].Close()
 	}
 }
 
-// fail ends the race.
+// fail records a failure and ends the race.
 func (c *client) fail(format string, args ...any) {
-	c.wrong = append(c.wrong, fmt.Sprintf(format, args...))
+	c.failures = append(c.failures, fmt.Sprintf(format, args...))
 	c.failed.Store(true)
 }
 
-// any is one of the servers, by its number.
-func (c *client) any() int { return c.chance.IntN(len(c.servers)) }
+// anyServer returns the index of a random server.
+func (c *client) anyServer() int { return c.chance.IntN(len(c.servers)) }
 
-// rest leaves time for others: Berth's clients would take it all.
-func (c *client) rest() { time.Sleep(time.Duration(c.chance.Int64N(int64(100 * time.Millisecond)))) }
+// pause waits for a short random time: without it Berth's clients would use all resources.
+func (c *client) pause() { time.Sleep(time.Duration(c.chance.Int64N(int64(100 * time.Millisecond)))) }
 
-// work is one step.
-func (c *client) work() {
-	c.rest()
-	var open []*deed
-	for _, d := range c.deeds {
+// step executes one random operation.
+func (c *client) step() {
+	c.pause()
+	var open []*operation
+	for _, d := range c.operations {
 		if !d.done {
 			open = append(open, d)
 		}
@@ -45,12 +46,12 @@ func (c *client) work() {
 	switch chance := c.chance.IntN(10); {
 	case chance == 0:
 		c.resize()
-	case len(open) > 0 && (len(open) >= liked || chance < 4):
+	case len(open) > 0 && (len(open) >= maxOpen || chance < 4):
 		d := open[c.chance.IntN(len(open))]
 		if len(d.held) == 1 && chance%2 == 0 {
 			c.move(d)
 		} else {
-			c.letGo(d)
+			c.release(d)
 		}
 	case chance == 9:
 		c.duel()
@@ -59,20 +60,21 @@ func (c *client) work() {
 	}
 }
 
-// asked is the server that a question goes to: seldom the original, whose answers take long.
-func (c *client) asked() int {
-	at := c.any()
+// candidateServer returns the index of the server for a candidate query: rarely OpenStack's Placement, which
+// responds slowly.
+func (c *client) candidateServer() int {
+	at := c.anyServer()
 	if c.servers[at].original && c.chance.IntN(2) == 0 {
-		at = c.any()
+		at = c.anyServer()
 	}
 	return at
 }
 
-// choose asks a server for candidates and takes one by chance; nil when all is taken.
+// choose requests candidates from a server and returns a random one; nil if there are none.
 func (c *client) choose() allocation {
-	found, err := c.ask(c.conns[c.asked()], 1+c.chance.IntN(2), 1+c.chance.IntN(devices))
+	found, err := c.ask(c.conns[c.candidateServer()], 1+c.chance.IntN(2), 1+c.chance.IntN(devices))
 	if err != nil {
-		c.fail("a question is refused: %v", err)
+		c.fail("a candidate query failed: %v", err)
 	}
 	if len(found) == 0 {
 		return nil
@@ -80,17 +82,17 @@ func (c *client) choose() allocation {
 	return found[c.chance.IntN(len(found))]
 }
 
-// word is what a client was told.
-type word int
+// outcome is the result of a write as its client sees it.
+type outcome int
 
 const (
-	yes word = iota
+	yes outcome = iota
 	no
-	unclear // by the original only: Berth's connections to its database are whole, so it knows
+	unclear // only from OpenStack's Placement: Berth has no broken connections to its database here
 )
 
-// send sends a write to a server and judges the answer.
-func (c *client) send(conn *bench.Conn, server int, method, target string, body any) (word, error) {
+// send sends a write to a server and returns the outcome. Any other response is an error.
+func (c *client) send(conn *bench.Conn, server int, method, target string, body any) (outcome, error) {
 	var data []byte
 	if body != nil {
 		var err error
@@ -114,7 +116,7 @@ func (c *client) send(conn *bench.Conn, server int, method, target string, body 
 	return no, fmt.Errorf("%s: %s %s %s: %d %.500s", c.servers[server].name, method, target, data, status, answer)
 }
 
-// claimOf is the body of a claim.
+// claimOf returns the body of a claim.
 func claimOf(a allocation, generation any) map[string]any {
 	if a == nil {
 		a = allocation{}
@@ -123,92 +125,94 @@ func claimOf(a allocation, generation any) map[string]any {
 		"consumer_type": "INSTANCE"}
 }
 
-// told writes down how a deed went that would have made it so.
-func (c *client) told(d *deed, server int, w word, now state) {
-	d.story = append(d.story, fmt.Sprintf("%s was asked for %s and said %s", c.servers[server].name, now,
+// record records the outcome of a write that results in state now if it succeeds.
+func (c *client) record(d *operation, server int, w outcome, now state) {
+	d.log = append(d.log, fmt.Sprintf("%s was requested to write %s and responded %s", c.servers[server].name, now,
 		[...]string{"yes", "no", "5xx"}[w]))
 	switch w {
 	case yes:
 		d.held = now
 	case unclear:
-		d.may, d.done = append(d.may, now.String()), true
+		d.maybe, d.done = append(d.maybe, now.String()), true
 		fallthrough
 	case no:
 		d.touched = d.touched || c.servers[server].original
 	}
 }
 
+// claim claims a candidate for a new consumer.
 func (c *client) claim() {
 	chosen := c.choose()
 	if chosen == nil {
 		return
 	}
-	consumer, at := uuid.NewString(), c.any()
-	d := &deed{held: state{consumer: nil}}
-	c.deeds = append(c.deeds, d)
+	consumer, at := uuid.NewString(), c.anyServer()
+	d := &operation{held: state{consumer: nil}}
+	c.operations = append(c.operations, d)
 	w, err := c.send(c.conns[at], at, "PUT", "/allocations/"+consumer, claimOf(chosen, nil))
 	if err != nil {
 		c.fail("%v", err)
 	}
-	if c.told(d, at, w, state{consumer: chosen}); w == yes {
+	if c.record(d, at, w, state{consumer: chosen}); w == yes {
 		c.granted[at].Add(1)
 		return
 	}
 	d.done = true
 }
 
-// duel lets two servers claim different things for one consumer that does not exist, at the same moment.
+// duel sends two different claims for one new consumer to two servers at the same time.
 func (c *client) duel() {
 	one, other := c.choose(), c.choose()
 	if one == nil || other == nil {
 		return
 	}
 	consumer := uuid.NewString()
-	d := &deed{held: state{consumer: nil}}
-	c.deeds = append(c.deeds, d)
-	at := [2]int{c.any(), c.any()}
+	d := &operation{held: state{consumer: nil}}
+	c.operations = append(c.operations, d)
+	at := [2]int{c.anyServer(), c.anyServer()}
 	if c.servers[at[0]].original && c.servers[at[1]].original {
-		at[1] = 1 // two processes of the original can leave an allocation without a consumer, without any help
+		at[1] = 1 // two processes of OpenStack's Placement alone can leave an allocation without a consumer
 	}
 	claims := [2]allocation{one, other}
-	var words [2]word
+	var outcomes [2]outcome
 	var failed [2]error
 	var both sync.WaitGroup
-	for i, conn := range []*bench.Conn{c.conns[at[0]], c.rivals[at[1]]} {
+	for i, conn := range []*bench.Conn{c.conns[at[0]], c.secondConns[at[1]]} {
 		both.Go(func() {
-			words[i], failed[i] = c.send(conn, at[i], "PUT", "/allocations/"+consumer, claimOf(claims[i], nil))
+			outcomes[i], failed[i] = c.send(conn, at[i], "PUT", "/allocations/"+consumer, claimOf(claims[i], nil))
 		})
 	}
 	both.Wait()
-	for i := range words {
+	for i := range outcomes {
 		if failed[i] != nil {
 			c.fail("%v", failed[i])
 		}
-		if words[i] == yes {
+		if outcomes[i] == yes {
 			c.granted[at[i]].Add(1)
 		}
 	}
-	if words[0] == yes && words[1] == yes {
-		// The original does not look again at a consumer that appears between its question and its INSERT.
+	if outcomes[0] == yes && outcomes[1] == yes {
+		// OpenStack's Placement does not check again for a consumer that appears between its SELECT and its INSERT.
 		if !c.servers[at[0]].original && !c.servers[at[1]].original {
-			c.fail("%s was to be nobody and was granted twice, by %s and %s", consumer, c.servers[at[0]].name,
+			c.fail("a claim for the new consumer %s was granted twice, by %s and %s", consumer, c.servers[at[0]].name,
 				c.servers[at[1]].name)
 		}
 		c.doubled.Add(1)
-		d.story = append(d.story, "granted twice")
-		d.may = append(d.may, state{consumer: one}.String())
+		d.log = append(d.log, "granted twice")
+		d.maybe = append(d.maybe, state{consumer: one}.String())
 		d.held, d.done = state{consumer: other}, true
 		return
 	}
-	for i := range words {
-		c.told(d, at[i], words[i], state{consumer: claims[i]})
+	for i := range outcomes {
+		c.record(d, at[i], outcomes[i], state{consumer: claims[i]})
 	}
-	d.done = d.done || words[0] != yes && words[1] != yes
+	d.done = d.done || outcomes[0] != yes && outcomes[1] != yes
 }
 
-// generation reads a consumer by some server: what it holds is what its client was told, whoever told it.
-func (c *client) generation(d *deed, consumer string) any {
-	at := c.any()
+// generation reads a consumer from a random server, compares its allocation with the recorded one, and returns its
+// generation.
+func (c *client) generation(d *operation, consumer string) any {
+	at := c.anyServer()
 	answer, err := c.conns[at].Want(200, "GET", "/allocations/"+consumer, nil)
 	if err != nil {
 		c.fail("%v", err)
@@ -225,15 +229,15 @@ func (c *client) generation(d *deed, consumer string) any {
 	}
 	if got := (state{consumer: doc.Allocations}).String(); got != (state{consumer: d.held[consumer]}).String() ||
 		doc.Generation == nil || doc.Project != project {
-		c.fail("%s says that %s holds %s; its client was told %s", c.servers[at].name, consumer, answer, d.held)
+		c.fail("%s returns for %s: %s; recorded: %s", c.servers[at].name, consumer, answer, d.held)
 		return nil
 	}
 	return *doc.Generation
 }
 
-// move lets another consumer take over what one holds, and gives that one something else: all in one request, as a
-// migration does.
-func (c *client) move(d *deed) {
+// move transfers the allocation of a consumer to a new consumer and gives the first one another allocation, in one
+// request, as a migration does.
+func (c *client) move(d *operation) {
 	chosen := c.choose()
 	if chosen == nil {
 		return
@@ -245,26 +249,26 @@ func (c *client) move(d *deed) {
 	if generation == nil {
 		return
 	}
-	heir, at := uuid.NewString(), c.any()
-	w, err := c.send(c.conns[at], at, "POST", "/allocations", map[string]any{heir: claimOf(d.held[consumer], nil),
+	successor, at := uuid.NewString(), c.anyServer()
+	w, err := c.send(c.conns[at], at, "POST", "/allocations", map[string]any{successor: claimOf(d.held[consumer], nil),
 		consumer: claimOf(chosen, generation)})
 	if err != nil {
 		c.fail("%v", err)
 	}
-	now := state{heir: d.held[consumer], consumer: chosen}
-	d.held[heir] = nil
-	if c.told(d, at, w, now); w == yes {
+	now := state{successor: d.held[consumer], consumer: chosen}
+	d.held[successor] = nil
+	if c.record(d, at, w, now); w == yes {
 		c.granted[at].Add(1)
 		c.moved.Add(1)
 		return
 	}
-	if !d.touched { // nobody has heard of the heir
-		delete(d.held, heir)
+	if !d.touched { // the successor is unknown to all servers
+		delete(d.held, successor)
 	}
 }
 
-// letGo releases a consumer of a deed: by DELETE, or by a claim of nothing.
-func (c *client) letGo(d *deed) {
+// release releases one consumer of an operation: with DELETE, or with an empty claim.
+func (c *client) release(d *operation) {
 	now := state{}
 	var consumer string
 	for one, a := range d.held {
@@ -273,8 +277,8 @@ func (c *client) letGo(d *deed) {
 		}
 	}
 	now[consumer] = nil
-	at := c.any()
-	var w word
+	at := c.anyServer()
+	var w outcome
 	var err error
 	if c.chance.IntN(2) == 0 {
 		w, err = c.send(c.conns[at], at, "DELETE", "/allocations/"+consumer, nil)
@@ -286,7 +290,7 @@ func (c *client) letGo(d *deed) {
 	if err != nil {
 		c.fail("the release of %s, which holds %s: %v", consumer, d.held, err)
 	}
-	c.told(d, at, w, now)
+	c.record(d, at, w, now)
 	if now.String() == d.held.String() && w == yes {
 		left := 0
 		for _, a := range d.held {
@@ -296,12 +300,11 @@ func (c *client) letGo(d *deed) {
 	}
 }
 
-// resize changes a total to something between what is taken and what it was: guarded by the generation at which the
-// usage was read. A claim raises the generation, so no claim may come between, and the provider is over its capacity at
-// no moment.
+// resize sets a total between the usage and the original total, with the generation at which the usage was read. A
+// claim increments the generation, so no claim can come in between, and the provider never exceeds its capacity.
 func (c *client) resize() {
-	at := c.spots[c.chance.IntN(len(c.spots))]
-	answer, err := c.conns[c.any()].Want(200, "GET", "/resource_providers/"+at.provider+"/usages", nil)
+	at := c.inventories[c.chance.IntN(len(c.inventories))]
+	answer, err := c.conns[c.anyServer()].Want(200, "GET", "/resource_providers/"+at.provider+"/usages", nil)
 	if err != nil {
 		c.fail("%v", err)
 		return
@@ -315,7 +318,7 @@ func (c *client) resize() {
 		return
 	}
 	least := max(doc.Usages[at.class], 1)
-	server := c.any()
+	server := c.anyServer()
 	w, err := c.send(c.conns[server], server, "PUT", "/resource_providers/"+at.provider+"/inventories/"+at.class,
 		map[string]any{"resource_provider_generation": doc.Generation, "total": least + c.chance.IntN(c.base[at]-least+1)})
 	if err != nil {

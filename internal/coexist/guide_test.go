@@ -13,9 +13,9 @@ import (
 	"github.com/openberth/berth/internal/bench"
 )
 
-// guided follows docs/moving.md literally: its sh blocks, in order, in a directory with a placement.conf, beside the
-// original.
-func (s *site) guided(t *testing.T) {
+// followGuide executes docs/moving.md literally: its sh blocks, in order, in a directory with a placement.conf,
+// beside OpenStack's Placement.
+func (s *site) followGuide(t *testing.T) {
 	fill(t, s.servers[0])
 	text, err := os.ReadFile("../../docs/moving.md")
 	if err != nil {
@@ -27,7 +27,7 @@ func (s *site) guided(t *testing.T) {
 	}
 	const port = "127.0.0.1:8779"
 	if strings.Count(script, "berth ") < 6 || !strings.Contains(script, port) {
-		t.Fatalf("the guide has lost its commands: %s", script)
+		t.Fatalf("the guide has no commands: %s", script)
 	}
 	dir := t.TempDir()
 	if _, err := bench.Configure(dir, s.url); err != nil {
@@ -43,12 +43,12 @@ func (s *site) guided(t *testing.T) {
 	}
 	for _, want := range []string{"422ece571366", `"providers":3`, "VCPU", "Success"} {
 		if !strings.Contains(string(out), want) {
-			t.Errorf("following the guide does not show %q:\n%s", want, out)
+			t.Errorf("the output of the guide's commands does not contain %q:\n%s", want, out)
 		}
 	}
 }
 
-// freeAddr is an address that nobody listens on.
+// freeAddr returns an address on which no server listens.
 func freeAddr(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

@@ -15,54 +15,54 @@ import (
 	"github.com/openberth/berth/sqldb"
 )
 
-// handsOver lets the original fill the database, Berth read it, Berth write to it, and the original take it back. It
-// begins and ends with the original alone.
-func (s *site) handsOver(t *testing.T) {
+// handOver tests that Berth reads what OpenStack's Placement wrote, writes to the database, and that OpenStack's
+// Placement then reads what Berth wrote. It begins and ends with OpenStack's Placement alone.
+func (s *site) handOver(t *testing.T) {
 	original := s.servers[0]
 	filled := fill(t, original)
 	before := s.dump(t)
 	berth := s.startBerth()
-	told := walk(t, original) // only now, for Berth has added names of traits that are newer than the original
-	same(t, "Berth reads what the original wrote", told, walk(t, berth))
+	answers := readAll(t, original) // only now: Berth has added traits that are newer than OpenStack's Placement
+	same(t, "Berth reads what OpenStack's Placement wrote", answers, readAll(t, berth))
 	unchanged(t, before, s.dump(t))
 
 	s.servers = []*server{original}
 	s.stop(t)
-	change(t, berth, filled)
-	told = walk(t, berth)
+	overwrite(t, berth, filled)
+	answers = readAll(t, berth)
 	s.servers = []*server{berth}
 	s.stop(t)
 	before = s.dump(t)
 	original = s.startOriginal()
-	same(t, "the original reads what Berth wrote", told, walk(t, original))
+	same(t, "OpenStack's Placement reads what Berth wrote", answers, readAll(t, original))
 	if changed := difference(before, s.dump(t)); len(changed) > 0 {
-		t.Errorf("the original, coming back, changed %v", changed)
+		t.Errorf("OpenStack's Placement changed at its start: %v", changed)
 	}
-	change(t, original, fill(t, original))
-	if b := s.keep(t); len(b.wrong) > 0 {
-		t.Error(b.wrong)
+	overwrite(t, original, fill(t, original))
+	if b := s.snapshot(t); len(b.violations) > 0 {
+		t.Error(b.violations)
 	}
 }
 
-// content is what one filling made.
+// content is what one call of fill has created.
 type content struct {
 	host, device, spare, consumer, group string
 	class, trait                         string
 }
 
-// fill writes some of everything.
+// fill writes providers, inventories, traits, aggregates and allocations.
 func fill(t *testing.T, by *server) content {
 	t.Helper()
-	e := &eyes{t: t, hand: bench.Dial(by.Addr)}
-	defer e.hand.Close()
+	e := &observer{t: t, conn: bench.Dial(by.Addr)}
+	defer e.conn.Close()
 	mark := strings.ToUpper(uuid.NewString()[:8])
 	f := content{class: "CUSTOM_VF_" + mark, trait: "CUSTOM_PF_" + mark, group: uuid.NewString(),
 		consumer: uuid.NewString()}
 	e.do(201, "PUT", "/resource_classes/"+f.class, nil)
 	e.do(201, "PUT", "/traits/"+f.trait, nil)
-	f.host = provide(t, e.hand, "Wirt ü 主机 "+mark, "", map[string]int{"MEMORY_MB": 4096})
-	f.spare = provide(t, e.hand, "spare "+mark, "", map[string]int{"VCPU": 4})
-	f.device = provide(t, e.hand, "device "+mark, f.host, map[string]int{f.class: 8})
+	f.host = provide(t, e.conn, "Wirt ü 主机 "+mark, "", map[string]int{"MEMORY_MB": 4096})
+	f.spare = provide(t, e.conn, "spare "+mark, "", map[string]int{"VCPU": 4})
+	f.device = provide(t, e.conn, "device "+mark, f.host, map[string]int{f.class: 8})
 	e.set(f.host, "/inventories", map[string]any{"inventories": map[string]any{
 		"VCPU":      map[string]any{"total": 8, "allocation_ratio": 1.5, "reserved": 1, "max_unit": 6},
 		"MEMORY_MB": map[string]any{"total": 4096, "min_unit": 64, "step_size": 64}}})
@@ -78,11 +78,11 @@ func fill(t *testing.T, by *server) content {
 	return f
 }
 
-// change writes over everything that was filled.
-func change(t *testing.T, by *server, f content) {
+// overwrite changes everything that fill wrote.
+func overwrite(t *testing.T, by *server, f content) {
 	t.Helper()
-	e := &eyes{t: t, hand: bench.Dial(by.Addr)}
-	defer e.hand.Close()
+	e := &observer{t: t, conn: bench.Dial(by.Addr)}
+	defer e.conn.Close()
 	mark := uuid.NewString()[:8]
 	e.do(204, "POST", "/allocations", map[string]any{
 		f.consumer:       claimOf(allocation{f.spare: {map[string]int{"VCPU": 3}}}, 1),
@@ -96,27 +96,28 @@ func change(t *testing.T, by *server, f content) {
 	e.set(f.device, "/traits", map[string]any{"traits": []string{"HW_NIC_SRIOV"}})
 	e.set(f.host, "/aggregates", map[string]any{"aggregates": []string{f.group}})
 	e.do(204, "DELETE", "/traits/"+f.trait, nil)
-	more := provide(t, e.hand, "more "+mark, f.device, map[string]int{"DISK_GB": 100})
+	more := provide(t, e.conn, "more "+mark, f.device, map[string]int{"DISK_GB": 100})
 	e.do(201, "PUT", "/resource_classes/CUSTOM_MORE_"+strings.ToUpper(mark), nil)
 	e.set(more, "/inventories",
 		map[string]any{"inventories": map[string]any{"CUSTOM_MORE_" + strings.ToUpper(mark): map[string]int{"total": 3}}})
-	e.do(204, "DELETE", "/resource_providers/"+provide(t, e.hand, "short-lived "+mark, "", map[string]int{"VCPU": 1}), nil)
+	e.do(204, "DELETE", "/resource_providers/"+provide(t, e.conn, "short-lived "+mark, "", map[string]int{"VCPU": 1}), nil)
 }
 
-// unable is the original's answer about a project's usages on PostgreSQL, at the microversions that tell consumer
-// types: 500, for its question is one that PostgreSQL refuses.
-const unable = "500"
+// notSupported is the response of OpenStack's Placement on PostgreSQL for the usages of a project, at the
+// microversions with consumer types: 500, because PostgreSQL rejects its query.
+const notSupported = "500"
 
-// walk asks a server for all that it has, and gives each answer in a form in which the order of lists does not matter.
-func walk(t *testing.T, one *server) map[string]string {
+// readAll reads all resources of a server, and returns each response in a form that does not depend on the order of
+// lists.
+func readAll(t *testing.T, one *server) map[string]string {
 	t.Helper()
 	c := bench.Dial(one.Addr)
 	defer c.Close()
-	told := map[string]string{}
-	ask := func(target string, into any) {
+	answers := map[string]string{}
+	read := func(target string, into any) {
 		status, answer, err := c.Do("GET", target, nil)
 		if err == nil && status == 500 && one.original && strings.HasPrefix(target, "/usages?") {
-			told[target] = unable
+			answers[target] = notSupported
 			return
 		}
 		if err != nil || status != 200 {
@@ -126,7 +127,7 @@ func walk(t *testing.T, one *server) map[string]string {
 		if err := json.Unmarshal(answer, &all); err != nil {
 			t.Fatal(err)
 		}
-		told[target] = sorted(all)
+		answers[target] = sorted(all)
 		if into != nil {
 			if err := json.Unmarshal(answer, into); err != nil {
 				t.Fatal(err)
@@ -136,37 +137,37 @@ func walk(t *testing.T, one *server) map[string]string {
 	var list struct {
 		All []struct{ UUID string } `json:"resource_providers"`
 	}
-	ask("/resource_providers", &list)
+	read("/resource_providers", &list)
 	consumers := map[string]bool{}
 	for _, p := range list.All {
 		at := "/resource_providers/" + p.UUID
 		for _, part := range []string{"", "/inventories", "/usages", "/aggregates", "/traits"} {
-			ask(at+part, nil)
+			read(at+part, nil)
 		}
 		var held struct{ Allocations map[string]any }
-		ask(at+"/allocations", &held)
+		read(at+"/allocations", &held)
 		for consumer := range held.Allocations {
 			consumers[consumer] = true
 		}
-		ask("/allocation_candidates?resources=VCPU:1&in_tree="+p.UUID, nil)
-		ask("/resource_providers?in_tree="+p.UUID, nil)
+		read("/allocation_candidates?resources=VCPU:1&in_tree="+p.UUID, nil)
+		read("/resource_providers?in_tree="+p.UUID, nil)
 	}
 	if len(list.All) < 3 || len(consumers) < 3 {
-		t.Fatalf("%d providers and %d consumers are too few", len(list.All), len(consumers))
+		t.Fatalf("only %d providers and %d consumers", len(list.All), len(consumers))
 	}
 	for consumer := range consumers {
-		ask("/allocations/"+consumer, nil)
+		read("/allocations/"+consumer, nil)
 	}
 	for _, target := range []string{"/resource_classes", "/traits", "/traits?associated=true",
 		"/usages?project_id=" + project, "/usages?project_id=" + project + "&user_id=" + user,
 		"/allocation_candidates?resources=VCPU:1", "/allocation_candidates?resources=VCPU:1,MEMORY_MB:64",
 		"/resource_providers?resources=VCPU:1", "/resource_providers?required=HW_NIC_SRIOV"} {
-		ask(target, nil)
+		read(target, nil)
 	}
-	return told
+	return answers
 }
 
-// sorted writes a JSON value with its lists in order.
+// sorted formats a JSON value with sorted lists.
 func sorted(value any) string {
 	switch v := value.(type) {
 	case map[string]any:
@@ -186,20 +187,20 @@ func sorted(value any) string {
 	return fmt.Sprintf("%#v", value)
 }
 
-// same compares two walks.
-func same(t *testing.T, what string, told, now map[string]string) {
+// same compares two results of readAll.
+func same(t *testing.T, what string, answers, now map[string]string) {
 	t.Helper()
-	for _, target := range slices.Sorted(maps.Keys(told)) {
-		if now[target] != told[target] && now[target] != unable && told[target] != unable {
-			t.Errorf("%s: %s was answered\n%.2000s\nand is answered\n%.2000s", what, target, told[target], now[target])
+	for _, target := range slices.Sorted(maps.Keys(answers)) {
+		if now[target] != answers[target] && now[target] != notSupported && answers[target] != notSupported {
+			t.Errorf("%s: %s: before\n%.2000s\nafter\n%.2000s", what, target, answers[target], now[target])
 		}
 	}
-	if len(now) != len(told) {
-		t.Errorf("%s: %d resources, there were %d", what, len(now), len(told))
+	if len(now) != len(answers) {
+		t.Errorf("%s: %d resources, before %d", what, len(now), len(answers))
 	}
 }
 
-// dump is every row of every table, as texts: table → row → how often.
+// dump returns every row of every table: table → row → number of such rows.
 func (s *site) dump(t *testing.T) map[string]map[string]int {
 	t.Helper()
 	all := map[string]map[string]int{}
@@ -226,12 +227,12 @@ func (s *site) dump(t *testing.T) map[string]map[string]int {
 		return nil
 	})
 	if len(all["resource_providers"]) == 0 || len(all["allocations"]) == 0 || len(all["alembic_version"]) != 1 {
-		t.Fatalf("the dump is no dump: %d tables", len(all))
+		t.Fatalf("the dump is incomplete: %d tables", len(all))
 	}
 	return all
 }
 
-// difference is what has come and gone between two dumps.
+// difference returns the rows that were added and removed between two dumps.
 func difference(before, after map[string]map[string]int) (list []string) {
 	tables := maps.Clone(before)
 	maps.Copy(tables, after)
@@ -253,7 +254,8 @@ func difference(before, after map[string]map[string]int) (list []string) {
 	return list
 }
 
-// unchanged: Berth adds the standard traits and resource classes that are newer than the original, and nothing else.
+// unchanged fails for changes other than the standard traits and resource classes that are newer than OpenStack's
+// Placement, which Berth adds.
 func unchanged(t *testing.T, before, after map[string]map[string]int) {
 	t.Helper()
 	for _, change := range difference(before, after) {
@@ -261,6 +263,6 @@ func unchanged(t *testing.T, before, after map[string]map[string]int) {
 			strings.HasPrefix(change, "+resource_classes: ") && !strings.Contains(change, "CUSTOM_") {
 			continue
 		}
-		t.Errorf("a session that only read changed %s", change)
+		t.Errorf("reading changed %s", change)
 	}
 }

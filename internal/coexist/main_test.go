@@ -18,18 +18,18 @@ import (
 )
 
 var (
-	seeds    = flag.Int("coexist.seeds", 1, "how many seeds each race is run with")
+	seeds    = flag.Int("coexist.seeds", 1, "number of seeds of each race")
 	first    = flag.Uint64("coexist.seed", 1, "the first seed")
-	claims   = flag.Int("coexist.claims", 20, "how many claims each server must have granted before a race ends")
+	claims   = flag.Int("coexist.claims", 20, "number of claims that each server must grant before a race ends")
 	interval = flag.Duration("coexist.interval", 200*time.Millisecond, "[berth] index_refresh_interval")
 
-	retries = flag.Int("coexist.retries", 1, "[placement] allocation_conflict_retry_count of the original on MariaDB. "+
-		"With its default, 10, it oversubscribes, also alone")
+	retries = flag.Int("coexist.retries", 1, "[placement] allocation_conflict_retry_count of OpenStack's Placement on "+
+		"MariaDB. With its default, 10, it oversubscribes, also alone")
 
 	program string // the binary under test; set once by TestMain
 )
 
-// patience is how long anything may take that must happen: the machine may be busy.
+// patience is the time limit for anything that must happen, also on a busy machine.
 const patience = 3 * time.Minute
 
 func TestMain(m *testing.M) {
@@ -37,7 +37,7 @@ func TestMain(m *testing.M) {
 	if testing.Short() { // every test that runs a server is skipped
 		os.Exit(m.Run())
 	}
-	dir, err := os.MkdirTemp("", "berth-together-")
+	dir, err := os.MkdirTemp("", "berth-coexist-")
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -51,23 +51,23 @@ func TestMain(m *testing.M) {
 	os.Exit(status)
 }
 
-// site is one database with all that serves it.
+// site is one database with its servers.
 type site struct {
-	t       *testing.T // what it starts lives as long as this test
+	t       *testing.T // its servers end with this test
 	url     string
-	db      *sqldb.DB // not through any server
-	servers []*server // the original first, if there is one
+	db      *sqldb.DB // a direct connection
+	servers []*server // OpenStack's Placement first, if it is started
 }
 
-// server is a Placement, of either kind.
+// server is a process of Berth or of OpenStack's Placement.
 type server struct {
 	*bench.Process
 	name     string
 	original bool
 }
 
-// Three servers on one database, the original among them.
-func TestTogether(t *testing.T) {
+// TestSharedDatabase runs OpenStack's Placement and two Berths on one database.
+func TestSharedDatabase(t *testing.T) {
 	for _, on := range []struct {
 		name string
 		open func(testing.TB, ...string) *databases.Server
@@ -76,39 +76,39 @@ func TestTogether(t *testing.T) {
 			s := &site{t: t, url: on.open(t).Database(t)}
 			s.startOriginal()
 			s.connect()
-			if !t.Run("hand-over", s.handsOver) {
+			if !t.Run("hand-over", s.handOver) {
 				t.FailNow()
 			}
 			s.startBerth()
 			s.startBerth()
-			t.Run("sight", s.sees)
-			t.Run("race", s.races)
+			t.Run("visibility", s.visibility)
+			t.Run("race", s.runRaces)
 		})
 	}
 }
 
-// One after the other on an SQLite file, and by the book.
+// TestHandOverOnSQLite runs the servers one after the other on an SQLite file, and the commands of the guide.
 func TestHandOverOnSQLite(t *testing.T) {
 	testenv.Need(t, "OpenStack's Placement")
 	s := &site{t: t, url: databases.SQLite(t)}
 	s.startOriginal()
 	s.connect()
-	t.Run("guide", s.guided)
-	t.Run("hand-over", s.handsOver)
+	t.Run("guide", s.followGuide)
+	t.Run("hand-over", s.handOver)
 }
 
-// Two Berths on one SQLite file.
+// TestRaceOnSQLite runs two Berths on one SQLite file.
 func TestRaceOnSQLite(t *testing.T) {
 	testenv.Long(t)
 	s := &site{t: t, url: databases.SQLite(t)}
 	s.startBerth()
 	s.startBerth()
 	s.connect()
-	t.Run("sight", s.sees)
-	t.Run("race", s.races)
+	t.Run("visibility", s.visibility)
+	t.Run("race", s.runRaces)
 }
 
-// connect opens the database beside the servers, which have made its tables.
+// connect opens the database. The servers have created its tables.
 func (s *site) connect() {
 	s.t.Helper()
 	db, err := sqldb.Open(s.t.Context(), s.url)
@@ -130,7 +130,7 @@ func (s *site) startOriginal() *server {
 		lines = []string{"[placement]", fmt.Sprint("allocation_conflict_retry_count = ", *retries)}
 	}
 	p, err := bench.StartOriginal(s.t.TempDir(), s.url, lines...)
-	return s.add(&server{p, "the original", true}, err)
+	return s.add(&server{p, "OpenStack's Placement", true}, err)
 }
 
 func (s *site) startBerth() *server {
@@ -146,11 +146,11 @@ func (s *site) add(one *server, err error) *server {
 		s.t.Fatal(err)
 	}
 	s.servers = append(s.servers, one)
-	s.t.Cleanup(func() { one.Stop() }) // again, when it was stopped before: then it says so, and that is all
+	s.t.Cleanup(func() { one.Stop() }) // an error means that it was stopped before
 	return one
 }
 
-// stop ends all servers, as their operator does.
+// stop ends all servers with SIGTERM.
 func (s *site) stop(t *testing.T) {
 	t.Helper()
 	for _, one := range s.servers {
@@ -161,17 +161,17 @@ func (s *site) stop(t *testing.T) {
 	s.servers = nil
 }
 
-// read asks the database itself, at one moment.
-func (s *site) read(t *testing.T, look func(ctx context.Context, tx *sqldb.Tx) error) {
+// read reads the database in one transaction.
+func (s *site) read(t *testing.T, query func(ctx context.Context, tx *sqldb.Tx) error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	if err := s.db.Read(ctx, func(tx *sqldb.Tx) error { return look(ctx, tx) }); err != nil {
+	if err := s.db.Read(ctx, func(tx *sqldb.Tx) error { return query(ctx, tx) }); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// rows reads all rows of a query as texts.
+// rows returns all rows of a query as strings.
 func rows(ctx context.Context, tx *sqldb.Tx, query string) (list [][]string, err error) {
 	found, err := tx.Query(ctx, query)
 	if err != nil {
@@ -201,16 +201,16 @@ func rows(ctx context.Context, tx *sqldb.Tx, query string) (list [][]string, err
 	return list, errors.Join(found.Err(), found.Close())
 }
 
-// eventually asks until there is no error any more.
-func eventually(t *testing.T, what string, ask func() error) {
+// eventually calls check until it returns no error.
+func eventually(t *testing.T, what string, check func() error) {
 	t.Helper()
 	for last := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
-		err := ask()
+		err := check()
 		if err == nil {
 			return
 		}
 		if time.Now().After(last) {
-			t.Fatalf("it is not so that %s: %v", what, err)
+			t.Fatalf("timeout: %s: %v", what, err)
 		}
 	}
 }

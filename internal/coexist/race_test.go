@@ -22,54 +22,55 @@ const (
 	clients = 12
 	hosts   = 4
 	devices = 2 // of each host
-	liked   = 3 // how many deeds a client likes to have open: together far more than there is
+	maxOpen = 3 // open operations of a client; all clients together want far more than exists
 )
 
-// race is clients of all servers on a world that is too small for them.
+// race is clients of all servers that compete for too few resources.
 type race struct {
-	servers []*server
-	class   string         // of the devices; nobody else's
-	base    map[spot]int   // what each inventory has at the most
-	spots   []spot         // its keys
-	granted []atomic.Int64 // claims, by server
-	refused atomic.Int64
-	moved   atomic.Int64
-	resized atomic.Int64
-	failed  atomic.Bool
-	unclear atomic.Int64 // answers 5xx of the original
-	doubled atomic.Int64 // duels that two servers granted, the original one of them
+	servers     []*server
+	class       string            // of the devices; only this race uses it
+	base        map[inventory]int // the original total of each inventory
+	inventories []inventory       // keys of base
+	granted     []atomic.Int64    // claims, by server
+	refused     atomic.Int64
+	moved       atomic.Int64
+	resized     atomic.Int64
+	failed      atomic.Bool
+	unclear     atomic.Int64 // 5xx responses of OpenStack's Placement
+	doubled     atomic.Int64 // duels that two servers granted, one of them OpenStack's Placement
 }
 
-// spot is one inventory.
-type spot struct{ provider, class string }
+// inventory identifies one inventory.
+type inventory struct{ provider, class string }
 
-// deed is what clients did to some consumers, and what the books may say of these now.
-type deed struct {
+// operation is a sequence of writes to some consumers, and their expected allocations.
+type operation struct {
 	held    state
-	may     []string // beside held: what an answer 5xx left open
-	touched bool     // the original has refused one of these: it may have left the consumer without anything
-	story   []string // for people
-	done    bool     // nobody touches it any more
+	maybe   []string // states that are also possible after a 5xx response
+	touched bool     // OpenStack's Placement refused a write: it may have left a consumer without allocations
+	log     []string // for failure messages
+	done    bool     // no more writes follow
 }
 
-// client is one of them.
+// client is one client of the race.
 type client struct {
 	*race
-	chance *rand.Rand
-	conns  []*bench.Conn // one to each server
-	rivals []*bench.Conn // and another, for duels
-	deeds  []*deed
-	wrong  []string
+	chance      *rand.Rand
+	conns       []*bench.Conn // one to each server
+	secondConns []*bench.Conn // a second one to each, for duels
+	operations  []*operation
+	failures    []string
 }
 
-func (s *site) races(t *testing.T) {
+func (s *site) runRaces(t *testing.T) {
 	for seed := *first; seed < *first+uint64(*seeds); seed++ {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) { s.raceOnce(t, seed) })
 	}
 }
 
 func (s *site) raceOnce(t *testing.T, seed uint64) {
-	r := &race{servers: s.servers, class: "CUSTOM_RACE_" + strings.ToUpper(uuid.NewString()[:8]), base: map[spot]int{},
+	r := &race{servers: s.servers, class: "CUSTOM_RACE_" + strings.ToUpper(uuid.NewString()[:8]),
+		base:    map[inventory]int{},
 		granted: make([]atomic.Int64, len(s.servers))}
 	r.build(t)
 	ctx, stop := context.WithCancel(t.Context())
@@ -79,38 +80,38 @@ func (s *site) raceOnce(t *testing.T, seed uint64) {
 	for i := range all {
 		c := &client{race: r, chance: rand.New(rand.NewPCG(seed, uint64(i)))}
 		for _, one := range r.servers {
-			c.conns, c.rivals = append(c.conns, bench.Dial(one.Addr)), append(c.rivals, bench.Dial(one.Addr))
+			c.conns, c.secondConns = append(c.conns, bench.Dial(one.Addr)), append(c.secondConns, bench.Dial(one.Addr))
 		}
 		all[i] = c
 		working.Go(func() {
 			defer c.close()
 			for ctx.Err() == nil && !r.failed.Load() {
-				c.work()
+				c.step()
 			}
 		})
 	}
-	looks := r.watch(t, s)
+	reads := r.watch(t, s)
 	stop()
 	working.Wait()
-	var deeds []*deed
+	var operations []*operation
 	for _, c := range all {
-		deeds = append(deeds, c.deeds...)
-		for _, wrong := range c.wrong {
+		operations = append(operations, c.operations...)
+		for _, wrong := range c.failures {
 			t.Error(wrong)
 		}
 	}
-	r.check(t, s, deeds)
+	r.check(t, s, operations)
 	for i, one := range r.servers {
 		t.Logf("%-12s granted %d claims", one.name, r.granted[i].Load())
 	}
-	t.Logf("refused %d, moved %d, resized %d; the original answered 5xx %d times and granted %d times what a rival had "+
-		"been granted; the books were read %d times on the way",
-		r.refused.Load(), r.moved.Load(), r.resized.Load(), r.unclear.Load(), r.doubled.Load(), looks)
-	r.agree(t, s)
-	r.sweep(t, s, deeds)
+	t.Logf("refused %d, moved %d, resized %d; 5xx responses of OpenStack's Placement: %d, duels "+
+		"granted twice: %d; the database was read %d times during the race",
+		r.refused.Load(), r.moved.Load(), r.resized.Load(), r.unclear.Load(), r.doubled.Load(), reads)
+	r.checkCandidates(t, s)
+	r.releaseAll(t, s, operations)
 }
 
-// build makes the world through the first server, and waits until all know it.
+// build creates the providers through the first server, and waits until all servers return them.
 func (r *race) build(t *testing.T) {
 	t.Helper()
 	c := bench.Dial(r.servers[0].Addr)
@@ -119,8 +120,8 @@ func (r *race) build(t *testing.T) {
 	add := func(name, parent string, stock map[string]int) string {
 		id := provide(t, c, name, parent, stock)
 		for class, n := range stock {
-			r.base[spot{id, class}] = n
-			r.spots = append(r.spots, spot{id, class})
+			r.base[inventory{id, class}] = n
+			r.inventories = append(r.inventories, inventory{id, class})
 		}
 		return id
 	}
@@ -132,7 +133,7 @@ func (r *race) build(t *testing.T) {
 		}
 	}
 	for _, one := range r.servers {
-		eventually(t, one.name+" knows the world", func() error {
+		eventually(t, one.name+" returns all candidates", func() error {
 			c := bench.Dial(one.Addr)
 			defer c.Close()
 			found, err := r.ask(c, 1, 1)
@@ -144,14 +145,14 @@ func (r *race) build(t *testing.T) {
 	}
 }
 
-// watch reads the books again and again until every server has granted enough.
-func (r *race) watch(t *testing.T, s *site) (looks int) {
+// watch reads the database repeatedly until every server has granted enough claims.
+func (r *race) watch(t *testing.T, s *site) (reads int) {
 	t.Helper()
-	eventually(t, "every server grants", func() error {
+	eventually(t, "every server grants claims", func() error {
 		time.Sleep(150 * time.Millisecond)
-		looks++
-		if b := s.keep(t); len(b.wrong) > 0 {
-			t.Errorf("on the way: %s", strings.Join(b.wrong, "; "))
+		reads++
+		if b := s.snapshot(t); len(b.violations) > 0 {
+			t.Errorf("during the race: %s", strings.Join(b.violations, "; "))
 			return nil
 		}
 		for i, one := range r.servers {
@@ -161,34 +162,34 @@ func (r *race) watch(t *testing.T, s *site) (looks int) {
 		}
 		return nil
 	})
-	return looks
+	return reads
 }
 
-// check holds the books against what the clients were told.
-func (r *race) check(t *testing.T, s *site, deeds []*deed) {
+// check compares the database with the recorded operations.
+func (r *race) check(t *testing.T, s *site, operations []*operation) {
 	t.Helper()
-	b := s.keep(t)
-	wrong, known := b.wrong, map[string]bool{}
-	for _, d := range deeds {
+	b := s.snapshot(t)
+	wrong, known := b.violations, map[string]bool{}
+	for _, d := range operations {
 		consumers := slices.Sorted(maps.Keys(d.held))
-		if got := b.of(consumers); got != d.held.String() && !slices.Contains(d.may, got) {
-			wrong = append(wrong, fmt.Sprintf("the books say %s, the clients were told %s (or %v): %s", got, d.held, d.may,
-				strings.Join(d.story, "; ")))
+		if got := b.heldBy(consumers); got != d.held.String() && !slices.Contains(d.maybe, got) {
+			wrong = append(wrong, fmt.Sprintf("the database has %s, recorded are %s (or %v): %s", got, d.held, d.maybe,
+				strings.Join(d.log, "; ")))
 		}
 		for _, c := range consumers {
 			known[c] = true
 			if !b.consumers[c] && len(b.held[c]) > 0 {
-				wrong = append(wrong, fmt.Sprintf("%s is no consumer: %s", c, strings.Join(d.story, "; ")))
+				wrong = append(wrong, fmt.Sprintf("%s is not a consumer: %s", c, strings.Join(d.log, "; ")))
 			}
 			if b.consumers[c] && len(b.held[c]) == 0 && !d.touched {
-				wrong = append(wrong, fmt.Sprintf("%s is a consumer and holds nothing; Berth leaves no such", c))
+				wrong = append(wrong, fmt.Sprintf("%s is a consumer without allocations; Berth deletes such consumers", c))
 			}
 		}
 	}
 	for c, held := range b.held {
 		for id := range held {
-			if r.base[spot{id, r.class}]+r.base[spot{id, "VCPU"}] > 0 && !known[c] {
-				wrong = append(wrong, fmt.Sprintf("%s holds %v and nobody ever asked for it", c, held))
+			if r.base[inventory{id, r.class}]+r.base[inventory{id, "VCPU"}] > 0 && !known[c] {
+				wrong = append(wrong, fmt.Sprintf("%s holds %v, but was never claimed", c, held))
 				break
 			}
 		}
@@ -198,22 +199,22 @@ func (r *race) check(t *testing.T, s *site, deeds []*deed) {
 	}
 }
 
-// agree waits until the candidates of every server are those of the books.
-func (r *race) agree(t *testing.T, s *site) {
+// checkCandidates waits until the candidates of every server have the usage that the database has.
+func (r *race) checkCandidates(t *testing.T, s *site) {
 	t.Helper()
-	used := map[spot]int{}
-	for _, held := range s.keep(t).held {
+	used := map[inventory]int{}
+	for _, held := range s.snapshot(t).held {
 		for id, share := range held {
 			for class, n := range share.Resources {
-				used[spot{id, class}] += n
+				used[inventory{id, class}] += n
 			}
 		}
 	}
 	for _, one := range r.servers {
 		c := bench.Dial(one.Addr)
 		defer c.Close()
-		eventually(t, one.name+" sees what is taken", func() error {
-			for _, at := range r.spots {
+		eventually(t, one.name+" returns the present usage", func() error {
+			for _, at := range r.inventories {
 				var doc struct {
 					Summaries map[string]struct {
 						Resources map[string]struct{ Used int }
@@ -228,8 +229,8 @@ func (r *race) agree(t *testing.T, s *site) {
 				}
 				for id, summary := range doc.Summaries {
 					for class, has := range summary.Resources {
-						if want := used[spot{id, class}]; has.Used != want {
-							return fmt.Errorf("%d of %s on %s, the books say %d", has.Used, class, id, want)
+						if want := used[inventory{id, class}]; has.Used != want {
+							return fmt.Errorf("%d of %s on %s, the database has %d", has.Used, class, id, want)
 						}
 					}
 				}
@@ -239,13 +240,13 @@ func (r *race) agree(t *testing.T, s *site) {
 	}
 }
 
-// sweep lets everything go, by all servers in turn. Then the books are empty.
-func (r *race) sweep(t *testing.T, s *site, deeds []*deed) {
+// releaseAll releases all consumers, through all servers in turn. Then no allocation is left.
+func (r *race) releaseAll(t *testing.T, s *site, operations []*operation) {
 	t.Helper()
 	n := 0
-	for consumer, held := range s.keep(t).held {
+	for consumer, held := range s.snapshot(t).held {
 		for id := range held {
-			if r.base[spot{id, r.class}]+r.base[spot{id, "VCPU"}] > 0 {
+			if r.base[inventory{id, r.class}]+r.base[inventory{id, "VCPU"}] > 0 {
 				c := bench.Dial(r.servers[n%len(r.servers)].Addr)
 				want(t, c, 204, "DELETE", "/allocations/"+consumer, nil)
 				c.Close()
@@ -254,17 +255,17 @@ func (r *race) sweep(t *testing.T, s *site, deeds []*deed) {
 			}
 		}
 	}
-	b := s.keep(t)
-	for _, d := range deeds {
+	b := s.snapshot(t)
+	for _, d := range operations {
 		for c := range d.held {
 			if len(b.held[c]) > 0 {
-				t.Errorf("%s was let go and holds %v", c, b.held[c])
+				t.Errorf("%s was released and holds %v", c, b.held[c])
 			}
 		}
 	}
 }
 
-// ask asks for candidates.
+// ask requests candidates.
 func (r *race) ask(c *bench.Conn, size, pairs int) ([]allocation, error) {
 	target := fmt.Sprintf("/allocation_candidates?resources=VCPU:%d,MEMORY_MB:%d&group_policy=isolate&limit=10", size,
 		32*size)
@@ -286,7 +287,7 @@ func (r *race) ask(c *bench.Conn, size, pairs int) ([]allocation, error) {
 	return list, err
 }
 
-// want asks for what must be answered with this status.
+// want sends a request that must return this status.
 func want(t *testing.T, c *bench.Conn, status int, method, target string, body any) []byte {
 	t.Helper()
 	var data []byte
@@ -303,7 +304,7 @@ func want(t *testing.T, c *bench.Conn, status int, method, target string, body a
 	return slices.Clone(answer)
 }
 
-// provide makes a provider with inventories. Its generation is then 1.
+// provide creates a provider with inventories. Its generation is then 1.
 func provide(t *testing.T, c *bench.Conn, name, parent string, stock map[string]int) string {
 	t.Helper()
 	id := uuid.NewString()

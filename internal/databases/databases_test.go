@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// servers are the two that are started.
+// servers are the two database servers that are processes.
 func servers() map[string]func(testing.TB, ...string) *Server {
 	return map[string]func(testing.TB, ...string) *Server{"MariaDB": MariaDB, "PostgreSQL": PostgreSQL}
 }
@@ -26,6 +26,7 @@ func dial(t *testing.T, s *Server, url string) *sql.DB {
 	return db
 }
 
+// do executes statements.
 func do(t *testing.T, db *sql.DB, statements ...string) {
 	t.Helper()
 	for _, statement := range statements {
@@ -35,7 +36,8 @@ func do(t *testing.T, db *sql.DB, statements ...string) {
 	}
 }
 
-// What was committed survives the server's death; each database is empty at first; nothing is left at the end.
+// TestServers tests that committed data survives a kill, that each database is empty at first, and that no files are
+// left.
 func TestServers(t *testing.T) {
 	for name, start := range servers() {
 		var dir string
@@ -43,7 +45,7 @@ func TestServers(t *testing.T) {
 			began := time.Now()
 			s := start(t)
 			dir = s.dir
-			t.Logf("%s answers after %v", name, time.Since(began).Round(time.Millisecond))
+			t.Logf("%s responds after %v", name, time.Since(began).Round(time.Millisecond))
 			db, other := dial(t, s, s.Database(t)), dial(t, s, s.Database(t))
 			for _, db := range []*sql.DB{db, other} {
 				do(t, db, "CREATE TABLE n (n INTEGER PRIMARY KEY)")
@@ -51,7 +53,7 @@ func TestServers(t *testing.T) {
 			do(t, db, "INSERT INTO n VALUES (7)")
 			s.Kill(t)
 			if err := db.Ping(); err == nil {
-				t.Error("the killed server answers")
+				t.Error("the killed server responds")
 			}
 			s.Restart(t)
 			var n int
@@ -59,7 +61,7 @@ func TestServers(t *testing.T) {
 				t.Errorf("after the kill: %d %v", n, err)
 			}
 			if err := other.QueryRow("SELECT n FROM n").Scan(&n); err != sql.ErrNoRows {
-				t.Errorf("in the other database: %v", err)
+				t.Errorf("rows in the other database: %v", err)
 			}
 		})
 		if _, err := os.Stat(dir); dir != "" && !os.IsNotExist(err) {
@@ -68,7 +70,7 @@ func TestServers(t *testing.T) {
 	}
 }
 
-// A later option counts.
+// TestOptions tests that a later option has priority.
 func TestOptions(t *testing.T) {
 	s := PostgreSQL(t, "-c", "max_connections=23")
 	var got string
@@ -77,8 +79,8 @@ func TestOptions(t *testing.T) {
 	}
 }
 
-// A test that dies leaves no server behind: the warden's standard input ends.
-func TestWardenEndsWithUs(t *testing.T) {
+// TestWardenEndsWithTest tests that a test process that dies leaves no server: the warden's standard input ends.
+func TestWardenEndsWithTest(t *testing.T) {
 	for name, start := range servers() {
 		t.Run(name, func(t *testing.T) {
 			s := start(t)
@@ -91,7 +93,7 @@ func TestWardenEndsWithUs(t *testing.T) {
 					return
 				}
 				if time.Now().After(last) {
-					t.Fatalf("the server is still there: %v", err)
+					t.Fatalf("the server is still running: %v", err)
 				}
 			}
 		})

@@ -3,7 +3,6 @@ package databases
 import (
 	"database/sql"
 	"fmt"
-	"github.com/openberth/berth/internal/testenv"
 	"net"
 	"os"
 	"path/filepath"
@@ -14,17 +13,19 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/openberth/berth/internal/testenv"
 )
 
 // libraries are the paths of the Galera provider library on Debian and other distributions.
 const libraries = "/usr/lib*/galera*/libgalera_smm.so"
 
-// Cluster is a Galera cluster of MariaDB servers that belongs to one test: each node has all data and takes all
-// statements.
+// Cluster is a Galera cluster of MariaDB servers that belongs to one test: each node has all data and executes
+// all statements.
 //
-// Nodes can be killed and restarted like any server. One that is killed is missed after Suspect: until then COMMITs
-// wait on all nodes. What is left of a cluster when most of its nodes died takes no statements (error 1047) until
-// Bootstrap; then the others may be restarted.
+// Nodes can be killed and restarted like any server. The others exclude a killed node after Suspect; until then COMMITs
+// wait on all nodes. If most nodes have died, the others reject all statements (error 1047) until Bootstrap; then the
+// dead nodes may be restarted.
 type Cluster struct {
 	Nodes []*Server
 
@@ -41,7 +42,7 @@ type wsrep struct {
 	provider string   // the library
 	peers    []string // where each node listens for the others
 	port     string   // where this one does
-	ist, sst string   // where it takes missed changes, and a whole copy
+	ist, sst string   // where it receives missed changes, and a whole copy
 }
 
 // Galera starts a cluster with this number of nodes for one test. options are as for MariaDB, on each node.
@@ -71,7 +72,7 @@ func Galera(t testing.TB, nodes int, options ...string) *Cluster {
 			c.found(t, who, options)
 			continue
 		}
-		// A copy of the first one's files; what has happened since it made them comes from the others.
+		// A copy of the first node's files; later changes come from the other nodes.
 		if out, err := s.run(who, []string{"cp", "-a", c.Nodes[0].dir + "/seed/.", s.dir}); err != nil {
 			t.Fatalf("the files of node %d: %v\n%s", i, err, out)
 		}
@@ -91,11 +92,11 @@ func (c *Cluster) found(t testing.TB, who *syscall.Credential, options []string)
 	if err := s.exec(s.kind.ready...); err != nil {
 		t.Fatal(err)
 	}
-	// the response may be lost; a clean shutdown records a position in the cluster's history that copies can share
+	// The response may be lost. A clean shutdown records a position in the cluster's history that copies can share.
 	s.exec("SHUTDOWN")
 	for last := time.Now().Add(patience); !s.alive.over(); time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(last) {
-			t.Fatalf("%s does not end; its log says:\n%s", s.kind.name, s.log())
+			t.Fatalf("%s does not end; its log:\n%s", s.kind.name, s.log())
 		}
 	}
 	s.Kill(t)
@@ -127,7 +128,7 @@ func galera(w wsrep) kind {
 	k.awake = []string{"SELECT 1 FROM mysql.global_priv"} // fails until the node has joined the cluster
 	k.before = recovered
 	k.open = func(addr, database string) (*sql.DB, error) {
-		// sees what was committed on any node
+		// reads what was committed on any node
 		return administrator(addr, database, map[string]string{"wsrep_sync_wait": "15"})
 	}
 	return k
@@ -139,7 +140,7 @@ func recovered(s *Server, who *syscall.Credential) ([]string, error) {
 	out, err := s.run(who, append(append([]string(nil), s.args...), "--wsrep-recover"))
 	position := regexp.MustCompile(`WSREP: Recovered position: ([0-9a-f-]+:\d+)`).FindStringSubmatch(out)
 	if position == nil {
-		return nil, fmt.Errorf("the position of the node is not found: %v\n%s", err, out)
+		return nil, fmt.Errorf("no recovered position in the output: %v\n%s", err, out)
 	}
 	return []string{"--wsrep-start-position=" + position[1]}, nil
 }

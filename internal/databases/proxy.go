@@ -19,7 +19,7 @@ type Proxy struct {
 	all      sync.WaitGroup
 
 	mu     sync.Mutex
-	target string            // where new connections lead
+	target string            // the server of new connections
 	open   map[net.Conn]bool // both sides
 	plans  []Cut
 	cuts   int
@@ -106,7 +106,7 @@ func (p *Proxy) Target() string {
 	return p.target
 }
 
-// Mend removes scheduled cuts that have not happened.
+// Repair removes scheduled cuts that have not happened.
 func (p *Proxy) Repair() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -129,6 +129,7 @@ func (p *Proxy) Drop() {
 	}
 }
 
+// accept forwards connections until the listener is closed.
 func (p *Proxy) accept() {
 	for {
 		client, err := p.listener.Accept()
@@ -141,8 +142,8 @@ func (p *Proxy) accept() {
 
 // pass forwards one connection.
 func (p *Proxy) pass(client net.Conn) {
-	p.know(client)
-	defer p.forget(client)
+	p.track(client)
+	defer p.untrack(client)
 	p.mu.Lock()
 	target := p.target
 	p.mu.Unlock()
@@ -150,8 +151,8 @@ func (p *Proxy) pass(client net.Conn) {
 	if err != nil {
 		return
 	}
-	p.know(server)
-	defer p.forget(server)
+	p.track(server)
+	defer p.untrack(server)
 	answered := make(chan struct{}, 1) // data arrived from the server
 	swallow := make(chan struct{})     // closed when responses must be lost
 	p.all.Go(func() {
@@ -230,13 +231,13 @@ func (p *Proxy) due(words []byte) (Cut, bool) {
 	return cut, true
 }
 
-func (p *Proxy) know(conn net.Conn) {
+func (p *Proxy) track(conn net.Conn) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.open[conn] = true
 }
 
-func (p *Proxy) forget(conn net.Conn) {
+func (p *Proxy) untrack(conn net.Conn) {
 	conn.Close()
 	p.mu.Lock()
 	defer p.mu.Unlock()

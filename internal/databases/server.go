@@ -3,7 +3,6 @@ package databases
 import (
 	"errors"
 	"fmt"
-	"github.com/openberth/berth/internal/testenv"
 	"math/rand/v2"
 	"net"
 	"os"
@@ -15,6 +14,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/openberth/berth/internal/testenv"
 )
 
 const (
@@ -36,7 +37,7 @@ func start(t testing.TB, k kind, options []string) *Server {
 	return s
 }
 
-// place makes a server's directory, and removes it when the test ends, after the server.
+// place creates a server's directory, and removes it when the test ends, after the server has ended.
 func place(t testing.TB, k kind) (*Server, *syscall.Credential) {
 	t.Helper()
 	s := &Server{kind: k}
@@ -59,7 +60,7 @@ func place(t testing.TB, k kind) (*Server, *syscall.Credential) {
 func (s *Server) install(t testing.TB, who *syscall.Credential) {
 	t.Helper()
 	if out, err := s.run(who, s.kind.install(s)); err != nil {
-		t.Fatalf("%s: its files cannot be made: %v\n%s", s.kind.name, err, out)
+		t.Fatalf("%s: its files cannot be created: %v\n%s", s.kind.name, err, out)
 	}
 }
 
@@ -73,7 +74,7 @@ func (s *Server) serveAt(t testing.TB, options []string) {
 	s.args = append(s.kind.serve(s), options...)
 }
 
-// place makes the server's directory, owned by the user that it runs as.
+// place creates the server's directory, owned by the user that it runs as.
 func (s *Server) place() (*syscall.Credential, error) {
 	dir, err := os.MkdirTemp("", "berth-"+s.kind.name+"-")
 	if err != nil {
@@ -198,12 +199,12 @@ func (s *Server) serve(t testing.TB, more ...string) {
 		if err = s.exec(s.kind.awake...); err == nil {
 			return
 		}
-		if s.alive.over() { // PostgreSQL does not start while a process of the killed one is still there
+		if s.alive.over() { // PostgreSQL does not start while a process of the killed one is still running
 			s.alive.end(true)
 			s.alive = nil
 		}
 		if time.Now().After(last) {
-			t.Fatalf("%s does not answer: %v; its log says:\n%s", s.kind.name, err, s.log())
+			t.Fatalf("%s does not respond: %v; its log:\n%s", s.kind.name, err, s.log())
 		}
 	}
 }
@@ -217,7 +218,7 @@ func (s *Server) await(t testing.TB) {
 			return
 		}
 		if time.Now().After(last) {
-			t.Fatalf("%s does not answer: %v; its log says:\n%s", s.kind.name, err, s.log())
+			t.Fatalf("%s does not respond: %v; its log:\n%s", s.kind.name, err, s.log())
 		}
 	}
 }

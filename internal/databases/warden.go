@@ -14,9 +14,9 @@ import (
 // logName is the file in the server's directory with its output.
 const logName = "server.log"
 
-// script starts a server, says its number and waits for a word. Without one (the test is over, or dead) it ends the
-// server fast and removes its directory; with one it kills the server and keeps the directory. PostgreSQL's children
-// live on for a moment without their parent, and answer: so it waits for them too.
+// script starts a server, prints its process id and reads a word. Without a word (the test has ended or died) it
+// ends the server fast and removes its directory. With a word it kills the server and keeps the directory.
+// PostgreSQL's children survive their parent for a moment and still respond, so it waits for them too.
 const script = `dir=$1; end=$2; shift 2
 "$@" </dev/null >>"$dir/` + logName + `" 2>&1 &
 p=$!; echo $p; read word
@@ -36,12 +36,12 @@ type warden struct {
 func hold(server *exec.Cmd, end, dir string) (*warden, error) {
 	cmd := exec.Command("/bin/sh", append([]string{"-c", script, "sh", dir, end, server.Path}, server.Args[1:]...)...)
 	cmd.Dir, cmd.Env, cmd.SysProcAttr = server.Dir, server.Env, server.SysProcAttr
-	said, err := os.Create(filepath.Join(dir, "warden.log"))
+	log, err := os.Create(filepath.Join(dir, "warden.log"))
 	if err != nil {
 		return nil, err
 	}
-	defer said.Close()
-	cmd.Stderr = said // of the shell itself
+	defer log.Close()
+	cmd.Stderr = log // of the shell itself
 	w := &warden{cmd: cmd}
 	if w.life, err = cmd.StdinPipe(); err != nil {
 		return nil, err
@@ -59,7 +59,7 @@ func hold(server *exec.Cmd, end, dir string) (*warden, error) {
 	}
 	if err != nil {
 		w.end(true)
-		return nil, fmt.Errorf("the warden of %s does not say its number: %w", server.Path, err)
+		return nil, fmt.Errorf("the warden of %s does not print a process id: %w", server.Path, err)
 	}
 	return w, nil
 }

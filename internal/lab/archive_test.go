@@ -18,7 +18,7 @@ type machine struct {
 	links map[string]string
 }
 
-// parse reads an archive as testdata/capture/run prints it.
+// parse parses an archive in the format of testdata/capture/run.
 func parse(t *testing.T, data []byte) machine {
 	t.Helper()
 	m := machine{map[string]string{}, map[string]string{}}
@@ -40,8 +40,8 @@ func parse(t *testing.T, data []byte) machine {
 	return m
 }
 
-// The fixtures are what tests of other packages read as a machine: whole, small, and telling nothing about who captured
-// them.
+// TestFixtures tests that the archives which other packages use as machines are complete, small, and contain no MAC
+// address.
 func TestFixtures(t *testing.T) {
 	for name, devices := range map[string]int{"lab.txtar": 21, "virtio.txtar": 6} {
 		t.Run(name, func(t *testing.T) {
@@ -54,7 +54,7 @@ func TestFixtures(t *testing.T) {
 			}
 			comment, _, _ := bytes.Cut(data, []byte("\n"))
 			if !bytes.Contains(comment, []byte("Linux ")) {
-				t.Errorf("comment %q does not say which kernel this was", comment)
+				t.Errorf("comment %q has no kernel version", comment)
 			}
 			m, found := parse(t, data), 0
 			for link, target := range m.links {
@@ -79,7 +79,7 @@ func TestFixtures(t *testing.T) {
 			}
 			for file, content := range m.files {
 				if path.Base(file) == "address" && content != "00:00:00:00:00:00" {
-					t.Errorf("%s names a real MAC address", file)
+					t.Errorf("%s contains a real MAC address", file)
 				}
 			}
 			if m.files["devices/system/node/node0/cpulist"] == "" {
@@ -89,13 +89,14 @@ func TestFixtures(t *testing.T) {
 	}
 }
 
-// shows reports whether berth's printed provider tree has this provider with this capacity of a custom resource class.
-func shows(output, name string, capacity int) bool {
+// hasProvider reports whether the provider tree that berth printed has this provider with this capacity of a custom
+// resource class.
+func hasProvider(output, name string, capacity int) bool {
 	return regexp.MustCompile(`(?m)` + regexp.QuoteMeta(name) + `\s+CUSTOM_\w+ \d+/` + strconv.Itoa(capacity) +
 		`\b`).MatchString(output)
 }
 
-func TestShows(t *testing.T) {
+func TestHasProvider(t *testing.T) {
 	const name = "lab_0000:11:00.0"
 	for printed, want := range map[string]bool{
 		"├─ lab_0000:11:00.0  CUSTOM_PASSTHROUGH 0/4  [A B]\n":               true,
@@ -105,7 +106,7 @@ func TestShows(t *testing.T) {
 		"├─ lab_0000:11:00.01  CUSTOM_PASSTHROUGH 0/4\n":                     false,
 		"lab\n": false,
 	} {
-		if got := shows(printed, name, 4); got != want {
+		if got := hasProvider(printed, name, 4); got != want {
 			t.Errorf("%q: %v, want %v", printed, got, want)
 		}
 	}

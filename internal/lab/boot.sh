@@ -44,7 +44,7 @@ cleanup() {
 trap cleanup EXIT
 trap 'exit 125' HUP INT TERM
 
-# One run at a time installs packages and unpacks the kernel; the others wait for it, at most as long as a slow mirror takes.
+# One run at a time installs packages and unpacks the kernel; the others wait, long enough for a slow mirror.
 exec 9>"$cache/lock"
 flock -w 900 9 || die "another run has held $cache/lock for 15 minutes"
 
@@ -88,7 +88,7 @@ need() {
   [ -z "$(missing)" ] || die "$(missing | xargs): installed, but not found in PATH=$PATH"
 }
 
-kernel() { # a whole kernel appears in the cache by one rename, or none does
+kernel() { # the kernel is renamed into the cache when it is complete
   ls "$cache"/kernel/boot/vmlinuz-* >/dev/null 2>&1 && return 0
   [ -n "$(type -P apt-get)" ] || die "no kernel in $cache/kernel, and no apt-get to fetch Debian's linux-image-amd64"
   image() { apt-cache depends linux-image-amd64 2>/dev/null | awk '/Depends: linux-image/{print $2; exit}'; }
@@ -119,7 +119,7 @@ echo 'root:x:0:0:root:/root:/bin/sh' >"$root/etc/passwd"
 echo '127.0.0.1 localhost lab' >"$root/etc/hosts"
 
 declare -A taken
-module() { # its file goes to the guest, numbered after those of the modules it needs; one that is built in has no file
+module() { # copies its file to the guest, numbered after the modules that it needs; a built-in module has no file
   local file need
   [ -z "${taken[$1]:-}" ] || return 0
   taken[$1]=yes
@@ -132,11 +132,11 @@ module() { # its file goes to the guest, numbered after those of the modules it 
   for need in $(tr '\0' '\n' <"$work/module.$1" | sed -n 's/^depends=//p' | tr ',' ' '); do module "$need"; done
   mv "$work/module.$1" "$root/mod/$((100 + $(ls "$root/mod" | wc -l)))-$1.ko"
 }
-# The first two are found by the checksums of t10-pi when they run, not by name, so that no module says that it needs them.
+# t10-pi loads the first two at run time, so no module depends on them by name.
 for m in crct10dif_generic crc64_rocksoft_generic nvme e1000e; do module "$m"; done
 
-# The kernel's messages go to the first serial port, the payload's output to the second, its status to the third: neither can
-# be mistaken for the other.  VFS comes from the kernel's command line, which makes it a variable of init.
+# The kernel's messages go to the first serial port, the payload's output to the second, its status to the third, so they are
+# never mixed.  VFS comes from the kernel's command line, which makes it a variable of init.
 cat >"$root/init" <<'INIT'
 #!/bin/busybox sh
 /bin/busybox --install -s /bin
@@ -152,7 +152,7 @@ for pf in /sys/bus/pci/devices/*/sriov_totalvfs; do
     i=$((i + 1)); [ $i -le 120 ] || give_up "no driver took ${pf##*/}"
     sleep 1
   done
-  echo 0 >"$pf/sriov_drivers_autoprobe" # the VFs are for guests: no driver of the host may take them
+  echo 0 >"$pf/sriov_drivers_autoprobe" # the VFs are for guests: no driver of the host may bind them
   echo "$VFS" >"$pf/sriov_numvfs" || give_up "cannot switch on $VFS VFs of ${pf##*/}"
 done
 dmesg -n 1

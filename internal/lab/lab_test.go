@@ -16,9 +16,9 @@ import (
 	"github.com/openberth/berth/fault"
 )
 
-var update = flag.Bool("update", false, "write testdata/lab.txtar from what the lab shows now")
+var update = flag.Bool("update", false, "write testdata/lab.txtar from the output of the lab")
 
-// run boots the lab with a payload that must end well, and returns what it printed.
+// run boots the lab with a payload that must succeed, and returns its output.
 func run(t *testing.T, dir string) string {
 	t.Helper()
 	output, err := Run(t.Context(), dir)
@@ -28,18 +28,19 @@ func run(t *testing.T, dir string) string {
 	return output
 }
 
-// The kernel has what boot.sh promises; testdata/kernel/run says in detail what that is.
+// TestKernel tests that the kernel has the devices that boot.sh documents; testdata/kernel/run checks the details.
 func TestKernel(t *testing.T) {
 	t.Parallel()
 	output := run(t, "testdata/kernel")
 	t.Log("\n" + output)
-	if kept := strings.Count(output, "ok     "); kept < 60 {
-		t.Errorf("%d promises looked at, want 60 or more", kept)
+	if passed := strings.Count(output, "ok     "); passed < 60 {
+		t.Errorf("%d checks passed, want 60 or more", passed)
 	}
 }
 
-// The fixture that other packages' tests read is what this kernel shows, in everything that the lab decides.
-func TestCapture(t *testing.T) {
+// TestCaptureMatchesFixture tests that the fixture equals the output of this kernel, except values that depend on
+// the versions of kernel and QEMU.
+func TestCaptureMatchesFixture(t *testing.T) {
 	t.Parallel()
 	const fixture = "testdata/lab.txtar"
 	output := run(t, "testdata/capture")
@@ -52,10 +53,10 @@ func TestCapture(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, want := decided(parse(t, []byte(output))), decided(parse(t, data))
+	got, want := stable(parse(t, []byte(output))), stable(parse(t, data))
 	for name, fact := range want {
 		if got[name] != fact {
-			t.Errorf("%s: the lab shows %q, %s has %q (go test -tags lab -run Capture ./internal/lab -update)", name, got[name],
+			t.Errorf("%s: the lab has %q, %s has %q (go test -tags lab -run Capture ./internal/lab -update)", name, got[name],
 				fixture, fact)
 		}
 		delete(got, name)
@@ -65,9 +66,9 @@ func TestCapture(t *testing.T) {
 	}
 }
 
-// decided leaves out what another version of kernel or QEMU may show otherwise: numbers of IOMMU groups, revisions, and
-// how much memory the kernel keeps for itself.
-func decided(m machine) map[string]string {
+// stable returns the files and links without values that another version of kernel or QEMU changes: numbers of IOMMU
+// groups, revisions, and the memory that the kernel reserves.
+func stable(m machine) map[string]string {
 	facts := map[string]string{}
 	for link, target := range m.links {
 		if path.Base(link) == "iommu_group" {
@@ -83,9 +84,9 @@ func decided(m machine) map[string]string {
 	return facts
 }
 
-// A payload's status, and every byte of its output, come out of the guest as they were; VFS says how many VFs there
-// are.
-func TestStatus(t *testing.T) {
+// TestRunReturnsStatusAndOutput tests that Run returns the status and the unchanged output of the payload, and that
+// VFS sets the number of VFs.
+func TestRunReturnsStatusAndOutput(t *testing.T) {
 	t.Setenv("VFS", "2")
 	output, err := Run(t.Context(), payload(t, `#!/bin/sh
 cat /sys/bus/pci/devices/*/sriov_numvfs
@@ -109,8 +110,9 @@ exit 7
 	}
 }
 
-// A guest that does not end is switched off in time, the reason is said and its console shown.
-func TestTimeout(t *testing.T) {
+// TestRunStopsGuestAfterTimeout tests that a guest which does not end is switched off, and that the error contains
+// the reason.
+func TestRunStopsGuestAfterTimeout(t *testing.T) {
 	t.Setenv("LAB_TIMEOUT", "3")
 	_, err := Run(t.Context(), payload(t, "#!/bin/sh\nsleep 1000\n"))
 	if !fault.Is(err, fault.Unavailable) || !strings.Contains(err.Error(), "not done after 3 s") {

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/openberth/berth/agent/facts"
 	"github.com/openberth/berth/agent/survey"
 	"github.com/openberth/berth/agent/sysfs"
 	"github.com/openberth/berth/fault"
@@ -131,16 +132,16 @@ func (c *CheckReport) add(level, sentence string) {
 }
 
 // readMachine reads a machine in the same way as the agent.
-func readMachine(s Settings) (sysfs.Facts, error) {
+func readMachine(s Settings) (facts.Facts, error) {
 	fsys, err := OpenSysfs(s.Sysfs)
 	if err != nil {
-		return sysfs.Facts{}, err
+		return facts.Facts{}, err
 	}
 	machine, err := sysfs.Read(fsys)
 	if err != nil {
 		return machine, machineFault(s.Sysfs, err)
 	}
-	machine.ReadSerials(fsys, s.Rules.NeedSerial)
+	sysfs.ReadSerials(&machine, fsys, s.Rules.NeedSerial)
 	return machine, nil
 }
 

@@ -8,16 +8,15 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/openberth/berth/agent/reconcile"
 	"github.com/openberth/berth/config"
 	"github.com/openberth/berth/fault"
 )
 
-// HostSettings are the options for the CPUs, memory and disk that guests may use, and for cleaning devices.
-type HostSettings struct {
-	CPUs  reconcile.CPUs
-	Clean string // [berth] device_clean_command: the program that cleans a device, given its address; "": none
-}
+// Drivers are the values of [DEFAULT] compute_driver, in Nova's words: the hypervisors that the agent can use.
+var Drivers = []string{"fake.FakeDriver"}
+
+// FactSources are the values of [berth] fact_source: the sources of what a host has.
+var FactSources = []string{"sysfs"}
 
 // knownHost lists the options of HostSettings.
 func knownHost() []config.Name {
@@ -29,10 +28,17 @@ func knownHost() []config.Name {
 		{Group: "DEFAULT", Option: "cpu_allocation_ratio"}, {Group: "DEFAULT", Option: "ram_allocation_ratio"},
 		{Group: "DEFAULT", Option: "disk_allocation_ratio"},
 		{Group: "berth", Option: "device_clean_command"},
+		{Group: "DEFAULT", Option: "compute_driver"}, {Group: "berth", Option: "fact_source"},
 	}
 }
 
 func (s *Settings) readHost(cfg *config.Config, _ *slog.Logger) (err error) {
+	if s.HostSettings.Driver, err = cfg.String("DEFAULT", "compute_driver", Drivers[0], Drivers); err != nil {
+		return err
+	}
+	if s.HostSettings.Facts, err = cfg.String("berth", "fact_source", FactSources[0], FactSources); err != nil {
+		return err
+	}
 	c := &s.HostSettings.CPUs
 	if c.Shared, err = readCPUs(cfg, "cpu_shared_set"); err != nil {
 		return err

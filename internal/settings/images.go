@@ -10,14 +10,6 @@ import (
 	"github.com/openberth/berth/fault"
 )
 
-// ImageSettings are the options of [glance]: how compute calls the image service.
-type ImageSettings struct {
-	At         string // place of the first option; "": [glance] is not configured and images are not looked up
-	Service    image.Options
-	Account    identity.KeystoneOptions
-	HasAccount bool // sign in with Account; otherwise the token of each request is forwarded
-}
-
 const imageGroup = "glance"
 
 var imageOptions = [...]string{"endpoint_override", "api_servers", "region_name", "valid_interfaces", "num_retries"}

@@ -16,22 +16,6 @@ import (
 	"github.com/openberth/berth/policy"
 )
 
-// PlacementSettings are the options of Placement except its database: [placement], [cors], [oslo_policy] and others.
-type PlacementSettings struct {
-	Randomize         bool   // [placement] randomize_allocation_candidates
-	BreadthFirst      bool   // [placement] allocation_candidates_generation_strategy
-	MaxCandidates     int    // [placement] max_allocation_candidates; -1: all
-	ClaimRetries      int    // [placement] allocation_conflict_retry_count: attempts for one claim; 0 means 1
-	IncompleteProject string // [placement] incomplete_consumer_project_id
-	IncompleteUser    string // [placement] incomplete_consumer_user_id
-	CORS              cors.Options
-	ProxyHeaders      bool // [oslo_middleware] enable_proxy_headers_parsing
-	Policy            *policy.Enforcer
-	policyErr         error         // why the policy for callers from Keystone could not be read
-	IndexRefresh      time.Duration // [berth] index_refresh_interval, seconds in the file
-	IndexMaxAge       time.Duration // [berth] index_max_age, seconds in the file; 0: any age
-}
-
 // knownPlacement lists the options of PlacementSettings.
 func knownPlacement() []config.Name {
 	names := append(identity.KnownKeystone(), policy.Known()...)

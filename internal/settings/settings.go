@@ -3,24 +3,18 @@
 package settings
 
 import (
-	"cmp"
-	"errors"
 	"fmt"
-	"log/slog"
-	"os"
-	"path/filepath"
-	"slices"
-	"strings"
-	"syscall"
 	"time"
 
 	"github.com/openberth/berth/agent/hypervisor"
+	"github.com/openberth/berth/agent/reconcile"
+	"github.com/openberth/berth/api/cors"
+	"github.com/openberth/berth/api/identity"
+	"github.com/openberth/berth/api/image"
 	"github.com/openberth/berth/config"
-	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/internal/httpserver"
 	"github.com/openberth/berth/pci"
-	"github.com/openberth/berth/provider"
-	"github.com/openberth/berth/sqldb"
+	"github.com/openberth/berth/policy"
 )
 
 // Settings are the options of the configuration files, read and checked. Options have OpenStack's names; Berth's own
@@ -60,289 +54,40 @@ type Settings struct {
 	warnings []string       // about deprecated options and odd values
 }
 
-var passthroughWhitelist = []config.Name{{Group: "pci", Option: "passthrough_whitelist"},
-	{Group: "DEFAULT", Option: "pci_passthrough_whitelist"}}
-
-// Known lists every option that Berth reads.
-func Known() []config.Name {
-	return append(slices.Concat(knownPlacement(), knownHost(), knownImages()), []config.Name{
-		{Group: "DEFAULT", Option: "debug"}, {Group: "DEFAULT", Option: "log_file"}, {Group: "DEFAULT", Option: "log_dir"},
-		{Group: "DEFAULT", Option: "host"},
-		{Group: "api", Option: "auth_strategy"},
-		{Group: "pci", Option: "device_spec"}, {Group: "pci", Option: "alias"}, {Group: "pci", Option: "report_in_placement"},
-		{Group: "pci", Option: "passthrough_whitelist"}, {Group: "DEFAULT", Option: "pci_passthrough_whitelist"},
-		{Group: "DEFAULT", Option: "pci_alias"},
-		{Group: "filter_scheduler", Option: "pci_in_placement"}, {Group: "DEFAULT", Option: "allow_resize_to_same_host"},
-		{Group: "placement_database", Option: "connection"}, {Group: "database", Option: "connection"},
-		{Group: "oslo_concurrency", Option: "lock_path"},
-		{Group: "berth", Option: "sysfs"}, {Group: "berth", Option: "rescan_interval"},
-		{Group: "berth", Option: "max_connections"},
-		{Group: "berth", Option: "max_connections_per_address"}, {Group: "berth", Option: "request_timeout"},
-		{Group: "berth", Option: "fake_vcpus"}, {Group: "berth", Option: "fake_memory_mb"},
-		{Group: "berth", Option: "fake_disk_gb"},
-	}...)
-}
-
-// Read reads the configuration files. A wrong value is a fault of kind Invalid that names the file, line, option and
-// text. Read logs a warning for each unknown or deprecated option.
-func Read(log *slog.Logger, files ...string) (Settings, error) {
-	s, faults, err := readAll(log, files...)
-	if err == nil && len(faults) > 0 {
-		err = faults[0]
-	}
-	if err != nil {
-		return Settings{}, err
-	}
-	for _, e := range s.unknown {
-		s.warn(e, unknownOption+suggestion(e))
-	}
-	for _, warning := range s.warnings {
-		log.Warn(warning)
-	}
-	return s, nil
-}
-
-const unknownOption = "Berth does not know this option and ignores it"
-
-// suggestion returns a hint which option an unknown one may mean: one of its group with a similar name, or the same
-// name in a group that configures devices.
-func suggestion(e config.Entry) string {
-	var near []string
-	for _, known := range Known() {
-		switch {
-		case strings.EqualFold(known.Group, e.Group):
-			near = append(near, known.Option)
-		case known.Option == e.Option && slices.Contains([]string{"pci", "filter_scheduler", "berth"}, known.Group):
-			return fmt.Sprintf("; it belongs in [%s]", known.Group)
-		}
-	}
-	if best := pci.Nearest(e.Option, near); best != "" && len(e.Option) > 4 { // short names are all similar
-		return fmt.Sprintf("; did you mean %q?", best)
-	}
-	return ""
-}
-
-// readAll is Read, but returns all faults. err is not nil if the files cannot be read.
-func readAll(log *slog.Logger, files ...string) (s Settings, faults []error, err error) {
-	cfg, err := config.Load(files...)
-	if err != nil {
-		return s, nil, err
-	}
-	s = Settings{cfg: cfg, files: files}
-	s.unknown = cfg.Unknown(Known())
-	for _, read := range []func(*config.Config, *slog.Logger) error{s.readService, s.readSpecs, s.readAliases,
-		s.readPlacement, s.readImages, s.readBerth, s.readHost} {
-		err := read(cfg, log)
-		if all, several := err.(interface{ Unwrap() []error }); several {
-			faults = append(faults, all.Unwrap()...)
-		} else if err != nil {
-			faults = append(faults, err)
-		}
-	}
-	return s, faults, nil
-}
-
 // warn adds a warning about an entry.
 func (s *Settings) warn(e config.Entry, sentence string) {
 	s.warnings = append(s.warnings, fmt.Sprintf("%s: [%s] %s: %s", e.Place(), e.Group, e.Option, sentence))
 }
 
-// maxHostBytes is the maximum length of [DEFAULT] host in bytes. The name of a device's provider begins with it, and
-// Placement allows 200 characters.
-const maxHostBytes = 155
-
-func (s *Settings) readService(cfg *config.Config, log *slog.Logger) (err error) {
-	name, err := os.Hostname()
-	if err != nil {
-		return fault.New(fault.Internal, "settings.Read", "cannot read the host name of this machine: %w", err)
-	}
-	if s.Debug, err = cfg.Bool("DEFAULT", "debug", false); err != nil {
-		return err
-	}
-	if s.LogFile, err = readLogFile(cfg); err != nil {
-		return err
-	}
-	if s.Host, err = cfg.String("DEFAULT", "host", name, nil); err != nil {
-		return err
-	}
-	if e, ok := cfg.Get("DEFAULT", "host"); ok {
-		if err := provider.CheckHostName(s.Host); err != nil {
-			return e.Fault("settings.Read", "%s", fault.TextOf(err))
-		}
-		if len(s.Host) > maxHostBytes {
-			return e.Fault("settings.Read", "it has %d bytes; at most %d are allowed, because names of resource providers "+
-				"begin with it",
-				len(s.Host), maxHostBytes)
-		}
-	}
-	if s.Auth, err = cfg.String("api", "auth_strategy", "", []string{"noauth2", "keystone"}); err != nil {
-		return err
-	}
-	if e, ok := cfg.Get("api", "auth_strategy"); ok {
-		s.AuthAt = e.Place()
-	}
-	if err := s.readLockPath(cfg); err != nil {
-		return err
-	}
-	if s.PlacementDB, err = readURL(cfg, "placement_database"); err != nil {
-		return err
-	}
-	s.ComputeDB, err = readURL(cfg, "database")
-	return err
+// PlacementSettings are the options of Placement except its database: [placement], [cors], [oslo_policy] and others.
+type PlacementSettings struct {
+	Randomize         bool   // [placement] randomize_allocation_candidates
+	BreadthFirst      bool   // [placement] allocation_candidates_generation_strategy
+	MaxCandidates     int    // [placement] max_allocation_candidates; -1: all
+	ClaimRetries      int    // [placement] allocation_conflict_retry_count: attempts for one claim; 0 means 1
+	IncompleteProject string // [placement] incomplete_consumer_project_id
+	IncompleteUser    string // [placement] incomplete_consumer_user_id
+	CORS              cors.Options
+	ProxyHeaders      bool // [oslo_middleware] enable_proxy_headers_parsing
+	Policy            *policy.Enforcer
+	policyErr         error         // why the policy for callers from Keystone could not be read
+	IndexRefresh      time.Duration // [berth] index_refresh_interval, seconds in the file
+	IndexMaxAge       time.Duration // [berth] index_max_age, seconds in the file; 0: any age
 }
 
-// readLogFile reads log_file, a path relative to log_dir. As in oslo.log, log_dir without log_file means a file with
-// the name of the program.
-func readLogFile(cfg *config.Config) (string, error) {
-	file, err := cfg.String("DEFAULT", "log_file", "", nil, config.Name{Option: "logfile"})
-	if err != nil {
-		return "", err
-	}
-	dir, err := cfg.String("DEFAULT", "log_dir", "", nil, config.Name{Option: "logdir"})
-	if err != nil || dir == "" || filepath.IsAbs(file) {
-		return file, err
-	}
-	return filepath.Join(dir, cmp.Or(file, "berth.log")), nil
+// ImageSettings are the options of [glance]: how compute calls the image service.
+type ImageSettings struct {
+	At         string // place of the first option; "": [glance] is not configured and images are not looked up
+	Service    image.Options
+	Account    identity.KeystoneOptions
+	HasAccount bool // sign in with Account; otherwise the token of each request is forwarded
 }
 
-// readURL reads a database URL and checks its form. The password in it is never shown.
-func readURL(cfg *config.Config, group string) (string, error) {
-	e, ok := cfg.Get(group, "connection")
-	if !ok {
-		return "", nil
-	}
-	if err := e.Check("settings.Read"); err != nil {
-		return "", err
-	}
-	if err := sqldb.CheckURL(e.Value); err != nil {
-		return "", e.Fault("settings.Read", "%s", fault.TextOf(err))
-	}
-	return e.Value, nil
-}
-
-// readSpecs reads all occurrences of device_spec. It returns the errors of all wrong ones.
-func (s *Settings) readSpecs(cfg *config.Config, _ *slog.Logger) (err error) {
-	var wrong []error
-	if s.ReportInPlacement, err = cfg.Bool("pci", "report_in_placement", false); err != nil {
-		wrong = append(wrong, err)
-	}
-	for _, e := range cfg.All("pci", "device_spec", passthroughWhitelist...) {
-		if e.Option != "device_spec" {
-			s.warn(e, "deprecated name; use [pci] device_spec")
-		}
-		if err := e.Check("settings.Read"); err != nil {
-			wrong = append(wrong, err)
-			continue
-		}
-		rules, err := pci.ParseSpecs(e.Value)
-		if err != nil {
-			wrong = append(wrong, e.Fault("settings.Read", "%s", fault.TextOf(err)))
-			continue
-		}
-		for i := range rules {
-			rules[i].At = e.Place()
-		}
-		s.Rules = append(s.Rules, rules...)
-	}
-	return errors.Join(wrong...)
-}
-
-// readAliases reads all occurrences of alias. It returns the errors of all wrong ones.
-func (s *Settings) readAliases(cfg *config.Config, _ *slog.Logger) (err error) {
-	if s.PCIInPlacement, err = cfg.Bool("filter_scheduler", "pci_in_placement", false); err != nil {
-		return err
-	}
-	if s.ResizeToSameHost, err = cfg.Bool("DEFAULT", "allow_resize_to_same_host", false); err != nil {
-		return err
-	}
-	s.Aliases = pci.Aliases{}
-	var wrong []error
-	for _, e := range cfg.All("pci", "alias", config.Name{Group: "DEFAULT", Option: "pci_alias"}) {
-		if e.Option != "alias" {
-			s.warn(e, "deprecated name; use [pci] alias")
-		}
-		if err := e.Check("settings.Read"); err != nil {
-			wrong = append(wrong, err)
-		} else if err := s.Aliases.Add(e.Value, s.PCIInPlacement); err != nil {
-			wrong = append(wrong, e.Fault("settings.Read", "%s", fault.TextOf(err)))
-		}
-	}
-	return errors.Join(wrong...)
-}
-
-func (s *Settings) readBerth(cfg *config.Config, log *slog.Logger) (err error) {
-	if s.Sysfs, err = cfg.String("berth", "sysfs", "/sys", nil); err != nil {
-		return err
-	}
-	if e, ok := cfg.Get("berth", "sysfs"); ok {
-		if _, err := OpenSysfs(s.Sysfs); err != nil {
-			return e.Fault("settings.Read", "%s; name a directory shaped like /sys, or a captured machine", fault.TextOf(err))
-		}
-		if s.Sysfs, err = filepath.Abs(s.Sysfs); err != nil {
-			return e.Fault("settings.Read", "%s", err)
-		}
-	}
-	seconds, err := cfg.Int("berth", "rescan_interval", 60, 1, 86400)
-	if err != nil {
-		return err
-	}
-	s.Rescan = time.Duration(seconds) * time.Second
-	if s.Connections, err = readConnections(cfg, s.Placement.ProxyHeaders, log); err != nil {
-		return err
-	}
-	limit, err := cfg.Float("berth", "request_timeout", defaultRequestTime.Seconds(), 0.1, 3600)
-	if err != nil {
-		return err
-	}
-	s.RequestTime = time.Duration(limit * float64(time.Second))
-	if s.Capacity.VCPUs, err = cfg.Int("berth", "fake_vcpus", 64, 1, 1<<20); err != nil {
-		return err
-	}
-	if s.Capacity.MemoryMB, err = cfg.Int("berth", "fake_memory_mb", 262144, 1, 1<<30); err != nil {
-		return err
-	}
-	s.Capacity.DiskGB, err = cfg.Int("berth", "fake_disk_gb", 4096, 1, 1<<30)
-	return err
-}
-
-// defaultRequestTime is the default of [berth] request_timeout.
-const defaultRequestTime = 30 * time.Second
-
-// reservedFiles is how many of the process's file descriptors are kept for databases and the log, not for client
-// connections.
-const reservedFiles = 256
-
-// readConnections reads the limits for open connections, in total and for each address. By default one address may have
-// half of the total, so that it cannot block all others. Loopback addresses, and all addresses behind a proxy, may have
-// all, because they can stand for many clients.
-func readConnections(cfg *config.Config, proxied bool, log *slog.Logger) (c httpserver.ConnLimits, err error) {
-	if c.Total, err = readMaxConnections(cfg, log); err != nil {
-		return c, err
-	}
-	if !proxied {
-		c.PerAddress = max(c.Total/2, 1)
-	}
-	share, err := cfg.Int("berth", "max_connections_per_address", c.PerAddress, 0, 1<<20)
-	if _, ok := cfg.Get("berth", "max_connections_per_address"); ok && err == nil {
-		c.PerAddress, c.PerLoopback = share, share
-	}
-	return c, err
-}
-
-// readMaxConnections reads [berth] max_connections and lowers it to the number of files that the process may open.
-func readMaxConnections(cfg *config.Config, log *slog.Logger) (int, error) {
-	asked, err := cfg.Int("berth", "max_connections", httpserver.DefaultMaxConnections, 1, 1<<20)
-	if err != nil {
-		return 0, err
-	}
-	var may syscall.Rlimit
-	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &may); err != nil {
-		return 0, fault.New(fault.Internal, "settings.Read", "cannot read the limit of open files: %w", err)
-	}
-	if has := max(int(min(may.Cur, 1<<30))-reservedFiles, 1); has < asked {
-		log.Warn("[berth] max_connections lowered to the limit of open files", "configured", asked, "connections", has,
-			"files", may.Cur)
-		return has, nil
-	}
-	return asked, nil
+// HostSettings are the options for the hypervisor, for the CPUs, memory and disk that guests may use, and for cleaning
+// devices.
+type HostSettings struct {
+	Driver string // [DEFAULT] compute_driver: one of Drivers
+	Facts  string // [berth] fact_source: one of FactSources
+	CPUs   reconcile.CPUs
+	Clean  string // [berth] device_clean_command: the program that cleans a device, given its address; "": none
 }

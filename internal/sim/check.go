@@ -64,10 +64,10 @@ func (w *World) checkDevices(m *simHost) {
 	holder := map[pci.Address]string{}
 	for _, id := range slices.Sorted(maps.Keys(m.guests)) {
 		for _, d := range m.guests[id].Devices {
-			if by := holder[d.Address]; by != "" {
-				w.violation(m, "held twice: %s has the guests %s and %s", d.Address, by, id)
+			if by := holder[d.ID.Address()]; by != "" {
+				w.violation(m, "held twice: %s has the guests %s and %s", d.ID.Address(), by, id)
 			}
-			holder[d.Address] = id
+			holder[d.ID.Address()] = id
 		}
 	}
 	for _, d := range m.made {
@@ -92,8 +92,8 @@ func (w *World) checkJournal(m *simHost) {
 	}
 	for id, g := range m.guests {
 		for _, d := range g.Devices {
-			if by := written[d.Address]; by != id && by != m.journalID(id) {
-				w.violation(m, "journal: the guest %s has %s, and the journal gives it to %q", id, d.Address, by)
+			if by := written[d.ID.Address()]; by != id && by != m.journalID(id) {
+				w.violation(m, "journal: the guest %s has %s, and the journal gives it to %q", id, d.ID.Address(), by)
 			}
 		}
 	}
@@ -214,8 +214,9 @@ func (w *World) checkAll() {
 
 // checkServer: every server has reached a lasting state, and has exactly the allocations and guests of its residences.
 func (w *World) checkServer(s lifecycle.Server) {
-	rest := []lifecycle.State{lifecycle.Active, lifecycle.Resized, lifecycle.Error, lifecycle.Shelved}
-	if !slices.Contains(rest, s.State) || len(s.Leftovers) > 0 || s.State == lifecycle.Active && s.Task != "" {
+	rest := []lifecycle.State{lifecycle.Active, lifecycle.Error, lifecycle.Shelved}
+	rests := slices.Contains(rest, s.State) || s.Phase() == lifecycle.Resized
+	if !rests || len(s.Leftovers) > 0 || s.State == lifecycle.Active && s.Task != "" {
 		why := ""
 		if len(s.History) > 0 {
 			why = s.History[len(s.History)-1].Text

@@ -93,7 +93,8 @@ func (o *compute) startProcess() {
 	c := conductor.New(&store{o, p}, w.brokenPlacement(client))
 	c.Log, c.Providers = slog.New(slog.DiscardHandler), client
 	c.UseClock(conductor.Clock{Now: func() time.Time { return w.now }, Since: func() time.Duration { return w.since(p) },
-		Pause: func(context.Context, int) {}, Wait: w.wait})
+		Pause: func(context.Context, int) {}, Wait: w.wait, NewID: func() string { return w.name("r") }})
+	c.Aliases, c.PCIInPlacement = w.allAliases, true
 	p.conductor = c
 	for _, m := range w.hosts {
 		if row := m.host.row; row.known && !row.dead {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 
+	"github.com/openberth/berth/agent/device"
 	"github.com/openberth/berth/agent/heal"
 	"github.com/openberth/berth/agent/hypervisor"
 	"github.com/openberth/berth/agent/loop"
@@ -14,7 +15,6 @@ import (
 	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/compute/server"
 	"github.com/openberth/berth/fault"
-	"github.com/openberth/berth/pci"
 	"github.com/openberth/berth/provider"
 	"github.com/openberth/berth/resource"
 )
@@ -33,7 +33,7 @@ func (w *World) perform(m *simHost, f *effect) reconcile.Event {
 		generation, err := w.writeProvider(m, e)
 		return reconcile.ProviderWritten{Generation: generation, Err: err}
 	case reconcile.CleanDevice:
-		return reconcile.CleanEnded{Err: w.cleanDevice(m, e.Address)}
+		return reconcile.CleanEnded{Err: w.cleanDevice(m, e.Device)}
 	}
 	if _, is := f.Effect.(reconcile.Observe); is {
 		w.heartbeat(m)
@@ -237,7 +237,7 @@ func (w *World) nudge(m *simHost) {
 }
 
 // cleanDevice runs the operator's program that cleans a device for one-time use.
-func (w *World) cleanDevice(m *simHost, at pci.Address) error {
+func (w *World) cleanDevice(m *simHost, at device.ID) error {
 	if w.chance(Builds, 20) {
 		return fault.New(fault.Internal, "sim.Clean", "the program fails")
 	}

@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/openberth/berth/agent/facts"
 	"github.com/openberth/berth/agent/hypervisor"
-	"github.com/openberth/berth/agent/sysfs"
 	"github.com/openberth/berth/pci"
 	"github.com/openberth/berth/provider"
 )
@@ -23,7 +23,7 @@ type simHost struct {
 	rules []pci.Rules          // what the operator may configure; the first is the usual one, the fourth fits what is held
 	flags string               // of the devices, as text of a device_spec
 	rule  int
-	nodes []sysfs.Node
+	nodes []facts.Node
 	once  bool // it has devices for one-time use
 
 	guests  map[string]*hypervisor.Guest // the hypervisor's
@@ -47,7 +47,7 @@ func (m *simHost) devices() []pci.Device {
 }
 
 // machine is what the agent reads of the machine.
-func (m *simHost) machine() sysfs.Facts { return sysfs.Facts{Devices: m.devices(), Nodes: m.nodes} }
+func (m *simHost) machine() facts.Facts { return facts.Facts{Devices: m.devices(), Nodes: m.nodes} }
 
 // kinds of machines, by turns.
 const kinds = 6
@@ -60,7 +60,7 @@ func build(n, zone int) *simHost {
 		guests: map[string]*hypervisor.Guest{}, built: map[string]bool{}, install: name,
 		fresh: true}
 	for node := range 2 {
-		n := sysfs.Node{ID: node, Socket: node, MemoryMB: 16384}
+		n := facts.Node{ID: node, Socket: node, MemoryMB: 16384}
 		for cpu := range 8 {
 			n.CPUs = append(n.CPUs, node*8+cpu)
 		}

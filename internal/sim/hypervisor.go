@@ -93,8 +93,8 @@ func (w *World) migrateGuest(m *simHost, id string, to hypervisor.Destination) e
 		return fault.New(fault.Internal, "sim.Migrate", "the hypervisor refuses")
 	}
 	for _, d := range g.Devices {
-		if _, goes := to.Devices[d.Address]; !goes {
-			w.violation(m, "migrate: no destination device for %s of guest %s", d.Address, id)
+		if _, goes := to.Devices[d.ID]; !goes {
+			w.violation(m, "migrate: no destination device for %s of guest %s", d.ID, id)
 		}
 	}
 	g.Departed = true
@@ -113,7 +113,7 @@ func (w *World) destroyGuest(m *simHost, id string, named bool) {
 
 func addresses(g hypervisor.Guest) (list []pci.Address) {
 	for _, d := range g.Devices {
-		list = append(list, d.Address)
+		list = append(list, d.ID.Address())
 	}
 	return list
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/openberth/berth/agent/device"
 	"github.com/openberth/berth/agent/hypervisor"
 	"github.com/openberth/berth/agent/journal"
 	"github.com/openberth/berth/api/host"
@@ -275,11 +276,11 @@ func (w *World) residences() map[string]lifecycle.Residence {
 
 // mend repairs what one server holds in Placement. last says that the server is deleted when that cannot be done.
 func (w *World) repairServer(s lifecycle.Server, last bool) bool {
-	if s.State == lifecycle.RevertBlocked && last {
+	if s.Phase() == lifecycle.RevertBlocked && last {
 		w.remove(s.ID)
 		return true
 	}
-	if s.State != lifecycle.Active && s.State != lifecycle.Resized || s.Task != "" || len(s.Leftovers) > 0 ||
+	if s.State != lifecycle.Active && s.Phase() != lifecycle.Resized || s.Task != "" || len(s.Leftovers) > 0 ||
 		!s.Requested.IsZero() {
 		return false
 	}
@@ -320,7 +321,7 @@ func (w *World) repairServer(s lifecycle.Server, last bool) bool {
 func (w *World) cleanReserved() (busy bool) {
 	for _, m := range w.hosts {
 		for _, d := range m.host.row.report.Devices {
-			if _, known := m.disk.found.Spent()[d.Address]; !known && w.requestClean(m, d) {
+			if _, known := m.disk.found.Spent()[device.PCI(d.Address)]; !known && w.requestClean(m, d) {
 				busy = true
 			}
 		}

@@ -104,7 +104,7 @@ func (w *World) stepSome() {
 	if due := w.compute.due.list; len(due) > 0 {
 		id := due[w.rng.IntN(len(due))]
 		s := w.compute.servers[id]
-		w.note("step", id, s.Host, string(s.State))
+		w.note("step", id, s.Host, s.Stage())
 		w.compute.perform(id)
 	}
 }

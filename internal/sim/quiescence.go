@@ -100,7 +100,7 @@ func (w *World) round() (busy bool) {
 			w.compute.perform(id)
 		}
 		now := w.compute.servers[id]
-		busy = busy || s.State != now.State || s.Try != now.Try || s.Round != now.Round ||
+		busy = busy || s.Stage() != now.Stage() || s.Try != now.Try || s.Round != now.Round ||
 			len(s.Leftovers) != len(now.Leftovers)
 	}
 	w.compute.reconcileDead()

@@ -40,7 +40,7 @@ func (w *World) accepts(m *simHost) bool {
 func (w *World) offerHeld(m *simHost, held device.Set) {
 	var specs []string
 	for _, d := range m.made {
-		if e, _ := held.At(d.Address); e.Holder != "" && e.Class != "" {
+		if e, _ := held.At(device.PCI(d.Address)); e.Holder != "" && e.Class != "" {
 			// The address of a PF alone is also that of its VFs.
 			text := `{"address": "%s", "product_id": "%s", %s"resource_class": "%s", "traits": "GOOD"}`
 			specs = append(specs, fmt.Sprintf(text, d.Address, d.Product, m.flags, e.Class))

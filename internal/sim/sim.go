@@ -27,6 +27,7 @@ import (
 
 	"github.com/openberth/berth/api/placement/placementtest"
 	"github.com/openberth/berth/compute/lifecycle"
+	"github.com/openberth/berth/pci"
 	"github.com/openberth/berth/provider"
 )
 
@@ -107,6 +108,7 @@ type World struct {
 	byTag            map[string]*simHost // also copies
 	active           randomSet           // tags of machines on which something is to be done
 	zones            []zone
+	allAliases       pci.Aliases
 	delayed          []delayedReport
 	foreignConsumers []string        // foreign consumers
 	next             int             // for names
@@ -146,7 +148,7 @@ type entry struct {
 	kind, of, at string
 	text         string
 	e            lifecycle.Event // that has changed the server; nil: the event of a step
-	was, is      lifecycle.State
+	was, is      string
 }
 
 // Run runs a simulation. It ends at the first violation.
@@ -216,6 +218,7 @@ func newWorld(o Options) *World {
 			w.zones = append(w.zones, newZone(i/size))
 		}
 	}
+	w.allAliases = w.aliases()
 	w.compute.setDatabase(newDatabase(w.name("cloud"), w.hosts, 0))
 	w.compute.startProcess()
 	w.noFailures = true
@@ -317,12 +320,12 @@ func (w *World) note(kind, of, at, text string) {
 
 // heard logs a change of a server. e is the event that has changed it; nil: that of a step.
 func (w *World) logChange(before lifecycle.Server, e lifecycle.Event, now lifecycle.Server) {
-	if before.State != now.State {
-		w.report.Happened[string(now.State)]++
+	if before.Stage() != now.Stage() {
+		w.report.Happened[now.Stage()]++
 	} else if e == nil {
 		return
 	}
-	w.log = append(w.log, entry{n: w.n, kind: "·", of: now.ID, at: now.Host, e: e, was: before.State, is: now.State})
+	w.log = append(w.log, entry{n: w.n, kind: "·", of: now.ID, at: now.Host, e: e, was: before.Stage(), is: now.Stage()})
 }
 
 // miss notes what is not true; the first counts.

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/openberth/berth/agent/device"
 	"github.com/openberth/berth/agent/hypervisor"
 	"github.com/openberth/berth/agent/journal"
 	"github.com/openberth/berth/compute/schedule"
@@ -165,7 +166,7 @@ func TestASeedIsRepeatable(t *testing.T) {
 // resting returns a small quiescent cloud with guests of all kinds.
 func resting(t *testing.T) *World {
 	t.Helper()
-	w := newWorld(Options{Seed: 2, Hosts: 24})
+	w := newWorld(Options{Seed: 3, Hosts: 24})
 	for range 6000 {
 		w.n++
 		w.advance(time.Second)
@@ -218,8 +219,8 @@ func TestTamperingIsNoticed(t *testing.T) {
 		"family": func(w *World) { // 3
 			m, _, _ := w.holding(func(m *simHost, _ hypervisor.Device) bool { return len(m.made) == 10 })
 			vf := m.made[1]
-			m.guests = map[string]*hypervisor.Guest{"one": {ID: "one", Devices: []hypervisor.Device{{Address: vf.Address}}},
-				"two": {ID: "two", Devices: []hypervisor.Device{{Address: *vf.Parent}}}}
+			m.guests = map[string]*hypervisor.Guest{"one": {ID: "one", Devices: []hypervisor.Device{{ID: device.PCI(vf.Address)}}},
+				"two": {ID: "two", Devices: []hypervisor.Device{{ID: device.PCI(*vf.Parent)}}}}
 		},
 		"pool": func(w *World) {
 			for _, m := range w.hosts {

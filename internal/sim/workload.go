@@ -4,19 +4,19 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/openberth/berth/api/placement"
 	"github.com/openberth/berth/compute/flavor"
 	"github.com/openberth/berth/compute/lifecycle"
-	"github.com/openberth/berth/numa"
 	"github.com/openberth/berth/pci"
 	"github.com/openberth/berth/resource"
 )
 
 // zone is a group of hosts with resource classes of their own, so that a query concerns few of many hosts.
 type zone struct {
-	aliases pci.Aliases
+	aliases []string // options of [pci] alias; the zone's number ends their names
 	flavors []flavor.Flavor
 }
 
@@ -24,20 +24,16 @@ func zoneTrait(n int) resource.Trait { return resource.Trait(fmt.Sprintf("CUSTOM
 
 func newZone(n int) zone {
 	alias := func(name, class, more string) string {
-		return fmt.Sprintf(`{"name": "%s", "resource_class": "%s_%d"%s}`, name, class, n, more)
+		return fmt.Sprintf(`{"name": "%s%d", "resource_class": "%s_%d"%s}`, name, n, class, n, more)
 	}
-	aliases, err := pci.ParseAliases(true,
+	z := zone{aliases: []string{
 		alias("gpu", "GPU", `, "vendor_id": "10de", "product_id": "1db4"`),
 		alias("better", "GPU", `, "traits": "CUSTOM_BETTER"`),
 		alias("livegpu", "GPU", `, "live_migratable": "yes"`),
 		alias("vf", "VF", `, "device_type": "type-VF", "traits": "CUSTOM_GOOD"`),
 		alias("livevf", "VF", `, "device_type": "type-VF", "live_migratable": "yes"`),
 		alias("pf", "PF", `, "device_type": "type-PF"`),
-		alias("nvme", "NVME", ``))
-	if err != nil {
-		panic(fmt.Sprintf("the aliases of the simulation: %v", err))
-	}
-	z := zone{aliases: aliases}
+		alias("nvme", "NVME", ``)}}
 	for i, f := range []struct {
 		aliases string
 		nodes   int
@@ -48,7 +44,7 @@ func newZone(n int) zone {
 		{nodes: 2}, {aliases: "better:1"}, {aliases: "livevf:1", nodes: 1, policy: "preferred"}} {
 		specs := map[string]string{"trait:" + string(zoneTrait(n)): "required"}
 		if f.aliases != "" {
-			specs["pci_passthrough:alias"] = f.aliases
+			specs["pci_passthrough:alias"] = strings.Replace(f.aliases, ":", fmt.Sprint(n, ":"), 1)
 		}
 		if f.nodes > 0 {
 			specs["hw:numa_nodes"] = fmt.Sprint(f.nodes)
@@ -62,20 +58,23 @@ func newZone(n int) zone {
 	return z
 }
 
-// randomFlavor returns a flavor of a zone, with what a server of it asks for.
-func (w *World) randomFlavor(zone int) (
-	f flavor.Flavor, ask resource.Ask, requests []pci.Request, parts []numa.GuestCell) {
-	z := w.zones[zone]
-	f = z.flavors[w.rng.IntN(len(z.flavors))]
-	ask, requests, err := flavor.Ask(f, flavor.Image{}, z.aliases, flavor.Options{PCIInPlacement: true},
-		func() string { return w.name("r") })
-	if err == nil {
-		parts, err = flavor.Topology(f, flavor.Image{})
+// aliases returns the aliases of all zones, as compute is configured with them.
+func (w *World) aliases() pci.Aliases {
+	var options []string
+	for _, z := range w.zones {
+		options = append(options, z.aliases...)
 	}
+	aliases, err := pci.ParseAliases(true, options...)
 	if err != nil {
-		w.violation(nil, "flavor: %v", err)
+		panic(fmt.Sprintf("the aliases of the simulation: %v", err))
 	}
-	return f, ask, requests, parts
+	return aliases
+}
+
+// randomFlavor returns a flavor of a zone.
+func (w *World) randomFlavor(zone int) flavor.Flavor {
+	flavors := w.zones[zone].flavors
+	return flavors[w.rng.IntN(len(flavors))]
 }
 
 // create creates one server, or several in one request.
@@ -87,11 +86,11 @@ func (w *World) create() {
 	}
 	w.next++
 	zone, name := w.rng.IntN(len(w.zones)), fmt.Sprintf("s%012d", w.next)
-	f, ask, requests, parts := w.randomFlavor(zone)
+	f := w.randomFlavor(zone)
 	var servers []lifecycle.Server
 	for i := range n {
 		s := lifecycle.Server{ID: fmt.Sprintf("%s.%d", name, i), Name: name, Project: "project", User: "user", Flavor: f,
-			Ask: ask, Requests: requests, Topology: parts, MinCount: least,
+			MinCount: least,
 			Metadata: map[string]string{"zone": fmt.Sprint(zone)}}
 		w.note("create", s.ID, "", f.ExtraSpecs["pci_passthrough:alias"])
 		servers = append(servers, s)
@@ -120,7 +119,7 @@ func (w *World) requestAction() {
 	for range 4 {
 		s := w.compute.servers[ids[w.rng.IntN(len(ids))]]
 		action := actions[w.rng.IntN(len(actions))]
-		if s.State == lifecycle.Resized { // only these end this state
+		if s.Phase() == lifecycle.Resized { // only these end this state
 			action = []lifecycle.Action{lifecycle.Confirm, lifecycle.Revert}[w.rng.IntN(2)]
 		}
 		if w.ask(s, action) {
@@ -145,7 +144,7 @@ func (w *World) ask(s lifecycle.Server, action lifecycle.Action) bool {
 			e.To = s.Host
 		}
 		if action == lifecycle.Resize {
-			e.Flavor, e.Request, e.Requests, e.Topology = w.randomFlavor(zoneOf(s))
+			e.Flavor = w.randomFlavor(zoneOf(s))
 		}
 	}
 	w.compute.event = e

@@ -20,11 +20,11 @@ import (
 )
 
 const (
-	slow    = 200       // clients that send a byte now and then
-	huge    = 100 << 20 // bytes of a body that is refused
-	most    = 2 << 30   // bytes of memory that a server under the race detector may ever need for it
-	mutants = 1500      // hostile requests for each seed
-	senders = 16        // of them
+	slowClients = 200       // clients that send one byte at a time
+	bodySize    = 100 << 20 // bytes of a body that is too large
+	maxMemory   = 2 << 30   // bytes of memory that a server with the race detector may use
+	mutants     = 1500      // mutated requests per seed
+	senders     = 16        // clients that send them
 )
 
 // dial opens a connection to the server.
@@ -34,34 +34,35 @@ func (p *process) dial(t *testing.T) net.Conn {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { c.Close() }) // closed already, mostly
+	t.Cleanup(func() { c.Close() }) // usually closed already
 	return c
 }
 
-// well is how the server must be after whatever was sent: the same process, healthy.
-func (p *process) well(t *testing.T) {
+// checkAlive fails if the server has ended or restarted, or is not healthy.
+func (p *process) checkAlive(t *testing.T) {
 	t.Helper()
 	if !p.alive() {
-		t.Fatalf("the server is dead\n%s", p.tail())
+		t.Fatalf("the server has ended\n%s", p.tail())
 	}
 	p.healthy(t)
 }
 
-// Clients that send their headers byte by byte are cut, all of them, and others are served meanwhile.
+// TestSlowClientsAreCut tests that clients which send their headers byte by byte are disconnected, and that others
+// are served meanwhile.
 func TestSlowClientsAreCut(t *testing.T) {
 	t.Parallel()
 	p := newProcess(t, databases.SQLite(t))
-	api := p.client()
+	api := p.placementClient()
 	var cut sync.WaitGroup
 	head := "GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Slow: " + strings.Repeat("x", 4096)
-	conns := make([]net.Conn, slow)
+	conns := make([]net.Conn, slowClients)
 	for i := range conns {
 		conns[i] = p.dial(t)
 	}
 	ended := make(chan struct{})
 	for _, c := range conns {
 		cut.Go(func() {
-			go io.Copy(io.Discard, c) // until it is cut
+			go io.Copy(io.Discard, c) // until it is disconnected
 			for i := range head {
 				if _, err := c.Write([]byte{head[i]}); err != nil {
 					return
@@ -83,22 +84,22 @@ func TestSlowClientsAreCut(t *testing.T) {
 	for last := time.After(2 * patience); ; {
 		select {
 		case <-all:
-			p.well(t)
+			p.checkAlive(t)
 			return
 		case <-last:
 			t.Fatal("some slow clients are still served")
 		case <-time.After(time.Second):
 			if status, err := p.health(); err != nil || status != http.StatusOK {
-				t.Fatalf("meanwhile /healthz is %d %v", status, err)
+				t.Fatalf("/healthz with slow clients: %d %v", status, err)
 			}
 			if _, err := api.Providers(t.Context(), nil); err != nil {
-				t.Fatalf("meanwhile others are not served: %v", err)
+				t.Fatalf("other clients are not served: %v", err)
 			}
 		}
 	}
 }
 
-// endless is a body: JSON that goes on.
+// endless is a body of JSON without end.
 type endless struct{}
 
 func (endless) Read(p []byte) (int, error) {
@@ -108,36 +109,37 @@ func (endless) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// A body of 100 MB is refused with 413, whether or not its length is said before, and memory stays bounded.
+// TestHugeBodies tests that a body of 100 MB is rejected with 413, with a length or in chunks, and that memory stays
+// bounded.
 func TestHugeBodies(t *testing.T) {
 	t.Parallel()
 	p := newProcess(t, databases.SQLite(t))
 	before := p.peak(t)
-	for name, length := range map[string]string{"length": fmt.Sprintf("Content-Length: %d", huge),
+	for name, length := range map[string]string{"length": fmt.Sprintf("Content-Length: %d", bodySize),
 		"chunked": "Transfer-Encoding: chunked"} {
 		t.Run(name, func(t *testing.T) {
-			if status := p.pour(p.dial(t), length); status != http.StatusRequestEntityTooLarge {
-				t.Errorf("a body of 100 MB is answered %d", status)
+			if status := p.sendHugeBody(p.dial(t), length); status != http.StatusRequestEntityTooLarge {
+				t.Errorf("status %d for a body of 100 MB", status)
 			}
 		})
 	}
-	p.well(t)
+	p.checkAlive(t)
 	after := p.peak(t)
-	t.Logf("memory at the most: %d MiB before, %d MiB after", before>>20, after>>20)
-	if after > most {
-		t.Errorf("memory went up to %d MiB", after>>20)
+	t.Logf("peak memory: %d MiB before, %d MiB after", before>>20, after>>20)
+	if after > maxMemory {
+		t.Errorf("peak memory is %d MiB", after>>20)
 	}
 }
 
-// pour sends a huge body and returns the status of the answer, 0 without one. The server may stop to read in the
-// middle.
-func (p *process) pour(c net.Conn, length string) int {
+// sendHugeBody sends a huge body and returns the status of the response, 0 without one. The server may stop reading
+// before the end.
+func (p *process) sendHugeBody(c net.Conn, length string) int {
 	defer c.Close()
 	go func() { // ends at the latest when the connection is closed
 		fmt.Fprintf(c, "POST /allocations HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Auth-Token: admin\r\nOpenStack-API-Version: "+
 			"placement 1.39\r\n"+
 			"Content-Type: application/json\r\n%s\r\n\r\n", length)
-		body := io.LimitReader(endless{}, huge)
+		body := io.LimitReader(endless{}, bodySize)
 		if strings.HasPrefix(length, "Content") {
 			io.Copy(c, body)
 			return
@@ -152,57 +154,57 @@ func (p *process) pour(c net.Conn, length string) int {
 			}
 		}
 	}()
-	answer, err := http.ReadResponse(bufio.NewReader(c), nil)
+	response, err := http.ReadResponse(bufio.NewReader(c), nil)
 	if err != nil {
 		return 0
 	}
-	return answer.StatusCode
+	return response.StatusCode
 }
 
-// Random bytes, and requests that are damaged at random, are answered below 500 or not at all, and the server stays
-// well.
+// TestHostileBytes sends random bytes and mutated requests. Each response is below 500, or there is none, and the
+// server stays healthy.
 func TestHostileBytes(t *testing.T) {
 	t.Parallel()
 	for seed := *first; seed < *first+uint64(*seeds); seed++ {
 		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
 			p := newProcess(t, databases.SQLite(t))
-			w := build(t, p.client())
-			good := p.requests(w)
-			answered := p.storm(t, seed, good)
-			t.Logf("answers by status, 0 where none came: %v", answered)
-			p.well(t)
+			w := build(t, p.placementClient())
+			valid := p.requests(w)
+			responses := p.sendMutants(t, seed, valid)
+			t.Logf("responses by status, 0 without one: %v", responses)
+			p.checkAlive(t)
 		})
 	}
 }
 
-// storm sends the requests of a seed, a few at a time, and counts the answers by their status.
-func (p *process) storm(t *testing.T, seed uint64, good []string) map[int]int {
+// sendMutants sends the requests of a seed, several at a time, and counts the responses by status.
+func (p *process) sendMutants(t *testing.T, seed uint64, valid []string) map[int]int {
 	var mu sync.Mutex
-	answered := map[int]int{}
+	responses := map[int]int{}
 	var all sync.WaitGroup
 	for worker := range senders {
 		all.Go(func() {
 			for i := worker; i < mutants; i += senders {
-				said := damaged(rand.New(rand.NewPCG(seed, uint64(i))), good)
-				status, left, err := p.say(said)
+				request := mutated(rand.New(rand.NewPCG(seed, uint64(i))), valid)
+				status, left, err := p.send(request)
 				mu.Lock()
-				answered[status]++
+				responses[status]++
 				mu.Unlock()
 				switch {
 				case err != nil:
-					t.Errorf("request %d: %v: %.2000q", i, err, said)
+					t.Errorf("request %d: %v: %.2000q", i, err, request)
 					return
 				case status == http.StatusInternalServerError, status == http.StatusServiceUnavailable && !left:
-					t.Errorf("request %d is answered %d: %.2000q", i, status, said)
+					t.Errorf("request %d: status %d: %.2000q", i, status, request)
 				}
 			}
 		})
 	}
 	all.Wait()
-	return answered
+	return responses
 }
 
-// requests are good ones, of all kinds.
+// requests returns valid requests of all kinds.
 func (p *process) requests(w world) (list []string) {
 	var id string
 	for one := range w {
@@ -246,8 +248,8 @@ func (p *process) requests(w world) (list []string) {
 	return list
 }
 
-// spices are pieces that parsers stumble over.
-func spices() []string {
+// fragments returns texts that are difficult to parse.
+func fragments() []string {
 	return []string{"\x00", "\xff\xfe", "\u202e", "%00", "%ff", "%", "%2f", "..", "/../", "\r\n", "\r\n\r\n", " ", "'",
 		`"`, `\`, ";", "--", "🔥", "-1", "0", "1e400", "99999999999999999999",
 		"9223372036854775807", "NaN", "null", "{}", "[]", "true", "in:", "!", "!in:", ",", ":", "=", "&", "?", "#", "in:in:",
@@ -258,76 +260,76 @@ func spices() []string {
 		strings.Repeat("a", 70000), strings.Repeat("&resources1=VCPU:1", 300)}
 }
 
-// damaged is random bytes, or a good request that is not quite good any more.
-func damaged(chance *rand.Rand, good []string) []byte {
-	if chance.IntN(8) == 0 {
-		noise := make([]byte, chance.IntN(4096))
+// mutated returns random bytes, or a valid request with random changes.
+func mutated(random *rand.Rand, valid []string) []byte {
+	if random.IntN(8) == 0 {
+		noise := make([]byte, random.IntN(4096))
 		for i := range noise {
-			noise[i] = byte(chance.Uint32())
+			noise[i] = byte(random.Uint32())
 		}
 		return noise
 	}
-	said, spice := []byte(good[chance.IntN(len(good))]), spices()
-	for range 1 + chance.IntN(3) {
-		at := where(chance, said)
-		end := min(len(said), at+chance.IntN(16))
-		switch chance.IntN(6) {
-		case 0: // other bits
-			if at < len(said) {
-				said[at] ^= 1 << chance.IntN(8)
+	request, parts := []byte(valid[random.IntN(len(valid))]), fragments()
+	for range 1 + random.IntN(3) {
+		at := position(random, request)
+		end := min(len(request), at+random.IntN(16))
+		switch random.IntN(6) {
+		case 0: // flip a bit
+			if at < len(request) {
+				request[at] ^= 1 << random.IntN(8)
 			}
-		case 1: // something in between
-			said = bytes.Join([][]byte{said[:at], said[at:]}, []byte(spice[chance.IntN(len(spice))]))
-		case 2: // something in place of something
-			said = bytes.Join([][]byte{said[:at], said[end:]}, []byte(spice[chance.IntN(len(spice))]))
-		case 3: // something missing
-			said = append(bytes.Clone(said[:at]), said[end:]...)
-		case 4: // something twice
-			said = bytes.Join([][]byte{said[:end], said[at:]}, nil)
-		case 5: // parts of two requests
-			other := good[chance.IntN(len(good))]
-			said = append(bytes.Clone(said[:at]), other[chance.IntN(len(other)):]...)
+		case 1: // insert a fragment
+			request = bytes.Join([][]byte{request[:at], request[at:]}, []byte(parts[random.IntN(len(parts))]))
+		case 2: // replace bytes by a fragment
+			request = bytes.Join([][]byte{request[:at], request[end:]}, []byte(parts[random.IntN(len(parts))]))
+		case 3: // remove bytes
+			request = append(bytes.Clone(request[:at]), request[end:]...)
+		case 4: // repeat bytes
+			request = bytes.Join([][]byte{request[:end], request[at:]}, nil)
+		case 5: // join two requests
+			other := valid[random.IntN(len(valid))]
+			request = append(bytes.Clone(request[:at]), other[random.IntN(len(other)):]...)
 		}
-		if len(said) == 0 {
-			return said
+		if len(request) == 0 {
+			return request
 		}
 	}
-	return resized(chance, said)
+	return withLength(random, request)
 }
 
-// where picks a place: half of the time in the first line, else in the body or anywhere. Damage to headers is found too
-// soon.
-func where(chance *rand.Rand, said []byte) int {
-	line, _, _ := bytes.Cut(said, []byte("\r\n"))
-	head, body, _ := bytes.Cut(said, []byte("\r\n\r\n"))
-	switch chance.IntN(5) {
+// position returns a random position: half of the time in the first line, otherwise in the body or anywhere. A
+// change of a header is detected too early.
+func position(random *rand.Rand, request []byte) int {
+	line, _, _ := bytes.Cut(request, []byte("\r\n"))
+	head, body, _ := bytes.Cut(request, []byte("\r\n\r\n"))
+	switch random.IntN(5) {
 	case 0, 1:
-		return chance.IntN(len(line) + 1)
+		return random.IntN(len(line) + 1)
 	case 2, 3:
 		if len(body) > 0 {
-			return len(head) + 4 + chance.IntN(len(body)+1)
+			return len(head) + 4 + random.IntN(len(body)+1)
 		}
-		return chance.IntN(len(line) + 1)
+		return random.IntN(len(line) + 1)
 	}
-	return chance.IntN(len(said) + 1)
+	return random.IntN(len(request) + 1)
 }
 
-// resized tells the true length of the body, most of the time: else few bodies would be read.
-func resized(chance *rand.Rand, said []byte) []byte {
-	head, body, ok := bytes.Cut(said, []byte("\r\n\r\n"))
+// withLength corrects Content-Length most of the time; otherwise few bodies would be read.
+func withLength(random *rand.Rand, request []byte) []byte {
+	head, body, ok := bytes.Cut(request, []byte("\r\n\r\n"))
 	before, after, has := bytes.Cut(head, []byte("Content-Length: "))
-	if _, rest, more := bytes.Cut(after, []byte("\r\n")); ok && has && chance.IntN(8) > 0 {
+	if _, rest, more := bytes.Cut(after, []byte("\r\n")); ok && has && random.IntN(8) > 0 {
 		if more {
 			rest = append([]byte("\r\n"), rest...)
 		}
 		return fmt.Appendf(nil, "%sContent-Length: %d%s\r\n\r\n%s", before, len(body), rest, body)
 	}
-	return said
+	return request
 }
 
-// say sends bytes and returns the status of the first answer; 0 when the server answers nothing. Who has no answer soon
-// says that nothing more will come, which to the server is as if he had left.
-func (p *process) say(said []byte) (status int, left bool, err error) {
+// send sends bytes and returns the status of the first response, 0 without one. A client without a response after a
+// short time closes its sending side; left reports that. For the server this is like a client that has left.
+func (p *process) send(request []byte) (status int, left bool, err error) {
 	c, err := net.DialTimeout("tcp", *p.addr.Load(), patience)
 	if err != nil {
 		return 0, false, err
@@ -336,23 +338,23 @@ func (p *process) say(said []byte) (status int, left bool, err error) {
 	if err := c.SetDeadline(time.Now().Add(patience)); err != nil {
 		return 0, false, err
 	}
-	go c.Write(said) // the server may hang up in the middle
-	var leaving atomic.Bool
+	go c.Write(request) // the server may disconnect before the end
+	var closed atomic.Bool
 	soon := time.AfterFunc(300*time.Millisecond, func() {
-		leaving.Store(true)
+		closed.Store(true)
 		c.(*net.TCPConn).CloseWrite()
 	})
 	defer soon.Stop()
-	answer, err := http.ReadResponse(bufio.NewReader(c), nil)
+	response, err := http.ReadResponse(bufio.NewReader(c), nil)
 	if errors.Is(err, os.ErrDeadlineExceeded) {
-		return 0, true, fmt.Errorf("no answer within %s: %w", patience, err)
+		return 0, true, fmt.Errorf("no response within %s: %w", patience, err)
 	}
 	if err != nil {
-		return 0, leaving.Load(), nil
+		return 0, closed.Load(), nil
 	}
-	defer answer.Body.Close()
-	if _, err := io.Copy(io.Discard, answer.Body); errors.Is(err, os.ErrDeadlineExceeded) {
-		return 0, true, fmt.Errorf("the answer does not end within %s: %w", patience, err)
+	defer response.Body.Close()
+	if _, err := io.Copy(io.Discard, response.Body); errors.Is(err, os.ErrDeadlineExceeded) {
+		return 0, true, fmt.Errorf("the response does not end within %s: %w", patience, err)
 	}
-	return answer.StatusCode, leaving.Load(), nil
+	return response.StatusCode, closed.Load(), nil
 }

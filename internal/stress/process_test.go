@@ -7,7 +7,6 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"github.com/openberth/berth/internal/testenv"
 	"io"
 	"log"
 	"net"
@@ -23,26 +22,27 @@ import (
 	"time"
 
 	"github.com/openberth/berth/api/placement"
+	"github.com/openberth/berth/internal/testenv"
 )
 
 var (
-	seeds  = flag.Int("stress.seeds", 2, "how many seeds each story is told with")
+	seeds  = flag.Int("stress.seeds", 2, "number of seeds of each test")
 	first  = flag.Uint64("stress.seed", 1, "the first seed")
-	rounds = flag.Int("stress.rounds", 2, "how many faults, or groups of faults, there are in a story")
+	rounds = flag.Int("stress.rounds", 2, "number of faults, or groups of faults, for each seed")
 
 	program string // the binary under test; set once by TestMain
 )
 
-// patience is how long anything may take that must happen: the machine may be busy.
+// patience is the time limit for anything that must happen, also on a busy machine.
 const patience = time.Minute
 
-// TestMain builds the binary once, with the race detector in it.
+// TestMain builds the binary once, with the race detector.
 func TestMain(m *testing.M) {
 	flag.Parse()
 	if testing.Short() { // every test that runs a process is skipped
 		os.Exit(m.Run())
 	}
-	dir, err := os.MkdirTemp("", "berth-fire-")
+	dir, err := os.MkdirTemp("", "berth-stress-")
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -59,22 +59,23 @@ func TestMain(m *testing.M) {
 	os.Exit(status)
 }
 
-// warden starts the server, says its number, and kills it when its own standard input ends: by us, or because we died.
+// warden starts the server, prints its process id, and kills it when its own standard input ends: closed by the
+// test, or because the test process died.
 const warden = `"$@" </dev/null & p=$!; echo $p; cat >/dev/null; kill -KILL $p 2>/dev/null; wait $p`
 
-// process is `berth placement`, which may be killed and started again on the same database.
+// process is a `berth placement` that can be killed and started again on the same database.
 type process struct {
 	conf, log string
-	addr      atomic.Pointer[string] // of the newest run
+	addr      atomic.Pointer[string] // of the latest run
 
-	// The run; nil and 0 when none is on.
-	cmd  *exec.Cmd
-	life io.Closer
-	said io.ReadCloser
-	pid  int
+	// The current run; nil and 0 without one.
+	cmd    *exec.Cmd
+	life   io.Closer
+	stdout io.ReadCloser
+	pid    int
 }
 
-// newProcess serves a database until the test ends. The log of all runs must be free of races and panics.
+// newProcess runs a server on a database until the test ends. The log of all runs must not contain races or panics.
 func newProcess(t *testing.T, url string) *process {
 	t.Helper()
 	testenv.Long(t)
@@ -93,7 +94,7 @@ func newProcess(t *testing.T, url string) *process {
 	return p
 }
 
-// launch starts the server and waits for nothing but its number.
+// launch starts the server and waits only for its process id.
 func (p *process) launch(t *testing.T) *bufio.Reader {
 	t.Helper()
 	out, err := os.OpenFile(p.log, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
@@ -107,70 +108,69 @@ func (p *process) launch(t *testing.T) *bufio.Reader {
 	if p.life, err = p.cmd.StdinPipe(); err != nil {
 		t.Fatal(err)
 	}
-	if p.said, err = p.cmd.StdoutPipe(); err != nil {
+	if p.stdout, err = p.cmd.StdoutPipe(); err != nil {
 		t.Fatal(err)
 	}
 	if err := p.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	said := bufio.NewReader(p.said)
-	line, err := said.ReadString('\n')
+	stdout := bufio.NewReader(p.stdout)
+	line, err := stdout.ReadString('\n')
 	if err == nil {
 		p.pid, err = strconv.Atoi(strings.TrimSpace(line))
 	}
 	if err != nil {
 		t.Fatalf("the server does not start: %v\n%s", err, p.tail())
 	}
-	return said
+	return stdout
 }
 
 // start starts the server and waits until it is healthy.
 func (p *process) start(t *testing.T) {
 	t.Helper()
-	said := p.launch(t)
-	line, err := said.ReadString('\n')
+	stdout := p.launch(t)
+	line, err := stdout.ReadString('\n')
 	if err != nil {
-		t.Fatalf("the server ends instead of saying where it listens: %v\n%s", err, p.tail())
+		t.Fatalf("the server ended before it printed its address: %v\n%s", err, p.tail())
 	}
 	addr, ok := strings.CutPrefix(strings.TrimSpace(line), "placement: http://")
 	if !ok {
-		t.Fatalf("the server says %q", line)
+		t.Fatalf("unexpected output %q", line)
 	}
 	p.addr.Store(&addr)
 	p.healthy(t)
 }
 
-// kill ends the server as kill -9 does, whatever it is at, and waits until it is gone. Without a server it does
-// nothing.
+// kill kills the server with SIGKILL and waits until it has ended. Without a server it does nothing.
 func (p *process) kill() {
 	if p.cmd == nil {
 		return
 	}
 	p.life.Close()
-	p.cmd.Wait() // it says how the server ended: by our signal
+	p.cmd.Wait() // the error is the signal
 	p.cmd, p.pid = nil, 0
 }
 
-// stop asks the server to end, as an operator does; it must finish what it began and end well.
+// stop ends the server with SIGTERM; it must finish its requests and end with status 0.
 func (p *process) stop(t *testing.T) {
 	t.Helper()
 	if err := syscall.Kill(p.pid, syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the server ends when it is told to", func() error {
+	eventually(t, "the server ends after SIGTERM", func() error {
 		if p.alive() {
-			return errors.New("it is still there")
+			return errors.New("it is still running")
 		}
 		return nil
 	})
 	p.life.Close()
-	if err := p.cmd.Wait(); err != nil { // the warden ends as the server did; a race is status 66
-		t.Errorf("the server was told to end: %v\n%s", err, p.tail())
+	if err := p.cmd.Wait(); err != nil { // the status of the warden is that of the server; a race is status 66
+		t.Errorf("the server ended after SIGTERM with: %v\n%s", err, p.tail())
 	}
 	p.cmd, p.pid = nil, 0
 }
 
-// alive says whether the server runs. Its warden waits for it at the end only, so its number is nobody else's.
+// alive reports whether the server runs. Its warden waits for it only at the end, so its process id is not reused.
 func (p *process) alive() bool {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.pid))
 	if err != nil {
@@ -180,7 +180,7 @@ func (p *process) alive() bool {
 	return !strings.HasPrefix(state, "Z")
 }
 
-// peak is the most memory that the server had so far, in bytes.
+// peak returns the peak memory of the server in bytes.
 func (p *process) peak(t *testing.T) int {
 	t.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.pid))
@@ -195,14 +195,14 @@ func (p *process) peak(t *testing.T) int {
 	return kib << 10
 }
 
-// health is the status of /healthz, on a connection of its own.
+// health returns the status of /healthz, on a new connection.
 func (p *process) health() (int, error) {
 	c := http.Client{Timeout: 15 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
-	answer, err := c.Get("http://" + *p.addr.Load() + "/healthz")
+	response, err := c.Get("http://" + *p.addr.Load() + "/healthz")
 	if err != nil {
 		return 0, err
 	}
-	return answer.StatusCode, answer.Body.Close()
+	return response.StatusCode, response.Body.Close()
 }
 
 // healthy waits until /healthz is 200.
@@ -219,9 +219,9 @@ func (p *process) await(t *testing.T, want int) {
 	})
 }
 
-// client speaks to whichever run is the newest. A request of which anything was sent is never sent again, unless it
+// placementClient returns a client of the latest run. A request that was partly sent is not sent again, unless it
 // only reads.
-func (p *process) client() *placement.Client {
+func (p *process) placementClient() *placement.Client {
 	dialer := net.Dialer{Timeout: 5 * time.Second}
 	return placement.NewClient("http://127.0.0.1", &http.Client{Timeout: patience, Transport: &http.Transport{
 		MaxIdleConnsPerHost: clients,
@@ -231,7 +231,7 @@ func (p *process) client() *placement.Client {
 	}}, "admin")
 }
 
-// tail is the end of the log.
+// tail returns the end of the log.
 func (p *process) tail() string {
 	text, err := os.ReadFile(p.log)
 	if err != nil {
@@ -240,7 +240,7 @@ func (p *process) tail() string {
 	return string(text[max(0, len(text)-3000):])
 }
 
-// checkLog looks for what must never be there.
+// checkLog fails for races and panics in the log.
 func (p *process) checkLog(t *testing.T) {
 	text, err := os.ReadFile(p.log)
 	if err != nil {
@@ -254,16 +254,16 @@ func (p *process) checkLog(t *testing.T) {
 	}
 }
 
-// eventually asks until there is no error any more.
-func eventually(t *testing.T, what string, ask func() error) {
+// eventually calls check until it returns no error.
+func eventually(t *testing.T, what string, check func() error) {
 	t.Helper()
 	for last := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
-		err := ask()
+		err := check()
 		if err == nil {
 			return
 		}
 		if time.Now().After(last) {
-			t.Fatalf("it is not so that %s: %v", what, err)
+			t.Fatalf("timeout: %s: %v", what, err)
 		}
 	}
 }

@@ -17,17 +17,17 @@ const (
 	vf      = resource.Class("CUSTOM_VF")
 )
 
-// capacity is what a host and a device of it offer. A candidate takes from two or three providers, so half a claim
-// would be seen.
+// ofHost and ofDevice are the capacities of a host and of a device. A candidate uses two or three providers, so a
+// partial claim would be detected.
 var (
 	ofHost   = resource.Amounts{"VCPU": 8, "MEMORY_MB": 8192}
 	ofDevice = resource.Amounts{vf: 4}
 )
 
-// world is all providers and what they can give.
+// world is all providers with their inventories.
 type world map[provider.ID]provider.Provider
 
-// build makes the world over HTTP.
+// build creates the providers over HTTP.
 func build(t *testing.T, api *placement.Client) world {
 	t.Helper()
 	ctx, w := t.Context(), world{}
@@ -58,7 +58,7 @@ func build(t *testing.T, api *placement.Client) world {
 	return w
 }
 
-// ask is what a client wants: a guest of some size with virtual functions, of one device or of two.
+// ask returns the query of a client: a guest with virtual functions from one device or from two.
 func ask(size, pairs, limit int) resource.Ask {
 	a := resource.Ask{Limit: limit, GroupPolicy: resource.PolicyIsolate, Groups: []resource.Group{
 		{Resources: resource.Amounts{"VCPU": size, "MEMORY_MB": 512 * size}}}}
@@ -68,22 +68,23 @@ func ask(size, pairs, limit int) resource.Ask {
 	return a
 }
 
-// newID is a random UUID, of version 4.
+// newID returns a random UUID of version 4.
 func newID() string {
 	var b [16]byte
-	rand.Read(b[:]) // it never fails
+	rand.Read(b[:]) // never fails
 	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
 	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
 }
 
-// picture is what the server says is taken.
-type picture struct {
-	used map[provider.ID]resource.Amounts            // by /usages
-	held map[resource.ConsumerID]resource.Allocation // by the providers' /allocations
+// usage is the usage that the server returns.
+type usage struct {
+	used map[provider.ID]resource.Amounts            // from /usages
+	held map[resource.ConsumerID]resource.Allocation // from the providers' /allocations
 }
 
-func (w world) look(ctx context.Context, api *placement.Client) (p picture, err error) {
-	p = picture{used: map[provider.ID]resource.Amounts{}, held: map[resource.ConsumerID]resource.Allocation{}}
+// read reads the usage of all providers.
+func (w world) read(ctx context.Context, api *placement.Client) (p usage, err error) {
+	p = usage{used: map[provider.ID]resource.Amounts{}, held: map[resource.ConsumerID]resource.Allocation{}}
 	for id := range w {
 		if p.used[id], err = api.Usages(ctx, id); err != nil {
 			return p, err
@@ -102,8 +103,8 @@ func (w world) look(ctx context.Context, api *placement.Client) (p picture, err 
 	return p, nil
 }
 
-// addUp says what is wrong inside the picture: capacities and sums.
-func (w world) addUp(p picture) (wrong []string) {
+// violations returns the errors in the usage: exceeded capacities and wrong sums.
+func (w world) violations(p usage) (wrong []string) {
 	sums := map[provider.ID]resource.Amounts{}
 	for _, allocation := range p.held {
 		for id, amounts := range allocation {
@@ -117,17 +118,17 @@ func (w world) addUp(p picture) (wrong []string) {
 	}
 	for id, provider := range w {
 		if len(p.used[id]) != len(provider.Inventories) {
-			wrong = append(wrong, fmt.Sprintf("%s: the usages name %v, the inventories %v", provider.Name, p.used[id],
+			wrong = append(wrong, fmt.Sprintf("%s: usages %v, inventories %v", provider.Name, p.used[id],
 				provider.Inventories))
 		}
 		for class, inventory := range provider.Inventories {
 			used := p.used[id][class]
 			if used > inventory.Capacity() {
-				wrong = append(wrong, fmt.Sprintf("%s: %d of %s are taken, it has %d", provider.Name, used, class,
+				wrong = append(wrong, fmt.Sprintf("%s: %d of %s are used, it has %d", provider.Name, used, class,
 					inventory.Capacity()))
 			}
 			if sum := sums[id][class]; sum != used {
-				wrong = append(wrong, fmt.Sprintf("%s: %d of %s are taken, the allocations add up to %d", provider.Name, used,
+				wrong = append(wrong, fmt.Sprintf("%s: %d of %s are used, the allocations add up to %d", provider.Name, used,
 					class, sum))
 			}
 		}
@@ -135,9 +136,9 @@ func (w world) addUp(p picture) (wrong []string) {
 	return wrong
 }
 
-// suggests compares what candidates are found in with what is taken: the index with the database.
-func (w world) suggests(ctx context.Context, api *placement.Client) error {
-	p, err := w.look(ctx, api)
+// checkCandidates compares the usage in candidates with that of the database.
+func (w world) checkCandidates(ctx context.Context, api *placement.Client) error {
+	p, err := w.read(ctx, api)
 	if err != nil {
 		return err
 	}
@@ -149,11 +150,11 @@ func (w world) suggests(ctx context.Context, api *placement.Client) error {
 		summary, ok := found.Summaries[id]
 		root := provider.Root
 		if full := p.used[root]["VCPU"] >= ofHost["VCPU"]; full == ok {
-			return fmt.Errorf("%s: %v are taken on its host, suggested: %v", provider.Name, p.used[root], ok)
+			return fmt.Errorf("%s: %v are used on its host, candidate: %v", provider.Name, p.used[root], ok)
 		}
 		for class, has := range summary.Resources {
 			if has.Used != p.used[id][class] {
-				return fmt.Errorf("%s: %d of %s are taken, the candidates say %d", provider.Name, p.used[id][class], class,
+				return fmt.Errorf("%s: %d of %s are used, the candidates have %d", provider.Name, p.used[id][class], class,
 					has.Used)
 			}
 		}

@@ -6,10 +6,10 @@ import (
 	"github.com/openberth/berth/placement/match"
 )
 
-// bound decides cheaply that a partial placement cannot be completed. It counts: for each class, can the items that
-// need it be spread over their slots if each needs only the smallest amount; are there units enough in all; with the
-// policy to isolate, are there providers enough. It may hold for a placement that cannot be completed, but it never
-// excludes one that can.
+// bound detects at low cost that a partial placement cannot be completed. It counts, for each class, whether the items
+// that need it fit on their slots if each needs only the smallest amount, whether there are enough units in total, and
+// with group_policy=isolate whether there are enough providers. It may accept a placement that cannot be completed, but
+// never excludes one that can.
 type bound struct {
 	flow     transport
 	classes  []int // by row: the item class, as in the section

@@ -3,10 +3,10 @@
 // The candidates are those of OpenStack Placement at microversion 1.39, as a set: no more, no fewer. Each class of the
 // unsuffixed group comes from one provider of the tree, or from a sharing provider that has an aggregate in common
 // with any provider of the tree. Its providers have the required traits between them, and none of them has a forbidden
-// one. An aggregate of the root holds for the whole tree. A suffixed group comes from one provider, which by itself
+// one. An aggregate of the root applies to the whole tree. A suffixed group comes from one provider, which by itself
 // has all that the group names. What several groups take from one provider must fit together, also within max_unit.
 //
-// Some rules are less known. They are kept because callers may depend on them:
+// Some rules are less obvious. They are kept because callers may depend on them:
 //   - A group without resources must require a trait or a member_of to be met at all, and in_tree does not bind it.
 //   - in_tree keeps an unsuffixed group from sharing providers of other trees. It does not keep a suffixed group that
 //     a sharing provider meets from being combined with another tree.
@@ -15,7 +15,7 @@
 // In two cases the original's answer depends on the order of its database's internal numbers, and this package follows
 // the rules. An unsuffixed group met by sharing providers alone is combined with the suffixed groups of every tree
 // they serve, not of one of them. Where the unsuffixed group and a suffixed one take the same class from one provider
-// and the policy is none, amounts are added once.
+// with group_policy=none, amounts are added once.
 //
 // The ask is compiled once (package match): equal groups become one item class with a count, and item classes that do
 // not compete become sections of their own. For each tree, the providers that can serve each item class are listed

@@ -15,8 +15,8 @@ import (
 	"github.com/openberth/berth/resource"
 )
 
-// TestAllocationAndMappingsSumTheTakes compares Allocation and Mappings with sums made here, in both orders of Find,
-// and checks the numbers of slots and items. A clone keeps its value when Find goes on.
+// TestAllocationAndMappingsSumTheTakes compares Allocation and Mappings with sums made in the test, in both orders of
+// Find, and checks the numbers of slots and items. A clone keeps its value when Find continues.
 func TestAllocationAndMappingsSumTheTakes(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		rows := ct.DrawWorld(t)
@@ -58,12 +58,12 @@ func sum(c candidate.Candidate) (resource.Allocation, map[string][]provider.ID) 
 	return allocation, mappings
 }
 
-// checkNumbers checks that takes are numbered in order, and that equal slots mean the same provider.
+// checkNumbers checks that Item is the position of the take, and that equal slots mean the same provider.
 func checkNumbers(t *rapid.T, c candidate.Candidate) {
 	slots := map[int]provider.ID{}
 	for i, take := range c.Takes {
 		if take.Item != i {
-			t.Fatalf("take %d is of item %d", i, take.Item)
+			t.Fatalf("take %d has item %d", i, take.Item)
 		}
 		if id, known := slots[take.Slot]; known && id != take.Node().ID {
 			t.Fatalf("slot %d is both %s and %s", take.Slot, id, take.Node().ID)

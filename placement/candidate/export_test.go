@@ -6,8 +6,8 @@ import (
 	"github.com/openberth/berth/resource"
 )
 
-// CountRemembering counts the candidates that a search finds which remembers at most this many failed states; 0 is the
-// usual number.
+// CountRemembering returns the number of candidates of a search that keeps at most this many failed states; 0 means
+// the default.
 func CountRemembering(s *index.Snapshot, ask resource.Ask, most int) int {
 	solver := NewTreeSolver(match.Compile(s, ask), nil)
 	solver.remember(most)
@@ -24,7 +24,7 @@ func CountRemembering(s *index.Snapshot, ask resource.Ask, most int) int {
 	return n
 }
 
-// MostRemembered returns how many failed states a search has remembered at once when stop ended it.
+// MostRemembered returns the largest number of failed states that a search kept at one time.
 func MostRemembered(stop func() bool, s *index.Snapshot, ask resource.Ask, most int) (seen int) {
 	var solver *TreeSolver
 	solver = NewTreeSolver(match.Compile(s, ask), func() bool {

@@ -10,7 +10,7 @@ import (
 
 // Options changes how Find searches.
 type Options struct {
-	// Stop is called now and then, also while nothing is found; nil means never. Find ends soon after it has returned
+	// Stop is called repeatedly, also while nothing is found; nil means never. Find ends soon after it has returned
 	// true. Candidates yielded before are valid, but there may be more.
 	Stop func() bool
 	// BreadthFirst yields one candidate of each tree, then a second of each, and so on. Find then keeps the state of
@@ -139,7 +139,7 @@ func (f *finder) breadthFirst() {
 	}
 }
 
-// giveNext yields the next candidate of a tree. more reports whether there was one, wanted whether Find goes on.
+// giveNext yields the next candidate of a tree. more reports whether there was one, wanted whether Find continues.
 func (f *finder) giveNext(e *enumeration) (more, wanted bool) {
 	for e.next() {
 		if e.isFirst() {

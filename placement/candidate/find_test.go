@@ -19,7 +19,7 @@ import (
 	"github.com/openberth/berth/resource"
 )
 
-// TestMain sets the number of random fleets: they are small, so thousands are tried.
+// TestMain sets the number of random fleets. They are small, so thousands are tried.
 func TestMain(m *testing.M) {
 	if err := flag.Set("rapid.checks", "2000"); err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -35,8 +35,8 @@ func find(s *index.Snapshot, ask resource.Ask) iter.Seq[candidate.Candidate] {
 	return candidate.Find(s, ask, candidate.Options{})
 }
 
-// TestFlatKeepsOneProviderPerTree: Ask.Flat (before microversion 1.29) leaves the candidates that take from one
-// provider of each tree, in the same order.
+// TestFlatKeepsOneProviderPerTree checks that with Ask.Flat (before microversion 1.29) Find returns only the candidates
+// that use one provider of each tree, in the same order.
 func TestFlatKeepsOneProviderPerTree(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		rows := ct.DrawWorld(t)
@@ -62,7 +62,7 @@ func TestFlatKeepsOneProviderPerTree(t *testing.T) {
 	})
 }
 
-// TestFlatDoesNotEnumerate: on a wide host, Ask.Flat does not go through the candidates that it excludes.
+// TestFlatDoesNotEnumerate checks that on a wide host Find does not enumerate the candidates that Ask.Flat excludes.
 func TestFlatDoesNotEnumerate(t *testing.T) {
 	s := index.Build(ct.Devices("cmp", 64, 0, ct.NICs, nil))
 	ask := ct.DeviceAsk(64, resource.PolicyNone, ct.NICs, nil)
@@ -89,7 +89,7 @@ func TestFindMatchesBruteForce(t *testing.T) {
 	})
 }
 
-// TestTreesOfOneShapeHaveTheSameCandidates, also with trees of other shapes between them.
+// TestTreesOfOneShapeHaveTheSameCandidates compares trees of one shape, with trees of other shapes between them.
 func TestTreesOfOneShapeHaveTheSameCandidates(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		first := ct.DrawWorld(t)
@@ -111,7 +111,7 @@ func TestTreesOfOneShapeHaveTheSameCandidates(t *testing.T) {
 		slices.Sort(got)
 		slices.Sort(want)
 		if !slices.Equal(got, want) {
-			t.Fatalf("%+v\ntogether %q\nalone    %q", ask, got, want)
+			t.Fatalf("%+v\nall trees %q\none tree  %q", ask, got, want)
 		}
 	})
 }
@@ -213,7 +213,7 @@ func rename(c candidate.Candidate, names map[provider.ID]provider.ID) string {
 	return ct.KeyOf(allocation, mappings)
 }
 
-// TestASmallerAskNeverHasFewerHosts removes something from an ask: every host that had a candidate still has one.
+// TestASmallerAskNeverHasFewerHosts removes one thing from an ask. Every host that had a candidate still has one.
 // Inventories have no min_unit and step_size here, because these may exclude a smaller amount. There are no sharing
 // providers, because a candidate of sharing providers alone belongs to only one of their trees.
 func TestASmallerAskNeverHasFewerHosts(t *testing.T) {
@@ -232,7 +232,7 @@ func TestASmallerAskNeverHasFewerHosts(t *testing.T) {
 		had, has := feasible(s, ask), feasible(s, less)
 		for root := range had {
 			if !has[root] {
-				t.Fatalf("ask %+v\nless %+v\n%s had candidates and has none\nworld %+v", ask, less, root, rows)
+				t.Fatalf("ask %+v\nless %+v\n%s lost its candidates\nworld %+v", ask, less, root, rows)
 			}
 		}
 	})
@@ -277,7 +277,8 @@ func feasible(s *index.Snapshot, ask resource.Ask) map[provider.ID]bool {
 	return out
 }
 
-// TestCandidatesAreOrderedByRoot: the roots by ID, and the same order each time.
+// TestCandidatesAreOrderedByRoot checks that candidates are in the order of the IDs of their roots, whatever the order
+// of the rows.
 func TestCandidatesAreOrderedByRoot(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		rows := ct.DrawWorld(t)

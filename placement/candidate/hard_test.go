@@ -14,8 +14,8 @@ import (
 	"github.com/openberth/berth/resource"
 )
 
-// TestHardCasesAreDecided: no hard case runs until it is stopped. Nearly all take less than a millisecond (see
-// BenchmarkHard); the deadline is for a loaded machine.
+// TestHardCasesAreDecided checks that no hard case has to be stopped. Nearly all take less than a millisecond (see
+// BenchmarkHard); the deadline allows for a loaded machine.
 func TestHardCasesAreDecided(t *testing.T) {
 	for _, h := range ct.HardCases() {
 		s := index.Build(h.Rows)
@@ -26,7 +26,7 @@ func TestHardCasesAreDecided(t *testing.T) {
 			break
 		}
 		if slow {
-			t.Errorf("%s: stopped", h.Name)
+			t.Errorf("%s: the search was stopped", h.Name)
 		}
 	}
 }
@@ -45,8 +45,8 @@ func BenchmarkHard(b *testing.B) {
 	}
 }
 
-// TestDroppedStatesChangeNothing: a search that drops its failed states now and then finds the same candidates.
-func TestDroppedStatesChangeNothing(t *testing.T) {
+// TestDroppedStatesDoNotChangeCandidates checks that a search that drops failed states finds the same candidates.
+func TestDroppedStatesDoNotChangeCandidates(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		providers, groups := rapid.IntRange(2, 4).Draw(t, "providers"), rapid.IntRange(3, 5).Draw(t, "groups")
 		rows := []index.Row{{Provider: provider.Provider{ID: "cmp", Name: "cmp", Root: "cmp"}}}
@@ -65,7 +65,7 @@ func TestDroppedStatesChangeNothing(t *testing.T) {
 		want := candidate.CountRemembering(s, ask, 0)
 		for _, most := range []int{1, 2, 7} {
 			if got := candidate.CountRemembering(s, ask, most); got != want {
-				t.Fatalf("remembering %d: %d candidates, want %d\n%+v\n%+v", most, got, want, ask, rows)
+				t.Fatalf("with %d failed states: %d candidates, want %d\n%+v\n%+v", most, got, want, ask, rows)
 			}
 		}
 		if got := len(ct.BruteForce(rows, ask)); got != want {
@@ -74,11 +74,11 @@ func TestDroppedStatesChangeNothing(t *testing.T) {
 	})
 }
 
-// TestFailedStatesAreBounded: a search never remembers more failed states than its bound.
+// TestFailedStatesAreBounded checks that a search never keeps more failed states than its bound.
 func TestFailedStatesAreBounded(t *testing.T) {
 	s, ask := ct.Stuck()
 	calls := 0
 	if most := candidate.MostRemembered(ct.StopAfter(2000, &calls), s, ask, 50); most != 50 {
-		t.Errorf("%d states are remembered, of at most 50", most)
+		t.Errorf("%d failed states, want 50", most)
 	}
 }

@@ -9,8 +9,7 @@ import (
 	"github.com/openberth/berth/placement/index"
 )
 
-// rules are the rules of the solver, each with the smallest fleet that shows it. want lists the candidates in the order
-// in which Find yields them.
+// rules lists the rules of the solver, each with a minimal fleet. want has the candidates in the order of Find.
 var rules = []struct {
 	rule  string
 	world string
@@ -27,7 +26,7 @@ var rules = []struct {
 		"VCPU:1 MEM:2",
 		[]string{"cmp(VCPU:1) numa0(MEM:2)", "cmp(VCPU:1) numa1(MEM:2)"},
 	}, {
-		"one class of it comes from one provider, never from two in part",
+		"one class of the unsuffixed group comes from one provider, never from two",
 		`
 		cmp
 			numa0 MEM=2
@@ -35,7 +34,7 @@ var rules = []struct {
 		`,
 		"MEM:3", nil,
 	}, {
-		"a suffixed group comes from one provider that has all it asks",
+		"a suffixed group comes from one provider that has all its resources",
 		`
 		cmp VCPU=4
 			pf0 VF=1 BW=10
@@ -45,7 +44,7 @@ var rules = []struct {
 		"_1 VF:1 BW:5",
 		[]string{"pf0(BW:5,VF:1) _1=pf0"},
 	}, {
-		"what consumers hold and the operator reserves is not free; the ratio multiplies the rest",
+		"used and reserved units are not available; the ratio multiplies the unreserved total",
 		`
 		a VCPU=4/3
 		b VCPU=4,reserved=3
@@ -55,7 +54,7 @@ var rules = []struct {
 		"VCPU:2",
 		[]string{"d(VCPU:2)"},
 	}, {
-		"min_unit, max_unit and step_size say which amounts are handed out",
+		"min_unit, max_unit and step_size limit the amounts",
 		`
 		a DISK=100,min=5
 		b DISK=100,max=3
@@ -72,7 +71,7 @@ var rules = []struct {
 		`,
 		"_1 VF:2 | _2 VF:2", nil,
 	}, {
-		"max_unit holds for the sum, for it is one allocation",
+		"max_unit limits the sum of the groups on one provider, because it is one allocation",
 		`
 		cmp
 			pf0 VF=4,max=2
@@ -83,7 +82,7 @@ var rules = []struct {
 			"pf0(VF:2) pf1(VF:1) _1=pf0 _2=pf1", "pf0(VF:1) pf1(VF:2) _1=pf1 _2=pf0", "pf1(VF:3) _1=pf1 _2=pf1",
 		},
 	}, {
-		"min_unit and step_size hold for each group alone",
+		"min_unit and step_size apply to each group separately",
 		`
 		cmp
 			pf0 VF=4,min=2
@@ -116,7 +115,7 @@ var rules = []struct {
 		"_1 GPU:1 +RED !OLD",
 		[]string{"dev1(GPU:1) _1=dev1"},
 	}, {
-		"one trait of an in: list is enough, and each list must be met",
+		"a provider needs one trait of each in: list",
 		`
 		a GPU=1 +RED
 		b GPU=1 +BLUE +BIG
@@ -141,7 +140,7 @@ var rules = []struct {
 		`,
 		"MEM:1 +FAST", nil,
 	}, {
-		"none of its providers may have a forbidden trait",
+		"no provider of the unsuffixed group may have a forbidden trait",
 		`
 		cmp VCPU=4
 			numa0 MEM=8 +SLOW
@@ -150,7 +149,7 @@ var rules = []struct {
 		"VCPU:1 MEM:1 !SLOW",
 		[]string{"cmp(VCPU:1) numa1(MEM:1)"},
 	}, {
-		"for the unsuffixed group an aggregate of the root holds for the whole tree",
+		"for the unsuffixed group an aggregate of the root applies to the whole tree",
 		`
 		a @zone
 			a0 MEM=8
@@ -172,7 +171,7 @@ var rules = []struct {
 		"_1 MEM:1 @zone",
 		[]string{"b0(MEM:1) _1=b0"},
 	}, {
-		"a forbidden aggregate of the root keeps out the tree from the unsuffixed group, not from a suffixed one",
+		"a forbidden aggregate of the root excludes the tree from the unsuffixed group, not from a suffixed one",
 		`
 		a @bad
 			a0 MEM=8
@@ -202,13 +201,13 @@ var rules = []struct {
 		"VCPU:1 ^a0 | _1 NIC:1",
 		[]string{"a(VCPU:1) a0(NIC:1) _1=a0"},
 	}, {
-		"in_tree with a provider that does not exist is met by nothing",
+		"in_tree with an unknown provider has no candidates",
 		`
 		a VCPU=4
 		`,
 		"VCPU:1 ^zz", nil,
 	}, {
-		"root_required looks at the root alone",
+		"root_required applies only to the root",
 		`
 		a VCPU=4 +RED
 		b VCPU=4 +RED +OLD
@@ -242,14 +241,14 @@ var rules = []struct {
 		"_n +NIC | _v VF:1 | _b BW:1 | together=_n,_v,_b",
 		[]string{"bw0(BW:1) pf00(VF:1) _b=bw0 _n=nic0 _v=pf00"},
 	}, {
-		"a group without resources, trait and aggregate is met by nothing",
+		"a group without resources, trait and aggregate has no candidates",
 		`
 		cmp
 			pf0 VF=1
 		`,
 		"_n !OLD | _v VF:1 | together=_n,_v", nil,
 	}, {
-		"in_tree does not bind a group without resources",
+		"in_tree has no effect on a group without resources",
 		`
 		a VF=1 +NIC
 		b VF=1 +NIC
@@ -275,14 +274,14 @@ var rules = []struct {
 		"VCPU:1 DISK:5",
 		[]string{"a(VCPU:1) store(DISK:5)", "b(VCPU:1) store(DISK:5)"},
 	}, {
-		"only with the trait",
+		"a provider without the sharing trait does not serve other trees",
 		`
 		a VCPU=4 @pool
 		store DISK=100 @pool
 		`,
 		"VCPU:1 DISK:5", nil,
 	}, {
-		"a candidate of sharing providers alone is one candidate, however many trees they serve",
+		"a candidate with only sharing providers is returned once, however many trees they serve",
 		`
 		a VCPU=4 @pool
 		b VCPU=4 @pool
@@ -291,7 +290,7 @@ var rules = []struct {
 		"DISK:5",
 		[]string{"store(DISK:5)"},
 	}, {
-		"an unsuffixed group of sharing providers alone goes with the suffixed groups of each tree they serve",
+		"an unsuffixed group with only sharing providers is combined with the suffixed groups of each tree they serve",
 		`
 		a VCPU=4 @pool
 		b VCPU=4 @pool
@@ -300,7 +299,7 @@ var rules = []struct {
 		"DISK:5 | _1 VCPU:1",
 		[]string{"a(VCPU:1) store(DISK:5) _1=a", "b(VCPU:1) store(DISK:5) _1=b"},
 	}, {
-		"a suffixed group may be met by a sharing provider",
+		"a sharing provider may serve a suffixed group",
 		`
 		a VCPU=4 @pool
 		store DISK=100 +MISC_SHARES_VIA_AGGREGATE @pool
@@ -308,14 +307,14 @@ var rules = []struct {
 		"VCPU:1 | _1 DISK:5",
 		[]string{"a(VCPU:1) store(DISK:5) _1=store"},
 	}, {
-		"in_tree keeps the unsuffixed group from the sharing providers of other trees",
+		"in_tree excludes the sharing providers of other trees from the unsuffixed group",
 		`
 		a VCPU=4 @pool
 		store DISK=100 +MISC_SHARES_VIA_AGGREGATE @pool
 		`,
 		"VCPU:1 DISK:5 ^a", nil,
 	}, {
-		"in_tree of a suffixed group binds its provider, not the tree it is combined with",
+		"in_tree of a suffixed group restricts its provider, not the tree it is combined with",
 		`
 		a VCPU=4 @pool
 		store DISK=100 +MISC_SHARES_VIA_AGGREGATE @pool

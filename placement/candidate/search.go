@@ -18,7 +18,7 @@ type search struct {
 	witness []int32 // by item
 	equals  []int32 // by slot: the first slot that is equal to it
 	failed  failedStates
-	careful bool // a branch has failed: the bound and the failed states are consulted
+	careful bool // a branch has failed: from now on the bound and the failed states are consulted
 	bound   bound
 }
 
@@ -135,8 +135,8 @@ func (s *search) putPossible(i int, at int32) bool {
 	return false
 }
 
-// try places the items from depth on and keeps the first complete placement as the witness. It does not look ahead
-// until it fails for the first time; from then on it consults the bound and the failed states at each step.
+// try places the items from depth on and keeps the first complete placement as the witness. It consults the
+// bound and the failed states only after it has failed for the first time.
 func (s *search) try(depth int) bool {
 	for depth < len(s.order) && s.fixed[s.order[depth]] {
 		depth++

@@ -22,7 +22,7 @@ type sectionSolver interface {
 	release(item, at int)    // undoes force; the last one first
 }
 
-// NewTreeSolver returns a solver for a query. It gives up soon after stop has returned true; a nil stop never does.
+// NewTreeSolver returns a solver for a query. It stops soon after stop has returned true; nil means never.
 func NewTreeSolver(q *match.Query, stop func() bool) *TreeSolver {
 	return newTreeSolver(q, &stopper{stop: stop})
 }

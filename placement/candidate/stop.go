@@ -1,6 +1,6 @@
 package candidate
 
-// stopper calls a stop function now and then.
+// stopper calls a stop function repeatedly during a search.
 type stopper struct {
 	stop  func() bool // nil: never stop
 	calls int         // of stopped

@@ -11,10 +11,10 @@ import (
 	"github.com/openberth/berth/resource"
 )
 
-// orders are the two orders of Find, by name.
+// orders contains the two orders of Find: the value is BreadthFirst.
 var orders = map[string]bool{"tree by tree": false, "breadth first": true}
 
-// count counts the candidates of a search in one order.
+// count returns the number of candidates of a search in one order.
 func count(s *index.Snapshot, ask resource.Ask, breadthFirst bool, stop func() bool) int {
 	n := 0
 	for range candidate.Find(s, ask, candidate.Options{Stop: stop, BreadthFirst: breadthFirst}) {
@@ -38,15 +38,15 @@ func vcpu(n int) resource.Ask {
 	return resource.Ask{Groups: []resource.Group{{Resources: resource.Amounts{"VCPU": n}}}}
 }
 
-// TestStopBetweenTrees: a search that finds nothing on many trees ends when stop returns true, and one that finds
-// candidates has yielded them.
+// TestStopBetweenTrees checks that a search of many trees ends when stop returns true, with and without candidates, and
+// yields the candidates found before that.
 func TestStopBetweenTrees(t *testing.T) {
 	s := index.Build(hosts(10_000, 4))
 	for n, most := range map[int]int{1: 0, 2: 64, 5: 4 * 64} {
 		for name, breadthFirst := range orders {
 			calls := 0
 			if got := count(s, vcpu(5), breadthFirst, ct.StopAfter(n, &calls)); got != 0 || calls > n {
-				t.Errorf("%s, nothing to find: %d candidates, %d calls of stop, true at %d", name, got, calls, n)
+				t.Errorf("%s, without candidates: %d candidates, %d calls of stop, true at %d", name, got, calls, n)
 			}
 			calls = 0
 			if got := count(s, vcpu(4), breadthFirst, ct.StopAfter(n, &calls)); got > most || calls != n {
@@ -62,7 +62,7 @@ func TestStopBetweenTrees(t *testing.T) {
 	}
 }
 
-// TestStopWithinATree: a search that runs long on one tree ends when stop returns true.
+// TestStopWithinATree checks that a long search of one tree ends when stop returns true.
 func TestStopWithinATree(t *testing.T) {
 	s, ask := ct.Stuck()
 	for _, n := range []int{1, 2, 10} {

@@ -10,7 +10,8 @@ import (
 	"github.com/openberth/berth/resource"
 )
 
-// TestOneDeviceTooFew: k groups on k-1 devices. A search that tries permutations does not end within 64! steps.
+// TestOneDeviceTooFew checks that k groups have no candidate on k-1 devices. A search that tried permutations would not
+// end.
 func TestOneDeviceTooFew(t *testing.T) {
 	three := []resource.Trait{"CUSTOM_RED", "CUSTOM_BLUE", "CUSTOM_GREEN"}
 	for _, n := range []int{8, 16, 64} {
@@ -19,7 +20,7 @@ func TestOneDeviceTooFew(t *testing.T) {
 				for _, policy := range []resource.Policy{resource.PolicyNone, resource.PolicyIsolate} {
 					s := index.Build(ct.Devices("cmp", n, 0, classes, traits))
 					for c := range candidate.Find(s, ct.DeviceAsk(n+1, policy, classes, traits), candidate.Options{}) {
-						t.Fatalf("%d on %d: %s", n+1, n, ct.Brief(c))
+						t.Fatalf("%d groups on %d devices: %s", n+1, n, ct.Brief(c))
 					}
 				}
 			}
@@ -27,7 +28,7 @@ func TestOneDeviceTooFew(t *testing.T) {
 	}
 }
 
-// TestAsManyDevicesAsGroups: the first thousand candidates of very many, all different, none over capacity.
+// TestAsManyDevicesAsGroups checks that the first thousand of very many candidates differ and use each device once.
 func TestAsManyDevicesAsGroups(t *testing.T) {
 	for _, n := range []int{16, 64} {
 		for _, policy := range []resource.Policy{resource.PolicyNone, resource.PolicyIsolate} {
@@ -42,15 +43,15 @@ func TestAsManyDevicesAsGroups(t *testing.T) {
 				seen[ct.Key(c)] = true
 			}
 			if len(seen) != ask.Limit {
-				t.Errorf("%d of %d: %d candidates", n, n, len(seen))
+				t.Errorf("%d groups on %d devices: %d different candidates", n, n, len(seen))
 			}
 		}
 	}
 }
 
-// TestCardsThatAreShortOfDifferentThings: every other card has few functions, every other little bandwidth. There is
-// enough of each class in sum; only counting by card shows that one port is too many.
-func TestCardsThatAreShortOfDifferentThings(t *testing.T) {
+// TestCardsWithDifferentShortages checks cards that alternately have few functions or little bandwidth. The sum of each
+// class is sufficient; only counting by card shows that one port is too many.
+func TestCardsWithDifferentShortages(t *testing.T) {
 	world := "\ncmp\n"
 	for i := range 12 {
 		vf, bw := 9, 1000
@@ -72,8 +73,8 @@ func TestCardsThatAreShortOfDifferentThings(t *testing.T) {
 	}
 }
 
-// TestUnequalSharesArePacked: amounts of one class that differ, where counting alone cannot tell.
-func TestUnequalSharesArePacked(t *testing.T) {
+// TestUnequalAmountsArePacked checks different amounts of one class, which counting alone cannot decide.
+func TestUnequalAmountsArePacked(t *testing.T) {
 	s := index.Build(ct.ParseWorld(t, `
 		cmp
 			numa0 VCPU=10
@@ -91,13 +92,13 @@ func TestUnequalSharesArePacked(t *testing.T) {
 		}
 		return n
 	}
-	if n := pack(6, 6, 6, 4, 4, 4); n != 36 { // each 4 beside a 6: 3! times 3!
-		t.Errorf("three sixes and three fours on three tens: %d ways", n)
+	if n := pack(6, 6, 6, 4, 4, 4); n != 36 { // each 4 with a 6: 3! times 3!
+		t.Errorf("amounts 6, 6, 6, 4, 4, 4 on three providers of 10: %d candidates, want 36", n)
 	}
 	if n := pack(7, 7, 7, 4); n != 0 {
-		t.Errorf("25 of 30, but no ten holds a seven and a four: %d ways", n)
+		t.Errorf("amounts 7, 7, 7, 4 on three providers of 10: %d candidates, want 0", n)
 	}
 	if n := pack(5, 5, 5, 5, 5, 5, 1); n != 0 {
-		t.Errorf("31 of 30: %d ways", n)
+		t.Errorf("31 units on three providers of 10: %d candidates, want 0", n)
 	}
 }

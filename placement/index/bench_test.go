@@ -10,7 +10,7 @@ import (
 	"github.com/openberth/berth/resource"
 )
 
-// machine makes a host with 26 devices and 200 traits.
+// machine returns the rows of a host with 26 devices and 200 traits.
 func machine(n int) []index.Row {
 	root := provider.ID(fmt.Sprintf("%08d-0000-4000-8000-000000000000", n))
 	rows := []index.Row{{Provider: provider.Provider{ID: root, Name: fmt.Sprint("cmp-", n), Root: root,
@@ -41,7 +41,7 @@ func machines(n int) []index.Row {
 	return rows
 }
 
-// BenchmarkBuild makes a snapshot of 10,000 hosts and reports what it weighs.
+// BenchmarkBuild builds a snapshot of 10,000 hosts and reports its size in memory.
 func BenchmarkBuild(b *testing.B) {
 	rows := machines(10000)
 	var before, after runtime.MemStats
@@ -58,7 +58,7 @@ func BenchmarkBuild(b *testing.B) {
 	runtime.KeepAlive(rows)
 }
 
-// BenchmarkReplace refreshes one tree of 10,000: its usage alone, and coming and going.
+// BenchmarkReplace replaces one tree of 10,000: with another usage, and by removing and adding it.
 func BenchmarkReplace(b *testing.B) {
 	s := index.Build(machines(10000))
 	rows := machine(5000)

@@ -38,17 +38,17 @@ func ids(rows []index.Row) []provider.ID {
 	return out
 }
 
-func TestAnEmptySnapshotAnswersEverything(t *testing.T) {
+func TestEmptySnapshot(t *testing.T) {
 	s := (&index.Snapshot{}).Replace("r", nil)
 	if _, ok := s.Row("r"); ok || s.Tree("r") != nil || s.Len() != 0 || s.RootOf("r") != "" || s.Lookup("r") != nil {
-		t.Fatal("an empty snapshot knows something")
+		t.Fatal("an empty snapshot returned a provider or a tree")
 	}
 	if s.Class("VCPU") != index.Unknown || s.WithClass(index.Unknown).Len() != 0 || s.Members("a") != nil {
-		t.Fatal("an empty snapshot has names")
+		t.Fatal("an empty snapshot returned a class or an aggregate")
 	}
 }
 
-func TestRowsComeBackAsTheyWent(t *testing.T) {
+func TestRowsAreReturnedUnchanged(t *testing.T) {
 	root := offer(row("r", "", "r"), "VCPU", 8, 3)
 	root.Generation = 7
 	child := row("c", "r", "r")
@@ -70,42 +70,40 @@ func TestRowsComeBackAsTheyWent(t *testing.T) {
 		}
 	}
 	if got := ids(s.Tree("r")); !slices.Equal(got, []provider.ID{"r", "c"}) {
-		t.Errorf("parents come first: %v", got)
+		t.Errorf("tree %v, want the parent first", got)
 	}
 }
 
-func TestRoomIsWhatCapacityUsageAndMaxUnitLeave(t *testing.T) {
+func TestRoom(t *testing.T) {
 	for _, c := range []struct {
-		why  string
+		name string
 		inv  resource.Inventory
 		used int
 		room int
 		fits map[int]bool
 	}{
 		{"capacity less usage", resource.Whole(8), 3, 5, map[int]bool{5: true, 6: false}},
-		{"reserved units are not for " +
-			"anyone", resource.Inventory{Total: 8, Reserved: 6, MinUnit: 1, MaxUnit: 8, StepSize: 1, AllocationRatio: 1}, 0, 2,
+		{"reserved units", resource.Inventory{Total: 8, Reserved: 6, MinUnit: 1, MaxUnit: 8, StepSize: 1, AllocationRatio: 1},
+			0, 2, map[int]bool{2: true, 3: false}},
+		{"capacity times ratio, rounded down", resource.Inventory{Total: 3, MinUnit: 1, MaxUnit: 9, StepSize: 1,
+			AllocationRatio: 1.5}, 0, 4, map[int]bool{4: true, 5: false}},
+		{"max_unit", resource.Inventory{Total: 8, MinUnit: 1, MaxUnit: 2, StepSize: 1, AllocationRatio: 1}, 0, 2,
 			map[int]bool{2: true, 3: false}},
-		{"the ratio multiplies, cut down to a whole " +
-			"number", resource.Inventory{Total: 3, MinUnit: 1, MaxUnit: 9, StepSize: 1, AllocationRatio: 1.5}, 0, 4,
-			map[int]bool{4: true, 5: false}},
-		{"max_unit bounds", resource.Inventory{Total: 8, MinUnit: 1, MaxUnit: 2, StepSize: 1, AllocationRatio: 1}, 0, 2,
-			map[int]bool{2: true, 3: false}},
-		{"min_unit and step_size " +
-			"shape", resource.Inventory{Total: 8, MinUnit: 2, MaxUnit: 8, StepSize: 2, AllocationRatio: 1}, 0, 8,
+		{"min_unit and step_size", resource.Inventory{Total: 8, MinUnit: 2, MaxUnit: 8, StepSize: 2, AllocationRatio: 1}, 0,
+			8,
 			map[int]bool{1: false, 2: true, 3: false, 4: true}},
-		{"more taken than there is", resource.Whole(2), 5, -3, map[int]bool{1: false}},
+		{"usage above capacity", resource.Whole(2), 5, -3, map[int]bool{1: false}},
 	} {
 		r := row("r", "", "r")
 		r.Inventories["X"], r.Used["X"] = c.inv, c.used
 		s := index.Build([]index.Row{r})
 		st := s.Lookup("r").Nodes[0].Inventory(s.Class("X"))
 		if st.Room != c.room {
-			t.Errorf("%s: room %d, want %d", c.why, st.Room, c.room)
+			t.Errorf("%s: room %d, want %d", c.name, st.Room, c.room)
 		}
 		for amount, want := range c.fits {
 			if st.Fits(amount) != want || c.inv.Fits(c.used, amount) != want {
-				t.Errorf("%s: %d fits: %v, want %v", c.why, amount, !want, want)
+				t.Errorf("%s: %d fits: %v, want %v", c.name, amount, !want, want)
 			}
 		}
 	}
@@ -119,21 +117,21 @@ func TestInconsistentRowsAreKept(t *testing.T) {
 		t.Errorf("tree %v", got)
 	}
 	if r, _ := s.Row("stray"); r.Parent != "nowhere" {
-		t.Errorf("the stray forgot its parent: %q", r.Parent)
+		t.Errorf("parent of the stray provider %q, want nowhere", r.Parent)
 	}
 	if tree := s.Lookup("gone"); tree == nil || tree.Top() != nil {
-		t.Error("a tree without its root row is kept, and has no top")
+		t.Error("the tree without a root row was dropped, or has a top")
 	}
 	if s.RootOf("own") != "own" {
-		t.Error("a row without a root is its own")
+		t.Error("a row without a root is not its own root")
 	}
 	twice := index.Build([]index.Row{row("x", "", "r1"), row("x", "", "r2")})
 	if twice.Providers() != 1 || twice.RootOf("x") != "r2" {
-		t.Error("of two rows with one ID the later counts")
+		t.Error("of two rows with one ID, the earlier one was used")
 	}
 }
 
-func TestOldSnapshotsStayAsTheyWere(t *testing.T) {
+func TestOldSnapshotsDoNotChange(t *testing.T) {
 	old := index.Build([]index.Row{offer(row("r", "", "r"), "VCPU", 8, 0), row("q", "", "q")})
 	fresh := old.Replace("r", []index.Row{offer(row("r", "", "r"), "NIC", 1, 1), row("c", "r", "r")})
 	gone := fresh.Replace("r", nil)
@@ -142,43 +140,42 @@ func TestOldSnapshotsStayAsTheyWere(t *testing.T) {
 	}
 	if fresh.WithClass(fresh.Class("VCPU")).Len() != 0 || fresh.WithClass(fresh.Class("NIC")).Len() != 1 ||
 		fresh.RootOf("c") != "r" {
-		t.Error("the second is not what was put")
+		t.Error("the second snapshot does not have the new rows")
 	}
 	if gone.Len() != 1 || gone.RootOf("c") != "" || gone.WithClass(gone.Class("NIC")).Len() != 0 {
-		t.Error("the third still has the tree")
+		t.Error("the third snapshot still has the removed tree")
 	}
 }
 
 func TestProvidersMoveBetweenTreesInEitherOrder(t *testing.T) {
-	lender := row("x", "a", "a")
-	lender.Traits, lender.Aggregates = []resource.Trait{index.Sharing}, []resource.AggregateID{"g"}
-	before := index.Build([]index.Row{row("a", "", "a"), lender, row("b", "", "b")})
-	lender.Parent, lender.Root = "b", "b"
+	sharing := row("x", "a", "a")
+	sharing.Traits, sharing.Aggregates = []resource.Trait{index.Sharing}, []resource.AggregateID{"g"}
+	before := index.Build([]index.Row{row("a", "", "a"), sharing, row("b", "", "b")})
+	sharing.Parent, sharing.Root = "b", "b"
 	for _, s := range []*index.Snapshot{
-		before.Replace("a", []index.Row{row("a", "", "a")}).Replace("b", []index.Row{row("b", "", "b"), lender}),
-		before.Replace("b", []index.Row{row("b", "", "b"), lender}).Replace("a", []index.Row{row("a", "", "a")}),
+		before.Replace("a", []index.Row{row("a", "", "a")}).Replace("b", []index.Row{row("b", "", "b"), sharing}),
+		before.Replace("b", []index.Row{row("b", "", "b"), sharing}).Replace("a", []index.Row{row("a", "", "a")}),
 	} {
 		places := slices.Collect(s.SharingProviders())
 		if s.RootOf("x") != "b" || s.Providers() != 3 || len(places) != 1 || places[0].Tree.Root != "b" {
-			t.Errorf("x is in %q, sharers %v", s.RootOf("x"), places)
+			t.Errorf("x is in tree %q, want b; sharing providers %v", s.RootOf("x"), places)
 		}
 	}
 }
 
-// TestAnyLineOfReplacementsEqualsABuild compares a snapshot that has been through many changes with one built of the
-// same rows.
-func TestAnyLineOfReplacementsEqualsABuild(t *testing.T) {
+// TestChangesEqualRebuild compares a snapshot after random changes with one that Build returns for the same rows.
+func TestChangesEqualRebuild(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := &index.Snapshot{}
 		world := map[provider.ID][]index.Row{}
 		for range rapid.IntRange(1, 400).Draw(t, "steps") {
 			root := provider.ID(fmt.Sprint("r", rapid.IntRange(0, 300).Draw(t, "root")))
 			if rapid.IntRange(0, 3).Draw(t, "only usage") == 0 {
-				s = s.WithUsage(use(t, world[root]))
+				s = s.WithUsage(anyUsage(t, world[root]))
 				continue
 			}
 			if rapid.Bool().Draw(t, "one provider") {
-				r := one(t, root)
+				r := anyProvider(t, root)
 				world[root] = append(
 					slices.DeleteFunc(world[root], func(other index.Row) bool { return other.ID == r.ID }), r)
 				s = s.WithRow(r)
@@ -190,7 +187,7 @@ func TestAnyLineOfReplacementsEqualsABuild(t *testing.T) {
 				if i > 0 {
 					r = row(provider.ID(fmt.Sprint(root, "-", i)), root, root)
 				}
-				rows = append(rows, furnish(t, r))
+				rows = append(rows, withProperties(t, r))
 			}
 			s = s.Replace(root, rows)
 			if world[root] = rows; len(rows) == 0 {
@@ -202,13 +199,13 @@ func TestAnyLineOfReplacementsEqualsABuild(t *testing.T) {
 			all = append(all, world[root]...)
 		}
 		if got, want := describe(s), describe(index.Build(all)); got != want {
-			t.Fatalf("after replacements\n%s\nbuilt\n%s", got, want)
+			t.Fatalf("after the changes\n%s\nafter Build\n%s", got, want)
 		}
 	})
 }
 
-// furnish draws what a provider has.
-func furnish(t *rapid.T, r index.Row) index.Row {
+// withProperties draws the inventory, the traits and the aggregates of a provider.
+func withProperties(t *rapid.T, r index.Row) index.Row {
 	if c := rapid.SampledFrom([]resource.Class{"", "A", "B"}).Draw(t, "class"); c != "" {
 		r = offer(r, c, 3, 1)
 	}
@@ -221,10 +218,9 @@ func furnish(t *rapid.T, r index.Row) index.Row {
 	return r
 }
 
-// one draws a provider of a tree, new or not: the root, one under it, or one under any of these, which need not be
-// there; its name and
-// its parent may be others than before.
-func one(t *rapid.T, root provider.ID) index.Row {
+// anyProvider draws a new or an existing provider of a tree: the root or a descendant, whose parent may be missing.
+// The name and the parent of an existing provider may change.
+func anyProvider(t *rapid.T, root provider.ID) index.Row {
 	id := func(n int) provider.ID {
 		if n == 0 {
 			return root
@@ -239,14 +235,13 @@ func one(t *rapid.T, root provider.ID) index.Row {
 	if rapid.IntRange(0, 3).Draw(t, "renamed") == 0 {
 		r.Name = rapid.SampledFrom([]string{"", "m", "zz"}).Draw(t, "name")
 	}
-	return furnish(t, r)
+	return withProperties(t, r)
 }
 
-// use draws another usage for these providers, also of classes that they do not offer, and writes it into the rows.
-// Of providers
-// that are not there it is drawn too.
-func use(t *rapid.T, rows []index.Row) map[provider.ID]resource.Amounts {
-	uses := map[provider.ID]resource.Amounts{"nobody": {"A": 1}}
+// anyUsage draws another usage for these providers and one that does not exist, also of classes that they do not
+// offer. It writes the usage into the rows.
+func anyUsage(t *rapid.T, rows []index.Row) map[provider.ID]resource.Amounts {
+	uses := map[provider.ID]resource.Amounts{"missing": {"A": 1}}
 	for i := range rows {
 		if rapid.Bool().Draw(t, "left out") {
 			continue
@@ -262,18 +257,18 @@ func use(t *rapid.T, rows []index.Row) map[provider.ID]resource.Amounts {
 	return uses
 }
 
-// describe writes all that can be asked of a snapshot.
+// describe formats everything that a snapshot returns.
 func describe(s *index.Snapshot) string {
 	out := fmt.Sprintln(s.Len(), s.Providers(), s.Members("g"))
 	for root := range s.Roots() {
 		out += fmt.Sprintln(root, s.Tree(root))
 		for _, n := range s.Lookup(root).Nodes {
 			out += fmt.Sprintln(n.ID, n.Parent, n.End)
-			var stocks []string // the numbers of classes are in the order in which they were learnt
+			var inventories []string // sorted, because class numbers depend on the order of the changes
 			for _, st := range n.Inventories {
-				stocks = append(stocks, fmt.Sprintln(n.ID, st.Used, st.Room, st.Offered()))
+				inventories = append(inventories, fmt.Sprintln(n.ID, st.Used, st.Room, st.Offered()))
 			}
-			out += fmt.Sprint(slices.Sorted(slices.Values(stocks)))
+			out += fmt.Sprint(slices.Sorted(slices.Values(inventories)))
 		}
 		for _, r := range s.Tree(root) {
 			out += fmt.Sprintln(r.ID, s.RootOf(r.ID))
@@ -285,10 +280,10 @@ func describe(s *index.Snapshot) string {
 		}
 	}
 	for t := range s.WithTrait(s.Trait(index.Sharing)).All() {
-		out += fmt.Sprintln("shares", t.Root)
+		out += fmt.Sprintln("has the trait", t.Root)
 	}
 	for p := range s.SharingProviders() {
-		out += fmt.Sprintln("lends", p.Node().ID, p.Tree.Root)
+		out += fmt.Sprintln("sharing", p.Node().ID, p.Tree.Root)
 	}
 	return out
 }

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// No is the dense number of a class, a trait or an aggregate in a snapshot and in those derived from it.
+// ID is the dense number of a class, a trait or an aggregate in a snapshot and in those derived from it.
 type ID uint32
 
 // Unknown is the number of a name that no provider has ever had; no list contains it.

@@ -13,8 +13,8 @@ import (
 	"github.com/openberth/berth/resource"
 )
 
-// The orders of the trees, kept up through any changes, say what a look at all trees says.
-func TestOrdersSayWhatALookAtAllTreesSays(t *testing.T) {
+// After random changes, WithRoom, SameShape and Shapes return the same trees as a scan of all trees.
+func TestOrdersMatchAFullScan(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		draw := func(n int) []index.Row {
 			root := provider.ID(fmt.Sprintf("r%03d", n))
@@ -58,7 +58,7 @@ func TestOrdersSayWhatALookAtAllTreesSays(t *testing.T) {
 				got[tree.Root] = true
 			}
 			if s.WithRoom(s.Class("NIC"), amount).Len(1000) != len(got) {
-				t.Fatalf("%d trees are counted otherwise", len(got))
+				t.Fatalf("Len does not return the number of trees, %d", len(got))
 			}
 			for tree := range s.Trees() {
 				most := 0
@@ -68,13 +68,13 @@ func TestOrdersSayWhatALookAtAllTreesSays(t *testing.T) {
 					}
 				}
 				if most >= amount && !got[tree.Root] || most < (amount+1)/2 && got[tree.Root] {
-					t.Fatalf("%s has room for %d, is it among those with %d: %v", tree.Root, most, amount,
+					t.Fatalf("%s has room for %d; WithRoom(%d) returns it: %v", tree.Root, most, amount,
 						got[tree.Root])
 				}
 				delete(got, tree.Root)
 			}
 			if len(got) > 0 {
-				t.Fatalf("not trees, or twice: %v", got)
+				t.Fatalf("WithRoom returns trees that are not in the snapshot: %v", got)
 			}
 		}
 		checkShapes(t, s)
@@ -88,11 +88,11 @@ func checkShapes(t *rapid.T, s *index.Snapshot) {
 	}
 	got := map[index.Shape][]provider.ID{}
 	for tree := range s.Shapes() {
-		for like := range s.SameShape(tree).All() {
-			got[tree.Shape] = append(got[tree.Shape], like.Root)
+		for same := range s.SameShape(tree).All() {
+			got[tree.Shape] = append(got[tree.Shape], same.Root)
 		}
 	}
 	if !maps.EqualFunc(want, got, slices.Equal[[]provider.ID]) {
-		t.Fatalf("shapes\n%v\n%v", got, want)
+		t.Fatalf("shapes\n%v\nwant\n%v", got, want)
 	}
 }

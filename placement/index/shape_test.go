@@ -10,7 +10,7 @@ import (
 	"github.com/openberth/berth/resource"
 )
 
-// shaped is a host with two cards of two ports each; n goes into all IDs and names.
+// shaped returns the rows of a host with two cards of two ports each. All IDs and names contain n.
 func shaped(n int) []index.Row {
 	id := func(s string) provider.ID { return provider.ID(fmt.Sprintf("%s%d", s, n)) }
 	rows := []index.Row{offer(row(id("r"), "", id("r")), "VCPU", 8, 3)}
@@ -27,18 +27,18 @@ func shaped(n int) []index.Row {
 	return rows
 }
 
-// What a provider is called and in which order rows come is not a matter of shape. All that an ask looks at is.
+// The shape depends on everything that a request can ask for, but not on names, generations or the order of the rows.
 func TestShape(t *testing.T) {
 	s := index.Build(append(shaped(1), shaped(2)...))
 	whole := s.Lookup("r1").Shape
 	if s.Lookup("r2").Shape != whole {
-		t.Error("other names, another shape")
+		t.Error("other names changed the shape")
 	}
 	shape := func(change func(rows []index.Row) []index.Row) index.Shape {
 		rows := change(shaped(3))
 		return s.Replace("r3", rows).Lookup("r3").Shape
 	}
-	turned := shape(func(rows []index.Row) []index.Row {
+	reordered := shape(func(rows []index.Row) []index.Row {
 		for i := range rows[1:] {
 			rows[1+i].Name = fmt.Sprint(i)
 			rows[1+i].Generation = i
@@ -46,13 +46,13 @@ func TestShape(t *testing.T) {
 		slices.Reverse(rows)
 		return rows
 	})
-	if turned != whole {
-		t.Error("rows in another order, another shape")
+	if reordered != whole {
+		t.Error("another order of the rows changed the shape")
 	}
 	port := func(change func(r *index.Row)) func(rows []index.Row) []index.Row {
 		return func(rows []index.Row) []index.Row { change(&rows[2]); return rows }
 	}
-	stock := func(change func(i *resource.Inventory)) func(rows []index.Row) []index.Row {
+	inventory := func(change func(i *resource.Inventory)) func(rows []index.Row) []index.Row {
 		return port(func(r *index.Row) { i := r.Inventories["NIC"]; change(&i); r.Inventories["NIC"] = i })
 	}
 	seen := map[index.Shape]string{whole: "nothing"}
@@ -69,16 +69,16 @@ func TestShape(t *testing.T) {
 		},
 		"less":      func(rows []index.Row) []index.Row { return rows[:len(rows)-1] },
 		"no root":   func(rows []index.Row) []index.Row { return rows[1:] },
-		"total":     stock(func(i *resource.Inventory) { i.Total++ }),
-		"reserved":  stock(func(i *resource.Inventory) { i.Reserved++ }),
-		"min_unit":  stock(func(i *resource.Inventory) { i.MinUnit++ }),
-		"max_unit":  stock(func(i *resource.Inventory) { i.MaxUnit++ }),
-		"step_size": stock(func(i *resource.Inventory) { i.StepSize++ }),
-		"ratio":     stock(func(i *resource.Inventory) { i.AllocationRatio = 2 }),
+		"total":     inventory(func(i *resource.Inventory) { i.Total++ }),
+		"reserved":  inventory(func(i *resource.Inventory) { i.Reserved++ }),
+		"min_unit":  inventory(func(i *resource.Inventory) { i.MinUnit++ }),
+		"max_unit":  inventory(func(i *resource.Inventory) { i.MaxUnit++ }),
+		"step_size": inventory(func(i *resource.Inventory) { i.StepSize++ }),
+		"ratio":     inventory(func(i *resource.Inventory) { i.AllocationRatio = 2 }),
 	} {
 		got := shape(change)
-		if other, met := seen[got]; met {
-			t.Errorf("%s changes as little as %s", what, other)
+		if other, found := seen[got]; found {
+			t.Errorf("a change of %s has the same shape as a change of %s", what, other)
 		}
 		seen[got] = what
 	}

@@ -231,9 +231,9 @@ func (s *Snapshot) node(r *Row, parent int32) Node {
 }
 
 // used returns a copy of the inventories with this usage.
-func (s *Snapshot) used(stocks []Inventory, amounts resource.Amounts) []Inventory {
-	out := make([]Inventory, 0, len(stocks))
-	for _, st := range stocks {
+func (s *Snapshot) used(inventories []Inventory, amounts resource.Amounts) []Inventory {
+	out := make([]Inventory, 0, len(inventories))
+	for _, st := range inventories {
 		if st.Offered() {
 			st.Used = amounts[s.classes.names[st.Class]]
 			st.Room = min(st.Inventory.Capacity()-st.Used, st.Inventory.MaxUnit)

@@ -45,7 +45,7 @@ func TestDefaultsOfTheOriginal(t *testing.T) {
 		}
 		theirs := originals(t, c.file)
 		if len(ours) != len(c.ours) || len(ours) != len(theirs)+c.more {
-			t.Errorf("%s: %d rules, the original has %d", c.file, len(ours), len(theirs))
+			t.Errorf("%s: %d rules, want %d as in the original", c.file, len(ours), len(theirs))
 		}
 		for _, want := range theirs {
 			got := ours[want.Name]
@@ -71,7 +71,7 @@ func TestPermissionsByRole(t *testing.T) {
 		"service":        {"roles": []string{"service"}, "project_id": "p"},
 		"reader":         {"roles": []string{"reader"}, "project_id": "p"},
 		"other project":  {"roles": []string{"reader"}, "project_id": "q"},
-		"nobody":         {"roles": []string{}, "project_id": "p"},
+		"no roles":       {"roles": []string{}, "project_id": "p"},
 		"system admin":   {"roles": []string{"admin", "reader"}, "project_id": nil, "system_scope": "all"},
 		"system reader":  {"roles": []string{"reader"}, "project_id": nil, "system_scope": "all"},
 		"system service": {"roles": []string{"service"}, "project_id": nil, "system_scope": "all"},

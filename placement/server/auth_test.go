@@ -60,7 +60,7 @@ type recordingEnforcer struct{ calls []policyCall }
 
 func (p *recordingEnforcer) Allow(rule string, caller identity.Identity, target map[string]any) (bool, string) {
 	p.calls = append(p.calls, policyCall{rule, caller, target})
-	return false, "this is a test"
+	return false, "denied by the test"
 }
 
 // Every operation checks its own rule exactly once, before its handler runs.
@@ -84,8 +84,8 @@ func TestEachOperationChecksItsRule(t *testing.T) {
 			if v.body {
 				body = "{}"
 			}
-			resp := w.ask("1.39", method, strings.NewReplacer("{uuid}", "u", "{class}", "c", "{name}", "n").Replace(r.path),
-				body)
+			path := strings.NewReplacer("{uuid}", "u", "{class}", "c", "{name}", "n").Replace(r.path)
+			resp := w.ask("1.39", method, path, body)
 			if v.rule == "" {
 				if resp.StatusCode != 200 || len(policy.calls) > 0 {
 					t.Errorf("%s: %d, calls %v", name, resp.StatusCode, policy.calls)
@@ -102,7 +102,7 @@ func TestEachOperationChecksItsRule(t *testing.T) {
 		}
 	}
 	for name := range want {
-		t.Errorf("%s is no route", name)
+		t.Errorf("no route for %s", name)
 	}
 }
 
@@ -138,15 +138,15 @@ func TestAuthenticateHeader(t *testing.T) {
 		if resp.StatusCode != 401 || sent != (challenge != "") || strings.Join(got, "|") != challenge {
 			t.Errorf("%d %q, want %q", resp.StatusCode, got, challenge)
 		}
-		said := `{"code":"401 Unauthorized","message":`
+		prefix := `{"code":"401 Unauthorized","message":`
 		if challenge != "" {
-			said = `{"error":{"code":401,"message":`
+			prefix = `{"error":{"code":401,"message":`
 		}
-		if text := bodyOf(t, resp); !strings.HasPrefix(text, said) {
-			t.Errorf("%s, want %s…", text, said)
+		if text := bodyOf(t, resp); !strings.HasPrefix(text, prefix) {
+			t.Errorf("%s, want %s…", text, prefix)
 		}
 		if got := w.ask("1.39", "GET", "/", "").Header.Get("Www-Authenticate"); got != "" {
-			t.Errorf("an answer 200 asks for a token: %q", got)
+			t.Errorf("an answer with status 200 has WWW-Authenticate: %q", got)
 		}
 	}
 }

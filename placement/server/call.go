@@ -1,51 +1,20 @@
 package server
 
 import (
-	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"log/slog"
 	"net/http"
 	"net/url"
 	"regexp"
-	"strconv"
 	"strings"
-	"time"
 	"unicode/utf8"
 
-	"github.com/openberth/berth/api/identity"
 	api "github.com/openberth/berth/api/placement"
 	"github.com/openberth/berth/api/rest"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/provider"
 )
-
-// call is the state of one request.
-type call struct {
-	server     *Server
-	w          http.ResponseWriter
-	r          *http.Request
-	id         string // openstack-request-id
-	began      time.Time
-	reads      uint64 // liveIndex.reads when the call began
-	caller     identity.Identity
-	version    api.Version
-	negotiated bool              // version was read from the request
-	values     map[string]string // of the variables in the path
-	route      *route            // nil: there is no route for the path
-	body       []byte            // the request body, after read
-	status     int               // of the answer; 0: nothing has been sent
-	size       int64             // of the answer's body in bytes, so far
-	scheme     string            // from a proxy's headers; empty: that of the connection
-	prefix     string            // of the API's paths, from a proxy's headers
-	holdsSlot  bool              // the call holds a slot of Server.searches
-	cleanups   []func()          // called at the end of the call
-	clientGone bool              // the client disconnected, or the server stopped, before the answer was complete
-}
-
-// object is a JSON object whose members depend on the microversion.
-type object = map[string]any
 
 // ctx returns the context of the request. After the answer has begun it has no time limit, because a slow client may
 // need any time to receive a large answer.
@@ -144,85 +113,6 @@ func (c *call) close() {
 	}
 }
 
-// setModified sets Last-Modified and Cache-Control, in microversions that have them. The zero time means now.
-func (c *call) setModified(at time.Time) {
-	if c.version < sinceCacheHeaders {
-		return
-	}
-	if at.IsZero() {
-		at = c.server.now()
-	}
-	c.w.Header().Set("Last-Modified", at.UTC().Format(http.TimeFormat))
-	c.w.Header().Set("Cache-Control", "no-cache")
-}
-
-// setLocation sets the Location header to the created resource. As in the original it is an absolute URL with the host
-// of the request.
-func (c *call) setLocation(path string) {
-	scheme := "http"
-	if c.r.TLS != nil {
-		scheme = "https"
-	}
-	scheme = cmp.Or(c.scheme, scheme)
-	c.w.Header().Set("Location", scheme+"://"+withoutDefaultPort(scheme, c.r.Host)+c.prefix+path)
-}
-
-// sendJSON answers with a status and a JSON document.
-func (c *call) sendJSON(status int, document any) error {
-	data, err := json.Marshal(document)
-	if err != nil {
-		return fault.Wrap(fault.Internal, "placement.server", err)
-	}
-	c.send(status, data)
-	return nil
-}
-
-// sendStatus answers with a status and no body.
-func (c *call) sendStatus(status int) error {
-	c.send(status, nil)
-	return nil
-}
-
-// send writes a whole answer.
-func (c *call) send(status int, body []byte) {
-	if len(body) > 0 {
-		c.w.Header().Set("Content-Length", strconv.Itoa(len(body)))
-	}
-	if c.begin(status, body != nil) {
-		// An error means that the client has disconnected.
-		_ = c.write(body)
-	}
-}
-
-// begin sends the status and the headers of an answer. It returns false if the body must not be sent, because a CORS
-// preflight answer has replaced it.
-func (c *call) begin(status int, json bool) bool {
-	h := c.w.Header()
-	if json {
-		h.Set("Content-Type", "application/json")
-	}
-	if c.negotiated {
-		h.Set(api.VersionHeader, c.version.Header())
-		h.Set("Vary", "openstack-api-version")
-	}
-	status, replaced := c.server.cors.Apply(c.r, status, h)
-	h.Set("Openstack-Request-Id", c.id)
-	h.Set("X-Openstack-Request-Id", c.id)
-	c.status = status
-	c.w.WriteHeader(status)
-	return !replaced
-}
-
-// write sends the next bytes of the body.
-func (c *call) write(data []byte) error {
-	if len(data) == 0 {
-		return nil
-	}
-	n, err := c.w.Write(data)
-	c.size += int64(n)
-	return err
-}
-
 // report records the answered request in the metrics and the log.
 func (c *call) report() {
 	took, path := c.server.now().Sub(c.began), ""
@@ -266,3 +156,33 @@ func clip(text string) string {
 // globalID matches a request id that the client has chosen. It is logged, so that one id finds the request in the logs
 // of all services.
 var globalID = regexp.MustCompile(`^req-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
+
+// limited wraps a handler that searches, or reads much: it runs while it holds a slot of Server.searches.
+func limited(handle func(*call) error) func(*call) error {
+	return func(c *call) error {
+		done := c.server.metrics.Wait()
+		err := c.server.searches.acquire(c.ctx())
+		done()
+		if err != nil {
+			return err
+		}
+		c.holdsSlot = true
+		defer c.release()
+		return handle(c)
+	}
+}
+
+// release returns the slot of the call, if it holds one. It is called before waiting for the client.
+func (c *call) release() {
+	if c.holdsSlot {
+		c.holdsSlot = false
+		c.server.searches.release()
+	}
+}
+
+// reacquire waits for a slot again.
+func (c *call) reacquire() error {
+	err := c.server.searches.acquire(c.ctx())
+	c.holdsSlot = err == nil
+	return err
+}

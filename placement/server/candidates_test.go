@@ -26,9 +26,9 @@ import (
 // fleet returns a server without a store, with an index of hosts that have VCPU and NICs of 8 VFs each.
 func fleet(hosts, nics int, change ...func(*Options)) *Server {
 	var rows []index.Row
-	add := func(id, root string, stock map[resource.Class]resource.Inventory, traits ...resource.Trait) {
+	add := func(id, root string, inventories map[resource.Class]resource.Inventory, traits ...resource.Trait) {
 		row := index.Row{Provider: provider.Provider{ID: provider.ID(id), Name: id, Root: provider.ID(root),
-			Inventories: stock, Traits: traits}}
+			Inventories: inventories, Traits: traits}}
 		if id != root {
 			row.Parent = provider.ID(root)
 		}
@@ -50,7 +50,7 @@ func fleet(hosts, nics int, change ...func(*Options)) *Server {
 	s := &Server{opts: opts, metrics: metrics.New(), routes: routes(), index: newLiveIndex(nil), names: newNameCache(nil),
 		pick: rand.IntN, available: func() error { return nil }}
 	s.scrape = s.metrics.Handler()
-	quiet(s)
+	setDefaults(s)
 	s.index.snapshot.Store(index.Build(rows))
 	// in the name cache, so that no store is needed
 	s.names.classes = map[resource.Class]bool{"VCPU": true, "MEMORY_MB": true, "CUSTOM_VF": true}
@@ -107,17 +107,17 @@ func TestLargeAnswersAreSentInChunks(t *testing.T) {
 	}
 }
 
-// lazy is a client that disconnects after a number of bytes.
-type lazy struct {
+// leavingClient is a client that disconnects after most bytes.
+type leavingClient struct {
 	*httptest.ResponseRecorder
-	takes int
-	gone  func()
+	most       int
+	disconnect func()
 }
 
-func (l *lazy) Write(data []byte) (int, error) {
-	if l.Body.Len() >= l.takes {
-		l.gone()
-		return 0, errors.New("the client has gone")
+func (l *leavingClient) Write(data []byte) (int, error) {
+	if l.Body.Len() >= l.most {
+		l.disconnect()
+		return 0, errors.New("the client has disconnected")
 	}
 	return l.ResponseRecorder.Write(data)
 }
@@ -127,17 +127,17 @@ func TestSearchStopsWhenTheClientDisconnects(t *testing.T) {
 	s := fleet(1, 200)
 	query := wide + "&resources_D=CUSTOM_VF:1&resources_E=CUSTOM_VF:1" // 200⁵ candidates
 	ctx, cancel := context.WithCancel(t.Context())
-	rec := &lazy{httptest.NewRecorder(), 3 * chunkSize, cancel}
+	rec := &leavingClient{httptest.NewRecorder(), 3 * chunkSize, cancel}
 	func() {
 		defer func() {
 			if p := recover(); p != http.ErrAbortHandler {
-				t.Errorf("the connection is not broken: %v", p)
+				t.Errorf("the handler did not abort the connection: %v", p)
 			}
 		}()
 		s.ServeHTTP(rec, candidatesOf("1.39", query).WithContext(ctx))
 	}()
 	if n := rec.Body.Len(); n < 3*chunkSize || n > 5*chunkSize {
-		t.Errorf("%d bytes were sent to one who takes %d", n, 3*chunkSize)
+		t.Errorf("%d bytes were sent to a client that disconnects after %d", n, 3*chunkSize)
 	}
 	// The client disconnects before the first chunk: the search stops.
 	ctx, cancel = context.WithCancel(t.Context())
@@ -219,7 +219,7 @@ func TestRandomizedCandidates(t *testing.T) {
 	all := listed(t, s, "1.39", query)
 	if slices.Equal(all, inOrder) || !slices.Equal(slices.Sorted(slices.Values(all)),
 		slices.Sorted(slices.Values(inOrder))) {
-		t.Errorf("not another order of the same:\n%v\n%v", all, inOrder)
+		t.Errorf("want the same candidates in another order:\n%v\n%v", all, inOrder)
 	}
 	times := map[string]int{}
 	const rounds = 500
@@ -228,9 +228,9 @@ func TestRandomizedCandidates(t *testing.T) {
 			times[one]++
 		}
 	}
-	for _, one := range inOrder { // each has one chance in ten; 5 standard deviations are 33
+	for _, one := range inOrder { // the probability is 1/10; 5 standard deviations are 33
 		if n := times[one]; n < rounds/10-33 || n > rounds/10+33 {
-			t.Errorf("%s was taken %d times of %d", one, n, rounds)
+			t.Errorf("%s was selected in %d of %d rounds", one, n, rounds)
 		}
 	}
 	if len(times) != len(inOrder) {

@@ -18,12 +18,12 @@ import (
 func TestClientTree(t *testing.T) {
 	w := newWorld(t)
 	c, ctx := w.client(), t.Context()
-	host, nic := grow(t, c, "host", 8, 4)
+	host, nic := createHost(t, c, "host", 8, 4)
 	if err := c.EnsureTrait(ctx, "CUSTOM_RED"); err != nil {
 		t.Fatal(err)
 	}
 	if err := c.EnsureTrait(ctx, "CUSTOM_RED"); err != nil {
-		t.Errorf("the second time: %v", err)
+		t.Errorf("the second call: %v", err)
 	}
 	generation, err := c.PutTraits(ctx, nic, 1, []resource.Trait{"HW_NIC_SRIOV", "CUSTOM_RED"})
 	if err != nil || generation != 2 {
@@ -49,30 +49,30 @@ func TestClientTree(t *testing.T) {
 	missing := provider.ID(uuid.NewString())
 	for what, err := range map[string]error{
 		"tree":   second(c.Tree(ctx, missing)),
-		"name":   second(c.ProviderByName(ctx, "nobody")),
+		"name":   second(c.ProviderByName(ctx, "missing")),
 		"delete": c.DeleteProvider(ctx, missing),
 		"usages": second(c.Usages(ctx, missing)),
 		"held":   second(c.ProviderAllocations(ctx, missing)),
 	} {
 		if !fault.Is(err, fault.NotFound) {
-			t.Errorf("%s of what is not there: %v", what, err)
+			t.Errorf("%s of a missing provider: %v", what, err)
 		}
 	}
 	if _, err := c.PutInventories(ctx, nic, 0, nil); !fault.Is(err, fault.Conflict) ||
 		fault.CodeOf(err) != api.CodeConcurrentUpdate {
 		t.Errorf("an old generation: %v", err)
 	}
-	if _, err := c.PutTraits(ctx, nic, 2, []resource.Trait{"CUSTOM_UNHEARD"}); !fault.Is(err, fault.Invalid) {
+	if _, err := c.PutTraits(ctx, nic, 2, []resource.Trait{"CUSTOM_UNKNOWN"}); !fault.Is(err, fault.Invalid) {
 		t.Errorf("an unknown trait: %v", err)
 	}
 	if _, err := c.CreateProvider(ctx, missing, "host", ""); fault.CodeOf(err) != api.CodeDuplicateName {
-		t.Errorf("a name twice: %v", err)
+		t.Errorf("a name that exists: %v", err)
 	}
 	if err := c.DeleteProvider(ctx, host); fault.CodeOf(err) != api.CodeProviderCannotDelete {
-		t.Errorf("a parent: %v", err)
+		t.Errorf("deletion of a parent: %v", err)
 	}
 	if generation, err := c.PutInventories(ctx, nic, 2, nil); err != nil || generation != 3 {
-		t.Errorf("taking all away: %d %v", generation, err)
+		t.Errorf("removal of all inventories: %d %v", generation, err)
 	}
 	if err := c.DeleteProvider(ctx, nic); err != nil {
 		t.Error(err)
@@ -85,7 +85,7 @@ func second[T any](_ T, err error) error { return err }
 func TestClientClaim(t *testing.T) {
 	w := newWorld(t)
 	c, ctx := w.client(), t.Context()
-	host, nic := grow(t, c, "host", 8, 4)
+	host, nic := createHost(t, c, "host", 8, 4)
 	ask := resource.Ask{Groups: []resource.Group{{Resources: resource.Amounts{"VCPU": 2}},
 		{Suffix: "_pci-0", Resources: resource.Amounts{"CUSTOM_VF": 1}}}, Limit: 10}
 	found, err := c.Candidates(ctx, ask)
@@ -114,7 +114,7 @@ func TestClientClaim(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := c.PutAllocation(ctx, id, held); fault.CodeOf(err) != api.CodeConcurrentUpdate {
-		t.Errorf("as a new consumer again: %v", err)
+		t.Errorf("the same claim without a generation again: %v", err)
 	}
 	got, err := c.Allocation(ctx, id)
 	if err != nil || got.Generation == nil || *got.Generation != 1 || !got.Allocation.Equal(held.Allocation) ||
@@ -130,9 +130,9 @@ func TestClientClaim(t *testing.T) {
 		t.Error(err)
 	}
 	if err := c.DeleteAllocation(ctx, id); err != nil {
-		t.Errorf("the second time: %v", err)
+		t.Errorf("the second call: %v", err)
 	}
-	same(t, w)
+	compareIndex(t, w)
 }
 
 // testClientReshape moves VCPU with its allocations from the host to the NIC's provider.
@@ -159,7 +159,7 @@ func testClientReshape(ctx context.Context, t *testing.T, c *api.Client, host, n
 		t.Fatal(err)
 	}
 	if err := c.Reshape(ctx, move); fault.CodeOf(err) != api.CodeConcurrentUpdate {
-		t.Errorf("the same again: %v", err)
+		t.Errorf("the same reshape again: %v", err)
 	}
 	used, err := c.Usages(ctx, nic)
 	if err != nil || !reflect.DeepEqual(used, resource.Amounts{"VCPU": 2, "CUSTOM_VF": 1}) {

@@ -40,7 +40,7 @@ func TestCORS(t *testing.T) {
 		{"no token", "GET", "/traits", []string{origin, site, token, ""}, 401, true, "Origin", ""},
 		{"candidates", "GET", "/allocation_candidates?resources=VCPU:1", []string{origin, site}, 200, true,
 			"openstack-api-version,Origin", "placement 1.39"},
-		{"no such version", "GET", "/", []string{origin, site, api.VersionHeader, "placement 1.99"}, 406, true, "Origin", ""},
+		{"unknown version", "GET", "/", []string{origin, site, api.VersionHeader, "placement 1.99"}, 406, true, "Origin", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			log.Reset()
@@ -53,7 +53,7 @@ func TestCORS(t *testing.T) {
 			}
 			if c.method == "OPTIONS" && (body != "" || h.Get("Allow") != "" || h.Get("Content-Type") != "" ||
 				h.Get("Content-Length") != "") {
-				t.Errorf("something is left of the answer that was replaced: %q %v", body, h)
+				t.Errorf("a preflight answer has parts of the replaced answer: %q %v", body, h)
 			}
 			if id := h.Get("X-Openstack-Request-Id"); !strings.HasPrefix(id, "req-") {
 				t.Errorf("request id %q", id)

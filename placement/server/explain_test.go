@@ -20,7 +20,7 @@ import (
 // The explanation names the providers that are in use and their consumers.
 func TestExplainNamesConsumers(t *testing.T) {
 	w := newWorld(t)
-	host, _ := grow(t, w.client(), "host", 4, 1)
+	host, _ := createHost(t, w.client(), "host", 4, 1)
 	const consumer = "c0000000-0000-4000-8000-000000000001"
 	w.want(204, "PUT", "/allocations/"+consumer,
 		fmt.Sprintf(`{"allocations":{"%s":{"resources":{"VCPU":3}}},"project_id":"p","user_id":"u",`+
@@ -40,7 +40,8 @@ func TestExplainNamesConsumers(t *testing.T) {
 	}
 }
 
-// packing requests amounts of a host's devices that fit only if amounts could be split. The search for that takes long.
+// packing returns a host and a query for amounts that would fit on its devices only if an amount could be split. The
+// search takes long.
 func packing() (rows []index.Row, query string) {
 	root := provider.ID("00000000-0000-4000-8000-000000000000")
 	rows = []index.Row{{Provider: provider.Provider{ID: root, Name: "host", Root: root}}}
@@ -79,8 +80,8 @@ func TestSearchTimeout(t *testing.T) {
 	}
 }
 
-// Before microversion 1.29, a candidate uses one provider of a tree. A wide host is not searched for more, and the
-// reason says so.
+// Before microversion 1.29, a candidate uses one provider of a tree. A wide host is not searched for others, and the
+// reason explains it.
 func TestFlatCandidatesOfAWideHost(t *testing.T) {
 	s := fleet(1, 60)
 	values := url.Values{"group_policy": {"isolate"}, "limit": {"10"}}

@@ -15,7 +15,7 @@ import (
 	"github.com/openberth/berth/sqldb"
 )
 
-// FuzzRequest sends whole requests. No request may cause status 500 or a panic, and every refusal must have an error
+// FuzzRequest sends complete requests. No request may cause status 500 or a panic, and every refusal must have an error
 // document.
 func FuzzRequest(f *testing.F) {
 	const id, claim = "00000000-0000-4000-8000-000000000001",
@@ -38,11 +38,11 @@ func FuzzRequest(f *testing.F) {
 	f.Add(7, "PUT", "/resource_classes/CUSTOM_X", "", "")
 	f.Add(6, "PUT", "/traits/CUSTOM_%C3%9C", "", "")
 	f.Add(39, "GET", "/usages?project_id=p&consumer_type=all", "", "")
-	s := fuzzed(f)
+	s := newFuzzedServer(f)
 	f.Fuzz(func(t *testing.T, minor int, method, target, body, accept string) {
 		r, err := http.NewRequest(method, "http://example.com", strings.NewReader(body))
 		if err != nil || !strings.HasPrefix(target, "/") {
-			return // no client can send it
+			return // clients cannot send it
 		}
 		if r.URL, err = r.URL.Parse(target); err != nil {
 			return
@@ -59,13 +59,13 @@ func FuzzRequest(f *testing.F) {
 		}
 		if rec.Code >= 400 && method != http.MethodHead &&
 			strings.HasPrefix(rec.Header().Get("Content-Type"), "application/json") && !json.Valid(rec.Body.Bytes()) {
-			t.Fatalf("%d for %s %q without a document: %q", rec.Code, method, target, rec.Body)
+			t.Fatalf("%d for %s %q without an error document: %q", rec.Code, method, target, rec.Body)
 		}
 	})
 }
 
-// fuzzed returns a server with an empty database.
-func fuzzed(f *testing.F) *Server {
+// newFuzzedServer returns a server with an empty database.
+func newFuzzedServer(f *testing.F) *Server {
 	ctx := f.Context()
 	db, err := sqldb.Open(ctx, "sqlite:///"+filepath.Join(f.TempDir(), "placement.db"))
 	if err != nil {

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"sync"
 	"time"
 
 	"github.com/openberth/berth/fault"
@@ -17,13 +16,6 @@ const (
 	healthTimeout   = 2 * time.Second // the time limit of the database's answer
 	healthCacheTime = time.Second     // how long a result is reused, because /healthz needs no authentication
 )
-
-// health is the result of the last health check.
-type health struct {
-	mu        sync.Mutex
-	checkedAt time.Time
-	reason    string // why the server is unhealthy; empty: it is healthy
-}
 
 // serveInternal answers /healthz and /metrics, which need no authentication. It returns false for other paths.
 func (s *Server) serveInternal(w http.ResponseWriter, r *http.Request) bool {

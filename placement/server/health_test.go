@@ -49,7 +49,7 @@ func wantLines(t *testing.T, text string, lines ...string) {
 }
 
 // healthOf requests /healthz without a token.
-func healthOf(t *testing.T, s *Server) (status int, said struct {
+func healthOf(t *testing.T, s *Server) (status int, health struct {
 	Status, Reason string
 	Index          struct {
 		Trees, Providers int
@@ -59,11 +59,11 @@ func healthOf(t *testing.T, s *Server) (status int, said struct {
 	t.Helper()
 	rec := httptest.NewRecorder()
 	s.ServeHTTP(rec, httptest.NewRequest("GET", "/healthz", nil))
-	if err := json.Unmarshal(rec.Body.Bytes(), &said); err != nil ||
+	if err := json.Unmarshal(rec.Body.Bytes(), &health); err != nil ||
 		rec.Header().Get("Content-Type") != "application/json" {
 		t.Fatalf("%d %s", rec.Code, rec.Body)
 	}
-	return rec.Code, said
+	return rec.Code, health
 }
 
 // /healthz needs no token. It reports whether the database answers and the index is not too old.
@@ -73,33 +73,34 @@ func TestHealth(t *testing.T) {
 	var mu sync.Mutex
 	w.server.now = func() time.Time { mu.Lock(); defer mu.Unlock(); return clock }
 	pass := func(d time.Duration) { mu.Lock(); defer mu.Unlock(); clock = clock.Add(d) }
-	grow(t, w.client(), "host", 4, 1)
+	createHost(t, w.client(), "host", 4, 1)
 	pass(9 * time.Second)
-	if status, said := healthOf(t, w.server); status != 200 || said.Status != "ok" || said.Reason != "" ||
-		said.Index.Trees != 1 || said.Index.Providers != 2 || said.Index.Age < 8 {
-		t.Errorf("%d %+v", status, said)
+	if status, health := healthOf(t, w.server); status != 200 || health.Status != "ok" || health.Reason != "" ||
+		health.Index.Trees != 1 || health.Index.Providers != 2 || health.Index.Age < 8 {
+		t.Errorf("%d %+v", status, health)
 	}
 	pass(2 * time.Second)
 	const tooOld = "The index is 11s old, more than the limit of 10s."
-	if status, said := healthOf(t, w.server); status != 503 || said.Status != "unavailable" || said.Reason != tooOld {
-		t.Errorf("%d %+v", status, said)
+	if status, health := healthOf(t, w.server); status != 503 || health.Status != "unavailable" ||
+		health.Reason != tooOld {
+		t.Errorf("%d %+v", status, health)
 	}
 	if err := w.server.Reload(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	pass(healthCacheTime)
-	if status, said := healthOf(t, w.server); status != 200 || said.Index.Age != 1 {
-		t.Errorf("after a reload: %d %+v", status, said)
+	if status, health := healthOf(t, w.server); status != 200 || health.Index.Age != 1 {
+		t.Errorf("after a reload: %d %+v", status, health)
 	}
 	if err := w.close(); err != nil {
 		t.Fatal(err)
 	}
-	if status, said := healthOf(t, w.server); status != 200 {
-		t.Errorf("within a second the same is said again: %d %+v", status, said)
+	if status, health := healthOf(t, w.server); status != 200 {
+		t.Errorf("within healthCacheTime: %d %+v, want the cached answer", status, health)
 	}
 	pass(healthCacheTime)
-	if status, said := healthOf(t, w.server); status != 503 || said.Reason != "The database does not answer." {
-		t.Errorf("without a database: %d %+v", status, said)
+	if status, health := healthOf(t, w.server); status != 503 || health.Reason != "The database does not answer." {
+		t.Errorf("without a database: %d %+v", status, health)
 	}
 	wantLines(t, scrape(t, w.server), `berth_placement_database_errors_total{operation="Version"} 1`)
 }
@@ -109,20 +110,20 @@ func TestHealthOfAnOldIndex(t *testing.T) {
 	w := newWorld(t)
 	later := time.Now().Add(1000 * time.Hour)
 	w.server.now = func() time.Time { return later }
-	if status, said := healthOf(t, w.server); status != 200 || said.Index.Age < 999*3600 {
-		t.Errorf("%d %+v", status, said)
+	if status, health := healthOf(t, w.server); status != 200 || health.Index.Age < 999*3600 {
+		t.Errorf("%d %+v", status, health)
 	}
 }
 
 // The lag counts from the first failed refresh to the successful one.
 func TestLag(t *testing.T) {
 	w := newWorld(t)
-	host, _ := grow(t, w.client(), "host", 4, 1)
+	host, _ := createHost(t, w.client(), "host", 4, 1)
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
 	l := w.server.index
 	if lag := w.server.indexState().Lag; lag != 0 {
-		t.Errorf("a lag of %s before anything failed", lag)
+		t.Errorf("lag %s before a refresh failed", lag)
 	}
 	for range 2 { // a batch that fails twice has been waiting since the first time
 		l.running <- struct{}{}
@@ -134,12 +135,12 @@ func TestLag(t *testing.T) {
 		}()
 		l.store = w.store
 		if lag := w.server.indexState().Lag; lag < time.Minute || lag > 2*time.Minute {
-			t.Errorf("a lag of %s", lag)
+			t.Errorf("lag %s, want a minute", lag)
 		}
 	}
-	w.want(200, "GET", "/allocation_candidates?resources=VCPU:1", "") // pays what is owed
+	w.want(200, "GET", "/allocation_candidates?resources=VCPU:1", "") // repeats the failed refresh
 	if lag := w.server.indexState().Lag; lag != 0 {
-		t.Errorf("a lag of %s after the refresh", lag)
+		t.Errorf("lag %s after the refresh", lag)
 	}
 }
 
@@ -162,7 +163,7 @@ func TestInternalPaths(t *testing.T) {
 // Requests, claims and conflicts are counted by their outcome.
 func TestMetrics(t *testing.T) {
 	w := newWorld(t)
-	_, nic := grow(t, w.client(), "host", 4, 1)
+	_, nic := createHost(t, w.client(), "host", 4, 1)
 	claim := func(on provider.ID, n int) string {
 		return fmt.Sprintf(`{"allocations":{%q:{"resources":{"CUSTOM_VF":%d}}},"project_id":"p","user_id":"u",`+
 			`"consumer_generation":null,"consumer_type":"X"}`, on, n)
@@ -218,7 +219,7 @@ func TestMetrics(t *testing.T) {
 		`berth_placement_database_errors_total{operation="PutAllocations"} 1`)
 }
 
-// Each request has one line in the log with its attributes; /healthz and /metrics have none.
+// The log has one line with attributes for each request, except for /healthz and /metrics.
 func TestLogs(t *testing.T) {
 	var log bytes.Buffer
 	w := newWorld(t, func(o *Options) { o.Log = slog.New(slog.NewJSONHandler(&log, nil)) })
@@ -262,7 +263,7 @@ func TestLogs(t *testing.T) {
 	scrape(t, w.server)
 	healthOf(t, w.server)
 	if log.Len() > 0 {
-		t.Errorf("a request of a monitor is logged: %s", &log)
+		t.Errorf("/healthz or /metrics is logged: %s", &log)
 	}
 }
 
@@ -272,7 +273,7 @@ func TestDebugLogs(t *testing.T) {
 	w := newWorld(t, func(o *Options) {
 		o.Log = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	})
-	grow(t, w.client(), "host", 4, 1)
+	createHost(t, w.client(), "host", 4, 1)
 	if _, err := w.client().Candidates(t.Context(),
 		resource.Ask{Groups: []resource.Group{{Resources: resource.Amounts{"VCPU": 9}}}}); err != nil {
 		t.Fatal(err)
@@ -290,14 +291,14 @@ func TestDebugLogs(t *testing.T) {
 // why.
 func TestRequestsAreRefusedAfterTheDatabaseFileIsLost(t *testing.T) {
 	w := newWorld(t)
-	grow(t, w.client(), "host", 4, 1)
+	createHost(t, w.client(), "host", 4, 1)
 	w.want(200, "GET", "/allocation_candidates?resources=VCPU:1", "")
 	w.server.available = func() error { return fault.New(fault.Unavailable, "sqldb", "the database's file was deleted") }
 	for _, path := range []string{"/allocation_candidates?resources=VCPU:1", "/resource_providers", "/"} {
 		w.want(503, "GET", path, "")
 	}
-	if status, said := healthOf(t, w.server); status != 503 || said.Reason != "The database's file was deleted, "+
+	if status, health := healthOf(t, w.server); status != 503 || health.Reason != "The database's file was deleted, "+
 		"moved or replaced; the service stops." {
-		t.Errorf("%d %+v", status, said)
+		t.Errorf("%d %+v", status, health)
 	}
 }

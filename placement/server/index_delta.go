@@ -1,13 +1,8 @@
 package server
 
 import (
-	"context"
-	"maps"
-
 	"github.com/openberth/berth/placement/index"
-	"github.com/openberth/berth/placement/store"
 	"github.com/openberth/berth/provider"
-	"github.com/openberth/berth/resource"
 )
 
 // indexDelta is the effect of a write on one provider. It is applied to the index without reading the tree again, if
@@ -51,46 +46,4 @@ func (p indexDelta) apply(s *index.Snapshot) *index.Snapshot {
 	r.Generation = p.generationAfter
 	p.change(&r)
 	return s.WithRow(r)
-}
-
-// applyDeltas applies the applicable deltas of a batch and adds the trees of the others to b.roots.
-func (l *liveIndex) applyDeltas(s *index.Snapshot, b *batch) *index.Snapshot {
-	reads := l.reads.Load()
-	for _, p := range b.deltas {
-		if p.applicable(s, reads) {
-			s = p.apply(s)
-		} else {
-			b.roots[p.root] = true
-		}
-	}
-	return s
-}
-
-// applyDelta applies the effect of a write to the index.
-func (l *liveIndex) applyDelta(ctx context.Context, p indexDelta) error {
-	return l.refreshAndWait(ctx, refreshRequest{deltas: []indexDelta{p}})
-}
-
-// applyDelta is like refresh, for a write that changed one provider. The caller leaves out the root, generationAfter
-// and readsBefore.
-func (c *call) applyDelta(change store.Change, p indexDelta) {
-	if len(change.Roots) != 1 {
-		c.refresh(change)
-		return
-	}
-	p.root, p.generationAfter, p.readsBefore = change.Roots[0], change.Generation, c.reads
-	c.logRefreshError(c.server.index.applyDelta(c.ctx(), p), change.Roots)
-}
-
-// patchInventories applies new inventories of a provider to the index. If the FLOAT column of MariaDB may round an
-// allocation ratio, it reads the tree again instead.
-func (c *call) patchInventories(change store.Change, generation int, all map[resource.Class]resource.Inventory) {
-	for _, inv := range all {
-		if eighths := inv.AllocationRatio * 8; eighths != float64(int(eighths)) || eighths > 1<<16 {
-			c.refresh(change)
-			return
-		}
-	}
-	c.applyDelta(change, indexDelta{id: c.provider(), generationBefore: generation,
-		change: func(r *index.Row) { r.Inventories = maps.Clone(all) }})
 }

@@ -30,14 +30,14 @@ func TestLargeAnswersHaveNoTimeLimit(t *testing.T) {
 			t.Errorf("%d, %v, %d candidates", rec.Code, err, len(got.Requests))
 		}
 		if took := time.Since(began); took < 2*time.Hour {
-			t.Errorf("it was sent within %s", took)
+			t.Errorf("the answer was sent within %s, want two hours or more", took)
 		}
 	})
 }
 
 // A request that waits for a search slot is refused at its time limit. It is not recorded as one whose client
 // disconnected.
-func TestTimeLimitWhileWaitingForASearchSlot(t *testing.T) {
+func TestTimeLimitOfAWaitingSearch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := fleet(1, 1)
 		s.searches = make(limiter, 1)

@@ -241,40 +241,20 @@ func indexRows(rows []store.Row) []index.Row {
 	return out
 }
 
-// refresh reads the trees of a change again before the write is answered, so that a client that knows of the write
-// finds it in the index. The write is committed in any case: a failed refresh is logged, and the next query for
-// candidates repeats it.
-func (c *call) refresh(change store.Change) {
-	snapshot := c.server.index.current()
-	known := func(id provider.ID) bool { return slices.Contains(change.Roots, snapshot.RootOf(id)) }
-	if len(change.Used) == 0 || !all(change.Used, known) { // another process created or moved one
-		c.refreshRoots(change.Roots)
-		return
-	}
-	c.logRefreshError(c.server.index.refreshUsage(c.ctx(), change.Used...), change.Roots)
-}
-
-func (c *call) refreshRoots(roots []provider.ID) {
-	c.logRefreshError(c.server.index.refresh(c.ctx(), roots...), roots)
-}
-
-// logRefreshError logs that trees were not read again after a write.
-func (c *call) logRefreshError(err error, roots []provider.ID) {
-	if err != nil {
-		c.server.log.Warn("index refresh failed, will retry", "request_id", c.id, "trees", roots, "error", err)
-	}
-}
-
-func all[T any](list []T, is func(T) bool) bool {
-	return !slices.ContainsFunc(list, func(t T) bool { return !is(t) })
-}
-
-// currentSnapshot returns a snapshot after all pending refreshes have been done.
-func (c *call) currentSnapshot() (*index.Snapshot, error) {
-	if c.server.index.hasPending() {
-		if err := c.server.index.refreshAndWait(c.ctx(), refreshRequest{}); err != nil {
-			return nil, err
+// applyDeltas applies the applicable deltas of a batch and adds the trees of the others to b.roots.
+func (l *liveIndex) applyDeltas(s *index.Snapshot, b *batch) *index.Snapshot {
+	reads := l.reads.Load()
+	for _, p := range b.deltas {
+		if p.applicable(s, reads) {
+			s = p.apply(s)
+		} else {
+			b.roots[p.root] = true
 		}
 	}
-	return c.server.index.current(), nil
+	return s
+}
+
+// applyDelta applies the effect of a write to the index.
+func (l *liveIndex) applyDelta(ctx context.Context, p indexDelta) error {
+	return l.refreshAndWait(ctx, refreshRequest{deltas: []indexDelta{p}})
 }

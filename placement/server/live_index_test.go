@@ -23,8 +23,8 @@ import (
 	"github.com/openberth/berth/resource"
 )
 
-// grow creates a host with VCPU and a child provider with one NIC.
-func grow(t *testing.T, c *api.Client, name string, vcpu, vfs int) (host, nic provider.ID) {
+// createHost creates a host with VCPU and a child provider with VFs.
+func createHost(t *testing.T, c *api.Client, name string, vcpu, vfs int) (host, nic provider.ID) {
 	t.Helper()
 	host, nic = provider.ID(uuid.NewString()), provider.ID(uuid.NewString())
 	check := func(err error) {
@@ -45,8 +45,8 @@ func grow(t *testing.T, c *api.Client, name string, vcpu, vfs int) (host, nic pr
 	return host, nic
 }
 
-// same compares the whole index with the database.
-func same(t *testing.T, w *world) {
+// compareIndex compares the whole index with the database.
+func compareIndex(t *testing.T, w *world) {
 	t.Helper()
 	rows, err := w.store.Rows(t.Context())
 	if err != nil {
@@ -58,15 +58,15 @@ func same(t *testing.T, w *world) {
 	}
 	for _, row := range rows {
 		got, ok := snapshot.Row(row.ID)
-		if want := index.Row(row); !ok || !reflect.DeepEqual(settle(got), settle(want)) {
-			t.Errorf("the index has\n%+v\nthe database\n%+v", settle(got), settle(want))
+		if want := index.Row(row); !ok || !reflect.DeepEqual(normalized(got), normalized(want)) {
+			t.Errorf("the index has\n%+v\nthe database\n%+v", normalized(got), normalized(want))
 		}
 	}
 }
 
-// settle removes differences without a meaning: empty and absent lists, usages of zero, and the generation, which in
-// the index is that of the last read of the whole provider.
-func settle(r index.Row) index.Row {
+// normalized removes differences without a meaning: empty and absent lists, usages of zero, and the generation, which
+// in the index is that of the last read of the whole provider.
+func normalized(r index.Row) index.Row {
 	r.Generation = 0
 	r.Used = maps.Clone(r.Used)
 	maps.DeleteFunc(r.Used, func(_ resource.Class, n int) bool { return n == 0 })
@@ -88,8 +88,8 @@ func settle(r index.Row) index.Row {
 // 32 clients concurrently claim one of ten units each: ten claims are granted, the others are refused.
 func TestConcurrentClaimsDoNotExceedTheInventory(t *testing.T) {
 	w := newWorld(t)
-	host, nic := grow(t, w.client(), "host", 4, 10)
-	var got, none atomic.Int32
+	host, nic := createHost(t, w.client(), "host", 4, 10)
+	var granted, refused atomic.Int32
 	var all sync.WaitGroup
 	start := make(chan struct{})
 	for range 32 {
@@ -102,11 +102,11 @@ func TestConcurrentClaimsDoNotExceedTheInventory(t *testing.T) {
 				err := w.client().PutAllocation(t.Context(), id, held)
 				switch {
 				case err == nil:
-					got.Add(1)
+					granted.Add(1)
 				case fault.Is(err, fault.Conflict) && fault.CodeOf(err) == api.CodeConcurrentUpdate:
-					continue // too many at once: again
+					continue // too many concurrent claims: retry
 				case fault.Is(err, fault.Conflict) && fault.CodeOf(err) == api.CodeUndefined:
-					none.Add(1)
+					refused.Add(1)
 				default:
 					t.Error(err)
 				}
@@ -117,8 +117,8 @@ func TestConcurrentClaimsDoNotExceedTheInventory(t *testing.T) {
 	}
 	close(start)
 	all.Wait()
-	if got.Load() != 10 || none.Load() != 22 {
-		t.Errorf("%d got one and %d none", got.Load(), none.Load())
+	if granted.Load() != 10 || refused.Load() != 22 {
+		t.Errorf("%d claims granted and %d refused, want 10 and 22", granted.Load(), refused.Load())
 	}
 	used, err := w.client().Usages(t.Context(), nic)
 	if err != nil || used["CUSTOM_VF"] != 10 {
@@ -127,30 +127,30 @@ func TestConcurrentClaimsDoNotExceedTheInventory(t *testing.T) {
 	found, err := w.client().Candidates(t.Context(),
 		resource.Ask{Groups: []resource.Group{{Resources: resource.Amounts{"CUSTOM_VF": 1}, InTree: host}}})
 	if err != nil || len(found.List) != 0 {
-		t.Errorf("candidates after the last one: %+v %v", found, err)
+		t.Errorf("candidates without capacity: %+v %v", found, err)
 	}
-	same(t, w)
+	compareIndex(t, w)
 }
 
-// Many clients make random writes. Each client finds its writes in the index after the answer. In the end the index
+// Many clients make random writes. Each client finds its writes in the index after the answer. At the end the index
 // equals the database.
 func TestWritersReadTheirWrites(t *testing.T) {
 	w := newWorld(t)
 	const hosts, clients, rounds = 3, 6, 12
 	nics := make([]provider.ID, hosts)
 	for i := range nics {
-		_, nics[i] = grow(t, w.client(), fmt.Sprint("host", i), 4, 40)
+		_, nics[i] = createHost(t, w.client(), fmt.Sprint("host", i), 4, 40)
 	}
 	var all sync.WaitGroup
 	for n := range clients {
-		all.Go(func() { writer(t, w, rand.New(rand.NewPCG(1, uint64(n))), nics, rounds) })
+		all.Go(func() { writeAtRandom(t, w, rand.New(rand.NewPCG(1, uint64(n))), nics, rounds) })
 	}
 	all.Wait()
-	same(t, w)
+	compareIndex(t, w)
 }
 
-// writer claims and deletes allocations, and creates and deletes its own providers.
-func writer(t *testing.T, w *world, chance *rand.Rand, nics []provider.ID, rounds int) {
+// writeAtRandom claims and deletes allocations, and creates and deletes its own providers.
+func writeAtRandom(t *testing.T, w *world, chance *rand.Rand, nics []provider.ID, rounds int) {
 	c := w.client()
 	for range rounds {
 		id, nic := resource.ConsumerID(uuid.NewString()), nics[chance.IntN(len(nics))]
@@ -164,29 +164,29 @@ func writer(t *testing.T, w *world, chance *rand.Rand, nics []provider.ID, round
 			}
 		}
 		if row, _ := w.server.index.current().Row(nic); row.Used["CUSTOM_VF"] < held.Allocation[nic]["CUSTOM_VF"] {
-			t.Errorf("the index does not know of my claim: %+v", row)
+			t.Errorf("the index does not have the claim: %+v", row)
 		}
 		if chance.IntN(2) == 0 {
 			if err := c.DeleteAllocation(t.Context(), id); err != nil {
 				t.Error(err)
 			}
 		}
-		mine := provider.ID(uuid.NewString())
-		if _, err := c.CreateProvider(t.Context(), mine, string(mine), nic); err != nil {
+		own := provider.ID(uuid.NewString())
+		if _, err := c.CreateProvider(t.Context(), own, string(own), nic); err != nil {
 			t.Error(err)
 			return
 		}
-		if _, ok := w.server.index.current().Row(mine); !ok {
-			t.Error("the index does not know the provider that I made")
+		if _, ok := w.server.index.current().Row(own); !ok {
+			t.Error("the index does not have the created provider")
 		}
 		if chance.IntN(2) == 0 {
-			fill(t, w, mine)
+			fill(t, w, own)
 		}
-		if err := c.DeleteProvider(t.Context(), mine); err != nil {
+		if err := c.DeleteProvider(t.Context(), own); err != nil {
 			t.Error(err)
 		}
-		if _, ok := w.server.index.current().Row(mine); ok {
-			t.Error("the index knows the provider that I removed")
+		if _, ok := w.server.index.current().Row(own); ok {
+			t.Error("the index has the deleted provider")
 		}
 	}
 }
@@ -200,16 +200,16 @@ func fill(t *testing.T, w *world, id provider.ID) {
 	}
 	row, _ := w.server.index.current().Row(id)
 	if err != nil || row.Inventories["CUSTOM_VF"].Total != 3 || !row.HasTrait("HW_CPU_X86_AVX") || row.Generation != 2 {
-		t.Errorf("the index does not know what I gave the provider: %+v %v", row, err)
+		t.Errorf("the index does not have the inventory and the traits: %+v %v", row, err)
 	}
 }
 
 // Another process writes to the database. A refused claim refreshes its trees, and Reload refreshes the whole index.
 func TestRefusedClaimRefreshesTheIndex(t *testing.T) {
 	w := newWorld(t)
-	_, nic := grow(t, w.client(), "host", 4, 1)
-	_, other := grow(t, w.client(), "other", 4, 1)
-	elsewhere, err := New(t.Context(), w.store, Options{Auth: identity.NoAuth2, Log: slog.New(slog.DiscardHandler)})
+	_, nic := createHost(t, w.client(), "host", 4, 1)
+	_, other := createHost(t, w.client(), "other", 4, 1)
+	otherServer, err := New(t.Context(), w.store, Options{Auth: identity.NoAuth2, Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -217,9 +217,9 @@ func TestRefusedClaimRefreshesTheIndex(t *testing.T) {
 		return fmt.Sprintf(`{"allocations":{%q:{"resources":{"CUSTOM_VF":1}}},"project_id":"p","user_id":"u",`+
 			`"consumer_generation":null,"consumer_type":"X"}`, on)
 	}
-	foreign := &world{t: t, server: elsewhere, store: w.store}
-	foreign.want(http.StatusNoContent, "PUT", "/allocations/"+uuid.NewString(), claim(nic))
-	foreign.want(http.StatusNoContent, "PUT", "/allocations/"+uuid.NewString(), claim(other))
+	others := &world{t: t, server: otherServer, store: w.store}
+	others.want(http.StatusNoContent, "PUT", "/allocations/"+uuid.NewString(), claim(nic))
+	others.want(http.StatusNoContent, "PUT", "/allocations/"+uuid.NewString(), claim(other))
 	count := func() int {
 		var found api.CandidatesDoc
 		if err := json.Unmarshal([]byte(w.want(http.StatusOK, "GET", "/allocation_candidates?resources=CUSTOM_VF:1", "")),
@@ -241,38 +241,38 @@ func TestRefusedClaimRefreshesTheIndex(t *testing.T) {
 	if n := count(); n != 0 {
 		t.Errorf("%d candidates after Reload, want 0", n)
 	}
-	same(t, w)
+	compareIndex(t, w)
 }
 
 // The next query repeats a failed refresh before it is answered.
 func TestFailedRefreshIsRepeated(t *testing.T) {
 	w := newWorld(t)
-	host, _ := grow(t, w.client(), "host", 4, 1)
-	l, whole := w.server.index, w.server.index.store
-	l.store = nil // a refresh panics: the worst that it can do
+	host, _ := createHost(t, w.client(), "host", 4, 1)
+	l, saved := w.server.index, w.server.index.store
+	l.store = nil // a refresh panics
 	func() {
 		defer func() {
 			if recover() == nil {
 				t.Error("no panic")
 			}
 		}()
-		t.Errorf("a refresh without a store ended: %v", l.refresh(t.Context(), host))
+		t.Errorf("a refresh without a store returned: %v", l.refresh(t.Context(), host))
 	}()
-	l.store = whole
+	l.store = saved
 	l.snapshot.Store(index.Build(nil))
 	if !l.hasPending() {
-		t.Fatal("nothing is owed")
+		t.Fatal("no refresh is pending")
 	}
 	if body := w.want(http.StatusOK, "GET", "/allocation_candidates?resources=VCPU:1", ""); len(body) < 100 {
 		t.Errorf("answered from the old snapshot: %s", body)
 	}
 	if l.hasPending() {
-		t.Error("still owed")
+		t.Error("a refresh is still pending")
 	}
-	same(t, w)
+	compareIndex(t, w)
 }
 
-// quiet sets the fields that New sets, for a server without a store.
-func quiet(s *Server) {
+// setDefaults sets the fields that New sets, for a server without a store.
+func setDefaults(s *Server) {
 	s.log, s.now, s.shuffle = slog.New(slog.DiscardHandler), time.Now, shuffle
 }

@@ -10,18 +10,18 @@ func TestAccepts(t *testing.T) {
 		"application/json":                       true,
 		"APPLICATION/json ; q=0.001":             true,
 		"text/plain, */*;q=0.5":                  true,
-		"application/json;q=0, */*":              false, // the closer range decides
+		"application/json;q=0, */*":              false, // the more specific range decides
 		"*/*, application/json;q=0.000":          false,
 		"application/*;q=0, application/json":    true,
-		"application/json;q=0, application/json": false, // the first of two
-		"application/json;version=1":             false, // a narrower type than ours
+		"application/json;q=0, application/json": false, // the first of two equal ranges
+		"application/json;version=1":             false, // a more specific type than the answer's
 		`text/plain;a="x, application/json"`:     false,
 		`text/plain;a="x\\"", application/json`:  true,
 		"application/json;q=1;ext":               true,
 		"text/html, image/*":                     false,
 		"application/vnd.x+json":                 false,
 		", ,":                                    false,
-		"nonsense":                               true, // what is malformed counts for nothing
+		"nonsense":                               true, // malformed ranges are ignored
 		"text/plain, *":                          true,
 		"text/plain;q=2":                         true,
 		"text/plain;q=0.0001":                    true,
@@ -34,6 +34,6 @@ func TestAccepts(t *testing.T) {
 	}
 	if !accepts(http.Header{}) || !accepts(http.Header{"Accept": {""}}) ||
 		accepts(http.Header{"Accept": {"text/plain", "image/png"}}) {
-		t.Error("no header, an empty one, or two")
+		t.Error("wrong result without a header, with an empty one or with two")
 	}
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/openberth/berth/internal/databases"
 )
 
-// Any text at any place of a request, on any database, is stored unchanged or refused. It never causes a server error.
+// On every database, any text in any part of a request is stored unchanged or refused. It never causes status 500.
 func TestEveryTextIsStoredOrRefused(t *testing.T) {
 	databases.Each(t, func(t *testing.T, fresh func(testing.TB) string) {
 		w := newWorldOn(t, fresh(t))
@@ -83,7 +83,7 @@ func TestEveryTextIsStoredOrRefused(t *testing.T) {
 					!strings.Contains(r[2], `"x"`) {
 					var made struct{ Name string }
 					if err := json.Unmarshal([]byte(body), &made); err != nil || made.Name != text {
-						t.Errorf("the name %q became %q", text, made.Name)
+						t.Errorf("the name %q was stored as %q", text, made.Name)
 					}
 				}
 			}

@@ -104,3 +104,11 @@ func (n *nameCache) checkTraits(ctx context.Context, traits []resource.Trait) er
 	}
 	return nil
 }
+
+// clear removes all names, because another process may have deleted some.
+func (n *nameCache) clear() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	clear(n.classes)
+	clear(n.traits)
+}

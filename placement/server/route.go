@@ -9,24 +9,6 @@ import (
 	api "github.com/openberth/berth/api/placement"
 )
 
-// route is a path of the API with its methods.
-type route struct {
-	path     string   // as written in the table; it names the route in logs and metrics
-	segments []string // of the path; a segment in braces is a variable
-	verbs    map[string]verb
-}
-
-// verb is one method of a route.
-type verb struct {
-	rule         string // the policy rule that is checked; empty: none
-	handle       func(*call) error
-	since        api.Version
-	statusBefore int  // the status before since; 0: 404
-	mediaFirst   bool // media types are checked before since
-	body         bool // the request body must be JSON
-	answer       bool // the answer is JSON; the client must accept it
-}
-
 // read returns a verb that answers with JSON. rule is given without its prefix `placement:`.
 func read(since api.Version, rule string, handle func(*call) error) verb {
 	return verb{rule: "placement:" + rule, handle: handle, since: since, answer: true}

@@ -25,7 +25,7 @@ import (
 	"github.com/openberth/berth/sqldb"
 )
 
-var update = flag.Bool("update", false, "write testdata/*.story from what the server answers now")
+var update = flag.Bool("update", false, "rewrite testdata/*.scenario with the actual answers")
 
 // world is a server with an empty database file.
 type world struct {
@@ -123,7 +123,7 @@ func format(t *testing.T, resp *http.Response, names map[string]string) string {
 		e := errs.Errors[0]
 		if e.Status != resp.StatusCode || e.Title != http.StatusText(e.Status) || e.Detail == "" ||
 			e.RequestID != resp.Header.Get("Openstack-Request-Id") {
-			t.Errorf("an error that does not say all: %s", data)
+			t.Errorf("incomplete error document: %s", data)
 		}
 		fmt.Fprintf(&b, "error %q\n", e.Code)
 	default:
@@ -169,21 +169,21 @@ func pretty(t *testing.T, v any, indent string) string {
 	return string(data)
 }
 
-// TestScenarios runs testdata/*.story. Each block is a request, `VERSION METHOD PATH [BODY]`, and its answer. Each
+// TestScenarios runs testdata/*.scenario. Each block is a request, `VERSION METHOD PATH [BODY]`, and its answer. Each
 // scenario begins with an empty database.
 func TestScenarios(t *testing.T) {
-	files, err := filepath.Glob("testdata/*.story")
+	files, err := filepath.Glob("testdata/*.scenario")
 	if err != nil || len(files) == 0 {
-		t.Fatalf("no stories: %v", err)
+		t.Fatalf("no scenarios: %v", err)
 	}
 	for _, file := range files {
-		t.Run(strings.TrimSuffix(filepath.Base(file), ".story"), func(t *testing.T) {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".scenario"), func(t *testing.T) {
 			t.Parallel()
 			data, err := os.ReadFile(file)
 			if err != nil {
 				t.Fatal(err)
 			}
-			got := play(t, newWorld(t), string(data))
+			got := run(t, newWorld(t), string(data))
 			if *update {
 				if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
 					t.Fatal(err)
@@ -207,12 +207,12 @@ func at(list []string, i int) string {
 	return "(nothing)"
 }
 
-// play sends the requests of a scenario and returns it with the actual answers.
-func play(t *testing.T, w *world, story string) string {
+// run sends the requests of a scenario and returns it with the actual answers.
+func run(t *testing.T, w *world, scenario string) string {
 	t.Helper()
 	names := map[string]string{}
 	var out []string
-	for block := range strings.SplitSeq(strings.TrimRight(story, "\n"), "\n\n") {
+	for block := range strings.SplitSeq(strings.TrimRight(scenario, "\n"), "\n\n") {
 		lines := strings.Split(block, "\n")
 		at := slices.IndexFunc(lines, func(line string) bool { return !strings.HasPrefix(line, "#") })
 		if at < 0 {
@@ -221,7 +221,7 @@ func play(t *testing.T, w *world, story string) string {
 		}
 		part := append(strings.SplitN(lines[at], " ", 4), "")
 		if len(part) < 4 {
-			t.Fatalf("%q is no request", lines[at])
+			t.Fatalf("%q is not a request", lines[at])
 		}
 		resp := w.ask(part[0], part[1], expand(part[2], names), expand(part[3], names))
 		out = append(out, strings.Join(lines[:at+1], "\n")+"\n"+strings.TrimRight(format(t, resp, names), "\n"))

@@ -18,9 +18,9 @@ import (
 	"github.com/openberth/berth/fault"
 )
 
-const aLongTime = 30 * time.Second
+const answerTimeout = 30 * time.Second
 
-// host creates a host with a number of cells of 100 VCPUs each.
+// host creates a host with NUMA cells of 100 VCPUs each.
 func (w *world) host(cells int) {
 	w.t.Helper()
 	root := uuid.NewString()
@@ -34,8 +34,8 @@ func (w *world) host(cells int) {
 	}
 }
 
-// answers sends a request in the background and returns a channel with its status.
-func (w *world) answers(ctx context.Context, method, path string, body io.Reader) chan int {
+// send sends a request in the background and returns a channel for the status of its answer.
+func (w *world) send(ctx context.Context, method, path string, body io.Reader) chan int {
 	status := make(chan int, 1)
 	r := httptest.NewRequestWithContext(ctx, method, path, body)
 	r.Header.Set("X-Auth-Token", "admin")
@@ -54,23 +54,23 @@ func (w *world) wantStatus(status chan int, want int) {
 	select {
 	case got := <-status:
 		if got != want {
-			w.t.Errorf("answered %d, want %d", got, want)
+			w.t.Errorf("status %d, want %d", got, want)
 		}
-	case <-time.After(aLongTime):
+	case <-time.After(answerTimeout):
 		w.t.Fatal("no answer")
 	}
 }
 
-// waits returns when a number of searches wait for a slot.
-func (w *world) waits(n int) {
+// waitForSearches returns when n searches wait for a slot.
+func (w *world) waitForSearches(n int) {
 	w.t.Helper()
-	for until := time.Now().Add(aLongTime); time.Now().Before(until); time.Sleep(time.Millisecond) {
+	for until := time.Now().Add(answerTimeout); time.Now().Before(until); time.Sleep(time.Millisecond) {
 		if strings.Contains(bodyOf(w.t, w.ask("1.39", "GET", "/metrics", "")),
 			fmt.Sprintf("\nberth_placement_searches_waiting %d\n", n)) {
 			return
 		}
 	}
-	w.t.Fatalf("there are never %d searches that wait", n)
+	w.t.Fatalf("%d searches never waited at the same time", n)
 }
 
 // The number of running searches is limited. The others wait until there is a slot or their client disconnects. Other
@@ -78,8 +78,8 @@ func (w *world) waits(n int) {
 func TestConcurrentSearchesAreLimited(t *testing.T) {
 	w := newWorld(t)
 	w.host(2)
-	turns := cap(w.server.searches)
-	for range turns {
+	slots := cap(w.server.searches)
+	for range slots {
 		if err := w.server.searches.acquire(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -87,38 +87,38 @@ func TestConcurrentSearchesAreLimited(t *testing.T) {
 	var waiting []chan int
 	for _, path := range []string{"/allocation_candidates?resources=VCPU:1", "/berth/v1/explain?resources=VCPU:1",
 		"/resource_providers"} {
-		waiting = append(waiting, w.answers(t.Context(), "GET", path, nil))
+		waiting = append(waiting, w.send(t.Context(), "GET", path, nil))
 	}
 	leaving, leave := context.WithCancel(t.Context())
-	left := w.answers(leaving, "GET", "/allocation_candidates?resources=VCPU:1", nil)
-	w.waits(4)
+	left := w.send(leaving, "GET", "/allocation_candidates?resources=VCPU:1", nil)
+	w.waitForSearches(4)
 	w.must("1.39", "PUT", "/traits/CUSTOM_A", "")
 	leave()
 	w.wantStatus(left, http.StatusServiceUnavailable)
-	w.waits(3)
-	for range turns {
+	w.waitForSearches(3)
+	for range slots {
 		w.server.searches.release()
 	}
 	for _, status := range waiting {
 		w.wantStatus(status, http.StatusOK)
 	}
-	w.waits(0)
+	w.waitForSearches(0)
 	if n := len(w.server.searches); n != 0 {
-		t.Errorf("%d turns are lost", n)
+		t.Errorf("%d slots were not released", n)
 	}
 }
 
 // slowWriter is a client that receives nothing until it is released.
 type slowWriter struct {
 	*httptest.ResponseRecorder
-	begun chan struct{}
-	once  sync.Once
-	let   chan struct{}
+	begun    chan struct{}
+	once     sync.Once
+	released chan struct{}
 }
 
 func (s *slowWriter) Write(data []byte) (int, error) {
 	s.once.Do(func() { close(s.begun) })
-	<-s.let
+	<-s.released
 	return s.ResponseRecorder.Write(data)
 }
 
@@ -129,7 +129,8 @@ func TestSlowReadersHoldNoSearchSlot(t *testing.T) {
 	w.host(80)
 	// 80 × 80 candidates of more than 200 bytes each are larger than a chunk.
 	const path = "/allocation_candidates?resources1=VCPU:1&resources2=VCPU:1&group_policy=none"
-	slow := &slowWriter{ResponseRecorder: httptest.NewRecorder(), begun: make(chan struct{}), let: make(chan struct{})}
+	slow := &slowWriter{ResponseRecorder: httptest.NewRecorder(), begun: make(chan struct{}),
+		released: make(chan struct{})}
 	r := httptest.NewRequestWithContext(t.Context(), "GET", path, nil)
 	r.Header.Set("X-Auth-Token", "admin")
 	r.Header.Set("OpenStack-API-Version", "placement 1.39")
@@ -139,25 +140,25 @@ func TestSlowReadersHoldNoSearchSlot(t *testing.T) {
 		w.server.ServeHTTP(slow, r)
 	}()
 	<-slow.begun
-	w.must("1.39", "GET", "/allocation_candidates?resources=VCPU:1", "") // while the other does not take his
-	second := w.answers(t.Context(), "GET", path, nil)
+	w.must("1.39", "GET", "/allocation_candidates?resources=VCPU:1", "") // while the slow client receives nothing
+	second := w.send(t.Context(), "GET", path, nil)
 	select {
 	case <-second:
-		t.Error("a second large answer is sent beside the first")
+		t.Error("a second large answer was sent at the same time as the first")
 	case <-time.After(50 * time.Millisecond):
 	}
-	close(slow.let)
+	close(slow.released)
 	w.wantStatus(second, http.StatusOK)
 	select {
 	case <-ended:
-	case <-time.After(aLongTime):
-		t.Fatal("the slow client's answer does not end")
+	case <-time.After(answerTimeout):
+		t.Fatal("the answer to the slow client did not end")
 	}
 	if n := strings.Count(slow.Body.String(), `"mappings"`); n != 6400 || slow.Body.Len() <= chunkSize {
 		t.Errorf("%d candidates in %d bytes", n, slow.Body.Len())
 	}
 	if len(w.server.searches)+len(w.server.streams) != 0 {
-		t.Errorf("turns are lost: %d, %d", len(w.server.searches), len(w.server.streams))
+		t.Errorf("slots were not released: %d searches, %d streams", len(w.server.searches), len(w.server.streams))
 	}
 }
 
@@ -173,10 +174,10 @@ func TestConcurrentLargeBodiesAreLimited(t *testing.T) {
 		t.Fatal(err)
 	}
 	large := `{"name":"` + strings.Repeat("x", 4*small) + `"}`
-	withLength := w.answers(t.Context(), "POST", "/resource_providers", strings.NewReader(large))
-	chunked := w.answers(t.Context(), "POST", "/resource_providers", io.MultiReader(strings.NewReader(large)))
+	withLength := w.send(t.Context(), "POST", "/resource_providers", strings.NewReader(large))
+	chunked := w.send(t.Context(), "POST", "/resource_providers", io.MultiReader(strings.NewReader(large)))
 	leaving, leave := context.WithCancel(t.Context())
-	left := w.answers(leaving, "POST", "/resource_providers", strings.NewReader(large))
+	left := w.send(leaving, "POST", "/resource_providers", strings.NewReader(large))
 	w.must("1.39", "POST", "/resource_providers", `{"name":"small"}`)
 	leave()
 	w.wantStatus(left, http.StatusServiceUnavailable)
@@ -193,7 +194,7 @@ func TestConcurrentLargeBodiesAreLimited(t *testing.T) {
 	_, release, err = w.server.bodyBudget.Read(httptest.NewRecorder(),
 		httptest.NewRequest("PUT", "/", strings.NewReader(strings.Repeat("x", all+small-1))), 2*all)
 	if err != nil {
-		t.Errorf("some room is lost: %v", err)
+		t.Errorf("the budget was not released: %v", err)
 	}
 	release()
 }
@@ -208,7 +209,7 @@ func TestSlowBodyIsAborted(t *testing.T) {
 	w := newWorld(t)
 	for _, sent := range []int{10, 10 * rest.FreeBody} {
 		body := io.MultiReader(strings.NewReader(strings.Repeat(" ", sent)), stalled{})
-		w.wantStatus(w.answers(t.Context(), "POST", "/resource_providers", body), http.StatusRequestTimeout)
+		w.wantStatus(w.send(t.Context(), "POST", "/resource_providers", body), http.StatusRequestTimeout)
 	}
 }
 

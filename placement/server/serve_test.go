@@ -42,46 +42,46 @@ func TestChecksBeforeTheHandler(t *testing.T) {
 		{"version document", "GET", "/", "", []string{noToken, ""}, 200, `"max_version":"1.39"`},
 		{"version document at the empty path", "GET", "", "", []string{noToken, ""}, 200, `"min_version":"1.0"`},
 		{"no token", "GET", "/resource_providers", "", []string{noToken, ""}, 401, `"code":"401 Unauthorized"`},
-		{"no token comes before no path", "GET", "/nowhere", "", []string{noToken, ""}, 401, "Unauthorized"},
-		{"no token comes before a bad version", "GET", "/resource_providers", "",
+		{"no token and no path", "GET", "/nowhere", "", []string{noToken, ""}, 401, "Unauthorized"},
+		{"no token and an unknown version", "GET", "/resource_providers", "",
 			[]string{noToken, "", version, "placement 9.9"}, 401, "Unauthorized"},
 		{"latest", "GET", "/resource_providers", "", []string{version, "placement latest"}, 200, "[]"},
 		{"unknown version", "GET", "/resource_providers", "", []string{version, "placement 1.40"}, 406,
 			`"max_version":"1.39","min_version":"1.0"`},
 		{"unknown version of the document", "GET", "/", "", []string{version, "placement 1.40"}, 406, `"max_version"`},
-		{"no version at all", "GET", "/resource_providers", "", []string{version, "placement one"}, 400, "Bad Request"},
+		{"malformed version", "GET", "/resource_providers", "", []string{version, "placement one"}, 400, "Bad Request"},
 		{"a caller without a role", "GET", "/resource_providers", "", []string{noToken, "bob"}, 403, "Forbidden"},
 		{"a role from the header", "GET", "/resource_providers", "", []string{noToken, "bob", "X-Roles", "reader,admin"},
 			200, "[]"},
-		{"the header takes admin's role away", "GET", "/resource_providers", "", []string{"X-Roles", "reader"}, 403,
+		{"a header without the role admin", "GET", "/resource_providers", "", []string{"X-Roles", "reader"}, 403,
 			"Policy"},
 		{"a service", "GET", "/resource_providers", "", []string{noToken, "nova", "X-Roles", "service"}, 200, "[]"},
 		{"a reader of its own project", "GET", "/usages?project_id=p", "", []string{noToken, "bob:p", "X-Roles", "reader"},
 			200, "usages"},
 		{"a reader of another project", "GET", "/usages?project_id=q", "", []string{noToken, "bob:p", "X-Roles", "reader"},
 			403, "Policy"},
-		{"no such path", "GET", "/nowhere", "", nil, 404, "Not Found"},
-		{"a slash too many", "GET", "/resource_providers/", "", nil, 404, "Not Found"},
-		{"an empty part", "GET", "/resource_providers//inventories", "", nil, 404, "Not Found"},
+		{"unknown path", "GET", "/nowhere", "", nil, 404, "Not Found"},
+		{"a trailing slash", "GET", "/resource_providers/", "", nil, 404, "Not Found"},
+		{"an empty segment", "GET", "/resource_providers//inventories", "", nil, 404, "Not Found"},
 		{"wrong method", "PATCH", "/resource_providers", "", nil, 405, "Method Not Allowed"},
 		{"wrong method without a role", "PATCH", "/resource_providers", "", []string{noToken, "bob"}, 405,
 			"Method Not Allowed"},
 		{"HEAD", "HEAD", "/resource_providers", "", nil, 405, ""},
-		{"before its time", "POST", "/reshaper", "{}", []string{version, "placement 1.29"}, 404, "Not Found"},
+		{"a later microversion's path", "POST", "/reshaper", "{}", []string{version, "placement 1.29"}, 404, "Not Found"},
 		{"no content type", "POST", "/resource_providers", "{}", []string{"Content-Type", ""}, 400, "content-type"},
 		{"wrong content type", "POST", "/resource_providers", "{}", []string{"Content-Type", "text/plain"}, 415,
 			"text/plain"},
 		{"content type with parameters", "POST", "/resource_providers", `{}`,
 			[]string{"Content-Type", "application/json; charset=utf-8"}, 400, "name"},
 		{"no body and no content type", "POST", "/resource_providers", "", nil, 415, "None"},
-		{"takes HTML alone", "GET", "/resource_providers", "", []string{"Accept", "text/html"}, 406, "application/json"},
-		{"takes anything but JSON", "GET", "/resource_providers", "", []string{"Accept", "application/json;q=0"}, 406,
+		{"accepts only HTML", "GET", "/resource_providers", "", []string{"Accept", "text/html"}, 406, "application/json"},
+		{"accepts anything except JSON", "GET", "/resource_providers", "", []string{"Accept", "application/json;q=0"}, 406,
 			"application/json"},
-		{"takes anything", "GET", "/resource_providers", "", []string{"Accept", "text/html, */*;q=0.1"}, 200, "[]"},
-		{"a query that is none", "GET", "/resource_providers?name=%zz", "", nil, 200, "[]"},
+		{"accepts anything", "GET", "/resource_providers", "", []string{"Accept", "text/html, */*;q=0.1"}, 200, "[]"},
+		{"a malformed escape in a query", "GET", "/resource_providers?name=%zz", "", nil, 200, "[]"},
 		{"a semicolon in a query", "GET", "/resource_providers?name=a;uuid=b", "", nil, 400, "uuid"},
-		{"a query that is no text", "GET", "/resource_providers?name=%ff", "", nil, 400, "UTF-8"},
-		{"too long", "GET", "/resource_providers?name=" + strings.Repeat("n", MaxHeader), "", nil, 414, "over"},
+		{"a query that is not UTF-8", "GET", "/resource_providers?name=%ff", "", nil, 400, "UTF-8"},
+		{"a long query", "GET", "/resource_providers?name=" + strings.Repeat("n", MaxHeader), "", nil, 414, "over"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			resp := w.ask("1.39", c.method, c.path, c.body, c.headers...)
@@ -167,7 +167,7 @@ func TestGroupLimit(t *testing.T) {
 }
 
 // A handler that panics or fails is answered with 500 and a request id that is also in the log, without the cause.
-func TestServiceErrorsAreOnlyLogged(t *testing.T) {
+func TestCausesOfServerErrorsAreOnlyLogged(t *testing.T) {
 	var log bytes.Buffer
 	w := newWorld(t, func(o *Options) { o.Log = slog.New(slog.NewTextHandler(&log, nil)) })
 	for path, handle := range map[string]func(*call) error{
@@ -215,7 +215,7 @@ func TestRequestsAreRefusedWithoutAuthentication(t *testing.T) {
 // An empty list has a reason, and explain returns the details.
 func TestReasonForNoCandidates(t *testing.T) {
 	w := newWorld(t)
-	host, _ := grow(t, w.client(), "host", 4, 1)
+	host, _ := createHost(t, w.client(), "host", 4, 1)
 	ask := resource.Ask{Groups: []resource.Group{{Resources: resource.Amounts{"VCPU": 9}}}}
 	why := explain.Why(w.server.index.current(), ask, nil)
 	found, err := w.client().Candidates(t.Context(), ask)

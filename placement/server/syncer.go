@@ -53,37 +53,6 @@ func newSyncer(ctx context.Context, s *store.Store, index *liveIndex, names *nam
 	return &syncer{store: s, index: index, names: names, classes: classes}, err
 }
 
-// Run updates the index with the writes of other processes to the database, until ctx ends. Without Run the index
-// contains only the writes of this server. A write of another process is in the index after Options.RefreshInterval and
-// the time of one poll, which is a fraction of a second for ten thousand hosts. While the database does not answer, the
-// index becomes older, which /healthz and /metrics report. Call Run once.
-func (s *Server) Run(ctx context.Context) {
-	ticks := time.NewTicker(s.opts.RefreshInterval)
-	defer ticks.Stop()
-	failing := false
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticks.C:
-		}
-		began := s.now()
-		err := s.syncer.poll(ctx)
-		switch {
-		case ctx.Err() != nil:
-			return
-		case err == nil:
-			s.verifiedAt.Store(&began)
-			if failing {
-				s.log.Info("index synchronized again")
-			}
-		case !failing:
-			s.log.Warn("index not synchronized", "error", err)
-		}
-		failing = err != nil
-	}
-}
-
 // poll compares the index with the database once and reads the trees again that differ. It may be called again after an
 // error.
 func (o *syncer) poll(ctx context.Context) error {
@@ -269,12 +238,4 @@ func (o *syncer) refreshNames(ctx context.Context, now store.Fingerprints) error
 	}
 	o.classes, o.traits = now.Classes, now.Traits
 	return nil
-}
-
-// clear removes all names, because another process may have deleted some.
-func (n *nameCache) clear() {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	clear(n.classes)
-	clear(n.traits)
 }

@@ -70,7 +70,7 @@ func fillHosts(b *testing.B, tx *sqldb.Tx) error {
 			}
 		}
 	}
-	if tx.Dialect == sqldb.PostgreSQL { // the numbers were given by hand
+	if tx.Dialect == sqldb.PostgreSQL { // the ids were inserted explicitly
 		_, err := tx.Exec(b.Context(), "SELECT setval('resource_providers_id_seq', ?)", fleetHosts*perHost)
 		return err
 	}
@@ -101,7 +101,7 @@ func BenchmarkPoll(b *testing.B) {
 			if err != nil {
 				b.Fatal(err)
 			}
-			look := func(b *testing.B) {
+			poll := func(b *testing.B) {
 				if err := server.syncer.poll(b.Context()); err != nil {
 					b.Fatal(err)
 				}
@@ -109,13 +109,13 @@ func BenchmarkPoll(b *testing.B) {
 			b.Run("first", func(b *testing.B) {
 				for b.Loop() {
 					server.syncer.seen = nil
-					look(b)
+					poll(b)
 				}
 			})
-			look(b)
-			b.Run("nothing", func(b *testing.B) {
+			poll(b)
+			b.Run("unchanged", func(b *testing.B) {
 				for b.Loop() {
-					look(b)
+					poll(b)
 				}
 			})
 			b.Run("claim", func(b *testing.B) {
@@ -128,7 +128,7 @@ func BenchmarkPoll(b *testing.B) {
 						b.Fatal(err)
 					}
 					b.StartTimer()
-					look(b)
+					poll(b)
 				}
 			})
 		})

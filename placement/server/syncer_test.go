@@ -19,7 +19,8 @@ import (
 	"github.com/openberth/berth/resource"
 )
 
-func (w *world) look() {
+// poll updates the index as Run does.
+func (w *world) poll() {
 	w.t.Helper()
 	if err := w.server.syncer.poll(w.t.Context()); err != nil {
 		w.t.Fatal(err)
@@ -30,20 +31,21 @@ func (w *world) look() {
 type otherWriter struct {
 	t         *testing.T
 	store     *store.Store
-	chance    *rand.Rand
+	random    *rand.Rand
 	providers []provider.ID
 	consumers []resource.ConsumerID
 }
 
-// newOtherWriter returns a otherWriter with its own connections.
+// newOtherWriter returns an otherWriter with its own connections.
 func newOtherWriter(t *testing.T, url string, seed uint64) *otherWriter {
-	return &otherWriter{t: t, store: newWorldOn(t, url).store, chance: rand.New(rand.NewPCG(7, seed))}
+	return &otherWriter{t: t, store: newWorldOn(t, url).store, random: rand.New(rand.NewPCG(7, seed))}
 }
 
-func pick[T any](s *otherWriter, list []T) T { return list[s.chance.IntN(len(list))] }
+func pick[T any](s *otherWriter, list []T) T { return list[s.random.IntN(len(list))] }
 
-// fine accepts the errors that a otherWriter may get, such as a provider in use or a loop in a tree.
-func (s *otherWriter) fine(err error) bool {
+// accept reports whether err is nil. It accepts errors that another process may get, such as a provider in use or a
+// loop in a tree.
+func (s *otherWriter) accept(err error) bool {
 	s.t.Helper()
 	if err != nil && !fault.Is(err, fault.Conflict) && !fault.Is(err, fault.Invalid) && !fault.Is(err, fault.NotFound) {
 		s.t.Fatal(err)
@@ -53,102 +55,102 @@ func (s *otherWriter) fine(err error) bool {
 
 func (s *otherWriter) create(name string, parent provider.ID) {
 	id := provider.ID(uuid.NewString())
-	if _, _, err := s.store.CreateProvider(s.t.Context(), id, name, parent); s.fine(err) {
+	if _, _, err := s.store.CreateProvider(s.t.Context(), id, name, parent); s.accept(err) {
 		s.providers = append(s.providers, id)
 		_, err := s.store.ReplaceInventories(s.t.Context(), id, 0,
 			map[resource.Class]resource.Inventory{"VCPU": resource.Whole(8), "DISK_GB": resource.Whole(50)})
-		s.fine(err)
+		s.accept(err)
 	}
 }
 
 func (s *otherWriter) claim() {
 	id := resource.ConsumerID(uuid.NewString())
 	held := resource.Allocation{}
-	for range 1 + s.chance.IntN(2) {
-		held[pick(s, s.providers)] = resource.Amounts{"VCPU": 1 + s.chance.IntN(2)}
+	for range 1 + s.random.IntN(2) {
+		held[pick(s, s.providers)] = resource.Amounts{"VCPU": 1 + s.random.IntN(2)}
 	}
 	if _, err := s.store.PutAllocations(s.t.Context(),
-		store.Claim{Consumer: id, Allocation: held, Project: "p", User: "u"}); s.fine(err) {
+		store.Claim{Consumer: id, Allocation: held, Project: "p", User: "u"}); s.accept(err) {
 		s.consumers = append(s.consumers, id)
 	}
 }
 
-// verbs are all operations that change the index.
-func (s *otherWriter) verbs() map[string]func() {
+// writes returns all kinds of writes that change the index, by name.
+func (s *otherWriter) writes() map[string]func() {
 	ctx := s.t.Context()
 	at := func(id provider.ID) store.Provider {
 		p, err := s.store.Provider(ctx, id)
-		s.fine(err)
+		s.accept(err)
 		return p
 	}
 	return map[string]func(){
 		"claim": s.claim,
-		"let go": func() {
+		"delete allocations": func() {
 			if len(s.consumers) > 0 {
 				_, err := s.store.DeleteAllocations(ctx, pick(s, s.consumers))
-				s.fine(err)
+				s.accept(err)
 			}
 		},
 		"move a claim": func() {
 			if len(s.consumers) > 0 {
 				_, err := s.store.PutAllocations(ctx, store.Claim{Consumer: pick(s, s.consumers), Project: "p", User: "u",
 					Allocation: resource.Allocation{pick(s, s.providers): {"DISK_GB": 1}}})
-				s.fine(err)
+				s.accept(err)
 			}
 		},
 		"create root":  func() { s.create(uuid.NewString(), "") },
 		"create child": func() { s.create(uuid.NewString(), pick(s, s.providers)) },
-		"delete":       func() { _, err := s.store.DeleteProvider(ctx, pick(s, s.providers)); s.fine(err) },
-		"replace": func() { // the same name again, at the same generation
+		"delete":       func() { _, err := s.store.DeleteProvider(ctx, pick(s, s.providers)); s.accept(err) },
+		"replace": func() { // a new provider with the same name and generation
 			p := at(pick(s, s.providers))
-			if _, err := s.store.DeleteProvider(ctx, p.ID); s.fine(err) {
+			if _, err := s.store.DeleteProvider(ctx, p.ID); s.accept(err) {
 				s.create(p.Name, p.Parent)
 			}
 		},
 		"rename": func() {
 			_, _, err := s.store.UpdateProvider(ctx, pick(s, s.providers), store.Update{Name: uuid.NewString()})
-			s.fine(err)
+			s.accept(err)
 		},
 		"move": func() {
 			p, under := at(pick(s, s.providers)), pick(s, append(slices.Clone(s.providers), ""))
 			_, _, err := s.store.UpdateProvider(ctx, p.ID, store.Update{Name: p.Name, Move: true, Parent: under, Free: true})
-			s.fine(err)
+			s.accept(err)
 		},
 		"inventory": func() {
 			p := at(pick(s, s.providers))
-			_, err := s.store.UpdateInventory(ctx, p.ID, p.Generation, "VCPU", resource.Whole(5+s.chance.IntN(5)))
-			s.fine(err)
+			_, err := s.store.UpdateInventory(ctx, p.ID, p.Generation, "VCPU", resource.Whole(5+s.random.IntN(5)))
+			s.accept(err)
 		},
 		"traits": func() {
 			p := at(pick(s, s.providers))
 			_, _, err := s.store.ReplaceTraits(ctx, p.ID, p.Generation,
 				[]resource.Trait{pick(s, []resource.Trait{"HW_CPU_X86_VMX", "HW_CPU_X86_SVM"})})
-			s.fine(err)
+			s.accept(err)
 		},
-		"aggregates": func() { // as before microversion 1.19: no generation rises
+		"aggregates": func() { // as before microversion 1.19, without raising a generation
 			var all []resource.AggregateID
 			for i := range 3 {
-				if s.chance.IntN(2) == 0 {
+				if s.random.IntN(2) == 0 {
 					all = append(all, resource.AggregateID(fmt.Sprintf("00000000-0000-4000-8000-%012d", i)))
 				}
 			}
 			_, err := s.store.ReplaceAggregates(ctx, pick(s, s.providers), nil, all)
-			s.fine(err)
+			s.accept(err)
 		},
 	}
 }
 
 func TestSyncer(t *testing.T) {
 	databases.Each(t, func(t *testing.T, fresh func(testing.TB) string) {
-		t.Run("what others write", func(t *testing.T) { lookoutFinds(t, fresh) })
-		t.Run("stretches", func(t *testing.T) { lookoutFindsTheStretch(t, fresh) })
-		t.Run("names", func(t *testing.T) { lookoutFollowsNames(t, fresh) })
+		t.Run("writes", func(t *testing.T) { testPollFindsWrites(t, fresh) })
+		t.Run("buckets", func(t *testing.T) { testPollFindsBuckets(t, fresh) })
+		t.Run("names", func(t *testing.T) { testPollFindsNames(t, fresh) })
 	})
 }
 
 // After any write of another process and one poll, the index equals the database. A poll after only this server's
 // writes changes nothing.
-func lookoutFinds(t *testing.T, fresh func(testing.TB) string) {
+func testPollFindsWrites(t *testing.T, fresh func(testing.TB) string) {
 	for seed := range uint64(2) {
 		url := fresh(t)
 		s := newOtherWriter(t, url, seed)
@@ -156,13 +158,13 @@ func lookoutFinds(t *testing.T, fresh func(testing.TB) string) {
 			s.create(fmt.Sprint("before", i), "")
 		}
 		w := newWorldOn(t, url)
-		_, err := s.store.DeleteProvider(t.Context(), s.providers[0]) // after the index was read, before the first look
-		s.fine(err)
-		w.look()
-		same(t, w)
-		verbs := s.verbs()
-		names := make([]string, 0, len(verbs))
-		for name := range verbs {
+		_, err := s.store.DeleteProvider(t.Context(), s.providers[0]) // after the index was read, before the first poll
+		s.accept(err)
+		w.poll()
+		compareIndex(t, w)
+		writes := s.writes()
+		names := make([]string, 0, len(writes))
+		for name := range writes {
 			names = append(names, name)
 		}
 		slices.Sort(names)
@@ -171,78 +173,78 @@ func lookoutFinds(t *testing.T, fresh func(testing.TB) string) {
 			if round < len(names) {
 				did = names[round]
 			}
-			verbs[did]()
-			w.look()
-			if did == "rename" { // a name alone may take a whole turn
+			writes[did]()
+			w.poll()
+			if did == "rename" { // fingerprints do not include names: this may take sweepPolls polls
 				for range sweepPolls {
-					w.look()
+					w.poll()
 				}
 			}
-			if same(t, w); t.Failed() {
+			if compareIndex(t, w); t.Failed() {
 				t.Fatalf("seed %d, round %d: %s", seed, round, did)
 			}
 			if round%5 > 0 {
 				continue
 			}
-			_, _ = grow(t, w.client(), fmt.Sprint("own ", round), 4, 4)
+			_, _ = createHost(t, w.client(), fmt.Sprint("own ", round), 4, 4)
 			before := w.server.index.current()
-			w.look()
-			w.look()
+			w.poll()
+			w.poll()
 			if w.server.index.current() != before {
-				t.Fatalf("seed %d, round %d: trees were read again that were right", seed, round)
+				t.Fatalf("seed %d, round %d: a poll without other writes changed the index", seed, round)
 			}
 		}
 	}
 }
 
 // With many buckets, a poll finds a changed bucket, a new one, and one whose providers have all been deleted.
-func lookoutFindsTheStretch(t *testing.T, fresh func(testing.TB) string) {
+func testPollFindsBuckets(t *testing.T, fresh func(testing.TB) string) {
 	url := fresh(t)
 	s := newOtherWriter(t, url, 1)
 	for i := range 200 {
 		s.create(fmt.Sprint("p", i), "")
 	}
 	w := newWorldOn(t, url)
-	w.look()
+	w.poll()
 	if n := len(w.server.syncer.seen); n != 4 {
-		t.Fatalf("%d stretches, want 4", n)
+		t.Fatalf("%d buckets, want 4", n)
 	}
-	for _, id := range s.providers[60:130] { // one stretch whole, and parts of its neighbours
+	for _, id := range s.providers[60:130] { // one whole bucket, and parts of its neighbours
 		_, err := s.store.DeleteProvider(t.Context(), id)
-		s.fine(err)
+		s.accept(err)
 	}
 	s.claim()
-	w.look()
-	same(t, w)
+	w.poll()
+	compareIndex(t, w)
 	if n := len(w.server.syncer.seen); n != 3 {
-		t.Errorf("%d stretches, want 3", n)
+		t.Errorf("%d buckets, want 3", n)
 	}
 	for i := range 70 {
 		s.create(fmt.Sprint("q", i), "")
 	}
-	w.look()
-	same(t, w)
+	w.poll()
+	compareIndex(t, w)
 }
 
 // A renamed class has its new name in every tree, and a deleted class is refused.
-func lookoutFollowsNames(t *testing.T, fresh func(testing.TB) string) {
+func testPollFindsNames(t *testing.T, fresh func(testing.TB) string) {
 	url := fresh(t)
 	w, other := newWorldOn(t, url), newWorldOn(t, url)
-	grow(t, w.client(), "host", 4, 4)
+	createHost(t, w.client(), "host", 4, 4)
 	other.want(http.StatusCreated, "PUT", "/resource_classes/CUSTOM_GONE", "")
 	other.want(http.StatusCreated, "PUT", "/traits/CUSTOM_GONE", "")
 	const ask = "/allocation_candidates?resources=CUSTOM_GONE:1&required=CUSTOM_GONE"
 	w.want(http.StatusOK, "GET", ask, "")
-	w.look()
+	w.poll()
 	if response := other.ask("1.2", "PUT", "/resource_classes/CUSTOM_VF",
 		`{"name":"CUSTOM_OTHER"}`); response.StatusCode != http.StatusOK {
 		t.Fatal(response.Status)
 	}
-	w.look()
-	same(t, w)
+	w.poll()
+	compareIndex(t, w)
 	w.want(http.StatusOK, "GET", ask, "")
 	other.want(http.StatusNoContent, "DELETE", "/traits/CUSTOM_GONE", "")
-	w.look()
+	w.poll()
 	if body := w.want(http.StatusBadRequest, "GET", ask, ""); !strings.Contains(body, "CUSTOM_GONE") {
 		t.Error(body)
 	}
@@ -259,7 +261,7 @@ func TestRunUpdatesTheIndex(t *testing.T) {
 	ended := make(chan struct{})
 	go func() { defer close(ended); w.server.Run(ctx) }()
 	defer func() { stop(); <-ended }()
-	sees := func() {
+	waitForWrite := func() {
 		t.Helper()
 		name := uuid.NewString()
 		s.create(name, "")
@@ -269,22 +271,22 @@ func TestRunUpdatesTheIndex(t *testing.T) {
 				return
 			}
 			if time.Now().After(last) {
-				t.Fatal("the index does not see what a otherWriter wrote")
+				t.Fatal("the index does not have the provider that another process created")
 			}
 		}
 	}
-	sees()
+	waitForWrite()
 	server.Kill(t)
 	for last := time.Now().Add(30 * time.Second); w.server.indexState().Age < 10*interval; time.Sleep(interval) {
 		if time.Now().After(last) {
-			t.Fatal("the index does not grow older while the database is down")
+			t.Fatal("the age of the index does not increase while the database is down")
 		}
 	}
 	server.Restart(t)
-	sees()
+	waitForWrite()
 	for last := time.Now().Add(30 * time.Second); w.server.indexState().Age > 5*time.Second; time.Sleep(interval) {
 		if time.Now().After(last) {
-			t.Fatal("the index does not grow young again")
+			t.Fatal("the age of the index does not decrease after the restart")
 		}
 	}
 }
@@ -295,7 +297,7 @@ func TestUnknownOutcomeIsReported(t *testing.T) {
 	server := databases.MariaDB(t)
 	url, proxy := server.Database(t), databases.NewProxy(t, server.Addr)
 	w, other := newWorldOn(t, proxy.URL(url)), newWorldOn(t, url)
-	host, _ := grow(t, w.client(), "host", 4, 4)
+	host, _ := createHost(t, w.client(), "host", 4, 4)
 	path, watch := "/resource_providers/"+string(host), w.server.store.Watch
 	w.server.store.Watch = func(r store.Run) {
 		watch(r)

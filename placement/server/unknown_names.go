@@ -1,7 +1,6 @@
 package server
 
 import (
-	"net/http"
 	"regexp"
 	"slices"
 	"strings"
@@ -9,7 +8,6 @@ import (
 
 	api "github.com/openberth/berth/api/placement"
 	"github.com/openberth/berth/fault"
-	"github.com/openberth/berth/placement/candidate"
 	"github.com/openberth/berth/placement/index"
 	"github.com/openberth/berth/resource"
 )
@@ -58,16 +56,6 @@ func (c *call) unknownInList(q api.ProviderQuery, wrong error) error {
 	return wrong
 }
 
-// sendNoCandidates answers a query for candidates with a name that does not exist: with an empty list or an error.
-func (c *call) sendNoCandidates(ask resource.Ask, snapshot *index.Snapshot, unknown error) error {
-	if err := c.unknownInAsk(ask, snapshot, unknown); err != nil {
-		return err
-	}
-	c.setModified(time.Time{})
-	c.w.Header().Set(api.ReasonHeader, headerValue(fault.TextOf(unknown)))
-	return c.sendJSON(http.StatusOK, object{"allocation_requests": []object{}, "provider_summaries": object{}})
-}
-
 // unknownInAsk returns the error for a query of candidates with a name that does not exist; nil if the original answers
 // with an empty list.
 func (c *call) unknownInAsk(ask resource.Ask, snapshot *index.Snapshot, wrong error) error {
@@ -103,14 +91,6 @@ func (c *call) unknownInAsk(ask resource.Ask, snapshot *index.Snapshot, wrong er
 		}
 	}
 	return wrong
-}
-
-// anyCandidate reports whether there is a candidate.
-func (e *searchClock) anyCandidate(snapshot *index.Snapshot, ask resource.Ask) (bool, error) {
-	for range candidate.Find(snapshot, ask, candidate.Options{Stop: e.expired}) {
-		return true, nil
-	}
-	return false, e.err()
 }
 
 // suffixes returns the suffixes of the groups in a query, in the order of their first parameters.

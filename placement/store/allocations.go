@@ -11,8 +11,9 @@ import (
 	"github.com/openberth/berth/sqldb"
 )
 
-// Held are the allocations of a consumer. Without any allocation only Consumer is set, because the API shows no more.
-type Held struct {
+// ConsumerAllocation contains the allocations of a consumer. Without any allocation only Consumer is set, because the
+// API shows no more.
+type ConsumerAllocation struct {
 	Consumer     resource.ConsumerID
 	Allocation   resource.Allocation
 	Generations  map[provider.ID]int // of the providers in Allocation
@@ -39,9 +40,10 @@ type ProviderAllocations struct {
 }
 
 // ConsumerAllocations reads the allocations of a consumer. An unknown consumer has none; that is not an error.
-func (s *Store) ConsumerAllocations(ctx context.Context, consumer resource.ConsumerID) (held Held, err error) {
+func (s *Store) ConsumerAllocations(ctx context.Context,
+	consumer resource.ConsumerID) (held ConsumerAllocation, err error) {
 	err = s.read(ctx, "ConsumerAllocations", func(tx *sqldb.Tx) error {
-		held = Held{Consumer: consumer, Allocation: resource.Allocation{}, Generations: map[provider.ID]int{}}
+		held = ConsumerAllocation{Consumer: consumer, Allocation: resource.Allocation{}, Generations: map[provider.ID]int{}}
 		return queryEach(ctx, tx,
 			"SELECT p.uuid, COALESCE(p.generation, 0), k.name, a.used, a.created_at, a.updated_at, "+
 				"c.generation, j.external_id, u.external_id, COALESCE(t.name, '"+unknownType+"') "+

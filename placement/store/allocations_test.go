@@ -43,7 +43,7 @@ func testClaims(t *testing.T, s *Store) {
 			User:       "user",
 		}}})
 
-	// To another tree, other owner and type: the provider that is left keeps its generation.
+	// A claim on another tree, with another owner and type: the released providers keep their generations.
 	c = claim(500, 3, 10).seen(1)
 	c.Project, c.User, c.ConsumerType = "project2", "user2", "MIGRATION"
 	change, err = s.PutAllocations(ctx, c)
@@ -55,7 +55,7 @@ func testClaims(t *testing.T, s *Store) {
 	equal(t, "held", []any{held.Allocation, held.Project, held.User, held.ConsumerType, held.Generation},
 		[]any{c.Allocation, "project2", "user2", "MIGRATION", 2})
 
-	// The same again fits although the provider is full: what the consumer held is free for it.
+	// The same claim again fits although the provider is full, because it replaces the consumer's own allocation.
 	c = claim(500, 3, 10).seen(2)
 	c.ConsumerType = ""
 	ok(t, putOne(ctx, s, c))
@@ -63,7 +63,7 @@ func testClaims(t *testing.T, s *Store) {
 	ok(t, err)
 	equal(t, "held", []any{held.Project, held.ConsumerType, held.Generation}, []any{"project", "MIGRATION", 3})
 
-	// Nothing: the consumer goes, the generation of the provider that it frees rises.
+	// An empty claim deletes the consumer and raises the generation of the released provider.
 	c = claim(500, 3, 1).seen(3)
 	c.Allocation = nil
 	change, err = s.PutAllocations(ctx, c)
@@ -72,15 +72,15 @@ func testClaims(t *testing.T, s *Store) {
 	held, err = s.ConsumerAllocations(ctx, consumer(500))
 	ok(t, err)
 	equal(t, "held", held,
-		Held{Consumer: consumer(500), Allocation: resource.Allocation{}, Generations: map[provider.ID]int{}})
-	ok(t, putOne(ctx, s, claim(500, 3, 1))) // null again
+		ConsumerAllocation{Consumer: consumer(500), Allocation: resource.Allocation{}, Generations: map[provider.ID]int{}})
+	ok(t, putOne(ctx, s, claim(500, 3, 1))) // the consumer does not exist: no generation
 
 	change, err = s.DeleteAllocations(ctx, consumer(500))
 	ok(t, err)
 	equal(t, "change", []any{change.Roots, generation(t, s, 3)}, []any{[]provider.ID{id(3)}, 5})
 	_, err = s.DeleteAllocations(ctx, consumer(500))
 	refused(t, err, fault.NotFound, "", string(consumer(500)))
-	ok(t, putOne(ctx, s, claim(500, 3, 1))) // null again
+	ok(t, putOne(ctx, s, claim(500, 3, 1))) // the consumer does not exist: no generation
 }
 
 func testRefusals(t *testing.T, s *Store) {
@@ -115,7 +115,7 @@ func testRefusals(t *testing.T, s *Store) {
 	refused(t, err, fault.Conflict, "", "asks 2, 1 of 10 free")
 	_, err = s.PutAllocations(ctx, claim(501, 1, 1), claim(501, 1, 2))
 	refused(t, err, fault.Invalid, "", "twice")
-	equal(t, "what refusals left behind", diff(before, dump(t, s)), []string(nil))
+	equal(t, "changes by refused writes", diff(before, dump(t, s)), []string(nil))
 }
 
 func testGuards(t *testing.T, s *Store) {
@@ -125,22 +125,22 @@ func testGuards(t *testing.T, s *Store) {
 	ok(t, putOne(ctx, s, claim(500, 1, 1)))
 	refused(t, putOne(ctx, s, claim(500, 1, 1)), fault.Conflict, codeConcurrent, "generation 1, not null")
 	refused(t, putOne(ctx, s, claim(500, 1, 1).seen(2)), fault.Conflict, codeConcurrent, "generation 1 now, not 2")
-	old := claim(500, 1, 3) // before 1.28 nobody asks; before 1.8 nobody is named
+	old := claim(500, 1, 3) // as before 1.28: no generation; as before 1.8: no owner
 	old.Guarded, old.Project, old.User, old.ConsumerType = false, "", "", ""
 	ok(t, putOne(ctx, s, old))
 	held, err := s.ConsumerAllocations(ctx, consumer(500))
 	ok(t, err)
 	equal(t, "held", []any{held.Generation, held.Project, held.User, held.ConsumerType},
 		[]any{2, incompleteOwner, incompleteOwner, "INSTANCE"})
-	nothing := claim(501, 1, 1) // of a consumer that never was
+	nothing := claim(501, 1, 1) // of a consumer that does not exist
 	nothing.Allocation = nil
 	before := dump(t, s)
 	ok(t, putOne(ctx, s, nothing))
-	equal(t, "nothing for nobody", diff(before, dump(t, s)), []string(nil))
+	equal(t, "changes by an empty claim", diff(before, dump(t, s)), []string(nil))
 }
 
-// testManyConsumers moves what one consumer holds to another in one step, as a migration does, where there is no room
-// for both.
+// testManyConsumers moves an allocation from one consumer to another in one request, as a migration does, on a provider
+// without capacity for both.
 func testManyConsumers(t *testing.T, s *Store) {
 	ctx := t.Context()
 	host(t, s, 1, 0)
@@ -158,7 +158,7 @@ func testManyConsumers(t *testing.T, s *Store) {
 	equal(t, "used", used, ProviderUsages{Generation: 4, Used: resource.Amounts{"VCPU": 10, "MEMORY_MB": 0}})
 
 	var many []Claim
-	for n := range 1200 { // more than one statement holds
+	for n := range 1200 { // more than fit into one statement
 		c := claim(10000+n, 2, 1)
 		c.Allocation = resource.Allocation{id(3): {"VCPU": 1}}
 		many = append(many, c)
@@ -203,12 +203,12 @@ func testReshape(t *testing.T, s *Store) {
 	refused(t, err, fault.Invalid, "", string(id(9)))
 	_, err = s.Reshape(ctx, all, []Claim{claim(500, 2, 4)})
 	refused(t, err, fault.Conflict, codeConcurrent, "not null")
-	equal(t, "what refusals left behind", diff(before, dump(t, s)), []string(nil))
+	equal(t, "changes by refused writes", diff(before, dump(t, s)), []string(nil))
 
 	change, err := s.Reshape(ctx, all, toChildren)
 	ok(t, err)
 	equal(t, "change", change, Change{Roots: []provider.ID{id(1)}})
-	// 1: new inventories, the end. 2: these and a claim. 3: a claim only.
+	// Provider 1 has new inventories and the final raise, provider 2 also a claim, provider 3 only a claim.
 	equal(t, "generations", []int{generation(t, s, 1), generation(t, s, 2), generation(t, s, 3)}, []int{5, 4, 2})
 	rows, err := s.TreeRows(ctx, id(1))
 	ok(t, err)
@@ -242,7 +242,7 @@ func testUsages(t *testing.T, s *Store) {
 		{UsageFilter{Project: "project", ConsumerType: "unknown"}, "[{unknown 1 VCPU:2}]"},
 		{UsageFilter{Project: "project", ConsumerType: "MIGRATION"}, "[{MIGRATION 1 VCPU:3}]"},
 		{UsageFilter{Project: "project", User: "user", ConsumerType: "all"}, "[{all 2 MEMORY_MB:7,VCPU:3}]"},
-		{UsageFilter{Project: "nobody", ConsumerType: "all"}, "[]"},
+		{UsageFilter{Project: "unknown", ConsumerType: "all"}, "[]"},
 	} {
 		list, err := s.Usages(ctx, u.filter)
 		ok(t, err)
@@ -289,7 +289,8 @@ func testRows(t *testing.T, s *Store) {
 	}
 }
 
-// race lets 32 consumers claim one unit each of a provider that has 10, through any of these stores.
+// race claims one unit for each of 32 consumers, at the same time and through all of these stores, on a provider with
+// 10 units. Exactly 10 claims succeed.
 func race(t *testing.T, stores ...*Store) {
 	s := stores[0]
 	host(t, s, 1, 0)
@@ -297,7 +298,7 @@ func race(t *testing.T, stores ...*Store) {
 	var wg sync.WaitGroup
 	for i := range errs {
 		wg.Go(func() {
-			for range 10 { // as a client does when it is told to
+			for range 10 { // concurrent_update asks the client to repeat the request
 				errs[i] = putOne(t.Context(), stores[i%len(stores)], claim(500+i, 1, 1))
 				if fault.CodeOf(errs[i]) != codeConcurrent {
 					return
@@ -327,7 +328,7 @@ func race(t *testing.T, stores ...*Store) {
 
 func testRace(t *testing.T, s *Store) { race(t, s) }
 
-// testDiff names every row that one call changes, and nothing else may change.
+// testDiff checks that each call changes exactly the listed rows.
 func testDiff(t *testing.T, s *Store) {
 	ctx := t.Context()
 	host(t, s, 1, 0)

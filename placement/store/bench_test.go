@@ -13,7 +13,7 @@ import (
 	"github.com/openberth/berth/resource"
 )
 
-// durable are the databases with the settings that keep what was committed when the machine loses power.
+// durable returns the databases with settings that keep committed data when the machine loses power.
 func durable(b *testing.B) map[string]func() string {
 	return map[string]func() string{
 		"SQLite": func() string { return databases.SQLite(b) },
@@ -26,9 +26,8 @@ func durable(b *testing.B) map[string]func() string {
 	}
 }
 
-// BenchmarkClaims: 32 writers put claims of new consumers on hosts that they choose by chance; every other one is let
-// go again.
-// One operation is one claim that was kept.
+// BenchmarkClaims measures 32 concurrent writers, which claim random hosts for new consumers and delete every other
+// claim. One operation is one successful claim.
 func BenchmarkClaims(b *testing.B) {
 	for name, url := range durable(b) {
 		for _, hosts := range []int{1000, 10} {

@@ -13,17 +13,6 @@ import (
 	"github.com/openberth/berth/sqldb"
 )
 
-// Claim is the new allocation of one consumer. It replaces the old allocation.
-type Claim struct {
-	Consumer     resource.ConsumerID
-	Allocation   resource.Allocation // amounts are 1 or more; empty: all allocations are removed
-	Guarded      bool                // microversion 1.28: Generation must be the consumer's
-	Generation   *int                // nil: the consumer must not exist yet
-	Project      string              // empty before microversion 1.8: the project and user of incomplete consumers
-	User         string
-	ConsumerType string // empty (before microversion 1.38) or "unknown": unchanged
-}
-
 // PutAllocations replaces the allocations of all these consumers, or changes nothing: PUT and POST /allocations.
 //
 // It creates consumers, projects, users and consumer types that do not exist, and removes consumers without
@@ -130,23 +119,6 @@ func (s *Store) prepare(claims []Claim) ([]Claim, error) {
 		c.Allocation = all
 	}
 	return claims, nil
-}
-
-// providersOfClaims lists the providers that claims name.
-func providersOfClaims(claims []Claim) []provider.ID {
-	var list []provider.ID
-	for _, c := range claims {
-		list = slices.AppendSeq(list, maps.Keys(c.Allocation))
-	}
-	return sortedSet(list)
-}
-
-func consumersOfClaims(claims []Claim) []resource.ConsumerID {
-	ids := make([]resource.ConsumerID, len(claims))
-	for i, c := range claims {
-		ids[i] = c.Consumer
-	}
-	return ids
 }
 
 // checkedConsumers reads the consumers and compares their generations with those that the claims name.

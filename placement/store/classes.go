@@ -149,7 +149,7 @@ func (s *Store) ensureClass(ctx context.Context, op string, name resource.Class)
 func findCustomClass(ctx context.Context, tx *sqldb.Tx, name resource.Class) (classRow, error) {
 	class, err := findClass(ctx, tx, name)
 	if err == nil && class.id < firstCustomClass {
-		err = fault.New(fault.Invalid, "", "%s is a standard resource class, which stays as it is", name)
+		err = fault.New(fault.Invalid, "", "%s is a standard resource class and cannot be changed", name)
 	}
 	return class, err
 }

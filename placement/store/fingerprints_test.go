@@ -11,10 +11,9 @@ import (
 	"github.com/openberth/berth/sqldb"
 )
 
-// testPrints: every write that others can do shows in the fingerprint of its stretch, and in that of everything; what
-// changes nothing
-// does not, and the marks are the rows in short.
-func testPrints(t *testing.T, s *Store) {
+// testFingerprints checks that each kind of write changes the fingerprint of its bucket and the fingerprint of all
+// providers, that they are unchanged without a write, and that the provider versions match the rows.
+func testFingerprints(t *testing.T, s *Store) {
 	ctx := t.Context()
 	host(t, s, 1, 0)
 	host(t, s, 2, 1)
@@ -45,7 +44,7 @@ func testPrints(t *testing.T, s *Store) {
 		do   func() error
 	}{
 		{"a claim", func() error { return putOne(ctx, s, claim(502, 1, 1)) }},
-		{"letting go", func() error { _, err := s.DeleteAllocations(ctx, consumer(501)); return err }},
+		{"a deleted claim", func() error { _, err := s.DeleteAllocations(ctx, consumer(501)); return err }},
 		{"an inventory", func() error {
 			_, err := s.ReplaceInventories(ctx, id(3), 1, inventory{"VCPU": resource.Whole(11)})
 			return err
@@ -55,72 +54,72 @@ func testPrints(t *testing.T, s *Store) {
 			return err
 		}},
 		{"an aggregate without generation", sets(3, 900)},
-		{"another one in its place", sets(3, 904)},
+		{"another aggregate instead", sets(3, 904)},
 		{"aggregates exchanged", func() error { ok(t, sets(3, 901, 902)()); return sets(2, 904)() }},
 		{"a move under another", move(3, 2)},
 		{"a move within the tree", move(3, 1)},
 		{"a second child", move(4, 2)},
-		{"two that change places", func() error { ok(t, move(3, 2)()); return move(4, 1)() }},
+		{"two providers that exchange their parents", func() error { ok(t, move(3, 2)()); return move(4, 1)() }},
 		{"a move out", move(4, 0)},
 		{"a new provider", func() error { host(t, s, 5, 0); return nil }},
 		{"a provider deleted", func() error { _, err := s.DeleteProvider(ctx, id(5)); return err }},
-		{"one deleted and one made like it", func() error {
+		{"one deleted and an equal one created", func() error {
 			host(t, s, 6, 0)
-			before := printsOf(t, s)
+			before := fingerprintsOf(t, s)
 			_, err := s.DeleteProvider(ctx, id(6))
 			ok(t, err)
 			host(t, s, 7, 0)
-			if maps.Equal(before, printsOf(t, s)) {
-				t.Error("one deleted and one made like it: no fingerprint changed")
+			if maps.Equal(before, fingerprintsOf(t, s)) {
+				t.Error("one deleted and an equal one created: no fingerprint changed")
 			}
 			return err
 		}},
 	} {
-		before := printsOf(t, s)
-		if again := printsOf(t, s); !maps.Equal(before, again) {
-			t.Fatalf("nothing happened: %v and %v", before, again)
+		before := fingerprintsOf(t, s)
+		if again := fingerprintsOf(t, s); !maps.Equal(before, again) {
+			t.Fatalf("without a write the fingerprints changed from %v to %v", before, again)
 		}
 		ok(t, c.do())
-		after := printsOf(t, s)
+		after := fingerprintsOf(t, s)
 		for at := range after {
 			if before[at] == after[at] {
-				t.Errorf("%s: the fingerprint %d stays %+v", c.what, at, after[at])
+				t.Errorf("%s: fingerprint %d is unchanged: %+v", c.what, at, after[at])
 			}
 		}
-		marksAreRows(t, s)
+		checkProviderVersions(t, s)
 	}
 }
 
-// printsOf gives the fingerprints of all stretches, and that of everything as number -1.
-func printsOf(t *testing.T, s *Store) map[Bucket]Fingerprint {
+// fingerprintsOf returns the fingerprints of all buckets, and that of all providers as number -1.
+func fingerprintsOf(t *testing.T, s *Store) map[Bucket]Fingerprint {
 	t.Helper()
 	parts, whole := must(s.Fingerprints(t.Context(), false)), must(s.Fingerprints(t.Context(), true))
-	equal(t, "the whole", parts.Sum(), whole.Buckets[0])
+	equal(t, "fingerprint of all providers", parts.Sum(), whole.Buckets[0])
 	equal(t, "names", fmt.Sprint(parts.Classes, parts.Traits), fmt.Sprint(whole.Classes, whole.Traits))
 	parts.Buckets[-1] = whole.Buckets[0]
 	return parts.Buckets
 }
 
-// marksAreRows compares the marks of all stretches with the rows.
-func marksAreRows(t *testing.T, s *Store) {
+// checkProviderVersions compares the provider versions of all buckets with the rows.
+func checkProviderVersions(t *testing.T, s *Store) {
 	t.Helper()
 	prints, rows := must(s.Fingerprints(t.Context(), false)), must(s.Rows(t.Context()))
 	found := must(s.ProviderVersions(t.Context(), slices.Collect(maps.Keys(prints.Buckets))...))
-	marks := map[provider.ID]ProviderVersion{}
+	versions := map[provider.ID]ProviderVersion{}
 	for at, list := range found {
 		equal(t, "providers", len(list), prints.Buckets[at].Providers)
 		for _, m := range list {
 			slices.Sort(m.Aggregates)
-			marks[m.ID] = m
+			versions[m.ID] = m
 		}
 	}
-	equal(t, "marks", len(marks), len(rows))
+	equal(t, "versions", len(versions), len(rows))
 	for _, r := range rows {
 		used := 0
 		for _, n := range r.Used {
 			used += n
 		}
-		equal(t, "mark", marks[r.ID], ProviderVersion{
+		equal(t, "version", versions[r.ID], ProviderVersion{
 			ID:         r.ID,
 			Parent:     r.Parent,
 			Root:       r.Root,
@@ -132,15 +131,15 @@ func marksAreRows(t *testing.T, s *Store) {
 	}
 }
 
-// testStretches: providers far apart have fingerprints of their own, and a change touches one of them.
-func testStretches(t *testing.T, s *Store) {
+// testBuckets checks that a change of a provider changes only the fingerprint of its bucket.
+func testBuckets(t *testing.T, s *Store) {
 	const count = 3 << bucketBits
 	ok(t, s.db.Write(t.Context(), func(tx *sqldb.Tx) error {
 		var rows [][]any
 		for n := 1; n <= count; n++ {
 			rows = append(rows, []any{s.now(), n, id(n), fmt.Sprint("p", n), 0, n})
 		}
-		for _, row := range rows { // each its own root: one by one, for a foreign key asks at once
+		for _, row := range rows { // one by one: each is its own root, and the foreign key is checked at each statement
 			if err := insert(t.Context(), tx, "resource_providers", "created_at, id, uuid, name, generation, "+
 				"root_provider_id", [][]any{row}); err != nil {
 				return err
@@ -149,22 +148,22 @@ func testStretches(t *testing.T, s *Store) {
 		return nil
 	}))
 	before := must(s.Fingerprints(t.Context(), false)).Buckets
-	equal(t, "stretches", slices.Sorted(maps.Keys(before)), []Bucket{0, 1, 2, 3})
+	equal(t, "buckets", slices.Sorted(maps.Keys(before)), []Bucket{0, 1, 2, 3})
 	_, err := s.ReplaceInventories(t.Context(), id(100), 0, inventory{"VCPU": resource.Whole(10)})
 	ok(t, err)
 	after := must(s.Fingerprints(t.Context(), false)).Buckets
 	for at := range after {
 		if changed := before[at] != after[at]; changed != (at == 100>>bucketBits) {
-			t.Errorf("stretch %d: changed %t", at, changed)
+			t.Errorf("bucket %d: changed %t", at, changed)
 		}
 	}
 	found := must(s.ProviderVersions(t.Context(), 3, 0, 7, 2, 3))
-	equal(t, "marks", []int{len(found), len(found[0]), len(found[2]), len(found[3]), len(found[7])},
+	equal(t, "versions", []int{len(found), len(found[0]), len(found[2]), len(found[3]), len(found[7])},
 		[]int{4, 63, 64, 1, 0})
-	equal(t, "the last", found[3][0].ID, id(count))
+	equal(t, "last provider", found[3][0].ID, id(count))
 }
 
-func TestSpans(t *testing.T) {
-	equal(t, "spans", numberRanges([]Bucket{5, 0, 2, 1, 5, 7}), []numberRange{{0, 191}, {320, 383}, {448, 511}})
-	equal(t, "spans of nothing", numberRanges(nil), []numberRange(nil))
+func TestNumberRanges(t *testing.T) {
+	equal(t, "ranges", numberRanges([]Bucket{5, 0, 2, 1, 5, 7}), []numberRange{{0, 191}, {320, 383}, {448, 511}})
+	equal(t, "ranges of no buckets", numberRanges(nil), []numberRange(nil))
 }

@@ -21,21 +21,21 @@ import (
 // galera is a cluster of three nodes.
 type galera struct{ *databases.Cluster }
 
-// TestGalera runs Berths side by side on the nodes of one cluster, each part in a database of its own. The last part
+// TestGalera tests servers that use different nodes of one cluster. Each subtest has its own database. The last one
 // kills nodes.
 func TestGalera(t *testing.T) {
 	g := galera{databases.Galera(t, 3)}
 	t.Run("firstStarts", g.firstStarts)
 	t.Run("migrate", g.migrate)
-	t.Run("sight", g.sight)
+	t.Run("visibility", g.visibility)
 	t.Run("race", func(t *testing.T) { stores := g.stores(t); race(t, stores[0], stores[1]) })
 	t.Run("lastUnits", g.lastUnits)
 	t.Run("trees", g.trees)
 	t.Run("lostAtCommit", g.lostAtCommit)
-	t.Run("killed", g.killed)
+	t.Run("killedNode", g.killedNode)
 }
 
-// stores opens a fresh database at each node.
+// stores creates a database and opens it on each node.
 func (g galera) stores(t *testing.T) (all []*Store) {
 	t.Helper()
 	for _, url := range g.Database(t) {
@@ -44,8 +44,8 @@ func (g galera) stores(t *testing.T) (all []*Store) {
 	return all
 }
 
-// together runs something on each store at once.
-func together(stores []*Store, run func(i int, s *Store)) {
+// onEach calls run for each store at the same time.
+func onEach(stores []*Store, run func(i int, s *Store)) {
 	var all sync.WaitGroup
 	for i, s := range stores {
 		all.Go(func() { run(i, s) })
@@ -53,12 +53,12 @@ func together(stores []*Store, run func(i int, s *Store)) {
 	all.Wait()
 }
 
-// firstStarts: of several that start on an empty database one makes the tables, and all go on.
+// firstStarts tests servers that start at the same time on an empty database, on different nodes.
 func (g galera) firstStarts(t *testing.T) {
 	startTogether(t, func(testing.TB) []string { return g.Database(t) })
 }
 
-// TestFirstStarts is the same on one server.
+// TestFirstStarts tests servers that start at the same time on an empty database of one database server.
 func TestFirstStarts(t *testing.T) {
 	databases.Each(t, func(t *testing.T, fresh func(testing.TB) string) {
 		startTogether(t, func(t testing.TB) []string {
@@ -68,23 +68,23 @@ func TestFirstStarts(t *testing.T) {
 	})
 }
 
-// TestUnfinished: tables that another process is making are waited for, but not for ever; then a sentence says what
-// to do.
-func TestUnfinished(t *testing.T) {
+// TestUnfinishedTables checks that whileCreated waits for another process that creates the tables, at most for
+// creationTimeout, and that its error contains the remedy.
+func TestUnfinishedTables(t *testing.T) {
 	s := openStore(t, sqliteURL(t))
 	ok(t,
 		s.db.Write(t.Context(),
 			func(tx *sqldb.Tx) error { _, err := tx.Exec(t.Context(), "DELETE FROM alembic_version"); return err }))
 	_, unfinished := s.Version(t.Context())
 	synctest.Test(t, func(t *testing.T) {
-		looks, began := 0, time.Now()
-		refused(t, whileCreated(t.Context(), func() error { looks++; return unfinished }), fault.Unavailable, "",
+		calls, began := 0, time.Now()
+		refused(t, whileCreated(t.Context(), func() error { calls++; return unfinished }), fault.Unavailable, "",
 			"if there is no such process, create the database again")
-		if took := time.Since(began); took < creationTimeout || took > creationTimeout+time.Second || looks < 100 {
-			t.Errorf("%d looks in %v", looks, took)
+		if took := time.Since(began); took < creationTimeout || took > creationTimeout+time.Second || calls < 100 {
+			t.Errorf("%d calls in %v", calls, took)
 		}
 		ok(t, whileCreated(t.Context(), func() error {
-			if looks++; looks%10 != 0 {
+			if calls++; calls%10 != 0 {
 				return unfinished
 			}
 			return nil
@@ -92,6 +92,8 @@ func TestUnfinished(t *testing.T) {
 	})
 }
 
+// startTogether starts a server for each URL at the same time. At most one creates the tables, and all find the
+// standard traits and classes.
 func startTogether(t *testing.T, fresh func(testing.TB) []string) {
 	for range 3 {
 		var made atomic.Int32
@@ -104,7 +106,7 @@ func startTogether(t *testing.T, fresh func(testing.TB) []string) {
 					t.Error(err)
 					return
 				}
-				if i > 0 { // one as `berth placement db sync` does, the others as `berth placement` at its start
+				if i > 0 { // as `berth placement db sync`; the first one as `berth placement`
 					created, err := s.Create(t.Context())
 					if created {
 						made.Add(1)
@@ -128,12 +130,12 @@ func startTogether(t *testing.T, fresh func(testing.TB) []string) {
 		}
 		all.Wait()
 		if made.Load() > 1 {
-			t.Errorf("%d made the tables", made.Load())
+			t.Errorf("%d processes created the tables", made.Load())
 		}
 	}
 }
 
-// migrate: Berth's own tables are made once, from all nodes at once.
+// migrate checks that migrations that run on all nodes at the same time are applied once.
 func (g galera) migrate(t *testing.T) {
 	var dbs []*sqldb.DB
 	for _, url := range g.Database(t) {
@@ -165,8 +167,8 @@ func (g galera) migrate(t *testing.T) {
 	equal(t, "rows", []int{count("berth_versions"), count("part_0"), count("part_2")}, []int{6, 1, 1})
 }
 
-// sight: what one Berth has committed is there for all others at once.
-func (g galera) sight(t *testing.T) {
+// visibility checks that a committed claim is visible on all other nodes at once.
+func (g galera) visibility(t *testing.T) {
 	ctx, stores := t.Context(), g.stores(t)
 	host(t, stores[0], 1, 0)
 	for n := range 100 {
@@ -176,15 +178,15 @@ func (g galera) sight(t *testing.T) {
 			c = c.seen(n)
 		}
 		ok(t, putOne(ctx, writer, c))
-		equal(t, "what the next one sees", must(reader.ConsumerAllocations(ctx, consumer(500))).Generation, n+1)
-		marks := must(reader.ProviderVersions(ctx, 0))
-		equal(t, "what its lookout sees", marks[0][0].Generation, n+2)
+		equal(t, "generation of the consumer on the next node",
+			must(reader.ConsumerAllocations(ctx, consumer(500))).Generation, n+1)
+		versions := must(reader.ProviderVersions(ctx, 0))
+		equal(t, "generation of the provider on the next node", versions[0][0].Generation, n+2)
 	}
 }
 
-// lastUnits: clients on all nodes claim what is left of one provider, and let it go. Nobody hears an error but that
-// it is full; never is more
-// given than there is, and in the end everybody has what he was told.
+// lastUnits checks that clients on all nodes that claim the last units of a provider get no other error than that it is
+// full, and that the usage equals the successful claims.
 func (g galera) lastUnits(t *testing.T) {
 	const rounds, clients = 8, 9
 	ctx, stores := t.Context(), g.stores(t)
@@ -217,13 +219,12 @@ func (g galera) lastUnits(t *testing.T) {
 	}
 }
 
-// trees: children are added on one node while their parent moves to another tree on the second, and two providers
-// move under each other on
-// two nodes: nothing ends up in a wrong tree or in a loop.
+// trees adds children on one node while their parent moves to another tree on a second node, and moves two providers
+// under each other on two nodes. No provider may be in a wrong tree or in a loop.
 func (g galera) trees(t *testing.T) {
 	ctx, stores := t.Context(), g.stores(t)
 	for n := range 5 {
-		host(t, stores[0], n+1, 0) // 1 and 2 are roots, 3 moves between them; 4 and 5 move under each other
+		host(t, stores[0], n+1, 0) // 3 moves between 1 and 2; 4 and 5 move under each other
 	}
 	to := func(s *Store, n, parent int) error {
 		var under provider.ID
@@ -236,7 +237,7 @@ func (g galera) trees(t *testing.T) {
 	}
 	for round := range 20 {
 		child, loops := 10+round, make([]error, 2)
-		together(stores[:2], func(i int, s *Store) {
+		onEach(stores[:2], func(i int, s *Store) {
 			var err error
 			if i == 0 {
 				_, _, err = s.CreateProvider(ctx, id(child), fmt.Sprint("p", child), id(3))
@@ -251,16 +252,15 @@ func (g galera) trees(t *testing.T) {
 		p, c := must(stores[2].Provider(ctx, id(3))), must(stores[2].Provider(ctx, id(child)))
 		equal(t, "the child's root", c.Root, p.Root)
 		if loops[0] == nil && loops[1] == nil {
-			t.Fatal("two providers lie under each other")
+			t.Fatal("two providers are children of each other")
 		}
 		ok(t, to(stores[2], 4, 0))
 		ok(t, to(stores[2], 5, 0))
 	}
 }
 
-// lostAtCommit: a connection to one node breaks at COMMIT, and the outcome is found out on another node: either that
-// one has not carried out yet what the first one committed, or the first one has rolled nothing back and still holds
-// the transaction open.
+// lostAtCommit breaks the connection to one node at COMMIT, so the outcome is determined on another node. Either that
+// node has not applied the committed transaction yet, or the first node still has the transaction open.
 func (g galera) lostAtCommit(t *testing.T) {
 	urls := g.Database(t)
 	proxy := databases.NewProxy(t, g.Nodes[2].Addr)
@@ -268,12 +268,12 @@ func (g galera) lostAtCommit(t *testing.T) {
 	names := []string{"claim", "move a claim", "delete allocations", "reshape", "replace inventories", "replace traits",
 		"create provider", "move provider", "delete provider", "create trait", "delete trait", "rename class"}
 	writes := slices.DeleteFunc(everyWrite(), func(w anyWrite) bool { return !slices.Contains(names, w.name) })
-	sameResult(t, s, past, writes, func(heard bool, write func() error) error {
+	sameResult(t, s, past, writes, func(committed bool, write func() error) error {
 		defer func() {
 			proxy.Turn(g.Nodes[2].Addr)
 			proxy.Drop()
 		}()
-		if !heard {
+		if !committed {
 			turn := func() { proxy.Turn(g.Nodes[1].Addr) }
 			return loseCommit(t, s, proxy, databases.Cut{Linger: time.Second}, turn, write)
 		}
@@ -285,7 +285,7 @@ func (g galera) lostAtCommit(t *testing.T) {
 	})
 }
 
-// stopApplying makes a node keep back what the others commit until release.
+// stopApplying stops a node from applying the transactions of the others until release is called.
 func stopApplying(t *testing.T, s *Store) (release func()) {
 	t.Helper()
 	ctx, stopped, let := t.Context(), make(chan struct{}), make(chan struct{})
@@ -309,10 +309,10 @@ func stopApplying(t *testing.T, s *Store) (release func()) {
 	return sync.OnceFunc(func() { close(let) })
 }
 
-// killed: clients on all nodes claim and let go while a node is killed and comes back, one of them through an address
-// that leads to another
-// node from then on. They hear success, that it is full, or Unavailable; and what they heard is what is there.
-func (g galera) killed(t *testing.T) {
+// killedNode kills and restarts a node while clients on all nodes claim and release. One client has an address that
+// leads to another node after that. Each request succeeds, or fails because the provider is full or with Unavailable.
+// At the end the database agrees with the answers.
+func (g galera) killedNode(t *testing.T) {
 	ctx, urls := t.Context(), g.Database(t)
 	proxy := databases.NewProxy(t, g.Nodes[2].Addr)
 	stores := []*Store{
@@ -322,14 +322,14 @@ func (g galera) killed(t *testing.T) {
 		openStore(t, proxy.URL(urls[2])),
 	}
 	for n := range 2 {
-		host(t, stores[0], n+1, 0) // each 10 VCPU
+		host(t, stores[0], n+1, 0) // 10 VCPU each
 	}
 	stop := make(chan struct{})
 	clients := make([]*client, 2*len(stores))
 	var all sync.WaitGroup
 	for i := range clients {
 		c := &client{store: stores[i%len(stores)], held: map[int]bool{}, unsure: map[int]bool{}}
-		c.first = 1_000_000 * (i + 1) // a client whose node is down fails fast and counts far
+		c.first = 1_000_000 * (i + 1) // far apart: a client whose node is down fails fast and uses many numbers
 		clients[i] = c
 		all.Go(func() { c.run(t, stop) })
 	}
@@ -339,12 +339,12 @@ func (g galera) killed(t *testing.T) {
 		}
 		return n
 	}
-	more := func(which int) { // each store's clients succeed again
+	more := func(which int) { // waits until the clients of a store have ten more successes
 		t.Helper()
 		before, last := sum(which, (*client).successes), time.Now().Add(time.Minute)
 		for ; sum(which, (*client).successes) < before+10; time.Sleep(10 * time.Millisecond) {
 			if time.Now().After(last) {
-				t.Errorf("the clients of store %d do not succeed any more", which)
+				t.Errorf("no success of the clients of store %d for a minute", which)
 				return
 			}
 		}
@@ -352,7 +352,7 @@ func (g galera) killed(t *testing.T) {
 	for i := range stores {
 		more(i)
 	}
-	time.Sleep(rand.N(300 * time.Millisecond)) // any moment
+	time.Sleep(rand.N(300 * time.Millisecond)) // any time
 	g.Nodes[2].Kill(t)
 	proxy.Turn(g.Nodes[1].Addr)
 	for _, i := range []int{0, 1, 3} {
@@ -365,10 +365,10 @@ func (g galera) killed(t *testing.T) {
 	close(stop)
 	all.Wait()
 	if sum(2, (*client).failures) == 0 {
-		t.Error("no client noticed that its node was killed")
+		t.Error("no client of the killed node had an error")
 	}
 	for _, s := range stores {
-		books(t, s, clients)
+		checkConsumers(t, s, clients)
 	}
 	for _, c := range clients {
 		for n := range c.held {
@@ -376,11 +376,11 @@ func (g galera) killed(t *testing.T) {
 			ok(t, err)
 		}
 	}
-	g.alone(t, stores[0])
+	g.lastNode(t, stores[0])
 }
 
-// alone kills all nodes but the first, which goes on when it is told to.
-func (g galera) alone(t *testing.T, s *Store) {
+// lastNode kills all nodes except the first. That one refuses requests until it is bootstrapped.
+func (g galera) lastNode(t *testing.T, s *Store) {
 	ctx := t.Context()
 	g.Nodes[1].Kill(t)
 	g.Nodes[2].Kill(t)
@@ -392,7 +392,7 @@ func (g galera) alone(t *testing.T, s *Store) {
 			break
 		}
 		if time.Now().After(last) {
-			t.Fatal("a node that is left alone answers")
+			t.Fatal("the last node still answers without a quorum")
 		}
 	}
 	refused(t, putOne(ctx, s, claim(500, 1, 1)), fault.Unavailable, "",
@@ -403,12 +403,12 @@ func (g galera) alone(t *testing.T, s *Store) {
 	ok(t, putOne(ctx, s, claim(500, 1, 1)))
 }
 
-// client claims one VCPU on both providers for one consumer after the other, and lets go of them in between.
+// client claims one VCPU on both providers for one consumer after the other, and deletes claims in between.
 type client struct {
 	store  *Store
-	first  int          // its first consumer
-	held   map[int]bool // what it was told
-	unsure map[int]bool // was told that nobody knows
+	first  int          // the number of its first consumer
+	held   map[int]bool // consumers whose claim succeeded
+	unsure map[int]bool // consumers with an unknown outcome
 
 	good, bad atomic.Int64
 }
@@ -425,19 +425,19 @@ func (c *client) run(t *testing.T, stop <-chan struct{}) {
 		}
 		both := claim(n, 1, 1)
 		both.Allocation[id(2)] = resource.Amounts{"VCPU": 1}
-		c.heard(t, n, true, putOne(t.Context(), c.store, both))
-		for old := range c.held { // any
+		c.record(t, n, true, putOne(t.Context(), c.store, both))
+		for old := range c.held { // the first in any order
 			if len(c.held) > 1 || rand.N(2) == 0 {
 				_, err := c.store.DeleteAllocations(t.Context(), consumer(old))
-				c.heard(t, old, false, err)
+				c.record(t, old, false, err)
 			}
 			break
 		}
 	}
 }
 
-// heard notes what an answer says about a consumer.
-func (c *client) heard(t *testing.T, n int, claimed bool, err error) {
+// record records the answer to a claim or to a deletion of a consumer's claim.
+func (c *client) record(t *testing.T, n int, claimed bool, err error) {
 	switch {
 	case err == nil:
 		delete(c.held, n)
@@ -457,48 +457,48 @@ func (c *client) heard(t *testing.T, n int, claimed bool, err error) {
 	}
 }
 
-// books compares what is there with what all clients were told.
-func books(t *testing.T, s *Store, clients []*client) {
+// checkConsumers compares the consumers in the database with the answers that the clients got.
+func checkConsumers(t *testing.T, s *Store, clients []*client) {
 	t.Helper()
-	there := map[string]int{}
+	present := map[string]int{}
 	ok(t, s.db.Read(t.Context(), func(tx *sqldb.Tx) error {
-		clear(there)
+		clear(present)
 		return queryEach(t.Context(), tx,
 			"SELECT c.uuid, COUNT(a.id) FROM consumers c LEFT JOIN allocations a ON a.consumer_id = c.uuid GROUP "+
 				"BY c.uuid", nil, func(rows *sql.Rows) error {
 				var consumer string
 				var count int
 				err := rows.Scan(&consumer, &count)
-				there[consumer] = count
+				present[consumer] = count
 				return err
 			})
 	}))
 	for _, n := range []int{1, 2} {
 		used := must(s.ProviderUsages(t.Context(), id(n))).Used["VCPU"]
-		if used > 10 || used != len(there) {
-			t.Errorf("provider %d: %d of 10 used by %d consumers", n, used, len(there))
+		if used > 10 || used != len(present) {
+			t.Errorf("provider %d: %d of 10 used by %d consumers", n, used, len(present))
 		}
 	}
-	for who, count := range there {
+	for who, count := range present {
 		if count != 2 {
 			t.Errorf("consumer %s has %d of 2 allocations", who, count)
 		}
 	}
-	told := map[string]bool{}
+	expected := map[string]bool{}
 	for _, c := range clients {
 		for n := range c.held {
-			told[string(consumer(n))] = true
-			if there[string(consumer(n))] == 0 {
-				t.Errorf("consumer %d was acknowledged and is lost", n)
+			expected[string(consumer(n))] = true
+			if present[string(consumer(n))] == 0 {
+				t.Errorf("consumer %d is missing, but its claim succeeded", n)
 			}
 		}
 		for n := range c.unsure {
-			told[string(consumer(n))] = true
+			expected[string(consumer(n))] = true
 		}
 	}
-	for who := range there {
-		if !told[who] {
-			t.Errorf("consumer %s is there, and its client was told that it is not", who)
+	for who := range present {
+		if !expected[who] {
+			t.Errorf("consumer %s exists, but its claim failed or was deleted", who)
 		}
 	}
 }

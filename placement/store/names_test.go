@@ -33,7 +33,7 @@ func testTraits(t *testing.T, s *Store) {
 	equal(t, "traits", traitNames(now.Traits), "[HW_NIC_SRIOV CUSTOM_B]")
 	_, change, err = s.ReplaceTraits(ctx, id(1), 2, []resource.Trait{"CUSTOM_B", "HW_NIC_SRIOV"})
 	ok(t, err)
-	equal(t, "generation when nothing changes", change.Generation, 2)
+	equal(t, "generation without a change", change.Generation, 2)
 	_, _, err = s.ReplaceTraits(ctx, id(1), 1, nil)
 	refused(t, err, fault.Conflict, codeConcurrent, "generation 2")
 	_, _, err = s.ReplaceTraits(ctx, id(1), 2, []resource.Trait{"CUSTOM_NO", "CUSTOM_B"})
@@ -50,7 +50,7 @@ func testTraits(t *testing.T, s *Store) {
 		want   string
 	}{
 		{TraitFilter{Prefix: "CUSTOM_"}, "[CUSTOM_B CUSTOM_A_100%]"},
-		{TraitFilter{Prefix: "custom__"}, "[CUSTOM_B CUSTOM_A_100%]"}, // a pattern, as LIKE has them
+		{TraitFilter{Prefix: "custom__"}, "[CUSTOM_B CUSTOM_A_100%]"}, // a pattern as in LIKE
 		{TraitFilter{Prefix: "CUSTOM_%%0_"}, "[CUSTOM_A_100%]"},
 		{TraitFilter{Prefix: "CUSTOM_%1%1"}, "[]"},
 		{TraitFilter{Prefix: "CUSTOM_B_"}, "[]"},
@@ -87,7 +87,7 @@ func testClasses(t *testing.T, s *Store) {
 	}
 	if rows := dump(t, s); !rows["resource_classes c id=10000 name=CUSTOM_A"] ||
 		!rows["resource_classes c id=10001 name=CUSTOM_B"] {
-		t.Error("custom classes are numbered from 10000")
+		t.Error("the ids of custom classes do not begin at 10000")
 	}
 	_, err := s.AddInventory(ctx, id(1), "CUSTOM_B", resource.Whole(1))
 	ok(t, err)
@@ -110,12 +110,12 @@ func testClasses(t *testing.T, s *Store) {
 	c, err := s.Class(ctx, "CUSTOM_C")
 	ok(t, err)
 	if c.Modified.IsZero() {
-		t.Error("no time")
+		t.Error("no modification time")
 	}
 }
 
-// testClassRace deletes a class while an inventory of it is being added, each before the other has ended: one of the
-// two is refused.
+// testClassRace deletes a class while an inventory of it is being added, with either transaction first. One of the two
+// is refused.
 func testClassRace(t *testing.T, s *Store) {
 	ctx := t.Context()
 	host(t, s, 1, 0)
@@ -141,7 +141,7 @@ func testClassRace(t *testing.T, s *Store) {
 			results <- s.write(ctx, "first", func(tx *sqldb.Tx) error {
 				err := c.first(tx)
 				begun <- true
-				select { // the other has come through already, or waits for us
+				select { // the second transaction has ended, or waits for this one
 				case <-ended:
 				case <-time.After(200 * time.Millisecond):
 				}
@@ -152,7 +152,7 @@ func testClassRace(t *testing.T, s *Store) {
 		err := s.write(ctx, "second", c.second)
 		close(ended)
 		if other := <-results; (err == nil) == (other == nil) {
-			t.Errorf("%d: %v and %v, one of them should be refused", i, other, err)
+			t.Errorf("%d: first %v, second %v; want exactly one error", i, other, err)
 		}
 		orphans := 0
 		ok(t, s.read(ctx, "orphans", func(tx *sqldb.Tx) error {
@@ -171,8 +171,8 @@ func testClassRace(t *testing.T, s *Store) {
 	}
 }
 
-// testTraitRace deletes a trait while a provider gets it: one of the two is refused, as if they had come one after
-// the other.
+// testTraitRace deletes a trait while it is added to a provider. One of the two is refused, as if one had run after the
+// other.
 func testTraitRace(t *testing.T, s *Store) {
 	ctx := t.Context()
 	host(t, s, 1, 0)
@@ -188,7 +188,7 @@ func testTraitRace(t *testing.T, s *Store) {
 		gone := <-dropped
 		if given == nil && !fault.Is(gone, fault.Conflict) ||
 			given != nil && (gone != nil || !fault.Is(given, fault.Invalid)) {
-			t.Fatalf("deleted: %v; given to a provider: %v", gone, given)
+			t.Fatalf("deletion: %v; addition to a provider: %v", gone, given)
 		}
 		_, err = s.ClearTraits(ctx, id(1))
 		ok(t, err)

@@ -290,3 +290,8 @@ func (s *Store) findDeleted(ctx context.Context, table string, id int64, created
 	}
 	return committed, err
 }
+
+// raisedBy returns the provider as it is after a write that adds n to its generation.
+func (p providerRow) raisedBy(n int) raisedProvider {
+	return raisedProvider{p.ID, p.id, p.Generation + n}
+}

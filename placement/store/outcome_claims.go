@@ -3,9 +3,11 @@ package store
 import (
 	"context"
 	"database/sql"
+	"maps"
 	"slices"
 	"time"
 
+	"github.com/openberth/berth/provider"
 	"github.com/openberth/berth/resource"
 	"github.com/openberth/berth/sqldb"
 )
@@ -98,4 +100,21 @@ func (f firstRow) exists(ctx context.Context, tx *sqldb.Tx, at time.Time) (found
 // hasAllocationOn reports whether a consumer has an allocation on the provider with this id.
 func (c consumerRow) hasAllocationOn(provider int64) bool {
 	return slices.ContainsFunc(c.providers, func(p providerRow) bool { return p.id == provider })
+}
+
+// providersOfClaims lists the providers that claims name.
+func providersOfClaims(claims []Claim) []provider.ID {
+	var list []provider.ID
+	for _, c := range claims {
+		list = slices.AppendSeq(list, maps.Keys(c.Allocation))
+	}
+	return sortedSet(list)
+}
+
+func consumersOfClaims(claims []Claim) []resource.ConsumerID {
+	ids := make([]resource.ConsumerID, len(claims))
+	for i, c := range claims {
+		ids[i] = c.Consumer
+	}
+	return ids
 }

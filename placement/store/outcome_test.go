@@ -16,20 +16,21 @@ import (
 	"github.com/openberth/berth/sqldb"
 )
 
-// behindProxy runs a test on both servers: through a proxy, and with a second store that goes past it.
-func behindProxy(t *testing.T, run func(t *testing.T, s, past *Store, proxy *databases.Proxy)) {
+// withProxy runs a test on MariaDB and PostgreSQL, with a store that connects through a proxy and one that connects
+// directly.
+func withProxy(t *testing.T, run func(t *testing.T, s, direct *Store, proxy *databases.Proxy)) {
 	for name, start := range map[string]func(testing.TB, ...string) *databases.Server{"MariaDB": databases.MariaDB,
 		"PostgreSQL": databases.PostgreSQL} {
 		t.Run(name, func(t *testing.T) {
 			server := start(t)
 			url, proxy := server.Database(t), databases.NewProxy(t, server.Addr)
-			past := openStore(t, url)
-			run(t, openStore(t, proxy.URL(url)), past, proxy)
+			direct := openStore(t, url)
+			run(t, openStore(t, proxy.URL(url)), direct, proxy)
 		})
 	}
 }
 
-// commit is what a COMMIT looks like on the way to the server, and no other statement.
+// commit returns bytes that only a COMMIT sends to the server.
 func commit(s *Store) string {
 	if s.db.Dialect == sqldb.PostgreSQL {
 		return "commit\x00"
@@ -37,41 +38,40 @@ func commit(s *Store) string {
 	return "\x03COMMIT"
 }
 
-// TestCutAnywhere breaks the connection at each piece that a claim says, in turn, heard by the server or not: the
-// claim is carried out all
-// the same, once and whole. Then the same with letting go.
+// TestCutAnywhere breaks the connection at each packet of a claim in turn, before or after the server receives it. The
+// claim succeeds, and is applied once and completely. Then it does the same with the deletion of the claims.
 func TestCutAnywhere(t *testing.T) {
-	behindProxy(t, func(t *testing.T, s, past *Store, proxy *databases.Proxy) {
+	withProxy(t, func(t *testing.T, s, direct *Store, proxy *databases.Proxy) {
 		ctx := t.Context()
-		host(t, past, 1, 0)
-		host(t, past, 2, 0)
-		for _, heard := range []bool{false, true} {
-			for piece := 0; ; piece++ {
-				cuts, before := proxy.Broken(), generation(t, past, 1)
-				what := fmt.Sprintf("cut at piece %d, heard %t", piece, heard)
-				proxy.Break(databases.Cut{Skip: piece, LoseResponse: heard})
+		host(t, direct, 1, 0)
+		host(t, direct, 2, 0)
+		for _, received := range []bool{false, true} {
+			for packet := 0; ; packet++ {
+				cuts, before := proxy.Broken(), generation(t, direct, 1)
+				what := fmt.Sprintf("cut at packet %d, received %t", packet, received)
+				proxy.Break(databases.Cut{Skip: packet, LoseResponse: received})
 				move := claim(501, 1, 2)
 				move.Allocation[id(2)] = resource.Amounts{"MEMORY_MB": 3}
 				if _, err := s.PutAllocations(ctx, claim(500, 1, 1), move); err != nil {
 					t.Fatalf("%s: %v", what, err)
 				}
 				equal(t, what,
-					[]int{generation(t, past, 1), must(past.ConsumerAllocations(ctx, consumer(501))).Generation},
+					[]int{generation(t, direct, 1), must(direct.ConsumerAllocations(ctx, consumer(501))).Generation},
 					[]int{before + 1, 1})
-				equal(t, what, must(past.ProviderUsages(ctx, id(1))).Used, resource.Amounts{"VCPU": 3, "MEMORY_MB": 0})
+				equal(t, what, must(direct.ProviderUsages(ctx, id(1))).Used, resource.Amounts{"VCPU": 3, "MEMORY_MB": 0})
 				last := proxy.Broken() == cuts
 				proxy.Repair()
-				proxy.Break(databases.Cut{Skip: piece, LoseResponse: heard})
+				proxy.Break(databases.Cut{Skip: packet, LoseResponse: received})
 				for _, n := range []int{500, 501} {
 					if _, err := s.DeleteAllocations(ctx, consumer(n)); err != nil {
-						t.Fatalf("%s: letting go: %v", what, err)
+						t.Fatalf("%s: deletion: %v", what, err)
 					}
 				}
 				proxy.Repair()
-				equal(t, what, must(past.ProviderUsages(ctx, id(1))).Used, resource.Amounts{"VCPU": 0, "MEMORY_MB": 0})
+				equal(t, what, must(direct.ProviderUsages(ctx, id(1))).Used, resource.Amounts{"VCPU": 0, "MEMORY_MB": 0})
 				if last {
-					if piece < 8 {
-						t.Errorf("a claim said %d pieces only", piece)
+					if packet < 8 {
+						t.Errorf("a claim sent only %d packets", packet)
 					}
 					break
 				}
@@ -80,40 +80,40 @@ func TestCutAnywhere(t *testing.T) {
 	})
 }
 
-// TestLostAtCommit: a claim that was lost at COMMIT is found out about, also when the database takes its time to let
-// go of it.
+// TestLostAtCommit checks that the outcome of a claim that lost its connection at COMMIT is determined, also if the
+// database keeps the transaction open for a while.
 func TestLostAtCommit(t *testing.T) {
-	behindProxy(t, func(t *testing.T, s, past *Store, proxy *databases.Proxy) {
+	withProxy(t, func(t *testing.T, s, direct *Store, proxy *databases.Proxy) {
 		ctx := t.Context()
-		host(t, past, 1, 0)
-		ok(t, putOne(ctx, past, claim(500, 1, 1)))
-		ok(t, putOne(ctx, past, claim(501, 1, 1)))
+		host(t, direct, 1, 0)
+		ok(t, putOne(ctx, direct, claim(500, 1, 1)))
+		ok(t, putOne(ctx, direct, claim(501, 1, 1)))
 		n := 1
 		for _, cut := range []databases.Cut{{Word: commit(s)}, {Word: commit(s), LoseResponse: true},
 			{Word: commit(s), Linger: time.Second}} {
 			empty := Claim{Consumer: consumer(501), Guarded: true, Project: "project", User: "user"}
 			proxy.Break(cut)
-			before := generation(t, past, 1)
+			before := generation(t, direct, 1)
 			_, err := s.PutAllocations(ctx, claim(500, 1, n+1).seen(n), empty.seen(1))
 			ok(t, err)
 			n++
 			equal(t, "generations",
-				[]int{generation(t, past, 1), must(past.ConsumerAllocations(ctx, consumer(500))).Generation},
+				[]int{generation(t, direct, 1), must(direct.ConsumerAllocations(ctx, consumer(500))).Generation},
 				[]int{before + 1, n})
-			equal(t, "used", must(past.ProviderUsages(ctx, id(1))).Used["VCPU"], n)
-			ok(t, putOne(ctx, past, claim(501, 1, 1)))
+			equal(t, "used", must(direct.ProviderUsages(ctx, id(1))).Used["VCPU"], n)
+			ok(t, putOne(ctx, direct, claim(501, 1, 1)))
 		}
 
-		// The connection is lost again and again while the outcome is found out: it is found out all the same.
+		// The outcome is determined although the connection is lost several times meanwhile.
 		proxy.Break(databases.Cut{Word: commit(s), LoseResponse: true}, databases.Cut{Word: commit(s)},
 			databases.Cut{Word: commit(s), LoseResponse: true})
 		ok(t, putOne(ctx, s, claim(500, 1, n+1).seen(n)))
-		equal(t, "held", must(past.ConsumerAllocations(ctx, consumer(500))).Generation, n+1)
+		equal(t, "held", must(direct.ConsumerAllocations(ctx, consumer(500))).Generation, n+1)
 	})
 }
 
-// loseCommit breaks the connection at the COMMIT of the first transaction of a write, as cut says, runs other before
-// the outcome is found out, and returns what the write returned.
+// loseCommit breaks the connection at the COMMIT of the first transaction of a write, as described by cut. It
+// calls other before the outcome is determined, and returns the result of the write.
 func loseCommit(t *testing.T, s *Store, proxy *databases.Proxy, cut databases.Cut,
 	other func(), write func() error) error {
 	t.Helper()
@@ -129,53 +129,54 @@ func loseCommit(t *testing.T, s *Store, proxy *databases.Proxy, cut databases.Cu
 	err := write()
 	s.Watch = nil
 	if proxy.Broken() != cuts+1 {
-		t.Fatalf("%d connections were broken", proxy.Broken()-cuts)
+		t.Fatalf("%d connections were broken, want 1", proxy.Broken()-cuts)
 	}
 	return err
 }
 
-// TestEveryWriteLostAtCommit: each write of which the COMMIT breaks returns what it returns otherwise, and changes the
-// database once.
+// TestEveryWriteLostAtCommit checks that each write whose COMMIT breaks returns the same result as without that, and
+// changes the database once.
 func TestEveryWriteLostAtCommit(t *testing.T) {
-	behindProxy(t, func(t *testing.T, s, past *Store, proxy *databases.Proxy) {
-		sameResult(t, s, past, everyWrite(), func(heard bool, write func() error) error {
-			return loseCommit(t, s, proxy, databases.Cut{LoseResponse: heard}, nil, write)
+	withProxy(t, func(t *testing.T, s, direct *Store, proxy *databases.Proxy) {
+		sameResult(t, s, direct, everyWrite(), func(committed bool, write func() error) error {
+			return loseCommit(t, s, proxy, databases.Cut{LoseResponse: committed}, nil, write)
 		})
 	})
 }
 
-// sameResult compares writes that lose their COMMIT, heard by the server or not, with the same writes that lose
-// nothing.
-func sameResult(t *testing.T, s, past *Store, writes []anyWrite, lose func(heard bool, write func() error) error) {
+// sameResult compares writes whose COMMIT breaks, before or after the server commits, with the same writes on an
+// unbroken connection.
+func sameResult(t *testing.T, s, direct *Store, writes []anyWrite, lose func(committed bool,
+	write func() error) error) {
 	n := 0
 	for _, w := range writes {
 		run := func(write func(n int) error) string {
 			n++
-			host(t, past, n, 0)
-			ok(t, putOne(t.Context(), past, claim(500+n, n, 1)))
+			host(t, direct, n, 0)
+			ok(t, putOne(t.Context(), direct, claim(500+n, n, 1)))
 			if w.before != nil {
-				w.before(t, past, n)
+				w.before(t, direct, n)
 			}
 			err := write(n)
-			return fmt.Sprint(err, "\n", picture(past, n))
+			return fmt.Sprint(err, "\n", stateOf(direct, n))
 		}
-		want := run(func(n int) error { return w.write(t.Context(), past, n) })
+		want := run(func(n int) error { return w.write(t.Context(), direct, n) })
 		if !strings.HasPrefix(want, "<nil>") {
 			t.Fatalf("%s: %s", w.name, want)
 		}
-		for _, heard := range []bool{false, true} {
+		for _, committed := range []bool{false, true} {
 			got := run(func(n int) error {
-				return lose(heard, func() error { return w.write(t.Context(), s, n) })
+				return lose(committed, func() error { return w.write(t.Context(), s, n) })
 			})
 			if got != want {
-				t.Errorf("%s, heard %t:\n got %s\nwant %s", w.name, heard, got, want)
+				t.Errorf("%s, committed %t:\n got %s\nwant %s", w.name, committed, got, want)
 			}
 		}
 	}
 }
 
-// TestServerKilledAtCommit: the server dies at the COMMIT of a claim and of a removal, before or after it has carried
-// it out, and starts again. The outcome is found out when it answers.
+// TestServerKilledAtCommit kills and restarts the server at the COMMIT of a claim and of a removal, before or after the
+// commit. The outcome is determined when the server answers again.
 func TestServerKilledAtCommit(t *testing.T) {
 	for _, server := range []*databases.Server{databases.MariaDB(t), databases.PostgreSQL(t)} {
 		t.Run(server.Name(), func(t *testing.T) {
@@ -195,9 +196,9 @@ func TestServerKilledAtCommit(t *testing.T) {
 					server.Restart(t)
 				}(started)
 			}
-			for n, heard := range []bool{false, true} {
+			for n, committed := range []bool{false, true} {
 				write := func() error { return putOne(ctx, s, claim(500+n, 1, 1)) }
-				ok(t, loseCommit(t, s, proxy, databases.Cut{LoseResponse: heard}, restart, write))
+				ok(t, loseCommit(t, s, proxy, databases.Cut{LoseResponse: committed}, restart, write))
 				equal(t, "held", must(s.ConsumerAllocations(ctx, consumer(500+n))).Generation, 1)
 				equal(t, "generation", generation(t, s, 1), 2+n)
 			}
@@ -211,13 +212,13 @@ func TestServerKilledAtCommit(t *testing.T) {
 	}
 }
 
-// TestDeadlineAtCommit: when the time is up at COMMIT the outcome is unknown, and nobody takes more time to find it
-// out.
+// TestDeadlineAtCommit checks that the outcome is unknown if the request's deadline passes at COMMIT, and that no more
+// time is used to determine it.
 func TestDeadlineAtCommit(t *testing.T) {
-	behindProxy(t, func(t *testing.T, s, past *Store, proxy *databases.Proxy) {
-		host(t, past, 1, 0)
+	withProxy(t, func(t *testing.T, s, direct *Store, proxy *databases.Proxy) {
+		host(t, direct, 1, 0)
 		kept := claim(500, 1, 1)
-		if err := putOne(t.Context(), past, kept); err != nil {
+		if err := putOne(t.Context(), direct, kept); err != nil {
 			t.Fatal(err)
 		}
 		for name, write := range map[string]func(ctx context.Context) error{
@@ -237,11 +238,11 @@ func TestDeadlineAtCommit(t *testing.T) {
 	})
 }
 
-// TestOutcomeStaysUnknown: a database that does not answer until the request's deadline leaves the outcome unknown, and
-// that is what is answered, also when nothing can be sent to it any more.
+// TestOutcomeStaysUnknown checks that the outcome is reported as unknown if the database cannot be reached until the
+// request's deadline.
 func TestOutcomeStaysUnknown(t *testing.T) {
-	behindProxy(t, func(t *testing.T, s, past *Store, proxy *databases.Proxy) {
-		host(t, past, 1, 0)
+	withProxy(t, func(t *testing.T, s, direct *Store, proxy *databases.Proxy) {
+		host(t, direct, 1, 0)
 		there := proxy.Target()
 		gone := func() { proxy.Turn("127.0.0.1:1"); proxy.Drop() }
 		for _, write := range []func(context.Context) error{
@@ -254,11 +255,11 @@ func TestOutcomeStaysUnknown(t *testing.T) {
 			refused(t, err, fault.Unavailable, CodeUnknownOutcome, "unknown whether the change was kept")
 			proxy.Turn(there)
 		}
-		equal(t, "used", must(past.ProviderUsages(t.Context(), id(1))).Used["VCPU"], 0)
+		equal(t, "used", must(direct.ProviderUsages(t.Context(), id(1))).Used["VCPU"], 0)
 	})
 }
 
-// anyWrite is a write on a provider n with an inventory, and on consumer 500+n that holds 1 VCPU of it.
+// anyWrite is a write on provider n, which has inventories, and on consumer 500+n, which has 1 VCPU of it.
 type anyWrite struct {
 	name   string
 	before func(t *testing.T, s *Store, n int)
@@ -306,12 +307,12 @@ func everyWrite() []anyWrite {
 			return changed(s.DeleteAllocations(ctx, consumer(500+n)))
 		}},
 		{"reshape inventories", nil, func(ctx context.Context, s *Store, n int) error {
-			stocks := map[provider.ID]NewInventories{id(n): {1 + 1, inventory{"VCPU": resource.Whole(20)}}}
-			return changed(s.Reshape(ctx, stocks, nil))
+			inventories := map[provider.ID]NewInventories{id(n): {1 + 1, inventory{"VCPU": resource.Whole(20)}}}
+			return changed(s.Reshape(ctx, inventories, nil))
 		}},
 		{"reshape", nil, func(ctx context.Context, s *Store, n int) error {
-			stocks := map[provider.ID]NewInventories{id(n): {1 + 1, inventory{"VCPU": resource.Whole(20)}}}
-			return changed(s.Reshape(ctx, stocks, []Claim{claim(500+n, n, 12).seen(1)}))
+			inventories := map[provider.ID]NewInventories{id(n): {1 + 1, inventory{"VCPU": resource.Whole(20)}}}
+			return changed(s.Reshape(ctx, inventories, []Claim{claim(500+n, n, 12).seen(1)}))
 		}},
 		{"create provider", nil, func(ctx context.Context, s *Store, n int) error {
 			_, _, err := s.CreateProvider(ctx, id(200+n), fmt.Sprint("root ", n), "")
@@ -324,7 +325,7 @@ func everyWrite() []anyWrite {
 		{"rename provider", nil, func(ctx context.Context, s *Store, n int) error {
 			now, _, err := s.UpdateProvider(ctx, id(n), Update{Name: fmt.Sprint("other ", n)})
 			if err == nil && now.Name != fmt.Sprint("other ", n) {
-				err = fmt.Errorf("it is called %s", now.Name)
+				err = fmt.Errorf("the name is %s", now.Name)
 			}
 			return err
 		}},
@@ -357,7 +358,7 @@ func everyWrite() []anyWrite {
 			trait, _ := custom(n)
 			_, created, err := s.EnsureTrait(ctx, trait)
 			if err == nil && !created {
-				err = errors.New("it was there")
+				err = errors.New("the trait exists")
 			}
 			return err
 		}},
@@ -410,8 +411,9 @@ func inventoryWrites(free func(*testing.T, *Store, int)) []anyWrite {
 	}
 }
 
-// picture is all that the database says of provider n and its surroundings, with n itself left out.
-func picture(s *Store, n int) string {
+// stateOf formats the rows of provider n and of everything that a write on it may change. It replaces n, so that the
+// results of different numbers can be compared.
+func stateOf(s *Store, n int) string {
 	ctx := context.Background()
 	var b strings.Builder
 	for _, id := range []provider.ID{id(n), id(200 + n)} {

@@ -94,11 +94,6 @@ type providerRow struct {
 
 func (p providerRow) guard() guarded { return guarded{p.id, p.Generation} }
 
-// raisedBy returns the provider as it is after a write that adds n to its generation.
-func (p providerRow) raisedBy(n int) raisedProvider {
-	return raisedProvider{p.ID, p.id, p.Generation + n}
-}
-
 // findProviders reads the providers p that match a condition, oldest first.
 func findProviders(ctx context.Context, tx *sqldb.Tx, where string, args ...any) ([]providerRow, error) {
 	const query = "SELECT p.id, p.uuid, COALESCE(p.name, ''), COALESCE(p.generation, 0), p.created_at, p.updated_at, " +

@@ -18,7 +18,7 @@ func testProviders(t *testing.T, s *Store) {
 	equal(t, "root", root.Provider, provider.Provider{ID: id(1), Name: "root", Root: id(1)})
 	equal(t, "change", change, Change{Roots: []provider.ID{id(1)}})
 	if root.Modified.IsZero() {
-		t.Error("no time")
+		t.Error("no modification time")
 	}
 	child, change, err := s.CreateProvider(ctx, id(2), "child", id(1))
 	ok(t, err)
@@ -105,7 +105,7 @@ func testMove(t *testing.T, s *Store) {
 	before := dump(t, s)
 	_, _, err = s.UpdateProvider(ctx, id(3), Update{Name: "p3", Move: true, Parent: id(2)})
 	ok(t, err)
-	equal(t, "a move to where it is", diff(before, dump(t, s)), []string(nil))
+	equal(t, "changes by a move to the same parent", diff(before, dump(t, s)), []string(nil))
 
 	moved, change, err := s.UpdateProvider(ctx, id(2),
 		Update{Name: "p2", Move: true, Parent: id(1)}) // a root may always move
@@ -114,20 +114,20 @@ func testMove(t *testing.T, s *Store) {
 	equal(t, "change", change, Change{Roots: []provider.ID{id(1), id(2)}, Generation: 1})
 	rows, err := s.TreeRows(ctx, id(2))
 	ok(t, err)
-	equal(t, "the old tree", len(rows), 0)
+	equal(t, "providers of the old tree", len(rows), 0)
 	rows, err = s.TreeRows(ctx, id(1))
 	ok(t, err)
-	equal(t, "the new tree", len(rows), 4)
+	equal(t, "providers of the new tree", len(rows), 4)
 
 	_, change, err = s.UpdateProvider(ctx, id(3), Update{Name: "p3", Move: true, Free: true})
 	ok(t, err)
 	equal(t, "change", change, Change{Roots: []provider.ID{id(1), id(3)}, Generation: 1})
 	four, err := s.Provider(ctx, id(4))
 	ok(t, err)
-	equal(t, "below the new root", []provider.ID{four.Parent, four.Root}, []provider.ID{id(3), id(3)})
+	equal(t, "parent and root of the child", []provider.ID{four.Parent, four.Root}, []provider.ID{id(3), id(3)})
 }
 
-// testMoveRace moves two trees under each other at the same moment: one of both must be refused, whatever the database.
+// testMoveRace moves two trees under each other at the same time. One of the moves must be refused.
 func testMoveRace(t *testing.T, s *Store) {
 	host(t, s, 1, 0)
 	host(t, s, 2, 0)
@@ -142,7 +142,7 @@ func testMoveRace(t *testing.T, s *Store) {
 		}
 		wg.Wait()
 		if (errs[0] == nil) == (errs[1] == nil) {
-			t.Fatalf("round %d: %v; %v", round, errs[0], errs[1])
+			t.Fatalf("round %d: %v and %v, want exactly one error", round, errs[0], errs[1])
 		}
 		for i := range 2 {
 			_, _, err := s.UpdateProvider(t.Context(), id(1+i),
@@ -173,7 +173,7 @@ func testDeleteProvider(t *testing.T, s *Store) {
 		ok(t, err)
 		equal(t, "change", change, Change{Roots: []provider.ID{id(1)}})
 	}
-	equal(t, "what is left", diff(empty, dump(t, s)), []string{"+ consumer_types c id=1 name=INSTANCE",
+	equal(t, "rows left", diff(empty, dump(t, s)), []string{"+ consumer_types c id=1 name=INSTANCE",
 		"+ projects c id=1 external_id=project", "+ users c id=1 external_id=user"})
 }
 
@@ -235,7 +235,7 @@ func testInventories(t *testing.T, s *Store) {
 	ok(t, err)
 	all, err = s.Inventories(ctx, id(1))
 	ok(t, err)
-	equal(t, "none left", []int{len(all.Classes), all.Generation}, []int{0, 8})
+	equal(t, "inventories left and generation", []int{len(all.Classes), all.Generation}, []int{0, 8})
 }
 
 func testAggregates(t *testing.T, s *Store) {
@@ -249,7 +249,7 @@ func testAggregates(t *testing.T, s *Store) {
 	refused(t, err, fault.Conflict, codeConcurrent, "generation 2")
 	change, err = s.ReplaceAggregates(ctx, id(1), nil, []resource.AggregateID{aggregate(902), aggregate(900)})
 	ok(t, err)
-	equal(t, "no generation before 1.19", change.Generation, 2)
+	equal(t, "generation without a generation in the request", change.Generation, 2)
 	all, err := s.Aggregates(ctx, id(1))
 	ok(t, err)
 	equal(t, "aggregates", all,

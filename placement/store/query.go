@@ -6,56 +6,11 @@ import (
 	"strings"
 	"time"
 
-	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/sqldb"
 )
 
 // batch is the largest number of values in one statement, well below the limit of every database.
 const batch = 500
-
-// write runs fn in one transaction. fn may run several times, so each run must set all its results.
-func (s *Store) write(ctx context.Context, op string, fn func(tx *sqldb.Tx) error) error {
-	return s.watch(op, fn, func(fn func(*sqldb.Tx) error) error { return s.db.Write(ctx, fn) })
-}
-
-// writeClaims is write with ClaimAttempts attempts.
-func (s *Store) writeClaims(ctx context.Context, op string, fn func(tx *sqldb.Tx) error) error {
-	return s.watch(op, fn, func(fn func(*sqldb.Tx) error) error { return s.db.WriteUpTo(ctx, s.ClaimAttempts, fn) })
-}
-
-// read runs fn on one snapshot. fn may run several times.
-func (s *Store) read(ctx context.Context, op string, fn func(tx *sqldb.Tx) error) error {
-	return s.watch(op, fn, func(fn func(*sqldb.Tx) error) error { return s.db.Read(ctx, fn) })
-}
-
-// watch runs a transaction and reports it to Watch.
-func (s *Store) watch(op string, fn func(*sqldb.Tx) error, carryOut func(func(*sqldb.Tx) error) error) error {
-	if s.Watch == nil {
-		return wrapError(op, carryOut(fn))
-	}
-	run := Run{Op: op}
-	began := s.Now()
-	run.Err = wrapError(op, carryOut(func(tx *sqldb.Tx) error {
-		run.Attempts++
-		return fn(tx)
-	}))
-	run.Took = s.Now().Sub(began)
-	s.Watch(run)
-	return run.Err
-}
-
-// wrapError adds the operation to an error of a transaction. A text that the database cannot store is Invalid.
-func wrapError(op string, err error) error {
-	op = "placement.store." + op
-	if sqldb.IsUnspeakable(err) {
-		return fault.New(fault.Invalid, op,
-			"a text holds a character that this database cannot hold, such as NUL or an emoji")
-	}
-	return fault.Wrap("", op, err)
-}
-
-// now returns the current time with the precision that the database can store.
-func (s *Store) now() time.Time { return s.Now().UTC().Truncate(time.Microsecond) }
 
 // placeholders returns n placeholders for IN (…).
 func placeholders(n int) string { return strings.TrimSuffix(strings.Repeat("?, ", n), ", ") }
@@ -226,9 +181,4 @@ func (m timestamps) modified() time.Time {
 		return m.updated.Time.UTC()
 	}
 	return m.created.Time.UTC()
-}
-
-// concurrent returns the Conflict placement.concurrent_update.
-func concurrent(format string, args ...any) error {
-	return fault.New(fault.Conflict, "", format, args...).WithCode(codeConcurrent)
 }

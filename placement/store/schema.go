@@ -10,8 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/openberth/berth/backoff"
 	"github.com/openberth/berth/fault"
-	"github.com/openberth/berth/resource"
 	"github.com/openberth/berth/sqldb"
 )
 
@@ -84,10 +84,8 @@ func whileCreated(ctx context.Context, once func() error) error {
 		if !errors.Is(err, errUnfinished) || time.Now().After(last) {
 			return err
 		}
-		select {
-		case <-ctx.Done():
+		if backoff.Sleep(ctx, creationPoll) != nil {
 			return err
-		case <-time.After(creationPoll):
 		}
 	}
 }
@@ -123,100 +121,4 @@ func statements(dialect sqldb.Dialect) []string {
 		}
 	}
 	return list
-}
-
-// addClasses adds missing standard classes. The id of a class is its position.
-func (s *Store) addClasses(ctx context.Context, tx *sqldb.Tx) error {
-	known, err := readTableNames(ctx, tx, "resource_classes")
-	if err != nil {
-		return err
-	}
-	for i, name := range resource.StandardClasses() {
-		if known[string(name)] {
-			continue
-		}
-		// MySQL replaces an inserted 0 by the next id, but not an updated one.
-		if _, err := tx.Exec(ctx, "INSERT INTO resource_classes (created_at, id, name) VALUES (?, ?, "+
-			"?)", s.now(), nonZero(i), string(name)); err != nil {
-			return retryDuplicate(err)
-		}
-		if i == 0 {
-			if _, err := tx.Exec(ctx, "UPDATE resource_classes SET id = 0 WHERE id = ?", nonZero(i)); err != nil {
-				return retryDuplicate(err)
-			}
-		}
-	}
-	return nil
-}
-
-// nonZero returns i, or -1 for the first class until it gets its own id.
-func nonZero(i int) int {
-	if i == 0 {
-		return -1
-	}
-	return i
-}
-
-// addTraits adds missing standard traits.
-func (s *Store) addTraits(ctx context.Context, tx *sqldb.Tx) error {
-	known, err := readTableNames(ctx, tx, "traits")
-	if err != nil {
-		return err
-	}
-	var rows [][]any
-	for _, name := range resource.StandardTraits() {
-		if !known[string(name)] {
-			rows = append(rows, []any{s.now(), string(name)})
-		}
-	}
-	return retryDuplicate(insert(ctx, tx, "traits", "created_at, name", rows))
-}
-
-// readTableNames reads the name column of a table.
-func readTableNames(ctx context.Context, tx *sqldb.Tx, table string) (map[string]bool, error) {
-	all := map[string]bool{}
-	err := queryEach(ctx, tx, "SELECT name FROM "+table, nil, func(rows *sql.Rows) error {
-		var name string
-		err := rows.Scan(&name)
-		all[name] = true
-		return err
-	})
-	return all, err
-}
-
-// retryDuplicate retries the transaction if another one has inserted the same row first.
-func retryDuplicate(err error) error {
-	if sqldb.IsDuplicate(err) {
-		return sqldb.Retry(err)
-	}
-	return err
-}
-
-// addConsumers adds a consumer, of the incomplete project and user, to allocations of releases without consumers.
-func (s *Store) addConsumers(ctx context.Context, tx *sqldb.Tx) error {
-	var missing []string
-	err := queryEach(ctx, tx,
-		"SELECT DISTINCT a.consumer_id FROM allocations a LEFT JOIN consumers c ON c.uuid = a.consumer_id "+
-			"WHERE c.id IS NULL", nil, func(rows *sql.Rows) error {
-			var consumer string
-			err := rows.Scan(&consumer)
-			missing = append(missing, consumer)
-			return err
-		})
-	if err != nil || len(missing) == 0 {
-		return err
-	}
-	project, err := s.ensure(ctx, tx, projectTable, s.IncompleteProject)
-	if err != nil {
-		return err
-	}
-	user, err := s.ensure(ctx, tx, userTable, s.IncompleteUser)
-	if err != nil {
-		return err
-	}
-	var rows [][]any
-	for _, consumer := range missing {
-		rows = append(rows, []any{s.now(), consumer, project, user, 0})
-	}
-	return retryDuplicate(insert(ctx, tx, "consumers", "created_at, uuid, project_id, user_id, generation", rows))
 }

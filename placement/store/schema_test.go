@@ -20,7 +20,7 @@ func sqliteURL(t *testing.T) string {
 	return "sqlite:///" + filepath.Join(t.TempDir(), "placement.db")
 }
 
-// original makes a SQLite database that OpenStack Placement wrote.
+// original returns a SQLite database with data written by OpenStack Placement.
 func original(t *testing.T) *sqldb.DB {
 	t.Helper()
 	db := openDB(t, sqliteURL(t))
@@ -39,7 +39,7 @@ func original(t *testing.T) *sqldb.DB {
 	return db
 }
 
-// schemaOf lists what sqlite_master holds, one normalised statement each.
+// schemaOf returns the normalised statements in sqlite_master, sorted.
 func schemaOf(t *testing.T, db *sqldb.DB) (list []string) {
 	t.Helper()
 	spaces := regexp.MustCompile(`\s+`)
@@ -62,23 +62,23 @@ func schemaOf(t *testing.T, db *sqldb.DB) (list []string) {
 	return list
 }
 
-func TestSchemaIsTheOriginals(t *testing.T) {
+func TestSchemaEqualsTheOriginal(t *testing.T) {
 	ours, theirs := schemaOf(t, openStore(t, sqliteURL(t)).db), schemaOf(t, original(t))
 	for _, statement := range ours {
 		if !slices.Contains(theirs, statement) {
-			t.Errorf("only ours: %s", statement)
+			t.Errorf("not in the original schema: %s", statement)
 		}
 	}
 	for _, statement := range theirs {
 		if !slices.Contains(ours, statement) {
-			t.Errorf("only theirs: %s", statement)
+			t.Errorf("missing, the original schema has: %s", statement)
 		}
 	}
 	equal(t, "tables and indexes", len(ours), 13+16)
 }
 
-// TestOriginalIsServed opens what OpenStack Placement left and goes on with it.
-func TestOriginalIsServed(t *testing.T) {
+// TestDatabaseOfTheOriginal reads and changes a database that OpenStack Placement wrote.
+func TestDatabaseOfTheOriginal(t *testing.T) {
 	ctx := t.Context()
 	s, err := Open(ctx, original(t))
 	ok(t, err)
@@ -151,7 +151,7 @@ func TestUnknownRevisionIsRefused(t *testing.T) {
 		_, err := Open(t.Context(), s.db)
 		refused(t, err, fault.Unavailable, "", text)
 		refused(t, s.Sync(t.Context()), fault.Unavailable, "", text)
-		equal(t, "the schema", schemaOf(t, s.db), before)
+		equal(t, "schema", schemaOf(t, s.db), before)
 	}
 	s := openStore(t, sqliteURL(t))
 	ok(t, s.db.Write(t.Context(), func(tx *sqldb.Tx) error {
@@ -161,8 +161,8 @@ func TestUnknownRevisionIsRefused(t *testing.T) {
 	ok(t, s.Sync(t.Context()))
 }
 
-// TestTimesAreTheOriginals: the text that SQLAlchemy writes, in UTC.
-func TestTimesAreTheOriginals(t *testing.T) {
+// Timestamps have the format of SQLAlchemy, in UTC.
+func TestTimestampsEqualTheOriginal(t *testing.T) {
 	s := openStore(t, sqliteURL(t))
 	s.Now = func() time.Time { return time.Date(2025, 1, 2, 3, 4, 5, 67000999, time.FixedZone("east", 3600)) }
 	_, _, err := s.CreateProvider(t.Context(), id(1), "p", "")
@@ -175,5 +175,5 @@ func TestTimesAreTheOriginals(t *testing.T) {
 	equal(t, "times", []string{created, updated}, []string{"2025-01-02 02:04:05.067000", "2025-01-02 02:04:05.067000"})
 	p, err := s.Provider(t.Context(), id(1))
 	ok(t, err)
-	equal(t, "read again", p.Modified, time.Date(2025, 1, 2, 2, 4, 5, 67000000, time.UTC))
+	equal(t, "modification time", p.Modified, time.Date(2025, 1, 2, 2, 4, 5, 67000000, time.UTC))
 }

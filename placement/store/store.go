@@ -14,7 +14,9 @@ import (
 	"context"
 	"time"
 
+	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/provider"
+	"github.com/openberth/berth/resource"
 	"github.com/openberth/berth/sqldb"
 )
 
@@ -84,53 +86,89 @@ func Open(ctx context.Context, db *sqldb.DB) (*Store, error) {
 	return s, nil
 }
 
-// Create creates the schema on an empty database: the same as the original's `placement-manage db sync`. created is
-// false if the schema exists already. If several processes call it at the same time, on one database or on the nodes
-// of a cluster, one of them creates the schema. It returns the same faults as Open, and the errors of the database.
-func (s *Store) Create(ctx context.Context) (created bool, err error) {
-	err = whileCreated(ctx, func() error {
-		return s.write(ctx, "Create", func(tx *sqldb.Tx) error {
-			empty, err := checkRevision(ctx, tx)
-			if created = err == nil && empty; created {
-				err = createTables(ctx, tx)
-			}
-			return err
-		})
-	})
-	return created, err
+// Claim is the new allocation of one consumer. It replaces the old allocation.
+type Claim struct {
+	Consumer     resource.ConsumerID
+	Allocation   resource.Allocation // amounts are 1 or more; empty: all allocations are removed
+	Guarded      bool                // microversion 1.28: Generation must be the consumer's
+	Generation   *int                // nil: the consumer must not exist yet
+	Project      string              // empty before microversion 1.8: the project and user of incomplete consumers
+	User         string
+	ConsumerType string // empty (before microversion 1.38) or "unknown": unchanged
 }
 
-// Version returns the Alembic revision of the database, or "" for an empty database.
-func (s *Store) Version(ctx context.Context) (version string, err error) {
-	err = s.read(ctx, "Version", func(tx *sqldb.Tx) error {
-		empty, err := checkRevision(ctx, tx)
-		if err != nil || empty {
-			return err
-		}
-		return tx.QueryRow(ctx, "SELECT version_num FROM alembic_version").Scan(&version)
-	})
-	return version, err
+// write runs fn in one transaction. fn may run several times, so each run must set all its results.
+func (s *Store) write(ctx context.Context, op string, fn func(tx *sqldb.Tx) error) error {
+	return s.watch(op, fn, func(fn func(*sqldb.Tx) error) error { return s.db.Write(ctx, fn) })
 }
 
-// Sync creates the schema on an empty database, adds missing standard resource classes and traits, and completes the
-// data of older releases: it gives a root to providers and a consumer to allocations that have none. It can be
-// repeated. It returns the same faults as Open, and the errors of the database.
-func (s *Store) Sync(ctx context.Context) error {
-	// A separate transaction, because CREATE TABLE ends the current transaction on MySQL.
-	if _, err := s.Create(ctx); err != nil {
-		return err
+// writeClaims is write with ClaimAttempts attempts.
+func (s *Store) writeClaims(ctx context.Context, op string, fn func(tx *sqldb.Tx) error) error {
+	return s.watch(op, fn, func(fn func(*sqldb.Tx) error) error { return s.db.WriteUpTo(ctx, s.ClaimAttempts, fn) })
+}
+
+// read runs fn on one snapshot. fn may run several times.
+func (s *Store) read(ctx context.Context, op string, fn func(tx *sqldb.Tx) error) error {
+	return s.watch(op, fn, func(fn func(*sqldb.Tx) error) error { return s.db.Read(ctx, fn) })
+}
+
+// watch runs a transaction and reports it to Watch.
+func (s *Store) watch(op string, fn func(*sqldb.Tx) error, carryOut func(func(*sqldb.Tx) error) error) error {
+	if s.Watch == nil {
+		return wrapError(op, carryOut(fn))
 	}
-	return s.write(ctx, "Sync", func(tx *sqldb.Tx) error {
-		if err := s.addClasses(ctx, tx); err != nil {
+	run := Run{Op: op}
+	began := s.Now()
+	run.Err = wrapError(op, carryOut(func(tx *sqldb.Tx) error {
+		run.Attempts++
+		return fn(tx)
+	}))
+	run.Took = s.Now().Sub(began)
+	s.Watch(run)
+	return run.Err
+}
+
+// wrapError adds the operation to an error of a transaction. A text that the database cannot store is Invalid.
+func wrapError(op string, err error) error {
+	op = "placement.store." + op
+	if sqldb.IsUnspeakable(err) {
+		return fault.New(fault.Invalid, op,
+			"a text contains a character that this database cannot store, such as NUL or an emoji")
+	}
+	return fault.Wrap("", op, err)
+}
+
+// now returns the current time with the precision that the database can store.
+func (s *Store) now() time.Time { return s.Now().UTC().Truncate(time.Microsecond) }
+
+// concurrent returns the Conflict placement.concurrent_update.
+func concurrent(format string, args ...any) error {
+	return fault.New(fault.Conflict, "", format, args...).WithCode(codeConcurrent)
+}
+
+// Available returns nil, or an error of kind Unavailable if the database's file was deleted or replaced, so that no
+// transaction can succeed.
+func (s *Store) Available() error { return s.db.Available() }
+
+// CheckWrites returns nil if the database accepts writes. Otherwise the text of the fault Unavailable completes "the
+// database takes no writes:". It waits at most for patience. It adds no row and no table, because the schema is
+// OpenStack's.
+func (s *Store) CheckWrites(patience time.Duration) error { return s.writes.Check(patience) }
+
+// touch is the write that CheckWrites runs.
+func (s *Store) touch(ctx context.Context) error {
+	return s.write(ctx, "CheckWrites", func(tx *sqldb.Tx) error {
+		if err := tx.SeeCommits(ctx); err != nil {
 			return err
 		}
-		if err := s.addTraits(ctx, tx); err != nil {
-			return err
-		}
-		if _, err := tx.Exec(ctx, "UPDATE resource_providers SET root_provider_id = id WHERE root_provider_id IS "+
-			"NULL"); err != nil {
-			return err
-		}
-		return s.addConsumers(ctx, tx)
+		return tx.Touch(ctx, "alembic_version", "version_num")
 	})
+}
+
+// retryDuplicate retries the transaction if another one has inserted the same row first.
+func retryDuplicate(err error) error {
+	if sqldb.IsDuplicate(err) {
+		return sqldb.Retry(err)
+	}
+	return err
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/openberth/berth/sqldb"
 )
 
-// tables of the schema.
+// tables lists the tables of the schema.
 var tables = []string{
 	"alembic_version",
 	"allocations",
@@ -33,7 +33,7 @@ var tables = []string{
 	"resource_providers",
 }
 
-// TestStore is the suite that every database must pass.
+// TestStore runs the suite on every supported database.
 func TestStore(t *testing.T) {
 	suite := map[string]func(t *testing.T, s *Store){
 		"standards": testStandards, "providers": testProviders, "filters": testFilters, "move": testMove,
@@ -43,13 +43,13 @@ func TestStore(t *testing.T) {
 		"claims": testClaims, "refusals": testRefusals, "guards": testGuards,
 		"manyConsumers": testManyConsumers, "reshape": testReshape,
 		"usages": testUsages, "incomplete": testIncomplete, "rows": testRows, "race": testRace, "diff": testDiff,
-		"moveRace": testMoveRace, "prints": testPrints, "stretches": testStretches,
+		"moveRace": testMoveRace, "fingerprints": testFingerprints, "buckets": testBuckets,
 	}
 	databases.Each(t, func(t *testing.T, fresh func(testing.TB) string) {
 		for _, part := range slices.Sorted(maps.Keys(suite)) {
 			t.Run(part, func(t *testing.T) { suite[part](t, openStore(t, fresh(t))) })
 		}
-		t.Run("raceTogether", func(t *testing.T) { // as two Berths on one database do
+		t.Run("raceOfTwoStores", func(t *testing.T) { // two servers on one database
 			url := fresh(t)
 			race(t, openStore(t, url), openStore(t, url))
 		})
@@ -83,7 +83,7 @@ func ok(t testing.TB, err error) {
 	}
 }
 
-// must gives the first of two results, and stops when the second is an error.
+// must returns v, or panics if err is an error.
 func must[T any](v T, err error) T {
 	if err != nil {
 		panic(err)
@@ -98,7 +98,7 @@ func equal(t *testing.T, what string, got, want any) {
 	}
 }
 
-// refused checks that err is a fault of a kind, with a code, whose sentence holds a word.
+// refused checks the kind and the code of a fault, and that its text contains a word.
 func refused(t *testing.T, err error, kind fault.Kind, code, word string) {
 	t.Helper()
 	if !fault.Is(err, kind) || fault.CodeOf(err) != code || !strings.Contains(fault.TextOf(err), word) {
@@ -106,7 +106,7 @@ func refused(t *testing.T, err error, kind fault.Kind, code, word string) {
 	}
 }
 
-// id makes a UUID of a number: providers below 100, aggregates from 900, consumers from 500.
+// id returns the UUID for a number: below 100 for providers, from 500 for consumers, from 900 for aggregates.
 func id(n int) provider.ID { return provider.ID(fmt.Sprintf("00000000-0000-4000-8000-%012d", n)) }
 
 func consumer(n int) resource.ConsumerID { return resource.ConsumerID(id(n)) }
@@ -115,7 +115,7 @@ func aggregate(n int) resource.AggregateID { return resource.AggregateID(id(n)) 
 
 type inventory = map[resource.Class]resource.Inventory
 
-// host makes provider n with 10 VCPU and 100 MEMORY_MB, at generation 1.
+// host creates provider n with 10 VCPU and 100 MEMORY_MB, at generation 1.
 func host(t *testing.T, s *Store, n, parent int) {
 	t.Helper()
 	var under provider.ID
@@ -136,7 +136,7 @@ func generation(t *testing.T, s *Store, n int) int {
 	return p.Generation
 }
 
-// claim asks for VCPU on one provider for consumer n.
+// claim returns a claim of VCPU on one provider for consumer n.
 func claim(n, on, amount int) Claim {
 	return Claim{Consumer: consumer(n), Allocation: resource.Allocation{id(on): {"VCPU": amount}}, Guarded: true,
 		Project: "project", User: "user", ConsumerType: "INSTANCE"}
@@ -147,7 +147,7 @@ func (c Claim) seen(generation int) Claim {
 	return c
 }
 
-// dump writes every row of every table without its timestamps: c and u say which of them are set.
+// dump formats every row of every table. In place of timestamps it has c if created_at is set, and u if updated_at is.
 func dump(t *testing.T, s *Store) map[string]bool {
 	t.Helper()
 	all := map[string]bool{}
@@ -166,7 +166,7 @@ func dump(t *testing.T, s *Store) map[string]bool {
 				if err := rows.Scan(values...); err != nil {
 					return err
 				}
-				all[table+line(columns, values)] = true
+				all[table+formatRow(columns, values)] = true
 			}
 			if err := rows.Err(); err != nil {
 				return err
@@ -178,7 +178,7 @@ func dump(t *testing.T, s *Store) map[string]bool {
 	return all
 }
 
-func line(columns []string, values []any) string {
+func formatRow(columns []string, values []any) string {
 	var b strings.Builder
 	for i, column := range columns {
 		value := *values[i].(*any)
@@ -196,7 +196,7 @@ func line(columns []string, values []any) string {
 	return b.String()
 }
 
-// diff gives the rows that went (-) and came (+) between two dumps, sorted.
+// diff returns the rows that were removed (-) and added (+) between two dumps, sorted.
 func diff(before, after map[string]bool) (list []string) {
 	for row := range before {
 		if !after[row] {
@@ -220,18 +220,18 @@ func testStandards(t *testing.T, s *Store) {
 	ok(t, err)
 	for i, name := range resource.StandardClasses() {
 		if classes[i].Name != name || !before[fmt.Sprintf("resource_classes c id=%d name=%s", i, name)] {
-			t.Errorf("class %d is %v, want %s with that number", i, classes[i], name)
+			t.Errorf("class %d is %v, want %s with id %[1]d", i, classes[i], name)
 		}
 	}
 	traits, err := s.Traits(t.Context(), TraitFilter{})
 	ok(t, err)
 	equal(t, "traits and classes", []int{len(traits), len(classes)}, []int{len(resource.StandardTraits()), 21})
 	if age := time.Since(traits[0].Modified); age < 0 || age > time.Hour {
-		t.Errorf("a trait made just now is %v old", age)
+		t.Errorf("age of a new trait %v", age)
 	}
 }
 
-// testIncomplete: what releases before consumers and roots left behind is completed at the start.
+// testIncomplete checks that Sync adds the roots and consumers that releases without them did not write.
 func testIncomplete(t *testing.T, s *Store) {
 	host(t, s, 1, 0)
 	ok(t, s.db.Write(t.Context(), func(tx *sqldb.Tx) error {

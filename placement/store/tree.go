@@ -197,7 +197,7 @@ func (s *Store) move(ctx context.Context, tx *sqldb.Tx, p providerRow, parent pr
 		}
 		if subtree[to.id] {
 			return fault.New(fault.Invalid, "",
-				"the resource provider %s cannot lie under %s, which is or lies under itself: a loop", p.ID, parent)
+				"the resource provider %s cannot have the parent %s, which is itself or its descendant: a loop", p.ID, parent)
 		}
 		root, under = to.root, sql.NullInt64{Int64: to.id, Valid: true}
 	}

@@ -13,14 +13,14 @@ import (
 	"github.com/openberth/berth/sqldb"
 )
 
-// A provider that somebody else changes each time makes a claim, and a reshape, be tried as often as the operator says.
+// A claim or a reshape that conflicts with other writes is tried ClaimAttempts times.
 func TestClaimAttempts(t *testing.T) {
 	s := openStore(t, "sqlite:///"+filepath.Join(t.TempDir(), "placement.db"))
 	if s.ClaimAttempts != 10 {
-		t.Errorf("%d attempts before anybody says another number, the original has 10", s.ClaimAttempts)
+		t.Errorf("default of ClaimAttempts is %d, want 10 as in the original", s.ClaimAttempts)
 	}
 	host(t, s, 1, 0)
-	ok(t, s.db.Write(t.Context(), func(tx *sqldb.Tx) error { // no change of a generation finds its row any more
+	ok(t, s.db.Write(t.Context(), func(tx *sqldb.Tx) error { // no update of a generation affects a row
 		_, err := tx.Exec(t.Context(),
 			"CREATE TRIGGER lost BEFORE UPDATE OF generation ON resource_providers BEGIN SELECT RAISE(IGNORE); END")
 		return err
@@ -36,24 +36,24 @@ func TestClaimAttempts(t *testing.T) {
 		}
 	}
 	s.ClaimAttempts, runs = 2, nil
-	stock := map[provider.ID]NewInventories{
+	inventories := map[provider.ID]NewInventories{
 		id(1): {
 			Generation: generation(t, s, 1),
 			Classes:    map[resource.Class]resource.Inventory{"VCPU": resource.Whole(10)},
 		},
 	}
-	_, err := s.Reshape(t.Context(), stock, nil)
+	_, err := s.Reshape(t.Context(), inventories, nil)
 	refused(t, err, fault.Conflict, codeConcurrent, "changed at the same moment")
 	if last := runs[len(runs)-1]; last.Op != "Reshape" || last.Attempts != 2 {
 		t.Errorf("%+v", runs)
 	}
 }
 
-// Whoever watches is told of every transaction: which, how often, how long, and how it ended.
-func TestWatch(t *testing.T) {
+// Watch is called after each transaction with its operation, attempts, duration and error.
+func TestWatchReportsEachTransaction(t *testing.T) {
 	s := openStore(t, "sqlite:///"+filepath.Join(t.TempDir(), "placement.db"))
-	var told []Run
-	s.Watch = func(r Run) { told = append(told, r) }
+	var runs []Run
+	s.Watch = func(r Run) { runs = append(runs, r) }
 	clock := time.Unix(0, 0)
 	s.Now = func() time.Time { clock = clock.Add(time.Second); return clock }
 	fails := errors.New("no")
@@ -69,9 +69,9 @@ func TestWatch(t *testing.T) {
 	ok(t, s.db.Close())
 	_ = s.write(t.Context(), "D", func(*sqldb.Tx) error { return nil })
 	for i, want := range []string{"A 1 true", "B 1 false", "C 3 true", "D 0 false"} {
-		if got := fmt.Sprint(told[i].Op, " ", told[i].Attempts, " ", told[i].Err == nil); got != want ||
-			told[i].Took != time.Second {
-			t.Errorf("%s in %s, want %s", got, told[i].Took, want)
+		if got := fmt.Sprint(runs[i].Op, " ", runs[i].Attempts, " ", runs[i].Err == nil); got != want ||
+			runs[i].Took != time.Second {
+			t.Errorf("%s in %s, want %s", got, runs[i].Took, want)
 		}
 	}
 }

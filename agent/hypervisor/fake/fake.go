@@ -16,9 +16,9 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/openberth/berth/agent/device"
 	"github.com/openberth/berth/agent/hypervisor"
 	"github.com/openberth/berth/fault"
-	"github.com/openberth/berth/pci"
 	"github.com/openberth/berth/provider"
 )
 
@@ -94,7 +94,7 @@ func (h *Hypervisor) Build(ctx context.Context, g hypervisor.Guest) error {
 	if err := checkID(op, g.ID); err != nil {
 		return err
 	}
-	g.Devices = slices.SortedFunc(slices.Values(g.Devices), byAddress)
+	g.Devices = slices.SortedFunc(slices.Values(g.Devices), byID)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	guests, err := h.read()
@@ -106,16 +106,16 @@ func (h *Hypervisor) Build(ctx context.Context, g hypervisor.Guest) error {
 			switch {
 			case other.Departed:
 				return fault.New(fault.Conflict, op, "the guest %s runs on another host now", g.ID)
-			case !slices.Equal(addresses(other), addresses(g)):
-				return fault.New(fault.Conflict, op, "the guest %s has other devices: %v, not %v", g.ID, addresses(other),
-					addresses(g))
+			case !slices.Equal(ids(other), ids(g)):
+				return fault.New(fault.Conflict, op, "the guest %s has other devices: %v, not %v", g.ID, ids(other),
+					ids(g))
 			case reflect.DeepEqual(other, g):
 				return nil
 			}
 			continue
 		}
-		for _, a := range addresses(g) {
-			if slices.Contains(addresses(other), a) {
+		for _, a := range ids(g) {
+			if slices.Contains(ids(other), a) {
 				return fault.New(fault.Conflict, op, "device %s is held by the guest %s", a, other.ID)
 			}
 		}
@@ -180,8 +180,8 @@ func (h *Hypervisor) Migrate(ctx context.Context, id string, to hypervisor.Desti
 		return fault.New(fault.Conflict, op, "the guest %s does not run", id)
 	}
 	for _, d := range guests[i].Devices {
-		if _, goes := to.Devices[d.Address]; !goes {
-			return fault.New(fault.Invalid, op, "no destination device given for %s of guest %s on host %s", d.Address, id,
+		if _, goes := to.Devices[d.ID]; !goes {
+			return fault.New(fault.Invalid, op, "no destination device given for %s of guest %s on host %s", d.ID, id,
 				to.Host)
 		}
 	}
@@ -289,11 +289,11 @@ func (h *Hypervisor) read() ([]hypervisor.Guest, error) {
 			g.Cells = append(g.Cells, hypervisor.GuestCell(p))
 		}
 		for _, d := range f.Devices {
-			address, err := pci.ParseAddress(d.Address)
+			deviceID, err := device.ParseID(d.Address)
 			if err != nil {
 				return nil, fault.New(fault.Internal, op, "%s: %w", name, err)
 			}
-			g.Devices = append(g.Devices, hypervisor.Device{Address: address, Request: d.Request, Provider: d.Provider,
+			g.Devices = append(g.Devices, hypervisor.Device{ID: deviceID, Request: d.Request, Provider: d.Provider,
 				Unmanaged: d.Unmanaged})
 		}
 		guests = append(guests, g)
@@ -312,7 +312,7 @@ func (h *Hypervisor) write(g hypervisor.Guest) error {
 		f.Cells = append(f.Cells, fileCell(p))
 	}
 	for _, d := range g.Devices {
-		f.Devices = append(f.Devices, fileDevice{Address: d.Address.String(), Request: d.Request, Provider: d.Provider,
+		f.Devices = append(f.Devices, fileDevice{Address: d.ID.String(), Request: d.Request, Provider: d.Provider,
 			Unmanaged: d.Unmanaged})
 	}
 	data, err := json.MarshalIndent(f, "", "  ")
@@ -334,12 +334,12 @@ func (h *Hypervisor) write(g hypervisor.Guest) error {
 	return nil
 }
 
-func byAddress(a, b hypervisor.Device) int { return a.Address.Compare(b.Address) }
+func byID(a, b hypervisor.Device) int { return a.ID.Compare(b.ID) }
 
-func addresses(g hypervisor.Guest) []pci.Address {
-	var out []pci.Address
+func ids(g hypervisor.Guest) []device.ID {
+	var out []device.ID
 	for _, d := range g.Devices {
-		out = append(out, d.Address)
+		out = append(out, d.ID)
 	}
 	return out
 }

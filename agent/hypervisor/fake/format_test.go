@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"testing"
 
+	"github.com/openberth/berth/agent/device"
 	"github.com/openberth/berth/agent/hypervisor"
 	"github.com/openberth/berth/pci"
 )
@@ -27,7 +28,7 @@ func TestGuestsOfVersion1(t *testing.T) {
 		{
 			ID: "b1b02628-1267-8000-a444-32e3ad8e5542", Name: "numa", VCPUs: 2, MemoryMB: 128, DiskGB: 1,
 			Devices: []hypervisor.Device{{
-				Address: pci.Address{Bus: 0x81, Slot: 1}, Request: "1ddf3318-e49d-41c6-9346-93d8aac10432",
+				ID: device.PCI(pci.Address{Bus: 0x81, Slot: 1}), Request: "1ddf3318-e49d-41c6-9346-93d8aac10432",
 				Provider: "7cbfb2c3-cd0e-5f9d-9358-c1acc4d4610a",
 			}},
 			Cells: []hypervisor.GuestCell{{

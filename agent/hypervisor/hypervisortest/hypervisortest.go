@@ -8,6 +8,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/openberth/berth/agent/device"
 	"github.com/openberth/berth/agent/hypervisor"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/pci"
@@ -158,12 +159,12 @@ func migrate(t *testing.T, open func(t *testing.T) hypervisor.Hypervisor) {
 	h := open(t)
 	g := Guest("a", 1)
 	must(t, h.Build(t.Context(), g))
-	there := pci.Address{Bus: 0x5e, Func: 1}
+	there := device.PCI(pci.Address{Bus: 0x5e, Func: 1})
 	if err := h.Migrate(t.Context(), g.ID, hypervisor.Destination{Host: "other"}); !fault.Is(err, fault.Invalid) {
 		t.Errorf("a device was left behind: %v", err)
 	}
 	has(t, h, g)
-	to := hypervisor.Destination{Host: "other", Devices: map[pci.Address]pci.Address{g.Devices[0].Address: there}}
+	to := hypervisor.Destination{Host: "other", Devices: map[device.ID]device.ID{g.Devices[0].ID: there}}
 	for range 2 {
 		must(t, h.Migrate(t.Context(), g.ID, to))
 	}
@@ -207,7 +208,7 @@ func ID(digit string) string {
 func Guest(digit string, functions ...uint8) hypervisor.Guest {
 	g := hypervisor.Guest{ID: ID(digit), Name: "guest " + digit, VCPUs: 2, MemoryMB: 512, DiskGB: 10}
 	for _, f := range functions {
-		g.Devices = append(g.Devices, hypervisor.Device{Address: pci.Address{Bus: 0x3b, Func: f}, Request: "r",
+		g.Devices = append(g.Devices, hypervisor.Device{ID: device.PCI(pci.Address{Bus: 0x3b, Func: f}), Request: "r",
 			Provider: "p"})
 	}
 	return g

@@ -1,0 +1,45 @@
+package device
+
+import (
+	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/pci"
+)
+
+// ID identifies a device on its host. A device of the host's PCI bus has its PCI address; the type leaves room for
+// devices that are known by something else, such as an I/O slot of a PowerVM system. IDs are comparable, and the text
+// of one is its form in the journal, in the records of hypervisors and in the host API. The zero value identifies no
+// device that can be offered: it is the text 0000:00:00.0, the address of a host bridge.
+type ID struct {
+	address pci.Address
+}
+
+// PCI returns the ID of the device at a PCI address.
+func PCI(address pci.Address) ID { return ID{address: address} }
+
+// ParseID reads the text of an ID. The fault is Invalid and names the text.
+func ParseID(text string) (ID, error) {
+	address, err := pci.ParseAddress(text)
+	if err != nil {
+		return ID{}, fault.Wrap("", "device.ParseID", err)
+	}
+	return PCI(address), nil
+}
+
+// Address returns the device's PCI address.
+func (id ID) Address() pci.Address { return id.address }
+
+// MarshalText returns the text.
+func (id ID) MarshalText() ([]byte, error) { return []byte(id.String()), nil }
+
+// UnmarshalText reads the text; faults as of ParseID.
+func (id *ID) UnmarshalText(text []byte) error {
+	parsed, err := ParseID(string(text))
+	*id = parsed
+	return err
+}
+
+// Compare orders IDs: PCI addresses by domain, bus, slot and function.
+func (id ID) Compare(other ID) int { return id.address.Compare(other.address) }
+
+// String returns the text.
+func (id ID) String() string { return id.address.String() }

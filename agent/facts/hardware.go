@@ -1,0 +1,41 @@
+// Package facts defines what the agent knows of a host's hardware, and the interface of the sources that read it.
+// Package sysfs is the source for hosts with a Linux kernel; the configuration selects the source.
+package facts
+
+import "github.com/openberth/berth/pci"
+
+// Facts are the devices and NUMA nodes of a host.
+type Facts struct {
+	Devices  []pci.Device // by address
+	Nodes    []Node       // by number
+	Problems []Problem    // what could not be read or parsed, by name
+}
+
+// Problem is a sentence about one device or NUMA node: what is wrong, what is assumed instead, and what to do.
+type Problem struct {
+	Name       string // as in the directory: an address, or a name such as node0
+	Sentence   string
+	Unreadable bool // the device exists, but its files do not identify it
+}
+
+// String prints the problem as a sentence.
+func (p Problem) String() string { return p.Name + ": " + p.Sentence }
+
+// NoSocket is the socket of a NUMA node whose socket is not known.
+const NoSocket = -1
+
+// Node is a NUMA node.
+type Node struct {
+	ID       int
+	CPUs     []int   // numbers of its host threads, ascending; none for a node with only memory
+	Socket   int     // number of the physical package of its CPUs, or NoSocket
+	Siblings [][]int // its threads by cores, each group ascending; nil when unknown
+	MemoryMB int     // MiB in all; 0 when it is not known
+	Pages    []Pages // its huge pages, by size
+}
+
+// Pages are the huge pages of one size.
+type Pages struct {
+	SizeKB int
+	Total  int
+}

@@ -1,0 +1,48 @@
+package reconcile
+
+import (
+	"testing"
+	"time"
+
+	"github.com/openberth/berth/agent/device"
+	"github.com/openberth/berth/agent/survey"
+	"github.com/openberth/berth/api/host"
+	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/pci"
+	"github.com/openberth/berth/resource"
+)
+
+// A request that arrives while the same device is cleaned is answered by a cleaning of its own, not by the earlier one.
+func TestARepeatedCleanRequestHasItsOwnAnswer(t *testing.T) {
+	at := pci.Address{Bus: 0x80}
+	set, err := device.Restore([]device.Offer{{Device: pci.Device{Address: at, Type: pci.Plain}, Spent: true,
+		Traits: []resource.Trait{survey.OneTimeUse}}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := &cleaner{core: &core{conditions: map[string][]string{}}, last: map[device.ID]time.Time{},
+		answers: map[string]host.CleanResult{}, failures: map[device.ID]int{}}
+	l.set = set
+	first := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	second := first.Add(time.Minute)
+	l.receive([]host.CleanRequest{{Address: at.String(), Asked: first}})
+	l.advance()
+	l.receive([]host.CleanRequest{{Address: at.String(), Asked: second}})
+	l.ended(fault.New(fault.Internal, "test", "the program failed"))
+	l.advance()
+	if got := l.results(); len(got) != 1 || !got[0].Asked.Equal(first) {
+		t.Errorf("%+v is answered while the second cleaning is in progress", got)
+	}
+	l.receive([]host.CleanRequest{{Address: at.String(), Asked: second}})
+	l.ended(nil)
+	l.advance()
+	if got := l.results(); len(got) > 0 {
+		t.Errorf("%+v is answered before the journal is written", got)
+	}
+	l.nextWrite(l.now)
+	l.wrote()
+	l.advance()
+	if got := l.results(); len(got) != 1 || !got[0].Asked.Equal(second) || got[0].Refused != "" {
+		t.Errorf("the last answer is %+v", got)
+	}
+}

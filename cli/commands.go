@@ -1,0 +1,47 @@
+package cli
+
+// Commands are the client commands. Kong fills the fields of NewCommands; the tags are the help texts.
+type Commands struct {
+	Device     DeviceCmd     `cmd:"" help:"Show the devices of all hosts."`
+	Host       HostCmd       `cmd:"" help:"Show hosts and the conditions that their agents report."`
+	Provider   ProviderCmd   `cmd:"" help:"Show resource providers, their trees and usages."`
+	Server     ServerCmd     `cmd:"" help:"Create, show, change, move and delete servers; explain why a server is on its host, or on none."`
+	Flavor     FlavorCmd     `cmd:"" help:"Create and list flavors."`
+	Candidates CandidatesCmd `cmd:"" help:"List allocation candidates of Placement, or explain why there are none."`
+}
+
+// NewCommands returns the client commands, for Kong to fill.
+func NewCommands() Commands { return Commands{Server: newServerCmd()} }
+
+// ServerCmd groups the commands on servers.
+type ServerCmd struct {
+	Create ServerCreateCmd `cmd:"" help:"Create servers."`
+	List   ServerListCmd   `cmd:"" help:"List servers."`
+	Show   ServerShowCmd   `cmd:"" help:"Show a server."`
+	Delete ServerDeleteCmd `cmd:"" help:"Delete servers."`
+	Why    ServerWhyCmd    `cmd:"" help:"Explain where a server was placed, and why."`
+
+	Stop     ServerActionCmd   `cmd:"" help:"Stop servers; they keep their devices."`
+	Start    ServerActionCmd   `cmd:"" help:"Start stopped servers."`
+	Reboot   ServerRebootCmd   `cmd:"" help:"Reboot servers."`
+	Rebuild  ServerRebuildCmd  `cmd:"" help:"Rebuild a server on its host with the devices that it has."`
+	Resize   ServerResizeCmd   `cmd:"" help:"Resize a server to another flavor, on any host; then confirm or revert."`
+	Confirm  ServerActionCmd   `cmd:"" help:"Confirm a resize or migration; the resources on the source are released."`
+	Revert   ServerActionCmd   `cmd:"" help:"Revert a resize or migration; the server returns to the source."`
+	Migrate  ServerMigrateCmd  `cmd:"" help:"Migrate a server to another host; then confirm or revert. With --live it keeps running and needs no confirmation."`
+	Evacuate ServerEvacuateCmd `cmd:"" help:"Rebuild servers on other hosts if their host is down."`
+	Shelve   ServerActionCmd   `cmd:"" help:"Remove servers from their hosts and release their devices; unshelve schedules them again."`
+	Unshelve ServerActionCmd   `cmd:"" help:"Schedule shelved servers again."`
+}
+
+// newServerCmd returns the commands on servers, with the actions of those that only request one.
+func newServerCmd() ServerCmd {
+	return ServerCmd{
+		Stop:     ServerActionCmd{action: "os-stop"},
+		Start:    ServerActionCmd{action: "os-start"},
+		Confirm:  ServerActionCmd{action: "confirmResize"},
+		Revert:   ServerActionCmd{action: "revertResize"},
+		Shelve:   ServerActionCmd{action: "shelve"},
+		Unshelve: ServerActionCmd{action: "unshelve"},
+	}
+}

@@ -1,0 +1,34 @@
+package lifecycle
+
+import (
+	"slices"
+
+	"github.com/openberth/berth/provider"
+	"github.com/openberth/berth/resource"
+)
+
+// Expectation is what a consumer of a server must hold in Placement because of its residence on a host.
+type Expectation struct {
+	Consumer   string
+	Also       []string            // consumers that may hold it instead while it is transferred
+	Root       provider.ID         // root provider of the host at the time of the claim
+	Allocation resource.Allocation // the claimed allocation. Placement may have more: agents add device allocations
+}
+
+// Expected lists what the consumers of the server must hold in Placement because of their residences on a host. What is
+// about to be released and what is not claimed yet is omitted.
+func (s Server) Expected(host string) []Expectation {
+	var list []Expectation
+	for _, stay := range s.Residences() {
+		if stay.Host != host || stay.Gone || stay.Choice == nil {
+			continue
+		}
+		one := Expectation{Consumer: stay.Consumer, Root: stay.Choice.Root, Allocation: stay.Choice.Allocation}
+		transfers := []MovePhase{MovingAllocations, RestoringAllocations, RevertBlocked}
+		if m := s.Move; m != nil && slices.Contains(transfers, m.Phase) {
+			one.Also = []string{s.ID, m.Consumer, m.From.Consumer}
+		}
+		list = append(list, one)
+	}
+	return list
+}

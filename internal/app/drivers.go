@@ -1,0 +1,54 @@
+package app
+
+import (
+	"path/filepath"
+
+	"github.com/openberth/berth/agent/facts"
+	"github.com/openberth/berth/agent/hypervisor"
+	"github.com/openberth/berth/agent/hypervisor/fake"
+	"github.com/openberth/berth/agent/loop"
+	"github.com/openberth/berth/agent/sysfs"
+	"github.com/openberth/berth/agent/uevent"
+	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/internal/settings"
+)
+
+// drivers are the hypervisors by the value of [DEFAULT] compute_driver. dir is the agent's directory.
+var drivers = map[string]func(s settings.Settings, dir string) (hypervisor.Hypervisor, error){
+	"fake.FakeDriver": func(s settings.Settings, dir string) (hypervisor.Hypervisor, error) {
+		return fake.New(filepath.Join(dir, "guests"), s.Capacity)
+	},
+}
+
+// factSources are the sources of a host's hardware by the value of [berth] fact_source, each with the events of its
+// changes; nil: it has none.
+var factSources = map[string]func(s settings.Settings) (facts.Source, loop.Events, error){
+	"sysfs": func(s settings.Settings) (facts.Source, loop.Events, error) {
+		fsys, err := settings.OpenSysfs(s.Sysfs)
+		if err != nil {
+			return nil, nil, err
+		}
+		if s.Sysfs != "/sys" { // the kernel sends events of its own devices, not of a captured machine
+			return sysfs.Source{FS: fsys, Name: s.Sysfs}, nil, nil
+		}
+		return sysfs.Source{FS: fsys, Name: s.Sysfs}, uevent.Listen, nil
+	},
+}
+
+// openHypervisor returns the configured hypervisor. The fault is Invalid for one that Berth does not have.
+func openHypervisor(s settings.Settings, dir string) (hypervisor.Hypervisor, error) {
+	open, known := drivers[s.HostSettings.Driver]
+	if !known {
+		return nil, fault.New(fault.Invalid, "app.NewAgent", "there is no compute_driver %q", s.HostSettings.Driver)
+	}
+	return open(s, dir)
+}
+
+// openFacts returns the configured source of facts. The fault is Invalid for one that Berth does not have.
+func openFacts(s settings.Settings) (facts.Source, loop.Events, error) {
+	open, known := factSources[s.HostSettings.Facts]
+	if !known {
+		return nil, nil, fault.New(fault.Invalid, "app.NewAgent", "there is no fact_source %q", s.HostSettings.Facts)
+	}
+	return open(s)
+}

@@ -1,0 +1,137 @@
+package archtest
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/openberth/berth"
+
+type listed struct {
+	ImportPath, Dir, Name     string
+	GoFiles, CgoFiles         []string
+	Imports, Deps             []string
+	TestImports, XTestImports []string
+}
+
+// packages returns every package of the module by its path in the module.
+func packages(t *testing.T) map[string]listed {
+	t.Helper()
+	cmd := exec.Command("go", "list", "-json=ImportPath,Dir,Name,GoFiles,CgoFiles,Imports,TestImports,XTestImports",
+		"./...")
+	cmd.Dir = filepath.Join("..", "..")
+	out, err := cmd.Output()
+	if err != nil {
+		if e, ok := errors.AsType[*exec.ExitError](err); ok {
+			t.Fatalf("go list: %v\n%s", err, e.Stderr)
+		}
+		t.Fatal(err)
+	}
+	found := map[string]listed{}
+	for dec := json.NewDecoder(strings.NewReader(string(out))); ; {
+		var p listed
+		err := dec.Decode(&p)
+		if errors.Is(err, io.EOF) {
+			return found
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		found[strings.TrimPrefix(p.ImportPath, module+"/")] = p
+	}
+}
+
+func allowed(row Row, ours string) bool {
+	return slices.ContainsFunc(row.Imports, func(pattern string) bool {
+		if prefix, ok := strings.CutSuffix(pattern, "…"); ok {
+			return strings.HasPrefix(ours, prefix)
+		}
+		return ours == pattern
+	})
+}
+
+func TestEveryPackageHasARowAndEveryRowAPackage(t *testing.T) {
+	found := packages(t)
+	rows := map[string]bool{}
+	for _, row := range Rows() {
+		rows[row.Package] = true
+		if _, ok := found[row.Package]; !ok {
+			t.Errorf("%s has a row in internal/archtest/rules.go, but does not exist: remove the row", row.Package)
+		}
+	}
+	for name := range found {
+		if !rows[name] {
+			t.Errorf("%s has no row: add one to internal/archtest/rules.go and to the map in ARCHITECTURE.md", name)
+		}
+	}
+}
+
+func TestImportsAreAllowed(t *testing.T) {
+	found := packages(t)
+	for _, row := range Rows() {
+		for _, path := range found[row.Package].Imports {
+			if ours, ok := strings.CutPrefix(path, module+"/"); ok {
+				if !allowed(row, ours) {
+					t.Errorf("%s (%s) imports %s, which its row does not allow", row.Package, row.Kind, ours)
+				}
+				continue
+			}
+			if !strings.Contains(strings.Split(path, "/")[0], ".") {
+				continue // the standard library
+			}
+			if !slices.ContainsFunc(row.Outside, func(m string) bool { return path == m || strings.HasPrefix(path, m+"/") }) {
+				t.Errorf("%s (%s) imports %s from outside, which its row does not allow", row.Package, row.Kind, path)
+			}
+		}
+		if len(found[row.Package].CgoFiles) > 0 {
+			t.Errorf("%s uses cgo", row.Package)
+		}
+	}
+}
+
+// Only the assembly imports packages of several services, so that a service can be deleted and the rest
+// builds.
+func TestServicesDoNotImportEachOther(t *testing.T) {
+	services := []string{"placement", "agent", "compute"}
+	service := func(name string) string {
+		top, _, _ := strings.Cut(name, "/")
+		if slices.Contains(services, top) {
+			return top
+		}
+		return ""
+	}
+	kinds := map[string]Kind{}
+	for _, row := range Rows() {
+		kinds[row.Package] = row.Kind
+	}
+	for name, p := range packages(t) {
+		// The simulation connects the services itself, and the Placement for tests uses the real search.
+		if kinds[name] == Assembly || name == "internal/sim" || name == placementTest {
+			continue
+		}
+		for _, path := range slices.Concat(p.Imports, p.TestImports, p.XTestImports) {
+			ours, ok := strings.CutPrefix(path, module+"/")
+			if ok && service(ours) != "" && service(ours) != service(name) {
+				t.Errorf("%s imports %s of another service", name, ours)
+			}
+		}
+	}
+}
+
+// placementTest is the Placement in memory.
+const placementTest = "api/placement/placementtest"
+
+// Only tests and the simulation import the Placement in memory; api/… in a row does not allow it.
+func TestOnlyTestsImportThePlacementForTests(t *testing.T) {
+	for name, p := range packages(t) {
+		if name != "internal/sim" && slices.Contains(p.Imports, module+"/"+placementTest) {
+			t.Errorf("%s imports %s outside of its tests", name, placementTest)
+		}
+	}
+}

@@ -1,0 +1,90 @@
+package settings
+
+import (
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+
+	"github.com/openberth/berth/config"
+	"github.com/openberth/berth/pci"
+)
+
+// Known lists every option that Berth reads.
+func Known() []config.Name {
+	return append(slices.Concat(knownPlacement(), knownHost(), knownImages()), []config.Name{
+		{Group: "DEFAULT", Option: "debug"}, {Group: "DEFAULT", Option: "log_file"}, {Group: "DEFAULT", Option: "log_dir"},
+		{Group: "DEFAULT", Option: "host"},
+		{Group: "api", Option: "auth_strategy"},
+		{Group: "pci", Option: "device_spec"}, {Group: "pci", Option: "alias"}, {Group: "pci", Option: "report_in_placement"},
+		{Group: "pci", Option: "passthrough_whitelist"}, {Group: "DEFAULT", Option: "pci_passthrough_whitelist"},
+		{Group: "DEFAULT", Option: "pci_alias"},
+		{Group: "filter_scheduler", Option: "pci_in_placement"}, {Group: "DEFAULT", Option: "allow_resize_to_same_host"},
+		{Group: "placement_database", Option: "connection"}, {Group: "database", Option: "connection"},
+		{Group: "oslo_concurrency", Option: "lock_path"},
+		{Group: "berth", Option: "sysfs"}, {Group: "berth", Option: "rescan_interval"},
+		{Group: "berth", Option: "max_connections"},
+		{Group: "berth", Option: "max_connections_per_address"}, {Group: "berth", Option: "request_timeout"},
+		{Group: "berth", Option: "fake_vcpus"}, {Group: "berth", Option: "fake_memory_mb"},
+		{Group: "berth", Option: "fake_disk_gb"},
+	}...)
+}
+
+// Read reads the configuration files. A wrong value is a fault of kind Invalid that names the file, line, option and
+// text. Read logs a warning for each unknown or deprecated option.
+func Read(log *slog.Logger, files ...string) (Settings, error) {
+	s, faults, err := readAll(log, files...)
+	if err == nil && len(faults) > 0 {
+		err = faults[0]
+	}
+	if err != nil {
+		return Settings{}, err
+	}
+	for _, e := range s.unknown {
+		s.warn(e, unknownOption+suggestion(e))
+	}
+	for _, warning := range s.warnings {
+		log.Warn(warning)
+	}
+	return s, nil
+}
+
+const unknownOption = "Berth does not know this option and ignores it"
+
+// suggestion returns a hint which option an unknown one may mean: one of its group with a similar name, or the same
+// name in a group that configures devices.
+func suggestion(e config.Entry) string {
+	var near []string
+	for _, known := range Known() {
+		switch {
+		case strings.EqualFold(known.Group, e.Group):
+			near = append(near, known.Option)
+		case known.Option == e.Option && slices.Contains([]string{"pci", "filter_scheduler", "berth"}, known.Group):
+			return fmt.Sprintf("; it belongs in [%s]", known.Group)
+		}
+	}
+	if best := pci.Nearest(e.Option, near); best != "" && len(e.Option) > 4 { // short names are all similar
+		return fmt.Sprintf("; did you mean %q?", best)
+	}
+	return ""
+}
+
+// readAll is Read, but returns all faults. err is not nil if the files cannot be read.
+func readAll(log *slog.Logger, files ...string) (s Settings, faults []error, err error) {
+	cfg, err := config.Load(files...)
+	if err != nil {
+		return s, nil, err
+	}
+	s = Settings{cfg: cfg, files: files}
+	s.unknown = cfg.Unknown(Known())
+	for _, read := range []func(*config.Config, *slog.Logger) error{s.readService, s.readSpecs, s.readAliases,
+		s.readPlacement, s.readImages, s.readBerth, s.readHost} {
+		err := read(cfg, log)
+		if all, several := err.(interface{ Unwrap() []error }); several {
+			faults = append(faults, all.Unwrap()...)
+		} else if err != nil {
+			faults = append(faults, err)
+		}
+	}
+	return s, faults, nil
+}

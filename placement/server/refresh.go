@@ -1,0 +1,73 @@
+package server
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/openberth/berth/placement/index"
+	"github.com/openberth/berth/placement/store"
+	"github.com/openberth/berth/provider"
+	"github.com/openberth/berth/resource"
+)
+
+// refresh reads the trees of a change again before the write is answered, so that a client that has received the answer
+// finds the write in the index. The write is committed in any case: a failed refresh is logged, and the next query for
+// candidates repeats it.
+func (c *call) refresh(change store.Change) {
+	snapshot := c.server.index.current()
+	known := func(id provider.ID) bool { return slices.Contains(change.Roots, snapshot.RootOf(id)) }
+	if len(change.Used) == 0 || !all(change.Used, known) { // another process created or moved one
+		c.refreshRoots(change.Roots)
+		return
+	}
+	c.logRefreshError(c.server.index.refreshUsage(c.ctx(), change.Used...), change.Roots)
+}
+
+func (c *call) refreshRoots(roots []provider.ID) {
+	c.logRefreshError(c.server.index.refresh(c.ctx(), roots...), roots)
+}
+
+// logRefreshError logs that trees were not read again after a write.
+func (c *call) logRefreshError(err error, roots []provider.ID) {
+	if err != nil {
+		c.server.log.Warn("index refresh failed, will retry", "request_id", c.id, "trees", roots, "error", err)
+	}
+}
+
+func all[T any](list []T, is func(T) bool) bool {
+	return !slices.ContainsFunc(list, func(t T) bool { return !is(t) })
+}
+
+// currentSnapshot returns a snapshot after all pending refreshes have been done.
+func (c *call) currentSnapshot() (*index.Snapshot, error) {
+	if c.server.index.hasPending() {
+		if err := c.server.index.refreshAndWait(c.ctx(), refreshRequest{}); err != nil {
+			return nil, err
+		}
+	}
+	return c.server.index.current(), nil
+}
+
+// applyDelta is like refresh, for a write that changed one provider. The caller leaves out the root, generationAfter
+// and readsBefore.
+func (c *call) applyDelta(change store.Change, p indexDelta) {
+	if len(change.Roots) != 1 {
+		c.refresh(change)
+		return
+	}
+	p.root, p.generationAfter, p.readsBefore = change.Roots[0], change.Generation, c.reads
+	c.logRefreshError(c.server.index.applyDelta(c.ctx(), p), change.Roots)
+}
+
+// patchInventories applies new inventories of a provider to the index. If the FLOAT column of MariaDB may round an
+// allocation ratio, it reads the tree again instead.
+func (c *call) patchInventories(change store.Change, generation int, all map[resource.Class]resource.Inventory) {
+	for _, inv := range all {
+		if eighths := inv.AllocationRatio * 8; eighths != float64(int(eighths)) || eighths > 1<<16 {
+			c.refresh(change)
+			return
+		}
+	}
+	c.applyDelta(change, indexDelta{id: c.provider(), generationBefore: generation,
+		change: func(r *index.Row) { r.Inventories = maps.Clone(all) }})
+}
