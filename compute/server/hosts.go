@@ -262,8 +262,8 @@ func (s *server) putGuest(c *call) error {
 	return c.writeStatus(http.StatusNoContent)
 }
 
-// ReadGuest converts the report of a guest, known as id to the agent of the host, to the event of its server. It returns
-// fault.Invalid for a value that is not valid.
+// ReadGuest converts the report of a guest, known as id to the agent of the host, to the event of its server. It
+// returns fault.Invalid for a value that is not valid.
 func ReadGuest(name, id string, g host.Guest) (lifecycle.Event, error) {
 	var devices []schedule.Picked
 	for _, d := range g.Devices {

@@ -221,7 +221,8 @@ func (w *World) checkServer(s lifecycle.Server) {
 		if len(s.History) > 0 {
 			why = s.History[len(s.History)-1].Text
 		}
-		w.violation(w.byName[s.Host], "rest: server %s does not come to rest: %s %s, %d left behind; %s", s.ID, s.State, s.Task,
+		w.violation(w.byName[s.Host], "rest: server %s does not come to rest: %s %s, %d left behind; %s", s.ID, s.State,
+			s.Task,
 			len(s.Leftovers), why)
 	}
 	for _, stay := range s.Residences() {
@@ -286,7 +287,8 @@ func (w *World) checkQuietHost(m *simHost) {
 			w.violation(m, "sum: %d of %s are claimed and %d are held", used, p.Name, held[id]) // 8.1/1
 		}
 		if left != free[id] || max(inv.Capacity()-used, 0) != free[id] {
-			w.violation(m, "pool: %s has %d free, the report %d, the host %d", p.Name, inv.Capacity()-used, left, free[id]) // 8.1/4
+			// 8.1/4
+			w.violation(m, "pool: %s has %d free, the report %d, the host %d", p.Name, inv.Capacity()-used, left, free[id])
 		}
 	}
 }

@@ -284,7 +284,8 @@ func (o *compute) reportGuest(id, start string, e lifecycle.Report) error {
 	return err
 }
 
-// admit asks the conductor whether a start of an agent may serve its host. It returns what the agent gets as the answer.
+// admit asks the conductor whether a start of an agent may serve its host. It returns what the agent gets as the
+// answer.
 func (o *compute) admit(m *simHost, from host.Sender) error {
 	m.agent.sender = schedule.Sender(from)
 	if o.reconnects(m) {

@@ -16,10 +16,11 @@ const (
 	Backup         = "backup"          // compute's database is copied, or Placement's, or both
 	Restore        = "restore"         // one of these copies replaces what is there
 	Copy           = "copy"            // an agent's directory is copied to another machine, which tries to serve the host
-	Replace        = "replace"         // a machine is lost, and another one with a copy of its agent's directory takes its place
-	Jump           = "jump"            // the wall clock of compute is set
-	Lose           = "lose"            // an agent's journal is lost, or compute's database, or all of them
-	Forget         = "forget"          // an operator has compute forget a host
+	// a machine is lost, and another one with a copy of its agent's directory takes its place
+	Replace = "replace"
+	Jump    = "jump"   // the wall clock of compute is set
+	Lose    = "lose"   // an agent's journal is lost, or compute's database, or all of them
+	Forget  = "forget" // an operator has compute forget a host
 )
 
 // seldom says yes one time in n.

@@ -34,7 +34,8 @@ func (w *World) buildGuest(m *simHost, g hypervisor.Guest) error {
 	case exists && !slices.Equal(addresses(*was), addresses(g)):
 		return fault.New(fault.Conflict, "sim.Build", "the guest %s has other devices", g.ID)
 	case exists && g.Build < was.Build:
-		w.violation(m, "rebuilt: the guest %s has been rebuilt %d times, and is built as it was after %d", g.ID, was.Build, g.Build)
+		w.violation(m, "rebuilt: the guest %s has been rebuilt %d times, and is built as it was after %d", g.ID, was.Build,
+			g.Build)
 	}
 	for _, at := range addresses(g) {
 		if !exists && m.away[at] {

@@ -249,8 +249,8 @@ func (w *World) removeWrongClasses(m *simHost) (busy bool) {
 	return busy
 }
 
-// dropWrongAllocations deletes the allocations of other classes than the right one on a provider, which an older database of
-// Placement has.
+// dropWrongAllocations deletes the allocations of other classes than the right one on a provider, which an older
+// database of Placement has.
 func (w *World) dropWrongAllocations(m *simHost, p provider.Provider, right resource.Class) {
 	for _, c := range slices.Sorted(maps.Keys(w.placement.Holders(p.ID))) {
 		if amounts := w.placement.Holders(p.ID)[c]; right == "" || len(amounts) == 1 && amounts[right] > 0 {

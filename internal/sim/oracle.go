@@ -120,7 +120,8 @@ func (w *World) admits(m *simHost) {
 // reported checks a guest report that compute records: it must be from the start that was admitted last.
 func (w *World) reported(h *hostState, id, start string) {
 	if h.admitted != start {
-		w.violation(w.byName[h.name], "reported: compute takes in what the start %s says of %s, and has admitted the start %s",
+		w.violation(w.byName[h.name], "reported: compute takes in what the start %s says of %s, and has admitted the "+
+			"start %s",
 			start, id, h.admitted)
 	}
 }
@@ -147,7 +148,8 @@ func (w *World) notePlaced(m *simHost, consumers []resource.ConsumerID) {
 // restored since is exempt.
 func (w *World) shared(m *simHost, c resource.ConsumerID) {
 	if a := m.agent; !a.placed[c] && !(w.places(m, c) && a.confirmed[string(c)]) && !w.rolledBack[w.owners[string(c)]] {
-		w.violation(m, "shared: the agent writes an allocation of %s to Placement, and compute does not place it here, or has "+
+		w.violation(m, "shared: the agent writes an allocation of %s to Placement, and compute does not place it here, "+
+			"or has "+
 			"not confirmed that", c)
 	}
 }

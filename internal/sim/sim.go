@@ -1,18 +1,26 @@
 // Package sim simulates a cloud of about a hundred hosts with random operations, failures and restarts, and checks
 // invariants after each of them.
 //
-// Decisions are made by production code: compute/conductor with compute/runner and compute/lifecycle, compute/flavor,
-// compute/schedule, placement/candidate over placement/index, agent/device, agent/survey, agent/heal and numa. HTTP,
-// SQL, files and goroutines are replaced by simple code in memory: Placement by package placementtest, compute's
-// database by store, and hosts by simHost with a hypervisor, a journal and an agent. There is no real clock and no
-// goroutine; everything follows from a seed, so that a failure can be replayed.
+// Decisions are made by production code: agent/reconcile with agent/device, agent/survey and agent/heal for the agent
+// of each host; compute/conductor with compute/runner, compute/lifecycle and compute/schedule; compute/flavor;
+// placement/candidate over placement/index; numa. Messages between agents and compute are converted by compute/server,
+// and the agents' effects in Placement are performed by loop.Tree. HTTP, SQL, files and goroutines are replaced by
+// simple code in memory: Placement by package placementtest, compute's database by store, and hosts by simHost with a
+// hypervisor and a disk. There is no real clock and no goroutine; everything follows from a seed, so that a failure can
+// be replayed.
 //
-//	user requests ─▶ conductor ─▶ steps ─▶ placementtest ◀─ plans ─ agents ─▶ guests
-//	                    ▲────────────── reports of guests ────────────┘
+//	user requests ─▶ conductor ─▶ steps ─▶ placementtest ◀─ effects ─ reconcile.State ─ effects ─▶ guests
+//	                    ▲  └──────────── assignments ────────────────────▲      │
+//	                    └──────────────── reports of hosts and guests ──────────┘
 //
-// Each message may be lost, delayed or repeated. Each call of the conductor to its database and to Placement may fail,
-// lose its answer, or be the last one of the process. Databases are restored from backups and lost, directories of
-// agents are copied and lost, and the wall clock of compute jumps. A simulated operator repairs the result, host by
+// The effects of an agent are in progress until an operation performs one of them, in any order; its result may be
+// delivered later, and its answer may be lost. An agent may crash after any effect. Then each effect in progress is
+// performed or not, and of a journal write the first entries may be on the disk. The next process starts on the durable
+// journal.
+//
+// Each guest report may be lost, delayed or repeated. Each call of the conductor to its database and to Placement may
+// fail, lose its answer, or be the last one of the process. Databases are restored from backups and lost, directories
+// of agents are copied and lost, and the wall clock of compute jumps. A simulated operator repairs the result, host by
 // host.
 //
 // From time to time the failures stop, and the cloud must become quiescent: then nothing may be left over.
@@ -308,9 +316,6 @@ func (w *World) markResidences(s lifecycle.Server) {
 // note logs and counts an operation.
 func (w *World) note(kind, of, at, text string) {
 	const most = 8000
-	if zzAll != "" && strings.Contains(zzAll, kind+",") {
-		fmt.Println(w.n, kind, of, at, text)
-	}
 	w.noted++
 	if w.report.Done[kind]++; len(w.log) >= most {
 		w.log = append(w.log[:0], w.log[most/2:]...)
@@ -388,5 +393,3 @@ func brief(e lifecycle.Event) string {
 	}
 	return ""
 }
-
-var zzAll string

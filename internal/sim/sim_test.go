@@ -219,7 +219,8 @@ func TestTamperingIsNoticed(t *testing.T) {
 		"family": func(w *World) { // 3
 			m, _, _ := w.holding(func(m *simHost, _ hypervisor.Device) bool { return len(m.made) == 10 })
 			vf := m.made[1]
-			m.guests = map[string]*hypervisor.Guest{"one": {ID: "one", Devices: []hypervisor.Device{{ID: device.PCI(vf.Address)}}},
+			m.guests = map[string]*hypervisor.Guest{"one": {ID: "one",
+				Devices: []hypervisor.Device{{ID: device.PCI(vf.Address)}}},
 				"two": {ID: "two", Devices: []hypervisor.Device{{ID: device.PCI(*vf.Parent)}}}}
 		},
 		"pool": func(w *World) {

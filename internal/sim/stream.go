@@ -36,7 +36,10 @@ func (w *World) openStream(m *simHost) {
 	request := a.watch.Request
 	a.watch = nil
 	w.note("Watch", "", m.tag, "")
-	err := w.request(m, &effect{compute: w.compute.process}, 60, func() error { return w.compute.admit(m, request.Sender) })
+	err := w.request(m, &effect{compute: w.compute.process}, 60, func() error {
+		return w.compute.admit(m,
+			request.Sender)
+	})
 	if err != nil {
 		w.event(m, reconcile.StreamEnded{Err: err})
 		return
