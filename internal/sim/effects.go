@@ -136,7 +136,7 @@ func (w *World) reportGuest(m *simHost, f *effect, e reconcile.ReportGuest) erro
 	}
 	seldom := 120
 	if w.broken == Uncounted || w.broken == Anyone {
-		seldom = 8
+		seldom = 3
 	}
 	report := lifecycle.Report{Host: m.name, Instance: e.Guest.Instance, Number: e.Guest.Number, Event: event}
 	return w.request(m, f, 60, func() error {

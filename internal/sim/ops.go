@@ -85,7 +85,11 @@ var often = map[string]string{Demolish: Restore, Ungated: Restore, WallClock: Ju
 
 // draw draws an operation, as a number below shares.
 func (w *World) drawOp() int {
-	if kind := often[w.broken]; kind != "" && w.oneIn(120) {
+	every := 120
+	if w.broken == Demolish { // agents must have the time to follow a restored database
+		every = 1500
+	}
+	if kind := often[w.broken]; kind != "" && w.oneIn(every) {
 		n := 0
 		for _, o := range ops() {
 			if o.kind == kind {

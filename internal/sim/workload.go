@@ -119,6 +119,9 @@ func (w *World) requestAction() {
 	for range 4 {
 		s := w.compute.servers[ids[w.rng.IntN(len(ids))]]
 		action := actions[w.rng.IntN(len(actions))]
+		if w.broken == Demolish && w.halfTheTime() {
+			action = lifecycle.Rebuild
+		}
 		if s.Phase() == lifecycle.Resized { // only these end this state
 			action = []lifecycle.Action{lifecycle.Confirm, lifecycle.Revert}[w.rng.IntN(2)]
 		}
