@@ -42,7 +42,7 @@ var mutations = map[string]mutation{
 	"a failed cleaning counts": {"agent/reconcile/clean.go",
 		"	if err != nil {\n		l.failures[at]++", "	if false {\n		l.failures[at]++", "reserved"},
 	"a stopped guest is started without a claim": {"agent/reconcile/ensure.go",
-		"g.Stopped && want.Power != host.Off && !a.claimed:", "g.Stopped && want.Power != host.Off && false:", "running twice"},
+		" && want.Power != host.Off && !a.claimed:", " && false:", "running twice"},
 	"an older report replaces a newer one": {"compute/lifecycle/guest.go",
 		"	if e.Number <= s.Latest(e.Host, e.Instance) {", "	if false {", "guest"},
 }
