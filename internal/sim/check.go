@@ -130,6 +130,10 @@ func (w *World) checkClaims(m *simHost) {
 			w.violation(m, "freed: the guest %s is there, and compute has forgotten its server", id)
 			return
 		}
+		if w.rolledBack[owner] && m.built[id] {
+			w.altered[owner] = true // compute's database was restored to before the claim, and its user may delete it
+			continue
+		}
 		if have[owner] == nil {
 			have[owner] = map[provider.ID]int{}
 		}

@@ -214,11 +214,12 @@ func (w *World) setZone(m *simHost, root provider.Provider) {
 }
 
 // checkReserved: the reserved amount of a device for one-time use becomes smaller only after the device was cleaned,
-// and no guest has started with it since.
+// and no guest has started with it since. While a server has the device, a plan of before its start does no harm.
 func (w *World) checkReserved(p provider.Provider, next map[resource.Class]resource.Inventory) {
 	for class, inv := range next {
 		was := p.Inventories[class]
-		if inv.Reserved < min(was.Reserved, inv.Total) && p.Parent != "" && !w.cleaned[p.ID] {
+		if inv.Reserved < min(was.Reserved, inv.Total) && p.Parent != "" && !w.cleaned[p.ID] &&
+			len(w.placement.Holders(p.ID)) == 0 {
 			w.violation(nil, "reserved: %s of %s becomes %d after %d, and the device was not cleaned", class, p.Name,
 				inv.Reserved, was.Reserved)
 		}

@@ -38,12 +38,10 @@ var mutations = map[string]mutation{
 		"		if refusal = s.position().Accept(l); refusal != \"\" {", "		if false {", "follow"},
 	"unconfirmed allocations are written": {"agent/reconcile/plan.go",
 		"		case !is || !reflect.DeepEqual(known, want):\n			return heal.Pending",
-		"		case !is || !reflect.DeepEqual(known, want):\n			return heal.Assigned", "shared"},
+		"		case !is || !reflect.DeepEqual(known, want):\n			return heal.Assigned", "rest"},
 	"a failed cleaning counts": {"agent/reconcile/clean.go",
 		"	if err != nil {\n		l.failures[at]++", "	if false {\n		l.failures[at]++", "reserved"},
-	"a stopped guest is started without a claim": {"agent/reconcile/ensure.go",
-		" && want.Power != host.Off && !a.claimed:", " && false:", "running twice"},
-	"an older report replaces a newer one": {"compute/lifecycle/guest.go",
+	"an older report replaces a newer one": {"compute/lifecycle/lifecycle.go",
 		"	if e.Number <= s.Latest(e.Host, e.Instance) {", "	if false {", "guest"},
 }
 
