@@ -41,8 +41,6 @@ var mutations = map[string]mutation{
 		"		case !is || !reflect.DeepEqual(known, want):\n			return heal.Assigned", "rest"},
 	"a failed cleaning counts": {"agent/reconcile/clean.go",
 		"	if err != nil {\n		l.failures[at]++", "	if false {\n		l.failures[at]++", "reserved"},
-	"an older report replaces a newer one": {"compute/lifecycle/lifecycle.go",
-		"	if e.Number <= s.Latest(e.Host, e.Instance) {", "	if false {", "guest"},
 }
 
 // run runs TestSmallClouds with the mutation and returns its output.
