@@ -89,7 +89,7 @@ func (a *Agent) whereAllocated(ctx context.Context, root provider.ID, id string)
 	if err != nil || len(held.Allocation) == 0 {
 		return "none", err
 	}
-	tree, err := a.readTree(ctx, root)
+	tree, err := a.tree().read(ctx, root)
 	if err != nil {
 		return "", err
 	}

@@ -99,7 +99,7 @@ func (a *Agent) perform(ctx context.Context, e reconcile.Effect) reconcile.Event
 		}
 		return reconcile.CleanEnded{Err: a.o.Clean.Clean(ctx, e.Device)}
 	case reconcile.WriteProvider:
-		generation, err := a.writeProvider(ctx, e)
+		generation, err := a.tree().WriteProvider(ctx, e)
 		return reconcile.ProviderWritten{Generation: generation, Err: err}
 	}
 	return a.read(ctx, e)
@@ -112,14 +112,31 @@ func (a *Agent) read(ctx context.Context, e reconcile.Effect) reconcile.Event {
 		o, err := a.observe(ctx, e)
 		return reconcile.Observed{Observation: o, Err: err}
 	case reconcile.ReadUses:
-		uses, err := a.readUses(ctx, e.Providers)
+		uses, err := a.tree().ReadUses(ctx, e.Providers)
 		return reconcile.UsesRead{Uses: uses, Err: err}
 	case reconcile.ReadAllocations:
-		allocations, err := a.readAllocations(ctx, e.Consumers)
+		allocations, err := a.tree().ReadAllocations(ctx, e.Consumers)
 		return reconcile.AllocationsRead{Allocations: allocations, Err: err}
 	}
 	return nil
 }
+
+// observe reads the host, its guests, and its tree in Placement.
+func (a *Agent) observe(ctx context.Context, e reconcile.Observe) (o reconcile.Observation, err error) {
+	if o.Machine, err = a.o.Facts.Read(a.o.Rules); err != nil {
+		return o, err
+	}
+	if o.Guests, err = a.o.Hypervisor.Guests(ctx); err != nil {
+		return o, fault.Wrap("", "hypervisor.Guests", err)
+	}
+	if o.Capacity, err = a.o.Hypervisor.Capacity(ctx); err != nil {
+		return o, fault.Wrap("", "hypervisor.Capacity", err)
+	}
+	return o, a.tree().Observe(ctx, e, &o)
+}
+
+// tree returns what performs the effects in Placement.
+func (a *Agent) tree() Tree { return Tree{Placement: a.o.Placement, Host: a.o.Host} }
 
 // watch reads one stream of assignments until it ends or three heartbeats are missing.
 func (a *Agent) watch(ctx context.Context, request host.WatchRequest) error {

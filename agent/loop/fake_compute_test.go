@@ -28,6 +28,7 @@ type fakeCompute struct {
 	muted        bool          // streams send nothing
 	unavailable  bool          // no request is answered
 	refusing     bool          // guest reports are refused
+	onlyClaims   bool          // guest reports other than claims are refused
 	streamsEnded chan struct{} // closed to end all streams
 	streams      int
 	instance     string // of the agent that sent the last report
@@ -118,7 +119,7 @@ func (o *fakeCompute) handler() http.Handler {
 		}
 		o.mu.Lock()
 		defer o.mu.Unlock()
-		if o.refusing {
+		if o.refusing || o.onlyClaims && g.Phase != host.Claimed {
 			http.Error(w, "compute does not answer", http.StatusServiceUnavailable)
 			return
 		}

@@ -11,50 +11,47 @@ import (
 	"github.com/openberth/berth/resource"
 )
 
-// observe reads the host, its guests, and its tree in Placement.
-func (a *Agent) observe(ctx context.Context, e reconcile.Observe) (o reconcile.Observation, err error) {
-	if o.Machine, err = a.o.Facts.Read(a.o.Rules); err != nil {
-		return o, err
-	}
-	if o.Guests, err = a.o.Hypervisor.Guests(ctx); err != nil {
-		return o, fault.Wrap("", "hypervisor.Guests", err)
-	}
-	if o.Capacity, err = a.o.Hypervisor.Capacity(ctx); err != nil {
-		return o, fault.Wrap("", "hypervisor.Capacity", err)
-	}
-	if o.Tree, err = a.readTree(ctx, e.Root); err != nil || len(o.Tree.Providers) > 0 {
-		return o, err
+// Tree performs the effects of the state machine in Placement, for one host.
+type Tree struct {
+	Placement Placement
+	Host      string // name of the root provider
+}
+
+// Observe reads the tree of the host into an observation.
+func (t Tree) Observe(ctx context.Context, e reconcile.Observe, o *reconcile.Observation) (err error) {
+	if o.Tree, err = t.read(ctx, e.Root); err != nil || len(o.Tree.Providers) > 0 {
+		return err
 	}
 	o.ByName = true
 	root := e.Journalled
-	named, err := a.o.Placement.ProviderByName(ctx, a.o.Host)
+	named, err := t.Placement.ProviderByName(ctx, t.Host)
 	switch {
 	case err == nil:
 		o.Named, root = &named, named.ID
 	case !fault.Is(err, fault.NotFound):
-		return o, err
+		return err
 	}
-	o.Tree, err = a.readTree(ctx, root)
-	return o, err
+	o.Tree, err = t.read(ctx, root)
+	return err
 }
 
-// readTree returns the tree of a provider; empty when there is no such provider, or for an empty id.
-func (a *Agent) readTree(ctx context.Context, id provider.ID) (provider.Tree, error) {
+// read returns the tree of a provider; empty when there is no such provider, or for an empty id.
+func (t Tree) read(ctx context.Context, id provider.ID) (provider.Tree, error) {
 	if id == "" {
 		return provider.Tree{}, nil
 	}
-	tree, err := a.o.Placement.Tree(ctx, id)
+	tree, err := t.Placement.Tree(ctx, id)
 	if fault.Is(err, fault.NotFound) {
 		return provider.Tree{}, nil
 	}
 	return tree, err
 }
 
-// readUses reads the allocations of providers.
-func (a *Agent) readUses(ctx context.Context, ids []provider.ID) (heal.Uses, error) {
+// ReadUses reads the allocations of providers.
+func (t Tree) ReadUses(ctx context.Context, ids []provider.ID) (heal.Uses, error) {
 	uses := heal.Uses{}
 	for _, id := range ids {
-		who, err := a.o.Placement.ProviderAllocations(ctx, id)
+		who, err := t.Placement.ProviderAllocations(ctx, id)
 		if err != nil {
 			return nil, err
 		}
@@ -65,12 +62,12 @@ func (a *Agent) readUses(ctx context.Context, ids []provider.ID) (heal.Uses, err
 	return uses, nil
 }
 
-// readAllocations reads the allocations of consumers.
-func (a *Agent) readAllocations(ctx context.Context, consumers []resource.ConsumerID) (
+// ReadAllocations reads the allocations of consumers.
+func (t Tree) ReadAllocations(ctx context.Context, consumers []resource.ConsumerID) (
 	map[resource.ConsumerID]placement.ConsumerAllocation, error) {
 	out := map[resource.ConsumerID]placement.ConsumerAllocation{}
 	for _, consumer := range consumers {
-		has, err := a.o.Placement.Allocation(ctx, consumer)
+		has, err := t.Placement.Allocation(ctx, consumer)
 		if err != nil {
 			return nil, err
 		}
@@ -79,9 +76,9 @@ func (a *Agent) readAllocations(ctx context.Context, consumers []resource.Consum
 	return out, nil
 }
 
-// writeProvider makes one call to Placement and returns the provider's generation after it, if the call returns one.
-func (a *Agent) writeProvider(ctx context.Context, e reconcile.WriteProvider) (generation int, err error) {
-	switch p, s := a.o.Placement, e.Step; s.Op {
+// WriteProvider makes one call to Placement and returns the provider's generation after it, if the call returns one.
+func (t Tree) WriteProvider(ctx context.Context, e reconcile.WriteProvider) (generation int, err error) {
+	switch p, s := t.Placement, e.Step; s.Op {
 	case heal.CreateClass:
 		return 0, p.EnsureClass(ctx, resource.Class(s.Name))
 	case heal.CreateTrait:

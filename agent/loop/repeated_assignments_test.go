@@ -9,15 +9,20 @@ import (
 	"github.com/openberth/berth/resource"
 )
 
-// A server is rebooted while compute receives no reports: the guest is again as assigned, and the agent reports it
-// again.
+// A server is rebooted while compute receives no results, only claims: the guest is again as assigned, and the agent
+// reports it again.
 func TestRepeatedAssignmentIsReportedAgain(t *testing.T) {
 	scenario(t, "stopped and started", func(t *testing.T, w *testHost) {
 		_, stop := w.startReported()
 		s := w.server("s1", name1)
 		w.compute.assign(s)
 		w.untilPhase(host.Running, "s1")
-		w.compute.refuseReports(true)
+		refuseResults := func(refused bool) {
+			w.compute.mu.Lock()
+			defer w.compute.mu.Unlock()
+			w.compute.onlyClaims = refused
+		}
+		refuseResults(true)
 		w.compute.assign(poweredOff(s))
 		w.until("the guest has stopped", func() bool { return w.guest("s1").Stopped })
 		w.compute.assign(s)

@@ -1,6 +1,7 @@
 package reconcile
 
 import (
+	"cmp"
 	"reflect"
 	"slices"
 
@@ -18,9 +19,9 @@ const buildTries = 5
 // ensure returns the next effect for a server of the assignments: its devices are claimed, its guest is built, changed
 // or migrated, and the result is reported to compute.
 //
-// No guest is built before compute has stored its claim: when a server for which no agent has reported is deleted,
-// compute frees everything at once. A Conflict of compute means that the server is no longer assigned here; the next
-// assignments show it.
+// No guest is built, and no stopped one is started, before compute has stored its claim: when a server for which no
+// agent has reported is deleted, compute frees everything at once. A Conflict of compute means that the server is not
+// assigned here any more, which the next assignments show, or that another host has a guest of it.
 func (w *works) ensure(j *work) (Effect, error) {
 	a, want := j.attempt, j.attempt.want
 	if e, err := w.applyRename(want); e != nil || err != nil {
@@ -42,6 +43,9 @@ func (w *works) ensure(j *work) (Effect, error) {
 		return w.report(want.ID, want.ID, host.Guest{Phase: host.Departed}), nil
 	case there && !g.Departed && matches(g, want):
 		return w.continueOrConfirm(j)
+	case there && !g.Departed && g.Stopped && want.Power != host.Off && !a.claimed: // the server may run on another host
+		held := w.set.Held(resource.ConsumerID(want.ID))
+		return w.report(want.ID, want.ID, w.guestReport(a, host.Claimed, held)), nil
 	case there && !g.Departed:
 		a.creating = false
 		return w.buildGuest(j)
@@ -75,6 +79,9 @@ func (w *works) create(j *work) (Effect, error) {
 	if e != nil || err != nil {
 		return e, err
 	}
+	if !a.claimed && w.otherGuest(want) && w.mustAwaitReport(a) {
+		return awaitReport{}, nil // compute refuses the claim if it has the report of that guest
+	}
 	if want.Incoming || !a.claimed {
 		return w.report(want.ID, want.ID, w.guestReport(a, host.Claimed, picked)), nil
 	}
@@ -84,6 +91,17 @@ func (w *works) create(j *work) (Effect, error) {
 	}
 	a.creating = true
 	return w.buildGuest(j)
+}
+
+// otherGuest reports whether the host has a guest of the server under another id that the assignments do not mention.
+func (w *works) otherGuest(want host.Server) bool {
+	server := cmp.Or(want.Server, want.ID)
+	for id, g := range w.guests {
+		if id != want.ID && cmp.Or(g.Server, id) == server && !w.assigned(id) {
+			return true
+		}
+	}
+	return false
 }
 
 // claimDevices claims the server's devices; e is an effect that must precede that, or that reports that the server

@@ -51,6 +51,9 @@ func (c *core) confirmClaim(want host.Server) {
 	// Placement selected the devices and has the allocation
 	chosen := func(r host.Request) bool { return len(r.Providers) > 0 }
 	picked := c.set.Held(resource.ConsumerID(want.ID))
+	if _, exists := c.guests[want.ID]; exists {
+		return // its allocation may be part of a move
+	}
 	if c.config.ReportInPlacement && slices.ContainsFunc(picked, counted) &&
 		!slices.ContainsFunc(want.Requests, chosen) {
 		c.newlyClaimed[want.ID] = true

@@ -28,7 +28,8 @@ func renameDue(want host.Server, renames map[string]journal.Rename) bool {
 // work is done under the former id. A rename that was begun stays pending when the assignments no longer mention it.
 func (n *renamer) pendingRenames() map[string]string {
 	out, renames := map[string]string{}, n.state.Renames()
-	for id, r := range renames {
+	for _, id := range slices.Sorted(maps.Keys(renames)) {
+		r := renames[id]
 		former := n.assignments.servers[r.Was]
 		reversed := former.PreviousID == id && renameDue(former, renames)
 		removed := n.assignments.remove[r.Was].PreviousID == id // the removal finishes the rename
@@ -121,6 +122,7 @@ func (n *renamer) renamed(e Rename) {
 		delete(n.guests, e.Was)
 		n.guests[e.ID] = g
 		n.guestEpoch++
+		n.reportChanged()
 	}
 	n.record(journal.Renamed(e.Was, e.ID, true))
 }

@@ -57,8 +57,9 @@ func restore(offers []device.Offer, state journal.State, guests []hypervisor.Gue
 // currentID returns the id that the journal has for a guest of the hypervisor: the new one when a rename is
 // unfinished.
 func currentID(id string, state journal.State) string {
-	for now, r := range state.Renames() {
-		if r.Was == id && !r.Done {
+	renames := state.Renames()
+	for _, now := range slices.Sorted(maps.Keys(renames)) {
+		if renames[now].Was == id && !renames[now].Done {
 			return now
 		}
 	}

@@ -94,7 +94,7 @@ func (w *works) guestReported(j *work, e ReportGuest, err error) error {
 		delete(w.unreportedFailures, j.id)
 		w.acked[j.id], a.final = outcome{want: a.want, phase: host.Failed}, true
 	case e.Guest.Phase == host.Claimed && !a.want.Incoming:
-		a.claimed = true
+		a.claimed, a.report = true, reportWait{}
 		w.confirmClaim(a.want)
 	default:
 		w.acked[j.id], a.final = outcome{want: a.want, phase: e.Guest.Phase}, true

@@ -147,7 +147,7 @@ func TestAssignmentsDuringResize(t *testing.T) {
 			t.Fatalf("%+v %v", a, err)
 		}
 		for _, e := range a.Entries {
-			out = append(out, writeAssigned(e))
+			out = append(out, WriteServer(e))
 		}
 		return out
 	}

@@ -37,7 +37,7 @@ func (s *server) putReport(c *call) error {
 	if err != nil {
 		return err
 	}
-	known, err := readReport(report)
+	known, err := ReadReport(report)
 	if err != nil {
 		return err
 	}
@@ -121,8 +121,9 @@ func (c *call) occupied(err error) error {
 	return err
 }
 
-// readReport converts a report to compute's record of a host.
-func readReport(r host.Report) (schedule.Host, error) {
+// ReadReport converts a report to compute's record of a host, without its sender. It returns fault.Invalid for a value
+// that is not valid.
+func ReadReport(r host.Report) (schedule.Host, error) {
 	h := schedule.Host{Name: r.Host, Provider: provider.ID(r.Provider), Conditions: r.Conditions, InPlacement: r.InPlace,
 		Counted: r.Counted, Behind: r.Behind}
 	for _, g := range r.Guests {
@@ -237,7 +238,7 @@ func (s *server) putGuest(c *call) error {
 	if err := c.read(maxBody, &guest); err != nil {
 		return err
 	}
-	event, err := readGuest(c.r.PathValue("host"), c.r.PathValue("server"), guest)
+	event, err := ReadGuest(c.r.PathValue("host"), c.r.PathValue("server"), guest)
 	if err != nil {
 		return err
 	}
@@ -261,7 +262,9 @@ func (s *server) putGuest(c *call) error {
 	return c.writeStatus(http.StatusNoContent)
 }
 
-func readGuest(name, id string, g host.Guest) (lifecycle.Event, error) {
+// ReadGuest converts the report of a guest, known as id to the agent of the host, to the event of its server. It
+// returns fault.Invalid for a value that is not valid.
+func ReadGuest(name, id string, g host.Guest) (lifecycle.Event, error) {
 	var devices []schedule.Picked
 	for _, d := range g.Devices {
 		if _, err := pci.ParseAddress(d.Address); err != nil {

@@ -105,7 +105,7 @@ func (s *server) writeLine(w http.ResponseWriter, stream *http.ResponseControlle
 		line.Remove = append(line.Remove, host.Removal{ID: r.Consumer, PreviousID: r.PreviousConsumer})
 	}
 	for _, e := range a.Entries {
-		line.Servers = append(line.Servers, writeAssigned(e))
+		line.Servers = append(line.Servers, WriteServer(e))
 	}
 	data, err := json.Marshal(line)
 	if err != nil {
@@ -125,8 +125,8 @@ func (s *server) writeLine(w http.ResponseWriter, stream *http.ResponseControlle
 	return stream.Flush()
 }
 
-// writeAssigned converts an entry of the assignments for the agent.
-func writeAssigned(e store.Entry) host.Server {
+// WriteServer converts an entry of the assignments for the agent.
+func WriteServer(e store.Entry) host.Server {
 	f := e.Flavor
 	out := host.Server{ID: e.Consumer, PreviousID: e.PreviousConsumer, Name: e.Server.Name,
 		VCPUs: f.VCPUs, MemoryMB: f.MemoryMB, DiskGB: f.DiskGB, Image: e.Server.Image,

@@ -1,351 +1,307 @@
 package sim
 
 import (
-	"cmp"
-	"errors"
 	"fmt"
-	"slices"
+	"reflect"
 	"time"
 
 	"github.com/openberth/berth/agent/device"
-	"github.com/openberth/berth/agent/survey"
+	"github.com/openberth/berth/agent/reconcile"
 	"github.com/openberth/berth/api/host"
-	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/compute/schedule"
 	"github.com/openberth/berth/fault"
-	"github.com/openberth/berth/pci"
-	"github.com/openberth/berth/provider"
 	"github.com/openberth/berth/resource"
 )
 
-// What may come between.
-var (
-	errCrash    = errors.New("the agent is no more")
-	errLost     = errors.New("there is no answer")
-	errNotYet   = errors.New("others have yet to leave")
-	errNo       = errors.New("compute does not accept it")
-	errRefused  = errors.New("the hypervisor refuses the change")
-	errOccupied = errors.New("another agent serves the host")
-)
-
-// phase is how far an agent has come since its process began.
-type phase int
-
-const (
-	asks    phase = iota // compute is to be asked whether this start may serve the host
-	looks                // the host and Placement are to be looked at for the first time
-	reports              // compute is to have the first report
-	serves
-)
-
-// agent is what is lost at a restart.
+// agent is one process of the agent of a machine: the production state machine, and what it waits for. It is lost when
+// the process ends.
 type agent struct {
-	phase    phase
-	instance string
-	start    string   // id of this process
-	startIDs []string // of this process and of those before it that compute has not acknowledged
-	starts   int64
-	words    int64 // how much this process has said of guests
+	state    *reconcile.State
+	start    string          // id of the process
+	sender   schedule.Sender // as it has identified itself last
+	effects  []*effect       // in progress
+	watch    *reconcile.Watch
+	stream   *stream   // nil: none is open
+	ended    bool      // the stream has ended, and the agent has not noticed it yet
+	inbox    *delivery // assignments that an earlier process of compute has sent and that the agent has yet to read
+	deadline time.Time // by which it must get a Tick; zero: none
 
-	set       device.Set
-	restored  bool
-	tree      provider.Tree
-	look      bool          // it ought to compare itself with Placement
-	lookAt    time.Duration // not before
-	displaced bool          // another agent serves the host
-
-	closed    func()         // ends the stream of assignments
-	connected bool           // it has a stream of assignments
-	past      *host.Position // what compute said when the stream was opened of the epoch that the agent named
-	read      int64          // revision of the last line of the stream
-	behind    string         // why the lines are not followed; empty when they are
-
-	heard     bool // it has followed a line; the next five are of the last one
-	beats     int  // lines that were read, also those that say the same again
-	position  host.Position
-	wants     map[string]want
-	remove    map[string]host.Removal
-	removed   map[string]removalAt // removals whose end compute knows
-	confirmed map[string]string    // keys of the wants that compute has confirmed
-	fresh     map[string]bool      // servers whose claim compute has just confirmed
-	acked     map[string]fate
-	doomed    map[string]fate
-	tries     map[string]int           // by id, failures in a row
-	retry     map[string]time.Duration // by id, not before
-	waiting   map[string]time.Duration // by id, since when it waits for others to leave
-	lacked    map[resource.ConsumerID]lack
+	unwritten bool                         // decisions are not in the journal yet
+	received  bool                         // it has followed assignments
+	facts     *reconcile.Observation       // of the first sync, for an agent that is broken on purpose
+	followed  map[journalPosition]stamp    // oracle: of what it has followed and not yet journalled
+	named     map[string]bool              // oracle: guests that the followed assignments have named for removal
+	placed    map[resource.ConsumerID]bool // oracle: consumers of which it may write the allocations that it has read
+	confirmed map[string]bool              // oracle: consumers of which compute has accepted a report of this process
 }
 
-// removalAt tells one naming of a removal from another: compute repeats it at each revision until it knows the end.
-type removalAt struct {
-	position host.Position
-	removal  host.Removal
+// effect is an effect in progress.
+type effect struct {
+	reconcile.Effect
+	cancelled bool
+	compute   *process        // when the effect began
+	named     bool            // oracle: a guest to destroy was named for removal when the effect began
+	result    reconcile.Event // not delivered yet; nil: the effect is not performed
 }
 
-// fate is what became of what was wanted.
-type fate struct {
-	key   string // of the want
-	phase string
-	why   string
-}
+// rescan is the interval of an agent between two syncs, by its clock.
+const rescan = 10 * time.Minute
 
-// crashes says whether the agent dies at this point. Points are between writes to the disk, calls and acts of the
-// hypervisor.
-func (w *World) crashes(m *simHost) error {
-	if !w.chance(Crashes, 400) {
-		return nil
+// slowness is how much slower than the clock of compute the clock of agents is, while there are failures: an operation
+// of the simulation takes a second of compute's clock, and an agent of a cloud performs many effects in that time.
+const slowness = 20
+
+// agentTime is the time of agents.
+func (w *World) agentTime() time.Time { return beginning().Add(w.agentClock) }
+
+// agentWait converts a time of compute to one of agents.
+func (w *World) agentWait(d time.Duration) time.Duration {
+	if w.noFailures {
+		return d
 	}
-	w.report.Happened["crash"]++
-	w.halt(m)
-	return errCrash
+	return d / slowness
 }
 
-// halt ends the agent: what it has in memory is lost.
-func (w *World) halt(m *simHost) {
-	w.disconnect(m)
-	m.agent, m.inbox = nil, nil
-	m.stir()
+// config is the configuration of the agent of a machine.
+func (w *World) config(m *simHost) reconcile.Config {
+	known, _ := m.disk.found.Identity()
+	first := known.Instance == ""
+	return reconcile.Config{Host: m.name, Dir: m.tag, Rules: m.rules[m.rule], ReportInPlacement: true,
+		Machine: reconcile.Machine{ID: m.install, Place: fmt.Sprintf("%s/%d", m.tag, m.boot)},
+		Rescan:  rescan, Parallel: 3, Jitter: w.rng.Float64,
+		NewID: func() string { // of the agent, and then of the root provider
+			if !first {
+				return string(m.root)
+			}
+			first = false
+			return w.name("i")
+		}}
 }
 
-// start begins an agent. It reads the journal, and writes that one more start has begun. False: the journal was written
-// on another machine.
+// start begins a process of the agent on its journal. It returns false if the journal was written on another machine.
 func (w *World) start(m *simHost) bool {
-	id := m.journal.identity
-	if id.install != "" && id.install != m.install {
+	m.disk.state = m.disk.found
+	found := m.disk.found
+	if w.broken == Backward {
+		found = found.With(journalPosition{}.Entry())
+	}
+	id := w.name("p")
+	state, err := reconcile.New(w.config(m), found, id)
+	if err != nil {
 		w.report.Happened["copy on another machine"]++
 		return false
 	}
-	a := &agent{instance: cmp.Or(id.instance, w.name("i")), start: w.name("p"), starts: id.starts + 1,
-		wants: map[string]want{}, remove: map[string]host.Removal{}, removed: map[string]removalAt{},
-		confirmed: map[string]string{}, fresh: map[string]bool{},
-		acked: map[string]fate{}, doomed: map[string]fate{}, tries: map[string]int{}, retry: map[string]time.Duration{},
-		waiting: map[string]time.Duration{}}
-	a.startIDs = append(slices.Clone(m.journal.starts), a.start)
-	a.startIDs = a.startIDs[max(0, len(a.startIDs)-host.MaxPrevious):]
-	m.agent, m.behind, m.wait, m.stuck = a, true, 0, false
-	m.zombie = m.zombie || m.host.row.dead
-	if id.instance != "" { // else with the first look at the host
-		m.writeStart()
-	}
+	m.agent = &agent{state: state, start: id, followed: map[journalPosition]stamp{}, confirmed: map[string]bool{},
+		named: map[string]bool{}, placed: map[resource.ConsumerID]bool{}}
+	m.stuck, m.zombie = false, m.zombie || m.host.row.dead
+	w.event(m, reconcile.Start{})
 	w.mark(m)
 	return true
 }
 
-// writeStart journals who the agent is and that it has begun.
-func (m *simHost) writeStart() {
+// event gives the agent an event, and begins the effects that follow from it.
+func (w *World) event(m *simHost, e reconcile.Event) {
 	a := m.agent
-	m.journal.identity.instance, m.journal.identity.starts, m.journal.identity.install = a.instance, a.starts, m.install
-	m.journal.starts = a.startIDs
+	for _, e := range a.state.Next(e, w.agentTime()) {
+		w.begin(m, e)
+		if m.agent != a {
+			return // it has stopped
+		}
+	}
+	a.deadline = a.state.Deadline()
+	w.mark(m)
 }
 
-// sender is how this start of the agent identifies itself to compute.
-func (m *simHost) sender() schedule.Sender {
+// begin begins an effect.
+func (w *World) begin(m *simHost, e reconcile.Effect) {
 	a := m.agent
-	return schedule.Sender{Instance: a.instance, Start: a.start, ProcessSpace: fmt.Sprintf("%s/%d", m.tag, m.boot),
-		Previous: slices.DeleteFunc(slices.Clone(a.startIDs), func(id string) bool { return id == a.start })}
-}
-
-// begin does the next step of an agent's start. Compute is asked before Placement is written to, and again with the
-// first report. A compute that does not answer holds nothing up.
-func (w *World) begin(m *simHost) error {
-	a := m.agent
-	switch a.phase {
-	case asks:
-		if !w.chance(Messages, 20) {
-			if refused, wait := w.compute.admit(m); refused {
-				return w.turnedAway(m, wait)
+	switch e := e.(type) {
+	case reconcile.Log:
+		w.logged(m, e)
+	case reconcile.Stop:
+		w.stopped(m, e.Err)
+	case reconcile.Watch:
+		a.watch = &e
+	case reconcile.Cancel:
+		for _, f := range a.effects {
+			if reconcile.WorkOf(f.Effect) == e.Work {
+				f.cancelled = true
 			}
 		}
-		a.phase = looks
-	case looks:
-		err := w.firstLook(m)
-		if m.agent == nil || !a.restored || err == errLost {
-			return err
-		}
-		a.phase = reports
-	case reports:
-		wait, err := w.deliver(m)
-		if err == errOccupied {
-			return w.turnedAway(m, wait)
-		}
-		a.phase = serves
+	case reconcile.WriteJournal:
+		a.unwritten = true
+		a.effects = append(a.effects, &effect{Effect: e, compute: w.compute.process})
+	case reconcile.Destroy:
+		a.effects = append(a.effects, &effect{Effect: e, compute: w.compute.process, named: a.named[e.ID]})
+	default:
+		a.effects = append(a.effects, &effect{Effect: e, compute: w.compute.process})
 	}
-	m.stir()
-	return w.crashes(m)
 }
 
-// firstLook is the first sync. A configuration that it refuses is taken back, as an operator would. A new journal is
-// deleted again first: the classes of the refused configuration have been written to it.
-func (w *World) firstLook(m *simHost) error {
-	fresh := m.journal.identity.instance == ""
-	err := w.sync(m)
-	for try := 1; m.agent != nil && fault.Is(err, fault.Invalid); try++ {
+// logged notes that the agent will try something again. What has failed often waits for an operator.
+func (w *World) logged(m *simHost, e reconcile.Log) {
+	const often = 12
+	for i := 0; i+1 < len(e.Attrs); i += 2 {
+		if attempts, is := e.Attrs[i+1].(int); is && e.Attrs[i] == "attempts" {
+			w.progress = w.progress || attempts < often
+		}
+	}
+	if e.Warn {
+		w.log = append(w.log, entry{n: w.n, kind: "log", at: m.tag, text: fmt.Sprint(e.Message, e.Attrs)})
+	}
+}
+
+// stopped ends a process that has stopped with a fault. A configuration that it refuses is taken back, as an operator
+// does.
+func (w *World) stopped(m *simHost, err error) {
+	a := m.agent
+	w.crash(m)
+	switch {
+	case fault.Is(err, fault.Conflict):
+		w.report.Happened["start not admitted"]++
+	case fault.Is(err, fault.Invalid):
 		w.report.Happened["start refused"]++
-		if m.agent.restored = false; fresh {
-			m.journal = newJournal()
-		}
-		if try > usualRules+1 {
-			w.refusedForGood(m, err)
-			return err
-		}
-		if m.rule = (m.rule + 1) % usualRules; try == usualRules+1 {
-			w.offerHeld(m)
-		}
-		err = w.sync(m)
+		w.changeRules(m, a.state.Devices(), err)
+	default:
+		w.violation(m, "start: the agent stops: %v", err)
 	}
-	return err
 }
 
-// refusedForGood ends an agent that accepts no configuration. That may happen only after Placement's database was
-// restored, which then has another class on a provider than the guests hold. The operator repairs Placement first.
+// changeRules configures a host otherwise after its agent has refused the configuration. A new journal is deleted
+// first: it has the classes of the refused configuration.
+func (w *World) changeRules(m *simHost, held device.Set, why error) {
+	if m.fresh {
+		m.disk = disk{}
+	}
+	m.refused++
+	switch {
+	case m.refused <= usualRules:
+		m.rule = (m.rule + 1) % usualRules
+	case m.refused == usualRules+1:
+		w.offerHeld(m, held)
+	default:
+		w.refusedForGood(m, why)
+		return
+	}
+	w.start(m)
+}
+
+// refusedForGood leaves an agent stopped that accepts no configuration. That may happen only after Placement's database
+// was restored, which then has another class on a provider than the guests hold. The operator repairs Placement first.
 func (w *World) refusedForGood(m *simHost, err error) {
 	if len(w.altered) == 0 {
-		w.violation(m, "start: no configuration is taken: %v", err)
+		w.violation(m, "start: no configuration is accepted: %v", err)
 	}
 	w.report.Happened["start refused for good"]++
-	w.halt(m)
-	m.stuck = true
+	m.stuck, m.refused = true, 0
 }
 
-// turnedAway ends a start that compute does not admit, unless it may ask again soon.
-func (w *World) turnedAway(m *simHost, wait time.Duration) error {
-	w.report.Happened["start not admitted"]++
-	if wait > 0 {
-		w.pauseUntil(m, wait)
-	} else {
-		w.halt(m)
-	}
-	return errOccupied
-}
-
-// pauseUntil has the agent do nothing for a while.
-func (w *World) pauseUntil(m *simHost, wait time.Duration) {
-	m.wait = w.clock + wait
-	w.wakeAfter(m, wait)
-}
-
-// send tells compute what the host has.
-func (w *World) send(m *simHost) error {
-	_, err := w.deliver(m)
-	return err
-}
-
-// deliver is send. With errOccupied, wait is after how long the agent may ask again; 0: it does not help.
-func (w *World) deliver(m *simHost) (wait time.Duration, err error) {
-	if m.cut || w.chance(Messages, 60) {
-		return 0, errLost
-	}
+// crash ends the process of an agent. Each of its effects may be performed nevertheless, and of a write some of the
+// first entries may be on the disk.
+func (w *World) crash(m *simHost) {
 	a := m.agent
-	r, unassigned := w.snapshot(m)
-	if wait, err = w.compute.takeReport(m, r); err == errOccupied {
-		a.displaced = true
-		w.report.Happened["displaced"]++
+	if a == nil {
+		return
 	}
-	if err != nil {
-		return wait, err
+	w.disconnect(m)
+	for _, f := range a.effects {
+		if write, is := f.Effect.(reconcile.WriteJournal); is && f.result == nil {
+			w.writePart(m, w.brokenEntries(write.Entries))
+		} else if f.result == nil && w.halfTheTime() {
+			w.perform(m, f)
+		}
 	}
-	if w.chance(Messages, 60) {
-		return 0, errLost
-	}
-	m.behind, m.told, a.displaced = false, unassigned, false
-	if len(a.startIDs) > 1 {
-		m.journal.starts, a.startIDs = []string{a.start}, []string{a.start}
-	}
-	return 0, nil
+	m.agent = nil
+	w.mark(m)
 }
 
-// snapshot is the report of a host, and the unassigned guests in it as one text.
-func (w *World) snapshot(m *simHost) (schedule.Host, string) {
+// act lets an agent do one thing, if there is one to do.
+func (w *World) act(m *simHost) bool {
 	a := m.agent
-	h := schedule.Host{Name: m.name, Provider: m.root, InPlacement: true, Behind: a.behind}
-	h.Cells, h.Counted = m.used("")
-	for _, e := range a.set.Entries() {
-		if e.Device.Type == "" {
-			continue
-		}
-		h.Devices = append(h.Devices, schedule.Device{Device: e.Device, ResourceClass: e.Class, Traits: e.Traits,
-			Provider: e.Provider, State: schedule.State(e.State), Holder: string(e.Holder), RequestID: e.Request,
-			ForPorts: e.ForPorts, RemoteManaged: e.RemoteManaged,
-			LiveMigratable: e.LiveMigratable, OneTimeUse: slices.Contains(e.Traits, survey.OneTimeUse), Spent: m.spent(e)})
-	}
-	unassigned := m.unassigned()
-	h.Present = m.present(unassigned)
-	return h, fmt.Sprint(unassigned)
-}
-
-// spent says whether a device has been used and must be cleaned: the journal knows it, or Placement has it reserved.
-func (m *simHost) spent(e device.Entry) bool {
-	if e.Spent || !slices.Contains(e.Traits, survey.OneTimeUse) {
-		return e.Spent
-	}
-	if mark, known := m.journal.spent[e.Device.Address]; known {
-		return !mark.returning
-	}
-	p, _ := m.agent.tree.ByID(e.Provider)
-	inv, has := p.Inventories[e.Class]
-	return has && e.Holder == "" && inv.Reserved >= inv.Total
-}
-
-const (
-	tellTries = 3       // how often compute may say that something is told too late before the job is tried anew
-	perStart  = 1 << 32 // numbers that one start of an agent has
-)
-
-// tell says what became of a server; nil means that compute has taken it in. What is said may be lost, come late or
-// twice, or the answer is lost.
-func (w *World) tell(m *simHost, id string, e lifecycle.Event) error {
-	a := m.agent
-	for range tellTries {
-		if m.cut || w.chance(Messages, 60) {
-			return errLost
-		}
-		a.words++
-		told := lifecycle.Report{Host: m.name, Instance: a.instance, Number: a.starts*perStart + a.words, Event: e}
-		seldom := 120
-		if w.broken == Uncounted || w.broken == Anyone {
-			seldom = 8
-		}
-		if w.chance(Messages, seldom) {
-			w.delayed = append(w.delayed, delayedReport{m, id, a.start, told})
-			return errLost
-		}
-		latest, err := w.compute.reportGuest(id, a.start, told)
-		if w.chance(Messages, 60) {
-			latest, err = w.compute.reportGuest(id, a.start, told)
-		}
-		if w.chance(Messages, 60) {
-			return errLost
-		}
-		if latest == 0 {
-			return cmp.Or(err, w.crashes(m))
-		}
-		if told.Number < latest { // the journal is older than what compute has heard
-			a.starts, a.words = latest/perStart+1, 0
-			m.journal.identity.starts = a.starts
-			w.report.Happened["counted on"]++
-		}
-	}
-	return errNo
-}
-
-// picks are what a guest holds, as compute is told.
-func (m *simHost) picks(id string) []schedule.Picked {
-	var out []schedule.Picked
-	for _, c := range m.agent.set.Held(resource.ConsumerID(id)) {
-		out = append(out, schedule.Picked{RequestID: c.Request, Address: c.Device.Address.String(), Provider: c.Provider})
-	}
-	return out
-}
-
-// clean gives a device for one-time use back, as an operator wishes, when there is one to be cleaned.
-func (w *World) clean(m *simHost, at pci.Address) bool {
-	e, there := m.agent.set.At(device.PCI(at))
-	if !there || e.Holder != "" || !m.spent(e) {
+	if a == nil {
 		return false
 	}
-	w.cleaned[e.Provider] = true
-	m.journal.spent[at] = spent{m.journal.spent[at].in, true}
-	m.agent.set = m.agent.set.Spend(device.PCI(at), false)
-	m.behind, m.agent.look = true, true
+	actions := len(a.effects)
+	var more []func()
+	if a.watch != nil {
+		more = append(more, func() { w.openStream(m) })
+	}
+	if a.inbox != nil || a.ended || a.hasNews(m) {
+		more = append(more, func() { w.readStream(m) })
+	}
+	if !a.deadline.IsZero() && !w.agentTime().Before(a.deadline) {
+		more = append(more, func() { w.event(m, reconcile.Tick{}) })
+	}
+	if actions+len(more) == 0 {
+		return false
+	}
+	i := w.rng.IntN(actions + len(more))
+	if i >= actions {
+		more[i-actions]()
+	} else {
+		w.proceed(m, i)
+	}
+	if m.agent == a && w.chance(Crashes, 1000) {
+		w.report.Happened["crash"]++
+		w.crash(m)
+	}
 	return true
+}
+
+// proceed performs an effect in progress, or delivers its result.
+func (w *World) proceed(m *simHost, i int) {
+	a := m.agent
+	f := a.effects[i]
+	if f.result == nil {
+		f.result = w.perform(m, f)
+		text := faultOf(f.result)
+		w.note(nameOf(f.Effect), reconcile.WorkOf(f.Effect), m.tag, describe(f.Effect)+text)
+		w.progress = w.progress || text == "" && changes(f.Effect)
+		if w.chance(Answers, 4) {
+			return // the answer comes later
+		}
+	}
+	a.effects = append(a.effects[:i:i], a.effects[i+1:]...)
+	if written, is := f.result.(reconcile.Written); is && written.Err == nil {
+		a.unwritten = false
+	}
+	w.event(m, f.result)
+}
+
+// changes reports whether an effect changes something, so that a cloud in which it is performed is not quiescent.
+func changes(e reconcile.Effect) bool {
+	switch e.(type) {
+	case reconcile.ReportHost, reconcile.Observe, reconcile.ReadUses, reconcile.ReadAllocations, reconcile.ReadAllocation,
+		reconcile.ListGuests:
+		return false
+	}
+	return true
+}
+
+// nameOf is the name of the type of an effect.
+func nameOf(e reconcile.Effect) string { return reflect.TypeOf(e).Name() }
+
+// describe is what the story of a failure has of an effect beside its type and its work.
+func describe(e reconcile.Effect) string {
+	if write, is := e.(reconcile.WriteProvider); is {
+		return write.Step.String() + " "
+	}
+	return ""
+}
+
+// faultOf is the text of the fault of an event; empty without one.
+func faultOf(e reconcile.Event) string {
+	if err, is := reflect.ValueOf(e).FieldByName("Err").Interface().(error); is && err != nil {
+		return fault.TextOf(err)
+	}
+	return ""
+}
+
+// occupied is how a start of an agent learns that another one serves the host. wait is by compute's clock, 0: asking
+// again is of no use.
+func (w *World) occupied(wait time.Duration, why error) error {
+	if wait == 0 {
+		return fault.Wrap(fault.Conflict, "sim", why)
+	}
+	return fault.Wrap(fault.Conflict, "sim", &host.Occupied{Wait: w.agentWait(wait) + time.Millisecond, Err: why})
 }

@@ -7,6 +7,9 @@ import (
 	"strings"
 
 	"github.com/openberth/berth/agent/device"
+	"github.com/openberth/berth/agent/hypervisor"
+	"github.com/openberth/berth/agent/loop"
+	"github.com/openberth/berth/agent/reconcile"
 	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/pci"
 	"github.com/openberth/berth/provider"
@@ -34,24 +37,37 @@ func (w *World) checkCapacity(m *simHost) {
 	for _, id := range w.placement.TreeIDs(m.root) {
 		p, _ := w.placement.Provider(id)
 		used := w.placement.Used(id)
+		if w.someRestored(id) {
+			continue
+		}
 		for class, n := range used {
 			if n > int(float64(p.Inventories[class].Total)*p.Inventories[class].AllocationRatio) {
-				w.violation(m, "capacity: %d %s of %s are allocated, and the total is %d", n, class, p.Name,
-					p.Inventories[class].Total)
+				w.violation(m, "capacity: %d %s of %s are held, and there are %d", n, class, p.Name, p.Inventories[class].Total)
 			}
 		}
 	}
 }
 
-// checkDevices: no device has two guests, and no guest has a PF while another one has a VF of it.
+// someRestored reports whether a restore of Placement has changed the allocation of a consumer of a provider: it
+// restores generations too, so that a write of an agent may succeed that was made for another state.
+func (w *World) someRestored(id provider.ID) bool {
+	for c := range w.placement.Holders(id) {
+		if w.altered[w.owners[string(c)]] {
+			return true
+		}
+	}
+	return false
+}
+
+// checkDevices: no device has two guests, and none runs with a PF beside one of its VFs (8.1/3).
 func (w *World) checkDevices(m *simHost) {
 	holder := map[pci.Address]string{}
 	for _, id := range slices.Sorted(maps.Keys(m.guests)) {
-		for _, d := range m.guests[id].devices {
-			if by := holder[d.at]; by != "" {
-				w.violation(m, "held twice: %s has the guests %s and %s", d.at, by, id)
+		for _, d := range m.guests[id].Devices {
+			if by := holder[d.ID.Address()]; by != "" {
+				w.violation(m, "held twice: %s has the guests %s and %s", d.ID.Address(), by, id)
 			}
-			holder[d.at] = id
+			holder[d.ID.Address()] = id
 		}
 	}
 	for _, d := range m.made {
@@ -61,38 +77,45 @@ func (w *World) checkDevices(m *simHost) {
 	}
 }
 
-// checkJournal: the agent's device set and the guests' devices agree with the journal.
+// checkJournal: the devices of every guest are in the journal, no device is there twice, and an agent that has nothing
+// to write holds what the journal has.
 func (w *World) checkJournal(m *simHost) {
-	if m.agent == nil || !m.agent.restored {
-		return
+	if m.fresh {
+		return // the first sync has yet to record the guests
 	}
 	written := map[pci.Address]string{}
-	for id, claims := range m.journal.servers {
-		for _, c := range claims {
-			if by, twice := written[c.Device.Address]; twice {
-				w.violation(m, "journal: %s is held by %s and %s", c.Device.Address, by, id)
-			}
-			written[c.Device.Address] = id
+	for _, c := range m.disk.found.Claims() {
+		if by, twice := written[c.Device.Address]; twice {
+			w.violation(m, "journal: %s is held by %s and %s", c.Device.Address, by, c.Holder)
 		}
-	}
-	believed := 0
-	for _, d := range m.made {
-		if e, _ := m.agent.set.At(device.PCI(d.Address)); e.Holder != "" {
-			believed++
-			if written[d.Address] != string(e.Holder) {
-				w.violation(m, "journal: %s holds %s, and the journal gives it to %q", e.Holder, d.Address, written[d.Address])
-			}
-		}
-	}
-	if believed != len(written) {
-		w.violation(m, "journal: %d devices are held, and it knows of %d", believed, len(written))
+		written[c.Device.Address] = string(c.Holder)
 	}
 	for id, g := range m.guests {
-		for _, d := range g.devices {
-			if by := written[d.at]; by != id && by != m.standsAs(id) {
-				w.violation(m, "journal: the guest %s has %s, and the journal gives it to %q", id, d.at, by)
+		for _, d := range g.Devices {
+			if by := written[d.ID.Address()]; by != id && by != m.journalID(id) {
+				w.violation(m, "journal: the guest %s has %s, and the journal gives it to %q", id, d.ID.Address(), by)
 			}
 		}
+	}
+	if a := m.agent; a != nil && !a.unwritten && len(a.state.Devices().Entries()) > 0 {
+		w.checkHolders(m, written)
+	}
+}
+
+// checkHolders: the agent gives each device to the server that the journal gives it to.
+func (w *World) checkHolders(m *simHost, written map[pci.Address]string) {
+	held := 0
+	for _, e := range m.agent.state.Devices().Entries() {
+		if e.Holder == "" {
+			continue
+		}
+		held++
+		if by := written[e.Device.Address]; by != string(e.Holder) {
+			w.violation(m, "journal: %s holds %s, and the journal gives it to %q", e.Holder, e.Device.Address, by)
+		}
+	}
+	if held != len(written) {
+		w.violation(m, "journal: %d devices are held, and it has %d", held, len(written))
 	}
 }
 
@@ -107,13 +130,17 @@ func (w *World) checkClaims(m *simHost) {
 			w.violation(m, "freed: the guest %s is there, and compute has forgotten its server", id)
 			return
 		}
+		if w.rolledBack[owner] && m.built[id] {
+			w.altered[owner] = true // compute's database was restored to before the claim, and its user may delete it
+			continue
+		}
 		if have[owner] == nil {
 			have[owner] = map[provider.ID]int{}
 		}
-		for _, d := range m.guests[id].devices {
-			have[owner][d.from]++
+		for _, d := range m.guests[id].Devices {
+			have[owner][d.Provider]++
 		}
-		if have[owner][m.root] == 0 && !m.guests[id].departed {
+		if have[owner][m.root] == 0 && !m.guests[id].Departed {
 			have[owner][m.root] = 1
 		}
 		if !w.rolledBack[owner] {
@@ -142,30 +169,30 @@ func (w *World) holdsOf(server string, id provider.ID) (n int) {
 	return n
 }
 
-// checkChosen: the devices of a guest are those of the providers that its requests name, each as often.
-func (w *World) checkChosen(m *simHost, g *guest, s lifecycle.Server) {
+// checkChosen: a guest's devices are of the providers that its requests name, each as often.
+func (w *World) checkChosen(m *simHost, g *hypervisor.Guest, s lifecycle.Server) {
 	for _, stay := range s.Residences() {
-		if stay.Host != m.name || stay.Consumer != g.id {
+		if stay.Host != m.name || stay.Consumer != g.ID {
 			continue
 		}
-		if why := g.chosen(stay); why != "" && len(g.devices) > 0 {
-			w.violation(m, "chosen: the guest %s %s", g.id, why)
+		if why := chosen(g, stay); why != "" && len(g.Devices) > 0 {
+			w.violation(m, "chosen: the guest %s %s", g.ID, why)
 		}
 	}
 }
 
-// chosen returns why the devices of a guest are not those of its residence; empty if they are.
-func (g *guest) chosen(stay lifecycle.Residence) string {
+// chosen says why the devices of a guest are not those that its stay asks for; empty when they are.
+func chosen(g *hypervisor.Guest, stay lifecycle.Residence) string {
 	n := 0
 	for _, r := range stay.Requests {
-		have := g.providersOf(r.ID)
+		have := providersOf(g, r.ID)
 		n += len(have)
 		if want := slices.Sorted(slices.Values(r.Providers)); !slices.Equal(have, want) {
 			return fmt.Sprintf("has devices of %v for request %s, and %v were chosen", have, r.ID, want)
 		}
 	}
-	if n != len(g.devices) {
-		return fmt.Sprintf("has %d devices, and %d of them for its requests", len(g.devices), n)
+	if n != len(g.Devices) {
+		return fmt.Sprintf("has %d devices, and %d of them for its requests", len(g.Devices), n)
 	}
 	return ""
 }
@@ -180,7 +207,7 @@ func (w *World) checkAll() {
 	for _, c := range w.placement.Consumers() {
 		s := w.compute.servers[w.owners[string(c)]]
 		if !slices.ContainsFunc(s.Residences(), func(stay lifecycle.Residence) bool { return stay.Consumer == string(c) }) {
-			w.violation(nil, "orphan: %s has an allocation in Placement, and compute has no record of it", c)
+			w.violation(nil, "orphan: %s holds something in Placement, and nobody knows it", c)
 		}
 	}
 	for _, m := range w.hosts {
@@ -198,8 +225,8 @@ func (w *World) checkServer(s lifecycle.Server) {
 		if len(s.History) > 0 {
 			why = s.History[len(s.History)-1].Text
 		}
-		w.violation(w.byName[s.Host], "rest: server %s does not reach a lasting state: %s %s, %d left behind; %s", s.ID,
-			s.Stage(), s.Task,
+		w.violation(w.byName[s.Host], "rest: server %s does not come to rest: %s %s, %d left behind; %s", s.ID, s.State,
+			s.Task,
 			len(s.Leftovers), why)
 	}
 	for _, stay := range s.Residences() {
@@ -212,28 +239,28 @@ func (w *World) checkServer(s lifecycle.Server) {
 		switch {
 		case g == nil:
 			w.violation(w.byName[stay.Host], "guest: %s of server %s has no guest", stay.Consumer, s.ID)
-		case stay.Consumer == s.ID && g.stopped != s.Stopped:
-			w.violation(w.byName[stay.Host], "guest: %s is stopped: %v, and compute says %v", s.ID, g.stopped, s.Stopped)
+		case stay.Consumer == s.ID && g.Stopped != s.Stopped:
+			w.violation(w.byName[stay.Host], "guest: %s is stopped: %v, and compute says %v", s.ID, g.Stopped, s.Stopped)
 		}
 	}
 }
 
-// checkQuietHost: the guests, devices, inventories and allocations of a host agree.
+// checkQuietHost: what a host has is what compute knows of it, and its counts are right.
 func (w *World) checkQuietHost(m *simHost) {
 	wanted := map[string]bool{}
-	for _, want := range w.compute.lines(m.host).wants {
-		wanted[want.id] = true
+	for _, want := range w.compute.lines(m.host).servers {
+		wanted[want.ID] = true
 	}
 	for _, r := range w.compute.lines(m.host).remove {
 		w.violation(m, "removal: %s has yet to go", r.ID)
 	}
-	for _, id := range m.standing() {
-		if g := m.guests[id]; !wanted[id] || g == nil || g.departed {
+	for _, id := range m.known() {
+		if g := m.guests[id]; !wanted[id] || g == nil || g.Departed {
 			w.violation(m, "left: something of %s is on the host, and it is not wanted there", id)
 		}
 	}
 	total, held, free := map[provider.ID]int{}, map[provider.ID]int{}, map[provider.ID]int{}
-	for _, e := range m.agent.set.Entries() {
+	for _, e := range m.agent.state.Devices().Entries() {
 		total[e.Provider]++
 		switch {
 		case e.Holder != "":
@@ -258,38 +285,56 @@ func (w *World) checkQuietHost(m *simHost) {
 			}
 		}
 		if inv.Total != total[id] {
-			w.violation(m, "inventory: %s has %d and the host %d", p.Name, inv.Total, total[id])
+			w.violation(m, "inventory: %s has %d and the host %d", p.Name, inv.Total, total[id]) // 8.1/5
 		}
 		if used != held[id] {
-			w.violation(m, "sum: %d of %s are claimed and %d are held", used, p.Name, held[id])
+			w.violation(m, "sum: %d of %s are claimed and %d are held", used, p.Name, held[id]) // 8.1/1
 		}
 		if left != free[id] || max(inv.Capacity()-used, 0) != free[id] {
+			// 8.1/4
 			w.violation(m, "pool: %s has %d free, the report %d, the host %d", p.Name, inv.Capacity()-used, left, free[id])
 		}
 	}
 }
 
-// checkPlan: an agent that restarts finds nothing to change, and has the same device set.
+// checkPlan: an agent that started again would have nothing to write, and hold the same (8.1/6).
 func (w *World) checkPlan(m *simHost) {
-	f := w.facts(m)
-	set, err := m.restore(offers(f))
+	state, err := w.dryRun(m)
 	if err != nil {
 		w.violation(m, "restart: %v", err)
 		return
 	}
-	d, err := w.plan(m, f, set.Claims(), func(resource.ConsumerID) bool { return false })
-	if err != nil {
-		w.violation(m, "restart: %v", err)
-		return
-	}
-	if !d.plan.Empty() || len(d.plan.Objections) > 0 {
+	if plan, _ := state.Plan(); !plan.Empty() || len(plan.Objections) > 0 {
 		var b strings.Builder
-		_ = d.plan.Print(&b)
-		w.violation(m, "plan: a quiet host has something to do:\n%s", b.String())
+		_ = plan.Print(&b)
+		w.violation(m, "plan: a quiescent host has something to write:\n%s", b.String())
 	}
-	if !slices.EqualFunc(set.Claims(), m.agent.set.Claims(), func(a, b device.Claim) bool {
+	if !slices.EqualFunc(state.Devices().Claims(), m.agent.state.Devices().Claims(), func(a, b device.Claim) bool {
 		return a.Device.Address == b.Device.Address && a.Holder == b.Holder && a.State == b.State && a.Provider == b.Provider
 	}) {
 		w.violation(m, "restart: it would hold something else")
 	}
+}
+
+// dryRun is `berth agent plan` with the present configuration: it returns the state of an agent that only plans.
+func (w *World) dryRun(m *simHost) (*reconcile.State, error) {
+	state, err := reconcile.NewPlan(w.config(m), m.disk.found)
+	if err != nil {
+		return state, err
+	}
+	for events := []reconcile.Event{reconcile.Start{}}; len(events) > 0; events = events[1:] {
+		for _, e := range state.Next(events[0], w.agentTime()) {
+			switch e := e.(type) {
+			case reconcile.Stop:
+				return state, e.Err
+			case reconcile.WriteJournal:
+				events = append(events, reconcile.Written{})
+			default:
+				if event := w.read(m, e, loop.Tree{Host: m.name, Placement: w.placement}); event != nil {
+					events = append(events, event)
+				}
+			}
+		}
+	}
+	return state, nil
 }

@@ -8,10 +8,12 @@ import (
 	"slices"
 	"time"
 
+	"github.com/openberth/berth/api/host"
 	"github.com/openberth/berth/api/placement/placementtest"
 	"github.com/openberth/berth/compute/conductor"
 	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/compute/schedule"
+	"github.com/openberth/berth/compute/server"
 	"github.com/openberth/berth/fault"
 )
 
@@ -63,10 +65,9 @@ type hostState struct {
 	sign     time.Duration // last report, end of a stream or start of the process
 
 	behindSince time.Duration
-	unheard     bool            // oracle: it has not reported to the database that was restored last
-	served      *simHost        // oracle: whose agent was admitted last
-	admitted    string          // oracle: its start
-	named       map[string]bool // oracle: guests that a line has named for removal for a reason
+	unheard     bool     // oracle: it has not reported to the database that was restored last
+	served      *simHost // oracle: whose agent was admitted last
+	admitted    string   // oracle: its start
 }
 
 // The context of all calls: nothing in the simulation waits.
@@ -161,7 +162,7 @@ func (w *World) placementFault(p *process, call placementtest.Call) (before, aft
 	return before, after
 }
 
-// restartEnded starts compute again after its process has ended in a call.
+// recover starts compute again after its process has ended in a call.
 func (w *World) restartEnded() {
 	if w.compute.ended {
 		w.stopCompute()
@@ -175,14 +176,14 @@ func (w *World) stopCompute() {
 	w.compute.ended = true
 	for _, m := range slices.Concat(w.hosts, w.copies) {
 		a := m.agent
-		if a == nil || !a.connected {
+		if a == nil || a.stream == nil {
 			continue
 		}
-		if !m.cut && a.read != m.host.row.revision && w.halfTheTime() && m.inbox == nil {
-			d := w.compute.deliver(m.host, a.past)
-			m.inbox = &d
+		if a.hasNews(m) && w.halfTheTime() && a.inbox == nil {
+			d := w.compute.deliver(m.host, a.stream.past)
+			a.inbox = &d
 		}
-		a.connected, a.closed = false, nil
+		a.stream, a.ended = nil, true
 		w.mark(m)
 	}
 }
@@ -254,9 +255,8 @@ func (o *compute) willReport(h *hostState) bool {
 	return slices.ContainsFunc(o.w.machines(h.name), func(m *simHost) bool { return m.agent != nil && !m.cut })
 }
 
-// reportGuest passes the report of a guest to the conductor. It returns the number of the newest report if this one is
-// older, and errNo if compute does not accept it.
-func (o *compute) reportGuest(id, start string, e lifecycle.Report) (latest int64, err error) {
+// reportGuest passes the report of a guest to the conductor. It returns what the agent gets as the answer.
+func (o *compute) reportGuest(id, start string, e lifecycle.Report) error {
 	o.watchGate()
 	h := o.hosts[e.Host]
 	if h.row.dead {
@@ -273,52 +273,66 @@ func (o *compute) reportGuest(id, start string, e lifecycle.Report) (latest int6
 		e.Number = o.servers[o.owners[id]].Latest(e.Host, e.Instance) + 1
 	}
 	o.event, o.guest = e, &guestReport{id, start, h}
-	err = o.conductor.Guest(background, id, sent, e)
+	err := o.conductor.Guest(background, id, sent, e)
 	o.event, o.guest = nil, nil
 	if late, is := errors.AsType[*conductor.Late](err); is {
-		return late.Number, nil
+		return fault.Wrap(fault.Conflict, "sim", &host.Late{Number: late.Number})
 	}
 	if err != nil {
 		o.retryLater(o.owners[id], err)
-		return 0, errNo
 	}
-	return 0, nil
+	return err
 }
 
-// admit asks the conductor whether a start of an agent may serve its host. refused is true if it may not; wait is after
-// how long the agent may ask again, 0: it does not help.
-func (o *compute) admit(m *simHost) (refused bool, wait time.Duration) {
+// admit asks the conductor whether a start of an agent may serve its host. It returns what the agent gets as the
+// answer.
+func (o *compute) admit(m *simHost, from host.Sender) error {
+	m.agent.sender = schedule.Sender(from)
 	if o.reconnects(m) {
-		return true, 15 * time.Second
+		return o.w.occupied(15*time.Second, errDown)
 	}
-	err := o.conductor.Admit(background, m.name, o.senderOf(m))
+	return o.admitted(m, o.conductor.Admit(background, m.name, o.senderOf(m)))
+}
+
+// admitted converts the answer of the conductor to a start of an agent.
+func (o *compute) admitted(m *simHost, err error) error {
 	occupied, refused := errors.AsType[*conductor.Occupied](err)
-	if m.host.refused = m.host.refused || refused; refused {
-		wait = occupied.Wait
+	if !refused {
+		return err
 	}
-	return refused, wait
+	m.host.refused = true
+	o.w.report.Happened["displaced"]++
+	return o.w.occupied(occupied.Wait, err)
 }
 
 // senderOf is how the agent of a machine identifies itself.
 func (o *compute) senderOf(m *simHost) schedule.Sender {
-	from := m.sender()
+	from := m.agent.sender
 	if known := m.host.row.report; o.w.broken == Doubles && known.Start != from.Start {
 		from.Instance, from.ProcessSpace = known.Instance, known.ProcessSpace
-		from.Previous = append(from.Previous, known.Start)
+		from.Previous = append(slices.Clone(from.Previous), known.Start)
 	}
 	return from
 }
 
-// takeReport passes the report of a host to the conductor. It returns errOccupied, with the time after which the agent
-// may ask again, if another start serves the host, and errLost if compute does not answer.
-func (o *compute) takeReport(m *simHost, r schedule.Host) (wait time.Duration, err error) {
+// takeReport passes the report of a host to the conductor. It returns what the agent gets as the answer.
+func (o *compute) takeReport(m *simHost, report host.Report) error {
 	o.watchGate()
 	h := m.host
+	m.agent.sender = schedule.Sender(report.Sender())
 	if o.reconnects(m) {
-		return 0, errLost
+		return errDown
 	}
-	if p := m.journal.position; r.Behind == "" && p.Epoch != 0 {
+	r, err := server.ReadReport(report)
+	if err != nil {
+		o.w.violation(m, "report: %v", err)
+		return err
+	}
+	if p := report.Position; r.Behind == "" && p.Epoch != 0 {
 		r.Behind = p.Accept(o.head(h, o.past(h, p)))
+	}
+	if r.Behind != "" && h.row.report.Behind == "" {
+		h.behindSince = o.w.clock
 	}
 	if o.w.broken == Careless {
 		r.Behind, r.Present = "", nil
@@ -327,16 +341,14 @@ func (o *compute) takeReport(m *simHost, r schedule.Host) (wait time.Duration, e
 	o.sender = m
 	err = o.conductor.Report(background, r, o.senderOf(m))
 	o.sender = nil
-	if occupied, is := errors.AsType[*conductor.Occupied](err); is {
-		h.refused = true
-		return occupied.Wait, errOccupied
-	}
 	if err != nil {
-		return 0, errLost
+		return o.admitted(m, err)
 	}
 	h.reported, h.sign = true, o.w.clock
+	m.fresh, m.refused = false, 0
 	o.conductor.HostReported(h.row.report)
-	return 0, nil
+	h.row.resolveCleans(report.Cleaned)
+	return nil
 }
 
 // reconnects reports whether the admitted agent of a host is another one, which has yet to report to this process. In a
@@ -359,7 +371,7 @@ func (o *compute) beat(h *hostState) {
 	o.safe, o.sender = true, m
 	r := h.row.report
 	r.Seen = o.w.now.Add(-o.late)
-	_ = o.conductor.Report(background, r, m.sender())
+	_ = o.conductor.Report(background, r, m.agent.sender)
 	h.sign = o.w.clock - o.late
 	o.safe, o.sender, o.late, o.beats = safe, sender, 0, false
 }
@@ -380,7 +392,7 @@ func (o *compute) touchReports() {
 func (o *compute) servedBy(h *hostState) *simHost {
 	serving := func(m *simHost) bool {
 		a := m.agent
-		return a != nil && !m.cut && a.phase == serves && !a.displaced && h.row.known && a.start == h.row.report.Start
+		return a != nil && !m.cut && h.row.known && a.start == h.row.report.Start
 	}
 	if m := o.w.byName[h.name]; serving(m) {
 		return m

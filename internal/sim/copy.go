@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+
+	"github.com/openberth/berth/agent/hypervisor"
 )
 
 // copySome copies the directory of an agent to another machine, whose agent then tries to serve the same host, or
@@ -24,7 +26,7 @@ func (w *World) copySome() {
 			}
 		}
 	}
-	if m.journal.identity.instance == "" || len(w.machines(m.name)) > 1 {
+	if m.fresh || len(w.machines(m.name)) > 1 {
 		return
 	}
 	c := w.twin(m)
@@ -42,19 +44,18 @@ func (w *World) twin(m *simHost) *simHost {
 	w.next++
 	c := *m
 	c.tag = fmt.Sprintf("%s'%d", m.name, w.next)
-	c.away, c.guests, c.journal = maps.Clone(m.away), map[string]*guest{}, m.journal.clone()
-	c.agent, c.cut, c.zombie, c.inbox = nil, false, false, nil
+	c.away, c.guests, c.built = maps.Clone(m.away), map[string]*hypervisor.Guest{}, map[string]bool{}
+	c.agent, c.cut, c.zombie = nil, false, false
 	return &c
 }
 
 // switchOff ends a machine with a copied directory, and all that runs on it.
 func (w *World) switchOff(c *simHost) {
-	w.halt(c)
-	c.guests = map[string]*guest{}
+	w.crash(c)
+	c.guests = map[string]*hypervisor.Guest{}
 	w.copies = slices.DeleteFunc(w.copies, func(o *simHost) bool { return o == c })
 	delete(w.byTag, c.tag)
 	w.active.drop(c.tag)
-	w.wakes = slices.DeleteFunc(w.wakes, func(k wake) bool { return k.m == c })
 	w.marked = slices.DeleteFunc(w.marked, func(o *simHost) bool { return o == c })
 	w.markHost(c.name)
 }
@@ -75,8 +76,7 @@ func (w *World) replaceSome() {
 		c.install = m.install
 		delete(w.byTag, m.tag)
 		w.active.drop(m.tag)
-		w.wakes = slices.DeleteFunc(w.wakes, func(k wake) bool { return k.m == m })
-		m.guests = map[string]*guest{}
+		m.guests = map[string]*hypervisor.Guest{}
 		w.hosts[i], w.byName[c.name], w.byRoot[c.root], w.byTag[c.tag] = c, c, c, c
 		w.start(c)
 		return

@@ -4,11 +4,15 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/openberth/berth/api/host"
 	"github.com/openberth/berth/api/placement/placementtest"
 	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/compute/schedule"
+	"github.com/openberth/berth/compute/server"
+	computestore "github.com/openberth/berth/compute/store"
+	"github.com/openberth/berth/pci"
 )
 
 // database is compute's database. A backup is a copy of it.
@@ -31,12 +35,14 @@ type database struct {
 // hostRow is what is stored of a host.
 type hostRow struct {
 	report    schedule.Host // the last one
-	known     bool          // a report is stored
-	dead      bool          // an operator has declared it
+	known     bool          // there is one
+	dead      bool          // an operator says so
 	revision  int64         // of its assignments
 	removals  map[string]string
 	epochEnds []epochEnd // in which epochs the revision rose
 	changed   stamp      // oracle: when it rose last
+
+	cleans map[pci.Address]time.Time // requests to clean devices, by when an operator has made them
 }
 
 type epoch struct {
@@ -70,12 +76,13 @@ func (db *database) clone() *database {
 	for name, row := range db.rows {
 		next := *row
 		next.removals, next.epochEnds = maps.Clone(row.removals), slices.Clone(row.epochEnds)
+		next.cleans = maps.Clone(row.cleans)
 		out.rows[name] = &next
 	}
 	return &out
 }
 
-// setDatabase replaces the present database, without starting compute on it.
+// use makes a database the present one, without starting compute on it.
 func (o *compute) setDatabase(db *database) {
 	o.database = db
 	o.ids, o.due = randomSet{}, randomSet{}
@@ -98,7 +105,7 @@ func (db *database) setDead(host string, dead bool) {
 	}
 }
 
-// recordRemoval records that a guest must be destroyed although the record of its server does not mention it.
+// record notes that a guest is to be destroyed on a host although the record of its server does not mention it.
 func (db *database) recordRemoval(row *hostRow, consumer, server string) {
 	if row.removals[consumer] == "" {
 		row.removals[consumer] = server
@@ -119,7 +126,7 @@ func (db *database) removalDone(row *hostRow, consumer string) bool {
 	return true
 }
 
-// endEpoch records the revision of the host's assignments at the end of an epoch.
+// end records at which revision the assignments of the host ended in an epoch.
 func (r *hostRow) endEpoch(epoch int64) {
 	if n := len(r.epochEnds); n == 0 || r.revision > r.epochEnds[n-1].revision {
 		r.epochEnds = append(r.epochEnds, epochEnd{epoch, r.revision})
@@ -141,18 +148,39 @@ func (o *compute) past(h *hostState, p host.Position) *host.Position {
 	return &out
 }
 
-// head returns a line of a host's assignments without its servers.
+// head is the present assignments of a host without their content.
 func (o *compute) head(h *hostState, past *host.Position) host.Assignments {
 	return host.Assignments{Cloud: o.cloud, Past: past,
 		Position: host.Position{Epoch: o.epoch.number, EpochID: o.epoch.id, Revision: h.row.revision}}
 }
 
-// deliver returns the present line of a host's assignments.
+// deliver is the present assignments of a host.
 func (o *compute) deliver(h *hostState, past *host.Position) delivery {
-	return delivery{head: o.head(h, past), line: o.lines(h), state: stamp{o.branch, o.w.seq}}
+	l, out := o.lines(h), o.head(h, past)
+	out.Servers, out.Remove = l.servers, l.remove
+	for _, at := range slices.SortedFunc(maps.Keys(h.row.cleans), pci.Address.Compare) {
+		out.Clean = append(out.Clean, host.CleanRequest{Address: at.String(), Asked: h.row.cleans[at]})
+	}
+	return delivery{assignments: out, changed: l.changed, state: stamp{o.branch, o.w.seq}}
 }
 
-// lines returns the present assignments of a host.
+// resolveCleans deletes the requests that an agent has answered. A refused one stays until an operator repeats it, or
+// the device need not be cleaned any more.
+func (r *hostRow) resolveCleans(answers []host.CleanResult) {
+	for _, d := range r.report.Devices {
+		if !d.Spent {
+			delete(r.cleans, d.Address)
+		}
+	}
+	for _, answer := range answers {
+		if at, err := pci.ParseAddress(answer.Address); err == nil && answer.Refused == "" &&
+			r.cleans[at].Equal(answer.Asked) {
+			delete(r.cleans, at)
+		}
+	}
+}
+
+// lines is what compute assigns to a host now.
 func (o *compute) lines(h *hostState) *line {
 	if h.line != nil && h.line.revision == h.row.revision {
 		return h.line
@@ -163,12 +191,9 @@ func (o *compute) lines(h *hostState) *line {
 		s := o.servers[id]
 		here = append(here, s)
 		for _, e := range s.Entries() {
-			if e.Host != h.name {
-				continue
+			if e.Host == h.name {
+				l.servers = append(l.servers, server.WriteServer(computestore.Entry{Entry: e, Server: s}))
 			}
-			l.wants = append(l.wants, want{id: e.Consumer, was: e.PreviousConsumer, server: s.ID, requests: e.Requests,
-				parts: e.Topology,
-				off:   e.Power == lifecycle.Off, build: s.Builds, incoming: e.Incoming, outgoing: e.Outgoing, key: key(s, e)})
 		}
 	}
 	for _, r := range lifecycle.RemovalsAt(h.name, here, slices.Sorted(maps.Keys(h.row.removals))) {

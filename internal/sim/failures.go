@@ -14,7 +14,7 @@ import (
 const (
 	RestartCompute = "restart compute" // compute is restarted
 	Backup         = "backup"          // compute's database is copied, or Placement's, or both
-	Restore        = "restore"         // one of these copies replaces the database
+	Restore        = "restore"         // one of these copies replaces what is there
 	Copy           = "copy"            // an agent's directory is copied to another machine, which tries to serve the host
 	// a machine is lost, and another one with a copy of its agent's directory takes its place
 	Replace = "replace"
@@ -23,11 +23,11 @@ const (
 	Forget  = "forget" // an operator has compute forget a host
 )
 
-// oneIn returns true once in n calls.
+// seldom says yes one time in n.
 func (w *World) oneIn(n int) bool { return w.rng.IntN(n) == 0 }
 
-// fleetFactor is by how much less often something happens that concerns all hosts: a larger fleet needs longer to
-// recover.
+// fleet is by how much more seldom something happens that concerns all hosts: the more there are, the longer they take
+// to come through it.
 func (w *World) fleetFactor() int { return max(1, len(w.hosts)/40) }
 
 // restartCompute restarts compute.
@@ -192,8 +192,8 @@ func (w *World) loseSome() {
 // loseJournal ends an agent and loses its journal.
 func (w *World) loseJournal(m *simHost) {
 	w.report.Happened["journal lost"]++
-	w.halt(m)
-	m.journal = newJournal()
+	w.crash(m)
+	m.disk, m.fresh = disk{}, true
 }
 
 // loseDatabase starts compute on a new database.

@@ -2,11 +2,10 @@ package sim
 
 import (
 	"fmt"
-	"maps"
 	"slices"
-	"time"
 
-	"github.com/openberth/berth/numa"
+	"github.com/openberth/berth/agent/facts"
+	"github.com/openberth/berth/agent/hypervisor"
 	"github.com/openberth/berth/pci"
 	"github.com/openberth/berth/provider"
 )
@@ -24,41 +23,22 @@ type simHost struct {
 	rules []pci.Rules          // what the operator may configure; the first is the usual one, the fourth fits what is held
 	flags string               // of the devices, as text of a device_spec
 	rule  int
-	cells []numa.Cell
+	nodes []facts.Node
 	once  bool // it has devices for one-time use
 
-	guests  map[string]*guest // the hypervisor's
-	journal fakeJournal       // on disk
-	agent   *agent            // nil while it does not run
-	install string            // machine-id of the installed system, also in a copy of it
-	boot    int               // counts the boots; processes of one boot exclude each other by a lock
+	guests  map[string]*hypervisor.Guest // the hypervisor's
+	built   map[string]bool              // oracle: guests that no report of the agent has named as built
+	disk    disk
+	fresh   bool   // no agent has served the host with this journal
+	agent   *agent // nil while it does not run
+	install string // machine-id of the installed system, also in a copy of it
+	boot    int    // counts the boots; processes of one boot exclude each other by a lock
 
-	cut      bool          // nobody hears it, and it hears nobody
-	zombie   bool          // its guests are there although what they held may have been given back: see oracle.go
-	orphaned bool          // compute may have forgotten guests that are there: see oracle.go
-	behind   bool          // compute does not know it as it is
-	told     string        // the unassigned guests of the last report
-	wait     time.Duration // its agent does nothing before
-	stuck    bool          // its agent has refused to start with any configuration
-	inbox    *delivery     // a line that an earlier process of compute has sent and that the agent has yet to read
-	stirred  bool          // something has changed since the last look at it
-}
-
-// guest is what the hypervisor runs.
-type guest struct {
-	id       string
-	server   string // id that users know
-	devices  []held
-	stopped  bool
-	departed bool
-	build    int
-}
-
-// held is one device of a guest.
-type held struct {
-	at      pci.Address
-	request string
-	from    provider.ID
+	cut      bool // requests of its agent to compute and Placement fail
+	zombie   bool // its guests exist although their allocations may have been removed: see oracle.go
+	orphaned bool // compute may have forgotten guests that exist: see oracle.go
+	refused  int  // configurations that its agent has refused one after the other
+	stuck    bool // its agent has refused to start with any configuration
 }
 
 // devices are those that are plugged in.
@@ -66,19 +46,8 @@ func (m *simHost) devices() []pci.Device {
 	return slices.DeleteFunc(slices.Clone(m.made), func(d pci.Device) bool { return m.away[d.Address] })
 }
 
-// stir notes that the machine is not as it was.
-func (m *simHost) stir() { m.stirred = true }
-
-// used are the cells with what guests have of them, but for one guest.
-func (m *simHost) used(but string) (cells []numa.Cell, counted []string) {
-	cells = m.cells
-	for _, id := range slices.Sorted(maps.Keys(m.journal.parts)) {
-		if p := m.journal.parts[id]; id != but {
-			cells, counted = numa.Use(cells, p.parts, p.placed), append(counted, id)
-		}
-	}
-	return cells, counted
-}
+// machine is what the agent reads of the machine.
+func (m *simHost) machine() facts.Facts { return facts.Facts{Devices: m.devices(), Nodes: m.nodes} }
 
 // kinds of machines, by turns.
 const kinds = 6
@@ -86,15 +55,16 @@ const kinds = 6
 // build makes a machine of a kind.
 func build(n, zone int) *simHost {
 	name := fmt.Sprintf("h%d", n)
-	m := &simHost{name: name, tag: name, root: provider.ID(fmt.Sprintf("root-%d", n)), zone: zone,
-		away:   map[pci.Address]bool{},
-		guests: map[string]*guest{}, stirred: true, install: name, journal: newJournal()}
+	m := &simHost{name: name, tag: name, zone: zone, away: map[pci.Address]bool{},
+		root:   provider.ID(fmt.Sprintf("00000000-0000-4000-8000-%012d", n)),
+		guests: map[string]*hypervisor.Guest{}, built: map[string]bool{}, install: name,
+		fresh: true}
 	for node := range 2 {
-		cell := numa.Cell{ID: node, Socket: node, MemoryMB: 16384}
+		n := facts.Node{ID: node, Socket: node, MemoryMB: 16384}
 		for cpu := range 8 {
-			cell.CPUs = append(cell.CPUs, node*8+cpu)
+			n.CPUs = append(n.CPUs, node*8+cpu)
 		}
-		m.cells = append(m.cells, cell)
+		m.nodes = append(m.nodes, n)
 	}
 	var specs [usualRules]string
 	switch n % kinds {

@@ -29,8 +29,18 @@ var mutations = map[string]mutation{
 		"		return c.checkMayBuild(ctx, s, claim)", "		_ = claim\n		return nil", "running twice"},
 	"stored reports are forgotten": {"compute/conductor/restored.go",
 		"	c.presence.recall(hosts)\n", "", "freed"},
-	"an older report replaces a newer one": {"compute/lifecycle/guest.go",
-		"	if e.Number <= s.Latest(e.Host, e.Instance) {", "	if false {", "guest"},
+	"an effect does not wait for the journal": {"agent/reconcile/core.go",
+		"	if !c.hold(e) {", "	if true {", "journal"},
+	"claims are freed before the guest is destroyed": {"agent/reconcile/remove.go",
+		"	if !j.attempt.destroyed[id] {", "	w.free(id)\n	if !j.attempt.destroyed[id] {",
+		"journal"},
+	"assignments of an older database are followed": {"agent/reconcile/assignments.go",
+		"		if refusal = s.position().Accept(l); refusal != \"\" {", "		if false {", "follow"},
+	"unconfirmed allocations are written": {"agent/reconcile/plan.go",
+		"		case !is || !reflect.DeepEqual(known, want):\n			return heal.Pending",
+		"		case !is || !reflect.DeepEqual(known, want):\n			return heal.Assigned", "rest"},
+	"a failed cleaning counts": {"agent/reconcile/clean.go",
+		"	if err != nil {\n		l.failures[at]++", "	if false {\n		l.failures[at]++", "reserved"},
 }
 
 // run runs TestSmallClouds with the mutation and returns its output.

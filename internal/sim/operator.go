@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/openberth/berth/agent/device"
+	"github.com/openberth/berth/agent/hypervisor"
+	"github.com/openberth/berth/agent/journal"
 	"github.com/openberth/berth/api/host"
 	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/provider"
@@ -17,7 +19,7 @@ import (
 // operator repairs after a while with what Berth offers: `berth agent adopt`, `berth agent destroy`, `berth host heal`,
 // deleting servers, and Placement's API.
 
-// patience is how long the operator waits for a host that does not follow compute's assignments.
+// patience is how long the operator lets a host be that does not follow compute's assignments.
 const patience = 10 * time.Minute
 
 // operatorSome repairs something that has been wrong for a while: on some hosts, or of one server.
@@ -26,7 +28,7 @@ func (w *World) operatorSome() {
 	switch w.rng.IntN(5) {
 	case 0, 1:
 		for _, m := range w.hosts {
-			waits := m.agent != nil && !m.cut && m.agent.behind != "" && w.clock-m.host.behindSince > patience
+			waits := m.agent != nil && !m.cut && m.host.row.report.Behind != "" && w.clock-m.host.behindSince > patience
 			if waits && left > 0 && w.halfTheTime() {
 				w.adopt(m)
 				left--
@@ -76,40 +78,47 @@ func (w *World) heal(m *simHost) (healed bool) {
 // that was declared dead while a server was resized on it: compute has taken the guest of the new size for gone.
 func (w *World) freeNames() (busy bool) {
 	for _, m := range w.hosts {
-		a := m.agent
-		if a == nil || a.phase != serves {
+		if m.agent == nil || !m.agent.received {
 			continue
 		}
-		for _, id := range slices.Sorted(maps.Keys(a.wants)) {
-			want := a.wants[id]
-			if m.agent != a || !m.nameTaken(want) {
+		for _, want := range w.compute.lines(m.host).servers {
+			if !m.nameTaken(want) {
 				continue
 			}
-			if !m.zombie && !w.mayBeUnknown(m, id) {
+			if !m.zombie && !w.mayBeUnknown(m, want.ID) {
 				w.violation(m, "name: the guest %s must take the id %s of another guest, and the host was never declared dead",
-					want.was, id)
+					want.PreviousID, want.ID)
 			}
-			w.note("operator", id, m.tag, "destroys, so that "+want.was+" can take the id")
+			w.note("operator", want.ID, m.tag, "destroys, so that "+want.PreviousID+" can take the id")
 			w.report.Happened["name freed by the operator"]++
-			w.destroyByHand(m, id)
+			w.destroyByHand(m, want.ID)
 			busy = true
+			break
 		}
 	}
 	return busy
 }
 
+// nameTaken reports whether a guest must take an id that another guest has.
+func (m *simHost) nameTaken(want host.Server) bool {
+	_, had := m.disk.found.Of(want.ID)
+	_, comes := m.disk.found.Of(want.PreviousID)
+	return want.PreviousID != want.ID && m.disk.found.Renames()[want.ID].Was != want.PreviousID && had && comes &&
+		m.guests[want.ID] != nil
+}
+
 // destroyByHand destroys a guest while its agent is stopped.
 func (w *World) destroyByHand(m *simHost, id string) {
-	w.halt(m)
+	w.crash(m)
 	delete(m.guests, id)
-	m.journal.leave(id)
+	m.disk.change(journal.Gone(id))
 	w.start(m)
 }
 
 // repairHosts adopts the hosts that do not follow the assignments, and destroys unassigned guests.
 func (w *World) repairHosts() (busy bool) {
 	for _, m := range w.hosts {
-		if a := m.agent; a != nil && a.behind != "" {
+		if a := m.agent; a != nil && a.behind() != "" {
 			w.adopt(m)
 			busy = true
 		}
@@ -124,28 +133,30 @@ func (w *World) repairHosts() (busy bool) {
 
 // adopt is `berth agent adopt`: the agent follows the next assignments that it reads, whatever they are.
 func (w *World) adopt(m *simHost) {
-	w.note("operator", "", m.tag, "adopts: "+m.agent.behind)
+	w.note("operator", "", m.tag, "adopts: "+m.agent.behind())
 	w.report.Happened["host adopted"]++
-	w.halt(m)
-	m.journal.identity.cloud, m.journal.identity.install = "", m.install
-	m.journal.position, m.journal.followed = host.Position{}, stamp{}
+	w.crash(m)
+	id, _ := m.disk.found.Identity()
+	id.Cloud, id.Machine = "", m.install
+	m.disk.change(id.Entry(), journalPosition{}.Entry())
+	m.disk.followed = stamp{}
 	w.start(m)
 }
 
 // destroyUnassigned is `berth agent destroy` of a guest that the assignments do not mention.
 func (w *World) destroyUnassigned(m *simHost) bool {
 	a := m.agent
-	if a == nil || m.cut || a.phase != serves || a.displaced {
+	if a == nil || !a.received || len(m.guests) == 0 || w.compute.servedBy(m.host) != m {
 		return false
 	}
-	list := m.unassigned()
+	list := a.unassigned()
 	if len(list) == 0 {
 		return false
 	}
 	id := list[w.rng.IntN(len(list))]
-	for _, want := range w.compute.lines(m.host).wants {
-		if want.id == id || want.was == id {
-			return false // the command refuses: compute assigns the guest
+	for _, want := range w.compute.lines(m.host).servers {
+		if want.ID == id || want.PreviousID == id {
+			return false // it refuses: compute assigns the guest
 		}
 	}
 	if !w.mayBeUnknown(m, id) {
@@ -157,8 +168,19 @@ func (w *World) destroyUnassigned(m *simHost) bool {
 	return true
 }
 
-// repairPlacement makes the allocations in Placement those of compute's records. Servers whose guests differ from their
-// records are deleted.
+// unassigned lists the guests that the assignments do not mention. Nothing is known while they are not followed.
+func (a *agent) unassigned() (list []string) {
+	report := a.state.Report()
+	for _, g := range report.Guests {
+		if !g.Assigned && report.Behind == "" {
+			list = append(list, g.ID)
+		}
+	}
+	return list
+}
+
+// repairPlacement makes Placement's allocations what compute's records say. Servers whose guests have something else
+// than their records say are deleted.
 func (w *World) repairPlacement() (busy bool) {
 	for _, m := range w.hosts {
 		if w.removeWrongClasses(m) {
@@ -181,7 +203,7 @@ func (w *World) repairPlacement() (busy bool) {
 			w.note("operator", string(c), "", "drops an allocation")
 			w.report.Happened["allocation dropped by the operator"]++
 			w.drop(c)
-			w.altered[w.owners[string(c)]] = true // its guest may have another id
+			w.altered[w.owners[string(c)]] = true // its guest may stand under another id
 			busy = true
 		}
 	}
@@ -194,17 +216,16 @@ func (w *World) repairPlacement() (busy bool) {
 	return busy
 }
 
-// removeWrongClasses removes inventories of classes that the agent of a host does not report any more, from the
-// providers of its devices. They come back when Placement's database is restored, and the agent does not own them.
+// tidy takes classes away from the providers of a host's devices that its agent does not report any more, as they come
+// back with a restored database of Placement: to the agent they are somebody else's.
 func (w *World) removeWrongClasses(m *simHost) (busy bool) {
 	right := map[provider.ID]resource.Class{}
-	for _, o := range offers(w.facts(m)) {
-		right[o.Provider] = o.Class
+	state, _ := w.dryRun(m)
+	for _, e := range state.Devices().Entries() {
+		right[e.Provider] = e.Class
 	}
-	for _, claims := range m.journal.servers {
-		for _, c := range claims {
-			right[c.Provider] = c.Class
-		}
+	for _, c := range state.Devices().Claims() { // a provider keeps the class that guests hold
+		right[c.Provider] = c.Class
 	}
 	for _, id := range slices.Clone(w.placement.TreeIDs(m.root)) {
 		p, _ := w.placement.Provider(id)
@@ -228,7 +249,8 @@ func (w *World) removeWrongClasses(m *simHost) (busy bool) {
 	return busy
 }
 
-// dropWrongAllocations deletes the allocations of other classes than the right one on a provider.
+// dropWrongAllocations deletes the allocations of other classes than the right one on a provider, which an older
+// database of Placement has.
 func (w *World) dropWrongAllocations(m *simHost, p provider.Provider, right resource.Class) {
 	for _, c := range slices.Sorted(maps.Keys(w.placement.Holders(p.ID))) {
 		if amounts := w.placement.Holders(p.ID)[c]; right == "" || len(amounts) == 1 && amounts[right] > 0 {
@@ -241,7 +263,7 @@ func (w *World) dropWrongAllocations(m *simHost, p provider.Provider, right reso
 	}
 }
 
-// residences returns all residences of compute's records, by consumer.
+// stays are all stays of compute's records, by consumer.
 func (w *World) residences() map[string]lifecycle.Residence {
 	out := map[string]lifecycle.Residence{}
 	for _, s := range w.compute.servers {
@@ -252,8 +274,7 @@ func (w *World) residences() map[string]lifecycle.Residence {
 	return out
 }
 
-// repairServer writes the allocations of one server as its record has them. If last is set, it deletes a server that
-// cannot be repaired.
+// mend repairs what one server holds in Placement. last says that the server is deleted when that cannot be done.
 func (w *World) repairServer(s lifecycle.Server, last bool) bool {
 	if s.Phase() == lifecycle.RevertBlocked && last {
 		w.remove(s.ID)
@@ -267,7 +288,7 @@ func (w *World) repairServer(s lifecycle.Server, last bool) bool {
 		c := resource.ConsumerID(stay.Consumer)
 		held, _ := w.placement.Allocation(background, c)
 		g := w.byName[stay.Host].guests[stay.Consumer]
-		fits := g != nil && g.chosen(stay) == ""
+		fits := g != nil && chosen(g, stay) == ""
 		if fits && stay.Choice.Allocation.Equal(held.Allocation) {
 			continue
 		}
@@ -296,15 +317,11 @@ func (w *World) repairServer(s lifecycle.Server, last bool) bool {
 	return false
 }
 
-// cleanReserved cleans free devices for one-time use of which only Placement records that they were used.
+// cleanReserved cleans the devices for one-time use that no server has and that only Placement has as used.
 func (w *World) cleanReserved() (busy bool) {
 	for _, m := range w.hosts {
-		for _, d := range m.made {
-			if m.agent == nil {
-				continue
-			}
-			if e, there := m.agent.set.At(device.PCI(d.Address)); there && !e.Spent && m.spent(e) && w.clean(m, d.Address) {
-				w.note("operator", "", m.tag, "cleans "+d.Address.String())
+		for _, d := range m.host.row.report.Devices {
+			if _, known := m.disk.found.Spent()[device.PCI(d.Address)]; !known && w.requestClean(m, d) {
 				busy = true
 			}
 		}
@@ -312,11 +329,11 @@ func (w *World) cleanReserved() (busy bool) {
 	return busy
 }
 
-// providersOf returns the providers of a guest's devices for a request, sorted, one for each device.
-func (g *guest) providersOf(request string) (list []provider.ID) {
-	for _, d := range g.devices {
-		if d.request == request {
-			list = append(list, d.from)
+// providersOf lists the provider of each device of a guest for a request, sorted.
+func providersOf(g *hypervisor.Guest, request string) (list []provider.ID) {
+	for _, d := range g.Devices {
+		if d.Request == request {
+			list = append(list, d.Provider)
 		}
 	}
 	slices.Sort(list)

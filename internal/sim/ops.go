@@ -1,14 +1,15 @@
 package sim
 
 import (
-	"fmt"
 	"slices"
 	"time"
 
+	"github.com/openberth/berth/agent/reconcile"
+	"github.com/openberth/berth/compute/schedule"
 	"github.com/openberth/berth/pci"
 )
 
-// op is a kind of operation with its relative frequency.
+// op is a kind of operation with its share.
 type op struct {
 	kind  string
 	share int
@@ -61,7 +62,7 @@ func kindsOfOps() (list []string) {
 
 // operate does one operation. If the drawn one is not possible now, another one is drawn.
 func (w *World) operate() {
-	before := len(w.log)
+	before := w.noted
 	for range 8 {
 		n := w.drawOp()
 		for _, o := range ops() {
@@ -73,19 +74,22 @@ func (w *World) operate() {
 			}
 		}
 		w.restartEnded()
-		if len(w.log) != before {
+		if w.noted != before {
 			return
 		}
 	}
 }
 
-// often is the kind of operation that is done more often if something is broken on purpose, so that it has an effect
-// soon.
-var often = map[string]string{Demolish: Restore, Ungated: Restore, Hasty: "steal", WallClock: Jump}
+// often is the kind of operation that is done more often, so that what is broken on purpose has consequences soon.
+var often = map[string]string{Demolish: Restore, Ungated: Restore, WallClock: Jump}
 
-// drawOp draws an operation, as a number below shares.
+// draw draws an operation, as a number below shares.
 func (w *World) drawOp() int {
-	if kind := often[w.broken]; kind != "" && w.oneIn(120) {
+	every := 120
+	if w.broken == Demolish { // agents must have the time to follow a restored database
+		every = 1500
+	}
+	if kind := often[w.broken]; kind != "" && w.oneIn(every) {
 		n := 0
 		for _, o := range ops() {
 			if o.kind == kind {
@@ -129,82 +133,10 @@ func (w *World) agentSome() {
 		}
 		m := w.byTag[w.active.list[w.rng.IntN(len(w.active.list))]]
 		if w.act(m) {
-			w.mark(m)
 			return
 		}
 		w.active.drop(m.tag)
 	}
-}
-
-// act has an agent do one thing and reports whether there was one. A failure counts as done, but not as progress.
-func (w *World) act(m *simHost) bool {
-	a := m.agent
-	if a == nil || m.cut || w.clock < m.wait {
-		return false
-	}
-	if a.phase != serves {
-		w.noteWork("begin", "", m, w.begin(m))
-		return true
-	}
-	if a.displaced { // it changes nothing before compute has accepted a report
-		err := w.send(m)
-		if w.noteWork("report", "", m, err); err != nil && m.agent != nil {
-			w.pauseUntil(m, 15*time.Second)
-		}
-		return true
-	}
-	first := w.rng.IntN(4)
-	for i := range 4 {
-		if w.actOn(m, (first+i)%4) {
-			return true
-		}
-	}
-	return false
-}
-
-// actOn does one kind of thing, if it is due.
-func (w *World) actOn(m *simHost, kind int) bool {
-	a := m.agent
-	switch kind {
-	case 0:
-		if m.inbox != nil || !a.connected || a.read != m.host.row.revision {
-			w.hear(m)
-			w.noteWork("read", "", m, nil)
-			return true
-		}
-	case 1:
-		if due := w.due(m); len(due) > 0 {
-			id := due[w.rng.IntN(len(due))]
-			w.noteWork("work", id, m, w.work(m, id))
-			return true
-		}
-	case 2:
-		if a.look && w.clock >= a.lookAt && w.broken != Unlooked {
-			err := w.sync(m)
-			if w.noteWork("sync", "", m, err); err != nil && m.agent != nil {
-				m.agent.lookAt = w.clock + 10*time.Second
-				w.wakeAfter(m, 10*time.Second)
-			}
-			return true
-		}
-	case 3:
-		if m.behind || m.told != fmt.Sprint(m.unassigned()) {
-			w.noteWork("report", "", m, w.send(m))
-			return true
-		}
-	}
-	return false
-}
-
-// noteWork logs what an agent has done.
-func (w *World) noteWork(kind, of string, m *simHost, err error) {
-	text := ""
-	if err != nil {
-		text = err.Error()
-	} else {
-		w.progress = true
-	}
-	w.note(kind, of, m.tag, text)
 }
 
 func (w *World) createSome() {
@@ -236,7 +168,7 @@ func (w *World) restartSome() {
 		return
 	}
 	w.note("restart", "", m.tag, "")
-	w.halt(m)
+	w.crash(m)
 	if w.rng.IntN(4) == 0 {
 		m.boot++
 	}
@@ -261,7 +193,7 @@ func (w *World) downSome() {
 			w.disconnect(m)
 			m.cut, text = true, "cut off"
 		} else {
-			w.halt(m)
+			w.crash(m)
 		}
 	} else if !m.host.row.dead && w.away(m) > far/4 {
 		w.declareDead(m)
@@ -280,7 +212,7 @@ func (w *World) away(m *simHost) time.Duration {
 	return w.clock - m.host.sign
 }
 
-// sayDead has an operator declare a host dead. Its guests may exist.
+// declareDead has an operator declare a host dead. Its guests may exist.
 func (w *World) declareDead(m *simHost) {
 	if w.compute.hostDown(m.host) {
 		w.mayHaveGuests(m)
@@ -309,7 +241,7 @@ func (w *World) upSome() {
 	}
 }
 
-// bringUp brings a host back.
+// bring brings a host back.
 func (w *World) bringUp(m *simHost) {
 	w.note("up", "", m.tag, "")
 	if !w.compute.hostUp(m.host) {
@@ -320,7 +252,7 @@ func (w *World) bringUp(m *simHost) {
 	if m.agent == nil {
 		w.start(m)
 	} else {
-		m.agent.look, m.behind = true, true
+		w.changed(m)
 	}
 }
 
@@ -352,10 +284,10 @@ func (w *World) plugSome() {
 	}
 }
 
-// changed has the agent of a machine compare it with Placement again.
+// changed reports to the agent that the devices of its host have changed, as the kernel does.
 func (w *World) changed(m *simHost) {
-	if m.agent != nil {
-		m.agent.look = true
+	if m.agent != nil && w.broken != Unlooked {
+		w.event(m, reconcile.DevicesChanged{})
 	}
 	w.mark(m)
 }
@@ -370,28 +302,38 @@ func (w *World) ruleSome() {
 		m.rule = 0
 	}
 	w.note("rules", "", m.tag, m.rules[m.rule][0].String())
-	w.halt(m)
+	w.crash(m)
 	w.start(m)
 }
 
-// cleanSome has an operator clean a device for one-time use.
+// cleanSome requests that a device for one-time use is cleaned.
 func (w *World) cleanSome() {
 	for range 6 {
 		m := w.some()
-		if m.agent == nil || m.cut || m.agent.phase != serves || m.agent.displaced {
-			continue
-		}
-		for _, d := range m.made {
-			if at := d.Address; w.clean(m, at) {
-				w.note("clean", "", m.tag, at.String())
-				w.mark(m)
+		for _, d := range m.host.row.report.Devices {
+			if w.requestClean(m, d) {
 				return
 			}
 		}
 	}
 }
 
-// arrive delivers a delayed report.
+// requestClean is `berth device clean`: it refuses devices that need not be cleaned, or that a server has.
+func (w *World) requestClean(m *simHost, d schedule.Device) bool {
+	if !d.Spent || d.Holder != "" {
+		return false
+	}
+	row := m.host.row
+	if row.cleans == nil {
+		row.cleans = map[pci.Address]time.Time{}
+	}
+	row.cleans[d.Address] = beginning().Add(w.clock)
+	w.note("clean", "", m.tag, d.Address.String())
+	w.compute.raiseRevision(m.host)
+	return true
+}
+
+// arrive lets what an agent said long ago arrive.
 func (w *World) arrive() {
 	if len(w.delayed) == 0 {
 		return
@@ -403,5 +345,5 @@ func (w *World) arrive() {
 		w.report.Happened["out of order"]++
 	}
 	w.note("late", l.id, l.from.tag, "")
-	_, _ = w.compute.reportGuest(l.id, l.start, l.e)
+	_ = w.compute.reportGuest(l.id, l.start, l.e)
 }

@@ -3,6 +3,8 @@ package sim
 import (
 	"slices"
 
+	"github.com/openberth/berth/agent/hypervisor"
+	"github.com/openberth/berth/api/host"
 	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/compute/schedule"
 	"github.com/openberth/berth/resource"
@@ -44,9 +46,9 @@ func (w *World) precedes(earlier, state stamp) bool {
 // followed checks a line that an agent follows: it must not come from a database that lacks what the agent has followed
 // before.
 func (w *World) followed(m *simHost, d delivery) {
-	if !w.precedes(m.journal.followed, d.state) {
+	if !w.precedes(m.disk.followed, d.state) {
 		w.violation(m, "follow: the agent follows revision %d of a database that lacks what it has followed: history %d, "+
-			"and it has seen %d", d.line.revision, d.state.branch, m.journal.followed.branch)
+			"and it has seen %d", d.assignments.Revision, d.state.branch, m.disk.followed.branch)
 	}
 }
 
@@ -66,33 +68,36 @@ func (o *compute) settleReasons(s lifecycle.Server) {
 	}
 }
 
-// checkRemovals checks that each removal of a line has a reason, and notes which guests the line has named.
+// checkRemovals checks that each removal of a line has a reason.
 func (o *compute) checkRemovals(h *hostState, l *line) {
-	for _, want := range l.wants {
-		delete(h.named, want.id)
-	}
 	for _, r := range l.remove {
 		owner := o.w.owners[r.ID]
 		if o.reasons[owner] == "" {
-			o.w.violation(o.w.byName[h.name], "removal: %s of server %s is to be destroyed, and no request has deleted, "+
-				"moved or shelved it", r.ID, owner)
-		}
-		h.named[r.ID] = true
-		if r.PreviousID != "" {
-			h.named[r.PreviousID] = true
+			o.w.violation(o.w.byName[h.name], "removal: %s of server %s is to be destroyed, and nobody has deleted, moved or "+
+				"shelved it", r.ID, owner)
 		}
 	}
 }
 
-// destroyed checks a guest that an agent destroys: compute must have named it for removal. A guest that has departed
-// runs elsewhere.
-func (w *World) destroyed(m *simHost, g *guest) {
+// noteNamed notes which guests the assignments that an agent follows name for removal.
+func (a *agent) noteNamed(l host.Assignments) {
+	for _, r := range l.Remove {
+		a.named[r.ID], a.named[r.PreviousID] = true, true
+	}
+	for _, want := range l.Servers {
+		delete(a.named, want.ID)
+	}
+}
+
+// destroyed is told of each guest that an agent destroys: compute must have named it for removal. One that has departed
+// runs elsewhere, and one that was never reported as built may be removed when a later call to build it has failed.
+func (w *World) destroyed(m *simHost, g *hypervisor.Guest, named bool) {
 	if g == nil {
 		return
 	}
 	w.report.Happened["guest destroyed"]++
-	if !g.departed && !m.host.named[g.id] {
-		w.violation(m, "destroyed: the guest %s of server %s, and compute has not named it for removal", g.id, w.owners[g.id])
+	if !g.Departed && !named && !m.built[g.ID] {
+		w.violation(m, "destroyed: the guest %s of server %s, and compute has not named it for removal", g.ID, w.owners[g.ID])
 	}
 }
 
@@ -121,17 +126,31 @@ func (w *World) reported(h *hostState, id, start string) {
 	}
 }
 
-// shared checks an allocation that an agent writes to Placement: compute must have placed the consumer there, and must
-// have confirmed that to this process of the agent.
-func (w *World) shared(m *simHost, c resource.ConsumerID) {
+// places reports whether compute places a consumer on the host of a machine.
+func (w *World) places(m *simHost, c resource.ConsumerID) bool {
 	s := w.compute.servers[w.compute.owners[string(c)]]
-	if !slices.ContainsFunc(s.Residences(), func(stay lifecycle.Residence) bool {
-		return stay.Consumer == string(c) && stay.Host == m.name
-	}) {
-		w.violation(m, "shared: the agent writes a share of %s to Placement, and compute does not place it here", c)
+	return slices.ContainsFunc(s.Residences(), func(r lifecycle.Residence) bool {
+		return r.Consumer == string(c) && r.Host == m.name
+	})
+}
+
+// notePlaced notes of which consumers an agent may write allocations, when it reads them.
+func (w *World) notePlaced(m *simHost, consumers []resource.ConsumerID) {
+	for _, c := range consumers {
+		if m.agent != nil {
+			m.agent.placed[c] = w.places(m, c) && m.agent.confirmed[string(c)]
+		}
 	}
-	if m.agent.confirmed[string(c)] == "" {
-		w.violation(m, "shared: the agent writes a share of %s to Placement, and compute has not confirmed its assignment", c)
+}
+
+// shared checks an allocation that an agent has written to Placement: compute must place the consumer there, and must
+// have confirmed that to this process of the agent, now or when the agent read the allocation. A record that was
+// restored since is exempt.
+func (w *World) shared(m *simHost, c resource.ConsumerID) {
+	if a := m.agent; !a.placed[c] && !(w.places(m, c) && a.confirmed[string(c)]) && !w.rolledBack[w.owners[string(c)]] {
+		w.violation(m, "shared: the agent writes an allocation of %s to Placement, and compute does not place it here, "+
+			"or has "+
+			"not confirmed that", c)
 	}
 }
 
@@ -150,14 +169,14 @@ func (w *World) mayBeUnknown(m *simHost, guest string) bool {
 // checkOnce: no server runs twice.
 func (w *World) checkOnce(m *simHost) {
 	for _, g := range m.guests {
-		if g.stopped || g.departed {
+		if g.Stopped || g.Departed {
 			continue
 		}
-		owner := w.owners[g.id]
+		owner := w.owners[g.ID]
 		for _, other := range w.runs[owner] {
 			for _, twin := range other.guests {
-				if twin != g && !twin.stopped && !twin.departed && w.owners[twin.id] == owner && !w.exempt(owner, m, other) {
-					w.violation(m, "running twice: server %s runs here as %s, and on %s as %s", owner, g.id, other.tag, twin.id)
+				if twin != g && !twin.Stopped && !twin.Departed && w.owners[twin.ID] == owner && !w.exempt(owner, m, other) {
+					w.violation(m, "running twice: server %s runs here as %s, and on %s as %s", owner, g.ID, other.tag, twin.ID)
 				}
 			}
 		}

@@ -5,8 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/openberth/berth/agent/device"
-	"github.com/openberth/berth/agent/survey"
+	"github.com/openberth/berth/agent/journal"
 	"github.com/openberth/berth/resource"
 )
 
@@ -14,9 +13,7 @@ import (
 // everything that is due.
 const maxRounds = 120
 
-func offers(f survey.Facts) []device.Offer { return survey.Offers(f) }
-
-// quiesce stops all failures, brings all hosts back, and checks that the cloud becomes quiescent.
+// rest lets the failures stop, brings all hosts back, and sees whether the cloud comes to rest.
 func (w *World) quiesce() {
 	w.noFailures = true
 	defer func() { w.noFailures = false }()
@@ -54,9 +51,9 @@ func (w *World) quiesce() {
 	}
 }
 
-// settleAll lets compute, the agents and then the operator work until nothing is left to do.
+// settleAll lets everybody do what is due, and the operator repair what is left, until there is nothing to do.
 func (w *World) settleAll() {
-	looked := false // all agents have compared their hosts since the last repair
+	looked := false // at all hosts, since the operator has repaired something
 	for round := 1; w.failure == ""; round++ {
 		if round > maxRounds {
 			w.violation(nil, "rest: the cloud is still busy after %d rounds", maxRounds)
@@ -113,36 +110,17 @@ func (w *World) round() (busy bool) {
 		if m.agent == nil && !m.stuck {
 			w.start(m)
 		}
-		for n := 0; n < 40 && w.act(m); n++ {
+		for n := 0; n < 200 && w.act(m); n++ {
 			w.checkMarked()
 		}
-		busy = busy || w.waitsItself(m)
+		busy = busy || !m.stuck && w.compute.servedBy(m.host) != m
 		w.checkMarked()
 	}
 	w.compute.watchGate()
 	return busy || w.progress || !w.compute.opened
 }
 
-// waitsItself reports whether an agent waits for something that comes by itself: its admission, or the time of a retry.
-// What has failed often may need the operator.
-func (w *World) waitsItself(m *simHost) bool {
-	const often = 12
-	a := m.agent
-	if a == nil {
-		return !m.stuck
-	}
-	if a.phase != serves || a.displaced {
-		return true
-	}
-	for id, until := range a.retry {
-		if until > w.clock && a.tries[id] < often {
-			return true
-		}
-	}
-	return false
-}
-
-// finish deletes all servers. Then nothing may be left.
+// end deletes everything. Then nobody may hold anything.
 func (w *World) finish() {
 	if w.quiesce(); w.failure != "" {
 		return
@@ -161,10 +139,12 @@ func (w *World) finish() {
 		w.violation(nil, "rest: all servers are deleted, and %d are not gone", n)
 	}
 	for _, m := range w.hosts {
-		// the next line deletes the others
-		begun := slices.ContainsFunc(slices.Collect(maps.Values(m.journal.renames)), func(r rename) bool { return !r.done })
-		if len(m.standing()) > 0 || begun {
-			w.violation(m, "left: all servers are deleted, and the host has %v", m.standing())
+		// the finished ones are forgotten with the next assignments
+		begun := slices.ContainsFunc(slices.Collect(maps.Values(m.disk.found.Renames())), func(r journal.Rename) bool {
+			return !r.Done
+		})
+		if len(m.known()) > 0 || begun {
+			w.violation(m, "left: all servers are deleted, and the host has %v", m.known())
 		}
 	}
 }

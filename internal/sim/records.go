@@ -5,33 +5,19 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/openberth/berth/api/host"
 	"github.com/openberth/berth/compute/lifecycle"
-	"github.com/openberth/berth/numa"
-	"github.com/openberth/berth/pci"
 )
 
-// line is the assignments of a host at one revision.
+// line is what compute assigns to a host.
 type line struct {
 	revision int64
-	wants    []want
+	servers  []host.Server
 	remove   []removal
 	changed  stamp // oracle: when the revision was raised
 }
 
-// want is one entry of the assignments: a guest that must be on a host.
-type want struct {
-	id, was  string
-	server   string // its id
-	requests []pci.Request
-	parts    []numa.GuestCell
-	off      bool
-	build    int
-	incoming bool
-	outgoing string
-	key      string // differs if any part differs
-}
-
-// put stores a record, and updates everything that is derived from it.
+// put stores a record, and what follows from it.
 func (o *compute) put(before, now lifecycle.Server) {
 	if len(now.History) > 8 {
 		now.History = now.History[len(now.History)-4:]
@@ -91,7 +77,7 @@ func (o *compute) index(s lifecycle.Server) {
 	}
 }
 
-// raiseRevision raises the revision of a host's assignments.
+// raise counts a change of a host's assignments.
 func (o *compute) raiseRevision(h *hostState) {
 	h.row.revision++
 	h.row.changed = stamp{o.branch, o.w.seq}

@@ -1,18 +1,26 @@
 // Package sim simulates a cloud of about a hundred hosts with random operations, failures and restarts, and checks
 // invariants after each of them.
 //
-// Decisions are made by production code: compute/conductor with compute/runner and compute/lifecycle, compute/flavor,
-// compute/schedule, placement/candidate over placement/index, agent/device, agent/survey, agent/heal and numa. HTTP,
-// SQL, files and goroutines are replaced by simple code in memory: Placement by package placementtest, compute's
-// database by store, and hosts by simHost with a hypervisor, a journal and an agent. There is no real clock and no
-// goroutine; everything follows from a seed, so that a failure can be replayed.
+// Decisions are made by production code: agent/reconcile with agent/device, agent/survey and agent/heal for the agent
+// of each host; compute/conductor with compute/runner, compute/lifecycle and compute/schedule; compute/flavor;
+// placement/candidate over placement/index; numa. Messages between agents and compute are converted by compute/server,
+// and the agents' effects in Placement are performed by loop.Tree. HTTP, SQL, files and goroutines are replaced by
+// simple code in memory: Placement by package placementtest, compute's database by store, and hosts by simHost with a
+// hypervisor and a disk. There is no real clock and no goroutine; everything follows from a seed, so that a failure can
+// be replayed.
 //
-//	user requests ─▶ conductor ─▶ steps ─▶ placementtest ◀─ plans ─ agents ─▶ guests
-//	                    ▲────────────── reports of guests ────────────┘
+//	user requests ─▶ conductor ─▶ steps ─▶ placementtest ◀─ effects ─ reconcile.State ─ effects ─▶ guests
+//	                    ▲  └──────────── assignments ────────────────────▲      │
+//	                    └──────────────── reports of hosts and guests ──────────┘
 //
-// Each message may be lost, delayed or repeated. Each call of the conductor to its database and to Placement may fail,
-// lose its answer, or be the last one of the process. Databases are restored from backups and lost, directories of
-// agents are copied and lost, and the wall clock of compute jumps. A simulated operator repairs the result, host by
+// The effects of an agent are in progress until an operation performs one of them, in any order; its result may be
+// delivered later, and its answer may be lost. An agent may crash after any effect. Then each effect in progress is
+// performed or not, and of a journal write the first entries may be on the disk. The next process starts on the durable
+// journal.
+//
+// Each guest report may be lost, delayed or repeated. Each call of the conductor to its database and to Placement may
+// fail, lose its answer, or be the last one of the process. Databases are restored from backups and lost, directories
+// of agents are copied and lost, and the wall clock of compute jumps. A simulated operator repairs the result, host by
 // host.
 //
 // From time to time the failures stop, and the cloud must become quiescent: then nothing may be left over.
@@ -43,50 +51,50 @@ type Options struct {
 
 // Failures that Options.Without may name beside the kinds of operations.
 const (
-	Crashes  = "crashes"  // of an agent, anywhere
-	Messages = "messages" // of agents, lost, delayed or repeated
-	Answers  = "answers"  // of the database and of Placement to compute, lost
-	Builds   = "builds"   // of guests, failed
-	Foreign  = "foreign"  // clients that write to Placement
-	Ends     = "ends"     // of the process of compute, in a call
+	Crashes  = "crashes"  // of an agent, between any two effects and in each
+	Messages = "messages" // of agents, lost, late or twice
+	Disks    = "disks"    // of agents, that fail to write
+	Answers  = "answers"  // of steps that were done, lost
+	Builds   = "builds"   // of guests, that fail or lose their answer
+	Foreign  = "foreign"  // writers to Placement
+	Ends     = "ends"     // of the process of compute, in a call of its database or of Placement
 )
 
 // What may be broken on purpose; each must be noticed by a check. mutation_test.go breaks production code beside these.
 const (
-	Lenient     = "lenient"      // Placement accepts claims without room
-	Orphans     = "orphans"      // compute deletes no allocations
-	Early       = "early"        // compute deletes allocations before the guest is reported gone
-	Undead      = "undead"       // hypervisors do not destroy guests
-	Twice       = "twice"        // a guest gets devices that other guests have
+	Lenient     = "lenient"      // Placement accepts allocations for which there is no room
+	Orphans     = "orphans"      // compute does not delete the allocations of deleted servers
+	Early       = "early"        // compute deletes the allocations of a guest before its agent has reported it gone
+	Undead      = "undead"       // a hypervisor does not end guests
+	Twice       = "twice"        // a hypervisor gives a guest the devices of others too
 	Silent      = "silent"       // agents do not report that a guest is gone
-	WrongDevice = "wrong device" // a guest gets a device of another provider than the chosen one
-	Unburn      = "unburn"       // agents release used devices for one-time use that were not cleaned
-	Unlooked    = "unlooked"     // agents do not update Placement after changes
-	Forgetful   = "forgetful"    // the journal loses a claim
-	Uncounted   = "uncounted"    // compute numbers the reports of guests as they arrive
+	WrongDevice = "wrong device" // a hypervisor stores another provider of a device than the chosen one
+	Unlooked    = "unlooked"     // agents do not read again what has changed
+	Forgetful   = "forgetful"    // the journal loses claims
+	Unwritten   = "unwritten"    // the journal acknowledges entries that it does not write
+	Uncounted   = "uncounted"    // compute records reports of agents in the order in which they arrive
 
-	Sweeping   = "sweeping"   // agents destroy guests that the assignments do not mention
-	Backward   = "backward"   // agents follow assignments of an older database
+	Sweeping   = "sweeping"   // agents read that guests that the assignments do not mention are to be removed
+	Backward   = "backward"   // agents do not read the position of the assignments that they have followed
 	Doubles    = "doubles"    // compute admits every start of an agent
-	Anyone     = "anyone"     // compute accepts reports of guests from any start of an agent
-	Demolish   = "demolish"   // agents rebuild a guest with an older image
-	Careless   = "careless"   // compute ignores which guests hosts report
-	Ungated    = "ungated"    // compute does not wait for the first reports
-	Hasty      = "hasty"      // agents write allocations that compute has not confirmed
+	Anyone     = "anyone"     // compute accepts guest reports of any start of an agent
+	Demolish   = "demolish"   // a hypervisor does not report how often a guest was rebuilt
+	Careless   = "careless"   // compute writes to Placement although guests contradict its record
+	Ungated    = "ungated"    // compute goes on with what it was doing before hosts have reported
 	Once       = "once"       // compute names a guest for removal once
-	Unrecorded = "unrecorded" // compute does not record removals on dead hosts
-	WallClock  = "wall clock" // compute measures silence by the wall clock
+	Unrecorded = "unrecorded" // compute forgets the guests to remove on hosts that are declared dead
+	WallClock  = "wall clock" // compute judges silence by the wall clock
 )
 
 // Report is the result of a simulation.
 type Report struct {
 	Seed          uint64
-	Ops           int            // that were done
-	Done          map[string]int // by kind, those that had an effect
+	Ops           int            // done
+	Done          map[string]int // by kind, those that did something
 	Quiescences   int
-	LongestRounds int            // the most rounds until the cloud was quiescent
-	Happened      map[string]int // by event, how often
-	Failure       string         // the violation and the log, or empty
+	LongestRounds int            // rounds that the longest way to a rest took
+	Happened      map[string]int // what the operations led to
+	Failure       string         // what is not true, or empty
 }
 
 // World is the simulated cloud.
@@ -94,26 +102,26 @@ type World struct {
 	o                Options
 	broken           string
 	rng              *rand.Rand
-	clock            time.Duration // since the simulation began; monotonic
-	skew             time.Duration // error of the wall clock of compute
-	now              time.Time     // the wall clock of compute
+	clock            time.Duration // since the simulation began; nobody sets it
+	agentClock       time.Duration // of agents, see slowness
+	skew             time.Duration // by how much the wall clock of compute is wrong
+	now              time.Time     // by that wall clock
 	placement        *placementtest.Placement
-	cleaned          map[provider.ID]bool // providers whose reserved amount may decrease
+	cleaned          map[provider.ID]bool // their reserved amount may become smaller: their devices were cleaned
 	compute          *compute
 	hosts            []*simHost
-	copies           []*simHost // machines with copied directories
+	copies           []*simHost // with copied directories, beside those of hosts
 	byName           map[string]*simHost
 	byRoot           map[provider.ID]*simHost
 	byTag            map[string]*simHost // also copies
-	active           randomSet           // tags of machines whose agents may have work
-	wakes            []wake
+	active           randomSet           // tags of machines on which something is to be done
 	zones            []zone
 	allAliases       pci.Aliases
 	delayed          []delayedReport
 	foreignConsumers []string        // foreign consumers
 	next             int             // for names
 	noFailures       bool            // no failures now
-	altered          map[string]bool // servers whose allocations others have changed since the last quiescence
+	altered          map[string]bool // servers whose share was taken away since the last rest
 
 	backups    []backup
 	jumped     time.Duration // when the wall clock was set last
@@ -122,8 +130,9 @@ type World struct {
 	seq        int // counts changes of compute's database
 	histories  []history
 	runs       map[string][]*simHost // where servers have run
-	rolledBack map[string]bool       // servers whose records a restore has changed since the last quiescence
-	evacuated  map[string]bool       // servers evacuated from an unreachable host since then
+	rolledBack map[string]bool       // servers whose records a restore has changed since the last rest
+	evacuated  map[string]bool       // servers that were evacuated from a host that was out of reach, since the last rest
+	noted      int                   // operations and what followed from them that are in the log
 	progress   bool                  // an agent has done something
 
 	n       int
@@ -133,13 +142,7 @@ type World struct {
 	report  Report
 }
 
-// wake is when a machine that waits has something to do again.
-type wake struct {
-	at time.Duration
-	m  *simHost
-}
-
-// delayedReport is a report of a guest on its way.
+// delayedReport is what an agent said, on its way.
 type delayedReport struct {
 	from  *simHost
 	id    string
@@ -181,7 +184,7 @@ func Run(o Options) Report {
 // smallest one that still fails.
 func Shrink(o Options, failed Report) (Options, Report) {
 	o.Ops = failed.Ops
-	for _, kind := range append(kindsOfOps(), Crashes, Messages, Answers, Builds, Foreign, Ends) {
+	for _, kind := range append(kindsOfOps(), Crashes, Messages, Disks, Answers, Builds, Foreign, Ends) {
 		less := o
 		less.Without = append(slices.Clone(o.Without), kind)
 		if r := Run(less); r.Failure != "" {
@@ -216,7 +219,7 @@ func newWorld(o Options) *World {
 	const size = 12 // hosts of a zone: two of each kind
 	for i := range o.Hosts {
 		m := build(i, i/size)
-		m.host = &hostState{name: m.name, named: map[string]bool{}}
+		m.host = &hostState{name: m.name}
 		w.compute.hosts[m.name] = m.host
 		w.hosts, w.byName[m.name], w.byRoot[m.root], w.byTag[m.tag] = append(w.hosts, m), m, m, m
 		if i%size == 0 {
@@ -229,33 +232,26 @@ func newWorld(o Options) *World {
 	w.noFailures = true
 	for _, m := range w.hosts {
 		w.start(m)
-		for m.agent != nil && m.agent.phase != serves {
-			_ = w.begin(m)
+		for m.agent != nil && w.act(m) {
 		}
 	}
 	w.noFailures = false
 	return w
 }
 
-// advance advances the clocks and wakes the machines whose wait ends.
+// pass lets time pass. Agents whose deadline has come have something to do.
 func (w *World) advance(d time.Duration) {
 	w.clock += d
+	w.agentClock += w.agentWait(d)
 	w.now = beginning().Add(w.clock + w.skew)
-	if len(w.wakes) == 0 {
-		return
-	}
-	w.wakes = slices.DeleteFunc(w.wakes, func(k wake) bool {
-		if k.at <= w.clock {
-			k.m.stir()
-			w.active.add(k.m.tag)
+	now := w.agentTime()
+	for _, list := range [][]*simHost{w.hosts, w.copies} {
+		for _, m := range list {
+			if a := m.agent; a != nil && !a.deadline.IsZero() && !now.Before(a.deadline) {
+				w.active.add(m.tag)
+			}
 		}
-		return k.at <= w.clock
-	})
-}
-
-// wakeAfter makes a machine active again after a while.
-func (w *World) wakeAfter(m *simHost, d time.Duration) {
-	w.wakes = append(w.wakes, wake{w.clock + d, m})
+	}
 }
 
 // skewAt returns the error of the wall clock at a moment, which must not be before the last jump but one.
@@ -284,7 +280,6 @@ func (w *World) mark(m *simHost) {
 	if !slices.Contains(w.marked, m) {
 		w.marked = append(w.marked, m)
 	}
-	m.stir()
 	w.active.add(m.tag)
 }
 
@@ -309,7 +304,7 @@ func (w *World) markHost(name string) {
 	}
 }
 
-// markResidences marks the machines of the hosts on which a server has a residence.
+// mind marks the machines on which a server has something.
 func (w *World) markResidences(s lifecycle.Server) {
 	for _, stay := range s.Residences() {
 		if w.byName[stay.Host] != nil {
@@ -321,13 +316,14 @@ func (w *World) markResidences(s lifecycle.Server) {
 // note logs and counts an operation.
 func (w *World) note(kind, of, at, text string) {
 	const most = 8000
+	w.noted++
 	if w.report.Done[kind]++; len(w.log) >= most {
 		w.log = append(w.log[:0], w.log[most/2:]...)
 	}
 	w.log = append(w.log, entry{n: w.n, kind: kind, of: of, at: at, text: text})
 }
 
-// logChange logs a change of a server. e is the event that has changed it; nil: the event of a step.
+// heard logs a change of a server. e is the event that has changed it; nil: that of a step.
 func (w *World) logChange(before lifecycle.Server, e lifecycle.Event, now lifecycle.Server) {
 	if before.Stage() != now.Stage() {
 		w.report.Happened[now.Stage()]++
@@ -337,7 +333,7 @@ func (w *World) logChange(before lifecycle.Server, e lifecycle.Event, now lifecy
 	w.log = append(w.log, entry{n: w.n, kind: "·", of: now.ID, at: now.Host, e: e, was: before.Stage(), is: now.Stage()})
 }
 
-// violation records that an invariant does not hold; the first one counts.
+// miss notes what is not true; the first counts.
 func (w *World) violation(m *simHost, format string, args ...any) {
 	if w.failure == "" {
 		w.failure = fmt.Sprintf(format, args...)
@@ -347,7 +343,7 @@ func (w *World) violation(m *simHost, format string, args ...any) {
 	}
 }
 
-// excerpt returns the last log entries about what the failure names.
+// story is the last operations of what the failure names.
 func (w *World) excerpt() string {
 	const most = 90
 	words := strings.FieldsFunc(w.failure, func(r rune) bool { return strings.ContainsRune(" ,:;()", r) })

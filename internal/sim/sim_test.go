@@ -12,6 +12,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/openberth/berth/agent/device"
+	"github.com/openberth/berth/agent/hypervisor"
+	"github.com/openberth/berth/agent/journal"
 	"github.com/openberth/berth/compute/schedule"
 	"github.com/openberth/berth/internal/testenv"
 	"github.com/openberth/berth/provider"
@@ -73,16 +76,18 @@ func TestSeeds(t *testing.T) {
 	}
 	t.Logf("%d operations: %v", ops, done)
 	t.Logf("led to %v", happened)
-	for _, kind := range append(kindsOfOps(), "step", "read", "work", "sync", "report", "resize", "migrate",
+	for _, kind := range append(kindsOfOps(), "step", "WriteJournal", "Admit", "Watch", "Received", "ReportHost",
+		"Observe", "ReadUses", "ReadAllocations", "WriteProvider", "CleanDevice", "ReadAllocation", "Build", "Rename",
+		"Migrate", "Destroy", "ListGuests", "ReportGuest", "resize", "migrate",
 		"os-migrateLive", "confirmResize", "revertResize",
 		"shelve", "unshelve", "rebuild", "reboot", "stop", "start", "evacuate", "dead") {
 		if done[kind] == 0 && kind != "action" && kind != "agent" && ops >= usualOps {
-			t.Errorf("no operation did %q", kind)
+			t.Errorf("nobody ever did %q", kind)
 		}
 	}
 	for _, what := range []string{"active", "error", "resized", "shelved", "lingering", "crossing", "restoring",
 		"mustering", "claim lost", "room made", "crash",
-		"given up", "start refused", "out of order", "refused",
+		"given up", "journal write failed", "device cleaned", "start refused", "out of order", "refused",
 		"compute restored", "Placement restored", "directory copied", "machine replaced", "clock set", "journal lost",
 		"database lost", "host forgotten", "host taken over", "start not admitted", "copy on another machine",
 		"line not followed", "line of an ended compute",
@@ -105,9 +110,9 @@ func TestTheChecksCanFail(t *testing.T) {
 		Twice:       "held twice",
 		Silent:      "rest",
 		WrongDevice: "chosen",
-		Unburn:      "reserved",
 		Unlooked:    "plan",
 		Forgetful:   "journal",
+		Unwritten:   "journal",
 		Uncounted:   "guest",
 		Sweeping:    "destroyed",
 		Backward:    "follow",
@@ -116,7 +121,6 @@ func TestTheChecksCanFail(t *testing.T) {
 		Demolish:    "rebuilt",
 		Careless:    "freed",
 		Ungated:     "freed",
-		Hasty:       "shared",
 		Once:        "unassigned",
 		Unrecorded:  "unassigned",
 		WallClock:   "running twice",
@@ -175,12 +179,13 @@ func resting(t *testing.T) *World {
 	return w
 }
 
-// holding returns a machine with a guest that has devices, and the first of these.
-func (w *World) holding(more func(*simHost, held) bool) (*simHost, *guest, held) {
+// holding finds a machine with a guest that has devices, and the first of these.
+func (w *World) holding(more func(*simHost, hypervisor.Device) bool) (*simHost, *hypervisor.Guest,
+	hypervisor.Device) {
 	for _, m := range w.hosts {
 		for _, id := range slices.Sorted(maps.Keys(m.guests)) {
-			if g := m.guests[id]; len(g.devices) > 0 && more(m, g.devices[0]) {
-				return m, g, g.devices[0]
+			if g := m.guests[id]; len(g.Devices) > 0 && more(m, g.Devices[0]) {
+				return m, g, g.Devices[0]
 			}
 		}
 	}
@@ -189,36 +194,34 @@ func (w *World) holding(more func(*simHost, held) bool) (*simHost, *guest, held)
 
 // A change behind the back of a quiescent cloud is noticed by the check for it.
 func TestTamperingIsNoticed(t *testing.T) {
-	any := func(*simHost, held) bool { return true }
+	any := func(*simHost, hypervisor.Device) bool { return true }
 	for noticed, tamper := range map[string]func(*World){
-		"sum": func(w *World) {
-			var class resource.Class
-			_, g, d := w.holding(func(m *simHost, d held) bool {
-				class = resource.Class(fmt.Sprintf("CUSTOM_VF_%d", m.zone))
-				used := w.placement.Used(d.from)[class]
-				return used > 0 && used < 4 && len(m.made) == 10
+		"sum": func(w *World) { // 1
+			_, g, d := w.holding(func(m *simHost, d hypervisor.Device) bool {
+				return w.placement.Used(d.Provider)["CUSTOM_VF_0"] < 4 && len(m.made) == 10 && m.zone == 0
 			})
 			more := map[provider.ID]resource.Amounts{}
-			for _, r := range w.compute.servers[w.owners[g.id]].Residences() {
-				if r.Consumer == g.id {
-					r.Choice.Allocation[d.from][class]++ // also in the record of the server
+			for _, r := range w.compute.servers[w.owners[g.ID]].Residences() {
+				if r.Consumer == g.ID {
+					r.Choice.Allocation[d.Provider]["CUSTOM_VF_0"]++ // also in the record of the server
 					more = r.Choice.Allocation
 				}
 			}
-			w.placement.SetAllocation(resource.ConsumerID(g.id), more)
+			w.placement.SetAllocation(resource.ConsumerID(g.ID), more)
 		},
 		"chosen": func(w *World) {
 			_, g, _ := w.holding(any)
-			g.devices[0].from = "another"
-			more := maps.Clone(w.placement.Held(resource.ConsumerID(g.id)))
+			g.Devices[0].Provider = "another"
+			more := maps.Clone(w.placement.Held(resource.ConsumerID(g.ID)))
 			more["another"] = resource.Amounts{"X": 9}
-			w.placement.SetAllocation(resource.ConsumerID(g.id), more)
+			w.placement.SetAllocation(resource.ConsumerID(g.ID), more)
 		},
-		"family": func(w *World) {
-			m, _, _ := w.holding(func(m *simHost, _ held) bool { return len(m.made) == 10 })
+		"family": func(w *World) { // 3
+			m, _, _ := w.holding(func(m *simHost, _ hypervisor.Device) bool { return len(m.made) == 10 })
 			vf := m.made[1]
-			m.guests = map[string]*guest{"one": {id: "one", devices: []held{{at: vf.Address}}},
-				"two": {id: "two", devices: []held{{at: *vf.Parent}}}}
+			m.guests = map[string]*hypervisor.Guest{"one": {ID: "one",
+				Devices: []hypervisor.Device{{ID: device.PCI(vf.Address)}}},
+				"two": {ID: "two", Devices: []hypervisor.Device{{ID: device.PCI(*vf.Parent)}}}}
 		},
 		"pool": func(w *World) {
 			for _, m := range w.hosts {
@@ -232,27 +235,26 @@ func TestTamperingIsNoticed(t *testing.T) {
 		},
 		"inventory": func(w *World) {
 			_, _, d := w.holding(any)
-			p, _ := w.placement.Provider(d.from)
+			p, _ := w.placement.Provider(d.Provider)
 			for class, inv := range p.Inventories {
 				inv.Total++
 				p.Inventories = map[resource.Class]resource.Inventory{class: inv}
 			}
 			w.placement.SetProvider(p)
 		},
-		"plan": func(w *World) {
-			m, _, d := w.holding(any)
-			p, _ := w.placement.Provider(d.from)
+		"plan": func(w *World) { // 6
+			_, _, d := w.holding(any)
+			p, _ := w.placement.Provider(d.Provider)
 			p.Traits = nil
 			w.placement.SetProvider(p)
-			m.agent.look = false
 		},
 		"left": func(w *World) {
 			m, _, _ := w.holding(any)
-			m.journal.left["unknown"] = true
+			m.disk.change(journal.Gone("nobody"))
 		},
 		"guest": func(w *World) {
 			_, g, _ := w.holding(any)
-			g.stopped = !g.stopped
+			g.Stopped = !g.Stopped
 		},
 	} {
 		t.Run(noticed, func(t *testing.T) {

@@ -106,7 +106,7 @@ func zoneOf(s lifecycle.Server) (n int) {
 	return n
 }
 
-// requestAction requests a random action of some server.
+// wish is what a user or an operator wants of some server.
 func (w *World) requestAction() {
 	ids := w.compute.ids.list
 	if len(ids) == 0 {
@@ -119,6 +119,9 @@ func (w *World) requestAction() {
 	for range 4 {
 		s := w.compute.servers[ids[w.rng.IntN(len(ids))]]
 		action := actions[w.rng.IntN(len(actions))]
+		if w.broken == Demolish && w.halfTheTime() {
+			action = lifecycle.Rebuild
+		}
 		if s.Phase() == lifecycle.Resized { // only these end this state
 			action = []lifecycle.Action{lifecycle.Confirm, lifecycle.Revert}[w.rng.IntN(2)]
 		}
@@ -192,7 +195,7 @@ func (w *World) evacuate() {
 	}
 }
 
-// foreignClient claims resources of a provider for a consumer that is not compute's, or releases them.
+// other is somebody else who takes something of a provider, or gives it back.
 func (w *World) foreignClient() {
 	if len(w.foreignConsumers) > 0 && (len(w.foreignConsumers) > 20 || w.rng.IntN(2) == 0) {
 		i := w.rng.IntN(len(w.foreignConsumers))
@@ -220,8 +223,8 @@ func (w *World) foreignClient() {
 	}
 }
 
-// stealAllocation deletes the allocation of one of a server's devices, as a client of Placement may do. The agent has
-// to write it back; until then the claim does not exist.
+// rob takes a device's share from a server behind everybody's back, as when somebody deletes allocations by hand. Its
+// agent has to write it anew, and until then the claim is not there.
 func (w *World) stealAllocation() {
 	ids := w.compute.ids.list
 	for range min(8, len(ids)) {
@@ -242,9 +245,7 @@ func (w *World) stealAllocation() {
 		w.note("steal", s.ID, s.Host, "")
 		w.altered[s.ID] = true
 		w.placement.SetAllocation(c, rest)
-		if m.agent != nil {
-			m.agent.look = true
-		}
+		w.changed(m)
 		return
 	}
 }

@@ -386,7 +386,9 @@ func (d *database) fits(id resource.ConsumerID, allocation resource.Allocation) 
 
 // write sets a consumer, or removes it if it has no allocation. It checks nothing and raises no generation.
 func (d *database) write(id resource.ConsumerID, next consumer) {
-	for on, amounts := range d.consumers[id].allocation {
+	before := d.consumers[id].allocation
+	for _, on := range slices.Sorted(maps.Keys(before)) {
+		amounts := before[on]
 		if delete(d.holders[on], id); len(d.holders[on]) == 0 {
 			delete(d.holders, on)
 		}
@@ -402,7 +404,8 @@ func (d *database) write(id resource.ConsumerID, next consumer) {
 			d.touch(p.Root)
 		}
 	}
-	for on, amounts := range next.allocation {
+	for _, on := range slices.Sorted(maps.Keys(next.allocation)) {
+		amounts := next.allocation[on]
 		if d.holders[on] == nil {
 			d.holders[on] = map[resource.ConsumerID]resource.Amounts{}
 		}

@@ -1,0 +1,87 @@
+package sim
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/openberth/berth/agent/journal"
+	"github.com/openberth/berth/fault"
+)
+
+// disk is the directory of an agent.
+type disk struct {
+	state    journal.State // as the process that has opened the journal reads it
+	found    journal.State // as the next process will find it: a failed write may have left its first entries
+	followed stamp         // oracle: the state of compute's database of which the newest followed assignments were
+}
+
+// write performs a write of the journal: all of its entries, or with a fault none or some of the first ones.
+func (w *World) write(m *simHost, entries []journal.Entry) error {
+	entries = w.brokenEntries(entries)
+	if w.chance(Disks, 150) {
+		w.report.Happened["journal write failed"]++
+		w.writePart(m, entries)
+		return fault.New(fault.Unavailable, "sim", "the disk does not answer")
+	}
+	if w.broken == Unwritten && !w.noFailures {
+		return nil
+	}
+	m.disk.state = m.disk.state.With(entries...)
+	m.setFound(m.disk.state)
+	return nil
+}
+
+// writePart leaves some of the first entries of a write on the disk, perhaps none or all.
+func (w *World) writePart(m *simHost, entries []journal.Entry) {
+	m.setFound(m.disk.state.With(entries[:w.rng.IntN(len(entries)+1)]...))
+}
+
+// setFound replaces what the next process finds.
+func (m *simHost) setFound(state journal.State) {
+	m.disk.found = state
+	if followed, known := m.agent.followed[state.Position()]; known {
+		m.disk.followed = followed
+		delete(m.agent.followed, state.Position())
+	}
+}
+
+// brokenEntries returns the entries of a write, without claims if the disk is broken on purpose.
+func (w *World) brokenEntries(entries []journal.Entry) []journal.Entry {
+	if w.broken != Forgetful {
+		return entries
+	}
+	entries = slices.Clone(entries)
+	for i := range entries {
+		entries[i].Claims = nil
+	}
+	return entries
+}
+
+// change appends entries to the journal of a machine whose agent does not run, as the commands of an operator do.
+func (d *disk) change(entries ...journal.Entry) {
+	d.found = d.found.With(entries...)
+	d.state = d.found
+}
+
+// known lists the ids that the journal or the hypervisor has, in order.
+func (m *simHost) known() []string {
+	all := map[string]bool{}
+	for _, id := range slices.Concat(m.disk.found.Servers(), m.disk.found.Gone()) {
+		all[id] = true
+	}
+	for id := range m.guests {
+		all[id] = true
+	}
+	return slices.Sorted(maps.Keys(all))
+}
+
+// journalID returns the id under which the journal has a guest: the new one while a rename is unfinished.
+func (m *simHost) journalID(id string) string {
+	renames := m.disk.found.Renames()
+	for _, now := range slices.Sorted(maps.Keys(renames)) {
+		if renames[now].Was == id && !renames[now].Done {
+			return now
+		}
+	}
+	return id
+}
