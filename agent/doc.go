@@ -3,9 +3,9 @@
 //	 /sys          device_spec                    Placement                     compute
 //	   │                │                      ▲     │                       ▲      │
 //	   ▼                ▼                steps │     │ tree, allocations     │      │ assignments:
-//	┌───────┐ devices ┌────────┐  desired   ┌──┴──┐  │               reports │      │ a stream of
-//	│ sysfs ├────────▶│ survey ├───────────▶│heal │  │            and guests │      │ desired states
-//	└───────┘         └───┬────┘            └──┬──┘  │                       │      │
+//	┌───────┐ devices ┌────────┐  desired  ┌───┴────┐│               reports │      │ a stream of
+//	│ sysfs ├────────▶│ survey ├──────────▶│treeplan││            and guests │      │ desired states
+//	└───────┘         └───┬────┘           └───┬────┘│                       │      │
 //	               offers │            plan    │     │                       │      │
 //	                      ▼                    ▼     ▼                       │      ▼
 //	                 ┌─────────┐          ┌───────────────────────────────────────────┐
@@ -20,7 +20,7 @@
 // # Reporting
 //
 // The agent reads the machine (sysfs), computes the desired provider tree (survey: one provider for each device or PF
-// that device_spec offers), and plans the changes from the present tree (heal). A plan is checked by its outcome,
+// that device_spec offers), and plans the changes from the present tree (treeplan). A plan is checked by its outcome,
 // executed step by step with the observed generations, or discarded and made again when another client has written in
 // between. A host without changes has an empty plan. What other clients wrote to the tree stays: the journal records
 // what the agent wrote, and the agent deletes nothing else.
@@ -53,7 +53,7 @@
 //
 // # Packages
 //
-// Package reconcile decides everything, as a state machine without I/O; packages device, survey and heal are its
+// Package reconcile decides everything, as a state machine without I/O; packages device, survey and treeplan are its
 // algorithms. Packages sysfs, uevent, journal, cleaner and hypervisor each use one technology and decide nothing.
 // Package loop performs the effects that reconcile returns, and is the only one with goroutines. Package facts defines
 // what a source such as sysfs reads.

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/openberth/berth/agent/heal"
+	"github.com/openberth/berth/agent/treeplan"
 	"github.com/openberth/berth/api/host"
 	"github.com/openberth/berth/resource"
 )
@@ -41,7 +41,7 @@ func TestMissingAllocations(t *testing.T) {
 			must(t, stop())
 			w.options.ReportInPlacement = true
 			plan, err := w.agent().Plan(t.Context())
-			if must(t, err); plan.Steps[len(plan.Steps)-1].Op != heal.Reshape || len(plan.Objections) > 0 {
+			if must(t, err); plan.Steps[len(plan.Steps)-1].Op != treeplan.Reshape || len(plan.Objections) > 0 {
 				t.Errorf("%+v", plan)
 			}
 			a, stop := w.startReported()

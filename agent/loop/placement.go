@@ -3,8 +3,8 @@ package loop
 import (
 	"context"
 
-	"github.com/openberth/berth/agent/heal"
 	"github.com/openberth/berth/agent/reconcile"
+	"github.com/openberth/berth/agent/treeplan"
 	"github.com/openberth/berth/api/placement"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/provider"
@@ -48,8 +48,8 @@ func (t Tree) read(ctx context.Context, id provider.ID) (provider.Tree, error) {
 }
 
 // ReadUses reads the allocations of providers.
-func (t Tree) ReadUses(ctx context.Context, ids []provider.ID) (heal.Uses, error) {
-	uses := heal.Uses{}
+func (t Tree) ReadUses(ctx context.Context, ids []provider.ID) (treeplan.Uses, error) {
+	uses := treeplan.Uses{}
 	for _, id := range ids {
 		who, err := t.Placement.ProviderAllocations(ctx, id)
 		if err != nil {
@@ -79,20 +79,20 @@ func (t Tree) ReadAllocations(ctx context.Context, consumers []resource.Consumer
 // WriteProvider makes one call to Placement and returns the provider's generation after it, if the call returns one.
 func (t Tree) WriteProvider(ctx context.Context, e reconcile.WriteProvider) (generation int, err error) {
 	switch p, s := t.Placement, e.Step; s.Op {
-	case heal.CreateClass:
+	case treeplan.CreateClass:
 		return 0, p.EnsureClass(ctx, resource.Class(s.Name))
-	case heal.CreateTrait:
+	case treeplan.CreateTrait:
 		return 0, p.EnsureTrait(ctx, resource.Trait(s.Name))
-	case heal.CreateProvider:
+	case treeplan.CreateProvider:
 		made, err := p.CreateProvider(ctx, s.Provider, s.Name, s.Parent)
 		return made.Generation, err
-	case heal.PutTraits:
+	case treeplan.PutTraits:
 		return p.PutTraits(ctx, s.Provider, s.Generation, s.Traits)
-	case heal.PutInventories:
+	case treeplan.PutInventories:
 		return p.PutInventories(ctx, s.Provider, s.Generation, s.Inventories)
-	case heal.Reshape:
+	case treeplan.Reshape:
 		return 0, p.Reshape(ctx, e.Reshape)
-	case heal.DeleteProvider:
+	case treeplan.DeleteProvider:
 		if err := p.DeleteProvider(ctx, s.Provider); !fault.Is(err, fault.NotFound) {
 			return 0, err
 		}

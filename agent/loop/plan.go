@@ -3,26 +3,26 @@ package loop
 import (
 	"context"
 
-	"github.com/openberth/berth/agent/heal"
 	"github.com/openberth/berth/agent/journal"
 	"github.com/openberth/berth/agent/reconcile"
+	"github.com/openberth/berth/agent/treeplan"
 	"github.com/openberth/berth/fault"
 )
 
 // Plan returns what the agent would write to Placement now, by the code that writes it. It changes nothing, and works
-// whether the agent runs or not. The plan's objections include those of heal.Check. Warnings about the configuration
-// are written to the log.
-func (a *Agent) Plan(ctx context.Context) (heal.Plan, error) {
+// whether the agent runs or not. The plan's objections include those of treeplan.Check. Warnings about the
+// configuration are written to the log.
+func (a *Agent) Plan(ctx context.Context) (treeplan.Plan, error) {
 	if err := a.o.Facts.Check(); err != nil {
-		return heal.Plan{}, err
+		return treeplan.Plan{}, err
 	}
 	found, err := journal.Read(a.o.Dir)
 	if err != nil {
-		return heal.Plan{}, err
+		return treeplan.Plan{}, err
 	}
 	state, err := reconcile.NewPlan(a.o.config(), found)
 	if err != nil {
-		return heal.Plan{}, err
+		return treeplan.Plan{}, err
 	}
 	events := []reconcile.Event{reconcile.Start{}}
 	for len(events) > 0 {
@@ -31,7 +31,7 @@ func (a *Agent) Plan(ctx context.Context) (heal.Plan, error) {
 		for _, e := range effects {
 			switch e := e.(type) {
 			case reconcile.Stop:
-				return heal.Plan{}, e.Err
+				return treeplan.Plan{}, e.Err
 			case reconcile.Log:
 				if e.Warn {
 					a.log.Warn(e.Message, e.Attrs...)

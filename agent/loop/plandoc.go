@@ -1,13 +1,13 @@
 package loop
 
 import (
-	"github.com/openberth/berth/agent/heal"
+	"github.com/openberth/berth/agent/treeplan"
 	"github.com/openberth/berth/api/host"
 	"github.com/openberth/berth/resource"
 )
 
 // PlanDoc converts a plan to its JSON document.
-func PlanDoc(p heal.Plan) host.PlanDoc {
+func PlanDoc(p treeplan.Plan) host.PlanDoc {
 	doc := host.PlanDoc{Steps: []host.PlanStep{}, Objections: []host.PlanObjection{},
 		Notes: append([]string{}, p.Notes...)}
 	for _, s := range p.Steps {
@@ -21,15 +21,15 @@ func PlanDoc(p heal.Plan) host.PlanDoc {
 	return doc
 }
 
-func planStep(s heal.Step) host.PlanStep {
+func planStep(s treeplan.Step) host.PlanStep {
 	out := host.PlanStep{Op: string(s.Op), Name: s.Name, Provider: string(s.Provider), Parent: string(s.Parent),
 		Detail: s.Change}
 	switch s.Op {
-	case heal.PutTraits:
+	case treeplan.PutTraits:
 		out.Generation, out.Traits = &s.Generation, texts(s.Traits)
-	case heal.PutInventories:
+	case treeplan.PutInventories:
 		out.Generation, out.Inventories = &s.Generation, planInventories(s.Inventories)
-	case heal.Reshape:
+	case treeplan.Reshape:
 		out.Stocks, out.Allocations = map[string]host.PlanStock{}, map[string]host.PlanShares{}
 		for id, stock := range s.InventorySets {
 			out.Stocks[string(id)] = host.PlanStock{Generation: stock.Generation,
@@ -45,7 +45,7 @@ func planStep(s heal.Step) host.PlanStep {
 			}
 			out.Allocations[string(consumer)] = shares
 		}
-	case heal.DeleteProvider:
+	case treeplan.DeleteProvider:
 		out.Generation = &s.Generation
 	}
 	return out

@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"github.com/openberth/berth/agent/facts"
-	"github.com/openberth/berth/agent/heal"
 	"github.com/openberth/berth/agent/hypervisor"
 	"github.com/openberth/berth/agent/journal"
+	"github.com/openberth/berth/agent/treeplan"
 	"github.com/openberth/berth/api/host"
 	"github.com/openberth/berth/api/placement"
 	"github.com/openberth/berth/fault"
@@ -129,11 +129,11 @@ func (d *driver) perform(i int) {
 	case Observe:
 		d.deliver(Observed{Observation: d.observe()})
 	case ReadUses:
-		d.deliver(UsesRead{Uses: heal.Uses{}})
+		d.deliver(UsesRead{Uses: treeplan.Uses{}})
 	case ReadAllocations:
 		d.deliver(AllocationsRead{Allocations: map[resource.ConsumerID]placement.ConsumerAllocation{}})
 	case WriteProvider:
-		d.tree = heal.Apply(heal.Plan{Steps: []heal.Step{e.Step}}, d.tree)
+		d.tree = treeplan.Apply(treeplan.Plan{Steps: []treeplan.Step{e.Step}}, d.tree)
 		d.deliver(ProviderWritten{Generation: e.Step.Generation + 1})
 	case CleanDevice:
 		d.deliver(CleanEnded{})

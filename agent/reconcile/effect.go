@@ -2,9 +2,9 @@ package reconcile
 
 import (
 	"github.com/openberth/berth/agent/device"
-	"github.com/openberth/berth/agent/heal"
 	"github.com/openberth/berth/agent/hypervisor"
 	"github.com/openberth/berth/agent/journal"
+	"github.com/openberth/berth/agent/treeplan"
 	"github.com/openberth/berth/api/host"
 	"github.com/openberth/berth/api/placement"
 	"github.com/openberth/berth/provider"
@@ -46,7 +46,7 @@ type ReadAllocations struct{ Consumers []resource.ConsumerID }
 
 // WriteProvider performs one step of a plan in Placement. It ends with ProviderWritten.
 type WriteProvider struct {
-	Step    heal.Step // with the provider's present generation
+	Step    treeplan.Step // with the provider's present generation
 	Reshape placement.Reshape
 }
 

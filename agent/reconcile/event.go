@@ -2,8 +2,8 @@ package reconcile
 
 import (
 	"github.com/openberth/berth/agent/facts"
-	"github.com/openberth/berth/agent/heal"
 	"github.com/openberth/berth/agent/hypervisor"
+	"github.com/openberth/berth/agent/treeplan"
 	"github.com/openberth/berth/api/host"
 	"github.com/openberth/berth/api/placement"
 	"github.com/openberth/berth/provider"
@@ -57,7 +57,7 @@ type Observation struct {
 
 // UsesRead ends ReadUses.
 type UsesRead struct {
-	Uses heal.Uses
+	Uses treeplan.Uses
 	Err  error
 }
 

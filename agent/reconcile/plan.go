@@ -6,9 +6,9 @@ import (
 	"slices"
 
 	"github.com/openberth/berth/agent/device"
-	"github.com/openberth/berth/agent/heal"
 	"github.com/openberth/berth/agent/journal"
 	"github.com/openberth/berth/agent/survey"
+	"github.com/openberth/berth/agent/treeplan"
 	"github.com/openberth/berth/api/host"
 	"github.com/openberth/berth/api/placement"
 	"github.com/openberth/berth/provider"
@@ -17,7 +17,7 @@ import (
 
 // draft returns the plan without the usages of providers. final reports that the plan needs none. Invalid: the
 // configuration cannot be reported.
-func draft(v view, held []device.Claim, state journal.State, stateOf func(resource.ConsumerID) heal.HolderState) (
+func draft(v view, held []device.Claim, state journal.State, stateOf func(resource.ConsumerID) treeplan.HolderState) (
 	d planning, final bool, err error) {
 	facts := v.facts
 	facts.Held = held
@@ -28,9 +28,9 @@ func draft(v view, held []device.Claim, state journal.State, stateOf func(resour
 	d.aim.Ratios, d.aim.ReservedClasses, d.aim.Returned = survey.Ratios(facts), survey.ReservedClasses(facts),
 		cleanedProviders(v.offers, state)
 	if facts.Report {
-		d.aim.Expected = heal.ExpectedAllocations(d.aim.Tree, held, stateOf)
+		d.aim.Expected = treeplan.ExpectedAllocations(d.aim.Tree, held, stateOf)
 	}
-	if d.plan, err = heal.Make(d.aim, facts.Actual, nil, d.owned); err != nil {
+	if d.plan, err = treeplan.Make(d.aim, facts.Actual, nil, d.owned); err != nil {
 		return d, false, err
 	}
 	return d, d.plan.Empty() && len(d.aim.Expected) == 0, nil
@@ -61,18 +61,18 @@ func (d planning) finish(actual provider.Tree) (planning, error) {
 		d.aim.Expected[consumer] = expected
 	}
 	var err error
-	d.plan, err = heal.Make(d.aim, actual, d.uses, d.owned)
+	d.plan, err = treeplan.Make(d.aim, actual, d.uses, d.owned)
 	return d, err
 }
 
 // check returns the objections against the plan.
-func (d planning) check(actual provider.Tree) []heal.Objection {
-	return heal.Check(d.plan, d.aim, actual, d.uses, d.owned)
+func (d planning) check(actual provider.Tree) []treeplan.Objection {
+	return treeplan.Check(d.plan, d.aim, actual, d.uses, d.owned)
 }
 
 // reshape returns the request of a step that writes inventories and allocations, with the generations that earlier
 // steps have returned.
-func (d planning) reshape(s heal.Step, generations map[provider.ID]int) placement.Reshape {
+func (d planning) reshape(s treeplan.Step, generations map[provider.ID]int) placement.Reshape {
 	r := placement.Reshape{Inventories: map[provider.ID]placement.InventorySet{},
 		Allocations: map[resource.ConsumerID]placement.ConsumerAllocation{}}
 	for id, set := range s.InventorySets {
@@ -90,17 +90,17 @@ func (d planning) reshape(s heal.Step, generations map[provider.ID]int) placemen
 	return r
 }
 
-func ownedOf(state journal.State) heal.OwnedSet {
-	out := heal.OwnedSet{}
+func ownedOf(state journal.State) treeplan.OwnedSet {
+	out := treeplan.OwnedSet{}
 	for id, m := range state.Owned() {
-		out[id] = heal.Owned{Classes: m.Classes, Traits: m.Traits}
+		out[id] = treeplan.Owned{Classes: m.Classes, Traits: m.Traits}
 	}
 	return out
 }
 
 // recordOwned records what the agent owns on each provider: what it writes now, and with before also what it has
 // written until now.
-func (s *syncer) recordOwned(now, before heal.OwnedSet) {
+func (s *syncer) recordOwned(now, before treeplan.OwnedSet) {
 	written := s.state.Owned()
 	for _, id := range slices.Sorted(maps.Keys(now)) {
 		m, old := now[id], before[id]
@@ -123,7 +123,7 @@ func union[T ~string](a, b []T) []T {
 	return slices.Compact(slices.Sorted(slices.Values(slices.Concat(a, b))))
 }
 
-// holderStates returns a function that reports to heal which missing allocations it may write. A missing allocation may
+// holderStates returns a function that reports to treeplan which missing allocations it may write. A missing allocation may
 // be part of a move: compute first transfers the allocations to the migration and changes the assignments a moment
 // later.
 //
@@ -133,25 +133,25 @@ func union[T ~string](a, b []T) []T {
 // may be added and removed meanwhile. An agent that receives no assignments writes nothing: its assignments may be
 // outdated, and the missing allocation may belong to another host.
 func (s *syncer) holderStates(fresh map[string]bool,
-	missing map[resource.ConsumerID]missingAllocation) func(resource.ConsumerID) heal.HolderState {
+	missing map[resource.ConsumerID]missingAllocation) func(resource.ConsumerID) treeplan.HolderState {
 	l := s.assignments
 	disconnected := !l.received || s.notFollowed != "" || s.now.Sub(l.receivedAt) > 3*host.Heartbeat
-	return func(consumer resource.ConsumerID) heal.HolderState {
+	return func(consumer resource.ConsumerID) treeplan.HolderState {
 		want, wanted := l.servers[string(consumer)]
 		known, is := s.confirmed[string(consumer)]
 		before, lacked := missing[consumer]
 		switch {
 		case disconnected:
-			return heal.Pending
+			return treeplan.Pending
 		case !wanted:
-			return heal.Unassigned
+			return treeplan.Unassigned
 		case !is || !reflect.DeepEqual(known, want):
-			return heal.Pending
+			return treeplan.Pending
 		case fresh[string(consumer)] ||
 			lacked && before.heartbeats != l.heartbeats && reflect.DeepEqual(before.want, want):
-			return heal.Assigned
+			return treeplan.Assigned
 		}
-		return heal.Moving
+		return treeplan.Moving
 	}
 }
 
@@ -159,7 +159,7 @@ func (s *syncer) holderStates(fresh map[string]bool,
 func (s *syncer) stillMissing(d planning,
 	before map[resource.ConsumerID]missingAllocation) map[resource.ConsumerID]missingAllocation {
 	out := map[resource.ConsumerID]missingAllocation{}
-	for _, consumer := range heal.Lacking(d.aim, d.uses) {
+	for _, consumer := range treeplan.Lacking(d.aim, d.uses) {
 		want := s.assignments.servers[string(consumer)]
 		was, known := before[consumer]
 		same := known && reflect.DeepEqual(was.want, want)

@@ -23,9 +23,9 @@ import (
 	"time"
 
 	"github.com/openberth/berth/agent/device"
-	"github.com/openberth/berth/agent/heal"
 	"github.com/openberth/berth/agent/hypervisor"
 	"github.com/openberth/berth/agent/journal"
+	"github.com/openberth/berth/agent/treeplan"
 	"github.com/openberth/berth/api/host"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/provider"
@@ -86,11 +86,11 @@ func NewPlan(config Config, found journal.State) (*State, error) {
 	return s, err
 }
 
-// Plan returns the plan of a state made by NewPlan, with the objections of heal.Check and with all notes; ok is false
-// before it is made.
-func (s *State) Plan() (plan heal.Plan, ok bool) {
+// Plan returns the plan of a state made by NewPlan, with the objections of treeplan.Check and with all notes; ok is
+// false before it is made.
+func (s *State) Plan() (plan treeplan.Plan, ok bool) {
 	if !s.syncer.planned {
-		return heal.Plan{}, false
+		return treeplan.Plan{}, false
 	}
 	plan = s.syncer.planning.plan
 	for _, n := range s.syncer.planning.notes {

@@ -34,7 +34,7 @@ func cleanedProviders(offers []device.Offer, state journal.State) map[provider.I
 
 // detectManualReturn records a device as cleaned when an operator has set its reserved amount in Placement to zero and
 // no consumer holds it: this is how Nova's operators return a device for one-time use. A total above the reserved
-// amount does not count: heal increases the total briefly while it moves or rewrites a holder's allocation.
+// amount does not count: a plan increases the total briefly while it moves or rewrites a holder's allocation.
 func (s *syncer) detectManualReturn(f survey.Facts) {
 	spent := s.state.Spent()
 	for _, at := range slices.SortedFunc(maps.Keys(spent), device.ID.Compare) {

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/openberth/berth/agent/heal"
+	"github.com/openberth/berth/agent/treeplan"
 	"github.com/openberth/berth/api/placement"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/provider"
@@ -86,7 +86,7 @@ func (s *syncer) observed(e Observed) {
 	s.fresh = maps.Clone(s.newlyClaimed)
 	stateOf := s.holderStates(s.fresh, s.missing)
 	if s.dry {
-		stateOf = func(resource.ConsumerID) heal.HolderState { return heal.Assigned }
+		stateOf = func(resource.ConsumerID) treeplan.HolderState { return treeplan.Assigned }
 	}
 	var final bool
 	if s.planning, final, err = draft(s.view, s.set.Claims(), s.state, stateOf); err != nil {
@@ -111,7 +111,7 @@ func (s *syncer) usesRead(e UsesRead) {
 		return
 	}
 	s.planning.uses, s.planning.held = e.Uses, map[resource.ConsumerID]placement.ConsumerAllocation{}
-	lacking := heal.Lacking(s.planning.aim, s.planning.uses)
+	lacking := treeplan.Lacking(s.planning.aim, s.planning.uses)
 	if len(lacking) == 0 {
 		s.finishPlan()
 		return
@@ -165,7 +165,7 @@ func (s *syncer) write() {
 }
 
 // sentences returns the objections and notes of the plan, for an operator. Warnings have conditions of their own.
-func (s *syncer) sentences(objections []heal.Objection) []string {
+func (s *syncer) sentences(objections []treeplan.Objection) []string {
 	plan := s.planning.plan
 	warnings := slices.Collect(maps.Values(plan.Warnings))
 	list := slices.DeleteFunc(slices.Clone(plan.Notes), func(n string) bool { return slices.Contains(warnings, n) })
@@ -190,7 +190,7 @@ func (s *syncer) writeStep() {
 		step.Generation = generation
 	}
 	e := WriteProvider{Step: step}
-	if step.Op == heal.Reshape {
+	if step.Op == treeplan.Reshape {
 		e.Reshape = s.planning.reshape(step, s.generations)
 	}
 	s.log("placement", "step", step.String())
@@ -209,7 +209,7 @@ func (s *syncer) providerWritten(e ProviderWritten) {
 		return
 	}
 	switch step.Op {
-	case heal.CreateProvider, heal.PutTraits, heal.PutInventories:
+	case treeplan.CreateProvider, treeplan.PutTraits, treeplan.PutInventories:
 		s.generations[step.Provider] = e.Generation
 	}
 	s.step++
@@ -219,7 +219,7 @@ func (s *syncer) providerWritten(e ProviderWritten) {
 // planWritten ends a sync whose plan was executed.
 func (s *syncer) planWritten() {
 	plan := s.planning.plan
-	s.tree = heal.Apply(plan, s.view.facts.Actual)
+	s.tree = treeplan.Apply(plan, s.view.facts.Actual)
 	s.recordOwned(plan.Owned, nil)
 	s.dropFresh()
 	s.warnOfChanges(plan.Warnings)

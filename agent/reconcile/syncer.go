@@ -4,10 +4,10 @@ import (
 	"time"
 
 	"github.com/openberth/berth/agent/device"
-	"github.com/openberth/berth/agent/heal"
 	"github.com/openberth/berth/agent/hypervisor"
 	"github.com/openberth/berth/agent/journal"
 	"github.com/openberth/berth/agent/survey"
+	"github.com/openberth/berth/agent/treeplan"
 	"github.com/openberth/berth/api/host"
 	"github.com/openberth/berth/api/placement"
 	"github.com/openberth/berth/numa"
@@ -74,10 +74,10 @@ type view struct {
 
 // planning is a plan with the input that it was made from.
 type planning struct {
-	plan  heal.Plan
-	aim   heal.Aim
-	uses  heal.Uses
-	owned heal.OwnedSet
+	plan  treeplan.Plan
+	aim   treeplan.Aim
+	uses  treeplan.Uses
+	owned treeplan.OwnedSet
 	notes []survey.Note
 	held  map[resource.ConsumerID]placement.ConsumerAllocation // of the consumers with a missing allocation
 }

@@ -2,7 +2,7 @@
 // that device_spec offers.
 //
 //	facts ─▶ Offers  ─▶ the devices offered, with class, traits and provider     (the device set, the host report)
-//	      └▶ Desired ─▶ the tree, and notes for the operator                     (heal makes the plan)
+//	      └▶ Desired ─▶ the tree, and notes for the operator                     (treeplan makes the plan)
 //
 //	cmp1  VCPU MEMORY_MB DISK_GB
 //	├─ cmp1_0000:81:00.0  CUSTOM_PCI_8086_1515 4     a PF whose four VFs are offered

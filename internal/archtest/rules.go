@@ -101,7 +101,7 @@ func services(contracts []string) []Row {
 		{Package: "agent/device", Kind: Pure, Imports: domain},
 		{Package: "agent/facts", Kind: Pure, Imports: []string{"pci"}},
 		{Package: "agent/survey", Kind: Pure, Imports: with(domain, "agent/device")},
-		{Package: "agent/heal", Kind: Pure, Imports: with(domain, "agent/device")},
+		{Package: "agent/treeplan", Kind: Pure, Imports: with(domain, "agent/device")},
 		{Package: "agent/sysfs", Kind: Adapter, Imports: with(domain, "agent/facts"),
 			Outside: []string{"golang.org/x/tools"}},
 		{Package: "agent/cleaner", Kind: Adapter, Imports: with(domain, "agent/device")},
@@ -114,7 +114,7 @@ func services(contracts []string) []Row {
 		{Package: "agent/hypervisor/fake", Kind: Adapter, Imports: with(domain, "agent/device", "agent/hypervisor")},
 		// The types of the journal, the drivers and the contracts are the machine's events and effects.
 		{Package: "agent/reconcile", Kind: Pure, Imports: with(domain, "backoff", "agent/device", "agent/survey",
-			"agent/heal", "agent/journal", "agent/hypervisor", "agent/facts", "api/host", "api/placement")},
+			"agent/treeplan", "agent/journal", "agent/hypervisor", "agent/facts", "api/host", "api/placement")},
 		{Package: "agent/loop", Kind: Server, Imports: with(contracts, "agent/…"),
 			Outside: []string{"github.com/google/uuid"}},
 

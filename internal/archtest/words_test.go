@@ -30,7 +30,7 @@ var checkedDirs = []string{
 	"agent/cleaner",
 	"agent/device",
 	"agent/facts",
-	"agent/heal",
+	"agent/treeplan",
 	"agent/hypervisor",
 	"agent/hypervisor/fake",
 	"agent/hypervisor/hypervisortest",

@@ -6,10 +6,10 @@ import (
 	"slices"
 
 	"github.com/openberth/berth/agent/device"
-	"github.com/openberth/berth/agent/heal"
 	"github.com/openberth/berth/agent/hypervisor"
 	"github.com/openberth/berth/agent/loop"
 	"github.com/openberth/berth/agent/reconcile"
+	"github.com/openberth/berth/agent/treeplan"
 	"github.com/openberth/berth/api/host"
 	"github.com/openberth/berth/api/placement/placementtest"
 	"github.com/openberth/berth/compute/lifecycle"
@@ -198,7 +198,7 @@ func (w *World) writeProvider(m *simHost, e reconcile.WriteProvider) (int, error
 	}
 	now, exists := w.placement.Provider(e.Step.Provider)
 	switch {
-	case e.Step.Op == heal.PutInventories && now.Generation != before.Generation:
+	case e.Step.Op == treeplan.PutInventories && now.Generation != before.Generation:
 		w.checkReserved(before, now.Inventories)
 	case exists && !existed && now.Parent == "":
 		w.setZone(m, now)

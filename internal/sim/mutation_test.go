@@ -37,8 +37,8 @@ var mutations = map[string]mutation{
 	"assignments of an older database are followed": {"agent/reconcile/assignments.go",
 		"		if refusal = s.position().Accept(l); refusal != \"\" {", "		if false {", "follow"},
 	"unconfirmed allocations are written": {"agent/reconcile/plan.go",
-		"		case !is || !reflect.DeepEqual(known, want):\n			return heal.Pending",
-		"		case !is || !reflect.DeepEqual(known, want):\n			return heal.Assigned", "rest"},
+		"		case !is || !reflect.DeepEqual(known, want):\n			return treeplan.Pending",
+		"		case !is || !reflect.DeepEqual(known, want):\n			return treeplan.Assigned", "rest"},
 	"a failed cleaning counts": {"agent/reconcile/clean.go",
 		"	if err != nil {\n		l.failures[at]++", "	if false {\n		l.failures[at]++", "reserved"},
 }

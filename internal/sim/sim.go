@@ -1,8 +1,8 @@
 // Package sim simulates a cloud of about a hundred hosts with random operations, failures and restarts, and checks
 // invariants after each of them.
 //
-// Decisions are made by production code: agent/reconcile with agent/device, agent/survey and agent/heal for the agent
-// of each host; compute/conductor with compute/runner, compute/lifecycle and compute/schedule; compute/flavor;
+// Decisions are made by production code: agent/reconcile with agent/device, agent/survey and agent/treeplan for the
+// agent of each host; compute/conductor with compute/runner, compute/lifecycle and compute/schedule; compute/flavor;
 // placement/candidate over placement/index; numa. Messages between agents and compute are converted by compute/server,
 // and the agents' effects in Placement are performed by loop.Tree. HTTP, SQL, files and goroutines are replaced by
 // simple code in memory: Placement by package placementtest, compute's database by store, and hosts by simHost with a

@@ -1,4 +1,4 @@
-// Package heal plans the changes from the provider tree that Placement has to the tree that a host should report.
+// Package treeplan plans the changes from the provider tree that Placement has to the tree that a host should report.
 //
 // Make plans and does not execute; Check judges a plan independently of how it was made; the loop executes a whole
 // plan or discards it. A host where nothing changed has an empty plan.
@@ -7,7 +7,7 @@
 // COMPUTE_MANAGED_PCI_DEVICE or with the name of a device that the host has (a child whose creation was interrupted
 // has no trait yet). What other clients wrote stays: other classes and traits, a reserved amount, the root's
 // allocation ratio. An OwnedSet records what the agent wrote before and may delete again.
-package heal
+package treeplan
 
 import (
 	"maps"
@@ -103,7 +103,8 @@ func Make(aim Aim, actual provider.Tree, uses Uses, marks OwnedSet) (Plan, error
 	desired := aim.Tree
 	for _, p := range desired.Providers {
 		if p.ID == "" {
-			return Plan{}, fault.New(fault.Invalid, "heal.Make", "the tree to report has a provider %s without an id", p.Name)
+			return Plan{}, fault.New(fault.Invalid, "treeplan.Make", "the tree to report has a provider %s without an id",
+				p.Name)
 		}
 	}
 	desired = desired.Sorted()
@@ -187,7 +188,7 @@ func names(t provider.Tree) map[string]bool {
 
 // validate checks that the desired tree has one root and unique names and ids, and that actual is its tree.
 func (m *planner) validate(desired provider.Tree) error {
-	const op = "heal.Make"
+	const op = "treeplan.Make"
 	root, ok := desired.Root()
 	if !ok {
 		return fault.New(fault.Invalid, op, "the tree to report has no root")
