@@ -28,7 +28,7 @@ func TestRepeatedAssignmentIsReportedAgain(t *testing.T) {
 		w.compute.assign(s)
 		w.until("the guest runs again", func() bool { return !w.guest("s1").Stopped })
 		w.compute.forget()
-		w.compute.refuseReports(false)
+		refuseResults(false)
 		w.untilPhase(host.Running, "s1")
 		must(t, stop())
 	})

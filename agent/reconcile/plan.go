@@ -123,15 +123,15 @@ func union[T ~string](a, b []T) []T {
 	return slices.Compact(slices.Sorted(slices.Values(slices.Concat(a, b))))
 }
 
-// holderStates returns a function that reports to treeplan which missing allocations it may write. A missing allocation may
-// be part of a move: compute first transfers the allocations to the migration and changes the assignments a moment
-// later.
+// holderStates returns a function that reports to treeplan which missing allocations it may write. A missing
+// allocation may be part of a move: compute first transfers the allocations to the migration and changes the
+// assignments a moment later.
 //
-// An allocation is therefore written only for a server whose assignment compute has confirmed, and only in one of two
-// cases: the server has just claimed its devices (fresh), when no move can be in progress; or the allocation was
-// missing at two syncs under the same assignment, with a message of assignments between them. Other servers of the host
-// may be added and removed meanwhile. An agent that receives no assignments writes nothing: its assignments may be
-// outdated, and the missing allocation may belong to another host.
+// An allocation is therefore written only for a server whose assignment compute has confirmed, and only in one of
+// two cases: the server has just claimed its devices (fresh), when no move can be in progress; or the allocation was
+// missing at two syncs under the same assignment, with a message of assignments between them. Other servers of the
+// host may be added and removed meanwhile. An agent that receives no assignments writes nothing: its assignments may
+// be outdated, and the missing allocation may belong to another host.
 func (s *syncer) holderStates(fresh map[string]bool,
 	missing map[resource.ConsumerID]missingAllocation) func(resource.ConsumerID) treeplan.HolderState {
 	l := s.assignments
