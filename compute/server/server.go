@@ -1,7 +1,7 @@
 // Package server is the HTTP server of compute: the Compute API of api/compute, and the host API of api/host.
 //
 // Handlers read requests, call the store and the conductor, and write responses; they decide nothing about servers.
-// Each resource has its file. What all requests share is in routes.go (the table of paths, New) and in call.go (the
+// Each resource has its file. What all requests share is in routes.go (the table of paths, New) and in request.go (the
 // caller, the microversion, and the responses to errors); this file declares what the server needs.
 package server
 

@@ -35,12 +35,12 @@ var mutations = map[string]mutation{
 		"	if !j.attempt.destroyed[id] {", "	w.free(id)\n	if !j.attempt.destroyed[id] {",
 		"journal"},
 	"assignments of an older database are followed": {"agent/reconcile/assignments.go",
-		"		if refusal = s.position().Accept(l); refusal != \"\" {", "		if false {", "follow"},
+		"		if refusal = s.position().Accept(a); refusal != \"\" {", "		if false {", "follow"},
 	"unconfirmed allocations are written": {"agent/reconcile/plan.go",
 		"		case !is || !reflect.DeepEqual(known, want):\n			return treeplan.Pending",
 		"		case !is || !reflect.DeepEqual(known, want):\n			return treeplan.Assigned", "rest"},
 	"a failed cleaning counts": {"agent/reconcile/clean.go",
-		"	if err != nil {\n		l.failures[at]++", "	if false {\n		l.failures[at]++", "reserved"},
+		"	if err != nil {\n		c.failures[at]++", "	if false {\n		c.failures[at]++", "reserved"},
 }
 
 // run runs TestSmallClouds with the mutation and returns its output.

@@ -110,7 +110,7 @@ func TestTheChecksCanFail(t *testing.T) {
 		Twice:       "held twice",
 		Silent:      "rest",
 		WrongDevice: "chosen",
-		Unlooked:    "plan",
+		Unlooked:    "inventory",
 		Forgetful:   "journal",
 		Unwritten:   "journal",
 		Uncounted:   "guest",
