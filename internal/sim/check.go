@@ -207,7 +207,7 @@ func (w *World) checkAll() {
 	for _, c := range w.placement.Consumers() {
 		s := w.compute.servers[w.owners[string(c)]]
 		if !slices.ContainsFunc(s.Residences(), func(stay lifecycle.Residence) bool { return stay.Consumer == string(c) }) {
-			w.violation(nil, "orphan: %s holds something in Placement, and nobody knows it", c)
+			w.violation(nil, "orphan: %s has allocations in Placement and belongs to no server", c)
 		}
 	}
 	for _, m := range w.hosts {

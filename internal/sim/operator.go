@@ -216,8 +216,8 @@ func (w *World) repairPlacement() (busy bool) {
 	return busy
 }
 
-// tidy takes classes away from the providers of a host's devices that its agent does not report any more, as they come
-// back with a restored database of Placement: to the agent they are somebody else's.
+// removeWrongClasses removes classes that the agent does not report any more from the providers of a host's devices.
+// They return with a restored database of Placement, and the agent does not own them then.
 func (w *World) removeWrongClasses(m *simHost) (busy bool) {
 	right := map[provider.ID]resource.Class{}
 	state, _ := w.dryRun(m)
@@ -274,7 +274,8 @@ func (w *World) residences() map[string]lifecycle.Residence {
 	return out
 }
 
-// mend repairs what one server holds in Placement. last says that the server is deleted when that cannot be done.
+// repairServer writes the allocations of one server as its record has them. With last, a server for which that is not
+// possible is deleted.
 func (w *World) repairServer(s lifecycle.Server, last bool) bool {
 	if s.Phase() == lifecycle.RevertBlocked && last {
 		w.remove(s.ID)

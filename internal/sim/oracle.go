@@ -73,8 +73,8 @@ func (o *compute) checkRemovals(h *hostState, l *line) {
 	for _, r := range l.remove {
 		owner := o.w.owners[r.ID]
 		if o.reasons[owner] == "" {
-			o.w.violation(o.w.byName[h.name], "removal: %s of server %s is to be destroyed, and nobody has deleted, moved or "+
-				"shelved it", r.ID, owner)
+			o.w.violation(o.w.byName[h.name], "removal: %s of server %s is to be destroyed, and it was not deleted, moved or "+
+				"shelved", r.ID, owner)
 		}
 	}
 }
@@ -89,7 +89,7 @@ func (a *agent) noteNamed(l host.Assignments) {
 	}
 }
 
-// destroyed is told of each guest that an agent destroys: compute must have named it for removal. One that has departed
+// destroyed checks each guest that an agent destroys: compute must have named it for removal. One that has departed
 // runs elsewhere, and one that was never reported as built may be removed when a later call to build it has failed.
 func (w *World) destroyed(m *simHost, g *hypervisor.Guest, named bool) {
 	if g == nil {

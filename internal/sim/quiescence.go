@@ -120,7 +120,7 @@ func (w *World) round() (busy bool) {
 	return busy || w.progress || !w.compute.opened
 }
 
-// end deletes everything. Then nobody may hold anything.
+// finish deletes all servers. Then no allocation may be left.
 func (w *World) finish() {
 	if w.quiesce(); w.failure != "" {
 		return

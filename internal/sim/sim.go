@@ -102,7 +102,7 @@ type World struct {
 	o                Options
 	broken           string
 	rng              *rand.Rand
-	clock            time.Duration // since the simulation began; nobody sets it
+	clock            time.Duration // since the simulation began; it is never set
 	agentClock       time.Duration // of agents, see slowness
 	skew             time.Duration // by how much the wall clock of compute is wrong
 	now              time.Time     // by that wall clock
@@ -323,7 +323,7 @@ func (w *World) note(kind, of, at, text string) {
 	w.log = append(w.log, entry{n: w.n, kind: kind, of: of, at: at, text: text})
 }
 
-// heard logs a change of a server. e is the event that has changed it; nil: that of a step.
+// logChange logs a change of a server. e is the event that has changed it; nil: that of a step.
 func (w *World) logChange(before lifecycle.Server, e lifecycle.Event, now lifecycle.Server) {
 	if before.Stage() != now.Stage() {
 		w.report.Happened[now.Stage()]++

@@ -82,7 +82,7 @@ func TestSeeds(t *testing.T) {
 		"os-migrateLive", "confirmResize", "revertResize",
 		"shelve", "unshelve", "rebuild", "reboot", "stop", "start", "evacuate", "dead") {
 		if done[kind] == 0 && kind != "action" && kind != "agent" && ops >= usualOps {
-			t.Errorf("nobody ever did %q", kind)
+			t.Errorf("%q never happened", kind)
 		}
 	}
 	for _, what := range []string{"active", "error", "resized", "shelved", "lingering", "crossing", "restoring",
@@ -250,7 +250,7 @@ func TestTamperingIsNoticed(t *testing.T) {
 		},
 		"left": func(w *World) {
 			m, _, _ := w.holding(any)
-			m.disk.change(journal.Gone("nobody"))
+			m.disk.change(journal.Gone("unknown"))
 		},
 		"guest": func(w *World) {
 			_, g, _ := w.holding(any)

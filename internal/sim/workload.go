@@ -195,7 +195,7 @@ func (w *World) evacuate() {
 	}
 }
 
-// other is somebody else who takes something of a provider, or gives it back.
+// foreignClient allocates amounts of a provider for another consumer, or deletes such an allocation.
 func (w *World) foreignClient() {
 	if len(w.foreignConsumers) > 0 && (len(w.foreignConsumers) > 20 || w.rng.IntN(2) == 0) {
 		i := w.rng.IntN(len(w.foreignConsumers))
@@ -223,8 +223,8 @@ func (w *World) foreignClient() {
 	}
 }
 
-// rob takes a device's share from a server behind everybody's back, as when somebody deletes allocations by hand. Its
-// agent has to write it anew, and until then the claim is not there.
+// stealAllocation deletes the part of a server's allocation that is for a device, as when an operator deletes
+// allocations by hand. The server's agent must write it again; until then the claim does not exist.
 func (w *World) stealAllocation() {
 	ids := w.compute.ids.list
 	for range min(8, len(ids)) {
