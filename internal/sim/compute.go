@@ -162,7 +162,7 @@ func (w *World) placementFault(p *process, call placementtest.Call) (before, aft
 	return before, after
 }
 
-// recover starts compute again after its process has ended in a call.
+// restartEnded starts compute again after its process has ended in a call.
 func (w *World) restartEnded() {
 	if w.compute.ended {
 		w.stopCompute()

@@ -82,7 +82,7 @@ func (db *database) clone() *database {
 	return &out
 }
 
-// use makes a database the present one, without starting compute on it.
+// setDatabase makes a database the present one, without starting compute on it.
 func (o *compute) setDatabase(db *database) {
 	o.database = db
 	o.ids, o.due = randomSet{}, randomSet{}
@@ -105,7 +105,7 @@ func (db *database) setDead(host string, dead bool) {
 	}
 }
 
-// record notes that a guest is to be destroyed on a host although the record of its server does not mention it.
+// recordRemoval notes that a guest is to be destroyed on a host although the record of its server does not mention it.
 func (db *database) recordRemoval(row *hostRow, consumer, server string) {
 	if row.removals[consumer] == "" {
 		row.removals[consumer] = server
@@ -126,7 +126,7 @@ func (db *database) removalDone(row *hostRow, consumer string) bool {
 	return true
 }
 
-// end records at which revision the assignments of the host ended in an epoch.
+// endEpoch records at which revision the assignments of the host ended in an epoch.
 func (r *hostRow) endEpoch(epoch int64) {
 	if n := len(r.epochEnds); n == 0 || r.revision > r.epochEnds[n-1].revision {
 		r.epochEnds = append(r.epochEnds, epochEnd{epoch, r.revision})

@@ -263,7 +263,7 @@ func (w *World) dropWrongAllocations(m *simHost, p provider.Provider, right reso
 	}
 }
 
-// stays are all stays of compute's records, by consumer.
+// residences returns all residences of compute's records, by consumer.
 func (w *World) residences() map[string]lifecycle.Residence {
 	out := map[string]lifecycle.Residence{}
 	for _, s := range w.compute.servers {

@@ -83,7 +83,7 @@ func (w *World) operate() {
 // often is the kind of operation that is done more often, so that what is broken on purpose has consequences soon.
 var often = map[string]string{Demolish: Restore, Ungated: Restore, WallClock: Jump}
 
-// draw draws an operation, as a number below shares.
+// drawOp selects an operation at random, as a number below shares.
 func (w *World) drawOp() int {
 	every := 120
 	if w.broken == Demolish { // agents must have the time to follow a restored database
@@ -241,7 +241,7 @@ func (w *World) upSome() {
 	}
 }
 
-// bring brings a host back.
+// bringUp ends the outage of a host.
 func (w *World) bringUp(m *simHost) {
 	w.note("up", "", m.tag, "")
 	if !w.compute.hostUp(m.host) {

@@ -13,7 +13,7 @@ import (
 // everything that is due.
 const maxRounds = 120
 
-// rest lets the failures stop, brings all hosts back, and sees whether the cloud comes to rest.
+// quiesce stops the failures, ends the outages of all hosts, and checks that the cloud reaches a lasting state.
 func (w *World) quiesce() {
 	w.noFailures = true
 	defer func() { w.noFailures = false }()

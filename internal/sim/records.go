@@ -77,7 +77,7 @@ func (o *compute) index(s lifecycle.Server) {
 	}
 }
 
-// raise counts a change of a host's assignments.
+// raiseRevision counts a change of a host's assignments.
 func (o *compute) raiseRevision(h *hostState) {
 	h.row.revision++
 	h.row.changed = stamp{o.branch, o.w.seq}

@@ -239,7 +239,7 @@ func newWorld(o Options) *World {
 	return w
 }
 
-// pass lets time pass. Agents whose deadline has come have something to do.
+// advance moves the clock. Agents whose deadline has passed get a Tick.
 func (w *World) advance(d time.Duration) {
 	w.clock += d
 	w.agentClock += w.agentWait(d)
@@ -304,7 +304,7 @@ func (w *World) markHost(name string) {
 	}
 }
 
-// mind marks the machines on which a server has something.
+// markResidences marks the machines on which a server has a residence.
 func (w *World) markResidences(s lifecycle.Server) {
 	for _, stay := range s.Residences() {
 		if w.byName[stay.Host] != nil {
@@ -333,7 +333,7 @@ func (w *World) logChange(before lifecycle.Server, e lifecycle.Event, now lifecy
 	w.log = append(w.log, entry{n: w.n, kind: "·", of: now.ID, at: now.Host, e: e, was: before.Stage(), is: now.Stage()})
 }
 
-// miss notes what is not true; the first counts.
+// violation records a violated invariant; the first one counts.
 func (w *World) violation(m *simHost, format string, args ...any) {
 	if w.failure == "" {
 		w.failure = fmt.Sprintf(format, args...)
@@ -343,7 +343,7 @@ func (w *World) violation(m *simHost, format string, args ...any) {
 	}
 }
 
-// story is the last operations of what the failure names.
+// excerpt returns the last operations that concern what the failure names.
 func (w *World) excerpt() string {
 	const most = 90
 	words := strings.FieldsFunc(w.failure, func(r rune) bool { return strings.ContainsRune(" ,:;()", r) })

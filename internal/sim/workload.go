@@ -106,7 +106,7 @@ func zoneOf(s lifecycle.Server) (n int) {
 	return n
 }
 
-// wish is what a user or an operator wants of some server.
+// requestAction requests a random action of some server, as a user or an operator.
 func (w *World) requestAction() {
 	ids := w.compute.ids.list
 	if len(ids) == 0 {

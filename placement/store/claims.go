@@ -239,7 +239,7 @@ type inventoryUsage struct {
 // inventoryKey is one class on one provider, by their ids.
 type inventoryKey struct{ provider, class int64 }
 
-// findWanted reads the providers that claims name, with their inventories and usage, in one statement.
+// findTargets reads the providers that claims name, with their inventories and usage, in one statement.
 func findTargets(ctx context.Context, tx *sqldb.Tx, claims []Claim) (claimTargets, error) {
 	want := claimTargets{map[provider.ID]providerRow{}, map[resource.Class]int64{}, map[inventoryKey]*inventoryUsage{}}
 	ids := providersOfClaims(claims)

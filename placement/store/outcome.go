@@ -172,7 +172,7 @@ type providerChange struct {
 // any writer may have removed them.
 type comparison func(ctx context.Context, tx *sqldb.Tx) (same, ours bool, err error)
 
-// findMade determines the outcome of a change of one provider.
+// findChange determines the outcome of a change of one provider.
 func (s *Store) findChange(ctx context.Context, m providerChange) (outcome, error) {
 	if m.compare == nil {
 		return rolledBack, nil
