@@ -34,7 +34,7 @@ var mutations = map[string]mutation{
 	"claims are freed before the guest is destroyed": {"agent/reconcile/remove.go",
 		"	if !j.attempt.destroyed[id] {", "	w.free(id)\n	if !j.attempt.destroyed[id] {",
 		"journal"},
-	"assignments of an older database are followed": {"agent/reconcile/assignments.go",
+	"assignments of an older database are followed": {"agent/reconcile/accept_assignments.go",
 		"		if refusal = s.position().Accept(a); refusal != \"\" {", "		if false {", "follow"},
 	"unconfirmed allocations are written": {"agent/reconcile/plan.go",
 		"		case !is || !reflect.DeepEqual(known, want):\n			return treeplan.Pending",
