@@ -406,6 +406,7 @@ func (c *cloud) start(ctx context.Context, s Store, p Placement) {
 	keepAsks(conductor)
 	conductor.runner.Retry.First = 4 * time.Millisecond
 	if c.longRunning {
+		conductor.firstReports = time.Millisecond // it has waited for them long ago
 		conductor.started = conductor.started.Add(-time.Hour)
 		clock := conductor.presence.clock
 		conductor.presence.clock = func() time.Duration { return time.Hour + clock() }
