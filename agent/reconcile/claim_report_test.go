@@ -21,7 +21,8 @@ func newDriverWith(t *testing.T, g hypervisor.Guest) *driver {
 // assignPlain delivers the assignment of a server without devices.
 func (d *driver) assignPlain(id string) {
 	d.t.Helper()
-	d.deliver(Received{Assignments: host.Assignments{Cloud: "c", Position: host.Position{Epoch: 1, EpochID: "e", Revision: 1},
+	d.deliver(Received{Assignments: host.Assignments{Cloud: "c", Position: host.Position{Epoch: 1, EpochID: "e",
+		Revision: 1},
 		Servers: []host.Server{{ID: id, Name: id, VCPUs: 1, MemoryMB: 64}}}})
 }
 
