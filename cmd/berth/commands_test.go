@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -62,6 +63,11 @@ func TestWrongConfigurationStopsTheStart(t *testing.T) {
 			dir := t.TempDir()
 			path, data := filepath.Join(dir, "berth.conf"), filepath.Join(dir, "data")
 			if err := os.WriteFile(path, []byte(c.text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			// With these, the start does not look for a policy in /etc/placement, which only root may be able to read.
+			if err := errors.Join(os.Mkdir(filepath.Join(dir, "policy.d"), 0o700),
+				os.WriteFile(filepath.Join(dir, "policy.yaml"), []byte("{}\n"), 0o600)); err != nil {
 				t.Fatal(err)
 			}
 			stdout, stderr, status := output(t, "up", "--config-file", path, "--data-dir", data, "--listen-placement",

@@ -10,13 +10,14 @@ import (
 )
 
 // connLimiter is a listener that limits the open connections, in total and for each address. At the total limit, a new
-// connection replaces one that waits for its client (see evictionRank). If every connection has a running request, new
-// connections wait in the kernel's queue. A connection beyond the limit of its address replaces one from the same
-// address, or is closed at once, because it must not block other addresses.
+// connection replaces one that waits for its client (see evictionRank). If no connection can be replaced, new ones wait
+// in the kernel's queue. A connection beyond the limit of its address replaces one from the same address, or is closed
+// at once, because it must not block other addresses.
 type connLimiter struct {
 	net.Listener
 	maxTotal      int
 	maxForAddress func(address netip.Prefix) int // 0: any number
+	stalledAfter  time.Duration                  // a header or body that is incomplete for this long is stalled
 	log           *slog.Logger
 
 	mu          sync.Mutex
@@ -28,14 +29,13 @@ type connLimiter struct {
 }
 
 const (
-	stalledAfter      = time.Second            // a header or body that is incomplete for this long is stalled
 	stallPollInterval = 100 * time.Millisecond // how often a waiting connection checks for stalled ones
 	warnInterval      = time.Minute            // how often refused connections are logged
 )
 
 func newConnLimiter(l net.Listener, lim limits, log *slog.Logger) *connLimiter {
-	c := &connLimiter{Listener: l, maxTotal: lim.maxTotal, maxForAddress: lim.maxForAddress, log: log,
-		open: map[*limitedConn]bool{}, byAddress: map[netip.Prefix]int{}}
+	c := &connLimiter{Listener: l, maxTotal: lim.maxTotal, maxForAddress: lim.maxForAddress,
+		stalledAfter: lim.stalledAfter, log: log, open: map[*limitedConn]bool{}, byAddress: map[netip.Prefix]int{}}
 	c.changed.L = &c.mu
 	return c
 }
@@ -82,9 +82,10 @@ func (g *limitedConn) setState(state connActivity) {
 
 // evictionRank returns the order in which connections are closed for new ones, lowest first; ok is false for one that
 // is not closed. First come connections with a stalled header, then idle ones, which HTTP lets a server close at any
-// time, then those with a stalled body, and last those that were just opened.
+// time, then those with a stalled body. One that was just opened is not closed: its request may be on the way, or may
+// have arrived and wait for a processor.
 func (g *limitedConn) evictionRank(now time.Time) (rank int, ok bool) {
-	stalled := now.Sub(g.since) >= stalledAfter
+	stalled := now.Sub(g.since) >= g.limiter.stalledAfter
 	switch {
 	case g.state == connFresh && stalled:
 		return 0, true
@@ -93,7 +94,7 @@ func (g *limitedConn) evictionRank(now time.Time) (rank int, ok bool) {
 	case g.state == connUpload && stalled:
 		return 2, true
 	}
-	return 3, g.state == connFresh
+	return 0, false
 }
 
 // addressOf returns what counts as one client: an IPv4 address, or the first 64 bits of an IPv6 address. It returns the
@@ -136,7 +137,7 @@ type admission int
 
 const (
 	admitted       admission = iota
-	refused                  // its address is at its limit, and each of its connections has a running request
+	refused                  // its address is at its limit, and none of its connections can be replaced
 	listenerClosed           // the listener is closed
 )
 

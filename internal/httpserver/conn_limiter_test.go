@@ -55,6 +55,36 @@ func TestTotalLimit(t *testing.T) {
 	}
 }
 
+// A connection that was just opened is not closed for a newer one: its request may not have arrived yet.
+func TestNewConnectionsAreNotReplaced(t *testing.T) {
+	lim := defaultLimits()
+	lim.maxTotal, lim.stalledAfter = 1, testTimeout
+	s := startServer(t, t.Context(), lim, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, "done")
+	}))
+	const request = "GET / HTTP/1.1\r\nHost: x\r\n\r\n"
+	first := s.raw("")
+	second := s.raw(request)
+	if err := first.SetReadDeadline(time.Now().Add(100 * time.Millisecond)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := first.Read(make([]byte, 1)); err == nil || !isTimeout(err) {
+		t.Fatalf("a new connection was replaced by a newer one: %v", err)
+	}
+	if err := first.SetReadDeadline(time.Now().Add(testTimeout)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.WriteString(first, request); err != nil {
+		t.Fatal(err)
+	}
+	finished(t, bufio.NewReader(first))
+	finished(t, bufio.NewReader(second)) // replaces the first, which is idle
+	s.stop()
+	if err := s.end(); err != nil {
+		t.Error(err)
+	}
+}
+
 func isTimeout(err error) bool {
 	timeout, ok := err.(net.Error)
 	return ok && timeout.Timeout()

@@ -10,6 +10,7 @@ type limits struct {
 	headerTimeout   time.Duration // for a client to send the header of a request
 	readTimeout     time.Duration // for a client to send chunkBytes of a body, or the rest of it
 	idleTimeout     time.Duration // between two requests
+	stalledAfter    time.Duration // without a byte of a header or body, until a new connection may replace this one
 	writeGrace      time.Duration // for a client to receive a write of any size
 	writeRate       int           // bytes per second; adds to writeGrace for large writes
 	shutdownTimeout time.Duration // for running requests after the server began to stop
@@ -24,6 +25,7 @@ func defaultLimits() limits {
 		headerTimeout:   10 * time.Second,
 		readTimeout:     20 * time.Second,
 		idleTimeout:     2 * time.Minute,
+		stalledAfter:    time.Second,
 		writeGrace:      30 * time.Second,
 		writeRate:       32 << 10,
 		shutdownTimeout: 10 * time.Second,

@@ -21,6 +21,7 @@ func readText(t *testing.T, text string) (Settings, string, error) {
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	writeEmptyPolicy(t, filepath.Dir(path))
 	var log bytes.Buffer
 	logger := slog.New(slog.NewTextHandler(&log, nil))
 	s, err := Read(logger, path)
@@ -31,6 +32,18 @@ func readText(t *testing.T, text string) (Settings, string, error) {
 		}
 	}
 	return s, log.String(), err
+}
+
+// writeEmptyPolicy writes a policy without rules into the directory of a configuration, where it is found before one of
+// this machine in /etc/placement, which only root may be able to read.
+func writeEmptyPolicy(t *testing.T, dir string) {
+	t.Helper()
+	if err := os.Mkdir(filepath.Join(dir, "policy.d"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "policy.yaml"), []byte("{}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 }
 
 const keystoneConf = `[api]
