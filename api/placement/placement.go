@@ -21,6 +21,14 @@ import (
 // ReasonHeader is the header with the reason, in one line, for an empty list of candidates. Only Berth sends it.
 const ReasonHeader = "Openstack-Berth-Reason"
 
+// OrderHeader is a header of a query for candidates. With the value OrderSpread, Berth's Placement returns one
+// candidate of each host in turn and begins with a random host, so that queries with a small limit spread over all
+// hosts. OpenStack's Placement ignores the header.
+const (
+	OrderHeader = "Openstack-Berth-Order"
+	OrderSpread = "spread"
+)
+
 // Client calls a Placement service at microversion 1.39.
 //
 // Every error is a fault; an answer with an error status has a *rest.Status in its chain. fault.Conflict with the code

@@ -98,12 +98,39 @@ func (c *Conductor) buildAsk(s lifecycle.Server) (p lifecycle.Prepared, err erro
 	return p, err
 }
 
-// schedule requests candidates from Placement and chooses among them.
+// schedule requests candidates from Placement and chooses among them. Usually it requests only as many as it can return
+// as choices, because the cost of a candidate is that of describing its host. If the filters refuse all of them, it
+// requests maxCandidates.
 func (c *Conductor) schedule(ctx context.Context, s lifecycle.Server) (lifecycle.Event, error) {
 	request, err := c.request(ctx, s)
 	if err != nil {
 		return nil, err
 	}
+	if s.Move == nil && devicesInPlacement(s) {
+		request.Limit = schedule.MaxChoices
+		event, err := c.scheduleAmong(ctx, s, request)
+		if none, is := event.(lifecycle.NoValidHost); err != nil || !is || none.Candidates < request.Limit {
+			return event, err
+		}
+		request.Limit = maxCandidates
+	}
+	return c.scheduleAmong(ctx, s, request)
+}
+
+// devicesInPlacement reports whether Placement counts all devices that a server requests. If it does not, most of its
+// candidates may lack them.
+func devicesInPlacement(s lifecycle.Server) bool {
+	for _, r := range s.Requests {
+		if !slices.ContainsFunc(s.Ask.Groups, func(g resource.Group) bool { return g.Suffix == r.GroupSuffix(0) }) {
+			return false
+		}
+	}
+	return true
+}
+
+// scheduleAmong chooses among the candidates of one query.
+func (c *Conductor) scheduleAmong(ctx context.Context, s lifecycle.Server, request resource.Ask) (
+	lifecycle.Event, error) {
 	got, err := c.placement.Candidates(ctx, request)
 	switch fault.KindOf(err) {
 	case "":

@@ -70,7 +70,11 @@ func (c *call) search(stop func() bool, snapshot *index.Snapshot, ask resource.A
 	if ask.Limit = limit; limit == 0 || 0 < most && most < limit {
 		ask.Limit = most
 	}
-	return candidate.Find(snapshot, ask, candidate.Options{Stop: stop, BreadthFirst: c.server.opts.BreadthFirst})
+	options := candidate.Options{Stop: stop, BreadthFirst: c.server.opts.BreadthFirst}
+	if c.r.Header.Get(api.OrderHeader) == api.OrderSpread {
+		options.BreadthFirst, options.First = true, c.server.pick(max(snapshot.Len(), 1))
+	}
+	return candidate.Find(snapshot, ask, options)
 }
 
 // anyCandidate reports whether there is a candidate.
