@@ -1,18 +1,25 @@
 package bench
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
 	"os"
 	"path/filepath"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/google/uuid"
 
 	"github.com/openberth/berth/api/host"
+	"github.com/openberth/berth/internal/app"
+	"github.com/openberth/berth/internal/httpserver"
+	"github.com/openberth/berth/internal/settings"
 	"github.com/openberth/berth/sqldb"
 )
 
@@ -39,17 +46,14 @@ pci_in_placement = true
 // startComputeFleet loads the hosts and starts the services.
 func startComputeFleet(b *testing.B, hosts int) *computeFleet {
 	b.Helper()
-	berth, err := built()
-	must(b, err)
 	dir := place(b)
 	must(b, standardNames(b, dir))
 	f := &computeFleet{}
+	var err error
 	f.reports, err = loadAccelerators(b, SQLite(dir), hosts)
 	must(b, err)
 	f.placement = serve(b, dir, SQLite(dir))
-	f.compute, err = StartCompute(berth, place(b), f.placement.Addr, computeOptions)
-	must(b, err)
-	b.Cleanup(func() { must(b, f.compute.Stop()) })
+	f.compute = serveCompute(b, f.placement.Addr)
 	f.report(b)
 	c := Dial(f.compute.Addr)
 	defer c.Close()
@@ -64,6 +68,38 @@ func startComputeFleet(b *testing.B, hosts int) *computeFleet {
 		}
 	}
 	return f
+}
+
+// serveCompute starts compute until the benchmark ends.
+func serveCompute(b *testing.B, placement string) *Process {
+	b.Helper()
+	dir := place(b)
+	if !*inProcess {
+		berth, err := built()
+		must(b, err)
+		p, err := StartCompute(berth, dir, placement, computeOptions)
+		must(b, err)
+		b.Cleanup(func() { must(b, p.Stop()) })
+		return p
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	log := slog.New(slog.NewTextHandler(io.Discard, nil))
+	file := filepath.Join(dir, "berth.conf")
+	must(b, os.WriteFile(file, []byte(computeOptions), 0o600))
+	conf, err := settings.Read(log, file)
+	must(b, err)
+	service, err := app.OpenCompute(ctx, "sqlite:///"+filepath.Join(dir, "compute.db"), "http://"+placement,
+		&http.Client{Timeout: time.Minute, Transport: &http.Transport{MaxIdleConnsPerHost: 64}}, conf, log)
+	must(b, err)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	must(b, err)
+	ended := make(chan error, 1)
+	go func() { ended <- httpserver.Serve(ctx, l, service.Handler, httpserver.ConnLimits{Total: 4096}, log) }()
+	b.Cleanup(func() {
+		stop()
+		must(b, errors.Join(<-ended, service.Close()))
+	})
+	return &Process{Addr: l.Addr().String(), PID: os.Getpid()}
 }
 
 // report sends the reports of all hosts, now and every 30 seconds until the end of the benchmark.
@@ -204,7 +240,3 @@ func BenchmarkSchedule(b *testing.B) {
 		})
 	}
 }
-
-var _ = sync.Once{}
-var _ = os.Getenv
-var _ = filepath.Join

@@ -25,7 +25,8 @@ type answerWriter struct {
 	items     []itemText            // by Take.Item; set at the first candidate
 	trees     []*index.Tree         // that candidates use, in the order in which they were found
 	seenTrees map[*index.Tree]bool  // the trees in trees
-	used      map[provider.ID]bool  // providers that candidates use; nil if it is not needed
+	used      map[provider.ID]bool  // providers whose summaries are written; nil: all of trees
+	brief     bool                  // the summaries have no traits
 	slots     []slotText            // by Take.Slot
 	next      []int                 // by take: 1 + the index of the next take in the same slot, or 0
 	sums      map[string]jsonBuffer // total amounts, by the numbers of the items that share a provider
@@ -48,7 +49,8 @@ type itemText struct {
 func newAnswerWriter(c *call, snapshot *index.Snapshot, ask resource.Ask) *answerWriter {
 	w := &answerWriter{call: c, snapshot: snapshot, ask: ask, seenTrees: map[*index.Tree]bool{},
 		sums: map[string]jsonBuffer{}}
-	if c.version < sinceNestedCandidates {
+	w.brief = c.version >= sinceNestedCandidates && c.forScheduling()
+	if c.version < sinceNestedCandidates || w.brief {
 		w.used = map[provider.ID]bool{}
 	}
 	if kept, ok := c.server.buffers.Get().(*jsonBuffer); ok {
@@ -106,12 +108,15 @@ func (w *answerWriter) answer(list iter.Seq[candidate.Candidate]) (n int, err er
 	return n, err
 }
 
-// usedSummaries writes the summaries of the providers that candidates use, as before microversion 1.29.
+// usedSummaries writes the summaries of the providers in used, as before microversion 1.29.
 func (w *answerWriter) usedSummaries() error {
 	asked, n := w.ask.Total(), 0
 	for _, t := range w.trees {
 		for _, row := range w.snapshot.Tree(t.Root) {
 			if w.used[row.ID] {
+				if w.brief {
+					row.Traits = nil
+				}
 				w.out.comma(n)
 				w.out.summary(row, w.call.version, asked)
 				n++
@@ -240,6 +245,9 @@ func (w *answerWriter) recordTree(t *candidate.Take) {
 		return
 	}
 	w.seenTrees[t.Tree] = true
+	if w.brief {
+		w.used[t.Tree.Root] = true
+	}
 	w.trees = append(w.trees, t.Tree)
 }
 
