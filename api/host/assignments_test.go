@@ -1,8 +1,6 @@
 package host
 
 import (
-	"net/url"
-	"reflect"
 	"strings"
 	"testing"
 )
@@ -38,33 +36,6 @@ func TestAccept(t *testing.T) {
 	} {
 		if got := c.at.Accept(c.line); (got == "") != (c.refusal == "") || !strings.Contains(got, c.refusal) {
 			t.Errorf("%s: %q", name, got)
-		}
-	}
-}
-
-// TestWatchRequestIsDecoded tests that a decoded request equals the encoded one.
-func TestWatchRequestIsDecoded(t *testing.T) {
-	for _, w := range []WatchRequest{
-		{Host: "h"},
-		{Host: "h", Sender: Sender{Instance: "i", Start: "s", Previous: []string{"a", "b"},
-			ProcessSpace: "boot pid:[1] locks 1:2"},
-			Position: Position{Epoch: 3, EpochID: "e"}, Since: 7},
-	} {
-		query, err := url.ParseQuery(w.query())
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got, err := ReadWatchRequest("h", query); err != nil || !reflect.DeepEqual(got, w) {
-			t.Errorf("got %+v, want %+v (%v)", got, w, err)
-		}
-	}
-	for _, query := range []string{"since=x", "since=-1", "epoch=1.5"} {
-		query, err := url.ParseQuery(query)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := ReadWatchRequest("h", query); err == nil {
-			t.Errorf("%s is accepted", query)
 		}
 	}
 }
