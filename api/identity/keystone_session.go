@@ -43,43 +43,6 @@ func v3Address(address string) string {
 	return address + "/v3"
 }
 
-// validate validates a token at Keystone. If Keystone rejects the service's own token, it gets a new one and retries
-// once.
-func (k *Keystone) validate(ctx context.Context, token string, expired bool) (*tokenInfo, error) {
-	query := "?nocatalog=1"
-	if expired {
-		query += "&allow_expired=1"
-	}
-	for try := 1; ; try++ {
-		s, err := k.signIn(ctx)
-		if err != nil {
-			return nil, err
-		}
-		status, _, body, err := k.call(ctx, http.MethodGet, s.url+"/auth/tokens"+query, nil,
-			http.Header{"X-Auth-Token": {s.token}, "X-Subject-Token": {token}, "Openstack-Identity-Access-Rules": {"1"}})
-		if err != nil {
-			return nil, err
-		}
-		switch {
-		case status == http.StatusOK:
-			var doc tokenBody
-			if err := json.Unmarshal(body, &doc); err != nil || doc.Token.User.ID == "" || doc.Token.ExpiresAt.IsZero() {
-				return nil, unavailable("Keystone at %s answered with something that is not a token", s.url)
-			}
-			return doc.info(), nil
-		case status == http.StatusNotFound:
-			return nil, errUnknownToken
-		case status == http.StatusUnauthorized && try == 1:
-			k.forget(s.token)
-		case status == http.StatusUnauthorized || status == http.StatusForbidden:
-			return nil, unavailable("Keystone at %s does not let the user of [keystone_authtoken] validate tokens "+
-				"(status %d); it needs the role service or admin", s.url, status)
-		default:
-			return nil, unavailable("Keystone at %s answered the validation of a token with status %d", s.url, status)
-		}
-	}
-}
-
 // signIn returns the service's own token, a new one if the old one is about to expire.
 func (k *Keystone) signIn(ctx context.Context) (session, error) {
 	k.own.Lock()

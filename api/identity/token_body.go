@@ -1,7 +1,6 @@
 package identity
 
 import (
-	"regexp"
 	"strings"
 	"time"
 )
@@ -38,9 +37,6 @@ type endpoint struct {
 	Interface, Region, URL string
 	RegionID               string `json:"region_id"`
 }
-
-// accessRule is a request that an application credential may make.
-type accessRule struct{ Service, Method, Path string }
 
 // tokenInfo is the content of a valid token.
 type tokenInfo struct {
@@ -90,49 +86,4 @@ func (d *tokenBody) addressOf(kind, iface, region string) string {
 		}
 	}
 	return ""
-}
-
-// matches reports whether the rule allows a request. In its path, {name} and * match one segment, ** any number.
-func (a accessRule) matches(service, method, path string) bool {
-	if a.Service != service || a.Method != method {
-		return false
-	}
-	pattern := steps.ReplaceAllStringFunc(a.Path, func(part string) string {
-		switch {
-		case part == "**":
-			return ".*"
-		case part == "*" || strings.HasPrefix(part, "{"):
-			return "[^/]+"
-		}
-		return regexp.QuoteMeta(part)
-	})
-	ok, err := regexp.MatchString("^(?s:"+pattern+")$", path)
-	return ok && err == nil
-}
-
-var steps = regexp.MustCompile(`\{[^}]*\}|\*\*|\*|[^{*]+|\{`)
-
-// Credentials returns the attributes of the caller for policies, under oslo.context's names. Those that the token does
-// not have are nil.
-func (i Identity) Credentials() map[string]any {
-	text := func(s string) any {
-		if s == "" {
-			return nil
-		}
-		return s
-	}
-	service := Identity{}
-	if i.Service != nil {
-		service = *i.Service
-	}
-	list := func(roles []string) []string { return append([]string{}, roles...) }
-	return map[string]any{
-		"user_id": text(i.User), "user_domain_id": text(i.UserDomain),
-		"project_id": text(i.Project), "project_domain_id": text(i.ProjectDomain),
-		"domain_id": text(i.Domain), "system_scope": text(i.SystemScope),
-		"roles": list(i.Roles), "is_admin_project": !i.NotAdminProject,
-		"service_user_id": text(service.User), "service_user_domain_id": text(service.UserDomain),
-		"service_project_id": text(service.Project), "service_project_domain_id": text(service.ProjectDomain),
-		"service_roles": list(service.Roles),
-	}
 }

@@ -125,3 +125,35 @@ func TestReadKeystoneRefuses(t *testing.T) {
 		}
 	}
 }
+
+func TestKeystoneOptionsAreChecked(t *testing.T) {
+	good := KeystoneOptions{AuthURL: "http://h:5000", Username: "u", Password: "p", UserDomainID: "d"}
+	if k, err := NewKeystone(good); err != nil || k.Challenge() != `Keystone uri="http://h:5000"` {
+		t.Error(err)
+	}
+	public := good
+	public.PublicURL = "https://cloud/v3"
+	if k, err := NewKeystone(public); err != nil || k.Challenge() != `Keystone uri="https://cloud/v3"` {
+		t.Error(err)
+	}
+	for text, change := range map[string]func(*KeystoneOptions){
+		"auth_url is missing":                      func(o *KeystoneOptions) { o.AuthURL = "" },
+		"auth_url = h:5000 is not an HTTP URL":     func(o *KeystoneOptions) { o.AuthURL = "h:5000" },
+		"username is missing":                      func(o *KeystoneOptions) { o.Username = "" },
+		"password is missing":                      func(o *KeystoneOptions) { o.Password = "" },
+		"user_domain_name is missing":              func(o *KeystoneOptions) { o.UserDomainID = "" },
+		"project_domain_name is missing":           func(o *KeystoneOptions) { o.ProjectName = "p" },
+		"application_credential_secret is missing": func(o *KeystoneOptions) { o.ApplicationCredentialID = "a" },
+		"application_credential_id is " +
+			"missing": func(o *KeystoneOptions) { o.ApplicationCredentialSecret, o.Username = "s", "" },
+		"cafile cannot be read": func(o *KeystoneOptions) { o.CAFile = "/nowhere" },
+		"holds no certificate":  func(o *KeystoneOptions) { o.CAFile = "keystone_test.go" },
+		"certfile and keyfile":  func(o *KeystoneOptions) { o.CertFile = "keystone_test.go" },
+	} {
+		o := good
+		change(&o)
+		if _, err := NewKeystone(o); !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), text) {
+			t.Errorf("%v; want %q", err, text)
+		}
+	}
+}

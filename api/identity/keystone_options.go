@@ -1,7 +1,12 @@
 package identity
 
 import (
+	"crypto/tls"
+	"crypto/x509"
 	"fmt"
+	"log/slog"
+	"net/url"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -9,6 +14,99 @@ import (
 	"github.com/openberth/berth/config"
 	"github.com/openberth/berth/fault"
 )
+
+// KeystoneOptions are the options of [keystone_authtoken]. AuthURL is required, and either a user with a password or an
+// application credential.
+type KeystoneOptions struct {
+	Group string // their group, for errors; empty: keystone_authtoken
+
+	AuthURL   string // auth_url, with or without /v3
+	PublicURL string // www_authenticate_uri, sent to callers without a token; empty: AuthURL
+
+	Username, UserID, Password         string
+	UserDomainName, UserDomainID       string
+	ProjectName, ProjectID             string // scope of the service's token, if SystemScope and DomainID are empty
+	ProjectDomainName, ProjectDomainID string
+	DomainName, DomainID               string
+	SystemScope                        string // "all"
+
+	ApplicationCredentialID, ApplicationCredentialName, ApplicationCredentialSecret string
+
+	Region                    string // region_name: of the endpoint in the catalog that tokens are validated at
+	Interface                 string // interface: of that endpoint; empty: internal
+	Insecure                  bool   // the server's certificate is not checked
+	CAFile, CertFile, KeyFile string
+	Timeout                   time.Duration // http_connect_timeout, of one call; 0: 10 seconds
+	Retries                   int           // http_request_max_retries: how often a call without an answer is retried
+	CacheTime                 time.Duration // token_cache_time; 0: 300 seconds; negative: no cache
+	ServiceRoles              []string      // service_token_roles: a service with one of them may forward expired tokens
+	ServiceRolesRequired      bool          // service_token_roles_required: others are rejected
+	ServiceType               string        // service_type: the name of this service in access rules
+	Log                       *slog.Logger  // nil: slog.Default()
+}
+
+func (o KeystoneOptions) check() error {
+	missing := func(option, remedy string) error {
+		return fault.New(fault.Invalid, "identity.NewKeystone", "[%s] %s is missing; %s", o.section(), option, remedy)
+	}
+	address, err := url.Parse(o.AuthURL)
+	switch {
+	case o.AuthURL == "":
+		return missing("auth_url", "write Keystone's address, such as http://controller:5000")
+	case err != nil || address.Host == "" || address.Scheme != "http" && address.Scheme != "https":
+		return fault.New(fault.Invalid, "identity.NewKeystone", "[%s] auth_url = %s is not an HTTP URL; "+
+			"write one such as http://controller:5000", o.section(), o.AuthURL)
+	case o.usesApplicationCredential():
+		if o.ApplicationCredentialSecret == "" {
+			return missing("application_credential_secret", "write it, or use auth_type = password")
+		}
+		if o.ApplicationCredentialID == "" && o.UserID == "" &&
+			(o.Username == "" || o.UserDomainID == "" && o.UserDomainName == "") {
+			return missing("application_credential_id", "write it, or the user that application_credential_name belongs to")
+		}
+		return nil
+	case o.Username == "" && o.UserID == "":
+		return missing("username", "write the name of the service's user, such as placement")
+	case o.Password == "":
+		return missing("password", "write that of the user "+o.Username+o.UserID)
+	case o.UserID == "" && o.UserDomainID == "" && o.UserDomainName == "":
+		return missing("user_domain_name", "write the domain of the user, such as Default")
+	case o.ProjectName != "" && o.ProjectID == "" && o.ProjectDomainID == "" && o.ProjectDomainName == "":
+		return missing("project_domain_name", "write the domain of the project, such as Default")
+	}
+	return nil
+}
+
+func (o KeystoneOptions) usesApplicationCredential() bool {
+	return o.ApplicationCredentialID != "" || o.ApplicationCredentialName != "" || o.ApplicationCredentialSecret != ""
+}
+
+func (o KeystoneOptions) tls() (*tls.Config, error) {
+	const op = "identity.NewKeystone"
+	c := &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: o.Insecure}
+	if o.CAFile != "" {
+		pem, err := os.ReadFile(o.CAFile)
+		if err != nil {
+			return nil, fault.New(fault.Invalid, op, "[%s] cafile cannot be read: %w", o.section(), err)
+		}
+		c.RootCAs = x509.NewCertPool()
+		if !c.RootCAs.AppendCertsFromPEM(pem) {
+			return nil, fault.New(fault.Invalid, op, "[%s] cafile = %s holds no certificate in PEM", o.section(), o.CAFile)
+		}
+	}
+	if o.CertFile != "" {
+		keyFile := o.KeyFile
+		if keyFile == "" {
+			keyFile = o.CertFile
+		}
+		pair, err := tls.LoadX509KeyPair(o.CertFile, keyFile)
+		if err != nil {
+			return nil, fault.New(fault.Invalid, op, "[%s] certfile and keyfile cannot be used: %w", o.section(), err)
+		}
+		c.Certificates = []tls.Certificate{pair}
+	}
+	return c, nil
+}
 
 const group = "keystone_authtoken"
 
@@ -75,6 +173,24 @@ func ReadKeystone(c *config.Config) (o KeystoneOptions, warnings []string, err e
 	return o, append(warnings, more...), err
 }
 
+// reader reads options of one group until the first error.
+type reader struct {
+	c     *config.Config
+	group string
+	err   error
+}
+
+func (read *reader) text(option string, deprecated ...string) (text string) {
+	if read.err == nil {
+		var old []config.Name
+		for _, name := range deprecated {
+			old = append(old, config.Name{Option: name})
+		}
+		text, read.err = read.c.String(read.group, option, "", nil, old...)
+	}
+	return text
+}
+
 // service reads the account of the service itself.
 func (read *reader) service(o *KeystoneOptions) {
 	o.AuthURL = read.text("auth_url")
@@ -94,24 +210,6 @@ func (read *reader) service(o *KeystoneOptions) {
 	}
 	o.Username, o.UserID = read.text("username", "user_name"), read.text("user_id")
 	o.UserDomainName, o.UserDomainID = read.domain("user_")
-}
-
-// reader reads options of one group until the first error.
-type reader struct {
-	c     *config.Config
-	group string
-	err   error
-}
-
-func (read *reader) text(option string, deprecated ...string) (text string) {
-	if read.err == nil {
-		var old []config.Name
-		for _, name := range deprecated {
-			old = append(old, config.Name{Option: name})
-		}
-		text, read.err = read.c.String(read.group, option, "", nil, old...)
-	}
-	return text
 }
 
 // domain reads the name and ID of a domain. default_domain_name and default_domain_id are used if both are missing.

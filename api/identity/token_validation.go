@@ -3,13 +3,10 @@ package identity
 import (
 	"context"
 	"crypto/sha256"
-	"crypto/tls"
-	"crypto/x509"
+	"encoding/json"
 	"errors"
 	"log/slog"
 	"net/http"
-	"net/url"
-	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -30,36 +27,6 @@ const (
 	cacheSize        = 10_000           // valid tokens; and the same number of invalid ones
 	maxToken         = 8 << 10          // bytes
 )
-
-// KeystoneOptions are the options of [keystone_authtoken]. AuthURL is required, and either a user with a password or an
-// application credential.
-type KeystoneOptions struct {
-	Group string // their group, for errors; empty: keystone_authtoken
-
-	AuthURL   string // auth_url, with or without /v3
-	PublicURL string // www_authenticate_uri, sent to callers without a token; empty: AuthURL
-
-	Username, UserID, Password         string
-	UserDomainName, UserDomainID       string
-	ProjectName, ProjectID             string // scope of the service's token, if SystemScope and DomainID are empty
-	ProjectDomainName, ProjectDomainID string
-	DomainName, DomainID               string
-	SystemScope                        string // "all"
-
-	ApplicationCredentialID, ApplicationCredentialName, ApplicationCredentialSecret string
-
-	Region                    string // region_name: of the endpoint in the catalog that tokens are validated at
-	Interface                 string // interface: of that endpoint; empty: internal
-	Insecure                  bool   // the server's certificate is not checked
-	CAFile, CertFile, KeyFile string
-	Timeout                   time.Duration // http_connect_timeout, of one call; 0: 10 seconds
-	Retries                   int           // http_request_max_retries: how often a call without an answer is retried
-	CacheTime                 time.Duration // token_cache_time; 0: 300 seconds; negative: no cache
-	ServiceRoles              []string      // service_token_roles: a service with one of them may forward expired tokens
-	ServiceRolesRequired      bool          // service_token_roles_required: others are rejected
-	ServiceType               string        // service_type: the name of this service in access rules
-	Log                       *slog.Logger  // nil: slog.Default()
-}
 
 // Keystone validates tokens at OpenStack's identity service. It is safe for concurrent use.
 type Keystone struct {
@@ -106,69 +73,6 @@ func NewKeystone(o KeystoneOptions) (*Keystone, error) {
 		valid: newCache[*tokenInfo](cacheSize), refused: newCache[struct{}](cacheSize),
 		now: time.Now, wait: backoff.Sleep,
 	}, nil
-}
-
-func (o KeystoneOptions) check() error {
-	missing := func(option, remedy string) error {
-		return fault.New(fault.Invalid, "identity.NewKeystone", "[%s] %s is missing; %s", o.section(), option, remedy)
-	}
-	address, err := url.Parse(o.AuthURL)
-	switch {
-	case o.AuthURL == "":
-		return missing("auth_url", "write Keystone's address, such as http://controller:5000")
-	case err != nil || address.Host == "" || address.Scheme != "http" && address.Scheme != "https":
-		return fault.New(fault.Invalid, "identity.NewKeystone", "[%s] auth_url = %s is not an HTTP URL; "+
-			"write one such as http://controller:5000", o.section(), o.AuthURL)
-	case o.usesApplicationCredential():
-		if o.ApplicationCredentialSecret == "" {
-			return missing("application_credential_secret", "write it, or use auth_type = password")
-		}
-		if o.ApplicationCredentialID == "" && o.UserID == "" &&
-			(o.Username == "" || o.UserDomainID == "" && o.UserDomainName == "") {
-			return missing("application_credential_id", "write it, or the user that application_credential_name belongs to")
-		}
-		return nil
-	case o.Username == "" && o.UserID == "":
-		return missing("username", "write the name of the service's user, such as placement")
-	case o.Password == "":
-		return missing("password", "write that of the user "+o.Username+o.UserID)
-	case o.UserID == "" && o.UserDomainID == "" && o.UserDomainName == "":
-		return missing("user_domain_name", "write the domain of the user, such as Default")
-	case o.ProjectName != "" && o.ProjectID == "" && o.ProjectDomainID == "" && o.ProjectDomainName == "":
-		return missing("project_domain_name", "write the domain of the project, such as Default")
-	}
-	return nil
-}
-
-func (o KeystoneOptions) usesApplicationCredential() bool {
-	return o.ApplicationCredentialID != "" || o.ApplicationCredentialName != "" || o.ApplicationCredentialSecret != ""
-}
-
-func (o KeystoneOptions) tls() (*tls.Config, error) {
-	const op = "identity.NewKeystone"
-	c := &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: o.Insecure}
-	if o.CAFile != "" {
-		pem, err := os.ReadFile(o.CAFile)
-		if err != nil {
-			return nil, fault.New(fault.Invalid, op, "[%s] cafile cannot be read: %w", o.section(), err)
-		}
-		c.RootCAs = x509.NewCertPool()
-		if !c.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, fault.New(fault.Invalid, op, "[%s] cafile = %s holds no certificate in PEM", o.section(), o.CAFile)
-		}
-	}
-	if o.CertFile != "" {
-		keyFile := o.KeyFile
-		if keyFile == "" {
-			keyFile = o.CertFile
-		}
-		pair, err := tls.LoadX509KeyPair(o.CertFile, keyFile)
-		if err != nil {
-			return nil, fault.New(fault.Invalid, op, "[%s] certfile and keyfile cannot be used: %w", o.section(), err)
-		}
-		c.Certificates = []tls.Certificate{pair}
-	}
-	return c, nil
 }
 
 // Challenge returns the value of the header WWW-Authenticate for responses with 401: the URL of Keystone.
@@ -219,24 +123,6 @@ func (k *Keystone) Authenticate(r *http.Request) (Identity, error) {
 		id.Service = &passing
 	}
 	return id, nil
-}
-
-// checkAccessRules checks a request against the access rules of the application credential of its token. A request
-// that a service forwards was checked when that service received it.
-func (k *Keystone) checkAccessRules(rules *[]accessRule, r *http.Request, passedOn bool) error {
-	if rules == nil {
-		return nil
-	}
-	if k.opts.ServiceType == "" {
-		k.log.Warn("access rules of a token not checked, request refused: [keystone_authtoken] service_type is not set")
-		return forbidden("the token has access rules, and this service is not configured to check them")
-	}
-	if passedOn || slices.ContainsFunc(*rules, func(a accessRule) bool {
-		return a.matches(k.opts.ServiceType, r.Method, r.URL.Path)
-	}) {
-		return nil
-	}
-	return forbidden("the access rules of the token's application credential do not have %s %s", r.Method, r.URL.Path)
 }
 
 func forbidden(format string, args ...any) error {
@@ -327,4 +213,41 @@ func (k *Keystone) fetch(ctx context.Context, id cacheKey, token string) (*token
 		k.valid.put(id, v, until)
 	}
 	return v, err
+}
+
+// validate validates a token at Keystone. If Keystone rejects the service's own token, it gets a new one and retries
+// once.
+func (k *Keystone) validate(ctx context.Context, token string, expired bool) (*tokenInfo, error) {
+	query := "?nocatalog=1"
+	if expired {
+		query += "&allow_expired=1"
+	}
+	for try := 1; ; try++ {
+		s, err := k.signIn(ctx)
+		if err != nil {
+			return nil, err
+		}
+		status, _, body, err := k.call(ctx, http.MethodGet, s.url+"/auth/tokens"+query, nil,
+			http.Header{"X-Auth-Token": {s.token}, "X-Subject-Token": {token}, "Openstack-Identity-Access-Rules": {"1"}})
+		if err != nil {
+			return nil, err
+		}
+		switch {
+		case status == http.StatusOK:
+			var doc tokenBody
+			if err := json.Unmarshal(body, &doc); err != nil || doc.Token.User.ID == "" || doc.Token.ExpiresAt.IsZero() {
+				return nil, unavailable("Keystone at %s answered with something that is not a token", s.url)
+			}
+			return doc.info(), nil
+		case status == http.StatusNotFound:
+			return nil, errUnknownToken
+		case status == http.StatusUnauthorized && try == 1:
+			k.forget(s.token)
+		case status == http.StatusUnauthorized || status == http.StatusForbidden:
+			return nil, unavailable("Keystone at %s does not let the user of [keystone_authtoken] validate tokens "+
+				"(status %d); it needs the role service or admin", s.url, status)
+		default:
+			return nil, unavailable("Keystone at %s answered the validation of a token with status %d", s.url, status)
+		}
+	}
 }
