@@ -203,3 +203,13 @@ func readAnswer(server, path string, status int, body []byte, signed bool, into 
 	}
 	return nil
 }
+
+// withoutVersion returns the URL of a service without a version at its end, which catalogs and configurations may have.
+func withoutVersion(address string) string {
+	address = strings.TrimRight(address, "/")
+	at := strings.LastIndexByte(address, '/')
+	if at >= 0 && len(address) > at+2 && address[at+1] == 'v' && address[at+2] >= '0' && address[at+2] <= '9' {
+		address = strings.TrimRight(address[:at], "/")
+	}
+	return address
+}

@@ -1,40 +1,14 @@
-// Package placement defines the HTTP API of OpenStack Placement for servers and clients: the wire types, the
-// microversions, the syntax of queries, the schemas of request bodies, and a client.
-//
-// Berth's Placement service parses requests with it, and all other services call Placement (Berth's or OpenStack's own)
-// through Client. It implements OpenStack's API reference for Placement, microversions 1.0 to 1.39.
 package placement
 
 import (
 	"context"
-	"net/http"
 	"net/url"
 	"slices"
-	"strings"
 
-	"github.com/openberth/berth/api/rest"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/provider"
 	"github.com/openberth/berth/resource"
 )
-
-// ReasonHeader is the header with the reason, in one line, for an empty list of candidates. Only Berth sends it.
-const ReasonHeader = "Openstack-Berth-Reason"
-
-// Client calls a Placement service at microversion 1.39.
-//
-// Every error is a fault; an answer with an error status has a *rest.Status in its chain. fault.Conflict with the code
-// CodeConcurrentUpdate means that a generation has changed: read the resource again and retry.
-type Client struct{ REST *rest.Client }
-
-// NewClient returns a client for the service at base, such as "http://127.0.0.1:8778". If client is nil, the timeout is
-// one minute. token is sent as X-Auth-Token.
-func NewClient(base string, client *http.Client, token string) *Client {
-	return &Client{REST: &rest.Client{Base: strings.TrimSuffix(base, "/"), HTTP: client, Headers: map[string]string{
-		"X-Auth-Token": token,
-		VersionHeader:  Latest.Header(),
-	}}}
-}
 
 func providerPath(id provider.ID, rest string) string {
 	return "/resource_providers/" + url.PathEscape(string(id)) + rest
@@ -132,6 +106,19 @@ func (c *Client) CreateProvider(ctx context.Context, id provider.ID, name string
 func (c *Client) DeleteProvider(ctx context.Context, id provider.ID) error {
 	_, err := c.REST.Do(ctx, "DELETE", providerPath(id, ""), nil, nil)
 	return fault.Wrap("", "placement.DeleteProvider", err)
+}
+
+// Inventories reads the inventories of a provider and its generation; fault.NotFound if the provider does not exist.
+func (c *Client) Inventories(ctx context.Context, id provider.ID) (InventorySet, error) {
+	var doc InventoriesDoc
+	if _, err := c.REST.Do(ctx, "GET", providerPath(id, "/inventories"), nil, &doc); err != nil {
+		return InventorySet{}, fault.Wrap("", "placement.Inventories", err)
+	}
+	inventories := make(map[resource.Class]resource.Inventory, len(doc.Inventories))
+	for class, inv := range doc.Inventories {
+		inventories[class] = inv.Inventory()
+	}
+	return InventorySet{Generation: doc.Generation, Inventories: inventories}, nil
 }
 
 // PutInventories replaces all inventories of a provider and returns its new generation.
