@@ -147,8 +147,8 @@ func TestKeystoneOptionsAreChecked(t *testing.T) {
 		"application_credential_id is " +
 			"missing": func(o *KeystoneOptions) { o.ApplicationCredentialSecret, o.Username = "s", "" },
 		"cafile cannot be read": func(o *KeystoneOptions) { o.CAFile = "/nowhere" },
-		"holds no certificate":  func(o *KeystoneOptions) { o.CAFile = "keystone_test.go" },
-		"certfile and keyfile":  func(o *KeystoneOptions) { o.CertFile = "keystone_test.go" },
+		"holds no certificate":  func(o *KeystoneOptions) { o.CAFile = "keystone_options_test.go" },
+		"certfile and keyfile":  func(o *KeystoneOptions) { o.CertFile = "keystone_options_test.go" },
 	} {
 		o := good
 		change(&o)

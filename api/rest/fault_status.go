@@ -5,18 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"strings"
 
 	"github.com/openberth/berth/fault"
 )
-
-// Answer is the answer to a request.
-type Answer struct {
-	Status int
-	Header http.Header
-	Body   []byte
-}
 
 // StatusOfKind returns the HTTP status with which Berth's APIs answer a fault of this kind. It returns 500 for Internal
 // and for a kind that does not exist.
@@ -116,4 +110,19 @@ func readStatus(method, path string, a Answer) *Status {
 		s.Detail = s.Title
 	}
 	return s
+}
+
+// AnswerFault returns a fault for an answer with a status of 400 or more, after reading and closing its body; nil for
+// another status.
+func AnswerFault(method, path string, resp *http.Response) error {
+	if resp.StatusCode < 400 {
+		return nil
+	}
+	data, err := io.ReadAll(io.LimitReader(resp.Body, MaxBody))
+	resp.Body.Close()
+	if err != nil {
+		data = nil
+	}
+	answer := Answer{Status: resp.StatusCode, Header: resp.Header, Body: data}
+	return statusFault(method+" "+path, readStatus(method, path, answer))
 }
