@@ -13,12 +13,82 @@ import (
 	"github.com/openberth/berth/backoff"
 	"github.com/openberth/berth/cli"
 	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/pci"
+	"github.com/openberth/berth/provider"
 )
 
 // stepTimeout is the time limit for one step; it is long because an emulated machine is slow.
 const stepTimeout = 2 * time.Minute
 
 const flavorName = "with-a-device"
+
+func (t *tour) facts(devices, offered []pci.Device) error {
+	t.title("The agent reads the host's PCI devices.")
+	for _, d := range devices {
+		note := "offered by device_spec"
+		switch {
+		case d.IsBridge():
+			note = "a bridge, not offered"
+		case d.Type == pci.Physical && d.NumVFs > 0:
+			note = fmt.Sprintf("not offered itself: its %d VFs are", d.NumVFs)
+		}
+		node := "no NUMA node"
+		if d.NUMANode != pci.NoNUMA {
+			node = fmt.Sprintf("NUMA node %d", d.NUMANode)
+		}
+		t.say("%s  %s:%s  %-8s  %-12s  %s", d.Address, d.Vendor, d.Product, d.Type, node, note)
+	}
+	if len(offered) < 2 {
+		return fail("the tour needs two devices that are not bridges; this machine has %d", len(offered))
+	}
+	return nil
+}
+
+// tree prints the provider tree and compares it with the devices.
+func (t *tour) tree(offered []pci.Device) error {
+	t.title("It reports them to Placement: one provider per device, the VFs counted on their PF (used/capacity, traits).")
+	want := map[string]int{}
+	for _, d := range offered {
+		want[d.Holder().ProviderName(t.Host)]++
+	}
+	tree, used, err := t.wholeTree()
+	if err != nil {
+		return err
+	}
+	var b strings.Builder
+	if err := tree.Print(&b, used); err != nil {
+		return err
+	}
+	t.say("%s", b.String())
+	for name, n := range want {
+		p, ok := tree.ByName(name)
+		if !ok || p.Inventories[Class].Total != n {
+			return fail("provider %s should have %d of %s, but has %d", name, n, Class, p.Inventories[Class].Total)
+		}
+	}
+	if got := len(tree.Providers) - 1; got != len(want) {
+		return fail("the tree has %d device providers, but the host has %d", got, len(want))
+	}
+	return nil
+}
+
+func (t *tour) wholeTree() (provider.Tree, provider.Used, error) {
+	root, err := t.Placement.ProviderByName(t.ctx, t.Host)
+	if err != nil {
+		return provider.Tree{}, nil, err
+	}
+	tree, err := t.Placement.Tree(t.ctx, root.ID)
+	if err != nil {
+		return provider.Tree{}, nil, err
+	}
+	used := provider.Used{}
+	for _, p := range tree.Providers {
+		if used[p.ID], err = t.Placement.Usages(t.ctx, p.ID); err != nil {
+			return provider.Tree{}, nil, err
+		}
+	}
+	return tree, used, nil
+}
 
 // first creates the flavor and one server, and prints the decisions about it.
 func (t *tour) first() error {
@@ -236,6 +306,17 @@ func (t *tour) snapshot() (string, error) {
 		}
 	}
 	return b.String(), nil
+}
+
+// totals returns the used units of the tour's class and of all classes, over the whole tree.
+func totals(used provider.Used) (devices, all int) {
+	for _, amounts := range used {
+		devices += amounts[Class]
+		for _, n := range amounts {
+			all += n
+		}
+	}
+	return devices, all
 }
 
 func sortedConsumers[K ~string, V fmt.Stringer](held map[K]V) []string {
