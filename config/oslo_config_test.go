@@ -10,7 +10,8 @@ import (
 	"testing"
 )
 
-// optionRead is one option to read from a case's files. testdata/capture.py registers the same option with oslo.config.
+// optionRead is one option to read from a case's files. testdata/record_oslo_answers.py registers the same option with
+// oslo.config.
 type optionRead struct {
 	Type, Group, Option string
 	Deprecated          []Name
@@ -64,7 +65,7 @@ func TestParseLikeOsloConfig(t *testing.T) {
 		t.Run(c.Name, func(t *testing.T) {
 			want, ok := answers.Parse[c.Name]
 			if !ok {
-				t.Fatal("the case has no answer of oslo.config; run testdata/capture.py")
+				t.Fatal("the case has no answer of oslo.config; run testdata/record_oslo_answers.py")
 			}
 			file, err := Parse("0.conf", []byte(c.Text))
 			if (err != nil) != (want.Error != "") {
@@ -101,7 +102,7 @@ func TestReadLikeOsloConfig(t *testing.T) {
 				config.files = append(config.files, file)
 			}
 			if len(answers.Read[c.Name]) != len(c.Read) {
-				t.Fatal("the case has no answer of oslo.config; run testdata/capture.py")
+				t.Fatal("the case has no answer of oslo.config; run testdata/record_oslo_answers.py")
 			}
 			for i, option := range c.Read {
 				want := answers.Read[c.Name][i]

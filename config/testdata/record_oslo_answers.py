@@ -1,6 +1,6 @@
 """Asks oslo.config what it makes of the cases in oslo_cases.json, and prints oslo_answers.json.
 
-Debian's python3-oslo.config 9.0.0 gave the answers in this directory: /usr/bin/python3 capture.py > oslo_answers.json
+Debian's python3-oslo.config 9.0.0 gave the answers in this directory: /usr/bin/python3 record_oslo_answers.py > oslo_answers.json
 """
 import importlib.metadata
 import json
