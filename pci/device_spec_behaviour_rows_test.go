@@ -2,7 +2,6 @@ package pci
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 
@@ -206,78 +205,5 @@ func TestTagRows(t *testing.T) {
 				t.Errorf("D40 %s %s: %v", key, word, err)
 			}
 		}
-	}
-}
-
-// TestNameRows tests the names of classes and traits (docs/behaviour/pci.md 2.4, 2.5 and M7).
-func TestNameRows(t *testing.T) {
-	for _, c := range []struct{ row, class, traits, want string }{
-		{"X2 a standard class", "pgpu", "", "PGPU"},
-		{"X2 another name", "foobar", "", "CUSTOM_FOOBAR"},
-		{"X2 a name with CUSTOM_", "custom_foo", "", "CUSTOM_FOO"},
-		{"X2 a class with a dash", "custom-foo", "", "CUSTOM_CUSTOM_FOO"},
-		{"X2 several signs in a class", "a###b", "", "CUSTOM_A_B"},
-		{"M7 a dash in a class with CUSTOM_", "CUSTOM_foo-bar", "", "CUSTOM_FOO_BAR"},
-		{"blanks around a class", " gold ", "", "CUSTOM_GOLD"},
-		{"X2 no class", "", "", "CUSTOM_PCI_8086_1515"},
-		{"X2 two traits", "", "b,a", "CUSTOM_PCI_8086_1515 CUSTOM_A CUSTOM_B"},
-		{"M7 blanks around traits", "", "blue, big ,  ugly", "CUSTOM_PCI_8086_1515 CUSTOM_BIG CUSTOM_BLUE CUSTOM_UGLY"},
-		{"M7 a standard trait in lower case", "", "hw_gpu_api_vulkan", "CUSTOM_PCI_8086_1515 HW_GPU_API_VULKAN"},
-		{"X2 a standard trait", "", "HW_GPU_API_VULKAN", "CUSTOM_PCI_8086_1515 HW_GPU_API_VULKAN"},
-		{"X2 traits with CUSTOM_", "", "CUSTOM_FOO,custom_bar,CUSTOM_a",
-			"CUSTOM_PCI_8086_1515 CUSTOM_A CUSTOM_BAR CUSTOM_FOO"},
-		{"X2 a trait with a dash", "", "custom-bar", "CUSTOM_PCI_8086_1515 CUSTOM_CUSTOM_BAR"},
-		{"M7 a dash in a trait with CUSTOM_", "", "CUSTOM_a-b", "CUSTOM_PCI_8086_1515 CUSTOM_A_B"},
-		{"X2 several signs in a trait", "", "a@!#$b123X", "CUSTOM_PCI_8086_1515 CUSTOM_A_B123X"},
-		{"X2 two equal traits", "", "a!@b,a###b", "CUSTOM_PCI_8086_1515 CUSTOM_A_B"},
-		{"I2 class and traits", "crypto", "to-the-moon,hodl", "CUSTOM_CRYPTO CUSTOM_HODL CUSTOM_TO_THE_MOON"},
-	} {
-		t.Run(c.row, func(t *testing.T) {
-			r := rule(t, fmt.Sprintf(`{"resource_class":%q,"traits":%q}`, c.class, c.traits))
-			words := []string{string(r.Class(vf(t, "0000:81:00.1", "0000:81:00.0")))}
-			for _, trait := range r.Traits {
-				words = append(words, string(trait))
-			}
-			if got := strings.Join(words, " "); got != c.want || !slices.IsSorted(words[1:]) {
-				t.Errorf("got %s, want %s", got, c.want)
-			}
-		})
-	}
-}
-
-// TestRequirementRows tests which devices meet a requirement, and addresses that are not valid (rows U1, U2, U3 and
-// U6 of docs/behaviour/pci.md 7.9).
-func TestRequirementRows(t *testing.T) {
-	d := Device{Vendor: "8086", Product: "15ab", Type: Virtual}
-	for _, c := range []struct {
-		row          string
-		requirement  Requirement
-		alternatives []Requirement
-		fits         bool
-	}{
-		{"U1 equal", Requirement{Vendor: "8086", Product: "15ab"}, nil, true},
-		{"U1 another case", Requirement{Vendor: "8086", Product: "15AB"}, nil, true},
-		{"U2 the second of two", Requirement{Vendor: "8086", Product: "1111"},
-			[]Requirement{{Vendor: "8086", Product: "15ab"}}, true},
-		{"U3 none of two", Requirement{Vendor: "8086", Product: "1111"}, []Requirement{{Vendor: "8087", Product: "15ab"}},
-			false},
-		{"U3 another type", Requirement{Vendor: "8086", Product: "15ab", Type: Physical}, nil, false},
-	} {
-		t.Run(c.row, func(t *testing.T) {
-			r := Request{Requirement: c.requirement, Alternatives: c.alternatives}
-			if why := r.WhyNot(d, Unset); (why == "") != c.fits {
-				t.Errorf("refused %q", why)
-			}
-		})
-	}
-	for _, text := range []string{"0000:04.12:6", "0000:h4.12:6"} {
-		if a, err := ParseAddress(text); !fault.Is(err, fault.Invalid) {
-			t.Errorf("U6 %s: %v %v", text, a, err)
-		}
-	}
-	vdpa := d
-	vdpa.Type = VDPA
-	if why := (Request{Requirement: Requirement{Vendor: "8086"}}).WhyNot(vdpa, Unset); !strings.Contains(why, "vdpa") {
-		t.Errorf("an alias gets a vDPA device: %q", why)
 	}
 }

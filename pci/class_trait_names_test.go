@@ -1,6 +1,8 @@
 package pci
 
 import (
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -92,4 +94,40 @@ func FuzzNormal(f *testing.F) {
 			}
 		}
 	})
+}
+
+// TestNameRows tests the names of classes and traits (docs/behaviour/pci.md 2.4, 2.5 and M7).
+func TestNameRows(t *testing.T) {
+	for _, c := range []struct{ row, class, traits, want string }{
+		{"X2 a standard class", "pgpu", "", "PGPU"},
+		{"X2 another name", "foobar", "", "CUSTOM_FOOBAR"},
+		{"X2 a name with CUSTOM_", "custom_foo", "", "CUSTOM_FOO"},
+		{"X2 a class with a dash", "custom-foo", "", "CUSTOM_CUSTOM_FOO"},
+		{"X2 several signs in a class", "a###b", "", "CUSTOM_A_B"},
+		{"M7 a dash in a class with CUSTOM_", "CUSTOM_foo-bar", "", "CUSTOM_FOO_BAR"},
+		{"blanks around a class", " gold ", "", "CUSTOM_GOLD"},
+		{"X2 no class", "", "", "CUSTOM_PCI_8086_1515"},
+		{"X2 two traits", "", "b,a", "CUSTOM_PCI_8086_1515 CUSTOM_A CUSTOM_B"},
+		{"M7 blanks around traits", "", "blue, big ,  ugly", "CUSTOM_PCI_8086_1515 CUSTOM_BIG CUSTOM_BLUE CUSTOM_UGLY"},
+		{"M7 a standard trait in lower case", "", "hw_gpu_api_vulkan", "CUSTOM_PCI_8086_1515 HW_GPU_API_VULKAN"},
+		{"X2 a standard trait", "", "HW_GPU_API_VULKAN", "CUSTOM_PCI_8086_1515 HW_GPU_API_VULKAN"},
+		{"X2 traits with CUSTOM_", "", "CUSTOM_FOO,custom_bar,CUSTOM_a",
+			"CUSTOM_PCI_8086_1515 CUSTOM_A CUSTOM_BAR CUSTOM_FOO"},
+		{"X2 a trait with a dash", "", "custom-bar", "CUSTOM_PCI_8086_1515 CUSTOM_CUSTOM_BAR"},
+		{"M7 a dash in a trait with CUSTOM_", "", "CUSTOM_a-b", "CUSTOM_PCI_8086_1515 CUSTOM_A_B"},
+		{"X2 several signs in a trait", "", "a@!#$b123X", "CUSTOM_PCI_8086_1515 CUSTOM_A_B123X"},
+		{"X2 two equal traits", "", "a!@b,a###b", "CUSTOM_PCI_8086_1515 CUSTOM_A_B"},
+		{"I2 class and traits", "crypto", "to-the-moon,hodl", "CUSTOM_CRYPTO CUSTOM_HODL CUSTOM_TO_THE_MOON"},
+	} {
+		t.Run(c.row, func(t *testing.T) {
+			r := rule(t, fmt.Sprintf(`{"resource_class":%q,"traits":%q}`, c.class, c.traits))
+			words := []string{string(r.Class(vf(t, "0000:81:00.1", "0000:81:00.0")))}
+			for _, trait := range r.Traits {
+				words = append(words, string(trait))
+			}
+			if got := strings.Join(words, " "); got != c.want || !slices.IsSorted(words[1:]) {
+				t.Errorf("got %s, want %s", got, c.want)
+			}
+		})
+	}
 }
