@@ -1,6 +1,7 @@
-"""Makes random rules, credentials and targets, asks oslo.policy about them, and prints oslo.jsonl: one case a line.
+"""Makes random rules, credentials and targets, asks oslo.policy about them, and prints one case a line.
 
-Debian's python3-oslo.policy 4.0.0 gave the answers in this directory: /usr/bin/python3 capture.py 3 2000 > oslo.jsonl
+Debian's python3-oslo.policy 4.0.0 gave the answers in this directory:
+/usr/bin/python3 random_oslo_policy_cases.py 3 2000 > oslo_policy_cases.jsonl
 An answer is true or false; "refused" when oslo.policy logged that it does not understand a rule; "raised" when the
 question ended in an exception. Cases that are odd have rules that oslo.policy accepts, to fail at each request.
 """

@@ -45,13 +45,6 @@ func TestPrintDrawsParentsBeforeChildren(t *testing.T) {
 	}
 }
 
-func TestSortedKeepsAnOrphan(t *testing.T) {
-	tree := Tree{Providers: []Provider{{ID: "b", Name: "b", Parent: "gone"}, {ID: "a", Name: "a"}}}
-	if got := tree.Sorted().Providers; len(got) != 2 {
-		t.Fatalf("lost one: %v", got)
-	}
-}
-
 func TestPrintable(t *testing.T) {
 	for name, want := range map[string]string{"cmp1_0000:3B:00.0": "cmp1_0000:3B:00.0", "ä": "ä",
 		"a\x1b[2Jb\n": `a\x1b[2Jb\n`} {

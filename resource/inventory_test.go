@@ -27,28 +27,6 @@ func TestInventoryFits(t *testing.T) {
 	}
 }
 
-func TestAllocationEqual(t *testing.T) {
-	a := Allocation{"p": {"VCPU": 1}, "q": {}}
-	if !a.Equal(Allocation{"p": {"VCPU": 1}}) {
-		t.Error("an empty share counts as absent")
-	}
-	for _, b := range []Allocation{nil, {"p": {"VCPU": 2}}, {"p": {"VCPU": 1}, "r": {"VCPU": 1}},
-		{"p": {"VCPU": 1, "X": 1}}} {
-		if a.Equal(b) || b.Equal(a) {
-			t.Errorf("%v equals %v", a, b)
-		}
-	}
-}
-
-func TestIsCustom(t *testing.T) {
-	for name, want := range map[string]bool{"CUSTOM_A": true, "CUSTOM_": false, "custom_a": false, "VCPU": false,
-		"CUSTOM_A-B": false, "CUSTOM_A\n": false} {
-		if IsCustom(name) != want {
-			t.Errorf("%q: %v", name, !want)
-		}
-	}
-}
-
 // Room for what is taken, and no more.
 func TestWidened(t *testing.T) {
 	spent := Whole(1)

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// osloCase is a line of testdata/oslo.jsonl: a service's rules, a file, a request, and the answers of oslo.policy
-// (Want).
+// osloCase is a line of testdata/oslo_policy_cases.jsonl: a service's rules, a file, a request, and the answers of
+// oslo.policy (Want).
 type osloCase struct {
 	Odd, NewDefaults, Scope bool
 	Defaults                []struct {
@@ -52,7 +52,7 @@ func restoreIntegers(value any) any {
 // differ: a rule that oslo.policy cannot parse, or that always fails, is rejected when the files are read; and a rule
 // that fails during evaluation is denied.
 func TestAllowLikeOsloPolicy(t *testing.T) {
-	path := "testdata/oslo.jsonl"
+	path := "testdata/oslo_policy_cases.jsonl"
 	if other := os.Getenv("BERTH_OSLO_POLICY_CASES"); other != "" {
 		path = other // a longer run of testdata/capture.py, by hand
 	}
