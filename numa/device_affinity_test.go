@@ -8,7 +8,7 @@ import (
 	"github.com/openberth/berth/pci"
 )
 
-// TestRank tests the truth tables of docs/behaviour/pci.md 3.7: which device a guest on these nodes may use.
+// TestRank tests the truth tables of docs/behaviour/nova-pci.md 3.7: which device a guest on these nodes may use.
 func TestRank(t *testing.T) {
 	cells := func(sockets ...int) (list []numa.Cell) {
 		for id, s := range sockets {

@@ -111,7 +111,7 @@ func anyOrder(h numa.Host, guest []numa.GuestCell, used []int, accepts func([]in
 	return false
 }
 
-// fits reports whether one guest cell fits on one host cell (docs/behaviour/pci.md 5.6).
+// fits reports whether one guest cell fits on one host cell (docs/behaviour/nova-pci.md 5.6).
 func fits(c numa.Cell, g numa.GuestCell, limits numa.Limits) bool {
 	small, hugeFree := c.MemoryMB, 0
 	for _, of := range c.Pages {

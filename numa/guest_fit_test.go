@@ -75,7 +75,7 @@ func TestFitReportsTheNearestCell(t *testing.T) {
 	}
 }
 
-// TestOrderOfCells tests the order in which cells are tried (docs/behaviour/pci.md 5.6 and Z17): by free PCI
+// TestOrderOfCells tests the order in which cells are tried (docs/behaviour/nova-pci.md 5.6 and Z17): by free PCI
 // devices, then CPUs, then memory; spread or pack; only if there are more host cells than guest cells.
 func TestOrderOfCells(t *testing.T) {
 	// Node 0 has the most memory left, node 1 the most CPUs of both kinds, node 2 the least of all.

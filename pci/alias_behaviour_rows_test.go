@@ -9,8 +9,8 @@ import (
 	"github.com/openberth/berth/resource"
 )
 
-// TestAliasRows tests the rows A1 to A15 of docs/behaviour/pci.md 7.10 and M6 of 7.15 that are about aliases alone;
-// compute/flavor tests the rows about groups.
+// TestAliasRows tests the rows A1 to A15 of docs/behaviour/nova-pci.md 7.10 and M6 of 7.15 that are about aliases
+// alone; compute/flavor tests the rows about groups.
 func TestAliasRows(t *testing.T) {
 	const ids, others = `"vendor_id":"8086","product_id":"0443"`, `"vendor_id":"8086","product_id":"0442"`
 	for _, c := range []struct {

@@ -96,7 +96,7 @@ func FuzzNormal(f *testing.F) {
 	})
 }
 
-// TestNameRows tests the names of classes and traits (docs/behaviour/pci.md 2.4, 2.5 and M7).
+// TestNameRows tests the names of classes and traits (docs/behaviour/nova-pci.md 2.4, 2.5 and M7).
 func TestNameRows(t *testing.T) {
 	for _, c := range []struct{ row, class, traits, want string }{
 		{"X2 a standard class", "pgpu", "", "PGPU"},

@@ -56,7 +56,7 @@ func fitTypes(devices []Device, types ...Type) ([]int, int) {
 }
 
 // TestFitKeepsPFAndVFsApart tests that a PF and its VFs are never picked together, in any order of the requests
-// (docs/behaviour/pci.md 3.9).
+// (docs/behaviour/nova-pci.md 3.9).
 func TestFitKeepsPFAndVFsApart(t *testing.T) {
 	two := join(card(1, true, 4), card(2, true, 4)) // 0 and 5 are the PFs
 	for _, c := range []struct {

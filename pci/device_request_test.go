@@ -8,7 +8,7 @@ import (
 )
 
 // TestRequirementRows tests which devices meet a requirement, and addresses that are not valid (rows U1, U2, U3 and
-// U6 of docs/behaviour/pci.md 7.9).
+// U6 of docs/behaviour/nova-pci.md 7.9).
 func TestRequirementRows(t *testing.T) {
 	d := Device{Vendor: "8086", Product: "15ab", Type: Virtual}
 	for _, c := range []struct {
@@ -44,8 +44,8 @@ func TestRequirementRows(t *testing.T) {
 	}
 }
 
-// TestLiveMigratable tests live_migratable of an alias with that of a device (docs/behaviour/pci.md 6.7), and which
-// requests are certainly migratable.
+// TestLiveMigratable tests live_migratable of an alias with that of a device (docs/behaviour/nova-pci.md 6.7), and
+// which requests are certainly migratable.
 func TestLiveMigratable(t *testing.T) {
 	vf := Device{Vendor: "8086", Product: "1515", Type: Virtual}
 	for _, c := range []struct {

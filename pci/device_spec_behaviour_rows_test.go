@@ -8,8 +8,8 @@ import (
 	"github.com/openberth/berth/fault"
 )
 
-// TestSpecRows tests the rows D1 to D27 and D34 to D40 of docs/behaviour/pci.md 7.8, and M7 to M9 of 7.15, with one
-// entry: whether it is valid, and which devices it matches. TestJudgeRows tests D28 to D33.
+// TestSpecRows tests the rows D1 to D27 and D34 to D40 of docs/behaviour/nova-pci.md 7.8, and M7 to M9 of 7.15, with
+// one entry: whether it is valid, and which devices it matches. TestJudgeRows tests D28 to D33.
 func TestSpecRows(t *testing.T) {
 	// The VF 0000:0a:00.5 belongs to the PF 0000:0a:00.0, which has the interface ens5.
 	pf := Device{

@@ -44,7 +44,7 @@ func nics(t *testing.T) []Device {
 	}
 }
 
-// TestJudgeRows tests the rows D28 to D33 of docs/behaviour/pci.md 7.8, and the warnings that Nova does not have:
+// TestJudgeRows tests the rows D28 to D33 of docs/behaviour/nova-pci.md 7.8, and the warnings that Nova does not have:
 // entries that match nothing or are never reached.
 func TestJudgeRows(t *testing.T) {
 	for _, c := range []struct {
