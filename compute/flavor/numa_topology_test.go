@@ -8,7 +8,6 @@ import (
 	"github.com/openberth/berth/compute/flavor"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/numa"
-	"github.com/openberth/berth/pci"
 )
 
 type specs = map[string]string
@@ -131,45 +130,6 @@ func TestTopologyAndAsk(t *testing.T) {
 	}
 }
 
-// TestNUMAPolicyOfRequests checks that the NUMA policy of the flavor or image overrides that of the alias, and that
-// flavor and image must not differ.
-func TestNUMAPolicyOfRequests(t *testing.T) {
-	for _, c := range []struct {
-		name, flavor, image string
-		kind                fault.Kind
-		want                pci.NUMAPolicy
-	}{
-		{"none", "", "", "", pci.Legacy},
-		{"flavor only", "required", "", "", pci.Required},
-		{"image only", "", "preferred", "", pci.Preferred},
-		{"equal", "socket", "socket", "", pci.Socket},
-		{"conflict", "required", "preferred", fault.Forbidden, ""},
-		{"invalid in the flavor", "near", "", fault.Invalid, ""},
-		{"invalid in the image", "required", "near", fault.Invalid, ""},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			f := flavor.Flavor{VCPUs: 1, ExtraSpecs: specs{"pci_passthrough:alias": "nic:2"}}
-			image := flavor.Image{Properties: specs{}}
-			if c.flavor != "" {
-				f.ExtraSpecs["hw:pci_numa_affinity_policy"] = c.flavor
-			}
-			if c.image != "" {
-				image.Properties["hw_pci_numa_affinity_policy"] = c.image
-			}
-			_, requests, err := flavor.Ask(f, image, aliases(t), flavor.Options{PCIInPlacement: true}, countedIDs())
-			if c.kind != "" {
-				if !fault.Is(err, c.kind) || !strings.Contains(fault.TextOf(err), "pci_numa_affinity_policy") {
-					t.Errorf("got %v, want %s", err, c.kind)
-				}
-				return
-			}
-			if err != nil || requests[0].Policy != c.want {
-				t.Errorf("%+v %v", requests, err)
-			}
-		})
-	}
-}
-
 func TestTopologyRejectsSettings(t *testing.T) {
 	maps := specs{"hw:numa_nodes": "2", "hw:numa_cpus.0": "0-1", "hw:numa_cpus.1": "2-3", "hw:numa_mem.0": "2048",
 		"hw:numa_mem.1": "2048"}
@@ -282,26 +242,6 @@ func TestTooManyCPUsAreRejected(t *testing.T) {
 	}
 }
 
-// TestAliasIsRequestedAsConfigured checks that class and traits of an alias are requested as configured; if a device
-// has others, Placement finds no candidate.
-func TestAliasIsRequestedAsConfigured(t *testing.T) {
-	for alias, want := range map[string]string{
-		`{"name":"a","vendor_id":"8086","product_id":"1533"}`:       "[R1-0] CUSTOM_PCI_8086_1533:1\n",
-		`{"name":"a","resource_class":"PGPU"}`:                      "[R1-0] PGPU:1\n",
-		`{"name":"a","resource_class":"gpu","traits":"purple,big"}`: "[R1-0] CUSTOM_GPU:1 +CUSTOM_BIG +CUSTOM_PURPLE\n",
-	} {
-		as, err := pci.ParseAliases(true, alias)
-		if err != nil {
-			t.Fatal(err)
-		}
-		f := flavor.Flavor{VCPUs: 1, ExtraSpecs: specs{"pci_passthrough:alias": "a:1"}}
-		ask, _, err := flavor.Ask(f, flavor.Image{}, as, flavor.Options{PCIInPlacement: true}, countedIDs())
-		if got := format(ask); err != nil || got != "[] VCPU:1\n"+want {
-			t.Errorf("alias %s: request %s %v", alias, got, err)
-		}
-	}
-}
-
 // FuzzTopology checks that any settings are rejected, or yield cells with all CPUs and the whole memory.
 func FuzzTopology(f *testing.F) {
 	f.Add("2", "0-1", "2-3", "2048", "any", "mixed", "^0", "isolate")
@@ -331,48 +271,4 @@ func FuzzTopology(f *testing.F) {
 			t.Errorf("%v: %+v", fl.ExtraSpecs, parts)
 		}
 	})
-}
-
-// TestHostTraitsWithoutUnsuffixedGroup checks that traits of the host are required of the root if the unsuffixed group
-// requests nothing.
-func TestHostTraitsWithoutUnsuffixedGroup(t *testing.T) {
-	f := flavor.Flavor{Name: "f", VCPUs: 2, MemoryMB: 64, ExtraSpecs: specs{"resources1:VCPU": "2",
-		"resources1:MEMORY_MB": "64"}}
-	ask, _, err := flavor.Ask(f, flavor.Image{Properties: specs{"trait:HW_CPU_X86_AVX2": "required"}}, nil,
-		flavor.Options{}, countedIDs())
-	if err != nil || len(ask.Groups) != 1 || len(ask.RootRequired) != 1 || ask.RootRequired[0] != "HW_CPU_X86_AVX2" {
-		t.Errorf("%+v %v", ask, err)
-	}
-}
-
-// TestDeviceGroups checks the request groups of devices.
-func TestDeviceGroups(t *testing.T) {
-	as, err := pci.ParseAliases(true, `{"name":"a","vendor_id":"de12","product_id":"1234"}`,
-		`{"name":"b","vendor_id":"0fff","product_id":"dead"}`,
-		`{"name":"c","resource_class":"gpu","traits":"foo,bar,CUSTOM_BLUE"}`,
-		`{"name":"d","resource_class":"x","vendor_id":"de12","product_id":"1234"}`,
-		`{"name":"d","resource_class":"x","vendor_id":"de12","product_id":"1235"}`)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, c := range []struct {
-		name, text string
-		off        bool
-		want       string
-	}{
-		{"pci_in_placement off", "a:1", true, ""},
-		{"a group for each device of two aliases", "a:1,b:2", false,
-			"[R1-0] CUSTOM_PCI_DE12_1234:1\n[R2-0] CUSTOM_PCI_0FFF_DEAD:1\n[R2-1] " +
-				"CUSTOM_PCI_0FFF_DEAD:1\npolicy none\n"},
-		{"class and traits of an alias", "c:1", false, "[R1-0] CUSTOM_GPU:1 +CUSTOM_BAR +CUSTOM_BLUE +CUSTOM_FOO\n"},
-		{"alternatives of one class become one group", "d:1", false, "[R1-0] CUSTOM_X:1\n"},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			f := flavor.Flavor{VCPUs: 1, ExtraSpecs: specs{"pci_passthrough:alias": c.text}}
-			ask, requests, err := flavor.Ask(f, flavor.Image{}, as, flavor.Options{PCIInPlacement: !c.off}, countedIDs())
-			if got := format(ask); err != nil || got != "[] VCPU:1\n"+c.want || len(requests) == 0 {
-				t.Errorf("got %s %v, want %s", got, err, c.want)
-			}
-		})
-	}
 }
