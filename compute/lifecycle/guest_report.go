@@ -114,18 +114,6 @@ func onArrived(s Server, now time.Time, stopped bool) Server {
 	return advance(s, destinationArrived{}, now)
 }
 
-// recordBuilds sets Builds if the guest has been rebuilt more often than the record says, as after a restore from a
-// backup. A rebuild in progress then gets the next number, because an agent ignores a build number that it has done.
-func recordBuilds(s Server, g guestReport) Server {
-	if g.build <= s.Builds {
-		return s
-	}
-	if s.Builds = g.build; s.Task == Rebuilding {
-		s.Builds++
-	}
-	return s
-}
-
 // onGuestRefused gives up the requested action because the hypervisor refuses it: the actual state of the guest becomes
 // the desired one. Refusal contains the reason for the user, who may repeat the action.
 func onGuestRefused(s Server, g guestReport, now time.Time) Server {
@@ -267,32 +255,4 @@ func recordDevices(s Server, g guestReport, now time.Time) Server {
 		picked = append(picked, fmt.Sprintf("%s for %s", d.Address, requestName(s.Requests, d.RequestID)))
 	}
 	return addHistory(s, now, "the agent of "+s.Host+" picked "+strings.Join(picked, ", "))
-}
-
-// onHostDead records that nothing of the server is left on a dead host. The event is repeated as long as the host is
-// declared dead.
-func onHostDead(s Server, host string, now time.Time) Server {
-	if slices.ContainsFunc(s.Leftovers, func(l Residence) bool { return l.Host == host && !l.Gone }) {
-		s.Leftovers = slices.Clone(s.Leftovers)
-		for i := range s.Leftovers {
-			s.Leftovers[i].Gone = s.Leftovers[i].Gone || s.Leftovers[i].Host == host
-		}
-		s = addHistory(s, now, "host "+host+" "+hostDead+"; releasing the leftover there")
-	}
-	if s.Move != nil && s.Move.From.Host == host {
-		s = advance(s, sourceDead{to: s.Host, otherChoices: len(withoutHost(s.Choices, host)) > 0,
-			lastReason: unlessAgain(s, "the chosen host "+host+" is dead")}, now)
-	}
-	if s.AllocatedHost() != host {
-		return s
-	}
-	switch s.State {
-	case Moving:
-		return advance(s, destinationDead{s.Host, unlessAgain(s, lastFailure(s, hostDead))}, now)
-	case DeletingGuest, Shelving:
-		return onGuestGone(s, hostDead, now)
-	case AwaitingMinCount, Spawning:
-		return reschedule(s, hostDead, now)
-	}
-	return s // Active: an operator may evacuate the server
 }

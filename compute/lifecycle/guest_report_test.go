@@ -3,24 +3,7 @@ package lifecycle
 import (
 	"strings"
 	"testing"
-
-	"github.com/openberth/berth/compute/schedule"
 )
-
-// ran is a server whose guest runs on host a.
-func ran(t *testing.T) Server {
-	t.Helper()
-	s := fresh()
-	for _, e := range []Event{Created{}, prepared, Chosen{Choices: []schedule.Choice{choice("a")}, Candidates: 1},
-		Claimed{Try: 1},
-		GuestClaimed{Host: "a", Consumer: "s"}, GuestRunning{Host: "a", Consumer: "s"}} {
-		s, _ = Next(s, e, noon)
-	}
-	if s.Status() != "ACTIVE" {
-		t.Fatal(s.Status())
-	}
-	return s
-}
 
 // What an agent says while a move is planned counts when nothing comes of the move.
 func TestReportWhileAMoveIsPlanned(t *testing.T) {
@@ -35,24 +18,6 @@ func TestReportWhileAMoveIsPlanned(t *testing.T) {
 	}
 	if s.State != Active || s.Stopped || s.Status() != "ACTIVE" {
 		t.Errorf("%s %s stopped %v", s.State, s.Status(), s.Stopped)
-	}
-}
-
-// A resize on a host that is declared dead meanwhile does not end on that host.
-func TestResizeOnAHostThatIsDeclaredDead(t *testing.T) {
-	s := ran(t)
-	for _, e := range []Event{
-		ActionRequested{ID: "m1", Action: Resize, SameHost: true}, prepared,
-		Chosen{Choices: []schedule.Choice{choice("a")}, Candidates: 1}, AllocationsMoved{}, HostDead{Host: "a"},
-	} {
-		s, _ = Next(s, e, noon)
-	}
-	if s.Phase() != SchedulingDestination || !s.Move.From.Gone {
-		t.Errorf("%s %+v", s.Stage(), s.Move)
-	}
-	s, _ = Next(s, Chosen{Choices: []schedule.Choice{choice("b")}, Candidates: 1}, noon)
-	if s.Phase() != ClaimingDestination || s.Choices[0].Host != "b" {
-		t.Errorf("%s %+v", s.Stage(), s.Choices)
 	}
 }
 

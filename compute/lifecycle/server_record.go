@@ -1,14 +1,12 @@
 package lifecycle
 
 import (
-	"slices"
 	"time"
 
 	"github.com/openberth/berth/compute/flavor"
 	"github.com/openberth/berth/compute/schedule"
 	"github.com/openberth/berth/numa"
 	"github.com/openberth/berth/pci"
-	"github.com/openberth/berth/provider"
 	"github.com/openberth/berth/resource"
 )
 
@@ -89,13 +87,6 @@ type LastReport struct {
 	Number         int64
 }
 
-// PreRebuild is what a rebuild replaces. It is restored if the hypervisor refuses the rebuild.
-type PreRebuild struct {
-	Name, Image   string
-	ImageSnapshot *flavor.Image `json:",omitempty"`
-	Ask           resource.Ask
-}
-
 // Migration is the description of a move for operators, in the terms of the Compute API.
 type Migration struct {
 	ID   string // the consumer
@@ -115,21 +106,6 @@ const (
 	On  Power = ""
 	Off Power = "off" // the guest keeps its devices
 )
-
-// Fault is the message shown to users on a server in ERROR.
-type Fault struct {
-	Code    int // as in the Compute API: 500 for all faults of this package
-	Message string
-	Details string // more text, for operators
-	Created time.Time
-}
-
-// HistoryEntry is one line of a server's history.
-type HistoryEntry struct {
-	At    time.Time // time of the last occurrence
-	Text  string
-	Times int // number of consecutive occurrences, at least 1
-}
 
 // SourceImage returns the image that the server was created from, as it was then. If it was not looked up, only its id
 // is set.
@@ -155,112 +131,6 @@ func (s Server) Stage() string {
 		return string(s.Move.Phase)
 	}
 	return string(s.State)
-}
-
-// Steps lists the due steps of the server in the order in which they must be performed.
-func (s Server) Steps() []Step {
-	if _, ok := s.NextLeftover(); ok {
-		return append([]Step{ReleaseLeftover}, s.ownSteps()...)
-	}
-	return s.ownSteps()
-}
-
-// ownSteps lists the due steps except those for leftovers.
-func (s Server) ownSteps() []Step {
-	if s.Move != nil {
-		return s.Move.Phase.steps()
-	}
-	return s.State.steps()
-}
-
-// isDue reports whether a step is due. ReleaseLeftover is not considered.
-func (s Server) isDue(step Step) bool { return slices.Contains(s.ownSteps(), step) }
-
-// presence returns what the server's own consumer has on Host.
-func (s Server) presence() presence {
-	if s.Move != nil {
-		return s.Move.Phase.presence()
-	}
-	return s.State.presence()
-}
-
-// NextLeftover returns the first leftover whose allocations can be released, and whether there is one.
-func (s Server) NextLeftover() (Residence, bool) {
-	i := slices.IndexFunc(s.Leftovers, func(l Residence) bool { return l.Gone })
-	if i < 0 {
-		return Residence{}, false
-	}
-	return s.Leftovers[i], true
-}
-
-// ownResidence returns the residence of the server's own consumer.
-func (s Server) ownResidence() Residence {
-	own := Residence{
-		Consumer: s.ID, PreviousConsumer: s.PreviousConsumer, Host: s.Host,
-		Flavor: s.Flavor, Ask: s.Ask, Requests: s.Requests,
-		Devices: s.Devices, Topology: s.Topology, Cells: s.Cells, Reported: s.Reported,
-	}
-	if len(s.Choices) > 0 {
-		own.Choice = &s.Choices[0]
-	}
-	return own
-}
-
-// AllocatedHost returns the host whose devices the server's own consumer may hold, or an empty string. Residences also
-// lists the hosts of the other consumers.
-func (s Server) AllocatedHost() string {
-	if s.presence() < claimed {
-		return ""
-	}
-	return s.Host
-}
-
-// Residences lists what the server's consumers may have on hosts.
-func (s Server) Residences() []Residence {
-	var list []Residence
-	if s.AllocatedHost() != "" {
-		list = append(list, s.ownResidence())
-	}
-	if s.Move != nil {
-		list = append(list, s.Move.From)
-	}
-	return append(list, s.Leftovers...)
-}
-
-// Shown returns the residence that users see: the source while a move is in progress, otherwise the server's own.
-func (s Server) Shown() Residence {
-	if s.Move != nil && s.Move.Phase != Resized && s.Move.Phase != Reverting {
-		return s.Move.From
-	}
-	return s.ownResidence()
-}
-
-// ExcludedHosts returns the hosts that must not be chosen, and why: the source of the move, and the hosts of leftovers,
-// because a new guest there would get the id of the leftover guest.
-func (s Server) ExcludedHosts() map[string]string {
-	out := map[string]string{}
-	if s.Move != nil && !s.Move.SameHostAllowed {
-		out[s.Move.From.Host] = "it is the source of the move"
-	}
-	for _, l := range s.Leftovers {
-		out[l.Host] = "an earlier guest of the server there is not gone yet"
-	}
-	return out
-}
-
-// withProviders returns the requests with the provider that Placement chose for each device, as Nova records them in
-// InstancePCIRequest objects. A request without groups in the mappings gets no provider.
-func withProviders(requests []pci.Request, mappings map[string][]provider.ID) []pci.Request {
-	out := slices.Clone(requests)
-	for i := range out {
-		out[i].Providers = nil
-		for n := range out[i].Count {
-			if chosen := mappings[out[i].GroupSuffix(n)]; len(chosen) > 0 {
-				out[i].Providers = append(out[i].Providers, chosen[0])
-			}
-		}
-	}
-	return out
 }
 
 // Latest returns the number of the last report about the server from an agent instance of the host; 0 if there is none.

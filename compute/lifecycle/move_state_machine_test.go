@@ -3,29 +3,10 @@ package lifecycle
 import (
 	"reflect"
 	"slices"
-	"strings"
 	"testing"
 
-	"github.com/openberth/berth/compute/flavor"
 	"github.com/openberth/berth/compute/schedule"
-	"github.com/openberth/berth/pci"
 )
-
-// applyAll gives a server events one after the other.
-func applyAll(s Server, events ...Event) Server {
-	for _, e := range events {
-		s, _ = Next(s, e, noon)
-	}
-	return s
-}
-
-// resizing is a server on host a that is being resized, after its migration has taken over what it holds.
-func resizing(between ...Event) Server {
-	s := Server{ID: "s", State: Active, Host: "a", Choices: []schedule.Choice{choice("a")}}
-	s = applyAll(s, ActionRequested{ID: "m", Action: Resize}, prepared, Chosen{Choices: []schedule.Choice{choice("b")}})
-	s = applyAll(s, between...)
-	return applyAll(s, AllocationsMoved{})
-}
 
 // The hypervisor refused to stop a guest, the server was to go on running, and its agent stopped it at another try
 // before it had read that.
@@ -48,22 +29,6 @@ func TestRestartedSourceIsStoppedBeforeTheDestinationIsBuilt(t *testing.T) {
 		Chosen{Choices: []schedule.Choice{choice("c")}}, Claimed{Try: 2})
 	if s.Phase() != SpawningDestination || s.Host != "c" {
 		t.Errorf("%s on %s: the guest on a has been stopped for the move before", s.Stage(), s.Host)
-	}
-}
-
-// A record from a backup knows of fewer rebuilds than there were.
-func TestRebuildWithAnOlderRecord(t *testing.T) {
-	s := Server{ID: "s", State: Active, Host: "a", Builds: 1}
-	if s = applyAll(s, GuestRunning{Host: "a", Consumer: "s", Build: 3}); s.Builds != 3 {
-		t.Errorf("%d builds are known, the guest has 3", s.Builds)
-	}
-	s = Server{ID: "s", State: Active, Host: "a", Builds: 1}
-	s = applyAll(s, ActionRequested{ID: "w", Action: Rebuild}, GuestRunning{Host: "a", Consumer: "s", Build: 3})
-	if s.Builds != 4 || s.Task != Rebuilding {
-		t.Errorf("%d builds, %q: the rebuild is yet to come", s.Builds, s.Task)
-	}
-	if s = applyAll(s, GuestRunning{Host: "a", Consumer: "s", Build: 4}); s.Builds != 4 || s.Task != "" {
-		t.Errorf("%d builds, %q", s.Builds, s.Task)
 	}
 }
 
@@ -160,45 +125,5 @@ func TestMovePhases(t *testing.T) {
 				t.Errorf("%v, ends with %T, want\n%v, %T", got, ends, c.want, c.ends)
 			}
 		})
-	}
-}
-
-// The request to Placement is stored once: a repeated step brings other request ids, and they do not count.
-func TestRequestIsStoredOnce(t *testing.T) {
-	again := Prepared{Requests: []pci.Request{{ID: "again", Alias: "nic", Count: 1}}}
-	s := applyAll(fresh(), Created{})
-	if s.State != Preparing || !slices.Equal(s.Steps(), []Step{Prepare}) || len(s.History) > 0 || s.Updated != noon {
-		t.Fatalf("%s %v %+v", s.Stage(), s.Steps(), s.History)
-	}
-	if s = applyAll(s, prepared, again); s.State != Scheduling || s.Requests[0].ID != "R" {
-		t.Errorf("%s %+v", s.Stage(), s.Requests)
-	}
-	s = applyAll(s, Chosen{Choices: []schedule.Choice{choice("a")}}, Claimed{Try: 1}, GuestRunning{Host: "a"})
-	s = applyAll(s, ActionRequested{ID: "m", Action: Resize, Flavor: flavor.Flavor{ID: "large"}})
-	if s.Phase() != PreparingMove || !slices.Equal(s.Steps(), []Step{Prepare}) || s.TaskState() != "resize_prep" ||
-		len(s.Requests) != 0 || s.Move.From.Requests[0].ID != "R" {
-		t.Fatalf("%s %v %+v", s.Stage(), s.Steps(), s.Requests)
-	}
-	if s = applyAll(s, again, prepared); s.Phase() != Planning || s.Requests[0].ID != "again" ||
-		!strings.HasPrefix(s.History[len(s.History)-1].Text, "resize from a: asks for") {
-		t.Errorf("%s %+v %+v", s.Stage(), s.Requests, s.History)
-	}
-}
-
-// A request that cannot be built, because the configuration has changed, ends a new server in ERROR and a resize where
-// it was.
-func TestRequestThatCannotBeBuilt(t *testing.T) {
-	refused := Refused{Step: Prepare, Reason: "there is no alias nic."}
-	const says = "The request to Placement cannot be built: there is no alias nic."
-	s := applyAll(fresh(), Created{}, refused)
-	if s.Status() != "ERROR" || s.State != Error || s.Fault.Message != says {
-		t.Errorf("%s %+v", s.Stage(), s.Fault)
-	}
-	before := ran(t)
-	s = applyAll(before, ActionRequested{ID: "m", Action: Resize, Flavor: flavor.Flavor{ID: "large"}}, refused)
-	if s.Status() != "ACTIVE" || s.TaskState() != "" || s.Flavor.ID != before.Flavor.ID || s.Host != "a" ||
-		!reflect.DeepEqual(s.Requests, before.Requests) || s.Migration.Status != "error" ||
-		s.History[len(s.History)-1].Text != says+" It goes back to a." {
-		t.Errorf("%s %s %+v", s.Status(), s.Stage(), s.History)
 	}
 }

@@ -8,48 +8,6 @@ import (
 	"github.com/openberth/berth/resource"
 )
 
-func TestEndedResidences(t *testing.T) {
-	active := func(host, was string) Server {
-		return Server{ID: "s", State: Active, Host: host, PreviousConsumer: was}
-	}
-	moving := Server{ID: "s", State: Moving, Host: "b", Move: &Move{Phase: SpawningDestination,
-		From: Residence{Consumer: "m", PreviousConsumer: "s", Host: "a"}}}
-	left := func(gone bool) Server {
-		return Server{ID: "s", State: Active, Host: "b", Leftovers: []Residence{{Consumer: "m", PreviousConsumer: "s",
-			Host: "a", Gone: gone}}}
-	}
-	for _, c := range []struct {
-		name          string
-		before, after Server
-		want          []Removal
-	}{
-		{"nothing changes", active("a", ""), active("a", ""), nil},
-		{"it is deleted", active("a", ""), Server{ID: "s", State: Deleted}, []Removal{{Host: "a", Consumer: "s"}}},
-		{"it is deleted before the agent has given the guest its new id", active("a", "m"), Server{ID: "s", State: Deleted},
-			[]Removal{{Host: "a", Consumer: "m"}, {Host: "a", Consumer: "s"}}},
-		{"the agent has given the guest its new id", active("a", "m"), active("a", ""), nil},
-		{"a move begins", active("a", ""), moving, nil},
-		{"the source is left behind", moving, left(false), nil},
-		{"the source is gone", left(false), left(true), []Removal{{Host: "a", Consumer: "m"}, {Host: "a", Consumer: "s"}}},
-		{"the source was gone before", left(true), active("b", ""), nil},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			if got := EndedResidences(c.before, c.after); !slices.Equal(got, c.want) {
-				t.Errorf("got %v, want %v", got, c.want)
-			}
-		})
-	}
-}
-
-func TestRemovalsAt(t *testing.T) {
-	going := Server{ID: "s", State: DeletingGuest, Host: "a"}
-	here := Server{ID: "t", State: Active, Host: "a"}
-	got := RemovalsAt("a", []Server{going, here}, []string{"s", "t", "u"})
-	if want := []Removal{{Host: "a", Consumer: "s"}, {Host: "a", Consumer: "u"}}; !slices.Equal(got, want) {
-		t.Errorf("got %v, want %v", got, want)
-	}
-}
-
 func TestContradicts(t *testing.T) {
 	s := Server{ID: "s", State: Active, Host: "a"}
 	released := Server{ID: "s", State: DeletingAllocation, Host: "a"}
@@ -170,22 +128,5 @@ func TestLiveMigrationHasEnded(t *testing.T) {
 	}
 	if want := []Removal{{Host: "a", Consumer: "m"}}; !slices.Equal(s.Removals(), want) {
 		t.Errorf("%+v, want %+v", s.Removals(), want)
-	}
-}
-
-// A server whose agent has reported nothing of it is released at once when it is deleted, unless the host has its
-// guest, as when the record is from a backup: then its end is awaited.
-func TestDeletionBeforeAnyReport(t *testing.T) {
-	assigned := applyAll(fresh(), Created{}, prepared, Chosen{Choices: []schedule.Choice{choice("a")}, Candidates: 1},
-		Claimed{Try: 1})
-	if s := applyAll(assigned, DeleteRequested{}); s.State != DeletingAllocation {
-		t.Errorf("%s", s.State)
-	}
-	s := applyAll(assigned, DeleteRequested{Exists: true})
-	if want := []Removal{{Host: "a", Consumer: "s"}}; s.State != DeletingGuest || !slices.Equal(s.Removals(), want) {
-		t.Errorf("%s, %+v", s.State, s.Removals())
-	}
-	if s = applyAll(s, GuestGone{Host: "a", Consumer: "s"}); s.State != DeletingAllocation {
-		t.Errorf("%s", s.State)
 	}
 }

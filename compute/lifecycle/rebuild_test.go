@@ -54,3 +54,19 @@ func TestRebuildChangesTheImage(t *testing.T) {
 		t.Error("an image without details does not have its id")
 	}
 }
+
+// A record from a backup knows of fewer rebuilds than there were.
+func TestRebuildWithAnOlderRecord(t *testing.T) {
+	s := Server{ID: "s", State: Active, Host: "a", Builds: 1}
+	if s = applyAll(s, GuestRunning{Host: "a", Consumer: "s", Build: 3}); s.Builds != 3 {
+		t.Errorf("%d builds are known, the guest has 3", s.Builds)
+	}
+	s = Server{ID: "s", State: Active, Host: "a", Builds: 1}
+	s = applyAll(s, ActionRequested{ID: "w", Action: Rebuild}, GuestRunning{Host: "a", Consumer: "s", Build: 3})
+	if s.Builds != 4 || s.Task != Rebuilding {
+		t.Errorf("%d builds, %q: the rebuild is yet to come", s.Builds, s.Task)
+	}
+	if s = applyAll(s, GuestRunning{Host: "a", Consumer: "s", Build: 4}); s.Builds != 4 || s.Task != "" {
+		t.Errorf("%d builds, %q", s.Builds, s.Task)
+	}
+}

@@ -7,9 +7,6 @@ import (
 	"github.com/openberth/berth/numa"
 )
 
-// hostDead is what history says of a host that will never return.
-const hostDead = "declared dead by an operator"
-
 // moveEvent is something that happened to a move. The server machine derives it from an Event and its own record.
 type moveEvent interface{ moveEvent() }
 

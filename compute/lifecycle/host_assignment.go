@@ -59,35 +59,6 @@ func (s Server) Expects(consumer, host string) bool {
 	return slices.ContainsFunc(s.Entries(), func(e Entry) bool { return e.Consumer == consumer && e.Host == host })
 }
 
-// Removal is a guest that must be destroyed on a host.
-type Removal struct {
-	Host             string
-	Consumer         string // its id in the assignments of the host
-	PreviousConsumer string // earlier id that the agent may still know the guest by, or empty
-}
-
-// Removals lists the guests of the server that must be destroyed: those of residences without an entry in the
-// assignments. Residences where nothing has been built yet are omitted.
-func (s Server) Removals() []Removal {
-	entries := s.Entries()
-	var list []Removal
-	for _, res := range s.Residences() {
-		assigned := func(id string) bool {
-			return slices.ContainsFunc(entries, func(e Entry) bool { return e.Host == res.Host && e.Consumer == id })
-		}
-		unbuilt := res.Consumer == s.ID && s.presence() == claimed
-		if unbuilt || res.Gone || res.Host == "" || assigned(res.Consumer) {
-			continue
-		}
-		r := Removal{Host: res.Host, Consumer: res.Consumer, PreviousConsumer: res.PreviousConsumer}
-		if assigned(res.PreviousConsumer) {
-			r.PreviousConsumer = ""
-		}
-		list = append(list, r)
-	}
-	return list
-}
-
 // pairUp maps the addresses of the devices here to those of the devices there: same request, in order.
 func pairUp(here, there []schedule.Picked) map[string]string {
 	next := map[string][]string{}

@@ -1,63 +1,11 @@
 package lifecycle
 
 import (
-	"maps"
 	"slices"
 
 	"github.com/openberth/berth/compute/schedule"
 	"github.com/openberth/berth/resource"
 )
-
-// EndedResidences lists the guests of residences that before has and after has not, sorted by host and consumer. A
-// residence whose guest the agent may still know by an earlier id is listed with both ids. Residences where nothing is
-// left are omitted, and so is the earlier id of a residence that continues: its agent has given the guest the new id.
-func EndedResidences(before, after Server) []Removal {
-	now := map[Removal]bool{}
-	for _, stay := range after.Residences() {
-		if !stay.Gone {
-			now[Removal{Host: stay.Host, Consumer: stay.Consumer}] = true
-			now[Removal{Host: stay.Host, Consumer: stay.PreviousConsumer}] = true
-		}
-	}
-	ended := map[Removal]bool{}
-	for _, stay := range before.Residences() {
-		if stay.Gone || stay.Host == "" {
-			continue
-		}
-		r := Removal{Host: stay.Host, Consumer: stay.Consumer}
-		was := Removal{Host: stay.Host, Consumer: stay.PreviousConsumer}
-		ended[r] = ended[r] || !now[r]
-		ended[was] = ended[was] || stay.PreviousConsumer != "" && !now[r] && !now[was]
-	}
-	maps.DeleteFunc(ended, func(_ Removal, is bool) bool { return !is })
-	return slices.SortedFunc(maps.Keys(ended), func(a, b Removal) int {
-		return slices.Compare([]string{a.Host, a.Consumer}, []string{b.Host, b.Consumer})
-	})
-}
-
-// RemovalsAt lists the guests that must be destroyed on a host: those that follow from the records of the servers
-// there, and the recorded ones that these records do not mention.
-func RemovalsAt(host string, servers []Server, recorded []string) []Removal {
-	var list []Removal
-	named := map[string]bool{}
-	for _, server := range servers {
-		for _, r := range server.Removals() {
-			if r.Host == host {
-				list = append(list, r)
-				named[r.Consumer] = true
-			}
-		}
-		for _, e := range server.Entries() {
-			named[e.Consumer] = named[e.Consumer] || e.Host == host
-		}
-	}
-	for _, id := range recorded {
-		if !named[id] {
-			list = append(list, Removal{Host: host, Consumer: id})
-		}
-	}
-	return list
-}
 
 // Contradicts reports whether the guests of a host contradict the record of the server. behind is true when the host's
 // agent does not follow the assignments: then any guest and any residence of the server there is a contradiction.

@@ -149,27 +149,6 @@ type DeleteRequested struct {
 	Exists bool // the server's host reports a guest of it; a database restored from a backup may lack it
 }
 
-// Action is an action on a server, as the Compute API names it.
-type Action string
-
-// The actions.
-const (
-	Start    Action = "start"
-	Stop     Action = "stop"
-	Reboot   Action = "reboot"
-	Rebuild  Action = "rebuild"
-	Resize   Action = "resize"
-	Migrate  Action = "migrate"
-	Live     Action = "os-migrateLive"
-	Evacuate Action = "evacuate"
-	Confirm  Action = "confirmResize"
-	Revert   Action = "revertResize"
-	Shelve   Action = "shelve"
-	Offload  Action = "shelveOffload"
-	Unshelve Action = "unshelve"
-	Reset    Action = "os-resetState"
-)
-
 // ActionRequested is an action requested by a user or an operator. Next accepts it if Refuse returns an empty string;
 // Server.LastAction is its ID then.
 type ActionRequested struct {

@@ -6,6 +6,15 @@ import (
 	"time"
 )
 
+// NextLeftover returns the first leftover whose allocations can be released, and whether there is one.
+func (s Server) NextLeftover() (Residence, bool) {
+	i := slices.IndexFunc(s.Leftovers, func(l Residence) bool { return l.Gone })
+	if i < 0 {
+		return Residence{}, false
+	}
+	return s.Leftovers[i], true
+}
+
 // onReleased continues after the allocations of the server's own consumer have been released.
 func onReleased(s Server, now time.Time) Server {
 	s.Requests, s.Choices, s.Devices, s.Cells, s.Reported = withProviders(s.Requests, nil), nil, nil, nil, false
@@ -40,40 +49,4 @@ func onLeftoverReleased(s Server, e LeftoverReleased, now time.Time) Server {
 		return markDeleted(s, now)
 	}
 	return s
-}
-
-// onDeleteRequested starts the deletion. While allocations are being moved between consumers it waits for the result,
-// because only then is it certain which consumer must release them.
-func onDeleteRequested(s Server, e DeleteRequested, now time.Time) Server {
-	if e.Silent && s.Ended.IsZero() {
-		s.Ended = now
-	}
-	if !s.Requested.IsZero() {
-		return s // requested before
-	}
-	s.Requested = now
-	if s.Move != nil && s.Move.planned() {
-		s = restoreSource(s)
-	}
-	has := s.presence()
-	if s.Move != nil {
-		if s = advance(s, moveCancelled{}, now); s.Move != nil {
-			return addHistory(s, now, "deletion requested")
-		}
-	}
-	switch has {
-	case absent:
-		return finishDeletion(s, now)
-	case existing, removing:
-		s.State = DeletingGuest
-	case incoming, building:
-		s.State = DeletingAllocation // the agent has not reported the guest, so it might never report its end
-		if s.Reported || e.Exists {
-			s.State = DeletingGuest
-		}
-	default:
-		// A claim may be in progress. The runner performs the steps of a server in sequence, so Release follows it.
-		s.State = DeletingAllocation
-	}
-	return addHistory(s, now, "deletion requested")
 }

@@ -4,8 +4,27 @@ import (
 	"fmt"
 	"slices"
 	"time"
+)
 
-	"github.com/openberth/berth/compute/flavor"
+// Action is an action on a server, as the Compute API names it.
+type Action string
+
+// The actions.
+const (
+	Start    Action = "start"
+	Stop     Action = "stop"
+	Reboot   Action = "reboot"
+	Rebuild  Action = "rebuild"
+	Resize   Action = "resize"
+	Migrate  Action = "migrate"
+	Live     Action = "os-migrateLive"
+	Evacuate Action = "evacuate"
+	Confirm  Action = "confirmResize"
+	Revert   Action = "revertResize"
+	Shelve   Action = "shelve"
+	Offload  Action = "shelveOffload"
+	Unshelve Action = "unshelve"
+	Reset    Action = "os-resetState"
 )
 
 // Refuse returns why an action cannot start now, in the words of the Compute API, or an empty string if it can. hard
@@ -101,25 +120,6 @@ func applyAction(s Server, e ActionRequested, now time.Time) Server {
 		return resetState(s, e.ToError, now)
 	}
 	return addHistory(s, now, fmt.Sprintf("%s requested: %s", e.Action, s.Task))
-}
-
-// beginRebuild starts a rebuild with the new image and name.
-func beginRebuild(s Server, e ActionRequested) Server {
-	if s.PreRebuild == nil {
-		s.PreRebuild = &PreRebuild{Name: s.Name, Image: s.Image, ImageSnapshot: s.ImageSnapshot, Ask: s.Ask}
-	}
-	s.Builds++
-	s.Task = Rebuilding
-	if e.Image != "" {
-		if e.ImageSnapshot != nil {
-			s.Ask = flavor.AskAfterRebuild(s.Flavor, s.SourceImage(), *e.ImageSnapshot, s.Ask)
-		}
-		s.Image, s.ImageSnapshot = e.Image, e.ImageSnapshot
-	}
-	if e.Name != "" {
-		s.Name = e.Name
-	}
-	return s
 }
 
 // resetState sets or clears the state ERROR for an operator. The guest on the host is unchanged.

@@ -3,7 +3,6 @@ package lifecycle
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"slices"
 	"time"
 
@@ -85,27 +84,6 @@ func applyEffect(s Server, effect moveEffect, now time.Time) Server {
 	case returnToSource:
 		return endAtSource(s, now)
 	}
-	return s
-}
-
-// countClaim records that the claim of the first choice begins.
-func countClaim(s Server, now time.Time) Server {
-	s.Try++
-	return addHistory(s, now, "claiming "+describeChoice(s.Choices[0], s.Requests))
-}
-
-// withoutHost returns the choices on other hosts.
-func withoutHost(choices []schedule.Choice, host string) []schedule.Choice {
-	return slices.DeleteFunc(slices.Clone(choices), func(c schedule.Choice) bool { return c.Host == host })
-}
-
-// excludeHost records that the guest failed on a host, so that it is not chosen again.
-func excludeHost(s Server, host, message string) Server {
-	s.FailedHosts = maps.Clone(s.FailedHosts)
-	if s.FailedHosts == nil {
-		s.FailedHosts = map[string]string{}
-	}
-	s.FailedHosts[host] = message
 	return s
 }
 
