@@ -1,6 +1,7 @@
 package schedule_test
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -135,6 +136,65 @@ func nearEnough(cells []numa.Cell, p pci.NUMAPolicy, device int, nodes []int) bo
 				return true
 			}
 		}
+	}
+	return false
+}
+
+// TestFitAgreesWithExhaustiveSearch compares Choose with a search of all assignments of devices to slots.
+func TestFitAgreesWithExhaustiveSearch(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	products, providers := []string{nic, disk}, []provider.ID{"p0", "p1"}
+	fits := 0
+	for n := range 3000 {
+		h := host("h")
+		for i := range rng.IntN(5) {
+			h.Devices = append(h.Devices, device(i, providers[rng.IntN(2)], products[rng.IntN(2)]))
+		}
+		c := schedule.Candidate{Root: "root-h", Mappings: map[string][]provider.ID{}}
+		var requests []pci.Request
+		for i := range 1 + rng.IntN(3) {
+			r := pci.Request{ID: fmt.Sprint(i), Count: 1 + rng.IntN(2)}
+			if rng.IntN(2) == 0 {
+				r.Requirement.Product = products[rng.IntN(2)]
+			}
+			for k := range r.Count {
+				c.Mappings[r.GroupSuffix(k)] = []provider.ID{providers[rng.IntN(2)]}
+			}
+			requests = append(requests, r)
+		}
+		choices, why := choose(schedule.Input{Hosts: hosts(h), Candidates: []schedule.Candidate{c}}, requests...)
+		want := someAssignmentFits(h.Devices, requests, c.Mappings, 0, 0, map[int]bool{})
+		if want {
+			fits++
+		}
+		if (len(choices) == 1) != want {
+			t.Fatalf("case %d: chosen %v (%s), exhaustive search: %v", n, len(choices) == 1, why, want)
+		}
+	}
+	if fits < 300 || fits > 2700 {
+		t.Errorf("%d of 3000 cases fit, want 300 to 2700", fits)
+	}
+}
+
+// someAssignmentFits tries all devices for the remaining slots.
+func someAssignmentFits(devices []schedule.Device, requests []pci.Request, m map[string][]provider.ID, r, i int,
+	used map[int]bool) bool {
+	if r == len(requests) {
+		return true
+	}
+	if i == requests[r].Count {
+		return someAssignmentFits(devices, requests, m, r+1, 0, used)
+	}
+	for n, d := range devices {
+		if used[n] || d.Provider != m[requests[r].GroupSuffix(i)][0] || (requests[r].Requirement.Product != "" &&
+			requests[r].Requirement.Product != d.Product) {
+			continue
+		}
+		used[n] = true
+		if someAssignmentFits(devices, requests, m, r, i+1, used) {
+			return true
+		}
+		delete(used, n)
 	}
 	return false
 }

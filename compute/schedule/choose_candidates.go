@@ -4,11 +4,43 @@ import (
 	"cmp"
 	"math/rand/v2"
 	"slices"
+	"time"
 
 	"github.com/openberth/berth/numa"
 	"github.com/openberth/berth/pci"
 	"github.com/openberth/berth/provider"
+	"github.com/openberth/berth/resource"
 )
+
+// Candidate is an allocation candidate of Placement: the allocation, and the providers of each request group.
+type Candidate struct {
+	Root       provider.ID // of the host; a candidate with sharing providers touches other trees too
+	Allocation resource.Allocation
+	Mappings   map[string][]provider.ID // by the suffix of the group
+}
+
+// Input is the input of Choose, except the PCI requests and the seed.
+type Input struct {
+	Candidates []Candidate
+	Hosts      map[provider.ID]Host // by root provider; candidates on other hosts are refused
+	Cells      []numa.GuestCell     // the NUMA cells of the server; nil: none
+	// use NUMA nodes with guests first ([compute] packing_host_numa_cells_allocation_strategy)
+	Pack          bool
+	Only          string            // name of the only permitted host; empty: any
+	ExcludedHosts map[string]string // hosts by name that are not permitted, and why
+	FailedHosts   map[string]string // hosts by name where the server failed, and why
+	Lacking       map[string]bool   // hosts by name for which Placement lacks allocations of servers
+	Now           time.Time
+	Silence       time.Duration // a host whose last report is older than this is refused
+}
+
+// Choice is an accepted candidate and its host.
+type Choice struct {
+	Host       string
+	Root       provider.ID
+	Allocation resource.Allocation
+	Mappings   map[string][]provider.ID
+}
 
 // MaxChoices is the maximum number of choices. The first is claimed; the others are used if that claim is lost.
 const MaxChoices = 16

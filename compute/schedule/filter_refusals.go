@@ -8,6 +8,34 @@ import (
 	"time"
 )
 
+// Filter is the name of a filter, as in Nova.
+type Filter string
+
+// The filters, in order. FilterNUMA is last because it depends on the devices that are free for the candidate.
+const (
+	FilterHost        Filter = "host"
+	FilterAllocations Filter = "AllocationsFilter"
+	FilterDevices     Filter = "PciPassthroughFilter"
+	FilterNUMA        Filter = "NUMATopologyFilter"
+)
+
+// LacksAllocations is the reason of FilterAllocations.
+const LacksAllocations = "Placement lacks allocations of servers there, so what it offers may be in use; " +
+	"`berth host heal HOST` shows them and writes them back"
+
+// Refusal is why a filter refused a candidate.
+type Refusal struct {
+	Host   string
+	Filter Filter
+	// equal for equal shortages on all hosts, such as "no free type-VF 8086:1515 on the chosen provider"
+	Reason string
+	// the nearest miss on this host, such as "node 1 has 3"; may be empty. Shown to users: it names neither host nor
+	// device
+	Nearest   string
+	Device    string  // address of the device of Nearest, for operators; may be empty
+	Shortfall float64 // distance from acceptance; the smallest one is the nearest miss
+}
+
 const (
 	maxReasons = 8  // number of reasons in a summary
 	maxHosts   = 20 // number of hosts in a FilterFailure

@@ -2,7 +2,7 @@ package schedule_test
 
 import (
 	"fmt"
-	"math/rand/v2"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -13,55 +13,10 @@ import (
 	"github.com/openberth/berth/provider"
 )
 
-var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
-
 const (
 	nic  = "1515"
 	disk = "0a54"
 )
-
-// device returns a free VF on a provider; n determines its address.
-func device(n int, on provider.ID, product string) schedule.Device {
-	return schedule.Device{
-		Device: pci.Device{Address: pci.Address{Bus: 0x80, Slot: uint8(n / 8), Func: uint8(n % 8)}, Vendor: "8086",
-			Product: product, Type: pci.Virtual},
-		Provider: on, State: schedule.Available,
-	}
-}
-
-func devices(on provider.ID, product string, first, count int) (list []schedule.Device) {
-	for i := range count {
-		list = append(list, device(first+i, on, product))
-	}
-	return list
-}
-
-func host(name string, devices ...schedule.Device) schedule.Host {
-	return schedule.Host{Name: name, Provider: provider.ID("root-" + name), Seen: noon, Devices: devices}
-}
-
-func hosts(list ...schedule.Host) map[provider.ID]schedule.Host {
-	out := map[provider.ID]schedule.Host{}
-	for _, h := range list {
-		out[h.Provider] = h
-	}
-	return out
-}
-
-// candidate returns a candidate that maps the groups and so on to providers.
-func candidate(hostName string, providers ...provider.ID) schedule.Candidate {
-	c := schedule.Candidate{Root: provider.ID("root-" + hostName),
-		Mappings: map[string][]provider.ID{"": {provider.ID("root-" + hostName)}}}
-	for i, p := range providers {
-		c.Mappings[fmt.Sprintf("R-%d", i)] = []provider.ID{p}
-	}
-	return c
-}
-
-func request(product string, count int) pci.Request {
-	return pci.Request{ID: "R", Alias: "nic", Count: count, Requirement: pci.Requirement{Vendor: "8086", Product: product,
-		Type: pci.Virtual}}
-}
 
 func choose(p schedule.Input, requests ...pci.Request) ([]schedule.Choice, string) {
 	if p.Now.IsZero() {
@@ -184,19 +139,6 @@ func TestUnusableHostsAreRefused(t *testing.T) {
 	}
 }
 
-func TestSummariseIsBounded(t *testing.T) {
-	var list []schedule.Refusal
-	for i := range 30 {
-		list = append(list, schedule.Refusal{Host: "h", Reason: fmt.Sprintf("reason %02d", i)})
-	}
-	if got := schedule.Summarise(list); !strings.HasSuffix(got, "1 host: reason 07; and 22 more reasons") {
-		t.Errorf("got %s", got)
-	}
-	if got := schedule.Summarise(nil); got != "" {
-		t.Errorf("without refusals: %q", got)
-	}
-}
-
 func TestHostsWithDevicesAreKeptForServersThatNeedThem(t *testing.T) {
 	many, few, none := host("many", devices("pm", nic, 0, 4)...), host("few", devices("pf", nic, 0, 1)...), host("none")
 	many.Load, few.Load, none.Load = 0.1, 0.5, 0.9
@@ -275,61 +217,63 @@ func TestChoicesDependOnSeedOnly(t *testing.T) {
 	}
 }
 
-// TestFitAgreesWithExhaustiveSearch compares Choose with a search of all assignments of devices to slots.
-func TestFitAgreesWithExhaustiveSearch(t *testing.T) {
-	rng := rand.New(rand.NewPCG(1, 2))
-	products, providers := []string{nic, disk}, []provider.ID{"p0", "p1"}
-	fits := 0
-	for n := range 3000 {
-		h := host("h")
-		for i := range rng.IntN(5) {
-			h.Devices = append(h.Devices, device(i, providers[rng.IntN(2)], products[rng.IntN(2)]))
-		}
-		c := schedule.Candidate{Root: "root-h", Mappings: map[string][]provider.ID{}}
-		var requests []pci.Request
-		for i := range 1 + rng.IntN(3) {
-			r := pci.Request{ID: fmt.Sprint(i), Count: 1 + rng.IntN(2)}
-			if rng.IntN(2) == 0 {
-				r.Requirement.Product = products[rng.IntN(2)]
-			}
-			for k := range r.Count {
-				c.Mappings[r.GroupSuffix(k)] = []provider.ID{providers[rng.IntN(2)]}
-			}
-			requests = append(requests, r)
-		}
-		choices, why := choose(schedule.Input{Hosts: hosts(h), Candidates: []schedule.Candidate{c}}, requests...)
-		want := someAssignmentFits(h.Devices, requests, c.Mappings, 0, 0, map[int]bool{})
-		if want {
-			fits++
-		}
-		if (len(choices) == 1) != want {
-			t.Fatalf("case %d: chosen %v (%s), exhaustive search: %v", n, len(choices) == 1, why, want)
-		}
+// TestCandidatesOfOneHostAreJudgedSeparately checks that only the suitable candidates of a host are accepted. The
+// second of them is the fallback for the first.
+func TestCandidatesOfOneHostAreJudgedSeparately(t *testing.T) {
+	h := withCells(host("h", testDevice(1, pci.Plain, "1533", "p0", 0), testDevice(2, pci.Plain, "1533", "p1", 1),
+		testDevice(3, pci.Plain, "1533", "p2", 1)), node(0, 0, 0), node(1, 1, 2))
+	r := withPolicy(pci.Required, requestFor(1, "", "1533"))
+	r.ID = "R"
+	p := schedule.Input{Hosts: hosts(h), Cells: guest(1), Now: noon, Silence: schedule.Silence,
+		Candidates: []schedule.Candidate{candidate("h", "p0"), candidate("h", "p1"), candidate("h", "p2")}}
+	choices, refusals := schedule.Choose(p, []pci.Request{r}, 1)
+	on := map[provider.ID]bool{}
+	for _, c := range choices {
+		on[c.Mappings["R-0"][0]] = true
 	}
-	if fits < 300 || fits > 2700 {
-		t.Errorf("%d of 3000 cases fit, want 300 to 2700", fits)
+	if !maps.Equal(on, map[provider.ID]bool{"p1": true, "p2": true}) || len(refusals) != 1 {
+		t.Errorf("%v %v", choices, refusals)
+	}
+	want := "1 host: no free device 8086:1533 near enough to the guest's NUMA nodes (numa_policy required) (nearest: " +
+		"the guest fits on node 1, a device is on node 0)"
+	if got := schedule.Summarise(refusals); got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 }
 
-// someAssignmentFits tries all devices for the remaining slots.
-func someAssignmentFits(devices []schedule.Device, requests []pci.Request, m map[string][]provider.ID, r, i int,
-	used map[int]bool) bool {
-	if r == len(requests) {
-		return true
-	}
-	if i == requests[r].Count {
-		return someAssignmentFits(devices, requests, m, r+1, 0, used)
-	}
-	for n, d := range devices {
-		if used[n] || d.Provider != m[requests[r].GroupSuffix(i)][0] || (requests[r].Requirement.Product != "" &&
-			requests[r].Requirement.Product != d.Product) {
-			continue
+// TestOrderOfHostsByFreeDevicesAndLoad checks that hosts with fewer free devices that the server cannot use come first,
+// then hosts with lower load.
+func TestOrderOfHostsByFreeDevicesAndLoad(t *testing.T) {
+	many := host("many", slices.Concat(card(1, "m", 0, false, 8), card(2, "n", 0, false, 4))...)
+	some := host("some", card(1, "s", 0, false, 1)...)
+	none, busy := host("none"), host("busy")
+	busy.Load = 0.9
+	gpus := host("gpus", append(card(1, "g", 0, false, 1), testDevice(9, pci.Plain, "1533", "gpu", 0))...)
+	order := func(requests []pci.Request, list ...schedule.Host) (names []string) {
+		p := schedule.Input{Hosts: hosts(list...), Now: noon, Silence: schedule.Silence}
+		for _, h := range list {
+			p.Candidates = append(p.Candidates, candidate(h.Name))
 		}
-		used[n] = true
-		if someAssignmentFits(devices, requests, m, r, i+1, used) {
-			return true
+		for seed := range uint64(8) {
+			choices, _ := schedule.Choose(p, requests, seed)
+			var round []string
+			for _, c := range choices {
+				round = append(round, c.Host)
+			}
+			if names != nil && !slices.Equal(names, round) {
+				t.Errorf("the order depends on the seed: %v or %v", names, round)
+			}
+			names = round
 		}
-		delete(used, n)
+		return names
 	}
-	return false
+	if got := order(nil, many, busy, some, none); !slices.Equal(got, []string{"none", "busy", "some", "many"}) {
+		t.Errorf("without devices: %v", got)
+	}
+	vf := requestFor(1, pci.Virtual, "1515")
+	vf.ID = "R"
+	many.Load, some.Load = 0.1, 0.5
+	if got := order([]pci.Request{vf}, gpus, some, many); !slices.Equal(got, []string{"many", "some", "gpus"}) {
+		t.Errorf("with devices: %v, want the host with a GPU last", got)
+	}
 }
