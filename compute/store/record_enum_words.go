@@ -4,7 +4,6 @@ import (
 	"fmt"
 
 	"github.com/openberth/berth/compute/lifecycle"
-	"github.com/openberth/berth/pci"
 )
 
 // word is a value in Go and the text that is stored for it.
@@ -180,18 +179,5 @@ func (s storedPower) MarshalText() ([]byte, error) { return powers.text(lifecycl
 func (s *storedPower) UnmarshalText(text []byte) error {
 	value, err := powers.value(text)
 	*s = storedPower(value)
-	return err
-}
-
-// address stores a PCI address as text, such as 0000:3b:00.1.
-type address pci.Address
-
-// MarshalText prints the address.
-func (a address) MarshalText() ([]byte, error) { return []byte(pci.Address(a).String()), nil }
-
-// UnmarshalText parses an address.
-func (a *address) UnmarshalText(text []byte) error {
-	parsed, err := pci.ParseAddress(string(text))
-	*a = address(parsed)
 	return err
 }

@@ -1,108 +1,15 @@
 package store
 
 import (
-	"bufio"
 	"encoding/json"
 	"fmt"
-	"os"
-	"path/filepath"
 	"reflect"
-	"slices"
 	"strings"
 	"testing"
 
 	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/compute/schedule"
-	"github.com/openberth/berth/fault"
-	"github.com/openberth/berth/sqldb"
 )
-
-// capturedRows reads the rows of a table that a Berth with records of version 1 has written; see
-// testdata/records-v1/README.md.
-func capturedRows(t testing.TB, file string) (rows []map[string]any) {
-	t.Helper()
-	f, err := os.Open(filepath.Join("testdata", "records-v1", file))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	lines := bufio.NewScanner(f)
-	lines.Buffer(nil, 1<<20)
-	for lines.Scan() {
-		decoder := json.NewDecoder(strings.NewReader(lines.Text()))
-		decoder.UseNumber()
-		row := map[string]any{}
-		if err := decoder.Decode(&row); err != nil {
-			t.Fatal(err)
-		}
-		rows = append(rows, row)
-	}
-	if err := lines.Err(); err != nil || len(rows) == 0 {
-		t.Fatalf("%s has %d rows: %v", file, len(rows), err)
-	}
-	return rows
-}
-
-// openFile opens a store on a new SQLite file.
-func openFile(t *testing.T) (*Store, *sqldb.DB) {
-	t.Helper()
-	db, err := sqldb.Open(t.Context(), "sqlite:///"+filepath.Join(t.TempDir(), "compute.db"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = db.Close() })
-	s, err := Open(t.Context(), db)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s, db
-}
-
-// openCaptured opens a store on a database with the captured rows.
-func openCaptured(t *testing.T) (*Store, *sqldb.DB) {
-	t.Helper()
-	s, db := openFile(t)
-	for file, table := range map[string]string{
-		"servers.jsonl": "compute_servers", "hosts.jsonl": "compute_hosts", "stays.jsonl": "compute_stays",
-	} {
-		for _, row := range capturedRows(t, file) {
-			var names, marks []string
-			var values []any
-			for name, value := range row {
-				if n, is := value.(json.Number); is {
-					value = n.String()
-				}
-				names, marks, values = append(names, name), append(marks, "?"), append(values, value)
-			}
-			execute(t, db, fmt.Sprintf("INSERT INTO %s (%s) VALUES (%s)",
-				table, strings.Join(names, ", "), strings.Join(marks, ", ")), values...)
-		}
-	}
-	return s, db
-}
-
-func execute(t *testing.T, db *sqldb.DB, statement string, values ...any) {
-	t.Helper()
-	err := db.Write(t.Context(), func(tx *sqldb.Tx) error {
-		_, err := tx.Exec(t.Context(), statement, values...)
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
-// storedRecord reads the record of one row.
-func storedRecord(t *testing.T, db *sqldb.DB, query string, values ...any) (record string) {
-	t.Helper()
-	err := db.Read(t.Context(), func(tx *sqldb.Tx) error {
-		return tx.QueryRow(t.Context(), query, values...).Scan(&record)
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return record
-}
 
 // summary returns the most important fields of a server in one line.
 func summary(s lifecycle.Server) string {
@@ -166,12 +73,12 @@ undoing: releasing_destination REVERT_RESIZE cmp1; migration cmp1 to "" moved st
 func TestServersOfVersion1AreReadAndUpgraded(t *testing.T) {
 	s, db := openCaptured(t)
 	stays := map[string]residenceRow{}
-	for _, row := range capturedRows(t, "stays.jsonl") {
+	for _, row := range capturedRows(t, "captured-residence-rows.jsonl") {
 		weighs, _ := row["weighs"].(json.Number).Int64()
 		stays[row["consumer"].(string)] = residenceRow{row["host"].(string), int(weighs)}
 	}
 	var got strings.Builder
-	for _, row := range capturedRows(t, "servers.jsonl") {
+	for _, row := range capturedRows(t, "captured-server-rows.jsonl") {
 		id := row["id"].(string)
 		server, err := s.Read(t.Context(), id)
 		if err != nil {
@@ -274,115 +181,5 @@ cmp3 seen=1795336242819987 guests=3 nodes=2 dedicated=[5 6 7] ratio=16 reporting
 		if again, err := s.Host(t.Context(), h.Name); err != nil || !reflect.DeepEqual(again, h) {
 			t.Errorf("after a report %s is\n%+v\nwant\n%+v (%v)", h.Name, again, h, err)
 		}
-	}
-}
-
-// TestUnreadableRecordIsRejectedAndKept checks that a record that this program cannot read completely is an error with
-// its name and what to do, and that it is not overwritten.
-func TestUnreadableRecordIsRejectedAndKept(t *testing.T) {
-	for text, want := range map[string]string{
-		`{"version":4,"id":"s"}`:                   "has version 4, and this Berth reads versions 1 to 3; start the",
-		`{"id":"s","version":4}`:                   "has version 4",
-		`{"version":0,"id":"s"}`:                   "has version 0",
-		`{"version":3,"id":"s"}{"version":3}`:      "text after its end",
-		`{"version":"2","id":"s"}`:                 "restore a backup",
-		`{"version":3,"id":"s","color":"red"}`:     `unknown field "color"; start the Berth that wrote it, or`,
-		`{"version":3,"id":"s","devices":[{"x`:     "unexpected EOF",
-		`{"version":3,"id":"s","state":"dancing"`:  "unexpected EOF",
-		`{"version":3,"state":"dancing"}`:          "is not a known",
-		`{"ID":"s","State":"dancing"}`:             "is not a known",
-		`{"ID":"s","Name":["s"],"State":"active"}`: "cannot unmarshal array",
-		`{}`:                           `it is the record of ""; restore a backup`,
-		`{"version":3,"id":"another"}`: `it is the record of "another"`,
-		`[]`:                           "cannot unmarshal array",
-		``:                             "unexpected end of JSON",
-	} {
-		if server, err := decodeServer("s", []byte(text)); !isRejected(err, "server s", want) {
-			t.Errorf("%s is read as %+v %v, want an error with %q", text, server, err, want)
-		}
-	}
-	const newer, unknown = `{"version":4,"name":"cmp1"}`, `{"version":3,"name":"cmp1","color":"red"}`
-	for _, text := range []string{newer, unknown} {
-		s, db := openCaptured(t)
-		ids := capturedRows(t, "servers.jsonl")[:1]
-		id := ids[0]["id"].(string)
-		execute(t, db, `UPDATE compute_servers SET record = ? WHERE id = ?`, text, id)
-		execute(t, db, `UPDATE compute_hosts SET report = ? WHERE name = 'cmp1'`, text)
-		_, err := s.Change(t.Context(), id, func(s lifecycle.Server) lifecycle.Server {
-			s.Name = "changed"
-			return s
-		})
-		if !isRejected(err, "server "+id, "start the Berth that wrote it") {
-			t.Errorf("changing a server: %v", err)
-		}
-		_, err = s.Servers(t.Context(), ServerFilter{})
-		if !isRejected(err, "server "+id, "start the Berth that wrote it") {
-			t.Errorf("listing servers: %v", err)
-		}
-		err = s.PutReport(t.Context(), schedule.Host{Name: "cmp1"}, func(schedule.Host) error { return nil })
-		if !isRejected(err, "host cmp1", "start the Berth that wrote it") {
-			t.Errorf("storing a report: %v", err)
-		}
-		if _, err := s.Host(t.Context(), "cmp1"); !isRejected(err, "host cmp1", "start the Berth that wrote it") {
-			t.Errorf("reading a report: %v", err)
-		}
-		kept := []string{
-			storedRecord(t, db, `SELECT record FROM compute_servers WHERE id = ?`, id),
-			storedRecord(t, db, `SELECT report FROM compute_hosts WHERE name = 'cmp1'`),
-		}
-		if !slices.Equal(kept, []string{text, text}) {
-			t.Errorf("%s was changed to %q", text, kept)
-		}
-	}
-}
-
-// isRejected reports whether err is an internal fault that contains all texts.
-func isRejected(err error, texts ...string) bool {
-	return fault.Is(err, fault.Internal) && !slices.ContainsFunc(texts, func(text string) bool {
-		return !strings.Contains(err.Error(), text)
-	})
-}
-
-// TestOlderBerthDoesNotStart checks that a Berth that reads only version 1 does not start, because it would read a
-// record of version 2 as an empty server.
-func TestOlderBerthDoesNotStart(t *testing.T) {
-	_, db := openFile(t)
-	before := schemaMigrations()
-	before = before[:slices.IndexFunc(before, func(s sqldb.Migration) bool { return s.Name == "compute_records_2" })]
-	err := sqldb.Migrate(t.Context(), db, versionTable, before)
-	const why = "a newer Berth wrote this database; start that one"
-	if !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), why) {
-		t.Errorf("got %v, want %q", err, why)
-	}
-}
-
-func BenchmarkServerRecord(b *testing.B) {
-	row := capturedRows(b, "servers.jsonl")[9] // the server with NUMA cells and a device
-	id, old := row["id"].(string), []byte(row["record"].(string))
-	server, err := decodeServer(id, old)
-	if err != nil {
-		b.Fatal(err)
-	}
-	text, err := encodeServer(server)
-	if err != nil {
-		b.Fatal(err)
-	}
-	b.Run("encode", func(b *testing.B) {
-		b.ReportAllocs()
-		for b.Loop() {
-			if _, err := encodeServer(server); err != nil {
-				b.Fatal(err)
-			}
-		}
-	})
-	for name, text := range map[string][]byte{"decode": text, "decode version 1": old} {
-		b.Run(name, func(b *testing.B) {
-			b.ReportAllocs()
-			for b.Loop() {
-				if _, err := decodeServer(id, text); err != nil {
-					b.Fatal(err)
-				}
-			}
-		})
 	}
 }

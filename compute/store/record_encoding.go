@@ -78,24 +78,3 @@ func versionOf(text []byte) (int, error) {
 	}
 	return *head.Version, nil
 }
-
-// each converts the elements of a list. A nil list stays nil and an empty one empty.
-func each[A, B any](list []A, convert func(A) B) []B {
-	if list == nil {
-		return nil
-	}
-	out := make([]B, len(list))
-	for i, one := range list {
-		out[i] = convert(one)
-	}
-	return out
-}
-
-// optional converts what a pointer points to. A nil pointer stays nil.
-func optional[A, B any](from *A, convert func(A) B) *B {
-	if from == nil {
-		return nil
-	}
-	to := convert(*from)
-	return &to
-}

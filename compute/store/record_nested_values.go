@@ -155,3 +155,37 @@ type cellPlaceRecord struct {
 
 func toCellPlace(p numa.Placed) cellPlaceRecord   { return cellPlaceRecord(p) }
 func fromCellPlace(r cellPlaceRecord) numa.Placed { return numa.Placed(r) }
+
+// address stores a PCI address as text, such as 0000:3b:00.1.
+type address pci.Address
+
+// MarshalText prints the address.
+func (a address) MarshalText() ([]byte, error) { return []byte(pci.Address(a).String()), nil }
+
+// UnmarshalText parses an address.
+func (a *address) UnmarshalText(text []byte) error {
+	parsed, err := pci.ParseAddress(string(text))
+	*a = address(parsed)
+	return err
+}
+
+// each converts the elements of a list. A nil list stays nil and an empty one empty.
+func each[A, B any](list []A, convert func(A) B) []B {
+	if list == nil {
+		return nil
+	}
+	out := make([]B, len(list))
+	for i, one := range list {
+		out[i] = convert(one)
+	}
+	return out
+}
+
+// optional converts what a pointer points to. A nil pointer stays nil.
+func optional[A, B any](from *A, convert func(A) B) *B {
+	if from == nil {
+		return nil
+	}
+	to := convert(*from)
+	return &to
+}

@@ -1,34 +1,16 @@
 package store
 
 import (
-	"cmp"
 	"context"
 	"maps"
 	"slices"
 	"time"
 
-	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/compute/schedule"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/provider"
 	"github.com/openberth/berth/sqldb"
 )
-
-// Assignments are the guests that must be on a host and those that must be removed from it, by consumer.
-type Assignments struct {
-	Cloud         string
-	Epoch         Epoch // of this process
-	Revision      int64 // grows with each change; 0 for a host that never had a server
-	Entries       []Entry
-	Removals      []lifecycle.Removal
-	CleanRequests []CleanRequest // clean requests without an answer, by address
-}
-
-// Entry is a guest that must be on a host, and its server.
-type Entry struct {
-	lifecycle.Entry
-	Server lifecycle.Server
-}
 
 // PutReport stores the last report of a host, without Guests and Load. The caller sets Seen. If a report is stored
 // already, admit is called with it while no other report of the host can be written; if admit returns an error, nothing
@@ -199,47 +181,6 @@ func scanHosts(ctx context.Context, tx *sqldb.Tx, query string, args []any, out 
 		out[id] = placed
 	}
 	return rows.Err()
-}
-
-// Assignments returns the assignments of a host.
-func (s *Store) Assignments(ctx context.Context, host string) (Assignments, error) {
-	var out Assignments
-	err := s.db.Read(ctx, func(tx *sqldb.Tx) error {
-		out = Assignments{Cloud: s.cloud, Epoch: s.epoch}
-		rows, err := tx.Query(ctx, `SELECT revision FROM compute_hosts WHERE name = ?`, host)
-		if err != nil {
-			return err
-		}
-		for rows.Next() {
-			if err := rows.Scan(&out.Revision); err != nil {
-				return err
-			}
-		}
-		if err := rows.Err(); err != nil {
-			return err
-		}
-		const onHost = ` WHERE id IN (SELECT server FROM compute_stays WHERE host = ?) ORDER BY id`
-		servers, err := readServers(ctx, tx, onHost, host)
-		for _, server := range servers {
-			for _, e := range server.Entries() {
-				if e.Host == host {
-					out.Entries = append(out.Entries, Entry{Entry: e, Server: server})
-				}
-			}
-		}
-		slices.SortFunc(out.Entries, func(a, b Entry) int { return cmp.Compare(a.Consumer, b.Consumer) })
-		if err == nil {
-			out.Removals, err = readRemovals(ctx, tx, host, servers)
-			slices.SortFunc(out.Removals, func(a, b lifecycle.Removal) int {
-				return cmp.Compare(a.Consumer, b.Consumer)
-			})
-		}
-		if err == nil {
-			out.CleanRequests, err = readCleanRequests(ctx, tx, ` WHERE host = ? AND refused = '' ORDER BY address`, host)
-		}
-		return err
-	})
-	return out, wrap("Assignments", err)
 }
 
 // readHosts reads the reports of the rows that the rest of the statement selects. Hosts without a report are omitted.

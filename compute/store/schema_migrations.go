@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/openberth/berth/sqldb"
 )
@@ -159,12 +158,4 @@ func table(name, columns string, indexes ...string) sqldb.Migration {
 		}
 		return nil
 	}}
-}
-
-// micros returns a time as stored in a column: microseconds since 1970, 0 for the zero time.
-func micros(t time.Time) int64 {
-	if t.IsZero() {
-		return 0
-	}
-	return t.UnixMicro()
 }
