@@ -2,7 +2,6 @@ package server
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -11,9 +10,7 @@ import (
 	"net/http/httptest"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
-	"time"
 
 	"github.com/google/uuid"
 
@@ -25,7 +22,6 @@ import (
 	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/compute/schedule"
 	"github.com/openberth/berth/compute/store"
-	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/pci"
 	"github.com/openberth/berth/provider"
 	"github.com/openberth/berth/resource"
@@ -37,117 +33,6 @@ const (
 	deviceID = provider.ID("22222222-2222-4222-8222-222222222222")
 	imageID  = "33333333-3333-4333-8333-333333333333"
 )
-
-// fakeConductor is a conductor without a Placement: it applies requests and reports to the state machine; the test
-// applies all other events.
-type fakeConductor struct {
-	*conductor.Conductor // admits agents
-	store                *store.Store
-
-	mu    sync.Mutex
-	room  int // the number of servers that still fit; below 0: no limit
-	fails error
-}
-
-// Create stores the servers in BUILD.
-func (l *fakeConductor) Create(ctx context.Context, servers ...lifecycle.Server) ([]lifecycle.Server, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.room >= 0 && len(servers) > l.room {
-		return nil, l.fails
-	}
-	l.room -= len(servers)
-	for i, s := range servers {
-		servers[i], _ = lifecycle.Next(s, lifecycle.Created{}, time.Now())
-	}
-	return servers, l.store.Create(ctx, servers...)
-}
-
-// Delete records the request.
-func (l *fakeConductor) Delete(ctx context.Context, id string) error {
-	return l.event(ctx, id, lifecycle.DeleteRequested{})
-}
-
-// Guest records a report of any agent.
-func (l *fakeConductor) Guest(ctx context.Context, id, _ string, e lifecycle.Report) error {
-	return l.event(ctx, id, e)
-}
-
-// event records an event.
-func (l *fakeConductor) event(ctx context.Context, id string, e lifecycle.Event) error {
-	s, err := l.store.Change(ctx, id, func(s lifecycle.Server) lifecycle.Server {
-		s, _ = lifecycle.Next(s, e, time.Now())
-		return s
-	})
-	if report, ok := e.(lifecycle.Report); ok && err == nil && report.Number < s.Latest(report.Host, report.Instance) {
-		return fault.Wrap(fault.Conflict, "fakeConductor.Guest",
-			&conductor.Late{Number: s.Latest(report.Host, report.Instance)})
-	}
-	if report, ok := e.(lifecycle.Report); ok {
-		e = report.Event
-	}
-	if claim, ok := e.(lifecycle.GuestClaimed); ok && err == nil && !s.Expects(id, claim.Host) {
-		return fault.New(fault.Conflict, "fakeConductor.Guest", "not assigned to %s", claim.Host)
-	}
-	return err
-}
-
-// Act applies the action, or rejects it.
-func (l *fakeConductor) Act(ctx context.Context, id string,
-	action lifecycle.ActionRequested) (lifecycle.Server, error) {
-	s, err := l.store.Change(ctx, id, func(s lifecycle.Server) lifecycle.Server {
-		s, _ = lifecycle.Next(s, action, time.Now())
-		return s
-	})
-	if err == nil && s.LastAction != action.ID {
-		err = fault.New(fault.Conflict, "fakeConductor.Act", "%s", s.Refuse(action.Action, action.Hard))
-	}
-	return s, err
-}
-
-// HostDown records it.
-func (l *fakeConductor) HostDown(ctx context.Context, host string) error {
-	return l.store.SetDead(ctx, host, true, time.Now())
-}
-
-// HostUp records it.
-func (l *fakeConductor) HostUp(ctx context.Context, host string) error {
-	return l.store.SetDead(ctx, host, false, time.Now())
-}
-
-// HostForget deletes the report only.
-func (l *fakeConductor) HostForget(ctx context.Context, host string) (removed, kept []string, err error) {
-	if _, err := l.store.Host(ctx, host); err != nil {
-		return nil, nil, err
-	}
-	return nil, []string{"kept"}, l.store.Forget(ctx, host)
-}
-
-// HostReported does nothing.
-func (l *fakeConductor) HostReported(schedule.Host) {}
-
-// HostConditions returns one condition, of the host "audited".
-func (l *fakeConductor) HostConditions(host string) []string {
-	if host != "audited" {
-		return nil
-	}
-	return []string{"found by an audit"}
-}
-
-// HostAudit returns one finding of each kind.
-func (l *fakeConductor) HostAudit(_ context.Context, host string) (conductor.Audit, error) {
-	lacks, holds := resource.Allocation{rootID: {"VCPU": 2}}, resource.Allocation{rootID: {"VCPU": 1}}
-	return conductor.Audit{Host: host,
-		Missing: []conductor.Missing{{Server: "s1", Name: "web", Consumer: "s1", Lacks: lacks}},
-		Foreign: []conductor.Foreign{{Consumer: "x", Holds: holds, Why: "unknown"}}}, nil
-}
-
-// HostHeal returns the same, healed.
-func (l *fakeConductor) HostHeal(ctx context.Context, host string, oversubscribe bool) (conductor.Audit, error) {
-	a, err := l.HostAudit(ctx, host)
-	a.Missing[0].Outcome, a.Missing[0].Healed = fmt.Sprint("oversubscribe ", oversubscribe), true
-	return a, err
-}
 
 // fixture is a server with a database of its own, and clients of it.
 type fixture struct {
@@ -344,73 +229,4 @@ func (r reply) dig(path string) any {
 		}
 	}
 	return v
-}
-
-func TestConcurrentCreationOfFiftyServers(t *testing.T) {
-	h := start(t)
-	h.flavor("small", nil)
-	var work sync.WaitGroup
-	for i := range 50 {
-		work.Go(func() {
-			if _, err := h.admin.CreateServer(t.Context(), compute.CreateServer{Name: fmt.Sprint("s", i),
-				Flavor: "small"}); err != nil {
-				t.Error(err)
-			}
-		})
-	}
-	work.Wait()
-	list, err := h.admin.Servers(t.Context(), compute.ListServers{Status: "BUILD"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	names := map[string]bool{}
-	for _, s := range list {
-		names[s.Name] = true
-	}
-	if len(list) != 50 || len(names) != 50 {
-		t.Fatalf("%d servers with %d names", len(list), len(names))
-	}
-}
-
-func TestInternalErrorIsLoggedAndHidden(t *testing.T) {
-	h := start(t)
-	h.flavor("small", nil)
-	h.conductor.room, h.conductor.fails = 0, fault.New(fault.Internal, "conductor.Create", "the secret is out")
-	r := h.ask("POST", "/v2.1/servers", `{"server": {"name": "a", "flavorRef": "small"}}`)
-	id := r.header.Get("X-Compute-Request-Id")
-	if r.status != 500 || r.dig("computeFault/code") != 500.0 || strings.Contains(r.text, "secret") ||
-		!strings.Contains(r.text, id) {
-		t.Errorf("%d %s", r.status, r.text)
-	}
-	if log := h.log.String(); !strings.Contains(log, "the secret is out") || !strings.Contains(log, id) {
-		t.Errorf("log: %s", log)
-	}
-	h.conductor.fails = fault.New(fault.Unavailable, "sqldb.Write", "the database is busy")
-	if r := h.ask("POST", "/v2.1/servers", `{"server": {"name": "a", "flavorRef": "small"}}`); r.status != 503 ||
-		r.dig("serviceUnavailable/message") != "the database is busy" {
-		t.Errorf("%d %s", r.status, r.text)
-	}
-}
-
-// panickingConductor is a conductor with a bug.
-type panickingConductor struct{ Conductor }
-
-// Create panics.
-func (panickingConductor) Create(context.Context, ...lifecycle.Server) ([]lifecycle.Server, error) {
-	panic("a bug")
-}
-
-func TestPanicIsAnsweredWith500(t *testing.T) {
-	h := startWith(t, func(o *Options) { o.Conductor = panickingConductor{o.Conductor} })
-	h.flavor("small", nil)
-	r := h.ask("POST", "/v2.1/servers", `{"server": {"name": "a", "flavorRef": "small"}}`)
-	if r.status != 500 || r.dig("computeFault/code") != 500.0 {
-		t.Errorf("%d %s", r.status, r.text)
-	}
-	if log := h.log.String(); !strings.Contains(log, "a bug") || !strings.Contains(log, "server_test.go") {
-		t.Errorf("the log has no cause or no location of the panic: %s", log)
-	}
-	if r := h.ask("GET", "/v2.1/servers", ""); r.status != 200 {
-		t.Errorf("%d %s", r.status, r.text)
-	}
 }

@@ -7,7 +7,6 @@ import (
 
 	"github.com/openberth/berth/api/host"
 	"github.com/openberth/berth/compute/lifecycle"
-	"github.com/openberth/berth/compute/schedule"
 )
 
 // runningServer creates a server of flavor one that runs on host1, and returns its id.
@@ -121,111 +120,6 @@ func TestUsersMayNotActAsOperatorsOrOnOtherProjects(t *testing.T) {
 	for _, path := range []string{"/v2.1/os-migrations", "/v2.1/os-services"} {
 		if r := h.ask(http.MethodGet, path, ""); r.status != 403 {
 			t.Errorf("%s: %d", path, r.status)
-		}
-	}
-}
-
-// TestAssignmentsDuringResize checks the assignments of both hosts during a resize: the migration's entry with the
-// consumer that it replaces, powered off, and then the new entry.
-func TestAssignmentsDuringResize(t *testing.T) {
-	h := start(t)
-	h.flavor("one", map[string]string{"pci_passthrough:alias": "gpu:1"})
-	h.flavor("two", map[string]string{"pci_passthrough:alias": "gpu:2"})
-	id := h.runningServer("s")
-	if r := h.at("2.1", http.MethodPost, "/v2.1/servers/"+id+"/action",
-		`{"resize": {"flavorRef": "two"}}`); r.status != 202 {
-		t.Fatal(r.text)
-	}
-	s := h.prepare(id)
-	m := s.Migration.ID
-	if s.Requests[0].Count != 2 || s.Requests[0].ID == s.Move.From.Requests[0].ID || len(s.Requests[0].Providers) != 0 {
-		t.Errorf("the requests of the new flavor: %+v", s.Requests)
-	}
-	line := func(name string) (out []host.Server) {
-		a, err := h.store.Assignments(t.Context(), name)
-		if err != nil || a.Cloud != h.store.Cloud() || a.Cloud == "" {
-			t.Fatalf("%+v %v", a, err)
-		}
-		for _, e := range a.Entries {
-			out = append(out, WriteServer(e))
-		}
-		return out
-	}
-	if l := line("host1"); len(l) != 1 || l[0].ID != id || l[0].PreviousID != "" {
-		t.Errorf("before the migration has an allocation: %+v", l)
-	}
-	choice := s.Move.From.Choice
-	destination := schedule.Choice{Host: "host2", Root: rootID, Allocation: choice.Allocation, Mappings: choice.Mappings}
-	h.apply(id, lifecycle.Chosen{Choices: []schedule.Choice{destination}})
-	h.apply(id, lifecycle.AllocationsMoved{})
-	if l := line("host1"); len(l) != 1 || l[0].ID != m || l[0].PreviousID != id || l[0].Server != id || l[0].Power != "" ||
-		l[0].Requests[0].Count != 1 {
-		t.Errorf("while the allocation is transferred: %+v", l)
-	}
-	h.apply(id, lifecycle.GuestRunning{Host: "host1", Consumer: m})
-	s, _ = h.store.Read(t.Context(), id)
-	h.apply(id, lifecycle.Claimed{Try: s.Try})
-	if l := line("host1"); len(l) != 1 || l[0].Power != host.Off || l[0].VCPUs != 2 {
-		t.Errorf("while it stops: %+v", l)
-	}
-	if l := line("host2"); len(l) != 0 {
-		t.Errorf("before it has stopped: %+v", l)
-	}
-	h.apply(id, lifecycle.GuestStopped{Host: "host1", Consumer: m})
-	if l := line("host2"); len(l) != 1 || l[0].ID != id || l[0].Requests[0].Count != 2 {
-		t.Errorf("on the destination: %+v", l)
-	}
-	h.apply(id, lifecycle.GuestRunning{Host: "host2"})
-	if got := h.status(id); got != "VERIFY_RESIZE resized -" {
-		t.Error(got)
-	}
-	r := h.at("2.59", http.MethodGet, "/v2.1/os-migrations", "")
-	if r.dig("migrations/0/uuid") != m || r.dig("migrations/0/status") != "finished" ||
-		r.dig("migrations/0/source_compute") != "host1" ||
-		r.dig("migrations/0/dest_compute") != "host2" || r.dig("migrations/0/migration_type") != "resize" {
-		t.Error(r.text)
-	}
-	if r := h.at("2.23", http.MethodGet, "/v2.1/servers/"+id+"/migrations", ""); r.dig("migrations/0/server_uuid") != id {
-		t.Error(r.text)
-	}
-	if r := h.at("2.1", http.MethodPost, "/v2.1/servers/"+id+"/action", `{"confirmResize": null}`); r.status != 204 {
-		t.Error(r.text)
-	}
-	if got := h.status(id); got != "ACTIVE active -" {
-		t.Error(got)
-	}
-	why, err := h.admin.Why(t.Context(), id)
-	if err != nil || len(why.Leftovers) != 1 || why.Leftovers[0].Consumer != m || why.Leftovers[0].Host != "host1" {
-		t.Errorf("%+v %v", why.Leftovers, err)
-	}
-}
-
-// TestHostIsDeclaredDownByEachRoute declares a host down and up by each route of the API.
-func TestHostIsDeclaredDownByEachRoute(t *testing.T) {
-	h := start(t)
-	h.putReport("host1")
-	service := h.at("2.53", http.MethodGet, "/v2.1/os-services", "").dig("services/0/id").(string)
-	for _, c := range []struct {
-		version, method, path, body string
-		code                        int
-		down                        bool
-	}{
-		{"2.11", http.MethodPut, "/v2.1/os-services/force-down",
-			`{"host": "host1", "binary": "nova-compute", "forced_down": true}`, 200, true},
-		{"2.11", http.MethodPut, "/v2.1/os-services/force-down",
-			`{"host": "host1", "binary": "nova-compute", "forced_down": false}`, 200, false},
-		{"2.10", http.MethodPut, "/v2.1/os-services/force-down",
-			`{"host": "host1", "binary": "nova-compute", "forced_down": true}`, 404, false},
-		{"2.53", http.MethodPut, "/v2.1/os-services/" + service, `{"forced_down": true}`, 200, true},
-		{"2.53", http.MethodPut, "/v2.1/os-services/" + imageID, `{"forced_down": false}`, 404, true},
-		{"2.53", http.MethodPut, "/v2.1/os-services/" + service, `{"forced_down": false}`, 200, false},
-		{"2.1", http.MethodPut, "/berth/v1/hosts/host1/down", "", 204, true},
-		{"2.1", http.MethodDelete, "/berth/v1/hosts/host1/down", "", 204, false},
-	} {
-		r := h.at(c.version, c.method, c.path, c.body)
-		if down := h.at("2.11", http.MethodGet, "/v2.1/os-services", "").dig("services/0/forced_down"); r.status != c.code ||
-			down != c.down {
-			t.Errorf("%s %s %s: %d %s, down %v", c.version, c.path, c.body, r.status, r.text, down)
 		}
 	}
 }

@@ -1,40 +1,6 @@
 package server
 
-import (
-	"log/slog"
-	"net/http"
-	"time"
-
-	"github.com/google/uuid"
-
-	"github.com/openberth/berth/api/host"
-	"github.com/openberth/berth/api/identity"
-	"github.com/openberth/berth/api/rest"
-)
-
-// New returns the handler. It starts nothing.
-func New(o Options) http.Handler {
-	if o.Authenticate == nil {
-		o.Authenticate = identity.NoAuth2
-	}
-	if o.Log == nil {
-		o.Log = slog.Default()
-	}
-	if o.Heartbeat == 0 {
-		o.Heartbeat = host.Heartbeat / 2
-	}
-	if o.Now == nil {
-		o.Now = time.Now
-	}
-	if o.NewID == nil {
-		o.NewID = uuid.NewString
-	}
-	s := &server{Options: o, mux: http.NewServeMux(), budget: rest.NewBodyBudget(bodyBudget, maxReport)}
-	for path, methods := range s.routes() {
-		s.mux.Handle(path, s.endpoint(methods))
-	}
-	return s
-}
+import "net/http"
 
 // routes returns the handlers of all paths. {…} is one segment.
 func (s *server) routes() map[string]methods {
@@ -79,14 +45,4 @@ func (s *server) routes() map[string]methods {
 		"/berth/v1/hosts/{host}/guests/{server}":         {http.MethodPut: service(s.putGuest)},
 		"/berth/v1/devices":                              {http.MethodGet: service(s.listDevices)},
 	}
-}
-
-// ServeHTTP gives the request an id, removes the project id from its path, and recovers from panics.
-func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	id := "req-" + uuid.NewString()
-	w.Header().Set("X-Compute-Request-Id", id)
-	w.Header().Set("X-Openstack-Request-Id", id)
-	out := &responseWriter{ResponseWriter: w}
-	defer s.recovered(out, r, id)
-	s.mux.ServeHTTP(out, withoutProject(r))
 }

@@ -3,10 +3,18 @@ package server
 import (
 	"errors"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/openberth/berth/fault"
 )
+
+// health is the last result of checkHealth.
+type health struct {
+	mu     sync.Mutex
+	at     time.Time
+	reason string // a sentence; empty: healthy
+}
 
 const (
 	healthTime = 2 * time.Second // how long a write may take
@@ -49,3 +57,6 @@ func (s *server) checkHealth() (reason string, cause error) {
 	}
 	return "", nil
 }
+
+// healthPath is the one path that is answered also after the database has lost its file.
+const healthPath = "/healthz"

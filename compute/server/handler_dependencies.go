@@ -1,21 +1,12 @@
-// Package server is the HTTP server of compute: the Compute API of api/compute, and the host API of api/host.
-//
-// Handlers read requests, call the store and the conductor, and write responses; they decide nothing about servers.
-// Each resource has its file. What all requests share is in routes.go (the table of paths, New) and in request.go (the
-// caller, the microversion, and the responses to errors); this file declares what the server needs.
 package server
 
 import (
 	"context"
-	"log/slog"
-	"net/http"
 	"net/url"
-	"sync"
 	"time"
 
 	"github.com/openberth/berth/api/identity"
 	"github.com/openberth/berth/api/image"
-	"github.com/openberth/berth/api/rest"
 	"github.com/openberth/berth/compute/conductor"
 	"github.com/openberth/berth/compute/flavor"
 	"github.com/openberth/berth/compute/lifecycle"
@@ -55,6 +46,8 @@ type Store interface {
 	CheckWrites(patience time.Duration) error
 }
 
+var _ Store = (*store.Store)(nil)
+
 // Conductor executes the requests of users and agents; *conductor.Conductor implements it and documents its faults.
 type Conductor interface {
 	Create(ctx context.Context, servers ...lifecycle.Server) ([]lifecycle.Server, error)
@@ -75,33 +68,6 @@ type Conductor interface {
 	HostHeal(ctx context.Context, host string, oversubscribe bool) (conductor.Audit, error)
 }
 
-var _ Store = (*store.Store)(nil)
-
-// Options are what a server needs. Store and Conductor must be set; the others have defaults.
-type Options struct {
-	Store          Store
-	Conductor      Conductor
-	Images         Images                 // nil: imageRef is stored without a check
-	Providers      Providers              // of Placement, for a host's traits; nil: a rebuild must not require more
-	Aliases        pci.Aliases            // [pci] alias
-	PCIInPlacement bool                   // [filter_scheduler] pci_in_placement
-	ResizeHere     bool                   // [DEFAULT] allow_resize_to_same_host
-	Authenticate   identity.Authenticator // identity.NoAuth2
-	Log            *slog.Logger           // slog.Default()
-	Lease          func() error           // returns a fault if nothing may be sent to agents now; nil: no lease
-	Stop           <-chan struct{}        // closed at shutdown, to end the streams of assignments; nil: never
-	Heartbeat      time.Duration          // the longest silence on a stream: half of host.Heartbeat
-	Now            func() time.Time       // time.Now
-	NewID          func() string          // a random UUID
-}
-
-type server struct {
-	Options
-	mux    *http.ServeMux
-	health health
-	budget *rest.BodyBudget
-}
-
 // Images is what the handlers need of an image service; *image.Client implements it. Image returns fault.NotFound for
 // an image that the caller may not see, fault.Forbidden if the service rejects the token, and fault.Unavailable if
 // the service does not answer.
@@ -113,11 +79,4 @@ type Images interface {
 // for a query with a trait that does not exist.
 type Providers interface {
 	Providers(ctx context.Context, query url.Values) ([]provider.Provider, error)
-}
-
-// health is the last result of checkHealth.
-type health struct {
-	mu     sync.Mutex
-	at     time.Time
-	reason string // a sentence; empty: healthy
 }

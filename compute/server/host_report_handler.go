@@ -4,17 +4,13 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
-	"slices"
 	"strconv"
 
 	"github.com/google/uuid"
 
 	"github.com/openberth/berth/api/host"
-	"github.com/openberth/berth/api/rest"
 	"github.com/openberth/berth/compute/conductor"
-	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/compute/schedule"
 	"github.com/openberth/berth/compute/store"
 	"github.com/openberth/berth/fault"
@@ -182,133 +178,4 @@ func readDevice(name string, d host.Device) (out schedule.Device, err error) {
 		out.Parent = &parent
 	}
 	return out, nil
-}
-
-// listHosts is GET /berth/v1/hosts.
-func (s *server) listHosts(c *call) error {
-	hosts, dead, err := s.hostsAndDead(c.r.Context())
-	if err != nil {
-		return err
-	}
-	cleans, err := s.Store.CleanRequests(c.r.Context())
-	if err != nil {
-		return err
-	}
-	reports := make([]host.Report, 0, len(hosts))
-	for _, h := range hosts {
-		conditions := append(append([]string{}, h.Conditions...), s.Conductor.HostConditions(h.Name)...)
-		down := slices.Contains(dead, h.Name)
-		if down {
-			dead := fmt.Sprintf("an operator has declared this host dead (`berth host up %s` reverses that, "+
-				"`berth host forget %s` removes the host)", h.Name, h.Name)
-			conditions = append([]string{dead}, conditions...)
-		}
-		connected, quiet := s.Conductor.LastSign(h.Name)
-		reports = append(reports, host.Report{Host: h.Name, Connected: connected, Quiet: quiet.Seconds(),
-			Instance: h.Instance, Provider: string(h.Provider), Devices: describeDevices(h, cleans),
-			Conditions: conditions, InPlace: h.InPlacement, Seen: h.Seen, Cells: host.WriteCells(h.Cells),
-			Counted: h.Counted, CPURatio: h.Limits.CPU, MemRatio: h.Limits.Memory, Dead: down,
-			Guests: writePresent(h.Present), Behind: h.Behind})
-	}
-	return c.writeJSON(http.StatusOK, map[string]any{"hosts": reports})
-}
-
-// listDevices is GET /berth/v1/devices.
-func (s *server) listDevices(c *call) error {
-	hosts, err := s.Store.Hosts(c.r.Context())
-	if err != nil {
-		return err
-	}
-	cleans, err := s.Store.CleanRequests(c.r.Context())
-	if err != nil {
-		return err
-	}
-	devices := []host.Device{}
-	for _, h := range hosts {
-		devices = append(devices, describeDevices(h, cleans)...)
-	}
-	return c.writeJSON(http.StatusOK, map[string]any{"devices": devices})
-}
-
-// putGuest is PUT /berth/v1/hosts/{host}/guests/{server}: the report of a guest. It may be received twice. A late
-// report, or one from an agent that does not serve the host, gets 409 and changes nothing. The report is recorded
-// even if the agent closes the connection before the response.
-func (s *server) putGuest(c *call) error {
-	var guest host.Guest
-	if err := c.read(maxBody, &guest); err != nil {
-		return err
-	}
-	event, err := ReadGuest(c.r.PathValue("host"), c.r.PathValue("server"), guest)
-	if err != nil {
-		return err
-	}
-	if _, err := readSender(host.Sender{Instance: guest.Instance, Start: guest.Start}); err != nil {
-		return err
-	}
-	if guest.Number <= 0 {
-		return fault.New(fault.Invalid, "", "number must be larger than in all earlier reports of this agent; it is %d",
-			guest.Number)
-	}
-	report := lifecycle.Report{Host: c.r.PathValue("host"), Instance: guest.Instance, Number: guest.Number, Event: event}
-	ctx, cancel := rest.Patient(c.r.Context())
-	defer cancel()
-	err = s.Conductor.Guest(ctx, c.r.PathValue("server"), guest.Start, report)
-	if late, is := errors.AsType[*conductor.Late](err); is {
-		c.w.Header().Set(host.Latest, strconv.FormatInt(late.Number, 10))
-	}
-	if err != nil {
-		return err
-	}
-	return c.writeStatus(http.StatusNoContent)
-}
-
-// ReadGuest converts the report of a guest, known as id to the agent of the host, to the event of its server. It
-// returns fault.Invalid for a value that is not valid.
-func ReadGuest(name, id string, g host.Guest) (lifecycle.Event, error) {
-	var devices []schedule.Picked
-	for _, d := range g.Devices {
-		if _, err := pci.ParseAddress(d.Address); err != nil {
-			return nil, err
-		}
-		devices = append(devices, schedule.Picked{RequestID: d.RequestID, Address: d.Address,
-			Provider: provider.ID(d.Provider)})
-	}
-	cells := host.ReadPlaced(g.Cells)
-	switch g.Phase {
-	case host.Claimed:
-		return lifecycle.GuestClaimed{Host: name, Consumer: id, Devices: devices, Cells: cells, Build: g.Build}, nil
-	case host.Running:
-		return lifecycle.GuestRunning{Host: name, Consumer: id, Devices: devices, Cells: cells, Build: g.Build}, nil
-	case host.Stopped:
-		return lifecycle.GuestStopped{Host: name, Consumer: id, Devices: devices, Cells: cells, Build: g.Build}, nil
-	case host.Refused:
-		return lifecycle.GuestRefused{Host: name, Consumer: id, Devices: devices, Cells: cells, Build: g.Build,
-			Stopped: g.Power == host.Off, Message: g.Message}, nil
-	case host.Departed:
-		return lifecycle.GuestMigrated{Host: name, Consumer: id}, nil
-	case host.Failed:
-		return lifecycle.GuestFailed{Host: name, Consumer: id, Message: g.Message}, nil
-	case host.Gone:
-		return lifecycle.GuestGone{Host: name, Consumer: id}, nil
-	}
-	return nil, fault.New(fault.Invalid, "", "phase is %q; it must be one of %s, %s, %s, %s, %s, %s, %s", g.Phase,
-		host.Claimed, host.Running, host.Stopped, host.Refused, host.Departed, host.Failed, host.Gone)
-}
-
-// hostDown is PUT /berth/v1/hosts/{host}/down: an operator declares the host permanently dead.
-func (s *server) hostDown(c *call) error {
-	name := c.r.PathValue("host")
-	if err := s.Conductor.HostDown(c.r.Context(), name); err != nil {
-		return s.unknownHost(c.r.Context(), name, err)
-	}
-	return c.writeStatus(http.StatusNoContent)
-}
-
-// hostUp is DELETE /berth/v1/hosts/{host}/down: an operator reverses hostDown.
-func (s *server) hostUp(c *call) error {
-	name := c.r.PathValue("host")
-	if err := s.Conductor.HostUp(c.r.Context(), name); err != nil {
-		return s.unknownHost(c.r.Context(), name, err)
-	}
-	return c.writeStatus(http.StatusNoContent)
 }

@@ -85,28 +85,6 @@ func flavorFilter(q url.Values, admin bool) (f store.FlavorFilter, keep func(fla
 	return f, func(f flavor.Flavor) bool { return public || !f.Public }, nil
 }
 
-// collect reads pages from a store until it has limit rows for which keep returns true, or there are no more rows.
-func collect[T any](limit int, page func(limit int, last *T) ([]T, error), keep func(T) bool) ([]T, error) {
-	var found []T
-	var last *T
-	for len(found) < limit {
-		rows, err := page(store.MaxPage, last)
-		if err != nil {
-			return nil, err
-		}
-		for i := range rows {
-			if keep(rows[i]) && len(found) < limit {
-				found = append(found, rows[i])
-			}
-		}
-		if len(rows) < store.MaxPage {
-			return found, nil
-		}
-		last = &rows[len(rows)-1]
-	}
-	return found, nil
-}
-
 // showFlavor is GET /v2.1/flavors/{id}.
 func (s *server) showFlavor(c *call) error {
 	f, err := s.visibleFlavor(c.r.Context(), c, c.r.PathValue("id"))
@@ -215,20 +193,4 @@ func (c *call) flavorDescription(f flavor.Flavor) *compute.Described {
 		return nil
 	}
 	return &compute.Described{Description: orNull(f.Description)}
-}
-
-// orNull returns a pointer to a text; nil (null) if it is empty.
-func orNull(text string) *string {
-	if text == "" {
-		return nil
-	}
-	return &text
-}
-
-// notNil returns an empty map for nil, so that it prints as {} and not as null.
-func notNil[V any](m map[string]V) map[string]V {
-	if m == nil {
-		return map[string]V{}
-	}
-	return m
 }
