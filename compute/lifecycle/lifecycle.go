@@ -26,8 +26,8 @@
 // move_events_and_effects.go are data; move_state_machine.go is the state machine of a move; server_record.go is the
 // record; server_residences.go, due_steps.go, openstack_status.go, host_assignment.go, guest_removal.go,
 // outdated_record.go and expected_allocations.go derive what others see of it; server_during_move.go connects a server
-// with its move; host_search.go, step_results.go, server_action.go, guest_report.go, dead_host.go, server_deletion.go and
-// allocation_release.go are the handlers of events; lifecycle.go selects the handler.
+// with its move; host_search.go, step_results.go, server_action.go, guest_report.go, dead_host.go, server_deletion.go
+// and allocation_release.go are the handlers of events; lifecycle.go selects the handler.
 package lifecycle
 
 import (
