@@ -15,11 +15,11 @@ demo: ## run the tour on this machine
 	$(GO) run ./cmd/berth demo
 
 test: ## run the tests that need only Go, about four minutes; prints what only `make check` runs
-	GO=$(GO) sh .ci/quick
+	GO=$(GO) sh .ci/quick-tests
 
 check: tools ## run all tests except the lab, with real databases and OpenStack services; installs them (as root)
-	sh .ci/check
-	GO=$(GO) sh .ci/test
+	sh .ci/static-checks
+	GO=$(GO) sh .ci/all-tests
 
 archtest: ## check imports, pure packages, comments, words and sizes
 	$(GO) test ./internal/archtest
@@ -34,7 +34,7 @@ lab: ## test devices on a real kernel with SR-IOV and NUMA in QEMU
 	$(GO) test -tags lab -count=1 -timeout 20m -v ./internal/lab
 
 nova: ## run OpenStack's Nova with its fake driver on Berth's Placement; installs Nova and RabbitMQ (as root)
-	sh .ci/tools-nova
+	sh .ci/install-nova
 	$(GO) test -tags nova -run Nova -count=1 -timeout 20m -v ./internal/clienttest
 
 bench: ## measure Berth alone, COUNT times (1); the output is for benchstat
@@ -44,4 +44,4 @@ bench-peer: tools ## measure Berth beside OpenStack's own Placement and print th
 	$(GO) test -tags peer -run Peer -count 1 -timeout 60m -v ./internal/bench
 
 tools: ## install the Debian packages that the tests need and that are missing (as root)
-	sh .ci/tools
+	sh .ci/install-test-packages

@@ -1,9 +1,7 @@
 package pci
 
 import (
-	"fmt"
 	"reflect"
-	"slices"
 	"strings"
 	"testing"
 
@@ -123,61 +121,6 @@ func TestAliases(t *testing.T) {
 	}
 }
 
-func TestParseFlavorAliases(t *testing.T) {
-	for text, want := range map[string][]AliasCount{
-		"gpu:1":                          {{"gpu", 1}},
-		" Cirrus Logic : 4, IntelNIC: 3": {{"Cirrus Logic", 4}, {"IntelNIC", 3}},
-		"a:1,a:2":                        {{"a", 1}, {"a", 2}},
-		fmt.Sprintf("a:%d", MaxCount):    {{"a", MaxCount}},
-	} {
-		if got, err := ParseFlavorAliases(text); err != nil || !slices.Equal(got, want) {
-			t.Errorf("%q: %v %v", text, got, err)
-		}
-	}
-	for _, text := range []string{"", "a", "a:", ":1", "a:0", "a:-1", "a:+1", "a:1.5", "a:1:2", "a:1,", ",a:1", "a:x",
-		"a:257", "a:99999999999999999999"} {
-		got, err := ParseFlavorAliases(text)
-		if err == nil || !strings.Contains(fault.TextOf(err), "pci_passthrough:alias") {
-			t.Errorf("%q: %v %v", text, got, err)
-		}
-	}
-}
-
-func TestRequests(t *testing.T) {
-	as, err := ParseAliases(true, `{"name":"gpu","resource_class":"gpu","traits":"fast"}`,
-		`{"name":"nic","resource_class":"nic","numa_policy":"socket"}`)
-	if err != nil {
-		t.Fatal(err)
-	}
-	n := 0
-	newID := func() string { n++; return fmt.Sprint("id", n) }
-	got, err := as.Requests(" nic : 2,gpu:1,nic:1", newID)
-	want := []Request{
-		{ID: "id1", Alias: "nic", Count: 2, Requirement: Requirement{Class: "CUSTOM_NIC"}, Policy: Socket},
-		{
-			ID:          "id2",
-			Alias:       "gpu",
-			Count:       1,
-			Requirement: Requirement{Class: "CUSTOM_GPU", Required: []resource.Trait{"CUSTOM_FAST"}},
-			Policy:      Legacy,
-		},
-		{ID: "id3", Alias: "nic", Count: 1, Requirement: Requirement{Class: "CUSTOM_NIC"}, Policy: Socket},
-	}
-	if err != nil || !reflect.DeepEqual(got, want) {
-		t.Errorf("%+v %v", got, err)
-	}
-	if got, err := as.Requests(" ", newID); err != nil || got != nil {
-		t.Errorf("%v %v", got, err)
-	}
-	_, err = as.Requests("gpo:1", newID)
-	if !fault.Is(err, fault.Invalid) || !strings.Contains(fault.TextOf(err), `did you mean "gpu"?`) {
-		t.Error(err)
-	}
-	if _, err := as.Requests("gpu", newID); err == nil {
-		t.Error("an alias without a count is accepted")
-	}
-}
-
 func FuzzParseAlias(f *testing.F) {
 	for _, seed := range []string{`{"name":"a","vendor_id":"8086","product_id":"0443"}`,
 		`{"name":" é ","resource_class":"x","traits":"a,!b","numa_policy":"socket"}`,
@@ -199,29 +142,6 @@ func FuzzParseAlias(f *testing.F) {
 		}
 		if a.Requirement.Class == "" || a.Policy == "" {
 			t.Errorf("%q: %+v", text, a)
-		}
-	})
-}
-
-func FuzzParseFlavorAliases(f *testing.F) {
-	for _, seed := range []string{"a:1", "a:1,b:2", " a : 007 ", "a:1,", ":", "é:256"} {
-		f.Add(seed)
-	}
-	f.Fuzz(func(t *testing.T, text string) {
-		list, err := ParseFlavorAliases(text)
-		if err != nil {
-			return
-		}
-		var parts []string
-		for _, c := range list {
-			if c.Count < 1 || c.Name == "" {
-				t.Errorf("%q: %v", text, c)
-			}
-			parts = append(parts, c.String())
-		}
-		again, err := ParseFlavorAliases(strings.Join(parts, ","))
-		if err != nil || !slices.Equal(again, list) {
-			t.Errorf("%q: %v, then %v %v", text, list, again, err)
 		}
 	})
 }

@@ -252,3 +252,13 @@ func (c *Client) DeleteServer(ctx context.Context, id string) error {
 	_, err := c.REST.Do(ctx, http.MethodDelete, "/v2.1/servers/"+url.PathEscape(id), nil, nil)
 	return err
 }
+
+// Act requests an action on a server, by its key and arguments. It returns as soon as the request is recorded.
+func (c *Client) Act(ctx context.Context, id, action string, args map[string]any) error {
+	body := map[string]any{action: nil}
+	if args != nil {
+		body[action] = args
+	}
+	_, err := c.REST.Do(ctx, http.MethodPost, "/v2.1/servers/"+url.PathEscape(id)+"/action", body, nil)
+	return err
+}

@@ -8,8 +8,6 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-
-	"github.com/openberth/berth/fault"
 )
 
 // Identity is the caller of one request.
@@ -39,42 +37,27 @@ func (i Identity) Has(role string) bool {
 // IsAdmin reports whether the caller may see and do everything.
 func (i Identity) IsAdmin() bool { return i.Has("admin") }
 
-// NoAuth2 trusts the headers of a request, as `[api] auth_strategy = noauth2` of OpenStack's Placement does:
-//   - X-Auth-Token is `user` or `user:project`; a missing project is named as the user. The header is required; the
-//     user in it may be empty.
-//   - X-Roles lists the roles, separated by commas. Without it the user admin has the role admin and others have none.
-//     With it admin has only the listed roles, too.
-//   - Openstack-System-Scope sets the system scope, which has no project.
-//   - X-Project-Id sets another project.
-func NoAuth2(r *http.Request) (Identity, error) {
-	if _, ok := r.Header["X-Auth-Token"]; !ok {
-		return Identity{}, fault.New(fault.Forbidden, "identity.NoAuth2",
-			"the request has no X-Auth-Token, so it is not authenticated; send user:project, for example admin")
-	}
-	user, project, _ := strings.Cut(joined(r.Header, "X-Auth-Token"), ":")
-	if project == "" {
-		project = user
-	}
-	id := Identity{User: user, Project: project, SystemScope: joined(r.Header, "Openstack-System-Scope")}
-	if id.SystemScope != "" {
-		id.Project = ""
-	}
-	if other := joined(r.Header, "X-Project-Id"); other != "" {
-		id.Project = other
-	}
-	if _, ok := r.Header["X-Roles"]; !ok {
-		if user == "admin" {
-			id.Roles = []string{"admin"}
+// Credentials returns the attributes of the caller for policies, under oslo.context's names. Those that the token does
+// not have are nil.
+func (i Identity) Credentials() map[string]any {
+	text := func(s string) any {
+		if s == "" {
+			return nil
 		}
-		return id, nil
+		return s
 	}
-	for role := range strings.SplitSeq(joined(r.Header, "X-Roles"), ",") {
-		if role = strings.TrimSpace(role); role != "" {
-			id.Roles = append(id.Roles, role)
-		}
+	service := Identity{}
+	if i.Service != nil {
+		service = *i.Service
 	}
-	return id, nil
+	list := func(roles []string) []string { return append([]string{}, roles...) }
+	return map[string]any{
+		"user_id": text(i.User), "user_domain_id": text(i.UserDomain),
+		"project_id": text(i.Project), "project_domain_id": text(i.ProjectDomain),
+		"domain_id": text(i.Domain), "system_scope": text(i.SystemScope),
+		"roles": list(i.Roles), "is_admin_project": !i.NotAdminProject,
+		"service_user_id": text(service.User), "service_user_domain_id": text(service.UserDomain),
+		"service_project_id": text(service.Project), "service_project_domain_id": text(service.ProjectDomain),
+		"service_roles": list(service.Roles),
+	}
 }
-
-// joined returns a header's value; several lines are joined with commas, as web servers do for OpenStack's services.
-func joined(h http.Header, name string) string { return strings.Join(h[name], ", ") }

@@ -7,7 +7,6 @@ package image
 import (
 	"encoding/json"
 	"fmt"
-	"strings"
 )
 
 // Active is the status of an image whose data is there and may be used.
@@ -69,14 +68,4 @@ func (i *Image) UnmarshalJSON(text []byte) error {
 // visibleTo reports whether a project may see an image that is not shared with it.
 func (i Image) visibleTo(project string) bool {
 	return i.Owner == "" || i.Owner == project || i.Visibility == "public" || i.Visibility == "community"
-}
-
-// withoutVersion returns the URL of a service without a version at its end, which catalogs and configurations may have.
-func withoutVersion(address string) string {
-	address = strings.TrimRight(address, "/")
-	at := strings.LastIndexByte(address, '/')
-	if at >= 0 && len(address) > at+2 && address[at+1] == 'v' && address[at+2] >= '0' && address[at+2] <= '9' {
-		address = strings.TrimRight(address[:at], "/")
-	}
-	return address
 }

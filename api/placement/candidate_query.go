@@ -213,3 +213,74 @@ func parseRootRequired(ask *resource.Ask, value string) error {
 	}
 	return nil
 }
+
+// checkAsk makes the checks that need the whole ask.
+func checkAsk(v Version, ask resource.Ask) error {
+	var err error
+	if v < sinceSameSubtree {
+		err = checkResources(ask)
+	} else {
+		err = checkSubtrees(ask)
+	}
+	if err != nil {
+		return err
+	}
+	for _, g := range ask.Groups {
+		for _, any := range g.Required {
+			if !slices.ContainsFunc(any, func(t resource.Trait) bool { return !slices.Contains(g.Forbidden, t) }) {
+				return invalid("Conflicting required and forbidden traits in required%s: %s", g.Suffix, join(prefixed("", any)))
+			}
+		}
+	}
+	if ask.Suffixed() > 1 && ask.GroupPolicy == resource.PolicyUnset {
+		return invalid("group_policy is required if more than one group has a suffix")
+	}
+	return nil
+}
+
+// checkResources checks that each group has resources, as required before 1.36.
+func checkResources(ask resource.Ask) error {
+	for _, g := range ask.Groups {
+		if len(g.Resources) == 0 {
+			return invalid("All request groups must have resources, and the group %q has none", g.Suffix)
+		}
+	}
+	if len(ask.Groups) == 0 {
+		return invalid("At least one request group (`resources` or `resources{$S}`) is required")
+	}
+	return nil
+}
+
+// checkSubtrees checks that same_subtree names each group without resources, as required since 1.36.
+func checkSubtrees(ask resource.Ask) error {
+	suffixes, inSubtree := map[string]bool{}, map[string]bool{}
+	for _, set := range ask.SameSubtree {
+		for _, suffix := range set {
+			inSubtree[suffix] = true
+		}
+	}
+	var idle []string
+	for _, g := range ask.Groups {
+		suffixes[g.Suffix] = true
+		if len(g.Resources) == 0 {
+			idle = append(idle, g.Suffix)
+		}
+	}
+	if len(idle) == len(ask.Groups) {
+		return invalid("There must be at least one resources or resources[$S] parameter").WithCode(CodeQueryMissingValue)
+	}
+	for _, suffix := range idle {
+		if !inSubtree[suffix] {
+			return invalid("the group %q has no resources; name it in same_subtree or add resources", suffix).
+				WithCode(CodeQueryBadValue)
+		}
+	}
+	for _, set := range ask.SameSubtree {
+		for _, suffix := range set {
+			if !suffixes[suffix] {
+				return invalid("same_subtree names %q, and no group has that suffix", suffix).WithCode(CodeQueryBadValue)
+			}
+		}
+	}
+	return nil
+}

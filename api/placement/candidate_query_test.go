@@ -2,7 +2,6 @@ package placement
 
 import (
 	"maps"
-	"net/http"
 	"net/url"
 	"reflect"
 	"slices"
@@ -181,15 +180,6 @@ func TestParseAskRefuses(t *testing.T) {
 	}
 }
 
-func TestAmountsThatOverflow(t *testing.T) {
-	for _, amount := range []string{"2147483648", "9223372036854775807", "99999999999999999999999999"} {
-		ask, err := ParseAsk(Latest, url.Values{"resources": {"VCPU:" + amount}})
-		if err != nil || ask.Groups[0].Resources["VCPU"] <= resource.MaxAmount {
-			t.Errorf("%s: %+v, %v", amount, ask, err)
-		}
-	}
-}
-
 func TestRequiredUsesItsLastValueBefore139(t *testing.T) {
 	q := url.Values{"resources": {"VCPU:1"}, "required": {"A", "B"}}
 	for v, want := range map[Version][][]resource.Trait{38: {{"B"}}, 39: {{"A"}, {"B"}}} {
@@ -230,112 +220,6 @@ func FuzzParseAsk(f *testing.F) {
 		}
 		if !reflect.DeepEqual(again, ask) || !maps.EqualFunc(AskQuery(again), printed, slices.Equal) {
 			t.Fatalf("%q\nread  %+v\nagain %+v", query, ask, again)
-		}
-	})
-}
-
-func TestParseProviderQuery(t *testing.T) {
-	q := url.Values{"name": {"n"}, "uuid": {uuidA}, "in_tree": {uuidB}, "resources": {"VCPU:1"},
-		"required": {"A,!B", "in:C,D"}, "member_of": {uuidA, "!" + uuidB}}
-	got, err := ParseProviderQuery(Latest, q)
-	want := ProviderQuery{Name: "n", ID: uuidA,
-		Group: resource.Group{InTree: uuidB, Resources: resource.Amounts{"VCPU": 1},
-			Required: [][]resource.Trait{{"A"}, {"C", "D"}}, Forbidden: []resource.Trait{"B"},
-			MemberOf: [][]resource.AggregateID{{uuidA}}, NotMemberOf: []resource.AggregateID{uuidB}}}
-	if err != nil || !reflect.DeepEqual(got, want) {
-		t.Errorf("%+v %v", got, err)
-	}
-	for _, c := range []struct {
-		v     Version
-		query string
-	}{
-		{39, "uuid=" + uuidA[1:]}, {39, "in_tree=x"}, {39, "limit=1"}, {39, "resources1=VCPU:1"},
-		{13, "in_tree=" + uuidA}, {17, "required=A"}, {3, "resources=VCPU:1"}, {2, "member_of=" + uuidA},
-		{39, "required=in:A,!B"},
-	} {
-		q, err := url.ParseQuery(c.query)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got, err := ParseProviderQuery(c.v, q); !fault.Is(err, fault.Invalid) {
-			t.Errorf("%s ?%s: %+v, %v", c.v, c.query, got, err)
-		}
-	}
-}
-
-func TestRequestVersion(t *testing.T) {
-	for _, c := range []struct {
-		lines []string
-		want  Version
-		code  string
-		bad   bool
-	}{
-		{nil, 0, "", false},
-		{[]string{"placement 1.39"}, 39, "", false},
-		{[]string{"Placement 1.5"}, 5, "", false},
-		{[]string{"placement latest"}, 39, "", false},
-		{[]string{"compute 2.1, placement 1.4"}, 4, "", false},
-		{[]string{"placement 1.3, compute 2.1", "placement 1.4"}, 4, "", false},
-		{[]string{"compute 2.1"}, 0, "", false},
-		{[]string{"placement"}, 0, "", false},
-		{[]string{"placement LATEST"}, 0, "", true},
-		{[]string{"placement 1"}, 0, "", true},
-		{[]string{"placement 1.x"}, 0, "", true},
-		{[]string{"placement 1.40"}, 0, CodeVersion, true},
-		{[]string{"placement 2.0"}, 0, CodeVersion, true},
-		{[]string{"placement 1.-1"}, 0, CodeVersion, true},
-	} {
-		got, err := RequestVersion(http.Header{VersionHeader: c.lines})
-		if got != c.want || (err != nil) != c.bad || fault.CodeOf(err) != c.code {
-			t.Errorf("%q: %s, %v", c.lines, got, err)
-		}
-	}
-}
-
-func TestCanonicalUUID(t *testing.T) {
-	for text, ok := range map[string]bool{
-		uuidA: true, strings.ToUpper(uuidA): true, strings.ReplaceAll(uuidA, "-", ""): true, "{" + uuidA + "}": true,
-		"urn:uuid:" + uuidA: true,
-		"":                  false, uuidA + "a": false, "gggggggg-aaaa-4aaa-8aaa-aaaaaaaaaaaa": false,
-	} {
-		got, is := CanonicalUUID(text)
-		if is != ok || ok && got != uuidA {
-			t.Errorf("%q: %q %v", text, got, is)
-		}
-	}
-}
-
-// FuzzParseProviderQuery checks that every query is parsed or refused with fault.Invalid.
-func FuzzParseProviderQuery(f *testing.F) {
-	f.Add(39, "name=n&uuid="+uuidA+"&in_tree="+uuidB+"&resources=VCPU:1&required=A,!B&required=in:C,D&member_of=!"+uuidB)
-	f.Add(3, "member_of=in:"+uuidA)
-	f.Add(0, "name=%00&name=")
-	f.Fuzz(func(t *testing.T, minor int, query string) {
-		q, err := url.ParseQuery(query)
-		if err != nil || minor < int(Oldest) || minor > int(Latest) {
-			return
-		}
-		if _, err := ParseProviderQuery(Version(minor), q); err != nil && !fault.Is(err, fault.Invalid) {
-			t.Fatalf("a refusal of kind %s: %v", fault.KindOf(err), err)
-		}
-	})
-}
-
-// FuzzParseVersion checks that every parsed version can be printed and parsed again.
-func FuzzParseVersion(f *testing.F) {
-	for _, text := range []string{"1.39", "latest", "1.", "-1.3", " 1 . 4 ", "1.0039", "2.1", "99999999999999999999.1"} {
-		f.Add(text)
-	}
-	f.Fuzz(func(t *testing.T, text string) {
-		v, err := ParseVersion(text)
-		if err != nil {
-			if !fault.Is(err, fault.Invalid) {
-				t.Fatalf("a refusal of kind %s: %v", fault.KindOf(err), err)
-			}
-			return
-		}
-		if again, err := ParseVersion(v.String()); err != nil || again != v {
-			t.Fatalf("%q is %s, and that is %s, %v", text, v, again, err)
 		}
 	})
 }

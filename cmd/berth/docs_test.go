@@ -22,7 +22,7 @@ const root = "../.."
 func TestOperatorsGuide(t *testing.T) {
 	testenv.Long(t)
 	t.Parallel()
-	guide := strings.Replace(read(t, "docs/operator.md"), backupChapter(t), "", 1)
+	guide := strings.Replace(read(t, "docs/operator-guide.md"), backupChapter(t), "", 1)
 	dir := t.TempDir()
 	script := "set -eux\n"
 	for _, block := range regexp.MustCompile("(?s)```sh\n(.*?)```").FindAllStringSubmatch(guide, -1) {
@@ -90,7 +90,7 @@ func freePort(t *testing.T) string {
 // The command line accepts every berth command in the documents.
 func TestCommandsInDocuments(t *testing.T) {
 	shown := 0
-	for _, doc := range []string{"README.md", "docs/operator.md", "CONTRIBUTING.md"} {
+	for _, doc := range []string{"README.md", "docs/operator-guide.md", "CONTRIBUTING.md"} {
 		for line := range strings.Lines(read(t, doc)) {
 			match := regexp.MustCompile(`^(?:    )?berth ([^>#|&]+)`).FindStringSubmatch(line)
 			if match == nil {
@@ -123,7 +123,7 @@ func TestCommandsInDocuments(t *testing.T) {
 func TestDifferencesNameExistingTests(t *testing.T) {
 	names := regexp.MustCompile("`([a-z/]+)`|(Test[A-Za-z0-9]+)|\"([^\"]+)\"")
 	rows := 0
-	for line := range strings.Lines(read(t, "docs/pci-differences.md")) {
+	for line := range strings.Lines(read(t, "docs/pci-differences-from-nova.md")) {
 		cells := strings.Split(strings.TrimSpace(line), "|")
 		if len(cells) != 6 || cells[1] == "---" || strings.TrimSpace(cells[1]) == "Nova" {
 			continue

@@ -18,7 +18,7 @@ import (
 // backupChapter returns the chapter "Backup and restore" of the operator's guide.
 func backupChapter(t *testing.T) string {
 	t.Helper()
-	_, after, found := strings.Cut(read(t, "docs/operator.md"), "\n## Backup and restore\n")
+	_, after, found := strings.Cut(read(t, "docs/operator-guide.md"), "\n## Backup and restore\n")
 	chapter, _, _ := strings.Cut(after, "\n## ")
 	if !found {
 		t.Fatal("the operator's guide has no chapter on backup and restore")

@@ -7,6 +7,8 @@ package store
 
 import (
 	"context"
+	"crypto/rand"
+	"fmt"
 	"sync"
 	"time"
 
@@ -23,13 +25,6 @@ type Store struct {
 
 	mu          sync.Mutex
 	subscribers map[string]map[chan struct{}]bool // by host
-}
-
-// Epoch is one start of compute on its database. Agents store the newest one they have seen and so detect a database
-// that was restored from a backup.
-type Epoch struct {
-	Number int64  // from 1; 0: none
-	ID     string // random; distinguishes two copies of a database with the same number
 }
 
 // Open migrates the tables and returns the store. The caller closes the database.
@@ -55,16 +50,6 @@ func (s *Store) loadCloudID(ctx context.Context) error {
 	})
 }
 
-// texts returns the texts in the first column of a query.
-func (s *Store) texts(ctx context.Context, query string, args ...any) ([]string, error) {
-	var list []string
-	err := s.db.Read(ctx, func(tx *sqldb.Tx) (err error) {
-		list, err = readTexts(ctx, tx, query, args...)
-		return err
-	})
-	return list, err
-}
-
 // Available returns nil, or fault.Unavailable if the database file was deleted or replaced, so that no call can
 // succeed.
 func (s *Store) Available() error { return s.db.db.Available() }
@@ -78,19 +63,13 @@ func (s *Store) touch(ctx context.Context) error {
 	return wrap("touch", s.db.Write(ctx, func(tx *sqldb.Tx) error { return tx.Touch(ctx, "compute_cloud", "id") }))
 }
 
-// Hold acquires the lease for this process. Afterwards all calls of the store fail once another process owns the lease.
-// A lease that was released or whose owner is known to have ended is acquired at once; otherwise Hold waits for a
-// renewal up to the TTL (twice the TTL for an owner known to run). It returns fault.Conflict, which names the owner, if
-// the owner renews the lease. Keep must run as long as the store is used.
-func (s *Store) Hold(ctx context.Context, me LeaseOwner, terms LeaseOptions) (*Lease, error) {
-	const op = "Hold"
-	l := &Lease{db: s.db.db, self: me, options: terms.withDefaults(), lost: make(chan struct{})}
-	l.client = newClientLease(l.options.TTL - l.options.TTL/3)
-	if err := l.waitAndAcquire(ctx); err != nil {
-		return nil, wrap(op, err)
-	}
-	s.db.mu.Lock()
-	defer s.db.mu.Unlock()
-	s.db.lease = l
-	return l, nil
+// newUUID returns a random UUID (RFC 9562, version 4).
+func newUUID() string {
+	var b [16]byte
+	rand.Read(b[:]) // never fails: crypto/rand ends the program instead
+	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
+	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
 }
+
+// wrap adds the operation to an error; a fault keeps its kind.
+func wrap(op string, err error) error { return fault.Wrap("", "compute.store."+op, err) }

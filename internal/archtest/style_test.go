@@ -169,10 +169,10 @@ func TestNoInitAndNoEmptyNames(t *testing.T) {
 	})
 }
 
-// TestRaceExemptPackagesArePure compares the list in .ci/pure with the rules. internal/sim is not pure, but has no
-// goroutine either.
+// TestRaceExemptPackagesArePure compares the list in .ci/packages-without-goroutines with the rules. internal/sim is
+// not pure, but has no goroutine either.
 func TestRaceExemptPackagesArePure(t *testing.T) {
-	text, err := os.ReadFile("../../.ci/pure")
+	text, err := os.ReadFile("../../.ci/packages-without-goroutines")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -189,11 +189,11 @@ func TestRaceExemptPackagesArePure(t *testing.T) {
 		for _, p := range strings.Fields(line) {
 			listed++
 			if kind := kinds[p]; kind != Pure && kind != Domain {
-				t.Errorf(".ci/pure lists %s, which is not a pure package but %q", p, kind)
+				t.Errorf(".ci/packages-without-goroutines lists %s, which is not a pure package but %q", p, kind)
 			}
 		}
 	}
 	if listed < 5 {
-		t.Errorf(".ci/pure lists %d packages", listed)
+		t.Errorf(".ci/packages-without-goroutines lists %d packages", listed)
 	}
 }

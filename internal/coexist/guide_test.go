@@ -13,11 +13,11 @@ import (
 	"github.com/openberth/berth/internal/bench"
 )
 
-// followGuide executes docs/moving.md literally: its sh blocks, in order, in a directory with a placement.conf,
-// beside OpenStack's Placement.
+// followGuide executes docs/moving-placement-to-berth.md literally: its sh blocks, in order, in a directory with a
+// placement.conf, beside OpenStack's Placement.
 func (s *site) followGuide(t *testing.T) {
 	fill(t, s.servers[0])
-	text, err := os.ReadFile("../../docs/moving.md")
+	text, err := os.ReadFile("../../docs/moving-placement-to-berth.md")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,8 +1,8 @@
 // Package metrics holds the Prometheus metrics of the Placement service.
 //
-// A Set holds the metrics of one server in its own registry; Handler exposes them. docs/operations.md lists every
-// metric with its meaning, and a test compares the two. Labels have few values: routes are templates, methods and codes
-// are those of the API.
+// A Set holds the metrics of one server in its own registry; Handler exposes them. docs/placement-operations.md lists
+// every metric with its meaning, and a test compares the two. Labels have few values: routes are templates, methods and
+// codes are those of the API.
 package metrics
 
 import (

@@ -55,9 +55,9 @@ func wantLines(t *testing.T, text string, lines ...string) {
 	}
 }
 
-// docs/operations.md lists exactly the existing metrics with their labels.
+// docs/placement-operations.md lists exactly the existing metrics with their labels.
 func TestManualListsAllMetrics(t *testing.T) {
-	manual, err := os.ReadFile("../../docs/operations.md")
+	manual, err := os.ReadFile("../../docs/placement-operations.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -87,7 +87,7 @@ func TestManualListsAllMetrics(t *testing.T) {
 		}
 	}
 	if !maps.Equal(listed, have) {
-		t.Errorf("docs/operations.md lists\n%v\nthe code has\n%v", listed, have)
+		t.Errorf("docs/placement-operations.md lists\n%v\nthe code has\n%v", listed, have)
 	}
 }
 

@@ -1,0 +1,33 @@
+package compute
+
+import (
+	"net/http"
+	"strings"
+
+	"github.com/openberth/berth/api/rest"
+)
+
+// Link is one hyperlink of a resource: `self`, `bookmark` or `next`.
+type Link struct {
+	Rel  string `json:"rel"`
+	HRef string `json:"href"`
+}
+
+// Ref is a resource by name alone, as in the lists without detail.
+type Ref struct {
+	ID    string `json:"id"`
+	Name  string `json:"name"`
+	Links []Link `json:"links"`
+}
+
+// Client uses the newest microversion that Berth implements. An older service answers with fault.Invalid.
+type Client struct{ REST *rest.Client }
+
+// NewClient returns a client of the service at base (such as "http://127.0.0.1:8774"); client nil means a default one.
+func NewClient(base string, client *http.Client, token string) *Client {
+	return &Client{REST: &rest.Client{Base: strings.TrimRight(base, "/"), HTTP: client, Headers: map[string]string{
+		"X-Auth-Token":      token,
+		VersionHeader:       Service + " " + Max.String(),
+		LegacyVersionHeader: Max.String(),
+	}}}
+}

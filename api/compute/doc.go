@@ -1,0 +1,49 @@
+// Package compute is the contract of compute: the part of the OpenStack Compute API v2.1 that Berth implements, its
+// wire types, its microversions and a client; and Berth's own extension "why".
+//
+//	GET POST         /v2.1/servers                   list (id, name), create
+//	GET              /v2.1/servers/detail            list with everything
+//	GET DELETE       /v2.1/servers/{id}
+//	POST             /v2.1/servers/{id}/action       os-start, os-stop, reboot, rebuild, resize, confirmResize,
+//	                                                 revertResize, migrate, os-migrateLive, evacuate, shelve,
+//	                                                 shelveOffload, unshelve, forceDelete, os-resetState
+//	GET              /v2.1/servers/{id}/migrations   moves in progress (admins)
+//	GET              /v2.1/os-migrations             all moves (admins)
+//	GET              /v2.1/os-services               the agents of hosts (admins)
+//	PUT              /v2.1/os-services/…             forced_down (admins)
+//	GET POST         /v2.1/flavors                   list (id, name), create
+//	GET              /v2.1/flavors/detail
+//	GET PUT DELETE   /v2.1/flavors/{id}              PUT changes the description
+//	GET POST         /v2.1/flavors/{id}/os-extra_specs
+//	GET PUT DELETE   /v2.1/flavors/{id}/os-extra_specs/{key}
+//	GET              /berth/v1/servers/{id}/why      Why
+//	PUT DELETE       /berth/v1/hosts/{host}/down     declares the host permanently dead, or reverses that
+//
+// Each path under /v2.1 also answers under /v2.1/{project_id}. A client chooses a microversion with
+// `OpenStack-API-Version: compute 2.61` (or X-OpenStack-Nova-API-Version: 2.61); without one it gets 2.1.
+// Berth implements 2.1 to 2.61. These versions change something on the paths above:
+//
+//	2.3    servers show OS-EXT-SRV-ATTR:hostname, reservation_id, launch_index, … (admins)
+//	2.9    servers show locked
+//	2.11   services show forced_down, which PUT /os-services/force-down changes
+//	2.16   servers show host_status (admins)
+//	2.19   servers have a description
+//	2.23   GET /servers/{id}/migrations; migrations show their migration_type
+//	2.25   os-migrateLive has no disk_over_commit
+//	2.26   servers show tags
+//	2.29   evacuate may name a host, which is checked like any other
+//	2.30   os-migrateLive may name a host, which is checked like any other
+//	2.37   creating a server requires networks: none or auto
+//	2.38   an unknown status in the filter of a list is an error, not an empty list
+//	2.47   servers show their flavor's values as they were at creation, not its id
+//	2.52   creating a server may set tags
+//	2.53   services have UUIDs; PUT /os-services/{id} changes forced_down
+//	2.55   flavors have a description, which PUT changes
+//	2.56   migrate may name a host
+//	2.57   creating a server cannot inject files (personality); Berth never could
+//	2.59   migrations show their uuid
+//	2.61   flavors show their extra_specs
+//
+// Effects has the same list as data, and a test compares the two. Other versions change paths that Berth does not
+// implement.
+package compute

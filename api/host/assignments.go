@@ -1,0 +1,159 @@
+package host
+
+import (
+	"fmt"
+	"time"
+)
+
+// Heartbeat is the longest silence on an assignment stream. An agent that receives nothing for three of them
+// reconnects.
+const Heartbeat = 10 * time.Second
+
+// Position is a point in the history of a host's assignments. Compute counts an epoch at each of its starts, and a
+// revision at each change of the host's assignments. The zero Position precedes every other.
+type Position struct {
+	Epoch    int64  `json:"epoch"`    // number of compute's start on its database, from 1
+	EpochID  string `json:"epoch_id"` // random, so that two copies of a database that count the same number differ
+	Revision int64  `json:"revision"`
+}
+
+// Assignments is one line of the stream: all servers that must be on the host, and all that must be removed from it.
+//
+// Cloud is created once, with compute's database. An agent stores it with its first line, and follows no line of
+// another cloud until its operator runs `berth agent adopt`: an empty database must not destroy the guests of the
+// previous one. The same holds for a line that precedes the agent's Position: it comes from a database that was
+// restored from a backup.
+type Assignments struct {
+	Cloud    string `json:"cloud,omitempty"` // UUID
+	Position        // of this line
+	// Past is what compute's database records of the epoch that the agent named in its request: its last revision for
+	// this host. It is absent when the agent named no epoch or the present one, and when the database has no record of
+	// the epoch.
+	Past    *Position      `json:"past,omitempty"`
+	Servers []Server       `json:"servers"`          // by id
+	Remove  []Removal      `json:"remove,omitempty"` // by id; each is repeated until the agent has reported phase gone
+	Clean   []CleanRequest `json:"clean,omitempty"`  // devices for one-time use that must be cleaned
+}
+
+// Accept returns why a line must not be followed by an agent that has followed the assignments up to p; empty when it
+// may. A line precedes p when compute's database lacks history that the agent has seen: it was restored from a backup,
+// or it is a copy of the one that was used.
+func (p Position) Accept(line Assignments) (refusal string) {
+	const older = "compute's database lacks assignments that this host has followed, as after a restored backup"
+	switch past := line.Past; {
+	case p == Position{}:
+		return ""
+	case line.Epoch < p.Epoch:
+		return fmt.Sprintf("%s: it is at start %d of compute, this host has seen start %d", older, line.Epoch, p.Epoch)
+	case line.Epoch == p.Epoch && line.EpochID != p.EpochID:
+		return fmt.Sprintf("%s: its start %d of compute is another one than this host has seen", older, p.Epoch)
+	case line.Epoch == p.Epoch && line.Revision < p.Revision:
+		return fmt.Sprintf("%s: it is at revision %d, this host at %d", older, line.Revision, p.Revision)
+	case line.Epoch == p.Epoch:
+		return ""
+	case past == nil || past.Epoch != p.Epoch || past.EpochID != p.EpochID:
+		return fmt.Sprintf("%s: it has no record of start %d of compute that this host has seen", older, p.Epoch)
+	case past.Revision < p.Revision:
+		return fmt.Sprintf("%s: start %d of compute ended there at revision %d, this host is at %d",
+			older, p.Epoch, past.Revision, p.Revision)
+	}
+	return ""
+}
+
+// Present is a guest that exists on the host.
+type Present struct {
+	ID       string `json:"id"`                 // its name in the hypervisor: the id of the server or of a migration
+	Server   string `json:"server,omitempty"`   // UUID for users; absent: ID
+	Assigned bool   `json:"assigned,omitempty"` // named in the followed line; false before the first line
+}
+
+// Removal is a guest that must be destroyed, because according to compute's record its server was deleted, moved
+// or shelved. The agent reports phase gone under ID, also when nothing of the guest exists.
+type Removal struct {
+	ID         string `json:"id"`            // as in Server
+	PreviousID string `json:"was,omitempty"` // the previous ID, under which the agent may still have the guest
+}
+
+// CleanRequest is an operator's request to clean a device for one-time use. The agent cleans it once for each request,
+// if no guest has it. The request is repeated in the lines until the agent has answered.
+type CleanRequest struct {
+	Address string    `json:"address"`
+	Asked   time.Time `json:"asked"` // identifies the request: another time is another request
+}
+
+// Server is a guest that must be on the host.
+//
+// ID is the consumer that has its devices in Placement: the server's own UUID, or while the server moves away, that of
+// the migration that keeps the source's devices until the move is confirmed or reverted. So a line has a server twice
+// while it is resized on the same host: as the migration (stopped) and as itself. An entry with PreviousID takes over
+// the devices and the guest of that ID before the agent does anything else.
+type Server struct {
+	ID         string      `json:"id"`
+	Server     string      `json:"server,omitempty"` // UUID for users; absent: ID
+	PreviousID string      `json:"was,omitempty"`    // the ID of this guest before
+	Name       string      `json:"name"`
+	VCPUs      int         `json:"vcpus"`
+	MemoryMB   int         `json:"memory_mb"`
+	DiskGB     int         `json:"disk_gb"`
+	Image      string      `json:"image,omitempty"`
+	Requests   []Request   `json:"pci_requests"`
+	Topology   []GuestCell `json:"topology,omitempty"` // the guest's NUMA cells, by number; absent: none
+
+	Power    Power     `json:"power,omitempty"`    // absent: On
+	Build    int       `json:"build,omitempty"`    // count of rebuilds: if it changes, rebuild with the same devices
+	Incoming bool      `json:"incoming,omitempty"` // arrives by live migration: claim its devices, start nothing
+	Outgoing *Outgoing `json:"outgoing,omitempty"` // live-migrate it: report departed, or failed if it still runs here
+}
+
+// Power is whether a guest must run.
+type Power string
+
+// The powers.
+const (
+	On  Power = "on"
+	Off Power = "off" // the guest keeps its devices
+)
+
+// Outgoing is the destination of a live migration.
+type Outgoing struct {
+	Host    string            `json:"host"`
+	Devices map[string]string `json:"devices,omitempty"` // address on the source → address on the destination
+}
+
+// GuestCell is one NUMA cell of a guest.
+//
+// PageKB is the size of its huge pages in KiB. -1: the largest that fit; -2: the largest that fit, or small pages; -3:
+// small pages without overcommit; absent: small pages.
+type GuestCell struct {
+	VCPUs     []int  `json:"vcpus"`               // numbers of the guest's CPUs, ascending
+	Dedicated []int  `json:"dedicated,omitempty"` // those of them that have a host thread of their own
+	Threads   string `json:"threads,omitempty"`   // hw:cpu_thread_policy: prefer (or absent), isolate, require
+	MemoryMB  int    `json:"memory_mb"`           // MiB
+	PageKB    int    `json:"page_kb,omitempty"`
+	Emulator  int    `json:"emulator,omitempty"` // host threads for the emulator alone, in addition to those of the CPUs
+}
+
+// Request is one PCI request of a server with the providers that Placement chose for it.
+type Request struct {
+	ID         string   `json:"request_id"`
+	Alias      string   `json:"alias"`
+	Count      int      `json:"count"`
+	VendorID   string   `json:"vendor_id,omitempty"`
+	ProductID  string   `json:"product_id,omitempty"`
+	Type       string   `json:"dev_type,omitempty"`
+	Class      string   `json:"resource_class,omitempty"`
+	Required   []string `json:"required_traits,omitempty"`
+	Forbidden  []string `json:"forbidden_traits,omitempty"`
+	Policy     string   `json:"numa_policy,omitempty"`
+	Migratable string   `json:"live_migratable,omitempty"` // "true" or "false": the device must have it; absent: any
+	Providers  []string `json:"providers,omitempty"`       // one for each device; absent if Placement was not used
+	Or         []Or     `json:"or,omitempty"`              // other definitions of the alias; a device may meet any of them
+}
+
+// Or is another definition of an alias. Where Placement is used it has the same type, class and traits.
+type Or struct {
+	VendorID   string `json:"vendor_id,omitempty"`
+	ProductID  string `json:"product_id,omitempty"`
+	Class      string `json:"resource_class,omitempty"`
+	Migratable string `json:"live_migratable,omitempty"`
+}

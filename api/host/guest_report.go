@@ -1,0 +1,75 @@
+package host
+
+import "fmt"
+
+// Phase is the state of a guest.
+type Phase string
+
+// The phases that an agent reports. Claimed is intermediate; the others are the results of a transition.
+const (
+	Claimed  Phase = "claimed"  // the devices are journalled; the guest is about to be built
+	Running  Phase = "running"  // the guest runs with its devices
+	Stopped  Phase = "stopped"  // the guest has its devices and does not run, as requested
+	Refused  Phase = "refused"  // the hypervisor did not start, stop or rebuild the guest, which is as before
+	Departed Phase = "departed" // the guest runs on the destination; its devices on this host are still claimed
+	Failed   Phase = "failed"   // the guest cannot be built here; nothing of it is left and its devices are free
+	Gone     Phase = "gone"     // the guest and its claims do not exist
+)
+
+// Guest is a report of one server on the host. An agent repeats it until compute has answered 204; it may be received
+// twice. A claim of a server that is not, or no longer, assigned to the host is answered with 409, and then the agent
+// must not build the guest: compute releases everything of a server without reports of an agent as soon as it is
+// deleted. A claim is also answered with 409, and may be repeated, while another host has a guest of the server that
+// compute has not placed there.
+//
+// Reports may overtake each other in the network. Compute records those of one agent about one server in the order of
+// their numbers: a report that is older than the last one changes nothing, and is answered with 409 and the header
+// Berth-Latest, the number of the last one. An agent that receives this answer (its journal was restored from a
+// backup) continues counting from that number and repeats the report. A guest report of any other start than the
+// admitted one is answered with 409 and changes nothing; one without instance, start and number with 400.
+//
+// {server} in the path is the ID in the line. When the ID of an entry has changed (PreviousID), the agent reports its
+// phase again, under the new ID; a move continues only after that.
+//
+// After phase refused, compute cancels the requested change: the actual state of the guest becomes the desired state,
+// and the next line has it.
+type Guest struct {
+	Phase   Phase        `json:"phase"`
+	Devices []Picked     `json:"devices,omitempty"` // of the guest, with phases claimed, running, stopped and refused
+	Cells   []PlacedCell `json:"parts,omitempty"`   // placement of the guest's NUMA cells, with the same phases
+	Build   int          `json:"build,omitempty"`   // Server.Build of the existing guest, with the same phases
+	Power   Power        `json:"power,omitempty"`   // actual power of the guest, with phase refused; absent: On
+	Message string       `json:"message,omitempty"` // the reason of a failure or a refusal, as a sentence
+
+	Instance string `json:"instance"` // of the agent, as in its report
+	Start    string `json:"start"`    // of the agent's process, as in its report
+	Number   int64  `json:"number"`   // larger than in all earlier reports of this instance, also of earlier processes
+}
+
+// Picked is a device given to a guest.
+type Picked struct {
+	RequestID string `json:"request_id"`
+	Address   string `json:"address"`
+	Provider  string `json:"provider,omitempty"`
+}
+
+// PlacedCell is the placement of one NUMA cell of a guest.
+type PlacedCell struct {
+	Node     int         `json:"node"`               // of the host
+	CPUs     map[int]int `json:"cpus,omitempty"`     // dedicated virtual CPU → host thread
+	Emulator []int       `json:"emulator,omitempty"` // host threads for the emulator alone
+	PageKB   int         `json:"page_kb,omitempty"`  // size of its huge pages; absent: small pages
+}
+
+// Latest is the header of the answer to a report that came too late: the number of the last report that compute has.
+const Latest = "Berth-Latest"
+
+// Late is the cause of the fault when compute has a newer report of the server than the one sent.
+type Late struct {
+	Number int64 // of the newest report that compute has
+}
+
+// Error returns the sentence.
+func (l *Late) Error() string {
+	return fmt.Sprintf("compute has a newer report of this server (number %d)", l.Number)
+}

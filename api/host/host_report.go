@@ -1,0 +1,112 @@
+package host
+
+import "time"
+
+// Report is the state of a host. Its agent sends it at each change and at least once a minute.
+type Report struct {
+	Host     string    `json:"host"`               // the hypervisor hostname, and the name of the root provider
+	Instance string    `json:"instance"`           // UUID of the agent, created once and kept in its journal
+	Start    string    `json:"start,omitempty"`    // of the agent's process, see Sender; compute never returns it
+	Previous []string  `json:"previous,omitempty"` // see Sender
+	Place    string    `json:"place,omitempty"`    // see Sender.ProcessSpace
+	Position Position  `json:"position,omitzero"`  // the newest assignments that this agent has followed
+	Behind   string    `json:"behind,omitempty"`   // why the agent does not follow the assignments; empty: it does
+	Guests   []Present `json:"guests,omitempty"`   // the guests that exist on the host, by id
+	Provider string    `json:"provider"`           // UUID of the root provider
+	Devices  []Device  `json:"devices"`            // every device that device_spec offers, by address
+	Cells    []Cell    `json:"cells,omitempty"`    // the NUMA nodes with CPUs or memory for guests, by number
+	Counted  []string  `json:"counted,omitempty"`  // ids of the guests with a topology whose use the cells include
+
+	CPURatio   float64       `json:"cpu_allocation_ratio,omitempty"` // shared vCPUs per thread of Cell.CPUs; absent: 1
+	MemRatio   float64       `json:"ram_allocation_ratio,omitempty"` // of small pages; absent: 1
+	Conditions []string      `json:"conditions"`                     // one sentence for each problem of the host
+	InPlace    bool          `json:"in_placement"`                   // [pci] report_in_placement
+	Cleaned    []CleanResult `json:"cleaned,omitempty"`              // each repeated while compute repeats the request
+
+	// Set by compute.
+	Seen      time.Time `json:"seen,omitzero"`           // when the report was received
+	Dead      bool      `json:"dead,omitempty"`          // an operator has declared the host dead
+	Connected bool      `json:"connected,omitempty"`     // the agent has an open stream of assignments
+	Quiet     float64   `json:"quiet_seconds,omitempty"` // since the last sign of life, measured with a monotonic clock
+}
+
+// Sender returns the sender of the report.
+func (r Report) Sender() Sender {
+	return Sender{Instance: r.Instance, Start: r.Start, Previous: r.Previous, ProcessSpace: r.Place}
+}
+
+// Device is one PCI device of a host. ForPorts has an effect only while devices are reported in Placement.
+type Device struct {
+	Host          string   `json:"host"`
+	Address       string   `json:"address"`
+	VendorID      string   `json:"vendor_id"`
+	ProductID     string   `json:"product_id"`
+	Type          string   `json:"dev_type"`         // type-PCI, type-PF, type-VF
+	Parent        string   `json:"parent,omitempty"` // address of the PF of a VF
+	NUMANode      int      `json:"numa_node"`        // -1 when unknown
+	Driver        string   `json:"driver,omitempty"`
+	IOMMUGroup    int      `json:"iommu_group"` // -1 when none
+	ResourceClass string   `json:"resource_class"`
+	Traits        []string `json:"traits"`
+	Provider      string   `json:"provider,omitempty"`   // UUID of its provider; empty while not in Placement
+	State         string   `json:"state"`                // such as available, claimed, allocated; see schedule.State
+	Holder        string   `json:"holder,omitempty"`     // UUID of the server that holds it
+	RequestID     string   `json:"request_id,omitempty"` // of the request it serves
+
+	RemoteManaged  bool   `json:"remote_managed,omitempty"`  // set by its rule: no alias is ever given it
+	ForPorts       bool   `json:"for_ports,omitempty"`       // its rule has physical_network: for network ports only
+	LiveMigratable string `json:"live_migratable,omitempty"` // "true", "false" or absent, set by its rule
+	OneTimeUse     bool   `json:"one_time_use,omitempty"`    // after a guest has started with it, it must be cleaned
+	Spent          bool   `json:"spent,omitempty"`           // used once and not cleaned yet: `berth device clean`
+
+	// Set by compute.
+	Wanted  time.Time `json:"clean_wanted,omitzero"`   // since when an operator requests that it is cleaned
+	Refused string    `json:"clean_refused,omitempty"` // why its agent has not cleaned it; absent: no answer yet
+}
+
+// Cell is one NUMA node of a host: its capacity for guests, and what they use.
+type Cell struct {
+	ID        int     `json:"id"`                  // the kernel's number
+	Socket    int     `json:"socket"`              // physical package of its CPUs; -1 when unknown
+	CPUs      []int   `json:"cpus"`                // threads that guests share, ascending ([compute] cpu_shared_set)
+	Dedicated []int   `json:"dedicated,omitempty"` // threads to pin, ascending, none of CPUs ([compute] cpu_dedicated_set)
+	Siblings  [][]int `json:"siblings,omitempty"`  // threads that share a core, each group ascending; absent without SMT
+	MemoryMB  int     `json:"memory_mb"`           // MiB in all, with huge pages, minus what is reserved for the host
+	Pages     []Pages `json:"pages,omitempty"`     // huge pages, by size
+
+	Pinned     []int `json:"pinned,omitempty"` // threads of Dedicated that guests use, ascending
+	Floating   int   `json:"floating"`         // shared virtual CPUs of guests with a topology
+	UsedMemory int   `json:"used_memory_mb"`   // MiB of small pages that guests with a topology use
+}
+
+// Pages are the huge pages of one size on a cell.
+type Pages struct {
+	SizeKB int `json:"size_kb"`
+	Total  int `json:"total"`
+	Used   int `json:"used"` // by guests of this host's agent
+}
+
+// Sender identifies the start of the agent that sends a request. Compute admits one start for each host.
+type Sender struct {
+	Instance     string   // UUID of the agent, created once and kept in its journal
+	Start        string   // random, drawn by each process of the agent and journalled before it is sent
+	Previous     []string // earlier Starts in the journal since the last acknowledged one; at most MaxPrevious
+	ProcessSpace string   // boot and process namespace in which the process runs; empty when unknown
+}
+
+// MaxPrevious is the maximum length of Sender.Previous: starts that compute has not acknowledged, as when it does not
+// answer.
+const MaxPrevious = 32
+
+// CleanResult is the answer to a CleanRequest. A clean device is also reported by Device.Spent.
+type CleanResult struct {
+	Address string    `json:"address"`
+	Asked   time.Time `json:"asked"`             // of the request
+	Refused string    `json:"refused,omitempty"` // why the device was not cleaned; absent: it was
+}
+
+// Forgotten lists the providers of a host that was forgotten, by name.
+type Forgotten struct {
+	Removed []string `json:"removed"`
+	Kept    []string `json:"kept"` // created by other services, or an ancestor of such a provider
+}

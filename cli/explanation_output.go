@@ -1,0 +1,44 @@
+package cli
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+
+	"github.com/openberth/berth/api/placement"
+)
+
+// explain prints why there are no candidates: the reason, the funnel, clauses that exclude each other, and the nearest
+// misses.
+func (g *Globals) explain(e placement.Explanation) error {
+	if g.Output == "json" {
+		return g.print(e, nil, nil)
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s\n", cmp.Or(e.Reason, "there are candidates"))
+	if len(e.Funnel) > 0 {
+		b.WriteString("hosts left after each clause:\n")
+	}
+	for _, s := range e.Funnel {
+		fmt.Fprintf(&b, "  %6d  %s\n", s.Left, s.Clause)
+	}
+	if len(e.Minimal) > 0 {
+		if e.Rough {
+			b.WriteString("perhaps not all of ")
+		}
+		fmt.Fprintf(&b, "these cannot hold together:\n  %s\n", strings.Join(e.Minimal, "\n  "))
+	}
+	if len(e.Nearest) > 0 {
+		b.WriteString("nearest misses:\n")
+	}
+	for _, m := range e.Nearest {
+		for _, d := range m.Deficits {
+			fmt.Fprintf(&b, "  %s: %s\n", m.Host, d.Text)
+			for _, h := range d.HeldBy {
+				fmt.Fprintf(&b, "    %s is held by %s\n", cmp.Or(h.Name, string(h.Provider)), strings.Join(strs(h.Consumers), ", "))
+			}
+		}
+	}
+	_, err := fmt.Fprint(g.stdout(), b.String())
+	return err
+}

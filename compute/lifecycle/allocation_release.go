@@ -1,0 +1,52 @@
+package lifecycle
+
+import (
+	"fmt"
+	"slices"
+	"time"
+)
+
+// NextLeftover returns the first leftover whose allocations can be released, and whether there is one.
+func (s Server) NextLeftover() (Residence, bool) {
+	i := slices.IndexFunc(s.Leftovers, func(l Residence) bool { return l.Gone })
+	if i < 0 {
+		return Residence{}, false
+	}
+	return s.Leftovers[i], true
+}
+
+// onReleased continues after the allocations of the server's own consumer have been released.
+func onReleased(s Server, now time.Time) Server {
+	s.Requests, s.Choices, s.Devices, s.Cells, s.Reported = withProviders(s.Requests, nil), nil, nil, nil, false
+	s = addHistory(s, now, "released its allocations in Placement")
+	switch s.State {
+	case DeletingAllocation:
+		return finishDeletion(s, now)
+	case Failing:
+		s.State = Error
+	case Offloading:
+		s.State = Shelved
+		s.Shelved, s.Stopped, s.Power = true, false, On
+		s = addHistory(s, now, "shelved")
+	case Rescheduling:
+		s.State = Scheduling
+	case Moving:
+		s = advance(s, destinationReleased{}, now)
+	}
+	s.Host = ""
+	return s
+}
+
+// onLeftoverReleased removes the leftover whose allocations have been released.
+func onLeftoverReleased(s Server, e LeftoverReleased, now time.Time) Server {
+	i := slices.IndexFunc(s.Leftovers, func(l Residence) bool { return l.Gone })
+	if i < 0 || s.Leftovers[i].Consumer != e.Consumer {
+		return s // late
+	}
+	s = addHistory(s, now, fmt.Sprintf("released the leftover on %s", s.Leftovers[i].Host))
+	s.Leftovers = slices.Delete(slices.Clone(s.Leftovers), i, i+1)
+	if s.State == DeletedAwaitingCleanup && len(s.Leftovers) == 0 {
+		return markDeleted(s, now)
+	}
+	return s
+}

@@ -1,0 +1,37 @@
+package lifecycle
+
+import (
+	"slices"
+	"time"
+)
+
+// hostDead is what history says of a host that will never return.
+const hostDead = "declared dead by an operator"
+
+// onHostDead records that nothing of the server is left on a dead host. The event is repeated as long as the host is
+// declared dead.
+func onHostDead(s Server, host string, now time.Time) Server {
+	if slices.ContainsFunc(s.Leftovers, func(l Residence) bool { return l.Host == host && !l.Gone }) {
+		s.Leftovers = slices.Clone(s.Leftovers)
+		for i := range s.Leftovers {
+			s.Leftovers[i].Gone = s.Leftovers[i].Gone || s.Leftovers[i].Host == host
+		}
+		s = addHistory(s, now, "host "+host+" "+hostDead+"; releasing the leftover there")
+	}
+	if s.Move != nil && s.Move.From.Host == host {
+		s = advance(s, sourceDead{to: s.Host, otherChoices: len(withoutHost(s.Choices, host)) > 0,
+			lastReason: unlessAgain(s, "the chosen host "+host+" is dead")}, now)
+	}
+	if s.AllocatedHost() != host {
+		return s
+	}
+	switch s.State {
+	case Moving:
+		return advance(s, destinationDead{s.Host, unlessAgain(s, lastFailure(s, hostDead))}, now)
+	case DeletingGuest, Shelving:
+		return onGuestGone(s, hostDead, now)
+	case AwaitingMinCount, Spawning:
+		return reschedule(s, hostDead, now)
+	}
+	return s // Active: an operator may evacuate the server
+}

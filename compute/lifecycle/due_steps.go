@@ -1,0 +1,75 @@
+package lifecycle
+
+import "slices"
+
+// Step is an operation on another service that a server needs.
+type Step string
+
+// The steps. Each may be repeated, also when its outcome is unknown.
+const (
+	// build the request to Placement from the flavor and the image → Prepared or Refused
+	Prepare            Step = "prepare"
+	Schedule           Step = "schedule" // request and filter candidates → Chosen, NoValidHost or Refused
+	Claim              Step = "claim"    // claim Choices[0] in Placement → Claimed, ClaimLost or Refused
+	CheckMinCount      Step = "muster"   // check the other servers of the request → MinCountReached or MinCountFailed
+	Release            Step = "release"  // release all allocations of the server's own consumer → Released
+	MoveAllocations    Step = "rekey"    // move the server's allocations to its migration → AllocationsMoved or Refused
+	RestoreAllocations Step = "restore"  // move the migration's allocations to the server → AllocationsRestored
+	// release the allocations of the first leftover that is gone → LeftoverReleased
+	ReleaseLeftover Step = "drop"
+)
+
+// Steps lists the due steps of the server in the order in which they must be performed.
+func (s Server) Steps() []Step {
+	if _, ok := s.NextLeftover(); ok {
+		return append([]Step{ReleaseLeftover}, s.ownSteps()...)
+	}
+	return s.ownSteps()
+}
+
+// ownSteps lists the due steps except those for leftovers.
+func (s Server) ownSteps() []Step {
+	if s.Move != nil {
+		return s.Move.Phase.steps()
+	}
+	return s.State.steps()
+}
+
+// isDue reports whether a step is due. ReleaseLeftover is not considered.
+func (s Server) isDue(step Step) bool { return slices.Contains(s.ownSteps(), step) }
+
+// steps lists the steps that are due in this state. A state without steps waits for an agent or a user, or is final.
+func (s State) steps() []Step {
+	switch s {
+	case Preparing:
+		return []Step{Prepare}
+	case Scheduling:
+		return []Step{Schedule}
+	case Claiming:
+		return []Step{Claim}
+	case AwaitingMinCount:
+		return []Step{CheckMinCount}
+	case Rescheduling, Failing, Offloading, DeletingAllocation:
+		return []Step{Release}
+	}
+	return nil
+}
+
+// steps lists the steps that are due in this phase. A phase without steps waits for an agent, a user or an operator.
+func (p MovePhase) steps() []Step {
+	switch p {
+	case PreparingMove:
+		return []Step{Prepare}
+	case Planning, SchedulingDestination:
+		return []Step{Schedule}
+	case MovingAllocations:
+		return []Step{MoveAllocations}
+	case ClaimingDestination:
+		return []Step{Claim}
+	case RestoringAllocations:
+		return []Step{RestoreAllocations}
+	case ReschedulingDestination, ReleasingDestination:
+		return []Step{Release}
+	}
+	return nil
+}

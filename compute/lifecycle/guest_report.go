@@ -1,0 +1,258 @@
+package lifecycle
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/openberth/berth/compute/schedule"
+	"github.com/openberth/berth/numa"
+)
+
+// guestReport is what an agent reports about a guest.
+type guestReport struct {
+	state          string
+	host, consumer string
+	devices        []schedule.Picked
+	cells          []numa.Placed
+	build          int
+	message        string
+	stopped        bool // with state refused
+}
+
+// applyReport applies the report to the residence that it concerns. A report about any other residence is late and is
+// ignored.
+func applyReport(s Server, g guestReport, now time.Time) Server {
+	if g.consumer == "" {
+		g.consumer = s.ID
+	}
+	// it may be removed before its agent receives the new id
+	mine := g.consumer == s.ID || g.consumer == s.PreviousConsumer && g.state == "gone"
+	if mine && g.host != "" && g.host == s.AllocatedHost() {
+		return ownGuest(s, g, now)
+	}
+	if m := s.Move; m != nil && m.From.Host == g.host {
+		deleted := !s.Requested.IsZero() && g.consumer == m.From.PreviousConsumer &&
+			(g.state == "gone" || g.state == "failed")
+		if g.consumer == m.From.Consumer || deleted {
+			return sourceGuest(s, g, now)
+		}
+	}
+	i := slices.IndexFunc(s.Leftovers, func(l Residence) bool {
+		return l.Host == g.host && !l.Gone && (g.consumer == l.Consumer || g.consumer == l.PreviousConsumer)
+	})
+	if i < 0 {
+		return s
+	}
+	s.Leftovers = slices.Clone(s.Leftovers)
+	switch {
+	case g.state == "gone":
+		// not "failed": a live migration may have failed; the agent removes the guest and reports it
+		s.Leftovers[i].Gone = true
+		s = addHistory(s, now, "the leftover guest on "+g.host+" is gone")
+	case g.consumer == s.Leftovers[i].Consumer: // the agent knows the guest by the new id
+		s.Leftovers[i].PreviousConsumer = ""
+	}
+	return s
+}
+
+// ownGuest applies a report about the guest of the server's own consumer on AllocatedHost.
+func ownGuest(s Server, g guestReport, now time.Time) Server {
+	switch g.state {
+	case "gone":
+		return onGuestGone(s, "", now)
+	case "failed":
+		return onGuestFailed(s, g.message, now)
+	case "departed":
+		return s // this guest is not a source
+	case "refused":
+		return onGuestRefused(s, g, now)
+	}
+	s = recordBuilds(s, g)
+	switch s.presence() {
+	case incoming:
+		s = recordDevices(s, g, now)
+		switch g.state {
+		case "running":
+			// the guest has arrived; a record restored from a backup may still have an earlier phase
+			s = onArrived(s, now, false)
+		case "claimed":
+			s = advance(s, destinationPrepared{s.Host}, now)
+		}
+	case building:
+		s = recordDevices(s, g, now)
+		if g.state == "running" && s.Power == On || g.state == "stopped" && s.Power == Off {
+			s = onArrived(s, now, g.state == "stopped")
+		}
+	case existing:
+		s = recordDevices(s, g, now)
+		s.PreviousConsumer = "" // the agent knows the guest by the server's id
+		if g.state != "claimed" {
+			s = settleTask(s, g, now)
+		}
+	}
+	return s // in other states the guest is not assigned: the report is late
+}
+
+// onArrived continues after the guest exists on its host in the desired power state.
+func onArrived(s Server, now time.Time, stopped bool) Server {
+	s.Stopped, s.Shelved, s.Fault = stopped, false, nil
+	if s.Launched.IsZero() {
+		s.Launched = now
+	}
+	word := "runs"
+	if stopped {
+		word = "exists, stopped,"
+	}
+	s = addHistory(s, now, fmt.Sprintf("the guest %s on %s", word, s.Host))
+	if s.Move == nil {
+		s.State = Active
+		return s
+	}
+	return advance(s, destinationArrived{}, now)
+}
+
+// onGuestRefused gives up the requested action because the hypervisor refuses it: the actual state of the guest becomes
+// the desired one. Refusal contains the reason for the user, who may repeat the action.
+func onGuestRefused(s Server, g guestReport, now time.Time) Server {
+	arrives := s.presence() == building
+	switch s.presence() {
+	case incoming: // only the devices matter here
+		return recordDevices(s, g, now)
+	case building, existing:
+		s = recordDevices(s, g, now)
+	default:
+		return s // late
+	}
+	what := "started"
+	switch {
+	case s.Task == Rebuilding || g.build != s.Builds:
+		what = "rebuilt"
+	case !g.stopped:
+		what = "stopped"
+	}
+	if u := s.PreRebuild; u != nil && g.build != s.Builds { // the guest has not been rebuilt
+		s.Name, s.Image, s.ImageSnapshot, s.Ask = u.Name, u.Image, u.ImageSnapshot, u.Ask
+	}
+	s.PreviousConsumer, s.Task, s.Stopped, s.Builds, s.Power, s.PreRebuild = "", "", g.stopped, g.build, On, nil
+	if g.stopped {
+		s.Power = Off
+	}
+	if arrives {
+		s = onArrived(s, now, g.stopped)
+	}
+	text := fmt.Sprintf("The guest cannot be %s on %s: %s; it is unchanged. Correct the cause and repeat the action.",
+		what, g.host, trimStop(g.message))
+	s.Refusal = &Fault{Code: 500, Message: text, Created: now}
+	return addHistory(s, now, text)
+}
+
+// settleTask ends the task in progress if the report shows that it is done.
+func settleTask(s Server, g guestReport, now time.Time) Server {
+	stopped := g.state == "stopped"
+	was := s.Task
+	switch s.Task {
+	case Rebooting, RebootingHard:
+		if !stopped {
+			return s // late: from before the task
+		}
+		s.Task = RebootStarted
+		if was == RebootingHard {
+			s.Task = RebootStartedHard
+		}
+	case Rebuilding:
+		if g.build != 0 && g.build != s.Builds || stopped != (s.Power == Off) {
+			return s // late: about the guest before the rebuild
+		}
+		s.Task, s.Fault, s.PreRebuild = "", nil, nil
+	case "":
+	default:
+		if stopped != (s.Power == Off) {
+			return s // late
+		}
+		if s.Task = ""; was == RebootStarted || was == RebootStartedHard {
+			s.Fault = nil
+		}
+	}
+	if s.Stopped == stopped && s.Task == was {
+		return s
+	}
+	s.Stopped = stopped
+	word := "runs"
+	if stopped {
+		word = "has stopped"
+	}
+	return addHistory(s, now, fmt.Sprintf("the guest %s on %s", word, s.Host))
+}
+
+// onGuestGone continues after the guest on AllocatedHost is gone. An assigned guest is rebuilt by its agent.
+func onGuestGone(s Server, why string, now time.Time) Server {
+	switch s.State {
+	case Moving:
+		return advance(s, destinationGone{s.Host, why}, now)
+	case DeletingGuest:
+		s.State = DeletingAllocation
+	case Shelving:
+		s.State = Offloading
+	default:
+		return s
+	}
+	return addHistory(s, now, "the guest on "+s.Host+" is gone"+prefixed(": ", why))
+}
+
+// onGuestFailed continues after the guest on AllocatedHost could not be built or kept. Nothing of it is left there.
+func onGuestFailed(s Server, message string, now time.Time) Server {
+	switch s.State {
+	case Moving:
+		lastReason := unlessAgain(s, lastFailure(s, message))
+		return advance(s, destinationFailed{host: s.Host, message: message, lastReason: lastReason}, now)
+	case Spawning:
+		return reschedule(s, message, now)
+	case Active:
+		// The guest has run and may have had data, so it is not rebuilt elsewhere.
+		s = addHistory(s, now, fmt.Sprintf("the guest failed on %s: %s", s.Host, message))
+		s.Task = ""
+		return fail(s, now, Failing, "The server failed on "+trimStop(fmt.Sprintf("%s: %s", s.Host, message))+".")
+	}
+	return onGuestGone(s, "", now)
+}
+
+// sourceGuest applies a report about the guest at the source of a move.
+func sourceGuest(s Server, g guestReport, now time.Time) Server {
+	switch g.state {
+	case "departed":
+		return advance(s, sourceMigrated{to: s.Host}, now)
+	case "failed":
+		return advance(s, sourceFailed{message: g.message, prepared: s.Reported}, now)
+	case "gone":
+		if s.Requested.IsZero() {
+			return s // the agent rebuilds the guest, because it is assigned
+		}
+		return advance(s, sourceGone{}, now)
+	}
+	refused := g.state == "refused"
+	e := sourceReported{devices: g.devices, cells: g.cells, to: s.Host, refused: refused, message: g.message,
+		built: g.state != "claimed", stopped: g.state == "stopped" || refused && g.stopped}
+	if e.built && !s.Move.AllocationsMoved() { // if the move is given up, this is the state of the server
+		s.Stopped = e.stopped
+	}
+	return advance(s, e, now)
+}
+
+// recordDevices records the devices and cells of the guest as reported.
+func recordDevices(s Server, g guestReport, now time.Time) Server {
+	if s.Reported && slices.Equal(s.Devices, g.devices) && reflect.DeepEqual(s.Cells, g.cells) {
+		return s
+	}
+	s.Reported, s.Devices, s.Cells = true, slices.Clone(g.devices), slices.Clone(g.cells)
+	if len(s.Devices) == 0 {
+		return addHistory(s, now, "the agent of "+s.Host+" has accepted the guest")
+	}
+	var picked []string
+	for _, d := range s.Devices {
+		picked = append(picked, fmt.Sprintf("%s for %s", d.Address, requestName(s.Requests, d.RequestID)))
+	}
+	return addHistory(s, now, "the agent of "+s.Host+" picked "+strings.Join(picked, ", "))
+}

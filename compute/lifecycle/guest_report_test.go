@@ -1,0 +1,49 @@
+package lifecycle
+
+import (
+	"strings"
+	"testing"
+)
+
+// What an agent says while a move is planned counts when nothing comes of the move.
+func TestReportWhileAMoveIsPlanned(t *testing.T) {
+	s := ran(t)
+	for _, e := range []Event{
+		ActionRequested{ID: "w1", Action: Stop}, GuestStopped{Host: "a", Consumer: "s"}, ActionRequested{ID: "w2",
+			Action: Start},
+		ActionRequested{ID: "m1", Action: Evacuate}, // its host is silent, and comes back
+		GuestRunning{Host: "a", Consumer: "s"}, NoValidHost{Reason: "full"},
+	} {
+		s, _ = Next(s, e, noon)
+	}
+	if s.State != Active || s.Stopped || s.Status() != "ACTIVE" {
+		t.Errorf("%s %s stopped %v", s.State, s.Status(), s.Stopped)
+	}
+}
+
+// The words of one agent count in the order in which it said them; another agent counts for itself.
+func TestLateReportsAreIgnored(t *testing.T) {
+	s := ran(t)
+	tell := func(instance string, number int64, of Event) {
+		s, _ = Next(s, Report{Host: "a", Instance: instance, Number: number, Event: of}, noon)
+	}
+	tell("i", 5, GuestRunning{Host: "a", Consumer: "s"})
+	before := snapshot(t, s)
+	for _, number := range []int64{4, 5} {
+		tell("i", number, GuestStopped{Host: "a", Consumer: "s"})
+		tell("i", number, GuestFailed{Host: "a", Consumer: "s"})
+	}
+	if snapshot(t, s) != before {
+		t.Errorf("%s", snapshot(t, s))
+	}
+	tell("j", 1, GuestStopped{Host: "a", Consumer: "s"})
+	if !s.Stopped || s.Latest("a", "i") != 5 || s.Latest("a", "j") != 1 || s.Latest("b", "j") != 0 {
+		t.Errorf("stopped %v, %+v", s.Stopped, s.LastReports)
+	}
+	for n := range int64(100) {
+		tell(strings.Repeat("x", int(n%40)), n+1, GuestRunning{Host: "a", Consumer: "s"})
+	}
+	if len(s.LastReports) != maxReports {
+		t.Errorf("%d voices", len(s.LastReports))
+	}
+}

@@ -1,0 +1,75 @@
+package lifecycle
+
+import (
+	"slices"
+
+	"github.com/openberth/berth/compute/schedule"
+)
+
+// Assignment returns the host whose assignments contain the server under its own id, or an empty string. A server that
+// is being deleted still has an AllocatedHost but no assignment.
+func (s Server) Assignment() string {
+	switch s.presence() {
+	case incoming, building, existing:
+		return s.Host
+	}
+	if s.Move != nil && !s.Move.AllocationsMoved() && s.Requested.IsZero() {
+		return s.Move.From.Host // the source is unchanged so far
+	}
+	return ""
+}
+
+// Entry is one entry in the assignments of a host.
+type Entry struct {
+	Residence
+	Power     Power
+	Incoming  bool              // the guest will arrive by live migration
+	Outgoing  string            // destination host of the live migration, or empty
+	DeviceMap map[string]string // device address here → device address at the destination; set with Outgoing
+}
+
+// Entries lists the entries of the server in the assignments of hosts: at most two for one host.
+func (s Server) Entries() []Entry {
+	var list []Entry
+	switch s.presence() {
+	case incoming:
+		list = append(list, Entry{Residence: s.ownResidence(), Incoming: true})
+	case building, existing:
+		e := Entry{Residence: s.ownResidence(), Power: s.Power}
+		if s.Task == Rebooting || s.Task == RebootingHard {
+			e.Power = Off // until the guest has stopped
+		}
+		list = append(list, e)
+	}
+	if m := s.Move; m != nil && !m.From.Gone && s.Requested.IsZero() {
+		e := Entry{Residence: m.From, Power: s.Power}
+		if m.StopSource {
+			e.Power = Off
+		}
+		if m.Phase == LiveMigrating {
+			e.Outgoing, e.DeviceMap = s.Host, pairUp(m.From.Devices, s.Devices)
+		}
+		list = append(list, e)
+	}
+	return list
+}
+
+// Expects reports whether the assignments of a host contain a guest of this consumer.
+func (s Server) Expects(consumer, host string) bool {
+	return slices.ContainsFunc(s.Entries(), func(e Entry) bool { return e.Consumer == consumer && e.Host == host })
+}
+
+// pairUp maps the addresses of the devices here to those of the devices there: same request, in order.
+func pairUp(here, there []schedule.Picked) map[string]string {
+	next := map[string][]string{}
+	for _, d := range there {
+		next[d.RequestID] = append(next[d.RequestID], d.Address)
+	}
+	out := map[string]string{}
+	for _, d := range here {
+		if list := next[d.RequestID]; len(list) > 0 {
+			out[d.Address], next[d.RequestID] = list[0], list[1:]
+		}
+	}
+	return out
+}

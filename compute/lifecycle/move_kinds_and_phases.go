@@ -1,0 +1,55 @@
+package lifecycle
+
+// Kind is the kind of a move, as the Compute API names it.
+type Kind string
+
+// The kinds of moves.
+const (
+	Resizing      Kind = "resize"
+	Migrating     Kind = "migration"
+	LiveMigration Kind = "live-migration"
+	Evacuating    Kind = "evacuation"
+)
+
+// MovePhase is the state of a move.
+type MovePhase string
+
+// The phases. Before MovingAllocations has ended, the server's own consumer holds the allocations of the source. Then
+// the migration holds them, and the server's own consumer holds those of the destination.
+const (
+	// the request to Placement is built for the new flavor; nothing has changed yet. Only a resize has this phase
+	PreparingMove     MovePhase = "preparing"
+	Planning          MovePhase = "planning" // candidates are requested; nothing has changed yet
+	MovingAllocations MovePhase = "rekeying" // the server's allocations are moved to its migration
+	// they are moved; the agent of the source has not acknowledged the migration yet
+	AwaitingSourceAck     MovePhase = "handing"
+	SchedulingDestination MovePhase = "scheduling" // candidates are requested again
+	// the first choice is being claimed; the result is not known yet
+	ClaimingDestination MovePhase = "claiming"
+	StoppingSource      MovePhase = "halting" // claimed; waiting for the guest at the source to stop
+	// claimed; the agent of the destination prepares the live migration and picks devices
+	PreLiveMigration    MovePhase = "receiving"
+	LiveMigrating       MovePhase = "crossing" // the guest is being migrated live
+	SpawningDestination MovePhase = "assigned" // claimed; the agent of the destination builds the guest
+	// the guest exists at the destination; the move waits to be confirmed or reverted
+	Resized MovePhase = "resized"
+	// the guest failed at the destination: the claim is released, then another host is tried
+	ReschedulingDestination MovePhase = "retreating"
+	// the server goes back; the agent of the destination has not reported the guest gone yet
+	Reverting            MovePhase = "reverting"
+	ReleasingDestination MovePhase = "undoing" // the server goes back: the claim at the destination is released
+	// the server goes back: the migration's allocations are moved to the server
+	RestoringAllocations MovePhase = "restoring"
+	// Placement refuses that repeatedly; an operator must repair it. The guest runs under the migration's id
+	RevertBlocked MovePhase = "stranded"
+)
+
+// MovePhases lists all phases.
+func MovePhases() []MovePhase {
+	return []MovePhase{
+		PreparingMove, Planning, MovingAllocations, AwaitingSourceAck, SchedulingDestination, ClaimingDestination,
+		StoppingSource,
+		PreLiveMigration, LiveMigrating, SpawningDestination, Resized, ReschedulingDestination, Reverting,
+		ReleasingDestination, RestoringAllocations, RevertBlocked,
+	}
+}

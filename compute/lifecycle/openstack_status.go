@@ -1,0 +1,118 @@
+package lifecycle
+
+import "slices"
+
+// Task is OpenStack's OS-EXT-STS:task_state: the action in progress, or empty.
+type Task string
+
+// The tasks that end with a report of an agent.
+const (
+	PoweringOff       Task = "powering-off"
+	PoweringOn        Task = "powering-on"
+	Rebooting         Task = "rebooting" // the guest must stop first
+	RebootingHard     Task = "rebooting_hard"
+	RebootStarted     Task = "reboot_started" // the guest has stopped and must start
+	RebootStartedHard Task = "reboot_started_hard"
+	Rebuilding        Task = "rebuilding"
+	ResizeReverting   Task = "resize_reverting"
+	MigratingLive     Task = "migrating"
+)
+
+// VMState returns OpenStack's OS-EXT-STS:vm_state.
+func (s Server) VMState() string {
+	moved := s.Move != nil && (s.Move.Phase == Resized || s.Move.RevertRequested)
+	switch {
+	case s.State == Deleted, !s.Ended.IsZero():
+		return "deleted"
+	case s.Fault != nil && s.State != Failing:
+		return "error"
+	case s.Launched.IsZero() && s.State != Active:
+		return "building"
+	case s.Shelved && s.State != Shelving && s.State != Offloading:
+		return "shelved_offloaded"
+	case moved:
+		return "resized"
+	case s.Stopped:
+		return "stopped"
+	}
+	return "active"
+}
+
+// TaskState returns OpenStack's OS-EXT-STS:task_state: the action in progress, or empty.
+func (s Server) TaskState() string {
+	if s.Move != nil && s.Requested.IsZero() {
+		return s.Move.taskState()
+	}
+	switch s.State {
+	case Preparing, Scheduling, Claiming, AwaitingMinCount, Rescheduling:
+		if s.Shelved {
+			return "unshelving"
+		}
+		return "scheduling"
+	case Spawning:
+		if s.Shelved {
+			return "unshelving"
+		}
+		return "spawning"
+	case Active:
+		return string(s.Task)
+	case Shelving, Offloading:
+		return "shelving_offloading"
+	case DeletingGuest, DeletingAllocation, DeletedAwaitingCleanup,
+		Moving: // the deletion waits for the allocations to be moved or restored
+		return "deleting"
+	}
+	return ""
+}
+
+// taskState returns the task_state of a server with this move.
+func (m Move) taskState() string {
+	switch {
+	case m.Phase == Resized, m.Phase == RevertBlocked:
+		return ""
+	case m.RevertRequested:
+		return string(ResizeReverting)
+	case m.Kind == Evacuating:
+		return string(Rebuilding)
+	case m.Kind == LiveMigration:
+		return string(MigratingLive)
+	case m.Phase == SpawningDestination:
+		return "resize_finish"
+	case m.Phase == StoppingSource:
+		return "resize_migrating"
+	}
+	return "resize_prep"
+}
+
+// Status returns the status shown by the Compute API, such as ACTIVE, BUILD or SHUTOFF. It follows from VMState and
+// TaskState.
+func (s Server) Status() string {
+	task := s.TaskState()
+	switch vm := s.VMState(); {
+	case vm == "deleted":
+		return "DELETED"
+	case vm == "error" && task != string(Rebuilding):
+		return "ERROR"
+	case vm == "building":
+		return "BUILD"
+	case vm == "shelved_offloaded":
+		return "SHELVED_OFFLOADED"
+	case vm == "resized" && task == string(ResizeReverting):
+		return "REVERT_RESIZE"
+	case vm == "resized":
+		return "VERIFY_RESIZE"
+	case slices.Contains([]string{"resize_prep", "resize_migrating", "resize_finish"}, task):
+		return "RESIZE"
+	case task == string(Rebuilding):
+		return "REBUILD"
+	case task == string(MigratingLive):
+		return "MIGRATING"
+	case task == string(Rebooting), task == string(RebootStarted):
+		return "REBOOT"
+	case task == string(RebootingHard), task == string(RebootStartedHard):
+		return "HARD_REBOOT"
+	case vm == "stopped":
+		return "SHUTOFF"
+	}
+	return "ACTIVE"
+}

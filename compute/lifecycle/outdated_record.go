@@ -1,0 +1,68 @@
+package lifecycle
+
+import (
+	"slices"
+
+	"github.com/openberth/berth/compute/schedule"
+	"github.com/openberth/berth/resource"
+)
+
+// Contradicts reports whether the guests of a host contradict the record of the server. behind is true when the host's
+// agent does not follow the assignments: then any guest and any residence of the server there is a contradiction.
+// Otherwise only a guest that is neither in the agent's assignments nor in those that follow from the record now is
+// one.
+func (s Server) Contradicts(host string, behind bool, guests []schedule.Present) bool {
+	return behind && s.usesHost(host) || slices.ContainsFunc(guests, func(g schedule.Present) bool {
+		return (g.ID == s.ID || g.Server == s.ID) && (behind || !g.Assigned && !s.isAssigned(host, g.ID))
+	})
+}
+
+// MovedAhead reports whether the move has ended after the record was written, as with a record from a backup: the
+// guests of the destination include the server's own although the record has the guest of this consumer still running
+// at the source. A stopped source may exist beside the destination.
+func (s Server) MovedAhead(consumer string, destination []schedule.Present) bool {
+	if s.Move == nil || s.Power == Off || s.Move.StopSource {
+		return false
+	}
+	from := s.Move.From
+	return consumer == from.Consumer && consumer != s.ID && s.Host != from.Host &&
+		slices.ContainsFunc(destination, func(g schedule.Present) bool { return g.ID == s.ID })
+}
+
+// HeldFor returns the consumer to which an allocation of the server's own consumer belongs according to the record: the
+// source of a move or a leftover. It is empty if the allocation is the server's own. A record is older than such an
+// allocation if it is from a backup and the server has since returned to that host.
+func (s Server) HeldFor(own resource.Allocation) string {
+	others := slices.Clone(s.Leftovers)
+	if s.Move != nil && s.Move.AllocationsMoved() {
+		others = append(others, s.Move.From)
+	}
+	for _, stay := range others {
+		if stay.Gone || stay.Choice == nil || len(own) == 0 {
+			continue
+		}
+		_, there := own[stay.Choice.Root]
+		placed := s.Host == stay.Host || len(s.Choices) > 0 && s.Choices[0].Host == stay.Host
+		if there && !placed || own.Equal(stay.Choice.Allocation) {
+			return stay.Consumer
+		}
+	}
+	return ""
+}
+
+// isAssigned reports whether the assignments of a host name a guest of the server, to exist or to be removed.
+func (s Server) isAssigned(host, id string) bool {
+	return slices.ContainsFunc(s.Entries(), func(e Entry) bool {
+		return e.Host == host && (e.Consumer == id || e.PreviousConsumer == id)
+	}) || slices.ContainsFunc(s.Removals(), func(r Removal) bool {
+		return r.Host == host && (r.Consumer == id || r.PreviousConsumer == id)
+	})
+}
+
+// usesHost reports whether the record places anything of the server on a host, or is about to.
+func (s Server) usesHost(host string) bool {
+	if s.Host == host || len(s.Choices) > 0 && s.Choices[0].Host == host {
+		return true
+	}
+	return slices.ContainsFunc(s.Residences(), func(stay Residence) bool { return stay.Host == host })
+}

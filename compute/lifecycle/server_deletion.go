@@ -1,0 +1,59 @@
+package lifecycle
+
+import "time"
+
+// onDeleteRequested starts the deletion. While allocations are being moved between consumers it waits for the result,
+// because only then is it certain which consumer must release them.
+func onDeleteRequested(s Server, e DeleteRequested, now time.Time) Server {
+	if e.Silent && s.Ended.IsZero() {
+		s.Ended = now
+	}
+	if !s.Requested.IsZero() {
+		return s // requested before
+	}
+	s.Requested = now
+	if s.Move != nil && s.Move.planned() {
+		s = restoreSource(s)
+	}
+	has := s.presence()
+	if s.Move != nil {
+		if s = advance(s, moveCancelled{}, now); s.Move != nil {
+			return addHistory(s, now, "deletion requested")
+		}
+	}
+	switch has {
+	case absent:
+		return finishDeletion(s, now)
+	case existing, removing:
+		s.State = DeletingGuest
+	case incoming, building:
+		s.State = DeletingAllocation // the agent has not reported the guest, so it might never report its end
+		if s.Reported || e.Exists {
+			s.State = DeletingGuest
+		}
+	default:
+		// A claim may be in progress. The runner performs the steps of a server in sequence, so Release follows it.
+		s.State = DeletingAllocation
+	}
+	return addHistory(s, now, "deletion requested")
+}
+
+// finishDeletion ends the deletion of a server whose own consumer holds nothing. Leftovers delay it.
+func finishDeletion(s Server, now time.Time) Server {
+	if len(s.Leftovers) == 0 {
+		return markDeleted(s, now)
+	}
+	s.State, s.Choices = DeletedAwaitingCleanup, nil
+	return addHistory(s, now, "deleted; waiting for the leftover on "+s.Leftovers[0].Host)
+}
+
+// markDeleted sets the final state.
+func markDeleted(s Server, now time.Time) Server {
+	s.State, s.Choices = Deleted, nil
+	for _, at := range []*time.Time{&s.Ended, &s.Requested} {
+		if at.IsZero() {
+			*at = now
+		}
+	}
+	return addHistory(s, now, "deleted")
+}

@@ -1,0 +1,192 @@
+package lifecycle
+
+import (
+	"github.com/openberth/berth/compute/flavor"
+	"github.com/openberth/berth/compute/schedule"
+	"github.com/openberth/berth/numa"
+	"github.com/openberth/berth/pci"
+	"github.com/openberth/berth/resource"
+)
+
+// Event is something that happened to a server.
+type Event interface{ event() }
+
+// Created is the first event of a server.
+type Created struct{}
+
+// Prepared is the result of Prepare: what the server requests. Its request ids are stored once, also when the step is
+// repeated.
+type Prepared struct {
+	Ask      resource.Ask
+	Requests []pci.Request
+	Topology []numa.GuestCell
+}
+
+// Chosen is the result of Schedule if some candidates passed the filters.
+type Chosen struct {
+	Choices        []schedule.Choice        // best first, at least one
+	Candidates     int                      // number of candidates that Placement returned
+	Refused        string                   // summary of the refusals, or empty
+	FilterFailures []schedule.FilterFailure // the refusals by filter and reason
+}
+
+// NoValidHost is the result of Schedule if no candidate passed the filters.
+type NoValidHost struct {
+	Candidates     int    // number of candidates that Placement returned
+	Reason         string // one sentence without its full stop
+	Again          bool   // another round may help: candidates may have been taken before they were filtered
+	FilterFailures []schedule.FilterFailure
+}
+
+// Claimed is the result of Claim if the server's consumer holds Choices[0].
+type Claimed struct{ Try int }
+
+// ClaimLost is the result of Claim if Choices[0] is no longer available. The server's consumer holds nothing.
+type ClaimLost struct {
+	Try    int
+	Reason string
+}
+
+// MinCountReached is the result of CheckMinCount if enough servers of the request have been claimed.
+type MinCountReached struct{}
+
+// MinCountFailed is the result of CheckMinCount if too few servers of the request can be claimed.
+type MinCountFailed struct{ Reason string }
+
+// AllocationsMoved is the result of MoveAllocations: the migration holds what the server held.
+type AllocationsMoved struct{}
+
+// AllocationsRestored is the result of RestoreAllocations: the server holds again what its migration held.
+type AllocationsRestored struct{}
+
+// LeftoverReleased is the result of ReleaseLeftover: a consumer of Leftovers holds nothing any more.
+type LeftoverReleased struct{ Consumer string }
+
+// Refused is the result of a step that cannot succeed, now or later, for a reason other than capacity.
+type Refused struct {
+	Step   Step
+	Reason string
+}
+
+// StepFailed is the result of a step that failed and will be retried.
+type StepFailed struct {
+	Step    Step
+	Reason  string
+	Refused bool // the other service refused the request and may refuse it again
+}
+
+// Released is the result of Release: the server's own consumer holds nothing in Placement any more.
+type Released struct{}
+
+// Report is one of the Guest… events below with its sequence number. Reports may arrive out of order; a report that is
+// older than the last applied one must not change anything.
+type Report struct {
+	Host     string
+	Instance string // of the agent
+	Number   int64  // larger than in all earlier reports of this instance
+	Event    Event
+}
+
+// GuestClaimed is reported by the agent of Host: the devices are picked, the guest is being built.
+type GuestClaimed struct {
+	Host     string
+	Consumer string // the consumer by which the agent knows the guest; empty: the server's own id
+	Devices  []schedule.Picked
+	Cells    []numa.Placed
+	Build    int
+}
+
+// GuestRunning is reported by the agent of Host: the guest runs with these devices.
+type GuestRunning struct {
+	Host     string
+	Consumer string
+	Devices  []schedule.Picked
+	Cells    []numa.Placed
+	Build    int
+}
+
+// GuestStopped is reported by the agent of Host: the guest exists with these devices and does not run.
+type GuestStopped struct {
+	Host     string
+	Consumer string
+	Devices  []schedule.Picked
+	Cells    []numa.Placed
+	Build    int
+}
+
+// GuestRefused is reported by the agent of Host: the guest exists with these devices, and the hypervisor refuses to
+// start, stop or rebuild it as requested. The guest is unchanged.
+type GuestRefused struct {
+	Host     string
+	Consumer string
+	Devices  []schedule.Picked
+	Cells    []numa.Placed
+	Build    int  // of the existing guest
+	Stopped  bool // the guest does not run
+	Message  string
+}
+
+// GuestMigrated is reported by the agent of Host, the source of a live migration: the guest runs at the destination.
+type GuestMigrated struct{ Host, Consumer string }
+
+// GuestFailed is reported by the agent of Host: the guest cannot be built or kept there, and nothing of it is left. At
+// the source of a live migration it means that the migration failed and the guest runs there as before.
+type GuestFailed struct {
+	Host     string
+	Consumer string
+	Message  string
+}
+
+// GuestGone is reported by the agent of Host: nothing of the guest is left.
+type GuestGone struct{ Host, Consumer string }
+
+// HostDead is declared by an operator: the host and everything on it are lost permanently.
+type HostDead struct{ Host string }
+
+// DeleteRequested is a user's request to delete the server.
+type DeleteRequested struct {
+	Silent bool // no agent reports that could confirm the removal now: users see the server as deleted at once
+	Exists bool // the server's host reports a guest of it; a database restored from a backup may lack it
+}
+
+// ActionRequested is an action requested by a user or an operator. Next accepts it if Refuse returns an empty string;
+// Server.LastAction is its ID then.
+type ActionRequested struct {
+	ID     string // of this request, a UUID; a move uses it as the consumer that holds the source's devices
+	Action Action
+
+	Hard          bool          // Reboot: also if the guest does not run
+	Image         string        // Rebuild: the image; empty: the present one
+	ImageSnapshot *flavor.Image // Rebuild: the image as it is now, accepted by flavor.CheckRebuild; nil: not looked up
+	Name          string        // Rebuild: the new name; empty: unchanged
+	To            string        // moves: the only permitted host; empty: any
+	SameHost      bool          // Resize, Migrate: the present host is permitted as destination
+	Flavor        flavor.Flavor // Resize: the new flavor
+	ToError       bool          // Reset: set ERROR; false: clear it
+}
+
+func (Created) event()             {}
+func (Prepared) event()            {}
+func (Chosen) event()              {}
+func (NoValidHost) event()         {}
+func (Claimed) event()             {}
+func (ClaimLost) event()           {}
+func (MinCountReached) event()     {}
+func (MinCountFailed) event()      {}
+func (AllocationsMoved) event()    {}
+func (AllocationsRestored) event() {}
+func (LeftoverReleased) event()    {}
+func (Refused) event()             {}
+func (StepFailed) event()          {}
+func (Released) event()            {}
+func (Report) event()              {}
+func (GuestClaimed) event()        {}
+func (GuestRunning) event()        {}
+func (GuestStopped) event()        {}
+func (GuestRefused) event()        {}
+func (GuestMigrated) event()       {}
+func (GuestFailed) event()         {}
+func (GuestGone) event()           {}
+func (HostDead) event()            {}
+func (DeleteRequested) event()     {}
+func (ActionRequested) event()     {}

@@ -1,0 +1,44 @@
+package lifecycle
+
+import (
+	"github.com/openberth/berth/compute/flavor"
+	"github.com/openberth/berth/resource"
+)
+
+// PreRebuild is what a rebuild replaces. It is restored if the hypervisor refuses the rebuild.
+type PreRebuild struct {
+	Name, Image   string
+	ImageSnapshot *flavor.Image `json:",omitempty"`
+	Ask           resource.Ask
+}
+
+// beginRebuild starts a rebuild with the new image and name.
+func beginRebuild(s Server, e ActionRequested) Server {
+	if s.PreRebuild == nil {
+		s.PreRebuild = &PreRebuild{Name: s.Name, Image: s.Image, ImageSnapshot: s.ImageSnapshot, Ask: s.Ask}
+	}
+	s.Builds++
+	s.Task = Rebuilding
+	if e.Image != "" {
+		if e.ImageSnapshot != nil {
+			s.Ask = flavor.AskAfterRebuild(s.Flavor, s.SourceImage(), *e.ImageSnapshot, s.Ask)
+		}
+		s.Image, s.ImageSnapshot = e.Image, e.ImageSnapshot
+	}
+	if e.Name != "" {
+		s.Name = e.Name
+	}
+	return s
+}
+
+// recordBuilds sets Builds if the guest has been rebuilt more often than the record says, as after a restore from a
+// backup. A rebuild in progress then gets the next number, because an agent ignores a build number that it has done.
+func recordBuilds(s Server, g guestReport) Server {
+	if g.build <= s.Builds {
+		return s
+	}
+	if s.Builds = g.build; s.Task == Rebuilding {
+		s.Builds++
+	}
+	return s
+}

@@ -1,0 +1,144 @@
+package lifecycle
+
+import (
+	"time"
+
+	"github.com/openberth/berth/compute/flavor"
+	"github.com/openberth/berth/compute/schedule"
+	"github.com/openberth/berth/numa"
+	"github.com/openberth/berth/pci"
+	"github.com/openberth/berth/resource"
+)
+
+// Server is the record of one server: its definition and its state.
+//
+// The creator of a server fills in the first block of fields, except Ask and Requests, and passes the record to Next
+// with Created. Only Next changes the other fields.
+//
+// Up to three kinds of consumers hold the allocations of a server: its own (ID), whose residence is in Host, Requests,
+// Devices and so on; during a move the migration, which holds the source (Move.From); and those of Leftovers, which
+// only wait to be released.
+type Server struct {
+	ID, Name      string
+	Description   string
+	Project, User string
+	Image         string // UUID, or empty
+	// the image as it was when the server was created; nil: not looked up
+	ImageSnapshot *flavor.Image `json:",omitempty"`
+	KeyName       string
+	Zone          string // availability zone, shown only
+	Metadata      map[string]string
+	Tags          []string
+	Flavor        flavor.Flavor // as it was when the server was created or resized
+	Ask           resource.Ask  // the request to Placement; empty before it is prepared
+	Requests      []pci.Request // Providers are set when a choice has been claimed
+	// number of servers of one request that must be claimed before any is built; 0 and 1: no minimum
+	MinCount int `json:",omitempty"`
+
+	State State  // Moving while Move is not nil
+	Host  string // current or planned host; empty before a choice
+	// the agent of Host has reported the guest, so something of it may exist there
+	Reported bool
+	// the guest's earlier consumer on Host, until the agent reports the guest by the server's id
+	PreviousConsumer string `json:",omitempty"`
+	Round            int    // how often candidates have been requested
+	Try              int    // number of claims started; identifies the claim that a result belongs to
+	// the first is being claimed or is claimed; the others are used if that claim is lost
+	Choices     []schedule.Choice
+	FailedHosts map[string]string // hosts where the guest failed, and why
+	// why candidates of the last round were refused, the most frequent reason first
+	FilterFailures []schedule.FilterFailure `json:",omitempty"`
+	Devices        []schedule.Picked        // the devices that the agent assigned
+	Topology       []numa.GuestCell         `json:",omitempty"` // its NUMA cells, from the flavor; nil: none
+	// the host cells they are placed on, as the agent reports
+	Cells []numa.Placed `json:",omitempty"`
+	Power Power         `json:",omitempty"` // the desired power state of the guest
+	// the guest does not run, according to the last report
+	Stopped bool `json:",omitempty"`
+	// the action in progress on the guest in state Active, or empty
+	Task            Task  `json:",omitempty"`
+	Builds          int   `json:",omitempty"` // how often the guest has been rebuilt
+	Shelved         bool  `json:",omitempty"` // the server is shelved or being unshelved
+	MinCountReached bool  `json:",omitempty"` // MinCount servers of its request have been claimed
+	Move            *Move `json:",omitempty"` // the move in progress, or nil
+	// residences left behind on hosts, until their agents report that they are gone
+	Leftovers []Residence `json:",omitempty"`
+	// the last report of each agent about the server, the newest last
+	LastReports []LastReport `json:",omitempty"`
+	Migration   *Migration   `json:",omitempty"` // the current or last move, as shown to operators
+	LastAction  string       `json:",omitempty"` // id of the last accepted action
+	Fault       *Fault       // why the server is in ERROR
+	PreRebuild  *PreRebuild  `json:",omitempty"` // what a rebuild in progress replaces
+	// why the last action on the guest was refused; the server itself is not in ERROR
+	Refusal   *Fault         `json:",omitempty"`
+	History   []HistoryEntry // the events, oldest first; bounded
+	Created   time.Time
+	Updated   time.Time
+	Launched  time.Time // when the guest first ran; zero before
+	Ended     time.Time // when the server was deleted, as shown to users; zero before
+	Requested time.Time // when its deletion was requested; zero before
+
+	Revision int64 // of the record; the store increments it
+}
+
+// LastReport is the number of the last report about the server from one start of an agent.
+type LastReport struct {
+	Host, Instance string
+	Number         int64
+}
+
+// Migration is the description of a move for operators, in the terms of the Compute API.
+type Migration struct {
+	ID   string // the consumer
+	Kind Kind
+	// accepted, pre-migrating, migrating, finished, confirmed, reverted, completed, error, cancelled
+	Status               string
+	From, To             string // hosts; To is empty before a choice
+	OldFlavor, NewFlavor string // ids
+	Begun, Updated       time.Time
+}
+
+// Power is the desired power state of a guest.
+type Power string
+
+// The power states.
+const (
+	On  Power = ""
+	Off Power = "off" // the guest keeps its devices
+)
+
+// SourceImage returns the image that the server was created from, as it was then. If it was not looked up, only its id
+// is set.
+func (s Server) SourceImage() flavor.Image {
+	if s.ImageSnapshot == nil {
+		return flavor.Image{ID: s.Image}
+	}
+	return *s.ImageSnapshot
+}
+
+// Phase returns the phase of the move in progress, or an empty string.
+func (s Server) Phase() MovePhase {
+	if s.Move == nil {
+		return ""
+	}
+	return s.Move.Phase
+}
+
+// Stage returns the state of the server, or the phase of its move while it moves. A phase with the meaning of a state
+// has the same text.
+func (s Server) Stage() string {
+	if s.Move != nil {
+		return string(s.Move.Phase)
+	}
+	return string(s.State)
+}
+
+// Latest returns the number of the last report about the server from an agent instance of the host; 0 if there is none.
+func (s Server) Latest(host, instance string) int64 {
+	for _, v := range s.LastReports {
+		if v.Host == host && v.Instance == instance {
+			return v.Number
+		}
+	}
+	return 0
+}

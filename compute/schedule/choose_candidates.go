@@ -1,0 +1,182 @@
+package schedule
+
+import (
+	"cmp"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/openberth/berth/numa"
+	"github.com/openberth/berth/pci"
+	"github.com/openberth/berth/provider"
+	"github.com/openberth/berth/resource"
+)
+
+// Candidate is an allocation candidate of Placement: the allocation, and the providers of each request group.
+type Candidate struct {
+	Root       provider.ID // of the host; a candidate with sharing providers touches other trees too
+	Allocation resource.Allocation
+	Mappings   map[string][]provider.ID // by the suffix of the group
+}
+
+// Input is the input of Choose, except the PCI requests and the seed.
+type Input struct {
+	Candidates []Candidate
+	Hosts      map[provider.ID]Host // by root provider; candidates on other hosts are refused
+	Cells      []numa.GuestCell     // the NUMA cells of the server; nil: none
+	// use NUMA nodes with guests first ([compute] packing_host_numa_cells_allocation_strategy)
+	Pack          bool
+	Only          string            // name of the only permitted host; empty: any
+	ExcludedHosts map[string]string // hosts by name that are not permitted, and why
+	FailedHosts   map[string]string // hosts by name where the server failed, and why
+	Lacking       map[string]bool   // hosts by name for which Placement lacks allocations of servers
+	Now           time.Time
+	Silence       time.Duration // a host whose last report is older than this is refused
+}
+
+// Choice is an accepted candidate and its host.
+type Choice struct {
+	Host       string
+	Root       provider.ID
+	Allocation resource.Allocation
+	Mappings   map[string][]provider.ID
+}
+
+// MaxChoices is the maximum number of choices. The first is claimed; the others are used if that claim is lost.
+const MaxChoices = 16
+
+// Choose filters the candidates and returns the accepted ones, best first and at most MaxChoices, and the refusals. The
+// choices contain the best candidate of each host in the order of hosts, then the second of each, and so on, so that
+// the loss of one host leaves other choices. requests are the server's PCI requests; those with groups in the
+// candidates are judged on the chosen providers, the others on the whole host. Candidates do not affect each other.
+func Choose(p Input, requests []pci.Request, seed uint64) ([]Choice, []Refusal) {
+	rng := rand.New(rand.NewPCG(seed, seed))
+	accepted := map[provider.ID][]Choice{}
+	var roots []provider.ID // in order of appearance
+	var refusals []Refusal
+	left := map[provider.ID]*remaining{}
+	for _, c := range p.Candidates {
+		host := p.Hosts[c.Root]
+		if refusal := p.judge(c, requests, left); refusal.Reason != "" {
+			refusal.Host = cmp.Or(host.Name, string(c.Root))
+			refusals = append(refusals, refusal)
+			continue
+		}
+		if len(accepted[c.Root]) == 0 {
+			roots = append(roots, c.Root)
+		}
+		choice := Choice{Host: host.Name, Root: c.Root, Allocation: c.Allocation, Mappings: c.Mappings}
+		accepted[c.Root] = append(accepted[c.Root], choice)
+	}
+	for _, root := range roots {
+		list := accepted[root]
+		rng.Shuffle(len(list), func(i, j int) { list[i], list[j] = list[j], list[i] })
+	}
+	p.sortHosts(roots, left, rng)
+	return interleave(roots, accepted), refusals
+}
+
+// remaining is what a host has free for any candidate.
+type remaining struct {
+	free   []Device
+	room   numa.Host
+	wasted int // free devices that no request can use
+}
+
+// judge applies all filters to a candidate and returns the first refusal; its Reason is empty if all filters accept.
+func (p Input) judge(c Candidate, requests []pci.Request, left map[provider.ID]*remaining) Refusal {
+	host, reason := p.host(c)
+	if reason != "" {
+		return Refusal{Filter: FilterHost, Reason: reason}
+	}
+	if p.Lacking[host.Name] {
+		return Refusal{Filter: FilterAllocations, Reason: LacksAllocations}
+	}
+	for _, r := range requests {
+		for i := range r.Count {
+			if n := len(c.Mappings[r.GroupSuffix(i)]); n > 1 {
+				reason := "the candidate gives one device of alias " + r.Alias + " several providers"
+				return Refusal{Filter: FilterDevices, Reason: reason}
+			}
+		}
+	}
+	if left[c.Root] == nil {
+		left[c.Root] = p.remaining(host, requests)
+	}
+	rest, slots := left[c.Root], slotsOf(requests, c.Mappings)
+	wanted := host.newDemand(rest.free, slots)
+	if refusal := wanted.judgeDevices(); refusal.Reason != "" || len(p.Cells) == 0 {
+		return refusal
+	}
+	return wanted.judgeCells(rest.room, p.Cells)
+}
+
+// remaining returns what the host has free.
+func (p Input) remaining(h Host, requests []pci.Request) *remaining {
+	out := &remaining{free: h.Free()}
+	out.room = h.Room(out.free, p.Pack)
+	anywhere := slotsOf(requests, nil)
+	for i := range anywhere {
+		anywhere[i].provider = ""
+	}
+	for _, d := range out.free {
+		if !slices.ContainsFunc(anywhere, func(s slot) bool { return h.rank(d, s) >= 0 }) {
+			out.wasted++
+		}
+	}
+	return out
+}
+
+// host returns the host of a candidate and why no server can be placed there now; the reason is empty if it can.
+func (p Input) host(c Candidate) (Host, string) {
+	host, known := p.Hosts[c.Root]
+	if !known {
+		return Host{}, "no agent has reported for this root provider"
+	}
+	if p.Only != "" && host.Name != p.Only {
+		return host, "host " + p.Only + " was requested"
+	}
+	if why, excluded := p.ExcludedHosts[host.Name]; excluded {
+		return host, why
+	}
+	if why, tried := p.FailedHosts[host.Name]; tried {
+		return host, "the server failed there before: " + why
+	}
+	if silent := p.Now.Sub(host.Seen); silent > p.Silence {
+		return host, "its agent has not reported for " + roundedDuration(silent)
+	}
+	if host.Behind != "" {
+		return host, "its agent does not follow compute's assignments; see the conditions of the host"
+	}
+	return host, ""
+}
+
+// countedDevices is the number of devices from which on hosts are considered equal, as in Nova's PCIWeigher.
+const countedDevices = 99
+
+// sortHosts sorts hosts in place, the preferred one first: by the number of free devices that the server cannot use, so
+// that hosts with devices remain for servers that need them; then by load in steps of 10 %; then at random.
+func (p Input) sortHosts(roots []provider.ID, left map[provider.ID]*remaining, rng *rand.Rand) {
+	rng.Shuffle(len(roots), func(i, j int) { roots[i], roots[j] = roots[j], roots[i] })
+	slices.SortStableFunc(roots, func(a, b provider.ID) int {
+		return cmp.Or(cmp.Compare(min(left[a].wasted, countedDevices), min(left[b].wasted, countedDevices)),
+			cmp.Compare(int(p.Hosts[a].Load*10), int(p.Hosts[b].Load*10)))
+	})
+}
+
+// interleave returns the first choice of each host, then the second of each, up to MaxChoices.
+func interleave(roots []provider.ID, accepted map[provider.ID][]Choice) []Choice {
+	var out []Choice
+	for round := 0; len(out) < MaxChoices; round++ {
+		before := len(out)
+		for _, root := range roots {
+			if round < len(accepted[root]) && len(out) < MaxChoices {
+				out = append(out, accepted[root][round])
+			}
+		}
+		if len(out) == before {
+			break
+		}
+	}
+	return out
+}

@@ -1,0 +1,85 @@
+package schedule
+
+import (
+	"time"
+
+	"github.com/openberth/berth/numa"
+	"github.com/openberth/berth/pci"
+	"github.com/openberth/berth/provider"
+	"github.com/openberth/berth/resource"
+)
+
+// Host is the state of one host: the last report of its agent, and the servers placed there.
+type Host struct {
+	Name         string
+	Instance     string      // of the agent that reported; empty if not reported
+	Start        string      `json:",omitempty"` // start of that agent's process
+	ProcessSpace string      `json:",omitempty"` // boot and process namespace of that process; empty when unknown
+	Present      []Present   `json:",omitempty"` // the guests that exist on the host, by id
+	Behind       string      `json:",omitempty"` // why the agent does not follow the assignments; empty when it does
+	Provider     provider.ID // the root provider
+	Devices      []Device    // every device that the host's device_spec offers, by address
+	Conditions   []string    // messages about problems on the host
+	InPlacement  bool        // the agent counts its devices in Placement ([pci] report_in_placement)
+	Seen         time.Time   // when the last report came
+
+	Cells   []numa.Cell // the NUMA nodes, by number
+	Counted []string    // ids of the guests whose usage Cells include
+	Limits  numa.Limits // overcommit limits of Cells
+
+	Guests []Guest // the servers placed on the host; not part of a report
+	Load   float64 // usage from 0 to 1: the largest used share of a class of the root provider; not part of a report
+}
+
+// State is the state of a device, as the agent reports it.
+type State string
+
+// The states used here: only an available device can be given to a server; the devices of a server are claimed and then
+// allocated. The other states (unavailable, unclaimable, removed) are used only by the agent.
+const (
+	Available State = "available"
+	Claimed   State = "claimed"
+	Allocated State = "allocated"
+)
+
+// Device is one device of a report.
+type Device struct {
+	pci.Device
+	ResourceClass resource.Class
+	Traits        []resource.Trait
+	Provider      provider.ID // the provider that has it in its inventory; empty while not in Placement
+	State         State
+	Holder        string // UUID of the server that has the device, or empty
+	RequestID     string // of the request that it fulfils
+
+	// its rule has physical_network: for network ports only while the host reports devices to Placement
+	ForPorts       bool
+	RemoteManaged  bool     // set in its rule: for network ports only
+	LiveMigratable pci.Flag // set in its rule
+	OneTimeUse     bool     // must be cleaned after a guest has started with it
+	Spent          bool     // has been used once and not been cleaned
+}
+
+// Guest is a consumer of a server with devices or cells on a host: the server itself, its migration or a leftover.
+type Guest struct {
+	ID       string
+	Requests []pci.Request
+	Devices  []Picked // the devices that the agent has reported for it; nil before that
+
+	Cells  []numa.GuestCell // its NUMA cells; nil: none
+	Placed []numa.Placed    // their placement as the agent has reported it; nil before that
+}
+
+// Present is a guest that exists on a host, as its agent reports it.
+type Present struct {
+	ID       string // of the server or of a migration
+	Server   string // UUID shown to users
+	Assigned bool   // the assignments that the agent follows contain it
+}
+
+// Picked is a device that the agent gave to a server.
+type Picked struct {
+	RequestID string
+	Address   string // as the kernel writes it
+	Provider  provider.ID
+}

@@ -1,0 +1,126 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/openberth/berth/compute/conductor"
+	"github.com/openberth/berth/compute/lifecycle"
+	"github.com/openberth/berth/compute/schedule"
+	"github.com/openberth/berth/compute/store"
+	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/resource"
+)
+
+// fakeConductor is a conductor without a Placement: it applies requests and reports to the state machine; the test
+// applies all other events.
+type fakeConductor struct {
+	*conductor.Conductor // admits agents
+	store                *store.Store
+
+	mu    sync.Mutex
+	room  int // the number of servers that still fit; below 0: no limit
+	fails error
+}
+
+// Create stores the servers in BUILD.
+func (l *fakeConductor) Create(ctx context.Context, servers ...lifecycle.Server) ([]lifecycle.Server, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.room >= 0 && len(servers) > l.room {
+		return nil, l.fails
+	}
+	l.room -= len(servers)
+	for i, s := range servers {
+		servers[i], _ = lifecycle.Next(s, lifecycle.Created{}, time.Now())
+	}
+	return servers, l.store.Create(ctx, servers...)
+}
+
+// Delete records the request.
+func (l *fakeConductor) Delete(ctx context.Context, id string) error {
+	return l.event(ctx, id, lifecycle.DeleteRequested{})
+}
+
+// Guest records a report of any agent.
+func (l *fakeConductor) Guest(ctx context.Context, id, _ string, e lifecycle.Report) error {
+	return l.event(ctx, id, e)
+}
+
+// event records an event.
+func (l *fakeConductor) event(ctx context.Context, id string, e lifecycle.Event) error {
+	s, err := l.store.Change(ctx, id, func(s lifecycle.Server) lifecycle.Server {
+		s, _ = lifecycle.Next(s, e, time.Now())
+		return s
+	})
+	if report, ok := e.(lifecycle.Report); ok && err == nil && report.Number < s.Latest(report.Host, report.Instance) {
+		return fault.Wrap(fault.Conflict, "fakeConductor.Guest",
+			&conductor.Late{Number: s.Latest(report.Host, report.Instance)})
+	}
+	if report, ok := e.(lifecycle.Report); ok {
+		e = report.Event
+	}
+	if claim, ok := e.(lifecycle.GuestClaimed); ok && err == nil && !s.Expects(id, claim.Host) {
+		return fault.New(fault.Conflict, "fakeConductor.Guest", "not assigned to %s", claim.Host)
+	}
+	return err
+}
+
+// Act applies the action, or rejects it.
+func (l *fakeConductor) Act(ctx context.Context, id string,
+	action lifecycle.ActionRequested) (lifecycle.Server, error) {
+	s, err := l.store.Change(ctx, id, func(s lifecycle.Server) lifecycle.Server {
+		s, _ = lifecycle.Next(s, action, time.Now())
+		return s
+	})
+	if err == nil && s.LastAction != action.ID {
+		err = fault.New(fault.Conflict, "fakeConductor.Act", "%s", s.Refuse(action.Action, action.Hard))
+	}
+	return s, err
+}
+
+// HostDown records it.
+func (l *fakeConductor) HostDown(ctx context.Context, host string) error {
+	return l.store.SetDead(ctx, host, true, time.Now())
+}
+
+// HostUp records it.
+func (l *fakeConductor) HostUp(ctx context.Context, host string) error {
+	return l.store.SetDead(ctx, host, false, time.Now())
+}
+
+// HostForget deletes the report only.
+func (l *fakeConductor) HostForget(ctx context.Context, host string) (removed, kept []string, err error) {
+	if _, err := l.store.Host(ctx, host); err != nil {
+		return nil, nil, err
+	}
+	return nil, []string{"kept"}, l.store.Forget(ctx, host)
+}
+
+// HostReported does nothing.
+func (l *fakeConductor) HostReported(schedule.Host) {}
+
+// HostConditions returns one condition, of the host "audited".
+func (l *fakeConductor) HostConditions(host string) []string {
+	if host != "audited" {
+		return nil
+	}
+	return []string{"found by an audit"}
+}
+
+// HostAudit returns one finding of each kind.
+func (l *fakeConductor) HostAudit(_ context.Context, host string) (conductor.Audit, error) {
+	lacks, holds := resource.Allocation{rootID: {"VCPU": 2}}, resource.Allocation{rootID: {"VCPU": 1}}
+	return conductor.Audit{Host: host,
+		Missing: []conductor.Missing{{Server: "s1", Name: "web", Consumer: "s1", Lacks: lacks}},
+		Foreign: []conductor.Foreign{{Consumer: "x", Holds: holds, Why: "unknown"}}}, nil
+}
+
+// HostHeal returns the same, healed.
+func (l *fakeConductor) HostHeal(ctx context.Context, host string, oversubscribe bool) (conductor.Audit, error) {
+	a, err := l.HostAudit(ctx, host)
+	a.Missing[0].Outcome, a.Missing[0].Healed = fmt.Sprint("oversubscribe ", oversubscribe), true
+	return a, err
+}

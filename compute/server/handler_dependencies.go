@@ -1,0 +1,82 @@
+package server
+
+import (
+	"context"
+	"net/url"
+	"time"
+
+	"github.com/openberth/berth/api/identity"
+	"github.com/openberth/berth/api/image"
+	"github.com/openberth/berth/compute/conductor"
+	"github.com/openberth/berth/compute/flavor"
+	"github.com/openberth/berth/compute/lifecycle"
+	"github.com/openberth/berth/compute/schedule"
+	"github.com/openberth/berth/compute/store"
+	"github.com/openberth/berth/pci"
+	"github.com/openberth/berth/provider"
+)
+
+// Store is what the handlers need of the database; *store.Store implements it and documents its faults.
+type Store interface {
+	CreateFlavor(ctx context.Context, f flavor.Flavor) error
+	Flavor(ctx context.Context, id string) (flavor.Flavor, error)
+	Flavors(ctx context.Context, f store.FlavorFilter) ([]flavor.Flavor, error)
+	DescribeFlavor(ctx context.Context, id, description string) error
+	DeleteFlavor(ctx context.Context, id string) error
+	SetExtraSpecs(ctx context.Context, id string, specs map[string]string) error
+	DeleteExtraSpec(ctx context.Context, id, key string) error
+
+	Read(ctx context.Context, id string) (lifecycle.Server, error)
+	Servers(ctx context.Context, f store.ServerFilter) ([]lifecycle.Server, error)
+
+	Hosts(ctx context.Context) ([]schedule.Host, error)
+	Host(ctx context.Context, name string) (schedule.Host, error)
+	Assignments(ctx context.Context, host string) (store.Assignments, error)
+	Position(ctx context.Context, host string) (store.Position, error)
+	EpochEnd(ctx context.Context, host string, e store.Epoch) (revision int64, known bool, err error)
+	Subscribe(host string) (changed <-chan struct{}, stop func())
+	RequestClean(ctx context.Context, w store.CleanRequest) error
+	CleanRequests(ctx context.Context) ([]store.CleanRequest, error)
+	ResolveClean(ctx context.Context, host string, needsCleaning func(pci.Address) bool,
+		answers []store.CleanRequest) error
+	Dead(ctx context.Context) ([]string, error)
+	Migrations(ctx context.Context, f store.MigrationFilter) ([]store.Migration, error)
+
+	Available() error
+	CheckWrites(patience time.Duration) error
+}
+
+var _ Store = (*store.Store)(nil)
+
+// Conductor executes the requests of users and agents; *conductor.Conductor implements it and documents its faults.
+type Conductor interface {
+	Create(ctx context.Context, servers ...lifecycle.Server) ([]lifecycle.Server, error)
+	Delete(ctx context.Context, id string) error
+	Admit(ctx context.Context, host string, from schedule.Sender) error
+	Connected(host string, from schedule.Sender) (closed func())
+	Report(ctx context.Context, h schedule.Host, from schedule.Sender) error
+	SinceReport(host string) time.Duration
+	LastSign(host string) (connected bool, quiet time.Duration)
+	Guest(ctx context.Context, id, start string, report lifecycle.Report) error
+	Act(ctx context.Context, id string, action lifecycle.ActionRequested) (lifecycle.Server, error)
+	HostDown(ctx context.Context, host string) error
+	HostUp(ctx context.Context, host string) error
+	HostForget(ctx context.Context, host string) (removed, kept []string, err error)
+	HostReported(host schedule.Host)
+	HostConditions(host string) []string
+	HostAudit(ctx context.Context, host string) (conductor.Audit, error)
+	HostHeal(ctx context.Context, host string, oversubscribe bool) (conductor.Audit, error)
+}
+
+// Images is what the handlers need of an image service; *image.Client implements it. Image returns fault.NotFound for
+// an image that the caller may not see, fault.Forbidden if the service rejects the token, and fault.Unavailable if
+// the service does not answer.
+type Images interface {
+	Image(ctx context.Context, who identity.Identity, token, id string) (image.Image, error)
+}
+
+// Providers is what the handlers need of Placement; *placement.Client implements it. Providers returns fault.Invalid
+// for a query with a trait that does not exist.
+type Providers interface {
+	Providers(ctx context.Context, query url.Values) ([]provider.Provider, error)
+}

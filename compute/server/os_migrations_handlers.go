@@ -1,0 +1,69 @@
+package server
+
+import (
+	"net/http"
+
+	"github.com/openberth/berth/api/compute"
+	"github.com/openberth/berth/compute/store"
+)
+
+// listMigrations is GET /v2.1/os-migrations.
+func (s *server) listMigrations(c *call) error {
+	q := c.r.URL.Query()
+	limit, _, err := c.readPage(q)
+	if err != nil {
+		return err
+	}
+	name, err := hostFilter(q)
+	if err != nil {
+		return err
+	}
+	list, err := s.Store.Migrations(c.r.Context(), store.MigrationFilter{Server: q.Get("instance_uuid"),
+		Status: q.Get("status"), Kind: q.Get("migration_type"), Host: name, Limit: max(limit, 1)})
+	if err != nil {
+		return err
+	}
+	views := make([]compute.Migration, 0, len(list))
+	for _, m := range list {
+		views = append(views, c.migration(m))
+	}
+	return c.writeJSON(http.StatusOK, map[string]any{"migrations": views})
+}
+
+// serverMigrations is GET /v2.1/servers/{id}/migrations (2.23): the migrations in progress.
+func (s *server) serverMigrations(c *call) error {
+	if !c.version.Has(compute.ServerMigrations) {
+		return unknownPath(c)
+	}
+	found, err := s.visibleServer(c, false)
+	if err != nil {
+		return err
+	}
+	list, err := s.Store.Migrations(c.r.Context(), store.MigrationFilter{Server: found.ID})
+	if err != nil {
+		return err
+	}
+	views := []compute.Migration{}
+	for _, m := range list {
+		if found.Move != nil && found.Migration.ID == m.ID {
+			v := c.migration(m)
+			v.Server = found.ID
+			views = append(views, v)
+		}
+	}
+	return c.writeJSON(http.StatusOK, map[string]any{"migrations": views})
+}
+
+func (c *call) migration(m store.Migration) compute.Migration {
+	v := compute.Migration{ID: m.Number, Instance: m.Server, Status: m.Status, SourceHost: orNull(m.From),
+		SourceNode: orNull(m.From), DestHost: orNull(m.To), DestNode: orNull(m.To), OldFlavor: m.OldFlavor,
+		NewFlavor: m.NewFlavor,
+		Created:   compute.Time{Time: m.Begun}, Updated: compute.Time{Time: m.Updated}}
+	if c.version.Has(compute.ServerMigrations) {
+		v.Kind = string(m.Kind)
+	}
+	if c.version.Has(compute.MigrationUUID) {
+		v.UUID = m.ID
+	}
+	return v
+}

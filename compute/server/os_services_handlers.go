@@ -1,0 +1,122 @@
+package server
+
+import (
+	"net/http"
+	"slices"
+
+	"github.com/google/uuid"
+
+	"github.com/openberth/berth/api/compute"
+	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/provider"
+)
+
+// listServices is GET /v2.1/os-services: the agents of hosts, as compute services.
+func (s *server) listServices(c *call) error {
+	q := c.r.URL.Query()
+	name, err := hostFilter(q)
+	if err != nil {
+		return err
+	}
+	hosts, dead, err := s.hostsAndDead(c.r.Context())
+	if err != nil {
+		return err
+	}
+	list := []compute.ServiceDoc{}
+	for i, h := range hosts {
+		if name != "" && name != h.Name || q.Get("binary") != "" && q.Get("binary") != compute.Binary {
+			continue
+		}
+		d := compute.ServiceDoc{ID: i + 1, Binary: compute.Binary, Host: h.Name, Zone: "nova", Status: "enabled", State: "up",
+			Updated: orNull(h.Seen.UTC().Format("2006-01-02T15:04:05.000000"))}
+		down := slices.Contains(dead, h.Name)
+		if down || s.Conductor.SinceReport(h.Name) > silence {
+			d.State = "down"
+		}
+		if c.version.Has(compute.ForceDown) {
+			d.ForcedDown = &down
+		}
+		if c.version.Has(compute.ServiceUUID) {
+			d.ID = serviceID(h.Name)
+		}
+		list = append(list, d)
+	}
+	return c.writeJSON(http.StatusOK, map[string]any{"services": list})
+}
+
+// forceDown is PUT /v2.1/os-services/force-down (2.11 to 2.52).
+func (s *server) forceDown(c *call) error {
+	if !c.version.Has(compute.ForceDown) || c.version.Has(compute.ServiceUUID) {
+		return unknownPath(c)
+	}
+	var body struct {
+		Host, Binary string
+		Down         *bool `json:"forced_down"`
+	}
+	if err := c.read(maxBody, &body); err != nil {
+		return err
+	}
+	if body.Host == "" || body.Binary != compute.Binary || body.Down == nil {
+		return fault.New(fault.Invalid, "", "the body must have host, binary (%s) and forced_down", compute.Binary)
+	}
+	if err := provider.CheckHostName(body.Host); err != nil {
+		return err
+	}
+	return s.setDown(c, body.Host, *body.Down)
+}
+
+// updateService is PUT /v2.1/os-services/{service} (2.53). It supports only forced_down.
+func (s *server) updateService(c *call) error {
+	if !c.version.Has(compute.ServiceUUID) {
+		return unknownPath(c)
+	}
+	var body struct {
+		Down   *bool  `json:"forced_down"`
+		Status string `json:"status"`
+	}
+	if err := c.read(maxBody, &body); err != nil {
+		return err
+	}
+	if body.Status != "" || body.Down == nil {
+		return fault.New(fault.Invalid, "", "Berth can change only forced_down of a service; leave other keys out")
+	}
+	hosts, err := s.Store.Hosts(c.r.Context())
+	if err != nil {
+		return err
+	}
+	for _, h := range hosts {
+		if serviceID(h.Name) == c.r.PathValue("service") {
+			return s.setDown(c, h.Name, *body.Down)
+		}
+	}
+	return fault.New(fault.NotFound, "", "Service %s could not be found.", c.r.PathValue("service"))
+}
+
+func (s *server) setDown(c *call, name string, down bool) error {
+	h, err := s.Store.Host(c.r.Context(), name)
+	if err != nil {
+		return s.unknownHost(c.r.Context(), name, err)
+	}
+	change := s.Conductor.HostUp
+	if down {
+		change = s.Conductor.HostDown
+	}
+	if err := change(c.r.Context(), name); err != nil {
+		return err
+	}
+	doc := compute.ServiceDoc{Binary: compute.Binary, Host: name, ForcedDown: &down}
+	if c.version.Has(compute.ServiceUUID) {
+		doc.ID, doc.Zone, doc.Status, doc.State = serviceID(name), "nova", "enabled", "up"
+		doc.Updated = orNull(h.Seen.UTC().Format("2006-01-02T15:04:05.000000"))
+		if down || s.Conductor.SinceReport(name) > silence {
+			doc.State = "down"
+		}
+	}
+	return c.writeJSON(http.StatusOK, map[string]any{"service": doc})
+}
+
+// serviceID returns the UUID of the compute service of a host (2.53). It is derived from the host name, so it never
+// changes.
+func serviceID(host string) string {
+	return uuid.NewSHA1(uuid.NameSpaceDNS, []byte("nova-compute."+host)).String()
+}

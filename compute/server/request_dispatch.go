@@ -1,0 +1,148 @@
+package server
+
+import (
+	"context"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/openberth/berth/api/compute"
+	"github.com/openberth/berth/api/identity"
+	"github.com/openberth/berth/api/rest"
+	"github.com/openberth/berth/fault"
+)
+
+// handler handles one method on one path. Its error is sent to the client in the error body of the API.
+type handler func(*call) error
+
+// methods are the handlers of one path, by HTTP method.
+type methods map[string]handler
+
+// public marks paths that need no token. Its handler, if any, handles all methods.
+const public = "public"
+
+// call is one request and its response.
+type call struct {
+	w       http.ResponseWriter
+	r       *http.Request
+	who     identity.Identity
+	version compute.Version
+	project string // the project id in the path, or empty
+	budget  *rest.BodyBudget
+	end     context.CancelFunc // ends the context of a request whose body was read; nil: no body was read
+}
+
+// endpoint handles one path: it determines the version, the caller and the method, and writes the error of the handler.
+func (s *server) endpoint(m methods) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		c := &call{w: w, r: r, version: compute.Min, budget: s.budget}
+		c.project, _ = r.Context().Value(projectKey{}).(string)
+		if err := s.run(c, m); err != nil {
+			s.writeFault(c, err)
+		}
+		if c.end != nil {
+			c.end()
+		}
+	})
+}
+
+func (s *server) run(c *call, m methods) error {
+	if err := s.Store.Available(); err != nil && c.r.URL.Path != healthPath {
+		return err
+	}
+	if strings.HasPrefix(c.r.URL.Path, "/v2.1") {
+		version, err := compute.Negotiate(c.r.Header)
+		c.version = version
+		c.setVersionHeaders()
+		if err != nil {
+			return err
+		}
+	}
+	fallback, open := m[public]
+	if !open {
+		who, err := s.Authenticate(c.r)
+		if err == nil && who.User == "" { // Placement accepts a caller without a name; a server must have a user
+			err = fault.New(fault.Forbidden, "", "X-Auth-Token has no user; send user:project, for example admin")
+		}
+		if err != nil {
+			return unauthorized(err)
+		}
+		c.who = who
+		if c.project != "" && c.project != who.Project {
+			return fault.New(fault.Invalid, "",
+				"the path has project %q, the token project %q; use the same project", c.project, who.Project)
+		}
+	}
+	method := c.r.Method
+	if method == http.MethodHead {
+		method = http.MethodGet
+	}
+	switch do := m[method]; {
+	case do != nil:
+		if err := c.checkHost(); err != nil {
+			return err
+		}
+		return do(c)
+	case fallback != nil:
+		return fallback(c)
+	}
+	return c.wrongMethod(m)
+}
+
+// setVersionHeaders sets the microversion of the response, and Vary, because the response depends on it.
+func (c *call) setVersionHeaders() {
+	h := c.w.Header()
+	h.Set(compute.VersionHeader, compute.Service+" "+c.version.String())
+	h.Set(compute.LegacyVersionHeader, c.version.String())
+	h.Set("Vary", compute.VersionHeader+", "+compute.LegacyVersionHeader)
+}
+
+func (c *call) wrongMethod(m methods) error {
+	allowed := slices.Sorted(maps.Keys(m))
+	allowed = slices.DeleteFunc(allowed, func(name string) bool { return name == public })
+	if slices.Contains(allowed, http.MethodGet) {
+		allowed = append(allowed, http.MethodHead)
+	}
+	c.w.Header().Set("Allow", strings.Join(allowed, ", "))
+	return status(http.StatusMethodNotAllowed, fault.NotFound,
+		"method %s is not allowed on %s; the header Allow lists the allowed methods", c.r.Method, c.r.URL.Path)
+}
+
+func unknownPath(c *call) error {
+	return fault.New(fault.NotFound, "", "there is nothing at %s", c.r.URL.Path)
+}
+
+// admin returns a handler that requires the role admin.
+func admin(do handler) handler {
+	return func(c *call) error {
+		if !c.who.IsAdmin() {
+			return fault.New(fault.Forbidden, "", "%s %s needs the role admin, which %s does not have",
+				c.r.Method, c.r.URL.Path, c.who.User)
+		}
+		return do(c)
+	}
+}
+
+// service returns a handler that requires the role service or admin.
+func service(do handler) handler {
+	return func(c *call) error {
+		if !c.who.IsAdmin() && !c.who.Has("service") {
+			return fault.New(fault.Forbidden, "", "%s %s needs the role service or admin, and %s has neither",
+				c.r.Method, c.r.URL.Path, c.who.User)
+		}
+		return do(c)
+	}
+}
+
+// writeJSON writes a response with a body.
+func (c *call) writeJSON(status int, body any) error {
+	rest.WriteJSON(c.w, status, body)
+	return nil
+}
+
+// writeStatus writes a response without a body.
+func (c *call) writeStatus(status int) error {
+	c.w.WriteHeader(status)
+	return nil
+}

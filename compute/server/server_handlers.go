@@ -1,0 +1,109 @@
+package server
+
+import (
+	"net/http"
+
+	"github.com/openberth/berth/api/compute"
+	"github.com/openberth/berth/compute/lifecycle"
+	"github.com/openberth/berth/fault"
+)
+
+// listServers is GET /v2.1/servers.
+func (s *server) listServers(c *call) error {
+	return s.servers(c, func(list []lifecycle.Server) (any, error) {
+		refs := make([]compute.Ref, 0, len(list))
+		for _, one := range list {
+			refs = append(refs, compute.Ref{ID: one.ID, Name: one.Name, Links: c.links("servers", one.ID)})
+		}
+		return refs, nil
+	})
+}
+
+// detailServers is GET /v2.1/servers/detail.
+func (s *server) detailServers(c *call) error {
+	return s.servers(c, func(list []lifecycle.Server) (any, error) {
+		hosts, err := s.hostStates(c.r.Context(), c)
+		if err != nil {
+			return nil, err
+		}
+		views := make([]compute.Server, 0, len(list))
+		for _, one := range list {
+			views = append(views, c.server(one, hosts))
+		}
+		return views, nil
+	})
+}
+
+func (s *server) servers(c *call, view func([]lifecycle.Server) (any, error)) error {
+	q := c.r.URL.Query()
+	limit, marker, err := c.readPage(q)
+	if err != nil {
+		return err
+	}
+	w, err := c.readServerQuery(q)
+	if err != nil {
+		return err
+	}
+	var found []lifecycle.Server
+	if !w.none {
+		w.filter.Marker = marker
+		found, err = collect(limit, func(limit int, last *lifecycle.Server) ([]lifecycle.Server, error) {
+			w.filter.Limit = limit
+			if last != nil {
+				w.filter.Marker = last.ID
+			}
+			return s.Store.Servers(c.r.Context(), w.filter)
+		}, w.keeps)
+		if err != nil {
+			return err
+		}
+	}
+	list, err := view(found)
+	if err != nil {
+		return err
+	}
+	body := map[string]any{"servers": list}
+	if len(found) > 0 {
+		if next := c.nextLinks(limit, len(found), found[len(found)-1].ID); next != nil {
+			body["servers_links"] = next
+		}
+	}
+	return c.writeJSON(http.StatusOK, body)
+}
+
+// visibleServer reads the server of the path. It returns fault.NotFound if the caller may not see it, or if it is
+// deleted and deleted is false.
+func (s *server) visibleServer(c *call, deleted bool) (lifecycle.Server, error) {
+	id := c.r.PathValue("id")
+	found, err := s.Store.Read(c.r.Context(), id)
+	hidden := err == nil && (found.Project != c.who.Project && !c.who.IsAdmin() || !found.Ended.IsZero() && !deleted)
+	if hidden || fault.Is(err, fault.NotFound) {
+		return lifecycle.Server{}, fault.New(fault.NotFound, "", "Instance %s could not be found.", id)
+	}
+	return found, err
+}
+
+// showServer is GET /v2.1/servers/{id}.
+func (s *server) showServer(c *call) error {
+	found, err := s.visibleServer(c, false)
+	if err != nil {
+		return err
+	}
+	hosts, err := s.hostStates(c.r.Context(), c)
+	if err != nil {
+		return err
+	}
+	return c.writeJSON(http.StatusOK, map[string]any{"server": c.server(found, hosts)})
+}
+
+// deleteServer is DELETE /v2.1/servers/{id}. It responds as soon as the request is recorded.
+func (s *server) deleteServer(c *call) error {
+	found, err := s.visibleServer(c, false)
+	if err != nil {
+		return err
+	}
+	if err := s.Conductor.Delete(c.r.Context(), found.ID); err != nil {
+		return err
+	}
+	return c.writeStatus(http.StatusNoContent)
+}

@@ -1,0 +1,175 @@
+package server
+
+import (
+	"net/url"
+	"regexp"
+	"regexp/syntax"
+	"strings"
+	"time"
+
+	"github.com/openberth/berth/api/compute"
+	"github.com/openberth/berth/compute/lifecycle"
+	"github.com/openberth/berth/compute/store"
+	"github.com/openberth/berth/fault"
+)
+
+// serverQuery is the filter of a list of servers: the part that the database applies, and the part applied by keeps.
+type serverQuery struct {
+	filter      store.ServerFilter
+	name        *regexp.Regexp // nil for any
+	reservation string
+	none        bool // no server can match the filter
+}
+
+func (w serverQuery) keeps(s lifecycle.Server) bool {
+	if w.name != nil && !w.name.MatchString(s.Name) {
+		return false
+	}
+	reservation, _ := reservationOf(s.ID)
+	return w.reservation == "" || w.reservation == reservation
+}
+
+// unsupportedFilters are filters of the API that Berth does not implement. They are refused, because ignoring them
+// would return the wrong servers.
+var unsupportedFilters = []string{"ip", "ip6", "image", "tags", "tags-any", "not-tags", "not-tags-any",
+	"changes-before", "locked", "key_name", "config_drive", "availability_zone", "vm_state", "task_state",
+	"power_state", "uuid"}
+
+// readServerQuery reads the filters of a list. As in OpenStack, it ignores filters for admins if the caller is not one.
+func (c *call) readServerQuery(q url.Values) (w serverQuery, err error) {
+	for _, key := range unsupportedFilters {
+		if q.Get(key) != "" {
+			return w, fault.New(fault.Invalid, "", "Berth does not support the filter %s of servers; leave it out", key)
+		}
+	}
+	if key, dir := q.Get("sort_key"), q.Get("sort_dir"); key != "" && key != "created_at" || dir != "" && dir != "desc" {
+		return w, fault.New(fault.Invalid, "", "Berth lists servers by created_at, newest first (desc), "+
+			"and supports no other order; leave sort_key and sort_dir out")
+	}
+	w.filter = store.ServerFilter{Project: c.who.Project, Flavor: q.Get("flavor"), User: q.Get("user_id")}
+	w.reservation = q.Get("reservation_id")
+	if w.name, err = nameFilter(q.Get("name")); err != nil {
+		return w, err
+	}
+	if w.name != nil {
+		w.filter.Name = literal(w.name)
+	}
+	if text := q.Get("changes-since"); text != "" {
+		if w.filter.Since, err = parseTime(text); err != nil {
+			return w, err
+		}
+	}
+	if err := c.readStatusFilter(&w, q.Get("status")); err != nil {
+		return w, err
+	}
+	return w, c.readAdminFilters(&w, q)
+}
+
+func (c *call) readAdminFilters(w *serverQuery, q url.Values) error {
+	all := false
+	if q.Has("all_tenants") {
+		value, known := parseBool(q.Get("all_tenants"))
+		if !known && q.Get("all_tenants") != "" {
+			return fault.New(fault.Invalid, "", "all_tenants must be true or false; it is %q", q.Get("all_tenants"))
+		}
+		all = value || !known
+	}
+	if !c.who.IsAdmin() {
+		if all {
+			return fault.New(fault.Forbidden, "", "all_tenants needs the role admin, which %s does not have",
+				c.who.User)
+		}
+		return nil
+	}
+	name, err := hostFilter(q)
+	if err != nil {
+		return err
+	}
+	w.filter.Host = name
+	if all {
+		w.filter.Project = ""
+	}
+	for _, key := range []string{"project_id", "tenant_id"} {
+		if project := q.Get(key); project != "" {
+			w.filter.Project = project
+		}
+	}
+	if text := q.Get("deleted"); text != "" {
+		deleted, known := parseBool(text)
+		if !known {
+			return fault.New(fault.Invalid, "", "deleted must be true or false; it is %q", text)
+		}
+		w.filter.Deleted = w.filter.Deleted || deleted
+	}
+	return nil
+}
+
+// statuses are the statuses of the Compute API, and whether Berth's servers can have them.
+var statuses = map[string]bool{"ACTIVE": true, "BUILD": true, "ERROR": true, "DELETED": true,
+	"HARD_REBOOT": true, "MIGRATING": true, "PASSWORD": false, "PAUSED": false, "REBOOT": true, "REBUILD": true,
+	"RESCUE": false, "RESIZE": true, "REVERT_RESIZE": true, "SHELVED": false, "SHELVED_OFFLOADED": true,
+	"SHUTOFF": true, "SOFT_DELETED": false, "SUSPENDED": false, "UNKNOWN": false, "VERIFY_RESIZE": true}
+
+func (c *call) readStatusFilter(w *serverQuery, text string) error {
+	if text == "" {
+		return nil
+	}
+	status := strings.ToUpper(text)
+	ours, known := statuses[status]
+	if !known && c.version.Has(compute.StatusChecked) {
+		return fault.New(fault.Invalid, "", "%q is not a status of a server; ACTIVE, BUILD and ERROR are", text)
+	}
+	if status == "DELETED" && !c.who.IsAdmin() {
+		return fault.New(fault.Forbidden, "", "only admins may list deleted servers")
+	}
+	w.filter.Status, w.none, w.filter.Deleted = status, !ours, status == "DELETED"
+	return nil
+}
+
+// nameFilter reads the filter by name: a regular expression, which may match any part of the name.
+func nameFilter(text string) (*regexp.Regexp, error) {
+	if text == "" {
+		return nil, nil
+	}
+	re, err := regexp.Compile(text)
+	if err != nil {
+		return nil, fault.New(fault.Invalid, "", "the filter name is not a valid regular expression: %w", err)
+	}
+	return re, nil
+}
+
+// literal returns a text that every match contains, for the query of the database; empty if none is found.
+func literal(re *regexp.Regexp) string {
+	tree, err := syntax.Parse(re.String(), syntax.Perl)
+	if err != nil {
+		return ""
+	}
+	return longestLiteral(tree.Simplify())
+}
+
+func longestLiteral(re *syntax.Regexp) string {
+	best := ""
+	switch re.Op {
+	case syntax.OpLiteral:
+		if re.Flags&syntax.FoldCase == 0 {
+			best = string(re.Rune)
+		}
+	case syntax.OpConcat, syntax.OpCapture, syntax.OpPlus:
+		for _, sub := range re.Sub {
+			if found := longestLiteral(sub); len(found) > len(best) {
+				best = found
+			}
+		}
+	}
+	return best
+}
+
+func parseTime(text string) (time.Time, error) {
+	layouts := []string{time.RFC3339Nano, "2006-01-02T15:04:05.999999999", "2006-01-02 15:04:05.999999999", "2006-01-02"}
+	for _, layout := range layouts {
+		if t, err := time.Parse(layout, text); err == nil {
+			return t, nil
+		}
+	}
+	return time.Time{}, fault.New(fault.Invalid, "", "%q is not a valid time; write it as 2026-01-31T13:30:00Z", text)
+}

@@ -1,0 +1,35 @@
+package server
+
+import (
+	"net/http"
+
+	"github.com/openberth/berth/api/compute"
+)
+
+// versionDoc describes one version of the API, in the format of OpenStack's discovery.
+type versionDoc struct {
+	ID         string           `json:"id"`
+	Status     string           `json:"status"`
+	Version    string           `json:"version"` // the newest microversion
+	MinVersion string           `json:"min_version"`
+	Updated    string           `json:"updated"` // the date of v2.1 in OpenStack
+	Links      []compute.Link   `json:"links"`
+	Media      []map[string]any `json:"media-types,omitempty"`
+}
+
+func describeVersion(c *call) versionDoc {
+	return versionDoc{ID: "v2.1", Status: "CURRENT", Version: compute.Max.String(), MinVersion: compute.Min.String(),
+		Updated: "2013-07-23T11:33:21Z", Links: []compute.Link{{Rel: "self", HRef: c.base() + "/v2.1/"}}}
+}
+
+// showVersions is GET /. It needs no token.
+func showVersions(c *call) error {
+	return c.writeJSON(http.StatusOK, map[string]any{"versions": []versionDoc{describeVersion(c)}})
+}
+
+// showVersion is GET /v2.1/. It needs no token.
+func showVersion(c *call) error {
+	v := describeVersion(c)
+	v.Media = []map[string]any{{"base": "application/json", "type": "application/vnd.openstack.compute+json;version=2.1"}}
+	return c.writeJSON(http.StatusOK, map[string]any{"version": v})
+}

@@ -1,0 +1,69 @@
+package store_test
+
+import (
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/openberth/berth/compute/schedule"
+	"github.com/openberth/berth/compute/store"
+	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/internal/databases"
+	"github.com/openberth/berth/sqldb"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
+
+// TestStoreOnEveryDatabase runs the suite on every database.
+func TestStoreOnEveryDatabase(t *testing.T) {
+	databases.Each(t, func(t *testing.T, fresh func(testing.TB) string) {
+		for _, c := range []struct {
+			name string
+			run  func(t *testing.T, s *store.Store)
+		}{
+			{"flavors", flavors}, {"extra specs", extraSpecs}, {"all fields of a server", roundTrip}, {"changes", changes},
+			{"concurrent changes", concurrentChanges}, {"lists", lists}, {"pages", pages}, {"unfinished", unfinished},
+			{"purge", purge},
+			{"hosts", hosts}, {"assignments", assignments}, {"residences during a move", residencesDuringMove},
+			{"subscriptions", subscriptions}, {"reports", reports},
+			{"clean requests", cleanRequests}, {"forget a host", forgetHost},
+			{"epochs", epochs}, {"removals", removals},
+		} {
+			t.Run(c.name, func(t *testing.T) { c.run(t, open(t, fresh(t))) })
+		}
+	})
+}
+
+// open returns a store on the database with this URL.
+func open(t *testing.T, url string) *store.Store {
+	t.Helper()
+	db, err := sqldb.Open(t.Context(), url)
+	must(t, err)
+	t.Cleanup(func() { must(t, db.Close()) })
+	_, err = store.Open(t.Context(), db)
+	must(t, err)
+	s, err := store.Open(t.Context(), db) // the tables exist on the second start
+	must(t, err)
+	return s
+}
+
+// admitted lets every agent report.
+func admitted(schedule.Host) error { return nil }
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// is checks the kind of an error.
+func is(t *testing.T, err error, kind fault.Kind) {
+	t.Helper()
+	if !fault.Is(err, kind) {
+		t.Errorf("got %v, want a fault: %s", err, kind)
+	}
+}

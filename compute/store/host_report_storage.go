@@ -1,0 +1,212 @@
+package store
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/openberth/berth/compute/schedule"
+	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/provider"
+	"github.com/openberth/berth/sqldb"
+)
+
+// PutReport stores the last report of a host, without Guests and Load. The caller sets Seen. If a report is stored
+// already, admit is called with it while no other report of the host can be written; if admit returns an error, nothing
+// is stored and PutReport returns the error. admit may be called more than once.
+func (s *Store) PutReport(ctx context.Context, host schedule.Host, admit func(known schedule.Host) error) error {
+	const op = "PutReport"
+	report, err := encodeHost(host)
+	if err != nil {
+		return wrap(op, err)
+	}
+	return wrap(op, s.db.Write(ctx, func(tx *sqldb.Tx) error {
+		if err := ensureHost(ctx, tx, host.Name); err != nil {
+			return err
+		}
+		// Concurrent reports of two agents are serialized here.
+		const lock = `UPDATE compute_hosts SET revision = revision WHERE name = ?`
+		if _, err := tx.Exec(ctx, lock, host.Name); err != nil {
+			return err
+		}
+		before, err := readHosts(ctx, tx, ` WHERE name = ?`, host.Name)
+		if err != nil {
+			return err
+		}
+		for _, b := range before {
+			if err := admit(b); err != nil {
+				return err
+			}
+		}
+		_, err = tx.Exec(ctx, `UPDATE compute_hosts SET provider = ?, seen = ?, report = ? WHERE name = ?`,
+			string(host.Provider), micros(host.Seen), string(report), host.Name)
+		return err
+	}))
+}
+
+// Hosts lists the reports of all hosts, sorted by name, without Guests and Load.
+func (s *Store) Hosts(ctx context.Context) ([]schedule.Host, error) {
+	var list []schedule.Host
+	err := s.db.Read(ctx, func(tx *sqldb.Tx) error {
+		var err error
+		list, err = readHosts(ctx, tx, ` ORDER BY name`)
+		return err
+	})
+	return list, wrap("Hosts", err)
+}
+
+// Host returns the report of a host by name, without Guests and Load, or fault.NotFound.
+func (s *Store) Host(ctx context.Context, name string) (schedule.Host, error) {
+	var list []schedule.Host
+	err := s.db.Read(ctx, func(tx *sqldb.Tx) error {
+		var err error
+		list, err = readHosts(ctx, tx, ` WHERE name = ?`, name)
+		return err
+	})
+	if err == nil && len(list) == 0 {
+		err = fault.New(fault.NotFound, "", "no agent has reported for host %s", name)
+	}
+	if err != nil {
+		return schedule.Host{}, wrap("Host", err)
+	}
+	return list[0], nil
+}
+
+// Reports returns the reports of the hosts with these root providers, with the guests that have devices or cells there,
+// for the scheduler. A device counts as available, whatever the report contains, if its consumer is known to be no
+// longer on the host: the report is older than the agent's last report about the guest. The device stays taken if the
+// same report contains the consumer's guest: an agent sends a host report before it reports a guest as gone, so that
+// guest exists although compute has not placed it there.
+func (s *Store) Reports(ctx context.Context, roots []provider.ID) (map[provider.ID]schedule.Host, error) {
+	out := map[provider.ID]schedule.Host{}
+	err := s.db.Read(ctx, func(tx *sqldb.Tx) error {
+		clear(out)
+		for some := range slices.Chunk(roots, chunk) {
+			condition, args := in("provider", some)
+			hosts, err := readHosts(ctx, tx, ` WHERE `+condition, args...)
+			if err != nil {
+				return err
+			}
+			if err := addGuests(ctx, tx, hosts); err != nil {
+				return err
+			}
+			for _, h := range hosts {
+				out[h.Provider] = h
+			}
+		}
+		return nil
+	})
+	return out, wrap("Reports", err)
+}
+
+// addGuests adds the guests to the hosts and frees the devices of consumers that are no longer there.
+func addGuests(ctx context.Context, tx *sqldb.Tx, hosts []schedule.Host) error {
+	if len(hosts) == 0 {
+		return nil
+	}
+	index := map[string]int{}
+	holders := map[string]bool{}
+	for i, h := range hosts {
+		index[h.Name] = i
+		for _, d := range h.Devices {
+			if d.Holder != "" {
+				holders[d.Holder] = true
+			}
+		}
+	}
+	condition, args := in("host", slices.Sorted(maps.Keys(index)))
+	servers, err := readServers(ctx, tx,
+		` WHERE id IN (SELECT server FROM compute_stays WHERE weighs > 0 AND `+condition+`) ORDER BY id`, args...)
+	if err != nil {
+		return err
+	}
+	for _, server := range servers {
+		for _, stay := range server.Residences() {
+			if i, here := index[stay.Host]; here && deviceCount(stay.Requests, stay.Topology) > 0 {
+				hosts[i].Guests = append(hosts[i].Guests, schedule.Guest{
+					ID: stay.Consumer, Requests: stay.Requests,
+					Devices: stay.Devices, Cells: stay.Topology, Placed: stay.Cells,
+				})
+			}
+		}
+	}
+	placed, err := hostsOfConsumers(ctx, tx, slices.Sorted(maps.Keys(holders)))
+	if err != nil {
+		return err
+	}
+	for i := range hosts {
+		for j, d := range hosts[i].Devices {
+			at, known := placed[d.Holder]
+			present := slices.ContainsFunc(hosts[i].Present, func(p schedule.Present) bool { return p.ID == d.Holder })
+			given := d.State == schedule.Claimed || d.State == schedule.Allocated
+			if known && !present && given && at != hosts[i].Name {
+				hosts[i].Devices[j].State, hosts[i].Devices[j].Holder = schedule.Available, ""
+			}
+		}
+	}
+	return nil
+}
+
+// hostsOfConsumers returns the host of each consumer, "" for a consumer without a host. Unknown consumers are omitted.
+func hostsOfConsumers(ctx context.Context, tx *sqldb.Tx, ids []string) (map[string]string, error) {
+	out := map[string]string{}
+	for some := range slices.Chunk(ids, chunk) {
+		for _, from := range []string{
+			`SELECT id, '' FROM compute_servers WHERE id`,
+			`SELECT id, '' FROM compute_migrations WHERE id`,
+			`SELECT consumer, host FROM compute_stays WHERE consumer`,
+		} {
+			condition, args := in("", some)
+			if err := scanHosts(ctx, tx, from+condition, args, out); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return out, nil
+}
+
+// scanHosts adds the result of a query for consumers and hosts to out.
+func scanHosts(ctx context.Context, tx *sqldb.Tx, query string, args []any, out map[string]string) error {
+	rows, err := tx.Query(ctx, query, args...)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var id, placed string
+		if err := rows.Scan(&id, &placed); err != nil {
+			return err
+		}
+		out[id] = placed
+	}
+	return rows.Err()
+}
+
+// readHosts reads the reports of the rows that the rest of the statement selects. Hosts without a report are omitted.
+func readHosts(ctx context.Context, tx *sqldb.Tx, rest string, args ...any) ([]schedule.Host, error) {
+	rows, err := tx.Query(ctx, `SELECT name, report, seen FROM compute_hosts`+rest, args...)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var list []schedule.Host
+	for rows.Next() {
+		var name string
+		var report []byte
+		var seen int64
+		if err := rows.Scan(&name, &report, &seen); err != nil {
+			return nil, err
+		}
+		if len(report) == 0 {
+			continue
+		}
+		host, err := decodeHost(name, report)
+		if err != nil {
+			return nil, err
+		}
+		host.Seen = time.UnixMicro(seen).UTC()
+		list = append(list, host)
+	}
+	return list, rows.Err()
+}

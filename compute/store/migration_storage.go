@@ -1,0 +1,81 @@
+package store
+
+import (
+	"context"
+	"time"
+
+	"github.com/openberth/berth/compute/lifecycle"
+	"github.com/openberth/berth/sqldb"
+)
+
+// Migration is a move as shown to operators.
+type Migration struct {
+	lifecycle.Migration
+	Number int64 // from 1
+	Server string
+}
+
+// MigrationFilter selects the migrations to list, the newest first. Empty fields select all.
+type MigrationFilter struct {
+	Server, Status, Kind string
+	Host                 string // source or destination
+	Limit                int    // 0 or more than MaxPage: MaxPage
+}
+
+// Migrations lists the migrations that the filter selects.
+func (s *Store) Migrations(ctx context.Context, f MigrationFilter) ([]Migration, error) {
+	w := &where{}
+	for _, c := range []struct{ column, value string }{{"server", f.Server}, {"status", f.Status}, {"kind", f.Kind}} {
+		if c.value != "" {
+			w.and(c.column+" = ?", c.value)
+		}
+	}
+	if f.Host != "" {
+		w.and("(source = ? OR destination = ?)", f.Host, f.Host)
+	}
+	var list []Migration
+	err := s.db.Read(ctx, func(tx *sqldb.Tx) error {
+		list = nil
+		rows, err := tx.Query(ctx, `SELECT id, number, server, kind, status, source, destination,
+			old_flavor, new_flavor, begun, updated FROM compute_migrations`+w.sql()+` ORDER BY number DESC, id LIMIT ?`,
+			append(w.args, page(f.Limit))...)
+		if err != nil {
+			return err
+		}
+		defer rows.Close()
+		for rows.Next() {
+			var m Migration
+			var begun, updated int64
+			if err := rows.Scan(&m.ID, &m.Number, &m.Server, &m.Kind, &m.Status, &m.From, &m.To,
+				&m.OldFlavor, &m.NewFlavor, &begun, &updated); err != nil {
+				return err
+			}
+			m.Begun, m.Updated = time.UnixMicro(begun).UTC(), time.UnixMicro(updated).UTC()
+			list = append(list, m)
+		}
+		return rows.Err()
+	})
+	return list, wrap("Migrations", err)
+}
+
+// putMigration inserts or updates the row of a migration.
+func putMigration(ctx context.Context, tx *sqldb.Tx, server string, m lifecycle.Migration) error {
+	done, err := tx.Exec(ctx, `UPDATE compute_migrations SET status = ?, destination = ?, updated = ? WHERE id = ?`,
+		m.Status, m.To, micros(m.Updated), m.ID)
+	if err != nil {
+		return err
+	}
+	if n, err := done.RowsAffected(); err != nil || n > 0 {
+		return err
+	}
+	var number int64
+	if err := tx.QueryRow(ctx, `SELECT COALESCE(MAX(number), 0) + 1 FROM compute_migrations`).Scan(&number); err != nil {
+		return err
+	}
+	// On MySQL an update that changes nothing affects no row, so the row may exist.
+	_, err = tx.InsertIgnore(ctx, `INSERT INTO compute_migrations (id, number, server, kind, status, source, destination,
+		old_flavor, new_flavor, begun, updated) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+		m.ID, number, server, string(m.Kind), m.Status, m.From, m.To, m.OldFlavor, m.NewFlavor, micros(m.Begun),
+		micros(m.Updated))
+	return err
+}

@@ -1,0 +1,96 @@
+package store
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"reflect"
+	"testing"
+	"time"
+
+	"github.com/openberth/berth/compute/schedule"
+)
+
+// compact reads an indented JSON file of testdata without its white space.
+func compact(t *testing.T, file string) []byte {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("testdata", file))
+	var b bytes.Buffer
+	if err == nil {
+		err = json.Compact(&b, text)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+// TestRecordOfVersion3IsUnchanged checks that records of version 3 are read and written as before. A record in another
+// form needs another version.
+func TestRecordOfVersion3IsUnchanged(t *testing.T) {
+	text := compact(t, "records-v3/server-every-field-distinct.json")
+	server, err := decodeServer("text 2", text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if at := unset("", reflect.ValueOf(server)); at != "" {
+		t.Errorf("no record of version 3 has Server%s; raise recordVersion", at)
+	}
+	if now, err := encodeServer(server); err != nil || !bytes.Equal(now, text) {
+		t.Errorf("%v, a server is written as\n%s\nbefore as\n%s", err, now, text)
+	}
+	text = compact(t, "records-v3/host-every-field-distinct.json")
+	host, err := decodeHost("text 2", text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	host.Seen, host.Guests, host.Load = time.Now(), []schedule.Guest{filled[schedule.Guest]()}, 1
+	if at := unset("", reflect.ValueOf(host)); at != "" {
+		t.Errorf("no record of version 3 has Host%s; raise recordVersion", at)
+	}
+	if now, err := encodeHost(host); err != nil || !bytes.Equal(now, text) {
+		t.Errorf("%v, a host is written as\n%s\nbefore as\n%s", err, now, text)
+	}
+}
+
+// TestRecordOfVersion2IsReadAsVersion3 checks that every field of version 2 is read as the same field of version 3,
+// which only has one more state.
+func TestRecordOfVersion2IsReadAsVersion3(t *testing.T) {
+	for _, read := range []func(dir string) (any, error){
+		func(dir string) (any, error) {
+			return decodeServer("text 2", compact(t, dir+"/server-every-field-distinct.json"))
+		},
+		func(dir string) (any, error) {
+			return decodeHost("text 2", compact(t, dir+"/host-every-field-distinct.json"))
+		},
+	} {
+		before, err := read("records-v2")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if now, err := read("records-v3"); err != nil || !reflect.DeepEqual(before, now) {
+			t.Errorf("version 2 is read as\n%+v\nversion 3 is read as\n%+v (%v)", before, now, err)
+		}
+	}
+}
+
+// TestRecordOfVersion1IsReadAsVersion2 checks that every field of version 1 is read as the same field of version 2.
+func TestRecordOfVersion1IsReadAsVersion2(t *testing.T) {
+	server, err := decodeServer("text 2", compact(t, "records-v1/server-every-field-distinct.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := decodeServer("text 2", compact(t, "records-v2/server-every-field-distinct.json"))
+	if err != nil || !reflect.DeepEqual(server, want) {
+		t.Errorf("the server is read as\n%+v\nwant\n%+v (%v)", server, want, err)
+	}
+	host, err := decodeHost("text 2", compact(t, "records-v1/host-every-field-distinct.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantHost, err := decodeHost("text 2", compact(t, "records-v2/host-every-field-distinct.json"))
+	if err != nil || !reflect.DeepEqual(host, wantHost) {
+		t.Errorf("the host is read as\n%+v\nwant\n%+v (%v)", host, wantHost, err)
+	}
+}

@@ -1,0 +1,96 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"maps"
+	"reflect"
+	"slices"
+
+	"github.com/openberth/berth/compute/lifecycle"
+	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/numa"
+	"github.com/openberth/berth/pci"
+	"github.com/openberth/berth/sqldb"
+)
+
+// deviceCount returns the number of PCI devices and NUMA cells of a consumer. 0 means that the scheduler can ignore it.
+func deviceCount(requests []pci.Request, cells []numa.GuestCell) int {
+	n := len(cells)
+	for _, r := range requests {
+		n += r.Count
+	}
+	return n
+}
+
+// saveResidences writes the rows that follow from a changed record: its residences, removals and migration.
+func saveResidences(ctx context.Context, tx *sqldb.Tx, before, after lifecycle.Server) error {
+	if err := recordRemovals(ctx, tx, before, after); err != nil {
+		return err
+	}
+	if old, now := residenceRows(before), residenceRows(after); !maps.Equal(old, now) {
+		if _, err := tx.Exec(ctx, `DELETE FROM compute_stays WHERE server = ?`, after.ID); err != nil {
+			return err
+		}
+		for _, consumer := range slices.Sorted(maps.Keys(now)) {
+			if _, err := tx.Exec(ctx, `INSERT INTO compute_stays (consumer, server, host, weighs) VALUES (?, ?, ?, ?)`,
+				consumer, after.ID, now[consumer].host, now[consumer].devices); err != nil {
+				return err
+			}
+		}
+	}
+	if after.Migration == nil || reflect.DeepEqual(before.Migration, after.Migration) {
+		return nil
+	}
+	return putMigration(ctx, tx, after.ID, *after.Migration)
+}
+
+// residenceRow is a row of compute_stays, without its consumer.
+type residenceRow struct {
+	host    string
+	devices int
+}
+
+// residenceRows returns the rows of a server's residences by consumer.
+func residenceRows(s lifecycle.Server) map[string]residenceRow {
+	out := map[string]residenceRow{}
+	for _, stay := range s.Residences() {
+		out[stay.Consumer] = residenceRow{stay.Host, deviceCount(stay.Requests, stay.Topology)}
+	}
+	return out
+}
+
+// ServerOfConsumer returns the id of the server of a consumer: the consumer itself, or the server of the migration with
+// this id; fault.NotFound if there is neither.
+func (s *Store) ServerOfConsumer(ctx context.Context, consumer string) (string, error) {
+	var server string
+	err := s.db.Read(ctx, func(tx *sqldb.Tx) error {
+		server = ""
+		const query = `SELECT id FROM compute_servers WHERE id = ?
+			UNION SELECT server FROM compute_migrations WHERE id = ?`
+		return tx.QueryRow(ctx, query, consumer, consumer).Scan(&server)
+	})
+	if errors.Is(err, sql.ErrNoRows) {
+		err = fault.New(fault.NotFound, "", "there is no server or migration %s", consumer)
+	}
+	return server, wrap("ServerOfConsumer", err)
+}
+
+// IDsOnHost lists the ids of the servers with residences on a host, sorted.
+func (s *Store) IDsOnHost(ctx context.Context, host string) ([]string, error) {
+	ids, err := s.texts(ctx, `SELECT DISTINCT server FROM compute_stays WHERE host = ? ORDER BY server`, host)
+	return ids, wrap("IDsOnHost", err)
+}
+
+// OnHost lists the servers with residences on a host, sorted by id.
+func (s *Store) OnHost(ctx context.Context, host string) ([]lifecycle.Server, error) {
+	var list []lifecycle.Server
+	err := s.db.Read(ctx, func(tx *sqldb.Tx) error {
+		var err error
+		const onHost = ` WHERE id IN (SELECT server FROM compute_stays WHERE host = ?) ORDER BY id`
+		list, err = readServers(ctx, tx, onHost, host)
+		return err
+	})
+	return list, wrap("OnHost", err)
+}

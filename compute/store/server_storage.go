@@ -1,0 +1,293 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"reflect"
+	"slices"
+	"time"
+
+	"github.com/openberth/berth/compute/lifecycle"
+	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/sqldb"
+)
+
+// ServerFilter selects the servers to list. They are sorted by creation, the newest first.
+type ServerFilter struct {
+	Project string    // empty: all projects
+	User    string    // exact
+	Name    string    // part of the name
+	Host    string    // exact
+	Status  string    // as the Compute API shows it
+	Flavor  string    // id
+	Deleted bool      // list only deleted servers
+	Since   time.Time // changed at or after this time, including deleted servers
+	Marker  string    // id of the last server of the previous page; fault.Invalid if it does not exist in Project
+	Limit   int       // 0 or more than MaxPage: MaxPage
+}
+
+// Create stores new servers with revision 1, all or none. It returns fault.Conflict if an id exists already.
+func (s *Store) Create(ctx context.Context, servers ...lifecycle.Server) error {
+	var hosts []string
+	for _, server := range servers {
+		hosts = append(hosts, assignmentsTouched(lifecycle.Server{}, server)...)
+	}
+	slices.Sort(hosts)
+	hosts = slices.Compact(hosts)
+	err := s.db.Write(ctx, func(tx *sqldb.Tx) error {
+		for _, server := range servers {
+			if err := insert(ctx, tx, server); err != nil {
+				return err
+			}
+		}
+		return raiseRevisions(ctx, tx, hosts...)
+	})
+	if err == nil {
+		s.notify(hosts...)
+	}
+	return wrap("Create", err)
+}
+
+// insert writes the row of a new server.
+func insert(ctx context.Context, tx *sqldb.Tx, server lifecycle.Server) error {
+	const op = "Create"
+	server.Revision = 1
+	record, err := encodeServer(server)
+	if err != nil {
+		return err
+	}
+	_, err = tx.Exec(ctx, `INSERT INTO compute_servers (name, project, user_id, flavor, state, status, due, host,
+		placed, devices, created, updated, ended, revision, record, id)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+		append(columns(server, record), server.ID)...)
+	if sqldb.IsDuplicate(err) {
+		return fault.New(fault.Conflict, op, "server %s exists already", server.ID)
+	}
+	if err != nil {
+		return err
+	}
+	return saveResidences(ctx, tx, lifecycle.Server{}, server)
+}
+
+// Read returns a server by id, also a deleted one, or fault.NotFound.
+func (s *Store) Read(ctx context.Context, id string) (lifecycle.Server, error) {
+	var server lifecycle.Server
+	err := s.db.Read(ctx, func(tx *sqldb.Tx) error {
+		var err error
+		server, err = readServer(ctx, tx, id)
+		return err
+	})
+	return server, wrap("Read", err)
+}
+
+// Change reads a server, passes it to next, and stores and returns the result, in one transaction. It returns
+// fault.NotFound if the server does not exist. next may be called more than once. If next returns the record unchanged,
+// nothing is written.
+func (s *Store) Change(
+	ctx context.Context, id string, next func(lifecycle.Server) lifecycle.Server,
+) (lifecycle.Server, error) {
+	const op = "Change"
+	var after lifecycle.Server
+	var touched []string
+	err := s.db.Write(ctx, func(tx *sqldb.Tx) error {
+		before, err := readServer(ctx, tx, id)
+		if err != nil {
+			return err
+		}
+		after = next(before)
+		after.ID, after.Revision = before.ID, before.Revision
+		if reflect.DeepEqual(before, after) {
+			touched = nil
+			return nil
+		}
+		after.Revision++
+		record, err := encodeServer(after)
+		if err != nil {
+			return err
+		}
+		done, err := tx.Exec(ctx, `UPDATE compute_servers SET name = ?, project = ?, user_id = ?, flavor = ?, state = ?,
+			status = ?, due = ?, host = ?, placed = ?, devices = ?, created = ?, updated = ?, ended = ?, revision = ?,
+			record = ? WHERE id = ? AND revision = ?`, append(columns(after, record), id, before.Revision)...)
+		// The snapshot may be older than the row; a retry reads the current row.
+		again := sqldb.Retry(fault.New(fault.Conflict, op, "server %s changes too often", id))
+		if err := requireRow(done, err, again); err != nil {
+			return err
+		}
+		if err := saveResidences(ctx, tx, before, after); err != nil {
+			return err
+		}
+		touched = assignmentsTouched(before, after)
+		return raiseRevisions(ctx, tx, touched...)
+	})
+	if err != nil {
+		return lifecycle.Server{}, wrap(op, err)
+	}
+	s.notify(touched...)
+	return after, nil
+}
+
+// columns returns the values of a server's row except its id, in the order of the statements.
+func columns(s lifecycle.Server, record []byte) []any {
+	shown := s.Shown()
+	state, _ := stages.text(stage(s.Stage())) // encodeServer has refused a state without a stored name
+	return []any{s.Name, s.Project, s.User, shown.Flavor.ID, string(state), s.Status(), boolInt(len(s.Steps()) > 0),
+		shown.Host, s.AllocatedHost(), deviceCount(s.Requests, nil),
+		micros(s.Created), micros(s.Updated), micros(s.Ended),
+		s.Revision, string(record)}
+}
+
+// Servers lists the servers that the filter selects.
+func (s *Store) Servers(ctx context.Context, f ServerFilter) ([]lifecycle.Server, error) {
+	const op = "Servers"
+	var list []lifecycle.Server
+	err := s.db.Read(ctx, func(tx *sqldb.Tx) error {
+		w := f.where()
+		if f.Marker != "" {
+			var created int64
+			// A marker in another project yields the same error as an unknown one, so that its existence is not
+			// revealed.
+			at := &where{}
+			at.and("id = ?", f.Marker)
+			if f.Project != "" {
+				at.and("project = ?", f.Project)
+			}
+			err := tx.QueryRow(ctx, `SELECT created FROM compute_servers`+at.sql(), at.args...).Scan(&created)
+			if errors.Is(err, sql.ErrNoRows) {
+				return fault.New(fault.Invalid, op, "the marker %q is not a server", f.Marker)
+			}
+			if err != nil {
+				return err
+			}
+			w.and("(created < ? OR (created = ? AND id < ?))", created, created, f.Marker)
+		}
+		var err error
+		rest := w.sql() + ` ORDER BY created DESC, id DESC LIMIT ?`
+		list, err = readServers(ctx, tx, rest, append(w.args, page(f.Limit))...)
+		return err
+	})
+	return list, wrap(op, err)
+}
+
+// where returns the conditions of the filter, without the marker.
+func (f ServerFilter) where() *where {
+	w := &where{}
+	for _, c := range []struct{ column, value string }{
+		{"project", f.Project}, {"user_id", f.User}, {"host", f.Host}, {"status", f.Status}, {"flavor", f.Flavor},
+	} {
+		if c.value != "" {
+			w.and(c.column+" = ?", c.value)
+		}
+	}
+	if f.Name != "" {
+		w.and("name LIKE ? ESCAPE '!'", like(f.Name))
+	}
+	if !f.Since.IsZero() {
+		w.and("updated >= ?", micros(f.Since))
+	}
+	switch {
+	case f.Deleted:
+		w.and("ended > 0")
+	case f.Since.IsZero() && f.Status != "DELETED":
+		w.and("ended = 0")
+	}
+	return w
+}
+
+// Unfinished lists at most limit ids greater than after of servers that have due steps, sorted.
+func (s *Store) Unfinished(ctx context.Context, after string, limit int) ([]string, error) {
+	var ids []string
+	err := s.db.Read(ctx, func(tx *sqldb.Tx) error {
+		ids = nil
+		rows, err := tx.Query(ctx, `SELECT id FROM compute_servers WHERE due = 1 AND id > ? ORDER BY id LIMIT ?`,
+			after, page(limit))
+		if err != nil {
+			return err
+		}
+		defer rows.Close()
+		for rows.Next() {
+			var id string
+			if err := rows.Scan(&id); err != nil {
+				return err
+			}
+			ids = append(ids, id)
+		}
+		return rows.Err()
+	})
+	return ids, wrap("Unfinished", err)
+}
+
+// Purge removes servers in state Deleted and their migrations: those that ended before the given time, and of the
+// others all except the newest keep.
+func (s *Store) Purge(ctx context.Context, before time.Time, keep int) error {
+	return wrap("Purge", s.db.Write(ctx, func(tx *sqldb.Tx) error {
+		_, err := tx.Exec(ctx, `DELETE FROM compute_servers WHERE state = ? AND ended < ?`,
+			stateDeleted, micros(before))
+		if err != nil {
+			return err
+		}
+		const withoutServer = `DELETE FROM compute_migrations WHERE server NOT IN (SELECT id FROM compute_servers)`
+		if _, err := tx.Exec(ctx, withoutServer); err != nil {
+			return err
+		}
+		var ended int64
+		var id string
+		err = tx.QueryRow(ctx, `SELECT ended, id FROM compute_servers WHERE state = ? ORDER BY ended DESC, id DESC
+			LIMIT 1 OFFSET ?`, stateDeleted, keep).Scan(&ended, &id)
+		if errors.Is(err, sql.ErrNoRows) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		_, err = tx.Exec(ctx, `DELETE FROM compute_servers WHERE state = ? AND (ended < ? OR (ended = ? AND id <= ?))`,
+			stateDeleted, ended, ended, id)
+		return err
+	}))
+}
+
+// ByReservation lists the servers of one request, including deleted ones. Their ids have a common beginning.
+func (s *Store) ByReservation(ctx context.Context, beginning string) ([]lifecycle.Server, error) {
+	var list []lifecycle.Server
+	err := s.db.Read(ctx, func(tx *sqldb.Tx) error {
+		var err error
+		list, err = readServers(ctx, tx, ` WHERE id LIKE ? ESCAPE '!' ORDER BY id`, like(beginning)[1:])
+		return err
+	})
+	return list, wrap("ByReservation", err)
+}
+
+// readServer reads a server by id; fault.NotFound.
+func readServer(ctx context.Context, tx *sqldb.Tx, id string) (lifecycle.Server, error) {
+	list, err := readServers(ctx, tx, ` WHERE id = ?`, id)
+	if err != nil {
+		return lifecycle.Server{}, err
+	}
+	if len(list) == 0 {
+		return lifecycle.Server{}, fault.New(fault.NotFound, "", "there is no server %s", id)
+	}
+	return list[0], nil
+}
+
+// readServers reads the records of the rows that the rest of the statement selects.
+func readServers(ctx context.Context, tx *sqldb.Tx, rest string, args ...any) ([]lifecycle.Server, error) {
+	rows, err := tx.Query(ctx, `SELECT id, record FROM compute_servers`+rest, args...)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var list []lifecycle.Server
+	for rows.Next() {
+		var id string
+		var record []byte
+		if err := rows.Scan(&id, &record); err != nil {
+			return nil, err
+		}
+		server, err := decodeServer(id, record)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, server)
+	}
+	return list, rows.Err()
+}
