@@ -124,3 +124,25 @@ func HardCases() []Hard {
 	}
 	return out
 }
+
+// Stuck returns a host of devices of odd sizes, and groups of even amounts which would fit if halves were allowed. It
+// takes a search very long to decide that they do not fit.
+func Stuck() (*index.Snapshot, resource.Ask) {
+	rows := []index.Row{{Provider: provider.Provider{ID: "host", Root: "host",
+		Inventories: map[resource.Class]resource.Inventory{"VCPU": resource.Whole(1)}}}}
+	for i := range 8 {
+		id := provider.ID(fmt.Sprint("dev", i))
+		rows = append(rows, index.Row{Provider: provider.Provider{ID: id, Parent: "host", Root: "host",
+			Inventories: map[resource.Class]resource.Inventory{"CUSTOM_GPU": resource.Whole(101)}}})
+	}
+	ask := resource.Ask{GroupPolicy: resource.PolicyNone}
+	for i := range 26 {
+		amount := 20 + 2*(i*7%11) // 780 together
+		if i < 12 {
+			amount += 2 // 804: the devices have 808, of which 800 are even
+		}
+		g := resource.Group{Suffix: fmt.Sprint("_", i), Resources: resource.Amounts{"CUSTOM_GPU": amount}}
+		ask.Groups = append(ask.Groups, g)
+	}
+	return index.Build(rows), ask
+}
