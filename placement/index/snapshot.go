@@ -158,14 +158,6 @@ func (s *Snapshot) WithRow(r Row) *Snapshot {
 	return &next
 }
 
-// updatePostings updates the postings where two versions of a tree differ.
-func (s *Snapshot) updatePostings(old, fresh *Tree) {
-	s.byClass = s.byClass.move(fresh.Root, old.Classes, fresh.Classes)
-	s.byTrait = s.byTrait.move(fresh.Root, old.Traits, fresh.Traits)
-	s.byMember = s.byMember.move(fresh.Root, old.Aggregates, fresh.Aggregates)
-	s.updateOrders(old, fresh)
-}
-
 // WithUsage returns a snapshot in which these providers have this usage and everything else is unchanged. Their
 // generations are unchanged too: a generation determines when the rest of a provider was read. Unknown providers are
 // left out. The cost depends on the size of the changed trees.
@@ -202,28 +194,6 @@ func (s *Snapshot) WithUsage(uses map[provider.ID]resource.Amounts) *Snapshot {
 		}
 	})
 	return &next
-}
-
-// updateProviders adds the providers of a tree that qualify, and removes those that no longer do, except those that
-// another tree has since added.
-func updateProviders(d *draft[provider.ID], old, fresh *Tree, qualifies func(*Node) bool) {
-	kept := make(map[provider.ID]bool, len(fresh.Nodes))
-	for i := range fresh.Nodes {
-		id := fresh.Nodes[i].ID
-		kept[id] = true
-		switch root, known := d.get(id); {
-		case !qualifies(&fresh.Nodes[i]):
-			d.drop(id)
-		case !known || root != fresh.Root:
-			d.put(id, fresh.Root)
-		}
-	}
-	for i := range old.Nodes {
-		id := old.Nodes[i].ID
-		if root, _ := d.get(id); root == old.Root && !kept[id] {
-			d.drop(id)
-		}
-	}
 }
 
 // Len returns the number of trees.
@@ -297,3 +267,42 @@ func (s *Snapshot) Trees() iter.Seq[*Tree] {
 		}
 	}
 }
+
+// updateProviders adds the providers of a tree that qualify, and removes those that no longer do, except those that
+// another tree has since added.
+func updateProviders(d *draft[provider.ID], old, fresh *Tree, qualifies func(*Node) bool) {
+	kept := make(map[provider.ID]bool, len(fresh.Nodes))
+	for i := range fresh.Nodes {
+		id := fresh.Nodes[i].ID
+		kept[id] = true
+		switch root, known := d.get(id); {
+		case !qualifies(&fresh.Nodes[i]):
+			d.drop(id)
+		case !known || root != fresh.Root:
+			d.put(id, fresh.Root)
+		}
+	}
+	for i := range old.Nodes {
+		id := old.Nodes[i].ID
+		if root, _ := d.get(id); root == old.Root && !kept[id] {
+			d.drop(id)
+		}
+	}
+}
+
+// updatePostings updates the postings where two versions of a tree differ.
+func (s *Snapshot) updatePostings(old, fresh *Tree) {
+	s.byClass = s.byClass.move(fresh.Root, old.Classes, fresh.Classes)
+	s.byTrait = s.byTrait.move(fresh.Root, old.Traits, fresh.Traits)
+	s.byMember = s.byMember.move(fresh.Root, old.Aggregates, fresh.Aggregates)
+	s.updateOrders(old, fresh)
+}
+
+// Class returns the number of a class, or Unknown.
+func (s *Snapshot) Class(c resource.Class) ID { return s.classes.of(c) }
+
+// Trait returns the number of a trait, or Unknown.
+func (s *Snapshot) Trait(t resource.Trait) ID { return s.traits.of(t) }
+
+// Aggregate returns the number of an aggregate, or Unknown.
+func (s *Snapshot) Aggregate(a resource.AggregateID) ID { return s.aggregates.of(a) }

@@ -7,15 +7,6 @@ import (
 	"github.com/openberth/berth/resource"
 )
 
-// Class returns the number of a class, or Unknown.
-func (s *Snapshot) Class(c resource.Class) ID { return s.classes.of(c) }
-
-// Trait returns the number of a trait, or Unknown.
-func (s *Snapshot) Trait(t resource.Trait) ID { return s.traits.of(t) }
-
-// Aggregate returns the number of an aggregate, or Unknown.
-func (s *Snapshot) Aggregate(a resource.AggregateID) ID { return s.aggregates.of(a) }
-
 // Set is a set of trees, iterated in the order of the IDs of their roots.
 type Set struct {
 	snapshot *Snapshot
