@@ -1,6 +1,8 @@
 package match
 
-import "slices"
+import (
+	"slices"
+)
 
 // divide fills Sections. Two item classes are in one section when they need one resource class, when both must use
 // providers of their own, when both belong to an unsuffixed group with required traits, or when a clause names both.
