@@ -10,7 +10,7 @@ import (
 	"github.com/openberth/berth/policy"
 )
 
-// original is a rule of OpenStack's Placement, as printed by testdata/capture.py.
+// original is a rule of OpenStack's Placement, as printed by testdata/capture_openstack_rules.py.
 type original struct {
 	Name, Check string
 	Scopes      []string
@@ -38,7 +38,7 @@ func TestDefaultsOfTheOriginal(t *testing.T) {
 		file string
 		ours []policy.Rule
 		more int // rules of Zed that others refer to
-	}{{"newest.json", Rules(), 3}, {"zed.json", Zed(), 0}} {
+	}{{"openstack_rules_newest.json", Rules(), 3}, {"openstack_rules_zed.json", Zed(), 0}} {
 		ours := map[string]policy.Rule{}
 		for _, r := range c.ours {
 			ours[r.Name] = r

@@ -1,6 +1,17 @@
 package metrics
 
-import "github.com/prometheus/client_golang/prometheus"
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// Index is the state of the index in memory.
+type Index struct {
+	Trees, Providers int
+	Age              time.Duration // since it was last known to match the database
+	Lag              time.Duration // how long trees have been waiting to be read again; 0: none are waiting
+}
 
 // indexCollector reads the state of the index at each scrape.
 type indexCollector struct {
@@ -36,3 +47,6 @@ func (c *indexCollector) Collect(to chan<- prometheus.Metric) {
 		to <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v)
 	}
 }
+
+// WatchIndex makes the set read the state of the index at each scrape. Call it at most once.
+func (s *Set) WatchIndex(read func() Index) { s.registry.MustRegister(newIndexCollector(read)) }

@@ -1,7 +1,8 @@
 """Prints the rules of OpenStack's Placement as JSON: names, checks, scopes, what they replace, and the requests they guard.
 
-Debian's python3-placement 8.0.0 gave zed.json: /usr/bin/python3 capture.py > zed.json
-A checkout of Placement at 7ad9ef07 gave newest.json: /usr/bin/python3 capture.py /path/to/checkout > newest.json
+Debian's python3-placement 8.0.0 gave openstack_rules_zed.json: /usr/bin/python3 capture_openstack_rules.py > FILE
+A checkout of Placement at 7ad9ef07 gave openstack_rules_newest.json:
+/usr/bin/python3 capture_openstack_rules.py /path/to/checkout > FILE
 """
 import json
 import sys
