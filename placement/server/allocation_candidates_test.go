@@ -1,17 +1,15 @@
 package server
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -69,44 +67,6 @@ func candidatesOf(version, query string) *http.Request {
 // wide is a query for a VF from each of three groups: 20 NICs of a host yield 20³ candidates.
 const wide = "group_policy=none&resources_A=CUSTOM_VF:1&resources_B=CUSTOM_VF:1&resources_C=CUSTOM_VF:1"
 
-// A large answer is sent in chunks, a small one with its length. The content is the same.
-func TestLargeAnswersAreSentInChunks(t *testing.T) {
-	web := httptest.NewServer(fleet(1, 20))
-	defer web.Close()
-	for _, c := range []struct {
-		limit, want int
-		whole       bool
-	}{{1, 1, true}, {100, 100, true}, {7000, 7000, false}, {0, 8000, false}} {
-		query := wide
-		if c.limit > 0 {
-			query += fmt.Sprint("&limit=", c.limit)
-		}
-		r := candidatesOf("1.39", query)
-		r.RequestURI, r.URL.Scheme, r.URL.Host = "", "http", web.Listener.Addr().String()
-		resp, err := web.Client().Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
-		body, err := io.ReadAll(resp.Body)
-		resp.Body.Close()
-		var got api.CandidatesDoc
-		if err := errors.Join(err, json.Unmarshal(body, &got)); err != nil || resp.StatusCode != 200 ||
-			len(got.Requests) != c.want || len(got.Summaries) != 21 {
-			t.Fatalf("limit %d: %d, %v, %d candidates, %d summaries", c.limit, resp.StatusCode, err, len(got.Requests),
-				len(got.Summaries))
-		}
-		length := resp.Header.Get("Content-Length")
-		if c.whole && length != strconv.Itoa(len(body)) || !c.whole && (length != "" || len(body) < chunkSize) {
-			t.Errorf("limit %d: %d bytes, content-length %q", c.limit, len(body), length)
-		}
-		for _, name := range []string{api.VersionHeader, "Last-Modified", "X-Openstack-Request-Id"} {
-			if resp.Header.Get(name) == "" {
-				t.Errorf("limit %d: no %s", c.limit, name)
-			}
-		}
-	}
-}
-
 // leavingClient is a client that disconnects after most bytes.
 type leavingClient struct {
 	*httptest.ResponseRecorder
@@ -120,72 +80,6 @@ func (l *leavingClient) Write(data []byte) (int, error) {
 		return 0, errors.New("the client has disconnected")
 	}
 	return l.ResponseRecorder.Write(data)
-}
-
-// A search with millions of results stops when its client disconnects, and the connection is closed.
-func TestSearchStopsWhenTheClientDisconnects(t *testing.T) {
-	s := fleet(1, 200)
-	query := wide + "&resources_D=CUSTOM_VF:1&resources_E=CUSTOM_VF:1" // 200⁵ candidates
-	ctx, cancel := context.WithCancel(t.Context())
-	rec := &leavingClient{httptest.NewRecorder(), 3 * chunkSize, cancel}
-	func() {
-		defer func() {
-			if p := recover(); p != http.ErrAbortHandler {
-				t.Errorf("the handler did not abort the connection: %v", p)
-			}
-		}()
-		s.ServeHTTP(rec, candidatesOf("1.39", query).WithContext(ctx))
-	}()
-	if n := rec.Body.Len(); n < 3*chunkSize || n > 5*chunkSize {
-		t.Errorf("%d bytes were sent to a client that disconnects after %d", n, 3*chunkSize)
-	}
-	// The client disconnects before the first chunk: the search stops.
-	ctx, cancel = context.WithCancel(t.Context())
-	cancel()
-	again := httptest.NewRecorder()
-	s.ServeHTTP(again, candidatesOf("1.39", query).WithContext(ctx))
-	if again.Code != http.StatusServiceUnavailable {
-		t.Errorf("%d", again.Code)
-	}
-	if text := scrape(t, s); !strings.Contains(text,
-		`berth_placement_requests_total{method="GET",route="/allocation_candidates",status="499"} 2`) {
-		t.Error("the metrics do not count disconnected clients:", text)
-	}
-}
-
-// max_allocation_candidates bounds the search; a limit applies in addition.
-func TestMaxCandidates(t *testing.T) {
-	for _, c := range []struct {
-		most, limit int
-		breadth     bool
-		want, hosts int
-	}{
-		{0, 0, false, 40, 10}, {-1, 0, false, 40, 10}, {-1, 7, false, 7, 2}, {6, 0, false, 6, 2}, {6, 7, false, 6, 2},
-		{7, 6, false, 6, 2},
-		{6, 0, true, 6, 6}, {-1, 12, true, 12, 10}, {-1, 0, true, 40, 10},
-	} {
-		s := fleet(10, 4, func(o *Options) { o.MaxCandidates, o.BreadthFirst = c.most, c.breadth })
-		query := "resources=VCPU:1&resources1=CUSTOM_VF:1"
-		if c.limit > 0 {
-			query += fmt.Sprint("&limit=", c.limit)
-		}
-		list := listed(t, s, "1.39", query)
-		hosts := map[string]bool{}
-		for _, providers := range list {
-			hosts[strings.Fields(providers)[0]] = true
-		}
-		if len(list) != c.want || len(hosts) != c.hosts {
-			t.Errorf("%+v: %d candidates on %d hosts", c, len(list), len(hosts))
-		}
-	}
-	// Before 1.29, candidates with several providers of a tree are not returned.
-	s := fleet(10, 4, func(o *Options) { o.MaxCandidates = 6 })
-	if list := listed(t, s, "1.28", "resources=VCPU:1,CUSTOM_VF:1"); len(list) != 0 {
-		t.Errorf("%v", list)
-	}
-	if list := listed(t, s, "1.28", "resources=VCPU:1&limit=3"); len(list) != 3 {
-		t.Errorf("%v", list)
-	}
 }
 
 // listed queries candidates and returns the providers of each, sorted.
@@ -259,17 +153,33 @@ func BenchmarkCandidates(b *testing.B) {
 	}
 }
 
-// An explanation stops when its client disconnects.
-func TestExplanationStopsWhenTheClientDisconnects(t *testing.T) {
-	s := fleet(10, 4)
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	r := candidatesOf("1.39", "resources=VCPU:65").WithContext(ctx)
-	r.URL.Path = "/berth/v1/explain"
-	rec := httptest.NewRecorder()
-	s.ServeHTTP(rec, r)
-	if rec.Code != http.StatusServiceUnavailable || strings.Contains(rec.Body.String(), "VCPU") {
-		t.Errorf("%d %s", rec.Code, rec.Body)
+// Before microversion 1.29, a candidate uses one provider of a tree. A wide host is not searched for others, and the
+// reason explains it.
+func TestFlatCandidatesOfAWideHost(t *testing.T) {
+	s := fleet(1, 60)
+	values := url.Values{"group_policy": {"isolate"}, "limit": {"10"}}
+	for i := range 60 {
+		values.Set(fmt.Sprintf("resources%d", i+1), "CUSTOM_VF:1")
 	}
-	wantLines(t, scrape(t, s), `berth_placement_requests_total{method="GET",route="/berth/v1/explain",status="499"} 1`)
+	for version, want := range map[string]int{"1.28": 0, "1.29": 10} {
+		rec := httptest.NewRecorder()
+		s.ServeHTTP(rec, candidatesOf(version, values.Encode()))
+		var got struct {
+			List []any `json:"allocation_requests"`
+		}
+		if err := json.Unmarshal(rec.Body.Bytes(), &got); err != nil || rec.Code != 200 || len(got.List) != want {
+			t.Errorf("%s: %d, %d candidates, %v", version, rec.Code, len(got.List), err)
+		}
+		if reason := rec.Header().Get(api.ReasonHeader); (reason != "") != (want == 0) ||
+			strings.ContainsFunc(reason, func(r rune) bool { return r > '~' }) {
+			t.Errorf("%s: %q", version, reason)
+		}
+	}
+}
+
+func TestHeaderValue(t *testing.T) {
+	if got := headerValue("a\r\nb\x7f" + strings.Repeat("ü", 2000)); strings.ContainsAny(got, "\r\n\x7f") ||
+		len([]rune(got)) != 1000 {
+		t.Errorf("%d %.10q", len([]rune(got)), got)
+	}
 }

@@ -4,30 +4,14 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"fmt"
-	"io"
 	"log/slog"
-	"net/http"
 	"slices"
 	"strings"
 	"testing"
 
-	"github.com/openberth/berth/api/identity"
 	api "github.com/openberth/berth/api/placement"
-	"github.com/openberth/berth/api/rest"
 	"github.com/openberth/berth/fault"
-	"github.com/openberth/berth/placement/explain"
-	"github.com/openberth/berth/resource"
 )
-
-func bodyOf(t *testing.T, resp *http.Response) string {
-	t.Helper()
-	data, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(data)
-}
 
 // The checks before a handler have the order of the original.
 func TestChecksBeforeTheHandler(t *testing.T) {
@@ -125,47 +109,6 @@ func TestErrorDocument(t *testing.T) {
 	}
 }
 
-// A query is parsed as in the original: a % that does not begin an escaped byte is kept, and a semicolon is a
-// separator.
-func TestParseQuery(t *testing.T) {
-	for raw, want := range map[string]string{
-		"":                     "map[]",
-		"a=1&b=2&a=3":          "map[a:[1 3] b:[2]]",
-		"a&&b=":                "map[a:[] b:[]]",
-		"a=%41%zz%4%":          "map[a:[A%zz%4%]]",
-		"a=x+y%2B%zz+%C3%BC":   "map[a:[x y+%zz ü]]",
-		"a=1;b=2":              "map[a:[1] b:[2]]",
-		"%61%q=b=c":            "map[a%q:[b=c]]",
-		"a=%%41":               "map[a:[%A]]",
-		"=1":                   "map[:[1]]",
-		"required=!A&in:x=%2C": "map[in:x:[,] required:[!A]]",
-	} {
-		if got := fmt.Sprint(map[string][]string(parseQuery(raw))); got != want {
-			t.Errorf("%s: %s, want %s", raw, got, want)
-		}
-	}
-}
-
-func TestBodyLimit(t *testing.T) {
-	w := newWorld(t, func(o *Options) { o.MaxBody = 100 })
-	if resp := w.ask("1.39", "POST", "/resource_providers",
-		`{"name":"`+strings.Repeat("n", 100)+`"}`); resp.StatusCode != 413 {
-		t.Errorf("%d %s", resp.StatusCode, bodyOf(t, resp))
-	}
-}
-
-func TestGroupLimit(t *testing.T) {
-	w := newWorld(t)
-	query := "group_policy=none"
-	for i := range api.MaxGroups + 1 {
-		query += fmt.Sprintf("&resources%d=VCPU:1", i+1)
-	}
-	if resp := w.ask("1.39", "GET", "/allocation_candidates?"+query, ""); resp.StatusCode != 400 ||
-		!strings.Contains(bodyOf(t, resp), "too many") {
-		t.Errorf("%d", resp.StatusCode)
-	}
-}
-
 // A handler that panics or fails is answered with 500 and a request id that is also in the log, without the cause.
 func TestCausesOfServerErrorsAreOnlyLogged(t *testing.T) {
 	var log bytes.Buffer
@@ -195,77 +138,4 @@ func TestCausesOfServerErrorsAreOnlyLogged(t *testing.T) {
 	if resp := w.ask("1.39", "GET", "/resource_providers", ""); resp.StatusCode != 200 {
 		t.Errorf("afterwards: %d", resp.StatusCode)
 	}
-}
-
-func TestRequestsAreRefusedWithoutAuthentication(t *testing.T) {
-	w := newWorld(t, func(o *Options) { o.Auth = nil })
-	if resp := w.ask("1.39", "GET", "/resource_providers", ""); resp.StatusCode != 401 {
-		t.Errorf("%d", resp.StatusCode)
-	}
-	down := newWorld(t, func(o *Options) {
-		o.Auth = func(*http.Request) (identity.Identity, error) {
-			return identity.Identity{}, fault.New(fault.Unavailable, "keystone", "does not answer")
-		}
-	})
-	if resp := down.ask("1.39", "GET", "/resource_providers", ""); resp.StatusCode != 503 {
-		t.Errorf("%d", resp.StatusCode)
-	}
-}
-
-// An empty list has a reason, and explain returns the details.
-func TestReasonForNoCandidates(t *testing.T) {
-	w := newWorld(t)
-	host, _ := createHost(t, w.client(), "host", 4, 1)
-	ask := resource.Ask{Groups: []resource.Group{{Resources: resource.Amounts{"VCPU": 9}}}}
-	why := explain.Why(w.server.index.current(), ask, nil)
-	found, err := w.client().Candidates(t.Context(), ask)
-	if err != nil || len(found.List) != 0 || found.Reason != why.Reason || found.Reason == "" {
-		t.Errorf("%+v, %v, want %q", found, err, why.Reason)
-	}
-	long, err := w.client().Explain(t.Context(), ask)
-	if err != nil || long.Reason != why.Reason || len(long.Nearest) == 0 || long.Nearest[0].Root != host ||
-		long.Nearest[0].Host != "host" {
-		t.Errorf("%+v, %v, want %+v", long, err, why)
-	}
-	var answer struct {
-		Reason  string
-		Funnel  []struct{ Clause string }
-		Minimal []string
-		Nearest []any
-	}
-	resp := w.ask("1.0", "GET", "/berth/v1/explain?resources=VCPU:9", "")
-	if err := json.Unmarshal([]byte(bodyOf(t, resp)), &answer); err != nil || resp.StatusCode != 200 {
-		t.Fatalf("%d %v", resp.StatusCode, err)
-	}
-	if answer.Reason != why.Reason || len(answer.Funnel) != len(why.Funnel) ||
-		!slices.Equal(answer.Minimal, why.Minimal) ||
-		answer.Nearest == nil {
-		t.Errorf("%+v, want %+v", answer, why)
-	}
-	if resp := w.ask("1.39", "GET", "/berth/v1/explain?resources=VCPU", ""); resp.StatusCode != 400 {
-		t.Errorf("%d", resp.StatusCode)
-	}
-}
-
-func TestHeaderValue(t *testing.T) {
-	if got := headerValue("a\r\nb\x7f" + strings.Repeat("ü", 2000)); strings.ContainsAny(got, "\r\n\x7f") ||
-		len([]rune(got)) != 1000 {
-		t.Errorf("%d %.10q", len([]rune(got)), got)
-	}
-}
-
-// want sends a request at 1.39 and checks the status of the answer.
-func (w *world) want(status int, method, path, body string) string {
-	w.t.Helper()
-	resp := w.ask("1.39", method, path, body)
-	text := bodyOf(w.t, resp)
-	if resp.StatusCode != status {
-		w.t.Fatalf("%s %s %s: %d %s, want %d", method, path, body, resp.StatusCode, text, status)
-	}
-	return text
-}
-
-// client returns an api/placement client that uses the in-memory transport.
-func (w *world) client() *api.Client {
-	return api.NewClient("http://placement", rest.InMemory(w.server), "admin")
 }

@@ -90,14 +90,3 @@ func TestEveryTextIsStoredOrRefused(t *testing.T) {
 		}
 	})
 }
-
-// must sends a request that must succeed.
-func (w *world) must(version, method, path, body string) string {
-	w.t.Helper()
-	resp := w.ask(version, method, path, body)
-	text := bodyOf(w.t, resp)
-	if resp.StatusCode >= 300 {
-		w.t.Fatalf("%s %s: %d %s", method, path, resp.StatusCode, text)
-	}
-	return text
-}

@@ -226,26 +226,3 @@ func TestWaitingEndsWithTheRequest(t *testing.T) {
 	}
 	limiter(nil).release()
 }
-
-// A list larger than a chunk is complete.
-func TestLongLists(t *testing.T) {
-	w := newWorld(t)
-	c := &call{server: w.server, w: httptest.NewRecorder(), r: httptest.NewRequest("GET", "/", nil)}
-	if err := c.sendList("items", 30_000, func(i int) any {
-		return object{"n": i,
-			"text": strings.Repeat("x", 50)}
-	}); err != nil {
-		t.Fatal(err)
-	}
-	c.close()
-	body := c.w.(*httptest.ResponseRecorder).Body.String()
-	if !strings.HasPrefix(body, `{"items":[{"n":0,`) || !strings.HasSuffix(body, `"}]}`) ||
-		strings.Count(body, `},{"n":`) != 29_999 || len(body) <= 2*chunkSize {
-		t.Errorf("%d bytes: %.100s", len(body), body)
-	}
-	empty := &call{server: w.server, w: httptest.NewRecorder(), r: httptest.NewRequest("GET", "/", nil)}
-	if err := empty.sendList("items", 0, nil); err != nil ||
-		empty.w.(*httptest.ResponseRecorder).Body.String() != `{"items":[]}` {
-		t.Error(err)
-	}
-}
