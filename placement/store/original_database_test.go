@@ -24,7 +24,7 @@ func sqliteURL(t *testing.T) string {
 func original(t *testing.T) *sqldb.DB {
 	t.Helper()
 	db := openDB(t, sqliteURL(t))
-	script := must(os.ReadFile("testdata/original.sql"))
+	script := must(os.ReadFile("testdata/openstack_database.sql"))
 	ok(t, db.Write(t.Context(), func(tx *sqldb.Tx) error {
 		for statement := range strings.SplitSeq(string(script), ";\n") {
 			if strings.TrimSpace(statement) == "" {

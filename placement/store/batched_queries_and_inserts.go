@@ -133,32 +133,6 @@ func insertStatement(table, columns string, rows [][]any) (query string, values 
 		", "), values
 }
 
-// guarded identifies a row that may change only while it has this generation.
-type guarded struct {
-	id         int64
-	generation int
-}
-
-// guardedExec runs a statement that ends in WHERE on these rows, and reports whether all of them still had their
-// generations.
-func guardedExec(ctx context.Context, tx *sqldb.Tx, statement string, first []any, rows []guarded) (bool, error) {
-	for part := range chunks(rows) {
-		values := append([]any(nil), first...)
-		for _, row := range part {
-			values = append(values, row.id, row.generation)
-		}
-		terms := strings.TrimSuffix(strings.Repeat("(id = ? AND generation = ?) OR ", len(part)), " OR ")
-		result, err := tx.Exec(ctx, statement+" "+terms, values...)
-		if err != nil {
-			return false, err
-		}
-		if n, err := result.RowsAffected(); err != nil || n != int64(len(part)) {
-			return false, err
-		}
-	}
-	return true, nil
-}
-
 // chunks splits a list into parts that fit into one statement.
 func chunks[T any](list []T) func(yield func([]T) bool) {
 	return func(yield func([]T) bool) {

@@ -2,7 +2,6 @@ package store
 
 import (
 	"fmt"
-	"strings"
 	"sync"
 	"testing"
 
@@ -43,47 +42,6 @@ func testProviders(t *testing.T, s *Store) {
 	refused(t, err, fault.Conflict, codeDuplicate, `"root"`)
 	_, _, err = s.UpdateProvider(ctx, id(3), Update{Name: "x"})
 	refused(t, err, fault.NotFound, "", string(id(3)))
-}
-
-func testFilters(t *testing.T, s *Store) {
-	ctx := t.Context()
-	for n, parent := range []int{0, 0, 1, 2, 0} { // 1 ← 2 ← 3; 4
-		if n > 0 {
-			host(t, s, n, parent*min(n-1, 1))
-		}
-	}
-	for n, members := range map[int][]resource.AggregateID{1: {aggregate(900)}, 3: {aggregate(900), aggregate(901)},
-		4: {aggregate(902)}} {
-		_, err := s.ReplaceAggregates(ctx, id(n), nil, members)
-		ok(t, err)
-	}
-	for _, c := range []struct {
-		filter Filter
-		want   string
-	}{
-		{Filter{}, "p1 p2 p3 p4"},
-		{Filter{Name: "p2"}, "p2"},
-		{Filter{ID: id(3)}, "p3"},
-		{Filter{ID: id(3), Name: "p2"}, ""},
-		{Filter{InTree: id(3)}, "p1 p2 p3"},
-		{Filter{InTree: id(7)}, ""},
-		{Filter{MemberOf: [][]resource.AggregateID{{aggregate(900), aggregate(902)}}}, "p1 p3 p4"},
-		{Filter{MemberOf: [][]resource.AggregateID{{aggregate(900)}, {aggregate(901)}}}, "p3"},
-		{Filter{MemberOf: [][]resource.AggregateID{{aggregate(999)}}}, ""},
-		{Filter{NotMemberOf: []resource.AggregateID{aggregate(901), aggregate(902)}}, "p1 p2"},
-		{Filter{InTree: id(1), NotMemberOf: []resource.AggregateID{aggregate(901)},
-			MemberOf: [][]resource.AggregateID{{aggregate(900)}}}, "p1"},
-	} {
-		list, err := s.Providers(ctx, c.filter)
-		ok(t, err)
-		var got []string
-		for _, p := range list {
-			got = append(got, p.Name)
-		}
-		if strings.Join(got, " ") != c.want {
-			t.Errorf("%+v: %v, want %s", c.filter, got, c.want)
-		}
-	}
 }
 
 func testMove(t *testing.T, s *Store) {
@@ -175,85 +133,4 @@ func testDeleteProvider(t *testing.T, s *Store) {
 	}
 	equal(t, "rows left", diff(empty, dump(t, s)), []string{"+ consumer_types c id=1 name=INSTANCE",
 		"+ projects c id=1 external_id=project", "+ users c id=1 external_id=user"})
-}
-
-func testInventories(t *testing.T, s *Store) {
-	ctx := t.Context()
-	host(t, s, 1, 0)
-	odd := resource.Inventory{Total: 100, Reserved: 3, MinUnit: 2, MaxUnit: 50, StepSize: 2, AllocationRatio: 1.1}
-	change, err := s.ReplaceInventories(ctx, id(1), 1, inventory{"VCPU": resource.Whole(4), "DISK_GB": odd})
-	ok(t, err)
-	equal(t, "change", change, Change{Roots: []provider.ID{id(1)}, Generation: 2})
-	all, err := s.Inventories(ctx, id(1))
-	ok(t, err)
-	equal(t, "classes", all.Classes, inventory{"VCPU": resource.Whole(4), "DISK_GB": odd})
-	equal(t, "generation and times", []any{all.Generation, len(all.Modified), all.Modified["VCPU"].IsZero()},
-		[]any{2, 2, false})
-
-	_, err = s.ReplaceInventories(ctx, id(1), 1, nil)
-	refused(t, err, fault.Conflict, codeConcurrent, "generation 2")
-	_, err = s.ReplaceInventories(ctx, id(1), 2, inventory{"CUSTOM_NO": resource.Whole(1)})
-	refused(t, err, fault.Invalid, "", "CUSTOM_NO")
-	_, err = s.ReplaceInventories(ctx, id(9), 2, nil)
-	refused(t, err, fault.NotFound, "", string(id(9)))
-
-	ok(t, putOne(ctx, s, claim(500, 1, 4)))
-	_, err = s.ReplaceInventories(ctx, id(1), 3, inventory{"DISK_GB": odd})
-	refused(t, err, fault.Conflict, codeInventory, "VCPU")
-	_, err = s.DeleteInventories(ctx, id(1))
-	refused(t, err, fault.Conflict, codeInventory, "VCPU")
-	_, err = s.DeleteInventory(ctx, id(1), "VCPU")
-	refused(t, err, fault.Conflict, codeConcurrent, "VCPU")
-	change, err = s.ReplaceInventories(ctx, id(1), 3, inventory{"VCPU": resource.Whole(2)}) // below its usage
-	ok(t, err)
-	equal(t, "generation", change.Generation, 4)
-
-	change, err = s.AddInventory(ctx, id(1), "MEMORY_MB", resource.Whole(7))
-	ok(t, err)
-	equal(t, "generation", change.Generation, 5)
-	_, err = s.AddInventory(ctx, id(1), "MEMORY_MB", resource.Whole(7))
-	refused(t, err, fault.Conflict, codeConcurrent, "MEMORY_MB")
-	_, err = s.AddInventory(ctx, id(1), "CUSTOM_NO", resource.Whole(7))
-	refused(t, err, fault.Invalid, "", "CUSTOM_NO")
-	change, err = s.UpdateInventory(ctx, id(1), 5, "MEMORY_MB", resource.Whole(8))
-	ok(t, err)
-	equal(t, "generation", change.Generation, 6)
-	_, err = s.UpdateInventory(ctx, id(1), 5, "MEMORY_MB", resource.Whole(8))
-	refused(t, err, fault.Conflict, codeConcurrent, "generation 6")
-	_, err = s.UpdateInventory(ctx, id(1), 6, "DISK_GB", resource.Whole(8))
-	refused(t, err, fault.Invalid, "", "DISK_GB")
-	_, err = s.UpdateInventory(ctx, id(1), 6, "CUSTOM_NO", resource.Whole(8))
-	refused(t, err, fault.NotFound, "", "CUSTOM_NO")
-	change, err = s.DeleteInventory(ctx, id(1), "MEMORY_MB")
-	ok(t, err)
-	equal(t, "generation", change.Generation, 7)
-	_, err = s.DeleteInventory(ctx, id(1), "MEMORY_MB")
-	refused(t, err, fault.NotFound, "", "MEMORY_MB")
-	_, err = s.DeleteAllocations(ctx, consumer(500))
-	ok(t, err)
-	_, err = s.DeleteInventories(ctx, id(1))
-	ok(t, err)
-	all, err = s.Inventories(ctx, id(1))
-	ok(t, err)
-	equal(t, "inventories left and generation", []int{len(all.Classes), all.Generation}, []int{0, 8})
-}
-
-func testAggregates(t *testing.T, s *Store) {
-	ctx := t.Context()
-	host(t, s, 1, 0)
-	one := 1
-	change, err := s.ReplaceAggregates(ctx, id(1), &one, []resource.AggregateID{aggregate(901), aggregate(900)})
-	ok(t, err)
-	equal(t, "change", change, Change{Roots: []provider.ID{id(1)}, Generation: 2})
-	_, err = s.ReplaceAggregates(ctx, id(1), &one, nil)
-	refused(t, err, fault.Conflict, codeConcurrent, "generation 2")
-	change, err = s.ReplaceAggregates(ctx, id(1), nil, []resource.AggregateID{aggregate(902), aggregate(900)})
-	ok(t, err)
-	equal(t, "generation without a generation in the request", change.Generation, 2)
-	all, err := s.Aggregates(ctx, id(1))
-	ok(t, err)
-	equal(t, "aggregates", all,
-		Aggregates{Generation: 2, Aggregates: []resource.AggregateID{aggregate(900), aggregate(902)}})
-	_, err = s.Aggregates(ctx, id(2))
-	refused(t, err, fault.NotFound, "", string(id(2)))
 }
