@@ -7,7 +7,7 @@
 // differ, the store checks Tx.Dialect.
 //
 // On SQLite all writes use one connection with group commits: many waiting transactions share one COMMIT. Each has a
-// SAVEPOINT of its own, so one that fails is rolled back alone (see commit.go).
+// SAVEPOINT of its own, so one that fails is rolled back alone (see sqlite_write_batches.go).
 package sqldb
 
 import (
@@ -86,13 +86,4 @@ func (db *DB) Close() error {
 		_ = db.anchor.Close() // fails only when it is closed already
 	}
 	return fault.Wrap(fault.Internal, "sqldb.Close", errors.Join(err, db.pool.Close()))
-}
-
-// rejectNested returns an error for a transaction inside another one on a database in memory, where all transactions
-// share one connection.
-func (db *DB) rejectNested(op string) error {
-	if db.writer != nil && db.writer.pool == db.pool && within(runsBatched, runsPooled) {
-		return nested(op)
-	}
-	return nil
 }

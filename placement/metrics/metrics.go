@@ -21,13 +21,6 @@ import (
 	"github.com/openberth/berth/fault"
 )
 
-// Index is the state of the index in memory.
-type Index struct {
-	Trees, Providers int
-	Age              time.Duration // since it was last known to match the database
-	Lag              time.Duration // how long trees have been waiting to be read again; 0: none are waiting
-}
-
 // Set holds the metrics of one server. It is safe for concurrent use.
 type Set struct {
 	registry *prometheus.Registry
@@ -132,9 +125,6 @@ func buildInfo() prometheus.Collector {
 func (s *Set) Handler() http.Handler {
 	return promhttp.HandlerFor(s.registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4, EnableOpenMetrics: false})
 }
-
-// WatchIndex makes the set read the state of the index at each scrape. Call it at most once.
-func (s *Set) WatchIndex(read func() Index) { s.registry.MustRegister(newIndexCollector(read)) }
 
 // Begin counts a request as in flight until the returned function is called.
 func (s *Set) Begin() (end func()) {

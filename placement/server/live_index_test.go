@@ -11,7 +11,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/google/uuid"
 
@@ -270,9 +269,4 @@ func TestFailedRefreshIsRepeated(t *testing.T) {
 		t.Error("a refresh is still pending")
 	}
 	compareIndex(t, w)
-}
-
-// setDefaults sets the fields that New sets, for a server without a store.
-func setDefaults(s *Server) {
-	s.log, s.now, s.shuffle = slog.New(slog.DiscardHandler), time.Now, shuffle
 }

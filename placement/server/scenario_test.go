@@ -6,10 +6,8 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"log/slog"
 	"maps"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -19,72 +17,10 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/openberth/berth/api/identity"
 	api "github.com/openberth/berth/api/placement"
-	"github.com/openberth/berth/placement/store"
-	"github.com/openberth/berth/sqldb"
 )
 
 var update = flag.Bool("update", false, "rewrite testdata/*.scenario with the actual answers")
-
-// world is a server with an empty database file.
-type world struct {
-	t      *testing.T
-	server *Server
-	store  *store.Store
-	close  func() error // of the database
-}
-
-func newWorld(t *testing.T, change ...func(*Options)) *world {
-	t.Helper()
-	return newWorldOn(t, "sqlite:///"+filepath.Join(t.TempDir(), "placement.db"), change...)
-}
-
-// newWorldOn is newWorld on an existing database.
-func newWorldOn(t *testing.T, url string, change ...func(*Options)) *world {
-	t.Helper()
-	w := &world{t: t}
-	db, err := sqldb.Open(t.Context(), url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	w.close = db.Close
-	t.Cleanup(func() { db.Close() })
-	if w.store, err = store.Open(t.Context(), db); err != nil {
-		t.Fatal(err)
-	}
-	if err := w.store.Sync(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	opts := Options{Auth: identity.NoAuth2, Log: slog.New(slog.DiscardHandler)}
-	for _, c := range change {
-		c(&opts)
-	}
-	if w.server, err = New(t.Context(), w.store, opts); err != nil {
-		t.Fatal(err)
-	}
-	return w
-}
-
-// ask sends a request as admin.
-func (w *world) ask(version, method, path, body string, headers ...string) *http.Response {
-	w.t.Helper()
-	r := httptest.NewRequestWithContext(w.t.Context(), method, "http://example.com"+path, strings.NewReader(body))
-	r.Header.Set("X-Auth-Token", "admin")
-	r.Header.Set(api.VersionHeader, "placement "+version)
-	if body != "" {
-		r.Header.Set("Content-Type", "application/json")
-	}
-	for i := 0; i < len(headers); i += 2 {
-		r.Header.Del(headers[i])
-		if headers[i+1] != "" {
-			r.Header.Set(headers[i], headers[i+1])
-		}
-	}
-	rec := httptest.NewRecorder()
-	w.server.ServeHTTP(rec, r)
-	return rec.Result()
-}
 
 var variable = regexp.MustCompile(`\$[a-z][a-z0-9]*`)
 

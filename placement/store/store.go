@@ -86,17 +86,6 @@ func Open(ctx context.Context, db *sqldb.DB) (*Store, error) {
 	return s, nil
 }
 
-// Claim is the new allocation of one consumer. It replaces the old allocation.
-type Claim struct {
-	Consumer     resource.ConsumerID
-	Allocation   resource.Allocation // amounts are 1 or more; empty: all allocations are removed
-	Guarded      bool                // microversion 1.28: Generation must be the consumer's
-	Generation   *int                // nil: the consumer must not exist yet
-	Project      string              // empty before microversion 1.8: the project and user of incomplete consumers
-	User         string
-	ConsumerType string // empty (before microversion 1.38) or "unknown": unchanged
-}
-
 // write runs fn in one transaction. fn may run several times, so each run must set all its results.
 func (s *Store) write(ctx context.Context, op string, fn func(tx *sqldb.Tx) error) error {
 	return s.watch(op, fn, func(fn func(*sqldb.Tx) error) error { return s.db.Write(ctx, fn) })
@@ -171,4 +160,15 @@ func retryDuplicate(err error) error {
 		return sqldb.Retry(err)
 	}
 	return err
+}
+
+// Claim is the new allocation of one consumer. It replaces the old allocation.
+type Claim struct {
+	Consumer     resource.ConsumerID
+	Allocation   resource.Allocation // amounts are 1 or more; empty: all allocations are removed
+	Guarded      bool                // microversion 1.28: Generation must be the consumer's
+	Generation   *int                // nil: the consumer must not exist yet
+	Project      string              // empty before microversion 1.8: the project and user of incomplete consumers
+	User         string
+	ConsumerType string // empty (before microversion 1.38) or "unknown": unchanged
 }

@@ -1,0 +1,126 @@
+package server
+
+import (
+	"iter"
+	"math/rand/v2"
+	"net/http"
+	"slices"
+	"time"
+
+	api "github.com/openberth/berth/api/placement"
+	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/placement/candidate"
+	"github.com/openberth/berth/placement/explain"
+	"github.com/openberth/berth/placement/index"
+	"github.com/openberth/berth/resource"
+)
+
+func shuffle(n int, swap func(i, j int)) { rand.Shuffle(n, swap) }
+
+// parseCandidateQuery reads the query of GET /allocation_candidates and returns it with the snapshot to search. unknown
+// is an error if the query names a resource class or a trait that does not exist.
+func (c *call) parseCandidateQuery() (ask resource.Ask, snapshot *index.Snapshot, unknown, err error) {
+	values, err := c.query()
+	if err != nil {
+		return ask, nil, nil, err
+	}
+	if ask, err = api.ParseAsk(c.version, values); err != nil {
+		return ask, nil, nil, err
+	}
+	unknown = c.server.names.check(c.ctx(), ask.Groups, ask.RootRequired, ask.RootForbidden)
+	ask.Flat = c.version < sinceNestedCandidates
+	snapshot, err = c.currentSnapshot()
+	return ask, snapshot, unknown, err
+}
+
+// candidates handles GET /allocation_candidates. It sends a large answer in chunks while the search runs, so the memory
+// it needs does not depend on the size of the answer.
+func (c *call) candidates() error {
+	ask, snapshot, unknown, err := c.parseCandidateQuery()
+	if err != nil {
+		return err
+	}
+	if unknown != nil {
+		return c.sendNoCandidates(ask, snapshot, unknown)
+	}
+	c.setModified(time.Time{})
+	w := newAnswerWriter(c, snapshot, ask)
+	defer w.close()
+	began := c.server.now()
+	clock := c.newSearchClock(&w.sending)
+	found := c.search(clock.expired, snapshot, ask)
+	if c.server.opts.RandomizeCandidates {
+		found = slices.Values(c.sample(found, ask.Limit))
+	}
+	n, err := w.answer(found)
+	if err == nil {
+		err = clock.err() // the list is incomplete if the search was stopped
+	}
+	if err != nil {
+		return err
+	}
+	took := c.server.now().Sub(began) - w.sending
+	c.server.metrics.Candidates(took, n)
+	c.server.log.Debug("candidates found", "request_id", c.id, "found", n, "took", took,
+		"providers", snapshot.Providers())
+	if n == 0 {
+		why, err := c.explanation(snapshot, ask)
+		if c.ctx().Err() != nil {
+			return c.ctx().Err()
+		}
+		if err == nil && why.Reason != "" {
+			c.w.Header().Set(api.ReasonHeader, headerValue(why.Reason))
+		}
+	}
+	return w.finish()
+}
+
+// explanation returns why there are no candidates.
+func (c *call) explanation(snapshot *index.Snapshot, ask resource.Ask) (explain.Explanation, error) {
+	began, clock := c.server.now(), c.newSearchClock(new(time.Duration))
+	why := explain.Why(snapshot, ask, clock.expired)
+	took := c.server.now().Sub(began)
+	c.server.metrics.Explain(took)
+	c.server.log.Debug("candidates explained", "request_id", c.id, "reason", why.Reason, "took", took)
+	return why, clock.err() // an explanation that was stopped is not usable
+}
+
+// sample returns limit randomly chosen candidates, or all if limit is 0, in random order.
+func (c *call) sample(found iter.Seq[candidate.Candidate], limit int) []candidate.Candidate {
+	var list []candidate.Candidate
+	seen := 0
+	for one := range found {
+		if seen++; limit == 0 || len(list) < limit {
+			list = append(list, one.Clone())
+		} else if at := c.server.pick(seen); at < limit { // reservoir sampling: all have the same probability
+			list[at] = one.Clone()
+		}
+	}
+	c.server.shuffle(len(list), func(i, j int) { list[i], list[j] = list[j], list[i] })
+	return list
+}
+
+// headerValue returns a text without control characters, shortened to fit into a header.
+func headerValue(text string) string {
+	const longest = 1000
+	out := make([]rune, 0, len(text))
+	for _, r := range text {
+		if r < ' ' || r == 0x7f {
+			r = ' '
+		}
+		if out = append(out, r); len(out) == longest {
+			break
+		}
+	}
+	return string(out)
+}
+
+// sendNoCandidates answers a query for candidates with a name that does not exist: with an empty list or an error.
+func (c *call) sendNoCandidates(ask resource.Ask, snapshot *index.Snapshot, unknown error) error {
+	if err := c.unknownInAsk(ask, snapshot, unknown); err != nil {
+		return err
+	}
+	c.setModified(time.Time{})
+	c.w.Header().Set(api.ReasonHeader, headerValue(fault.TextOf(unknown)))
+	return c.sendJSON(http.StatusOK, object{"allocation_requests": []object{}, "provider_summaries": object{}})
+}

@@ -1,0 +1,122 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/openberth/berth/placement/index"
+	"github.com/openberth/berth/provider"
+	"github.com/openberth/berth/resource"
+)
+
+// packing returns a host and a query for amounts that would fit on its devices only if an amount could be split. The
+// search takes long.
+func packing() (rows []index.Row, query string) {
+	root := provider.ID("00000000-0000-4000-8000-000000000000")
+	rows = []index.Row{{Provider: provider.Provider{ID: root, Name: "host", Root: root}}}
+	for i := range 8 {
+		id := provider.ID(fmt.Sprintf("10000000-0000-4000-8000-%012d", i))
+		rows = append(rows, index.Row{Provider: provider.Provider{ID: id, Name: string(id), Parent: root, Root: root,
+			Inventories: map[resource.Class]resource.Inventory{"CUSTOM_VF": resource.Whole(101)}}})
+	}
+	values := url.Values{"group_policy": {"none"}}
+	for i := range 26 {
+		amount := 20 + 2*(i*7%11)
+		if i < 12 {
+			amount += 2
+		}
+		values.Set(fmt.Sprintf("resources_%d", i), fmt.Sprintf("CUSTOM_VF:%d", amount))
+	}
+	return rows, values.Encode()
+}
+
+// A search that exceeds the time limit is answered with an error, never with an empty list.
+func TestSearchTimeout(t *testing.T) {
+	s := fleet(1, 1)
+	rows, query := packing()
+	s.index.snapshot.Store(index.Build(rows))
+	for _, path := range []string{"/allocation_candidates", "/berth/v1/explain"} {
+		clock := time.Now()
+		s.now = func() time.Time { clock = clock.Add(time.Second); return clock }
+		r := candidatesOf("1.39", query)
+		r.URL.Path = path
+		rec := httptest.NewRecorder()
+		s.ServeHTTP(rec, r)
+		if rec.Code != http.StatusServiceUnavailable || !strings.Contains(rec.Body.String(), "was stopped") ||
+			!strings.Contains(rec.Body.String(), `"request_id"`) {
+			t.Errorf("%s: %d %s", path, rec.Code, rec.Body)
+		}
+	}
+}
+
+// A search with millions of results stops when its client disconnects, and the connection is closed.
+func TestSearchStopsWhenTheClientDisconnects(t *testing.T) {
+	s := fleet(1, 200)
+	query := wide + "&resources_D=CUSTOM_VF:1&resources_E=CUSTOM_VF:1" // 200⁵ candidates
+	ctx, cancel := context.WithCancel(t.Context())
+	rec := &leavingClient{httptest.NewRecorder(), 3 * chunkSize, cancel}
+	func() {
+		defer func() {
+			if p := recover(); p != http.ErrAbortHandler {
+				t.Errorf("the handler did not abort the connection: %v", p)
+			}
+		}()
+		s.ServeHTTP(rec, candidatesOf("1.39", query).WithContext(ctx))
+	}()
+	if n := rec.Body.Len(); n < 3*chunkSize || n > 5*chunkSize {
+		t.Errorf("%d bytes were sent to a client that disconnects after %d", n, 3*chunkSize)
+	}
+	// The client disconnects before the first chunk: the search stops.
+	ctx, cancel = context.WithCancel(t.Context())
+	cancel()
+	again := httptest.NewRecorder()
+	s.ServeHTTP(again, candidatesOf("1.39", query).WithContext(ctx))
+	if again.Code != http.StatusServiceUnavailable {
+		t.Errorf("%d", again.Code)
+	}
+	if text := scrape(t, s); !strings.Contains(text,
+		`berth_placement_requests_total{method="GET",route="/allocation_candidates",status="499"} 2`) {
+		t.Error("the metrics do not count disconnected clients:", text)
+	}
+}
+
+// max_allocation_candidates bounds the search; a limit applies in addition.
+func TestMaxCandidates(t *testing.T) {
+	for _, c := range []struct {
+		most, limit int
+		breadth     bool
+		want, hosts int
+	}{
+		{0, 0, false, 40, 10}, {-1, 0, false, 40, 10}, {-1, 7, false, 7, 2}, {6, 0, false, 6, 2}, {6, 7, false, 6, 2},
+		{7, 6, false, 6, 2},
+		{6, 0, true, 6, 6}, {-1, 12, true, 12, 10}, {-1, 0, true, 40, 10},
+	} {
+		s := fleet(10, 4, func(o *Options) { o.MaxCandidates, o.BreadthFirst = c.most, c.breadth })
+		query := "resources=VCPU:1&resources1=CUSTOM_VF:1"
+		if c.limit > 0 {
+			query += fmt.Sprint("&limit=", c.limit)
+		}
+		list := listed(t, s, "1.39", query)
+		hosts := map[string]bool{}
+		for _, providers := range list {
+			hosts[strings.Fields(providers)[0]] = true
+		}
+		if len(list) != c.want || len(hosts) != c.hosts {
+			t.Errorf("%+v: %d candidates on %d hosts", c, len(list), len(hosts))
+		}
+	}
+	// Before 1.29, candidates with several providers of a tree are not returned.
+	s := fleet(10, 4, func(o *Options) { o.MaxCandidates = 6 })
+	if list := listed(t, s, "1.28", "resources=VCPU:1,CUSTOM_VF:1"); len(list) != 0 {
+		t.Errorf("%v", list)
+	}
+	if list := listed(t, s, "1.28", "resources=VCPU:1&limit=3"); len(list) != 3 {
+		t.Errorf("%v", list)
+	}
+}

@@ -1,0 +1,75 @@
+package server
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http/httptest"
+	"strconv"
+	"strings"
+	"testing"
+
+	api "github.com/openberth/berth/api/placement"
+)
+
+// A large answer is sent in chunks, a small one with its length. The content is the same.
+func TestLargeAnswersAreSentInChunks(t *testing.T) {
+	web := httptest.NewServer(fleet(1, 20))
+	defer web.Close()
+	for _, c := range []struct {
+		limit, want int
+		whole       bool
+	}{{1, 1, true}, {100, 100, true}, {7000, 7000, false}, {0, 8000, false}} {
+		query := wide
+		if c.limit > 0 {
+			query += fmt.Sprint("&limit=", c.limit)
+		}
+		r := candidatesOf("1.39", query)
+		r.RequestURI, r.URL.Scheme, r.URL.Host = "", "http", web.Listener.Addr().String()
+		resp, err := web.Client().Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := io.ReadAll(resp.Body)
+		resp.Body.Close()
+		var got api.CandidatesDoc
+		if err := errors.Join(err, json.Unmarshal(body, &got)); err != nil || resp.StatusCode != 200 ||
+			len(got.Requests) != c.want || len(got.Summaries) != 21 {
+			t.Fatalf("limit %d: %d, %v, %d candidates, %d summaries", c.limit, resp.StatusCode, err, len(got.Requests),
+				len(got.Summaries))
+		}
+		length := resp.Header.Get("Content-Length")
+		if c.whole && length != strconv.Itoa(len(body)) || !c.whole && (length != "" || len(body) < chunkSize) {
+			t.Errorf("limit %d: %d bytes, content-length %q", c.limit, len(body), length)
+		}
+		for _, name := range []string{api.VersionHeader, "Last-Modified", "X-Openstack-Request-Id"} {
+			if resp.Header.Get(name) == "" {
+				t.Errorf("limit %d: no %s", c.limit, name)
+			}
+		}
+	}
+}
+
+// A list larger than a chunk is complete.
+func TestLongLists(t *testing.T) {
+	w := newWorld(t)
+	c := &call{server: w.server, w: httptest.NewRecorder(), r: httptest.NewRequest("GET", "/", nil)}
+	if err := c.sendList("items", 30_000, func(i int) any {
+		return object{"n": i,
+			"text": strings.Repeat("x", 50)}
+	}); err != nil {
+		t.Fatal(err)
+	}
+	c.close()
+	body := c.w.(*httptest.ResponseRecorder).Body.String()
+	if !strings.HasPrefix(body, `{"items":[{"n":0,`) || !strings.HasSuffix(body, `"}]}`) ||
+		strings.Count(body, `},{"n":`) != 29_999 || len(body) <= 2*chunkSize {
+		t.Errorf("%d bytes: %.100s", len(body), body)
+	}
+	empty := &call{server: w.server, w: httptest.NewRecorder(), r: httptest.NewRequest("GET", "/", nil)}
+	if err := empty.sendList("items", 0, nil); err != nil ||
+		empty.w.(*httptest.ResponseRecorder).Body.String() != `{"items":[]}` {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,90 @@
+package server
+
+import (
+	"errors"
+	"net/http"
+	"net/url"
+	"strings"
+	"unicode/utf8"
+
+	api "github.com/openberth/berth/api/placement"
+	"github.com/openberth/berth/api/rest"
+	"github.com/openberth/berth/fault"
+)
+
+// query parses the query string. It returns fault.Invalid if a key or a value is not UTF-8.
+func (c *call) query() (url.Values, error) {
+	q := parseQuery(c.r.URL.RawQuery)
+	for key, values := range q {
+		for _, text := range append(values, key) {
+			if !utf8.ValidString(text) {
+				return nil, fault.New(fault.Invalid, "placement.server",
+					"Invalid query string parameters: %q is not UTF-8", text)
+			}
+		}
+	}
+	return q, nil
+}
+
+// parseQuery is url.ParseQuery with the leniency of the original: a % that does not begin an escaped byte is kept, and
+// a semicolon is a separator as & is.
+func parseQuery(raw string) url.Values {
+	q := url.Values{}
+	for pair := range strings.FieldsFuncSeq(raw, separator) {
+		key, value, _ := strings.Cut(pair, "=")
+		key = unescape(key)
+		q[key] = append(q[key], unescape(value))
+	}
+	return q
+}
+
+func separator(r rune) bool { return r == '&' || r == ';' }
+
+func unescape(text string) string {
+	if plain, err := url.QueryUnescape(text); err == nil {
+		return plain
+	}
+	var out strings.Builder
+	for len(text) > 0 {
+		n := 1
+		if text[0] == '%' && len(text) >= 3 {
+			n = 3
+		}
+		plain, err := url.QueryUnescape(text[:n])
+		if err != nil {
+			plain, n = "%", 1
+		}
+		out.WriteString(plain)
+		text = text[n:]
+	}
+	return out.String()
+}
+
+// read reads the request body, validates it against the schema and decodes it. It returns status 413 for a body over
+// Options.MaxBody, 408 for one that arrives too slowly, and fault.Invalid for one that is not valid.
+func (c *call) read(body api.Body, into any) error {
+	limit := c.server.opts.MaxBody
+	tooLarge := newStatusError(http.StatusRequestEntityTooLarge, "the request body is over %d bytes", limit)
+	if c.r.ContentLength > limit { // refuse it before reading, which would waste memory
+		return tooLarge
+	}
+	data, release, err := c.server.bodyBudget.Read(c.w, c.r, limit)
+	_, large := errors.AsType[*http.MaxBytesError](err)
+	switch {
+	case err == nil:
+		c.cleanups = append(c.cleanups, release) // the decoded body is used until the end of the call
+	case large:
+		return tooLarge
+	case errors.Is(err, rest.ErrSlowBody):
+		return newStatusError(http.StatusRequestTimeout, "%s", err)
+	case fault.Is(err, fault.Unavailable):
+		return err
+	default:
+		return fault.New(fault.Invalid, "placement.server", "cannot read the request body: %w", err)
+	}
+	c.body = data
+	ctx, cancel := rest.Renew(c.r.Context()) // the time that the client took does not count
+	c.cleanups = append(c.cleanups, cancel)
+	c.r = c.r.WithContext(ctx)
+	return c.server.bodies.Read(body, c.version, data, into)
+}

@@ -1,0 +1,118 @@
+package server
+
+import (
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/openberth/berth/api/identity"
+	api "github.com/openberth/berth/api/placement"
+	"github.com/openberth/berth/api/rest"
+	"github.com/openberth/berth/placement/store"
+	"github.com/openberth/berth/sqldb"
+)
+
+// world is a server with an empty database file.
+type world struct {
+	t      *testing.T
+	server *Server
+	store  *store.Store
+	close  func() error // of the database
+}
+
+func newWorld(t *testing.T, change ...func(*Options)) *world {
+	t.Helper()
+	return newWorldOn(t, "sqlite:///"+filepath.Join(t.TempDir(), "placement.db"), change...)
+}
+
+// newWorldOn is newWorld on an existing database.
+func newWorldOn(t *testing.T, url string, change ...func(*Options)) *world {
+	t.Helper()
+	w := &world{t: t}
+	db, err := sqldb.Open(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.close = db.Close
+	t.Cleanup(func() { db.Close() })
+	if w.store, err = store.Open(t.Context(), db); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.store.Sync(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	opts := Options{Auth: identity.NoAuth2, Log: slog.New(slog.DiscardHandler)}
+	for _, c := range change {
+		c(&opts)
+	}
+	if w.server, err = New(t.Context(), w.store, opts); err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+// ask sends a request as admin.
+func (w *world) ask(version, method, path, body string, headers ...string) *http.Response {
+	w.t.Helper()
+	r := httptest.NewRequestWithContext(w.t.Context(), method, "http://example.com"+path, strings.NewReader(body))
+	r.Header.Set("X-Auth-Token", "admin")
+	r.Header.Set(api.VersionHeader, "placement "+version)
+	if body != "" {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	for i := 0; i < len(headers); i += 2 {
+		r.Header.Del(headers[i])
+		if headers[i+1] != "" {
+			r.Header.Set(headers[i], headers[i+1])
+		}
+	}
+	rec := httptest.NewRecorder()
+	w.server.ServeHTTP(rec, r)
+	return rec.Result()
+}
+
+// want sends a request at 1.39 and checks the status of the answer.
+func (w *world) want(status int, method, path, body string) string {
+	w.t.Helper()
+	resp := w.ask("1.39", method, path, body)
+	text := bodyOf(w.t, resp)
+	if resp.StatusCode != status {
+		w.t.Fatalf("%s %s %s: %d %s, want %d", method, path, body, resp.StatusCode, text, status)
+	}
+	return text
+}
+
+// must sends a request that must succeed.
+func (w *world) must(version, method, path, body string) string {
+	w.t.Helper()
+	resp := w.ask(version, method, path, body)
+	text := bodyOf(w.t, resp)
+	if resp.StatusCode >= 300 {
+		w.t.Fatalf("%s %s: %d %s", method, path, resp.StatusCode, text)
+	}
+	return text
+}
+
+// client returns an api/placement client that uses the in-memory transport.
+func (w *world) client() *api.Client {
+	return api.NewClient("http://placement", rest.InMemory(w.server), "admin")
+}
+
+func bodyOf(t *testing.T, resp *http.Response) string {
+	t.Helper()
+	data, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
+}
+
+// setDefaults sets the fields that New sets, for a server without a store.
+func setDefaults(s *Server) {
+	s.log, s.now, s.shuffle = slog.New(slog.DiscardHandler), time.Now, shuffle
+}

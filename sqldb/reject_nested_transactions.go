@@ -1,0 +1,48 @@
+package sqldb
+
+import (
+	"runtime"
+	"slices"
+	"strings"
+
+	"github.com/openberth/berth/fault"
+)
+
+// Names of the functions that run a caller's function in a transaction, as they appear in a stack trace.
+const (
+	runsBatched = "(*write).borrow"
+	runsPooled  = "(*DB).transact"
+)
+
+// within reports whether the calling goroutine is inside one of these functions of this package. It costs about a
+// microsecond.
+func within(names ...string) bool {
+	callers := make([]uintptr, 100)
+	frames := runtime.CallersFrames(callers[:runtime.Callers(2, callers)])
+	for {
+		frame, more := frames.Next()
+		_, name, ours := strings.Cut(frame.Function, "/sqldb.")
+		if ours && slices.Contains(names, name) {
+			return true
+		}
+		if !more {
+			return false
+		}
+	}
+}
+
+// nested returns the fault for a Write or Read inside the function of another one, which would wait for itself.
+func nested(op string) error {
+	return fault.New(fault.Internal, op,
+		"a transaction inside the function of another transaction would wait for itself; "+
+			"use the Tx, or call %s after the other has returned", op)
+}
+
+// rejectNested returns an error for a transaction inside another one on a database in memory, where all transactions
+// share one connection.
+func (db *DB) rejectNested(op string) error {
+	if db.writer != nil && db.writer.pool == db.pool && within(runsBatched, runsPooled) {
+		return nested(op)
+	}
+	return nil
+}
