@@ -21,19 +21,6 @@ import (
 	"github.com/openberth/berth/resource"
 )
 
-// State is the state of a device, in Nova's words.
-type State string
-
-// The states.
-const (
-	Available   State = "available"   // free
-	Claimed     State = "claimed"     // held by a server whose guest is being built
-	Allocated   State = "allocated"   // held by a server whose guest runs
-	Unclaimable State = "unclaimable" // free itself, but its PF or one of its VFs is claimed
-	Unavailable State = "unavailable" // free itself, but its PF or one of its VFs is allocated
-	Removed     State = "removed"     // gone from the host or from device_spec, and no longer in the set
-)
-
 // Offer is a device that device_spec offers.
 type Offer struct {
 	Device   pci.Device
@@ -233,43 +220,4 @@ func (s Set) clone() Set {
 	out := make(map[ID]entry, len(s.entries)+1)
 	maps.Copy(out, s.entries)
 	return Set{entries: out}
-}
-
-// state derives the state of a device in the set.
-func (s Set) state(id ID) State {
-	e := s.entries[id]
-	switch {
-	case e.held() && e.allocated:
-		return Allocated
-	case e.held():
-		return Claimed
-	}
-	switch by, blocked := s.blocker(id); {
-	case !blocked:
-		return Available
-	case s.entries[by].allocated:
-		return Unavailable
-	default:
-		return Unclaimable
-	}
-}
-
-// blocker returns the held PF of a VF, or a held VF of a PF; of several VFs an allocated one, and of those the first.
-// A held device that has changed counts both as it was claimed and as it is now.
-func (s Set) blocker(id ID) (by ID, blocked bool) {
-	d := s.entries[id].offer.Device
-	if d.Parent != nil {
-		pf := PCI(*d.Parent)
-		return pf, s.entries[pf].held()
-	}
-	for other, e := range s.entries {
-		if !e.held() || !e.isVFOf(id) {
-			continue
-		}
-		first := s.entries[by]
-		if !blocked || e.allocated && !first.allocated || e.allocated == first.allocated && other.Compare(by) < 0 {
-			by, blocked = other, true
-		}
-	}
-	return by, blocked
 }

@@ -7,9 +7,6 @@ import (
 	"github.com/openberth/berth/resource"
 )
 
-// Refusal is a sentence with the reason why a claim cannot be met; "" when it can.
-type Refusal string
-
 // Sync applies the host's present offers. A device that is gone is removed from the set; if it is held, it
 // stays until it is freed. A held device whose offer has changed stays as it was claimed, also until it is freed.
 func (s Set) Sync(offers []Offer) (Set, []Change) {

@@ -50,20 +50,3 @@ func Mismatch(claims []Claim, host []pci.Device) string {
 	}
 	return ""
 }
-
-// isVFOf reports whether a device is a VF of a PF, as it was claimed or as it is now.
-func (e entry) isVFOf(pf ID) bool {
-	of := func(d pci.Device) bool { return d.Parent != nil && PCI(*d.Parent) == pf }
-	return of(e.offer.Device) || e.latest != nil && of(e.latest.Device)
-}
-
-// heldPF returns the PF of a held VF when the PF is held too. A device at the PF's address counts only if it was
-// claimed as a PF or with an unknown type. Any other type means that it replaced the PF after the VF was claimed.
-func (s Set) heldPF(e entry) (pf entry, both bool) {
-	if !e.held() || e.offer.Device.Parent == nil {
-		return entry{}, false
-	}
-	pf = s.entries[PCI(*e.offer.Device.Parent)]
-	kind := pf.offer.Device.Type
-	return pf, pf.held() && (kind == pci.Physical || kind == "")
-}
