@@ -160,32 +160,6 @@ func (m *planner) holders(id provider.ID, class resource.Class) (consumers []res
 	return m.uses.holders(id, class)
 }
 
-func (u Uses) holders(id provider.ID, class resource.Class) (consumers []resource.ConsumerID, used int) {
-	for consumer, amounts := range u[id] {
-		if amounts[class] > 0 {
-			consumers = append(consumers, consumer)
-			used += amounts[class]
-		}
-	}
-	slices.Sort(consumers)
-	return consumers, used
-}
-
-// all lists the consumers of a provider, in order.
-func (u Uses) all(id provider.ID) []resource.ConsumerID {
-	var list []resource.ConsumerID
-	for consumer, amounts := range u[id] {
-		for _, n := range amounts {
-			if n > 0 {
-				list = append(list, consumer)
-				break
-			}
-		}
-	}
-	slices.Sort(list)
-	return list
-}
-
 func (m *planner) addNote(format string, args ...any) {
 	m.plan.Notes = append(m.plan.Notes, fmt.Sprintf(format, args...))
 }

@@ -13,7 +13,6 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/openberth/berth/agent/device"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/provider"
 	"github.com/openberth/berth/resource"
@@ -22,75 +21,8 @@ import (
 // Managed is the trait of a provider for a PCI device that an agent reports.
 const Managed resource.Trait = "COMPUTE_MANAGED_PCI_DEVICE"
 
-// Uses are the amounts that each consumer holds of each provider. They must be complete for each provider that a plan
-// changes, and for those whose devices guests hold. A plan that is empty without uses is with them at most one reshape
-// that adds missing allocations.
-type Uses map[provider.ID]map[resource.ConsumerID]resource.Amounts
-
-// Owned is what the agent has written to a provider.
-type Owned struct {
-	Classes []resource.Class // sorted
-	Traits  []resource.Trait // sorted
-}
-
-// OwnedSet is what the agent has written to each provider, as far as its journal has it.
-type OwnedSet map[provider.ID]Owned
-
 // rootClasses are the classes that the agent owns on the root.
 var rootClasses = [...]resource.Class{"VCPU", "PCPU", "MEMORY_MB", "DISK_GB"}
-
-// Aim is the desired state of a host in Placement.
-type Aim struct {
-	Tree provider.Tree
-	// of the root, with an allocation_ratio from the configuration; others keep Placement's
-	Ratios []resource.Class
-	// of the root, with a reserved amount from the configuration; for others it never decreases
-	ReservedClasses []resource.Class
-	// providers of Tree whose device has been cleaned: their reserved amount is released
-	Returned map[provider.ID]bool
-	Expected map[resource.ConsumerID]Expected // consumers whose guest here has devices
-}
-
-// Expected is the devices of one consumer's guest, and the consumer's allocation in Placement.
-type Expected struct {
-	Devices    resource.Allocation // by providers of Tree
-	Allocation resource.Allocation // the consumer's whole allocation; empty when it was not read
-	State      HolderState         // which missing allocations may be written now
-}
-
-// HolderState is the state of a consumer's assignment, for a consumer whose guest has devices here. It decides which
-// missing allocations may be written to Placement.
-type HolderState int
-
-// The states of a holder.
-const (
-	Assigned HolderState = iota // compute has confirmed the assignment to this host: all
-	// confirmed, but a move may be in progress: only those of providers that do not exist yet
-	Moving
-	Pending    // not confirmed yet: none, and a missing provider of its devices is not created
-	Unassigned // compute does not assign it to this host: none
-)
-
-// ExpectedAllocations returns the devices of guests by consumer and by provider of the tree, without those that
-// Placement does not count. The Allocation fields stay empty; stateOf returns the state of a consumer.
-func ExpectedAllocations(tree provider.Tree, held []device.Claim,
-	stateOf func(resource.ConsumerID) HolderState) map[resource.ConsumerID]Expected {
-	out := map[resource.ConsumerID]Expected{}
-	for _, c := range held {
-		h, known := out[c.Holder]
-		if !known {
-			h = Expected{Devices: resource.Allocation{}, State: stateOf(c.Holder)}
-		}
-		if p, counted := tree.ByID(c.Provider); counted && c.Provider != "" && c.Class != "" {
-			if h.Devices[p.ID] == nil {
-				h.Devices[p.ID] = resource.Amounts{}
-			}
-			h.Devices[p.ID][c.Class]++
-		}
-		out[c.Holder] = h
-	}
-	return out
-}
 
 // Make plans the smallest set of steps from actual to the aim. Providers match by name; new ones get their id from the
 // aim. A change that would take something from a consumer becomes an objection of the plan instead of a step. The

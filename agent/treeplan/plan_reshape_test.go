@@ -2,7 +2,6 @@ package treeplan
 
 import (
 	"maps"
-	"slices"
 	"strings"
 	"testing"
 
@@ -183,85 +182,4 @@ func allocated(plan Plan, used Uses) Uses {
 		}
 	}
 	return out
-}
-
-// TestCheckRefusesReshapes tests reshapes that Make never makes.
-func TestCheckRefusesReshapes(t *testing.T) {
-	actual := tree(host, pf("3b", stock("CUSTOM_NIC", 4)), provider.Provider{ID: "F", Name: "foreign", Generation: 1,
-		Inventories: stock("CUSTOM_NIC", 1)})
-	aim := Aim{Tree: actual, Expected: map[resource.ConsumerID]Expected{"s1": guest(resource.Allocation{"H": {"VCPU": 2},
-		"3b": {"CUSTOM_NIC": 1}}, "3b", 2)}}
-	valid := map[provider.ID]InventorySet{"3b": {Generation: 7, Inventories: stock("CUSTOM_NIC", 4)}}
-	for name, c := range map[string]struct {
-		stocks map[provider.ID]InventorySet
-		to     resource.Allocation
-		want   string
-	}{
-		"another resource lost": {valid, resource.Allocation{"3b": {"CUSTOM_NIC": 2}}, "s1 would lose 2 VCPU of H"},
-		"a device lost": {valid, resource.Allocation{"H": {"VCPU": 2}, "3b": {"CUSTOM_NIC": 0}},
-			"s1 would lose 1 CUSTOM_NIC of 3b"},
-		"more than it holds": {valid, resource.Allocation{"H": {"VCPU": 2}, "3b": {"CUSTOM_NIC": 3}},
-			"s1 would get 3 CUSTOM_NIC"},
-		"something else": {valid, resource.Allocation{"H": {"VCPU": 3}, "3b": {"CUSTOM_NIC": 1}},
-			"s1 would get 3 VCPU"},
-		"a foreign provider":  {map[provider.ID]InventorySet{"F": {Generation: 1}}, nil, "touches foreign"},
-		"an unknown provider": {map[provider.ID]InventorySet{"?": {}}, nil, "touches ?"},
-		"an old generation": {map[provider.ID]InventorySet{"3b": {Generation: 6, Inventories: stock("CUSTOM_NIC", 4)}},
-			nil, "generation 6"},
-		"held inventory lost": {map[provider.ID]InventorySet{"3b": {Generation: 7}}, nil, "drops CUSTOM_NIC"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			step := Step{Op: Reshape, InventorySets: c.stocks}
-			if c.to != nil {
-				step.Allocations = map[resource.ConsumerID]resource.Allocation{"s1": c.to}
-			}
-			got := Check(Plan{Steps: []Step{step}}, aim, actual, uses("3b", "s1", "CUSTOM_NIC", 1), nil)
-			if !slices.ContainsFunc(got, func(o Objection) bool { return strings.Contains(o.Text, c.want) }) {
-				t.Errorf("%v", got)
-			}
-		})
-	}
-}
-
-// TestTraitsOfHeldDeviceChange tests that changed traits of a held device are written, with a warning that names the
-// holders.
-func TestTraitsOfHeldDeviceChange(t *testing.T) {
-	actual := tree(host, pf("3b", stock("CUSTOM_NIC", 4), "CUSTOM_OLD"))
-	marks := OwnedSet{"3b": {Classes: []resource.Class{"CUSTOM_NIC"}, Traits: traits(Managed, "CUSTOM_OLD")}}
-	aim := Aim{Tree: tree(host, pf("3b", stock("CUSTOM_NIC", 4), "CUSTOM_NEW"))}
-	plan, err := Make(aim, actual, uses("3b", "s1", "CUSTOM_NIC", 1), marks)
-	if err != nil || len(plan.Notes) != 1 || !strings.Contains(plan.Notes[0],
-		"h_0000:3b:00.0 changes its traits (+CUSTOM_NEW -CUSTOM_OLD), and s1 holds of it") {
-		t.Errorf("%v %v", plan.Notes, err)
-	}
-	if p, _ := Apply(plan, actual).ByID("3b"); !p.HasTrait("CUSTOM_NEW") || p.HasTrait("CUSTOM_OLD") {
-		t.Errorf("%+v", p)
-	}
-}
-
-// TestRatiosAndReserves tests that a configured ratio or reserve of the root is written, and that others keep the
-// value in Placement.
-func TestRatiosAndReserves(t *testing.T) {
-	set := func(ratio float64, reserved int) inv {
-		return with(stock("VCPU", 8), "VCPU", func(i *resource.Inventory) { i.AllocationRatio, i.Reserved = ratio, reserved })
-	}
-	for name, c := range map[string]struct {
-		aim  Aim
-		want inv
-	}{
-		"nothing is configured":    {Aim{Tree: tree(set(1, 0))}, set(4, 2)},
-		"a ratio":                  {Aim{Tree: tree(set(2, 0)), Ratios: []resource.Class{"VCPU"}}, set(2, 2)},
-		"less reserved":            {Aim{Tree: tree(set(1, 1)), ReservedClasses: []resource.Class{"VCPU"}}, set(4, 1)},
-		"back to a ratio of one":   {Aim{Tree: tree(set(1, 0)), Ratios: []resource.Class{"VCPU"}}, set(1, 2)},
-		"a larger reserve is kept": {Aim{Tree: tree(set(1, 1))}, set(4, 2)},
-	} {
-		actual := tree(set(4, 2))
-		plan, err := Make(c.aim, actual, nil, nil)
-		if err != nil || len(Check(plan, c.aim, actual, nil, nil)) > 0 {
-			t.Errorf("%s: %v %v", name, err, plan)
-		}
-		if p, _ := Apply(plan, actual).ByID("H"); !maps.Equal(p.Inventories, c.want) {
-			t.Errorf("%s: %+v", name, p.Inventories)
-		}
-	}
 }
