@@ -12,7 +12,7 @@ import (
 
 // TestCapture tests that a captured machine has the same result, and the same text when it is captured again.
 func TestCapture(t *testing.T) {
-	for _, name := range []string{"sample", "virtio", "odd"} {
+	for _, name := range []string{"sample", "virtio_vm", "odd_host"} {
 		fsys := machine(t, name)
 		text, err := Capture(fsys)
 		if err != nil {

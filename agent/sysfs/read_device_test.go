@@ -3,13 +3,11 @@ package sysfs
 import (
 	"fmt"
 	"io/fs"
+	"reflect"
 	"strings"
 	"syscall"
 	"testing"
 	"testing/fstest"
-
-	"github.com/openberth/berth/agent/facts"
-	"github.com/openberth/berth/pci"
 )
 
 const pfAt, vfAt = "0000:81:00.0", "0000:81:00.1"
@@ -38,15 +36,6 @@ func card() fstest.MapFS {
 	put(nodeDir+"/node0/meminfo", "Node 0 MemTotal: 1048576 kB")
 	put(nodeDir+"/node1/meminfo", "Node 1 MemTotal: 1048576 kB")
 	return m
-}
-
-// vpd returns vital product data in the format of a card: an identifier, the read-only part, a writable part, the
-// end.
-func vpd(fields string) string {
-	large := func(tag byte, body string) string {
-		return string([]byte{tag, byte(len(body)), byte(len(body) >> 8)}) + body
-	}
-	return large(0x82, "A card") + large(0x90, fields) + large(0x91, "V1\x02no") + "\x78"
 }
 
 // TestDeviceFiles tests valid and invalid files of a device: a problem of one device does not affect the other.
@@ -204,64 +193,6 @@ func TestDeviceFiles(t *testing.T) {
 	}
 }
 
-// TestSerials tests that serial numbers are read only for the requested devices, and that a capture has zeros
-// instead.
-func TestSerials(t *testing.T) {
-	m := card()
-	m[deviceDir+"/"+vfAt+"/vpd"] = &fstest.MapFile{Data: []byte(vpd("PN\x03ABCSN\x06 S123 RV\x01x"))}
-	m[deviceDir+"/"+pfAt+"/vpd"] = &fstest.MapFile{Data: []byte(vpd("PN\x03ABC"))}
-	calls := 0
-	fsys := faulty{MapFS: m, calls: &calls}
-	serials := func(fsys fs.FS, want func(pci.Device) bool) (string, []facts.Problem) {
-		found := read(t, fsys)
-		ReadSerials(&found, fsys, want)
-		var words []string
-		for _, d := range found.Devices {
-			words = append(words, fmt.Sprintf("%q", d.Serial))
-		}
-		return strings.Join(words, " "), found.Problems
-	}
-	all := func(pci.Device) bool { return true }
-	if got, problems := serials(fsys, all); got != `"" "S123"` || len(problems) > 0 {
-		t.Errorf("%s %v", got, problems)
-	}
-	if got, _ := serials(fsys, func(d pci.Device) bool { return d.Type == pci.Physical }); got != `"" ""` {
-		t.Errorf("PF only: %s", got)
-	}
-	fsys.fail = map[string]error{vfAt + "/vpd": fs.ErrPermission}
-	if got, problems := serials(fsys, all); got != `"" ""` || len(problems) != 1 ||
-		!strings.Contains(problems[0].String(), "permission denied") {
-		t.Errorf("%s %v", got, problems)
-	}
-	fsys.fail = nil
-	text, err := Capture(fsys)
-	if err != nil || strings.Contains(string(text), "S123") {
-		t.Fatalf("%v\n%s", err, text)
-	}
-	loaded, err := Load(text)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got, problems := serials(loaded, all); got != `"" "0"` || len(problems) > 0 {
-		t.Errorf("captured: %s %v", got, problems)
-	}
-	if d := deviceAt(t, read(t, loaded), vfAt); d.Type != pci.VDPA {
-		t.Errorf("captured: %v", d)
-	}
-}
-
-func FuzzParseSerial(f *testing.F) {
-	f.Add([]byte(vpd("SN\x04S123")))
-	f.Add([]byte("\x90\x09\x00SN\xff12"))
-	f.Add([]byte("\x82"))
-	f.Fuzz(func(t *testing.T, data []byte) {
-		serial := parseSerial(data)
-		if again := parseSerial(formatSerial(serial)); again != serial {
-			t.Errorf("%q became %q", serial, again)
-		}
-	})
-}
-
 // TestSeveralInterfaces tests that a device has all of its network interfaces.
 func TestSeveralInterfaces(t *testing.T) {
 	m := card()
@@ -271,5 +202,33 @@ func TestSeveralInterfaces(t *testing.T) {
 	found := read(t, m)
 	if got := fmt.Sprint(deviceAt(t, found, pfAt).Net, deviceAt(t, found, vfAt).Net); got != "[ens1f0 ens1f0v9] []" {
 		t.Error(got)
+	}
+}
+
+// uevent and the single files give the same result; the files are read when uevent is unreadable or incomplete.
+func TestUevent(t *testing.T) {
+	m, calls := server(1, 2, 2), 0
+	want := read(t, m)
+	if d := want.Devices[0]; d.Vendor != "8086" || d.Product != "1528" || d.Class != 0x020000 || d.Driver != "ixgbe" ||
+		len(want.Devices) != 3 {
+		t.Fatalf("%+v", want.Devices)
+	}
+	if got := read(t, faulty{m, map[string]error{"uevent": fs.ErrPermission}, &calls}); !reflect.DeepEqual(got, want) {
+		t.Errorf("without permission: %+v", got)
+	}
+	for name, text := range map[string]string{"nothing": "", "no class": "PCI_ID=8086:1528",
+		"incomplete numbers": "PCI_CLASS=20000\nPCI_ID=8086", "garbage": "\x00=\n=="} {
+		m["devices/pci0000:00/0000:00:01.0/0000:00:00.0/uevent"] = &fstest.MapFile{Data: []byte(text)}
+		if got := read(t, m); !reflect.DeepEqual(got, want) {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
+	delete(m, "devices/pci0000:00/0000:00:01.0/0000:00:00.0/uevent")
+	if got := read(t, m); !reflect.DeepEqual(got, want) {
+		t.Errorf("without uevent: %+v", got)
+	}
+	if got := read(t, faulty{m, map[string]error{"0000:00:10.0/uevent": syscall.ENODEV}, &calls}); len(got.Devices) != 2 ||
+		!strings.Contains(got.Problems[0].Sentence, "vanished") {
+		t.Errorf("device removed: %+v", got)
 	}
 }
