@@ -5,9 +5,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-
-	"github.com/openberth/berth/fault"
-	"github.com/openberth/berth/pci"
 )
 
 func TestVerdicts(t *testing.T) {
@@ -70,52 +67,5 @@ func TestVerdicts(t *testing.T) {
 				t.Errorf("the agent reports %v, the check %q", err, wrong)
 			}
 		})
-	}
-}
-
-// BenchmarkDesired runs Desired with 500 VFs of 63 PFs and 20 rules of which the last matches, as in each
-// observation of a host.
-func BenchmarkDesired(b *testing.B) {
-	f := Facts{Host: "cmp1", Root: root, Report: true}
-	for i := range 63 {
-		pf := pci.Address{Bus: uint8(i)}
-		f.Devices = append(f.Devices, pci.Device{Address: pf, Vendor: "8086", Product: "1528", Type: pci.Physical,
-			Class: 0x020000})
-		for n := range 8 {
-			f.Devices = append(f.Devices, pci.Device{Address: pci.Address{Bus: pf.Bus, Slot: 1, Func: uint8(n)}, Vendor: "8086",
-				Product: "1515", Type: pci.Virtual, Parent: &pf, Class: 0x020000})
-		}
-	}
-	for i := range 20 {
-		rules, err := pci.ParseSpecs(fmt.Sprintf(`{"address":"0000:f%x:00.0","product_id":"1515"}`, i%16))
-		if i == 19 {
-			rules, err = pci.ParseSpecs(`{"product_id":"1515"}`)
-		}
-		if err != nil {
-			b.Fatal(err)
-		}
-		f.Rules = append(f.Rules, rules...)
-	}
-	for b.Loop() {
-		if tree, _, err := Desired(f); err != nil || len(tree.Providers) != 64 {
-			b.Fatal(len(tree.Providers), err)
-		}
-	}
-}
-
-// A vDPA device counts as a VF of its PF, so that one of another product needs a class in common.
-func TestVDPA(t *testing.T) {
-	f := facts(t, `{"address":"0000:81:00.1"}`, `{"address":"0000:81:00.2"}`)
-	f.Devices[2].Type = pci.VDPA
-	expect(t, f, rootLine, "└─ cmp1_0000:81:00.0  CUSTOM_PCI_8086_1515 0/2  [COMPUTE_MANAGED_PCI_DEVICE OWNER_NOVA]")
-	f.Devices[2].Product = "1516"
-	if _, _, err := Desired(f); !strings.Contains(fault.TextOf(err), "need one class") {
-		t.Errorf("VF with vDPA: %v", err)
-	}
-	f = facts(t, `{"address":"0000:81:00.0"}`)
-	f.Devices = slices.Delete(f.Devices, 3, 4)
-	f.Devices[2].Type = pci.VDPA
-	if _, _, err := Desired(f); !strings.Contains(fault.TextOf(err), "both offered") {
-		t.Errorf("a PF and its vDPA device: %v", err)
 	}
 }

@@ -9,6 +9,10 @@ import (
 	"github.com/openberth/berth/provider"
 )
 
+// ProviderID returns the ID of a device provider that does not exist yet. It is derived from the root and the name, so
+// that its creation may be repeated.
+func ProviderID(root provider.ID, name string) provider.ID { return nameUUID(root, name) }
+
 // nameUUID returns the version 5 UUID (RFC 9562, section 5.5) of a name in the name space of a UUID.
 func nameUUID(space provider.ID, name string) provider.ID {
 	h := sha1.New()
@@ -22,4 +26,12 @@ func nameUUID(space provider.ID, name string) provider.ID {
 	u[6] = u[6]&0x0f | 0x50
 	u[8] = u[8]&0x3f | 0x80
 	return provider.ID(fmt.Sprintf("%x-%x-%x-%x-%x", u[:4], u[4:6], u[6:8], u[8:10], u[10:]))
+}
+
+// id returns the ID of a device provider by its name.
+func (f Facts) id(name string) provider.ID {
+	if p, there := f.Actual.ByName(name); there {
+		return p.ID
+	}
+	return ProviderID(f.Root, name)
 }
