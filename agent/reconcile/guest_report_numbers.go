@@ -1,13 +1,7 @@
 package reconcile
 
 import (
-	"reflect"
-	"slices"
-
-	"github.com/openberth/berth/agent/device"
-	"github.com/openberth/berth/agent/journal"
 	"github.com/openberth/berth/api/host"
-	"github.com/openberth/berth/resource"
 )
 
 const (
@@ -38,34 +32,4 @@ func (c *core) raiseSequence(number int64) {
 	id.Starts = c.start.number
 	c.writeIdentity(id)
 	c.warn("guest report numbers raised (journal restored from a backup?)", "number", number)
-}
-
-// confirmClaim records that compute has confirmed the claim of a server. If its allocations may be missing in
-// Placement, the next sync writes them.
-func (c *core) confirmClaim(want host.Server) {
-	if !reflect.DeepEqual(c.assignments.servers[want.ID], want) {
-		return
-	}
-	c.confirmed[want.ID] = want
-	counted := func(c device.Claim) bool { return c.Provider != "" }
-	// Placement selected the devices and has the allocation
-	chosen := func(r host.Request) bool { return len(r.Providers) > 0 }
-	picked := c.set.Held(resource.ConsumerID(want.ID))
-	if _, exists := c.guests[want.ID]; exists {
-		return // its allocation may be part of a move
-	}
-	if c.config.ReportInPlacement && slices.ContainsFunc(picked, counted) &&
-		!slices.ContainsFunc(want.Requests, chosen) {
-		c.newlyClaimed[want.ID] = true
-		c.wantSync = true
-	}
-}
-
-// forgetEntries deletes the journal's entries of servers.
-func (c *core) forgetEntries(ids ...string) {
-	for _, id := range ids {
-		if c.state.Has(id) {
-			c.record(journal.Removed(id))
-		}
-	}
 }

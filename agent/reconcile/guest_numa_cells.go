@@ -46,3 +46,18 @@ func sameCells(list []journal.GuestCell, cells []numa.GuestCell) bool {
 	journalled, _ := readCells(list)
 	return len(list) > 0 && reflect.DeepEqual(journalled, cells)
 }
+
+// usedCells returns the host's cells with the usage of all guests in the journal except one, and the ids of those
+// guests.
+func (c *core) usedCells(except string) (cells []numa.Cell, counted []string) {
+	cells = c.cells
+	state := c.state
+	for _, id := range state.Servers() {
+		guestCells, placed := readCells(state.Cells(id))
+		if id == except || len(guestCells) == 0 {
+			continue
+		}
+		cells, counted = numa.Use(cells, guestCells, placed), append(counted, id)
+	}
+	return cells, counted
+}

@@ -1,8 +1,6 @@
 package reconcile
 
 import (
-	"fmt"
-	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -11,11 +9,9 @@ import (
 	"github.com/openberth/berth/agent/device"
 	"github.com/openberth/berth/agent/journal"
 	"github.com/openberth/berth/api/host"
-	"github.com/openberth/berth/api/placement"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/numa"
 	"github.com/openberth/berth/pci"
-	"github.com/openberth/berth/provider"
 	"github.com/openberth/berth/resource"
 )
 
@@ -37,56 +33,6 @@ func readRequests(list []host.Request) ([]pci.Request, error) {
 		out = append(out, p)
 	}
 	return out, nil
-}
-
-// checkAllocation returns why an allocation in Placement does not cover the server's assignment; empty when it does.
-func (c *core) checkAllocation(want host.Server, held placement.ConsumerAllocation) (refusal string) {
-	here := false
-	for id := range held.Allocation {
-		if _, ours := c.tree.ByID(id); ours {
-			here = true
-		}
-	}
-	if !here {
-		return fmt.Sprintf("Placement has no allocation of server %s on %s", want.ID, c.config.Host)
-	}
-	needs := resource.Allocation{}
-	for _, r := range want.Requests {
-		for _, p := range r.Providers {
-			id := resource.ProviderID(p)
-			if needs[id] == nil {
-				needs[id] = resource.Amounts{}
-			}
-			needs[id][resource.Class(r.Class)]++
-		}
-	}
-	for _, id := range slices.Sorted(maps.Keys(needs)) {
-		for _, class := range needs[id].Sorted() {
-			if has := held.Allocation[id][class]; has < needs[id][class] {
-				return fmt.Sprintf("server %s is assigned %d %s of provider %s, but its allocation in Placement has %d",
-					want.ID, needs[id][class], class, id, has)
-			}
-			if now, other := c.classChanged(id, class); other {
-				return fmt.Sprintf("server %s is assigned %s of provider %s, but device_spec now gives it %s",
-					want.ID, class, id, now)
-			}
-		}
-	}
-	return ""
-}
-
-// classChanged returns the present resource class of a provider's devices when it differs from class. A device held
-// with the earlier class would make the host impossible to report.
-func (c *core) classChanged(id provider.ID, class resource.Class) (now resource.Class, other bool) {
-	for _, e := range c.set.Entries() {
-		if e.Provider == id && e.Class == class {
-			return "", false
-		}
-		if e.Provider == id {
-			now = e.Class
-		}
-	}
-	return now, now != ""
 }
 
 // claim claims all devices and places all NUMA cells of a server, or none. It may be repeated.
@@ -178,26 +124,6 @@ func (c *core) leavingHolders() []string {
 		}
 	}
 	return list
-}
-
-// leavingIDs lists the entries to remove, by id: those that compute has named for removal and not yet confirmed as
-// gone, and those that the assignments do not mention and that have no guest, such as claims whose guest was never
-// built.
-func (c *core) leavingIDs() []string {
-	out := map[string]bool{}
-	for id, r := range c.assignments.remove {
-		if at, reported := c.reportedRemovals[id]; !reported || at != c.assignments.version(r) {
-			out[id] = true
-		}
-	}
-	for _, id := range slices.Concat(c.state.Servers(), c.state.Gone()) {
-		_, wanted := c.assignments.servers[id]
-		_, named := c.assignments.remove[id]
-		if _, exists := c.guests[id]; !wanted && !named && !exists && !c.formerName(id) {
-			out[id] = true
-		}
-	}
-	return slices.Sorted(maps.Keys(out))
 }
 
 // waitFor returns Unavailable when a refused claim should wait for holders that are leaving since a time; nil when

@@ -9,6 +9,15 @@ import (
 	"github.com/openberth/berth/fault"
 )
 
+// start identifies this start of the agent to compute.
+type start struct {
+	instance string   // id of this agent; journalled with the identity
+	id       string   // of this process
+	ids      []string // of this process and of earlier ones that compute has not acknowledged
+	number   int64    // number of starts with this journal; journalled with the identity
+	sequence int64    // number of guest reports since this start
+}
+
 // longestTakeover is the maximum time for which a start waits for the previous one to end.
 const longestTakeover = 5 * time.Minute
 
@@ -76,4 +85,22 @@ func (c *core) unfence() {
 	}
 	c.fenced, c.wake, c.wantSync = false, true, true
 	c.condition("instance")
+}
+
+// sender returns how this start of the agent identifies itself to compute.
+func (c *core) sender() host.Sender {
+	from := host.Sender{Instance: c.start.instance, Start: c.start.id, ProcessSpace: c.config.Machine.Place}
+	for _, id := range c.start.ids {
+		if id != c.start.id {
+			from.Previous = append(from.Previous, id)
+		}
+	}
+	return from
+}
+
+// writeIdentity records the identity if it differs from the journal's.
+func (c *core) writeIdentity(id journal.Identity) {
+	if known, _ := c.state.Identity(); known != id {
+		c.record(id.Entry())
+	}
 }

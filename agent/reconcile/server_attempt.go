@@ -2,6 +2,8 @@ package reconcile
 
 import (
 	"errors"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/openberth/berth/agent/hypervisor"
@@ -12,26 +14,6 @@ import (
 
 // warnAfter is the number of failures after which a server's fault becomes a condition of the host.
 const warnAfter = 3
-
-// works is the work on the servers that are not reconciled. The work on one server is a sequence of attempts, and an
-// attempt is a sequence of effects, one at a time: after each, next decides from the whole state which effect comes
-// then. So whatever a crash ended continues at the next start.
-type works struct {
-	*core
-	*renamer
-	byID     map[string]*work
-	building int // number of attempts on assigned servers
-}
-
-// work is the state of the work on one server until it is reconciled.
-type work struct {
-	id            string
-	failures      int       // attempts that failed
-	buildFailures int       // builds that failed in the hypervisor
-	retryAt       time.Time // earliest time of the next attempt
-	waitingSince  time.Time // start of the wait for other servers to leave
-	attempt       *attempt  // in progress; nil: none
-}
 
 // attempt is one attempt to reconcile a server: why it was made, and what it has done that the state of the host does
 // not show.
@@ -72,6 +54,86 @@ type reportWait struct {
 	refused bool // compute has refused it: the state of the server can be reported nevertheless
 }
 
+// advance emits the next effect of an attempt, or ends the attempt.
+func (w *works) advance(j *work) {
+	e, err := w.next(j)
+	if err != nil || e == nil {
+		w.end(j, err)
+		return
+	}
+	switch j.attempt.effect = e; e.(type) {
+	case awaitReport:
+	case ReadAllocation, ListGuests:
+		w.do(e) // a read need not wait for the journal
+	default:
+		w.doAfterWrite(e)
+	}
+}
+
+// next returns the next effect of an attempt; nil when the server is reconciled. A fault ends the attempt.
+func (w *works) next(j *work) (Effect, error) {
+	switch a := j.attempt; {
+	case a.final:
+		return nil, nil
+	case a.want.ID != "":
+		return w.ensure(j)
+	case a.removal.ID != "":
+		return w.remove(j), nil
+	}
+	return w.dropClaims(j), nil
+}
+
+// effectDone continues an attempt after its effect has ended. What the effect did is recorded also if the attempt was
+// cancelled.
+func (w *works) effectDone(e WorkDone) {
+	j := w.byID[e.Work]
+	if j == nil || j.attempt == nil || j.attempt.effect == nil {
+		return
+	}
+	a := j.attempt
+	effect := a.effect
+	a.effect = nil
+	var err error
+	if !a.cancelled || e.Err == nil {
+		err = w.apply(j, effect, e)
+	}
+	if a.cancelled || err != nil {
+		w.end(j, err)
+		return
+	}
+	w.advance(j)
+}
+
+// hostReported continues the attempts that wait for the host report of a version, or for an earlier one. While another
+// agent serves the host it continues none: they are about to be cancelled.
+func (w *works) hostReported(version int, err error) {
+	if w.fenced {
+		return
+	}
+	for _, id := range slices.Sorted(maps.Keys(w.byID)) {
+		j := w.byID[id]
+		if j.attempt == nil || !isAwaitReport(j.attempt.effect) || j.attempt.report.version > version {
+			continue
+		}
+		j.attempt.effect, j.attempt.report.refused = nil, err != nil
+		if fault.Is(err, fault.Unavailable) {
+			w.end(j, err)
+			continue
+		}
+		w.advance(j)
+	}
+}
+
+// awaitingReport reports whether an attempt waits for a host report.
+func (w *works) awaitingReport() bool {
+	for _, j := range w.byID {
+		if j.attempt != nil && isAwaitReport(j.attempt.effect) {
+			return true
+		}
+	}
+	return false
+}
+
 // end records the result of an attempt.
 func (w *works) end(j *work, err error) {
 	a := j.attempt
@@ -96,22 +158,6 @@ func (w *works) end(j *work, err error) {
 
 // refusals is the wait after consecutive refusals of the hypervisor.
 var refusals = backoff.Exponential{First: 5 * time.Second, Max: 5 * time.Minute}
-
-// deadline returns the time of the next attempt that waits; zero when none waits.
-func (w *works) deadline() (at time.Time) {
-	for _, j := range w.byID {
-		if j.attempt == nil && !j.retryAt.IsZero() {
-			at = earlier(at, j.retryAt)
-		}
-	}
-	return at
-}
-
-// deadlinePassed reports whether an attempt that waited can begin.
-func (w *works) deadlinePassed() bool {
-	at := w.deadline()
-	return !at.IsZero() && !w.now.Before(at)
-}
 
 // refusedError is returned after the hypervisor refused a change and compute has the report. Compute usually then
 // assigns the actual state. When it continues to assign the change, as for a guest left behind by a move, the agent

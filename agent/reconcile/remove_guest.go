@@ -1,10 +1,8 @@
 package reconcile
 
 import (
-	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
 	"github.com/openberth/berth/agent/hypervisor"
 	"github.com/openberth/berth/api/host"
@@ -119,60 +117,22 @@ func (w *works) fail(j *work, message string) Effect {
 	return w.report(j.id, j.id, host.Guest{Phase: host.Failed, Message: message})
 }
 
-// unassigned lists the guests that exist and that the assignments do not mention, by id. It is empty before compute
-// has sent assignments, and while they are not followed.
-func (w *works) unassigned() []string {
-	if !w.assignments.received || w.notFollowed != "" {
-		return nil
-	}
-	pending := w.pendingRenames()
-	var list []string
-	for _, id := range slices.Sorted(maps.Keys(w.guests)) {
-		j := w.byID[id]
-		if _, renamed := pending[id]; renamed || w.assigned(id) || j != nil && j.attempt != nil {
-			continue
+// leavingIDs lists the entries to remove, by id: those that compute has named for removal and not yet confirmed as
+// gone, and those that the assignments do not mention and that have no guest, such as claims whose guest was never
+// built.
+func (c *core) leavingIDs() []string {
+	out := map[string]bool{}
+	for id, r := range c.assignments.remove {
+		if at, reported := c.reportedRemovals[id]; !reported || at != c.assignments.version(r) {
+			out[id] = true
 		}
-		list = append(list, id)
 	}
-	return list
-}
-
-// namedGuests is the number of unassigned guests that conditions name; of further ones they give the number.
-const namedGuests = 20
-
-// setUnassignedCondition sets the condition of guests that the assignments do not mention.
-func (w *works) setUnassignedCondition() {
-	list := w.unassigned()
-	var sentences []string
-	for _, id := range list[:min(len(list), namedGuests)] {
-		g := w.guests[id]
-		var devices []string
-		for _, d := range g.Devices {
-			devices = append(devices, d.ID.String())
+	for _, id := range slices.Concat(c.state.Servers(), c.state.Gone()) {
+		_, wanted := c.assignments.servers[id]
+		_, named := c.assignments.remove[id]
+		if _, exists := c.guests[id]; !wanted && !named && !exists && !c.formerName(id) {
+			out[id] = true
 		}
-		with := ""
-		if len(devices) > 0 {
-			with = " with " + strings.Join(devices, ", ")
-		}
-		sentences = append(sentences,
-			fmt.Sprintf("guest %s (%s) exists here%s, and compute's assignments do not mention it, so it is left alone; "+
-				"run `berth agent destroy %s` to end it", id, g.Name, with, id))
 	}
-	if more := len(list) - namedGuests; more > 0 {
-		sentences = append(sentences, fmt.Sprintf("%d more guests exist here that compute's assignments do not mention",
-			more))
-	}
-	w.condition("unassigned", sentences...)
-}
-
-// presentGuests lists the guests of the host for the report. Before the first assignments the agent reports none of
-// them as assigned; otherwise compute could free the allocations of a guest that is assigned elsewhere.
-func (w *works) presentGuests() []host.Present {
-	unassigned, known := w.unassigned(), w.assignments.received || w.notFollowed != ""
-	var list []host.Present
-	for _, id := range slices.Sorted(maps.Keys(w.guests)) {
-		list = append(list, host.Present{ID: id, Server: w.guests[id].Server,
-			Assigned: known && !slices.Contains(unassigned, id)})
-	}
-	return list
+	return slices.Sorted(maps.Keys(out))
 }

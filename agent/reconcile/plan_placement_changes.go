@@ -2,18 +2,26 @@ package reconcile
 
 import (
 	"maps"
-	"reflect"
 	"slices"
 
 	"github.com/openberth/berth/agent/device"
 	"github.com/openberth/berth/agent/journal"
 	"github.com/openberth/berth/agent/survey"
 	"github.com/openberth/berth/agent/treeplan"
-	"github.com/openberth/berth/api/host"
 	"github.com/openberth/berth/api/placement"
 	"github.com/openberth/berth/provider"
 	"github.com/openberth/berth/resource"
 )
+
+// planning is a plan with the input that it was made from.
+type planning struct {
+	plan  treeplan.Plan
+	aim   treeplan.Aim
+	uses  treeplan.Uses
+	owned treeplan.OwnedSet
+	notes []survey.Note
+	held  map[resource.ConsumerID]placement.ConsumerAllocation // of the consumers with a missing allocation
+}
 
 // draft returns the plan without the usages of providers. final reports that the plan needs none. Invalid: the
 // configuration cannot be reported.
@@ -121,50 +129,4 @@ func (s *syncer) recordOwned(now, before treeplan.OwnedSet) {
 
 func union[T ~string](a, b []T) []T {
 	return slices.Compact(slices.Sorted(slices.Values(slices.Concat(a, b))))
-}
-
-// holderStates returns a function that reports to treeplan which missing allocations it may write. A missing
-// allocation may be part of a move: compute first transfers the allocations to the migration and changes the
-// assignments a moment later.
-//
-// An allocation is therefore written only for a server whose assignment compute has confirmed, and only in one of
-// two cases: the server has just claimed its devices (fresh), when no move can be in progress; or the allocation was
-// missing at two syncs under the same assignment, with a message of assignments between them. Other servers of the
-// host may be added and removed meanwhile. An agent that receives no assignments writes nothing: its assignments may
-// be outdated, and the missing allocation may belong to another host.
-func (s *syncer) holderStates(fresh map[string]bool,
-	missing map[resource.ConsumerID]missingAllocation) func(resource.ConsumerID) treeplan.HolderState {
-	l := s.assignments
-	disconnected := !l.received || s.notFollowed != "" || s.now.Sub(l.receivedAt) > 3*host.Heartbeat
-	return func(consumer resource.ConsumerID) treeplan.HolderState {
-		want, wanted := l.servers[string(consumer)]
-		known, is := s.confirmed[string(consumer)]
-		before, lacked := missing[consumer]
-		switch {
-		case disconnected:
-			return treeplan.Pending
-		case !wanted:
-			return treeplan.Unassigned
-		case !is || !reflect.DeepEqual(known, want):
-			return treeplan.Pending
-		case fresh[string(consumer)] ||
-			lacked && before.heartbeats != l.heartbeats && reflect.DeepEqual(before.want, want):
-			return treeplan.Assigned
-		}
-		return treeplan.Moving
-	}
-}
-
-// stillMissing returns which servers have a missing allocation at this sync; before are those of the last one.
-func (s *syncer) stillMissing(d planning,
-	before map[resource.ConsumerID]missingAllocation) map[resource.ConsumerID]missingAllocation {
-	out := map[resource.ConsumerID]missingAllocation{}
-	for _, consumer := range treeplan.Lacking(d.aim, d.uses) {
-		want := s.assignments.servers[string(consumer)]
-		was, known := before[consumer]
-		same := known && reflect.DeepEqual(was.want, want)
-		out[consumer] = missingAllocation{want: want, heartbeats: s.assignments.heartbeats,
-			seenTwice: same && was.heartbeats != s.assignments.heartbeats}
-	}
-	return out
 }
