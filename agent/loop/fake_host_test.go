@@ -1,18 +1,15 @@
 package loop
 
 import (
-	"cmp"
 	"context"
-	"io/fs"
 	"log/slog"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
-	"testing/fstest"
+	"testing/synctest"
 	"time"
 
 	"github.com/openberth/berth/agent/device"
@@ -21,8 +18,8 @@ import (
 	"github.com/openberth/berth/agent/journal"
 	"github.com/openberth/berth/agent/sysfs"
 	"github.com/openberth/berth/api/host"
-	"github.com/openberth/berth/api/placement/placementtest"
 	"github.com/openberth/berth/api/rest"
+	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/pci"
 	"github.com/openberth/berth/provider"
 	"github.com/openberth/berth/resource"
@@ -41,162 +38,11 @@ const (
 	name2  = "cmp1_0000:5E:00.0"
 )
 
-// fakeSysfs is a /sys in memory whose content can change.
-type fakeSysfs struct {
-	mu   sync.Mutex
-	tree fstest.MapFS
-}
-
-// newFakeSysfs returns a /sys with two PFs of two VFs each.
-func newFakeSysfs() *fakeSysfs {
-	m := &fakeSysfs{tree: fstest.MapFS{}}
-	for _, pf := range []string{pf1, pf2} {
-		m.add(pf, "1572", "")
-		m.add(strings.TrimSuffix(pf, "0")+"1", "154c", pf)
-		m.add(strings.TrimSuffix(pf, "0")+"2", "154c", pf)
-	}
-	return m
-}
-
-func (m *fakeSysfs) add(address, product, parent string) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	next := maps.Clone(m.tree)
-	dir := "bus/pci/devices/" + address + "/"
-	for name, text := range map[string]string{"vendor": "0x8086", "device": "0x" + product, "class": "0x020000",
-		"numa_node": "1"} {
-		next[dir+name] = &fstest.MapFile{Data: []byte(text + "\n")}
-	}
-	if parent != "" {
-		next[dir+"physfn"] = &fstest.MapFile{Data: []byte("../" + parent), Mode: fs.ModeSymlink}
-	} else {
-		next[dir+"sriov_totalvfs"] = &fstest.MapFile{Data: []byte("2\n")}
-		next[dir+"sriov_numvfs"] = &fstest.MapFile{Data: []byte("2\n")}
-	}
-	m.tree = next
-}
-
-// remove removes a device.
-func (m *fakeSysfs) remove(address string) {
-	m.change(func(t fstest.MapFS) {
-		maps.DeleteFunc(t, func(name string, _ *fstest.MapFile) bool {
-			return strings.HasPrefix(name, "bus/pci/devices/"+address+"/")
-		})
-	})
-}
-
-// makeUnreadable gives a device a vendor file that cannot be parsed.
-func (m *fakeSysfs) makeUnreadable(address string) {
-	m.change(func(t fstest.MapFS) {
-		t["bus/pci/devices/"+address+"/vendor"] = &fstest.MapFile{Data: []byte("garbage")}
-	})
-}
-
-func (m *fakeSysfs) change(how func(fstest.MapFS)) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	next := maps.Clone(m.tree)
-	how(next)
-	m.tree = next
-}
-
-func (m *fakeSysfs) now() fstest.MapFS {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.tree
-}
-
-func (m *fakeSysfs) Open(name string) (fs.File, error)          { return m.now().Open(name) }
-func (m *fakeSysfs) ReadLink(name string) (string, error)       { return m.now().ReadLink(name) }
-func (m *fakeSysfs) Lstat(name string) (fs.FileInfo, error)     { return m.now().Lstat(name) }
-func (m *fakeSysfs) ReadDir(name string) ([]fs.DirEntry, error) { return m.now().ReadDir(name) }
-
-// fakePlacement is a Placement in memory that counts writes and can fail.
-type fakePlacement struct {
-	*placementtest.Placement
-	fail func(call string) error // called before each call; set it while no agent runs
-
-	mu     sync.Mutex
-	writes int
-}
-
-func newFakePlacement() *fakePlacement {
-	p := &fakePlacement{Placement: placementtest.New(nil)}
-	p.Fail = func(call placementtest.Call) (before, after error) {
-		if p.fail != nil {
-			if err := p.fail(call.Op); err != nil {
-				return err, nil
-			}
-		}
-		if call.Writes() {
-			p.mu.Lock()
-			defer p.mu.Unlock()
-			p.writes++
-		}
-		return nil, nil
-	}
-	return p
-}
-
-// all returns all allocations.
-func (p *fakePlacement) all() map[resource.ConsumerID]resource.Allocation {
-	out := map[resource.ConsumerID]resource.Allocation{}
-	for _, id := range p.Consumers() {
-		out[id] = p.Held(id)
-	}
-	return out
-}
-
-// remove deletes the allocation of a consumer.
-func (p *fakePlacement) remove(id resource.ConsumerID) { p.SetAllocation(id, nil) }
-
-// set replaces what a consumer has of one provider.
-func (p *fakePlacement) set(id resource.ConsumerID, of provider.ID, amounts resource.Amounts) {
-	next := resource.Allocation{of: amounts}
-	for other, held := range p.Held(id) {
-		if other != of {
-			next[other] = held
-		}
-	}
-	p.SetAllocation(id, next)
-}
-
-// move moves the allocation of one consumer to another.
-func (p *fakePlacement) move(from, to resource.ConsumerID) {
-	p.SetAllocation(to, p.Held(from))
-	p.remove(from)
-}
-
-// tree returns all providers.
-func (p *fakePlacement) tree() (tree provider.Tree) {
-	for _, id := range p.ProviderIDs() {
-		one, _ := p.Provider(id)
-		tree.Providers = append(tree.Providers, one)
-	}
-	return tree
-}
-
-// setTree replaces all providers.
-func (p *fakePlacement) setTree(providers ...provider.Provider) {
-	for _, id := range p.ProviderIDs() {
-		p.RemoveProvider(id)
-	}
-	for _, one := range providers {
-		one.Root = cmp.Or(one.Root, one.Parent, one.ID)
-		p.SetProvider(one)
-	}
-}
-
-// change changes a provider, as another client of Placement does.
-func (p *fakePlacement) change(name string, how func(*provider.Provider)) {
-	one, found := p.tree().ByName(name)
-	if !found {
-		return
-	}
-	how(&one)
-	one.Generation++
-	p.SetProvider(one)
-}
+const (
+	vfRule  = `{"vendor_id":"8086","product_id":"154c"}`
+	pfRule  = `{"vendor_id":"8086","product_id":"1572"}`
+	pfClass = "CUSTOM_PCI_8086_1572"
+)
 
 // testHost is a host with its guests, a fake Placement and a fake compute, and the options of its agent.
 type testHost struct {
@@ -267,27 +113,6 @@ func (w *testHost) untilPhase(phase host.Phase, servers ...string) {
 	for _, s := range servers {
 		w.until(s+" "+string(phase), func() bool { return w.compute.phase(s) == phase })
 	}
-}
-
-// server writes the allocation of a server to Placement and returns its assignment: one device of each provider.
-func (w *testHost) server(id string, providers ...string) host.Server {
-	s := host.Server{ID: id, Name: "server " + id, VCPUs: 1, MemoryMB: 512, DiskGB: 1}
-	a := resource.Allocation{rootID: {"VCPU": 1}}
-	for _, name := range providers {
-		p := w.provider(name)
-		if len(s.Requests) == 0 {
-			s.Requests = []host.Request{{ID: "r-" + id, Alias: "nic", Class: class, VendorID: "8086", ProductID: "154c",
-				Type: "type-VF"}}
-		}
-		s.Requests[0].Count++
-		s.Requests[0].Providers = append(s.Requests[0].Providers, string(p.ID))
-		if a[p.ID] == nil {
-			a[p.ID] = resource.Amounts{}
-		}
-		a[p.ID][class]++
-	}
-	w.placement.SetAllocation(resource.ConsumerID(id), a)
-	return s
 }
 
 func (w *testHost) provider(name string) provider.Provider {
@@ -373,5 +198,98 @@ func (w *testHost) forgetJournal() {
 	w.t.Helper()
 	if err := os.Remove(filepath.Join(w.options.Dir, "journal")); err != nil {
 		w.t.Fatal(err)
+	}
+}
+
+// scenario runs a test in a synctest bubble; it fails when a goroutine outlives the test.
+func scenario(t *testing.T, name string, run func(t *testing.T, w *testHost)) {
+	t.Run(name, func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) { run(t, newTestHost(t)) })
+	})
+}
+
+// startReported starts an agent and waits for its first report.
+func (w *testHost) startReported() (*Agent, func() error) {
+	w.t.Helper()
+	before := w.compute.count(&w.compute.reports)
+	a, stop := w.start()
+	w.until("a report", func() bool { return w.compute.count(&w.compute.reports) > before })
+	return a, stop
+}
+
+// refusedStart runs an agent that must not start, and returns the message.
+func (w *testHost) refusedStart(kind fault.Kind) string {
+	w.t.Helper()
+	err := w.agent().Run(w.t.Context())
+	if !fault.Is(err, kind) {
+		w.t.Fatalf("the start ended with %v, want %s", err, kind)
+	}
+	return err.Error()
+}
+
+// guest returns a guest of the hypervisor.
+func (w *testHost) guest(id string) hypervisor.Guest {
+	w.t.Helper()
+	guests, err := w.guests.Guests(w.t.Context())
+	must(w.t, err)
+	i := slices.IndexFunc(guests, func(g hypervisor.Guest) bool { return g.ID == id })
+	if i < 0 {
+		return hypervisor.Guest{}
+	}
+	return guests[i]
+}
+
+// allocated returns the amount of a class that a consumer has of a provider.
+func (w *testHost) allocated(consumer, name string, of resource.Class) int {
+	p := w.provider(name)
+	return w.placement.Held(resource.ConsumerID(consumer))[p.ID][of]
+}
+
+// deleteAllocation deletes what a consumer has of a provider.
+func (w *testHost) deleteAllocation(consumer, name string) {
+	p := w.provider(name)
+	w.placement.set(resource.ConsumerID(consumer), p.ID, nil)
+}
+
+// total returns the total of an inventory, and fails the test unless one request may have all of it.
+func (w *testHost) total(name string, of resource.Class) int {
+	w.t.Helper()
+	inv := w.provider(name).Inventories[of]
+	if inv.MaxUnit != inv.Total {
+		w.t.Errorf("max_unit of %s is %d, total %d", name, inv.MaxUnit, inv.Total)
+	}
+	return inv.Total
+}
+
+// restart stops the agent and starts another with these rules.
+func (w *testHost) restart(stop func() error, text string) func() error {
+	w.t.Helper()
+	must(w.t, stop())
+	setRules(w, text)
+	_, next := w.startReported()
+	return next
+}
+
+// setRules sets device_spec for the agents that start later.
+func setRules(w *testHost, text string) {
+	w.t.Helper()
+	parsed, err := pci.ParseSpecs(text)
+	must(w.t, err)
+	w.options.Rules = parsed
+}
+
+func contains(t *testing.T, text string, words ...string) {
+	t.Helper()
+	for _, word := range words {
+		if !strings.Contains(text, word) {
+			t.Errorf("%q is not in %q", word, text)
+		}
+	}
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

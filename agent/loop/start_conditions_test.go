@@ -3,8 +3,6 @@ package loop
 import (
 	"io/fs"
 	"maps"
-	"os"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -12,7 +10,6 @@ import (
 	"time"
 
 	"github.com/openberth/berth/agent/journal"
-	"github.com/openberth/berth/api/host"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/provider"
 )
@@ -176,141 +173,4 @@ func TestStartConditions(t *testing.T) {
 			}
 		})
 	}
-}
-
-func TestPlacementFaults(t *testing.T) {
-	scenario(t, "a plan is discarded and made again after a conflict", func(t *testing.T, w *testHost) {
-		var conflicts atomic.Int32
-		w.placement.fail = func(call string) error {
-			if call == "PutInventories" && conflicts.Add(1) <= 3 {
-				return fault.New(fault.Conflict, "test", "generation moved")
-			}
-			return nil
-		}
-		_, stop := w.startReported()
-		if w.provider(name2).Inventories[class].Total != 2 || w.compute.conditions() != "" {
-			t.Errorf("%+v, conditions %q", w.provider(name2), w.compute.conditions())
-		}
-		must(t, stop())
-	})
-	scenario(t, "an agent serves while each plan conflicts with other clients", func(t *testing.T, w *testHost) {
-		_, stop := w.startReported()
-		must(t, stop())
-		w.sysfs.add("0000:3b:00.3", "154c", pf1)
-		w.placement.fail = func(call string) error {
-			if call == "PutInventories" {
-				return fault.New(fault.Conflict, "test", "generation moved")
-			}
-			return nil
-		}
-		_, stop = w.startReported()
-		w.until("a condition", func() bool { return strings.Contains(w.compute.conditions(), "generation moved") })
-		w.compute.assign(w.server("s1", name1))
-		w.untilPhase(host.Running, "s1")
-		must(t, stop())
-	})
-	scenario(t, "no guest is built while its allocation cannot be read", func(t *testing.T, w *testHost) {
-		var unavailable atomic.Bool
-		w.placement.fail = func(string) error {
-			if unavailable.Load() {
-				return fault.New(fault.Unavailable, "test", "no answer")
-			}
-			return nil
-		}
-		_, stop := w.startReported()
-		unavailable.Store(true)
-		s1 := host.Server{ID: "s1", Requests: w.server("s1", name1).Requests}
-		w.compute.assign(s1)
-		w.until("a condition", func() bool { return strings.Contains(w.compute.conditions(), "no answer") })
-		if len(w.running()) != 0 || w.compute.phase("s1") != "" {
-			t.Errorf("guests %v, reported %v", w.running(), w.compute.phase("s1"))
-		}
-		unavailable.Store(false)
-		w.untilPhase(host.Running, "s1")
-		w.until("no condition", func() bool { return w.compute.conditions() == "" })
-		must(t, stop())
-	})
-	scenario(t, "traits of the configuration are added and removed, those of others are kept",
-		func(t *testing.T, w *testHost) {
-			for at := 1; at < 20; at++ { // the agent that writes the first ones crashes at each call
-				setRules(w, `{"vendor_id":"8086","product_id":"154c","traits":"CUSTOM_OLD"}`)
-				crashes, _ := crashOnce(at, true)
-				w.runAgents(func() bool { return w.provider(name2).HasTrait("CUSTOM_OLD") }, crashes)
-				for _, p := range w.placement.tree().Providers {
-					w.placement.change(p.Name, func(p *provider.Provider) {
-						p.Traits = slices.Compact(slices.Sorted(slices.Values(append(slices.Clone(p.Traits), "CUSTOM_FOREIGN"))))
-					})
-				}
-				setRules(w, `{"vendor_id":"8086","product_id":"154c","traits":"CUSTOM_NEW"}`)
-				_, stop := w.startReported()
-				must(t, stop())
-				for _, name := range []string{name1, name2} {
-					if p := w.provider(name); p.HasTrait("CUSTOM_OLD") || !p.HasTrait("CUSTOM_NEW") || !p.HasTrait("CUSTOM_FOREIGN") {
-						t.Fatalf("crash at call %d: %s has %v", at, name, p.Traits)
-					}
-				}
-				if p := w.provider("cmp1"); !p.HasTrait("CUSTOM_FOREIGN") {
-					t.Fatalf("the root has %v", p.Traits)
-				}
-				// Back to the first state, except for the traits of others.
-				setRules(w, `{"vendor_id":"8086","product_id":"154c"}`)
-				_, stop = w.startReported()
-				must(t, stop())
-			}
-		})
-	scenario(t, "another class for a device is written while it is free, and refused while it is held",
-		func(t *testing.T, w *testHost) {
-			_, stop := w.startReported()
-			must(t, stop())
-			setRules(w, `{"vendor_id":"8086","product_id":"154c","resource_class":"nic"}`)
-			_, stop = w.startReported()
-			if p := w.provider(name1); p.Inventories["CUSTOM_NIC"].Total != 2 || len(p.Inventories) != 1 {
-				t.Errorf("%+v", p)
-			}
-			setRules(w, `{"vendor_id":"8086","product_id":"154c"}`)
-			must(t, stop())
-			_, stop = w.startReported()
-			w.compute.assign(w.server("s1", name1))
-			w.untilPhase(host.Running, "s1")
-			must(t, stop())
-			setRules(w, `{"vendor_id":"8086","product_id":"154c","resource_class":"nic"}`)
-			contains(t, w.refusedStart(fault.Invalid), "CUSTOM_NIC", "s1", class)
-			w.checkConsistent("s1")
-		})
-	scenario(t, "an allocation of an unknown consumer keeps the class of a device", func(t *testing.T, w *testHost) {
-		_, stop := w.startReported()
-		must(t, stop())
-		w.server("stranger", name1) // a consumer that this host does not have
-		setRules(w, `{"vendor_id":"8086","product_id":"154c","resource_class":"nic"}`)
-		_, stop = w.startReported()
-		contains(t, w.compute.conditions(), name1, class, "stranger")
-		if p := w.provider(name1); p.Inventories[class].Total != 2 || len(p.Inventories) != 1 {
-			t.Errorf("%+v", p)
-		}
-		if p := w.provider(name2); p.Inventories["CUSTOM_NIC"].Total != 2 {
-			t.Errorf("the other device was not healed: %+v", p)
-		}
-		must(t, stop())
-	})
-	scenario(t, "a dry run writes nothing", func(t *testing.T, w *testHost) {
-		plan, err := w.agent().Plan(t.Context())
-		must(t, err)
-		if len(plan.Steps) < 6 || w.writes() != 0 {
-			t.Errorf("%+v, %d writes", plan, w.writes())
-		}
-		if _, err := os.Stat(w.options.Dir); err == nil {
-			t.Error("the dry run made a journal")
-		}
-		_, stop := w.startReported()
-		w.compute.assign(w.server("s1", name1))
-		w.untilPhase(host.Running, "s1")
-		writes := w.writes()
-		for range 2 { // beside the running agent, and after it
-			plan, err := w.agent().Plan(t.Context())
-			if err != nil || !plan.Empty() || len(plan.Objections) > 0 || w.writes() != writes {
-				t.Errorf("%+v %v", plan, err)
-			}
-			must(t, stop())
-		}
-	})
 }

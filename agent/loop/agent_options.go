@@ -145,11 +145,3 @@ func (o *Options) config() reconcile.Config {
 	return reconcile.Config{Host: o.Host, Dir: o.Dir, Rules: o.Rules, ReportInPlacement: o.ReportInPlacement,
 		CPUs: o.CPUs, Machine: o.Machine, Rescan: o.Rescan, Parallel: o.Parallel, NewID: o.NewID, Jitter: o.Jitter}
 }
-
-// deliver passes an event to serve, unless ctx ends before.
-func (a *Agent) deliver(ctx context.Context, e reconcile.Event) {
-	select {
-	case <-ctx.Done():
-	case a.events <- e:
-	}
-}

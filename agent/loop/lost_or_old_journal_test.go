@@ -1,7 +1,6 @@
 package loop
 
 import (
-	"fmt"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -79,32 +78,6 @@ func TestThreadsAfterALostJournal(t *testing.T) {
 		if got := w.compute.guest("s2").Cells; len(got) != 1 || got[0].Node != 0 {
 			t.Errorf("s2 has %+v, s1 %+v", got, was)
 		}
-		must(t, stop())
-	})
-}
-
-// Before an agent that was restarted has received assignments, it reports no guest as assigned.
-func TestGuestsBeforeTheFirstAssignments(t *testing.T) {
-	scenario(t, "after a restart", func(t *testing.T, w *testHost) {
-		_, stop := w.startReported()
-		s1 := w.server("s1", name1)
-		w.compute.assign(s1)
-		w.untilPhase(host.Running, "s1")
-		reports := func(present ...host.Present) {
-			t.Helper()
-			w.until(fmt.Sprintf("reported: %+v", present), func() bool {
-				w.compute.mu.Lock()
-				defer w.compute.mu.Unlock()
-				return slices.Equal(w.compute.report.Guests, present)
-			})
-		}
-		reports(host.Present{ID: "s1", Assigned: true})
-		must(t, stop())
-		w.compute.muteStreams(true)
-		_, stop = w.startReported()
-		reports(host.Present{ID: "s1"})
-		w.compute.muteStreams(false)
-		reports(host.Present{ID: "s1", Assigned: true})
 		must(t, stop())
 	})
 }

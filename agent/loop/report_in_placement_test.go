@@ -12,31 +12,6 @@ import (
 	"github.com/openberth/berth/resource"
 )
 
-const (
-	vfRule  = `{"vendor_id":"8086","product_id":"154c"}`
-	pfRule  = `{"vendor_id":"8086","product_id":"1572"}`
-	pfClass = "CUSTOM_PCI_8086_1572"
-)
-
-// restart stops the agent and starts another with these rules.
-func (w *testHost) restart(stop func() error, text string) func() error {
-	w.t.Helper()
-	must(w.t, stop())
-	setRules(w, text)
-	_, next := w.startReported()
-	return next
-}
-
-// total returns the total of an inventory, and fails the test unless one request may have all of it.
-func (w *testHost) total(name string, of resource.Class) int {
-	w.t.Helper()
-	inv := w.provider(name).Inventories[of]
-	if inv.MaxUnit != inv.Total {
-		w.t.Errorf("max_unit of %s is %d, total %d", name, inv.MaxUnit, inv.Total)
-	}
-	return inv.Total
-}
-
 // What is written to Placement follows changes of the host and of the configuration, for free and for held devices.
 func TestReportInPlacement(t *testing.T) {
 	scenario(t, "the rule of a free device is removed, then a free device", func(t *testing.T, w *testHost) {

@@ -1,44 +1,16 @@
 package loop
 
 import (
-	"context"
 	"maps"
 	"reflect"
 	"slices"
 	"strings"
 	"testing"
-	"testing/fstest"
-	"time"
 
 	"github.com/openberth/berth/agent/reconcile"
 
 	"github.com/openberth/berth/api/host"
-	"github.com/openberth/berth/fault"
 )
-
-// numaNodes gives the host two NUMA nodes of four threads, each on its own socket; the first PF is on node 0, the
-// second on node 1.
-func (w *testHost) numaNodes() {
-	w.sysfs.change(func(t fstest.MapFS) {
-		put := func(name, text string) { t[name] = &fstest.MapFile{Data: []byte(text + "\n")} }
-		for node, cpus := range []string{"0-1,4-5", "2-3,6-7"} {
-			dir := "devices/system/node/node" + string(rune('0'+node))
-			put(dir+"/cpulist", cpus)
-			put(dir+"/meminfo", "Node 0 MemTotal: 4194304 kB")
-		}
-		put("devices/system/node/node1/hugepages/hugepages-2048kB/nr_hugepages", "512")
-		for cpu := range 8 {
-			dir := "devices/system/cpu/cpu" + string(rune('0'+cpu)) + "/topology/"
-			put(dir+"physical_package_id", string(rune('0'+cpu/2%2)))
-			put(dir+"thread_siblings_list", string(rune('0'+cpu%4))+","+string(rune('4'+cpu%4)))
-		}
-		for name := range t {
-			if strings.HasSuffix(name, "/numa_node") {
-				put(name, map[bool]string{true: "0", false: "1"}[strings.Contains(name, "0000:3b:")])
-			}
-		}
-	})
-}
 
 // pinnedCells returns one NUMA cell with a number of dedicated CPUs.
 func pinnedCells(cpus, memory int) []host.GuestCell {
@@ -169,60 +141,5 @@ func TestNUMACells(t *testing.T) {
 		}
 		must(t, stop())
 		w.checkConsistent("m1")
-	})
-}
-
-// A changed NUMA node of a device takes effect at once.
-func TestDeviceMovesToAnotherNode(t *testing.T) {
-	scenario(t, "numa_node changes", func(t *testing.T, w *testHost) {
-		w.numaNodes()
-		_, stop := w.startReported()
-		w.sysfs.change(func(m fstest.MapFS) {
-			m["bus/pci/devices/0000:3b:00.1/numa_node"] = &fstest.MapFile{Data: []byte("1\n")}
-		})
-		w.until("it is reported", func() bool {
-			w.compute.mu.Lock()
-			defer w.compute.mu.Unlock()
-			return w.compute.report.Devices[0].NUMANode == 1
-		})
-		must(t, stop())
-	})
-}
-
-// The kernel reports a VF, and the agent syncs at once.
-func TestHotPlug(t *testing.T) {
-	scenario(t, "a VF appears between two rescans", func(t *testing.T, w *testHost) {
-		w.options.Rescan = time.Hour
-		uevents := make(chan struct{})
-		w.options.Events = func(ctx context.Context, changed func()) error {
-			for {
-				select {
-				case <-ctx.Done():
-					return nil
-				case <-uevents:
-					changed()
-				}
-			}
-		}
-		_, stop := w.startReported()
-		w.sysfs.add("0000:3b:00.3", "154c", pf1)
-		began := time.Now()
-		for range 5 {
-			uevents <- struct{}{}
-		}
-		w.until("it is reported", func() bool { return w.provider(name1).Inventories[class].Total == 3 })
-		if took := time.Since(began); took > 5*time.Second {
-			t.Errorf("it took %s", took)
-		}
-		must(t, stop())
-	})
-	scenario(t, "without kernel events the rescan finds changes", func(t *testing.T, w *testHost) {
-		w.options.Events = func(context.Context, func()) error {
-			return fault.New(fault.Unavailable, "test", "not in this container")
-		}
-		_, stop := w.startReported()
-		w.sysfs.add("0000:3b:00.3", "154c", pf1)
-		w.until("it is reported", func() bool { return w.provider(name1).Inventories[class].Total == 3 })
-		must(t, stop())
 	})
 }

@@ -2,7 +2,6 @@ package loop
 
 import (
 	"context"
-	"io/fs"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -19,24 +18,6 @@ const (
 	newClass      = "CUSTOM_PCI_8086_1889"
 	twoClassRules = `[{"vendor_id":"8086","product_id":"154c"},{"vendor_id":"8086","product_id":"1889"}]`
 )
-
-// setFile writes a file of a device, or removes it when text is empty.
-func setFile(address, file, text string) func(fstest.MapFS) {
-	name := "bus/pci/devices/" + address + "/" + file
-	return func(t fstest.MapFS) {
-		if delete(t, name); text != "" {
-			t[name] = &fstest.MapFile{Data: []byte(text + "\n")}
-		}
-	}
-}
-
-// makeVF makes a device a VF of a PF.
-func makeVF(address, pf string) func(fstest.MapFS) {
-	return func(t fstest.MapFS) {
-		setFile(address, "sriov_totalvfs", "")(t)
-		t["bus/pci/devices/"+address+"/physfn"] = &fstest.MapFile{Data: []byte("../" + pf), Mode: fs.ModeSymlink}
-	}
-}
 
 // The ids of a held device change while the host is down, or while the agent runs. The agent starts, keeps the device
 // as it was claimed, reports a condition, and serves all other servers. When the holder frees the device, it is
@@ -205,61 +186,6 @@ func TestReplacedCard(t *testing.T) {
 		})
 		must(t, stop())
 		w.checkConsistent()
-	})
-}
-
-// A held device whose directory has no vendor is unreadable. It does not count as removed, and it stays held.
-func TestHeldDeviceIsUnreadable(t *testing.T) {
-	scenario(t, "while the agent runs and after a restart", func(t *testing.T, w *testHost) {
-		_, stop := w.startReported()
-		w.compute.assign(w.server("s1", name1))
-		w.untilPhase(host.Running, "s1")
-		check := func(when string, total int) {
-			t.Helper()
-			text := w.compute.conditions()
-			contains(t, text, heldVF+": vendor is missing, so the device is unreadable")
-			if strings.Contains(text, "vanished") || strings.Contains(text, "no longer on the host") || w.total(name1,
-				class) != total || w.allocated("s1", name1, class) != 1 || w.holders()[heldVF] != "s1" {
-				t.Errorf("%s: %+v\n%s", when, w.provider(name1), text)
-			}
-		}
-		w.sysfs.change(setFile(heldVF, "vendor", ""))
-		w.until("a condition", func() bool { return w.compute.conditions() != "" })
-		check("while the agent runs", 2)
-		must(t, stop())
-		plan, err := w.agent().Plan(t.Context())
-		must(t, err)
-		contains(t, strings.Join(plan.Notes, "\n"), heldVF+": vendor is missing, so the device is unreadable",
-			heldVF+": is held by server s1, though the host cannot read it now")
-		_, stop = w.startReported()
-		check("after a restart", 2)
-		contains(t, w.compute.conditions(), heldVF+": is held by server s1, though the host cannot read it now")
-		w.checkConsistent("s1")
-		w.sysfs.change(setFile(heldVF, "vendor", "0x8086"))
-		w.until("no condition", func() bool { return w.compute.conditions() == "" })
-		if w.total(name1, class) != 2 {
-			t.Errorf("%+v", w.provider(name1))
-		}
-		must(t, stop())
-		w.checkConsistent("s1")
-	})
-}
-
-// Problems with NUMA nodes, and with the NUMA nodes of devices, are conditions of the host.
-func TestWarningsAreConditions(t *testing.T) {
-	scenario(t, "missing files of a NUMA node and of a device", func(t *testing.T, w *testHost) {
-		w.numaNodes()
-		for _, one := range []func(fstest.MapFS){setFile("0000:5e:00.0", "numa_node", ""), setFile("0000:5e:00.0",
-			"sriov_vf_device", " "),
-			func(t fstest.MapFS) { delete(t, "devices/system/node/node1/meminfo") }} {
-			w.sysfs.change(one)
-		}
-		_, stop := w.startReported()
-		contains(t, w.compute.conditions(), "0000:5e:00.0: numa_node is missing: the node is taken as unknown; ",
-			"node1: meminfo is missing: ",
-			`0000:5e:00.0: sriov_vf_device "" is not a number: the product_id of its VFs is taken from the VFs that `+
-				`exist; `)
-		must(t, stop())
 	})
 }
 

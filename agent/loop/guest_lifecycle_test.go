@@ -2,39 +2,12 @@ package loop
 
 import (
 	"context"
-	"log/slog"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/openberth/berth/api/host"
-	"github.com/openberth/berth/fault"
-	"github.com/openberth/berth/pci"
 )
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
-// scenario runs a test in a synctest bubble; it fails when a goroutine outlives the test.
-func scenario(t *testing.T, name string, run func(t *testing.T, w *testHost)) {
-	t.Run(name, func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) { run(t, newTestHost(t)) })
-	})
-}
-
-// startReported starts an agent and waits for its first report.
-func (w *testHost) startReported() (*Agent, func() error) {
-	w.t.Helper()
-	before := w.compute.count(&w.compute.reports)
-	a, stop := w.start()
-	w.until("a report", func() bool { return w.compute.count(&w.compute.reports) > before })
-	return a, stop
-}
 
 func TestGuestLifecycle(t *testing.T) {
 	scenario(t, "from an empty Placement to running guests and back", func(t *testing.T, w *testHost) {
@@ -129,50 +102,4 @@ func TestGuestLifecycle(t *testing.T) {
 			t.Errorf("%d reports in ten minutes", n)
 		}
 	})
-}
-
-func TestPlanWarnsOfRules(t *testing.T) {
-	w := newTestHost(t)
-	rules, err := pci.ParseSpecs(`{"vendor_id":"10de","product_id":"ffff"}`)
-	must(t, err)
-	var log strings.Builder
-	w.options.Rules, w.options.Log = rules, slog.New(slog.NewTextHandler(&log, nil))
-	_, err = w.agent().Plan(t.Context())
-	if must(t, err); !strings.Contains(log.String(), "level=WARN") ||
-		!strings.Contains(log.String(), "matches no device of this host") {
-		t.Errorf("the log is %q", log.String())
-	}
-}
-
-func TestEndedWorkIsForgotten(t *testing.T) {
-	scenario(t, "the agent keeps no cancel function of servers that are gone", func(t *testing.T, w *testHost) {
-		a, stop := w.startReported()
-		w.compute.assign(w.server("s1", name1), w.server("s2"))
-		w.untilPhase(host.Running, "s1", "s2")
-		w.compute.assign()
-		w.untilPhase(host.Gone, "s1", "s2")
-		time.Sleep(time.Second)
-		must(t, stop())
-		if len(a.cancels) != 0 {
-			t.Errorf("%d effects are kept", len(a.cancels))
-		}
-	})
-}
-
-func TestNewReportsMissingOptions(t *testing.T) {
-	if _, err := New(Options{}); !fault.Is(err, fault.Invalid) {
-		t.Errorf("%v", err)
-	}
-	w := newTestHost(t)
-	for _, name := range []string{"../../etc", "..", "a b", strings.Repeat("x", 256)} {
-		o := w.options
-		o.Host = name
-		if _, err := New(o); !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), "is not a valid host name") {
-			t.Errorf("%q: %v", name, err)
-		}
-	}
-	w.options.Dir = ""
-	if _, err := New(w.options); !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), "journal") {
-		t.Errorf("%v", err)
-	}
 }
