@@ -11,9 +11,9 @@ import (
 
 // The original adds amounts to the wrong candidate if the unsuffixed group and a suffixed one request the same class.
 // For 1 + 1 VCPU it returns candidates of 2 + 1, because its merge changes a resource that other candidates share, and
-// it omits candidates whose wrong sum exceeds a capacity. The mode sums in exceptions.txt is for such queries: Berth
-// must return all of the original's candidates, apart from amounts, and Berth's amounts must add up to the requested
-// ones.
+// it omits candidates whose wrong sum exceeds a capacity. The mode sums in comparison_exceptions.txt is for such
+// queries: Berth must return all of the original's candidates, apart from amounts, and Berth's amounts must add up to
+// the requested ones.
 
 // overlaps reports whether the unsuffixed group and a suffixed one request the same class.
 func overlaps(target string) bool {
@@ -128,7 +128,7 @@ func withoutAmounts(document any) {
 }
 
 // correctOriginal removes the effects of the original's two defects from the answers to a query for candidates: wrong
-// amounts (see above) and missing candidates (lost_candidates.go). It returns the mistakes in Berth's amounts.
+// amounts (see above) and missing candidates (original_lost_candidates.go). It returns the mistakes in Berth's amounts.
 func (r Rules) correctOriginal(ask Request, theirs Answer, want, got any) (diffs []string) {
 	if r.modeOf(ask, theirs, "body.allocation_requests") != sums {
 		return nil
