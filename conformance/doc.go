@@ -8,10 +8,10 @@
 // Each server has its own SQLite database. Before each sequence the databases are emptied through the API: they have no
 // providers, consumers, custom classes and custom traits. A sequence is played at every microversion.
 //
-// testdata/comparison_exceptions.txt lists what is not compared exactly, each with a reason. Lists are compared as sets,
-// because the API specifies no order, except those that the original always returns in the same order. With a limit,
-// the answers may have different candidates, but the same number, and all must be in the original's answer without the
-// limit.
+// testdata/comparison_exceptions.txt lists what is not compared exactly, each with a reason. Lists are compared as
+// sets, because the API specifies no order, except those that the original always returns in the same order. With a
+// limit, the answers may have different candidates, but the same number, and all must be in the original's answer
+// without the limit.
 //
 // # Running it
 //
