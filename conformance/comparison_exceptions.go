@@ -18,7 +18,7 @@ const (
 	set       mode = "set"     // the items of a header, without order and case
 	mayAdd    mode = "more"    // only Berth may have it; of a list in a body: Berth may have more items
 	number    mode = "number"  // the value of a number: 2.0 equals 2
-	sums      mode = "sums"    // of candidates: without amounts if the original adds wrongly (original_wrong_amounts)
+	sums      mode = "sums"    // of candidates: without amounts if the original's are wrong; see original_wrong_amounts.go
 	notFailed mode = "alive"   // of the whole answer: Berth's status must be below 500
 )
 
