@@ -8,10 +8,10 @@
 // Each server has its own SQLite database. Before each sequence the databases are emptied through the API: they have no
 // providers, consumers, custom classes and custom traits. A sequence is played at every microversion.
 //
-// testdata/exceptions.txt lists what is not compared exactly, each with a reason. Lists are compared as sets, because
-// the API specifies no order, except those that the original always returns in the same order. With a limit, the
-// answers may have different candidates, but the same number, and all must be in the original's answer without the
-// limit.
+// testdata/comparison_exceptions.txt lists what is not compared exactly, each with a reason. Lists are compared as
+// sets, because the API specifies no order, except those that the original always returns in the same order. With a
+// limit, the answers may have different candidates, but the same number, and all must be in the original's answer
+// without the limit.
 //
 // # Running it
 //
@@ -31,7 +31,7 @@
 //	=== name                 a sequence, played in an empty world at each microversion in turn
 //	=== name | each          the world is built once, and each read is sent at every microversion
 //	=== name | 1.28-1.33     only at these microversions; may be combined with each
-//	use nested               plays the sequence of that name in worlds.txt first
+//	use nested               plays the sequence of that name in starting_worlds.txt first
 //	PUT /allocations/$c1     a request: method and target, sent unchanged
 //	GET /traits @1.39        … always at this microversion; @none sends no header
 //	GET /traits when 1.6-    … only if played at one of these microversions

@@ -2,11 +2,9 @@ package journal
 
 import (
 	"bytes"
-	"fmt"
 	"os"
 	"path/filepath"
 	"reflect"
-	"slices"
 	"strings"
 	"testing"
 
@@ -127,121 +125,6 @@ func TestTwoOpeners(t *testing.T) {
 	ok(t, open(t, dir).Write(Put("s", nil)))
 }
 
-// A journal cut at any byte, as a crash may leave it, has the state of the whole lines before the cut and can be
-// written.
-func TestTornAtEveryByte(t *testing.T) {
-	source := t.TempDir()
-	fill(t, open(t, source))
-	data, err := os.ReadFile(filepath.Join(source, fileName))
-	ok(t, err)
-	// After a power failure, a file can end with zeros when its length was written before its data.
-	for _, tail := range []string{"", "\x00\x00\x00", "\x00\n"} {
-		for cut := range len(data) + 1 {
-			want, err := parse("whole", data[:bytes.LastIndexByte(data[:cut], '\n')+1])
-			ok(t, err)
-			left := append(bytes.Clone(data[:cut]), tail...)
-			got, err := parse("torn", left)
-			if err != nil || !reflect.DeepEqual(got.state, want.state) {
-				t.Fatalf("cut at %d, tail %q: got %+v %v\nwant %+v", cut, tail, got, err, want.state)
-			}
-			if cut%101 == 0 {
-				writeAfterCrash(t, left, want.state)
-			}
-		}
-	}
-}
-
-// writeAfterCrash opens a journal with this content, checks that its state is want, and writes to it.
-func writeAfterCrash(t *testing.T, data []byte, want State) {
-	t.Helper()
-	dir := t.TempDir()
-	ok(t, os.WriteFile(filepath.Join(dir, fileName), data, 0o600))
-	j := open(t, dir)
-	ok(t, j.Write(Put("after", nil)))
-	ok(t, j.Close())
-	again, err := Read(dir)
-	if want = want.With(Entry{Kind: kindServer, Server: "after"}); err != nil || !reflect.DeepEqual(again, want) {
-		t.Fatalf("%q: after writing %+v %v\nwant %+v", data, again, err, want)
-	}
-}
-
-// A damaged line before the last one is refused: no claim may be lost silently.
-func TestDamageInTheMiddleIsRefused(t *testing.T) {
-	source := t.TempDir()
-	j := open(t, source)
-	ok(t, j.Write(Put("s1", []device.Claim{claim("s1", "r1", "0000:3b:00.1")})))
-	ok(t, j.Write(Put("s2", nil)))
-	ok(t, j.Write(Put("s3", nil)))
-	path := filepath.Join(source, fileName)
-	data, err := os.ReadFile(path)
-	ok(t, err)
-	first := bytes.IndexByte(data, '\n') + 1
-	second := first + bytes.IndexByte(data[first:], '\n') + 1
-	refused := 0
-	for i := first; i < second; i++ {
-		bad := bytes.Clone(data)
-		bad[i] ^= 1
-		got, err := parse(path, bad)
-		if err == nil {
-			// A change without effect in JSON, such as the case of a key.
-			if want, _ := parse(path, data); !reflect.DeepEqual(got.state, want.state) {
-				t.Errorf("byte %d: reads as %+v", i, got.state)
-			}
-			continue
-		}
-		refused++
-		if !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), "line 2") &&
-			!strings.Contains(err.Error(), "line 3") {
-			t.Errorf("byte %d: the fault does not name the line: %v", i, err)
-		}
-	}
-	if refused < (second-first)/2 {
-		t.Errorf("only %d of %d changes were refused", refused, second-first)
-	}
-	bad := bytes.Clone(data)
-	bad[first+20] ^= 1
-	ok(t, j.Close())
-	ok(t, os.WriteFile(path, bad, 0o600))
-	if _, err := Open(source); !fault.Is(err, fault.Internal) {
-		t.Errorf("opened: %v", err)
-	}
-	// A refused journal is unlocked and untouched.
-	if now, _ := os.ReadFile(path); !bytes.Equal(now, bad) {
-		t.Error("the refused file was changed")
-	}
-	ok(t, os.WriteFile(path, data, 0o600))
-	open(t, source)
-}
-
-// A journal of a newer version, or with an unknown entry or field, is refused, and stays unchanged,
-// also when only the last line is unknown. Only a damaged last line counts as incomplete.
-func TestNewerJournalIsRefused(t *testing.T) {
-	header, err := Entry{Kind: kindFormat, Version: version}.encode()
-	ok(t, err)
-	for name, text := range map[string]string{
-		"version":        `{"kind":"format","version":2}`,
-		"version, field": `{"kind":"format","version":2,"by":"Berth 9"}`,
-		"kind":           `{"kind":"novelty"}`,
-		"field":          `{"kind":"server","server":"s","color":"red"}`,
-		"field inside": `{"kind":"server","server":"s","claims":[{"request":"r","state":"claimed",` +
-			`"address":"0000:3b:00.1","numa_node":0,"color":"red"}]}`,
-	} {
-		for _, before := range [][]byte{nil, header} {
-			dir := t.TempDir()
-			file := filepath.Join(dir, fileName)
-			data := fmt.Appendf(slices.Clone(before), `{"crc":"%s","entry":%s}`+"\n", checksum([]byte(text)), text)
-			ok(t, os.WriteFile(file, data, 0o600))
-			_, err := Open(dir)
-			if !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), file+": a newer Berth wrote the entry") {
-				t.Errorf("%s: %v", name, err)
-			}
-			if now, err := os.ReadFile(file); err != nil || !bytes.Equal(now, data) {
-				t.Errorf("%s: the journal was written: %s %v", name, now, err)
-			}
-		}
-	}
-}
-
 func TestCompaction(t *testing.T) {
 	dir := t.TempDir()
 	j := open(t, dir)
@@ -259,24 +142,6 @@ func TestCompaction(t *testing.T) {
 	}
 }
 
-// A write that fails changes nothing, and the next one repairs the file.
-func TestFailedWriteChangesNothing(t *testing.T) {
-	dir := t.TempDir()
-	j := open(t, dir)
-	ok(t, j.Write(Put("s1", nil)))
-	j.file.Close() // as when the disk fails
-	if err := j.Write(Put("s2", nil)); !fault.Is(err, fault.Unavailable) {
-		t.Fatalf("wrote: %v", err)
-	}
-	if _, has := j.State().Of("s2"); has {
-		t.Error("the state has an entry that was not written")
-	}
-	ok(t, j.Write(Put("s3", nil)))
-	if got, err := Read(dir); err != nil || !reflect.DeepEqual(got.Servers(), []string{"s1", "s3"}) {
-		t.Errorf("%v %v", got.Servers(), err)
-	}
-}
-
 func TestUnreadableDirectoryIsNamed(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	ok(t, os.WriteFile(file, nil, 0o600))
@@ -286,70 +151,66 @@ func TestUnreadableDirectoryIsNamed(t *testing.T) {
 	}
 }
 
-// Any content is read without panic, and what was read can be written and read again.
-func FuzzParse(f *testing.F) {
-	line, _ := Entry{Kind: kindServer, Server: "s", Claims: toWire([]device.Claim{claim("s", "r",
-		"0000:3b:00.1")})}.encode()
-	header, _ := Entry{Kind: kindFormat, Version: version}.encode()
-	f.Add([]byte{})
-	f.Add(append(bytes.Clone(header), line...))
-	f.Add(append(append(bytes.Clone(header), line...), line[:20]...))
-	f.Add([]byte("{\"crc\":\"00000000\",\"entry\":{}}\n"))
-	f.Fuzz(func(t *testing.T, data []byte) {
-		c, err := parse("f", data)
-		if err != nil {
-			return
-		}
-		text, lines, err := c.state.encode()
+// Renames, NUMA cells, used devices and the cloud survive a restart and a compaction.
+func TestRenamesAndUsedDevicesSurvive(t *testing.T) {
+	dir, at := t.TempDir(), pci.Address{Bus: 0x17}
+	claim := device.Claim{Offer: device.Offer{Device: pci.Device{Address: at, NUMANode: -1, IOMMUGroup: -1},
+		LiveMigratable: pci.Yes}, Holder: "s1", Request: "r", State: device.Allocated}
+	cell := GuestCell{VCPUs: []int{0}, Dedicated: []int{0}, Threads: "isolate", MemoryMB: 512, PageKB: -1, Emulator: 1,
+		Node: 1, CPUs: map[int]int{0: 5}, EmulatorThreads: []int{6}, Pages: 2048}
+	j, err := Open(dir)
+	must := func(err error) {
+		t.Helper()
 		if err != nil {
 			t.Fatal(err)
 		}
-		again, err := parse("f", text)
-		if err != nil || again.torn || again.lines != lines || !reflect.DeepEqual(again.state, c.state) {
-			t.Errorf("%v: %+v then %+v", err, c.state, again.state)
+	}
+	must(err)
+	must(j.Write(Identity{Host: "h", Provider: "p", Instance: "i", Cloud: "c"}.Entry()))
+	must(j.Write(Put("s1", []device.Claim{claim}, cell)))
+	must(j.Write(Renamed("s1", "m1", false)))
+	must(j.Write(Put("s1", nil)))
+	must(j.Write(Renamed("s1", "m1", true))) // repeated, it moves nothing
+	must(j.Write(Used(device.PCI(at), Spent{Provider: "p1"})))
+	must(j.Write(Used(device.PCI(pci.Address{Bus: 0x18}), Spent{Returning: true})))
+	must(j.Write(Cleaned(device.PCI(pci.Address{Bus: 0x19})))) // never used
+	check := func(s State) {
+		t.Helper()
+		claims, _ := s.Of("m1")
+		claim.Holder = "m1"
+		if !reflect.DeepEqual(claims, []device.Claim{claim}) || !reflect.DeepEqual(s.Cells("m1"), []GuestCell{cell}) {
+			t.Errorf("%+v %+v", claims, s.Cells("m1"))
 		}
-	})
-}
-
-// A claim is read as it was written, with all fields or with few.
-func TestClaimRoundTrip(t *testing.T) {
-	dir := t.TempDir()
-	much, little := claim("s1", "r1", "0000:3b:00.1"), claim("s1", "r1", "0000:3c:00.0")
-	little.State = device.Allocated
-	little.Offer = device.Offer{Device: pci.Device{Address: little.Device.Address, Vendor: "10de", Product: "20b0",
-		Type: pci.Plain, NUMANode: pci.NoNUMA, IOMMUGroup: 7}}
-	j := open(t, dir)
-	ok(t, j.Write(Put("s1", []device.Claim{much, little})))
-	ok(t, j.Close())
-	got, _ := open(t, dir).State().Of("s1")
-	if want := []device.Claim{much, little}; !reflect.DeepEqual(got, want) {
-		t.Errorf("%+v\nwant %+v", got, want)
+		if of, taken := s.Of("s1"); !taken || len(of) > 0 || len(s.Cells("s1")) > 0 {
+			t.Errorf("%+v", of)
+		}
+		if id, _ := s.Identity(); id.Cloud != "c" || s.Renames()["m1"] != (Rename{"s1", true}) ||
+			!reflect.DeepEqual(s.Spent(), map[device.ID]Spent{
+				device.PCI(at): {Provider: "p1"}, device.PCI(pci.Address{Bus: 0x18}): {Returning: true}}) {
+			t.Errorf("%+v %+v %+v", id, s.Renames(), s.Spent())
+		}
 	}
-}
-
-// A journal that cannot be replaced because the disk is full leaves no file; an incomplete file of a killed agent is
-// removed at the next start.
-func TestNoUnfinishedFileIsLeft(t *testing.T) {
-	dir := t.TempDir()
-	j := open(t, dir)
-	want := fill(t, j)
-	fresh := filepath.Join(dir, fileName+".new")
-	ok(t, os.Symlink("/dev/full", fresh)) // a write there fails with a full disk
-	j.mu.Lock()
-	err := j.replace()
-	j.mu.Unlock()
-	if !fault.Is(err, fault.Unavailable) || !strings.Contains(err.Error(), "no space left") {
-		t.Errorf("%v", err)
+	for range 2 { // the second time from the rewritten file
+		check(j.State())
+		must(j.Close())
+		s, err := Read(dir)
+		must(err)
+		check(s)
+		j, err = Open(dir)
+		must(err)
 	}
-	if _, err := os.Lstat(fresh); !os.IsNotExist(err) {
-		t.Errorf("the unfinished file is left: %v", err)
+	must(j.Write(Cleaned(device.PCI(at))))
+	must(j.Write(Renamed("m1", "s1", true))) // the reverse rename
+	must(j.Write(Removed("s1")))
+	if s := j.State(); len(s.Spent()) != 1 || len(s.Renames()) != 1 || s.Renames()["s1"].Was != "m1" ||
+		len(s.Servers()) != 0 {
+		t.Errorf("%+v %+v %+v", s.Spent(), s.Renames(), s.Servers())
 	}
-	ok(t, j.Close())
-	ok(t, os.WriteFile(fresh, []byte("{"), 0o600))
-	if again := open(t, dir); !reflect.DeepEqual(again.State(), want) {
-		t.Errorf("%+v", again.State())
-	}
-	if _, err := os.Lstat(fresh); !os.IsNotExist(err) {
-		t.Errorf("a file of a killed agent is left: %v", err)
+	must(j.Write(RenameForgotten("s1")))
+	must(j.Close())
+	s, err := Read(dir)
+	must(err)
+	if len(s.Renames()) != 0 || len(s.Claims()) != 0 {
+		t.Errorf("%+v %+v", s.Renames(), s.Claims())
 	}
 }

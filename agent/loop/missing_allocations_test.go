@@ -10,26 +10,6 @@ import (
 	"github.com/openberth/berth/resource"
 )
 
-// allocated returns the amount of a class that a consumer has of a provider.
-func (w *testHost) allocated(consumer, name string, of resource.Class) int {
-	p := w.provider(name)
-	return w.placement.Held(resource.ConsumerID(consumer))[p.ID][of]
-}
-
-// deleteAllocation deletes what a consumer has of a provider.
-func (w *testHost) deleteAllocation(consumer, name string) {
-	p := w.provider(name)
-	w.placement.set(resource.ConsumerID(consumer), p.ID, nil)
-}
-
-// legacyServer returns the assignment of a server for whose devices Placement has no allocation.
-func (w *testHost) legacyServer(id string, count int) host.Server {
-	s := w.server(id)
-	s.Requests = []host.Request{{ID: "r-" + id, Alias: "nic", Count: count, Class: class, VendorID: "8086",
-		ProductID: "154c", Type: "type-VF"}}
-	return s
-}
-
 func TestMissingAllocations(t *testing.T) {
 	scenario(t, "guests from before reporting get their allocations in one reshape, and then nothing is written",
 		func(t *testing.T, w *testHost) {
@@ -126,6 +106,105 @@ func TestMissingAllocations(t *testing.T) {
 			inv := w.provider(gpuName).Inventories[gpuClass]
 			return inv.Total == 1 && inv.Reserved == 1 && w.compute.conditions() == ""
 		})
+		must(t, stop())
+	})
+}
+
+// With report_in_placement, a server whose devices Placement did not select gets its allocation right after the claim.
+func TestAllocationsRightAfterClaim(t *testing.T) {
+	scenario(t, "at once", func(t *testing.T, w *testHost) {
+		_, stop := w.startReported()
+		w.compute.assign(w.legacyServer("s1", 2))
+		began := time.Now()
+		w.until("written", func() bool { return w.allocated("s1", name1, class)+w.allocated("s1", name2, class) == 2 })
+		if took := time.Since(began); took > time.Second {
+			t.Errorf("after %s", took)
+		}
+		must(t, stop())
+	})
+	scenario(t, "a missing allocation is written although other servers are added and removed",
+		func(t *testing.T, w *testHost) {
+			_, stop := w.startReported()
+			s := w.server("s1", name1)
+			w.compute.assign(s)
+			w.untilPhase(host.Running, "s1")
+			w.deleteAllocation("s1", name1)
+			other, written := w.server("s2"), false
+			for range 60 { // a change of the host's assignments every two seconds
+				w.compute.assign(s, other)
+				time.Sleep(time.Second)
+				w.compute.assign(s)
+				time.Sleep(time.Second)
+				if written = w.allocated("s1", name1, class) == 1; written {
+					break
+				}
+			}
+			if !written {
+				t.Error("never written")
+			}
+			must(t, stop())
+		})
+	scenario(t, "nothing is written before compute has confirmed the assignment", func(t *testing.T, w *testHost) {
+		_, stop := w.startReported()
+		s := w.server("s1", name1)
+		w.compute.assign(s)
+		w.untilPhase(host.Running, "s1")
+		must(t, stop())
+		w.deleteAllocation("s1", name1)
+		w.compute.forget()
+		w.compute.refuseReports(true)
+		_, stop = w.startReported()
+		time.Sleep(10 * time.Minute)
+		if w.allocated("s1", name1, class) != 0 {
+			t.Error("written without a confirmation of compute")
+		}
+		w.compute.refuseReports(false)
+		w.until("written", func() bool { return w.allocated("s1", name1, class) == 1 })
+		must(t, stop())
+	})
+	scenario(t, "an agent continues with its directory after its host was deleted", func(t *testing.T, w *testHost) {
+		_, stop := w.startReported()
+		s := w.server("s1", name1)
+		w.compute.assign(s)
+		w.untilPhase(host.Running, "s1")
+		must(t, stop())
+		// The server was evacuated, and the host's providers were removed.
+		w.placement.SetAllocation("s1", resource.Allocation{"elsewhere": {"VCPU": 1}})
+		w.placement.setTree()
+		w.compute.mu.Lock()
+		w.compute.omitRemovals = true
+		w.compute.mu.Unlock()
+		w.compute.assign()
+		_, stop = w.startReported()
+		w.until("a condition", func() bool { return strings.Contains(w.compute.conditions(), "berth agent destroy s1") })
+		time.Sleep(10 * time.Minute)
+		must(t, stop())
+		if got := w.placement.Held("s1"); len(got) != 1 || got["elsewhere"] == nil {
+			t.Errorf("%v", got)
+		}
+	})
+}
+
+// The assignments of an agent that receives none may be outdated: it writes no missing allocation.
+func TestNoAllocationWrittenWithoutAssignments(t *testing.T) {
+	scenario(t, "the streams send nothing", func(t *testing.T, w *testHost) {
+		_, stop := w.startReported()
+		w.compute.assign(w.server("s1", name1))
+		w.untilPhase(host.Running, "s1")
+		mute := func(mute bool) {
+			w.compute.mu.Lock()
+			w.compute.muted = mute
+			w.compute.mu.Unlock()
+			w.compute.endStreams()
+		}
+		mute(true)
+		w.deleteAllocation("s1", name1)
+		time.Sleep(10 * time.Minute)
+		if n := w.allocated("s1", name1, class); n != 0 {
+			t.Errorf("an allocation of %d was written", n)
+		}
+		mute(false)
+		w.until("the allocation is written", func() bool { return w.allocated("s1", name1, class) == 1 })
 		must(t, stop())
 	})
 }

@@ -4,91 +4,14 @@ import (
 	"context"
 	"fmt"
 	"strings"
-	"sync/atomic"
 	"testing"
-	"testing/fstest"
 	"time"
 
-	"github.com/openberth/berth/agent/device"
 	"github.com/openberth/berth/api/host"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/internal/testenv"
-	"github.com/openberth/berth/provider"
 	"github.com/openberth/berth/resource"
 )
-
-const (
-	gpuAddress = "0000:17:00.0"
-	gpuClass   = "CUSTOM_GPU"
-	gpuName    = "cmp1_0000:17:00.0"
-	gpuRule    = `{"vendor_id":"8086","product_id":"20b0","resource_class":"gpu","one_time_use":true}`
-)
-
-// cleaner replaces the operator's program that cleans devices.
-type cleaner struct {
-	runs atomic.Int32
-	fail atomic.Bool
-}
-
-func (c *cleaner) Clean(_ context.Context, at device.ID) error {
-	c.runs.Add(1)
-	if c.fail.Load() {
-		return fault.New(fault.Internal, "test", "cannot wipe %s", at)
-	}
-	return nil
-}
-
-// addOneTimeDevice adds a plain device for one-time use to the host.
-func (w *testHost) addOneTimeDevice() *cleaner {
-	w.sysfs.add(gpuAddress, "20b0", "")
-	w.sysfs.change(func(t fstest.MapFS) { delete(t, "bus/pci/devices/"+gpuAddress+"/sriov_totalvfs") })
-	setRules(w, gpuRule)
-	c := &cleaner{}
-	w.options.Clean = c
-	return c
-}
-
-// gpuServer returns the assignment of a server with that device, and writes its allocation.
-func (w *testHost) gpuServer(id string) host.Server {
-	s := w.server(id)
-	p := w.provider(gpuName)
-	s.Requests = []host.Request{{ID: "r-" + id, Alias: "gpu", Count: 1, Class: gpuClass,
-		Providers: []string{string(p.ID)}}}
-	w.placement.set(resource.ConsumerID(id), p.ID, resource.Amounts{gpuClass: 1})
-	return s
-}
-
-// deleteAllocations deletes a server's allocation, as compute does when the server is reported gone.
-func (w *testHost) deleteAllocations(id string) {
-	w.placement.remove(resource.ConsumerID(id))
-}
-
-func (w *testHost) reserved() int { return w.provider(gpuName).Inventories[gpuClass].Reserved }
-
-// reserve sets the reserved amount, as an operator does.
-func (w *testHost) reserve(n int) {
-	w.changeInventory(func(inv *resource.Inventory) { inv.Reserved = n })
-}
-
-// changeInventory changes the inventory, as an operator does.
-func (w *testHost) changeInventory(change func(*resource.Inventory)) {
-	w.placement.change(gpuName, func(p *provider.Provider) {
-		inv := p.Inventories[gpuClass]
-		change(&inv)
-		p.Inventories = map[resource.Class]resource.Inventory{gpuClass: inv}
-	})
-}
-
-func (w *testHost) spent() bool {
-	w.compute.mu.Lock()
-	defer w.compute.mu.Unlock()
-	for _, d := range w.compute.report.Devices {
-		if d.Address == gpuAddress {
-			return d.Spent
-		}
-	}
-	return false
-}
 
 func TestOneTimeUse(t *testing.T) {
 	scenario(t, "a device is used when its guest runs, then refused, and available after an operator returns it",
@@ -241,116 +164,48 @@ func TestCrashAroundMarkingUsed(t *testing.T) {
 	}
 }
 
-func TestCleaning(t *testing.T) {
-	used := func(t *testing.T, w *testHost) (*cleaner, func() error) {
-		c := w.addOneTimeDevice()
+// A guest that ran with the device has used it, also when its resize is reverted; one that was only expected has not.
+func TestRevertedResize(t *testing.T) {
+	scenario(t, "the guest ran", func(t *testing.T, w *testHost) {
+		w.addOneTimeDevice()
 		_, stop := w.startReported()
-		w.compute.assign(w.gpuServer("s1"))
+		s := w.server("s1")
+		w.compute.assign(s)
+		w.untilPhase(host.Running, "s1")
+		m := poweredOff(w.moved(s, "m1"))
+		w.compute.forget()
+		w.compute.assign(m, w.resizedGPUServer("s1"))
+		w.untilPhase(host.Stopped, "m1")
 		w.untilPhase(host.Running, "s1")
 		w.until("it is reserved", func() bool { return w.reserved() == 1 })
-		return c, stop
-	}
-	scenario(t, "a device becomes available only after the program has run", func(t *testing.T, w *testHost) {
-		c, stop := used(t, w)
-		w.compute.requestCleaning(gpuAddress, "nonsense") // while it is held
-		time.Sleep(time.Minute)
-		if c.runs.Load() != 0 || w.reserved() != 1 {
-			t.Error("cleaned while its guest runs")
-		}
-		w.compute.requestCleaning()
-		w.compute.assign()
-		w.untilPhase(host.Gone, "s1")
-		w.deleteAllocations("s1")
-		c.fail.Store(true)
-		w.compute.requestCleaning(gpuAddress)
-		w.until("a condition", func() bool { return strings.Contains(w.compute.conditions(), "cannot wipe "+gpuAddress) })
-		w.until("a result of the cleaning", func() bool {
-			return strings.Contains(w.compute.cleanResult(gpuAddress).Refused,
-				"cannot wipe")
-		})
-		time.Sleep(time.Minute)
-		if w.reserved() != 1 || !w.spent() {
-			t.Error("available though it could not be cleaned")
-		}
-		c.fail.Store(false)
-		w.compute.requestCleaning(gpuAddress)
-		w.until("it is back", func() bool {
-			return w.reserved() == 0 && !w.spent() && !strings.Contains(w.compute.conditions(), "wipe")
-		})
-		w.until("a result of the cleaning", func() bool {
-			a := w.compute.cleanResult(gpuAddress)
-			return !a.Asked.IsZero() &&
-				a.Refused == ""
-		})
-		if len(w.journalled().Spent()) != 0 {
-			w.until("the record is deleted", func() bool { return len(w.journalled().Spent()) == 0 })
-		}
-		w.compute.requestCleaning()
-		w.until("the result is no longer reported", func() bool { return w.compute.cleanResult(gpuAddress).Asked.IsZero() })
-		w.compute.assign(w.gpuServer("s2"))
-		w.untilPhase(host.Running, "s2")
-		w.until("it is reserved again", func() bool { return w.reserved() == 1 })
-		must(t, stop())
-	})
-	scenario(t, "a cleaned device becomes available after a crash of the agent", func(t *testing.T, w *testHost) {
-		c, stop := used(t, w)
-		w.compute.assign()
-		w.untilPhase(host.Gone, "s1")
-		w.deleteAllocations("s1")
-		unavailable := true
-		w.placement.fail = func(call string) error {
-			if unavailable && call == "PutInventories" {
-				return fault.New(fault.Unavailable, "test", "no Placement")
-			}
-			return nil
-		}
-		w.compute.requestCleaning(gpuAddress)
-		w.until("the program has run", func() bool { return c.runs.Load() == 1 })
-		time.Sleep(time.Second)
-		must(t, stop())
-		w.compute.requestCleaning()
-		unavailable = false
-		_, stop = w.startReported()
-		w.until("it is available", func() bool { return w.reserved() == 0 && len(w.journalled().Spent()) == 0 })
-		if c.runs.Load() != 1 {
-			t.Errorf("cleaned %d times", c.runs.Load())
+		w.revertResize(s, m)
+		time.Sleep(3 * time.Minute)
+		if len(w.holders()) != 0 || w.reserved() != 1 || !w.spent() {
+			t.Errorf("%v, %+v", w.holders(), w.provider(gpuName))
 		}
 		must(t, stop())
 	})
-	scenario(t, "a device that an agent of Nova marked used", func(t *testing.T, w *testHost) {
-		c := w.addOneTimeDevice()
+	scenario(t, "the guest was only expected", func(t *testing.T, w *testHost) {
+		w.addOneTimeDevice()
 		_, stop := w.startReported()
-		w.reserve(1)
-		w.until("it is reported as used", w.spent)
-		w.compute.requestCleaning(gpuAddress)
-		w.until("it is available", func() bool { return w.reserved() == 0 && !w.spent() })
-		if c.runs.Load() != 1 {
-			t.Errorf("cleaned %d times", c.runs.Load())
+		s := w.gpuServer("s1")
+		s.Incoming = true
+		w.compute.assign(s)
+		w.untilPhase(host.Claimed, "s1")
+		w.compute.assign()
+		w.untilPhase(host.Gone, "s1")
+		w.deleteAllocations("s1")
+		time.Sleep(3 * time.Minute)
+		if w.reserved() != 0 || w.spent() {
+			t.Errorf("%+v", w.provider(gpuName))
 		}
 		must(t, stop())
 	})
 }
 
-// cleanResult returns the result in the last report of the clean request for a device.
-func (o *fakeCompute) cleanResult(at string) host.CleanResult {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	for _, a := range o.report.Cleaned {
-		if a.Address == at {
-			return a
-		}
-	}
-	return host.CleanResult{}
-}
-
-// requestCleaning replaces the devices that compute requests to clean.
-func (o *fakeCompute) requestCleaning(addresses ...string) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.assignments.Clean, o.assignments.Revision = nil, o.assignments.Revision+1
-	for _, at := range addresses {
-		o.assignments.Clean = append(o.assignments.Clean, host.CleanRequest{Address: at, Asked: time.Now()})
-	}
-	close(o.changed)
-	o.changed = make(chan struct{})
+// resizedGPUServer is gpuServer with the request of a resized server.
+func (w *testHost) resizedGPUServer(id string) host.Server {
+	s := w.gpuServer(id)
+	s.Requests[0].ID = "r-new"
+	return s
 }

@@ -192,7 +192,7 @@ func TestAgentCheckOddMachines(t *testing.T) {
 		status              int
 		want                []string
 	}{
-		{"domains of five digits and unreadable devices", root + "/agent/sysfs/testdata/odd.txtar",
+		{"domains of five digits and unreadable devices", root + "/agent/sysfs/testdata/odd_host.txtar",
 			`{"vendor_id":"8086","product_id":"0b60"}`, 0,
 			[]string{"cmp1_10000:E1:00.0  CUSTOM_PCI_8086_0B60", `warning: 0000:02:00.0: vendor "garbage" is not a ` +
 				`number such as 0x8086, so the device is unreadable`, "0000:07:00.0: vanished while it was read",

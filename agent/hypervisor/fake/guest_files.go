@@ -1,0 +1,132 @@
+package fake
+
+import (
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/openberth/berth/agent/device"
+	"github.com/openberth/berth/agent/hypervisor"
+	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/provider"
+)
+
+// file is a stored guest. The names in the tags are the format of the file.
+type file struct {
+	ID       string       `json:"id"` // for people: the file name is the id
+	Server   string       `json:"server,omitempty"`
+	Name     string       `json:"name"`
+	VCPUs    int          `json:"vcpus"`
+	MemoryMB int          `json:"memory_mb"`
+	DiskGB   int          `json:"disk_gb"`
+	Devices  []fileDevice `json:"devices"`
+	Cells    []fileCell   `json:"parts,omitempty"`
+	Stopped  bool         `json:"stopped,omitempty"`
+	Build    int          `json:"build,omitempty"`
+	Departed bool         `json:"departed,omitempty"`
+}
+
+type fileDevice struct {
+	Address   string      `json:"address"`
+	Request   string      `json:"request_id"`
+	Provider  provider.ID `json:"provider,omitempty"`
+	Unmanaged bool        `json:"unmanaged,omitempty"`
+}
+
+type fileCell struct {
+	VCPUs    []int       `json:"vcpus"`
+	MemoryMB int         `json:"memory_mb"`
+	PageKB   int         `json:"page_kb,omitempty"`
+	Node     int         `json:"node"`
+	CPUs     map[int]int `json:"cpus,omitempty"`
+	Emulator []int       `json:"emulator,omitempty"`
+}
+
+func (h *Hypervisor) path(id string) string { return filepath.Join(h.dir, id+".json") }
+
+// checkID refuses an id that is not valid as a file name.
+func checkID(op, id string) error {
+	if id == "" || filepath.Base(id) != id || strings.HasPrefix(id, ".") {
+		return fault.New(fault.Invalid, op, "%q is not a valid guest id", id)
+	}
+	return nil
+}
+
+func (h *Hypervisor) read() ([]hypervisor.Guest, error) {
+	const op = "fake.Guests"
+	entries, err := os.ReadDir(h.dir) // sorted
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil // nothing was ever built
+	}
+	if err != nil {
+		return nil, fault.New(fault.Unavailable, op, "%w", err)
+	}
+	var guests []hypervisor.Guest
+	for _, entry := range entries {
+		if filepath.Ext(entry.Name()) != ".json" {
+			continue // being written
+		}
+		name := filepath.Join(h.dir, entry.Name())
+		data, err := os.ReadFile(name)
+		if err != nil {
+			return nil, fault.New(fault.Unavailable, op, "%w", err)
+		}
+		var f file
+		if err := json.Unmarshal(data, &f); err != nil {
+			return nil, fault.New(fault.Internal, op,
+				"%s is not a guest file of this hypervisor; remove it if no guest should run: %w", name, err)
+		}
+		g := hypervisor.Guest{ID: strings.TrimSuffix(entry.Name(), ".json"), Server: f.Server, Name: f.Name, VCPUs: f.VCPUs,
+			MemoryMB: f.MemoryMB, DiskGB: f.DiskGB,
+			Stopped: f.Stopped, Build: f.Build, Departed: f.Departed}
+		for _, p := range f.Cells {
+			g.Cells = append(g.Cells, hypervisor.GuestCell(p))
+		}
+		for _, d := range f.Devices {
+			deviceID, err := device.ParseID(d.Address)
+			if err != nil {
+				return nil, fault.New(fault.Internal, op, "%s: %w", name, err)
+			}
+			g.Devices = append(g.Devices, hypervisor.Device{ID: deviceID, Request: d.Request, Provider: d.Provider,
+				Unmanaged: d.Unmanaged})
+		}
+		guests = append(guests, g)
+	}
+	return guests, nil
+}
+
+// unfinished is the suffix of a file that is being written.
+const unfinished = ".new"
+
+// write writes the guest's file completely or not at all.
+func (h *Hypervisor) write(g hypervisor.Guest) error {
+	f := file{ID: g.ID, Server: g.Server, Name: g.Name, VCPUs: g.VCPUs, MemoryMB: g.MemoryMB, DiskGB: g.DiskGB,
+		Stopped: g.Stopped, Build: g.Build, Departed: g.Departed}
+	for _, p := range g.Cells {
+		f.Cells = append(f.Cells, fileCell(p))
+	}
+	for _, d := range g.Devices {
+		f.Devices = append(f.Devices, fileDevice{Address: d.ID.String(), Request: d.Request, Provider: d.Provider,
+			Unmanaged: d.Unmanaged})
+	}
+	data, err := json.MarshalIndent(f, "", "  ")
+	if err != nil {
+		return fault.Wrap(fault.Internal, "fake.Build", err)
+	}
+	fresh := h.path(g.ID) + unfinished
+	err = os.MkdirAll(h.dir, 0o700)
+	if err == nil {
+		err = os.WriteFile(fresh, data, 0o600)
+	}
+	if err == nil {
+		err = os.Rename(fresh, h.path(g.ID))
+	}
+	if err != nil {
+		_ = os.Remove(fresh) // an incomplete file is useless and may fill the disk
+		return fault.New(fault.Unavailable, "fake.Build", "%w", err)
+	}
+	return nil
+}

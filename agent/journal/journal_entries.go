@@ -1,0 +1,97 @@
+package journal
+
+import (
+	"github.com/openberth/berth/agent/device"
+	"github.com/openberth/berth/provider"
+	"github.com/openberth/berth/resource"
+)
+
+// version is the version of the journal, recorded in its first line. It is increased when an entry gets a new kind,
+// field or value: an older agent then refuses the whole journal instead of losing what it does not support. The first
+// line and the checksums keep their form in every version.
+const version = 1
+
+// The kinds of entries.
+const (
+	kindFormat   = "format"
+	kindIdentity = "identity"
+	kindServer   = "server"
+	kindGone     = "left"
+	kindRemoved  = "removed"
+	kindOwned    = "mark"
+
+	kindRenamed   = "renamed"
+	kindUnrenamed = "unrenamed"
+	kindSpent     = "spent"
+	kindCleaned   = "cleaned"
+	kindPosition  = "position"
+	kindStarts    = "starts"
+)
+
+// Entry is the content of one line; the functions below make the entries of each kind. The names in its tags, and in
+// those of wireClaim and GuestCell, are the format of the file.
+type Entry struct {
+	newer bool // it has fields that this program does not support
+
+	Kind     string           `json:"kind"`
+	Version  int              `json:"version,omitempty"`
+	Host     string           `json:"host,omitempty"`
+	Provider provider.ID      `json:"provider,omitempty"`
+	Instance string           `json:"instance,omitempty"`
+	Starts   int64            `json:"starts,omitempty"`
+	Server   string           `json:"server,omitempty"`
+	Claims   []wireClaim      `json:"claims,omitempty"`
+	Classes  []resource.Class `json:"classes,omitempty"`
+	Traits   []resource.Trait `json:"traits,omitempty"`
+	Cloud    string           `json:"cloud,omitempty"`
+	Cells    []GuestCell      `json:"parts,omitempty"`
+
+	Was       string     `json:"was,omitempty"`
+	Done      bool       `json:"done,omitempty"`
+	Device    *device.ID `json:"address,omitempty"`
+	Returning bool       `json:"returning,omitempty"`
+
+	Machine  string   `json:"machine_id,omitempty"`
+	Epoch    int64    `json:"epoch,omitempty"`
+	EpochID  string   `json:"epoch_id,omitempty"`
+	Revision int64    `json:"revision,omitempty"`
+	StartIDs []string `json:"start_ids,omitempty"`
+}
+
+// Starts records the ids of the agent's processes since the last one that compute acknowledged, oldest first.
+func Starts(ids []string) Entry { return Entry{Kind: kindStarts, StartIDs: ids} }
+
+// Put records a server of this host with all its claimed devices (perhaps none) and its NUMA cells (perhaps none). It
+// replaces what was recorded of the server. The claims' Holder is ignored.
+func Put(server string, claims []device.Claim, cells ...GuestCell) Entry {
+	return Entry{Kind: kindServer, Server: server, Claims: toWire(claims), Cells: cells}
+}
+
+// Renamed records that claims, NUMA cells and guest move from one id to another. A repetition moves nothing until
+// RenameForgotten. done: the hypervisor has renamed the guest too.
+func Renamed(was, server string, done bool) Entry {
+	return Entry{Kind: kindRenamed, Server: server, Was: was, Done: done}
+}
+
+// RenameForgotten deletes the record of the rename to server.
+func RenameForgotten(server string) Entry { return Entry{Kind: kindUnrenamed, Server: server} }
+
+// Used records that a device for one-time use has been used, and its state in Placement. The record survives guest and
+// provider.
+func Used(id device.ID, s Spent) Entry {
+	return Entry{Kind: kindSpent, Device: &id, Provider: s.Provider, Returning: s.Returning}
+}
+
+// Cleaned deletes the record that a device has been used.
+func Cleaned(id device.ID) Entry { return Entry{Kind: kindCleaned, Device: &id} }
+
+// Gone records that the server has no guest and no devices here, and that compute has not yet confirmed that.
+func Gone(server string) Entry { return Entry{Kind: kindGone, Server: server} }
+
+// Removed deletes the record of a server.
+func Removed(server string) Entry { return Entry{Kind: kindRemoved, Server: server} }
+
+// OwnedBy records what this agent has written to a provider; an empty value deletes the record.
+func OwnedBy(id provider.ID, m Owned) Entry {
+	return Entry{Kind: kindOwned, Provider: id, Classes: m.Classes, Traits: m.Traits}
+}

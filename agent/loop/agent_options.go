@@ -1,0 +1,147 @@
+package loop
+
+import (
+	"context"
+	"log/slog"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/openberth/berth/agent/device"
+	"github.com/openberth/berth/agent/facts"
+	"github.com/openberth/berth/agent/hypervisor"
+	"github.com/openberth/berth/agent/reconcile"
+	"github.com/openberth/berth/api/host"
+	"github.com/openberth/berth/api/placement"
+	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/pci"
+	"github.com/openberth/berth/provider"
+	"github.com/openberth/berth/resource"
+)
+
+// Reader reads the provider tree; *placement.Client implements it. NotFound: there is no such provider.
+type Reader interface {
+	ProviderByName(ctx context.Context, name string) (provider.Provider, error)
+	Tree(ctx context.Context, id provider.ID) (provider.Tree, error)
+	ProviderAllocations(ctx context.Context, id provider.ID) (map[resource.ConsumerID]resource.Amounts, error)
+}
+
+// Writer changes the agent's tree. Conflict: another client has written in between.
+type Writer interface {
+	EnsureClass(ctx context.Context, class resource.Class) error
+	EnsureTrait(ctx context.Context, trait resource.Trait) error
+	CreateProvider(ctx context.Context, id provider.ID, name string, parent provider.ID) (provider.Provider, error)
+	DeleteProvider(ctx context.Context, id provider.ID) error
+	PutInventories(ctx context.Context, id provider.ID, generation int,
+		inv map[resource.Class]resource.Inventory) (int, error)
+	PutTraits(ctx context.Context, id provider.ID, generation int, traits []resource.Trait) (int, error)
+	Reshape(ctx context.Context, r placement.Reshape) error
+}
+
+// Placement is the part of the Placement API that the agent uses; *placement.Client implements it. Unavailable:
+// Placement does not answer now.
+type Placement interface {
+	Reader
+	Writer
+	// Allocation returns the allocation of a consumer; empty when it has none.
+	Allocation(ctx context.Context, consumer resource.ConsumerID) (placement.ConsumerAllocation, error)
+}
+
+// Cleaner cleans a device for one-time use, such as by a program of the operator. On a fault the device stays used.
+type Cleaner interface {
+	Clean(ctx context.Context, id device.ID) error
+}
+
+// Events calls changed for each change on the host's PCI bus, until ctx ends or it fails.
+type Events func(ctx context.Context, changed func()) error
+
+// Options configure an agent. Those without a default must be set.
+type Options struct {
+	Host              string       // hypervisor hostname, and the name of the root provider
+	Facts             facts.Source // reads the host's hardware
+	Rules             pci.Rules    // [pci] device_spec
+	ReportInPlacement bool         // [pci] report_in_placement
+	Placement         Placement
+	Compute           host.Client
+	Hypervisor        hypervisor.Hypervisor
+	Dir               string // of the journal
+	LockDir           string // of the lock by host name that excludes a second agent; empty: no lock
+	Machine           reconcile.Machine
+
+	CPUs   reconcile.CPUs // the part of the host's CPUs and memory that guests may use
+	Clean  Cleaner        // cleans a device for one-time use; nil: the caller of the clean request has cleaned it
+	Events Events         // reports changes of the host's devices; nil: only the rescan finds them
+
+	Log      *slog.Logger     // nil: slog.Default()
+	Rescan   time.Duration    // interval between two syncs; 0: one minute
+	Parallel int              // maximum number of concurrent builds; 0: 8
+	NewID    func() string    // UUIDs; nil: random ones
+	NewStart func() string    // ids of the agent's processes; nil: random ones
+	Now      func() time.Time // nil: time.Now
+	Jitter   func() float64   // 0 to 1; nil: random
+}
+
+// Agent is one host's agent.
+type Agent struct {
+	o       Options
+	log     *slog.Logger
+	events  chan reconcile.Event
+	cancels map[string]context.CancelFunc // of the effects in progress, by work; used by serve alone
+
+	mu    sync.Mutex       // guards state; never held while an effect is performed
+	state *reconcile.State // nil before Run
+}
+
+// New returns an agent. It reads and writes nothing before Run. The fault is Invalid and names the missing option.
+func New(o Options) (*Agent, error) {
+	for _, need := range []struct {
+		what    string
+		missing bool
+	}{
+		{"the host's name", o.Host == ""}, {"a source of facts", o.Facts == nil}, {"a Placement client", o.Placement == nil},
+		{"a compute client", o.Compute.REST == nil}, {"a hypervisor", o.Hypervisor == nil},
+		{"a directory for the journal", o.Dir == ""},
+	} {
+		if need.missing {
+			return nil, fault.New(fault.Invalid, "loop.New", "the agent needs %s", need.what)
+		}
+	}
+	if err := provider.CheckHostName(o.Host); err != nil {
+		return nil, fault.Wrap(fault.Invalid, "loop.New", err)
+	}
+	o.setDefaults()
+	return &Agent{o: o, log: o.Log.With("host", o.Host), events: make(chan reconcile.Event),
+		cancels: map[string]context.CancelFunc{}}, nil
+}
+
+func (o *Options) setDefaults() {
+	if o.Log == nil {
+		o.Log = slog.Default()
+	}
+	if o.Rescan <= 0 {
+		o.Rescan = time.Minute
+	}
+	if o.Parallel <= 0 {
+		o.Parallel = 8
+	}
+	if o.NewID == nil {
+		o.NewID = uuid.NewString
+	}
+	if o.NewStart == nil {
+		o.NewStart = uuid.NewString
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Jitter == nil {
+		o.Jitter = rand.Float64
+	}
+}
+
+// config returns the options of the state machine.
+func (o *Options) config() reconcile.Config {
+	return reconcile.Config{Host: o.Host, Dir: o.Dir, Rules: o.Rules, ReportInPlacement: o.ReportInPlacement,
+		CPUs: o.CPUs, Machine: o.Machine, Rescan: o.Rescan, Parallel: o.Parallel, NewID: o.NewID, Jitter: o.Jitter}
+}

@@ -1,0 +1,157 @@
+// Package loop is the agent process of one host. Package reconcile decides what the agent does; this package performs
+// the effects that it returns, and delivers the events: their results, the messages of compute, changes of the host's
+// devices, and the time.
+//
+//	/sys, hypervisor, Placement, compute, journal ──▶ events ──▶ reconcile.State.Next ──▶ effects ──┐
+//	             ▲                                                                                  │
+//	             └────────── one goroutine for each effect in progress ◀────────────────────────────┘
+//
+// One goroutine calls Next, so that decisions are made one after the other. Effects run beside each other; the lock of
+// the state is never held while one runs, so neither a slow disk nor a slow hypervisor delays reports.
+package loop
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/openberth/berth/agent/hypervisor"
+	"github.com/openberth/berth/agent/journal"
+	"github.com/openberth/berth/agent/reconcile"
+	"github.com/openberth/berth/api/host"
+)
+
+// Run runs the agent until ctx ends, and then returns nil. An agent runs once.
+//
+// Faults: Unavailable when the journal is lost; Conflict when another agent uses the journal or the host's name on
+// this machine, when the journal was written on another machine, or when compute reports that another agent serves the
+// host; Invalid when the configuration cannot be reported; those of the hypervisor and of Placement, except
+// Unavailable, which Run waits out.
+func (a *Agent) Run(ctx context.Context) error {
+	if err := a.o.Facts.Check(); err != nil {
+		return err
+	}
+	j, err := journal.Open(a.o.Dir)
+	if err != nil {
+		return err
+	}
+	defer a.close(j)
+	if a.o.LockDir != "" {
+		lock, err := journal.LockHost(a.o.LockDir, a.o.Host)
+		if err != nil {
+			return err
+		}
+		defer lock.Close()
+	}
+	state, err := reconcile.New(a.o.config(), j.State(), a.o.NewStart())
+	if err != nil {
+		return err
+	}
+	a.mu.Lock()
+	a.state = state
+	a.mu.Unlock()
+	if driver, ok := a.o.Hypervisor.(hypervisor.Starter); ok {
+		if err := driver.Start(ctx); err != nil {
+			a.log.Warn("hypervisor start failed", "error", err)
+		}
+	}
+	ctx, unwatch := a.watched(ctx, j)
+	defer unwatch()
+	if err := a.serve(ctx, j); err != nil {
+		return err
+	}
+	return j.Loss()
+}
+
+// watched returns a context that also ends when the journal is lost; unwatch stops watching its files.
+func (a *Agent) watched(ctx context.Context, j *journal.Journal) (watching context.Context, unwatch func()) {
+	watching, cancel := context.WithCancel(ctx)
+	var watch sync.WaitGroup
+	watch.Go(func() {
+		j.Watch(watching)
+		if err := j.Loss(); err != nil {
+			a.log.Error("journal lost", "error", err)
+		}
+		cancel()
+	})
+	return watching, func() {
+		cancel()
+		watch.Wait()
+	}
+}
+
+// close closes the journal after all goroutines of the agent have ended.
+func (a *Agent) close(j *journal.Journal) {
+	if err := j.Close(); err != nil {
+		a.log.Warn("journal close failed", "error", err)
+	}
+}
+
+// serve delivers events to the state machine and performs its effects, until ctx ends or the machine stops with a
+// fault. It returns after all effects have ended.
+func (a *Agent) serve(ctx context.Context, j *journal.Journal) error {
+	ctx, cancel := context.WithCancel(ctx)
+	var running sync.WaitGroup
+	defer running.Wait()
+	defer cancel()
+	running.Go(func() { a.listenEvents(ctx) })
+	var event reconcile.Event = reconcile.Start{}
+	for {
+		effects, deadline := a.next(event)
+		for _, e := range effects {
+			if stop, is := e.(reconcile.Stop); is {
+				return stop.Err
+			}
+			a.begin(ctx, j, e, &running)
+		}
+		if event = a.await(ctx, deadline); event == nil {
+			return nil
+		}
+		if done, is := event.(reconcile.WorkDone); is {
+			delete(a.cancels, done.Work)
+		}
+	}
+}
+
+// next applies an event.
+func (a *Agent) next(e reconcile.Event) (effects []reconcile.Effect, deadline time.Time) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.state.Next(e, a.o.Now()), a.state.Deadline()
+}
+
+// await returns the next event: Tick at the deadline; nil when ctx has ended.
+func (a *Agent) await(ctx context.Context, deadline time.Time) reconcile.Event {
+	var tick <-chan time.Time
+	if !deadline.IsZero() {
+		timer := time.NewTimer(deadline.Sub(a.o.Now()))
+		defer timer.Stop()
+		tick = timer.C
+	}
+	select {
+	case <-ctx.Done():
+		return nil
+	case e := <-a.events:
+		return e
+	case <-tick:
+		return reconcile.Tick{}
+	}
+}
+
+// Report returns the host report as the agent would send it now.
+func (a *Agent) Report() host.Report {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.state == nil {
+		return host.Report{Host: a.o.Host, Devices: []host.Device{}, Conditions: []string{}}
+	}
+	return a.state.Report()
+}
+
+// deliver passes an event to serve, unless ctx ends before.
+func (a *Agent) deliver(ctx context.Context, e reconcile.Event) {
+	select {
+	case <-ctx.Done():
+	case a.events <- e:
+	}
+}

@@ -1,0 +1,84 @@
+package loop
+
+import (
+	"maps"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/openberth/berth/api/host"
+	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/provider"
+)
+
+// A PF that a guest holds keeps its provider when its rule or the PF itself is removed; a rule for its VFs refuses the
+// start.
+func TestHeldPF(t *testing.T) {
+	held := func(w *testHost) (stop func() error, view provider.Provider) {
+		setRules(w, pfRule)
+		_, stop = w.startReported()
+		w.compute.assign(w.pfServer("s1", name1))
+		w.untilPhase(host.Running, "s1")
+		return stop, w.provider(name1)
+	}
+	same := func(w *testHost, view provider.Provider) {
+		w.t.Helper()
+		if p := w.provider(name1); p.ID != view.ID || !maps.Equal(p.Inventories, view.Inventories) ||
+			!slices.Equal(p.Traits, view.Traits) || w.total(name1, pfClass) != 1 {
+			w.t.Errorf("%+v, before %+v", p, view)
+		}
+	}
+	scenario(t, "its rule is removed", func(t *testing.T, w *testHost) {
+		stop, view := held(w)
+		stop = w.restart(stop, `{"vendor_id":"ffff"}`)
+		for range 3 {
+			same(w, view)
+			contains(t, w.compute.conditions(), pf1, "s1", "until the server is gone")
+			time.Sleep(time.Minute)
+		}
+		if w.provider(name2).ID != "" {
+			t.Error("the provider of the other PF, which is free, is not deleted")
+		}
+		w.compute.assign()
+		w.untilPhase(host.Gone, "s1")
+		if w.allocated("s1", name1, pfClass) != 1 {
+			t.Error("the agent deleted the allocation")
+		}
+		w.deleteAllocations("s1")
+		w.until("it is gone", func() bool { return w.provider(name1).ID == "" && w.compute.conditions() == "" })
+		stop = w.restart(stop, `{"vendor_id":"ffff"}`)
+		if w.provider(name1).ID != "" || w.compute.conditions() != "" {
+			t.Errorf("%+v %q", w.provider(name1), w.compute.conditions())
+		}
+		must(t, stop())
+		w.checkConsistent()
+	})
+	scenario(t, "device_spec names its VFs instead", func(t *testing.T, w *testHost) {
+		stop, view := held(w)
+		must(t, stop())
+		writes := w.writes()
+		setRules(w, vfRule)
+		contains(t, w.refusedStart(fault.Invalid), "0000:3b:00.1", "server s1 holds its PF "+pf1)
+		if w.writes() != writes {
+			t.Errorf("%d writes", w.writes()-writes)
+		}
+		same(w, view)
+		setRules(w, pfRule)
+		_, stop = w.startReported()
+		w.untilPhase(host.Running, "s1")
+		must(t, stop())
+		w.checkConsistent("s1")
+	})
+	scenario(t, "the host no longer has it", func(t *testing.T, w *testHost) {
+		stop, view := held(w)
+		w.sysfs.remove(pf1)
+		stop = w.restart(stop, pfRule)
+		for range 3 {
+			same(w, view)
+			contains(t, w.compute.conditions(), pf1, "s1")
+			time.Sleep(time.Minute)
+		}
+		must(t, stop())
+		w.checkConsistent("s1")
+	})
+}

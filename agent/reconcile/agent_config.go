@@ -1,0 +1,30 @@
+package reconcile
+
+import (
+	"time"
+
+	"github.com/openberth/berth/pci"
+)
+
+// Config is the configuration of an agent.
+type Config struct {
+	Host              string // hypervisor hostname, and the name of the root provider
+	Dir               string // of the journal, for messages
+	Rules             pci.Rules
+	ReportInPlacement bool
+	CPUs              CPUs
+	Machine           Machine
+
+	Rescan   time.Duration  // interval between two syncs
+	Parallel int            // maximum number of concurrent builds
+	NewID    func() string  // returns UUIDs
+	Jitter   func() float64 // returns 0 to 1
+}
+
+// Machine identifies where an agent runs. Empty fields are unknown.
+type Machine struct {
+	ID string // machine-id(5): of the installed system, also in a copy of it
+	// boot, process namespace and lock directory: two processes of one place exclude each other by the lock of the
+	// host's name
+	Place string
+}

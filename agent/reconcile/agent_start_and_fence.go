@@ -1,0 +1,106 @@
+package reconcile
+
+import (
+	"errors"
+	"time"
+
+	"github.com/openberth/berth/agent/journal"
+	"github.com/openberth/berth/api/host"
+	"github.com/openberth/berth/fault"
+)
+
+// start identifies this start of the agent to compute.
+type start struct {
+	instance string   // id of this agent; journalled with the identity
+	id       string   // of this process
+	ids      []string // of this process and of earlier ones that compute has not acknowledged
+	number   int64    // number of starts with this journal; journalled with the identity
+	sequence int64    // number of guest reports since this start
+}
+
+// longestTakeover is the maximum time for which a start waits for the previous one to end.
+const longestTakeover = 5 * time.Minute
+
+// beginStart creates the identity of this start. The fault is Conflict when the journal was written on another machine.
+func (c *core) beginStart(id string) error {
+	known, _ := c.state.Identity()
+	if here := c.config.Machine.ID; known.Machine != "" && here != "" && known.Machine != here {
+		return fault.New(fault.Conflict, "reconcile.New",
+			"the agent's directory %s was written on another machine (machine-id %s, here it is %s), "+
+				"so it is a copy and its guests are not here; if this machine replaces that one for good, run `berth agent adopt`",
+			c.config.Dir, known.Machine, here)
+	}
+	c.start = start{instance: known.Instance, number: known.Starts + 1, id: id}
+	if c.start.instance == "" {
+		c.start.instance = c.config.NewID()
+	}
+	c.start.ids = append(c.state.Starts(), id)
+	c.start.ids = c.start.ids[max(0, len(c.start.ids)-host.MaxPrevious):]
+	return nil
+}
+
+// recordStart records that another start of the agent has begun. Without an identity in the journal, the first sync
+// does that, before anything is reported.
+func (c *core) recordStart() {
+	id, written := c.state.Identity()
+	if !written {
+		return
+	}
+	id.Instance, id.Starts, id.Machine = c.start.instance, c.start.number, c.config.Machine.ID
+	c.writeIdentity(id)
+	c.record(journal.Starts(c.start.ids))
+}
+
+// acknowledgeStart records that compute has stored a report of this start: earlier starts are no longer reported.
+func (c *core) acknowledgeStart() {
+	if len(c.start.ids) > 1 {
+		c.start.ids = []string{c.start.id}
+		c.record(journal.Starts(c.start.ids))
+	}
+}
+
+// takeover returns how long a refused start must wait for the previous one to end; 0: it must not.
+func takeover(err error) time.Duration {
+	taken, is := errors.AsType[*host.Occupied](err)
+	if !is || taken.Wait > longestTakeover {
+		return 0
+	}
+	return taken.Wait
+}
+
+// fence handles the fault of a report or a watch: a Conflict means that another agent serves the host. Then this agent
+// changes nothing until compute accepts a report.
+func (c *core) fence(err error) {
+	if !fault.Is(err, fault.Conflict) || c.fenced {
+		return
+	}
+	c.fenced, c.wake = true, true
+	c.condition("instance", fault.TextOf(err)+"; until then nothing is built or destroyed")
+}
+
+// unfence resumes work after compute has accepted a report.
+func (c *core) unfence() {
+	if !c.fenced {
+		return
+	}
+	c.fenced, c.wake, c.wantSync = false, true, true
+	c.condition("instance")
+}
+
+// sender returns how this start of the agent identifies itself to compute.
+func (c *core) sender() host.Sender {
+	from := host.Sender{Instance: c.start.instance, Start: c.start.id, ProcessSpace: c.config.Machine.Place}
+	for _, id := range c.start.ids {
+		if id != c.start.id {
+			from.Previous = append(from.Previous, id)
+		}
+	}
+	return from
+}
+
+// writeIdentity records the identity if it differs from the journal's.
+func (c *core) writeIdentity(id journal.Identity) {
+	if known, _ := c.state.Identity(); known != id {
+		c.record(id.Entry())
+	}
+}

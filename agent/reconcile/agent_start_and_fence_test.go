@@ -1,0 +1,45 @@
+package reconcile
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/openberth/berth/api/host"
+	"github.com/openberth/berth/fault"
+)
+
+// A host report that compute refuses because another agent serves the host is followed by no guest report.
+func TestAFencedAgentReportsNoGuest(t *testing.T) {
+	d := newDriver(t)
+	d.settle(nil)
+	d.assign(1, "s1")
+	d.settle(nil)
+	isHostReport := func(e Effect) bool { _, is := e.(ReportHost); return is }
+	d.assign(2)
+	d.settle(isHostReport)
+	if !d.state.works.awaitingReport() {
+		t.Fatalf("no attempt waits for a host report, pending %v", d.pending)
+	}
+	d.pending = slices.DeleteFunc(d.pending, isHostReport)
+	d.deliver(HostReported{Err: fault.New(fault.Conflict, "test", "another agent serves the host")})
+	if i := slices.IndexFunc(d.pending, func(e Effect) bool { return WorkOf(e) != "" }); i >= 0 {
+		t.Errorf("%#v follows", d.pending[i])
+	}
+	d.advanceTime(time.Minute, nil)
+	if d.phase() != host.Gone {
+		t.Errorf("phase %s after the agent is admitted again", d.phase())
+	}
+}
+
+// The first report follows the first sync, also when another sync is due then.
+func TestTheFirstReportWaitsForOneSync(t *testing.T) {
+	d := newDriver(t)
+	writes := func(e Effect) bool { _, is := e.(WriteProvider); return is }
+	d.settle(writes)
+	d.deliver(DevicesChanged{})
+	d.settle(func(e Effect) bool { _, is := e.(Observe); return is })
+	if d.hostReports == 0 {
+		t.Errorf("no host report, pending %v", d.pending)
+	}
+}

@@ -1,0 +1,141 @@
+package reconcile
+
+import (
+	"errors"
+	"reflect"
+	"slices"
+
+	"github.com/openberth/berth/agent/device"
+	"github.com/openberth/berth/agent/hypervisor"
+	"github.com/openberth/berth/agent/journal"
+	"github.com/openberth/berth/api/host"
+	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/resource"
+)
+
+// apply records what an effect of an attempt did. A fault ends the attempt: try again later.
+func (w *works) apply(j *work, effect Effect, e WorkDone) error {
+	switch effect := effect.(type) {
+	case Build:
+		if e.Err != nil {
+			return w.buildFailed(j, e.Err)
+		}
+		g := effect.Guest
+		w.guests[g.ID] = g
+		w.guestEpoch++
+		w.log("guest reconciled", "server", g.ID, "devices", len(g.Devices), "stopped", g.Stopped, "build", g.Build)
+		return nil
+	case Migrate:
+		return w.migrated(j, effect, e.Err)
+	case ReportGuest:
+		return w.guestReported(j, effect, e.Err)
+	}
+	if e.Err != nil {
+		return fault.Wrap("", "reconcile."+reflect.TypeOf(effect).Name(), e.Err)
+	}
+	switch effect := effect.(type) {
+	case ReadAllocation:
+		if refusal := w.checkAllocation(j.attempt.want, e.Allocation); refusal != "" {
+			w.setFailure(j, refusal)
+			return nil
+		}
+		j.attempt.verified = true
+	case Rename:
+		w.renamed(effect)
+	case Destroy:
+		delete(w.guests, effect.ID)
+		w.guestEpoch++
+		j.attempt.destroyed[effect.ID] = true
+	case ListGuests:
+		j.attempt.listed = append([]hypervisor.Guest{}, e.Guests...)
+	}
+	return nil
+}
+
+// migrated records the result of a migration.
+func (w *works) migrated(j *work, e Migrate, err error) error {
+	switch {
+	case err == nil:
+		g := w.guests[j.id]
+		g.Departed = true
+		w.guests[j.id] = g
+		w.guestEpoch++
+		w.log("guest migrated", "server", j.id, "to", e.To.Host)
+		j.attempt.departure = &host.Guest{Phase: host.Departed}
+	case fault.Is(err, fault.Unavailable) && j.mayRetryBuild():
+		return err
+	default:
+		j.attempt.departure = notDeparted(j.attempt.want, err)
+	}
+	return nil
+}
+
+// guestReported records the answer of compute to a guest report.
+func (w *works) guestReported(j *work, e ReportGuest, err error) error {
+	a := j.attempt
+	if late, is := errors.AsType[*host.Late](err); is {
+		w.raiseSequence(late.Number)
+		if a.late++; a.late < sequenceTries {
+			return nil // next sends it again, with a larger number
+		}
+	}
+	if err != nil {
+		return fault.Wrap("", "reconcile.ReportGuest", err)
+	}
+	a.late = 0
+	_, failed := w.unreportedFailures[j.id]
+	switch {
+	case a.want.ID == "" && a.removal.ID != "":
+		w.reportedRemovals[a.removal.ID] = a.version
+		w.forgetEntries(w.removedIDs(a.removal)...)
+		a.final = true
+	case a.want.ID == "":
+		w.forgetEntries(j.id)
+		a.final = true
+	case failed:
+		w.warn("server failed", "server", j.id, "reason", e.Guest.Message)
+		w.forgetEntries(j.id)
+		delete(w.unreportedFailures, j.id)
+		w.acked[j.id], a.final = outcome{want: a.want, phase: host.Failed}, true
+	case e.Guest.Phase == host.Claimed && !a.want.Incoming:
+		a.claimed, a.report = true, reportWait{}
+		w.confirmClaim(a.want)
+	default:
+		w.acked[j.id], a.final = outcome{want: a.want, phase: e.Guest.Phase}, true
+		w.confirmed[j.id] = a.want
+		if e.Guest.Phase == host.Refused {
+			return &refusedError{a.refusal}
+		}
+	}
+	return nil
+}
+
+// confirmClaim records that compute has confirmed the claim of a server. If its allocations may be missing in
+// Placement, the next sync writes them.
+func (c *core) confirmClaim(want host.Server) {
+	if !reflect.DeepEqual(c.assignments.servers[want.ID], want) {
+		return
+	}
+	c.confirmed[want.ID] = want
+	counted := func(c device.Claim) bool { return c.Provider != "" }
+	// Placement selected the devices and has the allocation
+	chosen := func(r host.Request) bool { return len(r.Providers) > 0 }
+	picked := c.set.Held(resource.ConsumerID(want.ID))
+	if _, exists := c.guests[want.ID]; exists {
+		return // its allocation may be part of a move
+	}
+	if c.config.ReportInPlacement && slices.ContainsFunc(picked, counted) &&
+		!slices.ContainsFunc(want.Requests, chosen) {
+		c.newlyClaimed[want.ID] = true
+		c.wantSync = true
+	}
+}
+
+// forgetEntries deletes the journal's entries of servers.
+func (c *core) forgetEntries(ids ...string) {
+	for _, id := range ids {
+		if c.state.Has(id) {
+			c.record(journal.Removed(id))
+		}
+	}
+}

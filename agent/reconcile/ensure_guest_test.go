@@ -1,0 +1,118 @@
+package reconcile
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/openberth/berth/agent/hypervisor"
+	"github.com/openberth/berth/api/host"
+	"github.com/openberth/berth/fault"
+)
+
+// newDriverWith returns a driver whose agent has started on a host with a guest.
+func newDriverWith(t *testing.T, g hypervisor.Guest) *driver {
+	t.Helper()
+	d := newDriver(t)
+	d.guests[g.ID] = g
+	d.start()
+	d.settle(nil)
+	return d
+}
+
+// assignPlain delivers the assignment of a server without devices.
+func (d *driver) assignPlain(id string) {
+	d.t.Helper()
+	d.deliver(Received{Assignments: host.Assignments{Cloud: "c", Position: host.Position{Epoch: 1, EpochID: "e",
+		Revision: 1},
+		Servers: []host.Server{{ID: id, Name: id, VCPUs: 1, MemoryMB: 64}}}})
+}
+
+// A stopped guest is not started before compute has accepted a claim: the server may run on another host.
+func TestStoppedGuestIsClaimedBeforeItStarts(t *testing.T) {
+	d := newDriverWith(t, hypervisor.Guest{ID: "s1", Stopped: true})
+	d.assignPlain("s1")
+	d.settle(func(e Effect) bool { _, is := e.(ReportGuest); return is })
+	claims := func(e Effect) bool { r, is := e.(ReportGuest); return is && r.Guest.Phase == host.Claimed }
+	if !slices.ContainsFunc(d.pending, claims) || !d.guests["s1"].Stopped {
+		t.Fatalf("pending %+v, guests %+v: the claim must precede the start", d.pending, d.guests)
+	}
+	d.settle(nil)
+	if d.guests["s1"].Stopped || d.phase() != host.Running {
+		t.Errorf("the guest was not started: %+v, reports %+v", d.guests, d.reports)
+	}
+}
+
+// A server that has another guest on the host is not claimed before compute has a report of that guest.
+func TestOtherGuestIsReportedBeforeTheClaim(t *testing.T) {
+	d := newDriverWith(t, hypervisor.Guest{ID: "m1", Server: "s1"})
+	d.assignPlain("s1")
+	d.settle(func(e Effect) bool { _, is := e.(ReportHost); return is })
+	if len(d.reports) > 0 {
+		t.Fatalf("reports %+v: the claim must follow the host report", d.reports)
+	}
+	d.settle(nil)
+	if len(d.reports) == 0 || d.reports[0].Phase != host.Claimed {
+		t.Errorf("the server was not claimed: %+v", d.reports)
+	}
+}
+
+// A guest that was observed half built is not a guest that existed before its build: when the build fails, the server
+// fails.
+func TestAFailedBuildOfAnObservedGuest(t *testing.T) {
+	d := newDriver(t)
+	d.settle(nil)
+	d.assign(1, "s1")
+	d.settle(isBuild)
+	build := d.pending[slices.IndexFunc(d.pending, isBuild)].(Build)
+	d.guests["s1"] = build.Guest
+	d.deliver(DevicesChanged{})
+	d.settle(isBuild)
+	if len(d.state.guests) != 1 {
+		t.Fatalf("observed %v", d.state.guests)
+	}
+	d.endBuild(fault.New(fault.Invalid, "test", "no such image"))
+	d.settle(nil)
+	if d.phase() != host.Failed || len(d.guests) > 0 || len(d.disk.Claims()) > 0 {
+		t.Errorf("phase %s, guests %v, claims %v", d.phase(), d.guests, d.disk.Claims())
+	}
+}
+
+// A guest that vanishes while it is changed is built again: its server does not fail.
+func TestARefusedChangeOfAVanishedGuest(t *testing.T) {
+	d := newDriver(t)
+	d.settle(nil)
+	d.assign(1, "s1")
+	d.settle(nil)
+	for id, g := range d.guests {
+		g.Stopped = true
+		d.guests[id] = g
+	}
+	d.deliver(DevicesChanged{})
+	d.settle(isBuild)
+	delete(d.guests, "s1")
+	d.deliver(DevicesChanged{})
+	d.settle(isBuild)
+	if len(d.state.guests) != 0 {
+		t.Fatalf("observed %v", d.state.guests)
+	}
+	d.endBuild(fault.New(fault.Invalid, "test", "no such guest"))
+	d.settle(nil)
+	d.advanceTime(10*time.Second, nil)
+	failed := slices.ContainsFunc(d.reports, func(g host.Guest) bool { return g.Phase == host.Failed })
+	if failed || d.phase() != host.Running || len(d.guests) != 1 {
+		t.Errorf("phase %s, guests %v, reports %+v", d.phase(), d.guests, d.reports)
+	}
+}
+
+// endBuild ends the build in progress with a fault.
+func (d *driver) endBuild(err error) {
+	d.t.Helper()
+	i := slices.IndexFunc(d.pending, isBuild)
+	if i < 0 {
+		d.t.Fatal("no build is in progress")
+	}
+	work := WorkOf(d.pending[i])
+	d.pending = slices.Delete(d.pending, i, i+1)
+	d.deliver(WorkDone{Work: work, Err: err})
+}

@@ -1,0 +1,35 @@
+package reconcile
+
+import (
+	"github.com/openberth/berth/api/host"
+)
+
+const (
+	sequenceTries    = 3       // attempts to send one guest report with a sufficient number
+	sequencePerStart = 1 << 32 // numbers available to one start of the agent
+)
+
+// report returns the effect that sends the state of a server to compute.
+//
+// Each report has a number, so that compute recognises the latest one in whatever order they arrive. Numbers also rise
+// from one start of the agent to the next: the journal counts the starts. Compute refuses a number as too low when
+// another report of this agent about the same server was faster, or when the journal was restored from a backup. Then
+// the report is sent again with a larger number.
+func (c *core) report(work, id string, g host.Guest) Effect {
+	c.start.sequence++
+	g.Instance, g.Start = c.start.instance, c.start.id
+	g.Number = c.start.number*sequencePerStart + c.start.sequence
+	return ReportGuest{Work: work, ID: id, Guest: g}
+}
+
+// raiseSequence makes the next numbers larger than one that compute has stored.
+func (c *core) raiseSequence(number int64) {
+	if c.start.number*sequencePerStart+c.start.sequence >= number {
+		return
+	}
+	id, _ := c.state.Identity()
+	c.start.number, c.start.sequence = number/sequencePerStart+1, 0
+	id.Starts = c.start.number
+	c.writeIdentity(id)
+	c.warn("guest report numbers raised (journal restored from a backup?)", "number", number)
+}

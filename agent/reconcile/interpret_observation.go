@@ -1,0 +1,170 @@
+package reconcile
+
+import (
+	"slices"
+
+	"github.com/openberth/berth/agent/device"
+	"github.com/openberth/berth/agent/facts"
+	"github.com/openberth/berth/agent/hypervisor"
+	"github.com/openberth/berth/agent/journal"
+	"github.com/openberth/berth/agent/survey"
+	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/numa"
+	"github.com/openberth/berth/pci"
+	"github.com/openberth/berth/provider"
+)
+
+// view is what an observation means: the input of package survey, and the rest.
+type view struct {
+	facts    survey.Facts // without Held
+	offers   []device.Offer
+	guests   []hypervisor.Guest
+	problems []string // of the host, as sentences
+	identity journal.Identity
+	cells    []numa.Cell
+	adopted  string // a sentence, when Placement's root provider differs from the journal's
+}
+
+// interpret returns what an observation means. A device that exists but cannot be read counts as it was last read.
+// Faults: Invalid when the host's provider in Placement cannot be the agent's, or when the configuration cannot be
+// reported.
+func (s *syncer) interpret(o Observation) (v view, err error) {
+	machine := withLastRead(o.Machine, s.scanned)
+	for _, p := range machine.Problems {
+		v.problems = append(v.problems, p.String())
+	}
+	v.cells, v.guests = s.config.CPUs.cells(machine), o.Guests
+	v.identity = journal.Identity{Host: s.config.Host, Provider: s.root}
+	if o.ByName { // at the start, or another client has deleted the root
+		if v.identity, v.adopted, err = s.identify(o); err != nil {
+			return v, err
+		}
+		s.warnOfConfig(machine, o.Capacity)
+	}
+	v.facts = survey.Facts{Host: s.config.Host, Root: v.identity.Provider, Devices: machine.Devices,
+		Rules: s.config.Rules, Report: s.config.ReportInPlacement, Actual: o.Tree, Spent: map[device.ID]bool{},
+		Unreadable: unreadable(machine)}
+	s.config.CPUs.fillFacts(&v.facts, machine, o.Capacity)
+	for at, spent := range s.state.Spent() {
+		v.facts.Spent[at] = !spent.Returning
+	}
+	v.offers = survey.Offers(v.facts)
+	return v, survey.CheckSwitch(v.facts)
+}
+
+// warnOfConfig logs what the configuration names and the host does not have. Wrong rules refuse the plan.
+func (s *syncer) warnOfConfig(machine facts.Facts, capacity hypervisor.Capacity) {
+	for _, finding := range s.config.Rules.Judge(machine.Devices) {
+		if !finding.Wrong {
+			s.warn(finding.Sentence)
+		}
+	}
+	for _, sentence := range s.config.CPUs.Warnings(machine, capacity) {
+		s.warn(sentence)
+	}
+}
+
+// withLastRead returns the machine with each device that exists but cannot be read as it was last read.
+func withLastRead(machine facts.Facts, last []pci.Device) facts.Facts {
+	machine.Devices = slices.Clone(machine.Devices)
+	for _, p := range machine.Problems {
+		address, err := pci.ParseAddress(p.Name)
+		if err != nil {
+			continue
+		}
+		at := func(d pci.Device) bool { return d.Address == address }
+		i, now := slices.IndexFunc(last, at), slices.IndexFunc(machine.Devices, at)
+		switch {
+		case i < 0:
+		case now < 0:
+			machine.Devices = append(machine.Devices, last[i])
+		case machine.Devices[now].Serial == "":
+			machine.Devices[now].Serial = last[i].Serial
+		}
+	}
+	return machine
+}
+
+// unreadable returns the devices that exist and cannot be identified.
+func unreadable(machine facts.Facts) map[device.ID]bool {
+	out := map[device.ID]bool{}
+	for _, p := range machine.Problems {
+		if address, err := pci.ParseAddress(p.Name); err == nil && p.Unreadable {
+			out[device.PCI(address)] = true
+		}
+	}
+	return out
+}
+
+// identify determines the host's root provider: the one that Placement has under the host's name, because allocations
+// refer to it; else the journal's, so that a restart keeps it; else a new one. adopted is a sentence when Placement's
+// differs from the journal's. Invalid: the journal is another host's, or Placement has the provider elsewhere or under
+// another name.
+func (s *syncer) identify(o Observation) (id journal.Identity, adopted string, err error) {
+	const op = "reconcile.identify"
+	known, written := s.state.Identity()
+	if written && known.Host != s.config.Host {
+		return id, "", fault.New(fault.Invalid, op, "the journal in %s is that of host %q, but this host is called %q; "+
+			"give each host its own directory, or its old name back", s.config.Dir, known.Host, s.config.Host)
+	}
+	id = journal.Identity{Host: s.config.Host, Provider: known.Provider}
+	switch found := o.Named; {
+	case found == nil && !written:
+		id.Provider = provider.ID(s.config.NewID())
+		return id, "", nil
+	case found == nil:
+		if p, there := o.Tree.ByID(known.Provider); there && p.Name != s.config.Host {
+			return id, "", fault.New(fault.Invalid, op,
+				"Placement has this host's provider %s under the name %q, not %q; rename the provider or the host",
+				p.ID, p.Name, s.config.Host)
+		}
+		return id, "", nil
+	case found.Parent != "":
+		return id, "", fault.New(fault.Invalid, op, "Placement has a provider %q (%s), but its parent is %s, and a host's "+
+			"provider must be a root; rename the provider, or give this host another name", s.config.Host, found.ID,
+			found.Parent)
+	case written && found.ID != known.Provider:
+		adopted = "Placement has this host as provider " + string(found.ID) + ", the journal had it as " +
+			string(known.Provider) + "; the agent uses Placement's, which has the allocations"
+		fallthrough
+	default:
+		id.Provider = found.ID
+	}
+	return id, adopted, nil
+}
+
+// observe stores what an observation means as the state of the host. The observed guests are stored only if none was
+// built or removed since the epoch.
+func (s *syncer) observe(v view, epoch int) error {
+	known, _ := s.state.Identity()
+	v.identity.Instance, v.identity.Starts, v.identity.Cloud, v.identity.Machine = s.start.instance, s.start.number,
+		known.Cloud, s.config.Machine.ID
+	s.writeIdentity(v.identity)
+	if !slices.Equal(s.state.Starts(), s.start.ids) {
+		s.record(journal.Starts(s.start.ids))
+	}
+	if v.adopted != "" {
+		s.condition("identity", v.adopted)
+	}
+	s.root, s.tree, s.scanned, s.cells = v.identity.Provider, v.facts.Actual, v.facts.Devices, v.cells
+	s.condition("host", v.problems...)
+	s.reportChanged() // also when nothing changed: compute expects a report at least once a minute
+	if !s.restored {
+		return s.restoreGuests(v.offers, v.guests)
+	}
+	set, changes := s.set.Sync(s.withUsed(v.offers))
+	for _, change := range changes {
+		s.log("device", "change", change.String())
+	}
+	s.set = set
+	s.setConflictCondition()
+	if epoch == s.guestEpoch {
+		s.guests = map[string]hypervisor.Guest{}
+		for _, g := range v.guests {
+			s.guests[g.ID] = g
+		}
+		s.markUsedByGuests()
+		s.wake = true
+	}
+	return nil
+}

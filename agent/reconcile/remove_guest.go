@@ -1,0 +1,138 @@
+package reconcile
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/openberth/berth/agent/hypervisor"
+	"github.com/openberth/berth/api/host"
+)
+
+// An agent destroys a guest only when compute's assignments name it in Remove. A guest that they do not mention keeps
+// running with its devices, and a condition names it: compute's database may be an old one, or a new one.
+
+// remove returns the next effect for a guest that compute has named for removal: it is destroyed, its devices are
+// freed, and it is reported gone. The host report with the free devices is sent first; otherwise compute would not
+// offer them for a moment. A guest that never existed is reported gone too, because compute waits for the report.
+func (w *works) remove(j *work) Effect {
+	r := j.attempt.removal
+	for _, id := range []string{r.ID, r.PreviousID} {
+		if e := w.finish(j, id); e != nil {
+			return e
+		}
+	}
+	for _, id := range w.removedIDs(r) {
+		if e := w.release(j, id); e != nil {
+			return e
+		}
+	}
+	if w.mustAwaitReport(j.attempt) {
+		return awaitReport{}
+	}
+	return w.report(j.id, r.ID, host.Guest{Phase: host.Gone})
+}
+
+// removedIDs lists the ids under which the guest of a removal may be known here.
+func (w *works) removedIDs(r host.Removal) []string {
+	if _, wanted := w.assignments.servers[r.PreviousID]; r.PreviousID == "" || r.PreviousID == r.ID || wanted {
+		return []string{r.ID}
+	}
+	return []string{r.ID, r.PreviousID}
+}
+
+// dropClaims returns the next effect for a server that the assignments do not mention and that has no guest: its
+// claims are freed, and it is reported gone. The guests are listed again first, because a guest must not lose its
+// devices: a guest that exists after all is kept.
+func (w *works) dropClaims(j *work) Effect {
+	if e := w.finish(j, j.id); e != nil {
+		return e
+	}
+	a := j.attempt
+	if a.listed == nil {
+		return ListGuests{Work: j.id}
+	}
+	if i := slices.IndexFunc(a.listed, func(g hypervisor.Guest) bool { return g.ID == j.id }); i >= 0 {
+		w.guests[j.id] = a.listed[i]
+		return nil
+	}
+	if !a.freed {
+		w.free(j.id)
+		a.freed = true
+	}
+	if w.mustAwaitReport(a) {
+		return awaitReport{}
+	}
+	return w.report(j.id, j.id, host.Guest{Phase: host.Gone})
+}
+
+// finish returns the effect that finishes a rename to id, as one of the work; nil when there is none.
+func (w *works) finish(j *work, id string) Effect {
+	e, unfinished := w.finishRename(id).(Rename)
+	if !unfinished {
+		return nil
+	}
+	e.Work = j.id
+	return e
+}
+
+// release returns the effect that destroys a guest; nil when there is none any more, and its devices are freed.
+// It does nothing for a server without guest and claims.
+func (w *works) release(j *work, id string) Effect {
+	g, exists := w.guests[id]
+	if _, taken := w.state.Of(id); !exists && !taken {
+		return nil
+	}
+	if !j.attempt.destroyed[id] {
+		if exists && !g.Stopped {
+			w.markUsed(id)
+		}
+		return Destroy{Work: j.id, ID: id}
+	}
+	w.free(id)
+	return nil
+}
+
+// mustAwaitReport reports whether compute must have a host report with the present devices first.
+func (w *works) mustAwaitReport(a *attempt) bool {
+	if a.report.version == 0 {
+		a.report.version = w.version
+	}
+	return w.delivered < a.report.version && !a.report.refused
+}
+
+// setFailure records that a server cannot run here; ensure then reports it.
+func (c *core) setFailure(j *work, message string) {
+	c.unreportedFailures[j.id] = outcome{want: j.attempt.want, message: message}
+}
+
+// fail returns the next effect for a server that cannot run here: everything of it is removed, and it is reported as
+// failed.
+func (w *works) fail(j *work, message string) Effect {
+	if e := w.release(j, j.id); e != nil {
+		return e
+	}
+	if w.mustAwaitReport(j.attempt) {
+		return awaitReport{}
+	}
+	return w.report(j.id, j.id, host.Guest{Phase: host.Failed, Message: message})
+}
+
+// leavingIDs lists the entries to remove, by id: those that compute has named for removal and not yet confirmed as
+// gone, and those that the assignments do not mention and that have no guest, such as claims whose guest was never
+// built.
+func (c *core) leavingIDs() []string {
+	out := map[string]bool{}
+	for id, r := range c.assignments.remove {
+		if at, reported := c.reportedRemovals[id]; !reported || at != c.assignments.version(r) {
+			out[id] = true
+		}
+	}
+	for _, id := range slices.Concat(c.state.Servers(), c.state.Gone()) {
+		_, wanted := c.assignments.servers[id]
+		_, named := c.assignments.remove[id]
+		if _, exists := c.guests[id]; !wanted && !named && !exists && !c.formerName(id) {
+			out[id] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(out))
+}

@@ -1,0 +1,149 @@
+package reconcile
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/openberth/berth/agent/device"
+	"github.com/openberth/berth/agent/hypervisor"
+	"github.com/openberth/berth/agent/journal"
+	"github.com/openberth/berth/pci"
+	"github.com/openberth/berth/resource"
+)
+
+// claimConflict is a claim of the journal on a device that another guest has, as after the journal was restored from a
+// backup.
+type claimConflict struct {
+	server   string // that has the device according to the journal
+	device   device.ID
+	sentence string
+}
+
+// restore returns the device set after a restart. Devices that guests have are claimed for them. The other
+// claims of the journal are kept, except those on a device that another guest has: they are returned as conflicts.
+func restore(offers []device.Offer, state journal.State, guests []hypervisor.Guest) (device.Set, []claimConflict,
+	error) {
+	var claims []device.Claim
+	var conflicts []claimConflict
+	holder := map[device.ID]resource.ConsumerID{}
+	add := func(c device.Claim, source string) {
+		id := c.ID()
+		if by, taken := holder[id]; taken {
+			if by != c.Holder {
+				conflicts = append(conflicts, claimConflict{string(c.Holder), id,
+					fmt.Sprintf("%s: %s gives it to server %s, but the guest of server %s runs with it", id, source, c.Holder,
+						by)})
+			}
+			return
+		}
+		holder[id] = c.Holder
+		claims = append(claims, c)
+	}
+	for _, g := range guests {
+		g.ID = currentID(g.ID, state)
+		journalled, _ := state.Of(g.ID)
+		for _, d := range g.Devices {
+			c := device.Claim{Offer: device.Offer{Device: pci.Device{Address: d.ID.Address()}, Provider: d.Provider},
+				Holder: resource.ConsumerID(g.ID), Request: d.Request}
+			for _, j := range journalled {
+				if j.ID() == d.ID {
+					c = j
+				}
+			}
+			c.State = device.Allocated
+			add(c, "the hypervisor")
+		}
+	}
+	for _, c := range state.Claims() {
+		add(c, "the journal")
+	}
+	set, err := device.Restore(offers, claims)
+	return set, conflicts, err
+}
+
+// currentID returns the id that the journal has for a guest of the hypervisor: the new one when a rename is
+// unfinished.
+func currentID(id string, state journal.State) string {
+	renames := state.Renames()
+	for _, now := range slices.Sorted(maps.Keys(renames)) {
+		if renames[now].Was == id && !renames[now].Done {
+			return now
+		}
+	}
+	return id
+}
+
+// restoreGuests initialises the devices from the first observation, and records what the journal did not have.
+func (s *syncer) restoreGuests(offers []device.Offer, guests []hypervisor.Guest) error {
+	set, conflicts, err := restore(offers, s.state, guests)
+	if err != nil {
+		return err
+	}
+	state := s.state
+	for _, g := range guests {
+		s.guests[g.ID] = g
+		id := currentID(g.ID, state)
+		held, cells := set.Held(resource.ConsumerID(id)), cellsOf(g, state.Cells(id))
+		written, _ := state.Of(id)
+		if sameClaims(written, held) && fmt.Sprint(cells) == fmt.Sprint(state.Cells(id)) {
+			continue
+		}
+		s.log(restoreMessage(written, held), "server", id, "devices", len(held))
+		s.record(journal.Put(id, held, cells...))
+	}
+	s.set, s.restored, s.conflicts = set, true, conflicts
+	s.setConflictCondition()
+	s.markUsedByGuests()
+	return nil
+}
+
+// cellsOf returns the NUMA cells of a guest: those of the journal, unless the guest runs with others, as when the
+// journal is lost or from a backup. The hypervisor does not record the flavor's thread policy: the guest keeps the
+// threads that it has.
+func cellsOf(g hypervisor.Guest, written []journal.GuestCell) []journal.GuestCell {
+	// Sprint does not distinguish nil from an empty list
+	if len(g.Cells) == 0 || fmt.Sprint(hypervisorCells(written)) == fmt.Sprint(g.Cells) {
+		return written
+	}
+	var out []journal.GuestCell
+	for _, p := range g.Cells {
+		out = append(out, journal.GuestCell{VCPUs: p.VCPUs, Dedicated: slices.Sorted(maps.Keys(p.CPUs)), MemoryMB: p.MemoryMB,
+			PageKB:   p.PageKB,
+			Emulator: len(p.Emulator), Node: p.Node, CPUs: p.CPUs, EmulatorThreads: p.Emulator, Pages: p.PageKB})
+	}
+	return out
+}
+
+// setConflictCondition sets the condition of the remaining conflicts. Most of these claims are removed from the
+// journal soon after the start, because compute does not assign their servers.
+func (s *syncer) setConflictCondition() {
+	s.conflicts = slices.DeleteFunc(s.conflicts, func(d claimConflict) bool {
+		claims, _ := s.state.Of(d.server)
+		return !slices.ContainsFunc(claims, func(c device.Claim) bool { return c.ID() == d.device })
+	})
+	var sentences []string
+	for _, d := range s.conflicts {
+		sentences = append(sentences, d.sentence)
+	}
+	s.condition("restore", sentences...)
+}
+
+// restoreMessage returns the log message for a guest whose claims differ from the journal's.
+func restoreMessage(written, held []device.Claim) string {
+	at := func(list []device.Claim) (out []device.ID) {
+		for _, c := range list {
+			out = append(out, c.ID())
+		}
+		return out
+	}
+	switch {
+	case len(written) == 0:
+		return "guest without claims in the journal: its devices are recorded"
+	case !slices.Equal(at(written), at(held)):
+		return "guest with other devices than in the journal: those of the guest are recorded"
+	case !slices.EqualFunc(written, held, func(a, b device.Claim) bool { return a.Provider == b.Provider }):
+		return "guest with other providers than in the journal (reporting switched on?)"
+	}
+	return "guest runs with its claimed devices"
+}

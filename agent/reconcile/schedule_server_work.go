@@ -1,0 +1,183 @@
+package reconcile
+
+import (
+	"maps"
+	"reflect"
+	"slices"
+	"time"
+
+	"github.com/openberth/berth/api/host"
+)
+
+// works is the work on the servers that are not reconciled. The work on one server is a sequence of attempts, and an
+// attempt is a sequence of effects, one at a time: after each, next decides from the whole state which effect comes
+// then. So whatever a crash ended continues at the next start.
+type works struct {
+	*core
+	*renamer
+	byID     map[string]*work
+	building int // number of attempts on assigned servers
+}
+
+// work is the state of the work on one server until it is reconciled.
+type work struct {
+	id            string
+	failures      int       // attempts that failed
+	buildFailures int       // builds that failed in the hypervisor
+	retryAt       time.Time // earliest time of the next attempt
+	waitingSince  time.Time // start of the wait for other servers to leave
+	attempt       *attempt  // in progress; nil: none
+}
+
+// deadline returns the time of the next attempt that waits; zero when none waits.
+func (w *works) deadline() (at time.Time) {
+	for _, j := range w.byID {
+		if j.attempt == nil && !j.retryAt.IsZero() {
+			at = earlier(at, j.retryAt)
+		}
+	}
+	return at
+}
+
+// deadlinePassed reports whether an attempt that waited can begin.
+func (w *works) deadlinePassed() bool {
+	at := w.deadline()
+	return !at.IsZero() && !w.now.Before(at)
+}
+
+// dispatch begins the attempts that can begin, removals first because they free devices.
+func (w *works) dispatch() {
+	if w.freed {
+		w.retryWaiting()
+	}
+	w.wake, w.freed = false, false
+	for _, j := range w.byID {
+		if !j.retryAt.After(w.now) {
+			j.retryAt = time.Time{} // from here on, the end of an attempt or a change leads here again
+		}
+	}
+	assigned, leaving := w.due()
+	w.forget(assigned, leaving)
+	w.setUnassignedCondition()
+	pending := w.pendingRenames()
+	for _, id := range slices.Concat(leaving, assigned) {
+		if by, waits := pending[id]; waits && by != id {
+			continue // the entry that replaces this one must apply its rename first
+		}
+		if was := w.assignments.servers[id].PreviousID; pending[was] == id && w.cancel(was) {
+			continue
+		}
+		j := w.byID[id]
+		if j == nil {
+			j = &work{id: id}
+			w.byID[id] = j
+		}
+		want, wanted := w.assignments.servers[id]
+		if j.attempt != nil || !j.retryAt.IsZero() || wanted && w.building >= w.config.Parallel {
+			continue
+		}
+		removal := w.assignments.remove[id]
+		j.attempt = &attempt{want: want, removal: removal, version: w.assignments.version(removal),
+			destroyed: map[string]bool{}}
+		if wanted {
+			w.building++
+		}
+		w.advance(j)
+	}
+}
+
+// due lists the servers that are not reconciled, by id. It returns none before compute has sent assignments, while
+// they are not followed, and while another agent serves the host.
+func (w *works) due() (assigned, leaving []string) {
+	if !w.assignments.received || w.fenced || w.notFollowed != "" {
+		return nil, nil
+	}
+	for _, id := range slices.Sorted(maps.Keys(w.assignments.servers)) {
+		if !w.settled(w.assignments.servers[id]) {
+			assigned = append(assigned, id)
+		}
+	}
+	return assigned, w.leavingIDs()
+}
+
+// settled reports whether compute has the final phase of an assignment and the guest still matches it.
+func (w *works) settled(want host.Server) bool {
+	f, known := w.acked[want.ID]
+	if !known || !reflect.DeepEqual(f.want, want) {
+		return false
+	}
+	if f.phase != host.Running && f.phase != host.Stopped && f.phase != host.Refused {
+		return true
+	}
+	g, there := w.guests[want.ID]
+	return there && !g.Departed && matches(g, want)
+}
+
+// reconsider cancels the attempts whose assignment differs from an earlier one, and lets these servers try again at
+// once.
+func (w *works) reconsider(before assignments) {
+	for _, id := range slices.Sorted(maps.Keys(w.byID)) {
+		was, wanted := before.servers[id]
+		is, still := w.assignments.servers[id]
+		if wanted == still && reflect.DeepEqual(was, is) && before.remove[id] == w.assignments.remove[id] {
+			continue
+		}
+		j := w.byID[id]
+		j.failures, j.buildFailures, j.retryAt = 0, 0, time.Time{}
+		w.cancel(id)
+	}
+}
+
+// cancelAll cancels all attempts.
+func (w *works) cancelAll() {
+	for _, id := range slices.Sorted(maps.Keys(w.byID)) {
+		w.cancel(id)
+	}
+}
+
+// endHeld ends the attempts whose effect waits for the journal, with the fault of a write.
+func (w *works) endHeld(err error) {
+	for _, id := range slices.Sorted(maps.Keys(w.byID)) {
+		if w.dropHeld(id) {
+			w.end(w.byID[id], err)
+		}
+	}
+}
+
+// cancel cancels the attempt on an id and reports whether it is still in progress.
+func (w *works) cancel(id string) (inProgress bool) {
+	j := w.byID[id]
+	if j == nil || j.attempt == nil {
+		return false
+	}
+	a := j.attempt
+	switch {
+	case isAwaitReport(a.effect) || w.dropHeld(id):
+		a.cancelled = true
+		w.end(j, nil)
+	case !a.cancelled:
+		a.cancelled = true
+		w.do(Cancel{Work: id})
+	}
+	return j.attempt != nil
+}
+
+// retryWaiting lets the servers that wait for devices try again at once.
+func (w *works) retryWaiting() {
+	for _, j := range w.byID {
+		if !j.waitingSince.IsZero() {
+			j.retryAt = time.Time{}
+		}
+	}
+}
+
+// forget deletes the state of work on servers that are not due.
+func (w *works) forget(due ...[]string) {
+	all := slices.Concat(due...)
+	for _, id := range slices.Sorted(maps.Keys(w.byID)) {
+		if w.byID[id].attempt == nil && !slices.Contains(all, id) {
+			delete(w.byID, id)
+			w.condition("server " + id)
+		}
+	}
+}

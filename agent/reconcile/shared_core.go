@@ -1,0 +1,92 @@
+package reconcile
+
+import (
+	"slices"
+	"time"
+
+	"github.com/openberth/berth/agent/device"
+	"github.com/openberth/berth/agent/hypervisor"
+	"github.com/openberth/berth/backoff"
+	"github.com/openberth/berth/numa"
+	"github.com/openberth/berth/pci"
+	"github.com/openberth/berth/provider"
+)
+
+// core is the state that all components of the state machine share.
+type core struct {
+	config Config
+	now    time.Time
+	out    []Effect
+	journalQueue
+	start start
+	observed
+	followed
+
+	conditions map[string][]string // by source
+	version    int                 // of the host report; counts its changes
+	delivered  int                 // version of the host report that compute has; -1: none
+	wantSync   bool                // a sync must begin
+	wake       bool                // work may be due
+	freed      bool                // devices were freed: servers that wait for devices can try again
+}
+
+// observed is the last observation, and what has changed since.
+type observed struct {
+	root       provider.ID   // empty until known
+	tree       provider.Tree // as last read from or written to Placement
+	set        device.Set
+	restored   bool
+	scanned    []pci.Device                // of the last sync, for devices that cannot be read now
+	cells      []numa.Cell                 // of the last sync, without the usage of guests
+	guests     map[string]hypervisor.Guest // existing guests, by id
+	guestEpoch int                         // counts builds and removals of guests
+	conflicts  []claimConflict             // journal against guests
+}
+
+// do returns an effect from Next, at once.
+func (c *core) do(e Effect) { c.out = append(c.out, e) }
+
+// doAfterWrite returns an effect from Next when everything decided so far is in the journal.
+func (c *core) doAfterWrite(e Effect) {
+	if !c.hold(e) {
+		c.do(e)
+	}
+}
+
+func (c *core) log(message string, attrs ...any) { c.do(Log{Message: message, Attrs: attrs}) }
+func (c *core) warn(message string, attrs ...any) {
+	c.do(Log{Warn: true, Message: message, Attrs: attrs})
+}
+
+// reportChanged records that the host report has changed.
+func (c *core) reportChanged() { c.version++ }
+
+// condition replaces the conditions of one source, and logs new ones.
+func (c *core) condition(source string, sentences ...string) {
+	if slices.Equal(c.conditions[source], sentences) {
+		return
+	}
+	for _, s := range sentences {
+		c.warn(s, "about", source)
+	}
+	c.conditions[source] = sentences
+	if len(sentences) == 0 {
+		delete(c.conditions, source)
+	}
+	c.reportChanged()
+}
+
+// backoff returns the wait after a number of failures: 200 ms, doubled for each further one up to 15 s, of which the
+// second half is random.
+func (c *core) backoff(failures int) time.Duration {
+	return backoff.Exponential{First: 200 * time.Millisecond, Max: 15 * time.Second,
+		Jitter: backoff.UpperHalf(c.config.Jitter)}.Wait(failures)
+}
+
+// earlier returns the earlier of two times, of which a zero one does not count.
+func earlier(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
+}

@@ -1,0 +1,112 @@
+// Package survey computes the desired state of a host in Placement: the host, and one provider for each PCI device
+// that device_spec offers.
+//
+//	facts ─▶ Offers  ─▶ the devices offered, with class, traits and provider     (the device set, the host report)
+//	      └▶ Desired ─▶ the tree, and notes for the operator                     (treeplan makes the plan)
+//
+//	cmp1  VCPU MEMORY_MB DISK_GB
+//	├─ cmp1_0000:81:00.0  CUSTOM_PCI_8086_1515 4     a PF whose four VFs are offered
+//	└─ cmp1_0000:82:00.0  CUSTOM_GPU 1               a plain device
+//
+// A configuration that cannot be reported is refused whole, with a sentence that names addresses and rules. A device
+// held by a guest never leaves the tree, even if the device or its rule is gone: an observation frees no allocation.
+// The package does no I/O.
+package survey
+
+import (
+	"github.com/openberth/berth/agent/device"
+	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/pci"
+	"github.com/openberth/berth/provider"
+	"github.com/openberth/berth/resource"
+)
+
+// The traits that the survey itself puts on providers.
+const (
+	// on each device provider: its agent recognises it by this trait
+	ManagedPCI     resource.Trait = "COMPUTE_MANAGED_PCI_DEVICE"
+	OwnerNova      resource.Trait = "OWNER_NOVA"             // on each provider of the tree
+	LiveMigratable resource.Trait = "HW_PCI_LIVE_MIGRATABLE" // live_migratable of the rule is true
+	OneTimeUse     resource.Trait = "HW_PCI_ONE_TIME_USE"    // one_time_use of the rule is true
+)
+
+// Facts are the input of the survey.
+type Facts struct {
+	Host     string           // hypervisor hostname: the name of the root provider, and the start of the others'
+	Root     provider.ID      // of the root provider
+	VCPU     RootInventory    // host threads that guests share
+	PCPU     RootInventory    // host threads that are given to one guest each
+	MemoryMB RootInventory    // MiB
+	DiskGB   RootInventory    // GiB
+	Traits   []resource.Trait // of the root: capabilities of the hypervisor
+	Devices  []pci.Device     // of the whole host, offered or not
+	Rules    pci.Rules
+	Report   bool           // [pci] report_in_placement
+	NoLive   string         // why guests with devices cannot be live-migrated here; empty: they can
+	Held     []device.Claim // claims of guests
+	// Unreadable are the devices that exist and cannot be identified. They are not among Devices, unless they were read
+	// before.
+	Unreadable map[device.ID]bool
+	Spent      map[device.ID]bool // devices for one-time use that have been used
+	Actual     provider.Tree      // as Placement has it, with the IDs of existing providers; may be empty
+}
+
+// Note is a sentence for the operator about a fact that does not prevent reporting.
+type Note struct {
+	About    string // an address or a provider's name
+	Sentence string
+}
+
+// String prints the note as a sentence.
+func (n Note) String() string { return n.About + ": " + n.Sentence }
+
+// Desired returns the desired tree of the host: the root, and below it a provider for each device or PF, with the IDs
+// of Facts.Actual for providers with the same names. Without Report it is the root alone.
+//
+// Invalid when device_spec cannot be reported: a PF and one of its VFs both offered; VFs of one PF with different
+// classes or traits; devname; one_time_use on VFs or without Report; another class for a held device; live_migratable
+// where NoLive excludes it. The fault has the first of these sentences, and Problems returns all. A held device that
+// has become another one is not invalid: it is kept as it was claimed, with a note.
+func Desired(f Facts) (provider.Tree, []Note, error) {
+	root := provider.Provider{ID: f.Root, Name: f.Host, Root: f.Root, Inventories: f.inventories(),
+		Traits: union(f.Traits, OwnerNova)}
+	tree := provider.Tree{Providers: []provider.Provider{root}}
+	wrong := f.checkRules()
+	found, notes := f.match()
+	found, more := f.withhold(found)
+	notes = append(notes, more...)
+	var groups []group
+	if f.Report {
+		var more []error
+		groups, more = f.groups(found)
+		wrong = append(wrong, more...)
+	}
+	if len(wrong) > 0 {
+		return provider.Tree{}, nil, fault.New(fault.Invalid, "survey.Desired", "%w", &invalidConfig{wrong})
+	}
+	for _, g := range groups {
+		p, more := f.provider(g)
+		notes = append(notes, more...)
+		if p != nil {
+			tree.Providers = append(tree.Providers, *p)
+		}
+	}
+	return tree.Sorted(), notes, nil
+}
+
+// CheckSwitch refuses to stop reporting: as in Nova, report_in_placement cannot be disabled for a host once it was
+// enabled. Without Actual there is nothing to refuse.
+func CheckSwitch(f Facts) error {
+	if f.Report {
+		return nil
+	}
+	for _, p := range f.Actual.Providers {
+		if p.HasTrait(ManagedPCI) {
+			return fault.New(fault.Invalid, "survey.CheckSwitch",
+				"[pci] report_in_placement is off, but Placement has the device provider %s of this host; "+
+					"it cannot be switched off once it was on, switch it on again",
+				p.Name)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,94 @@
+package survey
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/openberth/berth/agent/device"
+	"github.com/openberth/berth/pci"
+	"github.com/openberth/berth/resource"
+)
+
+// match is an offered device with the rule that offers it.
+type match struct {
+	offer device.Offer
+	rule  pci.Rule
+}
+
+// reported reports whether Placement counts the device.
+func (m match) reported() bool { return !m.rule.ForPorts() }
+
+// String names device and rule for a message.
+func (m match) String() string {
+	return fmt.Sprintf("%s (%s)", m.offer.Device.Address, where(m.rule))
+}
+
+// Offers lists the devices that device_spec offers, by address, each with its class, its traits and, when it is
+// reported, the provider that counts it.
+func Offers(f Facts) []device.Offer {
+	found, _ := f.match()
+	list := make([]device.Offer, 0, len(found))
+	for _, m := range found {
+		list = append(list, m.offer)
+	}
+	return list
+}
+
+// match returns the offered devices, by address. Bridges are never offered.
+func (f Facts) match() ([]match, []Note) {
+	devices := slices.SortedFunc(slices.Values(f.Devices), func(a,
+		b pci.Device) int {
+		return a.Address.Compare(b.Address)
+	})
+	index := make(map[pci.Address]*pci.Device, len(devices))
+	for i := range devices {
+		index[devices[i].Address] = &devices[i]
+	}
+	var found []match
+	var notes []Note
+	for _, d := range devices {
+		var parent *pci.Device
+		if d.Parent != nil {
+			parent = index[*d.Parent]
+		}
+		rule, matched := f.Rules.First(d, parent)
+		if !matched {
+			continue
+		}
+		if d.IsBridge() {
+			if exact, ok := rule.Address.Exact(); ok && exact == d.Address {
+				notes = append(notes, Note{d.Address.String(), fmt.Sprintf("is a bridge and not offered, though %s names it",
+					where(rule))})
+			}
+			continue
+		}
+		found = append(found, match{f.offer(d, rule), rule})
+	}
+	return found, notes
+}
+
+func (f Facts) offer(d pci.Device, rule pci.Rule) device.Offer {
+	o := device.Offer{Device: d, Class: rule.Class(d), Traits: union(rule.Traits), ForPorts: rule.Tags.Networked &&
+		f.Report,
+		RemoteManaged: rule.Tags.RemoteManaged == pci.Yes, Managed: rule.Tags.Managed,
+		LiveMigratable: rule.Tags.LiveMigratable}
+	if rule.Tags.LiveMigratable == pci.Yes {
+		o.Traits = union(o.Traits, LiveMigratable)
+	}
+	if rule.Tags.OneTimeUse == pci.Yes {
+		o.Traits = union(o.Traits, OneTimeUse)
+		o.Spent = f.Spent[device.PCI(d.Address)]
+	}
+	if f.Report && !rule.ForPorts() {
+		o.Name = d.Holder().ProviderName(f.Host)
+		o.Provider = f.id(o.Name)
+	}
+	return o
+}
+
+// union returns a sorted set of traits.
+func union(traits []resource.Trait, more ...resource.Trait) []resource.Trait {
+	all := append(slices.Clone(traits), more...)
+	slices.Sort(all)
+	return slices.Compact(all)
+}

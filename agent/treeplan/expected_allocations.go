@@ -1,0 +1,48 @@
+package treeplan
+
+import (
+	"github.com/openberth/berth/agent/device"
+	"github.com/openberth/berth/provider"
+	"github.com/openberth/berth/resource"
+)
+
+// Expected is the devices of one consumer's guest, and the consumer's allocation in Placement.
+type Expected struct {
+	Devices    resource.Allocation // by providers of Tree
+	Allocation resource.Allocation // the consumer's whole allocation; empty when it was not read
+	State      HolderState         // which missing allocations may be written now
+}
+
+// HolderState is the state of a consumer's assignment, for a consumer whose guest has devices here. It decides which
+// missing allocations may be written to Placement.
+type HolderState int
+
+// The states of a holder.
+const (
+	Assigned HolderState = iota // compute has confirmed the assignment to this host: all
+	// confirmed, but a move may be in progress: only those of providers that do not exist yet
+	Moving
+	Pending    // not confirmed yet: none, and a missing provider of its devices is not created
+	Unassigned // compute does not assign it to this host: none
+)
+
+// ExpectedAllocations returns the devices of guests by consumer and by provider of the tree, without those that
+// Placement does not count. The Allocation fields stay empty; stateOf returns the state of a consumer.
+func ExpectedAllocations(tree provider.Tree, held []device.Claim,
+	stateOf func(resource.ConsumerID) HolderState) map[resource.ConsumerID]Expected {
+	out := map[resource.ConsumerID]Expected{}
+	for _, c := range held {
+		h, known := out[c.Holder]
+		if !known {
+			h = Expected{Devices: resource.Allocation{}, State: stateOf(c.Holder)}
+		}
+		if p, counted := tree.ByID(c.Provider); counted && c.Provider != "" && c.Class != "" {
+			if h.Devices[p.ID] == nil {
+				h.Devices[p.ID] = resource.Amounts{}
+			}
+			h.Devices[p.ID][c.Class]++
+		}
+		out[c.Holder] = h
+	}
+	return out
+}

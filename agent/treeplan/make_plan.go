@@ -1,0 +1,172 @@
+// Package treeplan plans the changes from the provider tree that Placement has to the tree that a host should report.
+//
+// Make plans and does not execute; Check judges a plan independently of how it was made; the loop executes a whole
+// plan or discards it. A host where nothing changed has an empty plan.
+//
+// The agent changes only what it owns: the root's VCPU, PCPU, MEMORY_MB and DISK_GB, and children with the trait
+// COMPUTE_MANAGED_PCI_DEVICE or with the name of a device that the host has (a child whose creation was interrupted
+// has no trait yet). What other clients wrote stays: other classes and traits, a reserved amount, the root's
+// allocation ratio. An OwnedSet records what the agent wrote before and may delete again.
+package treeplan
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/provider"
+	"github.com/openberth/berth/resource"
+)
+
+// Managed is the trait of a provider for a PCI device that an agent reports.
+const Managed resource.Trait = "COMPUTE_MANAGED_PCI_DEVICE"
+
+// rootClasses are the classes that the agent owns on the root.
+var rootClasses = [...]resource.Class{"VCPU", "PCPU", "MEMORY_MB", "DISK_GB"}
+
+// Make plans the smallest set of steps from actual to the aim. Providers match by name; new ones get their id from the
+// aim. A change that would take something from a consumer becomes an objection of the plan instead of a step. The
+// fault is Invalid when the aim is not a tree with one root, and Conflict when actual is the tree of another host.
+func Make(aim Aim, actual provider.Tree, uses Uses, marks OwnedSet) (Plan, error) {
+	m := planner{aim: aim, actual: actual, uses: uses, owned: marks, ids: map[provider.ID]provider.ID{},
+		known:   names(actual),
+		planned: map[provider.ID]map[resource.Class]resource.Inventory{}, observed: map[provider.ID]provider.Provider{}}
+	m.plan.Owned, m.plan.Warnings = OwnedSet{}, map[provider.ID]string{}
+	desired := aim.Tree
+	for _, p := range desired.Providers {
+		if p.ID == "" {
+			return Plan{}, fault.New(fault.Invalid, "treeplan.Make", "the tree to report has a provider %s without an id",
+				p.Name)
+		}
+	}
+	desired = desired.Sorted()
+	if err := m.validate(desired); err != nil {
+		return Plan{}, err
+	}
+	wanted, postponed := map[string]bool{}, map[provider.ID]bool{}
+	for _, want := range desired.Providers {
+		wanted[want.Name] = true
+		have, exists := actual.ByName(want.Name)
+		if !exists && m.postpone(want, postponed) {
+			continue
+		}
+		if !exists {
+			have = m.create(want)
+		}
+		m.ids[want.ID] = have.ID
+		m.planProvider(want, have)
+	}
+	m.planReshape()
+	// Children before parents, so that a parent can be deleted after its children.
+	providers := actual.Sorted().Providers
+	for _, have := range slices.Backward(providers) {
+		if have.HasTrait(Managed) && have.Parent != "" && !wanted[have.Name] {
+			m.remove(have)
+		}
+	}
+	m.plan.Steps = slices.Concat(m.nameSteps, m.plan.Steps)
+	return m.plan, nil
+}
+
+// pending returns a consumer that holds devices of a provider and that compute has not confirmed; empty when there is
+// none. The provider and the allocations of all its holders are written together; otherwise its devices would look
+// free.
+func (m *planner) pending(id provider.ID) resource.ConsumerID {
+	for _, consumer := range slices.Sorted(maps.Keys(m.aim.Expected)) {
+		if hold := m.aim.Expected[consumer]; hold.State == Pending && len(hold.Devices[id]) > 0 {
+			return consumer
+		}
+	}
+	return ""
+}
+
+// postpone reports whether a provider is not to be created yet, and then adds it to postponed.
+func (m *planner) postpone(want provider.Provider, postponed map[provider.ID]bool) bool {
+	if holder := m.pending(want.ID); holder != "" {
+		m.addNote("%s is not reported yet: compute has not confirmed that its holder %s belongs here", want.Name, holder)
+		postponed[want.ID] = true
+	}
+	postponed[want.ID] = postponed[want.ID] || postponed[want.Parent]
+	return postponed[want.ID]
+}
+
+type planner struct {
+	aim       Aim
+	actual    provider.Tree
+	uses      Uses
+	owned     OwnedSet
+	ids       map[provider.ID]provider.ID                           // id in the aim → id in Placement
+	known     map[string]bool                                       // custom classes and traits that certainly exist
+	nameSteps []Step                                                // steps that create custom classes and traits
+	deleted   []provider.ID                                         // planned to be deleted
+	planned   map[provider.ID]map[resource.Class]resource.Inventory // planned inventories of each provider
+	observed  map[provider.ID]provider.Provider                     // providers of the aim, as they are now or are created
+	plan      Plan
+}
+
+// names returns the classes and traits that a tree uses.
+func names(t provider.Tree) map[string]bool {
+	known := map[string]bool{}
+	for _, p := range t.Providers {
+		for c := range p.Inventories {
+			known[string(c)] = true
+		}
+		for _, tr := range p.Traits {
+			known[string(tr)] = true
+		}
+	}
+	return known
+}
+
+// validate checks that the desired tree has one root and unique names and ids, and that actual is its tree.
+func (m *planner) validate(desired provider.Tree) error {
+	const op = "treeplan.Make"
+	root, ok := desired.Root()
+	if !ok {
+		return fault.New(fault.Invalid, op, "the tree to report has no root")
+	}
+	byName, byID := map[string]bool{}, map[provider.ID]bool{}
+	for i, p := range desired.Providers {
+		if byName[p.Name] || byID[p.ID] {
+			return fault.New(fault.Invalid, op, "the tree to report has two providers %s", p.Name)
+		}
+		if i > 0 && !byID[p.Parent] {
+			return fault.New(fault.Invalid, op, "the tree to report has a provider %s whose parent %q is not in it", p.Name,
+				p.Parent)
+		}
+		byName[p.Name], byID[p.ID] = true, true
+	}
+	have, ok := m.actual.Root()
+	if ok && have.Name != root.Name {
+		return fault.New(fault.Conflict, op,
+			"the provider %s is in the tree of %s (%s); this host reports only a tree of its own",
+			root.Name, have.Name, have.ID)
+	}
+	if !ok && len(m.actual.Providers) > 0 {
+		return fault.New(fault.Conflict, op, "the tree that Placement has for %s has no root", root.Name)
+	}
+	return nil
+}
+
+func (m *planner) create(want provider.Provider) provider.Provider {
+	p := provider.Provider{ID: want.ID, Name: want.Name, Parent: m.ids[want.Parent]}
+	change := "a root"
+	if want.Parent != "" {
+		change = "under " + m.nameOf(p.Parent)
+	}
+	m.plan.Steps = append(m.plan.Steps, Step{Op: CreateProvider, Provider: p.ID, Name: p.Name, Parent: p.Parent,
+		Change: change})
+	return p
+}
+
+func (m *planner) nameOf(id provider.ID) string {
+	if p, ok := m.actual.ByID(id); ok {
+		return p.Name
+	}
+	for _, s := range m.plan.Steps {
+		if s.Op == CreateProvider && s.Provider == id {
+			return s.Name
+		}
+	}
+	return string(id)
+}

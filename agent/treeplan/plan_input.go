@@ -1,0 +1,60 @@
+package treeplan
+
+import (
+	"slices"
+
+	"github.com/openberth/berth/provider"
+	"github.com/openberth/berth/resource"
+)
+
+// Aim is the desired state of a host in Placement.
+type Aim struct {
+	Tree provider.Tree
+	// of the root, with an allocation_ratio from the configuration; others keep Placement's
+	Ratios []resource.Class
+	// of the root, with a reserved amount from the configuration; for others it never decreases
+	ReservedClasses []resource.Class
+	// providers of Tree whose device has been cleaned: their reserved amount is released
+	Returned map[provider.ID]bool
+	Expected map[resource.ConsumerID]Expected // consumers whose guest here has devices
+}
+
+// Uses are the amounts that each consumer holds of each provider. They must be complete for each provider that a plan
+// changes, and for those whose devices guests hold. A plan that is empty without uses is with them at most one reshape
+// that adds missing allocations.
+type Uses map[provider.ID]map[resource.ConsumerID]resource.Amounts
+
+func (u Uses) holders(id provider.ID, class resource.Class) (consumers []resource.ConsumerID, used int) {
+	for consumer, amounts := range u[id] {
+		if amounts[class] > 0 {
+			consumers = append(consumers, consumer)
+			used += amounts[class]
+		}
+	}
+	slices.Sort(consumers)
+	return consumers, used
+}
+
+// all lists the consumers of a provider, in order.
+func (u Uses) all(id provider.ID) []resource.ConsumerID {
+	var list []resource.ConsumerID
+	for consumer, amounts := range u[id] {
+		for _, n := range amounts {
+			if n > 0 {
+				list = append(list, consumer)
+				break
+			}
+		}
+	}
+	slices.Sort(list)
+	return list
+}
+
+// Owned is what the agent has written to a provider.
+type Owned struct {
+	Classes []resource.Class // sorted
+	Traits  []resource.Trait // sorted
+}
+
+// OwnedSet is what the agent has written to each provider, as far as its journal has it.
+type OwnedSet map[provider.ID]Owned

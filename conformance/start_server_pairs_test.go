@@ -1,0 +1,143 @@
+package conformance
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+)
+
+var (
+	pairs = flag.Int("lanes", 2, "number of pairs of servers that run at the same time")
+	sweep = flag.Int("sweep", 2, "play each sequence at the newest and at every n-th older microversion, "+
+		"with different offsets; 1: at all")
+	report = flag.String("report", "", "also write the differences to this file")
+	berth  = flag.String("berth", os.Getenv("BERTH_CONFORMANCE_BINARY"), "berth program to test; default: build "+
+		"it from this tree")
+	checks = flag.Int("checks", 40, "number of random sequences and of random worlds")
+	seed   = flag.Uint64("seed", 1, "seed of the random sequences and worlds; 0: a new one at each run")
+)
+
+// freePairs contains the pairs that no test uses.
+var (
+	freePairs chan *Pair
+	counts    Counts
+)
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	code, err := run(m)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "conformance:", err)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+// run starts the pairs, runs the tests and ends the pairs.
+func run(m *testing.M) (code int, err error) {
+	if *seed != 0 {
+		if err := flag.Set("rapid.seed", fmt.Sprint(*seed)); err != nil {
+			return 1, err
+		}
+	}
+	if err := flag.Set("rapid.nofailfile", "true"); err != nil {
+		return 1, err
+	}
+	if err := flag.Set("rapid.checks", fmt.Sprint(*checks)); err != nil {
+		return 1, err
+	}
+	dir, err := tempDir()
+	if err != nil {
+		return 1, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	program := *berth
+	if program == "" && !testing.Short() {
+		program = filepath.Join(dir, "berth")
+		build := exec.Command("go", "build", "-o", program, "./cmd/berth")
+		build.Dir = ".."
+		if out, err := build.CombinedOutput(); err != nil {
+			return 1, fmt.Errorf("go build ./cmd/berth: %w\n%s", err, out)
+		}
+	}
+	rules, err := readRules()
+	if err != nil {
+		return 1, err
+	}
+	if testing.Short() { // takePair skips tests that need a pair
+		*pairs = 0
+	}
+	freePairs = make(chan *Pair, *pairs)
+	for lane := range *pairs {
+		pair, err := startPair(context.Background(), program, filepath.Join(dir, fmt.Sprint(lane)), rules)
+		if err != nil {
+			return 1, err
+		}
+		defer func() { err = errors.Join(err, pair.Original.Stop(), pair.Berth.Stop()) }()
+		freePairs <- pair
+	}
+	code = m.Run()
+	fmt.Println("conformance:", &counts)
+	return code, nil
+}
+
+// tempDir creates a directory for the databases, in memory if possible: the data need not be durable.
+func tempDir() (string, error) {
+	if info, err := os.Stat("/dev/shm"); err == nil && info.IsDir() {
+		return os.MkdirTemp("/dev/shm", "conformance")
+	}
+	return os.MkdirTemp("", "conformance")
+}
+
+// startPair starts both servers of a pair.
+func startPair(ctx context.Context, program, dir string, rules Rules) (*Pair, error) {
+	p := &Pair{Rules: rules, Counts: &counts}
+	for _, side := range []string{"original", "berth"} {
+		if err := os.MkdirAll(filepath.Join(dir, side), 0o700); err != nil {
+			return nil, err
+		}
+	}
+	var err error
+	if p.Original, err = StartOriginal(ctx, filepath.Join(dir, "original")); err != nil {
+		return nil, err
+	}
+	if p.Berth, err = StartBerth(ctx, program, filepath.Join(dir, "berth")); err != nil {
+		return nil, errors.Join(err, p.Original.Stop())
+	}
+	return p, nil
+}
+
+// readRules reads testdata/comparison_exceptions.txt.
+func readRules() (Rules, error) {
+	const file = "testdata/comparison_exceptions.txt"
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	return ParseRules(file, string(text))
+}
+
+// needOriginal skips the test with -short, because there are no pairs then. The text is that of internal/testenv.
+func needOriginal(t testing.TB) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("left to make check: needs OpenStack's Placement")
+	}
+}
+
+// takePair reserves a pair for a test and empties its databases.
+func takePair(t testing.TB) *Pair {
+	t.Helper()
+	needOriginal(t)
+	p := <-freePairs
+	t.Cleanup(func() { freePairs <- p })
+	if err := p.Reset(); err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
