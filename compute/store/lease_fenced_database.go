@@ -4,7 +4,6 @@ import (
 	"context"
 	"sync"
 
-	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/sqldb"
 )
 
@@ -35,31 +34,4 @@ func (f *fencedDB) withFence(ctx context.Context, lock bool, fn func(*sqldb.Tx) 
 		return fn
 	}
 	return f.lease.fence(ctx, lock, fn)
-}
-
-// fence returns the function of a transaction with a preceding check that this process owns the lease. With lock no
-// other process can acquire the lease before the transaction ends.
-func (l *Lease) fence(ctx context.Context, lock bool, fn func(*sqldb.Tx) error) func(*sqldb.Tx) error {
-	return func(tx *sqldb.Tx) error {
-		held, err := readOwner(ctx, tx, lock)
-		if err != nil {
-			return err
-		}
-		if held.Instance != l.self.Instance {
-			return l.setLost(held)
-		}
-		return fn(tx)
-	}
-}
-
-// setLost records the new owner and returns the fault that names it.
-func (l *Lease) setLost(by LeaseOwner) error {
-	l.once.Do(func() {
-		l.takenBy = by
-		l.client.end()
-		close(l.lost)
-	})
-	<-l.lost
-	return fault.New(fault.Unavailable, "", "another process has taken over compute's database (%s): "+
-		"this process did not renew its lease for %s, and ends", l.takenBy, l.options.TTL)
 }
