@@ -133,7 +133,7 @@ func TestHostsWithMissingAllocationsAreRefused(t *testing.T) {
 	s := server("s")
 	s.State = lifecycle.Claiming
 	s.Choices = []schedule.Choice{{Host: "a", Root: "root-a", Allocation: resource.Allocation{"pf-a": {class: 1}}}}
-	event, err := conductor.claim(t.Context(), s)
+	event, err := conductor.steps.claim(t.Context(), s)
 	lost, _ := event.(lifecycle.ClaimLost)
 	if !strings.Contains(lost.Reason, schedule.LacksAllocations) || err != nil {
 		t.Errorf("%#v %v", event, err)
@@ -143,7 +143,7 @@ func TestHostsWithMissingAllocationsAreRefused(t *testing.T) {
 	}
 	for round := range 20 { // each with another order of the hosts
 		s.Round = round
-		event, err = conductor.schedule(t.Context(), s)
+		event, err = conductor.steps.schedule(t.Context(), s)
 		chosen, _ := event.(lifecycle.Chosen)
 		if err != nil || len(chosen.Choices) != 1 || chosen.Choices[0].Host != "b" {
 			t.Fatalf("%#v %v", event, err)
@@ -157,7 +157,7 @@ func TestHostsWithMissingAllocationsAreRefused(t *testing.T) {
 	if _, err := conductor.HostAudit(t.Context(), "a"); err != nil {
 		t.Fatal(err)
 	}
-	if event, err = conductor.claim(t.Context(), s); event != (lifecycle.Claimed{}) || err != nil {
+	if event, err = conductor.steps.claim(t.Context(), s); event != (lifecycle.Claimed{}) || err != nil {
 		t.Errorf("%#v %v", event, err)
 	}
 }
@@ -177,7 +177,7 @@ func TestAuditsOfOneRoundAreBounded(t *testing.T) {
 		}
 		return nil, nil
 	}))
-	if event, err := conductor.schedule(t.Context(), server("s")); event == nil || err != nil || len(compared) != 1 {
+	if event, err := conductor.steps.schedule(t.Context(), server("s")); event == nil || err != nil || len(compared) != 1 {
 		t.Fatalf("%d hosts were compared for one server: %v", len(compared), err)
 	}
 	for host := range devices {
@@ -190,7 +190,7 @@ func TestAuditsOfOneRoundAreBounded(t *testing.T) {
 	}
 	for round, want := range []int{maxAudited, 2 * maxAudited, hosts} {
 		clear(compared)
-		event, err := conductor.schedule(t.Context(), server("s"))
+		event, err := conductor.steps.schedule(t.Context(), server("s"))
 		if round < 2 && (!fault.Is(err, fault.Unavailable) || len(compared) != maxAudited) {
 			t.Errorf("round %d: %d hosts were compared: %v %v", round, len(compared), event, err)
 		}
@@ -220,7 +220,7 @@ func TestReportsStartAudits(t *testing.T) {
 			t.Error("two audits are due")
 		}
 		if ok {
-			if _, err := conductor.auditHost(t.Context(), host); err != nil {
+			if _, err := conductor.audits.auditHost(t.Context(), host); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -235,8 +235,8 @@ func TestReportsStartAudits(t *testing.T) {
 		{"the first report", 0, nil, true},
 		{"the next", auditEvery - time.Second, nil, false},
 		{"a later one", time.Second, nil, true},
-		{"Placement did not answer", auditAgain, func() { conductor.noteUnavailable(unavailable) }, true},
-		{"Placement refused something", auditAgain, func() { conductor.noteUnavailable(concurrent()) }, false},
+		{"Placement did not answer", auditAgain, func() { conductor.audits.noteUnavailable(unavailable) }, true},
+		{"Placement refused something", auditAgain, func() { conductor.audits.noteUnavailable(concurrent()) }, false},
 		{"all is well on another host", 0, func() { reported("b") }, false},
 		{"something is missing", auditEvery - time.Second, func() { reported("b"); c.placed("s", nil) }, true},
 		{"still", auditAgain - time.Second, nil, false},

@@ -378,7 +378,7 @@ func TestAskBeforeTheFirstReport(t *testing.T) {
 	late := New(c.store, c.client(searches.fail))
 	for after, waits := range map[time.Duration]bool{firstReports - time.Second: true, firstReports: false} {
 		late.now = func() time.Time { return late.started.Add(after) }
-		event, err := late.schedule(t.Context(), server("t"))
+		event, err := late.steps.schedule(t.Context(), server("t"))
 		if fault.Is(err, fault.Unavailable) != waits || (event == nil) != waits {
 			t.Errorf("%s after the start: %v %v", after, event, err)
 		}
@@ -396,7 +396,7 @@ func TestEarlierClaimIsReplaced(t *testing.T) {
 		}
 		s := server("s")
 		s.Try, s.Choices = 3, choices(resource.Allocation{"pf-b": {class: 1}})
-		e, err := c.claim(t.Context(), s)
+		e, err := c.steps.claim(t.Context(), s)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -389,7 +389,7 @@ func (c *cloud) conductor() *Conductor {
 
 // keepAsks makes a conductor use the request that a test has given to a new server.
 func keepAsks(c *Conductor) {
-	c.build = func(s lifecycle.Server) (lifecycle.Prepared, error) {
+	c.steps.build = func(s lifecycle.Server) (lifecycle.Prepared, error) {
 		if s.Move == nil && len(s.Ask.Groups) > 0 {
 			return lifecycle.Prepared{Ask: s.Ask, Requests: s.Requests, Topology: s.Topology}, nil
 		}

@@ -57,7 +57,7 @@ func TestNoCallsWithoutTheLease(t *testing.T) {
 		l.end()
 	}()
 	for range 2 {
-		_, err := conductor.perform(t.Context(), server("s"), lifecycle.Schedule)
+		_, err := conductor.steps.perform(t.Context(), server("s"), lifecycle.Schedule)
 		if !fault.Is(err, fault.Unavailable) || fault.TextOf(err) != "the lease has ended" {
 			t.Errorf("%v", err)
 		}

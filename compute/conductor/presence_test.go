@@ -200,7 +200,7 @@ func TestARestoredDatabaseTouchesNoForeignAllocation(t *testing.T) {
 			env.allocate("s", resource.Allocation{"pf-b": {class: 1}})
 			s := server("s")
 			s.State, s.Host = lifecycle.Failing, "a"
-			_, err = conductor.perform(t.Context(), s, lifecycle.Release)
+			_, err = conductor.steps.perform(t.Context(), s, lifecycle.Release)
 			kept := len(env.placement.Held("s")) > 0
 			if kept != (c.says != "") || kept && (!fault.Is(err, fault.Unavailable) || !strings.Contains(err.Error(), c.says)) {
 				t.Errorf("kept %v: %v", kept, err)
@@ -208,7 +208,7 @@ func TestARestoredDatabaseTouchesNoForeignAllocation(t *testing.T) {
 			if err := conductor.HostDown(context.Background(), c.host); err != nil { // an operator has decided
 				t.Fatal(err)
 			}
-			if _, err := conductor.perform(t.Context(), s, lifecycle.Release); err != nil {
+			if _, err := conductor.steps.perform(t.Context(), s, lifecycle.Release); err != nil {
 				t.Errorf("after host down: %v", err)
 			}
 		})
@@ -287,7 +287,7 @@ func TestStoredReportsProtectGuests(t *testing.T) {
 	}
 	s := server("s")
 	s.State, s.Host = lifecycle.Failing, "a"
-	if _, err := c.perform(t.Context(), s, lifecycle.Release); !fault.Is(err, fault.Unavailable) ||
+	if _, err := c.steps.perform(t.Context(), s, lifecycle.Release); !fault.Is(err, fault.Unavailable) ||
 		!strings.Contains(err.Error(), "host b has a guest") {
 		t.Errorf("before b has reported: %v", err)
 	}
@@ -295,7 +295,7 @@ func TestStoredReportsProtectGuests(t *testing.T) {
 	if err := c.Report(t.Context(), host, schedule.Sender{Instance: host.Instance, Start: host.Start}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.perform(t.Context(), s, lifecycle.Release); err != nil {
+	if _, err := c.steps.perform(t.Context(), s, lifecycle.Release); err != nil {
 		t.Errorf("after b has reported without the guest: %v", err)
 	}
 }

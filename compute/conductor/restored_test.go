@@ -99,7 +99,7 @@ func TestAnOlderRecordFreesNoGuest(t *testing.T) {
 			s := server("s")
 			c.s(&s)
 			for range 2 { // every step may be repeated
-				if _, err := conductor.perform(t.Context(), s, c.step); err != nil {
+				if _, err := conductor.steps.perform(t.Context(), s, c.step); err != nil {
 					t.Fatal(err)
 				}
 			}

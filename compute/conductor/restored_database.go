@@ -3,7 +3,6 @@ package conductor
 import (
 	"context"
 	"slices"
-	"time"
 
 	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/compute/schedule"
@@ -16,69 +15,15 @@ import (
 // would release or replace the allocation of a running guest. So compute waits for the reports of the agents before it
 // performs steps, and does not touch servers whose guests contradict its records.
 
-// AwaitReports starts to wait for the first reports of the hosts whose agents were alive when the previous process
-// ended. It does not block. Until they have reported, or until StopAwaiting, no step writes to Placement for a server
-// that an earlier process has created; then the returned channel is closed. Run calls both.
-func (c *Conductor) AwaitReports(ctx context.Context) (reported <-chan struct{}, err error) {
-	hosts, err := c.store.Hosts(ctx)
-	if err != nil {
-		return nil, err
-	}
-	dead, err := c.store.Dead(ctx)
-	if err != nil {
-		return nil, err
-	}
-	c.presence.recall(hosts)
-	c.presence.waitFor(recent(hosts, dead))
-	return c.presence.gate, nil
-}
-
-// StopAwaiting ends the wait for first reports, and returns the hosts that have not reported.
-func (c *Conductor) StopAwaiting() (missing []string) { return c.presence.stopWaiting() }
-
-// openGate waits until the hosts of AwaitReports have reported, at most firstReports.
-func (c *Conductor) openGate(ctx context.Context) error {
-	reported, err := c.AwaitReports(ctx)
-	if err != nil {
-		return err
-	}
-	timer := time.NewTimer(c.firstReports)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-	case <-reported:
-	case <-timer.C:
-		missing := c.StopAwaiting()
-		c.Log.Warn("hosts have not reported since compute's start", "hosts", missing, "waited", c.firstReports)
-	}
-	return nil
-}
-
-// recent lists the hosts whose last report is not much older than the newest one.
-func recent(hosts []schedule.Host, dead []string) (names []string) {
-	var newest time.Time
-	for _, h := range hosts {
-		if h.Seen.After(newest) {
-			newest = h.Seen
-		}
-	}
-	for _, h := range hosts {
-		if newest.Sub(h.Seen) < schedule.Silence && !slices.Contains(dead, h.Name) {
-			names = append(names, h.Name)
-		}
-	}
-	return names
-}
-
 // checkMayWrite returns fault.Unavailable if steps that write to Placement must not be performed for a server now.
-func (c *Conductor) checkMayWrite(ctx context.Context, s lifecycle.Server) error {
+func (d *dependencies) checkMayWrite(ctx context.Context, s lifecycle.Server) error {
 	const op = "conductor.mayWrite"
-	if !c.presence.createdHere(s.ID) {
-		if err := c.wait(ctx, c.presence.gate); err != nil {
+	if !d.presence.createdHere(s.ID) {
+		if err := d.wait(ctx, d.presence.gate); err != nil {
 			return fault.Wrap(fault.Unavailable, op, err)
 		}
 	}
-	conflicts, err := c.conflicts(ctx, s)
+	conflicts, err := d.conflicts(ctx, s)
 	if err != nil {
 		return err
 	}
@@ -99,20 +44,20 @@ func (c *Conductor) checkMayWrite(ctx context.Context, s lifecycle.Server) error
 
 // checkGuestReport returns a fault if a report of a guest must be refused: a claim of a guest that must not be built,
 // and a failure of a guest whose server has moved to another host, as after a restored backup.
-func (c *Conductor) checkGuestReport(ctx context.Context, server string, report lifecycle.Event) error {
+func (d *dependencies) checkGuestReport(ctx context.Context, server string, report lifecycle.Event) error {
 	claim, claims := report.(lifecycle.GuestClaimed)
 	failure, fails := report.(lifecycle.GuestFailed)
 	if !claims && !fails {
 		return nil
 	}
-	s, err := c.store.Read(ctx, server)
+	s, err := d.store.Read(ctx, server)
 	switch {
 	case err != nil:
 		return err
 	case claims:
-		return c.checkMayBuild(ctx, s, claim)
+		return d.checkMayBuild(ctx, s, claim)
 	case s.Phase() == lifecycle.PreLiveMigration: // later the destination may have part of the guest's memory
-		return c.checkNotMovedAhead(ctx, s, failure.Consumer)
+		return d.checkNotMovedAhead(ctx, s, failure.Consumer)
 	}
 	return nil
 }
@@ -121,18 +66,18 @@ func (c *Conductor) checkGuestReport(ctx context.Context, server string, report 
 // reported since compute's start; Conflict if another host has a guest of the server that compute has not placed there,
 // or that has arrived there from this host. After all databases were restored from one backup, Placement has the
 // server's allocation on the host of the old record, so only the reports show that the server has moved since.
-func (c *Conductor) checkMayBuild(ctx context.Context, s lifecycle.Server, claim lifecycle.GuestClaimed) error {
+func (d *dependencies) checkMayBuild(ctx context.Context, s lifecycle.Server, claim lifecycle.GuestClaimed) error {
 	const op = "conductor.mayBuild"
 	on := claim.Host
 	select {
-	case <-c.presence.gate:
+	case <-d.presence.gate:
 	default:
-		if !c.presence.createdHere(s.ID) {
+		if !d.presence.createdHere(s.ID) {
 			return fault.New(fault.Unavailable, op, "guest not built: not all hosts have reported since compute's "+
 				"start, so another one may have a guest of this server; try again")
 		}
 	}
-	conflicts, err := c.conflicts(ctx, s)
+	conflicts, err := d.conflicts(ctx, s)
 	if err != nil {
 		return err
 	}
@@ -143,23 +88,23 @@ func (c *Conductor) checkMayBuild(ctx context.Context, s lifecycle.Server, claim
 				"guest is not needed", at.host, at.guest, at.host)
 		}
 	}
-	for _, g := range c.presence.guestsOf(on) {
+	for _, g := range d.presence.guestsOf(on) {
 		if g.ID != claim.Consumer && s.Contradicts(on, false, []schedule.Present{g}) {
 			return fault.New(fault.Conflict, op, "guest not built: this host has guest %s of the server, and compute "+
 				"has not placed it there, as after a restored backup; run `berth agent destroy %s` on this host if "+
 				"that guest is not needed", g.ID, g.ID)
 		}
 	}
-	return c.checkNotMovedAhead(ctx, s, claim.Consumer)
+	return d.checkNotMovedAhead(ctx, s, claim.Consumer)
 }
 
 // checkNotMovedAhead returns fault.Conflict if the guest of a consumer at the source of a move is no longer the
 // server's, because the destination reports the server's guest.
-func (c *Conductor) checkNotMovedAhead(ctx context.Context, s lifecycle.Server, consumer string) error {
-	if !s.MovedAhead(consumer, c.presence.guestsOf(s.Host)) {
+func (d *dependencies) checkNotMovedAhead(ctx context.Context, s lifecycle.Server, consumer string) error {
+	if !s.MovedAhead(consumer, d.presence.guestsOf(s.Host)) {
 		return nil
 	}
-	dead, err := c.store.Dead(ctx)
+	dead, err := d.store.Dead(ctx)
 	if err != nil || slices.Contains(dead, s.Host) {
 		return err
 	}
@@ -170,11 +115,11 @@ func (c *Conductor) checkNotMovedAhead(ctx context.Context, s lifecycle.Server, 
 // protectOtherGuest transfers the allocation of the server's own consumer to another consumer of the server, if
 // according to the record the allocation belongs to that one and that one has none. Otherwise a claim or a release for
 // the server would free the devices of a running guest.
-func (c *Conductor) protectOtherGuest(ctx context.Context, s lifecycle.Server) error {
+func (d *dependencies) protectOtherGuest(ctx context.Context, s lifecycle.Server) error {
 	if s.Move == nil && len(s.Leftovers) == 0 {
 		return nil
 	}
-	own, err := c.placement.Allocation(ctx, resource.ConsumerID(s.ID))
+	own, err := d.placement.Allocation(ctx, resource.ConsumerID(s.ID))
 	if err != nil {
 		return err
 	}
@@ -182,21 +127,21 @@ func (c *Conductor) protectOtherGuest(ctx context.Context, s lifecycle.Server) e
 	if other == "" {
 		return nil
 	}
-	held, err := c.placement.Allocation(ctx, other)
+	held, err := d.placement.Allocation(ctx, other)
 	if err != nil || len(held.Allocation) > 0 {
 		return err
 	}
-	c.Log.Warn("allocation of a server kept for its other guest", "server", s.ID, "consumer", other)
-	_, err = c.transfer(ctx, s, resource.ConsumerID(s.ID), other, "MIGRATION")
+	d.Log.Warn("allocation of a server kept for its other guest", "server", s.ID, "consumer", other)
+	_, err = d.transfer(ctx, s, resource.ConsumerID(s.ID), other, "MIGRATION")
 	return err
 }
 
 // conflicts lists the hosts that contradict the record of a server, without those that an operator has declared dead.
-func (c *Conductor) conflicts(ctx context.Context, s lifecycle.Server) ([]conflict, error) {
-	list := c.presence.conflicts(s)
+func (d *dependencies) conflicts(ctx context.Context, s lifecycle.Server) ([]conflict, error) {
+	list := d.presence.conflicts(s)
 	if len(list) == 0 {
 		return nil, nil
 	}
-	dead, err := c.store.Dead(ctx)
+	dead, err := d.store.Dead(ctx)
 	return slices.DeleteFunc(list, func(at conflict) bool { return slices.Contains(dead, at.host) }), err
 }

@@ -10,6 +10,9 @@ import (
 	"github.com/openberth/berth/compute/schedule"
 )
 
+// firstReports is how long after the start compute waits for the reports of agents.
+const firstReports = 15 * time.Second
+
 // presence records what this process has observed of the hosts' agents since it started. It measures with the monotonic
 // clock, so that no host becomes silent or alive when the wall clock is set. It is not stored, so every silence starts
 // again when compute restarts.

@@ -48,17 +48,3 @@ func (c *Conductor) Report(ctx context.Context, h schedule.Host, from schedule.S
 	c.presence.reported(h)
 	return nil
 }
-
-// Connected records that a start of an agent has an open stream of assignments, until the returned function is called.
-func (c *Conductor) Connected(host string, from schedule.Sender) (closed func()) {
-	return c.presence.streamOpened(host, from.Start)
-}
-
-// LastSign returns whether the agent of a host has an open stream, and the time since its last sign of life: a report
-// or the end of a stream. The time is measured with the monotonic clock, at most since compute's start.
-func (c *Conductor) LastSign(host string) (connected bool, quiet time.Duration) {
-	return c.presence.lastSign(host)
-}
-
-// SinceReport returns the age of a host's last report, measured with the monotonic clock.
-func (c *Conductor) SinceReport(host string) time.Duration { return c.presence.sinceReport(host) }

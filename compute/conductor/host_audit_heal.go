@@ -13,6 +13,25 @@ import (
 	"github.com/openberth/berth/resource"
 )
 
+// HostReported starts an audit of a host that has reported, unless its last one is recent. It does not wait for the
+// audit.
+func (c *Conductor) HostReported(host schedule.Host) { c.audits.reported(host) }
+
+// HostConditions returns the conditions of a host that follow from its last audit.
+func (c *Conductor) HostConditions(host string) []string { return c.audits.conditions(host) }
+
+// HostAudit audits a host now. It returns fault.NotFound if no agent has reported for it.
+func (c *Conductor) HostAudit(ctx context.Context, name string) (Audit, error) {
+	host, err := c.store.Host(ctx, name)
+	if err != nil {
+		return Audit{}, err
+	}
+	return c.audits.auditHost(ctx, host)
+}
+
+// AuditNext audits the host that has waited longest since HostReported. It returns false if no host waits.
+func (c *Conductor) AuditNext(ctx context.Context) bool { return c.audits.auditNext(ctx) }
+
 // HostHeal adds to Placement the allocations that an audit of a host finds missing, and removes nothing. It does not
 // write a consumer for which there is no room, unless oversubscribe is set: then the use of the provider exceeds its
 // capacity. The returned audit has the outcome for each consumer. It returns fault.NotFound if no agent has reported
@@ -27,7 +46,7 @@ func (c *Conductor) HostHeal(ctx context.Context, name string, oversubscribe boo
 	if err != nil {
 		return Audit{}, err
 	}
-	found, err := c.auditHost(ctx, host)
+	found, err := c.audits.auditHost(ctx, host)
 	if err != nil {
 		return found, err
 	}
@@ -41,7 +60,7 @@ func (c *Conductor) HostHeal(ctx context.Context, name string, oversubscribe boo
 			return found, err
 		}
 	}
-	_, err = c.auditHost(ctx, host)
+	_, err = c.audits.auditHost(ctx, host)
 	return found, err
 }
 

@@ -43,12 +43,12 @@ type holdings map[provider.ID]map[resource.ConsumerID]resource.Amounts
 // audit compares the allocations that the servers on a host must have with those that Placement has on some of its
 // providers; the first provider is the root. If they differ it compares once more and keeps what differs both times,
 // because a server that is changing differs for a moment. It reports foreign consumers only if foreign is set.
-func (c *Conductor) audit(ctx context.Context, host string, on []provider.ID, foreign bool) (Audit, error) {
-	first, err := c.auditOnce(ctx, host, on, foreign)
+func (d *dependencies) audit(ctx context.Context, host string, on []provider.ID, foreign bool) (Audit, error) {
+	first, err := d.auditOnce(ctx, host, on, foreign)
 	if err != nil || len(first.Missing)+len(first.Foreign) == 0 {
 		return first, err
 	}
-	second, err := c.auditOnce(ctx, host, on, foreign)
+	second, err := d.auditOnce(ctx, host, on, foreign)
 	if err != nil {
 		return Audit{}, err
 	}
@@ -64,15 +64,15 @@ func (c *Conductor) audit(ctx context.Context, host string, on []provider.ID, fo
 }
 
 // auditOnce reads the servers of the host, then Placement, and then the records of the remaining consumers.
-func (c *Conductor) auditOnce(ctx context.Context, host string, on []provider.ID, foreign bool) (Audit, error) {
+func (d *dependencies) auditOnce(ctx context.Context, host string, on []provider.ID, foreign bool) (Audit, error) {
 	out := Audit{Host: host}
-	servers, err := c.store.OnHost(ctx, host)
+	servers, err := d.store.OnHost(ctx, host)
 	if err != nil {
 		return out, err
 	}
 	held := holdings{}
 	for _, id := range on {
-		if held[id], err = c.placement.ProviderAllocations(ctx, id); err != nil && !fault.Is(err, fault.NotFound) {
+		if held[id], err = d.placement.ProviderAllocations(ctx, id); err != nil && !fault.Is(err, fault.NotFound) {
 			return out, err
 		}
 	}
@@ -95,7 +95,7 @@ func (c *Conductor) auditOnce(ctx context.Context, host string, on []provider.ID
 		return cmp.Or(cmp.Compare(a.Server, b.Server), cmp.Compare(a.Consumer, b.Consumer))
 	})
 	if foreign {
-		out.Foreign, err = c.foreign(ctx, host, held, placed)
+		out.Foreign, err = d.foreign(ctx, host, held, placed)
 	}
 	return out, err
 }
@@ -129,7 +129,7 @@ func lacking(e lifecycle.Expectation, root provider.ID, held holdings) resource.
 }
 
 // foreign lists the consumers that have allocations on a host and are not placed there.
-func (c *Conductor) foreign(ctx context.Context, host string, held holdings, placed map[resource.ConsumerID]bool) (
+func (d *dependencies) foreign(ctx context.Context, host string, held holdings, placed map[resource.ConsumerID]bool) (
 	list []Foreign, err error) {
 	holds := map[resource.ConsumerID]resource.Allocation{}
 	for id, consumers := range held {
@@ -144,7 +144,7 @@ func (c *Conductor) foreign(ctx context.Context, host string, held holdings, pla
 		}
 	}
 	for _, consumer := range slices.Sorted(maps.Keys(holds)) {
-		why, err := c.whyForeign(ctx, string(consumer), host)
+		why, err := d.whyForeign(ctx, string(consumer), host)
 		if err != nil {
 			return nil, err
 		}
@@ -157,11 +157,11 @@ func (c *Conductor) foreign(ctx context.Context, host string, held holdings, pla
 
 // whyForeign returns what compute's records have of a consumer with an allocation on a host, as a clause. It is empty
 // if the allocation may be right: the consumer has been placed there since, or a step of its server is due.
-func (c *Conductor) whyForeign(ctx context.Context, consumer, host string) (string, error) {
-	id, err := c.store.ServerOfConsumer(ctx, consumer)
+func (d *dependencies) whyForeign(ctx context.Context, consumer, host string) (string, error) {
+	id, err := d.store.ServerOfConsumer(ctx, consumer)
 	var server lifecycle.Server
 	if err == nil {
-		server, err = c.store.Read(ctx, id)
+		server, err = d.store.Read(ctx, id)
 	}
 	switch {
 	case fault.Is(err, fault.NotFound):
@@ -211,4 +211,15 @@ func (a Audit) conditions() (out []string) {
 			joinFirst(list), a.Host))
 	}
 	return out
+}
+
+// maxNamed is how many servers or allocations a refusal names.
+const maxNamed = 5
+
+// joinFirst joins the first maxNamed items of a list and adds how many more there are.
+func joinFirst(list []string) string {
+	if more := len(list) - maxNamed; more > 0 {
+		return fmt.Sprintf("%s, and %d more", strings.Join(list[:maxNamed], ", "), more)
+	}
+	return strings.Join(list, ", ")
 }

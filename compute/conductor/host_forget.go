@@ -5,27 +5,14 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/provider"
 	"github.com/openberth/berth/resource"
 )
 
-// Providers is what HostForget needs of a Placement service; *placement.Client implements it. Methods return
-// fault.NotFound for a provider that does not exist. DeleteProvider returns fault.Conflict if the provider has children
-// or allocations.
-type Providers interface {
-	Tree(ctx context.Context, id provider.ID) (provider.Tree, error)
-	ProviderAllocations(ctx context.Context, id provider.ID) (map[resource.ConsumerID]resource.Amounts, error)
-	DeleteProvider(ctx context.Context, id provider.ID) error
-}
-
 // managed is the trait of providers that Berth's or Nova's agents have created for devices.
 const managed resource.Trait = "COMPUTE_MANAGED_PCI_DEVICE"
-
-// maxNamed is how many servers or allocations a refusal names.
-const maxNamed = 5
 
 // HostForget deletes the report of a host that will never return, and its providers in Placement. It keeps providers
 // that other services have created below them, and their ancestors. It returns the names of the providers that it has
@@ -62,7 +49,7 @@ func (c *Conductor) HostForget(ctx context.Context, name string) (removed, kept 
 	if err != nil && !fault.Is(err, fault.NotFound) {
 		return nil, nil, err
 	}
-	allocations, err := c.allocationsOf(ctx, tree)
+	allocations, err := allocationsOf(ctx, c.Providers, tree)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -71,7 +58,7 @@ func (c *Conductor) HostForget(ctx context.Context, name string) (removed, kept 
 			"delete these allocations first if their consumers no longer exist", name, joinFirst(allocations))
 	}
 	if _, exists := tree.ByID(host.Provider); exists {
-		if removed, kept, err = c.deleteTree(ctx, tree, host.Provider, host.Provider); err != nil {
+		if removed, kept, err = deleteTree(ctx, c.Providers, tree, host.Provider, host.Provider); err != nil {
 			return removed, kept, err
 		}
 	}
@@ -108,9 +95,9 @@ func (c *Conductor) serversOn(ctx context.Context, host string) (names []string,
 }
 
 // allocationsOf returns a sentence for each allocation on the providers of a tree.
-func (c *Conductor) allocationsOf(ctx context.Context, tree provider.Tree) (out []string, err error) {
+func allocationsOf(ctx context.Context, providers Providers, tree provider.Tree) (out []string, err error) {
 	for _, p := range tree.Providers {
-		held, err := c.Providers.ProviderAllocations(ctx, p.ID)
+		held, err := providers.ProviderAllocations(ctx, p.ID)
 		if err != nil {
 			return nil, err
 		}
@@ -125,13 +112,13 @@ func (c *Conductor) allocationsOf(ctx context.Context, tree provider.Tree) (out 
 
 // deleteTree deletes a provider and its descendants, the lowest first. It keeps providers that other services have
 // created, and their ancestors.
-func (c *Conductor) deleteTree(ctx context.Context, tree provider.Tree, root, at provider.ID) (
+func deleteTree(ctx context.Context, providers Providers, tree provider.Tree, root, at provider.ID) (
 	removed, kept []string, err error) {
 	for _, child := range tree.Providers {
 		if child.Parent != at {
 			continue
 		}
-		gone, stays, err := c.deleteTree(ctx, tree, root, child.ID)
+		gone, stays, err := deleteTree(ctx, providers, tree, root, child.ID)
 		removed, kept = append(removed, gone...), append(kept, stays...)
 		if err != nil {
 			return removed, kept, err
@@ -141,16 +128,8 @@ func (c *Conductor) deleteTree(ctx context.Context, tree provider.Tree, root, at
 	if len(kept) > 0 || at != root && !p.HasTrait(managed) {
 		return removed, append(kept, p.Name), nil
 	}
-	if err := c.Providers.DeleteProvider(ctx, at); err != nil && !fault.Is(err, fault.NotFound) {
+	if err := providers.DeleteProvider(ctx, at); err != nil && !fault.Is(err, fault.NotFound) {
 		return removed, kept, err
 	}
 	return append(removed, p.Name), kept, nil
-}
-
-// joinFirst joins the first maxNamed items of a list and adds how many more there are.
-func joinFirst(list []string) string {
-	if more := len(list) - maxNamed; more > 0 {
-		return fmt.Sprintf("%s, and %d more", strings.Join(list[:maxNamed], ", "), more)
-	}
-	return strings.Join(list, ", ")
 }

@@ -17,43 +17,34 @@ import (
 // that no other consumer can take it, and removes the room afterwards. If the process ends in between, the agent of the
 // host restores the inventory when it next reconciles its providers.
 
-// refused reports whether Placement has refused a request in a way that a retry does not change.
-func refused(err error) bool {
-	switch fault.KindOf(err) {
-	case fault.Conflict, fault.NoCapacity, fault.Invalid, fault.NotFound, fault.Forbidden:
-		return fault.CodeOf(err) != placement.CodeConcurrentUpdate
-	}
-	return false
-}
-
 // putTransferred writes the allocations of a transfer, and again with added room if Placement refuses them for lack of
 // room.
-func (c *Conductor) putTransferred(ctx context.Context, all map[resource.ConsumerID]placement.ConsumerAllocation,
+func (d *dependencies) putTransferred(ctx context.Context, all map[resource.ConsumerID]placement.ConsumerAllocation,
 	moves resource.Allocation) error {
-	err := c.placement.PutAllocations(ctx, all)
+	err := d.placement.PutAllocations(ctx, all)
 	if !refused(err) || fault.Is(err, fault.Forbidden) {
 		return err
 	}
-	return c.putWithRoom(ctx, all, moves, nil, err)
+	return d.putWithRoom(ctx, all, moves, nil, err)
 }
 
 // putWithRoom writes all allocations with one reshape that adds room on the providers of moves, for what is in use
 // there and for added. refusal is Placement's answer without room; it is returned if the providers have enough room.
-func (c *Conductor) putWithRoom(ctx context.Context, all map[resource.ConsumerID]placement.ConsumerAllocation,
+func (d *dependencies) putWithRoom(ctx context.Context, all map[resource.ConsumerID]placement.ConsumerAllocation,
 	moves, added resource.Allocation, refusal error) error {
-	before, wide, unread := c.widenedInventories(ctx, moves, added)
+	before, wide, unread := d.widenedInventories(ctx, moves, added)
 	if unread != nil {
 		return unread
 	}
 	if len(wide) == 0 {
 		return refusal
 	}
-	if err := c.placement.Reshape(ctx, placement.Reshape{Inventories: wide, Allocations: all}); err != nil {
+	if err := d.placement.Reshape(ctx, placement.Reshape{Inventories: wide, Allocations: all}); err != nil {
 		return err
 	}
 	for _, id := range slices.Sorted(maps.Keys(wide)) {
-		if err := c.restoreInventories(ctx, id, wide[id].Inventories, before[id].Inventories); err != nil {
-			c.Log.Info("added room not removed from Placement, the agent of the host will remove it",
+		if err := d.restoreInventories(ctx, id, wide[id].Inventories, before[id].Inventories); err != nil {
+			d.Log.Info("added room not removed from Placement, the agent of the host will remove it",
 				"provider", id, "error", err)
 		}
 	}
@@ -62,15 +53,15 @@ func (c *Conductor) putWithRoom(ctx context.Context, all map[resource.ConsumerID
 
 // widenedInventories returns the inventories of the providers of moves that have less room than is in use and added: as
 // they are, and with exactly enough room.
-func (c *Conductor) widenedInventories(ctx context.Context, moves, added resource.Allocation) (
+func (d *dependencies) widenedInventories(ctx context.Context, moves, added resource.Allocation) (
 	before, wide map[provider.ID]placement.InventorySet, err error) {
 	before, wide = map[provider.ID]placement.InventorySet{}, map[provider.ID]placement.InventorySet{}
 	for _, id := range slices.Sorted(maps.Keys(moves)) {
-		stock, err := c.placement.Inventories(ctx, id)
+		stock, err := d.placement.Inventories(ctx, id)
 		if err != nil {
 			return nil, nil, err
 		}
-		used, err := c.placement.Usages(ctx, id)
+		used, err := d.placement.Usages(ctx, id)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -88,12 +79,12 @@ func (c *Conductor) widenedInventories(ctx context.Context, moves, added resourc
 }
 
 // restoreInventories sets the inventories of a provider to before, unless another client has changed them meanwhile.
-func (c *Conductor) restoreInventories(ctx context.Context, id provider.ID,
+func (d *dependencies) restoreInventories(ctx context.Context, id provider.ID,
 	wide, before map[resource.Class]resource.Inventory) error {
-	now, err := c.placement.Inventories(ctx, id)
+	now, err := d.placement.Inventories(ctx, id)
 	if err != nil || !maps.Equal(now.Inventories, wide) {
 		return err
 	}
-	_, err = c.placement.PutInventories(ctx, id, now.Generation, before)
+	_, err = d.placement.PutInventories(ctx, id, now.Generation, before)
 	return err
 }
