@@ -12,44 +12,6 @@ import (
 	"github.com/openberth/berth/fault"
 )
 
-// spentOperations returns operations on a server whose device for one-time use is spent.
-func spentOperations() []operation {
-	two := map[string]int{"a": 1, "b": 2}
-	return []operation{
-		{"cold migration with a spent device, confirmed", two, nil, func(c *cloud) {
-			c.spend("a")
-			c.act(lifecycle.ActionRequested{ID: "m1", Action: lifecycle.Migrate})
-			c.settlePhase(lifecycle.Resized)
-			c.act(lifecycle.ActionRequested{ID: "w1", Action: lifecycle.Confirm})
-		}, lifecycle.Active, "b", 1},
-		{"resize, reverted, of a server whose device is reserved meanwhile", two, nil, func(c *cloud) {
-			c.act(larger("m1", 2))
-			c.settlePhase(lifecycle.Resized)
-			c.spend("a")
-			c.act(lifecycle.ActionRequested{ID: "w1", Action: lifecycle.Revert})
-		}, lifecycle.Active, "a", 1},
-		{"no host can build the resized server, whose device is spent", two, func(c *cloud) {
-			c.agents.fails = func(host string) string { return map[string]string{"b": "no hugepages"}[host] }
-		}, func(c *cloud) {
-			c.spend("a")
-			c.act(larger("m1", 1))
-		}, lifecycle.Active, "a", 1},
-		{"evacuation with a spent device, and its host returns", two, longRunning, func(c *cloud) {
-			c.spend("a")
-			c.agents.pause("a", true)
-			c.act(lifecycle.ActionRequested{ID: "m1", Action: lifecycle.Evacuate})
-			c.waitFor("it is evacuated", func() bool { s := c.server(); return s.State == lifecycle.Active && s.Host == "b" })
-			c.agents.pause("a", false)
-		}, lifecycle.Active, "b", 1},
-		{"shelve and unshelve with a spent device", two, nil, func(c *cloud) {
-			c.spend("a")
-			c.act(lifecycle.ActionRequested{ID: "w1", Action: lifecycle.Shelve})
-			c.settle(lifecycle.Shelved)
-			c.act(lifecycle.ActionRequested{ID: "w2", Action: lifecycle.Unshelve})
-		}, lifecycle.Active, "b", 1},
-	}
-}
-
 // A revert that Placement refuses permanently ends with a reason and an instruction. Then it is repeated, or the
 // server is deleted.
 func TestRefusedRevert(t *testing.T) {

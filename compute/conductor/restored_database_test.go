@@ -1,6 +1,7 @@
 package conductor
 
 import (
+	"context"
 	"strings"
 	"testing"
 	"time"
@@ -217,5 +218,57 @@ func TestADeletionAwaitsAGuestThatTheRecordDoesNotKnow(t *testing.T) {
 	}
 	if s, err = env.store.Read(t.Context(), "s"); err != nil || s.State != lifecycle.DeletingGuest {
 		t.Errorf("%s, %v", s.State, err)
+	}
+}
+
+// After a restore of its database, compute does not change the allocations of servers whose guests contradict its
+// records.
+func TestARestoredDatabaseTouchesNoForeignAllocation(t *testing.T) {
+	for name, c := range map[string]struct {
+		present schedule.Present
+		behind  string
+		host    string
+		says    string // empty: the step is done
+	}{
+		"the guest runs elsewhere": {schedule.Present{ID: "s", Server: "s"}, "", "b",
+			"has a guest of this server"},
+		"under its migration's id": {schedule.Present{ID: "m", Server: "s"}, "", "b",
+			"has a guest of this server"},
+		"the host follows newer assignments": {schedule.Present{ID: "s", Server: "s", Assigned: true}, "older", "b",
+			"follows newer assignments"},
+		"its own host follows newer assignments": {schedule.Present{}, "older", "a", "follows newer assignments"},
+		"another server's guest":                 {schedule.Present{ID: "x", Server: "x"}, "", "b", ""},
+		"another host follows newer assignments": {schedule.Present{ID: "x", Server: "x"}, "older", "b", ""},
+		"an unassigned guest where it was placed": {schedule.Present{ID: "s", Server: "s"}, "", "a",
+			"has a guest of this server"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			env := newCloud(t, map[string]int{"a": 1, "b": 1})
+			conductor, _ := withClocks(t, env)
+			close(conductor.presence.gate)
+			h, err := env.store.Host(t.Context(), c.host)
+			if err != nil {
+				t.Fatal(err)
+			}
+			h.Present, h.Behind = []schedule.Present{c.present}, c.behind
+			if err := conductor.Report(t.Context(), h, schedule.Sender{Instance: "agent-" + c.host,
+				Start: "start"}); err != nil {
+				t.Fatal(err)
+			}
+			env.allocate("s", resource.Allocation{"pf-b": {class: 1}})
+			s := server("s")
+			s.State, s.Host = lifecycle.Failing, "a"
+			_, err = conductor.steps.perform(t.Context(), s, lifecycle.Release)
+			kept := len(env.placement.Held("s")) > 0
+			if kept != (c.says != "") || kept && (!fault.Is(err, fault.Unavailable) || !strings.Contains(err.Error(), c.says)) {
+				t.Errorf("kept %v: %v", kept, err)
+			}
+			if err := conductor.HostDown(context.Background(), c.host); err != nil { // an operator has decided
+				t.Fatal(err)
+			}
+			if _, err := conductor.steps.perform(t.Context(), s, lifecycle.Release); err != nil {
+				t.Errorf("after host down: %v", err)
+			}
+		})
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/openberth/berth/compute/schedule"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/provider"
 	"github.com/openberth/berth/resource"
@@ -68,5 +69,48 @@ func TestHostForget(t *testing.T) {
 	if removed, kept, err := forget(); err != nil || !reflect.DeepEqual(removed, []string{"a"}) || len(kept) != 0 ||
 		len(c.placement.TreeIDs("root-a")) != 0 {
 		t.Errorf("removed %v, kept %v: %v", removed, kept, err)
+	}
+}
+
+// A host that was declared dead and has returned is not forgotten.
+func TestForgetAHostThatHasReturned(t *testing.T) {
+	env := newCloud(t, map[string]int{"a": 0})
+	c, at := withClocks(t, env)
+	c.Providers = env.placement
+	host, err := env.store.Host(t.Context(), "a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	from := schedule.Sender{Instance: "agent-a", Start: "start"}
+	report := func() {
+		t.Helper()
+		if err := c.Report(t.Context(), host, from); err != nil {
+			t.Fatal(err)
+		}
+	}
+	refused := func(what string) {
+		t.Helper()
+		_, _, err := c.HostForget(t.Context(), "a")
+		if !fault.Is(err, fault.Conflict) || !strings.Contains(fault.TextOf(err),
+			"has been declared dead, and its agent is connected or has reported since") {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	report()
+	at.since = time.Second
+	if err := c.HostDown(t.Context(), "a"); err != nil {
+		t.Fatal(err)
+	}
+	at.since = time.Minute
+	report()
+	refused("it has reported since")
+	if err := c.HostDown(t.Context(), "a"); err != nil {
+		t.Fatal(err)
+	}
+	closed := c.Connected("a", from)
+	refused("it is connected")
+	closed()
+	if _, _, err := c.HostForget(t.Context(), "a"); err != nil {
+		t.Errorf("dead and silent: %v", err)
 	}
 }

@@ -1,94 +1,17 @@
 package conductor
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
 
-	"github.com/openberth/berth/api/placement"
-	"github.com/openberth/berth/api/placement/placementtest"
 	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/compute/schedule"
-	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/pci"
 	"github.com/openberth/berth/provider"
 	"github.com/openberth/berth/resource"
 )
-
-// describe changes the report of every host.
-func (c *cloud) describe(how func(*schedule.Host)) {
-	c.t.Helper()
-	for name := range c.agents.devices {
-		h, err := c.store.Host(c.t.Context(), name)
-		if err != nil {
-			c.t.Fatal(err)
-		}
-		how(&h)
-		c.put(h)
-	}
-}
-
-// make creates the server s, waits until its state is final, and returns it.
-func (c *cloud) make(s lifecycle.Server) lifecycle.Server {
-	c.t.Helper()
-	if _, err := c.conductor().Create(c.t.Context(), s); err != nil {
-		c.t.Fatal(err)
-	}
-	c.waitSettled()
-	return c.server()
-}
-
-// A server whose devices are not explicitly live-migratable is not migrated live, although another host has a device
-// for it. Nova answers 500 after it has scheduled; Berth refuses the request with a reason and changes nothing.
-func TestLiveMigrationIsRefused(t *testing.T) {
-	for row, flag := range map[string]pci.Flag{"nothing is said of it": pci.Unset, "alias and device say no": pci.No} {
-		t.Run(row, func(t *testing.T) {
-			c := newCloud(t, map[string]int{"a": 1, "b": 1})
-			c.describe(func(h *schedule.Host) { h.Devices[0].LiveMigratable = flag })
-			c.hide("pf-b")
-			c.start(t.Context(), c.store, c.client(nil))
-			s := server("s")
-			s.Requests[0].Requirement.LiveMigratable = flag
-			before := c.make(s)
-			c.settle(lifecycle.Active)
-			c.unhide("pf-b")
-			_, err := c.conductor().Act(t.Context(), "s", lifecycle.ActionRequested{ID: "m1", Action: lifecycle.Live})
-			if !fault.Is(err, fault.Conflict) || !strings.Contains(err.Error(),
-				"alias nic are not explicitly requested as live-migratable") {
-				t.Errorf("%v", err)
-			}
-			c.settle(lifecycle.Active)
-			after := c.server()
-			if after.Host != "a" || after.Migration != nil || after.Fault != nil || !slices.Equal(after.Devices,
-				before.Devices) {
-				t.Errorf("on %s with %v, migration %+v\n%s", after.Host, after.Devices, after.Migration, c.histories())
-			}
-			if a, b := c.usage("pf-a"), c.usage("pf-b"); a != 1 || b != 0 {
-				t.Errorf("used: %d of a, %d of b", a, b)
-			}
-		})
-	}
-}
-
-// If Placement has the class but no device is of the requested product, the server fails with a reason and has no
-// allocation.
-func TestDeviceOfAnotherProduct(t *testing.T) {
-	for product, state := range map[string]lifecycle.State{"1515": lifecycle.Active, "1516": lifecycle.Error} {
-		c := newCloud(t, map[string]int{"a": 1})
-		c.describe(func(h *schedule.Host) { h.Devices[0].Vendor, h.Devices[0].Product = "8086", "1515" })
-		c.start(t.Context(), c.store, c.client(nil))
-		s := server("s")
-		s.Requests[0].Requirement.Vendor, s.Requests[0].Requirement.Product = "8086", product
-		if s = c.make(s); s.State != state {
-			t.Errorf("%s: %s\n%s", product, s.State, c.histories())
-		}
-		if s.State == lifecycle.Error && (!strings.Contains(s.Fault.Message, "product is 1515, not 1516") ||
-			c.usage("pf-a") != 0) {
-			t.Errorf("%+v, %d held", s.Fault, c.usage("pf-a"))
-		}
-		c.checkConsistent(product)
-	}
-}
 
 // A server with devices of two aliases is migrated live, and each request has its device there.
 func TestLiveMigrationWithTwoAliases(t *testing.T) {
@@ -119,50 +42,6 @@ func TestLiveMigrationWithTwoAliases(t *testing.T) {
 	}
 	if a, b := c.usage("pf-a"), c.usage("pf-b"); a != 0 || b != 2 {
 		t.Errorf("used: %d of a, %d of b", a, b)
-	}
-}
-
-// Without device groups in Placement (pci_in_placement off), a server with a PF that fails on one host requests one
-// device again from the next host, and gets one.
-func TestRescheduledWithoutGroups(t *testing.T) {
-	c := newCloud(t, map[string]int{"a": 1, "b": 1})
-	c.describe(func(h *schedule.Host) { h.InPlacement, h.Devices[0].Type = false, pci.Physical })
-	first, asked := "", map[string]int{} // devices, by host
-	c.agents.fails = func(host string) string {
-		line, err := c.store.Assignments(t.Context(), host)
-		if err != nil || len(line.Entries) != 1 {
-			t.Errorf("%+v %v", line, err)
-			return "no assignment"
-		}
-		asked[host] = 0
-		for _, r := range line.Entries[0].Requests {
-			asked[host] += r.Count
-		}
-		if first == "" {
-			first = host
-		}
-		if host == first {
-			return "the card does not answer"
-		}
-		return ""
-	}
-	c.start(t.Context(), c.store, c.client(nil))
-	s := server("s")
-	s.Requests[0].Requirement.Type = pci.Physical
-	s.Ask.Groups = []resource.Group{{Resources: resource.Amounts{"VCPU": 1}}}
-	s = c.make(s)
-	c.waitFor("the agents have reported", c.agentsDone)
-	c.agents.mu.Lock()
-	defer c.agents.mu.Unlock()
-	if s.State != lifecycle.Active || s.Host == first || len(s.Devices) != 1 || !strings.Contains(c.histories(),
-		"the card does not answer") {
-		t.Errorf("%s on %s with %v, first was %s\n%s", s.State, s.Host, s.Devices, first, c.histories())
-	}
-	if len(asked) != 2 || asked["a"] != 1 || asked["b"] != 1 || len(c.agents.guests[first]) != 0 {
-		t.Errorf("asked for %v, left on %s: %v", asked, first, c.agents.guests[first])
-	}
-	if g := c.agents.guests[s.Host]["s"]; g == nil || !slices.Equal(g.devices, s.Devices) {
-		t.Errorf("the guest has %+v, the record says %v", g, s.Devices)
 	}
 }
 
@@ -311,42 +190,31 @@ func TestLiveMigrationTriesTheNextHost(t *testing.T) {
 	}
 }
 
-// Another consumer takes the first of two candidates on the only host. The second is claimed without another search.
-func TestSecondCandidateOfTheHost(t *testing.T) {
-	c := newCloud(t, map[string]int{"a": 1})
-	c.agents.mu.Lock()
-	c.agents.devices["a"] = append(c.agents.devices["a"], "0000:3c:00.0")
-	c.agents.mu.Unlock()
-	c.addProvider("qf-", "a", 1)
-	c.report("a")
-	claims, searches, lost := 0, 0, provider.ID("")
-	fail := func(call placementtest.Call) (before, after error) {
-		switch call.Op {
-		case "Candidates":
-			searches++
-			return nil, nil
-		case "PutAllocation":
-			claims++
-		}
-		if claims != 1 || call.Op != "PutAllocation" {
-			return nil, nil
-		}
-		choices := c.server().Choices
-		if len(choices) != 2 || choices[0].Host != "a" || choices[1].Host != "a" {
-			t.Errorf("%+v", choices)
-			return nil, nil
-		}
-		for id := range choices[0].Allocation {
-			lost = id
-		}
-		return fault.New(fault.Conflict, "", "taken").WithCode(placement.CodeUndefined), nil
+// A resize requests the devices of the new flavor: fewer, none, or some for a server without devices. If no host
+// fits, nothing changes and the server keeps running.
+func TestResizeRequestsTheNewFlavor(t *testing.T) {
+	c := operation{hosts: map[string]int{"a": 1, "b": 1}}.prepare(t)
+	c.start(t.Context(), c.store, c.client(nil))
+	c.act(larger("m0", 2)) // no host has two
+	c.settle(lifecycle.Active)
+	if s := c.server(); s.Host != "a" || s.Migration.Status != "error" || !strings.Contains(c.histories(),
+		"No valid host was found: Placement has no host with all of CUSTOM_NIC:2,VCPU:1 left. It goes back to a.") ||
+		strings.Contains(c.histories(), "has stopped") {
+		t.Error(c.histories())
 	}
-	c.start(t.Context(), c.store, c.client(fail))
-	s := c.make(server("s"))
-	if s.State != lifecycle.Active || claims != 2 || searches != 1 || len(s.Devices) != 1 ||
-		s.Devices[0].Provider == lost ||
-		c.usage(s.Devices[0].Provider) != 1 || c.usage(lost) != 0 {
-		t.Errorf("%s after %d claims and %d searches with %v, %s was lost\n%s", s.State, claims, searches, s.Devices, lost,
-			c.histories())
+	for n, move := range []struct {
+		devices int
+		host    string
+	}{{1, "b"}, {0, "a"}, {1, "b"}} {
+		id := fmt.Sprint("m", n+1)
+		request := larger(id, move.devices)
+		request.To = move.host
+		c.act(request)
+		c.settlePhase(lifecycle.Resized)
+		c.act(lifecycle.ActionRequested{ID: "w" + id, Action: lifecycle.Confirm})
+		c.settle(lifecycle.Active)
+		if s := c.server(); s.Host != move.host || len(s.Devices) != move.devices || s.Flavor.ID != "f-"+id {
+			t.Errorf("%s: on %s with %v", id, s.Host, s.Devices)
+		}
 	}
 }

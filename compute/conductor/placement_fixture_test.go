@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"sync"
 
 	"github.com/openberth/berth/api/placement"
 	"github.com/openberth/berth/api/placement/placementtest"
@@ -12,9 +11,6 @@ import (
 	"github.com/openberth/berth/provider"
 	"github.com/openberth/berth/resource"
 )
-
-// failFunc injects faults into the calls of a conductor to Placement, as placementtest.Placement.Fail does.
-type failFunc func(placementtest.Call) (before, after error)
 
 // client returns a client of Placement for a conductor. It checks the spent devices before each call, so after each
 // effect. fail may be nil.
@@ -26,33 +22,6 @@ func (c *cloud) client(fail failFunc) *placementtest.Placement {
 		}
 		return fail(call)
 	})
-}
-
-// callErrors returns the errors errs before the first calls of a method. Later calls succeed.
-type callErrors struct {
-	op   string
-	errs []error
-
-	mu    sync.Mutex
-	calls int // of the method
-}
-
-func (e *callErrors) fail(call placementtest.Call) (before, after error) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if call.Op != e.op {
-		return nil, nil
-	}
-	if e.calls++; e.calls <= len(e.errs) {
-		return e.errs[e.calls-1], nil
-	}
-	return nil, nil
-}
-
-func (e *callErrors) count() int {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.calls
 }
 
 // addHost creates the root provider of a host, and below it a provider pf-<host> of n devices unless n is 0.
@@ -168,9 +137,4 @@ func (c *cloud) allocations() string {
 func (c *cloud) allocate(id resource.ConsumerID, a resource.Allocation) {
 	c.changed.Store(true)
 	c.placement.SetAllocation(id, a)
-}
-
-// concurrent returns a conflict that the caller must try again.
-func concurrent() error {
-	return fault.New(fault.Conflict, "", "another generation").WithCode(placement.CodeConcurrentUpdate)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync"
 
+	"github.com/openberth/berth/api/placement"
 	"github.com/openberth/berth/api/placement/placementtest"
 	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/fault"
@@ -110,4 +111,39 @@ func (t *trouble) failPlacement(call placementtest.Call) (before, after error) {
 		return before, nil
 	}
 	return nil, t.fails(t.calls, true)
+}
+
+// failFunc injects faults into the calls of a conductor to Placement, as placementtest.Placement.Fail does.
+type failFunc func(placementtest.Call) (before, after error)
+
+// callErrors returns the errors errs before the first calls of a method. Later calls succeed.
+type callErrors struct {
+	op   string
+	errs []error
+
+	mu    sync.Mutex
+	calls int // of the method
+}
+
+func (e *callErrors) fail(call placementtest.Call) (before, after error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if call.Op != e.op {
+		return nil, nil
+	}
+	if e.calls++; e.calls <= len(e.errs) {
+		return e.errs[e.calls-1], nil
+	}
+	return nil, nil
+}
+
+func (e *callErrors) count() int {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.calls
+}
+
+// concurrent returns a conflict that the caller must try again.
+func concurrent() error {
+	return fault.New(fault.Conflict, "", "another generation").WithCode(placement.CodeConcurrentUpdate)
 }
