@@ -39,7 +39,7 @@ func (p *performer) perform(ctx context.Context, s lifecycle.Server, step lifecy
 	return event, err
 }
 
-// step performs one step with the lease.
+// step performs one step; the caller has the lease.
 func (p *performer) step(ctx context.Context, s lifecycle.Server, step lifecycle.Step) (lifecycle.Event, error) {
 	if step == lifecycle.Claim || step == lifecycle.Release {
 		if err := p.protectOtherGuest(ctx, s); err != nil {
