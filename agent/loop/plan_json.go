@@ -15,8 +15,7 @@ func PlanDoc(p treeplan.Plan) host.PlanDoc {
 	}
 	for _, o := range p.Objections {
 		doc.Objections = append(doc.Objections, host.PlanObjection{Provider: string(o.Provider), Name: o.Name,
-			Class:     string(o.Class),
-			Consumers: texts(o.Consumers), Message: o.Text})
+			Class: string(o.Class), Consumers: host.Strings(o.Consumers), Message: o.Text})
 	}
 	return doc
 }
@@ -26,7 +25,7 @@ func planStep(s treeplan.Step) host.PlanStep {
 		Detail: s.Change}
 	switch s.Op {
 	case treeplan.PutTraits:
-		out.Generation, out.Traits = &s.Generation, texts(s.Traits)
+		out.Generation, out.Traits = &s.Generation, host.Strings(s.Traits)
 	case treeplan.PutInventories:
 		out.Generation, out.Inventories = &s.Generation, planInventories(s.Inventories)
 	case treeplan.Reshape:
@@ -56,15 +55,6 @@ func planInventories(list map[resource.Class]resource.Inventory) map[string]host
 	for class, i := range list {
 		out[string(class)] = host.PlanInventory{Total: i.Total, Reserved: i.Reserved, MinUnit: i.MinUnit, MaxUnit: i.MaxUnit,
 			StepSize: i.StepSize, AllocationRatio: i.AllocationRatio}
-	}
-	return out
-}
-
-// texts converts to strings; the result is never nil.
-func texts[T ~string](words []T) []string {
-	out := make([]string, 0, len(words))
-	for _, w := range words {
-		out = append(out, string(w))
 	}
 	return out
 }

@@ -48,7 +48,7 @@ func (r *reporter) snapshot() host.Report {
 		one := host.Device{
 			Host: r.config.Host, Address: e.ID().String(), VendorID: d.Vendor, ProductID: d.Product,
 			Type: string(d.Type), NUMANode: d.NUMANode, Driver: d.Driver, IOMMUGroup: d.IOMMUGroup,
-			ResourceClass: string(e.Class), Traits: toStrings(e.Traits), Provider: string(e.Provider),
+			ResourceClass: string(e.Class), Traits: host.Strings(e.Traits), Provider: string(e.Provider),
 			State: string(e.State), Holder: string(e.Holder), RequestID: e.Request, ForPorts: e.ForPorts,
 			RemoteManaged: e.RemoteManaged, LiveMigratable: string(e.LiveMigratable),
 			OneTimeUse: slices.Contains(e.Traits, survey.OneTimeUse), Spent: r.isSpent(e),
@@ -57,15 +57,6 @@ func (r *reporter) snapshot() host.Report {
 			one.Parent = d.Parent.String()
 		}
 		out.Devices = append(out.Devices, one)
-	}
-	return out
-}
-
-// toStrings converts to strings; the result is never nil.
-func toStrings[T ~string](words []T) []string {
-	out := make([]string, 0, len(words))
-	for _, w := range words {
-		out = append(out, string(w))
 	}
 	return out
 }

@@ -109,6 +109,9 @@ func (r Request) PCIRequest() pci.Request {
 	return out
 }
 
+// Strings converts a list of a string type to strings. The result is never nil, so its JSON is never null.
+func Strings[T ~string](list []T) []string { return append([]string{}, texts(list)...) }
+
 // texts converts a list of a string type to strings; an empty list becomes nil.
 func texts[T ~string](list []T) []string { return convert[string](list) }
 

@@ -85,3 +85,15 @@ func TestConversionsKeepAllFields(t *testing.T) {
 		t.Errorf("got %+v\nwant %+v", got, plain)
 	}
 }
+
+// The lists of documents are never null, so an empty list is not nil.
+func TestStringsOfAnEmptyListAreNotNil(t *testing.T) {
+	for _, list := range [][]resource.Class{nil, {}} {
+		if got := host.Strings(list); got == nil || len(got) != 0 {
+			t.Errorf("%#v becomes %#v", list, got)
+		}
+	}
+	if got, want := host.Strings([]resource.Class{"A", "B"}), []string{"A", "B"}; !reflect.DeepEqual(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+}

@@ -3,6 +3,8 @@ package conductor
 import (
 	"context"
 	"time"
+
+	"github.com/openberth/berth/backoff"
 )
 
 // Clock is how a conductor reads the time and waits. New uses the clock of the machine.
@@ -17,12 +19,18 @@ type Clock struct {
 	NewID func() string
 }
 
-// UseClock replaces the clock and the source of ids. It must be called before all other methods.
-func (c *Conductor) UseClock(clock Clock) {
-	c.now, c.pause, c.wait, c.newID = clock.Now, clock.Pause, clock.Wait, clock.NewID
-	c.presence.clock, c.started, c.runner.Now = clock.Since, clock.Now(), clock.Now
+// pause waits 5 to 15 ms times the number of the attempt, or until ctx ends.
+func pause(ctx context.Context, attempt int) {
+	// The next call fails if ctx has ended.
+	_ = backoff.Sleep(ctx, backoff.Around(time.Duration(attempt)*10*time.Millisecond))
 }
 
-// Perform performs the first due step of a server and applies its event, for a caller that does not call Run. It
-// returns the error of the step, which is due again then; nil also if no step is due.
-func (c *Conductor) Perform(ctx context.Context, id string) error { return c.runner.Step(ctx, id) }
+// wait waits until the channel is closed, or until ctx ends; then it returns the error of ctx.
+func wait(ctx context.Context, until <-chan struct{}) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-until:
+		return nil
+	}
+}

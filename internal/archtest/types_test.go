@@ -19,7 +19,6 @@ var largeTypes = map[string]string{
 	"api/host.Device":              "a wire type: one field for each field of the API",
 	"api/host.Report":              "a wire type: one field for each field of the API",
 	"api/identity.KeystoneOptions": "one field for each option of [keystone_authtoken]",
-	"compute/conductor.Conductor":  "one method for each action; to be split",
 	"compute/lifecycle.Server":     "the record of a server, stored as one",
 	"compute/server.server":        "one method for each route",
 	"compute/store.Store":          "one method for each query",

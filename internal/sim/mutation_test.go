@@ -21,13 +21,13 @@ type mutation struct {
 
 // mutations break decisions of production code that the simulation cannot break from outside.
 var mutations = map[string]mutation{
-	"guests on other hosts do not stop a step": {"compute/conductor/restored.go",
+	"guests on other hosts do not stop a step": {"compute/conductor/restored_database.go",
 		"	for _, at := range conflicts {\n		switch {", "	for _, at := range conflicts[:0] {\n		switch {", "freed"},
-	"a host with a live agent is silent": {"compute/conductor/actions.go",
+	"a host with a live agent is silent": {"compute/conductor/agent_liveness.go",
 		"	return c.agentLiveness(host.Name), nil", "	_ = host\n	return \"\", nil", "running twice"},
-	"a guest is built beside another one": {"compute/conductor/restored.go",
-		"		return c.checkMayBuild(ctx, s, claim)", "		_ = claim\n		return nil", "running twice"},
-	"stored reports are forgotten": {"compute/conductor/restored.go",
+	"a guest is built beside another one": {"compute/conductor/restored_database.go",
+		"		return d.checkMayBuild(ctx, s, claim)", "		_ = claim\n		return nil", "running twice"},
+	"stored reports are forgotten": {"compute/conductor/first_reports.go",
 		"	c.presence.recall(hosts)\n", "", "freed"},
 	"an effect does not wait for the journal": {"agent/reconcile/shared_core.go",
 		"	if !c.hold(e) {", "	if true {", "journal"},

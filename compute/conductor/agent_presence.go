@@ -1,0 +1,261 @@
+package conductor
+
+import (
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/openberth/berth/compute/lifecycle"
+	"github.com/openberth/berth/compute/schedule"
+)
+
+// firstReports is how long after the start compute waits for the reports of agents.
+const firstReports = 15 * time.Second
+
+// presence records what this process has observed of the hosts' agents since it started. It measures with the monotonic
+// clock, so that no host becomes silent or alive when the wall clock is set. It is not stored, so every silence starts
+// again when compute restarts.
+type presence struct {
+	clock func() time.Duration // time since this process started; monotonic
+
+	mu           sync.Mutex
+	hosts        map[string]*observed
+	inconsistent map[string]*observed // the hosts that are behind, or have unassigned guests
+	gate         chan struct{}        // closed when the hosts that compute waits for after its start have reported
+	awaited      map[string]bool
+	young        map[string]bool // servers that this process has created while the gate is closed
+}
+
+// observed is the state of one host.
+type observed struct {
+	sign         time.Duration // last report, or end of a stream
+	report       time.Duration // last report
+	reported     bool
+	streams      map[string]int     // open ones, by the start that follows them
+	declaredDead time.Duration      // when an operator declared it dead; 0: never, or before this process started
+	behind       bool               // its agent does not follow the assignments
+	guests       []schedule.Present // that exist on the host
+}
+
+func newPresence() *presence {
+	started := time.Now()
+	return &presence{clock: func() time.Duration { return time.Since(started) },
+		hosts: map[string]*observed{}, inconsistent: map[string]*observed{}, gate: make(chan struct{}),
+		young: map[string]bool{}}
+}
+
+func (p *presence) of(host string) *observed {
+	o := p.hosts[host]
+	if o == nil {
+		o = &observed{streams: map[string]int{}}
+		p.hosts[host] = o
+	}
+	return o
+}
+
+// reported records a report that was stored.
+func (p *presence) reported(h schedule.Host) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	o := p.of(h.Name)
+	o.sign, o.report, o.reported = p.clock(), p.clock(), true
+	p.observe(o, h)
+	delete(p.awaited, h.Name)
+	p.openGate()
+}
+
+// observe records which guests a report contains, and whether its agent follows the assignments. p.mu is held.
+func (p *presence) observe(o *observed, h schedule.Host) {
+	o.behind, o.guests = h.Behind != "", h.Present
+	if delete(p.inconsistent, h.Name); o.behind || slices.ContainsFunc(o.guests, unassigned) {
+		p.inconsistent[h.Name] = o
+	}
+}
+
+// recall records the guests of stored reports: until a host reports to this process, its last report is what is known
+// of its guests. It does not make the host alive.
+func (p *presence) recall(hosts []schedule.Host) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, h := range hosts {
+		if o := p.of(h.Name); !o.reported {
+			p.observe(o, h)
+		}
+	}
+}
+
+// streamOpened records an open stream of assignments until the returned function is called.
+func (p *presence) streamOpened(host, start string) (closed func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.of(host).streams[start]++
+	return sync.OnceFunc(func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		o := p.of(host)
+		if o.streams[start]--; o.streams[start] == 0 {
+			delete(o.streams, start)
+		}
+		o.sign = p.clock()
+	})
+}
+
+// liveness returns the open streams and the silence of one start of a host's agent, for the decision on admission.
+func (p *presence) liveness(host, start string) schedule.Liveness {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	o := p.of(host)
+	return schedule.Liveness{Streams: o.streams[start], Quiet: p.clock() - o.sign}
+}
+
+// lastSign returns whether any start of a host's agent has an open stream, and the time since its last sign of life.
+func (p *presence) lastSign(host string) (connected bool, quiet time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	o := p.of(host)
+	return len(o.streams) > 0, p.clock() - o.sign
+}
+
+// markDead records that an operator has declared a host dead.
+func (p *presence) markDead(host string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.of(host).declaredDead = p.clock()
+}
+
+// returned reports whether the agent of a host that was declared dead is connected, or has reported since.
+func (p *presence) returned(host string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	o := p.of(host)
+	return len(o.streams) > 0 || o.reported && o.report > o.declaredDead
+}
+
+// firstReportsWithin is how long after compute's start a host that has not reported yet counts as fresh.
+const firstReportsWithin = 30 * time.Second
+
+// sinceReport returns the age of the host's last report. A host that has not reported since this process started counts
+// as fresh for firstReportsWithin and as silent after it, because the age of its last report is unknown.
+func (p *presence) sinceReport(host string) time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	now := p.clock()
+	switch o := p.of(host); {
+	case o.reported:
+		return now - o.report
+	case now < firstReportsWithin:
+		return 0
+	}
+	return now + schedule.Silence
+}
+
+// anyReported reports whether any host has reported since this process started.
+func (p *presence) anyReported() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, o := range p.hosts {
+		if o.reported {
+			return true
+		}
+	}
+	return false
+}
+
+// waitFor opens the gate as soon as these hosts have reported. It does not block.
+func (p *presence) waitFor(hosts []string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.awaited = map[string]bool{}
+	for _, host := range hosts {
+		if o := p.hosts[host]; o == nil || !o.reported {
+			p.awaited[host] = true
+		}
+	}
+	p.openGate()
+}
+
+// stopWaiting opens the gate and returns the hosts that have not reported.
+func (p *presence) stopWaiting() (missing []string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	missing = slices.Sorted(maps.Keys(p.awaited))
+	p.awaited = map[string]bool{}
+	p.openGate()
+	return missing
+}
+
+// openGate closes the channel once all awaited hosts have reported. p.mu is held.
+func (p *presence) openGate() {
+	if p.awaited == nil || len(p.awaited) > 0 {
+		return
+	}
+	select {
+	case <-p.gate:
+	default:
+		close(p.gate)
+		p.young = nil
+	}
+}
+
+// created records servers that this process is about to create: they are in no backup that is older than this process.
+// The times of their creation do not show that, because the wall clock may have been set.
+func (p *presence) created(servers []lifecycle.Server) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, s := range servers {
+		if p.young != nil {
+			p.young[s.ID] = true
+		}
+	}
+}
+
+// createdHere reports whether this process has created a server while the gate was closed.
+func (p *presence) createdHere(id string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.young[id]
+}
+
+// conflict is a host whose guests contradict the record of a server.
+type conflict struct {
+	host   string
+	behind bool   // its agent follows newer assignments than the database has; false: it has a guest not placed there
+	guest  string // id of the server's guest there; empty: no guest
+}
+
+// conflicts lists the hosts that contradict the record of a server.
+func (p *presence) conflicts(s lifecycle.Server) []conflict {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var list []conflict
+	for host, o := range p.inconsistent {
+		if s.Contradicts(host, o.behind, o.guests) {
+			list = append(list, conflict{host, o.behind, guestOf(s, o.guests)})
+		}
+	}
+	slices.SortFunc(list, func(a, b conflict) int { return slices.Compare([]string{a.host}, []string{b.host}) })
+	return list
+}
+
+// guestsOf returns the guests that a host has reported.
+func (p *presence) guestsOf(host string) []schedule.Present {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if o := p.hosts[host]; o != nil {
+		return o.guests
+	}
+	return nil
+}
+
+// guestOf returns the id of a guest of the server among those of a host, or the server's id if there is none.
+func guestOf(s lifecycle.Server, guests []schedule.Present) string {
+	for _, g := range guests {
+		if g.Server == s.ID {
+			return g.ID
+		}
+	}
+	return s.ID
+}
+
+func unassigned(g schedule.Present) bool { return !g.Assigned }

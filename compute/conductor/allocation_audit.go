@@ -1,0 +1,225 @@
+package conductor
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/openberth/berth/compute/lifecycle"
+	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/provider"
+	"github.com/openberth/berth/resource"
+)
+
+// Audit is the result of comparing compute's records of one host with Placement. Both lists are empty if they agree.
+type Audit struct {
+	Host    string
+	Missing []Missing // by server and consumer
+	Foreign []Foreign // by consumer
+}
+
+// Missing is a consumer of a server on the host whose allocation in Placement is smaller than its claim.
+type Missing struct {
+	Server, Name string // id and name
+	Consumer     string // the id of the server or of its migration
+	Lacks        resource.Allocation
+	Outcome      string // set by HostHeal: what was done, or why nothing was done
+	Healed       bool   // set by HostHeal
+}
+
+// Foreign is a consumer that has resources of the host in Placement although compute has not placed it there.
+type Foreign struct {
+	Consumer string
+	Holds    resource.Allocation
+	Why      string // what compute's records have of the consumer, as a clause
+}
+
+// holdings are the allocations on some providers, by provider and consumer.
+type holdings map[provider.ID]map[resource.ConsumerID]resource.Amounts
+
+// audit compares the allocations that the servers on a host must have with those that Placement has on some of its
+// providers; the first provider is the root. If they differ it compares once more and keeps what differs both times,
+// because a server that is changing differs for a moment. It reports foreign consumers only if foreign is set.
+func (d *dependencies) audit(ctx context.Context, host string, on []provider.ID, foreign bool) (Audit, error) {
+	first, err := d.auditOnce(ctx, host, on, foreign)
+	if err != nil || len(first.Missing)+len(first.Foreign) == 0 {
+		return first, err
+	}
+	second, err := d.auditOnce(ctx, host, on, foreign)
+	if err != nil {
+		return Audit{}, err
+	}
+	second.Missing = slices.DeleteFunc(second.Missing, func(m Missing) bool {
+		return !slices.ContainsFunc(first.Missing, func(f Missing) bool {
+			return f.Server == m.Server && f.Consumer == m.Consumer
+		})
+	})
+	second.Foreign = slices.DeleteFunc(second.Foreign, func(m Foreign) bool {
+		return !slices.ContainsFunc(first.Foreign, func(f Foreign) bool { return f.Consumer == m.Consumer })
+	})
+	return second, nil
+}
+
+// auditOnce reads the servers of the host, then Placement, and then the records of the remaining consumers.
+func (d *dependencies) auditOnce(ctx context.Context, host string, on []provider.ID, foreign bool) (Audit, error) {
+	out := Audit{Host: host}
+	servers, err := d.store.OnHost(ctx, host)
+	if err != nil {
+		return out, err
+	}
+	held := holdings{}
+	for _, id := range on {
+		if held[id], err = d.placement.ProviderAllocations(ctx, id); err != nil && !fault.Is(err, fault.NotFound) {
+			return out, err
+		}
+	}
+	placed := map[resource.ConsumerID]bool{}
+	for _, s := range servers {
+		for _, stay := range s.Residences() {
+			placed[resource.ConsumerID(stay.Consumer)] = true
+		}
+		for _, e := range s.Expected(host) {
+			for _, also := range e.Also {
+				placed[resource.ConsumerID(also)] = true
+			}
+			if lacks := lacking(e, on[0], held); len(lacks) > 0 {
+				m := Missing{Server: s.ID, Name: s.Name, Consumer: e.Consumer, Lacks: lacks}
+				out.Missing = append(out.Missing, m)
+			}
+		}
+	}
+	slices.SortFunc(out.Missing, func(a, b Missing) int {
+		return cmp.Or(cmp.Compare(a.Server, b.Server), cmp.Compare(a.Consumer, b.Consumer))
+	})
+	if foreign {
+		out.Foreign, err = d.foreign(ctx, host, held, placed)
+	}
+	return out, err
+}
+
+// lacking returns the amounts by which the allocation is too small on the providers that were read. A claim on the root
+// provider that the host had then is expected on its present root provider.
+func lacking(e lifecycle.Expectation, root provider.ID, held holdings) resource.Allocation {
+	lacks := resource.Allocation{}
+	for id, amounts := range e.Allocation {
+		if id == e.Root {
+			id = root
+		}
+		consumers, read := held[id]
+		if !read {
+			continue
+		}
+		for class, n := range amounts {
+			has := consumers[resource.ConsumerID(e.Consumer)][class]
+			for _, also := range e.Also {
+				has = max(has, consumers[resource.ConsumerID(also)][class])
+			}
+			if has < n {
+				if lacks[id] == nil {
+					lacks[id] = resource.Amounts{}
+				}
+				lacks[id][class] = n - has
+			}
+		}
+	}
+	return lacks
+}
+
+// foreign lists the consumers that have allocations on a host and are not placed there.
+func (d *dependencies) foreign(ctx context.Context, host string, held holdings, placed map[resource.ConsumerID]bool) (
+	list []Foreign, err error) {
+	holds := map[resource.ConsumerID]resource.Allocation{}
+	for id, consumers := range held {
+		for consumer, amounts := range consumers {
+			if placed[consumer] {
+				continue
+			}
+			if holds[consumer] == nil {
+				holds[consumer] = resource.Allocation{}
+			}
+			holds[consumer][id] = amounts
+		}
+	}
+	for _, consumer := range slices.Sorted(maps.Keys(holds)) {
+		why, err := d.whyForeign(ctx, string(consumer), host)
+		if err != nil {
+			return nil, err
+		}
+		if why != "" {
+			list = append(list, Foreign{Consumer: string(consumer), Holds: holds[consumer], Why: why})
+		}
+	}
+	return list, nil
+}
+
+// whyForeign returns what compute's records have of a consumer with an allocation on a host, as a clause. It is empty
+// if the allocation may be right: the consumer has been placed there since, or a step of its server is due.
+func (d *dependencies) whyForeign(ctx context.Context, consumer, host string) (string, error) {
+	id, err := d.store.ServerOfConsumer(ctx, consumer)
+	var server lifecycle.Server
+	if err == nil {
+		server, err = d.store.Read(ctx, id)
+	}
+	switch {
+	case fault.Is(err, fault.NotFound):
+		return "compute has no server and no migration with this id", nil
+	case err != nil:
+		return "", err
+	case len(server.Steps()) > 0:
+		return "", nil
+	}
+	var hosts []string
+	for _, stay := range server.Residences() {
+		if stay.Consumer == consumer {
+			hosts = append(hosts, stay.Host)
+		}
+	}
+	name := fmt.Sprintf("server %s (%s)", server.Name, id)
+	if consumer != id {
+		name = "a migration of " + name
+	}
+	switch {
+	case slices.Contains(hosts, host):
+		return "", nil
+	case len(hosts) > 0:
+		return fmt.Sprintf("it is %s, which compute has placed on %s", name, strings.Join(hosts, ", ")), nil
+	}
+	return fmt.Sprintf("it is %s, which compute has placed on no host", name), nil
+}
+
+// conditions returns the conditions of the host that follow from the audit.
+func (a Audit) conditions() (out []string) {
+	if len(a.Missing) > 0 {
+		var list []string
+		for _, m := range a.Missing {
+			list = append(list, fmt.Sprintf("server %s (%s) lacks %s", m.Name, m.Server, m.Lacks.Sum()))
+		}
+		out = append(out, fmt.Sprintf("Placement lacks allocations of servers on this host: %s; no server is placed "+
+			"here until they are written back; `berth host heal %s` shows what it would write", joinFirst(list), a.Host))
+	}
+	if len(a.Foreign) > 0 {
+		var list []string
+		for _, f := range a.Foreign {
+			list = append(list, fmt.Sprintf("%s has %s (%s)", f.Consumer, f.Holds.Sum(), f.Why))
+		}
+		out = append(out, fmt.Sprintf("consumers that compute has not placed on this host have resources of it in "+
+			"Placement: %s; if no guest of theirs is on the host, remove these allocations (`openstack resource "+
+			"provider allocation unset --provider PROVIDER CONSUMER`; `berth host heal %s` shows the providers)",
+			joinFirst(list), a.Host))
+	}
+	return out
+}
+
+// maxNamed is how many servers or allocations a refusal names.
+const maxNamed = 5
+
+// joinFirst joins the first maxNamed items of a list and adds how many more there are.
+func joinFirst(list []string) string {
+	if more := len(list) - maxNamed; more > 0 {
+		return fmt.Sprintf("%s, and %d more", strings.Join(list[:maxNamed], ", "), more)
+	}
+	return strings.Join(list, ", ")
+}

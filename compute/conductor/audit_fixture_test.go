@@ -1,0 +1,43 @@
+package conductor
+
+import (
+	"log/slog"
+
+	"github.com/openberth/berth/compute/lifecycle"
+	"github.com/openberth/berth/compute/schedule"
+	"github.com/openberth/berth/resource"
+)
+
+// auditor makes a conductor whose runner does not run, and stops the agents.
+func (c *cloud) auditor(p Placement) *Conductor {
+	c.agents.mu.Lock()
+	defer c.agents.mu.Unlock()
+	for host := range c.agents.devices {
+		c.agents.paused[host] = true
+	}
+	conductor := New(c.store, p)
+	conductor.Log = slog.New(slog.DiscardHandler)
+	return conductor
+}
+
+// placed stores a server that is ACTIVE on host a with VCPUs of its root and a device, and returns what was claimed.
+func (c *cloud) placed(id string, change func(*lifecycle.Server)) resource.Allocation {
+	c.t.Helper()
+	c.changed.Store(true)
+	claimed := resource.Allocation{"root-a": {"VCPU": 4}, "pf-a": {class: 1}}
+	s := server(id)
+	s.State, s.Host = lifecycle.Active, "a"
+	s.Choices = []schedule.Choice{{Host: "a", Root: "root-a", Allocation: claimed}}
+	if change != nil {
+		change(&s)
+	}
+	if err := c.store.Create(c.t.Context(), s); err != nil {
+		c.t.Fatal(err)
+	}
+	return claimed
+}
+
+// holds replaces the allocation of a consumer in Placement.
+func (c *cloud) holds(consumer string, a resource.Allocation) {
+	c.allocate(resource.ConsumerID(consumer), a)
+}

@@ -1,0 +1,80 @@
+package conductor
+
+import (
+	"context"
+	"regexp"
+	"slices"
+
+	"github.com/openberth/berth/compute/flavor"
+	"github.com/openberth/berth/compute/lifecycle"
+	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/resource"
+)
+
+// maxCandidates is the limit of candidates requested, Nova's [scheduler] max_placement_results.
+const maxCandidates = 1000
+
+// buildAsk builds what a server requests from its flavor and its image. Each call returns new request ids.
+func (d *dependencies) buildAsk(s lifecycle.Server) (p lifecycle.Prepared, err error) {
+	options := flavor.Options{PCIInPlacement: d.PCIInPlacement}
+	p.Ask, p.Requests, err = flavor.Ask(s.Flavor, s.SourceImage(), d.Aliases, options, d.newID)
+	if err == nil {
+		p.Topology, err = flavor.Topology(s.Flavor, s.SourceImage())
+	}
+	return p, err
+}
+
+// request returns the query for the candidates of a server. For a move to a given host it restricts the query to the
+// provider tree of that host.
+func (d *dependencies) request(ctx context.Context, s lifecycle.Server) (resource.Ask, error) {
+	ask := s.Ask
+	ask.Limit = maxCandidates
+	if s.Move == nil || s.Move.To == "" {
+		return ask, nil
+	}
+	host, err := d.store.Host(ctx, s.Move.To)
+	if fault.Is(err, fault.NotFound) {
+		return ask, nil // the filters refuse every host but this one, so no candidate remains
+	}
+	if err != nil {
+		return ask, err
+	}
+	ask.Groups = slices.Clone(ask.Groups)
+	for i, g := range ask.Groups {
+		if g.Suffix == "" {
+			ask.Groups[i].InTree = host.Provider
+		}
+	}
+	return ask, nil
+}
+
+// devicesInPlacement reports whether Placement counts all devices that a server requests. If it does not, most of its
+// candidates may lack them.
+func devicesInPlacement(s lifecycle.Server) bool {
+	for _, r := range s.Requests {
+		if !slices.ContainsFunc(s.Ask.Groups, func(g resource.Group) bool { return g.Suffix == r.GroupSuffix(0) }) {
+			return false
+		}
+	}
+	return true
+}
+
+// unknownNames matches the sentences of the Placement API for classes and traits that do not exist.
+var unknownNames = regexp.MustCompile(`No such (?:resource class|trait\(s\)):? (.+?)\.?$`)
+
+// onRequestRejected returns the event for a query that Placement rejects. An agent creates the classes and traits of
+// its host. So shortly after the start it returns fault.Unavailable, and the query is retried, until the first agent
+// has reported.
+func (d *dependencies) onRequestRejected(text string) (lifecycle.Event, error) {
+	names := unknownNames.FindStringSubmatch(text)
+	if names == nil {
+		return lifecycle.NoValidHost{Reason: "Placement rejects the query: " + text}, nil
+	}
+	reason := "no host has ever reported " + names[1]
+	if d.now().Sub(d.started) < firstReports {
+		if !d.presence.anyReported() {
+			return nil, fault.New(fault.Unavailable, "conductor.schedule", "%s, and none has reported since the start", reason)
+		}
+	}
+	return lifecycle.NoValidHost{Reason: reason}, nil
+}

@@ -1,0 +1,81 @@
+package conductor
+
+import (
+	"context"
+
+	"github.com/openberth/berth/api/placement"
+	"github.com/openberth/berth/compute/lifecycle"
+	"github.com/openberth/berth/compute/schedule"
+	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/resource"
+)
+
+// claim writes the first choice as the server's allocation. It reads the allocation first: after a crash or a lost
+// answer the claim may exist already. Any other allocation of the server comes from an earlier claim and is replaced.
+func (sc *scheduler) claim(ctx context.Context, s lifecycle.Server) (lifecycle.Event, error) {
+	choice, consumer := s.Choices[0], resource.ConsumerID(s.ID)
+	var held placement.ConsumerAllocation
+	var err error
+	for attempt := range claimTries {
+		if attempt > 0 {
+			sc.pause(ctx, attempt)
+		}
+		if held, err = sc.placement.Allocation(ctx, consumer); err != nil {
+			return claimFailed(s, err)
+		}
+		if len(held.Allocation) > 0 && held.Allocation.Equal(choice.Allocation) {
+			return lifecycle.Claimed{Try: s.Try}, nil
+		}
+		var missing bool
+		if missing, err = sc.audits.auditRoot(ctx, choice.Host, choice.Root); err != nil {
+			return claimFailed(s, err)
+		}
+		if missing {
+			err = fault.New(fault.Conflict, "conductor.claim", "on host %s, %s", choice.Host, schedule.LacksAllocations)
+			break
+		}
+		err = sc.placement.PutAllocation(ctx, consumer, placement.ConsumerAllocation{
+			Allocation: choice.Allocation, Mappings: choice.Mappings, Generation: held.Generation,
+			Project: s.Project, User: s.User, ConsumerType: "INSTANCE",
+		})
+		if err == nil {
+			return lifecycle.Claimed{Try: s.Try}, nil
+		}
+		if fault.CodeOf(err) != placement.CodeConcurrentUpdate {
+			break
+		}
+	}
+	if len(held.Allocation) > 0 { // lifecycle.ClaimLost states that the server has no allocation
+		if err := sc.placement.DeleteAllocation(ctx, consumer); err != nil {
+			return nil, err
+		}
+	}
+	return claimFailed(s, err)
+}
+
+func claimFailed(s lifecycle.Server, err error) (lifecycle.Event, error) {
+	switch fault.KindOf(err) {
+	case fault.Unavailable:
+		return nil, err
+	case fault.Conflict, fault.NoCapacity, fault.Invalid, fault.NotFound: // taken, or the provider has been deleted
+		return lifecycle.ClaimLost{Try: s.Try, Reason: fault.TextOf(err)}, nil
+	}
+	return lifecycle.Refused{Step: lifecycle.Claim, Reason: "Placement refuses the claim: " + fault.TextOf(err)}, nil
+}
+
+// release deletes the server's allocation. Every error is returned, so that the step is retried until it succeeds.
+func (sc *scheduler) release(ctx context.Context, s lifecycle.Server) (lifecycle.Event, error) {
+	if err := sc.placement.DeleteAllocation(ctx, resource.ConsumerID(s.ID)); err != nil {
+		return nil, err
+	}
+	return lifecycle.Released{}, nil
+}
+
+// releaseLeftover deletes the allocation of the next leftover, whose guest no longer exists.
+func (sc *scheduler) releaseLeftover(ctx context.Context, s lifecycle.Server) (lifecycle.Event, error) {
+	left, _ := s.NextLeftover()
+	if err := sc.placement.DeleteAllocation(ctx, resource.ConsumerID(left.Consumer)); err != nil {
+		return nil, err
+	}
+	return lifecycle.LeftoverReleased{Consumer: left.Consumer}, nil
+}

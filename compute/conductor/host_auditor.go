@@ -1,0 +1,182 @@
+package conductor
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/openberth/berth/compute/schedule"
+	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/provider"
+)
+
+// How old the last audit of a host must be when a report of the host starts another one. Agents report at least once a
+// minute.
+const (
+	auditEvery = 45 * time.Second
+	auditAgain = 5 * time.Second // if allocations are missing, or Placement may have been restored
+)
+
+// auditor keeps the last audit of each host, and the hosts that are to be audited.
+type auditor struct {
+	*dependencies
+
+	mu        sync.Mutex
+	last      map[string]audited
+	due       []schedule.Host // in the order of their reports; each host once
+	wake      chan struct{}   // has room for one
+	suspected time.Time       // audits from before this moment are out of date: Placement may have been restored
+}
+
+// audited is the last audit of a host.
+type audited struct {
+	at    time.Time // when the whole host was audited
+	root  time.Time // when its root provider was audited, alone or with the whole host
+	found Audit
+}
+
+func newAuditor(on *dependencies) *auditor {
+	return &auditor{dependencies: on, last: map[string]audited{}, wake: make(chan struct{}, 1)}
+}
+
+// reported queues an audit of a host that has reported, unless its last one is recent.
+func (a *auditor) reported(host schedule.Host) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	last, age := a.last[host.Name], auditEvery
+	if len(last.found.Missing) > 0 || last.at.Before(a.suspected) {
+		age = auditAgain
+	}
+	waits := slices.ContainsFunc(a.due, func(h schedule.Host) bool { return h.Name == host.Name })
+	if waits || a.now().Sub(last.at) < age {
+		return
+	}
+	a.due = append(a.due, host)
+	select {
+	case a.wake <- struct{}{}:
+	default:
+	}
+}
+
+// conditions returns the conditions of a host that follow from its last audit.
+func (a *auditor) conditions(host string) []string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.last[host].found.conditions()
+}
+
+// run audits the hosts that have reported until ctx ends.
+func (a *auditor) run(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-a.wake:
+		}
+		for ctx.Err() == nil && a.auditNext(ctx) {
+		}
+	}
+}
+
+// auditNext audits the host that has waited longest since its report. It returns false if no host waits.
+func (a *auditor) auditNext(ctx context.Context) bool {
+	host, waits := a.next()
+	if !waits {
+		return false
+	}
+	if _, err := a.auditHost(ctx, host); err != nil && ctx.Err() == nil {
+		a.Log.Info("host not audited, will retry with its next report", "host", host.Name, "error", err)
+	}
+	return true
+}
+
+// next takes the first host that is to be audited.
+func (a *auditor) next() (host schedule.Host, ok bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if len(a.due) == 0 {
+		return host, false
+	}
+	host, a.due = a.due[0], a.due[1:]
+	return host, true
+}
+
+// auditHost audits all providers of a host that its report names, and keeps the result.
+func (a *auditor) auditHost(ctx context.Context, host schedule.Host) (Audit, error) {
+	ctx, stop, err := a.leased(ctx)
+	if err != nil {
+		return Audit{}, err
+	}
+	defer stop()
+	on := []provider.ID{host.Provider}
+	for _, d := range host.Devices {
+		if d.Provider != "" && !slices.Contains(on, d.Provider) {
+			on = append(on, d.Provider)
+		}
+	}
+	at := a.now()
+	found, err := a.audit(ctx, host.Name, on, true)
+	if err == nil {
+		a.keep(host.Name, func(last *audited) { last.at, last.root, last.found = at, at, found })
+	}
+	return found, err
+}
+
+// auditRoot audits the root provider of a host, keeps the result, and returns whether allocations are missing.
+func (a *auditor) auditRoot(ctx context.Context, host string, root provider.ID) (missing bool, err error) {
+	at := a.now()
+	found, err := a.audit(ctx, host, []provider.ID{root}, false)
+	if err != nil {
+		return false, err
+	}
+	a.keep(host, func(last *audited) {
+		last.root = at
+		if len(found.Missing) > 0 {
+			last.found.Host, last.found.Missing = host, found.Missing
+		}
+	})
+	return len(found.Missing) > 0, nil
+}
+
+// keep keeps an audit. If allocations are missing that were there before, all older audits become out of date.
+func (a *auditor) keep(host string, update func(*audited)) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	one := a.last[host]
+	before := len(one.found.Missing)
+	update(&one)
+	a.last[host] = one
+	if n := len(one.found.Missing); n > 0 && before == 0 {
+		a.suspected = a.now()
+		a.Log.Warn("allocations missing in Placement", "host", host, "consumers", n)
+	}
+}
+
+// noteUnavailable makes all audits out of date if err is fault.Unavailable: Placement may have been restored from a
+// backup.
+func (a *auditor) noteUnavailable(err error) {
+	if !fault.Is(err, fault.Unavailable) {
+		return
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.suspected = a.now()
+}
+
+// missing returns whether the last audit of a host has found missing allocations. fresh is false if the root of the
+// host was audited more than a minute ago, or before its last report.
+func (a *auditor) missing(host schedule.Host) (missing, fresh bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	last := a.last[host.Name]
+	fresh = a.now().Sub(last.root) < time.Minute && !last.root.Before(host.Seen) && !last.root.Before(a.suspected)
+	return len(last.found.Missing) > 0, fresh
+}
+
+// forget deletes the audit of a host.
+func (a *auditor) forget(host string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	delete(a.last, host)
+}

@@ -1,0 +1,20 @@
+package conductor
+
+import (
+	"context"
+	"strings"
+	"testing"
+)
+
+// Resume returns the error if the database cannot be read, before any step runs.
+func TestResumeReturnsTheError(t *testing.T) {
+	c := newCloud(t, map[string]int{"a": 1})
+	if err := New(c.store, c.client(nil)).Resume(t.Context()); err != nil {
+		t.Error(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := New(c.store, c.client(nil)).Resume(ctx); err == nil || !strings.Contains(err.Error(), "conductor.Resume") {
+		t.Errorf("%v", err)
+	}
+}

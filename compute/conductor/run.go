@@ -1,0 +1,57 @@
+package conductor
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/openberth/berth/fault"
+)
+
+const (
+	purgeEvery     = 10 * time.Minute // how often deleted servers are purged
+	deadHostsEvery = 10 * time.Second // how often servers on dead hosts are reconciled
+	keepFor        = 24 * time.Hour   // how long the record of a deleted server is kept
+	maxKept        = 1000             // how many deleted servers are kept at most
+)
+
+// Resume queues every server that has steps to perform; Run performs them. It returns the fault of the database if the
+// servers cannot be read.
+func (c *Conductor) Resume(ctx context.Context) error {
+	return fault.Wrap("", "conductor.Resume", c.runner.Resume(ctx))
+}
+
+// Run performs steps until ctx ends, and then returns nil. It calls Resume if Resume has not been called.
+func (c *Conductor) Run(ctx context.Context) error {
+	var background sync.WaitGroup
+	ctx, cancel := context.WithCancel(ctx)
+	defer background.Wait()
+	defer cancel()
+	background.Go(func() {
+		c.runEvery(ctx, purgeEvery, "purge deleted servers", func() error {
+			return c.store.Purge(ctx, c.now().Add(-keepFor), maxKept)
+		})
+	})
+	background.Go(func() { c.audits.run(ctx) })
+	background.Go(func() {
+		c.runEvery(ctx, deadHostsEvery, "reconcile dead hosts", func() error { return c.ReconcileDeadHosts(ctx) })
+	})
+	background.Go(func() { c.openGateWithRetry(ctx) })
+	return fault.Wrap(fault.Unavailable, "conductor.Run", c.runner.Run(ctx))
+}
+
+// runEvery calls do at once and then at each interval until ctx ends. It logs the errors of do.
+func (c *Conductor) runEvery(ctx context.Context, every time.Duration, what string, do func() error) {
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	for {
+		if err := do(); err != nil && ctx.Err() == nil {
+			c.Log.Warn("periodic task failed, will retry", "task", what, "error", err)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}

@@ -1,0 +1,160 @@
+package conductor
+
+import (
+	"context"
+	"fmt"
+	"hash/fnv"
+
+	"github.com/openberth/berth/compute/lifecycle"
+	"github.com/openberth/berth/compute/schedule"
+	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/resource"
+)
+
+// maxAudited is how many hosts one round of scheduling audits before it is retried.
+const maxAudited = 16
+
+// scheduler selects the hosts of servers: it builds the requests, chooses among the candidates, and claims.
+type scheduler struct {
+	*dependencies
+
+	audits *auditor
+	build  func(s lifecycle.Server) (lifecycle.Prepared, error) // builds the request to Placement
+}
+
+func newScheduler(on *dependencies, audits *auditor) *scheduler {
+	return &scheduler{dependencies: on, audits: audits, build: on.buildAsk}
+}
+
+// prepare builds the request to Placement. The Compute API has accepted the flavor and the image, but the configuration
+// of the aliases may have changed since.
+func (sc *scheduler) prepare(s lifecycle.Server) lifecycle.Event {
+	prepared, err := sc.build(s)
+	if err != nil {
+		return lifecycle.Refused{Step: lifecycle.Prepare, Reason: fault.TextOf(err)}
+	}
+	return prepared
+}
+
+// schedule requests candidates from Placement and chooses among them. Usually it requests only as many as it can return
+// as choices, because the cost of a candidate is that of describing its host. If the filters refuse all of them, it
+// requests maxCandidates.
+func (sc *scheduler) schedule(ctx context.Context, s lifecycle.Server) (lifecycle.Event, error) {
+	request, err := sc.request(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	if s.Move == nil && devicesInPlacement(s) {
+		request.Limit = schedule.MaxChoices
+		event, err := sc.scheduleAmong(ctx, s, request)
+		if none, is := event.(lifecycle.NoValidHost); err != nil || !is || none.Candidates < request.Limit {
+			return event, err
+		}
+		request.Limit = maxCandidates
+	}
+	return sc.scheduleAmong(ctx, s, request)
+}
+
+// scheduleAmong chooses among the candidates of one query.
+func (sc *scheduler) scheduleAmong(ctx context.Context, s lifecycle.Server, request resource.Ask) (
+	lifecycle.Event, error) {
+	got, err := sc.placement.Candidates(ctx, request)
+	switch fault.KindOf(err) {
+	case "":
+	case fault.Unavailable:
+		return nil, err
+	case fault.Invalid, fault.NotFound:
+		return sc.onRequestRejected(fault.TextOf(err))
+	default:
+		return lifecycle.Refused{Step: lifecycle.Schedule,
+			Reason: "Placement returns no candidates: " + fault.TextOf(err)}, nil
+	}
+	if len(got.List) == 0 {
+		reason := got.Reason
+		if reason == "" {
+			reason = fmt.Sprintf("Placement has no host with all of %s left", request.Total())
+		}
+		return lifecycle.NoValidHost{Reason: reason}, nil
+	}
+	input, err := sc.scheduleInput(ctx, got)
+	if err != nil {
+		return nil, err
+	}
+	input.FailedHosts, input.Cells, input.Pack = s.FailedHosts, s.Topology, sc.Pack
+	if input.ExcludedHosts, err = sc.excludedHosts(ctx, s); err != nil {
+		return nil, err
+	}
+	if s.Move != nil {
+		input.Only = s.Move.To
+	}
+	choices, refusals, err := sc.choose(ctx, input, s)
+	if err != nil {
+		return nil, err
+	}
+	why, failures := schedule.Summarise(refusals), schedule.FilterFailures(refusals)
+	if len(choices) == 0 {
+		// The reports are newer than the candidates: a candidate's device may be taken by now, and another one free.
+		return lifecycle.NoValidHost{Candidates: len(got.List), Reason: why, Again: true, FilterFailures: failures}, nil
+	}
+	return lifecycle.Chosen{Choices: choices, Candidates: len(got.List), Refused: why, FilterFailures: failures}, nil
+}
+
+// choose filters and orders the candidates. It refuses hosts on which allocations are missing in Placement, because
+// what Placement offers there may be in use. It audits the host of the best candidate if the last audit is not fresh.
+func (sc *scheduler) choose(ctx context.Context, input schedule.Input, s lifecycle.Server) (
+	[]schedule.Choice, []schedule.Refusal, error) {
+	input.Lacking = map[string]bool{}
+	for _, host := range input.Hosts {
+		if missing, _ := sc.audits.missing(host); missing {
+			input.Lacking[host.Name] = true
+		}
+	}
+	for range maxAudited {
+		choices, refusals := schedule.Choose(input, s.Requests, seed(s))
+		if len(choices) == 0 {
+			return nil, refusals, nil
+		}
+		host := input.Hosts[choices[0].Root]
+		if _, fresh := sc.audits.missing(host); fresh {
+			return choices, refusals, nil
+		}
+		missing, err := sc.audits.auditRoot(ctx, host.Name, host.Provider)
+		if err != nil {
+			return nil, nil, err
+		}
+		if !missing {
+			return choices, refusals, nil
+		}
+		input.Lacking[host.Name] = true
+	}
+	return nil, nil, fault.New(fault.Unavailable, "conductor.choose",
+		"Placement lacks allocations of servers on each of %d hosts; the next try audits the next hosts", maxAudited)
+}
+
+// excludedHosts returns the hosts that must not be chosen for a server, with the reason.
+func (sc *scheduler) excludedHosts(ctx context.Context, s lifecycle.Server) (map[string]string, error) {
+	dead, err := sc.store.Dead(ctx)
+	if err != nil {
+		return nil, err
+	}
+	out := s.ExcludedHosts()
+	for _, host := range dead {
+		out[host] = "an operator has declared it dead"
+	}
+	leaving, err := sc.store.RemovalHosts(ctx, s.ID)
+	if err != nil {
+		return nil, err
+	}
+	for _, host := range leaving {
+		out[host] = "a previous guest of the server is not destroyed there yet"
+	}
+	return out, nil
+}
+
+// seed returns the random seed of a scheduling round: it differs between servers and rounds, and is the same when a
+// round is repeated.
+func seed(s lifecycle.Server) uint64 {
+	h := fnv.New64a()
+	fmt.Fprintf(h, "%s %d", s.ID, s.Round)
+	return h.Sum64()
+}

@@ -1,0 +1,66 @@
+package conductor
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/openberth/berth/compute/lifecycle"
+	"github.com/openberth/berth/fault"
+)
+
+// Act starts an action that a user or an operator requests on a server, and returns the server as it is then. It
+// returns fault.Conflict, in the Compute API's sentence, if the state of the server, its devices or the host do not
+// allow the action; fault.NotFound if the server does not exist or is deleted.
+func (c *Conductor) Act(ctx context.Context, id string, action lifecycle.ActionRequested) (lifecycle.Server, error) {
+	const op = "conductor.Act"
+	server, err := c.store.Read(ctx, id)
+	if err != nil {
+		return server, err
+	}
+	if !server.Ended.IsZero() {
+		return server, fault.New(fault.NotFound, op, "server %s is deleted", id)
+	}
+	refusal := server.Refuse(action.Action, action.Hard)
+	if refusal == "" {
+		if refusal, err = c.refusal(ctx, server, action); err != nil {
+			return server, err
+		}
+	}
+	if refusal != "" {
+		return server, fault.New(fault.Conflict, op, "%s", refusal)
+	}
+	server, err = c.runner.Apply(ctx, id, action)
+	if err == nil && server.LastAction != action.ID { // the server has changed since it was read
+		err = fault.New(fault.Conflict, op, "%s", server.Refuse(action.Action, action.Hard))
+	}
+	return server, err
+}
+
+// refusal returns why an action must be refused for reasons other than the server's state; empty if it may start.
+func (c *Conductor) refusal(ctx context.Context, s lifecycle.Server, action lifecycle.ActionRequested) (string, error) {
+	switch action.Action {
+	case lifecycle.Live:
+		for _, r := range s.Requests {
+			if !r.LiveMigratable() {
+				return fmt.Sprintf("Cannot '%s' instance %s: its devices of alias %s are not explicitly requested as "+
+					"live-migratable", action.Action, s.ID, r.Alias), nil
+			}
+		}
+	case lifecycle.Evacuate:
+		reports, err := c.whyAlive(ctx, s.Host)
+		if err != nil || reports == "" {
+			return "", err
+		}
+		return fmt.Sprintf("Compute service of %s is still in use: %s. A server is not evacuated from a host that may "+
+			"still run it; wait until its agent is silent, or declare the host dead (`berth host down %s`)",
+			s.Host, reports, s.Host), nil
+	case lifecycle.Revert:
+		reports, err := c.whyAlive(ctx, s.Move.From.Host)
+		if err == nil && reports == "" {
+			return fmt.Sprintf("Cannot '%s' instance %s: its previous host %s does not report",
+				action.Action, s.ID, s.Move.From.Host), nil
+		}
+		return "", err
+	}
+	return "", nil
+}

@@ -1,0 +1,53 @@
+package conductor
+
+import (
+	"context"
+	"slices"
+
+	"github.com/openberth/berth/compute/lifecycle"
+	"github.com/openberth/berth/compute/schedule"
+	"github.com/openberth/berth/fault"
+)
+
+// Create records all servers or none, and returns them as stored, in BUILD. It returns fault.Conflict if an id is
+// taken.
+func (c *Conductor) Create(ctx context.Context, servers ...lifecycle.Server) ([]lifecycle.Server, error) {
+	made := make([]lifecycle.Server, len(servers))
+	for i, s := range servers {
+		made[i], _ = lifecycle.Next(s, lifecycle.Created{}, c.now())
+	}
+	c.presence.created(made)
+	err := c.store.Create(ctx, made...)
+	for i := range made {
+		made[i].Revision = 1
+		c.runner.Wake(made[i].ID) // also after an error, because only the answer may have been lost
+	}
+	if err != nil {
+		return nil, err
+	}
+	return made, nil
+}
+
+// Delete starts the deletion of a server. A second request is not an error. It returns fault.NotFound if the server
+// does not exist or is shown as deleted. A server is shown as deleted at once if the agent that must destroy its guest
+// does not report.
+func (c *Conductor) Delete(ctx context.Context, id string) error {
+	server, err := c.store.Read(ctx, id)
+	if err != nil {
+		return err
+	}
+	if !server.Ended.IsZero() {
+		return fault.New(fault.NotFound, "conductor.Delete", "server %s is deleted already", id)
+	}
+	silent := false
+	for _, residence := range server.Residences() {
+		alive, err := c.whyAlive(ctx, residence.Host)
+		if err != nil {
+			return err
+		}
+		silent = silent || alive == ""
+	}
+	exists := slices.ContainsFunc(c.presence.guestsOf(server.Host), func(g schedule.Present) bool { return g.ID == id })
+	_, err = c.runner.Apply(ctx, id, lifecycle.DeleteRequested{Silent: silent, Exists: exists})
+	return err
+}

@@ -1,0 +1,86 @@
+package conductor
+
+import (
+	"context"
+
+	"github.com/openberth/berth/compute/lifecycle"
+	"github.com/openberth/berth/fault"
+)
+
+// performer performs the steps of servers, each with the lease and after the checks that it needs.
+type performer struct {
+	*scheduler
+
+	wake func(id string) // queues a server whose step may be performed now
+}
+
+func newPerformer(sc *scheduler, wake func(id string)) *performer {
+	return &performer{scheduler: sc, wake: wake}
+}
+
+// perform performs one step and returns its event. If it returns an error the step is retried later.
+func (p *performer) perform(ctx context.Context, s lifecycle.Server, step lifecycle.Step) (lifecycle.Event, error) {
+	switch step {
+	case lifecycle.Prepare, lifecycle.Schedule, lifecycle.CheckMinCount:
+	default:
+		if err := p.checkMayWrite(ctx, s); err != nil {
+			return nil, err
+		}
+	}
+	ctx, stop, err := p.leased(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer stop()
+	event, err := p.step(ctx, s, step)
+	if step != lifecycle.Prepare && step != lifecycle.CheckMinCount { // these do not call Placement
+		p.audits.noteUnavailable(err)
+	}
+	return event, err
+}
+
+// step performs one step; the caller has the lease.
+func (p *performer) step(ctx context.Context, s lifecycle.Server, step lifecycle.Step) (lifecycle.Event, error) {
+	if step == lifecycle.Claim || step == lifecycle.Release {
+		if err := p.protectOtherGuest(ctx, s); err != nil {
+			return nil, err
+		}
+	}
+	switch step {
+	case lifecycle.Prepare:
+		return p.prepare(s), nil
+	case lifecycle.Schedule:
+		return p.schedule(ctx, s)
+	case lifecycle.Claim:
+		return p.claim(ctx, s)
+	case lifecycle.CheckMinCount:
+		return p.checkMinCount(ctx, s)
+	case lifecycle.MoveAllocations:
+		return p.moveAllocations(ctx, s)
+	case lifecycle.RestoreAllocations:
+		return p.restoreAllocations(ctx, s)
+	case lifecycle.ReleaseLeftover:
+		return p.releaseLeftover(ctx, s)
+	case lifecycle.Release:
+		return p.release(ctx, s)
+	}
+	return nil, fault.New(fault.Internal, "conductor.perform", "unknown step %q", step)
+}
+
+// checkMinCount decides whether the servers of a request continue, and wakes those that await the decision.
+func (p *performer) checkMinCount(ctx context.Context, s lifecycle.Server) (lifecycle.Event, error) {
+	request, err := p.store.ByReservation(ctx, reservationPrefix(s.ID))
+	if err != nil {
+		return nil, err
+	}
+	event, err := decideMinCount(s, request)
+	if err != nil {
+		return nil, err
+	}
+	for _, other := range request {
+		if other.State == lifecycle.AwaitingMinCount && other.ID != s.ID {
+			p.wake(other.ID)
+		}
+	}
+	return event, nil
+}
