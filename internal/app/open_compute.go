@@ -65,3 +65,18 @@ func OpenCompute(ctx context.Context, url, placementURL string, transport *http.
 			return errors.Join(failed, held.release(), closeDatabase(db, log))
 		})}, nil
 }
+
+// firstClosed returns a channel that is closed when a or b is closed. It stops waiting when done is closed.
+func firstClosed(a, b, done <-chan struct{}) <-chan struct{} {
+	first := make(chan struct{})
+	go func() {
+		select {
+		case <-a:
+			close(first)
+		case <-b:
+			close(first)
+		case <-done:
+		}
+	}()
+	return first
+}

@@ -1,34 +1,47 @@
-// Package app starts and connects the services: it opens their databases, builds them from their packages and connects
-// them over their APIs, in memory or over TCP. `berth up`, `berth demo`, the commands for single services and the tests
-// use it.
 package app
 
 import (
-	"net/http"
+	"context"
+	"errors"
+	"log/slog"
 	"os"
 	"path/filepath"
 
-	"github.com/openberth/berth/api/host"
-	"github.com/openberth/berth/api/rest"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/internal/settings"
+	"github.com/openberth/berth/sqldb"
 )
+
+// openDatabase opens the database of a service. It logs each file whose permissions for other users it removed.
+func openDatabase(ctx context.Context, url string, log *slog.Logger) (*sqldb.DB, error) {
+	db, err := sqldb.Open(ctx, url)
+	if err != nil {
+		return nil, err
+	}
+	for _, file := range db.Narrowed {
+		logRestricted(log, file)
+	}
+	return db, nil
+}
+
+func logRestricted(log *slog.Logger, path string) {
+	log.Warn("rights of other users removed", "path", path)
+}
+
+// closeDatabase closes the database of a service. The error says what to do if its file was lost.
+func closeDatabase(db *sqldb.DB, log *slog.Logger) error {
+	loss := db.Loss()
+	if loss != nil {
+		log.Error("database file lost", "error", loss)
+	}
+	return errors.Join(loss, db.Close())
+}
 
 // Names of the databases in a data directory.
 const (
 	placementFile = "placement.db"
 	computeFile   = "compute.db"
 )
-
-// serviceToken is the token that services send to each other with noauth2.
-const serviceToken = "admin:service"
-
-// Service is a running service: its API and a function that stops it.
-type Service struct {
-	Handler http.Handler
-	Close   func() error
-	Lost    <-chan struct{} // closed when the service cannot continue; Close then returns the reason. nil: never
-}
 
 // PlacementURL returns the URL of Placement's database: the configured one, or an SQLite file under dir, which is
 // created.
@@ -49,9 +62,4 @@ func databaseURL(configured, dir, name string) (string, error) {
 		return "", fault.New(fault.Unavailable, "app.database", "cannot create the data directory: %w", err)
 	}
 	return "sqlite:///" + filepath.Join(dir, name), nil // as in SQLAlchemy: three slashes and the path
-}
-
-func hostClient(base string, transport *http.Client) host.Client {
-	return host.Client{REST: &rest.Client{Base: base, HTTP: transport,
-		Headers: map[string]string{"X-Auth-Token": serviceToken}}}
 }

@@ -1,61 +1,13 @@
 package app
 
 import (
-	"maps"
 	"strings"
 	"testing"
 
 	"github.com/openberth/berth/api/compute"
 	"github.com/openberth/berth/internal/testenv"
 	"github.com/openberth/berth/provider"
-	"github.com/openberth/berth/resource"
 )
-
-// taken returns the resources of a server on each provider below the root: its allocation in Placement, and the devices
-// that the agent reports for it.
-func (l *lab) taken(server string) (placement, agent map[provider.ID]int) {
-	l.t.Helper()
-	placement, agent = map[provider.ID]int{}, map[provider.ID]int{}
-	for id, amounts := range l.allocation(server) {
-		for class, n := range amounts {
-			if resource.IsCustom(string(class)) {
-				placement[id] += n
-			}
-		}
-	}
-	devices, err := l.cloud.HostClient().Devices(l.t.Context())
-	if err != nil {
-		l.t.Fatal(err)
-	}
-	for _, d := range devices {
-		if d.Holder == server {
-			agent[provider.ID(d.Provider)]++
-		}
-	}
-	return placement, agent
-}
-
-// has checks what a server has of each provider: in Placement now, and by its devices as soon as the agent reports
-// them.
-func (l *lab) has(server string, want map[provider.ID]int) {
-	l.t.Helper()
-	if placement, _ := l.taken(server); !maps.Equal(placement, want) {
-		l.t.Errorf("in Placement %s has %v, want %v", server, placement, want)
-	}
-	l.until("the agent has given these devices", func() bool {
-		_, agent := l.taken(server)
-		return maps.Equal(agent, want)
-	})
-}
-
-// quiet checks that the agent has nothing to change.
-func (l *lab) quiet() {
-	l.t.Helper()
-	l.until("nothing to do", func() bool {
-		_, empty, err := l.cloud.Plan(l.t.Context())
-		return err == nil && empty && l.conditions() == ""
-	})
-}
 
 // fails checks that no server can be created with the alias, that nothing is allocated for it, and that the agent has
 // nothing to change.

@@ -3,51 +3,10 @@ package app
 import (
 	"context"
 	"errors"
-	"log/slog"
 
 	"github.com/openberth/berth/placement/store"
 	"github.com/openberth/berth/sqldb"
 )
-
-// openDatabase opens the database of a service. It logs each file whose permissions for other users it removed.
-func openDatabase(ctx context.Context, url string, log *slog.Logger) (*sqldb.DB, error) {
-	db, err := sqldb.Open(ctx, url)
-	if err != nil {
-		return nil, err
-	}
-	for _, file := range db.Narrowed {
-		logRestricted(log, file)
-	}
-	return db, nil
-}
-
-func logRestricted(log *slog.Logger, path string) {
-	log.Warn("rights of other users removed", "path", path)
-}
-
-// closeDatabase closes the database of a service. The error says what to do if its file was lost.
-func closeDatabase(db *sqldb.DB, log *slog.Logger) error {
-	loss := db.Loss()
-	if loss != nil {
-		log.Error("database file lost", "error", loss)
-	}
-	return errors.Join(loss, db.Close())
-}
-
-// firstClosed returns a channel that is closed when a or b is closed. It stops waiting when done is closed.
-func firstClosed(a, b, done <-chan struct{}) <-chan struct{} {
-	first := make(chan struct{})
-	go func() {
-		select {
-		case <-a:
-			close(first)
-		case <-b:
-			close(first)
-		case <-done:
-		}
-	}()
-	return first
-}
 
 // withPlacementStore opens Placement's store, calls work and closes the store.
 func withPlacementStore(ctx context.Context, url string, work func(*store.Store) error) error {
