@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/openberth/berth/api/compute"
@@ -200,96 +199,4 @@ func (f *fleet) adopt(host, file string, shows map[string]string) {
 		t.Fatalf("%d %s %s", status, shown, stderr)
 	}
 	f.startAgent(host, file)
-}
-
-// A copy of an agent's directory does not become a second agent of the host.
-func TestCopiedAgentDirectory(t *testing.T) {
-	t.Parallel()
-	f := newFleet(t, aliases+pciInPlacement)
-	machine := bus81(t)
-	file := f.host("cmp1", machine, deviceSpecs+reportInPlacement)
-	f.startAgent("cmp1", file)
-	copyDir(t, f.path("cmp1"), f.path("copy"))
-	// With the same lock directory the lock refuses it. With another one, such as in the copy of a virtual machine,
-	// compute refuses it.
-	if err := os.Mkdir(f.path("elsewhere"), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	elsewhere := f.file("elsewhere", strings.ReplaceAll(strings.TrimPrefix(read(t, file),
-		"[api]\nauth_strategy = noauth2\n"), f.path("locks"), f.path("elsewhere")))
-	for file, text := range map[string]string{file: "agent-cmp1.lock locked",
-		elsewhere: "the agent's directory or its machine was copied, connected now"} {
-		_, stderr, status := output(t, f.args("agent", "--config-file", file, "--data-dir", f.path("copy"))...)
-		if status != 1 || !strings.Contains(stderr, text) {
-			t.Errorf("%d %s", status, stderr)
-		}
-	}
-	var all sync.WaitGroup
-	flavor := f.flavor("a-vf:1")
-	for i := range 8 {
-		all.Go(func() {
-			if _, err := f.compute.compute().CreateServer(t.Context(), compute.CreateServer{Name: fmt.Sprint("s", i),
-				Flavor: flavor}); err != nil {
-				t.Error(err)
-			}
-		})
-	}
-	all.Wait()
-	active := 0
-	for _, s := range f.waitUntilSettled() {
-		if s.Status == "ACTIVE" {
-			active++
-		}
-	}
-	if got := len(f.guests("cmp1")); got != active || active == 0 {
-		t.Errorf("%d servers, %d guests", active, got)
-	}
-	if got := guestsIn(t, f.path("copy")); len(got) > 0 {
-		t.Errorf("the copy has built %v", got)
-	}
-	// The original agent can start again immediately, also after kill -9.
-	f.killAndRestart("cmp1")
-}
-
-// The agent of a host that was forgotten while its guest ran does not change the allocation of the evacuated server.
-func TestAgentOfAForgottenHost(t *testing.T) {
-	testenv.Long(t)
-	t.Parallel()
-	f, files := twoHosts(t)
-	s := f.server("s", "a-vf:1")
-	old, fresh := *s.Host, other(*s.Host)
-	f.agents[old].kill()
-	delete(f.agents, old)
-	if _, stderr, status := output(t, "--compute-url", f.compute.urls["compute"], "host", "down", old,
-		"--force"); status != 0 {
-		t.Fatal(stderr)
-	}
-	s = f.wantActiveOn(fresh, f.act(s, "ACTIVE", "evacuate", map[string]any{}))
-	held := f.allocation(s)
-	eventually(t, old+" is forgotten", func() (bool, error) {
-		_, stderr, status := output(t, "--compute-url", f.compute.urls["compute"], "host", "forget", old)
-		return status == 0, fmt.Errorf("%s", stderr)
-	})
-	f.startAgent(old, files[old])
-	f.waitForCondition(old, "berth agent destroy "+s.ID)
-	if now := f.allocation(s); now != held || !strings.HasPrefix(held, fresh) {
-		t.Errorf("the allocation was %q, now %q", held, now)
-	}
-	if _, exists := f.guests(old)[s.ID]; !exists {
-		t.Error("the guest on the forgotten host was destroyed without a command")
-	}
-	p := f.placement.placement()
-	root, err := p.ProviderByName(t.Context(), old)
-	if err != nil {
-		t.Fatal(err)
-	}
-	tree, err := p.Tree(t.Context(), root.ID)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, one := range tree.Providers {
-		if who, err := p.ProviderAllocations(t.Context(), one.ID); err != nil || len(who) > 0 {
-			t.Errorf("%s has allocations of %v (%v)", one.Name, who, err)
-		}
-	}
 }

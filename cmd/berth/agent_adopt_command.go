@@ -5,14 +5,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 	"text/tabwriter"
 
 	"github.com/openberth/berth/agent/loop"
 	"github.com/openberth/berth/cli"
 	"github.com/openberth/berth/fault"
-	"github.com/openberth/berth/internal/app"
 )
 
 type agentAdoptCmd struct {
@@ -54,21 +51,6 @@ func (c *agentAdoptCmd) Run(ctx context.Context, g *cli.Globals, s streams) erro
 	return nil
 }
 
-// agent creates the agent of the data directory. The agent's directory must exist, so that a mistyped path is an error
-// instead of a new, empty agent.
-func (f files) agent(g *cli.Globals, s streams) (*loop.Agent, error) {
-	conf, log, err := f.read(s)
-	if err != nil {
-		return nil, err
-	}
-	dir := filepath.Join(f.DataDir, "agent")
-	if _, err := os.Stat(dir); err != nil {
-		return nil, fault.New(fault.NotFound, "", "no agent has run in this directory: %w; set its directory with --data-dir",
-			err)
-	}
-	return app.NewAgent(conf, dir, app.TCPEndpoints(g.PlacementURL, g.ComputeURL), log)
-}
-
 func printAdoption(out io.Writer, plan loop.AdoptionPlan, asJSON bool) error {
 	if asJSON {
 		return json.NewEncoder(out).Encode(adoptionDoc(plan))
@@ -97,23 +79,4 @@ func adoptionDoc(plan loop.AdoptionPlan) any {
 			"placement": g.Placement, "compute": g.Compute, "then": g.Then})
 	}
 	return map[string]any{"followed": plan.Followed, "next": plan.Next, "guests": guests}
-}
-
-type agentDestroyCmd struct {
-	files
-	Guest string `arg:"" help:"Id of the guest, from a condition of the host or from berth agent adopt."`
-	Force bool   `help:"Also if compute assigns the guest to this host, or does not answer."`
-}
-
-// Run destroys the guest.
-func (c *agentDestroyCmd) Run(ctx context.Context, g *cli.Globals, s streams) error {
-	agent, err := c.agent(g, s)
-	if err != nil {
-		return err
-	}
-	if err := agent.DestroyGuest(ctx, c.Guest, c.Force); err != nil {
-		return err
-	}
-	_, err = fmt.Fprintf(s.out, "destroyed guest %s; its devices are free when the agent runs again\n", c.Guest)
-	return err
 }

@@ -53,14 +53,22 @@ func TestMistypedOptions(t *testing.T) {
 	}
 }
 
-// A directory in which no agent has run is refused and not created.
-func TestAdoptInAnUnknownDirectory(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "mistyped")
-	if stdout, stderr, status := output(t, "agent", "adopt", "--data-dir", dir); status != 1 || stdout != "" ||
-		!strings.Contains(stderr, "no agent has run in this directory") {
-		t.Errorf("status %d: %s %s", status, stdout, stderr)
+func TestMistypedCommandIsAnError(t *testing.T) {
+	for _, args := range [][]string{{"provider", "lst"}, {"devise"}, {"server", "create"}, {"device", "list", "--colour"},
+		{"device", "list", "-o", "xml"}} {
+		stdout, stderr, status := output(t, args...)
+		if status == 0 || stderr == "" || strings.Contains(stdout, "panic") {
+			t.Errorf("berth %v: status %d, stderr %q", args, status, stderr)
+		}
 	}
-	if _, err := os.Stat(dir); !os.IsNotExist(err) {
-		t.Errorf("the directory was created: %v", err)
+	if _, stderr, _ := output(t, "provider", "lst"); !strings.Contains(stderr, "list") {
+		t.Errorf("no suggestion: %s", stderr)
+	}
+}
+
+func TestUnreachableService(t *testing.T) {
+	_, stderr, status := output(t, "device", "list", "--compute-url", "http://127.0.0.1:1")
+	if status != 1 || !strings.Contains(stderr, "http://127.0.0.1:1 does not answer") {
+		t.Errorf("status %d: %s", status, stderr)
 	}
 }

@@ -226,14 +226,3 @@ func (s *guideSite) address(d *daemon, service string) string {
 	must(s.t, err)
 	return net.JoinHostPort("127.0.0.1", port)
 }
-
-// ended reports whether the daemon has ended.
-func (d *daemon) ended() bool {
-	select {
-	case err := <-d.done:
-		d.done <- err
-		return true
-	default:
-		return false
-	}
-}
