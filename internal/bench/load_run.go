@@ -2,8 +2,9 @@
 // side by side with OpenStack's own (go test -tags peer).
 //
 // It uses only the Placement API, so requests and measurements are the same for every server. The data that it loads is
-// in worlds.go, and its queries are in questions.go. Amounts vary from request to request, so that no response comes
-// from a cache keyed by the query. The client uses little CPU, because it shares the machine with the server.
+// in provider_worlds.go, and its queries are in candidate_queries.go. Amounts vary from request to request, so that no
+// response comes from a cache keyed by the query. The client uses little CPU, because it shares the machine with the
+// server.
 package bench
 
 import (
