@@ -16,6 +16,7 @@ import (
 
 	"github.com/gophercloud/gophercloud/v2"
 	"github.com/gophercloud/gophercloud/v2/openstack"
+
 	"github.com/openberth/berth/internal/databases"
 	"github.com/openberth/berth/internal/keystone"
 )
