@@ -7,7 +7,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"github.com/openberth/berth/internal/testenv"
 	"io"
 	"net/http"
 	"os"
@@ -16,6 +15,7 @@ import (
 	"testing"
 
 	"github.com/openberth/berth/internal/keystone"
+	"github.com/openberth/berth/internal/testenv"
 )
 
 // Glance is a running service. Keystone's catalog lists it with type image.
