@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"os"
 	"path"
-	"regexp"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -43,7 +41,7 @@ func parse(t *testing.T, data []byte) machine {
 // TestFixtures tests that the archives which other packages use as machines are complete, small, and contain no MAC
 // address.
 func TestFixtures(t *testing.T) {
-	for name, devices := range map[string]int{"lab.txtar": 21, "virtio.txtar": 6} {
+	for name, devices := range map[string]int{"lab-machine-sysfs.txtar": 21, "virtio-machine-sysfs.txtar": 6} {
 		t.Run(name, func(t *testing.T) {
 			data, err := os.ReadFile("testdata/" + name)
 			if err != nil {
@@ -86,28 +84,5 @@ func TestFixtures(t *testing.T) {
 				t.Error("no CPUs of NUMA node 0")
 			}
 		})
-	}
-}
-
-// hasProvider reports whether the provider tree that berth printed has this provider with this capacity of a custom
-// resource class.
-func hasProvider(output, name string, capacity int) bool {
-	return regexp.MustCompile(`(?m)` + regexp.QuoteMeta(name) + `\s+CUSTOM_\w+ \d+/` + strconv.Itoa(capacity) +
-		`\b`).MatchString(output)
-}
-
-func TestHasProvider(t *testing.T) {
-	const name = "lab_0000:11:00.0"
-	for printed, want := range map[string]bool{
-		"├─ lab_0000:11:00.0  CUSTOM_PASSTHROUGH 0/4  [A B]\n":               true,
-		"├─ lab_0000:11:00.0  CUSTOM_PASSTHROUGH 4/1\n":                      false,
-		"├─ lab_0000:11:00.0  CUSTOM_PASSTHROUGH 0/40\n":                     false,
-		"├─ lab_0000:11:00.0\n└─ lab_0000:21:00.0  CUSTOM_PASSTHROUGH 0/4\n": false,
-		"├─ lab_0000:11:00.01  CUSTOM_PASSTHROUGH 0/4\n":                     false,
-		"lab\n": false,
-	} {
-		if got := hasProvider(printed, name, 4); got != want {
-			t.Errorf("%q: %v, want %v", printed, got, want)
-		}
 	}
 }

@@ -9,8 +9,8 @@
 //
 // The machine is emulated by QEMU without KVM, so that it is the same everywhere and boots in about 20 seconds on any
 // x86_64 Debian. boot.sh does all of it and can be run by hand; Run does the same for tests. testdata/capture is a
-// payload that prints the PCI part of /sys as an archive; testdata/lab.txtar is its output in the lab, and
-// testdata/virtio.txtar its output on a virtual machine with only virtio devices.
+// payload that prints the PCI part of /sys as an archive; testdata/lab-machine-sysfs.txtar is its output in the lab,
+// and testdata/virtio-machine-sysfs.txtar its output on a virtual machine with only virtio devices.
 //
 // The tests that boot are behind the build tag lab.
 package lab
