@@ -2,7 +2,6 @@ package stress
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
@@ -210,108 +209,4 @@ func (c *client) outcomeOf(what string, err error) outcome {
 	c.load.broken.Add(1)
 	c.pause(100 * time.Millisecond) // otherwise 64 clients without a server leave no CPU time for its start
 	return unclear
-}
-
-// check compares the server's allocations with those that the clients recorded.
-func check(t *testing.T, api *placement.Client, w world, claims []*claim) {
-	t.Helper()
-	p, err := w.read(t.Context(), api)
-	if err != nil {
-		t.Fatal(err)
-	}
-	wrong, uncertain := w.violations(p), 0
-	for _, c := range claims {
-		held, there := p.held[c.consumer]
-		delete(p.held, c.consumer)
-		switch must, may := c.expected(); {
-		case there && !may:
-			wrong = append(wrong, fmt.Sprintf("%s exists, but must not: %+v", c.consumer, *c))
-		case !there && must:
-			wrong = append(wrong, fmt.Sprintf("%s was acknowledged, but does not exist: %+v", c.consumer, *c))
-		case there && !held.Equal(c.requested):
-			wrong = append(wrong, fmt.Sprintf("%s holds %v, not %v: %+v", c.consumer, held, c.requested, *c))
-		case must != may:
-			uncertain++
-		}
-		if there || c.put == unclear {
-			if err := same(t.Context(), api, c, held, there); err != nil {
-				wrong = append(wrong, err.Error())
-			}
-		}
-	}
-	for consumer, held := range p.held {
-		wrong = append(wrong, fmt.Sprintf("%s holds %v, but was never claimed", consumer, held))
-	}
-	for _, sentence := range wrong[:min(len(wrong), 20)] {
-		t.Error(sentence)
-	}
-	t.Logf("%d claims checked, %d of them unclear; %d errors", len(claims), uncertain, len(wrong))
-}
-
-// expected reports whether the claim must exist, and whether it may.
-func (c *claim) expected() (must, may bool) {
-	granted := c.put == yes
-	switch c.release {
-	case nothing:
-		return granted, c.put != no
-	case unclear:
-		return false, true
-	case no: // a claim without response may have been granted after that
-		return false, c.put == unclear
-	}
-	return false, false // released
-}
-
-// same compares the allocation of a consumer with that of its providers.
-func same(ctx context.Context, api *placement.Client, c *claim, held resource.Allocation, there bool) error {
-	got, err := api.Allocation(ctx, c.consumer)
-	switch {
-	case err != nil:
-		return err
-	case !got.Allocation.Equal(held):
-		return fmt.Errorf("%s holds %v, its providers have %v", c.consumer, got.Allocation, held)
-	case there && (got.Project != project || got.User != "stress" || got.ConsumerType != "INSTANCE" ||
-		got.Generation == nil):
-		return fmt.Errorf("%s is incomplete: %+v", c.consumer, got)
-	}
-	return nil
-}
-
-// releaseAll releases all claims. Then nothing is allocated, every host is a candidate again, and a consumer whose
-// claim failed can claim with generation null.
-func releaseAll(t *testing.T, api *placement.Client, w world, claims []*claim) {
-	t.Helper()
-	ctx := t.Context()
-	failed := 0
-	for _, c := range claims {
-		if _, may := c.expected(); may {
-			if err := api.DeleteAllocation(ctx, c.consumer); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	for _, c := range claims {
-		if c.put == yes || failed == 40 {
-			continue
-		}
-		failed++
-		err := errors.Join(api.PutAllocation(ctx, c.consumer, placement.ConsumerAllocation{Allocation: c.requested,
-			Project: project,
-			User:    "stress", ConsumerType: "INSTANCE"}),
-			api.DeleteAllocation(ctx, c.consumer))
-		if err != nil {
-			t.Errorf("%s does not exist, but cannot claim: %v", c.consumer, err)
-		}
-	}
-	p, err := w.read(ctx, api)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if wrong := w.violations(p); len(wrong) > 0 || len(p.held) > 0 {
-		t.Errorf("after everything was released: %v, and %v is held", wrong, p.held)
-	}
-	found, err := api.Candidates(ctx, resource.Ask{Groups: []resource.Group{{Resources: ofHost}}})
-	if err != nil || len(found.List) != hosts {
-		t.Errorf("%d of %d empty hosts are candidates: %v", len(found.List), hosts, err)
-	}
 }
