@@ -48,7 +48,7 @@ type server struct {
 	} `json:"fault"`
 }
 
-// scenarios is the output of testdata/scenarios/run: key is "scenario what".
+// scenarios is the output of testdata/berth-scenarios/run: key is "scenario what".
 type scenarios map[string]string
 
 // parseScenarios splits the output of the script.
@@ -147,9 +147,9 @@ func buildBerth(t *testing.T, dir string) {
 	}
 }
 
-// TestScenarios runs testdata/scenarios/run on a real kernel, in one boot, and checks its output.
+// TestScenarios runs testdata/berth-scenarios/run on a real kernel, in one boot, and checks its output.
 func TestScenarios(t *testing.T) {
-	script, err := os.ReadFile("testdata/scenarios/run")
+	script, err := os.ReadFile("testdata/berth-scenarios/run")
 	if err != nil {
 		t.Fatal(err)
 	}

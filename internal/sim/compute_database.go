@@ -10,8 +10,6 @@ import (
 	"github.com/openberth/berth/api/placement/placementtest"
 	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/compute/schedule"
-	"github.com/openberth/berth/compute/server"
-	computestore "github.com/openberth/berth/compute/store"
 	"github.com/openberth/berth/pci"
 )
 
@@ -133,37 +131,6 @@ func (r *hostRow) endEpoch(epoch int64) {
 	}
 }
 
-// past returns what the database records of the epoch of a position; nil if that is the present one or unknown.
-func (o *compute) past(h *hostState, p host.Position) *host.Position {
-	named := epoch{p.Epoch, p.EpochID}
-	if p.Epoch == 0 || named == o.epoch || !slices.Contains(o.epochs, named) {
-		return nil
-	}
-	out := host.Position{Epoch: p.Epoch, EpochID: p.EpochID}
-	for _, e := range h.row.epochEnds {
-		if e.epoch <= p.Epoch {
-			out.Revision = max(out.Revision, e.revision)
-		}
-	}
-	return &out
-}
-
-// head is the present assignments of a host without their content.
-func (o *compute) head(h *hostState, past *host.Position) host.Assignments {
-	return host.Assignments{Cloud: o.cloud, Past: past,
-		Position: host.Position{Epoch: o.epoch.number, EpochID: o.epoch.id, Revision: h.row.revision}}
-}
-
-// deliver is the present assignments of a host.
-func (o *compute) deliver(h *hostState, past *host.Position) delivery {
-	l, out := o.lines(h), o.head(h, past)
-	out.Servers, out.Remove = l.servers, l.remove
-	for _, at := range slices.SortedFunc(maps.Keys(h.row.cleans), pci.Address.Compare) {
-		out.Clean = append(out.Clean, host.CleanRequest{Address: at.String(), Asked: h.row.cleans[at]})
-	}
-	return delivery{assignments: out, changed: l.changed, state: stamp{o.branch, o.w.seq}}
-}
-
 // resolveCleans deletes the requests that an agent has answered. A refused one stays until an operator repeats it, or
 // the device need not be cleaned any more.
 func (r *hostRow) resolveCleans(answers []host.CleanResult) {
@@ -178,33 +145,6 @@ func (r *hostRow) resolveCleans(answers []host.CleanResult) {
 			delete(r.cleans, at)
 		}
 	}
-}
-
-// lines is what compute assigns to a host now.
-func (o *compute) lines(h *hostState) *line {
-	if h.line != nil && h.line.revision == h.row.revision {
-		return h.line
-	}
-	l := &line{revision: h.row.revision, changed: h.row.changed}
-	var here []lifecycle.Server
-	for _, id := range slices.Sorted(maps.Keys(h.servers)) {
-		s := o.servers[id]
-		here = append(here, s)
-		for _, e := range s.Entries() {
-			if e.Host == h.name {
-				l.servers = append(l.servers, server.WriteServer(computestore.Entry{Entry: e, Server: s}))
-			}
-		}
-	}
-	for _, r := range lifecycle.RemovalsAt(h.name, here, slices.Sorted(maps.Keys(h.row.removals))) {
-		l.remove = append(l.remove, removal{ID: r.Consumer, PreviousID: r.PreviousConsumer})
-	}
-	if o.w.broken == Once && h.line != nil {
-		l.remove = slices.DeleteFunc(l.remove, func(r removal) bool { return slices.Contains(h.line.remove, r) })
-	}
-	h.line = l
-	o.checkRemovals(h, l)
-	return l
 }
 
 // backup is a copy of compute's database, of Placement's, or of both at the same moment.
