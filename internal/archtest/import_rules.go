@@ -55,7 +55,7 @@ func Rows() []Row {
 
 		{Package: "api/rest", Kind: Contract, Imports: []string{"fault"}},
 		{Package: "api/identity", Kind: Contract, Imports: []string{"fault", "backoff", "config"},
-			Outside: []string{"golang.org/x/sync"}},
+			Outside: []string{"golang.org/x/sync", "golang.org/x/crypto"}},
 		{Package: "api/cors", Kind: Contract},
 		{Package: "api/image", Kind: Contract, Imports: []string{"fault", "backoff", "api/identity"}},
 		{Package: "api/host", Kind: Contract, Imports: with(domain, "api/rest")},
