@@ -8,6 +8,7 @@ import (
 	"os"
 	"slices"
 	"syscall"
+	"time"
 
 	"github.com/go-sql-driver/mysql"
 	"github.com/jackc/pgx/v5"
@@ -215,4 +216,26 @@ func IsUnspeakable(err error) bool {
 	}
 	e, ok := errors.AsType[*pgconn.PgError](err)
 	return ok && (e.Code == "22021" || e.Code == "22P05") // character_not_in_repertoire, untranslatable_character
+}
+
+// longBegin is the time after which a BEGIN that failed is not repeated.
+const longBegin = 5 * time.Second
+
+// beginError returns an error of BEGIN with a kind. Nothing has happened yet, so BEGIN may be repeated after a lost
+// connection. The same is true if a node stopped waiting for its cluster early, as when the cluster changes; but
+// after a long wait it is not repeated.
+func beginError(err error, took time.Duration) error {
+	if lost(err) && took > longBegin { // the server may have stalled
+		return fault.New(fault.Unavailable, "sqldb.begin", "the database has not answered for %s; nothing was changed, "+
+			"try again later: %v",
+			took.Round(time.Second), err)
+	}
+	if notCaughtUp(err) && took > longBegin { // without its cause, so that it is not repeated
+		return fault.New(fault.Unavailable, "sqldb.begin",
+			"this node of the database cluster has not caught up with the others in time, try again later: %v", err)
+	}
+	if lost(err) || notCaughtUp(err) {
+		return &retry{unavailable("sqldb.begin", err)}
+	}
+	return fault.Wrap(fault.Unavailable, "sqldb.begin", err)
 }

@@ -1,10 +1,12 @@
 package sqldb
 
 import (
+	"net"
 	"net/url"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/openberth/berth/fault"
 )
@@ -142,4 +144,44 @@ func (a address) checkOptions(known ...string) error {
 		}
 	}
 	return nil
+}
+
+// place returns a description of the database for messages, without credentials.
+func (a address) place() string {
+	if a.dialect == SQLite {
+		return "SQLite database " + strconv.Quote(a.database)
+	}
+	host := a.host
+	if host == "" {
+		host = "this host"
+	} else if a.port != 0 {
+		host = net.JoinHostPort(host, strconv.Itoa(a.port))
+	}
+	return string(a.dialect) + " database " + strconv.Quote(a.database) + " on " + host
+}
+
+// parseNumber parses an option that is a whole number of units, seconds or milliseconds, into slot; without the option
+// slot does not change.
+func (a address) parseNumber(name string, unit time.Duration, slot *time.Duration) error {
+	text := a.options.Get(name)
+	if text == "" {
+		return nil
+	}
+	number, err := strconv.ParseUint(text, 10, 30)
+	if err != nil {
+		units := map[time.Duration]string{time.Second: "seconds", time.Millisecond: "milliseconds"}[unit]
+		return fault.New(fault.Invalid, "sqldb.Open", "%s=%s in the database URL is not a whole number of %s",
+			name, text, units)
+	}
+	*slot = time.Duration(number) * unit
+	return nil
+}
+
+// orElse returns value, or fallback if value is zero.
+func orElse[T comparable](value, fallback T) T {
+	var zero T
+	if value == zero {
+		return fallback
+	}
+	return value
 }

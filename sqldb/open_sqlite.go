@@ -15,6 +15,9 @@ import (
 	"github.com/openberth/berth/fault"
 )
 
+// readConns is the maximum number of connections that read one SQLite database.
+const readConns = 8
+
 // openSQLite opens one connection that writes and a pool that reads.
 //
 // The pragmas: WAL lets readers and the writer run at the same time; synchronous FULL makes a COMMIT durable; foreign

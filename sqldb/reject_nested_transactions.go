@@ -37,12 +37,3 @@ func nested(op string) error {
 		"a transaction inside the function of another transaction would wait for itself; "+
 			"use the Tx, or call %s after the other has returned", op)
 }
-
-// rejectNested returns an error for a transaction inside another one on a database in memory, where all transactions
-// share one connection.
-func (db *DB) rejectNested(op string) error {
-	if db.writer != nil && db.writer.pool == db.pool && within(runsBatched, runsPooled) {
-		return nested(op)
-	}
-	return nil
-}

@@ -116,3 +116,12 @@ func (db *DB) transact(ctx context.Context, readOnly bool, fn func(*Tx) error) e
 	}
 	return nil
 }
+
+// rejectNested returns an error for a transaction inside another one on a database in memory, where all transactions
+// share one connection.
+func (db *DB) rejectNested(op string) error {
+	if db.writer != nil && db.writer.pool == db.pool && within(runsBatched, runsPooled) {
+		return nested(op)
+	}
+	return nil
+}

@@ -138,8 +138,8 @@ func (b *HTTPBasic) identity(name string) Identity {
 	return id
 }
 
-// hashOf returns the hash of an account, nil if there is no such account, and the hash of any account. It reads the file
-// again if it has changed.
+// hashOf returns the hash of an account, nil if there is no such account, and the hash of any account. It reads the
+// file again if it has changed.
 func (b *HTTPBasic) hashOf(name string) (hash, other []byte) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

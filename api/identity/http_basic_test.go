@@ -61,7 +61,7 @@ func TestHTTPBasicRoles(t *testing.T) {
 				t.Errorf("%s: %+v, %v", c.name, id, err)
 			}
 		}
-		for _, r := range []*http.Request{asUser("root", "c"), asUser("root", ""), asUser("", "r"), asUser("nobody", "r"),
+		for _, r := range []*http.Request{asUser("root", "c"), asUser("root", ""), asUser("", "r"), asUser("carol", "r"),
 			asUser("root", strings.Repeat("r", 2000)), httptest.NewRequest("GET", "/", nil)} {
 			if _, err := b.Authenticate(r); !fault.Is(err, fault.Forbidden) {
 				t.Errorf("%v: %v", r.Header, err)

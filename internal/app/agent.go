@@ -13,6 +13,7 @@ import (
 	"github.com/openberth/berth/agent/loop"
 	"github.com/openberth/berth/api/host"
 	api "github.com/openberth/berth/api/placement"
+	"github.com/openberth/berth/api/rest"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/internal/settings"
 )
@@ -98,4 +99,9 @@ func PrintPlan(ctx context.Context, s settings.Settings, dir string, endpoints E
 		return settings.Combine(fault.Conflict, "app.PrintPlan", sentences)
 	}
 	return err
+}
+
+func hostClient(base string, transport *http.Client) host.Client {
+	return host.Client{REST: &rest.Client{Base: base, HTTP: transport,
+		Headers: map[string]string{"X-Auth-Token": serviceToken}}}
 }

@@ -1,51 +1,12 @@
 package archtest
 
 import (
-	"encoding/json"
-	"errors"
-	"io"
-	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 )
 
 const module = "github.com/openberth/berth"
-
-type listed struct {
-	ImportPath, Dir, Name     string
-	GoFiles, CgoFiles         []string
-	Imports, Deps             []string
-	TestImports, XTestImports []string
-}
-
-// packages returns every package of the module by its path in the module.
-func packages(t *testing.T) map[string]listed {
-	t.Helper()
-	cmd := exec.Command("go", "list", "-json=ImportPath,Dir,Name,GoFiles,CgoFiles,Imports,TestImports,XTestImports",
-		"./...")
-	cmd.Dir = filepath.Join("..", "..")
-	out, err := cmd.Output()
-	if err != nil {
-		if e, ok := errors.AsType[*exec.ExitError](err); ok {
-			t.Fatalf("go list: %v\n%s", err, e.Stderr)
-		}
-		t.Fatal(err)
-	}
-	found := map[string]listed{}
-	for dec := json.NewDecoder(strings.NewReader(string(out))); ; {
-		var p listed
-		err := dec.Decode(&p)
-		if errors.Is(err, io.EOF) {
-			return found
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		found[strings.TrimPrefix(p.ImportPath, module+"/")] = p
-	}
-}
 
 func allowed(row Row, ours string) bool {
 	return slices.ContainsFunc(row.Imports, func(pattern string) bool {
@@ -62,12 +23,12 @@ func TestEveryPackageHasARowAndEveryRowAPackage(t *testing.T) {
 	for _, row := range Rows() {
 		rows[row.Package] = true
 		if _, ok := found[row.Package]; !ok {
-			t.Errorf("%s has a row in internal/archtest/rules.go, but does not exist: remove the row", row.Package)
+			t.Errorf("%s has a row in internal/archtest/import_rules.go, but does not exist: remove the row", row.Package)
 		}
 	}
 	for name := range found {
 		if !rows[name] {
-			t.Errorf("%s has no row: add one to internal/archtest/rules.go and to the map in ARCHITECTURE.md", name)
+			t.Errorf("%s has no row: add one to internal/archtest/import_rules.go and to the map in ARCHITECTURE.md", name)
 		}
 	}
 }

@@ -166,19 +166,6 @@ func checkedDevice(v survey.Verdict) CheckedDevice {
 	return d
 }
 
-// Snapshot returns the machine at path as a text archive.
-func Snapshot(path string) ([]byte, error) {
-	fsys, err := OpenSysfs(path)
-	if err != nil {
-		return nil, err
-	}
-	text, err := sysfs.Capture(fsys)
-	if err != nil {
-		return nil, machineFault(path, err)
-	}
-	return text, nil
-}
-
 // machineFault adds the path of the machine to an error; packages that read a machine know only paths below it.
 func machineFault(path string, err error) error {
 	return fault.New(fault.KindOf(err), "settings.Check", "%s: %s; let this user read it, or run the command as root",

@@ -5,13 +5,11 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
 	"github.com/openberth/berth/api/identity"
 	"github.com/openberth/berth/fault"
-	"github.com/openberth/berth/internal/httpserver"
 )
 
 // readText reads a configuration and returns the settings and the log.
@@ -45,19 +43,6 @@ func writeEmptyPolicy(t *testing.T, dir string) {
 		t.Fatal(err)
 	}
 }
-
-const keystoneConf = `[api]
-auth_strategy = keystone
-[keystone_authtoken]
-auth_type = password
-auth_url = http://127.0.0.1:1/v3
-www_authenticate_uri = http://127.0.0.1:1
-username = placement
-password = secret
-user_domain_name = Default
-project_name = service
-project_domain_name = Default
-`
 
 // Every option of placement.conf: a good value gives no warning, an empty value no panic, and a bad value an error with
 // its place.
@@ -136,107 +121,5 @@ func TestWarnings(t *testing.T) {
 			want != "" && !strings.Contains(warned, "level=WARN") {
 			t.Errorf("%s: %v, warned: %s", text, err, warned)
 		}
-	}
-}
-
-// Required options of [keystone_authtoken].
-func TestRequiredKeystoneOptions(t *testing.T) {
-	for option, line := range map[string]string{"auth_type": "auth_type = password\n",
-		"auth_url": "auth_url = http://127.0.0.1:1/v3\n", "username": "username = placement\n",
-		"password": "password = secret\n"} {
-		if _, _, err := readText(t, strings.Replace(keystoneConf, line, "", 1)); !fault.Is(err, fault.Invalid) ||
-			!strings.Contains(err.Error(), option) {
-			t.Errorf("without %s: %v", option, err)
-		}
-	}
-	for bad, want := range map[string]string{"auth_type = v2token\n": "v2token", "auth_url = nowhere\n": "nowhere",
-		"cafile = /nowhere/ca.pem\n": "/nowhere/ca.pem"} {
-		option, _, _ := strings.Cut(bad, " ")
-		lines := slices.DeleteFunc(strings.SplitAfter(keystoneConf, "\n"), func(l string) bool {
-			return strings.HasPrefix(l,
-				option+" ")
-		})
-		if _, _, err := readText(t, strings.Join(lines, "")+bad); !fault.Is(err, fault.Invalid) ||
-			!strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v", bad, err)
-		}
-	}
-}
-
-func TestLogFile(t *testing.T) {
-	for text, want := range map[string]string{
-		"": "", "log_file = a.log": "a.log", "log_file = /x/a.log\nlog_dir = /y": "/x/a.log",
-		"log_file = a.log\nlog_dir = /y": "/y/a.log", "log_dir = /y": "/y/berth.log",
-	} {
-		if s, _, err := readText(t, "[DEFAULT]\n"+text+"\n"); err != nil || s.LogFile != want {
-			t.Errorf("%q: %q %v", text, s.LogFile, err)
-		}
-	}
-}
-
-// With Keystone a page needs a token, so any origin may be allowed.
-func TestAnyOriginWithKeystone(t *testing.T) {
-	s, _, err := readText(t, keystoneConf+"[cors]\nallowed_origin = *\n")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := s.CheckOrigins("keystone"); err != nil {
-		t.Error(err)
-	}
-	if s, _, err = readText(t, "[cors]\nallowed_origin = *\n"); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.CheckOrigins("keystone"); err != nil {
-		t.Errorf("an unset auth_strategy of berth placement means keystone: %v", err)
-	}
-	if err := s.CheckOrigins("noauth2"); !fault.Is(err, fault.Invalid) {
-		t.Errorf("an unset auth_strategy of berth up means noauth2: %v", err)
-	}
-}
-
-// By default one address has half of the connections, but loopback addresses, and any address behind a proxy, have all;
-// the option overrides both.
-func TestConnectionsPerAddress(t *testing.T) {
-	for text, want := range map[string]httpserver.ConnLimits{
-		"max_connections = 100\n": {Total: 100,
-			PerAddress: 50, PerLoopback: 0},
-		"max_connections = 1\n": {Total: 1, PerAddress: 1, PerLoopback: 0},
-		"max_connections = 100\nmax_connections_per_address = 20\n": {Total: 100,
-			PerAddress: 20, PerLoopback: 20},
-		"max_connections = 100\nmax_connections_per_address = 0\n": {Total: 100,
-			PerAddress: 0, PerLoopback: 0},
-		"max_connections = 100\n[oslo_middleware]\nenable_proxy_headers_parsing = true\n": {Total: 100,
-			PerAddress: 0, PerLoopback: 0},
-		"max_connections_per_address = 5\n[oslo_middleware]\nenable_proxy_headers_parsing = true\n": {Total: 0, PerAddress: 5,
-			PerLoopback: 5},
-	} {
-		s, _, err := readText(t, "[berth]\n"+text)
-		if want.Total == 0 {
-			s.Connections.Total = 0 // depends on the limit of open files
-		}
-		if err != nil || s.Connections != want {
-			t.Errorf("%s: %+v %v, want %+v", text, s.Connections, err, want)
-		}
-	}
-}
-
-// Every occurrence of device_spec is read, in the order of the file, lists included. Occurrences under a deprecated
-// name come first, as in oslo.config.
-func TestEveryDeviceSpecIsRead(t *testing.T) {
-	s, warned, err := readText(t, `[api]
-auth_strategy = noauth2
-[pci]
-device_spec = {"vendor_id":"0001"}
-device_spec = [{"vendor_id":"0002"},
-  {"vendor_id":"0003"}]
-passthrough_whitelist = {"vendor_id":"0004"}
-`)
-	var got []string
-	for _, r := range s.Rules {
-		got = append(got, r.Vendor)
-	}
-	if strings.Join(got, " ") != "0004 0001 0002 0003" || err != nil || !strings.Contains(warned,
-		"passthrough_whitelist") {
-		t.Errorf("%v %v %s", got, err, warned)
 	}
 }

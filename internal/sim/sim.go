@@ -30,7 +30,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/openberth/berth/api/placement/placementtest"
@@ -148,15 +147,6 @@ type delayedReport struct {
 	id    string
 	start string // of its agent
 	e     lifecycle.Report
-}
-
-// entry is one operation or one change of a server, for the log.
-type entry struct {
-	n            int
-	kind, of, at string
-	text         string
-	e            lifecycle.Event // that has changed the server; nil: the event of a step
-	was, is      string
 }
 
 // Run runs a simulation. It ends at the first violation.
@@ -311,85 +301,4 @@ func (w *World) markResidences(s lifecycle.Server) {
 			w.markHost(stay.Host)
 		}
 	}
-}
-
-// note logs and counts an operation.
-func (w *World) note(kind, of, at, text string) {
-	const most = 8000
-	w.noted++
-	if w.report.Done[kind]++; len(w.log) >= most {
-		w.log = append(w.log[:0], w.log[most/2:]...)
-	}
-	w.log = append(w.log, entry{n: w.n, kind: kind, of: of, at: at, text: text})
-}
-
-// logChange logs a change of a server. e is the event that has changed it; nil: that of a step.
-func (w *World) logChange(before lifecycle.Server, e lifecycle.Event, now lifecycle.Server) {
-	if before.Stage() != now.Stage() {
-		w.report.Happened[now.Stage()]++
-	} else if e == nil {
-		return
-	}
-	w.log = append(w.log, entry{n: w.n, kind: "·", of: now.ID, at: now.Host, e: e, was: before.Stage(), is: now.Stage()})
-}
-
-// violation records a violated invariant; the first one counts.
-func (w *World) violation(m *simHost, format string, args ...any) {
-	if w.failure == "" {
-		w.failure = fmt.Sprintf(format, args...)
-		if m != nil {
-			w.failure = m.tag + ": " + w.failure
-		}
-	}
-}
-
-// excerpt returns the last operations that concern what the failure names.
-func (w *World) excerpt() string {
-	const most = 90
-	words := strings.FieldsFunc(w.failure, func(r rune) bool { return strings.ContainsRune(" ,:;()", r) })
-	for _, word := range slices.Clone(words) {
-		if owner := w.owners[word]; owner != "" {
-			words = append(words, owner)
-		}
-	}
-	var lines []string
-	for _, e := range slices.Backward(w.log) {
-		if len(lines) == most {
-			break
-		}
-		if slices.Contains(words, e.of) || slices.Contains(words, e.at) ||
-			e.of != "" && slices.Contains(words, w.owners[e.of]) {
-			if e.was != e.is || e.e != nil {
-				e.text = fmt.Sprintf("%s → %s  %T %s", e.was, e.is, e.e, brief(e.e))
-			}
-			lines = append(lines, strings.TrimRight(fmt.Sprintf("  %7d %-9s %-8s %-6s %s", e.n, e.kind, e.of, e.at, e.text),
-				" "))
-		}
-	}
-	slices.Reverse(lines)
-	return strings.Join(lines, "\n")
-}
-
-// brief returns the important fields of an event.
-func brief(e lifecycle.Event) string {
-	switch e := e.(type) {
-	case lifecycle.Report:
-		return fmt.Sprintf("%d: %T %s", e.Number, e.Event, brief(e.Event))
-	case lifecycle.Chosen:
-		return e.Choices[0].Host
-	case lifecycle.ActionRequested:
-		return e.ID + " " + string(e.Action)
-	case lifecycle.GuestClaimed:
-		return e.Host + " as " + e.Consumer
-	case lifecycle.GuestRunning:
-		return e.Host + " as " + e.Consumer
-	case lifecycle.GuestStopped:
-		return e.Host + " as " + e.Consumer
-	case lifecycle.NoValidHost:
-		return e.Reason
-	case lifecycle.GuestMigrated, lifecycle.GuestGone, lifecycle.GuestFailed, lifecycle.ClaimLost, lifecycle.Refused,
-		lifecycle.HostDead, lifecycle.LeftoverReleased:
-		return fmt.Sprint(e)
-	}
-	return ""
 }

@@ -2,8 +2,9 @@
 // and release resources that are too few for them, while the server or its database is killed, connections break and
 // clients misbehave. It contains only tests.
 //
-// The tests record every response (load_test.go). Afterwards the database must agree with the record: no provider
-// exceeds its capacity, acknowledged claims exist, unacknowledged claims are complete or absent, and no others exist.
+// The tests record every response (load_clients_test.go). Afterwards the database must agree with the record
+// (claim_checks_test.go): no provider exceeds its capacity, acknowledged claims exist, unacknowledged claims are
+// complete or absent, and no others exist.
 //
 // The failures are random, from a seed. By default few seeds run, for seconds each; for more:
 //

@@ -5,13 +5,6 @@ import (
 	"math/bits"
 )
 
-// Shape is the same for two trees if they differ in nothing but IDs, names and generations: node by node the same
-// inventories, usage, traits and aggregates under the same parents. Every request that one of them satisfies, the
-// other one satisfies too, at the same positions. It is a digest: two different trees have the same shape only with a
-// negligible probability, and SQL checks every claim. Shapes of one snapshot and those derived from it can be
-// compared.
-type Shape [2]uint64
-
 // Odd numbers without a pattern: the first digits of the fractions of the square roots of 2 and 3.
 const root2, root3 = 0x6a09e667f3bcc909, 0xbb67ae8584caa73b
 

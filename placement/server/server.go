@@ -156,6 +156,14 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
+// close releases the resources of the call.
+func (c *call) close() {
+	c.release()
+	for _, done := range c.cleanups {
+		done()
+	}
+}
+
 // serve checks a request and calls its handler. It makes the checks in the same order as the original, so that a
 // request with several faults gets the same status.
 func (s *Server) serve(c *call) error {

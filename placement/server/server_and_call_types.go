@@ -159,11 +159,3 @@ func (c *call) ctx() context.Context {
 
 // provider returns the UUID of the provider in the path.
 func (c *call) provider() provider.ID { return provider.ID(c.values["uuid"]) }
-
-// close releases the resources of the call.
-func (c *call) close() {
-	c.release()
-	for _, done := range c.cleanups {
-		done()
-	}
-}

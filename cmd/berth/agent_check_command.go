@@ -1,0 +1,66 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/openberth/berth/cli"
+	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/internal/settings"
+)
+
+type agentCheckCmd struct {
+	ConfigFile []string `help:"Configuration file in OpenStack's syntax; may be repeated, later ones have priority." type:"existingfile" placeholder:"FILE"`
+	Sysfs      string   `help:"Machine to check: a directory with the layout of /sys or output of berth agent snapshot. Default: [berth] sysfs." type:"path" placeholder:"DIR|FILE"`
+}
+
+// Run prints how the configuration applies to each device. It fails on errors in the configuration, not on warnings.
+func (c *agentCheckCmd) Run(g *cli.Globals, s streams) error {
+	checked, err := settings.Check(c.Sysfs, c.ConfigFile...)
+	if err != nil {
+		return err
+	}
+	if g.Output == "json" {
+		enc := json.NewEncoder(s.out)
+		enc.SetEscapeHTML(false)
+		enc.SetIndent("", "  ")
+		err = enc.Encode(checked)
+	} else {
+		err = printChecked(s, checked)
+	}
+	if n := checked.Errors(); err == nil && n > 0 {
+		return fault.New(fault.Invalid, "", "the agent would not start with this configuration on this machine (errors: %d)",
+			n)
+	}
+	return err
+}
+
+func printChecked(s streams, c settings.CheckReport) error {
+	reported, rows := 0, [][]string{}
+	for _, d := range c.Devices {
+		node, where, class := "-", "-", "-"
+		if d.NUMANode >= 0 {
+			node = strconv.Itoa(d.NUMANode)
+		}
+		what := d.Why
+		if d.Reported {
+			reported++
+			where, class, what = d.Provider, d.ResourceClass, strings.Join(d.Traits, " ")
+		}
+		rows = append(rows, []string{d.Address, d.VendorID + ":" + d.ProductID, d.Type, node, where, class, what})
+	}
+	for _, f := range c.Findings {
+		if _, err := fmt.Fprintf(s.out, "%s: %s\n", f.Level, f.Sentence); err != nil {
+			return err
+		}
+	}
+	if err := cli.PrintTable(s.out, []string{"Address", "ID", "Type", "NUMA", "Provider", "Class",
+		"Traits, or why it is not reported"}, rows); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintf(s.out, "%d devices in %s, %d of them reported; %d errors, %d warnings\n",
+		len(c.Devices), c.Sysfs, reported, c.Errors(), len(c.Findings)-c.Errors())
+	return err
+}

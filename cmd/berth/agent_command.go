@@ -1,0 +1,71 @@
+package main
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+
+	"github.com/openberth/berth/agent/loop"
+	"github.com/openberth/berth/cli"
+	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/internal/app"
+)
+
+type agentCmd struct {
+	Run  agentRunCmd  `cmd:"" default:"withargs" help:"Run the agent (the default)."`
+	Plan agentPlanCmd `cmd:"" help:"Show what the agent would change in Placement now. Changes nothing."`
+
+	Preflight agentPreflightCmd `cmd:"" help:"Show what prevents this host from reporting its devices to Placement, or what would change."`
+
+	Check    agentCheckCmd    `cmd:"" help:"Show how a configuration applies to each device of this machine, or of a captured one. Needs no service."`
+	Snapshot agentSnapshotCmd `cmd:"" help:"Write this machine's PCI devices and NUMA nodes as text, for berth agent check and [berth] sysfs."`
+
+	Adopt   agentAdoptCmd   `cmd:"" help:"Show the effect of following compute's assignments although they are older or of another cloud; with --yes, follow them."`
+	Destroy agentDestroyCmd `cmd:"" help:"Destroy a guest of this host that compute does not assign to it. Stop the agent first."`
+}
+
+type agentRunCmd struct{ files }
+
+// Run runs the agent until it is interrupted. It listens on no port; it connects to --placement-url and --compute-url.
+func (c *agentRunCmd) Run(ctx context.Context, g *cli.Globals, s streams) error {
+	conf, log, err := c.read(s)
+	if err != nil {
+		return err
+	}
+	agent, err := app.NewAgent(conf, filepath.Join(c.DataDir, "agent"), app.TCPEndpoints(g.PlacementURL, g.ComputeURL),
+		log)
+	if err != nil {
+		return err
+	}
+	if err := app.ProtectData(c.DataDir, log, app.AgentDir); err != nil {
+		return err
+	}
+	return agent.Run(ctx)
+}
+
+type agentPlanCmd struct{ files }
+
+// Run prints the plan. It fails if the plan cannot be executed.
+func (c *agentPlanCmd) Run(ctx context.Context, g *cli.Globals, s streams) error {
+	conf, log, err := c.read(s)
+	if err != nil {
+		return err
+	}
+	return app.PrintPlan(ctx, conf, filepath.Join(c.DataDir, "agent"), app.TCPEndpoints(g.PlacementURL, g.ComputeURL), log,
+		s.out, g.Output == "json")
+}
+
+// agent creates the agent of the data directory. The agent's directory must exist, so that a mistyped path is an error
+// instead of a new, empty agent.
+func (f files) agent(g *cli.Globals, s streams) (*loop.Agent, error) {
+	conf, log, err := f.read(s)
+	if err != nil {
+		return nil, err
+	}
+	dir := filepath.Join(f.DataDir, "agent")
+	if _, err := os.Stat(dir); err != nil {
+		return nil, fault.New(fault.NotFound, "", "no agent has run in this directory: %w; set its directory with --data-dir",
+			err)
+	}
+	return app.NewAgent(conf, dir, app.TCPEndpoints(g.PlacementURL, g.ComputeURL), log)
+}

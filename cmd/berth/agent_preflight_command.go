@@ -1,0 +1,22 @@
+package main
+
+import (
+	"context"
+	"path/filepath"
+
+	"github.com/openberth/berth/cli"
+	"github.com/openberth/berth/internal/app"
+	"github.com/openberth/berth/internal/settings"
+)
+
+type agentPreflightCmd struct{ files }
+
+// Run prints what the agent would change in Placement if it reported devices there. It fails if anything prevents that.
+func (c *agentPreflightCmd) Run(ctx context.Context, g *cli.Globals, s streams) error {
+	conf, log, err := c.read(s)
+	if err != nil {
+		return settings.AllErrors(err, c.ConfigFile...)
+	}
+	return app.PreflightAgent(ctx, conf, filepath.Join(c.DataDir, "agent"), app.TCPEndpoints(g.PlacementURL, g.ComputeURL),
+		log, s.out, g.Output == "json")
+}

@@ -1,0 +1,57 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+
+	"github.com/openberth/berth/cli"
+	"github.com/openberth/berth/internal/app"
+	"github.com/openberth/berth/internal/settings"
+)
+
+type computeCmd struct {
+	files
+	Listen string `help:"Address to listen on. Default: ${default}." default:"127.0.0.1:8774" placeholder:"HOST:PORT"`
+}
+
+// Run runs compute until it is interrupted. It uses the Placement API at --placement-url.
+func (c *computeCmd) Run(ctx context.Context, g *cli.Globals, s streams) (err error) {
+	conf, log, err := c.read(s)
+	if err != nil {
+		return err
+	}
+	if err := conf.NoAuth2("noauth2"); err != nil {
+		return err
+	}
+	at := &endpoint{name: "compute", flag: "--listen", address: c.Listen, noauth: true}
+	if err := listen(at); err != nil {
+		return err
+	}
+	if conf.ComputeDB == "" { // the database is in the data directory
+		lock, err := app.Lock(c.DataDir)
+		if err != nil {
+			return errors.Join(err, closeAll(at))
+		}
+		defer func() { err = errors.Join(err, lock.Close()) }()
+		if err := app.ProtectData(c.DataDir, log, app.LockFile); err != nil {
+			return errors.Join(err, closeAll(at))
+		}
+	}
+	service, err := c.open(ctx, g.PlacementURL, conf, log)
+	if err != nil {
+		return errors.Join(err, closeAll(at))
+	}
+	defer func() { err = errors.Join(err, service.Close()) }()
+	at.handler, at.lost = service.Handler, service.Lost
+	return serve(ctx, s, conf.Connections, log, at)
+}
+
+func (c *computeCmd) open(ctx context.Context, placementURL string, conf settings.Settings,
+	log *slog.Logger) (*app.Service, error) {
+	url, err := app.ComputeURL(conf, c.DataDir)
+	if err != nil {
+		return nil, err
+	}
+	return app.OpenCompute(ctx, url, placementURL, nil, conf, log)
+}

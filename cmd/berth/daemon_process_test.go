@@ -1,0 +1,146 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"io"
+	"os/exec"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/openberth/berth/api/compute"
+	"github.com/openberth/berth/api/host"
+	"github.com/openberth/berth/api/placement"
+	"github.com/openberth/berth/api/rest"
+)
+
+// daemon is a running `berth up` or one of its services.
+type daemon struct {
+	cmd  *exec.Cmd
+	urls map[string]string // by service
+	log  *logBuffer
+	done chan error
+}
+
+type logBuffer struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (b *logBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.Write(p)
+}
+
+func (b *logBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.String()
+}
+
+// start starts a daemon and waits until it has printed the addresses of these services.
+func start(t *testing.T, services []string, args ...string) *daemon {
+	t.Helper()
+	d := &daemon{cmd: berth(t, args...), urls: map[string]string{}, log: &logBuffer{}, done: make(chan error, 1)}
+	stdout, err := d.cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.cmd.Stderr = d.log
+	if err := d.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { d.kill() })
+	lines := bufio.NewScanner(stdout)
+	for len(d.urls) < len(services) && lines.Scan() {
+		if name, url, ok := strings.Cut(lines.Text(), ": "); ok {
+			d.urls[name] = url
+		}
+	}
+	go func() {
+		_, copied := io.Copy(d.log, stdout)
+		if err := d.cmd.Wait(); err != nil {
+			d.done <- err
+			return
+		}
+		d.done <- copied
+	}()
+	for _, s := range services {
+		if d.urls[s] == "" {
+			t.Fatalf("berth %s did not print the address of %s:\n%s", strings.Join(args, " "), s, d.log)
+		}
+	}
+	return d
+}
+
+// kill sends SIGKILL and returns when the process has ended.
+func (d *daemon) kill() {
+	// An error means that the process has already ended.
+	_ = d.cmd.Process.Kill()
+	err := <-d.done
+	d.done <- err
+}
+
+// stop sends SIGTERM and checks that the daemon ends without an error.
+func (d *daemon) stop(t *testing.T) {
+	t.Helper()
+	if err := d.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case err := <-d.done:
+		d.done <- err
+		if err != nil {
+			t.Errorf("berth ended with an error: %v\n%s", err, d.log)
+		}
+	case <-time.After(60 * time.Second):
+		t.Fatalf("berth did not end\n%s", d.log)
+	}
+}
+
+func (d *daemon) compute() *compute.Client {
+	return compute.NewClient(d.urls["compute"], nil, "admin")
+}
+
+func (d *daemon) placement() *placement.Client {
+	return placement.NewClient(d.urls["placement"], nil, "admin")
+}
+
+func (d *daemon) hosts() host.Client {
+	return host.Client{REST: &rest.Client{Base: d.urls["compute"], Headers: map[string]string{"X-Auth-Token": "admin"}}}
+}
+
+// up starts a cloud with berth up on free ports.
+func up(t *testing.T, conf, dir string) *daemon {
+	t.Helper()
+	return start(t, []string{"placement", "compute"}, "up", "--config-file", conf, "--data-dir", dir,
+		"--listen-placement", "127.0.0.1:0", "--listen-compute", "127.0.0.1:0")
+}
+
+// ended reports whether the daemon has ended.
+func (d *daemon) ended() bool {
+	select {
+	case err := <-d.done:
+		d.done <- err
+		return true
+	default:
+		return false
+	}
+}
+
+// eventually waits until holds returns true, at most two minutes.
+func eventually(t *testing.T, what string, holds func() (bool, error)) {
+	t.Helper()
+	var err error
+	for deadline := time.Now().Add(2 * time.Minute); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
+		var ok bool
+		if ok, err = holds(); ok {
+			return
+		}
+	}
+	t.Fatalf("timeout: %s (last error: %v)", what, err)
+}

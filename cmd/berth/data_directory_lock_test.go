@@ -1,0 +1,28 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+)
+
+// A second process of compute on a data directory is refused. After the first has ended, in any way, the next one
+// starts.
+func TestSecondProcessOnADataDirectoryIsRefused(t *testing.T) {
+	dir := t.TempDir()
+	path := conf(t, machine(t, 1, 1))
+	d := up(t, path, dir)
+	for _, args := range [][]string{
+		{"up", "--config-file", path, "--data-dir", dir, "--listen-placement", "127.0.0.1:0", "--listen-compute",
+			"127.0.0.1:0"},
+		{"compute", "--config-file", path, "--data-dir", dir, "--listen", "127.0.0.1:0"},
+	} {
+		if stdout, stderr, status := output(t, args...); status != 1 || stdout != "" || !strings.Contains(stderr,
+			fmt.Sprintf("in use by another berth (process %d)", d.cmd.Process.Pid)) {
+			t.Errorf("%s: status %d %s %s", args[0], status, stdout, stderr)
+		}
+	}
+	d.kill()
+	c := start(t, []string{"compute"}, "compute", "--config-file", path, "--data-dir", dir, "--listen", "127.0.0.1:0")
+	c.stop(t)
+}

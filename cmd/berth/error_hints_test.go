@@ -1,0 +1,74 @@
+package main
+
+import (
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// The error for a URL without a service, or with the other service, contains the remedy.
+func TestHintsForWrongURLs(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	closed := "http://" + l.Addr().String()
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	d := up(t, conf(t, machine(t, 1, 1)), t.TempDir())
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"server", "list", "--compute-url", closed}, closed + " does not answer: dial"},
+		{[]string{"server", "list", "--compute-url", closed}, "set its URL with --compute-url (or BERTH_COMPUTE_URL)"},
+		{[]string{"provider", "list", "--placement-url", closed + "/"}, "set its URL with --placement-url"},
+		{[]string{"server", "list", "--compute-url", d.urls["placement"]}, "swapped?"},
+		{[]string{"provider", "list", "--placement-url", d.urls["compute"]}, "swapped?"},
+	} {
+		if _, stderr, status := output(t, c.args...); status != 1 || !strings.Contains(stderr, c.want) {
+			t.Errorf("%s: status %d, want %q: %s", c.args, status, c.want, stderr)
+		}
+	}
+}
+
+// A log file that cannot be opened stops the start, and the error contains the remedy. The warning about a mistyped
+// option suggests the right one.
+func TestMistypedOptions(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "berth.conf")
+	text := "[DEFAULT]\nlog_file = " + path + "/x.log\nreport_in_placement = true\n[placement_database]\nconection = " +
+		"sqlite://\n[berth]\ndevice_clean_command = " + path + "\n"
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, stderr, status := output(t, "up", "--config-file", path)
+	for _, want := range []string{`did you mean \"connection\"?`, "it belongs in [pci]", "devices cannot be cleaned",
+		"create its directory with write permission"} {
+		if status != 1 || !strings.Contains(stderr, want) {
+			t.Errorf("status %d, want %q: %s", status, want, stderr)
+		}
+	}
+}
+
+func TestMistypedCommandIsAnError(t *testing.T) {
+	for _, args := range [][]string{{"provider", "lst"}, {"devise"}, {"server", "create"}, {"device", "list", "--colour"},
+		{"device", "list", "-o", "xml"}} {
+		stdout, stderr, status := output(t, args...)
+		if status == 0 || stderr == "" || strings.Contains(stdout, "panic") {
+			t.Errorf("berth %v: status %d, stderr %q", args, status, stderr)
+		}
+	}
+	if _, stderr, _ := output(t, "provider", "lst"); !strings.Contains(stderr, "list") {
+		t.Errorf("no suggestion: %s", stderr)
+	}
+}
+
+func TestUnreachableService(t *testing.T) {
+	_, stderr, status := output(t, "device", "list", "--compute-url", "http://127.0.0.1:1")
+	if status != 1 || !strings.Contains(stderr, "http://127.0.0.1:1 does not answer") {
+		t.Errorf("status %d: %s", status, stderr)
+	}
+}

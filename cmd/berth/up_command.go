@@ -1,0 +1,58 @@
+package main
+
+import (
+	"context"
+	"errors"
+
+	"github.com/openberth/berth/internal/app"
+)
+
+type upCmd struct {
+	files
+	ListenPlacement string `help:"Address of the Placement API. Default: ${default}." default:"127.0.0.1:8778" env:"BERTH_LISTEN_PLACEMENT" placeholder:"HOST:PORT"`
+	ListenCompute   string `help:"Address of the Compute API. Default: ${default}." default:"127.0.0.1:8774" env:"BERTH_LISTEN_COMPUTE" placeholder:"HOST:PORT"`
+}
+
+// Run runs the cloud until it is interrupted.
+func (c *upCmd) Run(ctx context.Context, s streams) (err error) {
+	conf, log, err := c.read(s)
+	if err != nil {
+		return err
+	}
+	if err := conf.NoAuth2("noauth2"); err != nil {
+		return err
+	}
+	if err := conf.CheckOrigins("noauth2"); err != nil {
+		return err
+	}
+	placement := &endpoint{name: "placement", flag: "--listen-placement", address: c.ListenPlacement, noauth: true}
+	compute := &endpoint{name: "compute", flag: "--listen-compute", address: c.ListenCompute, noauth: true}
+	if err := listen(placement, compute); err != nil {
+		return err
+	}
+	lock, err := app.Lock(c.DataDir)
+	if err != nil {
+		return errors.Join(err, closeAll(placement, compute))
+	}
+	if err := app.ProtectData(c.DataDir, log, app.LockFile, app.AgentDir); err != nil {
+		return errors.Join(err, lock.Close(), closeAll(placement, compute))
+	}
+	defer func() { err = errors.Join(err, lock.Close()) }()
+	all, err := app.Up(ctx, conf, c.DataDir, log)
+	if err != nil {
+		return errors.Join(err, closeAll(placement, compute))
+	}
+	defer func() { err = errors.Join(err, all.Close()) }()
+	placement.handler, placement.lost = all.Placement.Handler, all.Placement.Lost
+	compute.handler, compute.lost = all.Compute.Handler, all.Compute.Lost
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	go func() {
+		select {
+		case <-all.AgentEnded(): // Close returns why
+			stop()
+		case <-ctx.Done():
+		}
+	}()
+	return serve(ctx, s, conf.Connections, log, placement, compute)
+}

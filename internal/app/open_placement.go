@@ -1,0 +1,59 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+
+	"github.com/openberth/berth/api/rest"
+	"github.com/openberth/berth/internal/settings"
+	"github.com/openberth/berth/placement/server"
+	"github.com/openberth/berth/placement/store"
+)
+
+// OpenPlacement starts Placement on a database, after it has updated the schema. missing is the auth_strategy that
+// applies if the option is not set.
+func OpenPlacement(ctx context.Context, url string, s settings.Settings, missing string,
+	log *slog.Logger) (*Service, error) {
+	log = log.With("service", "placement")
+	auth, challenge, err := authenticator(s, missing, log)
+	if err != nil {
+		return nil, err
+	}
+	db, err := openDatabase(ctx, url, log)
+	if err != nil {
+		return nil, err
+	}
+	p := s.Placement
+	options := server.Options{Auth: auth, Challenge: challenge, Log: log, RandomizeCandidates: p.Randomize,
+		BreadthFirst:  p.BreadthFirst,
+		MaxCandidates: p.CandidateLimit(), CORS: p.CORS, ProxyHeaders: p.ProxyHeaders, RefreshInterval: p.IndexRefresh,
+		MaxIndexAge: p.IndexMaxAge}
+	if p.Policy != nil {
+		options.Enforcer = enforcer{p.Policy}
+	}
+	srv, err := func() (*server.Server, error) {
+		st, err := store.Open(ctx, db)
+		if err != nil {
+			return nil, err
+		}
+		st.IncompleteProject, st.IncompleteUser, st.ClaimAttempts = p.IncompleteProject, p.IncompleteUser, max(p.ClaimRetries,
+			1)
+		if err := st.Sync(ctx); err != nil {
+			return nil, err
+		}
+		return server.New(ctx, st, options)
+	}()
+	if err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
+	running, stop := context.WithCancel(context.WithoutCancel(ctx))
+	var work sync.WaitGroup
+	work.Go(func() { srv.Run(running) })
+	return &Service{Handler: rest.Limit(srv, s.RequestTime), Lost: db.Lost(), Close: sync.OnceValue(func() error {
+		stop()
+		work.Wait()
+		return closeDatabase(db, log)
+	})}, nil
+}

@@ -1,0 +1,168 @@
+// Package archtest lists which package may import which, as data, and checks the code with tests.
+//
+// A package without a row fails, and so does a row without a package. The rows have the order of the map in
+// ARCHITECTURE.md, which gives the reasons.
+package archtest
+
+import "slices"
+
+// Kind is a kind of package; it decides what the package may contain.
+type Kind string
+
+// The kinds, from the bottom up.
+const (
+	Domain      Kind = "domain"        // value types that every service uses; pure
+	Pure        Kind = "pure"          // decisions of a service: no context, clock, lock, log, file, socket, goroutine
+	Contract    Kind = "contract"      // wire types and clients
+	Database    Kind = "database"      // the database layer under all stores
+	Adapter     Kind = "adapter"       // one external technology each
+	Server      Kind = "server"        // handlers and loops of a service
+	Client      Kind = "client"        // command line, console
+	Assembly    Kind = "assembly"      // connects the services; may import everything
+	TestSupport Kind = "test support"  // tools for tests
+	DocOnly     Kind = "documentation" // only a doc.go
+	Reference   Kind = "reference"     // compares with OpenStack: imports no package of Berth
+)
+
+// Row is the rule for one package. Imports lists packages of Berth that it may import: exact paths relative to the
+// module, or a prefix that ends in "/…". Outside lists modules that it may use in addition to the standard library.
+type Row struct {
+	Package string
+	Kind    Kind
+	Imports []string
+	Outside []string
+}
+
+var domain = []string{"fault", "resource", "provider", "pci", "numa"}
+
+func with(base []string, more ...string) []string {
+	return append(append([]string(nil), base...), more...)
+}
+
+// Rows returns the rules of all packages.
+func Rows() []Row {
+	contracts := with(domain, "api/…")
+	return append([]Row{
+		{Package: "fault", Kind: Domain},
+		{Package: "resource", Kind: Domain, Imports: []string{"fault"}},
+		{Package: "provider", Kind: Domain, Imports: []string{"fault", "resource"}},
+		{Package: "pci", Kind: Domain, Imports: []string{"fault", "resource", "provider"}},
+		{Package: "numa", Kind: Domain, Imports: []string{"pci"}},
+		{Package: "backoff", Kind: Adapter},
+		{Package: "config", Kind: Adapter, Imports: []string{"fault"}},
+
+		{Package: "policy", Kind: Adapter, Imports: []string{"fault", "config"}, Outside: []string{"go.yaml.in/yaml/v4"}},
+
+		{Package: "api/rest", Kind: Contract, Imports: []string{"fault"}},
+		{Package: "api/identity", Kind: Contract, Imports: []string{"fault", "backoff", "config"},
+			Outside: []string{"golang.org/x/sync", "golang.org/x/crypto"}},
+		{Package: "api/cors", Kind: Contract},
+		{Package: "api/image", Kind: Contract, Imports: []string{"fault", "backoff", "api/identity"}},
+		{Package: "api/host", Kind: Contract, Imports: with(domain, "api/rest")},
+		{Package: "api/placement", Kind: Contract, Imports: with(domain, "api/rest"),
+			Outside: []string{"github.com/santhosh-tekuri/jsonschema/v6", "github.com/google/uuid"}},
+		{Package: "api/placement/placementtest", Kind: TestSupport,
+			Imports: with(domain, "api/placement", "placement/index", "placement/candidate")},
+		{Package: "api/compute", Kind: Contract, Imports: with(domain, "api/rest")},
+
+		{Package: "datafile", Kind: Adapter, Imports: []string{"fault"}},
+		{Package: "sqldb", Kind: Database, Imports: []string{"fault", "backoff", "datafile"},
+			Outside: []string{"modernc.org/sqlite", "github.com/go-sql-driver/mysql", "github.com/jackc/pgx/v5"}},
+
+		{Package: "cli", Kind: Client, Imports: with(contracts, "backoff"),
+			Outside: []string{"github.com/jedib0t/go-pretty/v6",
+				"github.com/jaypipes/pcidb", "github.com/google/uuid"}},
+		{Package: "cli/demo", Kind: Client, Imports: with(contracts, "backoff", "cli")},
+
+		{Package: "conformance", Kind: Reference},
+	}, slices.Concat(services(contracts), assembly(), testSupport())...)
+}
+
+// services returns the rules of the packages of Placement, the agent and compute.
+func services(contracts []string) []Row {
+	return []Row{
+		{Package: "placement", Kind: DocOnly},
+		{Package: "placement/index", Kind: Pure, Imports: domain},
+		{Package: "placement/match", Kind: Pure, Imports: with(domain, "placement/index")},
+		{Package: "placement/candidate", Kind: Pure, Imports: with(domain, "placement/index", "placement/match")},
+		{Package: "placement/candidate/candidatetest", Kind: TestSupport,
+			Imports: with(domain, "placement/index", "placement/candidate"), Outside: []string{"pgregory.net/rapid"}},
+		{Package: "placement/explain", Kind: Pure,
+			Imports: with(domain, "placement/index", "placement/match", "placement/candidate")},
+		{Package: "placement/policies", Kind: Adapter, Imports: []string{"policy"}},
+		{Package: "placement/store", Kind: Adapter, Imports: with(domain, "backoff", "placement/index", "sqldb"),
+			Outside: []string{"github.com/google/uuid"}},
+		{Package: "placement/metrics", Kind: Adapter, Imports: []string{"fault"},
+			Outside: []string{"github.com/prometheus/client_golang"}},
+		{Package: "placement/server", Kind: Server, Imports: with(contracts, "placement/…"),
+			Outside: []string{"github.com/google/uuid"}},
+
+		{Package: "agent", Kind: DocOnly},
+		{Package: "agent/device", Kind: Pure, Imports: domain},
+		{Package: "agent/facts", Kind: Pure, Imports: []string{"pci"}},
+		{Package: "agent/survey", Kind: Pure, Imports: with(domain, "agent/device")},
+		{Package: "agent/treeplan", Kind: Pure, Imports: with(domain, "agent/device")},
+		{Package: "agent/sysfs", Kind: Adapter, Imports: with(domain, "agent/facts"),
+			Outside: []string{"golang.org/x/tools"}},
+		{Package: "agent/cleaner", Kind: Adapter, Imports: with(domain, "agent/device")},
+		{Package: "agent/uevent", Kind: Adapter, Imports: []string{"fault"}},
+		{Package: "agent/journal", Kind: Adapter, Imports: with(domain, "agent/device", "datafile"),
+			Outside: []string{"golang.org/x/sys"}},
+		{Package: "agent/hypervisor", Kind: Adapter, Imports: with(domain, "agent/device")},
+		{Package: "agent/hypervisor/hypervisortest", Kind: TestSupport, Imports: with(domain, "agent/device",
+			"agent/hypervisor")},
+		{Package: "agent/hypervisor/fake", Kind: Adapter, Imports: with(domain, "agent/device", "agent/hypervisor")},
+		// The types of the journal, the drivers and the contracts are the machine's events and effects.
+		{Package: "agent/reconcile", Kind: Pure, Imports: with(domain, "backoff", "agent/device", "agent/survey",
+			"agent/treeplan", "agent/journal", "agent/hypervisor", "agent/facts", "api/host", "api/placement")},
+		{Package: "agent/loop", Kind: Server, Imports: with(contracts, "agent/…"),
+			Outside: []string{"github.com/google/uuid"}},
+
+		{Package: "compute", Kind: DocOnly},
+		{Package: "compute/flavor", Kind: Pure, Imports: domain},
+		{Package: "compute/schedule", Kind: Pure, Imports: domain},
+		{Package: "compute/lifecycle", Kind: Pure, Imports: with(domain, "compute/flavor", "compute/schedule")},
+		{Package: "compute/runner", Kind: Server, Imports: []string{"backoff"}},
+		{Package: "compute/conductor", Kind: Server, Imports: with(contracts, "backoff", "compute/…"),
+			Outside: []string{"github.com/google/uuid"}},
+		{Package: "compute/store", Kind: Adapter, Imports: with(domain, "backoff", "compute/flavor", "compute/schedule",
+			"compute/lifecycle", "sqldb")},
+		{Package: "compute/server", Kind: Server, Imports: with(contracts, "compute/…"),
+			Outside: []string{"github.com/google/uuid"}},
+	}
+}
+
+// assembly returns the rules of the packages that connect the services.
+func assembly() []Row {
+	return []Row{
+		// The tests of internal/httpserver serve the Placement API; only an Assembly may import it.
+		{Package: "internal/httpserver", Kind: Assembly, Imports: []string{"fault"}},
+		{Package: "internal/settings", Kind: Assembly, Imports: []string{"fault", "provider", "pci", "config", "policy",
+			"sqldb",
+			"api/cors", "api/identity", "api/image", "placement/policies", "agent/facts", "agent/hypervisor", "agent/reconcile",
+			"agent/survey",
+			"agent/sysfs", "internal/httpserver"}},
+		{Package: "internal/app", Kind: Assembly, Imports: []string{"…"}, Outside: []string{"github.com/google/uuid"}},
+		{Package: "cmd/berth", Kind: Assembly, Imports: []string{"…"}, Outside: []string{"github.com/alecthomas/kong",
+			"golang.org/x/sync"}},
+	}
+}
+
+func testSupport() []Row {
+	return []Row{
+		{Package: "internal/archtest", Kind: TestSupport},
+		{Package: "internal/bench", Kind: TestSupport, Imports: []string{"…"}, Outside: []string{"github.com/google/uuid"}},
+		{Package: "internal/clienttest", Kind: TestSupport, Imports: []string{"internal/bench", "internal/databases",
+			"internal/keystone"}, Outside: []string{"github.com/gophercloud/gophercloud/v2"}},
+		{Package: "internal/databases", Kind: TestSupport, Imports: []string{"fault", "internal/testenv"},
+			Outside: []string{"github.com/go-sql-driver/mysql", "github.com/jackc/pgx/v5"}},
+		{Package: "internal/stress", Kind: TestSupport, Imports: []string{"…"}},
+		{Package: "internal/glance", Kind: TestSupport, Imports: []string{"internal/keystone", "internal/testenv"}},
+		{Package: "internal/keystone", Kind: TestSupport, Imports: []string{"internal/testenv"}},
+		{Package: "internal/lab", Kind: TestSupport, Imports: []string{"fault"}},
+		{Package: "internal/coexist", Kind: TestSupport, Imports: []string{"…"}, Outside: []string{"github.com/google/uuid"}},
+		{Package: "internal/testenv", Kind: TestSupport},
+		{Package: "internal/testsummary", Kind: TestSupport, Imports: []string{"internal/testenv"}},
+		{Package: "internal/sim", Kind: TestSupport, Imports: []string{"…"}},
+	}
+}

@@ -1,0 +1,78 @@
+package bench
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// Build builds the berth program of the module that contains the working directory.
+func Build(dir string) (program string, err error) {
+	program = filepath.Join(dir, "berth")
+	build := exec.Command("go", "build", "-trimpath", "-o", program, "github.com/openberth/berth/cmd/berth")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("go build ./cmd/berth: %w\n%s", err, out)
+	}
+	return program, nil
+}
+
+// Configure writes a placement.conf into dir that names a database and ends with lines.
+func Configure(dir, database string, lines ...string) (file string, err error) {
+	file = filepath.Join(dir, "placement.conf")
+	text := "[api]\nauth_strategy = noauth2\n\n[placement_database]\nconnection = " + database + "\n" + strings.Join(lines,
+		"\n") + "\n"
+	return file, os.WriteFile(file, []byte(text), 0o600)
+}
+
+// SQLite returns the URL of an SQLite database in dir.
+func SQLite(dir string) string { return "sqlite:///" + filepath.Join(dir, "placement.db") }
+
+// StartBerth starts `berth placement` on a database, with its placement.conf, which ends with lines, and its log in
+// dir. It returns once the server responds.
+func StartBerth(program, dir, database string, lines ...string) (*Process, error) {
+	file, err := Configure(dir, database, lines...)
+	if err != nil {
+		return nil, err
+	}
+	began := time.Now()
+	p, err := Start(filepath.Join(dir, "berth.log"), program, "placement", "--config-file", file, "--data-dir", dir,
+		"--listen", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	if p.Addr, err = p.awaitLine("placement: http://", 5*time.Minute); err == nil {
+		err = p.await(time.Minute)
+	}
+	if err != nil {
+		return nil, errors.Join(err, p.Stop())
+	}
+	p.Ready = time.Since(began)
+	return p, nil
+}
+
+// StartCompute starts `berth compute` with a database in dir and these options, beside the Placement at an address. It
+// returns once the server responds.
+func StartCompute(program, dir, placement, options string) (*Process, error) {
+	file := filepath.Join(dir, "berth.conf")
+	text := "[api]\nauth_strategy = noauth2\n" + options
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		return nil, err
+	}
+	p, err := Start(filepath.Join(dir, "compute.log"), program, "compute", "--config-file", file, "--data-dir", dir,
+		"--listen", "127.0.0.1:0", "--placement-url", "http://"+placement)
+	if err != nil {
+		return nil, err
+	}
+	if p.Addr, err = p.awaitLine("compute: http://", time.Minute); err == nil {
+		err = p.await(time.Minute)
+	}
+	if err != nil {
+		return nil, errors.Join(err, p.Stop())
+	}
+	return p, nil
+}

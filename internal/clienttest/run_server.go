@@ -1,0 +1,82 @@
+package clienttest
+
+import (
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/openberth/berth/internal/bench"
+)
+
+// Run starts a server that ends with the test, and waits until it responds to HTTP on addr, unless addr is empty.
+func Run(t testing.TB, log, addr string, args ...string) *bench.Process {
+	t.Helper()
+	p, err := bench.Start(log, args...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := p.Stop(); err != nil {
+			t.Error(err)
+		}
+		if t.Failed() {
+			t.Logf("%s:\n%s", log, Tail(log))
+		}
+	})
+	if addr == "" {
+		return p
+	}
+	Eventually(t, args[0]+" responds", func() error {
+		response, err := http.Get("http://" + addr + "/")
+		if err != nil {
+			return fmt.Errorf("%w\n%s", err, Tail(log))
+		}
+		return response.Body.Close()
+	})
+	return p
+}
+
+// Eventually waits until check returns no error.
+func Eventually(t testing.TB, what string, check func() error) {
+	t.Helper()
+	for end := time.Now().Add(timeout); ; time.Sleep(100 * time.Millisecond) {
+		err := check()
+		if err == nil {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatalf("timeout: %s: not within %s: %v", what, timeout, err)
+		}
+	}
+}
+
+// Free returns an address on loopback on which no server listens now.
+func Free(t testing.TB) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
+// Write writes a file that only its owner can read.
+func Write(t testing.TB, path, text string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Tail returns the end of a log.
+func Tail(path string) string {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return err.Error()
+	}
+	return string(text[max(0, len(text)-4000):])
+}

@@ -1,0 +1,145 @@
+// Package keystone starts OpenStack's own identity service for tests: Debian's package keystone on 127.0.0.1, with
+// SQLite and Fernet tokens in a temporary directory, and gone when the test ends. A start takes some ten to twenty
+// seconds.
+package keystone
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/openberth/berth/internal/testenv"
+)
+
+const (
+	patience = 90 * time.Second // for one program to do its work
+	password = "secret"
+)
+
+// Keystone is a running service. All names are in the domain Default, whose ID is default.
+type Keystone struct {
+	// http://127.0.0.1:port, without /v3; the catalog has it as public and internal endpoint
+	URL                                    string
+	AdminUser, AdminPassword, AdminProject string // the user also has the role admin on the system
+	Region                                 string
+
+	server *Server
+}
+
+// Start starts a Keystone. more contains groups and options for its configuration, such as "[token]\nexpiration =
+// 20\n".
+func Start(t testing.TB, more ...string) *Keystone {
+	t.Helper()
+	testenv.Need(t, "Keystone")
+	for _, program := range []string{"keystone-manage", "keystone-wsgi-public"} {
+		if _, err := exec.LookPath(program); err != nil {
+			t.Fatalf("%s is missing: apt-get install keystone", program)
+		}
+	}
+	dir := t.TempDir()
+	conf := filepath.Join(dir, "keystone.conf")
+	keys(t, filepath.Join(dir, "fernet"), filepath.Join(dir, "credential"))
+	write(t, conf, configuration(dir)+strings.Join(more, "\n"))
+	port := Free(t)
+	k := &Keystone{URL: "http://127.0.0.1:" + port, AdminUser: "admin", AdminPassword: password, AdminProject: "admin",
+		Region: "RegionOne"}
+	// Without a write-ahead log, a request of Keystone's can lock itself out of SQLite.
+	run(t, dir, "/usr/bin/python3", "-c", "import sqlite3; sqlite3.connect('keystone.db').execute('pragma journal_mode "+
+		"= wal')")
+	run(t, dir, "keystone-manage", "--config-file", conf, "db_sync")
+	run(t, dir, "keystone-manage", "--config-file", conf, "bootstrap", "--bootstrap-username", k.AdminUser,
+		"--bootstrap-password", k.AdminPassword,
+		"--bootstrap-project-name", k.AdminProject, "--bootstrap-public-url", k.URL, "--bootstrap-internal-url", k.URL+"/v3",
+		"--bootstrap-region-id", k.Region)
+	cmd := exec.Command("keystone-wsgi-public", "--host", "127.0.0.1", "--port", port)
+	cmd.Env = append(os.Environ(), "OS_KEYSTONE_CONFIG_FILES="+conf)
+	k.server = Serve(t, cmd, dir, k.URL+"/v3")
+	return k
+}
+
+func configuration(dir string) string {
+	return fmt.Sprintf(`[DEFAULT]
+use_stderr = true
+[database]
+connection = sqlite:///%[1]s/keystone.db
+[fernet_tokens]
+key_repository = %[1]s/fernet
+[fernet_receipts]
+key_repository = %[1]s/fernet
+[credential]
+key_repository = %[1]s/credential
+[cache]
+enabled = false
+[identity]
+password_hash_rounds = 4
+[oslo_messaging_notifications]
+driver = noop
+`, dir)
+}
+
+// keys creates repositories of Fernet keys: 1 is used, 0 is the next.
+func keys(t testing.TB, dirs ...string) {
+	t.Helper()
+	for _, dir := range dirs {
+		if err := os.Mkdir(dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range []string{"0", "1"} {
+			secret := make([]byte, 32)
+			if _, err := rand.Read(secret); err != nil {
+				t.Fatal(err)
+			}
+			write(t, filepath.Join(dir, name), base64.URLEncoding.EncodeToString(secret))
+		}
+	}
+}
+
+func write(t testing.TB, path, text string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func run(t testing.TB, dir, program string, args ...string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, program, args...)
+	cmd.Dir = dir
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%s %s: %v\n%s", program, strings.Join(args, " "), err, out)
+	}
+}
+
+// Stop kills the service. A second Stop does nothing.
+func (k *Keystone) Stop() { k.server.Stop() }
+
+// find returns the ID of the object with this name, and creates it if it does not exist.
+func (k *Keystone) find(t testing.TB, kind, name string, more Doc) string {
+	t.Helper()
+	type thing struct{ ID string }
+	listed := map[string]json.RawMessage{}
+	k.Call(t, k.Admin(t), "GET", "/"+kind+"s?name="+url.QueryEscape(name), nil, http.StatusOK, &listed)
+	var found []thing
+	if err := json.Unmarshal(listed[kind+"s"], &found); err != nil {
+		t.Fatal(err)
+	}
+	if len(found) > 0 {
+		return found[0].ID
+	}
+	more["name"] = name
+	made := map[string]thing{}
+	k.Call(t, k.Admin(t), "POST", "/"+kind+"s", Doc{kind: more}, http.StatusCreated, &made)
+	return made[kind].ID
+}

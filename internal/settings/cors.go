@@ -1,0 +1,43 @@
+package settings
+
+import (
+	"github.com/openberth/berth/api/cors"
+	"github.com/openberth/berth/config"
+)
+
+func (s *Settings) readCORS(cfg *config.Config) (err error) {
+	c := cors.Defaults()
+	for option, list := range map[string]*[]string{"allowed_origin": &c.AllowedOrigin, "expose_headers": &c.ExposeHeaders,
+		"allow_methods": &c.AllowMethods, "allow_headers": &c.AllowHeaders} {
+		if *list, err = cfg.Strings("cors", option, *list); err != nil {
+			return err
+		}
+	}
+	if c.AllowCredentials, err = cfg.Bool("cors", "allow_credentials", c.AllowCredentials); err != nil {
+		return err
+	}
+	if c.MaxAge, err = cfg.Int("cors", "max_age", c.MaxAge, 0, 1<<31-1); err != nil {
+		return err
+	}
+	s.Placement.CORS = c
+	return nil
+}
+
+// CheckOrigins returns a fault if [cors] allowed_origin allows every web page while callers are not authenticated.
+// missing is the auth_strategy that applies if the option is not set. With noauth2 a page needs no token, so it would
+// be an administrator. Every page can have the origin "null", in a sandboxed frame. Origins that are listed by name are
+// the operator's decision.
+func (s Settings) CheckOrigins(missing string) error {
+	if s.NoAuth2(missing) != nil {
+		return nil
+	}
+	for _, origin := range s.Placement.CORS.AllowedOrigin {
+		if origin != "*" && origin != "null" {
+			continue
+		}
+		e, _ := s.cfg.Get("cors", "allowed_origin")
+		return e.Fault("settings.CheckOrigins", "%s lets every web page act as administrator while [api] auth_strategy is "+
+			"noauth2; name the origins of pages that you trust, or set auth_strategy = keystone", origin)
+	}
+	return nil
+}

@@ -1,0 +1,165 @@
+package sim
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/openberth/berth/agent/device"
+	"github.com/openberth/berth/agent/hypervisor"
+	"github.com/openberth/berth/agent/journal"
+	"github.com/openberth/berth/compute/schedule"
+	"github.com/openberth/berth/internal/testenv"
+	"github.com/openberth/berth/provider"
+	"github.com/openberth/berth/resource"
+)
+
+// Each thing that is broken on purpose is noticed by the check for it.
+func TestTheChecksCanFail(t *testing.T) {
+	testenv.Long(t)
+	for broken, noticed := range map[string]string{
+		Lenient:     "capacity",
+		Orphans:     "orphan",
+		Early:       "freed",
+		Undead:      "journal",
+		Twice:       "held twice",
+		Silent:      "rest",
+		WrongDevice: "chosen",
+		Unlooked:    "inventory",
+		Forgetful:   "journal",
+		Unwritten:   "journal",
+		Uncounted:   "guest",
+		Sweeping:    "destroyed",
+		Backward:    "follow",
+		Doubles:     "admitted",
+		Anyone:      "reported",
+		Demolish:    "rebuilt",
+		Careless:    "freed",
+		Ungated:     "freed",
+		Once:        "unassigned",
+		Unrecorded:  "unassigned",
+		WallClock:   "running twice",
+	} {
+		t.Run(broken, func(t *testing.T) {
+			var r Report
+			without := []string{"steal"} // it exempts servers from some checks
+			if often[broken] == "steal" {
+				without = nil
+			}
+			// not every seed meets it first
+			for seed := uint64(1); seed <= 12 && !strings.Contains(r.Failure, ": "+noticed); seed++ {
+				r = Run(Options{Seed: seed, Ops: 20000, Hosts: 24, Quiet: 4000, Broken: broken, Without: without})
+			}
+			if !strings.Contains(r.Failure, ": "+noticed) {
+				t.Errorf("want %q, got %q", noticed, r.Failure)
+			}
+		})
+	}
+}
+
+// resting returns a small quiescent cloud with guests of all kinds.
+func resting(t *testing.T) *World {
+	t.Helper()
+	w := newWorld(Options{Seed: 3, Hosts: 24})
+	for range 6000 {
+		w.n++
+		w.advance(time.Second)
+		w.operate()
+		w.checkMarked()
+	}
+	if w.quiesce(); w.failure != "" {
+		t.Fatal(w.failure)
+	}
+	return w
+}
+
+// holding finds a machine with a guest that has devices, and the first of these.
+func (w *World) holding(more func(*simHost, hypervisor.Device) bool) (*simHost, *hypervisor.Guest,
+	hypervisor.Device) {
+	for _, m := range w.hosts {
+		for _, id := range slices.Sorted(maps.Keys(m.guests)) {
+			if g := m.guests[id]; len(g.Devices) > 0 && more(m, g.Devices[0]) {
+				return m, g, g.Devices[0]
+			}
+		}
+	}
+	panic("no guest has devices")
+}
+
+// A change behind the back of a quiescent cloud is noticed by the check for it.
+func TestTamperingIsNoticed(t *testing.T) {
+	any := func(*simHost, hypervisor.Device) bool { return true }
+	for noticed, tamper := range map[string]func(*World){
+		"sum": func(w *World) { // 1
+			_, g, d := w.holding(func(m *simHost, d hypervisor.Device) bool {
+				return w.placement.Used(d.Provider)["CUSTOM_VF_0"] < 4 && len(m.made) == 10 && m.zone == 0
+			})
+			more := map[provider.ID]resource.Amounts{}
+			for _, r := range w.compute.servers[w.owners[g.ID]].Residences() {
+				if r.Consumer == g.ID {
+					r.Choice.Allocation[d.Provider]["CUSTOM_VF_0"]++ // also in the record of the server
+					more = r.Choice.Allocation
+				}
+			}
+			w.placement.SetAllocation(resource.ConsumerID(g.ID), more)
+		},
+		"chosen": func(w *World) {
+			_, g, _ := w.holding(any)
+			g.Devices[0].Provider = "another"
+			more := maps.Clone(w.placement.Held(resource.ConsumerID(g.ID)))
+			more["another"] = resource.Amounts{"X": 9}
+			w.placement.SetAllocation(resource.ConsumerID(g.ID), more)
+		},
+		"family": func(w *World) { // 3
+			m, _, _ := w.holding(func(m *simHost, _ hypervisor.Device) bool { return len(m.made) == 10 })
+			vf := m.made[1]
+			m.guests = map[string]*hypervisor.Guest{"one": {ID: "one",
+				Devices: []hypervisor.Device{{ID: device.PCI(vf.Address)}}},
+				"two": {ID: "two", Devices: []hypervisor.Device{{ID: device.PCI(*vf.Parent)}}}}
+		},
+		"pool": func(w *World) {
+			for _, m := range w.hosts {
+				for i, d := range m.host.row.report.Devices {
+					if d.State == schedule.Available && !d.Spent {
+						m.host.row.report.Devices[i].State = "unclaimable"
+						return
+					}
+				}
+			}
+		},
+		"inventory": func(w *World) {
+			_, _, d := w.holding(any)
+			p, _ := w.placement.Provider(d.Provider)
+			for class, inv := range p.Inventories {
+				inv.Total++
+				p.Inventories = map[resource.Class]resource.Inventory{class: inv}
+			}
+			w.placement.SetProvider(p)
+		},
+		"plan": func(w *World) { // 6
+			_, _, d := w.holding(any)
+			p, _ := w.placement.Provider(d.Provider)
+			p.Traits = nil
+			w.placement.SetProvider(p)
+		},
+		"left": func(w *World) {
+			m, _, _ := w.holding(any)
+			m.disk.change(journal.Gone("unknown"))
+		},
+		"guest": func(w *World) {
+			_, g, _ := w.holding(any)
+			g.Stopped = !g.Stopped
+		},
+	} {
+		t.Run(noticed, func(t *testing.T) {
+			w := resting(t)
+			tamper(w)
+			w.checkAll()
+			if !strings.Contains(w.failure, noticed+": ") {
+				t.Errorf("want %q, got %q", noticed, w.failure)
+			}
+		})
+	}
+}

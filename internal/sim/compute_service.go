@@ -1,0 +1,252 @@
+package sim
+
+import (
+	"context"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/openberth/berth/api/placement/placementtest"
+	"github.com/openberth/berth/compute/conductor"
+	"github.com/openberth/berth/compute/lifecycle"
+	"github.com/openberth/berth/compute/schedule"
+	"github.com/openberth/berth/fault"
+)
+
+// compute is the compute service: its database, and the process that runs on it.
+type compute struct {
+	w *World
+	*database
+	*process
+	hosts map[string]*hostState
+
+	ids randomSet // of servers that are not deleted
+	due randomSet // of servers with steps, and of those whose last change has returned an error
+
+	event  lifecycle.Event // that a server is being given, for the log; nil: of a step
+	sender *simHost        // oracle: whose report is being stored
+	guest  *guestReport    // oracle: that is being recorded
+	beats  bool            // a heartbeat is being stored
+}
+
+// guestReport is a report of a guest.
+type guestReport struct {
+	id, start string
+	host      *hostState
+}
+
+// process is one process of compute: the production conductor over the simulation's store and Placement. When it has
+// ended, all its calls fail, so that nothing of its memory has an effect.
+type process struct {
+	conductor *conductor.Conductor
+	epoch     epoch
+	began     time.Duration
+	ended     bool
+	safe      bool            // no faults are injected
+	late      time.Duration   // how old the heartbeat that is being stored is
+	reported  <-chan struct{} // closed when the awaited hosts have reported
+	awaited   []string        // hosts that may report soon after the start
+	opened    bool            // the simulation has seen that reported is closed
+}
+
+// hostState is what the simulation has of one host on compute's side.
+type hostState struct {
+	name    string
+	row     *hostRow        // in the database
+	servers map[string]bool // with residences there
+	line    *line           // as it was made last
+
+	reported bool          // to the present process
+	refused  bool          // the present process has refused a start of an agent
+	sign     time.Duration // last report, end of a stream or start of the process
+
+	behindSince time.Duration
+	unheard     bool     // oracle: it has not reported to the database that was restored last
+	served      *simHost // oracle: whose agent was admitted last
+	admitted    string   // oracle: its start
+}
+
+// The context of all calls: nothing in the simulation waits.
+var background = context.Background()
+
+var errDown = fault.New(fault.Unavailable, "sim", "the service does not answer")
+
+// startProcess starts a process of compute on its database.
+func (o *compute) startProcess() {
+	w := o.w
+	var last int64
+	for _, e := range o.epochs {
+		last = max(last, e.number)
+	}
+	for _, h := range o.hosts {
+		h.row.endEpoch(last)
+		h.reported, h.refused, h.sign, h.line = false, false, w.clock, nil
+	}
+	p := &process{epoch: epoch{last + 1, w.name("e")}, began: w.clock, safe: true}
+	o.epochs = append(slices.Clone(o.epochs), p.epoch)
+	o.process = p
+	client := w.placement.Client(func(call placementtest.Call) (before, after error) { return w.placementFault(p, call) })
+	c := conductor.New(&store{o, p}, w.brokenPlacement(client))
+	c.Log, c.Providers = slog.New(slog.DiscardHandler), client
+	c.UseClock(conductor.Clock{Now: func() time.Time { return w.now }, Since: func() time.Duration { return w.since(p) },
+		Pause: func(context.Context, int) {}, Wait: w.wait, NewID: func() string { return w.name("r") }})
+	c.Aliases, c.PCIInPlacement = w.allAliases, true
+	p.conductor = c
+	for _, m := range w.hosts {
+		if row := m.host.row; row.known && !row.dead {
+			p.awaited = append(p.awaited, m.name)
+		}
+	}
+	err := c.Resume(background)
+	if err == nil {
+		p.reported, err = c.AwaitReports(background)
+	}
+	if err != nil {
+		w.violation(nil, "start: compute cannot start: %v", err)
+	}
+	if p.safe = false; w.broken == Ungated {
+		c.StopAwaiting()
+		p.opened = true // so that no host is exempt from the checks
+	}
+}
+
+// since is the time since a process started, by a clock that is never set.
+func (w *World) since(p *process) time.Duration {
+	at := w.clock - p.late
+	if w.broken == WallClock {
+		return at - p.began + w.skewAt(at) - w.skewAt(p.began)
+	}
+	return at - p.began
+}
+
+// wait is how the conductor waits for a channel: it does not, and its step is repeated later.
+func (w *World) wait(_ context.Context, until <-chan struct{}) error {
+	select {
+	case <-until:
+		return nil
+	default:
+		w.report.Happened["held back by the gate"]++
+		return errDown
+	}
+}
+
+// computeFault is the fault that is injected into a call of a process of compute: its end before or after the effect of
+// the call, or a lost answer.
+func (w *World) computeFault(p *process) (before, after error) {
+	switch {
+	case p.ended:
+		return errDown, nil
+	case p.safe:
+		return nil, nil
+	case w.chance(Ends, 20000):
+		w.report.Happened["compute ended in a call"]++
+		p.ended = true
+	case !w.chance(Answers, 300):
+		return nil, nil
+	}
+	if w.halfTheTime() {
+		return errDown, nil
+	}
+	return nil, errDown
+}
+
+// placementFault is computeFault for a call of Placement.
+func (w *World) placementFault(p *process, call placementtest.Call) (before, after error) {
+	if before, after = w.computeFault(p); before == nil && call.Op == "Reshape" {
+		w.report.Happened["room made"]++
+	}
+	return before, after
+}
+
+// restartEnded starts compute again after its process has ended in a call.
+func (w *World) restartEnded() {
+	if w.compute.ended {
+		w.stopCompute()
+		w.compute.startProcess()
+	}
+}
+
+// stopCompute ends the process of compute: all streams end. Some agents have yet to read what was sent to them.
+func (w *World) stopCompute() {
+	w.compute.touchReports()
+	w.compute.ended = true
+	for _, m := range slices.Concat(w.hosts, w.copies) {
+		a := m.agent
+		if a == nil || a.stream == nil {
+			continue
+		}
+		if a.hasNews(m) && w.halfTheTime() && a.inbox == nil {
+			d := w.compute.deliver(m.host, a.stream.past)
+			a.inbox = &d
+		}
+		a.stream, a.ended = nil, true
+		w.mark(m)
+	}
+}
+
+// perform performs the step that is due for a server.
+func (o *compute) perform(id string) {
+	o.watchGate()
+	before := o.servers[id]
+	err := o.conductor.Perform(background, id)
+	if fault.KindOf(err) == fault.Unavailable && o.contradicted(before) {
+		o.w.report.Happened["held back by a guest"]++
+	}
+	if now, exists := o.servers[id]; !exists || len(now.Steps()) == 0 {
+		o.due.drop(id)
+	} else if before.State == lifecycle.Claiming && now.Try > before.Try {
+		o.w.report.Happened["claim lost"]++
+	}
+}
+
+// contradicted reports whether the last reports of hosts contradict the record of a server.
+func (o *compute) contradicted(s lifecycle.Server) bool {
+	for name, row := range o.rows {
+		if row.known && !row.dead && s.Contradicts(name, row.report.Behind != "", row.report.Present) {
+			return true
+		}
+	}
+	return false
+}
+
+// retryLater notes that a change of a server has returned an error, so that the conductor may have woken it.
+func (o *compute) retryLater(id string, err error) {
+	if _, exists := o.servers[id]; err != nil && exists {
+		o.due.add(id)
+	}
+}
+
+// watchGate lets the time for first reports end, and notes when the conductor goes on with what an earlier process was
+// doing. The time ends when all hosts have reported whose agents can: the simulation's operations take longer than
+// those of a cloud.
+func (o *compute) watchGate() {
+	const firstReports, mostReports = schedule.Reconnect, time.Hour
+	if o.opened || o.reported == nil {
+		return
+	}
+	since := o.w.clock - o.began
+	waits := slices.ContainsFunc(o.awaited, func(name string) bool {
+		h := o.hosts[name]
+		return !h.reported && (since < firstReports || o.willReport(h) || h.refused && since < mostReports)
+	})
+	if !waits {
+		o.conductor.StopAwaiting()
+	}
+	select {
+	case <-o.process.reported:
+	default:
+		return
+	}
+	o.opened = true
+	for _, m := range slices.Concat(o.w.hosts, o.w.copies) {
+		if m.host.unheard && len(m.guests) > 0 { // its guests are unknown to compute, see event_checks.go
+			o.w.report.Happened["restored without a host"]++
+			m.zombie = true
+		}
+	}
+}
+
+// willReport reports whether an agent of a host is about to report.
+func (o *compute) willReport(h *hostState) bool {
+	return slices.ContainsFunc(o.w.machines(h.name), func(m *simHost) bool { return m.agent != nil && !m.cut })
+}

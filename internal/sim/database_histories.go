@@ -1,0 +1,40 @@
+package sim
+
+// stamp is a moment in the histories of compute's database. A restore begins a new history.
+type stamp struct{ branch, seq int }
+
+// history is a branch of the database's history. The first one, and that of a new database, has no parent.
+type history struct{ parent stamp }
+
+// hasParent reports whether the history branched off another one.
+func (h history) hasParent() bool { return h.parent != stamp{} }
+
+// branchOff begins a history and returns its number.
+func (w *World) branchOff(parent stamp) int {
+	w.histories = append(w.histories, history{parent})
+	return len(w.histories) - 1
+}
+
+// precedes reports whether a state of the database was made from an earlier one.
+func (w *World) precedes(earlier, state stamp) bool {
+	if earlier == (stamp{}) {
+		return true
+	}
+	for state.branch != earlier.branch {
+		h := w.histories[state.branch]
+		if !h.hasParent() {
+			return false
+		}
+		state = h.parent
+	}
+	return earlier.seq <= state.seq
+}
+
+// followed checks a line that an agent follows: it must not come from a database that lacks what the agent has followed
+// before.
+func (w *World) followed(m *simHost, d delivery) {
+	if !w.precedes(m.disk.followed, d.state) {
+		w.violation(m, "follow: the agent follows revision %d of a database that lacks what it has followed: history %d, "+
+			"and it has seen %d", d.assignments.Revision, d.state.branch, m.disk.followed.branch)
+	}
+}

@@ -1,0 +1,131 @@
+package sim
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/openberth/berth/api/host"
+	"github.com/openberth/berth/compute/lifecycle"
+	"github.com/openberth/berth/compute/server"
+	computestore "github.com/openberth/berth/compute/store"
+	"github.com/openberth/berth/pci"
+)
+
+// line is what compute assigns to a host.
+type line struct {
+	revision int64
+	servers  []host.Server
+	remove   []removal
+	changed  stamp // oracle: when the revision was raised
+}
+
+// past returns what the database records of the epoch of a position; nil if that is the present one or unknown.
+func (o *compute) past(h *hostState, p host.Position) *host.Position {
+	named := epoch{p.Epoch, p.EpochID}
+	if p.Epoch == 0 || named == o.epoch || !slices.Contains(o.epochs, named) {
+		return nil
+	}
+	out := host.Position{Epoch: p.Epoch, EpochID: p.EpochID}
+	for _, e := range h.row.epochEnds {
+		if e.epoch <= p.Epoch {
+			out.Revision = max(out.Revision, e.revision)
+		}
+	}
+	return &out
+}
+
+// head is the present assignments of a host without their content.
+func (o *compute) head(h *hostState, past *host.Position) host.Assignments {
+	return host.Assignments{Cloud: o.cloud, Past: past,
+		Position: host.Position{Epoch: o.epoch.number, EpochID: o.epoch.id, Revision: h.row.revision}}
+}
+
+// deliver is the present assignments of a host.
+func (o *compute) deliver(h *hostState, past *host.Position) delivery {
+	l, out := o.lines(h), o.head(h, past)
+	out.Servers, out.Remove = l.servers, l.remove
+	for _, at := range slices.SortedFunc(maps.Keys(h.row.cleans), pci.Address.Compare) {
+		out.Clean = append(out.Clean, host.CleanRequest{Address: at.String(), Asked: h.row.cleans[at]})
+	}
+	return delivery{assignments: out, changed: l.changed, state: stamp{o.branch, o.w.seq}}
+}
+
+// lines is what compute assigns to a host now.
+func (o *compute) lines(h *hostState) *line {
+	if h.line != nil && h.line.revision == h.row.revision {
+		return h.line
+	}
+	l := &line{revision: h.row.revision, changed: h.row.changed}
+	var here []lifecycle.Server
+	for _, id := range slices.Sorted(maps.Keys(h.servers)) {
+		s := o.servers[id]
+		here = append(here, s)
+		for _, e := range s.Entries() {
+			if e.Host == h.name {
+				l.servers = append(l.servers, server.WriteServer(computestore.Entry{Entry: e, Server: s}))
+			}
+		}
+	}
+	for _, r := range lifecycle.RemovalsAt(h.name, here, slices.Sorted(maps.Keys(h.row.removals))) {
+		l.remove = append(l.remove, removal{ID: r.Consumer, PreviousID: r.PreviousConsumer})
+	}
+	if o.w.broken == Once && h.line != nil {
+		l.remove = slices.DeleteFunc(l.remove, func(r removal) bool { return slices.Contains(h.line.remove, r) })
+	}
+	h.line = l
+	o.checkRemovals(h, l)
+	return l
+}
+
+// raiseRevision counts a change of a host's assignments.
+func (o *compute) raiseRevision(h *hostState) {
+	h.row.revision++
+	h.row.changed = stamp{o.branch, o.w.seq}
+	o.w.markHost(h.name)
+}
+
+// touched lists the hosts whose assignments a change affects, sorted.
+func touched(before, now lifecycle.Server) []string {
+	was, is := keys(before), keys(now)
+	hosts := map[string]bool{}
+	for _, all := range []map[string]string{was, is} {
+		for host := range all {
+			hosts[host] = was[host] != is[host]
+		}
+	}
+	maps.DeleteFunc(hosts, func(host string, other bool) bool { return !other || host == "" })
+	return slices.Sorted(maps.Keys(hosts))
+}
+
+// keys returns a text for each host that contains everything its assignments say of a server.
+func keys(s lifecycle.Server) map[string]string {
+	out := map[string]string{}
+	for _, e := range s.Entries() {
+		out[e.Host] += "+" + key(s, e)
+	}
+	for _, r := range s.Removals() {
+		out[r.Host] += "-" + r.Consumer + " " + r.PreviousConsumer
+	}
+	return out
+}
+
+// key returns a text that contains everything an entry says.
+func key(s lifecycle.Server, e lifecycle.Entry) string {
+	var b strings.Builder
+	b.WriteString(e.Consumer + " " + e.PreviousConsumer + " " + string(e.Power) + " " + e.Outgoing)
+	for _, from := range slices.Sorted(maps.Keys(e.DeviceMap)) {
+		b.WriteString(" " + from + ">" + e.DeviceMap[from])
+	}
+	b.WriteByte(byte('0' + s.Builds%10))
+	if e.Incoming {
+		b.WriteString(" in")
+	}
+	for _, r := range e.Requests {
+		b.WriteString(" " + r.ID)
+		for _, p := range r.Providers {
+			b.WriteString(" " + string(p))
+		}
+	}
+	return b.String()
+}

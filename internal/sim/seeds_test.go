@@ -1,0 +1,110 @@
+package sim
+
+import (
+	"fmt"
+	"os"
+	"reflect"
+	"runtime/debug"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// number returns a number from the environment, as `make sim` sets it.
+func number(t *testing.T, name string, usual int) int {
+	t.Helper()
+	text := os.Getenv(name)
+	if text == "" {
+		return usual
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 1 {
+		t.Fatalf("%s is %q; write a whole number", name, text)
+	}
+	return n
+}
+
+// most is the number of operations of one seed, and usualPiece the number if OPS is not set: then the clouds are
+// smaller too, so that the test is short.
+const most, usualPiece = 130000, 25000
+
+// TestSeeds simulates a cloud for each seed. OPS is the number of operations of all seeds, SEED the first seed.
+func TestSeeds(t *testing.T) {
+	defer debug.SetGCPercent(debug.SetGCPercent(1500)) // one cloud at a time, with little memory in use
+	usual := usualOps
+	if testing.Short() {
+		usual = usualPiece
+	}
+	ops, seed := number(t, "OPS", usual), number(t, "SEED", 1)
+	done, happened := map[string]int{}, map[string]int{}
+	piece := most
+	if ops == usual {
+		piece = usualPiece
+	}
+	for left := ops; left > 0; left, seed = left-piece, seed+1 {
+		o := Options{Seed: uint64(seed), Ops: min(piece, left)}
+		switch {
+		case ops == usual:
+			o.Hosts, o.Quiet = 48, 5000
+		case seed%4 == 0:
+			o.Hosts = 360
+		}
+		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
+			r := Run(o)
+			if r.Failure != "" {
+				small, again := Shrink(o, r)
+				t.Fatalf("%s\n\nwithout %v it still fails:\n%s", r.Failure, small.Without, again.Failure)
+			}
+			for kind, n := range r.Done {
+				done[kind] += n
+			}
+			for what, n := range r.Happened {
+				happened[what] += n
+			}
+		})
+	}
+	t.Logf("%d operations: %v", ops, done)
+	t.Logf("led to %v", happened)
+	for _, kind := range append(kindsOfOps(), "step", "WriteJournal", "Admit", "Watch", "Received", "ReportHost",
+		"Observe", "ReadUses", "ReadAllocations", "WriteProvider", "CleanDevice", "ReadAllocation", "Build", "Rename",
+		"Migrate", "Destroy", "ListGuests", "ReportGuest", "resize", "migrate",
+		"os-migrateLive", "confirmResize", "revertResize",
+		"shelve", "unshelve", "rebuild", "reboot", "stop", "start", "evacuate", "dead") {
+		if done[kind] == 0 && kind != "action" && kind != "agent" && ops >= usualOps {
+			t.Errorf("%q never happened", kind)
+		}
+	}
+	for _, what := range []string{"active", "error", "resized", "shelved", "lingering", "crossing", "restoring",
+		"mustering", "claim lost", "room made", "crash",
+		"given up", "journal write failed", "device cleaned", "start refused", "out of order", "refused",
+		"compute restored", "Placement restored", "directory copied", "machine replaced", "clock set", "journal lost",
+		"database lost", "host forgotten", "host taken over", "start not admitted", "copy on another machine",
+		"line not followed", "line of an ended compute",
+		"guest report of another start", "guest destroyed", "held back by the gate", "held back by a guest", "host adopted",
+		"guest destroyed by the operator", "allocation written back"} {
+		if happened[what] == 0 && ops >= usualOps {
+			t.Errorf("%q never happened", what)
+		}
+	}
+}
+
+// A failure is reduced to few kinds of operations, and the reduced simulation finds it again.
+func TestAFailureIsShrunk(t *testing.T) {
+	o := Options{Seed: 3, Ops: 20000, Hosts: 24, Quiet: 4000, Broken: WrongDevice}
+	r := Run(o)
+	small, again := Shrink(o, r)
+	if again.Failure == "" || len(small.Without) < 10 || again.Ops > r.Ops {
+		t.Errorf("without %v: %d operations, not %d: %s", small.Without, again.Ops, r.Ops, again.Failure)
+	}
+	if !strings.Contains(r.Failure, "seed 3, operation ") || !strings.Contains(r.Failure, "GuestClaimed") {
+		t.Errorf("%s", r.Failure)
+	}
+}
+
+// The same seed gives the same simulation.
+func TestASeedIsRepeatable(t *testing.T) {
+	o := Options{Seed: 5, Ops: 6000, Quiet: 3000, Hosts: 36}
+	if a, b := Run(o), Run(o); !reflect.DeepEqual(a, b) {
+		t.Errorf("%+v\n%+v", a, b)
+	}
+}

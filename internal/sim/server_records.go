@@ -1,0 +1,63 @@
+package sim
+
+import "github.com/openberth/berth/compute/lifecycle"
+
+// put stores a record, and what follows from it.
+func (o *compute) put(before, now lifecycle.Server) {
+	if len(now.History) > 8 {
+		now.History = now.History[len(now.History)-4:]
+	}
+	o.w.seq++
+	o.servers[now.ID], o.versions[now.ID] = now, o.w.seq
+	o.owners[now.ID], o.w.owners[now.ID] = now.ID, now.ID
+	if now.Migration != nil {
+		o.owners[now.Migration.ID], o.w.owners[now.Migration.ID] = now.ID, now.ID
+	}
+	o.keepRemovals(before, now)
+	for _, s := range before.Residences() {
+		if h := o.hosts[s.Host]; h != nil {
+			delete(h.servers, now.ID)
+		}
+	}
+	if now.State == lifecycle.Deleted {
+		delete(o.servers, now.ID)
+	}
+	o.index(now)
+	for _, host := range touched(before, now) {
+		o.raiseRevision(o.hosts[host])
+	}
+	o.settleReasons(now)
+	o.w.markResidences(now)
+	if o.guest != nil {
+		o.w.reported(o.guest.host, o.guest.id, o.guest.start)
+	}
+	o.w.logChange(before, o.event, now)
+}
+
+// keepRemovals records the guests that a change leaves on dead hosts.
+func (o *compute) keepRemovals(before, now lifecycle.Server) {
+	if o.w.broken == Unrecorded {
+		return
+	}
+	for _, r := range lifecycle.EndedResidences(before, now) {
+		if row := o.hosts[r.Host].row; row.dead {
+			o.recordRemoval(row, r.Consumer, now.ID)
+		}
+	}
+}
+
+// index adds a record to the lists by which it is found.
+func (o *compute) index(s lifecycle.Server) {
+	if o.due.drop(s.ID); len(s.Steps()) > 0 {
+		o.due.add(s.ID)
+	}
+	if o.ids.add(s.ID); s.State == lifecycle.Deleted {
+		o.ids.drop(s.ID)
+		return
+	}
+	for _, stay := range s.Residences() {
+		if h := o.hosts[stay.Host]; h != nil {
+			h.servers[s.ID] = true
+		}
+	}
+}
