@@ -21,7 +21,7 @@ func (s *Store) PutReport(ctx context.Context, host schedule.Host, admit func(kn
 	if err != nil {
 		return wrap(op, err)
 	}
-	return wrap(op, s.db.Write(ctx, func(tx *sqldb.Tx) error {
+	err = s.db.Write(ctx, func(tx *sqldb.Tx) error {
 		if err := ensureHost(ctx, tx, host.Name); err != nil {
 			return err
 		}
@@ -42,7 +42,9 @@ func (s *Store) PutReport(ctx context.Context, host schedule.Host, admit func(kn
 		_, err = tx.Exec(ctx, `UPDATE compute_hosts SET provider = ?, seen = ?, report = ? WHERE name = ?`,
 			string(host.Provider), micros(host.Seen), string(report), host.Name)
 		return err
-	}))
+	})
+	s.hosts.drop(host.Provider, host.Name) // after an error too: only the answer may have been lost
+	return wrap(op, err)
 }
 
 // Hosts lists the reports of all hosts, sorted by name, without Guests and Load.
@@ -78,30 +80,41 @@ func (s *Store) Host(ctx context.Context, name string) (schedule.Host, error) {
 // longer on the host: the report is older than the agent's last report about the guest. The device stays taken if the
 // same report contains the consumer's guest: an agent sends a host report before it reports a guest as gone, so that
 // guest exists although compute has not placed it there.
+//
+// Hosts come from memory if nothing has changed there; see hostCache. Callers must not change their lists in place.
 func (s *Store) Reports(ctx context.Context, roots []provider.ID) (map[provider.ID]schedule.Host, error) {
-	out := map[provider.ID]schedule.Host{}
+	out, missing, began := s.hosts.get(roots)
+	if len(missing) == 0 {
+		return out, nil
+	}
+	read := map[provider.ID]schedule.Host{}
 	err := s.db.Read(ctx, func(tx *sqldb.Tx) error {
-		clear(out)
-		for some := range slices.Chunk(roots, chunk) {
+		clear(read)
+		for some := range slices.Chunk(missing, chunk) {
 			condition, args := in("provider", some)
 			hosts, err := readHosts(ctx, tx, ` WHERE `+condition, args...)
 			if err != nil {
 				return err
 			}
-			if err := addGuests(ctx, tx, hosts); err != nil {
+			if err := s.addGuests(ctx, tx, hosts); err != nil {
 				return err
 			}
 			for _, h := range hosts {
-				out[h.Provider] = h
+				read[h.Provider] = h
 			}
 		}
 		return nil
 	})
-	return out, wrap("Reports", err)
+	if err != nil {
+		return nil, wrap("Reports", err)
+	}
+	s.hosts.put(missing, read, began)
+	maps.Copy(out, read)
+	return out, nil
 }
 
 // addGuests adds the guests to the hosts and frees the devices of consumers that are no longer there.
-func addGuests(ctx context.Context, tx *sqldb.Tx, hosts []schedule.Host) error {
+func (s *Store) addGuests(ctx context.Context, tx *sqldb.Tx, hosts []schedule.Host) error {
 	if len(hosts) == 0 {
 		return nil
 	}
@@ -116,7 +129,7 @@ func addGuests(ctx context.Context, tx *sqldb.Tx, hosts []schedule.Host) error {
 		}
 	}
 	condition, args := in("host", slices.Sorted(maps.Keys(index)))
-	servers, err := readServers(ctx, tx,
+	servers, err := s.servers.readServers(ctx, tx, true,
 		` WHERE id IN (SELECT server FROM compute_stays WHERE weighs > 0 AND `+condition+`) ORDER BY id`, args...)
 	if err != nil {
 		return err

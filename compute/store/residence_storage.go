@@ -89,7 +89,7 @@ func (s *Store) OnHost(ctx context.Context, host string) ([]lifecycle.Server, er
 	err := s.db.Read(ctx, func(tx *sqldb.Tx) error {
 		var err error
 		const onHost = ` WHERE id IN (SELECT server FROM compute_stays WHERE host = ?) ORDER BY id`
-		list, err = readServers(ctx, tx, onHost, host)
+		list, err = s.servers.readServers(ctx, tx, true, onHost, host)
 		return err
 	})
 	return list, wrap("OnHost", err)

@@ -21,6 +21,9 @@ type Store struct {
 	epoch  Epoch // of this process; zero before BeginEpoch
 	writes *sqldb.WriteCheck
 
+	servers *serverCache
+	hosts   *hostCache
+
 	mu          sync.Mutex
 	subscribers map[string]map[chan struct{}]bool // by host
 }
@@ -30,7 +33,8 @@ func Open(ctx context.Context, db *sqldb.DB) (*Store, error) {
 	if err := sqldb.Migrate(ctx, db, versionTable, schemaMigrations()); err != nil {
 		return nil, fault.Wrap("", "compute.store.Open", err)
 	}
-	s := &Store{db: fencedDB{db: db}, subscribers: map[string]map[chan struct{}]bool{}}
+	s := &Store{db: fencedDB{db: db}, servers: newServerCache(), hosts: newHostCache(),
+		subscribers: map[string]map[chan struct{}]bool{}}
 	s.writes = sqldb.NewWriteCheck(s.touch)
 	return s, wrap("Open", s.loadCloudID(ctx))
 }
