@@ -1,13 +1,16 @@
 package archtest
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -23,29 +26,38 @@ type listed struct {
 // packages returns every package of the module by its path in the module.
 func packages(t *testing.T) map[string]listed {
 	t.Helper()
+	found, err := listOnce()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
+}
+
+// listOnce runs go list once for all tests.
+var listOnce = sync.OnceValues(func() (map[string]listed, error) {
 	cmd := exec.Command("go", "list", "-json=ImportPath,Dir,Name,GoFiles,CgoFiles,Imports,TestImports,XTestImports",
 		"./...")
 	cmd.Dir = filepath.Join("..", "..")
 	out, err := cmd.Output()
 	if err != nil {
 		if e, ok := errors.AsType[*exec.ExitError](err); ok {
-			t.Fatalf("go list: %v\n%s", err, e.Stderr)
+			return nil, fmt.Errorf("go list: %w\n%s", err, e.Stderr)
 		}
-		t.Fatal(err)
+		return nil, err
 	}
 	found := map[string]listed{}
-	for dec := json.NewDecoder(strings.NewReader(string(out))); ; {
+	for dec := json.NewDecoder(bytes.NewReader(out)); ; {
 		var p listed
 		err := dec.Decode(&p)
 		if errors.Is(err, io.EOF) {
-			return found
+			return found, nil
 		}
 		if err != nil {
-			t.Fatal(err)
+			return nil, err
 		}
 		found[strings.TrimPrefix(p.ImportPath, module+"/")] = p
 	}
-}
+})
 
 func allowed(row Row, ours string) bool {
 	return slices.ContainsFunc(row.Imports, func(pattern string) bool {
