@@ -2,9 +2,7 @@ package lifecycle
 
 import (
 	"encoding/json"
-	"fmt"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/openberth/berth/compute/schedule"
