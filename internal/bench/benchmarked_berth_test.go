@@ -23,6 +23,7 @@ var (
 	inProcess = flag.Bool("inprocess", false, "serve from the benchmark's own process, so that -cpuprofile includes the "+
 		"server; memory is then not measured")
 	hosts         = flag.Int("hosts", 10000, "number of hosts of the fleet")
+	agents        = flag.Int("agents", 100, "number of agents that build servers")
 	scheduleHosts = flag.Int("schedule-hosts", 1000, "number of hosts on which compute places servers")
 )
 

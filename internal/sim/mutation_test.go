@@ -84,7 +84,7 @@ func (m mutation) run(t *testing.T) string {
 // TestMutatedProductionIsNoticed must fail in it.
 func TestSmallClouds(t *testing.T) {
 	testenv.Long(t)
-	for seed := uint64(1); seed <= 12; seed++ {
+	for seed := uint64(1); seed <= 40; seed++ {
 		r := Run(Options{Seed: seed, Ops: 20000, Hosts: 24, Quiet: 4000, Without: []string{"steal"}})
 		if r.Failure != "" {
 			t.Fatal(r.Failure)
