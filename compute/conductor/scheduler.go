@@ -141,6 +141,9 @@ func (sc *scheduler) excludedHosts(ctx context.Context, s lifecycle.Server) (map
 	for _, host := range dead {
 		out[host] = "an operator has declared it dead"
 	}
+	if s.Try == 0 { // it was never placed, so nothing of it is to be destroyed
+		return out, nil
+	}
 	leaving, err := sc.store.RemovalHosts(ctx, s.ID)
 	if err != nil {
 		return nil, err

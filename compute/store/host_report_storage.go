@@ -21,18 +21,23 @@ func (s *Store) PutReport(ctx context.Context, host schedule.Host, admit func(kn
 	if err != nil {
 		return wrap(op, err)
 	}
+	defer s.reports.lock(host.Name)()
+	cached, isCached, _ := s.reports.get(host.Name)
 	err = s.db.Write(ctx, func(tx *sqldb.Tx) error {
 		if err := ensureHost(ctx, tx, host.Name); err != nil {
 			return err
 		}
-		// Concurrent reports of two agents are serialized here.
+		// Reports of two agents that two processes receive are serialized here.
 		const lock = `UPDATE compute_hosts SET revision = revision WHERE name = ?`
 		if _, err := tx.Exec(ctx, lock, host.Name); err != nil {
 			return err
 		}
-		before, err := readHosts(ctx, tx, ` WHERE name = ?`, host.Name)
-		if err != nil {
-			return err
+		before := []schedule.Host{cached}
+		if !isCached {
+			var err error
+			if before, err = readHosts(ctx, tx, ` WHERE name = ?`, host.Name); err != nil {
+				return err
+			}
 		}
 		for _, b := range before {
 			if err := admit(b); err != nil {
@@ -43,6 +48,12 @@ func (s *Store) PutReport(ctx context.Context, host schedule.Host, admit func(kn
 			string(host.Provider), micros(host.Seen), string(report), host.Name)
 		return err
 	})
+	host.Seen, host.Guests, host.Load = time.UnixMicro(micros(host.Seen)).UTC(), nil, 0 // as it is read again
+	if err == nil {
+		s.reports.written(host.Name, &host)
+	} else {
+		s.reports.written(host.Name, nil)
+	}
 	s.hosts.drop(host.Provider, host.Name) // after an error too: only the answer may have been lost
 	return wrap(op, err)
 }
@@ -60,6 +71,10 @@ func (s *Store) Hosts(ctx context.Context) ([]schedule.Host, error) {
 
 // Host returns the report of a host by name, without Guests and Load, or fault.NotFound.
 func (s *Store) Host(ctx context.Context, name string) (schedule.Host, error) {
+	report, ok, began := s.reports.get(name)
+	if ok {
+		return report, nil
+	}
 	var list []schedule.Host
 	err := s.db.Read(ctx, func(tx *sqldb.Tx) error {
 		var err error
@@ -72,6 +87,7 @@ func (s *Store) Host(ctx context.Context, name string) (schedule.Host, error) {
 	if err != nil {
 		return schedule.Host{}, wrap("Host", err)
 	}
+	s.reports.put(list[0], began)
 	return list[0], nil
 }
 
@@ -91,10 +107,14 @@ func (s *Store) Reports(ctx context.Context, roots []provider.ID) (map[provider.
 	err := s.db.Read(ctx, func(tx *sqldb.Tx) error {
 		clear(read)
 		for some := range slices.Chunk(missing, chunk) {
-			condition, args := in("provider", some)
-			hosts, err := readHosts(ctx, tx, ` WHERE `+condition, args...)
-			if err != nil {
-				return err
+			hosts, unread := s.reports.ofRoots(some)
+			if len(unread) > 0 {
+				condition, args := in("provider", unread)
+				more, err := readHosts(ctx, tx, ` WHERE `+condition, args...)
+				if err != nil {
+					return err
+				}
+				hosts = append(hosts, more...)
 			}
 			if err := s.addGuests(ctx, tx, hosts); err != nil {
 				return err
@@ -149,6 +169,7 @@ func (s *Store) addGuests(ctx context.Context, tx *sqldb.Tx, hosts []schedule.Ho
 		return err
 	}
 	for i := range hosts {
+		hosts[i].Devices = slices.Clone(hosts[i].Devices) // those of the report are shared
 		for j, d := range hosts[i].Devices {
 			at, known := placed[d.Holder]
 			present := slices.ContainsFunc(hosts[i].Present, func(p schedule.Present) bool { return p.ID == d.Holder })

@@ -64,6 +64,9 @@ func residenceRows(s lifecycle.Server) map[string]residenceRow {
 // ServerOfConsumer returns the id of the server of a consumer: the consumer itself, or the server of the migration with
 // this id; fault.NotFound if there is neither.
 func (s *Store) ServerOfConsumer(ctx context.Context, consumer string) (string, error) {
+	if _, cached := s.servers.get(consumer); cached {
+		return consumer, nil
+	}
 	var server string
 	err := s.db.Read(ctx, func(tx *sqldb.Tx) error {
 		server = ""

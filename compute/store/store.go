@@ -23,6 +23,7 @@ type Store struct {
 
 	servers *serverCache
 	hosts   *hostCache
+	reports *reportCache
 
 	mu          sync.Mutex
 	subscribers map[string]map[chan struct{}]bool // by host
@@ -33,7 +34,7 @@ func Open(ctx context.Context, db *sqldb.DB) (*Store, error) {
 	if err := sqldb.Migrate(ctx, db, versionTable, schemaMigrations()); err != nil {
 		return nil, fault.Wrap("", "compute.store.Open", err)
 	}
-	s := &Store{db: fencedDB{db: db}, servers: newServerCache(), hosts: newHostCache(),
+	s := &Store{db: fencedDB{db: db}, servers: newServerCache(), hosts: newHostCache(), reports: newReportCache(),
 		subscribers: map[string]map[chan struct{}]bool{}}
 	s.writes = sqldb.NewWriteCheck(s.touch)
 	return s, wrap("Open", s.loadCloudID(ctx))
