@@ -39,7 +39,7 @@ var mutations = map[string]mutation{
 		"		if refusal = s.position().Accept(a); refusal != \"\" {", "		if false {", "follow", 1},
 	"unconfirmed allocations are written": {"agent/reconcile/missing_allocations.go",
 		"		case !is || !reflect.DeepEqual(known, want):\n			return treeplan.Pending",
-		"		case !is || !reflect.DeepEqual(known, want):\n			return treeplan.Assigned", "rest", 1},
+		"		case !is || !reflect.DeepEqual(known, want):\n			return treeplan.Assigned", "shared", 1},
 	"a failed cleaning counts": {"agent/reconcile/clean_used_devices.go",
 		"	if err != nil {\n		c.failures[at]++", "	if false {\n		c.failures[at]++", "reserved", 1},
 }
