@@ -44,7 +44,8 @@ type Assignments struct {
 	Clean   []CleanRequest `json:"clean,omitempty"`  // devices for one-time use that must be cleaned
 }
 
-// After returns the complete line of a difference to the line before. ok is false if it is a difference to another line.
+// After returns the complete line of a difference to the line before. ok is false if it is a difference to another
+// line.
 func (a Assignments) After(before Assignments) (complete Assignments, ok bool) {
 	if a.Base == 0 {
 		return a, true

@@ -322,7 +322,7 @@ func (r *Runner[R, E, S]) performNext(ctx context.Context, key string, record R)
 	return r.withDue(next, err)
 }
 
-// withDue adds to the result of Records whether a step is due. A record that no longer exists is no error.
+// withDue adds to the result of Records whether a step is due. It returns nil for a record that no longer exists.
 func (r *Runner[R, E, S]) withDue(record R, err error) (_ R, due bool, _ error) {
 	switch {
 	case err == nil:

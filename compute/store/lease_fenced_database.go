@@ -21,8 +21,8 @@ func (f *fencedDB) Write(ctx context.Context, fn func(*sqldb.Tx) error) error {
 	return f.db.Write(ctx, f.withFence(ctx, true, fn))
 }
 
-// Read is sqldb.DB.Read with the check. While the process may act on its lease without asking the database, no other one
-// has it, so the check is not necessary.
+// Read is sqldb.DB.Read with the check. While the process may act on its lease without asking the database, no other
+// one has it, so the check is not necessary.
 func (f *fencedDB) Read(ctx context.Context, fn func(*sqldb.Tx) error) error {
 	if f.isLeased() {
 		return f.db.Read(ctx, fn)

@@ -8,8 +8,8 @@ import (
 )
 
 // reportCache keeps the last report of each host as this process has read or written it, without guests and load. Only
-// the process with the lease writes reports. Reports that it returns are shared: no caller changes their lists in place.
-// It is safe for concurrent use.
+// the process with the lease writes reports. Reports that it returns are shared: no caller changes their lists in
+// place. It is safe for concurrent use.
 type reportCache struct {
 	mu      sync.Mutex
 	byName  map[string]schedule.Host
