@@ -80,9 +80,9 @@ func (c Client) Admit(ctx context.Context, host string, from Sender) error {
 	return err
 }
 
-// Watch reads the assignments of a host and calls got with each line, completed, until the context ends, the stream breaks or got
-// returns an error. It always returns an error: that of the context if the context has ended, and Conflict if another
-// start of an agent serves the host.
+// Watch reads the assignments of a host and calls got with each line, completed, until the context ends, the stream
+// breaks or got returns an error. It always returns an error: that of the context if the context has ended, and
+// Conflict if another start of an agent serves the host.
 func (c Client) Watch(ctx context.Context, w WatchRequest, got func(Assignments) error) error {
 	w.Changes = true
 	p, resp, err := c.stream(ctx, w)
