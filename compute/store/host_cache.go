@@ -1,10 +1,8 @@
 package store
 
 import (
-	"slices"
 	"sync"
 
-	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/compute/schedule"
 	"github.com/openberth/berth/provider"
 )
@@ -31,7 +29,8 @@ func newHostCache() *hostCache {
 }
 
 // get returns the cached hosts with these roots, and the roots that are not cached. began is for put.
-func (c *hostCache) get(roots []provider.ID) (found map[provider.ID]schedule.Host, missing []provider.ID, began uint64) {
+func (c *hostCache) get(roots []provider.ID) (
+	found map[provider.ID]schedule.Host, missing []provider.ID, began uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	found = make(map[provider.ID]schedule.Host, len(roots))
@@ -76,17 +75,4 @@ func (c *hostCache) drop(root provider.ID, names ...string) {
 		delete(c.byRoot, c.byName[name])
 		delete(c.byName, name)
 	}
-}
-
-// deviceHosts returns the hosts on which a server has devices or cells before or after a change. What the scheduler
-// knows of them may change with it.
-func deviceHosts(before, after lifecycle.Server) (hosts []string) {
-	for _, s := range []lifecycle.Server{before, after} {
-		for _, stay := range s.Residences() {
-			if deviceCount(stay.Requests, stay.Topology) > 0 && !slices.Contains(hosts, stay.Host) {
-				hosts = append(hosts, stay.Host)
-			}
-		}
-	}
-	return hosts
 }

@@ -97,3 +97,16 @@ func (s *Store) OnHost(ctx context.Context, host string) ([]lifecycle.Server, er
 	})
 	return list, wrap("OnHost", err)
 }
+
+// deviceHosts returns the hosts on which a server has devices or cells before or after a change. What the scheduler
+// knows of them may change with it.
+func deviceHosts(before, after lifecycle.Server) (hosts []string) {
+	for _, s := range []lifecycle.Server{before, after} {
+		for _, stay := range s.Residences() {
+			if deviceCount(stay.Requests, stay.Topology) > 0 && !slices.Contains(hosts, stay.Host) {
+				hosts = append(hosts, stay.Host)
+			}
+		}
+	}
+	return hosts
+}
