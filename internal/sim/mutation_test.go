@@ -37,10 +37,10 @@ var mutations = map[string]mutation{
 		"journal", 1},
 	"assignments of an older database are followed": {"agent/reconcile/accept_assignments.go",
 		"		if refusal = s.position().Accept(a); refusal != \"\" {", "		if false {", "follow", 1},
-	"unconfirmed allocations are written": {"agent/reconcile/missing_allocations.go",
+	"unconfirmed allocations are written": {"agent/reconcile/missing_allocations_to_write.go",
 		"		case !is || !reflect.DeepEqual(known, want):\n			return treeplan.Pending",
 		"		case !is || !reflect.DeepEqual(known, want):\n			return treeplan.Assigned", "shared", 1},
-	"a failed cleaning counts": {"agent/reconcile/clean_used_devices.go",
+	"a failed cleaning counts": {"agent/reconcile/clean_devices_on_request.go",
 		"	if err != nil {\n		c.failures[at]++", "	if false {\n		c.failures[at]++", "reserved", 1},
 }
 
