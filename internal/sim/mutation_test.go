@@ -22,11 +22,11 @@ type mutation struct {
 
 // mutations break decisions of production code that the simulation cannot break from outside.
 var mutations = map[string]mutation{
-	"guests on other hosts do not stop a step": {"compute/conductor/restored_database.go",
+	"guests on other hosts do not stop a step": {"compute/conductor/checks_after_database_restore.go",
 		"	for _, at := range conflicts {\n		switch {", "	for _, at := range conflicts[:0] {\n		switch {", "freed", 1},
 	"a host with a live agent is silent": {"compute/conductor/agent_liveness.go",
 		"	return c.agentLiveness(host.Name), nil", "	_ = host\n	return \"\", nil", "running twice", 1},
-	"a guest is built beside another one": {"compute/conductor/restored_database.go",
+	"a guest is built beside another one": {"compute/conductor/checks_after_database_restore.go",
 		"		return d.checkMayBuild(ctx, s, claim)", "		_ = claim\n		return nil", "running twice", 1},
 	"stored reports are forgotten": {"compute/conductor/first_reports.go",
 		"	c.presence.recall(hosts)\n", "", "freed", 91},
