@@ -23,6 +23,8 @@ type Client struct {
 	Base    string            // such as "http://127.0.0.1:8778", without a trailing slash
 	HTTP    *http.Client      // nil: a client with a timeout of one minute
 	Headers map[string]string // sent with each request: the token, the microversion
+
+	TLSNames TLSOptionNames // the options that HTTP was made from, for errors
 }
 
 var defaultHTTP = &http.Client{Timeout: time.Minute}
@@ -90,6 +92,9 @@ func (c *Client) Send(ctx context.Context, method, path string, body any) (*http
 		}
 		if _, refused := errors.AsType[*fault.Error](err); refused { // by Guard: nothing has been sent
 			return nil, fault.Wrap("", op, err)
+		}
+		if wrong := c.tlsFault(op, err); wrong != nil {
+			return nil, wrong
 		}
 		return nil, fault.New(fault.Unavailable, op, "%s does not answer: %w", c.Base, err)
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"net/http"
 	"sync"
 
 	api "github.com/openberth/berth/api/placement"
@@ -15,9 +14,9 @@ import (
 	"github.com/openberth/berth/internal/settings"
 )
 
-// OpenCompute starts compute on its database and resumes unfinished operations. transport leads to Placement. It
-// returns fault.Conflict if another process uses the database.
-func OpenCompute(ctx context.Context, url, placementURL string, transport *http.Client, s settings.Settings,
+// OpenCompute starts compute on its database and resumes unfinished operations. It returns fault.Conflict if another
+// process uses the database.
+func OpenCompute(ctx context.Context, url string, placement *api.Client, s settings.Settings,
 	log *slog.Logger) (*Service, error) {
 	images, err := imageClient(s.Images, log)
 	if err != nil {
@@ -42,7 +41,9 @@ func OpenCompute(ctx context.Context, url, placementURL string, transport *http.
 		stop()
 		return nil, errors.Join(err, held.release(), db.Close())
 	}
-	client := api.NewClient(placementURL, rest.Guard(transport, held.lease.Check), serviceToken)
+	guarded := *placement.REST
+	guarded.HTTP = rest.Guard(guarded.HTTP, held.lease.Check)
+	client := &api.Client{REST: &guarded}
 	conductor := conductor.New(st, client)
 	conductor.Aliases, conductor.PCIInPlacement = s.Aliases, s.PCIInPlacement
 	conductor.Log, conductor.Pack, conductor.Providers, conductor.Lease = log, s.HostSettings.CPUs.Pack, client, held.lease

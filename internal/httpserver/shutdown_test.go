@@ -43,7 +43,7 @@ func startServer(t *testing.T, ctx context.Context, lim limits, h http.Handler) 
 		t.Fatal(err)
 	}
 	s := &serving{t: t, addr: l.Addr().String(), stop: stop, ended: make(chan error, 1)}
-	go func() { s.ended <- serve(ctx, l, h, slog.New(slog.DiscardHandler), lim) }()
+	go func() { s.ended <- serve(ctx, l, h, nil, slog.New(slog.DiscardHandler), lim) }()
 	return s
 }
 

@@ -37,6 +37,7 @@ type Settings struct {
 
 	Placement PlacementSettings
 	Images    ImageSettings
+	TLS       TLSSettings
 
 	Sysfs        string              // [berth] sysfs: a directory shaped like /sys, or a captured machine (.txtar)
 	Capacity     hypervisor.Capacity // [berth] fake_vcpus, fake_memory_mb, fake_disk_gb
