@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
+	"net"
 	"net/http"
 	"os"
 
@@ -37,9 +38,9 @@ func (f TLSFiles) Or(other TLSFiles) TLSFiles {
 // maxIdle is how many idle connections a client keeps to one service. A new one costs a TLS handshake.
 const maxIdle = 64
 
-// Transport returns a transport with these files. It uses HTTP/1.1 only, so that a connection has one request at a time:
-// a failed one ends no other, and Guard returns check's error. It returns fault.Invalid, with the option and the file,
-// if a file cannot be used.
+// Transport returns a transport with these files. It uses HTTP/1.1 only: a connection has one request at a time, a
+// failed one ends no other, and Guard returns the error of its check. It returns fault.Invalid, with the option and the
+// file, if a file cannot be used.
 func (f TLSFiles) Transport() (*http.Transport, error) {
 	config, err := f.config()
 	if err != nil {
@@ -100,7 +101,7 @@ func (c *Client) tlsFault(op string, err error) error {
 		return fault.New(fault.Unavailable, op, "%s does not use TLS: %w; write http:// in its URL, or set [ssl] cert_file "+
 			"and key_file of the service", c.Base, err)
 	}
-	if _, refused := errors.AsType[tls.AlertError](err); refused {
+	if alert, ok := errors.AsType[*net.OpError](err); ok && alert.Op == "remote error" { // a TLS alert of the service
 		return fault.New(fault.Unavailable, op, "%s refuses the TLS connection: %w; if it requires client certificates "+
 			"([ssl] ca_file there), name one that its CA has issued in %s", c.Base, err, names.Cert)
 	}

@@ -108,7 +108,8 @@ func checkTLSClients(t *testing.T, p, c *daemon, ca *testcert.CA, urls []string)
 	}
 	run("ACTIVE", 0, "server", "list", "--ca-file", ca.File)
 	run("cmp1_0000", 0, "provider", "list", "--ca-file", ca.File)
-	run("the certificate of "+c.urls["compute"]+" is not trusted: x509: certificate signed by unknown authority; name the "+
+	run("the certificate of "+c.urls["compute"]+" is not trusted: x509: certificate signed by unknown authority; "+
+		"name the "+
 		"file with the certificate of its CA in --ca-file (or BERTH_CA_FILE)", 1, "server", "list")
 	run("is not trusted", 1, "provider", "list", "--ca-file", testcert.NewCA(t).File)
 	run("--ca-file (or BERTH_CA_FILE) cannot be read: open /nowhere", 1, "server", "list", "--ca-file", "/nowhere")
@@ -158,7 +159,8 @@ func replaceCertificate(t *testing.T, p *daemon, ca *testcert.CA, issued testcer
 	next := ca.Write(t, testcert.Certificate{}, issued.CertFile, filepath.Join(t.TempDir(), "key.pem"))
 	hangup()
 	eventually(t, "the wrong key is logged", func() (bool, error) {
-		return strings.Contains(p.log.String(), "[ssl] key_file = "+issued.KeyFile+": cannot be used with the certificate"), nil
+		return strings.Contains(p.log.String(),
+			"[ssl] key_file = "+issued.KeyFile+": cannot be used with the certificate"), nil
 	})
 	if got := serialOf(t, tlsClient(ca), url); got != issued.Serial {
 		t.Errorf("serial number %s after a wrong key, want %s", got, issued.Serial)
@@ -211,8 +213,10 @@ func TestWrongCertificateStopsTheStart(t *testing.T) {
 	good := ca.Issue(t, testcert.Certificate{})
 	for name, text := range map[string]string{
 		"cert_file = /nowhere\nkey_file = " + good.KeyFile: "[ssl] cert_file = /nowhere: cannot be read: no such file",
-		"cert_file = " + good.CertFile + "\n":              "[ssl] cert_file = " + good.CertFile + ": the certificate needs its key",
-		"cert_file = " + good.CertFile + "\nkey_file = " + ca.Issue(t, testcert.Certificate{}).KeyFile: "cannot be used with " +
+		"cert_file = " + good.CertFile + "\n": "[ssl] cert_file = " + good.CertFile + ": the certificate " +
+			"needs its key",
+		"cert_file = " + good.CertFile + "\nkey_file = " + ca.Issue(t, testcert.Certificate{}).KeyFile: "cannot be " +
+			"used with " +
 			"the certificate",
 	} {
 		path, data := conf(t, machine(t, 1, 1), "[ssl]", name), filepath.Join(t.TempDir(), "data")

@@ -1,5 +1,5 @@
-// Package httpserver serves an HTTP handler on a TCP listener, with or without TLS. It limits open connections, in total
-// and for each address, closes connections of slow clients, and finishes running requests on shutdown.
+// Package httpserver serves an HTTP handler on a TCP listener, with or without TLS. It limits open connections, in
+// total and for each address, closes connections of slow clients, and finishes running requests on shutdown.
 package httpserver
 
 import (

@@ -41,8 +41,8 @@ type keyPair struct {
 // expiryNotice is how long before the end of a certificate's validity warnings begin.
 const expiryNotice = 30 * 24 * time.Hour
 
-// OpenCertificate reads the files. It returns fault.Invalid, with the option and the file, if one cannot be read, if the
-// key does not belong to the certificate, or if the certificate is not valid at this time.
+// OpenCertificate reads the files. It returns fault.Invalid, with the option and the file, if one cannot be read, if
+// the key does not belong to the certificate, or if the certificate is not valid at this time.
 func OpenCertificate(files CertificateFiles, log *slog.Logger) (*Certificate, error) {
 	return openCertificate(files, log, time.Now)
 }

@@ -39,8 +39,8 @@ func (s *Settings) readTLS(cfg *config.Config, _ *slog.Logger) (err error) {
 		return err
 	}
 	if e, ok := cfg.Get("placement", "insecure"); ok && s.TLS.Placement.Insecure {
-		s.warn(e, "the certificate of Placement is not verified, so whoever controls the network can act as Placement; "+
-			"write cafile instead")
+		s.warn(e, "the certificate of Placement is not verified, so another machine can act as Placement; write "+
+			"cafile instead")
 	}
 	s.TLS.Compute, err = s.readClientFiles(cfg, "berth", "compute_")
 	return err

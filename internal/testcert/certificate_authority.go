@@ -1,4 +1,4 @@
-// Package testcert issues certificates for tests.
+// Package testcert issues certificates of servers and clients for tests of TLS.
 package testcert
 
 import (
