@@ -15,6 +15,7 @@ import (
 	"net/url"
 	"time"
 
+	"github.com/openberth/berth/api/trace"
 	"github.com/openberth/berth/fault"
 )
 
@@ -85,8 +86,10 @@ func (c *Client) Send(ctx context.Context, method, path string, body any) (*http
 	if client == nil {
 		client = defaultHTTP
 	}
+	done := trace.Call(ctx, req)
 	resp, err := client.Do(req)
 	if err != nil {
+		done(0)
 		if e, ok := errors.AsType[*url.Error](err); ok {
 			err = e.Err // without the method and the address, which op and Base contain
 		}
@@ -98,6 +101,7 @@ func (c *Client) Send(ctx context.Context, method, path string, body any) (*http
 		}
 		return nil, fault.New(fault.Unavailable, op, "%s does not answer: %w", c.Base, err)
 	}
+	done(resp.StatusCode)
 	return resp, nil
 }
 

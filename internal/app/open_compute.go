@@ -8,6 +8,7 @@ import (
 
 	api "github.com/openberth/berth/api/placement"
 	"github.com/openberth/berth/api/rest"
+	"github.com/openberth/berth/api/trace"
 	"github.com/openberth/berth/compute/conductor"
 	computeserver "github.com/openberth/berth/compute/server"
 	computestore "github.com/openberth/berth/compute/store"
@@ -22,7 +23,7 @@ func OpenCompute(ctx context.Context, url string, placement *api.Client, s setti
 	if err != nil {
 		return nil, err
 	}
-	log = log.With("service", "compute")
+	log = trace.Log(log.With("service", "compute"))
 	db, err := openDatabase(ctx, url, log)
 	if err != nil {
 		return nil, err
@@ -58,11 +59,14 @@ func OpenCompute(ctx context.Context, url string, placement *api.Client, s setti
 	var failed error
 	work.Go(func() { failed = conductor.Run(running) })
 	ended, end := context.WithCancel(context.WithoutCancel(ctx))
-	return &Service{Handler: rest.Limit(h, s.RequestTime), Lost: firstClosed(held.lost, db.Lost(), ended.Done()),
+	exporter := trace.NewExporter(s.OTLPEndpoint, "berth-compute", log)
+	return &Service{Handler: trace.Handler(rest.Limit(h, s.RequestTime), exporter),
+		Lost: firstClosed(held.lost, db.Lost(), ended.Done()),
 		Close: sync.OnceValue(func() error {
 			end()
 			stop()
 			work.Wait()
+			exporter.Close()
 			return errors.Join(failed, held.release(), closeDatabase(db, log))
 		})}, nil
 }

@@ -49,6 +49,8 @@ type Settings struct {
 	Connections httpserver.ConnLimits // [berth] max_connections, max_connections_per_address: of each API
 	RequestTime time.Duration         // [berth] request_timeout, seconds in the file: until a response begins; 0: no limit
 
+	OTLPEndpoint string // [berth] otlp_endpoint, or OTEL_EXPORTER_OTLP_ENDPOINT; "": no spans are exported
+
 	cfg      *config.Config
 	files    []string
 	unknown  []config.Entry // options that Berth does not know

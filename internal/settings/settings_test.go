@@ -81,6 +81,7 @@ func TestEveryOption(t *testing.T) {
 		{"placement", "insecure", "false", "x", ""},
 		{"berth", "compute_cafile", "/x.pem", "", ""}, {"berth", "compute_certfile", "/x.pem", "", ""},
 		{"berth", "compute_keyfile", "/x.pem", "", "[berth]\ncompute_certfile = /x.pem\n"},
+		{"berth", "otlp_endpoint", "http://127.0.0.1:4318", "127.0.0.1:4318", ""},
 		{"glance", "timeout", "3", "0", ""}, {"glance", "insecure", "true", "x", ""}, {"glance", "auth_type", "password",
 			"token", ""}, {"glance", "cafile", "", "", ""},
 		{"keystone_authtoken", "insecure", "true", "x", keystoneConf}, {"keystone_authtoken", "region_name", "RegionOne", "",
