@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
 	"sync"
 
 	api "github.com/openberth/berth/api/placement"
@@ -42,9 +43,7 @@ func OpenCompute(ctx context.Context, url string, placement *api.Client, s setti
 		stop()
 		return nil, errors.Join(err, held.release(), db.Close())
 	}
-	guarded := *placement.REST
-	guarded.HTTP = rest.Guard(guarded.HTTP, held.lease.Check)
-	client := &api.Client{REST: &guarded}
+	client := schedulingClient(placement, held.lease.Check)
 	conductor := conductor.New(st, client)
 	conductor.Aliases, conductor.PCIInPlacement = s.Aliases, s.PCIInPlacement
 	conductor.Log, conductor.Pack, conductor.Providers, conductor.Lease = log, s.HostSettings.CPUs.Pack, client, held.lease
@@ -69,6 +68,14 @@ func OpenCompute(ctx context.Context, url string, placement *api.Client, s setti
 			exporter.Close()
 			return errors.Join(failed, held.release(), closeDatabase(db, log))
 		})}, nil
+}
+
+// schedulingClient returns a client of Placement for compute. It sends nothing while check returns an error.
+func schedulingClient(placement *api.Client, check func() error) *api.Client {
+	c := *placement.REST
+	c.HTTP, c.Headers = rest.Guard(c.HTTP, check), maps.Clone(c.Headers)
+	c.Headers[api.CandidatesHeader] = api.ForScheduling
+	return &api.Client{REST: &c}
 }
 
 // firstClosed returns a channel that is closed when a or b is closed. It stops waiting when done is closed.
