@@ -15,6 +15,7 @@ import (
 	"net/url"
 	"time"
 
+	"github.com/openberth/berth/api/trace"
 	"github.com/openberth/berth/fault"
 )
 
@@ -23,6 +24,8 @@ type Client struct {
 	Base    string            // such as "http://127.0.0.1:8778", without a trailing slash
 	HTTP    *http.Client      // nil: a client with a timeout of one minute
 	Headers map[string]string // sent with each request: the token, the microversion
+
+	TLSNames TLSOptionNames // the options that HTTP was made from, for errors
 }
 
 var defaultHTTP = &http.Client{Timeout: time.Minute}
@@ -83,16 +86,22 @@ func (c *Client) Send(ctx context.Context, method, path string, body any) (*http
 	if client == nil {
 		client = defaultHTTP
 	}
+	done := trace.Call(ctx, req)
 	resp, err := client.Do(req)
 	if err != nil {
+		done(0)
 		if e, ok := errors.AsType[*url.Error](err); ok {
 			err = e.Err // without the method and the address, which op and Base contain
 		}
 		if _, refused := errors.AsType[*fault.Error](err); refused { // by Guard: nothing has been sent
 			return nil, fault.Wrap("", op, err)
 		}
+		if wrong := c.tlsFault(op, err); wrong != nil {
+			return nil, wrong
+		}
 		return nil, fault.New(fault.Unavailable, op, "%s does not answer: %w", c.Base, err)
 	}
+	done(resp.StatusCode)
 	return resp, nil
 }
 

@@ -126,13 +126,13 @@ func stay(ctx context.Context, s streams, log *slog.Logger, all *app.Cloud) erro
 	placement := &endpoint{name: "placement", address: "127.0.0.1:8778", noauth: true, handler: all.Placement.Handler}
 	compute := &endpoint{name: "compute", address: "127.0.0.1:8774", noauth: true, handler: all.Compute.Handler}
 	for _, p := range []*endpoint{placement, compute} {
-		if listen(p) != nil {
+		if listen(all.Settings, log, p) != nil {
 			p.address = "127.0.0.1:0"
-			if err := listen(p); err != nil {
+			if err := listen(all.Settings, log, p); err != nil {
 				return err
 			}
 		}
 	}
-	demo.LookAround(s.out, "http://"+placement.listener.Addr().String(), "http://"+compute.listener.Addr().String())
+	demo.LookAround(s.out, placement.url(), compute.url())
 	return serve(ctx, s, all.Settings.Connections, log, placement, compute)
 }

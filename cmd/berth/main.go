@@ -89,6 +89,9 @@ func (g *grammar) hint(err error) string {
 			return fmt.Sprintf("; start it, or set its URL with %s (or %s)", at.flag, at.env)
 		}
 	}
+	if strings.Contains(text, "Client sent an HTTP request to an HTTPS server") {
+		return "; the service at this URL uses TLS: write https:// in --placement-url or --compute-url"
+	}
 	answer := rest.StatusOf(err) // a missing route; for a missing object the text differs
 	if answer != nil && answer.Code == http.StatusNotFound && (text == "The resource could not be found." ||
 		strings.HasPrefix(text, "there is nothing at")) {

@@ -29,7 +29,7 @@ func (c *placementRunCmd) Run(ctx context.Context, s streams) (err error) {
 		return err
 	}
 	at := &endpoint{name: "placement", flag: "--listen", address: c.Listen, noauth: conf.NoAuth2("keystone") == nil}
-	if err := listen(at); err != nil {
+	if err := listen(conf, log, at); err != nil {
 		return err
 	}
 	service, err := c.open(ctx, conf, log)

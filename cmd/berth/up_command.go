@@ -27,7 +27,7 @@ func (c *upCmd) Run(ctx context.Context, s streams) (err error) {
 	}
 	placement := &endpoint{name: "placement", flag: "--listen-placement", address: c.ListenPlacement, noauth: true}
 	compute := &endpoint{name: "compute", flag: "--listen-compute", address: c.ListenCompute, noauth: true}
-	if err := listen(placement, compute); err != nil {
+	if err := listen(conf, log, placement, compute); err != nil {
 		return err
 	}
 	lock, err := app.Lock(c.DataDir)

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/openberth/berth/agent/cleaner"
 	"github.com/openberth/berth/agent/loop"
@@ -24,12 +25,34 @@ type Endpoints struct {
 	Compute   host.Client
 }
 
-// TCPEndpoints returns clients that connect over the network.
-func TCPEndpoints(placementURL, computeURL string) Endpoints {
+// TCPEndpoints returns clients that connect over the network. Certificates are those of the settings, or of flags where
+// the settings have none.
+func TCPEndpoints(s settings.Settings, placementURL, computeURL string, flags rest.TLSFiles) (Endpoints, error) {
+	placement, err := PlacementOverTCP(s, placementURL, flags)
+	if err != nil {
+		return Endpoints{}, err
+	}
+	files := s.TLS.Compute.Or(flags)
+	transport, err := files.Transport()
+	if err != nil {
+		return Endpoints{}, err
+	}
 	// The client has no timeout, because assignments are an endless stream. Other requests have a context with a timeout.
-	transport := &http.Client{}
-	return Endpoints{api.NewClient(placementURL, nil, serviceToken), hostClient(strings.TrimSuffix(computeURL, "/"),
-		transport)}
+	compute := hostClient(strings.TrimSuffix(computeURL, "/"), &http.Client{Transport: transport})
+	compute.REST.TLSNames = files.Names
+	return Endpoints{placement, compute}, nil
+}
+
+// PlacementOverTCP returns a client that connects to Placement over the network; flags as in TCPEndpoints.
+func PlacementOverTCP(s settings.Settings, url string, flags rest.TLSFiles) (*api.Client, error) {
+	files := s.TLS.Placement.Or(flags)
+	transport, err := files.Transport()
+	if err != nil {
+		return nil, err
+	}
+	client := api.NewClient(url, &http.Client{Transport: transport, Timeout: time.Minute}, serviceToken)
+	client.REST.TLSNames = files.Names
+	return client, nil
 }
 
 // NewAgent creates the agent of this host with its journal and its guests under dir. It does not start it.

@@ -41,8 +41,7 @@ func Up(ctx context.Context, s settings.Settings, dir string, log *slog.Logger) 
 	if c.Placement, err = OpenPlacement(ctx, placementURL, s, "noauth2", log); err != nil {
 		return nil, err
 	}
-	if c.Compute, err = OpenCompute(ctx, computeURL, "http://placement", rest.InMemory(c.Placement.Handler), s,
-		log); err != nil {
+	if c.Compute, err = OpenCompute(ctx, computeURL, c.PlacementClient(), s, log); err != nil {
 		return nil, errors.Join(err, c.Placement.Close())
 	}
 	if err := c.StartAgent(ctx); err != nil {

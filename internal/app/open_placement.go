@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/openberth/berth/api/rest"
+	"github.com/openberth/berth/api/trace"
 	"github.com/openberth/berth/internal/settings"
 	"github.com/openberth/berth/placement/server"
 	"github.com/openberth/berth/placement/store"
@@ -16,7 +17,7 @@ import (
 // applies if the option is not set.
 func OpenPlacement(ctx context.Context, url string, s settings.Settings, missing string,
 	log *slog.Logger) (*Service, error) {
-	log = log.With("service", "placement")
+	log = trace.Log(log.With("service", "placement"))
 	auth, challenge, err := authenticator(s, missing, log)
 	if err != nil {
 		return nil, err
@@ -51,9 +52,12 @@ func OpenPlacement(ctx context.Context, url string, s settings.Settings, missing
 	running, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var work sync.WaitGroup
 	work.Go(func() { srv.Run(running) })
-	return &Service{Handler: rest.Limit(srv, s.RequestTime), Lost: db.Lost(), Close: sync.OnceValue(func() error {
+	exporter := trace.NewExporter(s.OTLPEndpoint, "berth-placement", log)
+	h := trace.Handler(rest.Limit(srv, s.RequestTime), exporter)
+	return &Service{Handler: h, Lost: db.Lost(), Close: sync.OnceValue(func() error {
 		stop()
 		work.Wait()
+		exporter.Close()
 		return closeDatabase(db, log)
 	})}, nil
 }

@@ -37,6 +37,7 @@ type Settings struct {
 
 	Placement PlacementSettings
 	Images    ImageSettings
+	TLS       TLSSettings
 
 	Sysfs        string              // [berth] sysfs: a directory shaped like /sys, or a captured machine (.txtar)
 	Capacity     hypervisor.Capacity // [berth] fake_vcpus, fake_memory_mb, fake_disk_gb
@@ -47,6 +48,8 @@ type Settings struct {
 
 	Connections httpserver.ConnLimits // [berth] max_connections, max_connections_per_address: of each API
 	RequestTime time.Duration         // [berth] request_timeout, seconds in the file: until a response begins; 0: no limit
+
+	OTLPEndpoint string // [berth] otlp_endpoint, or OTEL_EXPORTER_OTLP_ENDPOINT; "": no spans are exported
 
 	cfg      *config.Config
 	files    []string
