@@ -57,6 +57,8 @@ func Rows() []Row {
 		{Package: "api/identity", Kind: Contract, Imports: []string{"fault", "backoff", "config"},
 			Outside: []string{"golang.org/x/sync", "golang.org/x/crypto"}},
 		{Package: "api/cors", Kind: Contract},
+		{Package: "api/edge", Kind: Contract, Imports: []string{"fault", "api/rest", "api/identity", "api/cors"},
+			Outside: []string{"github.com/google/uuid", "github.com/prometheus/client_golang"}},
 		{Package: "api/image", Kind: Contract, Imports: []string{"fault", "backoff", "api/identity"}},
 		{Package: "api/host", Kind: Contract, Imports: with(domain, "api/rest")},
 		{Package: "api/placement", Kind: Contract, Imports: with(domain, "api/rest"),
