@@ -122,6 +122,9 @@ func (c *Call) Route() string {
 	return c.route.path
 }
 
+// Public reports whether the route needs no authentication.
+func (c *Call) Public() bool { return c.route != nil && c.route.public }
+
 // Began returns when the request arrived.
 func (c *Call) Began() time.Time { return c.began }
 

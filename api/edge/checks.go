@@ -33,8 +33,9 @@ const (
 // Refusal is the error of a check.
 type Refusal struct {
 	Reason Reason
-	Rule   string
-	Err    error
+	Rule   string // of NotAllowed
+	Limit  int64  // of BodyTooLarge, in bytes
+	Err    error  // the cause; nil: there is none
 }
 
 // Error returns a text for the log. The API determines that of the answer.
@@ -59,7 +60,7 @@ func (c *Call) CheckRequestLine() error {
 // Authenticate sets Who, except on a public route. It refuses a request without a valid caller, and returns other
 // errors of the Authenticator, such as that Keystone does not answer.
 func (c *Call) Authenticate() error {
-	if c.route != nil && c.route.public {
+	if c.Public() {
 		return nil
 	}
 	who, err := c.core.authenticate(c.R)
@@ -162,7 +163,7 @@ func (c *Call) Allowed(rule string, target map[string]any) (ok bool, why string)
 // if the request ended while its body waited for memory.
 func (c *Call) ReadBody(limit int64) ([]byte, error) {
 	if c.R.ContentLength > limit { // refuse it before reading, which would waste memory
-		return nil, &Refusal{Reason: BodyTooLarge}
+		return nil, &Refusal{Reason: BodyTooLarge, Limit: limit}
 	}
 	data, release, err := c.core.bodies.Read(c.out.ResponseWriter, c.R, limit)
 	_, large := errors.AsType[*http.MaxBytesError](err)
@@ -170,7 +171,7 @@ func (c *Call) ReadBody(limit int64) ([]byte, error) {
 	case err == nil:
 		c.AtEnd(release) // what the handler decodes from the body is used until then
 	case large:
-		return nil, &Refusal{Reason: BodyTooLarge}
+		return nil, &Refusal{Reason: BodyTooLarge, Limit: limit}
 	case errors.Is(err, rest.ErrSlowBody):
 		return nil, &Refusal{Reason: BodyTooSlow, Err: err}
 	case fault.Is(err, fault.Unavailable):

@@ -124,6 +124,7 @@ func services(contracts []string) []Row {
 		{Package: "compute/flavor", Kind: Pure, Imports: domain},
 		{Package: "compute/schedule", Kind: Pure, Imports: domain},
 		{Package: "compute/lifecycle", Kind: Pure, Imports: with(domain, "compute/flavor", "compute/schedule")},
+		{Package: "compute/policies", Kind: Adapter, Imports: []string{"api/identity", "policy"}},
 		{Package: "compute/runner", Kind: Server, Imports: []string{"backoff"}},
 		{Package: "compute/conductor", Kind: Server, Imports: with(contracts, "backoff", "compute/…"),
 			Outside: []string{"github.com/google/uuid"}},
