@@ -117,13 +117,21 @@ func (c *Call) CheckSince(minor int) error {
 // CheckMedia refuses a body that is not JSON, and a client that does not accept JSON, if the method needs them.
 func (c *Call) CheckMedia() error {
 	if c.Spec.Body {
-		// As in OpenStack's services the text before the first semicolon is compared exactly.
-		if media, _, _ := strings.Cut(c.R.Header.Get("Content-Type"), ";"); media != JSON {
-			return &Refusal{Reason: WrongType}
+		if err := c.CheckBodyType(); err != nil {
+			return err
 		}
 	}
 	if c.Spec.Answer && !acceptsJSON(c.R.Header) {
 		return &Refusal{Reason: NotAcceptable}
+	}
+	return nil
+}
+
+// CheckBodyType refuses a body that is not JSON. As in OpenStack's services the text before the first semicolon is
+// compared exactly.
+func (c *Call) CheckBodyType() error {
+	if media, _, _ := strings.Cut(c.R.Header.Get("Content-Type"), ";"); media != JSON {
+		return &Refusal{Reason: WrongType}
 	}
 	return nil
 }

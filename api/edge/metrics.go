@@ -13,10 +13,11 @@ import (
 )
 
 // Metrics are the Prometheus metrics of one server, in a registry of their own: requests, panics, the program and its
-// process. A service adds its own with Counters, Histograms and Register. Labels have few values: routes are templates.
+// process. A service adds its own to Registry. Labels have few values: routes are templates. It is safe for concurrent
+// use.
 type Metrics struct {
+	Registry *prometheus.Registry
 	prefix   string // of all names, such as berth_placement_
-	registry *prometheus.Registry
 
 	requests  *prometheus.CounterVec
 	durations *prometheus.HistogramVec
@@ -27,7 +28,7 @@ type Metrics struct {
 
 // NewMetrics returns metrics whose names begin with a prefix. All counters are at 0.
 func NewMetrics(prefix string) *Metrics {
-	m := &Metrics{prefix: prefix, registry: prometheus.NewRegistry()}
+	m := &Metrics{prefix: prefix, Registry: prometheus.NewRegistry()}
 	m.requests = m.Counters("requests_total", "Requests answered, by route, method and status.",
 		"route", "method", "status")
 	m.durations = m.Histograms("request_duration_seconds",
@@ -37,7 +38,7 @@ func NewMetrics(prefix string) *Metrics {
 		Help: "Requests being answered now."})
 	m.panics = prometheus.NewCounter(prometheus.CounterOpts{Name: prefix + "panics_total",
 		Help: "Requests that failed because of a defect in Berth and were answered with 500."})
-	m.Register(m.inFlight, m.panics, buildInfo(),
+	m.Registry.MustRegister(m.inFlight, m.panics, buildInfo(),
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
@@ -47,13 +48,10 @@ func DurationBuckets() []float64 {
 	return []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10}
 }
 
-// Register adds metrics.
-func (m *Metrics) Register(c ...prometheus.Collector) { m.registry.MustRegister(c...) }
-
 // Counters adds counters with labels.
 func (m *Metrics) Counters(name, help string, labels ...string) *prometheus.CounterVec {
 	c := prometheus.NewCounterVec(prometheus.CounterOpts{Name: m.prefix + name, Help: help}, labels)
-	m.Register(c)
+	m.Registry.MustRegister(c)
 	return c
 }
 
@@ -61,7 +59,7 @@ func (m *Metrics) Counters(name, help string, labels ...string) *prometheus.Coun
 func (m *Metrics) Histograms(name, help string, labels ...string) *prometheus.HistogramVec {
 	h := prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: m.prefix + name, Help: help,
 		Buckets: DurationBuckets()}, labels)
-	m.Register(h)
+	m.Registry.MustRegister(h)
 	return h
 }
 
@@ -85,12 +83,21 @@ func buildInfo() prometheus.Collector {
 
 // Handler returns a handler that exposes the metrics in Prometheus' text format, without authentication.
 func (m *Metrics) Handler() http.Handler {
-	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4, EnableOpenMetrics: false})
+	return promhttp.HandlerFor(m.Registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4, EnableOpenMetrics: false})
 }
 
-// request records an answered request. route is a template, empty for a path without a route; size is that of the body
+// Begin counts a request as in flight until End is called.
+func (m *Metrics) Begin() { m.inFlight.Inc() }
+
+// End ends what Begin began.
+func (m *Metrics) End() { m.inFlight.Dec() }
+
+// Panic counts a request whose handler panicked.
+func (m *Metrics) Panic() { m.panics.Inc() }
+
+// Request records an answered request. route is a template, empty for a path without a route; size is that of the body
 // in bytes.
-func (m *Metrics) request(route, method string, status int, took time.Duration, size int64) {
+func (m *Metrics) Request(route, method string, status int, took time.Duration, size int64) {
 	if route == "" {
 		route = "none"
 	}

@@ -16,7 +16,7 @@ func (c *Call) report() {
 	if c.clientGone {
 		status = statusClientGone
 	}
-	c.core.metrics.request(c.Route(), c.R.Method, status, took, c.out.size)
+	c.core.metrics.Request(c.Route(), c.R.Method, status, took, c.out.size)
 	level := slog.LevelInfo
 	if c.Spec.Quiet && status < http.StatusBadRequest {
 		level = slog.LevelDebug

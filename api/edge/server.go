@@ -95,8 +95,8 @@ func (s *Server[C]) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	e := c.edge()
 	e.begin(s.core, w, r, s.api.ProxyHeaders)
 	defer e.end()
-	s.core.metrics.inFlight.Inc()
-	defer s.core.metrics.inFlight.Dec()
+	s.core.metrics.Begin()
+	defer s.core.metrics.End()
 	defer e.report()
 	defer func() {
 		if p := recover(); p != nil {
@@ -188,7 +188,7 @@ func (s *Server[C]) recovered(c C, p any) {
 		panic(p)
 	}
 	e := c.edge()
-	s.core.metrics.panics.Inc()
+	s.core.metrics.Panic()
 	s.core.log.Error("handler panicked", "request_id", e.ID, "method", e.R.Method, "path", e.R.URL.Path, "panic", p,
 		"stack", string(debug.Stack()))
 	s.fail(c, fault.New(fault.Internal, "edge", "unexpected"), true)

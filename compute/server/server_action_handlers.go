@@ -37,11 +37,12 @@ func actionSpecs() map[string]actionSpec {
 		"revertResize":   {rule: policies.RevertResize, action: lifecycle.Revert, code: accepted},
 		"migrate":        {rule: policies.MigrateServer, action: lifecycle.Migrate, code: accepted, read: readMigrate},
 		"os-migrateLive": {rule: policies.LiveMigrateServer, action: lifecycle.Live, code: accepted, read: readLive},
-		"evacuate":       {rule: policies.EvacuateServer, action: lifecycle.Evacuate, code: http.StatusOK, read: readEvacuate},
-		"shelve":         {rule: policies.ShelveServer, action: lifecycle.Shelve, code: accepted},
-		"shelveOffload":  {rule: policies.OffloadServer, action: lifecycle.Offload, code: accepted},
-		"unshelve":       {rule: policies.UnshelveServer, action: lifecycle.Unshelve, code: accepted},
-		"os-resetState":  {rule: policies.ResetServer, action: lifecycle.Reset, code: accepted, read: readReset},
+		"evacuate": {rule: policies.EvacuateServer, action: lifecycle.Evacuate, code: http.StatusOK,
+			read: readEvacuate},
+		"shelve":        {rule: policies.ShelveServer, action: lifecycle.Shelve, code: accepted},
+		"shelveOffload": {rule: policies.OffloadServer, action: lifecycle.Offload, code: accepted},
+		"unshelve":      {rule: policies.UnshelveServer, action: lifecycle.Unshelve, code: accepted},
+		"os-resetState": {rule: policies.ResetServer, action: lifecycle.Reset, code: accepted, read: readReset},
 	}
 }
 

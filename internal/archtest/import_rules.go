@@ -94,7 +94,7 @@ func services(contracts []string) []Row {
 		{Package: "placement/policies", Kind: Adapter, Imports: []string{"policy"}},
 		{Package: "placement/store", Kind: Adapter, Imports: with(domain, "backoff", "placement/index", "sqldb"),
 			Outside: []string{"github.com/google/uuid"}},
-		{Package: "placement/metrics", Kind: Adapter, Imports: []string{"fault"},
+		{Package: "placement/metrics", Kind: Adapter, Imports: []string{"fault", "api/edge"},
 			Outside: []string{"github.com/prometheus/client_golang"}},
 		{Package: "placement/server", Kind: Server, Imports: with(contracts, "placement/…"),
 			Outside: []string{"github.com/google/uuid"}},

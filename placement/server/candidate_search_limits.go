@@ -6,7 +6,7 @@ import (
 	"net/http"
 	"time"
 
-	api "github.com/openberth/berth/api/placement"
+	"github.com/openberth/berth/api/edge"
 	"github.com/openberth/berth/placement/candidate"
 	"github.com/openberth/berth/placement/index"
 	"github.com/openberth/berth/resource"
@@ -31,12 +31,12 @@ func (c *call) newSearchClock(sending *time.Duration) *searchClock {
 // expired reports whether the search must stop.
 func (e *searchClock) expired() bool {
 	e.timedOut = e.timedOut || e.call.server.now().Sub(e.began)-*e.sending > searchTimeout
-	return e.timedOut || e.call.ctx().Err() != nil
+	return e.timedOut || e.call.Context().Err() != nil
 }
 
 // err returns why the search was stopped; nil if it was not.
 func (e *searchClock) err() error {
-	switch err := e.call.ctx().Err(); {
+	switch err := e.call.Context().Err(); {
 	case err != nil:
 		return err
 	case e.timedOut:
@@ -50,14 +50,9 @@ func (e *searchClock) err() error {
 func (c *call) searchTimeoutError() error {
 	detail := fmt.Sprintf("The search for candidates was stopped: it took more than %v. "+
 		"Ask for fewer groups, for equal amounts, or for fewer same_subtree clauses.", searchTimeout)
-	c.server.log.Warn("candidate search timed out", "request_id", c.id, "uri", c.r.URL.RequestURI(),
+	c.server.log.Warn("candidate search timed out", "request_id", c.ID, "uri", c.R.URL.RequestURI(),
 		"after", searchTimeout)
-	entry := api.ErrorDoc{Status: http.StatusServiceUnavailable, Title: "Service Unavailable", Detail: detail,
-		RequestID: c.id}
-	if c.version >= sinceErrorCodes {
-		entry.Code = api.CodeUndefined
-	}
-	return &statusError{status: entry.Status, detail: detail, doc: api.ErrorsDoc{Errors: []api.ErrorDoc{entry}}}
+	return edge.StatusErrorf(http.StatusServiceUnavailable, "%s", detail)
 }
 
 // search returns the candidates up to the limits of the query and of MaxCandidates, until stop returns true. Each
