@@ -142,7 +142,7 @@ func assembly() []Row {
 		{Package: "internal/httpserver", Kind: Assembly, Imports: []string{"fault"}},
 		{Package: "internal/settings", Kind: Assembly, Imports: []string{"fault", "provider", "pci", "config", "policy",
 			"sqldb",
-			"api/cors", "api/identity", "api/image", "placement/policies", "agent/facts", "agent/hypervisor", "agent/reconcile",
+			"api/cors", "api/identity", "api/image", "placement/policies", "compute/policies", "agent/facts", "agent/hypervisor", "agent/reconcile",
 			"agent/survey",
 			"agent/sysfs", "internal/httpserver"}},
 		{Package: "internal/app", Kind: Assembly, Imports: []string{"…"}, Outside: []string{"github.com/google/uuid"}},
