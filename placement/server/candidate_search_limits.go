@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/openberth/berth/api/edge"
+	api "github.com/openberth/berth/api/placement"
 	"github.com/openberth/berth/placement/candidate"
 	"github.com/openberth/berth/placement/index"
 	"github.com/openberth/berth/resource"
@@ -65,8 +66,15 @@ func (c *call) search(stop func() bool, snapshot *index.Snapshot, ask resource.A
 	if ask.Limit = limit; limit == 0 || 0 < most && most < limit {
 		ask.Limit = most
 	}
-	return candidate.Find(snapshot, ask, candidate.Options{Stop: stop, BreadthFirst: c.server.opts.BreadthFirst})
+	options := candidate.Options{Stop: stop, BreadthFirst: c.server.opts.BreadthFirst}
+	if c.forScheduling() {
+		options.BreadthFirst, options.First = true, c.server.pick(max(snapshot.Len(), 1))
+	}
+	return candidate.Find(snapshot, ask, options)
 }
+
+// forScheduling reports whether the client wants candidates for scheduling; see api.CandidatesHeader.
+func (c *call) forScheduling() bool { return c.R.Header.Get(api.CandidatesHeader) == api.ForScheduling }
 
 // anyCandidate reports whether there is a candidate.
 func (e *searchClock) anyCandidate(snapshot *index.Snapshot, ask resource.Ask) (bool, error) {
