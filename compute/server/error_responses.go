@@ -4,7 +4,6 @@ import (
 	"context"
 	"net/http"
 
-	"github.com/openberth/berth/api/compute"
 	"github.com/openberth/berth/api/edge"
 	"github.com/openberth/berth/api/rest"
 	"github.com/openberth/berth/compute/policies"
@@ -75,8 +74,6 @@ func errorKey(code int) string {
 func (c *call) encode(f edge.Failure) {
 	code, message := f.Status, fault.TextOf(f.Err)
 	switch {
-	case fault.CodeOf(f.Err) == compute.NotServed:
-		code = http.StatusNotAcceptable
 	case f.TimeUp && fault.CodeOf(f.Err) == "":
 		message = fault.TextOf(context.Cause(c.R.Context()))
 	case code == http.StatusInternalServerError:

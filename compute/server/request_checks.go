@@ -1,9 +1,11 @@
 package server
 
 import (
+	"net/http"
 	"strings"
 
 	"github.com/openberth/berth/api/compute"
+	"github.com/openberth/berth/api/edge"
 	"github.com/openberth/berth/fault"
 )
 
@@ -30,6 +32,9 @@ func (c *call) negotiate() error {
 	h.Set(compute.VersionHeader, compute.Service+" "+version.String())
 	h.Set(compute.LegacyVersionHeader, version.String())
 	h.Set("Vary", compute.VersionHeader+", "+compute.LegacyVersionHeader)
+	if fault.CodeOf(err) == compute.NotServed {
+		return &edge.StatusError{Status: http.StatusNotAcceptable, Err: err}
+	}
 	return err
 }
 
