@@ -24,6 +24,9 @@ func (c *computeCmd) Run(ctx context.Context, g *cli.Globals, s streams) (err er
 	if err := conf.NoAuth2("noauth2"); err != nil {
 		return err
 	}
+	if err := conf.CheckOrigins("noauth2"); err != nil {
+		return err
+	}
 	at := &endpoint{name: "compute", flag: "--listen", address: c.Listen, noauth: true}
 	if err := listen(conf, log, at); err != nil {
 		return err

@@ -3,14 +3,13 @@ package server
 import (
 	"context"
 	"log/slog"
-	"net/http"
 	"net/url"
-	"sync"
 	"time"
 
+	"github.com/openberth/berth/api/cors"
+	"github.com/openberth/berth/api/edge"
 	"github.com/openberth/berth/api/identity"
 	"github.com/openberth/berth/api/image"
-	"github.com/openberth/berth/api/rest"
 	"github.com/openberth/berth/compute/conductor"
 	"github.com/openberth/berth/compute/flavor"
 	"github.com/openberth/berth/compute/lifecycle"
@@ -95,6 +94,10 @@ type Options struct {
 	PCIInPlacement bool                   // [filter_scheduler] pci_in_placement
 	ResizeHere     bool                   // [DEFAULT] allow_resize_to_same_host
 	Authenticate   identity.Authenticator // identity.NoAuth2
+	Challenge      string                 // the WWW-Authenticate header of a 401 response, for Keystone; empty: none
+	Enforcer       edge.Enforcer          // the access policy: policies.Default()
+	CORS           cors.Options           // [cors]; without AllowedOrigin no CORS headers are sent
+	ProxyHeaders   bool                   // [oslo_middleware] enable_proxy_headers_parsing: they are trusted
 	Log            *slog.Logger           // slog.Default()
 	Lease          func() error           // returns a fault if nothing may be sent to agents now; nil: no lease
 	Stop           <-chan struct{}        // closed at shutdown, to end the streams of assignments; nil: never
@@ -103,16 +106,4 @@ type Options struct {
 	NewID          func() string          // a random UUID
 }
 
-type server struct {
-	Options
-	mux    *http.ServeMux
-	health health
-	budget *rest.BodyBudget
-}
-
-// health is the last result of checkHealth.
-type health struct {
-	mu     sync.Mutex
-	at     time.Time
-	reason string // a sentence; empty: healthy
-}
+type server struct{ Options }

@@ -2,24 +2,16 @@ package server
 
 import "github.com/openberth/berth/api/compute"
 
-// base returns the URL of the service that the client has used.
-func (c *call) base() string {
-	if c.r.TLS != nil {
-		return "https://" + c.r.Host
-	}
-	return "http://" + c.r.Host
-}
-
 // links returns the two URLs of a resource: with the version (self) and without (bookmark). They have the project id if
 // the path of the request has it.
 func (c *call) links(collection, id string) []compute.Link {
 	return []compute.Link{
-		{Rel: "self", HRef: c.base() + "/v2.1" + c.prefix() + "/" + collection + "/" + id},
-		{Rel: "bookmark", HRef: c.base() + c.prefix() + "/" + collection + "/" + id},
+		{Rel: "self", HRef: c.BaseURL() + "/v2.1" + c.projectPath() + "/" + collection + "/" + id},
+		{Rel: "bookmark", HRef: c.BaseURL() + c.projectPath() + "/" + collection + "/" + id},
 	}
 }
 
-func (c *call) prefix() string {
+func (c *call) projectPath() string {
 	if c.project == "" {
 		return ""
 	}
@@ -31,8 +23,8 @@ func (c *call) nextLinks(limit, length int, lastID string) []compute.Link {
 	if limit == 0 || length < limit {
 		return nil
 	}
-	q := c.r.URL.Query()
+	q := c.R.URL.Query()
 	q.Set("marker", lastID)
-	path := c.r.URL.Path[len("/v2.1"):]
-	return []compute.Link{{Rel: "next", HRef: c.base() + "/v2.1" + c.prefix() + path + "?" + q.Encode()}}
+	path := c.R.URL.Path[len("/v2.1"):]
+	return []compute.Link{{Rel: "next", HRef: c.BaseURL() + "/v2.1" + c.projectPath() + path + "?" + q.Encode()}}
 }

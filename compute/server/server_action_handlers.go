@@ -9,13 +9,14 @@ import (
 	"github.com/openberth/berth/api/compute"
 	"github.com/openberth/berth/compute/flavor"
 	"github.com/openberth/berth/compute/lifecycle"
+	"github.com/openberth/berth/compute/policies"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/provider"
 )
 
 // actionSpec describes one action of POST /servers/{id}/action.
 type actionSpec struct {
-	admin  bool // requires the role admin
+	rule   string // of the policy
 	action lifecycle.Action
 	code   int // of the response
 
@@ -25,21 +26,23 @@ type actionSpec struct {
 
 // actionSpecs returns the actions by their key in the body. act handles forceDelete itself.
 func actionSpecs() map[string]actionSpec {
+	const accepted = http.StatusAccepted
 	return map[string]actionSpec{
-		"os-start":       {action: lifecycle.Start, code: http.StatusAccepted},
-		"os-stop":        {action: lifecycle.Stop, code: http.StatusAccepted},
-		"reboot":         {action: lifecycle.Reboot, code: http.StatusAccepted, read: readReboot},
-		"rebuild":        {action: lifecycle.Rebuild, code: http.StatusAccepted, read: readRebuild},
-		"resize":         {action: lifecycle.Resize, code: http.StatusAccepted, read: readResize},
-		"confirmResize":  {action: lifecycle.Confirm, code: http.StatusNoContent},
-		"revertResize":   {action: lifecycle.Revert, code: http.StatusAccepted},
-		"migrate":        {action: lifecycle.Migrate, code: http.StatusAccepted, read: readMigrate, admin: true},
-		"os-migrateLive": {action: lifecycle.Live, code: http.StatusAccepted, read: readLive, admin: true},
-		"evacuate":       {action: lifecycle.Evacuate, code: http.StatusOK, read: readEvacuate, admin: true},
-		"shelve":         {action: lifecycle.Shelve, code: http.StatusAccepted},
-		"shelveOffload":  {action: lifecycle.Offload, code: http.StatusAccepted, admin: true},
-		"unshelve":       {action: lifecycle.Unshelve, code: http.StatusAccepted},
-		"os-resetState":  {action: lifecycle.Reset, code: http.StatusAccepted, read: readReset, admin: true},
+		"os-start":       {rule: policies.StartServer, action: lifecycle.Start, code: accepted},
+		"os-stop":        {rule: policies.StopServer, action: lifecycle.Stop, code: accepted},
+		"reboot":         {rule: policies.RebootServer, action: lifecycle.Reboot, code: accepted, read: readReboot},
+		"rebuild":        {rule: policies.RebuildServer, action: lifecycle.Rebuild, code: accepted, read: readRebuild},
+		"resize":         {rule: policies.ResizeServer, action: lifecycle.Resize, code: accepted, read: readResize},
+		"confirmResize":  {rule: policies.ConfirmResize, action: lifecycle.Confirm, code: http.StatusNoContent},
+		"revertResize":   {rule: policies.RevertResize, action: lifecycle.Revert, code: accepted},
+		"migrate":        {rule: policies.MigrateServer, action: lifecycle.Migrate, code: accepted, read: readMigrate},
+		"os-migrateLive": {rule: policies.LiveMigrateServer, action: lifecycle.Live, code: accepted, read: readLive},
+		"evacuate": {rule: policies.EvacuateServer, action: lifecycle.Evacuate, code: http.StatusOK,
+			read: readEvacuate},
+		"shelve":        {rule: policies.ShelveServer, action: lifecycle.Shelve, code: accepted},
+		"shelveOffload": {rule: policies.OffloadServer, action: lifecycle.Offload, code: accepted},
+		"unshelve":      {rule: policies.UnshelveServer, action: lifecycle.Unshelve, code: accepted},
+		"os-resetState": {rule: policies.ResetServer, action: lifecycle.Reset, code: accepted, read: readReset},
 	}
 }
 
@@ -58,7 +61,10 @@ func (s *server) act(c *call) error {
 	}
 	for key, raw := range body {
 		if key == "forceDelete" {
-			if err := s.Conductor.Delete(c.r.Context(), found.ID); err != nil {
+			if err := c.Authorize(policies.ForceDeleteServer, ownerOf(found)); err != nil {
+				return err
+			}
+			if err := s.Conductor.Delete(c.R.Context(), found.ID); err != nil {
 				return err
 			}
 			return c.writeStatus(http.StatusAccepted)
@@ -74,9 +80,8 @@ func (s *server) act(c *call) error {
 
 // runAction decodes the arguments of an action, starts it, and writes the response.
 func (s *server) runAction(c *call, key string, raw json.RawMessage, d actionSpec, found lifecycle.Server) error {
-	if d.admin && !c.who.IsAdmin() {
-		return fault.New(fault.Forbidden, "", "the action %s needs the role admin, which %s does not have",
-			key, c.who.User)
+	if err := c.Authorize(d.rule, ownerOf(found)); err != nil {
+		return err
 	}
 	o := &object{name: key, keys: map[string]json.RawMessage{}}
 	if d.read != nil && !isNull(raw) {
@@ -93,7 +98,7 @@ func (s *server) runAction(c *call, key string, raw json.RawMessage, d actionSpe
 			return err
 		}
 	}
-	now, err := s.Conductor.Act(c.r.Context(), found.ID, request)
+	now, err := s.Conductor.Act(c.R.Context(), found.ID, request)
 	if fault.Is(err, fault.NotFound) {
 		return fault.New(fault.NotFound, "", "Instance %s could not be found.", found.ID)
 	}
@@ -101,7 +106,7 @@ func (s *server) runAction(c *call, key string, raw json.RawMessage, d actionSpe
 		return err
 	}
 	if d.action == lifecycle.Rebuild {
-		c.w.Header().Set("Location", c.links("servers", found.ID)[0].HRef)
+		c.W.Header().Set("Location", c.links("servers", found.ID)[0].HRef)
 		return c.writeJSON(d.code, map[string]any{"server": c.server(now, nil)})
 	}
 	return c.writeStatus(d.code)
@@ -145,7 +150,7 @@ func readResize(s *server, c *call, o *object, found lifecycle.Server, w *lifecy
 	if o.err != nil {
 		return o.err
 	}
-	f, err := s.visibleFlavor(c.r.Context(), c, ref)
+	f, err := s.visibleFlavor(c.R.Context(), c, ref)
 	if fault.Is(err, fault.NotFound) {
 		return fault.New(fault.Invalid, "", "Invalid input for resize.flavorRef: %w", err)
 	}
@@ -172,7 +177,7 @@ func readMigrate(s *server, c *call, o *object, found lifecycle.Server, w *lifec
 	if !c.version.Has(compute.ColdMigrateHost) {
 		return nil
 	}
-	return s.readTarget(c.r.Context(), o, found, w)
+	return s.readTarget(c.R.Context(), o, found, w)
 }
 
 func readLive(s *server, c *call, o *object, found lifecycle.Server, w *lifecycle.ActionRequested) error {
@@ -189,7 +194,7 @@ func readLive(s *server, c *call, o *object, found lifecycle.Server, w *lifecycl
 	if c.version.Has(compute.LiveMigrateForce) {
 		o.refuseForce()
 	}
-	return s.readTarget(c.r.Context(), o, found, w)
+	return s.readTarget(c.R.Context(), o, found, w)
 }
 
 func readEvacuate(s *server, c *call, o *object, found lifecycle.Server, w *lifecycle.ActionRequested) error {
@@ -197,7 +202,7 @@ func readEvacuate(s *server, c *call, o *object, found lifecycle.Server, w *life
 	if c.version.Has(compute.EvacuateForce) {
 		o.refuseForce()
 	}
-	return s.readTarget(c.r.Context(), o, found, w)
+	return s.readTarget(c.R.Context(), o, found, w)
 }
 
 // refuseForce decodes force, which would move a server to a host without a check for room.

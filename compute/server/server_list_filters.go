@@ -9,6 +9,7 @@ import (
 
 	"github.com/openberth/berth/api/compute"
 	"github.com/openberth/berth/compute/lifecycle"
+	"github.com/openberth/berth/compute/policies"
 	"github.com/openberth/berth/compute/store"
 	"github.com/openberth/berth/fault"
 )
@@ -46,7 +47,7 @@ func (c *call) readServerQuery(q url.Values) (w serverQuery, err error) {
 		return w, fault.New(fault.Invalid, "", "Berth lists servers by created_at, newest first (desc), "+
 			"and supports no other order; leave sort_key and sort_dir out")
 	}
-	w.filter = store.ServerFilter{Project: c.who.Project, Flavor: q.Get("flavor"), User: q.Get("user_id")}
+	w.filter = store.ServerFilter{Project: c.Who.Project, Flavor: q.Get("flavor"), User: q.Get("user_id")}
 	w.reservation = q.Get("reservation_id")
 	if w.name, err = nameFilter(q.Get("name")); err != nil {
 		return w, err
@@ -74,11 +75,17 @@ func (c *call) readAdminFilters(w *serverQuery, q url.Values) error {
 		}
 		all = value || !known
 	}
-	if !c.who.IsAdmin() {
-		if all {
-			return fault.New(fault.Forbidden, "", "all_tenants needs the role admin, which %s does not have",
-				c.who.User)
+	if all {
+		rule := policies.ListServersOfAll
+		if c.Spec.Rule == policies.DetailServers {
+			rule = policies.DetailServersOfAll
 		}
+		if err := c.Authorize(rule, c.owner()); err != nil {
+			return err
+		}
+		w.filter.Project = ""
+	}
+	if !c.Who.IsAdmin() {
 		return nil
 	}
 	name, err := hostFilter(q)
@@ -86,9 +93,6 @@ func (c *call) readAdminFilters(w *serverQuery, q url.Values) error {
 		return err
 	}
 	w.filter.Host = name
-	if all {
-		w.filter.Project = ""
-	}
 	for _, key := range []string{"project_id", "tenant_id"} {
 		if project := q.Get(key); project != "" {
 			w.filter.Project = project
@@ -119,7 +123,7 @@ func (c *call) readStatusFilter(w *serverQuery, text string) error {
 	if !known && c.version.Has(compute.StatusChecked) {
 		return fault.New(fault.Invalid, "", "%q is not a status of a server; ACTIVE, BUILD and ERROR are", text)
 	}
-	if status == "DELETED" && !c.who.IsAdmin() {
+	if status == "DELETED" && !c.Who.IsAdmin() {
 		return fault.New(fault.Forbidden, "", "only admins may list deleted servers")
 	}
 	w.filter.Status, w.none, w.filter.Deleted = status, !ours, status == "DELETED"

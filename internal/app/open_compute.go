@@ -11,6 +11,7 @@ import (
 	"github.com/openberth/berth/api/rest"
 	"github.com/openberth/berth/api/trace"
 	"github.com/openberth/berth/compute/conductor"
+	"github.com/openberth/berth/compute/policies"
 	computeserver "github.com/openberth/berth/compute/server"
 	computestore "github.com/openberth/berth/compute/store"
 	"github.com/openberth/berth/internal/settings"
@@ -47,9 +48,14 @@ func OpenCompute(ctx context.Context, url string, placement *api.Client, s setti
 	conductor := conductor.New(st, client)
 	conductor.Aliases, conductor.PCIInPlacement = s.Aliases, s.PCIInPlacement
 	conductor.Log, conductor.Pack, conductor.Providers, conductor.Lease = log, s.HostSettings.CPUs.Pack, client, held.lease
-	h := computeserver.New(computeserver.Options{Store: st, Conductor: conductor, Images: images, Providers: client,
+	options := computeserver.Options{Store: st, Conductor: conductor, Images: images, Providers: client,
 		Aliases: s.Aliases, PCIInPlacement: s.PCIInPlacement,
-		ResizeHere: s.ResizeToSameHost, Log: log, Stop: running.Done(), Lease: held.lease.Check})
+		ResizeHere: s.ResizeToSameHost, CORS: s.Compute.CORS,
+		ProxyHeaders: s.Compute.ProxyHeaders, Log: log, Stop: running.Done(), Lease: held.lease.Check}
+	if s.Compute.Policy != nil {
+		options.Enforcer = policies.Enforcer{Enforcer: s.Compute.Policy}
+	}
+	h := computeserver.New(options)
 	if err := conductor.Resume(ctx); err != nil {
 		stop()
 		return nil, errors.Join(err, held.release(), db.Close())

@@ -36,6 +36,7 @@ type Settings struct {
 	ComputeDB   string // [database] connection: compute's own tables; "": not set
 
 	Placement PlacementSettings
+	Compute   ComputeSettings
 	Images    ImageSettings
 	TLS       TLSSettings
 
@@ -76,6 +77,13 @@ type PlacementSettings struct {
 	policyErr         error         // why the policy for callers from Keystone could not be read
 	IndexRefresh      time.Duration // [berth] index_refresh_interval, seconds in the file
 	IndexMaxAge       time.Duration // [berth] index_max_age, seconds in the file; 0: any age
+}
+
+// ComputeSettings are the options of compute's HTTP API: [cors], [oslo_middleware] and [oslo_policy].
+type ComputeSettings struct {
+	CORS         cors.Options
+	ProxyHeaders bool // [oslo_middleware] enable_proxy_headers_parsing
+	Policy       *policy.Enforcer
 }
 
 // ImageSettings are the options of [glance]: how compute calls the image service.
