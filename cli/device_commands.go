@@ -36,7 +36,7 @@ type DeviceCleanCmd struct {
 // Run requests the cleaning and waits for its result. If it fails, the error has the reason that the agent reports.
 func (c *DeviceCleanCmd) Run(g *Globals) error {
 	const op = "cli.device.clean"
-	ctx, cancel := context.WithTimeout(context.Background(), c.Wait)
+	ctx, cancel := context.WithTimeout(g.untilInterrupted(), c.Wait)
 	defer cancel()
 	before, err := g.report(ctx, c.Host)
 	if err != nil {
@@ -66,6 +66,9 @@ func (c *DeviceCleanCmd) Run(g *Globals) error {
 			}
 		}
 		if backoff.Sleep(ctx, cmp.Or(c.pause, time.Second)) != nil {
+			if cause := g.untilInterrupted().Err(); cause != nil {
+				return &StoppedWaiting{Cause: cause, Look: "berth device show " + c.Host + " " + c.Address}
+			}
 			return fault.New(fault.Unavailable, op, "%s of %s is not clean after %s: the request remains until the agent has "+
 				"handled it; see `berth device show` and `berth host list`", c.Address, c.Host, c.Wait)
 		}

@@ -2,11 +2,10 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"time"
 
 	"github.com/openberth/berth/api/compute"
-	"github.com/openberth/berth/backoff"
 	"github.com/openberth/berth/fault"
 )
 
@@ -44,11 +43,11 @@ func (c *ServerCreateCmd) Run(g *Globals) error {
 		s, err := client.Server(ctx, made.ID)
 		return []compute.Server{s}, err
 	}
-	list, err := read()
-	for c.Wait && err == nil && building(list) {
-		if err = pause(ctx); err == nil {
-			list, err = read()
-		}
+	var list []compute.Server
+	if c.Wait {
+		list, err = g.watch().built(ctx, read)
+	} else {
+		list, err = read()
 	}
 	if err != nil {
 		return err
@@ -57,33 +56,6 @@ func (c *ServerCreateCmd) Run(g *Globals) error {
 		return err
 	}
 	return failures(list)
-}
-
-func building(list []compute.Server) bool {
-	for _, s := range list {
-		if s.Status == "BUILD" {
-			return true
-		}
-	}
-	return false
-}
-
-// failures returns the fault of the first server in ERROR.
-func failures(list []compute.Server) error {
-	for _, s := range list {
-		if s.Status == "ERROR" && s.Fault != nil {
-			return fault.New(fault.NoCapacity, "", "server %s is in ERROR: %s; see `berth server why %s`", s.Name,
-				s.Fault.Message, s.ID)
-		}
-	}
-	return nil
-}
-
-func pause(ctx context.Context) error {
-	if backoff.Sleep(ctx, 100*time.Millisecond) != nil {
-		return fault.New(fault.Unavailable, "", "not finished in time: the operation continues; see `berth server list`")
-	}
-	return nil
 }
 
 func (g *Globals) printServers(list []compute.Server) error {
@@ -181,35 +153,29 @@ type ServerDeleteCmd struct {
 	Wait    bool     `help:"Wait until they no longer exist."`
 }
 
-// Run deletes each server; with --wait it returns when they no longer exist.
+// Run deletes each server and prints the results; with --wait it returns when they no longer exist.
 func (c *ServerDeleteCmd) Run(g *Globals) error {
 	ctx, cancel := g.context()
 	defer cancel()
-	client := g.compute()
-	ids := []string{}
-	for _, name := range c.Servers {
-		s, err := client.Server(ctx, name)
-		if err != nil {
-			return err
+	results, good, failed := g.eachServer(ctx, c.Servers, "deletion requested",
+		func(ctx context.Context, s compute.Server) error { return g.compute().DeleteServer(ctx, s.ID) })
+	watch := g.watch()
+	for _, s := range good {
+		if !c.Wait {
+			break
 		}
-		ids = append(ids, s.ID)
-	}
-	for _, id := range ids {
-		if err := client.DeleteServer(ctx, id); err != nil {
-			return err
-		}
-	}
-	for _, id := range ids {
-		for c.Wait {
-			if _, err := client.Server(ctx, id); fault.Is(err, fault.NotFound) {
-				break
-			} else if err != nil {
-				return err
+		if err := watch.gone(ctx, s.ID); err != nil {
+			failed = errors.Join(failed, of(s.Name, len(c.Servers), err))
+			if ctx.Err() != nil {
+				return failed
 			}
-			if err := pause(ctx); err != nil {
-				return err
+			continue
+		}
+		for i := range results {
+			if results[i].ID == s.ID {
+				results[i].Result = "deleted"
 			}
 		}
 	}
-	return nil
+	return errors.Join(g.printResults(results), failed)
 }

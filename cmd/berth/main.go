@@ -7,10 +7,8 @@ import (
 	"io"
 	"net/http"
 	"os"
-	"os/signal"
 	"runtime/debug"
 	"strings"
-	"syscall"
 
 	"github.com/alecthomas/kong"
 
@@ -36,7 +34,7 @@ type grammar struct {
 
 func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
 
-// Exit statuses: the command failed, or the command line is not valid.
+// Exit statuses: the command failed, or the command line is not valid. exitStatus returns that of an interruption.
 const (
 	statusFailed = 1
 	statusUsage  = 2
@@ -67,15 +65,17 @@ func run(args []string, stdout, stderr io.Writer) int {
 		fmt.Fprintf(stderr, "berth: %s; `berth --help` shows the commands\n", err)
 		return statusUsage
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := untilSignal()
 	defer stop()
+	g.Interrupt = ctx
 	parsed.BindTo(ctx, (*context.Context)(nil))
 	parsed.Bind(&g.Globals, streams{stdout, stderr})
 	if err := parsed.Run(); err != nil {
 		for _, one := range joined(err) {
+			one = withInterruption(ctx, one)
 			fmt.Fprintln(stderr, "berth:", sentence(one)+g.hint(one))
 		}
-		return statusFailed
+		return exitStatus(ctx, err)
 	}
 	return 0
 }
