@@ -109,8 +109,8 @@ func failures(list []compute.Server) error {
 		if n := len(names[text]); n > 1 {
 			who = fmt.Sprintf("%d servers (%s) are", n, namesText(names[text]))
 		}
-		failed = append(failed, fault.New(fault.NoCapacity, "", "%s in ERROR: %s; see `berth server why %s`", who, text,
-			ids[text]))
+		failed = append(failed, fault.New(fault.NoCapacity, "", "%s in ERROR: %s; see `berth server why %s`", who,
+			strings.TrimSuffix(text, "."), ids[text]))
 	}
 	return errors.Join(failed...)
 }
