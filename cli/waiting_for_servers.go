@@ -111,6 +111,19 @@ func (w *watch) settled(ctx context.Context, id string) (compute.Server, error) 
 	}
 }
 
+// confirmed waits until a confirmed move has ended.
+func (w *watch) confirmed(ctx context.Context, id string) (compute.Server, error) {
+	for {
+		s, err := w.settled(ctx, id)
+		if err != nil || s.Status != "VERIFY_RESIZE" {
+			return s, err
+		}
+		if err := w.next(ctx, []compute.Server{s}); err != nil {
+			return s, err
+		}
+	}
+}
+
 // gone waits until a server no longer exists.
 func (w *watch) gone(ctx context.Context, id string) error {
 	for {

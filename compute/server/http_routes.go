@@ -21,7 +21,11 @@ func (s *server) routes() map[string]methods {
 		"/v2.1/os-migrations":           {http.MethodGet: admin(s.listMigrations)},
 		"/v2.1/os-services":             {http.MethodGet: admin(s.listServices)},
 		"/v2.1/os-services/force-down":  {http.MethodPut: admin(s.forceDown)},
-		"/v2.1/os-services/{service}":   {http.MethodPut: admin(s.updateService)},
+		"/v2.1/os-services/enable":      {http.MethodPut: admin(s.enableService)},
+		"/v2.1/os-services/disable":     {http.MethodPut: admin(s.disableService)},
+
+		"/v2.1/os-services/disable-log-reason": {http.MethodPut: admin(s.disableServiceWithReason)},
+		"/v2.1/os-services/{service}":          {http.MethodPut: admin(s.updateService)},
 
 		"/v2.1/flavors":        {http.MethodGet: s.listFlavors, http.MethodPost: admin(s.createFlavor)},
 		"/v2.1/flavors/detail": {http.MethodGet: s.detailFlavors},
@@ -38,6 +42,7 @@ func (s *server) routes() map[string]methods {
 			http.MethodDelete: admin(s.forgetHost)},
 		"/berth/v1/hosts/{host}/allocations": {http.MethodGet: admin(s.hostAllocations),
 			http.MethodPost: admin(s.healHost)},
+		"/berth/v1/hosts/{host}/drain": {http.MethodGet: admin(s.planDrain)},
 		"/berth/v1/hosts/{host}/down": {http.MethodPut: admin(s.hostDown),
 			http.MethodDelete: admin(s.hostUp)},
 		"/berth/v1/hosts/{host}/devices/{address}/clean": {http.MethodPost: admin(s.cleanDevice)},
