@@ -40,7 +40,7 @@ func (g *Globals) act(w Waiting, servers []string, action string, args map[strin
 	if ctx.Err() != nil {
 		return failed
 	}
-	if err := g.printServers(list); err != nil {
+	if err := g.printServers(ctx, list, false); err != nil {
 		return err
 	}
 	return errors.Join(failed, failures(list))

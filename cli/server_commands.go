@@ -52,7 +52,7 @@ func (c *ServerCreateCmd) Run(g *Globals) error {
 	if err != nil {
 		return err
 	}
-	if err := g.printServers(list); err != nil {
+	if err := g.printServers(ctx, list, false); err != nil {
 		return err
 	}
 	return failures(list)
@@ -63,20 +63,26 @@ type ServerListCmd struct {
 	Name    string `help:"Only names that match this regular expression."`
 	Status  string `help:"Only servers in this status."`
 	Host    string `help:"Only servers on this host."`
-	All     bool   `help:"Servers of all projects." default:"true" negatable:""`
+	All     *bool  `help:"Servers of all projects, or with --no-all of one's own. Default: all that the user may list." negatable:""`
 	Deleted bool   `help:"Only deleted servers."`
+	LongOutput
 }
 
 // Run prints the servers.
 func (c *ServerListCmd) Run(g *Globals) error {
 	ctx, cancel := g.context()
 	defer cancel()
-	list, err := g.compute().Servers(ctx, compute.ListServers{Name: c.Name, Status: c.Status, Host: c.Host,
-		AllProjects: c.All, Deleted: c.Deleted})
+	wanted := compute.ListServers{Name: c.Name, Status: c.Status, Host: c.Host, AllProjects: c.All == nil || *c.All,
+		Deleted: c.Deleted}
+	list, err := g.compute().Servers(ctx, wanted)
+	if c.All == nil && fault.Is(err, fault.Forbidden) { // the user lists one project only
+		wanted.AllProjects = false
+		list, err = g.compute().Servers(ctx, wanted)
+	}
 	if err != nil {
 		return err
 	}
-	return g.printServers(list)
+	return g.printServers(ctx, list, c.Long)
 }
 
 // ServerShowCmd shows one server.
@@ -102,7 +108,7 @@ func (c *ServerShowCmd) Run(g *Globals) error {
 		rows = append(rows, []string{"flavor", s.Flavor.Name})
 	}
 	devices, err := g.hosts().Devices(ctx)
-	if err != nil {
+	if err != nil && !fault.Is(err, fault.Forbidden) { // users do not see the devices of hosts
 		return err
 	}
 	for _, d := range devices {

@@ -1,17 +1,94 @@
 package cli
 
-import "github.com/openberth/berth/api/compute"
+import (
+	"context"
+	"fmt"
+	"strings"
 
-// printServers prints servers as a table, or as JSON.
-func (g *Globals) printServers(list []compute.Server) error {
-	rows := [][]string{}
+	"github.com/openberth/berth/api/compute"
+)
+
+// listedServer is a server with the addresses of the devices that it holds.
+type listedServer struct {
+	compute.Server
+	Devices []string `json:"devices"`
+}
+
+// printServers prints servers as a table, or as JSON. Only admins see devices. The table has at most shownDevices of a
+// server, with long all.
+func (g *Globals) printServers(ctx context.Context, list []compute.Server, long bool) error {
+	held := g.devicesOf(ctx, list)
+	docs, rows := []listedServer{}, [][]string{}
 	for _, s := range list {
-		rows = append(rows, []string{s.ID, s.Name, statusOf(s), dash(hostOf(s)), dash(faultOf(s))})
+		docs = append(docs, listedServer{s, append([]string{}, held[s.ID]...)})
+		rows = append(rows, []string{s.ID, s.Name, statusOf(s), dash(hostOf(s)), dash(flavorOf(s)),
+			dash(heldText(s, held[s.ID], long)), dash(faultOf(s))})
 	}
-	if list == nil {
-		list = []compute.Server{}
+	return g.print(docs, []string{"ID", "Name", "Status", "Host", "Flavor", "Devices", "Fault"}, rows)
+}
+
+// shownDevices is how many devices of a server a table shows.
+const shownDevices = 2
+
+// heldText returns the devices of a server; before it has any, those that its flavor requests.
+func heldText(s compute.Server, held []string, long bool) string {
+	switch {
+	case len(held) == 0:
+		if alias := requestedAlias(s); alias != "" {
+			return "requests " + alias
+		}
+		return ""
+	case long || len(held) <= shownDevices+1:
+		return strings.Join(held, ", ")
 	}
-	return g.print(list, []string{"ID", "Name", "Status", "Host", "Fault"}, rows)
+	return fmt.Sprintf("%s and %d more", strings.Join(held[:shownDevices], ", "), len(held)-shownDevices)
+}
+
+// requestedAlias returns the devices that the flavor of a server requests, such as "gpu:2".
+func requestedAlias(s compute.Server) string {
+	if s.Flavor.FlavorValues == nil {
+		return ""
+	}
+	return s.Flavor.ExtraSpecs["pci_passthrough:alias"]
+}
+
+// devicesOf returns the addresses of the devices that servers hold, by server id; nothing for callers who may not see
+// devices.
+func (g *Globals) devicesOf(ctx context.Context, list []compute.Server) map[string][]string {
+	held, wanted := map[string][]string{}, []string{}
+	for _, s := range list {
+		if requestedAlias(s) != "" {
+			wanted = append(wanted, s.ID)
+		}
+	}
+	if len(wanted) <= maxSingleReads {
+		for _, id := range wanted {
+			why, err := g.compute().Why(ctx, id)
+			if err != nil {
+				return held
+			}
+			for _, d := range why.Devices {
+				held[id] = append(held[id], d.Address)
+			}
+		}
+		return held
+	}
+	devices, err := g.hosts().Devices(ctx)
+	if err != nil {
+		return held
+	}
+	for _, d := range devices {
+		held[d.Holder] = append(held[d.Holder], d.Address)
+	}
+	return held
+}
+
+// flavorOf returns the name of the flavor of a server.
+func flavorOf(s compute.Server) string {
+	if s.Flavor.FlavorValues == nil {
+		return s.Flavor.ID
+	}
+	return s.Flavor.Name
 }
 
 // statusOf returns the status with the task in progress: "ACTIVE/deleting".

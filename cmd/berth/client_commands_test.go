@@ -38,7 +38,27 @@ func TestClientCommands(t *testing.T) {
 		urls...)...); status != 0 {
 		t.Fatal(stderr)
 	}
-	try("ACTIVE", "server", "list")
+	id := try("ACTIVE", "server", "list", "-o", "json")
+	id, _, _ = strings.Cut(id[strings.Index(id, `"id": "`)+len(`"id": "`):], `"`)
+	try("cmp1  f       0000:1", "server", "list")
+	try("allocated  s\n", "device", "list")
+	try("allocated  "+id, "device", "list", "--long")
+	try(id, "device", "list", "-o", "json")
+	try("alias vf: devices 0000:1", "server", "why", "s")
+	try(" cmp1  cmp1\n", "provider", "list")
+	try("root_provider_uuid", "provider", "list", "-o", "json")
+	try("1  cmp1_0000:1", "candidates", "resources1=CUSTOM_VF:2")
+	if shown := try("", "provider", "show", "cmp1_0000:10:00.0") + try("", "provider", "show",
+		"cmp1_0000:11:00.0"); !strings.Contains(shown, "held by s ("+id+")") {
+		t.Errorf("no provider is held by s: %s", shown)
+	}
+	if own := try("ID", "server", "list", "--token", "ann:p1"); strings.Contains(own, id) {
+		t.Errorf("a user lists the server of another project: %s", own)
+	}
+	if _, stderr, status := output(t, append([]string{"server", "list", "--all", "--token", "ann:p1"},
+		urls...)...); status != 1 || !strings.Contains(stderr, "needs the role admin") {
+		t.Errorf("server list --all of a user: status %d %s", status, stderr)
+	}
 	try("device", "server", "show", "s")
 	try("CUSTOM_VF:1", "server", "why", "s")
 	try("8086:1515", "device", "list")
