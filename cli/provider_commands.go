@@ -205,7 +205,8 @@ func (c *ProviderShowCmd) Run(g *Globals) error {
 	}{docOf(p, used), held}
 	known := namesOf(tree.Providers)
 	rows := pairs("uuid", string(p.ID), "name", p.Name, "generation", strconv.Itoa(p.Generation), "root",
-		known.both(string(p.Root)), "parent", dash(known.both(string(p.Parent))), "traits", dash(strings.Join(strs(p.Traits), " ")), "aggregates",
+		known.both(string(p.Root)), "parent", dash(known.both(string(p.Parent))), "traits",
+		dash(strings.Join(strs(p.Traits), " ")), "aggregates",
 		dash(strings.Join(strs(p.Aggregates), " ")))
 	for _, class := range inventoryOrder(p) {
 		i := p.Inventories[class]
