@@ -13,6 +13,7 @@ import (
 // HostCmd groups the commands on hosts.
 type HostCmd struct {
 	List HostListCmd `cmd:"" help:"List hosts with the time of their last report and their conditions."`
+	Show HostShowCmd `cmd:"" help:"Show a host with its conditions, devices and servers."`
 	Down HostDownCmd `cmd:"" help:"Declare a host dead: resources that servers left there are released without its agent, and no server is scheduled to it. First make sure that the host does not run."`
 	Up   HostUpCmd   `cmd:"" help:"Undo 'host down'. Servers are scheduled to the host again after its agent has reported."`
 

@@ -49,7 +49,7 @@ func (g *Globals) eachServer(ctx context.Context, names []string, done string,
 		}
 		results = append(results, r)
 	}
-	return results, good, several(len(names), failed)
+	return results, good, several(len(names), "servers", failed)
 }
 
 // of returns the error of one of several servers, with its name.
@@ -60,15 +60,15 @@ func of(name string, of int, err error) error {
 	return &fault.Error{Kind: fault.KindOf(err), Msg: name + ": " + fault.TextOf(err), Err: err}
 }
 
-// several joins the errors of a command on several servers. If the user interrupted it, only that is returned.
-func several(servers int, failed []error) error {
+// several joins the errors of a command on several objects. If the user interrupted it, only that is returned.
+func several(n int, nouns string, failed []error) error {
 	for _, err := range failed {
 		if errors.Is(err, context.Canceled) {
 			return err
 		}
 	}
-	if servers > 1 && len(failed) > 0 {
-		failed = append(failed, fault.New(fault.Conflict, "", "failed for %d of %d servers", len(failed), servers))
+	if n > 1 && len(failed) > 0 {
+		failed = append(failed, fault.New(fault.Conflict, "", "failed for %d of %d %s", len(failed), n, nouns))
 	}
 	return errors.Join(failed...)
 }
