@@ -25,6 +25,16 @@ type candidateDoc struct {
 	Mappings    map[string][]provider.ID         `json:"mappings"`
 }
 
+// Validate checks the query.
+func (c *CandidatesCmd) Validate() error {
+	query, err := queryOf(c.Query)
+	if err != nil {
+		return err
+	}
+	_, err = placement.ParseAsk(placement.Latest, query)
+	return err
+}
+
 // Run prints the candidates, or the explanation.
 func (c *CandidatesCmd) Run(g *Globals) error {
 	query, err := queryOf(c.Query)

@@ -16,13 +16,18 @@ type HostHealCmd struct {
 	Oversubscribe bool   `help:"With --apply: write allocations that exceed the capacity of the host."`
 }
 
+// Validate checks the flags.
+func (c *HostHealCmd) Validate() error {
+	if c.Oversubscribe && !c.Apply {
+		return fault.New(fault.Invalid, "", "--oversubscribe needs --apply: without it nothing is written")
+	}
+	return nil
+}
+
 // Run prints the allocations that Placement lacks for servers on the host, and consumers with allocations on the host
 // that are not placed there. With --apply it adds what is missing, and returns fault.Conflict if some of it could not
 // be added.
 func (c *HostHealCmd) Run(g *Globals) error {
-	if c.Oversubscribe && !c.Apply {
-		return fault.New(fault.Invalid, "", "--oversubscribe needs --apply: without it nothing is written")
-	}
 	ctx, cancel := g.context()
 	defer cancel()
 	var found host.Allocations

@@ -36,6 +36,12 @@ type providerRow struct {
 	Generation int         `json:"generation"`
 }
 
+// Validate checks the query.
+func (c *ProviderListCmd) Validate() error {
+	_, err := queryOf(c.Query)
+	return err
+}
+
 // Run prints the providers.
 func (c *ProviderListCmd) Run(g *Globals) error {
 	query, err := queryOf(c.Query)

@@ -135,6 +135,14 @@ type ServerEvacuateCmd struct {
 	Waiting
 }
 
+// Validate checks that servers are given.
+func (c *ServerEvacuateCmd) Validate() error {
+	if len(c.Servers) == 0 && c.From == "" {
+		return fault.New(fault.Invalid, "", "no servers given: name servers, or a host with --from")
+	}
+	return nil
+}
+
 // Run requests the action.
 func (c *ServerEvacuateCmd) Run(g *Globals) error {
 	servers := c.Servers
@@ -151,9 +159,6 @@ func (c *ServerEvacuateCmd) Run(g *Globals) error {
 		for _, s := range list {
 			servers = append(servers, s.ID)
 		}
-	}
-	if len(servers) == 0 && c.From == "" {
-		return fault.New(fault.Invalid, "", "no servers given: name servers, or a host with --from")
 	}
 	args := map[string]any{}
 	if c.Host != "" {

@@ -18,11 +18,16 @@ type ServerCreateCmd struct {
 	Wait   bool   `help:"Wait until each is ACTIVE or ERROR; fail if any is in ERROR."`
 }
 
-// Run creates the servers and prints them.
-func (c *ServerCreateCmd) Run(g *Globals) error {
+// Validate checks the flags.
+func (c *ServerCreateCmd) Validate() error {
 	if c.Count < 1 {
 		return fault.New(fault.Invalid, "", "--count %d is not valid: it must be 1 or more", c.Count)
 	}
+	return nil
+}
+
+// Run creates the servers and prints them.
+func (c *ServerCreateCmd) Run(g *Globals) error {
 	ctx, cancel := g.context()
 	defer cancel()
 	client := g.compute()

@@ -7,7 +7,6 @@ import (
 	"io"
 	"net/http"
 	"os"
-	"runtime/debug"
 	"strings"
 
 	"github.com/alecthomas/kong"
@@ -62,7 +61,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 		return status
 	}
 	if err != nil {
-		fmt.Fprintf(stderr, "berth: %s; `berth --help` shows the commands\n", err)
+		fmt.Fprintf(stderr, "berth: %s\n", usageSentence(err))
 		return statusUsage
 	}
 	ctx, stop := untilSignal()
@@ -95,22 +94,6 @@ func (g *grammar) hint(err error) string {
 		return fmt.Sprintf("; the service at this URL has no %s: are --placement-url and --compute-url swapped?", answer.Path)
 	}
 	return ""
-}
-
-// version returns the module's version and the revision that this binary was built from, if the build recorded them.
-func version() string {
-	text := "berth"
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return text
-	}
-	text += " " + info.Main.Version
-	for _, setting := range info.Settings {
-		if setting.Key == "vcs.revision" {
-			text += " " + setting.Value
-		}
-	}
-	return text + " " + info.GoVersion
 }
 
 // streams are the outputs of a command: its results and its log.
