@@ -31,7 +31,11 @@ func (c *call) report() {
 	if global := c.r.Header.Get("X-Openstack-Request-Id"); globalID.MatchString(global) {
 		attrs = append(attrs, slog.String("global_request_id", global))
 	}
-	c.server.log.LogAttrs(context.WithoutCancel(c.ctx()), slog.LevelInfo, "request", attrs...)
+	level := slog.LevelInfo
+	if c.inProcess {
+		level = slog.LevelDebug // of compute or of the agent in the same process
+	}
+	c.server.log.LogAttrs(context.WithoutCancel(c.ctx()), level, "request", attrs...)
 }
 
 // statusClientGone is the status in logs and metrics of a request whose client disconnected before the answer.

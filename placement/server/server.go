@@ -131,7 +131,8 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if s.serveInternal(w, r) {
 		return
 	}
-	c := &call{server: s, w: w, r: r, id: "req-" + uuid.NewString(), began: s.now(), reads: s.index.reads.Load()}
+	c := &call{server: s, w: w, r: r, id: "req-" + uuid.NewString(), began: s.now(), reads: s.index.reads.Load(),
+		inProcess: rest.InProcess(r)}
 	if s.opts.ProxyHeaders {
 		c.r, c.scheme, c.prefix = forwarded(r)
 	}

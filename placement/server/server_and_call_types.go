@@ -124,6 +124,7 @@ type call struct {
 	prefix     string            // of the API's paths, from a proxy's headers
 	holdsSlot  bool              // the call holds a slot of Server.searches
 	cleanups   []func()          // called at the end of the call
+	inProcess  bool              // sent by another part of this process
 	clientGone bool              // the client disconnected, or the server stopped, before the answer was complete
 }
 
