@@ -62,8 +62,7 @@ func (c *DeviceCleanCmd) Run(g *Globals) error {
 				}
 			}
 			if i >= 0 && !h.Devices[i].Spent { // a missing device may come back
-				_, err := fmt.Fprintf(g.stdout(), "%s of %s is clean\n", c.Address, c.Host)
-				return err
+				return g.printClean(h.Devices[i])
 			}
 		}
 		if backoff.Sleep(ctx, cmp.Or(c.pause, time.Second)) != nil {
@@ -74,6 +73,15 @@ func (c *DeviceCleanCmd) Run(g *Globals) error {
 				"handled it; see `berth device show` and `berth host list`", c.Address, c.Host, c.Wait)
 		}
 	}
+}
+
+// printClean prints that a device is clean.
+func (g *Globals) printClean(d host.Device) error {
+	if g.Output == "json" {
+		return g.print(d, nil, nil)
+	}
+	_, err := fmt.Fprintf(g.stdout(), "%s of %s is clean\n", d.Address, d.Host)
+	return err
 }
 
 // DeviceListCmd lists the devices that the agents report.

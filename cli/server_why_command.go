@@ -69,7 +69,11 @@ func PrintWhy(w io.Writer, why compute.Why, providers map[string]string, long bo
 		printGrouped(&b, why, names(providers))
 	}
 	if m := why.Move; m != nil {
-		fmt.Fprintf(&b, "%s in progress: migration %s holds its resources on %s: %s\n", m.Kind, m.Migration, m.Source.Host,
+		migration := "it"
+		if long {
+			migration = "migration " + m.Migration
+		}
+		fmt.Fprintf(&b, "%s in progress: %s holds resources on %s: %s\n", m.Kind, migration, m.Source.Host,
 			devicesText(m.Source.Devices))
 	}
 	for _, l := range why.Leftovers {
