@@ -31,6 +31,8 @@ type Globals struct {
 	Stdout io.Writer    `kong:"-"` // for results; nil: standard output
 	Stderr io.Writer    `kong:"-"` // for messages; nil: standard error
 	HTTP   *http.Client `kong:"-"` // nil: a client with the certificates of the flags and a timeout of one minute
+
+	Interrupt context.Context `kong:"-"` // ends when the user interrupts the command; nil: never
 }
 
 func (g *Globals) placement() *placement.Client {
@@ -97,6 +99,15 @@ func (g *Globals) stderr() io.Writer {
 // commandTime is the time limit of one command.
 const commandTime = 2 * time.Minute
 
+// context returns the context of one command: it ends after commandTime, or when the user interrupts the command.
 func (g *Globals) context() (context.Context, context.CancelFunc) {
-	return context.WithTimeout(context.Background(), commandTime)
+	return context.WithTimeout(g.untilInterrupted(), commandTime)
+}
+
+// untilInterrupted returns a context without a time limit, for commands that have their own.
+func (g *Globals) untilInterrupted() context.Context {
+	if g.Interrupt == nil {
+		return context.Background()
+	}
+	return g.Interrupt
 }

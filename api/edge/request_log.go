@@ -5,6 +5,8 @@ import (
 	"log/slog"
 	"net/http"
 	"regexp"
+
+	"github.com/openberth/berth/api/rest"
 )
 
 // statusClientGone is the status in logs and metrics of a request whose client disconnected before the answer.
@@ -18,7 +20,7 @@ func (c *Call) report() {
 	}
 	c.core.metrics.Request(c.Route(), c.R.Method, status, took, c.out.size)
 	level := slog.LevelInfo
-	if c.Spec.Quiet && status < http.StatusBadRequest {
+	if (c.Spec.Quiet || rest.InProcess(c.R)) && status < http.StatusBadRequest {
 		level = slog.LevelDebug
 	}
 	ctx := context.WithoutCancel(c.R.Context())

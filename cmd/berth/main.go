@@ -7,10 +7,7 @@ import (
 	"io"
 	"net/http"
 	"os"
-	"os/signal"
-	"runtime/debug"
 	"strings"
-	"syscall"
 
 	"github.com/alecthomas/kong"
 
@@ -36,7 +33,7 @@ type grammar struct {
 
 func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
 
-// Exit statuses: the command failed, or the command line is not valid.
+// Exit statuses: the command failed, or the command line is not valid. exitStatus returns that of an interruption.
 const (
 	statusFailed = 1
 	statusUsage  = 2
@@ -64,18 +61,20 @@ func run(args []string, stdout, stderr io.Writer) int {
 		return status
 	}
 	if err != nil {
-		fmt.Fprintf(stderr, "berth: %s; `berth --help` shows the commands\n", err)
+		fmt.Fprintf(stderr, "berth: %s\n", usageSentence(err))
 		return statusUsage
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := untilSignal()
 	defer stop()
+	g.Interrupt = ctx
 	parsed.BindTo(ctx, (*context.Context)(nil))
 	parsed.Bind(&g.Globals, streams{stdout, stderr})
 	if err := parsed.Run(); err != nil {
 		for _, one := range joined(err) {
+			one = withInterruption(ctx, one)
 			fmt.Fprintln(stderr, "berth:", sentence(one)+g.hint(one))
 		}
-		return statusFailed
+		return exitStatus(ctx, err)
 	}
 	return 0
 }
@@ -98,22 +97,6 @@ func (g *grammar) hint(err error) string {
 		return fmt.Sprintf("; the service at this URL has no %s: are --placement-url and --compute-url swapped?", answer.Path)
 	}
 	return ""
-}
-
-// version returns the module's version and the revision that this binary was built from, if the build recorded them.
-func version() string {
-	text := "berth"
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return text
-	}
-	text += " " + info.Main.Version
-	for _, setting := range info.Settings {
-		if setting.Key == "vcs.revision" {
-			text += " " + setting.Value
-		}
-	}
-	return text + " " + info.GoVersion
 }
 
 // streams are the outputs of a command: its results and its log.

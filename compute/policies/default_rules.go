@@ -65,6 +65,7 @@ const (
 	ListHosts       = "berth:hosts:list"
 	ReportHost      = "berth:hosts:report"
 	ForgetHost      = "berth:hosts:forget"
+	PlanDrain       = "berth:hosts:drain:plan"
 	AuditHost       = "berth:hosts:audit"
 	HealHost        = "berth:hosts:heal"
 	SetHostDown     = "berth:hosts:down"
@@ -125,6 +126,7 @@ var guards = []guard{
 	{ListHosts, service, "GET /berth/v1/hosts"},
 	{ReportHost, service, "PUT /berth/v1/hosts/{host}"},
 	{ForgetHost, admin, "DELETE /berth/v1/hosts/{host}"},
+	{PlanDrain, admin, "GET /berth/v1/hosts/{host}/drain"},
 	{AuditHost, admin, "GET /berth/v1/hosts/{host}/allocations"},
 	{HealHost, admin, "POST /berth/v1/hosts/{host}/allocations"},
 	{SetHostDown, admin, "PUT /berth/v1/hosts/{host}/down"},

@@ -43,6 +43,9 @@ type Store interface {
 	ResolveClean(ctx context.Context, host string, needsCleaning func(pci.Address) bool,
 		answers []store.CleanRequest) error
 	Dead(ctx context.Context) ([]string, error)
+	DisableHost(ctx context.Context, host, reason string, now time.Time) error
+	EnableHost(ctx context.Context, host string) error
+	DisabledHosts(ctx context.Context) (map[string]string, error)
 	Migrations(ctx context.Context, f store.MigrationFilter) ([]store.Migration, error)
 
 	Available() error
@@ -69,6 +72,7 @@ type Conductor interface {
 	HostConditions(host string) []string
 	HostAudit(ctx context.Context, host string) (conductor.Audit, error)
 	HostHeal(ctx context.Context, host string, oversubscribe bool) (conductor.Audit, error)
+	PlanDrain(ctx context.Context, host string) ([]conductor.PlannedMove, error)
 }
 
 // Images is what the handlers need of an image service; *image.Client implements it. Image returns fault.NotFound for

@@ -62,7 +62,11 @@ func (s *server) guardedRoutes() map[string]methods {
 		"/v2.1/os-migrations":           {http.MethodGet: guarded(policies.ListMigrations, s.listMigrations)},
 		"/v2.1/os-services":             {http.MethodGet: guarded(policies.ListServices, s.listServices)},
 		"/v2.1/os-services/force-down":  {http.MethodPut: guarded(policies.UpdateService, s.forceDown)},
-		"/v2.1/os-services/{service}":   {http.MethodPut: guarded(policies.UpdateService, s.updateService)},
+		"/v2.1/os-services/enable":      {http.MethodPut: guarded(policies.UpdateService, s.enableService)},
+		"/v2.1/os-services/disable":     {http.MethodPut: guarded(policies.UpdateService, s.disableService)},
+		"/v2.1/os-services/disable-log-reason": {
+			http.MethodPut: guarded(policies.UpdateService, s.disableServiceWithReason)},
+		"/v2.1/os-services/{service}": {http.MethodPut: guarded(policies.UpdateService, s.updateService)},
 
 		"/v2.1/flavors": {http.MethodGet: open(s.listFlavors),
 			http.MethodPost: guarded(policies.CreateFlavor, s.createFlavor)},
@@ -82,6 +86,7 @@ func (s *server) guardedRoutes() map[string]methods {
 			http.MethodDelete: guarded(policies.ForgetHost, s.forgetHost)},
 		"/berth/v1/hosts/{host}/allocations": {http.MethodGet: guarded(policies.AuditHost, s.hostAllocations),
 			http.MethodPost: guarded(policies.HealHost, s.healHost)},
+		"/berth/v1/hosts/{host}/drain": {http.MethodGet: guarded(policies.PlanDrain, s.planDrain)},
 		"/berth/v1/hosts/{host}/down": {http.MethodPut: guarded(policies.SetHostDown, s.hostDown),
 			http.MethodDelete: guarded(policies.SetHostUp, s.hostUp)},
 		"/berth/v1/hosts/{host}/devices/{address}/clean": {

@@ -42,9 +42,9 @@ func (s *Store) Dead(ctx context.Context) ([]string, error) {
 	return hosts, wrap("Dead", err)
 }
 
-// Forget removes the report of a host, the declaration that it is dead, its clean requests and its removals. Its row
-// remains with a higher revision, so that a returning agent does not consider the assignments of the new host older
-// than those it has followed. It returns fault.Conflict if a server has a residence there.
+// Forget removes the report of a host, the declarations that it is dead or disabled, its clean requests and its
+// removals. Its row remains with a higher revision, so that a returning agent does not consider the assignments of the
+// new host older than those it has followed. It returns fault.Conflict if a server has a residence there.
 func (s *Store) Forget(ctx context.Context, host string) error {
 	const op = "Forget"
 	defer s.reports.lock(host)()
@@ -56,7 +56,7 @@ func (s *Store) Forget(ctx context.Context, host string) error {
 		if _, err := tx.Exec(ctx, clear, host); err != nil {
 			return err
 		}
-		for _, table := range []string{`compute_dead`, `compute_wishes`, `compute_removals`} {
+		for _, table := range []string{`compute_dead`, `compute_disabled`, `compute_wishes`, `compute_removals`} {
 			if _, err := tx.Exec(ctx, `DELETE FROM `+table+` WHERE host = ?`, host); err != nil {
 				return err
 			}
