@@ -29,11 +29,9 @@ func (sc *scheduler) claim(ctx context.Context, s lifecycle.Server) (lifecycle.E
 		if len(held.Allocation) > 0 && held.Allocation.Equal(choice.Allocation) {
 			return lifecycle.Claimed{Try: s.Try}, nil
 		}
-		missing, fresh := sc.audits.justAudited(choice.Host)
-		if !fresh {
-			if missing, err = sc.audits.auditRoot(ctx, choice.Host, choice.Root); err != nil {
-				return claimFailed(s, err)
-			}
+		var missing bool
+		if missing, err = sc.audits.auditRoot(ctx, choice.Host, choice.Root); err != nil {
+			return claimFailed(s, err)
 		}
 		if missing {
 			err = fault.New(fault.Conflict, "conductor.claim", "on host %s, %s", choice.Host, schedule.LacksAllocations)
