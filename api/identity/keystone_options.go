@@ -177,6 +177,7 @@ func ReadKeystone(c *config.Config) (o KeystoneOptions, warnings []string, err e
 type reader struct {
 	c     *config.Config
 	group string
+	more  string // further values of auth_type, each with a comma, for errors
 	err   error
 }
 
@@ -250,7 +251,7 @@ func (read *reader) invalidAuthType() {
 	if read.err != nil {
 		return
 	}
-	const remedy = "write password or v3applicationcredential"
+	remedy := "write " + read.more + "password or v3applicationcredential"
 	if e, found := read.c.Get(read.group, "auth_type", config.Name{Option: "auth_plugin"}); found {
 		read.err = e.Fault("identity.ReadKeystone", "Berth does not support this auth_type; %s", remedy)
 		return

@@ -5,15 +5,12 @@ import (
 	"encoding/json"
 	"io"
 	"log/slog"
-	"net/http"
 	"os"
-	"strings"
 
 	"github.com/openberth/berth/agent/cleaner"
 	"github.com/openberth/berth/agent/loop"
 	"github.com/openberth/berth/api/host"
 	api "github.com/openberth/berth/api/placement"
-	"github.com/openberth/berth/api/rest"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/internal/settings"
 )
@@ -24,12 +21,15 @@ type Endpoints struct {
 	Compute   host.Client
 }
 
-// TCPEndpoints returns clients that connect over the network.
-func TCPEndpoints(placementURL, computeURL string) Endpoints {
-	// The client has no timeout, because assignments are an endless stream. Other requests have a context with a timeout.
-	transport := &http.Client{}
-	return Endpoints{api.NewClient(placementURL, nil, serviceToken), hostClient(strings.TrimSuffix(computeURL, "/"),
-		transport)}
+// TCPEndpoints returns clients that connect over the network with the accounts of the settings. The addresses are those
+// of the command line; empty: those of the settings. It returns fault.Invalid for an account that is not complete.
+func TCPEndpoints(s settings.Settings, placementURL, computeURL string) (Endpoints, error) {
+	placement, err := PlacementClient(s, placementURL)
+	if err != nil {
+		return Endpoints{}, err
+	}
+	compute, err := computeClient(s, computeURL)
+	return Endpoints{placement, compute}, err
 }
 
 // NewAgent creates the agent of this host with its journal and its guests under dir. It does not start it.
@@ -99,9 +99,4 @@ func PrintPlan(ctx context.Context, s settings.Settings, dir string, endpoints E
 		return settings.Combine(fault.Conflict, "app.PrintPlan", sentences)
 	}
 	return err
-}
-
-func hostClient(base string, transport *http.Client) host.Client {
-	return host.Client{REST: &rest.Client{Base: base, HTTP: transport,
-		Headers: map[string]string{"X-Auth-Token": serviceToken}}}
 }

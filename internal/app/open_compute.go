@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"net/http"
 	"sync"
 
 	api "github.com/openberth/berth/api/placement"
@@ -15,9 +14,24 @@ import (
 	"github.com/openberth/berth/internal/settings"
 )
 
-// OpenCompute starts compute on its database and resumes unfinished operations. transport leads to Placement. It
+// OpenCompute starts compute on its database and resumes unfinished operations. placementURL is Placement's address on
+// the command line; empty: that of the settings. missing is the auth_strategy that applies if the option is not set. It
 // returns fault.Conflict if another process uses the database.
-func OpenCompute(ctx context.Context, url, placementURL string, transport *http.Client, s settings.Settings,
+func OpenCompute(ctx context.Context, url, placementURL string, s settings.Settings, missing string,
+	log *slog.Logger) (*Service, error) {
+	auth, err := newAuthentication(s, missing, log.With("service", "compute"))
+	if err != nil {
+		return nil, err
+	}
+	placement, err := PlacementClient(s, placementURL)
+	if err != nil {
+		return nil, err
+	}
+	return openCompute(ctx, url, s, auth, placement, log)
+}
+
+// openCompute is OpenCompute with the authentication of its callers and a client of Placement.
+func openCompute(ctx context.Context, url string, s settings.Settings, auth authentication, placement *api.Client,
 	log *slog.Logger) (*Service, error) {
 	images, err := imageClient(s.Images, log)
 	if err != nil {
@@ -42,13 +56,16 @@ func OpenCompute(ctx context.Context, url, placementURL string, transport *http.
 		stop()
 		return nil, errors.Join(err, held.release(), db.Close())
 	}
-	client := api.NewClient(placementURL, rest.Guard(transport, held.lease.Check), serviceToken)
+	guarded := *placement.REST
+	guarded.HTTP = rest.Guard(guarded.HTTP, held.lease.Check)
+	client := &api.Client{REST: &guarded}
 	conductor := conductor.New(st, client)
 	conductor.Aliases, conductor.PCIInPlacement = s.Aliases, s.PCIInPlacement
 	conductor.Log, conductor.Pack, conductor.Providers, conductor.Lease = log, s.HostSettings.CPUs.Pack, client, held.lease
 	h := computeserver.New(computeserver.Options{Store: st, Conductor: conductor, Images: images, Providers: client,
 		Aliases: s.Aliases, PCIInPlacement: s.PCIInPlacement,
-		ResizeHere: s.ResizeToSameHost, Log: log, Stop: running.Done(), Lease: held.lease.Check})
+		ResizeHere: s.ResizeToSameHost, Authenticate: auth.caller, Challenge: auth.challenge, Strategy: auth.strategy,
+		Log: log, Stop: running.Done(), Lease: held.lease.Check})
 	if err := conductor.Resume(ctx); err != nil {
 		stop()
 		return nil, errors.Join(err, held.release(), db.Close())

@@ -23,7 +23,7 @@ type Settings struct {
 	Debug   bool   // [DEFAULT] debug
 	LogFile string // [DEFAULT] log_file, in log_dir; "": standard error
 	Host    string // [DEFAULT] host: the hypervisor hostname; default: the name of the machine
-	Auth    string // [api] auth_strategy: noauth2 or keystone; "": not set
+	Auth    string // [api] auth_strategy: noauth2, http_basic or keystone; "": not set
 	AuthAt  string // place of auth_strategy, for errors
 	Rules   pci.Rules
 	Aliases pci.Aliases
@@ -37,6 +37,7 @@ type Settings struct {
 
 	Placement PlacementSettings
 	Images    ImageSettings
+	Accounts  AccountSettings
 
 	Sysfs        string              // [berth] sysfs: a directory shaped like /sys, or a captured machine (.txtar)
 	Capacity     hypervisor.Capacity // [berth] fake_vcpus, fake_memory_mb, fake_disk_gb
@@ -90,4 +91,11 @@ type HostSettings struct {
 	Facts  string // [berth] fact_source: one of FactSources
 	CPUs   reconcile.CPUs
 	Clean  string // [berth] device_clean_command: the program that cleans a device, given its address; "": none
+}
+
+// AccountSettings are the accounts of callers with http_basic, and those with which services call each other.
+type AccountSettings struct {
+	Basic     identity.BasicOptions // [DEFAULT] http_basic_auth_user_file; [berth] admin_users, service_users, user_projects
+	Placement identity.ServiceCalls // [placement]: how compute and the agent call Placement
+	Compute   identity.ServiceCalls // [compute]: how the agent calls compute
 }
