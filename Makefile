@@ -14,7 +14,7 @@ build: ## build ./berth, a static binary
 demo: ## run the tour on this machine
 	$(GO) run ./cmd/berth demo
 
-test: ## run the tests that need only Go, about four minutes; prints what only `make check` runs
+test: ## run the tests that need only Go, in under three minutes; prints what only `make check` runs
 	GO=$(GO) sh .ci/quick-tests
 
 check: tools ## run all tests except the lab, with real databases and OpenStack services; installs them (as root)

@@ -3,7 +3,6 @@ package config
 import (
 	"os"
 	"path/filepath"
-	"reflect"
 	"strings"
 	"testing"
 
@@ -28,17 +27,6 @@ func wantFault(t *testing.T, err error, kind fault.Kind, text string) {
 	t.Helper()
 	if !fault.Is(err, kind) || fault.TextOf(err) != text {
 		t.Errorf("got  %s: %v\nwant %s: %s", fault.KindOf(err), fault.TextOf(err), kind, text)
-	}
-}
-
-func TestUnknownOptionsAreListed(t *testing.T) {
-	c := parseConfig(t, "[DEFAULT]\nx = 1\n[PCI]\nalias = 1\nailas = 1\n", "[default]\nx = 2\n")
-	var got []string
-	for _, e := range c.Unknown([]Name{{"DEFAULT", "x"}, {"pci", "alias"}, {"pci", "device_spec"}}) {
-		got = append(got, e.Place())
-	}
-	if want := []string{"first.conf:5", "second.conf:2"}; !reflect.DeepEqual(got, want) {
-		t.Errorf("unknown %q, want %q", got, want)
 	}
 }
 

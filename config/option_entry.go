@@ -65,3 +65,14 @@ func (e Entry) shown() string {
 	}
 	return text
 }
+
+// Name is an option's full name. As an option's deprecated name, an empty part means "as the option itself".
+type Name struct{ Group, Option string }
+
+// groupKey returns a group's name for comparison in lower case, except DEFAULT.
+func groupKey(group string) string {
+	if group == "DEFAULT" || group == "" {
+		return "DEFAULT"
+	}
+	return strings.ToLower(group)
+}

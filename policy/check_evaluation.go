@@ -198,3 +198,30 @@ func searchBelow(value any, rest []string, want string) (bool, error) {
 	}
 	return search(func(key string) (any, bool) { v, found := inner[key]; return v, found }, rest, want)
 }
+
+// entry is one rule with its place.
+type entry struct {
+	name  string
+	place string // "policy.yaml:12", or "default"
+	check Check
+}
+
+// ruleset is the combination of all files and defaults. It is immutable.
+type ruleset struct {
+	rules    map[string]entry
+	scopes   map[string][]string // of the rules in code
+	fallback string              // the name of the default rule
+	remote   *remote
+	warnings []string
+}
+
+// find returns the rule with a name, or the default rule, or nil.
+func (s *ruleset) find(name string) *entry {
+	if e, ok := s.rules[name]; ok {
+		return &e
+	}
+	if e, ok := s.rules[s.fallback]; ok {
+		return &e
+	}
+	return nil
+}

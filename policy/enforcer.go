@@ -18,62 +18,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-
-	"github.com/openberth/berth/fault"
 )
-
-// Rule is one of a service's rules, as defined in its code.
-type Rule struct {
-	Name        string      // "placement:usages"
-	Check       string      // in the rule language
-	Scopes      []string    // the scopes of tokens it accepts: system, domain, project; empty: any
-	Deprecated  *Deprecated // the rule that it replaces
-	Description string
-}
-
-// Deprecated is the former name and check of a rule. While Options.EnforceNewDefaults is not set, a request that meets
-// the old check is allowed too. A rule with the old name in a file has precedence over the new rule's default.
-type Deprecated struct{ Name, Check string }
-
-// Creds are the credentials of a request under oslo.context's names: user_id, project_id, roles ([]string),
-// system_scope, domain_id, user_domain_id, project_domain_id, is_admin_project … Values are text, bool, int, int64,
-// float64, nil (None in a rule), lists ([]string, []any) or mappings (map[string]any) of them. They are read-only.
-type Creds map[string]any
-
-// get returns a credential, and whether it is set. `system` is another name of a system_scope that is not empty.
-func (c Creds) get(key string) (any, bool) {
-	if key == "system" {
-		if scope := c["system_scope"]; isTrue(scope) {
-			return scope, true
-		}
-	}
-	value, found := c[key]
-	return value, found
-}
-
-// scope returns the scope of the token with these credentials: system, domain or project.
-func (c Creds) scope() string {
-	set := func(key string) bool {
-		value, _ := c.get(key)
-		return isTrue(value)
-	}
-	switch {
-	case set("system"):
-		return "system"
-	case set("domain_id"):
-		return "domain"
-	}
-	return "project"
-}
-
-// Options are the settings of an Enforcer: [oslo_policy]. The zero value has the defaults.
-type Options struct {
-	EnforceNewDefaults bool // enforce_new_defaults: deprecated checks are not evaluated
-	EnforceScope       bool // enforce_scope: a token without one of a rule's scopes is denied
-	// policy_default_rule: the rule that is used in place of rules that do not exist; empty: "default"
-	DefaultRule string
-	Remote      Remote // for http: and https: checks
-}
 
 // Enforcer evaluates rules. It is safe for concurrent use.
 type Enforcer struct {
@@ -164,10 +109,4 @@ func (e *Enforcer) Allow(rule string, creds Creds, target map[string]any) (bool,
 		return false, fmt.Sprintf("%s requires %s (%s)", rule, found.check, found.place)
 	}
 	return true, ""
-}
-
-// invalid returns a fault Invalid about a rule, with its place and name.
-func invalid(place, name, format string, args ...any) error {
-	reason := fmt.Errorf(format, args...)
-	return fault.New(fault.Invalid, "policy", "%s: rule %q: %w", place, name, reason)
 }

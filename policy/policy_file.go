@@ -267,3 +267,9 @@ func valueOf(node *yaml.Node, depth int) (value any, odd string) {
 	}
 	return nil, notRule
 }
+
+// invalid returns a fault Invalid about a rule, with its place and name.
+func invalid(place, name, format string, args ...any) error {
+	reason := fmt.Errorf(format, args...)
+	return fault.New(fault.Invalid, "policy", "%s: rule %q: %w", place, name, reason)
+}

@@ -87,8 +87,3 @@ func (s Set) assign(holder resource.ConsumerID, slots []slot, near Near) (Set, R
 func (s Set) serving(holder resource.ConsumerID, request string) []Claim {
 	return slices.DeleteFunc(s.Held(holder), func(c Claim) bool { return c.Request != request })
 }
-
-// inside reports whether a device belongs to the provider of the i-th device of a request.
-func inside(e entry, r pci.Request, i int) bool {
-	return r.Providers == nil || e.offer.Provider == r.Providers[i]
-}

@@ -132,3 +132,8 @@ func joinFew(list []string) string {
 	}
 	return fmt.Sprintf("%s and %d more", strings.Join(list[:most], ", "), len(list)-most)
 }
+
+// inside reports whether a device belongs to the provider of the i-th device of a request.
+func inside(e entry, r pci.Request, i int) bool {
+	return r.Providers == nil || e.offer.Provider == r.Providers[i]
+}

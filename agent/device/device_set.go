@@ -12,48 +12,12 @@
 package device
 
 import (
-	"fmt"
 	"maps"
 	"slices"
 
-	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/pci"
 	"github.com/openberth/berth/resource"
 )
-
-// Offer is a device that device_spec offers.
-type Offer struct {
-	Device   pci.Device
-	Provider resource.ProviderID // that counts it in Placement, or "" while it is not there
-	Name     string              // of that provider, or ""
-	Class    resource.Class
-	Traits   []resource.Trait // sorted
-	ForPorts bool             // only for network ports, never for an alias
-
-	RemoteManaged  bool     // of its rule; likewise never for an alias
-	Managed        pci.Flag // of its rule; No: the hypervisor does not change the kernel's driver
-	LiveMigratable pci.Flag // of its rule
-	Spent          bool     // for one-time use and used: it cannot be claimed until it is cleaned
-}
-
-// same reports whether two offers are equal for a holder of the device: a new driver or network name does not matter,
-// nor does the class of a device that no provider counts yet.
-func (o Offer) same(p Offer) bool {
-	return sameDevice(o.Device, p.Device) && (o.Class == p.Class || o.Provider == "") &&
-		(o.Provider == p.Provider || o.Provider == "" || p.Provider == "")
-}
-
-// ID returns the device's ID.
-func (o Offer) ID() ID { return PCI(o.Device.Address) }
-
-// Claim is one device held by a consumer. A claim from a journal needs only Device.Address, Holder, Request, Provider
-// and State; the rest then comes from the device's offer.
-type Claim struct {
-	Offer
-	Holder  resource.ConsumerID
-	Request string // request_id of the PCI request that it serves
-	State   State  // Claimed or Allocated
-}
 
 // Entry is one device of a Set in the form of the host report.
 type Entry struct {
@@ -62,30 +26,6 @@ type Entry struct {
 	Holder  resource.ConsumerID
 	Request string
 	Gone    bool // no longer on the host or in device_spec; it is removed from the set when it is freed
-}
-
-// Change is the effect of an operation on one device.
-type Change struct {
-	ID  ID
-	Was State // "" for a new device
-	Now State
-	Why string // a sentence, or "" when the states suffice
-}
-
-// String returns the change in a form for logs.
-func (c Change) String() string {
-	was := c.Was
-	if was == "" {
-		was = "new"
-	}
-	text := fmt.Sprintf("%s: %s, now %s", c.ID, was, c.Now)
-	if c.Was == c.Now {
-		text = fmt.Sprintf("%s: %s", c.ID, c.Now)
-	}
-	if c.Why != "" {
-		text += ": " + c.Why
-	}
-	return text
 }
 
 // Set is all devices that a host offers or that are held. The zero value is empty.
@@ -104,45 +44,6 @@ type entry struct {
 }
 
 func (e entry) held() bool { return e.holder != "" }
-
-// New returns the set of a host without claims.
-func New(offers []Offer) Set {
-	s, _ := Set{}.Sync(offers)
-	return s
-}
-
-// Restore returns the set after a restart: the host's present offers and the journal's claims. A claim on a device
-// that is no longer offered is kept, as a device that is gone. Internal when claims contradict each other: one device
-// with two holders, or a PF and one of its VFs.
-func Restore(offers []Offer, claims []Claim) (Set, error) {
-	const op = "device.Restore"
-	s := New(offers)
-	for _, c := range claims {
-		now, offered := s.entries[c.ID()]
-		if now.held() {
-			return Set{}, fault.New(fault.Internal, op,
-				"the journal gives %s to both %s and %s; find out which guest has it and correct the journal",
-				c.Device.Address, now.holder, c.Holder)
-		}
-		if c.Holder == "" {
-			return Set{}, fault.New(fault.Internal, op, "the journal has a claim on %s without a holder", c.Device.Address)
-		}
-		e := entry{offer: c.Offer, holder: c.Holder, request: c.Request, allocated: c.State == Allocated, gone: true}
-		if offered {
-			e = e.offered(now.offer)
-		}
-		s.entries[c.ID()] = e
-	}
-	for id, e := range s.entries {
-		if pf, both := s.heldPF(e); both {
-			return Set{}, fault.New(fault.Internal, op,
-				"the journal gives %s to %s and %s to %s, but one is the PF of the other; find out which guest runs and correct "+
-					"the journal",
-				id, e.holder, pf.offer.Device.Address, pf.holder)
-		}
-	}
-	return s, nil
-}
 
 // offered returns the entry of a device with the host's present offer.
 func (e entry) offered(now Offer) entry {
@@ -220,4 +121,49 @@ func (s Set) clone() Set {
 	out := make(map[ID]entry, len(s.entries)+1)
 	maps.Copy(out, s.entries)
 	return Set{entries: out}
+}
+
+// state derives the state of a device in the set.
+func (s Set) state(id ID) State {
+	e := s.entries[id]
+	switch {
+	case e.held() && e.allocated:
+		return Allocated
+	case e.held():
+		return Claimed
+	}
+	switch by, blocked := s.blocker(id); {
+	case !blocked:
+		return Available
+	case s.entries[by].allocated:
+		return Unavailable
+	default:
+		return Unclaimable
+	}
+}
+
+// blocker returns the held PF of a VF, or a held VF of a PF; of several VFs an allocated one, and of those the first.
+// A held device that has changed counts both as it was claimed and as it is now.
+func (s Set) blocker(id ID) (by ID, blocked bool) {
+	d := s.entries[id].offer.Device
+	if d.Parent != nil {
+		pf := PCI(*d.Parent)
+		return pf, s.entries[pf].held()
+	}
+	for other, e := range s.entries {
+		if !e.held() || !e.isVFOf(id) {
+			continue
+		}
+		first := s.entries[by]
+		if !blocked || e.allocated && !first.allocated || e.allocated == first.allocated && other.Compare(by) < 0 {
+			by, blocked = other, true
+		}
+	}
+	return by, blocked
+}
+
+// isVFOf reports whether a device is a VF of a PF, as it was claimed or as it is now.
+func (e entry) isVFOf(pf ID) bool {
+	of := func(d pci.Device) bool { return d.Parent != nil && PCI(*d.Parent) == pf }
+	return of(e.offer.Device) || e.latest != nil && of(e.latest.Device)
 }

@@ -1,7 +1,7 @@
 package device
 
 import (
-	"github.com/openberth/berth/pci"
+	"fmt"
 )
 
 // State is the state of a device, in Nova's words.
@@ -17,58 +17,26 @@ const (
 	Removed     State = "removed"     // gone from the host or from device_spec, and no longer in the set
 )
 
-// state derives the state of a device in the set.
-func (s Set) state(id ID) State {
-	e := s.entries[id]
-	switch {
-	case e.held() && e.allocated:
-		return Allocated
-	case e.held():
-		return Claimed
-	}
-	switch by, blocked := s.blocker(id); {
-	case !blocked:
-		return Available
-	case s.entries[by].allocated:
-		return Unavailable
-	default:
-		return Unclaimable
-	}
+// Change is the effect of an operation on one device.
+type Change struct {
+	ID  ID
+	Was State // "" for a new device
+	Now State
+	Why string // a sentence, or "" when the states suffice
 }
 
-// blocker returns the held PF of a VF, or a held VF of a PF; of several VFs an allocated one, and of those the first.
-// A held device that has changed counts both as it was claimed and as it is now.
-func (s Set) blocker(id ID) (by ID, blocked bool) {
-	d := s.entries[id].offer.Device
-	if d.Parent != nil {
-		pf := PCI(*d.Parent)
-		return pf, s.entries[pf].held()
+// String returns the change in a form for logs.
+func (c Change) String() string {
+	was := c.Was
+	if was == "" {
+		was = "new"
 	}
-	for other, e := range s.entries {
-		if !e.held() || !e.isVFOf(id) {
-			continue
-		}
-		first := s.entries[by]
-		if !blocked || e.allocated && !first.allocated || e.allocated == first.allocated && other.Compare(by) < 0 {
-			by, blocked = other, true
-		}
+	text := fmt.Sprintf("%s: %s, now %s", c.ID, was, c.Now)
+	if c.Was == c.Now {
+		text = fmt.Sprintf("%s: %s", c.ID, c.Now)
 	}
-	return by, blocked
-}
-
-// isVFOf reports whether a device is a VF of a PF, as it was claimed or as it is now.
-func (e entry) isVFOf(pf ID) bool {
-	of := func(d pci.Device) bool { return d.Parent != nil && PCI(*d.Parent) == pf }
-	return of(e.offer.Device) || e.latest != nil && of(e.latest.Device)
-}
-
-// heldPF returns the PF of a held VF when the PF is held too. A device at the PF's address counts only if it was
-// claimed as a PF or with an unknown type. Any other type means that it replaced the PF after the VF was claimed.
-func (s Set) heldPF(e entry) (pf entry, both bool) {
-	if !e.held() || e.offer.Device.Parent == nil {
-		return entry{}, false
+	if c.Why != "" {
+		text += ": " + c.Why
 	}
-	pf = s.entries[PCI(*e.offer.Device.Parent)]
-	kind := pf.offer.Device.Type
-	return pf, pf.held() && (kind == pci.Physical || kind == "")
+	return text
 }

@@ -50,3 +50,10 @@ func Mismatch(claims []Claim, host []pci.Device) string {
 	}
 	return ""
 }
+
+// same reports whether two offers are equal for a holder of the device: a new driver or network name does not matter,
+// nor does the class of a device that no provider counts yet.
+func (o Offer) same(p Offer) bool {
+	return sameDevice(o.Device, p.Device) && (o.Class == p.Class || o.Provider == "") &&
+		(o.Provider == p.Provider || o.Provider == "" || p.Provider == "")
+}

@@ -95,3 +95,68 @@ func Removed(server string) Entry { return Entry{Kind: kindRemoved, Server: serv
 func OwnedBy(id provider.ID, m Owned) Entry {
 	return Entry{Kind: kindOwned, Provider: id, Classes: m.Classes, Traits: m.Traits}
 }
+
+// Identity identifies the host in Placement, and the agent.
+type Identity struct {
+	Host     string      // the hypervisor hostname, and the name of the root provider
+	Provider provider.ID // of the root provider
+	Instance string      // of the agent, unchanged as long as the journal exists; empty in an old journal
+	Starts   int64       // number of starts with this journal; 0 in an old journal
+	Cloud    string      // the cloud whose assignments the agent follows; empty before the first ones
+	Machine  string      // machine-id(5) of the machine that wrote the journal; empty when it has none
+}
+
+// Position identifies the newest assignments that the agent has followed. The zero value precedes all assignments.
+type Position struct {
+	Epoch    int64
+	EpochID  string
+	Revision int64
+}
+
+// Entry records the host's identity, so that a restart keeps its provider.
+func (id Identity) Entry() Entry {
+	return Entry{Kind: kindIdentity, Host: id.Host, Provider: id.Provider, Instance: id.Instance, Starts: id.Starts,
+		Cloud:   id.Cloud,
+		Machine: id.Machine}
+}
+
+// Entry records the position of the newest assignments that the agent follows.
+func (p Position) Entry() Entry {
+	return Entry{Kind: kindPosition, Epoch: p.Epoch, EpochID: p.EpochID, Revision: p.Revision}
+}
+
+// GuestCell is one NUMA cell of a guest and its place on the host. The cell's requirements are kept too, so that the
+// guest's usage is known without its assignment.
+type GuestCell struct {
+	VCPUs     []int  `json:"vcpus"`
+	Dedicated []int  `json:"dedicated,omitempty"`
+	Threads   string `json:"threads,omitempty"`
+	MemoryMB  int    `json:"memory_mb"`
+	PageKB    int    `json:"page_kb,omitempty"`  // as requested
+	Emulator  int    `json:"emulator,omitempty"` // threads requested
+
+	Node            int         `json:"node"`
+	CPUs            map[int]int `json:"cpus,omitempty"`             // dedicated virtual CPU → host thread
+	EmulatorThreads []int       `json:"emulator_threads,omitempty"` // of the host
+	Pages           int         `json:"pages_kb,omitempty"`         // size of the pages that are used; 0: small pages
+}
+
+// Rename records that a server's entry was moved from another id.
+type Rename struct {
+	Was  string
+	Done bool // the hypervisor has renamed the guest
+}
+
+// Spent is the state of a device for one-time use that has been used.
+type Spent struct {
+	Provider  provider.ID // the provider in Placement that has it reserved; empty: none yet
+	Returning bool        // it has been cleaned, and its reserved amount is to be released
+}
+
+// Owned is what this agent has written to a provider and may therefore delete again; what others added stays.
+type Owned struct {
+	Classes []resource.Class
+	Traits  []resource.Trait
+}
+
+func (o Owned) empty() bool { return len(o.Classes) == 0 && len(o.Traits) == 0 }

@@ -147,11 +147,3 @@ func (a *Agent) Report() host.Report {
 	}
 	return a.state.Report()
 }
-
-// deliver passes an event to serve, unless ctx ends before.
-func (a *Agent) deliver(ctx context.Context, e reconcile.Event) {
-	select {
-	case <-ctx.Done():
-	case a.events <- e:
-	}
-}

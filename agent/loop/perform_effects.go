@@ -150,3 +150,11 @@ func (a *Agent) watch(ctx context.Context, request host.WatchRequest) error {
 		return nil
 	})
 }
+
+// deliver passes an event to serve, unless ctx ends before.
+func (a *Agent) deliver(ctx context.Context, e reconcile.Event) {
+	select {
+	case <-ctx.Done():
+	case a.events <- e:
+	}
+}

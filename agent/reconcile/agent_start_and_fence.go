@@ -9,15 +9,6 @@ import (
 	"github.com/openberth/berth/fault"
 )
 
-// start identifies this start of the agent to compute.
-type start struct {
-	instance string   // id of this agent; journalled with the identity
-	id       string   // of this process
-	ids      []string // of this process and of earlier ones that compute has not acknowledged
-	number   int64    // number of starts with this journal; journalled with the identity
-	sequence int64    // number of guest reports since this start
-}
-
 // longestTakeover is the maximum time for which a start waits for the previous one to end.
 const longestTakeover = 5 * time.Minute
 

@@ -139,3 +139,14 @@ func (c *core) forgetEntries(ids ...string) {
 		}
 	}
 }
+
+// refusedError is returned after the hypervisor refused a change and compute has the report. Compute usually then
+// assigns the actual state. When it continues to assign the change, as for a guest left behind by a move, the agent
+// tries again.
+type refusedError struct{ why error }
+
+// Error returns the hypervisor's message.
+func (r *refusedError) Error() string { return fault.TextOf(r.why) }
+
+// Unwrap returns the hypervisor's fault.
+func (r *refusedError) Unwrap() error { return r.why }

@@ -3,8 +3,6 @@ package reconcile
 import (
 	"reflect"
 	"slices"
-	"strings"
-	"time"
 
 	"github.com/openberth/berth/agent/device"
 	"github.com/openberth/berth/agent/journal"
@@ -14,9 +12,6 @@ import (
 	"github.com/openberth/berth/pci"
 	"github.com/openberth/berth/resource"
 )
-
-// claimTimeout is the maximum wait of a server for others to free its devices.
-const claimTimeout = 2 * time.Minute
 
 // readRequests converts the PCI requests of an assignment. The fault is Invalid for a device type that this version of
 // the agent does not support.
@@ -108,33 +103,6 @@ func (c *core) free(id string) {
 		}
 	}
 	c.log("server released", "server", id, "devices", len(changes))
-}
-
-// leavingHolders lists the holders whose devices are about to be freed.
-func (c *core) leavingHolders() []string {
-	leaving := map[string]bool{}
-	for _, id := range c.leavingIDs() {
-		leaving[id] = true
-	}
-	var list []string
-	for _, h := range c.set.Holders() {
-		_, failed := c.unreportedFailures[string(h)]
-		if failed || leaving[string(h)] || c.formerName(string(h)) {
-			list = append(list, string(h))
-		}
-	}
-	return list
-}
-
-// waitFor returns Unavailable when a refused claim should wait for holders that are leaving since a time; nil when
-// there are none or the claim has waited for claimTimeout.
-func (c *core) waitFor(refusal device.Refusal, since time.Time) error {
-	leaving := c.leavingHolders()
-	if len(leaving) == 0 || c.now.Sub(since) >= claimTimeout {
-		return nil
-	}
-	return fault.New(fault.Unavailable, "reconcile.claim", "%s; waiting for %s to leave", refusal,
-		strings.Join(leaving, ", "))
 }
 
 // sameClaims reports whether two lists of claims are equal in the fields that the journal must have.

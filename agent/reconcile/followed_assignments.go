@@ -44,20 +44,3 @@ type removalVersion struct {
 	position host.Position
 	removal  host.Removal
 }
-
-// assigned reports whether the assignments name a guest, as a server or for removal.
-func (c *core) assigned(id string) bool {
-	_, wanted := c.assignments.servers[id]
-	_, named := c.assignments.remove[id]
-	return wanted || named || c.formerName(id)
-}
-
-// formerName reports whether a removal names this id as the guest's former one.
-func (c *core) formerName(id string) bool {
-	for _, r := range c.assignments.remove {
-		if r.PreviousID == id {
-			return true
-		}
-	}
-	return false
-}

@@ -9,21 +9,9 @@ import (
 	"github.com/openberth/berth/agent/journal"
 	"github.com/openberth/berth/agent/survey"
 	"github.com/openberth/berth/fault"
-	"github.com/openberth/berth/numa"
 	"github.com/openberth/berth/pci"
 	"github.com/openberth/berth/provider"
 )
-
-// view is what an observation means: the input of package survey, and the rest.
-type view struct {
-	facts    survey.Facts // without Held
-	offers   []device.Offer
-	guests   []hypervisor.Guest
-	problems []string // of the host, as sentences
-	identity journal.Identity
-	cells    []numa.Cell
-	adopted  string // a sentence, when Placement's root provider differs from the journal's
-}
 
 // interpret returns what an observation means. A device that exists but cannot be read counts as it was last read.
 // Faults: Invalid when the host's provider in Placement cannot be the agent's, or when the configuration cannot be

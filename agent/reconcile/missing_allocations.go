@@ -8,13 +8,6 @@ import (
 	"github.com/openberth/berth/resource"
 )
 
-// missingAllocation is a server whose devices were not in its allocation at a sync.
-type missingAllocation struct {
-	want       host.Server // its assignment then
-	heartbeats int         // heartbeats of the assignments then
-	seenTwice  bool        // also at an earlier sync with the same assignment
-}
-
 // holderStates returns a function that reports to treeplan which missing allocations it may write. A missing
 // allocation may be part of a move: compute first transfers the allocations to the migration and changes the
 // assignments a moment later.

@@ -12,45 +12,6 @@ import (
 	"github.com/openberth/berth/resource"
 )
 
-// stage is how far a sync is.
-type stage int
-
-// The stages.
-const (
-	idle               stage = iota
-	observing                // Observe is in progress
-	readingUses              // ReadUses is in progress
-	readingAllocations       // ReadAllocations is in progress
-	writing                  // WriteProvider is in progress
-	retrying                 // another client has written to the tree: wait, and observe again
-)
-
-// syncer makes Placement's tree match the host: observe, plan, check, write. When another client has written to the
-// tree in between, the plan is discarded and the sync begins again. A fault becomes a condition.
-type syncer struct {
-	*core
-	stage    stage
-	begun    bool          // the first sync of this start has ended well
-	try      int           // plans discarded in this sync
-	failures int           // consecutive failed syncs
-	retryAt  time.Time     // in stage retrying, and after a failed first sync
-	endedAt  time.Time     // of the last sync
-	longest  time.Duration // maximum wait after a failed sync; 0: none
-
-	epoch       int // guestEpoch when the observation began
-	view        view
-	planning    planning
-	fresh       map[string]bool // servers that had just claimed their devices when the plan was made
-	generations map[provider.ID]int
-	step        int // of the plan, in stage writing
-
-	missing  map[resource.ConsumerID]missingAllocation // at the last sync, by holder
-	warnings map[provider.ID]string                    // about changes of providers that guests use
-
-	dry     bool // only plan: write nothing
-	planned bool // with dry: planning is the result
-}
-
 const (
 	// how often a plan is discarded because another client wrote to the tree, before a longer wait
 	planTries = 5

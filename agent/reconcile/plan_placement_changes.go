@@ -13,16 +13,6 @@ import (
 	"github.com/openberth/berth/resource"
 )
 
-// planning is a plan with the input that it was made from.
-type planning struct {
-	plan  treeplan.Plan
-	aim   treeplan.Aim
-	uses  treeplan.Uses
-	owned treeplan.OwnedSet
-	notes []survey.Note
-	held  map[resource.ConsumerID]placement.ConsumerAllocation // of the consumers with a missing allocation
-}
-
 // draft returns the plan without the usages of providers. final reports that the plan needs none. Invalid: the
 // configuration cannot be reported.
 func draft(v view, held []device.Claim, state journal.State, stateOf func(resource.ConsumerID) treeplan.HolderState) (

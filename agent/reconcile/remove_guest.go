@@ -1,7 +1,6 @@
 package reconcile
 
 import (
-	"maps"
 	"slices"
 
 	"github.com/openberth/berth/agent/hypervisor"
@@ -115,24 +114,4 @@ func (w *works) fail(j *work, message string) Effect {
 		return awaitReport{}
 	}
 	return w.report(j.id, j.id, host.Guest{Phase: host.Failed, Message: message})
-}
-
-// leavingIDs lists the entries to remove, by id: those that compute has named for removal and not yet confirmed as
-// gone, and those that the assignments do not mention and that have no guest, such as claims whose guest was never
-// built.
-func (c *core) leavingIDs() []string {
-	out := map[string]bool{}
-	for id, r := range c.assignments.remove {
-		if at, reported := c.reportedRemovals[id]; !reported || at != c.assignments.version(r) {
-			out[id] = true
-		}
-	}
-	for _, id := range slices.Concat(c.state.Servers(), c.state.Gone()) {
-		_, wanted := c.assignments.servers[id]
-		_, named := c.assignments.remove[id]
-		if _, exists := c.guests[id]; !wanted && !named && !exists && !c.formerName(id) {
-			out[id] = true
-		}
-	}
-	return slices.Sorted(maps.Keys(out))
 }

@@ -12,14 +12,6 @@ import (
 	"github.com/openberth/berth/resource"
 )
 
-// claimConflict is a claim of the journal on a device that another guest has, as after the journal was restored from a
-// backup.
-type claimConflict struct {
-	server   string // that has the device according to the journal
-	device   device.ID
-	sentence string
-}
-
 // restore returns the device set after a restart. Devices that guests have are claimed for them. The other
 // claims of the journal are kept, except those on a device that another guest has: they are returned as conflicts.
 func restore(offers []device.Offer, state journal.State, guests []hypervisor.Guest) (device.Set, []claimConflict,

@@ -9,26 +9,6 @@ import (
 	"github.com/openberth/berth/api/host"
 )
 
-// works is the work on the servers that are not reconciled. The work on one server is a sequence of attempts, and an
-// attempt is a sequence of effects, one at a time: after each, next decides from the whole state which effect comes
-// then. So whatever a crash ended continues at the next start.
-type works struct {
-	*core
-	*renamer
-	byID     map[string]*work
-	building int // number of attempts on assigned servers
-}
-
-// work is the state of the work on one server until it is reconciled.
-type work struct {
-	id            string
-	failures      int       // attempts that failed
-	buildFailures int       // builds that failed in the hypervisor
-	retryAt       time.Time // earliest time of the next attempt
-	waitingSince  time.Time // start of the wait for other servers to leave
-	attempt       *attempt  // in progress; nil: none
-}
-
 // deadline returns the time of the next attempt that waits; zero when none waits.
 func (w *works) deadline() (at time.Time) {
 	for _, j := range w.byID {

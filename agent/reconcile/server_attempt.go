@@ -6,53 +6,12 @@ import (
 	"slices"
 	"time"
 
-	"github.com/openberth/berth/agent/hypervisor"
-	"github.com/openberth/berth/api/host"
 	"github.com/openberth/berth/backoff"
 	"github.com/openberth/berth/fault"
 )
 
 // warnAfter is the number of failures after which a server's fault becomes a condition of the host.
 const warnAfter = 3
-
-// attempt is one attempt to reconcile a server: why it was made, and what it has done that the state of the host does
-// not show.
-type attempt struct {
-	want      host.Server // the assignment; without an ID: none
-	removal   host.Removal
-	version   removalVersion
-	effect    Effect // in progress, or held until the journal is written
-	cancelled bool   // the assignments have changed, or are not followed any more
-
-	verified  bool               // the allocation in Placement covers the assignment
-	claimed   bool               // compute has the claim
-	listed    []hypervisor.Guest // of the hypervisor; nil: not listed
-	destroyed map[string]bool    // guests that the hypervisor has destroyed and not built since
-	build     int                // rebuild count of a departed guest that was destroyed
-	creating  bool               // the guest did not exist when its build began
-	freed     bool               // the claims are freed
-	refusal   error              // of the hypervisor, not yet reported
-	departure *host.Guest        // result of a migration, not yet reported
-	late      int                // guest reports whose number was too low
-	report    reportWait
-	final     bool // compute has the final report
-}
-
-// awaitReport is the effect of an attempt that waits until compute has a host report.
-type awaitReport struct{}
-
-func (awaitReport) effect() {}
-
-func isAwaitReport(e Effect) bool {
-	_, is := e.(awaitReport)
-	return is
-}
-
-// reportWait is a wait for a host report.
-type reportWait struct {
-	version int  // of the report that compute must have; 0: none yet
-	refused bool // compute has refused it: the state of the server can be reported nevertheless
-}
 
 // advance emits the next effect of an attempt, or ends the attempt.
 func (w *works) advance(j *work) {
@@ -158,14 +117,3 @@ func (w *works) end(j *work, err error) {
 
 // refusals is the wait after consecutive refusals of the hypervisor.
 var refusals = backoff.Exponential{First: 5 * time.Second, Max: 5 * time.Minute}
-
-// refusedError is returned after the hypervisor refused a change and compute has the report. Compute usually then
-// assigns the actual state. When it continues to assign the change, as for a guest left behind by a move, the agent
-// tries again.
-type refusedError struct{ why error }
-
-// Error returns the hypervisor's message.
-func (r *refusedError) Error() string { return fault.TextOf(r.why) }
-
-// Unwrap returns the hypervisor's fault.
-func (r *refusedError) Unwrap() error { return r.why }

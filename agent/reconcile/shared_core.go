@@ -90,3 +90,20 @@ func earlier(a, b time.Time) time.Time {
 	}
 	return a
 }
+
+// start identifies this start of the agent to compute.
+type start struct {
+	instance string   // id of this agent; journalled with the identity
+	id       string   // of this process
+	ids      []string // of this process and of earlier ones that compute has not acknowledged
+	number   int64    // number of starts with this journal; journalled with the identity
+	sequence int64    // number of guest reports since this start
+}
+
+// claimConflict is a claim of the journal on a device that another guest has, as after the journal was restored from a
+// backup.
+type claimConflict struct {
+	server   string // that has the device according to the journal
+	device   device.ID
+	sentence string
+}

@@ -2,6 +2,7 @@ package survey
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/openberth/berth/agent/device"
 	"github.com/openberth/berth/pci"
@@ -125,4 +126,24 @@ func (f Facts) missing(c device.Claim) string {
 func (f Facts) changed(c device.Claim) bool {
 	now := f.byAddress()[c.Device.Address]
 	return now != nil && c.Changed(*now)
+}
+
+// nameOf returns the name of the provider that counts a held device.
+func (f Facts) nameOf(c device.Claim) string {
+	if p, there := f.Actual.ByID(c.Provider); there && c.Provider != "" {
+		return p.Name
+	}
+	if c.Name != "" {
+		return c.Name
+	}
+	return c.Device.Holder().ProviderName(f.Host)
+}
+
+// joinFew joins texts: the first four, and the number of further ones.
+func joinFew(words []string) string {
+	const most = 4
+	if len(words) <= most {
+		return strings.Join(words, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(words[:most], ", "), len(words)-most)
 }

@@ -14,51 +14,9 @@
 package survey
 
 import (
-	"github.com/openberth/berth/agent/device"
 	"github.com/openberth/berth/fault"
-	"github.com/openberth/berth/pci"
 	"github.com/openberth/berth/provider"
-	"github.com/openberth/berth/resource"
 )
-
-// The traits that the survey itself puts on providers.
-const (
-	// on each device provider: its agent recognises it by this trait
-	ManagedPCI     resource.Trait = "COMPUTE_MANAGED_PCI_DEVICE"
-	OwnerNova      resource.Trait = "OWNER_NOVA"             // on each provider of the tree
-	LiveMigratable resource.Trait = "HW_PCI_LIVE_MIGRATABLE" // live_migratable of the rule is true
-	OneTimeUse     resource.Trait = "HW_PCI_ONE_TIME_USE"    // one_time_use of the rule is true
-)
-
-// Facts are the input of the survey.
-type Facts struct {
-	Host     string           // hypervisor hostname: the name of the root provider, and the start of the others'
-	Root     provider.ID      // of the root provider
-	VCPU     RootInventory    // host threads that guests share
-	PCPU     RootInventory    // host threads that are given to one guest each
-	MemoryMB RootInventory    // MiB
-	DiskGB   RootInventory    // GiB
-	Traits   []resource.Trait // of the root: capabilities of the hypervisor
-	Devices  []pci.Device     // of the whole host, offered or not
-	Rules    pci.Rules
-	Report   bool           // [pci] report_in_placement
-	NoLive   string         // why guests with devices cannot be live-migrated here; empty: they can
-	Held     []device.Claim // claims of guests
-	// Unreadable are the devices that exist and cannot be identified. They are not among Devices, unless they were read
-	// before.
-	Unreadable map[device.ID]bool
-	Spent      map[device.ID]bool // devices for one-time use that have been used
-	Actual     provider.Tree      // as Placement has it, with the IDs of existing providers; may be empty
-}
-
-// Note is a sentence for the operator about a fact that does not prevent reporting.
-type Note struct {
-	About    string // an address or a provider's name
-	Sentence string
-}
-
-// String prints the note as a sentence.
-func (n Note) String() string { return n.About + ": " + n.Sentence }
 
 // Desired returns the desired tree of the host: the root, and below it a provider for each device or PF, with the IDs
 // of Facts.Actual for providers with the same names. Without Report it is the root alone.

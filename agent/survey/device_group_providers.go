@@ -4,22 +4,11 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
-	"github.com/openberth/berth/agent/device"
 	"github.com/openberth/berth/pci"
 	"github.com/openberth/berth/provider"
 	"github.com/openberth/berth/resource"
 )
-
-// group is what one device provider counts: a plain device, a PF, or the VFs of a PF.
-type group struct {
-	name        string
-	self        *match         // the plain device or PF, if it is offered
-	vfs         []match        // by address
-	heldOnly    []device.Claim // held, but no longer offered for Placement to count
-	heldOffered []device.Claim // held and offered
-}
 
 // groups groups the offered and the held devices by provider, and refuses groups that one provider cannot represent.
 func (f Facts) groups(found []match) (list []group, wrong []error) {
@@ -63,27 +52,6 @@ func (f Facts) groups(found []match) (list []group, wrong []error) {
 		list = append(list, *byName[name])
 	}
 	return list, wrong
-}
-
-// nameOf returns the name of the provider that counts a held device.
-func (f Facts) nameOf(c device.Claim) string {
-	if p, there := f.Actual.ByID(c.Provider); there && c.Provider != "" {
-		return p.Name
-	}
-	if c.Name != "" {
-		return c.Name
-	}
-	return c.Device.Holder().ProviderName(f.Host)
-}
-
-// counted lists the offered devices that the provider counts.
-func (g group) counted() []match {
-	var list []match
-	if g.self != nil {
-		list = append(list, *g.self)
-	}
-	list = append(list, g.vfs...)
-	return slices.DeleteFunc(list, func(m match) bool { return !m.reported() })
 }
 
 // provider returns the desired provider of a group, or nil when it counts no device.
@@ -146,21 +114,4 @@ func (g group) reserveUsed(p *provider.Provider) {
 	inv := p.Inventories[g.self.offer.Class]
 	inv.Reserved = inv.Total
 	p.Inventories[g.self.offer.Class] = inv
-}
-
-func text(traits []resource.Trait) string {
-	words := make([]string, len(traits))
-	for i, t := range traits {
-		words[i] = string(t)
-	}
-	return strings.Join(words, " ")
-}
-
-// joinFew joins texts: the first four, and the number of further ones.
-func joinFew(words []string) string {
-	const most = 4
-	if len(words) <= most {
-		return strings.Join(words, ", ")
-	}
-	return fmt.Sprintf("%s and %d more", strings.Join(words[:most], ", "), len(words)-most)
 }

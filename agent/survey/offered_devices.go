@@ -6,7 +6,6 @@ import (
 
 	"github.com/openberth/berth/agent/device"
 	"github.com/openberth/berth/pci"
-	"github.com/openberth/berth/resource"
 )
 
 // match is an offered device with the rule that offers it.
@@ -86,9 +85,10 @@ func (f Facts) offer(d pci.Device, rule pci.Rule) device.Offer {
 	return o
 }
 
-// union returns a sorted set of traits.
-func union(traits []resource.Trait, more ...resource.Trait) []resource.Trait {
-	all := append(slices.Clone(traits), more...)
-	slices.Sort(all)
-	return slices.Compact(all)
+// where names a rule for a message: its position in the configuration, if known, and its text.
+func where(r pci.Rule) string {
+	if r.At != "" {
+		return fmt.Sprintf("device_spec at %s, %s", r.At, r)
+	}
+	return fmt.Sprintf("device_spec %s", r)
 }

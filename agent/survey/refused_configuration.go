@@ -139,11 +139,3 @@ func (g group) keepAdvice() string {
 func invalid(format string, args ...any) error {
 	return fault.New(fault.Invalid, "survey.Desired", format, args...)
 }
-
-// where names a rule for a message: its position in the configuration, if known, and its text.
-func where(r pci.Rule) string {
-	if r.At != "" {
-		return fmt.Sprintf("device_spec at %s, %s", r.At, r)
-	}
-	return fmt.Sprintf("device_spec %s", r)
-}

@@ -6,14 +6,6 @@ import (
 	"github.com/openberth/berth/resource"
 )
 
-// RootInventory is the root's inventory of one class. A total of 0 or less is not offered.
-type RootInventory struct {
-	Total       int
-	Reserved    int     // kept for the host itself
-	ReservedSet bool    // the configuration sets Reserved, which replaces Placement's value
-	Ratio       float64 // allocation_ratio; 0: not configured, Placement's value stays (initially 1)
-}
-
 func (f Facts) rootInventories() map[resource.Class]RootInventory {
 	return map[resource.Class]RootInventory{"VCPU": f.VCPU, "PCPU": f.PCPU, "MEMORY_MB": f.MemoryMB, "DISK_GB": f.DiskGB}
 }

@@ -1,9 +1,17 @@
 package sysfs
 
 import (
-	_ "embed"
 	"strconv"
 	"strings"
+)
+
+// What follows the path in the name of an entry; see Capture.
+const (
+	arrow          = " -> "
+	unreadableMark = " !! "
+	// serialEntry ends the name of an entry for a vpd file, which is not text: the entry has the serial number
+	// alone.
+	serialEntry = ".SN"
 )
 
 // escape writes the odd bytes of a name, or of the target of a link, as in a URL: all that a txtar archive does not

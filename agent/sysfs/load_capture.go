@@ -12,15 +12,6 @@ import (
 	"golang.org/x/tools/txtar"
 )
 
-// What follows the path in the name of an entry; see Capture.
-const (
-	arrow          = " -> "
-	unreadableMark = " !! "
-	// serialEntry ends the name of an entry for a vpd file, which is not text: the entry has the serial number
-	// alone.
-	serialEntry = ".SN"
-)
-
 //go:embed sample.txtar
 var sample []byte
 

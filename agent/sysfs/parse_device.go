@@ -10,6 +10,15 @@ import (
 	"github.com/openberth/berth/pci"
 )
 
+// raw is the content of the files of one device. Texts are "" when there is no such file.
+type raw struct {
+	vendor, device, class      string
+	numaNode                   attribute
+	totalVFs, numVFs, vfDevice attribute
+	driver, group, physfn      string // last elements of what the symlinks point to
+	net                        []string
+}
+
 // parseDevice parses what readDevice read. An error means that the device cannot be identified; a doubt is a sentence
 // about one property, which is then taken as unknown.
 func parseDevice(name string, r raw) (d pci.Device, doubts []string, err error) {

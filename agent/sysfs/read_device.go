@@ -49,15 +49,6 @@ func (f *reading) device(fsys fs.FS, name string, listed map[string]bool, unplac
 	f.Devices = append(f.Devices, d)
 }
 
-// raw is the content of the files of one device. Texts are "" when there is no such file.
-type raw struct {
-	vendor, device, class      string
-	numaNode                   attribute
-	totalVFs, numVFs, vfDevice attribute
-	driver, group, physfn      string // last elements of what the symlinks point to
-	net                        []string
-}
-
 // readDevice reads as few files as possible: uevent has the content of four others, a VF has no VFs of its own, and a
 // device without sriov_totalvfs has no sriov_numvfs. The error names the file.
 func readDevice(fsys fs.FS, dir string) (r raw, err error) {

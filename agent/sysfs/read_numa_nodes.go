@@ -12,9 +12,6 @@ import (
 	"github.com/openberth/berth/pci"
 )
 
-// cpuDir has a directory for each CPU: cpu<n>/topology/{physical_package_id,thread_siblings_list}.
-const cpuDir = "devices/system/cpu"
-
 // nodes adds the NUMA nodes, and returns the numbers of all, also of omitted ones. A kernel without NUMA has none.
 func (f *reading) nodes(fsys fs.FS) (listed []int, err error) {
 	entries, err := list(fsys, nodeDir)

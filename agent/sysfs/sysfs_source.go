@@ -17,7 +17,6 @@ package sysfs
 
 import (
 	"errors"
-	"fmt"
 	"io/fs"
 	"slices"
 
@@ -25,16 +24,6 @@ import (
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/pci"
 )
-
-// Directories under /sys.
-const (
-	deviceDir = "bus/pci/devices"
-	vdpaDir   = "bus/vdpa/devices"
-	nodeDir   = "devices/system/node"
-)
-
-// reading is what has been read so far.
-type reading struct{ facts.Facts }
 
 // Source is the source of facts for a /sys.
 type Source struct {
@@ -93,16 +82,4 @@ func Check(fsys fs.FS, name string) error {
 		return fault.New(fault.Invalid, "sysfs.Check", "%s has no %s: it is not shaped like /sys", name, deviceDir)
 	}
 	return nil
-}
-
-func (f *reading) problem(name, format string, args ...any) {
-	f.Problems = append(f.Problems, facts.Problem{Name: printable(name), Sentence: fmt.Sprintf(format, args...)})
-}
-
-// unreadable adds the problem that a device exists and cannot be identified.
-func (f *reading) unreadable(name string, why error) {
-	f.problem(name, "%s, so the device is unreadable: it stays as it was last read, or is not offered if the agent "+
-		"never read it, and a server that holds it keeps it; look for it in the kernel log, and let the agent read "+
-		"its files", fault.TextOf(why))
-	f.Problems[len(f.Problems)-1].Unreadable = true
 }

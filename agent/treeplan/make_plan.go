@@ -18,12 +18,6 @@ import (
 	"github.com/openberth/berth/resource"
 )
 
-// Managed is the trait of a provider for a PCI device that an agent reports.
-const Managed resource.Trait = "COMPUTE_MANAGED_PCI_DEVICE"
-
-// rootClasses are the classes that the agent owns on the root.
-var rootClasses = [...]resource.Class{"VCPU", "PCPU", "MEMORY_MB", "DISK_GB"}
-
 // Make plans the smallest set of steps from actual to the aim. Providers match by name; new ones get their id from the
 // aim. A change that would take something from a consumer becomes an objection of the plan instead of a step. The
 // fault is Invalid when the aim is not a tree with one root, and Conflict when actual is the tree of another host.
@@ -90,20 +84,6 @@ func (m *planner) postpone(want provider.Provider, postponed map[provider.ID]boo
 	return postponed[want.ID]
 }
 
-type planner struct {
-	aim       Aim
-	actual    provider.Tree
-	uses      Uses
-	owned     OwnedSet
-	ids       map[provider.ID]provider.ID                           // id in the aim → id in Placement
-	known     map[string]bool                                       // custom classes and traits that certainly exist
-	nameSteps []Step                                                // steps that create custom classes and traits
-	deleted   []provider.ID                                         // planned to be deleted
-	planned   map[provider.ID]map[resource.Class]resource.Inventory // planned inventories of each provider
-	observed  map[provider.ID]provider.Provider                     // providers of the aim, as they are now or are created
-	plan      Plan
-}
-
 // names returns the classes and traits that a tree uses.
 func names(t provider.Tree) map[string]bool {
 	known := map[string]bool{}
@@ -157,16 +137,4 @@ func (m *planner) create(want provider.Provider) provider.Provider {
 	m.plan.Steps = append(m.plan.Steps, Step{Op: CreateProvider, Provider: p.ID, Name: p.Name, Parent: p.Parent,
 		Change: change})
 	return p
-}
-
-func (m *planner) nameOf(id provider.ID) string {
-	if p, ok := m.actual.ByID(id); ok {
-		return p.Name
-	}
-	for _, s := range m.plan.Steps {
-		if s.Op == CreateProvider && s.Provider == id {
-			return s.Name
-		}
-	}
-	return string(id)
 }

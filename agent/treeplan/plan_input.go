@@ -58,3 +58,9 @@ type Owned struct {
 
 // OwnedSet is what the agent has written to each provider, as far as its journal has it.
 type OwnedSet map[provider.ID]Owned
+
+// Managed is the trait of a provider for a PCI device that an agent reports.
+const Managed resource.Trait = "COMPUTE_MANAGED_PCI_DEVICE"
+
+// rootClasses are the classes that the agent owns on the root.
+var rootClasses = [...]resource.Class{"VCPU", "PCPU", "MEMORY_MB", "DISK_GB"}

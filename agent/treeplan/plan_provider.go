@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
 	"github.com/openberth/berth/provider"
 	"github.com/openberth/berth/resource"
@@ -155,55 +154,10 @@ func (m *planner) remove(have provider.Provider) {
 		Change:     "the host no longer offers the device"})
 }
 
-// holders lists the consumers of a class of a provider, in order, and the sum of their amounts.
-func (m *planner) holders(id provider.ID, class resource.Class) (consumers []resource.ConsumerID, used int) {
-	return m.uses.holders(id, class)
-}
-
-func (m *planner) addNote(format string, args ...any) {
-	m.plan.Notes = append(m.plan.Notes, fmt.Sprintf(format, args...))
-}
-
-func (m *planner) addObjection(p provider.Provider, class resource.Class, holders []resource.ConsumerID, why string) {
-	m.plan.Objections = append(m.plan.Objections, Objection{Provider: p.ID, Name: p.Name, Class: class, Consumers: holders,
-		Text: fmt.Sprintf("%s keeps its %s: %s, but %s", p.Name, class, why, heldBy(holders))})
-}
-
-// heldBy returns a clause that names the consumers; a long list is cut.
-func heldBy(consumers []resource.ConsumerID) string {
-	const most = 5
-	list := make([]string, 0, most+1)
-	for i, c := range consumers {
-		if i == most {
-			list = append(list, fmt.Sprintf("%d others", len(consumers)-most))
-			break
-		}
-		list = append(list, string(c))
-	}
-	verb := "holds"
-	if len(consumers) > 1 {
-		verb = "hold"
-	}
-	return strings.Join(list, ", ") + " " + verb + " of it"
-}
-
-// planName plans the creation of a custom class or trait, unless the tree already uses it.
-func (m *planner) planName(op Op, name string) {
-	if m.known[name] || !strings.HasPrefix(name, "CUSTOM_") {
-		return
-	}
-	m.known[name] = true
-	m.nameSteps = append(m.nameSteps, Step{Op: op, Name: name})
-}
-
 // mergeTraits adds the wanted traits, removes the agent's former ones, and keeps the others.
 func mergeTraits(want, have, ours []resource.Trait) []resource.Trait {
 	kept := slices.DeleteFunc(slices.Clone(have), func(t resource.Trait) bool { return slices.Contains(ours, t) })
 	return unique(append(kept, want...))
-}
-
-func unique(traits []resource.Trait) []resource.Trait {
-	return slices.Compact(slices.Sorted(slices.Values(traits)))
 }
 
 // sorted lists the owned classes of an inventory.

@@ -177,3 +177,25 @@ func inventoryChange(before, after map[resource.Class]resource.Inventory) string
 	}
 	return strings.Join(parts, ", ")
 }
+
+// heldBy returns a clause that names the consumers; a long list is cut.
+func heldBy(consumers []resource.ConsumerID) string {
+	const most = 5
+	list := make([]string, 0, most+1)
+	for i, c := range consumers {
+		if i == most {
+			list = append(list, fmt.Sprintf("%d others", len(consumers)-most))
+			break
+		}
+		list = append(list, string(c))
+	}
+	verb := "holds"
+	if len(consumers) > 1 {
+		verb = "hold"
+	}
+	return strings.Join(list, ", ") + " " + verb + " of it"
+}
+
+func unique(traits []resource.Trait) []resource.Trait {
+	return slices.Compact(slices.Sorted(slices.Values(traits)))
+}

@@ -6,15 +6,6 @@ import (
 	"time"
 )
 
-// NextLeftover returns the first leftover whose allocations can be released, and whether there is one.
-func (s Server) NextLeftover() (Residence, bool) {
-	i := slices.IndexFunc(s.Leftovers, func(l Residence) bool { return l.Gone })
-	if i < 0 {
-		return Residence{}, false
-	}
-	return s.Leftovers[i], true
-}
-
 // onReleased continues after the allocations of the server's own consumer have been released.
 func onReleased(s Server, now time.Time) Server {
 	s.Requests, s.Choices, s.Devices, s.Cells, s.Reported = withProviders(s.Requests, nil), nil, nil, nil, false

@@ -5,9 +5,6 @@ import (
 	"time"
 )
 
-// hostDead is what history says of a host that will never return.
-const hostDead = "declared dead by an operator"
-
 // onHostDead records that nothing of the server is left on a dead host. The event is repeated as long as the host is
 // declared dead.
 func onHostDead(s Server, host string, now time.Time) Server {

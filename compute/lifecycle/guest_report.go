@@ -6,21 +6,7 @@ import (
 	"slices"
 	"strings"
 	"time"
-
-	"github.com/openberth/berth/compute/schedule"
-	"github.com/openberth/berth/numa"
 )
-
-// guestReport is what an agent reports about a guest.
-type guestReport struct {
-	state          string
-	host, consumer string
-	devices        []schedule.Picked
-	cells          []numa.Placed
-	build          int
-	message        string
-	stopped        bool // with state refused
-}
 
 // applyReport applies the report to the residence that it concerns. A report about any other residence is late and is
 // ignored.

@@ -9,6 +9,9 @@ import (
 	"github.com/openberth/berth/resource"
 )
 
+// hostDead is what history says of a host that will never return.
+const hostDead = "declared dead by an operator"
+
 const (
 	maxText  = 2000 // bytes of one history entry
 	maxNamed = 8    // groups named in one entry

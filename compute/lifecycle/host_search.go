@@ -8,8 +8,6 @@ import (
 	"time"
 
 	"github.com/openberth/berth/compute/schedule"
-	"github.com/openberth/berth/pci"
-	"github.com/openberth/berth/provider"
 )
 
 // This file is the search for a host: for a new server, for one that is unshelved, and for the destination of a move.
@@ -170,40 +168,4 @@ func unlessAgain(s Server, reason string) string {
 		return ""
 	}
 	return noValidHost(s, reason)
-}
-
-// withProviders returns the requests with the provider that Placement chose for each device, as Nova records them in
-// InstancePCIRequest objects. A request without groups in the mappings gets no provider.
-func withProviders(requests []pci.Request, mappings map[string][]provider.ID) []pci.Request {
-	out := slices.Clone(requests)
-	for i := range out {
-		out[i].Providers = nil
-		for n := range out[i].Count {
-			if chosen := mappings[out[i].GroupSuffix(n)]; len(chosen) > 0 {
-				out[i].Providers = append(out[i].Providers, chosen[0])
-			}
-		}
-	}
-	return out
-}
-
-// countClaim records that the claim of the first choice begins.
-func countClaim(s Server, now time.Time) Server {
-	s.Try++
-	return addHistory(s, now, "claiming "+describeChoice(s.Choices[0], s.Requests))
-}
-
-// withoutHost returns the choices on other hosts.
-func withoutHost(choices []schedule.Choice, host string) []schedule.Choice {
-	return slices.DeleteFunc(slices.Clone(choices), func(c schedule.Choice) bool { return c.Host == host })
-}
-
-// excludeHost records that the guest failed on a host, so that it is not chosen again.
-func excludeHost(s Server, host, message string) Server {
-	s.FailedHosts = maps.Clone(s.FailedHosts)
-	if s.FailedHosts == nil {
-		s.FailedHosts = map[string]string{}
-	}
-	s.FailedHosts[host] = message
-	return s
 }

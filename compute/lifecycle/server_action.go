@@ -2,79 +2,8 @@ package lifecycle
 
 import (
 	"fmt"
-	"slices"
 	"time"
 )
-
-// Action is an action on a server, as the Compute API names it.
-type Action string
-
-// The actions.
-const (
-	Start    Action = "start"
-	Stop     Action = "stop"
-	Reboot   Action = "reboot"
-	Rebuild  Action = "rebuild"
-	Resize   Action = "resize"
-	Migrate  Action = "migrate"
-	Live     Action = "os-migrateLive"
-	Evacuate Action = "evacuate"
-	Confirm  Action = "confirmResize"
-	Revert   Action = "revertResize"
-	Shelve   Action = "shelve"
-	Offload  Action = "shelveOffload"
-	Unshelve Action = "unshelve"
-	Reset    Action = "os-resetState"
-)
-
-// Refuse returns why an action cannot start now, in the words of the Compute API, or an empty string if it can. hard
-// matters only to Reboot.
-func (s Server) Refuse(a Action, hard bool) string {
-	vm, task := s.VMState(), s.TaskState()
-	if a == Reset {
-		if s.State != Active && s.Phase() != Resized && s.Phase() != RevertBlocked {
-			return fmt.Sprintf("Cannot '%s' instance %s: in state %s it has no guest whose state could be set",
-				a, s.ID, s.Stage())
-		}
-		return ""
-	}
-	var allowed []string
-	switch a {
-	case Start:
-		allowed = []string{"stopped"}
-	case Stop:
-		allowed = []string{"active", "error"}
-	case Reboot:
-		allowed = []string{"active"}
-		if hard {
-			allowed = []string{"active", "stopped", "error"}
-		}
-	case Rebuild, Evacuate:
-		allowed = []string{"active", "stopped", "error"}
-	case Resize, Migrate, Shelve:
-		allowed = []string{"active", "stopped"}
-	case Live:
-		allowed = []string{"active"}
-	case Confirm, Revert:
-		allowed = []string{"resized"}
-	case Offload:
-		allowed = []string{"shelved"} // shelving offloads at once, so no server has this state
-	case Unshelve:
-		allowed = []string{"shelved_offloaded"}
-	}
-	if vm == "error" && s.State != Active { // it has no guest for the action
-		allowed = nil
-	}
-	if !slices.Contains(allowed, vm) {
-		return fmt.Sprintf("Cannot '%s' instance %s while it is in vm_state %s", a, s.ID, vm)
-	}
-	again := a == Reboot && hard &&
-		slices.Contains([]Task{Rebooting, RebootStarted, RebootingHard, RebootStartedHard}, s.Task)
-	if task != "" && !again && (a != Evacuate || s.State != Active) {
-		return fmt.Sprintf("Cannot '%s' instance %s while it is in task_state %s", a, s.ID, task)
-	}
-	return ""
-}
 
 // applyAction starts the action unless Refuse refuses it.
 func applyAction(s Server, e ActionRequested, now time.Time) Server {

@@ -140,6 +140,17 @@ type GuestFailed struct {
 // GuestGone is reported by the agent of Host: nothing of the guest is left.
 type GuestGone struct{ Host, Consumer string }
 
+// guestReport is one of the Guest… events above: what an agent reports about a guest.
+type guestReport struct {
+	state          string
+	host, consumer string
+	devices        []schedule.Picked
+	cells          []numa.Placed
+	build          int
+	message        string
+	stopped        bool // with state refused
+}
+
 // HostDead is declared by an operator: the host and everything on it are lost permanently.
 type HostDead struct{ Host string }
 

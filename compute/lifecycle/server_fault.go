@@ -2,14 +2,6 @@ package lifecycle
 
 import "time"
 
-// Fault is the message shown to users on a server in ERROR.
-type Fault struct {
-	Code    int // as in the Compute API: 500 for all faults of this package
-	Message string
-	Details string // more text, for operators
-	Created time.Time
-}
-
 // fail sets the state and the fault of a server that cannot be built or restored.
 func fail(s Server, now time.Time, to State, text string) Server {
 	s.State = to

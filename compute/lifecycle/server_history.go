@@ -5,13 +5,6 @@ import (
 	"time"
 )
 
-// HistoryEntry is one line of a server's history.
-type HistoryEntry struct {
-	At    time.Time // time of the last occurrence
-	Text  string
-	Times int // number of consecutive occurrences, at least 1
-}
-
 const (
 	maxHistory  = 64 // entries kept; of a longer history the beginning and the end
 	historyHead = 8  // entries kept from the beginning

@@ -2,15 +2,7 @@ package lifecycle
 
 import (
 	"github.com/openberth/berth/compute/flavor"
-	"github.com/openberth/berth/resource"
 )
-
-// PreRebuild is what a rebuild replaces. It is restored if the hypervisor refuses the rebuild.
-type PreRebuild struct {
-	Name, Image   string
-	ImageSnapshot *flavor.Image `json:",omitempty"`
-	Ask           resource.Ask
-}
 
 // beginRebuild starts a rebuild with the new image and name.
 func beginRebuild(s Server, e ActionRequested) Server {

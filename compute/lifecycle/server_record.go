@@ -107,6 +107,28 @@ const (
 	Off Power = "off" // the guest keeps its devices
 )
 
+// Fault is the message shown to users on a server in ERROR.
+type Fault struct {
+	Code    int // as in the Compute API: 500 for all faults of this package
+	Message string
+	Details string // more text, for operators
+	Created time.Time
+}
+
+// HistoryEntry is one line of a server's history.
+type HistoryEntry struct {
+	At    time.Time // time of the last occurrence
+	Text  string
+	Times int // number of consecutive occurrences, at least 1
+}
+
+// PreRebuild is what a rebuild replaces. It is restored if the hypervisor refuses the rebuild.
+type PreRebuild struct {
+	Name, Image   string
+	ImageSnapshot *flavor.Image `json:",omitempty"`
+	Ask           resource.Ask
+}
+
 // SourceImage returns the image that the server was created from, as it was then. If it was not looked up, only its id
 // is set.
 func (s Server) SourceImage() flavor.Image {

@@ -1,28 +1,8 @@
 package lifecycle
 
 import (
-	"github.com/openberth/berth/compute/flavor"
-	"github.com/openberth/berth/compute/schedule"
-	"github.com/openberth/berth/numa"
-	"github.com/openberth/berth/pci"
-	"github.com/openberth/berth/resource"
+	"slices"
 )
-
-// Residence is what one consumer has on one host.
-type Residence struct {
-	Consumer         string // consumer in Placement, and the guest's id in the assignments of the host
-	PreviousConsumer string // earlier id of the guest, until the agent reports it by the new one
-	Host             string
-	Flavor           flavor.Flavor
-	Ask              resource.Ask
-	Requests         []pci.Request
-	Choice           *schedule.Choice // what was claimed
-	Devices          []schedule.Picked
-	Topology         []numa.GuestCell
-	Cells            []numa.Placed
-	Reported         bool // the agent has reported the guest
-	Gone             bool // nothing of the guest is left on the host
-}
 
 // Residences lists what the server's consumers may have on hosts.
 func (s Server) Residences() []Residence {
@@ -79,19 +59,6 @@ func (s Server) ExcludedHosts() map[string]string {
 	return out
 }
 
-// presence is what the server's own consumer has on Host.
-type presence int
-
-const (
-	absent   presence = iota // holds nothing
-	claiming                 // no guest; it may hold a claim, which must be released if it is not needed any more
-	claimed                  // holds a claim; the host is not assigned the guest yet
-	incoming                 // assigned; the guest arrives by live migration
-	building                 // assigned; the agent builds the guest
-	existing                 // assigned; the guest exists
-	removing                 // not assigned any more; the agent must destroy the guest
-)
-
 // presence returns what the server's own consumer has on Host.
 func (s Server) presence() presence {
 	if s.Move != nil {
@@ -100,38 +67,11 @@ func (s Server) presence() presence {
 	return s.State.presence()
 }
 
-// presence returns what a server in this state has on its host.
-func (s State) presence() presence {
-	switch s {
-	case Claiming, Rescheduling, Failing, Offloading, DeletingAllocation:
-		return claiming
-	case AwaitingMinCount:
-		return claimed
-	case Spawning:
-		return building
-	case Active:
-		return existing
-	case Shelving, DeletingGuest:
-		return removing
+// NextLeftover returns the first leftover whose allocations can be released, and whether there is one.
+func (s Server) NextLeftover() (Residence, bool) {
+	i := slices.IndexFunc(s.Leftovers, func(l Residence) bool { return l.Gone })
+	if i < 0 {
+		return Residence{}, false
 	}
-	return absent
-}
-
-// presence returns what the server's own consumer has at the destination.
-func (p MovePhase) presence() presence {
-	switch p {
-	case ClaimingDestination, ReschedulingDestination, ReleasingDestination:
-		return claiming
-	case StoppingSource:
-		return claimed
-	case PreLiveMigration, LiveMigrating:
-		return incoming
-	case SpawningDestination:
-		return building
-	case Resized:
-		return existing
-	case Reverting:
-		return removing
-	}
-	return absent
+	return s.Leftovers[i], true
 }

@@ -2,11 +2,15 @@ package server
 
 import (
 	"context"
+	"log/slog"
+	"net/http"
 	"net/url"
+	"sync"
 	"time"
 
 	"github.com/openberth/berth/api/identity"
 	"github.com/openberth/berth/api/image"
+	"github.com/openberth/berth/api/rest"
 	"github.com/openberth/berth/compute/conductor"
 	"github.com/openberth/berth/compute/flavor"
 	"github.com/openberth/berth/compute/lifecycle"
@@ -79,4 +83,36 @@ type Images interface {
 // for a query with a trait that does not exist.
 type Providers interface {
 	Providers(ctx context.Context, query url.Values) ([]provider.Provider, error)
+}
+
+// Options are what a server needs. Store and Conductor must be set; the others have defaults.
+type Options struct {
+	Store          Store
+	Conductor      Conductor
+	Images         Images                 // nil: imageRef is stored without a check
+	Providers      Providers              // of Placement, for a host's traits; nil: a rebuild must not require more
+	Aliases        pci.Aliases            // [pci] alias
+	PCIInPlacement bool                   // [filter_scheduler] pci_in_placement
+	ResizeHere     bool                   // [DEFAULT] allow_resize_to_same_host
+	Authenticate   identity.Authenticator // identity.NoAuth2
+	Log            *slog.Logger           // slog.Default()
+	Lease          func() error           // returns a fault if nothing may be sent to agents now; nil: no lease
+	Stop           <-chan struct{}        // closed at shutdown, to end the streams of assignments; nil: never
+	Heartbeat      time.Duration          // the longest silence on a stream: half of host.Heartbeat
+	Now            func() time.Time       // time.Now
+	NewID          func() string          // a random UUID
+}
+
+type server struct {
+	Options
+	mux    *http.ServeMux
+	health health
+	budget *rest.BodyBudget
+}
+
+// health is the last result of checkHealth.
+type health struct {
+	mu     sync.Mutex
+	at     time.Time
+	reason string // a sentence; empty: healthy
 }

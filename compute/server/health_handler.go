@@ -3,18 +3,10 @@ package server
 import (
 	"errors"
 	"net/http"
-	"sync"
 	"time"
 
 	"github.com/openberth/berth/fault"
 )
-
-// health is the last result of checkHealth.
-type health struct {
-	mu     sync.Mutex
-	at     time.Time
-	reason string // a sentence; empty: healthy
-}
 
 const (
 	healthTime = 2 * time.Second // how long a write may take

@@ -2,8 +2,8 @@
 //
 // Handlers read requests, call the store and the conductor, and write responses; they decide nothing about servers.
 // Each resource has its file. What all requests share is in http_routes.go (the table of paths), request_dispatch.go
-// (the caller and the microversion), request_body.go and error_responses.go; handler_dependencies.go declares what the
-// handlers need.
+// (the caller and the microversion), request_and_response.go (one request), request_body.go and error_responses.go;
+// handler_dependencies.go declares what the handlers need, and the options of the server.
 package server
 
 import (
@@ -16,33 +16,7 @@ import (
 	"github.com/openberth/berth/api/host"
 	"github.com/openberth/berth/api/identity"
 	"github.com/openberth/berth/api/rest"
-	"github.com/openberth/berth/pci"
 )
-
-// Options are what a server needs. Store and Conductor must be set; the others have defaults.
-type Options struct {
-	Store          Store
-	Conductor      Conductor
-	Images         Images                 // nil: imageRef is stored without a check
-	Providers      Providers              // of Placement, for a host's traits; nil: a rebuild must not require more
-	Aliases        pci.Aliases            // [pci] alias
-	PCIInPlacement bool                   // [filter_scheduler] pci_in_placement
-	ResizeHere     bool                   // [DEFAULT] allow_resize_to_same_host
-	Authenticate   identity.Authenticator // identity.NoAuth2
-	Log            *slog.Logger           // slog.Default()
-	Lease          func() error           // returns a fault if nothing may be sent to agents now; nil: no lease
-	Stop           <-chan struct{}        // closed at shutdown, to end the streams of assignments; nil: never
-	Heartbeat      time.Duration          // the longest silence on a stream: half of host.Heartbeat
-	Now            func() time.Time       // time.Now
-	NewID          func() string          // a random UUID
-}
-
-type server struct {
-	Options
-	mux    *http.ServeMux
-	health health
-	budget *rest.BodyBudget
-}
 
 // New returns the handler. It starts nothing.
 func New(o Options) http.Handler {

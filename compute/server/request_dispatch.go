@@ -1,15 +1,12 @@
 package server
 
 import (
-	"context"
 	"maps"
 	"net/http"
 	"slices"
 	"strings"
 
 	"github.com/openberth/berth/api/compute"
-	"github.com/openberth/berth/api/identity"
-	"github.com/openberth/berth/api/rest"
 	"github.com/openberth/berth/fault"
 )
 
@@ -21,17 +18,6 @@ type methods map[string]handler
 
 // public marks paths that need no token. Its handler, if any, handles all methods.
 const public = "public"
-
-// call is one request and its response.
-type call struct {
-	w       http.ResponseWriter
-	r       *http.Request
-	who     identity.Identity
-	version compute.Version
-	project string // the project id in the path, or empty
-	budget  *rest.BodyBudget
-	end     context.CancelFunc // ends the context of a request whose body was read; nil: no body was read
-}
 
 // endpoint handles one path: it determines the version, the caller and the method, and writes the error of the handler.
 func (s *server) endpoint(m methods) http.Handler {
@@ -133,16 +119,4 @@ func service(do handler) handler {
 		}
 		return do(c)
 	}
-}
-
-// writeJSON writes a response with a body.
-func (c *call) writeJSON(status int, body any) error {
-	rest.WriteJSON(c.w, status, body)
-	return nil
-}
-
-// writeStatus writes a response without a body.
-func (c *call) writeStatus(status int) error {
-	c.w.WriteHeader(status)
-	return nil
 }

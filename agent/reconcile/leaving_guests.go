@@ -1,0 +1,71 @@
+package reconcile
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/openberth/berth/agent/device"
+	"github.com/openberth/berth/fault"
+)
+
+// leavingIDs lists the entries to remove, by id: those that compute has named for removal and not yet confirmed as
+// gone, and those that the assignments do not mention and that have no guest, such as claims whose guest was never
+// built.
+func (c *core) leavingIDs() []string {
+	out := map[string]bool{}
+	for id, r := range c.assignments.remove {
+		if at, reported := c.reportedRemovals[id]; !reported || at != c.assignments.version(r) {
+			out[id] = true
+		}
+	}
+	for _, id := range slices.Concat(c.state.Servers(), c.state.Gone()) {
+		_, wanted := c.assignments.servers[id]
+		_, named := c.assignments.remove[id]
+		if _, exists := c.guests[id]; !wanted && !named && !exists && !c.formerName(id) {
+			out[id] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(out))
+}
+
+// leavingHolders lists the holders whose devices are about to be freed.
+func (c *core) leavingHolders() []string {
+	leaving := map[string]bool{}
+	for _, id := range c.leavingIDs() {
+		leaving[id] = true
+	}
+	var list []string
+	for _, h := range c.set.Holders() {
+		_, failed := c.unreportedFailures[string(h)]
+		if failed || leaving[string(h)] || c.formerName(string(h)) {
+			list = append(list, string(h))
+		}
+	}
+	return list
+}
+
+// formerName reports whether a removal names this id as the guest's former one.
+func (c *core) formerName(id string) bool {
+	for _, r := range c.assignments.remove {
+		if r.PreviousID == id {
+			return true
+		}
+	}
+	return false
+}
+
+// claimTimeout is the maximum wait of a server for others to free its devices.
+const claimTimeout = 2 * time.Minute
+
+// waitFor returns Unavailable when a refused claim should wait for holders that are leaving since a time; nil when
+// there are none or the claim has waited for claimTimeout.
+func (c *core) waitFor(refusal device.Refusal, since time.Time) error {
+	leaving := c.leavingHolders()
+	if len(leaving) == 0 || c.now.Sub(since) >= claimTimeout {
+		return nil
+	}
+	return fault.New(fault.Unavailable, "reconcile.claim", "%s; waiting for %s to leave", refusal,
+		strings.Join(leaving, ", "))
+}

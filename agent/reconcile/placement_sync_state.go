@@ -1,0 +1,83 @@
+package reconcile
+
+import (
+	"time"
+
+	"github.com/openberth/berth/agent/device"
+	"github.com/openberth/berth/agent/hypervisor"
+	"github.com/openberth/berth/agent/journal"
+	"github.com/openberth/berth/agent/survey"
+	"github.com/openberth/berth/agent/treeplan"
+	"github.com/openberth/berth/api/host"
+	"github.com/openberth/berth/api/placement"
+	"github.com/openberth/berth/numa"
+	"github.com/openberth/berth/provider"
+	"github.com/openberth/berth/resource"
+)
+
+// stage is how far a sync is.
+type stage int
+
+// The stages.
+const (
+	idle               stage = iota
+	observing                // Observe is in progress
+	readingUses              // ReadUses is in progress
+	readingAllocations       // ReadAllocations is in progress
+	writing                  // WriteProvider is in progress
+	retrying                 // another client has written to the tree: wait, and observe again
+)
+
+// syncer makes Placement's tree match the host: observe, plan, check, write. When another client has written to the
+// tree in between, the plan is discarded and the sync begins again. A fault becomes a condition.
+type syncer struct {
+	*core
+	stage    stage
+	begun    bool          // the first sync of this start has ended well
+	try      int           // plans discarded in this sync
+	failures int           // consecutive failed syncs
+	retryAt  time.Time     // in stage retrying, and after a failed first sync
+	endedAt  time.Time     // of the last sync
+	longest  time.Duration // maximum wait after a failed sync; 0: none
+
+	epoch       int // guestEpoch when the observation began
+	view        view
+	planning    planning
+	fresh       map[string]bool // servers that had just claimed their devices when the plan was made
+	generations map[provider.ID]int
+	step        int // of the plan, in stage writing
+
+	missing  map[resource.ConsumerID]missingAllocation // at the last sync, by holder
+	warnings map[provider.ID]string                    // about changes of providers that guests use
+
+	dry     bool // only plan: write nothing
+	planned bool // with dry: planning is the result
+}
+
+// missingAllocation is a server whose devices were not in its allocation at a sync.
+type missingAllocation struct {
+	want       host.Server // its assignment then
+	heartbeats int         // heartbeats of the assignments then
+	seenTwice  bool        // also at an earlier sync with the same assignment
+}
+
+// view is what an observation means: the input of package survey, and the rest.
+type view struct {
+	facts    survey.Facts // without Held
+	offers   []device.Offer
+	guests   []hypervisor.Guest
+	problems []string // of the host, as sentences
+	identity journal.Identity
+	cells    []numa.Cell
+	adopted  string // a sentence, when Placement's root provider differs from the journal's
+}
+
+// planning is a plan with the input that it was made from.
+type planning struct {
+	plan  treeplan.Plan
+	aim   treeplan.Aim
+	uses  treeplan.Uses
+	owned treeplan.OwnedSet
+	notes []survey.Note
+	held  map[resource.ConsumerID]placement.ConsumerAllocation // of the consumers with a missing allocation
+}

@@ -1,0 +1,67 @@
+package reconcile
+
+import (
+	"time"
+
+	"github.com/openberth/berth/agent/hypervisor"
+	"github.com/openberth/berth/api/host"
+)
+
+// works is the work on the servers that are not reconciled. The work on one server is a sequence of attempts, and an
+// attempt is a sequence of effects, one at a time: after each, next decides from the whole state which effect comes
+// then. So whatever a crash ended continues at the next start.
+type works struct {
+	*core
+	*renamer
+	byID     map[string]*work
+	building int // number of attempts on assigned servers
+}
+
+// work is the state of the work on one server until it is reconciled.
+type work struct {
+	id            string
+	failures      int       // attempts that failed
+	buildFailures int       // builds that failed in the hypervisor
+	retryAt       time.Time // earliest time of the next attempt
+	waitingSince  time.Time // start of the wait for other servers to leave
+	attempt       *attempt  // in progress; nil: none
+}
+
+// attempt is one attempt to reconcile a server: why it was made, and what it has done that the state of the host does
+// not show.
+type attempt struct {
+	want      host.Server // the assignment; without an ID: none
+	removal   host.Removal
+	version   removalVersion
+	effect    Effect // in progress, or held until the journal is written
+	cancelled bool   // the assignments have changed, or are not followed any more
+
+	verified  bool               // the allocation in Placement covers the assignment
+	claimed   bool               // compute has the claim
+	listed    []hypervisor.Guest // of the hypervisor; nil: not listed
+	destroyed map[string]bool    // guests that the hypervisor has destroyed and not built since
+	build     int                // rebuild count of a departed guest that was destroyed
+	creating  bool               // the guest did not exist when its build began
+	freed     bool               // the claims are freed
+	refusal   error              // of the hypervisor, not yet reported
+	departure *host.Guest        // result of a migration, not yet reported
+	late      int                // guest reports whose number was too low
+	report    reportWait
+	final     bool // compute has the final report
+}
+
+// awaitReport is the effect of an attempt that waits until compute has a host report.
+type awaitReport struct{}
+
+func (awaitReport) effect() {}
+
+func isAwaitReport(e Effect) bool {
+	_, is := e.(awaitReport)
+	return is
+}
+
+// reportWait is a wait for a host report.
+type reportWait struct {
+	version int  // of the report that compute must have; 0: none yet
+	refused bool // compute has refused it: the state of the server can be reported nevertheless
+}

@@ -1,0 +1,26 @@
+package survey
+
+import (
+	"slices"
+
+	"github.com/openberth/berth/agent/device"
+)
+
+// group is what one device provider counts: a plain device, a PF, or the VFs of a PF.
+type group struct {
+	name        string
+	self        *match         // the plain device or PF, if it is offered
+	vfs         []match        // by address
+	heldOnly    []device.Claim // held, but no longer offered for Placement to count
+	heldOffered []device.Claim // held and offered
+}
+
+// counted lists the offered devices that the provider counts.
+func (g group) counted() []match {
+	var list []match
+	if g.self != nil {
+		list = append(list, *g.self)
+	}
+	list = append(list, g.vfs...)
+	return slices.DeleteFunc(list, func(m match) bool { return !m.reported() })
+}

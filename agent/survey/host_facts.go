@@ -1,0 +1,46 @@
+package survey
+
+import (
+	"github.com/openberth/berth/agent/device"
+	"github.com/openberth/berth/pci"
+	"github.com/openberth/berth/provider"
+	"github.com/openberth/berth/resource"
+)
+
+// Facts are the input of the survey.
+type Facts struct {
+	Host     string           // hypervisor hostname: the name of the root provider, and the start of the others'
+	Root     provider.ID      // of the root provider
+	VCPU     RootInventory    // host threads that guests share
+	PCPU     RootInventory    // host threads that are given to one guest each
+	MemoryMB RootInventory    // MiB
+	DiskGB   RootInventory    // GiB
+	Traits   []resource.Trait // of the root: capabilities of the hypervisor
+	Devices  []pci.Device     // of the whole host, offered or not
+	Rules    pci.Rules
+	Report   bool           // [pci] report_in_placement
+	NoLive   string         // why guests with devices cannot be live-migrated here; empty: they can
+	Held     []device.Claim // claims of guests
+	// Unreadable are the devices that exist and cannot be identified. They are not among Devices, unless they were read
+	// before.
+	Unreadable map[device.ID]bool
+	Spent      map[device.ID]bool // devices for one-time use that have been used
+	Actual     provider.Tree      // as Placement has it, with the IDs of existing providers; may be empty
+}
+
+// RootInventory is the root's inventory of one class. A total of 0 or less is not offered.
+type RootInventory struct {
+	Total       int
+	Reserved    int     // kept for the host itself
+	ReservedSet bool    // the configuration sets Reserved, which replaces Placement's value
+	Ratio       float64 // allocation_ratio; 0: not configured, Placement's value stays (initially 1)
+}
+
+// Note is a sentence for the operator about a fact that does not prevent reporting.
+type Note struct {
+	About    string // an address or a provider's name
+	Sentence string
+}
+
+// String prints the note as a sentence.
+func (n Note) String() string { return n.About + ": " + n.Sentence }

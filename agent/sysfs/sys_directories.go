@@ -1,0 +1,11 @@
+package sysfs
+
+// Directories under /sys.
+const (
+	deviceDir = "bus/pci/devices"
+	vdpaDir   = "bus/vdpa/devices"
+	nodeDir   = "devices/system/node"
+)
+
+// cpuDir has a directory for each CPU: cpu<n>/topology/{physical_package_id,thread_siblings_list}.
+const cpuDir = "devices/system/cpu"
