@@ -9,7 +9,6 @@ import (
 	"io"
 	"net/http"
 	"os"
-	"strings"
 	"time"
 
 	"github.com/openberth/berth/api/compute"
@@ -20,27 +19,35 @@ import (
 
 // Globals are the flags of every client command.
 type Globals struct {
-	PlacementURL string `help:"URL of the Placement API. Default: ${default}." default:"http://127.0.0.1:8778" env:"BERTH_PLACEMENT_URL" placeholder:"URL"`
-	ComputeURL   string `help:"URL of the Compute API, without /v2.1. Default: ${default}." default:"http://127.0.0.1:8774" env:"BERTH_COMPUTE_URL" placeholder:"URL"`
-	Token        string `help:"X-Auth-Token; with noauth2, USER[:PROJECT]." default:"admin" env:"BERTH_TOKEN"`
+	PlacementURL string `help:"URL of the Placement API. Default: that of the account's cloud, or http://127.0.0.1:8778." env:"BERTH_PLACEMENT_URL" placeholder:"URL"`
+	ComputeURL   string `help:"URL of the Compute API. Default: that of the account's cloud, or http://127.0.0.1:8774." env:"BERTH_COMPUTE_URL" placeholder:"URL"`
+	Token        string `help:"X-Auth-Token; with noauth2, USER[:PROJECT]. Default: the account of --os-cloud or of OS_USERNAME, OS_PASSWORD and the other OS_ variables; without them admin." env:"BERTH_TOKEN"`
+	OSCloud      string `help:"Name of the cloud in clouds.yaml." name:"os-cloud" env:"OS_CLOUD" placeholder:"NAME"`
 	Output       string `short:"o" help:"Output format: table or json." enum:"table,json" default:"table"`
 
 	Stdout io.Writer    `kong:"-"` // for results; nil: standard output
 	Stderr io.Writer    `kong:"-"` // for messages; nil: standard error
 	HTTP   *http.Client `kong:"-"` // nil: a client with a timeout of one minute
+
+	signed *commandAccount // of the first request; nil: not determined yet
 }
 
 func (g *Globals) placement() *placement.Client {
-	return placement.NewClient(g.PlacementURL, g.HTTP, g.Token)
+	client := placement.NewClient("", g.HTTP, "")
+	g.connect(client.REST, placement.CatalogType, g.PlacementURL, DefaultPlacementURL)
+	return client
 }
 
 func (g *Globals) compute() *compute.Client {
-	return compute.NewClient(g.ComputeURL, g.HTTP, g.Token)
+	client := compute.NewClient("", g.HTTP, "")
+	g.connect(client.REST, compute.CatalogType, g.ComputeURL, DefaultComputeURL)
+	return client
 }
 
 func (g *Globals) hosts() host.Client {
-	return host.Client{REST: &rest.Client{Base: strings.TrimSuffix(g.ComputeURL, "/"), HTTP: g.HTTP,
-		Headers: map[string]string{"X-Auth-Token": g.Token}}}
+	client := host.Client{REST: &rest.Client{HTTP: g.HTTP, Headers: map[string]string{}}}
+	g.connect(client.REST, compute.CatalogType, g.ComputeURL, DefaultComputeURL)
+	return client
 }
 
 func (g *Globals) stdout() io.Writer {

@@ -17,6 +17,9 @@ type HostCmd struct {
 	Down HostDownCmd `cmd:"" help:"Declare a host dead: resources that servers left there are released without its agent, and no server is scheduled to it. First make sure that the host does not run."`
 	Up   HostUpCmd   `cmd:"" help:"Undo 'host down'. Servers are scheduled to the host again after its agent has reported."`
 
+	Bind   HostBindCmd   `cmd:"" help:"Bind a host to the account that its agent signs in with, in place of another account."`
+	Unbind HostUnbindCmd `cmd:"" help:"Remove the binding of a host to an account: the next account that speaks for it is bound."`
+
 	Heal   HostHealCmd   `cmd:"" help:"Show allocations of servers on a host that Placement lacks; with --apply, write them."`
 	Forget HostForgetCmd `cmd:"" help:"Remove a host that will not return, and its providers from Placement. Fails while a server is on it."`
 }

@@ -27,7 +27,13 @@ type Report struct {
 	Seen      time.Time `json:"seen,omitzero"`           // when the report was received
 	Dead      bool      `json:"dead,omitempty"`          // an operator has declared the host dead
 	Connected bool      `json:"connected,omitempty"`     // the agent has an open stream of assignments
+	Account   string    `json:"account,omitempty"`       // id of the user that the host is bound to
 	Quiet     float64   `json:"quiet_seconds,omitempty"` // since the last sign of life, measured with a monotonic clock
+}
+
+// Account is the account that may speak for a host.
+type Account struct {
+	Account string `json:"account"` // the id of the user
 }
 
 // Sender returns the sender of the report.

@@ -57,6 +57,14 @@ func (o KeystoneOptions) section() string {
 	return o.Group
 }
 
+// place names an option in errors, or all options with "".
+func (o KeystoneOptions) place(option string) string {
+	if o.Place != nil {
+		return o.Place(option)
+	}
+	return strings.TrimSpace("[" + o.section() + "] " + option)
+}
+
 // Client returns an HTTP client with the options' certificates and time-out. It follows no redirection, so that a token
 // is sent to no other server. It returns fault.Invalid if a certificate cannot be read.
 func (o KeystoneOptions) Client() (*http.Client, error) {

@@ -98,33 +98,23 @@ func (s ServiceCalls) checkBasic() error {
 	return nil
 }
 
-// Account returns the account that signs requests; nil for NoAccount. kind is the type of the called service in
-// Keystone's catalog, and locate returns its address there; nil without a catalog. It makes no call. It returns
-// fault.Invalid if the account is not complete.
-func (s ServiceCalls) Account(kind string) (account *Account, locate func(context.Context) (string, error), err error) {
+// Account returns the account that signs requests; nil for NoAccount. It makes no call. It returns fault.Invalid if the
+// account is not complete.
+func (s ServiceCalls) Account() (*Account, error) {
 	switch s.Type {
 	case BasicAccount:
-		if err := s.checkBasic(); err != nil {
-			return nil, nil, err
-		}
-		return &Account{name: s.Name, password: s.Password}, nil, nil
+		return &Account{calls: s}, s.checkBasic()
 	case KeystoneAccount:
 		k, err := NewKeystone(s.Keystone)
-		if err != nil {
-			return nil, nil, err
-		}
-		return &Account{keystone: k}, func(ctx context.Context) (string, error) {
-			address, err := k.Address(ctx, kind, s.Interfaces, s.Region)
-			return strings.TrimRight(address, "/"), err
-		}, nil
+		return &Account{calls: s, keystone: k}, err
 	}
-	return nil, nil, nil
+	return nil, nil
 }
 
 // Account signs the requests of a client. It is a rest.Account, and safe for concurrent use.
 type Account struct {
-	keystone       *Keystone // nil: name and password, by HTTP Basic authentication
-	name, password string
+	calls    ServiceCalls
+	keystone *Keystone // nil: name and password, by HTTP Basic authentication
 }
 
 // Sign adds the credentials to a request: the token of the account, which is renewed before it expires, or its name and
@@ -132,7 +122,7 @@ type Account struct {
 func (a *Account) Sign(r *http.Request) error {
 	r.Header.Del("X-Auth-Token")
 	if a.keystone == nil {
-		r.SetBasicAuth(a.name, a.password)
+		r.SetBasicAuth(a.calls.Name, a.calls.Password)
 		return nil
 	}
 	token, err := a.keystone.SignIn(r.Context())
@@ -150,4 +140,16 @@ func (a *Account) Renew(r *http.Request) bool {
 	}
 	a.keystone.Forget(r.Header.Get("X-Auth-Token"))
 	return true
+}
+
+// Locate returns the address of a service in Keystone's catalog, by its type. It returns nil for an account that is not
+// at Keystone: there is no catalog.
+func (a *Account) Locate(kind string) func(context.Context) (string, error) {
+	if a == nil || a.keystone == nil {
+		return nil
+	}
+	return func(ctx context.Context) (string, error) {
+		address, err := a.keystone.Address(ctx, kind, a.calls.Interfaces, a.calls.Region)
+		return strings.TrimRight(address, "/"), err
+	}
 }

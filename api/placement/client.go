@@ -15,6 +15,9 @@ import (
 // ReasonHeader is the header with the reason, in one line, for an empty list of candidates. Only Berth sends it.
 const ReasonHeader = "Openstack-Berth-Reason"
 
+// CatalogType is the type of the service in Keystone's catalog.
+const CatalogType = "placement"
+
 // Client calls a Placement service at microversion 1.39.
 //
 // Every error is a fault; an answer with an error status has a *rest.Status in its chain. fault.Conflict with the code

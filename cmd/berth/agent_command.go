@@ -26,14 +26,18 @@ type agentCmd struct {
 
 type agentRunCmd struct{ files }
 
-// Run runs the agent until it is interrupted. It listens on no port; it connects to --placement-url and --compute-url.
+// Run runs the agent until it is interrupted. It listens on no port; it connects to --placement-url and
+// --compute-url, or to the addresses of [placement] and [compute].
 func (c *agentRunCmd) Run(ctx context.Context, g *cli.Globals, s streams) error {
 	conf, log, err := c.read(s)
 	if err != nil {
 		return err
 	}
-	agent, err := app.NewAgent(conf, filepath.Join(c.DataDir, "agent"), app.TCPEndpoints(g.PlacementURL, g.ComputeURL),
-		log)
+	endpoints, err := app.TCPEndpoints(conf, g.PlacementURL, g.ComputeURL)
+	if err != nil {
+		return err
+	}
+	agent, err := app.NewAgent(conf, filepath.Join(c.DataDir, "agent"), endpoints, log)
 	if err != nil {
 		return err
 	}
@@ -51,8 +55,11 @@ func (c *agentPlanCmd) Run(ctx context.Context, g *cli.Globals, s streams) error
 	if err != nil {
 		return err
 	}
-	return app.PrintPlan(ctx, conf, filepath.Join(c.DataDir, "agent"), app.TCPEndpoints(g.PlacementURL, g.ComputeURL), log,
-		s.out, g.Output == "json")
+	endpoints, err := app.TCPEndpoints(conf, g.PlacementURL, g.ComputeURL)
+	if err != nil {
+		return err
+	}
+	return app.PrintPlan(ctx, conf, filepath.Join(c.DataDir, "agent"), endpoints, log, s.out, g.Output == "json")
 }
 
 // agent creates the agent of the data directory. The agent's directory must exist, so that a mistyped path is an error
@@ -67,5 +74,9 @@ func (f files) agent(g *cli.Globals, s streams) (*loop.Agent, error) {
 		return nil, fault.New(fault.NotFound, "", "no agent has run in this directory: %w; set its directory with --data-dir",
 			err)
 	}
-	return app.NewAgent(conf, dir, app.TCPEndpoints(g.PlacementURL, g.ComputeURL), log)
+	endpoints, err := app.TCPEndpoints(conf, g.PlacementURL, g.ComputeURL)
+	if err != nil {
+		return nil, err
+	}
+	return app.NewAgent(conf, dir, endpoints, log)
 }

@@ -17,6 +17,9 @@ func (c *agentPreflightCmd) Run(ctx context.Context, g *cli.Globals, s streams) 
 	if err != nil {
 		return settings.AllErrors(err, c.ConfigFile...)
 	}
-	return app.PreflightAgent(ctx, conf, filepath.Join(c.DataDir, "agent"), app.TCPEndpoints(g.PlacementURL, g.ComputeURL),
-		log, s.out, g.Output == "json")
+	endpoints, err := app.TCPEndpoints(conf, g.PlacementURL, g.ComputeURL)
+	if err != nil {
+		return err
+	}
+	return app.PreflightAgent(ctx, conf, filepath.Join(c.DataDir, "agent"), endpoints, log, s.out, g.Output == "json")
 }

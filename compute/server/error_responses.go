@@ -83,6 +83,9 @@ func (s *server) writeFault(c *call, err error) {
 	if code == http.StatusInternalServerError {
 		message = internalError(id)
 	}
+	if code == http.StatusUnauthorized && s.Challenge != "" {
+		c.w.Header().Set("Www-Authenticate", s.Challenge)
+	}
 	writeError(c.w, code, message)
 }
 

@@ -44,6 +44,11 @@ type Store interface {
 	ResolveClean(ctx context.Context, host string, needsCleaning func(pci.Address) bool,
 		answers []store.CleanRequest) error
 	Dead(ctx context.Context) ([]string, error)
+	HostAccounts(ctx context.Context) (map[string]store.HostAccount, error)
+	HostAccount(ctx context.Context, host string) (store.HostAccount, error)
+	BindHost(ctx context.Context, b store.HostAccount) error
+	BindFreeHost(ctx context.Context, b store.HostAccount) (store.HostAccount, error)
+	UnbindHost(ctx context.Context, host string) error
 	Migrations(ctx context.Context, f store.MigrationFilter) ([]store.Migration, error)
 
 	Available() error
@@ -95,6 +100,8 @@ type Options struct {
 	PCIInPlacement bool                   // [filter_scheduler] pci_in_placement
 	ResizeHere     bool                   // [DEFAULT] allow_resize_to_same_host
 	Authenticate   identity.Authenticator // identity.NoAuth2
+	Strategy       string                 // [api] auth_strategy; "": noauth2
+	Challenge      string                 // WWW-Authenticate of responses with 401; empty: none
 	Log            *slog.Logger           // slog.Default()
 	Lease          func() error           // returns a fault if nothing may be sent to agents now; nil: no lease
 	Stop           <-chan struct{}        // closed at shutdown, to end the streams of assignments; nil: never

@@ -37,6 +37,9 @@ func (s *server) putReport(c *call) error {
 	if err != nil {
 		return err
 	}
+	if err := s.bind(c, report.Host, from); err != nil {
+		return err
+	}
 	known.Seen = s.Now()
 	if known.Behind == "" {
 		if known.Behind, err = s.behind(c.r.Context(), report.Host, report.Position); err != nil {

@@ -34,15 +34,17 @@ func (s *server) routes() map[string]methods {
 
 		"/berth/v1/servers/{id}/why": {http.MethodGet: s.why},
 		"/berth/v1/hosts":            {http.MethodGet: service(s.listHosts)},
-		"/berth/v1/hosts/{host}": {http.MethodPut: service(s.putReport),
+		"/berth/v1/hosts/{host}": {http.MethodPut: s.agent(s.putReport),
 			http.MethodDelete: admin(s.forgetHost)},
 		"/berth/v1/hosts/{host}/allocations": {http.MethodGet: admin(s.hostAllocations),
 			http.MethodPost: admin(s.healHost)},
 		"/berth/v1/hosts/{host}/down": {http.MethodPut: admin(s.hostDown),
 			http.MethodDelete: admin(s.hostUp)},
+		"/berth/v1/hosts/{host}/account": {http.MethodPut: admin(s.bindHost),
+			http.MethodDelete: admin(s.unbindHost)},
 		"/berth/v1/hosts/{host}/devices/{address}/clean": {http.MethodPost: admin(s.cleanDevice)},
-		"/berth/v1/hosts/{host}/assignments":             {http.MethodGet: service(s.watch)},
-		"/berth/v1/hosts/{host}/guests/{server}":         {http.MethodPut: service(s.putGuest)},
+		"/berth/v1/hosts/{host}/assignments":             {http.MethodGet: s.agent(s.watch)},
+		"/berth/v1/hosts/{host}/guests/{server}":         {http.MethodPut: s.agent(s.putGuest)},
 		"/berth/v1/devices":                              {http.MethodGet: service(s.listDevices)},
 	}
 }

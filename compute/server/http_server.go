@@ -23,6 +23,9 @@ func New(o Options) http.Handler {
 	if o.Authenticate == nil {
 		o.Authenticate = identity.NoAuth2
 	}
+	if o.Strategy == "" {
+		o.Strategy = noAuth2
+	}
 	if o.Log == nil {
 		o.Log = slog.Default()
 	}

@@ -123,6 +123,11 @@ func laterSchemaMigrations() []sqldb.Migration {
 			PRIMARY KEY (host, consumer)`, "server"),
 		recordsVersion(2),
 		recordsVersion(3), // servers may be in the state `preparing`, without a request to Placement
+		table("compute_host_accounts", `
+			host VARCHAR(255) NOT NULL PRIMARY KEY,
+			account VARCHAR(255) NOT NULL,
+			strategy VARCHAR(32) NOT NULL,
+			bound BIGINT NOT NULL`),
 	}
 }
 

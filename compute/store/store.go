@@ -23,6 +23,8 @@ type Store struct {
 	epoch  Epoch // of this process; zero before BeginEpoch
 	writes *sqldb.WriteCheck
 
+	accounts hostAccounts
+
 	mu          sync.Mutex
 	subscribers map[string]map[chan struct{}]bool // by host
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/openberth/berth/api/compute"
 	"github.com/openberth/berth/api/host"
 	"github.com/openberth/berth/api/identity"
 	api "github.com/openberth/berth/api/placement"
@@ -22,12 +23,6 @@ const (
 	defaultComputeURL   = "http://127.0.0.1:8774"
 )
 
-// The types of the services in Keystone's catalog.
-const (
-	placementType = "placement"
-	computeType   = "compute"
-)
-
 // placementTime is the time limit of a call of Placement.
 const placementTime = time.Minute
 
@@ -35,7 +30,7 @@ const placementTime = time.Minute
 // of the command line; empty: that of [placement] endpoint_override or of Keystone's catalog.
 func PlacementClient(s settings.Settings, address string) (*api.Client, error) {
 	client := api.NewClient("", nil, serviceToken)
-	if err := connect(client.REST, s.Accounts.Placement, placementType, cmp.Or(address, s.Accounts.Placement.Address),
+	if err := connect(client.REST, s.Accounts.Placement, api.CatalogType, cmp.Or(address, s.Accounts.Placement.Address),
 		defaultPlacementURL); err != nil {
 		return nil, err
 	}
@@ -49,14 +44,18 @@ func PlacementClient(s settings.Settings, address string) (*api.Client, error) {
 func computeClient(s settings.Settings, address string) (host.Client, error) {
 	// The client has no timeout, because assignments are an endless stream. Other requests have a context with a timeout.
 	client := hostClient("", &http.Client{})
-	return client, connect(client.REST, s.Accounts.Compute, computeType, cmp.Or(address, s.Accounts.Compute.Address),
-		defaultComputeURL)
+	address = compute.RootURL(cmp.Or(address, s.Accounts.Compute.Address))
+	if err := connect(client.REST, s.Accounts.Compute, compute.CatalogType, address, defaultComputeURL); err != nil {
+		return client, err
+	}
+	client.REST.Locate = compute.LocateRoot(client.REST.Locate)
+	return client, nil
 }
 
 // connect sets the account, the address and the certificates of a client. kind is the type of the service in Keystone's
 // catalog; missing is the address without a catalog.
 func connect(client *rest.Client, calls identity.ServiceCalls, kind, address, missing string) error {
-	account, locate, err := calls.Account(kind)
+	account, err := calls.Account()
 	if err != nil {
 		return err
 	}
@@ -66,8 +65,8 @@ func connect(client *rest.Client, calls identity.ServiceCalls, kind, address, mi
 	switch {
 	case address != "":
 		client.Base = strings.TrimRight(address, "/")
-	case locate != nil:
-		client.Locate = locate
+	case account.Locate(kind) != nil:
+		client.Locate = account.Locate(kind)
 	default:
 		client.Base = missing
 	}

@@ -1,0 +1,152 @@
+package cli
+
+import (
+	"cmp"
+	"log/slog"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/openberth/berth/api/compute"
+	"github.com/openberth/berth/api/identity"
+	"github.com/openberth/berth/api/placement"
+	"github.com/openberth/berth/api/rest"
+)
+
+// The addresses of the services without an option.
+const (
+	DefaultPlacementURL = "http://127.0.0.1:8778"
+	DefaultComputeURL   = "http://127.0.0.1:8774"
+)
+
+// defaultToken is the token without an account: that of noauth2's administrator.
+const defaultToken = "admin"
+
+// commandAccount is the account of a command, and the addresses that belong to it.
+type commandAccount struct {
+	cloud   cloud
+	account *identity.Account // nil: token
+	token   string
+	http    *http.Client // nil: the one of Globals, or a client with a timeout of one minute
+	err     error        // why there is no account; returned by each request
+}
+
+// account returns the account of the command: --token, else that of the OS_ variables or of clouds.yaml, else the
+// administrator of noauth2. It makes no call.
+func (g *Globals) account() *commandAccount {
+	if g.signed == nil {
+		g.signed = g.findAccount()
+	}
+	return g.signed
+}
+
+func (g *Globals) findAccount() *commandAccount {
+	if g.Token != "" {
+		return &commandAccount{token: g.Token}
+	}
+	c, err := readCloud(g.OSCloud)
+	if err != nil {
+		return &commandAccount{err: err}
+	}
+	a := &commandAccount{cloud: c}
+	calls, token, err := c.calls()
+	if err == nil {
+		a.account, err = calls.Account()
+	}
+	if err == nil && (a.account != nil || c.hasCertificates()) { // follows no redirections
+		calls.Keystone.Timeout = time.Minute
+		a.http, err = calls.Keystone.Client()
+	}
+	a.token, a.err = cmp.Or(token, defaultToken), err
+	return a
+}
+
+// connect sets the account and the address of a client of a service. address is that of the command line; missing is
+// the address if no option and no catalog has one.
+func (g *Globals) connect(client *rest.Client, kind, address, missing string) {
+	a := g.account()
+	switch {
+	case a.err != nil:
+		client.Account = failedAccount{a.err}
+	case a.account != nil:
+		client.Account = a.account
+	default:
+		client.Headers["X-Auth-Token"] = a.token
+	}
+	if client.HTTP == nil {
+		client.HTTP = a.http
+	}
+	address = cmp.Or(address, a.cloud.endpoint(kind))
+	locate := a.account.Locate(kind)
+	if kind == compute.CatalogType {
+		address, locate = compute.RootURL(address), compute.LocateRoot(locate)
+	}
+	switch {
+	case address != "":
+		client.Base = strings.TrimRight(address, "/")
+	case locate != nil:
+		client.Locate = locate
+	default:
+		client.Base = missing
+	}
+}
+
+// failedAccount is the account of a command that has none: every request fails with the reason.
+type failedAccount struct{ err error }
+
+// Sign returns the reason.
+func (f failedAccount) Sign(*http.Request) error { return f.err }
+
+// Renew reports that a new request fails as well.
+func (f failedAccount) Renew(*http.Request) bool { return false }
+
+// calls returns the account of a cloud, or a token that is sent as it is. Both are empty for a cloud without an account.
+func (c cloud) calls() (calls identity.ServiceCalls, token string, err error) {
+	get := c.get
+	calls = identity.ServiceCalls{Type: identity.NoAccount, Region: get("region_name"),
+		Interfaces: []string{strings.TrimSuffix(cmp.Or(get("interface"), get("endpoint_type"), "public"), "URL")}}
+	calls.Keystone = identity.KeystoneOptions{Place: c.place, CAFile: get("cacert"), CertFile: get("cert"),
+		KeyFile: get("key"), Insecure: c.insecure(), Interface: calls.Interfaces[0], Retries: 1,
+		Log: slog.New(slog.DiscardHandler)}
+	switch kind := c.authType(); kind {
+	case "", "none":
+	case "token", "v3token", "admin_token":
+		if token = get("token"); token == "" {
+			err = c.missing("token", "write a token, such as that of `openstack token issue`")
+		}
+	case "http_basic":
+		calls.Type, calls.Name, calls.Password = identity.BasicAccount, get("username"), get("password")
+		err = c.require("username", "password")
+	case "password", "v3password":
+		calls.Type = identity.KeystoneAccount
+		k := &calls.Keystone
+		k.AuthURL, k.Username, k.UserID, k.Password = get("auth_url"), get("username"), get("user_id"), get("password")
+		k.UserDomainID, k.UserDomainName = c.domain("user_")
+		k.ProjectID, k.ProjectName = get("project_id"), get("project_name")
+		k.ProjectDomainID, k.ProjectDomainName = c.domain("project_")
+		k.DomainID, k.DomainName, k.SystemScope = get("domain_id"), get("domain_name"), get("system_scope")
+		if k.UserID == "" {
+			err = c.require("auth_url", "username", "password")
+		}
+	case "v3applicationcredential":
+		calls.Type = identity.KeystoneAccount
+		k := &calls.Keystone
+		k.AuthURL, k.Username, k.UserID = get("auth_url"), get("username"), get("user_id")
+		k.UserDomainID, k.UserDomainName = c.domain("user_")
+		k.ApplicationCredentialID = get("application_credential_id")
+		k.ApplicationCredentialName = get("application_credential_name")
+		k.ApplicationCredentialSecret = get("application_credential_secret")
+		err = c.require("auth_url", "application_credential_secret")
+	default:
+		err = c.fault("auth_type", "%q is not supported; use password, v3applicationcredential, token, http_basic or none",
+			kind)
+	}
+	return calls, token, err
+}
+
+// endpoint returns the address of a type of service that the cloud sets; empty if it sets none.
+func (c cloud) endpoint(kind string) string {
+	names := map[string]string{placement.CatalogType: "placement_endpoint_override",
+		compute.CatalogType: "compute_endpoint_override"}
+	return cmp.Or(c.get(names[kind]), c.get("endpoint"))
+}
