@@ -100,7 +100,8 @@ func (f failedAccount) Sign(*http.Request) error { return f.err }
 // Renew reports that a new request fails as well.
 func (f failedAccount) Renew(*http.Request) bool { return false }
 
-// calls returns the account of a cloud, or a token that is sent as it is. Both are empty for a cloud without an account.
+// calls returns the account of a cloud, or a token that is sent as it is. Both are empty for a cloud without an
+// account.
 func (c cloud) calls() (calls identity.ServiceCalls, token string, err error) {
 	get := c.get
 	calls = identity.ServiceCalls{Type: identity.NoAccount, Region: get("region_name"),

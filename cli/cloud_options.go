@@ -14,8 +14,8 @@ import (
 	"github.com/openberth/berth/fault"
 )
 
-// cloud is the account at a cloud and its addresses, from the OS_ variables or from a cloud of clouds.yaml. The names of
-// its options are those of clouds.yaml; the variables are named OS_ and the same name.
+// cloud is the account at a cloud and its addresses, from the OS_ variables or from a cloud of clouds.yaml. Its options
+// have the names of clouds.yaml; a variable has the prefix OS_ and the same name.
 type cloud struct {
 	name    string // of the cloud in the file; empty: from the variables
 	file    string
@@ -30,8 +30,8 @@ var cloudOptions = [...]string{"auth_type", "auth_url", "username", "user_id", "
 	"endpoint", "region_name", "interface", "endpoint_type", "cacert", "cert", "key", "insecure", "verify",
 	"placement_endpoint_override", "compute_endpoint_override"}
 
-// readCloud returns the cloud of this name in clouds.yaml, or that of the OS_ variables if the name is empty. A password
-// that the file lacks is that of OS_PASSWORD.
+// readCloud returns the cloud of this name in clouds.yaml, or that of the OS_ variables if the name is empty. A
+// password that the file lacks is that of OS_PASSWORD.
 func readCloud(name string) (cloud, error) {
 	if name != "" {
 		c, err := readCloudsFile(name)
@@ -64,8 +64,8 @@ func cloudsFiles(name, variable string) []string {
 	return files
 }
 
-// readCloudsFile reads a cloud of the first clouds.yaml, and the same cloud of the first secure.yaml, whose options have
-// priority.
+// readCloudsFile reads a cloud of the first clouds.yaml, and the same cloud of the first secure.yaml, whose options
+// have priority.
 func readCloudsFile(name string) (cloud, error) {
 	const op = "cli.readCloudsFile"
 	files := cloudsFiles("clouds", "OS_CLIENT_CONFIG_FILE")

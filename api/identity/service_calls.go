@@ -44,7 +44,7 @@ func KnownCalls(group string) []config.Name {
 }
 
 // ReadCalls reads the options with which a service calls another one from the group of that service, such as
-// placement. They have keystoneauth's names; auth_type is none, http_basic, password or v3applicationcredential.
+// placement. They have keystoneauth's names; auth_type may be none, http_basic, password or v3applicationcredential.
 func ReadCalls(c *config.Config, group string) (s ServiceCalls, err error) {
 	read := reader{c: c, group: group, more: "none, http_basic, "}
 	s.Group, s.Type = group, NoAccount
@@ -89,11 +89,13 @@ func (s ServiceCalls) checkBasic() error {
 	section := s.Keystone.section()
 	switch {
 	case s.Name == "":
-		return fault.New(fault.Invalid, op, "[%s] username is missing; write the name of an account of the user file", section)
+		return fault.New(fault.Invalid, op, "[%s] username is missing; write the name of an account of the user file",
+			section)
 	case s.Password == "":
 		return fault.New(fault.Invalid, op, "[%s] password is missing; write that of the account %s", section, s.Name)
 	case strings.Contains(s.Name, ":"):
-		return fault.New(fault.Invalid, op, "[%s] username contains a colon; HTTP Basic authentication cannot send it", section)
+		return fault.New(fault.Invalid, op, "[%s] username contains a colon, which HTTP Basic authentication cannot send; "+
+			"use another account", section)
 	}
 	return nil
 }

@@ -95,7 +95,7 @@ type HostSettings struct {
 
 // AccountSettings are the accounts of callers with http_basic, and those with which services call each other.
 type AccountSettings struct {
-	Basic     identity.BasicOptions // [DEFAULT] http_basic_auth_user_file; [berth] admin_users, service_users, user_projects
+	Basic     identity.BasicOptions // http_basic_auth_user_file, [berth] admin_users, service_users, user_projects
 	Placement identity.ServiceCalls // [placement]: how compute and the agent call Placement
 	Compute   identity.ServiceCalls // [compute]: how the agent calls compute
 }
