@@ -55,6 +55,7 @@ func testComputeWithKeystone(t *testing.T, k *keystone.Keystone) {
 	c := start(t, []string{"compute"}, "compute", "--config-file", base, "--config-file", file(authtoken,
 		keystoneAccount(k, "placement", "placement")), "--data-dir", dir, "--listen", "127.0.0.1:0")
 	register(t, k, "compute", c.urls["compute"]+"/v2.1")
+	register(t, k, "image", "http://127.0.0.1:9") // the openstack client requires an entry, and makes no call
 	agent := func(user string) *daemon {
 		return start(t, nil, "agent", "--config-file", base, "--config-file", file(keystoneAccount(k, "placement", user),
 			"[compute]", "auth_section = placement"), "--data-dir", filepath.Join(dir, "cmp1"))
