@@ -18,6 +18,15 @@ const ReasonHeader = "Openstack-Berth-Reason"
 // CatalogType is the type of the service in Keystone's catalog.
 const CatalogType = "placement"
 
+// CandidatesHeader is a header of a query for candidates. With the value ForScheduling, Berth's Placement returns what
+// a scheduler needs that asks for few candidates: one of each host in turn, beginning with a random host, so that
+// queries with a small limit spread over all hosts; and summaries only of the providers used and of their roots,
+// without traits. OpenStack's Placement ignores the header.
+const (
+	CandidatesHeader = "Openstack-Berth-Candidates"
+	ForScheduling    = "scheduling"
+)
+
 // Client calls a Placement service at microversion 1.39.
 //
 // Every error is a fault; an answer with an error status has a *rest.Status in its chain. fault.Conflict with the code

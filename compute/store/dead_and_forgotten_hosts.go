@@ -47,6 +47,9 @@ func (s *Store) Dead(ctx context.Context) ([]string, error) {
 // assignments of the new host older than those it has followed. It returns fault.Conflict if a server has a residence
 // there.
 func (s *Store) Forget(ctx context.Context, host string) error {
+	defer s.reports.lock(host)()
+	defer s.hosts.drop("", host)
+	defer s.reports.written(host, nil)
 	return wrap("Forget", s.changeHostAccount(ctx, host, func(tx *sqldb.Tx, _ HostAccount) (none HostAccount, err error) {
 		return none, forget(ctx, tx, host)
 	}))

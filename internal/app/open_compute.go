@@ -59,6 +59,7 @@ func openCompute(ctx context.Context, url string, s settings.Settings, auth auth
 	guarded := *placement.REST
 	guarded.HTTP = rest.Guard(guarded.HTTP, held.lease.Check)
 	client := &api.Client{REST: &guarded}
+	client.REST.Headers[api.CandidatesHeader] = api.ForScheduling
 	conductor := conductor.New(st, client)
 	conductor.Aliases, conductor.PCIInPlacement = s.Aliases, s.PCIInPlacement
 	conductor.Log, conductor.Pack, conductor.Providers, conductor.Lease = log, s.HostSettings.CPUs.Pack, client, held.lease
