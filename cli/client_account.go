@@ -108,7 +108,7 @@ func (c cloud) calls() (calls identity.ServiceCalls, token string, err error) {
 		Interfaces: []string{strings.TrimSuffix(cmp.Or(get("interface"), get("endpoint_type"), "public"), "URL")}}
 	calls.Keystone = identity.KeystoneOptions{Place: c.place, CAFile: get("cacert"), CertFile: get("cert"),
 		KeyFile: get("key"), Insecure: c.insecure(), Interface: calls.Interfaces[0], Retries: 1,
-		Log: slog.New(slog.DiscardHandler)}
+		Timeout: time.Minute, Log: slog.New(slog.DiscardHandler)}
 	switch kind := c.authType(); kind {
 	case "", "none":
 	case "token", "v3token", "admin_token":

@@ -172,7 +172,9 @@ func (c cloud) insecure() bool {
 }
 
 // hasCertificates reports whether an option about certificates is set.
-func (c cloud) hasCertificates() bool { return c.get("cacert") != "" || c.get("cert") != "" || c.insecure() }
+func (c cloud) hasCertificates() bool {
+	return c.get("cacert") != "" || c.get("cert") != "" || c.insecure()
+}
 
 // place names an option, or all of them with "", for errors.
 func (c cloud) place(option string) string {

@@ -20,7 +20,12 @@ func keystoneLogin(k *keystone.Keystone, user, password, project string) login {
 
 // keystoneAccount returns the options of an account whose password is its name.
 func keystoneAccount(k *keystone.Keystone, group, user string) string {
-	return strings.Join([]string{"[" + group + "]", "auth_type = password", "auth_url = " + k.URL, "username = " + user,
+	timeout := "timeout = 60" // also on a busy machine
+	if group == "keystone_authtoken" {
+		timeout = "http_connect_timeout = 60"
+	}
+	return strings.Join([]string{"[" + group + "]", timeout, "auth_type = password", "auth_url = " + k.URL,
+		"username = " + user,
 		"password = " + user, "project_name = service", "user_domain_name = Default", "project_domain_name = Default"}, "\n")
 }
 

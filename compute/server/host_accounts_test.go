@@ -57,7 +57,8 @@ func TestHostIsBoundToTheAccountOfItsFirstReport(t *testing.T) {
 	}
 	sentence := []string{"account two may not speak for host host1", "`berth host bind host1 two`"}
 	refused(two.PutReport(ctx, report("host1")), sentence...)
-	refused(two.PutGuest(ctx, "host1", "s", host.Guest{Instance: "a", Start: "s", Number: 1, Phase: host.Gone}), sentence...)
+	refused(two.PutGuest(ctx, "host1", "s", host.Guest{Instance: "a", Start: "s", Number: 1, Phase: host.Gone}),
+		sentence...)
 	const assignments = "/berth/v1/hosts/host1/assignments"
 	if r := h.ask("HEAD", assignments, "", "X-Auth-Token", "two", "X-Roles", "service"); r.status != 403 {
 		t.Errorf("the assignments of another account's host: %d", r.status)

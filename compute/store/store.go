@@ -22,9 +22,9 @@ type Store struct {
 	writes *sqldb.WriteCheck
 
 	accounts hostAccounts
-	servers *serverCache
-	hosts   *hostCache
-	reports *reportCache
+	servers  *serverCache
+	hosts    *hostCache
+	reports  *reportCache
 
 	mu          sync.Mutex
 	subscribers map[string]map[chan struct{}]bool // by host

@@ -34,16 +34,14 @@ func PlacementClient(s settings.Settings, address string) (*api.Client, error) {
 		defaultPlacementURL); err != nil {
 		return nil, err
 	}
-	if client.REST.HTTP != nil {
-		client.REST.HTTP.Timeout = placementTime
-	}
+	client.REST.HTTP.Timeout = placementTime
 	return client, nil
 }
 
 // computeClient returns the client with which the agent calls compute over the network.
 func computeClient(s settings.Settings, address string) (host.Client, error) {
 	// The client has no timeout, because assignments are an endless stream. Other requests have a context with a timeout.
-	client := hostClient("", &http.Client{})
+	client := hostClient("", nil)
 	address = compute.RootURL(cmp.Or(address, s.Accounts.Compute.Address))
 	if err := connect(client.REST, s.Accounts.Compute, compute.CatalogType, address, defaultComputeURL); err != nil {
 		return client, err
@@ -71,9 +69,6 @@ func connect(client *rest.Client, calls identity.ServiceCalls, kind, address, mi
 		client.Base = missing
 	}
 	k := calls.Keystone
-	if calls.Type == identity.NoAccount && !k.Insecure && k.CAFile == "" && k.CertFile == "" {
-		return nil
-	}
 	k.Timeout = 0
 	client.HTTP, err = k.Client()
 	return err

@@ -94,8 +94,8 @@ func serveCompute(b *testing.B, placement string) *Process {
 	must(b, os.WriteFile(file, []byte(computeOptions), 0o600))
 	conf, err := settings.Read(log, file)
 	must(b, err)
-	service, err := app.OpenCompute(ctx, "sqlite:///"+filepath.Join(dir, "compute.db"), "http://"+placement,
-		&http.Client{Timeout: time.Minute, Transport: &http.Transport{MaxIdleConnsPerHost: 64}}, conf, log)
+	service, err := app.OpenCompute(ctx, "sqlite:///"+filepath.Join(dir, "compute.db"), "http://"+placement, conf,
+		settings.NoAuth2, log)
 	must(b, err)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	must(b, err)

@@ -40,8 +40,9 @@ func startAgents(b *testing.B, placement, compute string, count int) {
 			"[berth]\nfake_vcpus = 100000\nfake_memory_mb = 100000000\nfake_disk_gb = 1000000\n", n, dir), 0o600))
 		conf, err := settings.Read(log, file)
 		must(b, err)
-		agent, err := app.NewAgent(conf, filepath.Join(dir, app.AgentDir),
-			app.TCPEndpoints("http://"+placement, "http://"+compute), log)
+		endpoints, err := app.TCPEndpoints(conf, "http://"+placement, "http://"+compute)
+		must(b, err)
+		agent, err := app.NewAgent(conf, filepath.Join(dir, app.AgentDir), endpoints, log)
 		must(b, err)
 		running.Go(func() {
 			if err := agent.Run(ctx); err != nil && ctx.Err() == nil {
