@@ -21,6 +21,9 @@ func (c *computeCmd) Run(ctx context.Context, g *cli.Globals, s streams) (err er
 	if err != nil {
 		return err
 	}
+	if err := app.CheckAuthentication(conf, settings.NoAuth2); err != nil {
+		return err
+	}
 	at := &endpoint{name: "compute", flag: "--listen", address: c.Listen,
 		noauth: conf.Strategy(settings.NoAuth2) == settings.NoAuth2}
 	if err := listen(at); err != nil {

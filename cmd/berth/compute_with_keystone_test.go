@@ -2,7 +2,9 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -41,6 +43,24 @@ func register(t *testing.T, k *keystone.Keystone, kind, url string) {
 	}
 }
 
+// imageVersions serves the version document of an image service, and nothing else: the openstack client requires one
+// for a list of servers. It returns its URL.
+func imageVersions(t *testing.T) string {
+	t.Helper()
+	var service *httptest.Server
+	service = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.Trim(r.URL.Path, "/") != "" {
+			w.WriteHeader(http.StatusNotFound)
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		fmt.Fprintf(w, `{"versions": [{"id": "v2.9", "status": "CURRENT", "links": [{"rel": "self", "href": "%s/v2/"}]}]}`,
+			service.URL)
+	}))
+	t.Cleanup(service.Close)
+	return service.URL
+}
+
 // testComputeWithKeystone runs placement, compute and an agent as separate processes that sign in at Keystone and find
 // each other in its catalog, and users of two projects.
 func testComputeWithKeystone(t *testing.T, k *keystone.Keystone) {
@@ -60,7 +80,7 @@ func testComputeWithKeystone(t *testing.T, k *keystone.Keystone) {
 	c := start(t, []string{"compute"}, "compute", "--config-file", base, "--config-file", file(authtoken,
 		keystoneAccount(k, "placement", "placement")), "--data-dir", dir, "--listen", "127.0.0.1:0")
 	register(t, k, "compute", c.urls["compute"]+"/v2.1")
-	register(t, k, "image", "http://127.0.0.1:9") // the openstack client requires an entry, and makes no call
+	register(t, k, "image", imageVersions(t))
 	agent := func(user string) *daemon {
 		return start(t, nil, "agent", "--config-file", base, "--config-file", file(keystoneAccount(k, "placement", user),
 			"[compute]", "auth_section = placement"), "--data-dir", filepath.Join(dir, "cmp1"))

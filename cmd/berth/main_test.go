@@ -29,7 +29,8 @@ func berth(t *testing.T, args ...string) *exec.Cmd {
 	}
 	cmd := exec.Command(self, args...)
 	cmd.Env = append(slices.DeleteFunc(os.Environ(), func(variable string) bool {
-		return strings.HasPrefix(variable, "OS_") // the account of the person who runs the tests
+		// the account of the person who runs the tests
+		return strings.HasPrefix(variable, "OS_") && !strings.HasPrefix(variable, "OS_PLACEMENT_CONFIG_DIR=")
 	}), asBerth+"=1")
 	return cmd
 }

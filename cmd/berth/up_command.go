@@ -20,7 +20,7 @@ func (c *upCmd) Run(ctx context.Context, s streams) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := conf.CheckOrigins(settings.NoAuth2); err != nil {
+	if err := app.CheckAuthentication(conf, settings.NoAuth2); err != nil {
 		return err
 	}
 	open := conf.Strategy(settings.NoAuth2) == settings.NoAuth2

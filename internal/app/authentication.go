@@ -14,6 +14,13 @@ type authentication struct {
 	challenge string // WWW-Authenticate of the responses with 401; empty: none
 }
 
+// CheckAuthentication returns why the callers of a service with these settings could not be authenticated. missing is the
+// auth_strategy that applies if the option is not set. It creates nothing.
+func CheckAuthentication(s settings.Settings, missing string) error {
+	_, err := newAuthentication(s, missing, slog.New(slog.DiscardHandler))
+	return err
+}
+
 // newAuthentication returns what [api] auth_strategy selects. missing is the one that applies if the option is not set.
 func newAuthentication(s settings.Settings, missing string, log *slog.Logger) (authentication, error) {
 	a := authentication{strategy: s.Strategy(missing), caller: identity.NoAuth2}
