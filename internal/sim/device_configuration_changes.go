@@ -55,3 +55,17 @@ func (w *World) offerHeld(m *simHost, held device.Set) {
 	w.note("rules", "", m.tag, fmt.Sprint(specs))
 	w.report.Happened["configured as held"]++
 }
+
+// ruleSome changes the configuration of a host and restarts its agent.
+func (w *World) ruleSome() {
+	m := w.some()
+	if m.agent == nil || m.cut {
+		return
+	}
+	if m.rule = w.rng.IntN(usualRules); w.rng.IntN(2) == 0 {
+		m.rule = 0
+	}
+	w.note("rules", "", m.tag, m.rules[m.rule][0].String())
+	w.crash(m)
+	w.start(m)
+}

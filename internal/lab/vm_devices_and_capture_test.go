@@ -13,8 +13,8 @@ import (
 
 var update = flag.Bool("update", false, "write testdata/lab-machine-sysfs.txtar from the output of the lab")
 
-// TestKernel tests that the kernel has the devices that boot.sh documents; testdata/check-kernel-devices/run checks the
-// details.
+// TestKernel tests that the kernel has the devices that run-in-qemu.sh documents; testdata/check-kernel-devices/run
+// checks the details.
 func TestKernel(t *testing.T) {
 	t.Parallel()
 	output := run(t, "testdata/check-kernel-devices")

@@ -3,7 +3,8 @@
 // are none.
 //
 // It reports only that something has changed, never what: the caller reads the present state itself, so a lost message
-// loses nothing that the next read does not find. uevent_messages.go parses messages; listen_linux.go receives them.
+// loses nothing that the next read does not find. recognise_pci_uevents.go selects the messages;
+// listen_linux.go receives them.
 package uevent
 
 import (

@@ -49,6 +49,33 @@ func (o *fakeCompute) setCloud(cloud string) {
 
 // Assignments of a restored or copied database are not followed; see host.Position.Accept for each case.
 func TestOlderAssignments(t *testing.T) {
+	scenario(t, "older assignments are not followed", func(t *testing.T, w *testHost) {
+		_, stop := w.startReported()
+		w.compute.assign(w.server("s1"))
+		w.untilPhase(host.Running, "s1")
+		w.compute.mu.Lock()
+		w.compute.assignments.Revision = -5
+		w.compute.omitRemovals = true
+		w.compute.mu.Unlock()
+		w.compute.assign(w.server("s2"))
+		w.until("a condition", func() bool { return strings.Contains(w.compute.conditions(), "restored backup") })
+		time.Sleep(5 * time.Minute)
+		if w.compute.phase("s2") != "" || w.compute.lastReport().Behind == "" {
+			t.Errorf("s2 is %q, Behind in the report is %q", w.compute.phase("s2"), w.compute.lastReport().Behind)
+		}
+		must(t, stop())
+		w.checkConsistent("s1")
+		_, stop = w.startReported() // and not after a restart of the agent
+		time.Sleep(5 * time.Minute)
+		w.compute.mu.Lock()
+		w.compute.assignments.Revision = 7 // the newest database is back
+		w.compute.mu.Unlock()
+		w.compute.assign(w.server("s1"), w.server("s2"))
+		w.untilPhase(host.Running, "s2")
+		w.until("no condition", func() bool { return w.compute.conditions() == "" })
+		must(t, stop())
+		w.checkConsistent("s1", "s2")
+	})
 	scenario(t, "assignments of another epoch are not followed until they are adopted", func(t *testing.T, w *testHost) {
 		at := func(epoch int64, id string) {
 			w.compute.mu.Lock()

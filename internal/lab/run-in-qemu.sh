@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# boot.sh PAYLOAD_DIR
+# run-in-qemu.sh PAYLOAD_DIR
 #
 # Boots a Linux kernel in QEMU under plain emulation (no KVM), copies PAYLOAD_DIR to /payload in the guest, runs ./run there as
 # root, prints what it printed (stdout and stderr together) and exits with its status.  125 means that the lab itself failed.
@@ -27,7 +27,7 @@ limit=${LAB_TIMEOUT:-300}
 base=${LAB_CACHE:-${XDG_CACHE_HOME:-${HOME:+$HOME/.cache}}}
 cache=${base:-/tmp}/berth-lab
 
-[ $# -eq 1 ] || die "usage: boot.sh PAYLOAD_DIR"
+[ $# -eq 1 ] || die "usage: run-in-qemu.sh PAYLOAD_DIR"
 [ -d "$payload" ] || die "no payload directory $payload"
 [ -x "$payload/run" ] || die "no executable file $payload/run: the guest runs it as ./run"
 case $vfs in [0-4]) ;; *) die "VFS=$vfs: want a number from 0 to 4" ;; esac
