@@ -14,8 +14,8 @@ type authentication struct {
 	challenge string // WWW-Authenticate of the responses with 401; empty: none
 }
 
-// CheckAuthentication returns why the callers of a service with these settings could not be authenticated. missing is the
-// auth_strategy that applies if the option is not set. It creates nothing.
+// CheckAuthentication returns why the callers of a service with these settings could not be authenticated. missing is
+// the auth_strategy that applies if the option is not set. It creates nothing.
 func CheckAuthentication(s settings.Settings, missing string) error {
 	_, err := newAuthentication(s, missing, slog.New(slog.DiscardHandler))
 	return err
