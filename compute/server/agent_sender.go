@@ -35,7 +35,7 @@ func readSender(from host.Sender) (schedule.Sender, error) {
 // occupied sets Retry-After if the agent may be admitted later. It returns err.
 func (c *call) occupied(err error) error {
 	if o, is := errors.AsType[*conductor.Occupied](err); is && o.Wait > 0 {
-		c.w.Header().Set("Retry-After", strconv.Itoa(int(o.Wait.Seconds())+1))
+		c.W.Header().Set("Retry-After", strconv.Itoa(int(o.Wait.Seconds())+1))
 	}
 	return err
 }

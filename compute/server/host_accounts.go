@@ -23,11 +23,11 @@ const noAuth2 = "noauth2"
 // account, the caller must be that account.
 func (s *server) agent(do handler) handler {
 	return func(c *call) error {
-		if !c.who.Has("service") && (s.Strategy != noAuth2 || !c.who.IsAdmin()) {
+		if !c.Who.Has("service") && (s.Strategy != noAuth2 || !c.Who.IsAdmin()) {
 			return fault.New(fault.Forbidden, "", "%s %s needs the role service, which %s does not have",
-				c.r.Method, c.r.URL.Path, c.who.User)
+				c.R.Method, c.R.URL.Path, c.Who.User)
 		}
-		if err := s.checkAccount(c.r.Context(), c.r.PathValue("host"), c.who.User); err != nil {
+		if err := s.checkAccount(c.R.Context(), c.R.PathValue("host"), c.Who.User); err != nil {
 			return err
 		}
 		return do(c)
@@ -51,7 +51,7 @@ func (s *server) applies(b store.HostAccount) bool {
 // bind binds a host without a binding to the account of its agent, at the first contact. A start that may not serve the
 // host gets no binding. It returns fault.Forbidden if another account is first.
 func (s *server) bind(c *call, name string, from schedule.Sender) error {
-	ctx, user := c.r.Context(), c.who.User
+	ctx, user := c.R.Context(), c.Who.User
 	bound, err := s.Store.HostAccount(ctx, name)
 	if err != nil {
 		return err
@@ -88,22 +88,22 @@ func (s *server) bindHost(c *call) error {
 	if body.Account == "" || len(body.Account) > maxAccount {
 		return fault.New(fault.Invalid, "", "account must be a user id of 1 to %d bytes", maxAccount)
 	}
-	if err := s.Store.BindHost(c.r.Context(), store.HostAccount{Host: c.r.PathValue("host"), Account: body.Account,
+	if err := s.Store.BindHost(c.R.Context(), store.HostAccount{Host: c.R.PathValue("host"), Account: body.Account,
 		Strategy: s.Strategy, Bound: s.Now()}); err != nil {
 		return err
 	}
-	s.Log.Info("host bound to an account by an operator", "host", c.r.PathValue("host"), "account", body.Account,
-		"operator", c.who.User)
+	s.Log.Info("host bound to an account by an operator", "host", c.R.PathValue("host"), "account", body.Account,
+		"operator", c.Who.User)
 	return c.writeStatus(http.StatusNoContent)
 }
 
 // unbindHost is DELETE /berth/v1/hosts/{host}/account: the next account that contacts compute for the host is bound.
 func (s *server) unbindHost(c *call) error {
-	name := c.r.PathValue("host")
-	if err := s.Store.UnbindHost(c.r.Context(), name); err != nil {
-		return s.unboundHost(c.r.Context(), name, err)
+	name := c.R.PathValue("host")
+	if err := s.Store.UnbindHost(c.R.Context(), name); err != nil {
+		return s.unboundHost(c.R.Context(), name, err)
 	}
-	s.Log.Info("host unbound by an operator", "host", name, "operator", c.who.User)
+	s.Log.Info("host unbound by an operator", "host", name, "operator", c.Who.User)
 	return c.writeStatus(http.StatusNoContent)
 }
 

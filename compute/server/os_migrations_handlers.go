@@ -9,7 +9,7 @@ import (
 
 // listMigrations is GET /v2.1/os-migrations.
 func (s *server) listMigrations(c *call) error {
-	q := c.r.URL.Query()
+	q := c.R.URL.Query()
 	limit, _, err := c.readPage(q)
 	if err != nil {
 		return err
@@ -18,7 +18,7 @@ func (s *server) listMigrations(c *call) error {
 	if err != nil {
 		return err
 	}
-	list, err := s.Store.Migrations(c.r.Context(), store.MigrationFilter{Server: q.Get("instance_uuid"),
+	list, err := s.Store.Migrations(c.R.Context(), store.MigrationFilter{Server: q.Get("instance_uuid"),
 		Status: q.Get("status"), Kind: q.Get("migration_type"), Host: name, Limit: max(limit, 1)})
 	if err != nil {
 		return err
@@ -39,7 +39,7 @@ func (s *server) serverMigrations(c *call) error {
 	if err != nil {
 		return err
 	}
-	list, err := s.Store.Migrations(c.r.Context(), store.MigrationFilter{Server: found.ID})
+	list, err := s.Store.Migrations(c.R.Context(), store.MigrationFilter{Server: found.ID})
 	if err != nil {
 		return err
 	}
