@@ -22,43 +22,52 @@ const (
 // defaultToken is the token without an account: that of noauth2's administrator.
 const defaultToken = "admin"
 
-// commandAccount is the account of a command, and the addresses that belong to it.
+// requestTime is the time limit of one request.
+const requestTime = time.Minute
+
+// commandAccount is the account of a command, with the addresses and certificates that belong to it.
 type commandAccount struct {
 	cloud   cloud
 	account *identity.Account // nil: token
 	token   string
-	http    *http.Client // nil: the one of Globals, or a client with a timeout of one minute
-	err     error        // why there is no account; returned by each request
+	files   rest.TLSFiles
+	http    *http.Client
+	err     error // why there is no account, or which certificate cannot be used; returned by each request
 }
 
 // account returns the account of the command: --token, else that of the OS_ variables or of clouds.yaml, else the
 // administrator of noauth2. It makes no call.
 func (g *Globals) account() *commandAccount {
 	if g.signed == nil {
-		g.signed = g.findAccount()
+		g.signed = &commandAccount{token: g.Token, files: g.TLSFiles(), http: &http.Client{Timeout: requestTime}}
+		g.signed.err = g.signed.find(g.OSCloud)
 	}
 	return g.signed
 }
 
-func (g *Globals) findAccount() *commandAccount {
-	if g.Token != "" {
-		return &commandAccount{token: g.Token}
+// find determines the account of a command without --token, and the certificates of its requests. name is that of the
+// cloud in clouds.yaml.
+func (a *commandAccount) find(name string) (err error) {
+	var calls identity.ServiceCalls
+	if a.token == "" {
+		if a.cloud, err = readCloud(name); err != nil {
+			return err
+		}
+		a.files = a.cloud.certificates(a.files)
+		if calls, a.token, err = a.cloud.calls(a.files); err != nil {
+			return err
+		}
+		a.token = cmp.Or(a.token, defaultToken)
 	}
-	c, err := readCloud(g.OSCloud)
+	transport, err := a.files.Transport()
 	if err != nil {
-		return &commandAccount{err: err}
+		return err
 	}
-	a := &commandAccount{cloud: c}
-	calls, token, err := c.calls()
-	if err == nil {
-		a.account, err = calls.Account()
+	a.http.Transport = transport
+	if a.account, err = calls.Account(); a.account != nil { // credentials are sent to no other server
+		a.http.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	}
-	if err == nil && (a.account != nil || c.hasCertificates()) { // follows no redirections
-		calls.Keystone.Timeout = time.Minute
-		a.http, err = calls.Keystone.Client()
-	}
-	a.token, a.err = cmp.Or(token, defaultToken), err
-	return a
+	return err
 }
 
 // connect sets the account and the address of a client of a service. address is that of the command line; missing is
@@ -76,6 +85,7 @@ func (g *Globals) connect(client *rest.Client, kind, address, missing string) {
 	if client.HTTP == nil {
 		client.HTTP = a.http
 	}
+	client.TLSNames = a.files.Names
 	address = cmp.Or(address, a.cloud.endpoint(kind))
 	locate := a.account.Locate(kind)
 	if kind == compute.CatalogType {
@@ -101,14 +111,14 @@ func (f failedAccount) Sign(*http.Request) error { return f.err }
 func (f failedAccount) Renew(*http.Request) bool { return false }
 
 // calls returns the account of a cloud, or a token that is sent as it is. Both are empty for a cloud without an
-// account.
-func (c cloud) calls() (calls identity.ServiceCalls, token string, err error) {
+// account. files are the certificates of calls of Keystone.
+func (c cloud) calls(files rest.TLSFiles) (calls identity.ServiceCalls, token string, err error) {
 	get := c.get
 	calls = identity.ServiceCalls{Type: identity.NoAccount, Region: get("region_name"),
 		Interfaces: []string{strings.TrimSuffix(cmp.Or(get("interface"), get("endpoint_type"), "public"), "URL")}}
-	calls.Keystone = identity.KeystoneOptions{Place: c.place, CAFile: get("cacert"), CertFile: get("cert"),
-		KeyFile: get("key"), Insecure: c.insecure(), Interface: calls.Interfaces[0], Retries: 1,
-		Timeout: time.Minute, Log: slog.New(slog.DiscardHandler)}
+	calls.Keystone = identity.KeystoneOptions{Place: c.place, CAFile: files.CAFile, CertFile: files.CertFile,
+		KeyFile: files.KeyFile, Insecure: files.Insecure, Interface: calls.Interfaces[0], Retries: 1,
+		Timeout: requestTime, Log: slog.New(slog.DiscardHandler)}
 	switch kind := c.authType(); kind {
 	case "", "none":
 	case "token", "v3token", "admin_token":

@@ -11,6 +11,7 @@ import (
 
 	"go.yaml.in/yaml/v4"
 
+	"github.com/openberth/berth/api/rest"
 	"github.com/openberth/berth/fault"
 )
 
@@ -171,9 +172,17 @@ func (c cloud) insecure() bool {
 	return is("insecure", "true", "yes", "1") || is("verify", "false", "no", "0")
 }
 
-// hasCertificates reports whether an option about certificates is set.
-func (c cloud) hasCertificates() bool {
-	return c.get("cacert") != "" || c.get("cert") != "" || c.insecure()
+// certificates returns the files of the command line, and where it has none those of the cloud.
+func (c cloud) certificates(files rest.TLSFiles) rest.TLSFiles {
+	if own := c.get("cacert"); files.CAFile == "" && own != "" {
+		files.CAFile, files.Names.CA = own, c.place("cacert")
+	}
+	if own := c.get("cert"); files.CertFile == "" && own != "" {
+		files.CertFile, files.Names.Cert = own, c.place("cert")
+		files.KeyFile, files.Names.Key = c.get("key"), c.place("key")
+	}
+	files.Insecure = c.insecure()
+	return files
 }
 
 // place names an option, or all of them with "", for errors.

@@ -15,6 +15,7 @@ import (
 	"net/url"
 	"time"
 
+	"github.com/openberth/berth/api/trace"
 	"github.com/openberth/berth/fault"
 )
 
@@ -27,6 +28,8 @@ type Client struct {
 
 	// Locate returns Base if that is empty, for example from a catalog of services. Its error is returned as it is.
 	Locate func(ctx context.Context) (string, error)
+
+	TLSNames TLSOptionNames // the options that HTTP was made from, for errors
 }
 
 // Account is the account that a client signs its requests with.
@@ -133,16 +136,22 @@ func (c *Client) send(req *http.Request, op, base string) (*http.Response, error
 	if client == nil {
 		client = defaultHTTP
 	}
+	done := trace.Call(req.Context(), req)
 	resp, err := client.Do(req)
 	if err != nil {
+		done(0)
 		if e, ok := errors.AsType[*url.Error](err); ok {
 			err = e.Err // without the method and the address, which op and base contain
 		}
 		if _, refused := errors.AsType[*fault.Error](err); refused { // by Guard: nothing has been sent
 			return nil, fault.Wrap("", op, err)
 		}
+		if wrong := c.tlsFault(op, base, err); wrong != nil {
+			return nil, wrong
+		}
 		return nil, fault.New(fault.Unavailable, op, "%s does not answer: %w", base, err)
 	}
+	done(resp.StatusCode)
 	return resp, nil
 }
 

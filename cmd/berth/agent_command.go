@@ -9,6 +9,7 @@ import (
 	"github.com/openberth/berth/cli"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/internal/app"
+	"github.com/openberth/berth/internal/settings"
 )
 
 type agentCmd struct {
@@ -33,11 +34,11 @@ func (c *agentRunCmd) Run(ctx context.Context, g *cli.Globals, s streams) error 
 	if err != nil {
 		return err
 	}
-	endpoints, err := app.TCPEndpoints(conf, g.PlacementURL, g.ComputeURL)
+	services, err := endpointsOf(g, conf)
 	if err != nil {
 		return err
 	}
-	agent, err := app.NewAgent(conf, filepath.Join(c.DataDir, "agent"), endpoints, log)
+	agent, err := app.NewAgent(conf, filepath.Join(c.DataDir, "agent"), services, log)
 	if err != nil {
 		return err
 	}
@@ -55,11 +56,16 @@ func (c *agentPlanCmd) Run(ctx context.Context, g *cli.Globals, s streams) error
 	if err != nil {
 		return err
 	}
-	endpoints, err := app.TCPEndpoints(conf, g.PlacementURL, g.ComputeURL)
+	services, err := endpointsOf(g, conf)
 	if err != nil {
 		return err
 	}
-	return app.PrintPlan(ctx, conf, filepath.Join(c.DataDir, "agent"), endpoints, log, s.out, g.Output == "json")
+	return app.PrintPlan(ctx, conf, filepath.Join(c.DataDir, "agent"), services, log, s.out, g.Output == "json")
+}
+
+// endpointsOf returns the clients of an agent with this configuration and these flags.
+func endpointsOf(g *cli.Globals, conf settings.Settings) (app.Endpoints, error) {
+	return app.TCPEndpoints(conf, g.PlacementURL, g.ComputeURL, g.TLSFiles())
 }
 
 // agent creates the agent of the data directory. The agent's directory must exist, so that a mistyped path is an error
@@ -74,9 +80,9 @@ func (f files) agent(g *cli.Globals, s streams) (*loop.Agent, error) {
 		return nil, fault.New(fault.NotFound, "", "no agent has run in this directory: %w; set its directory with --data-dir",
 			err)
 	}
-	endpoints, err := app.TCPEndpoints(conf, g.PlacementURL, g.ComputeURL)
+	services, err := endpointsOf(g, conf)
 	if err != nil {
 		return nil, err
 	}
-	return app.NewAgent(conf, dir, endpoints, log)
+	return app.NewAgent(conf, dir, services, log)
 }

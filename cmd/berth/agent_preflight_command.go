@@ -17,9 +17,9 @@ func (c *agentPreflightCmd) Run(ctx context.Context, g *cli.Globals, s streams) 
 	if err != nil {
 		return settings.AllErrors(err, c.ConfigFile...)
 	}
-	endpoints, err := app.TCPEndpoints(conf, g.PlacementURL, g.ComputeURL)
+	services, err := endpointsOf(g, conf)
 	if err != nil {
 		return err
 	}
-	return app.PreflightAgent(ctx, conf, filepath.Join(c.DataDir, "agent"), endpoints, log, s.out, g.Output == "json")
+	return app.PreflightAgent(ctx, conf, filepath.Join(c.DataDir, "agent"), services, log, s.out, g.Output == "json")
 }

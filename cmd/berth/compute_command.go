@@ -26,7 +26,7 @@ func (c *computeCmd) Run(ctx context.Context, g *cli.Globals, s streams) (err er
 	}
 	at := &endpoint{name: "compute", flag: "--listen", address: c.Listen,
 		noauth: conf.Strategy(settings.NoAuth2) == settings.NoAuth2}
-	if err := listen(at); err != nil {
+	if err := listen(conf, log, at); err != nil {
 		return err
 	}
 	if conf.ComputeDB == "" { // the database is in the data directory
@@ -39,7 +39,7 @@ func (c *computeCmd) Run(ctx context.Context, g *cli.Globals, s streams) (err er
 			return errors.Join(err, closeAll(at))
 		}
 	}
-	service, err := c.open(ctx, g.PlacementURL, conf, log)
+	service, err := c.open(ctx, g, conf, log)
 	if err != nil {
 		return errors.Join(err, closeAll(at))
 	}
@@ -48,11 +48,15 @@ func (c *computeCmd) Run(ctx context.Context, g *cli.Globals, s streams) (err er
 	return serve(ctx, s, conf.Connections, log, at)
 }
 
-func (c *computeCmd) open(ctx context.Context, placementURL string, conf settings.Settings,
+func (c *computeCmd) open(ctx context.Context, g *cli.Globals, conf settings.Settings,
 	log *slog.Logger) (*app.Service, error) {
 	url, err := app.ComputeURL(conf, c.DataDir)
 	if err != nil {
 		return nil, err
 	}
-	return app.OpenCompute(ctx, url, placementURL, conf, settings.NoAuth2, log)
+	placement, err := app.PlacementOverTCP(conf, g.PlacementURL, g.TLSFiles())
+	if err != nil {
+		return nil, err
+	}
+	return app.OpenCompute(ctx, url, placement, conf, log)
 }

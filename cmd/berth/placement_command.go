@@ -30,7 +30,7 @@ func (c *placementRunCmd) Run(ctx context.Context, s streams) (err error) {
 	}
 	at := &endpoint{name: "placement", flag: "--listen", address: c.Listen,
 		noauth: conf.Strategy(settings.Keystone) == settings.NoAuth2}
-	if err := listen(at); err != nil {
+	if err := listen(conf, log, at); err != nil {
 		return err
 	}
 	service, err := c.open(ctx, conf, log)

@@ -26,7 +26,7 @@ func (c *upCmd) Run(ctx context.Context, s streams) (err error) {
 	open := conf.Strategy(settings.NoAuth2) == settings.NoAuth2
 	placement := &endpoint{name: "placement", flag: "--listen-placement", address: c.ListenPlacement, noauth: open}
 	compute := &endpoint{name: "compute", flag: "--listen-compute", address: c.ListenCompute, noauth: open}
-	if err := listen(placement, compute); err != nil {
+	if err := listen(conf, log, placement, compute); err != nil {
 		return err
 	}
 	lock, err := app.Lock(c.DataDir)

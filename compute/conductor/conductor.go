@@ -14,6 +14,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/openberth/berth/api/trace"
 	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/compute/runner"
 	"github.com/openberth/berth/fault"
@@ -47,6 +48,7 @@ func New(store Store, placement Placement) *Conductor {
 		},
 		Gone: func(err error) bool { return fault.Is(err, fault.NotFound) },
 	}, 0)
+	c.runner.Carry = trace.Carry
 	return c
 }
 

@@ -3,14 +3,13 @@ package server
 import (
 	"context"
 	"log/slog"
-	"net/http"
 	"net/url"
-	"sync"
 	"time"
 
+	"github.com/openberth/berth/api/cors"
+	"github.com/openberth/berth/api/edge"
 	"github.com/openberth/berth/api/identity"
 	"github.com/openberth/berth/api/image"
-	"github.com/openberth/berth/api/rest"
 	"github.com/openberth/berth/compute/conductor"
 	"github.com/openberth/berth/compute/flavor"
 	"github.com/openberth/berth/compute/lifecycle"
@@ -49,6 +48,9 @@ type Store interface {
 	BindHost(ctx context.Context, b store.HostAccount) error
 	BindFreeHost(ctx context.Context, b store.HostAccount) (store.HostAccount, error)
 	UnbindHost(ctx context.Context, host string) error
+	DisableHost(ctx context.Context, host, reason string, now time.Time) error
+	EnableHost(ctx context.Context, host string) error
+	DisabledHosts(ctx context.Context) (map[string]string, error)
 	Migrations(ctx context.Context, f store.MigrationFilter) ([]store.Migration, error)
 
 	Available() error
@@ -75,6 +77,7 @@ type Conductor interface {
 	HostConditions(host string) []string
 	HostAudit(ctx context.Context, host string) (conductor.Audit, error)
 	HostHeal(ctx context.Context, host string, oversubscribe bool) (conductor.Audit, error)
+	PlanDrain(ctx context.Context, host string) ([]conductor.PlannedMove, error)
 }
 
 // Images is what the handlers need of an image service; *image.Client implements it. Image returns fault.NotFound for
@@ -101,7 +104,10 @@ type Options struct {
 	ResizeHere     bool                   // [DEFAULT] allow_resize_to_same_host
 	Authenticate   identity.Authenticator // identity.NoAuth2
 	Strategy       string                 // [api] auth_strategy; "": noauth2
-	Challenge      string                 // WWW-Authenticate of responses with 401; empty: none
+	Challenge      string                 // the WWW-Authenticate header of a 401 response; empty: none
+	Enforcer       edge.Enforcer          // the access policy: policies.Default()
+	CORS           cors.Options           // [cors]; without AllowedOrigin no CORS headers are sent
+	ProxyHeaders   bool                   // [oslo_middleware] enable_proxy_headers_parsing: they are trusted
 	Log            *slog.Logger           // slog.Default()
 	Lease          func() error           // returns a fault if nothing may be sent to agents now; nil: no lease
 	Stop           <-chan struct{}        // closed at shutdown, to end the streams of assignments; nil: never
@@ -110,16 +116,4 @@ type Options struct {
 	NewID          func() string          // a random UUID
 }
 
-type server struct {
-	Options
-	mux    *http.ServeMux
-	health health
-	budget *rest.BodyBudget
-}
-
-// health is the last result of checkHealth.
-type health struct {
-	mu     sync.Mutex
-	at     time.Time
-	reason string // a sentence; empty: healthy
-}
+type server struct{ Options }

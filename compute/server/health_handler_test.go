@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/openberth/berth/api/edge"
 	"github.com/openberth/berth/fault"
 )
 
@@ -42,14 +43,14 @@ func TestHealthReportsDatabaseProblems(t *testing.T) {
 	}
 	health(http.StatusOK, "")
 	db.refused = &fault.Error{Kind: fault.Unavailable, Msg: "its disk is full", Err: errors.New("SQLITE_FULL")}
-	health(http.StatusOK, "") // the result is cached for healthAge
-	now = now.Add(healthAge)
+	health(http.StatusOK, "") // the result is cached for edge.HealthAge
+	now = now.Add(edge.HealthAge)
 	health(http.StatusServiceUnavailable, "The database takes no writes: its disk is full.")
 	if db.checks != 2 {
 		t.Errorf("%d checks", db.checks)
 	}
 	db.refused = nil
-	now = now.Add(healthAge)
+	now = now.Add(edge.HealthAge)
 	health(http.StatusOK, "")
 	if got := h.ask("POST", "/healthz", ""); got.status != http.StatusMethodNotAllowed ||
 		got.header.Get("Allow") != "GET, HEAD" {
@@ -59,7 +60,7 @@ func TestHealthReportsDatabaseProblems(t *testing.T) {
 		t.Errorf("%d %s", got.status, got.text)
 	}
 	db.lost = fault.New(fault.Unavailable, "", "the database's file was deleted")
-	now = now.Add(healthAge)
+	now = now.Add(edge.HealthAge)
 	health(http.StatusServiceUnavailable, "The database's file was deleted, moved or replaced; the service stops.")
 	for _, path := range []string{"/v2.1/servers", "/", "/berth/v1/hosts"} {
 		if got := h.ask("GET", path, ""); got.status != http.StatusServiceUnavailable || !strings.Contains(got.text,

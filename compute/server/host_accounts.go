@@ -18,22 +18,6 @@ const maxAccount = 255
 // noAuth2 is the auth_strategy whose callers are not authenticated.
 const noAuth2 = "noauth2"
 
-// agent returns a handler of a call that only the agent of the host in the path makes. The caller needs the role
-// service; with noauth2 admin is sufficient, because such a caller could send any role. If the host is bound to an
-// account, the caller must be that account.
-func (s *server) agent(do handler) handler {
-	return func(c *call) error {
-		if !c.Who.Has("service") && (s.Strategy != noAuth2 || !c.Who.IsAdmin()) {
-			return fault.New(fault.Forbidden, "", "%s %s needs the role service, which %s does not have",
-				c.R.Method, c.R.URL.Path, c.Who.User)
-		}
-		if err := s.checkAccount(c.R.Context(), c.R.PathValue("host"), c.Who.User); err != nil {
-			return err
-		}
-		return do(c)
-	}
-}
-
 // checkAccount returns fault.Forbidden if a host is bound to another account.
 func (s *server) checkAccount(ctx context.Context, name, user string) error {
 	bound, err := s.Store.HostAccount(ctx, name)
@@ -56,7 +40,7 @@ func (s *server) bind(c *call, name string, from schedule.Sender) error {
 	if err != nil {
 		return err
 	}
-	if s.applies(bound) { // as agent has checked
+	if s.applies(bound) { // as byAgents has checked
 		return nil
 	}
 	if err := s.Conductor.Admit(ctx, name, from); err != nil {

@@ -11,7 +11,7 @@ import (
 
 // checkHost returns fault.Invalid (400) if the path has a {host} that is not a valid host name.
 func (c *call) checkHost() error {
-	if !strings.Contains(c.R.Pattern, "{host}") {
+	if !strings.Contains(c.Route(), "{host}") {
 		return nil
 	}
 	return provider.CheckHostName(c.R.PathValue("host"))

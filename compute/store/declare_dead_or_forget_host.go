@@ -42,10 +42,10 @@ func (s *Store) Dead(ctx context.Context) ([]string, error) {
 	return hosts, wrap("Dead", err)
 }
 
-// Forget removes the report of a host, the declaration that it is dead, its clean requests, its removals and the
-// binding to its account. Its row remains with a higher revision, so that a returning agent does not consider the
-// assignments of the new host older than those it has followed. It returns fault.Conflict if a server has a residence
-// there.
+// Forget removes the report of a host, the declarations that it is dead or disabled, its clean requests, its removals
+// and the binding to its account. Its row remains with a higher revision, so that a returning agent does not consider
+// the assignments of the new host older than those it has followed. It returns fault.Conflict if a server has a
+// residence there.
 func (s *Store) Forget(ctx context.Context, host string) error {
 	defer s.reports.lock(host)()
 	defer s.hosts.drop("", host)
@@ -62,7 +62,8 @@ func forget(ctx context.Context, tx *sqldb.Tx, host string) error {
 	if _, err := tx.Exec(ctx, clear, host); err != nil {
 		return err
 	}
-	for _, table := range []string{`compute_dead`, `compute_wishes`, `compute_removals`, `compute_host_accounts`} {
+	for _, table := range []string{`compute_dead`, `compute_disabled`, `compute_wishes`, `compute_removals`,
+		`compute_host_accounts`} {
 		if _, err := tx.Exec(ctx, `DELETE FROM `+table+` WHERE host = ?`, host); err != nil {
 			return err
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/openberth/berth/agent/loop"
 	"github.com/openberth/berth/api/host"
 	api "github.com/openberth/berth/api/placement"
+	"github.com/openberth/berth/api/rest"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/internal/settings"
 )
@@ -22,13 +23,14 @@ type Endpoints struct {
 }
 
 // TCPEndpoints returns clients that connect over the network with the accounts of the settings. The addresses are those
-// of the command line; empty: those of the settings. It returns fault.Invalid for an account that is not complete.
-func TCPEndpoints(s settings.Settings, placementURL, computeURL string) (Endpoints, error) {
-	placement, err := PlacementClient(s, placementURL)
+// of the command line; empty: those of the settings. Certificates are those of the settings, or of flags where the
+// settings have none. It returns fault.Invalid for an account that is not complete.
+func TCPEndpoints(s settings.Settings, placementURL, computeURL string, flags rest.TLSFiles) (Endpoints, error) {
+	placement, err := PlacementOverTCP(s, placementURL, flags)
 	if err != nil {
 		return Endpoints{}, err
 	}
-	compute, err := computeClient(s, computeURL)
+	compute, err := computeOverTCP(s, computeURL, flags)
 	return Endpoints{placement, compute}, err
 }
 

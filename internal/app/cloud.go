@@ -47,7 +47,7 @@ func Up(ctx context.Context, s settings.Settings, dir string, log *slog.Logger) 
 	if c.Placement, err = openPlacement(ctx, placementURL, s, auth, log); err != nil {
 		return nil, err
 	}
-	if c.Compute, err = openCompute(ctx, computeURL, s, auth, c.PlacementClient(), log); err != nil {
+	if c.Compute, err = openCompute(ctx, computeURL, c.PlacementClient(), s, auth, log); err != nil {
 		return nil, errors.Join(err, c.Placement.Close())
 	}
 	if err := c.StartAgent(ctx); err != nil {

@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/openberth/berth/api/rest"
+	"github.com/openberth/berth/api/trace"
 	"github.com/openberth/berth/internal/settings"
 	"github.com/openberth/berth/placement/server"
 	"github.com/openberth/berth/placement/store"
@@ -26,7 +27,7 @@ func OpenPlacement(ctx context.Context, url string, s settings.Settings, missing
 // openPlacement is OpenPlacement with the authentication of its callers.
 func openPlacement(ctx context.Context, url string, s settings.Settings, auth authentication,
 	log *slog.Logger) (*Service, error) {
-	log = log.With("service", "placement")
+	log = trace.Log(log.With("service", "placement"))
 	if auth.strategy != settings.NoAuth2 {
 		if err := s.Placement.CheckPolicy(); err != nil {
 			return nil, err
@@ -62,9 +63,12 @@ func openPlacement(ctx context.Context, url string, s settings.Settings, auth au
 	running, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var work sync.WaitGroup
 	work.Go(func() { srv.Run(running) })
-	return &Service{Handler: rest.Limit(srv, s.RequestTime), Lost: db.Lost(), Close: sync.OnceValue(func() error {
+	exporter := trace.NewExporter(s.OTLPEndpoint, "berth-placement", log)
+	h := trace.Handler(rest.Limit(srv, s.RequestTime), exporter)
+	return &Service{Handler: h, Lost: db.Lost(), Close: sync.OnceValue(func() error {
 		stop()
 		work.Wait()
+		exporter.Close()
 		return closeDatabase(db, log)
 	})}, nil
 }

@@ -26,33 +26,51 @@ const (
 // placementTime is the time limit of a call of Placement.
 const placementTime = time.Minute
 
-// PlacementClient returns the client with which compute and the agent call Placement over the network. address is that
-// of the command line; empty: that of [placement] endpoint_override or of Keystone's catalog.
-func PlacementClient(s settings.Settings, address string) (*api.Client, error) {
+// PlacementOverTCP returns the client with which compute and the agent call Placement over the network. address is that
+// of the command line; empty: that of [placement] endpoint_override or of Keystone's catalog; flags as in TCPEndpoints.
+func PlacementOverTCP(s settings.Settings, address string, flags rest.TLSFiles) (*api.Client, error) {
 	client := api.NewClient("", nil, serviceToken)
-	if err := connect(client.REST, s.Accounts.Placement, api.CatalogType, cmp.Or(address, s.Accounts.Placement.Address),
-		defaultPlacementURL); err != nil {
+	if err := connect(client.REST, s.Accounts.Placement, s.TLS.Placement.Or(flags), api.CatalogType,
+		cmp.Or(address, s.Accounts.Placement.Address), defaultPlacementURL); err != nil {
 		return nil, err
 	}
 	client.REST.HTTP.Timeout = placementTime
 	return client, nil
 }
 
-// computeClient returns the client with which the agent calls compute over the network.
-func computeClient(s settings.Settings, address string) (host.Client, error) {
+// computeOverTCP returns the client with which the agent calls compute over the network.
+func computeOverTCP(s settings.Settings, address string, flags rest.TLSFiles) (host.Client, error) {
 	// The client has no timeout, because assignments are an endless stream. Other requests have a context with a timeout.
 	client := hostClient("", nil)
 	address = compute.RootURL(cmp.Or(address, s.Accounts.Compute.Address))
-	if err := connect(client.REST, s.Accounts.Compute, compute.CatalogType, address, defaultComputeURL); err != nil {
+	if err := connect(client.REST, s.Accounts.Compute, computeFiles(s).Or(flags), compute.CatalogType, address,
+		defaultComputeURL); err != nil {
 		return client, err
 	}
 	client.REST.Locate = compute.LocateRoot(client.REST.Locate)
 	return client, nil
 }
 
+// computeFiles returns the certificates for calls of compute: those of [berth] compute_cafile and its neighbours, else
+// those of [compute], which are also for calls of Keystone.
+func computeFiles(s settings.Settings) rest.TLSFiles {
+	files, k := s.TLS.Compute, s.Accounts.Compute.Keystone
+	if files.CAFile == "" && files.CertFile == "" && (k.CAFile != "" || k.CertFile != "" || k.Insecure) {
+		files = rest.TLSFiles{CAFile: k.CAFile, CertFile: k.CertFile, KeyFile: k.KeyFile, Insecure: k.Insecure,
+			Names: rest.TLSOptionNames{CA: "[compute] cafile", Cert: "[compute] certfile", Key: "[compute] keyfile"}}
+	}
+	return files
+}
+
 // connect sets the account, the address and the certificates of a client. kind is the type of the service in Keystone's
-// catalog; missing is the address without a catalog.
-func connect(client *rest.Client, calls identity.ServiceCalls, kind, address, missing string) error {
+// catalog; missing is the address without a catalog. The client follows no redirection, so that credentials are sent to
+// no other server.
+func connect(client *rest.Client, calls identity.ServiceCalls, files rest.TLSFiles, kind, address,
+	missing string) error {
+	transport, err := files.Transport()
+	if err != nil {
+		return err
+	}
 	account, err := calls.Account()
 	if err != nil {
 		return err
@@ -68,10 +86,10 @@ func connect(client *rest.Client, calls identity.ServiceCalls, kind, address, mi
 	default:
 		client.Base = missing
 	}
-	k := calls.Keystone
-	k.Timeout = 0
-	client.HTTP, err = k.Client()
-	return err
+	client.TLSNames = files.Names
+	client.HTTP = &http.Client{Transport: transport,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	return nil
 }
 
 func hostClient(base string, transport *http.Client) host.Client {

@@ -6,21 +6,27 @@ import (
 )
 
 func (s *Settings) readCORS(cfg *config.Config) (err error) {
-	c := cors.Defaults()
+	if s.Placement.CORS, err = readOrigins(cfg, cors.Defaults()); err != nil {
+		return err
+	}
+	s.Compute.CORS, err = readOrigins(cfg, cors.ComputeDefaults())
+	return err
+}
+
+// readOrigins reads [cors] over the defaults of a service.
+func readOrigins(cfg *config.Config, c cors.Options) (cors.Options, error) {
+	var err error
 	for option, list := range map[string]*[]string{"allowed_origin": &c.AllowedOrigin, "expose_headers": &c.ExposeHeaders,
 		"allow_methods": &c.AllowMethods, "allow_headers": &c.AllowHeaders} {
 		if *list, err = cfg.Strings("cors", option, *list); err != nil {
-			return err
+			return c, err
 		}
 	}
 	if c.AllowCredentials, err = cfg.Bool("cors", "allow_credentials", c.AllowCredentials); err != nil {
-		return err
+		return c, err
 	}
-	if c.MaxAge, err = cfg.Int("cors", "max_age", c.MaxAge, 0, 1<<31-1); err != nil {
-		return err
-	}
-	s.Placement.CORS = c
-	return nil
+	c.MaxAge, err = cfg.Int("cors", "max_age", c.MaxAge, 0, 1<<31-1)
+	return c, err
 }
 
 // CheckOrigins returns a fault if [cors] allowed_origin allows every web page while callers are not authenticated.

@@ -36,8 +36,10 @@ type Settings struct {
 	ComputeDB   string // [database] connection: compute's own tables; "": not set
 
 	Placement PlacementSettings
+	Compute   ComputeSettings
 	Images    ImageSettings
 	Accounts  AccountSettings
+	TLS       TLSSettings
 
 	Sysfs        string              // [berth] sysfs: a directory shaped like /sys, or a captured machine (.txtar)
 	Capacity     hypervisor.Capacity // [berth] fake_vcpus, fake_memory_mb, fake_disk_gb
@@ -48,6 +50,8 @@ type Settings struct {
 
 	Connections httpserver.ConnLimits // [berth] max_connections, max_connections_per_address: of each API
 	RequestTime time.Duration         // [berth] request_timeout, seconds in the file: until a response begins; 0: no limit
+
+	OTLPEndpoint string // [berth] otlp_endpoint, or OTEL_EXPORTER_OTLP_ENDPOINT; "": no spans are exported
 
 	cfg      *config.Config
 	files    []string
@@ -74,6 +78,13 @@ type PlacementSettings struct {
 	policyErr         error         // why the policy for callers from Keystone could not be read
 	IndexRefresh      time.Duration // [berth] index_refresh_interval, seconds in the file
 	IndexMaxAge       time.Duration // [berth] index_max_age, seconds in the file; 0: any age
+}
+
+// ComputeSettings are the options of compute's HTTP API: [cors], [oslo_middleware] and [oslo_policy].
+type ComputeSettings struct {
+	CORS         cors.Options
+	ProxyHeaders bool // [oslo_middleware] enable_proxy_headers_parsing
+	Policy       *policy.Enforcer
 }
 
 // ImageSettings are the options of [glance]: how compute calls the image service.

@@ -23,7 +23,7 @@ type nameCheck struct {
 }
 
 func (n *nameCheck) fails(groups []resource.Group, more ...[]resource.Trait) bool {
-	n.err = n.call.server.names.check(n.call.ctx(), groups, more...)
+	n.err = n.call.server.names.check(n.call.Context(), groups, more...)
 	return n.err != nil
 }
 
@@ -69,7 +69,7 @@ func (c *call) unknownInAsk(ask resource.Ask, snapshot *index.Snapshot, wrong er
 	if len(ask.RootRequired)+len(ask.RootForbidden) > 0 && !someRoot(snapshot, ask) {
 		return nil
 	}
-	for _, suffix := range suffixes(c.r.URL.RawQuery) {
+	for _, suffix := range suffixes(c.R.URL.RawQuery) {
 		at := slices.IndexFunc(ask.Groups, func(g resource.Group) bool { return g.Suffix == suffix })
 		if at < 0 {
 			continue

@@ -1,11 +1,11 @@
-package server
+package edge
 
 import (
 	"net/http"
 	"testing"
 )
 
-func TestAccepts(t *testing.T) {
+func TestAcceptsJSON(t *testing.T) {
 	for header, want := range map[string]bool{
 		"application/json":                       true,
 		"APPLICATION/json ; q=0.001":             true,
@@ -28,12 +28,12 @@ func TestAccepts(t *testing.T) {
 		"text/plain;level":                       true,
 		`text/plain;a="x`:                        true,
 	} {
-		if got := accepts(http.Header{"Accept": {header}}); got != want {
+		if got := acceptsJSON(http.Header{"Accept": {header}}); got != want {
 			t.Errorf("%s: %v", header, got)
 		}
 	}
-	if !accepts(http.Header{}) || !accepts(http.Header{"Accept": {""}}) ||
-		accepts(http.Header{"Accept": {"text/plain", "image/png"}}) {
+	if !acceptsJSON(http.Header{}) || !acceptsJSON(http.Header{"Accept": {""}}) ||
+		acceptsJSON(http.Header{"Accept": {"text/plain", "image/png"}}) {
 		t.Error("wrong result without a header, with an empty one or with two")
 	}
 }

@@ -1,4 +1,4 @@
-package server
+package edge
 
 import (
 	"net/http"
@@ -7,22 +7,8 @@ import (
 	"strings"
 )
 
-// jsonType is the only media type of the API.
-const jsonType = "application/json"
-
-// requireJSON returns status 415 if the Content-Type is not JSON. As in the original, the text before the first
-// semicolon is compared exactly.
-func (c *call) requireJSON() error {
-	given := c.r.Header.Get("Content-Type")
-	media, _, _ := strings.Cut(given, ";")
-	if media == jsonType {
-		return nil
-	}
-	if media == "" {
-		given = "None"
-	}
-	return newStatusError(http.StatusUnsupportedMediaType, "The media type %s is not supported, use %s", given, jsonType)
-}
+// JSON is the media type of all APIs.
+const JSON = "application/json"
 
 const token = "[!#$%&'*+.^_`|~0-9A-Za-z-]+"
 
@@ -35,12 +21,12 @@ var (
 	acceptValue = regexp.MustCompile(`^(?:0(?:\.[0-9]{0,3})?|1(?:\.0{0,3})?)$`)
 )
 
-// accepts reports whether a client accepts JSON. The most specific range that covers JSON decides; of several, the
+// acceptsJSON reports whether a client accepts JSON. The most specific range that covers JSON decides; of several, the
 // first. Without the header, or if it is malformed, any type is accepted. An empty list accepts nothing.
-func accepts(h http.Header) bool {
+func acceptsJSON(h http.Header) bool {
 	header := strings.Join(h.Values("Accept"), ", ")
 	switch header {
-	case "", "*/*", jsonType: // the usual values
+	case "", "*/*", JSON: // the usual values
 		return true
 	}
 	best, quality := 0, 0.0
@@ -82,7 +68,7 @@ func acceptItem(item string) (specific int, quality float64, ok bool) {
 		narrowed = true
 	}
 	switch major, minor := strings.ToLower(m[1]), strings.ToLower(m[2]); {
-	case major+"/"+minor == jsonType && !narrowed:
+	case major+"/"+minor == JSON && !narrowed:
 		specific = 3
 	case major == "application" && minor == "*":
 		specific = 2
