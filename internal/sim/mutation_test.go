@@ -29,7 +29,7 @@ var mutations = map[string]mutation{
 	"a guest is built beside another one": {"compute/conductor/checks_after_database_restore.go",
 		"		return d.checkMayBuild(ctx, s, claim)", "		_ = claim\n		return nil", "running twice", 1},
 	"stored reports are forgotten": {"compute/conductor/first_reports.go",
-		"	c.presence.recall(hosts)\n", "", "freed", 91},
+		"	c.presence.recall(hosts)\n", "", "freed", 6},
 	"an effect does not wait for the journal": {"agent/reconcile/shared_core.go",
 		"	if !c.hold(e) {", "	if true {", "journal", 1},
 	"claims are freed before the guest is destroyed": {"agent/reconcile/remove_guest.go",
