@@ -35,14 +35,13 @@ type commandAccount struct {
 	err     error // why there is no account, or which certificate cannot be used; returned by each request
 }
 
-// account returns the account of the command: --token, else that of the OS_ variables or of clouds.yaml, else the
-// administrator of noauth2. It makes no call.
-func (g *Globals) account() *commandAccount {
-	if g.signed == nil {
-		g.signed = &commandAccount{token: g.Token, files: g.TLSFiles(), http: &http.Client{Timeout: requestTime}}
-		g.signed.err = g.signed.find(g.OSCloud)
-	}
-	return g.signed
+// newCommandAccount returns the account of a command: the token of the command line, else that of the OS_ variables or
+// of a cloud in clouds.yaml, else the administrator of noauth2. files are the certificates of the command line. It
+// makes no call.
+func newCommandAccount(token, cloud string, files rest.TLSFiles) *commandAccount {
+	a := &commandAccount{token: token, files: files, http: &http.Client{Timeout: requestTime}}
+	a.err = a.find(cloud)
+	return a
 }
 
 // find determines the account of a command without --token, and the certificates of its requests. name is that of the
@@ -72,8 +71,7 @@ func (a *commandAccount) find(name string) (err error) {
 
 // connect sets the account and the address of a client of a service. address is that of the command line; missing is
 // the address if no option and no catalog has one.
-func (g *Globals) connect(client *rest.Client, kind, address, missing string) {
-	a := g.account()
+func (a *commandAccount) connect(client *rest.Client, kind, address, missing string) {
 	switch {
 	case a.err != nil:
 		client.Account = failedAccount{a.err}

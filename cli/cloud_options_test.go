@@ -135,3 +135,37 @@ func TestCloudsFile(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+// Certificates are those of the command line, and where it has none those of the cloud. Errors name the option.
+func TestCertificatesOfCloud(t *testing.T) {
+	dir := t.TempDir()
+	clouds := filepath.Join(dir, "clouds.yaml")
+	text := "clouds: {red: {auth_type: http_basic, auth: {username: ann, password: secret}, cacert: /cloud/ca.pem}}\n"
+	if err := os.WriteFile(clouds, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		name      string
+		globals   Globals
+		variables map[string]string
+		want      string
+	}{
+		{"cloud", Globals{OSCloud: "red"}, nil,
+			"cacert of cloud red in " + clouds + " cannot be read: open /cloud/ca.pem"},
+		{"flag over cloud", Globals{OSCloud: "red", CAFile: "/flag/ca.pem"}, nil,
+			"--ca-file (or BERTH_CA_FILE) cannot be read: open /flag/ca.pem"},
+		{"flag with a token", Globals{Token: "t", CAFile: "/flag/ca.pem"}, map[string]string{"OS_CACERT": "/env/ca.pem"},
+			"--ca-file (or BERTH_CA_FILE) cannot be read: open /flag/ca.pem"},
+		{"variable", Globals{}, map[string]string{"OS_CERT": "/env/cert.pem"}, "OS_CERT and OS_KEY cannot be used"},
+	} {
+		setVariables(t, map[string]string{"OS_CLIENT_CONFIG_FILE": clouds})
+		for name, value := range c.variables {
+			t.Setenv(name, value)
+		}
+		c.globals.ComputeURL = "https://127.0.0.1:1"
+		_, err := c.globals.hosts().Hosts(t.Context())
+		if !fault.Is(err, fault.Invalid) || !strings.Contains(fault.TextOf(err), c.want) {
+			t.Errorf("%s: %v, want %s", c.name, err, c.want)
+		}
+	}
+}

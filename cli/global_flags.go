@@ -37,21 +37,29 @@ type Globals struct {
 	signed *commandAccount // of the first request; nil: not determined yet
 }
 
+// account returns the account of the command, which it determines at the first call.
+func (g *Globals) account() *commandAccount {
+	if g.signed == nil {
+		g.signed = newCommandAccount(g.Token, g.OSCloud, g.TLSFiles())
+	}
+	return g.signed
+}
+
 func (g *Globals) placement() *placement.Client {
 	client := placement.NewClient("", g.HTTP, "")
-	g.connect(client.REST, placement.CatalogType, g.PlacementURL, DefaultPlacementURL)
+	g.account().connect(client.REST, placement.CatalogType, g.PlacementURL, DefaultPlacementURL)
 	return client
 }
 
 func (g *Globals) compute() *compute.Client {
 	client := compute.NewClient("", g.HTTP, "")
-	g.connect(client.REST, compute.CatalogType, g.ComputeURL, DefaultComputeURL)
+	g.account().connect(client.REST, compute.CatalogType, g.ComputeURL, DefaultComputeURL)
 	return client
 }
 
 func (g *Globals) hosts() host.Client {
 	client := host.Client{REST: &rest.Client{HTTP: g.HTTP, Headers: map[string]string{}}}
-	g.connect(client.REST, compute.CatalogType, g.ComputeURL, DefaultComputeURL)
+	g.account().connect(client.REST, compute.CatalogType, g.ComputeURL, DefaultComputeURL)
 	return client
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"github.com/openberth/berth/api/compute"
 	"github.com/openberth/berth/api/identity"
+	"github.com/openberth/berth/internal/testcert"
 	"github.com/openberth/berth/internal/testenv"
 )
 
@@ -94,29 +95,35 @@ func basicCalls(group, name string) string {
 	return "[" + group + "]\nauth_type = http_basic\nusername = " + name + "\npassword = " + name + "-secret"
 }
 
-// basicCloud is placement, compute and the options of agents, as separate processes with http_basic.
+// basicCloud is placement, compute and the options of agents, as separate processes with http_basic over TLS.
 type basicCloud struct {
+	ca       *testcert.CA
 	services []*daemon // placement, compute
 	agent    func(host, account string) []string
 }
 
+// trust is an account that trusts the certificates of the cloud.
+func (c *basicCloud) trust(l login) login { return append(l, "OS_CACERT="+c.ca.File) }
+
 // startBasicCloud starts placement and compute.
 func startBasicCloud(t *testing.T) *basicCloud {
 	t.Helper()
-	base, dir := conf(t, machine(t, 1, 2)), t.TempDir()
+	base, dir, ca := conf(t, machine(t, 1, 2)), t.TempDir(), testcert.NewCA(t)
+	issued := ca.Issue(t, testcert.Certificate{})
 	users := writeUsers(t, "root", "nova", "agent1", "agent2", "ann", "bob")
 	server := writeConfig(t, "server.conf", "[DEFAULT]", "http_basic_auth_user_file = "+users, "[api]",
 		"auth_strategy = http_basic", "[berth]", "admin_users = root", "service_users = nova, agent1, agent2",
 		"user_projects = ann:red, bob:blue", "[placement_database]",
-		"connection = sqlite:////"+strings.TrimPrefix(dir, "/")+"/placement.db", basicCalls("placement", "nova"))
+		"connection = sqlite:////"+strings.TrimPrefix(dir, "/")+"/placement.db", basicCalls("placement", "nova"),
+		"cafile = "+ca.File, "[ssl]", "cert_file = "+issued.CertFile, "key_file = "+issued.KeyFile)
 	p := start(t, []string{"placement"}, "placement", "--config-file", base, "--config-file", server,
 		"--listen", "127.0.0.1:0")
 	c := start(t, []string{"compute"}, "compute", "--config-file", base, "--config-file", server, "--data-dir", dir,
 		"--listen", "127.0.0.1:0", "--placement-url", p.urls["placement"])
-	return &basicCloud{services: []*daemon{p, c}, agent: func(host, account string) []string {
+	return &basicCloud{ca: ca, services: []*daemon{p, c}, agent: func(host, account string) []string {
 		own := writeConfig(t, "agent.conf", "[DEFAULT]", "host = "+host, basicCalls("placement", account),
-			"endpoint_override = "+p.urls["placement"], "[compute]", "auth_section = placement",
-			"endpoint_override = "+c.urls["compute"])
+			"endpoint_override = "+p.urls["placement"], "cafile = "+ca.File, "[compute]", "auth_section = placement",
+			"endpoint_override = "+c.urls["compute"], "cafile = "+ca.File)
 		return []string{"agent", "--config-file", base, "--config-file", own, "--data-dir", filepath.Join(dir, host)}
 	}}
 }
@@ -127,7 +134,7 @@ func TestHTTPBasicOfSeparateServices(t *testing.T) {
 	testenv.Long(t)
 	t.Parallel()
 	cloud := startBasicCloud(t)
-	all, root, ann, bob := cloud.services, basicLogin("root"), basicLogin("ann"), basicLogin("bob")
+	all, root, ann := cloud.services, cloud.trust(basicLogin("root")), cloud.trust(basicLogin("ann"))
 	a := start(t, nil, cloud.agent("cmp1", "agent1")...)
 	hostsOf := func() (hosts []struct{ Host, Account string }) {
 		if err := json.Unmarshal([]byte(root.ok(t, all, "host", "list", "-o", "json")), &hosts); err != nil {
@@ -139,8 +146,8 @@ func TestHTTPBasicOfSeparateServices(t *testing.T) {
 	if h := hostsOf()[0]; h.Host != "cmp1" || h.Account != "agent1" {
 		t.Errorf("%+v", h)
 	}
-	testProjectsOfServers(t, all, root, ann, bob)
-	testWrongCredentials(t, all)
+	testProjectsOfServers(t, cloud, root, ann, cloud.trust(basicLogin("bob")))
+	testWrongCredentials(t, cloud)
 
 	a.stop(t)
 	a = start(t, nil, cloud.agent("cmp1", "agent2")...)
@@ -171,8 +178,9 @@ func (d *daemon) logs(t *testing.T, words ...string) {
 }
 
 // testProjectsOfServers checks that the users of two projects see only their own servers.
-func testProjectsOfServers(t *testing.T, services []*daemon, root, ann, bob login) {
+func testProjectsOfServers(t *testing.T, cloud *basicCloud, root, ann, bob login) {
 	t.Helper()
+	services := cloud.services
 	root.ok(t, services, "flavor", "create", "small", "--vcpus", "1", "--ram", "64")
 	for name, user := range map[string]login{"anns": ann, "bobs": bob} {
 		user.ok(t, services, "server", "create", name, "--flavor", "small", "--wait")
@@ -182,7 +190,7 @@ func testProjectsOfServers(t *testing.T, services []*daemon, root, ann, bob logi
 		if err != nil {
 			t.Fatal(err)
 		}
-		client := compute.NewClient(services[1].urls["compute"], nil, "")
+		client := compute.NewClient(services[1].urls["compute"], tlsClient(cloud.ca), "")
 		client.REST.Account = account
 		servers, err := client.Servers(t.Context(), compute.ListServers{AllProjects: all})
 		if err != nil {
@@ -207,18 +215,21 @@ func testProjectsOfServers(t *testing.T, services []*daemon, root, ann, bob logi
 	}
 }
 
-// testWrongCredentials checks commands without an account, with a wrong password and with an incomplete account.
-func testWrongCredentials(t *testing.T, services []*daemon) {
+// testWrongCredentials checks commands without an account, with a wrong password, with an incomplete account, and
+// without the CA.
+func testWrongCredentials(t *testing.T, cloud *basicCloud) {
 	t.Helper()
-	wrong := login{"OS_AUTH_TYPE=http_basic", "OS_USERNAME=ann", "OS_PASSWORD=a-wrong-password"}
+	wrong := cloud.trust(login{"OS_AUTH_TYPE=http_basic", "OS_USERNAME=ann", "OS_PASSWORD=a-wrong-password"})
 	for _, command := range [][]string{{"server", "list"}, {"provider", "list"}} {
-		if _, stderr, status := wrong.run(t, services, command...); status != 1 ||
+		if _, stderr, status := wrong.run(t, cloud.services, command...); status != 1 ||
 			!strings.Contains(stderr, "the name or the password is wrong") || strings.Contains(stderr, "a-wrong") {
 			t.Errorf("%v: status %d: %s", command, status, stderr)
 		}
-		login{}.refused(t, services, []string{"no name and password"}, command...)
-		login{"OS_AUTH_TYPE=http_basic", "OS_USERNAME=ann"}.refused(t, services, []string{"OS_PASSWORD is not set"},
-			command...)
-		login{"OS_AUTH_TYPE=v3oidcpassword"}.refused(t, services, []string{"OS_AUTH_TYPE", "v3oidcpassword"}, command...)
+		for want, l := range map[string]login{"no name and password": {},
+			"OS_PASSWORD is not set": {"OS_AUTH_TYPE=http_basic", "OS_USERNAME=ann"},
+			`"v3oidcpassword"`:       {"OS_AUTH_TYPE=v3oidcpassword"}} {
+			cloud.trust(l).refused(t, cloud.services, []string{want}, command...)
+		}
+		basicLogin("ann").refused(t, cloud.services, []string{"is not trusted", "--ca-file"}, command...)
 	}
 }
