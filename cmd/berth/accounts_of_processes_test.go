@@ -146,6 +146,9 @@ func TestHTTPBasicOfSeparateServices(t *testing.T) {
 	if h := hostsOf()[0]; h.Host != "cmp1" || h.Account != "agent1" {
 		t.Errorf("%+v", h)
 	}
+	if shown := root.ok(t, all, "host", "show", "cmp1"); !strings.Contains(shown, "agent1") {
+		t.Errorf("no account in %s", shown)
+	}
 	testProjectsOfServers(t, cloud, root, ann, cloud.trust(basicLogin("bob")))
 	testWrongCredentials(t, cloud)
 

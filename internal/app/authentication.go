@@ -4,6 +4,7 @@ import (
 	"log/slog"
 
 	"github.com/openberth/berth/api/identity"
+	"github.com/openberth/berth/api/trace"
 	"github.com/openberth/berth/internal/settings"
 )
 
@@ -23,6 +24,7 @@ func CheckAuthentication(s settings.Settings, missing string) error {
 
 // newAuthentication returns what [api] auth_strategy selects. missing is the one that applies if the option is not set.
 func newAuthentication(s settings.Settings, missing string, log *slog.Logger) (authentication, error) {
+	log = trace.Log(log)
 	a := authentication{strategy: s.Strategy(missing), caller: identity.NoAuth2}
 	switch a.strategy {
 	case settings.NoAuth2:
