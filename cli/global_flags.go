@@ -9,7 +9,6 @@ import (
 	"io"
 	"net/http"
 	"os"
-	"strings"
 	"time"
 
 	"github.com/openberth/berth/api/compute"
@@ -20,36 +19,48 @@ import (
 
 // Globals are the flags of every client command.
 type Globals struct {
-	PlacementURL string `help:"URL of the Placement API. Default: ${default}." default:"http://127.0.0.1:8778" env:"BERTH_PLACEMENT_URL" placeholder:"URL"`
-	ComputeURL   string `help:"URL of the Compute API, without /v2.1. Default: ${default}." default:"http://127.0.0.1:8774" env:"BERTH_COMPUTE_URL" placeholder:"URL"`
-	Token        string `help:"X-Auth-Token; with noauth2, USER[:PROJECT]." default:"admin" env:"BERTH_TOKEN"`
-	CAFile       string `help:"CAs that may issue the services' certificates, in PEM. Default: those of this machine." env:"BERTH_CA_FILE,OS_CACERT" placeholder:"FILE"`
+	PlacementURL string `help:"URL of the Placement API. Default: that of the account's cloud, or http://127.0.0.1:8778." env:"BERTH_PLACEMENT_URL" placeholder:"URL"`
+	ComputeURL   string `help:"URL of the Compute API. Default: that of the account's cloud, or http://127.0.0.1:8774." env:"BERTH_COMPUTE_URL" placeholder:"URL"`
+	Token        string `help:"X-Auth-Token; with noauth2, USER[:PROJECT]. Default: the account of --os-cloud or of OS_USERNAME, OS_PASSWORD and the other OS_ variables; without them admin." env:"BERTH_TOKEN"`
+	OSCloud      string `help:"Name of the cloud in clouds.yaml." name:"os-cloud" env:"OS_CLOUD" placeholder:"NAME"`
+	CAFile       string `help:"CAs that may issue the services' certificates, in PEM. Default: those of the account's cloud, or of this machine." env:"BERTH_CA_FILE,OS_CACERT" placeholder:"FILE"`
 	CertFile     string `help:"Client certificate for services that require one, in PEM." env:"BERTH_CERT_FILE,OS_CERT" placeholder:"FILE"`
 	KeyFile      string `help:"Key of --cert-file. Default: in the same file." env:"BERTH_KEY_FILE,OS_KEY" placeholder:"FILE"`
 	Output       string `short:"o" help:"Output format: table or json." enum:"table,json" default:"table"`
 
 	Stdout io.Writer    `kong:"-"` // for results; nil: standard output
 	Stderr io.Writer    `kong:"-"` // for messages; nil: standard error
-	HTTP   *http.Client `kong:"-"` // nil: a client with the certificates of the flags and a timeout of one minute
+	HTTP   *http.Client `kong:"-"` // nil: a client with the certificates of the account and a timeout of one minute
 
 	Interrupt context.Context `kong:"-"` // ends when the user interrupts the command; nil: never
+
+	signed *commandAccount // of the first request; nil: not determined yet
+}
+
+// account returns the account of the command, which it determines at the first call.
+func (g *Globals) account() *commandAccount {
+	if g.signed == nil {
+		g.signed = newCommandAccount(g.Token, g.OSCloud, g.TLSFiles())
+	}
+	return g.signed
 }
 
 func (g *Globals) placement() *placement.Client {
-	c := placement.NewClient(g.PlacementURL, g.client(), g.Token)
-	c.REST.TLSNames = g.TLSFiles().Names
-	return c
+	client := placement.NewClient("", g.HTTP, "")
+	g.account().connect(client.REST, placement.CatalogType, g.PlacementURL, DefaultPlacementURL)
+	return client
 }
 
 func (g *Globals) compute() *compute.Client {
-	c := compute.NewClient(g.ComputeURL, g.client(), g.Token)
-	c.REST.TLSNames = g.TLSFiles().Names
-	return c
+	client := compute.NewClient("", g.HTTP, "")
+	g.account().connect(client.REST, compute.CatalogType, g.ComputeURL, DefaultComputeURL)
+	return client
 }
 
 func (g *Globals) hosts() host.Client {
-	return host.Client{REST: &rest.Client{Base: strings.TrimSuffix(g.ComputeURL, "/"), HTTP: g.client(),
-		Headers: map[string]string{"X-Auth-Token": g.Token}, TLSNames: g.TLSFiles().Names}}
+	client := host.Client{REST: &rest.Client{HTTP: g.HTTP, Headers: map[string]string{}}}
+	g.account().connect(client.REST, compute.CatalogType, g.ComputeURL, DefaultComputeURL)
+	return client
 }
 
 // TLSFiles returns the files of --ca-file, --cert-file and --key-file.
@@ -58,29 +69,6 @@ func (g *Globals) TLSFiles() rest.TLSFiles {
 		CA: "--ca-file (or BERTH_CA_FILE)", Cert: "--cert-file (or BERTH_CERT_FILE)",
 		Key: "--key-file (or BERTH_KEY_FILE)"}}
 }
-
-// client returns HTTP, which it creates at the first call. If a file of TLSFiles cannot be used, each request of the
-// client fails with the reason.
-func (g *Globals) client() *http.Client {
-	if g.HTTP == nil {
-		g.HTTP = &http.Client{Timeout: requestTime}
-		if transport, err := g.TLSFiles().Transport(); err != nil {
-			g.HTTP.Transport = failing{err}
-		} else {
-			g.HTTP.Transport = transport
-		}
-	}
-	return g.HTTP
-}
-
-// requestTime is the time limit of one request.
-const requestTime = time.Minute
-
-// failing is a transport that returns an error.
-type failing struct{ err error }
-
-// RoundTrip implements http.RoundTripper.
-func (f failing) RoundTrip(*http.Request) (*http.Response, error) { return nil, f.err }
 
 func (g *Globals) stdout() io.Writer {
 	if g.Stdout != nil {

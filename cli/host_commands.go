@@ -20,6 +20,8 @@ type HostCmd struct {
 	Disable HostDisableCmd `cmd:"" help:"Schedule no servers to a host any more; its servers stay."`
 	Enable  HostEnableCmd  `cmd:"" help:"Schedule servers to a host again."`
 	Drain   HostDrainCmd   `cmd:"" help:"Disable a host and move all its servers away; with --plan, only show what would move where."`
+	Bind    HostBindCmd    `cmd:"" help:"Bind a host to the account that its agent signs in with, in place of another account."`
+	Unbind  HostUnbindCmd  `cmd:"" help:"Remove the binding of a host to an account: the next account that speaks for it is bound."`
 
 	Heal   HostHealCmd   `cmd:"" help:"Show allocations of servers on a host that Placement lacks; with --apply, write them."`
 	Forget HostForgetCmd `cmd:"" help:"Remove a host that will not return, and its providers from Placement. Fails while a server is on it."`

@@ -44,7 +44,7 @@ func (c *HostShowCmd) Run(g *Globals) error {
 	}
 	holders := g.consumerNames(ctx, holding)
 	rows := pairs("host", h.Host, "state", hostState(h), "last report", h.Seen.UTC().Format(time.RFC3339), "provider",
-		providers.both(h.Provider), "devices in Placement", yes(h.InPlace))
+		providers.both(h.Provider), "account", dash(h.Account), "devices in Placement", yes(h.InPlace))
 	for _, text := range h.Conditions {
 		rows = append(rows, []string{"condition", text})
 	}

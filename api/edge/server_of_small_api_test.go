@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
@@ -383,6 +384,40 @@ func TestHealth(t *testing.T) {
 	for _, path := range []string{"/healthz", "/metrics"} {
 		if w := ask(s, "POST", path, nil); w.Code != 405 || w.Header().Get("Allow") != "GET, HEAD" {
 			t.Errorf("%s: %d %v", path, w.Code, w.Header())
+		}
+	}
+}
+
+// Passwords and tokens of callers are neither logged nor answered, whether a caller is accepted or refused, also at the
+// level DEBUG.
+func TestCredentialsAreNotShown(t *testing.T) {
+	var log bytes.Buffer
+	api := shop(&log)
+	api.Log = slog.New(slog.NewJSONHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	api.Challenge = `Basic realm="Shop"`
+	accepts := api.Authenticate
+	for _, refused := range []bool{false, true} {
+		api.Authenticate = func(r *http.Request) (identity.Identity, error) {
+			if refused {
+				return identity.Identity{}, fault.New(fault.Forbidden, "", "not valid")
+			}
+			return accepts(r)
+		}
+		h := New(api)
+		for _, path := range []string{"/items/1", "/panics", "/fails", "/nowhere", "/items/1?limit=1"} {
+			log.Reset()
+			w := ask(h, "GET", path, nil, "Authorization", "Basic cm9vdDpzM2NyZXQ=", "X-Auth-Token", "t0ken:p",
+				"X-Service-Token", "s3rvice")
+			if (w.Code == 401) != refused || log.Len() == 0 {
+				t.Errorf("%s: %d, log %q", path, w.Code, log.String())
+			}
+			metrics := ask(h, "GET", "/metrics", nil)
+			shown := log.String() + w.Body.String() + fmt.Sprint(w.Header()) + metrics.Body.String()
+			for _, secret := range []string{"cm9vdDpzM2NyZXQ=", "s3cret", "t0ken:p", "s3rvice"} {
+				if strings.Contains(shown, secret) {
+					t.Errorf("%s: %s is in %s", path, secret, shown)
+				}
+			}
 		}
 	}
 }

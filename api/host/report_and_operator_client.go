@@ -76,3 +76,16 @@ func (c Client) Forget(ctx context.Context, host string) (out Forgotten, err err
 	_, err = c.REST.Do(ctx, http.MethodDelete, path(host), nil, &out)
 	return out, err
 }
+
+// Bind binds a host to the account that may speak for it. It replaces another binding.
+func (c Client) Bind(ctx context.Context, host, account string) error {
+	_, err := c.REST.Do(ctx, http.MethodPut, path(host, "account"), Account{account}, nil)
+	return err
+}
+
+// Unbind removes the binding of a host: the next account that contacts compute for it is bound. It returns NotFound if
+// the host is not bound.
+func (c Client) Unbind(ctx context.Context, host string) error {
+	_, err := c.REST.Do(ctx, http.MethodDelete, path(host, "account"), nil, nil)
+	return err
+}

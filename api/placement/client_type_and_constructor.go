@@ -15,6 +15,9 @@ import (
 // ReasonHeader is the header with the reason, in one line, for an empty list of candidates. Only Berth sends it.
 const ReasonHeader = "Openstack-Berth-Reason"
 
+// CatalogType is the type of the service in Keystone's catalog.
+const CatalogType = "placement"
+
 // CandidatesHeader is a header of a query for candidates. With the value ForScheduling, Berth's Placement returns what
 // a scheduler needs that asks for few candidates: one of each host in turn, beginning with a random host, so that
 // queries with a small limit spread over all hosts; and summaries only of the providers used and of their roots,

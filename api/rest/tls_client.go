@@ -80,8 +80,8 @@ func (f TLSFiles) config() (*tls.Config, error) {
 }
 
 // tlsFault returns the fault for a connection that failed because of TLS, or nil if err has another cause. The fault
-// names the option that can repair it.
-func (c *Client) tlsFault(op string, err error) error {
+// names the option that can repair it. base is the address of the service.
+func (c *Client) tlsFault(op, base string, err error) error {
 	names := c.TLSNames
 	if names == (TLSOptionNames{}) {
 		names = TLSOptionNames{CA: "the client's option for CAs", Cert: "the client's option for certificates"}
@@ -95,15 +95,15 @@ func (c *Client) tlsFault(op string, err error) error {
 		} else if _, other := errors.AsType[x509.HostnameError](err); other {
 			remedy = "use a name or an address of the certificate in the URL, or issue a certificate for this one"
 		}
-		return fault.New(fault.Unavailable, op, "the certificate of %s is not trusted: %w; %s", c.Base, err, remedy)
+		return fault.New(fault.Unavailable, op, "the certificate of %s is not trusted: %w; %s", base, err, remedy)
 	}
 	if errors.Is(err, http.ErrSchemeMismatch) {
 		return fault.New(fault.Unavailable, op, "%s does not use TLS: %w; write http:// in its URL, or set [ssl] cert_file "+
-			"and key_file of the service", c.Base, err)
+			"and key_file of the service", base, err)
 	}
 	if alert, ok := errors.AsType[*net.OpError](err); ok && alert.Op == "remote error" { // a TLS alert of the service
 		return fault.New(fault.Unavailable, op, "%s refuses the TLS connection: %w; if it requires client certificates "+
-			"([ssl] ca_file there), name one that its CA has issued in %s", c.Base, err, names.Cert)
+			"([ssl] ca_file there), name one that its CA has issued in %s", base, err, names.Cert)
 	}
 	return nil
 }

@@ -27,7 +27,8 @@ type agentCmd struct {
 
 type agentRunCmd struct{ files }
 
-// Run runs the agent until it is interrupted. It listens on no port; it connects to --placement-url and --compute-url.
+// Run runs the agent until it is interrupted. It listens on no port; it connects to --placement-url and
+// --compute-url, or to the addresses of [placement] and [compute].
 func (c *agentRunCmd) Run(ctx context.Context, g *cli.Globals, s streams) error {
 	conf, log, err := c.read(s)
 	if err != nil {

@@ -15,19 +15,17 @@ type computeCmd struct {
 	Listen string `help:"Address to listen on. Default: ${default}." default:"127.0.0.1:8774" placeholder:"HOST:PORT"`
 }
 
-// Run runs compute until it is interrupted. It uses the Placement API at --placement-url.
+// Run runs compute until it is interrupted. It uses the Placement API at --placement-url, or that of [placement].
 func (c *computeCmd) Run(ctx context.Context, g *cli.Globals, s streams) (err error) {
 	conf, log, err := c.read(s)
 	if err != nil {
 		return err
 	}
-	if err := conf.NoAuth2("noauth2"); err != nil {
+	if err := app.CheckAuthentication(conf, settings.NoAuth2); err != nil {
 		return err
 	}
-	if err := conf.CheckOrigins("noauth2"); err != nil {
-		return err
-	}
-	at := &endpoint{name: "compute", flag: "--listen", address: c.Listen, noauth: true}
+	at := &endpoint{name: "compute", flag: "--listen", address: c.Listen,
+		noauth: conf.Strategy(settings.NoAuth2) == settings.NoAuth2}
 	if err := listen(conf, log, at); err != nil {
 		return err
 	}

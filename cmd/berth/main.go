@@ -2,6 +2,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -82,8 +83,9 @@ func run(args []string, stdout, stderr io.Writer) int {
 // hint returns advice for an error of a service that is not reachable at its URL.
 func (g *grammar) hint(err error) string {
 	text := sentence(err)
-	for _, at := range []struct{ url, flag, env string }{{g.ComputeURL, "--compute-url", "BERTH_COMPUTE_URL"},
-		{g.PlacementURL, "--placement-url", "BERTH_PLACEMENT_URL"}} {
+	for _, at := range []struct{ url, flag, env string }{
+		{cmp.Or(g.ComputeURL, cli.DefaultComputeURL), "--compute-url", "BERTH_COMPUTE_URL"},
+		{cmp.Or(g.PlacementURL, cli.DefaultPlacementURL), "--placement-url", "BERTH_PLACEMENT_URL"}} {
 		if strings.HasPrefix(text, strings.TrimSuffix(at.url, "/")+" does not answer") {
 			return fmt.Sprintf("; start it, or set its URL with %s (or %s)", at.flag, at.env)
 		}

@@ -7,7 +7,8 @@
 //	own servers: read, create, act      yes     no        yes, of all projects
 //	flavors: read                       yes     yes       yes
 //	flavors, services, moves, hosts     no      no        yes
-//	host API of agents; devices: list   no      yes       yes
+//	hosts and devices: list             no      yes       yes
+//	host API of agents                  no      yes       with noauth2
 //
 // An owner is a caller whose token is for the project of the server. As in Nova, [oslo_policy] enforce_new_defaults
 // requires the role reader or member in addition. Unlike in Nova it is false by default, because callers of noauth2
@@ -70,6 +71,8 @@ const (
 	HealHost        = "berth:hosts:heal"
 	SetHostDown     = "berth:hosts:down"
 	SetHostUp       = "berth:hosts:up"
+	BindHost        = "berth:hosts:bind"
+	UnbindHost      = "berth:hosts:unbind"
 	ReadAssignments = "berth:hosts:assignments"
 	ReportGuest     = "berth:guests:report"
 	ListDevices     = "berth:devices:list"
@@ -82,6 +85,7 @@ const (
 	reader  = "rule:project_reader_or_admin"
 	member  = "rule:project_member_or_admin"
 	service = "rule:service_or_admin"
+	agent   = "rule:agent_api"
 )
 
 // guard is a rule with its default.
@@ -124,15 +128,17 @@ var guards = []guard{
 	{DeleteExtraSpec, admin, "DELETE /flavors/{id}/os-extra_specs/{key}"},
 	{ExplainServer, reader, "GET /berth/v1/servers/{id}/why"},
 	{ListHosts, service, "GET /berth/v1/hosts"},
-	{ReportHost, service, "PUT /berth/v1/hosts/{host}"},
+	{ReportHost, agent, "PUT /berth/v1/hosts/{host}"},
 	{ForgetHost, admin, "DELETE /berth/v1/hosts/{host}"},
 	{PlanDrain, admin, "GET /berth/v1/hosts/{host}/drain"},
 	{AuditHost, admin, "GET /berth/v1/hosts/{host}/allocations"},
 	{HealHost, admin, "POST /berth/v1/hosts/{host}/allocations"},
 	{SetHostDown, admin, "PUT /berth/v1/hosts/{host}/down"},
 	{SetHostUp, admin, "DELETE /berth/v1/hosts/{host}/down"},
-	{ReadAssignments, service, "GET /berth/v1/hosts/{host}/assignments"},
-	{ReportGuest, service, "PUT /berth/v1/hosts/{host}/guests/{server}"},
+	{BindHost, admin, "PUT /berth/v1/hosts/{host}/account"},
+	{UnbindHost, admin, "DELETE /berth/v1/hosts/{host}/account"},
+	{ReadAssignments, agent, "GET /berth/v1/hosts/{host}/assignments"},
+	{ReportGuest, agent, "PUT /berth/v1/hosts/{host}/guests/{server}"},
 	{ListDevices, service, "GET /berth/v1/devices"},
 	{CleanDevice, admin, "POST /berth/v1/hosts/{host}/devices/{address}/clean"},
 }
@@ -156,6 +162,8 @@ func Rules() []policy.Rule {
 		{Name: "service_api", Check: "role:service", Description: "Another service of the cloud, or an agent."},
 		{Name: "service_or_admin", Check: "role:service or role:admin",
 			Description: "Another service of the cloud, an agent, or an administrator."},
+		{Name: "agent_api", Check: "role:service or (role:admin and 'noauth2':%(auth_strategy)s)",
+			Description: "An agent. With noauth2 an administrator, because such a caller can send any role."},
 	}
 	for _, g := range guards {
 		rules = append(rules, policy.Rule{Name: g.name, Check: g.check, Description: g.what})
@@ -172,6 +180,8 @@ func Needs(rule string) string {
 			return "the role admin"
 		case g.check == service:
 			return "the role service or admin"
+		case g.check == agent:
+			return "the role service"
 		}
 	}
 	return ""

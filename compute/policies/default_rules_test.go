@@ -30,11 +30,13 @@ func TestPermissionsByRole(t *testing.T) {
 		{false, DetailServersOfAll, "admin"},
 		{false, CreateFlavor, "admin"},
 		{false, ListExtraSpecs, "owner, reader, member, admin"},
-		{false, ReportHost, "service, admin"},
+		{false, ReportHost, "service"},
+		{false, ListHosts, "service, admin"},
+		{false, BindHost, "admin"},
 		{false, ForgetHost, "admin"},
 		{true, ShowServer, "reader, member, admin"},
 		{true, StartServer, "member, admin"},
-		{true, ReportGuest, "service, admin"},
+		{true, ReportGuest, "service"},
 	} {
 		e, err := policy.New(Rules(), policy.Options{EnforceNewDefaults: c.newDefaults})
 		if err != nil || len(e.Warnings()) > 0 {
@@ -53,6 +55,17 @@ func TestPermissionsByRole(t *testing.T) {
 	}
 }
 
+// With noauth2 an administrator may act as an agent.
+func TestAgentsByStrategy(t *testing.T) {
+	for strategy, want := range map[string]bool{"noauth2": true, "http_basic": false, "keystone": false} {
+		ok, why := Default().Allow(ReportHost, identity.Identity{User: "admin", Roles: []string{"admin"}},
+			map[string]any{"auth_strategy": strategy})
+		if ok != want {
+			t.Errorf("%s: %t (%s)", strategy, ok, why)
+		}
+	}
+}
+
 // Every rule has a description, and Needs names the role that its default requires.
 func TestDescriptionsAndNeeds(t *testing.T) {
 	for _, r := range Rules() {
@@ -61,6 +74,7 @@ func TestDescriptionsAndNeeds(t *testing.T) {
 		}
 	}
 	for rule, want := range map[string]string{ForgetHost: "the role admin", ListHosts: "the role service or admin",
+		ReportHost: "the role service",
 		ShowServer: "", "unknown": ""} {
 		if got := Needs(rule); got != want {
 			t.Errorf("%s needs %q, want %q", rule, got, want)

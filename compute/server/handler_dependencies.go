@@ -43,6 +43,11 @@ type Store interface {
 	ResolveClean(ctx context.Context, host string, needsCleaning func(pci.Address) bool,
 		answers []store.CleanRequest) error
 	Dead(ctx context.Context) ([]string, error)
+	HostAccounts(ctx context.Context) (map[string]store.HostAccount, error)
+	HostAccount(ctx context.Context, host string) (store.HostAccount, error)
+	BindHost(ctx context.Context, b store.HostAccount) error
+	BindFreeHost(ctx context.Context, b store.HostAccount) (store.HostAccount, error)
+	UnbindHost(ctx context.Context, host string) error
 	DisableHost(ctx context.Context, host, reason string, now time.Time) error
 	EnableHost(ctx context.Context, host string) error
 	DisabledHosts(ctx context.Context) (map[string]string, error)
@@ -98,7 +103,8 @@ type Options struct {
 	PCIInPlacement bool                   // [filter_scheduler] pci_in_placement
 	ResizeHere     bool                   // [DEFAULT] allow_resize_to_same_host
 	Authenticate   identity.Authenticator // identity.NoAuth2
-	Challenge      string                 // the WWW-Authenticate header of a 401 response, for Keystone; empty: none
+	Strategy       string                 // [api] auth_strategy; "": noauth2
+	Challenge      string                 // the WWW-Authenticate header of a 401 response; empty: none
 	Enforcer       edge.Enforcer          // the access policy: policies.Default()
 	CORS           cors.Options           // [cors]; without AllowedOrigin no CORS headers are sent
 	ProxyHeaders   bool                   // [oslo_middleware] enable_proxy_headers_parsing: they are trusted

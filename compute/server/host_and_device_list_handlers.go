@@ -80,6 +80,10 @@ func (s *server) listHosts(c *call) error {
 	if err != nil {
 		return err
 	}
+	accounts, err := s.boundAccounts(c.R.Context())
+	if err != nil {
+		return err
+	}
 	reports := make([]host.Report, 0, len(hosts))
 	for _, h := range hosts {
 		conditions := append(append([]string{}, h.Conditions...), s.Conductor.HostConditions(h.Name)...)
@@ -98,7 +102,7 @@ func (s *server) listHosts(c *call) error {
 			Instance: h.Instance, Provider: string(h.Provider), Devices: describeDevices(h, cleans),
 			Conditions: conditions, InPlace: h.InPlacement, Seen: h.Seen, Cells: host.WriteCells(h.Cells),
 			Counted: h.Counted, CPURatio: h.Limits.CPU, MemRatio: h.Limits.Memory, Dead: down,
-			Disabled: off, DisabledReason: reason,
+			Disabled: off, DisabledReason: reason, Account: accounts[h.Name],
 			Guests: writePresent(h.Present), Behind: h.Behind})
 	}
 	return c.writeJSON(http.StatusOK, map[string]any{"hosts": reports})

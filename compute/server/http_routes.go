@@ -30,9 +30,15 @@ func guardedServer(rule string, handle func(*call) error) method {
 	}}
 }
 
-// byAgents returns a guarded method that agents call often. It is logged at debug level.
-func byAgents(rule string, handle func(*call) error) method {
-	return method{Spec: edge.Spec{Rule: rule, Quiet: true}, Handle: handle}
+// byAgents returns a guarded method that only the agent of the host in the path calls, and often: it is logged at debug
+// level. If the host is bound to an account, the caller must be that account.
+func (s *server) byAgents(rule string, handle func(*call) error) method {
+	return method{Spec: edge.Spec{Rule: rule, Quiet: true}, Handle: func(c *call) error {
+		if err := s.checkAccount(c.R.Context(), c.R.PathValue("host"), c.Who.User); err != nil {
+			return err
+		}
+		return handle(c)
+	}}
 }
 
 // routes returns the paths of the APIs. {…} is one segment.
@@ -82,17 +88,19 @@ func (s *server) guardedRoutes() map[string]methods {
 
 		"/berth/v1/servers/{id}/why": {http.MethodGet: guardedServer(policies.ExplainServer, s.why)},
 		"/berth/v1/hosts":            {http.MethodGet: guarded(policies.ListHosts, s.listHosts)},
-		"/berth/v1/hosts/{host}": {http.MethodPut: byAgents(policies.ReportHost, s.putReport),
+		"/berth/v1/hosts/{host}": {http.MethodPut: s.byAgents(policies.ReportHost, s.putReport),
 			http.MethodDelete: guarded(policies.ForgetHost, s.forgetHost)},
 		"/berth/v1/hosts/{host}/allocations": {http.MethodGet: guarded(policies.AuditHost, s.hostAllocations),
 			http.MethodPost: guarded(policies.HealHost, s.healHost)},
 		"/berth/v1/hosts/{host}/drain": {http.MethodGet: guarded(policies.PlanDrain, s.planDrain)},
 		"/berth/v1/hosts/{host}/down": {http.MethodPut: guarded(policies.SetHostDown, s.hostDown),
 			http.MethodDelete: guarded(policies.SetHostUp, s.hostUp)},
+		"/berth/v1/hosts/{host}/account": {http.MethodPut: guarded(policies.BindHost, s.bindHost),
+			http.MethodDelete: guarded(policies.UnbindHost, s.unbindHost)},
 		"/berth/v1/hosts/{host}/devices/{address}/clean": {
 			http.MethodPost: guarded(policies.CleanDevice, s.cleanDevice)},
-		"/berth/v1/hosts/{host}/assignments":     {http.MethodGet: byAgents(policies.ReadAssignments, s.watch)},
-		"/berth/v1/hosts/{host}/guests/{server}": {http.MethodPut: byAgents(policies.ReportGuest, s.putGuest)},
+		"/berth/v1/hosts/{host}/assignments":     {http.MethodGet: s.byAgents(policies.ReadAssignments, s.watch)},
+		"/berth/v1/hosts/{host}/guests/{server}": {http.MethodPut: s.byAgents(policies.ReportGuest, s.putGuest)},
 		"/berth/v1/devices":                      {http.MethodGet: guarded(policies.ListDevices, s.listDevices)},
 	}
 }

@@ -26,6 +26,9 @@ func New(o Options) http.Handler {
 	if o.Authenticate == nil {
 		o.Authenticate = identity.NoAuth2
 	}
+	if o.Strategy == "" {
+		o.Strategy = noAuth2
+	}
 	if o.Enforcer == nil {
 		o.Enforcer = policies.Default()
 	}

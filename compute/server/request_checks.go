@@ -60,7 +60,8 @@ func (c *call) checkProject() error {
 // request about a server is checked by visibleServer.
 func (c *call) checkPolicy() error { return c.Authorize(c.Spec.Rule, c.owner()) }
 
-// owner returns the attributes of what the caller creates or lists, for the policy.
+// owner returns the attributes of what the caller creates or lists, for the policy, and the auth_strategy, to which the
+// rules of agents refer.
 func (c *call) owner() map[string]any {
-	return map[string]any{"project_id": c.Who.Project, "user_id": c.Who.User}
+	return map[string]any{"project_id": c.Who.Project, "user_id": c.Who.User, "auth_strategy": c.srv.Strategy}
 }

@@ -42,34 +42,40 @@ func (s *Store) Dead(ctx context.Context) ([]string, error) {
 	return hosts, wrap("Dead", err)
 }
 
-// Forget removes the report of a host, the declarations that it is dead or disabled, its clean requests and its
-// removals. Its row remains with a higher revision, so that a returning agent does not consider the assignments of the
-// new host older than those it has followed. It returns fault.Conflict if a server has a residence there.
+// Forget removes the report of a host, the declarations that it is dead or disabled, its clean requests, its removals
+// and the binding to its account. Its row remains with a higher revision, so that a returning agent does not consider
+// the assignments of the new host older than those it has followed. It returns fault.Conflict if a server has a
+// residence there.
 func (s *Store) Forget(ctx context.Context, host string) error {
-	const op = "Forget"
 	defer s.reports.lock(host)()
 	defer s.hosts.drop("", host)
 	defer s.reports.written(host, nil)
-	return wrap(op, s.db.Write(ctx, func(tx *sqldb.Tx) error {
-		// The row is written first. A transaction that places a server there writes it too, so the two are serialized.
-		const clear = `UPDATE compute_hosts SET provider = '', seen = 0, report = '', revision = revision + 1 WHERE name = ?`
-		if _, err := tx.Exec(ctx, clear, host); err != nil {
-			return err
-		}
-		for _, table := range []string{`compute_dead`, `compute_disabled`, `compute_wishes`, `compute_removals`} {
-			if _, err := tx.Exec(ctx, `DELETE FROM `+table+` WHERE host = ?`, host); err != nil {
-				return err
-			}
-		}
-		var residences int
-		row := tx.QueryRow(ctx, `SELECT COUNT(*) FROM compute_stays WHERE host = ?`, host)
-		if err := row.Scan(&residences); err != nil {
-			return err
-		}
-		if residences > 0 {
-			return fault.New(fault.Conflict, op, "%d guests of servers are on host %s or have been left there; "+
-				"delete or evacuate the servers first", residences, host)
-		}
-		return nil
+	return wrap("Forget", s.changeHostAccount(ctx, host, func(tx *sqldb.Tx, _ HostAccount) (none HostAccount, err error) {
+		return none, forget(ctx, tx, host)
 	}))
+}
+
+// forget removes what Forget removes in a transaction.
+func forget(ctx context.Context, tx *sqldb.Tx, host string) error {
+	// The row is written first. A transaction that places a server there writes it too, so the two are serialized.
+	const clear = `UPDATE compute_hosts SET provider = '', seen = 0, report = '', revision = revision + 1 WHERE name = ?`
+	if _, err := tx.Exec(ctx, clear, host); err != nil {
+		return err
+	}
+	for _, table := range []string{`compute_dead`, `compute_disabled`, `compute_wishes`, `compute_removals`,
+		`compute_host_accounts`} {
+		if _, err := tx.Exec(ctx, `DELETE FROM `+table+` WHERE host = ?`, host); err != nil {
+			return err
+		}
+	}
+	var residences int
+	row := tx.QueryRow(ctx, `SELECT COUNT(*) FROM compute_stays WHERE host = ?`, host)
+	if err := row.Scan(&residences); err != nil {
+		return err
+	}
+	if residences > 0 {
+		return fault.New(fault.Conflict, "Forget", "%d guests of servers are on host %s or have been left there; "+
+			"delete or evacuate the servers first", residences, host)
+	}
+	return nil
 }

@@ -127,6 +127,11 @@ func laterSchemaMigrations() []sqldb.Migration {
 			host VARCHAR(255) NOT NULL PRIMARY KEY,
 			reason TEXT NOT NULL,
 			since BIGINT NOT NULL`),
+		table("compute_host_accounts", `
+			host VARCHAR(255) NOT NULL PRIMARY KEY,
+			account VARCHAR(255) NOT NULL,
+			strategy VARCHAR(32) NOT NULL,
+			bound BIGINT NOT NULL`),
 	}
 }
 

@@ -5,10 +5,7 @@ import (
 	"encoding/json"
 	"io"
 	"log/slog"
-	"net/http"
 	"os"
-	"strings"
-	"time"
 
 	"github.com/openberth/berth/agent/cleaner"
 	"github.com/openberth/berth/agent/loop"
@@ -25,34 +22,16 @@ type Endpoints struct {
 	Compute   host.Client
 }
 
-// TCPEndpoints returns clients that connect over the network. Certificates are those of the settings, or of flags where
-// the settings have none.
+// TCPEndpoints returns clients that connect over the network with the accounts of the settings. The addresses are those
+// of the command line; empty: those of the settings. Certificates are those of the settings, or of flags where the
+// settings have none. It returns fault.Invalid for an account that is not complete.
 func TCPEndpoints(s settings.Settings, placementURL, computeURL string, flags rest.TLSFiles) (Endpoints, error) {
 	placement, err := PlacementOverTCP(s, placementURL, flags)
 	if err != nil {
 		return Endpoints{}, err
 	}
-	files := s.TLS.Compute.Or(flags)
-	transport, err := files.Transport()
-	if err != nil {
-		return Endpoints{}, err
-	}
-	// The client has no timeout, because assignments are an endless stream. Other requests have a context with a timeout.
-	compute := hostClient(strings.TrimSuffix(computeURL, "/"), &http.Client{Transport: transport})
-	compute.REST.TLSNames = files.Names
-	return Endpoints{placement, compute}, nil
-}
-
-// PlacementOverTCP returns a client that connects to Placement over the network; flags as in TCPEndpoints.
-func PlacementOverTCP(s settings.Settings, url string, flags rest.TLSFiles) (*api.Client, error) {
-	files := s.TLS.Placement.Or(flags)
-	transport, err := files.Transport()
-	if err != nil {
-		return nil, err
-	}
-	client := api.NewClient(url, &http.Client{Transport: transport, Timeout: time.Minute}, serviceToken)
-	client.REST.TLSNames = files.Names
-	return client, nil
+	compute, err := computeOverTCP(s, computeURL, flags)
+	return Endpoints{placement, compute}, err
 }
 
 // NewAgent creates the agent of this host with its journal and its guests under dir. It does not start it.
@@ -122,9 +101,4 @@ func PrintPlan(ctx context.Context, s settings.Settings, dir string, endpoints E
 		return settings.Combine(fault.Conflict, "app.PrintPlan", sentences)
 	}
 	return err
-}
-
-func hostClient(base string, transport *http.Client) host.Client {
-	return host.Client{REST: &rest.Client{Base: base, HTTP: transport,
-		Headers: map[string]string{"X-Auth-Token": serviceToken}}}
 }

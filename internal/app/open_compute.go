@@ -17,9 +17,19 @@ import (
 	"github.com/openberth/berth/internal/settings"
 )
 
-// OpenCompute starts compute on its database and resumes unfinished operations. It returns fault.Conflict if another
-// process uses the database.
+// OpenCompute starts compute on its database and resumes unfinished operations. Without an auth_strategy it is noauth2.
+// It returns fault.Conflict if another process uses the database.
 func OpenCompute(ctx context.Context, url string, placement *api.Client, s settings.Settings,
+	log *slog.Logger) (*Service, error) {
+	auth, err := newAuthentication(s, settings.NoAuth2, log.With("service", "compute"))
+	if err != nil {
+		return nil, err
+	}
+	return openCompute(ctx, url, placement, s, auth, log)
+}
+
+// openCompute is OpenCompute with the authentication of its callers.
+func openCompute(ctx context.Context, url string, placement *api.Client, s settings.Settings, auth authentication,
 	log *slog.Logger) (*Service, error) {
 	images, err := imageClient(s.Images, log)
 	if err != nil {
@@ -50,8 +60,9 @@ func OpenCompute(ctx context.Context, url string, placement *api.Client, s setti
 	conductor.Log, conductor.Pack, conductor.Providers, conductor.Lease = log, s.HostSettings.CPUs.Pack, client, held.lease
 	options := computeserver.Options{Store: st, Conductor: conductor, Images: images, Providers: client,
 		Aliases: s.Aliases, PCIInPlacement: s.PCIInPlacement,
-		ResizeHere: s.ResizeToSameHost, CORS: s.Compute.CORS,
-		ProxyHeaders: s.Compute.ProxyHeaders, Log: log, Stop: running.Done(), Lease: held.lease.Check}
+		ResizeHere: s.ResizeToSameHost, Authenticate: auth.caller, Challenge: auth.challenge, Strategy: auth.strategy,
+		CORS: s.Compute.CORS, ProxyHeaders: s.Compute.ProxyHeaders, Log: log, Stop: running.Done(),
+		Lease: held.lease.Check}
 	if s.Compute.Policy != nil {
 		options.Enforcer = policies.Enforcer{Enforcer: s.Compute.Policy}
 	}

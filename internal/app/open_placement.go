@@ -17,17 +17,28 @@ import (
 // applies if the option is not set.
 func OpenPlacement(ctx context.Context, url string, s settings.Settings, missing string,
 	log *slog.Logger) (*Service, error) {
-	log = trace.Log(log.With("service", "placement"))
-	auth, challenge, err := authenticator(s, missing, log)
+	auth, err := newAuthentication(s, missing, log.With("service", "placement"))
 	if err != nil {
 		return nil, err
+	}
+	return openPlacement(ctx, url, s, auth, log)
+}
+
+// openPlacement is OpenPlacement with the authentication of its callers.
+func openPlacement(ctx context.Context, url string, s settings.Settings, auth authentication,
+	log *slog.Logger) (*Service, error) {
+	log = trace.Log(log.With("service", "placement"))
+	if auth.strategy != settings.NoAuth2 {
+		if err := s.Placement.CheckPolicy(); err != nil {
+			return nil, err
+		}
 	}
 	db, err := openDatabase(ctx, url, log)
 	if err != nil {
 		return nil, err
 	}
 	p := s.Placement
-	options := server.Options{Auth: auth, Challenge: challenge, Log: log, RandomizeCandidates: p.Randomize,
+	options := server.Options{Auth: auth.caller, Challenge: auth.challenge, Log: log, RandomizeCandidates: p.Randomize,
 		BreadthFirst:  p.BreadthFirst,
 		MaxCandidates: p.CandidateLimit(), CORS: p.CORS, ProxyHeaders: p.ProxyHeaders, RefreshInterval: p.IndexRefresh,
 		MaxIndexAge: p.IndexMaxAge}

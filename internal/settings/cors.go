@@ -34,7 +34,7 @@ func readOrigins(cfg *config.Config, c cors.Options) (cors.Options, error) {
 // be an administrator. Every page can have the origin "null", in a sandboxed frame. Origins that are listed by name are
 // the operator's decision.
 func (s Settings) CheckOrigins(missing string) error {
-	if s.NoAuth2(missing) != nil {
+	if s.Strategy(missing) != NoAuth2 {
 		return nil
 	}
 	for _, origin := range s.Placement.CORS.AllowedOrigin {
@@ -43,7 +43,7 @@ func (s Settings) CheckOrigins(missing string) error {
 		}
 		e, _ := s.cfg.Get("cors", "allowed_origin")
 		return e.Fault("settings.CheckOrigins", "%s lets every web page act as administrator while [api] auth_strategy is "+
-			"noauth2; name the origins of pages that you trust, or set auth_strategy = keystone", origin)
+			"noauth2; name the origins of pages that you trust, or set auth_strategy = http_basic or keystone", origin)
 	}
 	return nil
 }

@@ -11,7 +11,7 @@ import (
 
 // Known lists every option that Berth reads.
 func Known() []config.Name {
-	return append(slices.Concat(knownPlacement(), knownHost(), knownImages(), knownTLS()), []config.Name{
+	return append(slices.Concat(knownPlacement(), knownHost(), knownImages(), knownAccounts(), knownTLS()), []config.Name{
 		{Group: "DEFAULT", Option: "debug"}, {Group: "DEFAULT", Option: "log_file"}, {Group: "DEFAULT", Option: "log_dir"},
 		{Group: "DEFAULT", Option: "host"},
 		{Group: "api", Option: "auth_strategy"},

@@ -23,7 +23,7 @@ type Settings struct {
 	Debug   bool   // [DEFAULT] debug
 	LogFile string // [DEFAULT] log_file, in log_dir; "": standard error
 	Host    string // [DEFAULT] host: the hypervisor hostname; default: the name of the machine
-	Auth    string // [api] auth_strategy: noauth2 or keystone; "": not set
+	Auth    string // [api] auth_strategy: noauth2, http_basic or keystone; "": not set
 	AuthAt  string // place of auth_strategy, for errors
 	Rules   pci.Rules
 	Aliases pci.Aliases
@@ -38,6 +38,7 @@ type Settings struct {
 	Placement PlacementSettings
 	Compute   ComputeSettings
 	Images    ImageSettings
+	Accounts  AccountSettings
 	TLS       TLSSettings
 
 	Sysfs        string              // [berth] sysfs: a directory shaped like /sys, or a captured machine (.txtar)
@@ -101,4 +102,11 @@ type HostSettings struct {
 	Facts  string // [berth] fact_source: one of FactSources
 	CPUs   reconcile.CPUs
 	Clean  string // [berth] device_clean_command: the program that cleans a device, given its address; "": none
+}
+
+// AccountSettings are the accounts of callers with http_basic, and those with which services call each other.
+type AccountSettings struct {
+	Basic     identity.BasicOptions // http_basic_auth_user_file, [berth] admin_users, service_users, user_projects
+	Placement identity.ServiceCalls // [placement]: how compute and the agent call Placement
+	Compute   identity.ServiceCalls // [compute]: how the agent calls compute
 }
