@@ -30,7 +30,7 @@ func TestStoreOnEveryDatabase(t *testing.T) {
 			{"hosts", hosts}, {"assignments", assignments}, {"residences during a move", residencesDuringMove},
 			{"subscriptions", subscriptions}, {"reports", reports},
 			{"clean requests", cleanRequests}, {"forget a host", forgetHost},
-			{"epochs", epochs}, {"removals", removals},
+			{"key pairs", keyPairs}, {"epochs", epochs}, {"removals", removals},
 		} {
 			t.Run(c.name, func(t *testing.T) { c.run(t, open(t, fresh(t))) })
 		}

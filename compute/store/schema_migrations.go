@@ -123,6 +123,15 @@ func laterSchemaMigrations() []sqldb.Migration {
 			PRIMARY KEY (host, consumer)`, "server"),
 		recordsVersion(2),
 		recordsVersion(3), // servers may be in the state `preparing`, without a request to Placement
+		table("compute_keypairs", `
+			user_id VARCHAR(255) NOT NULL,
+			name VARCHAR(255) NOT NULL,
+			number BIGINT NOT NULL,
+			type VARCHAR(16) NOT NULL,
+			public_key TEXT NOT NULL,
+			fingerprint VARCHAR(255) NOT NULL,
+			created BIGINT NOT NULL,
+			PRIMARY KEY (user_id, name)`),
 	}
 }
 
