@@ -17,6 +17,7 @@ import (
 type serverQuery struct {
 	filter      store.ServerFilter
 	name        *regexp.Regexp // nil for any
+	tags        tagFilter
 	reservation string
 	none        bool // no server can match the filter
 }
@@ -25,14 +26,16 @@ func (w serverQuery) keeps(s lifecycle.Server) bool {
 	if w.name != nil && !w.name.MatchString(s.Name) {
 		return false
 	}
+	if !w.tags.keeps(s.Tags) {
+		return false
+	}
 	reservation, _ := reservationOf(s.ID)
 	return w.reservation == "" || w.reservation == reservation
 }
 
 // unsupportedFilters are filters of the API that Berth does not implement. They are refused, because ignoring them
 // would return the wrong servers.
-var unsupportedFilters = []string{"ip", "ip6", "image", "tags", "tags-any", "not-tags", "not-tags-any",
-	"changes-before", "locked", "key_name", "config_drive", "availability_zone", "vm_state", "task_state",
+var unsupportedFilters = []string{"ip", "ip6", "image", "changes-before", "locked", "key_name", "config_drive", "availability_zone", "vm_state", "task_state",
 	"power_state", "uuid"}
 
 // readServerQuery reads the filters of a list. As in OpenStack, it ignores filters for admins if the caller is not one.
@@ -47,6 +50,9 @@ func (c *call) readServerQuery(q url.Values) (w serverQuery, err error) {
 			"and supports no other order; leave sort_key and sort_dir out")
 	}
 	w.filter = store.ServerFilter{Project: c.who.Project, Flavor: q.Get("flavor"), User: q.Get("user_id")}
+	if c.version.Has(compute.Tags) {
+		w.tags = readTagFilter(q)
+	}
 	w.reservation = q.Get("reservation_id")
 	if w.name, err = nameFilter(q.Get("name")); err != nil {
 		return w, err
