@@ -74,7 +74,7 @@ func TestErrorBodies(t *testing.T) {
 		{"POST", servers, create(`, "colour": "red"`), nil, 400, "badRequest",
 			`Additional properties are not allowed: "colour" in server`},
 		{"POST", servers, `{"server": {"name": "a", "flavorRef": "small"}, "colour": 1}`, nil, 400, "badRequest", `"colour"`},
-		{"POST", servers, create(`, "key_name": "k"`), nil, 400, "badRequest", 
+		{"POST", servers, create(`, "key_name": "k"`), nil, 400, "badRequest",
 			"Invalid key_name provided: user ann has no key pair k"},
 		{"POST", servers, create(`, "block_device_mapping_v2": [{}]`), nil, 400, "badRequest", "Berth has no volumes"},
 		{"POST", servers, create(`, "user_data": "eA=="`), nil, 400, "badRequest", "user_data"},

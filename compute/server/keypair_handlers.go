@@ -126,7 +126,7 @@ func (s *server) readKeyPair(c *call) (k store.KeyPair, private string, err erro
 	}
 	public, given := o.text("public_key", 0, 16384)
 	if c.version.Has(compute.KeyPairType) {
-		if kind, ok := o.text("type", 1, 16); ok && kind != k.Type {
+		if kind, ok := o.text("type", 0, 16); ok && kind != k.Type {
 			o.invalid("type", "it is %q, and Berth supports only ssh", clip(kind))
 		}
 	}

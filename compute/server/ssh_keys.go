@@ -25,15 +25,19 @@ func generateKey() (public, private string, err error) {
 	if err != nil {
 		return "", "", fault.Wrap(fault.Internal, "server.generateKey", err)
 	}
+	block := pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(key)}
+	return publicLine(&key.PublicKey), string(pem.EncodeToMemory(&block)), nil
+}
+
+// publicLine returns a public key as a line of authorized_keys.
+func publicLine(key *rsa.PublicKey) string {
 	const kind = "ssh-rsa"
 	var blob []byte
 	for _, part := range [][]byte{[]byte(kind), mpint(big.NewInt(int64(key.E))), mpint(key.N)} {
 		blob = binary.BigEndian.AppendUint32(blob, uint32(len(part)))
 		blob = append(blob, part...)
 	}
-	public = kind + " " + base64.StdEncoding.EncodeToString(blob) + " Generated-by-Berth"
-	block := pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(key)}
-	return public, string(pem.EncodeToMemory(&block)), nil
+	return kind + " " + base64.StdEncoding.EncodeToString(blob) + " Generated-by-Berth"
 }
 
 // mpint returns a positive number in the encoding of SSH (RFC 4251): big endian, with a leading zero byte if the first
