@@ -25,7 +25,8 @@ func (s *server) routes() map[string]methods {
 		"/v2.1/os-migrations":           {http.MethodGet: admin(s.listMigrations)},
 		"/v2.1/os-services":             {http.MethodGet: admin(s.listServices)},
 		"/v2.1/os-services/force-down":  {http.MethodPut: admin(s.forceDown)},
-		"/v2.1/os-services/{service}":   {http.MethodPut: admin(s.updateService)},
+		"/v2.1/os-services/{service}": {http.MethodPut: admin(s.updateService),
+			http.MethodDelete: admin(refused(noServiceRemoval))},
 
 		"/v2.1/flavors":        {http.MethodGet: s.listFlavors, http.MethodPost: admin(s.createFlavor)},
 		"/v2.1/flavors/detail": {http.MethodGet: s.detailFlavors},
@@ -124,9 +125,11 @@ func (s *server) operatorRoutes() map[string]methods {
 // refusedRoutes returns the handlers of the paths whose resources Berth does not have.
 func (s *server) refusedRoutes() map[string]methods {
 	return map[string]methods{
-		"/v2.1/os-aggregates":                 {http.MethodGet: admin(empty("aggregates")), http.MethodPost: admin(refused(noAggregates))},
-		"/v2.1/os-server-groups":              {http.MethodGet: empty("server_groups"), http.MethodPost: refused(noServerGroups)},
-		"/v2.1/os-agents":                     {http.MethodGet: admin(empty("agents")), http.MethodPost: admin(refused(noAgentBuilds))},
+		"/v2.1/os-aggregates":    {http.MethodGet: admin(empty("aggregates")), http.MethodPost: admin(refused(noAggregates))},
+		"/v2.1/os-server-groups": {http.MethodGet: empty("server_groups"), http.MethodPost: refused(noServerGroups)},
+		"/v2.1/os-agents":        {http.MethodGet: admin(empty("agents")), http.MethodPost: admin(refused(noAgentBuilds))},
+		"/v2.1/os-agents/{agent}": {http.MethodPut: admin(refused(noAgentBuilds)),
+			http.MethodDelete: admin(refused(noAgentBuilds))},
 		"/v2.1/flavors/{id}/os-flavor-access": {http.MethodGet: admin(refused(noAccess))},
 		"/v2.1/flavors/{id}/action":           {http.MethodPost: admin(refused(noAccess))},
 	}

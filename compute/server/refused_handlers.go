@@ -53,7 +53,9 @@ const (
 	noQuotas       = "Berth enforces no quotas, so they cannot be changed"
 	noAccess       = "Berth has no access lists of flavors; a flavor is public, or only admins use it"
 	noAbort        = "Berth cannot abort or force a move in progress; delete the server, or wait for the end of the move"
-	noAgentBuilds  = "Berth has no builds of guest agents"
+	// of the service of a host
+	noServiceRemoval = "Berth cannot delete a service alone; `berth host forget` removes a host"
+	noAgentBuilds    = "Berth has no builds of guest agents"
 )
 
 // unsupportedActions are the actions of POST /servers/{id}/action that the API has and Berth refuses, with the reasons.
