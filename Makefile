@@ -34,7 +34,7 @@ lab: ## test devices on a real kernel with SR-IOV and NUMA in QEMU
 	$(GO) test -tags lab -count=1 -timeout 20m -v ./internal/lab
 
 nova: ## run OpenStack's Nova with its fake driver on Berth's Placement; installs Nova and RabbitMQ (as root)
-	sh .ci/install-nova
+	sh .ci/install-nova-packages
 	$(GO) test -tags nova -run Nova -count=1 -timeout 20m -v ./internal/clienttest
 
 bench: ## measure Berth alone, COUNT times (1); the output is for benchstat

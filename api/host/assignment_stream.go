@@ -22,6 +22,7 @@ type WatchRequest struct {
 	Sender   Sender   // zero for a client that is not the agent of the host
 	Position Position // the newest line that was ever followed
 	Since    int64    // revision of the line that the client has; 0: none
+	Changes  bool     // lines after the first may be differences; see Assignments.Base
 }
 
 // query encodes the request as the query of the stream.
@@ -36,6 +37,9 @@ func (w WatchRequest) query() string {
 	for _, start := range w.Sender.Previous {
 		q.Add("previous", start)
 	}
+	if w.Changes {
+		q.Set("changes", "1")
+	}
 	if w.Position.Epoch != 0 {
 		q.Set("epoch", strconv.FormatInt(w.Position.Epoch, 10))
 	}
@@ -47,7 +51,8 @@ func (w WatchRequest) query() string {
 func ReadWatchRequest(host string, q url.Values) (WatchRequest, error) {
 	sender := Sender{Instance: q.Get("instance"), Start: q.Get("start"), Previous: q["previous"],
 		ProcessSpace: q.Get("place")}
-	w := WatchRequest{Host: host, Sender: sender, Position: Position{EpochID: q.Get("epoch_id")}}
+	w := WatchRequest{Host: host, Sender: sender, Position: Position{EpochID: q.Get("epoch_id")},
+		Changes: q.Get("changes") == "1"}
 	for _, n := range []struct {
 		name string
 		to   *int64
@@ -75,10 +80,11 @@ func (c Client) Admit(ctx context.Context, host string, from Sender) error {
 	return err
 }
 
-// Watch reads the assignments of a host and calls got with each line, until the context ends, the stream breaks or got
-// returns an error. It always returns an error: that of the context if the context has ended, and Conflict if another
-// start of an agent serves the host.
+// Watch reads the assignments of a host and calls got with each line, completed, until the context ends, the stream
+// breaks or got returns an error. It always returns an error: that of the context if the context has ended, and
+// Conflict if another start of an agent serves the host.
 func (c Client) Watch(ctx context.Context, w WatchRequest, got func(Assignments) error) error {
+	w.Changes = true
 	p, resp, err := c.stream(ctx, w)
 	if err != nil {
 		return err
@@ -86,6 +92,7 @@ func (c Client) Watch(ctx context.Context, w WatchRequest, got func(Assignments)
 	p, _, _ = strings.Cut(p, "?")
 	defer resp.Body.Close()
 	lines := bufio.NewReader(resp.Body)
+	var last Assignments
 	for {
 		line, err := lines.ReadBytes('\n')
 		if err != nil {
@@ -98,7 +105,12 @@ func (c Client) Watch(ctx context.Context, w WatchRequest, got func(Assignments)
 		if err := json.Unmarshal(line, &a); err != nil {
 			return fault.New(fault.Internal, "GET "+p, "a line of assignments is not valid JSON: %w", err)
 		}
-		if err := got(a); err != nil {
+		var ok bool
+		if last, ok = a.After(last); !ok {
+			return fault.New(fault.Internal, "GET "+p, "a line of assignments is a difference to revision %d, which is not "+
+				"that of the line before; the stream is opened again", a.Base)
+		}
+		if err := got(last); err != nil {
 			return err
 		}
 	}

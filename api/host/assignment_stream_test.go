@@ -93,7 +93,7 @@ func TestWatchRequestIsDecoded(t *testing.T) {
 		{Host: "h"},
 		{Host: "h", Sender: Sender{Instance: "i", Start: "s", Previous: []string{"a", "b"},
 			ProcessSpace: "boot pid:[1] locks 1:2"},
-			Position: Position{Epoch: 3, EpochID: "e"}, Since: 7},
+			Position: Position{Epoch: 3, EpochID: "e"}, Since: 7, Changes: true},
 	} {
 		query, err := url.ParseQuery(w.query())
 		if err != nil {

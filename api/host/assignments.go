@@ -2,6 +2,8 @@ package host
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 )
 
@@ -29,10 +31,45 @@ type Assignments struct {
 	// Past is what compute's database records of the epoch that the agent named in its request: its last revision for
 	// this host. It is absent when the agent named no epoch or the present one, and when the database has no record of
 	// the epoch.
-	Past    *Position      `json:"past,omitempty"`
+	Past *Position `json:"past,omitempty"`
+	// Base is the revision of the line before on the same stream, if this line is a difference to it: then Servers are
+	// only those that are new or have changed, and Left are the ids of those that it does not have any more. All other
+	// fields are complete. 0: the line is complete. A client gets differences only if it asks for them, and Client.Watch
+	// completes them.
+	Base int64    `json:"base,omitempty"`
+	Left []string `json:"left,omitempty"`
+
 	Servers []Server       `json:"servers"`          // by id
 	Remove  []Removal      `json:"remove,omitempty"` // by id; each is repeated until the agent has reported phase gone
 	Clean   []CleanRequest `json:"clean,omitempty"`  // devices for one-time use that must be cleaned
+}
+
+// After returns the complete line of a difference to the line before. ok is false if it is a difference to another
+// line.
+func (a Assignments) After(before Assignments) (complete Assignments, ok bool) {
+	if a.Base == 0 {
+		return a, true
+	}
+	if before.Revision != a.Base || before.Epoch != a.Epoch || before.EpochID != a.EpochID {
+		return a, false
+	}
+	changed := make(map[string]bool, len(a.Servers)+len(a.Left))
+	for _, s := range a.Servers {
+		changed[s.ID] = true
+	}
+	for _, id := range a.Left {
+		changed[id] = true
+	}
+	all := make([]Server, 0, len(before.Servers)+len(a.Servers))
+	for _, s := range before.Servers {
+		if !changed[s.ID] {
+			all = append(all, s)
+		}
+	}
+	all = append(all, a.Servers...)
+	slices.SortFunc(all, func(x, y Server) int { return strings.Compare(x.ID, y.ID) })
+	a.Servers, a.Base, a.Left = all, 0, nil
+	return a, true
 }
 
 // Accept returns why a line must not be followed by an agent that has followed the assignments up to p; empty when it

@@ -1,6 +1,7 @@
 package host
 
 import (
+	"reflect"
 	"strings"
 	"testing"
 )
@@ -36,6 +37,28 @@ func TestAccept(t *testing.T) {
 	} {
 		if got := c.at.Accept(c.line); (got == "") != (c.refusal == "") || !strings.Contains(got, c.refusal) {
 			t.Errorf("%s: %q", name, got)
+		}
+	}
+}
+
+// A difference completes only the line that it is a difference to.
+func TestAfter(t *testing.T) {
+	at := func(epoch, revision int64) Position { return Position{Epoch: epoch, EpochID: "e", Revision: revision} }
+	before := Assignments{Position: at(2, 5), Servers: []Server{{ID: "a"}, {ID: "c", Name: "old"}, {ID: "d"}}}
+	change := Assignments{Position: at(2, 6), Base: 5, Servers: []Server{{ID: "b"}, {ID: "c", Name: "new"}},
+		Left: []string{"d"}, Remove: []Removal{{ID: "d"}}}
+	want := Assignments{Position: at(2, 6), Servers: []Server{{ID: "a"}, {ID: "b"}, {ID: "c", Name: "new"}},
+		Remove: []Removal{{ID: "d"}}}
+	if got, ok := change.After(before); !ok || !reflect.DeepEqual(got, want) {
+		t.Errorf("%+v %v", got, ok)
+	}
+	if got, ok := want.After(before); !ok || !reflect.DeepEqual(got, want) {
+		t.Errorf("a complete line: %+v %v", got, ok)
+	}
+	for _, other := range []Assignments{{}, {Position: at(2, 4)}, {Position: at(3, 5)},
+		{Position: Position{Epoch: 2, EpochID: "x", Revision: 5}}} {
+		if _, ok := change.After(other); ok {
+			t.Errorf("it is taken for a difference to %+v", other.Position)
 		}
 	}
 }

@@ -16,9 +16,10 @@
 //	GET  /berth/v1/hosts/{host}/allocations            Allocations: how Placement differs from compute's records
 //	POST /berth/v1/hosts/{host}/allocations            Heal → Allocations: adds what Placement lacks
 //
-// The agent receives no commands. A line of assignments is always the complete desired state of the host at a
-// revision, so that lost lines do no harm. The line is repeated as a heartbeat at least every Heartbeat, so that the
-// agent notices a dead connection.
+// The agent receives no commands. A line of assignments is the complete desired state of the host at a revision, so
+// that lost lines do no harm. To a client that asks for changes, lines after the first of a stream are differences to
+// the line before, because a host may have many servers; Client.Watch completes them. The line is repeated as a
+// heartbeat at least every Heartbeat, so that the agent notices a dead connection.
 //
 // A guest is destroyed only if a line names it in Remove. The absence of a guest from a line means nothing: compute's
 // database may have been restored from a backup or replaced.

@@ -15,6 +15,15 @@ import (
 // ReasonHeader is the header with the reason, in one line, for an empty list of candidates. Only Berth sends it.
 const ReasonHeader = "Openstack-Berth-Reason"
 
+// CandidatesHeader is a header of a query for candidates. With the value ForScheduling, Berth's Placement returns what
+// a scheduler needs that asks for few candidates: one of each host in turn, beginning with a random host, so that
+// queries with a small limit spread over all hosts; and summaries only of the providers used and of their roots,
+// without traits. OpenStack's Placement ignores the header.
+const (
+	CandidatesHeader = "Openstack-Berth-Candidates"
+	ForScheduling    = "scheduling"
+)
+
 // Client calls a Placement service at microversion 1.39.
 //
 // Every error is a fault; an answer with an error status has a *rest.Status in its chain. fault.Conflict with the code

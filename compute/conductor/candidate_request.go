@@ -48,6 +48,17 @@ func (d *dependencies) request(ctx context.Context, s lifecycle.Server) (resourc
 	return ask, nil
 }
 
+// devicesInPlacement reports whether Placement counts all devices that a server requests. If it does not, most of its
+// candidates may lack them.
+func devicesInPlacement(s lifecycle.Server) bool {
+	for _, r := range s.Requests {
+		if !slices.ContainsFunc(s.Ask.Groups, func(g resource.Group) bool { return g.Suffix == r.GroupSuffix(0) }) {
+			return false
+		}
+	}
+	return true
+}
+
 // unknownNames matches the sentences of the Placement API for classes and traits that do not exist.
 var unknownNames = regexp.MustCompile(`No such (?:resource class|trait\(s\)):? (.+?)\.?$`)
 

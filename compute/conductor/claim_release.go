@@ -10,7 +10,8 @@ import (
 	"github.com/openberth/berth/resource"
 )
 
-// claim writes the first choice as the server's allocation. It reads the allocation first: after a crash or a lost
+// claim writes the first choice as the server's allocation. The first attempt assumes that the server has none;
+// otherwise Placement refuses it, because of the generation. Then claim reads the allocation: after a crash or a lost
 // answer the claim may exist already. Any other allocation of the server comes from an earlier claim and is replaced.
 func (sc *scheduler) claim(ctx context.Context, s lifecycle.Server) (lifecycle.Event, error) {
 	choice, consumer := s.Choices[0], resource.ConsumerID(s.ID)
@@ -20,15 +21,19 @@ func (sc *scheduler) claim(ctx context.Context, s lifecycle.Server) (lifecycle.E
 		if attempt > 0 {
 			sc.pause(ctx, attempt)
 		}
-		if held, err = sc.placement.Allocation(ctx, consumer); err != nil {
-			return claimFailed(s, err)
+		if attempt > 0 || s.Try > 1 || s.Move != nil {
+			if held, err = sc.placement.Allocation(ctx, consumer); err != nil {
+				return claimFailed(s, err)
+			}
 		}
 		if len(held.Allocation) > 0 && held.Allocation.Equal(choice.Allocation) {
 			return lifecycle.Claimed{Try: s.Try}, nil
 		}
-		var missing bool
-		if missing, err = sc.audits.auditRoot(ctx, choice.Host, choice.Root); err != nil {
-			return claimFailed(s, err)
+		missing, fresh := sc.audits.justAudited(choice.Host)
+		if !fresh {
+			if missing, err = sc.audits.auditRoot(ctx, choice.Host, choice.Root); err != nil {
+				return claimFailed(s, err)
+			}
 		}
 		if missing {
 			err = fault.New(fault.Conflict, "conductor.claim", "on host %s, %s", choice.Host, schedule.LacksAllocations)

@@ -164,6 +164,9 @@ func (a *auditor) noteUnavailable(err error) {
 	a.suspected = a.now()
 }
 
+// justNow is how old an audit may be that is not repeated before a claim. Restoring Placement takes longer.
+const justNow = time.Second
+
 // missing returns whether the last audit of a host has found missing allocations. fresh is false if the root of the
 // host was audited more than a minute ago, or before its last report.
 func (a *auditor) missing(host schedule.Host) (missing, fresh bool) {
@@ -171,6 +174,16 @@ func (a *auditor) missing(host schedule.Host) (missing, fresh bool) {
 	defer a.mu.Unlock()
 	last := a.last[host.Name]
 	fresh = a.now().Sub(last.root) < time.Minute && !last.root.Before(host.Seen) && !last.root.Before(a.suspected)
+	return len(last.found.Missing) > 0, fresh
+}
+
+// justAudited returns whether the last audit of a host has found missing allocations. fresh is false if the root of the
+// host was audited more than justNow ago.
+func (a *auditor) justAudited(host string) (missing, fresh bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	last := a.last[host]
+	fresh = a.now().Sub(last.root) < justNow && !last.root.Before(a.suspected)
 	return len(last.found.Missing) > 0, fresh
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/compute/schedule"
 	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/resource"
 )
 
 // maxAudited is how many hosts one round of scheduling audits before it is retried.
@@ -35,12 +36,28 @@ func (sc *scheduler) prepare(s lifecycle.Server) lifecycle.Event {
 	return prepared
 }
 
-// schedule requests candidates from Placement and chooses among them.
+// schedule requests candidates from Placement and chooses among them. Usually it requests only as many as it can return
+// as choices, because the cost of a candidate is that of describing its host. If the filters refuse all of them, it
+// requests maxCandidates.
 func (sc *scheduler) schedule(ctx context.Context, s lifecycle.Server) (lifecycle.Event, error) {
 	request, err := sc.request(ctx, s)
 	if err != nil {
 		return nil, err
 	}
+	if s.Move == nil && devicesInPlacement(s) {
+		request.Limit = schedule.MaxChoices
+		event, err := sc.scheduleAmong(ctx, s, request)
+		if none, is := event.(lifecycle.NoValidHost); err != nil || !is || none.Candidates < request.Limit {
+			return event, err
+		}
+		request.Limit = maxCandidates
+	}
+	return sc.scheduleAmong(ctx, s, request)
+}
+
+// scheduleAmong chooses among the candidates of one query.
+func (sc *scheduler) scheduleAmong(ctx context.Context, s lifecycle.Server, request resource.Ask) (
+	lifecycle.Event, error) {
 	got, err := sc.placement.Candidates(ctx, request)
 	switch fault.KindOf(err) {
 	case "":
@@ -123,6 +140,9 @@ func (sc *scheduler) excludedHosts(ctx context.Context, s lifecycle.Server) (map
 	out := s.ExcludedHosts()
 	for _, host := range dead {
 		out[host] = "an operator has declared it dead"
+	}
+	if s.Try == 0 { // it was never placed, so nothing of it is to be destroyed
+		return out, nil
 	}
 	leaving, err := sc.store.RemovalHosts(ctx, s.ID)
 	if err != nil {

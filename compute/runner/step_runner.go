@@ -269,7 +269,10 @@ func (r *Runner[R, E, S]) Step(ctx context.Context, key string) error {
 	r.queue = slices.DeleteFunc(r.queue, func(queued string) bool { return queued == key })
 	r.keys[key] = &keyState{running: true}
 	r.mu.Unlock()
-	due, err := r.performNext(ctx, key)
+	record, due, err := r.read(ctx, key)
+	if due && err == nil {
+		_, due, err = r.performNext(ctx, key, record)
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if j := r.keys[key]; due || j.wokenAgain {
@@ -283,48 +286,51 @@ func (r *Runner[R, E, S]) Step(ctx context.Context, key string) error {
 
 // performAll performs the steps of one record until none is due. failed is true if a step is still due.
 func (r *Runner[R, E, S]) performAll(ctx context.Context, key string) (failed bool) {
+	record, due, err := r.read(ctx, key)
 	for range longestRun {
-		due, err := r.performNext(ctx, key)
 		if err != nil || !due {
 			return err != nil
 		}
-		r.resetFailures(key)
+		if record, due, err = r.performNext(ctx, key, record); err == nil {
+			r.resetFailures(key)
+		}
 	}
-	return true
+	return due
 }
 
-// performNext performs the first due step of a record. due is false if no step is due afterwards, or if the record is
-// gone.
-func (r *Runner[R, E, S]) performNext(ctx context.Context, key string) (due bool, err error) {
-	record, err := r.records.Read(ctx, key)
-	if err != nil {
-		return r.unlessGone(err)
-	}
-	steps := r.machine.Steps(record)
-	if len(steps) == 0 {
-		return false, nil
-	}
-	event, err := r.perform(ctx, record, steps[0])
+// read returns a record. due is false if no step is due, or if the record is gone.
+func (r *Runner[R, E, S]) read(ctx context.Context, key string) (record R, due bool, err error) {
+	record, err = r.records.Read(ctx, key)
+	return r.withDue(record, err)
+}
+
+// performNext performs the first due step of a record and returns the next record. The record may have changed since it
+// was read: the event of a step that is no longer due changes nothing. due is false if no step is due afterwards, or if
+// the record is gone.
+func (r *Runner[R, E, S]) performNext(ctx context.Context, key string, record R) (next R, due bool, err error) {
+	step := r.machine.Steps(record)[0]
+	event, err := r.perform(ctx, record, step)
 	if ctx.Err() != nil {
-		return true, ctx.Err() // the process ends; the step stays due
+		return record, true, ctx.Err() // the process ends; the step stays due
 	}
 	if err != nil {
 		// If the failure cannot be recorded, the wait is the same.
-		_, _ = r.change(ctx, key, r.machine.StepFailed(steps[0], err))
-		return true, err
+		_, _ = r.change(ctx, key, r.machine.StepFailed(step, err))
+		return record, true, err
 	}
-	if record, err = r.change(ctx, key, event); err != nil {
-		return r.unlessGone(err)
-	}
-	return len(r.machine.Steps(record)) > 0, nil
+	next, err = r.change(ctx, key, event)
+	return r.withDue(next, err)
 }
 
-// unlessGone returns the error of Records, or nil if the record no longer exists.
-func (r *Runner[R, E, S]) unlessGone(err error) (due bool, _ error) {
-	if r.machine.Gone(err) {
-		return false, nil
+// withDue adds to the result of Records whether a step is due. It returns nil for a record that no longer exists.
+func (r *Runner[R, E, S]) withDue(record R, err error) (_ R, due bool, _ error) {
+	switch {
+	case err == nil:
+		return record, len(r.machine.Steps(record)) > 0, nil
+	case r.machine.Gone(err):
+		return record, false, nil
 	}
-	return true, err
+	return record, true, err
 }
 
 // perform performs a step with a timeout.

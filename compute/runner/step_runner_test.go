@@ -127,7 +127,7 @@ func TestFailureOfEachAccessIsRetried(t *testing.T) {
 				checkComplete(t, w, fmt.Sprintf("late %v, call %d", late, at))
 			})
 			if calls < at {
-				if at < 10 {
+				if at < 8 {
 					t.Errorf("only %d calls", calls)
 				}
 				break
@@ -182,7 +182,7 @@ func TestCrashAtEachAccessIsResumed(t *testing.T) {
 				checkComplete(t, w, fmt.Sprintf("late %v, call %d", late, at))
 			})
 			if calls < at {
-				if at < 10 {
+				if at < 8 {
 					t.Errorf("only %d calls", calls)
 				}
 				break

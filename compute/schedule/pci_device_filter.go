@@ -19,7 +19,7 @@ type slot struct {
 // Free lists the free devices of the host: those that the agent reports as available, without those that guests have or
 // will get and that the report does not contain yet.
 func (h Host) Free() []Device {
-	var free []Device
+	free := make([]Device, 0, len(h.Devices))
 	for _, d := range h.Devices {
 		if d.State == Available && !d.Spent {
 			free = append(free, d)

@@ -3,6 +3,7 @@ package server
 import (
 	"encoding/json"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/openberth/berth/api/host"
@@ -43,11 +44,12 @@ func (s *server) watch(c *call) error {
 	if err := stream.Flush(); err != nil || c.r.Method == http.MethodHead {
 		return nil // the client has disconnected, or the request is a HEAD request
 	}
+	out := &assignmentStream{server: s, w: c.w, control: stream, past: past, changes: request.Changes}
 	beat := time.NewTimer(s.Heartbeat)
 	defer beat.Stop()
 	for due := !isCurrent(request, now); ; due = true {
 		if due {
-			if err := s.writeLine(c.w, stream, now, past); err != nil {
+			if err := out.write(now); err != nil {
 				return nil
 			}
 			beat.Reset(s.Heartbeat)
@@ -96,33 +98,73 @@ func (s *server) admitStream(c *call, w host.WatchRequest) (closed func(), err e
 	return s.Conductor.Connected(w.Host, from), nil
 }
 
-func (s *server) writeLine(w http.ResponseWriter, stream *http.ResponseController, a store.Assignments,
-	past *host.Position) error {
-	line := host.Assignments{Cloud: a.Cloud, Past: past,
-		Position: writePosition(store.Position{Epoch: a.Epoch, Revision: a.Revision}),
-		Servers:  make([]host.Server, 0, len(a.Entries)), Clean: writeCleanRequests(a.CleanRequests)}
-	for _, r := range a.Removals {
+// assignmentStream is one open stream.
+type assignmentStream struct {
+	server  *server
+	w       http.ResponseWriter
+	control *http.ResponseController
+	past    *host.Position
+	changes bool // the client accepts differences
+
+	base int64                   // revision of the last line; 0: none was written
+	sent map[string]entryVersion // the servers of the last line, by id
+}
+
+// entryVersion identifies the version of a server in a line. An entry follows from the record of its server alone.
+type entryVersion struct {
+	revision int64
+	updated  time.Time
+}
+
+// write writes a line: the whole assignments, or what differs from the last line.
+func (a *assignmentStream) write(now store.Assignments) error {
+	line := host.Assignments{Cloud: now.Cloud, Past: a.past,
+		Position: writePosition(store.Position{Epoch: now.Epoch, Revision: now.Revision}),
+		Servers:  []host.Server{}, Clean: writeCleanRequests(now.CleanRequests)}
+	for _, r := range now.Removals {
 		line.Remove = append(line.Remove, host.Removal{ID: r.Consumer, PreviousID: r.PreviousConsumer})
 	}
-	for _, e := range a.Entries {
-		line.Servers = append(line.Servers, WriteServer(e))
+	if a.changes {
+		line.Base = a.base
 	}
+	sent := make(map[string]entryVersion, len(now.Entries))
+	for _, e := range now.Entries {
+		version := entryVersion{e.Server.Revision, e.Server.Updated}
+		sent[e.Consumer] = version
+		if line.Base == 0 || a.sent[e.Consumer] != version {
+			line.Servers = append(line.Servers, WriteServer(e))
+		}
+	}
+	if line.Base != 0 {
+		for id := range a.sent {
+			if _, stays := sent[id]; !stays {
+				line.Left = append(line.Left, id)
+			}
+		}
+		slices.Sort(line.Left)
+	}
+	a.base, a.sent = now.Revision, sent
+	return a.send(line)
+}
+
+// send sends a line.
+func (a *assignmentStream) send(line host.Assignments) error {
 	data, err := json.Marshal(line)
 	if err != nil {
 		return err
 	}
 	// The server's write timeout is for responses that end; here each line has its own. A transport without deadlines
 	// returns an error, which is ignored.
-	_ = stream.SetWriteDeadline(time.Now().Add(3 * host.Heartbeat))
-	if s.Lease != nil { // if the lease has ended, the assignments may be out of date
-		if err := s.Lease(); err != nil {
+	_ = a.control.SetWriteDeadline(time.Now().Add(3 * host.Heartbeat))
+	if a.server.Lease != nil { // if the lease has ended, the assignments may be out of date
+		if err := a.server.Lease(); err != nil {
 			return err
 		}
 	}
-	if _, err := w.Write(append(data, '\n')); err != nil {
+	if _, err := a.w.Write(append(data, '\n')); err != nil {
 		return err
 	}
-	return stream.Flush()
+	return a.control.Flush()
 }
 
 // WriteServer converts an entry of the assignments for the agent.

@@ -2,8 +2,11 @@ package server
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
 	"io"
 	"log/slog"
+	"reflect"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -132,6 +135,57 @@ func TestWatchContinuesAtRevision(t *testing.T) {
 	if r := h.ask("GET", "/berth/v1/hosts/host1/assignments?since=x", "", "X-Auth-Token", "admin"); r.status != 400 {
 		t.Errorf("%d %s", r.status, r.text)
 	}
+}
+
+// TestDifferencesYieldTheWholeLines checks that a client that gets differences has the same lines as one that opens a
+// new stream, and that a difference has only what has changed.
+func TestDifferencesYieldTheWholeLines(t *testing.T) {
+	h := startWith(t, func(o *Options) { o.Heartbeat = time.Hour })
+	h.flavor("small", nil)
+	completed, _ := watchHost(t.Context(), h.hosts, "host1", 0)
+	nextLine(t, completed)
+	resp, err := h.hosts.REST.Send(t.Context(), "GET", "/berth/v1/hosts/host1/assignments?since=0&changes=1", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	raw := json.NewDecoder(resp.Body)
+	difference := func() (line host.Assignments) {
+		t.Helper()
+		if err := raw.Decode(&line); err != nil {
+			t.Fatal(err)
+		}
+		return line
+	}
+	difference()
+	var ids []string
+	check := func(what string, changed, left int) {
+		t.Helper()
+		fresh, _ := watchHost(t.Context(), h.hosts, "host1", 0)
+		whole, got := nextLine(t, fresh), nextLine(t, completed)
+		if !reflect.DeepEqual(got, whole) {
+			t.Errorf("%s: completed\n%+v\nwhole\n%+v", what, got, whole)
+		}
+		line := difference()
+		if line.Base == 0 && len(ids) > 1 || len(line.Servers) != changed || len(line.Left) != left {
+			t.Errorf("%s: %+v", what, line)
+		}
+	}
+	for i := range 5 {
+		ids = append(ids, h.server(h.admin, fmt.Sprint("s", i), "small"))
+		h.assign(ids[i], "host1")
+		check("a server more", min(i+1, 2), 0) // it, and the one before, whose record has changed since
+		h.apply(ids[i], lifecycle.GuestRunning{Host: "host1"})
+	}
+	h.apply(ids[2], lifecycle.ActionRequested{Action: lifecycle.Stop})
+	check("a server stops", 2, 0)
+	h.apply(ids[2], lifecycle.GuestStopped{Host: "host1"})
+	h.apply(ids[2], lifecycle.ActionRequested{Action: lifecycle.Start})
+	check("a server starts", 1, 0)
+	if err := h.admin.DeleteServer(t.Context(), ids[4]); err != nil {
+		t.Fatal(err)
+	}
+	check("a server is deleted", 0, 1)
 }
 
 // assignmentStore is a store with only the assignments of one host.

@@ -8,13 +8,6 @@ import (
 	"github.com/openberth/berth/sqldb"
 )
 
-// Epoch is one start of compute on its database. Agents store the newest one they have seen and so detect a database
-// that was restored from a backup.
-type Epoch struct {
-	Number int64  // from 1; 0: none
-	ID     string // random; distinguishes two copies of a database with the same number
-}
-
 // BeginEpoch starts a new epoch and records the last revision of each host's assignments in the previous one. It must
 // be called once, after Hold and before any change.
 func (s *Store) BeginEpoch(ctx context.Context) error {

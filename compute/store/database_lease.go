@@ -320,19 +320,29 @@ func (t LeaseOptions) withDefaults() LeaseOptions {
 	return t
 }
 
-// Hold acquires the lease for this process. Afterwards all calls of the store fail once another process owns the lease.
-// A lease that was released or whose owner is known to have ended is acquired at once; otherwise Hold waits for a
-// renewal up to the TTL (twice the TTL for an owner known to run). It returns fault.Conflict, which names the owner, if
-// the owner renews the lease. Keep must run as long as the store is used.
-func (s *Store) Hold(ctx context.Context, me LeaseOwner, terms LeaseOptions) (*Lease, error) {
-	const op = "Hold"
-	l := &Lease{db: s.db.db, self: me, options: terms.withDefaults(), lost: make(chan struct{})}
-	l.client = newClientLease(l.options.TTL - l.options.TTL/3)
-	if err := l.waitAndAcquire(ctx); err != nil {
-		return nil, wrap(op, err)
+// fence returns the function of a transaction with a preceding check that this process owns the lease. With lock no
+// other process can acquire the lease before the transaction ends.
+func (l *Lease) fence(ctx context.Context, lock bool, fn func(*sqldb.Tx) error) func(*sqldb.Tx) error {
+	return func(tx *sqldb.Tx) error {
+		held, err := readOwner(ctx, tx, lock)
+		if err != nil {
+			return err
+		}
+		if held.Instance != l.self.Instance {
+			return l.setLost(held)
+		}
+		return fn(tx)
 	}
-	s.db.mu.Lock()
-	defer s.db.mu.Unlock()
-	s.db.lease = l
-	return l, nil
+}
+
+// setLost records the new owner and returns the fault that names it.
+func (l *Lease) setLost(by LeaseOwner) error {
+	l.once.Do(func() {
+		l.takenBy = by
+		l.client.end()
+		close(l.lost)
+	})
+	<-l.lost
+	return fault.New(fault.Unavailable, "", "another process has taken over compute's database (%s): "+
+		"this process did not renew its lease for %s, and ends", l.takenBy, l.options.TTL)
 }

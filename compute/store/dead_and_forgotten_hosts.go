@@ -47,6 +47,9 @@ func (s *Store) Dead(ctx context.Context) ([]string, error) {
 // than those it has followed. It returns fault.Conflict if a server has a residence there.
 func (s *Store) Forget(ctx context.Context, host string) error {
 	const op = "Forget"
+	defer s.reports.lock(host)()
+	defer s.hosts.drop("", host)
+	defer s.reports.written(host, nil)
 	return wrap(op, s.db.Write(ctx, func(tx *sqldb.Tx) error {
 		// The row is written first. A transaction that places a server there writes it too, so the two are serialized.
 		const clear = `UPDATE compute_hosts SET provider = '', seen = 0, report = '', revision = revision + 1 WHERE name = ?`

@@ -45,7 +45,7 @@ func (s *Store) Assignments(ctx context.Context, host string) (Assignments, erro
 			return err
 		}
 		const onHost = ` WHERE id IN (SELECT server FROM compute_stays WHERE host = ?) ORDER BY id`
-		servers, err := readServers(ctx, tx, onHost, host)
+		servers, err := s.servers.readServers(ctx, tx, true, onHost, host)
 		for _, server := range servers {
 			for _, e := range server.Entries() {
 				if e.Host == host {

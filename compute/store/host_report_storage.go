@@ -21,18 +21,23 @@ func (s *Store) PutReport(ctx context.Context, host schedule.Host, admit func(kn
 	if err != nil {
 		return wrap(op, err)
 	}
-	return wrap(op, s.db.Write(ctx, func(tx *sqldb.Tx) error {
+	defer s.reports.lock(host.Name)()
+	cached, isCached, _ := s.reports.get(host.Name)
+	err = s.db.Write(ctx, func(tx *sqldb.Tx) error {
 		if err := ensureHost(ctx, tx, host.Name); err != nil {
 			return err
 		}
-		// Concurrent reports of two agents are serialized here.
+		// Reports of two agents that two processes receive are serialized here.
 		const lock = `UPDATE compute_hosts SET revision = revision WHERE name = ?`
 		if _, err := tx.Exec(ctx, lock, host.Name); err != nil {
 			return err
 		}
-		before, err := readHosts(ctx, tx, ` WHERE name = ?`, host.Name)
-		if err != nil {
-			return err
+		before := []schedule.Host{cached}
+		if !isCached {
+			var err error
+			if before, err = readHosts(ctx, tx, ` WHERE name = ?`, host.Name); err != nil {
+				return err
+			}
 		}
 		for _, b := range before {
 			if err := admit(b); err != nil {
@@ -42,7 +47,15 @@ func (s *Store) PutReport(ctx context.Context, host schedule.Host, admit func(kn
 		_, err = tx.Exec(ctx, `UPDATE compute_hosts SET provider = ?, seen = ?, report = ? WHERE name = ?`,
 			string(host.Provider), micros(host.Seen), string(report), host.Name)
 		return err
-	}))
+	})
+	host.Seen, host.Guests, host.Load = time.UnixMicro(micros(host.Seen)).UTC(), nil, 0 // as it is read again
+	if err == nil {
+		s.reports.written(host.Name, &host)
+	} else {
+		s.reports.written(host.Name, nil)
+	}
+	s.hosts.drop(host.Provider, host.Name) // after an error too: only the answer may have been lost
+	return wrap(op, err)
 }
 
 // Hosts lists the reports of all hosts, sorted by name, without Guests and Load.
@@ -58,6 +71,10 @@ func (s *Store) Hosts(ctx context.Context) ([]schedule.Host, error) {
 
 // Host returns the report of a host by name, without Guests and Load, or fault.NotFound.
 func (s *Store) Host(ctx context.Context, name string) (schedule.Host, error) {
+	report, ok, began := s.reports.get(name)
+	if ok {
+		return report, nil
+	}
 	var list []schedule.Host
 	err := s.db.Read(ctx, func(tx *sqldb.Tx) error {
 		var err error
@@ -70,6 +87,7 @@ func (s *Store) Host(ctx context.Context, name string) (schedule.Host, error) {
 	if err != nil {
 		return schedule.Host{}, wrap("Host", err)
 	}
+	s.reports.put(list[0], began)
 	return list[0], nil
 }
 
@@ -78,30 +96,45 @@ func (s *Store) Host(ctx context.Context, name string) (schedule.Host, error) {
 // longer on the host: the report is older than the agent's last report about the guest. The device stays taken if the
 // same report contains the consumer's guest: an agent sends a host report before it reports a guest as gone, so that
 // guest exists although compute has not placed it there.
+//
+// Hosts come from memory if nothing has changed there; see hostCache. Callers must not change their lists in place.
 func (s *Store) Reports(ctx context.Context, roots []provider.ID) (map[provider.ID]schedule.Host, error) {
-	out := map[provider.ID]schedule.Host{}
+	out, missing, began := s.hosts.get(roots)
+	if len(missing) == 0 {
+		return out, nil
+	}
+	read := map[provider.ID]schedule.Host{}
 	err := s.db.Read(ctx, func(tx *sqldb.Tx) error {
-		clear(out)
-		for some := range slices.Chunk(roots, chunk) {
-			condition, args := in("provider", some)
-			hosts, err := readHosts(ctx, tx, ` WHERE `+condition, args...)
-			if err != nil {
-				return err
+		clear(read)
+		for some := range slices.Chunk(missing, chunk) {
+			hosts, unread := s.reports.ofRoots(some)
+			if len(unread) > 0 {
+				condition, args := in("provider", unread)
+				more, err := readHosts(ctx, tx, ` WHERE `+condition, args...)
+				if err != nil {
+					return err
+				}
+				hosts = append(hosts, more...)
 			}
-			if err := addGuests(ctx, tx, hosts); err != nil {
+			if err := s.addGuests(ctx, tx, hosts); err != nil {
 				return err
 			}
 			for _, h := range hosts {
-				out[h.Provider] = h
+				read[h.Provider] = h
 			}
 		}
 		return nil
 	})
-	return out, wrap("Reports", err)
+	if err != nil {
+		return nil, wrap("Reports", err)
+	}
+	s.hosts.put(missing, read, began)
+	maps.Copy(out, read)
+	return out, nil
 }
 
 // addGuests adds the guests to the hosts and frees the devices of consumers that are no longer there.
-func addGuests(ctx context.Context, tx *sqldb.Tx, hosts []schedule.Host) error {
+func (s *Store) addGuests(ctx context.Context, tx *sqldb.Tx, hosts []schedule.Host) error {
 	if len(hosts) == 0 {
 		return nil
 	}
@@ -116,7 +149,7 @@ func addGuests(ctx context.Context, tx *sqldb.Tx, hosts []schedule.Host) error {
 		}
 	}
 	condition, args := in("host", slices.Sorted(maps.Keys(index)))
-	servers, err := readServers(ctx, tx,
+	servers, err := s.servers.readServers(ctx, tx, true,
 		` WHERE id IN (SELECT server FROM compute_stays WHERE weighs > 0 AND `+condition+`) ORDER BY id`, args...)
 	if err != nil {
 		return err
@@ -136,6 +169,7 @@ func addGuests(ctx context.Context, tx *sqldb.Tx, hosts []schedule.Host) error {
 		return err
 	}
 	for i := range hosts {
+		hosts[i].Devices = slices.Clone(hosts[i].Devices) // those of the report are shared
 		for j, d := range hosts[i].Devices {
 			at, known := placed[d.Holder]
 			present := slices.ContainsFunc(hosts[i].Present, func(p schedule.Present) bool { return p.ID == d.Holder })

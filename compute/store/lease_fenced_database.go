@@ -4,7 +4,6 @@ import (
 	"context"
 	"sync"
 
-	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/sqldb"
 )
 
@@ -22,9 +21,20 @@ func (f *fencedDB) Write(ctx context.Context, fn func(*sqldb.Tx) error) error {
 	return f.db.Write(ctx, f.withFence(ctx, true, fn))
 }
 
-// Read is sqldb.DB.Read with the check.
+// Read is sqldb.DB.Read with the check. While the process may act on its lease without asking the database, no other
+// one has it, so the check is not necessary.
 func (f *fencedDB) Read(ctx context.Context, fn func(*sqldb.Tx) error) error {
+	if f.isLeased() {
+		return f.db.Read(ctx, fn)
+	}
 	return f.db.Read(ctx, f.withFence(ctx, false, fn))
+}
+
+// isLeased reports whether the process has a lease that it has renewed in time.
+func (f *fencedDB) isLeased() bool {
+	f.mu.RLock()
+	defer f.mu.RUnlock()
+	return f.lease != nil && f.lease.Check() == nil
 }
 
 // withFence adds the check to the function of a transaction, if there is a lease.
@@ -35,31 +45,4 @@ func (f *fencedDB) withFence(ctx context.Context, lock bool, fn func(*sqldb.Tx) 
 		return fn
 	}
 	return f.lease.fence(ctx, lock, fn)
-}
-
-// fence returns the function of a transaction with a preceding check that this process owns the lease. With lock no
-// other process can acquire the lease before the transaction ends.
-func (l *Lease) fence(ctx context.Context, lock bool, fn func(*sqldb.Tx) error) func(*sqldb.Tx) error {
-	return func(tx *sqldb.Tx) error {
-		held, err := readOwner(ctx, tx, lock)
-		if err != nil {
-			return err
-		}
-		if held.Instance != l.self.Instance {
-			return l.setLost(held)
-		}
-		return fn(tx)
-	}
-}
-
-// setLost records the new owner and returns the fault that names it.
-func (l *Lease) setLost(by LeaseOwner) error {
-	l.once.Do(func() {
-		l.takenBy = by
-		l.client.end()
-		close(l.lost)
-	})
-	<-l.lost
-	return fault.New(fault.Unavailable, "", "another process has taken over compute's database (%s): "+
-		"this process did not renew its lease for %s, and ends", l.takenBy, l.options.TTL)
 }

@@ -64,6 +64,9 @@ func residenceRows(s lifecycle.Server) map[string]residenceRow {
 // ServerOfConsumer returns the id of the server of a consumer: the consumer itself, or the server of the migration with
 // this id; fault.NotFound if there is neither.
 func (s *Store) ServerOfConsumer(ctx context.Context, consumer string) (string, error) {
+	if _, cached := s.servers.get(consumer); cached {
+		return consumer, nil
+	}
 	var server string
 	err := s.db.Read(ctx, func(tx *sqldb.Tx) error {
 		server = ""
@@ -89,8 +92,21 @@ func (s *Store) OnHost(ctx context.Context, host string) ([]lifecycle.Server, er
 	err := s.db.Read(ctx, func(tx *sqldb.Tx) error {
 		var err error
 		const onHost = ` WHERE id IN (SELECT server FROM compute_stays WHERE host = ?) ORDER BY id`
-		list, err = readServers(ctx, tx, onHost, host)
+		list, err = s.servers.readServers(ctx, tx, true, onHost, host)
 		return err
 	})
 	return list, wrap("OnHost", err)
+}
+
+// deviceHosts returns the hosts on which a server has devices or cells before or after a change. What the scheduler
+// knows of them may change with it.
+func deviceHosts(before, after lifecycle.Server) (hosts []string) {
+	for _, s := range []lifecycle.Server{before, after} {
+		for _, stay := range s.Residences() {
+			if deviceCount(stay.Requests, stay.Topology) > 0 && !slices.Contains(hosts, stay.Host) {
+				hosts = append(hosts, stay.Host)
+			}
+		}
+	}
+	return hosts
 }

@@ -46,6 +46,9 @@ func (s *Store) Create(ctx context.Context, servers ...lifecycle.Server) error {
 		}
 		return raiseRevisions(ctx, tx, hosts...)
 	})
+	for _, server := range servers {
+		s.hosts.drop("", deviceHosts(lifecycle.Server{}, server)...)
+	}
 	if err == nil {
 		s.notify(hosts...)
 	}
@@ -78,7 +81,7 @@ func (s *Store) Read(ctx context.Context, id string) (lifecycle.Server, error) {
 	var server lifecycle.Server
 	err := s.db.Read(ctx, func(tx *sqldb.Tx) error {
 		var err error
-		server, err = readServer(ctx, tx, id)
+		server, err = s.servers.readServer(ctx, tx, id, true)
 		return err
 	})
 	return server, wrap("Read", err)
@@ -91,10 +94,10 @@ func (s *Store) Change(
 	ctx context.Context, id string, next func(lifecycle.Server) lifecycle.Server,
 ) (lifecycle.Server, error) {
 	const op = "Change"
-	var after lifecycle.Server
+	var before, after lifecycle.Server
 	var touched []string
-	err := s.db.Write(ctx, func(tx *sqldb.Tx) error {
-		before, err := readServer(ctx, tx, id)
+	err := s.db.Write(ctx, func(tx *sqldb.Tx) (err error) {
+		before, err = s.servers.readServer(ctx, tx, id, false)
 		if err != nil {
 			return err
 		}
@@ -123,11 +126,12 @@ func (s *Store) Change(
 		touched = assignmentsTouched(before, after)
 		return raiseRevisions(ctx, tx, touched...)
 	})
+	s.hosts.drop("", deviceHosts(before, after)...) // after an error too: only the answer may have been lost
 	if err != nil {
 		return lifecycle.Server{}, wrap(op, err)
 	}
 	s.notify(touched...)
-	return after, nil
+	return s.servers.put(after), nil
 }
 
 // columns returns the values of a server's row except its id, in the order of the statements.
@@ -166,7 +170,7 @@ func (s *Store) Servers(ctx context.Context, f ServerFilter) ([]lifecycle.Server
 		}
 		var err error
 		rest := w.sql() + ` ORDER BY created DESC, id DESC LIMIT ?`
-		list, err = readServers(ctx, tx, rest, append(w.args, page(f.Limit))...)
+		list, err = s.servers.readServers(ctx, tx, false, rest, append(w.args, page(f.Limit))...)
 		return err
 	})
 	return list, wrap(op, err)
@@ -259,43 +263,8 @@ func (s *Store) ByReservation(ctx context.Context, beginning string) ([]lifecycl
 	var list []lifecycle.Server
 	err := s.db.Read(ctx, func(tx *sqldb.Tx) error {
 		var err error
-		list, err = readServers(ctx, tx, ` WHERE id LIKE ? ESCAPE '!' ORDER BY id`, like(beginning)[1:])
+		list, err = s.servers.readServers(ctx, tx, false, ` WHERE id LIKE ? ESCAPE '!' ORDER BY id`, like(beginning)[1:])
 		return err
 	})
 	return list, wrap("ByReservation", err)
-}
-
-// readServer reads a server by id; fault.NotFound.
-func readServer(ctx context.Context, tx *sqldb.Tx, id string) (lifecycle.Server, error) {
-	list, err := readServers(ctx, tx, ` WHERE id = ?`, id)
-	if err != nil {
-		return lifecycle.Server{}, err
-	}
-	if len(list) == 0 {
-		return lifecycle.Server{}, fault.New(fault.NotFound, "", "there is no server %s", id)
-	}
-	return list[0], nil
-}
-
-// readServers reads the records of the rows that the rest of the statement selects.
-func readServers(ctx context.Context, tx *sqldb.Tx, rest string, args ...any) ([]lifecycle.Server, error) {
-	rows, err := tx.Query(ctx, `SELECT id, record FROM compute_servers`+rest, args...)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var list []lifecycle.Server
-	for rows.Next() {
-		var id string
-		var record []byte
-		if err := rows.Scan(&id, &record); err != nil {
-			return nil, err
-		}
-		server, err := decodeServer(id, record)
-		if err != nil {
-			return nil, err
-		}
-		list = append(list, server)
-	}
-	return list, rows.Err()
 }

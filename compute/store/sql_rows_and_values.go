@@ -46,16 +46,6 @@ func readTexts(ctx context.Context, tx *sqldb.Tx, query string, args ...any) ([]
 	return list, rows.Err()
 }
 
-// texts returns the texts in the first column of a query.
-func (s *Store) texts(ctx context.Context, query string, args ...any) ([]string, error) {
-	var list []string
-	err := s.db.Read(ctx, func(tx *sqldb.Tx) (err error) {
-		list, err = readTexts(ctx, tx, query, args...)
-		return err
-	})
-	return list, err
-}
-
 // micros returns a time as stored in a column: microseconds since 1970, 0 for the zero time.
 func micros(t time.Time) int64 {
 	if t.IsZero() {

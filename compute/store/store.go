@@ -7,8 +7,6 @@ package store
 
 import (
 	"context"
-	"crypto/rand"
-	"fmt"
 	"sync"
 	"time"
 
@@ -23,6 +21,10 @@ type Store struct {
 	epoch  Epoch // of this process; zero before BeginEpoch
 	writes *sqldb.WriteCheck
 
+	servers *serverCache
+	hosts   *hostCache
+	reports *reportCache
+
 	mu          sync.Mutex
 	subscribers map[string]map[chan struct{}]bool // by host
 }
@@ -32,7 +34,8 @@ func Open(ctx context.Context, db *sqldb.DB) (*Store, error) {
 	if err := sqldb.Migrate(ctx, db, versionTable, schemaMigrations()); err != nil {
 		return nil, fault.Wrap("", "compute.store.Open", err)
 	}
-	s := &Store{db: fencedDB{db: db}, subscribers: map[string]map[chan struct{}]bool{}}
+	s := &Store{db: fencedDB{db: db}, servers: newServerCache(), hosts: newHostCache(), reports: newReportCache(),
+		subscribers: map[string]map[chan struct{}]bool{}}
 	s.writes = sqldb.NewWriteCheck(s.touch)
 	return s, wrap("Open", s.loadCloudID(ctx))
 }
@@ -63,13 +66,19 @@ func (s *Store) touch(ctx context.Context) error {
 	return wrap("touch", s.db.Write(ctx, func(tx *sqldb.Tx) error { return tx.Touch(ctx, "compute_cloud", "id") }))
 }
 
-// newUUID returns a random UUID (RFC 9562, version 4).
-func newUUID() string {
-	var b [16]byte
-	rand.Read(b[:]) // never fails: crypto/rand ends the program instead
-	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
-	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
+// Epoch is one start of compute on its database. Agents store the newest one they have seen and so detect a database
+// that was restored from a backup.
+type Epoch struct {
+	Number int64  // from 1; 0: none
+	ID     string // random; distinguishes two copies of a database with the same number
 }
 
-// wrap adds the operation to an error; a fault keeps its kind.
-func wrap(op string, err error) error { return fault.Wrap("", "compute.store."+op, err) }
+// texts returns the texts in the first column of a query.
+func (s *Store) texts(ctx context.Context, query string, args ...any) ([]string, error) {
+	var list []string
+	err := s.db.Read(ctx, func(tx *sqldb.Tx) (err error) {
+		list, err = readTexts(ctx, tx, query, args...)
+		return err
+	})
+	return list, err
+}

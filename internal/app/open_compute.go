@@ -43,6 +43,7 @@ func OpenCompute(ctx context.Context, url, placementURL string, transport *http.
 		return nil, errors.Join(err, held.release(), db.Close())
 	}
 	client := api.NewClient(placementURL, rest.Guard(transport, held.lease.Check), serviceToken)
+	client.REST.Headers[api.CandidatesHeader] = api.ForScheduling
 	conductor := conductor.New(st, client)
 	conductor.Aliases, conductor.PCIInPlacement = s.Aliases, s.PCIInPlacement
 	conductor.Log, conductor.Pack, conductor.Providers, conductor.Lease = log, s.HostSettings.CPUs.Pack, client, held.lease

@@ -76,13 +76,7 @@ func loadFleet(ctx context.Context, database string, hosts int) (roots []string,
 			}
 			roots = append(roots, root)
 		}
-		for _, r := range []*rows{&f.providers, &f.inventories, &f.providerTraits, &f.memberships, &f.consumers,
-			&f.allocations} {
-			if err := r.flush(f); err != nil {
-				return err
-			}
-		}
-		return nil
+		return f.flush()
 	})
 	return roots, err
 }
@@ -90,6 +84,17 @@ func loadFleet(ctx context.Context, database string, hosts int) (roots []string,
 const aggregates = 20
 
 func aggregate(n int) string { return fmt.Sprintf("a0000000-0000-4000-8000-%012d", n%aggregates) }
+
+// flush writes the rows that are not yet written.
+func (f *fleet) flush() error {
+	for _, r := range []*rows{&f.providers, &f.inventories, &f.providerTraits, &f.memberships, &f.consumers,
+		&f.allocations} {
+		if err := r.flush(f); err != nil {
+			return err
+		}
+	}
+	return nil
+}
 
 // begin writes traits, aggregates, project and user, and reads the numbers of classes and traits.
 func (f *fleet) begin() (err error) {

@@ -54,3 +54,25 @@ func StartBerth(program, dir, database string, lines ...string) (*Process, error
 	p.Ready = time.Since(began)
 	return p, nil
 }
+
+// StartCompute starts `berth compute` with a database in dir and these options, beside the Placement at an address. It
+// returns once the server responds.
+func StartCompute(program, dir, placement, options string) (*Process, error) {
+	file := filepath.Join(dir, "berth.conf")
+	text := "[api]\nauth_strategy = noauth2\n" + options
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		return nil, err
+	}
+	p, err := Start(filepath.Join(dir, "compute.log"), program, "compute", "--config-file", file, "--data-dir", dir,
+		"--listen", "127.0.0.1:0", "--placement-url", "http://"+placement)
+	if err != nil {
+		return nil, err
+	}
+	if p.Addr, err = p.awaitLine("compute: http://", time.Minute); err == nil {
+		err = p.await(time.Minute)
+	}
+	if err != nil {
+		return nil, errors.Join(err, p.Stop())
+	}
+	return p, nil
+}

@@ -49,7 +49,7 @@ func TestTheChecksCanFail(t *testing.T) {
 				without = nil
 			}
 			// not every seed meets it first
-			for seed := uint64(1); seed <= 12 && !strings.Contains(r.Failure, ": "+noticed); seed++ {
+			for seed := uint64(1); seed <= 30 && !strings.Contains(r.Failure, ": "+noticed); seed++ {
 				r = Run(Options{Seed: seed, Ops: 20000, Hosts: 24, Quiet: 4000, Broken: broken, Without: without})
 			}
 			if !strings.Contains(r.Failure, ": "+noticed) {
@@ -62,7 +62,7 @@ func TestTheChecksCanFail(t *testing.T) {
 // resting returns a small quiescent cloud with guests of all kinds.
 func resting(t *testing.T) *World {
 	t.Helper()
-	w := newWorld(Options{Seed: 3, Hosts: 24})
+	w := newWorld(Options{Seed: 5, Hosts: 24})
 	for range 6000 {
 		w.n++
 		w.advance(time.Second)

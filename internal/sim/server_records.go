@@ -13,6 +13,9 @@ func (o *compute) put(before, now lifecycle.Server) {
 	if now.Migration != nil {
 		o.owners[now.Migration.ID], o.w.owners[now.Migration.ID] = now.ID, now.ID
 	}
+	if before.State == lifecycle.AwaitingMinCount && now.State == lifecycle.Failing {
+		o.reason(now.ID, "another server of its request has no host")
+	}
 	o.keepRemovals(before, now)
 	for _, s := range before.Residences() {
 		if h := o.hosts[s.Host]; h != nil {

@@ -16,6 +16,10 @@ type Options struct {
 	// BreadthFirst yields one candidate of each tree, then a second of each, and so on. Find then keeps the state of
 	// every tree it has begun.
 	BreadthFirst bool
+	// First is how many trees a breadth-first search skips at first: it begins after them, and searches them at the
+	// end of each round. It is taken modulo the number of trees. Searches with random values of First and a small limit
+	// spread over all trees.
+	First int
 }
 
 // Find yields every candidate for the ask once, at most ask.Limit (0: no limit). The order is tree by tree, by the ID
@@ -29,7 +33,7 @@ func Find(s *index.Snapshot, ask resource.Ask, o Options) iter.Seq[Candidate] {
 		}
 		f := finder{query: q, stop: &stopper{stop: o.Stop}, yield: yield, infeasibleShapes: map[index.Shape]bool{}}
 		if o.BreadthFirst {
-			f.breadthFirst()
+			f.breadthFirst(o.First)
 		} else {
 			f.treeByTree()
 		}
@@ -71,7 +75,8 @@ func (f *finder) treeByTree() {
 	solver := newTreeSolver(f.query, f.stop)
 	e := newEnumeration(solver)
 	memos := newMemos(f.query)
-	for t := range f.query.Trees() {
+	trees, _ := f.query.Trees()
+	for t := range trees {
 		if f.stop.stopped() {
 			return
 		}
@@ -103,10 +108,11 @@ func (f *finder) treeByTree() {
 	}
 }
 
-// breadthFirst yields one candidate of each tree, then goes round the trees that have more.
-func (f *finder) breadthFirst() {
+// breadthFirst yields one candidate of each tree, then goes round the trees that have more. It begins after the first
+// skipped trees.
+func (f *finder) breadthFirst(skipped int) {
 	var waiting []*enumeration
-	for t := range f.query.Trees() {
+	for t := range f.treesAfter(skipped) {
 		if f.stop.stopped() {
 			return
 		}
@@ -136,6 +142,28 @@ func (f *finder) breadthFirst() {
 			}
 		}
 		waiting = left
+	}
+}
+
+// treesAfter yields the trees of the query in their order, those after the first n before the first n.
+func (f *finder) treesAfter(n int) iter.Seq[*index.Tree] {
+	trees, many := f.query.Trees()
+	if many > 0 {
+		n %= many
+	}
+	return func(yield func(*index.Tree) bool) {
+		at := 0
+		for t := range trees {
+			if at++; at > n && !yield(t) {
+				return
+			}
+		}
+		at = 0
+		for t := range trees {
+			if at++; at > n || !yield(t) {
+				return
+			}
+		}
 	}
 }
 

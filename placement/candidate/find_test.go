@@ -143,6 +143,33 @@ func TestBreadthFirstTakesTurns(t *testing.T) {
 	})
 }
 
+// A breadth-first search that begins later takes the trees of each turn in rotated order.
+func TestFirstRotatesEachTurn(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		rows := ct.DrawWorld(t)
+		ask := ct.DrawAsk(t, rows)
+		s := index.Build(rows)
+		order := func(first int) (keys []string, roots []provider.ID) {
+			for c := range candidate.Find(s, ask, candidate.Options{BreadthFirst: true, First: first}) {
+				keys = append(keys, ct.Key(c))
+				if !slices.Contains(roots, c.Root) {
+					roots = append(roots, c.Root)
+				}
+			}
+			return keys, roots
+		}
+		all, roots := order(0)
+		got, rotated := order(rapid.IntRange(0, 2*len(rows)+1).Draw(t, "first"))
+		if slices.Sort(all); !slices.Equal(slices.Sorted(slices.Values(got)), all) {
+			t.Fatalf("got  %q\nwant %q, in any order", got, all)
+		}
+		twice := append(roots, roots...)
+		if at := slices.Index(twice, append(rotated, "")[0]); at >= 0 && !slices.Equal(rotated, twice[at:at+len(roots)]) {
+			t.Fatalf("the roots %q are no rotation of %q", rotated, roots)
+		}
+	})
+}
+
 func TestLimitCutsTheSameSequence(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		rows := ct.DrawWorld(t)

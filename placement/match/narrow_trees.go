@@ -59,15 +59,9 @@ func (q *Query) Narrowings(skip func(*ItemClass) bool, visit func(Narrowing)) {
 	}
 }
 
-// Trees yields the trees that can have candidates according to the index, in the order of the IDs of their roots.
-// It chooses the clause that leaves the fewest.
-func (q *Query) Trees() iter.Seq[*index.Tree] {
-	trees, _ := q.fewest()
-	return trees
-}
-
-// fewest returns the trees that Trees yields, and how many they are.
-func (q *Query) fewest() (iter.Seq[*index.Tree], int) {
+// Trees returns the trees that can have candidates according to the index, in the order of the IDs of their roots.
+// It chooses the clause that leaves the fewest. many is how many they are.
+func (q *Query) Trees() (trees iter.Seq[*index.Tree], many int) {
 	var best Narrowing
 	few := q.Snapshot.Len()
 	found := false
@@ -87,7 +81,7 @@ func (c *ItemClass) servedByShared() bool { return c.Shareable }
 // TreesWithRoom is like Trees, but it also excludes trees that have too little left of a resource class, and its order
 // is any. It returns nil if more than most trees are left.
 func (q *Query) TreesWithRoom(most int) iter.Seq[*index.Tree] {
-	best, few := q.fewest()
+	best, few := q.Trees()
 	for i := range q.ItemClasses {
 		c := &q.ItemClasses[i]
 		if c.Shareable {

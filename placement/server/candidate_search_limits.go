@@ -70,8 +70,15 @@ func (c *call) search(stop func() bool, snapshot *index.Snapshot, ask resource.A
 	if ask.Limit = limit; limit == 0 || 0 < most && most < limit {
 		ask.Limit = most
 	}
-	return candidate.Find(snapshot, ask, candidate.Options{Stop: stop, BreadthFirst: c.server.opts.BreadthFirst})
+	options := candidate.Options{Stop: stop, BreadthFirst: c.server.opts.BreadthFirst}
+	if c.forScheduling() {
+		options.BreadthFirst, options.First = true, c.server.pick(max(snapshot.Len(), 1))
+	}
+	return candidate.Find(snapshot, ask, options)
 }
+
+// forScheduling reports whether the client wants candidates for scheduling; see api.CandidatesHeader.
+func (c *call) forScheduling() bool { return c.r.Header.Get(api.CandidatesHeader) == api.ForScheduling }
 
 // anyCandidate reports whether there is a candidate.
 func (e *searchClock) anyCandidate(snapshot *index.Snapshot, ask resource.Ask) (bool, error) {

@@ -2,14 +2,18 @@ package server
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	api "github.com/openberth/berth/api/placement"
 	"github.com/openberth/berth/placement/index"
 	"github.com/openberth/berth/provider"
 	"github.com/openberth/berth/resource"
@@ -118,5 +122,43 @@ func TestMaxCandidates(t *testing.T) {
 	}
 	if list := listed(t, s, "1.28", "resources=VCPU:1&limit=3"); len(list) != 3 {
 		t.Errorf("%v", list)
+	}
+}
+
+// A scheduler that asks for few candidates gets one of each host from a random one on, and only the summaries that it
+// needs. Other clients get what they got before.
+func TestCandidatesForScheduling(t *testing.T) {
+	s := fleet(10, 4)
+	s.pick = func(n int) int { return n - 3 }
+	query := candidatesOf("1.39", "resources=VCPU:1&resources1=CUSTOM_VF:1&limit=5")
+	plain, brief := httptest.NewRecorder(), httptest.NewRecorder()
+	s.ServeHTTP(plain, query)
+	query.Header.Set(api.CandidatesHeader, api.ForScheduling)
+	s.ServeHTTP(brief, query)
+	var all, few api.CandidatesDoc
+	for doc, from := range map[*api.CandidatesDoc]*httptest.ResponseRecorder{&all: plain, &few: brief} {
+		if err := json.Unmarshal(from.Body.Bytes(), doc); err != nil || from.Code != http.StatusOK {
+			t.Fatal(from.Code, err, from.Body)
+		}
+	}
+	if len(all.Summaries) != 2*5 || len(all.Requests) != 5 {
+		t.Errorf("a plain query: %d candidates, %d summaries", len(all.Requests), len(all.Summaries))
+	}
+	hosts := map[string]bool{}
+	for _, r := range few.Requests {
+		for id := range r.Allocations {
+			summary, known := few.Summaries[id]
+			root := few.Summaries[summary.Root]
+			if !known || len(summary.Traits)+len(root.Traits) > 0 || root.Resources["VCPU"].Capacity != 64 {
+				t.Errorf("%s: %+v, its root: %+v", id, summary, root)
+			}
+			hosts[string(summary.Root)[34:]] = true
+		}
+	}
+	if got := slices.Sorted(maps.Keys(hosts)); !slices.Equal(got, []string{"00", "01", "07", "08", "09"}) {
+		t.Errorf("the candidates are on hosts %v", got)
+	}
+	if len(few.Summaries) != 2*5 {
+		t.Errorf("%d summaries of 5 hosts with one provider each", len(few.Summaries))
 	}
 }

@@ -22,13 +22,15 @@ type answerWriter struct {
 	out      jsonBuffer
 	sending  time.Duration // how long sending the chunks took
 
-	items     []itemText            // by Take.Item; set at the first candidate
-	trees     []*index.Tree         // that candidates use, in the order in which they were found
-	seenTrees map[*index.Tree]bool  // the trees in trees
-	used      map[provider.ID]bool  // providers that candidates use; nil if it is not needed
-	slots     []slotText            // by Take.Slot
-	next      []int                 // by take: 1 + the index of the next take in the same slot, or 0
-	sums      map[string]jsonBuffer // total amounts, by the numbers of the items that share a provider
+	items     []itemText                    // by Take.Item; set at the first candidate
+	trees     []*index.Tree                 // that candidates use, in the order in which they were found
+	seenTrees map[*index.Tree]bool          // the trees in trees
+	used      map[provider.ID]bool          // providers whose summaries are written; nil: all of trees
+	usedIn    map[*index.Tree][]provider.ID // those in used, by tree
+	brief     bool                          // the summaries have no traits
+	slots     []slotText                    // by Take.Slot
+	next      []int                         // by take: 1 + the index of the next take in the same slot, or 0
+	sums      map[string]jsonBuffer         // total amounts, by the numbers of the items that share a provider
 }
 
 // slotText is the encoded provider of a slot, and the takes from it in the current candidate.
@@ -48,8 +50,9 @@ type itemText struct {
 func newAnswerWriter(c *call, snapshot *index.Snapshot, ask resource.Ask) *answerWriter {
 	w := &answerWriter{call: c, snapshot: snapshot, ask: ask, seenTrees: map[*index.Tree]bool{},
 		sums: map[string]jsonBuffer{}}
-	if c.version < sinceNestedCandidates {
-		w.used = map[provider.ID]bool{}
+	w.brief = c.version >= sinceNestedCandidates && c.forScheduling()
+	if c.version < sinceNestedCandidates || w.brief {
+		w.used, w.usedIn = map[provider.ID]bool{}, map[*index.Tree][]provider.ID{}
 	}
 	if kept, ok := c.server.buffers.Get().(*jsonBuffer); ok {
 		w.out = (*kept)[:0]
@@ -106,16 +109,18 @@ func (w *answerWriter) answer(list iter.Seq[candidate.Candidate]) (n int, err er
 	return n, err
 }
 
-// usedSummaries writes the summaries of the providers that candidates use, as before microversion 1.29.
+// usedSummaries writes the summaries of the providers in used, as before microversion 1.29.
 func (w *answerWriter) usedSummaries() error {
 	asked, n := w.ask.Total(), 0
 	for _, t := range w.trees {
-		for _, row := range w.snapshot.Tree(t.Root) {
-			if w.used[row.ID] {
-				w.out.comma(n)
-				w.out.summary(row, w.call.version, asked)
-				n++
+		for _, id := range w.usedIn[t] {
+			row, _ := w.snapshot.Row(id)
+			if w.brief {
+				row.Traits = nil
 			}
+			w.out.comma(n)
+			w.out.summary(row, w.call.version, asked)
+			n++
 		}
 		if err := w.flushIfFull(); err != nil {
 			return err
@@ -233,14 +238,24 @@ func (w *answerWriter) sum(takes []candidate.Take, first int) jsonBuffer {
 
 // recordTree records the tree and the provider of a take for the summaries.
 func (w *answerWriter) recordTree(t *candidate.Take) {
-	if w.used != nil {
-		w.used[t.Node().ID] = true
-	}
+	w.use(t.Tree, t.Node().ID)
 	if n := len(w.trees); n > 0 && w.trees[n-1] == t.Tree || w.seenTrees[t.Tree] {
 		return
 	}
 	w.seenTrees[t.Tree] = true
+	if w.brief {
+		w.use(t.Tree, t.Tree.Root)
+	}
 	w.trees = append(w.trees, t.Tree)
+}
+
+// use records a provider for usedSummaries.
+func (w *answerWriter) use(tree *index.Tree, id provider.ID) {
+	if w.used == nil || w.used[id] {
+		return
+	}
+	w.used[id] = true
+	w.usedIn[tree] = append(w.usedIn[tree], id)
 }
 
 // mappings writes the providers of each request group.

@@ -1,0 +1,251 @@
+package bench
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/openberth/berth/api/host"
+	"github.com/openberth/berth/internal/app"
+	"github.com/openberth/berth/internal/httpserver"
+	"github.com/openberth/berth/internal/settings"
+	"github.com/openberth/berth/sqldb"
+)
+
+// computeFleet is Placement, compute, and hosts with 24 devices whose reports come from the benchmark. No agent builds
+// guests, so a server that has claimed its allocation stays in BUILD.
+type computeFleet struct {
+	placement, compute *Process
+	reports            []host.Report
+}
+
+const (
+	devicesOfHost = 24
+	flavorPlain   = "plain"
+	flavorDevice  = "device"
+)
+
+const computeOptions = `
+[pci]
+alias = {"name": "accelerator", "resource_class": "CUSTOM_ACCELERATOR"}
+[filter_scheduler]
+pci_in_placement = true
+`
+
+// startComputeFleet loads the hosts and starts the services.
+func startComputeFleet(b *testing.B, hosts int) *computeFleet {
+	b.Helper()
+	dir := place(b)
+	must(b, standardNames(b, dir))
+	f := &computeFleet{}
+	var err error
+	f.reports, err = loadAccelerators(b, SQLite(dir), hosts)
+	must(b, err)
+	f.placement = serve(b, dir, SQLite(dir))
+	f.compute = serveCompute(b, f.placement.Addr)
+	f.report(b)
+	f.createFlavors(b)
+	return f
+}
+
+// createFlavors creates a flavor without devices and one with a device.
+func (f *computeFleet) createFlavors(b *testing.B) {
+	b.Helper()
+	c := Dial(f.compute.Addr)
+	defer c.Close()
+	for name, specs := range map[string]string{flavorPlain: `{}`,
+		flavorDevice: `{"pci_passthrough:alias": "accelerator:1"}`} {
+		body := fmt.Sprintf(`{"flavor":{"id":%q,"name":%q,"vcpus":1,"ram":512,"disk":1}}`, name, name)
+		_, err := c.Want(200, "POST", "/v2.1/flavors", []byte(body))
+		must(b, err)
+		if specs != "{}" {
+			_, err = c.Want(200, "POST", "/v2.1/flavors/"+name+"/os-extra_specs", []byte(`{"extra_specs":`+specs+`}`))
+			must(b, err)
+		}
+	}
+}
+
+// serveCompute starts compute until the benchmark ends.
+func serveCompute(b *testing.B, placement string) *Process {
+	b.Helper()
+	dir := place(b)
+	if !*inProcess {
+		berth, err := built()
+		must(b, err)
+		p, err := StartCompute(berth, dir, placement, computeOptions)
+		must(b, err)
+		b.Cleanup(func() { must(b, p.Stop()) })
+		return p
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	log := slog.New(slog.NewTextHandler(io.Discard, nil))
+	file := filepath.Join(dir, "berth.conf")
+	must(b, os.WriteFile(file, []byte(computeOptions), 0o600))
+	conf, err := settings.Read(log, file)
+	must(b, err)
+	service, err := app.OpenCompute(ctx, "sqlite:///"+filepath.Join(dir, "compute.db"), "http://"+placement,
+		&http.Client{Timeout: time.Minute, Transport: &http.Transport{MaxIdleConnsPerHost: 64}}, conf, log)
+	must(b, err)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	must(b, err)
+	ended := make(chan error, 1)
+	go func() { ended <- httpserver.Serve(ctx, l, service.Handler, httpserver.ConnLimits{Total: 4096}, log) }()
+	b.Cleanup(func() {
+		stop()
+		must(b, errors.Join(<-ended, service.Close()))
+	})
+	return &Process{Addr: l.Addr().String(), PID: os.Getpid()}
+}
+
+// report sends the reports of all hosts, now and every 30 seconds until the end of the benchmark.
+func (f *computeFleet) report(b *testing.B) {
+	b.Helper()
+	send := func() error {
+		_, err := Run(f.compute.Addr, 4, Times(len(f.reports)), func(c *Conn, n int) error {
+			body, err := json.Marshal(f.reports[n])
+			if err == nil {
+				_, err = c.Want(204, "PUT", "/berth/v1/hosts/"+f.reports[n].Host, body)
+			}
+			return err
+		})
+		return err
+	}
+	must(b, send())
+	ended, failed := make(chan struct{}), make(chan error, 1)
+	go func() {
+		var err error
+		for {
+			select {
+			case <-ended:
+				failed <- err
+				return
+			case <-time.After(30 * time.Second):
+				err = errors.Join(err, send())
+			}
+		}
+	}()
+	b.Cleanup(func() {
+		close(ended)
+		must(b, <-failed)
+	})
+}
+
+// loadAccelerators writes hosts with devices into Placement's database, and returns the reports of their agents.
+func loadAccelerators(b *testing.B, database string, hosts int) (reports []host.Report, err error) {
+	db, err := sqldb.Open(b.Context(), database)
+	if err != nil {
+		return nil, err
+	}
+	defer db.Close()
+	err = db.Write(b.Context(), func(tx *sqldb.Tx) error {
+		reports = reports[:0]
+		f := &fleet{ctx: b.Context(), tx: tx, next: 1}
+		const class = "INSERT INTO resource_classes (created_at, id, name) VALUES (?, 10000, 'CUSTOM_ACCELERATOR')"
+		if _, err := tx.Exec(b.Context(), class, moment); err != nil {
+			return err
+		}
+		if err := f.begin(); err != nil {
+			return err
+		}
+		for n := range hosts {
+			report, err := f.accelerators(n)
+			if err != nil {
+				return err
+			}
+			reports = append(reports, report)
+		}
+		return f.flush()
+	})
+	return reports, err
+}
+
+// accelerators writes one host and returns the report of its agent.
+func (f *fleet) accelerators(n int) (host.Report, error) {
+	r := host.Report{Host: fmt.Sprintf("cmp-%05d", n), Instance: uuid.NewString(), Start: uuid.NewString(),
+		InPlace: true, Conditions: []string{}}
+	id := f.next
+	var err error
+	if r.Provider, err = f.provider(r.Host, id, nil, "", map[string]int{"VCPU": 256, "MEMORY_MB": 1 << 20,
+		"DISK_GB": 8000}, 0, f.common...); err != nil {
+		return r, err
+	}
+	for i := range devicesOfHost {
+		d := host.Device{Host: r.Host, Address: fmt.Sprintf("0000:%02x:00.0", i+1), VendorID: "8086", ProductID: "1515",
+			Type: "type-PCI", NUMANode: i % 2, IOMMUGroup: i, ResourceClass: "CUSTOM_ACCELERATOR", Traits: []string{},
+			State: "available"}
+		if d.Provider, err = f.provider(r.Host+"_"+d.Address, id, id, "", map[string]int{"CUSTOM_ACCELERATOR": 1}, 0,
+			f.traits["COMPUTE_MANAGED_PCI_DEVICE"]); err != nil {
+			return r, err
+		}
+		r.Devices = append(r.Devices, d)
+	}
+	return r, nil
+}
+
+// createdServer is what the Compute API shows of a server.
+type createdServer struct {
+	ID, Status string
+	Task       string `json:"OS-EXT-STS:task_state"`
+}
+
+// isClaimed reports whether the server has claimed its allocation; its agent builds it then.
+func isClaimed(s createdServer) bool { return s.Task == "spawning" }
+
+// createUntil creates a server, and waits until done returns true.
+func (f *computeFleet) createUntil(flavor string, done func(createdServer) bool) func(c *Conn, n int) error {
+	return func(c *Conn, n int) error {
+		body := fmt.Appendf(nil, `{"server":{"name":"s%d","flavorRef":%q,"imageRef":""}}`, n, flavor)
+		text, err := c.Want(202, "POST", "/v2.1/servers", body)
+		if err != nil {
+			return err
+		}
+		var made struct{ Server createdServer }
+		if err := json.Unmarshal(text, &made); err != nil {
+			return err
+		}
+		path := "/v2.1/servers/" + made.Server.ID
+		for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+			if text, err = c.Want(200, "GET", path, nil); err != nil {
+				return err
+			}
+			made.Server.Task = ""
+			if err := json.Unmarshal(text, &made); err != nil {
+				return err
+			}
+			if made.Server.Status == "ERROR" {
+				return fmt.Errorf("server %s: %s", path, text)
+			}
+			if done(made.Server) {
+				return nil
+			}
+		}
+		return fmt.Errorf("server %s is not done after a minute: %s", path, text)
+	}
+}
+
+// BenchmarkSchedule creates servers with 16 clients on hosts with 24 devices; an operation ends when the server's
+// allocation is claimed.
+func BenchmarkSchedule(b *testing.B) {
+	f := startComputeFleet(b, *scheduleHosts)
+	for _, flavor := range []string{flavorPlain, flavorDevice} {
+		b.Run("hosts="+fmt.Sprint(*scheduleHosts)+"/flavor="+flavor, func(b *testing.B) {
+			before, err := f.placement.Worked()
+			must(b, err)
+			load(b, f.compute, 16, 1, "servers", f.createUntil(flavor, isClaimed))
+			after, err := f.placement.Worked()
+			must(b, err)
+			b.ReportMetric(float64((after-before).Microseconds())/float64(b.N), "placement-cpu-µs/op")
+		})
+	}
+}
