@@ -79,7 +79,8 @@ func (s *server) writeFault(c *call, err error) {
 		code, message = http.StatusServiceUnavailable, fault.TextOf(context.Cause(c.r.Context()))
 	}
 	id := c.w.Header().Get("X-Compute-Request-Id")
-	if code >= http.StatusInternalServerError && code != http.StatusNotImplemented && !errors.Is(c.r.Context().Err(), context.Canceled) {
+	if code >= http.StatusInternalServerError && code != http.StatusNotImplemented && !errors.Is(c.r.Context().Err(),
+		context.Canceled) {
 		s.Log.Error("request failed", "method", c.r.Method, "path", c.r.URL.Path, "request", id, "error", err)
 	}
 	if code == http.StatusInternalServerError {

@@ -88,8 +88,8 @@ type Images interface {
 }
 
 // Providers is what the handlers need of Placement; *placement.Client implements it. Providers returns fault.Invalid
-// for a query with a trait that does not exist; Inventories and Usages return fault.NotFound for a provider that does not
-// exist.
+// for a query with a trait that does not exist; Inventories and Usages return fault.NotFound for a provider that does
+// not exist.
 type Providers interface {
 	Providers(ctx context.Context, query url.Values) ([]provider.Provider, error)
 	Inventories(ctx context.Context, id provider.ID) (placement.InventorySet, error)
@@ -98,10 +98,11 @@ type Providers interface {
 
 // Options are what a server needs. Store and Conductor must be set; the others have defaults.
 type Options struct {
-	Store          Store
-	Conductor      Conductor
-	Images         Images                 // nil: imageRef is stored without a check
-	Providers      Providers              // of Placement; nil: a rebuild must not require more, hypervisors have no amounts
+	Store     Store
+	Conductor Conductor
+	Images    Images // nil: imageRef is stored without a check
+	// of Placement; nil: a rebuild must not require more, hypervisors have no amounts
+	Providers      Providers
 	Aliases        pci.Aliases            // [pci] alias
 	PCIInPlacement bool                   // [filter_scheduler] pci_in_placement
 	ResizeHere     bool                   // [DEFAULT] allow_resize_to_same_host

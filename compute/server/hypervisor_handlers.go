@@ -128,8 +128,8 @@ func noHypervisors(part string) error {
 	return fault.New(fault.NotFound, "", "No hypervisor matching '%s' could be found.", clip(part))
 }
 
-// searchHypervisors is GET /v2.1/os-hypervisors/{id}/search, and with servers GET …/{id}/servers (both until 2.52); {id}
-// is a part of the name. Nova's rules are os_compute_api:os-hypervisors:search and :servers.
+// searchHypervisors is GET /v2.1/os-hypervisors/{id}/search, and with servers GET …/{id}/servers (both until 2.52);
+// {id} is a part of the name. Nova's rules are os_compute_api:os-hypervisors:search and :servers.
 func (s *server) searchHypervisors(servers bool) handler {
 	return func(c *call) error {
 		if c.version.Has(compute.ServiceUUID) {

@@ -33,8 +33,8 @@ func (s *server) listOSHosts(c *call) error {
 	return c.writeJSON(http.StatusOK, map[string]any{"hosts": views})
 }
 
-// showOSHost is GET /v2.1/os-hosts/{host} (until 2.42): its total, what is used, and what each project uses. Nova's rule
-// is os_compute_api:os-hosts:show.
+// showOSHost is GET /v2.1/os-hosts/{host} (until 2.42): its total, what is used, and what each project uses. Nova's
+// rule is os_compute_api:os-hosts:show.
 func (s *server) showOSHost(c *call) error {
 	if c.version.Has(compute.NoHosts) {
 		return unknownPath(c)

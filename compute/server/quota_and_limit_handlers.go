@@ -22,8 +22,8 @@ type quota struct {
 	groups                    bool // shown in quota classes since 2.50
 }
 
-// quotas lists the resources of the API. Berth restricts only the key pairs of a user and the metadata of a server; what
-// it does not have (networks, server groups, files for guests) has the limit 0.
+// quotas lists the resources of the API. Berth restricts only the key pairs of a user and the metadata of a server;
+// what it does not have (networks, server groups, files for guests) has the limit 0.
 var quotas = []quota{
 	{name: "instances", limitName: "maxTotalInstances", usedName: "totalInstancesUsed", limit: unlimited},
 	{name: "cores", limitName: "maxTotalCores", usedName: "totalCoresUsed", limit: unlimited},

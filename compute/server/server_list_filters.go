@@ -35,7 +35,8 @@ func (w serverQuery) keeps(s lifecycle.Server) bool {
 
 // unsupportedFilters are filters of the API that Berth does not implement. They are refused, because ignoring them
 // would return the wrong servers.
-var unsupportedFilters = []string{"ip", "ip6", "image", "changes-before", "locked", "key_name", "config_drive", "availability_zone", "vm_state", "task_state",
+var unsupportedFilters = []string{"ip", "ip6", "image", "changes-before", "locked", "key_name", "config_drive",
+	"availability_zone", "vm_state", "task_state",
 	"power_state", "uuid"}
 
 // readServerQuery reads the filters of a list. As in OpenStack, it ignores filters for admins if the caller is not one.

@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/openberth/berth/internal/bench"
@@ -15,8 +16,8 @@ import (
 	"github.com/openberth/berth/internal/keystone"
 )
 
-// StartCompute starts `berth up` and adds its compute to the catalog, and starts an image service with one public image,
-// whose id it returns.
+// StartCompute starts `berth up` and adds its compute to the catalog, and starts an image service with one public
+// image, whose id it returns.
 func (c *Cloud) StartCompute(t testing.TB) (image string) {
 	t.Helper()
 	program, err := bench.Build(t.TempDir())
@@ -50,16 +51,23 @@ func (c *Cloud) authenticate(t testing.TB, service string) string {
 		r.SetURL(target)
 		r.Out.Host = r.In.Host
 	}}
+	var valid sync.Map // token → user:project and roles
 	front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if token := r.Header.Get("X-Auth-Token"); token != "" {
-			who, roles, status := c.validate(r, token)
-			if status != http.StatusOK {
-				http.Error(w, `{"unauthorized": {"code": 401, "message": "the token is not valid"}}`,
-					http.StatusUnauthorized)
-				return
+			known, ok := valid.Load(token)
+			if !ok {
+				who, roles, status := c.validate(r, token)
+				if status != http.StatusOK {
+					http.Error(w, `{"unauthorized": {"code": 401, "message": "the token is not valid"}}`,
+						http.StatusUnauthorized)
+					return
+				}
+				known = [2]string{who, roles}
+				valid.Store(token, known)
 			}
-			r.Header.Set("X-Auth-Token", who)
-			r.Header.Set("X-Roles", roles)
+			caller := known.([2]string)
+			r.Header.Set("X-Auth-Token", caller[0])
+			r.Header.Set("X-Roles", caller[1])
 		}
 		proxy.ServeHTTP(w, r)
 	}))

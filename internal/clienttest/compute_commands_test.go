@@ -84,6 +84,7 @@ func perform(t *testing.T, client *shell, s *clientStep) string {
 	t.Helper()
 	check := func() error {
 		s.output = client.run(t, s.text)
+		t.Logf("%s\n%.300s", s.text, s.output)
 		switch {
 		case !s.plain && isAnswer(s.output) == s.fails:
 			return fmt.Errorf("%s\nfails: %t\n%s", s.text, !s.fails, s.output)
@@ -208,8 +209,8 @@ func compareTable(t *testing.T, client *shell, all []clientStep) {
 	}
 }
 
-// refusedAs reports whether the output of a step has the status and the sentence of a note, which begins with "404: " if
-// the service refuses the command, and otherwise is a sentence of the client.
+// refusedAs reports whether the output of a step has the status and the sentence of a note, which begins with "404: "
+// if the service refuses the command, and otherwise is a sentence of the client.
 func refusedAs(s clientStep, note string) bool {
 	if code, sentence, ok := strings.Cut(note, ": "); ok && len(code) == 3 {
 		return strings.Contains(s.output, code) && strings.Contains(s.output, sentence)
