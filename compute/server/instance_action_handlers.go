@@ -138,6 +138,3 @@ func instanceEvents(a lifecycle.PastAction, texts bool) []compute.InstanceEvent 
 	}
 	return events
 }
-
-// apiMicros formats a time in UTC with microseconds and without a zone, as many parts of the API do.
-func apiMicros(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000000") }

@@ -10,9 +10,6 @@ import (
 	"github.com/openberth/berth/fault"
 )
 
-// onlyZone is the one availability zone, which has the name of OpenStack's default zone.
-const onlyZone = "nova"
-
 // listOSHosts is GET /v2.1/os-hosts (until 2.42). Nova's rule is os_compute_api:os-hosts:list.
 func (s *server) listOSHosts(c *call) error {
 	if c.version.Has(compute.NoHosts) {

@@ -5,7 +5,6 @@ import (
 	"regexp"
 	"regexp/syntax"
 	"strings"
-	"time"
 
 	"github.com/openberth/berth/api/compute"
 	"github.com/openberth/berth/compute/lifecycle"
@@ -169,14 +168,4 @@ func longestLiteral(re *syntax.Regexp) string {
 		}
 	}
 	return best
-}
-
-func parseTime(text string) (time.Time, error) {
-	layouts := []string{time.RFC3339Nano, "2006-01-02T15:04:05.999999999", "2006-01-02 15:04:05.999999999", "2006-01-02"}
-	for _, layout := range layouts {
-		if t, err := time.Parse(layout, text); err == nil {
-			return t, nil
-		}
-	}
-	return time.Time{}, fault.New(fault.Invalid, "", "%q is not a valid time; write it as 2026-01-31T13:30:00Z", text)
 }

@@ -10,12 +10,6 @@ import (
 
 // This file has the changes of a server that need no action on its guest: name, description, metadata and tags.
 
-// The limits of the Compute API for one server.
-const (
-	maxMetadata = 128
-	maxTags     = 50
-)
-
 // changeDetails reads the details of a server, passes them to change, and stores the result, in one transaction. change
 // may be called more than once; if it returns an error nothing is stored, and the error is returned. It also gets the
 // server, which it must not change.
