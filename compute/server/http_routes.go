@@ -127,7 +127,12 @@ func (s *server) refusedRoutes() map[string]methods {
 	return map[string]methods{
 		"/v2.1/os-aggregates":    {http.MethodGet: admin(empty("aggregates")), http.MethodPost: admin(refused(noAggregates))},
 		"/v2.1/os-server-groups": {http.MethodGet: empty("server_groups"), http.MethodPost: refused(noServerGroups)},
-		"/v2.1/os-agents":        {http.MethodGet: admin(empty("agents")), http.MethodPost: admin(refused(noAgentBuilds))},
+		"/v2.1/os-aggregates/{id}": {http.MethodGet: admin(refused(noAggregates)),
+			http.MethodPut: admin(refused(noAggregates)), http.MethodDelete: admin(refused(noAggregates))},
+		"/v2.1/os-aggregates/{id}/action": {http.MethodPost: admin(refused(noAggregates))},
+		"/v2.1/os-server-groups/{id}": {http.MethodGet: refused(noServerGroups),
+			http.MethodDelete: refused(noServerGroups)},
+		"/v2.1/os-agents": {http.MethodGet: admin(empty("agents")), http.MethodPost: admin(refused(noAgentBuilds))},
 		"/v2.1/os-agents/{agent}": {http.MethodPut: admin(refused(noAgentBuilds)),
 			http.MethodDelete: admin(refused(noAgentBuilds))},
 		"/v2.1/flavors/{id}/os-flavor-access": {http.MethodGet: admin(refused(noAccess))},

@@ -29,7 +29,8 @@ func (c *Cloud) StartCompute(t testing.TB) (image string) {
 	dir := t.TempDir()
 	sysfs, config := filepath.Join(dir, "machine.txtar"), filepath.Join(dir, "berth.conf")
 	Write(t, sysfs, "A machine without devices.\n-- bus/pci/devices/.keep --\n")
-	Write(t, config, strings.Join([]string{"[DEFAULT]", "host = cmp1", "[api]", "auth_strategy = noauth2",
+	Write(t, config, strings.Join([]string{"[DEFAULT]", "host = cmp1", "allow_resize_to_same_host = true", "[api]",
+		"auth_strategy = noauth2",
 		"[oslo_concurrency]", "lock_path = " + dir, "[berth]", "sysfs = " + sysfs, ""}, "\n"))
 	addr := Free(t)
 	Run(t, filepath.Join(dir, "berth.log"), addr, program, "up", "--config-file", config,
