@@ -17,8 +17,8 @@ import (
 // It responds with 409 to an agent while another one serves the host. The stream has no time limit. It ends when the
 // client disconnects, at shutdown, and when the database does not answer; then the agent reconnects.
 func (s *server) watch(c *call) error {
-	name := c.r.PathValue("host")
-	request, err := host.ReadWatchRequest(name, c.r.URL.Query())
+	name := c.R.PathValue("host")
+	request, err := host.ReadWatchRequest(name, c.R.URL.Query())
 	if err != nil {
 		return err
 	}
@@ -27,24 +27,24 @@ func (s *server) watch(c *call) error {
 		return err
 	}
 	defer closed()
-	ctx := rest.Unlimited(c.r.Context())
+	ctx := rest.Unlimited(c.R.Context())
 	changed, stop := s.Store.Subscribe(name) // before reading, so that no change is missed
 	defer stop()
-	now, err := s.Store.Assignments(c.r.Context(), name)
+	now, err := s.Store.Assignments(c.R.Context(), name)
 	if err != nil {
 		return err
 	}
-	past, err := s.past(c.r.Context(), name, request.Position, store.Position{Epoch: now.Epoch})
+	past, err := s.past(c.R.Context(), name, request.Position, store.Position{Epoch: now.Epoch})
 	if err != nil {
 		return err
 	}
-	stream := http.NewResponseController(c.w)
-	c.w.Header().Set("Content-Type", "application/x-ndjson")
-	c.w.WriteHeader(http.StatusOK)
-	if err := stream.Flush(); err != nil || c.r.Method == http.MethodHead {
+	stream := http.NewResponseController(c.W)
+	c.W.Header().Set("Content-Type", "application/x-ndjson")
+	c.W.WriteHeader(http.StatusOK)
+	if err := stream.Flush(); err != nil || c.R.Method == http.MethodHead {
 		return nil // the client has disconnected, or the request is a HEAD request
 	}
-	out := &assignmentStream{server: s, w: c.w, control: stream, past: past, changes: request.Changes}
+	out := &assignmentStream{server: s, w: c.W, control: stream, past: past, changes: request.Changes}
 	beat := time.NewTimer(s.Heartbeat)
 	defer beat.Stop()
 	for due := !isCurrent(request, now); ; due = true {
@@ -92,7 +92,7 @@ func (s *server) admitStream(c *call, w host.WatchRequest) (closed func(), err e
 	if err != nil {
 		return nil, err
 	}
-	if err := s.Conductor.Admit(c.r.Context(), w.Host, from); err != nil {
+	if err := s.Conductor.Admit(c.R.Context(), w.Host, from); err != nil {
 		return nil, c.occupied(err)
 	}
 	return s.Conductor.Connected(w.Host, from), nil

@@ -53,7 +53,7 @@ func (s *server) createServers(c *call) error {
 	if err != nil {
 		return err
 	}
-	f, err := s.visibleFlavor(c.r.Context(), c, want.flavor)
+	f, err := s.visibleFlavor(c.R.Context(), c, want.flavor)
 	if fault.Is(err, fault.NotFound) {
 		return fault.New(fault.Invalid, "", "Invalid input for server.flavorRef: %w", err)
 	}
@@ -70,7 +70,7 @@ func (s *server) createServers(c *call) error {
 	if want.server.ImageSnapshot, err = s.findImage(c, f, want.server.Image, "Can not find requested image"); err != nil {
 		return err
 	}
-	made, err := s.create(c.r.Context(), want)
+	made, err := s.create(c.R.Context(), want)
 	if err != nil {
 		return err
 	}
@@ -79,7 +79,7 @@ func (s *server) createServers(c *call) error {
 		return c.writeJSON(http.StatusAccepted, map[string]string{"reservation_id": reservation})
 	}
 	links := c.links("servers", made.ID)
-	c.w.Header().Set("Location", links[0].HRef)
+	c.W.Header().Set("Location", links[0].HRef)
 	return c.writeJSON(http.StatusAccepted, map[string]any{"server": compute.Created{ID: made.ID, Links: links,
 		DiskConfig: "MANUAL", SecurityGroups: []map[string]string{}}})
 }
@@ -123,7 +123,7 @@ func (c *call) readCreateRequest() (want createRequest, err error) {
 	if err := refuseOthers("server", others); err != nil {
 		return want, err
 	}
-	want.server = lifecycle.Server{Project: c.who.Project, User: c.who.User, Name: o.nameText("name"), Image: o.image(),
+	want.server = lifecycle.Server{Project: c.Who.Project, User: c.Who.User, Name: o.nameText("name"), Image: o.image(),
 		Metadata: o.metadata(), Zone: o.zone()}
 	want.server.KeyName, _ = o.text("key_name", 0, 255)
 	want.flavor, _ = o.scalar("flavorRef", true, "the id of a flavor")

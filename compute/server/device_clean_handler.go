@@ -17,14 +17,14 @@ import (
 // use is cleaned. It responds with 202, and the request is sent to the agent until that has answered; with 404 if
 // there is no such device, 409 if it has not been used or a server has it.
 func (s *server) cleanDevice(c *call) error {
-	name := c.r.PathValue("host")
-	at, err := pci.ParseAddress(c.r.PathValue("address"))
+	name := c.R.PathValue("host")
+	at, err := pci.ParseAddress(c.R.PathValue("address"))
 	if err != nil {
 		return fault.New(fault.Invalid, "", "%s", fault.TextOf(err))
 	}
-	h, err := s.Store.Host(c.r.Context(), name)
+	h, err := s.Store.Host(c.R.Context(), name)
 	if err != nil {
-		return s.unknownHost(c.r.Context(), name, err)
+		return s.unknownHost(c.R.Context(), name, err)
 	}
 	i := slices.IndexFunc(h.Devices, func(d schedule.Device) bool { return d.Address == at })
 	switch {
@@ -37,7 +37,7 @@ func (s *server) cleanDevice(c *call) error {
 		return fault.New(fault.Conflict, "", "%s has not been used; there is nothing to clean", at)
 	}
 	request := store.CleanRequest{Host: name, Address: at, Asked: s.Now()}
-	if err := s.Store.RequestClean(c.r.Context(), request); err != nil {
+	if err := s.Store.RequestClean(c.R.Context(), request); err != nil {
 		return err
 	}
 	return c.writeStatus(http.StatusAccepted)

@@ -74,19 +74,19 @@ func errorKey(code int) string {
 // the request.
 func (s *server) writeFault(c *call, err error) {
 	code, message := statusOf(err), fault.TextOf(err)
-	timeUp := errors.Is(err, context.DeadlineExceeded) && errors.Is(c.r.Context().Err(), context.DeadlineExceeded)
+	timeUp := errors.Is(err, context.DeadlineExceeded) && errors.Is(c.R.Context().Err(), context.DeadlineExceeded)
 	if timeUp && fault.CodeOf(err) == "" {
-		code, message = http.StatusServiceUnavailable, fault.TextOf(context.Cause(c.r.Context()))
+		code, message = http.StatusServiceUnavailable, fault.TextOf(context.Cause(c.R.Context()))
 	}
-	id := c.w.Header().Get("X-Compute-Request-Id")
-	if code >= http.StatusInternalServerError && code != http.StatusNotImplemented && !errors.Is(c.r.Context().Err(),
+	id := c.W.Header().Get("X-Compute-Request-Id")
+	if code >= http.StatusInternalServerError && code != http.StatusNotImplemented && !errors.Is(c.R.Context().Err(),
 		context.Canceled) {
-		s.Log.Error("request failed", "method", c.r.Method, "path", c.r.URL.Path, "request", id, "error", err)
+		s.Log.Error("request failed", "method", c.R.Method, "path", c.R.URL.Path, "request", id, "error", err)
 	}
 	if code == http.StatusInternalServerError {
 		message = internalError(id)
 	}
-	writeError(c.w, code, message)
+	writeError(c.W, code, message)
 }
 
 func internalError(request string) string {

@@ -12,7 +12,7 @@ import (
 
 // listExtraSpecs is GET /v2.1/flavors/{id}/os-extra_specs.
 func (s *server) listExtraSpecs(c *call) error {
-	f, err := s.visibleFlavor(c.r.Context(), c, c.r.PathValue("id"))
+	f, err := s.visibleFlavor(c.R.Context(), c, c.R.PathValue("id"))
 	if err != nil {
 		return err
 	}
@@ -37,7 +37,7 @@ func (s *server) putExtraSpec(c *call) error {
 	if err := c.read(maxBody, &o.keys); err != nil {
 		return err
 	}
-	key := c.r.PathValue("key")
+	key := c.R.PathValue("key")
 	if _, ok := o.keys[key]; !ok || len(o.keys) != 1 {
 		return fault.New(fault.Invalid, "", "the body must be an object with the one key %q, that of the path", key)
 	}
@@ -61,7 +61,7 @@ func (s *server) setExtraSpecs(c *call, o *object, body func(map[string]string) 
 	if o.err != nil {
 		return o.err
 	}
-	f, err := s.visibleFlavor(c.r.Context(), c, c.r.PathValue("id"))
+	f, err := s.visibleFlavor(c.R.Context(), c, c.R.PathValue("id"))
 	if err != nil {
 		return err
 	}
@@ -70,7 +70,7 @@ func (s *server) setExtraSpecs(c *call, o *object, body func(map[string]string) 
 	if err := s.checkFlavor(f); err != nil {
 		return err
 	}
-	if err := s.Store.SetExtraSpecs(c.r.Context(), f.ID, specs); err != nil {
+	if err := s.Store.SetExtraSpecs(c.R.Context(), f.ID, specs); err != nil {
 		return err
 	}
 	return c.writeJSON(http.StatusOK, body(specs))
@@ -101,11 +101,11 @@ func (s *server) checkRequest(f flavor.Flavor, i flavor.Image) error {
 
 // showExtraSpec is GET /v2.1/flavors/{id}/os-extra_specs/{key}.
 func (s *server) showExtraSpec(c *call) error {
-	f, err := s.visibleFlavor(c.r.Context(), c, c.r.PathValue("id"))
+	f, err := s.visibleFlavor(c.R.Context(), c, c.R.PathValue("id"))
 	if err != nil {
 		return err
 	}
-	key := c.r.PathValue("key")
+	key := c.R.PathValue("key")
 	value, ok := f.ExtraSpecs[key]
 	if !ok {
 		return fault.New(fault.NotFound, "", "Flavor %s has no extra specs with key %s.", f.ID, key)
@@ -115,7 +115,7 @@ func (s *server) showExtraSpec(c *call) error {
 
 // deleteExtraSpec is DELETE /v2.1/flavors/{id}/os-extra_specs/{key}.
 func (s *server) deleteExtraSpec(c *call) error {
-	if err := s.Store.DeleteExtraSpec(c.r.Context(), c.r.PathValue("id"), c.r.PathValue("key")); err != nil {
+	if err := s.Store.DeleteExtraSpec(c.R.Context(), c.R.PathValue("id"), c.R.PathValue("key")); err != nil {
 		return err
 	}
 	return c.writeStatus(http.StatusOK)

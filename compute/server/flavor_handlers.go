@@ -31,12 +31,12 @@ func (s *server) detailFlavors(c *call) error {
 }
 
 func (s *server) flavors(c *call, view func(flavor.Flavor) any) error {
-	q := c.r.URL.Query()
+	q := c.R.URL.Query()
 	limit, marker, err := c.readPage(q)
 	if err != nil {
 		return err
 	}
-	filter, keep, err := flavorFilter(q, c.who.IsAdmin())
+	filter, keep, err := flavorFilter(q, c.Who.IsAdmin())
 	if err != nil {
 		return err
 	}
@@ -46,7 +46,7 @@ func (s *server) flavors(c *call, view func(flavor.Flavor) any) error {
 		if last != nil {
 			filter.Marker = last.ID
 		}
-		return s.Store.Flavors(c.r.Context(), filter)
+		return s.Store.Flavors(c.R.Context(), filter)
 	}, keep)
 	if err != nil {
 		return err
@@ -87,7 +87,7 @@ func flavorFilter(q url.Values, admin bool) (f store.FlavorFilter, keep func(fla
 
 // showFlavor is GET /v2.1/flavors/{id}.
 func (s *server) showFlavor(c *call) error {
-	f, err := s.visibleFlavor(c.r.Context(), c, c.r.PathValue("id"))
+	f, err := s.visibleFlavor(c.R.Context(), c, c.R.PathValue("id"))
 	if err != nil {
 		return err
 	}
@@ -97,7 +97,7 @@ func (s *server) showFlavor(c *call) error {
 // visibleFlavor reads a flavor. It returns fault.NotFound if the caller may not see it.
 func (s *server) visibleFlavor(ctx context.Context, c *call, id string) (flavor.Flavor, error) {
 	f, err := s.Store.Flavor(ctx, id)
-	if fault.Is(err, fault.NotFound) || err == nil && !f.Public && !c.who.IsAdmin() {
+	if fault.Is(err, fault.NotFound) || err == nil && !f.Public && !c.Who.IsAdmin() {
 		return flavor.Flavor{}, fault.New(fault.NotFound, "", "Flavor %s could not be found.", id)
 	}
 	return f, err
@@ -135,7 +135,7 @@ func (s *server) createFlavor(c *call) error {
 	if err := refuseOthers("flavor", others); err != nil {
 		return err
 	}
-	if err := s.Store.CreateFlavor(c.r.Context(), f); err != nil {
+	if err := s.Store.CreateFlavor(c.R.Context(), f); err != nil {
 		return err
 	}
 	return c.writeJSON(http.StatusOK, map[string]any{"flavor": c.flavor(f)})
@@ -161,8 +161,8 @@ func (s *server) describeFlavor(c *call) error {
 	if err := refuseOthers("flavor", others); err != nil {
 		return err
 	}
-	id := c.r.PathValue("id")
-	if err := s.Store.DescribeFlavor(c.r.Context(), id, text); err != nil {
+	id := c.R.PathValue("id")
+	if err := s.Store.DescribeFlavor(c.R.Context(), id, text); err != nil {
 		return err
 	}
 	return s.showFlavor(c)
@@ -170,7 +170,7 @@ func (s *server) describeFlavor(c *call) error {
 
 // deleteFlavor is DELETE /v2.1/flavors/{id}.
 func (s *server) deleteFlavor(c *call) error {
-	if err := s.Store.DeleteFlavor(c.r.Context(), c.r.PathValue("id")); err != nil {
+	if err := s.Store.DeleteFlavor(c.R.Context(), c.R.PathValue("id")); err != nil {
 		return err
 	}
 	return c.writeStatus(http.StatusAccepted)

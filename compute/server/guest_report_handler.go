@@ -23,7 +23,7 @@ func (s *server) putGuest(c *call) error {
 	if err := c.read(maxBody, &guest); err != nil {
 		return err
 	}
-	event, err := ReadGuest(c.r.PathValue("host"), c.r.PathValue("server"), guest)
+	event, err := ReadGuest(c.R.PathValue("host"), c.R.PathValue("server"), guest)
 	if err != nil {
 		return err
 	}
@@ -34,12 +34,12 @@ func (s *server) putGuest(c *call) error {
 		return fault.New(fault.Invalid, "", "number must be larger than in all earlier reports of this agent; it is %d",
 			guest.Number)
 	}
-	report := lifecycle.Report{Host: c.r.PathValue("host"), Instance: guest.Instance, Number: guest.Number, Event: event}
-	ctx, cancel := rest.Patient(c.r.Context())
+	report := lifecycle.Report{Host: c.R.PathValue("host"), Instance: guest.Instance, Number: guest.Number, Event: event}
+	ctx, cancel := rest.Patient(c.R.Context())
 	defer cancel()
-	err = s.Conductor.Guest(ctx, c.r.PathValue("server"), guest.Start, report)
+	err = s.Conductor.Guest(ctx, c.R.PathValue("server"), guest.Start, report)
 	if late, is := errors.AsType[*conductor.Late](err); is {
-		c.w.Header().Set(host.Latest, strconv.FormatInt(late.Number, 10))
+		c.W.Header().Set(host.Latest, strconv.FormatInt(late.Number, 10))
 	}
 	if err != nil {
 		return err

@@ -15,7 +15,7 @@ const (
 
 // healthz is GET /healthz, without a token: 200 if the database accepts writes; otherwise 503 with the reason.
 func (s *server) healthz(c *call) error {
-	c.w.Header().Set("Cache-Control", "no-store")
+	c.W.Header().Set("Cache-Control", "no-store")
 	body := map[string]string{"status": "ok"}
 	if reason := s.unhealthy(); reason != "" {
 		body["status"], body["reason"] = "unavailable", reason

@@ -60,11 +60,11 @@ func (s *server) hostsAndDead(ctx context.Context) (hosts []schedule.Host, dead 
 
 // listHosts is GET /berth/v1/hosts.
 func (s *server) listHosts(c *call) error {
-	hosts, dead, err := s.hostsAndDead(c.r.Context())
+	hosts, dead, err := s.hostsAndDead(c.R.Context())
 	if err != nil {
 		return err
 	}
-	cleans, err := s.Store.CleanRequests(c.r.Context())
+	cleans, err := s.Store.CleanRequests(c.R.Context())
 	if err != nil {
 		return err
 	}
@@ -89,11 +89,11 @@ func (s *server) listHosts(c *call) error {
 
 // listDevices is GET /berth/v1/devices.
 func (s *server) listDevices(c *call) error {
-	hosts, err := s.Store.Hosts(c.r.Context())
+	hosts, err := s.Store.Hosts(c.R.Context())
 	if err != nil {
 		return err
 	}
-	cleans, err := s.Store.CleanRequests(c.r.Context())
+	cleans, err := s.Store.CleanRequests(c.R.Context())
 	if err != nil {
 		return err
 	}

@@ -11,7 +11,7 @@ import (
 
 // hostAllocations is GET /berth/v1/hosts/{host}/allocations: it compares compute's records of a host with Placement.
 func (s *server) hostAllocations(c *call) error {
-	found, err := s.Conductor.HostAudit(c.r.Context(), c.r.PathValue("host"))
+	found, err := s.Conductor.HostAudit(c.R.Context(), c.R.PathValue("host"))
 	if err != nil {
 		return err
 	}
@@ -24,8 +24,8 @@ func (s *server) healHost(c *call) error {
 	if err := c.read(maxBody, &body); err != nil {
 		return err
 	}
-	ctx := context.WithoutCancel(c.r.Context()) // room that was made must be removed again
-	found, err := s.Conductor.HostHeal(ctx, c.r.PathValue("host"), body.Oversubscribe)
+	ctx := context.WithoutCancel(c.R.Context()) // room that was made must be removed again
+	found, err := s.Conductor.HostHeal(ctx, c.R.PathValue("host"), body.Oversubscribe)
 	if err != nil {
 		return err
 	}

@@ -11,10 +11,10 @@ import (
 
 // checkHost returns fault.Invalid (400) if the path has a {host} that is not a valid host name.
 func (c *call) checkHost() error {
-	if !strings.Contains(c.r.Pattern, "{host}") {
+	if !strings.Contains(c.R.Pattern, "{host}") {
 		return nil
 	}
-	return provider.CheckHostName(c.r.PathValue("host"))
+	return provider.CheckHostName(c.R.PathValue("host"))
 }
 
 // hostFilter returns the parameter `host` of a list; empty: any host. It returns fault.Invalid (400) for a name that is

@@ -26,7 +26,7 @@ func (s *server) putReport(c *call) error {
 	if err := c.read(maxReport, &report); err != nil {
 		return err
 	}
-	if name := c.r.PathValue("host"); report.Host != name {
+	if name := c.R.PathValue("host"); report.Host != name {
 		return fault.New(fault.Invalid, "", "the path names host %q, the report host %q", name, report.Host)
 	}
 	from, err := readSender(report.Sender())
@@ -39,15 +39,15 @@ func (s *server) putReport(c *call) error {
 	}
 	known.Seen = s.Now()
 	if known.Behind == "" {
-		if known.Behind, err = s.behind(c.r.Context(), report.Host, report.Position); err != nil {
+		if known.Behind, err = s.behind(c.R.Context(), report.Host, report.Position); err != nil {
 			return err
 		}
 	}
-	if err := s.Conductor.Report(c.r.Context(), known, from); err != nil {
+	if err := s.Conductor.Report(c.R.Context(), known, from); err != nil {
 		return c.occupied(err)
 	}
 	s.Conductor.HostReported(known)
-	if err := s.resolveCleans(c.r.Context(), known, report.Cleaned); err != nil {
+	if err := s.resolveCleans(c.R.Context(), known, report.Cleaned); err != nil {
 		return err
 	}
 	return c.writeStatus(http.StatusNoContent)
@@ -112,7 +112,7 @@ func readSender(from host.Sender) (schedule.Sender, error) {
 // occupied sets Retry-After if the agent may be admitted later. It returns err.
 func (c *call) occupied(err error) error {
 	if o, is := errors.AsType[*conductor.Occupied](err); is && o.Wait > 0 {
-		c.w.Header().Set("Retry-After", strconv.Itoa(int(o.Wait.Seconds())+1))
+		c.W.Header().Set("Retry-After", strconv.Itoa(int(o.Wait.Seconds())+1))
 	}
 	return err
 }

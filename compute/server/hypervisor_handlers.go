@@ -65,11 +65,11 @@ func (s *server) detailHypervisors(c *call) error {
 
 // writeHypervisors writes the page of hypervisors that the query selects.
 func (s *server) writeHypervisors(c *call, view func(hypervisor) (any, error)) error {
-	list, err := s.hypervisors(c.r.Context())
+	list, err := s.hypervisors(c.R.Context())
 	if err != nil {
 		return err
 	}
-	q := c.r.URL.Query()
+	q := c.R.URL.Query()
 	if part := q.Get("hypervisor_hostname_pattern"); part != "" && c.version.Has(compute.ServiceUUID) {
 		if list = withNamePart(list, part); len(list) == 0 {
 			return noHypervisors(part)
@@ -135,18 +135,18 @@ func (s *server) searchHypervisors(servers bool) handler {
 		if c.version.Has(compute.ServiceUUID) {
 			return unknownPath(c)
 		}
-		list, err := s.hypervisors(c.r.Context())
+		list, err := s.hypervisors(c.R.Context())
 		if err != nil {
 			return err
 		}
-		if list = withNamePart(list, c.r.PathValue("id")); len(list) == 0 {
-			return noHypervisors(c.r.PathValue("id"))
+		if list = withNamePart(list, c.R.PathValue("id")); len(list) == 0 {
+			return noHypervisors(c.R.PathValue("id"))
 		}
 		views := make([]compute.HypervisorRef, 0, len(list))
 		for _, h := range list {
 			v := c.hypervisorRef(h)
 			if servers {
-				if v.Servers, err = s.hypervisorServers(c.r.Context(), h.Name); err != nil {
+				if v.Servers, err = s.hypervisorServers(c.R.Context(), h.Name); err != nil {
 					return err
 				}
 			}
@@ -158,17 +158,17 @@ func (s *server) searchHypervisors(servers bool) handler {
 
 // findHypervisor returns the hypervisor of the path.
 func (s *server) findHypervisor(c *call) (hypervisor, error) {
-	list, err := s.hypervisors(c.r.Context())
+	list, err := s.hypervisors(c.R.Context())
 	if err != nil {
 		return hypervisor{}, err
 	}
 	for _, h := range list {
-		if c.hasID(h, c.r.PathValue("id")) {
+		if c.hasID(h, c.R.PathValue("id")) {
 			return h, nil
 		}
 	}
 	return hypervisor{}, fault.New(fault.NotFound, "", "Hypervisor with ID '%s' could not be found.",
-		clip(c.r.PathValue("id")))
+		clip(c.R.PathValue("id")))
 }
 
 // showHypervisor is GET /v2.1/os-hypervisors/{id}. Nova's rule is os_compute_api:os-hypervisors:show.
@@ -195,13 +195,13 @@ func (s *server) hypervisorUptime(c *call) error {
 // hypervisorStatistics is GET /v2.1/os-hypervisors/statistics. Nova's rule is
 // os_compute_api:os-hypervisors:statistics.
 func (s *server) hypervisorStatistics(c *call) error {
-	list, err := s.hypervisors(c.r.Context())
+	list, err := s.hypervisors(c.R.Context())
 	if err != nil {
 		return err
 	}
 	var sum compute.HypervisorStatistics
 	for _, h := range list {
-		a, err := s.hypervisorAmounts(c.r.Context(), h)
+		a, err := s.hypervisorAmounts(c.R.Context(), h)
 		if err != nil {
 			return err
 		}
@@ -227,8 +227,8 @@ func (c *call) hypervisorRef(h hypervisor) compute.HypervisorRef {
 // hypervisorRef adds the servers if the query asks for them (2.53).
 func (s *server) hypervisorRef(c *call, h hypervisor) (v compute.HypervisorRef, err error) {
 	v = c.hypervisorRef(h)
-	if with, _ := parseBool(c.r.URL.Query().Get("with_servers")); with && c.version.Has(compute.ServiceUUID) {
-		v.Servers, err = s.hypervisorServers(c.r.Context(), h.Name)
+	if with, _ := parseBool(c.R.URL.Query().Get("with_servers")); with && c.version.Has(compute.ServiceUUID) {
+		v.Servers, err = s.hypervisorServers(c.R.Context(), h.Name)
 	}
 	return v, err
 }
@@ -246,7 +246,7 @@ func (s *server) hypervisor(c *call, h hypervisor) (v compute.Hypervisor, err er
 	if c.version.Has(compute.CPUInfoObject) {
 		v.CPUInfo = struct{}{}
 	}
-	v.HypervisorAmounts, err = s.hypervisorAmounts(c.r.Context(), h)
+	v.HypervisorAmounts, err = s.hypervisorAmounts(c.R.Context(), h)
 	return v, err
 }
 

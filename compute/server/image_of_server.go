@@ -17,18 +17,18 @@ func (s *server) findImage(c *call, f flavor.Flavor, id, missing string) (*flavo
 	if s.Images == nil || id == "" {
 		return nil, nil
 	}
-	request := c.w.Header().Get("X-Compute-Request-Id")
-	i, err := s.Images.Image(c.r.Context(), c.who, c.r.Header.Get("X-Auth-Token"), id)
+	request := c.W.Header().Get("X-Compute-Request-Id")
+	i, err := s.Images.Image(c.R.Context(), c.Who, c.R.Header.Get("X-Auth-Token"), id)
 	switch fault.KindOf(err) {
 	case "":
 	case fault.NotFound:
-		return nil, fault.New(fault.Invalid, "", "%s: there is no image %s for project %s", missing, id, c.who.Project)
+		return nil, fault.New(fault.Invalid, "", "%s: there is no image %s for project %s", missing, id, c.Who.Project)
 	case fault.Forbidden:
 		s.Log.Warn("image service rejects the token", "image", id, "request", request, "error", err)
 		return nil, fault.New(fault.Invalid, "", "Not authorized for image %s", id)
 	default:
 		s.Log.Warn("image not read", "image", id, "request", request, "error", err)
-		if c.who.IsAdmin() {
+		if c.Who.IsAdmin() {
 			return nil, fault.New(fault.Unavailable, "", "Image %s cannot be read now, so nothing was done: %w", id, err)
 		}
 		return nil, fault.New(fault.Unavailable, "",
@@ -88,7 +88,7 @@ func (s *server) hasTraits(c *call, found lifecycle.Server, i flavor.Image, more
 		return missing
 	}
 	root := found.Choices[0].Root
-	list, err := s.Providers.Providers(c.r.Context(), url.Values{"uuid": {string(root)}, "required": {names}})
+	list, err := s.Providers.Providers(c.R.Context(), url.Values{"uuid": {string(root)}, "required": {names}})
 	switch {
 	case fault.Is(err, fault.Invalid): // the trait does not exist
 		return missing

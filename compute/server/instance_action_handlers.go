@@ -42,7 +42,7 @@ func (s *server) listActions(c *call) error {
 
 // actionPage returns the actions that changes-since, marker and limit select (2.58), and the link to the next page.
 func (c *call) actionPage(views []compute.InstanceAction) ([]compute.InstanceAction, []compute.Link, error) {
-	q := c.r.URL.Query()
+	q := c.R.URL.Query()
 	limit, marker, err := c.readPage(q)
 	if err != nil {
 		return nil, nil, err
@@ -79,14 +79,14 @@ func (s *server) showAction(c *call) error {
 	if err != nil {
 		return err
 	}
-	request := c.r.PathValue("request")
+	request := c.R.PathValue("request")
 	for _, a := range found.PastActions() {
 		view := c.instanceAction(found, a)
 		if view.Request != request {
 			continue
 		}
-		if c.who.IsAdmin() || c.version.Has(compute.ActionEvents) {
-			events := instanceEvents(a, c.who.IsAdmin())
+		if c.Who.IsAdmin() || c.version.Has(compute.ActionEvents) {
+			events := instanceEvents(a, c.Who.IsAdmin())
 			view.Events = &events
 		}
 		return c.writeJSON(http.StatusOK, map[string]any{"instanceAction": view})

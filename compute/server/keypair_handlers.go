@@ -17,12 +17,12 @@ var keyPairName = regexp.MustCompile(`^[a-zA-Z0-9_-]([a-zA-Z0-9 _-]{0,253}[a-zA-
 
 // keyPairUser returns the user whose key pairs a request is about: the caller or, for admins since 2.10, another one.
 func (c *call) keyPairUser(other string) (string, error) {
-	if !c.version.Has(compute.KeyPairUser) || other == "" || other == c.who.User {
-		return c.who.User, nil
+	if !c.version.Has(compute.KeyPairUser) || other == "" || other == c.Who.User {
+		return c.Who.User, nil
 	}
-	if !c.who.IsAdmin() {
+	if !c.Who.IsAdmin() {
 		return "", fault.New(fault.Forbidden, "", "the key pairs of another user need the role admin, which %s does not have",
-			c.who.User)
+			c.Who.User)
 	}
 	return other, nil
 }
@@ -30,7 +30,7 @@ func (c *call) keyPairUser(other string) (string, error) {
 // listKeyPairs is GET /v2.1/os-keypairs: those of one user, sorted by name. Nova's rule is
 // os_compute_api:os-keypairs:index.
 func (s *server) listKeyPairs(c *call) error {
-	q := c.r.URL.Query()
+	q := c.R.URL.Query()
 	user, err := c.keyPairUser(q.Get("user_id"))
 	if err != nil {
 		return err
@@ -42,7 +42,7 @@ func (s *server) listKeyPairs(c *call) error {
 		}
 	}
 	if marker != "" {
-		if _, err := s.Store.KeyPair(c.r.Context(), user, marker); fault.Is(err, fault.NotFound) {
+		if _, err := s.Store.KeyPair(c.R.Context(), user, marker); fault.Is(err, fault.NotFound) {
 			return fault.New(fault.Invalid, "", "marker [%s] not found", clip(marker))
 		} else if err != nil {
 			return err
@@ -50,7 +50,7 @@ func (s *server) listKeyPairs(c *call) error {
 	}
 	var found []store.KeyPair
 	if limit > 0 {
-		if found, err = s.Store.KeyPairs(c.r.Context(), user, marker, limit); err != nil {
+		if found, err = s.Store.KeyPairs(c.R.Context(), user, marker, limit); err != nil {
 			return err
 		}
 	}
@@ -78,11 +78,11 @@ func (c *call) keyPair(k store.KeyPair) compute.KeyPair {
 
 // showKeyPair is GET /v2.1/os-keypairs/{name}. Nova's rule is os_compute_api:os-keypairs:show.
 func (s *server) showKeyPair(c *call) error {
-	user, err := c.keyPairUser(c.r.URL.Query().Get("user_id"))
+	user, err := c.keyPairUser(c.R.URL.Query().Get("user_id"))
 	if err != nil {
 		return err
 	}
-	k, err := s.Store.KeyPair(c.r.Context(), user, c.r.PathValue("name"))
+	k, err := s.Store.KeyPair(c.R.Context(), user, c.R.PathValue("name"))
 	if err != nil {
 		return err
 	}
@@ -98,7 +98,7 @@ func (s *server) createKeyPair(c *call) error {
 	if err != nil {
 		return err
 	}
-	if k, err = s.Store.CreateKeyPair(c.r.Context(), k, maxKeyPairs); err != nil {
+	if k, err = s.Store.CreateKeyPair(c.R.Context(), k, maxKeyPairs); err != nil {
 		return err
 	}
 	v := c.keyPair(k)
@@ -119,7 +119,7 @@ func (s *server) readKeyPair(c *call) (k store.KeyPair, private string, err erro
 	if err != nil {
 		return k, "", err
 	}
-	k = store.KeyPair{User: c.who.User, Type: "ssh", Created: s.Now()}
+	k = store.KeyPair{User: c.Who.User, Type: "ssh", Created: s.Now()}
 	if k.Name, _ = o.text("name", 1, 255); o.err == nil && !keyPairName.MatchString(k.Name) {
 		o.invalid("name", "it is %q; letters, digits, spaces, hyphens and underscores are allowed, "+
 			"and no space at its ends", clip(k.Name))
@@ -154,11 +154,11 @@ func (s *server) readKeyPair(c *call) (k store.KeyPair, private string, err erro
 
 // deleteKeyPair is DELETE /v2.1/os-keypairs/{name}. Nova's rule is os_compute_api:os-keypairs:delete.
 func (s *server) deleteKeyPair(c *call) error {
-	user, err := c.keyPairUser(c.r.URL.Query().Get("user_id"))
+	user, err := c.keyPairUser(c.R.URL.Query().Get("user_id"))
 	if err != nil {
 		return err
 	}
-	if err := s.Store.DeleteKeyPair(c.r.Context(), user, c.r.PathValue("name")); err != nil {
+	if err := s.Store.DeleteKeyPair(c.R.Context(), user, c.R.PathValue("name")); err != nil {
 		return err
 	}
 	if c.version.Has(compute.KeyPairType) {
@@ -172,9 +172,9 @@ func (s *server) checkKeyName(c *call, name string) error {
 	if name == "" {
 		return nil
 	}
-	_, err := s.Store.KeyPair(c.r.Context(), c.who.User, name)
+	_, err := s.Store.KeyPair(c.R.Context(), c.Who.User, name)
 	if fault.Is(err, fault.NotFound) {
-		return fault.New(fault.Invalid, "", "Invalid key_name provided: user %s has no key pair %s", c.who.User, clip(name))
+		return fault.New(fault.Invalid, "", "Invalid key_name provided: user %s has no key pair %s", c.Who.User, clip(name))
 	}
 	return err
 }

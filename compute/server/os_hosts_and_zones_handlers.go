@@ -15,11 +15,11 @@ func (s *server) listOSHosts(c *call) error {
 	if c.version.Has(compute.NoHosts) {
 		return unknownPath(c)
 	}
-	list, err := s.hypervisors(c.r.Context())
+	list, err := s.hypervisors(c.R.Context())
 	if err != nil {
 		return err
 	}
-	q := c.r.URL.Query()
+	q := c.R.URL.Query()
 	views := []compute.HostRef{}
 	for _, h := range list {
 		v := compute.HostRef{Name: h.Name, Service: "compute", Zone: onlyZone}
@@ -36,8 +36,8 @@ func (s *server) showOSHost(c *call) error {
 	if c.version.Has(compute.NoHosts) {
 		return unknownPath(c)
 	}
-	name := c.r.PathValue("host")
-	list, err := s.hypervisors(c.r.Context())
+	name := c.R.PathValue("host")
+	list, err := s.hypervisors(c.R.Context())
 	if err != nil {
 		return err
 	}
@@ -45,7 +45,7 @@ func (s *server) showOSHost(c *call) error {
 	if at < 0 {
 		return fault.New(fault.NotFound, "", "Compute host %s could not be found.", clip(name))
 	}
-	a, err := s.hypervisorAmounts(c.r.Context(), list[at])
+	a, err := s.hypervisorAmounts(c.R.Context(), list[at])
 	if err != nil {
 		return err
 	}
@@ -55,7 +55,7 @@ func (s *server) showOSHost(c *call) error {
 		{Project: "(used_now)", Host: name, CPU: a.VCPUsUsed, RAM: a.RAMUsed, Disk: a.DiskUsed},
 	}
 	var projects []compute.HostResource
-	err = s.eachServer(c.r.Context(), store.ServerFilter{Host: name}, func(one lifecycle.Server) {
+	err = s.eachServer(c.R.Context(), store.ServerFilter{Host: name}, func(one lifecycle.Server) {
 		at := slices.IndexFunc(projects, func(r compute.HostResource) bool { return r.Project == one.Project })
 		if at < 0 {
 			at = len(projects)
@@ -89,7 +89,7 @@ func (s *server) detailZones(c *call) error {
 
 // writeZones writes the one zone. It is available if a host is up.
 func (s *server) writeZones(c *call, detail bool) error {
-	list, err := s.hypervisors(c.r.Context())
+	list, err := s.hypervisors(c.R.Context())
 	if err != nil {
 		return err
 	}

@@ -11,7 +11,7 @@ import (
 
 // listMigrations is GET /v2.1/os-migrations.
 func (s *server) listMigrations(c *call) error {
-	q := c.r.URL.Query()
+	q := c.R.URL.Query()
 	limit, _, err := c.readPage(q)
 	if err != nil {
 		return err
@@ -20,7 +20,7 @@ func (s *server) listMigrations(c *call) error {
 	if err != nil {
 		return err
 	}
-	list, err := s.Store.Migrations(c.r.Context(), store.MigrationFilter{Server: q.Get("instance_uuid"),
+	list, err := s.Store.Migrations(c.R.Context(), store.MigrationFilter{Server: q.Get("instance_uuid"),
 		Status: q.Get("status"), Kind: q.Get("migration_type"), Host: name, Limit: max(limit, 1)})
 	if err != nil {
 		return err
@@ -49,12 +49,12 @@ func (s *server) serverMigration(c *call) error {
 		return err
 	}
 	for _, v := range views {
-		if strconv.FormatInt(v.ID, 10) == c.r.PathValue("migration") {
+		if strconv.FormatInt(v.ID, 10) == c.R.PathValue("migration") {
 			return c.writeJSON(http.StatusOK, map[string]any{"migration": v})
 		}
 	}
 	return fault.New(fault.NotFound, "", "In-progress migration %s is not found for server %s.",
-		clip(c.r.PathValue("migration")), c.r.PathValue("id"))
+		clip(c.R.PathValue("migration")), c.R.PathValue("id"))
 }
 
 // migrationsInProgress lists the migrations in progress of the server of the path (2.23).
@@ -66,7 +66,7 @@ func (s *server) migrationsInProgress(c *call) ([]compute.Migration, error) {
 	if err != nil {
 		return nil, err
 	}
-	list, err := s.Store.Migrations(c.r.Context(), store.MigrationFilter{Server: found.ID})
+	list, err := s.Store.Migrations(c.R.Context(), store.MigrationFilter{Server: found.ID})
 	if err != nil {
 		return nil, err
 	}

@@ -13,12 +13,12 @@ import (
 
 // listServices is GET /v2.1/os-services: the agents of hosts, as compute services.
 func (s *server) listServices(c *call) error {
-	q := c.r.URL.Query()
+	q := c.R.URL.Query()
 	name, err := hostFilter(q)
 	if err != nil {
 		return err
 	}
-	hosts, dead, err := s.hostsAndDead(c.r.Context())
+	hosts, dead, err := s.hostsAndDead(c.R.Context())
 	if err != nil {
 		return err
 	}
@@ -80,28 +80,28 @@ func (s *server) updateService(c *call) error {
 	if body.Status != "" || body.Down == nil {
 		return fault.New(fault.Invalid, "", "Berth can change only forced_down of a service; leave other keys out")
 	}
-	hosts, err := s.Store.Hosts(c.r.Context())
+	hosts, err := s.Store.Hosts(c.R.Context())
 	if err != nil {
 		return err
 	}
 	for _, h := range hosts {
-		if serviceID(h.Name) == c.r.PathValue("service") {
+		if serviceID(h.Name) == c.R.PathValue("service") {
 			return s.setDown(c, h.Name, *body.Down)
 		}
 	}
-	return fault.New(fault.NotFound, "", "Service %s could not be found.", c.r.PathValue("service"))
+	return fault.New(fault.NotFound, "", "Service %s could not be found.", c.R.PathValue("service"))
 }
 
 func (s *server) setDown(c *call, name string, down bool) error {
-	h, err := s.Store.Host(c.r.Context(), name)
+	h, err := s.Store.Host(c.R.Context(), name)
 	if err != nil {
-		return s.unknownHost(c.r.Context(), name, err)
+		return s.unknownHost(c.R.Context(), name, err)
 	}
 	change := s.Conductor.HostUp
 	if down {
 		change = s.Conductor.HostDown
 	}
-	if err := change(c.r.Context(), name); err != nil {
+	if err := change(c.R.Context(), name); err != nil {
 		return err
 	}
 	doc := compute.ServiceDoc{Binary: compute.Binary, Host: name, ForcedDown: &down}

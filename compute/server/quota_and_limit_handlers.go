@@ -66,16 +66,16 @@ func (s *server) projectUse(ctx context.Context, project string) (map[string]int
 
 // ownProject returns fault.Forbidden if a request is about another project and the caller is not an admin.
 func (c *call) ownProject(project, what string) error {
-	if project == c.who.Project || c.who.IsAdmin() {
+	if project == c.Who.Project || c.Who.IsAdmin() {
 		return nil
 	}
 	return fault.New(fault.Forbidden, "", "the %s of project %s need the role admin, which %s does not have",
-		what, clip(project), c.who.User)
+		what, clip(project), c.Who.User)
 }
 
 // showQuotas is GET /v2.1/os-quota-sets/{project}. Nova's rule is os_compute_api:os-quota-sets:show.
 func (s *server) showQuotas(c *call) error {
-	project := c.r.PathValue("project")
+	project := c.R.PathValue("project")
 	if err := c.ownProject(project, "quotas"); err != nil {
 		return err
 	}
@@ -85,17 +85,17 @@ func (s *server) showQuotas(c *call) error {
 // defaultQuotas is GET /v2.1/os-quota-sets/{project}/defaults: the same for all projects. Nova's rule is
 // os_compute_api:os-quota-sets:defaults.
 func (s *server) defaultQuotas(c *call) error {
-	return c.writeQuotas(c.r.PathValue("project"), func(q quota) any { return q.limit })
+	return c.writeQuotas(c.R.PathValue("project"), func(q quota) any { return q.limit })
 }
 
 // detailQuotas is GET /v2.1/os-quota-sets/{project}/detail: with what is used. Nova's rule is
 // os_compute_api:os-quota-sets:detail.
 func (s *server) detailQuotas(c *call) error {
-	project := c.r.PathValue("project")
+	project := c.R.PathValue("project")
 	if err := c.ownProject(project, "quotas"); err != nil {
 		return err
 	}
-	used, err := s.projectUse(c.r.Context(), project)
+	used, err := s.projectUse(c.R.Context(), project)
 	if err != nil {
 		return err
 	}
@@ -117,7 +117,7 @@ func (c *call) writeQuotas(project string, view func(quota) any) error {
 // showQuotaClass is GET /v2.1/os-quota-class-sets/{class}: all classes have the same quotas. Nova's rule is
 // os_compute_api:os-quota-class-sets:show.
 func (s *server) showQuotaClass(c *call) error {
-	set := map[string]any{"id": c.r.PathValue("class")}
+	set := map[string]any{"id": c.R.PathValue("class")}
 	for _, q := range quotas {
 		if q.shownInClass(c.version) {
 			set[q.name] = q.limit
@@ -129,13 +129,13 @@ func (s *server) showQuotaClass(c *call) error {
 // showLimits is GET /v2.1/limits: the quotas of the caller's project with what it uses; admins choose another project
 // with tenant_id. Nova's rules are os_compute_api:limits and, for another project, os_compute_api:limits:other_project.
 func (s *server) showLimits(c *call) error {
-	project := c.who.Project
-	if other := c.r.URL.Query().Get("tenant_id"); other != "" {
+	project := c.Who.Project
+	if other := c.R.URL.Query().Get("tenant_id"); other != "" {
 		if project = other; c.ownProject(project, "limits") != nil {
 			return c.ownProject(project, "limits")
 		}
 	}
-	used, err := s.projectUse(c.r.Context(), project)
+	used, err := s.projectUse(c.R.Context(), project)
 	if err != nil {
 		return err
 	}

@@ -22,12 +22,12 @@ type call struct {
 
 // writeJSON writes a response with a body.
 func (c *call) writeJSON(status int, body any) error {
-	rest.WriteJSON(c.w, status, body)
+	rest.WriteJSON(c.W, status, body)
 	return nil
 }
 
 // writeStatus writes a response without a body.
 func (c *call) writeStatus(status int) error {
-	c.w.WriteHeader(status)
+	c.W.WriteHeader(status)
 	return nil
 }

@@ -20,13 +20,13 @@ const (
 
 // read decodes the request's body, JSON of at most limit bytes. Its faults have the status 400, 408, 413, 415 or 503.
 func (c *call) read(limit int64, into any) error {
-	if ct := c.r.Header.Get("Content-Type"); ct != "" {
+	if ct := c.R.Header.Get("Content-Type"); ct != "" {
 		if media, _, err := mime.ParseMediaType(ct); err != nil || media != "application/json" {
 			return status(http.StatusUnsupportedMediaType, fault.Invalid,
 				"the body has type %q; send application/json", ct)
 		}
 	}
-	data, release, err := c.budget.Read(c.w, c.r, limit)
+	data, release, err := c.budget.Read(c.W, c.R, limit)
 	_, large := errors.AsType[*http.MaxBytesError](err)
 	switch {
 	case err == nil:
@@ -52,6 +52,6 @@ func (c *call) read(limit int64, into any) error {
 
 // renewDeadline starts the time limit of the call again, because the time to receive its body does not count.
 func (c *call) renewDeadline() {
-	ctx, cancel := rest.Renew(c.r.Context())
-	c.r, c.end = c.r.WithContext(ctx), cancel
+	ctx, cancel := rest.Renew(c.R.Context())
+	c.R, c.end = c.R.WithContext(ctx), cancel
 }

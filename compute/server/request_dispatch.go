@@ -34,11 +34,11 @@ func (s *server) endpoint(m methods) http.Handler {
 }
 
 func (s *server) run(c *call, m methods) error {
-	if err := s.Store.Available(); err != nil && c.r.URL.Path != healthPath {
+	if err := s.Store.Available(); err != nil && c.R.URL.Path != healthPath {
 		return err
 	}
-	if strings.HasPrefix(c.r.URL.Path, "/v2.1") {
-		version, err := compute.Negotiate(c.r.Header)
+	if strings.HasPrefix(c.R.URL.Path, "/v2.1") {
+		version, err := compute.Negotiate(c.R.Header)
 		c.version = version
 		c.setVersionHeaders()
 		if err != nil {
@@ -47,20 +47,20 @@ func (s *server) run(c *call, m methods) error {
 	}
 	fallback, open := m[public]
 	if !open {
-		who, err := s.Authenticate(c.r)
+		who, err := s.Authenticate(c.R)
 		if err == nil && who.User == "" { // Placement accepts a caller without a name; a server must have a user
 			err = fault.New(fault.Forbidden, "", "X-Auth-Token has no user; send user:project, for example admin")
 		}
 		if err != nil {
 			return unauthorized(err)
 		}
-		c.who = who
+		c.Who = who
 		if c.project != "" && c.project != who.Project {
 			return fault.New(fault.Invalid, "",
 				"the path has project %q, the token project %q; use the same project", c.project, who.Project)
 		}
 	}
-	method := c.r.Method
+	method := c.R.Method
 	if method == http.MethodHead {
 		method = http.MethodGet
 	}
@@ -78,7 +78,7 @@ func (s *server) run(c *call, m methods) error {
 
 // setVersionHeaders sets the microversion of the response, and Vary, because the response depends on it.
 func (c *call) setVersionHeaders() {
-	h := c.w.Header()
+	h := c.W.Header()
 	h.Set(compute.VersionHeader, compute.Service+" "+c.version.String())
 	h.Set(compute.LegacyVersionHeader, c.version.String())
 	h.Set("Vary", compute.VersionHeader+", "+compute.LegacyVersionHeader)
@@ -90,21 +90,21 @@ func (c *call) wrongMethod(m methods) error {
 	if slices.Contains(allowed, http.MethodGet) {
 		allowed = append(allowed, http.MethodHead)
 	}
-	c.w.Header().Set("Allow", strings.Join(allowed, ", "))
+	c.W.Header().Set("Allow", strings.Join(allowed, ", "))
 	return status(http.StatusMethodNotAllowed, fault.NotFound,
-		"method %s is not allowed on %s; the header Allow lists the allowed methods", c.r.Method, c.r.URL.Path)
+		"method %s is not allowed on %s; the header Allow lists the allowed methods", c.R.Method, c.R.URL.Path)
 }
 
 func unknownPath(c *call) error {
-	return fault.New(fault.NotFound, "", "there is nothing at %s", c.r.URL.Path)
+	return fault.New(fault.NotFound, "", "there is nothing at %s", c.R.URL.Path)
 }
 
 // admin returns a handler that requires the role admin.
 func admin(do handler) handler {
 	return func(c *call) error {
-		if !c.who.IsAdmin() {
+		if !c.Who.IsAdmin() {
 			return fault.New(fault.Forbidden, "", "%s %s needs the role admin, which %s does not have",
-				c.r.Method, c.r.URL.Path, c.who.User)
+				c.R.Method, c.R.URL.Path, c.Who.User)
 		}
 		return do(c)
 	}
@@ -113,9 +113,9 @@ func admin(do handler) handler {
 // service returns a handler that requires the role service or admin.
 func service(do handler) handler {
 	return func(c *call) error {
-		if !c.who.IsAdmin() && !c.who.Has("service") {
+		if !c.Who.IsAdmin() && !c.Who.Has("service") {
 			return fault.New(fault.Forbidden, "", "%s %s needs the role service or admin, and %s has neither",
-				c.r.Method, c.r.URL.Path, c.who.User)
+				c.R.Method, c.R.URL.Path, c.Who.User)
 		}
 		return do(c)
 	}

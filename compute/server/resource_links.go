@@ -4,10 +4,10 @@ import "github.com/openberth/berth/api/compute"
 
 // base returns the URL of the service that the client has used.
 func (c *call) base() string {
-	if c.r.TLS != nil {
-		return "https://" + c.r.Host
+	if c.R.TLS != nil {
+		return "https://" + c.R.Host
 	}
-	return "http://" + c.r.Host
+	return "http://" + c.R.Host
 }
 
 // links returns the two URLs of a resource: with the version (self) and without (bookmark). They have the project id if
@@ -31,8 +31,8 @@ func (c *call) nextLinks(limit, length int, lastID string) []compute.Link {
 	if limit == 0 || length < limit {
 		return nil
 	}
-	q := c.r.URL.Query()
+	q := c.R.URL.Query()
 	q.Set("marker", lastID)
-	path := c.r.URL.Path[len("/v2.1"):]
+	path := c.R.URL.Path[len("/v2.1"):]
 	return []compute.Link{{Rel: "next", HRef: c.base() + "/v2.1" + c.prefix() + path + "?" + q.Encode()}}
 }

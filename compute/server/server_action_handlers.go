@@ -58,7 +58,7 @@ func (s *server) act(c *call) error {
 	}
 	for key, raw := range body {
 		if key == "forceDelete" {
-			if err := s.Conductor.Delete(c.r.Context(), found.ID); err != nil {
+			if err := s.Conductor.Delete(c.R.Context(), found.ID); err != nil {
 				return err
 			}
 			return c.writeStatus(http.StatusAccepted)
@@ -77,9 +77,9 @@ func (s *server) act(c *call) error {
 
 // runAction decodes the arguments of an action, starts it, and writes the response.
 func (s *server) runAction(c *call, key string, raw json.RawMessage, d actionSpec, found lifecycle.Server) error {
-	if d.admin && !c.who.IsAdmin() {
+	if d.admin && !c.Who.IsAdmin() {
 		return fault.New(fault.Forbidden, "", "the action %s needs the role admin, which %s does not have",
-			key, c.who.User)
+			key, c.Who.User)
 	}
 	o := &object{name: key, keys: map[string]json.RawMessage{}}
 	if d.read != nil && !isNull(raw) {
@@ -96,7 +96,7 @@ func (s *server) runAction(c *call, key string, raw json.RawMessage, d actionSpe
 			return err
 		}
 	}
-	now, err := s.Conductor.Act(c.r.Context(), found.ID, request)
+	now, err := s.Conductor.Act(c.R.Context(), found.ID, request)
 	if fault.Is(err, fault.NotFound) {
 		return fault.New(fault.NotFound, "", "Instance %s could not be found.", found.ID)
 	}
@@ -104,7 +104,7 @@ func (s *server) runAction(c *call, key string, raw json.RawMessage, d actionSpe
 		return err
 	}
 	if d.action == lifecycle.Rebuild {
-		c.w.Header().Set("Location", c.links("servers", found.ID)[0].HRef)
+		c.W.Header().Set("Location", c.links("servers", found.ID)[0].HRef)
 		return c.writeJSON(d.code, map[string]any{"server": c.server(now, nil)})
 	}
 	return c.writeStatus(d.code)
@@ -148,7 +148,7 @@ func readResize(s *server, c *call, o *object, found lifecycle.Server, w *lifecy
 	if o.err != nil {
 		return o.err
 	}
-	f, err := s.visibleFlavor(c.r.Context(), c, ref)
+	f, err := s.visibleFlavor(c.R.Context(), c, ref)
 	if fault.Is(err, fault.NotFound) {
 		return fault.New(fault.Invalid, "", "Invalid input for resize.flavorRef: %w", err)
 	}
@@ -175,7 +175,7 @@ func readMigrate(s *server, c *call, o *object, found lifecycle.Server, w *lifec
 	if !c.version.Has(compute.ColdMigrateHost) {
 		return nil
 	}
-	return s.readTarget(c.r.Context(), o, found, w)
+	return s.readTarget(c.R.Context(), o, found, w)
 }
 
 func readLive(s *server, c *call, o *object, found lifecycle.Server, w *lifecycle.ActionRequested) error {
@@ -192,7 +192,7 @@ func readLive(s *server, c *call, o *object, found lifecycle.Server, w *lifecycl
 	if c.version.Has(compute.LiveMigrateForce) {
 		o.refuseForce()
 	}
-	return s.readTarget(c.r.Context(), o, found, w)
+	return s.readTarget(c.R.Context(), o, found, w)
 }
 
 func readEvacuate(s *server, c *call, o *object, found lifecycle.Server, w *lifecycle.ActionRequested) error {
@@ -200,7 +200,7 @@ func readEvacuate(s *server, c *call, o *object, found lifecycle.Server, w *life
 	if c.version.Has(compute.EvacuateForce) {
 		o.refuseForce()
 	}
-	return s.readTarget(c.r.Context(), o, found, w)
+	return s.readTarget(c.R.Context(), o, found, w)
 }
 
 // refuseForce decodes force, which would move a server to a host without a check for room.

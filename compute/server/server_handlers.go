@@ -22,7 +22,7 @@ func (s *server) listServers(c *call) error {
 // detailServers is GET /v2.1/servers/detail.
 func (s *server) detailServers(c *call) error {
 	return s.servers(c, func(list []lifecycle.Server) (any, error) {
-		hosts, err := s.hostStates(c.r.Context(), c)
+		hosts, err := s.hostStates(c.R.Context(), c)
 		if err != nil {
 			return nil, err
 		}
@@ -35,7 +35,7 @@ func (s *server) detailServers(c *call) error {
 }
 
 func (s *server) servers(c *call, view func([]lifecycle.Server) (any, error)) error {
-	q := c.r.URL.Query()
+	q := c.R.URL.Query()
 	limit, marker, err := c.readPage(q)
 	if err != nil {
 		return err
@@ -52,7 +52,7 @@ func (s *server) servers(c *call, view func([]lifecycle.Server) (any, error)) er
 			if last != nil {
 				w.filter.Marker = last.ID
 			}
-			return s.Store.Servers(c.r.Context(), w.filter)
+			return s.Store.Servers(c.R.Context(), w.filter)
 		}, w.keeps)
 		if err != nil {
 			return err
@@ -74,9 +74,9 @@ func (s *server) servers(c *call, view func([]lifecycle.Server) (any, error)) er
 // visibleServer reads the server of the path. It returns fault.NotFound if the caller may not see it, or if it is
 // deleted and deleted is false.
 func (s *server) visibleServer(c *call, deleted bool) (lifecycle.Server, error) {
-	id := c.r.PathValue("id")
-	found, err := s.Store.Read(c.r.Context(), id)
-	hidden := err == nil && (found.Project != c.who.Project && !c.who.IsAdmin() || !found.Ended.IsZero() && !deleted)
+	id := c.R.PathValue("id")
+	found, err := s.Store.Read(c.R.Context(), id)
+	hidden := err == nil && (found.Project != c.Who.Project && !c.Who.IsAdmin() || !found.Ended.IsZero() && !deleted)
 	if hidden || fault.Is(err, fault.NotFound) {
 		return lifecycle.Server{}, fault.New(fault.NotFound, "", "Instance %s could not be found.", id)
 	}
@@ -94,7 +94,7 @@ func (s *server) showServer(c *call) error {
 
 // writeServer responds with one server in detail.
 func (s *server) writeServer(c *call, found lifecycle.Server) error {
-	hosts, err := s.hostStates(c.r.Context(), c)
+	hosts, err := s.hostStates(c.R.Context(), c)
 	if err != nil {
 		return err
 	}
@@ -107,7 +107,7 @@ func (s *server) deleteServer(c *call) error {
 	if err != nil {
 		return err
 	}
-	if err := s.Conductor.Delete(c.r.Context(), found.ID); err != nil {
+	if err := s.Conductor.Delete(c.R.Context(), found.ID); err != nil {
 		return err
 	}
 	return c.writeStatus(http.StatusNoContent)

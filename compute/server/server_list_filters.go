@@ -49,7 +49,7 @@ func (c *call) readServerQuery(q url.Values) (w serverQuery, err error) {
 		return w, fault.New(fault.Invalid, "", "Berth lists servers by created_at, newest first (desc), "+
 			"and supports no other order; leave sort_key and sort_dir out")
 	}
-	w.filter = store.ServerFilter{Project: c.who.Project, Flavor: q.Get("flavor"), User: q.Get("user_id")}
+	w.filter = store.ServerFilter{Project: c.Who.Project, Flavor: q.Get("flavor"), User: q.Get("user_id")}
 	if c.version.Has(compute.Tags) {
 		w.tags = readTagFilter(q)
 	}
@@ -80,10 +80,10 @@ func (c *call) readAdminFilters(w *serverQuery, q url.Values) error {
 		}
 		all = value || !known
 	}
-	if !c.who.IsAdmin() {
+	if !c.Who.IsAdmin() {
 		if all {
 			return fault.New(fault.Forbidden, "", "all_tenants needs the role admin, which %s does not have",
-				c.who.User)
+				c.Who.User)
 		}
 		return nil
 	}
@@ -125,7 +125,7 @@ func (c *call) readStatusFilter(w *serverQuery, text string) error {
 	if !known && c.version.Has(compute.StatusChecked) {
 		return fault.New(fault.Invalid, "", "%q is not a status of a server; ACTIVE, BUILD and ERROR are", text)
 	}
-	if status == "DELETED" && !c.who.IsAdmin() {
+	if status == "DELETED" && !c.Who.IsAdmin() {
 		return fault.New(fault.Forbidden, "", "only admins may list deleted servers")
 	}
 	w.filter.Status, w.none, w.filter.Deleted = status, !ours, status == "DELETED"

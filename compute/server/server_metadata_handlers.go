@@ -23,7 +23,7 @@ func (s *server) showMetadata(c *call) error {
 	if err != nil {
 		return err
 	}
-	key := c.r.PathValue("key")
+	key := c.R.PathValue("key")
 	value, ok := found.Metadata[key]
 	if !ok {
 		return fault.New(fault.NotFound, "", "Metadata item was not found")
@@ -64,11 +64,11 @@ func (s *server) setMetadata(c *call, under string, apply func(*lifecycle.Detail
 	if err != nil {
 		return err
 	}
-	key := c.r.PathValue("key")
+	key := c.R.PathValue("key")
 	if _, ok := given[key]; under == "meta" && (!ok || len(given) != 1) {
 		return fault.New(fault.Invalid, "", "meta must have the one key %q, that of the path", clip(key))
 	}
-	found, err = s.changeDetails(c.r.Context(), found.ID, func(now lifecycle.Server, d *lifecycle.Details) error {
+	found, err = s.changeDetails(c.R.Context(), found.ID, func(now lifecycle.Server, d *lifecycle.Details) error {
 		if why := now.RefuseChange("update instance metadata", true); why != "" {
 			return fault.New(fault.Conflict, "", "%s", why)
 		}
@@ -114,8 +114,8 @@ func (s *server) deleteMetadata(c *call) error {
 	if err != nil {
 		return err
 	}
-	key := c.r.PathValue("key")
-	_, err = s.changeDetails(c.r.Context(), found.ID, func(now lifecycle.Server, d *lifecycle.Details) error {
+	key := c.R.PathValue("key")
+	_, err = s.changeDetails(c.R.Context(), found.ID, func(now lifecycle.Server, d *lifecycle.Details) error {
 		if _, ok := d.Metadata[key]; !ok {
 			return fault.New(fault.NotFound, "", "Metadata item was not found")
 		}

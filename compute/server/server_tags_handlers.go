@@ -33,8 +33,8 @@ func (s *server) showTag(c *call) error {
 	if err != nil {
 		return err
 	}
-	if !slices.Contains(found.Tags, c.r.PathValue("tag")) {
-		return noTag(found.ID, c.r.PathValue("tag"))
+	if !slices.Contains(found.Tags, c.R.PathValue("tag")) {
+		return noTag(found.ID, c.R.PathValue("tag"))
 	}
 	return c.writeStatus(http.StatusNoContent)
 }
@@ -73,7 +73,7 @@ func (s *server) replaceTags(c *call) error {
 // changeTags changes the tags of a server whose guest is in order.
 func (s *server) changeTags(c *call, id, what string,
 	change func(*lifecycle.Details) error) (lifecycle.Server, error) {
-	return s.changeDetails(c.r.Context(), id, func(now lifecycle.Server, d *lifecycle.Details) error {
+	return s.changeDetails(c.R.Context(), id, func(now lifecycle.Server, d *lifecycle.Details) error {
 		if why := now.RefuseChange(what, false); why != "" {
 			return fault.New(fault.Conflict, "", "%s", why)
 		}
@@ -87,7 +87,7 @@ func (s *server) putTag(c *call) error {
 	if err != nil {
 		return err
 	}
-	tag := c.r.PathValue("tag")
+	tag := c.R.PathValue("tag")
 	if !tagText.MatchString(tag) {
 		return fault.New(fault.Invalid, "", "%q is not a valid tag: a tag has 1 to 60 characters, without comma and slash",
 			clip(tag))
@@ -110,7 +110,7 @@ func (s *server) putTag(c *call) error {
 		return err
 	}
 	if code == http.StatusCreated {
-		c.w.Header().Set("Location", c.links("servers", found.ID)[0].HRef+"/tags/"+url.PathEscape(tag))
+		c.W.Header().Set("Location", c.links("servers", found.ID)[0].HRef+"/tags/"+url.PathEscape(tag))
 	}
 	return c.writeStatus(code)
 }
@@ -137,7 +137,7 @@ func (s *server) deleteTag(c *call) error {
 	if err != nil {
 		return err
 	}
-	tag := c.r.PathValue("tag")
+	tag := c.R.PathValue("tag")
 	_, err = s.changeTags(c, found.ID, "delete tag", func(d *lifecycle.Details) error {
 		at, there := slices.BinarySearch(d.Tags, tag)
 		if !there {

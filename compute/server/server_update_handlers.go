@@ -62,7 +62,7 @@ func (s *server) updateServer(c *call) error {
 	if err := o.finish(unsupportedKeys(c.version)); err != nil {
 		return err
 	}
-	found, err = s.changeDetails(c.r.Context(), found.ID, func(_ lifecycle.Server, d *lifecycle.Details) error {
+	found, err = s.changeDetails(c.R.Context(), found.ID, func(_ lifecycle.Server, d *lifecycle.Details) error {
 		if rename {
 			d.Name = name
 		}

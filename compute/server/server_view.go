@@ -18,7 +18,7 @@ const silence = 3 * time.Minute
 
 // hostStates returns UP or DOWN for each host that has reported; nil if the caller may not see it.
 func (s *server) hostStates(ctx context.Context, c *call) (map[string]string, error) {
-	if !c.version.Has(compute.HostStatus) || !c.who.IsAdmin() {
+	if !c.version.Has(compute.HostStatus) || !c.Who.IsAdmin() {
 		return nil, nil
 	}
 	hosts, dead, err := s.hostsAndDead(ctx)
@@ -76,7 +76,7 @@ func (c *call) fault(s lifecycle.Server, status string) *compute.ServerFault {
 		return nil
 	}
 	out := &compute.ServerFault{Code: f.Code, Message: f.Message, Created: compute.Time{Time: f.Created}}
-	if c.who.IsAdmin() {
+	if c.Who.IsAdmin() {
 		out.Details = f.Details
 	}
 	return out
@@ -84,7 +84,7 @@ func (c *call) fault(s lifecycle.Server, status string) *compute.ServerFault {
 
 // addVersioned adds the fields that the version and the caller's role show beyond 2.1.
 func (c *call) addVersioned(v *compute.Server, s lifecycle.Server, hosts map[string]string) {
-	if c.who.IsAdmin() {
+	if c.Who.IsAdmin() {
 		v.Place = &compute.Place{Host: orNull(s.Shown().Host), Hypervisor: orNull(s.Shown().Host), InstanceName: s.ID}
 		if c.version.Has(compute.ExtendedAttributes) {
 			reservation, index := reservationOf(s.ID)

@@ -20,7 +20,7 @@ func (s *server) why(c *call) error {
 		return err
 	}
 	w := explain(found)
-	if !c.who.IsAdmin() {
+	if !c.Who.IsAdmin() {
 		w = withoutHostData(w)
 	}
 	return c.writeJSON(http.StatusOK, map[string]any{"why": w})

@@ -22,7 +22,7 @@ type usageQuery struct {
 
 // readUsageQuery reads the query. The pages exist since 2.40.
 func (s *server) readUsageQuery(c *call) (w usageQuery, err error) {
-	q := c.r.URL.Query()
+	q := c.R.URL.Query()
 	w.start, w.end = s.Now().UTC(), s.Now().UTC()
 	for key, into := range map[string]*time.Time{"start": &w.start, "end": &w.end} {
 		if text := q.Get(key); text != "" {
@@ -46,7 +46,7 @@ func (s *server) readUsageQuery(c *call) (w usageQuery, err error) {
 func (s *server) usedServers(c *call, project string, w usageQuery) ([]lifecycle.Server, error) {
 	var list []lifecycle.Server
 	f := store.ServerFilter{Project: project, ExistedSince: w.start, CreatedUntil: w.end}
-	err := s.eachServer(c.r.Context(), f, func(one lifecycle.Server) {
+	err := s.eachServer(c.R.Context(), f, func(one lifecycle.Server) {
 		if !one.Launched.IsZero() && !one.Launched.After(w.end) {
 			list = append(list, one)
 		}
@@ -79,7 +79,7 @@ func (s *server) listUsage(c *call) error { return s.writeUsage(c, "") }
 
 // showUsage is GET /v2.1/os-simple-tenant-usage/{project}. Nova's rule is os_compute_api:os-simple-tenant-usage:show.
 func (s *server) showUsage(c *call) error {
-	project := c.r.PathValue("project")
+	project := c.R.PathValue("project")
 	if err := c.ownProject(project, "usage"); err != nil {
 		return err
 	}
