@@ -9,7 +9,7 @@ help: ## print these targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 build: ## build ./berth, a static binary
-	$(GO) build -trimpath -o berth ./cmd/berth
+	$(GO) build -trimpath -buildvcs=auto -o berth ./cmd/berth
 
 demo: ## run the tour on this machine
 	$(GO) run ./cmd/berth demo

@@ -17,11 +17,22 @@ import (
 type CandidatesCmd struct {
 	Query   []string `arg:"" help:"Query parameters of the API as key=value: resources, resources_X, required, member_of, in_tree, group_policy, same_subtree, root_required, limit…"`
 	Explain bool     `help:"Explain why there are none: hosts left after each clause, clauses that exclude each other, and the nearest misses."`
+	LongOutput
 }
 
 type candidateDoc struct {
 	Allocations map[provider.ID]resource.Amounts `json:"allocations"`
 	Mappings    map[string][]provider.ID         `json:"mappings"`
+}
+
+// Validate checks the query.
+func (c *CandidatesCmd) Validate() error {
+	query, err := queryOf(c.Query)
+	if err != nil {
+		return err
+	}
+	_, err = placement.ParseAsk(placement.Latest, query)
+	return err
 }
 
 // Run prints the candidates, or the explanation.
@@ -42,18 +53,26 @@ func (c *CandidatesCmd) Run(g *Globals) error {
 		if err != nil {
 			return err
 		}
-		return g.explain(doc)
+		var holders names
+		if !c.Long && g.Output != "json" {
+			holders = g.consumerNames(ctx, holdersOf(doc))
+		}
+		return g.explain(doc, holders)
 	}
 	found, err := client.Candidates(ctx, ask)
 	if err != nil {
 		return err
+	}
+	var known names
+	if !c.Long && g.Output != "json" && len(found.List) > 0 {
+		known = g.providerNames(ctx, nil)
 	}
 	docs, rows := []candidateDoc{}, [][]string{}
 	for i, one := range found.List {
 		docs = append(docs, candidateDoc{one.Allocation, one.Mappings})
 		for _, id := range sortedKeys(one.Allocation) {
 			s := found.Summaries[id]
-			rows = append(rows, []string{fmt.Sprint(i + 1), string(id), one.Allocation[id].String(),
+			rows = append(rows, []string{fmt.Sprint(i + 1), known.of(string(id)), one.Allocation[id].String(),
 				strings.Join(suffixesOf(one.Mappings, id), " "), usageText(s)})
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -36,7 +37,7 @@ type DeviceCleanCmd struct {
 // Run requests the cleaning and waits for its result. If it fails, the error has the reason that the agent reports.
 func (c *DeviceCleanCmd) Run(g *Globals) error {
 	const op = "cli.device.clean"
-	ctx, cancel := context.WithTimeout(context.Background(), c.Wait)
+	ctx, cancel := context.WithTimeout(g.untilInterrupted(), c.Wait)
 	defer cancel()
 	before, err := g.report(ctx, c.Host)
 	if err != nil {
@@ -61,20 +62,32 @@ func (c *DeviceCleanCmd) Run(g *Globals) error {
 				}
 			}
 			if i >= 0 && !h.Devices[i].Spent { // a missing device may come back
-				_, err := fmt.Fprintf(g.stdout(), "%s of %s is clean\n", c.Address, c.Host)
-				return err
+				return g.printClean(h.Devices[i])
 			}
 		}
 		if backoff.Sleep(ctx, cmp.Or(c.pause, time.Second)) != nil {
+			if cause := g.untilInterrupted().Err(); cause != nil {
+				return &StoppedWaiting{Cause: cause, Look: "berth device show " + c.Host + " " + c.Address}
+			}
 			return fault.New(fault.Unavailable, op, "%s of %s is not clean after %s: the request remains until the agent has "+
 				"handled it; see `berth device show` and `berth host list`", c.Address, c.Host, c.Wait)
 		}
 	}
 }
 
+// printClean prints that a device is clean.
+func (g *Globals) printClean(d host.Device) error {
+	if g.Output == "json" {
+		return g.print(d, nil, nil)
+	}
+	_, err := fmt.Fprintf(g.stdout(), "%s of %s is clean\n", d.Address, d.Host)
+	return err
+}
+
 // DeviceListCmd lists the devices that the agents report.
 type DeviceListCmd struct {
-	Host  string `help:"Only devices of this host."`
+	Host string `help:"Only devices of this host."`
+	LongOutput
 	State string `help:"Only devices in this state: ${enum}." enum:",available,claimed,allocated,unavailable,unclaimable,removed" default:""`
 }
 
@@ -91,16 +104,22 @@ func (c *DeviceListCmd) Run(g *Globals) error {
 	if err != nil {
 		return err
 	}
-	names := deviceNames()
-	list, rows := []host.Device{}, [][]string{}
+	products := deviceNames()
+	list, holders, rows := []host.Device{}, []string{}, [][]string{}
 	for _, d := range all {
 		if (c.Host != "" && c.Host != d.Host) || (c.State != "" && c.State != d.State) {
 			continue
 		}
-		list = append(list, d)
-		rows = append(rows, []string{d.Host, d.Address, d.VendorID + ":" + d.ProductID, dash(names(d.VendorID, d.ProductID)),
-			d.Type,
-			d.ResourceClass, numaText(d.NUMANode), stateText(d), dash(d.Holder)})
+		list, holders = append(list, d), append(holders, d.Holder)
+	}
+	var known names
+	if !c.Long && g.Output != "json" {
+		known = g.consumerNames(ctx, holders)
+	}
+	for _, d := range list {
+		rows = append(rows, []string{d.Host, d.Address, d.VendorID + ":" + d.ProductID,
+			dash(products(d.VendorID, d.ProductID)), d.Type, d.ResourceClass, numaText(d.NUMANode), stateText(d),
+			dash(known.of(d.Holder))})
 	}
 	return g.print(list, []string{"Host", "Address", "ID", "Name", "Type", "Class", "NUMA", "State", "Holder"}, rows)
 }
@@ -145,13 +164,20 @@ func (c *DeviceShowCmd) Run(g *Globals) error {
 	if !d.Wanted.IsZero() {
 		wanted = d.Wanted.UTC().Format(time.RFC3339)
 	}
+	var holder, providers names
+	if g.Output != "json" {
+		holder = g.consumerNames(ctx, []string{d.Holder})
+		if d.Provider != "" {
+			providers = g.providerNames(ctx, url.Values{"uuid": {d.Provider}})
+		}
+	}
 	return g.print(d, []string{"Field", "Value"}, pairs("host", d.Host, "address", d.Address, "id",
 		d.VendorID+":"+d.ProductID,
 		"name", dash(deviceNames()(d.VendorID, d.ProductID)), "type", d.Type, "parent", dash(d.Parent), "numa_node",
 		numaText(d.NUMANode),
 		"driver", dash(d.Driver), "class", dash(d.ResourceClass), "traits", dash(strings.Join(d.Traits, ", ")), "provider",
-		dash(d.Provider),
-		"state", stateText(d), "holder", dash(d.Holder), "one_time_use", yes(d.OneTimeUse), "used", yes(d.Spent),
+		dash(providers.both(d.Provider)),
+		"state", stateText(d), "holder", dash(holder.both(d.Holder)), "one_time_use", yes(d.OneTimeUse), "used", yes(d.Spent),
 		"cleaning requested", wanted, "cleaning refused", dash(d.Refused)))
 }
 

@@ -9,8 +9,8 @@ import (
 )
 
 // explain prints why there are no candidates: the reason, the funnel, clauses that exclude each other, and the nearest
-// misses.
-func (g *Globals) explain(e placement.Explanation) error {
+// misses. holders are the names of the consumers.
+func (g *Globals) explain(e placement.Explanation, holders names) error {
 	if g.Output == "json" {
 		return g.print(e, nil, nil)
 	}
@@ -35,10 +35,26 @@ func (g *Globals) explain(e placement.Explanation) error {
 		for _, d := range m.Deficits {
 			fmt.Fprintf(&b, "  %s: %s\n", m.Host, d.Text)
 			for _, h := range d.HeldBy {
-				fmt.Fprintf(&b, "    %s is held by %s\n", cmp.Or(h.Name, string(h.Provider)), strings.Join(strs(h.Consumers), ", "))
+				var consumers []string
+				for _, id := range h.Consumers {
+					consumers = append(consumers, holders.of(string(id)))
+				}
+				fmt.Fprintf(&b, "    %s is held by %s\n", cmp.Or(h.Name, string(h.Provider)), strings.Join(consumers, ", "))
 			}
 		}
 	}
 	_, err := fmt.Fprint(g.stdout(), b.String())
 	return err
+}
+
+// holdersOf returns the consumers that an explanation names.
+func holdersOf(e placement.Explanation) (ids []string) {
+	for _, m := range e.Nearest {
+		for _, d := range m.Deficits {
+			for _, h := range d.HeldBy {
+				ids = append(ids, strs(h.Consumers)...)
+			}
+		}
+	}
+	return ids
 }

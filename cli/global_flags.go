@@ -9,7 +9,6 @@ import (
 	"io"
 	"net/http"
 	"os"
-	"strings"
 	"time"
 
 	"github.com/openberth/berth/api/compute"
@@ -20,27 +19,55 @@ import (
 
 // Globals are the flags of every client command.
 type Globals struct {
-	PlacementURL string `help:"URL of the Placement API. Default: ${default}." default:"http://127.0.0.1:8778" env:"BERTH_PLACEMENT_URL" placeholder:"URL"`
-	ComputeURL   string `help:"URL of the Compute API, without /v2.1. Default: ${default}." default:"http://127.0.0.1:8774" env:"BERTH_COMPUTE_URL" placeholder:"URL"`
-	Token        string `help:"X-Auth-Token; with noauth2, USER[:PROJECT]." default:"admin" env:"BERTH_TOKEN"`
+	PlacementURL string `help:"URL of the Placement API. Default: that of the account's cloud, or http://127.0.0.1:8778." env:"BERTH_PLACEMENT_URL" placeholder:"URL"`
+	ComputeURL   string `help:"URL of the Compute API. Default: that of the account's cloud, or http://127.0.0.1:8774." env:"BERTH_COMPUTE_URL" placeholder:"URL"`
+	Token        string `help:"X-Auth-Token; with noauth2, USER[:PROJECT]. Default: the account of --os-cloud or of OS_USERNAME, OS_PASSWORD and the other OS_ variables; without them admin." env:"BERTH_TOKEN"`
+	OSCloud      string `help:"Name of the cloud in clouds.yaml." name:"os-cloud" env:"OS_CLOUD" placeholder:"NAME"`
+	CAFile       string `help:"CAs that may issue the services' certificates, in PEM. Default: those of the account's cloud, or of this machine." env:"BERTH_CA_FILE,OS_CACERT" placeholder:"FILE"`
+	CertFile     string `help:"Client certificate for services that require one, in PEM." env:"BERTH_CERT_FILE,OS_CERT" placeholder:"FILE"`
+	KeyFile      string `help:"Key of --cert-file. Default: in the same file." env:"BERTH_KEY_FILE,OS_KEY" placeholder:"FILE"`
 	Output       string `short:"o" help:"Output format: table or json." enum:"table,json" default:"table"`
 
 	Stdout io.Writer    `kong:"-"` // for results; nil: standard output
 	Stderr io.Writer    `kong:"-"` // for messages; nil: standard error
-	HTTP   *http.Client `kong:"-"` // nil: a client with a timeout of one minute
+	HTTP   *http.Client `kong:"-"` // nil: a client with the certificates of the account and a timeout of one minute
+
+	Interrupt context.Context `kong:"-"` // ends when the user interrupts the command; nil: never
+
+	signed *commandAccount // of the first request; nil: not determined yet
+}
+
+// account returns the account of the command, which it determines at the first call.
+func (g *Globals) account() *commandAccount {
+	if g.signed == nil {
+		g.signed = newCommandAccount(g.Token, g.OSCloud, g.TLSFiles())
+	}
+	return g.signed
 }
 
 func (g *Globals) placement() *placement.Client {
-	return placement.NewClient(g.PlacementURL, g.HTTP, g.Token)
+	client := placement.NewClient("", g.HTTP, "")
+	g.account().connect(client.REST, placement.CatalogType, g.PlacementURL, DefaultPlacementURL)
+	return client
 }
 
 func (g *Globals) compute() *compute.Client {
-	return compute.NewClient(g.ComputeURL, g.HTTP, g.Token)
+	client := compute.NewClient("", g.HTTP, "")
+	g.account().connect(client.REST, compute.CatalogType, g.ComputeURL, DefaultComputeURL)
+	return client
 }
 
 func (g *Globals) hosts() host.Client {
-	return host.Client{REST: &rest.Client{Base: strings.TrimSuffix(g.ComputeURL, "/"), HTTP: g.HTTP,
-		Headers: map[string]string{"X-Auth-Token": g.Token}}}
+	client := host.Client{REST: &rest.Client{HTTP: g.HTTP, Headers: map[string]string{}}}
+	g.account().connect(client.REST, compute.CatalogType, g.ComputeURL, DefaultComputeURL)
+	return client
+}
+
+// TLSFiles returns the files of --ca-file, --cert-file and --key-file.
+func (g *Globals) TLSFiles() rest.TLSFiles {
+	return rest.TLSFiles{CAFile: g.CAFile, CertFile: g.CertFile, KeyFile: g.KeyFile, Names: rest.TLSOptionNames{
+		CA: "--ca-file (or BERTH_CA_FILE)", Cert: "--cert-file (or BERTH_CERT_FILE)",
+		Key: "--key-file (or BERTH_KEY_FILE)"}}
 }
 
 func (g *Globals) stdout() io.Writer {
@@ -60,6 +87,15 @@ func (g *Globals) stderr() io.Writer {
 // commandTime is the time limit of one command.
 const commandTime = 2 * time.Minute
 
+// context returns the context of one command: it ends after commandTime, or when the user interrupts the command.
 func (g *Globals) context() (context.Context, context.CancelFunc) {
-	return context.WithTimeout(context.Background(), commandTime)
+	return context.WithTimeout(g.untilInterrupted(), commandTime)
+}
+
+// untilInterrupted returns a context without a time limit, for commands that have their own.
+func (g *Globals) untilInterrupted() context.Context {
+	if g.Interrupt == nil {
+		return context.Background()
+	}
+	return g.Interrupt
 }

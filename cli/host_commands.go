@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"context"
 	"strconv"
 	"strings"
 	"time"
@@ -14,8 +13,15 @@ import (
 // HostCmd groups the commands on hosts.
 type HostCmd struct {
 	List HostListCmd `cmd:"" help:"List hosts with the time of their last report and their conditions."`
+	Show HostShowCmd `cmd:"" help:"Show a host with its conditions, devices and servers."`
 	Down HostDownCmd `cmd:"" help:"Declare a host dead: resources that servers left there are released without its agent, and no server is scheduled to it. First make sure that the host does not run."`
 	Up   HostUpCmd   `cmd:"" help:"Undo 'host down'. Servers are scheduled to the host again after its agent has reported."`
+
+	Disable HostDisableCmd `cmd:"" help:"Schedule no servers to a host any more; its servers stay."`
+	Enable  HostEnableCmd  `cmd:"" help:"Schedule servers to a host again."`
+	Drain   HostDrainCmd   `cmd:"" help:"Disable a host and move all its servers away; with --plan, only show what would move where."`
+	Bind    HostBindCmd    `cmd:"" help:"Bind a host to the account that its agent signs in with, in place of another account."`
+	Unbind  HostUnbindCmd  `cmd:"" help:"Remove the binding of a host to an account: the next account that speaks for it is bound."`
 
 	Heal   HostHealCmd   `cmd:"" help:"Show allocations of servers on a host that Placement lacks; with --apply, write them."`
 	Forget HostForgetCmd `cmd:"" help:"Remove a host that will not return, and its providers from Placement. Fails while a server is on it."`
@@ -48,7 +54,10 @@ func (c *HostDownCmd) Run(g *Globals) error {
 				"--force", c.Host, ago.Round(time.Second), hostSilence)
 		}
 	}
-	return g.compute().HostDown(ctx, c.Host, true)
+	if err := g.compute().HostDown(ctx, c.Host, true); err != nil {
+		return err
+	}
+	return g.printHostResult(c.Host, "down", "what servers left there is released; evacuate its servers")
 }
 
 // HostForgetCmd removes a host.
@@ -89,27 +98,10 @@ func (c *HostUpCmd) Run(g *Globals) error {
 	}
 	ctx, cancel := g.context()
 	defer cancel()
-	return g.compute().HostDown(ctx, c.Host, false)
-}
-
-// report returns the last report of a host. It returns fault.Invalid if name cannot be the name of a host, and
-// fault.NotFound, with similar names, if no agent has reported for it.
-func (g *Globals) report(ctx context.Context, name string) (host.Report, error) {
-	if err := provider.CheckHostName(name); err != nil {
-		return host.Report{}, err
+	if err := g.compute().HostDown(ctx, c.Host, false); err != nil {
+		return err
 	}
-	list, err := g.hosts().Hosts(ctx)
-	if err != nil {
-		return host.Report{}, err
-	}
-	names := make([]string, 0, len(list))
-	for _, h := range list {
-		if h.Host == name {
-			return h, nil
-		}
-		names = append(names, h.Host)
-	}
-	return host.Report{}, provider.UnknownHost(name, names)
+	return g.printHostResult(c.Host, "up", "servers are scheduled to it after its agent has reported")
 }
 
 // HostListCmd lists the hosts whose agents have reported.

@@ -2,7 +2,9 @@ package cli
 
 import (
 	"cmp"
+	"context"
 	"fmt"
+	"maps"
 	"strings"
 
 	"github.com/openberth/berth/api/host"
@@ -14,15 +16,21 @@ type HostHealCmd struct {
 	Host          string `arg:"" help:"Name of the host."`
 	Apply         bool   `help:"Write the allocations. Without it, only show what would be written."`
 	Oversubscribe bool   `help:"With --apply: write allocations that exceed the capacity of the host."`
+	LongOutput
+}
+
+// Validate checks the flags.
+func (c *HostHealCmd) Validate() error {
+	if c.Oversubscribe && !c.Apply {
+		return fault.New(fault.Invalid, "", "--oversubscribe needs --apply: without it nothing is written")
+	}
+	return nil
 }
 
 // Run prints the allocations that Placement lacks for servers on the host, and consumers with allocations on the host
 // that are not placed there. With --apply it adds what is missing, and returns fault.Conflict if some of it could not
 // be added.
 func (c *HostHealCmd) Run(g *Globals) error {
-	if c.Oversubscribe && !c.Apply {
-		return fault.New(fault.Invalid, "", "--oversubscribe needs --apply: without it nothing is written")
-	}
 	ctx, cancel := g.context()
 	defer cancel()
 	var found host.Allocations
@@ -35,8 +43,12 @@ func (c *HostHealCmd) Run(g *Globals) error {
 	if err != nil {
 		return err
 	}
-	rows, left := healRows(found)
-	if err := g.print(found, []string{"Consumer", "Server", "Resources", "Action"}, rows); err != nil {
+	header := []string{"Server", "Resources", "Action"}
+	if c.Long {
+		header = append([]string{"Consumer"}, header...)
+	}
+	rows, left := healRows(found, c.names(ctx, g, found), c.Long)
+	if err := g.print(found, header, rows); err != nil {
 		return err
 	}
 	switch {
@@ -54,26 +66,51 @@ func (c *HostHealCmd) Run(g *Globals) error {
 	return err
 }
 
-// healRows returns the rows of the table, and how many consumers still lack allocations.
-func healRows(a host.Allocations) (rows [][]string, left int) {
+// names returns the names of the providers and of the consumers that are not servers of the host.
+func (c *HostHealCmd) names(ctx context.Context, g *Globals, a host.Allocations) names {
+	if c.Long || g.Output == "json" || len(a.Missing)+len(a.Foreign) == 0 {
+		return nil
+	}
+	var consumers []string
+	for _, f := range a.Foreign {
+		consumers = append(consumers, f.Consumer)
+	}
+	known := g.consumerNames(ctx, consumers)
+	maps.Copy(known, g.providerNames(ctx, nil))
+	return known
+}
+
+// healRows returns the rows of the table, and how many consumers still lack allocations. With long they begin with the
+// consumer's id.
+func healRows(a host.Allocations, known names, long bool) (rows [][]string, left int) {
+	row := func(consumer, name string, cells ...string) {
+		if name == "" {
+			name = known.of(consumer)
+		}
+		cells = append([]string{name}, cells...)
+		if long {
+			cells = append([]string{consumer}, cells...)
+		}
+		rows = append(rows, cells)
+	}
 	for _, m := range a.Missing {
 		if !m.Healed {
 			left++
 		}
 		outcome := cmp.Or(m.Outcome, "would be written")
-		rows = append(rows, []string{m.Consumer, m.Name, "lacks " + holdingText(m.Lacks), outcome})
+		row(m.Consumer, m.Name, "lacks "+holdingText(m.Lacks, known), outcome)
 	}
 	for _, f := range a.Foreign {
-		rows = append(rows, []string{f.Consumer, "-", "has " + holdingText(f.Holds), "nothing: " + f.Why})
+		row(f.Consumer, "", "has "+holdingText(f.Holds, known), "nothing: "+f.Why)
 	}
 	return rows, left
 }
 
 // holdingText formats amounts by provider.
-func holdingText(holds map[string]map[string]int) string {
+func holdingText(holds map[string]map[string]int, known names) string {
 	var parts []string
 	for _, id := range sortedKeys(holds) {
-		parts = append(parts, amountsText(holds[id])+" of provider "+id)
+		parts = append(parts, amountsText(holds[id])+" of provider "+known.of(id))
 	}
 	return strings.Join(parts, ", ")
 }

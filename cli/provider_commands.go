@@ -25,6 +25,7 @@ type ProviderCmd struct {
 // ProviderListCmd lists providers.
 type ProviderListCmd struct {
 	Query []string `arg:"" optional:"" help:"Filters of the API as key=value, such as resources=VCPU:1 or in_tree=UUID."`
+	LongOutput
 }
 
 type providerRow struct {
@@ -33,6 +34,12 @@ type providerRow struct {
 	Parent     provider.ID `json:"parent_provider_uuid,omitempty"`
 	Root       provider.ID `json:"root_provider_uuid"`
 	Generation int         `json:"generation"`
+}
+
+// Validate checks the query.
+func (c *ProviderListCmd) Validate() error {
+	_, err := queryOf(c.Query)
+	return err
 }
 
 // Run prints the providers.
@@ -47,13 +54,24 @@ func (c *ProviderListCmd) Run(g *Globals) error {
 	if err != nil {
 		return err
 	}
+	known := namesOf(list)
+	if len(query) > 0 && !c.Long && g.Output != "json" { // the list has not all parents and roots
+		known = g.providerNames(ctx, nil)
+	}
 	out, rows := []providerRow{}, [][]string{}
 	for _, p := range list {
 		out = append(out, providerRow{p.ID, p.Name, p.Parent, p.Root, p.Generation})
-		rows = append(rows, []string{string(p.ID), p.Name, strconv.Itoa(p.Generation), string(p.Root),
-			dash(string(p.Parent))})
+		row := []string{p.Name, strconv.Itoa(p.Generation), known.of(string(p.Root)), dash(known.of(string(p.Parent)))}
+		if c.Long {
+			row = []string{string(p.ID), p.Name, strconv.Itoa(p.Generation), string(p.Root), dash(string(p.Parent))}
+		}
+		rows = append(rows, row)
 	}
-	return g.print(out, []string{"UUID", "Name", "Generation", "Root", "Parent"}, rows)
+	header := []string{"Name", "Generation", "Root", "Parent"}
+	if c.Long {
+		header = []string{"UUID", "Name", "Generation", "Root", "Parent"}
+	}
+	return g.print(out, header, rows)
 }
 
 // ProviderTreeCmd prints trees.
@@ -191,8 +209,10 @@ func (c *ProviderShowCmd) Run(g *Globals) error {
 		treeDoc
 		Allocations map[resource.ConsumerID]resource.Amounts `json:"allocations"`
 	}{docOf(p, used), held}
-	rows := pairs("uuid", string(p.ID), "name", p.Name, "generation", strconv.Itoa(p.Generation), "root", string(p.Root),
-		"parent", dash(string(p.Parent)), "traits", dash(strings.Join(strs(p.Traits), " ")), "aggregates",
+	known := namesOf(tree.Providers)
+	rows := pairs("uuid", string(p.ID), "name", p.Name, "generation", strconv.Itoa(p.Generation), "root",
+		known.both(string(p.Root)), "parent", dash(known.both(string(p.Parent))), "traits",
+		dash(strings.Join(strs(p.Traits), " ")), "aggregates",
 		dash(strings.Join(strs(p.Aggregates), " ")))
 	for _, class := range inventoryOrder(p) {
 		i := p.Inventories[class]
@@ -200,8 +220,12 @@ func (c *ProviderShowCmd) Run(g *Globals) error {
 			fmt.Sprintf("%d of %d used (total %d, reserved %d, min %d, max %d, step %d, ratio %g)",
 				used[class], i.Capacity(), i.Total, i.Reserved, i.MinUnit, i.MaxUnit, i.StepSize, i.AllocationRatio)})
 	}
+	var holders names
+	if g.Output != "json" {
+		holders = g.consumerNames(ctx, strs(sortedKeys(held)))
+	}
 	for _, consumer := range sortedKeys(held) {
-		rows = append(rows, []string{"held by " + string(consumer), held[consumer].String()})
+		rows = append(rows, []string{"held by " + holders.both(string(consumer)), held[consumer].String()})
 	}
 	return g.print(doc, []string{"Field", "Value"}, rows)
 }

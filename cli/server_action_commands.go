@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 
 	"github.com/openberth/berth/api/compute"
 	"github.com/openberth/berth/fault"
@@ -12,52 +13,37 @@ type Waiting struct {
 	Wait bool `help:"Wait until it is done; fail if a server is then in ERROR."`
 }
 
-// act requests an action for each server. With w.Wait it waits for the results and prints them.
+// act requests an action for each server, and prints for each that it was requested. With w.Wait it waits for the
+// operations and prints the servers.
 func (g *Globals) act(w Waiting, servers []string, action string, args map[string]any) error {
 	ctx, cancel := g.context()
 	defer cancel()
-	client := g.compute()
-	ids := []string{}
-	for _, name := range servers {
-		s, err := client.Server(ctx, name)
-		if err != nil {
-			return err
-		}
-		ids = append(ids, s.ID)
-	}
-	for _, id := range ids {
-		if err := client.Act(ctx, id, action, args); err != nil {
-			return err
-		}
-	}
+	results, good, failed := g.eachServer(ctx, servers, "requested", func(ctx context.Context, s compute.Server) error {
+		return g.compute().Act(ctx, s.ID, action, args)
+	})
 	if !w.Wait {
-		return nil
+		return errors.Join(g.printResults(results), failed)
 	}
+	watch := g.watch()
 	var list []compute.Server
-	for _, id := range ids {
-		s, err := settled(ctx, client, id)
+	for _, s := range good {
+		s, err := watch.settled(ctx, s.ID)
 		if err != nil {
-			return err
+			failed = errors.Join(failed, of(s.Name, len(servers), err))
+			if ctx.Err() != nil {
+				break
+			}
+			continue
 		}
 		list = append(list, s)
 	}
-	if err := g.printServers(list); err != nil {
+	if ctx.Err() != nil {
+		return failed
+	}
+	if err := g.printServers(ctx, list, false); err != nil {
 		return err
 	}
-	return failures(list)
-}
-
-// settled waits until a server has no task in progress.
-func settled(ctx context.Context, client *compute.Client, id string) (compute.Server, error) {
-	for {
-		s, err := client.Server(ctx, id)
-		if err != nil || s.TaskState == nil || *s.TaskState == "" {
-			return s, err
-		}
-		if err := pause(ctx); err != nil {
-			return s, err
-		}
-	}
+	return errors.Join(failed, failures(list))
 }
 
 // ServerActionCmd requests one action, without arguments, for each server.
@@ -149,6 +135,14 @@ type ServerEvacuateCmd struct {
 	Waiting
 }
 
+// Validate checks that servers are given.
+func (c *ServerEvacuateCmd) Validate() error {
+	if len(c.Servers) == 0 && c.From == "" {
+		return fault.New(fault.Invalid, "", "no servers given: name servers, or a host with --from")
+	}
+	return nil
+}
+
 // Run requests the action.
 func (c *ServerEvacuateCmd) Run(g *Globals) error {
 	servers := c.Servers
@@ -165,9 +159,6 @@ func (c *ServerEvacuateCmd) Run(g *Globals) error {
 		for _, s := range list {
 			servers = append(servers, s.ID)
 		}
-	}
-	if len(servers) == 0 && c.From == "" {
-		return fault.New(fault.Invalid, "", "no servers given: name servers, or a host with --from")
 	}
 	args := map[string]any{}
 	if c.Host != "" {

@@ -2,11 +2,10 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"time"
 
 	"github.com/openberth/berth/api/compute"
-	"github.com/openberth/berth/backoff"
 	"github.com/openberth/berth/fault"
 )
 
@@ -19,11 +18,16 @@ type ServerCreateCmd struct {
 	Wait   bool   `help:"Wait until each is ACTIVE or ERROR; fail if any is in ERROR."`
 }
 
-// Run creates the servers and prints them.
-func (c *ServerCreateCmd) Run(g *Globals) error {
+// Validate checks the flags.
+func (c *ServerCreateCmd) Validate() error {
 	if c.Count < 1 {
 		return fault.New(fault.Invalid, "", "--count %d is not valid: it must be 1 or more", c.Count)
 	}
+	return nil
+}
+
+// Run creates the servers and prints them.
+func (c *ServerCreateCmd) Run(g *Globals) error {
 	ctx, cancel := g.context()
 	defer cancel()
 	client := g.compute()
@@ -44,79 +48,19 @@ func (c *ServerCreateCmd) Run(g *Globals) error {
 		s, err := client.Server(ctx, made.ID)
 		return []compute.Server{s}, err
 	}
-	list, err := read()
-	for c.Wait && err == nil && building(list) {
-		if err = pause(ctx); err == nil {
-			list, err = read()
-		}
+	var list []compute.Server
+	if c.Wait {
+		list, err = g.watch().built(ctx, read)
+	} else {
+		list, err = read()
 	}
 	if err != nil {
 		return err
 	}
-	if err := g.printServers(list); err != nil {
+	if err := g.printServers(ctx, list, false); err != nil {
 		return err
 	}
 	return failures(list)
-}
-
-func building(list []compute.Server) bool {
-	for _, s := range list {
-		if s.Status == "BUILD" {
-			return true
-		}
-	}
-	return false
-}
-
-// failures returns the fault of the first server in ERROR.
-func failures(list []compute.Server) error {
-	for _, s := range list {
-		if s.Status == "ERROR" && s.Fault != nil {
-			return fault.New(fault.NoCapacity, "", "server %s is in ERROR: %s; see `berth server why %s`", s.Name,
-				s.Fault.Message, s.ID)
-		}
-	}
-	return nil
-}
-
-func pause(ctx context.Context) error {
-	if backoff.Sleep(ctx, 100*time.Millisecond) != nil {
-		return fault.New(fault.Unavailable, "", "not finished in time: the operation continues; see `berth server list`")
-	}
-	return nil
-}
-
-func (g *Globals) printServers(list []compute.Server) error {
-	rows := [][]string{}
-	for _, s := range list {
-		rows = append(rows, []string{s.ID, s.Name, statusOf(s), dash(hostOf(s)), dash(faultOf(s))})
-	}
-	if list == nil {
-		list = []compute.Server{}
-	}
-	return g.print(list, []string{"ID", "Name", "Status", "Host", "Fault"}, rows)
-}
-
-// statusOf returns the status with the task in progress: "ACTIVE/deleting".
-func statusOf(s compute.Server) string {
-	if s.TaskState == nil || *s.TaskState == "" {
-		return s.Status
-	}
-	return s.Status + "/" + *s.TaskState
-}
-
-func hostOf(s compute.Server) string {
-	if s.Place == nil || s.Place.Host == nil {
-		return ""
-	}
-	return *s.Place.Host
-}
-
-func faultOf(s compute.Server) string {
-	if s.Fault == nil {
-		return ""
-	}
-	return s.Fault.Message
 }
 
 // ServerListCmd lists servers.
@@ -124,20 +68,26 @@ type ServerListCmd struct {
 	Name    string `help:"Only names that match this regular expression."`
 	Status  string `help:"Only servers in this status."`
 	Host    string `help:"Only servers on this host."`
-	All     bool   `help:"Servers of all projects." default:"true" negatable:""`
+	All     *bool  `help:"Servers of all projects, or with --no-all of one's own. Default: all that the user may list." negatable:""`
 	Deleted bool   `help:"Only deleted servers."`
+	LongOutput
 }
 
 // Run prints the servers.
 func (c *ServerListCmd) Run(g *Globals) error {
 	ctx, cancel := g.context()
 	defer cancel()
-	list, err := g.compute().Servers(ctx, compute.ListServers{Name: c.Name, Status: c.Status, Host: c.Host,
-		AllProjects: c.All, Deleted: c.Deleted})
+	wanted := compute.ListServers{Name: c.Name, Status: c.Status, Host: c.Host, AllProjects: c.All == nil || *c.All,
+		Deleted: c.Deleted}
+	list, err := g.compute().Servers(ctx, wanted)
+	if c.All == nil && fault.Is(err, fault.Forbidden) { // the user lists one project only
+		wanted.AllProjects = false
+		list, err = g.compute().Servers(ctx, wanted)
+	}
 	if err != nil {
 		return err
 	}
-	return g.printServers(list)
+	return g.printServers(ctx, list, c.Long)
 }
 
 // ServerShowCmd shows one server.
@@ -163,7 +113,7 @@ func (c *ServerShowCmd) Run(g *Globals) error {
 		rows = append(rows, []string{"flavor", s.Flavor.Name})
 	}
 	devices, err := g.hosts().Devices(ctx)
-	if err != nil {
+	if err != nil && !fault.Is(err, fault.Forbidden) { // users do not see the devices of hosts
 		return err
 	}
 	for _, d := range devices {
@@ -181,35 +131,29 @@ type ServerDeleteCmd struct {
 	Wait    bool     `help:"Wait until they no longer exist."`
 }
 
-// Run deletes each server; with --wait it returns when they no longer exist.
+// Run deletes each server and prints the results; with --wait it returns when they no longer exist.
 func (c *ServerDeleteCmd) Run(g *Globals) error {
 	ctx, cancel := g.context()
 	defer cancel()
-	client := g.compute()
-	ids := []string{}
-	for _, name := range c.Servers {
-		s, err := client.Server(ctx, name)
-		if err != nil {
-			return err
+	results, good, failed := g.eachServer(ctx, c.Servers, "deletion requested",
+		func(ctx context.Context, s compute.Server) error { return g.compute().DeleteServer(ctx, s.ID) })
+	watch := g.watch()
+	for _, s := range good {
+		if !c.Wait {
+			break
 		}
-		ids = append(ids, s.ID)
-	}
-	for _, id := range ids {
-		if err := client.DeleteServer(ctx, id); err != nil {
-			return err
-		}
-	}
-	for _, id := range ids {
-		for c.Wait {
-			if _, err := client.Server(ctx, id); fault.Is(err, fault.NotFound) {
-				break
-			} else if err != nil {
-				return err
+		if err := watch.gone(ctx, s.ID); err != nil {
+			failed = errors.Join(failed, of(s.Name, len(c.Servers), err))
+			if ctx.Err() != nil {
+				return failed
 			}
-			if err := pause(ctx); err != nil {
-				return err
+			continue
+		}
+		for i := range results {
+			if results[i].ID == s.ID {
+				results[i].Result = "deleted"
 			}
 		}
 	}
-	return nil
+	return errors.Join(g.printResults(results), failed)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"net/url"
 	"strings"
 
 	"github.com/openberth/berth/api/compute"
@@ -13,6 +14,7 @@ import (
 // ServerWhyCmd explains the decisions about a server.
 type ServerWhyCmd struct {
 	Server string `arg:"" help:"Name or id; a deleted server only by id."`
+	LongOutput
 }
 
 // Run prints the decisions.
@@ -26,7 +28,11 @@ func (c *ServerWhyCmd) Run(g *Globals) error {
 	if g.Output == "json" {
 		return g.print(why, nil, nil)
 	}
-	return PrintWhy(g.stdout(), why)
+	var providers names
+	if why.Choice != nil && !c.Long {
+		providers = g.providerNames(ctx, url.Values{"in_tree": {why.Choice.Root}})
+	}
+	return PrintWhy(g.stdout(), why, providers, c.Long)
 }
 
 // findWhy looks the server up by id first, because a deleted server is found only by id.
@@ -42,8 +48,10 @@ func findWhy(ctx context.Context, client *compute.Client, name string) (compute.
 	return client.Why(ctx, s.ID)
 }
 
-// PrintWhy writes the decisions: the request groups, the choice, the devices and the history.
-func PrintWhy(w io.Writer, why compute.Why) error {
+// PrintWhy writes the decisions: the request groups, the choice, the devices and the history. Providers are shown by
+// name, from providers by id. Equal groups and devices of one alias are one line; with long each has its own, with its
+// id.
+func PrintWhy(w io.Writer, why compute.Why, providers map[string]string, long bool) error {
 	var b strings.Builder
 	status := why.Status
 	if why.Task != "" {
@@ -55,28 +63,17 @@ func PrintWhy(w io.Writer, why compute.Why) error {
 	}
 	b.WriteString("\n")
 	printWords(&b, why)
-	b.WriteString("request groups:\n")
-	for _, g := range why.Groups {
-		fmt.Fprintf(&b, "  %q wants %s", g.Suffix, amountsText(g.Resources))
-		for _, t := range g.Required {
-			fmt.Fprintf(&b, ", with %s", t)
-		}
-		for _, t := range g.Forbidden {
-			fmt.Fprintf(&b, ", without %s", t)
-		}
-		b.WriteString("\n")
-	}
-	if c := why.Choice; c != nil {
-		fmt.Fprintf(&b, "chosen on %s:\n", c.Host)
-		for _, id := range sortedKeys(c.Allocation) {
-			fmt.Fprintf(&b, "  %s from provider %s\n", amountsText(c.Allocation[id]), id)
-		}
-	}
-	for _, d := range why.Devices {
-		fmt.Fprintf(&b, "device %s serves request %s\n", d.Address, d.RequestID)
+	if long {
+		printGroups(&b, why, names(providers))
+	} else {
+		printGrouped(&b, why, names(providers))
 	}
 	if m := why.Move; m != nil {
-		fmt.Fprintf(&b, "%s in progress: migration %s holds its resources on %s: %s\n", m.Kind, m.Migration, m.Source.Host,
+		migration := "it"
+		if long {
+			migration = "migration " + m.Migration
+		}
+		fmt.Fprintf(&b, "%s in progress: %s holds resources on %s: %s\n", m.Kind, migration, m.Source.Host,
 			devicesText(m.Source.Devices))
 	}
 	for _, l := range why.Leftovers {
@@ -97,8 +94,9 @@ func PrintWhy(w io.Writer, why compute.Why) error {
 		fmt.Fprintf(&b, "  %s\n", why.Details)
 	}
 	b.WriteString("history:\n")
+	named := replacer(providers)
 	for _, m := range why.History {
-		fmt.Fprintf(&b, "  %s  %s", m.At.UTC().Format("15:04:05.000"), m.Text)
+		fmt.Fprintf(&b, "  %s  %s", m.At.UTC().Format("15:04:05.000"), named.Replace(m.Text))
 		if m.Times > 1 {
 			fmt.Fprintf(&b, " (%d times)", m.Times)
 		}
@@ -120,22 +118,4 @@ func printWords(b *strings.Builder, why compute.Why) {
 	for _, c := range why.Constraints {
 		fmt.Fprintf(b, "%s is %q, from %s\n", c.Key, c.Value, strings.Join(c.Sources, " and "))
 	}
-}
-
-func amountsText(amounts map[string]int) string {
-	parts := []string{}
-	for _, class := range sortedKeys(amounts) {
-		parts = append(parts, fmt.Sprintf("%s:%d", class, amounts[class]))
-	}
-	if len(parts) == 0 {
-		return "no resources"
-	}
-	return strings.Join(parts, ",")
-}
-
-func devicesText(addresses []string) string {
-	if len(addresses) == 0 {
-		return "no devices"
-	}
-	return "devices " + strings.Join(addresses, ", ")
 }

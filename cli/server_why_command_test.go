@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -15,7 +16,8 @@ func TestPrintWhy(t *testing.T) {
 			"image property hw_numa_nodes"}}},
 		Groups: []compute.WhyGroup{{Suffix: "r-0", Resources: map[string]int{"CUSTOM_A": 1}, Required: []string{"T"},
 			Forbidden: []string{"U"}}},
-		Fault: "No valid host was found: nothing fits.", History: []compute.WhyHistoryEntry{{Text: "asks", Times: 2}}})
+		Fault: "No valid host was found: nothing fits.", History: []compute.WhyHistoryEntry{{Text: "asks", Times: 2}}}, nil,
+		false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -25,5 +27,42 @@ func TestPrintWhy(t *testing.T) {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("no %q in\n%s", want, b.String())
 		}
+	}
+}
+
+// Equal groups, providers and devices are one line each; with long, each has its own line with its id.
+func TestPrintWhyOfNineDevices(t *testing.T) {
+	why := compute.Why{ID: "id", Name: "web", Status: "ACTIVE", Flavor: "f", Host: "h",
+		Groups:   []compute.WhyGroup{{Resources: map[string]int{"VCPU": 1}}},
+		Requests: []compute.WhyRequest{{ID: "r", Alias: "vf", Count: 9}},
+		Choice: &compute.WhyChoice{Host: "h", Allocation: map[string]map[string]int{"root": {"VCPU": 1},
+			"p1": {"CUSTOM_VF": 4}, "p2": {"CUSTOM_VF": 4}, "p3": {"CUSTOM_VF": 1}}},
+		History: []compute.WhyHistoryEntry{{Text: "4 of alias vf from provider p1"}}}
+	for i := range 9 {
+		why.Groups = append(why.Groups, compute.WhyGroup{Suffix: fmt.Sprintf("r-%d", i),
+			Resources: map[string]int{"CUSTOM_VF": 1}})
+		why.Devices = append(why.Devices, compute.WhyDevice{RequestID: "r", Address: fmt.Sprintf("0000:10:00.%d", i)})
+	}
+	var b strings.Builder
+	names := map[string]string{"p1": "h_10", "p2": "h_11", "root": "h"}
+	if err := PrintWhy(&b, why, names, false); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"\n  the server wants VCPU:1\n", "\n  alias vf wants CUSTOM_VF:1 (9 times)\n",
+		"\n  CUSTOM_VF:4 from each of h_10, h_11\n", "\n  CUSTOM_VF:1 from p3\n", "\n  VCPU:1 from h\n",
+		"\nalias vf: devices 0000:10:00.0, 0000:10:00.1", "4 of alias vf from provider h_10\n"} {
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("no %q in\n%s", want, b.String())
+		}
+	}
+	if lines := strings.Count(b.String(), "\n"); lines > 12 {
+		t.Errorf("%d lines:\n%s", lines, b.String())
+	}
+	var long strings.Builder
+	if err := PrintWhy(&long, why, nil, true); err != nil {
+		t.Fatal(err)
+	}
+	if strings.Count(long.String(), "serves request r\n") != 9 || !strings.Contains(long.String(), `"r-8" wants`) {
+		t.Error(long.String())
 	}
 }

@@ -39,6 +39,19 @@ func CheckURL(text string) error {
 	return err
 }
 
+// Describe returns a description of the database of a URL, without credentials, and the file of an SQLite database;
+// file is empty for others and for a database in memory.
+func Describe(text string) (description, file string, err error) {
+	a, err := parseURL(text)
+	if err != nil {
+		return "", "", err
+	}
+	if a.dialect == SQLite {
+		file = a.database
+	}
+	return a.place(), file, nil
+}
+
 // parseURL parses a SQLAlchemy URL. Its errors name the wrong part and never contain user, password or the values of
 // options.
 func parseURL(text string) (address, error) {

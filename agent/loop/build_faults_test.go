@@ -2,8 +2,6 @@ package loop
 
 import (
 	"context"
-	"fmt"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -63,76 +61,5 @@ func TestBuildFaults(t *testing.T) {
 		must(t, stop())
 		contains(t, w.compute.guest("s1").Message, "no daemon")
 		w.checkConsistent()
-	})
-	scenario(t, "the slow build of an unassigned guest is cancelled", func(t *testing.T, w *testHost) {
-		w.guests.Fail = func(ctx context.Context, operation, _ string) error {
-			if operation == "build" {
-				<-ctx.Done()
-				return fault.Wrap(fault.Unavailable, "test", ctx.Err())
-			}
-			return nil
-		}
-		_, stop := w.startReported()
-		w.compute.assign(w.server("s1", name1))
-		w.untilPhase(host.Claimed, "s1")
-		w.compute.assign()
-		w.untilPhase(host.Gone, "s1")
-		must(t, stop())
-		w.checkConsistent()
-	})
-	scenario(t, "a vanished guest is built again with its devices", func(t *testing.T, w *testHost) {
-		_, stop := w.startReported()
-		w.compute.assign(w.server("s1", name1))
-		w.untilPhase(host.Running, "s1")
-		must(t, w.guests.Destroy(t.Context(), "s1"))
-		w.until("it is back", func() bool { return slices.Equal(w.running(), []string{"s1"}) })
-		time.Sleep(time.Minute)
-		must(t, stop())
-		w.checkConsistent("s1")
-	})
-	scenario(t, "an observation older than a guest is ignored", func(t *testing.T, w *testHost) {
-		slow := make(chan struct{})
-		var observations atomic.Int32
-		w.guests.Fail = func(_ context.Context, operation, _ string) error {
-			if operation == "capacity" && observations.Add(1) == 2 { // after the guests were read
-				<-slow
-			}
-			return nil
-		}
-		_, stop := w.startReported()
-		time.Sleep(90 * time.Second)
-		w.compute.assign(w.server("s1", name1))
-		w.untilPhase(host.Running, "s1")
-		close(slow)
-		time.Sleep(10 * time.Second)
-		must(t, stop())
-		if n := strings.Count(w.compute.logText(), "s1 running"); n != 1 {
-			t.Errorf("running is reported %d times", n)
-		}
-	})
-	scenario(t, "the number of concurrent builds is limited", func(t *testing.T, w *testHost) {
-		var now, most atomic.Int32
-		w.options.Parallel = 3
-		w.guests.Fail = func(_ context.Context, operation, _ string) error {
-			if operation == "build" {
-				most.Store(max(most.Load(), now.Add(1)))
-				time.Sleep(time.Second)
-				now.Add(-1)
-			}
-			return nil
-		}
-		_, stop := w.startReported()
-		var all []host.Server
-		for i := range 10 {
-			all = append(all, w.server(fmt.Sprintf("s%d", i)))
-		}
-		w.compute.assign(all...)
-		for _, s := range all {
-			w.untilPhase(host.Running, s.ID)
-		}
-		must(t, stop())
-		if most.Load() != 3 {
-			t.Errorf("%d at once", most.Load())
-		}
 	})
 }

@@ -59,10 +59,10 @@ func takeover(err error) time.Duration {
 	return taken.Wait
 }
 
-// fence handles the fault of a report or a watch: a Conflict means that another agent serves the host. Then this agent
-// changes nothing until compute accepts a report.
+// fence handles the fault of a report or a watch: a Conflict means that another agent serves the host, Forbidden that
+// compute rejects the account of this one. Then this agent changes nothing until compute accepts a report.
 func (c *core) fence(err error) {
-	if !fault.Is(err, fault.Conflict) || c.fenced {
+	if !fault.Is(err, fault.Conflict) && !fault.Is(err, fault.Forbidden) || c.fenced {
 		return
 	}
 	c.fenced, c.wake = true, true

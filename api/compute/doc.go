@@ -16,7 +16,7 @@
 //	GET              /v2.1/servers/{id}/migrations   moves in progress (admins)
 //	GET              /v2.1/os-migrations             all moves (admins)
 //	GET              /v2.1/os-services               the agents of hosts (admins)
-//	PUT              /v2.1/os-services/…             forced_down (admins)
+//	PUT              /v2.1/os-services/…             status, disabled_reason, forced_down (admins)
 //	GET POST         /v2.1/flavors                   list (id, name), create
 //	GET              /v2.1/flavors/detail
 //	GET PUT DELETE   /v2.1/flavors/{id}              PUT changes the description

@@ -108,6 +108,17 @@ func (c *Client) CreateFlavor(ctx context.Context, f CreateFlavor) (Flavor, erro
 	return out.Flavor, err
 }
 
+// DescribeFlavor changes the description of a flavor; an empty text removes it.
+func (c *Client) DescribeFlavor(ctx context.Context, id, description string) error {
+	var text *string
+	if description != "" {
+		text = &description
+	}
+	body := map[string]any{"flavor": Described{Description: text}}
+	_, err := c.REST.Do(ctx, http.MethodPut, "/v2.1/flavors/"+url.PathEscape(id), body, nil)
+	return err
+}
+
 // DeleteFlavor removes a flavor. Servers made from it keep what they have.
 func (c *Client) DeleteFlavor(ctx context.Context, id string) error {
 	_, err := c.REST.Do(ctx, http.MethodDelete, "/v2.1/flavors/"+url.PathEscape(id), nil, nil)

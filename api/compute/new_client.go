@@ -1,6 +1,7 @@
 package compute
 
 import (
+	"context"
 	"net/http"
 	"strings"
 
@@ -30,4 +31,25 @@ func NewClient(base string, client *http.Client, token string) *Client {
 		VersionHeader:       Service + " " + Max.String(),
 		LegacyVersionHeader: Max.String(),
 	}}}
+}
+
+// CatalogType is the type of the service in Keystone's catalog.
+const CatalogType = "compute"
+
+// RootURL returns the address of a service without the version and the project that its URL has in a catalog:
+// http://controller:8774 for http://controller:8774/v2.1/PROJECT.
+func RootURL(address string) string {
+	before, _, _ := strings.Cut(address+"/", "/v2.1/")
+	return strings.TrimRight(before, "/")
+}
+
+// LocateRoot returns a function that returns the RootURL of what locate returns; nil if locate is nil.
+func LocateRoot(locate func(context.Context) (string, error)) func(context.Context) (string, error) {
+	if locate == nil {
+		return nil
+	}
+	return func(ctx context.Context) (string, error) {
+		address, err := locate(ctx)
+		return RootURL(address), err
+	}
 }

@@ -2,6 +2,7 @@ package compute
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"net/url"
 )
@@ -29,5 +30,27 @@ func (c *Client) HostDown(ctx context.Context, host string, down bool) error {
 		method = http.MethodDelete
 	}
 	_, err := c.REST.Do(ctx, method, "/berth/v1/hosts/"+url.PathEscape(host)+"/down", nil, nil)
+	return err
+}
+
+// Services lists the agents of hosts.
+func (c *Client) Services(ctx context.Context) ([]ServiceDoc, error) {
+	var out struct {
+		Services []ServiceDoc `json:"services"`
+	}
+	_, err := c.REST.Do(ctx, http.MethodGet, "/v2.1/os-services?binary="+Binary, nil, &out)
+	return out.Services, err
+}
+
+// SetServiceStatus enables or disables the service of a host. The service is one that Services has returned.
+func (c *Client) SetServiceStatus(ctx context.Context, service ServiceDoc, enabled bool, reason string) error {
+	body := map[string]string{"status": "enabled"}
+	if !enabled {
+		body["status"] = "disabled"
+		if reason != "" {
+			body["disabled_reason"] = reason
+		}
+	}
+	_, err := c.REST.Do(ctx, http.MethodPut, "/v2.1/os-services/"+url.PathEscape(fmt.Sprint(service.ID)), body, nil)
 	return err
 }

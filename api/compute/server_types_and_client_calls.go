@@ -247,6 +247,15 @@ func (c *Client) Server(ctx context.Context, idOrName string) (Server, error) {
 	return named[0], nil
 }
 
+// ServerByID returns one server by its id alone.
+func (c *Client) ServerByID(ctx context.Context, id string) (Server, error) {
+	var out struct {
+		Server Server `json:"server"`
+	}
+	_, err := c.REST.Do(ctx, http.MethodGet, "/v2.1/servers/"+url.PathEscape(id), nil, &out)
+	return out.Server, err
+}
+
 // DeleteServer requests the deletion of a server. The server is deleted once Server returns fault.NotFound.
 func (c *Client) DeleteServer(ctx context.Context, id string) error {
 	_, err := c.REST.Do(ctx, http.MethodDelete, "/v2.1/servers/"+url.PathEscape(id), nil, nil)

@@ -35,6 +35,14 @@ func Defaults() Options {
 	}
 }
 
+// ComputeDefaults returns the default options of OpenStack's Nova.
+func ComputeDefaults() Options {
+	o := Defaults()
+	o.ExposeHeaders = append(o.ExposeHeaders, "X-OpenStack-Nova-API-Version")
+	o.AllowHeaders = append(o.AllowHeaders, "X-OpenStack-Nova-API-Version")
+	return o
+}
+
 // Handler sets the CORS headers of answers. A nil Handler changes no answer. It is safe for concurrent use.
 type Handler struct {
 	opts    Options

@@ -26,8 +26,17 @@ type Report struct {
 	// Set by compute.
 	Seen      time.Time `json:"seen,omitzero"`           // when the report was received
 	Dead      bool      `json:"dead,omitempty"`          // an operator has declared the host dead
+	Disabled  bool      `json:"disabled,omitempty"`      // an operator has disabled the host: no server is scheduled to it
 	Connected bool      `json:"connected,omitempty"`     // the agent has an open stream of assignments
+	Account   string    `json:"account,omitempty"`       // id of the user that the host is bound to
 	Quiet     float64   `json:"quiet_seconds,omitempty"` // since the last sign of life, measured with a monotonic clock
+
+	DisabledReason string `json:"disabled_reason,omitempty"` // as the operator gave it
+}
+
+// Account is the account that may speak for a host.
+type Account struct {
+	Account string `json:"account"` // the id of the user
 }
 
 // Sender returns the sender of the report.

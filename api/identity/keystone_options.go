@@ -18,7 +18,8 @@ import (
 // KeystoneOptions are the options of [keystone_authtoken]. AuthURL is required, and either a user with a password or an
 // application credential.
 type KeystoneOptions struct {
-	Group string // their group, for errors; empty: keystone_authtoken
+	Group string                     // their group, for errors; empty: keystone_authtoken
+	Place func(option string) string // names an option, or all with "", in errors; nil: [Group] option
 
 	AuthURL   string // auth_url, with or without /v3
 	PublicURL string // www_authenticate_uri, sent to callers without a token; empty: AuthURL
@@ -47,15 +48,15 @@ type KeystoneOptions struct {
 
 func (o KeystoneOptions) check() error {
 	missing := func(option, remedy string) error {
-		return fault.New(fault.Invalid, "identity.NewKeystone", "[%s] %s is missing; %s", o.section(), option, remedy)
+		return fault.New(fault.Invalid, "identity.NewKeystone", "%s is missing; %s", o.place(option), remedy)
 	}
 	address, err := url.Parse(o.AuthURL)
 	switch {
 	case o.AuthURL == "":
 		return missing("auth_url", "write Keystone's address, such as http://controller:5000")
 	case err != nil || address.Host == "" || address.Scheme != "http" && address.Scheme != "https":
-		return fault.New(fault.Invalid, "identity.NewKeystone", "[%s] auth_url = %s is not an HTTP URL; "+
-			"write one such as http://controller:5000", o.section(), o.AuthURL)
+		return fault.New(fault.Invalid, "identity.NewKeystone", "%s = %s is not an HTTP URL; "+
+			"write one such as http://controller:5000", o.place("auth_url"), o.AuthURL)
 	case o.usesApplicationCredential():
 		if o.ApplicationCredentialSecret == "" {
 			return missing("application_credential_secret", "write it, or use auth_type = password")
@@ -87,11 +88,11 @@ func (o KeystoneOptions) tls() (*tls.Config, error) {
 	if o.CAFile != "" {
 		pem, err := os.ReadFile(o.CAFile)
 		if err != nil {
-			return nil, fault.New(fault.Invalid, op, "[%s] cafile cannot be read: %w", o.section(), err)
+			return nil, fault.New(fault.Invalid, op, "%s cannot be read: %w", o.place("cafile"), err)
 		}
 		c.RootCAs = x509.NewCertPool()
 		if !c.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, fault.New(fault.Invalid, op, "[%s] cafile = %s holds no certificate in PEM", o.section(), o.CAFile)
+			return nil, fault.New(fault.Invalid, op, "%s = %s holds no certificate in PEM", o.place("cafile"), o.CAFile)
 		}
 	}
 	if o.CertFile != "" {
@@ -101,7 +102,7 @@ func (o KeystoneOptions) tls() (*tls.Config, error) {
 		}
 		pair, err := tls.LoadX509KeyPair(o.CertFile, keyFile)
 		if err != nil {
-			return nil, fault.New(fault.Invalid, op, "[%s] certfile and keyfile cannot be used: %w", o.section(), err)
+			return nil, fault.New(fault.Invalid, op, "%s and keyfile cannot be used: %w", o.place("certfile"), err)
 		}
 		c.Certificates = []tls.Certificate{pair}
 	}
@@ -177,6 +178,7 @@ func ReadKeystone(c *config.Config) (o KeystoneOptions, warnings []string, err e
 type reader struct {
 	c     *config.Config
 	group string
+	more  string // further values of auth_type, each with a comma, for errors
 	err   error
 }
 
@@ -250,7 +252,7 @@ func (read *reader) invalidAuthType() {
 	if read.err != nil {
 		return
 	}
-	const remedy = "write password or v3applicationcredential"
+	remedy := "write " + read.more + "password or v3applicationcredential"
 	if e, found := read.c.Get(read.group, "auth_type", config.Name{Option: "auth_plugin"}); found {
 		read.err = e.Fault("identity.ReadKeystone", "Berth does not support this auth_type; %s", remedy)
 		return

@@ -32,9 +32,7 @@ func KnownAccount(group string) []config.Name {
 func ReadAccount(c *config.Config, group string) (o KeystoneOptions, signs bool, err error) {
 	read := reader{c: c, group: group}
 	o.Group = group
-	o.CAFile, o.CertFile, o.KeyFile = read.text("cafile"), read.text("certfile"), read.text("keyfile")
-	o.Insecure = read.flag("insecure")
-	o.Timeout = time.Duration(read.number("timeout", 10, 1, 600)) * time.Second
+	read.connection(&o)
 	if section := read.text("auth_section"); section != "" {
 		read.group, o.Group = section, section
 	}
@@ -44,12 +42,27 @@ func ReadAccount(c *config.Config, group string) (o KeystoneOptions, signs bool,
 	return o, signs, read.err
 }
 
-// section returns the group of the options.
+// connection reads the options for connections: the certificates and the time limit.
+func (read *reader) connection(o *KeystoneOptions) {
+	o.CAFile, o.CertFile, o.KeyFile = read.text("cafile"), read.text("certfile"), read.text("keyfile")
+	o.Insecure = read.flag("insecure")
+	o.Timeout = time.Duration(read.number("timeout", 10, 1, 600)) * time.Second
+}
+
+// section returns the group of the options, for errors.
 func (o KeystoneOptions) section() string {
 	if o.Group == "" {
 		return group
 	}
 	return o.Group
+}
+
+// place names an option in errors, or all options with "".
+func (o KeystoneOptions) place(option string) string {
+	if o.Place != nil {
+		return o.Place(option)
+	}
+	return strings.TrimSpace("[" + o.section() + "] " + option)
 }
 
 // Client returns an HTTP client with the options' certificates and time-out. It follows no redirection, so that a token

@@ -100,12 +100,12 @@ func (k *Keystone) authenticate(ctx context.Context) (session, error) {
 	switch status {
 	case http.StatusCreated, http.StatusOK:
 	case http.StatusUnauthorized, http.StatusForbidden, http.StatusBadRequest:
-		err := unavailable("Keystone at %s refuses %s (status %d); correct [%s]",
-			k.url, k.opts.userText(), status, k.opts.section())
+		err := unavailable("Keystone at %s refuses %s (status %d); correct %s",
+			k.url, k.opts.userText(), status, k.opts.place(""))
 		return session{refusal: err, until: began.Add(refusedBackoff)}, err
 	default:
 		return session{}, unavailable("Keystone at %s answered with status %d when this service signed in; "+
-			"check [%s] auth_url", k.url, status, k.opts.section())
+			"check %s", k.url, status, k.opts.place("auth_url"))
 	}
 	var doc tokenBody
 	s := session{token: header.Get("X-Subject-Token"), url: k.url}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/openberth/berth/api/identity"
+	"github.com/openberth/berth/api/trace"
 	"github.com/openberth/berth/backoff"
 	"github.com/openberth/berth/fault"
 )
@@ -167,9 +168,13 @@ func (c *Client) once(ctx context.Context, address string, header http.Header) (
 	if err != nil {
 		return 0, nil, fault.New(fault.Unavailable, op, "the image service cannot be called: %w", err)
 	}
-	request.Header = header
+	request.Header = header.Clone()
+	done := trace.Call(ctx, request)
 	response, err := c.o.HTTP.Do(request)
-	if err == nil {
+	if err != nil {
+		done(0)
+	} else {
+		done(response.StatusCode)
 		defer response.Body.Close()
 		body, err = io.ReadAll(io.LimitReader(response.Body, maxAnswer))
 	}

@@ -15,6 +15,7 @@ import (
 	"net/url"
 	"time"
 
+	"github.com/openberth/berth/api/trace"
 	"github.com/openberth/berth/fault"
 )
 
@@ -23,6 +24,21 @@ type Client struct {
 	Base    string            // such as "http://127.0.0.1:8778", without a trailing slash
 	HTTP    *http.Client      // nil: a client with a timeout of one minute
 	Headers map[string]string // sent with each request: the token, the microversion
+	Account Account           // signs each request; nil: Headers has the credentials
+
+	// Locate returns Base if that is empty, for example from a catalog of services. Its error is returned as it is.
+	Locate func(ctx context.Context) (string, error)
+
+	TLSNames TLSOptionNames // the options that HTTP was made from, for errors
+}
+
+// Account is the account that a client signs its requests with.
+type Account interface {
+	// Sign adds the credentials to a request. Its error is returned as it is, and nothing is sent.
+	Sign(r *http.Request) error
+	// Renew is called after a service has answered a request with 401. It reports whether the same request may be
+	// accepted when it is signed again.
+	Renew(r *http.Request) bool
 }
 
 var defaultHTTP = &http.Client{Timeout: time.Minute}
@@ -39,10 +55,10 @@ func (c *Client) Do(ctx context.Context, method, path string, body, into any) (A
 	defer resp.Body.Close()
 	data, err := io.ReadAll(io.LimitReader(resp.Body, MaxBody+1))
 	if err != nil {
-		return Answer{}, fault.New(fault.Unavailable, op, "cannot read the whole answer of %s: %w", c.Base, err)
+		return Answer{}, fault.New(fault.Unavailable, op, "cannot read the whole answer of %s: %w", c.name(), err)
 	}
 	if len(data) > MaxBody {
-		return Answer{}, fault.New(fault.Internal, op, "the answer of %s is over %d MiB", c.Base, MaxBody>>20)
+		return Answer{}, fault.New(fault.Internal, op, "the answer of %s is over %d MiB", c.name(), MaxBody>>20)
 	}
 	answer := Answer{Status: resp.StatusCode, Header: resp.Header, Body: data}
 	if resp.StatusCode >= 400 {
@@ -50,50 +66,101 @@ func (c *Client) Do(ctx context.Context, method, path string, body, into any) (A
 	}
 	if into != nil && len(data) > 0 {
 		if err := json.Unmarshal(data, into); err != nil {
-			return answer, fault.New(fault.Internal, op, "the answer of %s does not match its API: %w", c.Base, err)
+			return answer, fault.New(fault.Internal, op, "the answer of %s does not match its API: %w", c.name(), err)
 		}
 	}
 	return answer, nil
 }
 
 // Send sends a request and returns the answer with its body open, for answers that are streams. The caller closes the
-// body. Send does not check the status.
+// body. Send does not check the status; but it sends a request that is answered with 401 once more if the account can
+// renew its credentials.
 func (c *Client) Send(ctx context.Context, method, path string, body any) (*http.Response, error) {
 	op := method + " " + path
-	var reader io.Reader
+	var data []byte
 	if body != nil {
-		data, err := json.Marshal(body)
-		if err != nil {
+		var err error
+		if data, err = json.Marshal(body); err != nil {
 			return nil, fault.New(fault.Internal, op, "cannot encode the request as JSON: %w", err)
 		}
+	}
+	base := c.Base
+	if base == "" && c.Locate != nil {
+		var err error
+		if base, err = c.Locate(ctx); err != nil {
+			return nil, err
+		}
+	}
+	for renewed := false; ; renewed = true {
+		req, err := c.request(ctx, method, base, path, data)
+		if err != nil {
+			return nil, err
+		}
+		resp, err := c.send(req, op, base)
+		if err != nil || resp.StatusCode != http.StatusUnauthorized || renewed || c.Account == nil ||
+			!c.Account.Renew(req) {
+			return resp, err
+		}
+		resp.Body.Close()
+	}
+}
+
+// request returns a request with its credentials. data is its body; nil: none.
+func (c *Client) request(ctx context.Context, method, base, path string, data []byte) (*http.Request, error) {
+	var reader io.Reader
+	if data != nil {
 		reader = bytes.NewReader(data)
 	}
-	req, err := http.NewRequestWithContext(ctx, method, c.Base+path, reader)
+	req, err := http.NewRequestWithContext(ctx, method, base+path, reader)
 	if err != nil {
-		return nil, fault.New(fault.Invalid, op, "the address %q is not valid: %w", c.Base, err)
+		return nil, fault.New(fault.Invalid, method+" "+path, "the address %q is not valid: %w", base, err)
 	}
 	req.Header.Set("Accept", "application/json")
-	if body != nil {
+	if data != nil {
 		req.Header.Set("Content-Type", "application/json")
 	}
 	for name, value := range c.Headers {
 		req.Header.Set(name, value)
 	}
+	if c.Account != nil {
+		if err := c.Account.Sign(req); err != nil {
+			return nil, err
+		}
+	}
+	return req, nil
+}
+
+// send sends one request.
+func (c *Client) send(req *http.Request, op, base string) (*http.Response, error) {
 	client := c.HTTP
 	if client == nil {
 		client = defaultHTTP
 	}
+	done := trace.Call(req.Context(), req)
 	resp, err := client.Do(req)
 	if err != nil {
+		done(0)
 		if e, ok := errors.AsType[*url.Error](err); ok {
-			err = e.Err // without the method and the address, which op and Base contain
+			err = e.Err // without the method and the address, which op and base contain
 		}
 		if _, refused := errors.AsType[*fault.Error](err); refused { // by Guard: nothing has been sent
 			return nil, fault.Wrap("", op, err)
 		}
-		return nil, fault.New(fault.Unavailable, op, "%s does not answer: %w", c.Base, err)
+		if wrong := c.tlsFault(op, base, err); wrong != nil {
+			return nil, wrong
+		}
+		return nil, fault.New(fault.Unavailable, op, "%s does not answer: %w", base, err)
 	}
+	done(resp.StatusCode)
 	return resp, nil
+}
+
+// name returns the address of the service for errors.
+func (c *Client) name() string {
+	if c.Base == "" {
+		return "the service"
+	}
+	return c.Base
 }
 
 // Answer is the answer to a request.

@@ -14,6 +14,12 @@ import (
 // first, the body as it is written, and cancellation works in both directions.
 func InMemory(h http.Handler) *http.Client { return &http.Client{Transport: memory{h}} }
 
+// inProcess is the RemoteAddr of requests of InMemory. No TCP connection comes from port 0.
+const inProcess = "127.0.0.1:0"
+
+// InProcess reports whether a request was sent by InMemory, so by another part of the same process.
+func InProcess(r *http.Request) bool { return r.RemoteAddr == inProcess }
+
 type memory struct{ handler http.Handler }
 
 // RoundTrip runs the handler in its own goroutine. The body of the answer is a pipe, so that the client can read a
@@ -21,7 +27,7 @@ type memory struct{ handler http.Handler }
 func (m memory) RoundTrip(req *http.Request) (*http.Response, error) {
 	inner := req.Clone(req.Context())
 	inner.RequestURI = req.URL.RequestURI()
-	inner.RemoteAddr = "127.0.0.1:0"
+	inner.RemoteAddr = inProcess
 	if inner.Host == "" {
 		inner.Host = req.URL.Host
 	}

@@ -115,7 +115,7 @@ func (t *tour) first() error {
 		return err
 	}
 	var b strings.Builder
-	if err := cli.PrintWhy(&b, why); err != nil {
+	if err := cli.PrintWhy(&b, why, cli.ProviderNames(t.ctx, t.Placement, nil), false); err != nil {
 		return err
 	}
 	t.say("%s", b.String())

@@ -9,6 +9,7 @@ import (
 	"github.com/openberth/berth/cli"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/internal/app"
+	"github.com/openberth/berth/internal/settings"
 )
 
 type agentCmd struct {
@@ -26,14 +27,18 @@ type agentCmd struct {
 
 type agentRunCmd struct{ files }
 
-// Run runs the agent until it is interrupted. It listens on no port; it connects to --placement-url and --compute-url.
+// Run runs the agent until it is interrupted. It listens on no port; it connects to --placement-url and
+// --compute-url, or to the addresses of [placement] and [compute].
 func (c *agentRunCmd) Run(ctx context.Context, g *cli.Globals, s streams) error {
 	conf, log, err := c.read(s)
 	if err != nil {
 		return err
 	}
-	agent, err := app.NewAgent(conf, filepath.Join(c.DataDir, "agent"), app.TCPEndpoints(g.PlacementURL, g.ComputeURL),
-		log)
+	services, err := endpointsOf(g, conf)
+	if err != nil {
+		return err
+	}
+	agent, err := app.NewAgent(conf, filepath.Join(c.DataDir, "agent"), services, log)
 	if err != nil {
 		return err
 	}
@@ -51,8 +56,16 @@ func (c *agentPlanCmd) Run(ctx context.Context, g *cli.Globals, s streams) error
 	if err != nil {
 		return err
 	}
-	return app.PrintPlan(ctx, conf, filepath.Join(c.DataDir, "agent"), app.TCPEndpoints(g.PlacementURL, g.ComputeURL), log,
-		s.out, g.Output == "json")
+	services, err := endpointsOf(g, conf)
+	if err != nil {
+		return err
+	}
+	return app.PrintPlan(ctx, conf, filepath.Join(c.DataDir, "agent"), services, log, s.out, g.Output == "json")
+}
+
+// endpointsOf returns the clients of an agent with this configuration and these flags.
+func endpointsOf(g *cli.Globals, conf settings.Settings) (app.Endpoints, error) {
+	return app.TCPEndpoints(conf, g.PlacementURL, g.ComputeURL, g.TLSFiles())
 }
 
 // agent creates the agent of the data directory. The agent's directory must exist, so that a mistyped path is an error
@@ -67,5 +80,9 @@ func (f files) agent(g *cli.Globals, s streams) (*loop.Agent, error) {
 		return nil, fault.New(fault.NotFound, "", "no agent has run in this directory: %w; set its directory with --data-dir",
 			err)
 	}
-	return app.NewAgent(conf, dir, app.TCPEndpoints(g.PlacementURL, g.ComputeURL), log)
+	services, err := endpointsOf(g, conf)
+	if err != nil {
+		return nil, err
+	}
+	return app.NewAgent(conf, dir, services, log)
 }

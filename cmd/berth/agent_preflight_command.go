@@ -17,6 +17,9 @@ func (c *agentPreflightCmd) Run(ctx context.Context, g *cli.Globals, s streams) 
 	if err != nil {
 		return settings.AllErrors(err, c.ConfigFile...)
 	}
-	return app.PreflightAgent(ctx, conf, filepath.Join(c.DataDir, "agent"), app.TCPEndpoints(g.PlacementURL, g.ComputeURL),
-		log, s.out, g.Output == "json")
+	services, err := endpointsOf(g, conf)
+	if err != nil {
+		return err
+	}
+	return app.PreflightAgent(ctx, conf, filepath.Join(c.DataDir, "agent"), services, log, s.out, g.Output == "json")
 }

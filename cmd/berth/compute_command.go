@@ -15,17 +15,18 @@ type computeCmd struct {
 	Listen string `help:"Address to listen on. Default: ${default}." default:"127.0.0.1:8774" placeholder:"HOST:PORT"`
 }
 
-// Run runs compute until it is interrupted. It uses the Placement API at --placement-url.
+// Run runs compute until it is interrupted. It uses the Placement API at --placement-url, or that of [placement].
 func (c *computeCmd) Run(ctx context.Context, g *cli.Globals, s streams) (err error) {
 	conf, log, err := c.read(s)
 	if err != nil {
 		return err
 	}
-	if err := conf.NoAuth2("noauth2"); err != nil {
+	if err := app.CheckAuthentication(conf, settings.NoAuth2); err != nil {
 		return err
 	}
-	at := &endpoint{name: "compute", flag: "--listen", address: c.Listen, noauth: true}
-	if err := listen(at); err != nil {
+	at := &endpoint{name: "compute", flag: "--listen", address: c.Listen,
+		noauth: conf.Strategy(settings.NoAuth2) == settings.NoAuth2}
+	if err := listen(conf, log, at); err != nil {
 		return err
 	}
 	if conf.ComputeDB == "" { // the database is in the data directory
@@ -38,7 +39,7 @@ func (c *computeCmd) Run(ctx context.Context, g *cli.Globals, s streams) (err er
 			return errors.Join(err, closeAll(at))
 		}
 	}
-	service, err := c.open(ctx, g.PlacementURL, conf, log)
+	service, err := c.open(ctx, g, conf, log)
 	if err != nil {
 		return errors.Join(err, closeAll(at))
 	}
@@ -47,11 +48,15 @@ func (c *computeCmd) Run(ctx context.Context, g *cli.Globals, s streams) (err er
 	return serve(ctx, s, conf.Connections, log, at)
 }
 
-func (c *computeCmd) open(ctx context.Context, placementURL string, conf settings.Settings,
+func (c *computeCmd) open(ctx context.Context, g *cli.Globals, conf settings.Settings,
 	log *slog.Logger) (*app.Service, error) {
 	url, err := app.ComputeURL(conf, c.DataDir)
 	if err != nil {
 		return nil, err
 	}
-	return app.OpenCompute(ctx, url, placementURL, nil, conf, log)
+	placement, err := app.PlacementOverTCP(conf, g.PlacementURL, g.TLSFiles())
+	if err != nil {
+		return nil, err
+	}
+	return app.OpenCompute(ctx, url, placement, conf, log)
 }

@@ -17,6 +17,7 @@ func TestAnyOriginWithNoAuth2StopsTheStart(t *testing.T) {
 		"up among others": {"up", "\n\n[cors]\nallowed_origin = https://a.example, * ,https://b.example\n"},
 		"up null":         {"up", "\n\n[cors]\nallowed_origin = https://a.example,null\n"},
 		"placement":       {"placement", "[api]\nauth_strategy = noauth2\n[cors]\nallowed_origin = *\n"},
+		"compute":         {"compute", "\n\n[cors]\nallowed_origin = *\n"},
 		"placement later value": {"placement", "[api]\nauth_strategy = noauth2\n[cors]\nallowed_origin = " +
 			"*\nallow_credentials = false\n"},
 	} {
@@ -27,7 +28,7 @@ func TestAnyOriginWithNoAuth2StopsTheStart(t *testing.T) {
 				t.Fatal(err)
 			}
 			args := map[string][]string{"up": {"--listen-placement", "127.0.0.1:0", "--listen-compute", "127.0.0.1:0"},
-				"placement": {"--listen", "127.0.0.1:0"}}
+				"placement": {"--listen", "127.0.0.1:0"}, "compute": {"--listen", "127.0.0.1:0"}}
 			stdout, stderr, status := output(t, append([]string{c.command, "--config-file", path, "--data-dir", data},
 				args[c.command]...)...)
 			if status != 1 || !strings.Contains(stderr, ":4: [cors] allowed_origin = ") || !strings.Contains(stderr,

@@ -24,11 +24,21 @@ type demoCmd struct {
 	Stay    bool   `help:"Keep the cloud running after the tour, and print how to explore it."`
 	Sysfs   string `help:"Read the devices from this directory or captured machine instead of /sys." default:"/sys" type:"path" placeholder:"PATH"`
 	Verbose bool   `help:"Show the log of the services."`
+
+	ListenPlacement string `help:"With --stay: address of the Placement API. Default: 127.0.0.1:8778, or a free port if that is taken." env:"BERTH_LISTEN_PLACEMENT" placeholder:"HOST:PORT"`
+	ListenCompute   string `help:"With --stay: address of the Compute API. Default: 127.0.0.1:8774, or a free port if that is taken." env:"BERTH_LISTEN_COMPUTE" placeholder:"HOST:PORT"`
 }
 
 // Run runs the tour and fails if a step of it fails.
 func (c *demoCmd) Run(ctx context.Context, s streams) (err error) {
 	began := time.Now()
+	var apis []*endpoint
+	if c.Stay {
+		if apis, err = c.listen(); err != nil {
+			return err
+		}
+		defer func() { _ = closeAll(apis...) }() // an error means that serve has closed them
+	}
 	dir, err := os.MkdirTemp("", "berth-demo-")
 	if err != nil {
 		return err
@@ -57,7 +67,9 @@ func (c *demoCmd) Run(ctx context.Context, s streams) (err error) {
 	if !c.Stay {
 		return nil
 	}
-	return stay(ctx, s, log, all)
+	apis[0].handler, apis[1].handler = all.Placement.Handler, all.Compute.Handler
+	demo.LookAround(s.out, "http://"+apis[0].listener.Addr().String(), "http://"+apis[1].listener.Addr().String())
+	return serve(ctx, s, all.Settings.Connections, log, apis...)
 }
 
 const (
@@ -121,18 +133,27 @@ func (c *demoCmd) configure(s streams, dir string, sample bool,
 	return conf, log, err
 }
 
-// stay serves the cloud over TCP, on the default ports, or on free ones if those are taken.
-func stay(ctx context.Context, s streams, log *slog.Logger, all *app.Cloud) error {
-	placement := &endpoint{name: "placement", address: "127.0.0.1:8778", noauth: true, handler: all.Placement.Handler}
-	compute := &endpoint{name: "compute", address: "127.0.0.1:8774", noauth: true, handler: all.Compute.Handler}
-	for _, p := range []*endpoint{placement, compute} {
-		if listen(p) != nil {
-			p.address = "127.0.0.1:0"
-			if err := listen(p); err != nil {
-				return err
-			}
+// listen opens the addresses at which the cloud is served after the tour: the given ones, or the default ones, or free
+// ones if those are taken.
+func (c *demoCmd) listen() ([]*endpoint, error) {
+	placement := &endpoint{name: "placement", flag: "--listen-placement", address: c.ListenPlacement, noauth: true}
+	compute := &endpoint{name: "compute", flag: "--listen-compute", address: c.ListenCompute, noauth: true}
+	apis := []*endpoint{placement, compute}
+	for i, usual := range []string{"127.0.0.1:8778", "127.0.0.1:8774"} {
+		at := apis[i]
+		given := at.address != ""
+		if !given {
+			at.address = usual
+		}
+		// The demo has no TLS, and noauth2 listens on loopback only.
+		err := listen(settings.Settings{}, slog.New(slog.DiscardHandler), at)
+		if err != nil && !given {
+			at.address = "127.0.0.1:0"
+			err = listen(settings.Settings{}, slog.New(slog.DiscardHandler), at)
+		}
+		if err != nil {
+			return nil, errors.Join(err, closeAll(apis[:i]...))
 		}
 	}
-	demo.LookAround(s.out, "http://"+placement.listener.Addr().String(), "http://"+compute.listener.Addr().String())
-	return serve(ctx, s, all.Settings.Connections, log, placement, compute)
+	return apis, nil
 }

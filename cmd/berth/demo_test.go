@@ -1,7 +1,9 @@
 package main
 
 import (
+	"net"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/openberth/berth/internal/testenv"
@@ -35,5 +37,44 @@ func TestDemoOnAMachineWithoutDevices(t *testing.T) {
 	if err != nil || !sample || len(list) < 10 || !strings.Contains(out.String(),
 		"CAPTURED machine instead, not this one") {
 		t.Errorf("%v %v %d devices: %s", sample, err, len(list), out.String())
+	}
+}
+
+// After the tour, --stay serves the APIs at the given addresses. An address that is taken ends the command before the
+// tour.
+func TestDemoStaysAtTheGivenAddresses(t *testing.T) {
+	testenv.Long(t)
+	t.Parallel()
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	stdout := expect(t, 1, "--listen-compute", "demo", "--stay", "--listen-placement", "127.0.0.1:0", "--listen-compute",
+		taken.Addr().String())
+	if strings.Contains(stdout, "A race") {
+		t.Errorf("the tour has run: %s", stdout)
+	}
+	cmd := berth(t, "demo", "--stay", "--listen-placement", "127.0.0.2:0", "--listen-compute", "127.0.0.3:0")
+	var out logBuffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error, 1)
+	go func() { done <- cmd.Wait() }()
+	compute := ""
+	eventually(t, "the APIs are served", func() (bool, error) {
+		_, rest, found := strings.Cut(out.String(), "\ncompute: ")
+		compute, _, _ = strings.Cut(rest, "\n")
+		return found && compute != "" && strings.Contains(out.String(), "\nplacement: http://127.0.0.2:"), nil
+	})
+	if !strings.HasPrefix(compute, "http://127.0.0.3:") {
+		t.Errorf("compute is at %q", compute)
+	}
+	expect(t, 0, "ID", "flavor", "list", "--compute-url", compute)
+	interrupt(t, cmd.Process, syscall.SIGTERM)
+	if err := <-done; err != nil {
+		t.Errorf("%v: %s", err, &out)
 	}
 }

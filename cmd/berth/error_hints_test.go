@@ -55,14 +55,24 @@ func TestMistypedOptions(t *testing.T) {
 
 func TestMistypedCommandIsAnError(t *testing.T) {
 	for _, args := range [][]string{{"provider", "lst"}, {"devise"}, {"server", "create"}, {"device", "list", "--colour"},
-		{"device", "list", "-o", "xml"}} {
+		{"device", "list", "-o", "xml"}, {"server", "create", "x", "--flavor", "f", "--count", "0"}, {"server", "evacuate"},
+		{"host", "heal", "h", "--oversubscribe"}, {"candidates", "foo"}, {"candidates", "resources=VCPU"},
+		{"provider", "list", "foo"}} {
 		stdout, stderr, status := output(t, args...)
-		if status == 0 || stderr == "" || strings.Contains(stdout, "panic") {
+		if status != 2 || stderr == "" || strings.Contains(stdout, "panic") {
 			t.Errorf("berth %v: status %d, stderr %q", args, status, stderr)
 		}
 	}
-	if _, stderr, _ := output(t, "provider", "lst"); !strings.Contains(stderr, "list") {
-		t.Errorf("no suggestion: %s", stderr)
+	for want, args := range map[string][]string{
+		`did you mean "list"`: {"provider", "lst"},
+		"the commands of `berth provider` are list, tree, show":      {"provider", "frobnicate"},
+		"the commands of `berth flavor` are create, list, show, set": {"flavor"},
+		"the commands of `berth` are device, host, provider, server": {"frobnicate"},
+		"the commands of `berth placement` are run, db":              {"placement", "frobnicate"},
+	} {
+		if _, stderr, status := output(t, args...); status != 2 || !strings.Contains(stderr, want) {
+			t.Errorf("%v: status %d, no %q in %s", args, status, want, stderr)
+		}
 	}
 }
 

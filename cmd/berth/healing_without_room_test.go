@@ -55,7 +55,7 @@ func TestHealingWithoutRoom(t *testing.T) {
 		t.Errorf("%d VCPUs are used", n)
 	}
 	f.berth(2, "host", "heal", "cmp1", "--apply", "--over") // no such flag
-	f.berth(1, "host", "heal", "cmp1", "--oversubscribe")   // without --apply
+	f.berth(2, "host", "heal", "cmp1", "--oversubscribe")   // without --apply
 	f.berth(0, "host", "heal", "cmp1", "--apply", "--oversubscribe")
 	if n := f.usedVCPUs("cmp1"); n != 9 {
 		t.Errorf("%d VCPUs are used", n)

@@ -2,15 +2,13 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
 	"net/http"
 	"os"
-	"os/signal"
-	"runtime/debug"
 	"strings"
-	"syscall"
 
 	"github.com/alecthomas/kong"
 
@@ -36,7 +34,7 @@ type grammar struct {
 
 func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
 
-// Exit statuses: the command failed, or the command line is not valid.
+// Exit statuses: the command failed, or the command line is not valid. exitStatus returns that of an interruption.
 const (
 	statusFailed = 1
 	statusUsage  = 2
@@ -64,18 +62,20 @@ func run(args []string, stdout, stderr io.Writer) int {
 		return status
 	}
 	if err != nil {
-		fmt.Fprintf(stderr, "berth: %s; `berth --help` shows the commands\n", err)
+		fmt.Fprintf(stderr, "berth: %s\n", usageSentence(err))
 		return statusUsage
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := untilSignal()
 	defer stop()
+	g.Interrupt = ctx
 	parsed.BindTo(ctx, (*context.Context)(nil))
 	parsed.Bind(&g.Globals, streams{stdout, stderr})
 	if err := parsed.Run(); err != nil {
 		for _, one := range joined(err) {
+			one = withInterruption(ctx, one)
 			fmt.Fprintln(stderr, "berth:", sentence(one)+g.hint(one))
 		}
-		return statusFailed
+		return exitStatus(ctx, err)
 	}
 	return 0
 }
@@ -83,11 +83,15 @@ func run(args []string, stdout, stderr io.Writer) int {
 // hint returns advice for an error of a service that is not reachable at its URL.
 func (g *grammar) hint(err error) string {
 	text := sentence(err)
-	for _, at := range []struct{ url, flag, env string }{{g.ComputeURL, "--compute-url", "BERTH_COMPUTE_URL"},
-		{g.PlacementURL, "--placement-url", "BERTH_PLACEMENT_URL"}} {
+	for _, at := range []struct{ url, flag, env string }{
+		{cmp.Or(g.ComputeURL, cli.DefaultComputeURL), "--compute-url", "BERTH_COMPUTE_URL"},
+		{cmp.Or(g.PlacementURL, cli.DefaultPlacementURL), "--placement-url", "BERTH_PLACEMENT_URL"}} {
 		if strings.HasPrefix(text, strings.TrimSuffix(at.url, "/")+" does not answer") {
 			return fmt.Sprintf("; start it, or set its URL with %s (or %s)", at.flag, at.env)
 		}
+	}
+	if strings.Contains(text, "Client sent an HTTP request to an HTTPS server") {
+		return "; the service at this URL uses TLS: write https:// in --placement-url or --compute-url"
 	}
 	answer := rest.StatusOf(err) // a missing route; for a missing object the text differs
 	if answer != nil && answer.Code == http.StatusNotFound && (text == "The resource could not be found." ||
@@ -95,22 +99,6 @@ func (g *grammar) hint(err error) string {
 		return fmt.Sprintf("; the service at this URL has no %s: are --placement-url and --compute-url swapped?", answer.Path)
 	}
 	return ""
-}
-
-// version returns the module's version and the revision that this binary was built from, if the build recorded them.
-func version() string {
-	text := "berth"
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return text
-	}
-	text += " " + info.Main.Version
-	for _, setting := range info.Settings {
-		if setting.Key == "vcs.revision" {
-			text += " " + setting.Value
-		}
-	}
-	return text + " " + info.GoVersion
 }
 
 // streams are the outputs of a command: its results and its log.

@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 
@@ -52,5 +53,44 @@ func TestOpenStackClient(t *testing.T) {
 			t.Errorf("openstack %v does not show %q:\n%s", args, want, out)
 		}
 	}
+	d.stop(t)
+}
+
+// Debian's openstack client signs in with http_basic, by variables and by clouds.yaml, at a cloud of one process.
+func TestOpenStackClientWithHTTPBasic(t *testing.T) {
+	testenv.Need(t, "the openstack client")
+	t.Parallel()
+	users := writeUsers(t, "root", "ann", "bob")
+	d := up(t, conf(t, machine(t, 1, 2), "admin_users = root", "user_projects = ann:red, bob:blue", "[DEFAULT]",
+		"http_basic_auth_user_file = "+users, "[api]", "auth_strategy = http_basic"), t.TempDir())
+	services := []*daemon{d}
+	root, ann := basicLogin("root"), basicLogin("ann")
+	root.ok(t, services, "flavor", "create", "small", "--vcpus", "1", "--ram", "64")
+	ann.ok(t, services, "server", "create", "anns", "--flavor", "small", "--wait")
+	at := func(l login, service string) login { return append(slices.Clone(l), "OS_ENDPOINT="+d.urls[service]) }
+	if out := at(root, "placement").openstack(t, "resource", "provider", "list"); !strings.Contains(out, "cmp1") {
+		t.Errorf("the host's provider is not listed: %s", out)
+	}
+	testOpenStackServerList(t, append(slices.Clone(ann), "OS_ENDPOINT="+d.urls["compute"]+"/v2.1"), []string{"anns"})
+	testOpenStackServerList(t, append(basicLogin("bob"), "OS_ENDPOINT="+d.urls["compute"]+"/v2.1"), nil)
+
+	clouds := writeConfig(t, "clouds.yaml", `clouds:
+  red:
+    auth_type: http_basic
+    auth: {username: ann, password: ann-secret, endpoint: "`+d.urls["compute"]+`/v2.1"}
+  root:
+    auth_type: http_basic
+    auth: {username: root, password: root-secret, endpoint: "`+d.urls["placement"]+`"}
+    placement_endpoint_override: "`+d.urls["placement"]+`"
+    compute_endpoint_override: "`+d.urls["compute"]+`/v2.1"
+`)
+	cloud := func(name string) login { return login{"OS_CLIENT_CONFIG_FILE=" + clouds, "OS_CLOUD=" + name} }
+	testOpenStackServerList(t, cloud("red"), []string{"anns"})
+	if out := cloud("root").openstack(t, "resource", "provider", "list"); !strings.Contains(out, "cmp1") {
+		t.Errorf("the host's provider is not listed with clouds.yaml: %s", out)
+	}
+	cloud("red").ok(t, nil, "server", "show", "anns")
+	cloud("root").ok(t, nil, "provider", "list")
+	cloud("root").ok(t, nil, "host", "list")
 	d.stop(t)
 }

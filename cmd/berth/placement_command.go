@@ -25,11 +25,12 @@ func (c *placementRunCmd) Run(ctx context.Context, s streams) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := conf.CheckOrigins("keystone"); err != nil {
+	if err := conf.CheckOrigins(settings.Keystone); err != nil {
 		return err
 	}
-	at := &endpoint{name: "placement", flag: "--listen", address: c.Listen, noauth: conf.NoAuth2("keystone") == nil}
-	if err := listen(at); err != nil {
+	at := &endpoint{name: "placement", flag: "--listen", address: c.Listen,
+		noauth: conf.Strategy(settings.Keystone) == settings.NoAuth2}
+	if err := listen(conf, log, at); err != nil {
 		return err
 	}
 	service, err := c.open(ctx, conf, log)
@@ -51,5 +52,5 @@ func (c *placementRunCmd) open(ctx context.Context, conf settings.Settings, log 
 			return nil, err
 		}
 	}
-	return app.OpenPlacement(ctx, url, conf, "keystone", log)
+	return app.OpenPlacement(ctx, url, conf, settings.Keystone, log)
 }

@@ -35,12 +35,18 @@ func (c *dbSyncCmd) Run(ctx context.Context, s streams) error {
 
 type dbVersionCmd struct{ placementFiles }
 
-// Run prints the revision.
+// Run prints the revision to standard output, and the database to standard error. It creates nothing: a database file
+// that does not exist is an error.
 func (c *dbVersionCmd) Run(ctx context.Context, s streams) error {
-	url, err := c.databaseURL(s)
+	conf, _, err := c.read(s)
 	if err != nil {
 		return err
 	}
+	url, database, err := app.ExistingPlacement(conf, c.DataDir)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintln(s.log, "database:", database)
 	version, err := app.PlacementVersion(ctx, url)
 	if err == nil {
 		_, err = fmt.Fprintln(s.out, cmp.Or(version, "the database is empty"))

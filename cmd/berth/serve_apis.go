@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/openberth/berth/internal/httpserver"
+	"github.com/openberth/berth/internal/settings"
 )
 
 // endpoint is one API to serve.
@@ -21,20 +22,47 @@ type endpoint struct {
 	noauth  bool // every client that reaches it is admin
 
 	listener net.Listener
+	cert     *httpserver.Certificate // nil: without TLS
 	handler  http.Handler
 	lost     <-chan struct{} // closed when the service must stop; nil: never
 }
 
-// listen opens all addresses or none, so that no service starts whose API cannot be served.
-func listen(endpoints ...*endpoint) error {
+// listen opens all addresses or none, so that no service starts whose API cannot be served. With [ssl] cert_file it
+// first reads the certificate of all of them.
+func listen(conf settings.Settings, log *slog.Logger, endpoints ...*endpoint) error {
+	var cert *httpserver.Certificate
+	if conf.TLS.Listener.Cert.Path != "" {
+		var err error
+		if cert, err = openCertificate(conf.TLS.Listener, log); err != nil {
+			return err
+		}
+	}
 	for i, p := range endpoints {
 		l, err := httpserver.Listen(p.flag, p.address, p.noauth)
 		if err != nil {
 			return errors.Join(err, closeAll(endpoints[:i]...))
 		}
-		p.listener = l
+		p.listener, p.cert = l, cert
+		if cert == nil && !isLoopback(l.Addr()) {
+			log.Warn("other machines can reach this address, and their tokens and data are not encrypted; set [ssl] "+
+				"cert_file and key_file", "service", p.name, "address", l.Addr().String())
+		}
 	}
 	return nil
+}
+
+func isLoopback(address net.Addr) bool {
+	tcp, ok := address.(*net.TCPAddr)
+	return ok && tcp.IP.IsLoopback()
+}
+
+// url returns the address of the API for clients.
+func (p *endpoint) url() string {
+	scheme := "http"
+	if p.cert != nil {
+		scheme = "https"
+	}
+	return scheme + "://" + p.listener.Addr().String()
 }
 
 func closeAll(endpoints ...*endpoint) (err error) {
@@ -59,12 +87,12 @@ func serve(ctx context.Context, s streams, connections httpserver.ConnLimits, lo
 			}
 			return nil
 		})
-		fmt.Fprintf(s.out, "%s: http://%s\n", p.name, p.listener.Addr())
+		fmt.Fprintf(s.out, "%s: %s\n", p.name, p.url())
 		h := p.handler
 		if p.noauth {
 			h = httpserver.LoopbackOnly(h)
 		}
-		group.Go(func() error { return httpserver.Serve(ctx, p.listener, h, connections, log) })
+		group.Go(func() error { return httpserver.Serve(ctx, p.listener, h, connections, p.cert, log) })
 	}
 	return group.Wait()
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/openberth/berth/internal/app"
+	"github.com/openberth/berth/internal/settings"
 )
 
 type upCmd struct {
@@ -19,15 +20,13 @@ func (c *upCmd) Run(ctx context.Context, s streams) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := conf.NoAuth2("noauth2"); err != nil {
+	if err := app.CheckAuthentication(conf, settings.NoAuth2); err != nil {
 		return err
 	}
-	if err := conf.CheckOrigins("noauth2"); err != nil {
-		return err
-	}
-	placement := &endpoint{name: "placement", flag: "--listen-placement", address: c.ListenPlacement, noauth: true}
-	compute := &endpoint{name: "compute", flag: "--listen-compute", address: c.ListenCompute, noauth: true}
-	if err := listen(placement, compute); err != nil {
+	open := conf.Strategy(settings.NoAuth2) == settings.NoAuth2
+	placement := &endpoint{name: "placement", flag: "--listen-placement", address: c.ListenPlacement, noauth: open}
+	compute := &endpoint{name: "compute", flag: "--listen-compute", address: c.ListenCompute, noauth: open}
+	if err := listen(conf, log, placement, compute); err != nil {
 		return err
 	}
 	lock, err := app.Lock(c.DataDir)

@@ -21,8 +21,10 @@ func TestWrongConfigurationStopsTheStart(t *testing.T) {
 		"contradicting aliases": {"[pci]\nalias = {\"name\": \"a\", \"resource_class\": \"X\"}\nalias = {\"name\": \"a\", " +
 			"\"resource_class\": \"Y\"}\n[filter_scheduler]\npci_in_placement = true\n", `:3: [pci] alias`},
 		"unknown authentication": {"[api]\nauth_strategy = none\n", `:2: [api] auth_strategy = none: `},
-		"Keystone":               {"[api]\nauth_strategy = keystone\n", `auth_strategy = noauth2`},
-		"no section":             {"report_in_placement true\n[pci]\n", `:1`},
+		"incomplete Keystone":    {"[api]\nauth_strategy = keystone\n", `[keystone_authtoken] auth_type is missing`},
+		"no user file": {"[DEFAULT]\nhttp_basic_auth_user_file = /nowhere\n[api]\nauth_strategy = http_basic\n",
+			`[DEFAULT] http_basic_auth_user_file = /nowhere`},
+		"no section": {"report_in_placement true\n[pci]\n", `:1`},
 		"database without a scheme": {"[placement_database]\nconnection = placement.db\n",
 			`:2: [placement_database] connection`},
 		"unknown database scheme": {"[database]\nconnection = foo://u:secret@h/d\n",

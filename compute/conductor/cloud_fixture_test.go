@@ -325,6 +325,7 @@ func (c *cloud) describe(how func(*schedule.Host)) {
 		if err != nil {
 			c.t.Fatal(err)
 		}
+		h.Devices = slices.Clone(h.Devices) // those of the store are shared
 		how(&h)
 		c.put(h)
 	}

@@ -1,11 +1,12 @@
 // Package conductor performs the steps of servers: it requests candidates from Placement, selects a host, and claims
 // and releases allocations, over interfaces that it defines. Package runner calls it.
 //
-// The files, from the bottom to the top: agent_presence.go and clock.go; dependencies.go, what all parts use;
-// allocation_audit.go and host_auditor.go; inventory_widening.go and allocation_transfer.go; restored_database.go,
-// which stops steps after a restore; candidate_request.go and schedule_input.go, which scheduler.go uses;
-// claim_release.go and min_count.go; step_performer.go, which performs one step of a server; conductor.go, which
-// connects the parts. The other files are the requests of users, operators and agents. run.go is at the top.
+// The files, from the bottom to the top: agent_presence_and_reported_guests.go and clock.go; dependencies.go, what all
+// parts use; allocation_audit.go and host_audit_queue_and_results.go; inventory_widening.go and allocation_transfer.go;
+// checks_after_database_restore.go, which stops steps after a restore; candidate_request.go and schedule_input.go,
+// which scheduler.go uses; claim_and_release.go and min_count_all_or_none.go; step_performer.go, which performs one
+// step of a server; conductor.go, which connects the parts. The other files are the requests of users, operators and
+// agents. run.go is at the top.
 package conductor
 
 import (
@@ -13,6 +14,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/openberth/berth/api/trace"
 	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/compute/runner"
 	"github.com/openberth/berth/fault"
@@ -46,6 +48,7 @@ func New(store Store, placement Placement) *Conductor {
 		},
 		Gone: func(err error) bool { return fault.Is(err, fault.NotFound) },
 	}, 0)
+	c.runner.Carry = trace.Carry
 	return c
 }
 

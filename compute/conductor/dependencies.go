@@ -57,6 +57,7 @@ type Store interface {
 	ByReservation(ctx context.Context, beginning string) ([]lifecycle.Server, error)
 	SetDead(ctx context.Context, host string, dead bool, now time.Time) error
 	Dead(ctx context.Context) ([]string, error)
+	DisabledHosts(ctx context.Context) (map[string]string, error)
 	Forget(ctx context.Context, host string) error
 	PutReport(ctx context.Context, host schedule.Host, admit func(known schedule.Host) error) error
 	RemovalDone(ctx context.Context, host, consumer string) error

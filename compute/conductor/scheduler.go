@@ -137,7 +137,16 @@ func (sc *scheduler) excludedHosts(ctx context.Context, s lifecycle.Server) (map
 	if err != nil {
 		return nil, err
 	}
+	disabled, err := sc.store.DisabledHosts(ctx)
+	if err != nil {
+		return nil, err
+	}
 	out := s.ExcludedHosts()
+	for host, reason := range disabled {
+		if out[host] == "" {
+			out[host] = "an operator has disabled it" + prefixed(": ", reason)
+		}
+	}
 	for _, host := range dead {
 		out[host] = "an operator has declared it dead"
 	}
@@ -152,6 +161,14 @@ func (sc *scheduler) excludedHosts(ctx context.Context, s lifecycle.Server) (map
 		out[host] = "a previous guest of the server is not destroyed there yet"
 	}
 	return out, nil
+}
+
+// prefixed returns text after a prefix, or nothing for an empty text.
+func prefixed(prefix, text string) string {
+	if text == "" {
+		return ""
+	}
+	return prefix + text
 }
 
 // seed returns the random seed of a scheduling round: it differs between servers and rounds, and is the same when a

@@ -40,12 +40,7 @@ func (c *Conductor) Act(ctx context.Context, id string, action lifecycle.ActionR
 func (c *Conductor) refusal(ctx context.Context, s lifecycle.Server, action lifecycle.ActionRequested) (string, error) {
 	switch action.Action {
 	case lifecycle.Live:
-		for _, r := range s.Requests {
-			if !r.LiveMigratable() {
-				return fmt.Sprintf("Cannot '%s' instance %s: its devices of alias %s are not explicitly requested as "+
-					"live-migratable", action.Action, s.ID, r.Alias), nil
-			}
-		}
+		return whyNotLive(s), nil
 	case lifecycle.Evacuate:
 		reports, err := c.whyAlive(ctx, s.Host)
 		if err != nil || reports == "" {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/openberth/berth/compute/schedule"
 	"github.com/openberth/berth/pci"
+	"github.com/openberth/berth/provider"
 	"github.com/openberth/berth/resource"
 )
 
@@ -25,25 +26,50 @@ func shorten(text string) string {
 	return strings.ToValidUTF8(text[:maxText], "") + " …"
 }
 
-// describe returns the resources, traits and devices that a server requests.
+// describe returns the resources, traits and devices that a server requests. The groups of one alias are one item; the
+// request itself has their ids.
 func describe(ask resource.Ask, requests []pci.Request) string {
-	var plain, groups []string
+	groups := map[string]string{} // by suffix
 	for _, g := range ask.Groups {
-		text := describeGroup(g)
-		if g.Suffix == "" {
-			plain = append(plain, text)
-		} else {
-			groups = append(groups, fmt.Sprintf("group %s: %s", g.Suffix, text))
+		groups[g.Suffix] = describeGroup(g)
+	}
+	var devices []string
+	for _, r := range requests {
+		devices = append(devices, describeRequest(r, groups))
+		for i := range r.Count {
+			delete(groups, r.GroupSuffix(i))
 		}
 	}
-	parts := append(plain, list(groups, "group")...)
+	var plain, others []string
+	for _, g := range ask.Groups {
+		text, left := groups[g.Suffix]
+		switch {
+		case !left:
+		case g.Suffix == "":
+			plain = append(plain, text)
+		default:
+			others = append(others, fmt.Sprintf("group %s: %s", g.Suffix, text))
+		}
+	}
+	parts := append(plain, list(others, "group")...)
 	if ask.GroupPolicy != resource.PolicyUnset {
 		parts = append(parts, "group_policy "+string(ask.GroupPolicy))
 	}
-	for _, r := range requests {
-		parts = append(parts, fmt.Sprintf("request %s: %d of alias %s", r.ID, r.Count, r.Alias))
+	return "asks for " + strings.Join(append(parts, devices...), "; ")
+}
+
+// describeRequest returns how many devices of an alias a server requests, with the resources and traits of each.
+func describeRequest(r pci.Request, groups map[string]string) string {
+	text := fmt.Sprintf("%d of alias %s", r.Count, r.Alias)
+	each := ""
+	for i := range r.Count {
+		group, found := groups[r.GroupSuffix(i)]
+		if !found || each != "" && each != group {
+			return text
+		}
+		each = group
 	}
-	return "asks for " + strings.Join(parts, "; ")
+	return text + prefixed(", each ", each)
 }
 
 // describeGroup returns the resources and traits of one request group.
@@ -62,17 +88,25 @@ func describeGroup(g resource.Group) string {
 	return strings.Join(parts, " ")
 }
 
-// describeChoice returns the host of a choice and the provider of each device.
+// describeChoice returns the host of a choice and the providers of the devices.
 func describeChoice(c schedule.Choice, requests []pci.Request) string {
-	var groups []string
+	var devices []string
 	for _, r := range requests {
+		times := map[provider.ID]int{}
+		var providers []provider.ID // in order of the devices
 		for i := range r.Count {
 			for _, id := range c.Mappings[r.GroupSuffix(i)] {
-				groups = append(groups, fmt.Sprintf("%s of alias %s from provider %s", r.GroupSuffix(i), r.Alias, id))
+				if times[id] == 0 {
+					providers = append(providers, id)
+				}
+				times[id]++
 			}
 		}
+		for _, id := range providers {
+			devices = append(devices, fmt.Sprintf("%d of alias %s from provider %s", times[id], r.Alias, id))
+		}
 	}
-	return strings.Join(append([]string{"host " + c.Host}, list(groups, "group")...), "; ")
+	return strings.Join(append([]string{"host " + c.Host}, list(devices, "provider")...), "; ")
 }
 
 // list returns at most maxNamed items, followed by the number of omitted ones.

@@ -8,6 +8,9 @@ import (
 	"time"
 
 	"github.com/openberth/berth/compute/schedule"
+	"github.com/openberth/berth/pci"
+	"github.com/openberth/berth/provider"
+	"github.com/openberth/berth/resource"
 )
 
 func TestHistory(t *testing.T) {
@@ -41,12 +44,12 @@ func TestHistory(t *testing.T) {
 		got = append(got, line)
 	}
 	want := []string{
-		"02 asks for request R: 1 of alias nic",
+		"02 asks for 1 of alias nic",
 		"04 cannot schedule now, will try again: Placement does not answer (2 times)",
 		"05 Placement returned 3 candidates; 2 choices; refused: 1 host: full",
-		"05 claiming host a; R-0 of alias nic from provider pf-a",
+		"05 claiming host a; 1 of alias nic from provider pf-a",
 		"06 lost the claim on a: taken",
-		"06 claiming host b; R-0 of alias nic from provider pf-b",
+		"06 claiming host b; 1 of alias nic from provider pf-b",
 		"07 claimed on b; waiting for its agent to build the guest",
 		"08 the agent of b picked 0000:3b:00.1 for alias nic",
 		"09 the guest failed on b: no hugepages",
@@ -75,5 +78,27 @@ func TestHistoryKeepsBothEnds(t *testing.T) {
 	}
 	if s = addHistory(s, noon, strings.Repeat("ü", maxText)); len(s.History[maxHistory-1].Text) > maxText+8 {
 		t.Errorf("a mark of %d bytes", len(s.History[maxHistory-1].Text))
+	}
+}
+
+// The history names the groups and the providers of nine equal devices once.
+func TestHistoryGroupsEqualDevices(t *testing.T) {
+	request := pci.Request{ID: "R", Count: 9, Alias: "vf"}
+	ask := resource.Ask{Groups: []resource.Group{{Resources: resource.Amounts{"VCPU": 1}}}}
+	mappings := map[string][]provider.ID{}
+	for i := range 9 {
+		suffix := request.GroupSuffix(i)
+		ask.Groups = append(ask.Groups, resource.Group{Suffix: suffix, Resources: resource.Amounts{"CUSTOM_VF": 1}})
+		mappings[suffix] = []provider.ID{[]provider.ID{"pf-a", "pf-b"}[i%2]}
+	}
+	ask.Groups = append(ask.Groups, resource.Group{Suffix: "1", Resources: resource.Amounts{"CUSTOM_X": 1}})
+	requests := []pci.Request{request, {ID: "S", Count: 2, Alias: "nic"}}
+	want := "asks for VCPU:1; group 1: CUSTOM_X:1; 9 of alias vf, each CUSTOM_VF:1; 2 of alias nic"
+	if got := describe(ask, requests); got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+	want = "host a; 5 of alias vf from provider pf-a; 4 of alias vf from provider pf-b"
+	if got := describeChoice(schedule.Choice{Host: "a", Mappings: mappings}, requests); got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
 	}
 }

@@ -58,6 +58,9 @@ type Runner[R, E, S any] struct {
 	Retry backoff.Exponential // the waits after failures of a step. Change it only before Run
 	Now   func() time.Time    // the wall clock, for events. Set before Run
 
+	// Carry returns ctx with the values of a request that steps keep, such as its trace; nil: none. Set before Run.
+	Carry func(ctx, request context.Context) context.Context
+
 	records Records[R]
 	machine Machine[R, E, S]
 	workers int
@@ -76,6 +79,7 @@ type keyState struct {
 	wokenAgain bool // woken while running: read the record again
 	failures   int  // consecutive failures
 	timer      *time.Timer
+	request    context.Context // values of the last request that woke the key; nil: none
 }
 
 // New returns a runner that performs at most workers steps in parallel; 0 means 8.
@@ -96,7 +100,7 @@ func New[R, E, S any](records Records[R], machine Machine[R, E, S], workers int)
 func (r *Runner[R, E, S]) Apply(ctx context.Context, key string, event E) (R, error) {
 	record, err := r.change(ctx, key, event)
 	if err != nil || len(r.machine.Steps(record)) > 0 {
-		r.Wake(key) // after an error too: the change may have been stored and only the answer lost
+		r.WakeFrom(ctx, key) // after an error too: the change may have been stored and only the answer lost
 	}
 	return record, err
 }
@@ -115,11 +119,32 @@ func (r *Runner[R, E, S]) change(ctx context.Context, key string, event E) (R, e
 func (r *Runner[R, E, S]) Wake(key string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	j := r.keys[key]
-	switch {
-	case j == nil:
+	r.wake(key, nil)
+}
+
+// WakeFrom is Wake because of a request. The steps have what Carry takes of its context.
+func (r *Runner[R, E, S]) WakeFrom(ctx context.Context, key string) {
+	var request context.Context
+	if r.Carry != nil { // not ctx itself, which would keep the whole request in memory
+		request = r.Carry(context.Background(), ctx)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.wake(key, request)
+}
+
+// wake is Wake. The caller holds the lock. request may be nil.
+func (r *Runner[R, E, S]) wake(key string, request context.Context) {
+	j, known := r.keys[key]
+	if !known {
 		j = &keyState{}
 		r.keys[key] = j
+	}
+	if request != nil {
+		j.request = request
+	}
+	switch {
+	case !known:
 	case j.running:
 		j.wokenAgain = true
 		return
@@ -216,27 +241,31 @@ func (r *Runner[R, E, S]) stop() {
 // runWorker performs the steps of queued keys until the runner stops.
 func (r *Runner[R, E, S]) runWorker(ctx context.Context) {
 	for {
-		key, ok := r.next()
+		key, request, ok := r.next()
 		if !ok {
 			return
 		}
-		r.release(key, r.performAll(ctx, key))
+		with := ctx
+		if request != nil {
+			with = r.Carry(ctx, request)
+		}
+		r.release(key, r.performAll(with, key))
 	}
 }
 
-// next waits for a queued key and returns it. ok is false if the runner has stopped.
-func (r *Runner[R, E, S]) next() (key string, ok bool) {
+// next waits for a queued key and returns it with its request. ok is false if the runner has stopped.
+func (r *Runner[R, E, S]) next() (key string, request context.Context, ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for len(r.queue) == 0 && !r.stopped {
 		r.changed.Wait()
 	}
 	if r.stopped {
-		return "", false
+		return "", nil, false
 	}
 	key, r.queue = r.queue[0], r.queue[1:]
 	r.keys[key].running = true
-	return key, true
+	return key, r.keys[key].request, true
 }
 
 // release returns a key from a worker: it is finished, queued again, or retried after a wait.

@@ -65,8 +65,11 @@ func (s *server) watch(c *call) error {
 			case <-changed:
 			}
 			next, err := s.Store.Assignments(ctx, name)
+			if err == nil {
+				err = s.checkAccount(ctx, name, c.Who.User) // an operator may have bound the host to another account
+			}
 			if err != nil {
-				s.Log.Warn("stream of assignments ended, assignments not read", "host", name, "error", err)
+				s.Log.Warn("stream of assignments ended", "host", name, "error", err)
 				return nil
 			}
 			repeat = repeat || next.Revision != now.Revision
@@ -94,6 +97,9 @@ func (s *server) admitStream(c *call, w host.WatchRequest) (closed func(), err e
 	}
 	if err := s.Conductor.Admit(c.R.Context(), w.Host, from); err != nil {
 		return nil, c.occupied(err)
+	}
+	if err := s.bind(c, w.Host, from); err != nil {
+		return nil, err
 	}
 	return s.Conductor.Connected(w.Host, from), nil
 }

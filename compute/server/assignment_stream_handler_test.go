@@ -208,6 +208,11 @@ func (s *assignmentStore) Assignments(context.Context, string) (store.Assignment
 // Available returns nil: no file is lost.
 func (s *assignmentStore) Available() error { return nil }
 
+// HostAccount returns no binding.
+func (s *assignmentStore) HostAccount(context.Context, string) (none store.HostAccount, err error) {
+	return none, nil
+}
+
 // Subscribe records when it is stopped.
 func (s *assignmentStore) Subscribe(string) (<-chan struct{}, func()) {
 	return s.changed, func() { close(s.stopped) }

@@ -2,43 +2,54 @@ package server
 
 import (
 	"context"
-	"errors"
 	"net/http"
 
-	"github.com/openberth/berth/api/compute"
+	"github.com/openberth/berth/api/edge"
 	"github.com/openberth/berth/api/rest"
+	"github.com/openberth/berth/compute/policies"
 	"github.com/openberth/berth/fault"
 )
 
-// statusError is an error whose HTTP status does not follow from its Kind.
-type statusError struct {
-	code int
-	error
+// refuse returns the error for a refusal of a check.
+func (c *call) refuse(r *edge.Refusal) error {
+	switch r.Reason {
+	case edge.LineTooLong:
+		return edge.StatusErrorf(http.StatusRequestURITooLong, "the request line is over %d bytes", edge.MaxRequestLine)
+	case edge.Unauthenticated:
+		return &edge.StatusError{Status: http.StatusUnauthorized, Err: r.Err}
+	case edge.NoRoute:
+		return unknownPath(c)
+	case edge.NoMethod:
+		return edge.StatusErrorf(http.StatusMethodNotAllowed,
+			"method %s is not allowed on %s; the header Allow lists the allowed methods", c.R.Method, c.R.URL.Path)
+	case edge.NotAllowed:
+		if role := policies.Needs(r.Rule); role != "" {
+			return fault.New(fault.Forbidden, "", "Policy doesn't allow %s to be performed; by default it needs %s, "+
+				"which %s does not have.", r.Rule, role, c.Who.User)
+		}
+		return fault.New(fault.Forbidden, "", "Policy doesn't allow %s to be performed.", r.Rule)
+	case edge.BodyTooLarge:
+		return edge.StatusErrorf(http.StatusRequestEntityTooLarge, "the body is larger than %d bytes", r.Limit)
+	case edge.BodyTooSlow:
+		return edge.StatusErrorf(http.StatusRequestTimeout, "%w", r.Err)
+	case edge.BodyLost:
+		return fault.New(fault.Invalid, "", "the body is incomplete: %w", r.Err)
+	}
+	return r
 }
 
-// Unwrap returns the fault.
-func (e *statusError) Unwrap() error { return e.error }
-
-func status(code int, kind fault.Kind, format string, args ...any) error {
-	return &statusError{code, fault.New(kind, "", format, args...)}
+// authorizeOther refuses a request about another user or another project, which what names, unless the policy allows it.
+func (c *call) authorizeOther(rule, what string, target map[string]any) error {
+	if c.Authorize(rule, target) == nil {
+		return nil
+	}
+	return fault.New(fault.Forbidden, "", "Policy doesn't allow %s to be performed for %s; by default it needs the role "+
+		"admin, which %s does not have.", rule, what, c.Who.User)
 }
 
-func unauthorized(err error) error {
-	if fault.Is(err, fault.Forbidden) || fault.Is(err, fault.Invalid) {
-		return &statusError{http.StatusUnauthorized, err}
-	}
-	return err
-}
-
-// statusOf returns the HTTP status of an error.
-func statusOf(err error) int {
-	if e, ok := errors.AsType[*statusError](err); ok {
-		return e.code
-	}
-	if fault.CodeOf(err) == compute.NotServed {
-		return http.StatusNotAcceptable
-	}
-	return rest.StatusOfKind(fault.KindOf(err))
+// unknownPath returns the fault for a path that does not exist, or not in the version of the request.
+func unknownPath(c *call) error {
+	return fault.New(fault.NotFound, "", "there is nothing at %s", c.R.URL.Path)
 }
 
 // errorKey returns the key of the Compute API's error body for a status.
@@ -70,29 +81,14 @@ func errorKey(code int) string {
 	return "computeFault"
 }
 
-// writeFault writes the response for an error. An internal error is logged in full; the client receives only the id of
-// the request.
-func (s *server) writeFault(c *call, err error) {
-	code, message := statusOf(err), fault.TextOf(err)
-	timeUp := errors.Is(err, context.DeadlineExceeded) && errors.Is(c.R.Context().Err(), context.DeadlineExceeded)
-	if timeUp && fault.CodeOf(err) == "" {
-		code, message = http.StatusServiceUnavailable, fault.TextOf(context.Cause(c.R.Context()))
+// encode writes the response for an error. The text of an internal error is only in the log.
+func (c *call) encode(f edge.Failure) {
+	code, message := f.Status, fault.TextOf(f.Err)
+	switch {
+	case f.TimeUp && fault.CodeOf(f.Err) == "":
+		message = fault.TextOf(context.Cause(c.R.Context()))
+	case code == http.StatusInternalServerError:
+		message = "Internal error; the log of Berth has the reason under " + c.ID + "."
 	}
-	id := c.W.Header().Get("X-Compute-Request-Id")
-	if code >= http.StatusInternalServerError && code != http.StatusNotImplemented && !errors.Is(c.R.Context().Err(),
-		context.Canceled) {
-		s.Log.Error("request failed", "method", c.R.Method, "path", c.R.URL.Path, "request", id, "error", err)
-	}
-	if code == http.StatusInternalServerError {
-		message = internalError(id)
-	}
-	writeError(c.W, code, message)
-}
-
-func internalError(request string) string {
-	return "Internal error; the log of Berth has the reason under " + request + "."
-}
-
-func writeError(w http.ResponseWriter, code int, message string) {
-	rest.WriteJSON(w, code, map[string]any{errorKey(code): map[string]any{"code": code, "message": message}})
+	rest.WriteJSON(c.W, code, map[string]any{errorKey(code): map[string]any{"code": code, "message": message}})
 }

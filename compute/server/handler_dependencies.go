@@ -3,15 +3,14 @@ package server
 import (
 	"context"
 	"log/slog"
-	"net/http"
 	"net/url"
-	"sync"
 	"time"
 
+	"github.com/openberth/berth/api/cors"
+	"github.com/openberth/berth/api/edge"
 	"github.com/openberth/berth/api/identity"
 	"github.com/openberth/berth/api/image"
 	"github.com/openberth/berth/api/placement"
-	"github.com/openberth/berth/api/rest"
 	"github.com/openberth/berth/compute/conductor"
 	"github.com/openberth/berth/compute/flavor"
 	"github.com/openberth/berth/compute/lifecycle"
@@ -52,6 +51,14 @@ type Store interface {
 	ResolveClean(ctx context.Context, host string, needsCleaning func(pci.Address) bool,
 		answers []store.CleanRequest) error
 	Dead(ctx context.Context) ([]string, error)
+	HostAccounts(ctx context.Context) (map[string]store.HostAccount, error)
+	HostAccount(ctx context.Context, host string) (store.HostAccount, error)
+	BindHost(ctx context.Context, b store.HostAccount) error
+	BindFreeHost(ctx context.Context, b store.HostAccount) (store.HostAccount, error)
+	UnbindHost(ctx context.Context, host string) error
+	DisableHost(ctx context.Context, host, reason string, now time.Time) error
+	EnableHost(ctx context.Context, host string) error
+	DisabledHosts(ctx context.Context) (map[string]string, error)
 	Migrations(ctx context.Context, f store.MigrationFilter) ([]store.Migration, error)
 
 	Available() error
@@ -78,6 +85,7 @@ type Conductor interface {
 	HostConditions(host string) []string
 	HostAudit(ctx context.Context, host string) (conductor.Audit, error)
 	HostHeal(ctx context.Context, host string, oversubscribe bool) (conductor.Audit, error)
+	PlanDrain(ctx context.Context, host string) ([]conductor.PlannedMove, error)
 }
 
 // Images is what the handlers need of an image service; *image.Client implements it. Image returns fault.NotFound for
@@ -107,6 +115,11 @@ type Options struct {
 	PCIInPlacement bool                   // [filter_scheduler] pci_in_placement
 	ResizeHere     bool                   // [DEFAULT] allow_resize_to_same_host
 	Authenticate   identity.Authenticator // identity.NoAuth2
+	Strategy       string                 // [api] auth_strategy; "": noauth2
+	Challenge      string                 // the WWW-Authenticate header of a 401 response; empty: none
+	Enforcer       edge.Enforcer          // the access policy: policies.Default()
+	CORS           cors.Options           // [cors]; without AllowedOrigin no CORS headers are sent
+	ProxyHeaders   bool                   // [oslo_middleware] enable_proxy_headers_parsing: they are trusted
 	Log            *slog.Logger           // slog.Default()
 	Lease          func() error           // returns a fault if nothing may be sent to agents now; nil: no lease
 	Stop           <-chan struct{}        // closed at shutdown, to end the streams of assignments; nil: never
@@ -115,16 +128,4 @@ type Options struct {
 	NewID          func() string          // a random UUID
 }
 
-type server struct {
-	Options
-	mux    *http.ServeMux
-	health health
-	budget *rest.BodyBudget
-}
-
-// health is the last result of checkHealth.
-type health struct {
-	mu     sync.Mutex
-	at     time.Time
-	reason string // a sentence; empty: healthy
-}
+type server struct{ Options }

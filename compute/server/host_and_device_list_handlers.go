@@ -58,6 +58,14 @@ func (s *server) hostsAndDead(ctx context.Context) (hosts []schedule.Host, dead 
 	return hosts, dead, err
 }
 
+// disabledSentence returns the condition of a disabled host.
+func disabledSentence(host, reason string) string {
+	if reason != "" {
+		reason = ": " + reason
+	}
+	return fmt.Sprintf("an operator has disabled this host%s (`berth host enable %s` reverses that)", reason, host)
+}
+
 // listHosts is GET /berth/v1/hosts.
 func (s *server) listHosts(c *call) error {
 	hosts, dead, err := s.hostsAndDead(c.R.Context())
@@ -65,6 +73,14 @@ func (s *server) listHosts(c *call) error {
 		return err
 	}
 	cleans, err := s.Store.CleanRequests(c.R.Context())
+	if err != nil {
+		return err
+	}
+	disabled, err := s.Store.DisabledHosts(c.R.Context())
+	if err != nil {
+		return err
+	}
+	accounts, err := s.boundAccounts(c.R.Context())
 	if err != nil {
 		return err
 	}
@@ -77,11 +93,16 @@ func (s *server) listHosts(c *call) error {
 				"`berth host forget %s` removes the host)", h.Name, h.Name)
 			conditions = append([]string{dead}, conditions...)
 		}
+		reason, off := disabled[h.Name]
+		if off {
+			conditions = append([]string{disabledSentence(h.Name, reason)}, conditions...)
+		}
 		connected, quiet := s.Conductor.LastSign(h.Name)
 		reports = append(reports, host.Report{Host: h.Name, Connected: connected, Quiet: quiet.Seconds(),
 			Instance: h.Instance, Provider: string(h.Provider), Devices: describeDevices(h, cleans),
 			Conditions: conditions, InPlace: h.InPlacement, Seen: h.Seen, Cells: host.WriteCells(h.Cells),
 			Counted: h.Counted, CPURatio: h.Limits.CPU, MemRatio: h.Limits.Memory, Dead: down,
+			Disabled: off, DisabledReason: reason, Account: accounts[h.Name],
 			Guests: writePresent(h.Present), Behind: h.Behind})
 	}
 	return c.writeJSON(http.StatusOK, map[string]any{"hosts": reports})

@@ -3,14 +3,11 @@ package server
 import (
 	"cmp"
 	"context"
-	"errors"
 	"net/http"
-	"strconv"
 
 	"github.com/google/uuid"
 
 	"github.com/openberth/berth/api/host"
-	"github.com/openberth/berth/compute/conductor"
 	"github.com/openberth/berth/compute/schedule"
 	"github.com/openberth/berth/compute/store"
 	"github.com/openberth/berth/fault"
@@ -35,6 +32,9 @@ func (s *server) putReport(c *call) error {
 	}
 	known, err := ReadReport(report)
 	if err != nil {
+		return err
+	}
+	if err := s.bind(c, report.Host, from); err != nil {
 		return err
 	}
 	known.Seen = s.Now()
@@ -85,36 +85,6 @@ func (s *server) past(ctx context.Context, name string, p host.Position, now sto
 
 func writePosition(p store.Position) host.Position {
 	return host.Position{Epoch: p.Epoch.Number, EpochID: p.Epoch.ID, Revision: p.Revision}
-}
-
-// maxText is the maximum length of instance, start and place, in bytes.
-const maxText = 128
-
-// readSender checks the sender of a report or of a request for a stream. It returns fault.Invalid if instance or start
-// is missing.
-func readSender(from host.Sender) (schedule.Sender, error) {
-	for _, f := range []struct {
-		name, text string
-		may        bool // be empty
-	}{{"instance", from.Instance, false}, {"start", from.Start, false}, {"place", from.ProcessSpace, true}} {
-		if f.text == "" && !f.may || len(f.text) > maxText {
-			return schedule.Sender{}, fault.New(fault.Invalid, "", "%s must be that of the agent, of 1 to %d bytes; it is %q",
-				f.name, maxText, clip(f.text))
-		}
-	}
-	if len(from.Previous) > host.MaxPrevious {
-		return schedule.Sender{}, fault.New(fault.Invalid, "", "previous has %d starts; at most %d are accepted",
-			len(from.Previous), host.MaxPrevious)
-	}
-	return schedule.Sender(from), nil
-}
-
-// occupied sets Retry-After if the agent may be admitted later. It returns err.
-func (c *call) occupied(err error) error {
-	if o, is := errors.AsType[*conductor.Occupied](err); is && o.Wait > 0 {
-		c.W.Header().Set("Retry-After", strconv.Itoa(int(o.Wait.Seconds())+1))
-	}
-	return err
 }
 
 // ReadReport converts a report to compute's record of a host, without its sender. It returns fault.Invalid for a value

@@ -44,6 +44,7 @@ func TestReportIsStoredAndReplacedAsAWhole(t *testing.T) {
 	want := []host.Report{first, report("host2")}
 	for i := range want {
 		want[i].Seen, want[i].Start = moment, "" // the API does not show it
+		want[i].Account = "agent"
 	}
 	got, err := h.hosts.Hosts(ctx)
 	for i := range got {

@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/uuid"
@@ -40,12 +41,32 @@ type fixture struct {
 	store     *store.Store
 	conductor *fakeConductor
 	aliases   pci.Aliases
-	log       *bytes.Buffer // its log; read it only when no request runs
+	log       *logBuffer // its log
 	url       string
 	admin     *compute.Client
 	hosts     host.Client
 
 	number int64 // of the last guest report
+}
+
+// logBuffer is a log that is read while requests write to it: the line of a request is written after its answer.
+type logBuffer struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+// Write implements io.Writer.
+func (b *logBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.Write(p)
+}
+
+// String returns what has been written.
+func (b *logBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.String()
 }
 
 // start returns a fixture with default options.
@@ -72,7 +93,7 @@ func startWith(t *testing.T, change func(*Options)) *fixture {
 		t.Fatal(err)
 	}
 	h := &fixture{T: t, store: st, conductor: &fakeConductor{Conductor: conductor.New(st, nil), store: st, room: -1},
-		aliases: aliases, log: &bytes.Buffer{}}
+		aliases: aliases, log: &logBuffer{}}
 	o := Options{Store: st, Conductor: h.conductor, Aliases: aliases, PCIInPlacement: true,
 		Log: slog.New(slog.NewTextHandler(h.log, nil))}
 	change(&o)

@@ -3,139 +3,234 @@ package server
 import (
 	"maps"
 	"net/http"
+
+	"github.com/openberth/berth/api/edge"
+	"github.com/openberth/berth/compute/policies"
 )
 
-// routes returns the handlers of all paths. {…} is one segment.
-func (s *server) routes() map[string]methods {
-	all := map[string]methods{
-		"/":         {public: unknownPath},
-		"/{$}":      {public: nil, http.MethodGet: showVersions},
-		"/v2.1":     {public: nil, http.MethodGet: showVersion},
-		"/v2.1/{$}": {public: nil, http.MethodGet: showVersion},
+// method is one method of a path, and methods are all of them.
+type (
+	method  = edge.Method[*call]
+	methods = map[string]method
+)
 
-		healthPath: {public: nil, http.MethodGet: s.healthz},
+// open returns a method without a policy rule.
+func open(handle func(*call) error) method { return method{Handle: handle} }
 
-		"/v2.1/servers":        {http.MethodGet: s.listServers, http.MethodPost: s.createServers},
-		"/v2.1/servers/detail": {http.MethodGet: s.detailServers},
-		"/v2.1/servers/{id}": {http.MethodGet: s.showServer, http.MethodPut: s.updateServer,
-			http.MethodDelete: s.deleteServer},
+// guarded returns a method that the policy allows or refuses before it is handled.
+func guarded(rule string, handle func(*call) error) method {
+	return method{Spec: edge.Spec{Rule: rule}, Handle: handle}
+}
 
-		"/v2.1/servers/{id}/action":     {http.MethodPost: s.act},
-		"/v2.1/servers/{id}/migrations": {http.MethodGet: admin(s.serverMigrations)},
-		"/v2.1/os-migrations":           {http.MethodGet: admin(s.listMigrations)},
-		"/v2.1/os-services":             {http.MethodGet: admin(s.listServices)},
-		"/v2.1/os-services/force-down":  {http.MethodPut: admin(s.forceDown)},
-		"/v2.1/os-services/{service}": {http.MethodPut: admin(s.updateService),
-			http.MethodDelete: admin(refused(noServiceRemoval))},
+// guardedServer returns a method about one server, which the policy allows or refuses after the handler has read the
+// server with visibleServer.
+func guardedServer(rule string, handle func(*call) error) method {
+	return method{Handle: func(c *call) error {
+		c.rule = rule
+		return handle(c)
+	}}
+}
 
-		"/v2.1/flavors":        {http.MethodGet: s.listFlavors, http.MethodPost: admin(s.createFlavor)},
-		"/v2.1/flavors/detail": {http.MethodGet: s.detailFlavors},
-		"/v2.1/flavors/{id}": {http.MethodGet: s.showFlavor, http.MethodPut: admin(s.describeFlavor),
-			http.MethodDelete: admin(s.deleteFlavor)},
-		"/v2.1/flavors/{id}/os-extra_specs": {http.MethodGet: s.listExtraSpecs,
-			http.MethodPost: admin(s.createExtraSpecs)},
-		"/v2.1/flavors/{id}/os-extra_specs/{key}": {http.MethodGet: s.showExtraSpec, http.MethodPut: admin(s.putExtraSpec),
-			http.MethodDelete: admin(s.deleteExtraSpec)},
+// byAgents returns a guarded method that only the agent of the host in the path calls, and often: it is logged at debug
+// level. If the host is bound to an account, the caller must be that account.
+func (s *server) byAgents(rule string, handle func(*call) error) method {
+	return method{Spec: edge.Spec{Rule: rule, Quiet: true}, Handle: func(c *call) error {
+		if err := s.checkAccount(c.R.Context(), c.R.PathValue("host"), c.Who.User); err != nil {
+			return err
+		}
+		return handle(c)
+	}}
+}
 
-		"/berth/v1/servers/{id}/why": {http.MethodGet: s.why},
-		"/berth/v1/hosts":            {http.MethodGet: service(s.listHosts)},
-		"/berth/v1/hosts/{host}": {http.MethodPut: service(s.putReport),
-			http.MethodDelete: admin(s.forgetHost)},
-		"/berth/v1/hosts/{host}/allocations": {http.MethodGet: admin(s.hostAllocations),
-			http.MethodPost: admin(s.healHost)},
-		"/berth/v1/hosts/{host}/down": {http.MethodPut: admin(s.hostDown),
-			http.MethodDelete: admin(s.hostUp)},
-		"/berth/v1/hosts/{host}/devices/{address}/clean": {http.MethodPost: admin(s.cleanDevice)},
-		"/berth/v1/hosts/{host}/assignments":             {http.MethodGet: service(s.watch)},
-		"/berth/v1/hosts/{host}/guests/{server}":         {http.MethodPut: service(s.putGuest)},
-		"/berth/v1/devices":                              {http.MethodGet: service(s.listDevices)},
+// routes returns the paths of the APIs. {…} is one segment.
+func (s *server) routes() []edge.Route[*call] {
+	var all []edge.Route[*call]
+	for _, path := range []string{"/v2.1", "/v2.1/"} {
+		all = append(all, edge.Route[*call]{Path: path, Public: true, Methods: methods{http.MethodGet: open(showVersion)}})
 	}
-	maps.Copy(all, s.serverPartRoutes())
-	maps.Copy(all, s.userRoutes())
-	maps.Copy(all, s.operatorRoutes())
-	maps.Copy(all, s.refusedRoutes())
+	all = append(all, edge.Route[*call]{Path: "/", Public: true, Methods: methods{http.MethodGet: open(showVersions)}})
+	for path, m := range s.guardedRoutes() {
+		all = append(all, edge.Route[*call]{Path: path, Methods: m})
+	}
 	return all
 }
 
-// serverPartRoutes returns the handlers of the paths below a server.
+// guardedRoutes returns the paths that need a token.
+func (s *server) guardedRoutes() map[string]methods {
+	all := s.serverFlavorAndHostRoutes()
+	maps.Copy(all, s.serverPartRoutes())
+	maps.Copy(all, s.userRoutes())
+	maps.Copy(all, s.operatorRoutes())
+	maps.Copy(all, s.refusedServerPartRoutes())
+	maps.Copy(all, refusedRoutes())
+	return all
+}
+
+// serverFlavorAndHostRoutes returns the paths of servers, moves, services and flavors, and those of /berth/v1. Flavors
+// have no rule, as in Nova: everybody may read them.
+func (s *server) serverFlavorAndHostRoutes() map[string]methods {
+	return map[string]methods{
+		"/v2.1/servers": {http.MethodGet: guarded(policies.ListServers, s.listServers),
+			http.MethodPost: guarded(policies.CreateServer, s.createServers)},
+		"/v2.1/servers/detail": {http.MethodGet: guarded(policies.DetailServers, s.detailServers)},
+		"/v2.1/servers/{id}": {http.MethodGet: guardedServer(policies.ShowServer, s.showServer),
+			http.MethodPut:    guardedServer(policies.UpdateServer, s.updateServer),
+			http.MethodDelete: guardedServer(policies.DeleteServer, s.deleteServer)},
+
+		"/v2.1/servers/{id}/action":     {http.MethodPost: open(s.act)}, // each action has its rule
+		"/v2.1/servers/{id}/migrations": {http.MethodGet: guarded(policies.ListServerMigrations, s.serverMigrations)},
+		"/v2.1/servers/{id}/migrations/{migration}": {
+			http.MethodGet:    guarded(policies.ShowServerMigration, s.serverMigration),
+			http.MethodDelete: guarded(policies.AbortServerMigration, s.refusedOfServer(noAbort))},
+		"/v2.1/servers/{id}/migrations/{migration}/action": {
+			http.MethodPost: guarded(policies.ForceServerMigration, s.refusedOfServer(noAbort))},
+		"/v2.1/os-migrations":          {http.MethodGet: guarded(policies.ListMigrations, s.listMigrations)},
+		"/v2.1/os-services":            {http.MethodGet: guarded(policies.ListServices, s.listServices)},
+		"/v2.1/os-services/force-down": {http.MethodPut: guarded(policies.UpdateService, s.forceDown)},
+		"/v2.1/os-services/enable":     {http.MethodPut: guarded(policies.UpdateService, s.enableService)},
+		"/v2.1/os-services/disable":    {http.MethodPut: guarded(policies.UpdateService, s.disableService)},
+		"/v2.1/os-services/disable-log-reason": {
+			http.MethodPut: guarded(policies.UpdateService, s.disableServiceWithReason)},
+		"/v2.1/os-services/{service}": {http.MethodPut: guarded(policies.UpdateService, s.updateService),
+			http.MethodDelete: guarded(policies.DeleteService, refused(noServiceRemoval))},
+
+		"/v2.1/flavors": {http.MethodGet: open(s.listFlavors),
+			http.MethodPost: guarded(policies.CreateFlavor, s.createFlavor)},
+		"/v2.1/flavors/detail": {http.MethodGet: open(s.detailFlavors)},
+		"/v2.1/flavors/{id}": {http.MethodGet: open(s.showFlavor),
+			http.MethodPut:    guarded(policies.UpdateFlavor, s.describeFlavor),
+			http.MethodDelete: guarded(policies.DeleteFlavor, s.deleteFlavor)},
+		"/v2.1/flavors/{id}/os-extra_specs": {http.MethodGet: guarded(policies.ListExtraSpecs, s.listExtraSpecs),
+			http.MethodPost: guarded(policies.CreateExtraSpecs, s.createExtraSpecs)},
+		"/v2.1/flavors/{id}/os-extra_specs/{key}": {http.MethodGet: guarded(policies.ShowExtraSpec, s.showExtraSpec),
+			http.MethodPut:    guarded(policies.UpdateExtraSpec, s.putExtraSpec),
+			http.MethodDelete: guarded(policies.DeleteExtraSpec, s.deleteExtraSpec)},
+
+		"/berth/v1/servers/{id}/why": {http.MethodGet: guardedServer(policies.ExplainServer, s.why)},
+		"/berth/v1/hosts":            {http.MethodGet: guarded(policies.ListHosts, s.listHosts)},
+		"/berth/v1/hosts/{host}": {http.MethodPut: s.byAgents(policies.ReportHost, s.putReport),
+			http.MethodDelete: guarded(policies.ForgetHost, s.forgetHost)},
+		"/berth/v1/hosts/{host}/allocations": {http.MethodGet: guarded(policies.AuditHost, s.hostAllocations),
+			http.MethodPost: guarded(policies.HealHost, s.healHost)},
+		"/berth/v1/hosts/{host}/drain": {http.MethodGet: guarded(policies.PlanDrain, s.planDrain)},
+		"/berth/v1/hosts/{host}/down": {http.MethodPut: guarded(policies.SetHostDown, s.hostDown),
+			http.MethodDelete: guarded(policies.SetHostUp, s.hostUp)},
+		"/berth/v1/hosts/{host}/account": {http.MethodPut: guarded(policies.BindHost, s.bindHost),
+			http.MethodDelete: guarded(policies.UnbindHost, s.unbindHost)},
+		"/berth/v1/hosts/{host}/devices/{address}/clean": {
+			http.MethodPost: guarded(policies.CleanDevice, s.cleanDevice)},
+		"/berth/v1/hosts/{host}/assignments":     {http.MethodGet: s.byAgents(policies.ReadAssignments, s.watch)},
+		"/berth/v1/hosts/{host}/guests/{server}": {http.MethodPut: s.byAgents(policies.ReportGuest, s.putGuest)},
+		"/berth/v1/devices":                      {http.MethodGet: guarded(policies.ListDevices, s.listDevices)},
+	}
+}
+
+// serverPartRoutes returns the paths below a server, apart from its moves.
 func (s *server) serverPartRoutes() map[string]methods {
 	return map[string]methods{
-		"/v2.1/servers/{id}/metadata": {http.MethodGet: s.listMetadata, http.MethodPost: s.addMetadata,
-			http.MethodPut: s.replaceMetadata},
-		"/v2.1/servers/{id}/metadata/{key}": {http.MethodGet: s.showMetadata, http.MethodPut: s.putMetadata,
-			http.MethodDelete: s.deleteMetadata},
-		"/v2.1/servers/{id}/tags": {http.MethodGet: s.listTags, http.MethodPut: s.replaceTags,
-			http.MethodDelete: s.deleteTags},
-		"/v2.1/servers/{id}/tags/{tag}": {http.MethodGet: s.showTag, http.MethodPut: s.putTag,
-			http.MethodDelete: s.deleteTag},
-		"/v2.1/servers/{id}/os-instance-actions":           {http.MethodGet: s.listActions},
-		"/v2.1/servers/{id}/os-instance-actions/{request}": {http.MethodGet: s.showAction},
-		"/v2.1/servers/{id}/migrations/{migration}": {http.MethodGet: admin(s.serverMigration),
-			http.MethodDelete: admin(s.refusedOfServer(noAbort))},
-		"/v2.1/servers/{id}/migrations/{migration}/action": {http.MethodPost: admin(s.refusedOfServer(noAbort))},
-		"/v2.1/servers/{id}/os-volume_attachments": {http.MethodGet: s.emptyOfServer("volumeAttachments"),
-			http.MethodPost: s.refusedOfServer(noVolumes)},
-		"/v2.1/servers/{id}/os-volume_attachments/{volume}": {http.MethodGet: s.refusedOfServer(noVolumes),
-			http.MethodPut: s.refusedOfServer(noVolumes), http.MethodDelete: s.refusedOfServer(noVolumes)},
-		"/v2.1/servers/{id}/os-interface": {http.MethodGet: s.emptyOfServer("interfaceAttachments"),
-			http.MethodPost: s.refusedOfServer(noNetwork)},
-		"/v2.1/servers/{id}/os-interface/{port}": {http.MethodGet: s.refusedOfServer(noNetwork),
-			http.MethodDelete: s.refusedOfServer(noNetwork)},
-		"/v2.1/servers/{id}/os-security-groups": {http.MethodGet: s.emptyOfServer("security_groups")},
-		"/v2.1/servers/{id}/remote-consoles":    {http.MethodPost: s.refusedOfServer(noConsoles)},
+		"/v2.1/servers/{id}/metadata": {http.MethodGet: guardedServer(policies.ListMetadata, s.listMetadata),
+			http.MethodPost: guardedServer(policies.CreateMetadata, s.addMetadata),
+			http.MethodPut:  guardedServer(policies.ReplaceMetadata, s.replaceMetadata)},
+		"/v2.1/servers/{id}/metadata/{key}": {http.MethodGet: guardedServer(policies.ShowMetadata, s.showMetadata),
+			http.MethodPut:    guardedServer(policies.UpdateMetadata, s.putMetadata),
+			http.MethodDelete: guardedServer(policies.DeleteMetadata, s.deleteMetadata)},
+		"/v2.1/servers/{id}/tags": {http.MethodGet: guardedServer(policies.ListTags, s.listTags),
+			http.MethodPut:    guardedServer(policies.ReplaceTags, s.replaceTags),
+			http.MethodDelete: guardedServer(policies.DeleteTags, s.deleteTags)},
+		"/v2.1/servers/{id}/tags/{tag}": {http.MethodGet: guardedServer(policies.ShowTag, s.showTag),
+			http.MethodPut:    guardedServer(policies.UpdateTag, s.putTag),
+			http.MethodDelete: guardedServer(policies.DeleteTag, s.deleteTag)},
+		"/v2.1/servers/{id}/os-instance-actions": {http.MethodGet: guardedServer(policies.ListActions, s.listActions)},
+		"/v2.1/servers/{id}/os-instance-actions/{request}": {
+			http.MethodGet: guardedServer(policies.ShowAction, s.showAction)},
 	}
 }
 
-// userRoutes returns the handlers of the paths beside servers and flavors that plain users may use.
+// userRoutes returns the paths beside servers and flavors that plain users may use.
 func (s *server) userRoutes() map[string]methods {
 	return map[string]methods{
-		"/v2.1/os-keypairs":        {http.MethodGet: s.listKeyPairs, http.MethodPost: s.createKeyPair},
-		"/v2.1/os-keypairs/{name}": {http.MethodGet: s.showKeyPair, http.MethodDelete: s.deleteKeyPair},
+		"/v2.1/os-keypairs": {http.MethodGet: guarded(policies.ListKeyPairs, s.listKeyPairs),
+			http.MethodPost: guarded(policies.CreateKeyPair, s.createKeyPair)},
+		"/v2.1/os-keypairs/{name}": {http.MethodGet: guarded(policies.ShowKeyPair, s.showKeyPair),
+			http.MethodDelete: guarded(policies.DeleteKeyPair, s.deleteKeyPair)},
 
-		"/v2.1/os-availability-zone":        {http.MethodGet: s.listZones},
-		"/v2.1/os-availability-zone/detail": {http.MethodGet: admin(s.detailZones)},
+		"/v2.1/os-availability-zone":        {http.MethodGet: guarded(policies.ListZones, s.listZones)},
+		"/v2.1/os-availability-zone/detail": {http.MethodGet: guarded(policies.DetailZones, s.detailZones)},
 
-		"/v2.1/os-quota-sets/{project}": {http.MethodGet: s.showQuotas, http.MethodPut: admin(refused(noQuotas)),
-			http.MethodDelete: admin(refused(noQuotas))},
-		"/v2.1/os-quota-sets/{project}/defaults": {http.MethodGet: s.defaultQuotas},
-		"/v2.1/os-quota-sets/{project}/detail":   {http.MethodGet: s.detailQuotas},
-		"/v2.1/os-quota-class-sets/{class}": {http.MethodGet: admin(s.showQuotaClass),
-			http.MethodPut: admin(refused(noQuotas))},
-		"/v2.1/limits":                           {http.MethodGet: s.showLimits},
-		"/v2.1/os-simple-tenant-usage":           {http.MethodGet: admin(s.listUsage)},
-		"/v2.1/os-simple-tenant-usage/{project}": {http.MethodGet: s.showUsage},
+		"/v2.1/os-quota-sets/{project}": {http.MethodGet: guarded(policies.ShowQuotas, s.showQuotas),
+			http.MethodPut:    guarded(policies.UpdateQuotas, refused(noQuotas)),
+			http.MethodDelete: guarded(policies.DeleteQuotas, refused(noQuotas))},
+		"/v2.1/os-quota-sets/{project}/defaults": {http.MethodGet: guarded(policies.DefaultQuotas, s.defaultQuotas)},
+		"/v2.1/os-quota-sets/{project}/detail":   {http.MethodGet: guarded(policies.DetailQuotas, s.detailQuotas)},
+		"/v2.1/os-quota-class-sets/{class}": {http.MethodGet: guarded(policies.ShowQuotaClass, s.showQuotaClass),
+			http.MethodPut: guarded(policies.UpdateQuotaClass, refused(noQuotas))},
+		"/v2.1/limits":                           {http.MethodGet: guarded(policies.ShowLimits, s.showLimits)},
+		"/v2.1/os-simple-tenant-usage":           {http.MethodGet: guarded(policies.ListUsage, s.listUsage)},
+		"/v2.1/os-simple-tenant-usage/{project}": {http.MethodGet: guarded(policies.ShowUsage, s.showUsage)},
 	}
 }
 
-// operatorRoutes returns the handlers of the paths about hosts.
+// operatorRoutes returns the paths about hypervisors and hosts.
 func (s *server) operatorRoutes() map[string]methods {
 	return map[string]methods{
-		"/v2.1/os-hypervisors":              {http.MethodGet: admin(s.listHypervisors)},
-		"/v2.1/os-hypervisors/detail":       {http.MethodGet: admin(s.detailHypervisors)},
-		"/v2.1/os-hypervisors/statistics":   {http.MethodGet: admin(s.hypervisorStatistics)},
-		"/v2.1/os-hypervisors/{id}":         {http.MethodGet: admin(s.showHypervisor)},
-		"/v2.1/os-hypervisors/{id}/uptime":  {http.MethodGet: admin(s.hypervisorUptime)},
-		"/v2.1/os-hypervisors/{id}/search":  {http.MethodGet: admin(s.searchHypervisors(false))},
-		"/v2.1/os-hypervisors/{id}/servers": {http.MethodGet: admin(s.searchHypervisors(true))},
-		"/v2.1/os-hosts":                    {http.MethodGet: admin(s.listOSHosts)},
-		"/v2.1/os-hosts/{host}":             {http.MethodGet: admin(s.showOSHost), http.MethodPut: admin(refused(noPower))},
+		"/v2.1/os-hypervisors":        {http.MethodGet: guarded(policies.ListHypervisors, s.listHypervisors)},
+		"/v2.1/os-hypervisors/detail": {http.MethodGet: guarded(policies.DetailHypervisors, s.detailHypervisors)},
+		"/v2.1/os-hypervisors/statistics": {
+			http.MethodGet: guarded(policies.HypervisorStatistics, s.hypervisorStatistics)},
+		"/v2.1/os-hypervisors/{id}":        {http.MethodGet: guarded(policies.ShowHypervisor, s.showHypervisor)},
+		"/v2.1/os-hypervisors/{id}/uptime": {http.MethodGet: guarded(policies.HypervisorUptime, s.hypervisorUptime)},
+		"/v2.1/os-hypervisors/{id}/search": {
+			http.MethodGet: guarded(policies.SearchHypervisors, s.searchHypervisors(false))},
+		"/v2.1/os-hypervisors/{id}/servers": {
+			http.MethodGet: guarded(policies.HypervisorServers, s.searchHypervisors(true))},
+		"/v2.1/os-hosts": {http.MethodGet: guarded(policies.ListOSHosts, s.listOSHosts)},
+		"/v2.1/os-hosts/{host}": {http.MethodGet: guarded(policies.ShowOSHost, s.showOSHost),
+			http.MethodPut: guarded(policies.UpdateOSHost, refused(noPower))},
 	}
 }
 
-// refusedRoutes returns the handlers of the paths whose resources Berth does not have.
-func (s *server) refusedRoutes() map[string]methods {
+// refusedServerPartRoutes returns the paths below a server whose resources Berth does not have.
+func (s *server) refusedServerPartRoutes() map[string]methods {
 	return map[string]methods{
-		"/v2.1/os-aggregates":    {http.MethodGet: admin(empty("aggregates")), http.MethodPost: admin(refused(noAggregates))},
-		"/v2.1/os-server-groups": {http.MethodGet: empty("server_groups"), http.MethodPost: refused(noServerGroups)},
-		"/v2.1/os-aggregates/{id}": {http.MethodGet: admin(refused(noAggregates)),
-			http.MethodPut: admin(refused(noAggregates)), http.MethodDelete: admin(refused(noAggregates))},
-		"/v2.1/os-aggregates/{id}/action": {http.MethodPost: admin(refused(noAggregates))},
-		"/v2.1/os-server-groups/{id}": {http.MethodGet: refused(noServerGroups),
-			http.MethodDelete: refused(noServerGroups)},
-		"/v2.1/os-agents": {http.MethodGet: admin(empty("agents")), http.MethodPost: admin(refused(noAgentBuilds))},
-		"/v2.1/os-agents/{agent}": {http.MethodPut: admin(refused(noAgentBuilds)),
-			http.MethodDelete: admin(refused(noAgentBuilds))},
-		"/v2.1/flavors/{id}/os-flavor-access": {http.MethodGet: admin(refused(noAccess))},
-		"/v2.1/flavors/{id}/action":           {http.MethodPost: admin(refused(noAccess))},
+		"/v2.1/servers/{id}/os-volume_attachments": {
+			http.MethodGet:  guardedServer(policies.ListVolumes, s.emptyOfServer("volumeAttachments")),
+			http.MethodPost: guardedServer(policies.AttachVolume, s.refusedOfServer(noVolumes))},
+		"/v2.1/servers/{id}/os-volume_attachments/{volume}": {
+			http.MethodGet:    guardedServer(policies.ShowVolume, s.refusedOfServer(noVolumes)),
+			http.MethodPut:    guardedServer(policies.UpdateVolume, s.refusedOfServer(noVolumes)),
+			http.MethodDelete: guardedServer(policies.DetachVolume, s.refusedOfServer(noVolumes))},
+		"/v2.1/servers/{id}/os-interface": {
+			http.MethodGet:  guardedServer(policies.ListInterfaces, s.emptyOfServer("interfaceAttachments")),
+			http.MethodPost: guardedServer(policies.AttachInterface, s.refusedOfServer(noNetwork))},
+		"/v2.1/servers/{id}/os-interface/{port}": {
+			http.MethodGet:    guardedServer(policies.ShowInterface, s.refusedOfServer(noNetwork)),
+			http.MethodDelete: guardedServer(policies.DetachInterface, s.refusedOfServer(noNetwork))},
+		"/v2.1/servers/{id}/os-security-groups": {
+			http.MethodGet: guardedServer(policies.ListSecurityGroups, s.emptyOfServer("security_groups"))},
+		"/v2.1/servers/{id}/remote-consoles": {
+			http.MethodPost: guardedServer(policies.CreateConsole, s.refusedOfServer(noConsoles))},
+	}
+}
+
+// refusedRoutes returns the other paths whose resources Berth does not have.
+func refusedRoutes() map[string]methods {
+	return map[string]methods{
+		"/v2.1/os-aggregates": {http.MethodGet: guarded(policies.ListAggregates, empty("aggregates")),
+			http.MethodPost: guarded(policies.CreateAggregate, refused(noAggregates))},
+		"/v2.1/os-aggregates/{id}": {http.MethodGet: guarded(policies.ShowAggregate, refused(noAggregates)),
+			http.MethodPut:    guarded(policies.UpdateAggregate, refused(noAggregates)),
+			http.MethodDelete: guarded(policies.DeleteAggregate, refused(noAggregates))},
+		"/v2.1/os-aggregates/{id}/action": {
+			http.MethodPost: guarded(policies.AddAggregateHost, refused(noAggregates))},
+		"/v2.1/os-server-groups": {http.MethodGet: guarded(policies.ListServerGroups, empty("server_groups")),
+			http.MethodPost: guarded(policies.CreateServerGroup, refused(noServerGroups))},
+		"/v2.1/os-server-groups/{id}": {http.MethodGet: guarded(policies.ShowServerGroup, refused(noServerGroups)),
+			http.MethodDelete: guarded(policies.DeleteServerGroup, refused(noServerGroups))},
+		"/v2.1/os-agents": {http.MethodGet: guarded(policies.ListAgents, empty("agents")),
+			http.MethodPost: guarded(policies.CreateAgent, refused(noAgentBuilds))},
+		"/v2.1/os-agents/{agent}": {http.MethodPut: guarded(policies.UpdateAgent, refused(noAgentBuilds)),
+			http.MethodDelete: guarded(policies.DeleteAgent, refused(noAgentBuilds))},
+		"/v2.1/flavors/{id}/os-flavor-access": {http.MethodGet: guarded(policies.ListFlavorAccess, refused(noAccess))},
+		"/v2.1/flavors/{id}/action":           {http.MethodPost: guarded(policies.AddFlavorAccess, refused(noAccess))},
 	}
 }

@@ -1,9 +1,10 @@
 // Package server is the HTTP server of compute: the Compute API of api/compute, and the host API of api/host.
 //
 // Handlers read requests, call the store and the conductor, and write responses; they decide nothing about servers.
-// Each resource has its file. What all requests share is in http_routes.go (the table of paths), request_dispatch.go
-// (the caller and the microversion), request_and_response.go (one request), request_body.go and error_responses.go;
-// handler_dependencies.go declares what the handlers need, and the options of the server.
+// Each resource has its file. Package api/edge receives the requests; what it needs of this API is in http_routes.go
+// (the table of paths and policy rules), request_checks.go (the checks and their order) and error_responses.go.
+// request_and_response.go has the type of one request; handler_dependencies.go declares what the handlers need, and the
+// options of the server.
 package server
 
 import (
@@ -13,15 +14,23 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/openberth/berth/api/edge"
 	"github.com/openberth/berth/api/host"
 	"github.com/openberth/berth/api/identity"
 	"github.com/openberth/berth/api/rest"
+	"github.com/openberth/berth/compute/policies"
 )
 
 // New returns the handler. It starts nothing.
 func New(o Options) http.Handler {
 	if o.Authenticate == nil {
 		o.Authenticate = identity.NoAuth2
+	}
+	if o.Strategy == "" {
+		o.Strategy = noAuth2
+	}
+	if o.Enforcer == nil {
+		o.Enforcer = policies.Default()
 	}
 	if o.Log == nil {
 		o.Log = slog.Default()
@@ -35,19 +44,15 @@ func New(o Options) http.Handler {
 	if o.NewID == nil {
 		o.NewID = uuid.NewString
 	}
-	s := &server{Options: o, mux: http.NewServeMux(), budget: rest.NewBodyBudget(bodyBudget, maxReport)}
-	for path, methods := range s.routes() {
-		s.mux.Handle(path, s.endpoint(methods))
-	}
-	return s
-}
-
-// ServeHTTP gives the request an id, removes the project id from its path, and recovers from panics.
-func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	id := "req-" + uuid.NewString()
-	w.Header().Set("X-Compute-Request-Id", id)
-	w.Header().Set("X-Openstack-Request-Id", id)
-	out := &responseWriter{ResponseWriter: w}
-	defer s.recovered(out, r, id)
-	s.mux.ServeHTTP(out, withoutProject(r))
+	s := &server{Options: o}
+	return edge.New(edge.API[*call]{
+		Authenticate: o.Authenticate, Challenge: o.Challenge, Enforcer: o.Enforcer, CORS: o.CORS,
+		ProxyHeaders: o.ProxyHeaders, Bodies: rest.NewBodyBudget(bodyBudget, maxReport), Log: o.Log,
+		Metrics: edge.NewMetrics("berth_compute_"), Now: o.Now,
+		IDHeaders: []string{"X-Compute-Request-Id", "X-Openstack-Request-Id"},
+		Routes:    s.routes(), HeadIsGet: true, Escaped: true,
+		NewCall: func() *call { return &call{srv: s} },
+		Prepare: (*call).removeProject, Checks: checks(), Refuse: (*call).refuse, Encode: (*call).encode,
+		Health: edge.Health{Check: s.checkHealth},
+	})
 }

@@ -24,6 +24,8 @@ type hypervisor struct {
 	schedule.Host
 	position int // in the list of all hosts, from 0: its service's id before 2.53
 	up       bool
+	status   string  // of its service: enabled or disabled
+	reason   *string // why it is disabled; nil: none is given
 }
 
 // hypervisors lists the hosts whose agents have reported, sorted by name.
@@ -32,10 +34,15 @@ func (s *server) hypervisors(ctx context.Context) ([]hypervisor, error) {
 	if err != nil {
 		return nil, err
 	}
+	disabled, err := s.Store.DisabledHosts(ctx)
+	if err != nil {
+		return nil, err
+	}
 	list := make([]hypervisor, 0, len(hosts))
 	for i, h := range hosts {
+		status, reason := serviceStatusOf(disabled, h.Name)
 		up := !slices.Contains(dead, h.Name) && s.Conductor.SinceReport(h.Name) <= silence
-		list = append(list, hypervisor{h, i, up})
+		list = append(list, hypervisor{h, i, up, status, reason})
 	}
 	return list, nil
 }
@@ -130,7 +137,7 @@ func noHypervisors(part string) error {
 
 // searchHypervisors is GET /v2.1/os-hypervisors/{id}/search, and with servers GET …/{id}/servers (both until 2.52);
 // {id} is a part of the name. Nova's rules are os_compute_api:os-hypervisors:search and :servers.
-func (s *server) searchHypervisors(servers bool) handler {
+func (s *server) searchHypervisors(servers bool) func(*call) error {
 	return func(c *call) error {
 		if c.version.Has(compute.ServiceUUID) {
 			return unknownPath(c)
@@ -217,7 +224,7 @@ func (s *server) hypervisorStatistics(c *call) error {
 
 // hypervisorRef returns the view of a hypervisor without detail.
 func (c *call) hypervisorRef(h hypervisor) compute.HypervisorRef {
-	v := compute.HypervisorRef{ID: c.hypervisorID(h), Hostname: h.Name, State: "down", Status: "enabled"}
+	v := compute.HypervisorRef{ID: c.hypervisorID(h), Hostname: h.Name, State: "down", Status: h.status}
 	if h.up {
 		v.State = "up"
 	}
@@ -238,7 +245,7 @@ func (s *server) hypervisor(c *call, h hypervisor) (v compute.Hypervisor, err er
 	if v.HypervisorRef, err = s.hypervisorRef(c, h); err != nil {
 		return v, err
 	}
-	v.Service = compute.HypervisorService{ID: h.position + 1, Host: h.Name}
+	v.Service = compute.HypervisorService{ID: h.position + 1, Host: h.Name, DisabledReason: h.reason}
 	if c.version.Has(compute.ServiceUUID) {
 		v.Service.ID = serviceID(h.Name)
 	}

@@ -45,7 +45,7 @@ func TestHypervisors(t *testing.T) {
 		{"2.42", "GET", "/os-hosts/cmp1", "", 200, `{"resource":{"project":"p1","host":"cmp1","cpu":2,`},
 		{"2.42", "GET", "/os-hosts/cmp2", "", 404, "Compute host cmp2 could not be found."},
 		{"2.43", "GET", "/os-hosts", "", 404, "there is nothing"},
-		{"2.1", "PUT", "/os-hosts/cmp1", `{"status": "disable"}`, 501, "cannot disable"},
+		{"2.1", "PUT", "/os-hosts/cmp1", `{"status": "disable"}`, 501, "cannot power hosts"},
 		{"2.1", "GET", "/os-availability-zone/detail", "", 200, `"cmp1":{"nova-compute":{"active":true,"available":true`},
 		{"2.1", "GET", "/os-aggregates", "", 200, `{"aggregates":[]}`},
 		{"2.1", "POST", "/os-aggregates", `{}`, 501, "no host aggregates"},
@@ -145,4 +145,20 @@ func TestUsage(t *testing.T) {
 	})
 	h.exchanges("bob:p2", []exchange{
 		{"2.1", "GET", "/os-simple-tenant-usage/p1" + period, "", 403, "role admin"}})
+}
+
+// TestHypervisorOfDisabledHost disables the only host: the hypervisor and the zone show it.
+func TestHypervisorOfDisabledHost(t *testing.T) {
+	h, _ := withHost(t)
+	show := "/os-hypervisors/" + string(rootID)
+	h.exchanges("admin", []exchange{
+		{"2.53", "GET", show, "", 200, `"status":"enabled"`},
+		{"2.53", "PUT", "/os-services/" + serviceID("cmp1"), `{"status": "disabled", "disabled_reason": "fans"}`, 200, "fans"},
+		{"2.53", "GET", show, "", 200, `"status":"disabled"`},
+		{"2.53", "GET", show, "", 200, `"disabled_reason":"fans"`},
+		{"2.53", "GET", "/os-availability-zone", "", 200, `"available":false`},
+		{"2.53", "GET", "/os-availability-zone/detail", "", 200, `{"active":false,"available":true`},
+		{"2.53", "PUT", "/os-services/" + serviceID("cmp1"), `{"status": "enabled"}`, 200, "enabled"},
+		{"2.53", "GET", "/os-availability-zone/detail", "", 200, `{"active":true,"available":true`},
+	})
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/openberth/berth/api/compute"
 	"github.com/openberth/berth/compute/lifecycle"
+	"github.com/openberth/berth/compute/policies"
 	"github.com/openberth/berth/fault"
 )
 
@@ -85,8 +86,9 @@ func (s *server) showAction(c *call) error {
 		if view.Request != request {
 			continue
 		}
-		if c.Who.IsAdmin() || c.version.Has(compute.ActionEvents) {
-			events := instanceEvents(a, c.Who.IsAdmin())
+		texts, _ := c.Allowed(policies.ShowActionEvents, ownerOf(found))
+		if texts || c.version.Has(compute.ActionEvents) {
+			events := instanceEvents(a, texts)
 			view.Events = &events
 		}
 		return c.writeJSON(http.StatusOK, map[string]any{"instanceAction": view})
@@ -113,8 +115,8 @@ func (c *call) instanceAction(s lifecycle.Server, a lifecycle.PastAction) comput
 	return v
 }
 
-// instanceEvents returns the entries of an action as events. The texts name hosts and providers, so only admins see
-// them; others see numbered steps.
+// instanceEvents returns the entries of an action as events. The texts name hosts and providers, so by default only
+// admins see them; others see numbered steps.
 func instanceEvents(a lifecycle.PastAction, texts bool) []compute.InstanceEvent {
 	events := make([]compute.InstanceEvent, 0, len(a.Entries))
 	for i, e := range a.Entries {

@@ -15,16 +15,13 @@ const maxKeyPairs = 100
 // keyPairName matches the names that the Compute API allows before 2.92.
 var keyPairName = regexp.MustCompile(`^[a-zA-Z0-9_-]([a-zA-Z0-9 _-]{0,253}[a-zA-Z0-9_-])?$`)
 
-// keyPairUser returns the user whose key pairs a request is about: the caller or, for admins since 2.10, another one.
+// keyPairUser returns the user whose key pairs a request is about: the caller or, since 2.10, another one if
+// the policy allows it.
 func (c *call) keyPairUser(other string) (string, error) {
 	if !c.version.Has(compute.KeyPairUser) || other == "" || other == c.Who.User {
 		return c.Who.User, nil
 	}
-	if !c.Who.IsAdmin() {
-		return "", fault.New(fault.Forbidden, "", "the key pairs of another user need the role admin, which %s does not have",
-			c.Who.User)
-	}
-	return other, nil
+	return other, c.authorizeOther(c.Spec.Rule, "user "+clip(other), map[string]any{"user_id": other})
 }
 
 // listKeyPairs is GET /v2.1/os-keypairs: those of one user, sorted by name. Nova's rule is

@@ -87,7 +87,7 @@ func (s *server) detailZones(c *call) error {
 	return s.writeZones(c, true)
 }
 
-// writeZones writes the one zone. It is available if a host is up.
+// writeZones writes the one zone. It is available if a host is up and not disabled.
 func (s *server) writeZones(c *call, detail bool) error {
 	list, err := s.hypervisors(c.R.Context())
 	if err != nil {
@@ -98,10 +98,10 @@ func (s *server) writeZones(c *call, detail bool) error {
 		zone.Hosts = map[string]map[string]compute.ZoneService{}
 	}
 	for _, h := range list {
-		zone.State.Available = zone.State.Available || h.up
+		zone.State.Available = zone.State.Available || h.up && h.status == serviceEnabled
 		if detail {
 			zone.Hosts[h.Name] = map[string]compute.ZoneService{
-				compute.Binary: {Active: true, Available: h.up, Updated: micros(h.Seen)}}
+				compute.Binary: {Active: h.status == serviceEnabled, Available: h.up, Updated: micros(h.Seen)}}
 		}
 	}
 	return c.writeJSON(http.StatusOK, map[string]any{"availabilityZoneInfo": []compute.Zone{zone}})

@@ -7,6 +7,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/openberth/berth/api/compute"
+	"github.com/openberth/berth/compute/schedule"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/provider"
 )
@@ -22,17 +23,22 @@ func (s *server) listServices(c *call) error {
 	if err != nil {
 		return err
 	}
+	disabled, err := s.Store.DisabledHosts(c.R.Context())
+	if err != nil {
+		return err
+	}
 	list := []compute.ServiceDoc{}
 	for i, h := range hosts {
 		if name != "" && name != h.Name || q.Get("binary") != "" && q.Get("binary") != compute.Binary {
 			continue
 		}
-		d := compute.ServiceDoc{ID: i + 1, Binary: compute.Binary, Host: h.Name, Zone: "nova", Status: "enabled", State: "up",
+		d := compute.ServiceDoc{ID: i + 1, Binary: compute.Binary, Host: h.Name, Zone: "nova", State: "up",
 			Updated: orNull(h.Seen.UTC().Format("2006-01-02T15:04:05.000000"))}
 		down := slices.Contains(dead, h.Name)
 		if down || s.Conductor.SinceReport(h.Name) > silence {
 			d.State = "down"
 		}
+		d.Status, d.Reason = serviceStatusOf(disabled, h.Name)
 		if c.version.Has(compute.ForceDown) {
 			d.ForcedDown = &down
 		}
@@ -62,23 +68,30 @@ func (s *server) forceDown(c *call) error {
 	if err := provider.CheckHostName(body.Host); err != nil {
 		return err
 	}
-	return s.setDown(c, body.Host, *body.Down)
+	if err := s.setDown(c, body.Host, *body.Down); err != nil {
+		return err
+	}
+	doc := compute.ServiceDoc{Binary: compute.Binary, Host: body.Host, ForcedDown: body.Down}
+	return c.writeJSON(http.StatusOK, map[string]any{"service": doc})
 }
 
-// updateService is PUT /v2.1/os-services/{service} (2.53). It supports only forced_down.
+// updateService is PUT /v2.1/os-services/{service} (2.53): status, disabled_reason and forced_down.
 func (s *server) updateService(c *call) error {
 	if !c.version.Has(compute.ServiceUUID) {
 		return unknownPath(c)
 	}
 	var body struct {
-		Down   *bool  `json:"forced_down"`
-		Status string `json:"status"`
+		serviceStatus
+		Down *bool `json:"forced_down"`
 	}
 	if err := c.read(maxBody, &body); err != nil {
 		return err
 	}
-	if body.Status != "" || body.Down == nil {
-		return fault.New(fault.Invalid, "", "Berth can change only forced_down of a service; leave other keys out")
+	if body.Status == nil && body.Down == nil {
+		return fault.New(fault.Invalid, "", "the body must have status or forced_down")
+	}
+	if err := body.check(); err != nil {
+		return err
 	}
 	hosts, err := s.Store.Hosts(c.R.Context())
 	if err != nil {
@@ -86,33 +99,58 @@ func (s *server) updateService(c *call) error {
 	}
 	for _, h := range hosts {
 		if serviceID(h.Name) == c.R.PathValue("service") {
-			return s.setDown(c, h.Name, *body.Down)
+			if body.Down != nil {
+				if err := s.setDown(c, h.Name, *body.Down); err != nil {
+					return err
+				}
+			}
+			if err := s.changeStatus(c, h.Name, body.serviceStatus); err != nil {
+				return err
+			}
+			return s.showService(c, h)
 		}
 	}
 	return fault.New(fault.NotFound, "", "Service %s could not be found.", c.R.PathValue("service"))
 }
 
+// setDown declares the host of a service dead, or reverses that.
 func (s *server) setDown(c *call, name string, down bool) error {
-	h, err := s.Store.Host(c.R.Context(), name)
-	if err != nil {
+	if _, err := s.Store.Host(c.R.Context(), name); err != nil {
 		return s.unknownHost(c.R.Context(), name, err)
 	}
-	change := s.Conductor.HostUp
 	if down {
-		change = s.Conductor.HostDown
+		return s.Conductor.HostDown(c.R.Context(), name)
 	}
-	if err := change(c.R.Context(), name); err != nil {
+	return s.Conductor.HostUp(c.R.Context(), name)
+}
+
+// showService writes a service after a change (2.53).
+func (s *server) showService(c *call, h schedule.Host) error {
+	dead, err := s.Store.Dead(c.R.Context())
+	if err != nil {
 		return err
 	}
-	doc := compute.ServiceDoc{Binary: compute.Binary, Host: name, ForcedDown: &down}
-	if c.version.Has(compute.ServiceUUID) {
-		doc.ID, doc.Zone, doc.Status, doc.State = serviceID(name), "nova", "enabled", "up"
-		doc.Updated = orNull(h.Seen.UTC().Format("2006-01-02T15:04:05.000000"))
-		if down || s.Conductor.SinceReport(name) > silence {
-			doc.State = "down"
-		}
+	disabled, err := s.Store.DisabledHosts(c.R.Context())
+	if err != nil {
+		return err
+	}
+	down := slices.Contains(dead, h.Name)
+	doc := compute.ServiceDoc{ID: serviceID(h.Name), Binary: compute.Binary, Host: h.Name, Zone: "nova", State: "up",
+		ForcedDown: &down, Updated: orNull(h.Seen.UTC().Format("2006-01-02T15:04:05.000000"))}
+	doc.Status, doc.Reason = serviceStatusOf(disabled, h.Name)
+	if down || s.Conductor.SinceReport(h.Name) > silence {
+		doc.State = "down"
 	}
 	return c.writeJSON(http.StatusOK, map[string]any{"service": doc})
+}
+
+// serviceStatusOf returns whether the service of a host is enabled or disabled, and the reason; nil without one.
+func serviceStatusOf(disabled map[string]string, host string) (status string, reason *string) {
+	why, off := disabled[host]
+	if !off {
+		return serviceEnabled, nil
+	}
+	return serviceDisabled, orNull(why)
 }
 
 // serviceID returns the UUID of the compute service of a host (2.53). It is derived from the host name, so it never

@@ -1,36 +1,30 @@
 package server
 
 import (
-	"context"
-	"net/http"
 	"net/url"
 	"slices"
 	"strings"
 )
 
-// projectKey is the context key of the project id that withoutProject has removed from the path.
-type projectKey struct{}
-
-// withoutProject changes /v2.1/{project_id}/servers/… to /v2.1/servers/…: until 2.18 the API has the project in its
+// removeProject changes /v2.1/{project_id}/servers/… to /v2.1/servers/…: until 2.18 the API has the project in its
 // paths.
-func withoutProject(r *http.Request) *http.Request {
-	rest, ok := strings.CutPrefix(r.URL.EscapedPath(), "/v2.1/")
+func (c *call) removeProject() {
+	rest, ok := strings.CutPrefix(c.R.URL.EscapedPath(), "/v2.1/")
 	project, tail, two := strings.Cut(rest, "/")
 	resource, _, _ := strings.Cut(tail, "/")
 	if !ok || !two || isResource(project) || !isResource(resource) {
-		return r
+		return
 	}
-	short, err := r.URL.Parse("/v2.1/" + tail)
+	short, err := c.R.URL.Parse("/v2.1/" + tail)
 	if err != nil {
-		return r
+		return
 	}
 	if project, err = url.PathUnescape(project); err != nil {
-		return r
+		return
 	}
-	short.RawQuery = r.URL.RawQuery
-	r = r.Clone(context.WithValue(r.Context(), projectKey{}, project))
-	r.URL = short
-	return r
+	short.RawQuery = c.R.URL.RawQuery
+	c.R = c.R.Clone(c.R.Context())
+	c.R.URL, c.project = short, project
 }
 
 func isResource(segment string) bool {

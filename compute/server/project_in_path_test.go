@@ -18,10 +18,11 @@ func TestPathMayContainProject(t *testing.T) {
 		{"/v2.1/p1", "/v2.1/p1", ""},
 		{"/berth/v1/p1/servers", "/berth/v1/p1/servers", ""},
 	} {
-		r := withoutProject(httptest.NewRequest("GET", c.path, nil))
-		project, _ := r.Context().Value(projectKey{}).(string)
-		if r.URL.RequestURI() != c.to || project != c.project {
-			t.Errorf("%s: %s of project %q", c.path, r.URL.RequestURI(), project)
+		var got call
+		got.R = httptest.NewRequest("GET", c.path, nil)
+		got.removeProject()
+		if got.R.URL.RequestURI() != c.to || got.project != c.project {
+			t.Errorf("%s: %s of project %q", c.path, got.R.URL.RequestURI(), got.project)
 		}
 	}
 	h := start(t)

@@ -6,8 +6,8 @@ import (
 
 	"github.com/openberth/berth/api/compute"
 	"github.com/openberth/berth/compute/lifecycle"
+	"github.com/openberth/berth/compute/policies"
 	"github.com/openberth/berth/compute/store"
-	"github.com/openberth/berth/fault"
 )
 
 // unlimited is the limit of what Berth does not restrict.
@@ -64,19 +64,18 @@ func (s *server) projectUse(ctx context.Context, project string) (map[string]int
 	return used, err
 }
 
-// ownProject returns fault.Forbidden if a request is about another project and the caller is not an admin.
-func (c *call) ownProject(project, what string) error {
-	if project == c.Who.Project || c.Who.IsAdmin() {
+// checkOtherProject refuses a request about another project, unless a rule of the policy allows it.
+func (c *call) checkOtherProject(rule, project string) error {
+	if project == c.Who.Project {
 		return nil
 	}
-	return fault.New(fault.Forbidden, "", "the %s of project %s need the role admin, which %s does not have",
-		what, clip(project), c.Who.User)
+	return c.authorizeOther(rule, "project "+clip(project), map[string]any{"project_id": project})
 }
 
 // showQuotas is GET /v2.1/os-quota-sets/{project}. Nova's rule is os_compute_api:os-quota-sets:show.
 func (s *server) showQuotas(c *call) error {
 	project := c.R.PathValue("project")
-	if err := c.ownProject(project, "quotas"); err != nil {
+	if err := c.checkOtherProject(c.Spec.Rule, project); err != nil {
 		return err
 	}
 	return c.writeQuotas(project, func(q quota) any { return q.limit })
@@ -92,7 +91,7 @@ func (s *server) defaultQuotas(c *call) error {
 // os_compute_api:os-quota-sets:detail.
 func (s *server) detailQuotas(c *call) error {
 	project := c.R.PathValue("project")
-	if err := c.ownProject(project, "quotas"); err != nil {
+	if err := c.checkOtherProject(c.Spec.Rule, project); err != nil {
 		return err
 	}
 	used, err := s.projectUse(c.R.Context(), project)
@@ -131,9 +130,10 @@ func (s *server) showQuotaClass(c *call) error {
 func (s *server) showLimits(c *call) error {
 	project := c.Who.Project
 	if other := c.R.URL.Query().Get("tenant_id"); other != "" {
-		if project = other; c.ownProject(project, "limits") != nil {
-			return c.ownProject(project, "limits")
+		if err := c.checkOtherProject(policies.ShowLimitsOfOther, other); err != nil {
+			return err
 		}
+		project = other
 	}
 	used, err := s.projectUse(c.R.Context(), project)
 	if err != nil {

@@ -3,22 +3,24 @@ package server
 import (
 	"net/http"
 
-	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/api/edge"
 )
 
 // This file has the paths of the Compute API that Berth refuses, with the reason, and those that are always empty.
 
 // notImplemented returns the error of a function that the API has and Berth does not implement.
 func notImplemented(format string, args ...any) error {
-	return status(http.StatusNotImplemented, fault.Invalid, format, args...)
+	return edge.StatusErrorf(http.StatusNotImplemented, format, args...)
 }
 
 // refused returns a handler that refuses every request with one reason.
-func refused(reason string) handler { return func(*call) error { return notImplemented("%s", reason) } }
+func refused(reason string) func(*call) error {
+	return func(*call) error { return notImplemented("%s", reason) }
+}
 
 // refusedOfServer returns a handler that refuses every request about a server with one reason. A server that the caller
 // may not see is answered like a missing one.
-func (s *server) refusedOfServer(reason string) handler {
+func (s *server) refusedOfServer(reason string) func(*call) error {
 	return func(c *call) error {
 		if _, err := s.visibleServer(c, false); err != nil {
 			return err
@@ -28,12 +30,12 @@ func (s *server) refusedOfServer(reason string) handler {
 }
 
 // empty returns a handler that responds with an empty list under a key.
-func empty(key string) handler {
+func empty(key string) func(*call) error {
 	return func(c *call) error { return c.writeJSON(http.StatusOK, map[string]any{key: []any{}}) }
 }
 
 // emptyOfServer returns a handler that responds with an empty list of a server under a key.
-func (s *server) emptyOfServer(key string) handler {
+func (s *server) emptyOfServer(key string) func(*call) error {
 	return func(c *call) error {
 		if _, err := s.visibleServer(c, false); err != nil {
 			return err
@@ -49,7 +51,7 @@ const (
 	noVolumes      = "Berth has no volumes"
 	noNetwork      = "Berth has no network service"
 	noConsoles     = "Berth has no consoles"
-	noPower        = "Berth cannot disable or power hosts; `berth host down` declares a host dead"
+	noPower        = "Berth cannot power hosts; `berth host disable` disables a host, and `berth host down` declares it dead"
 	noQuotas       = "Berth enforces no quotas, so they cannot be changed"
 	noAccess       = "Berth has no access lists of flavors; a flavor is public, or only admins use it"
 	noAbort        = "Berth cannot abort or force a move in progress; delete the server, or wait for the end of the move"

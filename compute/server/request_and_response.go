@@ -1,23 +1,18 @@
 package server
 
 import (
-	"context"
-	"net/http"
-
 	"github.com/openberth/berth/api/compute"
-	"github.com/openberth/berth/api/identity"
+	"github.com/openberth/berth/api/edge"
 	"github.com/openberth/berth/api/rest"
 )
 
 // call is one request and its response.
 type call struct {
-	w       http.ResponseWriter
-	r       *http.Request
-	who     identity.Identity
+	edge.Call
+	srv     *server
 	version compute.Version
 	project string // the project id in the path, or empty
-	budget  *rest.BodyBudget
-	end     context.CancelFunc // ends the context of a request whose body was read; nil: no body was read
+	rule    string // the policy rule that visibleServer checks; empty: none
 }
 
 // writeJSON writes a response with a body.

@@ -9,13 +9,14 @@ import (
 	"github.com/openberth/berth/api/compute"
 	"github.com/openberth/berth/compute/flavor"
 	"github.com/openberth/berth/compute/lifecycle"
+	"github.com/openberth/berth/compute/policies"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/provider"
 )
 
 // actionSpec describes one action of POST /servers/{id}/action.
 type actionSpec struct {
-	admin  bool // requires the role admin
+	rule   string // of the policy
 	action lifecycle.Action
 	code   int // of the response
 
@@ -25,21 +26,23 @@ type actionSpec struct {
 
 // actionSpecs returns the actions by their key in the body. act handles forceDelete itself.
 func actionSpecs() map[string]actionSpec {
+	const accepted = http.StatusAccepted
 	return map[string]actionSpec{
-		"os-start":       {action: lifecycle.Start, code: http.StatusAccepted},
-		"os-stop":        {action: lifecycle.Stop, code: http.StatusAccepted},
-		"reboot":         {action: lifecycle.Reboot, code: http.StatusAccepted, read: readReboot},
-		"rebuild":        {action: lifecycle.Rebuild, code: http.StatusAccepted, read: readRebuild},
-		"resize":         {action: lifecycle.Resize, code: http.StatusAccepted, read: readResize},
-		"confirmResize":  {action: lifecycle.Confirm, code: http.StatusNoContent},
-		"revertResize":   {action: lifecycle.Revert, code: http.StatusAccepted},
-		"migrate":        {action: lifecycle.Migrate, code: http.StatusAccepted, read: readMigrate, admin: true},
-		"os-migrateLive": {action: lifecycle.Live, code: http.StatusAccepted, read: readLive, admin: true},
-		"evacuate":       {action: lifecycle.Evacuate, code: http.StatusOK, read: readEvacuate, admin: true},
-		"shelve":         {action: lifecycle.Shelve, code: http.StatusAccepted},
-		"shelveOffload":  {action: lifecycle.Offload, code: http.StatusAccepted, admin: true},
-		"unshelve":       {action: lifecycle.Unshelve, code: http.StatusAccepted},
-		"os-resetState":  {action: lifecycle.Reset, code: http.StatusAccepted, read: readReset, admin: true},
+		"os-start":       {rule: policies.StartServer, action: lifecycle.Start, code: accepted},
+		"os-stop":        {rule: policies.StopServer, action: lifecycle.Stop, code: accepted},
+		"reboot":         {rule: policies.RebootServer, action: lifecycle.Reboot, code: accepted, read: readReboot},
+		"rebuild":        {rule: policies.RebuildServer, action: lifecycle.Rebuild, code: accepted, read: readRebuild},
+		"resize":         {rule: policies.ResizeServer, action: lifecycle.Resize, code: accepted, read: readResize},
+		"confirmResize":  {rule: policies.ConfirmResize, action: lifecycle.Confirm, code: http.StatusNoContent},
+		"revertResize":   {rule: policies.RevertResize, action: lifecycle.Revert, code: accepted},
+		"migrate":        {rule: policies.MigrateServer, action: lifecycle.Migrate, code: accepted, read: readMigrate},
+		"os-migrateLive": {rule: policies.LiveMigrateServer, action: lifecycle.Live, code: accepted, read: readLive},
+		"evacuate": {rule: policies.EvacuateServer, action: lifecycle.Evacuate, code: http.StatusOK,
+			read: readEvacuate},
+		"shelve":        {rule: policies.ShelveServer, action: lifecycle.Shelve, code: accepted},
+		"shelveOffload": {rule: policies.OffloadServer, action: lifecycle.Offload, code: accepted},
+		"unshelve":      {rule: policies.UnshelveServer, action: lifecycle.Unshelve, code: accepted},
+		"os-resetState": {rule: policies.ResetServer, action: lifecycle.Reset, code: accepted, read: readReset},
 	}
 }
 
@@ -58,6 +61,9 @@ func (s *server) act(c *call) error {
 	}
 	for key, raw := range body {
 		if key == "forceDelete" {
+			if err := c.Authorize(policies.ForceDeleteServer, ownerOf(found)); err != nil {
+				return err
+			}
 			if err := s.Conductor.Delete(c.R.Context(), found.ID); err != nil {
 				return err
 			}
@@ -77,9 +83,8 @@ func (s *server) act(c *call) error {
 
 // runAction decodes the arguments of an action, starts it, and writes the response.
 func (s *server) runAction(c *call, key string, raw json.RawMessage, d actionSpec, found lifecycle.Server) error {
-	if d.admin && !c.Who.IsAdmin() {
-		return fault.New(fault.Forbidden, "", "the action %s needs the role admin, which %s does not have",
-			key, c.Who.User)
+	if err := c.Authorize(d.rule, ownerOf(found)); err != nil {
+		return err
 	}
 	o := &object{name: key, keys: map[string]json.RawMessage{}}
 	if d.read != nil && !isNull(raw) {

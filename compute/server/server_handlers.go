@@ -72,7 +72,7 @@ func (s *server) servers(c *call, view func([]lifecycle.Server) (any, error)) er
 }
 
 // visibleServer reads the server of the path. It returns fault.NotFound if the caller may not see it, or if it is
-// deleted and deleted is false.
+// deleted and deleted is false, and refuses what the policy does not allow about this server.
 func (s *server) visibleServer(c *call, deleted bool) (lifecycle.Server, error) {
 	id := c.R.PathValue("id")
 	found, err := s.Store.Read(c.R.Context(), id)
@@ -80,7 +80,15 @@ func (s *server) visibleServer(c *call, deleted bool) (lifecycle.Server, error) 
 	if hidden || fault.Is(err, fault.NotFound) {
 		return lifecycle.Server{}, fault.New(fault.NotFound, "", "Instance %s could not be found.", id)
 	}
-	return found, err
+	if err != nil {
+		return lifecycle.Server{}, err
+	}
+	return found, c.Authorize(c.rule, ownerOf(found))
+}
+
+// ownerOf returns the attributes of a server for the policy.
+func ownerOf(s lifecycle.Server) map[string]any {
+	return map[string]any{"project_id": s.Project, "user_id": s.User}
 }
 
 // showServer is GET /v2.1/servers/{id}.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/openberth/berth/api/compute"
 	"github.com/openberth/berth/compute/lifecycle"
+	"github.com/openberth/berth/compute/policies"
 	"github.com/openberth/berth/compute/store"
 	"github.com/openberth/berth/fault"
 )
@@ -80,11 +81,17 @@ func (c *call) readAdminFilters(w *serverQuery, q url.Values) error {
 		}
 		all = value || !known
 	}
-	if !c.Who.IsAdmin() {
-		if all {
-			return fault.New(fault.Forbidden, "", "all_tenants needs the role admin, which %s does not have",
-				c.Who.User)
+	if all {
+		rule := policies.ListServersOfAll
+		if c.Spec.Rule == policies.DetailServers {
+			rule = policies.DetailServersOfAll
 		}
+		if err := c.Authorize(rule, c.owner()); err != nil {
+			return err
+		}
+		w.filter.Project = ""
+	}
+	if !c.Who.IsAdmin() {
 		return nil
 	}
 	name, err := hostFilter(q)
@@ -92,9 +99,6 @@ func (c *call) readAdminFilters(w *serverQuery, q url.Values) error {
 		return err
 	}
 	w.filter.Host = name
-	if all {
-		w.filter.Project = ""
-	}
 	for _, key := range []string{"project_id", "tenant_id"} {
 		if project := q.Get(key); project != "" {
 			w.filter.Project = project

@@ -19,7 +19,7 @@ type versionDoc struct {
 
 func describeVersion(c *call) versionDoc {
 	return versionDoc{ID: "v2.1", Status: "CURRENT", Version: compute.Max.String(), MinVersion: compute.Min.String(),
-		Updated: "2013-07-23T11:33:21Z", Links: []compute.Link{{Rel: "self", HRef: c.base() + "/v2.1/"}}}
+		Updated: "2013-07-23T11:33:21Z", Links: []compute.Link{{Rel: "self", HRef: c.BaseURL() + "/v2.1/"}}}
 }
 
 // showVersions is GET /. It needs no token.

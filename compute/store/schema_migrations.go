@@ -123,6 +123,15 @@ func laterSchemaMigrations() []sqldb.Migration {
 			PRIMARY KEY (host, consumer)`, "server"),
 		recordsVersion(2),
 		recordsVersion(3), // servers may be in the state `preparing`, without a request to Placement
+		table("compute_disabled", `
+			host VARCHAR(255) NOT NULL PRIMARY KEY,
+			reason TEXT NOT NULL,
+			since BIGINT NOT NULL`),
+		table("compute_host_accounts", `
+			host VARCHAR(255) NOT NULL PRIMARY KEY,
+			account VARCHAR(255) NOT NULL,
+			strategy VARCHAR(32) NOT NULL,
+			bound BIGINT NOT NULL`),
 		table("compute_keypairs", `
 			user_id VARCHAR(255) NOT NULL,
 			name VARCHAR(255) NOT NULL,

@@ -21,9 +21,10 @@ type Store struct {
 	epoch  Epoch // of this process; zero before BeginEpoch
 	writes *sqldb.WriteCheck
 
-	servers *serverCache
-	hosts   *hostCache
-	reports *reportCache
+	accounts hostAccounts
+	servers  *serverCache
+	hosts    *hostCache
+	reports  *reportCache
 
 	mu          sync.Mutex
 	subscribers map[string]map[chan struct{}]bool // by host

@@ -5,9 +5,7 @@ import (
 	"encoding/json"
 	"io"
 	"log/slog"
-	"net/http"
 	"os"
-	"strings"
 
 	"github.com/openberth/berth/agent/cleaner"
 	"github.com/openberth/berth/agent/loop"
@@ -24,12 +22,16 @@ type Endpoints struct {
 	Compute   host.Client
 }
 
-// TCPEndpoints returns clients that connect over the network.
-func TCPEndpoints(placementURL, computeURL string) Endpoints {
-	// The client has no timeout, because assignments are an endless stream. Other requests have a context with a timeout.
-	transport := &http.Client{}
-	return Endpoints{api.NewClient(placementURL, nil, serviceToken), hostClient(strings.TrimSuffix(computeURL, "/"),
-		transport)}
+// TCPEndpoints returns clients that connect over the network with the accounts of the settings. The addresses are those
+// of the command line; empty: those of the settings. Certificates are those of the settings, or of flags where the
+// settings have none. It returns fault.Invalid for an account that is not complete.
+func TCPEndpoints(s settings.Settings, placementURL, computeURL string, flags rest.TLSFiles) (Endpoints, error) {
+	placement, err := PlacementOverTCP(s, placementURL, flags)
+	if err != nil {
+		return Endpoints{}, err
+	}
+	compute, err := computeOverTCP(s, computeURL, flags)
+	return Endpoints{placement, compute}, err
 }
 
 // NewAgent creates the agent of this host with its journal and its guests under dir. It does not start it.
@@ -99,9 +101,4 @@ func PrintPlan(ctx context.Context, s settings.Settings, dir string, endpoints E
 		return settings.Combine(fault.Conflict, "app.PrintPlan", sentences)
 	}
 	return err
-}
-
-func hostClient(base string, transport *http.Client) host.Client {
-	return host.Client{REST: &rest.Client{Base: base, HTTP: transport,
-		Headers: map[string]string{"X-Auth-Token": serviceToken}}}
 }

@@ -19,6 +19,8 @@ type Cloud struct {
 	Placement *Service
 	Compute   *Service
 	log       *slog.Logger
+	auth      authentication
+	account   internalAccount
 
 	mu    sync.Mutex
 	agent *runningAgent // nil while stopped
@@ -26,7 +28,8 @@ type Cloud struct {
 
 // Up starts Placement, compute and the agent with their state under dir.
 func Up(ctx context.Context, s settings.Settings, dir string, log *slog.Logger) (*Cloud, error) {
-	if err := s.NoAuth2("noauth2"); err != nil {
+	auth, err := newAuthentication(s, settings.NoAuth2, log)
+	if err != nil {
 		return nil, err
 	}
 	placementURL, err := PlacementURL(s, dir)
@@ -37,12 +40,14 @@ func Up(ctx context.Context, s settings.Settings, dir string, log *slog.Logger) 
 	if err != nil {
 		return nil, err
 	}
-	c := &Cloud{Settings: s, Dir: dir, log: log}
-	if c.Placement, err = OpenPlacement(ctx, placementURL, s, "noauth2", log); err != nil {
+	c := &Cloud{Settings: s, Dir: dir, log: log, auth: auth, account: newInternalAccount()}
+	if auth.strategy != settings.NoAuth2 {
+		auth = c.account.accepted(auth)
+	}
+	if c.Placement, err = openPlacement(ctx, placementURL, s, auth, log); err != nil {
 		return nil, err
 	}
-	if c.Compute, err = OpenCompute(ctx, computeURL, "http://placement", rest.InMemory(c.Placement.Handler), s,
-		log); err != nil {
+	if c.Compute, err = openCompute(ctx, computeURL, c.PlacementClient(), s, auth, log); err != nil {
 		return nil, errors.Join(err, c.Placement.Close())
 	}
 	if err := c.StartAgent(ctx); err != nil {
@@ -53,12 +58,23 @@ func Up(ctx context.Context, s settings.Settings, dir string, log *slog.Logger) 
 
 // PlacementClient returns a client of the Placement API in memory.
 func (c *Cloud) PlacementClient() *api.Client {
-	return api.NewClient("http://placement", rest.InMemory(c.Placement.Handler), serviceToken)
+	client := api.NewClient("http://placement", rest.InMemory(c.Placement.Handler), serviceToken)
+	c.sign(client.REST)
+	return client
 }
 
 // HostClient returns a client of the host API in memory.
 func (c *Cloud) HostClient() host.Client {
-	return hostClient("http://compute", rest.InMemory(c.Compute.Handler))
+	client := hostClient("http://compute", rest.InMemory(c.Compute.Handler))
+	c.sign(client.REST)
+	return client
+}
+
+// sign makes a client use the internal account, if callers are authenticated.
+func (c *Cloud) sign(client *rest.Client) {
+	if c.auth.strategy != settings.NoAuth2 {
+		client.Account = c.account
+	}
 }
 
 // Close stops the agent, compute and Placement, in this order.

@@ -4,26 +4,38 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"net/http"
+	"maps"
 	"sync"
 
 	api "github.com/openberth/berth/api/placement"
 	"github.com/openberth/berth/api/rest"
+	"github.com/openberth/berth/api/trace"
 	"github.com/openberth/berth/compute/conductor"
+	"github.com/openberth/berth/compute/policies"
 	computeserver "github.com/openberth/berth/compute/server"
 	computestore "github.com/openberth/berth/compute/store"
 	"github.com/openberth/berth/internal/settings"
 )
 
-// OpenCompute starts compute on its database and resumes unfinished operations. transport leads to Placement. It
-// returns fault.Conflict if another process uses the database.
-func OpenCompute(ctx context.Context, url, placementURL string, transport *http.Client, s settings.Settings,
+// OpenCompute starts compute on its database and resumes unfinished operations. Without an auth_strategy it is noauth2.
+// It returns fault.Conflict if another process uses the database.
+func OpenCompute(ctx context.Context, url string, placement *api.Client, s settings.Settings,
+	log *slog.Logger) (*Service, error) {
+	auth, err := newAuthentication(s, settings.NoAuth2, log.With("service", "compute"))
+	if err != nil {
+		return nil, err
+	}
+	return openCompute(ctx, url, placement, s, auth, log)
+}
+
+// openCompute is OpenCompute with the authentication of its callers.
+func openCompute(ctx context.Context, url string, placement *api.Client, s settings.Settings, auth authentication,
 	log *slog.Logger) (*Service, error) {
 	images, err := imageClient(s.Images, log)
 	if err != nil {
 		return nil, err
 	}
-	log = log.With("service", "compute")
+	log = trace.Log(log.With("service", "compute"))
 	db, err := openDatabase(ctx, url, log)
 	if err != nil {
 		return nil, err
@@ -42,14 +54,19 @@ func OpenCompute(ctx context.Context, url, placementURL string, transport *http.
 		stop()
 		return nil, errors.Join(err, held.release(), db.Close())
 	}
-	client := api.NewClient(placementURL, rest.Guard(transport, held.lease.Check), serviceToken)
-	client.REST.Headers[api.CandidatesHeader] = api.ForScheduling
+	client := schedulingClient(placement, held.lease.Check)
 	conductor := conductor.New(st, client)
 	conductor.Aliases, conductor.PCIInPlacement = s.Aliases, s.PCIInPlacement
 	conductor.Log, conductor.Pack, conductor.Providers, conductor.Lease = log, s.HostSettings.CPUs.Pack, client, held.lease
-	h := computeserver.New(computeserver.Options{Store: st, Conductor: conductor, Images: images, Providers: client,
+	options := computeserver.Options{Store: st, Conductor: conductor, Images: images, Providers: client,
 		Aliases: s.Aliases, PCIInPlacement: s.PCIInPlacement,
-		ResizeHere: s.ResizeToSameHost, Log: log, Stop: running.Done(), Lease: held.lease.Check})
+		ResizeHere: s.ResizeToSameHost, Authenticate: auth.caller, Challenge: auth.challenge, Strategy: auth.strategy,
+		CORS: s.Compute.CORS, ProxyHeaders: s.Compute.ProxyHeaders, Log: log, Stop: running.Done(),
+		Lease: held.lease.Check}
+	if s.Compute.Policy != nil {
+		options.Enforcer = policies.Enforcer{Enforcer: s.Compute.Policy}
+	}
+	h := computeserver.New(options)
 	if err := conductor.Resume(ctx); err != nil {
 		stop()
 		return nil, errors.Join(err, held.release(), db.Close())
@@ -58,13 +75,24 @@ func OpenCompute(ctx context.Context, url, placementURL string, transport *http.
 	var failed error
 	work.Go(func() { failed = conductor.Run(running) })
 	ended, end := context.WithCancel(context.WithoutCancel(ctx))
-	return &Service{Handler: rest.Limit(h, s.RequestTime), Lost: firstClosed(held.lost, db.Lost(), ended.Done()),
+	exporter := trace.NewExporter(s.OTLPEndpoint, "berth-compute", log)
+	return &Service{Handler: trace.Handler(rest.Limit(h, s.RequestTime), exporter),
+		Lost: firstClosed(held.lost, db.Lost(), ended.Done()),
 		Close: sync.OnceValue(func() error {
 			end()
 			stop()
 			work.Wait()
+			exporter.Close()
 			return errors.Join(failed, held.release(), closeDatabase(db, log))
 		})}, nil
+}
+
+// schedulingClient returns a client of Placement for compute. It sends nothing while check returns an error.
+func schedulingClient(placement *api.Client, check func() error) *api.Client {
+	c := *placement.REST
+	c.HTTP, c.Headers = rest.Guard(c.HTTP, check), maps.Clone(c.Headers)
+	c.Headers[api.CandidatesHeader] = api.ForScheduling
+	return &api.Client{REST: &c}
 }
 
 // firstClosed returns a channel that is closed when a or b is closed. It stops waiting when done is closed.

@@ -61,5 +61,8 @@ func databaseURL(configured, dir, name string) (string, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return "", fault.New(fault.Unavailable, "app.database", "cannot create the data directory: %w", err)
 	}
-	return "sqlite:///" + filepath.Join(dir, name), nil // as in SQLAlchemy: three slashes and the path
+	return sqliteURL(dir, name), nil
 }
+
+// sqliteURL returns the URL of an SQLite file, as in SQLAlchemy: three slashes and the path.
+func sqliteURL(dir, name string) string { return "sqlite:///" + filepath.Join(dir, name) }

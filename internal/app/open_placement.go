@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/openberth/berth/api/rest"
+	"github.com/openberth/berth/api/trace"
 	"github.com/openberth/berth/internal/settings"
 	"github.com/openberth/berth/placement/server"
 	"github.com/openberth/berth/placement/store"
@@ -16,17 +17,28 @@ import (
 // applies if the option is not set.
 func OpenPlacement(ctx context.Context, url string, s settings.Settings, missing string,
 	log *slog.Logger) (*Service, error) {
-	log = log.With("service", "placement")
-	auth, challenge, err := authenticator(s, missing, log)
+	auth, err := newAuthentication(s, missing, log.With("service", "placement"))
 	if err != nil {
 		return nil, err
+	}
+	return openPlacement(ctx, url, s, auth, log)
+}
+
+// openPlacement is OpenPlacement with the authentication of its callers.
+func openPlacement(ctx context.Context, url string, s settings.Settings, auth authentication,
+	log *slog.Logger) (*Service, error) {
+	log = trace.Log(log.With("service", "placement"))
+	if auth.strategy != settings.NoAuth2 {
+		if err := s.Placement.CheckPolicy(); err != nil {
+			return nil, err
+		}
 	}
 	db, err := openDatabase(ctx, url, log)
 	if err != nil {
 		return nil, err
 	}
 	p := s.Placement
-	options := server.Options{Auth: auth, Challenge: challenge, Log: log, RandomizeCandidates: p.Randomize,
+	options := server.Options{Auth: auth.caller, Challenge: auth.challenge, Log: log, RandomizeCandidates: p.Randomize,
 		BreadthFirst:  p.BreadthFirst,
 		MaxCandidates: p.CandidateLimit(), CORS: p.CORS, ProxyHeaders: p.ProxyHeaders, RefreshInterval: p.IndexRefresh,
 		MaxIndexAge: p.IndexMaxAge}
@@ -51,9 +63,12 @@ func OpenPlacement(ctx context.Context, url string, s settings.Settings, missing
 	running, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var work sync.WaitGroup
 	work.Go(func() { srv.Run(running) })
-	return &Service{Handler: rest.Limit(srv, s.RequestTime), Lost: db.Lost(), Close: sync.OnceValue(func() error {
+	exporter := trace.NewExporter(s.OTLPEndpoint, "berth-placement", log)
+	h := trace.Handler(rest.Limit(srv, s.RequestTime), exporter)
+	return &Service{Handler: h, Lost: db.Lost(), Close: sync.OnceValue(func() error {
 		stop()
 		work.Wait()
+		exporter.Close()
 		return closeDatabase(db, log)
 	})}, nil
 }

@@ -3,7 +3,10 @@ package app
 import (
 	"context"
 	"errors"
+	"os"
 
+	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/internal/settings"
 	"github.com/openberth/berth/placement/store"
 	"github.com/openberth/berth/sqldb"
 )
@@ -31,6 +34,24 @@ func SyncPlacement(ctx context.Context, url string) (created bool, version strin
 		return err
 	})
 	return created, version, err
+}
+
+// ExistingPlacement returns the URL of Placement's database and its description without credentials. It returns
+// fault.NotFound for an SQLite file that does not exist, instead of creating it.
+func ExistingPlacement(s settings.Settings, dir string) (url, description string, err error) {
+	url = s.PlacementDB
+	if url == "" {
+		url = sqliteURL(dir, placementFile)
+	}
+	description, file, err := sqldb.Describe(url)
+	if err != nil || file == "" {
+		return url, description, err
+	}
+	if _, err := os.Stat(file); err != nil {
+		return "", "", fault.New(fault.NotFound, "", "cannot open the %s: %w; choose another one with --config-file or "+
+			"--data-dir, or create it with `berth placement db sync`", description, err)
+	}
+	return url, description, nil
 }
 
 // PlacementVersion returns the Alembic revision of Placement's database, or "" for an empty database.

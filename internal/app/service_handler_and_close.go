@@ -5,9 +5,6 @@ package app
 
 import "net/http"
 
-// serviceToken is the token that services send to each other with noauth2.
-const serviceToken = "admin:service"
-
 // Service is a running service: its API and a function that stops it.
 type Service struct {
 	Handler http.Handler

@@ -25,7 +25,6 @@ var largeTypes = map[string]string{
 	"internal/settings.Settings":   "one field for each option",
 	"internal/sim.World":           "the simulated cloud; to be split",
 	"internal/sim.simHost":         "the simulated host; to be split",
-	"placement/server.Server":      "the parts of the Placement API; to be split",
 	"placement/server.call":        "one method for each route",
 	"placement/store.Store":        "one method for each query",
 }

@@ -99,7 +99,9 @@ func serveHere(tb testing.TB, database string) *Process {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	must(tb, err)
 	ended := make(chan error, 1)
-	go func() { ended <- httpserver.Serve(ctx, l, service.Handler, httpserver.ConnLimits{Total: 4096}, log) }()
+	go func() {
+		ended <- httpserver.Serve(ctx, l, service.Handler, httpserver.ConnLimits{Total: 4096}, nil, log)
+	}()
 	tb.Cleanup(func() {
 		stop()
 		must(tb, errors.Join(<-ended, service.Close()))

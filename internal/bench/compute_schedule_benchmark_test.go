@@ -8,7 +8,6 @@ import (
 	"io"
 	"log/slog"
 	"net"
-	"net/http"
 	"os"
 	"path/filepath"
 	"testing"
@@ -17,6 +16,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/openberth/berth/api/host"
+	"github.com/openberth/berth/api/rest"
 	"github.com/openberth/berth/internal/app"
 	"github.com/openberth/berth/internal/httpserver"
 	"github.com/openberth/berth/internal/settings"
@@ -94,13 +94,16 @@ func serveCompute(b *testing.B, placement string) *Process {
 	must(b, os.WriteFile(file, []byte(computeOptions), 0o600))
 	conf, err := settings.Read(log, file)
 	must(b, err)
-	service, err := app.OpenCompute(ctx, "sqlite:///"+filepath.Join(dir, "compute.db"), "http://"+placement,
-		&http.Client{Timeout: time.Minute, Transport: &http.Transport{MaxIdleConnsPerHost: 64}}, conf, log)
+	client, err := app.PlacementOverTCP(conf, "http://"+placement, rest.TLSFiles{})
+	must(b, err)
+	service, err := app.OpenCompute(ctx, "sqlite:///"+filepath.Join(dir, "compute.db"), client, conf, log)
 	must(b, err)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	must(b, err)
 	ended := make(chan error, 1)
-	go func() { ended <- httpserver.Serve(ctx, l, service.Handler, httpserver.ConnLimits{Total: 4096}, log) }()
+	go func() {
+		ended <- httpserver.Serve(ctx, l, service.Handler, httpserver.ConnLimits{Total: 4096}, nil, log)
+	}()
 	b.Cleanup(func() {
 		stop()
 		must(b, errors.Join(<-ended, service.Close()))

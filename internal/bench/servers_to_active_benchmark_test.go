@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/openberth/berth/api/rest"
 	"github.com/openberth/berth/internal/app"
 	"github.com/openberth/berth/internal/settings"
 )
@@ -40,8 +41,9 @@ func startAgents(b *testing.B, placement, compute string, count int) {
 			"[berth]\nfake_vcpus = 100000\nfake_memory_mb = 100000000\nfake_disk_gb = 1000000\n", n, dir), 0o600))
 		conf, err := settings.Read(log, file)
 		must(b, err)
-		agent, err := app.NewAgent(conf, filepath.Join(dir, app.AgentDir),
-			app.TCPEndpoints("http://"+placement, "http://"+compute), log)
+		services, err := app.TCPEndpoints(conf, "http://"+placement, "http://"+compute, rest.TLSFiles{})
+		must(b, err)
+		agent, err := app.NewAgent(conf, filepath.Join(dir, app.AgentDir), services, log)
 		must(b, err)
 		running.Go(func() {
 			if err := agent.Run(ctx); err != nil && ctx.Err() == nil {

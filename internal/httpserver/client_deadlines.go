@@ -13,8 +13,7 @@ type connKey struct{}
 
 // withConn adds the connection to the context of its requests; it is http.Server.ConnContext.
 func withConn(ctx context.Context, conn net.Conn) context.Context {
-	limited, _ := conn.(*limitedConn)
-	return context.WithValue(ctx, connKey{}, limited)
+	return context.WithValue(ctx, connKey{}, limitedConnOf(conn))
 }
 
 // withDeadlines fails reads and writes of clients that send a body, or receive a response, too slowly. It ends streams

@@ -62,7 +62,7 @@ func TestSlowReaders(t *testing.T) {
 	case <-time.After(testTimeout):
 		t.Error("the server waits for a client that takes nothing")
 	}
-	resp, err := http.Get("http://" + s.addr)
+	resp, err := s.get("/")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,7 +7,7 @@ import (
 
 // limits bound the time and the connections that clients may use.
 type limits struct {
-	headerTimeout   time.Duration // for a client to send the header of a request
+	headerTimeout   time.Duration // for a client to send the header of a request; for a TLS handshake
 	readTimeout     time.Duration // for a client to send chunkBytes of a body, or the rest of it
 	idleTimeout     time.Duration // between two requests
 	stalledAfter    time.Duration // without a byte of a header or body, until a new connection may replace this one

@@ -1,6 +1,7 @@
 package httpserver
 
 import (
+	"crypto/tls"
 	"log/slog"
 	"net"
 	"net/http"
@@ -229,13 +230,20 @@ func (c *connLimiter) Close() error {
 	return c.Listener.Close()
 }
 
+// limitedConnOf returns the connection of the limiter that a connection of the server is, or that its TLS uses; nil if
+// there is none.
+func limitedConnOf(conn net.Conn) *limitedConn {
+	if secure, ok := conn.(*tls.Conn); ok {
+		conn = secure.NetConn()
+	}
+	limited, _ := conn.(*limitedConn)
+	return limited
+}
+
 // connState records state changes; it is http.Server.ConnState. A connection becomes active when the complete header of
 // a request has arrived.
 func (c *connLimiter) connState(conn net.Conn, state http.ConnState) {
-	g, ok := conn.(*limitedConn)
-	if !ok {
-		return
-	}
+	g := limitedConnOf(conn)
 	switch state {
 	case http.StateActive:
 		g.setState(connActive)

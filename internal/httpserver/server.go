@@ -1,10 +1,11 @@
-// Package httpserver serves an HTTP handler on a TCP listener. It limits open connections, in total and for each
-// address, closes connections of slow clients, and finishes running requests on shutdown.
+// Package httpserver serves an HTTP handler on a TCP listener, with or without TLS. It limits open connections, in
+// total and for each address, closes connections of slow clients, and finishes running requests on shutdown.
 package httpserver
 
 import (
 	"context"
 	"errors"
+	stdlog "log"
 	"log/slog"
 	"net"
 	"net/http"
@@ -43,16 +44,18 @@ const heapBallast = 32 << 20
 // Serve serves h on the listener until ctx ends. Running requests then have ten seconds to finish; an error reports
 // requests that did not. Streams (responses that were flushed before their end) are ended at once, because they have no
 // end of their own. Connections of slow clients are closed. The number of connections is limited, in total and for each
-// address; see connLimiter.
-func Serve(ctx context.Context, l net.Listener, h http.Handler, connections ConnLimits, log *slog.Logger) error {
+// address; see connLimiter. With a certificate, connections use TLS.
+func Serve(ctx context.Context, l net.Listener, h http.Handler, connections ConnLimits, cert *Certificate,
+	log *slog.Logger) error {
 	ballast := make([]byte, heapBallast)
 	defer runtime.KeepAlive(ballast)
 	lim := defaultLimits()
 	lim.maxTotal, lim.maxForAddress = connections.Total, connections.forAddress
-	return serve(ctx, l, h, log, lim)
+	return serve(ctx, l, h, cert, log, lim)
 }
 
-func serve(ctx context.Context, l net.Listener, h http.Handler, log *slog.Logger, lim limits) error {
+func serve(ctx context.Context, l net.Listener, h http.Handler, cert *Certificate, log *slog.Logger,
+	lim limits) error {
 	const op = "httpserver.Serve"
 	limiter := newConnLimiter(l, lim, log)
 	base, cut := context.WithCancel(context.WithoutCancel(ctx))
@@ -65,10 +68,16 @@ func serve(ctx context.Context, l net.Listener, h http.Handler, log *slog.Logger
 		BaseContext:       func(net.Listener) context.Context { return base },
 		ConnContext:       withConn,
 		ConnState:         limiter.connState,
-		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelWarn),
+		ErrorLog:          stdlog.New(&connectionErrors{log: log}, "", 0),
+		Protocols:         new(http.Protocols),
+	}
+	s.Protocols.SetHTTP1(true)
+	var conns net.Listener = limiter
+	if cert != nil {
+		conns = cert.listener(limiter)
 	}
 	ended := make(chan error, 1)
-	go func() { ended <- s.Serve(limiter) }()
+	go func() { ended <- s.Serve(conns) }()
 	select {
 	case err := <-ended:
 		return fault.Wrap(fault.Unavailable, op, err)

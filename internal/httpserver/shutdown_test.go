@@ -3,6 +3,7 @@ package httpserver
 import (
 	"bufio"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -19,6 +20,7 @@ import (
 	"time"
 
 	"github.com/openberth/berth/api/identity"
+	"github.com/openberth/berth/internal/testcert"
 	"github.com/openberth/berth/placement/server"
 	"github.com/openberth/berth/placement/store"
 	"github.com/openberth/berth/sqldb"
@@ -30,9 +32,13 @@ const testTimeout = 30 * time.Second // longer than any step takes
 type serving struct {
 	t     *testing.T
 	addr  string
+	ca    *testcert.CA // nil: without TLS
 	stop  context.CancelFunc
 	ended chan error
 }
+
+// overTLS is the part of a test's name with which its servers use TLS.
+const overTLS = "OverTLS"
 
 func startServer(t *testing.T, ctx context.Context, lim limits, h http.Handler) *serving {
 	t.Helper()
@@ -43,7 +49,15 @@ func startServer(t *testing.T, ctx context.Context, lim limits, h http.Handler) 
 		t.Fatal(err)
 	}
 	s := &serving{t: t, addr: l.Addr().String(), stop: stop, ended: make(chan error, 1)}
-	go func() { s.ended <- serve(ctx, l, h, slog.New(slog.DiscardHandler), lim) }()
+	var cert *Certificate
+	if strings.Contains(t.Name(), overTLS) {
+		s.ca = testcert.NewCA(t)
+		issued := s.ca.Issue(t, testcert.Certificate{})
+		if cert, err = OpenCertificate(filesOf(issued), slog.New(slog.DiscardHandler)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	go func() { s.ended <- serve(ctx, l, h, cert, slog.New(slog.DiscardHandler), lim) }()
 	return s
 }
 
@@ -68,7 +82,7 @@ func (s *serving) raw(text string) net.Conn {
 // from opens a connection from an address of this machine and sends text.
 func (s *serving) from(address, text string) net.Conn {
 	s.t.Helper()
-	conn, err := (&net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(address)}}).Dial("tcp", s.addr)
+	conn, err := s.dial(address)
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -77,6 +91,27 @@ func (s *serving) from(address, text string) net.Conn {
 		s.t.Fatal(err)
 	}
 	return conn
+}
+
+// dial opens a connection from an address of this machine. With TLS, the handshake begins at the first write.
+func (s *serving) dial(address string) (net.Conn, error) {
+	conn, err := (&net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(address)}}).Dial("tcp", s.addr)
+	if err != nil || s.ca == nil {
+		return conn, err
+	}
+	config := s.ca.Client()
+	config.ServerName = "localhost"
+	return tls.Client(conn, config), nil
+}
+
+// get sends a GET request on a new connection.
+func (s *serving) get(path string) (*http.Response, error) {
+	transport := &http.Transport{DisableKeepAlives: true}
+	if s.ca == nil {
+		return (&http.Client{Transport: transport}).Get("http://" + s.addr + path)
+	}
+	transport.TLSClientConfig = s.ca.Client()
+	return (&http.Client{Transport: transport}).Get("https://" + s.addr + path)
 }
 
 func second[T any](_ T, err error) error { return err }
@@ -175,7 +210,7 @@ func TestShutdownEndsStreamsAndFinishesRequests(t *testing.T) {
 	get := func(path string) chan string {
 		text := make(chan string, 1)
 		go func() {
-			resp, err := http.Get("http://" + s.addr + path)
+			resp, err := s.get(path)
 			if err != nil {
 				text <- err.Error()
 				return

@@ -105,7 +105,7 @@ func (v *attackedServer) drip(conn net.Conn, text, drop string, sent func()) {
 func (v *attackedServer) request(method, path, body string) {
 	v.t.Helper()
 	begun := time.Now()
-	conn, err := net.Dial("tcp", v.addr)
+	conn, err := v.dial("127.0.0.1")
 	if err != nil {
 		v.t.Fatal(err)
 	}

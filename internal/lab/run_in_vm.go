@@ -1,15 +1,15 @@
 // Package lab runs a program on a real Linux kernel with the hardware that Berth manages: SR-IOV physical and virtual
 // functions, plain PCI devices, an IOMMU and two NUMA nodes.
 //
-//	          one run                          the guest, seen from /sys/bus/pci/devices
-//	payload/ ─────────▶ boot.sh ── QEMU ──▶    0000:11:00.0  NVMe PF, VFs .1 to .4   NUMA node 0
-//	   run                                     0000:21:00.0  NVMe PF, VFs .1 to .4   NUMA node 1
-//	   berth, …                                0000:22:00.0  e1000e NIC              NUMA node 1
-//	output, status ◀──────────────────────     0000:00:03.0  edu device              no node
+//	          one run                               the guest, seen from /sys/bus/pci/devices
+//	payload/ ─────────▶ run-in-qemu.sh ── QEMU ──▶  0000:11:00.0  NVMe PF, VFs .1 to .4   NUMA node 0
+//	   run                                          0000:21:00.0  NVMe PF, VFs .1 to .4   NUMA node 1
+//	   berth, …                                     0000:22:00.0  e1000e NIC              NUMA node 1
+//	output, status ◀─────────────────────────────   0000:00:03.0  edu device              no node
 //
 // The machine is emulated by QEMU without KVM, so that it is the same everywhere and boots in about 20 seconds on any
-// x86_64 Debian. boot.sh does all of it and can be run by hand; Run does the same for tests. testdata/capture is a
-// payload that prints the PCI part of /sys as an archive; testdata/lab-machine-sysfs.txtar is its output in the lab,
+// x86_64 Debian. run-in-qemu.sh does all of it and can be run by hand; Run does the same for tests. testdata/capture is
+// a payload that prints the PCI part of /sys as an archive; testdata/lab-machine-sysfs.txtar is its output in the lab,
 // and testdata/virtio-machine-sysfs.txtar its output on a virtual machine with only virtio devices.
 //
 // The tests that boot are behind the build tag lab.
@@ -28,18 +28,19 @@ import (
 	"github.com/openberth/berth/fault"
 )
 
-//go:embed boot.sh
+//go:embed run-in-qemu.sh
 var boot string
 
-// failed is the exit status of boot.sh if the lab itself failed, not the payload.
+// failed is the exit status of run-in-qemu.sh if the lab itself failed, not the payload.
 const failed = 125
 
-// grace is the time that boot.sh has to switch the guest off and clean up after the context has ended.
+// grace is the time that run-in-qemu.sh has to switch the guest off and clean up after the context has ended.
 const grace = 15 * time.Second
 
 // Run boots the lab, copies payloadDir to /payload in the guest, runs ./run there as root, and returns its output
 // on stdout and stderr. Programs must be static x86_64 binaries or scripts for busybox. The variables that
-// boot.sh documents (VFS, LAB_TIMEOUT in seconds, LAB_CACHE) are read from the environment. Runs may be concurrent.
+// run-in-qemu.sh documents (VFS, LAB_TIMEOUT in seconds, LAB_CACHE) are read from the environment. Runs may be
+// concurrent.
 //
 // The error is a fault: Unavailable if the lab failed (a payload without ./run, a package that cannot be installed, a
 // timeout), with the last lines of the guest's console; Internal if the payload ended with a
@@ -47,7 +48,7 @@ const grace = 15 * time.Second
 func Run(ctx context.Context, payloadDir string) (output string, err error) {
 	const op = "lab.Run"
 	var stdout, stderr bytes.Buffer
-	cmd := exec.CommandContext(ctx, "bash", "-c", boot, "boot.sh", payloadDir)
+	cmd := exec.CommandContext(ctx, "bash", "-c", boot, "run-in-qemu.sh", payloadDir)
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.WaitDelay = grace

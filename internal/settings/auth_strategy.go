@@ -1,6 +1,7 @@
 package settings
 
 import (
+	"cmp"
 	"log/slog"
 
 	"github.com/openberth/berth/api/identity"
@@ -8,9 +9,16 @@ import (
 	"github.com/openberth/berth/fault"
 )
 
+// The values of [api] auth_strategy.
+const (
+	NoAuth2   = "noauth2"    // every caller is trusted; on loopback only
+	HTTPBasic = "http_basic" // accounts of [DEFAULT] http_basic_auth_user_file
+	Keystone  = "keystone"   // tokens of OpenStack's identity service
+)
+
 // readAuthStrategy reads [api] auth_strategy.
 func (s *Settings) readAuthStrategy(cfg *config.Config) (err error) {
-	if s.Auth, err = cfg.String("api", "auth_strategy", "", []string{"noauth2", "keystone"}); err != nil {
+	if s.Auth, err = cfg.String("api", "auth_strategy", "", []string{NoAuth2, HTTPBasic, Keystone}); err != nil {
 		return err
 	}
 	if e, ok := cfg.Get("api", "auth_strategy"); ok {
@@ -19,12 +27,12 @@ func (s *Settings) readAuthStrategy(cfg *config.Config) (err error) {
 	return nil
 }
 
+// Strategy returns the auth_strategy. missing is the one that applies if the option is not set.
+func (s Settings) Strategy(missing string) string { return cmp.Or(s.Auth, missing) }
+
 // Keystone returns the options of [keystone_authtoken], and logs warnings about them. It fails if Keystone is not
-// configured, or if the policy for its callers could not be read.
+// configured.
 func (s Settings) Keystone(log *slog.Logger) (identity.KeystoneOptions, error) {
-	if s.Placement.policyErr != nil {
-		return identity.KeystoneOptions{}, s.Placement.policyErr
-	}
 	options, warnings, err := identity.ReadKeystone(s.cfg)
 	for _, warning := range warnings {
 		log.Warn(warning)
@@ -38,18 +46,4 @@ func (s Settings) Keystone(log *slog.Logger) (identity.KeystoneOptions, error) {
 	}
 	options.Log = log
 	return options, nil
-}
-
-// NoAuth2 returns nil if the settings select noauth2, and otherwise the fault of a service that supports nothing else.
-// missing is the auth_strategy that applies if the option is not set.
-func (s Settings) NoAuth2(missing string) error {
-	auth, at := s.Auth, s.AuthAt
-	if auth == "" {
-		auth, at = missing, "auth_strategy is not set, so "+missing
-	}
-	if auth == "noauth2" {
-		return nil
-	}
-	return fault.New(fault.Invalid, "settings.NoAuth2", "%s: [api] auth_strategy = %s: only `berth placement` can ask "+
-		"Keystone yet; set auth_strategy = noauth2 and listen on loopback only", at, auth)
 }

@@ -44,3 +44,15 @@ func TestRequiredKeystoneOptions(t *testing.T) {
 		}
 	}
 }
+
+func TestUserProjects(t *testing.T) {
+	s, _, err := readText(t, "[berth]\nuser_projects = ann:p1, bob : p2,\n")
+	if err != nil || len(s.Accounts.Basic.Projects) != 2 || s.Accounts.Basic.Projects["bob"] != "p2" {
+		t.Errorf("%v %v", s.Accounts.Basic.Projects, err)
+	}
+	for _, bad := range []string{"ann", ":p", "ann:", "ann:p1,ann:p2"} {
+		if _, _, err := readText(t, "[berth]\nuser_projects = "+bad+"\n"); !fault.Is(err, fault.Invalid) {
+			t.Errorf("%s: %v", bad, err)
+		}
+	}
+}

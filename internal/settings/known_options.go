@@ -11,7 +11,7 @@ import (
 
 // Known lists every option that Berth reads.
 func Known() []config.Name {
-	return append(slices.Concat(knownPlacement(), knownHost(), knownImages()), []config.Name{
+	return append(slices.Concat(knownPlacement(), knownHost(), knownImages(), knownAccounts(), knownTLS()), []config.Name{
 		{Group: "DEFAULT", Option: "debug"}, {Group: "DEFAULT", Option: "log_file"}, {Group: "DEFAULT", Option: "log_dir"},
 		{Group: "DEFAULT", Option: "host"},
 		{Group: "api", Option: "auth_strategy"},
@@ -24,7 +24,8 @@ func Known() []config.Name {
 		{Group: "berth", Option: "sysfs"}, {Group: "berth", Option: "rescan_interval"},
 		{Group: "berth", Option: "max_connections"},
 		{Group: "berth", Option: "max_connections_per_address"}, {Group: "berth", Option: "request_timeout"},
-		{Group: "berth", Option: "fake_vcpus"}, {Group: "berth", Option: "fake_memory_mb"},
+		{Group: "berth", Option: "otlp_endpoint"}, {Group: "berth", Option: "fake_vcpus"},
+		{Group: "berth", Option: "fake_memory_mb"},
 		{Group: "berth", Option: "fake_disk_gb"},
 	}...)
 }

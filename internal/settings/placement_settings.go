@@ -75,7 +75,7 @@ func (s *Settings) readPlacement(cfg *config.Config, log *slog.Logger) (err erro
 		dirs = append(dirs, filepath.Dir(file))
 	}
 	// With noauth2 callers are not authenticated, so the policy of an OpenStack Placement on this machine does not apply.
-	if s.Auth != "noauth2" {
+	if s.Auth != NoAuth2 {
 		p.Policy, err = policy.Load(cfg, policies.Rules(), append(slices.Clone(dirs), "/etc/placement")...)
 	}
 	if s.Auth == "" && errors.Is(err, fs.ErrPermission) { // the agent and a cloud without Keystone need no policy
@@ -101,3 +101,6 @@ func (p PlacementSettings) CandidateLimit() int {
 	}
 	return p.MaxCandidates
 }
+
+// CheckPolicy returns why the policy for authenticated callers could not be read.
+func (p PlacementSettings) CheckPolicy() error { return p.policyErr }

@@ -23,7 +23,7 @@ type Settings struct {
 	Debug   bool   // [DEFAULT] debug
 	LogFile string // [DEFAULT] log_file, in log_dir; "": standard error
 	Host    string // [DEFAULT] host: the hypervisor hostname; default: the name of the machine
-	Auth    string // [api] auth_strategy: noauth2 or keystone; "": not set
+	Auth    string // [api] auth_strategy: noauth2, http_basic or keystone; "": not set
 	AuthAt  string // place of auth_strategy, for errors
 	Rules   pci.Rules
 	Aliases pci.Aliases
@@ -36,7 +36,10 @@ type Settings struct {
 	ComputeDB   string // [database] connection: compute's own tables; "": not set
 
 	Placement PlacementSettings
+	Compute   ComputeSettings
 	Images    ImageSettings
+	Accounts  AccountSettings
+	TLS       TLSSettings
 
 	Sysfs        string              // [berth] sysfs: a directory shaped like /sys, or a captured machine (.txtar)
 	Capacity     hypervisor.Capacity // [berth] fake_vcpus, fake_memory_mb, fake_disk_gb
@@ -47,6 +50,8 @@ type Settings struct {
 
 	Connections httpserver.ConnLimits // [berth] max_connections, max_connections_per_address: of each API
 	RequestTime time.Duration         // [berth] request_timeout, seconds in the file: until a response begins; 0: no limit
+
+	OTLPEndpoint string // [berth] otlp_endpoint, or OTEL_EXPORTER_OTLP_ENDPOINT; "": no spans are exported
 
 	cfg      *config.Config
 	files    []string
@@ -75,6 +80,13 @@ type PlacementSettings struct {
 	IndexMaxAge       time.Duration // [berth] index_max_age, seconds in the file; 0: any age
 }
 
+// ComputeSettings are the options of compute's HTTP API: [cors], [oslo_middleware] and [oslo_policy].
+type ComputeSettings struct {
+	CORS         cors.Options
+	ProxyHeaders bool // [oslo_middleware] enable_proxy_headers_parsing
+	Policy       *policy.Enforcer
+}
+
 // ImageSettings are the options of [glance]: how compute calls the image service.
 type ImageSettings struct {
 	At         string // place of the first option; "": [glance] is not configured and images are not looked up
@@ -90,4 +102,11 @@ type HostSettings struct {
 	Facts  string // [berth] fact_source: one of FactSources
 	CPUs   reconcile.CPUs
 	Clean  string // [berth] device_clean_command: the program that cleans a device, given its address; "": none
+}
+
+// AccountSettings are the accounts of callers with http_basic, and those with which services call each other.
+type AccountSettings struct {
+	Basic     identity.BasicOptions // http_basic_auth_user_file, [berth] admin_users, service_users, user_projects
+	Placement identity.ServiceCalls // [placement]: how compute and the agent call Placement
+	Compute   identity.ServiceCalls // [compute]: how the agent calls compute
 }

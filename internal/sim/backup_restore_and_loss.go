@@ -23,13 +23,6 @@ const (
 	Forget  = "forget" // an operator has compute forget a host
 )
 
-// oneIn returns true once in n calls on average.
-func (w *World) oneIn(n int) bool { return w.rng.IntN(n) == 0 }
-
-// fleetFactor is by how much more seldom something happens that concerns all hosts: the more there are, the longer they
-// take to come through it.
-func (w *World) fleetFactor() int { return max(1, len(w.hosts)/40) }
-
 // restartCompute restarts compute.
 func (w *World) restartCompute() {
 	if !w.oneIn(3 * w.fleetFactor()) {

@@ -231,6 +231,9 @@ func (s *store) Dead(context.Context) (list []string, err error) {
 	return list, err
 }
 
+// DisabledHosts returns no host: the simulation disables none.
+func (*store) DisabledHosts(context.Context) (hosts map[string]string, err error) { return nil, nil }
+
 // Forget removes the report of a host, and its removals.
 func (s *store) Forget(_ context.Context, host string) error {
 	return s.do(func() error {

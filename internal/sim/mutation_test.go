@@ -22,14 +22,14 @@ type mutation struct {
 
 // mutations break decisions of production code that the simulation cannot break from outside.
 var mutations = map[string]mutation{
-	"guests on other hosts do not stop a step": {"compute/conductor/restored_database.go",
+	"guests on other hosts do not stop a step": {"compute/conductor/checks_after_database_restore.go",
 		"	for _, at := range conflicts {\n		switch {", "	for _, at := range conflicts[:0] {\n		switch {", "freed", 1},
 	"a host with a live agent is silent": {"compute/conductor/agent_liveness.go",
 		"	return c.agentLiveness(host.Name), nil", "	_ = host\n	return \"\", nil", "running twice", 1},
-	"a guest is built beside another one": {"compute/conductor/restored_database.go",
+	"a guest is built beside another one": {"compute/conductor/checks_after_database_restore.go",
 		"		return d.checkMayBuild(ctx, s, claim)", "		_ = claim\n		return nil", "running twice", 1},
 	"stored reports are forgotten": {"compute/conductor/first_reports.go",
-		"	c.presence.recall(hosts)\n", "", "freed", 91},
+		"	c.presence.recall(hosts)\n", "", "freed", 6},
 	"an effect does not wait for the journal": {"agent/reconcile/shared_core.go",
 		"	if !c.hold(e) {", "	if true {", "journal", 1},
 	"claims are freed before the guest is destroyed": {"agent/reconcile/remove_guest.go",
@@ -37,10 +37,10 @@ var mutations = map[string]mutation{
 		"journal", 1},
 	"assignments of an older database are followed": {"agent/reconcile/accept_assignments.go",
 		"		if refusal = s.position().Accept(a); refusal != \"\" {", "		if false {", "follow", 1},
-	"unconfirmed allocations are written": {"agent/reconcile/missing_allocations.go",
+	"unconfirmed allocations are written": {"agent/reconcile/missing_allocations_to_write.go",
 		"		case !is || !reflect.DeepEqual(known, want):\n			return treeplan.Pending",
 		"		case !is || !reflect.DeepEqual(known, want):\n			return treeplan.Assigned", "shared", 1},
-	"a failed cleaning counts": {"agent/reconcile/clean_used_devices.go",
+	"a failed cleaning counts": {"agent/reconcile/clean_devices_on_request.go",
 		"	if err != nil {\n		c.failures[at]++", "	if false {\n		c.failures[at]++", "reserved", 1},
 }
 

@@ -260,6 +260,18 @@ func (w *World) chance(failure string, n int) bool {
 	return !w.noFailures && w.rng.IntN(n) == 0 && !slices.Contains(w.o.Without, failure)
 }
 
+// some returns a random host.
+func (w *World) some() *simHost { return w.hosts[w.rng.IntN(len(w.hosts))] }
+
+func (w *World) halfTheTime() bool { return w.rng.IntN(2) == 0 }
+
+// oneIn returns true once in n calls on average.
+func (w *World) oneIn(n int) bool { return w.rng.IntN(n) == 0 }
+
+// fleetFactor is by how much more seldom something happens that concerns all hosts: the more there are, the longer they
+// take to come through it.
+func (w *World) fleetFactor() int { return max(1, len(w.hosts)/40) }
+
 func (w *World) name(prefix string) string {
 	w.next++
 	return fmt.Sprintf("%s%d", prefix, w.next)

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"time"
 
 	"github.com/openberth/berth/api/placement"
 	"github.com/openberth/berth/compute/lifecycle"
@@ -175,6 +174,3 @@ func (w *World) stealAllocation() {
 		return
 	}
 }
-
-// far limits how long a host is away.
-const far = 20 * time.Minute

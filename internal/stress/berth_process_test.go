@@ -246,7 +246,7 @@ func (p *process) checkLog(t *testing.T) {
 	if err != nil {
 		t.Error(err)
 	}
-	for _, sign := range []string{"WARNING: DATA RACE", "a handler panicked", "http: panic serving", "goroutine 1 [",
+	for _, sign := range []string{"WARNING: DATA RACE", "handler panicked", "http: panic serving", "goroutine 1 [",
 		"fatal error:"} {
 		if at := bytes.Index(text, []byte(sign)); at >= 0 {
 			t.Errorf("in the server's log:\n%s", text[max(0, at-500):min(len(text), at+3000)])

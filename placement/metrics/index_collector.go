@@ -49,4 +49,4 @@ func (c *indexCollector) Collect(to chan<- prometheus.Metric) {
 }
 
 // WatchIndex makes the set read the state of the index at each scrape. Call it at most once.
-func (s *Set) WatchIndex(read func() Index) { s.registry.MustRegister(newIndexCollector(read)) }
+func (s *Set) WatchIndex(read func() Index) { s.Registry.MustRegister(newIndexCollector(read)) }

@@ -68,7 +68,7 @@ func TestManualListsAllMetrics(t *testing.T) {
 		slices.Sort(labels)
 		listed[m[1]] = fmt.Sprint(labels)
 	}
-	families, err := busy().registry.Gather()
+	families, err := busy().Registry.Gather()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -166,10 +166,10 @@ func BenchmarkRequest(b *testing.B) {
 	s := New()
 	b.ReportAllocs()
 	for b.Loop() {
-		end := s.Begin()
+		s.Begin()
 		s.Request("/allocations/{uuid}", "PUT", 204, time.Millisecond, 0)
 		s.Claims(1, nil)
 		s.Transaction("PutAllocations", 1, time.Millisecond, nil)
-		end()
+		s.End()
 	}
 }

@@ -27,7 +27,7 @@ func (c *call) parseCandidateQuery() (ask resource.Ask, snapshot *index.Snapshot
 	if ask, err = api.ParseAsk(c.version, values); err != nil {
 		return ask, nil, nil, err
 	}
-	unknown = c.server.names.check(c.ctx(), ask.Groups, ask.RootRequired, ask.RootForbidden)
+	unknown = c.server.names.check(c.Context(), ask.Groups, ask.RootRequired, ask.RootForbidden)
 	ask.Flat = c.version < sinceNestedCandidates
 	snapshot, err = c.currentSnapshot()
 	return ask, snapshot, unknown, err
@@ -61,15 +61,15 @@ func (c *call) candidates() error {
 	}
 	took := c.server.now().Sub(began) - w.sending
 	c.server.metrics.Candidates(took, n)
-	c.server.log.Debug("candidates found", "request_id", c.id, "found", n, "took", took,
+	c.server.log.Debug("candidates found", "request_id", c.ID, "found", n, "took", took,
 		"providers", snapshot.Providers())
 	if n == 0 {
 		why, err := c.explanation(snapshot, ask)
-		if c.ctx().Err() != nil {
-			return c.ctx().Err()
+		if c.Context().Err() != nil {
+			return c.Context().Err()
 		}
 		if err == nil && why.Reason != "" {
-			c.w.Header().Set(api.ReasonHeader, headerValue(why.Reason))
+			c.W.Header().Set(api.ReasonHeader, headerValue(why.Reason))
 		}
 	}
 	return w.finish()
@@ -81,7 +81,7 @@ func (c *call) explanation(snapshot *index.Snapshot, ask resource.Ask) (explain.
 	why := explain.Why(snapshot, ask, clock.expired)
 	took := c.server.now().Sub(began)
 	c.server.metrics.Explain(took)
-	c.server.log.Debug("candidates explained", "request_id", c.id, "reason", why.Reason, "took", took)
+	c.server.log.Debug("candidates explained", "request_id", c.ID, "reason", why.Reason, "took", took)
 	return why, clock.err() // an explanation that was stopped is not usable
 }
 
@@ -121,6 +121,6 @@ func (c *call) sendNoCandidates(ask resource.Ask, snapshot *index.Snapshot, unkn
 		return err
 	}
 	c.setModified(time.Time{})
-	c.w.Header().Set(api.ReasonHeader, headerValue(fault.TextOf(unknown)))
+	c.W.Header().Set(api.ReasonHeader, headerValue(fault.TextOf(unknown)))
 	return c.sendJSON(http.StatusOK, object{"allocation_requests": []object{}, "provider_summaries": object{}})
 }

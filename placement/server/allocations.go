@@ -13,10 +13,10 @@ import (
 	"github.com/openberth/berth/resource"
 )
 
-func (c *call) consumer() resource.ConsumerID { return resource.ConsumerID(c.values["uuid"]) }
+func (c *call) consumer() resource.ConsumerID { return resource.ConsumerID(c.R.PathValue("uuid")) }
 
 func (c *call) showAllocations() error {
-	held, err := c.server.store.ConsumerAllocations(c.ctx(), c.consumer())
+	held, err := c.server.store.ConsumerAllocations(c.Context(), c.consumer())
 	if err != nil {
 		return err
 	}
@@ -42,7 +42,7 @@ func (c *call) showAllocations() error {
 }
 
 func (c *call) providerAllocations() error {
-	all, err := c.server.store.ProviderAllocations(c.ctx(), c.provider())
+	all, err := c.server.store.ProviderAllocations(c.Context(), c.provider())
 	if err != nil {
 		return err
 	}
@@ -73,9 +73,9 @@ func (c *call) claims(docs map[resource.ConsumerID]api.AllocationsDoc) []store.C
 }
 
 func (c *call) putAllocations() error {
-	id, ok := api.CanonicalUUID(c.values["uuid"])
+	id, ok := api.CanonicalUUID(c.R.PathValue("uuid"))
 	if !ok {
-		return fault.New(fault.Invalid, "placement.server", "Malformed consumer_uuid: %s", c.values["uuid"])
+		return fault.New(fault.Invalid, "placement.server", "Malformed consumer_uuid: %s", c.R.PathValue("uuid"))
 	}
 	in, err := c.readAllocations()
 	if err != nil {
@@ -117,7 +117,7 @@ func (c *call) postAllocations() error {
 
 // writeClaims writes the allocations of all claims in one transaction and answers 204.
 func (c *call) writeClaims(claims ...store.Claim) error {
-	change, err := c.server.store.PutAllocations(c.ctx(), claims...)
+	change, err := c.server.store.PutAllocations(c.Context(), claims...)
 	c.server.metrics.Claims(len(claims), err)
 	if err != nil {
 		c.refreshRefused(err, claims, nil)
@@ -146,7 +146,7 @@ func (c *call) refreshRefused(err error, claims []store.Claim, more []provider.I
 		if row, ok := snapshot.Row(id); ok {
 			roots = append(roots, cmp.Or(row.Root, row.ID))
 		}
-		if p, err := c.server.store.Provider(c.ctx(), id); err == nil {
+		if p, err := c.server.store.Provider(c.Context(), id); err == nil {
 			roots = append(roots, p.Root) // differs if another process has moved the provider
 		}
 	}
@@ -154,7 +154,7 @@ func (c *call) refreshRefused(err error, claims []store.Claim, more []provider.I
 }
 
 func (c *call) deleteAllocations() error {
-	change, err := c.server.store.DeleteAllocations(c.ctx(), c.consumer())
+	change, err := c.server.store.DeleteAllocations(c.Context(), c.consumer())
 	if err != nil {
 		return err
 	}

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/openberth/berth/api/edge"
 	api "github.com/openberth/berth/api/placement"
 	"github.com/openberth/berth/placement/candidate"
 	"github.com/openberth/berth/placement/index"
@@ -31,12 +32,12 @@ func (c *call) newSearchClock(sending *time.Duration) *searchClock {
 // expired reports whether the search must stop.
 func (e *searchClock) expired() bool {
 	e.timedOut = e.timedOut || e.call.server.now().Sub(e.began)-*e.sending > searchTimeout
-	return e.timedOut || e.call.ctx().Err() != nil
+	return e.timedOut || e.call.Context().Err() != nil
 }
 
 // err returns why the search was stopped; nil if it was not.
 func (e *searchClock) err() error {
-	switch err := e.call.ctx().Err(); {
+	switch err := e.call.Context().Err(); {
 	case err != nil:
 		return err
 	case e.timedOut:
@@ -50,14 +51,9 @@ func (e *searchClock) err() error {
 func (c *call) searchTimeoutError() error {
 	detail := fmt.Sprintf("The search for candidates was stopped: it took more than %v. "+
 		"Ask for fewer groups, for equal amounts, or for fewer same_subtree clauses.", searchTimeout)
-	c.server.log.Warn("candidate search timed out", "request_id", c.id, "uri", c.r.URL.RequestURI(),
+	c.server.log.Warn("candidate search timed out", "request_id", c.ID, "uri", c.R.URL.RequestURI(),
 		"after", searchTimeout)
-	entry := api.ErrorDoc{Status: http.StatusServiceUnavailable, Title: "Service Unavailable", Detail: detail,
-		RequestID: c.id}
-	if c.version >= sinceErrorCodes {
-		entry.Code = api.CodeUndefined
-	}
-	return &statusError{status: entry.Status, detail: detail, doc: api.ErrorsDoc{Errors: []api.ErrorDoc{entry}}}
+	return edge.StatusErrorf(http.StatusServiceUnavailable, "%s", detail)
 }
 
 // search returns the candidates up to the limits of the query and of MaxCandidates, until stop returns true. Each
@@ -78,7 +74,7 @@ func (c *call) search(stop func() bool, snapshot *index.Snapshot, ask resource.A
 }
 
 // forScheduling reports whether the client wants candidates for scheduling; see api.CandidatesHeader.
-func (c *call) forScheduling() bool { return c.r.Header.Get(api.CandidatesHeader) == api.ForScheduling }
+func (c *call) forScheduling() bool { return c.R.Header.Get(api.CandidatesHeader) == api.ForScheduling }
 
 // anyCandidate reports whether there is a candidate.
 func (e *searchClock) anyCandidate(snapshot *index.Snapshot, ask resource.Ask) (bool, error) {

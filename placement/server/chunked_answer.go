@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"net/http"
 
+	"github.com/openberth/berth/api/edge"
 	"github.com/openberth/berth/fault"
 )
 
@@ -15,14 +16,15 @@ const chunkSize = 1 << 20
 // sent in chunks.
 func (c *call) sendChunk(data []byte) error {
 	c.release()
-	if c.status == 0 {
-		if err := c.server.streams.acquire(c.ctx()); err != nil {
+	if !c.Begun() {
+		if err := c.server.streams.acquire(c.Context()); err != nil {
 			return err
 		}
-		c.cleanups = append(c.cleanups, c.server.streams.release)
-		c.begin(http.StatusOK, true)
+		c.AtEnd(c.server.streams.release)
+		c.W.Header().Set("Content-Type", edge.JSON)
+		c.W.WriteHeader(http.StatusOK)
 	}
-	if err := c.write(data); err != nil {
+	if _, err := c.W.Write(data); err != nil {
 		return fault.New(fault.Unavailable, "placement.server", "cannot send the answer to the client: %w", err)
 	}
 	return c.reacquire()
@@ -31,11 +33,12 @@ func (c *call) sendChunk(data []byte) error {
 // sendRest sends the last chunk of an answer, or the whole answer if no chunk has been sent.
 func (c *call) sendRest(data []byte) error {
 	c.release()
-	if c.status == 0 {
+	if !c.Begun() {
 		c.send(http.StatusOK, data)
 		return nil
 	}
-	return c.write(data)
+	_, err := c.W.Write(data)
+	return err
 }
 
 // sendList answers with an object whose only member is a list of n items. It sends the list in chunks while it encodes

@@ -54,22 +54,19 @@ func TestLargeAnswersAreSentInChunks(t *testing.T) {
 // A list larger than a chunk is complete.
 func TestLongLists(t *testing.T) {
 	w := newWorld(t)
-	c := &call{server: w.server, w: httptest.NewRecorder(), r: httptest.NewRequest("GET", "/", nil)}
-	if err := c.sendList("items", 30_000, func(i int) any {
-		return object{"n": i,
-			"text": strings.Repeat("x", 50)}
-	}); err != nil {
-		t.Fatal(err)
-	}
-	c.close()
-	body := c.w.(*httptest.ResponseRecorder).Body.String()
+	w.handle("/long", func(c *call) error {
+		return c.sendList("items", 30_000, func(i int) any {
+			return object{"n": i,
+				"text": strings.Repeat("x", 50)}
+		})
+	})
+	body := w.want(200, "GET", "/long", "")
 	if !strings.HasPrefix(body, `{"items":[{"n":0,`) || !strings.HasSuffix(body, `"}]}`) ||
 		strings.Count(body, `},{"n":`) != 29_999 || len(body) <= 2*chunkSize {
 		t.Errorf("%d bytes: %.100s", len(body), body)
 	}
-	empty := &call{server: w.server, w: httptest.NewRecorder(), r: httptest.NewRequest("GET", "/", nil)}
-	if err := empty.sendList("items", 0, nil); err != nil ||
-		empty.w.(*httptest.ResponseRecorder).Body.String() != `{"items":[]}` {
-		t.Error(err)
+	w.handle("/empty", func(c *call) error { return c.sendList("items", 0, nil) })
+	if body := w.want(200, "GET", "/empty", ""); body != `{"items":[]}` {
+		t.Error(body)
 	}
 }

@@ -73,30 +73,30 @@ func TestEachOperationChecksItsRule(t *testing.T) {
 		want[f[0]+" "+f[1]] = f[2]
 	}
 	for _, r := range routes() {
-		for method, v := range r.verbs {
-			name := method + " " + r.path
-			if v.rule != want[name] {
-				t.Errorf("%s: %q, want %q", name, v.rule, want[name])
+		for method, v := range r.Methods {
+			name := method + " " + r.Path
+			if v.Rule != want[name] {
+				t.Errorf("%s: %q, want %q", name, v.Rule, want[name])
 			}
 			delete(want, name)
 			policy.calls = nil
 			body := ""
-			if v.body {
+			if v.Body {
 				body = "{}"
 			}
-			path := strings.NewReplacer("{uuid}", "u", "{class}", "c", "{name}", "n").Replace(r.path)
+			path := strings.NewReplacer("{uuid}", "u", "{class}", "c", "{name}", "n").Replace(r.Path)
 			resp := w.ask("1.39", method, path, body)
-			if v.rule == "" {
+			if v.Rule == "" {
 				if resp.StatusCode != 200 || len(policy.calls) > 0 {
 					t.Errorf("%s: %d, calls %v", name, resp.StatusCode, policy.calls)
 				}
 				continue
 			}
 			if text := bodyOf(t, resp); resp.StatusCode != 403 ||
-				!strings.Contains(text, "Policy does not allow "+v.rule+" to be performed.") {
+				!strings.Contains(text, "Policy does not allow "+v.Rule+" to be performed.") {
 				t.Errorf("%s: %d %s", name, resp.StatusCode, text)
 			}
-			if len(policy.calls) != 1 || policy.calls[0].rule != v.rule {
+			if len(policy.calls) != 1 || policy.calls[0].rule != v.Rule {
 				t.Errorf("%s: calls %v", name, policy.calls)
 			}
 		}

@@ -50,11 +50,11 @@ const maxHolders = 8
 // deficitHolders returns the consumers that hold the missing resources, if the caller may read allocations.
 func (c *call) deficitHolders(snapshot *index.Snapshot, d explain.Deficit) (held []api.ExplainHolder, err error) {
 	const rule = "placement:resource_providers:allocations:list"
-	if may, _ := c.server.opts.Enforcer.Allow(rule, c.caller, c.target(rule)); !may {
+	if may, _ := c.Allowed(rule, c.target(rule)); !may {
 		return nil, nil
 	}
 	for _, id := range d.Taken {
-		all, err := c.server.store.ProviderAllocations(c.ctx(), id)
+		all, err := c.server.store.ProviderAllocations(c.Context(), id)
 		if fault.Is(err, fault.NotFound) {
 			continue // deleted in the meantime
 		}

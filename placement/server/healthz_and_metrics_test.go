@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/openberth/berth/api/edge"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/provider"
 )
@@ -84,7 +85,7 @@ func TestHealth(t *testing.T) {
 	if err := w.server.Reload(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	pass(healthCacheTime)
+	pass(edge.HealthAge)
 	if status, health := healthOf(t, w.server); status != 200 || health.Index.Age != 1 {
 		t.Errorf("after a reload: %d %+v", status, health)
 	}
@@ -92,9 +93,9 @@ func TestHealth(t *testing.T) {
 		t.Fatal(err)
 	}
 	if status, health := healthOf(t, w.server); status != 200 {
-		t.Errorf("within healthCacheTime: %d %+v, want the cached answer", status, health)
+		t.Errorf("within edge.HealthAge: %d %+v, want the cached answer", status, health)
 	}
-	pass(healthCacheTime)
+	pass(edge.HealthAge)
 	if status, health := healthOf(t, w.server); status != 503 || health.Reason != "The database does not answer." {
 		t.Errorf("without a database: %d %+v", status, health)
 	}
@@ -174,9 +175,7 @@ func TestMetrics(t *testing.T) {
 	w.want(404, "GET", "/nowhere", "")
 	w.want(404, "GET", "/resource_providers/"+uuid.NewString(), "")
 	w.want(405, "BREW", "/resource_providers", "")
-	w.server.routes = append(w.server.routes,
-		route{path: "/panics", segments: []string{"", "panics"},
-			verbs: map[string]verb{"GET": {handle: func(*call) error { panic("no") }}}})
+	w.handle("/panics", func(*call) error { panic("no") })
 	w.want(500, "GET", "/panics", "")
 	text := scrape(t, w.server)
 	wantLines(t, text,

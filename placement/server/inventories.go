@@ -24,7 +24,7 @@ func (c *call) sendInventories(generation int, all map[resource.Class]resource.I
 }
 
 func (c *call) listInventories() error {
-	all, err := c.server.store.Inventories(c.ctx(), c.provider())
+	all, err := c.server.store.Inventories(c.Context(), c.provider())
 	if err != nil {
 		return err
 	}
@@ -36,17 +36,17 @@ func (c *call) listInventories() error {
 	}
 	c.setModified(at)
 	if len(all.Classes) == 0 {
-		c.w.Header().Del("Last-Modified") // as in the original
+		c.W.Header().Del("Last-Modified") // as in the original
 	}
 	return c.sendInventories(all.Generation, all.Classes)
 }
 
 func (c *call) showInventory() error {
-	all, err := c.server.store.Inventories(c.ctx(), c.provider())
+	all, err := c.server.store.Inventories(c.Context(), c.provider())
 	if err != nil {
 		return err
 	}
-	class := resource.Class(c.values["class"])
+	class := resource.Class(c.R.PathValue("class"))
 	inv, ok := all.Classes[class]
 	if !ok {
 		return fault.New(fault.NotFound, "placement.server", "No inventory of class %s for %s", class, c.provider())
@@ -79,7 +79,7 @@ func (c *call) createInventory() error {
 	if err := c.checkCapacity(in.Class, inv); err != nil {
 		return c.missingOr(err)
 	}
-	change, err := c.server.store.AddInventory(c.ctx(), c.provider(), in.Class, inv)
+	change, err := c.server.store.AddInventory(c.Context(), c.provider(), in.Class, inv)
 	if err != nil {
 		return err
 	}
@@ -101,14 +101,14 @@ func (c *call) replaceInventories() error {
 	if err := c.checkInventories(in.Generation, all); err != nil {
 		return err
 	}
-	change, err := c.server.store.ReplaceInventories(c.ctx(), c.provider(), in.Generation, all)
+	change, err := c.server.store.ReplaceInventories(c.Context(), c.provider(), in.Generation, all)
 	if err != nil {
 		return err
 	}
 	c.patchInventories(change, in.Generation, all)
 	c.setModified(time.Time{})
 	if len(all) == 0 {
-		c.w.Header().Del("Last-Modified")
+		c.W.Header().Del("Last-Modified")
 	}
 	return c.sendInventories(change.Generation, all)
 }
@@ -121,7 +121,7 @@ func (c *call) checkInventories(generation int, all map[resource.Class]resource.
 		if wrong == nil {
 			continue
 		}
-		p, err := c.server.store.Provider(c.ctx(), c.provider())
+		p, err := c.server.store.Provider(c.Context(), c.provider())
 		if err != nil {
 			return err
 		}
@@ -140,11 +140,11 @@ func (c *call) updateInventory() error {
 	if err := c.readExisting(api.BodyInventory, &in); err != nil {
 		return err
 	}
-	class, inv := resource.Class(c.values["class"]), in.Inventory()
+	class, inv := resource.Class(c.R.PathValue("class")), in.Inventory()
 	if err := c.checkInventories(in.Generation, map[resource.Class]resource.Inventory{class: inv}); err != nil {
 		return err
 	}
-	change, err := c.server.store.UpdateInventory(c.ctx(), c.provider(), in.Generation, class, inv)
+	change, err := c.server.store.UpdateInventory(c.Context(), c.provider(), in.Generation, class, inv)
 	if err != nil {
 		return err
 	}
@@ -154,7 +154,7 @@ func (c *call) updateInventory() error {
 }
 
 func (c *call) deleteInventory() error {
-	change, err := c.server.store.DeleteInventory(c.ctx(), c.provider(), resource.Class(c.values["class"]))
+	change, err := c.server.store.DeleteInventory(c.Context(), c.provider(), resource.Class(c.R.PathValue("class")))
 	if err != nil {
 		return err
 	}
@@ -163,7 +163,7 @@ func (c *call) deleteInventory() error {
 }
 
 func (c *call) deleteInventories() error {
-	change, err := c.server.store.DeleteInventories(c.ctx(), c.provider())
+	change, err := c.server.store.DeleteInventories(c.Context(), c.provider())
 	if err != nil {
 		return err
 	}

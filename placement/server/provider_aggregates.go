@@ -18,7 +18,7 @@ func (c *call) sendAggregates(generation int, all []resource.AggregateID) error 
 }
 
 func (c *call) listAggregates() error {
-	all, err := c.server.store.Aggregates(c.ctx(), c.provider())
+	all, err := c.server.store.Aggregates(c.Context(), c.provider())
 	if err != nil {
 		return err
 	}
@@ -38,7 +38,7 @@ func (c *call) replaceAggregates() error {
 	if err != nil {
 		return err
 	}
-	change, err := c.server.store.ReplaceAggregates(c.ctx(), c.provider(), generation, in.Aggregates)
+	change, err := c.server.store.ReplaceAggregates(c.Context(), c.provider(), generation, in.Aggregates)
 	if err != nil {
 		return err
 	}

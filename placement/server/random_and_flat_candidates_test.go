@@ -45,9 +45,8 @@ func fleet(hosts, nics int, change ...func(*Options)) *Server {
 	for _, c := range change {
 		c(&opts)
 	}
-	s := &Server{opts: opts, metrics: metrics.New(), routes: routes(), index: newLiveIndex(nil), names: newNameCache(nil),
+	s := &Server{opts: opts, metrics: metrics.New(), index: newLiveIndex(nil), names: newNameCache(nil),
 		pick: rand.IntN, available: func() error { return nil }}
-	s.scrape = s.metrics.Handler()
 	setDefaults(s)
 	s.index.snapshot.Store(index.Build(rows))
 	// in the name cache, so that no store is needed

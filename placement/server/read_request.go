@@ -2,19 +2,18 @@ package server
 
 import (
 	"errors"
-	"net/http"
 	"net/url"
 	"strings"
 	"unicode/utf8"
 
+	"github.com/openberth/berth/api/edge"
 	api "github.com/openberth/berth/api/placement"
-	"github.com/openberth/berth/api/rest"
 	"github.com/openberth/berth/fault"
 )
 
 // query parses the query string. It returns fault.Invalid if a key or a value is not UTF-8.
 func (c *call) query() (url.Values, error) {
-	q := parseQuery(c.r.URL.RawQuery)
+	q := parseQuery(c.R.URL.RawQuery)
 	for key, values := range q {
 		for _, text := range append(values, key) {
 			if !utf8.ValidString(text) {
@@ -63,28 +62,13 @@ func unescape(text string) string {
 // read reads the request body, validates it against the schema and decodes it. It returns status 413 for a body over
 // Options.MaxBody, 408 for one that arrives too slowly, and fault.Invalid for one that is not valid.
 func (c *call) read(body api.Body, into any) error {
-	limit := c.server.opts.MaxBody
-	tooLarge := newStatusError(http.StatusRequestEntityTooLarge, "the request body is over %d bytes", limit)
-	if c.r.ContentLength > limit { // refuse it before reading, which would waste memory
-		return tooLarge
+	data, err := c.ReadBody(c.server.opts.MaxBody)
+	if refusal, ok := errors.AsType[*edge.Refusal](err); ok {
+		return c.refuse(refusal)
 	}
-	data, release, err := c.server.bodyBudget.Read(c.w, c.r, limit)
-	_, large := errors.AsType[*http.MaxBytesError](err)
-	switch {
-	case err == nil:
-		c.cleanups = append(c.cleanups, release) // the decoded body is used until the end of the call
-	case large:
-		return tooLarge
-	case errors.Is(err, rest.ErrSlowBody):
-		return newStatusError(http.StatusRequestTimeout, "%s", err)
-	case fault.Is(err, fault.Unavailable):
+	if err != nil {
 		return err
-	default:
-		return fault.New(fault.Invalid, "placement.server", "cannot read the request body: %w", err)
 	}
 	c.body = data
-	ctx, cancel := rest.Renew(c.r.Context()) // the time that the client took does not count
-	c.cleanups = append(c.cleanups, cancel)
-	c.r = c.r.WithContext(ctx)
 	return c.server.bodies.Read(body, c.version, data, into)
 }

@@ -20,17 +20,17 @@ func (c *call) refresh(change store.Change) {
 		c.refreshRoots(change.Roots)
 		return
 	}
-	c.logRefreshError(c.server.index.refreshUsage(c.ctx(), change.Used...), change.Roots)
+	c.logRefreshError(c.server.index.refreshUsage(c.Context(), change.Used...), change.Roots)
 }
 
 func (c *call) refreshRoots(roots []provider.ID) {
-	c.logRefreshError(c.server.index.refresh(c.ctx(), roots...), roots)
+	c.logRefreshError(c.server.index.refresh(c.Context(), roots...), roots)
 }
 
 // logRefreshError logs that trees were not read again after a write.
 func (c *call) logRefreshError(err error, roots []provider.ID) {
 	if err != nil {
-		c.server.log.Warn("index refresh failed, will retry", "request_id", c.id, "trees", roots, "error", err)
+		c.server.log.Warn("index refresh failed, will retry", "request_id", c.ID, "trees", roots, "error", err)
 	}
 }
 
@@ -41,7 +41,7 @@ func all[T any](list []T, is func(T) bool) bool {
 // currentSnapshot returns a snapshot after all pending refreshes have been done.
 func (c *call) currentSnapshot() (*index.Snapshot, error) {
 	if c.server.index.hasPending() {
-		if err := c.server.index.refreshAndWait(c.ctx(), refreshRequest{}); err != nil {
+		if err := c.server.index.refreshAndWait(c.Context(), refreshRequest{}); err != nil {
 			return nil, err
 		}
 	}
@@ -56,7 +56,7 @@ func (c *call) applyDelta(change store.Change, p indexDelta) {
 		return
 	}
 	p.root, p.generationAfter, p.readsBefore = change.Roots[0], change.Generation, c.reads
-	c.logRefreshError(c.server.index.applyDelta(c.ctx(), p), change.Roots)
+	c.logRefreshError(c.server.index.applyDelta(c.Context(), p), change.Roots)
 }
 
 // patchInventories applies new inventories of a provider to the index. If the FLOAT column of MariaDB may round an

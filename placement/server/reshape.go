@@ -27,7 +27,7 @@ func (c *call) reshape() error {
 		inventories[id] = store.NewInventories{Generation: d.Generation, Classes: all}
 	}
 	claims := c.claims(in.Allocations)
-	change, err := c.server.store.Reshape(c.ctx(), inventories, claims)
+	change, err := c.server.store.Reshape(c.Context(), inventories, claims)
 	c.server.metrics.Claims(len(claims), err)
 	if err != nil {
 		c.refreshRefused(err, claims, slices.Collect(maps.Keys(inventories)))
@@ -45,7 +45,7 @@ func (c *call) firstConflict(inventories map[provider.ID]store.NewInventories, f
 	}
 	for _, id := range api.Names(c.body, "inventories") {
 		want, named := inventories[provider.ID(id)]
-		p, err := c.server.store.Provider(c.ctx(), provider.ID(id))
+		p, err := c.server.store.Provider(c.Context(), provider.ID(id))
 		switch {
 		case !named || err != nil && !fault.Is(err, fault.NotFound):
 			return found

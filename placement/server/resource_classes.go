@@ -13,13 +13,13 @@ import (
 func classPath(name resource.Class) string { return "/resource_classes/" + string(name) }
 
 func (c *call) classDoc(name resource.Class) object {
-	return object{"name": name, "links": []api.Link{{Rel: "self", Href: c.prefix + classPath(name)}}}
+	return object{"name": name, "links": []api.Link{{Rel: "self", Href: c.Prefix() + classPath(name)}}}
 }
 
-func (c *call) class() resource.Class { return resource.Class(c.values["name"]) }
+func (c *call) class() resource.Class { return resource.Class(c.R.PathValue("name")) }
 
 func (c *call) listClasses() error {
-	list, err := c.server.store.Classes(c.ctx())
+	list, err := c.server.store.Classes(c.Context())
 	if err != nil {
 		return err
 	}
@@ -32,7 +32,7 @@ func (c *call) listClasses() error {
 }
 
 func (c *call) showClass() error {
-	class, err := c.server.store.Class(c.ctx(), c.class())
+	class, err := c.server.store.Class(c.Context(), c.class())
 	if err != nil {
 		return err
 	}
@@ -47,7 +47,7 @@ func (c *call) createClass() error {
 	if err := c.read(api.BodyClass, &in); err != nil {
 		return err
 	}
-	if err := c.server.store.CreateClass(c.ctx(), in.Name); err != nil {
+	if err := c.server.store.CreateClass(c.Context(), in.Name); err != nil {
 		return err
 	}
 	c.setLocation(classPath(in.Name))
@@ -64,7 +64,7 @@ func (c *call) putClass() error {
 		return fault.New(fault.Invalid, "placement.server", "The resource class %q is not valid: "+
 			"a custom class is CUSTOM_ followed by A-Z, 0-9 and _, 255 characters at most", name)
 	}
-	created, err := c.server.store.EnsureClass(c.ctx(), name)
+	created, err := c.server.store.EnsureClass(c.Context(), name)
 	if err != nil {
 		return err
 	}
@@ -73,7 +73,7 @@ func (c *call) putClass() error {
 }
 
 func (c *call) renameClass() error {
-	if err := c.requireJSON(); err != nil {
+	if err := c.CheckBodyType(); err != nil {
 		return err
 	}
 	var in struct {
@@ -82,7 +82,7 @@ func (c *call) renameClass() error {
 	if err := c.read(api.BodyClass, &in); err != nil {
 		return err
 	}
-	change, err := c.server.store.RenameClass(c.ctx(), c.class(), in.Name)
+	change, err := c.server.store.RenameClass(c.Context(), c.class(), in.Name)
 	if err != nil {
 		return err
 	}
@@ -92,7 +92,7 @@ func (c *call) renameClass() error {
 }
 
 func (c *call) deleteClass() error {
-	if err := c.server.store.DeleteClass(c.ctx(), c.class()); err != nil {
+	if err := c.server.store.DeleteClass(c.Context(), c.class()); err != nil {
 		return err
 	}
 	c.server.names.forget(c.class(), "")

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/openberth/berth/api/edge"
 	api "github.com/openberth/berth/api/placement"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/placement/index"
@@ -17,7 +18,7 @@ func providerPath(id provider.ID) string { return "/resource_providers/" + strin
 
 // providerDoc returns a provider in the form of the call's microversion.
 func (c *call) providerDoc(p store.Provider) object {
-	self := c.prefix + providerPath(p.ID)
+	self := c.Prefix() + providerPath(p.ID)
 	links := []api.Link{{Rel: "self", Href: self}}
 	for _, l := range []struct {
 		rel   string
@@ -64,14 +65,14 @@ func (c *call) listProviders() error {
 	if err != nil {
 		return err
 	}
-	if err := c.server.names.check(c.ctx(), []resource.Group{q.Group}); err != nil {
+	if err := c.server.names.check(c.Context(), []resource.Group{q.Group}); err != nil {
 		if err = c.unknownInList(q, err); err != nil {
 			return err
 		}
 		c.setModified(time.Time{})
 		return c.sendList("resource_providers", 0, nil)
 	}
-	list, err := c.server.store.Providers(c.ctx(), store.Filter{Name: q.Name, ID: q.ID, InTree: q.Group.InTree,
+	list, err := c.server.store.Providers(c.Context(), store.Filter{Name: q.Name, ID: q.ID, InTree: q.Group.InTree,
 		MemberOf: q.Group.MemberOf, NotMemberOf: q.Group.NotMemberOf})
 	if err != nil {
 		return err
@@ -117,7 +118,7 @@ func (c *call) createProvider() error {
 	if in.Name == "" {
 		return fault.New(fault.Invalid, "placement.server", "Unable to create resource provider %s: a name is required", id)
 	}
-	p, change, err := c.server.store.CreateProvider(c.ctx(), provider.ID(id), in.Name, text(in.Parent))
+	p, change, err := c.server.store.CreateProvider(c.Context(), provider.ID(id), in.Name, text(in.Parent))
 	if err != nil {
 		return err
 	}
@@ -140,7 +141,7 @@ func text[T ~string](p *T) T {
 }
 
 func (c *call) showProvider() error {
-	p, err := c.server.store.Provider(c.ctx(), c.provider())
+	p, err := c.server.store.Provider(c.Context(), c.provider())
 	if err != nil {
 		return err
 	}
@@ -156,7 +157,7 @@ func (c *call) updateProvider() error {
 	parent, move := in["parent_provider_uuid"]
 	to := store.Update{Name: text(in["name"]), Move: move, Parent: provider.ID(text(parent)),
 		Free: c.version >= sinceReparenting}
-	p, change, err := c.server.store.UpdateProvider(c.ctx(), c.provider(), to)
+	p, change, err := c.server.store.UpdateProvider(c.Context(), c.provider(), to)
 	if err != nil {
 		return err
 	}
@@ -169,7 +170,7 @@ func (c *call) updateProvider() error {
 // it returns the error about the provider.
 func (c *call) readExisting(body api.Body, into any) error {
 	err := c.read(body, into)
-	if err == nil || statusOf(err) != http.StatusBadRequest {
+	if err == nil || edge.StatusOf(err) != http.StatusBadRequest {
 		return err
 	}
 	return c.missingOr(err)
@@ -178,14 +179,14 @@ func (c *call) readExisting(body api.Body, into any) error {
 // missingOr returns fault.NotFound if the provider in the path does not exist, otherwise err. The original checks the
 // provider first.
 func (c *call) missingOr(err error) error {
-	if _, missing := c.server.store.Provider(c.ctx(), c.provider()); missing != nil {
+	if _, missing := c.server.store.Provider(c.Context(), c.provider()); missing != nil {
 		return missing
 	}
 	return err
 }
 
 func (c *call) deleteProvider() error {
-	change, err := c.server.store.DeleteProvider(c.ctx(), c.provider())
+	change, err := c.server.store.DeleteProvider(c.Context(), c.provider())
 	if err != nil {
 		return err
 	}

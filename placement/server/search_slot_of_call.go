@@ -4,7 +4,7 @@ package server
 func limited(handle func(*call) error) func(*call) error {
 	return func(c *call) error {
 		done := c.server.metrics.Wait()
-		err := c.server.searches.acquire(c.ctx())
+		err := c.server.searches.acquire(c.Context())
 		done()
 		if err != nil {
 			return err
@@ -25,7 +25,7 @@ func (c *call) release() {
 
 // reacquire waits for a slot again.
 func (c *call) reacquire() error {
-	err := c.server.searches.acquire(c.ctx())
+	err := c.server.searches.acquire(c.Context())
 	c.holdsSlot = err == nil
 	return err
 }

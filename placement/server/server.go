@@ -1,13 +1,14 @@
 // Package server implements the Placement HTTP API: the handlers, and the in-memory index that finds candidates.
 //
-//	request ─▶ ServeHTTP: id, limits, caller, microversion, route ─▶ handler ─┬─▶ store   (all reads and writes
-//	                                                                          │            except candidates)
-//	                                                                          └─▶ index   (candidates)
-//	                                          trees of a write ◀── store ─────┘ ▲
-//	                                                  └── read again, replaced ─┘ before the write is answered
+//	request ─▶ api/edge: id, limits, caller, microversion, route ─▶ handler ─┬─▶ store   (all reads and writes
+//	                                                                         │            except candidates)
+//	                                                                         └─▶ index   (candidates)
+//	                                         trees of a write ◀── store ─────┘ ▲
+//	                                                 └── read again, replaced ─┘ before the write is answered
 //
 // The database decides whether a claim is granted; the index only proposes candidates. The differences between
-// microversions are in changes_by_microversion.go and in the route table.
+// microversions are in changes_by_microversion.go and in the route table. Package api/edge receives the requests;
+// routes.go, request_checks.go and error_answers.go declare the API for it.
 //
 // Statuses, bodies, codes and headers are those of OpenStack's own Placement. The intended differences are:
 //   - Error texts are Berth's own. Errors are always JSON, whatever the Accept header of the request.
@@ -26,13 +27,11 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"net/http"
-	"runtime/debug"
-	"strings"
 	"time"
 
 	"github.com/google/uuid"
 
-	"github.com/openberth/berth/api/cors"
+	"github.com/openberth/berth/api/edge"
 	api "github.com/openberth/berth/api/placement"
 	"github.com/openberth/berth/api/rest"
 	"github.com/openberth/berth/fault"
@@ -45,9 +44,6 @@ func New(ctx context.Context, s *store.Store, opts Options) (*Server, error) {
 	bodies, err := api.NewBodies()
 	if err != nil {
 		return nil, err
-	}
-	if opts.Auth == nil {
-		opts.Auth = denyAll
 	}
 	if opts.Enforcer == nil {
 		opts.Enforcer = defaultEnforcer{}
@@ -65,13 +61,13 @@ func New(ctx context.Context, s *store.Store, opts Options) (*Server, error) {
 		opts.MaxBody = defaultMaxBody
 	}
 	srv := &Server{
-		store: s, available: s.Available, opts: opts, log: opts.Log, bodies: bodies, routes: routes(),
+		store: s, available: s.Available, opts: opts, log: opts.Log, bodies: bodies,
 		index: newLiveIndex(s), names: newNameCache(s),
-		cors: cors.New(opts.CORS), metrics: opts.Metrics, scrape: opts.Metrics.Handler(),
-		now: time.Now, newID: uuid.NewString, shuffle: shuffle, pick: rand.IntN,
+		metrics: opts.Metrics, now: time.Now, newID: uuid.NewString, shuffle: shuffle, pick: rand.IntN,
 		searches: newSearchLimiter(), streams: make(limiter, maxStreams),
 		bodyBudget: rest.NewBodyBudget(maxLargeBodies*opts.MaxBody, opts.MaxBody),
 	}
+	srv.edge = edge.New(srv.declare())
 	if s.Watch == nil {
 		s.Watch = func(r store.Run) { opts.Metrics.Transaction(r.Op, r.Attempts, r.Took, r.Err) }
 	}
@@ -126,91 +122,18 @@ func (s *Server) Run(ctx context.Context) {
 	}
 }
 
+// declare returns the API for package edge.
+func (s *Server) declare() edge.API[*call] {
+	o := s.opts
+	return edge.API[*call]{
+		Authenticate: o.Auth, Challenge: o.Challenge, Enforcer: o.Enforcer, CORS: o.CORS, ProxyHeaders: o.ProxyHeaders,
+		Bodies: s.bodyBudget, Log: s.log, Metrics: s.metrics.Metrics, Now: func() time.Time { return s.now() },
+		IDHeaders: []string{"Openstack-Request-Id", "X-Openstack-Request-Id"},
+		Routes:    routes(), Checks: checks(), Refuse: (*call).refuse, Encode: (*call).encode,
+		NewCall: func() *call { return &call{server: s, reads: s.index.reads.Load()} },
+		Health:  edge.Health{Check: s.checkHealth, Describe: s.describeHealth},
+	}
+}
+
 // ServeHTTP answers one request.
-func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if s.serveInternal(w, r) {
-		return
-	}
-	c := &call{server: s, w: w, r: r, id: "req-" + uuid.NewString(), began: s.now(), reads: s.index.reads.Load()}
-	if s.opts.ProxyHeaders {
-		c.r, c.scheme, c.prefix = forwarded(r)
-	}
-	defer c.close()
-	defer s.metrics.Begin()()
-	defer c.report()
-	defer func() {
-		if p := recover(); p != nil {
-			if p == http.ErrAbortHandler {
-				panic(p)
-			}
-			s.metrics.Panic()
-			s.log.Error("handler panicked", "request_id", c.id, "method", r.Method, "path", r.URL.Path, "panic", p,
-				"stack", string(debug.Stack()))
-			c.fail(fault.New(fault.Internal, "placement.server", "unexpected"), true)
-		}
-	}()
-	s.log.Debug("request received", "request_id", c.id, "method", r.Method, "uri", clip(r.URL.RequestURI()),
-		"from", c.r.RemoteAddr)
-	if err := s.serve(c); err != nil {
-		c.fail(err, false)
-	}
-}
-
-// close releases the resources of the call.
-func (c *call) close() {
-	c.release()
-	for _, done := range c.cleanups {
-		done()
-	}
-}
-
-// serve checks a request and calls its handler. It makes the checks in the same order as the original, so that a
-// request with several faults gets the same status.
-func (s *Server) serve(c *call) error {
-	if len(c.r.URL.RequestURI()) > MaxHeader {
-		return newStatusError(http.StatusRequestURITooLong, "the request line is over %d bytes", MaxHeader)
-	}
-	if err := s.available(); err != nil {
-		return err
-	}
-	path := c.r.URL.Path
-	if path != "/" && path != "" {
-		caller, err := s.opts.Auth(c.r)
-		if err != nil {
-			return c.unauthorized(err)
-		}
-		c.caller = caller
-	}
-	version, err := api.RequestVersion(c.r.Header)
-	if err != nil {
-		return c.badVersion(err)
-	}
-	c.version, c.negotiated = version, true
-	if c.r.ContentLength > 0 && c.r.Header.Get("Content-Type") == "" {
-		return newStatusError(http.StatusBadRequest, "content-type header required when content-length > 0")
-	}
-	found, values := s.match(path)
-	if found == nil {
-		return newStatusError(http.StatusNotFound, "The resource could not be found.")
-	}
-	c.route, c.values = found, values
-	v, ok := found.verbs[c.r.Method]
-	if !ok {
-		return notAllowed(c, found)
-	}
-	if err := v.admit(c, found); err != nil {
-		return err
-	}
-	return v.handle(c)
-}
-
-// match returns the route of a path and the values of its variables; nil if there is no route.
-func (s *Server) match(path string) (*route, map[string]string) {
-	parts := strings.Split(path, "/")
-	for i := range s.routes {
-		if values, ok := s.routes[i].match(parts); ok {
-			return &s.routes[i], values
-		}
-	}
-	return nil, nil
-}
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.edge.ServeHTTP(w, r) }

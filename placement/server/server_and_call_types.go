@@ -1,14 +1,13 @@
 package server
 
 import (
-	"context"
 	"log/slog"
-	"net/http"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/openberth/berth/api/cors"
+	"github.com/openberth/berth/api/edge"
 	"github.com/openberth/berth/api/identity"
 	api "github.com/openberth/berth/api/placement"
 	"github.com/openberth/berth/api/rest"
@@ -16,10 +15,6 @@ import (
 	"github.com/openberth/berth/placement/store"
 	"github.com/openberth/berth/provider"
 )
-
-// MaxHeader is the maximum size of a request header in bytes, for http.Server's MaxHeaderBytes. The server itself
-// refuses a request line that is longer.
-const MaxHeader = 64 << 10
 
 // defaultMaxBody is the default limit of a request body in bytes. Validating a JSON body takes about thirty times its
 // length in memory. A reshape of thousands of providers fits into the limit.
@@ -30,7 +25,7 @@ const defaultMaxBody = 8 << 20
 type Options struct {
 	Auth      identity.Authenticator // identifies the caller; nil: only the version document is served
 	Challenge string                 // the WWW-Authenticate header of a 401 answer, for Keystone; empty: none
-	Enforcer  Enforcer               // the access policy; nil: defaultEnforcer
+	Enforcer  edge.Enforcer          // the access policy; nil: defaultEnforcer
 	CORS      cors.Options           // [cors]; without AllowedOrigin no CORS headers are sent
 	Log       *slog.Logger           // nil: slog.Default()
 	Metrics   *metrics.Set           // nil: a new set
@@ -58,21 +53,6 @@ type Options struct {
 	MaxIndexAge time.Duration // /healthz answers 503 if the index is older; 0: the age is not checked
 }
 
-// Enforcer checks whether a caller may make a request. rule has the name that OpenStack's Placement uses, such as
-// placement:resource_providers:list. target has the attributes that rules may refer to: the project_id and user_id of
-// the caller, or for placement:usages the project_id of the query (nil if it has none). why is the reason of a refusal,
-// for the log.
-type Enforcer interface {
-	Allow(rule string, caller identity.Identity, target map[string]any) (ok bool, why string)
-}
-
-// health is the result of the last health check.
-type health struct {
-	mu        sync.Mutex
-	checkedAt time.Time
-	reason    string // why the server is unhealthy; empty: it is healthy
-}
-
 // Server is the API's http.Handler. It is safe for concurrent use.
 type Server struct {
 	store     *store.Store
@@ -80,16 +60,13 @@ type Server struct {
 	opts      Options
 	log       *slog.Logger
 	bodies    *api.Bodies
-	routes    []route
+	edge      *edge.Server[*call]
 	index     *liveIndex
 	names     *nameCache
 
 	syncer *syncer // used by Run only
 
-	cors       *cors.Handler
 	metrics    *metrics.Set
-	scrape     http.Handler // /metrics
-	health     health
 	verifiedAt atomic.Pointer[time.Time] // when the index was last known to match the database
 	buffers    sync.Pool                 // of *jsonBuffer, for the chunks of large answers
 	summaries  summaryCache
@@ -106,56 +83,16 @@ type Server struct {
 
 // call is the state of one request.
 type call struct {
-	server     *Server
-	w          http.ResponseWriter
-	r          *http.Request
-	id         string // openstack-request-id
-	began      time.Time
-	reads      uint64 // liveIndex.reads when the call began
-	caller     identity.Identity
-	version    api.Version
-	negotiated bool              // version was read from the request
-	values     map[string]string // of the variables in the path
-	route      *route            // nil: there is no route for the path
-	body       []byte            // the request body, after read
-	status     int               // of the answer; 0: nothing has been sent
-	size       int64             // of the answer's body in bytes, so far
-	scheme     string            // from a proxy's headers; empty: that of the connection
-	prefix     string            // of the API's paths, from a proxy's headers
-	holdsSlot  bool              // the call holds a slot of Server.searches
-	cleanups   []func()          // called at the end of the call
-	clientGone bool              // the client disconnected, or the server stopped, before the answer was complete
+	edge.Call
+	server    *Server
+	reads     uint64 // liveIndex.reads when the call began
+	version   api.Version
+	body      []byte // the request body, after read
+	holdsSlot bool   // the call holds a slot of Server.searches
 }
 
 // object is a JSON object whose members depend on the microversion.
 type object = map[string]any
 
-// route is a path of the API with its methods.
-type route struct {
-	path     string   // as written in the table; it names the route in logs and metrics
-	segments []string // of the path; a segment in braces is a variable
-	verbs    map[string]verb
-}
-
-// verb is one method of a route.
-type verb struct {
-	rule         string // the policy rule that is checked; empty: none
-	handle       func(*call) error
-	since        api.Version
-	statusBefore int  // the status before since; 0: 404
-	mediaFirst   bool // media types are checked before since
-	body         bool // the request body must be JSON
-	answer       bool // the answer is JSON; the client must accept it
-}
-
-// ctx returns the context of the request. After the answer has begun it has no time limit, because a slow client may
-// need any time to receive a large answer.
-func (c *call) ctx() context.Context {
-	if c.status != 0 {
-		return rest.Unlimited(c.r.Context())
-	}
-	return c.r.Context()
-}
-
 // provider returns the UUID of the provider in the path.
-func (c *call) provider() provider.ID { return provider.ID(c.values["uuid"]) }
+func (c *call) provider() provider.ID { return provider.ID(c.R.PathValue("uuid")) }

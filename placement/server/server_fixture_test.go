@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/openberth/berth/api/edge"
 	"github.com/openberth/berth/api/identity"
 	api "github.com/openberth/berth/api/placement"
 	"github.com/openberth/berth/api/rest"
@@ -54,6 +55,13 @@ func newWorldOn(t *testing.T, url string, change ...func(*Options)) *world {
 		t.Fatal(err)
 	}
 	return w
+}
+
+// handle adds a path that is answered by a handler of the test.
+func (w *world) handle(path string, handle func(*call) error) {
+	a := w.server.declare()
+	a.Routes = append(a.Routes, route{Path: path, Methods: map[string]verb{"GET": {Handle: handle}}})
+	w.server.edge = edge.New(a)
 }
 
 // ask sends a request as admin.
@@ -115,4 +123,5 @@ func bodyOf(t *testing.T, resp *http.Response) string {
 // setDefaults sets the fields that New sets, for a server without a store.
 func setDefaults(s *Server) {
 	s.log, s.now, s.shuffle = slog.New(slog.DiscardHandler), time.Now, shuffle
+	s.edge = edge.New(s.declare())
 }

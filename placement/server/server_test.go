@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/openberth/berth/api/edge"
 	api "github.com/openberth/berth/api/placement"
 	"github.com/openberth/berth/fault"
 )
@@ -65,7 +66,7 @@ func TestChecksBeforeTheHandler(t *testing.T) {
 		{"a malformed escape in a query", "GET", "/resource_providers?name=%zz", "", nil, 200, "[]"},
 		{"a semicolon in a query", "GET", "/resource_providers?name=a;uuid=b", "", nil, 400, "uuid"},
 		{"a query that is not UTF-8", "GET", "/resource_providers?name=%ff", "", nil, 400, "UTF-8"},
-		{"a long query", "GET", "/resource_providers?name=" + strings.Repeat("n", MaxHeader), "", nil, 414, "over"},
+		{"a long query", "GET", "/resource_providers?name=" + strings.Repeat("n", edge.MaxRequestLine), "", nil, 414, "over"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			resp := w.ask("1.39", c.method, c.path, c.body, c.headers...)
@@ -118,8 +119,7 @@ func TestCausesOfServerErrorsAreOnlyLogged(t *testing.T) {
 		"/fails":  func(*call) error { return errors.New("the secret") },
 		"/down":   func(*call) error { return fault.New(fault.Unavailable, "store", "the secret") },
 	} {
-		w.server.routes = append(w.server.routes,
-			route{segments: strings.Split(path, "/"), verbs: map[string]verb{"GET": {handle: handle}}})
+		w.handle(path, handle)
 		log.Reset()
 		resp := w.ask("1.39", "GET", path, "")
 		body, id := bodyOf(t, resp), resp.Header.Get("Openstack-Request-Id")

@@ -47,7 +47,7 @@ func (c *call) listTraits() error {
 			return err
 		}
 	}
-	list, err := c.server.store.Traits(c.ctx(), filter)
+	list, err := c.server.store.Traits(c.Context(), filter)
 	if err != nil {
 		return err
 	}
@@ -75,7 +75,7 @@ func filterNames(filter *store.TraitFilter, value string) error {
 }
 
 func (c *call) showTrait() error {
-	t, err := c.server.store.Trait(c.ctx(), resource.Trait(c.values["name"]))
+	t, err := c.server.store.Trait(c.Context(), resource.Trait(c.R.PathValue("name")))
 	if err != nil {
 		return err
 	}
@@ -84,12 +84,12 @@ func (c *call) showTrait() error {
 }
 
 func (c *call) putTrait() error {
-	name := c.values["name"]
+	name := c.R.PathValue("name")
 	if !resource.IsCustom(name) {
 		return fault.New(fault.Invalid, "placement.server", "The trait %q is not valid: "+
 			"a custom trait is CUSTOM_ followed by A-Z, 0-9 and _, 255 characters at most", name)
 	}
-	t, created, err := c.server.store.EnsureTrait(c.ctx(), resource.Trait(name))
+	t, created, err := c.server.store.EnsureTrait(c.Context(), resource.Trait(name))
 	if err != nil {
 		return err
 	}
@@ -107,8 +107,8 @@ func createdStatus(created bool) int {
 }
 
 func (c *call) deleteTrait() error {
-	name := resource.Trait(c.values["name"])
-	if err := c.server.store.DeleteTrait(c.ctx(), name); err != nil {
+	name := resource.Trait(c.R.PathValue("name"))
+	if err := c.server.store.DeleteTrait(c.Context(), name); err != nil {
 		return err
 	}
 	c.server.names.forget("", name)
@@ -121,7 +121,7 @@ func (c *call) sendProviderTraits(generation int, list []store.Trait) error {
 }
 
 func (c *call) listProviderTraits() error {
-	all, err := c.server.store.ProviderTraits(c.ctx(), c.provider())
+	all, err := c.server.store.ProviderTraits(c.Context(), c.provider())
 	if err != nil {
 		return err
 	}
@@ -133,7 +133,7 @@ func (c *call) replaceTraits() error {
 	if err := c.read(api.BodyTraits, &in); err != nil {
 		return err
 	}
-	all, change, err := c.server.store.ReplaceTraits(c.ctx(), c.provider(), in.Generation, in.Traits)
+	all, change, err := c.server.store.ReplaceTraits(c.Context(), c.provider(), in.Generation, in.Traits)
 	if err != nil {
 		return err
 	}
@@ -143,7 +143,7 @@ func (c *call) replaceTraits() error {
 }
 
 func (c *call) clearTraits() error {
-	change, err := c.server.store.ClearTraits(c.ctx(), c.provider())
+	change, err := c.server.store.ClearTraits(c.Context(), c.provider())
 	if err != nil {
 		return err
 	}

@@ -13,7 +13,7 @@ import (
 )
 
 func (c *call) providerUsages() error {
-	all, err := c.server.store.ProviderUsages(c.ctx(), c.provider())
+	all, err := c.server.store.ProviderUsages(c.Context(), c.provider())
 	if err != nil {
 		return err
 	}
@@ -31,7 +31,7 @@ func (c *call) totalUsages() error {
 	if err != nil {
 		return err
 	}
-	list, err := c.server.store.Usages(c.ctx(), filter)
+	list, err := c.server.store.Usages(c.Context(), filter)
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,41 @@
+package edge
+
+import (
+	"errors"
+
+	"github.com/openberth/berth/api/rest"
+	"github.com/openberth/berth/fault"
+)
+
+// StatusError is an error with an HTTP status that does not follow from its kind. Its text is meant for the client.
+type StatusError struct {
+	Status int
+	Err    error
+}
+
+// Error returns the text of the cause.
+func (e *StatusError) Error() string { return e.Err.Error() }
+
+// Unwrap returns the cause.
+func (e *StatusError) Unwrap() error { return e.Err }
+
+// StatusErrorf returns a StatusError with a fault of the kind that belongs to the status.
+func StatusErrorf(status int, format string, args ...any) error {
+	return &StatusError{Status: status, Err: fault.New(rest.KindOfStatus(status), "", format, args...)}
+}
+
+// StatusOf returns the HTTP status of an error.
+func StatusOf(err error) int {
+	if e, ok := errors.AsType[*StatusError](err); ok {
+		return e.Status
+	}
+	return rest.StatusOfKind(fault.KindOf(err))
+}
+
+// Failure is an error with what an API needs to encode it.
+type Failure struct {
+	Err       error
+	Status    int
+	TimeUp    bool // the request reached its time limit, of which context.Cause of the call's context has the text
+	ForClient bool // the text of Err is meant for the client, also if Status is 500 or more
+}

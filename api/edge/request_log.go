@@ -1,0 +1,58 @@
+package edge
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"regexp"
+
+	"github.com/openberth/berth/api/rest"
+)
+
+// statusClientGone is the status in logs and metrics of a request whose client disconnected before the answer.
+const statusClientGone = 499
+
+// report records the answered request in the metrics and the log.
+func (c *Call) report() {
+	took, status := c.core.now().Sub(c.began), c.out.status
+	if c.clientGone {
+		status = statusClientGone
+	}
+	c.core.metrics.Request(c.Route(), c.R.Method, status, took, c.out.size)
+	level := slog.LevelInfo
+	if (c.Spec.Quiet || rest.InProcess(c.R)) && status < http.StatusBadRequest {
+		level = slog.LevelDebug
+	}
+	ctx := context.WithoutCancel(c.R.Context())
+	if !c.core.log.Enabled(ctx, level) {
+		return
+	}
+	version := "-"
+	if c.Version != nil {
+		version = c.Version.String()
+	}
+	attrs := []slog.Attr{
+		slog.String("request_id", c.ID), slog.String("method", c.R.Method), slog.String("route", c.Route()),
+		slog.String("uri", clip(c.uri)),
+		slog.Int("status", status), slog.Int64("len", c.out.size), slog.String("microversion", version),
+		slog.String("user", c.Who.User), slog.String("project", c.Who.Project),
+		slog.String("from", c.R.RemoteAddr), slog.Duration("took", took),
+	}
+	if global := c.R.Header.Get("X-Openstack-Request-Id"); global != "" && globalID.MatchString(global) {
+		attrs = append(attrs, slog.String("global_request_id", global))
+	}
+	c.core.log.LogAttrs(ctx, level, "request", attrs...)
+}
+
+// clip shortens a text for the log.
+func clip(text string) string {
+	const longest = 1000
+	if len(text) <= longest {
+		return text
+	}
+	return text[:longest] + "…"
+}
+
+// globalID matches a request id that the client has chosen. It is logged, so that one id finds the request in the logs
+// of all services.
+var globalID = regexp.MustCompile(`^req-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)

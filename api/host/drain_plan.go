@@ -1,0 +1,31 @@
+package host
+
+import (
+	"context"
+	"net/http"
+)
+
+// PlannedMove is the move that would take a server off its host now.
+type PlannedMove struct {
+	Server string `json:"server"` // its id
+	Name   string `json:"name"`
+	Action string `json:"action,omitempty"` // live or cold; absent: the server cannot be moved
+	To     string `json:"to,omitempty"`     // the host that would be tried first
+	Reason string `json:"reason,omitempty"` // why the server cannot be moved, or why not live
+}
+
+// Kinds of planned moves.
+const (
+	MoveLive = "live"
+	MoveCold = "cold"
+)
+
+// PlanDrain returns for each server on a host where it would move if the host were drained now. It changes nothing. It
+// returns fault.NotFound if no agent has reported for the host.
+func (c Client) PlanDrain(ctx context.Context, name string) ([]PlannedMove, error) {
+	var out struct {
+		Moves []PlannedMove `json:"moves"`
+	}
+	_, err := c.REST.Do(ctx, http.MethodGet, path(name, "drain"), nil, &out)
+	return out.Moves, err
+}

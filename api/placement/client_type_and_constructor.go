@@ -1,0 +1,43 @@
+// Package placement defines the HTTP API of OpenStack Placement for servers and clients: the wire types, the
+// microversions, the syntax of queries, the schemas of request bodies, and a client.
+//
+// Berth's Placement service parses requests with it, and all other services call Placement (Berth's or OpenStack's own)
+// through Client. It implements OpenStack's API reference for Placement, microversions 1.0 to 1.39.
+package placement
+
+import (
+	"net/http"
+	"strings"
+
+	"github.com/openberth/berth/api/rest"
+)
+
+// ReasonHeader is the header with the reason, in one line, for an empty list of candidates. Only Berth sends it.
+const ReasonHeader = "Openstack-Berth-Reason"
+
+// CatalogType is the type of the service in Keystone's catalog.
+const CatalogType = "placement"
+
+// CandidatesHeader is a header of a query for candidates. With the value ForScheduling, Berth's Placement returns what
+// a scheduler needs that asks for few candidates: one of each host in turn, beginning with a random host, so that
+// queries with a small limit spread over all hosts; and summaries only of the providers used and of their roots,
+// without traits. OpenStack's Placement ignores the header.
+const (
+	CandidatesHeader = "Openstack-Berth-Candidates"
+	ForScheduling    = "scheduling"
+)
+
+// Client calls a Placement service at microversion 1.39.
+//
+// Every error is a fault; an answer with an error status has a *rest.Status in its chain. fault.Conflict with the code
+// CodeConcurrentUpdate means that a generation has changed: read the resource again and retry.
+type Client struct{ REST *rest.Client }
+
+// NewClient returns a client for the service at base, such as "http://127.0.0.1:8778". If client is nil, the timeout is
+// one minute. token is sent as X-Auth-Token.
+func NewClient(base string, client *http.Client, token string) *Client {
+	return &Client{REST: &rest.Client{Base: strings.TrimSuffix(base, "/"), HTTP: client, Headers: map[string]string{
+		"X-Auth-Token": token,
+		VersionHeader:  Latest.Header(),
+	}}}
+}

@@ -1,0 +1,161 @@
+package cli
+
+import (
+	"cmp"
+	"log/slog"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/openberth/berth/api/compute"
+	"github.com/openberth/berth/api/identity"
+	"github.com/openberth/berth/api/placement"
+	"github.com/openberth/berth/api/rest"
+)
+
+// The addresses of the services without an option.
+const (
+	DefaultPlacementURL = "http://127.0.0.1:8778"
+	DefaultComputeURL   = "http://127.0.0.1:8774"
+)
+
+// defaultToken is the token without an account: that of noauth2's administrator.
+const defaultToken = "admin"
+
+// requestTime is the time limit of one request.
+const requestTime = time.Minute
+
+// commandAccount is the account of a command, with the addresses and certificates that belong to it.
+type commandAccount struct {
+	cloud   cloud
+	account *identity.Account // nil: token
+	token   string
+	files   rest.TLSFiles
+	http    *http.Client
+	err     error // why there is no account, or which certificate cannot be used; returned by each request
+}
+
+// newCommandAccount returns the account of a command: the token of the command line, else that of the OS_ variables or
+// of a cloud in clouds.yaml, else the administrator of noauth2. files are the certificates of the command line. It
+// makes no call.
+func newCommandAccount(token, cloud string, files rest.TLSFiles) *commandAccount {
+	a := &commandAccount{token: token, files: files, http: &http.Client{Timeout: requestTime}}
+	a.err = a.find(cloud)
+	return a
+}
+
+// find determines the account of a command without --token, and the certificates of its requests. name is that of the
+// cloud in clouds.yaml.
+func (a *commandAccount) find(name string) (err error) {
+	var calls identity.ServiceCalls
+	if a.token == "" {
+		if a.cloud, err = readCloud(name); err != nil {
+			return err
+		}
+		a.files = a.cloud.certificates(a.files)
+		if calls, a.token, err = a.cloud.calls(a.files); err != nil {
+			return err
+		}
+		a.token = cmp.Or(a.token, defaultToken)
+	}
+	transport, err := a.files.Transport()
+	if err != nil {
+		return err
+	}
+	a.http.Transport = transport
+	if a.account, err = calls.Account(); a.account != nil { // credentials are sent to no other server
+		a.http.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	}
+	return err
+}
+
+// connect sets the account and the address of a client of a service. address is that of the command line; missing is
+// the address if no option and no catalog has one.
+func (a *commandAccount) connect(client *rest.Client, kind, address, missing string) {
+	switch {
+	case a.err != nil:
+		client.Account = failedAccount{a.err}
+	case a.account != nil:
+		client.Account = a.account
+	default:
+		client.Headers["X-Auth-Token"] = a.token
+	}
+	if client.HTTP == nil {
+		client.HTTP = a.http
+	}
+	client.TLSNames = a.files.Names
+	address = cmp.Or(address, a.cloud.endpoint(kind))
+	locate := a.account.Locate(kind)
+	if kind == compute.CatalogType {
+		address, locate = compute.RootURL(address), compute.LocateRoot(locate)
+	}
+	switch {
+	case address != "":
+		client.Base = strings.TrimRight(address, "/")
+	case locate != nil:
+		client.Locate = locate
+	default:
+		client.Base = missing
+	}
+}
+
+// failedAccount is the account of a command that has none: every request fails with the reason.
+type failedAccount struct{ err error }
+
+// Sign returns the reason.
+func (f failedAccount) Sign(*http.Request) error { return f.err }
+
+// Renew reports that a new request fails as well.
+func (f failedAccount) Renew(*http.Request) bool { return false }
+
+// calls returns the account of a cloud, or a token that is sent as it is. Both are empty for a cloud without an
+// account. files are the certificates of calls of Keystone.
+func (c cloud) calls(files rest.TLSFiles) (calls identity.ServiceCalls, token string, err error) {
+	get := c.get
+	calls = identity.ServiceCalls{Type: identity.NoAccount, Region: get("region_name"),
+		Interfaces: []string{strings.TrimSuffix(cmp.Or(get("interface"), get("endpoint_type"), "public"), "URL")}}
+	calls.Keystone = identity.KeystoneOptions{Place: c.place, CAFile: files.CAFile, CertFile: files.CertFile,
+		KeyFile: files.KeyFile, Insecure: files.Insecure, Interface: calls.Interfaces[0], Retries: 1,
+		Timeout: requestTime, Log: slog.New(slog.DiscardHandler)}
+	switch kind := c.authType(); kind {
+	case "", "none":
+	case "token", "v3token", "admin_token":
+		if token = get("token"); token == "" {
+			err = c.missing("token", "write a token, such as that of `openstack token issue`")
+		}
+	case "http_basic":
+		calls.Type, calls.Name, calls.Password = identity.BasicAccount, get("username"), get("password")
+		err = c.require("username", "password")
+	case "password", "v3password":
+		calls.Type = identity.KeystoneAccount
+		k := &calls.Keystone
+		k.AuthURL, k.Username, k.UserID, k.Password = get("auth_url"), get("username"), get("user_id"), get("password")
+		k.UserDomainID, k.UserDomainName = c.domain("user_")
+		k.ProjectID, k.ProjectName = get("project_id"), get("project_name")
+		k.ProjectDomainID, k.ProjectDomainName = c.domain("project_")
+		k.DomainID, k.DomainName, k.SystemScope = get("domain_id"), get("domain_name"), get("system_scope")
+		if k.UserID == "" {
+			err = c.require("auth_url", "username", "password")
+		}
+	case "v3applicationcredential":
+		calls.Type = identity.KeystoneAccount
+		k := &calls.Keystone
+		k.AuthURL, k.Username, k.UserID = get("auth_url"), get("username"), get("user_id")
+		k.UserDomainID, k.UserDomainName = c.domain("user_")
+		k.ApplicationCredentialID = get("application_credential_id")
+		k.ApplicationCredentialName = get("application_credential_name")
+		k.ApplicationCredentialSecret = get("application_credential_secret")
+		err = c.require("auth_url", "application_credential_secret")
+	default:
+		err = c.fault("auth_type", "%q is not supported; use password, v3applicationcredential, token, http_basic or none",
+			kind)
+	}
+	return calls, token, err
+}
+
+// endpoint returns the address of a type of service that the cloud sets; empty if it sets none.
+func (c cloud) endpoint(kind string) string {
+	names := map[string]string{placement.CatalogType: "placement_endpoint_override",
+		compute.CatalogType: "compute_endpoint_override"}
+	return cmp.Or(c.get(names[kind]), c.get("endpoint"))
+}

@@ -1,0 +1,114 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/openberth/berth/api/compute"
+)
+
+// listedServer is a server with the addresses of the devices that it holds.
+type listedServer struct {
+	compute.Server
+	Devices []string `json:"devices"`
+}
+
+// printServers prints servers as a table, or as JSON. Only admins see devices. The table has at most shownDevices of a
+// server, with long all.
+func (g *Globals) printServers(ctx context.Context, list []compute.Server, long bool) error {
+	held := g.devicesOf(ctx, list)
+	docs, rows := []listedServer{}, [][]string{}
+	for _, s := range list {
+		docs = append(docs, listedServer{s, append([]string{}, held[s.ID]...)})
+		rows = append(rows, []string{s.ID, s.Name, statusOf(s), dash(hostOf(s)), dash(flavorOf(s)),
+			dash(heldText(s, held[s.ID], long)), dash(faultOf(s))})
+	}
+	return g.print(docs, []string{"ID", "Name", "Status", "Host", "Flavor", "Devices", "Fault"}, rows)
+}
+
+// shownDevices is how many devices of a server a table shows.
+const shownDevices = 2
+
+// heldText returns the devices of a server; before it has any, those that its flavor requests.
+func heldText(s compute.Server, held []string, long bool) string {
+	switch {
+	case len(held) == 0:
+		if alias := requestedAlias(s); alias != "" {
+			return "requests " + alias
+		}
+		return ""
+	case long || len(held) <= shownDevices+1:
+		return strings.Join(held, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(held[:shownDevices], ", "), len(held)-shownDevices)
+}
+
+// requestedAlias returns the devices that the flavor of a server requests, such as "gpu:2".
+func requestedAlias(s compute.Server) string {
+	if s.Flavor.FlavorValues == nil {
+		return ""
+	}
+	return s.Flavor.ExtraSpecs["pci_passthrough:alias"]
+}
+
+// devicesOf returns the addresses of the devices that servers hold, by server id; nothing for callers who may not see
+// devices.
+func (g *Globals) devicesOf(ctx context.Context, list []compute.Server) map[string][]string {
+	held, wanted := map[string][]string{}, []string{}
+	for _, s := range list {
+		if requestedAlias(s) != "" {
+			wanted = append(wanted, s.ID)
+		}
+	}
+	if len(wanted) <= maxSingleReads {
+		for _, id := range wanted {
+			why, err := g.compute().Why(ctx, id)
+			if err != nil {
+				return held
+			}
+			for _, d := range why.Devices {
+				held[id] = append(held[id], d.Address)
+			}
+		}
+		return held
+	}
+	devices, err := g.hosts().Devices(ctx)
+	if err != nil {
+		return held
+	}
+	for _, d := range devices {
+		held[d.Holder] = append(held[d.Holder], d.Address)
+	}
+	return held
+}
+
+// flavorOf returns the name of the flavor of a server.
+func flavorOf(s compute.Server) string {
+	if s.Flavor.FlavorValues == nil {
+		return s.Flavor.ID
+	}
+	return s.Flavor.Name
+}
+
+// statusOf returns the status with the task in progress: "ACTIVE/deleting".
+func statusOf(s compute.Server) string {
+	if s.TaskState == nil || *s.TaskState == "" {
+		return s.Status
+	}
+	return s.Status + "/" + *s.TaskState
+}
+
+func hostOf(s compute.Server) string {
+	if s.Place == nil || s.Place.Host == nil {
+		return ""
+	}
+	return *s.Place.Host
+}
+
+func faultOf(s compute.Server) string {
+	if s.Fault == nil {
+		return ""
+	}
+	return s.Fault.Message
+}

@@ -1,0 +1,163 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/openberth/berth/api/compute"
+	"github.com/openberth/berth/backoff"
+	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/provider"
+)
+
+// StoppedWaiting is the error of a command that the user interrupted while it waited for an operation.
+type StoppedWaiting struct {
+	Cause error  // of the context
+	Look  string // the command that shows the state of the operation
+}
+
+// Error returns the sentence for the user.
+func (e *StoppedWaiting) Error() string {
+	return "interrupted while waiting: the operation continues in the service; `" + e.Look + "` shows its state"
+}
+
+// Unwrap returns the cause.
+func (e *StoppedWaiting) Unwrap() error { return e.Cause }
+
+const (
+	firstPoll   = 100 * time.Millisecond // the wait between the first polls; it grows up to lastPoll
+	lastPoll    = time.Second
+	maxFollowed = 10 // servers of one command whose reasons are read at the same time
+)
+
+// watch waits for servers and prints to standard error why each is not done, one line per change.
+type watch struct {
+	g      *Globals
+	client *compute.Client
+	said   map[string]string // the last printed reason, by server id
+	polls  int
+}
+
+func (g *Globals) watch() *watch {
+	return &watch{g: g, client: g.compute(), said: map[string]string{}}
+}
+
+// next prints the reasons of the servers that are not done, and waits until the next poll. It returns *StoppedWaiting
+// if the user interrupts the command, and fault.Unavailable when the time is over.
+func (w *watch) next(ctx context.Context, unfinished []compute.Server) error {
+	for _, s := range unfinished[:min(len(unfinished), maxFollowed)] {
+		w.print(s.ID, s.Name, w.reason(ctx, s))
+	}
+	wait := min(firstPoll<<min(w.polls/10, 8), lastPoll)
+	w.polls++
+	if ctx.Err() == nil && backoff.Sleep(ctx, wait) == nil {
+		return nil
+	}
+	return w.stopped(ctx)
+}
+
+// stopped returns the error of a wait whose context has ended.
+func (w *watch) stopped(ctx context.Context) error {
+	if errors.Is(ctx.Err(), context.Canceled) {
+		return &StoppedWaiting{Cause: ctx.Err(), Look: "berth server list"}
+	}
+	return fault.New(fault.Unavailable, "", "not finished in time: the operation continues; see `berth server list`")
+}
+
+// ended returns the error of a call while waiting: that of the context if it has ended.
+func (w *watch) ended(ctx context.Context, err error) error {
+	if err != nil && ctx.Err() != nil {
+		return w.stopped(ctx)
+	}
+	return err
+}
+
+// reason returns the last entry of the server's history, or the status if the service does not show a history.
+func (w *watch) reason(ctx context.Context, s compute.Server) string {
+	why, err := w.client.Why(ctx, s.ID)
+	switch {
+	case err != nil:
+		return statusOf(s)
+	case len(why.History) > 0:
+		return why.History[len(why.History)-1].Text
+	case why.Fault != "":
+		return why.Fault
+	}
+	return statusOf(s)
+}
+
+// print prints a reason if it differs from the last one.
+func (w *watch) print(id, name, reason string) {
+	if w.said[id] == reason {
+		return
+	}
+	w.said[id] = reason
+	// A failed write to standard error must not end the wait.
+	_, _ = fmt.Fprintf(w.g.stderr(), "%s: %s\n", provider.Printable(name), provider.Printable(reason))
+}
+
+// settled waits until a server has no task in progress.
+func (w *watch) settled(ctx context.Context, id string) (compute.Server, error) {
+	for {
+		s, err := w.client.Server(ctx, id)
+		if err != nil || s.TaskState == nil || *s.TaskState == "" {
+			return s, w.ended(ctx, err)
+		}
+		if err := w.next(ctx, []compute.Server{s}); err != nil {
+			return s, err
+		}
+	}
+}
+
+// confirmed waits until a confirmed move has ended.
+func (w *watch) confirmed(ctx context.Context, id string) (compute.Server, error) {
+	for {
+		s, err := w.settled(ctx, id)
+		if err != nil || s.Status != "VERIFY_RESIZE" {
+			return s, err
+		}
+		if err := w.next(ctx, []compute.Server{s}); err != nil {
+			return s, err
+		}
+	}
+}
+
+// gone waits until a server no longer exists.
+func (w *watch) gone(ctx context.Context, id string) error {
+	for {
+		s, err := w.client.Server(ctx, id)
+		if fault.Is(err, fault.NotFound) {
+			return nil
+		}
+		if err != nil {
+			return w.ended(ctx, err)
+		}
+		if err := w.next(ctx, []compute.Server{s}); err != nil {
+			return err
+		}
+	}
+}
+
+// built waits until no server is in BUILD.
+func (w *watch) built(ctx context.Context, read func() ([]compute.Server, error)) ([]compute.Server, error) {
+	for {
+		list, err := read()
+		if err != nil {
+			return nil, w.ended(ctx, err)
+		}
+		var unfinished []compute.Server
+		for _, s := range list {
+			if s.Status == "BUILD" {
+				unfinished = append(unfinished, s)
+			}
+		}
+		if len(unfinished) == 0 {
+			return list, nil
+		}
+		if err := w.next(ctx, unfinished); err != nil {
+			return nil, err
+		}
+	}
+}

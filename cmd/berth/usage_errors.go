@@ -1,0 +1,50 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/alecthomas/kong"
+)
+
+// usageSentence returns the sentence about a command line that is not valid. After an unknown or missing verb it lists
+// the verbs of the command.
+func usageSentence(err error) string {
+	text := sentence(err)
+	var parse *kong.ParseError
+	if !errors.As(err, &parse) || parse.Context == nil {
+		return text + "; `berth --help` shows the commands"
+	}
+	command := "berth"
+	at := parse.Context.Model.Node
+	if selected := parse.Context.Selected(); selected != nil {
+		at = selected
+	}
+	unknown := strings.HasPrefix(text, "unexpected argument ")
+	missing := strings.HasPrefix(text, "expected one of ")
+	for unknown && len(at.Positional) == 0 && len(verbs(at)) == 0 && at.Parent != nil { // a default verb was selected
+		at = at.Parent
+	}
+	if path := at.Path(); path != "" {
+		command += " " + path
+	}
+	list := verbs(at)
+	switch {
+	case len(list) == 0 || !unknown && !missing:
+		return fmt.Sprintf("%s; `%s --help` shows the usage", text, command)
+	case missing:
+		text = "a command is missing"
+	}
+	return fmt.Sprintf("%s; the commands of `%s` are %s", text, command, strings.Join(list, ", "))
+}
+
+// verbs returns the names of the commands below a command.
+func verbs(n *kong.Node) (names []string) {
+	for _, child := range n.Children {
+		if child.Type == kong.CommandNode && !child.Hidden {
+			names = append(names, child.Name)
+		}
+	}
+	return names
+}

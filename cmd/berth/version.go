@@ -1,0 +1,26 @@
+package main
+
+import "runtime/debug"
+
+// version returns the version of this binary; see versionText.
+func version() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "berth, built without module information"
+	}
+	return versionText(info)
+}
+
+// versionText returns the module's version, the commit that the binary was built from, and Go's version.
+func versionText(info *debug.BuildInfo) string {
+	commit, modified := "not recorded (build it in a git checkout with -buildvcs=true)", ""
+	for _, setting := range info.Settings {
+		switch {
+		case setting.Key == "vcs.revision":
+			commit = setting.Value
+		case setting.Key == "vcs.modified" && setting.Value == "true":
+			modified = ", with uncommitted changes"
+		}
+	}
+	return "berth " + info.Main.Version + ", commit " + commit + modified + ", " + info.GoVersion
+}

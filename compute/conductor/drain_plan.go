@@ -1,0 +1,156 @@
+package conductor
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/openberth/berth/api/placement"
+	"github.com/openberth/berth/compute/lifecycle"
+	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/resource"
+)
+
+// PlannedMove is the move that would take a server off its host now.
+type PlannedMove struct {
+	Server, Name string
+	Action       lifecycle.Action // Live or Migrate; empty: the server cannot be moved
+	To           string           // the host that would be tried first; empty: the server cannot be moved
+	Reason       string           // why the server cannot be moved, or why not live; may be empty
+}
+
+// PlanDrain returns for each server on a host where it would move if the host were drained now. It changes nothing. It
+// runs the scheduler of a real move; each move has the room that the moves before it leave. It returns fault.NotFound
+// if no agent has reported for the host.
+func (c *Conductor) PlanDrain(ctx context.Context, host string) ([]PlannedMove, error) {
+	if _, err := c.store.Host(ctx, host); err != nil {
+		return nil, err
+	}
+	servers, err := c.store.OnHost(ctx, host)
+	if err != nil {
+		return nil, err
+	}
+	ctx, stop, err := c.leased(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer stop()
+	room := &roomAfterMoves{Placement: c.placement, taken: resource.Allocation{}}
+	on := *c.dependencies
+	on.placement = room
+	planner := newScheduler(&on, c.audits)
+	plan := []PlannedMove{}
+	for _, s := range servers {
+		move, err := c.planMove(ctx, planner, room, s, host)
+		if err != nil {
+			return nil, err
+		}
+		plan = append(plan, move)
+	}
+	slices.SortStableFunc(plan, func(a, b PlannedMove) int { return strings.Compare(a.Name, b.Name) })
+	return plan, nil
+}
+
+// planMove plans the move of one server.
+func (c *Conductor) planMove(ctx context.Context, planner *scheduler, room *roomAfterMoves, s lifecycle.Server,
+	host string) (PlannedMove, error) {
+	move := PlannedMove{Server: s.ID, Name: s.Name}
+	move.Action, move.Reason = drainAction(s, host)
+	if move.Action == "" {
+		return move, nil
+	}
+	request := lifecycle.ActionRequested{ID: c.newID(), Action: move.Action}
+	moving, _ := lifecycle.Next(s, request, c.now())
+	event, err := planner.schedule(ctx, moving)
+	if err != nil {
+		return move, err
+	}
+	switch e := event.(type) {
+	case lifecycle.Chosen:
+		move.To = e.Choices[0].Host
+		room.take(e.Choices[0].Allocation)
+		return move, nil
+	case lifecycle.NoValidHost:
+		move.Reason = e.Reason
+	case lifecycle.Refused:
+		move.Reason = e.Reason
+	}
+	move.Action = ""
+	return move, nil
+}
+
+// drainAction returns the action that moves a server off a host, Live if possible, with the reason why it is not Live.
+// The action is empty if the server cannot be moved now.
+func drainAction(s lifecycle.Server, host string) (lifecycle.Action, string) {
+	if s.Host != host || s.Move != nil {
+		reason := "its move is not finished; wait for it, or confirm or revert it"
+		if s.Move == nil {
+			reason = "its deletion, or the removal of an earlier guest, is not finished; the host's agent must report it"
+		}
+		return "", reason
+	}
+	refusal := s.Refuse(lifecycle.Live, false)
+	if refusal == "" {
+		if refusal = whyNotLive(s); refusal == "" {
+			return lifecycle.Live, ""
+		}
+	}
+	if cold := s.Refuse(lifecycle.Migrate, false); cold != "" {
+		return "", cold
+	}
+	return lifecycle.Migrate, refusal
+}
+
+// whyNotLive returns why the devices of a server prevent a live migration; empty: they do not.
+func whyNotLive(s lifecycle.Server) string {
+	for _, r := range s.Requests {
+		if !r.LiveMigratable() {
+			return fmt.Sprintf("Cannot '%s' instance %s: its devices of alias %s are not explicitly requested as "+
+				"live-migratable", lifecycle.Live, s.ID, r.Alias)
+		}
+	}
+	return ""
+}
+
+// roomAfterMoves is a Placement whose candidates have the room that planned moves leave.
+type roomAfterMoves struct {
+	Placement
+	taken resource.Allocation
+}
+
+// take records the allocation of a planned move.
+func (p *roomAfterMoves) take(a resource.Allocation) {
+	for id, amounts := range a {
+		if p.taken[id] == nil {
+			p.taken[id] = resource.Amounts{}
+		}
+		for class, n := range amounts {
+			p.taken[id][class] += n
+		}
+	}
+}
+
+// Candidates returns the candidates of Placement that still fit.
+func (p *roomAfterMoves) Candidates(ctx context.Context, ask resource.Ask) (placement.Candidates, error) {
+	got, err := p.Placement.Candidates(ctx, ask)
+	if err != nil {
+		return got, fault.Wrap("", "conductor.PlanDrain", err)
+	}
+	before := len(got.List)
+	got.List = slices.DeleteFunc(slices.Clone(got.List), func(one placement.Candidate) bool {
+		for id, amounts := range one.Allocation {
+			for class, n := range amounts {
+				of := got.Summaries[id].Resources[class]
+				if taken := p.taken[id][class]; taken > 0 && of.Used+taken+n > of.Capacity {
+					return true
+				}
+			}
+		}
+		return false
+	})
+	if before > 0 && len(got.List) == 0 {
+		got.Reason = "the servers that move before it take the room"
+	}
+	return got, nil
+}

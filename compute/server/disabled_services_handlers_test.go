@@ -1,0 +1,62 @@
+package server
+
+import (
+	"strings"
+	"testing"
+)
+
+// TestDisableAndEnableServices disables and enables a host by name and by id, and checks what the lists show.
+func TestDisableAndEnableServices(t *testing.T) {
+	h := start(t)
+	h.putReport("host1")
+	const v53, id = "compute 2.53", "/v2.1/os-services/"
+	by := id + serviceID("host1")
+	for _, c := range []struct {
+		name, version, path, body string
+		code                      int
+		shows                     string // status and reason in the list afterwards
+	}{
+		{"a new host", v53, by, `{"forced_down": false}`, 200, `"enabled" null`},
+		{"with a reason", v53, by, `{"status": "disabled", "disabled_reason": "fans"}`, 200, `"disabled" "fans"`},
+		{"without a reason", v53, by, `{"status": "disabled"}`, 200, `"disabled" null`},
+		{"enable", v53, by, `{"status": "enabled"}`, 200, `"enabled" null`},
+		{"both changes", v53, by, `{"status": "disabled", "forced_down": false}`, 200, `"disabled" null`},
+		{"unknown status", v53, by, `{"status": "tired"}`, 400, `"disabled" null`},
+		{"reason without disabling", v53, by, `{"status": "enabled", "disabled_reason": "x"}`, 400, `"disabled" null`},
+		{"empty reason", v53, by, `{"status": "disabled", "disabled_reason": ""}`, 400, `"disabled" null`},
+		{"nothing", v53, by, `{}`, 400, `"disabled" null`},
+		{"unknown service", v53, id + "8b5f46a4-3b7c-4d51-a4c1-2f4b1a1f7f10", `{"status": "enabled"}`, 404,
+			`"disabled" null`},
+		{"by name", "compute 2.52", id + "enable", `{"host": "host1", "binary": "nova-compute"}`, 200, `"enabled" null`},
+		{"by name, off", "compute 2.1", id + "disable", `{"host": "host1", "binary": "nova-compute"}`, 200,
+			`"disabled" null`},
+		{"by name, reason", "compute 2.1", id + "disable-log-reason",
+			`{"host": "host1", "binary": "nova-compute", "disabled_reason": "dust"}`, 200, `"disabled" "dust"`},
+		{"reason missing", "compute 2.1", id + "disable-log-reason", `{"host": "host1", "binary": "nova-compute"}`, 400,
+			`"disabled" "dust"`},
+		{"other binary", "compute 2.1", id + "enable", `{"host": "host1", "binary": "nova-scheduler"}`, 400,
+			`"disabled" "dust"`},
+		{"unknown host", "compute 2.1", id + "enable", `{"host": "host2", "binary": "nova-compute"}`, 404,
+			`"disabled" "dust"`},
+		{"by name since 2.53", v53, id + "enable", `{"host": "host1", "binary": "nova-compute"}`, 404, `"disabled" "dust"`},
+	} {
+		got := h.ask("PUT", c.path, c.body, "X-Auth-Token", "admin", "OpenStack-API-Version", c.version)
+		if got.status != c.code {
+			t.Errorf("%s: status %d: %s", c.name, got.status, got.text)
+		}
+		list := h.ask("GET", "/v2.1/os-services", "", "X-Auth-Token", "admin").text
+		status, reason, _ := strings.Cut(c.shows, " ")
+		shown := strings.Contains(list, `"status":`+status) && (reason == "null") == !strings.Contains(list, "disabled_reason")
+		if !shown || reason != "null" && !strings.Contains(list, `"disabled_reason":`+reason) {
+			t.Errorf("%s: the list has not %s: %s", c.name, c.shows, list)
+		}
+	}
+	if got := h.ask("PUT", by, `{"status": "enabled"}`, "OpenStack-API-Version", v53); got.status != 403 {
+		t.Errorf("a user may enable a host: %d", got.status)
+	}
+	hosts, err := h.hosts.Hosts(t.Context())
+	if err != nil || !hosts[0].Disabled || hosts[0].DisabledReason != "dust" ||
+		hosts[0].Conditions[0] != "an operator has disabled this host: dust (`berth host enable host1` reverses that)" {
+		t.Errorf("%v %+v", err, hosts)
+	}
+}

@@ -1,0 +1,24 @@
+package server
+
+import (
+	"net/http"
+
+	"github.com/openberth/berth/api/host"
+	"github.com/openberth/berth/compute/lifecycle"
+)
+
+// planDrain is GET /berth/v1/hosts/{host}/drain: where the servers of a host would move if it were drained now.
+func (s *server) planDrain(c *call) error {
+	name := c.R.PathValue("host")
+	plan, err := s.Conductor.PlanDrain(c.R.Context(), name)
+	if err != nil {
+		return s.unknownHost(c.R.Context(), name, err)
+	}
+	kinds := map[lifecycle.Action]string{lifecycle.Live: host.MoveLive, lifecycle.Migrate: host.MoveCold}
+	moves := make([]host.PlannedMove, 0, len(plan))
+	for _, p := range plan {
+		moves = append(moves, host.PlannedMove{Server: p.Server, Name: p.Name, Action: kinds[p.Action], To: p.To,
+			Reason: p.Reason})
+	}
+	return c.writeJSON(http.StatusOK, map[string]any{"moves": moves})
+}

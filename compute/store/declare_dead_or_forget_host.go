@@ -1,0 +1,81 @@
+package store
+
+import (
+	"context"
+	"time"
+
+	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/sqldb"
+)
+
+// SetDead records that an operator declares a host dead, or withdraws the declaration. It returns fault.NotFound if no
+// agent has reported for the host. A declaration for an unknown host, as recorded by earlier releases, can be
+// withdrawn.
+func (s *Store) SetDead(ctx context.Context, host string, dead bool, now time.Time) error {
+	const op = "SetDead"
+	return wrap(op, s.db.Write(ctx, func(tx *sqldb.Tx) error {
+		unknown := fault.New(fault.NotFound, op, "no agent has reported for host %s", host)
+		// The host's row is written so that Forget cannot remove the host meanwhile.
+		done, err := tx.Exec(ctx, `UPDATE compute_hosts SET revision = revision WHERE name = ? AND report <> ''`, host)
+		known := requireRow(done, err, unknown)
+		if known != nil && known != unknown {
+			return known
+		}
+		if dead {
+			if known != nil {
+				return known
+			}
+			_, err := tx.InsertIgnore(ctx, `INSERT INTO compute_dead (host, since) VALUES (?, ?)`, host, micros(now))
+			return err
+		}
+		done, err = tx.Exec(ctx, `DELETE FROM compute_dead WHERE host = ?`, host)
+		if known == nil {
+			return err
+		}
+		return requireRow(done, err, known)
+	}))
+}
+
+// Dead lists the hosts that an operator has declared dead.
+func (s *Store) Dead(ctx context.Context) ([]string, error) {
+	hosts, err := s.texts(ctx, `SELECT host FROM compute_dead ORDER BY host`)
+	return hosts, wrap("Dead", err)
+}
+
+// Forget removes the report of a host, the declarations that it is dead or disabled, its clean requests, its removals
+// and the binding to its account. Its row remains with a higher revision, so that a returning agent does not consider
+// the assignments of the new host older than those it has followed. It returns fault.Conflict if a server has a
+// residence there.
+func (s *Store) Forget(ctx context.Context, host string) error {
+	defer s.reports.lock(host)()
+	defer s.hosts.drop("", host)
+	defer s.reports.written(host, nil)
+	return wrap("Forget", s.changeHostAccount(ctx, host, func(tx *sqldb.Tx, _ HostAccount) (none HostAccount, err error) {
+		return none, forget(ctx, tx, host)
+	}))
+}
+
+// forget removes what Forget removes in a transaction.
+func forget(ctx context.Context, tx *sqldb.Tx, host string) error {
+	// The row is written first. A transaction that places a server there writes it too, so the two are serialized.
+	const clear = `UPDATE compute_hosts SET provider = '', seen = 0, report = '', revision = revision + 1 WHERE name = ?`
+	if _, err := tx.Exec(ctx, clear, host); err != nil {
+		return err
+	}
+	for _, table := range []string{`compute_dead`, `compute_disabled`, `compute_wishes`, `compute_removals`,
+		`compute_host_accounts`} {
+		if _, err := tx.Exec(ctx, `DELETE FROM `+table+` WHERE host = ?`, host); err != nil {
+			return err
+		}
+	}
+	var residences int
+	row := tx.QueryRow(ctx, `SELECT COUNT(*) FROM compute_stays WHERE host = ?`, host)
+	if err := row.Scan(&residences); err != nil {
+		return err
+	}
+	if residences > 0 {
+		return fault.New(fault.Conflict, "Forget", "%d guests of servers are on host %s or have been left there; "+
+			"delete or evacuate the servers first", residences, host)
+	}
+	return nil
+}

@@ -1,0 +1,98 @@
+package app
+
+import (
+	"cmp"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/openberth/berth/api/compute"
+	"github.com/openberth/berth/api/host"
+	"github.com/openberth/berth/api/identity"
+	api "github.com/openberth/berth/api/placement"
+	"github.com/openberth/berth/api/rest"
+	"github.com/openberth/berth/internal/settings"
+)
+
+// serviceToken is the token that services send to each other with noauth2.
+const serviceToken = "admin:service"
+
+// The addresses of the services without an option.
+const (
+	defaultPlacementURL = "http://127.0.0.1:8778"
+	defaultComputeURL   = "http://127.0.0.1:8774"
+)
+
+// placementTime is the time limit of a call of Placement.
+const placementTime = time.Minute
+
+// PlacementOverTCP returns the client with which compute and the agent call Placement over the network. address is that
+// of the command line; empty: that of [placement] endpoint_override or of Keystone's catalog; flags as in TCPEndpoints.
+func PlacementOverTCP(s settings.Settings, address string, flags rest.TLSFiles) (*api.Client, error) {
+	client := api.NewClient("", nil, serviceToken)
+	if err := connect(client.REST, s.Accounts.Placement, s.TLS.Placement.Or(flags), api.CatalogType,
+		cmp.Or(address, s.Accounts.Placement.Address), defaultPlacementURL); err != nil {
+		return nil, err
+	}
+	client.REST.HTTP.Timeout = placementTime
+	return client, nil
+}
+
+// computeOverTCP returns the client with which the agent calls compute over the network.
+func computeOverTCP(s settings.Settings, address string, flags rest.TLSFiles) (host.Client, error) {
+	// The client has no timeout, because assignments are an endless stream. Other requests have a context with a timeout.
+	client := hostClient("", nil)
+	address = compute.RootURL(cmp.Or(address, s.Accounts.Compute.Address))
+	if err := connect(client.REST, s.Accounts.Compute, computeFiles(s).Or(flags), compute.CatalogType, address,
+		defaultComputeURL); err != nil {
+		return client, err
+	}
+	client.REST.Locate = compute.LocateRoot(client.REST.Locate)
+	return client, nil
+}
+
+// computeFiles returns the certificates for calls of compute: those of [berth] compute_cafile and its neighbours, else
+// those of [compute], which are also for calls of Keystone.
+func computeFiles(s settings.Settings) rest.TLSFiles {
+	files, k := s.TLS.Compute, s.Accounts.Compute.Keystone
+	if files.CAFile == "" && files.CertFile == "" && (k.CAFile != "" || k.CertFile != "" || k.Insecure) {
+		files = rest.TLSFiles{CAFile: k.CAFile, CertFile: k.CertFile, KeyFile: k.KeyFile, Insecure: k.Insecure,
+			Names: rest.TLSOptionNames{CA: "[compute] cafile", Cert: "[compute] certfile", Key: "[compute] keyfile"}}
+	}
+	return files
+}
+
+// connect sets the account, the address and the certificates of a client. kind is the type of the service in Keystone's
+// catalog; missing is the address without a catalog. The client follows no redirection, so that credentials are sent to
+// no other server.
+func connect(client *rest.Client, calls identity.ServiceCalls, files rest.TLSFiles, kind, address,
+	missing string) error {
+	transport, err := files.Transport()
+	if err != nil {
+		return err
+	}
+	account, err := calls.Account()
+	if err != nil {
+		return err
+	}
+	if account != nil {
+		client.Account = account
+	}
+	switch {
+	case address != "":
+		client.Base = strings.TrimRight(address, "/")
+	case account.Locate(kind) != nil:
+		client.Locate = account.Locate(kind)
+	default:
+		client.Base = missing
+	}
+	client.TLSNames = files.Names
+	client.HTTP = &http.Client{Transport: transport,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	return nil
+}
+
+func hostClient(base string, transport *http.Client) host.Client {
+	return host.Client{REST: &rest.Client{Base: base, HTTP: transport,
+		Headers: map[string]string{"X-Auth-Token": serviceToken}}}
+}

@@ -1,0 +1,38 @@
+package app
+
+import (
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/openberth/berth/api/rest"
+	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/internal/settings"
+)
+
+// The certificates for a service are those of the settings, else those of the flags. Errors name the option.
+func TestCertificatesOfServiceClients(t *testing.T) {
+	flags := rest.TLSFiles{CAFile: "/flag", Names: rest.TLSOptionNames{CA: "--ca-file"}}
+	for _, c := range []struct{ name, text, want string }{
+		{"placement", "[placement]\ncafile = /p\n", "[placement] cafile cannot be read: open /p"},
+		{"berth and compute", "[placement]\ninsecure = true\n[berth]\ncompute_cafile = /b\n[compute]\ncafile = /c\n",
+			"[berth] compute_cafile cannot be read: open /b"},
+		{"compute", "[placement]\ninsecure = true\n[compute]\ncafile = /c\n", "[compute] cafile cannot be read: open /c"},
+		{"flags", "[placement]\ninsecure = true\n", "[berth] compute_cafile or --ca-file cannot be read: open /flag"},
+	} {
+		path := filepath.Join(t.TempDir(), "berth.conf")
+		if err := os.WriteFile(path, []byte(c.text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		s, err := settings.Read(slog.New(slog.DiscardHandler), path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := TCPEndpoints(s, "", "", flags); !fault.Is(err, fault.Invalid) ||
+			!strings.Contains(fault.TextOf(err), c.want) {
+			t.Errorf("%s: %v, want %s", c.name, err, c.want)
+		}
+	}
+}

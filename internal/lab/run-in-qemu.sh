@@ -1,0 +1,208 @@
+#!/usr/bin/env bash
+# run-in-qemu.sh PAYLOAD_DIR
+#
+# Boots a Linux kernel in QEMU under plain emulation (no KVM), copies PAYLOAD_DIR to /payload in the guest, runs ./run there as
+# root, prints what it printed (stdout and stderr together) and exits with its status.  125 means that the lab itself failed.
+#
+# The guest (host name lab, q35, two NUMA nodes, intel-iommu on, busybox, loopback, no other network):
+#   0000:11:00.0  NVMe PF, VFs at 0000:11:00.1-4   1b36:0010   NUMA node 0
+#   0000:21:00.0  NVMe PF, VFs at 0000:21:00.1-4   1b36:0010   NUMA node 1
+#   0000:22:00.0  e1000e NIC, no SR-IOV            8086:10d3   NUMA node 1
+#   0000:00:03.0  QEMU's edu device                1234:11e8   no node (-1)
+#
+# VFS=n            VFs switched on in each PF before the payload runs, 0 to 4 (default 4)
+# LAB_TIMEOUT=s    seconds from power-on to power-off (default 300)
+# LAB_CACHE=dir    where the unpacked kernel is kept, in dir/berth-lab (default $XDG_CACHE_HOME, ~/.cache or /tmp)
+#
+# Debian's qemu-system-x86, busybox-static and cpio are installed when missing (as root); the kernel is taken from Debian's
+# linux-image package, unpacked, not installed.
+set -euo pipefail
+
+say() { echo "lab: $*" >&2; }
+die() { say "$@"; exit 125; }
+
+payload=${1:-}
+vfs=${VFS:-4}
+limit=${LAB_TIMEOUT:-300}
+base=${LAB_CACHE:-${XDG_CACHE_HOME:-${HOME:+$HOME/.cache}}}
+cache=${base:-/tmp}/berth-lab
+
+[ $# -eq 1 ] || die "usage: run-in-qemu.sh PAYLOAD_DIR"
+[ -d "$payload" ] || die "no payload directory $payload"
+[ -x "$payload/run" ] || die "no executable file $payload/run: the guest runs it as ./run"
+case $vfs in [0-4]) ;; *) die "VFS=$vfs: want a number from 0 to 4" ;; esac
+case $limit in '' | *[!0-9]* | 0*) die "LAB_TIMEOUT=$limit: want a number of seconds, 1 or more" ;; esac
+mkdir -p "$cache" || die "cannot make $cache: set LAB_CACHE to a directory that can be written"
+[ "$(uname -m)" = x86_64 ] || die "this machine is $(uname -m): the guest runs x86_64 binaries, so the lab needs an x86_64 machine"
+
+work=$(mktemp -d "${TMPDIR:-/tmp}/berth-lab.XXXXXX") || die "cannot make a working directory in ${TMPDIR:-/tmp}"
+qemu=
+cleanup() {
+  [ -z "$qemu" ] || kill "$qemu" 2>/dev/null || true
+  rm -rf "$work"
+}
+trap cleanup EXIT
+trap 'exit 125' HUP INT TERM
+
+# One run at a time installs packages and unpacks the kernel; the others wait, long enough for a slow mirror.
+exec 9>"$cache/lock"
+flock -w 900 9 || die "another run has held $cache/lock for 15 minutes"
+
+updated=
+update() { # apt's lists are read again, once a run; another apt-get may hold their lock for a while
+  [ -z "$updated" ] || return 0
+  updated=yes
+  [ "$(id -u)" = 0 ] || die "apt's package lists are missing or old, and only root can renew them: apt-get update"
+  say "renewing apt's package lists"
+  for _ in $(seq 12); do
+    if apt-get update >"$work/apt" 2>&1; then return 0; fi
+    grep -qi 'could not get lock' "$work/apt" || break
+    sleep 10
+  done
+  cat "$work/apt" >&2
+  die "apt-get update failed"
+}
+
+install() {
+  export DEBIAN_FRONTEND=noninteractive
+  apt-get -o DPkg::Lock::Timeout=600 install -y --no-install-recommends "$@" >"$work/apt" 2>&1
+}
+
+missing() { # the packages of the programs that are not here
+  [ -n "$(type -P qemu-system-x86_64)" ] || echo qemu-system-x86
+  # The guest has no shared libraries: a dynamic busybox, which names its loader, would not start there.
+  if [ -z "$(type -P busybox)" ] || grep -q '/ld-linux' "$(type -P busybox)"; then echo busybox-static; fi
+  [ -n "$(type -P cpio)" ] || echo cpio
+}
+
+need() {
+  local packages
+  mapfile -t packages < <(missing)
+  [ ${#packages[@]} -gt 0 ] || return 0
+  [ -n "$(type -P apt-get)" ] || die "missing here: ${packages[*]} (names of Debian's packages), and there is no apt-get to install them"
+  [ "$(id -u)" = 0 ] || die "missing here: ${packages[*]}; as root: apt-get install ${packages[*]}"
+  say "installing ${packages[*]}"
+  install "${packages[@]}" || { update; install "${packages[@]}"; } ||
+    { tail -n 20 "$work/apt" >&2; die "apt-get install ${packages[*]} failed"; }
+  hash -r
+  [ -z "$(missing)" ] || die "$(missing | xargs): installed, but not found in PATH=$PATH"
+}
+
+kernel() { # the kernel is renamed into the cache when it is complete
+  ls "$cache"/kernel/boot/vmlinuz-* >/dev/null 2>&1 && return 0
+  [ -n "$(type -P apt-get)" ] || die "no kernel in $cache/kernel, and no apt-get to fetch Debian's linux-image-amd64"
+  image() { apt-cache depends linux-image-amd64 2>/dev/null | awk '/Depends: linux-image/{print $2; exit}'; }
+  fetch() { (cd "$work" && apt-get download "$img" >"$work/apt" 2>&1); }
+  local img
+  img=$(image)
+  [ -n "$img" ] || { update; img=$(image); }
+  [ -n "$img" ] || die "apt knows no kernel package (linux-image-amd64): is this Debian, with its main section in sources.list?"
+  say "unpacking $img to $cache/kernel"
+  fetch || { update; img=$(image); fetch; } || { tail -n 20 "$work/apt" >&2; die "cannot download $img"; }
+  dpkg -x "$work/$img"_*.deb "$work/kernel" || die "cannot unpack $img"
+  rm -rf "$cache/kernel" "$cache/kernel.new"
+  mv "$work/kernel" "$cache/kernel.new" && mv "$cache/kernel.new" "$cache/kernel" || die "cannot write $cache/kernel"
+  rm -f "$work/$img"_*.deb
+}
+
+need
+kernel
+exec 9>&-
+image=$(ls "$cache"/kernel/boot/vmlinuz-* | tail -n 1)
+version=${image##*/vmlinuz-}
+
+root=$work/root
+mkdir -p "$root"/{bin,dev,etc,mod,payload,proc,root,sys,tmp}
+cp "$(type -P busybox)" "$root/bin/busybox"
+cp -rL "$payload/." "$root/payload/" || die "cannot copy $payload"
+echo 'root:x:0:0:root:/root:/bin/sh' >"$root/etc/passwd"
+echo '127.0.0.1 localhost lab' >"$root/etc/hosts"
+
+declare -A taken
+module() { # copies its file to the guest, numbered after the modules that it needs; a built-in module has no file
+  local file need
+  [ -z "${taken[$1]:-}" ] || return 0
+  taken[$1]=yes
+  file=$(find "$cache/kernel" -path "*/modules/$version/*" \( -name "$1.ko" -o -name "$1.ko.xz" \) | head -n 1)
+  [ -n "$file" ] || return 0
+  case $file in
+    *.xz) busybox unxz -c "$file" >"$work/module.$1" ;;
+    *) cp "$file" "$work/module.$1" ;;
+  esac
+  for need in $(tr '\0' '\n' <"$work/module.$1" | sed -n 's/^depends=//p' | tr ',' ' '); do module "$need"; done
+  mv "$work/module.$1" "$root/mod/$((100 + $(ls "$root/mod" | wc -l)))-$1.ko"
+}
+# t10-pi loads the first two at run time, so no module depends on them by name.
+for m in crct10dif_generic crc64_rocksoft_generic nvme e1000e; do module "$m"; done
+
+# The kernel's messages go to the first serial port, the payload's output to the second, its status to the third, so they are
+# never mixed.  VFS comes from the kernel's command line, which makes it a variable of init.
+cat >"$root/init" <<'INIT'
+#!/bin/busybox sh
+/bin/busybox --install -s /bin
+export PATH=/bin HOME=/root TMPDIR=/tmp
+mount -t proc proc /proc; mount -t sysfs sys /sys; mount -t devtmpfs dev /dev; mount -t tmpfs tmp /tmp
+ip link set lo up; hostname lab
+for m in /mod/*.ko; do insmod "$m"; done
+give_up() { echo "lab: $*"; poweroff -f; }
+for pf in /sys/bus/pci/devices/*/sriov_totalvfs; do
+  pf=${pf%/sriov_totalvfs}
+  i=0
+  until [ -e "$pf/driver" ]; do
+    i=$((i + 1)); [ $i -le 120 ] || give_up "no driver took ${pf##*/}"
+    sleep 1
+  done
+  echo 0 >"$pf/sriov_drivers_autoprobe" # the VFs are for guests: no driver of the host may bind them
+  echo "$VFS" >"$pf/sriov_numvfs" || give_up "cannot switch on $VFS VFs of ${pf##*/}"
+done
+dmesg -n 1
+stty -F /dev/ttyS1 raw -echo; stty -F /dev/ttyS2 raw -echo
+(cd /payload && exec ./run) </dev/null >/dev/ttyS1 2>&1
+echo $? >/dev/ttyS2
+poweroff -f
+INIT
+chmod +x "$root/init"
+(cd "$root" && find . | cpio -o -H newc -R 0:0 --quiet) >"$work/initrd" || die "cannot write the guest's file system to $work"
+rm -rf "$root"
+
+nvme() { # number, bus
+  echo -device "nvme-subsys,id=ss$1" -device "nvme,id=nv$1,serial=lab$1,subsys=ss$1,bus=$2,sriov_max_vfs=4,sriov_vq_flexible=8,\
+sriov_vi_flexible=4,max_ioqpairs=16,msix_qsize=16"
+}
+# shellcheck disable=SC2046 # nvme prints words
+timeout --foreground -k 10 "$limit" qemu-system-x86_64 -nodefaults -no-user-config -display none -no-reboot \
+  -serial "file:$work/console" -serial "file:$work/output" -serial "file:$work/status" \
+  -machine q35,accel=tcg,kernel-irqchip=split -cpu max -m 2G -smp 4 \
+  -object memory-backend-ram,id=m0,size=1G -numa node,nodeid=0,cpus=0-1,memdev=m0 \
+  -object memory-backend-ram,id=m1,size=1G -numa node,nodeid=1,cpus=2-3,memdev=m1 \
+  -device intel-iommu,intremap=on \
+  -device pxb-pcie,id=pxb0,bus=pcie.0,addr=1,bus_nr=16,numa_node=0 \
+  -device pxb-pcie,id=pxb1,bus=pcie.0,addr=2,bus_nr=32,numa_node=1 \
+  -device edu,bus=pcie.0,addr=3 \
+  -device pcie-root-port,id=rp0,bus=pxb0,chassis=1 \
+  -device pcie-root-port,id=rp1,bus=pxb1,chassis=2 \
+  -device pcie-root-port,id=rp2,bus=pxb1,chassis=3 \
+  $(nvme 0 rp0) $(nvme 1 rp1) -device e1000e,bus=rp2,mac=52:54:00:00:00:01 \
+  -kernel "$image" -initrd "$work/initrd" -append "console=ttyS0 panic=1 intel_iommu=on quiet VFS=$vfs" \
+  </dev/null >"$work/qemu" 2>&1 &
+qemu=$!
+rc=0
+wait "$qemu" || rc=$?
+qemu=
+
+touch "$work/console" "$work/output" "$work/status"
+status=$(tr -cd 0-9 <"$work/status")
+cat "$work/output"
+[ "$status" != 0 ] || exit 0
+
+mv -f "$work/console" "$cache/console.$$" && mv -f "$cache/console.$$" "$cache/console"
+say "the guest's console of the last run that failed is in $cache/console"
+[ -z "$status" ] || exit "$status"
+cat "$work/qemu" >&2
+say "its last lines:"
+tail -n 40 "$cache/console" | tr -d '\r' >&2
+case $rc in
+  124 | 137) die "the guest was not done after $limit s and was switched off (LAB_TIMEOUT)" ;;
+  0) die "the guest went down before its payload had ended" ;;
+  *) die "QEMU ended with status $rc" ;;
+esac
