@@ -156,8 +156,8 @@ func (s *Server[C]) serveInternal(w http.ResponseWriter, r *http.Request) bool {
 }
 
 // fail answers with an error. An error of the service (5xx) is logged, except 501: what a service does not have is
-// no error. After the answer has begun fail panics with http.ErrAbortHandler: the client recognizes the incomplete answer
-// by the closed connection.
+// no error. After the answer has begun fail panics with http.ErrAbortHandler: the client recognizes the incomplete
+// answer by the closed connection.
 func (s *Server[C]) fail(c C, err error, panicked bool) {
 	e := c.edge()
 	if e.Begun() {

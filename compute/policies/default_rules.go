@@ -82,21 +82,6 @@ const (
 	CleanDevice     = "berth:devices:clean"
 )
 
-// The base rules to which the defaults refer.
-const (
-	admin   = "rule:context_is_admin"
-	reader  = "rule:project_reader_or_admin"
-	member  = "rule:project_member_or_admin"
-	service = "rule:service_or_admin"
-	agent   = "rule:agent_api"
-
-	user      = "rule:context_is_admin or user_id:%(user_id)s"
-	everybody = "@"
-)
-
-// guard is a rule with its default.
-type guard struct{ name, check, what string }
-
 var guards = []guard{
 	{ListServers, reader, "GET /servers"},
 	{ListServersOfAll, admin, "GET /servers?all_tenants=1"},

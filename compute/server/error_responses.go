@@ -38,8 +38,9 @@ func (c *call) refuse(r *edge.Refusal) error {
 	return r
 }
 
-// authorizeOther refuses a request about another user or another project, which what names, unless the policy allows it.
-func (c *call) authorizeOther(rule, what string, target map[string]any) error {
+// authorizeOther refuses a request about another user or another project, which what names, unless the policy allows
+// it.
+func authorizeOther(c *call, rule, what string, target map[string]any) error {
 	if c.Authorize(rule, target) == nil {
 		return nil
 	}

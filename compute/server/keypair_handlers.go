@@ -21,7 +21,7 @@ func (c *call) keyPairUser(other string) (string, error) {
 	if !c.version.Has(compute.KeyPairUser) || other == "" || other == c.Who.User {
 		return c.Who.User, nil
 	}
-	return other, c.authorizeOther(c.Spec.Rule, "user "+clip(other), map[string]any{"user_id": other})
+	return other, authorizeOther(c, c.Spec.Rule, "user "+clip(other), map[string]any{"user_id": other})
 }
 
 // listKeyPairs is GET /v2.1/os-keypairs: those of one user, sorted by name. Nova's rule is

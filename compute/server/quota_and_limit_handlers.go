@@ -65,17 +65,17 @@ func (s *server) projectUse(ctx context.Context, project string) (map[string]int
 }
 
 // checkOtherProject refuses a request about another project, unless a rule of the policy allows it.
-func (c *call) checkOtherProject(rule, project string) error {
+func checkOtherProject(c *call, rule, project string) error {
 	if project == c.Who.Project {
 		return nil
 	}
-	return c.authorizeOther(rule, "project "+clip(project), map[string]any{"project_id": project})
+	return authorizeOther(c, rule, "project "+clip(project), map[string]any{"project_id": project})
 }
 
 // showQuotas is GET /v2.1/os-quota-sets/{project}. Nova's rule is os_compute_api:os-quota-sets:show.
 func (s *server) showQuotas(c *call) error {
 	project := c.R.PathValue("project")
-	if err := c.checkOtherProject(c.Spec.Rule, project); err != nil {
+	if err := checkOtherProject(c, c.Spec.Rule, project); err != nil {
 		return err
 	}
 	return c.writeQuotas(project, func(q quota) any { return q.limit })
@@ -91,7 +91,7 @@ func (s *server) defaultQuotas(c *call) error {
 // os_compute_api:os-quota-sets:detail.
 func (s *server) detailQuotas(c *call) error {
 	project := c.R.PathValue("project")
-	if err := c.checkOtherProject(c.Spec.Rule, project); err != nil {
+	if err := checkOtherProject(c, c.Spec.Rule, project); err != nil {
 		return err
 	}
 	used, err := s.projectUse(c.R.Context(), project)
@@ -130,7 +130,7 @@ func (s *server) showQuotaClass(c *call) error {
 func (s *server) showLimits(c *call) error {
 	project := c.Who.Project
 	if other := c.R.URL.Query().Get("tenant_id"); other != "" {
-		if err := c.checkOtherProject(policies.ShowLimitsOfOther, other); err != nil {
+		if err := checkOtherProject(c, policies.ShowLimitsOfOther, other); err != nil {
 			return err
 		}
 		project = other

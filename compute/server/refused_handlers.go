@@ -51,7 +51,7 @@ const (
 	noVolumes      = "Berth has no volumes"
 	noNetwork      = "Berth has no network service"
 	noConsoles     = "Berth has no consoles"
-	noPower        = "Berth cannot power hosts; `berth host disable` disables a host, and `berth host down` declares it dead"
+	noPower        = "Berth cannot power hosts; `berth host disable` disables a host, `berth host down` declares it dead"
 	noQuotas       = "Berth enforces no quotas, so they cannot be changed"
 	noAccess       = "Berth has no access lists of flavors; a flavor is public, or only admins use it"
 	noAbort        = "Berth cannot abort or force a move in progress; delete the server, or wait for the end of the move"

@@ -80,7 +80,7 @@ func (s *server) listUsage(c *call) error { return s.writeUsage(c, "") }
 // showUsage is GET /v2.1/os-simple-tenant-usage/{project}. Nova's rule is os_compute_api:os-simple-tenant-usage:show.
 func (s *server) showUsage(c *call) error {
 	project := c.R.PathValue("project")
-	if err := c.checkOtherProject(c.Spec.Rule, project); err != nil {
+	if err := checkOtherProject(c, c.Spec.Rule, project); err != nil {
 		return err
 	}
 	return s.writeUsage(c, project)
