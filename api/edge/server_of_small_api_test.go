@@ -113,7 +113,7 @@ func shop(log io.Writer) API[*shopCall] {
 				return errors.Join(say("half")(c), errors.New("the secret"))
 			})},
 			{Path: "/fails", Methods: get(Spec{}, func(*shopCall) error { return errors.New("the secret") })},
-			{Path: "/missing", Methods: get(Spec{}, func(*shopCall) error { return StatusErrorf(501, "we have no such goods") })},
+			{Path: "/missing", Methods: get(Spec{}, func(*shopCall) error { return StatusErrorf(501, "no such goods") })},
 			{Path: "/waits", Methods: get(Spec{}, func(c *shopCall) error {
 				<-c.Context().Done()
 				return c.Context().Err()
