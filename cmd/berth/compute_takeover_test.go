@@ -125,7 +125,7 @@ func newTakeover(t *testing.T, database, direct string) *takeover {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.proxy.delay("GET /allocations/")
+	c.proxy.delay("GET /allocation_candidates") // the claim follows it
 	created, err := c.first.compute().CreateServer(t.Context(), compute.CreateServer{Name: "s", Flavor: flavor.ID})
 	if err != nil {
 		t.Fatal(err)
