@@ -3,7 +3,13 @@
 //
 //	GET POST         /v2.1/servers                   list (id, name), create
 //	GET              /v2.1/servers/detail            list with everything
-//	GET DELETE       /v2.1/servers/{id}
+//	GET PUT DELETE   /v2.1/servers/{id}              PUT changes name and description
+//	GET POST PUT     /v2.1/servers/{id}/metadata     POST adds, PUT replaces
+//	GET PUT DELETE   /v2.1/servers/{id}/metadata/{key}
+//	GET PUT DELETE   /v2.1/servers/{id}/tags
+//	GET PUT DELETE   /v2.1/servers/{id}/tags/{tag}
+//	GET              /v2.1/servers/{id}/os-instance-actions
+//	GET              /v2.1/servers/{id}/os-instance-actions/{request}
 //	POST             /v2.1/servers/{id}/action       os-start, os-stop, reboot, rebuild, resize, confirmResize,
 //	                                                 revertResize, migrate, os-migrateLive, evacuate, shelve,
 //	                                                 shelveOffload, unshelve, forceDelete, os-resetState
@@ -16,6 +22,15 @@
 //	GET PUT DELETE   /v2.1/flavors/{id}              PUT changes the description
 //	GET POST         /v2.1/flavors/{id}/os-extra_specs
 //	GET PUT DELETE   /v2.1/flavors/{id}/os-extra_specs/{key}
+//	GET POST         /v2.1/os-keypairs               of the user
+//	GET DELETE       /v2.1/os-keypairs/{name}
+//	GET              /v2.1/os-hypervisors, …/detail, …/statistics, …/{id} (admins)
+//	GET              /v2.1/os-hosts, …/{host} (admins)
+//	GET              /v2.1/os-availability-zone      …/detail for admins
+//	GET              /v2.1/os-quota-sets/{project}, …/defaults, …/detail
+//	GET              /v2.1/os-quota-class-sets/{class} (admins)
+//	GET              /v2.1/limits
+//	GET              /v2.1/os-simple-tenant-usage, …/{project}
 //	GET              /berth/v1/servers/{id}/why      Why
 //	PUT DELETE       /berth/v1/hosts/{host}/down     declares the host permanently dead, or reverses that
 //
@@ -23,24 +38,37 @@
 // `OpenStack-API-Version: compute 2.61` (or X-OpenStack-Nova-API-Version: 2.61); without one it gets 2.1.
 // Berth implements 2.1 to 2.61. These versions change something on the paths above:
 //
+//	2.2    key pairs have a type; creating one answers 201, deleting one 204
 //	2.3    servers show OS-EXT-SRV-ATTR:hostname, reservation_id, launch_index, … (admins)
 //	2.9    servers show locked
+//	2.10   key pairs of another user: user_id (admins)
 //	2.11   services show forced_down, which PUT /os-services/force-down changes
 //	2.16   servers show host_status (admins)
 //	2.19   servers have a description
+//	2.21   GET /servers/{id}/os-instance-actions also of deleted servers
 //	2.23   GET /servers/{id}/migrations; migrations show their migration_type
 //	2.25   os-migrateLive has no disk_over_commit
-//	2.26   servers show tags
+//	2.26   servers show tags, which /servers/{id}/tags changes; lists filter by them
+//	2.28   hypervisors show cpu_info as an object, not as a text
 //	2.29   evacuate may name a host, which is checked like any other
 //	2.30   os-migrateLive may name a host, which is checked like any other
+//	2.33   lists of hypervisors have pages
+//	2.35   lists of key pairs have pages
+//	2.36   quotas and limits have no floating IPs, fixed IPs and security groups
 //	2.37   creating a server requires networks: none or auto
 //	2.38   an unknown status in the filter of a list is an error, not an empty list
+//	2.39   limits have no maxImageMeta
+//	2.40   usage has pages
+//	2.43   /os-hosts is gone
 //	2.47   servers show their flavor's values as they were at creation, not its id
+//	2.50   quota classes have server groups, and no floating IPs, fixed IPs and security groups
+//	2.51   os-instance-actions show the events of an action to all, not only to admins
 //	2.52   creating a server may set tags
-//	2.53   services have UUIDs; PUT /os-services/{id} changes forced_down
+//	2.53   services and hypervisors have UUIDs; PUT /os-services/{id} changes forced_down
 //	2.55   flavors have a description, which PUT changes
 //	2.56   migrate may name a host
-//	2.57   creating a server cannot inject files (personality); Berth never could
+//	2.57   creating a server cannot inject files (personality), and quotas and limits have none
+//	2.58   os-instance-actions have pages, updated_at and the filter changes-since
 //	2.59   migrations show their uuid
 //	2.61   flavors show their extra_specs
 //

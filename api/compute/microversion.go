@@ -27,24 +27,37 @@ const (
 
 // The versions that change something on the implemented paths; Effects describes the changes.
 const (
+	KeyPairType        Version = 2
 	ExtendedAttributes Version = 3
 	Locked             Version = 9
+	KeyPairUser        Version = 10
 	ForceDown          Version = 11
 	HostStatus         Version = 16
 	ServerDescription  Version = 19
+	DeletedActions     Version = 21
 	ServerMigrations   Version = 23
 	LiveMigrateAuto    Version = 25
 	Tags               Version = 26
+	CPUInfoObject      Version = 28
 	EvacuateForce      Version = 29
 	LiveMigrateForce   Version = 30
+	HypervisorPages    Version = 33
+	KeyPairPages       Version = 35
+	NoNetworkProxy     Version = 36
 	NetworksRequired   Version = 37
 	StatusChecked      Version = 38
+	NoImageProxy       Version = 39
+	UsagePages         Version = 40
+	NoHosts            Version = 43
 	EmbeddedFlavor     Version = 47
+	QuotaClassGroups   Version = 50
+	ActionEvents       Version = 51
 	TagsAtCreation     Version = 52
 	ServiceUUID        Version = 53
 	FlavorDescription  Version = 55
 	ColdMigrateHost    Version = 56
 	NoPersonality      Version = 57
+	ActionPages        Version = 58
 	MigrationUUID      Version = 59
 	ExtraSpecsInFlavor Version = 61
 )
@@ -58,24 +71,37 @@ type Effect struct {
 // Effects lists what each microversion changes on the paths that Berth serves, oldest first.
 func Effects() []Effect {
 	return []Effect{
+		{KeyPairType, "key pairs have a type; creating one answers 201, deleting one 204"},
 		{ExtendedAttributes, "servers show OS-EXT-SRV-ATTR:hostname, reservation_id, launch_index, … (admins)"},
 		{Locked, "servers show locked"},
+		{KeyPairUser, "key pairs of another user: user_id (admins)"},
 		{ForceDown, "services show forced_down, which PUT /os-services/force-down changes"},
 		{HostStatus, "servers show host_status (admins)"},
 		{ServerDescription, "servers have a description"},
+		{DeletedActions, "GET /servers/{id}/os-instance-actions also of deleted servers"},
 		{ServerMigrations, "GET /servers/{id}/migrations; migrations show their migration_type"},
 		{LiveMigrateAuto, "os-migrateLive has no disk_over_commit"},
-		{Tags, "servers show tags"},
+		{Tags, "servers show tags, which /servers/{id}/tags changes; lists filter by them"},
+		{CPUInfoObject, "hypervisors show cpu_info as an object, not as a text"},
 		{EvacuateForce, "evacuate may name a host, which is checked like any other"},
 		{LiveMigrateForce, "os-migrateLive may name a host, which is checked like any other"},
+		{HypervisorPages, "lists of hypervisors have pages"},
+		{KeyPairPages, "lists of key pairs have pages"},
+		{NoNetworkProxy, "quotas and limits have no floating IPs, fixed IPs and security groups"},
 		{NetworksRequired, "creating a server requires networks: none or auto"},
 		{StatusChecked, "an unknown status in the filter of a list is an error, not an empty list"},
+		{NoImageProxy, "limits have no maxImageMeta"},
+		{UsagePages, "usage has pages"},
+		{NoHosts, "/os-hosts is gone"},
 		{EmbeddedFlavor, "servers show their flavor's values as they were at creation, not its id"},
+		{QuotaClassGroups, "quota classes have server groups, and no floating IPs, fixed IPs and security groups"},
+		{ActionEvents, "os-instance-actions show the events of an action to all, not only to admins"},
 		{TagsAtCreation, "creating a server may set tags"},
-		{ServiceUUID, "services have UUIDs; PUT /os-services/{id} changes forced_down"},
+		{ServiceUUID, "services and hypervisors have UUIDs; PUT /os-services/{id} changes forced_down"},
 		{FlavorDescription, "flavors have a description, which PUT changes"},
 		{ColdMigrateHost, "migrate may name a host"},
-		{NoPersonality, "creating a server cannot inject files (personality); Berth never could"},
+		{NoPersonality, "creating a server cannot inject files (personality), and quotas and limits have none"},
+		{ActionPages, "os-instance-actions have pages, updated_at and the filter changes-since"},
 		{MigrationUUID, "migrations show their uuid"},
 		{ExtraSpecsInFlavor, "flavors show their extra_specs"},
 	}

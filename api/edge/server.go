@@ -155,8 +155,9 @@ func (s *Server[C]) serveInternal(w http.ResponseWriter, r *http.Request) bool {
 	return true
 }
 
-// fail answers with an error. An error of the service (5xx) is logged. After the answer has begun fail panics with
-// http.ErrAbortHandler: the client recognizes the incomplete answer by the closed connection.
+// fail answers with an error. An error of the service (5xx) is logged, except 501: what a service does not have is
+// no error. After the answer has begun fail panics with http.ErrAbortHandler: the client recognizes the incomplete
+// answer by the closed connection.
 func (s *Server[C]) fail(c C, err error, panicked bool) {
 	e := c.edge()
 	if e.Begun() {
@@ -176,7 +177,8 @@ func (s *Server[C]) fail(c C, err error, panicked bool) {
 	if f.TimeUp || e.clientGone {
 		f.Status = http.StatusServiceUnavailable
 	}
-	if f.Status >= http.StatusInternalServerError && !panicked && !e.clientGone {
+	ours := f.Status >= http.StatusInternalServerError && f.Status != http.StatusNotImplemented
+	if ours && !panicked && !e.clientGone {
 		s.core.log.Error("request failed", "request_id", e.ID, "method", e.R.Method, "uri", e.uri, "error", err)
 	}
 	s.api.Encode(c, f)

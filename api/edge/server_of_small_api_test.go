@@ -113,6 +113,7 @@ func shop(log io.Writer) API[*shopCall] {
 				return errors.Join(say("half")(c), errors.New("the secret"))
 			})},
 			{Path: "/fails", Methods: get(Spec{}, func(*shopCall) error { return errors.New("the secret") })},
+			{Path: "/missing", Methods: get(Spec{}, func(*shopCall) error { return StatusErrorf(501, "no such goods") })},
 			{Path: "/waits", Methods: get(Spec{}, func(c *shopCall) error {
 				<-c.Context().Done()
 				return c.Context().Err()
@@ -219,6 +220,18 @@ func TestWithoutAuthenticationAndPolicy(t *testing.T) {
 	}
 	if w := ask(New(a), "GET", "/items/7", nil); w.Code != 200 {
 		t.Errorf("%d", w.Code)
+	}
+}
+
+// What a service does not have is answered with its text, and is not logged as an error.
+func TestNotImplementedIsNoError(t *testing.T) {
+	var log bytes.Buffer
+	w := ask(New(shop(&log)), "GET", "/missing", nil)
+	if w.Code != 501 || !strings.Contains(w.Body.String(), "no such goods") {
+		t.Error(w.Code, w.Body)
+	}
+	if strings.Contains(log.String(), `"level":"ERROR"`) || !strings.Contains(log.String(), `"status":501`) {
+		t.Errorf("the log has an error, or no request: %s", &log)
 	}
 }
 

@@ -25,10 +25,11 @@
 // The files, from the bottom to the top: history_wording.go, move_kinds_and_phases.go, server_states_and_tasks.go,
 // move_events_and_effects.go and residence_and_presence.go are data and texts; move_state_machine.go is the state
 // machine of a move; server_record.go is the record; openstack_status.go, allowed_actions.go, server_residences.go,
-// due_steps.go, expected_allocations.go, host_assignment.go, guests_to_remove.go and detect_outdated_record.go derive
-// what others see of it; server_events.go has the events; server_history.go, excluded_hosts_and_chosen_providers.go,
-// server_fault.go and begin_rebuild_and_build_number.go change a part of the record; server_during_move.go connects a
-// server with its move; host_search.go, server_deletion.go, after_allocation_release.go, guest_report.go, dead_host.go,
+// due_steps.go, expected_allocations.go, host_assignment.go, guests_to_remove.go, detect_outdated_record.go and
+// actions_from_history.go derive what others see of it; server_details.go has what users change without an action;
+// server_events.go has the events; server_history.go, excluded_hosts_and_chosen_providers.go, server_fault.go and
+// begin_rebuild_and_build_number.go change a part of the record; server_during_move.go connects a server with its
+// move; host_search.go, server_deletion.go, after_allocation_release.go, guest_report.go, dead_host.go,
 // apply_server_action.go and step_results.go are the handlers of events; lifecycle.go selects the handler.
 package lifecycle
 

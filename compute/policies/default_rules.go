@@ -5,7 +5,9 @@
 //
 //	                                    owner   service   admin
 //	own servers: read, create, act      yes     no        yes, of all projects
-//	flavors: read                       yes     yes       yes
+//	own key pairs                       yes     yes       yes, of all users
+//	own quotas, limits, usage: read     yes     no        yes, of all projects
+//	flavors, zone: read                 yes     yes       yes
 //	flavors, services, moves, hosts     no      no        yes
 //	hosts and devices: list             no      yes       yes
 //	host API of agents                  no      yes       with noauth2
@@ -16,6 +18,7 @@
 package policies
 
 import (
+	"slices"
 	"sync"
 
 	"github.com/openberth/berth/api/identity"
@@ -78,18 +81,6 @@ const (
 	ListDevices     = "berth:devices:list"
 	CleanDevice     = "berth:devices:clean"
 )
-
-// The base rules to which the defaults refer.
-const (
-	admin   = "rule:context_is_admin"
-	reader  = "rule:project_reader_or_admin"
-	member  = "rule:project_member_or_admin"
-	service = "rule:service_or_admin"
-	agent   = "rule:agent_api"
-)
-
-// guard is a rule with its default.
-type guard struct{ name, check, what string }
 
 var guards = []guard{
 	{ListServers, reader, "GET /servers"},
@@ -165,7 +156,7 @@ func Rules() []policy.Rule {
 		{Name: "agent_api", Check: "role:service or (role:admin and 'noauth2':%(auth_strategy)s)",
 			Description: "An agent. With noauth2 an administrator, because such a caller can send any role."},
 	}
-	for _, g := range guards {
+	for _, g := range slices.Concat(guards, guardsBesideServers) {
 		rules = append(rules, policy.Rule{Name: g.name, Check: g.check, Description: g.what})
 	}
 	return rules
@@ -173,7 +164,7 @@ func Rules() []policy.Rule {
 
 // Needs returns which role a caller needs by default, for an error text; empty: none, but the project of the server.
 func Needs(rule string) string {
-	for _, g := range guards {
+	for _, g := range slices.Concat(guards, guardsBesideServers) {
 		switch {
 		case g.name != rule:
 		case g.check == admin:

@@ -34,6 +34,11 @@ func TestPermissionsByRole(t *testing.T) {
 		{false, ListHosts, "service, admin"},
 		{false, BindHost, "admin"},
 		{false, ForgetHost, "admin"},
+		{false, ReplaceMetadata, "owner, reader, member, admin"},
+		{false, ShowActionEvents, "admin"},
+		{false, ListHypervisors, "admin"},
+		{false, ShowLimits, "owner, reader, member, other project, service, admin"},
+		{true, ReplaceMetadata, "member, admin"},
 		{true, ShowServer, "reader, member, admin"},
 		{true, StartServer, "member, admin"},
 		{true, ReportGuest, "service"},
@@ -100,6 +105,21 @@ func TestPolicyFileOfNova(t *testing.T) {
 	for rule, want := range map[string]bool{StopServer: false, StartServer: true, RebootServer: true} {
 		if ok, why := (Enforcer{e}).Allow(rule, ann, map[string]any{"project_id": "p"}); ok != want {
 			t.Errorf("%s: %t (%s)", rule, ok, why)
+		}
+	}
+}
+
+// Key pairs belong to a user, in every project.
+func TestKeyPairsOfUsers(t *testing.T) {
+	target := map[string]any{"user_id": "ann"}
+	for want, callers := range map[bool][]identity.Identity{
+		true:  {{User: "ann", Project: "p"}, {User: "ann", Project: "q"}, {User: "admin", Roles: []string{"admin"}}},
+		false: {{User: "bob", Project: "p"}, {User: "agent", Roles: []string{"service"}}},
+	} {
+		for _, caller := range callers {
+			if ok, why := Default().Allow(DeleteKeyPair, caller, target); ok != want {
+				t.Errorf("%+v: %t (%s)", caller, ok, why)
+			}
 		}
 	}
 }

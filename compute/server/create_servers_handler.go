@@ -30,7 +30,7 @@ func unsupportedKeys(v compute.Version) map[string]string {
 		"block_device_mapping":    "Berth has no volumes",
 		"block_device_mapping_v2": "Berth has no volumes",
 		"config_drive":            "guests get no configuration drive",
-		"key_name":                "Berth keeps no key pairs",
+		"key_name":                "the key pair of a server cannot be changed",
 		"user_data":               "guests get no user data",
 	}
 	if !v.Has(compute.NoPersonality) {
@@ -64,6 +64,9 @@ func (s *server) createServers(c *call) error {
 		return fault.New(fault.Invalid, "", "flavor %s is disabled; choose another flavor", f.Name)
 	}
 	want.server.Flavor = f
+	if err := s.checkKeyName(c, want.server.KeyName); err != nil {
+		return err
+	}
 	if want.server.ImageSnapshot, err = s.findImage(c, f, want.server.Image, "Can not find requested image"); err != nil {
 		return err
 	}
@@ -122,6 +125,7 @@ func (c *call) readCreateRequest() (want createRequest, err error) {
 	}
 	want.server = lifecycle.Server{Project: c.Who.Project, User: c.Who.User, Name: o.nameText("name"), Image: o.image(),
 		Metadata: o.metadata(), Zone: o.zone()}
+	want.server.KeyName, _ = o.text("key_name", 0, 255)
 	want.flavor, _ = o.scalar("flavorRef", true, "the id of a flavor")
 	want.flavor = want.flavor[strings.LastIndexByte(want.flavor, '/')+1:] // it may be the flavor's link
 	want.min = o.number("min_count", false, 1, 1, maxServers)
@@ -168,20 +172,19 @@ func (o *object) metadata() map[string]string {
 			o.invalid("metadata", "key and value of %q must have at most 255 bytes, the key at least 1", clip(key))
 		}
 	}
-	if len(m) > 128 {
-		o.invalid("metadata", "it has %d items; at most 128 are allowed", len(m))
+	if len(m) > maxMetadata {
+		o.invalid("metadata", "it has %d items; at most %d are allowed", len(m), maxMetadata)
 	}
 	return m
 }
 
 // zone reads availability_zone. Berth has only one zone, which has the name of OpenStack's default zone.
 func (o *object) zone() string {
-	const only = "nova"
 	zone, ok := o.text("availability_zone", 0, 255)
-	if ok && zone != "" && zone != only {
-		o.invalid("availability_zone", "there is no zone %q; Berth has the one zone %q", clip(zone), only)
+	if ok && zone != "" && zone != onlyZone {
+		o.invalid("availability_zone", "there is no zone %q; Berth has the one zone %q", clip(zone), onlyZone)
 	}
-	return only
+	return onlyZone
 }
 
 // networks reads networks. none, auto, and an empty list before 2.37 all mean that the server has no network.
@@ -224,8 +227,8 @@ func (o *object) tags() []string {
 	o.decode("tags", false, &tags, "a list of texts")
 	slices.Sort(tags)
 	tags = slices.Compact(tags)
-	if len(tags) > 50 {
-		o.invalid("tags", "there are %d; at most 50 are allowed", len(tags))
+	if len(tags) > maxTags {
+		o.invalid("tags", "there are %d; at most %d are allowed", len(tags), maxTags)
 	}
 	for _, tag := range tags {
 		if !tagText.MatchString(tag) {

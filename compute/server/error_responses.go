@@ -38,6 +38,16 @@ func (c *call) refuse(r *edge.Refusal) error {
 	return r
 }
 
+// authorizeOther refuses a request about another user or another project, which what names, unless the policy allows
+// it.
+func authorizeOther(c *call, rule, what string, target map[string]any) error {
+	if c.Authorize(rule, target) == nil {
+		return nil
+	}
+	return fault.New(fault.Forbidden, "", "Policy doesn't allow %s to be performed for %s; by default it needs the role "+
+		"admin, which %s does not have.", rule, what, c.Who.User)
+}
+
 // unknownPath returns the fault for a path that does not exist, or not in the version of the request.
 func unknownPath(c *call) error {
 	return fault.New(fault.NotFound, "", "there is nothing at %s", c.R.URL.Path)
@@ -64,6 +74,8 @@ func errorKey(code int) string {
 		return "overLimit"
 	case http.StatusUnsupportedMediaType:
 		return "badMediaType"
+	case http.StatusNotImplemented:
+		return "notImplemented"
 	case http.StatusServiceUnavailable:
 		return "serviceUnavailable"
 	}

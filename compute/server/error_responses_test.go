@@ -74,7 +74,8 @@ func TestErrorBodies(t *testing.T) {
 		{"POST", servers, create(`, "colour": "red"`), nil, 400, "badRequest",
 			`Additional properties are not allowed: "colour" in server`},
 		{"POST", servers, `{"server": {"name": "a", "flavorRef": "small"}, "colour": 1}`, nil, 400, "badRequest", `"colour"`},
-		{"POST", servers, create(`, "key_name": "k"`), nil, 400, "badRequest", "server.key_name: Berth keeps no key pairs"},
+		{"POST", servers, create(`, "key_name": "k"`), nil, 400, "badRequest",
+			"Invalid key_name provided: user ann has no key pair k"},
 		{"POST", servers, create(`, "block_device_mapping_v2": [{}]`), nil, 400, "badRequest", "Berth has no volumes"},
 		{"POST", servers, create(`, "user_data": "eA=="`), nil, 400, "badRequest", "user_data"},
 		{"POST", servers, create(`, "config_drive": true`), nil, 400, "badRequest", "config_drive"},
@@ -172,7 +173,7 @@ func TestWrongMethodReturnsAllowedMethods(t *testing.T) {
 	for path, allow := range map[string]string{
 		"/":                          "GET, HEAD",
 		"/v2.1/servers":              "GET, POST, HEAD",
-		"/v2.1/p1/servers/x":         "DELETE, GET, HEAD",
+		"/v2.1/p1/servers/x":         "DELETE, GET, PUT, HEAD",
 		"/v2.1/flavors/f":            "DELETE, GET, PUT, HEAD",
 		"/berth/v1/hosts/h":          "DELETE, PUT",
 		"/berth/v1/hosts/h/guests/s": "PUT",

@@ -10,6 +10,7 @@ import (
 	"github.com/openberth/berth/api/edge"
 	"github.com/openberth/berth/api/identity"
 	"github.com/openberth/berth/api/image"
+	"github.com/openberth/berth/api/placement"
 	"github.com/openberth/berth/compute/conductor"
 	"github.com/openberth/berth/compute/flavor"
 	"github.com/openberth/berth/compute/lifecycle"
@@ -17,6 +18,7 @@ import (
 	"github.com/openberth/berth/compute/store"
 	"github.com/openberth/berth/pci"
 	"github.com/openberth/berth/provider"
+	"github.com/openberth/berth/resource"
 )
 
 // Store is what the handlers need of the database; *store.Store implements it and documents its faults.
@@ -30,7 +32,13 @@ type Store interface {
 	DeleteExtraSpec(ctx context.Context, id, key string) error
 
 	Read(ctx context.Context, id string) (lifecycle.Server, error)
+	Change(ctx context.Context, id string, next func(lifecycle.Server) lifecycle.Server) (lifecycle.Server, error)
 	Servers(ctx context.Context, f store.ServerFilter) ([]lifecycle.Server, error)
+
+	CreateKeyPair(ctx context.Context, k store.KeyPair, most int) (store.KeyPair, error)
+	KeyPair(ctx context.Context, user, name string) (store.KeyPair, error)
+	KeyPairs(ctx context.Context, user, after string, limit int) ([]store.KeyPair, error)
+	DeleteKeyPair(ctx context.Context, user, name string) error
 
 	Hosts(ctx context.Context) ([]schedule.Host, error)
 	Host(ctx context.Context, name string) (schedule.Host, error)
@@ -88,17 +96,21 @@ type Images interface {
 }
 
 // Providers is what the handlers need of Placement; *placement.Client implements it. Providers returns fault.Invalid
-// for a query with a trait that does not exist.
+// for a query with a trait that does not exist; Inventories and Usages return fault.NotFound for a provider that does
+// not exist.
 type Providers interface {
 	Providers(ctx context.Context, query url.Values) ([]provider.Provider, error)
+	Inventories(ctx context.Context, id provider.ID) (placement.InventorySet, error)
+	Usages(ctx context.Context, id provider.ID) (resource.Amounts, error)
 }
 
 // Options are what a server needs. Store and Conductor must be set; the others have defaults.
 type Options struct {
-	Store          Store
-	Conductor      Conductor
-	Images         Images                 // nil: imageRef is stored without a check
-	Providers      Providers              // of Placement, for a host's traits; nil: a rebuild must not require more
+	Store     Store
+	Conductor Conductor
+	Images    Images // nil: imageRef is stored without a check
+	// of Placement; nil: a rebuild must not require more, hypervisors have no amounts
+	Providers      Providers
 	Aliases        pci.Aliases            // [pci] alias
 	PCIInPlacement bool                   // [filter_scheduler] pci_in_placement
 	ResizeHere     bool                   // [DEFAULT] allow_resize_to_same_host

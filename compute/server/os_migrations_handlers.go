@@ -2,9 +2,11 @@ package server
 
 import (
 	"net/http"
+	"strconv"
 
 	"github.com/openberth/berth/api/compute"
 	"github.com/openberth/berth/compute/store"
+	"github.com/openberth/berth/fault"
 )
 
 // listMigrations is GET /v2.1/os-migrations.
@@ -32,16 +34,41 @@ func (s *server) listMigrations(c *call) error {
 
 // serverMigrations is GET /v2.1/servers/{id}/migrations (2.23): the migrations in progress.
 func (s *server) serverMigrations(c *call) error {
+	views, err := s.migrationsInProgress(c)
+	if err != nil {
+		return err
+	}
+	return c.writeJSON(http.StatusOK, map[string]any{"migrations": views})
+}
+
+// serverMigration is GET /v2.1/servers/{id}/migrations/{migration} (2.23): one migration in progress, by its number.
+// Nova's rule is os_compute_api:servers:migrations:show.
+func (s *server) serverMigration(c *call) error {
+	views, err := s.migrationsInProgress(c)
+	if err != nil {
+		return err
+	}
+	for _, v := range views {
+		if strconv.FormatInt(v.ID, 10) == c.R.PathValue("migration") {
+			return c.writeJSON(http.StatusOK, map[string]any{"migration": v})
+		}
+	}
+	return fault.New(fault.NotFound, "", "In-progress migration %s is not found for server %s.",
+		clip(c.R.PathValue("migration")), c.R.PathValue("id"))
+}
+
+// migrationsInProgress lists the migrations in progress of the server of the path (2.23).
+func (s *server) migrationsInProgress(c *call) ([]compute.Migration, error) {
 	if !c.version.Has(compute.ServerMigrations) {
-		return unknownPath(c)
+		return nil, unknownPath(c)
 	}
 	found, err := s.visibleServer(c, false)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	list, err := s.Store.Migrations(c.R.Context(), store.MigrationFilter{Server: found.ID})
 	if err != nil {
-		return err
+		return nil, err
 	}
 	views := []compute.Migration{}
 	for _, m := range list {
@@ -51,7 +78,7 @@ func (s *server) serverMigrations(c *call) error {
 			views = append(views, v)
 		}
 	}
-	return c.writeJSON(http.StatusOK, map[string]any{"migrations": views})
+	return views, nil
 }
 
 func (c *call) migration(m store.Migration) compute.Migration {

@@ -87,12 +87,14 @@ func TestPolicyGuardsEveryAction(t *testing.T) {
 	}
 }
 
-// TestPolicyFile applies a policy file: a caller with another role lists the servers of all projects, and owners may
-// not stop servers.
+// TestPolicyFile applies a policy file: a caller with another role lists the servers of all projects and reads the
+// limits and key pairs of others, and owners may not stop servers.
 func TestPolicyFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "policy.yaml")
 	const text = `"os_compute_api:servers:detail:get_all_tenants": "role:auditor"
 "os_compute_api:servers:stop": "rule:admin_api"
+"os_compute_api:limits:other_project": "role:auditor"
+"os_compute_api:os-keypairs:index": "user_id:%(user_id)s or role:auditor"
 `
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
@@ -113,6 +115,15 @@ func TestPolicyFile(t *testing.T) {
 	}
 	if r := h.ask("POST", "/v2.1/servers/"+id+"/action", `{"os-stop": null}`); r.status != 403 {
 		t.Errorf("%d %s", r.status, r.text)
+	}
+	for _, path := range []string{"/v2.1/limits?tenant_id=p1", "/v2.1/os-keypairs?user_id=ann"} {
+		for token, status := range map[string]int{"eve:audit": 200, "bob:p2": 403} {
+			roles := map[string]string{"eve:audit": "auditor", "bob:p2": "member"}[token]
+			r := h.ask("GET", path, "", "X-Auth-Token", token, "X-Roles", roles, "OpenStack-API-Version", "compute 2.61")
+			if r.status != status {
+				t.Errorf("%s for %s: %d %s, want %d", path, token, r.status, r.text, status)
+			}
+		}
 	}
 }
 

@@ -28,5 +28,7 @@ func (c *call) removeProject() {
 }
 
 func isResource(segment string) bool {
-	return slices.Contains([]string{"servers", "flavors", "os-migrations", "os-services"}, segment)
+	return slices.Contains([]string{"servers", "flavors", "os-migrations", "os-services", "os-keypairs",
+		"os-hypervisors", "os-hosts", "os-availability-zone", "os-quota-sets", "os-quota-class-sets", "limits",
+		"os-simple-tenant-usage", "os-aggregates", "os-server-groups", "os-agents"}, segment)
 }

@@ -70,6 +70,9 @@ func (s *server) act(c *call) error {
 			return c.writeStatus(http.StatusAccepted)
 		}
 		d, known := actionSpecs()[key]
+		if reason := unsupportedActions[key]; reason != "" {
+			return fault.New(fault.Invalid, "", "Berth does not support the action %s: %s", key, reason)
+		}
 		if !known {
 			return fault.New(fault.Invalid, "", "There is no such action: %s", clip(key))
 		}

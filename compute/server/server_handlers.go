@@ -97,6 +97,11 @@ func (s *server) showServer(c *call) error {
 	if err != nil {
 		return err
 	}
+	return s.writeServer(c, found)
+}
+
+// writeServer responds with one server in detail.
+func (s *server) writeServer(c *call, found lifecycle.Server) error {
 	hosts, err := s.hostStates(c.R.Context(), c)
 	if err != nil {
 		return err

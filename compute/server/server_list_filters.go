@@ -5,7 +5,6 @@ import (
 	"regexp"
 	"regexp/syntax"
 	"strings"
-	"time"
 
 	"github.com/openberth/berth/api/compute"
 	"github.com/openberth/berth/compute/lifecycle"
@@ -18,6 +17,7 @@ import (
 type serverQuery struct {
 	filter      store.ServerFilter
 	name        *regexp.Regexp // nil for any
+	tags        tagFilter
 	reservation string
 	none        bool // no server can match the filter
 }
@@ -26,14 +26,17 @@ func (w serverQuery) keeps(s lifecycle.Server) bool {
 	if w.name != nil && !w.name.MatchString(s.Name) {
 		return false
 	}
+	if !w.tags.keeps(s.Tags) {
+		return false
+	}
 	reservation, _ := reservationOf(s.ID)
 	return w.reservation == "" || w.reservation == reservation
 }
 
 // unsupportedFilters are filters of the API that Berth does not implement. They are refused, because ignoring them
 // would return the wrong servers.
-var unsupportedFilters = []string{"ip", "ip6", "image", "tags", "tags-any", "not-tags", "not-tags-any",
-	"changes-before", "locked", "key_name", "config_drive", "availability_zone", "vm_state", "task_state",
+var unsupportedFilters = []string{"ip", "ip6", "image", "changes-before", "locked", "key_name", "config_drive",
+	"availability_zone", "vm_state", "task_state",
 	"power_state", "uuid"}
 
 // readServerQuery reads the filters of a list. As in OpenStack, it ignores filters for admins if the caller is not one.
@@ -48,6 +51,9 @@ func (c *call) readServerQuery(q url.Values) (w serverQuery, err error) {
 			"and supports no other order; leave sort_key and sort_dir out")
 	}
 	w.filter = store.ServerFilter{Project: c.Who.Project, Flavor: q.Get("flavor"), User: q.Get("user_id")}
+	if c.version.Has(compute.Tags) {
+		w.tags = readTagFilter(q)
+	}
 	w.reservation = q.Get("reservation_id")
 	if w.name, err = nameFilter(q.Get("name")); err != nil {
 		return w, err
@@ -166,14 +172,4 @@ func longestLiteral(re *syntax.Regexp) string {
 		}
 	}
 	return best
-}
-
-func parseTime(text string) (time.Time, error) {
-	layouts := []string{time.RFC3339Nano, "2006-01-02T15:04:05.999999999", "2006-01-02 15:04:05.999999999", "2006-01-02"}
-	for _, layout := range layouts {
-		if t, err := time.Parse(layout, text); err == nil {
-			return t, nil
-		}
-	}
-	return time.Time{}, fault.New(fault.Invalid, "", "%q is not a valid time; write it as 2026-01-31T13:30:00Z", text)
 }

@@ -31,7 +31,7 @@ func TestStoreOnEveryDatabase(t *testing.T) {
 			{"subscriptions", subscriptions}, {"reports", reports},
 			{"clean requests", cleanRequests}, {"forget a host", forgetHost},
 			{"disabled hosts", disabledHosts}, {"bindings of hosts", bindings},
-			{"epochs", epochs}, {"removals", removals},
+			{"key pairs", keyPairs}, {"epochs", epochs}, {"removals", removals},
 		} {
 			t.Run(c.name, func(t *testing.T) { c.run(t, open(t, fresh(t))) })
 		}

@@ -132,6 +132,15 @@ func laterSchemaMigrations() []sqldb.Migration {
 			account VARCHAR(255) NOT NULL,
 			strategy VARCHAR(32) NOT NULL,
 			bound BIGINT NOT NULL`),
+		table("compute_keypairs", `
+			user_id VARCHAR(255) NOT NULL,
+			name VARCHAR(255) NOT NULL,
+			number BIGINT NOT NULL,
+			type VARCHAR(16) NOT NULL,
+			public_key TEXT NOT NULL,
+			fingerprint VARCHAR(255) NOT NULL,
+			created BIGINT NOT NULL,
+			PRIMARY KEY (user_id, name)`),
 	}
 }
 

@@ -23,8 +23,11 @@ type ServerFilter struct {
 	Flavor  string    // id
 	Deleted bool      // list only deleted servers
 	Since   time.Time // changed at or after this time, including deleted servers
-	Marker  string    // id of the last server of the previous page; fault.Invalid if it does not exist in Project
-	Limit   int       // 0 or more than MaxPage: MaxPage
+	// not deleted, or deleted at or after this time; not with Deleted
+	ExistedSince time.Time
+	CreatedUntil time.Time // created at or before this time
+	Marker       string    // id of the last server of the previous page; fault.Invalid if it does not exist in Project
+	Limit        int       // 0 or more than MaxPage: MaxPage
 }
 
 // Create stores new servers with revision 1, all or none. It returns fault.Conflict if an id exists already.
@@ -189,9 +192,14 @@ func (f ServerFilter) where() *where {
 	if !f.Since.IsZero() {
 		w.and("updated >= ?", micros(f.Since))
 	}
+	if !f.CreatedUntil.IsZero() {
+		w.and("created <= ?", micros(f.CreatedUntil))
+	}
 	switch {
 	case f.Deleted:
 		w.and("ended > 0")
+	case !f.ExistedSince.IsZero():
+		w.and("(ended = 0 OR ended >= ?)", micros(f.ExistedSince))
 	case f.Since.IsZero() && f.Status != "DELETED":
 		w.and("ended = 0")
 	}

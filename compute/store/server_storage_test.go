@@ -189,6 +189,9 @@ func lists(t *testing.T, s *store.Store) {
 		{store.ServerFilter{Name: "0%_s"}, "c"},
 		{store.ServerFilter{Name: "%"}, "c"},
 		{store.ServerFilter{Since: noon.Add(3 * time.Second)}, "d c"},
+		{store.ServerFilter{ExistedSince: noon.Add(time.Minute)}, "d c b a"},
+		{store.ServerFilter{ExistedSince: noon.Add(2 * time.Minute)}, "c b a"},
+		{store.ServerFilter{ExistedSince: noon.Add(time.Minute), CreatedUntil: noon.Add(3 * time.Second)}, "c b a"},
 	} {
 		got, err := s.Servers(ctx, x.filter)
 		must(t, err)

@@ -159,7 +159,7 @@ func testSupport() []Row {
 		{Package: "internal/archtest", Kind: TestSupport},
 		{Package: "internal/bench", Kind: TestSupport, Imports: []string{"…"}, Outside: []string{"github.com/google/uuid"}},
 		{Package: "internal/clienttest", Kind: TestSupport, Imports: []string{"internal/bench", "internal/databases",
-			"internal/keystone"}, Outside: []string{"github.com/gophercloud/gophercloud/v2"}},
+			"internal/glance", "internal/keystone"}, Outside: []string{"github.com/gophercloud/gophercloud/v2"}},
 		{Package: "internal/databases", Kind: TestSupport, Imports: []string{"fault", "internal/testenv"},
 			Outside: []string{"github.com/go-sql-driver/mysql", "github.com/jackc/pgx/v5"}},
 		{Package: "internal/stress", Kind: TestSupport, Imports: []string{"…"}},

@@ -1,6 +1,7 @@
-// Package clienttest tests Berth's Placement with existing clients: the `openstack` client, gophercloud and (with
-// the build tag nova, `make nova`) Nova. Each authenticates with a real Keystone, finds Placement in its catalog,
-// and uses a real `berth placement`. Where responses are compared, OpenStack's own Placement is in the same catalog.
+// Package clienttest tests Berth with existing clients: Placement with the `openstack` client, gophercloud and (with
+// the build tag nova, `make nova`) Nova, and compute with the `openstack` client. Each authenticates with a real
+// Keystone, finds Placement in its catalog, and uses a real `berth placement`. Where responses are compared,
+// OpenStack's own Placement is in the same catalog.
 package clienttest
 
 import (

@@ -20,16 +20,21 @@ type shell struct {
 	count int
 }
 
-// startShell starts a client as the administrator.
+// startShell starts a client as the administrator, with a microversion of Placement.
 func startShell(t *testing.T, c *Cloud, region, version string) *shell {
+	t.Helper()
+	return startShellWith(t, append(c.Credentials(region), "OS_PLACEMENT_API_VERSION="+version)...)
+}
+
+// startShellWith starts a client with these environment variables.
+func startShellWith(t *testing.T, environment ...string) *shell {
 	t.Helper()
 	program, err := exec.LookPath("openstack")
 	if err != nil {
 		t.Fatal("the openstack client is not installed: run `make tools`")
 	}
 	cmd := exec.CommandContext(t.Context(), program)
-	cmd.Env = append(os.Environ(), c.Credentials(region)...)
-	cmd.Env = append(cmd.Env, "OS_PLACEMENT_API_VERSION="+version, "PYTHONUNBUFFERED=1")
+	cmd.Env = append(append(os.Environ(), environment...), "PYTHONUNBUFFERED=1")
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		t.Fatal(err)

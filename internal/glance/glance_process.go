@@ -52,9 +52,10 @@ func Start(t testing.TB, k *keystone.Keystone) *Glance {
 	token := k.Admin(t)
 	k.Call(t, token, "POST", "/services", keystone.Doc{"service": keystone.Doc{"type": "image", "name": "glance"}},
 		http.StatusCreated, &service)
-	k.Call(t, token, "POST", "/endpoints", keystone.Doc{"endpoint": keystone.Doc{"service_id": service.Service.ID,
-		"interface": "internal", "region": k.Region,
-		"url": g.URL}}, http.StatusCreated, nil)
+	for _, kind := range []string{"internal", "public"} {
+		k.Call(t, token, "POST", "/endpoints", keystone.Doc{"endpoint": keystone.Doc{"service_id": service.Service.ID,
+			"interface": kind, "region": k.Region, "url": g.URL}}, http.StatusCreated, nil)
+	}
 	return g
 }
 

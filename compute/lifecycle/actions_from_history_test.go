@@ -1,0 +1,98 @@
+package lifecycle
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/openberth/berth/compute/schedule"
+)
+
+// names returns the names of the past actions.
+func names(s Server) (list []string) {
+	for _, a := range s.PastActions() {
+		list = append(list, a.Name)
+	}
+	return list
+}
+
+// TestPastActions performs every action and checks that the history is recognised as that action.
+func TestPastActions(t *testing.T) {
+	chosen := Chosen{Choices: []schedule.Choice{choice("b")}, Candidates: 1}
+	resized := []Event{ActionRequested{ID: "m", Action: Resize}, prepared, chosen, AllocationsMoved{},
+		GuestStopped{Host: "a", Consumer: "m"}, Claimed{Try: 2}, GuestStopped{Host: "a", Consumer: "m"},
+		GuestRunning{Host: "b", Consumer: "s"}}
+	stopped := []Event{ActionRequested{Action: Stop}, GuestStopped{Host: "a", Consumer: "s"}}
+	shelved := []Event{ActionRequested{Action: Shelve}, GuestGone{Host: "a", Consumer: "s"}, Released{}}
+	for _, c := range []struct {
+		name   string
+		events []Event
+		want   []string
+	}{
+		{"nothing", nil, nil},
+		{"stop and start", append(slices.Clone(stopped), ActionRequested{Action: Start}), []string{"stop", "start"}},
+		{"reboot", []Event{ActionRequested{Action: Reboot}}, []string{"reboot"}},
+		{"rebuild", []Event{ActionRequested{Action: Rebuild, Image: "i"}}, []string{"rebuild"}},
+		{"resize and confirm", append(slices.Clone(resized), ActionRequested{Action: Confirm}),
+			[]string{"resize", "confirmResize"}},
+		{"resize and revert", append(slices.Clone(resized), ActionRequested{Action: Revert}),
+			[]string{"resize", "revertResize"}},
+		{"migrate", []Event{ActionRequested{ID: "m", Action: Migrate}}, []string{"migrate"}},
+		{"live", []Event{ActionRequested{ID: "m", Action: Live}}, []string{"live-migration"}},
+		{"evacuate", []Event{ActionRequested{ID: "m", Action: Evacuate}}, []string{"evacuate"}},
+		{"shelve and unshelve", append(slices.Clone(shelved), ActionRequested{Action: Unshelve}),
+			[]string{"shelve", "unshelve"}},
+		{"delete", []Event{DeleteRequested{}}, []string{"delete"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := applyAll(ran(t), c.events...)
+			if got := names(s); !slices.Equal(got, append([]string{"create"}, c.want...)) {
+				t.Errorf("%v; history %+v", got, s.History)
+			}
+		})
+	}
+}
+
+// TestPastActionsFail checks that a failed action is shown as one, and a finished one as ended.
+func TestPastActionsFail(t *testing.T) {
+	s := applyAll(fresh(), Created{}, prepared, NoValidHost{Reason: "1 host: full"})
+	list := s.PastActions()
+	if len(list) != 1 || !list[0].Failed || !list[0].Ended {
+		t.Errorf("%+v", list)
+	}
+	s = applyAll(ran(t), ActionRequested{Action: Reboot})
+	if list = s.PastActions(); list[1].Failed || list[1].Ended || list[0].Failed || !list[0].Ended {
+		t.Errorf("%+v", list)
+	}
+	s = applyAll(ran(t), ActionRequested{Action: Stop},
+		GuestRefused{Host: "a", Consumer: "s", Message: "the disk is busy"})
+	if list = s.PastActions(); !list[1].Failed || !list[1].Ended {
+		t.Errorf("%+v", list)
+	}
+	s = applyAll(fresh(), Created{}, prepared, NoValidHost{Reason: "full"}, DeleteRequested{})
+	if got := names(s); !slices.Equal(got, []string{"create", "delete"}) {
+		t.Errorf("%v; history %+v", got, s.History)
+	}
+}
+
+// TestDetails checks that a change of the details changes nothing else, and when it is refused.
+func TestDetails(t *testing.T) {
+	s := ran(t)
+	later := noon.Add(time.Hour)
+	d := Details{Name: "new", Description: "d", Metadata: map[string]string{"a": "b"}, Tags: []string{"x"}}
+	changed := s.WithDetails(d, later)
+	if changed.Name != "new" || changed.Details().Tags[0] != "x" || !changed.Updated.Equal(later) ||
+		changed.Status() != s.Status() || len(changed.History) != len(s.History) {
+		t.Errorf("%+v", changed)
+	}
+	if why := s.RefuseChange("update instance metadata", true); why != "" {
+		t.Error(why)
+	}
+	busy := applyAll(s, ActionRequested{Action: Stop})
+	if busy.RefuseChange("x", true) == "" || busy.RefuseChange("x", false) != "" {
+		t.Errorf("%q, %q", busy.RefuseChange("x", true), busy.RefuseChange("x", false))
+	}
+	if fresh().RefuseChange("x", false) == "" {
+		t.Error("a server without a guest can be changed")
+	}
+}

@@ -1,0 +1,37 @@
+package lifecycle
+
+import (
+	"fmt"
+	"slices"
+	"time"
+)
+
+// Details is the part of a server that describes it. Its users may change it without an action on the guest.
+type Details struct {
+	Name, Description string
+	Metadata          map[string]string
+	Tags              []string // sorted
+}
+
+// Details returns the details of the server.
+func (s Server) Details() Details { return Details{s.Name, s.Description, s.Metadata, s.Tags} }
+
+// WithDetails returns the server with other details. now is the time of the change.
+func (s Server) WithDetails(d Details, now time.Time) Server {
+	s.Name, s.Description, s.Metadata, s.Tags = d.Name, d.Description, d.Metadata, d.Tags
+	s.Updated = now.UTC()
+	return s
+}
+
+// RefuseChange returns why metadata or tags of the server cannot be changed now, or an empty string if they can. what
+// completes "Cannot '…' instance". As in OpenStack, the guest must exist and be in order; idle means that no action may
+// be in progress either.
+func (s Server) RefuseChange(what string, idle bool) string {
+	if vm := s.VMState(); !slices.Contains([]string{"active", "stopped"}, vm) {
+		return fmt.Sprintf("Cannot '%s' instance %s while it is in vm_state %s", what, s.ID, vm)
+	}
+	if task := s.TaskState(); idle && task != "" {
+		return fmt.Sprintf("Cannot '%s' instance %s while it is in task_state %s", what, s.ID, task)
+	}
+	return ""
+}

@@ -1,0 +1,322 @@
+package server
+
+import (
+	"context"
+	"encoding/binary"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/google/uuid"
+
+	"github.com/openberth/berth/api/compute"
+	"github.com/openberth/berth/compute/lifecycle"
+	"github.com/openberth/berth/compute/schedule"
+	"github.com/openberth/berth/compute/store"
+	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/provider"
+	"github.com/openberth/berth/resource"
+)
+
+// hypervisor is a host as a hypervisor.
+type hypervisor struct {
+	schedule.Host
+	position int // in the list of all hosts, from 0: its service's id before 2.53
+	up       bool
+	status   string  // of its service: enabled or disabled
+	reason   *string // why it is disabled; nil: none is given
+}
+
+// hypervisors lists the hosts whose agents have reported, sorted by name.
+func (s *server) hypervisors(ctx context.Context) ([]hypervisor, error) {
+	hosts, dead, err := s.hostsAndDead(ctx)
+	if err != nil {
+		return nil, err
+	}
+	disabled, err := s.Store.DisabledHosts(ctx)
+	if err != nil {
+		return nil, err
+	}
+	list := make([]hypervisor, 0, len(hosts))
+	for i, h := range hosts {
+		status, reason := serviceStatusOf(disabled, h.Name)
+		up := !slices.Contains(dead, h.Name) && s.Conductor.SinceReport(h.Name) <= silence
+		list = append(list, hypervisor{h, i, up, status, reason})
+	}
+	return list, nil
+}
+
+// hypervisorID returns the id of a hypervisor: the UUID of its root provider since 2.53; before, the first 48 bits of
+// that UUID, so that the id does not change when hosts are added.
+func (c *call) hypervisorID(h hypervisor) any {
+	if c.version.Has(compute.ServiceUUID) {
+		return string(h.Provider)
+	}
+	id, err := uuid.Parse(string(h.Provider))
+	if err != nil {
+		return 0
+	}
+	return int64(binary.BigEndian.Uint64(id[:8]) >> 16)
+}
+
+// listHypervisors is GET /v2.1/os-hypervisors. Nova's rule is os_compute_api:os-hypervisors:list.
+func (s *server) listHypervisors(c *call) error {
+	return s.writeHypervisors(c, func(h hypervisor) (any, error) { return s.hypervisorRef(c, h) })
+}
+
+// detailHypervisors is GET /v2.1/os-hypervisors/detail. Nova's rule is os_compute_api:os-hypervisors:list-detail.
+func (s *server) detailHypervisors(c *call) error {
+	return s.writeHypervisors(c, func(h hypervisor) (any, error) { return s.hypervisor(c, h) })
+}
+
+// writeHypervisors writes the page of hypervisors that the query selects.
+func (s *server) writeHypervisors(c *call, view func(hypervisor) (any, error)) error {
+	list, err := s.hypervisors(c.R.Context())
+	if err != nil {
+		return err
+	}
+	q := c.R.URL.Query()
+	if part := q.Get("hypervisor_hostname_pattern"); part != "" && c.version.Has(compute.ServiceUUID) {
+		if list = withNamePart(list, part); len(list) == 0 {
+			return noHypervisors(part)
+		}
+	}
+	limit := len(list) // all, before there are pages
+	if c.version.Has(compute.HypervisorPages) {
+		var marker string
+		if limit, marker, err = c.readPage(q); err != nil {
+			return err
+		}
+		if marker != "" {
+			at := slices.IndexFunc(list, func(h hypervisor) bool { return c.hasID(h, marker) })
+			if at < 0 {
+				return fault.New(fault.Invalid, "", "marker [%s] not found", clip(marker))
+			}
+			list = list[at+1:]
+		}
+	}
+	body := map[string]any{}
+	if len(list) > limit {
+		if list = list[:limit]; limit > 0 {
+			body["hypervisors_links"] = c.nextLinks(limit, limit, c.idText(list[limit-1]))
+		}
+	}
+	views := make([]any, 0, len(list))
+	for _, h := range list {
+		v, err := view(h)
+		if err != nil {
+			return err
+		}
+		views = append(views, v)
+	}
+	body["hypervisors"] = views
+	return c.writeJSON(http.StatusOK, body)
+}
+
+// idText returns the id of a hypervisor as it is in paths.
+func (c *call) idText(h hypervisor) string {
+	switch id := c.hypervisorID(h).(type) {
+	case int64:
+		return strconv.FormatInt(id, 10)
+	case string:
+		return id
+	}
+	return ""
+}
+
+func (c *call) hasID(h hypervisor, id string) bool { return c.idText(h) == id }
+
+func withNamePart(list []hypervisor, part string) []hypervisor {
+	return slices.DeleteFunc(list, func(h hypervisor) bool { return !strings.Contains(h.Name, part) })
+}
+
+func noHypervisors(part string) error {
+	return fault.New(fault.NotFound, "", "No hypervisor matching '%s' could be found.", clip(part))
+}
+
+// searchHypervisors is GET /v2.1/os-hypervisors/{id}/search, and with servers GET …/{id}/servers (both until 2.52);
+// {id} is a part of the name. Nova's rules are os_compute_api:os-hypervisors:search and :servers.
+func (s *server) searchHypervisors(servers bool) func(*call) error {
+	return func(c *call) error {
+		if c.version.Has(compute.ServiceUUID) {
+			return unknownPath(c)
+		}
+		list, err := s.hypervisors(c.R.Context())
+		if err != nil {
+			return err
+		}
+		if list = withNamePart(list, c.R.PathValue("id")); len(list) == 0 {
+			return noHypervisors(c.R.PathValue("id"))
+		}
+		views := make([]compute.HypervisorRef, 0, len(list))
+		for _, h := range list {
+			v := c.hypervisorRef(h)
+			if servers {
+				if v.Servers, err = s.hypervisorServers(c.R.Context(), h.Name); err != nil {
+					return err
+				}
+			}
+			views = append(views, v)
+		}
+		return c.writeJSON(http.StatusOK, map[string]any{"hypervisors": views})
+	}
+}
+
+// findHypervisor returns the hypervisor of the path.
+func (s *server) findHypervisor(c *call) (hypervisor, error) {
+	list, err := s.hypervisors(c.R.Context())
+	if err != nil {
+		return hypervisor{}, err
+	}
+	for _, h := range list {
+		if c.hasID(h, c.R.PathValue("id")) {
+			return h, nil
+		}
+	}
+	return hypervisor{}, fault.New(fault.NotFound, "", "Hypervisor with ID '%s' could not be found.",
+		clip(c.R.PathValue("id")))
+}
+
+// showHypervisor is GET /v2.1/os-hypervisors/{id}. Nova's rule is os_compute_api:os-hypervisors:show.
+func (s *server) showHypervisor(c *call) error {
+	h, err := s.findHypervisor(c)
+	if err != nil {
+		return err
+	}
+	v, err := s.hypervisor(c, h)
+	if err != nil {
+		return err
+	}
+	return c.writeJSON(http.StatusOK, map[string]any{"hypervisor": v})
+}
+
+// hypervisorUptime is GET /v2.1/os-hypervisors/{id}/uptime. Nova's rule is os_compute_api:os-hypervisors:uptime.
+func (s *server) hypervisorUptime(c *call) error {
+	if _, err := s.findHypervisor(c); err != nil {
+		return err
+	}
+	return notImplemented("Berth does not implement the uptime of a hypervisor: agents do not report it")
+}
+
+// hypervisorStatistics is GET /v2.1/os-hypervisors/statistics. Nova's rule is
+// os_compute_api:os-hypervisors:statistics.
+func (s *server) hypervisorStatistics(c *call) error {
+	list, err := s.hypervisors(c.R.Context())
+	if err != nil {
+		return err
+	}
+	var sum compute.HypervisorStatistics
+	for _, h := range list {
+		a, err := s.hypervisorAmounts(c.R.Context(), h)
+		if err != nil {
+			return err
+		}
+		sum.Count++
+		sum.VCPUs, sum.VCPUsUsed = sum.VCPUs+a.VCPUs, sum.VCPUsUsed+a.VCPUsUsed
+		sum.RAM, sum.RAMUsed, sum.RAMFree = sum.RAM+a.RAM, sum.RAMUsed+a.RAMUsed, sum.RAMFree+a.RAMFree
+		sum.Disk, sum.DiskUsed, sum.DiskFree = sum.Disk+a.Disk, sum.DiskUsed+a.DiskUsed, sum.DiskFree+a.DiskFree
+		sum.Servers, sum.Workload = sum.Servers+a.Servers, sum.Workload+a.Workload
+	}
+	sum.DiskAvailable = &sum.DiskFree
+	return c.writeJSON(http.StatusOK, map[string]any{"hypervisor_statistics": sum})
+}
+
+// hypervisorRef returns the view of a hypervisor without detail.
+func (c *call) hypervisorRef(h hypervisor) compute.HypervisorRef {
+	v := compute.HypervisorRef{ID: c.hypervisorID(h), Hostname: h.Name, State: "down", Status: h.status}
+	if h.up {
+		v.State = "up"
+	}
+	return v
+}
+
+// hypervisorRef adds the servers if the query asks for them (2.53).
+func (s *server) hypervisorRef(c *call, h hypervisor) (v compute.HypervisorRef, err error) {
+	v = c.hypervisorRef(h)
+	if with, _ := parseBool(c.R.URL.Query().Get("with_servers")); with && c.version.Has(compute.ServiceUUID) {
+		v.Servers, err = s.hypervisorServers(c.R.Context(), h.Name)
+	}
+	return v, err
+}
+
+// hypervisor returns the view of a hypervisor in detail.
+func (s *server) hypervisor(c *call, h hypervisor) (v compute.Hypervisor, err error) {
+	if v.HypervisorRef, err = s.hypervisorRef(c, h); err != nil {
+		return v, err
+	}
+	v.Service = compute.HypervisorService{ID: h.position + 1, Host: h.Name, DisabledReason: h.reason}
+	if c.version.Has(compute.ServiceUUID) {
+		v.Service.ID = serviceID(h.Name)
+	}
+	v.Type, v.CPUInfo = "berth", any("")
+	if c.version.Has(compute.CPUInfoObject) {
+		v.CPUInfo = struct{}{}
+	}
+	v.HypervisorAmounts, err = s.hypervisorAmounts(c.R.Context(), h)
+	return v, err
+}
+
+// hypervisorServers lists the servers on a host.
+func (s *server) hypervisorServers(ctx context.Context, host string) ([]compute.HypervisorServer, error) {
+	var list []compute.HypervisorServer
+	err := s.eachServer(ctx, store.ServerFilter{Host: host}, func(one lifecycle.Server) {
+		list = append(list, compute.HypervisorServer{UUID: one.ID, Name: one.Name})
+	})
+	return list, err
+}
+
+// eachServer reads the servers that a filter selects, page by page.
+func (s *server) eachServer(ctx context.Context, f store.ServerFilter, visit func(lifecycle.Server)) error {
+	for {
+		list, err := s.Store.Servers(ctx, f)
+		if err != nil {
+			return err
+		}
+		for _, one := range list {
+			visit(one)
+		}
+		if len(list) < store.MaxPage {
+			return nil
+		}
+		f.Marker = list[len(list)-1].ID
+	}
+}
+
+// hypervisorAmounts returns what a host has and uses, from the inventories and usages of its providers in Placement.
+func (s *server) hypervisorAmounts(ctx context.Context, h hypervisor) (a compute.HypervisorAmounts, err error) {
+	total, used, err := s.placementAmounts(ctx, h.Provider)
+	if err != nil {
+		return a, err
+	}
+	err = s.eachServer(ctx, store.ServerFilter{Host: h.Name}, func(one lifecycle.Server) {
+		a.Servers++
+		if one.TaskState() != "" {
+			a.Workload++
+		}
+	})
+	a.VCPUs, a.VCPUsUsed = total["VCPU"]+total["PCPU"], used["VCPU"]+used["PCPU"]
+	a.RAM, a.RAMUsed, a.RAMFree = total["MEMORY_MB"], used["MEMORY_MB"], total["MEMORY_MB"]-used["MEMORY_MB"]
+	a.Disk, a.DiskUsed, a.DiskFree = total["DISK_GB"], used["DISK_GB"], total["DISK_GB"]-used["DISK_GB"]
+	a.DiskAvailable = &a.DiskFree
+	return a, err
+}
+
+// placementAmounts returns the totals and the usage of a host's root provider; nothing if Placement does not have it.
+func (s *server) placementAmounts(ctx context.Context, root provider.ID) (total, used resource.Amounts, err error) {
+	total = resource.Amounts{}
+	if s.Providers == nil {
+		return total, nil, nil
+	}
+	set, err := s.Providers.Inventories(ctx, root)
+	if err == nil {
+		used, err = s.Providers.Usages(ctx, root)
+	}
+	if fault.Is(err, fault.NotFound) {
+		return total, nil, nil
+	}
+	for class, inventory := range set.Inventories {
+		total[class] = inventory.Total
+	}
+	return total, used, err
+}
