@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"net"
 	"net/http"
 	"os"
 	"testing"
@@ -13,20 +14,24 @@ import (
 // A client that sends too slowly is disconnected.
 func TestSlowSenders(t *testing.T) {
 	lim := defaultLimits()
-	lim.headerTimeout, lim.readTimeout, lim.idleTimeout = 50*time.Millisecond, 100*time.Millisecond, 50*time.Millisecond
+	lim.headerTimeout, lim.readTimeout, lim.idleTimeout = time.Second, time.Second, time.Second // a handshake fits in
 	read := make(chan error, 1)
 	s := startServer(t, t.Context(), lim, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == "PUT" {
 			read <- second(io.ReadAll(r.Body))
 		}
 	}))
+	clients := map[string]net.Conn{}
 	for name, text := range map[string]string{
 		"the head":       "GET / HTTP/1.1\r\nHost:",
 		"nothing":        "",
 		"the body":       "PUT / HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\nhalf",
 		"a next request": "GET / HTTP/1.1\r\nHost: x\r\n\r\n",
 	} {
-		if _, err := io.Copy(io.Discard, s.raw(text)); err != nil { // ends when the server closes the connection
+		clients[name] = s.raw(text)
+	}
+	for name, client := range clients {
+		if _, err := io.Copy(io.Discard, client); err != nil { // ends when the server closes the connection
 			t.Errorf("%s: %v", name, err)
 		}
 	}
