@@ -77,7 +77,8 @@ func (c *Client) ProviderAllocations(ctx context.Context,
 func (c *Client) RootAllocations(ctx context.Context, id provider.ID) (
 	map[resource.ConsumerID]resource.Amounts, string, error) {
 	var doc ProviderAllocationsDoc
-	answer, err := c.REST.Do(ctx, "GET", providerPath(id, "/allocations"), nil, &doc)
+	answer, err := c.REST.WithHeader(TreeStateHeader, "wanted").Do(ctx, "GET", providerPath(id, "/allocations"), nil,
+		&doc)
 	if err != nil {
 		return nil, "", fault.Wrap("", "placement.ProviderAllocations", err)
 	}

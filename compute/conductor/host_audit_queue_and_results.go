@@ -148,8 +148,8 @@ func (a *auditor) auditHost(ctx context.Context, host schedule.Host) (Audit, err
 	return found, err
 }
 
-// unchanged reports whether the last audit of a whole host has found no difference, an audit of its root finds none now,
-// and no client has written allocations on its tree in between.
+// unchanged reports whether the last audit of a whole host has found no difference, an audit of its root finds none
+// now, and no client has written allocations on its tree in between.
 func (a *auditor) unchanged(ctx context.Context, host schedule.Host) (bool, error) {
 	a.mu.Lock()
 	last := a.last[host.Name]

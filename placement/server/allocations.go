@@ -47,7 +47,7 @@ func (c *call) providerAllocations() error {
 	if err != nil {
 		return err
 	}
-	if state != "" {
+	if state != "" && c.R.Header.Get(api.TreeStateHeader) != "" {
 		c.W.Header().Set(api.TreeStateHeader, string(state))
 	}
 	shares := make(map[resource.ConsumerID]object, len(all.Shares))

@@ -45,7 +45,8 @@ type Call struct {
 // Writes reports whether the call can change anything.
 func (c Call) Writes() bool {
 	switch c.Op {
-	case "ProviderByName", "Tree", "ProviderAllocations", "RootAllocations", "Allocation", "Inventories", "Usages", "Candidates":
+	case "ProviderByName", "Tree", "ProviderAllocations", "RootAllocations", "Allocation", "Inventories", "Usages",
+		"Candidates":
 		return false
 	}
 	return true
