@@ -172,17 +172,6 @@ func (c *guideCloud) follow(heading string) (out string) {
 	return out
 }
 
-// allFollowed checks that each block was followed.
-func (c *guideCloud) allFollowed() {
-	for heading, blocks := range c.sections {
-		for _, b := range blocks {
-			if !b.followed {
-				c.t.Errorf("the test does not follow a block of %q:\n%s", heading, b.text)
-			}
-		}
-	}
-}
-
 // shell runs a script on a machine, and returns what it prints.
 func (c *guideCloud) shell(machine, script string) (stdout, stderr string, err error) {
 	c.t.Helper()
@@ -225,17 +214,6 @@ func (c *guideCloud) documented(words string) {
 	if !strings.Contains(c.chapter, words) {
 		c.t.Errorf("the chapter does not have the message %q", words)
 	}
-}
-
-// logged waits until the log of a unit has these words, which the guide contains too.
-func (c *guideCloud) logged(words, machine, unit string) {
-	c.t.Helper()
-	c.documented(words)
-	eventually(c.t, "the log of "+unit+" on "+machine+" has "+words, func() bool {
-		text, err := os.ReadFile(c.machines[machine].Path("var/log/" + unit + ".log"))
-		must(c.t, err)
-		return strings.Contains(string(text), words)
-	})
 }
 
 // shownHost is a host of `berth host list`.
@@ -305,13 +283,58 @@ func (c *guideCloud) guests(host string) (names []string) {
 	return names
 }
 
-// eventually waits until holds returns true, at most ten minutes.
+// eventually waits until holds returns true, at most six minutes: a host is silent after four.
 func eventually(t *testing.T, what string, holds func() bool) {
 	t.Helper()
-	for end := time.Now().Add(10 * time.Minute); time.Now().Before(end); time.Sleep(200 * time.Millisecond) {
+	for end := time.Now().Add(6 * time.Minute); time.Now().Before(end); time.Sleep(200 * time.Millisecond) {
 		if holds() {
 			return
 		}
 	}
 	t.Fatalf("timeout: %s", what)
+}
+
+// build follows the chapter from the accounts to the first servers. Then both hosts have servers.
+func (c *guideCloud) build() {
+	c.t.Helper()
+	c.follow("Accounts")
+	c.follow("The controller")
+	c.follow("The accounts of people")
+	c.follow("The hosts")
+	out := c.follow("The first servers")
+	for _, want := range []string{"| web-1 | ACTIVE |", "| host1 |", "| host2 |"} {
+		if !strings.Contains(out, want) {
+			c.t.Errorf("no %q in\n%s", want, out)
+		}
+	}
+	for host, h := range c.hosts() {
+		if len(h.Conditions) > 0 || !h.Connected {
+			c.t.Errorf("%s: %+v", host, h)
+		}
+	}
+	for _, host := range []string{"host1", "host2"} {
+		c.ok("desk", "berth --os-cloud admin host disable "+host+"\n"+
+			"berth --os-cloud red server create beside-"+host+" --count 2 --flavor small --wait\n"+
+			"berth --os-cloud admin host enable "+host)
+	}
+	for _, host := range []string{"host1", "host2"} {
+		if on := c.serversOn(host); len(on) < 2 || len(on) != len(c.guests(host)) {
+			c.t.Errorf("%s has the servers %v and the guests %v", host, on, c.guests(host))
+		}
+	}
+}
+
+// stop stops all services and checks that each ends by itself, and that each block of the chapter was followed.
+func (c *guideCloud) stop() {
+	c.t.Helper()
+	c.ok("host1", "systemctl stop berth-agent")
+	c.ok("host2", "systemctl stop berth-agent")
+	c.ok("controller", "systemctl stop berth-compute berth-placement")
+	for heading, blocks := range c.sections {
+		for _, b := range blocks {
+			if !b.followed {
+				c.t.Errorf("the test does not follow a block of %q:\n%s", heading, b.text)
+			}
+		}
+	}
 }

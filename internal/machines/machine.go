@@ -101,7 +101,7 @@ func (m *Machine) Path(file string) string { return filepath.Join(m.dir, file) }
 // HOME and LANG.
 func (m *Machine) Command(script string, variables ...string) *exec.Cmd {
 	cmd := exec.CommandContext(m.t.Context(), "nsenter", "--target", m.pid, "--net", "--mount", "--uts", "--ipc", "--pid",
-		"--wd=/root", "sh", "-c", script)
+		"sh", "-c", "cd /root\n"+script)
 	cmd.Env = slices.Concat([]string{"HOME=/root", "LANG=C.UTF-8",
 		"PATH=/usr/local/bin:/usr/local/sbin:/usr/bin:/usr/sbin:/bin:/sbin"}, variables)
 	cmd.WaitDelay = 10 * time.Second

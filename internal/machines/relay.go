@@ -1,6 +1,7 @@
 package machines
 
 import (
+	"bufio"
 	"crypto/tls"
 	"encoding/json"
 	"io"
@@ -22,6 +23,9 @@ type Relay struct {
 	Rate              int           // bytes each second in each direction; 0: no limit
 }
 
+// listening is what a relay prints when it listens.
+const listening = "the relay listens\n"
+
 // StartRelay starts a relay on the machine, as a process of this program, whose TestMain calls RunRelay. It returns
 // when the relay listens.
 func (m *Machine) StartRelay(r Relay) {
@@ -29,7 +33,9 @@ func (m *Machine) StartRelay(r Relay) {
 	t.Helper()
 	conf, err := json.Marshal(r)
 	must(t, err)
-	cmd := m.Command("exec /usr/local/bin/berth", RelayVariable+"="+string(conf))
+	self, err := os.Executable() // in a directory that all machines share
+	must(t, err)
+	cmd := m.Command("exec '"+self+"'", RelayVariable+"="+string(conf))
 	var errs strings.Builder
 	cmd.Stderr = &errs
 	out, err := cmd.StdoutPipe()
@@ -39,7 +45,7 @@ func (m *Machine) StartRelay(r Relay) {
 		cmd.Process.Kill()
 		cmd.Wait()
 	})
-	if _, err := out.Read(make([]byte, 1)); err != nil {
+	if line, err := bufio.NewReader(out).ReadString('\n'); line != listening {
 		t.Fatalf("the relay does not start: %v\n%s", err, errs.String())
 	}
 }
@@ -61,7 +67,7 @@ func RunRelay(conf string) error {
 		}
 		l = tls.NewListener(l, &tls.Config{Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS12})
 	}
-	os.Stdout.WriteString("relay\n")
+	os.Stdout.WriteString(listening)
 	for {
 		conn, err := l.Accept()
 		if err != nil {
