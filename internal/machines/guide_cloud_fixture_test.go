@@ -313,11 +313,8 @@ func (c *guideCloud) build() {
 		}
 	}
 	for _, host := range []string{"host1", "host2"} {
-		c.ok("desk", "berth --os-cloud admin host disable "+host+"\n"+
-			"berth --os-cloud red server create beside-"+host+" --count 2 --flavor small --wait\n"+
-			"berth --os-cloud admin host enable "+host)
-	}
-	for _, host := range []string{"host1", "host2"} {
+		c.createOn(host, "first-of-"+host, "--wait")
+		c.createOn(host, "second-of-"+host, "--wait")
 		if on := c.serversOn(host); len(on) < 2 || len(on) != len(c.guests(host)) {
 			c.t.Errorf("%s has the servers %v and the guests %v", host, on, c.guests(host))
 		}

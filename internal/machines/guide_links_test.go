@@ -2,30 +2,64 @@ package machines
 
 import (
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
 )
 
-// startCut cuts the cable of host1. It deletes a server of it, and creates servers, of which some may be meant for
-// host1. It returns the name of the deleted server, and the guests of host1.
-func (c *guideCloud) startCut() (deleted string, guests []string) {
+// startCut cuts the cable of host1, deletes a server of it, and creates a server for it and one for host2, which
+// becomes ACTIVE. It returns the guests of host1, of which it has deleted one.
+func (c *guideCloud) startCut() (guests []string) {
 	c.t.Helper()
-	deleted, guests = c.serversOn("host1")[0], c.guests("host1")
+	guests = c.guests("host1")
 	c.machines["host1"].Unplug()
-	c.ok("desk", "berth --os-cloud red server delete "+deleted)
-	c.ok("desk", "berth --os-cloud red server create during --count 4 --flavor small")
-	eventually(c.t, "host2 continues to get servers", func() bool {
-		return slices.ContainsFunc(c.serversOn("host2"), func(name string) bool {
-			return strings.HasPrefix(name, "during")
-		})
-	})
-	return deleted, guests
+	c.ok("desk", "berth --os-cloud red server delete first-of-host1")
+	c.createOn("host1", "waits", "")
+	c.createOn("host2", "elsewhere", "--wait")
+	return guests
 }
 
-// endCut repairs the cable and waits until everything that was requested is done. No guest may have ended during the
-// cut.
-func (c *guideCloud) endCut(deleted string, guests []string) {
+// waitForSilence waits until host1, whose cable is cut, is shown as silent, and deletes one more server of it. The
+// server is no longer listed, but its guest remains.
+func (c *guideCloud) waitForSilence() {
+	c.t.Helper()
+	for _, state := range []string{"not connected for", "silent for"} {
+		c.documented(state)
+		eventually(c.t, "host1 is "+state, func() bool {
+			return regexp.MustCompile("(?m)^host1 +" + state).MatchString(c.ok("desk", "berth --os-cloud admin host list"))
+		})
+	}
+	if h := c.hosts()["host2"]; !h.Connected {
+		c.t.Errorf("host2 is not connected: %+v", h)
+	}
+	guests := c.guests("host1")
+	c.ok("desk", "berth --os-cloud red server delete second-of-host1")
+	if out := c.ok("desk", "berth --os-cloud red server list"); strings.Contains(out, "second-of-host1") {
+		c.t.Errorf("a server that was deleted on a silent host is listed:\n%s", out)
+	}
+	if now := c.guests("host1"); !slices.Equal(now, guests) {
+		c.t.Errorf("the guests of host1 changed while it was silent: %v, before %v", now, guests)
+	}
+}
+
+// createOn creates a server for a host: the other one is disabled.
+func (c *guideCloud) createOn(host, name, options string) {
+	c.t.Helper()
+	other := map[string]string{"host1": "host2", "host2": "host1"}[host]
+	c.ok("desk", "berth --os-cloud admin host disable "+other+"\n"+
+		"berth --os-cloud red server create "+name+" --flavor small "+options)
+	eventually(c.t, name+" is claimed on "+host, func() bool {
+		return slices.ContainsFunc(c.servers(), func(s shownServer) bool {
+			return s.Name == name && s.Host != nil && *s.Host == host
+		})
+	})
+	c.ok("desk", "berth --os-cloud admin host enable "+other)
+}
+
+// endCut repairs the cable and waits until everything that was requested is done: of the guests that host1 had before,
+// this number is deleted. No guest may have ended during the cut.
+func (c *guideCloud) endCut(deleted int, guests []string) {
 	c.t.Helper()
 	if now := c.guests("host1"); !slices.Equal(now, guests) {
 		c.t.Errorf("the guests of host1 changed while its cable was cut: %v, before %v", now, guests)
@@ -33,7 +67,7 @@ func (c *guideCloud) endCut(deleted string, guests []string) {
 	c.machines["host1"].Plug()
 	eventually(c.t, "the host is connected, and its servers are as requested", func() bool {
 		for _, s := range c.servers() {
-			if s.Name == deleted || s.Status != "ACTIVE" {
+			if s.Name == "first-of-host1" || s.Status != "ACTIVE" {
 				return false
 			}
 		}
@@ -45,8 +79,11 @@ func (c *guideCloud) endCut(deleted string, guests []string) {
 			kept++
 		}
 	}
-	if kept != len(guests)-1 {
-		c.t.Errorf("host1 kept %d of its %d guests, one of which was deleted", kept, len(guests))
+	if kept != len(guests)-deleted {
+		c.t.Errorf("host1 kept %d of its %d guests; %d were deleted", kept, len(guests), deleted)
+	}
+	if on := c.serversOn("host1"); !slices.Contains(on, "waits") {
+		c.t.Errorf("the server that was created while the cable was cut is not on host1: %v", on)
 	}
 }
 
@@ -62,13 +99,8 @@ func (c *guideCloud) slowLink() {
 	}
 	c.ok("host2", "systemctl restart berth-agent")
 	eventually(c.t, "host2 is connected", func() bool { return c.hosts()["host2"].Connected })
-	c.ok("desk", "berth --os-cloud admin host disable host1\n"+
-		"berth --os-cloud red server create slow --count 2 --flavor small --wait\n"+
-		"berth --os-cloud admin host enable host1")
-	if on := c.serversOn("host2"); !slices.Contains(on, "slow-1") || !slices.Contains(on, "slow-2") {
-		c.t.Errorf("host2 has the servers %v", on)
-	}
-	c.ok("desk", "berth --os-cloud red server delete slow-1 slow-2 --wait")
+	c.createOn("host2", "slow", "--wait")
+	c.ok("desk", "berth --os-cloud red server delete slow --wait")
 	log, err := os.ReadFile(c.machines["controller"].Path("var/log/berth-compute.log"))
 	must(c.t, err)
 	if !strings.Contains(string(log), "from=10.20.0.30:") {

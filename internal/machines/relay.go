@@ -68,6 +68,11 @@ func RunRelay(conf string) error {
 		l = tls.NewListener(l, &tls.Config{Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS12})
 	}
 	os.Stdout.WriteString(listening)
+	return r.serve(l)
+}
+
+// serve forwards the connections of a listener until that is closed.
+func (r Relay) serve(l net.Listener) error {
 	for {
 		conn, err := l.Accept()
 		if err != nil {
