@@ -33,6 +33,7 @@ type guideCloud struct {
 	sections map[string][]block // by heading; "" is the text before the first heading
 	machines map[string]*Machine
 	network  *Network
+	seen     []string // words of messages that the test has produced
 }
 
 // block is an sh block of the chapter.
@@ -208,9 +209,10 @@ func (c *guideCloud) fails(words, machine, script string) {
 	c.documented(words)
 }
 
-// documented checks that the chapter contains these words of a message.
+// documented checks that the chapter contains these words of a message, which the test produces.
 func (c *guideCloud) documented(words string) {
 	c.t.Helper()
+	c.seen = append(c.seen, words)
 	if !strings.Contains(c.chapter, words) {
 		c.t.Errorf("the chapter does not have the message %q", words)
 	}
@@ -321,12 +323,31 @@ func (c *guideCloud) build() {
 	}
 }
 
-// stop stops all services and checks that each ends by itself, and that each block of the chapter was followed.
+// checkMessages checks that the test has produced each message of the chapter's table, except the one of the other
+// strategy.
+func (c *guideCloud) checkMessages() {
+	c.t.Helper()
+	ofOther := map[string]string{"http_basic": "Keystone refuses the user", "keystone": "the name or the password is wrong"}
+	rows := regexp.MustCompile("(?m)^\\| (`.*?`) \\|").FindAllStringSubmatch(
+		strings.SplitN(c.chapter, "### When a step fails\n", 2)[1], -1)
+	for _, row := range rows {
+		produced := func(words string) bool { return strings.Contains(row[1], words) }
+		if !produced(ofOther[c.strategy]) && !slices.ContainsFunc(c.seen, produced) {
+			c.t.Errorf("the test does not produce the message %s", row[1])
+		}
+	}
+	if len(rows) < 10 {
+		c.t.Errorf("the table of messages has %d rows; has its form changed?", len(rows))
+	}
+}
+
+// stop stops all services and checks that each ends by itself, and that the test has followed the whole chapter.
 func (c *guideCloud) stop() {
 	c.t.Helper()
 	c.ok("host1", "systemctl stop berth-agent")
 	c.ok("host2", "systemctl stop berth-agent")
 	c.ok("controller", "systemctl stop berth-compute berth-placement")
+	c.checkMessages()
 	for heading, blocks := range c.sections {
 		for _, b := range blocks {
 			if !b.followed {

@@ -61,10 +61,11 @@ func (c *guideCloud) failingServices() {
 	c.fails("does not use TLS: http: server gave HTTP response to HTTPS client", "desk",
 		"berth --os-cloud admin --placement-url https://controller:8779 provider list")
 	c.ok("controller", "kill $(cat plain.pid)")
-	c.documented("other machines can reach this address, and their tokens and data are not encrypted")
+	const warning = "other machines can reach this address, and their tokens and data are not encrypted"
+	c.documented(warning)
 	log, err := os.ReadFile(c.machines["controller"].Path("root/plain.log"))
 	must(c.t, err)
-	if !strings.Contains(string(log), "other machines can reach this address, and their tokens and data are not encrypted") {
+	if !strings.Contains(string(log), warning) {
 		c.t.Errorf("no warning about a service without TLS:\n%s", log)
 	}
 }

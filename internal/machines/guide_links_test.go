@@ -113,8 +113,8 @@ func (c *guideCloud) renewCertificate() {
 	c.t.Helper()
 	c.ok("desk", "rm -f stop; touch requests\n"+
 		"(until [ -e stop ]; do\n"+
-		"curl -fsS --cacert /etc/berth/ca.pem https://controller:8774/healthz https://controller:8778/healthz -o /dev/null \\\n"+
-		"  -o /dev/null && echo done || echo lost\ndone) >requests 2>&1 &")
+		"curl -fsS --cacert /etc/berth/ca.pem https://controller:8774/healthz https://controller:8778/healthz \\\n"+
+		"  -o /dev/null -o /dev/null && echo done || echo lost\ndone) >requests 2>&1 &")
 	requests := func() string {
 		text, err := os.ReadFile(c.machines["desk"].Path("root/requests"))
 		must(c.t, err)

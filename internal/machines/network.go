@@ -1,5 +1,5 @@
-// Package machines runs machines for tests as Linux namespaces, connected by a switch with cables that a test can cut. It
-// needs root. Nothing is visible outside of the namespaces, and they end with the test, also when it is killed.
+// Package machines runs machines for tests as Linux namespaces, connected by a switch with cables that a test can cut.
+// It needs root. Nothing is visible outside of the namespaces, and they end with the test, also when it is killed.
 package machines
 
 import (
