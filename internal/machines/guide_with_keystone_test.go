@@ -15,6 +15,7 @@ import (
 // TestFromOneMachineToThreeWithKeystone follows the chapter with Keystone. It cuts a cable until the host is silent,
 // which takes four minutes.
 func TestFromOneMachineToThreeWithKeystone(t *testing.T) {
+	t.Parallel()
 	c := newGuideCloud(t, "keystone")
 	k := keystone.Start(t, "[DEFAULT]", "public_endpoint = https://controller:5000")
 	c.follow("")

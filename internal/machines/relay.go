@@ -82,9 +82,15 @@ func (r Relay) serve(l net.Listener) error {
 	}
 }
 
-// forward connects one connection to the target and closes both when one of them ends.
+// forward connects one connection to the target and closes both when one of them ends. It waits for the first bytes of
+// the client, because OpenStack's Keystone, as the tests start it, serves one connection at a time, also one without a
+// request.
 func (r Relay) forward(conn net.Conn) {
 	defer conn.Close()
+	client := bufio.NewReader(conn)
+	if _, err := client.Peek(1); err != nil {
+		return
+	}
 	network := "tcp"
 	if strings.HasPrefix(r.Target, "/") {
 		network = "unix"
@@ -95,12 +101,14 @@ func (r Relay) forward(conn net.Conn) {
 	}
 	defer target.Close()
 	ended := make(chan bool, 2)
-	for _, pair := range [][2]net.Conn{{conn, target}, {target, conn}} {
-		go func() {
-			r.copy(pair[1], pair[0])
-			ended <- true
-		}()
-	}
+	go func() {
+		r.copy(target, client)
+		ended <- true
+	}()
+	go func() {
+		r.copy(conn, target)
+		ended <- true
+	}()
 	<-ended
 }
 
