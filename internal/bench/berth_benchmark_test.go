@@ -4,13 +4,13 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
-	"os"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/openberth/berth/internal/app"
+	"github.com/openberth/berth/internal/databases"
 	"github.com/openberth/berth/internal/settings"
 )
 
@@ -218,21 +218,30 @@ func BenchmarkWrite(b *testing.B) {
 	}
 }
 
-// BenchmarkClaim claims and releases with 64 clients; an operation is one durable claim with its query.
+// BenchmarkClaim claims and releases with 64 clients, on each database with durable commits; an operation is one
+// durable claim with its query.
 func BenchmarkClaim(b *testing.B) {
-	dir := place(b)
-	databases := map[string]string{"sqlite": SQLite(dir)}
-	if url := os.Getenv("BERTH_BENCH_MARIADB"); url != "" {
-		databases["mariadb"] = url
+	for _, on := range []struct {
+		name string
+		url  func(b *testing.B) string
+	}{
+		{"SQLite", func(b *testing.B) string { return SQLite(place(b)) }},
+		{"MariaDB", func(b *testing.B) string { return databases.MariaDB(b, durable...).Database(b) }},
+		{"PostgreSQL", func(b *testing.B) string { return databases.PostgreSQL(b, durablePostgreSQL...).Database(b) }},
+	} {
+		b.Run(on.name, func(b *testing.B) { benchmarkClaim(b, on.url(b)) })
 	}
-	for name, database := range databases {
-		p := serve(b, place(b), database)
-		must(b, Names(p.Addr))
-		halls, err := Halls(p.Addr, 400)
-		must(b, err)
-		ledger := NewLedger(halls)
-		b.Run(name, func(b *testing.B) {
-			load(b, p, 64, 1, "claims", ledger.Claim)
+}
+
+func benchmarkClaim(b *testing.B, database string) {
+	p := serve(b, place(b), database)
+	must(b, Names(p.Addr))
+	halls, err := Halls(p.Addr, 400)
+	must(b, err)
+	ledger := NewLedger(halls)
+	for _, clients := range []int{1, 4, 64} {
+		b.Run(fmt.Sprintf("clients=%d", clients), func(b *testing.B) {
+			load(b, p, clients, 1, "claims", ledger.Claim)
 			_, refused := ledger.Counted()
 			b.ReportMetric(float64(refused), "refused")
 			must(b, ledger.Check(p.Addr))
