@@ -159,6 +159,15 @@ func unknownVariable(err error) bool {
 	return ok && e.Number == 1193 // ER_UNKNOWN_SYSTEM_VARIABLE
 }
 
+// IsSyntaxError reports whether the server does not understand a statement, for example because it is too old.
+func IsSyntaxError(err error) bool {
+	if e, ok := errors.AsType[*mysql.MySQLError](err); ok {
+		return e.Number == 1064 // ER_PARSE_ERROR
+	}
+	e, ok := errors.AsType[*pgconn.PgError](err)
+	return ok && e.Code == "42601" // syntax_error
+}
+
 // IsExisting reports whether err means that a table to be created exists. On PostgreSQL two concurrent creations
 // cause IsDuplicate instead.
 func IsExisting(err error) bool {

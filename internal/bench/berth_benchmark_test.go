@@ -222,18 +222,23 @@ func BenchmarkWrite(b *testing.B) {
 // durable claim with its query.
 func BenchmarkClaim(b *testing.B) {
 	for _, on := range []struct {
-		name string
-		url  func(b *testing.B) string
+		name  string
+		start func(b *testing.B) *databases.Server
 	}{
-		{"SQLite", func(b *testing.B) string { return SQLite(place(b)) }},
-		{"MariaDB", func(b *testing.B) string { return databases.MariaDB(b, durable...).Database(b) }},
-		{"PostgreSQL", func(b *testing.B) string { return databases.PostgreSQL(b, durablePostgreSQL...).Database(b) }},
+		{"SQLite", func(b *testing.B) *databases.Server { return nil }},
+		{"MariaDB", func(b *testing.B) *databases.Server { return databases.MariaDB(b, durable...) }},
+		{"PostgreSQL", func(b *testing.B) *databases.Server { return databases.PostgreSQL(b, durablePostgreSQL...) }},
 	} {
-		b.Run(on.name, func(b *testing.B) { benchmarkClaim(b, on.url(b)) })
+		b.Run(on.name, func(b *testing.B) { benchmarkClaim(b, on.start(b)) })
 	}
 }
 
-func benchmarkClaim(b *testing.B, database string) {
+// benchmarkClaim measures claims on a database of a server, or on SQLite if server is nil.
+func benchmarkClaim(b *testing.B, server *databases.Server) {
+	database := SQLite(place(b))
+	if server != nil {
+		database = server.Database(b)
+	}
 	p := serve(b, place(b), database)
 	must(b, Names(p.Addr))
 	halls, err := Halls(p.Addr, 400)
@@ -241,7 +246,17 @@ func benchmarkClaim(b *testing.B, database string) {
 	ledger := NewLedger(halls)
 	for _, clients := range []int{1, 4, 64} {
 		b.Run(fmt.Sprintf("clients=%d", clients), func(b *testing.B) {
+			var before, after time.Duration
+			if server != nil {
+				before, err = server.CPUTime()
+				must(b, err)
+			}
 			load(b, p, clients, 1, "claims", ledger.Claim)
+			if server != nil {
+				after, err = server.CPUTime()
+				must(b, err)
+				b.ReportMetric(float64((after-before).Microseconds())/float64(b.N), "database-cpu-µs/op")
+			}
 			_, refused := ledger.Counted()
 			b.ReportMetric(float64(refused), "refused")
 			must(b, ledger.Check(p.Addr))

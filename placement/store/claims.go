@@ -28,7 +28,7 @@ func (s *Store) PutAllocations(ctx context.Context, claims ...Claim) (change Cha
 	if err != nil {
 		return Change{}, fault.Wrap("", "placement.store.PutAllocations", err)
 	}
-	a, err := untilKnown(ctx, s.db, func() (claimAttempt, error) { return s.tryClaims(ctx, claims) },
+	a, err := untilKnown(ctx, s.db, func() (claimAttempt, error) { return s.attemptClaims(ctx, claims) },
 		func(ctx context.Context, a claimAttempt) (outcome, error) { return s.findClaims(ctx, claims, a) })
 	return a.change, err
 }
@@ -239,10 +239,10 @@ type inventoryUsage struct {
 // inventoryKey is one class on one provider, by their ids.
 type inventoryKey struct{ provider, class int64 }
 
-// findTargets reads the providers that claims name, with their inventories and usage, in one statement.
-func findTargets(ctx context.Context, tx *sqldb.Tx, claims []Claim) (claimTargets, error) {
+// readTargets reads providers with their inventories and usage, in one statement. Providers that do not exist are left
+// out.
+func readTargets(ctx context.Context, tx *sqldb.Tx, ids []provider.ID) (claimTargets, error) {
 	want := claimTargets{map[provider.ID]providerRow{}, map[resource.Class]int64{}, map[inventoryKey]*inventoryUsage{}}
-	ids := providersOfClaims(claims)
 	err := queryIn(ctx, tx,
 		"SELECT p.id, p.uuid, COALESCE(p.name, ''), COALESCE(p.generation, 0), r.uuid, k.id, COALESCE(k.name, ''), "+
 			"COALESCE(i.total, 0), COALESCE(i.reserved, 0), COALESCE(i.min_unit, 0), COALESCE(i.max_unit, 0), "+
@@ -265,6 +265,13 @@ func findTargets(ctx context.Context, tx *sqldb.Tx, claims []Claim) (claimTarget
 			}
 			return err
 		})
+	return want, err
+}
+
+// findTargets reads the providers and the classes that claims name.
+func findTargets(ctx context.Context, tx *sqldb.Tx, claims []Claim) (claimTargets, error) {
+	ids := providersOfClaims(claims)
+	want, err := readTargets(ctx, tx, ids)
 	if err == nil {
 		err = unknownNames("resource provider", ids, want.providers)
 	}
@@ -306,6 +313,30 @@ func (want claimTargets) fit(claims []Claim) error {
 		}
 	}
 	return nil
+}
+
+// grant counts claims as granted and reports true if they fit. Otherwise it changes nothing.
+func (want claimTargets) grant(claims []Claim) bool {
+	before := map[*inventoryUsage]int{}
+	for _, claim := range claims {
+		for id, amounts := range claim.Allocation {
+			for class := range amounts {
+				number, known := want.classes[class]
+				r := want.rooms[inventoryKey{want.providers[id].id, number}]
+				if !known || r == nil {
+					return false
+				}
+				before[r] = r.used
+			}
+		}
+	}
+	fits := want.fit(claims) == nil
+	if !fits {
+		for r, used := range before {
+			r.used = used
+		}
+	}
+	return fits
 }
 
 func (s *Store) allocationRows(claims []Claim, want claimTargets) (rows [][]any) {
