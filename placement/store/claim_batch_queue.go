@@ -47,7 +47,8 @@ type batchMember struct {
 	attempt claimAttempt
 	removal removal
 	began   time.Time
-	err     error // only of a COMMIT with an unknown outcome
+	err     error // a refusal, or that of a COMMIT with an unknown outcome
+	locked  bool  // not done, because another transaction has locked a provider
 }
 
 // consumers lists the consumers that the request changes.

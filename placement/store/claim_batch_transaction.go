@@ -15,13 +15,15 @@ import (
 
 // This file performs the requests of a batch in one transaction, with one statement for each table.
 //
-// A batch performs only requests that need no decision: claims of consumers that do not exist yet, which fit, on
-// providers that no other transaction has locked; and removals of consumers that have allocations. Every other
-// request is left out, and runs its own transaction after the batch: only that one refuses requests and waits for
-// locks. If the transaction of a batch fails, all of its requests do so.
+// A batch performs the frequent requests: claims of consumers that do not exist yet, on providers that no other
+// transaction has locked; and removals of consumers that have allocations. It refuses claims that do not fit. Every
+// other request is left out, and runs its own transaction after the batch: only that one waits for locks, replaces
+// allocations and returns the other errors. If the transaction of a batch fails, all of its requests do so.
 
-// batchAttempts is how often the transaction of a batch is run.
-const batchAttempts = 2
+const (
+	batchAttempts = 2 // how often the transaction of a batch is run
+	maxJoins      = 3 // how many batches a request joins while another transaction has locked its providers
+)
 
 // newBatchQueue returns a queue, or nil on SQLite, where sqldb lets transactions share a COMMIT.
 func newBatchQueue(s *Store) *batchQueue {
@@ -39,6 +41,12 @@ func (s *Store) attemptClaims(ctx context.Context, claims []Claim) (claimAttempt
 	m := &batchMember{ctx: ctx, claims: claims}
 	if err := s.batches.join(m); err != nil {
 		return m.attempt, err
+	}
+	for joined := 1; m.locked && joined < maxJoins; joined++ {
+		m = &batchMember{ctx: ctx, claims: claims}
+		if err := s.batches.join(m); err != nil {
+			return m.attempt, err
+		}
 	}
 	if m.done {
 		return m.attempt, s.watchMember("PutAllocations", m)
@@ -109,6 +117,14 @@ func (s *Store) runBatch(members []*batchMember) {
 	for _, m := range slices.Concat(b.claims, b.removals) {
 		m.done, m.err = true, err
 	}
+	for m, refusal := range b.refused {
+		if m.done = err == nil; m.done { // otherwise claims before it may not be committed
+			m.err = refusal
+		}
+	}
+	for _, m := range b.locked {
+		m.locked = true
+	}
 }
 
 // batchContext returns a context with the earliest deadline of the members. It is not cancelled when a client
@@ -133,11 +149,13 @@ type claimBatch struct {
 	tx       *sqldb.Tx
 	claims   []*batchMember // those that are performed
 	removals []*batchMember
+	locked   []*batchMember // those that are left out because of another transaction
+	refused  map[*batchMember]error
 	want     claimTargets
 }
 
 func newClaimBatch(s *Store, tx *sqldb.Tx, members []*batchMember) *claimBatch {
-	b := &claimBatch{store: s.withFixedClock(), tx: tx}
+	b := &claimBatch{store: s.withFixedClock(), tx: tx, refused: map[*batchMember]error{}}
 	for _, m := range members {
 		if len(m.claims) > 0 {
 			b.claims = append(b.claims, m)
@@ -177,7 +195,11 @@ func (b *claimBatch) lock(ctx context.Context) error {
 			return err
 		})
 	b.keep(func(m *batchMember) bool {
-		return !slices.ContainsFunc(providersOfClaims(m.claims), func(id provider.ID) bool { return !locked[id] })
+		if slices.ContainsFunc(providersOfClaims(m.claims), func(id provider.ID) bool { return !locked[id] }) {
+			b.locked = append(b.locked, m)
+			return false
+		}
+		return true
 	})
 	return err
 }
@@ -238,11 +260,17 @@ func (b *claimBatch) skipKnown(ctx context.Context) error {
 	return err
 }
 
-// judge reads the inventories and usages of the providers, and leaves out claims that do not fit beside those before
-// them.
+// judge reads the inventories and usages of the providers, and refuses claims that do not fit beside those before them.
+// It leaves out claims of classes that it has not read.
 func (b *claimBatch) judge(ctx context.Context) (err error) {
 	b.want, err = readTargets(ctx, b.tx, padded(b.providers()))
-	b.keep(func(m *batchMember) bool { return b.want.grant(m.claims) })
+	b.keep(func(m *batchMember) bool {
+		known, refusal := b.want.grant(m.claims)
+		if known && refusal != nil {
+			b.refused[m] = refusal
+		}
+		return known && refusal == nil
+	})
 	return err
 }
 

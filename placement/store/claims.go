@@ -315,28 +315,29 @@ func (want claimTargets) fit(claims []Claim) error {
 	return nil
 }
 
-// grant counts claims as granted and reports true if they fit. Otherwise it changes nothing.
-func (want claimTargets) grant(claims []Claim) bool {
+// grant counts claims as granted if they fit; otherwise it changes nothing and returns the refusal. known is false if
+// a claim names a class that none of the providers has.
+func (want claimTargets) grant(claims []Claim) (known bool, refusal error) {
 	before := map[*inventoryUsage]int{}
 	for _, claim := range claims {
 		for id, amounts := range claim.Allocation {
 			for class := range amounts {
 				number, known := want.classes[class]
-				r := want.rooms[inventoryKey{want.providers[id].id, number}]
-				if !known || r == nil {
-					return false
+				if !known {
+					return false, nil
 				}
-				before[r] = r.used
+				if r := want.rooms[inventoryKey{want.providers[id].id, number}]; r != nil {
+					before[r] = r.used
+				}
 			}
 		}
 	}
-	fits := want.fit(claims) == nil
-	if !fits {
+	if refusal = want.fit(claims); refusal != nil {
 		for r, used := range before {
 			r.used = used
 		}
 	}
-	return fits
+	return true, refusal
 }
 
 func (s *Store) allocationRows(claims []Claim, want claimTargets) (rows [][]any) {
