@@ -109,7 +109,7 @@ func (s *Store) runBatch(members []*batchMember) {
 		return b.perform(ctx)
 	})
 	if sqldb.IsSyntaxError(err) {
-		s.batches.off.Store(true) // the server is too old for SKIP LOCKED
+		s.batches.off.Store(true) // the server is too old for SKIP LOCKED, or MySQL, which has no RETURNING
 	}
 	if err != nil && !sqldb.IsUnknown(err) {
 		return
@@ -172,7 +172,7 @@ func (b *claimBatch) perform(ctx context.Context) error {
 	if err := b.tx.SeeCommits(ctx); err != nil {
 		return err
 	}
-	for _, phase := range []func(context.Context) error{b.lock, b.remove, b.skipKnown, b.judge, b.write, b.readFirst} {
+	for _, phase := range []func(context.Context) error{b.lock, b.remove, b.skipKnown, b.judge, b.write} {
 		if err := phase(ctx); err != nil {
 			return err
 		}
@@ -302,45 +302,51 @@ func (b *claimBatch) write(ctx context.Context) error {
 		}
 		m.attempt.change = Change{Roots: roots(list...), Used: ids(list...)}
 	}
-	return insert(ctx, b.tx, "allocations", "created_at, resource_provider_id, consumer_id, resource_class_id, used",
-		b.store.allocationRows(all, b.want))
+	return b.insertAllocations(ctx, b.store.allocationRows(all, b.want))
 }
 
 // raise adds to the generations of providers, which are locked.
 func (b *claimBatch) raise(ctx context.Context, times map[provider.ID]int) error {
-	byCount := map[int][]int64{}
-	for id, n := range times {
-		byCount[n] = append(byCount[n], b.want.providers[id].id)
-	}
-	for _, n := range slices.Sorted(maps.Keys(byCount)) {
-		for part := range chunks(padded(byCount[n])) {
-			if _, err := b.tx.Exec(ctx, "UPDATE resource_providers SET generation = generation + ?, updated_at = ? "+
-				"WHERE id IN ("+placeholders(len(part))+")",
-				append([]any{n, b.store.now()}, toAny(part)...)...); err != nil {
-				return err
-			}
+	number := map[sqldb.Dialect]string{sqldb.MySQL: "CAST(? AS SIGNED)", sqldb.PostgreSQL: "CAST(? AS INTEGER)"}
+	for part := range chunks(padded(slices.Sorted(maps.Keys(times)))) {
+		args, rows := []any{}, make([]any, len(part))
+		for i, id := range part {
+			rows[i] = b.want.providers[id].id
+			args = append(args, rows[i], times[id])
+		}
+		query := "UPDATE resource_providers SET generation = generation + CASE id" +
+			strings.Repeat(" WHEN ? THEN "+number[b.tx.Dialect], len(part)) + " END, updated_at = ? WHERE id IN (" +
+			placeholders(len(part)) + ")"
+		if _, err := b.tx.Exec(ctx, query, slices.Concat(args, []any{b.store.now()}, rows)...); err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
-// readFirst reads the id of the first allocation of each request, which shows later whether the transaction was
+// insertAllocations inserts rows and sets the first one of each request, which shows later whether the transaction was
 // committed.
-func (b *claimBatch) readFirst(ctx context.Context) error {
+func (b *claimBatch) insertAllocations(ctx context.Context, rows [][]any) error {
 	first := map[resource.ConsumerID]int64{}
-	err := queryIn(ctx, b.tx, "SELECT consumer_id, MIN(id) FROM allocations WHERE consumer_id IN (%) GROUP BY "+
-		"consumer_id", padded(consumersOfClaims(b.all())), func(rows *sql.Rows) error {
-		var id resource.ConsumerID
-		var row int64
-		err := rows.Scan(&id, &row)
-		first[id] = row
-		return err
-	})
+	for part := range chunks(rows) {
+		query, values := insertStatement("allocations",
+			"created_at, resource_provider_id, consumer_id, resource_class_id, used", part)
+		err := queryEach(ctx, b.tx, query+" RETURNING consumer_id, id", values, func(rows *sql.Rows) error {
+			var consumer resource.ConsumerID
+			var id int64
+			err := rows.Scan(&consumer, &id)
+			first[consumer] = id
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
 	for _, m := range b.claims {
 		consumer := m.claims[0].Consumer
 		m.attempt.first = firstRow{first[consumer], consumer}
 	}
-	return err
+	return nil
 }
 
 // keep leaves out the requests that is does not accept.
