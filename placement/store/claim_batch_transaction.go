@@ -74,7 +74,8 @@ func (s *Store) attemptRemoval(ctx context.Context, consumer resource.ConsumerID
 // canBatch reports whether a batch may be able to perform claims, as far as the claims alone show.
 func canBatch(claims []Claim) bool {
 	for _, c := range claims {
-		if len(c.Allocation) == 0 || c.Generation != nil || !isPlainText(string(c.Consumer)) || !isPlainText(c.Project) ||
+		if len(c.Allocation) == 0 || c.Generation != nil || c.TreeState != "" || !isPlainText(string(c.Consumer)) ||
+			!isPlainText(c.Project) ||
 			!isPlainText(c.User) || !isPlainText(c.ConsumerType) {
 			return false
 		}
@@ -119,7 +120,7 @@ func (s *Store) runBatch(members []*batchMember) {
 	}
 	for m, refusal := range b.refused {
 		if m.done = err == nil; m.done { // otherwise claims before it may not be committed
-			m.err = refusal
+			m.err, m.attempt = refusal, claimAttempt{}
 		}
 	}
 	for _, m := range b.locked {
