@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"slices"
+	"strings"
 	"syscall"
 	"time"
 
@@ -164,8 +165,11 @@ func IsSyntaxError(err error) bool {
 	if e, ok := errors.AsType[*mysql.MySQLError](err); ok {
 		return e.Number == 1064 // ER_PARSE_ERROR
 	}
-	e, ok := errors.AsType[*pgconn.PgError](err)
-	return ok && e.Code == "42601" // syntax_error
+	if e, ok := errors.AsType[*pgconn.PgError](err); ok {
+		return e.Code == "42601" // syntax_error
+	}
+	e, ok := errors.AsType[*sqlite.Error](err) // which has no code of its own for this
+	return ok && e.Code() == sqlite3.SQLITE_ERROR && strings.Contains(e.Error(), "syntax error")
 }
 
 // IsExisting reports whether err means that a table to be created exists. On PostgreSQL two concurrent creations

@@ -337,3 +337,18 @@ func TestWatchReportsRequestsOfBatches(t *testing.T) {
 			"PutAllocations 1 true": 1})
 	})
 }
+
+// A server that does not understand the statements of a batch runs single transactions from then on.
+func TestOldServerRunsNoBatches(t *testing.T) {
+	s := openStore(t, databases.SQLite(t)) // SQLite has no SKIP LOCKED
+	s.batches = &batchQueue{run: s.runBatch}
+	host(t, s, 1, 0)
+	got, done := inOneBatch(t, s, putting(claim(500, 1, 1)), putting(claim(501, 1, 1)))
+	equal(t, "done", done, 0)
+	equal(t, "errors", errorsOf(got), []string{fine, fine})
+	if s.batches.usable() {
+		t.Error("the store uses batches that its server does not understand")
+	}
+	ok(t, putOne(t.Context(), s, claim(502, 1, 1)))
+	equal(t, "used", must(s.ProviderUsages(t.Context(), id(1))).Used["VCPU"], 3)
+}
