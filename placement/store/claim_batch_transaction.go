@@ -209,16 +209,11 @@ func (b *claimBatch) lock(ctx context.Context) error {
 func (b *claimBatch) remove(ctx context.Context) error {
 	held := map[resource.ConsumerID][]providerRow{}
 	numbers := map[resource.ConsumerID]int64{}
-	consumers := make([]resource.ConsumerID, len(b.removals))
-	for i, m := range b.removals {
-		consumers[i] = m.removed
-	}
-	consumers = padded(consumers)
 	err := queryIn(ctx, b.tx,
 		"SELECT DISTINCT a.consumer_id, COALESCE(c.id, 0), p.id, p.uuid, p.generation, r.uuid FROM allocations a "+
 			"JOIN resource_providers p ON p.id = a.resource_provider_id "+
 			"JOIN resource_providers r ON r.id = p.root_provider_id "+
-			"LEFT JOIN consumers c ON c.uuid = a.consumer_id WHERE a.consumer_id IN (%)", consumers,
+			"LEFT JOIN consumers c ON c.uuid = a.consumer_id WHERE a.consumer_id IN (%)", b.removed(),
 		func(rows *sql.Rows) error {
 			var id resource.ConsumerID
 			var row int64
@@ -235,14 +230,20 @@ func (b *claimBatch) remove(ctx context.Context) error {
 		list := held[m.removed]
 		m.removal = removal{row: numbers[m.removed], change: Change{Roots: roots(list...), Used: ids(list...)}}
 	}
-	if len(b.removals) == 0 {
-		return nil
-	}
-	if err := execIn(ctx, b.tx, "DELETE FROM allocations WHERE consumer_id IN (%)", consumers); err != nil {
+	if err := execIn(ctx, b.tx, "DELETE FROM allocations WHERE consumer_id IN (%)", b.removed()); err != nil {
 		return err
 	}
 	return execIn(ctx, b.tx, "DELETE FROM consumers WHERE uuid IN (%) AND NOT EXISTS (SELECT 1 FROM allocations a "+
-		"WHERE a.consumer_id = consumers.uuid)", consumers)
+		"WHERE a.consumer_id = consumers.uuid)", b.removed())
+}
+
+// removed lists the consumers of the removals.
+func (b *claimBatch) removed() []resource.ConsumerID {
+	list := make([]resource.ConsumerID, len(b.removals))
+	for i, m := range b.removals {
+		list[i] = m.removed
+	}
+	return padded(list)
 }
 
 // skipKnown leaves out claims of consumers that exist.

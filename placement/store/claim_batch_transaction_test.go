@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"sync"
 	"testing"
 
 	"github.com/openberth/berth/fault"
@@ -289,24 +290,39 @@ func TestBatchLostAtCommit(t *testing.T) {
 			on, c := 10*n, 500+10*n
 			ok(t, putOne(t.Context(), direct, claim(c, on+3, 1)))
 			others := map[int]func(){
-				on + 1: func() { ok(t, putOne(t.Context(), direct, claim(c+8, on+1, 1))) },
-				on + 2: func() { _, err := direct.DeleteAllocations(t.Context(), consumer(c+2)); _ = err },
-			}
-			err := loseCommit(t, s, proxy, databases.Cut{LoseResponse: received}, func() {
-				for _, i := range slices.Sorted(maps.Keys(others)) {
-					others[i]()
-				}
-			}, func() error {
-				got, _ := inOneBatch(t, s, putting(claim(c+1, on+1, 2)), putting(claim(c+2, on+2, 3)), deleting(c))
-				for i, r := range got {
-					// If it was committed, another client has removed the second claim since: nothing shows that it was made.
-					if r.err != nil && (i != 1 || !received || fault.CodeOf(r.err) != CodeUnknownOutcome) {
-						t.Errorf("received %t: request %d: %v", received, i, r.err)
+				on + 1: func() {
+					if err := putOne(t.Context(), direct, claim(c+8, on+1, 1)); err != nil {
+						t.Error(err)
 					}
+				},
+				on + 2: func() {
+					_, err := direct.DeleteAllocations(t.Context(), consumer(c+2))
+					if received != (err == nil) { // without the COMMIT it has no allocations
+						t.Error(err)
+					}
+				},
+			}
+			var once sync.Once
+			s.Watch = func(r Run) {
+				if sqldb.IsUnknown(r.Err) {
+					once.Do(func() { // the requests wait for it before they find their outcomes
+						for _, i := range slices.Sorted(maps.Keys(others)) {
+							others[i]()
+						}
+					})
 				}
-				return nil
-			})
-			ok(t, err)
+			}
+			cuts := proxy.Broken()
+			proxy.Break(databases.Cut{Word: commit(s), LoseResponse: received})
+			got, _ := inOneBatch(t, s, putting(claim(c+1, on+1, 2)), putting(claim(c+2, on+2, 3)), deleting(c))
+			s.Watch = nil
+			equal(t, "cuts", proxy.Broken(), cuts+1)
+			for i, r := range got {
+				// If it was committed, another client has removed the second claim since: nothing shows that it was made.
+				if r.err != nil && (i != 1 || !received || fault.CodeOf(r.err) != CodeUnknownOutcome) {
+					t.Errorf("received %t: request %d: %v", received, i, r.err)
+				}
+			}
 			used := func(i int) int { return must(direct.ProviderUsages(t.Context(), id(on+i))).Used["VCPU"] }
 			equal(t, "used", []int{used(1), used(3)}, []int{3, 0})
 			if got := used(2); got != 3 && !(received && got == 0) {
