@@ -57,7 +57,7 @@ func TestSyntaxErrors(t *testing.T) {
 	databases.Each(t, func(t *testing.T, fresh func(testing.TB) string) {
 		db := open(t, fresh(t))
 		for statement, want := range map[string]bool{"SELECT n FROM thing FOR LATER": true,
-			"SELECT nothing FROM thing": false, "SELECT n FROM nothing": false} {
+			"SELECT absent FROM thing": false, "SELECT n FROM absent": false} {
 			err := db.Read(t.Context(), func(tx *Tx) error {
 				rows, err := tx.Query(t.Context(), statement)
 				if err == nil {

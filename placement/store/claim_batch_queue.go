@@ -12,23 +12,25 @@ import (
 
 const (
 	maxBatchMembers = 64                     // the largest number of requests that share one transaction
+	maxSingles      = 4                      // how many requests run their own transactions at the same time
 	longTransaction = 100 * time.Millisecond // after which the queue does not wait for a transaction any more
 )
 
 // batchQueue lets claims and removals of many clients share transactions on MariaDB and PostgreSQL, where each
 // statement and each COMMIT costs more than its rows.
 //
-// One transaction runs at a time. A request that finds none running runs its own transaction at once, so a single
-// client never waits. Requests that arrive meanwhile wait; all that wait when the transaction ends become the members
-// of the next one. A transaction that takes longer than longTransaction, for example because another process holds a
-// lock, does not delay the requests behind it.
+// A request runs its own transaction at once if no batch runs and fewer than maxSingles others do so: a few clients
+// never wait. Other requests wait; when a transaction ends, all that wait become the members of the next batch. One
+// batch runs at a time. A transaction that takes longer than longTransaction, for example because another process holds
+// a lock, does not delay the requests behind it.
 type batchQueue struct {
 	run func([]*batchMember) // runs one transaction for several members and sets their results
 
 	off atomic.Bool // the server cannot run batches
 
 	mu      sync.Mutex
-	running bool // a transaction runs that the queue waits for
+	singles int  // transactions of single requests that the queue waits for
+	batch   bool // the queue waits for a batch
 	waiting []*batchMember
 }
 
@@ -59,21 +61,22 @@ func (m *batchMember) consumers() []resource.ConsumerID {
 	return consumersOfClaims(m.claims)
 }
 
-// batchSlot is the right to run the transaction that the queue waits for.
+// batchSlot is the right to run a transaction that the queue waits for.
 type batchSlot struct {
-	queue *batchQueue
 	timer *time.Timer
+	end   func()
 }
 
-// newSlot returns a slot, which is released after longTransaction at the latest. The caller has set running.
-func (q *batchQueue) newSlot() *batchSlot {
-	return &batchSlot{q, time.AfterFunc(longTransaction, q.runNext)}
+// newSlot returns a slot, which is released after longTransaction at the latest. The caller has counted it.
+func (q *batchQueue) newSlot(batch bool) *batchSlot {
+	end := func() { q.ended(batch) }
+	return &batchSlot{time.AfterFunc(longTransaction, end), end}
 }
 
 // release lets the next transaction run, unless the slot was released before.
 func (l *batchSlot) release() {
 	if l.timer.Stop() {
-		l.queue.runNext()
+		l.end()
 	}
 }
 
@@ -82,10 +85,10 @@ func (l *batchSlot) release() {
 func (q *batchQueue) join(m *batchMember) error {
 	m.finished = make(chan struct{})
 	q.mu.Lock()
-	if !q.running {
-		q.running = true
+	if !q.batch && len(q.waiting) == 0 && q.singles < maxSingles {
+		q.singles++
 		q.mu.Unlock()
-		m.slot = q.newSlot()
+		m.slot = q.newSlot(false)
 		return nil
 	}
 	q.waiting = append(q.waiting, m)
@@ -122,13 +125,13 @@ func (q *batchQueue) withdraw(m *batchMember) bool {
 	return false
 }
 
-// runNext starts the next transaction, if requests wait.
-func (q *batchQueue) runNext() {
-	members := q.next()
+// ended records the end of a batch or of another transaction, and starts the next one if requests wait.
+func (q *batchQueue) ended(batch bool) {
+	members := q.next(batch)
 	if len(members) == 0 {
 		return
 	}
-	slot := q.newSlot()
+	slot := q.newSlot(len(members) > 1)
 	if len(members) == 1 {
 		members[0].slot = slot
 		close(members[0].finished)
@@ -155,11 +158,19 @@ func (q *batchQueue) runMembers(members []*batchMember) {
 	q.run(members)
 }
 
-// next removes the members of the next batch from the queue: the oldest first, and no two of the same consumer. If
-// none waits, it clears running.
-func (q *batchQueue) next() (members []*batchMember) {
+// next counts the end of a batch or of another transaction, and the beginning of the next one. It removes its members
+// from the queue: the oldest first, and no two of the same consumer. While a batch runs there are none.
+func (q *batchQueue) next(batch bool) (members []*batchMember) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	if batch {
+		q.batch = false
+	} else {
+		q.singles--
+	}
+	if q.batch {
+		return nil
+	}
 	taken := map[resource.ConsumerID]bool{}
 	var left []*batchMember
 	for _, m := range q.waiting {
@@ -179,6 +190,11 @@ func (q *batchQueue) next() (members []*batchMember) {
 		}
 		members = append(members, m)
 	}
-	q.waiting, q.running = left, len(members) > 0
+	q.waiting = left
+	if len(members) == 1 {
+		q.singles++
+	} else {
+		q.batch = len(members) > 1
+	}
 	return members
 }

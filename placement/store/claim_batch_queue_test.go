@@ -29,11 +29,21 @@ func (q *batchQueue) length() int {
 	return len(q.waiting)
 }
 
-// hold lets all requests wait until runNext is called, as if a transaction were running.
+// hold lets all requests wait until free is called, as if a batch were running.
 func (q *batchQueue) hold() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.running = true
+	q.batch = true
+}
+
+// free starts the next batch after hold.
+func (q *batchQueue) free() { q.ended(true) }
+
+// idle reports whether no transaction runs.
+func (q *batchQueue) idle() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return !q.batch && q.singles == 0
 }
 
 // joinAll lets members join a held queue in this order, and returns a function that waits for their results.
@@ -69,25 +79,28 @@ func recordedQueue() (q *batchQueue, batches chan []*batchMember) {
 
 func removing(n int) *batchMember { return &batchMember{removed: consumer(n)} }
 
-// The first request runs at once. Those that wait for it run together, in their order.
+// A few requests run at once. Those that wait for a batch run together, in their order.
 func TestWaitingRequestsShareOneTransaction(t *testing.T) {
 	q, batches := recordedQueue()
-	first := removing(500)
-	first.ctx = t.Context()
-	ok(t, q.join(first))
-	if first.done || first.slot == nil {
-		t.Fatalf("the first request does not run its own transaction: %+v", first)
+	for range maxSingles {
+		m := removing(500)
+		m.ctx = t.Context()
+		ok(t, q.join(m))
+		if m.done || m.slot == nil {
+			t.Fatalf("the request does not run its own transaction: %+v", m)
+		}
+		defer q.leave(m)
 	}
-	q.leave(first)
 	q.hold()
 	members := []*batchMember{removing(501), {claims: []Claim{claim(502, 1, 1), claim(503, 1, 1)}}, removing(504)}
 	wait := joinAll(t, q, members...)
-	q.runNext()
+	q.free()
 	equal(t, "errors", wait(), []error{nil, nil, nil})
 	if got := <-batches; !slices.Equal(got, members) {
 		t.Errorf("the batch is %v, want %v", got, members)
 	}
-	await(t, "end", func() bool { q.mu.Lock(); defer q.mu.Unlock(); return !q.running })
+	await(t, "end", func() bool { q.mu.Lock(); defer q.mu.Unlock(); return !q.batch })
+	await(t, "slots", q.idle) // at the latest after longTransaction
 	last := removing(505)
 	last.ctx = t.Context()
 	ok(t, q.join(last))
@@ -119,11 +132,11 @@ func TestBatchesHaveEachConsumerOnce(t *testing.T) {
 	for n := range maxBatchMembers - 2 {
 		want = append(want, consumer(600+n))
 	}
-	equal(t, "first batch", names(q.next()), want)
-	equal(t, "second batch", names(q.next()), []resource.ConsumerID{consumer(500), consumer(501),
+	equal(t, "first batch", names(q.next(true)), want)
+	equal(t, "second batch", names(q.next(true)), []resource.ConsumerID{consumer(500), consumer(501),
 		consumer(600 + maxBatchMembers - 2), consumer(600 + maxBatchMembers - 1)})
-	equal(t, "third batch", names(q.next()), []resource.ConsumerID{consumer(501)})
-	if !q.running || len(q.next()) != 0 || q.running {
+	equal(t, "third batch", names(q.next(true)), []resource.ConsumerID{consumer(501)})
+	if !q.idle() && q.singles != 1 || len(q.next(false)) != 0 || !q.idle() {
 		t.Error("the queue does not end")
 	}
 }
@@ -138,7 +151,7 @@ func TestCancelledRequestLeavesTheQueue(t *testing.T) {
 	wait := joinAll(t, q, gone, removing(501), removing(502))
 	cancel(errors.New("the client has disconnected"))
 	await(t, "leaving", func() bool { return q.length() == 2 })
-	q.runNext()
+	q.free()
 	all := wait()
 	refused(t, all[0], fault.Unavailable, "", "the client has disconnected; nothing was changed")
 	equal(t, "others", fmt.Sprint(all[1:], len(<-batches)), fmt.Sprint([]error{nil, nil}, 2))
@@ -154,7 +167,7 @@ func TestLongTransactionDoesNotDelayOthers(t *testing.T) {
 	}}
 	q.hold()
 	first := joinAll(t, q, removing(500), removing(501))
-	q.runNext()
+	q.free()
 	for n := range 3 { // each joins a queue whose transaction does not end
 		m := removing(502 + n)
 		m.ctx = t.Context()
@@ -174,10 +187,10 @@ func TestPanicInBatch(t *testing.T) {
 	q.hold()
 	members := []*batchMember{removing(500), removing(501)}
 	wait := joinAll(t, q, members...)
-	q.runNext()
+	q.free()
 	equal(t, "errors", wait(), []error{nil, nil})
 	if members[0].done || members[1].done {
 		t.Error("a request is done by a batch that panicked")
 	}
-	await(t, "end", func() bool { q.mu.Lock(); defer q.mu.Unlock(); return !q.running })
+	await(t, "end", q.idle)
 }

@@ -72,7 +72,7 @@ func startBatch(t *testing.T, s *Store, writes ...batchWrite) (wait func() []wri
 		}()
 		await(t, "joining", func() bool { return q.length() == i+1 })
 	}
-	q.runNext()
+	q.free()
 	return func() (results []written) {
 		for _, c := range all {
 			results = append(results, <-c)
