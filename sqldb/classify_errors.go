@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"slices"
+	"strings"
 	"syscall"
 	"time"
 
@@ -157,6 +158,18 @@ func notCaughtUp(err error) bool {
 func unknownVariable(err error) bool {
 	e, ok := errors.AsType[*mysql.MySQLError](err)
 	return ok && e.Number == 1193 // ER_UNKNOWN_SYSTEM_VARIABLE
+}
+
+// IsSyntaxError reports whether the server does not understand a statement, for example because it is too old.
+func IsSyntaxError(err error) bool {
+	if e, ok := errors.AsType[*mysql.MySQLError](err); ok {
+		return e.Number == 1064 // ER_PARSE_ERROR
+	}
+	if e, ok := errors.AsType[*pgconn.PgError](err); ok {
+		return e.Code == "42601" // syntax_error
+	}
+	e, ok := errors.AsType[*sqlite.Error](err) // which has no code of its own for this
+	return ok && e.Code() == sqlite3.SQLITE_ERROR && strings.Contains(e.Error(), "syntax error")
 }
 
 // IsExisting reports whether err means that a table to be created exists. On PostgreSQL two concurrent creations

@@ -11,6 +11,8 @@ import (
 	"github.com/go-sql-driver/mysql"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/openberth/berth/internal/databases"
 )
 
 // TestErrorsAreClassified checks the meaning of errors of COMMIT and of statements that no test here can cause.
@@ -48,4 +50,24 @@ func TestErrorsAreClassified(t *testing.T) {
 			t.Errorf("%v: again %t, unknown %t, lost %t", c.err, isRepeatable(err), IsUnknown(err), lost(c.err))
 		}
 	}
+}
+
+// IsSyntaxError distinguishes a statement that a server does not understand from one that it refuses.
+func TestSyntaxErrors(t *testing.T) {
+	databases.Each(t, func(t *testing.T, fresh func(testing.TB) string) {
+		db := open(t, fresh(t))
+		for statement, want := range map[string]bool{"SELECT n FROM thing FOR LATER": true,
+			"SELECT absent FROM thing": false, "SELECT n FROM absent": false} {
+			err := db.Read(t.Context(), func(tx *Tx) error {
+				rows, err := tx.Query(t.Context(), statement)
+				if err == nil {
+					rows.Close()
+				}
+				return err
+			})
+			if err == nil || IsSyntaxError(err) != want {
+				t.Errorf("%s: syntax error %t, want %t: %v", statement, !want, want, err)
+			}
+		}
+	})
 }

@@ -4,13 +4,13 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
-	"os"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/openberth/berth/internal/app"
+	"github.com/openberth/berth/internal/databases"
 	"github.com/openberth/berth/internal/settings"
 )
 
@@ -218,21 +218,45 @@ func BenchmarkWrite(b *testing.B) {
 	}
 }
 
-// BenchmarkClaim claims and releases with 64 clients; an operation is one durable claim with its query.
+// BenchmarkClaim claims and releases with 64 clients, on each database with durable commits; an operation is one
+// durable claim with its query.
 func BenchmarkClaim(b *testing.B) {
-	dir := place(b)
-	databases := map[string]string{"sqlite": SQLite(dir)}
-	if url := os.Getenv("BERTH_BENCH_MARIADB"); url != "" {
-		databases["mariadb"] = url
+	for _, on := range []struct {
+		name  string
+		start func(b *testing.B) *databases.Server
+	}{
+		{"SQLite", func(b *testing.B) *databases.Server { return nil }},
+		{"MariaDB", func(b *testing.B) *databases.Server { return databases.MariaDB(b, durable...) }},
+		{"PostgreSQL", func(b *testing.B) *databases.Server { return databases.PostgreSQL(b, durablePostgreSQL...) }},
+	} {
+		b.Run(on.name, func(b *testing.B) { benchmarkClaim(b, on.start(b)) })
 	}
-	for name, database := range databases {
-		p := serve(b, place(b), database)
-		must(b, Names(p.Addr))
-		halls, err := Halls(p.Addr, 400)
-		must(b, err)
-		ledger := NewLedger(halls)
-		b.Run(name, func(b *testing.B) {
-			load(b, p, 64, 1, "claims", ledger.Claim)
+}
+
+// benchmarkClaim measures claims on a database of a server, or on SQLite if server is nil.
+func benchmarkClaim(b *testing.B, server *databases.Server) {
+	database := SQLite(place(b))
+	if server != nil {
+		database = server.Database(b)
+	}
+	p := serve(b, place(b), database)
+	must(b, Names(p.Addr))
+	halls, err := Halls(p.Addr, 400)
+	must(b, err)
+	ledger := NewLedger(halls)
+	for _, clients := range []int{1, 4, 64} {
+		b.Run(fmt.Sprintf("clients=%d", clients), func(b *testing.B) {
+			var before, after time.Duration
+			if server != nil {
+				before, err = server.CPUTime()
+				must(b, err)
+			}
+			load(b, p, clients, 1, "claims", ledger.Claim)
+			if server != nil {
+				after, err = server.CPUTime()
+				must(b, err)
+				b.ReportMetric(float64((after-before).Microseconds())/float64(b.N), "database-cpu-µs/op")
+			}
 			_, refused := ledger.Counted()
 			b.ReportMetric(float64(refused), "refused")
 			must(b, ledger.Check(p.Addr))

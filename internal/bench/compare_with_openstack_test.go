@@ -23,11 +23,6 @@ var (
 	limit = flag.Duration("giveup", 60*time.Second, "time limit of OpenStack's Placement for a wide query")
 )
 
-// durable are the settings of MariaDB with which a COMMIT is on the disk when it is acknowledged; they are the
-// defaults.
-var durable = []string{"--innodb-flush-log-at-trx-commit=1", "--innodb-flush-method=fsync", "--innodb-doublewrite=1",
-	"--innodb-buffer-pool-size=128M"}
-
 // peer is one of the compared servers.
 type peer struct {
 	*Process

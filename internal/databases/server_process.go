@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -250,4 +251,36 @@ func split(addr string) (host, port string) {
 		panic(err) // the address is freeAddr's
 	}
 	return host, port
+}
+
+// CPUTime returns the processor time that the server has used, including its child processes.
+func (s *Server) CPUTime() (total time.Duration, err error) {
+	pids := []string{strconv.Itoa(s.alive.pid)}
+	for task := range strings.FieldsSeq(readText("/proc/" + pids[0] + "/task/" + pids[0] + "/children")) {
+		pids = append(pids, task)
+	}
+	for i, pid := range pids {
+		stat := readText("/proc/" + pid + "/stat")
+		fields := strings.Fields(stat[strings.LastIndexByte(stat, ')')+1:])
+		if len(fields) < 15 {
+			if i == 0 {
+				return 0, fmt.Errorf("process %s of %s has no processor time: %q", pid, s.Name(), stat)
+			}
+			continue // the child has ended, and its parent has counted it
+		}
+		for _, field := range fields[11:15] { // of the process, and of the children that it has waited for
+			ticks, err := strconv.Atoi(field)
+			if err != nil {
+				return 0, err
+			}
+			total += time.Duration(ticks) * 10 * time.Millisecond
+		}
+	}
+	return total, nil
+}
+
+// readText returns the content of a file, or an empty text.
+func readText(file string) string {
+	text, _ := os.ReadFile(file)
+	return string(text)
 }

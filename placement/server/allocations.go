@@ -147,15 +147,16 @@ func (c *call) refreshRefused(err error, claims []store.Claim, more []provider.I
 		ids = slices.AppendSeq(ids, maps.Keys(claim.Allocation))
 	}
 	slices.Sort(ids)
+	ids = slices.Compact(ids)
 	var roots []provider.ID
 	snapshot := c.server.index.current()
-	for _, id := range slices.Compact(ids) {
+	for _, id := range ids {
 		if row, ok := snapshot.Row(id); ok {
 			roots = append(roots, cmp.Or(row.Root, row.ID))
 		}
-		if p, err := c.server.store.Provider(c.Context(), id); err == nil {
-			roots = append(roots, p.Root) // differs if another process has moved the provider
-		}
+	}
+	if now, err := c.server.store.Roots(c.Context(), ids...); err == nil {
+		roots = append(roots, now...) // differ if another process has moved a provider
 	}
 	c.refreshRoots(roots)
 }

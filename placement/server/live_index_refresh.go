@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"maps"
+	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -85,6 +86,7 @@ func (l *liveIndex) refreshAndWait(ctx context.Context, what refreshRequest) err
 	ctx, cancel := withoutCancel(ctx, refreshTimeout)
 	defer cancel()
 	mine := l.enqueue(time.Now(), what)
+	runtime.Gosched() // so that the requests of a transaction that many clients shared share one refresh, too
 	select {
 	case l.running <- struct{}{}:
 		l.runNext(ctx)

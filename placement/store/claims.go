@@ -28,7 +28,7 @@ func (s *Store) PutAllocations(ctx context.Context, claims ...Claim) (change Cha
 	if err != nil {
 		return Change{}, fault.Wrap("", "placement.store.PutAllocations", err)
 	}
-	a, err := untilKnown(ctx, s.db, func() (claimAttempt, error) { return s.tryClaims(ctx, claims) },
+	a, err := untilKnown(ctx, s.db, func() (claimAttempt, error) { return s.attemptClaims(ctx, claims) },
 		func(ctx context.Context, a claimAttempt) (outcome, error) { return s.findClaims(ctx, claims, a) })
 	s.states.wrote(a.change.Roots, err != nil || replaces(a.known))
 	return a.change, err
@@ -252,10 +252,10 @@ type inventoryUsage struct {
 // inventoryKey is one class on one provider, by their ids.
 type inventoryKey struct{ provider, class int64 }
 
-// findTargets reads the providers that claims name, with their inventories and usage, in one statement.
-func findTargets(ctx context.Context, tx *sqldb.Tx, claims []Claim) (claimTargets, error) {
+// readTargets reads providers with their inventories and usage, in one statement. Providers that do not exist are left
+// out.
+func readTargets(ctx context.Context, tx *sqldb.Tx, ids []provider.ID) (claimTargets, error) {
 	want := claimTargets{map[provider.ID]providerRow{}, map[resource.Class]int64{}, map[inventoryKey]*inventoryUsage{}}
-	ids := providersOfClaims(claims)
 	err := queryIn(ctx, tx,
 		"SELECT p.id, p.uuid, COALESCE(p.name, ''), COALESCE(p.generation, 0), r.uuid, k.id, COALESCE(k.name, ''), "+
 			"COALESCE(i.total, 0), COALESCE(i.reserved, 0), COALESCE(i.min_unit, 0), COALESCE(i.max_unit, 0), "+
@@ -278,6 +278,13 @@ func findTargets(ctx context.Context, tx *sqldb.Tx, claims []Claim) (claimTarget
 			}
 			return err
 		})
+	return want, err
+}
+
+// findTargets reads the providers and the classes that claims name.
+func findTargets(ctx context.Context, tx *sqldb.Tx, claims []Claim) (claimTargets, error) {
+	ids := providersOfClaims(claims)
+	want, err := readTargets(ctx, tx, ids)
 	if err == nil {
 		err = unknownNames("resource provider", ids, want.providers)
 	}
@@ -319,6 +326,31 @@ func (want claimTargets) fit(claims []Claim) error {
 		}
 	}
 	return nil
+}
+
+// grant counts claims as granted if they fit; otherwise it changes nothing and returns the refusal. known is false if
+// a claim names a class that none of the providers has.
+func (want claimTargets) grant(claims []Claim) (known bool, refusal error) {
+	before := map[*inventoryUsage]int{}
+	for _, claim := range claims {
+		for id, amounts := range claim.Allocation {
+			for class := range amounts {
+				number, known := want.classes[class]
+				if !known {
+					return false, nil
+				}
+				if r := want.rooms[inventoryKey{want.providers[id].id, number}]; r != nil {
+					before[r] = r.used
+				}
+			}
+		}
+	}
+	if refusal = want.fit(claims); refusal != nil {
+		for r, used := range before {
+			r.used = used
+		}
+	}
+	return true, refusal
 }
 
 func (s *Store) allocationRows(claims []Claim, want claimTargets) (rows [][]any) {

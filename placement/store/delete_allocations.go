@@ -13,7 +13,7 @@ import (
 // generation of a provider. Faults: NotFound: the consumer has no allocations; Unavailable CodeUnknownOutcome: the
 // connection was lost at COMMIT, and the database does not answer.
 func (s *Store) DeleteAllocations(ctx context.Context, consumer resource.ConsumerID) (Change, error) {
-	done, err := untilKnown(ctx, s.db, func() (removal, error) { return s.deleteAllocations(ctx, consumer) },
+	done, err := untilKnown(ctx, s.db, func() (removal, error) { return s.attemptRemoval(ctx, consumer) },
 		func(ctx context.Context, done removal) (outcome, error) { return s.findRemoval(ctx, consumer, done) })
 	s.states.wrote(done.change.Roots, true)
 	return done.change, err

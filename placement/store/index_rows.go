@@ -48,10 +48,10 @@ func (s *Store) Uses(ctx context.Context, providers ...provider.ID) (uses map[pr
 	err = s.read(ctx, "Uses", func(tx *sqldb.Tx) error {
 		uses = make(map[provider.ID]resource.Amounts, len(providers))
 		return queryIn(ctx, tx,
-			"SELECT p.uuid, COALESCE(c.name, ''), COALESCE(SUM(x.used), 0) FROM resource_providers p "+
-				"LEFT JOIN allocations x ON x.resource_provider_id = p.id LEFT JOIN resource_classes c ON c.id = "+
-				"x.resource_class_id "+
-				"WHERE p.uuid IN (%) GROUP BY p.uuid, c.name", providers, func(rows *sql.Rows) error {
+			"SELECT t.uuid, COALESCE(c.name, ''), t.used FROM (SELECT p.uuid AS uuid, x.resource_class_id AS class, "+
+				"COALESCE(SUM(x.used), 0) AS used FROM resource_providers p LEFT JOIN allocations x ON "+
+				"x.resource_provider_id = p.id WHERE p.uuid IN (%) GROUP BY p.id, x.resource_class_id) t "+
+				"LEFT JOIN resource_classes c ON c.id = t.class", padded(providers), func(rows *sql.Rows) error {
 				var id provider.ID
 				var class resource.Class
 				var used int

@@ -84,6 +84,23 @@ func (s *Store) Provider(ctx context.Context, id provider.ID) (found Provider, e
 	return found, err
 }
 
+// Roots returns the roots of the trees that contain these providers, sorted. Providers that do not exist are left out.
+func (s *Store) Roots(ctx context.Context, ids ...provider.ID) (found []provider.ID, err error) {
+	err = s.read(ctx, "Roots", func(tx *sqldb.Tx) error {
+		found = nil
+		err := queryIn(ctx, tx, "SELECT DISTINCT r.uuid FROM resource_providers p JOIN resource_providers r ON "+
+			"r.id = p.root_provider_id WHERE p.uuid IN (%)", ids, func(rows *sql.Rows) error {
+			var id provider.ID
+			err := rows.Scan(&id)
+			found = append(found, id)
+			return err
+		})
+		found = sortedSet(found)
+		return err
+	})
+	return found, err
+}
+
 // providerRow is a provider with its ids in the database.
 type providerRow struct {
 	Provider

@@ -45,9 +45,10 @@ type Store struct {
 	ClaimAttempts     int              // of a conflicting claim: [placement]allocation_conflict_retry_count
 	Watch             func(Run)        // called after each transaction; may be nil
 
-	db     *sqldb.DB
-	writes *sqldb.WriteCheck
-	states *treeStates
+	db      *sqldb.DB
+	writes  *sqldb.WriteCheck
+	batches *batchQueue // of claims and removals; nil on SQLite
+	states  *treeStates
 }
 
 // Run describes a transaction that has ended.
@@ -79,6 +80,7 @@ func Open(ctx context.Context, db *sqldb.DB) (*Store, error) {
 		states:            newTreeStates(uuid.NewString()),
 	}
 	s.writes = sqldb.NewWriteCheck(s.touch)
+	s.batches = newBatchQueue(s)
 	err := whileCreated(ctx, func() error {
 		return s.read(ctx, "Open", func(tx *sqldb.Tx) error {
 			_, err := checkRevision(ctx, tx)
