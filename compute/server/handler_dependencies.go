@@ -34,6 +34,7 @@ type Store interface {
 	Read(ctx context.Context, id string) (lifecycle.Server, error)
 	Change(ctx context.Context, id string, next func(lifecycle.Server) lifecycle.Server) (lifecycle.Server, error)
 	Servers(ctx context.Context, f store.ServerFilter) ([]lifecycle.Server, error)
+	ServerRefs(ctx context.Context, f store.ServerFilter) ([]store.ServerRef, error)
 
 	CreateKeyPair(ctx context.Context, k store.KeyPair, most int) (store.KeyPair, error)
 	KeyPair(ctx context.Context, user, name string) (store.KeyPair, error)

@@ -141,6 +141,12 @@ func laterSchemaMigrations() []sqldb.Migration {
 			fingerprint VARCHAR(255) NOT NULL,
 			created BIGINT NOT NULL,
 			PRIMARY KEY (user_id, name)`),
+		// Lists of servers: the filters, then the order, then the name, which a list shows and searches.
+		index("compute_servers", "project", "project, ended, created, id, name"),
+		index("compute_servers", "all", "ended, created, id, name"),
+		index("compute_servers", "host", "host, ended, created, id, name"),
+		index("compute_servers", "project_status", "project, status, ended, created, id, name"),
+		index("compute_servers", "status", "status, ended, created, id, name"),
 	}
 }
 
@@ -176,4 +182,29 @@ func table(name, columns string, indexes ...string) sqldb.Migration {
 		}
 		return nil
 	}}
+}
+
+// index returns a migration that creates an index of an existing table. It may be repeated after an interruption.
+func index(table, name, columns string) sqldb.Migration {
+	full := table + "_by_" + name
+	return sqldb.Migration{Name: full, Run: func(ctx context.Context, tx *sqldb.Tx) error {
+		create := "CREATE INDEX IF NOT EXISTS "
+		if tx.Dialect == sqldb.MySQL {
+			exists, err := existsInSchema(ctx, tx, "statistics", "index_name", table, full)
+			if err != nil || exists {
+				return err
+			}
+			create = "CREATE INDEX "
+		}
+		_, err := tx.Exec(ctx, create+full+" ON "+table+" ("+columns+")")
+		return err
+	}}
+}
+
+// existsInSchema reports whether a view of MySQL's information_schema has a row for a table with this name in a column.
+func existsInSchema(ctx context.Context, tx *sqldb.Tx, view, column, table, name string) (bool, error) {
+	var rows int
+	err := tx.QueryRow(ctx, "SELECT COUNT(*) FROM information_schema."+view+
+		" WHERE table_schema = DATABASE() AND table_name = ? AND "+column+" = ?", table, name).Scan(&rows)
+	return rows > 0, err
 }
