@@ -15,6 +15,8 @@ import (
 // PutReport stores the last report of a host, without Guests and Load. The caller sets Seen. If a report is stored
 // already, admit is called with it while no other report of the host can be written; if admit returns an error, nothing
 // is stored and PutReport returns the error. admit may be called more than once.
+//
+// Of a report that repeats the last one only Seen is new. It is in memory at once, and stored later with that of others.
 func (s *Store) PutReport(ctx context.Context, host schedule.Host, admit func(known schedule.Host) error) error {
 	const op = "PutReport"
 	report, err := encodeHost(host)
@@ -23,6 +25,12 @@ func (s *Store) PutReport(ctx context.Context, host schedule.Host, admit func(kn
 	}
 	defer s.reports.lock(host.Name)()
 	cached, isCached, _ := s.reports.get(host.Name)
+	if isCached && repeats(cached, withoutGuests(host), report) {
+		if err := admit(cached); err != nil {
+			return wrap(op, err)
+		}
+		return wrap(op, s.putSeen(ctx, host.Name, host.Seen))
+	}
 	err = s.db.Write(ctx, func(tx *sqldb.Tx) error {
 		if err := ensureHost(ctx, tx, host.Name); err != nil {
 			return err
@@ -48,7 +56,7 @@ func (s *Store) PutReport(ctx context.Context, host schedule.Host, admit func(kn
 			string(host.Provider), micros(host.Seen), string(report), host.Name)
 		return err
 	})
-	host.Seen, host.Guests, host.Load = time.UnixMicro(micros(host.Seen)).UTC(), nil, 0 // as it is read again
+	host = withoutGuests(host)
 	if err == nil {
 		s.reports.written(host.Name, &host)
 	} else {
@@ -56,6 +64,36 @@ func (s *Store) PutReport(ctx context.Context, host schedule.Host, admit func(kn
 	}
 	s.hosts.drop(host.Provider, host.Name) // after an error too: only the answer may have been lost
 	return wrap(op, err)
+}
+
+// withoutGuests returns a report as it is read again.
+func withoutGuests(host schedule.Host) schedule.Host {
+	host.Seen, host.Guests, host.Load = time.UnixMicro(micros(host.Seen)).UTC(), nil, 0
+	return host
+}
+
+// putSeen records when the last report of a host was repeated.
+func (s *Store) putSeen(ctx context.Context, host string, at time.Time) error {
+	at = time.UnixMicro(micros(at)).UTC()
+	due := s.reports.seen(host, at)
+	s.hosts.seen(host, at)
+	if len(due) == 0 {
+		return nil
+	}
+	err := s.db.Write(ctx, func(tx *sqldb.Tx) error {
+		for _, name := range slices.Sorted(maps.Keys(due)) {
+			// A report may be stored or forgotten at the same time.
+			if _, err := tx.Exec(ctx, `UPDATE compute_hosts SET seen = ? WHERE name = ? AND seen < ? AND seen > 0`,
+				micros(due[name]), name, micros(due[name])); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		s.reports.notStored(due)
+	}
+	return err
 }
 
 // Hosts lists the reports of all hosts, sorted by name, without Guests and Load.

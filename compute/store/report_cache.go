@@ -1,7 +1,10 @@
 package store
 
 import (
+	"bytes"
+	"reflect"
 	"sync"
+	"time"
 
 	"github.com/openberth/berth/compute/schedule"
 	"github.com/openberth/berth/provider"
@@ -16,10 +19,22 @@ type reportCache struct {
 	byRoot  map[provider.ID]string
 	changes map[string]uint64 // by host: how often its report was written
 	writes  sync.Map          // by host: the *sync.Mutex that orders its writes
+
+	unstored map[string]time.Time // by host: Seen of a repeated report, if the database has an earlier one
+	oldest   time.Time            // the first Seen that was added to unstored
 }
 
+// A repeated report changes only Seen, which is stored with that of other hosts: when this many wait, or when the first
+// has waited for this long. The database may lag behind by that time and an interval of reports; see recent in
+// compute/conductor, which compares Seen of several hosts with a limit of three minutes.
+const (
+	maxUnstoredSeen = 500
+	storeSeenAfter  = 30 * time.Second
+)
+
 func newReportCache() *reportCache {
-	return &reportCache{byName: map[string]schedule.Host{}, byRoot: map[provider.ID]string{}, changes: map[string]uint64{}}
+	return &reportCache{byName: map[string]schedule.Host{}, byRoot: map[provider.ID]string{}, changes: map[string]uint64{},
+		unstored: map[string]time.Time{}}
 }
 
 // lock orders the writes of a host's report, so that the cache has the last one.
@@ -69,7 +84,47 @@ func (c *reportCache) written(host string, report *schedule.Host) {
 		delete(c.byRoot, old.Provider)
 	}
 	delete(c.byName, host)
+	delete(c.unstored, host)
 	if report != nil {
 		c.byName[host], c.byRoot[report.Provider] = *report, host
+	}
+}
+
+// repeats reports whether two reports of a host, of which the second has this text, differ at most in Seen.
+func repeats(known, host schedule.Host, text []byte) bool {
+	known.Seen, host.Seen = time.Time{}, time.Time{}
+	if reflect.DeepEqual(known, host) {
+		return true
+	}
+	before, err := encodeHost(known) // in memory a list without elements may be nil or not
+	return err == nil && bytes.Equal(before, text)
+}
+
+// seen records when the last report of a host was repeated. It returns the times that are to be stored now; nil: none.
+func (c *reportCache) seen(host string, at time.Time) (store map[string]time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	report := c.byName[host]
+	report.Seen = at
+	c.byName[host] = report
+	if len(c.unstored) == 0 {
+		c.oldest = at
+	}
+	if c.unstored[host] = at; len(c.unstored) < maxUnstoredSeen && at.Sub(c.oldest) < storeSeenAfter {
+		return nil
+	}
+	store = c.unstored
+	c.unstored = map[string]time.Time{}
+	return store
+}
+
+// notStored records again what seen has returned, because it could not be stored.
+func (c *reportCache) notStored(seen map[string]time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for host, at := range seen {
+		if _, newer := c.unstored[host]; !newer {
+			c.unstored[host] = at
+		}
 	}
 }
