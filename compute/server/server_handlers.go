@@ -57,14 +57,14 @@ func (s *server) detailServers(c *call) error {
 func (s *server) foundServers(c *call, w serverQuery) ([]lifecycle.Server, error) {
 	limit := w.filter.Limit
 	if w.tags.isEmpty() {
-		return s.Store.Servers(c.R.Context(), w.filter)
+		return s.Store.ListServers(c.R.Context(), w.filter)
 	}
 	return collect(limit, func(limit int, last *lifecycle.Server) ([]lifecycle.Server, error) {
 		w.filter.Limit = limit
 		if last != nil {
 			w.filter.Marker = last.ID
 		}
-		return s.Store.Servers(c.R.Context(), w.filter)
+		return s.Store.ListServers(c.R.Context(), w.filter)
 	}, func(one lifecycle.Server) bool { return w.tags.keeps(one.Tags) })
 }
 

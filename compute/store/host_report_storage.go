@@ -19,17 +19,17 @@ import (
 // Of a report that repeats the last one only Seen is new. It is in memory at once, and stored later with that of others.
 func (s *Store) PutReport(ctx context.Context, host schedule.Host, admit func(known schedule.Host) error) error {
 	const op = "PutReport"
-	report, err := encodeHost(host)
-	if err != nil {
-		return wrap(op, err)
-	}
 	defer s.reports.lock(host.Name)()
 	cached, isCached, _ := s.reports.get(host.Name)
-	if isCached && repeats(cached, withoutGuests(host), report) {
+	if s.reports.isRepeated(withoutGuests(host)) {
 		if err := admit(cached); err != nil {
 			return wrap(op, err)
 		}
 		return wrap(op, s.putSeen(ctx, host.Name, host.Seen))
+	}
+	report, err := encodeHost(host)
+	if err != nil {
+		return wrap(op, err)
 	}
 	err = s.db.Write(ctx, func(tx *sqldb.Tx) error {
 		if err := ensureHost(ctx, tx, host.Name); err != nil {
@@ -96,14 +96,21 @@ func (s *Store) putSeen(ctx context.Context, host string, at time.Time) error {
 	return err
 }
 
-// Hosts lists the reports of all hosts, sorted by name, without Guests and Load.
+// Hosts lists the reports of all hosts, sorted by name, without Guests and Load. They are shared: callers must not
+// change their lists in place.
 func (s *Store) Hosts(ctx context.Context) ([]schedule.Host, error) {
-	var list []schedule.Host
+	list, ok, began := s.reports.all()
+	if ok {
+		return list, nil
+	}
 	err := s.db.Read(ctx, func(tx *sqldb.Tx) error {
 		var err error
 		list, err = readHosts(ctx, tx, ` ORDER BY name`)
 		return err
 	})
+	if err == nil {
+		s.reports.putAll(list, began)
+	}
 	return list, wrap("Hosts", err)
 }
 

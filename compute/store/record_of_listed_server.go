@@ -15,8 +15,23 @@ var hiddenMembers = map[string]bool{"image_snapshot": true, "resource_request": 
 	"numa_placement": true, "leftovers": true, "last_reports": true, "before_rebuild": true, "migration": true,
 	"history": true}
 
-// decodeListed decodes records without hiddenMembers, on all processors. The order of the result is that of the
-// records.
+// decoder decodes records. The order of the result is that of the records.
+type decoder func(records []textOfServer) ([]lifecycle.Server, error)
+
+// decodeFull decodes records; it is a decoder.
+func decodeFull(records []textOfServer) ([]lifecycle.Server, error) {
+	list := make([]lifecycle.Server, 0, len(records))
+	for _, r := range records {
+		server, err := decodeServer(r.id, r.record)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, server)
+	}
+	return list, nil
+}
+
+// decodeListed decodes records without hiddenMembers, on all processors; it is a decoder.
 func decodeListed(records []textOfServer) ([]lifecycle.Server, error) {
 	const atLeast = 64 // records for one goroutine
 	list := make([]lifecycle.Server, len(records))

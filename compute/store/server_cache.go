@@ -167,15 +167,7 @@ func decodeServers(ctx context.Context, tx *sqldb.Tx, condition string, args []a
 	if err != nil {
 		return nil, err
 	}
-	list := make([]lifecycle.Server, 0, len(records))
-	for _, r := range records {
-		server, err := decodeServer(r.id, r.record)
-		if err != nil {
-			return nil, err
-		}
-		list = append(list, server)
-	}
-	return list, nil
+	return decodeFull(records)
 }
 
 // textOfServer is the record of a server before it is decoded.

@@ -49,17 +49,26 @@ func (s *Store) ServerRefs(ctx context.Context, f ServerFilter) ([]ServerRef, er
 	return refs, wrap("ServerRefs", err)
 }
 
-// Servers lists the servers that the filter selects, without the fields that no list shows; see hiddenMembers.
+// Servers lists the servers that the filter selects.
 func (s *Store) Servers(ctx context.Context, f ServerFilter) ([]lifecycle.Server, error) {
+	return s.list(ctx, "Servers", f, decodeFull)
+}
+
+// ListServers lists the servers that the filter selects, without the fields that no list shows; see hiddenMembers.
+func (s *Store) ListServers(ctx context.Context, f ServerFilter) ([]lifecycle.Server, error) {
+	return s.list(ctx, "ListServers", f, decodeListed)
+}
+
+func (s *Store) list(ctx context.Context, op string, f ServerFilter, decode decoder) ([]lifecycle.Server, error) {
 	var list []lifecycle.Server
 	err := s.db.Read(ctx, func(tx *sqldb.Tx) error {
 		rows, err := f.selectRows(ctx, tx)
 		if err == nil {
-			list, err = s.servers.listed(ctx, tx, rows)
+			list, err = s.servers.ofRows(ctx, tx, rows, decode)
 		}
 		return err
 	})
-	return list, wrap("Servers", err)
+	return list, wrap(op, err)
 }
 
 // listedRow is the row of a server in a list.
@@ -145,8 +154,9 @@ func readListedRows(ctx context.Context, tx *sqldb.Tx, w *where, limit int) ([]l
 	return list, rows.Err()
 }
 
-// listed returns the servers of rows, without the fields that no list shows unless they are cached.
-func (c *serverCache) listed(ctx context.Context, tx *sqldb.Tx, rows []listedRow) ([]lifecycle.Server, error) {
+// ofRows returns the servers of rows: those that are cached, and the others decoded, which it does not cache.
+func (c *serverCache) ofRows(ctx context.Context, tx *sqldb.Tx, rows []listedRow, decode decoder) ([]lifecycle.Server,
+	error) {
 	list := make([]lifecycle.Server, len(rows))
 	missing := map[string]int{}
 	for i, row := range rows {
@@ -166,7 +176,7 @@ func (c *serverCache) listed(ctx context.Context, tx *sqldb.Tx, rows []listedRow
 		}
 		records = append(records, read...)
 	}
-	decoded, err := decodeListed(records)
+	decoded, err := decode(records)
 	for _, server := range decoded {
 		list[missing[server.ID]] = server
 	}

@@ -46,10 +46,7 @@ func insert(ctx context.Context, tx *sqldb.Tx, server lifecycle.Server) error {
 	if err != nil {
 		return err
 	}
-	_, err = tx.Exec(ctx, `INSERT INTO compute_servers (name, project, user_id, flavor, state, status, due, host,
-		placed, devices, created, updated, ended, revision, record, id)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-		append(columns(server, record), server.ID)...)
+	_, err = tx.Exec(ctx, insertServer, append(columns(server), string(record), server.ID)...)
 	if sqldb.IsDuplicate(err) {
 		return fault.New(fault.Conflict, op, "server %s exists already", server.ID)
 	}
@@ -95,9 +92,8 @@ func (s *Store) Change(
 		if err != nil {
 			return err
 		}
-		done, err := tx.Exec(ctx, `UPDATE compute_servers SET name = ?, project = ?, user_id = ?, flavor = ?, state = ?,
-			status = ?, due = ?, host = ?, placed = ?, devices = ?, created = ?, updated = ?, ended = ?, revision = ?,
-			record = ? WHERE id = ? AND revision = ?`, append(columns(after, record), id, before.Revision)...)
+		statement, args := updateServer(before, after, record)
+		done, err := tx.Exec(ctx, statement, args...)
 		// The snapshot may be older than the row; a retry reads the current row.
 		again := sqldb.Retry(fault.New(fault.Conflict, op, "server %s changes too often", id))
 		if err := requireRow(done, err, again); err != nil {
@@ -115,16 +111,6 @@ func (s *Store) Change(
 	}
 	s.notify(touched...)
 	return s.servers.put(after), nil
-}
-
-// columns returns the values of a server's row except its id, in the order of the statements.
-func columns(s lifecycle.Server, record []byte) []any {
-	shown := s.Shown()
-	state, _ := stages.text(stage(s.Stage())) // encodeServer has refused a state without a stored name
-	return []any{s.Name, s.Project, s.User, shown.Flavor.ID, string(state), s.Status(), boolInt(len(s.Steps()) > 0),
-		shown.Host, s.AllocatedHost(), deviceCount(s.Requests, nil),
-		micros(s.Created), micros(s.Updated), micros(s.Ended),
-		s.Revision, string(record)}
 }
 
 // Unfinished lists at most limit ids greater than after of servers that have due steps, sorted.
