@@ -135,10 +135,14 @@ func (w *where) after(last listedRow) {
 	w.and("(created < ? OR id < ?)", last.created, last.ID)
 }
 
+const (
+	selectListed = `SELECT id, name, created, revision, updated FROM compute_servers`
+	orderListed  = ` ORDER BY created DESC, id DESC LIMIT ?`
+)
+
 // readListedRows returns the first rows that meet the conditions.
 func readListedRows(ctx context.Context, tx *sqldb.Tx, w *where, limit int) ([]listedRow, error) {
-	rows, err := tx.Query(ctx, `SELECT id, name, created, revision, updated FROM compute_servers`+w.sql()+
-		` ORDER BY created DESC, id DESC LIMIT ?`, append(slices.Clip(w.args), limit)...)
+	rows, err := tx.Query(ctx, selectListed+w.sql()+orderListed, append(slices.Clip(w.args), limit)...)
 	if err != nil {
 		return nil, err
 	}
