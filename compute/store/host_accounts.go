@@ -21,7 +21,8 @@ type HostAccount struct {
 // hostAccounts caches the bindings, because each call of an agent needs one. Only this process changes them, because it
 // has the lease.
 type hostAccounts struct {
-	writes sync.Mutex // held while the database and byHost are changed
+	writes sync.RWMutex // read-locked while the database and byHost are changed, locked while all are read
+	hosts  hostLocks    // orders the changes of one host; those of several hosts share transactions
 
 	mu     sync.RWMutex
 	byHost map[string]HostAccount // nil: not read yet, or a write failed
@@ -81,12 +82,18 @@ func (s *Store) UnbindHost(ctx context.Context, host string) error {
 // one after the transaction; both have no account if the host is not bound.
 func (s *Store) changeHostAccount(ctx context.Context, host string,
 	change func(tx *sqldb.Tx, present HostAccount) (HostAccount, error)) error {
-	if err := s.loadHostAccounts(ctx); err != nil {
-		return err
+	defer s.accounts.hosts.lock(host)()
+	present, loaded := HostAccount{}, false
+	for !loaded {
+		if err := s.loadHostAccounts(ctx); err != nil {
+			return err
+		}
+		s.accounts.writes.RLock()
+		if present, loaded = s.accounts.get(host); !loaded { // another change has failed meanwhile
+			s.accounts.writes.RUnlock()
+		}
 	}
-	s.accounts.writes.Lock()
-	defer s.accounts.writes.Unlock()
-	present, _ := s.accounts.get(host)
+	defer s.accounts.writes.RUnlock()
 	var next HostAccount
 	err := s.db.Write(ctx, func(tx *sqldb.Tx) (err error) {
 		next, err = change(tx, present)

@@ -16,7 +16,7 @@ import (
 // already, admit is called with it while no other report of the host can be written; if admit returns an error, nothing
 // is stored and PutReport returns the error. admit may be called more than once.
 //
-// Of a report that repeats the last one only Seen is new. It is in memory at once, and stored later with that of others.
+// Of a report that repeats the last one only Seen is new. It is in memory at once, and is stored later, with others.
 func (s *Store) PutReport(ctx context.Context, host schedule.Host, admit func(known schedule.Host) error) error {
 	const op = "PutReport"
 	defer s.reports.lock(host.Name)()

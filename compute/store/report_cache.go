@@ -17,7 +17,7 @@ type reportCache struct {
 	byName  map[string]schedule.Host
 	byRoot  map[provider.ID]string
 	changes map[string]uint64 // by host: how often its report was written
-	writes  sync.Map          // by host: the *sync.Mutex that orders its writes
+	writes  hostLocks         // so that the cache has the last report of a host
 
 	total  uint64   // sum of changes
 	sorted []string // names of all hosts, if byName has all of them; nil: it may lack some
@@ -40,12 +40,8 @@ func newReportCache() *reportCache {
 		own: map[string]bool{}, unstored: map[string]time.Time{}}
 }
 
-// lock orders the writes of a host's report, so that the cache has the last one.
-func (c *reportCache) lock(host string) (unlock func()) {
-	mu, _ := c.writes.LoadOrStore(host, &sync.Mutex{})
-	mu.(*sync.Mutex).Lock()
-	return mu.(*sync.Mutex).Unlock
-}
+// lock orders the writes of a host's report.
+func (c *reportCache) lock(host string) (unlock func()) { return c.writes.lock(host) }
 
 // get returns the report of a host. began is for put.
 func (c *reportCache) get(host string) (report schedule.Host, ok bool, began uint64) {

@@ -81,7 +81,7 @@ func schemaMigrations() []sqldb.Migration {
 		table("compute_cloud", `
 			one INTEGER NOT NULL PRIMARY KEY,
 			id VARCHAR(64) NOT NULL`),
-	}, laterSchemaMigrations()...)
+	}, append(laterSchemaMigrations(), listMigrations()...)...)
 }
 
 // laterSchemaMigrations returns the migrations from the introduction of the lease on.
@@ -141,7 +141,13 @@ func laterSchemaMigrations() []sqldb.Migration {
 			fingerprint VARCHAR(255) NOT NULL,
 			created BIGINT NOT NULL,
 			PRIMARY KEY (user_id, name)`),
-		// Lists of servers: the filters, then the order, then the name, which a list shows and searches.
+	}
+}
+
+// listMigrations returns the migrations for lists and sums of many servers. An index of a list has the filters, then
+// the order, then the name, which a list shows and searches.
+func listMigrations() []sqldb.Migration {
+	return []sqldb.Migration{
 		index("compute_servers", "project", "project, ended, created, id, name"),
 		index("compute_servers", "all", "ended, created, id, name"),
 		index("compute_servers", "host", "host, ended, created, id, name"),
