@@ -152,7 +152,7 @@ func (a *idleAgent) connect(ctx context.Context) error {
 // run connects again and again until ctx ends. Beside that it reports every minute.
 func (a *idleAgent) run(ctx context.Context, all *sync.WaitGroup) {
 	all.Go(func() {
-		for sleep(ctx, time.Minute) {
+		for sleep(ctx, time.Minute) { // as agents do when nothing changes
 			a.counts.failed(a.sendReport(ctx))
 		}
 	})
