@@ -30,8 +30,8 @@ func readConnections(cfg *config.Config, proxied bool, log *slog.Logger) (c http
 	return c, err
 }
 
-// readMaxConnections reads [berth] max_connections and lowers it to the number of files that the process may open. Go has
-// raised the soft limit of the process to the hard limit at its start.
+// readMaxConnections reads [berth] max_connections and lowers it to the number of files that the process may open. Go
+// has raised the soft limit of the process to the hard limit at its start.
 func readMaxConnections(cfg *config.Config, log *slog.Logger) (int, error) {
 	asked, err := cfg.Int("berth", "max_connections", httpserver.DefaultMaxConnections, 1, 1<<20)
 	if err != nil {
