@@ -12,7 +12,7 @@ import (
 
 // HostCmd groups the commands on hosts.
 type HostCmd struct {
-	List HostListCmd `cmd:"" help:"List hosts with the time of their last report and their conditions."`
+	List HostListCmd `cmd:"" help:"List hosts with their state, the time of their last report and their conditions."`
 	Show HostShowCmd `cmd:"" help:"Show a host with its conditions, devices and servers."`
 	Down HostDownCmd `cmd:"" help:"Declare a host dead: resources that servers left there are released without its agent, and no server is scheduled to it. First make sure that the host does not run."`
 	Up   HostUpCmd   `cmd:"" help:"Undo 'host down'. Servers are scheduled to the host again after its agent has reported."`
@@ -123,12 +123,11 @@ func (c *HostListCmd) Run(g *Globals) error {
 				held++
 			}
 		}
-		rows = append(rows, []string{h.Host, h.Seen.UTC().Format(time.RFC3339), strconv.Itoa(len(h.Devices)),
-			strconv.Itoa(held),
-			dash(strings.Join(h.Conditions, "; "))})
+		rows = append(rows, []string{h.Host, hostState(h), h.Seen.UTC().Format(time.RFC3339), strconv.Itoa(len(h.Devices)),
+			strconv.Itoa(held), dash(strings.Join(h.Conditions, "; "))})
 	}
 	if list == nil {
 		list = []host.Report{}
 	}
-	return g.print(list, []string{"Host", "Last report", "Devices", "Held", "Conditions"}, rows)
+	return g.print(list, []string{"Host", "State", "Last report", "Devices", "Held", "Conditions"}, rows)
 }

@@ -65,9 +65,12 @@ func (c *HostShowCmd) Run(g *Globals) error {
 
 // hostState returns whether the agent of a host reports, and what an operator has declared about the host.
 func hostState(h host.Report) string {
-	state := "up"
-	if ago := time.Duration(h.Quiet * float64(time.Second)); !h.Connected && ago >= hostSilence {
-		state = "silent for " + ago.Round(time.Second).String()
+	state, ago := "up", time.Duration(h.Quiet*float64(time.Second)).Round(time.Second)
+	switch {
+	case !h.Connected && ago >= hostSilence:
+		state = "silent for " + ago.String()
+	case !h.Connected:
+		state = "not connected for " + ago.String()
 	}
 	if h.Dead {
 		state = "down, declared by an operator"

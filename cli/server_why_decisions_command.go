@@ -93,7 +93,9 @@ func PrintWhy(w io.Writer, why compute.Why, providers map[string]string, long bo
 	if why.Details != "" {
 		fmt.Fprintf(&b, "  %s\n", why.Details)
 	}
-	b.WriteString("history:\n")
+	if len(why.History) > 0 { // only administrators get it
+		b.WriteString("history:\n")
+	}
 	named := replacer(providers)
 	for _, m := range why.History {
 		fmt.Fprintf(&b, "  %s  %s", m.At.UTC().Format("15:04:05.000"), named.Replace(m.Text))

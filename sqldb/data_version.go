@@ -12,8 +12,19 @@ func (db *DB) DataVersion(ctx context.Context) (number int64, ok bool, err error
 		return 0, false, nil
 	}
 	err = db.Write(ctx, func(tx *Tx) error {
-		// of the writing connection, so its own commits do not count
-		return tx.QueryRow(ctx, "PRAGMA data_version").Scan(&number)
+		number, ok, err = tx.DataVersion(ctx)
+		return err
 	})
+	return number, ok, err
+}
+
+// DataVersion returns the number of DB.DataVersion inside a transaction of Write. In SQLite no other process commits
+// before the transaction ends.
+func (tx *Tx) DataVersion(ctx context.Context) (number int64, ok bool, err error) {
+	if tx.Dialect != SQLite || tx.readOnly {
+		return 0, false, nil
+	}
+	// of the writing connection, so its own commits do not count
+	err = tx.QueryRow(ctx, "PRAGMA data_version").Scan(&number)
 	return number, err == nil, err
 }

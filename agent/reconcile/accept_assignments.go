@@ -81,6 +81,9 @@ func (s *stream) follow(a host.Assignments) (first bool) {
 		s.acked, s.confirmed = map[string]outcome{}, map[string]host.Server{} // a restored database may lack these reports
 	}
 	s.forgetOthers(next)
+	if next.position != s.assignments.position {
+		s.forgetUnrecordedRenames(next)
+	}
 	first = !s.assignments.received
 	s.assignments = next
 	s.forgetRenames()
@@ -104,6 +107,16 @@ func (s *stream) forgetOthers(next assignments) {
 	maps.DeleteFunc(s.reportedRemovals, func(id string, _ removalVersion) bool {
 		_, still := next.remove[id]
 		return !still
+	})
+}
+
+// forgetUnrecordedRenames makes the agent report renamed guests again if later assignments still have their former ids:
+// compute removes a former id when it records the report under the new id. If it has begun another move since, the
+// agent may have missed the assignments in between, and those of both moves are equal.
+func (s *stream) forgetUnrecordedRenames(next assignments) {
+	maps.DeleteFunc(s.acked, func(id string, last outcome) bool {
+		built := last.phase == host.Running || last.phase == host.Stopped || last.phase == host.Departed
+		return built && next.servers[id].PreviousID != ""
 	})
 }
 

@@ -21,7 +21,7 @@ func (c *core) beginStart(id string) error {
 				"so it is a copy and its guests are not here; if this machine replaces that one for good, run `berth agent adopt`",
 			c.config.Dir, known.Machine, here)
 	}
-	c.start = start{instance: known.Instance, number: known.Starts + 1, id: id}
+	c.start = start{instance: known.Instance, number: known.Starts + 1, id: id, sequence: firstSequence(id)}
 	if c.start.instance == "" {
 		c.start.instance = c.config.NewID()
 	}

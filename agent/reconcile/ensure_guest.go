@@ -197,6 +197,9 @@ func (w *works) continueOrConfirm(j *work) (Effect, error) {
 	held := w.allocate(want)
 	if want.Outgoing != nil {
 		to, err := destination(*want.Outgoing)
+		if err == nil {
+			err = checkDestination(w.guests[want.ID], to)
+		}
 		if err != nil {
 			j.attempt.departure = notDeparted(want, err)
 			return w.ensure(j)
@@ -229,6 +232,18 @@ func destination(o host.Outgoing) (hypervisor.Destination, error) {
 		}
 	}
 	return to, nil
+}
+
+// checkDestination returns fault.Invalid if a device of a guest has no destination device. Then the assignment is for
+// the devices that an earlier guest had here: after compute's database was restored from a backup, a guest that had
+// migrated away is built again, with the devices that are free.
+func checkDestination(g hypervisor.Guest, to hypervisor.Destination) error {
+	for _, d := range g.Devices {
+		if _, given := to.Devices[d.ID]; !given {
+			return fault.New(fault.Invalid, "reconcile.checkDestination", "no destination device is assigned for %s", d.ID)
+		}
+	}
+	return nil
 }
 
 // reportRefusal returns the effects that report to compute that the hypervisor refused a change, with the guest's

@@ -2,6 +2,7 @@ package reconcile
 
 import (
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -115,4 +116,31 @@ func (d *driver) endBuild(err error) {
 	work := WorkOf(d.pending[i])
 	d.pending = slices.Delete(d.pending, i, i+1)
 	d.deliver(WorkDone{Work: work, Err: err})
+}
+
+// A guest with a device that the assigned live migration has no destination device for is not migrated: compute assigns
+// the migration of an earlier guest, which had another device.
+func TestAGuestWithoutDestinationDeviceIsNotMigrated(t *testing.T) {
+	d := newDriver(t)
+	d.settle(nil)
+	d.assign(1, "s1")
+	d.settle(nil)
+	has := d.guests["s1"].Devices[0].ID.String()
+	outgoing := func(revision int64, device string) {
+		t.Helper()
+		d.deliver(Received{Assignments: host.Assignments{Cloud: "c", Position: host.Position{Epoch: 1, EpochID: "e",
+			Revision: revision}, Servers: []host.Server{{ID: "s1", Name: "s1", VCPUs: 1, MemoryMB: 64,
+			Requests: []host.Request{{ID: "r-s1", Alias: "gpu", Count: 1, VendorID: "10de", Class: testClass}},
+			Outgoing: &host.Outgoing{Host: "cmp2", Devices: map[string]string{device: "0000:90:00.0"}}}}}})
+		d.settle(nil)
+	}
+	outgoing(2, "0000:8f:00.0")
+	last := d.reports[len(d.reports)-1]
+	if d.guests["s1"].Departed || last.Phase != host.Failed || !strings.Contains(last.Message, has) {
+		t.Errorf("departed %v, reported %+v", d.guests["s1"].Departed, last)
+	}
+	outgoing(3, has)
+	if !d.guests["s1"].Departed || d.phase() != host.Departed {
+		t.Errorf("departed %v, phase %s", d.guests["s1"].Departed, d.phase())
+	}
 }

@@ -1,6 +1,8 @@
 package reconcile
 
 import (
+	"hash/fnv"
+
 	"github.com/openberth/berth/api/host"
 )
 
@@ -8,6 +10,16 @@ const (
 	sequenceTries    = 3       // attempts to send one guest report with a sufficient number
 	sequencePerStart = 1 << 32 // numbers available to one start of the agent
 )
+
+// firstSequence returns what precedes the first number of a start, as an offset within its numbers. Two starts can have
+// the same numbers, on a copy of the agent's directory or after the journal was restored from a backup. Compute takes a
+// report with the number of the last one for a repetition and ignores it, so each start has another offset. A smaller
+// number is refused and raised.
+func firstSequence(start string) int64 {
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(start)) // it cannot fail
+	return int64(h.Sum32() >> 1)
+}
 
 // report returns the effect that sends the state of a server to compute.
 //
@@ -28,7 +40,7 @@ func (c *core) raiseSequence(number int64) {
 		return
 	}
 	id, _ := c.state.Identity()
-	c.start.number, c.start.sequence = number/sequencePerStart+1, 0
+	c.start.number, c.start.sequence = number/sequencePerStart+1, firstSequence(c.start.id)
 	id.Starts = c.start.number
 	c.writeIdentity(id)
 	c.warn("guest report numbers raised (journal restored from a backup?)", "number", number)

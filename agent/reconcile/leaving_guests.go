@@ -11,8 +11,8 @@ import (
 )
 
 // leavingIDs lists the entries to remove, by id: those that compute has named for removal and not yet confirmed as
-// gone, and those that the assignments do not mention and that have no guest, such as claims whose guest was never
-// built.
+// gone; those that the assignments do not mention and that have no guest, such as claims whose guest was never built;
+// and the new ids of unfinished renames that no other work finishes, because work under the former id waits for them.
 func (c *core) leavingIDs() []string {
 	out := map[string]bool{}
 	for id, r := range c.assignments.remove {
@@ -24,6 +24,11 @@ func (c *core) leavingIDs() []string {
 		_, wanted := c.assignments.servers[id]
 		_, named := c.assignments.remove[id]
 		if _, exists := c.guests[id]; !wanted && !named && !exists && !c.formerName(id) {
+			out[id] = true
+		}
+	}
+	for id, r := range c.state.Renames() {
+		if !r.Done && !c.assigned(id) && c.assignments.servers[r.Was].PreviousID != id {
 			out[id] = true
 		}
 	}

@@ -290,11 +290,11 @@ func (s *syncer) end(err error) {
 }
 
 // endFirst decides how the start continues after a failed first sync. The start waits for a Placement or a hypervisor
-// that does not answer, and retries after internal faults of Placement. Any other fault refuses the start, except a
-// conflict with other clients after the devices are restored: later syncs continue.
+// that does not answer, and retries after internal faults of Placement. Any other fault refuses the start, except that
+// other clients have changed or deleted a provider after the devices are restored: later syncs continue.
 func (s *syncer) endFirst(err error) {
 	switch {
-	case s.restored && fault.Is(err, fault.Conflict):
+	case s.restored && (fault.Is(err, fault.Conflict) || fault.Is(err, fault.NotFound)):
 		s.begun, s.wantSync = true, true
 	case fault.Is(err, fault.Unavailable), fault.Is(err, fault.Internal) && s.failures <= startRetries:
 		s.warn("start failed, will retry", "error", err)

@@ -97,7 +97,7 @@ type start struct {
 	id       string   // of this process
 	ids      []string // of this process and of earlier ones that compute has not acknowledged
 	number   int64    // number of starts with this journal; journalled with the identity
-	sequence int64    // number of guest reports since this start
+	sequence int64    // firstSequence plus the number of guest reports since this start
 }
 
 // claimConflict is a claim of the journal on a device that another guest has, as after the journal was restored from a

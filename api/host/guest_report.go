@@ -24,12 +24,15 @@ const (
 //
 // Reports may overtake each other in the network. Compute records those of one agent about one server in the order of
 // their numbers: a report that is older than the last one changes nothing, and is answered with 409 and the header
-// Berth-Latest, the number of the last one. An agent that receives this answer (its journal was restored from a
-// backup) continues counting from that number and repeats the report. A guest report of any other start than the
-// admitted one is answered with 409 and changes nothing; one without instance, start and number with 400.
+// Berth-Latest, the number of the last one. A report with the number of the last one is a repetition: starts of an
+// agent that can follow each other, also those of copied directories, use different numbers. An agent that receives
+// this answer (its journal was restored from a backup) continues counting from that number and repeats the report. A
+// guest report of any other start than the admitted one is answered with 409 and changes nothing; one without instance,
+// start and number with 400.
 //
 // {server} in the path is the ID in the line. When the ID of an entry has changed (PreviousID), the agent reports its
-// phase again, under the new ID; a move continues only after that.
+// phase again, under the new ID; a move continues only after that. It reports a built guest again after each later line
+// that still has the PreviousID, because compute removes the PreviousID when it records the report.
 //
 // After phase refused, compute cancels the requested change: the actual state of the guest becomes the desired state,
 // and the next line has it.

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"net/http"
 	"net/url"
@@ -120,9 +121,19 @@ func (c Client) Watch(ctx context.Context, w WatchRequest, got func(Assignments)
 func (c Client) stream(ctx context.Context, w WatchRequest) (p string, resp *http.Response, err error) {
 	p = path(w.Host, "assignments") + "?" + w.query()
 	if resp, err = c.REST.Send(ctx, http.MethodGet, p, nil); err != nil {
-		return p, nil, err
+		return p, nil, withoutQuery(err)
 	}
 	return p, resp, answerFault(p, resp)
+}
+
+// withoutQuery removes the query from the operation of a fault, because the query has the agent's Start.
+func withoutQuery(err error) error {
+	if e, ok := errors.AsType[*fault.Error](err); ok {
+		short := *e
+		short.Op, _, _ = strings.Cut(e.Op, "?")
+		return &short
+	}
+	return err
 }
 
 // Occupied is the cause of the fault when another start of an agent serves the host, and may have ended.

@@ -8,8 +8,10 @@ import (
 	"net/http"
 	"net/url"
 	"reflect"
+	"strings"
 	"testing"
 
+	"github.com/openberth/berth/api/rest"
 	"github.com/openberth/berth/fault"
 )
 
@@ -83,6 +85,16 @@ func TestAdmit(t *testing.T) {
 	}
 	if err := c.Admit(t.Context(), "h", Sender{Instance: "second"}); !fault.Is(err, fault.Conflict) ||
 		fault.TextOf(err) != "another agent serves host h" {
+		t.Errorf("%v", err)
+	}
+}
+
+// The query of a stream has the agent's Start, so no error contains it, also if the connection fails.
+func TestErrorsOfStreamsHaveNoQuery(t *testing.T) {
+	c := Client{REST: &rest.Client{Base: "http://127.0.0.1:0"}}
+	err := c.Admit(t.Context(), "h", Sender{Instance: "i", Start: "secret"})
+	if !fault.Is(err, fault.Unavailable) || !strings.Contains(err.Error(), "GET /berth/v1/hosts/h/assignments: http") ||
+		strings.Contains(err.Error(), "secret") {
 		t.Errorf("%v", err)
 	}
 }

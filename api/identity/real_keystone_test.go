@@ -34,6 +34,7 @@ project_name = services
 project_domain_name = Default
 region_name = RegionOne
 token_cache_time = 1
+http_connect_timeout = 60
 service_token_roles_required = true
 service_type = placement
 `, real.URL, real.URL))
@@ -82,7 +83,8 @@ service_type = placement
 		steady := newFromFile(t,
 			fmt.Sprintf("[keystone_authtoken]\nauth_url = %s\nauth_type = password\nusername = placement\npassword = "+
 				"placement\nuser_domain_id = default\n"+
-				"project_name = services\nproject_domain_id = default\nhttp_request_max_retries = 1\n", real.URL))
+				"project_name = services\nproject_domain_id = default\nhttp_request_max_retries = 1\n"+
+				"http_connect_timeout = 60\n", real.URL))
 		allowed(t, steady, token, "")
 		real.Stop()
 		allowed(t, steady, token, "")

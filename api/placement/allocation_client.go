@@ -34,7 +34,11 @@ func (c *Client) Allocation(ctx context.Context, consumer resource.ConsumerID) (
 // existing consumer. fault.Conflict has the code CodeConcurrentUpdate if the consumer or a provider has changed (read
 // again and retry), and CodeUndefined if there is not enough capacity.
 func (c *Client) PutAllocation(ctx context.Context, consumer resource.ConsumerID, held ConsumerAllocation) error {
-	_, err := c.REST.Do(ctx, "PUT", consumerPath(consumer), allocationsDoc(held), nil)
+	client := c.REST
+	if held.TreeState != "" {
+		client = client.WithHeader(IfTreeStateHeader, string(held.Tree)+"="+held.TreeState)
+	}
+	_, err := client.Do(ctx, "PUT", consumerPath(consumer), allocationsDoc(held), nil)
 	return fault.Wrap("", "placement.PutAllocation", err)
 }
 
@@ -64,15 +68,25 @@ func consumerPath(id resource.ConsumerID) string { return "/allocations/" + url.
 // ProviderAllocations returns the allocations on a provider, by consumer.
 func (c *Client) ProviderAllocations(ctx context.Context,
 	id provider.ID) (map[resource.ConsumerID]resource.Amounts, error) {
+	out, _, err := c.RootAllocations(ctx, id)
+	return out, err
+}
+
+// RootAllocations returns the allocations on a root provider, by consumer, and the state of its tree for
+// ConsumerAllocation.TreeState. The state is empty if the Placement service has none.
+func (c *Client) RootAllocations(ctx context.Context, id provider.ID) (
+	map[resource.ConsumerID]resource.Amounts, string, error) {
 	var doc ProviderAllocationsDoc
-	if _, err := c.REST.Do(ctx, "GET", providerPath(id, "/allocations"), nil, &doc); err != nil {
-		return nil, fault.Wrap("", "placement.ProviderAllocations", err)
+	answer, err := c.REST.WithHeader(TreeStateHeader, "wanted").Do(ctx, "GET", providerPath(id, "/allocations"), nil,
+		&doc)
+	if err != nil {
+		return nil, "", fault.Wrap("", "placement.ProviderAllocations", err)
 	}
 	out := make(map[resource.ConsumerID]resource.Amounts, len(doc.Allocations))
 	for consumer, a := range doc.Allocations {
 		out[consumer] = a.Resources
 	}
-	return out, nil
+	return out, answer.Header.Get(TreeStateHeader), nil
 }
 
 // Reshape moves inventories and allocations between providers in one transaction.

@@ -12,6 +12,11 @@ type ConsumerAllocation struct {
 	Generation    *int                     // of the consumer; nil: it does not exist yet
 	Project, User string
 	ConsumerType  string // such as INSTANCE
+
+	// If TreeState is set, PutAllocation refuses the allocation with CodeTreeChanged unless it is the state of the tree
+	// of this root provider, apart from additions; see IfTreeStateHeader.
+	Tree      provider.ID
+	TreeState string
 }
 
 // Reshape is a request to move inventories and their allocations between providers.

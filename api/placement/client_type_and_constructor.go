@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/openberth/berth/api/rest"
+	"github.com/openberth/berth/provider"
 )
 
 // ReasonHeader is the header with the reason, in one line, for an empty list of candidates. Only Berth sends it.
@@ -26,6 +27,27 @@ const (
 	CandidatesHeader = "Openstack-Berth-Candidates"
 	ForScheduling    = "scheduling"
 )
+
+// A request GET /resource_providers/{root}/allocations with any value of TreeStateHeader is answered by Berth's
+// Placement with the state of the tree in the same header, if its database is SQLite: a text that is the same until a
+// client writes allocations on the tree of this root provider. A client may send it back in IfTreeStateHeader of
+// PUT /allocations/{consumer}, as ROOT=STATE. The claim is then refused with the conflict CodeTreeChanged if
+// allocations on the tree may have been removed since, by any client, by another process, or because the database was
+// restored from a backup. OpenStack's Placement ignores and sends neither.
+const (
+	TreeStateHeader   = "Openstack-Berth-Tree-State"
+	IfTreeStateHeader = "Openstack-Berth-If-Tree-State"
+)
+
+// ParseIfTreeState returns the parts of a value of IfTreeStateHeader. Both are empty for an empty value. A value
+// without a root is a state that no tree has.
+func ParseIfTreeState(value string) (root provider.ID, state string) {
+	at, state, found := strings.Cut(value, "=")
+	if value != "" && (!found || state == "") {
+		return "", value
+	}
+	return provider.ID(at), state
+}
 
 // Client calls a Placement service at microversion 1.39.
 //

@@ -4,6 +4,7 @@ package placement
 const (
 	CodeUndefined            = "placement.undefined_code"
 	CodeConcurrentUpdate     = "placement.concurrent_update"
+	CodeTreeChanged          = "berth.tree_changed" // see IfTreeStateHeader
 	CodeDuplicateName        = "placement.duplicate_name"
 	CodeProviderInUse        = "placement.resource_provider.inuse"
 	CodeProviderCannotDelete = "placement.resource_provider.cannot_delete_parent"

@@ -11,6 +11,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
 	"time"
@@ -39,6 +40,17 @@ type Account interface {
 	// Renew is called after a service has answered a request with 401. It reports whether the same request may be
 	// accepted when it is signed again.
 	Renew(r *http.Request) bool
+}
+
+// WithHeader returns a copy of the client that also sends a header with each request.
+func (c *Client) WithHeader(name, value string) *Client {
+	out := *c
+	out.Headers = maps.Clone(c.Headers)
+	if out.Headers == nil {
+		out.Headers = map[string]string{}
+	}
+	out.Headers[name] = value
+	return &out
 }
 
 var defaultHTTP = &http.Client{Timeout: time.Minute}

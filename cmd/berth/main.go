@@ -73,16 +73,22 @@ func run(args []string, stdout, stderr io.Writer) int {
 	if err := parsed.Run(); err != nil {
 		for _, one := range joined(err) {
 			one = withInterruption(ctx, one)
-			fmt.Fprintln(stderr, "berth:", sentence(one)+g.hint(one))
+			fmt.Fprintln(stderr, "berth:", sentence(one)+g.hint(parsed.Command(), one))
 		}
 		return exitStatus(ctx, err)
 	}
 	return 0
 }
 
-// hint returns advice for an error of a service that is not reachable at its URL.
-func (g *grammar) hint(err error) string {
-	text := sentence(err)
+// hint returns advice for an error of a command: a service is not reachable at its URL, or refuses the account of an
+// agent.
+func (g *grammar) hint(command string, err error) string {
+	text, answer := sentence(err), rest.StatusOf(err)
+	if strings.HasPrefix(command, "agent") && answer != nil &&
+		(answer.Code == http.StatusUnauthorized || answer.Code == http.StatusForbidden) {
+		return fmt.Sprintf("; this is the answer to %s %s: correct the account of [placement] or [compute], which needs the "+
+			"role service", answer.Method, answer.Path)
+	}
 	for _, at := range []struct{ url, flag, env string }{
 		{cmp.Or(g.ComputeURL, cli.DefaultComputeURL), "--compute-url", "BERTH_COMPUTE_URL"},
 		{cmp.Or(g.PlacementURL, cli.DefaultPlacementURL), "--placement-url", "BERTH_PLACEMENT_URL"}} {
@@ -91,9 +97,10 @@ func (g *grammar) hint(err error) string {
 		}
 	}
 	if strings.Contains(text, "Client sent an HTTP request to an HTTPS server") {
-		return "; the service at this URL uses TLS: write https:// in --placement-url or --compute-url"
+		return "; the service at this URL uses TLS: write https:// in --placement-url or --compute-url, or in " +
+			"endpoint_override"
 	}
-	answer := rest.StatusOf(err) // a missing route; for a missing object the text differs
+	// A missing route; for a missing object the text differs.
 	if answer != nil && answer.Code == http.StatusNotFound && (text == "The resource could not be found." ||
 		strings.HasPrefix(text, "there is nothing at")) {
 		return fmt.Sprintf("; the service at this URL has no %s: are --placement-url and --compute-url swapped?", answer.Path)

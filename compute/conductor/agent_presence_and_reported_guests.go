@@ -248,6 +248,19 @@ func (p *presence) guestsOf(host string) []schedule.Present {
 	return nil
 }
 
+// mayHave reports whether a host may have the guest of a server's own consumer: it has reported the guest, or it has
+// not reported to this process. Then its guests are not known, because the database may have been restored from a
+// backup before this process started.
+func (p *presence) mayHave(host, server string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	o := p.hosts[host]
+	if o == nil || !o.reported {
+		return !p.young[server]
+	}
+	return slices.ContainsFunc(o.guests, func(g schedule.Present) bool { return g.ID == server })
+}
+
 // guestOf returns the id of a guest of the server among those of a host, or the server's id if there is none.
 func guestOf(s lifecycle.Server, guests []schedule.Present) string {
 	for _, g := range guests {

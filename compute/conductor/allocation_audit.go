@@ -19,6 +19,8 @@ type Audit struct {
 	Host    string
 	Missing []Missing // by server and consumer
 	Foreign []Foreign // by consumer
+
+	treeState string // of the tree when its root was read; empty: Placement has none
 }
 
 // Missing is a consumer of a server on the host whose allocation in Placement is smaller than its claim.
@@ -71,7 +73,11 @@ func (d *dependencies) auditOnce(ctx context.Context, host string, on []provider
 		return out, err
 	}
 	held := holdings{}
-	for _, id := range on {
+	if held[on[0]], out.treeState, err = d.placement.RootAllocations(ctx, on[0]); err != nil &&
+		!fault.Is(err, fault.NotFound) {
+		return out, err
+	}
+	for _, id := range on[1:] {
 		if held[id], err = d.placement.ProviderAllocations(ctx, id); err != nil && !fault.Is(err, fault.NotFound) {
 			return out, err
 		}

@@ -14,8 +14,13 @@ const claimTries = 5
 
 // moveAllocations transfers the server's allocation to its migration, in one request, so that no other consumer can
 // take the resources in between.
+//
+// If the migration has the source's allocation already, as with a record from a backup, the server's own allocation is
+// that of a destination which the record does not have. It is deleted: as the migration's it would replace the
+// allocation of a running guest.
 func (d *dependencies) moveAllocations(ctx context.Context, s lifecycle.Server) (lifecycle.Event, error) {
-	done, err := d.transfer(ctx, s, resource.ConsumerID(s.ID), resource.ConsumerID(s.Move.Consumer), "MIGRATION")
+	own, migration := resource.ConsumerID(s.ID), resource.ConsumerID(s.Move.Consumer)
+	done, err := d.transfer(ctx, s, own, migration, "MIGRATION", s.SourceMoved)
 	if refused(err) {
 		return lifecycle.Refused{Step: lifecycle.MoveAllocations,
 			Reason: "Placement refuses to transfer the server's allocation to its migration: " + fault.TextOf(err)}, nil
@@ -35,17 +40,21 @@ func (d *dependencies) moveAllocations(ctx context.Context, s lifecycle.Server) 
 // it finds.
 func (d *dependencies) restoreAllocations(ctx context.Context, s lifecycle.Server) (lifecycle.Event, error) {
 	from, to := resource.ConsumerID(s.Move.From.Consumer), resource.ConsumerID(s.ID)
-	if _, err := d.transfer(ctx, s, from, to, "INSTANCE"); err != nil {
+	if _, err := d.transfer(ctx, s, from, to, "INSTANCE", never); err != nil {
 		return nil, err
 	}
 	return lifecycle.AllocationsRestored{}, nil
 }
 
+// never is the condition of a transfer that replaces whatever the second consumer has.
+func never(_, _ resource.Allocation) bool { return false }
+
 // transfer moves the whole allocation of one consumer to another, and sets the consumer type of the second. done is
 // false if neither has an allocation. It reads both first: after a crash or a lost answer the transfer may be done
-// already.
-func (d *dependencies) transfer(ctx context.Context, s lifecycle.Server, from, to resource.ConsumerID, kind string) (
-	done bool, err error) {
+// already. If before returns true for both allocations, the transfer was done before the first consumer got another
+// allocation, which is deleted.
+func (d *dependencies) transfer(ctx context.Context, s lifecycle.Server, from, to resource.ConsumerID, kind string,
+	before func(source, target resource.Allocation) bool) (done bool, err error) {
 	for attempt := range claimTries {
 		if attempt > 0 {
 			d.pause(ctx, attempt)
@@ -59,6 +68,10 @@ func (d *dependencies) transfer(ctx context.Context, s lifecycle.Server, from, t
 		}
 		if len(source.Allocation) == 0 {
 			return len(target.Allocation) > 0, nil
+		}
+		if before(source.Allocation, target.Allocation) {
+			d.Log.Warn("allocations transferred before (database restored?)", "server", s.ID, "from", from, "to", to)
+			return true, d.placement.DeleteAllocation(ctx, from)
 		}
 		target.Allocation, target.Project, target.User, target.ConsumerType = source.Allocation, s.Project, s.User, kind
 		source.Allocation = resource.Allocation{}

@@ -132,7 +132,7 @@ func (d *dependencies) protectOtherGuest(ctx context.Context, s lifecycle.Server
 		return err
 	}
 	d.Log.Warn("allocation of a server kept for its other guest", "server", s.ID, "consumer", other)
-	_, err = d.transfer(ctx, s, resource.ConsumerID(s.ID), other, "MIGRATION")
+	_, err = d.transfer(ctx, s, resource.ConsumerID(s.ID), other, "MIGRATION", never)
 	return err
 }
 

@@ -29,22 +29,14 @@ func (sc *scheduler) claim(ctx context.Context, s lifecycle.Server) (lifecycle.E
 		if len(held.Allocation) > 0 && held.Allocation.Equal(choice.Allocation) {
 			return lifecycle.Claimed{Try: s.Try}, nil
 		}
-		var missing bool
-		if missing, err = sc.audits.auditRoot(ctx, choice.Host, choice.Root); err != nil {
-			return claimFailed(s, err)
-		}
-		if missing {
-			err = fault.New(fault.Conflict, "conductor.claim", "on host %s, %s", choice.Host, schedule.LacksAllocations)
-			break
-		}
-		err = sc.placement.PutAllocation(ctx, consumer, placement.ConsumerAllocation{
+		err = sc.claimChoice(ctx, choice, consumer, placement.ConsumerAllocation{
 			Allocation: choice.Allocation, Mappings: choice.Mappings, Generation: held.Generation,
 			Project: s.Project, User: s.User, ConsumerType: "INSTANCE",
 		})
 		if err == nil {
 			return lifecycle.Claimed{Try: s.Try}, nil
 		}
-		if fault.CodeOf(err) != placement.CodeConcurrentUpdate {
+		if code := fault.CodeOf(err); code != placement.CodeConcurrentUpdate && code != placement.CodeTreeChanged {
 			break
 		}
 	}
@@ -54,6 +46,29 @@ func (sc *scheduler) claim(ctx context.Context, s lifecycle.Server) (lifecycle.E
 		}
 	}
 	return claimFailed(s, err)
+}
+
+// claimChoice writes the allocation of a choice, unless allocations of servers are missing on its host: then what
+// Placement offers there may be in use. It audits the host first. If Placement reports the states of trees, the claim
+// names the state at the last audit instead, and the host is audited only if that state is out of date.
+func (sc *scheduler) claimChoice(ctx context.Context, choice schedule.Choice, consumer resource.ConsumerID,
+	claim placement.ConsumerAllocation) error {
+	claim.Tree, claim.TreeState = choice.Root, sc.audits.treeState(choice.Host, choice.Root)
+	if claim.TreeState != "" {
+		err := sc.placement.PutAllocation(ctx, consumer, claim)
+		if fault.CodeOf(err) != placement.CodeTreeChanged {
+			return err
+		}
+	}
+	missing, err := sc.audits.auditRoot(ctx, choice.Host, choice.Root)
+	if err != nil {
+		return err
+	}
+	if missing {
+		return fault.New(fault.Conflict, "conductor.claim", "on host %s, %s", choice.Host, schedule.LacksAllocations)
+	}
+	claim.TreeState = sc.audits.treeState(choice.Host, choice.Root)
+	return sc.placement.PutAllocation(ctx, consumer, claim)
 }
 
 func claimFailed(s lifecycle.Server, err error) (lifecycle.Event, error) {

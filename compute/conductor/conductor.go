@@ -46,6 +46,7 @@ func New(store Store, placement Placement) *Conductor {
 		StepFailed: func(step lifecycle.Step, err error) lifecycle.Event {
 			return lifecycle.StepFailed{Step: step, Reason: fault.TextOf(err), Refused: refused(err)}
 		},
+		Pure: func(step lifecycle.Step) bool { return step == lifecycle.Prepare },
 		Gone: func(err error) bool { return fault.Is(err, fault.NotFound) },
 	}, 0)
 	c.runner.Carry = trace.Carry

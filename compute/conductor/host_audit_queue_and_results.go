@@ -16,6 +16,9 @@ import (
 const (
 	auditEvery = 45 * time.Second
 	auditAgain = 5 * time.Second // if allocations are missing, or Placement may have been restored
+
+	// how long the audit of a whole host stays valid while Placement reports the same state of its tree
+	auditUnchanged = 10 * time.Minute
 )
 
 // auditor keeps the last audit of each host, and the hosts that are to be audited.
@@ -35,6 +38,19 @@ type audited struct {
 	at    time.Time // when the whole host was audited
 	root  time.Time // when its root provider was audited, alone or with the whole host
 	found Audit
+
+	tree      provider.ID // the root provider that was audited
+	treeState string      // before it was audited; empty: Placement has none, or allocations are missing
+
+	whole      time.Time // when all providers of the host were compared
+	wholeState string    // the state of the tree before that
+}
+
+// recordTree records the state of a tree that an audit has found complete.
+func (a *audited) recordTree(root provider.ID, found Audit) {
+	if a.tree, a.treeState = root, found.treeState; len(found.Missing) > 0 {
+		a.treeState = ""
+	}
 }
 
 func newAuditor(on *dependencies) *auditor {
@@ -117,11 +133,34 @@ func (a *auditor) auditHost(ctx context.Context, host schedule.Host) (Audit, err
 		}
 	}
 	at := a.now()
+	if same, err := a.unchanged(ctx, host); err != nil {
+		return Audit{}, err
+	} else if same {
+		a.keep(host.Name, func(last *audited) { last.at, last.root = at, at })
+		return Audit{Host: host.Name}, nil
+	}
 	found, err := a.audit(ctx, host.Name, on, true)
 	if err == nil {
-		a.keep(host.Name, func(last *audited) { last.at, last.root, last.found = at, at, found })
+		a.keep(host.Name, func(last *audited) {
+			last.at, last.root, last.whole, last.found, last.wholeState = at, at, at, found, found.treeState
+			last.recordTree(host.Provider, found)
+		})
 	}
 	return found, err
+}
+
+// unchanged reports whether the last audit of a whole host has found no difference, an audit of its root finds none
+// now, and no client has written allocations on its tree in between.
+func (a *auditor) unchanged(ctx context.Context, host schedule.Host) (bool, error) {
+	a.mu.Lock()
+	last := a.last[host.Name]
+	a.mu.Unlock()
+	if last.wholeState == "" || last.tree != host.Provider || a.now().Sub(last.whole) > auditUnchanged ||
+		len(last.found.Missing)+len(last.found.Foreign) > 0 {
+		return false, nil
+	}
+	found, err := a.audit(ctx, host.Name, []provider.ID{host.Provider}, false)
+	return err == nil && found.treeState == last.wholeState && len(found.Missing) == 0, err
 }
 
 // auditRoot audits the root provider of a host, keeps the result, and returns whether allocations are missing.
@@ -133,6 +172,7 @@ func (a *auditor) auditRoot(ctx context.Context, host string, root provider.ID) 
 	}
 	a.keep(host, func(last *audited) {
 		last.root = at
+		last.recordTree(root, found)
 		if len(found.Missing) > 0 {
 			last.found.Host, last.found.Missing = host, found.Missing
 		}
@@ -166,13 +206,27 @@ func (a *auditor) noteUnavailable(err error) {
 }
 
 // missing returns whether the last audit of a host has found missing allocations. fresh is false if the root of the
-// host was audited more than a minute ago, or before its last report.
+// host was audited more than a minute ago, or before its last report, and the claim cannot name the state of the tree.
 func (a *auditor) missing(host schedule.Host) (missing, fresh bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	last := a.last[host.Name]
+	if last.treeState != "" && last.tree == host.Provider {
+		return false, true
+	}
 	fresh = a.now().Sub(last.root) < time.Minute && !last.root.Before(host.Seen) && !last.root.Before(a.suspected)
 	return len(last.found.Missing) > 0, fresh
+}
+
+// treeState returns the state of a tree at the last audit of its host, if no allocations were missing. While Placement
+// reports the same state, apart from additions, none can be missing. It is empty if another audit is necessary.
+func (a *auditor) treeState(host string, root provider.ID) string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if last := a.last[host]; last.tree == root {
+		return last.treeState
+	}
+	return ""
 }
 
 // forget deletes the audit of a host.

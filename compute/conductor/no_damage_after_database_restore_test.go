@@ -114,6 +114,85 @@ func TestAnOlderRecordFreesNoGuest(t *testing.T) {
 	}
 }
 
+// A record from a backup may be from before the transfer of the source's allocation to the migration, although the
+// server's own consumer has since claimed a destination. The transfer does not replace the source's allocation, which
+// the guest there uses.
+func TestAnOlderRecordMovesNoOtherAllocations(t *testing.T) {
+	source := schedule.Choice{Host: "a", Root: "root-a",
+		Allocation: resource.Allocation{"root-a": {"VCPU": 1}, "pf-a": {class: 1}}}
+	for name, destination := range map[string]resource.Allocation{
+		"another host":                    {"root-b": {"VCPU": 1}, "pf-b": {class: 1}},
+		"another device of the same host": {"root-a": {"VCPU": 1}, "qf-a": {class: 1}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			env := newCloud(t, map[string]int{"a": 1, "b": 1})
+			env.addProvider("qf-", "a", 1)
+			conductor, _ := withClocks(t, env)
+			close(conductor.presence.gate)
+			env.allocate("m", source.Allocation)
+			env.allocate("s", destination)
+			s := server("s")
+			s.State = lifecycle.Moving
+			s.Move = &lifecycle.Move{Kind: lifecycle.LiveMigration, Phase: lifecycle.MovingAllocations, Consumer: "m",
+				From: lifecycle.Residence{Consumer: "s", Host: "a", Choice: &source,
+					Devices: []schedule.Picked{{RequestID: "r", Address: "0000:3b:00.0", Provider: "pf-a"}}}}
+			for range 2 { // every step may be repeated
+				event, err := conductor.steps.perform(t.Context(), s, lifecycle.MoveAllocations)
+				if _, moved := event.(lifecycle.AllocationsMoved); err != nil || !moved {
+					t.Fatalf("%T %v", event, err)
+				}
+				if got := env.placement.Held("m"); !got.Equal(source.Allocation) {
+					t.Errorf("the migration holds %v", got)
+				}
+				if got := env.placement.Held("s"); len(got) > 0 {
+					t.Errorf("the server holds %v, which its record does not have", got)
+				}
+			}
+		})
+	}
+}
+
+// A record from a backup may lack that the agent has built the guest. Until the host has reported to this process, the
+// allocation of a deleted server is not released before the agent has reported the guest gone.
+func TestDeleteOfAnOlderRecordAwaitsTheAgent(t *testing.T) {
+	env := newCloud(t, map[string]int{"a": 1, "b": 1})
+	env.agents.mu.Lock()
+	env.agents.paused["a"], env.agents.paused["b"] = true, true
+	env.agents.mu.Unlock()
+	c, _ := withClocks(t, env)
+	report := func(present ...schedule.Present) {
+		t.Helper()
+		h, err := env.store.Host(t.Context(), "a")
+		if err != nil {
+			t.Fatal(err)
+		}
+		h.Present = present
+		if err := c.Report(t.Context(), h, schedule.Sender{Instance: "agent-a", Start: "start"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	state := func(id string, want lifecycle.State, why string) {
+		t.Helper()
+		s := server(id)
+		s.State, s.Host = lifecycle.Spawning, "a"
+		if err := env.store.Create(t.Context(), s); err != nil {
+			t.Fatal(err)
+		}
+		if err := c.Delete(t.Context(), id); err != nil {
+			t.Fatal(err)
+		}
+		if s, err := env.store.Read(t.Context(), id); err != nil || s.State != want {
+			t.Errorf("%s: %s, want %s, %v", why, s.State, want, err)
+		}
+	}
+	state("old", lifecycle.DeletingGuest, "the host has not reported yet")
+	c.presence.created([]lifecycle.Server{server("young")})
+	state("young", lifecycle.DeletingAllocation, "this process has created the server")
+	report(schedule.Present{ID: "built", Server: "built", Assigned: true})
+	state("built", lifecycle.DeletingGuest, "the host has the guest")
+	state("none", lifecycle.DeletingAllocation, "the host has no guest")
+}
+
 // A live migration that has ended since the backup: the source does not build the guest again, and its failure does not
 // undo the move, while the destination reports the guest.
 func TestTheSourceOfAnEndedMoveIsNotBuilt(t *testing.T) {

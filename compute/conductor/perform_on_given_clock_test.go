@@ -40,7 +40,7 @@ func TestPerformOnAGivenClock(t *testing.T) {
 	if err := c.Perform(t.Context(), "old"); !errors.Is(err, closed) || waits != 1 {
 		t.Errorf("a step behind the gate: %v, after %d waits", err, waits)
 	}
-	for _, want := range []lifecycle.State{lifecycle.Scheduling, lifecycle.Claiming, lifecycle.Spawning} {
+	for _, want := range []lifecycle.State{lifecycle.Claiming, lifecycle.Spawning} {
 		if err := c.Perform(t.Context(), "young"); err != nil {
 			t.Fatal(err)
 		}

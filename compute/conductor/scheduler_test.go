@@ -179,6 +179,51 @@ func TestHostsWithMissingAllocationsAreRefused(t *testing.T) {
 	}
 }
 
+// While Placement reports the same state of a tree, apart from additions, a claim needs no audit of its host. After a
+// removal, or without states, it does.
+func TestClaimsNameTheStateOfTheTree(t *testing.T) {
+	for _, states := range []bool{true, false} {
+		c := newCloud(t, map[string]int{"a": 8})
+		audits := 0
+		client := c.client(func(call placementtest.Call) (before, after error) {
+			if call.Op == "RootAllocations" {
+				audits++
+			}
+			return nil, nil
+		})
+		client.NoTreeStates = !states
+		conductor := c.auditor(client)
+		claim := func(id string, want int) {
+			t.Helper()
+			s := server(id)
+			s.State = lifecycle.Claiming
+			s.Choices = []schedule.Choice{{Host: "a", Root: "root-a", Allocation: resource.Allocation{"pf-a": {class: 1},
+				"root-a": {"VCPU": 1}}}}
+			audits = 0
+			if event, err := conductor.steps.claim(t.Context(), s); event != (lifecycle.Claimed{}) || err != nil {
+				t.Errorf("%#v %v", event, err)
+			}
+			if audits != want {
+				t.Errorf("states %v, %s: %d audits, want %d", states, id, audits, want)
+			}
+		}
+		later := 1
+		if states {
+			later = 0
+		}
+		claim("first", 1)
+		claim("second", later)
+		claim("third", later)
+		if err := c.placement.DeleteAllocation(t.Context(), "second"); err != nil {
+			t.Fatal(err)
+		}
+		claim("after a removal", 1)
+		claim("and then", later)
+		c.placement.Restore(c.placement.Clone())
+		claim("after a restore", 1)
+	}
+}
+
 // The cost of scheduling one server does not grow with the number of hosts: one round audits a bounded number of them.
 func TestAuditsOfOneRoundAreBounded(t *testing.T) {
 	const hosts = 2*maxAudited + 3
@@ -188,12 +233,14 @@ func TestAuditsOfOneRoundAreBounded(t *testing.T) {
 	}
 	c := newCloud(t, devices)
 	compared := map[provider.ID]int{}
-	conductor := c.auditor(c.client(func(call placementtest.Call) (before, after error) {
-		if call.Op == "ProviderAllocations" {
+	client := c.client(func(call placementtest.Call) (before, after error) {
+		if call.Op == "RootAllocations" {
 			compared[call.Provider]++
 		}
 		return nil, nil
-	}))
+	})
+	client.NoTreeStates = true
+	conductor := c.auditor(client)
 	if event, err := conductor.steps.schedule(t.Context(), server("s")); event == nil || err != nil || len(compared) != 1 {
 		t.Fatalf("%d hosts were compared for one server: %v", len(compared), err)
 	}

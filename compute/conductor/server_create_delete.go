@@ -2,10 +2,8 @@ package conductor
 
 import (
 	"context"
-	"slices"
 
 	"github.com/openberth/berth/compute/lifecycle"
-	"github.com/openberth/berth/compute/schedule"
 	"github.com/openberth/berth/fault"
 )
 
@@ -47,7 +45,7 @@ func (c *Conductor) Delete(ctx context.Context, id string) error {
 		}
 		silent = silent || alive == ""
 	}
-	exists := slices.ContainsFunc(c.presence.guestsOf(server.Host), func(g schedule.Present) bool { return g.ID == id })
+	exists := c.presence.mayHave(server.Host, id)
 	_, err = c.runner.Apply(ctx, id, lifecycle.DeleteRequested{Silent: silent, Exists: exists})
 	return err
 }

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/openberth/berth/compute/schedule"
+	"github.com/openberth/berth/provider"
 	"github.com/openberth/berth/resource"
 )
 
@@ -48,6 +49,33 @@ func (s Server) HeldFor(own resource.Allocation) string {
 		}
 	}
 	return ""
+}
+
+// SourceMoved reports whether the migration has the allocation of the source of a move already, although the record is
+// from before that: own, the allocation of the server's own consumer, is then that of a destination which the record
+// does not have. So it is with a record from a backup that is older than the move of the allocations.
+func (s Server) SourceMoved(own, migration resource.Allocation) bool {
+	from := s.Move.From
+	if from.Choice == nil || len(own) == 0 || len(migration[from.Choice.Root]) == 0 {
+		return false
+	}
+	if len(own[from.Choice.Root]) == 0 {
+		return true
+	}
+	used := map[provider.ID]int{} // a destination on the same host may have the devices of other providers
+	for _, d := range from.Devices {
+		used[d.Provider]++
+	}
+	for id, n := range used {
+		has := 0
+		for _, amount := range own[id] {
+			has += amount
+		}
+		if id != "" && has < n {
+			return true
+		}
+	}
+	return false
 }
 
 // isAssigned reports whether the assignments of a host name a guest of the server, to exist or to be removed.

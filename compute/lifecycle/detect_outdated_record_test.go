@@ -130,3 +130,31 @@ func TestLiveMigrationHasEnded(t *testing.T) {
 		t.Errorf("%+v, want %+v", s.Removals(), want)
 	}
 }
+
+// A migration that has the source's allocation although the record has the transfer still due: the server's own
+// allocation is that of a later claim, unless it has everything that the guest at the source uses.
+func TestSourceMoved(t *testing.T) {
+	a := resource.Allocation{"root-a": {"VCPU": 1}, "pf-a": {"GPU": 1}}
+	s := Server{ID: "s", State: Moving, Move: &Move{Phase: MovingAllocations, Consumer: "m", From: Residence{Consumer: "s",
+		Host: "a", Choice: &schedule.Choice{Host: "a", Root: "root-a", Allocation: a},
+		Devices: []schedule.Picked{{RequestID: "r", Provider: "pf-a"}}}}}
+	for _, c := range []struct {
+		name           string
+		own, migration resource.Allocation
+		want           bool
+	}{
+		{"the transfer is due", a, nil, false},
+		{"the transfer is done", nil, a, false},
+		{"a destination on another host is claimed", resource.Allocation{"root-b": {"VCPU": 1}}, a, true},
+		{"a destination on the same host is claimed", resource.Allocation{"root-a": {"VCPU": 2}, "qf-a": {"GPU": 1}}, a,
+			true},
+		{"the server has what the guest uses", a, resource.Allocation{"root-a": {"VCPU": 1}}, false},
+		{"the migration has something else", a, resource.Allocation{"root-b": {"VCPU": 1}}, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if got := s.SourceMoved(c.own, c.migration); got != c.want {
+				t.Errorf("got %v, want %v", got, c.want)
+			}
+		})
+	}
+}

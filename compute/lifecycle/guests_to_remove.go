@@ -62,7 +62,8 @@ func EndedResidences(before, after Server) []Removal {
 }
 
 // RemovalsAt lists the guests that must be destroyed on a host: those that follow from the records of the servers
-// there, and the recorded ones that these records do not mention.
+// there, and the recorded ones that these records do not mention. A record mentions also the former id of a guest:
+// until the agent has renamed the guest, a removal by that id would concern the same guest.
 func RemovalsAt(host string, servers []Server, recorded []string) []Removal {
 	var list []Removal
 	named := map[string]bool{}
@@ -70,11 +71,13 @@ func RemovalsAt(host string, servers []Server, recorded []string) []Removal {
 		for _, r := range server.Removals() {
 			if r.Host == host {
 				list = append(list, r)
-				named[r.Consumer] = true
+				named[r.Consumer], named[r.PreviousConsumer] = true, true
 			}
 		}
 		for _, e := range server.Entries() {
-			named[e.Consumer] = named[e.Consumer] || e.Host == host
+			if e.Host == host {
+				named[e.Consumer], named[e.PreviousConsumer] = true, true
+			}
 		}
 	}
 	for _, id := range recorded {

@@ -46,3 +46,27 @@ func TestRemovalsAt(t *testing.T) {
 		t.Errorf("got %v, want %v", got, want)
 	}
 }
+
+// A removal that is recorded by the former id of a guest is not listed before the agent has renamed the guest. The
+// agent would report the former id as gone, and compute would release the allocation of the guest.
+func TestRemovalsAtWithFormerIDs(t *testing.T) {
+	from := Residence{Consumer: "m", PreviousConsumer: "s", Host: "a"}
+	moving := Server{ID: "s", State: Moving, Move: &Move{Phase: AwaitingSourceAck, Consumer: "m", From: from}}
+	deleted := Server{ID: "s", State: DeletedAwaitingCleanup, Leftovers: []Residence{from}}
+	for name, c := range map[string]struct {
+		server Server
+		want   []Removal
+	}{
+		"assigned":      {moving, nil},
+		"to be removed": {deleted, []Removal{{Host: "a", Consumer: "m", PreviousConsumer: "s"}}},
+	} {
+		if got := RemovalsAt("a", []Server{c.server}, []string{"s"}); !slices.Equal(got, c.want) {
+			t.Errorf("%s: got %v, want %v", name, got, c.want)
+		}
+	}
+	moving.Move.From.PreviousConsumer = ""
+	renamed := []Removal{{Host: "a", Consumer: "s"}}
+	if got := RemovalsAt("a", []Server{moving}, []string{"s"}); !slices.Equal(got, renamed) {
+		t.Errorf("renamed: got %v", got)
+	}
+}

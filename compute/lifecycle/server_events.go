@@ -157,7 +157,7 @@ type HostDead struct{ Host string }
 // DeleteRequested is a user's request to delete the server.
 type DeleteRequested struct {
 	Silent bool // no agent reports that could confirm the removal now: users see the server as deleted at once
-	Exists bool // the server's host reports a guest of it; a database restored from a backup may lack it
+	Exists bool // the server's host has or may have a guest of it; a database restored from a backup may lack it
 }
 
 // ActionRequested is an action requested by a user or an operator. Next accepts it if Refuse returns an empty string;

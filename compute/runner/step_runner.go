@@ -49,6 +49,9 @@ type Machine[R, E, S any] struct {
 	Perform func(ctx context.Context, record R, step S) (E, error)
 	// StepFailed returns the event of a step that failed with err and will be retried.
 	StepFailed func(step S, err error) E
+	// Pure reports whether a step has no effect outside and takes nearly no time, so that its result is stored only
+	// together with that of the next step; nil: no step. After a crash in between both are performed again.
+	Pure func(step S) bool
 	// Gone reports whether an error of Records means that the record no longer exists.
 	Gone func(error) bool
 }
@@ -105,12 +108,14 @@ func (r *Runner[R, E, S]) Apply(ctx context.Context, key string, event E) (R, er
 	return record, err
 }
 
-// change applies an event to a record and stores the result.
-func (r *Runner[R, E, S]) change(ctx context.Context, key string, event E) (R, error) {
+// change applies events to a record and stores the result.
+func (r *Runner[R, E, S]) change(ctx context.Context, key string, events ...E) (R, error) {
 	now := r.Now()
 	return r.records.Change(ctx, key, func(record R) R {
-		next, _ := r.machine.Next(record, event, now)
-		return next
+		for _, event := range events {
+			record, _ = r.machine.Next(record, event, now)
+		}
+		return record
 	})
 }
 
@@ -333,21 +338,30 @@ func (r *Runner[R, E, S]) read(ctx context.Context, key string) (record R, due b
 	return r.withDue(record, err)
 }
 
-// performNext performs the first due step of a record and returns the next record. The record may have changed since it
-// was read: the event of a step that is no longer due changes nothing. due is false if no step is due afterwards, or if
-// the record is gone.
+// performNext performs the first due step of a record, and the pure steps before it, and returns the next record. The
+// record may have changed since it was read: the event of a step that is no longer due changes nothing. due is false if
+// no step is due afterwards, or if the record is gone.
 func (r *Runner[R, E, S]) performNext(ctx context.Context, key string, record R) (next R, due bool, err error) {
-	step := r.machine.Steps(record)[0]
-	event, err := r.perform(ctx, record, step)
-	if ctx.Err() != nil {
-		return record, true, ctx.Err() // the process ends; the step stays due
+	var events []E
+	next = record
+	for steps := r.machine.Steps(record); len(steps) > 0; {
+		step := steps[0]
+		event, err := r.perform(ctx, next, step)
+		if ctx.Err() != nil {
+			return record, true, ctx.Err() // the process ends; the step stays due
+		}
+		if err != nil {
+			// If the failure cannot be recorded, the wait is the same.
+			_, _ = r.change(ctx, key, append(events, r.machine.StepFailed(step, err))...)
+			return record, true, err
+		}
+		events = append(events, event)
+		if r.machine.Pure == nil || !r.machine.Pure(step) {
+			break
+		}
+		next, steps = r.machine.Next(next, event, r.Now())
 	}
-	if err != nil {
-		// If the failure cannot be recorded, the wait is the same.
-		_, _ = r.change(ctx, key, r.machine.StepFailed(step, err))
-		return record, true, err
-	}
-	next, err = r.change(ctx, key, event)
+	next, err = r.change(ctx, key, events...)
 	return r.withDue(next, err)
 }
 

@@ -45,6 +45,40 @@ func TestStepsArePerformedInOrder(t *testing.T) {
 	})
 }
 
+// TestPureStepsAreStoredWithTheNext checks that the result of a pure step is stored with that of the step after it,
+// also if that fails, and alone if it is the last.
+func TestPureStepsAreStoredWithTheNext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newMemory("pqapbp")
+		failed := false
+		var stored []string
+		w.before = func(_ int, what string) error {
+			if what == "perform" && !failed && w.done["k000"] == "pqapb" {
+				failed = true
+				return errNoAnswer // the last step
+			}
+			return nil
+		}
+		w.after = func(_ int, what string) error {
+			if what == "change" {
+				stored = append(stored, w.records["k000"].done)
+			}
+			return nil
+		}
+		r := w.runner(3, oneKey)
+		r.machine.Pure = func(step string) bool { return step == "p" || step == "q" }
+		defer run(t, r)()
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		if r, done := w.get("k000"); r.done != "pqapbp" || done != "pqapbp" || r.failed != "p" {
+			t.Errorf("%+v, done %s", r, done)
+		}
+		if want := []string{"pqa", "pqapb", "pqapb", "pqapbp"}; !slices.Equal(stored, want) {
+			t.Errorf("stored %q, want %q", stored, want)
+		}
+	})
+}
+
 // TestKeysRunInParallel checks that there are at most as many active keys as workers, and that each step is performed
 // once.
 func TestKeysRunInParallel(t *testing.T) {

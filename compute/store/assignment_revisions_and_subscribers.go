@@ -13,6 +13,7 @@ func (s *Store) Subscribe(host string) (changed <-chan struct{}, stop func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.subscribers[host] == nil {
+		s.assignments.keep(host)
 		s.subscribers[host] = map[chan struct{}]bool{}
 	}
 	s.subscribers[host][ch] = true
@@ -22,6 +23,7 @@ func (s *Store) Subscribe(host string) (changed <-chan struct{}, stop func()) {
 		delete(s.subscribers[host], ch)
 		if len(s.subscribers[host]) == 0 {
 			delete(s.subscribers, host)
+			s.assignments.forget(host)
 		}
 	}
 }

@@ -58,15 +58,3 @@ func (s *Store) RemovalHosts(ctx context.Context, server string) ([]string, erro
 	hosts, err := s.texts(ctx, `SELECT DISTINCT host FROM compute_removals WHERE server = ? ORDER BY host`, server)
 	return hosts, wrap("RemovalHosts", err)
 }
-
-// readRemovals returns all removals of a host: those that follow from the records of the servers there, and the
-// recorded ones.
-func readRemovals(
-	ctx context.Context, tx *sqldb.Tx, host string, servers []lifecycle.Server,
-) ([]lifecycle.Removal, error) {
-	recorded, err := readTexts(ctx, tx, `SELECT consumer FROM compute_removals WHERE host = ? ORDER BY consumer`, host)
-	if err != nil {
-		return nil, err
-	}
-	return lifecycle.RemovalsAt(host, servers, recorded), nil
-}

@@ -1,13 +1,15 @@
 package store
 
 import (
-	"cmp"
 	"context"
+	"database/sql"
+	"errors"
 	"maps"
 	"reflect"
 	"slices"
 
 	"github.com/openberth/berth/compute/lifecycle"
+	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/sqldb"
 )
 
@@ -27,45 +29,70 @@ type Entry struct {
 	Server lifecycle.Server
 }
 
-// Assignments returns the assignments of a host.
+// Assignments returns the assignments of a host. The lists are shared and must not be modified.
 func (s *Store) Assignments(ctx context.Context, host string) (Assignments, error) {
-	var out Assignments
-	err := s.db.Read(ctx, func(tx *sqldb.Tx) error {
-		out = Assignments{Cloud: s.cloud, Epoch: s.epoch}
-		rows, err := tx.Query(ctx, `SELECT revision FROM compute_hosts WHERE name = ?`, host)
+	kept, done := s.assignments.read(host)
+	out := Assignments{Cloud: s.cloud, Epoch: s.epoch}
+	var now *hostAssignments
+	err := s.db.Read(ctx, func(tx *sqldb.Tx) (err error) {
+		if now, err = s.readAssignments(ctx, tx, host, kept); err != nil {
+			return err
+		}
+		out.Revision, out.Entries = now.revision, now.entries
+		const recorded = `SELECT consumer FROM compute_removals WHERE host = ? ORDER BY consumer`
+		removals, err := readTexts(ctx, tx, recorded, host)
 		if err != nil {
 			return err
 		}
-		for rows.Next() {
-			if err := rows.Scan(&out.Revision); err != nil {
-				return err
-			}
-		}
-		if err := rows.Err(); err != nil {
-			return err
-		}
-		const onHost = ` WHERE id IN (SELECT server FROM compute_stays WHERE host = ?) ORDER BY id`
-		servers, err := s.servers.readServers(ctx, tx, true, onHost, host)
-		for _, server := range servers {
-			for _, e := range server.Entries() {
-				if e.Host == host {
-					out.Entries = append(out.Entries, Entry{Entry: e, Server: server})
-				}
-			}
-		}
-		slices.SortFunc(out.Entries, func(a, b Entry) int { return cmp.Compare(a.Consumer, b.Consumer) })
-		if err == nil {
-			out.Removals, err = readRemovals(ctx, tx, host, servers)
-			slices.SortFunc(out.Removals, func(a, b lifecycle.Removal) int {
-				return cmp.Compare(a.Consumer, b.Consumer)
-			})
-		}
-		if err == nil {
-			out.CleanRequests, err = readCleanRequests(ctx, tx, ` WHERE host = ? AND refused = '' ORDER BY address`, host)
-		}
+		out.Removals = now.removalsWith(host, removals)
+		out.CleanRequests, err = readCleanRequests(ctx, tx, ` WHERE host = ? AND refused = '' ORDER BY address`, host)
 		return err
 	})
+	if err != nil {
+		now = nil
+	}
+	done(now)
 	return out, wrap("Assignments", err)
+}
+
+// readAssignments reads the entries and removals of a host that follow from the records of servers. Of the servers in
+// kept it reads those that have changed; kept may be nil.
+func (s *Store) readAssignments(ctx context.Context, tx *sqldb.Tx, host string, kept *hostAssignments) (
+	*hostAssignments, error) {
+	revision, err := readRevision(ctx, tx, host)
+	if err != nil {
+		return nil, err
+	}
+	if kept == nil || !kept.known || kept.revision != revision && len(kept.changed) == 0 {
+		const onHost = ` WHERE id IN (SELECT server FROM compute_stays WHERE host = ?) ORDER BY id`
+		servers, err := s.servers.readServers(ctx, tx, true, onHost, host)
+		now := &hostAssignments{revision: revision}
+		for _, server := range servers {
+			now.add(host, server)
+		}
+		return now, err
+	}
+	now := kept
+	for _, id := range slices.Sorted(maps.Keys(kept.changed)) {
+		server, err := s.servers.readServer(ctx, tx, id, true)
+		if fault.Is(err, fault.NotFound) { // purged, or never created
+			server, err = lifecycle.Server{ID: id}, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		now = now.with(host, server)
+	}
+	return &hostAssignments{revision: revision, entries: now.entries, removals: now.removals}, nil
+}
+
+// readRevision returns the revision of a host's assignments; 0 if it never had a server.
+func readRevision(ctx context.Context, tx *sqldb.Tx, host string) (revision int64, err error) {
+	err = tx.QueryRow(ctx, `SELECT revision FROM compute_hosts WHERE name = ?`, host).Scan(&revision)
+	if errors.Is(err, sql.ErrNoRows) {
+		return 0, nil
+	}
+	return revision, err
 }
 
 // assignmentsTouched lists the hosts whose assignments the change affects, sorted.

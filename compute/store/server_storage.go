@@ -21,14 +21,17 @@ func (s *Store) Create(ctx context.Context, servers ...lifecycle.Server) error {
 	}
 	slices.Sort(hosts)
 	hosts = slices.Compact(hosts)
+	var ends []func() // of each server and attempt
 	err := s.db.Write(ctx, func(tx *sqldb.Tx) error {
 		for _, server := range servers {
 			if err := insert(ctx, tx, server); err != nil {
 				return err
 			}
+			ends = append(ends, s.assignments.begin(lifecycle.Server{}, server))
 		}
 		return raiseRevisions(ctx, tx, hosts...)
 	})
+	s.assignments.endAll(ends, err)
 	for _, server := range servers {
 		s.hosts.drop("", deviceHosts(lifecycle.Server{}, server)...)
 	}
@@ -76,6 +79,7 @@ func (s *Store) Change(
 	const op = "Change"
 	var before, after lifecycle.Server
 	var touched []string
+	var ends []func() // of each attempt
 	err := s.db.Write(ctx, func(tx *sqldb.Tx) (err error) {
 		before, err = s.servers.readServer(ctx, tx, id, false)
 		if err != nil {
@@ -102,9 +106,11 @@ func (s *Store) Change(
 		if err := saveResidences(ctx, tx, before, after); err != nil {
 			return err
 		}
+		ends = append(ends, s.assignments.begin(before, after))
 		touched = assignmentsTouched(before, after)
 		return raiseRevisions(ctx, tx, touched...)
 	})
+	s.assignments.endAll(ends, err)
 	s.hosts.drop("", deviceHosts(before, after)...) // after an error too: only the answer may have been lost
 	if err != nil {
 		return lifecycle.Server{}, wrap(op, err)

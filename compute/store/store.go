@@ -26,6 +26,8 @@ type Store struct {
 	hosts    *hostCache
 	reports  *reportCache
 
+	assignments *assignmentCache
+
 	mu          sync.Mutex
 	subscribers map[string]map[chan struct{}]bool // by host
 }
@@ -36,6 +38,7 @@ func Open(ctx context.Context, db *sqldb.DB) (*Store, error) {
 		return nil, fault.Wrap("", "compute.store.Open", err)
 	}
 	s := &Store{db: fencedDB{db: db}, servers: newServerCache(), hosts: newHostCache(), reports: newReportCache(),
+		assignments: newAssignmentCache(),
 		subscribers: map[string]map[chan struct{}]bool{}}
 	s.writes = sqldb.NewWriteCheck(s.touch)
 	return s, wrap("Open", s.loadCloudID(ctx))

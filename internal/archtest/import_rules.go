@@ -166,6 +166,8 @@ func testSupport() []Row {
 		{Package: "internal/glance", Kind: TestSupport, Imports: []string{"internal/keystone", "internal/testenv"}},
 		{Package: "internal/keystone", Kind: TestSupport, Imports: []string{"internal/testenv"}},
 		{Package: "internal/lab", Kind: TestSupport, Imports: []string{"fault"}},
+		{Package: "internal/machines", Kind: TestSupport, Imports: []string{"internal/bench", "internal/keystone",
+			"internal/testenv"}},
 		{Package: "internal/coexist", Kind: TestSupport, Imports: []string{"…"}, Outside: []string{"github.com/google/uuid"}},
 		{Package: "internal/testcert", Kind: TestSupport},
 		{Package: "internal/testenv", Kind: TestSupport},

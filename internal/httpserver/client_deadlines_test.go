@@ -48,7 +48,7 @@ func TestSlowSenders(t *testing.T) {
 // not.
 func TestSlowReaders(t *testing.T) {
 	lim := defaultLimits()
-	lim.writeGrace, lim.writeRate = 200*time.Millisecond, 1<<30
+	lim.writeGrace, lim.writeRate = 3*time.Second, 1<<30
 	const parts = 64
 	part, wrote := bytes.Repeat([]byte("x"), 1<<20), make(chan error, 1)
 	s := startServer(t, t.Context(), lim, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -53,7 +53,7 @@ func (w *World) backupSome() {
 
 // restoreSome replaces one or both databases by a backup.
 func (w *World) restoreSome() {
-	if len(w.backups) == 0 || often[w.broken] != Restore && !w.oneIn(8*w.fleetFactor()) {
+	if len(w.backups) == 0 || w.oftenDone() != Restore && !w.oneIn(8*w.fleetFactor()) {
 		return
 	}
 	b := w.backups[w.rng.IntN(len(w.backups))]

@@ -1,6 +1,9 @@
 package sim
 
-import "slices"
+import (
+	"cmp"
+	"slices"
+)
 
 // op is a kind of operation with its share.
 type op struct {
@@ -76,13 +79,19 @@ func (w *World) operate() {
 // often is the kind of operation that is done more often, so that what is broken on purpose has consequences soon.
 var often = map[string]string{Demolish: Restore, Ungated: Restore, WallClock: Jump}
 
+// oftenDone returns the kind of operation that is done more often in this simulation; empty if there is none.
+func (w *World) oftenDone() string { return cmp.Or(w.o.Often, often[w.broken]) }
+
 // drawOp selects an operation at random, as a number below shares.
 func (w *World) drawOp() int {
 	every := 120
-	if w.broken == Demolish { // agents must have the time to follow a restored database
+	switch {
+	case w.broken == Demolish: // agents must have the time to follow a restored database
 		every = 1500
+	case w.o.Often != "":
+		every = 600
 	}
-	if kind := often[w.broken]; kind != "" && w.oneIn(every) {
+	if kind := w.oftenDone(); kind != "" && w.oneIn(every) {
 		n := 0
 		for _, o := range ops() {
 			if o.kind == kind {

@@ -38,7 +38,7 @@ import (
 	"github.com/openberth/berth/provider"
 )
 
-// Options are the size of a simulation and what is left out or broken.
+// Options are the size of a simulation, and what is left out, broken or done more often.
 type Options struct {
 	Seed    uint64
 	Ops     int      // operations
@@ -46,6 +46,7 @@ type Options struct {
 	Quiet   int      // operations after which the cloud must become quiescent; 0: 20000
 	Without []string // kinds of operations and failures that are left out
 	Broken  string   // what is broken on purpose; empty: nothing
+	Often   string   // kind of operation that is done more often; empty: none
 }
 
 // Failures that Options.Without may name beside the kinds of operations.

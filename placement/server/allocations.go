@@ -42,9 +42,13 @@ func (c *call) showAllocations() error {
 }
 
 func (c *call) providerAllocations() error {
+	state := c.server.store.TreeState(c.provider()) // before the allocations are read
 	all, err := c.server.store.ProviderAllocations(c.Context(), c.provider())
 	if err != nil {
 		return err
+	}
+	if state != "" && c.R.Header.Get(api.TreeStateHeader) != "" {
+		c.W.Header().Set(api.TreeStateHeader, string(state))
 	}
 	shares := make(map[resource.ConsumerID]object, len(all.Shares))
 	for id, share := range all.Shares {
@@ -81,7 +85,10 @@ func (c *call) putAllocations() error {
 	if err != nil {
 		return err
 	}
-	return c.writeClaims(c.claim(resource.ConsumerID(id), in))
+	claim := c.claim(resource.ConsumerID(id), in)
+	tree, state := api.ParseIfTreeState(c.R.Header.Get(api.IfTreeStateHeader))
+	claim.Tree, claim.TreeState = tree, store.TreeState(state)
+	return c.writeClaims(claim)
 }
 
 // readAllocations reads the body of PUT /allocations/{consumer}. Its allocations are a list up to microversion 1.11.
@@ -132,7 +139,7 @@ func (c *call) writeClaims(claims ...store.Claim) error {
 // index, and the database has checked it against its current state. (The store repeats transactions that conflict with
 // others: Store.ClaimAttempts.) The client may choose another candidate. more are further providers of the write.
 func (c *call) refreshRefused(err error, claims []store.Claim, more []provider.ID) {
-	if !fault.Is(err, fault.Conflict) && !fault.Is(err, fault.NoCapacity) {
+	if !fault.Is(err, fault.Conflict) && !fault.Is(err, fault.NoCapacity) || fault.CodeOf(err) == api.CodeTreeChanged {
 		return
 	}
 	ids := more

@@ -125,6 +125,7 @@ func TestClientClaim(t *testing.T) {
 	if err != nil || !reflect.DeepEqual(holders, map[resource.ConsumerID]resource.Amounts{id: {"CUSTOM_VF": 1}}) {
 		t.Errorf("%v %v", holders, err)
 	}
+	testClientTreeState(ctx, t, w, host, held)
 	testClientReshape(ctx, t, c, host, nic, id, got)
 	if err := c.DeleteAllocation(ctx, id); err != nil {
 		t.Error(err)
@@ -133,6 +134,47 @@ func TestClientClaim(t *testing.T) {
 		t.Errorf("the second call: %v", err)
 	}
 	compareIndex(t, w)
+}
+
+// testClientTreeState writes allocations that name the state of the tree of host, before and after a removal.
+func testClientTreeState(ctx context.Context, t *testing.T, w *world, host provider.ID, claim api.ConsumerAllocation) {
+	t.Helper()
+	c := w.client()
+	if err := w.server.syncer.poll(ctx); err != nil { // reads how often other processes have written
+		t.Fatal(err)
+	}
+	holders, state, err := c.RootAllocations(ctx, host)
+	if err != nil || state == "" || len(holders) != 1 {
+		t.Fatalf("%v %q %v", holders, state, err)
+	}
+	claim.Tree, claim.TreeState, claim.Generation = host, state, nil
+	first, second := resource.ConsumerID(uuid.NewString()), resource.ConsumerID(uuid.NewString())
+	if err := c.PutAllocation(ctx, first, claim); err != nil {
+		t.Error(err)
+	}
+	if err := c.DeleteAllocation(ctx, first); err != nil {
+		t.Error(err)
+	}
+	if err := c.PutAllocation(ctx, second, claim); fault.CodeOf(err) != api.CodeTreeChanged {
+		t.Errorf("after a removal: %v", err)
+	}
+	if _, claim.TreeState, err = c.RootAllocations(ctx, host); err != nil {
+		t.Error(err)
+	}
+	if err := c.PutAllocation(ctx, second, claim); err != nil {
+		t.Error(err)
+	}
+	if err := c.DeleteAllocation(ctx, second); err != nil {
+		t.Error(err)
+	}
+	for _, invalid := range []string{"x", "=", "=x", string(host) + "="} {
+		bad := api.NewClient(c.REST.Base, c.REST.HTTP, "admin")
+		bad.REST.Headers[api.IfTreeStateHeader] = invalid
+		if err := bad.PutAllocation(ctx, second, api.ConsumerAllocation{Allocation: claim.Allocation, Project: "p",
+			User: "u", ConsumerType: "INSTANCE"}); fault.CodeOf(err) != api.CodeTreeChanged {
+			t.Errorf("the state %q: %v", invalid, err)
+		}
+	}
 }
 
 // testClientReshape moves VCPU with its allocations from the host to the NIC's provider.

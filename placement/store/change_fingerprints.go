@@ -158,6 +158,8 @@ func (s *Store) ClassNumbers(ctx context.Context) (found map[int64]resource.Clas
 // DataVersion returns a number that changes when another process has written to the database; the Store's own writes
 // do not change it. ok is false if the database has no such number: only SQLite has one.
 func (s *Store) DataVersion(ctx context.Context) (number int64, ok bool, err error) {
-	number, ok, err = s.db.DataVersion(ctx)
+	if number, ok, err = s.db.DataVersion(ctx); err == nil && ok {
+		s.states.sawForeign(number)
+	}
 	return number, ok, fault.Wrap("", "placement.store.Foreign", err)
 }

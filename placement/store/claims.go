@@ -30,12 +30,26 @@ func (s *Store) PutAllocations(ctx context.Context, claims ...Claim) (change Cha
 	}
 	a, err := untilKnown(ctx, s.db, func() (claimAttempt, error) { return s.tryClaims(ctx, claims) },
 		func(ctx context.Context, a claimAttempt) (outcome, error) { return s.findClaims(ctx, claims, a) })
+	s.states.wrote(a.change.Roots, err != nil || replaces(a.known))
 	return a.change, err
+}
+
+// replaces reports whether a consumer had allocations before a write.
+func replaces(known map[resource.ConsumerID]consumerRow) bool {
+	for _, c := range known {
+		if len(c.providers) > 0 {
+			return true
+		}
+	}
+	return false
 }
 
 func (s *Store) tryClaims(ctx context.Context, claims []Claim) (a claimAttempt, err error) {
 	err = s.writeClaims(ctx, "PutAllocations", func(tx *sqldb.Tx) error {
 		s := s.withFixedClock()
+		if err := s.checkTreeStates(ctx, tx, claims); err != nil {
+			return err
+		}
 		ids := providersOfClaims(claims)
 		all, err := s.raiseClaimed(ctx, tx, ids)
 		if err != nil {
@@ -146,8 +160,7 @@ func (s *Store) replaceAllocations(ctx context.Context, tx *sqldb.Tx, claims []C
 	if err != nil {
 		return done, err
 	}
-	if slices.ContainsFunc(slices.Collect(maps.Values(known)),
-		func(c consumerRow) bool { return len(c.providers) > 0 }) {
+	if replaces(known) {
 		if err := execIn(ctx, tx, "DELETE FROM allocations WHERE consumer_id IN (%)", ids); err != nil {
 			return done, err
 		}

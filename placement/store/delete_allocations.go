@@ -15,6 +15,7 @@ import (
 func (s *Store) DeleteAllocations(ctx context.Context, consumer resource.ConsumerID) (Change, error) {
 	done, err := untilKnown(ctx, s.db, func() (removal, error) { return s.deleteAllocations(ctx, consumer) },
 		func(ctx context.Context, done removal) (outcome, error) { return s.findRemoval(ctx, consumer, done) })
+	s.states.wrote(done.change.Roots, true)
 	return done.change, err
 }
 

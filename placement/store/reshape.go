@@ -33,6 +33,7 @@ func (s *Store) Reshape(ctx context.Context, inventories map[provider.ID]NewInve
 	}
 	a, err := untilKnown(ctx, s.db, func() (reshapeAttempt, error) { return s.tryReshape(ctx, inventories, claims) },
 		func(ctx context.Context, a reshapeAttempt) (outcome, error) { return s.findReshape(ctx, claims, a) })
+	s.states.wrote(a.change.Roots, true)
 	return a.change, err
 }
 

@@ -14,6 +14,8 @@ import (
 	"context"
 	"time"
 
+	"github.com/google/uuid"
+
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/provider"
 	"github.com/openberth/berth/resource"
@@ -28,6 +30,7 @@ const (
 	codeInUse        = "placement.resource_provider.inuse"
 	codeParent       = "placement.resource_provider.cannot_delete_parent"
 	codeNoProvider   = "placement.resource_provider.not_found"
+	CodeTreeChanged  = "berth.tree_changed"
 	incompleteOwner  = "00000000-0000-0000-0000-000000000000"
 	claimAttempts    = 10        // the original's default
 	unknownType      = "unknown" // what the API calls a consumer without a type
@@ -44,6 +47,7 @@ type Store struct {
 
 	db     *sqldb.DB
 	writes *sqldb.WriteCheck
+	states *treeStates
 }
 
 // Run describes a transaction that has ended.
@@ -72,6 +76,7 @@ func Open(ctx context.Context, db *sqldb.DB) (*Store, error) {
 		IncompleteUser:    incompleteOwner,
 		ClaimAttempts:     claimAttempts,
 		db:                db,
+		states:            newTreeStates(uuid.NewString()),
 	}
 	s.writes = sqldb.NewWriteCheck(s.touch)
 	err := whileCreated(ctx, func() error {
@@ -171,4 +176,7 @@ type Claim struct {
 	Project      string              // empty before microversion 1.8: the project and user of incomplete consumers
 	User         string
 	ConsumerType string // empty (before microversion 1.38) or "unknown": unchanged
+
+	Tree      provider.ID // the root of the tree that TreeState identifies
+	TreeState TreeState   // the claim is refused if allocations on the tree were removed since; empty: not checked
 }

@@ -21,7 +21,8 @@ func TestStore(t *testing.T) {
 		"classRace": testClassRace, "traitRace": testTraitRace, "aggregates": testAggregates,
 		"claims": testClaims, "refusals": testRefusals, "guards": testGuards,
 		"manyConsumers": testManyConsumers, "reshape": testReshape,
-		"usages": testUsages, "incomplete": testIncomplete, "rows": testRows, "race": testRace, "diff": testDiff,
+		"usages": testUsages, "treeState": testTreeState,
+		"incomplete": testIncomplete, "rows": testRows, "race": testRace, "diff": testDiff,
 		"moveRace": testMoveRace, "fingerprints": testFingerprints, "buckets": testBuckets,
 	}
 	databases.Each(t, func(t *testing.T, fresh func(testing.TB) string) {

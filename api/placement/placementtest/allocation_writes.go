@@ -3,8 +3,10 @@ package placementtest
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/openberth/berth/api/placement"
 	"github.com/openberth/berth/fault"
@@ -15,6 +17,10 @@ import (
 // PutAllocation replaces the allocation of a consumer by held; an empty one removes it.
 func (p *Placement) PutAllocation(_ context.Context, id resource.ConsumerID, held placement.ConsumerAllocation) error {
 	return p.do(Call{Op: "PutAllocation", Consumer: []resource.ConsumerID{id}}, func() error {
+		if now := p.treeState(held.Tree); held.TreeState != "" && beforeLastDot(held.TreeState) != beforeLastDot(now) {
+			return refuse(fault.Conflict, "allocations on the tree of %s may have been removed since", held.Tree).
+				WithCode(placement.CodeTreeChanged)
+		}
 		return p.put(map[resource.ConsumerID]placement.ConsumerAllocation{id: held})
 	})
 }
@@ -24,6 +30,13 @@ func (p *Placement) PutAllocations(_ context.Context,
 	all map[resource.ConsumerID]placement.ConsumerAllocation) error {
 	return p.do(Call{Op: "PutAllocations", Consumer: slices.Sorted(maps.Keys(all))}, func() error { return p.put(all) })
 }
+
+// treeState returns the state of a tree; see placement.TreeStateHeader.
+func (d *database) treeState(root provider.ID) string {
+	return fmt.Sprintf("%d.%d.%d", d.restores, d.writes[root].removals, d.writes[root].additions)
+}
+
+func beforeLastDot(state string) string { return state[:max(0, strings.LastIndexByte(state, '.'))] }
 
 // DeleteAllocation removes the allocation of a consumer. It returns nil also if there is none. It raises no generation.
 func (p *Placement) DeleteAllocation(_ context.Context, id resource.ConsumerID) error {
@@ -182,6 +195,9 @@ func (d *database) write(id resource.ConsumerID, next consumer) {
 		}
 		if p := d.providers[on]; p != nil {
 			d.touch(p.Root)
+			counts := d.writes[p.Root]
+			counts.removals++
+			d.writes[p.Root] = counts
 		}
 	}
 	for _, on := range slices.Sorted(maps.Keys(next.allocation)) {
@@ -198,6 +214,9 @@ func (d *database) write(id resource.ConsumerID, next consumer) {
 		}
 		if p := d.providers[on]; p != nil {
 			d.touch(p.Root)
+			counts := d.writes[p.Root]
+			counts.additions++
+			d.writes[p.Root] = counts
 		}
 	}
 	if len(next.allocation) == 0 {

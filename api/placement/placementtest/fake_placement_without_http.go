@@ -29,6 +29,9 @@ type Placement struct {
 	// this error instead of its answer. Set it before the first call.
 	Fail func(Call) (before, after error)
 
+	// NoTreeStates makes RootAllocations return no state, like OpenStack's Placement.
+	NoTreeStates bool
+
 	*database
 }
 
@@ -42,7 +45,8 @@ type Call struct {
 // Writes reports whether the call can change anything.
 func (c Call) Writes() bool {
 	switch c.Op {
-	case "ProviderByName", "Tree", "ProviderAllocations", "Allocation", "Inventories", "Usages", "Candidates":
+	case "ProviderByName", "Tree", "ProviderAllocations", "RootAllocations", "Allocation", "Inventories", "Usages",
+		"Candidates":
 		return false
 	}
 	return true
@@ -61,8 +65,13 @@ type database struct {
 	traits    map[resource.Trait]bool          // custom ones
 	snapshot  *index.Snapshot
 	stale     map[provider.ID]bool // roots of trees that have changed since the snapshot
+	restores  int                  // of the whole content
+	writes    map[provider.ID]treeWrites
 	changed   func(root provider.ID)
 }
+
+// treeWrites counts the writes of allocations on the providers of one tree.
+type treeWrites struct{ removals, additions int }
 
 // consumer is a consumer with an allocation.
 type consumer struct {
@@ -83,6 +92,7 @@ func New(changed func(root provider.ID)) *Placement {
 		holders:   map[provider.ID]map[resource.ConsumerID]resource.Amounts{}, used: map[provider.ID]resource.Amounts{},
 		classes: map[resource.Class]bool{}, traits: map[resource.Trait]bool{},
 		snapshot: index.Build(nil), stale: map[provider.ID]bool{}, changed: changed,
+		writes: map[provider.ID]treeWrites{},
 	}}
 }
 
@@ -111,6 +121,7 @@ func (p *Placement) Restore(from *Placement) {
 	defer p.mu.Unlock()
 	roots := slices.Concat(slices.Collect(maps.Keys(p.trees)), slices.Collect(maps.Keys(saved.trees)))
 	p.copyFrom(saved.database)
+	p.restores++
 	slices.Sort(roots)
 	for _, root := range slices.Compact(roots) {
 		p.touch(root)

@@ -104,6 +104,25 @@ func (p *Placement) ProviderAllocations(_ context.Context, id provider.ID) (
 	return all, err
 }
 
+// RootAllocations returns the allocations on a root provider, by consumer, and the state of its tree.
+func (p *Placement) RootAllocations(_ context.Context, id provider.ID) (
+	all map[resource.ConsumerID]resource.Amounts, state string, err error) {
+	err = p.do(Call{Op: "RootAllocations", Provider: id}, func() error {
+		if _, err := p.find(id); err != nil {
+			return err
+		}
+		all, state = make(map[resource.ConsumerID]resource.Amounts, len(p.holders[id])), p.treeState(id)
+		if p.NoTreeStates {
+			state = ""
+		}
+		for consumer, amounts := range p.holders[id] {
+			all[consumer] = maps.Clone(amounts)
+		}
+		return nil
+	})
+	return all, state, err
+}
+
 // Allocation returns the allocation of a consumer. Without any, the allocation is empty and the generation nil.
 func (p *Placement) Allocation(_ context.Context, id resource.ConsumerID) (
 	held placement.ConsumerAllocation, err error) {
