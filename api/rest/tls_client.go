@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"time"
 
 	"github.com/openberth/berth/fault"
 )
@@ -38,6 +39,10 @@ func (f TLSFiles) Or(other TLSFiles) TLSFiles {
 // maxIdle is how many idle connections a client keeps to one service. A new one costs a TLS handshake.
 const maxIdle = 64
 
+// idleTime is how long a connection is kept for the next request. An agent reports every minute: beside its stream it
+// must not keep a connection open in between, because thousands of agents use one compute.
+const idleTime = 20 * time.Second
+
 // Transport returns a transport with these files. It uses HTTP/1.1 only: a connection has one request at a time, a
 // failed one ends no other, and Guard returns the error of its check. It returns fault.Invalid, with the option and the
 // file, if a file cannot be used.
@@ -49,7 +54,7 @@ func (f TLSFiles) Transport() (*http.Transport, error) {
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.TLSClientConfig, transport.Protocols = config, new(http.Protocols)
 	transport.Protocols.SetHTTP1(true)
-	transport.MaxIdleConnsPerHost = maxIdle
+	transport.MaxIdleConnsPerHost, transport.IdleConnTimeout = maxIdle, idleTime
 	return transport, nil
 }
 

@@ -28,6 +28,7 @@ type auditor struct {
 	mu        sync.Mutex
 	last      map[string]audited
 	due       []schedule.Host // in the order of their reports; each host once
+	waits     map[string]bool // the names of the hosts in due
 	wake      chan struct{}   // has room for one
 	suspected time.Time       // audits from before this moment are out of date: Placement may have been restored
 }
@@ -53,7 +54,7 @@ func (a *audited) recordTree(root provider.ID, found Audit) {
 }
 
 func newAuditor(on *dependencies) *auditor {
-	return &auditor{dependencies: on, last: map[string]audited{}, wake: make(chan struct{}, 1)}
+	return &auditor{dependencies: on, last: map[string]audited{}, waits: map[string]bool{}, wake: make(chan struct{}, 1)}
 }
 
 // reported queues an audit of a host that has reported, unless its last one is recent.
@@ -64,11 +65,10 @@ func (a *auditor) reported(host schedule.Host) {
 	if len(last.found.Missing) > 0 || last.at.Before(a.suspected) {
 		age = auditAgain
 	}
-	waits := slices.ContainsFunc(a.due, func(h schedule.Host) bool { return h.Name == host.Name })
-	if waits || a.now().Sub(last.at) < age {
+	if a.waits[host.Name] || a.now().Sub(last.at) < age {
 		return
 	}
-	a.due = append(a.due, host)
+	a.due, a.waits[host.Name] = append(a.due, host), true
 	select {
 	case a.wake <- struct{}{}:
 	default:
@@ -115,6 +115,7 @@ func (a *auditor) next() (host schedule.Host, ok bool) {
 		return host, false
 	}
 	host, a.due = a.due[0], a.due[1:]
+	delete(a.waits, host.Name)
 	return host, true
 }
 

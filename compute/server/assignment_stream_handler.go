@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"encoding/json"
 	"net/http"
 	"slices"
@@ -64,7 +65,7 @@ func (s *server) watch(c *call) error {
 				repeat = true
 			case <-changed:
 			}
-			next, err := s.Store.Assignments(ctx, name)
+			next, err := s.newer(ctx, name, now, repeat)
 			if err == nil {
 				err = s.checkAccount(ctx, name, c.Who.User) // an operator may have bound the host to another account
 			}
@@ -76,6 +77,18 @@ func (s *server) watch(c *call) error {
 			now = next
 		}
 	}
+}
+
+// newer returns the assignments of a host after a heartbeat or a notified change. At a heartbeat it reads them only if
+// their revision is not that of now: thousands of idle streams have one each few seconds.
+func (s *server) newer(ctx context.Context, name string, now store.Assignments, heartbeat bool) (store.Assignments,
+	error) {
+	if heartbeat {
+		if at, err := s.Store.Position(ctx, name); err != nil || at.Revision == now.Revision {
+			return now, err
+		}
+	}
+	return s.Store.Assignments(ctx, name)
 }
 
 // isCurrent reports whether the client has the present line already. A client without a line gets the first one at

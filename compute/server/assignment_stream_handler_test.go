@@ -205,6 +205,13 @@ func (s *assignmentStore) Assignments(context.Context, string) (store.Assignment
 	return store.Assignments{Revision: s.revision}, s.err
 }
 
+// Position returns the revision and the error that were set.
+func (s *assignmentStore) Position(context.Context, string) (store.Position, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return store.Position{Revision: s.revision}, s.err
+}
+
 // Available returns nil: no file is lost.
 func (s *assignmentStore) Available() error { return nil }
 

@@ -33,7 +33,12 @@ type Store interface {
 
 	Read(ctx context.Context, id string) (lifecycle.Server, error)
 	Change(ctx context.Context, id string, next func(lifecycle.Server) lifecycle.Server) (lifecycle.Server, error)
-	Servers(ctx context.Context, f store.ServerFilter) ([]lifecycle.Server, error)
+	ListServers(ctx context.Context, f store.ServerFilter) ([]lifecycle.Server, error)
+	ServerRefs(ctx context.Context, f store.ServerFilter) ([]store.ServerRef, error)
+	ListedServers(ctx context.Context, ids []string) (map[string]lifecycle.Server, error)
+	UsedServers(ctx context.Context, f store.UsageFilter) ([]store.UsedServer, error)
+	ProjectUse(ctx context.Context, project string) (store.ProjectUse, error)
+	HostLoads(ctx context.Context, host string) (map[string]store.HostLoad, error)
 
 	CreateKeyPair(ctx context.Context, k store.KeyPair, most int) (store.KeyPair, error)
 	KeyPair(ctx context.Context, user, name string) (store.KeyPair, error)

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 
 	"github.com/google/uuid"
 
@@ -62,16 +64,40 @@ func (c *call) hypervisorID(h hypervisor) any {
 
 // listHypervisors is GET /v2.1/os-hypervisors. Nova's rule is os_compute_api:os-hypervisors:list.
 func (s *server) listHypervisors(c *call) error {
-	return s.writeHypervisors(c, func(h hypervisor) (any, error) { return s.hypervisorRef(c, h) })
+	return s.writeHypervisors(c, func(page []hypervisor) ([]any, error) {
+		views := make([]any, 0, len(page))
+		for _, h := range page {
+			v, err := s.hypervisorRef(c, h)
+			if err != nil {
+				return nil, err
+			}
+			views = append(views, v)
+		}
+		return views, nil
+	})
 }
 
 // detailHypervisors is GET /v2.1/os-hypervisors/detail. Nova's rule is os_compute_api:os-hypervisors:list-detail.
 func (s *server) detailHypervisors(c *call) error {
-	return s.writeHypervisors(c, func(h hypervisor) (any, error) { return s.hypervisor(c, h) })
+	return s.writeHypervisors(c, func(page []hypervisor) ([]any, error) {
+		amounts, err := s.amountsOf(c.R.Context(), page)
+		if err != nil {
+			return nil, err
+		}
+		views := make([]any, 0, len(page))
+		for i, h := range page {
+			v, err := s.hypervisor(c, h, amounts[i])
+			if err != nil {
+				return nil, err
+			}
+			views = append(views, v)
+		}
+		return views, nil
+	})
 }
 
 // writeHypervisors writes the page of hypervisors that the query selects.
-func (s *server) writeHypervisors(c *call, view func(hypervisor) (any, error)) error {
+func (s *server) writeHypervisors(c *call, view func([]hypervisor) ([]any, error)) error {
 	list, err := s.hypervisors(c.R.Context())
 	if err != nil {
 		return err
@@ -102,15 +128,9 @@ func (s *server) writeHypervisors(c *call, view func(hypervisor) (any, error)) e
 			body["hypervisors_links"] = c.nextLinks(limit, limit, c.idText(list[limit-1]))
 		}
 	}
-	views := make([]any, 0, len(list))
-	for _, h := range list {
-		v, err := view(h)
-		if err != nil {
-			return err
-		}
-		views = append(views, v)
+	if body["hypervisors"], err = view(list); err != nil {
+		return err
 	}
-	body["hypervisors"] = views
 	return c.writeJSON(http.StatusOK, body)
 }
 
@@ -184,7 +204,11 @@ func (s *server) showHypervisor(c *call) error {
 	if err != nil {
 		return err
 	}
-	v, err := s.hypervisor(c, h)
+	amounts, err := s.amountsOf(c.R.Context(), []hypervisor{h})
+	if err != nil {
+		return err
+	}
+	v, err := s.hypervisor(c, h, amounts[0])
 	if err != nil {
 		return err
 	}
@@ -206,12 +230,12 @@ func (s *server) hypervisorStatistics(c *call) error {
 	if err != nil {
 		return err
 	}
+	amounts, err := s.amountsOf(c.R.Context(), list)
+	if err != nil {
+		return err
+	}
 	var sum compute.HypervisorStatistics
-	for _, h := range list {
-		a, err := s.hypervisorAmounts(c.R.Context(), h)
-		if err != nil {
-			return err
-		}
+	for _, a := range amounts {
 		sum.Count++
 		sum.VCPUs, sum.VCPUsUsed = sum.VCPUs+a.VCPUs, sum.VCPUsUsed+a.VCPUsUsed
 		sum.RAM, sum.RAMUsed, sum.RAMFree = sum.RAM+a.RAM, sum.RAMUsed+a.RAMUsed, sum.RAMFree+a.RAMFree
@@ -241,7 +265,8 @@ func (s *server) hypervisorRef(c *call, h hypervisor) (v compute.HypervisorRef, 
 }
 
 // hypervisor returns the view of a hypervisor in detail.
-func (s *server) hypervisor(c *call, h hypervisor) (v compute.Hypervisor, err error) {
+func (s *server) hypervisor(c *call, h hypervisor, amounts compute.HypervisorAmounts) (v compute.Hypervisor,
+	err error) {
 	if v.HypervisorRef, err = s.hypervisorRef(c, h); err != nil {
 		return v, err
 	}
@@ -253,23 +278,32 @@ func (s *server) hypervisor(c *call, h hypervisor) (v compute.Hypervisor, err er
 	if c.version.Has(compute.CPUInfoObject) {
 		v.CPUInfo = struct{}{}
 	}
-	v.HypervisorAmounts, err = s.hypervisorAmounts(c.R.Context(), h)
-	return v, err
+	v.HypervisorAmounts = amounts
+	return v, nil
 }
 
 // hypervisorServers lists the servers on a host.
 func (s *server) hypervisorServers(ctx context.Context, host string) ([]compute.HypervisorServer, error) {
 	var list []compute.HypervisorServer
-	err := s.eachServer(ctx, store.ServerFilter{Host: host}, func(one lifecycle.Server) {
-		list = append(list, compute.HypervisorServer{UUID: one.ID, Name: one.Name})
-	})
-	return list, err
+	for f := (store.ServerFilter{Host: host}); ; {
+		page, err := s.Store.ServerRefs(ctx, f)
+		if err != nil {
+			return nil, err
+		}
+		for _, one := range page {
+			list = append(list, compute.HypervisorServer{UUID: one.ID, Name: one.Name})
+		}
+		if len(page) < store.MaxPage {
+			return list, nil
+		}
+		f.Marker = page[len(page)-1].ID
+	}
 }
 
 // eachServer reads the servers that a filter selects, page by page.
 func (s *server) eachServer(ctx context.Context, f store.ServerFilter, visit func(lifecycle.Server)) error {
 	for {
-		list, err := s.Store.Servers(ctx, f)
+		list, err := s.Store.ListServers(ctx, f)
 		if err != nil {
 			return err
 		}
@@ -283,18 +317,44 @@ func (s *server) eachServer(ctx context.Context, f store.ServerFilter, visit fun
 	}
 }
 
-// hypervisorAmounts returns what a host has and uses, from the inventories and usages of its providers in Placement.
-func (s *server) hypervisorAmounts(ctx context.Context, h hypervisor) (a compute.HypervisorAmounts, err error) {
-	total, used, err := s.placementAmounts(ctx, h.Provider)
-	if err != nil {
-		return a, err
+// placementCalls is the number of requests to Placement at a time for a list of hypervisors, each of which needs two.
+const placementCalls = 8
+
+// amountsOf returns what hosts have and use, from the inventories and usages of their providers in Placement, and the
+// number of their servers.
+func (s *server) amountsOf(ctx context.Context, list []hypervisor) ([]compute.HypervisorAmounts, error) {
+	only := ""
+	if len(list) == 1 {
+		only = list[0].Name
 	}
-	err = s.eachServer(ctx, store.ServerFilter{Host: h.Name}, func(one lifecycle.Server) {
-		a.Servers++
-		if one.TaskState() != "" {
-			a.Workload++
-		}
-	})
+	loads, err := s.Store.HostLoads(ctx, only)
+	if err != nil {
+		return nil, err
+	}
+	amounts := make([]compute.HypervisorAmounts, len(list))
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var next atomic.Int64
+	var running sync.WaitGroup
+	for range min(placementCalls, len(list)) {
+		running.Go(func() {
+			for i := int(next.Add(1)) - 1; i < len(list) && ctx.Err() == nil; i = int(next.Add(1)) - 1 {
+				var err error
+				if amounts[i], err = s.hypervisorAmounts(ctx, list[i], loads[list[i].Name]); err != nil {
+					cancel(err)
+				}
+			}
+		})
+	}
+	running.Wait()
+	return amounts, context.Cause(ctx)
+}
+
+// hypervisorAmounts returns what a host with this load has and uses.
+func (s *server) hypervisorAmounts(ctx context.Context, h hypervisor, load store.HostLoad) (
+	a compute.HypervisorAmounts, err error) {
+	total, used, err := s.placementAmounts(ctx, h.Provider)
+	a.Servers, a.Workload = load.Servers, load.Busy
 	a.VCPUs, a.VCPUsUsed = total["VCPU"]+total["PCPU"], used["VCPU"]+used["PCPU"]
 	a.RAM, a.RAMUsed, a.RAMFree = total["MEMORY_MB"], used["MEMORY_MB"], total["MEMORY_MB"]-used["MEMORY_MB"]
 	a.Disk, a.DiskUsed, a.DiskFree = total["DISK_GB"], used["DISK_GB"], total["DISK_GB"]-used["DISK_GB"]

@@ -45,10 +45,11 @@ func (s *server) showOSHost(c *call) error {
 	if at < 0 {
 		return fault.New(fault.NotFound, "", "Compute host %s could not be found.", clip(name))
 	}
-	a, err := s.hypervisorAmounts(c.R.Context(), list[at])
+	amounts, err := s.amountsOf(c.R.Context(), list[at:at+1])
 	if err != nil {
 		return err
 	}
+	a := amounts[0]
 	used := compute.HostResource{Project: "(used_max)", Host: name}
 	rows := []compute.HostResource{
 		{Project: "(total)", Host: name, CPU: a.VCPUs, RAM: a.RAM, Disk: a.Disk},

@@ -5,9 +5,7 @@ import (
 	"net/http"
 
 	"github.com/openberth/berth/api/compute"
-	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/compute/policies"
-	"github.com/openberth/berth/compute/store"
 )
 
 // unlimited is the limit of what Berth does not restrict.
@@ -54,14 +52,8 @@ func (q quota) shownInClass(v compute.Version) bool {
 
 // projectUse returns how much a project uses, by the name of the quota.
 func (s *server) projectUse(ctx context.Context, project string) (map[string]int, error) {
-	used := map[string]int{}
-	err := s.eachServer(ctx, store.ServerFilter{Project: project}, func(one lifecycle.Server) {
-		f := one.Shown().Flavor
-		used["instances"]++
-		used["cores"] += f.VCPUs
-		used["ram"] += f.MemoryMB
-	})
-	return used, err
+	use, err := s.Store.ProjectUse(ctx, project)
+	return map[string]int{"instances": use.Servers, "cores": use.VCPUs, "ram": use.MemoryMB}, err
 }
 
 // checkOtherProject refuses a request about another project, unless a rule of the policy allows it.

@@ -5,36 +5,71 @@ import (
 
 	"github.com/openberth/berth/api/compute"
 	"github.com/openberth/berth/compute/lifecycle"
+	"github.com/openberth/berth/compute/store"
 	"github.com/openberth/berth/fault"
 )
 
 // listServers is GET /v2.1/servers.
 func (s *server) listServers(c *call) error {
-	return s.servers(c, func(list []lifecycle.Server) (any, error) {
-		refs := make([]compute.Ref, 0, len(list))
-		for _, one := range list {
+	return servers(c, func(w serverQuery) ([]compute.Ref, error) {
+		found, err := s.serverRefs(c, w)
+		refs := make([]compute.Ref, 0, len(found))
+		for _, one := range found {
 			refs = append(refs, compute.Ref{ID: one.ID, Name: one.Name, Links: c.links("servers", one.ID)})
 		}
-		return refs, nil
-	})
+		return refs, err
+	}, func(ref compute.Ref) string { return ref.ID })
+}
+
+// serverRefs returns the servers of a page. It reads records only for filters that need them.
+func (s *server) serverRefs(c *call, w serverQuery) ([]store.ServerRef, error) {
+	if w.tags.isEmpty() {
+		return s.Store.ServerRefs(c.R.Context(), w.filter)
+	}
+	found, err := s.foundServers(c, w)
+	refs := make([]store.ServerRef, 0, len(found))
+	for _, one := range found {
+		refs = append(refs, store.ServerRef{ID: one.ID, Name: one.Name})
+	}
+	return refs, err
 }
 
 // detailServers is GET /v2.1/servers/detail.
 func (s *server) detailServers(c *call) error {
-	return s.servers(c, func(list []lifecycle.Server) (any, error) {
-		hosts, err := s.hostStates(c.R.Context(), c)
+	return servers(c, func(w serverQuery) ([]compute.Server, error) {
+		found, err := s.foundServers(c, w)
 		if err != nil {
 			return nil, err
 		}
-		views := make([]compute.Server, 0, len(list))
-		for _, one := range list {
+		hosts, err := s.hostStates(c.R.Context(), c, found...)
+		if err != nil {
+			return nil, err
+		}
+		views := make([]compute.Server, 0, len(found))
+		for _, one := range found {
 			views = append(views, c.server(one, hosts))
 		}
 		return views, nil
-	})
+	}, func(v compute.Server) string { return v.ID })
 }
 
-func (s *server) servers(c *call, view func([]lifecycle.Server) (any, error)) error {
+// foundServers returns the servers of a page.
+func (s *server) foundServers(c *call, w serverQuery) ([]lifecycle.Server, error) {
+	limit := w.filter.Limit
+	if w.tags.isEmpty() {
+		return s.Store.ListServers(c.R.Context(), w.filter)
+	}
+	return collect(limit, func(limit int, last *lifecycle.Server) ([]lifecycle.Server, error) {
+		w.filter.Limit = limit
+		if last != nil {
+			w.filter.Marker = last.ID
+		}
+		return s.Store.ListServers(c.R.Context(), w.filter)
+	}, func(one lifecycle.Server) bool { return w.tags.keeps(one.Tags) })
+}
+
+// servers writes the page of servers that the query selects. page returns its views, id the server of a view.
+func servers[View any](c *call, page func(serverQuery) ([]View, error), id func(View) string) error {
 	q := c.R.URL.Query()
 	limit, marker, err := c.readPage(q)
 	if err != nil {
@@ -44,27 +79,16 @@ func (s *server) servers(c *call, view func([]lifecycle.Server) (any, error)) er
 	if err != nil {
 		return err
 	}
-	var found []lifecycle.Server
-	if !w.none {
-		w.filter.Marker = marker
-		found, err = collect(limit, func(limit int, last *lifecycle.Server) ([]lifecycle.Server, error) {
-			w.filter.Limit = limit
-			if last != nil {
-				w.filter.Marker = last.ID
-			}
-			return s.Store.Servers(c.R.Context(), w.filter)
-		}, w.keeps)
-		if err != nil {
+	list := []View{}
+	if !w.none && limit > 0 { // the store takes a limit of 0 for none
+		w.filter.Marker, w.filter.Limit, w.filter.Keep = marker, limit, w.keep()
+		if list, err = page(w); err != nil {
 			return err
 		}
 	}
-	list, err := view(found)
-	if err != nil {
-		return err
-	}
 	body := map[string]any{"servers": list}
-	if len(found) > 0 {
-		if next := c.nextLinks(limit, len(found), found[len(found)-1].ID); next != nil {
+	if len(list) > 0 {
+		if next := c.nextLinks(limit, len(list), id(list[len(list)-1])); next != nil {
 			body["servers_links"] = next
 		}
 	}
@@ -102,7 +126,7 @@ func (s *server) showServer(c *call) error {
 
 // writeServer responds with one server in detail.
 func (s *server) writeServer(c *call, found lifecycle.Server) error {
-	hosts, err := s.hostStates(c.R.Context(), c)
+	hosts, err := s.hostStates(c.R.Context(), c, found)
 	if err != nil {
 		return err
 	}

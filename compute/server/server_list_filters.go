@@ -7,13 +7,12 @@ import (
 	"strings"
 
 	"github.com/openberth/berth/api/compute"
-	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/compute/policies"
 	"github.com/openberth/berth/compute/store"
 	"github.com/openberth/berth/fault"
 )
 
-// serverQuery is the filter of a list of servers: the part that the database applies, and the part applied by keeps.
+// serverQuery is the filter of a list of servers: what the store applies, and what keep and tags apply.
 type serverQuery struct {
 	filter      store.ServerFilter
 	name        *regexp.Regexp // nil for any
@@ -22,15 +21,18 @@ type serverQuery struct {
 	none        bool // no server can match the filter
 }
 
-func (w serverQuery) keeps(s lifecycle.Server) bool {
-	if w.name != nil && !w.name.MatchString(s.Name) {
-		return false
+// keep returns the filters that need the id and the name of a server only; nil if there are none.
+func (w serverQuery) keep() func(store.ServerRef) bool {
+	if w.name == nil && w.reservation == "" {
+		return nil
 	}
-	if !w.tags.keeps(s.Tags) {
-		return false
+	return func(ref store.ServerRef) bool {
+		if w.name != nil && !w.name.MatchString(ref.Name) {
+			return false
+		}
+		reservation, _ := reservationOf(ref.ID)
+		return w.reservation == "" || w.reservation == reservation
 	}
-	reservation, _ := reservationOf(s.ID)
-	return w.reservation == "" || w.reservation == reservation
 }
 
 // unsupportedFilters are filters of the API that Berth does not implement. They are refused, because ignoring them

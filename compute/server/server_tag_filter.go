@@ -19,6 +19,11 @@ func readTagFilter(q url.Values) (f tagFilter) {
 	return f
 }
 
+// isEmpty reports whether every server passes the filter.
+func (f tagFilter) isEmpty() bool {
+	return f.all == nil && f.any == nil && f.notAll == nil && f.notAny == nil
+}
+
 // keeps reports whether a server with these tags passes the filter.
 func (f tagFilter) keeps(tags []string) bool {
 	has := func(tag string) bool { return slices.Contains(tags, tag) }

@@ -11,25 +11,35 @@ import (
 
 	"github.com/openberth/berth/api/compute"
 	"github.com/openberth/berth/compute/lifecycle"
+	"github.com/openberth/berth/fault"
 )
 
 // silence is the age of its last report from which on a host is shown as DOWN. An agent reports at least once a minute.
 const silence = 3 * time.Minute
 
-// hostStates returns UP or DOWN for each host that has reported; nil if the caller may not see it.
-func (s *server) hostStates(ctx context.Context, c *call) (map[string]string, error) {
+// hostStates returns UP or DOWN for each host of these servers that has reported; nil if the caller may not see it.
+func (s *server) hostStates(ctx context.Context, c *call, shown ...lifecycle.Server) (map[string]string, error) {
 	if !c.version.Has(compute.HostStatus) || !c.Who.IsAdmin() {
 		return nil, nil
 	}
-	hosts, dead, err := s.hostsAndDead(ctx)
+	dead, err := s.Store.Dead(ctx)
 	if err != nil {
 		return nil, err
 	}
 	states := map[string]string{}
-	for _, h := range hosts {
-		states[h.Name] = "UP"
-		if slices.Contains(dead, h.Name) || s.Conductor.SinceReport(h.Name) > silence {
-			states[h.Name] = "DOWN"
+	for _, one := range shown {
+		name := one.Shown().Host
+		if _, known := states[name]; known || name == "" {
+			continue
+		}
+		switch _, err := s.Store.Host(ctx, name); {
+		case fault.Is(err, fault.NotFound):
+		case err != nil:
+			return nil, err
+		case slices.Contains(dead, name) || s.Conductor.SinceReport(name) > silence:
+			states[name] = "DOWN"
+		default:
+			states[name] = "UP"
 		}
 	}
 	return states, nil

@@ -1,9 +1,7 @@
 package server
 
 import (
-	"cmp"
 	"net/http"
-	"slices"
 	"time"
 
 	"github.com/openberth/berth/api/compute"
@@ -41,36 +39,18 @@ func (s *server) readUsageQuery(c *call) (w usageQuery, err error) {
 	return w, err
 }
 
-// usedServers lists the servers of a project, or of all, that ran in the period: sorted by project, start and id. They
-// are known until their records are purged.
-func (s *server) usedServers(c *call, project string, w usageQuery) ([]lifecycle.Server, error) {
-	var list []lifecycle.Server
-	f := store.ServerFilter{Project: project, ExistedSince: w.start, CreatedUntil: w.end}
-	err := s.eachServer(c.R.Context(), f, func(one lifecycle.Server) {
-		if !one.Launched.IsZero() && !one.Launched.After(w.end) {
-			list = append(list, one)
-		}
-	})
-	slices.SortFunc(list, func(a, b lifecycle.Server) int {
-		return cmp.Or(cmp.Compare(a.Project, b.Project), a.Launched.Compare(b.Launched), cmp.Compare(a.ID, b.ID))
-	})
-	return list, err
-}
-
-// usagePage returns the servers of the page that the query selects, and the id of its last server if more follow.
-func usagePage(list []lifecycle.Server, w usageQuery) (page []lifecycle.Server, more string, err error) {
-	if w.marker != "" {
-		at := slices.IndexFunc(list, func(one lifecycle.Server) bool { return one.ID == w.marker })
-		if at < 0 {
-			return nil, "", fault.New(fault.Invalid, "", "marker [%s] not found", clip(w.marker))
-		}
-		list = list[at+1:]
+// usedServers lists the servers of the page that the query selects, of a project or of all, and the id of its last
+// server if more may follow. They are sorted by project, start and id, and are known until their records are purged.
+func (s *server) usedServers(c *call, project string, w usageQuery) (list []store.UsedServer, more string, err error) {
+	list, err = s.Store.UsedServers(c.R.Context(), store.UsageFilter{Project: project, From: w.start, To: w.end,
+		Marker: w.marker, Limit: w.limit})
+	if w.marker != "" && fault.Is(err, fault.Invalid) {
+		err = fault.New(fault.Invalid, "", "marker [%s] not found", clip(w.marker))
 	}
-	if w.limit == 0 || len(list) < w.limit {
-		return list, "", nil
+	if w.limit > 0 && len(list) == w.limit {
+		more = list[len(list)-1].ID
 	}
-	list = list[:w.limit]
-	return list, list[len(list)-1].ID, nil
+	return list, more, err
 }
 
 // listUsage is GET /v2.1/os-simple-tenant-usage: the usage of all projects. Nova's rule is
@@ -92,15 +72,21 @@ func (s *server) writeUsage(c *call, project string) error {
 	if err != nil {
 		return err
 	}
-	list, err := s.usedServers(c, project, w)
+	list, more, err := s.usedServers(c, project, w)
 	if err != nil {
 		return err
 	}
-	list, more, err := usagePage(list, w)
-	if err != nil {
-		return err
+	var servers map[string]lifecycle.Server // nil: not shown
+	if w.detailed || project != "" {
+		ids := make([]string, 0, len(list))
+		for _, one := range list {
+			ids = append(ids, one.ID)
+		}
+		if servers, err = s.Store.ListedServers(c.R.Context(), ids); err != nil {
+			return err
+		}
 	}
-	usages := projectUsages(list, w, s.Now(), w.detailed || project != "")
+	usages := projectUsages(list, w, s.Now(), servers)
 	body := map[string]any{}
 	key := "tenant_usage"
 	switch {
@@ -119,44 +105,53 @@ func (s *server) writeUsage(c *call, project string) error {
 }
 
 // projectUsages sums the usage of servers, which are sorted by project. now is the end of a server that still exists.
-func projectUsages(list []lifecycle.Server, w usageQuery, now time.Time, detailed bool) []compute.ProjectUsage {
+// The servers are shown unless they are nil.
+func projectUsages(list []store.UsedServer, w usageQuery, now time.Time,
+	servers map[string]lifecycle.Server) []compute.ProjectUsage {
 	usages := []compute.ProjectUsage{}
 	for _, one := range list {
 		if n := len(usages); n == 0 || usages[n-1].ProjectID != one.Project {
 			u := compute.ProjectUsage{ProjectID: one.Project, Start: apiMicros(w.start), Stop: apiMicros(w.end)}
-			if detailed {
+			if servers != nil {
 				u.Servers = &[]compute.ServerUsage{}
 			}
 			usages = append(usages, u)
 		}
-		u, v := &usages[len(usages)-1], serverUsage(one, w, now)
-		u.Hours += v.Hours
-		u.VCPUs += v.Hours * float64(v.VCPUs)
-		u.RAM += v.Hours * float64(v.RAM)
-		u.Disk += v.Hours * float64(v.Disk)
-		if detailed {
-			*u.Servers = append(*u.Servers, v)
+		u, hours := &usages[len(usages)-1], w.hours(one, now)
+		u.Hours += hours
+		u.VCPUs += hours * float64(one.VCPUs)
+		u.RAM += hours * float64(one.MemoryMB)
+		u.Disk += hours * float64(one.DiskGB)
+		if shown, ok := servers[one.ID]; ok { // otherwise purged meanwhile
+			*u.Servers = append(*u.Servers, serverUsage(shown, one, hours, now))
 		}
 	}
 	return usages
 }
 
-// serverUsage returns what a server used in the period. Its flavor counts as it is now: the history has no sizes.
-func serverUsage(one lifecycle.Server, w usageQuery, now time.Time) compute.ServerUsage {
-	f := one.Shown().Flavor
-	end, state := now, one.VMState()
-	if !one.Ended.IsZero() {
-		end, state = one.Ended, "terminated"
+// hours returns how long a server ran in the period.
+func (w usageQuery) hours(one store.UsedServer, now time.Time) float64 {
+	from, to := one.Launched, one.Ended
+	if to.IsZero() {
+		to = now
 	}
-	from, to := one.Launched, end
 	if from.Before(w.start) {
 		from = w.start
 	}
 	if to.After(w.end) {
 		to = w.end
 	}
-	return compute.ServerUsage{ID: one.ID, Name: one.Name, ProjectID: one.Project, Flavor: f.Name, VCPUs: f.VCPUs,
-		RAM: f.MemoryMB, Disk: f.DiskGB + f.Ephemeral, Hours: max(0, to.Sub(from).Hours()),
+	return max(0, to.Sub(from).Hours())
+}
+
+// serverUsage returns what a server used in the period. Its flavor counts as it is now: the history has no sizes.
+func serverUsage(one lifecycle.Server, used store.UsedServer, hours float64, now time.Time) compute.ServerUsage {
+	end, state := now, one.VMState()
+	if !one.Ended.IsZero() {
+		end, state = one.Ended, "terminated"
+	}
+	return compute.ServerUsage{ID: one.ID, Name: one.Name, ProjectID: one.Project, Flavor: one.Shown().Flavor.Name,
+		VCPUs: used.VCPUs, RAM: used.MemoryMB, Disk: used.DiskGB, Hours: hours,
 		Started: apiMicros(one.Launched), Ended: micros(one.Ended), State: state,
 		Uptime: max(0, int(end.Sub(one.Launched).Seconds()))}
 }

@@ -25,8 +25,8 @@ func TestStoreOnEveryDatabase(t *testing.T) {
 			run  func(t *testing.T, s *store.Store)
 		}{
 			{"flavors", flavors}, {"extra specs", extraSpecs}, {"all fields of a server", roundTrip}, {"changes", changes},
-			{"concurrent changes", concurrentChanges}, {"lists", lists}, {"pages", pages}, {"unfinished", unfinished},
-			{"purge", purge},
+			{"concurrent changes", concurrentChanges}, {"lists", lists}, {"pages", pages},
+			{"listed servers", listedServers}, {"sums", sums}, {"unfinished", unfinished}, {"purge", purge},
 			{"hosts", hosts}, {"assignments", assignments}, {"residences during a move", residencesDuringMove},
 			{"subscriptions", subscriptions}, {"reports", reports},
 			{"clean requests", cleanRequests}, {"forget a host", forgetHost},

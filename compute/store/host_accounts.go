@@ -21,10 +21,12 @@ type HostAccount struct {
 // hostAccounts caches the bindings, because each call of an agent needs one. Only this process changes them, because it
 // has the lease.
 type hostAccounts struct {
-	writes sync.Mutex // held while the database and byHost are changed
+	writes sync.RWMutex // read-locked while the database and byHost are changed, locked while all are read
+	hosts  hostLocks    // orders the changes of one host; those of several hosts share transactions
 
 	mu     sync.RWMutex
-	byHost map[string]HostAccount // nil: not read yet, or a write failed
+	byHost map[string]HostAccount // nil: not read yet
+	stale  map[string]bool        // hosts whose last change failed, so that its outcome may be unknown
 }
 
 // HostAccounts returns the bindings by host.
@@ -39,14 +41,14 @@ func (s *Store) HostAccounts(ctx context.Context) (map[string]HostAccount, error
 
 // HostAccount returns the binding of a host; its Account is empty if the host is not bound.
 func (s *Store) HostAccount(ctx context.Context, host string) (HostAccount, error) {
-	if b, loaded := s.accounts.get(host); loaded {
-		return b, nil
+	for {
+		if b, loaded := s.accounts.get(host); loaded {
+			return b, nil
+		}
+		if err := s.loadHostAccounts(ctx); err != nil {
+			return HostAccount{}, wrap("HostAccount", err)
+		}
 	}
-	if err := s.loadHostAccounts(ctx); err != nil {
-		return HostAccount{}, wrap("HostAccount", err)
-	}
-	b, _ := s.accounts.get(host)
-	return b, nil
 }
 
 // BindHost binds a host to an account, also a host whose agent has never reported. It replaces another binding.
@@ -81,12 +83,18 @@ func (s *Store) UnbindHost(ctx context.Context, host string) error {
 // one after the transaction; both have no account if the host is not bound.
 func (s *Store) changeHostAccount(ctx context.Context, host string,
 	change func(tx *sqldb.Tx, present HostAccount) (HostAccount, error)) error {
-	if err := s.loadHostAccounts(ctx); err != nil {
-		return err
+	defer s.accounts.hosts.lock(host)()
+	present, loaded := HostAccount{}, false
+	for !loaded {
+		if err := s.loadHostAccounts(ctx); err != nil {
+			return err
+		}
+		s.accounts.writes.RLock()
+		if present, loaded = s.accounts.get(host); !loaded { // another change has failed meanwhile
+			s.accounts.writes.RUnlock()
+		}
 	}
-	s.accounts.writes.Lock()
-	defer s.accounts.writes.Unlock()
-	present, _ := s.accounts.get(host)
+	defer s.accounts.writes.RUnlock()
 	var next HostAccount
 	err := s.db.Write(ctx, func(tx *sqldb.Tx) (err error) {
 		next, err = change(tx, present)
@@ -96,8 +104,7 @@ func (s *Store) changeHostAccount(ctx context.Context, host string,
 	defer s.accounts.mu.Unlock()
 	switch {
 	case err != nil:
-		s.accounts.byHost = nil // the outcome may be unknown
-	case s.accounts.byHost == nil: // it is read with the next call
+		s.accounts.stale[host] = true
 	case next.Account == "":
 		delete(s.accounts.byHost, host)
 	default:
@@ -111,21 +118,31 @@ func writeHostAccount(ctx context.Context, tx *sqldb.Tx, b HostAccount) error {
 		b.Host, b.Account, b.Strategy, micros(b.Bound))
 }
 
-// loadHostAccounts reads the bindings unless the cache has them.
+// loadHostAccounts reads the bindings unless the cache has all of them.
 func (s *Store) loadHostAccounts(ctx context.Context) error {
-	if _, loaded := s.accounts.get(""); loaded {
+	if s.accounts.complete() {
 		return nil
 	}
 	s.accounts.writes.Lock()
 	defer s.accounts.writes.Unlock()
+	if s.accounts.complete() { // thousands of agents may wait here for one reader
+		return nil
+	}
 	known := map[string]HostAccount{}
 	if err := s.db.Read(ctx, func(tx *sqldb.Tx) error { return readHostAccounts(ctx, tx, known) }); err != nil {
 		return err
 	}
 	s.accounts.mu.Lock()
 	defer s.accounts.mu.Unlock()
-	s.accounts.byHost = known
+	s.accounts.byHost, s.accounts.stale = known, map[string]bool{}
 	return nil
+}
+
+// complete reports whether the cache has the bindings of all hosts.
+func (a *hostAccounts) complete() bool {
+	a.mu.RLock()
+	defer a.mu.RUnlock()
+	return a.byHost != nil && len(a.stale) == 0
 }
 
 // readHostAccounts reads all bindings into a map.
@@ -148,9 +165,9 @@ func readHostAccounts(ctx context.Context, tx *sqldb.Tx, known map[string]HostAc
 	return rows.Err()
 }
 
-// get returns the binding of a host from the cache. loaded is false if the cache is empty because it was not read.
+// get returns the binding of a host from the cache. loaded is false if the binding must be read.
 func (a *hostAccounts) get(host string) (b HostAccount, loaded bool) {
 	a.mu.RLock()
 	defer a.mu.RUnlock()
-	return a.byHost[host], a.byHost != nil
+	return a.byHost[host], a.byHost != nil && !a.stale[host]
 }

@@ -2,6 +2,7 @@ package store
 
 import (
 	"sync"
+	"time"
 
 	"github.com/openberth/berth/compute/schedule"
 	"github.com/openberth/berth/provider"
@@ -75,4 +76,19 @@ func (c *hostCache) drop(root provider.ID, names ...string) {
 		delete(c.byRoot, c.byName[name])
 		delete(c.byName, name)
 	}
+}
+
+// seen changes when a host was seen. A host that is being read at the same time is not kept, because it may be older.
+func (c *hostCache) seen(name string, at time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.drops++
+	c.dropped[name] = c.drops
+	root, ok := c.byName[name]
+	if !ok {
+		return
+	}
+	cached := c.byRoot[root]
+	cached.host.Seen = at
+	c.byRoot[root] = cached
 }

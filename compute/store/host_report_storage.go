@@ -15,14 +15,22 @@ import (
 // PutReport stores the last report of a host, without Guests and Load. The caller sets Seen. If a report is stored
 // already, admit is called with it while no other report of the host can be written; if admit returns an error, nothing
 // is stored and PutReport returns the error. admit may be called more than once.
+//
+// Of a report that repeats the last one only Seen is new. It is in memory at once, and is stored later, with others.
 func (s *Store) PutReport(ctx context.Context, host schedule.Host, admit func(known schedule.Host) error) error {
 	const op = "PutReport"
+	defer s.reports.lock(host.Name)()
+	cached, isCached, _ := s.reports.get(host.Name)
+	if s.reports.isRepeated(withoutGuests(host)) {
+		if err := admit(cached); err != nil {
+			return wrap(op, err)
+		}
+		return wrap(op, s.putSeen(ctx, host.Name, host.Seen))
+	}
 	report, err := encodeHost(host)
 	if err != nil {
 		return wrap(op, err)
 	}
-	defer s.reports.lock(host.Name)()
-	cached, isCached, _ := s.reports.get(host.Name)
 	err = s.db.Write(ctx, func(tx *sqldb.Tx) error {
 		if err := ensureHost(ctx, tx, host.Name); err != nil {
 			return err
@@ -48,7 +56,7 @@ func (s *Store) PutReport(ctx context.Context, host schedule.Host, admit func(kn
 			string(host.Provider), micros(host.Seen), string(report), host.Name)
 		return err
 	})
-	host.Seen, host.Guests, host.Load = time.UnixMicro(micros(host.Seen)).UTC(), nil, 0 // as it is read again
+	host = withoutGuests(host)
 	if err == nil {
 		s.reports.written(host.Name, &host)
 	} else {
@@ -58,14 +66,51 @@ func (s *Store) PutReport(ctx context.Context, host schedule.Host, admit func(kn
 	return wrap(op, err)
 }
 
-// Hosts lists the reports of all hosts, sorted by name, without Guests and Load.
+// withoutGuests returns a report as it is read again.
+func withoutGuests(host schedule.Host) schedule.Host {
+	host.Seen, host.Guests, host.Load = time.UnixMicro(micros(host.Seen)).UTC(), nil, 0
+	return host
+}
+
+// putSeen records when the last report of a host was repeated.
+func (s *Store) putSeen(ctx context.Context, host string, at time.Time) error {
+	at = time.UnixMicro(micros(at)).UTC()
+	due := s.reports.seen(host, at)
+	s.hosts.seen(host, at)
+	if len(due) == 0 {
+		return nil
+	}
+	err := s.db.Write(ctx, func(tx *sqldb.Tx) error {
+		for _, name := range slices.Sorted(maps.Keys(due)) {
+			// A report may be stored or forgotten at the same time.
+			if _, err := tx.Exec(ctx, `UPDATE compute_hosts SET seen = ? WHERE name = ? AND seen < ? AND seen > 0`,
+				micros(due[name]), name, micros(due[name])); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		s.reports.notStored(due)
+	}
+	return err
+}
+
+// Hosts lists the reports of all hosts, sorted by name, without Guests and Load. They are shared: callers must not
+// change their lists in place.
 func (s *Store) Hosts(ctx context.Context) ([]schedule.Host, error) {
-	var list []schedule.Host
+	list, ok, began := s.reports.all()
+	if ok {
+		return list, nil
+	}
 	err := s.db.Read(ctx, func(tx *sqldb.Tx) error {
 		var err error
 		list, err = readHosts(ctx, tx, ` ORDER BY name`)
 		return err
 	})
+	if err == nil {
+		s.reports.putAll(list, began)
+	}
 	return list, wrap("Hosts", err)
 }
 

@@ -81,7 +81,7 @@ func schemaMigrations() []sqldb.Migration {
 		table("compute_cloud", `
 			one INTEGER NOT NULL PRIMARY KEY,
 			id VARCHAR(64) NOT NULL`),
-	}, laterSchemaMigrations()...)
+	}, append(laterSchemaMigrations(), listMigrations()...)...)
 }
 
 // laterSchemaMigrations returns the migrations from the introduction of the lease on.
@@ -144,6 +144,28 @@ func laterSchemaMigrations() []sqldb.Migration {
 	}
 }
 
+// listMigrations returns the migrations for lists and sums of many servers. An index of a list has the filters, then
+// the order, then the name, which a list shows and searches.
+func listMigrations() []sqldb.Migration {
+	return []sqldb.Migration{
+		index("compute_servers", "project", "project, ended, created, id, name"),
+		index("compute_servers", "all", "ended, created, id, name"),
+		index("compute_servers", "host", "host, ended, created, id, name"),
+		index("compute_servers", "project_status", "project, status, ended, created, id, name"),
+		index("compute_servers", "status", "status, ended, created, id, name"),
+		// What usages, limits and hypervisors sum up.
+		column("compute_servers", "launched", "BIGINT"),
+		column("compute_servers", "vcpus", "INTEGER"),
+		column("compute_servers", "memory_mb", "INTEGER"),
+		column("compute_servers", "disk_gb", "INTEGER"),
+		column("compute_servers", "busy", "INTEGER"),
+		{Name: "compute_servers_sizes_first", Run: fillSizeColumns},
+		index("compute_servers", "size", "project, ended, vcpus, memory_mb"),
+		index("compute_servers", "launch", "project, launched, id, ended"),
+		index("compute_servers", "busy_host", "busy, ended, host"),
+	}
+}
+
 // recordsVersion returns a migration that changes nothing. After it, records may have this version. A release that
 // reads only earlier versions does not start on a database with this migration. Records are rewritten when they change.
 func recordsVersion(version int) sqldb.Migration {
@@ -176,4 +198,65 @@ func table(name, columns string, indexes ...string) sqldb.Migration {
 		}
 		return nil
 	}}
+}
+
+// index returns a migration that creates an index of an existing table. It may be repeated after an interruption.
+func index(table, name, columns string) sqldb.Migration {
+	full := table + "_by_" + name
+	return sqldb.Migration{Name: full, Run: func(ctx context.Context, tx *sqldb.Tx) error {
+		create := "CREATE INDEX IF NOT EXISTS "
+		if tx.Dialect == sqldb.MySQL {
+			exists, err := existsInSchema(ctx, tx, "statistics", "index_name", table, full)
+			if err != nil || exists {
+				return err
+			}
+			create = "CREATE INDEX "
+		}
+		_, err := tx.Exec(ctx, create+full+" ON "+table+" ("+columns+")")
+		return err
+	}}
+}
+
+// existsInSchema reports whether a view of MySQL's information_schema has a row for a table with this name in a column.
+func existsInSchema(ctx context.Context, tx *sqldb.Tx, view, column, table, name string) (bool, error) {
+	var rows int
+	err := tx.QueryRow(ctx, "SELECT COUNT(*) FROM information_schema."+view+
+		" WHERE table_schema = DATABASE() AND table_name = ? AND "+column+" = ?", table, name).Scan(&rows)
+	return rows > 0, err
+}
+
+// column returns a migration that adds a column of numbers to an existing table. It may be repeated after an
+// interruption. Rows get the value 0.
+func column(table, name, kind string) sqldb.Migration {
+	return sqldb.Migration{Name: table + "_" + name, Run: func(ctx context.Context, tx *sqldb.Tx) error {
+		if tx.Dialect == sqldb.MySQL {
+			exists, err := existsInSchema(ctx, tx, "columns", "column_name", table, name)
+			if err != nil || exists {
+				return err
+			}
+		}
+		_, err := tx.Exec(ctx, "ALTER TABLE "+table+" ADD COLUMN "+name+" "+kind+" NOT NULL DEFAULT 0")
+		return err
+	}}
+}
+
+// fillSizeColumns sets the sizeColumns of existing rows.
+func fillSizeColumns(ctx context.Context, tx *sqldb.Tx) error {
+	for last := ""; ; {
+		records, err := readRecords(ctx, tx, `id > ? ORDER BY id LIMIT ?`, []any{last, chunk})
+		if err != nil || len(records) == 0 {
+			return err
+		}
+		servers, err := decodeListed(records)
+		if err != nil {
+			return err
+		}
+		for _, s := range servers {
+			if _, err := tx.Exec(ctx, `UPDATE compute_servers SET launched = ?, vcpus = ?, memory_mb = ?, disk_gb = ?,
+				busy = ? WHERE id = ?`, append(sizeColumns(s), s.ID)...); err != nil {
+				return err
+			}
+		}
+		last = records[len(records)-1].id
+	}
 }

@@ -163,23 +163,33 @@ func (c *serverCache) selectRows(ctx context.Context, tx *sqldb.Tx, rest string,
 
 // decodeServers reads and decodes the records of the rows that meet a condition.
 func decodeServers(ctx context.Context, tx *sqldb.Tx, condition string, args []any) ([]lifecycle.Server, error) {
+	records, err := readRecords(ctx, tx, condition, args)
+	if err != nil {
+		return nil, err
+	}
+	return decodeFull(records)
+}
+
+// textOfServer is the record of a server before it is decoded.
+type textOfServer struct {
+	id     string
+	record []byte
+}
+
+// readRecords reads the records of the rows that meet a condition.
+func readRecords(ctx context.Context, tx *sqldb.Tx, condition string, args []any) ([]textOfServer, error) {
 	rows, err := tx.Query(ctx, `SELECT id, record FROM compute_servers WHERE `+condition, args...)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	var list []lifecycle.Server
+	var list []textOfServer
 	for rows.Next() {
-		var id string
-		var record []byte
-		if err := rows.Scan(&id, &record); err != nil {
+		var r textOfServer
+		if err := rows.Scan(&r.id, &r.record); err != nil {
 			return nil, err
 		}
-		server, err := decodeServer(id, record)
-		if err != nil {
-			return nil, err
-		}
-		list = append(list, server)
+		list = append(list, r)
 	}
 	return list, rows.Err()
 }

@@ -13,23 +13,6 @@ import (
 	"github.com/openberth/berth/sqldb"
 )
 
-// ServerFilter selects the servers to list. They are sorted by creation, the newest first.
-type ServerFilter struct {
-	Project string    // empty: all projects
-	User    string    // exact
-	Name    string    // part of the name
-	Host    string    // exact
-	Status  string    // as the Compute API shows it
-	Flavor  string    // id
-	Deleted bool      // list only deleted servers
-	Since   time.Time // changed at or after this time, including deleted servers
-	// not deleted, or deleted at or after this time; not with Deleted
-	ExistedSince time.Time
-	CreatedUntil time.Time // created at or before this time
-	Marker       string    // id of the last server of the previous page; fault.Invalid if it does not exist in Project
-	Limit        int       // 0 or more than MaxPage: MaxPage
-}
-
 // Create stores new servers with revision 1, all or none. It returns fault.Conflict if an id exists already.
 func (s *Store) Create(ctx context.Context, servers ...lifecycle.Server) error {
 	var hosts []string
@@ -66,10 +49,7 @@ func insert(ctx context.Context, tx *sqldb.Tx, server lifecycle.Server) error {
 	if err != nil {
 		return err
 	}
-	_, err = tx.Exec(ctx, `INSERT INTO compute_servers (name, project, user_id, flavor, state, status, due, host,
-		placed, devices, created, updated, ended, revision, record, id)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-		append(columns(server, record), server.ID)...)
+	_, err = tx.Exec(ctx, insertServer, append(columns(server), string(record), server.ID)...)
 	if sqldb.IsDuplicate(err) {
 		return fault.New(fault.Conflict, op, "server %s exists already", server.ID)
 	}
@@ -116,9 +96,8 @@ func (s *Store) Change(
 		if err != nil {
 			return err
 		}
-		done, err := tx.Exec(ctx, `UPDATE compute_servers SET name = ?, project = ?, user_id = ?, flavor = ?, state = ?,
-			status = ?, due = ?, host = ?, placed = ?, devices = ?, created = ?, updated = ?, ended = ?, revision = ?,
-			record = ? WHERE id = ? AND revision = ?`, append(columns(after, record), id, before.Revision)...)
+		statement, args := updateServer(before, after, record)
+		done, err := tx.Exec(ctx, statement, args...)
 		// The snapshot may be older than the row; a retry reads the current row.
 		again := sqldb.Retry(fault.New(fault.Conflict, op, "server %s changes too often", id))
 		if err := requireRow(done, err, again); err != nil {
@@ -138,78 +117,6 @@ func (s *Store) Change(
 	}
 	s.notify(touched...)
 	return s.servers.put(after), nil
-}
-
-// columns returns the values of a server's row except its id, in the order of the statements.
-func columns(s lifecycle.Server, record []byte) []any {
-	shown := s.Shown()
-	state, _ := stages.text(stage(s.Stage())) // encodeServer has refused a state without a stored name
-	return []any{s.Name, s.Project, s.User, shown.Flavor.ID, string(state), s.Status(), boolInt(len(s.Steps()) > 0),
-		shown.Host, s.AllocatedHost(), deviceCount(s.Requests, nil),
-		micros(s.Created), micros(s.Updated), micros(s.Ended),
-		s.Revision, string(record)}
-}
-
-// Servers lists the servers that the filter selects.
-func (s *Store) Servers(ctx context.Context, f ServerFilter) ([]lifecycle.Server, error) {
-	const op = "Servers"
-	var list []lifecycle.Server
-	err := s.db.Read(ctx, func(tx *sqldb.Tx) error {
-		w := f.where()
-		if f.Marker != "" {
-			var created int64
-			// A marker in another project yields the same error as an unknown one, so that its existence is not
-			// revealed.
-			at := &where{}
-			at.and("id = ?", f.Marker)
-			if f.Project != "" {
-				at.and("project = ?", f.Project)
-			}
-			err := tx.QueryRow(ctx, `SELECT created FROM compute_servers`+at.sql(), at.args...).Scan(&created)
-			if errors.Is(err, sql.ErrNoRows) {
-				return fault.New(fault.Invalid, op, "the marker %q is not a server", f.Marker)
-			}
-			if err != nil {
-				return err
-			}
-			w.and("(created < ? OR (created = ? AND id < ?))", created, created, f.Marker)
-		}
-		var err error
-		rest := w.sql() + ` ORDER BY created DESC, id DESC LIMIT ?`
-		list, err = s.servers.readServers(ctx, tx, false, rest, append(w.args, page(f.Limit))...)
-		return err
-	})
-	return list, wrap(op, err)
-}
-
-// where returns the conditions of the filter, without the marker.
-func (f ServerFilter) where() *where {
-	w := &where{}
-	for _, c := range []struct{ column, value string }{
-		{"project", f.Project}, {"user_id", f.User}, {"host", f.Host}, {"status", f.Status}, {"flavor", f.Flavor},
-	} {
-		if c.value != "" {
-			w.and(c.column+" = ?", c.value)
-		}
-	}
-	if f.Name != "" {
-		w.and("name LIKE ? ESCAPE '!'", like(f.Name))
-	}
-	if !f.Since.IsZero() {
-		w.and("updated >= ?", micros(f.Since))
-	}
-	if !f.CreatedUntil.IsZero() {
-		w.and("created <= ?", micros(f.CreatedUntil))
-	}
-	switch {
-	case f.Deleted:
-		w.and("ended > 0")
-	case !f.ExistedSince.IsZero():
-		w.and("(ended = 0 OR ended >= ?)", micros(f.ExistedSince))
-	case f.Since.IsZero() && f.Status != "DELETED":
-		w.and("ended = 0")
-	}
-	return w
 }
 
 // Unfinished lists at most limit ids greater than after of servers that have due steps, sorted.

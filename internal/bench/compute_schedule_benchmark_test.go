@@ -80,7 +80,12 @@ func (f *computeFleet) createFlavors(b *testing.B) {
 // serveCompute starts compute until the benchmark ends.
 func serveCompute(b *testing.B, placement string) *Process {
 	b.Helper()
-	dir := place(b)
+	return serveComputeIn(b, place(b), placement)
+}
+
+// serveComputeIn starts compute on the database in a directory until the benchmark ends.
+func serveComputeIn(b *testing.B, dir, placement string) *Process {
+	b.Helper()
 	if !*inProcess {
 		berth, err := built()
 		must(b, err)

@@ -58,13 +58,18 @@ func StartBerth(program, dir, database string, lines ...string) (*Process, error
 // StartCompute starts `berth compute` with a database in dir and these options, beside the Placement at an address. It
 // returns once the server responds.
 func StartCompute(program, dir, placement, options string) (*Process, error) {
+	return StartComputeAt(program, dir, placement, "127.0.0.1:0", options)
+}
+
+// StartComputeAt is StartCompute on an address, host:port.
+func StartComputeAt(program, dir, placement, listen, options string) (*Process, error) {
 	file := filepath.Join(dir, "berth.conf")
 	text := "[api]\nauth_strategy = noauth2\n" + options
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		return nil, err
 	}
 	p, err := Start(filepath.Join(dir, "compute.log"), program, "compute", "--config-file", file, "--data-dir", dir,
-		"--listen", "127.0.0.1:0", "--placement-url", "http://"+placement)
+		"--listen", listen, "--placement-url", "http://"+placement)
 	if err != nil {
 		return nil, err
 	}

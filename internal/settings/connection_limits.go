@@ -30,7 +30,8 @@ func readConnections(cfg *config.Config, proxied bool, log *slog.Logger) (c http
 	return c, err
 }
 
-// readMaxConnections reads [berth] max_connections and lowers it to the number of files that the process may open.
+// readMaxConnections reads [berth] max_connections and lowers it to the number of files that the process may open. Go
+// has raised the soft limit of the process to the hard limit at its start.
 func readMaxConnections(cfg *config.Config, log *slog.Logger) (int, error) {
 	asked, err := cfg.Int("berth", "max_connections", httpserver.DefaultMaxConnections, 1, 1<<20)
 	if err != nil {
@@ -41,8 +42,8 @@ func readMaxConnections(cfg *config.Config, log *slog.Logger) (int, error) {
 		return 0, fault.New(fault.Internal, "settings.Read", "cannot read the limit of open files: %w", err)
 	}
 	if has := max(int(min(may.Cur, 1<<30))-reservedFiles, 1); has < asked {
-		log.Warn("[berth] max_connections lowered to the limit of open files", "configured", asked, "connections", has,
-			"files", may.Cur)
+		log.Warn("[berth] max_connections lowered to the hard limit of open files; raise the limit (LimitNOFILE of systemd, "+
+			"ulimit -Hn) if more agents or clients must connect", "configured", asked, "connections", has, "files", may.Cur)
 		return has, nil
 	}
 	return asked, nil
