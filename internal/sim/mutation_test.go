@@ -29,8 +29,6 @@ var mutations = map[string]mutation{
 		"	return c.agentLiveness(host.Name), nil", "	_ = host\n	return \"\", nil", "running twice", ""},
 	"a guest is built beside another one": {"compute/conductor/checks_after_database_restore.go",
 		"		return d.checkMayBuild(ctx, s, claim)", "		_ = claim\n		return nil", "running twice", Restore},
-	"stored reports are forgotten": {"compute/conductor/first_reports.go",
-		"	c.presence.recall(hosts)\n", "", "freed", RestartCompute},
 	"an effect does not wait for the journal": {"agent/reconcile/shared_core.go",
 		"	if !c.hold(e) {", "	if true {", "journal", ""},
 	"claims are freed before the guest is destroyed": {"agent/reconcile/remove_guest.go",
@@ -42,7 +40,7 @@ var mutations = map[string]mutation{
 	// that takes away what the consumer has there.
 	"unconfirmed allocations are written": {"agent/reconcile/missing_allocations_to_write.go",
 		"		case !is || !reflect.DeepEqual(known, want):\n			return treeplan.Pending",
-		"		case !is || !reflect.DeepEqual(known, want):\n			return treeplan.Assigned", "shared,freed", ""},
+		"		case !is || !reflect.DeepEqual(known, want):\n			return treeplan.Assigned", "shared,freed,running twice", "evacuate"},
 	"a failed cleaning counts": {"agent/reconcile/clean_devices_on_request.go",
 		"	if err != nil {\n		c.failures[at]++", "	if false {\n		c.failures[at]++", "reserved", ""},
 }

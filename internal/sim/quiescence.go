@@ -92,6 +92,7 @@ func (w *World) rescan() {
 
 // round lets compute and all agents do what is due. It reports whether something was done, or will be due by itself.
 func (w *World) round() (busy bool) {
+	opened := w.compute.opened // otherwise steps that waited for the hosts' reports may be performed in the next round
 	for _, id := range slices.Sorted(slices.Values(w.compute.due.list)) {
 		s := w.compute.servers[id]
 		for range 8 {
@@ -118,7 +119,7 @@ func (w *World) round() (busy bool) {
 		w.checkMarked()
 	}
 	w.compute.watchGate()
-	return busy || w.progress || !w.compute.opened
+	return busy || w.progress || !opened
 }
 
 // finish deletes all servers. Then no allocation may be left.
