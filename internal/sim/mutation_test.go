@@ -40,7 +40,8 @@ var mutations = map[string]mutation{
 	// that takes away what the consumer has there.
 	"unconfirmed allocations are written": {"agent/reconcile/missing_allocations_to_write.go",
 		"		case !is || !reflect.DeepEqual(known, want):\n			return treeplan.Pending",
-		"		case !is || !reflect.DeepEqual(known, want):\n			return treeplan.Assigned", "shared,freed,running twice", "evacuate"},
+		"		case !is || !reflect.DeepEqual(known, want):\n			return treeplan.Assigned",
+		"shared,freed,running twice", "evacuate"},
 	"a failed cleaning counts": {"agent/reconcile/clean_devices_on_request.go",
 		"	if err != nil {\n		c.failures[at]++", "	if false {\n		c.failures[at]++", "reserved", ""},
 }
