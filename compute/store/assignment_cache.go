@@ -2,6 +2,7 @@ package store
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"sync"
 
@@ -38,7 +39,7 @@ type hostAssignments struct {
 // serverRemoval is a removal that follows from the record of a server.
 type serverRemoval struct {
 	lifecycle.Removal
-	server string
+	server lifecycle.Server
 }
 
 func newAssignmentCache() *assignmentCache {
@@ -142,7 +143,7 @@ func (c *assignmentCache) read(host string) (known *hostAssignments, done func(r
 func (h *hostAssignments) with(host string, server lifecycle.Server) *hostAssignments {
 	out := &hostAssignments{revision: h.revision}
 	out.entries = slices.DeleteFunc(slices.Clone(h.entries), func(e Entry) bool { return e.Server.ID == server.ID })
-	out.removals = slices.DeleteFunc(slices.Clone(h.removals), func(r serverRemoval) bool { return r.server == server.ID })
+	out.removals = slices.DeleteFunc(slices.Clone(h.removals), func(r serverRemoval) bool { return r.server.ID == server.ID })
 	out.add(host, server)
 	return out
 }
@@ -160,7 +161,7 @@ func (h *hostAssignments) add(host string, server lifecycle.Server) {
 		if r.Host == host {
 			at, _ := slices.BinarySearchFunc(h.removals, r.Consumer,
 				func(r serverRemoval, consumer string) int { return cmp.Compare(r.Consumer, consumer) })
-			h.removals = slices.Insert(h.removals, at, serverRemoval{r, server.ID})
+			h.removals = slices.Insert(h.removals, at, serverRemoval{r, server})
 		}
 	}
 }
@@ -171,13 +172,22 @@ func (h *hostAssignments) removalsWith(host string, recorded []string) []lifecyc
 	for _, r := range h.removals {
 		list = append(list, r.Removal)
 	}
-	for _, id := range recorded {
-		named := slices.ContainsFunc(h.removals, func(r serverRemoval) bool { return r.Consumer == id }) ||
-			slices.ContainsFunc(h.entries, func(e Entry) bool { return e.Consumer == id })
-		if !named {
-			list = append(list, lifecycle.Removal{Host: host, Consumer: id})
-		}
+	if len(recorded) == 0 {
+		return list
 	}
-	slices.SortStableFunc(list, func(a, b lifecycle.Removal) int { return cmp.Compare(a.Consumer, b.Consumer) })
+	list = lifecycle.RemovalsAt(host, h.servers(), recorded)
+	slices.SortFunc(list, func(a, b lifecycle.Removal) int { return cmp.Compare(a.Consumer, b.Consumer) })
 	return list
+}
+
+// servers returns the servers with entries or removals.
+func (h *hostAssignments) servers() []lifecycle.Server {
+	byID := map[string]lifecycle.Server{}
+	for _, e := range h.entries {
+		byID[e.Server.ID] = e.Server
+	}
+	for _, r := range h.removals {
+		byID[r.server.ID] = r.server
+	}
+	return slices.Collect(maps.Values(byID))
 }

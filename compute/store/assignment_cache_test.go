@@ -164,3 +164,22 @@ func TestNoChangeIsMissed(t *testing.T) {
 		t.Errorf("%+v\nwant\n%+v %v", got, want, err)
 	}
 }
+
+// A recorded removal under the former id of a guest is left out, as in lifecycle.RemovalsAt.
+func TestRecordedRemovalsOfFormerIDs(t *testing.T) {
+	from := lifecycle.Residence{Consumer: "m", PreviousConsumer: "s", Host: "a"}
+	for name, server := range map[string]lifecycle.Server{
+		"assigned": {ID: "s", State: lifecycle.Moving,
+			Move: &lifecycle.Move{Phase: lifecycle.AwaitingSourceAck, Consumer: "m", From: from}},
+		"to be removed": {ID: "s", State: lifecycle.DeletedAwaitingCleanup, Leftovers: []lifecycle.Residence{from}},
+	} {
+		h := (&hostAssignments{}).with("a", server)
+		if len(h.entries)+len(h.removals) != 1 {
+			t.Fatalf("%s: %+v", name, h)
+		}
+		want := append(h.removalsWith("a", nil), lifecycle.Removal{Host: "a", Consumer: "t"})
+		if got := h.removalsWith("a", []string{"s", "t"}); !reflect.DeepEqual(got, want) {
+			t.Errorf("%s: %v, want %v", name, got, want)
+		}
+	}
+}
