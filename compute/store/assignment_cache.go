@@ -143,7 +143,8 @@ func (c *assignmentCache) read(host string) (known *hostAssignments, done func(r
 func (h *hostAssignments) with(host string, server lifecycle.Server) *hostAssignments {
 	out := &hostAssignments{revision: h.revision}
 	out.entries = slices.DeleteFunc(slices.Clone(h.entries), func(e Entry) bool { return e.Server.ID == server.ID })
-	out.removals = slices.DeleteFunc(slices.Clone(h.removals), func(r serverRemoval) bool { return r.server.ID == server.ID })
+	out.removals = slices.DeleteFunc(slices.Clone(h.removals),
+		func(r serverRemoval) bool { return r.server.ID == server.ID })
 	out.add(host, server)
 	return out
 }
