@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/url"
 
+	"github.com/openberth/berth/api/rest"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/provider"
 	"github.com/openberth/berth/resource"
@@ -68,25 +69,32 @@ func consumerPath(id resource.ConsumerID) string { return "/allocations/" + url.
 // ProviderAllocations returns the allocations on a provider, by consumer.
 func (c *Client) ProviderAllocations(ctx context.Context,
 	id provider.ID) (map[resource.ConsumerID]resource.Amounts, error) {
-	out, _, err := c.RootAllocations(ctx, id)
-	return out, err
+	doc, _, err := c.providerAllocations(ctx, c.REST, id)
+	return doc.byConsumer(), err
 }
 
-// RootAllocations returns the allocations on a root provider, by consumer, and the state of its tree for
-// ConsumerAllocation.TreeState. The state is empty if the Placement service has none.
-func (c *Client) RootAllocations(ctx context.Context, id provider.ID) (
-	map[resource.ConsumerID]resource.Amounts, string, error) {
-	var doc ProviderAllocationsDoc
-	answer, err := c.REST.WithHeader(TreeStateHeader, "wanted").Do(ctx, "GET", providerPath(id, "/allocations"), nil,
-		&doc)
+func (c *Client) providerAllocations(ctx context.Context, client *rest.Client, id provider.ID) (
+	doc ProviderAllocationsDoc, answer rest.Answer, err error) {
+	answer, err = client.Do(ctx, "GET", providerPath(id, "/allocations"), nil, &doc)
+	return doc, answer, fault.Wrap("", "placement.ProviderAllocations", err)
+}
+
+// TreeAllocations returns the allocations on a root provider and the state of its tree. With whole it returns those on
+// all providers of the tree, if the Placement service can: then Whole is set in the result.
+func (c *Client) TreeAllocations(ctx context.Context, root provider.ID, whole bool) (TreeAllocations, error) {
+	wanted := "state"
+	if whole {
+		wanted = WholeTree
+	}
+	doc, answer, err := c.providerAllocations(ctx, c.REST.WithHeader(TreeStateHeader, wanted), root)
 	if err != nil {
-		return nil, "", fault.Wrap("", "placement.ProviderAllocations", err)
+		return TreeAllocations{}, err
 	}
-	out := make(map[resource.ConsumerID]resource.Amounts, len(doc.Allocations))
-	for consumer, a := range doc.Allocations {
-		out[consumer] = a.Resources
+	out := TreeAllocations{Whole: doc.Tree != nil, By: doc.Tree, State: answer.Header.Get(TreeStateHeader)}
+	if !out.Whole {
+		out.By = map[provider.ID]map[resource.ConsumerID]resource.Amounts{root: doc.byConsumer()}
 	}
-	return out, answer.Header.Get(TreeStateHeader), nil
+	return out, nil
 }
 
 // Reshape moves inventories and allocations between providers in one transaction.

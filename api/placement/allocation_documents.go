@@ -78,6 +78,27 @@ func (d AllocationsDoc) Held() ConsumerAllocation {
 type ProviderAllocationsDoc struct {
 	Generation  int                              `json:"resource_provider_generation"`
 	Allocations map[resource.ConsumerID]ShareDoc `json:"allocations"`
+
+	Tree map[provider.ID]map[resource.ConsumerID]resource.Amounts `json:"tree,omitempty"` // see WholeTree
+}
+
+// byConsumer returns the allocations on the provider by consumer; nil if there is no document.
+func (d ProviderAllocationsDoc) byConsumer() map[resource.ConsumerID]resource.Amounts {
+	if d.Allocations == nil {
+		return nil
+	}
+	out := make(map[resource.ConsumerID]resource.Amounts, len(d.Allocations))
+	for consumer, a := range d.Allocations {
+		out[consumer] = a.Resources
+	}
+	return out
+}
+
+// TreeAllocations are allocations on the tree of a root provider.
+type TreeAllocations struct {
+	By    map[provider.ID]map[resource.ConsumerID]resource.Amounts // by provider; those without any may be left out
+	Whole bool                                                     // By has all providers; otherwise only the root
+	State string                                                   // of the tree before By was read; empty: none
 }
 
 // ReshapeDoc is the body of POST /reshaper.

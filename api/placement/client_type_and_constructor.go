@@ -34,8 +34,12 @@ const (
 // PUT /allocations/{consumer}, as ROOT=STATE. The claim is then refused with the conflict CodeTreeChanged if
 // allocations on the tree may have been removed since, by any client, by another process, or because the database was
 // restored from a backup. OpenStack's Placement ignores and sends neither.
+//
+// With the value WholeTree the body has a further member, "tree": the allocations on all providers of the tree, by
+// provider and consumer.
 const (
 	TreeStateHeader   = "Openstack-Berth-Tree-State"
+	WholeTree         = "tree"
 	IfTreeStateHeader = "Openstack-Berth-If-Tree-State"
 )
 

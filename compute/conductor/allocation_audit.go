@@ -73,11 +73,15 @@ func (d *dependencies) auditOnce(ctx context.Context, host string, on []provider
 		return out, err
 	}
 	held := holdings{}
-	if held[on[0]], out.treeState, err = d.placement.RootAllocations(ctx, on[0]); err != nil &&
-		!fault.Is(err, fault.NotFound) {
+	tree, err := d.placement.TreeAllocations(ctx, on[0], len(on) > 1)
+	if err != nil && !fault.Is(err, fault.NotFound) {
 		return out, err
 	}
-	for _, id := range on[1:] {
+	out.treeState = tree.State
+	for i, id := range on {
+		if held[id] = tree.By[id]; i == 0 || tree.Whole {
+			continue
+		}
 		if held[id], err = d.placement.ProviderAllocations(ctx, id); err != nil && !fault.Is(err, fault.NotFound) {
 			return out, err
 		}

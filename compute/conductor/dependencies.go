@@ -25,7 +25,7 @@ type Placement interface {
 	PutAllocations(ctx context.Context, all map[resource.ConsumerID]placement.ConsumerAllocation) error
 	DeleteAllocation(ctx context.Context, consumer resource.ConsumerID) error
 
-	RootAllocations(ctx context.Context, id provider.ID) (map[resource.ConsumerID]resource.Amounts, string, error)
+	TreeAllocations(ctx context.Context, root provider.ID, whole bool) (placement.TreeAllocations, error)
 	ProviderAllocations(ctx context.Context, id provider.ID) (map[resource.ConsumerID]resource.Amounts, error)
 	Inventories(ctx context.Context, id provider.ID) (placement.InventorySet, error)
 	Usages(ctx context.Context, id provider.ID) (resource.Amounts, error)

@@ -98,7 +98,7 @@ func (s troubledStore) Change(ctx context.Context, id string,
 
 // failPlacement counts the calls to Placement and fails them. It leaves out those of audits, which run at any time.
 func (t *trouble) failPlacement(call placementtest.Call) (before, after error) {
-	if call.Op == "ProviderAllocations" || call.Op == "RootAllocations" {
+	if call.Op == "ProviderAllocations" || call.Op == "TreeAllocations" {
 		return nil, nil
 	}
 	t.mu.Lock()

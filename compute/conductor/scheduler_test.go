@@ -186,7 +186,7 @@ func TestClaimsNameTheStateOfTheTree(t *testing.T) {
 		c := newCloud(t, map[string]int{"a": 8})
 		audits := 0
 		client := c.client(func(call placementtest.Call) (before, after error) {
-			if call.Op == "RootAllocations" {
+			if call.Op == "TreeAllocations" {
 				audits++
 			}
 			return nil, nil
@@ -234,7 +234,7 @@ func TestAuditsOfOneRoundAreBounded(t *testing.T) {
 	c := newCloud(t, devices)
 	compared := map[provider.ID]int{}
 	client := c.client(func(call placementtest.Call) (before, after error) {
-		if call.Op == "RootAllocations" {
+		if call.Op == "TreeAllocations" {
 			compared[call.Provider]++
 		}
 		return nil, nil

@@ -42,12 +42,13 @@ func (c *call) showAllocations() error {
 }
 
 func (c *call) providerAllocations() error {
+	wanted := c.R.Header.Get(api.TreeStateHeader)
 	state := c.server.store.TreeState(c.provider()) // before the allocations are read
 	all, err := c.server.store.ProviderAllocations(c.Context(), c.provider())
 	if err != nil {
 		return err
 	}
-	if state != "" && c.R.Header.Get(api.TreeStateHeader) != "" {
+	if state != "" && wanted != "" {
 		c.W.Header().Set(api.TreeStateHeader, string(state))
 	}
 	shares := make(map[resource.ConsumerID]object, len(all.Shares))
@@ -57,8 +58,14 @@ func (c *call) providerAllocations() error {
 			shares[id]["consumer_generation"] = share.Generation
 		}
 	}
+	answer := object{"resource_provider_generation": all.Generation, "allocations": shares}
+	if wanted == api.WholeTree {
+		if answer["tree"], err = c.server.store.TreeAllocations(c.Context(), c.provider()); err != nil {
+			return err
+		}
+	}
 	c.setModified(all.Modified)
-	return c.sendJSON(http.StatusOK, object{"resource_provider_generation": all.Generation, "allocations": shares})
+	return c.sendJSON(http.StatusOK, answer)
 }
 
 // claim returns the claim that an allocations document makes for one consumer.

@@ -143,11 +143,16 @@ func testClientTreeState(ctx context.Context, t *testing.T, w *world, host provi
 	if err := w.server.syncer.poll(ctx); err != nil { // reads how often other processes have written
 		t.Fatal(err)
 	}
-	holders, state, err := c.RootAllocations(ctx, host)
-	if err != nil || state == "" || len(holders) != 1 {
-		t.Fatalf("%v %q %v", holders, state, err)
+	root, err := c.TreeAllocations(ctx, host, false)
+	if err != nil || root.State == "" || root.Whole || len(root.By[host]) != 1 || len(root.By) != 1 {
+		t.Fatalf("%+v %v", root, err)
 	}
-	claim.Tree, claim.TreeState, claim.Generation = host, state, nil
+	whole, err := c.TreeAllocations(ctx, host, true)
+	if err != nil || whole.State != root.State || !whole.Whole || len(whole.By) != 2 ||
+		!reflect.DeepEqual(whole.By[host], root.By[host]) {
+		t.Fatalf("%+v %v", whole, err)
+	}
+	claim.Tree, claim.TreeState, claim.Generation = host, root.State, nil
 	first, second := resource.ConsumerID(uuid.NewString()), resource.ConsumerID(uuid.NewString())
 	if err := c.PutAllocation(ctx, first, claim); err != nil {
 		t.Error(err)
@@ -158,9 +163,10 @@ func testClientTreeState(ctx context.Context, t *testing.T, w *world, host provi
 	if err := c.PutAllocation(ctx, second, claim); fault.CodeOf(err) != api.CodeTreeChanged {
 		t.Errorf("after a removal: %v", err)
 	}
-	if _, claim.TreeState, err = c.RootAllocations(ctx, host); err != nil {
+	if root, err = c.TreeAllocations(ctx, host, false); err != nil {
 		t.Error(err)
 	}
+	claim.TreeState = root.State
 	if err := c.PutAllocation(ctx, second, claim); err != nil {
 		t.Error(err)
 	}

@@ -76,6 +76,34 @@ func newer(a, b time.Time) time.Time {
 	return a
 }
 
+// TreeAllocations reads the allocations on all providers of the tree of a root provider, by provider. Providers without
+// allocations are left out.
+func (s *Store) TreeAllocations(ctx context.Context, root provider.ID) (
+	all map[provider.ID]map[resource.ConsumerID]resource.Amounts, err error) {
+	err = s.read(ctx, "TreeAllocations", func(tx *sqldb.Tx) error {
+		all = map[provider.ID]map[resource.ConsumerID]resource.Amounts{}
+		return queryEach(ctx, tx, "SELECT p.uuid, a.consumer_id, k.name, a.used FROM resource_providers r "+
+			"JOIN resource_providers p ON p.root_provider_id = r.id JOIN allocations a ON a.resource_provider_id = p.id "+
+			"JOIN resource_classes k ON k.id = a.resource_class_id WHERE r.uuid = ?", []any{root},
+			func(rows *sql.Rows) error {
+				var id provider.ID
+				var consumer resource.ConsumerID
+				var class resource.Class
+				var used int
+				err := rows.Scan(&id, &consumer, &class, &used)
+				if all[id] == nil {
+					all[id] = map[resource.ConsumerID]resource.Amounts{}
+				}
+				if all[id][consumer] == nil {
+					all[id][consumer] = resource.Amounts{}
+				}
+				all[id][consumer][class] = used
+				return err
+			})
+	})
+	return all, err
+}
+
 // ProviderAllocations reads the allocations on a provider. It returns NotFound if there is no such provider.
 func (s *Store) ProviderAllocations(ctx context.Context, id provider.ID) (all ProviderAllocations, err error) {
 	err = s.read(ctx, "ProviderAllocations", func(tx *sqldb.Tx) error {

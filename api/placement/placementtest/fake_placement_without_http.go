@@ -29,7 +29,7 @@ type Placement struct {
 	// this error instead of its answer. Set it before the first call.
 	Fail func(Call) (before, after error)
 
-	// NoTreeStates makes RootAllocations return no state, like OpenStack's Placement.
+	// NoTreeStates makes TreeAllocations return no state and only the root, like OpenStack's Placement.
 	NoTreeStates bool
 
 	*database
@@ -45,7 +45,7 @@ type Call struct {
 // Writes reports whether the call can change anything.
 func (c Call) Writes() bool {
 	switch c.Op {
-	case "ProviderByName", "Tree", "ProviderAllocations", "RootAllocations", "Allocation", "Inventories", "Usages",
+	case "ProviderByName", "Tree", "ProviderAllocations", "TreeAllocations", "Allocation", "Inventories", "Usages",
 		"Candidates":
 		return false
 	}

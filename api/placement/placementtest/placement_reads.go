@@ -104,23 +104,30 @@ func (p *Placement) ProviderAllocations(_ context.Context, id provider.ID) (
 	return all, err
 }
 
-// RootAllocations returns the allocations on a root provider, by consumer, and the state of its tree.
-func (p *Placement) RootAllocations(_ context.Context, id provider.ID) (
-	all map[resource.ConsumerID]resource.Amounts, state string, err error) {
-	err = p.do(Call{Op: "RootAllocations", Provider: id}, func() error {
-		if _, err := p.find(id); err != nil {
+// TreeAllocations returns the allocations on a root provider, or on its whole tree, and the state of the tree.
+func (p *Placement) TreeAllocations(_ context.Context, root provider.ID, whole bool) (
+	all placement.TreeAllocations, err error) {
+	err = p.do(Call{Op: "TreeAllocations", Provider: root}, func() error {
+		if _, err := p.find(root); err != nil {
 			return err
 		}
-		all, state = make(map[resource.ConsumerID]resource.Amounts, len(p.holders[id])), p.treeState(id)
-		if p.NoTreeStates {
-			state = ""
+		ids := []provider.ID{root}
+		all = placement.TreeAllocations{By: map[provider.ID]map[resource.ConsumerID]resource.Amounts{}}
+		if !p.NoTreeStates {
+			all.State, all.Whole = p.treeState(root), whole
 		}
-		for consumer, amounts := range p.holders[id] {
-			all[consumer] = maps.Clone(amounts)
+		if all.Whole {
+			ids = p.trees[root]
+		}
+		for _, id := range ids {
+			all.By[id] = make(map[resource.ConsumerID]resource.Amounts, len(p.holders[id]))
+			for consumer, amounts := range p.holders[id] {
+				all.By[id][consumer] = maps.Clone(amounts)
+			}
 		}
 		return nil
 	})
-	return all, state, err
+	return all, err
 }
 
 // Allocation returns the allocation of a consumer. Without any, the allocation is empty and the generation nil.
