@@ -200,6 +200,15 @@ func (c *cloud) start(ctx context.Context, s Store, p Placement) {
 	c.now, c.stop = conductor, func() { cancel(); ended.Wait() }
 }
 
+// restart stops the conductor and starts another one. No agent's report is in progress meanwhile: a stopped process
+// could store it after the next one has read what remains to be done, which the lease of a real process prevents.
+func (c *cloud) restart() {
+	c.agents.mu.Lock()
+	defer c.agents.mu.Unlock()
+	c.stop()
+	c.start(c.t.Context(), c.store, c.client(nil))
+}
+
 // aliases are the aliases of flavors.
 func aliases(t *testing.T) pci.Aliases {
 	t.Helper()

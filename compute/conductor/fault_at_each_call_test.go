@@ -59,8 +59,7 @@ func crashAt(t *testing.T, at int, late bool) bool {
 		if ctx.Err() == nil {
 			return false
 		}
-		c.stop()
-		c.start(t.Context(), c.store, c.client(nil))
+		c.restart()
 		return true
 	}
 	for _, id := range []string{"s1", "s2", "s3"} {
@@ -118,8 +117,7 @@ func TestEveryOperationCrashesAtEachCall(t *testing.T) {
 		c.onWait = func() {
 			if ctx.Err() != nil && !crashed {
 				crashed = true
-				c.stop()
-				c.start(t.Context(), c.store, c.client(nil))
+				c.restart()
 			}
 		}
 		st.run(c)

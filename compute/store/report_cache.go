@@ -95,14 +95,15 @@ func (c *reportCache) written(host string, report *schedule.Host) {
 	}
 }
 
-// isRepeated reports whether a report differs from the last one at most in Seen. The last one must have been written by
-// this process: the first report after a start is stored in the current version of the record.
+// isRepeated reports whether a report differs from the last one at most in a later Seen. The last one must have been
+// written by this process: the first report after a start is stored in the current version of the record.
 func (c *reportCache) isRepeated(host schedule.Host) bool {
 	c.mu.Lock()
 	known, own := c.byName[host.Name], c.own[host.Name]
 	c.mu.Unlock()
+	later := !host.Seen.Before(known.Seen) // otherwise the database, whose time is stored later, would be ahead
 	known.Seen, host.Seen = time.Time{}, time.Time{}
-	return own && reflect.DeepEqual(known, host)
+	return own && later && reflect.DeepEqual(known, host)
 }
 
 // seen records when the last report of a host was repeated. It returns the times that are to be stored now; nil: none.
