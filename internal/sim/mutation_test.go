@@ -36,12 +36,6 @@ var mutations = map[string]mutation{
 		"journal", ""},
 	"assignments of an older database are followed": {"agent/reconcile/accept_assignments.go",
 		"		if refusal = s.position().Accept(a); refusal != \"\" {", "		if false {", "follow", ""},
-	// The agent writes the whole allocation that it has read. If compute has placed the consumer on another host since,
-	// that takes away what the consumer has there.
-	"unconfirmed allocations are written": {"agent/reconcile/missing_allocations_to_write.go",
-		"		case !is || !reflect.DeepEqual(known, want):\n			return treeplan.Pending",
-		"		case !is || !reflect.DeepEqual(known, want):\n			return treeplan.Assigned",
-		"shared,freed,running twice", "evacuate"},
 	"a failed cleaning counts": {"agent/reconcile/clean_devices_on_request.go",
 		"	if err != nil {\n		c.failures[at]++", "	if false {\n		c.failures[at]++", "reserved", ""},
 }
