@@ -101,6 +101,7 @@ type takeover struct {
 	proxy    *delayingProxy // between the first compute and Placement
 	first    *daemon        // waits for the answer to its first request of the claim
 	args     []string
+	agent    string // configuration file of the agent of cmp1
 	serverID string // id of the server
 }
 
@@ -120,7 +121,8 @@ func newTakeover(t *testing.T, database, direct string) *takeover {
 	c.args = run("second", direct, f.placement.urls["placement"])
 	c.first = start(t, []string{"compute"}, run("first", database, c.proxy.URL)...)
 	f.compute = c.first
-	f.startAgent("cmp1", f.host("cmp1", bus81(t), ""))
+	c.agent = f.host("cmp1", bus81(t), "")
+	f.startAgent("cmp1", c.agent)
 	flavor, err := c.first.compute().CreateFlavor(t.Context(), compute.CreateFlavor{Name: "f", VCPUs: 1, RAM: 64})
 	if err != nil {
 		t.Fatal(err)
@@ -144,7 +146,8 @@ func (c *takeover) wait(what string, done <-chan struct{}) {
 	}
 }
 
-// takeOver starts another compute on the database, waits until it has repeated the claim, and deletes the server.
+// takeOver starts another compute on the database, waits until it has repeated the claim, and deletes the server. The
+// claim is released after the agent has reported to the new compute that there is no guest.
 func (c *takeover) takeOver() {
 	c.Helper()
 	second := start(c.T, []string{"compute"}, c.args...)
@@ -152,6 +155,8 @@ func (c *takeover) takeOver() {
 	if err := second.compute().DeleteServer(c.Context(), c.serverID); err != nil {
 		c.Fatal(err)
 	}
+	c.fleet.compute = second
+	c.fleet.startAgent("cmp1", c.agent)
 	eventually(c.T, "the claim is released", func() (bool, error) { return !c.allocated(), nil })
 }
 
