@@ -34,6 +34,11 @@ func keystoneAccount(k *keystone.Keystone, group, user string) string {
 // register enters a service into Keystone's catalog.
 func register(t *testing.T, k *keystone.Keystone, kind, url string) {
 	t.Helper()
+	var before struct{ Services []struct{ ID string } } // of another test, which has ended
+	k.Call(t, k.Admin(t), "GET", "/services?type="+kind, nil, http.StatusOK, &before)
+	for _, service := range before.Services {
+		k.Call(t, k.Admin(t), "DELETE", "/services/"+service.ID, nil, http.StatusNoContent, nil)
+	}
 	var made struct{ Service struct{ ID string } }
 	k.Call(t, k.Admin(t), "POST", "/services", keystone.Doc{"service": keystone.Doc{"type": kind, "name": kind}},
 		http.StatusCreated, &made)
