@@ -330,7 +330,7 @@ func (c *guideCloud) build() {
 // strategy.
 func (c *guideCloud) checkMessages() {
 	c.t.Helper()
-	ofOther := map[string]string{"http_basic": "Keystone refuses the user",
+	ofOther := map[string]string{"http_basic": "refuses the user",
 		"keystone": "the name or the password is wrong"}
 	rows := regexp.MustCompile("(?m)^\\| (`.*?`) \\|").FindAllStringSubmatch(
 		strings.SplitN(c.chapter, "### When a step fails\n", 2)[1], -1)

@@ -33,7 +33,7 @@ func (c *guideCloud) failingCommands() {
 			"berth --ca-file /etc/berth/ca.pem --compute-url https://controller:8774 host list")
 		return
 	}
-	c.fails("Keystone refuses the user", "desk", "cd .config/openstack\n"+
+	c.fails("refuses the user", "desk", "cd .config/openstack\n"+
 		"sed 's/password: .*/password: wrong/' clouds.yaml >wrong.yaml\n"+
 		"OS_CLIENT_CONFIG_FILE=wrong.yaml berth --os-cloud admin host list")
 }
