@@ -27,6 +27,7 @@ type hostAssignments struct {
 	// The rest is guarded by assignmentCache.mu.
 
 	kept     bool            // the host has a subscriber
+	forgot   int             // how often it was forgotten
 	known    bool            // the lists are those of revision, apart from changed
 	changed  map[string]bool // servers that have changed since, or may have
 	changing map[string]int  // how many changes of a server have begun and not ended
@@ -66,6 +67,7 @@ func (c *assignmentCache) forget(host string) {
 	defer c.mu.Unlock()
 	h := c.host(host)
 	h.kept, h.known, h.entries, h.removals, h.changed = false, false, nil, nil, map[string]bool{}
+	h.forgot++
 }
 
 // begin begins a change of a server before its COMMIT. The caller calls end after the COMMIT, or when none will follow.
@@ -123,6 +125,7 @@ func (c *assignmentCache) read(host string) (known *hostAssignments, done func(r
 	known = &hostAssignments{known: h.known, changed: h.changed, revision: h.revision, entries: h.entries,
 		removals: h.removals}
 	h.changed = map[string]bool{}
+	forgot := h.forgot
 	for id := range h.changing { // what is read now may be from before its COMMIT
 		h.changed[id] = true
 	}
@@ -130,7 +133,7 @@ func (c *assignmentCache) read(host string) (known *hostAssignments, done func(r
 		defer h.reading.Unlock()
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		if result == nil || !h.kept {
+		if result == nil || h.forgot != forgot { // what has changed since the beginning of the reading is forgotten, too
 			h.known = false
 			return
 		}

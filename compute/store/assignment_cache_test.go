@@ -183,3 +183,18 @@ func TestRecordedRemovalsOfFormerIDs(t *testing.T) {
 		}
 	}
 }
+
+// A change during a reading is read again, also if the last subscriber left and another one came meanwhile.
+func TestForgottenDuringAReading(t *testing.T) {
+	c := newAssignmentCache()
+	c.keep("a")
+	known, done := c.read("a")
+	server := placedOn("s", "a", lifecycle.Active, 1)
+	c.begin(lifecycle.Server{}, server)()
+	c.forget("a")
+	c.keep("a")
+	done(&hostAssignments{revision: 1}) // without the server
+	if next, _ := c.read("a"); known.known || next.known {
+		t.Errorf("the reading is used: %+v", next)
+	}
+}
