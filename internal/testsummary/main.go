@@ -1,6 +1,6 @@
 // Command testsummary reads the output of go test -json from its standard input. It prints one line for each package,
-// the output of what failed, and at the end which tests were left to `make check`, counted by their reason. Its exit
-// status is 1 when anything failed or no test ran.
+// the output of what failed, and at the end the failed tests with the first line of each of their messages, and which
+// tests were left to `make check`, counted by their reason. Its exit status is 1 when anything failed or no test ran.
 package main
 
 import (
@@ -10,6 +10,7 @@ import (
 	"io"
 	"maps"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -44,7 +45,13 @@ type summary struct {
 	left    map[string]map[string]bool  // the tests that were left to make check, by their reason
 	skipped []string                    // tests that were skipped for another reason
 	passed  int                         // tests
-	failed  []string                    // packages and tests
+	failed  []failure                   // packages and tests
+}
+
+// failure is a package or test that failed.
+type failure struct {
+	name     string
+	messages []string // the last ones, without what follows their first line
 }
 
 func newSummary(out io.Writer) *summary {
@@ -59,7 +66,7 @@ func (s *summary) read(in io.Reader) error {
 		var e event
 		if json.Unmarshal(lines.Bytes(), &e) != nil { // go failed and wrote plain text
 			fmt.Fprintln(s.out, lines.Text())
-			s.failed = append(s.failed, "go test")
+			s.failed = append(s.failed, failure{name: "go test"})
 			continue
 		}
 		s.take(e)
@@ -119,19 +126,44 @@ func (s *summary) fail(e event, key string) {
 	if e.Action == "build-fail" {
 		name = e.ImportPath
 	}
-	s.failed = append(s.failed, name)
-	fmt.Fprintf(s.out, "FAIL  %s\n", name)
-	if output := s.output[key]; output != nil {
-		fmt.Fprint(s.out, output)
+	output := ""
+	if b := s.output[key]; b != nil {
+		output = b.String()
 	}
+	s.failed = append(s.failed, failure{name, messages(output)})
+	fmt.Fprintf(s.out, "FAIL  %s\n%s", name, output)
 	delete(s.output, key)
+}
+
+// A message begins with the place in a test, or is one of Go's own.
+var messageStart = regexp.MustCompile(`^\s*\w+_test\.go:\d+: |^panic: |^fatal error: |^WARNING: DATA RACE`)
+
+const (
+	maxMessages      = 12
+	maxMessageLength = 300
+)
+
+// messages returns the first lines of the last messages in the output of a test. The whole output may have thousands of
+// lines of logs, and a reader of the end of a run needs to see what failed.
+func messages(output string) []string {
+	var list []string
+	for line := range strings.Lines(output) {
+		if messageStart.MatchString(line) {
+			line = strings.TrimSpace(line)
+			list = append(list, line[:min(len(line), maxMessageLength)])
+		}
+	}
+	return list[max(0, len(list)-maxMessages):]
 }
 
 // finish prints the end of the summary and reports whether nothing failed.
 func (s *summary) finish() bool {
 	fmt.Fprintf(s.out, "\n%d tests passed, %d failed", s.passed, len(s.failed))
-	for _, name := range s.failed {
-		fmt.Fprintf(s.out, "\n  failed: %s", name)
+	for _, f := range s.failed {
+		fmt.Fprintf(s.out, "\n  failed: %s", f.name)
+		for _, message := range f.messages {
+			fmt.Fprintf(s.out, "\n    %s", message)
+		}
 	}
 	if len(s.skipped) > 0 {
 		fmt.Fprintf(s.out, "\n%d tests were skipped:", len(s.skipped))

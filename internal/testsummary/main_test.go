@@ -25,9 +25,13 @@ func TestSummary(t *testing.T) {
 		{"skipped for another reason", `{"Action":"output","Package":"p","Test":"T","Output":"not today\n"}
 {"Action":"skip","Package":"p","Test":"T"}
 {"Action":"pass","Package":"p","Test":"U"}`, true, []string{"1 tests were skipped:\n  p T"}},
-		{"a test failed", `{"Action":"output","Package":"p","Test":"T","Output":"the reason\n"}
+		{"a test failed", `{"Action":"output","Package":"p","Test":"T","Output":"    x_test.go:7: the reason\n"}
+{"Action":"output","Package":"p","Test":"T","Output":"      a log\n"}
 {"Action":"fail","Package":"p","Test":"T"}
-{"Action":"fail","Package":"p"}`, false, []string{"FAIL  p T\nthe reason", "failed: p T"}},
+{"Action":"fail","Package":"p"}`, false, []string{"FAIL  p T\n    x_test.go:7: the reason\n      a log\n",
+			"failed: p T\n    x_test.go:7: the reason\n  failed: p"}},
+		{"a panic", `{"Action":"output","Package":"p","Test":"T","Output":"panic: nil map\n"}
+{"Action":"fail","Package":"p","Test":"T"}`, false, []string{"failed: p T\n    panic: nil map\n"}},
 		{"a build failed", `{"Action":"build-output","ImportPath":"p","Output":"syntax error\n"}
 {"Action":"build-fail","ImportPath":"p"}`, false, []string{"syntax error", "failed: p"}},
 		{"go failed", `go: no such tool`, false, []string{"go: no such tool"}},
