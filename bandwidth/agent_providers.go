@@ -160,8 +160,9 @@ func (a Agent) Check() (wrong []OptionError) {
 	for _, d := range a.Providers() {
 		n := d.Provider
 		if _, ok := Recognise(n); !ok {
-			add(a.hypervisorOption(d.Name.Hypervisor), "hypervisor %q contains a colon, which separates the parts of provider names; write the name "+
-				"of a root provider", d.Name.Hypervisor)
+			add(a.hypervisorOption(d.Name.Hypervisor),
+				"hypervisor %q contains a colon, which separates the parts of provider names; write the name "+
+					"of a root provider", d.Name.Hypervisor)
 		} else if utf8.RuneCountInString(n.Name) > maxName {
 			add(HypervisorsOption, "the provider %s would have a name of %d characters, and Placement allows %d; use shorter "+
 				"names", n.Name, utf8.RuneCountInString(n.Name), maxName)
@@ -174,7 +175,8 @@ func (a Agent) Check() (wrong []OptionError) {
 		}
 		for _, t := range n.Traits {
 			if !resource.IsCustom(string(t)) {
-				add(a.Type.mappingsOption(), "the trait %.40s… of %s has %d characters, and Placement allows 255; use a shorter name of the "+
+				add(a.Type.mappingsOption(), "the trait %.40s… of %s has %d characters, and Placement allows 255; use a shorter "+
+					"name of the "+
 					"physical network", t, n.Name, len(t))
 			}
 		}
@@ -188,8 +190,9 @@ func (a Agent) Warnings() (sentences []string) {
 	for _, m := range a.Mappings {
 		t := PhysnetTrait(m.Physnet)
 		if other, taken := first[t]; taken && other != m.Physnet {
-			sentences = append(sentences, fmt.Sprintf("physical networks %s and %s have the same trait %s, so ports of one may be "+
-				"scheduled to devices of the other; rename one of them", other, m.Physnet, t))
+			sentences = append(sentences,
+				fmt.Sprintf("physical networks %s and %s have the same trait %s, so ports of one may be "+
+					"scheduled to devices of the other; rename one of them", other, m.Physnet, t))
 			continue
 		}
 		first[t] = m.Physnet
