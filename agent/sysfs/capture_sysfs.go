@@ -56,6 +56,7 @@ func Capture(fsys fs.FS) ([]byte, error) {
 		}
 	}
 	c.vdpa()
+	c.nics()
 	return txtar.Format(&c.archive), nil
 }
 

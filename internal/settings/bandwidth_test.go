@@ -152,12 +152,12 @@ func TestPacketRatesWithAndWithoutDirectionAreRefused(t *testing.T) {
 func TestNeutronConfigFilesThatCannotBeRead(t *testing.T) {
 	dir := writeNeutron(t, map[string]string{"bad.ini": "no section\n"})
 	for value, words := range map[string]string{
-		"ml2.ini":            "not an absolute path",
-		dir + "/none.ini":    "there is no file",
-		dir + "/*.conf":      "there is no file",
-		dir + "/[":           "not a valid pattern",
-		dir + "/bad.ini":     "bad.ini",
-		"/etc/../" + dir[1:]: "",
+		"ml2.ini":         "not an absolute path",
+		dir + "/none.ini": "there is no file",
+		dir + "/*.conf":   "there is no file",
+		dir + "/[":        "not a valid pattern",
+		dir + "/bad.ini":  "bad.ini",
+		dir:               "",
 	} {
 		_, _, err := readText(t, fmt.Sprintf("[berth]\nneutron_config_files = %s\n", value))
 		if !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), words) ||
