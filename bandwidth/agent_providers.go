@@ -36,13 +36,17 @@ type Agent struct {
 	DirectedRates     map[string]Rates  // packet rates by hypervisor
 	PacketDefaults    InventoryDefaults // of packet rates
 	VNICTypes         []string
-	Tunnelled         string // name of the pseudo-device for tunnelled networks; empty for agents without one
+	Tunnelled         string            // name of the pseudo-device for tunnelled networks; empty for agents without one
+	At                map[Option]string // file and line of each option that is set
 }
 
 // Device is the desired provider of an agent or of a device. Provider.Parent is empty where the parent is the root.
 type Device struct {
 	Name     Name
 	Provider provider.Provider
+	// Absent is why the device does not exist now; empty if it exists. Then the provider is not created, and an existing
+	// one is reserved whole.
+	Absent string
 }
 
 // hypervisor returns the name of the root provider of a device.
@@ -150,7 +154,7 @@ func (a Agent) Check() (wrong []OptionError) {
 	for _, device := range slices.Sorted(maps.Keys(a.Bandwidths)) {
 		if _, is := mapped[device]; !is {
 			add(BandwidthsOption, "element %q: device %s is missing in %s; add its physical network there, or remove the "+
-				"element", device, device, a.Type.mappingsOption())
+				"element", device, device, a.Type.MappingsOption())
 		}
 	}
 	if len(a.PacketRates) > 0 && len(a.DirectedRates) > 0 {
@@ -175,7 +179,7 @@ func (a Agent) Check() (wrong []OptionError) {
 		}
 		for _, t := range n.Traits {
 			if !resource.IsCustom(string(t)) {
-				add(a.Type.mappingsOption(), "the trait %.40s… of %s has %d characters, and Placement allows 255; use a shorter "+
+				add(a.Type.MappingsOption(), "the trait %.40s… of %s has %d characters, and Placement allows 255; use a shorter "+
 					"name of the "+
 					"physical network", t, n.Name, len(t))
 			}

@@ -142,7 +142,7 @@ func TestContradictingOptionsAreRefused(t *testing.T) {
 			"Placement allows 200"},
 		{func(a *Agent) { a.PacketDefaults.Reserved = &seven; a.PacketRates["cmp1"] = set(6) }, PacketDefaultsOption,
 			"reserved 7 is greater than the total 6"},
-		{func(a *Agent) { a.Mappings[0].Physnet = strings.Repeat("n", 250) }, MappingsOption, "Placement allows 255"},
+		{func(a *Agent) { a.Mappings[0].Physnet = strings.Repeat("n", 250) }, BridgeMappingsOption, "Placement allows 255"},
 	} {
 		a := sampleAgent()
 		row.change(&a)

@@ -135,7 +135,13 @@ func (r *bandwidthReader) agent(agent bandwidth.AgentType) (a bandwidth.Agent, c
 	}
 	before := len(r.wrong)
 	a = bandwidth.Agent{Type: agent, DefaultHypervisor: r.text(agent.Section(), bandwidth.DefaultHypervisorOption, r.host)}
-	a.Mappings = elements(r, agent, agent.Options()[0], func(list []string) ([]bandwidth.Mapping, []error) {
+	a.At = map[bandwidth.Option]string{}
+	for _, option := range agent.Options() {
+		if e, set := r.cfg.Get(agent.Section(), string(option)); set {
+			a.At[option] = e.Place()
+		}
+	}
+	a.Mappings = elements(r, agent, agent.MappingsOption(), func(list []string) ([]bandwidth.Mapping, []error) {
 		return bandwidth.ParseMappings(list, agent == bandwidth.OpenVSwitch)
 	})
 	a.Bandwidths = elements(r, agent, bandwidth.BandwidthsOption, bandwidth.ParseBandwidths)
