@@ -36,6 +36,10 @@ type ReportHost struct{ Report host.Report }
 type Observe struct {
 	Root       provider.ID
 	Journalled provider.ID
+	// Hypervisors are the names of other root providers whose trees are read, and Owned are providers whose trees are read
+	// wherever they are.
+	Hypervisors []string
+	Owned       []provider.ID
 }
 
 // ReadUses reads the allocations of providers. It ends with UsesRead.

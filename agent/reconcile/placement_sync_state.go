@@ -10,6 +10,7 @@ import (
 	"github.com/openberth/berth/agent/treeplan"
 	"github.com/openberth/berth/api/host"
 	"github.com/openberth/berth/api/placement"
+	"github.com/openberth/berth/bandwidth"
 	"github.com/openberth/berth/numa"
 	"github.com/openberth/berth/provider"
 	"github.com/openberth/berth/resource"
@@ -25,6 +26,7 @@ const (
 	readingUses              // ReadUses is in progress
 	readingAllocations       // ReadAllocations is in progress
 	writing                  // WriteProvider is in progress
+	writingBandwidth         // WriteProvider is in progress, for a bandwidth provider
 	retrying                 // another client has written to the tree: wait, and observe again
 )
 
@@ -43,12 +45,17 @@ type syncer struct {
 	epoch       int // guestEpoch when the observation began
 	view        view
 	planning    planning
+	bandwidth   bandwidthPlanning
+	writes      bandwidthWrites
+	planErr     error           // of the plan for devices, while the one for bandwidth is executed
 	fresh       map[string]bool // servers that had just claimed their devices when the plan was made
 	generations map[provider.ID]int
 	step        int // of the plan, in stage writing
 
-	missing  map[resource.ConsumerID]missingAllocation // at the last sync, by holder
-	warnings map[provider.ID]string                    // about changes of providers that guests use
+	missing           map[resource.ConsumerID]missingAllocation // at the last sync, by holder
+	warnings          map[provider.ID]string                    // about changes of providers that guests use
+	synced            map[bandwidth.AgentType]bool              // whether Placement has all bandwidth; not attempted yet: none
+	bandwidthFailures int                                       // consecutive syncs with a failure in the part for bandwidth
 
 	dry     bool // only plan: write nothing
 	planned bool // with dry: planning is the result

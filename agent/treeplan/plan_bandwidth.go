@@ -167,6 +167,9 @@ func (b *bandwidthPlanner) retire(have provider.Provider) {
 		b.putInventories(have, have.Name, reserved(have.Inventories))
 		return
 	}
+	if record, written := b.owned[have.ID]; written {
+		b.plan.Owned[have.ID] = record // until it is gone
+	}
 	b.deleted = append(b.deleted, have.ID)
 	b.plan.Steps = append(b.plan.Steps, Step{Op: DeleteProvider, Provider: have.ID, Name: have.Name,
 		Generation: have.Generation, Change: "it is no longer configured"})

@@ -65,6 +65,8 @@ func NewAgent(s settings.Settings, dir string, endpoints Endpoints, log *slog.Lo
 		Log:               log.With("service", "agent"),
 		Rescan:            s.Rescan,
 		CPUs:              s.HostSettings.CPUs,
+		ReportBandwidth:   s.Bandwidth.Report,
+		Bandwidth:         s.Bandwidth.Agents,
 	}
 	if s.HostSettings.Clean != "" {
 		o.Clean = cleaner.Cleaner{Path: s.HostSettings.Clean}
