@@ -36,7 +36,7 @@ func (s *syncer) advance() {
 	s.wantSync = false
 	known, _ := s.state.Identity()
 	s.stage, s.epoch = observing, s.guestEpoch
-	s.do(s.withBandwidth(Observe{Root: s.root, Journalled: known.Provider}))
+	s.do(s.bandwidth.observation(Observe{Root: s.root, Journalled: known.Provider}))
 }
 
 // dueAt returns the time of the next sync that nothing else causes.
@@ -97,7 +97,7 @@ func (s *syncer) observed(e Observed) {
 		}
 		s.planErr, final = err, true // bandwidth is reported nevertheless
 	}
-	s.bandwidth = s.draftBandwidth(e.Observation)
+	s.bandwidth.draft(s.view, e.Observation)
 	providers := s.bandwidth.usedProviders()
 	if final && len(providers) == 0 {
 		s.write()
@@ -119,7 +119,7 @@ func (s *syncer) usesRead(e UsesRead) {
 		s.failed(e.Err)
 		return
 	}
-	s.bandwidth.finish(e.Uses, ownedOf(s.state))
+	s.bandwidth.finish(e.Uses)
 	if s.planErr != nil {
 		s.write()
 		return
@@ -220,7 +220,9 @@ func (s *syncer) writeStep() {
 // that time.
 func (s *syncer) providerWritten(e ProviderWritten) {
 	if s.stage == writingBandwidth {
-		s.bandwidthWritten(e)
+		if s.bandwidth.written(e) {
+			s.bandwidthEnded()
+		}
 		return
 	}
 	if s.stage != writing {
@@ -249,7 +251,7 @@ func (s *syncer) providerWritten(e ProviderWritten) {
 func (s *syncer) planWritten() {
 	plan := s.planning.plan
 	s.tree = treeplan.Apply(plan, s.view.facts.Actual)
-	s.recordOwned(s.bandwidth.ownedWith(plan.Owned, s.state), nil)
+	s.recordOwned(s.bandwidth.ownedWith(plan.Owned), nil)
 	s.dropFresh()
 	s.warnOfChanges(plan.Warnings)
 	s.recordReserved(s.tree)
@@ -265,6 +267,32 @@ func (s *syncer) deviceSyncEnded() {
 	s.begun, s.failures = true, 0
 	s.condition("sync")
 	s.beginBandwidth()
+}
+
+// beginBandwidth begins the plan for bandwidth, after the one for devices was executed, discarded or has failed.
+func (s *syncer) beginBandwidth() {
+	s.recordOwned(s.bandwidth.plan.Owned, ownedOf(s.state))
+	s.stage = writingBandwidth
+	if s.bandwidth.begin() {
+		s.bandwidthEnded()
+	}
+}
+
+// bandwidthEnded ends a sync after the part for bandwidth. After a conflict the sync begins again.
+func (s *syncer) bandwidthEnded() {
+	if s.planErr != nil {
+		s.bandwidth.report()
+		s.failed(s.planErr)
+		return
+	}
+	if s.try++; s.bandwidth.writes.conflict && s.try < bandwidthTries {
+		s.log("bandwidth provider changed concurrently, observing again", "error", s.bandwidth.writes.errors[0])
+		s.stage, s.retryAt = retrying, s.now.Add(s.backoff(s.try))
+		return
+	}
+	s.bandwidth.report()
+	s.end(nil)
+	s.longest = s.bandwidth.retry()
 }
 
 // dropFresh removes the servers whose plan was executed or discarded from the newly claimed ones.
@@ -318,7 +346,7 @@ func (s *syncer) end(err error) {
 		return
 	}
 	s.failures++
-	s.bandwidthFailed()
+	s.bandwidth.notAttempted()
 	s.condition("sync", "the host cannot be reported as it is: "+fault.TextOf(err))
 	if s.begun {
 		s.longest = 10 * s.backoff(s.failures)

@@ -10,7 +10,6 @@ import (
 	"github.com/openberth/berth/agent/treeplan"
 	"github.com/openberth/berth/api/host"
 	"github.com/openberth/berth/api/placement"
-	"github.com/openberth/berth/bandwidth"
 	"github.com/openberth/berth/numa"
 	"github.com/openberth/berth/provider"
 	"github.com/openberth/berth/resource"
@@ -34,28 +33,25 @@ const (
 // tree in between, the plan is discarded and the sync begins again. A fault becomes a condition.
 type syncer struct {
 	*core
-	stage    stage
-	begun    bool          // the first sync of this start has ended well
-	try      int           // plans discarded in this sync
-	failures int           // consecutive failed syncs
-	retryAt  time.Time     // in stage retrying, and after a failed first sync
-	endedAt  time.Time     // of the last sync
-	longest  time.Duration // maximum wait after a failed sync; 0: none
+	bandwidth *bandwidthSync
+	stage     stage
+	begun     bool          // the first sync of this start has ended well
+	try       int           // plans discarded in this sync
+	failures  int           // consecutive failed syncs
+	retryAt   time.Time     // in stage retrying, and after a failed first sync
+	endedAt   time.Time     // of the last sync
+	longest   time.Duration // maximum wait after a failed sync; 0: none
 
 	epoch       int // guestEpoch when the observation began
 	view        view
 	planning    planning
-	bandwidth   bandwidthPlanning
-	writes      bandwidthWrites
 	planErr     error           // of the plan for devices, while the one for bandwidth is executed
 	fresh       map[string]bool // servers that had just claimed their devices when the plan was made
 	generations map[provider.ID]int
 	step        int // of the plan, in stage writing
 
-	missing           map[resource.ConsumerID]missingAllocation // at the last sync, by holder
-	warnings          map[provider.ID]string                    // about changes of providers that guests use
-	synced            map[bandwidth.AgentType]bool              // whether Placement has all bandwidth; not attempted yet: none
-	bandwidthFailures int                                       // consecutive syncs with a failure in the part for bandwidth
+	missing  map[resource.ConsumerID]missingAllocation // at the last sync, by holder
+	warnings map[provider.ID]string                    // about changes of providers that guests use
 
 	dry     bool // only plan: write nothing
 	planned bool // with dry: planning is the result

@@ -5,7 +5,6 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/openberth/berth/agent/journal"
 	"github.com/openberth/berth/agent/survey"
 	"github.com/openberth/berth/agent/treeplan"
 	"github.com/openberth/berth/bandwidth"
@@ -13,52 +12,66 @@ import (
 	"github.com/openberth/berth/provider"
 )
 
-// bandwidthPlanning is the plan for bandwidth providers, with the input that it was made from. They may be in the trees
-// of several roots. The plan is separate from that for devices: neither prevents the other.
-type bandwidthPlanning struct {
+// bandwidthSync is the part of a sync for bandwidth providers. They may be in the trees of several roots. Their plan is
+// separate from that for devices: neither prevents the other. The syncer calls it and makes the observations.
+type bandwidthSync struct {
+	*core
+	// The plan, and what it was made from.
 	aim        treeplan.Bandwidth
 	trees      provider.Tree // of all roots that were read
 	plan       treeplan.Plan
-	agents     []bandwidth.Agent
 	notReached map[string]string // why a root is not available, by hypervisor name
 	unread     bool              // a tree could not be read
 	findings   []string          // about interfaces
+
+	writes   bandwidthWrites
+	failures int                          // consecutive syncs with a failure
+	synced   map[bandwidth.AgentType]bool // whether Placement has all; without an attempt: no entry
 }
 
-// withBandwidth adds to an observation what the plan for bandwidth needs.
-func (s *syncer) withBandwidth(e Observe) Observe {
-	if !s.config.ReportBandwidth {
+// agents returns the agent types to report; none without report_bandwidth.
+func (b *bandwidthSync) agents() []bandwidth.Agent {
+	if !b.config.ReportBandwidth {
+		return nil
+	}
+	return b.config.Bandwidth
+}
+
+// observation adds to an observation what the plan for bandwidth needs.
+func (b *bandwidthSync) observation(e Observe) Observe {
+	if !b.config.ReportBandwidth {
 		return e
 	}
 	names := map[string]bool{}
-	for _, a := range s.config.Bandwidth {
+	for _, a := range b.agents() {
 		for _, d := range a.Providers() {
-			names[d.Name.Hypervisor] = d.Name.Hypervisor != s.config.Host
+			names[d.Name.Hypervisor] = true
 		}
 	}
-	maps.DeleteFunc(names, func(_ string, other bool) bool { return !other })
-	e.Hypervisors, e.Owned = slices.Sorted(maps.Keys(names)), slices.Sorted(maps.Keys(s.state.Owned()))
+	delete(names, b.config.Host)
+	e.Hypervisors, e.Owned = slices.Sorted(maps.Keys(names)), slices.Sorted(maps.Keys(b.state.Owned()))
 	return e
 }
 
-// draftBandwidth returns the plan for bandwidth without the usages of providers.
-func (s *syncer) draftBandwidth(o Observation) bandwidthPlanning {
-	b := bandwidthPlanning{notReached: map[string]string{}}
-	if !s.config.ReportBandwidth {
-		return b
+// draft makes the plan without the usages of providers.
+func (b *bandwidthSync) draft(v view, o Observation) {
+	b.trees, b.plan, b.findings = provider.Tree{}, treeplan.Plan{}, nil
+	b.notReached, b.unread = map[string]string{}, false
+	if !b.config.ReportBandwidth {
+		return
 	}
-	root := s.view.identity.Provider
-	roots := map[string]provider.ID{s.config.Host: root}
-	b.agents, b.trees.Providers = s.config.Bandwidth, slices.Clone(s.view.facts.Actual.Providers)
-	if _, there := s.view.facts.Actual.ByID(root); !there { // the plan for devices creates it
-		b.trees.Providers = append(b.trees.Providers, provider.Provider{ID: root, Name: s.config.Host, Root: root})
+	root := v.identity.Provider
+	roots := map[string]provider.ID{b.config.Host: root}
+	b.trees.Providers = slices.Clone(v.facts.Actual.Providers)
+	if _, there := v.facts.Actual.ByID(root); !there { // the plan for devices creates it
+		b.trees.Providers = append(b.trees.Providers, provider.Provider{ID: root, Name: b.config.Host, Root: root})
 	}
 	for _, other := range o.Elsewhere {
 		b.addTree(other, roots)
 	}
-	machine := survey.BandwidthFacts{Agents: b.agents, Roots: roots, NICs: o.Machine.NICs, NICsRead: o.Machine.NICsRead,
-		Devices: s.view.facts.Devices}
-	b.aim = treeplan.Bandwidth{Providers: survey.Bandwidth(machine), Owns: s.ownsBandwidth(root, b.notReached)}
+	machine := survey.BandwidthFacts{Agents: b.agents(), Roots: roots, NICs: o.Machine.NICs,
+		NICsRead: o.Machine.NICsRead, Devices: v.facts.Devices}
+	b.aim = treeplan.Bandwidth{Providers: survey.Bandwidth(machine), Owns: b.ownership(root)}
 	absent := map[string]bool{} // with an objection of the plan
 	for _, d := range b.aim.Providers {
 		absent[d.Name.Device] = absent[d.Name.Device] || d.Absent != ""
@@ -68,12 +81,11 @@ func (s *syncer) draftBandwidth(o Observation) bandwidthPlanning {
 			b.findings = append(b.findings, f.Sentence)
 		}
 	}
-	b.plan = treeplan.MakeBandwidth(b.aim, b.trees, nil, ownedOf(s.state))
-	return b
+	b.plan = treeplan.MakeBandwidth(b.aim, b.trees, nil, ownedOf(b.state))
 }
 
 // addTree adds a tree that was read, or the reason why it cannot be used.
-func (b *bandwidthPlanning) addTree(other OtherTree, roots map[string]provider.ID) {
+func (b *bandwidthSync) addTree(other OtherTree, roots map[string]provider.ID) {
 	root, there := other.Tree.Root()
 	switch {
 	case other.Err != nil:
@@ -97,16 +109,15 @@ func (b *bandwidthPlanning) addTree(other OtherTree, roots map[string]provider.I
 	b.trees.Providers = append(b.trees.Providers, other.Tree.Providers...)
 }
 
-// ownsBandwidth returns the rule for providers that are not configured any more: the agent owns those that its journal
-// has, and below the host's own root all of the agent types that it reports.
-func (s *syncer) ownsBandwidth(root provider.ID, notReached map[string]string) func(provider.Provider,
-	bandwidth.Name) bool {
-	owned, configured := s.state.Owned(), map[bandwidth.AgentType]bool{}
-	for _, a := range s.config.Bandwidth {
+// ownership returns the rule for providers that are not configured any more: the agent owns those that its journal has,
+// and below the host's own root all of the agent types that it reports.
+func (b *bandwidthSync) ownership(root provider.ID) func(provider.Provider, bandwidth.Name) bool {
+	owned, configured := b.state.Owned(), map[bandwidth.AgentType]bool{}
+	for _, a := range b.agents() {
 		configured[a.Type] = true
 	}
 	return func(p provider.Provider, n bandwidth.Name) bool {
-		if _, unknown := notReached[n.Hypervisor]; unknown {
+		if _, unknown := b.notReached[n.Hypervisor]; unknown {
 			return false
 		}
 		_, written := owned[p.ID]
@@ -115,7 +126,7 @@ func (s *syncer) ownsBandwidth(root provider.ID, notReached map[string]string) f
 }
 
 // usedProviders lists the existing providers that the draft changes: the final plan needs their usages.
-func (b *bandwidthPlanning) usedProviders() []provider.ID {
+func (b *bandwidthSync) usedProviders() []provider.ID {
 	used := map[provider.ID]bool{}
 	for _, step := range b.plan.Steps {
 		if _, there := b.trees.ByID(step.Provider); there {
@@ -126,18 +137,18 @@ func (b *bandwidthPlanning) usedProviders() []provider.ID {
 }
 
 // finish makes the final plan with the usages of providers. A plan with an objection of the check is discarded whole.
-func (b *bandwidthPlanning) finish(uses treeplan.Uses, owned treeplan.OwnedSet) {
+func (b *bandwidthSync) finish(uses treeplan.Uses) {
 	if b.plan.Empty() {
 		return
 	}
-	b.plan = treeplan.MakeBandwidth(b.aim, b.trees, uses, owned)
+	b.plan = treeplan.MakeBandwidth(b.aim, b.trees, uses, ownedOf(b.state))
 	if wrong := treeplan.CheckBandwidth(b.plan, b.trees, uses); len(wrong) > 0 {
 		b.plan.Steps, b.plan.Objections = nil, append(b.plan.Objections, wrong...)
 	}
 }
 
 // addTo adds the plan for bandwidth to the one for devices, for a person.
-func (b *bandwidthPlanning) addTo(plan *treeplan.Plan) {
+func (b *bandwidthSync) addTo(plan *treeplan.Plan) {
 	plan.Steps = append(plan.Steps, b.plan.Steps...)
 	plan.Objections = append(plan.Objections, b.plan.Objections...)
 	for _, sentence := range b.notReachedSentences() {
@@ -147,7 +158,7 @@ func (b *bandwidthPlanning) addTo(plan *treeplan.Plan) {
 	plan.Notes = append(plan.Notes, b.findings...)
 }
 
-func (b *bandwidthPlanning) notReachedSentences() (sentences []string) {
+func (b *bandwidthSync) notReachedSentences() (sentences []string) {
 	for _, name := range slices.Sorted(maps.Keys(b.notReached)) {
 		sentences = append(sentences, fmt.Sprintf("the bandwidth of hypervisor %s is not reported: %s", name,
 			b.notReached[name]))
@@ -157,10 +168,10 @@ func (b *bandwidthPlanning) notReachedSentences() (sentences []string) {
 
 // ownedWith returns what the agent owns with the plan for devices and this one. What is in a tree that could not be
 // read stays owned.
-func (b *bandwidthPlanning) ownedWith(devices treeplan.OwnedSet, state journal.State) treeplan.OwnedSet {
+func (b *bandwidthSync) ownedWith(devices treeplan.OwnedSet) treeplan.OwnedSet {
 	out := treeplan.OwnedSet{}
 	if b.unread {
-		for id, owned := range ownedOf(state) {
+		for id, owned := range ownedOf(b.state) {
 			if _, seen := b.trees.ByID(id); !seen {
 				out[id] = owned
 			}

@@ -15,43 +15,45 @@ const bandwidthTries = 10
 
 // bandwidthWrites is the progress of a plan for bandwidth.
 type bandwidthWrites struct {
-	failed   map[bandwidth.AgentType]bool // of providers with a failed step
-	missing  map[provider.ID]bool         // not created, so that further steps of them are left out
-	errors   []string
-	conflict bool // another client has written meanwhile
+	step        int
+	generations map[provider.ID]int
+	failed      map[bandwidth.AgentType]bool // of providers with a failed step
+	missing     map[provider.ID]bool         // not created, so that further steps of them are left out
+	errors      []string
+	conflict    bool // another client has written meanwhile
 }
 
-// beginBandwidth begins the plan for bandwidth, after the one for devices was executed, discarded or has failed.
-func (s *syncer) beginBandwidth() {
-	s.recordOwned(s.bandwidth.plan.Owned, ownedOf(s.state))
-	s.stage, s.step, s.generations = writingBandwidth, 0, map[provider.ID]int{}
-	s.writes = bandwidthWrites{failed: map[bandwidth.AgentType]bool{}, missing: map[provider.ID]bool{}}
-	s.writeBandwidthStep()
+// begin emits the first step of the plan. It returns true when there is none.
+func (b *bandwidthSync) begin() (done bool) {
+	b.writes = bandwidthWrites{generations: map[provider.ID]int{}, failed: map[bandwidth.AgentType]bool{},
+		missing: map[provider.ID]bool{}}
+	return b.next()
 }
 
-// writeBandwidthStep emits the next step of the plan, or ends the sync. A failed step does not prevent the others,
-// except for those of a provider that was not created and of those below it.
-func (s *syncer) writeBandwidthStep() {
-	steps := s.bandwidth.plan.Steps
-	for ; s.step < len(steps); s.step++ {
-		step := steps[s.step]
-		if s.writes.missing[step.Provider] || s.writes.missing[step.Parent] {
-			s.writes.missing[step.Provider] = true
+// next emits the next step, or returns true when there is none. A failed step does not prevent the others, except for
+// those of a provider that was not created and of those below it.
+func (b *bandwidthSync) next() (done bool) {
+	w := &b.writes
+	for ; w.step < len(b.plan.Steps); w.step++ {
+		step := b.plan.Steps[w.step]
+		if w.missing[step.Provider] || w.missing[step.Parent] {
+			w.missing[step.Provider] = true
 			continue
 		}
-		if generation, written := s.generations[step.Provider]; written {
+		if generation, written := w.generations[step.Provider]; written {
 			step.Generation = generation
 		}
-		s.log("placement", "step", step.String())
-		s.doAfterWrite(WriteProvider{Step: step})
-		return
+		b.log("placement", "step", step.String())
+		b.doAfterWrite(WriteProvider{Step: step})
+		return false
 	}
-	s.bandwidthEnded()
+	return true
 }
 
-// bandwidthWritten records the end of a step and continues with the next one.
-func (s *syncer) bandwidthWritten(e ProviderWritten) {
-	step, w := s.bandwidth.plan.Steps[s.step], &s.writes
+// written records the end of a step and emits the next one. It returns true when there is none.
+func (b *bandwidthSync) written(e ProviderWritten) (done bool) {
+	w := &b.writes
+	step := b.plan.Steps[w.step]
 	switch {
 	case e.Err != nil:
 		w.conflict = w.conflict || fault.Is(e.Err, fault.Conflict) || fault.Is(e.Err, fault.NotFound)
@@ -63,41 +65,24 @@ func (s *syncer) bandwidthWritten(e ProviderWritten) {
 			w.missing[step.Provider] = true
 		}
 	case step.Op != treeplan.CreateTrait && step.Op != treeplan.DeleteProvider:
-		s.generations[step.Provider] = e.Generation
+		w.generations[step.Provider] = e.Generation
 	}
-	s.step++
-	s.writeBandwidthStep()
+	w.step++
+	return b.next()
 }
 
-// bandwidthEnded ends a sync after the part for bandwidth. After a conflict the sync begins again.
-func (s *syncer) bandwidthEnded() {
-	b, w := s.bandwidth, s.writes
-	if s.planErr != nil {
-		s.reportBandwidth()
-		s.failed(s.planErr)
-		return
+// retry returns the maximum wait until the next sync after a failure: from two seconds, growing. 0: nothing has failed.
+func (b *bandwidthSync) retry() time.Duration {
+	if len(b.writes.errors) == 0 && len(b.notReached) == 0 {
+		b.failures = 0
+		return 0
 	}
-	if s.try++; w.conflict && s.try < bandwidthTries {
-		s.log("provider tree changed concurrently, observing again", "error", w.errors[0])
-		s.stage, s.retryAt = retrying, s.now.Add(s.backoff(s.try))
-		return
-	}
-	s.reportBandwidth()
-	s.end(nil)
-	if len(w.errors) == 0 && len(b.notReached) == 0 {
-		s.bandwidthFailures = 0
-		return
-	}
-	s.bandwidthFailures++
-	s.longest = s.bandwidthRetry()
+	b.failures++
+	return 10 * b.backoff(b.failures)
 }
 
-// bandwidthRetry returns the wait after a failure: from two seconds to the interval between two syncs.
-func (s *syncer) bandwidthRetry() time.Duration { return 10 * s.backoff(s.bandwidthFailures) }
-
-// reportBandwidth updates the conditions about bandwidth, and which agent types are synced.
-func (s *syncer) reportBandwidth() {
-	b, w := s.bandwidth, s.writes
+// report updates the conditions about bandwidth, and which agent types are synced.
+func (b *bandwidthSync) report() {
 	sentences := append(b.notReachedSentences(), b.findings...)
 	bad := map[bandwidth.AgentType]bool{}
 	for _, o := range b.plan.Objections {
@@ -105,27 +90,24 @@ func (s *syncer) reportBandwidth() {
 		n, _ := bandwidth.ParseName(o.Name)
 		bad[n.Agent] = true
 	}
-	s.condition("bandwidth", append(sentences, w.errors...)...)
+	b.condition("bandwidth", append(sentences, b.writes.errors...)...)
 	for _, note := range b.plan.Notes {
-		s.warn(note)
+		b.warn(note)
 	}
-	for _, a := range b.agents {
-		ok := !w.failed[a.Type] && !w.failed[""] && !bad[a.Type]
+	for _, a := range b.agents() {
+		ok := !b.writes.failed[a.Type] && !b.writes.failed[""] && !bad[a.Type]
 		for _, d := range a.Providers() {
 			_, unreached := b.notReached[d.Name.Hypervisor]
 			ok = ok && !unreached
 		}
-		s.synced[a.Type] = ok
+		b.synced[a.Type] = ok
 	}
 }
 
-// bandwidthFailed records that a sync has failed before the part for bandwidth.
-func (s *syncer) bandwidthFailed() {
-	if !s.config.ReportBandwidth {
-		return
-	}
-	for _, a := range s.config.Bandwidth {
-		s.synced[a.Type] = false
+// notAttempted records that a sync has failed before the part for bandwidth.
+func (b *bandwidthSync) notAttempted() {
+	for _, a := range b.agents() {
+		b.synced[a.Type] = false
 	}
 }
 
@@ -139,7 +121,7 @@ func (s *State) Heartbeats() []bandwidth.Heartbeat {
 	for _, a := range s.config.Bandwidth {
 		h := bandwidth.Heartbeat{Agent: a.Type, Host: s.config.Host, Configurations: a.Configurations(),
 			Providers: a.ProviderIDs()}
-		if synced, attempted := s.syncer.synced[a.Type]; attempted {
+		if synced, attempted := s.syncer.bandwidth.synced[a.Type]; attempted {
 			h.Synced = &synced
 		}
 		out = append(out, h)

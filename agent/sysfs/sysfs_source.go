@@ -1,5 +1,5 @@
-// Package sysfs reads the PCI devices, network interfaces and NUMA nodes of a host from /sys, or from a file system with
-// the same layout.
+// Package sysfs reads the PCI devices, network interfaces and NUMA nodes of a host from /sys, or from a file system
+// with the same layout.
 //
 //	bus/pci/devices/<address>/{uevent,numa_node}, or {vendor,device,class,numa_node}             files
 //	bus/pci/devices/<address>/{sriov_totalvfs,sriov_numvfs,sriov_vf_device}                      files of a PF

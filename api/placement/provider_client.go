@@ -102,8 +102,8 @@ func (c *Client) CreateProvider(ctx context.Context, id provider.ID, name string
 	return doc.Provider(), nil
 }
 
-// PutProvider changes the name and the parent of a provider. It returns fault.Conflict if another provider has the name,
-// and fault.Invalid if the parent does not exist.
+// PutProvider changes the name and the parent of a provider. It returns fault.Conflict if another provider has the
+// name, and fault.Invalid if the parent does not exist.
 func (c *Client) PutProvider(ctx context.Context, id provider.ID, name string, parent provider.ID) (provider.Provider,
 	error) {
 	body := map[string]any{"name": name, "parent_provider_uuid": parent}

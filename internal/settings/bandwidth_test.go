@@ -49,7 +49,7 @@ func TestBandwidthOptionsOfNeutronsFiles(t *testing.T) {
 			"resource_provider_packet_processing_inventory_defaults = step_size:5\n",
 		"sriov_agent.ini": "[SRIOV_NIC]\nphysical_device_mappings = physnet0:ens1f0,physnet0:ens1f1\n" +
 			"resource_provider_bandwidths = ens1f0:10:20\n",
-		"other.txt": "this is no configuration",
+		"other.txt": "not a configuration",
 	})
 	s, warned, err := readText(t, "[DEFAULT]\nhost = cmp1\n[sriov_driver]\nvnic_type_prohibit_list = macvtap\n"+
 		"[berth]\nneutron_config_files = "+dir+"/*.ini\n")
