@@ -42,8 +42,8 @@ func Bandwidth(f BandwidthFacts) []bandwidth.Device {
 	return out
 }
 
-// missing reports whether a device must be an interface of the host and does not exist. A bridge of Open vSwitch need not
-// be an interface: in its userspace datapath the kernel has none for it.
+// missing reports whether a device must be an interface of the host and does not exist. A bridge of Open vSwitch need
+// not be an interface: in its userspace datapath the kernel has none for it.
 func (f BandwidthFacts) missing(a bandwidth.Agent, device string) bool {
 	_, found := f.nic(device)
 	return a.Type == bandwidth.NICSwitch && device != "" && f.NICsRead && !found
