@@ -80,7 +80,7 @@ func Choose(p Input, requests []pci.Request, seed uint64) ([]Choice, []Refusal) 
 type remaining struct {
 	free   []Device
 	room   numa.Host // only for servers with cells
-	wasted int // free devices that no request can use
+	wasted int       // free devices that no request can use
 }
 
 // judge applies all filters to a candidate and returns the first refusal; its Reason is empty if all filters accept.
