@@ -14,7 +14,7 @@ func Known() []config.Name {
 	return append(slices.Concat(knownPlacement(), knownHost(), knownImages(), knownAccounts(), knownTLS(),
 		knownBandwidth()), []config.Name{
 		{Group: "DEFAULT", Option: "debug"}, {Group: "DEFAULT", Option: "log_file"}, {Group: "DEFAULT", Option: "log_dir"},
-		{Group: "DEFAULT", Option: "host"},
+		{Group: "DEFAULT", Option: "host"}, {Group: "DEFAULT", Option: "service_down_time"},
 		{Group: "api", Option: "auth_strategy"},
 		{Group: "pci", Option: "device_spec"}, {Group: "pci", Option: "alias"}, {Group: "pci", Option: "report_in_placement"},
 		{Group: "pci", Option: "passthrough_whitelist"}, {Group: "DEFAULT", Option: "pci_passthrough_whitelist"},
