@@ -203,3 +203,36 @@ func (a Agent) Warnings() (sentences []string) {
 	}
 	return sentences
 }
+
+// Overlaps returns a sentence for each vnic type and physical network for which two agent types report bandwidth: a
+// port may then get the bandwidth of one and be bound by the other.
+func Overlaps(agents []Agent) (sentences []string) {
+	for i, a := range agents {
+		for _, b := range agents[i+1:] {
+			for _, trait := range a.physnetTraits() {
+				if !slices.Contains(b.physnetTraits(), trait) {
+					continue
+				}
+				for _, vnicType := range a.VNICTypes {
+					if slices.Contains(b.VNICTypes, vnicType) {
+						sentences = append(sentences, fmt.Sprintf("%s and %s both report bandwidth with %s for the vnic type %s, so a "+
+							"port may get it from one and be bound by the other; add the type to vnic_type_prohibit_list of [%s] or [%s]",
+							a.Type, b.Type, trait, vnicType, a.Type.DriverSection(), b.Type.DriverSection()))
+					}
+				}
+			}
+		}
+	}
+	return sentences
+}
+
+// physnetTraits returns the traits of physical networks with bandwidth, sorted.
+func (a Agent) physnetTraits() (traits []resource.Trait) {
+	for _, m := range a.Mappings {
+		if _, has := a.Bandwidths[m.Device]; has {
+			traits = append(traits, PhysnetTrait(m.Physnet))
+		}
+	}
+	slices.Sort(traits)
+	return slices.Compact(traits)
+}

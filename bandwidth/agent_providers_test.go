@@ -220,3 +220,17 @@ func TestConfigurationsOfTheHeartbeat(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+func TestOverlappingAgentsAreWarned(t *testing.T) {
+	nic := Agent{Type: NICSwitch, Mappings: []Mapping{{"Physnet0", "ens1f0"}, {"physnet-1", "ens1f1"}},
+		Bandwidths: map[string]Rates{"ens1f0": {}, "ens1f1": {}}, VNICTypes: []string{"direct", "macvtap"}}
+	got := Overlaps([]Agent{sampleAgent(), nic}) // br-other of physnet-1 has no bandwidth
+	if len(got) != 1 || !strings.Contains(got[0], "CUSTOM_PHYSNET_PHYSNET0 for the vnic type direct") ||
+		!strings.Contains(got[0], "[ovs_driver] or [sriov_driver]") {
+		t.Errorf("%q", got)
+	}
+	nic.VNICTypes = []string{"macvtap"}
+	if got := Overlaps([]Agent{sampleAgent(), nic}); len(got) > 0 {
+		t.Errorf("%q", got)
+	}
+}

@@ -344,6 +344,63 @@ func TestFailedBandwidthStep(t *testing.T) {
 	})
 }
 
+// A conflict is retried ten times with what Placement has then, before a longer wait.
+func TestConflictsOfBandwidthAreRetried(t *testing.T) {
+	scenario(t, "", func(t *testing.T, w *testHost) {
+		w.withBandwidth(map[string]int{"ens1f0": 2000})
+		id := bandwidth.Name{Hypervisor: "cmp1", Agent: bandwidth.NICSwitch, Device: "ens1f0"}.ID()
+		var tries, limit atomic.Int32
+		limit.Store(1 << 30)
+		before := w.placement.Fail
+		w.placement.Fail = func(call placementtest.Call) (error, error) {
+			if call.Op == "PutInventories" && call.Provider == id && tries.Add(1) <= limit.Load() {
+				return fault.New(fault.Conflict, "test", "another client"), nil
+			}
+			return before(call)
+		}
+		_, stop := w.startReported()
+		w.until("a condition", func() bool { return strings.Contains(w.compute.conditions(), "another client") })
+		if n := tries.Load(); n != 10 {
+			t.Errorf("%d tries before the condition, want 10", n)
+		}
+		limit.Store(tries.Load() + 3)
+		w.until("it is written", func() bool { return w.bandwidthOf(ens1Name) == "2000/0" && w.compute.conditions() == "" })
+		if n := tries.Load(); n != 14 {
+			t.Errorf("%d tries, want 14", n)
+		}
+		must(t, stop())
+	})
+}
+
+// Providers as Neutron reports them are taken over without a write.
+func TestBandwidthOfNeutronIsTakenOver(t *testing.T) {
+	scenario(t, "", func(t *testing.T, w *testHost) {
+		_, stop := w.startReported()
+		must(t, stop())
+		w.withBandwidth(map[string]int{"ens1f0": 2000})
+		for _, d := range w.options.Bandwidth[1].Providers() {
+			p := d.Provider
+			if p.Root = rootID; p.Parent == "" {
+				p.Parent = rootID
+			}
+			p.Generation = 5
+			w.placement.SetProvider(p)
+		}
+		w.options.Bandwidth = w.options.Bandwidth[1:]
+		writes := w.writes()
+		a, stop := w.startReported()
+		w.until("it is synced", func() bool { return synced(a) == "NIC Switch agent true" })
+		if n := w.writes() - writes; n != 0 {
+			t.Errorf("%d writes", n)
+		}
+		must(t, stop())
+		w.options.Bandwidth = nil
+		_, stop = w.startReported()
+		w.until("they are removed", func() bool { return w.provider(nicName).ID == "" })
+		must(t, stop())
+	})
+}
+
 // resources_synced is null before the first attempt, false while Placement does not answer, and true afterwards.
 func TestSyncedFollowsPlacement(t *testing.T) {
 	scenario(t, "", func(t *testing.T, w *testHost) {

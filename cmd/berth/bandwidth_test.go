@@ -48,7 +48,8 @@ type neutron struct {
 func (n neutron) write(ovs, nic string) {
 	n.t.Helper()
 	for name, text := range map[string]string{"ml2_conf.ini": "[ml2]\ntunnelled_network_rp_name = rp_tunnelled\n" +
-		"[sriov_driver]\nvnic_type_prohibit_list = direct-physical, accelerator-direct\n",
+		"[sriov_driver]\nvnic_type_prohibit_list = direct-physical, accelerator-direct\n" +
+		"[ovs_driver]\nvnic_type_prohibit_list = direct\n",
 		"openvswitch_agent.ini": "[ovs]\n" + ovs, "sriov_agent.ini": "[SRIOV_NIC]\n" + nic} {
 		if err := os.WriteFile(filepath.Join(n.dir, name), []byte(text), 0o600); err != nil {
 			n.t.Fatal(err)
@@ -117,7 +118,7 @@ func (f *fleet) waitForBandwidth(lines ...string) {
 
 const (
 	nicTraits = " CUSTOM_VNIC_TYPE_DIRECT CUSTOM_VNIC_TYPE_MACVTAP"
-	ovsTraits = " CUSTOM_VNIC_TYPE_DIRECT CUSTOM_VNIC_TYPE_NORMAL CUSTOM_VNIC_TYPE_SMART_NIC CUSTOM_VNIC_TYPE_VHOST_VDPA"
+	ovsTraits = " CUSTOM_VNIC_TYPE_NORMAL CUSTOM_VNIC_TYPE_SMART_NIC CUSTOM_VNIC_TYPE_VHOST_VDPA"
 
 	nicLine  = "cmp1:NIC Switch agent in cmp1:" + nicTraits
 	ens2Line = "cmp1:NIC Switch agent:ens2 in cmp1:NIC Switch agent: NET_BW_EGR_KILOBIT_PER_SEC 4000/1000/10 " +
@@ -243,7 +244,8 @@ func TestAgentCheckOfBandwidth(t *testing.T) {
 	n.write(ovsOptions, nicOptions)
 	text, status := check()
 	for _, want := range []string{"cmp1:NIC Switch agent:ens3", "NET_BW_EGR_KILOBIT_PER_SEC 6000, " +
-		"NET_BW_IGR_KILOBIT_PER_SEC 7000", "CUSTOM_PHYSNET_PHYSNET1", "NET_PACKET_RATE_KILOPACKET_PER_SEC 700", "0 errors"} {
+		"NET_BW_IGR_KILOBIT_PER_SEC 7000", "CUSTOM_PHYSNET_PHYSNET1", "NET_PACKET_RATE_KILOPACKET_PER_SEC 700",
+		"0 errors, 0 warnings"} {
 		if !strings.Contains(text, want) || status != 0 {
 			t.Errorf("status %d, no %q in\n%s", status, want, text)
 		}

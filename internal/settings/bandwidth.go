@@ -68,6 +68,7 @@ func (s *Settings) readBandwidth(cfg *config.Config, _ *slog.Logger) (err error)
 			}
 		}
 	}
+	s.warnings = append(s.warnings, bandwidth.Overlaps(s.Bandwidth.Agents)...)
 	if s.Bandwidth.Report {
 		return errors.Join(r.wrong...)
 	}

@@ -177,6 +177,17 @@ func TestMisspelledBandwidthOptionIsWarned(t *testing.T) {
 	}
 }
 
+func TestOverlappingAgentsAreWarned(t *testing.T) {
+	const both = "[ovs]\nbridge_mappings = physnet0:br-ex\nresource_provider_bandwidths = br-ex:1:1\n" +
+		"[SRIOV_NIC]\nphysical_device_mappings = physnet0:ens1f0\nresource_provider_bandwidths = ens1f0:1:1\n"
+	if _, warned, err := readText(t, both); err != nil || strings.Count(warned, "vnic type direct") != 1 {
+		t.Errorf("%v %s", err, warned)
+	}
+	if _, warned, err := readText(t, both+"[ovs_driver]\nvnic_type_prohibit_list = direct\n"); err != nil || warned != "" {
+		t.Errorf("%v %s", err, warned)
+	}
+}
+
 func TestPhysicalNetworksWithOneTraitAreWarned(t *testing.T) {
 	_, warned, err := readText(t, "[ovs]\nbridge_mappings = phys-0:br-ex,phys_0:br-x\n")
 	if err != nil || !strings.Contains(warned, "same trait CUSTOM_PHYSNET_PHYS_0") {
