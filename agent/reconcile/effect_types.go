@@ -86,6 +86,7 @@ type ListGuests struct{ Work string }
 type ReportGuest struct {
 	Work, ID string
 	Guest    host.Guest
+	epoch    string // of the assignments when it was made
 }
 
 // Cancel ends the effect of a work early. The effect still ends with its WorkDone.
