@@ -288,7 +288,8 @@ func TestAgentRefusesWrongBandwidthOptions(t *testing.T) {
 	conf := writeConf(t, "[api]", "auth_strategy = noauth2", "[berth]", n.option())
 	_, stderr, status := output(t, "agent", "--config-file", conf, "--data-dir", t.TempDir(), "--placement-url",
 		"http://127.0.0.1:1", "--compute-url", "http://127.0.0.1:1")
-	if status != 1 || !strings.Contains(stderr, "openvswitch_agent.ini:2") {
+	if status != 1 || !strings.Contains(stderr, "openvswitch_agent.ini:2") ||
+		!strings.Contains(stderr, "sriov_agent.ini:2") {
 		t.Errorf("status %d: %s", status, stderr)
 	}
 }
