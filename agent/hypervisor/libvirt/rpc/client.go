@@ -3,7 +3,6 @@ package rpc
 import (
 	"bufio"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -35,24 +34,6 @@ type reply struct {
 // maxEvents is how many events wait for a receiver. When more arrive, the oldest are dropped; a receiver that may have
 // missed some lists the domains again.
 const maxEvents = 256
-
-// Dial connects to the daemon's socket, such as /run/libvirt/libvirt-sock, and opens a hypervisor, such as
-// qemu:///system.
-func Dial(ctx context.Context, socket, uri string) (*Client, error) {
-	const op = "libvirt.Dial"
-	var dialer net.Dialer
-	conn, err := dialer.DialContext(ctx, "unix", socket)
-	if err != nil {
-		return nil, fault.New(fault.Unavailable, op, "libvirt cannot be reached at %s: %w; start libvirtd", socket, err)
-	}
-	c := &Client{conn: conn, events: make(chan Event, maxEvents), calls: map[uint32]chan reply{},
-		streams: map[uint32]*Stream{}}
-	go c.read()
-	if err := c.open(ctx, uri); err != nil {
-		return nil, errors.Join(fault.Wrap("", op, err), c.Close())
-	}
-	return c, nil
-}
 
 // Close ends the connection and all calls.
 func (c *Client) Close() error {

@@ -3,7 +3,9 @@
 //
 // The messages are those of virnetprotocol.x and remote_protocol.x of libvirt: a length, a header of six words and the
 // payload in XDR (RFC 4506). libvirt keeps the numbers and layouts of existing procedures, because old clients must
-// work with new daemons. xdr.go encodes and decodes; procedures.go and message.go have the numbers, the header and the
-// errors; stream.go and client.go
-// sends calls and distributes replies, events and stream data; domains.go has the procedures.
+// work with new daemons.
+//
+// The files, from the bottom to the top: xdr.go encodes and decodes; procedures.go and message.go have the numbers, the
+// header and the errors; domain_events.go and stream.go are what arrives without a call; client.go sends calls and
+// distributes what arrives; domains.go has the calls; dial.go opens a connection.
 package rpc

@@ -10,26 +10,6 @@ import (
 	"github.com/openberth/berth/fault"
 )
 
-// Domain identifies a domain. ID is -1 while it does not run.
-type Domain struct {
-	Name string
-	UUID uuid.UUID
-	ID   int
-}
-
-func (e *encoder) domain(d Domain) {
-	e.text(d.Name)
-	e.fixed(d.UUID[:])
-	e.word(uint32(int32(d.ID)))
-}
-
-func (d *decoder) domain() (out Domain) {
-	out.Name = d.text()
-	copy(out.UUID[:], d.take(len(out.UUID)))
-	out.ID = d.number()
-	return out
-}
-
 // State is the state of a domain (virDomainState).
 type State int
 
@@ -41,73 +21,6 @@ const (
 	Shutoff  State = 5
 	Crashed  State = 6
 )
-
-// Event is a change of a domain's state (virDomainEventType).
-type Event struct {
-	Domain Domain
-	Kind   EventKind
-	Detail int // the reason, depending on Kind
-}
-
-// EventKind is the kind of an event.
-type EventKind int
-
-// The kinds of events.
-const (
-	EventDefined   EventKind = 0
-	EventUndefined EventKind = 1
-	EventStarted   EventKind = 2
-	EventSuspended EventKind = 3
-	EventResumed   EventKind = 4
-	EventStopped   EventKind = 5
-	EventShutdown  EventKind = 6
-	EventCrashed   EventKind = 8
-)
-
-// decodeEvent decodes an event. known is false for events of other kinds.
-func decodeEvent(p Procedure, payload []byte) (e Event, known bool, err error) {
-	if p != domainEventLifecycle {
-		return e, false, nil
-	}
-	d := decoder{data: payload}
-	d.number() // the id of the registration
-	e = Event{Domain: d.domain(), Kind: EventKind(d.number()), Detail: d.number()}
-	return e, true, d.err()
-}
-
-// The authentication that a daemon requires of this connection (remote_auth_type).
-const authPolkitType = 2
-
-// open authenticates, opens a hypervisor and registers for events.
-func (c *Client) open(ctx context.Context, uri string) error {
-	d, err := c.call(ctx, authList, encoder{}, nil)
-	if err != nil {
-		return err
-	}
-	var types []int
-	for range d.count(4) {
-		types = append(types, d.number())
-	}
-	if len(types) > 0 && types[0] == authPolkitType {
-		if d, err = c.call(ctx, authPolkit, encoder{}, nil); err != nil {
-			return err
-		}
-		d.number()
-	} else if len(types) > 0 && types[0] != 0 {
-		return fault.New(fault.Forbidden, "", "libvirt requires SASL on this socket; use the local socket of the daemon")
-	}
-	var open encoder
-	open.optionalText(uri)
-	open.word(0)
-	if _, err := c.call(ctx, connectOpen, open, nil); err != nil {
-		return err
-	}
-	var register encoder
-	register.word(0) // VIR_DOMAIN_EVENT_ID_LIFECYCLE
-	register.word(0) // of all domains
-	_, err = c.call(ctx, registerDomainEvent, register, nil)
-	return err
-}
 
 // LibVersion returns the version of libvirt, such as "9.0.0".
 func (c *Client) LibVersion(ctx context.Context) (string, error) {
@@ -278,7 +191,7 @@ func (c *Client) Console(ctx context.Context, of Domain, force bool) (*Stream, e
 	e.domain(of)
 	e.optionalText("")                                // the first console
 	e.word(map[bool]uint32{true: 1, false: 2}[force]) // VIR_DOMAIN_CONSOLE_FORCE or SAFE
-	s := newStream(c, domainOpenConsole)
+	s := newStream(domainOpenConsole, c.send, c.forgetStream)
 	if _, err := c.call(ctx, domainOpenConsole, e, s); err != nil {
 		return nil, notFound(domainOpenConsole, err)
 	}

@@ -13,9 +13,10 @@ const maxUnread = 1 << 20
 
 // Stream is data in both directions, such as a console. Read and Write may be called concurrently with each other.
 type Stream struct {
-	client    *Client
 	procedure Procedure
 	serial    uint32
+	send      func(header, []byte) error
+	forget    func(serial uint32) // called at most once
 
 	mu      sync.Mutex
 	changed *sync.Cond
@@ -23,8 +24,8 @@ type Stream struct {
 	ended   error // io.EOF or a reason; nil while it is open
 }
 
-func newStream(c *Client, p Procedure) *Stream {
-	s := &Stream{client: c, procedure: p}
+func newStream(p Procedure, send func(header, []byte) error, forget func(serial uint32)) *Stream {
+	s := &Stream{procedure: p, send: send, forget: forget}
 	s.changed = sync.NewCond(&s.mu)
 	return s
 }
@@ -54,7 +55,7 @@ func (s *Stream) Write(data []byte) (n int, err error) {
 			return n, err
 		}
 		part := data[:min(len(data), maxStreamData)]
-		if err := s.client.send(s.header(statusContinue), part); err != nil {
+		if err := s.send(s.header(statusContinue), part); err != nil {
 			return n, fault.Wrap(fault.Unavailable, "libvirt.Stream", err)
 		}
 		n, data = n+len(part), data[len(part):]
@@ -65,8 +66,8 @@ func (s *Stream) Write(data []byte) (n int, err error) {
 // Close ends the stream. A reader that waits receives io.ErrClosedPipe.
 func (s *Stream) Close() error {
 	if s.end(io.ErrClosedPipe) {
-		s.client.forgetStream(s.serial)
-		return s.client.send(s.header(statusError), nil) // an abort: a finished stream would be awaited
+		s.forget(s.serial)
+		return s.send(s.header(statusError), nil) // an abort: a finished stream would be awaited
 	}
 	return nil
 }
