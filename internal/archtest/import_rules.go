@@ -114,6 +114,8 @@ func services(contracts []string) []Row {
 		{Package: "agent/hypervisor", Kind: Adapter, Imports: with(domain, "agent/device")},
 		{Package: "agent/hypervisor/hypervisortest", Kind: TestSupport, Imports: with(domain, "agent/device",
 			"agent/hypervisor")},
+		{Package: "agent/hypervisor/libvirt/domainxml", Kind: Pure, Imports: with(domain, "agent/device",
+			"agent/hypervisor")},
 		{Package: "agent/hypervisor/libvirt/rpc", Kind: Adapter, Imports: []string{"fault"},
 			Outside: []string{"github.com/google/uuid"}},
 		{Package: "agent/hypervisor/fake", Kind: Adapter, Imports: with(domain, "agent/device", "agent/hypervisor")},
