@@ -33,7 +33,7 @@ type Row struct {
 	Outside []string
 }
 
-var domain = []string{"fault", "resource", "provider", "pci", "numa"}
+var domain = []string{"fault", "resource", "provider", "pci", "numa", "bandwidth"}
 
 func with(base []string, more ...string) []string {
 	return append(append([]string(nil), base...), more...)
@@ -48,6 +48,7 @@ func Rows() []Row {
 		{Package: "provider", Kind: Domain, Imports: []string{"fault", "resource"}},
 		{Package: "pci", Kind: Domain, Imports: []string{"fault", "resource", "provider"}},
 		{Package: "numa", Kind: Domain, Imports: []string{"pci"}},
+		{Package: "bandwidth", Kind: Domain, Imports: []string{"fault", "resource", "provider"}},
 		{Package: "backoff", Kind: Adapter},
 		{Package: "config", Kind: Adapter, Imports: []string{"fault"}},
 
@@ -103,7 +104,7 @@ func services(contracts []string) []Row {
 		{Package: "agent", Kind: DocOnly},
 		{Package: "agent/device", Kind: Pure, Imports: domain},
 		{Package: "agent/facts", Kind: Pure, Imports: []string{"pci"}},
-		{Package: "agent/survey", Kind: Pure, Imports: with(domain, "agent/device")},
+		{Package: "agent/survey", Kind: Pure, Imports: with(domain, "agent/device", "agent/facts")},
 		{Package: "agent/treeplan", Kind: Pure, Imports: with(domain, "agent/device")},
 		{Package: "agent/sysfs", Kind: Adapter, Imports: with(domain, "agent/facts"),
 			Outside: []string{"golang.org/x/tools"}},
@@ -145,8 +146,8 @@ func assembly() []Row {
 	return []Row{
 		// The tests of internal/httpserver serve the Placement API; only an Assembly may import it.
 		{Package: "internal/httpserver", Kind: Assembly, Imports: []string{"fault"}},
-		{Package: "internal/settings", Kind: Assembly, Imports: []string{"fault", "provider", "pci", "config", "policy",
-			"sqldb",
+		{Package: "internal/settings", Kind: Assembly, Imports: []string{"fault", "provider", "pci", "bandwidth", "config",
+			"policy", "sqldb",
 			"api/cors", "api/identity", "api/image", "api/rest", "api/trace", "placement/policies", "compute/policies",
 			"agent/facts", "agent/hypervisor",
 			"agent/reconcile",
