@@ -13,14 +13,25 @@ type Entry[T any] struct {
 	Object T
 }
 
-// wireEntry is an entry as it is decoded. The content has one object; some servers put white space around it.
+// wireEntry is an entry as it is decoded.
 type wireEntry[T any] struct {
+	ID      string     `xml:"id"`
+	ETag    string     `xml:"etag"`
+	Content content[T] `xml:"content"`
+}
+
+// content is the content of an entry: one object.
+type content[T any] struct {
+	Objects []named[T] `xml:",any"`
+}
+
+// document is a feed, with entries, or an entry, with content.
+type document[T any] struct {
 	XMLName xml.Name
-	ID      string `xml:"id"`
-	ETag    string `xml:"etag"`
-	Content struct {
-		Objects []named[T] `xml:",any"`
-	} `xml:"content"`
+	ID      string         `xml:"id"`
+	ETag    string         `xml:"etag"`
+	Content content[T]     `xml:"content"`
+	Entries []wireEntry[T] `xml:"entry"`
 }
 
 // named is an object with the name of its element.
@@ -41,10 +52,7 @@ func Feed[T any](data []byte, want string) ([]Entry[T], error) {
 	if len(data) == 0 {
 		return nil, nil
 	}
-	var doc struct {
-		wireEntry[T]
-		Entries []wireEntry[T] `xml:"entry"`
-	}
+	var doc document[T]
 	if err := xml.Unmarshal(data, &doc); err != nil {
 		return nil, fmt.Errorf("not well-formed XML: %w", err)
 	}
@@ -52,7 +60,7 @@ func Feed[T any](data []byte, want string) ([]Entry[T], error) {
 	switch doc.XMLName.Local {
 	case "feed":
 	case "entry":
-		wires = []wireEntry[T]{doc.wireEntry}
+		wires = []wireEntry[T]{{ID: doc.ID, ETag: doc.ETag, Content: doc.Content}}
 	default:
 		return nil, fmt.Errorf("the document is <%s>, not an Atom feed or entry", doc.XMLName.Local)
 	}
