@@ -39,6 +39,7 @@ var checkedDirs = []string{
 	"agent/powervm/inventoryfile",
 	"agent/powervm/ioslot",
 	"agent/powervm/restclient",
+	"agent/powervm/slotsurvey",
 	"agent/powervm/uom",
 	"agent/reconcile",
 	"agent/survey",

@@ -57,15 +57,23 @@ func (r Rules) Explain(s ioslot.Slot) []string {
 
 // verdict returns the decision as the end of a sentence.
 func (d Decision) verdict() string {
+	if p, ok := d.Allowed(); ok {
+		return fmt.Sprintf("offered by paragraph %s", p)
+	}
+	return "not offered, because " + d.WhyNot()
+}
+
+// WhyNot returns why guests may not have the slot, as a clause; "" when they may.
+func (d Decision) WhyNot() string {
 	switch why := d.Slot.WhyNoDevice(); {
 	case why != "":
-		return "not offered, because it " + why
+		return "it " + why
 	case len(d.Allowing) == 0:
-		return "not offered, because no paragraph allows it"
+		return "no paragraph allows it"
 	case len(d.Allowing) > 1:
-		return "an error, because two paragraphs allow it"
+		return fmt.Sprintf("two paragraphs allow it, %s and %s, which is an error", d.Allowing[0], d.Allowing[1])
 	case len(d.Denying) > 0:
-		return fmt.Sprintf("not offered, because paragraph %s denies it", d.Denying[0])
+		return fmt.Sprintf("paragraph %s denies it", d.Denying[0])
 	}
-	return fmt.Sprintf("offered by paragraph %s", d.Allowing[0])
+	return ""
 }

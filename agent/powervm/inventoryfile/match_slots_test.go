@@ -183,7 +183,7 @@ paragraph "gpus" (inv.yaml:1:1) is replaced by the one at inv.yaml:1:1`,
 	}
 	s := gpu(3, "A")
 	s.Class = ioslot.Known(0x200)
-	if got := r.Explain(s)[0]; !strings.Contains(got, "two paragraphs") {
+	if got := r.Explain(s)[0]; !strings.Contains(got, "two paragraphs allow it") {
 		t.Error(got)
 	}
 	s.Description = "Empty slot"
