@@ -115,10 +115,12 @@ func TestWildcards_G2(t *testing.T) {
 		pattern, text string
 		want          bool
 	}{
-		{"U78CB.001.WZS0JZB-P1-*", "U78CB.001.WZS0JZB-P1-C12", true}, {"U78CB.001.WZS0JZB-P1-*", "U78CB.001.WZS0JZB-P2-C12", false},
+		{"U78CB.001.WZS0JZB-P1-*", "U78CB.001.WZS0JZB-P1-C12", true}, {"U78CB.001.WZS0JZB-P1-*", "U78CB.001.WZS0JZB-P2-C12",
+			false},
 		{"U78CB.001.WZS0JZB-P1-*", "U78CB.001.WZS0JZB-P10-C12", false}, {"P1-C1*", "P1-C1", true}, {"P1-C1*", "P1-C19", true},
 		{"*", "", true}, {"", "", true}, {"?", "", false}, {"a*b*c", "aXbXbYc", true}, {"a*b*c", "aXcXb", false},
-		{"**a", "a", true}, {"a", "ab", false}, {"b", "ab", false}, {"a?c", "abc", true}, {"*ab", "aab", true}, {"[a]", "a", false},
+		{"**a", "a", true}, {"a", "ab", false}, {"b", "ab", false}, {"a?c", "abc", true}, {"*ab", "aab", true},
+		{"[a]", "a", false},
 	} {
 		if got := glob(c.pattern, c.text); got != c.want {
 			t.Errorf("%q matches %q: %v", c.pattern, c.text, got)
@@ -140,9 +142,12 @@ func TestSlotsWithoutADeviceAreNotAllowed_C11_C12_G7(t *testing.T) {
 // A layer for the cloud, and one of a host that replaces a paragraph and forbids a slot, have the same effect as one
 // file with the result.
 func TestLayersEqualTheFlattenedFile_G4(t *testing.T) {
-	cloud := "gpus:\n  identification: {vendor_id: 10DE}\n  resource_class: CUSTOM_GPU\nnics:\n  identification: {class: '0200'}\n"
-	host := "gpus:\n  identification: {drc_name: A*}\n  resource_class: CUSTOM_FAST\nnot:\n  identification: {drc_name: A2}\n  allow: false\n"
-	flat := "gpus:\n  identification: {drc_name: A*}\n  resource_class: CUSTOM_FAST\nnics:\n  identification: {class: '0200'}\n" +
+	cloud := "gpus:\n  identification: {vendor_id: 10DE}\n  resource_class: CUSTOM_GPU\nnics:\n  identification: " +
+		"{class: '0200'}\n"
+	host := "gpus:\n  identification: {drc_name: A*}\n  resource_class: CUSTOM_FAST\nnot:\n  identification: {drc_name: " +
+		"A2}\n  allow: false\n"
+	flat := "gpus:\n  identification: {drc_name: A*}\n  resource_class: CUSTOM_FAST\nnics:\n  identification: {class: " +
+		"'0200'}\n" +
 		"not:\n  identification: {drc_name: A2}\n  allow: false\n"
 	nic := gpu(4, "N4")
 	nic.Class = ioslot.Known(0x200)

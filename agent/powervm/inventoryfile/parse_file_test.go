@@ -148,7 +148,8 @@ func TestSyntaxErrorsHaveAPosition(t *testing.T) {
 }
 
 func TestResourceClass_R18_C13(t *testing.T) {
-	for _, class := range []string{"CUSTOM_X", "PGPU", "VGPU", "FPGA", "PCI_DEVICE", "CUSTOM_" + strings.Repeat("A", 248)} {
+	for _, class := range []string{"CUSTOM_X", "PGPU", "VGPU", "FPGA", "PCI_DEVICE",
+		"CUSTOM_" + strings.Repeat("A", 248)} {
 		parse(t, header+"  resource_class: "+class+"\n")
 	}
 	for _, class := range []string{"VCPU", "MEMORY_MB", "gpu", "CUSTOM_", "CUSTOM_x", "17", "[CUSTOM_X]", "~",

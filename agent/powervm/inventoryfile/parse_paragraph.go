@@ -131,7 +131,7 @@ func checkValue(key ioslot.Key, text string) string {
 	return sentence
 }
 
-// isPattern reports whether a text consists of so many hexadecimal digits, of which any may be the wildcard "?".
+// isPattern reports whether a text consists of this number of hexadecimal digits, of which any may be the wildcard "?".
 func isPattern(text string, digits int) bool {
 	return len(text) == digits && strings.Trim(text, "0123456789ABCDEF?") == ""
 }

@@ -84,7 +84,8 @@ func TestConsoleWithTwoSystems_S8_S10_S11_S15_S16(t *testing.T) {
 		UUID: "0ABCDEF0-0000-4000-8000-00000000000A"}) || owned.SRIOV || owned.WhyNoDevice() != "" {
 		t.Errorf("%+v", owned)
 	}
-	if channel.Owner.Kind != Unowned || !channel.Unassignable || channel.WhyNoDevice() == "" || channel.Name != owned.Name {
+	if channel.Owner.Kind != Unowned || !channel.Unassignable || channel.WhyNoDevice() == "" ||
+		channel.Name != owned.Name {
 		t.Errorf("%+v", channel)
 	}
 	if sriov.Owner.Kind != Unowned || !sriov.SRIOV || !strings.Contains(sriov.WhyNoDevice(), "SR-IOV") {

@@ -109,6 +109,7 @@ func jobFault(object, operation string, job uom.JobResponse) error {
 			text = cmp.Or(text, strings.TrimSpace(r.Value))
 		}
 	}
-	return fault.New(fault.Internal, "restclient.RunJob", "%s of %s ended as %s: %s; read the log of the server", operation,
+	return fault.New(fault.Internal, "restclient.RunJob", "%s of %s ended as %s: %s; read the log of the server",
+		operation,
 		object, job.Status, cmp.Or(text, "the server gives no reason"))
 }

@@ -1,5 +1,5 @@
-// Package slotsurvey computes the desired providers of a PowerVM host in Placement: one below the host for each I/O slot
-// that the inventory file allows.
+// Package slotsurvey computes the desired providers of a PowerVM host in Placement: one below the host for each I/O
+// slot that the inventory file allows.
 //
 //	cmp1  VCPU MEMORY_MB DISK_GB
 //	├─ PowerVM IOSlot cmp1 1C0FFEE1  CUSTOM_GPU 1

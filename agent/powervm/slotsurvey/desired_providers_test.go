@@ -258,7 +258,8 @@ func TestOrphanWithAllocationIsReservedAndOthersProceed_C21(t *testing.T) {
 	expectNote(t, r, "1C0FFEE1", "the system has no such slot", "allocated to s1")
 	before, _ := f.Actual.ByName("PowerVM IOSlot cmp1 1C0FFEE1")
 	after, _ := r.Tree.ByName("PowerVM IOSlot cmp1 1C0FFEE1")
-	if before.ID != after.ID || !slices.Equal(before.Traits, after.Traits) || before.Inventories["CUSTOM_GPU"].Reserved != 0 {
+	if before.ID != after.ID || !slices.Equal(before.Traits, after.Traits) ||
+		before.Inventories["CUSTOM_GPU"].Reserved != 0 {
 		t.Errorf("%+v %+v", before, after)
 	}
 	f = f.written(r)
@@ -333,7 +334,8 @@ func TestOverlapIsInvalid_R16_R40(t *testing.T) {
 		!strings.Contains(Problems(err)[1], "1C0FFEE2") {
 		t.Errorf("%v: %q", err, Problems(err))
 	}
-	if _, err := Desired(provider.Tree{}, facts(t, gpuFile)); !fault.Is(err, fault.Invalid) || Problems(err) != nil { // R24
+	// R24
+	if _, err := Desired(provider.Tree{}, facts(t, gpuFile)); !fault.Is(err, fault.Invalid) || Problems(err) != nil {
 		t.Errorf("%v", err)
 	}
 }
@@ -357,7 +359,8 @@ func TestClassFromTheDevice_G5(t *testing.T) {
 	fpga, nic := slot(1, "F"), slot(2, "N")
 	fpga.Class, nic.Class = ioslot.Known(0x1200), ioslot.Known(0x0280)
 	f.System.Slots = []ioslot.Slot{fpga, nic, slot(gpu1, "G")}
-	expect(t, desired(t, f), "cmp1 00000001 CUSTOM_IOSLOT 1", "cmp1 00000002 CUSTOM_IOSLOT 1", "cmp1 1C0FFEE1 CUSTOM_IOSLOT 1")
+	expect(t, desired(t, f), "cmp1 00000001 CUSTOM_IOSLOT 1", "cmp1 00000002 CUSTOM_IOSLOT 1",
+		"cmp1 1C0FFEE1 CUSTOM_IOSLOT 1")
 	f.ClassFromDevice = true
 	expect(t, desired(t, f), "cmp1 00000001 CUSTOM_ACCELERATOR 1", "cmp1 00000002 CUSTOM_IOSLOT 1", "cmp1 1C0FFEE1 PGPU 1")
 }

@@ -1,4 +1,4 @@
-package novalink
+package novalinktest
 
 import (
 	"bytes"

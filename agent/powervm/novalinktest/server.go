@@ -1,9 +1,9 @@
-// Package novalink is a fake of the management REST API of PowerVM NovaLink, for tests and simulations.
+// Package novalinktest is a fake of the management REST API of PowerVM NovaLink, for tests and simulations.
 //
 // It is an http.Handler with state: managed systems with their I/O slots, partitions that have slots, jobs, sessions
 // and ETags. A test injects faults, and changes systems while clients use them. Like the real service it rejects
 // elements in a wrong order, assigns a slot to one partition only, and frees the slots of a deleted partition.
-package novalink
+package novalinktest
 
 import (
 	"fmt"
