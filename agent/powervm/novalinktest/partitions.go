@@ -103,6 +103,9 @@ func (s *System) check(object *uom.Element, self *partition) reply {
 	if why != "" {
 		return refuse(http.StatusBadRequest, "", "the input payload could not be unmarshalled: %s", why)
 	}
+	if index, ok := s.wrongGrouping(object); ok {
+		return refuse(http.StatusBadRequest, "", "HSCL1402 the I/O slot %s has another BusGroupingRequired", index)
+	}
 	for _, index := range indices {
 		slot, owner := s.slot(index), s.owner(index)
 		switch {
@@ -113,6 +116,24 @@ func (s *System) check(object *uom.Element, self *partition) reply {
 		}
 	}
 	return reply{}
+}
+
+// wrongGrouping returns the index of a slot that is requested with another BusGroupingRequired than its own.
+func (s *System) wrongGrouping(object *uom.Element) (index string, wrong bool) {
+	profile := object.Child("PartitionIOConfiguration", "ProfileIOSlots")
+	if profile == nil {
+		return "", false
+	}
+	for _, p := range profile.Children {
+		requested := p.Child("AssociatedIOSlot")
+		index = requested.ChildText("SlotDynamicReconfigurationConnectorIndex")
+		for _, slot := range s.Slots {
+			if fmt.Sprint(slot.Index) == index && requested.ChildText("BusGroupingRequired") != fmt.Sprint(slot.BusGrouping) {
+				return index, true
+			}
+		}
+	}
+	return "", false
 }
 
 // create creates a partition.

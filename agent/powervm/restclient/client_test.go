@@ -18,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/openberth/berth/agent/powervm/ioslot"
 	"github.com/openberth/berth/agent/powervm/novalinktest"
 	"github.com/openberth/berth/agent/powervm/uom"
 	"github.com/openberth/berth/backoff"
@@ -307,6 +308,41 @@ func TestPartitionHasSlotsUntilItIsDeleted_R49_R50(t *testing.T) {
 	}
 	if got := owners(); len(got) != 0 {
 		t.Errorf("%v", got)
+	}
+}
+
+// The slots go from the system to a partition: read, checked, and sent with their own bus grouping flag.
+func TestSlotsOfTheSystemAreAssigned_R49_C27(t *testing.T) {
+	system := machine()
+	system.Slots[0].BusGrouping = true
+	_, c := serve(t, system)
+	read := func() ioslot.System {
+		m, _, err := c.ManagedSystem(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return ioslot.FromSystem(m, nil)
+	}
+	uuid := ioslot.PartitionUUID("f0000000-0000-4000-8000-000000000001")
+	slots, err := read().ForPartition(uuid, []ioslot.Index{470810337, 470810338})
+	if err != nil {
+		t.Fatal(err)
+	}
+	object := uom.NewElement("LogicalPartition", uom.NewElement("PartitionIOConfiguration",
+		uom.ProfileSlots(ioslot.Profile(slots), true)), uom.NewText("PartitionName", "a"), uom.NewText("PartitionUUID", uuid))
+	if _, err := c.Create(t.Context(), lparPath, object); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := read().ForPartition(uuid, []ioslot.Index{470810337}); err != nil {
+		t.Errorf("its own slot: %v", err)
+	}
+	if _, err := read().ForPartition("OTHER", []ioslot.Index{470810337}); !fault.Is(err, fault.Conflict) {
+		t.Errorf("the slot of another partition: %v", err)
+	}
+	wrong := partitionObject("b", "470810337") // with the flag false
+	if _, err := c.Create(t.Context(), lparPath, wrong); !fault.Is(err, fault.Invalid) ||
+		!strings.Contains(err.Error(), "BusGroupingRequired") {
+		t.Errorf("%v", err)
 	}
 }
 
