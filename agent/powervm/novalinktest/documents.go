@@ -81,9 +81,9 @@ func readBody(r *http.Request) (*uom.Element, error) {
 	if err != nil || len(data) == 0 {
 		return nil, err
 	}
-	element, err := uom.ParseElement(data)
-	if err != nil {
-		return nil, nil //nolint:nilerr // the handlers refuse a request without a body
+	element, wrong := uom.ParseElement(data)
+	if wrong != nil {
+		element = nil // the handlers refuse a request without a body
 	}
 	return element, nil
 }
