@@ -1,0 +1,188 @@
+package novalinktest
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/openberth/berth/agent/powervm/uom"
+)
+
+// partition is a logical partition. Its object is what clients sent, with what the server adds.
+type partition struct {
+	id, uuid string
+	object   *uom.Element
+	running  bool
+	revision int
+}
+
+func (p *partition) name() string { return p.object.ChildText("PartitionName") }
+
+func (p *partition) etag() string { return strconv.Itoa(449450179 + p.revision) }
+
+// slots returns the DRC indices of the partition's slots.
+func (p *partition) slots() (list []uint32) {
+	indices, _ := profileSlots(p.object)
+	return indices
+}
+
+// profileSlots returns the indices in a partition's object, or why it is not valid.
+func profileSlots(object *uom.Element) (list []uint32, why string) {
+	profile := object.Child("PartitionIOConfiguration", "ProfileIOSlots")
+	if profile == nil {
+		return nil, ""
+	}
+	for _, s := range profile.Children {
+		slot := s.Child("AssociatedIOSlot")
+		if !inOrder(s, "Metadata", "AssociatedIOSlot", "IsRequired") || slot == nil || !inOrder(slot, "Metadata",
+			"BusGroupingRequired", "SlotDynamicReconfigurationConnectorIndex") {
+			return nil, "ProfileIOSlot"
+		}
+		n, err := strconv.ParseUint(slot.ChildText("SlotDynamicReconfigurationConnectorIndex"), 10, 32)
+		if err != nil {
+			return nil, "SlotDynamicReconfigurationConnectorIndex"
+		}
+		list = append(list, uint32(n))
+	}
+	return list, ""
+}
+
+// partitionOrder is the order of the elements of a partition.
+var partitionOrder = []string{"Metadata", "AllowPerformanceDataCollection", "AvailabilityPriority", "PartitionID",
+	"PartitionIOConfiguration", "PartitionMemoryConfiguration", "PartitionName", "PartitionProcessorConfiguration",
+	"PartitionState", "PartitionType", "PartitionUUID", "PendingProcessorCompatibilityMode",
+	"SimplifiedRemoteRestartCapable"}
+
+// inOrder reports whether the children are some of these names, in this order.
+func inOrder(e *uom.Element, names ...string) bool {
+	last := -1
+	for _, c := range e.Children {
+		i := slices.Index(names, c.Name.Local)
+		if i <= last {
+			return false
+		}
+		last = i
+	}
+	return true
+}
+
+// entry returns the partition as an Atom entry.
+func (p *partition) entry() *uom.Element {
+	state := "not activated"
+	if p.running {
+		state = "running"
+	}
+	object := *p.object
+	object.Children = slices.DeleteFunc(slices.Clone(p.object.Children), func(e *uom.Element) bool {
+		return slices.Contains([]string{"PartitionID", "PartitionState", "PartitionUUID"}, e.Name.Local)
+	})
+	for _, added := range []*uom.Element{uom.NewText("PartitionID", p.id), uom.NewText("PartitionState", state),
+		uom.NewText("PartitionUUID", p.uuid)} {
+		at := slices.IndexFunc(object.Children, func(e *uom.Element) bool {
+			return slices.Index(partitionOrder, e.Name.Local) > slices.Index(partitionOrder, added.Name.Local)
+		})
+		if at < 0 {
+			at = len(object.Children)
+		}
+		object.Children = slices.Insert(object.Children, at, added)
+	}
+	return entryOf(p.uuid, p.etag(), (*node)(&object))
+}
+
+// check returns the refusal of a partition's object, or a reply without status.
+func (s *System) check(object *uom.Element, self *partition) reply {
+	if object == nil || object.Name.Local != "LogicalPartition" || !inOrder(object, partitionOrder...) {
+		return refuse(http.StatusBadRequest, "", "the input payload could not be unmarshalled")
+	}
+	if object.ChildText("PartitionName") == "" || len(object.ChildText("PartitionName")) > 31 {
+		return refuse(http.StatusBadRequest, "", "PartitionName is not valid")
+	}
+	indices, why := profileSlots(object)
+	if why != "" {
+		return refuse(http.StatusBadRequest, "", "the input payload could not be unmarshalled: %s", why)
+	}
+	if index, ok := s.wrongGrouping(object); ok {
+		return refuse(http.StatusBadRequest, "", "HSCL1402 the I/O slot %s has another BusGroupingRequired", index)
+	}
+	for _, index := range indices {
+		slot, owner := s.slot(index), s.owner(index)
+		switch {
+		case slot == nil:
+			return refuse(http.StatusBadRequest, "", "HSCL1400 there is no I/O slot %d", index)
+		case owner != nil && owner != self || slot.ForeignID != "" || slices.Contains(s.SRIOV, fmt.Sprint(index)):
+			return refuse(http.StatusBadRequest, "", "HSCL1401 the I/O slot %d is in use", index)
+		}
+	}
+	return reply{}
+}
+
+// wrongGrouping returns the index of a slot that is requested with another BusGroupingRequired than its own.
+func (s *System) wrongGrouping(object *uom.Element) (index string, wrong bool) {
+	profile := object.Child("PartitionIOConfiguration", "ProfileIOSlots")
+	if profile == nil {
+		return "", false
+	}
+	for _, p := range profile.Children {
+		requested := p.Child("AssociatedIOSlot")
+		index = requested.ChildText("SlotDynamicReconfigurationConnectorIndex")
+		for _, slot := range s.Slots {
+			if fmt.Sprint(slot.Index) == index && requested.ChildText("BusGroupingRequired") != fmt.Sprint(slot.BusGrouping) {
+				return index, true
+			}
+		}
+	}
+	return "", false
+}
+
+// create creates a partition.
+func (s *System) create(r *http.Request, object *uom.Element) reply {
+	if !strings.HasSuffix(r.Header.Get("Content-Type"), "uom+xml; type=LogicalPartition") {
+		return refuse(http.StatusUnsupportedMediaType, "", "the Content-Type is not that of a LogicalPartition")
+	}
+	if refused := s.check(object, nil); refused.status != 0 {
+		return refused
+	}
+	uuid := object.ChildText("PartitionUUID")
+	for _, p := range s.partitions {
+		if p.uuid == uuid && uuid != "" || p.name() == object.ChildText("PartitionName") {
+			return refuse(http.StatusConflict, "", "HSCL1405 the partition exists")
+		}
+	}
+	s.lastID++
+	if uuid == "" {
+		uuid = fmt.Sprintf("00000000-0000-4000-8000-%012d", s.lastID)
+	}
+	p := &partition{id: fmt.Sprint(s.lastID + 1), uuid: uuid, object: object}
+	s.partitions = append(s.partitions, p)
+	s.Touch()
+	return reply{status: http.StatusCreated, etag: p.etag(), body: p.entry()}
+}
+
+// servePartition answers GET, POST and DELETE of a partition.
+func (s *Server) servePartition(r *http.Request, system *System, p *partition, object *uom.Element) reply {
+	switch r.Method {
+	case http.MethodGet:
+		return reply{status: http.StatusOK, etag: p.etag(), body: p.entry()}
+	case http.MethodDelete:
+		if p.running {
+			return refuse(http.StatusBadRequest, "", "HSCL1540 the partition is running")
+		}
+		system.partitions = slices.DeleteFunc(system.partitions, func(one *partition) bool { return one == p })
+		system.Touch()
+		return reply{status: http.StatusNoContent}
+	case http.MethodPost:
+		if r.Header.Get("If-Match") != p.etag() {
+			return refuse(http.StatusPreconditionFailed, "", "the ETag does not match")
+		}
+		if refused := system.check(object, p); refused.status != 0 {
+			return refused
+		}
+		p.object = object
+		p.revision++
+		system.Touch()
+		return reply{status: http.StatusOK, etag: p.etag(), body: p.entry()}
+	}
+	return refuse(http.StatusMethodNotAllowed, "", "not allowed")
+}

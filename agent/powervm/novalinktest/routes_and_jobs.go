@@ -1,0 +1,161 @@
+package novalinktest
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/openberth/berth/agent/powervm/uom"
+)
+
+// job is an operation in progress.
+type job struct {
+	id, operation string
+	polls         int // until it ends
+	status        string
+	target        *partition
+}
+
+// route answers a request that has a session.
+func (s *Server) route(r *http.Request, path string, body *uom.Element) reply {
+	parts := strings.Split(strings.Trim(path, "/"), "/")
+	if len(parts) >= 3 && parts[0] == "uom" && parts[1] == "jobs" {
+		return s.serveJob(r, parts[2:])
+	}
+	if len(parts) < 2 || parts[0] != "uom" {
+		return refuse(http.StatusNotFound, "", "no such resource")
+	}
+	switch kind := parts[1]; {
+	case kind == "ManagedSystem" && len(parts) == 2 && r.Method == http.MethodGet:
+		return s.serveSystems(r)
+	case kind == "ManagedSystem" && len(parts) >= 3:
+		system := s.system(parts[2])
+		if system == nil {
+			return refuse(http.StatusNotFound, "", "no such system")
+		}
+		return s.serveSystem(r, system, parts[3:], body)
+	case kind == "LogicalPartition" && len(parts) >= 3:
+		for _, system := range s.systems {
+			for _, p := range system.partitions {
+				if !strings.EqualFold(p.uuid, parts[2]) {
+					continue
+				}
+				if len(parts) == 5 && parts[3] == "do" {
+					return s.startJob(r, p, parts[4], body)
+				}
+				return s.servePartition(r, system, p, body)
+			}
+		}
+	}
+	return refuse(http.StatusNotFound, "", "no such resource")
+}
+
+// serveSystems answers the feed of systems. Its ETag differs from those of its entries.
+func (s *Server) serveSystems(r *http.Request) reply {
+	etag := 0
+	var entries []*uom.Element
+	for _, system := range s.systems {
+		etag += system.revision
+		entries = append(entries, system.entry())
+	}
+	tag := fmt.Sprint(-1930559556 + etag)
+	if r.Header.Get("If-None-Match") == tag {
+		return reply{status: http.StatusNotModified, etag: tag}
+	}
+	return feedOf(tag, entries)
+}
+
+// serveSystem answers requests for a system and for what it contains.
+func (s *Server) serveSystem(r *http.Request, system *System, rest []string, body *uom.Element) reply {
+	switch {
+	case len(rest) == 0 && r.Method == http.MethodGet:
+		return reply{status: http.StatusOK, etag: system.etag(), body: system.entry()}
+	case len(rest) == 1 && rest[0] == "VirtualIOServer":
+		return feedOf("", nil)
+	case len(rest) == 1 && rest[0] == "LogicalPartition" && r.Method == http.MethodPut:
+		return system.create(r, body)
+	case len(rest) == 1 && rest[0] == "LogicalPartition":
+		var entries []*uom.Element
+		for _, p := range system.partitions {
+			entries = append(entries, p.entry())
+		}
+		return feedOf("", entries)
+	}
+	return refuse(http.StatusNotFound, "", "no such resource")
+}
+
+// startJob answers the template of an operation, and starts it.
+func (s *Server) startJob(r *http.Request, p *partition, operation string, body *uom.Element) reply {
+	if operation != "PowerOn" && operation != "PowerOff" {
+		return refuse(http.StatusNotFound, "", "no such operation")
+	}
+	if r.Method == http.MethodGet {
+		return reply{status: http.StatusOK, body: entryOf("", "", web("JobRequest",
+			web("RequestedOperation", web("OperationName").text(operation), web("GroupName").text("LogicalPartition")),
+			web("JobParameters")))}
+	}
+	if r.Method != http.MethodPut || body == nil || body.ChildText("RequestedOperation", "OperationName") != operation ||
+		!strings.HasSuffix(r.Header.Get("Content-Type"), "web+xml; type=JobRequest") {
+		return refuse(http.StatusBadRequest, "", "not a request of this job")
+	}
+	s.lastJob++
+	j := &job{id: fmt.Sprint(1500000000000 + s.lastJob), operation: operation, polls: s.options.JobPolls,
+		status: "NOT_STARTED", target: p}
+	s.jobs[j.id] = j
+	return s.jobReply(j)
+}
+
+// serveJob answers requests for a job. Each GET brings it nearer to its end.
+func (s *Server) serveJob(r *http.Request, parts []string) reply {
+	j := s.jobs[parts[0]]
+	switch {
+	case j == nil:
+		return refuse(http.StatusNotFound, "", "no such job")
+	case len(parts) == 2 && parts[1] == "cancel" && r.Method == http.MethodPost:
+		j.status = "CANCELED_BEFORE_COMPLETION"
+		return reply{status: http.StatusNoContent}
+	case r.Method == http.MethodDelete:
+		delete(s.jobs, j.id)
+		return reply{status: http.StatusNoContent}
+	}
+	if j.status == "NOT_STARTED" || j.status == "RUNNING" {
+		s.advance(j)
+	}
+	return s.jobReply(j)
+}
+
+func (s *Server) advance(j *job) {
+	j.status = "RUNNING"
+	if j.polls > 0 || s.options.JobEnd == "RUNNING" {
+		j.polls--
+		return
+	}
+	j.status = s.options.JobEnd
+	if j.status == "" {
+		j.status = "COMPLETED_OK"
+		j.target.running = j.operation == "PowerOn"
+		j.target.revision++
+	}
+}
+
+func (s *Server) jobReply(j *job) reply {
+	object := web("JobResponse", web("JobID").text(j.id), web("Status").text(j.status))
+	switch j.status {
+	case "NOT_STARTED", "RUNNING", "COMPLETED_OK":
+	case "FAILED_BEFORE_COMPLETION":
+		object.Children = append(object.Children, web("ResponseException", web("Message").text("HSCL3656 no memory")).
+			element())
+	default:
+		object.Children = append(object.Children, web("Results", web("JobParameter", web("ParameterName").text("returnCode"),
+			web("ParameterValue").text("1")), web("JobParameter", web("ParameterName").text("result"),
+			web("ParameterValue").text("the firmware complained"))).element())
+	}
+	return reply{status: http.StatusOK, body: entryOf("", "", object)}
+}
+
+// Jobs returns the number of jobs that clients have not deleted.
+func (s *Server) Jobs() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.jobs)
+}

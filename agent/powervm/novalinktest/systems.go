@@ -1,0 +1,170 @@
+package novalinktest
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/openberth/berth/agent/powervm/uom"
+)
+
+// System is a machine of a fake.
+type System struct {
+	UUID  string
+	Name  string
+	Slots []*Slot
+	SRIOV []string // DRC indices of the slots whose adapters are in SR-IOV mode
+	Owner bool     // IOSlotOwnerAssignmentCapable: slots report their owners
+	// Shape of the answer.
+	NoIO, NoSlots bool // the containers are missing
+	Buses         bool // slots are repeated under IOBuses, as newer HMCs do
+
+	partitions []*partition
+	revision   int // of the ETag
+	lastID     int // of partitions
+}
+
+// Slot is an I/O slot: the fields of the wire format, as decimal text. Absent fields are empty.
+type Slot struct {
+	Index                              uint32
+	Name, Description                  string
+	Vendor, Device, Class, Revision    string
+	SubsysVendor, SubsysDevice         string
+	FeatureCodes                       []string
+	BusGrouping                        bool
+	Unassignable                       bool
+	ForeignID, ForeignName, ForeignUID string // of an owner outside of the fake's partitions; ForeignID empty: none
+}
+
+// GPU returns a slot with a 3D controller and all fields.
+func GPU(index uint32, name string) *Slot {
+	return &Slot{Index: index, Name: name, Description: "3D Controller", Vendor: "4318", Device: "7601", Class: "770",
+		Revision: "161", SubsysVendor: "4318", SubsysDevice: "4626", FeatureCodes: []string{"EC4J", "0"}}
+}
+
+// Empty returns a slot without an adapter.
+func Empty(index uint32, name string) *Slot {
+	return &Slot{Index: index, Name: name, Description: "Empty slot", Vendor: "65535", Device: "65535", Class: "65535",
+		Revision: "255", SubsysVendor: "65535", SubsysDevice: "65535"}
+}
+
+// Touch changes the ETag of the system. It must be called in Server.Change.
+func (s *System) Touch() { s.revision++ }
+
+func (s *System) etag() string { return strconv.Itoa(-1204 - s.revision) }
+
+// Owners returns the name of the partition that has each slot, for tests.
+func (s *System) Owners() map[uint32]string {
+	out := map[uint32]string{}
+	for _, p := range s.partitions {
+		for _, index := range p.slots() {
+			out[index] = p.name()
+		}
+	}
+	return out
+}
+
+func (s *System) owner(index uint32) *partition {
+	i := slices.IndexFunc(s.partitions, func(p *partition) bool { return slices.Contains(p.slots(), index) })
+	if i < 0 {
+		return nil
+	}
+	return s.partitions[i]
+}
+
+func (s *System) slot(index uint32) *Slot {
+	i := slices.IndexFunc(s.Slots, func(slot *Slot) bool { return slot.Index == index })
+	if i < 0 {
+		return nil
+	}
+	return s.Slots[i]
+}
+
+// entry returns the system as an Atom entry.
+func (s *System) entry() *uom.Element { return entryOf(s.UUID, s.etag(), s.object()) }
+
+func (s *System) object() *node {
+	n := obj("ManagedSystem",
+		obj("AssociatedSystemCapabilities", value("IOSlotOwnerAssignmentCapable", fmt.Sprint(s.Owner))),
+		obj("State").text("operating"), value("SystemName", s.Name)).with("schemaVersion", "V1_3_0")
+	if s.NoIO {
+		return n
+	}
+	var slots []*node
+	for _, slot := range s.Slots {
+		slots = append(slots, s.slotNode(slot))
+	}
+	io := obj("AssociatedSystemIOConfiguration", obj("IOAdapters"))
+	if s.Buses {
+		bus := obj("IOBuses", obj("IOBus", obj("IOSlots", slots...)))
+		io.Children = append(io.Children, bus.element())
+	}
+	if !s.NoSlots {
+		io.Children = append(io.Children, obj("IOSlots", slots...).element())
+	}
+	var adapters []*node
+	for _, index := range s.SRIOV {
+		adapters = append(adapters, obj("IOAdapterChoice", obj("SRIOVAdapter", value("AdapterID", index),
+			value("AdapterMode", "Sriov"))))
+	}
+	io.Children = append(io.Children, obj("SRIOVAdapters", adapters...).element())
+	n.Children = slices.Insert(n.Children, 1, io.element())
+	return n
+}
+
+// slotNode returns a slot with its owner, if the system reports owners.
+func (s *System) slotNode(slot *Slot) *node {
+	n := obj("IOSlot", value("BusGroupingRequired", fmt.Sprint(slot.BusGrouping)), value("Description", slot.Description))
+	add := func(name, text string) {
+		if text != "" {
+			n.Children = append(n.Children, value(name, text).element())
+		}
+	}
+	for _, code := range slot.FeatureCodes {
+		add("FeatureCodes", code)
+	}
+	if s.Owner {
+		if p := s.owner(slot.Index); p != nil {
+			add("PartitionID", p.id)
+			add("PartitionUUID", p.uuid)
+			add("PartitionName", p.name())
+			add("PartitionType", "AIX/Linux")
+		} else {
+			add("PartitionID", slot.ForeignID)
+			add("PartitionUUID", slot.ForeignUID)
+			add("PartitionName", slot.ForeignName)
+		}
+	}
+	add("PCIClass", slot.Class)
+	add("PCIDeviceID", slot.Device)
+	add("PCISubsystemDeviceID", slot.SubsysDevice)
+	add("PCIRevisionID", slot.Revision)
+	add("PCIVendorID", slot.Vendor)
+	add("PCISubsystemVendorID", slot.SubsysVendor)
+	if slot.Unassignable {
+		adapter := obj("RelatedIOAdapter", obj("IOAdapter", value("LogicalPartitionAssignmentCapable", "false")))
+		n.Children = append(n.Children, adapter.element())
+	}
+	add("SlotDynamicReconfigurationConnectorIndex", fmt.Sprint(slot.Index))
+	add("SlotDynamicReconfigurationConnectorName", slot.Name)
+	return n
+}
+
+func obj(name string, children ...*node) *node {
+	return build(uom.Namespace, name, children...)
+}
+
+// value returns an element with text and the attributes that the real service puts on every element.
+func value(name, text string) *node {
+	return obj(name).text(text).with("kb", "ROR").with("kxe", "false")
+}
+
+// system returns the system with a UUID.
+func (s *Server) system(uuid string) *System {
+	i := slices.IndexFunc(s.systems, func(one *System) bool { return strings.EqualFold(one.UUID, uuid) })
+	if i < 0 {
+		return nil
+	}
+	return s.systems[i]
+}

@@ -1,0 +1,128 @@
+package restclient
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"net/http"
+	"strings"
+
+	"github.com/openberth/berth/agent/powervm/uom"
+	"github.com/openberth/berth/fault"
+)
+
+// currentToken returns the token of the session, after a logon if there is no session.
+func (c *Client) currentToken(ctx context.Context) (string, error) {
+	c.session.Lock()
+	token := c.token
+	c.session.Unlock()
+	if token != "" {
+		return token, nil
+	}
+	return c.renewed(ctx, "")
+}
+
+// renew begins a new session, unless another request has done so since old was the token.
+func (c *Client) renew(ctx context.Context, old string) error {
+	_, err := c.renewed(ctx, old)
+	return err
+}
+
+func (c *Client) renewed(ctx context.Context, old string) (string, error) {
+	c.logon.Lock()
+	defer c.logon.Unlock()
+	c.session.Lock()
+	token, locked := c.token, c.locked
+	c.session.Unlock()
+	if token != old {
+		return token, nil
+	}
+	if locked {
+		return "", fault.New(fault.Forbidden, "restclient.logon", "no logon is tried: the server refused the credentials "+
+			"before, and more attempts could lock the account; correct [powervm] user and password and restart the agent")
+	}
+	token, err := c.logOn(ctx)
+	c.session.Lock()
+	defer c.session.Unlock()
+	c.token = token
+	c.locked = fault.Is(err, fault.Forbidden)
+	return token, err
+}
+
+// logOn performs one logon and returns the token.
+func (c *Client) logOn(ctx context.Context) (string, error) {
+	const op = "restclient.logon"
+	byFile := c.options.Password == ""
+	r := request{method: http.MethodPut, path: "/web/Logon", accept: webType + "LogonResponse",
+		contentType: webType + "LogonRequest", body: uom.LogonRequest(c.options.User, c.options.Password)}
+	a, failed, err := c.send(ctx, r, "")
+	switch {
+	case err != nil:
+		return "", fault.Wrap("", op, err)
+	case failed == nil:
+	case failed.status == http.StatusNotFound: // the service starts
+		return "", fault.New(fault.Unavailable, op, "the REST service does not serve logons yet (status 404); it is retried")
+	case failed.status == http.StatusUnauthorized || failed.status == http.StatusForbidden:
+		return "", fault.New(fault.Forbidden, op, "the server refuses the logon of %s: %s; correct [powervm] user and "+
+			"password", c.options.User, failed.message)
+	default:
+		return "", failed.fault(r)
+	}
+	if byFile && a.mcType == "" {
+		return "", fault.New(fault.Invalid, op, "%s is an HMC, which has no logon by file; set [powervm] user and password",
+			c.options.URL)
+	}
+	response, err := uom.Bare[uom.LogonResponse](a.body, "LogonResponse")
+	if err != nil {
+		return "", malformed(r.path, err)
+	}
+	if byFile {
+		return c.readTokenFile(strings.TrimSpace(response.TokenFile))
+	}
+	if token := strings.TrimSpace(response.Token); token != "" {
+		return token, nil
+	}
+	return "", fault.New(fault.Internal, op, "the answer to the logon has no session")
+}
+
+// readTokenFile reads the token from a file that the server has written on this machine.
+func (c *Client) readTokenFile(path string) (string, error) {
+	const op = "restclient.logon"
+	if path == "" {
+		return "", fault.New(fault.Internal, op, "the answer to the logon has no session file")
+	}
+	text, err := c.options.ReadFile(path)
+	switch {
+	case errors.Is(err, fs.ErrPermission):
+		return "", fault.New(fault.Invalid, op, "the session file cannot be read: %w; add the agent's user to the group "+
+			"pvm_admin", err)
+	case err != nil:
+		return "", fault.New(fault.Unavailable, op, "the session file cannot be read: %w; logon by file needs NovaLink on "+
+			"this machine", err)
+	}
+	token := strings.TrimSpace(string(text))
+	if token == "" {
+		return "", fault.New(fault.Unavailable, op, "the session file %s is empty; the logon is retried", path)
+	}
+	return token, nil
+}
+
+// Close ends the session. Failures are logged, because the server ends idle sessions itself.
+func (c *Client) Close(ctx context.Context) {
+	c.session.Lock()
+	token := c.token
+	c.token = ""
+	c.session.Unlock()
+	if token == "" {
+		return
+	}
+	r := request{method: http.MethodDelete, path: "/web/Logon"}
+	_, failed, err := c.send(ctx, r, token)
+	if failed != nil {
+		err = failed.fault(r)
+	}
+	if err != nil {
+		c.options.Log.Warn("PowerVM REST API logoff failed", "error", err)
+	}
+	c.http.CloseIdleConnections()
+}
