@@ -11,7 +11,7 @@ import (
 
 // Known lists every option that Berth reads.
 func Known() []config.Name {
-	return append(slices.Concat(knownPlacement(), knownHost(), knownImages(), knownAccounts(), knownTLS()), []config.Name{
+	return append(slices.Concat(knownPlacement(), knownHost(), knownImages(), knownAccounts(), knownTLS(), knownNetwork()), []config.Name{
 		{Group: "DEFAULT", Option: "debug"}, {Group: "DEFAULT", Option: "log_file"}, {Group: "DEFAULT", Option: "log_dir"},
 		{Group: "DEFAULT", Option: "host"},
 		{Group: "api", Option: "auth_strategy"},
@@ -20,6 +20,7 @@ func Known() []config.Name {
 		{Group: "DEFAULT", Option: "pci_alias"},
 		{Group: "filter_scheduler", Option: "pci_in_placement"}, {Group: "DEFAULT", Option: "allow_resize_to_same_host"},
 		{Group: "placement_database", Option: "connection"}, {Group: "database", Option: "connection"},
+		{Group: "network_database", Option: "connection"},
 		{Group: "oslo_concurrency", Option: "lock_path"},
 		{Group: "berth", Option: "sysfs"}, {Group: "berth", Option: "rescan_interval"},
 		{Group: "berth", Option: "max_connections"},
