@@ -41,7 +41,8 @@ var quotaOptions = map[string]int{"network": 100, "subnet": 100, "port": 500}
 
 // knownNetwork lists the options of NetworkSettings.
 func knownNetwork() []config.Name {
-	names := []config.Name{{Group: "ml2", Option: "tenant_network_types"}, {Group: "ml2_type_flat", Option: "flat_networks"},
+	names := []config.Name{{Group: "ml2", Option: "tenant_network_types"},
+		{Group: "ml2_type_flat", Option: "flat_networks"},
 		{Group: "ml2_type_vlan", Option: "network_vlan_ranges"}, {Group: "DEFAULT", Option: "global_physnet_mtu"}}
 	for _, name := range tunnelRanges {
 		names = append(names, name)
@@ -52,8 +53,8 @@ func knownNetwork() []config.Name {
 	return names
 }
 
-// readNetwork reads the options of the network service, after readCompute. The policy files of a Neutron on this machine
-// apply only to callers that are authenticated.
+// readNetwork reads the options of the network service, after readCompute. The policy files of a Neutron on this
+// machine apply only to callers that are authenticated.
 func (s *Settings) readNetwork(cfg *config.Config, log *slog.Logger) (err error) {
 	n := &s.Network
 	if n.TenantTypes, err = cfg.Strings("ml2", "tenant_network_types", []string{"local"}); err != nil {

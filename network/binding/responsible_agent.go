@@ -134,10 +134,12 @@ func responsible(port Port, agents []Agent) (list []Agent, refusal string) {
 	case 1:
 		return list, ""
 	case 0:
-		return nil, "no agent of the host has reported all providers of binding:profile.allocation; check the agents of the " +
+		return nil, "no agent of the host has reported all providers of binding:profile.allocation; check the agents " +
+			"of the " +
 			"host with `openstack network agent list --host`, and the option resource_provider_bandwidths there"
 	}
-	return nil, fmt.Sprintf("the providers of binding:profile.allocation belong to several agents: %s; make the vnic types "+
+	return nil, fmt.Sprintf("the providers of binding:profile.allocation belong to several agents: %s; make the "+
+		"vnic types "+
 		"of the agents disjoint with vnic_type_prohibit_list", strings.Join(names, ", "))
 }
 
@@ -199,8 +201,8 @@ func checkSlot(port Port, devices []Device) string {
 		port.PCISlot)
 }
 
-// reaches reports whether one of the devices is connected to a segment. An Open vSwitch agent connects ports to segments
-// without a physical network too.
+// reaches reports whether one of the devices is connected to a segment. An Open vSwitch agent connects ports to
+// segments without a physical network too.
 func (a Agent) reaches(s Segment, devices []Device) bool {
 	if s.PhysicalNetwork == "" {
 		return a.Type == bandwidth.OpenVSwitch

@@ -18,9 +18,12 @@ const agentSpace provider.ID = "5f8c7c5e-0a55-4e1c-9d0f-6d2f4b1f9f10"
 // AgentID returns the ID of the agent of a type on a host: the same after the agent was deleted and reports again.
 func AgentID(host, kind string) string { return string(provider.IDFromName(agentSpace, host+":"+kind)) }
 
-// ReportAgent creates or updates an agent from its report. It keeps what administrators have set. Ports of the host whose
-// binding has failed are bound again if the devices or providers of the agent have changed.
-func (s *Service) ReportAgent(ctx context.Context, host, kind string, r api.AgentReport) error {
+// Agents has the operations of agents and for the agents of hosts.
+type Agents struct{ *Service }
+
+// ReportAgent creates or updates an agent from its report. It keeps what administrators have set. Ports of the host
+// whose binding has failed are bound again if the devices or providers of the agent have changed.
+func (s Agents) ReportAgent(ctx context.Context, host, kind string, r api.AgentReport) error {
 	conf, err := json.Marshal(r.Configurations)
 	if err != nil {
 		return fault.Wrap(fault.Invalid, "network.ReportAgent", err)
@@ -55,7 +58,7 @@ func (s *Service) ReportAgent(ctx context.Context, host, kind string, r api.Agen
 }
 
 // bindFailed binds the ports of a host whose binding has failed.
-func (s *Service) bindFailed(ctx context.Context, tx *store.Tx, host string) error {
+func (s Agents) bindFailed(ctx context.Context, tx *store.Tx, host string) error {
 	ports, err := store.List[store.Port](ctx, tx, store.Filter{Hosts: []string{host}})
 	if err != nil {
 		return err
@@ -80,7 +83,7 @@ func (s *Service) bindFailed(ctx context.Context, tx *store.Tx, host string) err
 }
 
 // UpdateAgent changes what administrators set of an agent.
-func (s *Service) UpdateAgent(ctx context.Context, id string, change func(*store.Agent) error) (a store.Agent,
+func (s Agents) UpdateAgent(ctx context.Context, id string, change func(*store.Agent) error) (a store.Agent,
 	err error) {
 	err = s.Store.Write(ctx, func(tx *store.Tx) error {
 		if a, err = get[store.Agent](ctx, tx, id); err != nil {
@@ -96,7 +99,7 @@ func (s *Service) UpdateAgent(ctx context.Context, id string, change func(*store
 }
 
 // DeleteAgent removes an agent; it appears again with its next report.
-func (s *Service) DeleteAgent(ctx context.Context, id string) error {
+func (s Agents) DeleteAgent(ctx context.Context, id string) error {
 	return s.Store.Write(ctx, func(tx *store.Tx) error {
 		if _, err := get[store.Agent](ctx, tx, id); err != nil {
 			return err
@@ -107,7 +110,7 @@ func (s *Service) DeleteAgent(ctx context.Context, id string) error {
 
 // AdmitAgent returns the account to which a host is bound. A host without an account of this auth_strategy is bound to
 // the caller.
-func (s *Service) AdmitAgent(ctx context.Context, host, user, strategy string) (account string, err error) {
+func (s Agents) AdmitAgent(ctx context.Context, host, user, strategy string) (account string, err error) {
 	var of string
 	err = s.Store.Read(ctx, func(tx *store.Tx) error {
 		account, of, err = tx.HostAccount(ctx, host)
@@ -127,13 +130,13 @@ func (s *Service) AdmitAgent(ctx context.Context, host, user, strategy string) (
 }
 
 // BindHost binds a host to an account.
-func (s *Service) BindHost(ctx context.Context, host, account, strategy string) error {
+func (s Agents) BindHost(ctx context.Context, host, account, strategy string) error {
 	return s.Store.Write(ctx, func(tx *store.Tx) error { return tx.BindHost(ctx, host, account, strategy) })
 }
 
-// HostPorts returns the ports of a host that have changed since a revision, by themselves or by their network or policy;
-// 0: all of them.
-func (s *Service) HostPorts(ctx context.Context, host string, since int64) (all api.HostPorts, err error) {
+// HostPorts returns the ports of a host that have changed since a revision, by themselves or by their network or
+// policy; 0: all of them.
+func (s Agents) HostPorts(ctx context.Context, host string, since int64) (all api.HostPorts, err error) {
 	err = s.Store.Read(ctx, func(tx *store.Tx) error {
 		all = api.HostPorts{Revision: tx.Revision, Ports: []api.HostPort{}}
 		if all.Left, err = tx.Left(ctx, host, since); err != nil {

@@ -31,7 +31,7 @@ func (s *Service) CreateNetwork(ctx context.Context, n store.Network) (store.Net
 				return err
 			}
 		}
-		if err := s.checkNetworkPolicy(ctx, tx, n.Policy); err != nil {
+		if err := checkNetworkPolicy(ctx, tx, n.Policy); err != nil {
 			return err
 		}
 		return store.Put(ctx, tx, &n)
@@ -54,8 +54,8 @@ func (s *Service) setMTU(n *store.Network) error {
 }
 
 // UpdateNetwork changes a network. revision is the revision that the client expects, or NoRevision. If the effective
-// policy of bound ports changes, their allocations are changed first, all or none; if Placement refuses that, network and
-// ports stay as they are.
+// policy of bound ports changes, their allocations are changed first, all or none; if Placement refuses that, network
+// and ports stay as they are.
 func (s *Service) UpdateNetwork(ctx context.Context, id string, revision int,
 	change func(*store.Network) error) (n store.Network, err error) {
 	for range attempts {
@@ -112,7 +112,7 @@ func (s *Service) updateNetwork(ctx context.Context, tx *store.Tx, n *store.Netw
 		return err
 	}
 	if n.Policy != old.Policy {
-		if err := s.checkNetworkPolicy(ctx, tx, n.Policy); err != nil {
+		if err := checkNetworkPolicy(ctx, tx, n.Policy); err != nil {
 			return err
 		}
 	}

@@ -11,8 +11,11 @@ import (
 	"github.com/openberth/berth/network/store"
 )
 
+// Policies has the operations of QoS policies and their rules.
+type Policies struct{ *Service }
+
 // CreatePolicy stores a new policy.
-func (s *Service) CreatePolicy(ctx context.Context, p store.Policy) (store.Policy, error) {
+func (s Policies) CreatePolicy(ctx context.Context, p store.Policy) (store.Policy, error) {
 	wanted := p
 	err := s.Store.Write(ctx, func(tx *store.Tx) error {
 		p = wanted
@@ -55,7 +58,7 @@ func defaultPolicy(ctx context.Context, tx *store.Tx, project string) (string, e
 }
 
 // UpdatePolicy changes a policy, apart from its rules.
-func (s *Service) UpdatePolicy(ctx context.Context, id string, revision int,
+func (s Policies) UpdatePolicy(ctx context.Context, id string, revision int,
 	change func(*store.Policy) error) (p store.Policy, err error) {
 	err = s.Store.Write(ctx, func(tx *store.Tx) error {
 		if p, err = current[store.Policy](ctx, tx, id, revision); err != nil {
@@ -74,7 +77,7 @@ func (s *Service) UpdatePolicy(ctx context.Context, id string, revision int,
 }
 
 // DeletePolicy removes a policy. The code of the conflict is QosPolicyInUse if a port or a network has it.
-func (s *Service) DeletePolicy(ctx context.Context, id string) error {
+func (s Policies) DeletePolicy(ctx context.Context, id string) error {
 	return s.Store.Write(ctx, func(tx *store.Tx) error {
 		if _, err := get[store.Policy](ctx, tx, id); err != nil {
 			return err
@@ -99,8 +102,8 @@ func (s *Service) DeletePolicy(ctx context.Context, id string) error {
 }
 
 // PolicyOfRule returns the policy that has a rule of a type, or fault.NotFound.
-func (s *Service) PolicyOfRule(ctx context.Context, kind qos.Type, rule string) (store.Policy, error) {
-	all, err := List[store.Policy](ctx, s, store.Filter{})
+func (s Policies) PolicyOfRule(ctx context.Context, kind qos.Type, rule string) (store.Policy, error) {
+	all, err := List[store.Policy](ctx, s.Service, store.Filter{})
 	for _, p := range all {
 		if slices.ContainsFunc(p.Rules, func(r store.Rule) bool { return r.ID == rule && r.Type == string(kind) }) {
 			return p, err
@@ -124,7 +127,7 @@ func Rule(p store.Policy, kind qos.Type, id string) (store.Rule, error) {
 }
 
 // PutRule adds a rule to a policy, or replaces the one with the same ID. A rule without an ID is new.
-func (s *Service) PutRule(ctx context.Context, policy string, rule store.Rule) (store.Rule, error) {
+func (s Policies) PutRule(ctx context.Context, policy string, rule store.Rule) (store.Rule, error) {
 	err := s.changeRules(ctx, policy, qos.Type(rule.Type), func(p *store.Policy) error {
 		if rule.ID != "" {
 			if _, err := Rule(*p, qos.Type(rule.Type), rule.ID); err != nil {
@@ -149,7 +152,7 @@ func (s *Service) PutRule(ctx context.Context, policy string, rule store.Rule) (
 }
 
 // DeleteRule removes a rule from a policy.
-func (s *Service) DeleteRule(ctx context.Context, policy string, kind qos.Type, id string) error {
+func (s Policies) DeleteRule(ctx context.Context, policy string, kind qos.Type, id string) error {
 	return s.changeRules(ctx, policy, kind, func(p *store.Policy) error {
 		if _, err := Rule(*p, kind, id); err != nil {
 			return err
@@ -161,7 +164,7 @@ func (s *Service) DeleteRule(ctx context.Context, policy string, kind qos.Type, 
 
 // changeRules changes the rules of a policy. Rules with a guarantee cannot change while a port of a server has the
 // policy: that fault has the code QosRuleInUse, and the API answers with 501.
-func (s *Service) changeRules(ctx context.Context, policy string, kind qos.Type,
+func (s Policies) changeRules(ctx context.Context, policy string, kind qos.Type,
 	change func(*store.Policy) error) error {
 	return s.Store.Write(ctx, func(tx *store.Tx) error {
 		p, err := get[store.Policy](ctx, tx, policy)
@@ -218,7 +221,7 @@ const RuleInUse = "QosRuleInUse"
 const PolicyRefused = "QosPolicyChangeNotSupported"
 
 // checkPortPolicy refuses a policy that does not exist, or whose rules no agent can apply to the port.
-func (s *Service) checkPortPolicy(ctx context.Context, tx *store.Tx, p store.Port, n store.Network) error {
+func checkPortPolicy(ctx context.Context, tx *store.Tx, p store.Port, n store.Network) error {
 	policy := qos.Effective(p.Policy, n.Policy)
 	if policy == "" {
 		return nil
@@ -237,7 +240,7 @@ func (s *Service) checkPortPolicy(ctx context.Context, tx *store.Tx, p store.Por
 }
 
 // checkNetworkPolicy refuses a policy that does not exist.
-func (s *Service) checkNetworkPolicy(ctx context.Context, tx *store.Tx, policy string) error {
+func checkNetworkPolicy(ctx context.Context, tx *store.Tx, policy string) error {
 	if policy == "" {
 		return nil
 	}

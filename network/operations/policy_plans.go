@@ -39,7 +39,8 @@ func (s *Service) planPortPolicy(ctx context.Context, before, after store.Port) 
 		return nil, err
 	}
 	p := s.newPlan()
-	changed, err := p.addPort(ctx, before, n, qos.Effective(before.Policy, n.Policy), qos.Effective(after.Policy, n.Policy))
+	changed, err := p.addPort(ctx, before, n, qos.Effective(before.Policy, n.Policy), qos.Effective(after.Policy,
+		n.Policy))
 	if err != nil || !changed {
 		return nil, err
 	}
@@ -155,7 +156,8 @@ func (p *plan) addPort(ctx context.Context, port store.Port, n store.Network, fr
 }
 
 // groups returns the request groups of a port with its new policy, and reads the agents of its host.
-func (p *plan) groups(ctx context.Context, port store.Port, n store.Network, to string) (groups []qos.Group, err error) {
+func (p *plan) groups(ctx context.Context, port store.Port, n store.Network,
+	to string) (groups []qos.Group, err error) {
 	err = p.s.Store.Read(ctx, func(tx *store.Tx) error {
 		if groups, err = groupsOf(ctx, tx, port, n, to); err != nil {
 			return err
@@ -204,8 +206,9 @@ func (p *plan) place(ctx context.Context, port store.Port, n store.Network, c *b
 		}
 		return nil
 	}
-	return conflict(placementConflict, "host %s has no room for the new policy of port %s: %d candidates of Placement, none "+
-		"with providers of the %s; choose a smaller policy, or migrate the server", port.Binding.Host, port.ID,
+	return conflict(placementConflict,
+		"host %s has no room for the new policy of port %s: %d candidates of Placement, none "+
+			"with providers of the %s; choose a smaller policy, or migrate the server", port.Binding.Host, port.ID,
 		len(found.List), port.Binding.Agent)
 }
 

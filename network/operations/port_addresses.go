@@ -51,7 +51,8 @@ func selectMAC(ctx context.Context, tx *store.Tx, p *store.Port) error {
 			return nil
 		}
 	}
-	return sqldb.Retry(fault.New(fault.Unavailable, "", "Unable to generate unique mac on network %s; try again.", p.Network).
+	return sqldb.Retry(fault.New(fault.Unavailable, "", "Unable to generate unique mac on network %s; try again.",
+		p.Network).
 		WithCode("MacAddressGenerationFailure"))
 }
 

@@ -39,7 +39,7 @@ func (s *Service) CreatePort(ctx context.Context, p store.Port, ips []store.Fixe
 		if err != nil {
 			return err
 		}
-		if err := s.checkPortPolicy(ctx, tx, p, n); err != nil {
+		if err := checkPortPolicy(ctx, tx, p, n); err != nil {
 			return err
 		}
 		if err := s.bind(ctx, tx, &p, n); err != nil {
@@ -55,7 +55,8 @@ type PortUpdate func(p *store.Port) (ips []store.FixedIP, given bool, err error)
 
 // UpdatePort changes a port. If its effective policy changes while it is bound to a server, the server's allocation is
 // changed first; if Placement refuses that, the port stays as it is.
-func (s *Service) UpdatePort(ctx context.Context, id string, revision int, update PortUpdate) (p store.Port, err error) {
+func (s *Service) UpdatePort(ctx context.Context, id string, revision int,
+	update PortUpdate) (p store.Port, err error) {
 	for range attempts {
 		before, after, err := s.previewPort(ctx, id, update)
 		if err != nil {
@@ -125,7 +126,7 @@ func (s *Service) updatePort(ctx context.Context, tx *store.Tx, p *store.Port, u
 		return err
 	}
 	if p.Policy != old.Policy {
-		if err := s.checkPortPolicy(ctx, tx, *p, n); err != nil {
+		if err := checkPortPolicy(ctx, tx, *p, n); err != nil {
 			return err
 		}
 	}
@@ -149,7 +150,8 @@ func checkBoundChanges(old, p store.Port) error {
 	bound := old.Binding.Host != "" && old.Binding.VIF != binding.Failed && old.Binding.VIF != binding.Unbound
 	switch {
 	case bound && p.Binding.Host == old.Binding.Host && p.Binding.VNIC != old.Binding.VNIC:
-		return conflict("PortBoundVnicType", "Unable to change binding:vnic_type of port %s: it is bound to host %s; detach it "+
+		return conflict("PortBoundVnicType", "Unable to change binding:vnic_type of port %s: it is bound to host %s; "+
+			"detach it "+
 			"first", p.ID, old.Binding.Host)
 	case bound && p.MAC != old.MAC && p.Binding.Host == old.Binding.Host:
 		return conflict("PortBound", "Unable to complete operation on port %s, port is already bound, port type: %s, "+

@@ -1,6 +1,6 @@
 // Package operations changes networks, subnets, ports and QoS policies: it checks a change against the other objects
-// and writes it, in one transaction. Changes that Placement must accept are recorded before Placement is called, so that
-// they are completed after a crash; see allocation_changes.go.
+// and writes it, in one transaction. Changes that Placement must accept are recorded before Placement is called, so
+// that they are completed after a crash; see allocation_changes.go.
 //
 // Every fault has the code of the corresponding error of Neutron.
 package operations

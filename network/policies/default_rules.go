@@ -11,8 +11,8 @@
 //	resource_request                       no      no                 yes       yes
 //	agents                                 no      no                 report    yes
 //
-// Unlike in Neutron, enforce_new_defaults is false by default, because callers of noauth2 have no roles: a caller of the
-// project needs no role.
+// Unlike in Neutron, enforce_new_defaults is false by default, because callers of noauth2 have no roles: a caller of
+// the project needs no role.
 package policies
 
 import (

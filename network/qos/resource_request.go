@@ -118,8 +118,8 @@ func networkTraits(physicalNetworks []string) []resource.Trait {
 	return traits
 }
 
-// GroupID returns the id of the group of rules of one type, which depends on the order of the rules: a UUID of version 5
-// in the name space of the port. Request sorts the rules.
+// GroupID returns the id of the group of rules of one type, which depends on the order of the rules: a UUID of version
+// 5 in the name space of the port. Request sorts the rules.
 func GroupID(port string, rules []string) string {
 	return string(provider.IDFromName(provider.ID(port), strings.Join(rules, ":")))
 }

@@ -14,7 +14,7 @@ import (
 func (s *server) byAgent(handle func(*call) error) func(*call) error {
 	return func(c *call) error {
 		host := c.R.PathValue("host")
-		bound, err := s.ops.AdmitAgent(c.R.Context(), host, c.Who.User, s.Strategy)
+		bound, err := s.onAgents().AdmitAgent(c.R.Context(), host, c.Who.User, s.Strategy)
 		if err != nil {
 			return err
 		}
@@ -36,7 +36,7 @@ func (s *server) bindHost(c *call) error {
 	if body.Account == "" || len(body.Account) > 255 {
 		return fault.New(fault.Invalid, "", "account must be a user id of 1 to 255 bytes")
 	}
-	if err := s.ops.BindHost(c.R.Context(), c.R.PathValue("host"), body.Account, s.Strategy); err != nil {
+	if err := s.onAgents().BindHost(c.R.Context(), c.R.PathValue("host"), body.Account, s.Strategy); err != nil {
 		return err
 	}
 	c.W.WriteHeader(http.StatusNoContent)
@@ -49,7 +49,7 @@ func (s *server) reportAgent(c *call) error {
 	if err := c.body(&report); err != nil {
 		return err
 	}
-	if err := s.ops.ReportAgent(c.R.Context(), c.R.PathValue("host"), c.R.PathValue("type"), report); err != nil {
+	if err := s.onAgents().ReportAgent(c.R.Context(), c.R.PathValue("host"), c.R.PathValue("type"), report); err != nil {
 		return err
 	}
 	c.W.WriteHeader(http.StatusNoContent)
@@ -66,7 +66,7 @@ func (s *server) hostPorts(c *call) error {
 		}
 		since = n
 	}
-	ports, err := s.ops.HostPorts(c.R.Context(), c.R.PathValue("host"), since)
+	ports, err := s.onAgents().HostPorts(c.R.Context(), c.R.PathValue("host"), since)
 	if err == nil {
 		rest.WriteJSON(c.W, http.StatusOK, ports)
 	}

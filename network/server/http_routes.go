@@ -46,7 +46,7 @@ func (s *server) routes() []edge.Route[*call] {
 	s.mount(&all, "/v2.0/agents", s.agents())
 	all = append(all, s.ruleRoutes()...)
 	all = append(all, s.tagRoutes()...)
-	all = append(all, s.quotaRoutes()...)
+	all = append(all, quotas{s}.routes()...)
 	all = append(all, s.agentRoutes()...)
 	return all
 }

@@ -76,6 +76,9 @@ func New(o Options) http.Handler {
 	})
 }
 
+func (s *server) onAgents() operations.Agents     { return operations.Agents{Service: s.ops} }
+func (s *server) onPolicies() operations.Policies { return operations.Policies{Service: s.ops} }
+
 // checkStore refuses all requests after the database has lost its file.
 func (c *call) checkStore() error { return c.srv.ops.Store.Available() }
 

@@ -51,18 +51,18 @@ func (s *server) qosPolicies() collection {
 			if err := o.finish("POST"); err != nil {
 				return document{}, err
 			}
-			p, err := s.ops.CreatePolicy(c.R.Context(), p)
+			p, err := s.onPolicies().CreatePolicy(c.R.Context(), p)
 			return c.policy(p), err
 		},
 		update: func(c *call, id string, revision int, o *object) (document, error) {
-			p, err := s.ops.UpdatePolicy(c.R.Context(), id, revision, func(p *store.Policy) error {
+			p, err := s.onPolicies().UpdatePolicy(c.R.Context(), id, revision, func(p *store.Policy) error {
 				o := o.copy()
 				readPolicy(o, p)
 				return o.finish("PUT")
 			})
 			return c.policy(p), err
 		},
-		remove: func(c *call, id string) error { return s.ops.DeletePolicy(c.R.Context(), id) }}
+		remove: func(c *call, id string) error { return s.onPolicies().DeletePolicy(c.R.Context(), id) }}
 }
 
 func readPolicy(o *object, p *store.Policy) {
@@ -131,7 +131,7 @@ func (r rules) policy(c *call, verb string) (p store.Policy, err error) {
 	if id := c.R.PathValue("policy"); id != "" {
 		p, err = operations.Get[store.Policy](c.R.Context(), r.srv.ops, id)
 	} else {
-		p, err = r.srv.ops.PolicyOfRule(c.R.Context(), r.kind, c.R.PathValue("id"))
+		p, err = r.srv.onPolicies().PolicyOfRule(c.R.Context(), r.kind, c.R.PathValue("id"))
 	}
 	if err != nil {
 		return p, err
@@ -187,7 +187,7 @@ func (r rules) create(c *call) error {
 	if err := r.read(c, &rule, "POST"); err != nil {
 		return err
 	}
-	if rule, err = r.srv.ops.PutRule(c.R.Context(), p.ID, rule); err != nil {
+	if rule, err = r.srv.onPolicies().PutRule(c.R.Context(), p.ID, rule); err != nil {
 		return err
 	}
 	return r.write(c, http.StatusCreated, rule)
@@ -205,7 +205,7 @@ func (r rules) update(c *call) error {
 	if err := r.read(c, &rule, "PUT"); err != nil {
 		return err
 	}
-	if rule, err = r.srv.ops.PutRule(c.R.Context(), p.ID, rule); err != nil {
+	if rule, err = r.srv.onPolicies().PutRule(c.R.Context(), p.ID, rule); err != nil {
 		return err
 	}
 	return r.write(c, http.StatusOK, rule)
@@ -257,7 +257,7 @@ func (r rules) remove(c *call) error {
 	if err != nil {
 		return err
 	}
-	if err := r.srv.ops.DeleteRule(c.R.Context(), p.ID, r.kind, c.R.PathValue("id")); err != nil {
+	if err := r.srv.onPolicies().DeleteRule(c.R.Context(), p.ID, r.kind, c.R.PathValue("id")); err != nil {
 		return err
 	}
 	c.W.WriteHeader(http.StatusNoContent)

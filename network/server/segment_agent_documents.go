@@ -114,7 +114,7 @@ func (s *server) agents() collection {
 			return c.agent(a), err
 		},
 		update: func(c *call, id string, _ int, o *object) (document, error) {
-			a, err := s.ops.UpdateAgent(c.R.Context(), id, func(a *store.Agent) error {
+			a, err := s.onAgents().UpdateAgent(c.R.Context(), id, func(a *store.Agent) error {
 				o := o.copy()
 				o.flag("admin_state_up", &a.AdminUp)
 				o.text("description", &a.Description, 255)
@@ -122,7 +122,7 @@ func (s *server) agents() collection {
 			})
 			return c.agent(a), err
 		},
-		remove: func(c *call, id string) error { return s.ops.DeleteAgent(c.R.Context(), id) }}
+		remove: func(c *call, id string) error { return s.onAgents().DeleteAgent(c.R.Context(), id) }}
 }
 
 // agent returns the document of an agent.

@@ -139,8 +139,11 @@ func (t tags) remove(c *call) error {
 	return err
 }
 
-// quotaRoutes returns the paths of quotas.
-func (s *server) quotaRoutes() []edge.Route[*call] {
+// quotas has the handlers of quotas.
+type quotas struct{ *server }
+
+// routes returns the paths of quotas.
+func (s quotas) routes() []edge.Route[*call] {
 	return []edge.Route[*call]{
 		{Path: "/v2.0/quotas", Methods: methods{http.MethodGet: {Handle: s.listQuotas}}},
 		{Path: "/v2.0/quotas/{project}", Methods: methods{http.MethodGet: {Handle: s.showQuota},
@@ -167,7 +170,7 @@ func writeQuota(c *call, limits map[string]int) error {
 	return nil
 }
 
-func (s *server) listQuotas(c *call) error {
+func (s quotas) listQuotas(c *call) error {
 	if err := c.Authorize("update_quota", c.target("", nil)); err != nil {
 		return err
 	}
@@ -189,7 +192,7 @@ func (s *server) listQuotas(c *call) error {
 	return err
 }
 
-func (s *server) showQuota(c *call) error {
+func (s quotas) showQuota(c *call) error {
 	project, err := c.mayQuota("get_quota")
 	if err != nil {
 		return err
@@ -201,14 +204,14 @@ func (s *server) showQuota(c *call) error {
 	return writeQuota(c, limits)
 }
 
-func (s *server) defaultQuota(c *call) error {
+func (s quotas) defaultQuota(c *call) error {
 	if _, err := c.mayQuota("get_quota"); err != nil {
 		return err
 	}
 	return writeQuota(c, s.ops.Quotas)
 }
 
-func (s *server) quotaDetails(c *call) error {
+func (s quotas) quotaDetails(c *call) error {
 	project, err := c.mayQuota("get_quota")
 	if err != nil {
 		return err
@@ -229,7 +232,7 @@ func (s *server) quotaDetails(c *call) error {
 	return nil
 }
 
-func (s *server) updateQuota(c *call) error {
+func (s quotas) updateQuota(c *call) error {
 	project, err := c.mayQuota("update_quota")
 	if err != nil {
 		return err
@@ -260,7 +263,7 @@ func (s *server) updateQuota(c *call) error {
 	return writeQuota(c, now)
 }
 
-func (s *server) resetQuota(c *call) error {
+func (s quotas) resetQuota(c *call) error {
 	project, err := c.mayQuota("delete_quota")
 	if err != nil {
 		return err

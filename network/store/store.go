@@ -1,8 +1,8 @@
 // Package store stores the state of the network service in SQL: networks, subnets, ports, QoS policies, agents.
 //
 // Each object is one JSON record of an explicit version; columns duplicate what queries filter by. Every writing
-// transaction first increments a counter in the row of the cloud, so at most one runs at a time, on every database: what
-// a transaction reads stays true until its commit. The counter is the revision of the objects that the transaction
+// transaction first increments a counter in the row of the cloud, so at most one runs at a time, on every database:
+// what a transaction reads stays true until its commit. The counter is the revision of the objects that the transaction
 // writes, and agents ask for ports that have changed since a revision.
 package store
 
