@@ -71,7 +71,7 @@ func New(o Options) http.Handler {
 		Routes:    s.routes(), HeadIsGet: true, Escaped: true,
 		NewCall: func() *call { return &call{srv: s} }, Prepare: (*call).removeSuffix,
 		Checks: []func(*call) error{(*call).CheckRequestLine, (*call).checkStore, (*call).CheckRoute, (*call).Authenticate,
-			(*call).CheckMethod, (*call).checkPolicy},
+			(*call).checkUser, (*call).CheckMethod, (*call).checkPolicy},
 		Refuse: (*call).refuse, Encode: (*call).encode, Health: edge.Health{Check: s.checkHealth},
 	})
 }
@@ -81,6 +81,14 @@ func (s *server) onPolicies() operations.Policies { return operations.Policies{S
 
 // checkStore refuses all requests after the database has lost its file.
 func (c *call) checkStore() error { return c.srv.ops.Store.Available() }
+
+// checkUser refuses a caller without a name, who would see the objects without a project.
+func (c *call) checkUser() error {
+	if c.Public() || c.Who.User != "" {
+		return nil
+	}
+	return c.RefuseCaller(fault.New(fault.Forbidden, "", "X-Auth-Token has no user; send user:project, for example admin"))
+}
 
 // checkPolicy checks the rule of a method that needs no object.
 func (c *call) checkPolicy() error { return c.Authorize(c.Spec.Rule, c.target(c.Who.Project, nil)) }
