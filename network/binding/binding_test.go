@@ -72,7 +72,7 @@ func TestBind(t *testing.T) {
 		{"the segment of the device", Port{VNICType: "direct", Allocation: on("pf1"), Segments: both}, agents,
 			Bound{"hw_veb", bandwidth.NICSwitch, "s1"}, ""},
 		{"no segment of the device", Port{VNICType: "direct", Allocation: on("pf1"), Segments: flat}, agents, Bound{},
-			"not connected to a segment"},
+			"is connected to a segment"},
 		{"an agent that is switched off", Port{VNICType: "macvtap", Segments: flat}, []Agent{off}, Bound{},
 			"no agent of the host has reported itself"},
 		{"a vnic type without a mechanism", Port{VNICType: "baremetal", Segments: flat}, agents, Bound{},
@@ -80,7 +80,7 @@ func TestBind(t *testing.T) {
 		{"an overlay", Port{VNICType: "normal", Segments: []Segment{{UUID: "t", Type: "vxlan"}}}, agents,
 			Bound{"ovs", bandwidth.OpenVSwitch, "t"}, ""},
 		{"an overlay without a switch", Port{VNICType: "direct", Segments: []Segment{{UUID: "t", Type: "vxlan"}}},
-			[]Agent{nicAgent()}, Bound{}, "not connected to a segment"},
+			[]Agent{nicAgent()}, Bound{}, "is connected to a segment"},
 		{"direct-physical without an agent", Port{VNICType: "direct-physical", Segments: flat}, nil,
 			Bound{"hostdev_physical", bandwidth.NICSwitch, "s0"}, ""},
 	} {
