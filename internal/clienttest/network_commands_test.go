@@ -3,6 +3,7 @@ package clienttest
 import (
 	"errors"
 	"net/http"
+	"os"
 	"strings"
 	"testing"
 
@@ -44,7 +45,35 @@ func TestNetworkCommands(t *testing.T) {
 			t.Errorf("%s has no row for a line that succeeds", networkTable)
 		}
 	}
+	t.Run("guide", func(t *testing.T) { runGuide(t, c) })
 	t.Run("gophercloud", func(t *testing.T) { useGophercloud(t, c) })
+}
+
+// runGuide executes the commands of the guide's chapter about networks.
+func runGuide(t *testing.T, c *Cloud) {
+	text, err := os.ReadFile("../../docs/operator-guide.md")
+	must(t, err)
+	_, chapter, _ := strings.Cut(string(text), "\n## Networks and ports\n")
+	chapter, _, _ = strings.Cut(chapter, "\n## ")
+	client, commands := startShellWith(t, c.Credentials(c.Region)...), 0
+	for line := range strings.Lines(chapter) {
+		command, ok := strings.CutPrefix(strings.TrimSpace(line), "openstack ")
+		if !ok {
+			continue
+		}
+		s := clientStep{text: command}
+		if !strings.Contains(command, " delete ") {
+			s.text += " -f json"
+		}
+		if strings.HasPrefix(command, "port show") {
+			s.parts = []string{"NET_BW_EGR_KILOBIT_PER_SEC", "CUSTOM_VNIC_TYPE_DIRECT", "1000000"}
+		}
+		perform(t, client, &s)
+		commands++
+	}
+	if commands < 7 {
+		t.Errorf("the chapter has %d commands", commands)
+	}
 }
 
 // useGophercloud creates, changes and deletes a network, a subnet, a policy and a port with gophercloud.
