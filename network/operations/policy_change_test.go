@@ -383,6 +383,28 @@ func TestDeletedPortOfAServerWithoutAllocation(t *testing.T) {
 	}
 }
 
+// TestAllocationAsText: before the extension port-resource-request-groups the allocation in the profile was one text.
+func TestAllocationAsText(t *testing.T) {
+	c := newCloud(t)
+	ctx := t.Context()
+	from, to := c.policy(t, bwRule("ingress", 1000)), c.policy(t, bwRule("ingress", 400))
+	p := c.boundPort(t, "direct", from, map[string]provider.ID{"minimum_bandwidth": pf0}, nil)
+	p, err := c.UpdatePort(ctx, p.ID, NoRevision, func(p *store.Port) ([]store.FixedIP, bool, error) {
+		p.Binding.Profile = map[string]any{"allocation": string(pf0), "pci_slot": "0000:06:02.0"}
+		return nil, false, nil
+	})
+	if err != nil || p.Binding.VIF != "hw_veb" {
+		t.Fatalf("%+v %v", p.Binding, err)
+	}
+	p, err = c.setPolicy(ctx, p.ID, to)
+	must(t, err)
+	c.checkProfile(t, p)
+	if got, want := c.shares(), (resource.Allocation{pf0: {igr: 400}}); !reflect.DeepEqual(got, want) ||
+		p.Binding.Profile["pci_slot"] != "0000:06:02.0" {
+		t.Errorf("allocation %v, want %v; profile %v", got, want, p.Binding.Profile)
+	}
+}
+
 // TestRulesInUse has row Q11: rules with a guarantee do not change while a server's port has the policy.
 func TestRulesInUse(t *testing.T) {
 	c := newCloud(t)

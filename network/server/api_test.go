@@ -35,6 +35,28 @@ func TestVisibility(t *testing.T) {
 	}
 }
 
+// TestPoliciesOfOthers: a caller can use policies of the own project and shared ones only.
+func TestPoliciesOfOthers(t *testing.T) {
+	f := start(t)
+	n := f.create("demo", "/v2.0/networks", "network", `{}`)["id"].(string)
+	secret := f.create("admin", "/v2.0/qos/policies", "policy", `{}`)["id"].(string)
+	own := f.create("admin", "/v2.0/qos/policies", "policy", `{"project_id": "demo"}`)["id"].(string)
+	shared := f.create("admin", "/v2.0/qos/policies", "policy", `{"shared": true}`)["id"].(string)
+	f.fails(404, "QosPolicyNotFound", "demo", "PUT", "/v2.0/networks/"+n, `{"network": {"qos_policy_id": "`+secret+`"}}`)
+	f.fails(404, "QosPolicyNotFound", "demo", "POST", "/v2.0/ports",
+		`{"port": {"network_id": "`+n+`", "qos_policy_id": "`+secret+`"}}`)
+	for _, policy := range []string{own, shared} {
+		port := f.create("demo", "/v2.0/ports", "port", `{"network_id": "`+n+`", "qos_policy_id": "`+policy+`"}`)
+		if port["qos_policy_id"] != policy {
+			t.Errorf("%v", port)
+		}
+		path := "/v2.0/ports/" + port["id"].(string)
+		if status, answer := f.do("demo", "PUT", path, `{"port": {"qos_policy_id": null}}`); status != 200 {
+			t.Errorf("%d %v", status, answer)
+		}
+	}
+}
+
 // TestHiddenAttributesOfPorts: resource_request and the binding are shown to administrators and services only.
 func TestHiddenAttributesOfPorts(t *testing.T) {
 	f := start(t)

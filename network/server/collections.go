@@ -1,6 +1,7 @@
 package server
 
 import (
+	"encoding/json"
 	"net/http"
 	"net/url"
 	"slices"
@@ -193,7 +194,8 @@ func (col collection) handleCreate(c *call) error {
 	return col.write(c, http.StatusCreated, d)
 }
 
-// authorize checks the rule of an operation, and that of each attribute that the request has.
+// authorize checks the rule of an operation, and that of each attribute that the request has. A policy that the request
+// names must be visible to the caller.
 func (col collection) authorize(c *call, rule string, o *object, target map[string]any) error {
 	if err := c.Authorize(rule, target); err != nil {
 		return err
@@ -201,6 +203,11 @@ func (col collection) authorize(c *call, rule string, o *object, target map[stri
 	for name, raw := range o.keys {
 		if attribute := rule + ":" + name; policies.Has(attribute) {
 			if err := c.Authorize(attribute, target); err != nil {
+				return err
+			}
+		}
+		if id := ""; name == "qos_policy_id" && json.Unmarshal(raw, &id) == nil && id != "" {
+			if _, err := c.srv.qosPolicies().named().read(c, id); err != nil {
 				return err
 			}
 		}
