@@ -47,11 +47,11 @@ func (c *HostDownCmd) Run(g *Globals) error {
 	}
 	for _, h := range list {
 		ago := time.Duration(h.Quiet * float64(time.Second))
-		if h.Host == c.Host && (h.Connected || ago < hostSilence) && !h.Dead && !c.Force {
+		if h.Host == c.Host && (h.Connected || ago < silentAfter(h)) && !h.Dead && !c.Force {
 			return fault.New(fault.Conflict, "", "the agent of host %s is connected, or reported %s ago: while the host runs, "+
 				"devices of its guests must not be allocated to others; "+
 				"stop the host and wait until its agent has not reported for %s, or make sure that the host does not run and use "+
-				"--force", c.Host, ago.Round(time.Second), hostSilence)
+				"--force", c.Host, ago.Round(time.Second), silentAfter(h))
 		}
 	}
 	if err := g.compute().HostDown(ctx, c.Host, true); err != nil {

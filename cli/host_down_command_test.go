@@ -10,7 +10,7 @@ import (
 	"github.com/openberth/berth/fault"
 )
 
-// A host can be declared dead if its agent has not reported for hostSilence, or with --force.
+// A host can be declared dead if its agent has not reported for the time that compute states, or with --force.
 func TestHostDown(t *testing.T) {
 	for name, c := range map[string]struct {
 		report  host.Report
@@ -19,7 +19,9 @@ func TestHostDown(t *testing.T) {
 	}{
 		"reported recently":              {report: host.Report{Host: "cmp1", Quiet: 20}, refused: true},
 		"reported recently, with force":  {report: host.Report{Host: "cmp1", Quiet: 20}, force: true},
-		"silent":                         {report: host.Report{Host: "cmp1", Quiet: hostSilence.Seconds() + 1}},
+		"silent":                         {report: host.Report{Host: "cmp1", Quiet: 181}},
+		"silent by configuration":        {report: host.Report{Host: "cmp1", Quiet: 91, SilentAfter: 90}},
+		"not silent by configuration":    {report: host.Report{Host: "cmp1", Quiet: 181, SilentAfter: 300}, refused: true},
 		"connected, without a report":    {report: host.Report{Host: "cmp1", Quiet: 600, Connected: true}, refused: true},
 		"declared dead before":           {report: host.Report{Host: "cmp1", Quiet: 20, Dead: true}},
 		"another host reported recently": {report: host.Report{Host: "cmp2", Quiet: 20}},

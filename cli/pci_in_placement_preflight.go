@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -32,8 +33,11 @@ type PreflightHost struct {
 	Notes   []string `json:"notes"`   // conditions that the agent reports
 }
 
-// hostSilence is the maximum age of a report; agents report once a minute.
-const hostSilence = 3 * time.Minute
+// silentAfter returns the age of a report from which on its host counts as silent. A compute that does not report it
+// uses three minutes.
+func silentAfter(h host.Report) time.Duration {
+	return cmp.Or(time.Duration(h.SilentAfter*float64(time.Second)), 3*time.Minute)
+}
 
 // AskPreflight checks the state of compute and Placement. aliases are compute's; cloud are findings of the caller,
 // which are included in the result.
@@ -66,7 +70,7 @@ func AskPreflight(ctx context.Context, g *Globals, now time.Time, aliases pci.Al
 			out.Hosts = append(out.Hosts, one)
 			continue
 		}
-		if ago := now.Sub(h.Seen); ago > hostSilence {
+		if ago := now.Sub(h.Seen); ago > silentAfter(h) {
 			one.Stops = append(one.Stops, fmt.Sprintf("its agent has not reported for %s; start the agent, or declare the "+
 				"host dead (`berth host down %s`)", ago.Round(time.Second), h.Host))
 		}

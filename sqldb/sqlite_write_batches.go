@@ -18,7 +18,8 @@ const maxBatch = 128
 //
 // A caller of write waits for its turn, receives the open transaction inside a SAVEPOINT, runs its function in its
 // own goroutine (where its panics stay) and returns the transaction. When no caller is waiting, or after maxBatch,
-// the writer commits. Only then does each caller of the batch receive the result.
+// the writer commits. Only then does each caller of the batch receive the result, also one whose function has failed:
+// the failure may follow from what earlier functions of the batch have written.
 type writer struct {
 	pool    *sql.DB
 	guard   *guard        // of the database's files; nil for a database in memory
@@ -109,8 +110,9 @@ func (j *write) run(ctx context.Context, fn func(*Tx) error) error {
 		return err
 	default:
 	}
-	if failed != nil { // rolled back, with or without the batch
-		return failed
+	if failed != nil { // rolled back, with or without the batch; it may follow from what is not committed
+		return fault.New(fault.Unavailable, "sqldb.Write", "earlier transactions have not ended in time (%w); nothing was "+
+			"changed", cmp.Or(context.Cause(ctx), wait.Err()))
 	}
 	return unknownOutcome("COMMIT has not ended in time", cmp.Or(context.Cause(ctx), wait.Err()))
 }
@@ -159,22 +161,42 @@ func (w *writer) batch(first *write) {
 		return
 	}
 	var fine []*write // successful, waiting for the COMMIT
+	var failed []failedWrite
 	for j, served := first, 1; j != nil; j, served = w.next(served), served+1 {
 		whole, err := w.serve(ctx, conn, j)
 		switch {
 		case !whole: // SQLite rolled back the whole transaction; the other writes may be repeated
 			w.undo(ctx, conn)
 			j.done <- err
-			answer(fine, &retry{fault.New(fault.Unavailable, "sqldb.Write", "rolled back together with another "+
-				"transaction: %w", err)})
+			again := rolledBackTogether(err)
+			answer(fine, again)
+			answerFailed(failed, again)
 			return
-		case err != nil:
+		case err != nil && len(fine) == 0: // it follows from what is committed
 			j.done <- err
+		case err != nil:
+			failed = append(failed, failedWrite{j, err})
 		default:
 			fine = append(fine, j)
 		}
 	}
-	answer(fine, w.commit(ctx, conn))
+	err = w.commit(ctx, conn)
+	answer(fine, err)
+	if err != nil {
+		err = rolledBackTogether(err)
+	}
+	answerFailed(failed, err)
+}
+
+// failedWrite is a write whose function has failed after others of the batch had written.
+type failedWrite struct {
+	*write
+	err error
+}
+
+// rolledBackTogether returns the result of a write that had to end with its batch, for a reason of another one.
+func rolledBackTogether(err error) error {
+	return &retry{fault.New(fault.Unavailable, "sqldb.Write", "rolled back together with another transaction: %w", err)}
 }
 
 // commit commits the transaction of a batch. If a file of the database was lost meanwhile, the outcome is unknown.
@@ -232,7 +254,14 @@ func (w *writer) undo(ctx context.Context, conn *sql.Conn) {
 	conn.ExecContext(ctx, "ROLLBACK")
 }
 
-// answer sends the result of a batch to all its writes.
+// answerFailed sends their own errors to failed writes, or err if the batch has ended with it.
+func answerFailed(writes []failedWrite, err error) {
+	for _, j := range writes {
+		j.done <- cmp.Or(err, j.err)
+	}
+}
+
+// answer sends the result of a batch to its writes.
 func answer(writes []*write, err error) {
 	for _, j := range writes {
 		j.done <- err

@@ -155,6 +155,42 @@ func TestFailedCommitFailsWholeBatch(t *testing.T) {
 	wantNames(t, db, "later")
 }
 
+// TestFailureAwaitsTheCommit checks that a write that failed because of a row of its batch has no result before the
+// COMMIT, and is repeated if the COMMIT fails: then the row does not exist.
+func TestFailureAwaitsTheCommit(t *testing.T) {
+	for _, commits := range []bool{true, false} {
+		t.Run(fmt.Sprint("commits ", commits), func(t *testing.T) {
+			db := open(t, fileURL(t))
+			onWriter(t, db, "CREATE TABLE child (parent INTEGER REFERENCES thing (id) DEFERRABLE INITIALLY DEFERRED)")
+			onWriter(t, db, "PRAGMA foreign_keys = ON")
+			w := idleWriter(db)
+			first := newWrite()
+			w.writes <- first
+			second := newWrite() // no goroutine receives from second.done, so a result stays in it
+			w.writes <- second
+			var all sync.WaitGroup
+			all.Go(func() { first.borrow((<-first.turn).tx, insertRow("a")) })
+			all.Go(func() { second.borrow((<-second.turn).tx, insertRow("a")) })
+			_, wait := enqueue(w, func(tx *Tx) error {
+				if len(second.done) != 0 {
+					t.Error("the failed write has its result before the COMMIT")
+				}
+				if commits {
+					return nil
+				}
+				_, err := tx.Exec(context.Background(), "INSERT INTO child (parent) VALUES (4711)")
+				return err
+			})
+			w.batch(<-w.writes)
+			all.Wait()
+			wait()
+			if err := <-second.done; IsDuplicate(err) != commits || isRepeatable(err) == commits {
+				t.Errorf("the failed write returned %v", err)
+			}
+		})
+	}
+}
+
 // TestFullDiskRollsBackBatch fills the disk, so that SQLite rolls back the whole transaction. The write that caused it
 // fails, also if its function hides the error; the others may be repeated.
 func TestFullDiskRollsBackBatch(t *testing.T) {

@@ -31,6 +31,8 @@ type Report struct {
 	Account   string    `json:"account,omitempty"`       // id of the user that the host is bound to
 	Quiet     float64   `json:"quiet_seconds,omitempty"` // since the last sign of life, measured with a monotonic clock
 
+	SilentAfter float64 `json:"silent_after_seconds,omitempty"` // the value of Quiet from which on the host is silent
+
 	DisabledReason string `json:"disabled_reason,omitempty"` // as the operator gave it
 }
 

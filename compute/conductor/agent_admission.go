@@ -31,7 +31,9 @@ func (c *Conductor) Admit(ctx context.Context, host string, from schedule.Sender
 }
 
 func (c *Conductor) admit(known schedule.Host, from schedule.Sender) error {
-	refusal, wait := known.Admit(from, c.presence.liveness(known.Name, known.Start))
+	seen := c.presence.liveness(known.Name, known.Start)
+	seen.Silence = c.Silence
+	refusal, wait := known.Admit(from, seen)
 	if refusal == "" {
 		return nil
 	}

@@ -20,8 +20,13 @@ func (c *Conductor) LastSign(host string) (connected bool, quiet time.Duration) 
 	return c.presence.lastSign(host)
 }
 
-// SinceReport returns the age of a host's last report, measured with the monotonic clock.
-func (c *Conductor) SinceReport(host string) time.Duration { return c.presence.sinceReport(host) }
+// IsSilent reports whether the last report of a host is older than SilentAfter, measured with the monotonic clock.
+func (c *Conductor) IsSilent(host string) bool {
+	return c.presence.sinceReport(host, c.Silence) > c.Silence
+}
+
+// SilentAfter returns the age of its last report from which on a host counts as silent.
+func (c *Conductor) SilentAfter() time.Duration { return c.Silence }
 
 // whyAlive returns why the agent of a host counts as alive, as a clause; empty if it is silent, or if an operator has
 // declared the host dead.
@@ -46,12 +51,12 @@ func (c *Conductor) whyAlive(ctx context.Context, name string) (reports string, 
 }
 
 // agentLiveness returns the last sign of life of the agent of a host, as a clause; empty if there was none for
-// schedule.Silence.
+// the time that SilentAfter returns.
 func (c *Conductor) agentLiveness(host string) string {
 	switch connected, quiet := c.presence.lastSign(host); {
 	case connected:
 		return "its agent is connected"
-	case quiet < schedule.Silence:
+	case quiet < c.Silence:
 		return fmt.Sprintf("its agent has been silent for %.0f s", quiet.Seconds())
 	}
 	return ""

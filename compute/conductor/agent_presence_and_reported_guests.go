@@ -136,8 +136,8 @@ func (p *presence) returned(host string) bool {
 const firstReportsWithin = 30 * time.Second
 
 // sinceReport returns the age of the host's last report. A host that has not reported since this process started counts
-// as fresh for firstReportsWithin and as silent after it, because the age of its last report is unknown.
-func (p *presence) sinceReport(host string) time.Duration {
+// as fresh for firstReportsWithin and as older than silence after it, because the age of its last report is unknown.
+func (p *presence) sinceReport(host string, silence time.Duration) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := p.clock()
@@ -147,7 +147,7 @@ func (p *presence) sinceReport(host string) time.Duration {
 	case now < firstReportsWithin:
 		return 0
 	}
-	return now + schedule.Silence
+	return now + silence
 }
 
 // anyReported reports whether any host has reported since this process started.

@@ -81,6 +81,9 @@ type Config struct {
 	Aliases        pci.Aliases // [pci] alias
 	PCIInPlacement bool        // [filter_scheduler] pci_in_placement
 
+	// [DEFAULT] service_down_time: the age of the last report of a host from which on it counts as silent
+	Silence time.Duration
+
 	Providers Providers // used only by HostForget
 	Lease     Lease     // nil: no other process can take the database
 }
@@ -103,7 +106,8 @@ type dependencies struct {
 
 // newDependencies returns dependencies with the clock of the machine and an empty configuration.
 func newDependencies(store Store, placement Placement) *dependencies {
-	return &dependencies{Config: Config{Log: slog.Default()}, store: store, placement: placement,
+	return &dependencies{Config: Config{Log: slog.Default(), Silence: schedule.Silence}, store: store,
+		placement: placement,
 		presence: newPresence(), started: time.Now(), now: time.Now, newID: uuid.NewString, pause: pause, wait: wait}
 }
 

@@ -21,7 +21,7 @@ func (c *Conductor) AwaitReports(ctx context.Context) (reported <-chan struct{},
 		return nil, err
 	}
 	c.presence.recall(hosts)
-	c.presence.waitFor(recent(hosts, dead))
+	c.presence.waitFor(recent(hosts, dead, c.Silence))
 	return c.presence.gate, nil
 }
 
@@ -59,7 +59,7 @@ func (c *Conductor) openGateWithRetry(ctx context.Context) {
 }
 
 // recent lists the hosts whose last report is not much older than the newest one.
-func recent(hosts []schedule.Host, dead []string) (names []string) {
+func recent(hosts []schedule.Host, dead []string, silence time.Duration) (names []string) {
 	var newest time.Time
 	for _, h := range hosts {
 		if h.Seen.After(newest) {
@@ -67,7 +67,7 @@ func recent(hosts []schedule.Host, dead []string) (names []string) {
 		}
 	}
 	for _, h := range hosts {
-		if newest.Sub(h.Seen) < schedule.Silence && !slices.Contains(dead, h.Name) {
+		if newest.Sub(h.Seen) < silence && !slices.Contains(dead, h.Name) {
 			names = append(names, h.Name)
 		}
 	}

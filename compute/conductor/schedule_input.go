@@ -23,11 +23,11 @@ func (d *dependencies) scheduleInput(ctx context.Context, got placement.Candidat
 		return schedule.Input{}, err
 	}
 	for id, host := range hosts {
-		host.Seen = d.now().Add(-d.presence.sinceReport(host.Name)) // measured with the monotonic clock
+		host.Seen = d.now().Add(-d.presence.sinceReport(host.Name, d.Silence)) // measured with the monotonic clock
 		host.Load = load(got.Summaries[id])
 		hosts[id] = host
 	}
-	p := schedule.Input{Hosts: hosts, Now: d.now(), Silence: schedule.Silence}
+	p := schedule.Input{Hosts: hosts, Now: d.now(), Silence: d.Silence}
 	for _, candidate := range got.List {
 		p.Candidates = append(p.Candidates, schedule.Candidate{
 			Root: hostOf(got, candidate, hosts), Allocation: candidate.Allocation, Mappings: candidate.Mappings})

@@ -1,13 +1,15 @@
 package schedule
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
 )
 
 const (
-	// Silence is the maximum age of the last report of a host. Agents report at least once a minute.
+	// Silence is the maximum age of the last report of a host, unless [DEFAULT] service_down_time is set. Agents report
+	// at least once a minute.
 	Silence = 3 * time.Minute
 
 	// Reconnect is how long the admitted start of an agent has to reconnect before a start that continues its journal
@@ -29,13 +31,14 @@ type Sender struct {
 type Liveness struct {
 	Streams int           // open streams of assignments
 	Quiet   time.Duration // since the last report, the end of a stream, or the start of compute
+	Silence time.Duration // the value of Quiet from which on the start counts as silent; 0: the constant
 }
 
 // Admit returns why a start of an agent may not serve the host now, or an empty string if it may. wait is the time
 // after which a start that continues the journal of the admitted one may retry; it is 0 for any other start, and while
 // the admitted one is connected. Only one start may serve a host, because two would build every guest twice.
 func (h Host) Admit(from Sender, seen Liveness) (refusal string, wait time.Duration) {
-	silence := Silence
+	silence := cmp.Or(seen.Silence, Silence)
 	continues := h.Instance == from.Instance && (h.Start == "" || slices.Contains(from.Previous, h.Start))
 	switch {
 	case h.Instance == "" || h.Instance == from.Instance && h.Start == from.Start:
@@ -43,7 +46,7 @@ func (h Host) Admit(from Sender, seen Liveness) (refusal string, wait time.Durat
 	case continues && (h.Start == "" || h.ProcessSpace == from.ProcessSpace && h.ProcessSpace != ""):
 		return "", 0 // the journal's lock, or the one of the host's name, proves that the earlier process has ended
 	case continues:
-		silence = Reconnect
+		silence = min(silence, Reconnect)
 	}
 	who := "instance " + h.Instance
 	if h.Instance == from.Instance {

@@ -79,8 +79,8 @@ func Choose(p Input, requests []pci.Request, seed uint64) ([]Choice, []Refusal) 
 // remaining is what a host has free for any candidate.
 type remaining struct {
 	free   []Device
-	room   numa.Host
-	wasted int // free devices that no request can use
+	room   numa.Host // only for servers with cells
+	wasted int       // free devices that no request can use
 }
 
 // judge applies all filters to a candidate and returns the first refusal; its Reason is empty if all filters accept.
@@ -114,7 +114,9 @@ func (p Input) judge(c Candidate, requests []pci.Request, left map[provider.ID]*
 // remaining returns what the host has free.
 func (p Input) remaining(h Host, requests []pci.Request) *remaining {
 	out := &remaining{free: h.Free()}
-	out.room = h.Room(out.free, p.Pack)
+	if len(p.Cells) > 0 {
+		out.room = h.Room(out.free, p.Pack)
+	}
 	anywhere := slotsOf(requests, nil)
 	for i := range anywhere {
 		anywhere[i].provider = ""

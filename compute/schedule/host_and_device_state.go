@@ -29,6 +29,8 @@ type Host struct {
 
 	Guests []Guest // the servers placed on the host; not part of a report
 	Load   float64 // usage from 0 to 1: the largest used share of a class of the root provider; not part of a report
+
+	free []Device // what Free returns; nil: not known yet
 }
 
 // State is the state of a device, as the agent reports it.

@@ -17,8 +17,11 @@ type slot struct {
 }
 
 // Free lists the free devices of the host: those that the agent reports as available, without those that guests have or
-// will get and that the report does not contain yet.
+// will get and that the report does not contain yet. Callers must not change the list.
 func (h Host) Free() []Device {
+	if h.free != nil {
+		return h.free
+	}
 	free := make([]Device, 0, len(h.Devices))
 	for _, d := range h.Devices {
 		if d.State == Available && !d.Spent {
@@ -44,6 +47,13 @@ func (h Host) Free() []Device {
 		}
 	}
 	return free
+}
+
+// WithFree returns the host with its free devices, so that Free takes no time. Afterwards callers must not change its
+// devices and guests.
+func (h Host) WithFree() Host {
+	h.free = h.Free()
+	return h
 }
 
 // removeTaken returns the devices without the taken ones, the PFs of taken VFs and the VFs of taken PFs.

@@ -79,7 +79,8 @@ type Conductor interface {
 	Admit(ctx context.Context, host string, from schedule.Sender) error
 	Connected(host string, from schedule.Sender) (closed func())
 	Report(ctx context.Context, h schedule.Host, from schedule.Sender) error
-	SinceReport(host string) time.Duration
+	IsSilent(host string) bool
+	SilentAfter() time.Duration
 	LastSign(host string) (connected bool, quiet time.Duration)
 	Guest(ctx context.Context, id, start string, report lifecycle.Report) error
 	Act(ctx context.Context, id string, action lifecycle.ActionRequested) (lifecycle.Server, error)

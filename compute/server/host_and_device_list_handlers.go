@@ -99,7 +99,8 @@ func (s *server) listHosts(c *call) error {
 		}
 		connected, quiet := s.Conductor.LastSign(h.Name)
 		reports = append(reports, host.Report{Host: h.Name, Connected: connected, Quiet: quiet.Seconds(),
-			Instance: h.Instance, Provider: string(h.Provider), Devices: describeDevices(h, cleans),
+			SilentAfter: s.Conductor.SilentAfter().Seconds(),
+			Instance:    h.Instance, Provider: string(h.Provider), Devices: describeDevices(h, cleans),
 			Conditions: conditions, InPlace: h.InPlacement, Seen: h.Seen, Cells: host.WriteCells(h.Cells),
 			Counted: h.Counted, CPURatio: h.Limits.CPU, MemRatio: h.Limits.Memory, Dead: down,
 			Disabled: off, DisabledReason: reason, Account: accounts[h.Name],

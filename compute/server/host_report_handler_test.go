@@ -51,7 +51,7 @@ func TestReportIsStoredAndReplacedAsAWhole(t *testing.T) {
 		if got[i].Quiet <= 0 || got[i].Quiet > 60 || got[i].Connected {
 			t.Errorf("%+v", got[i])
 		}
-		got[i].Quiet = 0
+		got[i].Quiet, got[i].SilentAfter = 0, 0
 	}
 	if err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("\n got %+v\nwant %+v (%v)", got, want, err)

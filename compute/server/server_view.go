@@ -14,9 +14,6 @@ import (
 	"github.com/openberth/berth/fault"
 )
 
-// silence is the age of its last report from which on a host is shown as DOWN. An agent reports at least once a minute.
-const silence = 3 * time.Minute
-
 // hostStates returns UP or DOWN for each host of these servers that has reported; nil if the caller may not see it.
 func (s *server) hostStates(ctx context.Context, c *call, shown ...lifecycle.Server) (map[string]string, error) {
 	if !c.version.Has(compute.HostStatus) || !c.Who.IsAdmin() {
@@ -36,7 +33,7 @@ func (s *server) hostStates(ctx context.Context, c *call, shown ...lifecycle.Ser
 		case fault.Is(err, fault.NotFound):
 		case err != nil:
 			return nil, err
-		case slices.Contains(dead, name) || s.Conductor.SinceReport(name) > silence:
+		case slices.Contains(dead, name) || s.Conductor.IsSilent(name):
 			states[name] = "DOWN"
 		default:
 			states[name] = "UP"

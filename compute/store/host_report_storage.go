@@ -165,7 +165,7 @@ func (s *Store) Reports(ctx context.Context, roots []provider.ID) (map[provider.
 				return err
 			}
 			for _, h := range hosts {
-				read[h.Provider] = h
+				read[h.Provider] = h.WithFree()
 			}
 		}
 		return nil

@@ -117,6 +117,10 @@ func services(contracts []string) []Row {
 		{Package: "agent/hypervisor", Kind: Adapter, Imports: with(domain, "agent/device")},
 		{Package: "agent/hypervisor/hypervisortest", Kind: TestSupport, Imports: with(domain, "agent/device",
 			"agent/hypervisor")},
+		{Package: "agent/hypervisor/libvirt/domainxml", Kind: Pure, Imports: with(domain, "agent/device",
+			"agent/hypervisor")},
+		{Package: "agent/hypervisor/libvirt/rpc", Kind: Adapter, Imports: []string{"fault"},
+			Outside: []string{"github.com/google/uuid"}},
 		{Package: "agent/hypervisor/fake", Kind: Adapter, Imports: with(domain, "agent/device", "agent/hypervisor")},
 		// The types of the journal, the drivers and the contracts are the machine's events and effects.
 		{Package: "agent/reconcile", Kind: Pure, Imports: with(domain, "backoff", "agent/device", "agent/survey",
@@ -183,6 +187,7 @@ func testSupport() []Row {
 			"internal/testenv"}},
 		{Package: "internal/coexist", Kind: TestSupport, Imports: []string{"…"}, Outside: []string{"github.com/google/uuid"}},
 		{Package: "internal/testcert", Kind: TestSupport},
+		{Package: "internal/libvirtd", Kind: TestSupport, Imports: []string{"internal/testenv"}},
 		{Package: "internal/testenv", Kind: TestSupport},
 		{Package: "internal/testsummary", Kind: TestSupport, Imports: []string{"internal/testenv"}},
 		{Package: "internal/sim", Kind: TestSupport, Imports: []string{"…"}},

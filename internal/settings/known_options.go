@@ -11,26 +11,24 @@ import (
 
 // Known lists every option that Berth reads.
 func Known() []config.Name {
-	return append(slices.Concat(knownPlacement(), knownHost(), knownImages(), knownAccounts(), knownTLS(), knownNetwork()),
-		[]config.Name{
-			{Group: "DEFAULT", Option: "debug"}, {Group: "DEFAULT", Option: "log_file"}, {Group: "DEFAULT", Option: "log_dir"},
-			{Group: "DEFAULT", Option: "host"},
-			{Group: "api", Option: "auth_strategy"},
-			{Group: "pci", Option: "device_spec"}, {Group: "pci", Option: "alias"},
-			{Group: "pci", Option: "report_in_placement"},
-			{Group: "pci", Option: "passthrough_whitelist"}, {Group: "DEFAULT", Option: "pci_passthrough_whitelist"},
-			{Group: "DEFAULT", Option: "pci_alias"},
-			{Group: "filter_scheduler", Option: "pci_in_placement"}, {Group: "DEFAULT", Option: "allow_resize_to_same_host"},
-			{Group: "placement_database", Option: "connection"}, {Group: "database", Option: "connection"},
-			{Group: "network_database", Option: "connection"},
-			{Group: "oslo_concurrency", Option: "lock_path"},
-			{Group: "berth", Option: "sysfs"}, {Group: "berth", Option: "rescan_interval"},
-			{Group: "berth", Option: "max_connections"},
-			{Group: "berth", Option: "max_connections_per_address"}, {Group: "berth", Option: "request_timeout"},
-			{Group: "berth", Option: "otlp_endpoint"}, {Group: "berth", Option: "fake_vcpus"},
-			{Group: "berth", Option: "fake_memory_mb"},
-			{Group: "berth", Option: "fake_disk_gb"},
-		}...)
+	groups := slices.Concat(knownPlacement(), knownHost(), knownImages(), knownAccounts(), knownTLS(), knownNetwork())
+	return append(groups, []config.Name{
+		{Group: "DEFAULT", Option: "debug"}, {Group: "DEFAULT", Option: "log_file"}, {Group: "DEFAULT", Option: "log_dir"},
+		{Group: "DEFAULT", Option: "host"}, {Group: "DEFAULT", Option: "service_down_time"},
+		{Group: "api", Option: "auth_strategy"},
+		{Group: "pci", Option: "device_spec"}, {Group: "pci", Option: "alias"}, {Group: "pci", Option: "report_in_placement"},
+		{Group: "pci", Option: "passthrough_whitelist"}, {Group: "DEFAULT", Option: "pci_passthrough_whitelist"},
+		{Group: "DEFAULT", Option: "pci_alias"},
+		{Group: "filter_scheduler", Option: "pci_in_placement"}, {Group: "DEFAULT", Option: "allow_resize_to_same_host"},
+		{Group: "placement_database", Option: "connection"}, {Group: "database", Option: "connection"},
+		{Group: "oslo_concurrency", Option: "lock_path"},
+		{Group: "berth", Option: "sysfs"}, {Group: "berth", Option: "rescan_interval"},
+		{Group: "berth", Option: "max_connections"},
+		{Group: "berth", Option: "max_connections_per_address"}, {Group: "berth", Option: "request_timeout"},
+		{Group: "berth", Option: "otlp_endpoint"}, {Group: "berth", Option: "fake_vcpus"},
+		{Group: "berth", Option: "fake_memory_mb"},
+		{Group: "berth", Option: "fake_disk_gb"},
+	}...)
 }
 
 const unknownOption = "Berth does not know this option and ignores it"

@@ -41,7 +41,8 @@ var quotaOptions = map[string]int{"network": 100, "subnet": 100, "port": 500}
 
 // knownNetwork lists the options of NetworkSettings.
 func knownNetwork() []config.Name {
-	names := []config.Name{{Group: "ml2", Option: "tenant_network_types"},
+	names := []config.Name{{Group: "network_database", Option: "connection"},
+		{Group: "ml2", Option: "tenant_network_types"},
 		{Group: "ml2_type_flat", Option: "flat_networks"},
 		{Group: "ml2_type_vlan", Option: "network_vlan_ranges"}, {Group: "DEFAULT", Option: "global_physnet_mtu"}}
 	for _, name := range tunnelRanges {

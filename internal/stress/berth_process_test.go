@@ -47,7 +47,7 @@ func TestMain(m *testing.M) {
 		log.Fatal(err)
 	}
 	program = filepath.Join(dir, "berth")
-	out, err := exec.Command("go", "build", "-race", "-o", program,
+	out, err := exec.Command("go", "build", "-race", "-gcflags=modernc.org/sqlite/lib=-race=false", "-o", program,
 		"github.com/openberth/berth/cmd/berth").CombinedOutput()
 	if err != nil {
 		log.Fatalf("go build -race ./cmd/berth: %v\n%s", err, out)

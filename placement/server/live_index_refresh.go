@@ -183,19 +183,43 @@ func (l *liveIndex) replace(ctx context.Context, s *index.Snapshot, roots []prov
 	if len(roots) == 0 {
 		return s, nil
 	}
-	rows, err := l.store.TreeRows(ctx, roots...)
+	rows, err := l.readTrees(ctx, s, roots)
 	if err != nil {
 		return nil, err
 	}
-	trees := make(map[provider.ID][]index.Row, len(roots))
-	for _, row := range indexRows(rows) {
-		trees[row.Root] = append(trees[row.Root], row)
-	}
-	for _, root := range roots {
-		s = s.Replace(root, trees[root])
+	for root, tree := range rows {
+		s = s.Replace(root, tree)
 	}
 	l.reads.Add(1)
 	return s, nil
+}
+
+// readTrees reads these trees, and those in which the snapshot has providers that are in one of these trees now, all in
+// one transaction. A provider may have moved after the caller determined the roots; without its former tree, the index
+// would have it twice. A tree that no longer exists has no rows.
+func (l *liveIndex) readTrees(ctx context.Context, s *index.Snapshot, roots []provider.ID) (
+	trees map[provider.ID][]index.Row, err error) {
+	for {
+		rows, err := l.store.TreeRows(ctx, roots...)
+		if err != nil {
+			return nil, err
+		}
+		trees = make(map[provider.ID][]index.Row, len(roots))
+		for _, root := range roots {
+			trees[root] = nil
+		}
+		for _, row := range indexRows(rows) {
+			trees[row.Root] = append(trees[row.Root], row)
+			former := s.RootOf(row.ID)
+			if _, read := trees[former]; !read && former != "" {
+				trees[former] = nil
+			}
+		}
+		if len(trees) == len(roots) {
+			return trees, nil
+		}
+		roots = slices.Sorted(maps.Keys(trees))
+	}
 }
 
 // readUsage returns a snapshot with the current usage of the providers in b.used, except those whose trees are in

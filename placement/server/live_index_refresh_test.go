@@ -17,6 +17,7 @@ import (
 	"github.com/openberth/berth/api/identity"
 	api "github.com/openberth/berth/api/placement"
 	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/internal/databases"
 	"github.com/openberth/berth/placement/index"
 	"github.com/openberth/berth/provider"
 	"github.com/openberth/berth/resource"
@@ -54,6 +55,13 @@ func compareIndex(t *testing.T, w *world) {
 	snapshot := w.server.index.current()
 	if n := snapshot.Providers(); n != len(rows) {
 		t.Errorf("the index has %d providers, the database %d", n, len(rows))
+	}
+	nodes := 0
+	for tree := range snapshot.Trees() {
+		nodes += len(tree.Nodes)
+	}
+	if nodes != len(rows) {
+		t.Errorf("the trees of the index have %d providers, the database %d", nodes, len(rows))
 	}
 	for _, row := range rows {
 		got, ok := snapshot.Row(row.ID)
@@ -269,4 +277,23 @@ func TestFailedRefreshIsRepeated(t *testing.T) {
 		t.Error("a refresh is still pending")
 	}
 	compareIndex(t, w)
+}
+
+// A refresh of one tree also reads the former tree of a provider that has moved there meanwhile.
+func TestRefreshReadsTheFormerTree(t *testing.T) {
+	for _, moved := range []string{"root", "child"} {
+		t.Run(moved, func(t *testing.T) {
+			url := databases.SQLite(t)
+			w, other := newWorldOn(t, url), newWorldOn(t, url)
+			to, _ := createHost(t, w.client(), "to", 4, 4)
+			root, child := createHost(t, w.client(), "from", 4, 4)
+			id := map[string]provider.ID{"root": root, "child": child}[moved]
+			other.want(http.StatusOK, "PUT", "/resource_providers/"+string(id),
+				fmt.Sprintf(`{"name": "moved", "parent_provider_uuid": %q}`, to))
+			if err := w.server.index.refresh(t.Context(), to); err != nil {
+				t.Fatal(err)
+			}
+			compareIndex(t, w)
+		})
+	}
 }

@@ -1,0 +1,198 @@
+package domainxml
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/openberth/berth/agent/hypervisor"
+	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/pci"
+)
+
+// Host is what the driver knows about the host and its configuration.
+type Host struct {
+	KVM      bool   // the host can accelerate guests
+	Arch     string // such as x86_64
+	Machine  string // machine type, such as q35
+	CPUModel string // [libvirt] cpu_models; empty: that of the host with KVM, otherwise the best that QEMU emulates
+}
+
+// Files are the files of a guest on the host.
+type Files struct {
+	Disk        string // qcow2; empty: none
+	ConfigDrive string // ISO 9660; empty: none
+	ConsoleLog  string
+	Kernel      string // boots this instead of the disk; empty: the disk
+	Initrd      string
+	Cmdline     string
+}
+
+// Make returns the domain of a guest. It returns fault.Invalid for a device that is not a PCI device, and for a text
+// that XML cannot represent.
+func Make(host Host, g hypervisor.Guest, files Files) (Domain, error) {
+	for _, text := range []string{g.ID, g.Server, host.CPUModel, files.Disk, files.ConfigDrive, files.ConsoleLog,
+		files.Kernel, files.Initrd, files.Cmdline} {
+		if !isXML(text) {
+			return Domain{}, fault.New(fault.Invalid, "domainxml.Make", "%q contains a character that XML does not allow; "+
+				"remove it", text)
+		}
+	}
+	d := Domain{
+		Type: virtType(host), Name: domainName(g.ID), UUID: g.ID, Metadata: metadata(g),
+		Memory: Memory{Unit: "MiB", Value: g.MemoryMB}, VCPU: VCPU{Placement: "static", Count: g.VCPUs},
+		OS: OS{Type: OSType{Arch: host.Arch, Machine: host.Machine, Value: "hvm"}, Kernel: files.Kernel,
+			Initrd: files.Initrd, Cmdline: files.Cmdline, BIOS: &BIOS{UseSerial: "yes"}},
+		CPU: CPU{Mode: "maximum"}, Clock: Clock{Offset: "utc"},
+		OnPowerOff: "destroy", OnReboot: "restart", OnCrash: "destroy",
+	}
+	switch {
+	case host.CPUModel != "":
+		d.CPU.Mode, d.CPU.Model = "custom", &Model{Fallback: "forbid", Name: host.CPUModel}
+	case host.KVM:
+		d.CPU.Mode = "host-model"
+	}
+	addCells(&d, g.Cells)
+	d.Devices = devices(files)
+	for _, one := range g.Devices {
+		dev, err := hostDev(one)
+		if err != nil {
+			return Domain{}, err
+		}
+		d.Devices.HostDevs = append(d.Devices.HostDevs, dev)
+	}
+	return d, nil
+}
+
+// isXML reports whether XML can represent a text unchanged.
+func isXML(text string) bool {
+	return utf8.ValidString(text) && !strings.ContainsFunc(text, func(r rune) bool {
+		return r < ' ' && r != '\t' && r != '\n' && r != '\r' || r == 0xfffe || r == 0xffff || r == utf8.RuneError
+	})
+}
+
+func virtType(host Host) string {
+	if host.KVM {
+		return "kvm"
+	}
+	return "qemu"
+}
+
+// domainName returns the name of a guest's domain. It contains only the id: a name that users choose may be taken, and
+// may contain what libvirt refuses.
+func domainName(id string) string { return "berth-" + id }
+
+func metadata(g hypervisor.Guest) Metadata {
+	m := Metadata{Guest{ID: g.ID, Server: g.Server, Build: g.Build, DiskGB: g.DiskGB}}
+	for _, d := range g.Devices {
+		m.Guest.Devices = append(m.Guest.Devices, Device{ID: d.ID.String(), Request: d.Request,
+			Provider: string(d.Provider), Unmanaged: d.Unmanaged})
+	}
+	return m
+}
+
+// devices returns the devices that every guest has.
+func devices(files Files) Devices {
+	console := Character{Type: "pty", Target: CharacterTarget{Type: "serial"}}
+	serial := Character{Type: "pty"}
+	if files.ConsoleLog != "" {
+		serial.Log = &Log{File: files.ConsoleLog, Append: "on"}
+	}
+	d := Devices{Serials: []Character{serial}, Consoles: []Character{console},
+		RNG:     &RNG{Model: "virtio", Backend: Backend{Model: "random", Path: "/dev/urandom"}},
+		Balloon: &Balloon{Model: "none"}}
+	if files.Disk != "" {
+		d.Disks = append(d.Disks, Disk{Type: "file", Device: "disk",
+			Driver: Driver{Name: "qemu", Type: "qcow2", Cache: "none"}, Source: File{files.Disk},
+			Target: Target{Dev: "vda", Bus: "virtio"}, Boot: &Boot{Order: 1}})
+	}
+	if files.ConfigDrive != "" {
+		d.Disks = append(d.Disks, Disk{Type: "file", Device: "cdrom", Driver: Driver{Name: "qemu", Type: "raw"},
+			Source: File{files.ConfigDrive}, Target: Target{Dev: "sda", Bus: "sata"}, ReadOnly: &Empty{}})
+	}
+	return d
+}
+
+// hostDev returns the element of a PCI device.
+func hostDev(d hypervisor.Device) (HostDev, error) {
+	at, err := pci.ParseAddress(d.ID.String())
+	if err != nil {
+		return HostDev{}, fault.New(fault.Invalid, "domainxml.Make", "device %s is not a PCI device: %w", d.ID, err)
+	}
+	return HostDev{Mode: "subsystem", Type: "pci", Managed: yesNo(!d.Unmanaged),
+		Source: HostDevSource{address(at)}}, nil
+}
+
+func address(at pci.Address) PCIAddress {
+	return PCIAddress{Domain: fmt.Sprintf("0x%04x", at.Domain), Bus: fmt.Sprintf("0x%02x", at.Bus),
+		Slot: fmt.Sprintf("0x%02x", at.Slot), Function: fmt.Sprintf("0x%x", at.Func)}
+}
+
+func yesNo(b bool) string {
+	if b {
+		return "yes"
+	}
+	return "no"
+}
+
+// addCells adds the NUMA cells of a guest, the memory and huge pages of each on its node of the host, and the pinned
+// CPUs.
+func addCells(d *Domain, cells []hypervisor.GuestCell) {
+	if len(cells) == 0 {
+		return
+	}
+	var tune CPUTune
+	nodes := map[int]bool{}
+	numa := &NUMATune{}
+	d.CPU.NUMA = &NUMA{}
+	var pages []Page
+	var emulator []int
+	for i, c := range cells {
+		d.CPU.NUMA.Cells = append(d.CPU.NUMA.Cells, Cell{ID: i, CPUs: numbers(c.VCPUs), Memory: c.MemoryMB, Unit: "MiB"})
+		numa.Cells = append(numa.Cells, MemoryNode{Cell: i, Mode: "strict", NodeSet: strconv.Itoa(c.Node)})
+		nodes[c.Node] = true
+		if c.PageKB > 0 {
+			pages = append(pages, Page{Size: c.PageKB, Unit: "KiB", NodeSet: strconv.Itoa(i)})
+		}
+		for vcpu, thread := range c.CPUs {
+			tune.Pins = append(tune.Pins, VCPUPin{VCPU: vcpu, CPUSet: strconv.Itoa(thread)})
+		}
+		emulator = append(emulator, c.Emulator...)
+	}
+	numa.Memory = MemoryNodes{Mode: "strict", NodeSet: numbers(slices.Collect(maps.Keys(nodes)))}
+	d.NUMATune = numa
+	if len(pages) > 0 {
+		d.MemoryBacking = &MemoryBacking{HugePages: &HugePages{Pages: pages}}
+	}
+	slices.SortFunc(tune.Pins, func(a, b VCPUPin) int { return cmp.Compare(a.VCPU, b.VCPU) })
+	if len(emulator) > 0 {
+		tune.Emulator = &EmulatorPin{CPUSet: numbers(emulator)}
+	}
+	if len(tune.Pins) > 0 || tune.Emulator != nil {
+		d.CPUTune = &tune
+	}
+}
+
+// numbers writes numbers as libvirt does: sorted, with ranges, such as 0-2,5.
+func numbers(list []int) string {
+	sorted := slices.Clone(list)
+	slices.Sort(sorted)
+	sorted = slices.Compact(sorted)
+	var texts []string
+	for i := 0; i < len(sorted); {
+		end := i
+		for end+1 < len(sorted) && sorted[end+1] == sorted[end]+1 {
+			end++
+		}
+		text := strconv.Itoa(sorted[i])
+		if end > i {
+			text += "-" + strconv.Itoa(sorted[end])
+		}
+		texts, i = append(texts, text), end+1
+	}
+	return strings.Join(texts, ",")
+}

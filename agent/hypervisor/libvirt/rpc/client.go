@@ -1,0 +1,199 @@
+package rpc
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"sync"
+
+	"github.com/openberth/berth/fault"
+)
+
+// Client is one connection to libvirt's daemon. Its methods may be called concurrently. After the connection has ended
+// all calls return fault.Unavailable; the caller dials again.
+type Client struct {
+	conn    net.Conn
+	writing sync.Mutex
+	events  chan Event // closed when the connection has ended
+
+	mu      sync.Mutex
+	serial  uint32
+	calls   map[uint32]chan reply // by serial
+	streams map[uint32]*Stream    // by the serial of the call that opened the stream
+	ended   error                 // why the connection ended; nil while it is open
+}
+
+// reply is the answer to a call.
+type reply struct {
+	payload []byte
+	err     error
+}
+
+// maxEvents is how many events wait for a receiver. When more arrive, the oldest are dropped; a receiver that may have
+// missed some lists the domains again.
+const maxEvents = 256
+
+// Close ends the connection and all calls.
+func (c *Client) Close() error {
+	c.end(net.ErrClosed)
+	return nil
+}
+
+// Events returns the events of the domains. It is closed when the connection has ended.
+func (c *Client) Events() <-chan Event { return c.events }
+
+// end ends the connection for a reason. Only the first reason counts.
+func (c *Client) end(why error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.ended != nil {
+		return
+	}
+	c.ended = fault.New(fault.Unavailable, "libvirt", "the connection to libvirt has ended: %w; it is opened again", why)
+	c.conn.Close()
+	for serial, call := range c.calls {
+		call <- reply{err: c.ended}
+		delete(c.calls, serial)
+	}
+	for serial, stream := range c.streams {
+		stream.end(c.ended)
+		delete(c.streams, serial)
+	}
+}
+
+// read distributes messages until the connection ends.
+func (c *Client) read() {
+	defer close(c.events)
+	in := bufio.NewReader(c.conn)
+	for {
+		h, payload, err := readMessage(in)
+		if err == nil && (h.program != program || h.version != version) {
+			err = fmt.Errorf("a message belongs to program %#x version %d", h.program, h.version)
+		}
+		if err == nil {
+			err = c.distribute(h, payload)
+		}
+		if err != nil {
+			c.end(err)
+			return
+		}
+	}
+}
+
+// distribute passes a message to the call, the stream or the receiver of events that it is for.
+func (c *Client) distribute(h header, payload []byte) error {
+	switch h.kind {
+	case kindReply:
+		answer := reply{payload: payload}
+		if h.status == statusError {
+			answer = reply{err: decodeError(payload)}
+		}
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if call := c.calls[h.serial]; call != nil { // otherwise its caller has stopped waiting
+			call <- answer
+			delete(c.calls, h.serial)
+		}
+	case kindMessage:
+		event, known, err := decodeEvent(h.procedure, payload)
+		if err != nil || !known {
+			return err
+		}
+		c.deliver(event)
+	case kindStream:
+		c.receive(h, payload)
+	}
+	return nil
+}
+
+// deliver puts an event into the queue. It does not wait: a slow receiver must not block replies.
+func (c *Client) deliver(e Event) {
+	for {
+		select {
+		case c.events <- e:
+			return
+		default:
+		}
+		select {
+		case <-c.events:
+		default:
+		}
+	}
+}
+
+// receive passes data to a stream, or ends it.
+func (c *Client) receive(h header, payload []byte) {
+	c.mu.Lock()
+	stream := c.streams[h.serial]
+	c.mu.Unlock()
+	switch {
+	case stream == nil: // it was closed here
+		return
+	case h.status == statusError:
+		stream.end(decodeError(payload))
+	case h.status == statusOK || len(payload) == 0:
+		stream.end(io.EOF)
+	case stream.receive(payload):
+		return
+	}
+	c.forgetStream(h.serial)
+}
+
+func (c *Client) forgetStream(serial uint32) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.streams, serial)
+}
+
+// call sends a call and waits for its reply. When ctx ends, it returns fault.Unavailable; the daemon may have done what
+// was requested. If stream is not nil, it receives the data that follows the reply.
+func (c *Client) call(ctx context.Context, p Procedure, arguments encoder, stream *Stream) (*decoder, error) {
+	op := "libvirt." + p.String()
+	answer := make(chan reply, 1)
+	serial, err := c.register(answer, stream)
+	if err != nil {
+		return nil, fault.Wrap("", op, err)
+	}
+	if err := c.send(header{procedure: p, kind: kindCall, serial: serial}, arguments.data); err != nil {
+		c.end(err)
+	}
+	var got reply
+	select {
+	case got = <-answer:
+	case <-ctx.Done():
+		got.err = fault.New(fault.Unavailable, op, "libvirt has not answered in time: %w", context.Cause(ctx))
+	}
+	if got.err != nil {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		delete(c.calls, serial)
+		delete(c.streams, serial)
+		return nil, fault.Wrap("", op, got.err)
+	}
+	return &decoder{data: got.payload}, nil
+}
+
+// register adds a call, and returns its serial.
+func (c *Client) register(answer chan reply, stream *Stream) (serial uint32, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.ended != nil {
+		return 0, c.ended
+	}
+	c.serial++
+	c.calls[c.serial] = answer
+	if stream != nil {
+		stream.serial = c.serial
+		c.streams[c.serial] = stream
+	}
+	return c.serial, nil
+}
+
+// send writes a message.
+func (c *Client) send(h header, payload []byte) error {
+	c.writing.Lock()
+	defer c.writing.Unlock()
+	return writeMessage(c.conn, h, payload)
+}

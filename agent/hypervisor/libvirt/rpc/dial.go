@@ -1,0 +1,61 @@
+package rpc
+
+import (
+	"context"
+	"errors"
+	"net"
+
+	"github.com/openberth/berth/fault"
+)
+
+// Dial connects to the daemon's socket, such as /run/libvirt/libvirt-sock, and opens a hypervisor, such as
+// qemu:///system.
+func Dial(ctx context.Context, socket, uri string) (*Client, error) {
+	const op = "libvirt.Dial"
+	var dialer net.Dialer
+	conn, err := dialer.DialContext(ctx, "unix", socket)
+	if err != nil {
+		return nil, fault.New(fault.Unavailable, op, "libvirt cannot be reached at %s: %w; start libvirtd", socket, err)
+	}
+	c := &Client{conn: conn, events: make(chan Event, maxEvents), calls: map[uint32]chan reply{},
+		streams: map[uint32]*Stream{}}
+	go c.read()
+	if err := c.open(ctx, uri); err != nil {
+		return nil, errors.Join(fault.Wrap("", op, err), c.Close())
+	}
+	return c, nil
+}
+
+// The authentication that a daemon requires of this connection (remote_auth_type).
+const authPolkitType = 2
+
+// open authenticates, opens a hypervisor and registers for events.
+func (c *Client) open(ctx context.Context, uri string) error {
+	d, err := c.call(ctx, authList, encoder{}, nil)
+	if err != nil {
+		return err
+	}
+	var types []int
+	for range d.count(4) {
+		types = append(types, d.number())
+	}
+	if len(types) > 0 && types[0] == authPolkitType {
+		if d, err = c.call(ctx, authPolkit, encoder{}, nil); err != nil {
+			return err
+		}
+		d.number()
+	} else if len(types) > 0 && types[0] != 0 {
+		return fault.New(fault.Forbidden, "", "libvirt requires SASL on this socket; use the local socket of the daemon")
+	}
+	var open encoder
+	open.optionalText(uri)
+	open.word(0)
+	if _, err := c.call(ctx, connectOpen, open, nil); err != nil {
+		return err
+	}
+	var register encoder
+	register.word(0) // VIR_DOMAIN_EVENT_ID_LIFECYCLE
+	register.word(0) // of all domains
+	_, err = c.call(ctx, registerDomainEvent, register, nil)
+	return err
+}

@@ -1,0 +1,199 @@
+package rpc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/google/uuid"
+
+	"github.com/openberth/berth/fault"
+)
+
+// State is the state of a domain (virDomainState).
+type State int
+
+// The states that the driver distinguishes.
+const (
+	Running  State = 1
+	Paused   State = 3
+	Shutdown State = 4 // it is being shut down
+	Shutoff  State = 5
+	Crashed  State = 6
+)
+
+// LibVersion returns the version of libvirt, such as "9.0.0".
+func (c *Client) LibVersion(ctx context.Context) (string, error) {
+	d, err := c.call(ctx, connectGetLibVersion, encoder{}, nil)
+	if err != nil {
+		return "", err
+	}
+	v := d.long()
+	return fmt.Sprintf("%d.%d.%d", v/1_000_000, v/1000%1000, v%1000), d.err()
+}
+
+// Node is the hardware of the host.
+type Node struct {
+	MemoryKB uint64
+	CPUs     int // threads
+}
+
+// Node returns the hardware of the host.
+func (c *Client) Node(ctx context.Context) (n Node, err error) {
+	d, err := c.call(ctx, nodeGetInfo, encoder{}, nil)
+	if err != nil {
+		return n, err
+	}
+	d.take(32 * 4) // the CPU model: one word for each character
+	n = Node{MemoryKB: d.long(), CPUs: d.number()}
+	return n, d.err()
+}
+
+// textOf makes a call that returns a text.
+func (c *Client) textOf(ctx context.Context, p Procedure, arguments encoder) (string, error) {
+	d, err := c.call(ctx, p, arguments, nil)
+	if err != nil {
+		return "", err
+	}
+	text := d.text()
+	return text, d.err()
+}
+
+// Capabilities returns the capabilities of the host in XML.
+func (c *Client) Capabilities(ctx context.Context) (string, error) {
+	return c.textOf(ctx, connectGetCapabilities, encoder{})
+}
+
+// DomainCapabilities returns what domains of a machine type and virtualisation (kvm, qemu) can have, in XML. It returns
+// an error if the host does not support them.
+func (c *Client) DomainCapabilities(ctx context.Context, arch, machine, virtType string) (string, error) {
+	var e encoder
+	for _, text := range []string{"", arch, machine, virtType} {
+		e.optionalText(text)
+	}
+	e.word(0)
+	return c.textOf(ctx, getDomainCapabilities, e)
+}
+
+// Domains lists all domains, running or not.
+func (c *Client) Domains(ctx context.Context) (list []Domain, err error) {
+	var e encoder
+	e.word(1) // with results
+	e.word(0) // all
+	d, err := c.call(ctx, connectListAllDomains, e, nil)
+	if err != nil {
+		return nil, err
+	}
+	for range d.count(24) {
+		list = append(list, d.domain())
+	}
+	return list, d.err()
+}
+
+// Lookup returns a domain by UUID, or fault.NotFound.
+func (c *Client) Lookup(ctx context.Context, id uuid.UUID) (Domain, error) {
+	var e encoder
+	e.fixed(id[:])
+	return c.domainOf(ctx, domainLookupByUUID, e)
+}
+
+// domainOf makes a call that returns a domain.
+func (c *Client) domainOf(ctx context.Context, p Procedure, arguments encoder) (Domain, error) {
+	d, err := c.call(ctx, p, arguments, nil)
+	if err != nil {
+		return Domain{}, notFound(p, err)
+	}
+	out := d.domain()
+	return out, d.err()
+}
+
+// notFound gives the error that there is no such domain its kind.
+func notFound(p Procedure, err error) error {
+	if known, ok := errors.AsType[*Error](err); ok && known.Code == ErrNoDomain {
+		return fault.Wrap(fault.NotFound, "libvirt."+p.String(), err)
+	}
+	return err
+}
+
+// validateXML makes libvirt check XML against its schema (VIR_DOMAIN_DEFINE_VALIDATE).
+const validateXML = 1
+
+// Define creates or replaces the persistent definition of a domain.
+func (c *Client) Define(ctx context.Context, xml string) (Domain, error) {
+	var e encoder
+	e.text(xml)
+	e.word(validateXML)
+	return c.domainOf(ctx, domainDefineXMLFlags, e)
+}
+
+// XML returns the definition of a domain: as it runs, or the persistent one.
+func (c *Client) XML(ctx context.Context, of Domain, persistent bool) (string, error) {
+	const inactive = 2 // VIR_DOMAIN_XML_INACTIVE
+	var e encoder
+	e.domain(of)
+	e.word(map[bool]uint32{true: inactive}[persistent])
+	text, err := c.textOf(ctx, domainGetXMLDesc, e)
+	return text, notFound(domainGetXMLDesc, err)
+}
+
+// State returns the state of a domain and its reason.
+func (c *Client) State(ctx context.Context, of Domain) (State, int, error) {
+	var e encoder
+	e.domain(of)
+	e.word(0)
+	d, err := c.call(ctx, domainGetState, e, nil)
+	if err != nil {
+		return 0, 0, notFound(domainGetState, err)
+	}
+	state, reason := State(d.number()), d.number()
+	return state, reason, d.err()
+}
+
+// Start starts a defined domain.
+func (c *Client) Start(ctx context.Context, of Domain) (Domain, error) {
+	var e encoder
+	e.domain(of)
+	e.word(0)
+	return c.domainOf(ctx, domainCreateWithFlags, e)
+}
+
+// Shutdown asks the guest's operating system to shut down.
+func (c *Client) Shutdown(ctx context.Context, of Domain) error {
+	var e encoder
+	e.domain(of)
+	_, err := c.call(ctx, domainShutdown, e, nil)
+	return notFound(domainShutdown, err)
+}
+
+// Destroy ends a running domain at once.
+func (c *Client) Destroy(ctx context.Context, of Domain) error {
+	return c.withFlags(ctx, domainDestroyFlags, of, 0)
+}
+
+// Undefine removes the persistent definition of a domain, with its saved state, snapshots' metadata and NVRAM.
+func (c *Client) Undefine(ctx context.Context, of Domain) error {
+	const managedSave, snapshots, nvram = 1, 2, 4
+	return c.withFlags(ctx, domainUndefineFlags, of, managedSave|snapshots|nvram)
+}
+
+// withFlags makes a call with a domain and flags that returns nothing.
+func (c *Client) withFlags(ctx context.Context, p Procedure, of Domain, flags uint32) error {
+	var e encoder
+	e.domain(of)
+	e.word(flags)
+	_, err := c.call(ctx, p, e, nil)
+	return notFound(p, err)
+}
+
+// Console opens the serial console of a running domain. With force, another client loses it.
+func (c *Client) Console(ctx context.Context, of Domain, force bool) (*Stream, error) {
+	var e encoder
+	e.domain(of)
+	e.optionalText("")                                // the first console
+	e.word(map[bool]uint32{true: 1, false: 2}[force]) // VIR_DOMAIN_CONSOLE_FORCE or SAFE
+	s := newStream(domainOpenConsole, c.send, c.forgetStream)
+	if _, err := c.call(ctx, domainOpenConsole, e, s); err != nil {
+		return nil, notFound(domainOpenConsole, err)
+	}
+	return s, nil
+}

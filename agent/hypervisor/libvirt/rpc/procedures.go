@@ -1,0 +1,48 @@
+package rpc
+
+import "fmt"
+
+// Procedure is the number of a call or an event in remote_protocol.x.
+type Procedure uint32
+
+// The procedures in use, with libvirt's names.
+const (
+	connectOpen            Procedure = 1
+	nodeGetInfo            Procedure = 6
+	connectGetCapabilities Procedure = 7
+	domainGetXMLDesc       Procedure = 14
+	domainLookupByUUID     Procedure = 24
+	domainShutdown         Procedure = 33
+	authList               Procedure = 66
+	authPolkit             Procedure = 70
+	connectGetLibVersion   Procedure = 157
+	domainCreateWithFlags  Procedure = 196
+	domainOpenConsole      Procedure = 201
+	domainGetState         Procedure = 212
+	domainUndefineFlags    Procedure = 231
+	domainDestroyFlags     Procedure = 234
+	connectListAllDomains  Procedure = 273
+	registerDomainEvent    Procedure = 316
+	domainEventLifecycle   Procedure = 318
+	getDomainCapabilities  Procedure = 342
+	domainDefineXMLFlags   Procedure = 350
+)
+
+var procedureNames = map[Procedure]string{
+	connectOpen: "ConnectOpen", nodeGetInfo: "NodeGetInfo", connectGetCapabilities: "ConnectGetCapabilities",
+	domainGetXMLDesc: "DomainGetXMLDesc", domainLookupByUUID: "DomainLookupByUUID", domainShutdown: "DomainShutdown",
+	authList: "AuthList", authPolkit: "AuthPolkit", connectGetLibVersion: "ConnectGetLibVersion",
+	domainCreateWithFlags: "DomainCreateWithFlags", domainOpenConsole: "DomainOpenConsole",
+	domainGetState: "DomainGetState", domainUndefineFlags: "DomainUndefineFlags",
+	domainDestroyFlags: "DomainDestroyFlags", connectListAllDomains: "ConnectListAllDomains",
+	registerDomainEvent: "ConnectDomainEventCallbackRegisterAny", domainEventLifecycle: "DomainEventCallbackLifecycle",
+	getDomainCapabilities: "ConnectGetDomainCapabilities", domainDefineXMLFlags: "DomainDefineXMLFlags",
+}
+
+// String returns libvirt's name of the procedure.
+func (p Procedure) String() string {
+	if name := procedureNames[p]; name != "" {
+		return name
+	}
+	return fmt.Sprint("procedure ", uint32(p))
+}

@@ -1,0 +1,111 @@
+package rpc
+
+import (
+	"io"
+	"sync"
+
+	"github.com/openberth/berth/fault"
+)
+
+// maxUnread is how many bytes of a stream wait for their reader. A reader that is slower loses the stream, because the
+// connection carries the replies to all calls, too.
+const maxUnread = 1 << 20
+
+// Stream is data in both directions, such as a console. Read and Write may be called concurrently with each other.
+type Stream struct {
+	procedure Procedure
+	serial    uint32
+	send      func(header, []byte) error
+	forget    func(serial uint32) // called at most once
+
+	mu      sync.Mutex
+	changed *sync.Cond
+	unread  []byte
+	ended   error // io.EOF or a reason; nil while it is open
+}
+
+func newStream(p Procedure, send func(header, []byte) error, forget func(serial uint32)) *Stream {
+	s := &Stream{procedure: p, send: send, forget: forget}
+	s.changed = sync.NewCond(&s.mu)
+	return s
+}
+
+// Read waits for data. It returns io.EOF after the end of the stream.
+func (s *Stream) Read(to []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for len(s.unread) == 0 && s.ended == nil {
+		s.changed.Wait()
+	}
+	if len(s.unread) == 0 {
+		return 0, s.ended
+	}
+	n := copy(to, s.unread)
+	s.unread = s.unread[n:]
+	return n, nil
+}
+
+// maxStreamData is the largest piece of data in one message (VIR_NET_MESSAGE_LEGACY_PAYLOAD_MAX).
+const maxStreamData = 256 << 10
+
+// Write sends data.
+func (s *Stream) Write(data []byte) (n int, err error) {
+	for len(data) > 0 {
+		if err := s.state(); err != nil {
+			return n, err
+		}
+		part := data[:min(len(data), maxStreamData)]
+		if err := s.send(s.header(statusContinue), part); err != nil {
+			return n, fault.Wrap(fault.Unavailable, "libvirt.Stream", err)
+		}
+		n, data = n+len(part), data[len(part):]
+	}
+	return n, nil
+}
+
+// Close ends the stream. A reader that waits receives io.ErrClosedPipe.
+func (s *Stream) Close() error {
+	if s.end(io.ErrClosedPipe) {
+		s.forget(s.serial)
+		return s.send(s.header(statusError), nil) // an abort: a finished stream would be awaited
+	}
+	return nil
+}
+
+func (s *Stream) header(status uint32) header {
+	return header{procedure: s.procedure, kind: kindStream, serial: s.serial, status: status}
+}
+
+// state returns why the stream has ended, or nil.
+func (s *Stream) state() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.ended
+}
+
+// receive appends data. It reports whether the stream continues.
+func (s *Stream) receive(data []byte) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.unread)+len(data) > maxUnread && s.ended == nil {
+		s.ended = fault.New(fault.Unavailable, "libvirt.Stream", "the stream was closed: %d bytes wait to be read, which "+
+			"is the limit", len(s.unread))
+	}
+	if s.ended == nil {
+		s.unread = append(s.unread, data...)
+	}
+	s.changed.Broadcast()
+	return s.ended == nil
+}
+
+// end ends the stream for a reason and reports whether it was open.
+func (s *Stream) end(why error) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	was := s.ended == nil
+	if was {
+		s.ended = why
+	}
+	s.changed.Broadcast()
+	return was
+}

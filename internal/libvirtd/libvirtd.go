@@ -1,0 +1,198 @@
+// Package libvirtd starts a libvirt daemon for tests: Debian's libvirtd with directories of its own, in a mount
+// namespace, so that the libvirt of the machine is not touched. It needs root, QEMU and the packages libvirt-daemon and
+// libvirt-daemon-driver-qemu. The daemon ends with the test; its guests end with it.
+package libvirtd
+
+import (
+	"bytes"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/openberth/berth/internal/testenv"
+)
+
+// Daemon is one libvirtd.
+type Daemon struct {
+	Socket string // of the local administrator
+	dir    string
+	cmd    *exec.Cmd
+	log    logBuffer
+}
+
+// The files of the daemon's configuration. A container has no cgroups of its own, and often no security module.
+var files = map[string]string{
+	"libvirtd.conf": "listen_tls = 0\nlisten_tcp = 0\nauth_unix_rw = \"none\"\nunix_sock_rw_perms = \"0700\"\n",
+	"qemu.conf": "security_driver = \"none\"\nstdio_handler = \"file\"\ncgroup_controllers = []\nnamespaces = []\n" +
+		"user = \"root\"\ngroup = \"root\"\n",
+}
+
+// script mounts the directories over those of the machine, and runs the daemon again whenever it has ended, unless the
+// file stopped exists. It is the first process of its namespace, so it also collects ended guests, and all guests end
+// with it.
+const script = `set -e
+for name in run lib cache log etc; do
+	case $name in
+	run) at=/run/libvirt ;;
+	etc) at=/etc/libvirt ;;
+	*) at=/var/$name/libvirt ;;
+	esac
+	mkdir -p "$at"
+	mount --bind "$1/$name" "$at"
+done
+while :; do
+	libvirtd --config /etc/libvirt/libvirtd.conf --pid-file "$1/pid" &
+	wait $! || true
+	while [ -e "$1/stopped" ]; do sleep 0.05; done
+done
+`
+
+// Start starts a daemon and waits until it answers.
+func Start(t testing.TB) *Daemon {
+	t.Helper()
+	testenv.Need(t, "libvirtd")
+	dir, err := os.MkdirTemp("", "libvirtd") // short: a path of a Unix socket has at most 107 bytes
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	d := &Daemon{dir: dir, Socket: filepath.Join(dir, "run", "libvirt-sock")}
+	for _, name := range []string{"run", "lib", "cache", "log", "etc"} {
+		if err := os.Mkdir(filepath.Join(dir, name), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, text := range files {
+		if err := os.WriteFile(filepath.Join(dir, "etc", name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	d.launch(t)
+	t.Cleanup(d.end)
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("libvirtd:\n%s", tail(d.log.String()))
+		}
+	})
+	d.awaitAnswer(t)
+	return d
+}
+
+// launch starts the namespace with the daemon.
+func (d *Daemon) launch(t testing.TB) {
+	t.Helper()
+	d.cmd = exec.Command("unshare", "--mount", "--propagation", "private", "--pid", "--fork", "--kill-child",
+		"--mount-proc", "sh", "-c", script, "sh", d.dir)
+	d.cmd.Stdout, d.cmd.Stderr = &d.log, &d.log
+	d.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if err := d.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Stop ends the daemon with SIGKILL, until Resume. Its guests continue to run.
+func (d *Daemon) Stop(t testing.TB) {
+	t.Helper()
+	if err := os.WriteFile(d.path("stopped"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	pid := d.cmd.Process.Pid
+	for _, name := range []string{"sh", "libvirtd"} {
+		if pid = child(pid, name); pid == 0 {
+			t.Fatalf("the process %s is not found", name)
+		}
+	}
+	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	for d.answers() == nil {
+		time.Sleep(10 * time.Millisecond)
+	}
+}
+
+// Resume starts the daemon again after Stop, and waits until it answers.
+func (d *Daemon) Resume(t testing.TB) {
+	t.Helper()
+	if err := os.Remove(d.path("stopped")); err != nil {
+		t.Fatal(err)
+	}
+	d.awaitAnswer(t)
+}
+
+// path returns the path of a file of the daemon.
+func (d *Daemon) path(name string) string { return filepath.Join(d.dir, name) }
+
+// child returns the id of a child process with a name, or 0.
+func child(parent int, name string) int {
+	list, err := os.ReadFile(fmt.Sprintf("/proc/%[1]d/task/%[1]d/children", parent))
+	if err != nil {
+		return 0
+	}
+	for _, text := range strings.Fields(string(list)) {
+		comm, err := os.ReadFile("/proc/" + text + "/comm")
+		if pid, bad := strconv.Atoi(text); err == nil && bad == nil && strings.TrimSpace(string(comm)) == name {
+			return pid
+		}
+	}
+	return 0
+}
+
+// answers returns nil if the daemon accepts connections.
+func (d *Daemon) answers() error {
+	conn, err := net.Dial("unix", d.Socket)
+	if err == nil {
+		conn.Close()
+	}
+	return err
+}
+
+func (d *Daemon) awaitAnswer(t testing.TB) {
+	t.Helper()
+	for end := time.Now().Add(2 * time.Minute); ; time.Sleep(50 * time.Millisecond) {
+		err := d.answers()
+		if err == nil {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatalf("libvirtd does not answer: %v\n%s", err, tail(d.log.String()))
+		}
+	}
+}
+
+// end ends the daemon and its guests.
+func (d *Daemon) end() {
+	d.cmd.Process.Kill()
+	d.cmd.Wait()
+}
+
+// logBuffer is the output of the daemon. It is read while the daemon writes.
+type logBuffer struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (b *logBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.Write(p)
+}
+
+func (b *logBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.String()
+}
+
+// tail returns the last lines of a log.
+func tail(log string) string {
+	lines := strings.Split(strings.TrimSpace(log), "\n")
+	return strings.Join(lines[max(0, len(lines)-30):], "\n")
+}
