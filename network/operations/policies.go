@@ -174,8 +174,17 @@ func (s Policies) changeRules(ctx context.Context, policy string, kind qos.Type,
 		if err := change(&p); err != nil {
 			return err
 		}
+		ports, err := portsOf(ctx, tx, policy)
+		if err != nil {
+			return err
+		}
 		if slices.Contains(qos.Guarantees(), kind) {
-			if err := checkUnused(ctx, tx, policy); err != nil {
+			if err := checkUnused(policy, ports); err != nil {
+				return err
+			}
+		}
+		for _, port := range ports {
+			if err := checkRules(port, p); err != nil {
 				return err
 			}
 		}
@@ -184,20 +193,20 @@ func (s Policies) changeRules(ctx context.Context, policy string, kind qos.Type,
 	})
 }
 
-// checkUnused refuses a change of a policy that is the effective one of a server's port.
-func checkUnused(ctx context.Context, tx *store.Tx, policy string) error {
+// portsOf returns the ports whose effective policy is this one.
+func portsOf(ctx context.Context, tx *store.Tx, policy string) ([]store.Port, error) {
 	ports, err := store.List[store.Port](ctx, tx, store.Filter{Policies: []string{policy}})
 	if err != nil {
-		return err
+		return nil, err
 	}
 	networks, err := store.List[store.Network](ctx, tx, store.Filter{Policies: []string{policy}})
 	if err != nil {
-		return err
+		return nil, err
 	}
 	for _, n := range networks {
 		of, err := store.List[store.Port](ctx, tx, store.Filter{Networks: []string{n.ID}})
 		if err != nil {
-			return err
+			return nil, err
 		}
 		for _, p := range of {
 			if p.Policy == "" {
@@ -205,6 +214,11 @@ func checkUnused(ctx context.Context, tx *store.Tx, policy string) error {
 			}
 		}
 	}
+	return ports, nil
+}
+
+// checkUnused refuses a change of a policy that is the effective one of a server's port.
+func checkUnused(policy string, ports []store.Port) error {
 	for _, p := range ports {
 		if isServerPort(p) {
 			return fault.New(fault.Conflict, "", "rules with a guarantee of policy %s cannot change: port %s of server %s has "+
@@ -230,7 +244,12 @@ func checkPortPolicy(ctx context.Context, tx *store.Tx, p store.Port, n store.Ne
 	if err != nil {
 		return err
 	}
-	for _, r := range found.Rules {
+	return checkRules(p, found)
+}
+
+// checkRules refuses rules that no agent can apply to a port.
+func checkRules(p store.Port, policy store.Policy) error {
+	for _, r := range policy.Rules {
 		if !binding.SupportsRule(bandwidth.AgentType(p.Binding.Agent), p.Binding.VNIC, qos.Type(r.Type)) {
 			return conflict("QosRuleNotSupported", "Rule %s is not supported by port %s: no agent applies a rule of this type "+
 				"to a port with vnic type %s; use another policy", r.Type, p.ID, p.Binding.VNIC)

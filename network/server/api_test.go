@@ -378,3 +378,55 @@ func TestRuleConflicts(t *testing.T) {
 	f.fails(404, "QosRuleNotFound", "admin", "DELETE", alias, "")
 	f.fails(403, "PolicyNotAuthorized", "demo", "POST", "/v2.0/qos/policies", `{"policy": {}}`)
 }
+
+// TestRulesInUse has row Q11: 501 while a port of a server has the policy, directly or by its network.
+func TestRulesInUse(t *testing.T) {
+	for _, ofNetwork := range []bool{false, true} {
+		f := start(t)
+		policy := f.create("admin", "/v2.0/qos/policies", "policy", `{}`)["id"].(string)
+		path := "/v2.0/qos/policies/" + policy + "/minimum_bandwidth_rules"
+		rule := f.create("admin", path, "minimum_bandwidth_rule", `{"min_kbps": 1}`)["id"].(string)
+		network, port := `{}`, `, "qos_policy_id": "`+policy+`"`
+		if ofNetwork {
+			network, port = `{"qos_policy_id": "`+policy+`"}`, ``
+		}
+		n := f.create("admin", "/v2.0/networks", "network", network)["id"].(string)
+		f.create("admin", "/v2.0/ports", "port", `{"network_id": "`+n+`"`+port+`}`)
+		f.create("admin", path, "minimum_bandwidth_rule", `{"min_kbps": 2, "direction": "ingress"}`)
+		f.create("admin", "/v2.0/ports", "port",
+			`{"network_id": "`+n+`", "device_owner": "compute:nova", "device_id": "s"`+port+`}`)
+		f.fails(501, "NotImplementedError", "admin", "PUT", path+"/"+rule, `{"minimum_bandwidth_rule": {"min_kbps": 3}}`)
+		f.fails(501, "NotImplementedError", "admin", "DELETE", path+"/"+rule, "")
+		f.fails(501, "NotImplementedError", "admin", "POST", "/v2.0/qos/policies/"+policy+"/minimum_packet_rate_rules",
+			`{"minimum_packet_rate_rule": {"min_kpps": 3}}`)
+		if status, answer := f.do("admin", "PUT", "/v2.0/qos/policies/"+policy, `{"policy": {"name": "x"}}`); status != 200 {
+			t.Errorf("the name of a policy in use: %d %v", status, answer)
+		}
+	}
+}
+
+// TestUnsupportedRules: a rule that no agent applies to a port with the policy, in either order. It has row Q14: the
+// port's own policy is checked, else that of the network.
+func TestUnsupportedRules(t *testing.T) {
+	f := start(t)
+	create := func(name string, rules ...string) string {
+		t.Helper()
+		id := f.create("admin", "/v2.0/qos/policies", "policy", `{"name": "`+name+`"}`)["id"].(string)
+		for _, kind := range rules {
+			f.create("admin", "/v2.0/qos/policies/"+id+"/"+kind+"_rules", kind+"_rule", `{"min_kpps": 1}`)
+		}
+		return id
+	}
+	packets, empty := create("packets", "minimum_packet_rate"), create("empty")
+	n := f.create("admin", "/v2.0/networks", "network", `{"qos_policy_id": "`+packets+`"}`)["id"].(string)
+	port := func(more string) string {
+		return `{"port": {"network_id": "` + n + `", "binding:vnic_type": "macvtap"` + more + `}}`
+	}
+	f.fails(409, "QosRuleNotSupported", "admin", "POST", "/v2.0/ports", port(""))
+	f.fails(409, "QosRuleNotSupported", "admin", "POST", "/v2.0/ports", port(`, "qos_policy_id": "`+packets+`"`))
+	if status, answer := f.do("admin", "POST", "/v2.0/ports", port(`, "qos_policy_id": "`+empty+`"`)); status != 201 {
+		t.Errorf("%d %v", status, answer)
+	}
+	f.fails(409, "QosRuleNotSupported", "admin", "POST", "/v2.0/qos/policies/"+empty+"/minimum_packet_rate_rules",
+		`{"minimum_packet_rate_rule": {"min_kpps": 1}}`)
+}

@@ -19,6 +19,9 @@ var statuses = map[string]int{
 	"MacAddressGenerationFailure":    http.StatusServiceUnavailable,
 }
 
+// notImplemented is the type of Neutron's errors with the status 501.
+const notImplemented = "NotImplementedError"
+
 // usualTypes are the types of errors without a code, by status.
 var usualTypes = map[int]string{
 	http.StatusBadRequest:            "HTTPBadRequest",
@@ -29,7 +32,7 @@ var usualTypes = map[int]string{
 	http.StatusConflict:              "HTTPConflict",
 	http.StatusRequestEntityTooLarge: "HTTPRequestEntityTooLarge",
 	http.StatusUnsupportedMediaType:  "HTTPUnsupportedMediaType",
-	http.StatusNotImplemented:        "HTTPNotImplemented",
+	http.StatusNotImplemented:        notImplemented,
 	http.StatusServiceUnavailable:    "ServiceUnavailable",
 }
 
@@ -64,7 +67,7 @@ func (c *call) encode(f edge.Failure) {
 	if own, ok := statuses[kind]; ok && !f.TimeUp {
 		status = own
 	}
-	if kind == "" {
+	if kind == "" || status == http.StatusNotImplemented {
 		kind = usualTypes[status]
 	}
 	switch {
