@@ -22,9 +22,11 @@ type AgentDevice struct {
 }
 
 // HostPorts is the answer of GET /berth/v1/hosts/{host}/ports?since=REVISION: the ports of a host that have changed
-// since a revision, and those that have left the host. With since=0 Ports has all ports.
+// since a revision, and those that have left the host. With since=0, or if the service does not have all changes since
+// the revision any more, Whole is set: Ports has all ports of the host, and others have left it.
 type HostPorts struct {
 	Revision int64      `json:"revision"` // for the next request
+	Whole    bool       `json:"whole"`
 	Ports    []HostPort `json:"ports"`
 	Left     []string   `json:"left"`
 }

@@ -135,10 +135,13 @@ func (s Agents) BindHost(ctx context.Context, host, account, strategy string) er
 }
 
 // HostPorts returns the ports of a host that have changed since a revision, by themselves or by their network or
-// policy; 0: all of them.
+// policy; 0: all of them. They are all returned too if removals since then have been forgotten.
 func (s Agents) HostPorts(ctx context.Context, host string, since int64) (all api.HostPorts, err error) {
 	err = s.Store.Read(ctx, func(tx *store.Tx) error {
 		all = api.HostPorts{Revision: tx.Revision, Ports: []api.HostPort{}}
+		if all.Whole = since == 0 || !tx.HasRemovals(since); all.Whole {
+			since = 0
+		}
 		if all.Left, err = tx.Left(ctx, host, since); err != nil {
 			return err
 		}

@@ -48,10 +48,20 @@ func agents(t *testing.T, s *Service) {
 	if err != nil || len(changed.Ports) != 1 || changed.Ports[0].MinEgress != 100 {
 		t.Errorf("a policy of the network: %+v %v", changed, err)
 	}
+	if !all.Whole || quiet.Whole || changed.Whole {
+		t.Errorf("whole: %t, %t, %t", all.Whole, quiet.Whole, changed.Whole)
+	}
 	must(t, s.DeletePort(ctx, p.ID))
 	left, err := a.HostPorts(ctx, host, changed.Revision)
 	if err != nil || !slices.Equal(left.Left, []string{p.ID}) {
 		t.Errorf("after the removal: %+v %v", left, err)
+	}
+	s.Store.KeptRemovals = 1
+	other, err := s.CreatePort(ctx, store.Port{Network: n.ID, Binding: store.Binding{Host: host, VNIC: "direct"}}, nil)
+	must(t, err)
+	must(t, s.DeletePort(ctx, other.ID))
+	if old, err := a.HostPorts(ctx, host, changed.Revision); err != nil || !old.Whole || slices.Contains(old.Left, p.ID) {
+		t.Errorf("after removals were forgotten: %+v %v", old, err)
 	}
 	bindings(t, a)
 }

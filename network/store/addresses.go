@@ -82,9 +82,17 @@ func (tx *Tx) LeaveHost(ctx context.Context, p Port) error {
 	if p.Binding.Host == "" {
 		return nil
 	}
-	return tx.tx.Upsert(ctx, "network_deleted_ports", []string{"port"}, []string{"host", "revision"}, p.ID,
-		p.Binding.Host, tx.Revision)
+	if err := tx.tx.Upsert(ctx, "network_deleted_ports", []string{"port"}, []string{"host", "revision"}, p.ID,
+		p.Binding.Host, tx.Revision); err != nil {
+		return err
+	}
+	_, err := tx.tx.Exec(ctx, `DELETE FROM network_deleted_ports WHERE revision <= ?`,
+		tx.Revision-tx.store.KeptRemovals)
+	return err
 }
+
+// HasRemovals reports whether all removals since a revision are kept.
+func (tx *Tx) HasRemovals(since int64) bool { return since >= tx.Revision-tx.store.KeptRemovals }
 
 // Left returns the ports that have left a host since a revision and were not bound to it again.
 func (tx *Tx) Left(ctx context.Context, host string, since int64) ([]string, error) {

@@ -49,7 +49,7 @@ func schemaMigrations() []sqldb.Migration {
 		table("network_deleted_ports", `
 			port VARCHAR(64) NOT NULL PRIMARY KEY,
 			host VARCHAR(255) NOT NULL,
-			revision BIGINT NOT NULL`, "host, revision"),
+			revision BIGINT NOT NULL`, "host, revision", "revision"),
 		table("network_host_accounts", `
 			host VARCHAR(255) NOT NULL PRIMARY KEY,
 			account VARCHAR(255) NOT NULL,

@@ -18,6 +18,9 @@ import (
 
 // Store is the database of the network service. It is safe for concurrent use.
 type Store struct {
+	// KeptRemovals is how many revisions the removal of a port from a host is kept for the host's agent.
+	KeptRemovals int64
+
 	db     *sqldb.DB
 	writes *sqldb.WriteCheck
 }
@@ -27,7 +30,7 @@ func Open(ctx context.Context, db *sqldb.DB) (*Store, error) {
 	if err := sqldb.Migrate(ctx, db, versionTable, schemaMigrations()); err != nil {
 		return nil, fault.Wrap("", "network.store.Open", err)
 	}
-	s := &Store{db: db}
+	s := &Store{db: db, KeptRemovals: 100_000}
 	s.writes = sqldb.NewWriteCheck(func(ctx context.Context) error {
 		return db.Write(ctx, func(tx *sqldb.Tx) error { return tx.Touch(ctx, "network_cloud", "id") })
 	})
@@ -47,13 +50,14 @@ func (s *Store) CheckWrites(patience time.Duration) error { return s.writes.Chec
 // Tx is a transaction. Revision is that of the objects it writes; in a Read it is that of the newest object.
 type Tx struct {
 	Revision int64
+	store    *Store
 	tx       *sqldb.Tx
 }
 
 // Read runs a function on one consistent snapshot; the function may run more than once.
 func (s *Store) Read(ctx context.Context, do func(*Tx) error) error {
 	return s.db.Read(ctx, func(tx *sqldb.Tx) error {
-		t := &Tx{tx: tx}
+		t := &Tx{store: s, tx: tx}
 		if err := tx.QueryRow(ctx, `SELECT revision FROM network_cloud WHERE one = 1`).Scan(&t.Revision); err != nil {
 			return err
 		}
@@ -70,7 +74,7 @@ func (s *Store) Write(ctx context.Context, do func(*Tx) error) error {
 		if _, err := tx.Exec(ctx, `UPDATE network_cloud SET revision = revision + 1 WHERE one = 1`); err != nil {
 			return err
 		}
-		t := &Tx{tx: tx}
+		t := &Tx{store: s, tx: tx}
 		if err := tx.QueryRow(ctx, `SELECT revision FROM network_cloud WHERE one = 1`).Scan(&t.Revision); err != nil {
 			return err
 		}
