@@ -6,7 +6,7 @@
 //	                                       owner   others             service   admin
 //	networks, subnets, ports: read         yes     shared networks    yes       yes, of all projects
 //	networks, subnets, ports: change       yes     no                 no        yes
-//	QoS policies: read                     yes     shared policies    no        yes
+//	QoS policies: read                     yes     shared policies    yes       yes
 //	provider, binding, QoS changes         no      no                 binding   yes
 //	resource_request                       no      no                 yes       yes
 //	agents                                 no      no                 report    yes
@@ -31,7 +31,7 @@ const (
 	reader   = "rule:project_reader_api or rule:context_is_admin"
 	member   = "rule:project_member_api or rule:context_is_admin"
 	anybody  = "@"
-	shared   = "rule:project_reader_api or rule:context_is_admin or rule:shared"
+	shared   = "rule:project_reader_api or rule:context_is_admin or rule:service_api or rule:shared"
 	external = "rule:project_reader_api or rule:context_is_admin or rule:service_api or rule:shared or rule:external"
 	ofPort   = "rule:project_reader_api or rule:context_is_admin or rule:service_api or rule:network_owner"
 	netOwner = "rule:context_is_admin or rule:service_api or rule:network_owner"
