@@ -3,6 +3,7 @@ package operations
 import (
 	"context"
 	"maps"
+	"reflect"
 	"slices"
 	"time"
 
@@ -29,8 +30,21 @@ type allocations interface {
 //
 // After a crash, Run completes recorded changes.
 
-// record stores a change whose ports must not have another one.
+// record stores a change whose ports must not have another one. It refuses a change of a consumer that an unfinished
+// change has, because the amounts before the second one would not be known.
 func (s *Service) record(ctx context.Context, tx *store.Tx, c *store.Change) error {
+	unfinished, err := store.List[store.Change](ctx, tx, store.Filter{})
+	if err != nil {
+		return err
+	}
+	for _, other := range unfinished {
+		for consumer := range c.Consumers {
+			if _, both := other.Consumers[consumer]; both {
+				return conflict(pending, "a change of the allocation of server %s waits for Placement; try again when it is "+
+					"complete", consumer)
+			}
+		}
+	}
 	c.ID = store.NewUUID()
 	s.begin(&c.Base)
 	return store.Put(ctx, tx, c)
@@ -38,14 +52,14 @@ func (s *Service) record(ctx context.Context, tx *store.Tx, c *store.Change) err
 
 // checkNotPending refuses a change of an object that an unfinished change has.
 func checkNotPending(ctx context.Context, tx *store.Tx, id string) error {
-	pending, err := store.List[store.Change](ctx, tx, store.Filter{})
+	unfinished, err := store.List[store.Change](ctx, tx, store.Filter{})
 	if err != nil {
 		return err
 	}
-	for _, c := range pending {
+	for _, c := range unfinished {
 		if slices.Contains(c.Deleted, id) || c.Network != nil && c.Network.ID == id ||
 			slices.ContainsFunc(c.Ports, func(p store.Port) bool { return p.ID == id }) {
-			return conflict("AllocationChangePending", "a change of %s waits for Placement; try again when it is complete", id)
+			return conflict(pending, "a change of %s waits for Placement; try again when it is complete", id)
 		}
 	}
 	return nil
@@ -74,14 +88,24 @@ func (s *Service) outdated(ctx context.Context, tx *store.Tx, c *store.Change) (
 	return false, nil
 }
 
+// pending is the code of the fault for an object or a consumer that an unfinished change has.
+const pending = "AllocationChangePending"
+
+// repeat reports whether an operation is to be repeated after a fault: another one has changed the same consumer, or is
+// about to. It waits before.
+func repeat(ctx context.Context, attempt int, err error) bool {
+	code := fault.CodeOf(err)
+	return (code == lost || code == pending) && attempt < attempts/2 &&
+		backoff.Sleep(ctx, time.Duration(attempt+1)*20*time.Millisecond) == nil
+}
+
 // lost is the code of the fault for an allocation that another client has changed in the same amounts.
 const lost = "PlacementAllocationChanged"
 
-func isLost(err error) bool { return fault.CodeOf(err) == lost }
-
-// complete makes a recorded change. If Placement does not answer, the change stays recorded and Run completes it.
-func (s *Service) complete(ctx context.Context, c store.Change) error {
-	refused := s.allocate(ctx, c)
+// complete makes a recorded change. If Placement does not answer, the change stays recorded and Run completes it. first
+// is whether this is the first attempt, so that Placement cannot have the amounts after the change by it.
+func (s *Service) complete(ctx context.Context, c store.Change, first bool) error {
+	refused := s.allocate(ctx, c, first)
 	if fault.Is(refused, fault.Unavailable) || fault.Is(refused, fault.Internal) {
 		return fault.New(fault.Unavailable, "", "Placement has not confirmed the change of allocations: %w; the change is "+
 			"recorded and is completed when Placement answers", refused)
@@ -93,9 +117,9 @@ func (s *Service) complete(ctx context.Context, c store.Change) error {
 }
 
 // allocate changes the allocations of the consumers in Placement.
-func (s *Service) allocate(ctx context.Context, c store.Change) error {
+func (s *Service) allocate(ctx context.Context, c store.Change, first bool) error {
 	for attempt := 1; len(c.Consumers) > 0; attempt++ {
-		all, done, err := s.allocationsAfter(ctx, c)
+		all, done, err := s.allocationsAfter(ctx, c, first)
 		if err != nil || done {
 			return err
 		}
@@ -119,8 +143,9 @@ func (s *Service) allocate(ctx context.Context, c store.Change) error {
 	return nil
 }
 
-// allocationsAfter returns the allocations of the consumers after a change. done is true if they are stored already.
-func (s *Service) allocationsAfter(ctx context.Context, c store.Change) (
+// allocationsAfter returns the allocations of the consumers after a change. done is true if they are stored already. At
+// the first attempt amounts that equal those after the change were written by another client, for another reason.
+func (s *Service) allocationsAfter(ctx context.Context, c store.Change, first bool) (
 	all map[resource.ConsumerID]placement.ConsumerAllocation, done bool, err error) {
 	all, done = map[resource.ConsumerID]placement.ConsumerAllocation{}, true
 	for _, consumer := range slices.Sorted(maps.Keys(c.Consumers)) {
@@ -129,10 +154,11 @@ func (s *Service) allocationsAfter(ctx context.Context, c store.Change) (
 		if err != nil {
 			return nil, false, err
 		}
-		switch binding.StateOf(held.Allocation, change.Before, change.After) {
-		case binding.After:
+		state := binding.StateOf(held.Allocation, change.Before, change.After)
+		switch {
+		case state == binding.After && (!first || same(change)):
 			continue
-		case binding.Other:
+		case state != binding.Before:
 			return nil, false, conflict(lost, "the allocation of server %s was changed by another client; try again", consumer)
 		}
 		done = false
@@ -141,6 +167,9 @@ func (s *Service) allocationsAfter(ctx context.Context, c store.Change) (
 	}
 	return all, done, nil
 }
+
+// same reports whether a change leaves the amounts as they are.
+func same(c store.ConsumerChange) bool { return reflect.DeepEqual(c.Before, c.After) }
 
 // finish writes the result of a change and deletes its record, if it still exists.
 func (s *Service) finish(ctx context.Context, id string, accepted bool) error {
@@ -184,15 +213,15 @@ func write(ctx context.Context, tx *store.Tx, c store.Change) error {
 
 // Resume completes the changes that are recorded for longer than age. It returns the first error.
 func (s *Service) Resume(ctx context.Context, age time.Duration) error {
-	pending, err := List[store.Change](ctx, s, store.Filter{})
+	unfinished, err := List[store.Change](ctx, s, store.Filter{})
 	if err != nil || s.Placement == nil {
 		return err
 	}
-	for _, c := range pending {
+	for _, c := range unfinished {
 		if s.Now().Sub(time.UnixMicro(c.Created)) < age {
 			continue
 		}
-		err := s.complete(ctx, c)
+		err := s.complete(ctx, c, false)
 		if fault.Is(err, fault.Unavailable) {
 			return err
 		}

@@ -22,6 +22,7 @@ func TestOperationsOnEveryDatabase(t *testing.T) {
 			{"agents", agents}, {"quotas", quotas}} {
 			t.Run(c.name, func(t *testing.T) { c.run(t, open(t, fresh(t), nil)) })
 		}
+		t.Run("policies of ports", func(t *testing.T) { concurrentPolicies(t, newCloudOn(t, fresh(t))) })
 	})
 }
 

@@ -65,8 +65,14 @@ type cloud struct {
 
 func newCloud(t testing.TB) *cloud {
 	t.Helper()
+	return newCloudOn(t, databases.SQLite(t))
+}
+
+// newCloudOn is newCloud on a database.
+func newCloudOn(t testing.TB, url string) *cloud {
+	t.Helper()
 	c := &cloud{placement: placementtest.New(nil)}
-	c.Service = open(t, databases.SQLite(t), c.placement.Client(func(call placementtest.Call) (error, error) {
+	c.Service = open(t, url, c.placement.Client(func(call placementtest.Call) (error, error) {
 		if c.fail == nil {
 			return nil, nil
 		}

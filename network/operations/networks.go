@@ -58,7 +58,7 @@ func (s *Service) setMTU(n *store.Network) error {
 // and ports stay as they are.
 func (s *Service) UpdateNetwork(ctx context.Context, id string, revision int,
 	change func(*store.Network) error) (n store.Network, err error) {
-	for range attempts {
+	for attempt := range attempts {
 		before, err := Get[store.Network](ctx, s, id)
 		if err != nil {
 			return n, err
@@ -67,7 +67,7 @@ func (s *Service) UpdateNetwork(ctx context.Context, id string, revision int,
 		if err := change(&after); err != nil {
 			return n, err
 		}
-		pending, err := s.planNetworkPolicy(ctx, before, after)
+		planned, err := s.planNetworkPolicy(ctx, before, after)
 		if err != nil {
 			return n, err
 		}
@@ -76,23 +76,23 @@ func (s *Service) UpdateNetwork(ctx context.Context, id string, revision int,
 			if n, err = current[store.Network](ctx, tx, id, revision); err != nil {
 				return err
 			}
-			if again, err = s.outdated(ctx, tx, pending); err != nil || again {
+			if again, err = s.outdated(ctx, tx, planned); err != nil || again {
 				return err
 			}
 			if err := s.updateNetwork(ctx, tx, &n, change); err != nil {
 				return err
 			}
-			if pending == nil {
+			if planned == nil {
 				return store.Put(ctx, tx, &n)
 			}
-			pending.Network = &n
-			return s.record(ctx, tx, pending)
+			planned.Network = &n
+			return s.record(ctx, tx, planned)
 		})
-		if err != nil || !again && pending == nil {
-			return n, err
+		if err == nil && !again && planned != nil {
+			err = s.complete(ctx, *planned, true)
 		}
-		if !again {
-			return n, s.complete(ctx, *pending)
+		if !again && !repeat(ctx, attempt, err) {
+			return n, err
 		}
 	}
 	return n, conflict("NetworkChanged", "the ports of network %s change too often; try again", id)

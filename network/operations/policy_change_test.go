@@ -209,6 +209,61 @@ func TestPolicyChangeRepeatsAfterAConcurrentUpdate(t *testing.T) {
 	}
 }
 
+// TestPortsOfOneServerChangeAtTheSameTime changes the policies of several ports on one provider at once: the amounts of
+// all are counted, also where the change of one port has the amounts of another one as its result.
+func TestPortsOfOneServerChangeAtTheSameTime(t *testing.T) { concurrentPolicies(t, newCloud(t)) }
+
+func concurrentPolicies(t *testing.T, c *cloud) {
+	t.Helper()
+	from, to := c.policy(t, bwRule("egress", 1000)), c.policy(t, bwRule("egress", 1500))
+	on := map[string]provider.ID{"minimum_bandwidth": bridge}
+	ports := []store.Port{}
+	for range 3 {
+		ports = append(ports, c.boundPort(t, "normal", from, on, nil))
+	}
+	errs := parallel(len(ports), func(i int) error {
+		_, err := c.setPolicy(context.Background(), ports[i].ID, to)
+		return err
+	})
+	want := 0
+	for i, err := range errs {
+		now, readErr := Get[store.Port](t.Context(), c.Service, ports[i].ID)
+		must(t, readErr)
+		if (now.Policy == to) != (err == nil) {
+			t.Errorf("port %d has policy %q after %v", i, now.Policy, err)
+		}
+		want += map[bool]int{true: 1500, false: 1000}[now.Policy == to]
+	}
+	if got := c.shares(); !reflect.DeepEqual(got, resource.Allocation{bridge: {egr: want}}) {
+		t.Errorf("allocation %v, want %d", got, want)
+	}
+}
+
+// TestCoincidingAllocation: before Placement receives a change, another client sets the amounts that the change would
+// have as its result. The change is computed again.
+func TestCoincidingAllocation(t *testing.T) {
+	c := newCloud(t)
+	from, to := c.policy(t, bwRule("egress", 1000)), c.policy(t, bwRule("egress", 1500))
+	p := c.boundPort(t, "normal", from, map[string]provider.ID{"minimum_bandwidth": bridge}, nil)
+	reads := 0
+	c.fail = func(call placementtest.Call) (error, error) {
+		if call.Op == "Allocation" {
+			if reads++; reads == 2 { // after the plan
+				held, err := c.placement.Allocation(context.Background(), server)
+				must(t, err)
+				held.Allocation[bridge] = resource.Amounts{egr: 1500} // 500 for another port
+				must(t, c.placement.PutAllocation(context.Background(), server, held))
+			}
+		}
+		return nil, nil
+	}
+	_, err := c.setPolicy(t.Context(), p.ID, to)
+	must(t, err)
+	if got, want := c.shares(), (resource.Allocation{bridge: {egr: 2000}}); !reflect.DeepEqual(got, want) {
+		t.Errorf("allocation %v, want %v", got, want)
+	}
+}
+
 // TestMovedServerKeepsItsAllocation: another client replaces the allocation while a change is recorded.
 func TestMovedServerKeepsItsAllocation(t *testing.T) {
 	c := newCloud(t)

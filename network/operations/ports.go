@@ -57,7 +57,7 @@ type PortUpdate func(p *store.Port) (ips []store.FixedIP, given bool, err error)
 // changed first; if Placement refuses that, the port stays as it is.
 func (s *Service) UpdatePort(ctx context.Context, id string, revision int,
 	update PortUpdate) (p store.Port, err error) {
-	for range attempts {
+	for attempt := range attempts {
 		before, after, err := s.previewPort(ctx, id, update)
 		if err != nil {
 			return p, err
@@ -85,11 +85,11 @@ func (s *Service) UpdatePort(ctx context.Context, id string, revision int,
 			change.Ports[0] = p
 			return s.record(ctx, tx, change)
 		})
-		if err != nil || !again && change == nil {
-			return p, err
+		if err == nil && !again && change != nil {
+			err = s.complete(ctx, *change, true)
 		}
-		if !again {
-			return p, s.complete(ctx, *change)
+		if !again && !repeat(ctx, attempt, err) {
+			return p, err
 		}
 	}
 	return p, conflict("PortChanged", "port %s changes too often; try again", id)
@@ -188,7 +188,7 @@ func (s *Service) updateAddresses(ctx context.Context, tx *store.Tx, old store.P
 
 // DeletePort removes a port. What Placement has recorded for it is released first, so no allocation is leaked.
 func (s *Service) DeletePort(ctx context.Context, id string) error {
-	for range attempts {
+	for attempt := range attempts {
 		p, err := Get[store.Port](ctx, s, id)
 		if err != nil {
 			return err
@@ -214,13 +214,10 @@ func (s *Service) DeletePort(ctx context.Context, id string) error {
 			}
 			return s.record(ctx, tx, change)
 		})
-		if err != nil || !again && change == nil {
-			return err
+		if err == nil && !again && change != nil {
+			err = s.complete(ctx, *change, true)
 		}
-		if again {
-			continue
-		}
-		if err := s.complete(ctx, *change); !isLost(err) {
+		if !again && !repeat(ctx, attempt, err) {
 			return err
 		}
 	}
