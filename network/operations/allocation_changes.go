@@ -22,6 +22,16 @@ type allocations interface {
 	Candidates(ctx context.Context, ask resource.Ask) (placement.Candidates, error)
 }
 
+// fromPlacement returns an error of Placement for the client of this service: a rejected account is a fault of the
+// configuration, not of the client.
+func fromPlacement(err error) error {
+	if fault.Is(err, fault.Forbidden) {
+		return fault.New(fault.Unavailable, "", "Placement rejects the account of the network service: %w; correct the "+
+			"options of [placement]", err)
+	}
+	return err
+}
+
 // A change of allocations has three steps, and each may be repeated:
 //
 //	record     stores the change with the amounts before and after it; ports in it cannot change until it ends
@@ -123,7 +133,7 @@ func (s *Service) allocate(ctx context.Context, c store.Change, first bool) erro
 		if err != nil || done {
 			return err
 		}
-		err = s.Placement.PutAllocations(ctx, all)
+		err = fromPlacement(s.Placement.PutAllocations(ctx, all))
 		switch {
 		case err == nil:
 			return nil
@@ -152,7 +162,7 @@ func (s *Service) allocationsAfter(ctx context.Context, c store.Change, first bo
 		id, change := resource.ConsumerID(consumer), c.Consumers[consumer]
 		held, err := s.Placement.Allocation(ctx, id)
 		if err != nil {
-			return nil, false, err
+			return nil, false, fromPlacement(err)
 		}
 		state := binding.StateOf(held.Allocation, change.Before, change.After)
 		switch {

@@ -295,6 +295,30 @@ func TestMovedServerKeepsItsAllocation(t *testing.T) {
 	}
 }
 
+// TestRejectedAccount: an account that Placement rejects is not a fault of the client; the recorded change is made
+// later.
+func TestRejectedAccount(t *testing.T) {
+	c := newCloud(t)
+	from, to := c.policy(t, bwRule("egress", 1000)), c.policy(t, bwRule("egress", 3000))
+	p := c.boundPort(t, "normal", from, map[string]provider.ID{"minimum_bandwidth": bridge}, nil)
+	for _, op := range []string{"Allocation", "PutAllocations"} {
+		c.fail = func(call placementtest.Call) (error, error) {
+			if call.Op == op {
+				return fault.New(fault.Forbidden, "", "no"), nil
+			}
+			return nil, nil
+		}
+		if _, err := c.setPolicy(t.Context(), p.ID, to); !fault.Is(err, fault.Unavailable) {
+			t.Errorf("%s: %v", op, err)
+		}
+	}
+	c.fail = nil
+	must(t, c.Resume(t.Context(), 0))
+	if got, want := c.shares(), (resource.Allocation{bridge: {egr: 3000}}); !reflect.DeepEqual(got, want) {
+		t.Errorf("the recorded change: allocation %v, want %v", got, want)
+	}
+}
+
 // TestResumeLeavesYoungChanges: a change of a running request is completed by that request.
 func TestResumeLeavesYoungChanges(t *testing.T) {
 	c := newCloud(t)

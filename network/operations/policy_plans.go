@@ -111,7 +111,7 @@ func (p *plan) allocation(ctx context.Context, consumer string) (placement.Consu
 	if err == nil {
 		p.now[consumer] = now
 	}
-	return now, err
+	return now, fromPlacement(err)
 }
 
 // addPort adds the change of a port's effective policy. It reports whether the port changes: only a port that is bound
@@ -185,7 +185,7 @@ func (p *plan) place(ctx context.Context, port store.Port, n store.Network, c *b
 	}
 	found, err := p.s.Placement.Candidates(ctx, placementAsk(groups, near))
 	if err != nil {
-		return err
+		return fromPlacement(err)
 	}
 	for _, candidate := range found.List {
 		allocation := map[string]string{}
