@@ -36,13 +36,17 @@ type Agent struct {
 	DirectedRates     map[string]Rates  // packet rates by hypervisor
 	PacketDefaults    InventoryDefaults // of packet rates
 	VNICTypes         []string
-	Tunnelled         string // name of the pseudo-device for tunnelled networks; empty for agents without one
+	Tunnelled         string            // name of the pseudo-device for tunnelled networks; empty for agents without one
+	At                map[Option]string // file and line of each option that is set
 }
 
 // Device is the desired provider of an agent or of a device. Provider.Parent is empty where the parent is the root.
 type Device struct {
 	Name     Name
 	Provider provider.Provider
+	// Absent is why the device does not exist now; empty if it exists. Then the provider is not created, and an existing
+	// one is reserved whole.
+	Absent string
 }
 
 // hypervisor returns the name of the root provider of a device.
@@ -150,7 +154,7 @@ func (a Agent) Check() (wrong []OptionError) {
 	for _, device := range slices.Sorted(maps.Keys(a.Bandwidths)) {
 		if _, is := mapped[device]; !is {
 			add(BandwidthsOption, "element %q: device %s is missing in %s; add its physical network there, or remove the "+
-				"element", device, device, a.Type.mappingsOption())
+				"element", device, device, a.Type.MappingsOption())
 		}
 	}
 	if len(a.PacketRates) > 0 && len(a.DirectedRates) > 0 {
@@ -160,8 +164,9 @@ func (a Agent) Check() (wrong []OptionError) {
 	for _, d := range a.Providers() {
 		n := d.Provider
 		if _, ok := Recognise(n); !ok {
-			add(a.hypervisorOption(d.Name.Hypervisor), "hypervisor %q contains a colon, which separates the parts of provider names; write the name "+
-				"of a root provider", d.Name.Hypervisor)
+			add(a.hypervisorOption(d.Name.Hypervisor),
+				"hypervisor %q contains a colon, which separates the parts of provider names; write the name "+
+					"of a root provider", d.Name.Hypervisor)
 		} else if utf8.RuneCountInString(n.Name) > maxName {
 			add(HypervisorsOption, "the provider %s would have a name of %d characters, and Placement allows %d; use shorter "+
 				"names", n.Name, utf8.RuneCountInString(n.Name), maxName)
@@ -174,7 +179,8 @@ func (a Agent) Check() (wrong []OptionError) {
 		}
 		for _, t := range n.Traits {
 			if !resource.IsCustom(string(t)) {
-				add(a.Type.mappingsOption(), "the trait %.40s… of %s has %d characters, and Placement allows 255; use a shorter name of the "+
+				add(a.Type.MappingsOption(), "the trait %.40s… of %s has %d characters, and Placement allows 255; use a shorter "+
+					"name of the "+
 					"physical network", t, n.Name, len(t))
 			}
 		}
@@ -188,11 +194,45 @@ func (a Agent) Warnings() (sentences []string) {
 	for _, m := range a.Mappings {
 		t := PhysnetTrait(m.Physnet)
 		if other, taken := first[t]; taken && other != m.Physnet {
-			sentences = append(sentences, fmt.Sprintf("physical networks %s and %s have the same trait %s, so ports of one may be "+
-				"scheduled to devices of the other; rename one of them", other, m.Physnet, t))
+			sentences = append(sentences,
+				fmt.Sprintf("physical networks %s and %s have the same trait %s, so ports of one may be "+
+					"scheduled to devices of the other; rename one of them", other, m.Physnet, t))
 			continue
 		}
 		first[t] = m.Physnet
 	}
 	return sentences
+}
+
+// Overlaps returns a sentence for each vnic type and physical network for which two agent types report bandwidth: a
+// port may then get the bandwidth of one and be bound by the other.
+func Overlaps(agents []Agent) (sentences []string) {
+	for i, a := range agents {
+		for _, b := range agents[i+1:] {
+			for _, trait := range a.physnetTraits() {
+				if !slices.Contains(b.physnetTraits(), trait) {
+					continue
+				}
+				for _, vnicType := range a.VNICTypes {
+					if slices.Contains(b.VNICTypes, vnicType) {
+						sentences = append(sentences, fmt.Sprintf("%s and %s both report bandwidth with %s for the vnic type %s, so a "+
+							"port may get it from one and be bound by the other; add the type to vnic_type_prohibit_list of [%s] or [%s]",
+							a.Type, b.Type, trait, vnicType, a.Type.DriverSection(), b.Type.DriverSection()))
+					}
+				}
+			}
+		}
+	}
+	return sentences
+}
+
+// physnetTraits returns the traits of physical networks with bandwidth, sorted.
+func (a Agent) physnetTraits() (traits []resource.Trait) {
+	for _, m := range a.Mappings {
+		if _, has := a.Bandwidths[m.Device]; has {
+			traits = append(traits, PhysnetTrait(m.Physnet))
+		}
+	}
+	slices.Sort(traits)
+	return slices.Compact(traits)
 }

@@ -142,7 +142,7 @@ func TestContradictingOptionsAreRefused(t *testing.T) {
 			"Placement allows 200"},
 		{func(a *Agent) { a.PacketDefaults.Reserved = &seven; a.PacketRates["cmp1"] = set(6) }, PacketDefaultsOption,
 			"reserved 7 is greater than the total 6"},
-		{func(a *Agent) { a.Mappings[0].Physnet = strings.Repeat("n", 250) }, MappingsOption, "Placement allows 255"},
+		{func(a *Agent) { a.Mappings[0].Physnet = strings.Repeat("n", 250) }, BridgeMappingsOption, "Placement allows 255"},
 	} {
 		a := sampleAgent()
 		row.change(&a)
@@ -218,5 +218,19 @@ func TestConfigurationsOfTheHeartbeat(t *testing.T) {
 	}
 	if got := a.ProviderIDs(); len(got) != 3 || !slices.IsSorted(got) {
 		t.Error(got)
+	}
+}
+
+func TestOverlappingAgentsAreWarned(t *testing.T) {
+	nic := Agent{Type: NICSwitch, Mappings: []Mapping{{"Physnet0", "ens1f0"}, {"physnet-1", "ens1f1"}},
+		Bandwidths: map[string]Rates{"ens1f0": {}, "ens1f1": {}}, VNICTypes: []string{"direct", "macvtap"}}
+	got := Overlaps([]Agent{sampleAgent(), nic}) // br-other of physnet-1 has no bandwidth
+	if len(got) != 1 || !strings.Contains(got[0], "CUSTOM_PHYSNET_PHYSNET0 for the vnic type direct") ||
+		!strings.Contains(got[0], "[ovs_driver] or [sriov_driver]") {
+		t.Errorf("%q", got)
+	}
+	nic.VNICTypes = []string{"macvtap"}
+	if got := Overlaps([]Agent{sampleAgent(), nic}); len(got) > 0 {
+		t.Errorf("%q", got)
 	}
 }

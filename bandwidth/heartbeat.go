@@ -10,7 +10,6 @@ import (
 type Heartbeat struct {
 	Agent          AgentType
 	Host           string         // [DEFAULT] host of the agent
-	StartFlag      bool           // the agent has not reported since its start
 	Configurations map[string]any // as Neutron's agents report it: maps, lists, texts and numbers
 	Providers      []provider.ID  // of the agent and its devices: a port's allocation refers to them
 	// Synced reports whether Placement has what the agent must report; nil: not attempted yet. It is the value of

@@ -5,7 +5,7 @@ type Option string
 
 // The options of an agent's section that describe bandwidth and packet rate.
 const (
-	MappingsOption          Option = "bridge_mappings" // of the Open vSwitch agent
+	BridgeMappingsOption    Option = "bridge_mappings" // of the Open vSwitch agent
 	DeviceMappingsOption    Option = "physical_device_mappings"
 	BandwidthsOption        Option = "resource_provider_bandwidths"
 	HypervisorsOption       Option = "resource_provider_hypervisors"
@@ -38,17 +38,17 @@ func (t AgentType) DriverSection() string {
 	return "ovs_driver"
 }
 
-// mappingsOption returns the option that maps the devices of an agent type.
-func (t AgentType) mappingsOption() Option {
+// MappingsOption returns the option that maps the devices of an agent type.
+func (t AgentType) MappingsOption() Option {
 	if t == NICSwitch {
 		return DeviceMappingsOption
 	}
-	return MappingsOption
+	return BridgeMappingsOption
 }
 
 // Options returns the options that an agent type reads from its section.
 func (t AgentType) Options() []Option {
-	list := []Option{t.mappingsOption(), BandwidthsOption, HypervisorsOption, DefaultHypervisorOption, DefaultsOption}
+	list := []Option{t.MappingsOption(), BandwidthsOption, HypervisorsOption, DefaultHypervisorOption, DefaultsOption}
 	if t == OpenVSwitch {
 		list = append(list, PacketRatesOption, DirectedRatesOption, PacketDefaultsOption)
 	}
@@ -69,4 +69,13 @@ func (a Agent) hypervisorOption(hypervisor string) Option {
 		return DefaultHypervisorOption
 	}
 	return HypervisorsOption
+}
+
+// Where returns the place and the name of an option, as the beginning of a message: "ovs.ini:3: [ovs] bridge_mappings".
+func (a Agent) Where(o Option) string {
+	name := "[" + a.Type.Section() + "] " + string(o)
+	if place := a.At[o]; place != "" {
+		return place + ": " + name
+	}
+	return name
 }

@@ -53,8 +53,9 @@ func ParseInventoryDefaults(elements []string) (d InventoryDefaults, wrong []err
 		}
 	}
 	if d.MinUnit != nil && d.MaxUnit != nil && *d.MinUnit > *d.MaxUnit {
-		wrong = append(wrong, invalid("min_unit:"+strconv.Itoa(*d.MinUnit), "it is greater than max_unit %d; no amount could "+
-			"be allocated, correct one of them", *d.MaxUnit))
+		wrong = append(wrong, invalid("min_unit:"+strconv.Itoa(*d.MinUnit),
+			"it is greater than max_unit %d; no amount could "+
+				"be allocated, correct one of them", *d.MaxUnit))
 	}
 	return d, wrong
 }

@@ -8,6 +8,8 @@ import "github.com/openberth/berth/pci"
 type Facts struct {
 	Devices  []pci.Device // by address
 	Nodes    []Node       // by number
+	NICs     []NIC        // by name
+	NICsRead bool         // NICs is complete: an interface that is not in it does not exist
 	Problems []Problem    // what could not be read or parsed, by name
 }
 
@@ -38,4 +40,13 @@ type Node struct {
 type Pages struct {
 	SizeKB int
 	Total  int
+}
+
+// NIC is a network interface of a host.
+type NIC struct {
+	Name      string
+	Address   *pci.Address // of its PCI device; nil for a virtual interface, such as a bond or a bridge
+	SpeedMbps int          // of the link, in megabits per second; 0 when it is unknown or the link is down
+	Master    string       // the bond or bridge that contains it; empty: none
+	Bond      bool         // it is a bond of other interfaces
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/openberth/berth/agent/reconcile"
 	"github.com/openberth/berth/api/host"
 	"github.com/openberth/berth/api/placement"
+	"github.com/openberth/berth/bandwidth"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/pci"
 	"github.com/openberth/berth/provider"
@@ -33,6 +34,8 @@ type Writer interface {
 	EnsureClass(ctx context.Context, class resource.Class) error
 	EnsureTrait(ctx context.Context, trait resource.Trait) error
 	CreateProvider(ctx context.Context, id provider.ID, name string, parent provider.ID) (provider.Provider, error)
+	// PutProvider changes the name and the parent of a provider.
+	PutProvider(ctx context.Context, id provider.ID, name string, parent provider.ID) (provider.Provider, error)
 	DeleteProvider(ctx context.Context, id provider.ID) error
 	PutInventories(ctx context.Context, id provider.ID, generation int,
 		inv map[resource.Class]resource.Inventory) (int, error)
@@ -57,22 +60,29 @@ type Cleaner interface {
 // Events calls changed for each change on the host's PCI bus, until ctx ends or it fails.
 type Events func(ctx context.Context, changed func()) error
 
+// Reported is the configuration of what the agent reports to Placement.
+type Reported struct {
+	Rules             pci.Rules         // [pci] device_spec
+	ReportInPlacement bool              // [pci] report_in_placement
+	CPUs              reconcile.CPUs    // the part of the host's CPUs and memory that guests may use
+	ReportBandwidth   bool              // [berth] report_bandwidth
+	Bandwidth         []bandwidth.Agent // Neutron's options of this host, by agent type
+}
+
 // Options configure an agent. Those without a default must be set.
 type Options struct {
-	Host              string       // hypervisor hostname, and the name of the root provider
-	Facts             facts.Source // reads the host's hardware
-	Rules             pci.Rules    // [pci] device_spec
-	ReportInPlacement bool         // [pci] report_in_placement
-	Placement         Placement
-	Compute           host.Client
-	Hypervisor        hypervisor.Hypervisor
-	Dir               string // of the journal
-	LockDir           string // of the lock by host name that excludes a second agent; empty: no lock
-	Machine           reconcile.Machine
+	Host  string       // hypervisor hostname, and the name of the root provider
+	Facts facts.Source // reads the host's hardware
+	Reported
+	Placement  Placement
+	Compute    host.Client
+	Hypervisor hypervisor.Hypervisor
+	Dir        string // of the journal
+	LockDir    string // of the lock by host name that excludes a second agent; empty: no lock
+	Machine    reconcile.Machine
 
-	CPUs   reconcile.CPUs // the part of the host's CPUs and memory that guests may use
-	Clean  Cleaner        // cleans a device for one-time use; nil: the caller of the clean request has cleaned it
-	Events Events         // reports changes of the host's devices; nil: only the rescan finds them
+	Clean  Cleaner // cleans a device for one-time use; nil: the caller of the clean request has cleaned it
+	Events Events  // reports changes of the host's devices; nil: only the rescan finds them
 
 	Log      *slog.Logger     // nil: slog.Default()
 	Rescan   time.Duration    // interval between two syncs; 0: one minute
@@ -143,5 +153,6 @@ func (o *Options) setDefaults() {
 // config returns the options of the state machine.
 func (o *Options) config() reconcile.Config {
 	return reconcile.Config{Host: o.Host, Dir: o.Dir, Rules: o.Rules, ReportInPlacement: o.ReportInPlacement,
-		CPUs: o.CPUs, Machine: o.Machine, Rescan: o.Rescan, Parallel: o.Parallel, NewID: o.NewID, Jitter: o.Jitter}
+		ReportBandwidth: o.ReportBandwidth, Bandwidth: o.Bandwidth, CPUs: o.CPUs, Machine: o.Machine, Rescan: o.Rescan,
+		Parallel: o.Parallel, NewID: o.NewID, Jitter: o.Jitter}
 }

@@ -110,6 +110,11 @@ func (m crashingPlacement) CreateProvider(ctx context.Context, id provider.ID, n
 	})
 }
 
+func (m crashingPlacement) PutProvider(ctx context.Context, id provider.ID, name string,
+	parent provider.ID) (provider.Provider, error) {
+	return interceptCall(m.crash, func() (provider.Provider, error) { return m.base.PutProvider(ctx, id, name, parent) })
+}
+
 func (m crashingPlacement) DeleteProvider(ctx context.Context, id provider.ID) error {
 	return m.crash.intercept(func() error { return m.base.DeleteProvider(ctx, id) })
 }

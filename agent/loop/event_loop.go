@@ -19,6 +19,7 @@ import (
 	"github.com/openberth/berth/agent/journal"
 	"github.com/openberth/berth/agent/reconcile"
 	"github.com/openberth/berth/api/host"
+	"github.com/openberth/berth/bandwidth"
 )
 
 // Run runs the agent until ctx ends, and then returns nil. An agent runs once.
@@ -146,4 +147,14 @@ func (a *Agent) Report() host.Report {
 		return host.Report{Host: a.o.Host, Devices: []host.Device{}, Conditions: []string{}}
 	}
 	return a.state.Report()
+}
+
+// Heartbeats returns what the network service must receive about this host; none before Run.
+func (a *Agent) Heartbeats() []bandwidth.Heartbeat {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.state == nil {
+		return nil
+	}
+	return a.state.Heartbeats()
 }

@@ -68,8 +68,8 @@ func newTestHost(t *testing.T) *testHost {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.options = Options{Host: "cmp1", Facts: sysfs.Source{FS: w.sysfs, Name: "the host of the test"}, Rules: rules,
-		ReportInPlacement: true, Placement: w.placement,
+	w.options = Options{Host: "cmp1", Facts: sysfs.Source{FS: w.sysfs, Name: "the host of the test"},
+		Reported: Reported{Rules: rules, ReportInPlacement: true}, Placement: w.placement,
 		Compute:    host.Client{REST: &rest.Client{Base: "http://compute", HTTP: rest.InMemory(w.compute.handler())}},
 		Hypervisor: guests, Dir: filepath.Join(w.dir, "journal"), Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
 		NewID: func() string { return rootID }, Jitter: func() float64 { return 0 }}

@@ -17,8 +17,51 @@ type Tree struct {
 	Host      string // name of the root provider
 }
 
-// Observe reads the tree of the host into an observation.
-func (t Tree) Observe(ctx context.Context, e reconcile.Observe, o *reconcile.Observation) (err error) {
+// Observe reads the tree of the host, and the other trees with providers of the host, into an observation.
+func (t Tree) Observe(ctx context.Context, e reconcile.Observe, o *reconcile.Observation) error {
+	if err := t.observeHost(ctx, e, o); err != nil {
+		return err
+	}
+	for _, name := range e.Hypervisors {
+		o.Elsewhere = append(o.Elsewhere, t.hypervisor(ctx, name))
+	}
+	for _, id := range e.Owned {
+		if t.contains(o, id) {
+			continue
+		}
+		tree, err := t.read(ctx, id)
+		if err != nil || len(tree.Providers) > 0 {
+			o.Elsewhere = append(o.Elsewhere, reconcile.OtherTree{Tree: tree, Err: err})
+		}
+	}
+	return nil
+}
+
+// hypervisor reads the tree of the provider with a name.
+func (t Tree) hypervisor(ctx context.Context, name string) (other reconcile.OtherTree) {
+	other.Name = name
+	named, err := t.Placement.ProviderByName(ctx, name)
+	switch {
+	case err == nil:
+		other.Tree, other.Err = t.read(ctx, named.ID)
+	case !fault.Is(err, fault.NotFound):
+		other.Err = err
+	}
+	return other
+}
+
+// contains reports whether a provider is in a tree that was read.
+func (Tree) contains(o *reconcile.Observation, id provider.ID) bool {
+	_, found := o.Tree.ByID(id)
+	for _, other := range o.Elsewhere {
+		_, there := other.Tree.ByID(id)
+		found = found || there
+	}
+	return found
+}
+
+// observeHost reads the tree of the host into an observation.
+func (t Tree) observeHost(ctx context.Context, e reconcile.Observe, o *reconcile.Observation) (err error) {
 	if o.Tree, err = t.read(ctx, e.Root); err != nil || len(o.Tree.Providers) > 0 {
 		return err
 	}
@@ -86,6 +129,9 @@ func (t Tree) WriteProvider(ctx context.Context, e reconcile.WriteProvider) (gen
 	case treeplan.CreateProvider:
 		made, err := p.CreateProvider(ctx, s.Provider, s.Name, s.Parent)
 		return made.Generation, err
+	case treeplan.MoveProvider:
+		moved, err := p.PutProvider(ctx, s.Provider, s.Name, s.Parent)
+		return moved.Generation, err
 	case treeplan.PutTraits:
 		return p.PutTraits(ctx, s.Provider, s.Generation, s.Traits)
 	case treeplan.PutInventories:

@@ -3,6 +3,7 @@ package reconcile
 import (
 	"time"
 
+	"github.com/openberth/berth/bandwidth"
 	"github.com/openberth/berth/pci"
 )
 
@@ -13,6 +14,8 @@ type Config struct {
 	Rules             pci.Rules
 	ReportInPlacement bool
 	CPUs              CPUs
+	ReportBandwidth   bool              // [berth] report_bandwidth; false: bandwidth providers belong to Neutron
+	Bandwidth         []bandwidth.Agent // agent types of this host with devices for networks
 	Machine           Machine
 
 	Rescan   time.Duration  // interval between two syncs

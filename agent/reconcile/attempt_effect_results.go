@@ -83,6 +83,9 @@ func (w *works) guestReported(j *work, e ReportGuest, err error) error {
 		return fault.Wrap("", "reconcile.ReportGuest", err)
 	}
 	a.late = 0
+	if e.epoch != w.assignments.position.EpochID {
+		return nil // compute has restarted since, maybe on a restored database that lacks the report: send it again
+	}
 	_, failed := w.unreportedFailures[j.id]
 	switch {
 	case a.want.ID == "" && a.removal.ID != "":

@@ -36,6 +36,10 @@ type ReportHost struct{ Report host.Report }
 type Observe struct {
 	Root       provider.ID
 	Journalled provider.ID
+	// Hypervisors are the names of other root providers whose trees are read, and Owned are providers whose trees are read
+	// wherever they are.
+	Hypervisors []string
+	Owned       []provider.ID
 }
 
 // ReadUses reads the allocations of providers. It ends with UsesRead.
@@ -82,6 +86,7 @@ type ListGuests struct{ Work string }
 type ReportGuest struct {
 	Work, ID string
 	Guest    host.Guest
+	epoch    string // of the assignments when it was made
 }
 
 // Cancel ends the effect of a work early. The effect still ends with its WorkDone.

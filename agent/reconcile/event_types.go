@@ -53,6 +53,15 @@ type Observation struct {
 	ByName bool
 	Named  *provider.Provider // with ByName: the provider with the host's name, or nil
 	Tree   provider.Tree      // of Observe.Root, or of Named, or of Observe.Journalled; empty when there is none
+	// Elsewhere are the trees of Observe.Hypervisors, and those other ones that contain providers of Observe.Owned.
+	Elsewhere []OtherTree
+}
+
+// OtherTree is a tree of Placement that is not the host's.
+type OtherTree struct {
+	Name string        // of Observe.Hypervisors; empty for a tree with providers of Observe.Owned
+	Tree provider.Tree // empty when there is no provider with the name
+	Err  error         // why the tree could not be read
 }
 
 // UsesRead ends ReadUses.

@@ -31,7 +31,7 @@ func (c *core) report(work, id string, g host.Guest) Effect {
 	c.start.sequence++
 	g.Instance, g.Start = c.start.instance, c.start.id
 	g.Number = c.start.number*sequencePerStart + c.start.sequence
-	return ReportGuest{Work: work, ID: id, Guest: g}
+	return ReportGuest{Work: work, ID: id, Guest: g, epoch: c.assignments.position.EpochID}
 }
 
 // raiseSequence makes the next numbers larger than one that compute has stored.

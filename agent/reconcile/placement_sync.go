@@ -36,7 +36,7 @@ func (s *syncer) advance() {
 	s.wantSync = false
 	known, _ := s.state.Identity()
 	s.stage, s.epoch = observing, s.guestEpoch
-	s.do(Observe{Root: s.root, Journalled: known.Provider})
+	s.do(s.bandwidth.observation(Observe{Root: s.root, Journalled: known.Provider}))
 }
 
 // dueAt returns the time of the next sync that nothing else causes.
@@ -89,16 +89,25 @@ func (s *syncer) observed(e Observed) {
 		stateOf = func(resource.ConsumerID) treeplan.HolderState { return treeplan.Assigned }
 	}
 	var final bool
+	s.planErr = nil
 	if s.planning, final, err = draft(s.view, s.set.Claims(), s.state, stateOf); err != nil {
-		s.failed(err)
-		return
+		if s.dry || !s.begun {
+			s.failed(err)
+			return
+		}
+		s.planErr, final = err, true // bandwidth is reported nevertheless
 	}
-	if final {
+	s.bandwidth.draft(s.view, e.Observation)
+	providers := s.bandwidth.usedProviders()
+	if final && len(providers) == 0 {
 		s.write()
 		return
 	}
+	if !final {
+		providers = append(providers, s.planning.usedProviders(s.view.facts.Actual)...)
+	}
 	s.stage = readingUses
-	s.do(ReadUses{Providers: s.planning.usedProviders(s.view.facts.Actual)})
+	s.do(ReadUses{Providers: providers})
 }
 
 // usesRead continues with the allocations of the consumers with a missing one.
@@ -108,6 +117,11 @@ func (s *syncer) usesRead(e UsesRead) {
 	}
 	if e.Err != nil {
 		s.failed(e.Err)
+		return
+	}
+	s.bandwidth.finish(e.Uses)
+	if s.planErr != nil {
+		s.write()
 		return
 	}
 	s.planning.uses, s.planning.held = e.Uses, map[resource.ConsumerID]placement.ConsumerAllocation{}
@@ -145,10 +159,15 @@ func (s *syncer) finishPlan() {
 // write checks the plan and writes it to Placement. A plan with an objection is discarded whole; the conditions give
 // the reasons. Ownership is journalled first: after a crash the agent must recognise what it wrote.
 func (s *syncer) write() {
+	if s.planErr != nil {
+		s.beginBandwidth()
+		return
+	}
 	d := s.planning
 	objections := d.check(s.view.facts.Actual)
 	if s.dry {
 		s.planning.plan.Objections = append(s.planning.plan.Objections, objections...)
+		s.bandwidth.addTo(&s.planning.plan)
 		s.stage, s.planned = idle, true
 		return
 	}
@@ -156,7 +175,7 @@ func (s *syncer) write() {
 	s.condition("plan", s.sentences(objections)...)
 	if len(objections) > 0 {
 		s.dropFresh()
-		s.end(nil)
+		s.deviceSyncEnded()
 		return
 	}
 	s.recordOwned(d.plan.Owned, d.owned)
@@ -200,12 +219,24 @@ func (s *syncer) writeStep() {
 // providerWritten continues with the next step. It stops at the first fault: the next plan starts from the state at
 // that time.
 func (s *syncer) providerWritten(e ProviderWritten) {
+	if s.stage == writingBandwidth {
+		if s.bandwidth.written(e) {
+			s.bandwidthEnded()
+		}
+		return
+	}
 	if s.stage != writing {
 		return
 	}
 	step := s.planning.plan.Steps[s.step]
 	if e.Err != nil {
-		s.failed(fault.Wrap("", string(step.Op)+" "+step.Name, e.Err))
+		err := fault.Wrap("", string(step.Op)+" "+step.Name, e.Err)
+		if s.begun {
+			s.planErr = err
+			s.beginBandwidth()
+			return
+		}
+		s.failed(err)
 		return
 	}
 	switch step.Op {
@@ -220,14 +251,48 @@ func (s *syncer) providerWritten(e ProviderWritten) {
 func (s *syncer) planWritten() {
 	plan := s.planning.plan
 	s.tree = treeplan.Apply(plan, s.view.facts.Actual)
-	s.recordOwned(plan.Owned, nil)
+	s.recordOwned(s.bandwidth.ownedWith(plan.Owned), nil)
 	s.dropFresh()
 	s.warnOfChanges(plan.Warnings)
 	s.recordReserved(s.tree)
 	if plan.More {
 		s.wantSync = true
 	}
+	s.deviceSyncEnded()
+}
+
+// deviceSyncEnded ends the part of a sync for the root and the devices, and begins the part for bandwidth, which never
+// delays or refuses a start.
+func (s *syncer) deviceSyncEnded() {
+	s.begun, s.failures = true, 0
+	s.condition("sync")
+	s.beginBandwidth()
+}
+
+// beginBandwidth begins the plan for bandwidth, after the one for devices was executed, discarded or has failed.
+func (s *syncer) beginBandwidth() {
+	s.recordOwned(s.bandwidth.plan.Owned, ownedOf(s.state))
+	s.stage = writingBandwidth
+	if s.bandwidth.begin() {
+		s.bandwidthEnded()
+	}
+}
+
+// bandwidthEnded ends a sync after the part for bandwidth. After a conflict the sync begins again.
+func (s *syncer) bandwidthEnded() {
+	if s.planErr != nil {
+		s.bandwidth.report()
+		s.failed(s.planErr)
+		return
+	}
+	if s.try++; s.bandwidth.writes.conflict && s.try < bandwidthTries {
+		s.log("bandwidth provider changed concurrently, observing again", "error", s.bandwidth.writes.errors[0])
+		s.stage, s.retryAt = retrying, s.now.Add(s.backoff(s.try))
+		return
+	}
+	s.bandwidth.report()
 	s.end(nil)
+	s.longest = s.bandwidth.retry()
 }
 
 // dropFresh removes the servers whose plan was executed or discarded from the newly claimed ones.
@@ -281,6 +346,7 @@ func (s *syncer) end(err error) {
 		return
 	}
 	s.failures++
+	s.bandwidth.notAttempted()
 	s.condition("sync", "the host cannot be reported as it is: "+fault.TextOf(err))
 	if s.begun {
 		s.longest = 10 * s.backoff(s.failures)

@@ -25,6 +25,7 @@ const (
 	readingUses              // ReadUses is in progress
 	readingAllocations       // ReadAllocations is in progress
 	writing                  // WriteProvider is in progress
+	writingBandwidth         // WriteProvider is in progress, for a bandwidth provider
 	retrying                 // another client has written to the tree: wait, and observe again
 )
 
@@ -32,17 +33,19 @@ const (
 // tree in between, the plan is discarded and the sync begins again. A fault becomes a condition.
 type syncer struct {
 	*core
-	stage    stage
-	begun    bool          // the first sync of this start has ended well
-	try      int           // plans discarded in this sync
-	failures int           // consecutive failed syncs
-	retryAt  time.Time     // in stage retrying, and after a failed first sync
-	endedAt  time.Time     // of the last sync
-	longest  time.Duration // maximum wait after a failed sync; 0: none
+	bandwidth *bandwidthSync
+	stage     stage
+	begun     bool          // the first sync of this start has ended well
+	try       int           // plans discarded in this sync
+	failures  int           // consecutive failed syncs
+	retryAt   time.Time     // in stage retrying, and after a failed first sync
+	endedAt   time.Time     // of the last sync
+	longest   time.Duration // maximum wait after a failed sync; 0: none
 
 	epoch       int // guestEpoch when the observation began
 	view        view
 	planning    planning
+	planErr     error           // of the plan for devices, while the one for bandwidth is executed
 	fresh       map[string]bool // servers that had just claimed their devices when the plan was made
 	generations map[provider.ID]int
 	step        int // of the plan, in stage writing

@@ -27,6 +27,7 @@ import (
 	"github.com/openberth/berth/agent/journal"
 	"github.com/openberth/berth/agent/treeplan"
 	"github.com/openberth/berth/api/host"
+	"github.com/openberth/berth/bandwidth"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/provider"
 )
@@ -70,7 +71,8 @@ func New(config Config, found journal.State, id string) (*State, error) {
 	s := &State{core: c, stream: &stream{core: c}, works: &works{core: c, renamer: &renamer{c}, byID: map[string]*work{}},
 		cleaner: &cleaner{core: c, last: map[device.ID]time.Time{}, answers: map[string]host.CleanResult{},
 			failures: map[device.ID]int{}},
-		syncer: &syncer{core: c, warnings: map[provider.ID]string{}}}
+		syncer: &syncer{core: c, warnings: map[provider.ID]string{},
+			bandwidth: &bandwidthSync{core: c, synced: map[bandwidth.AgentType]bool{}}}}
 	s.reporter = &reporter{core: c, works: s.works, clean: s.cleaner}
 	return s, nil
 }

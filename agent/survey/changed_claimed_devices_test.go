@@ -66,7 +66,8 @@ func TestHeldDeviceHasChanged(t *testing.T) {
 	const ofPF = " of 0000:81:00.0"
 	domain := pci.Address{Domain: 0x10000, Bus: 0x0a}
 	other, third, fourth := pci.Address{Bus: 0x90}, pci.Address{Bus: 0x81, Func: 3}, pci.Address{Bus: 0x81, Func: 4}
-	gpus, vfs := facts(t, `{"vendor_id":"10de"}`).holding(t, gpu), facts(t, `{"product_id":"1515"}`).holding(t, vf1)
+	gpus, vfs := sampleFacts(t, `{"vendor_id":"10de"}`).holding(t, gpu), sampleFacts(t, `{"product_id":"1515"}`).holding(t,
+		vf1)
 	bridge := plainAt(gpu, "10de", "20b0")
 	bridge.Class = 0x060400
 	vdpa := vfAt(vf1, pf81, "1515")
@@ -89,13 +90,13 @@ func TestHeldDeviceHasChanged(t *testing.T) {
 			"0000:81:00.1", "8086:1516 type-VF" + ofPF, "8086:1515 type-VF" + ofPF,
 			"81:00.0 keeps CUSTOM_PCI_8086_1515", ""},
 		{"all VFs of a card: those that are free are offered as what they are",
-			facts(t, `{"address":"0000:81:00.1"}`, `{"address":"0000:81:00.2"}`).holding(t, vf1).
+			sampleFacts(t, `{"address":"0000:81:00.1"}`, `{"address":"0000:81:00.2"}`).holding(t, vf1).
 				with(vfAt(vf1, pf81, "1516"), vfAt(vf2, pf81, "1516")),
 			"└─ cmp1_0000:81:00.0  CUSTOM_PCI_8086_1515 0/1  CUSTOM_PCI_8086_1516 0/1" + managed,
 			"0000:81:00.1", "8086:1516 type-VF" + ofPF, "8086:1515 type-VF" + ofPF,
 			"81:00.0 keeps CUSTOM_PCI_8086_1515", ""},
 		{"a PF becomes a VF of another card",
-			facts(t, `{"product_id":"1528"}`).without(vf1, vf2).holding(t, pf82).
+			sampleFacts(t, `{"product_id":"1528"}`).without(vf1, vf2).holding(t, pf82).
 				with(vfAt(pf82, other, "1515"), pfAt(other)),
 			"├─ cmp1_0000:81:00.0  CUSTOM_PCI_8086_1528 0/1" + managed + "\n" +
 				"└─ cmp1_0000:82:00.0  CUSTOM_PCI_8086_1528 0/1" + managed,
@@ -113,7 +114,7 @@ func TestHeldDeviceHasChanged(t *testing.T) {
 			"0000:81:00.1", "8086:1515 vdpa" + ofPF, "8086:1515 type-VF" + ofPF, "81:00.0 keeps CUSTOM_PCI_8086_1515",
 			""},
 		{"a plain device becomes a PF, whose VFs match",
-			facts(t, `{"vendor_id":"10de"}`, `{"product_id":"1515","address":"0000:83:*.*"}`).without(domain).
+			sampleFacts(t, `{"vendor_id":"10de"}`, `{"product_id":"1515","address":"0000:83:*.*"}`).without(domain).
 				holding(t, gpu).with(pfAt(gpu), vfAt(pci.Address{Bus: 0x83, Func: 1}, gpu, "1515")),
 			"└─ cmp1_0000:83:00.0  CUSTOM_PCI_10DE_20B0 0/1" + managed,
 			"0000:83:00.0", "8086:1528 type-PF", "10de:20b0 type-PCI", "83:00.0 keeps CUSTOM_PCI_10DE_20B0",
@@ -144,7 +145,7 @@ func TestHeldDeviceHasChanged(t *testing.T) {
 // A card is replaced: the held VF is gone, and another device is at its PF's address. That device is not offered
 // beside the VF, whose provider has its address, and the start is not refused.
 func TestHeldVFWithReplacedCard(t *testing.T) {
-	f := facts(t, `{"product_id":"1515"}`, `{"vendor_id":"10de"}`).holding(t, vf1)
+	f := sampleFacts(t, `{"product_id":"1515"}`, `{"vendor_id":"10de"}`).holding(t, vf1)
 	f = f.without(vf1, vf2, gpu).with(plainAt(pf81, "10de", "20b0"))
 	expect(t, f, rootLine,
 		"├─ cmp1_0000:81:00.0  CUSTOM_PCI_8086_1515 0/1  [COMPUTE_MANAGED_PCI_DEVICE OWNER_NOVA]",
@@ -158,7 +159,7 @@ func TestHeldVFWithReplacedCard(t *testing.T) {
 
 // A held device that the host cannot read is not gone.
 func TestHeldDeviceIsUnreadable(t *testing.T) {
-	f := facts(t, `{"product_id":"1515"}`).holding(t, vf1).without(vf1)
+	f := sampleFacts(t, `{"product_id":"1515"}`).holding(t, vf1).without(vf1)
 	f.Unreadable = map[device.ID]bool{device.PCI(vf1): true}
 	expect(t, f, rootLine,
 		"└─ cmp1_0000:81:00.0  CUSTOM_PCI_8086_1515 0/2  [COMPUTE_MANAGED_PCI_DEVICE OWNER_NOVA]",
@@ -169,7 +170,7 @@ func TestHeldDeviceIsUnreadable(t *testing.T) {
 // Without reporting a changed device still gets a note. When reporting begins, a device that Placement never counted
 // is not counted; otherwise other consumers could claim it.
 func TestHeldDeviceHasChangedWithoutReporting(t *testing.T) {
-	f := facts(t, `{"vendor_id":"10de"}`)
+	f := sampleFacts(t, `{"vendor_id":"10de"}`)
 	f.Report = false
 	f = f.holding(t, gpu).with(pci.Device{Address: gpu, Vendor: "10de", Product: "20b1", Type: pci.Plain,
 		Class: 0x030200})
@@ -186,9 +187,9 @@ func TestHeldDeviceHasChangedWithoutReporting(t *testing.T) {
 
 // A configured change of the class of an unchanged held device refuses the start, also beside a changed device.
 func TestClassChangeIsRefusedBesideChangedDevice(t *testing.T) {
-	f := facts(t, `{"vendor_id":"10de"}`).holding(t, gpu, pci.Address{Domain: 0x10000, Bus: 0x0a})
+	f := sampleFacts(t, `{"vendor_id":"10de"}`).holding(t, gpu, pci.Address{Domain: 0x10000, Bus: 0x0a})
 	f = f.with(pci.Device{Address: gpu, Vendor: "10de", Product: "20b1", Type: pci.Plain})
-	f.Rules = facts(t, `{"vendor_id":"10de","resource_class":"gpu"}`).Rules
+	f.Rules = sampleFacts(t, `{"vendor_id":"10de","resource_class":"gpu"}`).Rules
 	_, _, err := Desired(f)
 	if text := fault.TextOf(err); !fault.Is(err, fault.Invalid) || !strings.Contains(text, "10000:0a:00.0") ||
 		len(Problems(err)) != 1 {
@@ -204,7 +205,7 @@ func TestRandomHardwareChanges(t *testing.T) {
 	addresses := []pci.Address{pf81, vf1, vf2, pf82, gpu, {Bus: 0x81, Func: 3}, {Bus: 0x82, Func: 1}}
 	rng, kept := rand.New(rand.NewPCG(14, 8)), 0
 	for range 2000 {
-		f := facts(t, rules...)
+		f := sampleFacts(t, rules...)
 		for _, o := range Offers(f) {
 			if rng.IntN(2) == 0 {
 				f = f.holding(t, o.Device.Address)

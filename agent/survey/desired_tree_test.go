@@ -49,13 +49,13 @@ func TestDesired(t *testing.T) {
 			`0000:80:00.0: is a bridge and not offered, though ` +
 				`device_spec at nova.conf:1, {"address": "0000:80:00.0"} names it`}},
 	} {
-		t.Run(name, func(t *testing.T) { expect(t, facts(t, c.rules...), c.want...) })
+		t.Run(name, func(t *testing.T) { expect(t, sampleFacts(t, c.rules...), c.want...) })
 	}
 }
 
 // Traits in another order are the same traits, and devices of different PFs may differ.
 func TestDesiredAccepts(t *testing.T) {
-	f := facts(t, `{"address":"0000:81:00.1","traits":"a,b"}`, `{"product_id":"1515","traits":"b,a"}`,
+	f := sampleFacts(t, `{"address":"0000:81:00.1","traits":"a,b"}`, `{"product_id":"1515","traits":"b,a"}`,
 		`{"address":"0000:82:00.0","traits":"c","resource_class":"x"}`)
 	expect(t, f, rootLine,
 		"├─ cmp1_0000:81:00.0  CUSTOM_PCI_8086_1515 0/2  [COMPUTE_MANAGED_PCI_DEVICE CUSTOM_A CUSTOM_B OWNER_NOVA]",
@@ -64,13 +64,13 @@ func TestDesiredAccepts(t *testing.T) {
 
 // Without report_in_placement there is the root alone, and what only reporting refuses is allowed.
 func TestDesiredWithoutReport(t *testing.T) {
-	f := facts(t, `{"devname":"ens1"}`, `{}`)
+	f := sampleFacts(t, `{"devname":"ens1"}`, `{}`)
 	f.Report = false
 	expect(t, f, rootLine)
 	if offers := Offers(f); len(offers) != 6 || offers[0].Name != "" || offers[0].Provider != "" {
 		t.Errorf("%+v", offers)
 	}
-	f = facts(t, `{"address":"0000:83:00.0","one_time_use":"yes"}`)
+	f = sampleFacts(t, `{"address":"0000:83:00.0","one_time_use":"yes"}`)
 	f.Report = false
 	if got := picture(f); !strings.Contains(got, "one_time_use, which needs [pci] report_in_placement") {
 		t.Error(got)
@@ -79,7 +79,7 @@ func TestDesiredWithoutReport(t *testing.T) {
 
 // TestCheckSwitch tests that reporting cannot be switched off once a device is reported.
 func TestCheckSwitch(t *testing.T) {
-	f := facts(t, `{"product_id":"1515"}`)
+	f := sampleFacts(t, `{"product_id":"1515"}`)
 	var err error
 	if f.Actual, _, err = Desired(f); err != nil {
 		t.Fatal(err)
@@ -99,7 +99,7 @@ func TestCheckSwitch(t *testing.T) {
 
 // A tree that was reported is desired unchanged, and the order in which devices are found does not matter.
 func TestDesiredIsStable(t *testing.T) {
-	f := facts(t, `{"product_id":"1515"}`, `{"vendor_id":"10de"}`)
+	f := sampleFacts(t, `{"product_id":"1515"}`, `{"vendor_id":"10de"}`)
 	f.Held = []device.Claim{f.claim(t, vf1), f.claim(t, gpu)}
 	want, _, err := Desired(f)
 	if err != nil || len(want.Providers) != 4 {
@@ -127,7 +127,7 @@ func TestSample(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := facts(t,
+	f := sampleFacts(t,
 		`{"vendor_id":"1b36","product_id":"0010","address":{"bus":"11|21","function":"[1-4]"},"resource_class":"passthrough"}`)
 	f.Devices = machine.Devices
 	expect(t, f, rootLine,
@@ -136,7 +136,7 @@ func TestSample(t *testing.T) {
 	if offers := Offers(f); len(offers) != 8 || offers[7].Device.NUMANode != 1 || offers[7].Name != "cmp1_0000:21:00.0" {
 		t.Errorf("%v", offers)
 	}
-	f.Rules = facts(t, `{"vendor_id":"1b36","product_id":"0010"}`).Rules
+	f.Rules = sampleFacts(t, `{"vendor_id":"1b36","product_id":"0010"}`).Rules
 	if got := picture(f); !strings.Contains(got, "functions in the address") {
 		t.Error(got)
 	}
@@ -180,7 +180,7 @@ func TestReportedDevicesAndRefusals(t *testing.T) {
 		"one_time_use of VFs": {[]string{`{"product_id":"1515","one_time_use":true}`}, []string{"one_time_use"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			f := facts(t, c.rules...)
+			f := sampleFacts(t, c.rules...)
 			if strings.HasPrefix(name, "rules with traits") { // a VF without a rule
 				f.Devices = append(f.Devices, pci.Device{Address: pci.Address{Bus: 0x82, Func: 1}, Vendor: "8086", Product: "1515",
 					Type: pci.Virtual, Parent: &pf82})

@@ -38,7 +38,7 @@ func TestVerdicts(t *testing.T) {
 			want: []string{"0000:83:00.0: is offered, but"}, wrong: []string{"needs [pci] report_in_placement"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			f := facts(t, c.rules...)
+			f := sampleFacts(t, c.rules...)
 			f.Report = c.report
 			list, wrong := Verdicts(f)
 			if len(list) != len(f.Devices) {

@@ -14,7 +14,7 @@ import (
 
 // A VF and one that carries vDPA are counted together; with different products they are refused.
 func TestVDPABesideVFs(t *testing.T) {
-	f := facts(t, `{"product_id":"1515"}`, `{"product_id":"1516"}`)
+	f := sampleFacts(t, `{"product_id":"1515"}`, `{"product_id":"1516"}`)
 	f.Devices[3].Type = pci.VDPA
 	if p := picture(f); !strings.Contains(p, "CUSTOM_PCI_8086_1515 0/2") {
 		t.Error(p)
@@ -27,14 +27,14 @@ func TestVDPABesideVFs(t *testing.T) {
 
 // A vDPA device counts as a VF of its PF, so that one of another product needs a class in common.
 func TestVDPA(t *testing.T) {
-	f := facts(t, `{"address":"0000:81:00.1"}`, `{"address":"0000:81:00.2"}`)
+	f := sampleFacts(t, `{"address":"0000:81:00.1"}`, `{"address":"0000:81:00.2"}`)
 	f.Devices[2].Type = pci.VDPA
 	expect(t, f, rootLine, "└─ cmp1_0000:81:00.0  CUSTOM_PCI_8086_1515 0/2  [COMPUTE_MANAGED_PCI_DEVICE OWNER_NOVA]")
 	f.Devices[2].Product = "1516"
 	if _, _, err := Desired(f); !strings.Contains(fault.TextOf(err), "need one class") {
 		t.Errorf("VF with vDPA: %v", err)
 	}
-	f = facts(t, `{"address":"0000:81:00.0"}`)
+	f = sampleFacts(t, `{"address":"0000:81:00.0"}`)
 	f.Devices = slices.Delete(f.Devices, 3, 4)
 	f.Devices[2].Type = pci.VDPA
 	if _, _, err := Desired(f); !strings.Contains(fault.TextOf(err), "both offered") {
@@ -45,7 +45,7 @@ func TestVDPA(t *testing.T) {
 // A provider is a child of the root with the number of its devices as total, and with Placement's ID or one derived
 // from its name.
 func TestProvidersOfDevices(t *testing.T) {
-	f := facts(t, `{"product_id":"1515"}`)
+	f := sampleFacts(t, `{"product_id":"1515"}`)
 	id := ProviderID(root, "cmp1_0000:81:00.0")
 	want := provider.Provider{ID: id, Name: "cmp1_0000:81:00.0", Parent: root, Root: root,
 		Traits: []resource.Trait{ManagedPCI, OwnerNova}, Inventories: map[resource.Class]resource.Inventory{

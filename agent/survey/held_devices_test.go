@@ -32,12 +32,12 @@ func TestHeld(t *testing.T) {
 	const vanished, unruled, unreadable = "it is no longer on the host", "device_spec no longer offers it to aliases",
 		"the host cannot read it now"
 
-	f := held(facts(t, `{"product_id":"1515","traits":"a"}`), vf1)
+	f := held(sampleFacts(t, `{"product_id":"1515","traits":"a"}`), vf1)
 	two := "└─ cmp1_0000:81:00.0  CUSTOM_PCI_8086_1515 0/2  [COMPUTE_MANAGED_PCI_DEVICE CUSTOM_A OWNER_NOVA]"
 	one := strings.Replace(two, "0/2", "0/1", 1)
 	expect(t, f, rootLine, two)
 	expect(t, gone(f, vf1), rootLine, two, note("0000:81:00.1", vanished, "cmp1_0000:81:00.0", "CUSTOM_PCI_8086_1515"))
-	f = held(facts(t, `{"product_id":"1515","traits":"a"}`), vf1)
+	f = held(sampleFacts(t, `{"product_id":"1515","traits":"a"}`), vf1)
 	expect(t, gone(f, vf1, vf2), rootLine, one, note("0000:81:00.1", vanished, "cmp1_0000:81:00.0",
 		"CUSTOM_PCI_8086_1515"))
 	// Without rules the held VF stays, and the free one is removed.
@@ -45,16 +45,16 @@ func TestHeld(t *testing.T) {
 	f.Devices = devices()
 	expect(t, f, rootLine, one, note("0000:81:00.1", unruled, "cmp1_0000:81:00.0", "CUSTOM_PCI_8086_1515"))
 	// The rule is now for a network.
-	f.Rules = facts(t, `{"product_id":"1515","physical_network":"p"}`).Rules
+	f.Rules = sampleFacts(t, `{"product_id":"1515","physical_network":"p"}`).Rules
 	expect(t, f, rootLine, one, note("0000:81:00.1", unruled, "cmp1_0000:81:00.0", "CUSTOM_PCI_8086_1515"))
 
 	// A plain device.
-	f = held(facts(t, `{"address":"0000:83:00.0","resource_class":"gpu"}`), gpu)
+	f = held(sampleFacts(t, `{"address":"0000:83:00.0","resource_class":"gpu"}`), gpu)
 	expect(t, gone(f, gpu), rootLine, "└─ cmp1_0000:83:00.0  CUSTOM_GPU 0/1  [COMPUTE_MANAGED_PCI_DEVICE OWNER_NOVA]",
 		note("0000:83:00.0", vanished, "cmp1_0000:83:00.0", "CUSTOM_GPU"))
 
 	// A journal with only address and provider: the class comes from Placement.
-	f = facts(t)
+	f = sampleFacts(t)
 	f.Held = []device.Claim{{Offer: device.Offer{Device: pci.Device{Address: vf1}, Provider: "known"}, Holder: "s1"}}
 	f.Actual = provider.Tree{Providers: []provider.Provider{{ID: root, Name: "cmp1"},
 		{ID: "known", Name: "cmp1_0000:81:00.0", Parent: root,
@@ -73,9 +73,9 @@ func TestHeld(t *testing.T) {
 func TestHeldIsNotReconfigured(t *testing.T) {
 	const vfs, pfs = `{"product_id":"1515"}`, `{"address":"0000:81:00.0","product_id":"1528"}`
 	hold := func(address pci.Address, before string, now ...string) Facts {
-		f := facts(t, before)
+		f := sampleFacts(t, before)
 		c := f.claim(t, address)
-		f = facts(t, now...)
+		f = sampleFacts(t, now...)
 		f.Held = []device.Claim{c}
 		return f
 	}
@@ -118,7 +118,7 @@ func TestHeldIsNotReconfigured(t *testing.T) {
 
 // A device that vanished while held stays in the tree; a claim without a class gets Placement's class.
 func TestHeldDevicesStayInTree(t *testing.T) {
-	f := facts(t, `{"product_id":"1515"}`)
+	f := sampleFacts(t, `{"product_id":"1515"}`)
 	one, two := f.claim(t, vf1), f.claim(t, vf2)
 	for name, c := range map[string]struct {
 		devices []pci.Device
@@ -152,7 +152,7 @@ func TestHeldDevicesStayInTree(t *testing.T) {
 
 // A device for one-time use is reserved as soon as it is held.
 func TestOneTimeUse(t *testing.T) {
-	f := facts(t, `{"address":"0000:82:00.0","one_time_use":true}`)
+	f := sampleFacts(t, `{"address":"0000:82:00.0","one_time_use":true}`)
 	line := "└─ cmp1_0000:82:00.0  CUSTOM_PCI_8086_1528 0/%s  [COMPUTE_MANAGED_PCI_DEVICE HW_PCI_ONE_TIME_USE OWNER_NOVA]"
 	expect(t, f, rootLine, fmt.Sprintf(line, "1"))
 	f.Held = []device.Claim{f.claim(t, pf82)}

@@ -9,7 +9,7 @@ import (
 
 // The rules determine which devices are offered, and each offer has the properties of its rule.
 func TestOffersHaveRuleProperties(t *testing.T) {
-	f := facts(t, `{"product_id":"1515","live_migratable":"yes","managed":"no"}`,
+	f := sampleFacts(t, `{"product_id":"1515","live_migratable":"yes","managed":"no"}`,
 		`{"address":"0000:82:00.0","live_migratable":"no","managed":"yes"}`, `{"address":"0000:83:00.0"}`)
 	want := map[string]pci.Flag{"0000:81:00.1": pci.Yes, "0000:81:00.2": pci.Yes, "0000:82:00.0": pci.No,
 		"0000:83:00.0": pci.Unset}
@@ -31,7 +31,7 @@ func TestOffersHaveRuleProperties(t *testing.T) {
 // Each offer names the provider that counts it, the same one for all VFs of a PF; none for devices of ports, and
 // without reporting.
 func TestOffersNameProviders(t *testing.T) {
-	f := facts(t, `{"product_id":"1515"}`, `{"address":"0000:82:00.0","physical_network":"p"}`,
+	f := sampleFacts(t, `{"product_id":"1515"}`, `{"address":"0000:82:00.0","physical_network":"p"}`,
 		`{"address":"0000:83:00.0"}`)
 	f.Actual.Providers = []provider.Provider{{ID: "old", Name: "cmp1_0000:83:00.0", Parent: root, Root: root}}
 	tree, _, err := Desired(f)

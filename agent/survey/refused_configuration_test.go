@@ -36,7 +36,7 @@ func TestDesiredRefuses(t *testing.T) {
 			[]string{"0000:81:00.1", "nova.conf:1", "one_time_use"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			f := facts(t, c.rules...)
+			f := sampleFacts(t, c.rules...)
 			tree, _, err := Desired(f)
 			if !fault.Is(err, fault.Invalid) || len(tree.Providers) > 0 {
 				t.Fatalf("accepted: %v %v", tree, err)
@@ -59,7 +59,7 @@ func TestNoRefusalWithoutReporting(t *testing.T) {
 			`{"address":"0000:81:00.2","resource_class":"vf2","traits":"b"}`},
 		{`{"devname":"ens1"}`},
 	} {
-		f := facts(t, rules...)
+		f := sampleFacts(t, rules...)
 		if _, _, err := Desired(f); err == nil {
 			t.Errorf("%s is reported", rules)
 		}

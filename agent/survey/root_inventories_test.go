@@ -9,7 +9,7 @@ import (
 )
 
 func TestRootInventories(t *testing.T) {
-	f := facts(t)
+	f := sampleFacts(t)
 	f.DiskGB, f.Traits = RootInventory{Total: 100, Reserved: 1, Ratio: 1.5},
 		[]resource.Trait{"HW_CPU_X86_AVX", "COMPUTE_NODE"}
 	tree, _, err := Desired(f)

@@ -32,8 +32,8 @@ func devices() []pci.Device {
 	}
 }
 
-// facts returns the test host with these rules; each has its own line number.
-func facts(t *testing.T, rules ...string) Facts {
+// sampleFacts returns the test host with these rules; each has its own line number.
+func sampleFacts(t *testing.T, rules ...string) Facts {
 	t.Helper()
 	f := Facts{Host: "cmp1", Root: root, Report: true, Devices: devices(), VCPU: RootInventory{Total: 8, Ratio: 4},
 		MemoryMB: RootInventory{Total: 1024, Reserved: 512}}

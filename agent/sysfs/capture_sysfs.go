@@ -23,7 +23,8 @@ var (
 	keptKeys = []string{"DRIVER", "PCI_CLASS", "PCI_ID"}
 )
 
-// Capture writes the PCI part of a machine as a text archive in the txtar format, which Load loads. An entry is one of:
+// Capture writes the PCI devices, network interfaces and NUMA nodes of a machine as a text archive in the txtar format,
+// which Load loads. An entry is one of:
 //
 //	path             a file
 //	path/            a directory in which nothing else is kept
@@ -56,6 +57,7 @@ func Capture(fsys fs.FS) ([]byte, error) {
 		}
 	}
 	c.vdpa()
+	c.nics()
 	return txtar.Format(&c.archive), nil
 }
 

@@ -111,7 +111,7 @@ func TestReadWhileDevicesVanish(t *testing.T) {
 func TestReadFewFiles(t *testing.T) {
 	whole, calls := machine(t, "sample").(fstest.MapFS), 0
 	found := read(t, faulty{MapFS: whole, calls: &calls})
-	most := 3 + 3*len(found.Nodes)
+	most := 4 + 3*len(found.Nodes)
 	for _, n := range found.Nodes {
 		most += 2*len(n.CPUs) + len(n.Pages)
 	}

@@ -1,4 +1,5 @@
-// Package sysfs reads the PCI devices and NUMA nodes of a host from /sys, or from a file system with the same layout.
+// Package sysfs reads the PCI devices, network interfaces and NUMA nodes of a host from /sys, or from a file system
+// with the same layout.
 //
 //	bus/pci/devices/<address>/{uevent,numa_node}, or {vendor,device,class,numa_node}             files
 //	bus/pci/devices/<address>/{sriov_totalvfs,sriov_numvfs,sriov_vf_device}                      files of a PF
@@ -6,13 +7,14 @@
 //	bus/pci/devices/<address>/net, …/virtio<n>/net                                               interface names
 //	bus/pci/devices/<address>/vpd                                                                serial number
 //	bus/vdpa/devices/<name>                                                                      symlinks through VFs
+//	class/net/<name>/{speed,master,bonding}                                                      an interface
 //	devices/system/node/node<n>/{cpulist,meminfo}, …/hugepages/hugepages-<size>kB/nr_hugepages   a NUMA node
 //	devices/system/cpu/cpu<n>/topology/{physical_package_id,thread_siblings_list}                sockets and cores
 //
-// read_device.go reads devices, read_numa_nodes.go NUMA nodes, vpd_serial_numbers.go serial numbers;
-// read_files_links_lists.go reads single files; parse_device.go and parse_cpu_list.go parse their content;
-// capture_sysfs.go writes a machine as text, load_capture.go loads it. On a running host any file may vanish during the
-// read, so a device that cannot be read never loses the others: it becomes a Problem.
+// read_device.go reads devices, read_nics.go network interfaces, read_numa_nodes.go NUMA nodes, vpd_serial_numbers.go
+// serial numbers; read_files_links_lists.go reads single files; parse_device.go and parse_cpu_list.go parse their
+// content; capture_sysfs.go writes a machine as text, load_capture.go loads it. On a running host any file may vanish
+// during the read, so a device that cannot be read never loses the others: it becomes a Problem.
 package sysfs
 
 import (
@@ -71,6 +73,7 @@ func Read(fsys fs.FS) (facts.Facts, error) {
 	slices.SortFunc(r.Devices, func(a, b pci.Device) int { return a.Address.Compare(b.Address) })
 	r.place(nodes, unplaced)
 	r.vdpa(fsys)
+	r.nics(fsys)
 	return r.Facts, nil
 }
 

@@ -19,6 +19,7 @@ const (
 	CreateClass    Op = "create class"
 	CreateTrait    Op = "create trait"
 	CreateProvider Op = "create provider"
+	MoveProvider   Op = "move provider" // to another parent, or to another name
 	PutTraits      Op = "put traits"
 	PutInventories Op = "put inventories"
 	DeleteProvider Op = "delete provider"
@@ -30,7 +31,7 @@ type Step struct {
 	Op       Op
 	Name     string      // of the class, the trait or the provider
 	Provider provider.ID // not for classes and traits
-	Parent   provider.ID // CreateProvider: empty for a root
+	Parent   provider.ID // CreateProvider, MoveProvider: empty for a root
 	// Generation is the provider's observed one, 0 for one that the plan creates. When an earlier step of the
 	// plan writes to the same provider, the generation that this write returns is used instead.
 	Generation  int
@@ -115,6 +116,9 @@ func Apply(p Plan, actual provider.Tree) provider.Tree {
 				root = find(s.Parent).Root
 			}
 			list = append(list, provider.Provider{ID: s.Provider, Name: s.Name, Parent: s.Parent, Root: root})
+		case MoveProvider:
+			at := find(s.Provider)
+			at.Name, at.Parent = s.Name, s.Parent
 		case PutTraits:
 			at := find(s.Provider)
 			at.Traits, at.Generation = slices.Clone(s.Traits), at.Generation+1

@@ -102,6 +102,18 @@ func (c *Client) CreateProvider(ctx context.Context, id provider.ID, name string
 	return doc.Provider(), nil
 }
 
+// PutProvider changes the name and the parent of a provider. It returns fault.Conflict if another provider has the
+// name, and fault.Invalid if the parent does not exist.
+func (c *Client) PutProvider(ctx context.Context, id provider.ID, name string, parent provider.ID) (provider.Provider,
+	error) {
+	body := map[string]any{"name": name, "parent_provider_uuid": parent}
+	var doc ProviderDoc
+	if _, err := c.REST.Do(ctx, "PUT", providerPath(id, ""), body, &doc); err != nil {
+		return provider.Provider{}, fault.Wrap("", "placement.PutProvider", err)
+	}
+	return doc.Provider(), nil
+}
+
 // DeleteProvider deletes a provider that has neither children nor allocations.
 func (c *Client) DeleteProvider(ctx context.Context, id provider.ID) error {
 	_, err := c.REST.Do(ctx, "DELETE", providerPath(id, ""), nil, nil)

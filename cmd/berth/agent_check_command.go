@@ -1,8 +1,11 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -31,7 +34,8 @@ func (c *agentCheckCmd) Run(g *cli.Globals, s streams) error {
 		err = printChecked(s, checked)
 	}
 	if n := checked.Errors(); err == nil && n > 0 {
-		return fault.New(fault.Invalid, "", "the agent would not start with this configuration on this machine (errors: %d)",
+		return fault.New(fault.Invalid, "", "with this configuration on this machine the agent would not start, or not "+
+			"report a device (errors: %d)",
 			n)
 	}
 	return err
@@ -60,7 +64,30 @@ func printChecked(s streams, c settings.CheckReport) error {
 		"Traits, or why it is not reported"}, rows); err != nil {
 		return err
 	}
+	if err := printCheckedBandwidth(s, c.Bandwidth); err != nil {
+		return err
+	}
 	_, err := fmt.Fprintf(s.out, "%d devices in %s, %d of them reported; %d errors, %d warnings\n",
 		len(c.Devices), c.Sysfs, reported, c.Errors(), len(c.Findings)-c.Errors())
 	return err
+}
+
+// printCheckedBandwidth prints the providers for guaranteed bandwidth and packet rate, if there are any.
+func printCheckedBandwidth(s streams, providers []settings.CheckedProvider) error {
+	if len(providers) == 0 {
+		return nil
+	}
+	var rows [][]string
+	for _, p := range providers {
+		var totals []string
+		for _, class := range slices.Sorted(maps.Keys(p.Inventories)) {
+			totals = append(totals, fmt.Sprintf("%s %d", class, p.Inventories[class]))
+		}
+		what := strings.Join(p.Traits, " ")
+		if p.Why != "" {
+			what = "not reported: " + p.Why
+		}
+		rows = append(rows, []string{p.Name, cmp.Or(strings.Join(totals, ", "), "-"), what})
+	}
+	return cli.PrintTable(s.out, []string{"Provider", "Inventories", "Traits, or why it is not reported"}, rows)
 }

@@ -19,7 +19,7 @@ type agentCmd struct {
 	Preflight agentPreflightCmd `cmd:"" help:"Show what prevents this host from reporting its devices to Placement, or what would change."`
 
 	Check    agentCheckCmd    `cmd:"" help:"Show how a configuration applies to each device of this machine, or of a captured one. Needs no service."`
-	Snapshot agentSnapshotCmd `cmd:"" help:"Write this machine's PCI devices and NUMA nodes as text, for berth agent check and [berth] sysfs."`
+	Snapshot agentSnapshotCmd `cmd:"" help:"Write this machine's PCI devices, network interfaces and NUMA nodes as text, for berth agent check and [berth] sysfs."`
 
 	Adopt   agentAdoptCmd   `cmd:"" help:"Show the effect of following compute's assignments although they are older or of another cloud; with --yes, follow them."`
 	Destroy agentDestroyCmd `cmd:"" help:"Destroy a guest of this host that compute does not assign to it. Stop the agent first."`

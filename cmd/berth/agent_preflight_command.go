@@ -6,7 +6,6 @@ import (
 
 	"github.com/openberth/berth/cli"
 	"github.com/openberth/berth/internal/app"
-	"github.com/openberth/berth/internal/settings"
 )
 
 type agentPreflightCmd struct{ files }
@@ -15,7 +14,7 @@ type agentPreflightCmd struct{ files }
 func (c *agentPreflightCmd) Run(ctx context.Context, g *cli.Globals, s streams) error {
 	conf, log, err := c.read(s)
 	if err != nil {
-		return settings.AllErrors(err, c.ConfigFile...)
+		return err
 	}
 	services, err := endpointsOf(g, conf)
 	if err != nil {

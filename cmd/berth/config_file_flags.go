@@ -13,13 +13,13 @@ type files struct {
 	DataDir    string   `help:"Directory of durable state. Default: ${default}." default:"./berth-data" type:"path" placeholder:"DIR"`
 }
 
-// read reads the settings and creates a log with their level.
+// read reads the settings and creates a log with their level. The fault of wrong settings lists all errors.
 func (f files) read(s streams) (settings.Settings, *slog.Logger, error) {
 	level := new(slog.LevelVar)
 	log := slog.New(slog.NewTextHandler(s.log, &slog.HandlerOptions{Level: level}))
 	conf, err := settings.Read(log, f.ConfigFile...)
 	if err != nil {
-		return conf, log, err
+		return conf, log, settings.AllErrors(err, f.ConfigFile...)
 	}
 	if conf.Debug {
 		level.Set(slog.LevelDebug)

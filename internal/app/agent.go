@@ -51,20 +51,19 @@ func NewAgent(s settings.Settings, dir string, endpoints Endpoints, log *slog.Lo
 		}
 	}
 	o := loop.Options{
-		Host:              s.Host,
-		LockDir:           s.LockPath,
-		Machine:           machineIdentity(s.LockPath),
-		Facts:             source,
-		Events:            events,
-		Rules:             s.Rules,
-		ReportInPlacement: s.ReportInPlacement,
-		Placement:         endpoints.Placement,
-		Compute:           endpoints.Compute,
-		Hypervisor:        guests,
-		Dir:               dir,
-		Log:               log.With("service", "agent"),
-		Rescan:            s.Rescan,
-		CPUs:              s.HostSettings.CPUs,
+		Host:    s.Host,
+		LockDir: s.LockPath,
+		Machine: machineIdentity(s.LockPath),
+		Facts:   source,
+		Events:  events,
+		Reported: loop.Reported{Rules: s.Rules, ReportInPlacement: s.ReportInPlacement, CPUs: s.HostSettings.CPUs,
+			ReportBandwidth: s.Bandwidth.Report, Bandwidth: s.Bandwidth.Agents},
+		Placement:  endpoints.Placement,
+		Compute:    endpoints.Compute,
+		Hypervisor: guests,
+		Dir:        dir,
+		Log:        log.With("service", "agent"),
+		Rescan:     s.Rescan,
 	}
 	if s.HostSettings.Clean != "" {
 		o.Clean = cleaner.Cleaner{Path: s.HostSettings.Clean}

@@ -17,6 +17,7 @@ import (
 func PreflightAgent(ctx context.Context, s settings.Settings, dir string, endpoints Endpoints, log *slog.Logger,
 	out io.Writer, asJSON bool) error {
 	s.ReportInPlacement = true
+	s.Bandwidth = settings.BandwidthSettings{} // it does not depend on the switch
 	err := PrintPlan(ctx, s, dir, endpoints, log, out, asJSON)
 	if wrong := survey.Problems(err); len(wrong) > 1 {
 		return settings.Combine(fault.Invalid, "app.PreflightAgent", wrong)

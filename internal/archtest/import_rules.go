@@ -106,7 +106,7 @@ func services(contracts []string) []Row {
 		{Package: "agent", Kind: DocOnly},
 		{Package: "agent/device", Kind: Pure, Imports: domain},
 		{Package: "agent/facts", Kind: Pure, Imports: []string{"pci"}},
-		{Package: "agent/survey", Kind: Pure, Imports: with(domain, "agent/device")},
+		{Package: "agent/survey", Kind: Pure, Imports: with(domain, "agent/device", "agent/facts")},
 		{Package: "agent/treeplan", Kind: Pure, Imports: with(domain, "agent/device")},
 		{Package: "agent/sysfs", Kind: Adapter, Imports: with(domain, "agent/facts"),
 			Outside: []string{"golang.org/x/tools"}},

@@ -12,7 +12,7 @@ import (
 	"github.com/openberth/berth/fault"
 )
 
-// The levels of a Finding. The agent does not start with an error.
+// The levels of a Finding. With an error the agent does not start, or does not report a device.
 const (
 	LevelError   = "error"
 	LevelWarning = "warning"
@@ -48,6 +48,8 @@ type CheckReport struct {
 	Report   bool            `json:"report_in_placement"`
 	Findings []Finding       `json:"findings"`
 	Devices  []CheckedDevice `json:"devices"` // all devices of the machine, sorted by address
+	// providers for guaranteed bandwidth and packet rate, parents first
+	Bandwidth []CheckedProvider `json:"bandwidth"`
 }
 
 // Check reads configuration files and checks them on a machine: the one at path, or [berth] sysfs if path is empty. It
@@ -64,7 +66,7 @@ func Check(path string, files ...string) (CheckReport, error) {
 		s.Sysfs = "/sys"
 	}
 	c := CheckReport{Host: s.Host, Sysfs: s.Sysfs, Report: s.ReportInPlacement, Findings: []Finding{},
-		Devices: []CheckedDevice{}}
+		Devices: []CheckedDevice{}, Bandwidth: []CheckedProvider{}}
 	for _, wrong := range faults {
 		c.add(LevelError, fault.TextOf(wrong))
 	}
@@ -92,6 +94,7 @@ func Check(path string, files ...string) (CheckReport, error) {
 	for _, p := range machine.Problems {
 		c.add(LevelWarning, p.String())
 	}
+	c.checkBandwidth(s, machine)
 	for _, v := range verdicts {
 		c.Devices = append(c.Devices, checkedDevice(v))
 	}

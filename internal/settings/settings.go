@@ -42,6 +42,7 @@ type Settings struct {
 	Images    ImageSettings
 	Accounts  AccountSettings
 	TLS       TLSSettings
+	Bandwidth BandwidthSettings
 
 	Sysfs        string              // [berth] sysfs: a directory shaped like /sys, or a captured machine (.txtar)
 	Capacity     hypervisor.Capacity // [berth] fake_vcpus, fake_memory_mb, fake_disk_gb

@@ -47,6 +47,8 @@ func writeEmptyPolicy(t *testing.T, dir string) {
 // Every option of placement.conf: a good value gives no warning, an empty value no panic, and a bad value an error with
 // its place.
 func TestEveryOption(t *testing.T) {
+	const bridge, nic = "[ovs]\nbridge_mappings = physnet0:br-ex\n", "[SRIOV_NIC]\nphysical_device_mappings = " +
+		"physnet0:ens1f0\n"
 	for _, c := range []struct {
 		group, option, good, bad string // bad is empty if every value is valid
 		base                     string // text before the option
@@ -102,6 +104,23 @@ func TestEveryOption(t *testing.T) {
 			keystoneConf},
 		{"keystone_authtoken", "delay_auth_decision", "false", "x", keystoneConf},
 		{"keystone_authtoken", "include_service_catalog", "false", "", keystoneConf},
+		{"berth", "report_bandwidth", "false", "maybe", ""}, {"berth", "neutron_config_files", "", "ml2.ini", ""},
+		{"ovs", "bridge_mappings", "physnet0:br-ex", "br-ex", ""},
+		{"ovs", "resource_provider_bandwidths", "br-ex:1:2", "br-ex:1", bridge},
+		{"ovs", "resource_provider_hypervisors", "br-ex:cmp1", "cmp1", bridge},
+		{"ovs", "resource_provider_default_hypervisor", "cmp1", "a:b", bridge},
+		{"ovs", "resource_provider_inventory_defaults", "min_unit:1", "total:1", bridge},
+		{"ovs", "resource_provider_packet_processing_without_direction", ":1", ":1:2", ""},
+		{"ovs", "resource_provider_packet_processing_with_direction", ":1:2", ":1", ""},
+		{"ovs", "resource_provider_packet_processing_inventory_defaults", "reserved:1", "reserved:-1", bridge},
+		{"ovs_driver", "vnic_type_prohibit_list", "direct", "macvtap", bridge},
+		{"SRIOV_NIC", "physical_device_mappings", "physnet0:ens1f0", "ens1f0", ""},
+		{"SRIOV_NIC", "resource_provider_bandwidths", "ens1f0:1:2", "ens1f1:1:2", nic},
+		{"SRIOV_NIC", "resource_provider_hypervisors", "ens1f0:cmp1", "ens1f0:a:b", nic},
+		{"SRIOV_NIC", "resource_provider_default_hypervisor", "cmp1", "a:b", nic},
+		{"SRIOV_NIC", "resource_provider_inventory_defaults", "max_unit:1", "max_unit:many", nic},
+		{"sriov_driver", "vnic_type_prohibit_list", "macvtap", "normal", nic},
+		{"ml2", "tunnelled_network_rp_name", "rp_tunnelled", "", ""},
 	} {
 		t.Run(c.group+" "+c.option, func(t *testing.T) {
 			line := "[" + c.group + "]\n" + c.option + " = "

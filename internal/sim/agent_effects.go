@@ -12,6 +12,7 @@ import (
 	"github.com/openberth/berth/agent/treeplan"
 	"github.com/openberth/berth/api/host"
 	"github.com/openberth/berth/api/placement/placementtest"
+	"github.com/openberth/berth/bandwidth"
 	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/compute/server"
 	"github.com/openberth/berth/fault"
@@ -216,6 +217,9 @@ func (w *World) setZone(m *simHost, root provider.Provider) {
 // checkReserved: the reserved amount of a device for one-time use becomes smaller only after the device was cleaned,
 // and no guest has started with it since. While a server has the device, a plan of before its start does no harm.
 func (w *World) checkReserved(p provider.Provider, next map[resource.Class]resource.Inventory) {
+	if _, network := bandwidth.Recognise(p); network {
+		return // bandwidth is reserved while its interface does not exist
+	}
 	for class, inv := range next {
 		was := p.Inventories[class]
 		if inv.Reserved < min(was.Reserved, inv.Total) && p.Parent != "" && !w.cleaned[p.ID] &&

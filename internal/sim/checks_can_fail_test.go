@@ -10,6 +10,7 @@ import (
 	"github.com/openberth/berth/agent/device"
 	"github.com/openberth/berth/agent/hypervisor"
 	"github.com/openberth/berth/agent/journal"
+	"github.com/openberth/berth/bandwidth"
 	"github.com/openberth/berth/compute/schedule"
 	"github.com/openberth/berth/internal/testenv"
 	"github.com/openberth/berth/provider"
@@ -142,6 +143,12 @@ func TestTamperingIsNoticed(t *testing.T) {
 			_, _, d := w.holding(any)
 			p, _ := w.placement.Provider(d.Provider)
 			p.Traits = nil
+			w.placement.SetProvider(p)
+		},
+		"bandwidth": func(w *World) {
+			m, _, _ := w.holding(any)
+			p, _ := w.placement.Provider(bandwidth.Name{Hypervisor: m.name, Agent: bandwidth.OpenVSwitch}.ID())
+			p.Traits = append(slices.Clone(p.Traits), "CUSTOM_VNIC_TYPE_OTHER")
 			w.placement.SetProvider(p)
 		},
 		"left": func(w *World) {

@@ -47,7 +47,9 @@ func (m *simHost) devices() []pci.Device {
 }
 
 // machine is what the agent reads of the machine.
-func (m *simHost) machine() facts.Facts { return facts.Facts{Devices: m.devices(), Nodes: m.nodes} }
+func (m *simHost) machine() facts.Facts {
+	return facts.Facts{Devices: m.devices(), Nodes: m.nodes, NICs: m.nics(), NICsRead: true}
+}
 
 // kinds of machines, by turns.
 const kinds = 6

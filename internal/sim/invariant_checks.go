@@ -10,6 +10,7 @@ import (
 	"github.com/openberth/berth/agent/hypervisor"
 	"github.com/openberth/berth/agent/loop"
 	"github.com/openberth/berth/agent/reconcile"
+	"github.com/openberth/berth/bandwidth"
 	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/pci"
 	"github.com/openberth/berth/provider"
@@ -212,6 +213,7 @@ func (w *World) checkAll() {
 	}
 	for _, m := range w.hosts {
 		w.checkQuietHost(m)
+		w.checkBandwidth(m)
 		w.checkPlan(m)
 	}
 }
@@ -271,7 +273,7 @@ func (w *World) checkQuietHost(m *simHost) {
 	}
 	for _, id := range w.placement.TreeIDs(m.root) {
 		p, _ := w.placement.Provider(id)
-		if p.Parent == "" {
+		if _, network := bandwidth.Recognise(p); network || p.Parent == "" {
 			continue
 		}
 		used, inv := 0, resource.Inventory{}

@@ -25,6 +25,7 @@ type service interface {
 	EnsureClass(ctx context.Context, class resource.Class) error
 	EnsureTrait(ctx context.Context, trait resource.Trait) error
 	CreateProvider(ctx context.Context, id provider.ID, name string, parent provider.ID) (provider.Provider, error)
+	PutProvider(ctx context.Context, id provider.ID, name string, parent provider.ID) (provider.Provider, error)
 	DeleteProvider(ctx context.Context, id provider.ID) error
 	PutInventories(ctx context.Context, id provider.ID, generation int,
 		inv map[resource.Class]resource.Inventory) (int, error)
@@ -162,7 +163,7 @@ func (r randomCalls) several() map[resource.ConsumerID]api.ConsumerAllocation {
 func (r randomCalls) one(n int) {
 	ctx, id, consumer := r.t.Context(), r.provider(), r.consumer()
 	what := func(op string, of any) string { return fmt.Sprintf("call %d: %s %v", n, op, of) }
-	switch r.IntN(11) {
+	switch r.IntN(12) {
 	case 0:
 		parent := provider.ID("")
 		if r.IntN(3) > 0 {
@@ -193,7 +194,15 @@ func (r randomCalls) one(n int) {
 		r.do(what("PutAllocations", all), func(s service) error { return s.PutAllocations(ctx, all) })
 	case 8:
 		r.do(what("DeleteAllocation", consumer), func(s service) error { return s.DeleteAllocation(ctx, consumer) })
-	case 9, 10:
+	case 9:
+		if r.IntN(6) > 0 { // many moves make a few deep trees, in which hardly a provider can be deleted
+			return
+		}
+		parent, name := r.provider(), "host"+string([]provider.ID{id, id, r.provider()}[r.IntN(3)])
+		_, _ = sameAnswer(r.comparison, what("PutProvider", id), func(s service) (provider.Provider, error) {
+			return s.PutProvider(ctx, id, name, parent)
+		})
+	case 10, 11:
 		reshape := api.Reshape{Inventories: map[provider.ID]api.InventorySet{}, Allocations: r.several()}
 		for range 1 + r.IntN(2) {
 			id := r.provider()

@@ -51,6 +51,57 @@ func (d *database) add(p provider.Provider) {
 	d.touch(p.Root)
 }
 
+// PutProvider changes the name and the parent of a provider, which moves with all providers below it. It returns
+// fault.Conflict if another provider has the name, and fault.Invalid if the parent does not exist or is below the
+// provider.
+func (p *Placement) PutProvider(_ context.Context, id provider.ID, name string, parent provider.ID) (
+	changed provider.Provider, err error) {
+	err = p.do(Call{Op: "PutProvider", Provider: id}, func() error {
+		row, err := p.find(id)
+		if err != nil {
+			return err
+		}
+		above, err := p.find(parent)
+		if err != nil {
+			return refuse(fault.Invalid, "the parent %s of provider %s does not exist", parent, id)
+		}
+		if p.isBelow(parent, id) {
+			return refuse(fault.Invalid, "the parent %s is below the provider %s", parent, id)
+		}
+		if other := p.byName(name); other != nil && other.ID != id {
+			return refuse(fault.Conflict, "the resource provider %s exists already", name).
+				WithCode(placement.CodeDuplicateName)
+		}
+		from := row.Root
+		for _, moved := range slices.Clone(p.trees[from]) {
+			if !p.isBelow(moved, id) {
+				continue
+			}
+			next := *p.providers[moved]
+			if next.ID == id {
+				next.Name, next.Parent = name, parent
+			}
+			p.remove(p.providers[moved])
+			next.Root = above.Root
+			p.add(next)
+		}
+		now := p.providers[id]
+		changed = provider.Provider{ID: id, Name: name, Parent: parent, Root: now.Root, Generation: now.Generation}
+		return nil
+	})
+	return changed, err
+}
+
+// isBelow reports whether a provider is another one or below it.
+func (d *database) isBelow(id, other provider.ID) bool {
+	for at := d.providers[id]; at != nil; at = d.providers[at.Parent] {
+		if at.ID == other {
+			return true
+		}
+	}
+	return false
+}
+
 // DeleteProvider deletes a provider that has neither children nor allocations.
 func (p *Placement) DeleteProvider(_ context.Context, id provider.ID) error {
 	return p.do(Call{Op: "DeleteProvider", Provider: id}, func() error {

@@ -107,7 +107,8 @@ func TestLibvirtAcceptsTheDomains(t *testing.T) {
 		}
 		got, err := Decode(stored)
 		if err != nil || !reflect.DeepEqual(got.Metadata, d.Metadata) ||
-			len(got.Devices.HostDevs) != len(d.Devices.HostDevs) || !reflect.DeepEqual(got.CPUTune, d.CPUTune) || !reflect.DeepEqual(got.NUMATune, d.NUMATune) ||
+			len(got.Devices.HostDevs) != len(d.Devices.HostDevs) || !reflect.DeepEqual(got.CPUTune, d.CPUTune) ||
+			!reflect.DeepEqual(got.NUMATune, d.NUMATune) ||
 			got.VCPU.Count != d.VCPU.Count || got.OS.Cmdline != d.OS.Cmdline {
 			t.Errorf("%s: %v\ndefined\n%s\nstored\n%s", name, err, text, stored)
 		}

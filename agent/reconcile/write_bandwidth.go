@@ -1,0 +1,130 @@
+package reconcile
+
+import (
+	"time"
+
+	"github.com/openberth/berth/agent/treeplan"
+	"github.com/openberth/berth/bandwidth"
+	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/provider"
+)
+
+// bandwidthTries is how often the plan for bandwidth is discarded because another client wrote to a provider, before a
+// longer wait.
+const bandwidthTries = 10
+
+// bandwidthWrites is the progress of a plan for bandwidth.
+type bandwidthWrites struct {
+	step        int
+	generations map[provider.ID]int
+	failed      map[bandwidth.AgentType]bool // of providers with a failed step
+	missing     map[provider.ID]bool         // not created, so that further steps of them are left out
+	errors      []string
+	conflict    bool // another client has written meanwhile
+}
+
+// begin emits the first step of the plan. It returns true when there is none.
+func (b *bandwidthSync) begin() (done bool) {
+	b.writes = bandwidthWrites{generations: map[provider.ID]int{}, failed: map[bandwidth.AgentType]bool{},
+		missing: map[provider.ID]bool{}}
+	return b.next()
+}
+
+// next emits the next step, or returns true when there is none. A failed step does not prevent the others, except for
+// those of a provider that was not created and of those below it.
+func (b *bandwidthSync) next() (done bool) {
+	w := &b.writes
+	for ; w.step < len(b.plan.Steps); w.step++ {
+		step := b.plan.Steps[w.step]
+		if w.missing[step.Provider] || w.missing[step.Parent] {
+			w.missing[step.Provider] = true
+			continue
+		}
+		if generation, written := w.generations[step.Provider]; written {
+			step.Generation = generation
+		}
+		b.log("placement", "step", step.String())
+		b.doAfterWrite(WriteProvider{Step: step})
+		return false
+	}
+	return true
+}
+
+// written records the end of a step and emits the next one. It returns true when there is none.
+func (b *bandwidthSync) written(e ProviderWritten) (done bool) {
+	w := &b.writes
+	step := b.plan.Steps[w.step]
+	switch {
+	case e.Err != nil:
+		w.conflict = w.conflict || fault.Is(e.Err, fault.Conflict) || fault.Is(e.Err, fault.NotFound)
+		w.errors = append(w.errors, "bandwidth is not reported as configured: "+string(step.Op)+" "+step.Name+": "+
+			fault.TextOf(e.Err))
+		n, _ := bandwidth.ParseName(step.Name)
+		w.failed[n.Agent] = true // a trait belongs to none: all agent types may need it
+		if step.Op == treeplan.CreateProvider {
+			w.missing[step.Provider] = true
+		}
+	case step.Op != treeplan.CreateTrait && step.Op != treeplan.DeleteProvider:
+		w.generations[step.Provider] = e.Generation
+	}
+	w.step++
+	return b.next()
+}
+
+// retry returns the maximum wait until the next sync after a failure: from two seconds, growing. 0: nothing has failed.
+func (b *bandwidthSync) retry() time.Duration {
+	if len(b.writes.errors) == 0 && len(b.notReached) == 0 {
+		b.failures = 0
+		return 0
+	}
+	b.failures++
+	return 10 * b.backoff(b.failures)
+}
+
+// report updates the conditions about bandwidth, and which agent types are synced.
+func (b *bandwidthSync) report() {
+	sentences := append(b.notReachedSentences(), b.findings...)
+	bad := map[bandwidth.AgentType]bool{}
+	for _, o := range b.plan.Objections {
+		sentences = append(sentences, o.String())
+		n, _ := bandwidth.ParseName(o.Name)
+		bad[n.Agent] = true
+	}
+	b.condition("bandwidth", append(sentences, b.writes.errors...)...)
+	for _, note := range b.plan.Notes {
+		b.warn(note)
+	}
+	for _, a := range b.agents() {
+		ok := !b.writes.failed[a.Type] && !b.writes.failed[""] && !bad[a.Type]
+		for _, d := range a.Providers() {
+			_, unreached := b.notReached[d.Name.Hypervisor]
+			ok = ok && !unreached
+		}
+		b.synced[a.Type] = ok
+	}
+}
+
+// notAttempted records that a sync has failed before the part for bandwidth.
+func (b *bandwidthSync) notAttempted() {
+	for _, a := range b.agents() {
+		b.synced[a.Type] = false
+	}
+}
+
+// Heartbeats returns what the network service must receive about this host: one heartbeat for each agent type with
+// devices for networks. Without report_bandwidth there is none, because Neutron's agents send their own.
+func (s *State) Heartbeats() []bandwidth.Heartbeat {
+	if !s.config.ReportBandwidth {
+		return nil
+	}
+	var out []bandwidth.Heartbeat
+	for _, a := range s.config.Bandwidth {
+		h := bandwidth.Heartbeat{Agent: a.Type, Host: s.config.Host, Configurations: a.Configurations(),
+			Providers: a.ProviderIDs()}
+		if synced, attempted := s.syncer.bandwidth.synced[a.Type]; attempted {
+			h.Synced = &synced
+		}
+		out = append(out, h)
+	}
+	return out
+}
