@@ -27,7 +27,8 @@ func TestAnyOriginWithNoAuth2StopsTheStart(t *testing.T) {
 			if err := os.WriteFile(path, []byte(c.text), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			args := map[string][]string{"up": {"--listen-placement", "127.0.0.1:0", "--listen-compute", "127.0.0.1:0"},
+			args := map[string][]string{"up": {"--listen-placement", "127.0.0.1:0", "--listen-compute", "127.0.0.1:0",
+				"--listen-network", "127.0.0.1:0"},
 				"placement": {"--listen", "127.0.0.1:0"}, "compute": {"--listen", "127.0.0.1:0"}}
 			stdout, stderr, status := output(t, append([]string{c.command, "--config-file", path, "--data-dir", data},
 				args[c.command]...)...)

@@ -27,6 +27,7 @@ type demoCmd struct {
 
 	ListenPlacement string `help:"With --stay: address of the Placement API. Default: 127.0.0.1:8778, or a free port if that is taken." env:"BERTH_LISTEN_PLACEMENT" placeholder:"HOST:PORT"`
 	ListenCompute   string `help:"With --stay: address of the Compute API. Default: 127.0.0.1:8774, or a free port if that is taken." env:"BERTH_LISTEN_COMPUTE" placeholder:"HOST:PORT"`
+	ListenNetwork   string `help:"With --stay: address of the Networking API. Default: 127.0.0.1:9696, or a free port if that is taken." env:"BERTH_LISTEN_NETWORK" placeholder:"HOST:PORT"`
 }
 
 // Run runs the tour and fails if a step of it fails.
@@ -67,7 +68,7 @@ func (c *demoCmd) Run(ctx context.Context, s streams) (err error) {
 	if !c.Stay {
 		return nil
 	}
-	apis[0].handler, apis[1].handler = all.Placement.Handler, all.Compute.Handler
+	apis[0].handler, apis[1].handler, apis[2].handler = all.Placement.Handler, all.Compute.Handler, all.Network.Handler
 	demo.LookAround(s.out, "http://"+apis[0].listener.Addr().String(), "http://"+apis[1].listener.Addr().String())
 	return serve(ctx, s, all.Settings.Connections, log, apis...)
 }
@@ -138,8 +139,9 @@ func (c *demoCmd) configure(s streams, dir string, sample bool,
 func (c *demoCmd) listen() ([]*endpoint, error) {
 	placement := &endpoint{name: "placement", flag: "--listen-placement", address: c.ListenPlacement, noauth: true}
 	compute := &endpoint{name: "compute", flag: "--listen-compute", address: c.ListenCompute, noauth: true}
-	apis := []*endpoint{placement, compute}
-	for i, usual := range []string{"127.0.0.1:8778", "127.0.0.1:8774"} {
+	network := &endpoint{name: "network", flag: "--listen-network", address: c.ListenNetwork, noauth: true}
+	apis := []*endpoint{placement, compute, network}
+	for i, usual := range []string{"127.0.0.1:8778", "127.0.0.1:8774", "127.0.0.1:9696"} {
 		at := apis[i]
 		given := at.address != ""
 		if !given {

@@ -47,7 +47,7 @@ func TestOperatorsGuide(t *testing.T) {
 	cmd := exec.CommandContext(t.Context(), "sh", "-c", script)
 	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), asBerth+"=1", "PATH="+bin+":"+os.Getenv("PATH"),
-		"BERTH_LISTEN_PLACEMENT="+placement, "BERTH_LISTEN_COMPUTE="+compute,
+		"BERTH_LISTEN_PLACEMENT="+placement, "BERTH_LISTEN_COMPUTE="+compute, "BERTH_LISTEN_NETWORK=127.0.0.1:0",
 		"BERTH_PLACEMENT_URL=http://"+placement, "BERTH_COMPUTE_URL=http://"+compute)
 	cmd.WaitDelay = 10 * time.Second
 	out, err := cmd.CombinedOutput()

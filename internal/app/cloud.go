@@ -18,6 +18,7 @@ type Cloud struct {
 	Dir       string
 	Placement *Service
 	Compute   *Service
+	Network   *Service
 	log       *slog.Logger
 	auth      authentication
 	account   internalAccount
@@ -26,7 +27,7 @@ type Cloud struct {
 	agent *runningAgent // nil while stopped
 }
 
-// Up starts Placement, compute and the agent with their state under dir.
+// Up starts Placement, compute, the network service and the agent with their state under dir.
 func Up(ctx context.Context, s settings.Settings, dir string, log *slog.Logger) (*Cloud, error) {
 	auth, err := newAuthentication(s, settings.NoAuth2, log)
 	if err != nil {
@@ -40,6 +41,10 @@ func Up(ctx context.Context, s settings.Settings, dir string, log *slog.Logger) 
 	if err != nil {
 		return nil, err
 	}
+	networkURL, err := NetworkURL(s, dir)
+	if err != nil {
+		return nil, err
+	}
 	c := &Cloud{Settings: s, Dir: dir, log: log, auth: auth, account: newInternalAccount()}
 	if auth.strategy != settings.NoAuth2 {
 		auth = c.account.accepted(auth)
@@ -49,6 +54,9 @@ func Up(ctx context.Context, s settings.Settings, dir string, log *slog.Logger) 
 	}
 	if c.Compute, err = openCompute(ctx, computeURL, c.PlacementClient(), s, auth, log); err != nil {
 		return nil, errors.Join(err, c.Placement.Close())
+	}
+	if c.Network, err = openNetwork(ctx, networkURL, c.PlacementClient(), s, auth, log); err != nil {
+		return nil, errors.Join(err, c.Compute.Close(), c.Placement.Close())
 	}
 	if err := c.StartAgent(ctx); err != nil {
 		return nil, errors.Join(err, c.Close())
@@ -77,7 +85,7 @@ func (c *Cloud) sign(client *rest.Client) {
 	}
 }
 
-// Close stops the agent, compute and Placement, in this order.
+// Close stops the agent, the network service, compute and Placement, in this order.
 func (c *Cloud) Close() error {
-	return errors.Join(c.StopAgent(), c.Compute.Close(), c.Placement.Close())
+	return errors.Join(c.StopAgent(), c.Network.Close(), c.Compute.Close(), c.Placement.Close())
 }

@@ -69,6 +69,8 @@ func Rows() []Row {
 			Imports: with(domain, "api/placement", "placement/index", "placement/candidate")},
 		{Package: "api/compute", Kind: Contract, Imports: with(domain, "api/rest")},
 
+		{Package: "api/network", Kind: Contract, Imports: with(domain, "bandwidth", "api/rest")},
+
 		{Package: "datafile", Kind: Adapter, Imports: []string{"fault"}},
 		{Package: "sqldb", Kind: Database, Imports: []string{"fault", "backoff", "datafile"},
 			Outside: []string{"modernc.org/sqlite", "github.com/go-sql-driver/mysql", "github.com/jackc/pgx/v5"}},
@@ -148,6 +150,15 @@ func services(contracts []string) []Row {
 			"compute/lifecycle", "sqldb")},
 		{Package: "compute/server", Kind: Server, Imports: with(contracts, "compute/…"),
 			Outside: []string{"github.com/google/uuid"}},
+
+		{Package: "network", Kind: DocOnly},
+		{Package: "network/address", Kind: Pure},
+		{Package: "network/qos", Kind: Pure, Imports: with(domain, "bandwidth")},
+		{Package: "network/binding", Kind: Pure, Imports: with(domain, "bandwidth", "network/qos")},
+		{Package: "network/policies", Kind: Adapter, Imports: []string{"api/identity", "policy"}},
+		{Package: "network/store", Kind: Adapter, Imports: with(domain, "sqldb")},
+		{Package: "network/operations", Kind: Server, Imports: with(contracts, "backoff", "bandwidth", "sqldb", "network/…")},
+		{Package: "network/server", Kind: Server, Imports: with(contracts, "bandwidth", "network/…")},
 	}
 }
 
@@ -159,6 +170,7 @@ func assembly() []Row {
 		{Package: "internal/settings", Kind: Assembly, Imports: []string{"fault", "provider", "pci", "bandwidth", "config",
 			"policy", "sqldb",
 			"api/cors", "api/identity", "api/image", "api/rest", "api/trace", "placement/policies", "compute/policies",
+			"network/policies",
 			"agent/facts", "agent/hypervisor",
 			"agent/reconcile",
 			"agent/survey",

@@ -35,11 +35,18 @@ func TestComputeCommands(t *testing.T) {
 	values := strings.NewReplacer("$IMAGE", image, "$ANN", ann, "$P2", p2, "$DIR", t.TempDir())
 	public := filepath.Join(values.Replace("$DIR"), "key.pub")
 	Write(t, public, "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIOMqqnkVzrm0SdG6UOoqKLsabgH5C9okWi0dh2l9GKJl ann@host\n")
-	var all []clientStep
-	shells := map[string]*shell{}
+	all, shells := c.performSteps(t, "testdata/openstack-compute-commands.txt", values)
+	compareTable(t, shells["admin 2.61"], all)
+}
+
+// performSteps executes the lines of a file in clients, and returns the lines with their outputs and the clients.
+func (c *Cloud) performSteps(t *testing.T, file string, values *strings.Replacer) (all []clientStep,
+	shells map[string]*shell) {
+	t.Helper()
+	shells = map[string]*shell{}
 	var client *shell
 	id := ""
-	for _, s := range readSteps(t, "testdata/openstack-compute-commands.txt") {
+	for _, s := range readSteps(t, file) {
 		if who, ok := strings.CutPrefix(s.text, "= "); ok {
 			if client = shells[who]; client == nil {
 				client = startShellWith(t, c.computeCredentials(who)...)
@@ -59,7 +66,7 @@ func TestComputeCommands(t *testing.T) {
 		perform(t, client, &s)
 		all = append(all, s)
 	}
-	compareTable(t, shells["admin 2.61"], all)
+	return all, shells
 }
 
 // anyID matches a UUID or a request id.
@@ -144,10 +151,10 @@ type row struct{ command, result, note string }
 
 var rowText = regexp.MustCompile("^\\| `([a-z ]+)` \\| (works|refused|not built) \\| ?(.*) \\|$")
 
-// readTable reads the rows of the table.
-func readTable(t *testing.T) map[string]row {
+// readTable reads the rows of the table in a file.
+func readTable(t *testing.T, file string) map[string]row {
 	t.Helper()
-	text, err := os.ReadFile(commandTable)
+	text, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -172,7 +179,7 @@ func readTable(t *testing.T) map[string]row {
 // that works has succeeded, and none of the others has; the sentence of a refused one is in its output.
 func compareTable(t *testing.T, client *shell, all []clientStep) {
 	t.Helper()
-	rows := readTable(t)
+	rows := readTable(t, commandTable)
 	for _, verb := range computeVerbs(t, client) {
 		if _, ok := rows[verb]; !ok {
 			t.Errorf("%s has no row for %q", commandTable, verb)

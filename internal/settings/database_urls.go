@@ -6,12 +6,15 @@ import (
 	"github.com/openberth/berth/sqldb"
 )
 
-// readDatabases reads the URLs of the databases of Placement and compute.
+// readDatabases reads the URLs of the databases of Placement, compute and the network service.
 func (s *Settings) readDatabases(cfg *config.Config) (err error) {
 	if s.PlacementDB, err = readURL(cfg, "placement_database"); err != nil {
 		return err
 	}
-	s.ComputeDB, err = readURL(cfg, "database")
+	if s.ComputeDB, err = readURL(cfg, "database"); err != nil {
+		return err
+	}
+	s.NetworkDB, err = readURL(cfg, "network_database")
 	return err
 }
 

@@ -34,9 +34,11 @@ type Settings struct {
 
 	PlacementDB string // [placement_database] connection: an SQLAlchemy URL; "": not set
 	ComputeDB   string // [database] connection: compute's own tables; "": not set
+	NetworkDB   string // [network_database] connection; "": not set
 
 	Placement PlacementSettings
 	Compute   ComputeSettings
+	Network   NetworkSettings
 	Images    ImageSettings
 	Accounts  AccountSettings
 	TLS       TLSSettings

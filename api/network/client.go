@@ -1,0 +1,203 @@
+package network
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"github.com/openberth/berth/api/rest"
+	"github.com/openberth/berth/fault"
+)
+
+// CatalogType is the type of the service in Keystone's catalog.
+const CatalogType = "network"
+
+// Client calls a Networking API: that of Neutron or of `berth network`. Every error is a fault; the code of a fault is
+// the type of Neutron's error, such as PortNotFound.
+type Client struct{ REST *rest.Client }
+
+// NewClient returns a client of the service at base (such as "http://127.0.0.1:9696"); client nil means a default one.
+func NewClient(base string, client *http.Client, token string) *Client {
+	return &Client{REST: &rest.Client{Base: RootURL(base), HTTP: client,
+		Headers: map[string]string{"X-Auth-Token": token}}}
+}
+
+// RootURL returns the address of a service without the version that its URL may have in a catalog.
+func RootURL(address string) string {
+	return strings.TrimSuffix(strings.TrimRight(address, "/"), "/v2.0")
+}
+
+// pageSize is how many objects a list requests at once, and maxPages how many pages it reads.
+const (
+	pageSize = 500
+	maxPages = 1000
+)
+
+// list reads all pages of a collection. id returns the marker of an object.
+func list[T any](ctx context.Context, c *Client, path, key string, q url.Values, id func(T) string) ([]T, error) {
+	all := []T{}
+	query := url.Values{"limit": {strconv.Itoa(pageSize)}, "sort_key": {"id"}, "sort_dir": {"asc"}}
+	for name, values := range q {
+		query[name] = values
+	}
+	for range maxPages {
+		var body map[string][]T
+		if err := c.get(ctx, path+"?"+query.Encode(), key, &body); err != nil {
+			return nil, err
+		}
+		all = append(all, body[key]...)
+		if len(body[key]) < pageSize {
+			return all, nil
+		}
+		query.Set("marker", id(all[len(all)-1]))
+	}
+	return nil, fault.New(fault.Internal, "network."+key, "the list does not end after %d pages", maxPages)
+}
+
+// get reads a body in which only one key has the type of into.
+func (c *Client) get(ctx context.Context, path, key string, into any) error {
+	answer, err := c.REST.Do(ctx, http.MethodGet, path, nil, nil)
+	if err != nil {
+		return withType(err, answer)
+	}
+	return decodeKey(answer.Body, key, into)
+}
+
+// send sends a request with an object under a key and decodes the object of the answer.
+func (c *Client) send(ctx context.Context, method, path, key string, body, into any) error {
+	var sent any
+	if body != nil {
+		sent = map[string]any{key: body}
+	}
+	answer, err := c.REST.Do(ctx, method, path, sent, nil)
+	if err != nil {
+		return withType(err, answer)
+	}
+	if into == nil {
+		return nil
+	}
+	return decodeObject(answer.Body, key, into)
+}
+
+// Networks lists the networks that a query selects.
+func (c *Client) Networks(ctx context.Context, q url.Values) ([]Network, error) {
+	return list(ctx, c, "/v2.0/networks", "networks", q, func(n Network) string { return n.ID })
+}
+
+// Network reads a network.
+func (c *Client) Network(ctx context.Context, id string) (n Network, err error) {
+	err = c.send(ctx, http.MethodGet, "/v2.0/networks/"+url.PathEscape(id), "network", nil, &n)
+	return n, err
+}
+
+// CreateNetwork creates a network from attributes of the API.
+func (c *Client) CreateNetwork(ctx context.Context, attributes map[string]any) (n Network, err error) {
+	err = c.send(ctx, http.MethodPost, "/v2.0/networks", "network", attributes, &n)
+	return n, err
+}
+
+// Subnets lists the subnets that a query selects.
+func (c *Client) Subnets(ctx context.Context, q url.Values) ([]Subnet, error) {
+	return list(ctx, c, "/v2.0/subnets", "subnets", q, func(s Subnet) string { return s.ID })
+}
+
+// CreateSubnet creates a subnet from attributes of the API.
+func (c *Client) CreateSubnet(ctx context.Context, attributes map[string]any) (s Subnet, err error) {
+	err = c.send(ctx, http.MethodPost, "/v2.0/subnets", "subnet", attributes, &s)
+	return s, err
+}
+
+// Ports lists the ports that a query selects.
+func (c *Client) Ports(ctx context.Context, q url.Values) ([]Port, error) {
+	return list(ctx, c, "/v2.0/ports", "ports", q, func(p Port) string { return p.ID })
+}
+
+// Port reads a port.
+func (c *Client) Port(ctx context.Context, id string) (p Port, err error) {
+	err = c.send(ctx, http.MethodGet, "/v2.0/ports/"+url.PathEscape(id), "port", nil, &p)
+	return p, err
+}
+
+// CreatePort creates a port from attributes of the API.
+func (c *Client) CreatePort(ctx context.Context, attributes map[string]any) (p Port, err error) {
+	err = c.send(ctx, http.MethodPost, "/v2.0/ports", "port", attributes, &p)
+	return p, err
+}
+
+// UpdatePort changes attributes of a port; the others stay.
+func (c *Client) UpdatePort(ctx context.Context, id string, attributes map[string]any) (p Port, err error) {
+	err = c.send(ctx, http.MethodPut, "/v2.0/ports/"+url.PathEscape(id), "port", attributes, &p)
+	return p, err
+}
+
+// DeletePort removes a port. It returns nil also if the port does not exist.
+func (c *Client) DeletePort(ctx context.Context, id string) error {
+	err := c.send(ctx, http.MethodDelete, "/v2.0/ports/"+url.PathEscape(id), "port", nil, nil)
+	if fault.Is(err, fault.NotFound) {
+		return nil
+	}
+	return err
+}
+
+// Segments lists the segments that a query selects.
+func (c *Client) Segments(ctx context.Context, q url.Values) ([]Segment, error) {
+	return list(ctx, c, "/v2.0/segments", "segments", q, func(s Segment) string { return s.ID })
+}
+
+// Policies lists the QoS policies that a query selects, with their rules.
+func (c *Client) Policies(ctx context.Context, q url.Values) ([]Policy, error) {
+	return list(ctx, c, "/v2.0/qos/policies", "policies", q, func(p Policy) string { return p.ID })
+}
+
+// CreatePolicy creates a QoS policy.
+func (c *Client) CreatePolicy(ctx context.Context, attributes map[string]any) (p Policy, err error) {
+	err = c.send(ctx, http.MethodPost, "/v2.0/qos/policies", "policy", attributes, &p)
+	return p, err
+}
+
+// CreateRule adds a rule of a type, such as minimum_bandwidth, to a policy.
+func (c *Client) CreateRule(ctx context.Context, policy, kind string, attributes map[string]any) (r Rule, err error) {
+	path := "/v2.0/qos/policies/" + url.PathEscape(policy) + "/" + kind + "_rules"
+	err = c.send(ctx, http.MethodPost, path, kind+"_rule", attributes, &r)
+	return r, err
+}
+
+// Agents lists the agents that a query selects.
+func (c *Client) Agents(ctx context.Context, q url.Values) (all []Agent, err error) {
+	var body map[string][]Agent
+	err = c.get(ctx, "/v2.0/agents?"+q.Encode(), "agents", &body)
+	return body["agents"], err
+}
+
+// Extensions returns the aliases of the service's extensions.
+func (c *Client) Extensions(ctx context.Context) (aliases []string, err error) {
+	var body map[string][]struct{ Alias string }
+	err = c.get(ctx, "/v2.0/extensions", "extensions", &body)
+	for _, e := range body["extensions"] {
+		aliases = append(aliases, e.Alias)
+	}
+	return aliases, err
+}
+
+// Quota returns the limits of a project by resource; -1: no limit.
+func (c *Client) Quota(ctx context.Context, project string) (limits map[string]int, err error) {
+	err = c.send(ctx, http.MethodGet, "/v2.0/quotas/"+url.PathEscape(project), "quota", nil, &limits)
+	return limits, err
+}
+
+// ReportAgent reports an agent of a host. Only `berth network` has this request.
+func (c *Client) ReportAgent(ctx context.Context, host, agentType string, report AgentReport) error {
+	path := "/berth/v1/network-agents/" + url.PathEscape(host) + "/" + url.PathEscape(agentType)
+	answer, err := c.REST.Do(ctx, http.MethodPut, path, report, nil)
+	return withType(err, answer)
+}
+
+// HostPorts returns the ports of a host that have changed since a revision; 0: all. Only `berth network` has this
+// request.
+func (c *Client) HostPorts(ctx context.Context, host string, since int64) (all HostPorts, err error) {
+	path := "/berth/v1/hosts/" + url.PathEscape(host) + "/ports?since=" + strconv.FormatInt(since, 10)
+	answer, err := c.REST.Do(ctx, http.MethodGet, path, nil, &all)
+	return all, withType(err, answer)
+}

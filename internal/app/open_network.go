@@ -1,0 +1,81 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+
+	api "github.com/openberth/berth/api/placement"
+	"github.com/openberth/berth/api/rest"
+	"github.com/openberth/berth/api/trace"
+	"github.com/openberth/berth/internal/settings"
+	"github.com/openberth/berth/network/operations"
+	"github.com/openberth/berth/network/policies"
+	networkserver "github.com/openberth/berth/network/server"
+	networkstore "github.com/openberth/berth/network/store"
+)
+
+// networkFile is the name of the network service's database in a data directory.
+const networkFile = "network.db"
+
+// NetworkURL returns the URL of the network service's database: the configured one, or an SQLite file under dir, which
+// is created.
+func NetworkURL(s settings.Settings, dir string) (string, error) {
+	return databaseURL(s.NetworkDB, dir, networkFile)
+}
+
+// OpenNetwork starts the network service on its database, and completes recorded changes of allocations. Without an
+// auth_strategy it is noauth2.
+func OpenNetwork(ctx context.Context, url string, placement *api.Client, s settings.Settings,
+	log *slog.Logger) (*Service, error) {
+	auth, err := newAuthentication(s, settings.NoAuth2, log.With("service", "network"))
+	if err != nil {
+		return nil, err
+	}
+	return openNetwork(ctx, url, placement, s, auth, log)
+}
+
+// openNetwork is OpenNetwork with the authentication of its callers.
+func openNetwork(ctx context.Context, url string, placement *api.Client, s settings.Settings, auth authentication,
+	log *slog.Logger) (*Service, error) {
+	log = trace.Log(log.With("service", "network"))
+	db, err := openDatabase(ctx, url, log)
+	if err != nil {
+		return nil, err
+	}
+	st, err := networkstore.Open(ctx, db)
+	if err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
+	service := operations.New(st, placement)
+	service.Log, service.Segments = log, segmentRanges(s.Network)
+	for resource, limit := range s.Network.Quotas {
+		service.Quotas[resource] = limit
+	}
+	options := networkserver.Options{Operations: service, Authenticate: auth.caller, Challenge: auth.challenge,
+		Strategy: auth.strategy, CORS: s.Compute.CORS, ProxyHeaders: s.Compute.ProxyHeaders, Log: log}
+	if s.Network.Policy != nil {
+		options.Enforcer = policies.Enforcer{Enforcer: s.Network.Policy}
+	}
+	running, stop := context.WithCancel(context.WithoutCancel(ctx))
+	var work sync.WaitGroup
+	work.Go(func() { service.Run(running) })
+	exporter := trace.NewExporter(s.OTLPEndpoint, "berth-network", log)
+	handler := trace.Handler(rest.Limit(networkserver.New(options), s.RequestTime), exporter)
+	return &Service{Handler: handler, Lost: db.Lost(), Close: sync.OnceValue(func() error {
+		stop()
+		work.Wait()
+		exporter.Close()
+		return closeDatabase(db, log)
+	})}, nil
+}
+
+// segmentRanges returns the ranges of segments of the settings.
+func segmentRanges(n settings.NetworkSettings) operations.SegmentRanges {
+	r := operations.SegmentRanges{TenantTypes: n.TenantTypes, Flat: n.Flat, Tunnels: n.Tunnels, MTU: n.MTU}
+	for _, v := range n.VLANs {
+		r.VLANs = append(r.VLANs, operations.VLANRange(v))
+	}
+	return r
+}

@@ -1,0 +1,223 @@
+// Package binding decides which agent of a host binds a port, and what a new policy means for the allocation of a
+// bound port.
+package binding
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/openberth/berth/bandwidth"
+	"github.com/openberth/berth/network/qos"
+)
+
+// The VIF types of ports that no agent has bound.
+const (
+	Unbound = "unbound"
+	Failed  = "binding_failed"
+)
+
+// VNICTypes lists the vnic types that a port may have.
+func VNICTypes() []string {
+	return []string{"normal", "direct", "macvtap", "direct-physical", "baremetal", "virtio-forwarder", "smart-nic", "vdpa",
+		"accelerator-direct", "accelerator-direct-physical", "remote-managed"}
+}
+
+// Device is a provider of bandwidth of an agent.
+type Device struct {
+	Name             string
+	Provider         string
+	PhysicalNetworks []string
+	PCISlots         []string // of its VFs; empty: not reported
+}
+
+// Agent is an agent of a host, as it has reported itself. Provider is that of packet rates; empty: it has none.
+type Agent struct {
+	Type     bandwidth.AgentType
+	AdminUp  bool
+	Provider string
+	Devices  []Device
+}
+
+// Segment is a segment of the port's network.
+type Segment struct {
+	UUID            string
+	Type            string // local, flat, vlan, vxlan …
+	PhysicalNetwork string
+}
+
+// Port is what a binding depends on. Allocation has the provider of each request group; nil: none.
+type Port struct {
+	VNICType   string
+	PCISlot    string
+	Allocation map[string]string
+	Segments   []Segment
+}
+
+// Bound is the result of a binding.
+type Bound struct {
+	VIF     string
+	Agent   bandwidth.AgentType
+	Segment string // the UUID of the segment
+}
+
+// mechanism is how the agents of a type bind ports.
+type mechanism struct {
+	agent bandwidth.AgentType
+	vnics []string
+	rules []qos.Type // that it accepts
+}
+
+// mechanisms lists the mechanisms in the order in which they try a port without an allocation.
+func mechanisms() []mechanism {
+	return []mechanism{
+		{bandwidth.OpenVSwitch, []string{"normal", "direct"}, []qos.Type{qos.MinimumBandwidth, qos.MinimumPacketRate,
+			qos.BandwidthLimit, qos.DSCPMarking}},
+		{bandwidth.NICSwitch, []string{"direct", "macvtap", "direct-physical"}, []qos.Type{qos.MinimumBandwidth,
+			qos.BandwidthLimit}},
+	}
+}
+
+// SupportsRule reports whether a port with a vnic type, or any port if that is empty, can have a rule. agent restricts
+// the answer to one type of agent, unless it is empty.
+func SupportsRule(agent bandwidth.AgentType, vnicType string, kind qos.Type) bool {
+	return slices.ContainsFunc(mechanisms(), func(m mechanism) bool {
+		return (agent == "" || m.agent == agent) && (vnicType == "" || slices.Contains(m.vnics, vnicType)) &&
+			slices.Contains(m.rules, kind)
+	})
+}
+
+// Bind selects the agent and the segment for a port. refusal is why no agent can bind it; empty if one can.
+//
+// With an allocation exactly one agent must be responsible: all providers of the allocation are providers that this
+// agent has reported. A direct-physical port without an allocation needs no agent.
+func Bind(port Port, agents []Agent) (bound Bound, refusal string) {
+	candidates, refusal := responsible(port, agents)
+	if refusal != "" {
+		return Bound{}, refusal
+	}
+	var reasons []string
+	for _, m := range mechanisms() {
+		for _, a := range candidates {
+			if a.Type != m.agent {
+				continue
+			}
+			bound, reason := m.bind(port, a)
+			if reason == "" {
+				return bound, ""
+			}
+			reasons = append(reasons, fmt.Sprintf("the %s: %s", a.Type, reason))
+		}
+	}
+	if port.VNICType == "direct-physical" && len(port.Allocation) == 0 && len(port.Segments) > 0 {
+		return Bound{VIF: "hostdev_physical", Agent: bandwidth.NICSwitch, Segment: port.Segments[0].UUID}, ""
+	}
+	if len(reasons) == 0 {
+		return Bound{}, "no agent of the host has reported itself; start `berth agent` or the agent of Neutron there"
+	}
+	return Bound{}, strings.Join(reasons, "; ")
+}
+
+// responsible returns the agents that may bind a port: with an allocation, the only one that has all its providers.
+func responsible(port Port, agents []Agent) (list []Agent, refusal string) {
+	agents = slices.DeleteFunc(slices.Clone(agents), func(a Agent) bool { return !a.AdminUp })
+	if len(port.Allocation) == 0 {
+		return agents, ""
+	}
+	var names []string
+	for _, a := range agents {
+		if a.hasAll(port.Allocation) {
+			list, names = append(list, a), append(names, string(a.Type))
+		}
+	}
+	switch len(list) {
+	case 1:
+		return list, ""
+	case 0:
+		return nil, "no agent of the host has reported all providers of binding:profile.allocation; check the agents " +
+			"of the " +
+			"host with `openstack network agent list --host`, and the option resource_provider_bandwidths there"
+	}
+	return nil, fmt.Sprintf("the providers of binding:profile.allocation belong to several agents: %s; make the "+
+		"vnic types "+
+		"of the agents disjoint with vnic_type_prohibit_list", strings.Join(names, ", "))
+}
+
+// hasAll reports whether all providers of an allocation are the agent's.
+func (a Agent) hasAll(allocation map[string]string) bool {
+	for _, p := range allocation {
+		if p == "" || p != a.Provider && a.device(p) == nil {
+			return false
+		}
+	}
+	return true
+}
+
+// device returns the device with a provider; nil if the agent has none.
+func (a Agent) device(provider string) *Device {
+	for i := range a.Devices {
+		if a.Devices[i].Provider == provider {
+			return &a.Devices[i]
+		}
+	}
+	return nil
+}
+
+// bind binds a port by one agent. The segment has a physical network of the device that the allocation names, or of any
+// device.
+func (m mechanism) bind(port Port, a Agent) (Bound, string) {
+	if !slices.Contains(m.vnics, port.VNICType) {
+		return Bound{}, fmt.Sprintf("it does not bind ports of vnic type %s", port.VNICType)
+	}
+	devices := a.Devices
+	for _, p := range port.Allocation {
+		if d := a.device(p); d != nil {
+			devices = []Device{*d}
+		}
+	}
+	if reason := checkSlot(port, devices); reason != "" {
+		return Bound{}, reason
+	}
+	for _, s := range port.Segments {
+		if !a.reaches(s, devices) {
+			continue
+		}
+		return Bound{VIF: m.vif(port.VNICType), Agent: a.Type, Segment: s.UUID}, ""
+	}
+	return Bound{}, "none of its devices is connected to a segment of the network"
+}
+
+// checkSlot returns why the VF of a port is not one of the devices; empty if it is, or if no VFs are reported.
+func checkSlot(port Port, devices []Device) string {
+	if port.PCISlot == "" || len(port.Allocation) == 0 {
+		return ""
+	}
+	for _, d := range devices {
+		if len(d.PCISlots) == 0 || slices.Contains(d.PCISlots, port.PCISlot) {
+			return ""
+		}
+	}
+	return fmt.Sprintf("the VF %s does not belong to the device whose bandwidth is allocated; use a VF of that device",
+		port.PCISlot)
+}
+
+// reaches reports whether one of the devices is connected to a segment. An Open vSwitch agent connects ports to
+// segments without a physical network too.
+func (a Agent) reaches(s Segment, devices []Device) bool {
+	if s.PhysicalNetwork == "" {
+		return a.Type == bandwidth.OpenVSwitch
+	}
+	return slices.ContainsFunc(devices, func(d Device) bool {
+		return slices.Contains(d.PhysicalNetworks, s.PhysicalNetwork)
+	})
+}
+
+func (m mechanism) vif(vnicType string) string {
+	switch {
+	case m.agent == bandwidth.OpenVSwitch:
+		return "ovs"
+	case vnicType == "direct-physical":
+		return "hostdev_physical"
+	}
+	return "hw_veb"
+}

@@ -1,0 +1,172 @@
+package operations
+
+import (
+	"context"
+	"maps"
+
+	"github.com/openberth/berth/bandwidth"
+	"github.com/openberth/berth/network/binding"
+	"github.com/openberth/berth/network/qos"
+	"github.com/openberth/berth/network/store"
+	"github.com/openberth/berth/resource"
+)
+
+// The statuses of ports.
+const (
+	active = "ACTIVE"
+	down   = "DOWN"
+)
+
+// bind selects the agent for a port and sets the result of its binding.
+func (s *Service) bind(ctx context.Context, tx *store.Tx, p *store.Port, n store.Network) error {
+	b := &p.Binding
+	b.Agent, b.Segment, b.VIF, p.Status = "", "", binding.Unbound, down
+	groups, err := groupsOf(ctx, tx, *p, n, qos.Effective(p.Policy, n.Policy))
+	if err != nil {
+		return err
+	}
+	allocation := allocationOf(b.Profile, groups)
+	p.Allocated = allocated(allocation, groups)
+	if b.Host == "" {
+		return nil
+	}
+	agents, err := agentsOf(ctx, tx, b.Host)
+	if err != nil {
+		return err
+	}
+	bound, refusal := binding.Bind(bindingPort(*p, n, allocation), agents)
+	if refusal != "" {
+		b.VIF = binding.Failed
+		s.Log.Warn("port not bound", "port", p.ID, "host", b.Host, "reason", refusal)
+		return nil
+	}
+	b.VIF, b.Agent, b.Segment, p.Status = bound.VIF, string(bound.Agent), bound.Segment, active
+	return nil
+}
+
+// bindingPort returns what a binding depends on.
+func bindingPort(p store.Port, n store.Network, allocation map[string]string) binding.Port {
+	b := binding.Port{VNICType: p.Binding.VNIC, Allocation: allocation}
+	b.PCISlot, _ = p.Binding.Profile["pci_slot"].(string)
+	for _, seg := range n.Segments {
+		b.Segments = append(b.Segments, binding.Segment{UUID: seg.UUID, Type: seg.Type, PhysicalNetwork: seg.PhysicalNetwork})
+	}
+	return b
+}
+
+// agentsOf returns the agents of a host.
+func agentsOf(ctx context.Context, tx *store.Tx, host string) ([]binding.Agent, error) {
+	list, err := store.List[store.Agent](ctx, tx, store.Filter{Hosts: []string{host}})
+	var agents []binding.Agent
+	for _, a := range list {
+		one := binding.Agent{Type: bandwidth.AgentType(a.Type), AdminUp: a.AdminUp, Provider: a.Provider}
+		for _, d := range a.Devices {
+			one.Devices = append(one.Devices, binding.Device(d))
+		}
+		agents = append(agents, one)
+	}
+	return agents, err
+}
+
+// allocationOf returns the provider of each group in binding:profile.allocation. Before Neutron's extension
+// port-resource-request-groups it was one text: the provider of the bandwidth.
+func allocationOf(profile map[string]any, groups []qos.Group) map[string]string {
+	all := map[string]string{}
+	switch v := profile["allocation"].(type) {
+	case string:
+		for _, g := range groups {
+			if g.Type == qos.MinimumBandwidth {
+				all[g.ID] = v
+			}
+		}
+	case map[string]any:
+		for id, p := range v {
+			all[id], _ = p.(string)
+		}
+	}
+	return all
+}
+
+// allocated returns the shares of a port: the amounts of the groups on the providers of its allocation.
+func allocated(allocation map[string]string, groups []qos.Group) map[string]store.Allocation {
+	if len(allocation) == 0 {
+		return nil
+	}
+	all := map[string]store.Allocation{}
+	for _, g := range groups {
+		if p := allocation[g.ID]; p != "" {
+			all[g.ID] = store.Allocation{Provider: p, Amounts: amountsOut(g.Resources)}
+		}
+	}
+	return all
+}
+
+func amountsOut(a resource.Amounts) map[string]int {
+	out := map[string]int{}
+	for c, n := range a {
+		if n > 0 {
+			out[string(c)] = n
+		}
+	}
+	return out
+}
+
+// sharesOf returns the shares of a port for package binding.
+func sharesOf(p store.Port) map[string]binding.Share {
+	shares := map[string]binding.Share{}
+	for id, a := range p.Allocated {
+		amounts := resource.Amounts{}
+		for c, n := range a.Amounts {
+			amounts[resource.Class(c)] = n
+		}
+		shares[id] = binding.Share{Provider: a.Provider, Amounts: amounts}
+	}
+	return shares
+}
+
+// setAllocated sets the shares of a port, and binding:profile.allocation; the other keys of the profile stay.
+func setAllocated(p *store.Port, shares map[string]store.Allocation) {
+	p.Allocated = shares
+	p.Binding.Profile = maps.Clone(p.Binding.Profile)
+	if p.Binding.Profile == nil {
+		p.Binding.Profile = map[string]any{}
+	}
+	delete(p.Binding.Profile, "allocation")
+	if len(shares) == 0 {
+		return
+	}
+	all := map[string]any{}
+	for id, a := range shares {
+		all[id] = a.Provider
+	}
+	p.Binding.Profile["allocation"] = all
+}
+
+// groupsOf returns the request groups of a port with a policy.
+func groupsOf(ctx context.Context, tx *store.Tx, p store.Port, n store.Network, policy string) ([]qos.Group, error) {
+	if policy == "" {
+		return nil, nil
+	}
+	found, err := get[store.Policy](ctx, tx, policy)
+	if err != nil {
+		return nil, err
+	}
+	return Groups(p, n, found), nil
+}
+
+// Groups returns the request groups of a port with a policy.
+func Groups(p store.Port, n store.Network, policy store.Policy) []qos.Group {
+	port := qos.Port{ID: p.ID, VNICType: p.Binding.VNIC}
+	for _, seg := range n.Segments {
+		port.PhysicalNetworks = append(port.PhysicalNetworks, seg.PhysicalNetwork)
+	}
+	var rules []qos.Rule
+	for _, r := range policy.Rules {
+		rules = append(rules, ruleOf(r).Rule)
+	}
+	return qos.Request(port, rules)
+}
+
+func ruleOf(r store.Rule) qos.Limits {
+	return qos.Limits{Rule: qos.Rule{ID: r.ID, Type: qos.Type(r.Type), Direction: r.Direction, Min: r.Min}, Max: r.Max}
+}

@@ -1,0 +1,231 @@
+package operations
+
+import (
+	"context"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/openberth/berth/network/binding"
+	"github.com/openberth/berth/network/store"
+)
+
+// CreatePort stores a new port. ips are the requested addresses; nil means the default ones. A port with a host is
+// bound; if that fails its VIF type is binding_failed.
+func (s *Service) CreatePort(ctx context.Context, p store.Port, ips []store.FixedIP) (store.Port, error) {
+	wanted := p
+	err := s.Store.Write(ctx, func(tx *store.Tx) error {
+		p = wanted
+		n, err := get[store.Network](ctx, tx, p.Network)
+		if err != nil {
+			return err
+		}
+		s.begin(&p.Base)
+		if err := s.checkQuota(ctx, tx, "port", p.Project); err != nil {
+			return err
+		}
+		if err := selectMAC(ctx, tx, &p); err != nil {
+			return err
+		}
+		a, err := newAddressing(ctx, tx, p)
+		if err != nil {
+			return err
+		}
+		if ips == nil {
+			p.FixedIPs, err = a.defaults(ctx)
+		} else {
+			p.FixedIPs, err = a.requested(ctx, ips)
+		}
+		if err != nil {
+			return err
+		}
+		if err := checkPortPolicy(ctx, tx, p, n); err != nil {
+			return err
+		}
+		if err := s.bind(ctx, tx, &p, n); err != nil {
+			return err
+		}
+		return tx.PutPort(ctx, &p)
+	})
+	return p, err
+}
+
+// PortUpdate changes a port, apart from its addresses. It returns the requested addresses; given is false if they stay.
+type PortUpdate func(p *store.Port) (ips []store.FixedIP, given bool, err error)
+
+// UpdatePort changes a port. If its effective policy changes while it is bound to a server, the server's allocation is
+// changed first; if Placement refuses that, the port stays as it is.
+func (s *Service) UpdatePort(ctx context.Context, id string, revision int,
+	update PortUpdate) (p store.Port, err error) {
+	for attempt := range attempts {
+		before, after, err := s.previewPort(ctx, id, update)
+		if err != nil {
+			return p, err
+		}
+		change, err := s.planPortPolicy(ctx, before, after)
+		if err != nil {
+			return p, err
+		}
+		again := false
+		err = s.Store.Write(ctx, func(tx *store.Tx) error {
+			if p, err = current[store.Port](ctx, tx, id, revision); err != nil {
+				return err
+			}
+			if again = p.Number != before.Number; again && change != nil {
+				return nil
+			}
+			again = false
+			if err := s.updatePort(ctx, tx, &p, update); err != nil {
+				return err
+			}
+			if change == nil {
+				return tx.PutPort(ctx, &p)
+			}
+			setAllocated(&p, change.Ports[0].Allocated)
+			change.Ports[0] = p
+			return s.record(ctx, tx, change)
+		})
+		if err == nil && !again && change != nil {
+			err = s.complete(ctx, *change, true)
+		}
+		if !again && !repeat(ctx, attempt, err) {
+			return p, err
+		}
+	}
+	return p, conflict("PortChanged", "port %s changes too often; try again", id)
+}
+
+// previewPort returns a port before an update and after it.
+func (s *Service) previewPort(ctx context.Context, id string, update PortUpdate) (before, after store.Port, err error) {
+	if before, err = Get[store.Port](ctx, s, id); err != nil {
+		return before, after, err
+	}
+	after = before
+	_, _, err = update(&after)
+	return before, after, err
+}
+
+// updatePort changes a port in a transaction, without writing it.
+func (s *Service) updatePort(ctx context.Context, tx *store.Tx, p *store.Port, update PortUpdate) error {
+	if err := checkNotPending(ctx, tx, p.ID); err != nil {
+		return err
+	}
+	n, err := get[store.Network](ctx, tx, p.Network)
+	if err != nil {
+		return err
+	}
+	old := *p
+	ips, given, err := update(p)
+	if err != nil {
+		return err
+	}
+	if err := checkBoundChanges(old, *p); err != nil {
+		return err
+	}
+	if err := s.updateAddresses(ctx, tx, old, p, ips, given); err != nil {
+		return err
+	}
+	if p.Policy != old.Policy {
+		if err := checkPortPolicy(ctx, tx, *p, n); err != nil {
+			return err
+		}
+	}
+	moved := p.Binding.Host != old.Binding.Host
+	if moved {
+		if err := tx.LeaveHost(ctx, old); err != nil {
+			return err
+		}
+	}
+	if moved || p.Binding.VNIC != old.Binding.VNIC || !reflect.DeepEqual(p.Binding.Profile, old.Binding.Profile) {
+		if err := s.bind(ctx, tx, p, n); err != nil {
+			return err
+		}
+	}
+	s.edited(&p.Base)
+	return nil
+}
+
+// checkBoundChanges refuses changes that a bound port cannot have.
+func checkBoundChanges(old, p store.Port) error {
+	bound := old.Binding.Host != "" && old.Binding.VIF != binding.Failed && old.Binding.VIF != binding.Unbound
+	switch {
+	case bound && p.Binding.Host == old.Binding.Host && p.Binding.VNIC != old.Binding.VNIC:
+		return conflict("PortBoundVnicType", "Unable to change binding:vnic_type of port %s: it is bound to host %s; "+
+			"detach it "+
+			"first", p.ID, old.Binding.Host)
+	case bound && p.MAC != old.MAC && p.Binding.Host == old.Binding.Host:
+		return conflict("PortBound", "Unable to complete operation on port %s, port is already bound, port type: %s, "+
+			"old_mac %s, new_mac %s", p.ID, old.Binding.VIF, old.MAC, p.MAC)
+	}
+	return nil
+}
+
+// updateAddresses sets the MAC address and the IP addresses of a port.
+func (s *Service) updateAddresses(ctx context.Context, tx *store.Tx, old store.Port, p *store.Port, ips []store.FixedIP,
+	given bool) error {
+	if p.MAC != old.MAC {
+		if err := selectMAC(ctx, tx, p); err != nil {
+			return err
+		}
+	}
+	if !given {
+		return nil
+	}
+	a, err := newAddressing(ctx, tx, *p)
+	if err != nil {
+		return err
+	}
+	ips = slices.Clone(ips)
+	for i, ip := range ips { // {"subnet_id": …} keeps the address that the port has there
+		at := slices.IndexFunc(old.FixedIPs, func(o store.FixedIP) bool { return o.Subnet == ip.Subnet })
+		if ip.Address == "" && at >= 0 && !slices.Contains(ips, old.FixedIPs[at]) {
+			ips[i] = old.FixedIPs[at]
+		}
+	}
+	p.FixedIPs, err = a.requested(ctx, ips)
+	return err
+}
+
+// DeletePort removes a port. What Placement has recorded for it is released first, so no allocation is leaked.
+func (s *Service) DeletePort(ctx context.Context, id string) error {
+	for attempt := range attempts {
+		p, err := Get[store.Port](ctx, s, id)
+		if err != nil {
+			return err
+		}
+		change, err := s.planRelease(ctx, p)
+		if err != nil {
+			return err
+		}
+		again := false
+		err = s.Store.Write(ctx, func(tx *store.Tx) error {
+			now, err := get[store.Port](ctx, tx, id)
+			if err != nil {
+				return err
+			}
+			if err := checkNotPending(ctx, tx, id); err != nil {
+				return err
+			}
+			if again = now.Number != p.Number; again {
+				return nil
+			}
+			if change == nil {
+				return tx.DeletePort(ctx, now)
+			}
+			return s.record(ctx, tx, change)
+		})
+		if err == nil && !again && change != nil {
+			err = s.complete(ctx, *change, true)
+		}
+		if !again && !repeat(ctx, attempt, err) {
+			return err
+		}
+	}
+	return conflict("PortChanged", "port %s or the allocation of its server changes too often; try again", id)
+}
+
+// attempts is how often an operation is repeated after another client has changed the same object.
+const attempts = 10
+
+// isServerPort reports whether a port belongs to a server of compute.
+func isServerPort(p store.Port) bool { return strings.HasPrefix(p.Owner, "compute:") && p.Device != "" }

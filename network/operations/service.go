@@ -1,0 +1,145 @@
+// Package operations changes networks, subnets, ports and QoS policies: it checks a change against the other objects
+// and writes it, in one transaction. Changes that Placement must accept are recorded before Placement is called, so
+// that they are completed after a crash; see allocation_changes.go.
+//
+// Every fault has the code of the corresponding error of Neutron.
+package operations
+
+import (
+	"context"
+	"log/slog"
+	"strings"
+	"time"
+
+	"github.com/openberth/berth/api/placement"
+	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/network/store"
+)
+
+// Placement is what the operations need of Placement; *placement.Client implements it.
+type Placement interface {
+	allocations
+}
+
+var _ Placement = (*placement.Client)(nil)
+
+// Service performs the operations. Store must be set. It is safe for concurrent use.
+type Service struct {
+	Store     *store.Store
+	Placement Placement // nil: policies of bound ports cannot change
+	Segments  SegmentRanges
+	Quotas    map[string]int // the default limits by resource: network, subnet, port …; -1: no limit
+	Log       *slog.Logger
+	Now       func() time.Time
+}
+
+// New returns a service with defaults for everything but the store and Placement.
+func New(st *store.Store, p Placement) *Service {
+	return &Service{Store: st, Placement: p, Segments: DefaultSegmentRanges(), Quotas: DefaultQuotas(),
+		Log: slog.Default(), Now: time.Now}
+}
+
+// NoRevision is the revision of an update that applies to any revision.
+const NoRevision = -1
+
+// notFound returns the fault for an object that does not exist. kind is the word of Neutron's error, such as Network.
+func notFound(kind, id string) error {
+	return fault.New(fault.NotFound, "", "%s %s could not be found.", kind, id).WithCode(kind + "NotFound")
+}
+
+// invalid returns a fault for a value that is not valid.
+func invalid(format string, args ...any) error {
+	return fault.New(fault.Invalid, "", "Invalid input for operation: "+format, args...).WithCode("InvalidInput")
+}
+
+// conflict returns a fault for a state that prevents an operation.
+func conflict(code, format string, args ...any) error {
+	return fault.New(fault.Conflict, "", format, args...).WithCode(code)
+}
+
+// kindOf returns the word of Neutron's errors for the objects of a type.
+func kindOf(o store.Object) string {
+	switch o.(type) {
+	case *store.Network:
+		return "Network"
+	case *store.Subnet:
+		return "Subnet"
+	case *store.Port:
+		return "Port"
+	case *store.Policy:
+		return "QosPolicy"
+	}
+	return "Agent"
+}
+
+// get returns an object, or fault.NotFound.
+func get[T any, P store.Pointer[T]](ctx context.Context, tx *store.Tx, id string) (T, error) {
+	o, found, err := store.Get[T, P](ctx, tx, id)
+	if err == nil && !found {
+		err = notFound(kindOf(P(&o)), id)
+	}
+	return o, err
+}
+
+// Get returns an object, or fault.NotFound.
+func Get[T any, P store.Pointer[T]](ctx context.Context, s *Service, id string) (o T, err error) {
+	err = s.Store.Read(ctx, func(tx *store.Tx) error {
+		o, err = get[T, P](ctx, tx, id)
+		return err
+	})
+	return o, err
+}
+
+// List returns the objects that a filter selects, sorted by id.
+func List[T any, P store.Pointer[T]](ctx context.Context, s *Service, f store.Filter) (list []T, err error) {
+	err = s.Store.Read(ctx, func(tx *store.Tx) error {
+		list, err = store.List[T, P](ctx, tx, f)
+		return err
+	})
+	return list, err
+}
+
+// begin sets what a new object has. A missing ID is generated.
+func (s *Service) begin(b *store.Base) {
+	if b.ID == "" {
+		b.ID = store.NewUUID()
+	}
+	b.Created = s.Now().UnixMicro()
+	b.Updated = b.Created
+}
+
+// edited counts a change of an object.
+func (s *Service) edited(b *store.Base) {
+	b.Number++
+	b.Updated = s.Now().UnixMicro()
+}
+
+// current reads an object for an update and checks its revision: the code of the fault is
+// RevisionNumberConstraintFailed.
+func current[T any, P store.Pointer[T]](ctx context.Context, tx *store.Tx, id string, revision int) (T, error) {
+	o, err := get[T, P](ctx, tx, id)
+	if err == nil && revision != NoRevision && P(&o).Common().Number != revision {
+		err = conflict("RevisionNumberConstraintFailed", "Constrained to %d, but current revision is %d; read %s %s again",
+			revision, P(&o).Common().Number, strings.ToLower(kindOf(P(&o))), id)
+	}
+	return o, err
+}
+
+// SetTags replaces the tags of an object.
+func SetTags[T any, P store.Pointer[T]](ctx context.Context, s *Service, id string,
+	change func(tags []string) ([]string, error)) (tags []string, err error) {
+	err = s.Store.Write(ctx, func(tx *store.Tx) error {
+		o, err := get[T, P](ctx, tx, id)
+		if err != nil {
+			return err
+		}
+		b := P(&o).Common()
+		if tags, err = change(append([]string(nil), b.Tags...)); err != nil {
+			return err
+		}
+		b.Tags = tags
+		s.edited(b)
+		return store.Put[T, P](ctx, tx, &o)
+	})
+	return tags, err
+}

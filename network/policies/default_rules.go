@@ -1,0 +1,150 @@
+// Package policies holds the default access policy of the Networking API: Neutron's rules under Neutron's names, and
+// Berth's own, which begin with berth:.
+//
+// The defaults permit:
+//
+//	                                       owner   others             service   admin
+//	networks, subnets, ports: read         yes     shared networks    yes       yes, of all projects
+//	networks, subnets, ports: change       yes     no                 no        yes
+//	QoS policies: read                     yes     shared policies    yes       yes
+//	provider, binding, QoS changes         no      no                 binding   yes
+//	resource_request                       no      no                 yes       yes
+//	agents                                 no      no                 report    yes
+//
+// Unlike in Neutron, enforce_new_defaults is false by default, because callers of noauth2 have no roles: a caller of
+// the project needs no role.
+package policies
+
+import (
+	"strings"
+	"sync"
+
+	"github.com/openberth/berth/api/identity"
+	"github.com/openberth/berth/policy"
+)
+
+// The checks of the defaults.
+const (
+	admin    = "rule:context_is_admin"
+	service  = "rule:service_api or rule:context_is_admin"
+	agent    = "rule:agent_api"
+	reader   = "rule:project_reader_api or rule:context_is_admin"
+	member   = "rule:project_member_api or rule:context_is_admin"
+	anybody  = "@"
+	shared   = "rule:project_reader_api or rule:context_is_admin or rule:service_api or rule:shared"
+	external = "rule:project_reader_api or rule:context_is_admin or rule:service_api or rule:shared or rule:external"
+	ofPort   = "rule:project_reader_api or rule:context_is_admin or rule:service_api or rule:network_owner"
+	netOwner = "rule:context_is_admin or rule:service_api or rule:network_owner"
+	edit     = "rule:project_member_api or rule:context_is_admin or rule:service_api"
+)
+
+// Berth's own rules.
+const (
+	ReportAgent = "berth:network_agents:report"
+	ReadPorts   = "berth:host_ports:read"
+	BindHost    = "berth:network_hosts:bind"
+)
+
+// defaults lists the rules with their checks, one per line: the check is the value of a constant above.
+var defaults = []struct{ check, names string }{
+	{admin, `create_network:shared create_network:router:external create_network:is_default
+		create_network:segments create_network:provider:network_type create_network:provider:physical_network
+		create_network:provider:segmentation_id get_network:segments get_network:provider:network_type
+		get_network:provider:physical_network get_network:provider:segmentation_id update_network:shared
+		update_network:segments update_network:provider:network_type update_network:provider:physical_network
+		update_network:provider:segmentation_id update_network:router:external update_network:is_default
+		create_segment get_segment update_segment delete_segment create_subnet:segment_id create_subnet:service_types
+		get_subnet:segment_id update_subnet:segment_id update_subnet:service_types
+		create_policy update_policy delete_policy create_policy_minimum_bandwidth_rule
+		update_policy_minimum_bandwidth_rule delete_policy_minimum_bandwidth_rule
+		create_policy_minimum_packet_rate_rule update_policy_minimum_packet_rate_rule
+		delete_policy_minimum_packet_rate_rule create_policy_bandwidth_limit_rule update_policy_bandwidth_limit_rule
+		delete_policy_bandwidth_limit_rule create_policy_dscp_marking_rule update_policy_dscp_marking_rule
+		delete_policy_dscp_marking_rule get_agent update_agent delete_agent update_quota delete_quota
+		berth:network_hosts:bind`},
+	{service, `get_port:binding:vif_type get_port:binding:vif_details get_port:binding:host_id get_port:binding:profile
+		get_port:resource_request create_port:binding:host_id create_port:binding:profile update_port:binding:host_id
+		update_port:binding:profile update_port:mac_address`},
+	{member, `create_network update_network delete_network delete_subnet update_subnet create_port delete_port
+		update_port:binding:vnic_type create_port:binding:vnic_type update_network:port_security_enabled
+		create_network:port_security_enabled update_port:qos_policy_id update_network:qos_policy_id
+		update_networks_tags update_subnets_tags update_ports_tags update_policies_tags`},
+	{edit, `update_port`},
+	{external, `get_network`},
+	{ofPort, `get_port`},
+	{shared, `get_subnet get_policy get_policy_minimum_bandwidth_rule get_policy_minimum_packet_rate_rule
+		get_policy_bandwidth_limit_rule get_policy_dscp_marking_rule`},
+	{"rule:context_is_admin or rule:network_owner", `create_subnet`},
+	{netOwner, `create_port:mac_address create_port:fixed_ips create_port:fixed_ips:ip_address
+		create_port:port_security_enabled create_port:allowed_address_pairs update_port:fixed_ips
+		update_port:fixed_ips:ip_address update_port:port_security_enabled update_port:allowed_address_pairs`},
+	{"rule:context_is_admin or rule:service_api or rule:network_owner or not rule:network_device",
+		`create_port:device_owner update_port:device_owner`},
+	{reader, `get_quota`},
+	{anybody, `get_rule_type get_service_provider get_extension`},
+	{agent, `berth:network_agents:report berth:host_ports:read`},
+}
+
+// base are the rules to which others refer.
+func base() []policy.Rule {
+	owner := &policy.Deprecated{Name: "rule:admin_or_owner", Check: "role:admin or project_id:%(project_id)s"}
+	return []policy.Rule{
+		{Name: "context_is_admin", Check: "role:admin", Description: "An administrator."},
+		{Name: "admin_only", Check: "rule:context_is_admin", Description: "An administrator."},
+		{Name: "admin_or_owner", Check: "role:admin or project_id:%(project_id)s",
+			Description: "An administrator, or a caller of the project of the object."},
+		{Name: "owner", Check: "project_id:%(project_id)s", Description: "A caller of the project of the object."},
+		{Name: "regular_user", Check: "", Description: "Every caller."},
+		{Name: "project_reader_api", Check: "role:reader and project_id:%(project_id)s", Deprecated: owner,
+			Description: "A reader of the project of the object."},
+		{Name: "project_member_api", Check: "role:member and project_id:%(project_id)s", Deprecated: owner,
+			Description: "A member of the project of the object."},
+		{Name: "service_api", Check: "role:service", Description: "Another service of the cloud, or an agent."},
+		{Name: "agent_api", Check: "role:service or (role:admin and 'noauth2':%(auth_strategy)s)",
+			Description: "An agent. With noauth2 an administrator, because such a caller can send any role."},
+		{Name: "shared", Check: "True:%(shared)s", Description: "The object is shared."},
+		{Name: "external", Check: "True:%(router:external)s", Description: "The network is external."},
+		{Name: "network_owner", Check: "project_id:%(network:project_id)s",
+			Description: "A caller of the project of the network."},
+		{Name: "network_device", Check: "'network':%(owner_kind)s", Description: "The device_owner begins with network:."},
+	}
+}
+
+// Rules returns the defaults, with the base rules of Neutron that policy files refer to.
+func Rules() []policy.Rule {
+	rules := base()
+	for _, d := range defaults {
+		for _, name := range strings.Fields(d.names) {
+			rules = append(rules, policy.Rule{Name: name, Check: d.check, Description: name})
+		}
+	}
+	return rules
+}
+
+// Has reports whether a rule exists.
+func Has(rule string) bool { return known()[rule] }
+
+var known = sync.OnceValue(func() map[string]bool {
+	all := map[string]bool{}
+	for _, r := range Rules() {
+		all[r.Name] = true
+	}
+	return all
+})
+
+// Enforcer evaluates the rules for the caller of a request.
+type Enforcer struct{ *policy.Enforcer }
+
+// Allow decides whether a rule allows a caller to act on target; why is the reason if it does not.
+func (e Enforcer) Allow(rule string, caller identity.Identity, target map[string]any) (ok bool, why string) {
+	return e.Enforcer.Allow(rule, caller.Credentials(), target)
+}
+
+// Default returns an Enforcer of the defaults.
+var Default = sync.OnceValue(func() Enforcer {
+	e, err := policy.New(Rules(), policy.Options{})
+	if err != nil {
+		panic("network/policies: the default rules are not valid: " + err.Error())
+	}
+	return Enforcer{e}
+})

@@ -1,0 +1,313 @@
+package server
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/openberth/berth/api/edge"
+	"github.com/openberth/berth/api/rest"
+	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/network/operations"
+	"github.com/openberth/berth/network/policies"
+)
+
+// document is an object of a collection: what the API shows, and what the policy rules refer to.
+type document struct {
+	view   map[string]any
+	target map[string]any
+}
+
+// collection is a resource of the API. A function that is nil makes its methods not allowed.
+type collection struct {
+	one, many  string   // network, networks: the keys of bodies
+	rule       string   // the name in policy rules; empty: one
+	missing    string   // the code of the fault for an object that the caller may not see: NetworkNotFound
+	attributes []string // that lists can be filtered and sorted by
+
+	list   func(c *call, q url.Values) ([]document, error)
+	show   func(c *call, id string) (document, error)
+	draft  func(c *call, o *object) (target map[string]any, err error) // of an object to create, for the policy
+	create func(c *call, o *object) (document, error)
+	update func(c *call, id string, revision int, o *object) (document, error)
+	remove func(c *call, id string) error
+}
+
+// named returns the collection with its name in the policy rules.
+func (col collection) named() collection {
+	if col.rule == "" {
+		col.rule = col.one
+	}
+	return col
+}
+
+// mount adds the paths of a collection.
+func (s *server) mount(all *[]edge.Route[*call], path string, col collection) {
+	col = col.named()
+	many, one := edge.Route[*call]{Path: path, Methods: methods{}},
+		edge.Route[*call]{Path: path + "/{id}", Methods: methods{}}
+	if col.list != nil {
+		many.Methods[http.MethodGet] = method{Handle: col.handleList}
+	}
+	if col.create != nil {
+		many.Methods[http.MethodPost] = method{Handle: col.handleCreate}
+	}
+	if col.show != nil {
+		one.Methods[http.MethodGet] = method{Handle: col.handleShow}
+	}
+	if col.update != nil {
+		one.Methods[http.MethodPut] = method{Handle: col.handleUpdate}
+	}
+	if col.remove != nil {
+		one.Methods[http.MethodDelete] = method{Handle: col.handleRemove}
+	}
+	if len(many.Methods) > 0 {
+		*all = append(*all, many)
+	}
+	if len(one.Methods) > 0 {
+		*all = append(*all, one)
+	}
+}
+
+// allowed reports whether the policy allows a rule; a rule that does not exist allows everything.
+func (c *call) allowed(rule string, target map[string]any) bool {
+	if !policies.Has(rule) {
+		return true
+	}
+	ok, _ := c.Allowed(rule, target)
+	return ok
+}
+
+// visible returns the view of a document without the attributes that the policy hides. ok is false if it hides all.
+func (col collection) visible(c *call, d document) (view map[string]any, ok bool) {
+	if !c.allowed("get_"+col.rule, d.target) {
+		return nil, false
+	}
+	for name := range d.view {
+		if rule := "get_" + col.rule + ":" + name; policies.Has(rule) && !c.allowed(rule, d.target) {
+			delete(d.view, name)
+		}
+	}
+	return d.view, true
+}
+
+// read returns a document that the caller may see; for another one it returns fault.NotFound.
+func (col collection) read(c *call, id string) (document, error) {
+	d, err := col.show(c, id)
+	if err == nil && !c.allowed("get_"+col.rule, d.target) {
+		err = fault.New(fault.NotFound, "", "%s %s could not be found.", strings.TrimSuffix(col.missing, "NotFound"), id).
+			WithCode(col.missing)
+	}
+	return d, err
+}
+
+func (col collection) handleShow(c *call) error {
+	d, err := col.read(c, c.R.PathValue("id"))
+	if err != nil {
+		return err
+	}
+	return col.write(c, http.StatusOK, d)
+}
+
+// write writes a document.
+func (col collection) write(c *call, status int, d document) error {
+	view, _ := col.visible(c, d)
+	rest.WriteJSON(c.W, status, map[string]any{col.one: selected(view, c.R.URL.Query()["fields"])})
+	return nil
+}
+
+func (col collection) handleList(c *call) error {
+	q := c.R.URL.Query()
+	if err := col.checkQuery(q); err != nil {
+		return err
+	}
+	found, err := col.list(c, q)
+	if err != nil {
+		return err
+	}
+	var views []map[string]any
+	for _, d := range found {
+		if view, ok := col.visible(c, d); ok && matches(view, q) {
+			views = append(views, view)
+		}
+	}
+	order(views, q)
+	part, before, after, err := page(views, q)
+	if err != nil {
+		return err
+	}
+	body := map[string]any{}
+	if links := c.links(part, before, after); len(links) > 0 {
+		body[col.many+"_links"] = links
+	}
+	list := make([]map[string]any, 0, len(part))
+	for _, view := range part {
+		list = append(list, selected(view, q["fields"]))
+	}
+	body[col.many] = list
+	rest.WriteJSON(c.W, http.StatusOK, body)
+	return nil
+}
+
+// links returns the links of a page to the pages beside it, if the request has a limit.
+func (c *call) links(part []map[string]any, before, after bool) (links []map[string]string) {
+	q := c.R.URL.Query()
+	if q.Get("limit") == "" || q.Get("limit") == "0" || len(part) == 0 {
+		return nil
+	}
+	link := func(rel string, marker any, reverse bool) {
+		q.Del("page_reverse")
+		q.Set("marker", textOf(marker))
+		if reverse {
+			q.Set("page_reverse", "True")
+		}
+		links = append(links, map[string]string{"rel": rel, "href": c.BaseURL() + c.R.URL.Path + "?" + q.Encode()})
+	}
+	if after {
+		link("next", part[len(part)-1]["id"], false)
+	}
+	if before {
+		link("previous", part[0]["id"], true)
+	}
+	return links
+}
+
+func (col collection) handleCreate(c *call) error {
+	o, err := c.object(col.one)
+	if err != nil {
+		return err
+	}
+	target, err := col.draft(c, o)
+	if err != nil {
+		return err
+	}
+	if err := col.authorize(c, "create_"+col.rule, o, target); err != nil {
+		return err
+	}
+	d, err := col.create(c, o)
+	if err != nil {
+		return err
+	}
+	return col.write(c, http.StatusCreated, d)
+}
+
+// authorize checks the rule of an operation, and that of each attribute that the request has. A policy that the request
+// names must be visible to the caller.
+func (col collection) authorize(c *call, rule string, o *object, target map[string]any) error {
+	if err := c.Authorize(rule, target); err != nil {
+		return err
+	}
+	for name, raw := range o.keys {
+		if attribute := rule + ":" + name; policies.Has(attribute) {
+			if err := c.Authorize(attribute, target); err != nil {
+				return err
+			}
+		}
+		if id := ""; name == "qos_policy_id" && json.Unmarshal(raw, &id) == nil && id != "" {
+			if _, err := c.srv.qosPolicies().named().read(c, id); err != nil {
+				return err
+			}
+		}
+		if name == "fixed_ips" && strings.Contains(string(raw), "ip_address") && policies.Has(rule+":fixed_ips:ip_address") {
+			if err := c.Authorize(rule+":fixed_ips:ip_address", target); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// revision returns the revision that an update requires: the header If-Match, revision_number=N.
+func (c *call) revision() (int, error) {
+	text := c.R.Header.Get("If-Match")
+	if text == "" {
+		return operations.NoRevision, nil
+	}
+	number, found := strings.CutPrefix(strings.Trim(text, `"`), "revision_number=")
+	n, err := strconv.Atoi(number)
+	if !found || err != nil {
+		return 0, fault.New(fault.Invalid, "", "the header If-Match is %q; send revision_number=NUMBER", text)
+	}
+	return n, nil
+}
+
+func (col collection) handleUpdate(c *call) error {
+	id := c.R.PathValue("id")
+	o, err := c.object(col.one)
+	if err != nil {
+		return err
+	}
+	revision, err := c.revision()
+	if err != nil {
+		return err
+	}
+	d, err := col.read(c, id)
+	if err != nil {
+		return err
+	}
+	target := d.target
+	if owner, ok := o.keys["device_owner"]; ok {
+		target = c.target(textOf(target["project_id"]), target)
+		target["owner_kind"] = ownerKind(strings.Trim(string(owner), `"`))
+	}
+	if err := col.authorize(c, "update_"+col.rule, o, target); err != nil {
+		return err
+	}
+	if d, err = col.update(c, id, revision, o); err != nil {
+		return err
+	}
+	return col.write(c, http.StatusOK, d)
+}
+
+// ownerKind returns the part of a device_owner before the colon.
+func ownerKind(owner string) string { kind, _, _ := strings.Cut(owner, ":"); return kind }
+
+func (col collection) handleRemove(c *call) error {
+	id := c.R.PathValue("id")
+	d, err := col.read(c, id)
+	if err != nil {
+		return err
+	}
+	if err := c.Authorize("delete_"+col.rule, d.target); err != nil {
+		return err
+	}
+	if err := col.remove(c, id); err != nil {
+		return err
+	}
+	c.W.WriteHeader(http.StatusNoContent)
+	return nil
+}
+
+// project returns the project of an object to create: that of the request, or that of the caller.
+func (c *call) project(o *object) (string, error) {
+	project := ""
+	for _, key := range []string{"project_id", "tenant_id"} {
+		other := ""
+		if o.text(key, &other, 255); other == "" {
+			continue
+		}
+		if project != "" && project != other {
+			return "", fault.New(fault.Invalid, "", "project_id and tenant_id differ; send one of them")
+		}
+		project = other
+	}
+	if project == "" {
+		project = c.Who.Project
+	}
+	return project, o.err
+}
+
+// draftProject is the draft of a collection whose rules refer to the project only. The project stays in the object.
+func draftProject(c *call, o *object) (map[string]any, error) {
+	project, err := c.project(o.copy())
+	return c.target(project, nil), err
+}
+
+// with returns a list of attributes with those that every object has.
+func with(attributes ...string) []string {
+	return slices.Concat([]string{"id", "name", "description", "project_id", "tenant_id", "created_at", "updated_at",
+		"revision_number"}, attributes)
+}

@@ -1,0 +1,81 @@
+package server
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/openberth/berth/api/edge"
+	"github.com/openberth/berth/api/rest"
+	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/network/operations"
+)
+
+// statuses are the statuses of faults that do not follow from their kind, by code.
+var statuses = map[string]int{
+	"RevisionNumberConstraintFailed": http.StatusPreconditionFailed,
+	operations.RuleInUse:             http.StatusNotImplemented,
+	operations.PolicyRefused:         http.StatusNotImplemented,
+	"NoNetworkAvailable":             http.StatusServiceUnavailable,
+	"MacAddressGenerationFailure":    http.StatusServiceUnavailable,
+}
+
+// notImplemented is the type of Neutron's errors with the status 501.
+const notImplemented = "NotImplementedError"
+
+// usualTypes are the types of errors without a code, by status.
+var usualTypes = map[int]string{
+	http.StatusBadRequest:            "HTTPBadRequest",
+	http.StatusUnauthorized:          "HTTPUnauthorized",
+	http.StatusForbidden:             "PolicyNotAuthorized",
+	http.StatusNotFound:              "HTTPNotFound",
+	http.StatusMethodNotAllowed:      "HTTPMethodNotAllowed",
+	http.StatusConflict:              "HTTPConflict",
+	http.StatusRequestEntityTooLarge: "HTTPRequestEntityTooLarge",
+	http.StatusUnsupportedMediaType:  "HTTPUnsupportedMediaType",
+	http.StatusNotImplemented:        notImplemented,
+	http.StatusServiceUnavailable:    "ServiceUnavailable",
+}
+
+// refuse returns the error for a refusal of a check.
+func (c *call) refuse(r *edge.Refusal) error {
+	switch r.Reason {
+	case edge.LineTooLong:
+		return edge.StatusErrorf(http.StatusRequestURITooLong, "the request line is over %d bytes", edge.MaxRequestLine)
+	case edge.Unauthenticated:
+		return &edge.StatusError{Status: http.StatusUnauthorized, Err: r.Err}
+	case edge.NoRoute:
+		return fault.New(fault.NotFound, "", "there is nothing at %s", c.R.URL.Path)
+	case edge.NoMethod:
+		return edge.StatusErrorf(http.StatusMethodNotAllowed,
+			"method %s is not allowed on %s; the header Allow lists the allowed methods", c.R.Method, c.R.URL.Path)
+	case edge.NotAllowed:
+		return fault.New(fault.Forbidden, "", "(rule:%s) is disallowed by policy for user %s of project %s; use an account "+
+			"that the rule allows, or change the policy file", r.Rule, c.Who.User, c.Who.Project)
+	case edge.BodyTooLarge:
+		return edge.StatusErrorf(http.StatusRequestEntityTooLarge, "the body is larger than %d bytes", r.Limit)
+	case edge.BodyTooSlow:
+		return edge.StatusErrorf(http.StatusRequestTimeout, "%w", r.Err)
+	case edge.BodyLost:
+		return fault.New(fault.Invalid, "", "the body is incomplete: %w", r.Err)
+	}
+	return r
+}
+
+// encode writes the response for an error, in the form of Neutron. The text of an internal error is only in the log.
+func (c *call) encode(f edge.Failure) {
+	status, kind, message := f.Status, fault.CodeOf(f.Err), fault.TextOf(f.Err)
+	if own, ok := statuses[kind]; ok && !f.TimeUp {
+		status = own
+	}
+	if kind == "" || status == http.StatusNotImplemented {
+		kind = usualTypes[status]
+	}
+	switch {
+	case f.TimeUp && fault.CodeOf(f.Err) == "":
+		message = fault.TextOf(context.Cause(c.R.Context()))
+	case status == http.StatusInternalServerError:
+		kind, message = "HTTPInternalServerError", "Internal error; the log of Berth has the reason under "+c.ID+"."
+	}
+	rest.WriteJSON(c.W, status, map[string]any{"NeutronError": map[string]any{"type": kind, "message": message,
+		"detail": ""}})
+}

@@ -1,0 +1,73 @@
+package server
+
+import (
+	"net/http"
+
+	"github.com/openberth/berth/api/rest"
+	"github.com/openberth/berth/fault"
+)
+
+// extensions are the extensions of the API that the service has: alias, name.
+var extensions = [][2]string{
+	{"agent", "agent"},
+	{"agent-resources-synced", "Add resources_synced to agents"},
+	{"allowed-address-pairs", "Allowed Address Pairs"},
+	{"binding", "Port Binding"},
+	{"external-net", "Neutron external network"},
+	{"multi-provider", "Multi Provider Network"},
+	{"net-mtu", "Network MTU"},
+	{"net-mtu-writable", "Network MTU (writable)"},
+	{"pagination", "Pagination support"},
+	{"port-numa-affinity-policy", "Port NUMA affinity policy"},
+	{"port-resource-request", "Port Resource Request"},
+	{"port-resource-request-groups", "Port Resource Request Groups"},
+	{"port-security", "Port Security"},
+	{"project-id", "project_id field enabled"},
+	{"provider", "Provider Network"},
+	{"qos", "Quality of Service"},
+	{"qos-bw-limit-direction", "Direction for QoS bandwidth limit rule"},
+	{"qos-bw-minimum-ingress", "Ingress direction for QoS minimum bandwidth rule"},
+	{"qos-default", "QoS default policy"},
+	{"qos-port-network-policy", "QoS port network policy"},
+	{"qos-pps-minimum", "QoS minimum packet rate rule"},
+	{"qos-pps-minimum-rule-alias", "Ability to enable pps rule alias"},
+	{"qos-rule-type-details", "Details of QoS rule types"},
+	{"qos-rules-alias", "Ability to modify QoS rules without policy"},
+	{"quota_details", "Quota details"},
+	{"quotas", "Quota management support"},
+	{"revision-if-match", "If-Match constraints based on revision_number"},
+	{"segment", "Segment"},
+	{"sorting", "Sorting support"},
+	{"standard-attr-description", "standard-attr-description"},
+	{"standard-attr-revisions", "Resource revision numbers"},
+	{"standard-attr-tag", "Tag support for resources"},
+	{"standard-attr-timestamp", "Resource timestamps"},
+	{"subnet-service-types", "Subnet service types"},
+}
+
+func extension(alias, name string) map[string]any {
+	return map[string]any{"alias": alias, "name": name, "description": name, "updated": "2026-01-01T00:00:00-00:00",
+		"links": []any{}}
+}
+
+// listExtensions is GET /v2.0/extensions.
+func listExtensions(c *call) error {
+	list := []any{}
+	for _, e := range extensions {
+		list = append(list, extension(e[0], e[1]))
+	}
+	rest.WriteJSON(c.W, http.StatusOK, map[string]any{"extensions": list})
+	return nil
+}
+
+// showExtension is GET /v2.0/extensions/{alias}.
+func showExtension(c *call) error {
+	alias := c.R.PathValue("alias")
+	for _, e := range extensions {
+		if e[0] == alias {
+			rest.WriteJSON(c.W, http.StatusOK, map[string]any{"extension": extension(e[0], e[1])})
+			return nil
+		}
+	}
+	return fault.New(fault.NotFound, "", "Extension with alias %s does not exist", alias).WithCode("ExtensionNotFound")
+}

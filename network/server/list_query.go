@@ -1,0 +1,193 @@
+package server
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/network/store"
+)
+
+// control are the query parameters that are no filters.
+var control = []string{"fields", "sort_key", "sort_dir", "limit", "marker", "page_reverse"}
+
+// tagFilters are the filters by tags.
+var tagFilters = []string{"tags", "tags-any", "not-tags", "not-tags-any"}
+
+// storeFilter returns the part of a query that the database filters by.
+func storeFilter(q url.Values) store.Filter {
+	f := store.Filter{IDs: q["id"]}
+	f.Projects = slices.Concat(q["project_id"], q["tenant_id"])
+	return f
+}
+
+// checkQuery refuses filters and sort keys that the collection does not have.
+func (col *collection) checkQuery(q url.Values) error {
+	for _, name := range slices.Sorted(maps.Keys(q)) {
+		if !slices.Contains(control, name) && !slices.Contains(tagFilters, name) &&
+			!slices.Contains(col.attributes, name) {
+			return fault.New(fault.Invalid, "", "'%s' is invalid attribute for filtering; leave it out", name)
+		}
+	}
+	if len(q["sort_key"]) != len(q["sort_dir"]) && len(q["sort_dir"]) > 0 {
+		return fault.New(fault.Invalid, "", "The number of sort_keys and sort_dirs must be same")
+	}
+	for _, key := range q["sort_key"] {
+		if !slices.Contains(col.attributes, key) {
+			return fault.New(fault.Invalid, "", "%s is invalid attribute for sort_key; use an attribute of a %s", key, col.one)
+		}
+	}
+	for _, dir := range q["sort_dir"] {
+		if dir != "asc" && dir != "desc" {
+			return fault.New(fault.Invalid, "", "%s is invalid value for sort_dirs, valid value is 'asc' and 'desc'", dir)
+		}
+	}
+	return nil
+}
+
+// matches reports whether a view meets all filters of a query: for each one, at least one value.
+func matches(view map[string]any, q url.Values) bool {
+	for name, values := range q {
+		if slices.Contains(control, name) {
+			continue
+		}
+		if slices.Contains(tagFilters, name) {
+			if !matchesTags(view, name, values) {
+				return false
+			}
+			continue
+		}
+		value, ok := view[name]
+		if !ok || !slices.ContainsFunc(values, func(want string) bool { return equals(name, value, want) }) {
+			return false
+		}
+	}
+	return true
+}
+
+// equals compares an attribute with the text of a filter. A list is equal if one of its elements is. A filter of
+// fixed_ips is KEY=VALUE.
+func equals(name string, value any, want string) bool {
+	switch v := value.(type) {
+	case nil:
+		return want == "" || want == "null"
+	case bool:
+		return strings.EqualFold(want, strconv.FormatBool(v)) || want == map[bool]string{true: "1", false: "0"}[v]
+	case []string:
+		return slices.Contains(v, want)
+	case []map[string]any:
+		key, text, _ := strings.Cut(want, "=")
+		return slices.ContainsFunc(v, func(one map[string]any) bool {
+			if key == "ip_address_substr" {
+				return strings.Contains(textOf(one["ip_address"]), text)
+			}
+			return textOf(one[key]) == text
+		})
+	}
+	if name == "mac_address" {
+		return strings.EqualFold(textOf(value), want)
+	}
+	return textOf(value) == want
+}
+
+func textOf(v any) string {
+	if v == nil {
+		return ""
+	}
+	return fmt.Sprint(v)
+}
+
+// matchesTags applies one filter by tags: comma-separated lists.
+func matchesTags(view map[string]any, filter string, values []string) bool {
+	tags, _ := view["tags"].([]string)
+	all, any := true, false
+	for _, list := range values {
+		for _, tag := range strings.Split(list, ",") {
+			has := slices.Contains(tags, tag)
+			all, any = all && has, any || has
+		}
+	}
+	switch filter {
+	case "tags":
+		return all
+	case "tags-any":
+		return any
+	case "not-tags":
+		return !all
+	}
+	return !any
+}
+
+// order sorts views by the sort keys of a query, and then by id.
+func order(views []map[string]any, q url.Values) {
+	keys, dirs := q["sort_key"], q["sort_dir"]
+	slices.SortStableFunc(views, func(a, b map[string]any) int {
+		for i, key := range keys {
+			n := compare(a[key], b[key])
+			if i < len(dirs) && dirs[i] == "desc" {
+				n = -n
+			}
+			if n != 0 {
+				return n
+			}
+		}
+		return compare(a["id"], b["id"])
+	})
+}
+
+func compare(a, b any) int {
+	x, isInt := a.(int)
+	y, isInt2 := b.(int)
+	if isInt && isInt2 {
+		return cmp.Compare(x, y)
+	}
+	return cmp.Compare(textOf(a), textOf(b))
+}
+
+// page returns the page of sorted views that a query asks for, and whether there are views before it and after it.
+func page(views []map[string]any, q url.Values) (part []map[string]any, before, after bool, err error) {
+	limit := 0
+	if text := q.Get("limit"); text != "" {
+		if limit, err = strconv.Atoi(text); err != nil || limit < 0 {
+			return nil, false, false, fault.New(fault.Invalid, "", "limit must be an integer 0 or greater and not '%s'", text)
+		}
+	}
+	reverse := strings.EqualFold(q.Get("page_reverse"), "true")
+	from, to := 0, len(views)
+	if marker := q.Get("marker"); marker != "" {
+		at := slices.IndexFunc(views, func(v map[string]any) bool { return v["id"] == marker })
+		if at < 0 {
+			return nil, false, false, fault.New(fault.Invalid, "", "marker %s does not exist; begin with the first page", marker)
+		}
+		if from = at + 1; reverse {
+			from, to = 0, at
+		}
+	}
+	if limit > 0 && to-from > limit {
+		if reverse {
+			from = to - limit
+		} else {
+			to = from + limit
+		}
+	}
+	return views[from:to], from > 0, to < len(views), nil
+}
+
+// selected returns a view with the attributes that a query asks for; without any, all.
+func selected(view map[string]any, fields []string) map[string]any {
+	if len(fields) == 0 {
+		return view
+	}
+	out := map[string]any{}
+	for _, name := range fields {
+		if value, ok := view[name]; ok {
+			out[name] = value
+		}
+	}
+	return out
+}

@@ -1,0 +1,202 @@
+package server
+
+import (
+	"context"
+	"net/url"
+	"time"
+
+	"github.com/openberth/berth/network/operations"
+	"github.com/openberth/berth/network/store"
+)
+
+// networks returns the collection of networks.
+func (s *server) networks() collection {
+	return collection{one: "network", many: "networks", missing: "NetworkNotFound",
+		attributes: with("admin_state_up", "status", "shared", "router:external", "mtu", "subnets", "provider:network_type",
+			"provider:physical_network", "provider:segmentation_id", "qos_policy_id", "is_default", "port_security_enabled"),
+		list: s.listNetworks, show: s.showNetwork, draft: draftProject, create: s.createNetwork,
+		update: s.updateNetwork,
+		remove: func(c *call, id string) error { return s.ops.DeleteNetwork(c.R.Context(), id) }}
+}
+
+func (s *server) listNetworks(c *call, q url.Values) (list []document, err error) {
+	ctx := c.R.Context()
+	err = s.ops.Store.Read(ctx, func(tx *store.Tx) error {
+		found, err := store.List[store.Network](ctx, tx, storeFilter(q))
+		if err != nil {
+			return err
+		}
+		subnets, err := subnetsByNetwork(ctx, tx, store.Filter{})
+		list = nil
+		for _, n := range found {
+			list = append(list, c.network(n, subnets[n.ID]))
+		}
+		return err
+	})
+	return list, err
+}
+
+// subnetsByNetwork returns the IDs of subnets by network.
+func subnetsByNetwork(ctx context.Context, tx *store.Tx, f store.Filter) (map[string][]string, error) {
+	subnets, err := store.List[store.Subnet](ctx, tx, f)
+	all := map[string][]string{}
+	for _, sub := range subnets {
+		all[sub.Network] = append(all[sub.Network], sub.ID)
+	}
+	return all, err
+}
+
+func (s *server) showNetwork(c *call, id string) (d document, err error) {
+	ctx := c.R.Context()
+	n, err := operations.Get[store.Network](ctx, s.ops, id)
+	if err != nil {
+		return d, err
+	}
+	err = s.ops.Store.Read(ctx, func(tx *store.Tx) error {
+		subnets, err := subnetsByNetwork(ctx, tx, store.Filter{Networks: []string{id}})
+		d = c.network(n, subnets[id])
+		return err
+	})
+	return d, err
+}
+
+// network returns the document of a network.
+func (c *call) network(n store.Network, subnets []string) document {
+	view := common(n.Base)
+	merge(view, map[string]any{"admin_state_up": n.AdminUp, "status": statusOf(n.AdminUp), "shared": n.Shared,
+		"router:external": n.External, "is_default": n.IsDefault, "mtu": n.MTU, "subnets": notNil(subnets),
+		"port_security_enabled": n.PortSecurity, "qos_policy_id": orNull(n.Policy),
+		"availability_zone_hints": notNil(n.ZoneHints), "availability_zones": []string{}, "ipv4_address_scope": nil,
+		"ipv6_address_scope": nil, "l2_adjacency": true})
+	if len(n.Segments) == 1 {
+		merge(view, providerAttributes(n.Segments[0]))
+	} else {
+		list := []map[string]any{}
+		for _, seg := range n.Segments {
+			list = append(list, providerAttributes(seg))
+		}
+		view["segments"] = list
+	}
+	return document{view, c.target(n.Project, map[string]any{"shared": n.Shared, "router:external": n.External,
+		"network:project_id": n.Project, "network:tenant_id": n.Project})}
+}
+
+func providerAttributes(seg store.Segment) map[string]any {
+	return map[string]any{"provider:network_type": seg.Type, "provider:physical_network": orNull(seg.PhysicalNetwork),
+		"provider:segmentation_id": orNullInt(seg.ID)}
+}
+
+func statusOf(up bool) string {
+	if up {
+		return "ACTIVE"
+	}
+	return "DOWN"
+}
+
+// common returns the attributes that every object has.
+func common(b store.Base) map[string]any {
+	return map[string]any{"id": b.ID, "name": b.Name, "description": b.Description, "project_id": b.Project,
+		"tenant_id": b.Project, "created_at": apiTime(b.Created), "updated_at": apiTime(b.Updated),
+		"revision_number": b.Number, "tags": notNil(b.Tags)}
+}
+
+func apiTime(micros int64) string { return time.UnixMicro(micros).UTC().Format("2006-01-02T15:04:05Z") }
+
+func merge(into, from map[string]any) {
+	for key, value := range from {
+		into[key] = value
+	}
+}
+
+func notNil(list []string) []string { return append([]string{}, list...) }
+
+func orNull(text string) any {
+	if text == "" {
+		return nil
+	}
+	return text
+}
+
+func orNullInt(n int) any {
+	if n == 0 {
+		return nil
+	}
+	return n
+}
+
+// readNetwork decodes the attributes of a network that creates and updates have in common.
+func readNetwork(o *object, n *store.Network) {
+	o.text("name", &n.Name, 255)
+	o.text("description", &n.Description, 255)
+	o.flag("admin_state_up", &n.AdminUp)
+	o.flag("shared", &n.Shared)
+	o.flag("router:external", &n.External)
+	o.flag("is_default", &n.IsDefault)
+	o.flag("port_security_enabled", &n.PortSecurity)
+	o.number("mtu", &n.MTU, 0, 65535)
+	o.text("qos_policy_id", &n.Policy, 255)
+	o.ignore("vlan_transparent", "vlan_qinq", "dns_domain", "availability_zone_hints", "subnets")
+}
+
+// readSegments decodes the provider attributes of a new network: those of one segment, or a list.
+func readSegments(o *object) (segments []store.Segment) {
+	one := store.Segment{}
+	given := readSegment(o, &one)
+	var list []map[string]any
+	if o.has("segments") && given {
+		o.invalid("segments", "'segments' and the provider attributes exclude each other")
+	}
+	o.decode("segments", &list, "a list of objects")
+	for _, attributes := range list {
+		seg := store.Segment{}
+		seg.Type, _ = attributes["provider:network_type"].(string)
+		seg.PhysicalNetwork, _ = attributes["provider:physical_network"].(string)
+		id, _ := attributes["provider:segmentation_id"].(float64)
+		seg.ID = int(id)
+		segments = append(segments, seg)
+	}
+	if given {
+		segments = append(segments, one)
+	}
+	return segments
+}
+
+// readSegment decodes the provider attributes of one segment.
+func readSegment(o *object, seg *store.Segment) bool {
+	o.text("provider:network_type", &seg.Type, 32)
+	o.text("provider:physical_network", &seg.PhysicalNetwork, 64)
+	o.number("provider:segmentation_id", &seg.ID, 1, 1<<32-1)
+	return *seg != store.Segment{}
+}
+
+func (s *server) createNetwork(c *call, o *object) (document, error) {
+	n := store.Network{AdminUp: true, PortSecurity: true}
+	n.Project, _ = c.project(o)
+	readNetwork(o, &n)
+	n.Segments = readSegments(o)
+	if err := o.finish("POST"); err != nil {
+		return document{}, err
+	}
+	n, err := s.ops.CreateNetwork(c.R.Context(), n)
+	return c.network(n, nil), err
+}
+
+func (s *server) updateNetwork(c *call, id string, revision int, o *object) (document, error) {
+	_, err := s.ops.UpdateNetwork(c.R.Context(), id, revision, func(n *store.Network) error {
+		o := o.copy()
+		readNetwork(o, n)
+		if len(n.Segments) == 1 { // a client may send what the network has
+			seg := n.Segments[0]
+			same := store.Segment{Type: seg.Type, PhysicalNetwork: seg.PhysicalNetwork, ID: seg.ID}
+			got := same
+			if readSegment(o, &got); got != same {
+				o.invalid("provider:network_type", "the segment of a network cannot change; create another network")
+			}
+		}
+		return o.finish("PUT")
+	})
+	if err != nil {
+		return document{}, err
+	}
+	return s.showNetwork(c, id)
+}

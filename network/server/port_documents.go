@@ -1,0 +1,277 @@
+package server
+
+import (
+	"context"
+	"net/netip"
+	"net/url"
+	"strconv"
+
+	"github.com/openberth/berth/bandwidth"
+	"github.com/openberth/berth/network/address"
+	"github.com/openberth/berth/network/binding"
+	"github.com/openberth/berth/network/operations"
+	"github.com/openberth/berth/network/qos"
+	"github.com/openberth/berth/network/store"
+	"github.com/openberth/berth/resource"
+)
+
+// ports returns the collection of ports.
+func (s *server) ports() collection {
+	return collection{one: "port", many: "ports", missing: "PortNotFound",
+		attributes: with("network_id", "admin_state_up", "status", "mac_address", "device_id", "device_owner", "fixed_ips",
+			"binding:host_id", "binding:vnic_type", "binding:vif_type", "qos_policy_id", "qos_network_policy_id",
+			"port_security_enabled"),
+		list: s.listPorts, show: s.showPort, draft: s.draftInNetwork, create: s.createPort, update: s.updatePort,
+		remove: func(c *call, id string) error { return s.ops.DeletePort(c.R.Context(), id) }}
+}
+
+// world is what the documents of ports depend on.
+type world struct {
+	networks map[string]store.Network
+	policies map[string]store.Policy
+}
+
+func networksByID(ctx context.Context, tx *store.Tx) (map[string]store.Network, error) {
+	list, err := store.List[store.Network](ctx, tx, store.Filter{})
+	all := map[string]store.Network{}
+	for _, n := range list {
+		all[n.ID] = n
+	}
+	return all, err
+}
+
+func readWorld(ctx context.Context, tx *store.Tx) (w world, err error) {
+	if w.networks, err = networksByID(ctx, tx); err != nil {
+		return w, err
+	}
+	list, err := store.List[store.Policy](ctx, tx, store.Filter{})
+	w.policies = map[string]store.Policy{}
+	for _, p := range list {
+		w.policies[p.ID] = p
+	}
+	return w, err
+}
+
+func (s *server) listPorts(c *call, q url.Values) (list []document, err error) {
+	ctx := c.R.Context()
+	f := storeFilter(q)
+	f.Networks, f.Devices, f.Hosts = q["network_id"], q["device_id"], q["binding:host_id"]
+	err = s.ops.Store.Read(ctx, func(tx *store.Tx) error {
+		found, err := store.List[store.Port](ctx, tx, f)
+		if err != nil {
+			return err
+		}
+		w, err := readWorld(ctx, tx)
+		list = nil
+		for _, p := range found {
+			list = append(list, c.port(p, w))
+		}
+		return err
+	})
+	return list, err
+}
+
+func (s *server) showPort(c *call, id string) (d document, err error) {
+	ctx := c.R.Context()
+	p, err := operations.Get[store.Port](ctx, s.ops, id)
+	if err != nil {
+		return d, err
+	}
+	err = s.ops.Store.Read(ctx, func(tx *store.Tx) error {
+		w, err := readWorld(ctx, tx)
+		d = c.port(p, w)
+		return err
+	})
+	return d, err
+}
+
+// port returns the document of a port.
+func (c *call) port(p store.Port, w world) document {
+	n := w.networks[p.Network]
+	view := common(p.Base)
+	ips, pairs := []map[string]any{}, []map[string]any{}
+	for _, ip := range p.FixedIPs {
+		ips = append(ips, map[string]any{"subnet_id": ip.Subnet, "ip_address": ip.Address})
+	}
+	for _, pair := range p.Pairs {
+		mac := pair.MAC
+		if mac == "" {
+			mac = p.MAC
+		}
+		pairs = append(pairs, map[string]any{"ip_address": pair.Address, "mac_address": mac})
+	}
+	profile := p.Binding.Profile
+	if profile == nil {
+		profile = map[string]any{}
+	}
+	merge(view, map[string]any{"network_id": p.Network, "mac_address": p.MAC, "admin_state_up": p.AdminUp,
+		"status": p.Status, "device_id": p.Device, "device_owner": p.Owner, "fixed_ips": ips,
+		"allowed_address_pairs": pairs, "extra_dhcp_opts": []any{}, "security_groups": []string{},
+		"port_security_enabled": p.PortSecurity, "binding:host_id": p.Binding.Host, "binding:vnic_type": p.Binding.VNIC,
+		"binding:profile": profile, "binding:vif_type": p.Binding.VIF, "binding:vif_details": vifDetails(p, n),
+		"qos_policy_id": orNull(p.Policy), "qos_network_policy_id": orNull(n.Policy),
+		"numa_affinity_policy": orNull(p.NUMAAffinity), "propagate_uplink_status": false,
+		"resource_request": resourceRequest(p, n, w.policies[qos.Effective(p.Policy, n.Policy)])})
+	return document{view, c.target(p.Project, map[string]any{"network:project_id": n.Project,
+		"network:tenant_id": n.Project, "owner_kind": ownerKind(p.Owner)})}
+}
+
+// resourceRequest returns the attribute resource_request: null without a guarantee. A group of a network with several
+// physical networks requires any of their traits, in the syntax of Placement's parameter required.
+func resourceRequest(p store.Port, n store.Network, policy store.Policy) any {
+	var groups []map[string]any
+	var ids []string
+	for _, g := range operations.Groups(p, n, policy) {
+		required := []string{}
+		if len(g.AnyOf) > 0 {
+			required = append(required, anyOf(g.AnyOf))
+		}
+		for _, t := range g.Required {
+			required = append(required, string(t))
+		}
+		groups = append(groups, map[string]any{"id": g.ID, "required": required, "resources": g.Resources})
+		ids = append(ids, g.ID)
+	}
+	if groups == nil {
+		return nil
+	}
+	return map[string]any{"request_groups": groups, "same_subtree": ids}
+}
+
+func anyOf(traits []resource.Trait) string {
+	text := "in:"
+	for i, t := range traits {
+		if i > 0 {
+			text += ","
+		}
+		text += string(t)
+	}
+	return text
+}
+
+// vifDetails returns the attribute binding:vif_details of a bound port.
+func vifDetails(p store.Port, n store.Network) map[string]any {
+	details := map[string]any{}
+	switch bandwidth.AgentType(p.Binding.Agent) {
+	case bandwidth.OpenVSwitch:
+		details = map[string]any{"port_filter": false, "connectivity": "l2"}
+	case bandwidth.NICSwitch:
+		details = map[string]any{"port_filter": false, "connectivity": "l2"}
+		for _, seg := range n.Segments {
+			if seg.UUID == p.Binding.Segment && seg.Type == "vlan" {
+				details["vlan"] = strconv.Itoa(seg.ID)
+			}
+		}
+	}
+	return details
+}
+
+// readPort decodes the attributes of a port that creates and updates have in common. given reports whether the request
+// has fixed_ips.
+func readPort(o *object, p *store.Port) (ips []store.FixedIP, given bool) {
+	o.text("name", &p.Name, 255)
+	o.text("description", &p.Description, 255)
+	o.flag("admin_state_up", &p.AdminUp)
+	o.flag("port_security_enabled", &p.PortSecurity)
+	o.text("device_id", &p.Device, 255)
+	o.text("device_owner", &p.Owner, 255)
+	o.text("qos_policy_id", &p.Policy, 255)
+	o.word("numa_affinity_policy", &p.NUMAAffinity, "required", "preferred", "legacy", "socket")
+	mac := ""
+	if o.text("mac_address", &mac, 32); mac != "" {
+		parsed, ok := address.ParseMAC(mac)
+		if !ok {
+			o.invalid("mac_address", "'%s' is not a valid MAC address", mac)
+		}
+		p.MAC = parsed.String()
+	}
+	o.text("binding:host_id", &p.Binding.Host, 255)
+	o.word("binding:vnic_type", &p.Binding.VNIC, binding.VNICTypes()...)
+	if p.Binding.VNIC == "" {
+		p.Binding.VNIC = "normal"
+	}
+	if o.has("binding:profile") {
+		p.Binding.Profile = nil
+		o.decode("binding:profile", &p.Binding.Profile, "an object")
+	}
+	readPairs(o, p)
+	o.ignore("security_groups", "extra_dhcp_opts", "dns_name", "dns_domain", "tags", "propagate_uplink_status",
+		"device_profile", "hints", "hardware_offload_type", "trusted")
+	return readFixedIPs(o)
+}
+
+func readFixedIPs(o *object) (ips []store.FixedIP, given bool) {
+	var list []struct {
+		Subnet  string `json:"subnet_id"`
+		Address string `json:"ip_address"`
+	}
+	given = o.has("fixed_ips") && string(o.keys["fixed_ips"]) != "null"
+	o.decode("fixed_ips", &list, "a list of objects with subnet_id and ip_address")
+	ips = []store.FixedIP{}
+	for _, one := range list {
+		if one.Address == "" && one.Subnet == "" {
+			o.invalid("fixed_ips", "an element has neither subnet_id nor ip_address")
+		}
+		if a, err := netip.ParseAddr(one.Address); err == nil {
+			one.Address = a.String()
+		}
+		ips = append(ips, store.FixedIP(one))
+	}
+	return ips, given
+}
+
+func readPairs(o *object, p *store.Port) {
+	if !o.has("allowed_address_pairs") {
+		return
+	}
+	var list []struct {
+		Address string `json:"ip_address"`
+		MAC     string `json:"mac_address"`
+	}
+	o.decode("allowed_address_pairs", &list, "a list of objects with ip_address and mac_address")
+	p.Pairs = nil
+	for _, pair := range list {
+		_, err := netip.ParseAddr(pair.Address)
+		if _, err2 := netip.ParsePrefix(pair.Address); err != nil && err2 != nil {
+			o.invalid("allowed_address_pairs", "'%s' is not an address or a network", pair.Address)
+		}
+		if pair.MAC != "" {
+			mac, ok := address.ParseMAC(pair.MAC)
+			if !ok {
+				o.invalid("allowed_address_pairs", "'%s' is not a valid MAC address", pair.MAC)
+			}
+			pair.MAC = mac.String()
+		}
+		p.Pairs = append(p.Pairs, store.AddressPair(pair))
+	}
+}
+
+func (s *server) createPort(c *call, o *object) (document, error) {
+	p := store.Port{AdminUp: true, PortSecurity: true}
+	p.Project, _ = c.project(o)
+	o.text("network_id", &p.Network, 255)
+	ips, given := readPort(o, &p)
+	if err := o.finish("POST"); err != nil {
+		return document{}, err
+	}
+	if !given {
+		ips = nil
+	}
+	p, err := s.ops.CreatePort(c.R.Context(), p, ips)
+	if err != nil {
+		return document{}, err
+	}
+	return s.showPort(c, p.ID)
+}
+
+func (s *server) updatePort(c *call, id string, revision int, o *object) (document, error) {
+	_, err := s.ops.UpdatePort(c.R.Context(), id, revision, func(p *store.Port) ([]store.FixedIP, bool, error) {
+		o := o.copy()
+		ips, given := readPort(o, p)
+		return ips, given, o.finish("PUT")
+	})
+	if err != nil {
+		return document{}, err
+	}
+	return s.showPort(c, id)
+}

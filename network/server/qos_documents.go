@@ -1,0 +1,288 @@
+package server
+
+import (
+	"net/http"
+	"net/url"
+	"slices"
+
+	"github.com/openberth/berth/api/edge"
+	"github.com/openberth/berth/api/rest"
+	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/network/operations"
+	"github.com/openberth/berth/network/qos"
+	"github.com/openberth/berth/network/store"
+)
+
+// ruleType is a type of rule as the API names it.
+type ruleType struct {
+	kind   qos.Type
+	fields []string // beside id
+}
+
+// ruleTypes lists the types of rules.
+func ruleTypes() []ruleType {
+	return []ruleType{{qos.MinimumBandwidth, []string{"direction", "min_kbps"}},
+		{qos.MinimumPacketRate, []string{"direction", "min_kpps"}},
+		{qos.BandwidthLimit, []string{"direction", "max_kbps", "max_burst_kbps"}},
+		{qos.DSCPMarking, []string{"dscp_mark"}}}
+}
+
+// qosPolicies returns the collection of QoS policies.
+func (s *server) qosPolicies() collection {
+	return collection{one: "policy", many: "policies", missing: "QosPolicyNotFound",
+		attributes: with("shared", "is_default"),
+		list: func(c *call, q url.Values) ([]document, error) {
+			found, err := operations.List[store.Policy](c.R.Context(), s.ops, storeFilter(q))
+			var list []document
+			for _, p := range found {
+				list = append(list, c.policy(p))
+			}
+			return list, err
+		},
+		show: func(c *call, id string) (document, error) {
+			p, err := operations.Get[store.Policy](c.R.Context(), s.ops, id)
+			return c.policy(p), err
+		},
+		draft: draftProject,
+		create: func(c *call, o *object) (document, error) {
+			p := store.Policy{}
+			p.Project, _ = c.project(o)
+			readPolicy(o, &p)
+			if err := o.finish("POST"); err != nil {
+				return document{}, err
+			}
+			p, err := s.onPolicies().CreatePolicy(c.R.Context(), p)
+			return c.policy(p), err
+		},
+		update: func(c *call, id string, revision int, o *object) (document, error) {
+			p, err := s.onPolicies().UpdatePolicy(c.R.Context(), id, revision, func(p *store.Policy) error {
+				o := o.copy()
+				readPolicy(o, p)
+				return o.finish("PUT")
+			})
+			return c.policy(p), err
+		},
+		remove: func(c *call, id string) error { return s.onPolicies().DeletePolicy(c.R.Context(), id) }}
+}
+
+func readPolicy(o *object, p *store.Policy) {
+	o.text("name", &p.Name, 255)
+	o.text("description", &p.Description, 255)
+	o.flag("shared", &p.Shared)
+	o.flag("is_default", &p.IsDefault)
+}
+
+// policy returns the document of a policy.
+func (c *call) policy(p store.Policy) document {
+	view := common(p.Base)
+	rules := []map[string]any{}
+	for _, r := range p.Rules {
+		v := ruleView(r)
+		v["type"], v["qos_policy_id"] = r.Type, p.ID
+		rules = append(rules, v)
+	}
+	merge(view, map[string]any{"shared": p.Shared, "is_default": p.IsDefault, "rules": rules})
+	return document{view, c.target(p.Project, map[string]any{"shared": p.Shared})}
+}
+
+// ruleView returns a rule as the API shows it.
+func ruleView(r store.Rule) map[string]any {
+	all := map[string]any{"direction": r.Direction, "min_kbps": r.Min, "min_kpps": r.Min, "max_kbps": r.Max,
+		"max_burst_kbps": r.Burst, "dscp_mark": r.DSCP}
+	v := map[string]any{"id": r.ID}
+	for _, t := range ruleTypes() {
+		if string(t.kind) == r.Type {
+			for _, field := range t.fields {
+				v[field] = all[field]
+			}
+		}
+	}
+	return v
+}
+
+// ruleRoutes returns the paths of rules, of the aliases without a policy, and of the types.
+func (s *server) ruleRoutes() []edge.Route[*call] {
+	all := []edge.Route[*call]{
+		{Path: "/v2.0/qos/rule-types", Methods: methods{http.MethodGet: {Handle: listRuleTypes}}},
+		{Path: "/v2.0/qos/rule-types/{type}", Methods: methods{http.MethodGet: {Handle: showRuleType}}}}
+	for _, t := range ruleTypes() {
+		path := "/v2.0/qos/policies/{policy}/" + string(t.kind) + "_rules"
+		r := rules{s, t}
+		one := methods{http.MethodGet: {Handle: r.show}, http.MethodPut: {Handle: r.update},
+			http.MethodDelete: {Handle: r.remove}}
+		all = append(all, edge.Route[*call]{Path: path, Methods: methods{http.MethodGet: {Handle: r.list},
+			http.MethodPost: {Handle: r.create}}}, edge.Route[*call]{Path: path + "/{id}", Methods: one},
+			edge.Route[*call]{Path: "/v2.0/qos/alias_" + string(t.kind) + "_rules/{id}", Methods: one})
+	}
+	return all
+}
+
+// rules has the handlers of one type of rule.
+type rules struct {
+	srv *server
+	ruleType
+}
+
+// key returns the key of the rule in bodies, which is also its name in policy rules after policy_.
+func (r rules) key() string { return string(r.kind) + "_rule" }
+
+// policy returns the policy in the path, or that of the rule in the path, and checks a policy rule.
+func (r rules) policy(c *call, verb string) (p store.Policy, err error) {
+	if id := c.R.PathValue("policy"); id != "" {
+		p, err = operations.Get[store.Policy](c.R.Context(), r.srv.ops, id)
+	} else {
+		p, err = r.srv.onPolicies().PolicyOfRule(c.R.Context(), r.kind, c.R.PathValue("id"))
+	}
+	if err != nil {
+		return p, err
+	}
+	d := c.policy(p)
+	if !c.allowed("get_policy", d.target) {
+		return p, fault.New(fault.NotFound, "", "QosPolicy %s could not be found.", p.ID).WithCode("QosPolicyNotFound")
+	}
+	return p, c.Authorize(verb+"_policy_"+r.key(), d.target)
+}
+
+func (r rules) list(c *call) error {
+	p, err := r.policy(c, "get")
+	if err != nil {
+		return err
+	}
+	list := []map[string]any{}
+	for _, rule := range p.Rules {
+		if v := ruleView(rule); rule.Type == string(r.kind) && matches(v, c.R.URL.Query()) {
+			list = append(list, v)
+		}
+	}
+	rest.WriteJSON(c.W, http.StatusOK, map[string]any{r.key() + "s": list})
+	return nil
+}
+
+func (r rules) show(c *call) error {
+	p, err := r.policy(c, "get")
+	if err != nil {
+		return err
+	}
+	rule, err := operations.Rule(p, r.kind, c.R.PathValue("id"))
+	if err != nil {
+		return err
+	}
+	return r.write(c, http.StatusOK, rule)
+}
+
+func (r rules) write(c *call, status int, rule store.Rule) error {
+	rest.WriteJSON(c.W, status, map[string]any{r.key(): ruleView(rule)})
+	return nil
+}
+
+func (r rules) create(c *call) error {
+	p, err := r.policy(c, "create")
+	if err != nil {
+		return err
+	}
+	rule := store.Rule{Type: string(r.kind), DSCP: -1, Min: -1, Max: -1}
+	if slices.Contains(r.fields, "direction") {
+		rule.Direction = "egress"
+	}
+	if err := r.read(c, &rule, "POST"); err != nil {
+		return err
+	}
+	if rule, err = r.srv.onPolicies().PutRule(c.R.Context(), p.ID, rule); err != nil {
+		return err
+	}
+	return r.write(c, http.StatusCreated, rule)
+}
+
+func (r rules) update(c *call) error {
+	p, err := r.policy(c, "update")
+	if err != nil {
+		return err
+	}
+	rule, err := operations.Rule(p, r.kind, c.R.PathValue("id"))
+	if err != nil {
+		return err
+	}
+	if err := r.read(c, &rule, "PUT"); err != nil {
+		return err
+	}
+	if rule, err = r.srv.onPolicies().PutRule(c.R.Context(), p.ID, rule); err != nil {
+		return err
+	}
+	return r.write(c, http.StatusOK, rule)
+}
+
+// maxRate is the maximum of a rate: that of a signed 32-bit integer.
+const maxRate = 1<<31 - 1
+
+// dscpMarks are the marks that a rule may have.
+var dscpMarks = []int{0, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30, 32, 34, 36, 38, 40, 46, 48, 56}
+
+// read decodes the attributes of a rule. Required attributes are -1 before.
+func (r rules) read(c *call, rule *store.Rule, method string) error {
+	o, err := c.object(r.key())
+	if err != nil {
+		return err
+	}
+	into := map[string]*int{"min_kbps": &rule.Min, "min_kpps": &rule.Min, "max_kbps": &rule.Max,
+		"max_burst_kbps": &rule.Burst, "dscp_mark": &rule.DSCP}
+	for _, field := range r.fields {
+		if field == "direction" {
+			words := []string{"egress", "ingress"}
+			if r.kind == qos.MinimumPacketRate {
+				words = append(words, "any")
+			}
+			if o.word(field, &rule.Direction, words...) && rule.Direction == "" {
+				o.invalid(field, "it is null; write one of %v", words)
+			}
+			continue
+		}
+		n := into[field]
+		o.number(field, n, 0, maxRate)
+		if *n < 0 {
+			o.invalid(field, "it is required")
+		}
+	}
+	if r.kind == qos.DSCPMarking && !slices.Contains(dscpMarks, rule.DSCP) {
+		o.invalid("dscp_mark", "%d is not one of %v", rule.DSCP, dscpMarks)
+	}
+	rule.Min, rule.Max, rule.DSCP = max(rule.Min, 0), max(rule.Max, 0), max(rule.DSCP, 0)
+	o.ignore("project_id", "tenant_id")
+	delete(o.keys, "tenant_id")
+	delete(o.keys, "project_id")
+	return o.finish(method)
+}
+
+func (r rules) remove(c *call) error {
+	p, err := r.policy(c, "delete")
+	if err != nil {
+		return err
+	}
+	if err := r.srv.onPolicies().DeleteRule(c.R.Context(), p.ID, r.kind, c.R.PathValue("id")); err != nil {
+		return err
+	}
+	c.W.WriteHeader(http.StatusNoContent)
+	return nil
+}
+
+// listRuleTypes is GET /v2.0/qos/rule-types.
+func listRuleTypes(c *call) error {
+	list := []any{}
+	for _, t := range ruleTypes() {
+		list = append(list, map[string]any{"type": string(t.kind)})
+	}
+	rest.WriteJSON(c.W, http.StatusOK, map[string]any{"rule_types": list})
+	return nil
+}
+
+// showRuleType is GET /v2.0/qos/rule-types/{type}.
+func showRuleType(c *call) error {
+	for _, t := range ruleTypes() {
+		if string(t.kind) == c.R.PathValue("type") {
+			rest.WriteJSON(c.W, http.StatusOK, map[string]any{"rule_type": map[string]any{"type": string(t.kind),
+				"drivers": []any{}}})
+			return nil
+		}
+	}
+	return fault.New(fault.NotFound, "", "Rule type %s could not be found.", c.R.PathValue("type")).
+		WithCode("QosRuleTypeNotFound")
+}

@@ -1,0 +1,167 @@
+package server
+
+import (
+	"net/netip"
+	"net/url"
+
+	"github.com/openberth/berth/network/operations"
+	"github.com/openberth/berth/network/store"
+)
+
+// ipv6Modes are the words of ipv6_ra_mode and ipv6_address_mode.
+var ipv6Modes = []string{"slaac", "dhcpv6-stateful", "dhcpv6-stateless"}
+
+// subnets returns the collection of subnets.
+func (s *server) subnets() collection {
+	return collection{one: "subnet", many: "subnets", missing: "SubnetNotFound",
+		attributes: with("network_id", "ip_version", "cidr", "gateway_ip", "enable_dhcp", "ipv6_ra_mode",
+			"ipv6_address_mode", "segment_id", "subnetpool_id", "shared", "service_types"),
+		list: s.listSubnets, show: s.showSubnet, draft: s.draftInNetwork, create: s.createSubnet, update: s.updateSubnet,
+		remove: func(c *call, id string) error { return s.ops.DeleteSubnet(c.R.Context(), id) }}
+}
+
+// draftInNetwork is the draft of an object of a network.
+func (s *server) draftInNetwork(c *call, o *object) (map[string]any, error) {
+	o = o.copy()
+	project, err := c.project(o)
+	if err != nil {
+		return nil, err
+	}
+	id, owner := "", ""
+	if o.text("network_id", &id, 255); id == "" {
+		o.invalid("network_id", "it is required")
+		return nil, o.err
+	}
+	o.text("device_owner", &owner, 255)
+	d, err := s.networks().named().read(c, id)
+	if err != nil {
+		return nil, err
+	}
+	return c.target(project, map[string]any{"shared": d.target["shared"], "owner_kind": ownerKind(owner),
+		"network:project_id": d.target["project_id"], "network:tenant_id": d.target["project_id"]}), nil
+}
+
+func (s *server) listSubnets(c *call, q url.Values) (list []document, err error) {
+	ctx := c.R.Context()
+	f := storeFilter(q)
+	f.Networks = q["network_id"]
+	err = s.ops.Store.Read(ctx, func(tx *store.Tx) error {
+		found, err := store.List[store.Subnet](ctx, tx, f)
+		if err != nil {
+			return err
+		}
+		networks, err := networksByID(ctx, tx)
+		list = nil
+		for _, sub := range found {
+			list = append(list, c.subnet(sub, networks[sub.Network]))
+		}
+		return err
+	})
+	return list, err
+}
+
+func (s *server) showSubnet(c *call, id string) (document, error) {
+	sub, err := operations.Get[store.Subnet](c.R.Context(), s.ops, id)
+	if err != nil {
+		return document{}, err
+	}
+	n, err := operations.Get[store.Network](c.R.Context(), s.ops, sub.Network)
+	return c.subnet(sub, n), err
+}
+
+// subnet returns the document of a subnet.
+func (c *call) subnet(sub store.Subnet, n store.Network) document {
+	view := common(sub.Base)
+	pools, routes := []map[string]any{}, []map[string]any{}
+	for _, p := range sub.Pools {
+		pools = append(pools, map[string]any{"start": p.Start, "end": p.End})
+	}
+	for _, r := range sub.Routes {
+		routes = append(routes, map[string]any{"destination": r.Destination, "nexthop": r.NextHop})
+	}
+	merge(view, map[string]any{"network_id": sub.Network, "ip_version": sub.IPVersion, "cidr": sub.CIDR,
+		"gateway_ip": orNull(sub.Gateway), "enable_dhcp": sub.DHCP, "dns_nameservers": notNil(sub.DNS),
+		"allocation_pools": pools, "host_routes": routes, "ipv6_ra_mode": orNull(sub.RAMode),
+		"ipv6_address_mode": orNull(sub.AddressMode), "segment_id": orNull(sub.Segment), "subnetpool_id": nil,
+		"service_types": notNil(sub.Service)})
+	return document{view, c.target(sub.Project, map[string]any{"shared": n.Shared, "network:project_id": n.Project,
+		"network:tenant_id": n.Project})}
+}
+
+// readSubnet decodes the attributes of a subnet that creates and updates have in common. hasGateway reports whether
+// gateway_ip was given.
+func readSubnet(o *object, sub *store.Subnet) (hasGateway bool) {
+	o.text("name", &sub.Name, 255)
+	o.text("description", &sub.Description, 255)
+	o.flag("enable_dhcp", &sub.DHCP)
+	if hasGateway = o.text("gateway_ip", &sub.Gateway, 64); sub.Gateway != "" {
+		if a, err := netip.ParseAddr(sub.Gateway); err == nil {
+			sub.Gateway = a.String()
+		}
+	}
+	if o.has("dns_nameservers") {
+		sub.DNS = nil
+		o.decode("dns_nameservers", &sub.DNS, "a list of addresses")
+	}
+	if o.has("service_types") {
+		sub.Service = nil
+		o.decode("service_types", &sub.Service, "a list of texts")
+	}
+	if o.has("host_routes") {
+		var list []struct{ Destination, NextHop string }
+		sub.Routes = nil
+		o.decode("host_routes", &list, "a list of objects with destination and nexthop")
+		for _, r := range list {
+			sub.Routes = append(sub.Routes, store.HostRoute(r))
+		}
+	}
+	if o.has("allocation_pools") {
+		var list []struct{ Start, End string }
+		sub.Pools = nil
+		o.decode("allocation_pools", &list, "a list of objects with start and end")
+		for _, p := range list {
+			sub.Pools = append(sub.Pools, store.Pool(p))
+		}
+	}
+	o.ignore("dns_publish_fixed_ip", "router:external")
+	return hasGateway
+}
+
+func (s *server) createSubnet(c *call, o *object) (document, error) {
+	sub := store.Subnet{DHCP: true}
+	sub.Project, _ = c.project(o)
+	o.text("network_id", &sub.Network, 255)
+	o.number("ip_version", &sub.IPVersion, 4, 6)
+	o.text("cidr", &sub.CIDR, 64)
+	if sub.CIDR == "" {
+		o.invalid("cidr", "it is required; Berth has no subnet pools")
+	}
+	if p, err := netip.ParsePrefix(sub.CIDR); err == nil {
+		sub.CIDR = p.Masked().String()
+		if sub.IPVersion == 0 {
+			sub.IPVersion = map[bool]int{true: 4, false: 6}[p.Addr().Is4()]
+		}
+	}
+	o.word("ipv6_ra_mode", &sub.RAMode, ipv6Modes...)
+	o.word("ipv6_address_mode", &sub.AddressMode, ipv6Modes...)
+	o.text("segment_id", &sub.Segment, 64)
+	hasGateway := readSubnet(o, &sub)
+	o.ignore("subnetpool_id", "prefixlen", "use_default_subnetpool")
+	if err := o.finish("POST"); err != nil {
+		return document{}, err
+	}
+	sub, err := s.ops.CreateSubnet(c.R.Context(), sub, hasGateway)
+	return c.subnet(sub, store.Network{}), err
+}
+
+func (s *server) updateSubnet(c *call, id string, revision int, o *object) (document, error) {
+	_, err := s.ops.UpdateSubnet(c.R.Context(), id, revision, func(sub *store.Subnet) error {
+		o := o.copy()
+		readSubnet(o, sub)
+		return o.finish("PUT")
+	})
+	if err != nil {
+		return document{}, err
+	}
+	return s.showSubnet(c, id)
+}

@@ -1,0 +1,131 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+)
+
+// Addresses returns the addresses of a subnet that ports have, by address.
+func (tx *Tx) Addresses(ctx context.Context, subnet string) (map[string]string, error) {
+	return tx.pairs(ctx, `SELECT address, port FROM network_addresses WHERE subnet = ?`, subnet)
+}
+
+// pairs returns the result of a query with two text columns.
+func (tx *Tx) pairs(ctx context.Context, query string, args ...any) (map[string]string, error) {
+	rows, err := tx.tx.Query(ctx, query, args...)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	all := map[string]string{}
+	for rows.Next() {
+		var key, value string
+		if err := rows.Scan(&key, &value); err != nil {
+			return nil, err
+		}
+		all[key] = value
+	}
+	return all, rows.Err()
+}
+
+// MACOwner returns the port that has a MAC address in a network; empty if there is none.
+func (tx *Tx) MACOwner(ctx context.Context, network, mac string) (port string, err error) {
+	row := tx.tx.QueryRow(ctx, `SELECT port FROM network_macs WHERE network = ? AND mac = ?`, network, mac)
+	if err = row.Scan(&port); errors.Is(err, sql.ErrNoRows) {
+		return "", nil
+	}
+	return port, err
+}
+
+// PutPort writes a port with its addresses.
+func (tx *Tx) PutPort(ctx context.Context, p *Port) error {
+	if err := tx.dropAddresses(ctx, p.ID); err != nil {
+		return err
+	}
+	_, err := tx.tx.Exec(ctx, `INSERT INTO network_macs (network, mac, port) VALUES (?, ?, ?)`, p.Network, p.MAC, p.ID)
+	if err != nil {
+		return duplicate(err)
+	}
+	for _, ip := range p.FixedIPs {
+		_, err := tx.tx.Exec(ctx, `INSERT INTO network_addresses (subnet, address, port) VALUES (?, ?, ?)`,
+			ip.Subnet, ip.Address, p.ID)
+		if err != nil {
+			return duplicate(err)
+		}
+	}
+	return Put(ctx, tx, p)
+}
+
+func (tx *Tx) dropAddresses(ctx context.Context, port string) error {
+	for _, table := range []string{"network_addresses", "network_macs"} {
+		if _, err := tx.tx.Exec(ctx, `DELETE FROM `+table+` WHERE port = ?`, port); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// DeletePort removes a port with its addresses. If the port is bound, its host receives the removal.
+func (tx *Tx) DeletePort(ctx context.Context, p Port) error {
+	if err := tx.dropAddresses(ctx, p.ID); err != nil {
+		return err
+	}
+	if err := tx.LeaveHost(ctx, p); err != nil {
+		return err
+	}
+	return Delete[Port](ctx, tx, p.ID)
+}
+
+// LeaveHost records that a port is no longer bound to its host, for the agent of that host.
+func (tx *Tx) LeaveHost(ctx context.Context, p Port) error {
+	if p.Binding.Host == "" {
+		return nil
+	}
+	if err := tx.tx.Upsert(ctx, "network_deleted_ports", []string{"port"}, []string{"host", "revision"}, p.ID,
+		p.Binding.Host, tx.Revision); err != nil {
+		return err
+	}
+	_, err := tx.tx.Exec(ctx, `DELETE FROM network_deleted_ports WHERE revision <= ?`,
+		tx.Revision-tx.store.KeptRemovals)
+	return err
+}
+
+// HasRemovals reports whether all removals since a revision are kept.
+func (tx *Tx) HasRemovals(since int64) bool { return since >= tx.Revision-tx.store.KeptRemovals }
+
+// Left returns the ports that have left a host since a revision and were not bound to it again.
+func (tx *Tx) Left(ctx context.Context, host string, since int64) ([]string, error) {
+	left, err := tx.pairs(ctx, `SELECT port, host FROM network_deleted_ports WHERE host = ? AND revision > ?`, host, since)
+	if err != nil {
+		return nil, err
+	}
+	bound, err := List[Port](ctx, tx, Filter{Hosts: []string{host}})
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range bound {
+		delete(left, p.ID)
+	}
+	list := []string{}
+	for port := range left {
+		list = append(list, port)
+	}
+	return list, nil
+}
+
+// HostAccount returns the account to which a host is bound and the auth_strategy that the account belongs to; empty if
+// it is not bound.
+func (tx *Tx) HostAccount(ctx context.Context, host string) (account, strategy string, err error) {
+	row := tx.tx.QueryRow(ctx, `SELECT account, strategy FROM network_host_accounts WHERE host = ?`, host)
+	if err = row.Scan(&account, &strategy); errors.Is(err, sql.ErrNoRows) {
+		return "", "", nil
+	}
+	return account, strategy, err
+}
+
+// BindHost binds a host to an account; it replaces another binding.
+func (tx *Tx) BindHost(ctx context.Context, host, account, strategy string) error {
+	return tx.tx.Upsert(ctx, "network_host_accounts", []string{"host"}, []string{"account", "strategy"}, host, account,
+		strategy)
+}

@@ -1,0 +1,91 @@
+// Package store stores the state of the network service in SQL: networks, subnets, ports, QoS policies, agents.
+//
+// Each object is one JSON record of an explicit version; columns duplicate what queries filter by. Every writing
+// transaction first increments a counter in the row of the cloud, so at most one runs at a time, on every database:
+// what a transaction reads stays true until its commit. The counter is the revision of the objects that the transaction
+// writes, and agents ask for ports that have changed since a revision.
+package store
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"time"
+
+	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/sqldb"
+)
+
+// Store is the database of the network service. It is safe for concurrent use.
+type Store struct {
+	// KeptRemovals is how many revisions the removal of a port from a host is kept for the host's agent.
+	KeptRemovals int64
+
+	db     *sqldb.DB
+	writes *sqldb.WriteCheck
+}
+
+// Open migrates the tables and returns the store. The caller closes the database.
+func Open(ctx context.Context, db *sqldb.DB) (*Store, error) {
+	if err := sqldb.Migrate(ctx, db, versionTable, schemaMigrations()); err != nil {
+		return nil, fault.Wrap("", "network.store.Open", err)
+	}
+	s := &Store{db: db, KeptRemovals: 100_000}
+	s.writes = sqldb.NewWriteCheck(func(ctx context.Context) error {
+		return db.Write(ctx, func(tx *sqldb.Tx) error { return tx.Touch(ctx, "network_cloud", "id") })
+	})
+	return s, fault.Wrap("", "network.store.Open", db.Write(ctx, func(tx *sqldb.Tx) error {
+		_, err := tx.InsertIgnore(ctx, `INSERT INTO network_cloud (one, id, revision) VALUES (1, ?, 0)`, NewUUID())
+		return err
+	}))
+}
+
+// Available returns nil, or fault.Unavailable if the database file was deleted or replaced.
+func (s *Store) Available() error { return s.db.Available() }
+
+// CheckWrites returns nil if the database accepts writes of this process, otherwise fault.Unavailable, whose text
+// completes "the database takes no writes:". It returns after at most patience.
+func (s *Store) CheckWrites(patience time.Duration) error { return s.writes.Check(patience) }
+
+// Tx is a transaction. Revision is that of the objects it writes; in a Read it is that of the newest object.
+type Tx struct {
+	Revision int64
+	store    *Store
+	tx       *sqldb.Tx
+}
+
+// Read runs a function on one consistent snapshot; the function may run more than once.
+func (s *Store) Read(ctx context.Context, do func(*Tx) error) error {
+	return s.db.Read(ctx, func(tx *sqldb.Tx) error {
+		t := &Tx{store: s, tx: tx}
+		if err := tx.QueryRow(ctx, `SELECT revision FROM network_cloud WHERE one = 1`).Scan(&t.Revision); err != nil {
+			return err
+		}
+		return do(t)
+	})
+}
+
+// Write runs a function in a transaction while no other one writes; the function may run more than once.
+func (s *Store) Write(ctx context.Context, do func(*Tx) error) error {
+	return s.db.Write(ctx, func(tx *sqldb.Tx) error {
+		if err := tx.SeeCommits(ctx); err != nil {
+			return err
+		}
+		if _, err := tx.Exec(ctx, `UPDATE network_cloud SET revision = revision + 1 WHERE one = 1`); err != nil {
+			return err
+		}
+		t := &Tx{store: s, tx: tx}
+		if err := tx.QueryRow(ctx, `SELECT revision FROM network_cloud WHERE one = 1`).Scan(&t.Revision); err != nil {
+			return err
+		}
+		return do(t)
+	})
+}
+
+// NewUUID returns a random UUID (RFC 9562, version 4).
+func NewUUID() string {
+	var b [16]byte
+	rand.Read(b[:]) // never fails: crypto/rand ends the program instead
+	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
+	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
+}
