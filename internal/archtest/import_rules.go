@@ -81,7 +81,7 @@ func Rows() []Row {
 		{Package: "cli/demo", Kind: Client, Imports: with(contracts, "backoff", "cli")},
 
 		{Package: "conformance", Kind: Reference},
-	}, slices.Concat(services(contracts), assembly(), testSupport())...)
+	}, slices.Concat(services(contracts), agentRules(contracts), assembly(), testSupport())...)
 }
 
 // services returns the rules of the packages of Placement, the agent and compute.
@@ -103,6 +103,33 @@ func services(contracts []string) []Row {
 		{Package: "placement/server", Kind: Server, Imports: with(contracts, "placement/…"),
 			Outside: []string{"github.com/google/uuid"}},
 
+		{Package: "compute", Kind: DocOnly},
+		{Package: "compute/flavor", Kind: Pure, Imports: domain},
+		{Package: "compute/schedule", Kind: Pure, Imports: domain},
+		{Package: "compute/lifecycle", Kind: Pure, Imports: with(domain, "compute/flavor", "compute/schedule")},
+		{Package: "compute/policies", Kind: Adapter, Imports: []string{"api/identity", "policy"}},
+		{Package: "compute/runner", Kind: Server, Imports: []string{"backoff"}},
+		{Package: "compute/conductor", Kind: Server, Imports: with(contracts, "backoff", "compute/…"),
+			Outside: []string{"github.com/google/uuid"}},
+		{Package: "compute/store", Kind: Adapter, Imports: with(domain, "backoff", "compute/flavor", "compute/schedule",
+			"compute/lifecycle", "sqldb")},
+		{Package: "compute/server", Kind: Server, Imports: with(contracts, "compute/…"),
+			Outside: []string{"github.com/google/uuid"}},
+
+		{Package: "network", Kind: DocOnly},
+		{Package: "network/address", Kind: Pure},
+		{Package: "network/qos", Kind: Pure, Imports: with(domain, "bandwidth")},
+		{Package: "network/binding", Kind: Pure, Imports: with(domain, "bandwidth", "network/qos")},
+		{Package: "network/policies", Kind: Adapter, Imports: []string{"api/identity", "policy"}},
+		{Package: "network/store", Kind: Adapter, Imports: with(domain, "sqldb")},
+		{Package: "network/operations", Kind: Server, Imports: with(contracts, "backoff", "bandwidth", "sqldb", "network/…")},
+		{Package: "network/server", Kind: Server, Imports: with(contracts, "bandwidth", "network/…")},
+	}
+}
+
+// agentRules returns the rules of the agent's packages.
+func agentRules(contracts []string) []Row {
+	return []Row{
 		{Package: "agent", Kind: DocOnly},
 		{Package: "agent/device", Kind: Pure, Imports: domain},
 		{Package: "agent/facts", Kind: Pure, Imports: []string{"pci"}},
@@ -137,28 +164,6 @@ func services(contracts []string) []Row {
 			"agent/treeplan", "agent/journal", "agent/hypervisor", "agent/facts", "api/host", "api/placement")},
 		{Package: "agent/loop", Kind: Server, Imports: with(contracts, "agent/…"),
 			Outside: []string{"github.com/google/uuid"}},
-
-		{Package: "compute", Kind: DocOnly},
-		{Package: "compute/flavor", Kind: Pure, Imports: domain},
-		{Package: "compute/schedule", Kind: Pure, Imports: domain},
-		{Package: "compute/lifecycle", Kind: Pure, Imports: with(domain, "compute/flavor", "compute/schedule")},
-		{Package: "compute/policies", Kind: Adapter, Imports: []string{"api/identity", "policy"}},
-		{Package: "compute/runner", Kind: Server, Imports: []string{"backoff"}},
-		{Package: "compute/conductor", Kind: Server, Imports: with(contracts, "backoff", "compute/…"),
-			Outside: []string{"github.com/google/uuid"}},
-		{Package: "compute/store", Kind: Adapter, Imports: with(domain, "backoff", "compute/flavor", "compute/schedule",
-			"compute/lifecycle", "sqldb")},
-		{Package: "compute/server", Kind: Server, Imports: with(contracts, "compute/…"),
-			Outside: []string{"github.com/google/uuid"}},
-
-		{Package: "network", Kind: DocOnly},
-		{Package: "network/address", Kind: Pure},
-		{Package: "network/qos", Kind: Pure, Imports: with(domain, "bandwidth")},
-		{Package: "network/binding", Kind: Pure, Imports: with(domain, "bandwidth", "network/qos")},
-		{Package: "network/policies", Kind: Adapter, Imports: []string{"api/identity", "policy"}},
-		{Package: "network/store", Kind: Adapter, Imports: with(domain, "sqldb")},
-		{Package: "network/operations", Kind: Server, Imports: with(contracts, "backoff", "bandwidth", "sqldb", "network/…")},
-		{Package: "network/server", Kind: Server, Imports: with(contracts, "bandwidth", "network/…")},
 	}
 }
 
