@@ -1,6 +1,6 @@
 // Package libvirtd starts a libvirt daemon for tests: Debian's libvirtd with directories of its own, in a mount
-// namespace, so that the libvirt of the machine is not touched. It needs root, QEMU and the packages libvirt-daemon and
-// libvirt-daemon-driver-qemu. The daemon ends with the test; its guests end with it.
+// namespace, so that the libvirt of the machine is not touched. It needs root, QEMU and the packages
+// libvirt-daemon-system and libvirt-daemon-driver-qemu. The daemon ends with the test; its guests end with it.
 package libvirtd
 
 import (
