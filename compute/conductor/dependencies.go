@@ -108,7 +108,7 @@ type dependencies struct {
 func newDependencies(store Store, placement Placement) *dependencies {
 	return &dependencies{Config: Config{Log: slog.Default(), Silence: schedule.Silence}, store: store,
 		placement: placement,
-		presence: newPresence(), started: time.Now(), now: time.Now, newID: uuid.NewString, pause: pause, wait: wait}
+		presence:  newPresence(), started: time.Now(), now: time.Now, newID: uuid.NewString, pause: pause, wait: wait}
 }
 
 // leased returns a context for calls of other services, which ends with the lease. It returns fault.Unavailable if the
