@@ -41,6 +41,7 @@ func closeDatabase(db *sqldb.DB, log *slog.Logger) error {
 const (
 	placementFile = "placement.db"
 	computeFile   = "compute.db"
+	networkFile   = "network.db"
 )
 
 // PlacementURL returns the URL of Placement's database: the configured one, or an SQLite file under dir, which is

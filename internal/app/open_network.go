@@ -16,9 +16,6 @@ import (
 	networkstore "github.com/openberth/berth/network/store"
 )
 
-// networkFile is the name of the network service's database in a data directory.
-const networkFile = "network.db"
-
 // NetworkURL returns the URL of the network service's database: the configured one, or an SQLite file under dir, which
 // is created.
 func NetworkURL(s settings.Settings, dir string) (string, error) {
