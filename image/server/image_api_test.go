@@ -134,7 +134,8 @@ func TestUploadIsContinued(t *testing.T) {
 	}
 	upload := strings.Replace(path, "/v2/", "/berth/v1/", 1) + "/upload"
 	for range 2 {
-		if w := f.want(200, "u:p", "GET", upload, ""); fmt.Sprintf("%v %v", w.doc["received"], w.doc["status"]) != "6 queued" {
+		w := f.want(200, "u:p", "GET", upload, "")
+		if fmt.Sprintf("%v %v", w.doc["received"], w.doc["status"]) != "6 queued" {
 			t.Fatalf("%s", w.Body)
 		}
 		f.restart()

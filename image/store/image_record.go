@@ -47,13 +47,18 @@ type Image struct {
 	MinRAMMB        int               `json:"min_ram,omitempty"`  // MiB
 	Properties      map[string]string `json:"properties,omitempty"`
 
-	Size        int64  `json:"size,omitempty"`         // bytes of the data
-	VirtualSize int64  `json:"virtual_size,omitempty"` // bytes of the disk that a guest sees
-	MD5         string `json:"md5,omitempty"`
-	SHA512      string `json:"sha512,omitempty"`
+	Data // zero until the image has its data
 
 	Created time.Time `json:"created"`
 	Updated time.Time `json:"updated"`
+}
+
+// Data describes the data of an image.
+type Data struct {
+	Size        int64  `json:"size,omitempty"`         // in bytes
+	VirtualSize int64  `json:"virtual_size,omitempty"` // in bytes, of the disk that a guest sees
+	MD5         string `json:"md5,omitempty"`
+	SHA512      string `json:"sha512,omitempty"`
 }
 
 // recordVersion is the version of the records that this program writes. It reads no others.

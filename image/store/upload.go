@@ -71,7 +71,7 @@ func (s *Store) Upload(id string, u Upload) (Image, error) {
 	if err := os.Rename(s.path(id, partialSuffix), s.path(id, dataSuffix)); err != nil {
 		return Image{}, failed("store the data of an image", err)
 	}
-	i.Status, i.Size, i.VirtualSize, i.MD5, i.SHA512 = Active, done.Size, done.VirtualSize, done.MD5, done.SHA512
+	i.Status, i.Data = Active, done
 	return s.put(i)
 }
 
@@ -101,7 +101,7 @@ func (s *Store) beginUpload(id string) (Image, error) {
 }
 
 // receive appends the data to the file of what was received, and returns what follows from the whole data.
-func (s *Store) receive(i Image, u Upload) (done Image, err error) {
+func (s *Store) receive(i Image, u Upload) (done Data, err error) {
 	file, err := os.OpenFile(s.path(i.ID, partialSuffix), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return done, failed("store the data of an image", err)
@@ -187,15 +187,15 @@ func newSums() sums {
 }
 
 // inspect checks the format of complete data.
-func inspect(file *os.File, size int64, i Image, sums sums) (Image, error) {
+func inspect(file *os.File, size int64, i Image, sums sums) (Data, error) {
 	head := make([]byte, min(size, diskimage.HeadBytes))
 	if _, err := file.ReadAt(head, 0); err != nil && !errors.Is(err, io.EOF) {
-		return Image{}, failed("read the data of an image", err)
+		return Data{}, failed("read the data of an image", err)
 	}
 	info, err := diskimage.Inspect(head, size, i.DiskFormat)
 	if err != nil {
-		return Image{}, err
+		return Data{}, err
 	}
-	return Image{Size: size, VirtualSize: info.VirtualSize, MD5: hex.EncodeToString(sums.md5.Sum(nil)),
+	return Data{Size: size, VirtualSize: info.VirtualSize, MD5: hex.EncodeToString(sums.md5.Sum(nil)),
 		SHA512: hex.EncodeToString(sums.sha512.Sum(nil))}, nil
 }
