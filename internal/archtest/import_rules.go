@@ -106,6 +106,7 @@ func services(contracts []string) []Row {
 			Outside: []string{"github.com/google/uuid"}},
 
 		{Package: "compute", Kind: DocOnly},
+		{Package: "compute/portrequest", Kind: Pure, Imports: domain},
 		{Package: "compute/flavor", Kind: Pure, Imports: domain},
 		{Package: "compute/schedule", Kind: Pure, Imports: domain},
 		{Package: "compute/lifecycle", Kind: Pure, Imports: with(domain, "compute/flavor", "compute/schedule")},
