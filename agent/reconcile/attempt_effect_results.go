@@ -25,6 +25,8 @@ func (w *works) apply(j *work, effect Effect, e WorkDone) error {
 		w.guestEpoch++
 		w.log("guest reconciled", "server", g.ID, "devices", len(g.Devices), "stopped", g.Stopped, "build", g.Build)
 		return nil
+	case ConfigureVFs:
+		return w.vfsConfigured(j, effect, e.Err)
 	case Migrate:
 		return w.migrated(j, effect, e.Err)
 	case ReportGuest:
@@ -42,6 +44,8 @@ func (w *works) apply(j *work, effect Effect, e WorkDone) error {
 		j.attempt.verified = true
 	case Rename:
 		w.renamed(effect)
+	case ResetVFs:
+		j.attempt.vfsReset[effect.ID] = true
 	case Destroy:
 		delete(w.guests, effect.ID)
 		w.guestEpoch++

@@ -153,7 +153,11 @@ func (w *works) buildGuest(j *work) (Effect, error) {
 		}
 		return w.ensure(j)
 	}
+	if e := w.configureVFs(a, held); e != nil {
+		return e, nil
+	}
 	delete(a.destroyed, want.ID)
+	delete(a.vfsReset, want.ID)
 	return Build{Work: want.ID, Guest: g}, nil
 }
 

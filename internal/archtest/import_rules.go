@@ -149,6 +149,12 @@ func agentRules(contracts []string) []Row {
 			"agent/powervm/uom"}},
 		{Package: "agent/cleaner", Kind: Adapter, Imports: with(domain, "agent/device")},
 		{Package: "agent/uevent", Kind: Adapter, Imports: []string{"fault"}},
+		{Package: "agent/vfconfig", Kind: Pure, Imports: []string{"agent/device"}},
+		{Package: "agent/vflink", Kind: Adapter, Imports: []string{"fault", "pci", "agent/vfconfig"},
+			Outside: []string{"github.com/vishvananda/netlink"}},
+		{Package: "agent/dataplane", Kind: Adapter, Imports: []string{"fault", "pci", "api/network", "agent/device",
+			"agent/vfconfig"}},
+		{Package: "agent/dataplane/kerneltest", Kind: TestSupport, Imports: []string{"fault", "pci", "agent/vfconfig"}},
 		{Package: "agent/journal", Kind: Adapter, Imports: with(domain, "agent/device", "datafile"),
 			Outside: []string{"golang.org/x/sys"}},
 		{Package: "agent/hypervisor", Kind: Adapter, Imports: with(domain, "agent/device")},
@@ -161,7 +167,8 @@ func agentRules(contracts []string) []Row {
 		{Package: "agent/hypervisor/fake", Kind: Adapter, Imports: with(domain, "agent/device", "agent/hypervisor")},
 		// The types of the journal, the drivers and the contracts are the machine's events and effects.
 		{Package: "agent/reconcile", Kind: Pure, Imports: with(domain, "backoff", "agent/device", "agent/survey",
-			"agent/treeplan", "agent/journal", "agent/hypervisor", "agent/facts", "api/host", "api/placement")},
+			"agent/treeplan", "agent/journal", "agent/hypervisor", "agent/facts", "agent/vfconfig", "api/host",
+			"api/placement")},
 		{Package: "agent/loop", Kind: Server, Imports: with(contracts, "agent/…"),
 			Outside: []string{"github.com/google/uuid"}},
 	}
