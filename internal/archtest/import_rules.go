@@ -205,6 +205,8 @@ func testSupport() []Row {
 		{Package: "internal/glance", Kind: TestSupport, Imports: []string{"internal/keystone", "internal/testenv"}},
 		{Package: "internal/keystone", Kind: TestSupport, Imports: []string{"internal/testenv"}},
 		{Package: "internal/lab", Kind: TestSupport, Imports: []string{"fault"}},
+		{Package: "internal/lab/vfguest", Kind: TestSupport, Imports: with(domain, "api/…", "agent/vfconfig",
+			"agent/vflink"), Outside: []string{"github.com/vishvananda/netlink"}},
 		{Package: "internal/machines", Kind: TestSupport, Imports: []string{"internal/bench", "internal/keystone",
 			"internal/testenv"}},
 		{Package: "internal/coexist", Kind: TestSupport, Imports: []string{"…"}, Outside: []string{"github.com/google/uuid"}},
