@@ -22,11 +22,12 @@ var (
 	program   = flag.String("berth", "", "path of a built berth; default: build it from this tree")
 	inProcess = flag.Bool("inprocess", false, "serve from the benchmark's own process, so that -cpuprofile includes the "+
 		"server; memory is then not measured")
-	hosts         = flag.Int("hosts", 10000, "number of hosts of the fleet")
-	agents        = flag.Int("agents", 100, "number of agents that build servers")
-	scheduleHosts = flag.Int("schedule-hosts", 1000, "number of hosts on which compute places servers")
-	idleAgents    = flag.Int("idle-agents", 10_000, "number of agents that are connected to one compute")
-	listedServers = flag.Int("listed-servers", 100_000, "number of servers of which pages are listed")
+	hosts           = flag.Int("hosts", 10000, "number of hosts of the fleet")
+	agents          = flag.Int("agents", 100, "number of agents that build servers")
+	scheduleHosts   = flag.Int("schedule-hosts", 1000, "number of hosts on which compute places servers")
+	existingServers = flag.Int("existing-servers", 10_000, "number of servers that exist when one is created at a time")
+	idleAgents      = flag.Int("idle-agents", 10_000, "number of agents that are connected to one compute")
+	listedServers   = flag.Int("listed-servers", 100_000, "number of servers of which pages are listed")
 )
 
 // scratch is the directory of the databases, on the disk: commits of SQLite must be durable.

@@ -214,6 +214,12 @@ func isClaimed(s createdServer) bool { return s.Task == "spawning" }
 // createUntil creates a server, and waits until done returns true. Clients that ask all the time would cost the server
 // more than what is measured. So a client first waits half as long as other servers took, and then asks every 20 ms.
 func (f *computeFleet) createUntil(flavor string, done func(createdServer) bool) func(c *Conn, n int) error {
+	return f.createAndAsk(flavor, done, 20*time.Millisecond)
+}
+
+// createAndAsk is createUntil with another time between two requests of a client.
+func (f *computeFleet) createAndAsk(flavor string, done func(createdServer) bool, every time.Duration) func(c *Conn,
+	n int) error {
 	var usual atomic.Int64 // nanoseconds from POST until done, weighted towards the latest servers
 	return func(c *Conn, n int) error {
 		body := fmt.Appendf(nil, `{"server":{"name":"s%d","flavorRef":%q,"imageRef":""}}`, n, flavor)
@@ -227,7 +233,7 @@ func (f *computeFleet) createUntil(flavor string, done func(createdServer) bool)
 		}
 		path, began := "/v2.1/servers/"+made.Server.ID, time.Now()
 		time.Sleep(time.Duration(usual.Load()) / 2)
-		for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+		for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(every) {
 			if text, err = c.Want(200, "GET", path, nil); err != nil {
 				return err
 			}
@@ -259,6 +265,30 @@ func BenchmarkSchedule(b *testing.B) {
 			after, err := f.placement.Worked()
 			must(b, err)
 			b.ReportMetric(float64((after-before).Microseconds())/float64(b.N), "placement-cpu-µs/op")
+		})
+	}
+}
+
+// BenchmarkOneCreate creates 20 servers a second when as many servers as the flag says exist already; an operation ends
+// when the server's allocation is claimed. A server that is due while all 16 clients are busy is created later.
+func BenchmarkOneCreate(b *testing.B) {
+	f := startComputeFleet(b, *scheduleHosts)
+	_, err := Run(f.compute.Addr, 16, Times(*existingServers), f.createUntil(flavorPlain, isClaimed))
+	must(b, err)
+	for _, flavor := range []string{flavorPlain, flavorDevice} {
+		name := fmt.Sprintf("hosts=%d/servers=%d/flavor=%s", *scheduleHosts, *existingServers, flavor)
+		b.Run(name, func(b *testing.B) {
+			due := time.NewTicker(time.Second / 20)
+			defer due.Stop()
+			more := Times(b.N)
+			create := f.createAndAsk(flavor, isClaimed, 2*time.Millisecond)
+			b.ResetTimer()
+			r, err := Run(f.compute.Addr, 16, func() bool { <-due.C; return more() }, create)
+			b.StopTimer()
+			must(b, err)
+			b.ReportMetric(r.PerSecond(), "servers/s")
+			b.ReportMetric(float64(r.Quantile(0.5))/1e6, "p50-ms")
+			b.ReportMetric(float64(r.Quantile(0.99))/1e6, "p99-ms")
 		})
 	}
 }
