@@ -3,7 +3,6 @@ package dataplane
 import (
 	"context"
 
-	"github.com/openberth/berth/agent/device"
 	"github.com/openberth/berth/agent/vfconfig"
 	"github.com/openberth/berth/api/network"
 	"github.com/openberth/berth/fault"
@@ -43,11 +42,19 @@ func (c *cache) refresh(ctx context.Context, host string) error {
 	return nil
 }
 
-// port returns the port that has a VF, if it is a port of this server. The PCI address of a port may be outdated: it is
-// that of its last binding.
-func (c *cache) port(server string, id device.ID) (port vfconfig.Port, found bool) {
+// port returns the port that has a VF. If compute assigned one, it is that port, with what the network service has of
+// it; without an answer of the service about it, only MAC address and VLAN are known. Otherwise it is the port that is
+// bound to the VF and to this server: the PCI address of a port may be outdated, because it is that of its last
+// binding.
+func (c *cache) port(a vfconfig.Assigned) (port vfconfig.Port, found bool) {
+	if a.Port.ID != "" {
+		if p, known := c.ports[a.Port.ID]; known && p.VIF == hardwareBridge {
+			return convert(p), true
+		}
+		return a.Port, true
+	}
 	for _, p := range c.ports {
-		if p.Device == server && p.PCISlot == id.String() && p.VIF == hardwareBridge {
+		if p.Device == a.Server && p.PCISlot == a.Device.String() && p.VIF == hardwareBridge {
 			return convert(p), true
 		}
 	}

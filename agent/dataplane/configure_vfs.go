@@ -46,21 +46,21 @@ func New(host string, links Links, ports Ports, log *slog.Logger) *DataPlane {
 	return &DataPlane{host: host, links: links, log: log, cache: cache{service: ports}}
 }
 
-// Configure configures VFs that a guest of a server is about to get. A VF without a port remains as it is. Unavailable:
-// the network service does not answer. Other faults are those of Links: a VF is not in the network of its port.
-func (d *DataPlane) Configure(ctx context.Context, server string, devices []device.ID) error {
+// Configure configures VFs that a guest is about to get. A VF without a port remains as it is. Unavailable: the network
+// service does not answer. Other faults are those of Links: a VF is not in the network of its port.
+func (d *DataPlane) Configure(ctx context.Context, vfs []vfconfig.Assigned) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if err := d.cache.refresh(ctx, d.host); err != nil {
 		return fault.Wrap("", "dataplane.Configure", err)
 	}
-	for _, id := range devices {
-		port, found := d.cache.port(server, id)
+	for _, a := range vfs {
+		port, found := d.cache.port(a)
 		if !found {
 			continue
 		}
-		if _, _, err := d.apply(id, port, vfconfig.Operations); err != nil {
-			return fault.New(fault.KindOf(err), "dataplane.Configure", "port %s cannot have %s: %w", port.ID, id, err)
+		if _, _, err := d.apply(a.Device, port, vfconfig.Operations); err != nil {
+			return fault.New(fault.KindOf(err), "dataplane.Configure", "port %s cannot have %s: %w", port.ID, a.Device, err)
 		}
 	}
 	return nil
@@ -109,7 +109,7 @@ func (d *DataPlane) Compare(ctx context.Context, assigned func() []vfconfig.Assi
 	total := map[string]int{} // guaranteed rates by interface
 	speed := map[string]int{}
 	for _, a := range list {
-		port, found := d.cache.port(a.Server, a.Device)
+		port, found := d.cache.port(a)
 		if !found {
 			continue
 		}

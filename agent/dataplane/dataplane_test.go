@@ -53,7 +53,8 @@ func (s *service) HostPorts(_ context.Context, host string, since int64) (networ
 }
 
 func port(change func(*network.HostPort)) network.HostPort {
-	p := network.HostPort{ID: "p1", Device: "s1", VIF: "hw_veb", VNIC: "direct", MAC: mac, AdminUp: true, NetworkType: "vlan",
+	p := network.HostPort{ID: "p1", Device: "s1", VIF: "hw_veb", VNIC: "direct", MAC: mac, AdminUp: true,
+		NetworkType:    "vlan",
 		SegmentationID: 7, PCISlot: vf0, SpoofCheck: true}
 	if change != nil {
 		change(&p)
@@ -82,9 +83,11 @@ func TestConfigureAndReset(t *testing.T) {
 		change func(*network.HostPort)
 		want   vfconfig.Settings
 	}{
-		"port":           {nil, configured},
-		"flat network":   {func(p *network.HostPort) { p.NetworkType, p.SegmentationID = "flat", 0 }, vfconfig.Settings{MAC: mac, SpoofCheck: true}},
-		"rates":          {func(p *network.HostPort) { p.MinEgress, p.MaxEgress = 100, 5000 }, vfconfig.Settings{MAC: mac, VLAN: 7, SpoofCheck: true, MinRate: 1, MaxRate: 5}},
+		"port": {nil, configured},
+		"flat network": {func(p *network.HostPort) { p.NetworkType, p.SegmentationID = "flat", 0 },
+			vfconfig.Settings{MAC: mac, SpoofCheck: true}},
+		"rates": {func(p *network.HostPort) { p.MinEgress, p.MaxEgress = 100, 5000 }, vfconfig.Settings{MAC: mac,
+			VLAN: 7, SpoofCheck: true, MinRate: 1, MaxRate: 5}},
 		"other server":   {func(p *network.HostPort) { p.Device = "s2" }, vfconfig.Unassigned()},
 		"other device":   {func(p *network.HostPort) { p.PCISlot = vf1 }, vfconfig.Unassigned()},
 		"other vif type": {func(p *network.HostPort) { p.VIF = "ovs" }, vfconfig.Unassigned()},
@@ -92,7 +95,7 @@ func TestConfigureAndReset(t *testing.T) {
 	} {
 		d, kernel, _ := setUp(t, port(c.change))
 		for range 2 { // repeating it changes nothing
-			if err := d.Configure(t.Context(), "s1", []device.ID{id(vf0)}); err != nil {
+			if err := d.Configure(t.Context(), assigned(vf0, "s1")()); err != nil {
 				t.Errorf("%s: %v", name, err)
 			}
 		}
@@ -124,7 +127,7 @@ func TestUnsupportedAttributes(t *testing.T) {
 		{vfconfig.Trust, false}, {vfconfig.LinkState, false}} {
 		d, kernel, _ := setUp(t, all)
 		kernel.Unsupported = []vfconfig.Attribute{c.attribute}
-		err := d.Configure(t.Context(), "s1", []device.ID{id(vf0)})
+		err := d.Configure(t.Context(), assigned(vf0, "s1")())
 		if c.necessary && (!fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), "port p1 cannot have "+vf0)) ||
 			!c.necessary && err != nil {
 			t.Errorf("%s: %v", c.attribute, err)
@@ -144,7 +147,7 @@ func TestUnsupportedAttributes(t *testing.T) {
 func TestLimitIsSetWithoutGuarantee(t *testing.T) {
 	d, kernel, _ := setUp(t, port(func(p *network.HostPort) { p.MinEgress, p.MaxEgress = 2000, 5000 }))
 	kernel.NoGuarantee = true
-	must(t, d.Configure(t.Context(), "s1", []device.ID{id(vf0)}))
+	must(t, d.Configure(t.Context(), assigned(vf0, "s1")()))
 	if got := kernel.Settings(vf0); got.MaxRate != 5 || got.MinRate != 0 {
 		t.Errorf("%+v", got)
 	}
@@ -175,7 +178,7 @@ func TestCompareFollowsThePorts(t *testing.T) {
 		}
 	}
 	d.Compare(t.Context(), assigned(vf0, "s1"))
-	if _, found := d.cache.port("s1", id(vf0)); found {
+	if _, found := d.cache.port(assigned(vf0, "s1")()[0]); found {
 		t.Error("the port that left is still used")
 	}
 	if !slices.Equal(s.since, []int64{0, 3, 4}) {
@@ -186,7 +189,7 @@ func TestCompareFollowsThePorts(t *testing.T) {
 func TestTrustedGuestKeepsItsMAC(t *testing.T) {
 	for _, trusted := range []bool{true, false} {
 		d, kernel, _ := setUp(t, port(func(p *network.HostPort) { p.Trusted = trusted }))
-		must(t, d.Configure(t.Context(), "s1", []device.ID{id(vf0)}))
+		must(t, d.Configure(t.Context(), assigned(vf0, "s1")()))
 		changed := kernel.Settings(vf0)
 		changed.MAC, changed.VLAN = "02:00:00:00:00:01", 9
 		kernel.Change(vf0, changed)
@@ -214,9 +217,9 @@ func TestGuaranteesAboveTheLinkSpeed(t *testing.T) {
 // request: its ports are not configured.
 func TestServiceWithoutAnswer(t *testing.T) {
 	d, kernel, s := setUp(t, port(nil))
-	must(t, d.Configure(t.Context(), "s1", []device.ID{id(vf0)}))
+	must(t, d.Configure(t.Context(), assigned(vf0, "s1")()))
 	s.err = fault.New(fault.Unavailable, "test", "connection refused")
-	if err := d.Configure(t.Context(), "s1", []device.ID{id(vf0)}); !fault.Is(err, fault.Unavailable) {
+	if err := d.Configure(t.Context(), assigned(vf0, "s1")()); !fault.Is(err, fault.Unavailable) {
 		t.Errorf("%v", err)
 	}
 	kernel.Change(vf0, vfconfig.Unassigned())
@@ -225,18 +228,40 @@ func TestServiceWithoutAnswer(t *testing.T) {
 		t.Errorf("conditions %q, %+v", got, kernel.Settings(vf0))
 	}
 	s.err = fault.New(fault.NotFound, "test", "no such path")
-	if err := d.Configure(t.Context(), "s1", []device.ID{id(vf1)}); err != nil {
+	if err := d.Configure(t.Context(), assigned(vf1, "s1")()); err != nil {
 		t.Error(err)
 	}
 	none := New("cmp1", kernel, nil, slog.New(slog.DiscardHandler))
-	if err := none.Configure(t.Context(), "s1", []device.ID{id(vf0)}); err != nil {
+	if err := none.Configure(t.Context(), assigned(vf0, "s1")()); err != nil {
 		t.Error(err)
+	}
+}
+
+// A port that compute assigned needs no answer about it, as with Neutron. What the service has of it counts.
+func TestAssignedPort(t *testing.T) {
+	assignment := []vfconfig.Assigned{{Device: id(vf0), Server: "s1",
+		Port: vfconfig.Port{ID: "p1", MAC: mac, VLAN: 9, AdminUp: true, SpoofCheck: true}}}
+	for name, c := range map[string]struct {
+		ports []network.HostPort
+		want  vfconfig.Settings
+	}{
+		"unknown to the service": {nil, vfconfig.Settings{MAC: mac, VLAN: 9, SpoofCheck: true}},
+		"known": {[]network.HostPort{port(func(p *network.HostPort) { p.PCISlot, p.MaxEgress = "", 3000 })},
+			vfconfig.Settings{MAC: mac, VLAN: 7, MaxRate: 3, SpoofCheck: true}},
+		"not yet bound there": {[]network.HostPort{port(func(p *network.HostPort) { p.VIF = "unbound" })},
+			vfconfig.Settings{MAC: mac, VLAN: 9, SpoofCheck: true}},
+	} {
+		d, kernel, _ := setUp(t, c.ports...)
+		must(t, d.Configure(t.Context(), assignment))
+		if got := kernel.Settings(vf0); got != c.want {
+			t.Errorf("%s: %+v, want %+v", name, got, c.want)
+		}
 	}
 }
 
 func TestFaultsOfTheKernel(t *testing.T) {
 	d, kernel, _ := setUp(t, port(nil))
-	must(t, d.Configure(t.Context(), "s1", []device.ID{id(vf0)}))
+	must(t, d.Configure(t.Context(), assigned(vf0, "s1")()))
 	for _, kind := range []fault.Kind{fault.Forbidden, fault.Unavailable} {
 		kernel.SetErr(fault.New(kind, "test", "broken"))
 		if err := d.Reset(t.Context(), []device.ID{id(vf0)}); !fault.Is(err, kind) {
@@ -251,7 +276,7 @@ func TestFaultsOfTheKernel(t *testing.T) {
 	if err := d.Reset(t.Context(), []device.ID{id(vf0)}); err != nil {
 		t.Errorf("a VF that disappeared is not reset: %v", err)
 	}
-	must(t, d.Configure(t.Context(), "s3", []device.ID{id("0000:ff:00.1")}))
+	must(t, d.Configure(t.Context(), assigned("0000:ff:00.1", "s3")()))
 }
 
 func must(t *testing.T, err error) {

@@ -60,8 +60,8 @@ type Cleaner interface {
 
 // DataPlane configures VFs for the ports of guests; *dataplane.DataPlane implements it.
 type DataPlane interface {
-	// Configure configures VFs that a guest of a server is about to get. Unavailable: try again later.
-	Configure(ctx context.Context, server string, devices []device.ID) error
+	// Configure configures VFs that a guest is about to get. Unavailable: try again later.
+	Configure(ctx context.Context, vfs []vfconfig.Assigned) error
 	Reset(ctx context.Context, devices []device.ID) error
 	// Compare corrects the VFs that guests have, and returns the conditions.
 	Compare(ctx context.Context, assigned func() []vfconfig.Assigned) (conditions []string)
@@ -136,7 +136,8 @@ func New(o Options) (*Agent, error) {
 		return nil, fault.Wrap(fault.Invalid, "loop.New", err)
 	}
 	o.setDefaults()
-	return &Agent{o: o, log: o.Log.With("host", o.Host), events: make(chan reconcile.Event), guests: make(chan struct{}, 1),
+	return &Agent{o: o, log: o.Log.With("host", o.Host), events: make(chan reconcile.Event), guests: make(chan struct{},
+		1),
 		cancels: map[string]context.CancelFunc{}}, nil
 }
 

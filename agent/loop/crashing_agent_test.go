@@ -168,8 +168,8 @@ type crashingDataPlane struct {
 	crash *crash
 }
 
-func (m crashingDataPlane) Configure(ctx context.Context, server string, devices []device.ID) error {
-	return m.crash.intercept(func() error { return m.base.Configure(ctx, server, devices) })
+func (m crashingDataPlane) Configure(ctx context.Context, vfs []vfconfig.Assigned) error {
+	return m.crash.intercept(func() error { return m.base.Configure(ctx, vfs) })
 }
 
 func (m crashingDataPlane) Reset(ctx context.Context, devices []device.ID) error {

@@ -65,7 +65,7 @@ func (a *Agent) performWork(ctx context.Context, e reconcile.Effect) (done recon
 	case reconcile.ConfigureVFs:
 		ctx, cancel := context.WithTimeout(ctx, callTime)
 		defer cancel()
-		done.Err = a.o.DataPlane.Configure(ctx, e.Server, e.Devices)
+		done.Err = a.o.DataPlane.Configure(ctx, e.VFs)
 	case reconcile.ResetVFs:
 		done.Err = a.o.DataPlane.Reset(ctx, e.Devices)
 	case reconcile.Build:

@@ -35,8 +35,9 @@ func (b *boundPorts) HostPorts(context.Context, string, int64) (network.HostPort
 	for i, server := range b.servers {
 		for _, d := range b.compute.guest(server).Devices {
 			all.Ports = append(all.Ports, network.HostPort{ID: "port of " + server + " " + d.Address, Device: server,
-				VIF: "hw_veb", MAC: fmt.Sprintf("fa:16:3e:00:00:0%d", i), AdminUp: true, NetworkType: "vlan", SegmentationID: 100 + i,
-				PCISlot: d.Address, SpoofCheck: true, MaxEgress: b.maxRate})
+				VIF: "hw_veb", MAC: fmt.Sprintf("fa:16:3e:00:00:0%d", i), AdminUp: true, NetworkType: "vlan",
+				SegmentationID: 100 + i,
+				PCISlot:        d.Address, SpoofCheck: true, MaxEgress: b.maxRate})
 		}
 	}
 	return all, b.err

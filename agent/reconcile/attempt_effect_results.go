@@ -26,7 +26,14 @@ func (w *works) apply(j *work, effect Effect, e WorkDone) error {
 		w.log("guest reconciled", "server", g.ID, "devices", len(g.Devices), "stopped", g.Stopped, "build", g.Build)
 		return nil
 	case ConfigureVFs:
-		return w.vfsConfigured(j, effect, e.Err)
+		if fault.Is(e.Err, fault.Unavailable) { // the guest waits for the network service
+			return fault.Wrap("", "reconcile.ConfigureVFs", e.Err)
+		}
+		if e.Err != nil {
+			return w.buildFailed(j, e.Err)
+		}
+		j.attempt.vfsReady = true
+		return nil
 	case Migrate:
 		return w.migrated(j, effect, e.Err)
 	case ReportGuest:

@@ -4,9 +4,8 @@ import (
 	"cmp"
 
 	"github.com/openberth/berth/agent/device"
+	"github.com/openberth/berth/agent/hypervisor"
 	"github.com/openberth/berth/agent/vfconfig"
-	"github.com/openberth/berth/api/host"
-	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/pci"
 	"github.com/openberth/berth/resource"
 )
@@ -22,9 +21,7 @@ func (s *State) AssignedVFs() (out []vfconfig.Assigned) {
 		if !exists || g.Departed {
 			continue
 		}
-		for _, id := range vfsOf(s.set.Held(holder)) {
-			out = append(out, vfconfig.Assigned{Device: id, Server: cmp.Or(g.Server, g.ID)})
-		}
+		out = append(out, assignedVFs(g, s.set.Held(holder))...)
 	}
 	return out
 }
@@ -42,35 +39,39 @@ func vfsOf(claims []device.Claim) (out []device.ID) {
 	return out
 }
 
-// configureVFs returns the effect that configures the VFs of a guest that is started; nil if that is done, or there are
-// none.
-func (w *works) configureVFs(a *attempt, held []device.Claim) Effect {
-	devices := vfsOf(held)
-	if !w.config.ConfigureVFs || a.vfsReady || len(devices) == 0 || a.want.Power == host.Off {
-		return nil
+// hardwareBridge is the vif_type of a port whose VF is configured through its PF: the NIC's own bridge connects it.
+const hardwareBridge = "hw_veb"
+
+// assignedVFs returns the VFs of networks that a guest has, with the ports that compute assigned to them. Compute
+// assigns bound ports only, so their links are up; what else is to be configured the network service returns.
+func assignedVFs(g hypervisor.Guest, claims []device.Claim) (out []vfconfig.Assigned) {
+	for _, id := range vfsOf(claims) {
+		a := vfconfig.Assigned{Device: id, Server: cmp.Or(g.Server, g.ID)}
+		for _, i := range g.Interfaces {
+			if i.Device == id && i.VIF == hardwareBridge {
+				a.Port = vfconfig.Port{ID: i.Port, MAC: i.MAC, VLAN: i.VLAN, AdminUp: true, SpoofCheck: true}
+			}
+		}
+		out = append(out, a)
 	}
-	return ConfigureVFs{Work: a.want.ID, Server: cmp.Or(a.want.Server, a.want.ID), Devices: devices}
+	return out
 }
 
-// vfsConfigured records the result of ConfigureVFs. While the network service does not answer, the guest waits. Any
-// other fault is that of a build.
-func (w *works) vfsConfigured(j *work, e ConfigureVFs, err error) error {
-	switch {
-	case err == nil:
-		j.attempt.vfsReady = true
-		w.log("VFs configured", "server", j.id, "devices", len(e.Devices))
+// configureVFs returns the effect that configures the VFs of a guest that is started; nil if that is done, or there are
+// none.
+func (c *core) configureVFs(a *attempt, g hypervisor.Guest, held []device.Claim) Effect {
+	vfs := assignedVFs(g, held)
+	if !c.config.ConfigureVFs || a.vfsReady || len(vfs) == 0 || g.Stopped {
 		return nil
-	case fault.Is(err, fault.Unavailable):
-		return fault.Wrap("", "reconcile.ConfigureVFs", err)
 	}
-	return w.buildFailed(j, err)
+	return ConfigureVFs{Work: a.want.ID, VFs: vfs}
 }
 
 // resetVFs returns the effect that resets the VFs of a guest that does not exist; nil if that is done, or there are
 // none.
-func (w *works) resetVFs(j *work, id string) Effect {
-	devices := vfsOf(w.set.Held(resource.ConsumerID(id)))
-	if !w.config.ConfigureVFs || j.attempt.vfsReset[id] || len(devices) == 0 {
+func (c *core) resetVFs(j *work, id string) Effect {
+	devices := vfsOf(c.set.Held(resource.ConsumerID(id)))
+	if !c.config.ConfigureVFs || j.attempt.vfsReset[id] || len(devices) == 0 {
 		return nil
 	}
 	return ResetVFs{Work: j.id, ID: id, Devices: devices}

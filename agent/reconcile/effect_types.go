@@ -5,6 +5,7 @@ import (
 	"github.com/openberth/berth/agent/hypervisor"
 	"github.com/openberth/berth/agent/journal"
 	"github.com/openberth/berth/agent/treeplan"
+	"github.com/openberth/berth/agent/vfconfig"
 	"github.com/openberth/berth/api/host"
 	"github.com/openberth/berth/api/placement"
 	"github.com/openberth/berth/provider"
@@ -63,8 +64,8 @@ type ReadAllocation struct{ Work string }
 
 // ConfigureVFs configures the VFs that a guest gets for the ports of its server.
 type ConfigureVFs struct {
-	Work, Server string // Server: UUID for users
-	Devices      []device.ID
+	Work string
+	VFs  []vfconfig.Assigned
 }
 
 // ResetVFs removes the configuration for ports from the VFs of a guest that does not exist any more.

@@ -153,7 +153,7 @@ func (w *works) buildGuest(j *work) (Effect, error) {
 		}
 		return w.ensure(j)
 	}
-	if e := w.configureVFs(a, held); e != nil {
+	if e := w.configureVFs(a, g, held); e != nil {
 		return e, nil
 	}
 	delete(a.destroyed, want.ID)

@@ -11,10 +11,11 @@ import (
 	"github.com/openberth/berth/agent/device"
 )
 
-// Assigned is a VF that a guest of this host has.
+// Assigned is a VF that a guest of this host has, or is about to get.
 type Assigned struct {
 	Device device.ID
 	Server string // UUID for users
+	Port   Port   // as far as compute assigned it: ID, MAC and VLAN; without an ID: compute assigned none
 }
 
 // Port is what the configuration of a VF needs of a port. Rates are in kilobits per second; 0: none. Egress is what the

@@ -39,8 +39,9 @@ func (l Links) Find(address pci.Address) (vfconfig.VF, error) {
 	}
 	vf.Index = index
 	if vf.Interface = interfaceOf(pf); vf.Interface == "" {
-		return vf, fault.New(fault.NotFound, op, "the PF of %s has no network interface: its driver is not a network driver, "+
-			"or it is bound to vfio-pci", vf.Address)
+		return vf, fault.New(fault.NotFound, op,
+			"the PF of %s has no network interface: its driver is not a network driver, "+
+				"or it is bound to vfio-pci", vf.Address)
 	}
 	vf.Speed = l.speed(vf.Interface)
 	return vf, nil
