@@ -111,7 +111,7 @@ type Agent struct {
 	o       Options
 	log     *slog.Logger
 	events  chan reconcile.Event
-	guests  chan struct{}                 // has an element after guests were built or removed
+	compare chan struct{}                 // has an element when VFs must be compared with their ports at once
 	cancels map[string]context.CancelFunc // of the effects in progress, by work; used by serve alone
 
 	mu    sync.Mutex       // guards state; never held while an effect is performed
@@ -136,7 +136,7 @@ func New(o Options) (*Agent, error) {
 		return nil, fault.Wrap(fault.Invalid, "loop.New", err)
 	}
 	o.setDefaults()
-	return &Agent{o: o, log: o.Log.With("host", o.Host), events: make(chan reconcile.Event), guests: make(chan struct{},
+	return &Agent{o: o, log: o.Log.With("host", o.Host), events: make(chan reconcile.Event), compare: make(chan struct{},
 		1),
 		cancels: map[string]context.CancelFunc{}}, nil
 }

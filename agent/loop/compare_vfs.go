@@ -8,8 +8,9 @@ import (
 	"github.com/openberth/berth/agent/vfconfig"
 )
 
-// compareVFs compares the VFs of guests with their ports until ctx ends: after guests were built or removed, and at
-// each interval, because policies of bound ports change.
+// compareVFs compares the VFs of guests with their ports until ctx ends: after guests were built or removed, after
+// devices have changed, because a VF that was created again has no configuration, and at each interval, because
+// policies of bound ports change.
 func (a *Agent) compareVFs(ctx context.Context) {
 	if a.o.DataPlane == nil {
 		return
@@ -20,7 +21,7 @@ func (a *Agent) compareVFs(ctx context.Context) {
 		case <-ctx.Done():
 			timer.Stop()
 			return
-		case <-a.guests:
+		case <-a.compare:
 		case <-timer.C:
 		}
 		timer.Stop()

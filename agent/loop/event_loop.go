@@ -121,9 +121,9 @@ func (a *Agent) next(e reconcile.Event) (effects []reconcile.Effect, deadline ti
 	defer a.mu.Unlock()
 	before := a.state.GuestEpoch()
 	effects = a.state.Next(e, a.o.Now())
-	if a.state.GuestEpoch() != before {
+	if _, devices := e.(reconcile.DevicesChanged); devices || a.state.GuestEpoch() != before {
 		select {
-		case a.guests <- struct{}{}:
+		case a.compare <- struct{}{}:
 		default: // a comparison is due already
 		}
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/openberth/berth/agent/dataplane"
 	"github.com/openberth/berth/agent/dataplane/kerneltest"
+	"github.com/openberth/berth/agent/hypervisor"
 	"github.com/openberth/berth/agent/vfconfig"
 	"github.com/openberth/berth/api/host"
 	"github.com/openberth/berth/api/network"
@@ -160,6 +161,67 @@ func TestGuestIsNotBuiltOutsideItsNetwork(t *testing.T) {
 		must(t, stop())
 		w.checkConsistent("s1")
 	})
+}
+
+// A guest that arrived by live migration has its VF configured before compute gets the report that it runs.
+func TestVFsOfAnArrivedGuest(t *testing.T) {
+	scenario(t, "live migration", func(t *testing.T, w *testHost) {
+		p := withPorts(t, w, "s1")
+		w.options.PortInterval, w.options.Rescan = time.Hour, time.Minute
+		_, stop := w.startReported()
+		incoming := w.legacyServer("s1", 1)
+		incoming.Incoming = true
+		w.compute.assign(incoming)
+		w.untilPhase(host.Claimed, "s1")
+		w.guests.Fail = nil
+		claim := w.journalled().Claims()[0]
+		must(t, w.guests.Build(t.Context(), hypervisor.Guest{ID: "s1", Name: "server s1", VCPUs: 1, MemoryMB: 512, DiskGB: 1,
+			Devices: []hypervisor.Device{{ID: claim.ID(), Request: claim.Request}}}))
+		time.Sleep(2 * time.Minute) // the guest is observed
+		w.forbid("build")
+		p.checkUnconfigured()
+		w.compute.assign(w.legacyServer("s1", 1))
+		w.untilPhase(host.Running, "s1")
+		p.checkVFs()
+		must(t, stop())
+	})
+}
+
+// A VF that is created again after its removal is configured at once.
+func TestVFsAreComparedAfterKernelEvents(t *testing.T) {
+	scenario(t, "kernel event", func(t *testing.T, w *testHost) {
+		p := withPorts(t, w, "s1")
+		w.options.PortInterval = time.Hour
+		events := make(chan struct{})
+		w.options.Events = func(ctx context.Context, changed func()) error {
+			select {
+			case <-events:
+				changed()
+			case <-ctx.Done():
+			}
+			<-ctx.Done()
+			return nil
+		}
+		_, stop := w.startReported()
+		w.compute.assign(w.legacyServer("s1", 1))
+		w.untilPhase(host.Running, "s1")
+		p.kernel.Change(onlyKey(w.holders()), vfconfig.Unassigned())
+		time.Sleep(time.Minute)
+		p.checkUnconfigured()
+		close(events)
+		w.until("the configuration", func() bool { return p.kernel.Settings(onlyKey(w.holders())).VLAN != 0 })
+		must(t, stop())
+	})
+}
+
+// checkUnconfigured checks that no VF is configured.
+func (p portHost) checkUnconfigured() {
+	p.t.Helper()
+	for _, address := range allVFs {
+		if s := p.kernel.Settings(address); s != vfconfig.Unassigned() {
+			p.t.Errorf("%s: %+v", address, s)
+		}
+	}
 }
 
 // A VF that cannot be reset is not given to another guest.

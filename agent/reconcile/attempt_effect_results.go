@@ -26,14 +26,14 @@ func (w *works) apply(j *work, effect Effect, e WorkDone) error {
 		w.log("guest reconciled", "server", g.ID, "devices", len(g.Devices), "stopped", g.Stopped, "build", g.Build)
 		return nil
 	case ConfigureVFs:
-		if fault.Is(e.Err, fault.Unavailable) { // the guest waits for the network service
+		switch {
+		case e.Err == nil || w.asAssigned(j.attempt.want): // if the guest runs already, VFsCompared has the conditions
+			j.attempt.vfsReady = true
+			return nil
+		case fault.Is(e.Err, fault.Unavailable): // the guest waits for the network service
 			return fault.Wrap("", "reconcile.ConfigureVFs", e.Err)
 		}
-		if e.Err != nil {
-			return w.buildFailed(j, e.Err)
-		}
-		j.attempt.vfsReady = true
-		return nil
+		return w.buildFailed(j, e.Err)
 	case Migrate:
 		return w.migrated(j, effect, e.Err)
 	case ReportGuest:

@@ -6,6 +6,7 @@ import (
 	"github.com/openberth/berth/agent/device"
 	"github.com/openberth/berth/agent/hypervisor"
 	"github.com/openberth/berth/agent/vfconfig"
+	"github.com/openberth/berth/api/host"
 	"github.com/openberth/berth/pci"
 	"github.com/openberth/berth/resource"
 )
@@ -65,6 +66,12 @@ func (c *core) configureVFs(a *attempt, g hypervisor.Guest, held []device.Claim)
 		return nil
 	}
 	return ConfigureVFs{Work: a.want.ID, VFs: vfs}
+}
+
+// asAssigned reports whether the guest of an assignment exists and is as the assignment requires.
+func (c *core) asAssigned(want host.Server) bool {
+	g, exists := c.guests[want.ID]
+	return exists && !g.Departed && matches(g, want)
 }
 
 // resetVFs returns the effect that resets the VFs of a guest that does not exist; nil if that is done, or there are
