@@ -214,6 +214,18 @@ func TestVFsAreComparedAfterKernelEvents(t *testing.T) {
 	})
 }
 
+func TestDestroyGuestResetsItsVFs(t *testing.T) {
+	scenario(t, "berth agent destroy", func(t *testing.T, w *testHost) {
+		p := withPorts(t, w, "s1", "s2")
+		_, stop := w.startReported()
+		w.compute.assign(w.legacyServer("s1", 2), w.legacyServer("s2", 1))
+		w.untilPhase(host.Running, "s1", "s2")
+		must(t, stop())
+		must(t, w.agent().DestroyGuest(t.Context(), "s1", true))
+		p.checkVFs()
+	})
+}
+
 // checkUnconfigured checks that no VF is configured.
 func (p portHost) checkUnconfigured() {
 	p.t.Helper()
