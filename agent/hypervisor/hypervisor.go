@@ -25,7 +25,8 @@ type Hypervisor interface {
 	Guests(ctx context.Context) ([]Guest, error)
 	// Build creates or changes the guest and returns when it is as described, running or stopped. A guest that is
 	// already so is not changed; one with only another power state is started or stopped; one with another Build
-	// number is rebuilt with the devices that it has. The other fields of a device are stored again. Conflict: the
+	// number is rebuilt with the devices that it has. The other fields of a device are stored again. Interfaces are
+	// attached and detached, also while the guest runs; one with a device counts as that device. Conflict: the
 	// guest has other devices, another guest holds one of these, or the guest has departed. After a fault
 	// nothing new may remain that Destroy does not remove, and what existed before stays.
 	Build(ctx context.Context, g Guest) error
@@ -75,6 +76,8 @@ type Guest struct {
 	Stopped  bool        // it has its devices and does not run
 	Build    int         // number of rebuilds
 	Departed bool        // it runs on another host now, and its devices here are not yet freed
+
+	Interfaces []Interface // in the guest's order; empty: none
 }
 
 // GuestCell is one NUMA cell of a guest and its place on the host.
@@ -94,4 +97,16 @@ type Device struct {
 	Request   string      // request_id of the PCI request that it serves
 	Provider  provider.ID // that counts it; empty when Placement does not
 	Unmanaged bool        // its rule has managed false: the hypervisor does not rebind its kernel driver
+}
+
+// Interface is a network interface of a guest. It belongs to a port that is bound to this host.
+type Interface struct {
+	Port   string    // UUID
+	MAC    string    // such as fa:16:3e:12:34:56
+	VIF    string    // binding:vif_type: bridge, ovs, hw_veb, hostdev_physical, …
+	VNIC   string    // binding:vnic_type: normal, direct, macvtap, …
+	Bridge string    // the bridge of the host or of Open vSwitch that has the interface; empty with a device
+	VLAN   int       // tag that the device adds; 0: none
+	MTU    int       // bytes; 0: the bridge's
+	Device device.ID // one of the guest's devices that serves the port; zero: none
 }

@@ -27,6 +27,19 @@ type file struct {
 	Stopped  bool         `json:"stopped,omitempty"`
 	Build    int          `json:"build,omitempty"`
 	Departed bool         `json:"departed,omitempty"`
+
+	Interfaces []fileInterface `json:"interfaces,omitempty"`
+}
+
+type fileInterface struct {
+	Port   string `json:"port"`
+	MAC    string `json:"mac"`
+	VIF    string `json:"vif"`
+	VNIC   string `json:"vnic"`
+	Bridge string `json:"bridge,omitempty"`
+	VLAN   int    `json:"vlan,omitempty"`
+	MTU    int    `json:"mtu,omitempty"`
+	Device string `json:"device,omitempty"`
 }
 
 type fileDevice struct {
@@ -93,6 +106,9 @@ func (h *Hypervisor) read() ([]hypervisor.Guest, error) {
 			g.Devices = append(g.Devices, hypervisor.Device{ID: deviceID, Request: d.Request, Provider: d.Provider,
 				Unmanaged: d.Unmanaged})
 		}
+		if g.Interfaces, err = readInterfaces(f.Interfaces); err != nil {
+			return nil, fault.New(fault.Internal, op, "%s: %w", name, err)
+		}
 		guests = append(guests, g)
 	}
 	return guests, nil
@@ -112,6 +128,7 @@ func (h *Hypervisor) write(g hypervisor.Guest) error {
 		f.Devices = append(f.Devices, fileDevice{Address: d.ID.String(), Request: d.Request, Provider: d.Provider,
 			Unmanaged: d.Unmanaged})
 	}
+	f.Interfaces = fileInterfaces(g.Interfaces)
 	data, err := json.MarshalIndent(f, "", "  ")
 	if err != nil {
 		return fault.Wrap(fault.Internal, "fake.Build", err)
@@ -129,4 +146,30 @@ func (h *Hypervisor) write(g hypervisor.Guest) error {
 		return fault.New(fault.Unavailable, "fake.Build", "%w", err)
 	}
 	return nil
+}
+
+// readInterfaces decodes the interfaces of a file.
+func readInterfaces(list []fileInterface) (out []hypervisor.Interface, err error) {
+	for _, f := range list {
+		i := hypervisor.Interface{Port: f.Port, MAC: f.MAC, VIF: f.VIF, VNIC: f.VNIC, Bridge: f.Bridge, VLAN: f.VLAN,
+			MTU: f.MTU}
+		if f.Device != "" {
+			if i.Device, err = device.ParseID(f.Device); err != nil {
+				return nil, err
+			}
+		}
+		out = append(out, i)
+	}
+	return out, nil
+}
+
+func fileInterfaces(list []hypervisor.Interface) (out []fileInterface) {
+	for _, i := range list {
+		f := fileInterface{Port: i.Port, MAC: i.MAC, VIF: i.VIF, VNIC: i.VNIC, Bridge: i.Bridge, VLAN: i.VLAN, MTU: i.MTU}
+		if i.Device != (device.ID{}) {
+			f.Device = i.Device.String()
+		}
+		out = append(out, f)
+	}
+	return out
 }

@@ -15,8 +15,8 @@ import (
 )
 
 // Run tests a driver. open returns the driver of one host; when a test calls it again, it returns the driver of the
-// same host after a restart. The host has no guest at first, and can give the devices 0000:3b:00.1 to 0000:3b:00.7 to
-// guests.
+// same host after a restart. The host has no guest at first, can give the devices 0000:3b:00.1 to 0000:3b:00.7 to
+// guests, and has a bridge named Bridge.
 func Run(t *testing.T, open func(t *testing.T) hypervisor.Hypervisor) {
 	t.Run("capacity is positive", func(t *testing.T) {
 		c, err := open(t).Capacity(t.Context())
@@ -118,6 +118,7 @@ func changes(t *testing.T, open func(t *testing.T) hypervisor.Hypervisor) {
 		must(t, h.Build(t.Context(), g))
 		has(t, open(t), g)
 	})
+	t.Run("interfaces are stored, attached and detached", func(t *testing.T) { interfaces(t, open) })
 	t.Run("unmanaged devices are stored as such", func(t *testing.T) {
 		h := open(t)
 		g := Guest("a", 1, 2)
@@ -125,6 +126,22 @@ func changes(t *testing.T, open func(t *testing.T) hypervisor.Hypervisor) {
 		must(t, h.Build(t.Context(), g))
 		has(t, open(t), g)
 	})
+}
+
+// interfaces builds a guest with an interface that has a device, then attaches one on a bridge and detaches it.
+func interfaces(t *testing.T, open func(t *testing.T) hypervisor.Hypervisor) {
+	h := open(t)
+	g := Guest("a", 1)
+	function := hypervisor.Interface{Port: ID("1"), MAC: "fa:16:3e:00:00:01", VIF: "hw_veb", VNIC: "direct", VLAN: 5,
+		MTU: 1500, Device: g.Devices[0].ID}
+	bridged := hypervisor.Interface{Port: ID("2"), MAC: "fa:16:3e:00:00:02", VIF: "bridge", VNIC: "normal",
+		Bridge: Bridge, MTU: 1450}
+	for _, list := range [][]hypervisor.Interface{{function}, {function, bridged}, {function}} {
+		g.Interfaces = list
+		must(t, h.Build(t.Context(), g))
+		has(t, h, g)
+		has(t, open(t), g)
+	}
 }
 
 func oneHolder(t *testing.T, h hypervisor.Hypervisor) {
@@ -198,6 +215,9 @@ func race(t *testing.T, h hypervisor.Hypervisor) {
 	}
 	has(t, h, Guest(<-built, 1))
 }
+
+// Bridge is the bridge of the host that a guest's interface is attached to.
+const Bridge = "br-berth"
 
 // ID returns a guest's id for a hexadecimal digit.
 func ID(digit string) string {
