@@ -31,7 +31,7 @@ func (h *Hypervisor) Build(ctx context.Context, g hypervisor.Guest) error {
 		return err
 	}
 	if err := h.realize(ctx, r, g); err != nil {
-		if !existed {
+		if !existed && !fault.Is(err, fault.Unavailable) { // else the next attempt continues, or Destroy removes it
 			err = h.undo(ctx, r, err)
 		}
 		return err
@@ -91,7 +91,7 @@ func freeUUID(g hypervisor.Guest, records []record) string {
 
 // undo removes what a failed build has left, so that the slots are free. why is the fault of the build.
 func (h *Hypervisor) undo(ctx context.Context, r record, why error) error {
-	if err := h.Destroy(context.WithoutCancel(ctx), r.guest.ID); err != nil && !fault.Is(why, fault.Unavailable) {
+	if err := h.Destroy(context.WithoutCancel(ctx), r.guest.ID); err != nil {
 		return fault.New(fault.Unavailable, "powervm.Build", "%s; and what was built cannot be removed: %s",
 			fault.TextOf(why), fault.TextOf(err))
 	}

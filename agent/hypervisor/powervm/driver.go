@@ -150,7 +150,7 @@ func (h *Hypervisor) Rename(ctx context.Context, was, id, server string) error {
 	return h.write(old)
 }
 
-// Migrate refuses to live-migrate a guest. The fault is Invalid and names the slots.
+// Migrate refuses to live-migrate a guest. The fault is Conflict and names the slots.
 func (h *Hypervisor) Migrate(_ context.Context, id string, _ hypervisor.Destination) error {
 	const op = "powervm.Migrate"
 	records, err := h.locked()
@@ -166,9 +166,10 @@ func (h *Hypervisor) Migrate(_ context.Context, id string, _ hypervisor.Destinat
 		slots = append(slots, d.ID.String())
 	}
 	if len(slots) == 0 {
-		return fault.New(fault.Invalid, op, "Berth does not live-migrate partitions of PowerVM; migrate the server cold")
+		return fault.New(fault.Conflict, op, "Berth does not live-migrate partitions of PowerVM; migrate the server cold")
 	}
-	return fault.New(fault.Invalid, op, "%s, and %s has %s; migrate the server cold", noLive, id, strings.Join(slots, ", "))
+	return fault.New(fault.Conflict, op, "%s, and %s has %s; migrate the server cold", noLive, id,
+		strings.Join(slots, ", "))
 }
 
 // Destroy powers the partition off, deletes it, which frees its slots (R50), and removes the record.
@@ -233,8 +234,9 @@ func (h *Hypervisor) slots(ctx context.Context, r record) (system uom.ManagedSys
 	for _, d := range r.guest.Devices {
 		index := d.ID.Address().DRC
 		if index == 0 {
-			return system, nil, fault.New(fault.Invalid, "powervm.Build", "the device %s is not an I/O slot; this host has only "+
-				"those", d.ID)
+			return system, nil, fault.New(fault.Invalid, "powervm.Build",
+				"the device %s is not an I/O slot; this host has only "+
+					"those", d.ID)
 		}
 		indices = append(indices, ioslot.Index(index))
 	}

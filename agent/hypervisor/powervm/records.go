@@ -41,6 +41,8 @@ type file struct {
 	Cells     []fileCell   `json:"cells,omitempty"`
 	Stopped   bool         `json:"stopped,omitempty"`
 	Build     int          `json:"build,omitempty"`
+	// Stored for the agent; partitions get no network.
+	Interfaces []fileInterface `json:"interfaces,omitempty"`
 }
 
 type fileDevice struct {
@@ -57,6 +59,17 @@ type fileCell struct {
 	Node     int         `json:"node"`
 	CPUs     map[int]int `json:"cpus,omitempty"`
 	Emulator []int       `json:"emulator,omitempty"`
+}
+
+type fileInterface struct {
+	Port   string    `json:"port_id"`
+	MAC    string    `json:"mac_address"`
+	VIF    string    `json:"vif_type"`
+	VNIC   string    `json:"vnic_type"`
+	Bridge string    `json:"bridge,omitempty"`
+	VLAN   int       `json:"vlan,omitempty"`
+	MTU    int       `json:"mtu,omitempty"`
+	Device device.ID `json:"device,omitzero"`
 }
 
 // unfinished is the suffix of a file that is being written.
@@ -143,6 +156,9 @@ func parseRecord(id string, data []byte) (record, error) {
 	for _, c := range f.Cells {
 		r.guest.Cells = append(r.guest.Cells, hypervisor.GuestCell(c))
 	}
+	for _, one := range f.Interfaces {
+		r.guest.Interfaces = append(r.guest.Interfaces, hypervisor.Interface(one))
+	}
 	for _, d := range f.Devices {
 		at, err := device.ParseID(d.ID)
 		if err != nil {
@@ -166,6 +182,9 @@ func (h *Hypervisor) write(r record) error {
 	for _, d := range g.Devices {
 		f.Devices = append(f.Devices, fileDevice{ID: d.ID.String(), Request: d.Request, Provider: d.Provider,
 			Unmanaged: d.Unmanaged})
+	}
+	for _, one := range g.Interfaces {
+		f.Interfaces = append(f.Interfaces, fileInterface(one))
 	}
 	data, err := json.MarshalIndent(f, "", "  ")
 	if err != nil {
