@@ -53,6 +53,9 @@ func keepDevices(now, before []pci.Device) []pci.Device {
 	return now
 }
 
+// isSlot reports whether a claim is on an I/O slot.
+func isSlot(c device.Claim) bool { return c.Device.Address.DRC != 0 }
+
 // withHeld returns the facts with the slots that guests hold; nil for a host without I/O slots.
 func (f *slotFacts) withHeld(held []device.Claim) *slotFacts {
 	if f == nil {
@@ -61,8 +64,9 @@ func (f *slotFacts) withHeld(held []device.Claim) *slotFacts {
 	out := *f
 	out.Held = nil
 	for _, c := range held {
-		if index := c.Device.Address.DRC; index != 0 {
-			out.Held = append(out.Held, slotsurvey.Claim{Slot: ioslot.Index(index), Holder: c.Holder, Class: c.Class})
+		if isSlot(c) {
+			out.Held = append(out.Held, slotsurvey.Claim{Slot: ioslot.Index(c.Device.Address.DRC), Holder: c.Holder,
+				Class: c.Class})
 		}
 	}
 	return &out

@@ -18,7 +18,7 @@ import (
 func draft(v view, held []device.Claim, state journal.State, stateOf func(resource.ConsumerID) treeplan.HolderState) (
 	d planning, final bool, err error) {
 	facts := v.facts
-	facts.Held = held
+	facts.Held = slices.DeleteFunc(slices.Clone(held), func(c device.Claim) bool { return isSlot(c) })
 	if d.host, d.hostNotes, err = survey.Desired(facts); err != nil {
 		return d, false, err
 	}
