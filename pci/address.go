@@ -77,8 +77,8 @@ func (a Address) String() string {
 
 // Compare orders addresses by domain, bus, slot and function; I/O slots follow, by index.
 func (a Address) Compare(b Address) int {
-	return cmp.Or(cmp.Compare(a.DRC, b.DRC), cmp.Compare(a.Domain, b.Domain), cmp.Compare(a.Bus, b.Bus), cmp.Compare(a.Slot, b.Slot),
-		cmp.Compare(a.Func, b.Func))
+	return cmp.Or(cmp.Compare(a.DRC, b.DRC), cmp.Compare(a.Domain, b.Domain), cmp.Compare(a.Bus, b.Bus),
+		cmp.Compare(a.Slot, b.Slot), cmp.Compare(a.Func, b.Func))
 }
 
 // ProviderName returns the name of the device's resource provider, "<hypervisor_hostname>_<pci_address>". The

@@ -44,7 +44,7 @@ var factSources = map[string]func(s settings.Settings) (facts.Source, loop.Event
 		return sysfs.Source{FS: fsys, Name: s.Sysfs}, uevent.Listen, nil
 	},
 	settings.IOSlots: func(s settings.Settings) (facts.Source, loop.Events, error) {
-		source, err := s.SlotSource("", slog.Default())
+		source, err := s.SlotSource(slog.Default())
 		if err != nil {
 			return nil, nil, err
 		}

@@ -55,21 +55,19 @@ func (s *Settings) readPowerVM(cfg *config.Config, _ *slog.Logger) (err error) {
 	return err
 }
 
-// SlotSource returns the source of the host's I/O slots. recorded is a recorded answer of the REST API that replaces
-// the server; empty: none. The fault is Invalid for options that can never work.
-func (s Settings) SlotSource(recorded string, log *slog.Logger) (*slotsource.Source, error) {
-	o := slotsource.Options{Files: s.PowerVM.Files, PlainNames: s.PowerVM.PlainNames,
-		ClassFromDevice: s.PowerVM.ClassFromDevice}
+// SlotSource returns the source of the host's I/O slots. The fault is Invalid for options that can never work.
+func (s Settings) SlotSource(log *slog.Logger) (*slotsource.Source, error) {
+	systems, err := s.systems("", log)
+	return slotsource.New(slotsource.Options{Systems: systems, Files: s.PowerVM.Files,
+		PlainNames: s.PowerVM.PlainNames, ClassFromDevice: s.PowerVM.ClassFromDevice}), err
+}
+
+// systems returns the server, or a recorded answer that replaces it.
+func (s Settings) systems(recorded string, log *slog.Logger) (slotsource.Systems, error) {
 	if recorded != "" {
-		o.Systems = slotsource.Recorded{Path: recorded, System: s.PowerVM.Client.System}
-		return slotsource.New(o), nil
+		return slotsource.Recorded{Path: recorded, System: s.PowerVM.Client.System}, nil
 	}
-	client, err := s.PowerVMClient(log)
-	if err != nil {
-		return nil, err
-	}
-	o.Systems = client
-	return slotsource.New(o), nil
+	return s.PowerVMClient(log)
 }
 
 // PowerVMClient returns a client of the REST API. The fault is Invalid for options that can never work.

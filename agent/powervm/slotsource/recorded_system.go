@@ -25,7 +25,11 @@ func (r Recorded) ManagedSystem(context.Context) (uom.ManagedSystem, bool, error
 	if err != nil {
 		return uom.ManagedSystem{}, false, fault.New(fault.NotFound, op, "the recorded answer cannot be read: %w", err)
 	}
-	entries, err := uom.Systems(documentOf(text))
+	document := documentOf(text)
+	if system, err := uom.Bare[uom.ManagedSystem](document, "ManagedSystem"); err == nil {
+		return system, true, nil
+	}
+	entries, err := uom.Systems(document)
 	if err != nil {
 		return uom.ManagedSystem{}, false, fault.New(fault.Invalid, op, "%s is not a recorded answer to GET "+
 			"/rest/api/uom/ManagedSystem: %w", r.Path, err)

@@ -85,23 +85,38 @@ func (s *Source) Read(pci.Rules) (facts.Facts, error) {
 		PlainNames: s.options.PlainNames, ClassFromDevice: s.options.ClassFromDevice}}, nil
 }
 
-// readSystem reads the system. Where slots do not report their owners, the partitions are read too.
+// readSystem reads the system, and derives the slots again if something may have changed.
 func (s *Source) readSystem(ctx context.Context) error {
 	wire, changed, err := s.options.Systems.ManagedSystem(ctx)
 	if err != nil {
 		s.read = false
 		return fault.Wrap("", "slotsource.Read", err)
 	}
-	ownersReported := ioslot.OwnersReported(wire)
-	if s.read && !changed && ownersReported {
+	if s.read && !changed && ioslot.OwnersReported(wire) {
 		return nil
 	}
+	s.system, err = withOwners(ctx, s.options.Systems, wire)
+	s.read = err == nil
+	return err
+}
+
+// ReadSystem reads the slots of a system once.
+func ReadSystem(ctx context.Context, systems Systems) (ioslot.System, error) {
+	wire, _, err := systems.ManagedSystem(ctx)
+	if err != nil {
+		return ioslot.System{}, err
+	}
+	return withOwners(ctx, systems, wire)
+}
+
+// withOwners derives the slots of a system. It reads the partitions if the slots do not report their owners.
+func withOwners(ctx context.Context, systems Systems, wire uom.ManagedSystem) (ioslot.System, error) {
 	var partitions []uom.Partition
-	if !ownersReported && wire.IO != nil && wire.IO.Slots != nil {
-		if partitions, err = s.options.Systems.Partitions(ctx, wire.UUID); err != nil {
-			return fault.Wrap("", "slotsource.Read", err)
+	if !ioslot.OwnersReported(wire) && wire.IO != nil && wire.IO.Slots != nil {
+		var err error
+		if partitions, err = systems.Partitions(ctx, wire.UUID); err != nil {
+			return ioslot.System{}, fault.Wrap("", "slotsource.Read", err)
 		}
 	}
-	s.system, s.read = ioslot.FromSystem(wire, partitions), true
-	return nil
+	return ioslot.FromSystem(wire, partitions), nil
 }

@@ -97,3 +97,14 @@ func Verdicts(f Facts) (list []Verdict, wrong []string) {
 	}
 	return list, wrong
 }
+
+// UnusedParagraphs returns a sentence about each paragraph that matches no slot, which may have a typing error (R15).
+func UnusedParagraphs(f Facts) (sentences []string) {
+	s := planner{Facts: f}
+	decisions, _ := f.Rules.DecideAll(f.System.Slots)
+	s.noteUnusedParagraphs(decisions)
+	for _, n := range s.notes {
+		sentences = append(sentences, n.String())
+	}
+	return sentences
+}
