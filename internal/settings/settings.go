@@ -36,14 +36,15 @@ type Settings struct {
 	ComputeDB   string // [database] connection: compute's own tables; "": not set
 	NetworkDB   string // [network_database] connection; "": not set
 
-	Placement PlacementSettings
-	Compute   ComputeSettings
-	Network   NetworkSettings
-	Images    ImageSettings
-	Accounts  AccountSettings
-	TLS       TLSSettings
-	Bandwidth BandwidthSettings
-	PowerVM   PowerVMSettings
+	Placement  PlacementSettings
+	Compute    ComputeSettings
+	Network    NetworkSettings
+	Images     ImageSettings
+	ImageStore ImageStoreSettings
+	Accounts   AccountSettings
+	TLS        TLSSettings
+	Bandwidth  BandwidthSettings
+	PowerVM    PowerVMSettings
 
 	Sysfs        string              // [berth] sysfs: a directory shaped like /sys, or a captured machine (.txtar)
 	Capacity     hypervisor.Capacity // [berth] fake_vcpus, fake_memory_mb, fake_disk_gb
