@@ -117,6 +117,7 @@ func (w *works) claimDevices(j *work) (picked []device.Claim, e Effect, err erro
 		w.setFailure(j, fault.TextOf(err))
 		return nil, w.fail(j, fault.TextOf(err)), nil
 	}
+	requests = append(requests, j.attempt.slots...)
 	for {
 		picked, refusal := w.claim(want, requests)
 		if refusal == "" {

@@ -12,7 +12,8 @@ import (
 // Known lists every option that Berth reads.
 func Known() []config.Name {
 	return append(slices.Concat(knownPlacement(), knownHost(), knownImages(), knownAccounts(), knownTLS(),
-		knownBandwidth(), knownNetwork(), knownImageStore()), []config.Name{
+		knownBandwidth(), knownNetwork(), knownImageStore(),
+		knownPowerVM()), []config.Name{
 		{Group: "DEFAULT", Option: "debug"}, {Group: "DEFAULT", Option: "log_file"}, {Group: "DEFAULT", Option: "log_dir"},
 		{Group: "DEFAULT", Option: "host"}, {Group: "DEFAULT", Option: "service_down_time"},
 		{Group: "api", Option: "auth_strategy"},

@@ -18,6 +18,26 @@ import (
 // same host after a restart. The host has no guest at first, can give the devices 0000:3b:00.1 to 0000:3b:00.7 to
 // guests, and has a bridge named Bridge.
 func Run(t *testing.T, open func(t *testing.T) hypervisor.Hypervisor) {
+	runCommon(t, open)
+	t.Run("a guest that migrates is departed until it is destroyed", func(t *testing.T) { migrate(t, open) })
+}
+
+// RunWithoutMigration tests a driver that cannot live-migrate guests, like Run.
+func RunWithoutMigration(t *testing.T, open func(t *testing.T) hypervisor.Hypervisor) {
+	runCommon(t, open)
+	t.Run("a migration is refused and changes nothing", func(t *testing.T) {
+		h := open(t)
+		g := Guest("a")
+		must(t, h.Build(t.Context(), g))
+		if err := h.Migrate(t.Context(), g.ID, hypervisor.Destination{Host: "other"}); !fault.Is(err, fault.Conflict) {
+			t.Errorf("migrated: %v", err)
+		}
+		has(t, h, g)
+	})
+}
+
+// runCommon runs the tests of all drivers.
+func runCommon(t *testing.T, open func(t *testing.T) hypervisor.Hypervisor) {
 	t.Run("capacity is positive", func(t *testing.T) {
 		c, err := open(t).Capacity(t.Context())
 		if err != nil || c.VCPUs <= 0 || c.MemoryMB <= 0 || c.DiskGB <= 0 {
@@ -70,7 +90,6 @@ func Run(t *testing.T, open func(t *testing.T) hypervisor.Hypervisor) {
 	t.Run("a device that gets a provider is the same device", func(t *testing.T) { counted(t, open) })
 	changes(t, open)
 	t.Run("a repeated rename changes nothing", func(t *testing.T) { rename(t, open) })
-	t.Run("a guest that migrates is departed until it is destroyed", func(t *testing.T) { migrate(t, open) })
 	t.Run("concurrent builds with one device: one succeeds", func(t *testing.T) { race(t, open(t)) })
 	t.Run("an ended context is unavailable and changes nothing", func(t *testing.T) {
 		h := open(t)
