@@ -96,6 +96,7 @@ func (a *Agent) serve(ctx context.Context, j *journal.Journal) error {
 	defer running.Wait()
 	defer cancel()
 	running.Go(func() { a.listenEvents(ctx) })
+	running.Go(func() { a.watchGuests(ctx) })
 	var event reconcile.Event = reconcile.Start{}
 	for {
 		effects, deadline := a.next(event)

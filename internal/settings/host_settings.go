@@ -10,7 +10,7 @@ import (
 )
 
 // Drivers are the values of [DEFAULT] compute_driver, in Nova's words: the hypervisors that the agent can use.
-var Drivers = []string{"fake.FakeDriver"}
+var Drivers = []string{"fake.FakeDriver", "libvirt.LibvirtDriver", "libvirt"}
 
 // FactSources are the values of [berth] fact_source: the sources of what a host has.
 var FactSources = []string{"sysfs"}

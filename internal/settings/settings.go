@@ -43,6 +43,7 @@ type Settings struct {
 	Accounts  AccountSettings
 	TLS       TLSSettings
 	Bandwidth BandwidthSettings
+	Libvirt   LibvirtSettings
 
 	Sysfs        string              // [berth] sysfs: a directory shaped like /sys, or a captured machine (.txtar)
 	Capacity     hypervisor.Capacity // [berth] fake_vcpus, fake_memory_mb, fake_disk_gb

@@ -2,11 +2,13 @@ package rpc
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"fmt"
 	"io"
 	"net"
 	"sync"
+	"time"
 
 	"github.com/openberth/berth/fault"
 )
@@ -15,6 +17,7 @@ import (
 // all calls return fault.Unavailable; the caller dials again.
 type Client struct {
 	conn    net.Conn
+	limit   time.Duration // of a call; 0: that of its procedure
 	writing sync.Mutex
 	events  chan Event // closed when the connection has ended
 
@@ -43,6 +46,13 @@ func (c *Client) Close() error {
 
 // Events returns the events of the domains. It is closed when the connection has ended.
 func (c *Client) Events() <-chan Event { return c.events }
+
+// Ended reports whether the connection has ended.
+func (c *Client) Ended() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.ended != nil
+}
 
 // end ends the connection for a reason. Only the first reason counts.
 func (c *Client) end(why error) {
@@ -151,6 +161,8 @@ func (c *Client) forgetStream(serial uint32) {
 // was requested. If stream is not nil, it receives the data that follows the reply.
 func (c *Client) call(ctx context.Context, p Procedure, arguments encoder, stream *Stream) (*decoder, error) {
 	op := "libvirt." + p.String()
+	ctx, cancel := context.WithTimeout(ctx, cmp.Or(c.limit, p.limit()))
+	defer cancel()
 	answer := make(chan reply, 1)
 	serial, err := c.register(answer, stream)
 	if err != nil {
