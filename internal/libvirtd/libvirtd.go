@@ -100,10 +100,20 @@ func Start(t testing.TB) *Daemon {
 	t.Cleanup(func() {
 		if t.Failed() {
 			t.Logf("libvirtd:\n%s", tail(d.log.String()))
+			d.logGuests(t)
 		}
 	})
 	d.awaitAnswer(t)
 	return d
+}
+
+// logGuests prints what QEMU has printed.
+func (d *Daemon) logGuests(t testing.TB) {
+	logs, _ := filepath.Glob(d.path("log/qemu/*.log")) // the pattern is valid
+	for _, name := range logs {
+		text, err := os.ReadFile(name)
+		t.Logf("%s: %v\n%s", filepath.Base(name), err, tail(string(text)))
+	}
 }
 
 // launch starts the namespace with the daemon.

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -157,13 +158,17 @@ func (c *Client) forgetStream(serial uint32) {
 	delete(c.streams, serial)
 }
 
-// call sends a call and waits for its reply. When ctx ends, it returns fault.Unavailable; the daemon may have done what
-// was requested. If stream is not nil, it receives the data that follows the reply.
+// call sends a call and waits for its reply. It returns fault.Unavailable when ctx ends, or when the call takes too long;
+// the daemon may then have done what was requested. A call that changes something is not abandoned at once when ctx ends,
+// so that its caller learns the result of a daemon that answers. If stream is not nil, it receives the data that follows the reply.
 func (c *Client) call(ctx context.Context, p Procedure, arguments encoder, stream *Stream) (*decoder, error) {
 	op := "libvirt." + p.String()
 	ctx, cancel := context.WithTimeout(ctx, cmp.Or(c.limit, p.limit()))
 	defer cancel()
 	answer := make(chan reply, 1)
+	if err := ctx.Err(); err != nil {
+		return nil, fault.Wrap(fault.Unavailable, op, err)
+	}
 	serial, err := c.register(answer, stream)
 	if err != nil {
 		return nil, fault.Wrap("", op, err)
@@ -175,7 +180,7 @@ func (c *Client) call(ctx context.Context, p Procedure, arguments encoder, strea
 	select {
 	case got = <-answer:
 	case <-ctx.Done():
-		got.err = fault.New(fault.Unavailable, op, "libvirt has not answered in time: %w", context.Cause(ctx))
+		got = c.lateAnswer(ctx, p, answer)
 	}
 	if got.err != nil {
 		c.mu.Lock()
@@ -185,6 +190,24 @@ func (c *Client) call(ctx context.Context, p Procedure, arguments encoder, strea
 		return nil, fault.Wrap("", op, got.err)
 	}
 	return &decoder{data: got.payload}, nil
+}
+
+// lateAnswer returns the reply to a call after ctx has ended: to one that changes something and that its caller has
+// abandoned, the reply that arrives within the limit of a usual call.
+func (c *Client) lateAnswer(ctx context.Context, p Procedure, answer chan reply) reply {
+	missing := reply{err: fault.New(fault.Unavailable, "libvirt."+p.String(), "libvirt has not answered in time: %w",
+		context.Cause(ctx))}
+	if p.onlyReads() || errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return missing
+	}
+	timer := time.NewTimer(cmp.Or(c.limit, callTime))
+	defer timer.Stop()
+	select {
+	case got := <-answer:
+		return got
+	case <-timer.C:
+		return missing
+	}
 }
 
 // register adds a call, and returns its serial.

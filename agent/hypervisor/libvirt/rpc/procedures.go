@@ -55,6 +55,16 @@ func (p Procedure) String() string {
 	return fmt.Sprint("procedure ", uint32(p))
 }
 
+// onlyReads reports whether a call changes nothing.
+func (p Procedure) onlyReads() bool {
+	switch p {
+	case domainShutdown, domainCreateWithFlags, domainUndefineFlags, domainDestroyFlags, domainSetMetadata,
+		domainAttachDevice, domainDetachDevice, domainDefineXMLFlags:
+		return false
+	}
+	return true
+}
+
 // limit returns how long a call may take.
 func (p Procedure) limit() time.Duration {
 	switch p {
