@@ -66,7 +66,7 @@ type Capacity struct {
 	VCPUs    int    // host threads
 	MemoryMB int    // MiB
 	DiskGB   int    // GiB
-	Type     string // how guests run, for people: KVM, QEMU (emulated CPUs); empty: not known
+	Remark   string // what operators must know about the hypervisor, as a sentence; empty: nothing
 	NoLive   string // why guests with devices cannot be live-migrated ("QEMU is older than 8.2.2"); empty: they can
 }
 

@@ -26,6 +26,9 @@ func TestLibvirtGuests(t *testing.T) {
 	f.startAgent("cmp1", l.conf())
 	l.flavorWithDisk("a-pci-dev:1")
 	s := f.wantActiveOn("cmp1", f.server("web", "a-pci-dev:1"))
+	if out, _ := f.berth(0, "host", "list"); !strings.Contains(out, "guests run with emulated CPUs") {
+		t.Errorf("host list:\n%s", out)
+	}
 	first := l.domain(s)
 	if xml := l.xml(first); !strings.Contains(xml, "<hostdev mode='subsystem' type='pci' managed='yes'>") ||
 		f.devices(s) == "" {

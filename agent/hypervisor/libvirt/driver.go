@@ -56,6 +56,9 @@ var (
 	_ hypervisor.Watcher    = (*Driver)(nil)
 )
 
+// emulated is the remark about a host without KVM.
+const emulated = "guests run with emulated CPUs, which is slow: KVM is not available, or [libvirt] virt_type is qemu"
+
 // noMigration is why guests cannot be live-migrated.
 const noMigration = "the driver libvirt does not live-migrate guests yet"
 
@@ -147,9 +150,9 @@ func (d *Driver) Capacity(ctx context.Context) (hypervisor.Capacity, error) {
 			d.o.Dir, err)
 	}
 	out := hypervisor.Capacity{VCPUs: node.CPUs, MemoryMB: int(node.MemoryKB / 1024),
-		DiskGB: int(disk.Blocks * uint64(disk.Bsize) >> 30), NoLive: noMigration, Type: "QEMU (emulated CPUs)"}
-	if host.KVM {
-		out.Type = "KVM"
+		DiskGB: int(disk.Blocks * uint64(disk.Bsize) >> 30), NoLive: noMigration}
+	if !host.KVM {
+		out.Remark = emulated
 	}
 	return out, nil
 }

@@ -210,7 +210,6 @@ type Boot struct {
 
 // Interface is a network interface.
 type Interface struct {
-	XMLName xml.Name         `xml:"interface"`
 	Type    string           `xml:"type,attr"` // hostdev, bridge, direct or vdpa
 	Managed string           `xml:"managed,attr,omitempty"`
 	MAC     MAC              `xml:"mac"`

@@ -56,6 +56,5 @@ func tapName(port string) string { return "tap" + port[:min(len(port), 11)] }
 
 // EncodeInterface returns the XML of an interface.
 func EncodeInterface(i Interface) (string, error) {
-	text, err := xml.Marshal(i)
-	return string(text), fault.Wrap(fault.Internal, "domainxml.EncodeInterface", err)
+	return encodeElement(xml.Name{Local: "interface"}, i)
 }

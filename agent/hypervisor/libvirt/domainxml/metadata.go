@@ -25,7 +25,6 @@ type Metadata struct {
 
 // Guest is a guest in the metadata.
 type Guest struct {
-	XMLName    xml.Name       `xml:"https://github.com/openberth/berth/libvirt/1 guest"`
 	ID         string         `xml:"id,attr"`
 	Server     string         `xml:"server,attr,omitempty"` // empty: ID
 	Name       string         `xml:"name,attr"`
@@ -182,6 +181,12 @@ func EncodeMetadata(g hypervisor.Guest) (string, error) {
 	if err := checkTexts(texts(g)); err != nil {
 		return "", err
 	}
-	text, err := xml.Marshal(Write(g))
-	return string(text), fault.Wrap(fault.Internal, "domainxml.EncodeMetadata", err)
+	return encodeElement(xml.Name{Space: Namespace, Local: "guest"}, Write(g))
+}
+
+// encodeElement returns the XML of an element that is not a whole domain.
+func encodeElement(name xml.Name, value any) (string, error) {
+	var text strings.Builder
+	err := xml.NewEncoder(&text).EncodeElement(value, xml.StartElement{Name: name})
+	return text.String(), fault.Wrap(fault.Internal, "domainxml.encodeElement", err)
 }

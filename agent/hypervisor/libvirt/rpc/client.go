@@ -158,9 +158,10 @@ func (c *Client) forgetStream(serial uint32) {
 	delete(c.streams, serial)
 }
 
-// call sends a call and waits for its reply. It returns fault.Unavailable when ctx ends, or when the call takes too long;
-// the daemon may then have done what was requested. A call that changes something is not abandoned at once when ctx ends,
-// so that its caller learns the result of a daemon that answers. If stream is not nil, it receives the data that follows the reply.
+// call sends a call and waits for its reply. It returns fault.Unavailable when ctx ends, or when the call takes too
+// long; the daemon may then have done what was requested. A call that changes something is not abandoned at once when
+// ctx ends, so that its caller learns the result of a daemon that answers. If stream is not nil, it receives the data
+// that follows the reply.
 func (c *Client) call(ctx context.Context, p Procedure, arguments encoder, stream *Stream) (*decoder, error) {
 	op := "libvirt." + p.String()
 	ctx, cancel := context.WithTimeout(ctx, cmp.Or(c.limit, p.limit()))
