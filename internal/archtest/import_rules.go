@@ -203,6 +203,8 @@ func testSupport() []Row {
 		{Package: "internal/coexist", Kind: TestSupport, Imports: []string{"…"}, Outside: []string{"github.com/google/uuid"}},
 		{Package: "internal/testcert", Kind: TestSupport},
 		{Package: "internal/libvirtd", Kind: TestSupport, Imports: []string{"internal/testenv"}},
+		{Package: "internal/neutron", Kind: TestSupport, Imports: []string{"bandwidth", "internal/clienttest",
+			"internal/databases", "internal/testenv"}},
 		{Package: "internal/testenv", Kind: TestSupport},
 		{Package: "internal/testsummary", Kind: TestSupport, Imports: []string{"internal/testenv"}},
 		{Package: "internal/sim", Kind: TestSupport, Imports: []string{"…"}},

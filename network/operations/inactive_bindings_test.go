@@ -23,15 +23,18 @@ func migrating(t *testing.T) (*cloud, store.Port) {
 	c := newCloud(t)
 	port := c.boundPort(t, "normal", c.policy(t, bwRule("egress", 3000)),
 		map[string]provider.ID{"minimum_bandwidth": bridge}, nil)
-	must(t, Agents{c.Service}.ReportAgent(t.Context(), host2, string(bandwidth.OpenVSwitch), network.AgentReport{
-		Devices: []network.AgentDevice{{Name: "br-ex", Provider: string(bridge2), PhysicalNetworks: []string{"physnet0"}}}}))
-	c.placement.SetProvider(provider.Provider{ID: bridge2, Name: "br2", Inventories: map[resource.Class]resource.Inventory{
-		bandwidth.EgressBandwidth: bandwidth.BuiltInDefaults().Inventory(10000)}})
+	must(t, Agents{c.Service}.ReportAgent(t.Context(), host2, string(bandwidth.OpenVSwitch),
+		network.AgentReport{Devices: []network.AgentDevice{{Name: "br-ex", Provider: string(bridge2),
+			PhysicalNetworks: []string{"physnet0"}}}}))
+	c.placement.SetProvider(provider.Provider{ID: bridge2, Name: "br2",
+		Inventories: map[resource.Class]resource.Inventory{
+			bandwidth.EgressBandwidth: bandwidth.BuiltInDefaults().Inventory(10000)}})
 	held, err := c.placement.Allocation(t.Context(), server)
 	must(t, err)
 	held.Allocation = resource.Allocation{bridge2: {bandwidth.EgressBandwidth: 3000}}
 	must(t, c.placement.PutAllocation(t.Context(), server, held))
-	b, err := Bindings{c.Service}.Add(t.Context(), port.ID, store.Binding{Host: host2, VNIC: "normal", Profile: toBridge2(port)})
+	b, err := Bindings{c.Service}.Add(t.Context(), port.ID, store.Binding{Host: host2, VNIC: "normal",
+		Profile: toBridge2(port)})
 	must(t, err)
 	if b.VIF != "ovs" {
 		t.Fatalf("the inactive binding: %+v", b)
