@@ -187,7 +187,7 @@ func agentRules(contracts []string) []Row {
 		{Package: "agent/reconcile", Kind: Pure, Imports: with(domain, "backoff", "agent/device", "agent/survey",
 			"agent/treeplan", "agent/journal", "agent/hypervisor", "agent/facts", "agent/powervm/ioslot",
 			"agent/powervm/slotsurvey", "agent/vfconfig", "api/host", "api/placement")},
-		{Package: "agent/loop", Kind: Server, Imports: with(contracts, "agent/…"),
+		{Package: "agent/loop", Kind: Server, Imports: with(contracts, "agent/…", "backoff"),
 			Outside: []string{"github.com/google/uuid"}},
 	}
 }
