@@ -23,8 +23,13 @@ func events(s Server) []Event {
 	}
 	if len(s.Networks) > 0 {
 		port := Port{ID: "p", Host: s.Host}
-		list = append(list, Chosen{Choices: []schedule.Choice{choice("b")}, Ports: []Port{{ID: "p", Host: "a"}}},
-			PortsBound{Host: s.Host, Ports: []Port{port}}, PortsBound{Host: "elsewhere"},
+		for i, e := range list {
+			if chosen, is := e.(Chosen); is { // Schedule always returns the ports
+				chosen.Ports = []Port{{ID: "p", Host: "a"}}
+				list[i] = chosen
+			}
+		}
+		list = append(list, PortsBound{Host: s.Host, Ports: []Port{port}}, PortsBound{Host: "elsewhere"},
 			PortsNotBound{Host: s.Host, Reason: "no agent"}, Refused{Step: BindPorts, Reason: "forbidden"},
 			StepFailed{Step: BindPorts, Reason: "does not answer"})
 	}
@@ -49,9 +54,8 @@ func events(s Server) []Event {
 	switch {
 	case s.MinCount > 1: // how it begins is all that is different
 	case s.Migration == nil && len(s.Networks) > 0:
-		list = append(list, ActionRequested{ID: "m1", Action: Resize, SameHost: true},
+		list = append(list, ActionRequested{ID: "m1", Action: Resize},
 			ActionRequested{ID: "m1", Action: Live}, ActionRequested{ID: "m1", Action: Evacuate})
-		wishes = append(wishes, Shelve, Unshelve)
 	case s.Migration == nil:
 		wishes = append(wishes, Start, Stop, Reboot, Rebuild, Shelve, Unshelve)
 		for _, a := range []Action{Resize, Live, Evacuate} {

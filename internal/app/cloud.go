@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/openberth/berth/api/host"
+	"github.com/openberth/berth/api/network"
 	api "github.com/openberth/berth/api/placement"
 	"github.com/openberth/berth/api/rest"
 	"github.com/openberth/berth/internal/settings"
@@ -52,11 +53,17 @@ func Up(ctx context.Context, s settings.Settings, dir string, log *slog.Logger) 
 	if c.Placement, err = openPlacement(ctx, placementURL, s, auth, log); err != nil {
 		return nil, err
 	}
-	if c.Compute, err = openCompute(ctx, computeURL, c.PlacementClient(), s, auth, log); err != nil {
+	if c.Network, err = openNetwork(ctx, networkURL, c.PlacementClient(), s, auth, log); err != nil {
 		return nil, errors.Join(err, c.Placement.Close())
 	}
-	if c.Network, err = openNetwork(ctx, networkURL, c.PlacementClient(), s, auth, log); err != nil {
-		return nil, errors.Join(err, c.Compute.Close(), c.Placement.Close())
+	network := c.NetworkClient()
+	if s.Accounts.Neutron.Address != "" {
+		if network, err = networkOverTCP(s); err != nil {
+			return nil, errors.Join(err, c.Network.Close(), c.Placement.Close())
+		}
+	}
+	if c.Compute, err = openCompute(ctx, computeURL, c.PlacementClient(), network, s, auth, log); err != nil {
+		return nil, errors.Join(err, c.Network.Close(), c.Placement.Close())
 	}
 	if err := c.StartAgent(ctx); err != nil {
 		return nil, errors.Join(err, c.Close())
@@ -67,6 +74,13 @@ func Up(ctx context.Context, s settings.Settings, dir string, log *slog.Logger) 
 // PlacementClient returns a client of the Placement API in memory.
 func (c *Cloud) PlacementClient() *api.Client {
 	client := api.NewClient("http://placement", rest.InMemory(c.Placement.Handler), serviceToken)
+	c.sign(client.REST)
+	return client
+}
+
+// NetworkClient returns a client of the Networking API in memory.
+func (c *Cloud) NetworkClient() *network.Client {
+	client := network.NewClient("http://network", rest.InMemory(c.Network.Handler), serviceToken)
 	c.sign(client.REST)
 	return client
 }
@@ -85,7 +99,7 @@ func (c *Cloud) sign(client *rest.Client) {
 	}
 }
 
-// Close stops the agent, the network service, compute and Placement, in this order.
+// Close stops the agent, compute, the network service and Placement, in this order.
 func (c *Cloud) Close() error {
-	return errors.Join(c.StopAgent(), c.Network.Close(), c.Compute.Close(), c.Placement.Close())
+	return errors.Join(c.StopAgent(), c.Compute.Close(), c.Network.Close(), c.Placement.Close())
 }

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"sync"
 
+	"github.com/openberth/berth/api/network"
 	api "github.com/openberth/berth/api/placement"
 	"github.com/openberth/berth/api/rest"
 	"github.com/openberth/berth/api/trace"
@@ -26,12 +27,16 @@ func OpenCompute(ctx context.Context, url string, placement *api.Client, s setti
 	if err != nil {
 		return nil, err
 	}
-	return openCompute(ctx, url, placement, s, auth, log)
+	network, err := networkOverTCP(s)
+	if err != nil {
+		return nil, err
+	}
+	return openCompute(ctx, url, placement, network, s, auth, log)
 }
 
-// openCompute is OpenCompute with the authentication of its callers.
-func openCompute(ctx context.Context, url string, placement *api.Client, s settings.Settings, auth authentication,
-	log *slog.Logger) (*Service, error) {
+// openCompute is OpenCompute with the authentication of its callers. network may be nil: servers have no ports then.
+func openCompute(ctx context.Context, url string, placement *api.Client, network *network.Client, s settings.Settings,
+	auth authentication, log *slog.Logger) (*Service, error) {
 	images, err := imageClient(s.Images, log)
 	if err != nil {
 		return nil, err
@@ -65,6 +70,10 @@ func openCompute(ctx context.Context, url string, placement *api.Client, s setti
 		ResizeHere: s.ResizeToSameHost, Authenticate: auth.caller, Challenge: auth.challenge, Strategy: auth.strategy,
 		CORS: s.Compute.CORS, ProxyHeaders: s.Compute.ProxyHeaders, Log: log, Stop: running.Done(),
 		Lease: held.lease.Check}
+	if network != nil {
+		ports := guardedNetwork(network, held.lease.Check)
+		conductor.Network, options.Networks = ports, ports
+	}
 	if s.Compute.Policy != nil {
 		options.Enforcer = policies.Enforcer{Enforcer: s.Compute.Policy}
 	}
@@ -95,6 +104,13 @@ func schedulingClient(placement *api.Client, check func() error) *api.Client {
 	c.HTTP, c.Headers = rest.Guard(c.HTTP, check), maps.Clone(c.Headers)
 	c.Headers[api.CandidatesHeader] = api.ForScheduling
 	return &api.Client{REST: &c}
+}
+
+// guardedNetwork returns a client of the network service for compute. It sends nothing while check returns an error.
+func guardedNetwork(client *network.Client, check func() error) *network.Client {
+	c := *client.REST
+	c.HTTP = rest.Guard(c.HTTP, check)
+	return &network.Client{REST: &c}
 }
 
 // firstClosed returns a channel that is closed when a or b is closed. It stops waiting when done is closed.

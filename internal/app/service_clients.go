@@ -2,6 +2,7 @@ package app
 
 import (
 	"cmp"
+	"context"
 	"net/http"
 	"strings"
 	"time"
@@ -9,6 +10,7 @@ import (
 	"github.com/openberth/berth/api/compute"
 	"github.com/openberth/berth/api/host"
 	"github.com/openberth/berth/api/identity"
+	"github.com/openberth/berth/api/network"
 	api "github.com/openberth/berth/api/placement"
 	"github.com/openberth/berth/api/rest"
 	"github.com/openberth/berth/internal/settings"
@@ -51,13 +53,41 @@ func computeOverTCP(s settings.Settings, address string, flags rest.TLSFiles) (h
 	return client, nil
 }
 
+// networkOverTCP returns the client with which compute calls a network service over the network, Neutron or
+// `berth network`; nil if [neutron] has neither an address nor an account.
+func networkOverTCP(s settings.Settings) (*network.Client, error) {
+	calls := s.Accounts.Neutron
+	if calls.Address == "" && calls.Type == identity.NoAccount {
+		return nil, nil
+	}
+	client := network.NewClient("", nil, serviceToken)
+	files := keystoneFiles(calls.Keystone, "neutron")
+	if err := connect(client.REST, calls, files, network.CatalogType, network.RootURL(calls.Address), ""); err != nil {
+		return nil, err
+	}
+	if locate := client.REST.Locate; locate != nil {
+		client.REST.Locate = func(ctx context.Context) (string, error) {
+			address, err := locate(ctx)
+			return network.RootURL(address), err
+		}
+	}
+	client.REST.HTTP.Timeout = placementTime
+	return client, nil
+}
+
+// keystoneFiles returns the certificates of an account at Keystone for calls of its service.
+func keystoneFiles(k identity.KeystoneOptions, group string) rest.TLSFiles {
+	return rest.TLSFiles{CAFile: k.CAFile, CertFile: k.CertFile, KeyFile: k.KeyFile, Insecure: k.Insecure,
+		Names: rest.TLSOptionNames{CA: "[" + group + "] cafile", Cert: "[" + group + "] certfile",
+			Key: "[" + group + "] keyfile"}}
+}
+
 // computeFiles returns the certificates for calls of compute: those of [berth] compute_cafile and its neighbours, else
 // those of [compute], which are also for calls of Keystone.
 func computeFiles(s settings.Settings) rest.TLSFiles {
 	files, k := s.TLS.Compute, s.Accounts.Compute.Keystone
 	if files.CAFile == "" && files.CertFile == "" && (k.CAFile != "" || k.CertFile != "" || k.Insecure) {
-		files = rest.TLSFiles{CAFile: k.CAFile, CertFile: k.CertFile, KeyFile: k.KeyFile, Insecure: k.Insecure,
-			Names: rest.TLSOptionNames{CA: "[compute] cafile", Cert: "[compute] certfile", Key: "[compute] keyfile"}}
+		files = keystoneFiles(k, "compute")
 	}
 	return files
 }

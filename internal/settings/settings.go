@@ -113,4 +113,5 @@ type AccountSettings struct {
 	Basic     identity.BasicOptions // http_basic_auth_user_file, [berth] admin_users, service_users, user_projects
 	Placement identity.ServiceCalls // [placement]: how compute and the agent call Placement
 	Compute   identity.ServiceCalls // [compute]: how the agent calls compute
+	Neutron   identity.ServiceCalls // [neutron]: how compute calls the network service
 }
