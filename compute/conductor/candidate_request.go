@@ -24,8 +24,8 @@ func (d *dependencies) buildAsk(s lifecycle.Server) (p lifecycle.Prepared, err e
 	return p, err
 }
 
-// request returns the query for the candidates of a server with these ports. For a move to a given host it restricts the query to the
-// provider tree of that host.
+// request returns the query for the candidates of a server with these ports. For a move to a given host it restricts
+// the query to the provider tree of that host.
 func (d *dependencies) request(ctx context.Context, s lifecycle.Server, ports []lifecycle.Port) (resource.Ask, error) {
 	ask := withPorts(s.Ask, ports)
 	ask.Limit = maxCandidates

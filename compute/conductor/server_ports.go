@@ -168,7 +168,7 @@ func anyOf(element string) []resource.Trait {
 }
 
 // withPorts adds the request groups of ports to a request. If the flavor has at most one group with a suffix, Placement
-// needs a policy because of the ports, and that is none; a policy comes only from the flavor otherwise.
+// needs a policy because of the ports: `none`. A policy comes only from the flavor otherwise.
 func withPorts(ask resource.Ask, ports []lifecycle.Port) resource.Ask {
 	suffixed := 0
 	for _, g := range ask.Groups {

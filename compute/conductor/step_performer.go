@@ -34,7 +34,8 @@ func (p *performer) perform(ctx context.Context, s lifecycle.Server, step lifecy
 	}
 	defer stop()
 	event, err := p.step(ctx, s, step)
-	if !slices.Contains([]lifecycle.Step{lifecycle.Prepare, lifecycle.CheckMinCount, lifecycle.BindPorts}, step) { // these do not call Placement
+	// these do not call Placement
+	if !slices.Contains([]lifecycle.Step{lifecycle.Prepare, lifecycle.CheckMinCount, lifecycle.BindPorts}, step) {
 		p.audits.noteUnavailable(err)
 	}
 	return event, err

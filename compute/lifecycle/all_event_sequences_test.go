@@ -50,6 +50,14 @@ func events(s Server) []Event {
 				GuestFailed{Host: host, Consumer: as, Message: "no hugepages"}, GuestGone{Host: host, Consumer: as})
 		}
 	}
+	if len(s.Networks) > 0 { // ports change nothing about these
+		list = slices.DeleteFunc(list, func(e Event) bool {
+			_, refused := e.(GuestRefused)
+			migrated, is := e.(GuestMigrated)
+			gone, ends := e.(GuestGone)
+			return refused || is && migrated.Host == "" || ends && (gone.Host == "" || gone.Consumer == "m2")
+		})
+	}
 	wishes := []Action{Confirm, Revert, Offload, Reset}
 	switch {
 	case s.MinCount > 1: // how it begins is all that is different
@@ -61,7 +69,8 @@ func events(s Server) []Event {
 		for _, a := range []Action{Resize, Live, Evacuate} {
 			list = append(list, ActionRequested{ID: "m1", Action: a, SameHost: true})
 		}
-	case s.Migration.ID == "m1" && len(s.Leftovers) == 0 && len(s.Networks) == 0 && !testing.Short(): // the second move is one of a kind
+	// the second move is one of a kind
+	case s.Migration.ID == "m1" && len(s.Leftovers) == 0 && len(s.Networks) == 0 && !testing.Short():
 		list = append(list, ActionRequested{ID: "m2", Action: Resize, SameHost: true})
 	}
 	for _, a := range wishes {

@@ -92,8 +92,8 @@ func (m Move) onChoicesFound() (Move, []moveEffect) {
 	return m, []moveEffect{claimChoice{}}
 }
 
-// onDestinationClaimed continues after the destination is claimed: build the guest, prepare the live migration, or stop
-// the source.
+// onDestinationClaimed continues after the destination is claimed: build the guest, prepare the live migration, or
+// stop the source.
 func (m Move) onDestinationClaimed(e destinationClaimed) (Move, []moveEffect) {
 	next := "its agent to build the guest"
 	stopped := m.SourceStopped && (m.StopSource || e.off)
@@ -129,7 +129,8 @@ func (m Move) onMoved(e allocationsMoved) (Move, []moveEffect) {
 	return m, append(effects, more...)
 }
 
-// buildPhase returns the phase in which the destination is built, or first the one in which the ports are bound to it.
+// buildPhase returns the phase in which the destination is built, or first the one in which the ports are bound to
+// it.
 func (m Move) buildPhase() MovePhase {
 	if len(m.From.Ports) > 0 {
 		return BindingDestination
@@ -274,8 +275,8 @@ func (m Move) onSourceFailed(e sourceFailed) (Move, []moveEffect) {
 			m.Phase = Reverting
 		}
 	}
-	// BindingDestination, SpawningDestination: the destination is being built. MovingAllocations, Reverting, ReleasingDestination and
-	// RestoringAllocations: their end handles SourceLost.
+	// BindingDestination, SpawningDestination: the destination is being built. MovingAllocations, Reverting,
+	// ReleasingDestination and RestoringAllocations: their end handles SourceLost.
 	return m, append(effects, more...)
 }
 

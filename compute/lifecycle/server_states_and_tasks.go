@@ -31,7 +31,8 @@ const (
 // States lists all states except the empty one before Created.
 func States() []State {
 	return []State{
-		Preparing, Scheduling, Claiming, AwaitingMinCount, BindingPorts, Spawning, Active, Moving, Rescheduling, Failing, Error,
+		Preparing, Scheduling, Claiming, AwaitingMinCount, BindingPorts, Spawning, Active, Moving, Rescheduling,
+		Failing, Error,
 		Shelving, Offloading, Shelved, DeletingGuest, DeletingAllocation, DeletedAwaitingCleanup, Deleted,
 	}
 }

@@ -222,7 +222,8 @@ func fromServer(r serverRecord) lifecycle.Server {
 		Tags: r.Tags,
 
 		Flavor: flavor.Flavor(r.Flavor), Ask: fromAsk(r.Ask), Requests: each(r.PCIRequests, fromRequest),
-		Topology: each(r.NUMACells, fromGuestCell), Networks: each(r.Networks, fromNetwork), MinCount: r.MinCount, Power: lifecycle.Power(r.Power),
+		Topology: each(r.NUMACells, fromGuestCell), Networks: each(r.Networks, fromNetwork), MinCount: r.MinCount,
+		Power: lifecycle.Power(r.Power),
 
 		Host: r.Host, Reported: r.Reported, PreviousConsumer: r.PreviousConsumer, Round: r.Round, Try: r.ClaimAttempt,
 		Choices: each(r.Choices, fromChoice), FailedHosts: r.ExcludedHosts,
