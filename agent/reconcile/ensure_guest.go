@@ -41,7 +41,10 @@ func (w *works) ensure(j *work) (Effect, error) {
 		return w.report(want.ID, want.ID, *a.departure), nil
 	case there && g.Departed && want.Outgoing != nil:
 		return w.report(want.ID, want.ID, host.Guest{Phase: host.Departed}), nil
-	case there && !g.Departed && matches(g, want):
+	case w.asAssigned(want):
+		if e := w.configureVFs(a, g, w.set.Held(resource.ConsumerID(want.ID))); e != nil {
+			return e, nil // after a live migration to this host, the guest runs and its VFs are not configured
+		}
 		return w.continueOrConfirm(j)
 	case there && !g.Departed && g.Stopped && want.Power != host.Off && !a.claimed: // the server may run on another host
 		held := w.set.Held(resource.ConsumerID(want.ID))
@@ -114,6 +117,7 @@ func (w *works) claimDevices(j *work) (picked []device.Claim, e Effect, err erro
 		w.setFailure(j, fault.TextOf(err))
 		return nil, w.fail(j, fault.TextOf(err)), nil
 	}
+	requests = append(requests, j.attempt.slots...)
 	for {
 		picked, refusal := w.claim(want, requests)
 		if refusal == "" {
@@ -142,6 +146,10 @@ func (w *works) buildGuest(j *work) (Effect, error) {
 	g := hypervisor.Guest{ID: want.ID, Server: want.Server, Name: want.Name, VCPUs: want.VCPUs,
 		MemoryMB: want.MemoryMB, DiskGB: want.DiskGB, Cells: hypervisorCells(w.state.Cells(want.ID)),
 		Stopped: want.Power == host.Off, Build: w.buildOf(a)}
+	for _, i := range want.Interfaces {
+		g.Interfaces = append(g.Interfaces, hypervisor.Interface{Port: i.Port, MAC: i.MAC, VIF: i.VIF, VNIC: i.VNIC,
+			Bridge: i.Bridge})
+	}
 	for _, c := range held {
 		g.Devices = append(g.Devices, hypervisor.Device{ID: c.ID(), Request: c.Request,
 			Provider: c.Provider, Unmanaged: c.Managed == pci.No})
@@ -153,7 +161,11 @@ func (w *works) buildGuest(j *work) (Effect, error) {
 		}
 		return w.ensure(j)
 	}
+	if e := w.configureVFs(a, g, held); e != nil {
+		return e, nil
+	}
 	delete(a.destroyed, want.ID)
+	delete(a.vfsReset, want.ID)
 	return Build{Work: want.ID, Guest: g}, nil
 }
 
@@ -173,6 +185,9 @@ func (c *core) checkDevices(g hypervisor.Guest, claims []device.Claim) error {
 // built fails, also if it was observed half built meanwhile.
 func (w *works) buildFailed(j *work, why error) error {
 	creating := j.attempt.creating
+	if fault.Is(why, fault.Unavailable) {
+		w.wantSync = true // the hypervisor may have done a part
+	}
 	switch {
 	case fault.Is(why, fault.Unavailable) && (!creating || j.mayRetryBuild()):
 		return why

@@ -19,7 +19,8 @@ type Start struct{}
 // Tick is a moment: Deadline has passed.
 type Tick struct{}
 
-// DevicesChanged is a change of the host's devices.
+// DevicesChanged is a change of the host's devices, or of guests that the agent has not made: the host is observed
+// again.
 type DevicesChanged struct{}
 
 // Written ends WriteJournal. With a fault, nothing of it or any beginning may be on the disk.
@@ -85,6 +86,9 @@ type ProviderWritten struct {
 // CleanEnded ends CleanDevice.
 type CleanEnded struct{ Err error }
 
+// VFsCompared are the conditions of all VFs that guests have for ports, after they were compared with their ports.
+type VFsCompared struct{ Conditions []string }
+
 // WorkDone ends an effect of a work. The fault of an effect that was cancelled is ignored.
 type WorkDone struct {
 	Work       string
@@ -106,4 +110,5 @@ func (UsesRead) event()        {}
 func (AllocationsRead) event() {}
 func (ProviderWritten) event() {}
 func (CleanEnded) event()      {}
+func (VFsCompared) event()     {}
 func (WorkDone) event()        {}

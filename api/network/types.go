@@ -64,6 +64,7 @@ type Port struct {
 	Host          string           `json:"binding:host_id"`
 	VNIC          string           `json:"binding:vnic_type"`
 	VIF           string           `json:"binding:vif_type"`
+	VIFDetails    map[string]any   `json:"binding:vif_details"`
 	Profile       map[string]any   `json:"binding:profile"`
 	Policy        string           `json:"qos_policy_id"`         // empty for null
 	NetworkPolicy string           `json:"qos_network_policy_id"` // empty for null

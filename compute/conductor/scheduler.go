@@ -59,6 +59,9 @@ func (sc *scheduler) schedule(ctx context.Context, s lifecycle.Server) (lifecycl
 func (sc *scheduler) scheduleWith(ctx context.Context, s lifecycle.Server, ports []lifecycle.Port) (lifecycle.Event,
 	error) {
 	request, err := sc.request(ctx, s, ports)
+	if fault.Is(err, fault.Invalid) || fault.Is(err, fault.Conflict) {
+		return lifecycle.Refused{Step: lifecycle.Schedule, Reason: fault.TextOf(err)}, nil
+	}
 	if err != nil {
 		return nil, err
 	}

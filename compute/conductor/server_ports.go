@@ -8,10 +8,10 @@ import (
 	"net/url"
 	"reflect"
 	"slices"
-	"strings"
 
 	"github.com/openberth/berth/api/network"
 	"github.com/openberth/berth/compute/lifecycle"
+	"github.com/openberth/berth/compute/portrequest"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/provider"
 	"github.com/openberth/berth/resource"
@@ -143,7 +143,7 @@ func readPort(p network.Port, r lifecycle.NetworkRequest, networkName string) li
 		for _, g := range p.Request.Groups {
 			group := resource.Group{Suffix: cmp.Or(g.ID, p.ID), Resources: g.Resources}
 			for _, name := range g.Required {
-				group.Required = append(group.Required, anyOf(name))
+				group.Required = append(group.Required, portrequest.ParseRequired(name))
 			}
 			out.Groups = append(out.Groups, group)
 		}
@@ -158,37 +158,26 @@ func readPort(p network.Port, r lifecycle.NetworkRequest, networkName string) li
 	return out
 }
 
-// anyOf returns the traits of an element of a port's required traits, of which a provider must have one.
-func anyOf(element string) []resource.Trait {
-	var all []resource.Trait
-	for name := range strings.SplitSeq(strings.TrimPrefix(element, "in:"), ",") {
-		all = append(all, resource.Trait(name))
-	}
-	return all
-}
-
-// withPorts adds the request groups of ports to a request. If the flavor has at most one group with a suffix, Placement
-// needs a policy because of the ports: `none`. A policy comes only from the flavor otherwise.
-func withPorts(ask resource.Ask, ports []lifecycle.Port) resource.Ask {
-	suffixed := 0
-	for _, g := range ask.Groups {
-		if g.Suffix != "" {
-			suffixed++
-		}
-	}
-	ask.Groups, ask.SameSubtree = slices.Clone(ask.Groups), slices.Clone(ask.SameSubtree)
-	before := len(ask.Groups)
+// withPorts adds what ports request to the request of a flavor. It returns fault.Invalid for a port that no host can
+// serve, and fault.Conflict for a group with the name of one of the flavor.
+func withPorts(ask resource.Ask, ports []lifecycle.Port) (resource.Ask, error) {
+	var list []portrequest.Port
 	for _, p := range ports {
-		ask.Groups = append(ask.Groups, p.Groups...)
-		if len(p.SameSubtree) > 0 {
-			ask.SameSubtree = append(ask.SameSubtree, p.SameSubtree)
+		one := portrequest.Port{ID: p.ID, VNICType: p.VNIC, SameSubtree: p.SameSubtree}
+		for _, g := range p.Groups {
+			one.Groups = append(one.Groups, portrequest.Group{ID: g.Suffix, Required: g.Required, Resources: g.Resources})
 		}
+		list = append(list, one)
 	}
-	added := len(ask.Groups) - before
-	if ask.GroupPolicy == resource.PolicyUnset && suffixed <= 1 && suffixed+added >= 2 {
-		ask.GroupPolicy = resource.PolicyNone
+	request, err := portrequest.Make(list, portrequest.Options{})
+	if err != nil {
+		return ask, err
 	}
-	return ask
+	for _, d := range request.Devices {
+		return ask, fault.New(fault.Invalid, "conductor.withPorts", "port %s needs a device of the host, which compute "+
+			"does not assign to ports; use a port of vnic_type normal", d.Port.ID)
+	}
+	return portrequest.Add(ask, request)
 }
 
 // bindPorts binds the ports of a server to its host. It repeats what is done already without effect. In state Active a
@@ -242,6 +231,7 @@ func (d *dependencies) bindPort(ctx context.Context, s lifecycle.Server, want li
 			p.ID, s.Host, p.VNIC, s.Host).WithCode("PortBindingFailed")
 	}
 	want.Host, want.VIF, want.MAC, want.FixedIPs = s.Host, p.VIF, p.MAC, nil
+	want.Bridge, _ = p.VIFDetails["bridge_name"].(string)
 	for _, ip := range p.FixedIPs {
 		want.FixedIPs = append(want.FixedIPs, lifecycle.FixedIP(ip))
 	}

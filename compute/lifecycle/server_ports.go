@@ -36,6 +36,7 @@ type Port struct {
 	Allocation               map[string]provider.ID // the provider that was chosen for each group; nil: none
 	Host                     string                 // the host that it is bound to; empty: none, or not known
 	VIF                      string                 // binding:vif_type on Host
+	Bridge                   string                 // that the network service names for its interface; empty: none
 }
 
 // FixedIP is an address of a port.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/openberth/berth/compute/schedule"
+	"github.com/openberth/berth/pci"
 )
 
 // compact reads an indented JSON file of testdata without its white space.
@@ -55,7 +56,7 @@ func TestRecordOfVersion4IsUnchanged(t *testing.T) {
 }
 
 // TestRecordOfVersion3IsReadAsVersion4 checks that every field of version 3 is read as the same field of version 4,
-// which adds the ports of a server, also at the source of a move and in leftovers, and one state.
+// which adds the ports of a server, also at the source of a move and in leftovers, those of requests, and one state.
 func TestRecordOfVersion3IsReadAsVersion4(t *testing.T) {
 	before, err := decodeServer("text 2", compact(t, "records-v3/server-every-field-distinct.json"))
 	if err != nil {
@@ -66,8 +67,15 @@ func TestRecordOfVersion3IsReadAsVersion4(t *testing.T) {
 		t.Fatal(err)
 	}
 	now.Networks, now.Ports, now.Move.From.Ports = nil, nil, nil
+	requests := [][]pci.Request{now.Requests, now.Move.From.Requests}
 	for i := range now.Leftovers {
 		now.Leftovers[i].Ports = nil
+		requests = append(requests, now.Leftovers[i].Requests)
+	}
+	for _, list := range requests {
+		for i := range list {
+			list[i].Port = nil
+		}
 	}
 	if !reflect.DeepEqual(before, now) {
 		t.Errorf("version 3 is read as\n%+v\nversion 4 is read as\n%+v", before, now)

@@ -10,6 +10,7 @@ import (
 	"github.com/openberth/berth/api/network"
 	api "github.com/openberth/berth/api/placement"
 	"github.com/openberth/berth/api/rest"
+	computeserver "github.com/openberth/berth/compute/server"
 	"github.com/openberth/berth/internal/settings"
 )
 
@@ -20,6 +21,7 @@ type Cloud struct {
 	Placement *Service
 	Compute   *Service
 	Network   *Service
+	Image     *Service // nil with [glance]: compute uses that image service
 	log       *slog.Logger
 	auth      authentication
 	account   internalAccount
@@ -28,7 +30,8 @@ type Cloud struct {
 	agent *runningAgent // nil while stopped
 }
 
-// Up starts Placement, compute, the network service and the agent with their state under dir.
+// Up starts Placement, compute, the network service, the image service and the agent with their state under dir. With
+// [glance] it starts no image service.
 func Up(ctx context.Context, s settings.Settings, dir string, log *slog.Logger) (*Cloud, error) {
 	auth, err := newAuthentication(s, settings.NoAuth2, log)
 	if err != nil {
@@ -53,22 +56,49 @@ func Up(ctx context.Context, s settings.Settings, dir string, log *slog.Logger) 
 	if c.Placement, err = openPlacement(ctx, placementURL, s, auth, log); err != nil {
 		return nil, err
 	}
-	if c.Network, err = openNetwork(ctx, networkURL, c.PlacementClient(), s, auth, log); err != nil {
+	images, err := c.openImages(auth)
+	if err != nil {
 		return nil, errors.Join(err, c.Placement.Close())
 	}
-	network := c.NetworkClient()
-	if s.Accounts.Neutron.Address != "" {
-		if network, err = networkOverTCP(s); err != nil {
-			return nil, errors.Join(err, c.Network.Close(), c.Placement.Close())
-		}
+	if c.Network, err = openNetwork(ctx, networkURL, c.PlacementClient(), s, auth, log); err != nil {
+		return nil, errors.Join(err, c.closeImages(), c.Placement.Close())
 	}
-	if c.Compute, err = openCompute(ctx, computeURL, c.PlacementClient(), network, s, auth, log); err != nil {
-		return nil, errors.Join(err, c.Network.Close(), c.Placement.Close())
+	network, err := c.computeNetwork()
+	if err == nil {
+		calls := computeCalls{c.PlacementClient(), images, network}
+		c.Compute, err = openCompute(ctx, computeURL, calls, s, auth, log)
+	}
+	if err != nil {
+		return nil, errors.Join(err, c.Network.Close(), c.closeImages(), c.Placement.Close())
 	}
 	if err := c.StartAgent(ctx); err != nil {
 		return nil, errors.Join(err, c.Close())
 	}
 	return c, nil
+}
+
+// computeNetwork returns compute's client of the network service: the one that [neutron] names, or that of the cloud.
+func (c *Cloud) computeNetwork() (*network.Client, error) {
+	if named, err := networkClient(c.Settings, rest.TLSFiles{}); named != nil || err != nil {
+		return named, err
+	}
+	return c.NetworkClient(), nil
+}
+
+// openImages starts the image service, unless [glance] names another one, and returns compute's client.
+func (c *Cloud) openImages(auth authentication) (computeserver.Images, error) {
+	if c.Settings.Images.At != "" {
+		return imageClient(c.Settings.Images, c.log)
+	}
+	var err error
+	if c.Image, err = openImage(c.Dir, c.Settings, auth, c.log); err != nil {
+		return nil, err
+	}
+	token := ""
+	if c.auth.strategy != settings.NoAuth2 {
+		token = c.account.token
+	}
+	return imagesInMemory(c.Image, token)
 }
 
 // PlacementClient returns a client of the Placement API in memory.
@@ -99,7 +129,14 @@ func (c *Cloud) sign(client *rest.Client) {
 	}
 }
 
-// Close stops the agent, compute, the network service and Placement, in this order.
+// Close stops the agent, compute, the network service, the image service and Placement, in this order.
 func (c *Cloud) Close() error {
-	return errors.Join(c.StopAgent(), c.Compute.Close(), c.Network.Close(), c.Placement.Close())
+	return errors.Join(c.StopAgent(), c.Compute.Close(), c.Network.Close(), c.closeImages(), c.Placement.Close())
+}
+
+func (c *Cloud) closeImages() error {
+	if c.Image == nil {
+		return nil
+	}
+	return c.Image.Close()
 }

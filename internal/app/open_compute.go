@@ -27,20 +27,27 @@ func OpenCompute(ctx context.Context, url string, placement *api.Client, s setti
 	if err != nil {
 		return nil, err
 	}
-	network, err := networkOverTCP(s)
-	if err != nil {
-		return nil, err
-	}
-	return openCompute(ctx, url, placement, network, s, auth, log)
-}
-
-// openCompute is OpenCompute with the authentication of its callers. network may be nil: servers have no ports then.
-func openCompute(ctx context.Context, url string, placement *api.Client, network *network.Client, s settings.Settings,
-	auth authentication, log *slog.Logger) (*Service, error) {
 	images, err := imageClient(s.Images, log)
 	if err != nil {
 		return nil, err
 	}
+	network, err := networkClient(s, rest.TLSFiles{})
+	if err != nil {
+		return nil, err
+	}
+	return openCompute(ctx, url, computeCalls{placement, images, network}, s, auth, log)
+}
+
+// computeCalls are the services that compute calls.
+type computeCalls struct {
+	placement *api.Client
+	images    computeserver.Images // nil: images are not looked up
+	network   *network.Client      // nil: servers have no ports
+}
+
+// openCompute is OpenCompute with the services that it calls and the authentication of its callers.
+func openCompute(ctx context.Context, url string, calls computeCalls, s settings.Settings, auth authentication,
+	log *slog.Logger) (*Service, error) {
 	log = trace.Log(log.With("service", "compute"))
 	db, err := openDatabase(ctx, url, log)
 	if err != nil {
@@ -60,18 +67,18 @@ func openCompute(ctx context.Context, url string, placement *api.Client, network
 		stop()
 		return nil, errors.Join(err, held.release(), db.Close())
 	}
-	client := schedulingClient(placement, held.lease.Check)
+	client := schedulingClient(calls.placement, held.lease.Check)
 	conductor := conductor.New(st, client)
 	conductor.Aliases, conductor.PCIInPlacement = s.Aliases, s.PCIInPlacement
 	conductor.Silence = cmp.Or(s.Silence, conductor.Silence)
 	conductor.Log, conductor.Pack, conductor.Providers, conductor.Lease = log, s.HostSettings.CPUs.Pack, client, held.lease
-	options := computeserver.Options{Store: st, Conductor: conductor, Images: images, Providers: client,
+	options := computeserver.Options{Store: st, Conductor: conductor, Images: calls.images, Providers: client,
 		Aliases: s.Aliases, PCIInPlacement: s.PCIInPlacement,
 		ResizeHere: s.ResizeToSameHost, Authenticate: auth.caller, Challenge: auth.challenge, Strategy: auth.strategy,
 		CORS: s.Compute.CORS, ProxyHeaders: s.Compute.ProxyHeaders, Log: log, Stop: running.Done(),
 		Lease: held.lease.Check}
-	if network != nil {
-		ports := guardedNetwork(network, held.lease.Check)
+	if calls.network != nil {
+		ports := guardedNetwork(calls.network, held.lease.Check)
 		conductor.Network, options.Networks = ports, ports
 	}
 	if s.Compute.Policy != nil {

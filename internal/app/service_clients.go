@@ -53,16 +53,17 @@ func computeOverTCP(s settings.Settings, address string, flags rest.TLSFiles) (h
 	return client, nil
 }
 
-// networkOverTCP returns the client with which compute calls a network service over the network, Neutron or
-// `berth network`; nil if [neutron] has neither an address nor an account.
-func networkOverTCP(s settings.Settings) (*network.Client, error) {
-	calls := s.Accounts.Neutron
-	if calls.Address == "" && calls.Type == identity.NoAccount {
+// networkClient returns the client with which compute and the agent call the network service; nil if [neutron] has neither an
+// address nor an account of Keystone, whose catalog has it.
+func networkClient(s settings.Settings, flags rest.TLSFiles) (*network.Client, error) {
+	calls := s.Accounts.Network
+	if calls.Address == "" && calls.Type != identity.KeystoneAccount {
 		return nil, nil
 	}
-	client := network.NewClient("", nil, serviceToken)
 	files := keystoneFiles(calls.Keystone, "neutron")
-	if err := connect(client.REST, calls, files, network.CatalogType, network.RootURL(calls.Address), ""); err != nil {
+	client := network.NewClient("", nil, serviceToken)
+	if err := connect(client.REST, calls, files.Or(flags), network.CatalogType, network.RootURL(calls.Address),
+		""); err != nil {
 		return nil, err
 	}
 	if locate := client.REST.Locate; locate != nil {

@@ -21,9 +21,8 @@ const defaultUserFile = "/etc/berth/htpasswd"
 
 // knownAccounts lists the options of AccountSettings.
 func knownAccounts() []config.Name {
-	names := slices.Concat(identity.KnownCalls(placementGroup), identity.KnownCalls(computeGroup),
-		identity.KnownCalls(neutronGroup))
-	return append(names, config.Name{Group: "DEFAULT", Option: "http_basic_auth_user_file"},
+	return append(slices.Concat(identity.KnownCalls(placementGroup), identity.KnownCalls(computeGroup),
+		identity.KnownCalls(neutronGroup)), config.Name{Group: "DEFAULT", Option: "http_basic_auth_user_file"},
 		config.Name{Group: "berth", Option: "admin_users"}, config.Name{Group: "berth", Option: "service_users"},
 		config.Name{Group: "berth", Option: "user_projects"})
 }
@@ -48,7 +47,7 @@ func (s *Settings) readAccounts(cfg *config.Config, _ *slog.Logger) (err error) 
 	if a.Compute, err = identity.ReadCalls(cfg, computeGroup); err != nil {
 		return err
 	}
-	a.Neutron, err = identity.ReadCalls(cfg, neutronGroup)
+	a.Network, err = identity.ReadCalls(cfg, neutronGroup)
 	return err
 }
 
