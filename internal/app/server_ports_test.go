@@ -34,10 +34,14 @@ type portsLab struct {
 	flavor string // id of one with 1 VCPU
 }
 
-func newPortsLab(t *testing.T) *portsLab {
+func newPortsLab(t *testing.T) *portsLab { return newPortsLabWith(t, "", &faultyNetwork{}) }
+
+// newPortsLabWith is newPortsLab with more configuration, and a network service that needs the lab.
+func newPortsLabWith(t *testing.T, conf string, faulty *faultyNetwork) *portsLab {
 	t.Helper()
 	l := &portsLab{lab: newLab(t)}
-	l.up(portsConf)
+	faulty.lab = l
+	l.up(portsConf + conf)
 	l.bridge = bandwidth.Name{Hypervisor: "cmp1", Agent: bandwidth.OpenVSwitch, Device: "br-ex"}.ID()
 	l.until("the bridge is reported", func() bool {
 		inv, err := l.cloud.PlacementClient().Inventories(t.Context(), l.bridge)

@@ -53,8 +53,8 @@ func computeOverTCP(s settings.Settings, address string, flags rest.TLSFiles) (h
 	return client, nil
 }
 
-// networkClient returns the client with which compute and the agent call the network service; nil if [neutron] has neither an
-// address nor an account of Keystone, whose catalog has it.
+// networkClient returns the client with which compute and the agent call the network service; nil if [neutron] has
+// neither an address nor an account of Keystone, whose catalog has it.
 func networkClient(s settings.Settings, flags rest.TLSFiles) (*network.Client, error) {
 	calls := s.Accounts.Network
 	if calls.Address == "" && calls.Type != identity.KeystoneAccount {
