@@ -141,6 +141,7 @@ func (s *syncer) observe(v view, epoch int) error {
 	s.condition("host", v.problems...)
 	s.reportChanged() // also when nothing changed: compute expects a report at least once a minute
 	if !s.restored {
+		s.guestEpoch++
 		return s.restoreGuests(v.offers, v.guests)
 	}
 	set, changes := s.set.Sync(s.withUsed(v.offers))

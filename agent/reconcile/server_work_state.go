@@ -43,6 +43,8 @@ type attempt struct {
 	listed    []hypervisor.Guest // of the hypervisor; nil: not listed
 	destroyed map[string]bool    // guests that the hypervisor has destroyed and not built since
 	build     int                // rebuild count of a departed guest that was destroyed
+	vfsReady  bool               // the VFs of the guest are configured
+	vfsReset  map[string]bool    // guests whose VFs were reset since they were destroyed
 	creating  bool               // the guest did not exist when its build began
 	freed     bool               // the claims are freed
 	refusal   error              // of the hypervisor, not yet reported

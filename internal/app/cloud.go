@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/openberth/berth/api/host"
+	"github.com/openberth/berth/api/network"
 	api "github.com/openberth/berth/api/placement"
 	"github.com/openberth/berth/api/rest"
 	computeserver "github.com/openberth/berth/compute/server"
@@ -97,6 +98,13 @@ func (c *Cloud) PlacementClient() *api.Client {
 // HostClient returns a client of the host API in memory.
 func (c *Cloud) HostClient() host.Client {
 	client := hostClient("http://compute", rest.InMemory(c.Compute.Handler))
+	c.sign(client.REST)
+	return client
+}
+
+// networkClient returns a client of the Networking API in memory.
+func (c *Cloud) networkClient() *network.Client {
+	client := network.NewClient("http://network", rest.InMemory(c.Network.Handler), serviceToken)
 	c.sign(client.REST)
 	return client
 }

@@ -143,7 +143,7 @@ func TestResizeAttachesIOSlots_R53(t *testing.T) {
 	act("confirmResize", "ACTIVE", 2, nil)
 	act("os-stop", "SHUTOFF", 2, nil)
 	act("os-start", "ACTIVE", 2, nil)
-	act("rebuild", "ACTIVE", 2, map[string]any{"imageRef": "70a599e0-31e7-49b7-b260-868f441e862b"})
+	act("rebuild", "ACTIVE", 2, map[string]any{"imageRef": p.image()})
 	if err := p.cloud.StopAgent(); err != nil {
 		t.Fatal(err)
 	}
