@@ -137,8 +137,8 @@ func (k knownNames) missing(specs map[string]string) (findings []string) {
 // mostCandidates limits the answer of Placement for one flavor.
 const mostCandidates = 1000
 
-// hostsFor returns how many hosts could have a server of a flavor now; nil with a note if Placement refuses the request.
-// The devices of aliases are left out, because only compute has their definitions.
+// hostsFor returns how many hosts could have a server of a flavor now; nil with a note if Placement refuses the
+// request. The devices of aliases are left out, because only compute has their definitions.
 func hostsFor(ctx context.Context, g *Globals, f compute.Flavor) (hosts *int, note string, err error) {
 	ask, ok := askOf(f)
 	if !ok {

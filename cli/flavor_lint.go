@@ -46,7 +46,8 @@ func (s spec) addTo(g *resource.Group, value string) bool {
 	return false
 }
 
-// slotTrait matches the traits that agents generate for I/O slots of PowerVM from hexadecimal numbers, and similar ones.
+// slotTrait matches the traits that agents generate for I/O slots of PowerVM from hexadecimal numbers, and similar
+// ones.
 var slotTrait = regexp.MustCompile(`^CUSTOM_POWERVM_IOSLOT_(VENDOR_ID|DEVICE_ID|PRODUCT_ID|SUBSYS_VENDOR_ID|` +
 	`SUBSYS_DEVICE_ID|CLASS|REVISION_ID|DRC_INDEX)_(.*)$`)
 
