@@ -18,7 +18,7 @@ type spec struct {
 
 var groupSpec = regexp.MustCompile(`^(resources|trait)([a-zA-Z0-9_-]{0,64}):(.*)$`)
 
-// parseSpec reads the key of an extra spec; ok is false if it is none of a request group.
+// parseSpec reads the key of an extra spec; ok is false for another extra spec.
 func parseSpec(key string) (s spec, ok bool) {
 	m := groupSpec.FindStringSubmatch(key)
 	if m == nil {
