@@ -21,6 +21,9 @@ func (s *syncer) interpret(o Observation) (v view, err error) {
 	for _, p := range machine.Problems {
 		v.problems = append(v.problems, p.String())
 	}
+	if o.Capacity.Remark != "" {
+		v.problems = append(v.problems, o.Capacity.Remark)
+	}
 	v.cells, v.guests = s.config.CPUs.cells(machine), o.Guests
 	v.identity = journal.Identity{Host: s.config.Host, Provider: s.root}
 	if o.ByName { // at the start, or another client has deleted the root

@@ -175,6 +175,9 @@ func agentRules(contracts []string) []Row {
 			"agent/hypervisor")},
 		{Package: "agent/hypervisor/libvirt/domainxml", Kind: Pure, Imports: with(domain, "agent/device",
 			"agent/hypervisor")},
+		{Package: "agent/hypervisor/libvirt", Kind: Adapter, Imports: with(domain, "agent/device", "agent/hypervisor",
+			"agent/hypervisor/libvirt/domainxml", "agent/hypervisor/libvirt/rpc", "backoff"),
+			Outside: []string{"github.com/google/uuid"}},
 		{Package: "agent/hypervisor/libvirt/rpc", Kind: Adapter, Imports: []string{"fault"},
 			Outside: []string{"github.com/google/uuid"}},
 		{Package: "agent/hypervisor/fake", Kind: Adapter, Imports: with(domain, "agent/device", "agent/hypervisor")},
@@ -182,8 +185,8 @@ func agentRules(contracts []string) []Row {
 			"agent/powervm/uom", "agent/powervm/ioslot", "agent/powervm/restclient")},
 		// The types of the journal, the drivers and the contracts are the machine's events and effects.
 		{Package: "agent/reconcile", Kind: Pure, Imports: with(domain, "backoff", "agent/device", "agent/survey",
-			"agent/treeplan", "agent/journal", "agent/hypervisor", "agent/facts", "agent/vfconfig", "agent/powervm/ioslot",
-			"agent/powervm/slotsurvey", "api/host", "api/placement")},
+			"agent/treeplan", "agent/journal", "agent/hypervisor", "agent/facts", "agent/powervm/ioslot",
+			"agent/powervm/slotsurvey", "agent/vfconfig", "api/host", "api/placement")},
 		{Package: "agent/loop", Kind: Server, Imports: with(contracts, "agent/…"),
 			Outside: []string{"github.com/google/uuid"}},
 	}

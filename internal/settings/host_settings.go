@@ -10,7 +10,7 @@ import (
 )
 
 // Drivers are the values of [DEFAULT] compute_driver, in Nova's words: the hypervisors that the agent can use.
-var Drivers = []string{"fake.FakeDriver", PowerVMDriver}
+var Drivers = []string{"fake.FakeDriver", "libvirt.LibvirtDriver", "libvirt", PowerVMDriver}
 
 // PowerVMDriver is the driver for hosts with PowerVM NovaLink.
 const PowerVMDriver = "powervm.PowerVMDriver"

@@ -12,8 +12,7 @@ import (
 // Known lists every option that Berth reads.
 func Known() []config.Name {
 	return append(slices.Concat(knownPlacement(), knownHost(), knownImages(), knownAccounts(), knownTLS(),
-		knownBandwidth(), knownNetwork(), knownImageStore(),
-		knownPowerVM()), []config.Name{
+		knownBandwidth(), knownNetwork(), knownImageStore(), knownPowerVM(), knownLibvirt()), []config.Name{
 		{Group: "DEFAULT", Option: "debug"}, {Group: "DEFAULT", Option: "log_file"}, {Group: "DEFAULT", Option: "log_dir"},
 		{Group: "DEFAULT", Option: "host"}, {Group: "DEFAULT", Option: "service_down_time"},
 		{Group: "api", Option: "auth_strategy"},

@@ -45,6 +45,7 @@ type Settings struct {
 	TLS        TLSSettings
 	Bandwidth  BandwidthSettings
 	PowerVM    PowerVMSettings
+	Libvirt    LibvirtSettings
 
 	Sysfs        string              // [berth] sysfs: a directory shaped like /sys, or a captured machine (.txtar)
 	Capacity     hypervisor.Capacity // [berth] fake_vcpus, fake_memory_mb, fake_disk_gb

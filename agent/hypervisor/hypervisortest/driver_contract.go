@@ -131,11 +131,14 @@ func changes(t *testing.T, open func(t *testing.T) hypervisor.Hypervisor) {
 	})
 	t.Run("NUMA cells are stored", func(t *testing.T) {
 		h := open(t)
-		g := Guest("a", 1)
-		g.Cells = []hypervisor.GuestCell{{VCPUs: []int{0, 1}, MemoryMB: 512, PageKB: 2048, Node: 1,
-			CPUs: map[int]int{0: 4, 1: 12}}}
-		must(t, h.Build(t.Context(), g))
-		has(t, open(t), g)
+		a, b := Guest("a", 1), Guest("b", 2)
+		a.Stopped = true // the host of the test may have neither a second node nor huge pages
+		a.Cells = []hypervisor.GuestCell{{VCPUs: []int{0, 1}, MemoryMB: 512, PageKB: 2048, Node: 1,
+			CPUs: map[int]int{0: 4, 1: 12}, Emulator: []int{5}}}
+		b.Cells = []hypervisor.GuestCell{{VCPUs: []int{0, 1}, MemoryMB: 512, CPUs: map[int]int{1: 0}}}
+		must(t, h.Build(t.Context(), a))
+		must(t, h.Build(t.Context(), b))
+		has(t, open(t), a, b)
 	})
 	t.Run("interfaces are stored, attached and detached", func(t *testing.T) { interfaces(t, open) })
 	t.Run("unmanaged devices are stored as such", func(t *testing.T) {
@@ -151,8 +154,8 @@ func changes(t *testing.T, open func(t *testing.T) hypervisor.Hypervisor) {
 func interfaces(t *testing.T, open func(t *testing.T) hypervisor.Hypervisor) {
 	h := open(t)
 	g := Guest("a", 1)
-	function := hypervisor.Interface{Port: ID("1"), MAC: "fa:16:3e:00:00:01", VIF: "hw_veb", VNIC: "direct", VLAN: 5,
-		MTU: 1500, Device: g.Devices[0].ID}
+	function := hypervisor.Interface{Port: ID("1"), MAC: "fa:16:3e:00:00:01", VIF: "hostdev_physical",
+		VNIC: "direct-physical", Device: g.Devices[0].ID}
 	bridged := hypervisor.Interface{Port: ID("2"), MAC: "fa:16:3e:00:00:02", VIF: "bridge", VNIC: "normal",
 		Bridge: Bridge, MTU: 1450}
 	for _, list := range [][]hypervisor.Interface{{function}, {function, bridged}, {function}} {
