@@ -112,7 +112,7 @@ func writeSlotConfig(dir, url string) (path string, err error) {
 
 // slotTour returns what the tour shows of the system.
 func slotTour(ctx context.Context, config string, novalink *novalinktest.Server) (demo.PowerVM, error) {
-	checked, err := settings.CheckSlots(ctx, "", nil, config)
+	checked, err := settings.CheckSlots(ctx, settings.SlotSelection{}, config)
 	if err != nil {
 		return demo.PowerVM{}, err
 	}

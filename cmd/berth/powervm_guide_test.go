@@ -1,0 +1,58 @@
+package main
+
+import (
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/openberth/berth/agent/powervm/novalinktest"
+	"github.com/openberth/berth/internal/testenv"
+)
+
+// The sh blocks of the guide for PowerVM work, in order, on a fake of NovaLink.
+func TestPowerVMGuide(t *testing.T) {
+	testenv.Long(t)
+	t.Parallel()
+	dir, bin := t.TempDir(), t.TempDir()
+	server := httptest.NewServer(novalinktest.New(novalinktest.Options{TokenDir: dir}, demoSystem()))
+	t.Cleanup(server.Close)
+	script := "set -eux\n"
+	for _, block := range regexp.MustCompile("(?s)```sh\n(.*?)```").FindAllStringSubmatch(read(t, "docs/powervm.md"), -1) {
+		script += block[1]
+	}
+	if strings.Count(script, "berth ") < 12 {
+		t.Fatal("the guide has fewer than 12 commands, or their form has changed")
+	}
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(self, filepath.Join(bin, "berth")); err != nil {
+		t.Fatal(err)
+	}
+	placement, compute := freePort(t), freePort(t)
+	cmd := exec.CommandContext(t.Context(), "sh", "-c", script)
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), asBerth+"=1", "PATH="+bin+":"+os.Getenv("PATH"), "NOVALINK="+server.URL,
+		"BERTH_LISTEN_PLACEMENT="+placement, "BERTH_LISTEN_COMPUTE="+compute, "BERTH_LISTEN_NETWORK=127.0.0.1:0",
+		"BERTH_LISTEN_IMAGE=127.0.0.1:0",
+		"BERTH_PLACEMENT_URL=http://"+placement, "BERTH_COMPUTE_URL=http://"+compute)
+	cmd.WaitDelay = 10 * time.Second
+	out, err := cmd.CombinedOutput()
+	text := string(out)
+	if err != nil {
+		t.Fatalf("%v\n%s\n%s", err, text, read(t, filepath.Join(dir, "up.log")))
+	}
+	for _, want := range []string{"slot 21010012:", "1 of them offered; 0 errors, 0 warnings",
+		"not offered, because paragraph \"but not the one of the console\"", "PowerVM IOSlot cmp1 21010010",
+		"write trait1:CUSTOM_FAST", "has the physical I/O slots 21010010", "ACTIVE"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %q in the output of the guide's commands:\n%s", want, text)
+		}
+	}
+}
