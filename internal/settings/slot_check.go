@@ -44,7 +44,8 @@ type slotCheck struct {
 	report   CheckReport
 }
 
-// readSlotCheck reads configuration files, inventory files and the system. Errors of the files are findings; an error is returned if something cannot be read.
+// readSlotCheck reads configuration files, inventory files and the system. Errors of the files are findings; an error
+// is returned if something cannot be read.
 func readSlotCheck(ctx context.Context, of SlotSelection, files []string) (c slotCheck, err error) {
 	s, faults, err := readAll(slog.New(slog.DiscardHandler), files...)
 	if err != nil {
