@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"net/http/httptest"
 	"os"
 	"os/exec"
@@ -53,6 +54,40 @@ func TestPowerVMGuide(t *testing.T) {
 		"write trait1:CUSTOM_FAST", "has the physical I/O slots 21010010", "ACTIVE"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in the output of the guide's commands:\n%s", want, text)
+		}
+	}
+}
+
+// The guide decides every extension of the specification, and a rejection has a reason.
+func TestGuideDecidesEveryExtension_G6_G8_G9(t *testing.T) {
+	guide := read(t, "docs/powervm.md")
+	for n := 1; n <= 9; n++ {
+		row := regexp.MustCompile(fmt.Sprintf(`(?m)^\| G%d [^|]*\| (done|rejected)(.*)\|$`, n)).FindStringSubmatch(guide)
+		if row == nil || row[1] == "rejected" && len(strings.Fields(row[2])) < 8 {
+			t.Errorf("G%d: %q", n, row)
+		}
+	}
+}
+
+// Each rule R1 to R55 and each extension G1 to G9 has a test, and the test exists.
+func TestEveryRowOfPowerVMHasATest(t *testing.T) {
+	_, table, _ := strings.Cut(read(t, "docs/behaviour/powervm-ioslots.md"), "\n## Tests\n")
+	tested := map[string]bool{}
+	for _, row := range regexp.MustCompile("(?m)^\\| ([RG0-9, ]+) \\| `([a-z/]+)` \\| "+
+		"`(Test\\w+)` \\|$").FindAllStringSubmatch(
+		table, -1) {
+		for name := range strings.SplitSeq(row[1], ", ") {
+			tested[name] = true
+		}
+		if !strings.Contains(testsOf(t, row[2]), "\nfunc "+row[3]+"(") {
+			t.Errorf("the test %s of %s does not exist: %s", row[3], row[2], row[1])
+		}
+	}
+	for last, prefix := range map[int]string{55: "R", 9: "G"} {
+		for n := 1; n <= last; n++ {
+			if name := fmt.Sprint(prefix, n); !tested[name] {
+				t.Errorf("%s has no test", name)
+			}
 		}
 	}
 }

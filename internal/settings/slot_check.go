@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"os"
 	"strings"
 
 	"github.com/openberth/berth/agent/powervm/inventoryfile"
@@ -98,6 +99,12 @@ func CheckSlots(ctx context.Context, of SlotSelection, files ...string) (CheckRe
 	c.settings.warnUnknown()
 	for _, sentence := range c.settings.warnings {
 		c.report.add(LevelWarning, sentence)
+	}
+	for _, path := range c.settings.PowerVM.Files {
+		if info, err := os.Stat(path); err == nil && info.Mode().Perm()&0o022 != 0 {
+			c.report.add(LevelWarning, fmt.Sprintf("the inventory file %s may be written by others than its owner, who would "+
+				"decide which adapters guests get; remove that permission (chmod go-w)", path))
+		}
 	}
 	if !c.system.Reported {
 		c.report.add(LevelWarning, "the system does not report its I/O slots, perhaps because it starts")
