@@ -268,7 +268,7 @@ func TestUnsupportedRateIsACondition(t *testing.T) {
 		w.compute.assign(w.legacyServer("s1", 1))
 		w.untilPhase(host.Running, "s1")
 		reports := func() string { return strings.Join(a.Report().Conditions, "\n") }
-		w.until("a condition", func() bool { return strings.Contains(reports(), "at most 5 Mbit/s cannot be set") })
+		w.until("a condition", func() bool { return strings.Contains(reports(), "at most 5 Mbit/s: operation not") })
 		w.compute.assign()
 		w.untilPhase(host.Gone, "s1")
 		w.until("no condition", func() bool { return reports() == "" })
