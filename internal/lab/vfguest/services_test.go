@@ -40,6 +40,9 @@ rescan_interval = 3600
 port_interval = 1
 `
 
+// patience is the limit of each wait: an emulated CPU of a loaded machine is slow.
+const patience = 3 * time.Minute
+
 // machine is the lab with Berth's services as processes.
 type machine struct {
 	t       *testing.T
@@ -143,9 +146,9 @@ func (m *machine) killAgent() {
 // till waits until a condition is true.
 func (m *machine) till(what string, condition func() bool) {
 	m.t.Helper()
-	for end := time.Now().Add(time.Minute); !condition(); time.Sleep(200 * time.Millisecond) {
+	for end := time.Now().Add(patience); !condition(); time.Sleep(200 * time.Millisecond) {
 		if time.Now().After(end) {
-			m.t.Fatalf("not within a minute: %s", what)
+			m.t.Fatalf("not reached: %s", what)
 		}
 	}
 }
@@ -170,7 +173,7 @@ func (m *machine) vf(address string) vfconfig.Settings {
 // tillVF waits until a VF has a configuration.
 func (m *machine) tillVF(address string, want vfconfig.Settings) {
 	m.t.Helper()
-	for end := time.Now().Add(time.Minute); m.vf(address) != want; time.Sleep(200 * time.Millisecond) {
+	for end := time.Now().Add(patience); m.vf(address) != want; time.Sleep(200 * time.Millisecond) {
 		if time.Now().After(end) {
 			m.t.Fatalf("%s has %+v, want %+v; conditions %q", address, m.vf(address), want, m.conditions())
 		}
