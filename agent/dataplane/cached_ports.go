@@ -12,7 +12,7 @@ import (
 // cache has the ports of the host as the network service had them at a revision. Reading it does not wait for the
 // service.
 type cache struct {
-	service Ports      // nil: none
+	service Ports
 	calls   sync.Mutex // held during a call, so that older changes are not applied after newer ones
 
 	mu       sync.Mutex
@@ -23,9 +23,6 @@ type cache struct {
 // refresh reads the changes since the last revision. A service without the request, such as Neutron, has no ports for
 // this host.
 func (c *cache) refresh(ctx context.Context, host string) error {
-	if c.service == nil {
-		return nil
-	}
 	c.calls.Lock()
 	defer c.calls.Unlock()
 	changes, err := c.service.HostPorts(ctx, host, c.revision)

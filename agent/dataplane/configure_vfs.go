@@ -7,7 +7,6 @@ import (
 	"context"
 	"log/slog"
 	"slices"
-	"strconv"
 	"sync"
 
 	"github.com/openberth/berth/agent/device"
@@ -67,7 +66,8 @@ func (d *DataPlane) Configure(ctx context.Context, vfs []vfconfig.Assigned) erro
 }
 
 // Reset removes the configuration for ports from VFs that no guest has. What a NIC does not support to reset remains;
-// the next port that gets the VF replaces it.
+// the next port that gets the VF replaces it. It also remains if the process may not change VFs: then it has not
+// configured any.
 func (d *DataPlane) Reset(_ context.Context, devices []device.ID) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -82,7 +82,7 @@ func (d *DataPlane) Reset(_ context.Context, devices []device.ID) error {
 		for _, o := range vfconfig.ResetOperations(present) {
 			err := d.links.Set(vf, o)
 			switch {
-			case fault.Is(err, fault.Invalid):
+			case fault.Is(err, fault.Invalid), fault.Is(err, fault.Forbidden):
 				d.log.Warn("VF not reset completely", "device", id.String(), "error", err)
 			case err != nil && !fault.Is(err, fault.NotFound):
 				return err
@@ -151,7 +151,7 @@ func (d *DataPlane) apply(id device.ID, port vfconfig.Port,
 	}
 	if len(list) > len(conditions) {
 		d.log.Info("VF configured", "device", id.String(), "interface", vf.Interface, "port", port.ID,
-			"operations", strconv.Itoa(len(list)))
+			"operations", len(list))
 	}
 	if c := vfconfig.NoIngressLimit(vf, port); c != "" {
 		conditions = append(conditions, c)

@@ -231,10 +231,6 @@ func TestServiceWithoutAnswer(t *testing.T) {
 	if err := d.Configure(t.Context(), assigned(vf1, "s1")()); err != nil {
 		t.Error(err)
 	}
-	none := New("cmp1", kernel, nil, slog.New(slog.DiscardHandler))
-	if err := none.Configure(t.Context(), assigned(vf0, "s1")()); err != nil {
-		t.Error(err)
-	}
 }
 
 // A port that compute assigned needs no answer about it, as with Neutron. What the service has of it counts.
@@ -290,12 +286,14 @@ func TestResetDoesNotWaitForTheService(t *testing.T) {
 func TestFaultsOfTheKernel(t *testing.T) {
 	d, kernel, _ := setUp(t, port(nil))
 	must(t, d.Configure(t.Context(), assigned(vf0, "s1")()))
-	for _, kind := range []fault.Kind{fault.Forbidden, fault.Unavailable} {
+	for kind, waits := range map[fault.Kind]bool{fault.Unavailable: true, fault.Internal: true, fault.Forbidden: false,
+		fault.Invalid: false} {
 		kernel.SetErr(fault.New(kind, "test", "broken"))
-		if err := d.Reset(t.Context(), []device.ID{id(vf0)}); !fault.Is(err, kind) {
-			t.Errorf("reset: %v", err)
+		if err := d.Reset(t.Context(), []device.ID{id(vf0)}); fault.Is(err, kind) != waits || err != nil && !waits {
+			t.Errorf("reset: %s: %v", kind, err)
 		}
 	}
+	kernel.SetErr(fault.New(fault.Forbidden, "test", "broken"))
 	kernel.Change(vf0, vfconfig.Unassigned())
 	if got := d.Compare(t.Context(), assigned(vf0, "s1")); len(got) != 1 || !strings.Contains(got[0], "broken") {
 		t.Errorf("%q", got)
