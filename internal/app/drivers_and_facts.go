@@ -2,12 +2,14 @@ package app
 
 import (
 	"cmp"
+	"log/slog"
 	"path/filepath"
 
 	"github.com/openberth/berth/agent/facts"
 	"github.com/openberth/berth/agent/hypervisor"
 	"github.com/openberth/berth/agent/hypervisor/fake"
 	"github.com/openberth/berth/agent/hypervisor/libvirt"
+	"github.com/openberth/berth/agent/imagecache"
 	"github.com/openberth/berth/agent/loop"
 	"github.com/openberth/berth/agent/sysfs"
 	"github.com/openberth/berth/agent/uevent"
@@ -24,15 +26,23 @@ var drivers = map[string]func(s settings.Settings, dir string) (hypervisor.Hyper
 	"libvirt":               openLibvirt,
 }
 
+// imageDir is the directory of images below that of the guests, as Nova names it.
+const imageDir = "_base"
+
 // openLibvirt returns the driver for libvirt. It does not connect.
 func openLibvirt(s settings.Settings, dir string) (hypervisor.Hypervisor, error) {
 	absolute, err := filepath.Abs(dir) // libvirt has another working directory
 	if err != nil {
 		return nil, fault.Wrap(fault.Unavailable, "app.openLibvirt", err)
 	}
+	images, err := imageSource(s.Images, slog.Default())
+	if err != nil {
+		return nil, err
+	}
+	instances := cmp.Or(s.Libvirt.Instances, filepath.Join(absolute, "instances"))
 	return libvirt.New(libvirt.Options{Socket: s.Libvirt.Socket, VirtType: s.Libvirt.VirtType,
-		CPUModel: s.Libvirt.CPUModel, Dir: cmp.Or(s.Libvirt.Instances, filepath.Join(absolute, "instances")),
-		ShutdownTime: s.Libvirt.Shutdown})
+		CPUModel: s.Libvirt.CPUModel, Dir: instances, ShutdownTime: s.Libvirt.Shutdown,
+		Images: imagecache.New(filepath.Join(instances, imageDir), images, slog.Default())})
 }
 
 // factSources are the sources of a host's hardware by the value of [berth] fact_source, each with the events of its

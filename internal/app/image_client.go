@@ -1,8 +1,11 @@
 package app
 
 import (
+	"context"
+	"io"
 	"log/slog"
 
+	"github.com/openberth/berth/agent/imagecache"
 	"github.com/openberth/berth/api/identity"
 	"github.com/openberth/berth/api/image"
 	"github.com/openberth/berth/compute/server"
@@ -10,11 +13,45 @@ import (
 	"github.com/openberth/berth/internal/settings"
 )
 
-// imageClient returns a client of the image service, or nil if [glance] is not configured.
+// imageClient returns compute's client of the image service, or nil if [glance] is not configured.
 func imageClient(i settings.ImageSettings, log *slog.Logger) (server.Images, error) {
 	if i.At == "" {
 		return nil, nil
 	}
+	client, err := newImageClient(i, log)
+	if err != nil {
+		return nil, err
+	}
+	return client, nil
+}
+
+// imageSource returns the agent's images, or nil if [glance] is not configured.
+func imageSource(i settings.ImageSettings, log *slog.Logger) (imagecache.Source, error) {
+	if i.At == "" {
+		return nil, nil
+	}
+	client, err := newImageClient(i, log)
+	return agentImages{client}, err
+}
+
+// agentImages reads images for guests of a host. Compute has checked that the owner of the server may see its image.
+type agentImages struct{ client *image.Client }
+
+// agentCaller is the caller of an image service without an account in [glance]. Such a service trusts its callers.
+var agentCaller = identity.Identity{User: "berth", Roles: []string{"admin"}}
+
+// Image implements imagecache.Source.
+func (a agentImages) Image(ctx context.Context, id string) (image.Image, error) {
+	return a.client.Image(ctx, agentCaller, "", id)
+}
+
+// Download implements imagecache.Source.
+func (a agentImages) Download(ctx context.Context, id string, offset int64) (io.ReadCloser, int64, error) {
+	return a.client.Download(ctx, agentCaller, "", id, offset)
+}
+
+// newImageClient returns a client of the configured image service.
+func newImageClient(i settings.ImageSettings, log *slog.Logger) (*image.Client, error) {
 	service, account := i.Service, i.Account
 	account.Log = log
 	var err error

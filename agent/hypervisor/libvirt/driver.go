@@ -21,6 +21,7 @@ import (
 	"github.com/openberth/berth/agent/hypervisor"
 	"github.com/openberth/berth/agent/hypervisor/libvirt/domainxml"
 	"github.com/openberth/berth/agent/hypervisor/libvirt/rpc"
+	"github.com/openberth/berth/agent/imagecache"
 	"github.com/openberth/berth/fault"
 )
 
@@ -31,10 +32,16 @@ type Options struct {
 	VirtType string // [libvirt] virt_type: kvm or qemu; empty: kvm where it works, otherwise qemu
 	CPUModel string // [libvirt] cpu_models; empty: that of the host with KVM, otherwise the best that QEMU emulates
 	Dir      string // [DEFAULT] instances_path: has a directory for each guest
+	Images   Images // nil: guests boot blank disks only
 
 	ShutdownTime time.Duration // [DEFAULT] shutdown_timeout: after it a guest that must stop is ended
 	CallTime     time.Duration // limit of one call; 0: 30 seconds, and 5 minutes to start or end a guest
 	Log          *slog.Logger  // nil: slog.Default()
+}
+
+// Images are the images on this host; *imagecache.Cache implements it. Unavailable: a later call may succeed.
+type Images interface {
+	Get(ctx context.Context, id string) (imagecache.Base, error)
 }
 
 // Driver runs guests with libvirt. It connects when it is first used, and again after the connection has ended.

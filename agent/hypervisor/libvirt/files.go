@@ -57,8 +57,11 @@ func (d *Driver) makeFiles(ctx context.Context, domain uuid.UUID, g hypervisor.G
 		return fault.Wrap(fault.Unavailable, "libvirt.makeFiles", err)
 	}
 	unfinished := disk + ".new"
-	err := qemuImg(ctx, "create", "-q", "-f", "qcow2", unfinished, fmt.Sprintf("%dG", g.DiskGB))
-	if err == nil {
+	arguments, err := d.diskArguments(ctx, g, unfinished)
+	if err != nil {
+		return err
+	}
+	if err = qemuImg(ctx, arguments...); err == nil {
 		err = os.Rename(unfinished, disk)
 	}
 	if err != nil {
@@ -68,6 +71,33 @@ func (d *Driver) makeFiles(ctx context.Context, domain uuid.UUID, g hypervisor.G
 	return nil
 }
 
+// diskArguments returns the arguments of qemu-img that make a guest's disk: blank, or an overlay of its image, which
+// has been inspected. The fault is Conflict if the image is larger than the disk.
+func (d *Driver) diskArguments(ctx context.Context, g hypervisor.Guest, file string) ([]string, error) {
+	const op = "libvirt.makeFiles"
+	create := []string{"create", "-q", "-f", "qcow2"}
+	if g.Image == "" {
+		return append(create, file, fmt.Sprintf("%dG", g.DiskGB)), nil
+	}
+	if d.o.Images == nil {
+		return nil, fault.New(fault.Conflict, op, "the guest %s cannot have the image %s: the host has no images", g.ID,
+			g.Image)
+	}
+	base, err := d.o.Images.Get(ctx, g.Image)
+	if err != nil {
+		return nil, err
+	}
+	size := int64(g.DiskGB) << 30
+	switch {
+	case size == 0:
+		size = base.Size
+	case size < base.Size:
+		return nil, fault.New(fault.Conflict, op, "the image %s has a disk of %d bytes, and the flavor has one of %d GiB; "+
+			"choose a flavor with a larger disk", g.Image, base.Size, g.DiskGB)
+	}
+	return append(create, "-F", string(base.Format), "-b", base.Path, file, fmt.Sprint(size)), nil
+}
+
 // qemuImg runs qemu-img. The error has what it printed.
 func qemuImg(ctx context.Context, arguments ...string) error {
 	out, err := exec.CommandContext(ctx, "qemu-img", arguments...).CombinedOutput()
@@ -75,6 +105,15 @@ func qemuImg(ctx context.Context, arguments ...string) error {
 		return fmt.Errorf("qemu-img %s: %w: %s", arguments[0], err, strings.TrimSpace(string(out)))
 	}
 	return nil
+}
+
+// removeDisk removes the disk of a guest's build, if it exists.
+func (d *Driver) removeDisk(domain uuid.UUID, g hypervisor.Guest) error {
+	err := os.Remove(d.path(domain.String(), diskName(g.Build)))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return fault.Wrap(fault.Unavailable, "libvirt.removeDisk", err)
 }
 
 // removeOldDisks removes the disks of earlier builds.
