@@ -9,6 +9,7 @@ import (
 
 	"github.com/openberth/berth/api/compute"
 	"github.com/openberth/berth/api/identity"
+	"github.com/openberth/berth/api/image"
 	"github.com/openberth/berth/api/placement"
 	"github.com/openberth/berth/api/rest"
 )
@@ -17,6 +18,7 @@ import (
 const (
 	DefaultPlacementURL = "http://127.0.0.1:8778"
 	DefaultComputeURL   = "http://127.0.0.1:8774"
+	DefaultImageURL     = "http://127.0.0.1:9292"
 )
 
 // defaultToken is the token without an account: that of noauth2's administrator.
@@ -89,6 +91,9 @@ func (a *commandAccount) connect(client *rest.Client, kind, address, missing str
 	if kind == compute.CatalogType {
 		address, locate = compute.RootURL(address), compute.LocateRoot(locate)
 	}
+	if kind == image.CatalogType {
+		address, locate = image.RootURL(address), image.LocateRoot(locate)
+	}
 	switch {
 	case address != "":
 		client.Base = strings.TrimRight(address, "/")
@@ -156,6 +161,6 @@ func (c cloud) calls(files rest.TLSFiles) (calls identity.ServiceCalls, token st
 // endpoint returns the address of a type of service that the cloud sets; empty if it sets none.
 func (c cloud) endpoint(kind string) string {
 	names := map[string]string{placement.CatalogType: "placement_endpoint_override",
-		compute.CatalogType: "compute_endpoint_override"}
+		compute.CatalogType: "compute_endpoint_override", image.CatalogType: "image_endpoint_override"}
 	return cmp.Or(c.get(names[kind]), c.get("endpoint"))
 }

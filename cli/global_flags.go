@@ -13,6 +13,7 @@ import (
 
 	"github.com/openberth/berth/api/compute"
 	"github.com/openberth/berth/api/host"
+	"github.com/openberth/berth/api/image"
 	"github.com/openberth/berth/api/placement"
 	"github.com/openberth/berth/api/rest"
 )
@@ -21,6 +22,7 @@ import (
 type Globals struct {
 	PlacementURL string `help:"URL of the Placement API. Default: that of the account's cloud, or http://127.0.0.1:8778." env:"BERTH_PLACEMENT_URL" placeholder:"URL"`
 	ComputeURL   string `help:"URL of the Compute API. Default: that of the account's cloud, or http://127.0.0.1:8774." env:"BERTH_COMPUTE_URL" placeholder:"URL"`
+	ImageURL     string `help:"URL of the Image API. Default: that of the account's cloud, or http://127.0.0.1:9292." env:"BERTH_IMAGE_URL" placeholder:"URL"`
 	Token        string `help:"X-Auth-Token; with noauth2, USER[:PROJECT]. Default: the account of --os-cloud or of OS_USERNAME, OS_PASSWORD and the other OS_ variables; without them admin." env:"BERTH_TOKEN"`
 	OSCloud      string `help:"Name of the cloud in clouds.yaml." name:"os-cloud" env:"OS_CLOUD" placeholder:"NAME"`
 	CAFile       string `help:"CAs that may issue the services' certificates, in PEM. Default: those of the account's cloud, or of this machine." env:"BERTH_CA_FILE,OS_CACERT" placeholder:"FILE"`
@@ -55,6 +57,21 @@ func (g *Globals) compute() *compute.Client {
 	client := compute.NewClient("", g.HTTP, "")
 	g.account().connect(client.REST, compute.CatalogType, g.ComputeURL, DefaultComputeURL)
 	return client
+}
+
+func (g *Globals) images() image.Catalogue {
+	client := &rest.Client{HTTP: g.HTTP, Headers: map[string]string{}}
+	g.account().connect(client, image.CatalogType, g.ImageURL, DefaultImageURL)
+	return image.Catalogue{REST: client}
+}
+
+// imageData returns a client for the data of images, which takes any time.
+func (g *Globals) imageData() image.Catalogue {
+	c := g.images()
+	untimed := *c.REST.HTTP
+	untimed.Timeout = 0
+	c.REST.HTTP = &untimed
+	return c
 }
 
 func (g *Globals) hosts() host.Client {

@@ -43,6 +43,17 @@ type Request struct {
 	// Providers are the providers chosen by Placement, one for each device, in the order of the groups. Nil means that
 	// Placement was not queried (pci_in_placement is off) and that every matching device fits.
 	Providers []resource.ProviderID
+	Port      *PortNeeds // nil: the request is of an alias
+}
+
+// PortNeeds is what a network port needs of its device, in addition to the Requirement of its request.
+type PortNeeds struct {
+	ID string // of the port
+	// PhysicalNetworks has one element for each segment of the port's network: its physical network, or an empty text for
+	// a segment without one. The device's rule must name one of them.
+	PhysicalNetworks []string
+	RemoteManaged    bool // the device's rule has remote_managed
+	Trusted          bool // the device's rule has trusted
 }
 
 // GroupSuffix returns the requester id of the request group of the i-th device, counted from 0:

@@ -13,6 +13,8 @@ type Offer struct {
 	Class    resource.Class
 	Traits   []resource.Trait // sorted
 	ForPorts bool             // only for network ports, never for an alias
+	// Networked: its rule has physical_network. A VF is then configured and reset through its PF.
+	Networked bool
 
 	RemoteManaged  bool     // of its rule; likewise never for an alias
 	Managed        pci.Flag // of its rule; No: the hypervisor does not change the kernel's driver

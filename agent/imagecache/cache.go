@@ -1,7 +1,7 @@
 // Package imagecache keeps one copy of each image that guests of a host are built from.
 //
 // A copy is complete, verified and inspected, or it does not exist: an image is downloaded to a file with another name.
-// An interrupted download continues where it ended. Package diskformat rejects images that refer to other files.
+// An interrupted download continues where it ended. Package diskimage refuses images that refer to other files.
 package imagecache
 
 import (
@@ -16,8 +16,8 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/openberth/berth/agent/imagecache/diskformat"
 	"github.com/openberth/berth/api/image"
+	"github.com/openberth/berth/diskimage"
 	"github.com/openberth/berth/fault"
 )
 
@@ -31,7 +31,7 @@ type Source interface {
 // Base is an image on this host. Its file does not change.
 type Base struct {
 	Path string
-	diskformat.Info
+	diskimage.Info
 }
 
 // Cache keeps images in a directory.
@@ -62,8 +62,8 @@ func (c *Cache) Get(ctx context.Context, id string) (Base, error) {
 		return Base{}, err
 	}
 	defer c.release(id)
-	for _, format := range []diskformat.Format{diskformat.QCOW2, diskformat.Raw} {
-		base, err := c.inspect(c.path(id, string(format)), string(format))
+	for _, format := range []diskimage.Format{diskimage.QCOW2, diskimage.Raw} {
+		base, err := c.inspect(c.path(id, string(format)), format)
 		if !errors.Is(err, os.ErrNotExist) {
 			return base, err
 		}
@@ -113,7 +113,7 @@ func (c *Cache) release(id string) {
 func (c *Cache) path(id, suffix string) string { return filepath.Join(c.dir, id+"."+suffix) }
 
 // inspect returns the image in a file. The error is os.ErrNotExist if there is none.
-func (c *Cache) inspect(path, format string) (Base, error) {
+func (c *Cache) inspect(path string, format diskimage.Format) (Base, error) {
 	f, err := os.Open(path)
 	if errors.Is(err, os.ErrNotExist) {
 		return Base{}, err
@@ -126,11 +126,11 @@ func (c *Cache) inspect(path, format string) (Base, error) {
 	if err != nil {
 		return Base{}, fault.Wrap(fault.Unavailable, op, err)
 	}
-	head := make([]byte, min(status.Size(), diskformat.HeaderSize))
+	head := make([]byte, min(status.Size(), diskimage.HeadBytes))
 	if _, err := io.ReadFull(f, head); err != nil {
 		return Base{}, fault.Wrap(fault.Unavailable, op, err)
 	}
-	info, err := diskformat.Inspect(format, head, status.Size())
+	info, err := diskimage.Inspect(head, status.Size(), format)
 	return Base{path, info}, err
 }
 
@@ -138,6 +138,10 @@ func (c *Cache) inspect(path, format string) (Base, error) {
 func (c *Cache) fetch(ctx context.Context, meta image.Image) (Base, error) {
 	if meta.Status != image.Active {
 		return Base{}, fault.New(fault.Invalid, op, "the image %s is not active: its status is %s", meta.ID, meta.Status)
+	}
+	if format := diskimage.Format(meta.DiskFormat); format != diskimage.QCOW2 && format != diskimage.Raw {
+		return Base{}, fault.New(fault.Invalid, op, "guests cannot boot the image %s: its format is %q; convert it with "+
+			"qemu-img to qcow2 or raw", meta.ID, meta.DiskFormat)
 	}
 	if err := os.MkdirAll(c.dir, 0o711); err != nil { // QEMU passes through it
 		return Base{}, fault.New(fault.Unavailable, op, "the directory for images cannot be made: %w", err)
@@ -151,7 +155,7 @@ func (c *Cache) fetch(ctx context.Context, meta image.Image) (Base, error) {
 	if err != nil {
 		return Base{}, errors.Join(err, os.Remove(part))
 	}
-	c.log.Info("image downloaded", "image", meta.ID, "format", base.Format, "disk", base.Size)
+	c.log.Info("image downloaded", "image", meta.ID, "format", base.Format, "disk", base.VirtualSize)
 	return base, nil
 }
 
@@ -160,7 +164,7 @@ func (c *Cache) accept(meta image.Image, part string) (Base, error) {
 	if err := verify(meta, part); err != nil {
 		return Base{}, err
 	}
-	base, err := c.inspect(part, meta.DiskFormat)
+	base, err := c.inspect(part, diskimage.Format(meta.DiskFormat))
 	if err != nil {
 		return Base{}, fault.New(fault.KindOf(err), op, "the image %s cannot be used: %w", meta.ID, err)
 	}

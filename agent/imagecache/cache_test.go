@@ -15,8 +15,8 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/openberth/berth/agent/imagecache/diskformat"
 	"github.com/openberth/berth/api/image"
+	"github.com/openberth/berth/diskimage"
 	"github.com/openberth/berth/fault"
 )
 
@@ -79,7 +79,7 @@ func TestGet(t *testing.T) {
 	for range 8 {
 		wg.Go(func() {
 			base, err := c.Get(t.Context(), id)
-			if err != nil || base.Format != diskformat.Raw || base.Size != int64(len(s.data)) {
+			if err != nil || base.Format != diskimage.Raw || base.VirtualSize != int64(len(s.data)) {
 				t.Errorf("%+v %v", base, err)
 			}
 			if data, err := os.ReadFile(base.Path); err != nil || !bytes.Equal(data, s.data) {
@@ -107,7 +107,7 @@ func TestInterruptedDownload(t *testing.T) {
 				t.Errorf("interrupted: %v", err)
 			}
 			base, err := c.Get(t.Context(), id)
-			if err != nil || base.Size != int64(len(s.data)) {
+			if err != nil || base.VirtualSize != int64(len(s.data)) {
 				t.Errorf("%+v %v", base, err)
 			}
 			if len(s.downloads) != 2 || s.downloads[1] != 1234 {
@@ -129,7 +129,7 @@ func TestRefusedImages(t *testing.T) {
 		"3999 were received":   {fault.Unavailable, func(s *service) { s.data = s.data[:3999] }},
 		"its status is saving": {fault.Invalid, func(s *service) { s.meta.Status = "saving" }},
 		"declared as qcow2":    {fault.Invalid, func(s *service) { s.meta.DiskFormat = "qcow2" }},
-		`"vmdk" is not`:        {fault.Invalid, func(s *service) { s.meta.DiskFormat = "vmdk" }},
+		`its format is "vmdk"`: {fault.Invalid, func(s *service) { s.meta.DiskFormat = "vmdk" }},
 		"not exist any more":   {fault.NotFound, func(s *service) { s.meta.ID = "" }},
 	} {
 		s := newService("data")

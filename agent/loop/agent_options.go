@@ -13,6 +13,7 @@ import (
 	"github.com/openberth/berth/agent/facts"
 	"github.com/openberth/berth/agent/hypervisor"
 	"github.com/openberth/berth/agent/reconcile"
+	"github.com/openberth/berth/agent/vfconfig"
 	"github.com/openberth/berth/api/host"
 	"github.com/openberth/berth/api/placement"
 	"github.com/openberth/berth/bandwidth"
@@ -57,6 +58,15 @@ type Cleaner interface {
 	Clean(ctx context.Context, id device.ID) error
 }
 
+// DataPlane configures VFs for the ports of guests; *dataplane.DataPlane implements it.
+type DataPlane interface {
+	// Configure configures VFs that a guest is about to get. Unavailable: try again later.
+	Configure(ctx context.Context, vfs []vfconfig.Assigned) error
+	Reset(ctx context.Context, devices []device.ID) error
+	// Compare corrects the VFs that guests have, and returns the conditions.
+	Compare(ctx context.Context, assigned func() []vfconfig.Assigned) (conditions []string)
+}
+
 // Events calls changed for each change on the host's PCI bus, until ctx ends or it fails.
 type Events func(ctx context.Context, changed func()) error
 
@@ -81,6 +91,9 @@ type Options struct {
 	LockDir    string // of the lock by host name that excludes a second agent; empty: no lock
 	Machine    reconcile.Machine
 
+	DataPlane    DataPlane     // configures VFs for ports; nil: devices with physical_network are used as they are
+	PortInterval time.Duration // interval between two comparisons of VFs with their ports; 0: 30 seconds
+
 	Clean  Cleaner // cleans a device for one-time use; nil: the caller of the clean request has cleaned it
 	Events Events  // reports changes of the host's devices; nil: only the rescan finds them
 
@@ -98,6 +111,7 @@ type Agent struct {
 	o       Options
 	log     *slog.Logger
 	events  chan reconcile.Event
+	compare chan struct{}                 // has an element when VFs must be compared with their ports at once
 	cancels map[string]context.CancelFunc // of the effects in progress, by work; used by serve alone
 
 	mu    sync.Mutex       // guards state; never held while an effect is performed
@@ -122,7 +136,8 @@ func New(o Options) (*Agent, error) {
 		return nil, fault.Wrap(fault.Invalid, "loop.New", err)
 	}
 	o.setDefaults()
-	return &Agent{o: o, log: o.Log.With("host", o.Host), events: make(chan reconcile.Event),
+	return &Agent{o: o, log: o.Log.With("host", o.Host), events: make(chan reconcile.Event), compare: make(chan struct{},
+		1),
 		cancels: map[string]context.CancelFunc{}}, nil
 }
 
@@ -132,6 +147,9 @@ func (o *Options) setDefaults() {
 	}
 	if o.Rescan <= 0 {
 		o.Rescan = time.Minute
+	}
+	if o.PortInterval <= 0 {
+		o.PortInterval = 30 * time.Second
 	}
 	if o.Parallel <= 0 {
 		o.Parallel = 8
@@ -154,5 +172,5 @@ func (o *Options) setDefaults() {
 func (o *Options) config() reconcile.Config {
 	return reconcile.Config{Host: o.Host, Dir: o.Dir, Rules: o.Rules, ReportInPlacement: o.ReportInPlacement,
 		ReportBandwidth: o.ReportBandwidth, Bandwidth: o.Bandwidth, CPUs: o.CPUs, Machine: o.Machine, Rescan: o.Rescan,
-		Parallel: o.Parallel, NewID: o.NewID, Jitter: o.Jitter}
+		Parallel: o.Parallel, NewID: o.NewID, Jitter: o.Jitter, ConfigureVFs: o.DataPlane != nil}
 }

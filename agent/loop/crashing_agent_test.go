@@ -9,7 +9,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/openberth/berth/agent/device"
 	"github.com/openberth/berth/agent/hypervisor"
+	"github.com/openberth/berth/agent/vfconfig"
 	"github.com/openberth/berth/api/host"
 	"github.com/openberth/berth/api/placement"
 	"github.com/openberth/berth/api/rest"
@@ -161,6 +163,23 @@ func (m crashingHypervisor) Migrate(ctx context.Context, id string, to hyperviso
 	return m.crash.intercept(func() error { return m.base.Migrate(ctx, id, to) })
 }
 
+type crashingDataPlane struct {
+	base  DataPlane
+	crash *crash
+}
+
+func (m crashingDataPlane) Configure(ctx context.Context, vfs []vfconfig.Assigned) error {
+	return m.crash.intercept(func() error { return m.base.Configure(ctx, vfs) })
+}
+
+func (m crashingDataPlane) Reset(ctx context.Context, devices []device.ID) error {
+	return m.crash.intercept(func() error { return m.base.Reset(ctx, devices) })
+}
+
+func (m crashingDataPlane) Compare(ctx context.Context, assigned func() []vfconfig.Assigned) []string {
+	return m.base.Compare(ctx, assigned)
+}
+
 type crashingTransport struct {
 	base  http.RoundTripper
 	crash *crash
@@ -204,6 +223,9 @@ func (w *testHost) crashing(d *crash) (ended <-chan error, stop func()) {
 	base := rest.InMemory(w.compute.handler()).Transport
 	o := w.options
 	o.Placement, o.Hypervisor = crashingPlacement{w.placement, d}, crashingHypervisor{w.guests, d}
+	if o.DataPlane != nil {
+		o.DataPlane = crashingDataPlane{o.DataPlane, d}
+	}
 	o.Compute = host.Client{REST: &rest.Client{Base: "http://compute",
 		HTTP: &http.Client{Transport: crashingTransport{base, d}}}}
 	a, err := New(o)

@@ -5,14 +5,18 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/openberth/berth/agent/device"
+	"github.com/openberth/berth/agent/hypervisor"
 	"github.com/openberth/berth/agent/journal"
+	"github.com/openberth/berth/agent/survey"
 	"github.com/openberth/berth/api/host"
 	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/pci"
 )
 
-// DestroyGuest destroys a guest that compute's assignments do not mention. Its devices are freed at the agent's next
-// start. With force, the guest is destroyed even if it is assigned or compute does not answer. Faults: NotFound when
-// there is no such guest; Conflict when compute assigns it to this host, or the agent runs.
+// DestroyGuest destroys a guest that compute's assignments do not mention, and resets its VFs. Its devices are freed at
+// the agent's next start. With force, the guest is destroyed even if it is assigned or compute does not answer. Faults:
+// NotFound when there is no such guest; Conflict when compute assigns it to this host, or the agent runs.
 func (a *Agent) DestroyGuest(ctx context.Context, id string, force bool) error {
 	const op = "loop.DestroyGuest"
 	j, err := journal.Open(a.o.Dir)
@@ -24,11 +28,12 @@ func (a *Agent) DestroyGuest(ctx context.Context, id string, force bool) error {
 	if err != nil {
 		return fault.Wrap("", "hypervisor.Guests", err)
 	}
-	var names []string
-	for _, g := range guests {
-		names = append(names, g.ID)
-	}
-	if !slices.Contains(names, id) {
+	i := slices.IndexFunc(guests, func(g hypervisor.Guest) bool { return g.ID == id })
+	if i < 0 {
+		var names []string
+		for _, g := range guests {
+			names = append(names, g.ID)
+		}
 		return fault.New(fault.NotFound, op, "host %s has no guest %s; its guests are: %s", a.o.Host, id,
 			strings.Join(names, ", "))
 	}
@@ -46,5 +51,27 @@ func (a *Agent) DestroyGuest(ctx context.Context, id string, force bool) error {
 	if err := a.o.Hypervisor.Destroy(ctx, id); err != nil {
 		return fault.Wrap("", "hypervisor.Destroy", err)
 	}
+	if err := a.resetVFs(ctx, guests[i]); err != nil {
+		return err
+	}
 	return j.Write(journal.Gone(id))
+}
+
+// resetVFs resets the VFs of networks that a guest had.
+func (a *Agent) resetVFs(ctx context.Context, g hypervisor.Guest) error {
+	if a.o.DataPlane == nil || len(g.Devices) == 0 {
+		return nil
+	}
+	machine, err := a.o.Facts.Read(a.o.Rules)
+	if err != nil {
+		return err
+	}
+	var devices []device.ID
+	for _, o := range survey.Offers(survey.Facts{Devices: machine.Devices, Rules: a.o.Rules}) {
+		had := slices.ContainsFunc(g.Devices, func(d hypervisor.Device) bool { return d.ID == o.ID() })
+		if had && o.Networked && o.Device.Type == pci.Virtual {
+			devices = append(devices, o.ID())
+		}
+	}
+	return a.o.DataPlane.Reset(ctx, devices)
 }

@@ -96,6 +96,7 @@ func (a *Agent) serve(ctx context.Context, j *journal.Journal) error {
 	defer running.Wait()
 	defer cancel()
 	running.Go(func() { a.listenEvents(ctx) })
+	running.Go(func() { a.compareVFs(ctx) })
 	running.Go(func() { a.watchGuests(ctx) })
 	var event reconcile.Event = reconcile.Start{}
 	for {
@@ -119,7 +120,15 @@ func (a *Agent) serve(ctx context.Context, j *journal.Journal) error {
 func (a *Agent) next(e reconcile.Event) (effects []reconcile.Effect, deadline time.Time) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.state.Next(e, a.o.Now()), a.state.Deadline()
+	before := a.state.GuestEpoch()
+	effects = a.state.Next(e, a.o.Now())
+	if _, devices := e.(reconcile.DevicesChanged); devices || a.state.GuestEpoch() != before {
+		select {
+		case a.compare <- struct{}{}:
+		default: // a comparison is due already
+		}
+	}
+	return effects, a.state.Deadline()
 }
 
 // await returns the next event: Tick at the deadline; nil when ctx has ended.

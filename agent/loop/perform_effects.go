@@ -62,6 +62,12 @@ func (a *Agent) performWork(ctx context.Context, e reconcile.Effect) (done recon
 	switch e := e.(type) {
 	case reconcile.ReadAllocation:
 		done.Allocation, done.Err = a.o.Placement.Allocation(ctx, resource.ConsumerID(e.Work))
+	case reconcile.ConfigureVFs:
+		ctx, cancel := context.WithTimeout(ctx, callTime)
+		defer cancel()
+		done.Err = a.o.DataPlane.Configure(ctx, e.VFs)
+	case reconcile.ResetVFs:
+		done.Err = a.o.DataPlane.Reset(ctx, e.Devices)
 	case reconcile.Build:
 		done.Err = a.o.Hypervisor.Build(ctx, e.Guest)
 	case reconcile.Rename:

@@ -17,6 +17,7 @@ type Config struct {
 	ReportBandwidth   bool              // [berth] report_bandwidth; false: bandwidth providers belong to Neutron
 	Bandwidth         []bandwidth.Agent // agent types of this host with devices for networks
 	Machine           Machine
+	ConfigureVFs      bool // the agent configures VFs for ports; false: devices with physical_network are used as they are
 
 	Rescan   time.Duration  // interval between two syncs
 	Parallel int            // maximum number of concurrent builds

@@ -25,6 +25,15 @@ func (w *works) apply(j *work, effect Effect, e WorkDone) error {
 		w.guestEpoch++
 		w.log("guest reconciled", "server", g.ID, "devices", len(g.Devices), "stopped", g.Stopped, "build", g.Build)
 		return nil
+	case ConfigureVFs:
+		switch {
+		case e.Err == nil || w.asAssigned(j.attempt.want): // if the guest runs already, VFsCompared has the conditions
+			j.attempt.vfsReady = true
+			return nil
+		case fault.Is(e.Err, fault.Unavailable): // the guest waits for the network service
+			return fault.Wrap("", "reconcile.ConfigureVFs", e.Err)
+		}
+		return w.buildFailed(j, e.Err)
 	case Migrate:
 		return w.migrated(j, effect, e.Err)
 	case ReportGuest:
@@ -39,9 +48,16 @@ func (w *works) apply(j *work, effect Effect, e WorkDone) error {
 			w.setFailure(j, refusal)
 			return nil
 		}
-		j.attempt.verified = true
+		slots, refusal := w.slotRequests(j.attempt.want, e.Allocation)
+		if refusal != "" {
+			w.setFailure(j, refusal)
+			return nil
+		}
+		j.attempt.verified, j.attempt.slots = true, slots
 	case Rename:
 		w.renamed(effect)
+	case ResetVFs:
+		j.attempt.vfsReset[effect.ID] = true
 	case Destroy:
 		delete(w.guests, effect.ID)
 		w.guestEpoch++

@@ -5,6 +5,7 @@ import (
 	"github.com/openberth/berth/agent/hypervisor"
 	"github.com/openberth/berth/agent/journal"
 	"github.com/openberth/berth/agent/treeplan"
+	"github.com/openberth/berth/agent/vfconfig"
 	"github.com/openberth/berth/api/host"
 	"github.com/openberth/berth/api/placement"
 	"github.com/openberth/berth/provider"
@@ -61,6 +62,18 @@ type CleanDevice struct{ Device device.ID }
 // server, ends with a WorkDone, and is the only one of that work at a time. Cancel ends it early.
 type ReadAllocation struct{ Work string }
 
+// ConfigureVFs configures the VFs that a guest gets for the ports of its server.
+type ConfigureVFs struct {
+	Work string
+	VFs  []vfconfig.Assigned
+}
+
+// ResetVFs removes the configuration for ports from the VFs of a guest that does not exist any more.
+type ResetVFs struct {
+	Work, ID string
+	Devices  []device.ID
+}
+
 // Build makes the hypervisor build or change a guest.
 type Build struct {
 	Work  string
@@ -112,6 +125,8 @@ func (ReadAllocations) effect() {}
 func (WriteProvider) effect()   {}
 func (CleanDevice) effect()     {}
 func (ReadAllocation) effect()  {}
+func (ConfigureVFs) effect()    {}
+func (ResetVFs) effect()        {}
 func (Build) effect()           {}
 func (Rename) effect()          {}
 func (Migrate) effect()         {}
@@ -126,6 +141,10 @@ func (Log) effect()             {}
 func WorkOf(e Effect) string {
 	switch e := e.(type) {
 	case ReadAllocation:
+		return e.Work
+	case ConfigureVFs:
+		return e.Work
+	case ResetVFs:
 		return e.Work
 	case Build:
 		return e.Work

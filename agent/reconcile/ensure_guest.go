@@ -41,7 +41,10 @@ func (w *works) ensure(j *work) (Effect, error) {
 		return w.report(want.ID, want.ID, *a.departure), nil
 	case there && g.Departed && want.Outgoing != nil:
 		return w.report(want.ID, want.ID, host.Guest{Phase: host.Departed}), nil
-	case there && !g.Departed && matches(g, want):
+	case w.asAssigned(want):
+		if e := w.configureVFs(a, g, w.set.Held(resource.ConsumerID(want.ID))); e != nil {
+			return e, nil // after a live migration to this host, the guest runs and its VFs are not configured
+		}
 		return w.continueOrConfirm(j)
 	case there && !g.Departed && g.Stopped && want.Power != host.Off && !a.claimed: // the server may run on another host
 		held := w.set.Held(resource.ConsumerID(want.ID))
@@ -114,6 +117,7 @@ func (w *works) claimDevices(j *work) (picked []device.Claim, e Effect, err erro
 		w.setFailure(j, fault.TextOf(err))
 		return nil, w.fail(j, fault.TextOf(err)), nil
 	}
+	requests = append(requests, j.attempt.slots...)
 	for {
 		picked, refusal := w.claim(want, requests)
 		if refusal == "" {
@@ -153,7 +157,11 @@ func (w *works) buildGuest(j *work) (Effect, error) {
 		}
 		return w.ensure(j)
 	}
+	if e := w.configureVFs(a, g, held); e != nil {
+		return e, nil
+	}
 	delete(a.destroyed, want.ID)
+	delete(a.vfsReset, want.ID)
 	return Build{Work: want.ID, Guest: g}, nil
 }
 

@@ -86,6 +86,9 @@ type ProviderWritten struct {
 // CleanEnded ends CleanDevice.
 type CleanEnded struct{ Err error }
 
+// VFsCompared are the conditions of all VFs that guests have for ports, after they were compared with their ports.
+type VFsCompared struct{ Conditions []string }
+
 // WorkDone ends an effect of a work. The fault of an effect that was cancelled is ignored.
 type WorkDone struct {
 	Work       string
@@ -107,4 +110,5 @@ func (UsesRead) event()        {}
 func (AllocationsRead) event() {}
 func (ProviderWritten) event() {}
 func (CleanEnded) event()      {}
+func (VFsCompared) event()     {}
 func (WorkDone) event()        {}

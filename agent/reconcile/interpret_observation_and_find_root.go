@@ -39,7 +39,10 @@ func (s *syncer) interpret(o Observation) (v view, err error) {
 	for at, spent := range s.state.Spent() {
 		v.facts.Spent[at] = !spent.Returning
 	}
-	v.offers = survey.Offers(v.facts)
+	v.offers, v.present = survey.Offers(v.facts), machine.Devices
+	if machine.Slots != nil {
+		s.interpretSlots(&v, *machine.Slots, o.Tree)
+	}
 	return v, survey.CheckSwitch(v.facts)
 }
 
@@ -137,10 +140,11 @@ func (s *syncer) observe(v view, epoch int) error {
 	if v.adopted != "" {
 		s.condition("identity", v.adopted)
 	}
-	s.root, s.tree, s.scanned, s.cells = v.identity.Provider, v.facts.Actual, v.facts.Devices, v.cells
+	s.root, s.tree, s.scanned, s.cells = v.identity.Provider, v.facts.Actual, v.present, v.cells
 	s.condition("host", v.problems...)
 	s.reportChanged() // also when nothing changed: compute expects a report at least once a minute
 	if !s.restored {
+		s.guestEpoch++
 		return s.restoreGuests(v.offers, v.guests)
 	}
 	set, changes := s.set.Sync(s.withUsed(v.offers))

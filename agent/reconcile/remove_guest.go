@@ -55,6 +55,9 @@ func (w *works) dropClaims(j *work) Effect {
 		return nil
 	}
 	if !a.freed {
+		if e := w.resetVFs(j, j.id); e != nil {
+			return e
+		}
 		w.free(j.id)
 		a.freed = true
 	}
@@ -86,6 +89,9 @@ func (w *works) release(j *work, id string) Effect {
 			w.markUsed(id)
 		}
 		return Destroy{Work: j.id, ID: id}
+	}
+	if e := w.resetVFs(j, id); e != nil {
+		return e
 	}
 	w.free(id)
 	return nil

@@ -58,7 +58,7 @@ func (w *works) dispatch() {
 		}
 		removal := w.assignments.remove[id]
 		j.attempt = &attempt{want: want, removal: removal, version: w.assignments.version(removal),
-			destroyed: map[string]bool{}}
+			destroyed: map[string]bool{}, vfsReset: map[string]bool{}}
 		if wanted {
 			w.building++
 		}

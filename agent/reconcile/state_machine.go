@@ -167,6 +167,8 @@ func (s *State) apply(e Event) {
 		s.syncer.providerWritten(e)
 	case CleanEnded:
 		s.cleaner.ended(e.Err)
+	case VFsCompared:
+		s.condition("ports", e.Conditions...)
 	case WorkDone:
 		s.works.effectDone(e)
 	}

@@ -29,6 +29,7 @@ const (
 type Options struct {
 	Servers    []string           // endpoint_override or api_servers; empty: the catalog of Account
 	Account    *identity.Keystone // nil: the caller of the request, with the caller's token
+	Token      string             // of an account of this process, if Account is nil; empty: the caller's token
 	Region     string             // region_name, of the catalog
 	Interfaces []string           // valid_interfaces, of the catalog, in order of preference
 	Retries    int                // num_retries: how often a failed call is retried, at the next of Servers
@@ -154,6 +155,10 @@ func (c *Client) header(ctx context.Context, who identity.Identity, token string
 		}
 		h.Set("X-Auth-Token", own)
 		return h, own, nil
+	}
+	if c.o.Token != "" {
+		h.Set("X-Auth-Token", c.o.Token)
+		return h, "", nil
 	}
 	h.Set("X-Auth-Token", token)
 	h.Set("X-User-Id", who.User)

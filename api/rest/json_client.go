@@ -59,11 +59,37 @@ var defaultHTTP = &http.Client{Timeout: time.Minute}
 // unless that is nil. A status of 400 or more is returned as a fault with a *Status in its chain, a failed connection
 // as fault.Unavailable.
 func (c *Client) Do(ctx context.Context, method, path string, body, into any) (Answer, error) {
-	op := method + " " + path
 	resp, err := c.Send(ctx, method, path, body)
 	if err != nil {
 		return Answer{}, err
 	}
+	return c.read(resp, method, path, into)
+}
+
+// DoData sends a request with a body that is not JSON, of length bytes; -1: until it ends. It reads the answer as Do
+// does. The body is read once, so the request is not sent again if its credentials have expired.
+func (c *Client) DoData(ctx context.Context, method, path string, header http.Header, body io.Reader, length int64,
+	into any) (Answer, error) {
+	base, err := c.address(ctx)
+	if err != nil {
+		return Answer{}, err
+	}
+	req, err := c.request(ctx, method, base, path, nil)
+	if err != nil {
+		return Answer{}, err
+	}
+	maps.Copy(req.Header, header)
+	req.Body, req.ContentLength = io.NopCloser(body), length
+	resp, err := c.send(req, method+" "+path, base)
+	if err != nil {
+		return Answer{}, err
+	}
+	return c.read(resp, method, path, into)
+}
+
+// read reads an answer, as Do describes it.
+func (c *Client) read(resp *http.Response, method, path string, into any) (Answer, error) {
+	op := method + " " + path
 	defer resp.Body.Close()
 	data, err := io.ReadAll(io.LimitReader(resp.Body, MaxBody+1))
 	if err != nil {
@@ -96,12 +122,9 @@ func (c *Client) Send(ctx context.Context, method, path string, body any) (*http
 			return nil, fault.New(fault.Internal, op, "cannot encode the request as JSON: %w", err)
 		}
 	}
-	base := c.Base
-	if base == "" && c.Locate != nil {
-		var err error
-		if base, err = c.Locate(ctx); err != nil {
-			return nil, err
-		}
+	base, err := c.address(ctx)
+	if err != nil {
+		return nil, err
 	}
 	for renewed := false; ; renewed = true {
 		req, err := c.request(ctx, method, base, path, data)
@@ -115,6 +138,14 @@ func (c *Client) Send(ctx context.Context, method, path string, body any) (*http
 		}
 		resp.Body.Close()
 	}
+}
+
+// address returns the address of the service.
+func (c *Client) address(ctx context.Context) (string, error) {
+	if c.Base == "" && c.Locate != nil {
+		return c.Locate(ctx)
+	}
+	return c.Base, nil
 }
 
 // request returns a request with its credentials. data is its body; nil: none.

@@ -28,7 +28,8 @@ func TestAnyOriginWithNoAuth2StopsTheStart(t *testing.T) {
 				t.Fatal(err)
 			}
 			args := map[string][]string{"up": {"--listen-placement", "127.0.0.1:0", "--listen-compute", "127.0.0.1:0",
-				"--listen-network", "127.0.0.1:0"},
+				"--listen-network", "127.0.0.1:0", "--listen-image",
+				"127.0.0.1:0"},
 				"placement": {"--listen", "127.0.0.1:0"}, "compute": {"--listen", "127.0.0.1:0"}}
 			stdout, stderr, status := output(t, append([]string{c.command, "--config-file", path, "--data-dir", data},
 				args[c.command]...)...)

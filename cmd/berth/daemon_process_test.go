@@ -118,7 +118,9 @@ func (d *daemon) hosts() host.Client {
 func up(t *testing.T, conf, dir string) *daemon {
 	t.Helper()
 	return start(t, []string{"placement", "compute", "network"}, "up", "--config-file", conf, "--data-dir", dir,
-		"--listen-placement", "127.0.0.1:0", "--listen-compute", "127.0.0.1:0", "--listen-network", "127.0.0.1:0")
+		"--listen-placement", "127.0.0.1:0", "--listen-compute", "127.0.0.1:0", "--listen-network", "127.0.0.1:0",
+		"--listen-image",
+		"127.0.0.1:0")
 }
 
 // ended reports whether the daemon has ended.

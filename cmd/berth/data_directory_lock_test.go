@@ -14,7 +14,8 @@ func TestSecondProcessOnADataDirectoryIsRefused(t *testing.T) {
 	d := up(t, path, dir)
 	for _, args := range [][]string{
 		{"up", "--config-file", path, "--data-dir", dir, "--listen-placement", "127.0.0.1:0", "--listen-compute",
-			"127.0.0.1:0", "--listen-network", "127.0.0.1:0"},
+			"127.0.0.1:0", "--listen-network", "127.0.0.1:0", "--listen-image",
+			"127.0.0.1:0"},
 		{"compute", "--config-file", path, "--data-dir", dir, "--listen", "127.0.0.1:0"},
 	} {
 		if stdout, stderr, status := output(t, args...); status != 1 || stdout != "" || !strings.Contains(stderr,

@@ -27,6 +27,7 @@ type demoCmd struct {
 
 	ListenPlacement string `help:"With --stay: address of the Placement API. Default: 127.0.0.1:8778, or a free port if that is taken." env:"BERTH_LISTEN_PLACEMENT" placeholder:"HOST:PORT"`
 	ListenCompute   string `help:"With --stay: address of the Compute API. Default: 127.0.0.1:8774, or a free port if that is taken." env:"BERTH_LISTEN_COMPUTE" placeholder:"HOST:PORT"`
+	ListenImage     string `help:"With --stay: address of the Image API. Default: 127.0.0.1:9292, or a free port if that is taken." env:"BERTH_LISTEN_IMAGE" placeholder:"HOST:PORT"`
 	ListenNetwork   string `help:"With --stay: address of the Networking API. Default: 127.0.0.1:9696, or a free port if that is taken." env:"BERTH_LISTEN_NETWORK" placeholder:"HOST:PORT"`
 }
 
@@ -68,7 +69,9 @@ func (c *demoCmd) Run(ctx context.Context, s streams) (err error) {
 	if !c.Stay {
 		return nil
 	}
-	apis[0].handler, apis[1].handler, apis[2].handler = all.Placement.Handler, all.Compute.Handler, all.Network.Handler
+	for i, service := range []*app.Service{all.Placement, all.Compute, all.Network, all.Image} {
+		apis[i].handler = service.Handler
+	}
 	demo.LookAround(s.out, "http://"+apis[0].listener.Addr().String(), "http://"+apis[1].listener.Addr().String())
 	return serve(ctx, s, all.Settings.Connections, log, apis...)
 }
@@ -140,8 +143,9 @@ func (c *demoCmd) listen() ([]*endpoint, error) {
 	placement := &endpoint{name: "placement", flag: "--listen-placement", address: c.ListenPlacement, noauth: true}
 	compute := &endpoint{name: "compute", flag: "--listen-compute", address: c.ListenCompute, noauth: true}
 	network := &endpoint{name: "network", flag: "--listen-network", address: c.ListenNetwork, noauth: true}
-	apis := []*endpoint{placement, compute, network}
-	for i, usual := range []string{"127.0.0.1:8778", "127.0.0.1:8774", "127.0.0.1:9696"} {
+	image := &endpoint{name: "image", flag: "--listen-image", address: c.ListenImage, noauth: true}
+	apis := []*endpoint{placement, compute, network, image}
+	for i, usual := range []string{"127.0.0.1:8778", "127.0.0.1:8774", "127.0.0.1:9696", "127.0.0.1:9292"} {
 		at := apis[i]
 		given := at.address != ""
 		if !given {

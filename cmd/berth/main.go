@@ -25,10 +25,11 @@ type grammar struct {
 	Version kong.VersionFlag `help:"Print the version."`
 
 	Demo      demoCmd      `cmd:"" help:"Run a guided tour of a small cloud on this machine, in a temporary directory."`
-	Up        upCmd        `cmd:"" help:"Run the whole cloud (placement, compute, network and agent) as a daemon with durable state."`
+	Up        upCmd        `cmd:"" help:"Run the whole cloud (placement, compute, network, image and agent) as a daemon with durable state."`
 	Placement placementCmd `cmd:"" help:"Run placement alone."`
 	Compute   computeCmd   `cmd:"" help:"Run compute alone."`
 	Network   networkCmd   `cmd:"" help:"Run the network service alone."`
+	Image     imageCmd     `cmd:"" help:"Run the image service alone; upload, list and delete images."`
 	Agent     agentCmd     `cmd:"" help:"Run the agent of this host alone, or show what it would do."`
 	Preflight preflightCmd `cmd:"" help:"Show what prevents [filter_scheduler] pci_in_placement = true."`
 }

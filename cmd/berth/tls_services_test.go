@@ -221,7 +221,8 @@ func TestWrongCertificateStopsTheStart(t *testing.T) {
 	} {
 		path, data := conf(t, machine(t, 1, 1), "[ssl]", name), filepath.Join(t.TempDir(), "data")
 		_, stderr, status := output(t, "up", "--config-file", path, "--data-dir", data, "--listen-placement",
-			"127.0.0.1:0", "--listen-compute", "127.0.0.1:0", "--listen-network", "127.0.0.1:0")
+			"127.0.0.1:0", "--listen-compute", "127.0.0.1:0", "--listen-network", "127.0.0.1:0", "--listen-image",
+			"127.0.0.1:0")
 		if status != 1 || !strings.Contains(stderr, path+":") || !strings.Contains(stderr, text) {
 			t.Errorf("%s: status %d %s", name, status, stderr)
 		}

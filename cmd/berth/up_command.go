@@ -12,6 +12,7 @@ type upCmd struct {
 	files
 	ListenPlacement string `help:"Address of the Placement API. Default: ${default}." default:"127.0.0.1:8778" env:"BERTH_LISTEN_PLACEMENT" placeholder:"HOST:PORT"`
 	ListenCompute   string `help:"Address of the Compute API. Default: ${default}." default:"127.0.0.1:8774" env:"BERTH_LISTEN_COMPUTE" placeholder:"HOST:PORT"`
+	ListenImage     string `help:"Address of the Image API; it is not served with [glance]. Default: ${default}." default:"127.0.0.1:9292" env:"BERTH_LISTEN_IMAGE" placeholder:"HOST:PORT"`
 	ListenNetwork   string `help:"Address of the Networking API. Default: ${default}." default:"127.0.0.1:9696" env:"BERTH_LISTEN_NETWORK" placeholder:"HOST:PORT"`
 }
 
@@ -28,25 +29,33 @@ func (c *upCmd) Run(ctx context.Context, s streams) (err error) {
 	placement := &endpoint{name: "placement", flag: "--listen-placement", address: c.ListenPlacement, noauth: open}
 	compute := &endpoint{name: "compute", flag: "--listen-compute", address: c.ListenCompute, noauth: open}
 	network := &endpoint{name: "network", flag: "--listen-network", address: c.ListenNetwork, noauth: open}
-	if err := listen(conf, log, placement, compute, network); err != nil {
+	image := &endpoint{name: "image", flag: "--listen-image", address: c.ListenImage, noauth: open}
+	apis := []*endpoint{placement, compute, network}
+	if conf.Images.At == "" {
+		apis = append(apis, image)
+	}
+	if err := listen(conf, log, apis...); err != nil {
 		return err
 	}
 	lock, err := app.Lock(c.DataDir)
 	if err != nil {
-		return errors.Join(err, closeAll(placement, compute, network))
+		return errors.Join(err, closeAll(apis...))
 	}
-	if err := app.ProtectData(c.DataDir, log, app.LockFile, app.AgentDir); err != nil {
-		return errors.Join(err, lock.Close(), closeAll(placement, compute, network))
+	if err := app.ProtectData(c.DataDir, log, app.LockFile, app.AgentDir, app.ImageDir); err != nil {
+		return errors.Join(err, lock.Close(), closeAll(apis...))
 	}
 	defer func() { err = errors.Join(err, lock.Close()) }()
 	all, err := app.Up(ctx, conf, c.DataDir, log)
 	if err != nil {
-		return errors.Join(err, closeAll(placement, compute, network))
+		return errors.Join(err, closeAll(apis...))
 	}
 	defer func() { err = errors.Join(err, all.Close()) }()
 	placement.handler, placement.lost = all.Placement.Handler, all.Placement.Lost
 	compute.handler, compute.lost = all.Compute.Handler, all.Compute.Lost
 	network.handler, network.lost = all.Network.Handler, all.Network.Lost
+	if all.Image != nil {
+		image.handler = all.Image.Handler
+	}
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	go func() {
@@ -56,5 +65,5 @@ func (c *upCmd) Run(ctx context.Context, s streams) (err error) {
 		case <-ctx.Done():
 		}
 	}()
-	return serve(ctx, s, conf.Connections, log, placement, compute, network)
+	return serve(ctx, s, conf.Connections, log, apis...)
 }

@@ -48,7 +48,8 @@ func TestWrongConfigurationStopsTheStart(t *testing.T) {
 				t.Fatal(err)
 			}
 			stdout, stderr, status := output(t, "up", "--config-file", path, "--data-dir", data, "--listen-placement",
-				"127.0.0.1:0", "--listen-compute", "127.0.0.1:0", "--listen-network", "127.0.0.1:0")
+				"127.0.0.1:0", "--listen-compute", "127.0.0.1:0", "--listen-network", "127.0.0.1:0", "--listen-image",
+				"127.0.0.1:0")
 			if status != 1 || !strings.Contains(stderr, c.want) || stdout != "" {
 				t.Errorf("status %d, want %q in:\n%s%s", status, c.want, stdout, stderr)
 			}

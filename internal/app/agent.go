@@ -6,20 +6,26 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"slices"
 
 	"github.com/openberth/berth/agent/cleaner"
+	"github.com/openberth/berth/agent/dataplane"
 	"github.com/openberth/berth/agent/loop"
+	"github.com/openberth/berth/agent/vflink"
 	"github.com/openberth/berth/api/host"
+	"github.com/openberth/berth/api/network"
 	api "github.com/openberth/berth/api/placement"
 	"github.com/openberth/berth/api/rest"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/internal/settings"
+	"github.com/openberth/berth/pci"
 )
 
-// Endpoints are the clients through which an agent reaches Placement and compute.
+// Endpoints are the clients through which an agent reaches the services.
 type Endpoints struct {
 	Placement *api.Client
 	Compute   host.Client
+	Network   *network.Client // nil: no network service
 }
 
 // TCPEndpoints returns clients that connect over the network with the accounts of the settings. The addresses are those
@@ -31,7 +37,16 @@ func TCPEndpoints(s settings.Settings, placementURL, computeURL string, flags re
 		return Endpoints{}, err
 	}
 	compute, err := computeOverTCP(s, computeURL, flags)
-	return Endpoints{placement, compute}, err
+	if err != nil {
+		return Endpoints{}, err
+	}
+	network, err := networkClient(s, flags)
+	return Endpoints{placement, compute, network}, err
+}
+
+// reportsInPlacement reports whether Placement counts the devices of the host. I/O slots are always counted there.
+func reportsInPlacement(s settings.Settings) bool {
+	return s.ReportInPlacement || s.HostSettings.Facts == settings.IOSlots
 }
 
 // NewAgent creates the agent of this host with its journal and its guests under dir. It does not start it.
@@ -56,7 +71,7 @@ func NewAgent(s settings.Settings, dir string, endpoints Endpoints, log *slog.Lo
 		Machine: machineIdentity(s.LockPath),
 		Facts:   source,
 		Events:  events,
-		Reported: loop.Reported{Rules: s.Rules, ReportInPlacement: s.ReportInPlacement, CPUs: s.HostSettings.CPUs,
+		Reported: loop.Reported{Rules: s.Rules, ReportInPlacement: reportsInPlacement(s), CPUs: s.HostSettings.CPUs,
 			ReportBandwidth: s.Bandwidth.Report, Bandwidth: s.Bandwidth.Agents},
 		Placement:  endpoints.Placement,
 		Compute:    endpoints.Compute,
@@ -64,11 +79,27 @@ func NewAgent(s settings.Settings, dir string, endpoints Endpoints, log *slog.Lo
 		Dir:        dir,
 		Log:        log.With("service", "agent"),
 		Rescan:     s.Rescan,
+		DataPlane:  openDataPlane(s, endpoints.Network, log.With("service", "agent")),
+
+		PortInterval: s.PortInterval,
 	}
 	if s.HostSettings.Clean != "" {
 		o.Clean = cleaner.Cleaner{Path: s.HostSettings.Clean}
 	}
 	return loop.New(o)
+}
+
+// openDataPlane returns what configures VFs for ports; nil if no device of this machine is for ports.
+func openDataPlane(s settings.Settings, client *network.Client, log *slog.Logger) loop.DataPlane {
+	networked := func(r pci.Rule) bool { return r.Tags.Networked }
+	if s.Sysfs != "/sys" || !slices.ContainsFunc(s.Rules, networked) {
+		return nil
+	}
+	var ports dataplane.Ports
+	if client != nil {
+		ports = client
+	}
+	return dataplane.New(s.Host, vflink.Links{}, ports, log)
 }
 
 // PrintPlan prints what an agent with these settings would change in Placement now. It returns fault.Conflict if the

@@ -7,8 +7,10 @@ import (
 	"sync"
 
 	"github.com/openberth/berth/api/host"
+	"github.com/openberth/berth/api/network"
 	api "github.com/openberth/berth/api/placement"
 	"github.com/openberth/berth/api/rest"
+	computeserver "github.com/openberth/berth/compute/server"
 	"github.com/openberth/berth/internal/settings"
 )
 
@@ -19,6 +21,7 @@ type Cloud struct {
 	Placement *Service
 	Compute   *Service
 	Network   *Service
+	Image     *Service // nil with [glance]: compute uses that image service
 	log       *slog.Logger
 	auth      authentication
 	account   internalAccount
@@ -27,7 +30,8 @@ type Cloud struct {
 	agent *runningAgent // nil while stopped
 }
 
-// Up starts Placement, compute, the network service and the agent with their state under dir.
+// Up starts Placement, compute, the network service, the image service and the agent with their state under dir. With
+// [glance] it starts no image service.
 func Up(ctx context.Context, s settings.Settings, dir string, log *slog.Logger) (*Cloud, error) {
 	auth, err := newAuthentication(s, settings.NoAuth2, log)
 	if err != nil {
@@ -52,7 +56,11 @@ func Up(ctx context.Context, s settings.Settings, dir string, log *slog.Logger) 
 	if c.Placement, err = openPlacement(ctx, placementURL, s, auth, log); err != nil {
 		return nil, err
 	}
-	if c.Compute, err = openCompute(ctx, computeURL, c.PlacementClient(), s, auth, log); err != nil {
+	images, err := c.openImages(auth)
+	if err != nil {
+		return nil, errors.Join(err, c.Placement.Close())
+	}
+	if c.Compute, err = openCompute(ctx, computeURL, c.PlacementClient(), images, s, auth, log); err != nil {
 		return nil, errors.Join(err, c.Placement.Close())
 	}
 	if c.Network, err = openNetwork(ctx, networkURL, c.PlacementClient(), s, auth, log); err != nil {
@@ -62,6 +70,22 @@ func Up(ctx context.Context, s settings.Settings, dir string, log *slog.Logger) 
 		return nil, errors.Join(err, c.Close())
 	}
 	return c, nil
+}
+
+// openImages starts the image service, unless [glance] names another one, and returns compute's client.
+func (c *Cloud) openImages(auth authentication) (computeserver.Images, error) {
+	if c.Settings.Images.At != "" {
+		return imageClient(c.Settings.Images, c.log)
+	}
+	var err error
+	if c.Image, err = openImage(c.Dir, c.Settings, auth, c.log); err != nil {
+		return nil, err
+	}
+	token := ""
+	if c.auth.strategy != settings.NoAuth2 {
+		token = c.account.token
+	}
+	return imagesInMemory(c.Image, token)
 }
 
 // PlacementClient returns a client of the Placement API in memory.
@@ -78,6 +102,13 @@ func (c *Cloud) HostClient() host.Client {
 	return client
 }
 
+// networkClient returns a client of the Networking API in memory.
+func (c *Cloud) networkClient() *network.Client {
+	client := network.NewClient("http://network", rest.InMemory(c.Network.Handler), serviceToken)
+	c.sign(client.REST)
+	return client
+}
+
 // sign makes a client use the internal account, if callers are authenticated.
 func (c *Cloud) sign(client *rest.Client) {
 	if c.auth.strategy != settings.NoAuth2 {
@@ -85,7 +116,14 @@ func (c *Cloud) sign(client *rest.Client) {
 	}
 }
 
-// Close stops the agent, the network service, compute and Placement, in this order.
+// Close stops the agent, the network service, compute, the image service and Placement, in this order.
 func (c *Cloud) Close() error {
-	return errors.Join(c.StopAgent(), c.Network.Close(), c.Compute.Close(), c.Placement.Close())
+	return errors.Join(c.StopAgent(), c.Network.Close(), c.Compute.Close(), c.closeImages(), c.Placement.Close())
+}
+
+func (c *Cloud) closeImages() error {
+	if c.Image == nil {
+		return nil
+	}
+	return c.Image.Close()
 }

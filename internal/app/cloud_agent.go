@@ -12,7 +12,9 @@ import (
 )
 
 // endpoints returns clients that connect in memory.
-func (c *Cloud) endpoints() Endpoints { return Endpoints{c.PlacementClient(), c.HostClient()} }
+func (c *Cloud) endpoints() Endpoints {
+	return Endpoints{c.PlacementClient(), c.HostClient(), c.networkClient()}
+}
 
 // runningAgent is an agent that runs in a goroutine of this process.
 type runningAgent struct {

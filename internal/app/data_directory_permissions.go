@@ -69,7 +69,7 @@ func protectDataDir(dir string, entries []fs.DirEntry, log *slog.Logger) error {
 
 // isBerthEntry reports whether Berth creates entries of this name in a data directory.
 func isBerthEntry(name string) bool {
-	return name == AgentDir || name == LockFile || strings.HasPrefix(name, placementFile) ||
+	return name == AgentDir || name == ImageDir || name == LockFile || strings.HasPrefix(name, placementFile) ||
 		strings.HasPrefix(name, computeFile) || strings.HasPrefix(name, networkFile)
 }
 

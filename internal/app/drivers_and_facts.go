@@ -9,6 +9,7 @@ import (
 	"github.com/openberth/berth/agent/hypervisor"
 	"github.com/openberth/berth/agent/hypervisor/fake"
 	"github.com/openberth/berth/agent/hypervisor/libvirt"
+	"github.com/openberth/berth/agent/hypervisor/powervm"
 	"github.com/openberth/berth/agent/imagecache"
 	"github.com/openberth/berth/agent/loop"
 	"github.com/openberth/berth/agent/sysfs"
@@ -21,6 +22,14 @@ import (
 var drivers = map[string]func(s settings.Settings, dir string) (hypervisor.Hypervisor, error){
 	"fake.FakeDriver": func(s settings.Settings, dir string) (hypervisor.Hypervisor, error) {
 		return fake.New(filepath.Join(dir, "guests"), s.Capacity)
+	},
+	settings.PowerVMDriver: func(s settings.Settings, dir string) (hypervisor.Hypervisor, error) {
+		client, err := s.PowerVMClient(slog.Default())
+		if err != nil {
+			return nil, err
+		}
+		return powervm.New(client, powervm.Options{Dir: filepath.Join(dir, "partitions"), DiskGB: s.PowerVM.DiskGB,
+			SlotsRequired: s.PowerVM.SlotsRequired}), nil
 	},
 	"libvirt.LibvirtDriver": openLibvirt,
 	"libvirt":               openLibvirt,
@@ -57,6 +66,13 @@ var factSources = map[string]func(s settings.Settings) (facts.Source, loop.Event
 			return sysfs.Source{FS: fsys, Name: s.Sysfs}, nil, nil
 		}
 		return sysfs.Source{FS: fsys, Name: s.Sysfs}, uevent.Listen, nil
+	},
+	settings.IOSlots: func(s settings.Settings) (facts.Source, loop.Events, error) {
+		source, err := s.SlotSource(slog.Default())
+		if err != nil {
+			return nil, nil, err
+		}
+		return source, nil, nil
 	},
 }
 

@@ -26,16 +26,16 @@ func OpenCompute(ctx context.Context, url string, placement *api.Client, s setti
 	if err != nil {
 		return nil, err
 	}
-	return openCompute(ctx, url, placement, s, auth, log)
-}
-
-// openCompute is OpenCompute with the authentication of its callers.
-func openCompute(ctx context.Context, url string, placement *api.Client, s settings.Settings, auth authentication,
-	log *slog.Logger) (*Service, error) {
 	images, err := imageClient(s.Images, log)
 	if err != nil {
 		return nil, err
 	}
+	return openCompute(ctx, url, placement, images, s, auth, log)
+}
+
+// openCompute is OpenCompute with its image service, nil for none, and the authentication of its callers.
+func openCompute(ctx context.Context, url string, placement *api.Client, images computeserver.Images,
+	s settings.Settings, auth authentication, log *slog.Logger) (*Service, error) {
 	log = trace.Log(log.With("service", "compute"))
 	db, err := openDatabase(ctx, url, log)
 	if err != nil {

@@ -80,7 +80,7 @@ allow_resize_to_same_host = true
 	}
 	act("os-stop", "SHUTOFF", 1, 1, nil)
 	act("os-start", "ACTIVE", 1, 1, nil)
-	act("rebuild", "ACTIVE", 1, 1, map[string]any{"imageRef": "70a599e0-31e7-49b7-b260-868f441e862b"})
+	act("rebuild", "ACTIVE", 1, 1, map[string]any{"imageRef": l.image()})
 	act("resize", "VERIFY_RESIZE", 3, 4, map[string]any{"flavorRef": big.ID})
 	act("revertResize", "ACTIVE", 1, 1, nil)
 	act("resize", "VERIFY_RESIZE", 3, 4, map[string]any{"flavorRef": big.ID})

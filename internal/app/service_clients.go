@@ -2,6 +2,7 @@ package app
 
 import (
 	"cmp"
+	"context"
 	"net/http"
 	"strings"
 	"time"
@@ -9,6 +10,7 @@ import (
 	"github.com/openberth/berth/api/compute"
 	"github.com/openberth/berth/api/host"
 	"github.com/openberth/berth/api/identity"
+	"github.com/openberth/berth/api/network"
 	api "github.com/openberth/berth/api/placement"
 	"github.com/openberth/berth/api/rest"
 	"github.com/openberth/berth/internal/settings"
@@ -48,6 +50,30 @@ func computeOverTCP(s settings.Settings, address string, flags rest.TLSFiles) (h
 		return client, err
 	}
 	client.REST.Locate = compute.LocateRoot(client.REST.Locate)
+	return client, nil
+}
+
+// networkClient returns the client with which the agent calls the network service; nil if [neutron] has neither an
+// address nor an account of Keystone, whose catalog has it.
+func networkClient(s settings.Settings, flags rest.TLSFiles) (*network.Client, error) {
+	calls := s.Accounts.Network
+	if calls.Address == "" && calls.Type != identity.KeystoneAccount {
+		return nil, nil
+	}
+	k := calls.Keystone
+	files := rest.TLSFiles{CAFile: k.CAFile, CertFile: k.CertFile, KeyFile: k.KeyFile, Insecure: k.Insecure,
+		Names: rest.TLSOptionNames{CA: "[neutron] cafile", Cert: "[neutron] certfile", Key: "[neutron] keyfile"}}
+	client := network.NewClient("", nil, serviceToken)
+	if err := connect(client.REST, calls, files.Or(flags), network.CatalogType, network.RootURL(calls.Address),
+		""); err != nil {
+		return nil, err
+	}
+	if locate := client.REST.Locate; locate != nil {
+		client.REST.Locate = func(ctx context.Context) (string, error) {
+			address, err := locate(ctx)
+			return network.RootURL(address), err
+		}
+	}
 	return client, nil
 }
 

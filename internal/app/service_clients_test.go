@@ -20,6 +20,8 @@ func TestCertificatesOfServiceClients(t *testing.T) {
 		{"berth and compute", "[placement]\ninsecure = true\n[berth]\ncompute_cafile = /b\n[compute]\ncafile = /c\n",
 			"[berth] compute_cafile cannot be read: open /b"},
 		{"compute", "[placement]\ninsecure = true\n[compute]\ncafile = /c\n", "[compute] cafile cannot be read: open /c"},
+		{"network", "[placement]\ninsecure = true\n[compute]\ninsecure = true\n[neutron]\nendpoint_override = http://n\n" +
+			"cafile = /n\n", "[neutron] cafile cannot be read: open /n"},
 		{"flags", "[placement]\ninsecure = true\n", "[berth] compute_cafile or --ca-file cannot be read: open /flag"},
 	} {
 		path := filepath.Join(t.TempDir(), "berth.conf")
@@ -33,6 +35,35 @@ func TestCertificatesOfServiceClients(t *testing.T) {
 		if _, err := TCPEndpoints(s, "", "", flags); !fault.Is(err, fault.Invalid) ||
 			!strings.Contains(fault.TextOf(err), c.want) {
 			t.Errorf("%s: %v, want %s", c.name, err, c.want)
+		}
+	}
+}
+
+// The agent calls the network service only if its configuration names it or an account whose catalog has it.
+func TestNetworkClient(t *testing.T) {
+	const account = "auth_type = password\nauth_url = http://keystone\nusername = agent\npassword = x\n" +
+		"project_name = service\nuser_domain_id = default\nproject_domain_id = default\n"
+	for text, want := range map[string]string{
+		"": "none", "[neutron]\nendpoint_override = http://n:9696/v2.0/\n": "http://n:9696", "[neutron]\n" + account: "",
+	} {
+		path := filepath.Join(t.TempDir(), "berth.conf")
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		s, err := settings.Read(slog.New(slog.DiscardHandler), path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		client, err := networkClient(s, rest.TLSFiles{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := "none"
+		if client != nil {
+			got = client.REST.Base
+		}
+		if got != want || want == "" && client.REST.Locate == nil {
+			t.Errorf("%q: %q, want %q", text, got, want)
 		}
 	}
 }

@@ -35,7 +35,8 @@ func (c *Cloud) StartCompute(t testing.TB) (image string) {
 	addr := Free(t)
 	Run(t, filepath.Join(dir, "berth.log"), addr, program, "up", "--config-file", config,
 		"--data-dir", filepath.Join(dir, "data"), "--listen-placement", "127.0.0.1:0", "--listen-compute", addr,
-		"--listen-network", "127.0.0.1:0")
+		"--listen-network", "127.0.0.1:0", "--listen-image",
+		"127.0.0.1:0")
 	front := c.authenticate(t, "http://"+addr)
 	c.Endpoint(t, c.Service(t, "compute"), c.Region, front+"/v2.1")
 	return image

@@ -26,7 +26,7 @@ func (c *Cloud) StartNetwork(t testing.TB) (address string) {
 	address = Free(t)
 	Run(t, filepath.Join(dir, "berth.log"), address, program, "up", "--config-file", config,
 		"--data-dir", filepath.Join(dir, "data"), "--listen-placement", "127.0.0.1:0", "--listen-compute", "127.0.0.1:0",
-		"--listen-network", address)
+		"--listen-network", address, "--listen-image", "127.0.0.1:0")
 	address = "http://" + address
 	c.Endpoint(t, c.Service(t, "network"), c.Region, c.authenticate(t, address))
 	return address

@@ -9,13 +9,18 @@
 #   0000:21:00.0  NVMe PF, VFs at 0000:21:00.1-4   1b36:0010   NUMA node 1
 #   0000:22:00.0  e1000e NIC, no SR-IOV            8086:10d3   NUMA node 1
 #   0000:00:03.0  QEMU's edu device                1234:11e8   no node (-1)
+# With NICS=1 also two ports of one hub, whose VFs (igbvf) are network interfaces:
+#   0000:12:00.0  igb PF, VFs at 0000:12:10.0-6    8086:10c9   NUMA node 0
+#   0000:23:00.0  igb PF, VFs at 0000:23:10.0-6    8086:10c9   NUMA node 1
 #
 # VFS=n            VFs switched on in each PF before the payload runs, 0 to 4 (default 4)
+# NICS=1           with the two igb PFs; they need QEMU 8 or newer
 # LAB_TIMEOUT=s    seconds from power-on to power-off (default 300)
 # LAB_CACHE=dir    where the unpacked kernel is kept, in dir/berth-lab (default $XDG_CACHE_HOME, ~/.cache or /tmp)
 #
 # Debian's qemu-system-x86, busybox-static and cpio are installed when missing (as root); the kernel is taken from Debian's
-# linux-image package, unpacked, not installed.
+# linux-image package, unpacked, not installed. If the installed QEMU has no igb, a newer one from Debian's backports is unpacked
+# likewise; the libraries that it needs are those of the installed one.
 set -euo pipefail
 
 say() { echo "lab: $*" >&2; }
@@ -23,6 +28,7 @@ die() { say "$@"; exit 125; }
 
 payload=${1:-}
 vfs=${VFS:-4}
+nics=${NICS:-}
 limit=${LAB_TIMEOUT:-300}
 base=${LAB_CACHE:-${XDG_CACHE_HOME:-${HOME:+$HOME/.cache}}}
 cache=${base:-/tmp}/berth-lab
@@ -31,6 +37,7 @@ cache=${base:-/tmp}/berth-lab
 [ -d "$payload" ] || die "no payload directory $payload"
 [ -x "$payload/run" ] || die "no executable file $payload/run: the guest runs it as ./run"
 case $vfs in [0-4]) ;; *) die "VFS=$vfs: want a number from 0 to 4" ;; esac
+case $nics in '' | 1) ;; *) die "NICS=$nics: want 1 or nothing" ;; esac
 case $limit in '' | *[!0-9]* | 0*) die "LAB_TIMEOUT=$limit: want a number of seconds, 1 or more" ;; esac
 mkdir -p "$cache" || die "cannot make $cache: set LAB_CACHE to a directory that can be written"
 [ "$(uname -m)" = x86_64 ] || die "this machine is $(uname -m): the guest runs x86_64 binaries, so the lab needs an x86_64 machine"
@@ -105,8 +112,40 @@ kernel() { # the kernel is renamed into the cache when it is complete
   rm -f "$work/$img"_*.deb
 }
 
+# with_igb sets vm to the command of a QEMU that has igb devices. Debian's backports are read with package lists of their own, so
+# nothing of this machine changes.
+with_igb() {
+  local release
+  has_igb() { "${vm[@]}" -machine none -device igb,help 2>&1 | grep -q '^igb options'; }
+  has_igb && return 0
+  vm=(env "QEMU_MODULE_DIR=$cache/qemu/usr/lib/x86_64-linux-gnu/qemu" "$cache/qemu/usr/bin/qemu-system-x86_64"
+    -L "$cache/qemu/usr/share/seabios" -L "$cache/qemu/usr/share/qemu" -L /usr/lib/ipxe/qemu)
+  [ -d "$cache/qemu" ] && return 0
+  [ -n "$(type -P apt-get)" ] || die "this machine's QEMU has no igb, and there is no apt-get to fetch a newer one: QEMU 8 or newer"
+  say "unpacking a newer QEMU to $cache/qemu"
+  release=$(. /etc/os-release && echo "$VERSION_CODENAME")
+  mkdir -p "$work"/apt-{lists,cache}/partial "$work/qemu"
+  echo "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] http://deb.debian.org/debian $release-backports main" \
+    >"$work/backports.list"
+  backports() {
+    apt-get -o Dir::Etc::SourceList="$work/backports.list" -o Dir::Etc::SourceParts=/dev/null \
+      -o Dir::State::Lists="$work/apt-lists" -o Dir::Cache="$work/apt-cache" -o APT::Sandbox::User=root "$@" >"$work/apt" 2>&1
+  }
+  local packages=(qemu-system-x86 qemu-system-common qemu-system-data seabios)
+  backports update && (cd "$work" && backports download "${packages[@]/%/\/$release-backports}") ||
+    { tail -n 20 "$work/apt" >&2; die "cannot download ${packages[*]} from $release-backports"; }
+  for package in "${packages[@]}"; do
+    dpkg -x "$work/$package"_*.deb "$work/qemu" || die "cannot unpack $package"
+    rm "$work/$package"_*.deb
+  done
+  mv "$work/qemu" "$cache/qemu" || die "cannot write $cache/qemu"
+  has_igb || die "the QEMU in $cache/qemu does not start or has no igb"
+}
+
 need
 kernel
+vm=(qemu-system-x86_64)
+[ -z "$nics" ] || with_igb
 exec 9>&-
 image=$(ls "$cache"/kernel/boot/vmlinuz-* | tail -n 1)
 version=${image##*/vmlinuz-}
@@ -133,7 +172,7 @@ module() { # copies its file to the guest, numbered after the modules that it ne
   mv "$work/module.$1" "$root/mod/$((100 + $(ls "$root/mod" | wc -l)))-$1.ko"
 }
 # t10-pi loads the first two at run time, so no module depends on them by name.
-for m in crct10dif_generic crc64_rocksoft_generic nvme e1000e; do module "$m"; done
+for m in crct10dif_generic crc64_rocksoft_generic nvme e1000e ${nics:+igb igbvf}; do module "$m"; done
 
 # The kernel's messages go to the first serial port, the payload's output to the second, its status to the third, so they are
 # never mixed.  VFS comes from the kernel's command line, which makes it a variable of init.
@@ -169,8 +208,12 @@ nvme() { # number, bus
   echo -device "nvme-subsys,id=ss$1" -device "nvme,id=nv$1,serial=lab$1,subsys=ss$1,bus=$2,sriov_max_vfs=4,sriov_vq_flexible=8,\
 sriov_vi_flexible=4,max_ioqpairs=16,msix_qsize=16"
 }
-# shellcheck disable=SC2046 # nvme prints words
-timeout --foreground -k 10 "$limit" qemu-system-x86_64 -nodefaults -no-user-config -display none -no-reboot \
+igb() { # number, NUMA node, MAC address
+  echo -device "pcie-root-port,id=igb$1,bus=pxb$2,chassis=$((4 + $1))" -netdev "hubport,id=hub$1,hubid=0" \
+    -device "igb,bus=igb$1,netdev=hub$1,mac=$3"
+}
+# shellcheck disable=SC2046 # nvme and igb print words
+timeout --foreground -k 10 "$limit" "${vm[@]}" -nodefaults -no-user-config -display none -no-reboot \
   -serial "file:$work/console" -serial "file:$work/output" -serial "file:$work/status" \
   -machine q35,accel=tcg,kernel-irqchip=split -cpu max -m 2G -smp 4 \
   -object memory-backend-ram,id=m0,size=1G -numa node,nodeid=0,cpus=0-1,memdev=m0 \
@@ -183,6 +226,7 @@ timeout --foreground -k 10 "$limit" qemu-system-x86_64 -nodefaults -no-user-conf
   -device pcie-root-port,id=rp1,bus=pxb1,chassis=2 \
   -device pcie-root-port,id=rp2,bus=pxb1,chassis=3 \
   $(nvme 0 rp0) $(nvme 1 rp1) -device e1000e,bus=rp2,mac=52:54:00:00:00:01 \
+  $([ -z "$nics" ] || { igb 0 0 52:54:00:00:00:10; igb 1 1 52:54:00:00:00:20; }) \
   -kernel "$image" -initrd "$work/initrd" -append "console=ttyS0 panic=1 intel_iommu=on quiet VFS=$vfs" \
   </dev/null >"$work/qemu" 2>&1 &
 qemu=$!

@@ -7,6 +7,8 @@
 //	   berth, …                                     0000:22:00.0  e1000e NIC              NUMA node 1
 //	output, status ◀─────────────────────────────   0000:00:03.0  edu device              no node
 //
+// With NICS=1 the guest also has two igb NICs, at 0000:12:00.0 and 0000:23:00.0, whose VFs are network interfaces.
+//
 // The machine is emulated by QEMU without KVM, so that it is the same everywhere and boots in about 20 seconds on any
 // x86_64 Debian. run-in-qemu.sh does all of it and can be run by hand; Run does the same for tests. testdata/capture is
 // a payload that prints the PCI part of /sys as an archive; testdata/lab-machine-sysfs.txtar is its output in the lab,
@@ -39,7 +41,7 @@ const grace = 15 * time.Second
 
 // Run boots the lab, copies payloadDir to /payload in the guest, runs ./run there as root, and returns its output
 // on stdout and stderr. Programs must be static x86_64 binaries or scripts for busybox. The variables that
-// run-in-qemu.sh documents (VFS, LAB_TIMEOUT in seconds, LAB_CACHE) are read from the environment. Runs may be
+// run-in-qemu.sh documents (VFS, NICS, LAB_TIMEOUT in seconds, LAB_CACHE) are read from the environment. Runs may be
 // concurrent.
 //
 // The error is a fault: Unavailable if the lab failed (a payload without ./run, a package that cannot be installed, a

@@ -2,16 +2,18 @@ package settings
 
 import (
 	"log/slog"
+	"slices"
 	"strings"
 
 	"github.com/openberth/berth/api/identity"
 	"github.com/openberth/berth/config"
 )
 
-// The groups of the options with which services call Placement and compute.
+// The groups of the options with which services call Placement, compute and the network service.
 const (
 	placementGroup = "placement"
 	computeGroup   = "compute"
+	neutronGroup   = "neutron"
 )
 
 // defaultUserFile is the default of [DEFAULT] http_basic_auth_user_file.
@@ -19,8 +21,8 @@ const defaultUserFile = "/etc/berth/htpasswd"
 
 // knownAccounts lists the options of AccountSettings.
 func knownAccounts() []config.Name {
-	names := append(identity.KnownCalls(placementGroup), identity.KnownCalls(computeGroup)...)
-	return append(names, config.Name{Group: "DEFAULT", Option: "http_basic_auth_user_file"},
+	return append(slices.Concat(identity.KnownCalls(placementGroup), identity.KnownCalls(computeGroup),
+		identity.KnownCalls(neutronGroup)), config.Name{Group: "DEFAULT", Option: "http_basic_auth_user_file"},
 		config.Name{Group: "berth", Option: "admin_users"}, config.Name{Group: "berth", Option: "service_users"},
 		config.Name{Group: "berth", Option: "user_projects"})
 }
@@ -42,7 +44,10 @@ func (s *Settings) readAccounts(cfg *config.Config, _ *slog.Logger) (err error) 
 	if a.Placement, err = identity.ReadCalls(cfg, placementGroup); err != nil {
 		return err
 	}
-	a.Compute, err = identity.ReadCalls(cfg, computeGroup)
+	if a.Compute, err = identity.ReadCalls(cfg, computeGroup); err != nil {
+		return err
+	}
+	a.Network, err = identity.ReadCalls(cfg, neutronGroup)
 	return err
 }
 

@@ -26,6 +26,10 @@ func (s *Settings) readBerth(cfg *config.Config, log *slog.Logger) (err error) {
 		return err
 	}
 	s.Rescan = time.Duration(seconds) * time.Second
+	if seconds, err = cfg.Int("berth", "port_interval", 30, 1, 3600); err != nil {
+		return err
+	}
+	s.PortInterval = time.Duration(seconds) * time.Second
 	if err := s.readSilence(cfg, log); err != nil {
 		return err
 	}

@@ -12,7 +12,7 @@ import (
 // Known lists every option that Berth reads.
 func Known() []config.Name {
 	return append(slices.Concat(knownPlacement(), knownHost(), knownImages(), knownAccounts(), knownTLS(),
-		knownBandwidth(), knownNetwork(), knownLibvirt()), []config.Name{
+		knownBandwidth(), knownNetwork(), knownImageStore(), knownPowerVM(), knownLibvirt()), []config.Name{
 		{Group: "DEFAULT", Option: "debug"}, {Group: "DEFAULT", Option: "log_file"}, {Group: "DEFAULT", Option: "log_dir"},
 		{Group: "DEFAULT", Option: "host"}, {Group: "DEFAULT", Option: "service_down_time"},
 		{Group: "api", Option: "auth_strategy"},
@@ -23,6 +23,7 @@ func Known() []config.Name {
 		{Group: "placement_database", Option: "connection"}, {Group: "database", Option: "connection"},
 		{Group: "oslo_concurrency", Option: "lock_path"},
 		{Group: "berth", Option: "sysfs"}, {Group: "berth", Option: "rescan_interval"},
+		{Group: "berth", Option: "port_interval"},
 		{Group: "berth", Option: "max_connections"},
 		{Group: "berth", Option: "max_connections_per_address"}, {Group: "berth", Option: "request_timeout"},
 		{Group: "berth", Option: "otlp_endpoint"}, {Group: "berth", Option: "fake_vcpus"},

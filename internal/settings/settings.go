@@ -36,18 +36,21 @@ type Settings struct {
 	ComputeDB   string // [database] connection: compute's own tables; "": not set
 	NetworkDB   string // [network_database] connection; "": not set
 
-	Placement PlacementSettings
-	Compute   ComputeSettings
-	Network   NetworkSettings
-	Images    ImageSettings
-	Accounts  AccountSettings
-	TLS       TLSSettings
-	Bandwidth BandwidthSettings
-	Libvirt   LibvirtSettings
+	Placement  PlacementSettings
+	Compute    ComputeSettings
+	Network    NetworkSettings
+	Images     ImageSettings
+	ImageStore ImageStoreSettings
+	Accounts   AccountSettings
+	TLS        TLSSettings
+	Bandwidth  BandwidthSettings
+	PowerVM    PowerVMSettings
+	Libvirt    LibvirtSettings
 
 	Sysfs        string              // [berth] sysfs: a directory shaped like /sys, or a captured machine (.txtar)
 	Capacity     hypervisor.Capacity // [berth] fake_vcpus, fake_memory_mb, fake_disk_gb
 	Rescan       time.Duration       // [berth] rescan_interval, seconds in the file
+	PortInterval time.Duration       // [berth] port_interval, seconds in the file
 	HostSettings HostSettings
 
 	LockPath string // [oslo_concurrency] lock_path: directory of the locks that allow one agent for each host name
@@ -114,4 +117,5 @@ type AccountSettings struct {
 	Basic     identity.BasicOptions // http_basic_auth_user_file, [berth] admin_users, service_users, user_projects
 	Placement identity.ServiceCalls // [placement]: how compute and the agent call Placement
 	Compute   identity.ServiceCalls // [compute]: how the agent calls compute
+	Network   identity.ServiceCalls // [neutron]: how the agent calls the network service
 }

@@ -90,10 +90,10 @@ func (d *Driver) diskArguments(ctx context.Context, g hypervisor.Guest, file str
 	size := int64(g.DiskGB) << 30
 	switch {
 	case size == 0:
-		size = base.Size
-	case size < base.Size:
+		size = base.VirtualSize
+	case size < base.VirtualSize:
 		return nil, fault.New(fault.Conflict, op, "the image %s has a disk of %d bytes, and the flavor has one of %d GiB; "+
-			"choose a flavor with a larger disk", g.Image, base.Size, g.DiskGB)
+			"choose a flavor with a larger disk", g.Image, base.VirtualSize, g.DiskGB)
 	}
 	return append(create, "-F", string(base.Format), "-b", base.Path, file, fmt.Sprint(size)), nil
 }

@@ -1,0 +1,85 @@
+package reconcile
+
+import (
+	"cmp"
+
+	"github.com/openberth/berth/agent/device"
+	"github.com/openberth/berth/agent/hypervisor"
+	"github.com/openberth/berth/agent/vfconfig"
+	"github.com/openberth/berth/api/host"
+	"github.com/openberth/berth/pci"
+	"github.com/openberth/berth/resource"
+)
+
+// A VF of a network is configured after the claim on it is durable and before its guest is built, and reset after the
+// guest is destroyed and before the claim is freed. So whatever a crash ended, the next start finds the claim of each
+// VF that may be configured.
+
+// AssignedVFs returns the VFs of networks that existing guests have.
+func (s *State) AssignedVFs() (out []vfconfig.Assigned) {
+	for _, holder := range s.set.Holders() {
+		g, exists := s.guests[string(holder)]
+		if !exists || g.Departed {
+			continue
+		}
+		out = append(out, assignedVFs(g, s.set.Held(holder))...)
+	}
+	return out
+}
+
+// GuestEpoch counts builds, removals and migrations of guests; AssignedVFs may change with it.
+func (s *State) GuestEpoch() int { return s.guestEpoch }
+
+// vfsOf returns the VFs of networks among claims.
+func vfsOf(claims []device.Claim) (out []device.ID) {
+	for _, c := range claims {
+		if c.Networked && c.Device.Type == pci.Virtual {
+			out = append(out, c.ID())
+		}
+	}
+	return out
+}
+
+// hardwareBridge is the vif_type of a port whose VF is configured through its PF: the NIC's own bridge connects it.
+const hardwareBridge = "hw_veb"
+
+// assignedVFs returns the VFs of networks that a guest has, with the ports that compute assigned to them. Compute
+// assigns bound ports only, so their links are up; what else is to be configured the network service returns.
+func assignedVFs(g hypervisor.Guest, claims []device.Claim) (out []vfconfig.Assigned) {
+	for _, id := range vfsOf(claims) {
+		a := vfconfig.Assigned{Device: id, Server: cmp.Or(g.Server, g.ID)}
+		for _, i := range g.Interfaces {
+			if i.Device == id && i.VIF == hardwareBridge {
+				a.Port = vfconfig.Port{ID: i.Port, MAC: i.MAC, VLAN: i.VLAN, AdminUp: true, SpoofCheck: true}
+			}
+		}
+		out = append(out, a)
+	}
+	return out
+}
+
+// configureVFs returns the effect that configures the VFs of a guest that is started; nil if that is done, or there are
+// none.
+func (c *core) configureVFs(a *attempt, g hypervisor.Guest, held []device.Claim) Effect {
+	vfs := assignedVFs(g, held)
+	if !c.config.ConfigureVFs || a.vfsReady || len(vfs) == 0 || g.Stopped {
+		return nil
+	}
+	return ConfigureVFs{Work: a.want.ID, VFs: vfs}
+}
+
+// asAssigned reports whether the guest of an assignment exists and is as the assignment requires.
+func (c *core) asAssigned(want host.Server) bool {
+	g, exists := c.guests[want.ID]
+	return exists && !g.Departed && matches(g, want)
+}
+
+// resetVFs returns the effect that resets the VFs of a guest that does not exist; nil if that is done, or there are
+// none.
+func (c *core) resetVFs(j *work, id string) Effect {
+	devices := vfsOf(c.set.Held(resource.ConsumerID(id)))
+	if !c.config.ConfigureVFs || j.attempt.vfsReset[id] || len(devices) == 0 {
+		return nil
+	}
+	return ResetVFs{Work: j.id, ID: id, Devices: devices}
+}

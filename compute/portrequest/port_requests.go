@@ -1,0 +1,196 @@
+// Package portrequest computes what the network ports of a server request: groups of resources from Placement, and
+// devices of the host.
+//
+// A port with guarantees has the groups of its resource_request. A port of a vnic type that needs a device has one more
+// group, of a standard resource class, if Placement counts the devices of ports. All groups of a port are in one
+// same_subtree, so its bandwidth and its device come from one NIC (docs/network-differences.md).
+package portrequest
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/openberth/berth/bandwidth"
+	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/pci"
+	"github.com/openberth/berth/provider"
+	"github.com/openberth/berth/resource"
+)
+
+// The resource classes of the devices of ports. Specification 002, "Neutron SR-IOV ports", names the first two;
+// Placement has them as standard classes. It has none for vDPA.
+const (
+	VirtualFunction resource.Class = "SRIOV_NET_VF"
+	WholeNIC        resource.Class = "PCI_NETDEV"
+	VDPA            resource.Class = "CUSTOM_VDPA_NETDEV"
+)
+
+// Port is what a request depends on.
+type Port struct {
+	ID       string
+	VNICType string
+	// PhysicalNetworks has one element for each segment of the network: its physical network, or an empty text for a
+	// segment without one.
+	PhysicalNetworks []string
+	Groups           []Group  // of its resource_request
+	SameSubtree      []string // ids of groups, of its resource_request
+	NUMAPolicy       string   // numa_affinity_policy; empty: that of the flavor
+	Trusted          bool     // binding:profile trusted
+}
+
+// Group is a group of a resource_request. ID is empty in the format before the extension port-resource-request-groups.
+type Group struct {
+	ID        string
+	Required  [][]resource.Trait // of each element, the provider has at least one
+	Resources resource.Amounts
+}
+
+// ParseRequired parses an element of a group's list required: a trait, or "in:" with several ones, separated by commas,
+// of which the provider has at least one.
+func ParseRequired(element string) []resource.Trait {
+	list, several := strings.CutPrefix(element, "in:")
+	if !several {
+		return []resource.Trait{resource.Trait(element)}
+	}
+	var traits []resource.Trait
+	for one := range strings.SplitSeq(list, ",") {
+		traits = append(traits, resource.Trait(strings.TrimSpace(one)))
+	}
+	return traits
+}
+
+// Options are the options of compute that affect requests.
+type Options struct {
+	DevicesInPlacement bool // Placement counts the devices of ports, so they are requested from it
+}
+
+// Request is what the ports of a server request together.
+type Request struct {
+	Groups       []resource.Group // in the order of the ports
+	SameSubtrees [][]string
+	Devices      []pci.Request // one for each port that needs a device, in the order of the ports
+}
+
+// Make returns the request of ports. It returns fault.Invalid for a port that no host can serve.
+func Make(ports []Port, o Options) (r Request, err error) {
+	for _, p := range ports {
+		groups := p.guarantees()
+		var subtree []string
+		for _, g := range groups {
+			if len(p.SameSubtree) == 0 || slices.Contains(p.SameSubtree, g.Suffix) {
+				subtree = append(subtree, g.Suffix)
+			}
+		}
+		device, needed, err := p.device()
+		if err != nil {
+			return Request{}, err
+		}
+		if needed {
+			r.Devices = append(r.Devices, device)
+			if o.DevicesInPlacement {
+				groups = append(groups, p.deviceGroup(device))
+				subtree = append(subtree, device.GroupSuffix(0))
+			}
+		}
+		r.Groups = append(r.Groups, groups...)
+		if len(subtree) > 1 {
+			slices.Sort(subtree)
+			r.SameSubtrees = append(r.SameSubtrees, subtree)
+		}
+	}
+	return r, nil
+}
+
+// guarantees returns the groups of the port's resource_request, without amounts of 0. A group that is empty then is
+// left out: its traits alone request nothing.
+func (p Port) guarantees() (groups []resource.Group) {
+	for _, g := range p.Groups {
+		amounts := maps.Clone(g.Resources)
+		maps.DeleteFunc(amounts, func(_ resource.Class, n int) bool { return n == 0 })
+		if len(amounts) == 0 {
+			continue
+		}
+		groups = append(groups, resource.Group{Suffix: cmp.Or(g.ID, p.ID), Resources: amounts,
+			Required: slices.Clone(g.Required)})
+	}
+	return groups
+}
+
+// withoutDevice are the vnic types whose ports need no device of the host: a switch connects them.
+var withoutDevice = []string{"normal", "smart-nic", ""}
+
+// classes are the classes of the vnic types whose ports need a device.
+var classes = map[string]resource.Class{"direct": VirtualFunction, "macvtap": VirtualFunction,
+	"virtio-forwarder": VirtualFunction, "remote-managed": VirtualFunction, "direct-physical": WholeNIC, "vdpa": VDPA}
+
+// Class returns the resource class of the device that a port of a vnic type needs. ok is false if it needs none.
+func Class(vnicType string) (class resource.Class, ok bool) {
+	class, ok = classes[vnicType]
+	return class, ok
+}
+
+// device returns the port's request of a device. needed is false if the port needs none.
+func (p Port) device() (r pci.Request, needed bool, err error) {
+	class, needed := Class(p.VNICType)
+	if !needed {
+		if slices.Contains(withoutDevice, p.VNICType) {
+			return r, false, nil
+		}
+		return r, false, fault.New(fault.Invalid, "portrequest.Make", "port %s has the vnic type %s, which no server of "+
+			"Berth can have; use normal, direct, macvtap, direct-physical, virtio-forwarder, remote-managed or vdpa", p.ID,
+			p.VNICType)
+	}
+	r = pci.Request{ID: deviceID(p.ID), Count: 1, Policy: pci.NUMAPolicy(p.NUMAPolicy),
+		Requirement: pci.Requirement{Class: class},
+		Port: &pci.PortNeeds{ID: p.ID, PhysicalNetworks: slices.Clone(p.PhysicalNetworks),
+			RemoteManaged: p.VNICType == "remote-managed", Trusted: p.Trusted}}
+	if p.VNICType == "direct-physical" {
+		r.Requirement.Type = pci.Physical
+	}
+	return r, true, nil
+}
+
+// deviceID returns the id of a port's device request: a UUID of version 5 in the name space of the port, so that it is
+// the same whenever the request is built.
+func deviceID(port string) string { return string(provider.IDFromName(provider.ID(port), "device")) }
+
+// deviceGroup returns the group of a device request: a device of the physical networks, for the vnic type.
+func (p Port) deviceGroup(device pci.Request) resource.Group {
+	g := resource.Group{Suffix: device.GroupSuffix(0), Resources: resource.Amounts{device.Requirement.Class: 1}}
+	var networks []resource.Trait
+	for _, name := range p.PhysicalNetworks {
+		trait := bandwidth.Tunnel
+		if name != "" {
+			trait = bandwidth.PhysnetTrait(name)
+		}
+		if !slices.Contains(networks, trait) {
+			networks = append(networks, trait)
+		}
+	}
+	if len(networks) > 0 {
+		g.Required = append(g.Required, networks)
+	}
+	g.Required = append(g.Required, []resource.Trait{bandwidth.VNICTrait(p.VNICType)})
+	return g
+}
+
+// Add adds the request of ports to the request of a flavor and its image. With two or more groups with a suffix
+// Placement needs a group_policy; if the flavor has none, it is none. It returns fault.Conflict if a group of the
+// flavor has the suffix of a port's group.
+func Add(ask resource.Ask, r Request) (resource.Ask, error) {
+	ask.Groups, ask.SameSubtree = slices.Clone(ask.Groups), slices.Clone(ask.SameSubtree)
+	for _, g := range r.Groups {
+		if slices.ContainsFunc(ask.Groups, func(o resource.Group) bool { return o.Suffix == g.Suffix }) {
+			return resource.Ask{}, fault.New(fault.Conflict, "portrequest.Add", "the flavor and a port both have a request "+
+				"group %s; rename that of the flavor", g.Suffix)
+		}
+		ask.Groups = append(ask.Groups, g)
+	}
+	ask.SameSubtree = append(ask.SameSubtree, r.SameSubtrees...)
+	if ask.GroupPolicy == resource.PolicyUnset && ask.Suffixed() >= 2 {
+		ask.GroupPolicy = resource.PolicyNone
+	}
+	return ask, nil
+}

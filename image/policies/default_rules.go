@@ -1,0 +1,78 @@
+// Package policies holds the default access policy of the Image API: Glance's rules under Glance's names.
+//
+// The defaults permit:
+//
+//	                                      owner   others                     service   admin
+//	list, show, download                  yes     public, community, shared  yes       yes, of all projects
+//	create, change, upload, delete        yes     no                         no        yes
+//	accept or reject a shared image       no      members                    no        yes
+//	make public, deactivate, reactivate   no      no                         no        yes
+//
+// A caller of the project needs no role, because callers of noauth2 have none.
+package policies
+
+import (
+	"strings"
+	"sync"
+
+	"github.com/openberth/berth/api/identity"
+	"github.com/openberth/berth/policy"
+)
+
+// The checks of the defaults.
+const (
+	admin  = "rule:context_is_admin"
+	reader = "rule:context_is_admin or rule:owner or rule:visible or rule:service_api"
+	owner  = "rule:context_is_admin or rule:owner"
+	member = "rule:context_is_admin or rule:member"
+)
+
+// defaults lists the rules with their checks.
+var defaults = []struct{ check, names string }{
+	{"@", "get_images get_members"},
+	{reader, "get_image download_image get_member"},
+	{owner, `add_image modify_image delete_image upload_image communitize_image add_member delete_member`},
+	{member, "modify_member"},
+	{admin, "publicize_image deactivate reactivate"},
+}
+
+// base are the rules to which others refer.
+func base() []policy.Rule {
+	return []policy.Rule{
+		{Name: "context_is_admin", Check: "role:admin", Description: "An administrator."},
+		{Name: "default", Check: "", Description: "Every caller."},
+		{Name: "owner", Check: "project_id:%(project_id)s", Description: "A caller of the project of the image."},
+		{Name: "visible", Check: "True:%(visible)s",
+			Description: "The image is public or community, or shared with the project of the caller."},
+		{Name: "member", Check: "project_id:%(member_id)s", Description: "A caller of the project that is the member."},
+		{Name: "service_api", Check: "role:service", Description: "Another service of the cloud, or an agent."},
+	}
+}
+
+// Rules returns the defaults.
+func Rules() []policy.Rule {
+	rules := base()
+	for _, d := range defaults {
+		for _, name := range strings.Fields(d.names) {
+			rules = append(rules, policy.Rule{Name: name, Check: d.check, Description: name})
+		}
+	}
+	return rules
+}
+
+// Enforcer evaluates the rules for the caller of a request.
+type Enforcer struct{ *policy.Enforcer }
+
+// Allow decides whether a rule allows a caller to act on target; why is the reason if it does not.
+func (e Enforcer) Allow(rule string, caller identity.Identity, target map[string]any) (ok bool, why string) {
+	return e.Enforcer.Allow(rule, caller.Credentials(), target)
+}
+
+// Default returns an Enforcer of the defaults.
+var Default = sync.OnceValue(func() Enforcer {
+	e, err := policy.New(Rules(), policy.Options{})
+	if err != nil {
+		panic("image/policies: the default rules are not valid: " + err.Error())
+	}
+	return Enforcer{e}
+})

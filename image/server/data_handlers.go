@@ -1,0 +1,114 @@
+package server
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"os"
+	"strconv"
+	"strings"
+
+	"github.com/openberth/berth/api/edge"
+	"github.com/openberth/berth/api/rest"
+	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/image/store"
+)
+
+const octets = "application/octet-stream"
+
+// upload is PUT /v2/images/{id}/file. A header Content-Range says which part of the image the body is; the service has
+// received the bytes before it by an upload that ended early.
+func (s *server) upload(c *call) error {
+	if kind, _, _ := strings.Cut(c.R.Header.Get("Content-Type"), ";"); strings.TrimSpace(kind) != octets {
+		return edge.StatusErrorf(http.StatusUnsupportedMediaType, "the media type of the data of an image is %s", octets)
+	}
+	i, err := c.find("upload_image")
+	if err != nil {
+		return err
+	}
+	u := store.Upload{Data: &clientBody{c.R.Body}, Total: c.R.ContentLength, Limit: s.MaxImage}
+	if text := c.R.Header.Get("Content-Range"); text != "" {
+		if u.From, u.Total, err = parseContentRange(text); err != nil {
+			return err
+		}
+	}
+	if u.Total > s.MaxImage {
+		return edge.StatusErrorf(http.StatusRequestEntityTooLarge, "the image has %d bytes, and image_size_cap permits %d",
+			u.Total, s.MaxImage)
+	}
+	if _, err := s.Store.Upload(i.ID, u); err != nil {
+		return err
+	}
+	c.W.WriteHeader(http.StatusNoContent)
+	return nil
+}
+
+// clientBody is a body whose errors are those of the client.
+type clientBody struct{ io.Reader }
+
+// Read implements io.Reader.
+func (b *clientBody) Read(p []byte) (int, error) {
+	n, err := b.Reader.Read(p)
+	switch {
+	case err == nil || err == io.EOF:
+		return n, err
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return n, edge.StatusErrorf(http.StatusRequestTimeout, "the data arrived too slowly; continue the upload")
+	}
+	return n, fault.New(fault.Invalid, "", "the data ended early: %w; continue the upload", err)
+}
+
+// parseContentRange parses "bytes FIRST-LAST/TOTAL".
+func parseContentRange(text string) (from, total int64, err error) {
+	part, whole, _ := strings.Cut(strings.TrimPrefix(text, "bytes "), "/")
+	first, last, _ := strings.Cut(part, "-")
+	from, err1 := strconv.ParseInt(first, 10, 64)
+	to, err2 := strconv.ParseInt(last, 10, 64)
+	total, err3 := strconv.ParseInt(whole, 10, 64)
+	if errors.Join(err1, err2, err3) != nil || from < 0 || to < from || to+1 != total {
+		return 0, 0, fault.New(fault.Invalid, "",
+			"Content-Range %q is not valid; write bytes FIRST-LAST/TOTAL, where LAST is "+
+				"the last byte of the image", text)
+	}
+	return from, total, nil
+}
+
+// showUpload is GET /berth/v1/images/{id}/upload.
+func (s *server) showUpload(c *call) error {
+	i, err := c.find("get_image")
+	if err != nil {
+		return err
+	}
+	received, err := s.Store.Received(i.ID)
+	if err != nil {
+		return err
+	}
+	rest.WriteJSON(c.W, http.StatusOK, map[string]any{"received": received, "status": i.Status})
+	return nil
+}
+
+// download is GET /v2/images/{id}/file. An image without data is answered with 204.
+func (s *server) download(c *call) error {
+	i, err := c.find("download_image")
+	if err != nil {
+		return err
+	}
+	switch {
+	case !i.HasData():
+		c.W.WriteHeader(http.StatusNoContent)
+		return nil
+	case i.Status == store.Deactivated && !c.Who.IsAdmin():
+		return fault.New(fault.Forbidden, "", "image %s is deactivated; ask an administrator to reactivate it", i.ID)
+	}
+	file, err := s.Store.Data(i.ID)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	h := c.W.Header()
+	h.Set("Content-Type", octets)
+	h.Set("Content-Md5", i.MD5)
+	h.Set("Etag", `"`+i.SHA512+`"`)
+	http.ServeContent(c.W, c.R, "", i.Updated, file)
+	return nil
+}

@@ -1,0 +1,106 @@
+package server
+
+import (
+	"net/http"
+	"strings"
+
+	"github.com/openberth/berth/api/edge"
+	"github.com/openberth/berth/api/rest"
+)
+
+// method is one method of a path, and methods are all of them.
+type (
+	method  = edge.Method[*call]
+	methods = map[string]method
+)
+
+// apiVersion is the version of the Image API.
+const apiVersion = "v2.9"
+
+// removeSlash removes a slash at the end of the path.
+func (c *call) removeSlash() {
+	if path := c.R.URL.Path; len(path) > 1 && strings.HasSuffix(path, "/") {
+		u := *c.R.URL
+		u.Path, u.RawPath = strings.TrimSuffix(path, "/"), ""
+		r := *c.R
+		r.URL = &u
+		c.R = &r
+	}
+}
+
+// routes returns the paths of the API.
+func (s *server) routes() []edge.Route[*call] {
+	return []edge.Route[*call]{
+		{Path: "/", Public: true, Methods: methods{http.MethodGet: {Handle: showVersions(http.StatusMultipleChoices)}}},
+		{Path: "/versions", Public: true, Methods: methods{http.MethodGet: {Handle: showVersions(http.StatusOK)}}},
+		{Path: "/v2", Public: true, Methods: methods{http.MethodGet: {Handle: showVersions(http.StatusMultipleChoices)}}},
+		{Path: "/v2/schemas/image", Methods: methods{http.MethodGet: {Handle: showSchema(imageSchema)}}},
+		{Path: "/v2/schemas/images", Methods: methods{http.MethodGet: {Handle: showSchema(imagesSchema)}}},
+		{Path: "/v2/info/import", Methods: methods{http.MethodGet: {Handle: showImportMethods}}},
+		{Path: "/v2/images", Methods: methods{
+			http.MethodGet: {Handle: s.listImages}, http.MethodPost: {Handle: s.createImage}}},
+		{Path: "/v2/images/{id}", Methods: methods{http.MethodGet: {Handle: s.showImage},
+			http.MethodPatch: {Handle: s.changeImage}, http.MethodDelete: {Handle: s.deleteImage}}},
+		{Path: "/v2/images/{id}/file", Methods: methods{
+			http.MethodGet: {Handle: s.download}, http.MethodPut: {Handle: s.upload}}},
+		{Path: "/v2/images/{id}/actions/{action}", Methods: methods{http.MethodPost: {Handle: s.act}}},
+		{Path: "/v2/images/{id}/tags/{tag}", Methods: methods{
+			http.MethodPut: {Handle: s.addTag}, http.MethodDelete: {Handle: s.removeTag}}},
+		{Path: "/v2/images/{id}/members", Methods: methods{
+			http.MethodGet: {Handle: s.listMembers}, http.MethodPost: {Handle: s.addMember}}},
+		{Path: "/v2/images/{id}/members/{member}", Methods: methods{http.MethodGet: {Handle: s.showMember},
+			http.MethodPut: {Handle: s.changeMember}, http.MethodDelete: {Handle: s.removeMember}}},
+		{Path: "/berth/v1/images/{id}/upload", Methods: methods{
+			http.MethodGet: {Spec: edge.Spec{Quiet: true}, Handle: s.showUpload}}},
+	}
+}
+
+// showVersions returns a handler of the versions of the API. Glance answers with 300 where a client may choose one.
+func showVersions(status int) func(*call) error {
+	return func(c *call) error {
+		rest.WriteJSON(c.W, status, map[string]any{"versions": []any{map[string]any{"id": apiVersion, "status": "CURRENT",
+			"links": []any{map[string]any{"rel": "self", "href": c.BaseURL() + "/v2/"}}}}})
+		return nil
+	}
+}
+
+// showImportMethods is GET /v2/info/import: images are uploaded, and not imported.
+func showImportMethods(c *call) error {
+	rest.WriteJSON(c.W, http.StatusOK, map[string]any{"import-methods": map[string]any{
+		"description": "Import methods available.", "type": "array", "value": []string{}}})
+	return nil
+}
+
+// showSchema returns a handler of a JSON schema.
+func showSchema(schema map[string]any) func(*call) error {
+	return func(c *call) error {
+		rest.WriteJSON(c.W, http.StatusOK, schema)
+		return nil
+	}
+}
+
+// The schemas of an image and of a list. Clients read from them which attributes are not properties.
+var (
+	imageSchema = map[string]any{"name": "image", "properties": schemaProperties(),
+		"additionalProperties": map[string]any{"type": "string"},
+		"links": []any{map[string]any{"rel": "self", "href": "{self}"}, map[string]any{"rel": "enclosure", "href": "{file}"},
+			map[string]any{"rel": "describedby", "href": "{schema}"}}}
+	imagesSchema = map[string]any{"name": "images", "properties": map[string]any{
+		"images": map[string]any{"type": "array", "items": imageSchema}, "first": map[string]any{"type": "string"},
+		"next": map[string]any{"type": "string"}, "schema": map[string]any{"type": "string"}},
+		"links": []any{map[string]any{"rel": "first", "href": "{first}"}, map[string]any{"rel": "next", "href": "{next}"},
+			map[string]any{"rel": "describedby", "href": "{schema}"}}}
+)
+
+// schemaProperties returns the schema of each attribute of an image.
+func schemaProperties() map[string]any {
+	all := map[string]any{}
+	for name, kind := range readOnly {
+		all[name] = map[string]any{"type": []string{"null", kind}, "readOnly": true}
+	}
+	for name, a := range attributes {
+		all[name] = map[string]any{"type": []string{"null", a.kind}}
+	}
+	all["tags"] = map[string]any{"type": "array", "items": map[string]any{"type": "string", "maxLength": 255}}
+	return all
+}

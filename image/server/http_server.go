@@ -1,0 +1,88 @@
+// Package server is the HTTP server of the image service: the part of the Image API v2 that clients need to list, show,
+// create, change, upload, download, share and delete images.
+//
+// Uploads can be continued: a request PUT /v2/images/{id}/file may have a header Content-Range, and
+// GET /berth/v1/images/{id}/upload returns how much was received. Downloads can be continued with Range.
+package server
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/openberth/berth/api/cors"
+	"github.com/openberth/berth/api/edge"
+	"github.com/openberth/berth/api/identity"
+	"github.com/openberth/berth/api/rest"
+	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/image/policies"
+	"github.com/openberth/berth/image/store"
+)
+
+// Options are what a server needs. Store must be set; the others have defaults.
+type Options struct {
+	Store        *store.Store
+	MaxImage     int64                  // [DEFAULT] image_size_cap, in bytes: 1 TiB
+	Authenticate identity.Authenticator // identity.NoAuth2
+	Challenge    string                 // the WWW-Authenticate header of a 401 response; empty: none
+	Enforcer     edge.Enforcer          // the access policy: policies.Default()
+	CORS         cors.Options           // [cors]; without AllowedOrigin no CORS headers are sent
+	ProxyHeaders bool                   // [oslo_middleware] enable_proxy_headers_parsing: they are trusted
+	Log          *slog.Logger           // slog.Default()
+}
+
+// maxBody is the maximum size of a body that is not the data of an image, in bytes.
+const maxBody = 1 << 20
+
+type server struct{ Options }
+
+// call is one request and its response.
+type call struct {
+	edge.Call
+	srv *server
+}
+
+// New returns the handler. It starts nothing.
+func New(o Options) http.Handler {
+	if o.Authenticate == nil {
+		o.Authenticate = identity.NoAuth2
+	}
+	if o.Enforcer == nil {
+		o.Enforcer = policies.Default()
+	}
+	if o.Log == nil {
+		o.Log = slog.Default()
+	}
+	if o.MaxImage == 0 {
+		o.MaxImage = 1 << 40
+	}
+	s := &server{o}
+	return edge.New(edge.API[*call]{
+		Authenticate: o.Authenticate, Challenge: o.Challenge, Enforcer: o.Enforcer, CORS: o.CORS,
+		ProxyHeaders: o.ProxyHeaders, Bodies: rest.NewBodyBudget(8*maxBody, maxBody), Log: o.Log,
+		Metrics: edge.NewMetrics("berth_image_"), Now: time.Now,
+		IDHeaders: []string{"X-Openstack-Request-Id"},
+		Routes:    s.routes(), HeadIsGet: true, Escaped: true,
+		NewCall: func() *call { return &call{srv: s} }, Prepare: (*call).removeSlash,
+		Checks: []func(*call) error{(*call).CheckRequestLine, (*call).CheckRoute, (*call).Authenticate, (*call).checkUser,
+			(*call).CheckMethod},
+		Refuse: (*call).refuse, Encode: (*call).encode, Health: edge.Health{Check: s.checkHealth},
+	})
+}
+
+// checkUser refuses a caller without a project, who would own images without an owner.
+func (c *call) checkUser() error {
+	if c.Public() || c.Who.User != "" && c.Who.Project != "" {
+		return nil
+	}
+	return c.RefuseCaller(fault.New(fault.Forbidden, "", "the token is for no project; use one for a project"))
+}
+
+// checkHealth returns a sentence for clients, and its cause for the log.
+func (s *server) checkHealth(context.Context) (reason string, cause error) {
+	if err := s.Store.Check(); err != nil {
+		return "The directory of images takes no writes.", err
+	}
+	return "", nil
+}

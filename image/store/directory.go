@@ -1,0 +1,291 @@
+package store
+
+import (
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/openberth/berth/fault"
+)
+
+// The suffixes of the files of an image.
+const (
+	recordSuffix  = ".json"
+	dataSuffix    = ".data"
+	partialSuffix = ".partial"
+	newSuffix     = ".new" // of a record that is being written
+)
+
+// Store is an open directory. It is safe for concurrent use.
+type Store struct {
+	dir string
+	now func() time.Time
+
+	mu      sync.Mutex
+	images  map[string]Image
+	uploads map[string]bool // images whose data is being received
+}
+
+// Open reads the records of a directory, which is created. It removes what a crash has left: unfinished records, and
+// data of images that were deleted or never recorded. It returns fault.Invalid for a record that cannot be read.
+func Open(dir string, log *slog.Logger) (*Store, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, failed("open", err)
+	}
+	s := &Store{dir: dir, now: time.Now, images: map[string]Image{}, uploads: map[string]bool{}}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, failed("open", err)
+	}
+	for _, entry := range entries {
+		if id, ok := strings.CutSuffix(entry.Name(), recordSuffix); ok && uuid.Validate(id) == nil {
+			if err := s.readRecord(id); err != nil {
+				return nil, err
+			}
+		}
+	}
+	for _, entry := range entries {
+		if s.isLeftover(entry.Name()) {
+			log.Warn("file of no image removed", "path", filepath.Join(dir, entry.Name()))
+			if err := os.Remove(filepath.Join(dir, entry.Name())); err != nil {
+				return nil, failed("open", err)
+			}
+		}
+	}
+	return s, nil
+}
+
+// readRecord reads the record of an image.
+func (s *Store) readRecord(id string) error {
+	path := s.path(id, recordSuffix)
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return failed("open", err)
+	}
+	var i Image
+	if err := json.Unmarshal(text, &i); err != nil || i.ID != id {
+		return fault.New(fault.Invalid, "store.Open",
+			"%s is not the record of image %s; restore it from a backup, or delete "+
+				"it to delete the image", path, id)
+	}
+	if i.Version != recordVersion {
+		return fault.New(fault.Invalid, "store.Open",
+			"%s has version %d, and this program reads version %d; use the program "+
+				"that has written it", path, i.Version, recordVersion)
+	}
+	if i.Status == Saving {
+		i.Status = Queued
+	}
+	if i.HasData() {
+		if info, err := os.Stat(s.path(id, dataSuffix)); err != nil || info.Size() != i.Size {
+			return fault.New(fault.Invalid, "store.Open",
+				"%s does not have the %d bytes of image %s; restore it from a backup, "+
+					"or delete %s to delete the image", s.path(id, dataSuffix), i.Size, id, path)
+		}
+	}
+	s.images[id] = i
+	return nil
+}
+
+// isLeftover reports whether a file belongs to an image that does not exist, or to a write that was not finished. Other
+// files are not Berth's.
+func (s *Store) isLeftover(name string) bool {
+	base, ext := strings.TrimSuffix(name, filepath.Ext(name)), filepath.Ext(name)
+	if uuid.Validate(base) != nil {
+		return false
+	}
+	i, known := s.images[base]
+	switch ext {
+	case newSuffix:
+		return true
+	case dataSuffix:
+		return !known || !i.HasData()
+	case partialSuffix:
+		return !known || i.HasData()
+	}
+	return false
+}
+
+func (s *Store) path(id, suffix string) string { return filepath.Join(s.dir, id+suffix) }
+
+// List returns all images, the newest first.
+func (s *Store) List() []Image {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	all := make([]Image, 0, len(s.images))
+	for _, i := range s.images {
+		all = append(all, i.clone())
+	}
+	slices.SortFunc(all, func(a, b Image) int {
+		if order := b.Created.Compare(a.Created); order != 0 {
+			return order
+		}
+		return strings.Compare(a.ID, b.ID)
+	})
+	return all
+}
+
+// Get returns an image, or fault.NotFound.
+func (s *Store) Get(id string) (Image, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.get(id)
+}
+
+// get is Get; the caller has the lock.
+func (s *Store) get(id string) (Image, error) {
+	i, ok := s.images[id]
+	if !ok {
+		return Image{}, fault.New(fault.NotFound, "store.Get", "there is no image %s", id)
+	}
+	return i.clone(), nil
+}
+
+// Create stores a new image without data. It returns fault.Conflict if one with the id exists.
+func (s *Store) Create(i Image) (Image, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, exists := s.images[i.ID]; exists {
+		return Image{}, fault.New(fault.Conflict, "store.Create", "image %s exists already; use another id", i.ID)
+	}
+	if uuid.Validate(i.ID) != nil {
+		return Image{}, fault.New(fault.Invalid, "store.Create", "%q is not a UUID; leave the id out, or write one", i.ID)
+	}
+	i.Status, i.Created = Queued, s.now().UTC()
+	return s.put(i)
+}
+
+// Change changes an image. If change returns an error, nothing is changed, and Change returns the error. The status is
+// changed only between Active and Deactivated.
+func (s *Store) Change(id string, change func(*Image) error) (Image, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	i, err := s.get(id)
+	if err != nil {
+		return Image{}, err
+	}
+	if err := change(&i); err != nil {
+		return Image{}, err
+	}
+	return s.put(i)
+}
+
+// put writes a record; the caller has the lock.
+func (s *Store) put(i Image) (Image, error) {
+	i.Version, i.Updated = recordVersion, s.now().UTC()
+	text, err := json.MarshalIndent(i, "", "  ")
+	if err == nil {
+		err = s.writeFile(s.path(i.ID, newSuffix), s.path(i.ID, recordSuffix), append(text, '\n'))
+	}
+	if err != nil {
+		return Image{}, failed("write the record of an image", err)
+	}
+	s.images[i.ID] = i.clone()
+	return i, nil
+}
+
+// Delete removes an image. It returns fault.NotFound if there is none, and fault.Conflict while its data is received.
+func (s *Store) Delete(id string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, err := s.get(id); err != nil {
+		return err
+	}
+	if s.uploads[id] {
+		return fault.New(fault.Conflict, "store.Delete", "the data of image %s is being received; end the upload first", id)
+	}
+	// Without the record the other files are leftovers.
+	if err := os.Remove(s.path(id, recordSuffix)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return failed("delete an image", err)
+	}
+	delete(s.images, id)
+	for _, suffix := range []string{dataSuffix, partialSuffix} {
+		if err := os.Remove(s.path(id, suffix)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return failed("delete the data of an image", err)
+		}
+	}
+	if err := s.syncDir(); err != nil {
+		return failed("delete an image", err)
+	}
+	return nil
+}
+
+// Data opens the data of an image. It returns fault.NotFound if the image has none.
+func (s *Store) Data(id string) (*os.File, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	i, err := s.get(id)
+	if err != nil {
+		return nil, err
+	}
+	if !i.HasData() {
+		return nil, fault.New(fault.NotFound, "store.Data", "image %s has no data yet; upload it first", id)
+	}
+	file, err := os.Open(s.path(id, dataSuffix))
+	if err != nil {
+		return nil, failed("read the data of an image", err)
+	}
+	return file, nil
+}
+
+// Check returns fault.Unavailable if the directory takes no writes.
+func (s *Store) Check() error {
+	file, err := os.CreateTemp(s.dir, ".check-")
+	if err == nil {
+		err = errors.Join(file.Close(), os.Remove(file.Name()))
+	}
+	if err != nil {
+		return failed("write to the directory of images", err)
+	}
+	return nil
+}
+
+// writeFile writes a file under one name, syncs it and renames it.
+func (s *Store) writeFile(under, path string, text []byte) error {
+	file, err := os.OpenFile(under, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = file.Write(text)
+	if err == nil {
+		err = file.Sync()
+	}
+	if err = errors.Join(err, file.Close()); err == nil {
+		err = os.Rename(under, path)
+	}
+	if err != nil {
+		return errors.Join(err, ignoreMissing(os.Remove(under)))
+	}
+	return s.syncDir()
+}
+
+func ignoreMissing(err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+// syncDir makes renames and removals durable.
+func (s *Store) syncDir() error {
+	dir, err := os.Open(s.dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(dir.Sync(), dir.Close())
+}
+
+// failed returns a fault for an error of the file system.
+func failed(what string, err error) error {
+	return fault.New(fault.Unavailable, "store", "cannot %s: %w; check the directory of images and its free space", what,
+		err)
+}

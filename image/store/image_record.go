@@ -1,0 +1,75 @@
+// Package store keeps images as files in a directory. An image ID has up to three files:
+//
+//	ID.json      its record
+//	ID.data      its data, if its status is active or deactivated
+//	ID.partial   the data received so far, while it is uploaded
+//
+// Every file is complete or absent after a crash: it is written under another name, synced, and renamed. One process at
+// a time may have the directory open; the caller locks it.
+package store
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/openberth/berth/diskimage"
+)
+
+// Status is the state of an image, with Glance's words.
+type Status string
+
+// The states. An image with status Saving when the process starts is Queued again; what was received of it is kept.
+const (
+	Queued      Status = "queued" // it has no data yet
+	Saving      Status = "saving" // its data is being received
+	Active      Status = "active"
+	Deactivated Status = "deactivated" // only an administrator may download it
+)
+
+// Image is the record of one image.
+type Image struct {
+	Version int    `json:"version"` // of this format: recordVersion
+	ID      string `json:"id"`
+	Name    string `json:"name,omitempty"`
+	Owner   string `json:"owner"` // project
+	Status  Status `json:"status"`
+
+	Visibility string            `json:"visibility"`        // public, community, shared or private
+	Members    map[string]string `json:"members,omitempty"` // status by project: pending, accepted or rejected
+	Protected  bool              `json:"protected,omitempty"`
+	Hidden     bool              `json:"hidden,omitempty"`
+	Tags       []string          `json:"tags,omitempty"` // sorted
+
+	DiskFormat      diskimage.Format  `json:"disk_format,omitempty"`
+	ContainerFormat string            `json:"container_format,omitempty"`
+	MinDiskGB       int               `json:"min_disk,omitempty"` // GiB
+	MinRAMMB        int               `json:"min_ram,omitempty"`  // MiB
+	Properties      map[string]string `json:"properties,omitempty"`
+
+	Data // zero until the image has its data
+
+	Created time.Time `json:"created"`
+	Updated time.Time `json:"updated"`
+}
+
+// Data describes the data of an image.
+type Data struct {
+	Size        int64  `json:"size,omitempty"`         // in bytes
+	VirtualSize int64  `json:"virtual_size,omitempty"` // in bytes, of the disk that a guest sees
+	MD5         string `json:"md5,omitempty"`
+	SHA512      string `json:"sha512,omitempty"`
+}
+
+// recordVersion is the version of the records that this program writes. It reads no others.
+const recordVersion = 1
+
+// clone returns a copy that shares nothing with i.
+func (i Image) clone() Image {
+	i.Members, i.Properties = maps.Clone(i.Members), maps.Clone(i.Properties)
+	i.Tags = slices.Clone(i.Tags)
+	return i
+}
+
+// HasData reports whether the image has its data.
+func (i Image) HasData() bool { return i.Status == Active || i.Status == Deactivated }

@@ -1,0 +1,126 @@
+package store
+
+import (
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/uuid"
+
+	"github.com/openberth/berth/diskimage"
+	"github.com/openberth/berth/fault"
+)
+
+func open(t *testing.T, dir string) *Store {
+	t.Helper()
+	s, err := Open(dir, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// stored creates an image with data.
+func stored(t *testing.T, s *Store) Image {
+	t.Helper()
+	i, err := s.Create(Image{ID: uuid.NewString(), Owner: "p", DiskFormat: diskimage.Raw, ContainerFormat: "bare"})
+	if err == nil {
+		i, err = s.Upload(i.ID, Upload{Data: strings.NewReader("data"), Total: 4, Limit: 100})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return i
+}
+
+// What a crash leaves at each step is removed or completed at the next start, and no image is lost.
+func TestFilesAfterACrash(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir)
+	kept := stored(t, s)
+	saving, err := s.Create(Image{ID: uuid.NewString(), DiskFormat: diskimage.Raw, ContainerFormat: "bare"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.beginUpload(saving.ID); err != nil { // the process is killed during the upload
+		t.Fatal(err)
+	}
+	foreign := uuid.NewString()
+	for name, text := range map[string]string{saving.ID + partialSuffix: "da", foreign + dataSuffix: "x",
+		foreign + partialSuffix: "x", foreign + newSuffix: "{", "notes.txt": "not Berth's"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s = open(t, dir)
+	if i, err := s.Get(kept.ID); err != nil || i.Status != Active || i.SHA512 != kept.SHA512 {
+		t.Errorf("%+v, %v", i, err)
+	}
+	if n, err := s.Received(saving.ID); err != nil || n != 2 {
+		t.Errorf("received %d, %v", n, err)
+	}
+	if i, err := s.Upload(saving.ID, Upload{Data: strings.NewReader("ta"), From: 2, Total: 4, Limit: 100}); err != nil ||
+		i.SHA512 != kept.SHA512 {
+		t.Errorf("%+v, %v", i, err)
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil || len(entries) != 5 { // two records, two images, notes.txt
+		t.Errorf("%v, %v", entries, err)
+	}
+}
+
+// A record or an image that was damaged is an error that names the file.
+func TestDamagedFilesAreNamed(t *testing.T) {
+	for name, damage := range map[string]func(dir string, i Image) error{
+		".json": func(dir string, i Image) error {
+			return os.WriteFile(filepath.Join(dir, i.ID+recordSuffix), []byte("{"), 0o600)
+		},
+		"version 9": func(dir string, i Image) error {
+			return os.WriteFile(filepath.Join(dir, i.ID+recordSuffix), []byte(`{"version": 9, "id": "`+i.ID+`"}`), 0o600)
+		},
+		".data":   func(dir string, i Image) error { return os.Truncate(filepath.Join(dir, i.ID+dataSuffix), 1) },
+		"4 bytes": func(dir string, i Image) error { return os.Remove(filepath.Join(dir, i.ID+dataSuffix)) },
+	} {
+		dir := t.TempDir()
+		i := stored(t, open(t, dir))
+		if err := damage(dir, i); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Open(dir, slog.New(slog.DiscardHandler)); !fault.Is(err, fault.Invalid) ||
+			!strings.Contains(err.Error(), name) || !strings.Contains(err.Error(), i.ID) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// A full or missing directory is reported, the image stays without data, and the next upload works.
+func TestDirectoryTakesNoWrites(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "images")
+	s := open(t, dir)
+	i, err := s.Create(Image{ID: uuid.NewString(), DiskFormat: diskimage.Raw, ContainerFormat: "bare"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(dir, dir+"-away"); err != nil {
+		t.Fatal(err)
+	}
+	upload := Upload{Data: strings.NewReader("data"), Total: 4, Limit: 100}
+	if _, err := s.Upload(i.ID, upload); !fault.Is(err, fault.Unavailable) {
+		t.Errorf("upload: %v", err)
+	}
+	if err := s.Check(); !fault.Is(err, fault.Unavailable) {
+		t.Errorf("check: %v", err)
+	}
+	if err := os.Rename(dir+"-away", dir); err != nil {
+		t.Fatal(err)
+	}
+	upload.Data = strings.NewReader("data")
+	if i, err = s.Upload(i.ID, upload); err != nil || i.Status != Active {
+		t.Errorf("%+v, %v", i, err)
+	}
+	if err := s.Check(); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,201 @@
+package store
+
+import (
+	"crypto/md5" // the Image API shows it beside SHA-512
+	"crypto/sha512"
+	"encoding/hex"
+	"errors"
+	"hash"
+	"io"
+	"os"
+
+	"github.com/openberth/berth/diskimage"
+	"github.com/openberth/berth/fault"
+)
+
+// Received returns how many bytes of an image have been received: all of them once it has its data.
+func (s *Store) Received(id string) (int64, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	i, err := s.get(id)
+	if err != nil || i.HasData() {
+		return i.Size, err
+	}
+	info, err := os.Stat(s.path(id, partialSuffix))
+	if err != nil {
+		return 0, ignoreNotFound(err)
+	}
+	return info.Size(), nil
+}
+
+func ignoreNotFound(err error) error {
+	if err = ignoreMissing(err); err != nil {
+		return failed("read the data of an image", err)
+	}
+	return nil
+}
+
+// Upload is data of an image that a client sends.
+type Upload struct {
+	Data   io.Reader
+	From   int64  // the first byte that Data has; what was received before is kept up to it
+	Total  int64  // size of the whole image in bytes; -1: it ends with Data
+	Limit  int64  // the largest size that is accepted
+	SHA512 string // of the whole image, if the client has it; empty: not checked
+}
+
+// Upload receives data of an image without data. When it is complete, the format is checked, and the image is Active.
+// If Data ends early or fails, the image is Queued, and what was received is kept, so that the client can continue: the
+// error is that of Data, or fault.Unavailable. If the data is not valid, it is removed, and the error is fault.Invalid.
+// fault.Conflict: the image has data, or another upload is in progress, or From is beyond what was received.
+func (s *Store) Upload(id string, u Upload) (Image, error) {
+	i, err := s.beginUpload(id)
+	if err != nil {
+		return Image{}, err
+	}
+	done, err := s.receive(i, u)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.uploads, id)
+	i, gone := s.get(id)
+	if gone != nil {
+		return Image{}, gone
+	}
+	if err != nil {
+		i.Status = Queued
+		if _, other := s.put(i); other != nil {
+			return Image{}, errors.Join(err, other)
+		}
+		return Image{}, err
+	}
+	if err := os.Rename(s.path(id, partialSuffix), s.path(id, dataSuffix)); err != nil {
+		return Image{}, failed("store the data of an image", err)
+	}
+	i.Status, i.Data = Active, done
+	return s.put(i)
+}
+
+// beginUpload sets the status Saving, and returns the image.
+func (s *Store) beginUpload(id string) (Image, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	i, err := s.get(id)
+	switch {
+	case err != nil:
+		return Image{}, err
+	case i.HasData():
+		return Image{}, fault.New(fault.Conflict, "store.Upload", "image %s has data already; create another image", id)
+	case s.uploads[id]:
+		return Image{}, fault.New(fault.Conflict, "store.Upload", "the data of image %s is being received by another request",
+			id)
+	case i.DiskFormat == "" || i.ContainerFormat == "":
+		return Image{}, fault.New(fault.Invalid, "store.Upload",
+			"image %s has no disk_format or no container_format; set them "+
+				"before the upload", id)
+	}
+	i.Status = Saving
+	if i, err = s.put(i); err == nil {
+		s.uploads[id] = true
+	}
+	return i, err
+}
+
+// receive appends the data to the file of what was received, and returns what follows from the whole data.
+func (s *Store) receive(i Image, u Upload) (done Data, err error) {
+	file, err := os.OpenFile(s.path(i.ID, partialSuffix), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return done, failed("store the data of an image", err)
+	}
+	defer func() { err = errors.Join(err, file.Close()) }()
+	info, err := file.Stat()
+	if err != nil {
+		return done, failed("store the data of an image", err)
+	}
+	if u.From > info.Size() {
+		return done, fault.New(fault.Conflict, "store.Upload", "image %s has received %d bytes, and the data begins at byte "+
+			"%d; continue at byte %d", i.ID, info.Size(), u.From, info.Size())
+	}
+	if err := file.Truncate(u.From); err != nil {
+		return done, failed("store the data of an image", err)
+	}
+	sums := newSums()
+	if _, err := io.Copy(sums, io.NewSectionReader(file, 0, u.From)); err != nil {
+		return done, failed("read the data of an image", err)
+	}
+	size, err := appendData(file, sums, u)
+	if err != nil {
+		return done, err
+	}
+	if err := file.Sync(); err != nil {
+		return done, failed("store the data of an image", err)
+	}
+	done, err = inspect(file, size, i, sums)
+	if err == nil && u.SHA512 != "" && u.SHA512 != done.SHA512 {
+		err = fault.New(fault.Invalid, "store.Upload",
+			"the data has the SHA-512 sum %s instead of %s: it was changed on its "+
+				"way; upload it again", done.SHA512, u.SHA512)
+	}
+	if err != nil { // nothing of it can be used
+		return done, errors.Join(err, ignoreNotFound(os.Remove(file.Name())))
+	}
+	return done, nil
+}
+
+// appendData writes the data at its place, and returns the size of the whole image.
+func appendData(file *os.File, sums io.Writer, u Upload) (size int64, err error) {
+	sink := &diskWriter{file: io.NewOffsetWriter(file, u.From)}
+	n, err := io.Copy(io.MultiWriter(sink, sums), io.LimitReader(u.Data, u.Limit-u.From+1))
+	size = u.From + n
+	switch {
+	case sink.failed != nil:
+		return 0, failed("store the data of an image", sink.failed)
+	case size > u.Limit:
+		return 0, errors.Join(fault.New(fault.Invalid, "store.Upload", "the image has more than %d bytes; "+
+			"image_size_cap is the limit", u.Limit), ignoreNotFound(os.Remove(file.Name())))
+	case err != nil:
+		return 0, errors.Join(err, file.Sync())
+	case u.Total >= 0 && size != u.Total:
+		return 0, errors.Join(fault.New(fault.Unavailable, "store.Upload", "the data ended after %d of %d bytes; continue "+
+			"the upload", size, u.Total), file.Sync())
+	}
+	return size, nil
+}
+
+// diskWriter separates errors of the disk from those of the client.
+type diskWriter struct {
+	file   io.Writer
+	failed error
+}
+
+// Write implements io.Writer.
+func (w *diskWriter) Write(p []byte) (int, error) {
+	n, err := w.file.Write(p)
+	w.failed = err
+	return n, err
+}
+
+// sums are the checksums of the data.
+type sums struct {
+	io.Writer
+	md5, sha512 hash.Hash
+}
+
+func newSums() sums {
+	s := sums{md5: md5.New(), sha512: sha512.New()}
+	s.Writer = io.MultiWriter(s.md5, s.sha512)
+	return s
+}
+
+// inspect checks the format of complete data.
+func inspect(file *os.File, size int64, i Image, sums sums) (Data, error) {
+	head := make([]byte, min(size, diskimage.HeadBytes))
+	if _, err := file.ReadAt(head, 0); err != nil && !errors.Is(err, io.EOF) {
+		return Data{}, failed("read the data of an image", err)
+	}
+	info, err := diskimage.Inspect(head, size, i.DiskFormat)
+	if err != nil {
+		return Data{}, err
+	}
+	return Data{Size: size, VirtualSize: info.VirtualSize, MD5: hex.EncodeToString(sums.md5.Sum(nil)),
+		SHA512: hex.EncodeToString(sums.sha512.Sum(nil))}, nil
+}

@@ -1,0 +1,58 @@
+package app
+
+import (
+	"log/slog"
+	"path/filepath"
+
+	"github.com/openberth/berth/api/image"
+	"github.com/openberth/berth/api/rest"
+	"github.com/openberth/berth/api/trace"
+	"github.com/openberth/berth/compute/server"
+	"github.com/openberth/berth/image/policies"
+	imageserver "github.com/openberth/berth/image/server"
+	imagestore "github.com/openberth/berth/image/store"
+	"github.com/openberth/berth/internal/settings"
+)
+
+// ImageDir is the directory of images in a data directory.
+const ImageDir = "images"
+
+// OpenImage starts the image service on the directory of the configuration, or on one below dir. The caller has locked
+// the directory. Without an auth_strategy it is noauth2.
+func OpenImage(dir string, s settings.Settings, log *slog.Logger) (*Service, error) {
+	auth, err := newAuthentication(s, settings.NoAuth2, log.With("service", "image"))
+	if err != nil {
+		return nil, err
+	}
+	return openImage(dir, s, auth, log)
+}
+
+// openImage is OpenImage with the authentication of its callers.
+func openImage(dir string, s settings.Settings, auth authentication, log *slog.Logger) (*Service, error) {
+	log = trace.Log(log.With("service", "image"))
+	if dir = filepath.Join(dir, ImageDir); s.ImageStore.Dir != "" {
+		dir = s.ImageStore.Dir
+	}
+	st, err := imagestore.Open(dir, log)
+	if err != nil {
+		return nil, err
+	}
+	options := imageserver.Options{Store: st, MaxImage: s.ImageStore.MaxSize, Authenticate: auth.caller,
+		Challenge: auth.challenge, CORS: s.Compute.CORS, ProxyHeaders: s.Compute.ProxyHeaders, Log: log}
+	if s.ImageStore.Policy != nil {
+		options.Enforcer = policies.Enforcer{Enforcer: s.ImageStore.Policy}
+	}
+	exporter := trace.NewExporter(s.OTLPEndpoint, "berth-image", log)
+	return &Service{Handler: trace.Handler(rest.Limit(imageserver.New(options), s.RequestTime), exporter),
+		Close: func() error {
+			exporter.Close()
+			return nil
+		}}, nil
+}
+
+// imagesInMemory returns a client of an image service in this process. token is that of the process's own account;
+// empty: that of the caller, as with noauth2.
+func imagesInMemory(service *Service, token string) (server.Images, error) {
+	return image.New(image.Options{Servers: []string{"http://image"}, HTTP: rest.InMemory(service.Handler),
+		Token: token})
+}

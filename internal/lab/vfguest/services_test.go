@@ -1,0 +1,212 @@
+//go:build lab
+
+package vfguest
+
+import (
+	"bytes"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/vishvananda/netlink"
+
+	"github.com/openberth/berth/agent/vfconfig"
+	"github.com/openberth/berth/agent/vflink"
+	"github.com/openberth/berth/api/compute"
+	"github.com/openberth/berth/api/host"
+	"github.com/openberth/berth/api/network"
+	"github.com/openberth/berth/api/rest"
+	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/pci"
+)
+
+// configuration is that of all services. The agent offers two VFs of the first PF and one of the second.
+const configuration = `[DEFAULT]
+host = lab
+[api]
+auth_strategy = noauth2
+[pci]
+device_spec = {"address": "0000:12:10.0", "physical_network": "physnet0"}
+device_spec = {"address": "0000:12:10.2", "physical_network": "physnet0"}
+device_spec = {"address": "0000:23:10.0", "physical_network": "physnet0"}
+alias = {"name": "vf", "vendor_id": "8086", "product_id": "10ca", "device_type": "type-VF"}
+[neutron]
+endpoint_override = http://127.0.0.1:9696
+[berth]
+rescan_interval = 3600
+port_interval = 1
+`
+
+// machine is the lab with Berth's services as processes.
+type machine struct {
+	t       *testing.T
+	dir     string
+	agent   *exec.Cmd
+	compute *compute.Client
+	hosts   host.Client
+	network *network.Client
+	links   vflink.Links
+}
+
+// start starts the services and the agent.
+func start(t *testing.T) *machine {
+	t.Helper()
+	if name, err := os.Hostname(); err != nil || name != "lab" {
+		t.Fatalf("this test changes the VFs of its machine and runs in the lab only (TestVFsOfPorts); this is %q", name)
+	}
+	m := &machine{t: t, dir: t.TempDir(),
+		compute: compute.NewClient("http://127.0.0.1:8774", nil, "admin"),
+		network: network.NewClient("http://127.0.0.1:9696", nil, "admin"),
+		hosts: host.Client{REST: &rest.Client{Base: "http://127.0.0.1:8774",
+			Headers: map[string]string{"X-Auth-Token": "admin"}}}}
+	must(t, os.WriteFile(filepath.Join(m.dir, "berth.conf"), []byte(configuration), 0o600))
+	for name, port := range map[string]string{"placement": "8778", "compute": "8774", "network": "9696"} {
+		m.run(name)
+		m.till(name+" answers", func() bool {
+			resp, err := http.Get("http://127.0.0.1:" + port + "/")
+			if err == nil {
+				resp.Body.Close()
+			}
+			return err == nil
+		})
+	}
+	for _, vf := range []string{"0000:12:10.0", "0000:23:10.0"} {
+		pf := m.find(vf).Interface
+		link, err := netlink.LinkByName(pf)
+		must(t, err)
+		must(t, netlink.LinkSetUp(link))
+		m.till(pf+" has a link", func() bool { return m.find(vf).Speed > 0 })
+	}
+	m.startAgent()
+	return m
+}
+
+// run starts a service; its log is a file of the test's directory.
+func (m *machine) run(service string) *exec.Cmd {
+	m.t.Helper()
+	log, err := os.OpenFile(filepath.Join(m.dir, service+".log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	must(m.t, err)
+	cmd := exec.Command("./berth", service, "--config-file", filepath.Join(m.dir, "berth.conf"), "--data-dir",
+		filepath.Join(m.dir, service))
+	cmd.Stdout, cmd.Stderr = log, log
+	must(m.t, cmd.Start())
+	m.t.Cleanup(func() {
+		_ = cmd.Process.Kill() // it may have ended
+		_ = cmd.Wait()
+		if m.t.Failed() {
+			text, err := os.ReadFile(log.Name())
+			m.t.Logf("%s: %v\n%s", log.Name(), err, last(text, 40))
+		}
+	})
+	return cmd
+}
+
+// last returns the last lines of a text.
+func last(text []byte, lines int) string {
+	all := bytes.Split(text, []byte("\n"))
+	return string(bytes.Join(all[max(0, len(all)-lines):], []byte("\n")))
+}
+
+func (m *machine) startAgent() {
+	m.t.Helper()
+	before := m.seen()
+	m.agent = m.run("agent")
+	m.till("the agent reports", func() bool { return m.seen().After(before) })
+}
+
+// seen returns the time of the last report of the host.
+func (m *machine) seen() (last time.Time) {
+	all, err := m.hosts.Hosts(m.t.Context())
+	if err != nil || len(all) == 0 {
+		return last
+	}
+	return all[0].Seen
+}
+
+func (m *machine) killAgent() {
+	m.t.Helper()
+	must(m.t, m.agent.Process.Kill())
+	_ = m.agent.Wait() // the error is that it was killed
+}
+
+// till waits until a condition is true.
+func (m *machine) till(what string, condition func() bool) {
+	m.t.Helper()
+	for end := time.Now().Add(time.Minute); !condition(); time.Sleep(200 * time.Millisecond) {
+		if time.Now().After(end) {
+			m.t.Fatalf("not within a minute: %s", what)
+		}
+	}
+}
+
+func (m *machine) find(address string) vfconfig.VF {
+	m.t.Helper()
+	a, err := pci.ParseAddress(address)
+	must(m.t, err)
+	vf, err := m.links.Find(a)
+	must(m.t, err)
+	return vf
+}
+
+// vf reads the configuration of a VF from the kernel.
+func (m *machine) vf(address string) vfconfig.Settings {
+	m.t.Helper()
+	s, err := m.links.Read(m.find(address))
+	must(m.t, err)
+	return s
+}
+
+// tillVF waits until a VF has a configuration.
+func (m *machine) tillVF(address string, want vfconfig.Settings) {
+	m.t.Helper()
+	for end := time.Now().Add(time.Minute); m.vf(address) != want; time.Sleep(200 * time.Millisecond) {
+		if time.Now().After(end) {
+			m.t.Fatalf("%s has %+v, want %+v; conditions %q", address, m.vf(address), want, m.conditions())
+		}
+	}
+}
+
+// conditions returns the conditions of the host, one a line.
+func (m *machine) conditions() string {
+	all, err := m.hosts.Hosts(m.t.Context())
+	if err != nil || len(all) != 1 {
+		return ""
+	}
+	return strings.Join(all[0].Conditions, "\n")
+}
+
+// create creates a server with a VF.
+func (m *machine) create(name string) (id string) {
+	m.t.Helper()
+	created, err := m.compute.CreateServer(m.t.Context(), compute.CreateServer{Name: name, Flavor: "vf",
+		Networks: compute.NetworksNone})
+	must(m.t, err)
+	return created.ID
+}
+
+// tillStatus waits until a server has a status.
+func (m *machine) tillStatus(id, status string) {
+	m.t.Helper()
+	m.till("server is "+status, func() bool {
+		s, err := m.compute.ServerByID(m.t.Context(), id)
+		return err == nil && s.Status == status
+	})
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func checkKind(t *testing.T, err error, kind fault.Kind, what string) {
+	t.Helper()
+	if !fault.Is(err, kind) {
+		t.Errorf("%s: %v, want a fault of kind %s", what, err, kind)
+	}
+}

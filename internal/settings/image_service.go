@@ -1,0 +1,46 @@
+package settings
+
+import (
+	"log/slog"
+	"path/filepath"
+
+	"github.com/openberth/berth/config"
+	"github.com/openberth/berth/image/policies"
+	"github.com/openberth/berth/policy"
+)
+
+// ImageStoreSettings are the options of Berth's own image service, under Glance's names.
+type ImageStoreSettings struct {
+	Dir     string // [glance_store] filesystem_store_datadir; "": below the data directory
+	MaxSize int64  // [DEFAULT] image_size_cap, in bytes
+	Policy  *policy.Enforcer
+}
+
+// knownImageStore lists the options of ImageStoreSettings.
+func knownImageStore() []config.Name {
+	return []config.Name{{Group: "glance_store", Option: "filesystem_store_datadir"},
+		{Group: "DEFAULT", Option: "image_size_cap"}}
+}
+
+// readImageStore reads the options of the image service. The policy files of a Glance on this machine apply only to
+// callers that are authenticated.
+func (s *Settings) readImageStore(cfg *config.Config, _ *slog.Logger) (err error) {
+	i := &s.ImageStore
+	if i.Dir, err = cfg.String("glance_store", "filesystem_store_datadir", "", nil); err != nil {
+		return err
+	}
+	size, err := cfg.Int("DEFAULT", "image_size_cap", 1<<40, 1, 1<<62)
+	if err != nil {
+		return err
+	}
+	i.MaxSize = int64(size)
+	var dirs []string
+	for _, file := range s.files {
+		dirs = append(dirs, filepath.Dir(file))
+	}
+	if s.Auth != "" && s.Auth != NoAuth2 {
+		dirs = append(dirs, "/etc/glance")
+	}
+	i.Policy, err = policy.Load(cfg, policies.Rules(), dirs...)
+	return err
+}
