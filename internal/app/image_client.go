@@ -5,7 +5,6 @@ import (
 	"io"
 	"log/slog"
 
-	"github.com/openberth/berth/agent/imagecache"
 	"github.com/openberth/berth/api/identity"
 	"github.com/openberth/berth/api/image"
 	"github.com/openberth/berth/compute/server"
@@ -15,23 +14,16 @@ import (
 
 // imageClient returns compute's client of the image service, or nil if [glance] is not configured.
 func imageClient(i settings.ImageSettings, log *slog.Logger) (server.Images, error) {
-	if i.At == "" {
-		return nil, nil
-	}
 	client, err := newImageClient(i, log)
-	if err != nil {
-		return nil, err
-	}
-	return client, nil
+	return imagesOf(client), err
 }
 
-// imageSource returns the agent's images, or nil if [glance] is not configured.
-func imageSource(i settings.ImageSettings, log *slog.Logger) (imagecache.Source, error) {
-	if i.At == "" {
-		return nil, nil
+// imagesOf returns the images of a client; nil for none.
+func imagesOf(client *image.Client) server.Images {
+	if client == nil {
+		return nil
 	}
-	client, err := newImageClient(i, log)
-	return agentImages{client}, err
+	return client
 }
 
 // agentImages reads images for guests of a host. Compute has checked that the owner of the server may see its image.
@@ -42,16 +34,19 @@ var agentCaller = identity.Identity{User: "berth", Roles: []string{"admin"}}
 
 // Image implements imagecache.Source.
 func (a agentImages) Image(ctx context.Context, id string) (image.Image, error) {
-	return a.client.Image(ctx, agentCaller, "", id)
+	return a.client.Image(ctx, agentCaller, serviceToken, id)
 }
 
 // Download implements imagecache.Source.
 func (a agentImages) Download(ctx context.Context, id string, offset int64) (io.ReadCloser, int64, error) {
-	return a.client.Download(ctx, agentCaller, "", id, offset)
+	return a.client.Download(ctx, agentCaller, serviceToken, id, offset)
 }
 
-// newImageClient returns a client of the configured image service.
+// newImageClient returns a client of the configured image service, or nil if [glance] is not configured.
 func newImageClient(i settings.ImageSettings, log *slog.Logger) (*image.Client, error) {
+	if i.At == "" {
+		return nil, nil
+	}
 	service, account := i.Service, i.Account
 	account.Log = log
 	var err error

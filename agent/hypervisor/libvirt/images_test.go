@@ -23,19 +23,6 @@ const (
 	badImage   = "33333333-0000-4000-8000-000000000000"
 )
 
-// bootSector returns a disk whose first sector prints a text to the first serial port.
-func bootSector(text string) []byte {
-	disk := make([]byte, 1<<20)
-	program := []byte{0xfc, 0x31, 0xc0, 0x8e, 0xd8, // cld; ds = 0
-		0xbe, 0x16, 0x7c, // si = the text
-		0xac, 0x84, 0xc0, 0x74, 0x06, // next: al = *si++; end if it is 0
-		0xba, 0xf8, 0x03, 0xee, 0xeb, 0xf5, // print al to port 3f8; next
-		0xf4, 0xeb, 0xfd} // end: halt
-	copy(disk, append(program, text...))
-	disk[510], disk[511] = 0x55, 0xaa
-	return disk
-}
-
 // TestImages boots guests from a raw and from a qcow2 image, whose first instructions print a line to the console, and
 // rebuilds a guest with another image. The images do not change.
 func TestImages(t *testing.T) {
@@ -46,8 +33,8 @@ func TestImages(t *testing.T) {
 	d.o.Images = imagecache.New(base, nil, slog.New(slog.DiscardHandler))
 	must(t, os.Mkdir(base, 0o711))
 	raw, source := filepath.Join(base, rawImage+".raw"), filepath.Join(t.TempDir(), "disk")
-	must(t, os.WriteFile(raw, bootSector("booted from raw\n"), 0o644))
-	must(t, os.WriteFile(source, bootSector("booted from qcow2\n"), 0o644))
+	must(t, os.WriteFile(raw, libvirtd.BootSector("booted from raw\n"), 0o644))
+	must(t, os.WriteFile(source, libvirtd.BootSector("booted from qcow2\n"), 0o644))
 	run(t, "qemu-img", "convert", "-O", "qcow2", source, filepath.Join(base, qcow2Image+".qcow2"))
 	run(t, "qemu-img", "create", "-q", "-f", "qcow2", "-F", "raw", "-b", raw, filepath.Join(base, badImage+".qcow2"))
 
@@ -78,7 +65,7 @@ func TestImages(t *testing.T) {
 	if out := run(t, "qemu-img", "info", "-U", d.path(g.ID, diskName(2))); !strings.Contains(out, qcow2Image) {
 		t.Errorf("the disk:\n%s", out)
 	}
-	if data, err := os.ReadFile(raw); err != nil || !bytes.Equal(data, bootSector("booted from raw\n")) {
+	if data, err := os.ReadFile(raw); err != nil || !bytes.Equal(data, libvirtd.BootSector("booted from raw\n")) {
 		t.Errorf("the image has changed: %v", err)
 	}
 	big := filepath.Join(base, hypervisortest.ID("e")+".qcow2")
