@@ -25,7 +25,7 @@ func TestLibvirtGuests(t *testing.T) {
 	t.Parallel()
 	virt := libvirtd.Start(t)
 	f := newFleet(t, aliases+pciInPlacement)
-	l := &libvirtHost{fleet: f, virt: virt, instances: t.TempDir()}
+	l := &libvirtHost{fleet: f, virt: virt, instances: virt.GuestDir(t)}
 	f.startAgent("cmp1", l.conf())
 	l.flavorWithDisk("a-pci-dev:1")
 	s := f.wantActiveOn("cmp1", f.server("web", "a-pci-dev:1"))
@@ -60,7 +60,7 @@ func TestLibvirtGuests(t *testing.T) {
 	}
 	f.act(s, "ACTIVE", "os-start", nil)
 	s = f.act(s, "ACTIVE", "rebuild", map[string]any{"imageRef": ""})
-	l.wantFiles(s.ID, "console.log", "disk-1.qcow2")
+	l.wantFiles(s.ID, "config.iso", "console.log", "disk-1.qcow2")
 	f.delete(s)
 	if _, err := c.Lookup(t.Context(), first.UUID); !fault.Is(err, fault.NotFound) {
 		t.Errorf("after the delete: %v", err)
@@ -164,7 +164,7 @@ func TestLibvirtBootsImage(t *testing.T) {
 	t.Parallel()
 	virt := libvirtd.Start(t)
 	dir := t.TempDir()
-	l := &libvirtHost{fleet: &fleet{t: t, dir: dir, compute: &daemon{}}, virt: virt, instances: t.TempDir()}
+	l := &libvirtHost{fleet: &fleet{t: t, dir: dir, compute: &daemon{}}, virt: virt, instances: virt.GuestDir(t)}
 	d := start(t, []string{"placement", "compute", "network", "image"}, "up", "--config-file", l.conf(), "--data-dir",
 		l.path("data"), "--listen-placement", "127.0.0.1:0", "--listen-compute", "127.0.0.1:0",
 		"--listen-network", "127.0.0.1:0", "--listen-image", "127.0.0.1:0")
@@ -208,7 +208,7 @@ func (l *libvirtHost) startDirectly(of rpc.Domain) {
 	xml := l.xml(of)
 	must(l.t, c.Destroy(l.t.Context(), of))
 	console := filepath.Join(l.instances, id, "console.log")
-	must(l.t, os.Mkdir(filepath.Dir(console), 0o700))
+	must(l.t, os.Mkdir(filepath.Dir(console), 0o711))
 	xml = strings.ReplaceAll(xml, filepath.Join(l.instances, of.UUID.String(), "console.log"), console)
 	xml = strings.ReplaceAll(xml, "<uuid>"+of.UUID.String(), "<uuid>"+id)
 	xml = strings.ReplaceAll(xml, "<name>"+of.Name, "<name>direct")

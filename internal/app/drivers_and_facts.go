@@ -1,7 +1,6 @@
 package app
 
 import (
-	"cmp"
 	"log/slog"
 	"path/filepath"
 
@@ -43,19 +42,14 @@ var drivers = map[string]openDriver{
 const imageDir = "_base"
 
 // openLibvirt returns the driver for libvirt. It does not connect.
-func openLibvirt(s settings.Settings, dir string, images *image.Client) (hypervisor.Hypervisor, error) {
-	absolute, err := filepath.Abs(dir) // libvirt has another working directory
-	if err != nil {
-		return nil, fault.Wrap(fault.Unavailable, "app.openLibvirt", err)
-	}
+func openLibvirt(s settings.Settings, _ string, images *image.Client) (hypervisor.Hypervisor, error) {
 	var source imagecache.Source
 	if images != nil {
 		source = agentImages{images}
 	}
-	instances := cmp.Or(s.Libvirt.Instances, filepath.Join(absolute, "instances"))
 	return libvirt.New(libvirt.Options{Socket: s.Libvirt.Socket, VirtType: s.Libvirt.VirtType,
-		CPUModel: s.Libvirt.CPUModel, Dir: instances, ShutdownTime: s.Libvirt.Shutdown,
-		Images: imagecache.New(filepath.Join(instances, imageDir), source, slog.Default())})
+		CPUModel: s.Libvirt.CPUModel, Dir: s.Libvirt.Instances, ShutdownTime: s.Libvirt.Shutdown,
+		Images: imagecache.New(filepath.Join(s.Libvirt.Instances, imageDir), source, slog.Default())})
 }
 
 // factSources are the sources of a host's hardware by the value of [berth] fact_source, each with the events of its

@@ -46,8 +46,7 @@ type Images interface {
 
 // Driver runs guests with libvirt. It connects when it is first used, and again after the connection has ended.
 type Driver struct {
-	o    Options
-	arch string // of the host and its guests, in libvirt's words
+	o Options
 
 	connecting sync.Mutex // guards client and host
 	client     *rpc.Client
@@ -71,10 +70,9 @@ const noMigration = "the driver libvirt does not live-migrate guests yet"
 
 // New returns a driver. It does not connect. The fault is Invalid for an architecture that the driver does not support.
 func New(o Options) (*Driver, error) {
-	arch, known := map[string]string{"amd64": "x86_64", "arm64": "aarch64"}[runtime.GOARCH]
-	if !known {
+	if runtime.GOARCH != "amd64" {
 		return nil, fault.New(fault.Invalid, "libvirt.New", "the driver libvirt does not support the architecture %s; "+
-			"it supports amd64 and arm64", runtime.GOARCH)
+			"it supports amd64", runtime.GOARCH)
 	}
 	if o.Socket == "" {
 		o.Socket = "/run/libvirt/libvirt-sock"
@@ -85,7 +83,7 @@ func New(o Options) (*Driver, error) {
 	if o.Log == nil {
 		o.Log = slog.Default()
 	}
-	return &Driver{o: o, arch: arch}, nil
+	return &Driver{o: o}, nil
 }
 
 // connect returns the connection, and what guests can have on this host. Callers share it.
@@ -114,10 +112,7 @@ func (d *Driver) connect(ctx context.Context) (*rpc.Client, domainxml.Host, erro
 
 // inspect returns what guests can have on this host: KVM if it is configured, or not configured and available.
 func (d *Driver) inspect(ctx context.Context, c *rpc.Client) (domainxml.Host, error) {
-	host := domainxml.Host{Arch: d.arch, Machine: "q35", CPUModel: d.o.CPUModel, KVM: d.o.VirtType == "kvm"}
-	if d.arch == "aarch64" {
-		host.Machine = "virt"
-	}
+	host := domainxml.Host{Arch: "x86_64", Machine: "q35", CPUModel: d.o.CPUModel, KVM: d.o.VirtType == "kvm"}
 	if d.o.VirtType == "" {
 		_, err := c.DomainCapabilities(ctx, host.Arch, host.Machine, "kvm")
 		if fault.Is(err, fault.Unavailable) {

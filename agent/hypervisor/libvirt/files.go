@@ -1,6 +1,7 @@
 package libvirt
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/openberth/berth/agent/configdrive"
 	"github.com/openberth/berth/agent/hypervisor"
 	"github.com/openberth/berth/agent/hypervisor/libvirt/domainxml"
 	"github.com/openberth/berth/fault"
@@ -27,7 +29,8 @@ func diskName(build int) string { return fmt.Sprintf("disk-%d.qcow2", build) }
 
 // filesOf returns the files of a guest. The names contain no text of a user.
 func (d *Driver) filesOf(domain uuid.UUID, g hypervisor.Guest) domainxml.Files {
-	files := domainxml.Files{ConsoleLog: d.path(domain.String(), "console.log")}
+	files := domainxml.Files{ConsoleLog: d.path(domain.String(), "console.log"),
+		ConfigDrive: d.path(domain.String(), "config.iso")}
 	if g.DiskGB > 0 || g.Image != "" {
 		files.Disk = d.path(domain.String(), diskName(g.Build))
 	}
@@ -49,7 +52,11 @@ func (d *Driver) makeFiles(ctx context.Context, domain uuid.UUID, g hypervisor.G
 	if err := d.makeDir(domain.String()); err != nil {
 		return err
 	}
-	disk := d.filesOf(domain, g).Disk
+	files := d.filesOf(domain, g)
+	if err := writeConfigDrive(files.ConfigDrive, g); err != nil {
+		return err
+	}
+	disk := files.Disk
 	if disk == "" {
 		return nil
 	}
@@ -67,6 +74,28 @@ func (d *Driver) makeFiles(ctx context.Context, domain uuid.UUID, g hypervisor.G
 	if err != nil {
 		_ = os.Remove(unfinished) // an incomplete file is useless and may fill the disk
 		return fault.New(fault.Unavailable, "libvirt.makeFiles", "the disk of the guest %s cannot be made: %w", g.ID, err)
+	}
+	return nil
+}
+
+// writeConfigDrive writes the config drive of a guest. A guest that runs keeps the one with which it was started.
+func writeConfigDrive(path string, g hypervisor.Guest) error {
+	const op = "libvirt.writeConfigDrive"
+	s := configdrive.Server{ID: cmp.Or(g.Server, g.ID), Name: g.Name}
+	for _, i := range g.Interfaces {
+		s.Interfaces = append(s.Interfaces, configdrive.Interface{Port: i.Port, MAC: i.MAC, MTU: i.MTU})
+	}
+	drive, err := configdrive.Make(s)
+	if err != nil {
+		return fault.Wrap("", op, err)
+	}
+	unfinished := path + ".new"
+	if err = os.WriteFile(unfinished, drive, 0o600); err == nil {
+		err = os.Rename(unfinished, path)
+	}
+	if err != nil {
+		_ = os.Remove(unfinished)
+		return fault.New(fault.Unavailable, op, "the config drive of the guest %s cannot be written: %w", g.ID, err)
 	}
 	return nil
 }

@@ -26,8 +26,9 @@ const (
 // TestImages boots guests from a raw and from a qcow2 image, whose first instructions print a line to the console, and
 // rebuilds a guest with another image. The images do not change.
 func TestImages(t *testing.T) {
+	t.Parallel()
 	daemon := libvirtd.Start(t)
-	dir := t.TempDir()
+	dir := daemon.GuestDir(t)
 	d := open(t, daemon, dir)
 	base := filepath.Join(dir, "_base")
 	d.o.Images = imagecache.New(base, nil, slog.New(slog.DiscardHandler))
