@@ -8,6 +8,7 @@ package libvirtd
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"net"
 	"os"
@@ -130,6 +131,14 @@ func (d *Daemon) GuestDir(t testing.TB) string {
 		t.Fatal(err)
 	}
 	return dir
+}
+
+// Command returns a command that sees the daemon as that of the machine, with its PCI functions.
+func (d *Daemon) Command(ctx context.Context, name string, arguments ...string) *exec.Cmd {
+	shell := child(d.cmd.Process.Pid, "sh")
+	return exec.CommandContext(ctx, "nsenter", append([]string{fmt.Sprintf("--mount=/proc/%d/ns/mnt", shell),
+		"--wdns=" + d.dir, name},
+		arguments...)...)
 }
 
 // launch starts the namespace with the daemon.

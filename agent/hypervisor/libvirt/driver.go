@@ -18,6 +18,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/google/uuid"
+
 	"github.com/openberth/berth/agent/hypervisor"
 	"github.com/openberth/berth/agent/hypervisor/libvirt/domainxml"
 	"github.com/openberth/berth/agent/hypervisor/libvirt/rpc"
@@ -48,9 +50,10 @@ type Images interface {
 type Driver struct {
 	o Options
 
-	connecting sync.Mutex // guards client and host
+	connecting sync.Mutex // guards client, host and inspected
 	client     *rpc.Client
 	host       domainxml.Host
+	inspected  bool // host.KVM is known
 
 	// defining serialises what must see all domains: that a device has one holder, and that a UUID is free.
 	defining sync.Mutex
@@ -113,14 +116,43 @@ func (d *Driver) connect(ctx context.Context) (*rpc.Client, domainxml.Host, erro
 // inspect returns what guests can have on this host: KVM if it is configured, or not configured and available.
 func (d *Driver) inspect(ctx context.Context, c *rpc.Client) (domainxml.Host, error) {
 	host := domainxml.Host{Arch: "x86_64", Machine: "q35", CPUModel: d.o.CPUModel, KVM: d.o.VirtType == "kvm"}
-	if d.o.VirtType == "" {
-		_, err := c.DomainCapabilities(ctx, host.Arch, host.Machine, "kvm")
-		if fault.Is(err, fault.Unavailable) {
-			return host, err
-		}
-		host.KVM = err == nil
+	if d.o.VirtType != "" {
+		return host, nil
+	}
+	if d.inspected { // by an earlier connection
+		return d.host, nil
+	}
+	err := d.tryKVM(ctx, c, host)
+	if fault.Is(err, fault.Unavailable) {
+		return host, err
+	}
+	host.KVM, d.inspected = err == nil, true
+	if err != nil {
+		d.o.Log.Warn("guests run with emulated CPUs: KVM does not work", "error", err)
 	}
 	return host, nil
+}
+
+// tryKVM returns why KVM does not work. libvirt also reports a KVM that cannot start a guest, as in some virtual
+// machines, so a small guest is started and ended before its first instruction.
+func (d *Driver) tryKVM(ctx context.Context, c *rpc.Client, host domainxml.Host) error {
+	if _, err := c.DomainCapabilities(ctx, host.Arch, host.Machine, "kvm"); err != nil {
+		return err
+	}
+	host.KVM = true
+	made, err := domainxml.Make(host, uuid.NewString(), hypervisor.Guest{VCPUs: 1, MemoryMB: 64}, domainxml.Files{})
+	if err != nil {
+		return err
+	}
+	text, err := domainxml.Encode(made)
+	if err != nil {
+		return fault.Wrap(fault.Internal, "libvirt.tryKVM", err)
+	}
+	tried, err := c.Try(ctx, text)
+	if err != nil {
+		return err
+	}
+	return end(ctx, c, tried)
 }
 
 // Close ends the connection.

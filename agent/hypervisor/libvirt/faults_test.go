@@ -256,3 +256,24 @@ func wantFiles(t *testing.T, dir string, want ...string) {
 		t.Errorf("files %v, want %v", got, want)
 	}
 }
+
+// TestKVM checks that a driver without a configured kind of guests finds one that works on this machine.
+func TestKVM(t *testing.T) {
+	t.Parallel()
+	daemon := libvirtd.Start(t)
+	d := open(t, daemon, daemon.GuestDir(t))
+	d.o.VirtType = ""
+	g := hypervisortest.Guest("a")
+	must(t, d.Build(t.Context(), g))
+	wantGuests(t, d, g)
+	capacity, err := d.Capacity(t.Context())
+	must(t, err)
+	c := dial(t, daemon)
+	domain, err := c.Lookup(t.Context(), uuid.MustParse(g.ID))
+	must(t, err)
+	xml, err := c.XML(t.Context(), domain, true)
+	must(t, err)
+	if kvm := strings.HasPrefix(xml, "<domain type='kvm'"); kvm != (capacity.Remark == "") {
+		t.Errorf("KVM %v, remark %q", kvm, capacity.Remark)
+	}
+}

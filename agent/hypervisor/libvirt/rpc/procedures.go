@@ -13,6 +13,7 @@ const (
 	connectOpen            Procedure = 1
 	nodeGetInfo            Procedure = 6
 	connectGetCapabilities Procedure = 7
+	domainCreateXML        Procedure = 10
 	domainGetXMLDesc       Procedure = 14
 	domainLookupByUUID     Procedure = 24
 	domainShutdown         Procedure = 33
@@ -40,7 +41,7 @@ var procedureNames = map[Procedure]string{
 	authList: "AuthList", authPolkit: "AuthPolkit", connectGetLibVersion: "ConnectGetLibVersion",
 	domainCreateWithFlags: "DomainCreateWithFlags", domainOpenConsole: "DomainOpenConsole",
 	domainGetState: "DomainGetState", domainUndefineFlags: "DomainUndefineFlags",
-	domainAttachDevice: "DomainAttachDeviceFlags", domainDetachDevice: "DomainDetachDeviceFlags",
+	domainCreateXML: "DomainCreateXML", domainAttachDevice: "DomainAttachDeviceFlags", domainDetachDevice: "DomainDetachDeviceFlags",
 	domainSetMetadata: "DomainSetMetadata", domainDestroyFlags: "DomainDestroyFlags",
 	connectListAllDomains: "ConnectListAllDomains",
 	registerDomainEvent:   "ConnectDomainEventCallbackRegisterAny", domainEventLifecycle: "DomainEventCallbackLifecycle",
@@ -58,7 +59,7 @@ func (p Procedure) String() string {
 // onlyReads reports whether a call changes nothing.
 func (p Procedure) onlyReads() bool {
 	switch p {
-	case domainShutdown, domainCreateWithFlags, domainUndefineFlags, domainDestroyFlags, domainSetMetadata,
+	case domainShutdown, domainCreateXML, domainCreateWithFlags, domainUndefineFlags, domainDestroyFlags, domainSetMetadata,
 		domainAttachDevice, domainDetachDevice, domainDefineXMLFlags:
 		return false
 	}
@@ -68,7 +69,7 @@ func (p Procedure) onlyReads() bool {
 // limit returns how long a call may take.
 func (p Procedure) limit() time.Duration {
 	switch p {
-	case domainCreateWithFlags, domainDestroyFlags, domainAttachDevice, domainDetachDevice:
+	case domainCreateXML, domainCreateWithFlags, domainDestroyFlags, domainAttachDevice, domainDetachDevice:
 		return changeTime
 	}
 	return callTime
