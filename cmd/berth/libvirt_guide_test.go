@@ -25,7 +25,7 @@ func TestLibvirtChapter(t *testing.T) {
 	script = strings.ReplaceAll(script, "/var/lib/berth/instances", instances)
 	script = strings.Replace(script, "[DEFAULT]\n", "[DEFAULT]\ninstances_path = "+instances+"\nshutdown_timeout = 0\n", 1)
 	raw := filepath.Join(dir, "disk.raw")
-	must(t, os.WriteFile(raw, libvirtd.BootSector("hello from the guest\n"), 0o600))
+	must(t, os.WriteFile(raw, libvirtd.BootSector("hello from the guest, login:\n"), 0o600))
 	self, err := os.Executable()
 	must(t, err)
 	must(t, os.Mkdir(filepath.Join(dir, "bin"), 0o700))
