@@ -120,6 +120,16 @@ func (p Port) Allocation() map[string]string {
 	return all
 }
 
+// PortBinding is the binding of a port to one host. A port has one with the status ACTIVE, and while its server
+// migrates others with the status INACTIVE.
+type PortBinding struct {
+	Host    string         `json:"host"`
+	VNIC    string         `json:"vnic_type"`
+	VIF     string         `json:"vif_type"`
+	Profile map[string]any `json:"profile"`
+	Status  string         `json:"status"`
+}
+
 // Segment is a segment of a network.
 type Segment struct {
 	ID              string `json:"id"`

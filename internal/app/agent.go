@@ -85,9 +85,11 @@ func NewAgent(s settings.Settings, dir string, endpoints Endpoints, log *slog.Lo
 		Dir:        dir,
 		Log:        log.With("service", "agent"),
 		Rescan:     s.Rescan,
-		DataPlane:  openDataPlane(s, endpoints.Network, log.With("service", "agent")),
-
-		PortInterval: s.PortInterval,
+		Networking: loop.Networking{PortInterval: s.PortInterval,
+			DataPlane: openDataPlane(s, endpoints.Network, log.With("service", "agent"))},
+	}
+	if endpoints.Network != nil {
+		o.Network = endpoints.Network
 	}
 	if s.HostSettings.Clean != "" {
 		o.Clean = cleaner.Cleaner{Path: s.HostSettings.Clean}

@@ -191,7 +191,7 @@ func agentRules(contracts []string) []Row {
 		{Package: "agent/reconcile", Kind: Pure, Imports: with(domain, "backoff", "agent/device", "agent/survey",
 			"agent/treeplan", "agent/journal", "agent/hypervisor", "agent/facts", "agent/powervm/ioslot",
 			"agent/powervm/slotsurvey", "agent/vfconfig", "api/host", "api/placement")},
-		{Package: "agent/loop", Kind: Server, Imports: with(contracts, "agent/…"),
+		{Package: "agent/loop", Kind: Server, Imports: with(contracts, "agent/…", "backoff"),
 			Outside: []string{"github.com/google/uuid"}},
 	}
 }
@@ -234,6 +234,8 @@ func testSupport() []Row {
 		{Package: "internal/coexist", Kind: TestSupport, Imports: []string{"…"}, Outside: []string{"github.com/google/uuid"}},
 		{Package: "internal/testcert", Kind: TestSupport},
 		{Package: "internal/libvirtd", Kind: TestSupport, Imports: []string{"internal/testenv"}},
+		{Package: "internal/neutron", Kind: TestSupport, Imports: []string{"bandwidth", "internal/clienttest",
+			"internal/databases", "internal/testenv"}},
 		{Package: "internal/testenv", Kind: TestSupport},
 		{Package: "internal/testsummary", Kind: TestSupport, Imports: []string{"internal/testenv"}},
 		{Package: "internal/sim", Kind: TestSupport, Imports: []string{"…"}},
