@@ -60,8 +60,8 @@ func (p Procedure) String() string {
 // onlyReads reports whether a call changes nothing.
 func (p Procedure) onlyReads() bool {
 	switch p {
-	case domainShutdown, domainCreateXML, domainCreateWithFlags, domainUndefineFlags, domainDestroyFlags, domainSetMetadata,
-		domainAttachDevice, domainDetachDevice, domainDefineXMLFlags:
+	case domainShutdown, domainCreateXML, domainCreateWithFlags, domainUndefineFlags, domainDestroyFlags,
+		domainSetMetadata, domainAttachDevice, domainDetachDevice, domainDefineXMLFlags:
 		return false
 	}
 	return true
