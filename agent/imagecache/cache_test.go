@@ -27,7 +27,7 @@ type service struct {
 	mu        sync.Mutex
 	meta      image.Image
 	data      []byte
-	breakAt   int   // the next download ends with an error after so many bytes; 0: it does not
+	breakAt   int   // the next download ends with an error after this number of bytes; 0: it does not
 	noRanges  bool  // downloads always begin at 0
 	downloads []int // the first byte of each download
 }
