@@ -133,6 +133,19 @@ func (d *Daemon) GuestDir(t testing.TB) string {
 	return dir
 }
 
+// SmallDir returns a directory for the files of guests on a file system of a size, such as 16k. Only the test sees it
+// under this path, so no guest can start from it.
+func (d *Daemon) SmallDir(t testing.TB, size string) string {
+	t.Helper()
+	dir := d.GuestDir(t)
+	if out, err := d.Command(t.Context(), "mount", "-t", "tmpfs", "-o", "size="+size, "tmpfs",
+		dir).CombinedOutput(); err !=
+		nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	return fmt.Sprintf("/proc/%d/root%s", child(d.cmd.Process.Pid, "sh"), dir)
+}
+
 // Command returns a command that sees the daemon as that of the machine, with its PCI functions.
 func (d *Daemon) Command(ctx context.Context, name string, arguments ...string) *exec.Cmd {
 	shell := child(d.cmd.Process.Pid, "sh")

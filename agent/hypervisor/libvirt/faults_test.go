@@ -136,6 +136,21 @@ func TestFailedBuildLeavesNothing(t *testing.T) {
 	must(t, d.Build(t.Context(), hypervisortest.Guest("b", 1)))
 }
 
+// TestFullDisk builds a guest on a file system that is too small for its files: nothing remains, and the fault says
+// why.
+func TestFullDisk(t *testing.T) {
+	t.Parallel()
+	daemon := libvirtd.Start(t)
+	dir := daemon.SmallDir(t, "128k") // for the config drive, and not for the disk
+	d := open(t, daemon, dir)
+	err := d.Build(t.Context(), hypervisortest.Guest("a", 1))
+	if !fault.Is(err, fault.Unavailable) || !strings.Contains(err.Error(), "No space left on device") {
+		t.Errorf("got %v", err)
+	}
+	wantGuests(t, d)
+	wantFiles(t, dir)
+}
+
 // TestFailedRebuildKeepsTheGuest rebuilds a guest with a disk that cannot be made: the guest still runs as it was.
 func TestFailedRebuildKeepsTheGuest(t *testing.T) {
 	t.Parallel()
