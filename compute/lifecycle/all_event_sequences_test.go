@@ -31,7 +31,8 @@ func events(s Server) []Event {
 		}
 		list = append(list, PortsBound{Host: s.Host, Ports: []Port{port}}, PortsBound{Host: "elsewhere"},
 			PortsNotBound{Host: s.Host, Reason: "no agent"}, Refused{Step: BindPorts, Reason: "forbidden"},
-			StepFailed{Step: BindPorts, Reason: "does not answer"})
+			StepFailed{Step: BindPorts, Reason: "does not answer"}, PortAttached{ID: "late"}, PortDetached{ID: "late"},
+			PortNotAttached{ID: "late"})
 	}
 	for _, step := range []Step{Prepare, Schedule, Claim, Release, MoveAllocations, RestoreAllocations, ReleaseLeftover,
 		CheckMinCount} {
