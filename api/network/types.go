@@ -61,7 +61,7 @@ type Port struct {
 	Device      string    `json:"device_id"`
 	DeviceOwner string    `json:"device_owner"`
 	FixedIPs    []FixedIP `json:"fixed_ips"`
-	PortBinding
+	ActiveBinding
 	Policy        string           `json:"qos_policy_id"`         // empty for null
 	NetworkPolicy string           `json:"qos_network_policy_id"` // empty for null
 	NUMAAffinity  string           `json:"numa_affinity_policy"`  // empty for null
@@ -70,8 +70,8 @@ type Port struct {
 	Revision      int              `json:"revision_number"`
 }
 
-// PortBinding is where a port is bound and how: the attributes of a Port that begin with "binding:".
-type PortBinding struct {
+// ActiveBinding is where a port is bound and how: the attributes of a Port that begin with "binding:".
+type ActiveBinding struct {
 	Host       string         `json:"binding:host_id"`
 	VNIC       string         `json:"binding:vnic_type"`
 	VIF        string         `json:"binding:vif_type"`
@@ -124,6 +124,16 @@ func (p Port) Allocation() map[string]string {
 		}
 	}
 	return all
+}
+
+// PortBinding is the binding of a port to one host. A port has one with the status ACTIVE, and while its server
+// migrates others with the status INACTIVE.
+type PortBinding struct {
+	Host    string         `json:"host"`
+	VNIC    string         `json:"vnic_type"`
+	VIF     string         `json:"vif_type"`
+	Profile map[string]any `json:"profile"`
+	Status  string         `json:"status"`
 }
 
 // Segment is a segment of a network.

@@ -18,18 +18,11 @@ import (
 // the amounts of a server's ports are not added or subtracted, but set to the sum over its ports, as the network
 // service has them: this may be repeated after a crash.
 
-// AttachPort records that a port is to be attached to a server. It returns fault.Conflict if that cannot start now.
-func (c *Conductor) AttachPort(ctx context.Context, id string, request lifecycle.PortAttachRequested) error {
-	return c.changePort(ctx, id, "attach_interface", request.ID, request)
-}
-
-// DetachPort records that a port is to be detached from a server, as AttachPort.
-func (c *Conductor) DetachPort(ctx context.Context, id string, request lifecycle.PortDetachRequested) error {
-	return c.changePort(ctx, id, "detach_interface", request.ID, request)
-}
-
-func (c *Conductor) changePort(ctx context.Context, id, what, change string, event lifecycle.Event) error {
-	const op = "conductor.changePort"
+// ChangePort records that a port is to be attached to a server, or detached. It returns fault.Conflict if that cannot
+// start now.
+func (c *Conductor) ChangePort(ctx context.Context, id string, event lifecycle.PortChangeRequest) error {
+	const op = "conductor.ChangePort"
+	what, change := event.PortChange()
 	s, err := c.store.Read(ctx, id)
 	if err != nil {
 		return err

@@ -64,7 +64,7 @@ func events(s Server) []Event {
 	case s.MinCount > 1: // how it begins is all that is different
 	case s.Migration == nil && len(s.Networks) > 0:
 		list = append(list, ActionRequested{ID: "m1", Action: Resize},
-			ActionRequested{ID: "m1", Action: Live}, ActionRequested{ID: "m1", Action: Evacuate})
+			ActionRequested{ID: "m1", Action: Live})
 	case s.Migration == nil:
 		wishes = append(wishes, Start, Stop, Reboot, Rebuild, Shelve, Unshelve)
 		for _, a := range []Action{Resize, Live, Evacuate} {

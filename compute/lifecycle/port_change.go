@@ -44,6 +44,19 @@ func (PortAttached) event()        {}
 func (PortDetached) event()        {}
 func (PortNotAttached) event()     {}
 
+// PortChangeRequest is one of the two requests of a change of ports.
+type PortChangeRequest interface {
+	Event
+	// PortChange returns the Compute API's name of the request, and its id.
+	PortChange() (name, id string)
+}
+
+// PortChange implements PortChangeRequest.
+func (r PortAttachRequested) PortChange() (name, id string) { return "attach_interface", r.ID }
+
+// PortChange implements PortChangeRequest.
+func (r PortDetachRequested) PortChange() (name, id string) { return "detach_interface", r.ID }
+
 // RefusePortChange returns why no port can be attached or detached now, in the words of the Compute API; empty if one
 // can. what is attach_interface or detach_interface.
 func (s Server) RefusePortChange(what string) string {

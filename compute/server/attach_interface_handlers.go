@@ -31,7 +31,7 @@ func (s *server) attachInterface(c *call) error {
 		return err
 	}
 	change := lifecycle.PortAttachRequested{ID: s.NewID(), Request: want}
-	if err := s.Conductor.AttachPort(c.R.Context(), found.ID, change); err != nil {
+	if err := s.Conductor.ChangePort(c.R.Context(), found.ID, change); err != nil {
 		return err
 	}
 	done, err := s.awaitPortChange(c, found.ID, change.ID)
@@ -134,7 +134,7 @@ func (s *server) detachInterface(c *call) error {
 		return fault.New(fault.NotFound, "", "Port %s is not attached to instance %s", port, found.ID)
 	}
 	change := lifecycle.PortDetachRequested{ID: s.NewID(), Port: port}
-	if err := s.Conductor.DetachPort(c.R.Context(), found.ID, change); err != nil {
+	if err := s.Conductor.ChangePort(c.R.Context(), found.ID, change); err != nil {
 		return err
 	}
 	return c.writeStatus(http.StatusAccepted)

@@ -312,8 +312,8 @@ func (l *portsLab) interfaces(server string) (ports []string) {
 	return ports
 }
 
-// TestPortsAreAttachedAndDetached attaches a port with a guarantee, a port of a network, and one that does not fit, to a
-// running server, and detaches them. Placement has the sum of the guarantees each time.
+// TestPortsAreAttachedAndDetached attaches ports with a guarantee, a port of a network, and one that does not fit, to
+// a running server, and detaches them. Placement has the sum of the guarantees each time.
 func TestPortsAreAttachedAndDetached(t *testing.T) {
 	testenv.Long(t)
 	l := newPortsLab(t)
