@@ -28,7 +28,8 @@ func TestFullServerOfVersion1IsRead(t *testing.T) {
 	must(t, err)
 	want := fullServer()
 	want.Networks, want.Ports, want.PortChange = nil, nil, nil
-	want.Move.Phase = lifecycle.MovePhase(lifecycle.Active)    // the record was made up: no server is active while it moves
+	// The record was made up: no server is active while it moves.
+	want.Move.Phase = lifecycle.MovePhase(lifecycle.Active)
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("the record is read as\n%+v\nwant\n%+v", got, want)
 	}
