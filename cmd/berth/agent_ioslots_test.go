@@ -89,7 +89,7 @@ func TestAgentCheckOfSlots(t *testing.T) {
 	}
 }
 
-// Whoever can write the inventory file decides which adapters guests get.
+// A person who can write the inventory file decides which adapters guests get.
 func TestAgentCheckWarnsOfWritableFiles_R23(t *testing.T) {
 	h := newSlotHost(t)
 	if err := os.Chmod(h.inventory, 0o666); err != nil {
