@@ -55,7 +55,7 @@ func NewAgent(s settings.Settings, dir string, endpoints Endpoints, log *slog.Lo
 	if err != nil {
 		return nil, err
 	}
-	guests, err := openHypervisor(s, dir)
+	guests, err := openHypervisor(s, dir, source)
 	if err != nil {
 		return nil, err
 	}

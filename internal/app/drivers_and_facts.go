@@ -11,31 +11,41 @@ import (
 	"github.com/openberth/berth/agent/hypervisor/libvirt"
 	"github.com/openberth/berth/agent/hypervisor/powervm"
 	"github.com/openberth/berth/agent/loop"
+	"github.com/openberth/berth/agent/powervm/slotsource"
 	"github.com/openberth/berth/agent/sysfs"
 	"github.com/openberth/berth/agent/uevent"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/internal/settings"
 )
 
-// drivers are the hypervisors by the value of [DEFAULT] compute_driver. dir is the agent's directory.
-var drivers = map[string]func(s settings.Settings, dir string) (hypervisor.Hypervisor, error){
-	"fake.FakeDriver": func(s settings.Settings, dir string) (hypervisor.Hypervisor, error) {
+// drivers are the hypervisors by the value of [DEFAULT] compute_driver. dir is the agent's directory, and source the
+// source of facts.
+var drivers = map[string]func(s settings.Settings, dir string, source facts.Source) (hypervisor.Hypervisor, error){
+	"fake.FakeDriver": func(s settings.Settings, dir string, _ facts.Source) (hypervisor.Hypervisor, error) {
 		return fake.New(filepath.Join(dir, "guests"), s.Capacity)
 	},
-	settings.PowerVMDriver: func(s settings.Settings, dir string) (hypervisor.Hypervisor, error) {
-		client, err := s.PowerVMClient(slog.Default())
-		if err != nil {
-			return nil, err
-		}
-		return powervm.New(client, powervm.Options{Dir: filepath.Join(dir, "partitions"), DiskGB: s.PowerVM.DiskGB,
-			SlotsRequired: s.PowerVM.SlotsRequired}), nil
-	},
+	settings.PowerVMDriver:  openPowerVM,
 	"libvirt.LibvirtDriver": openLibvirt,
 	"libvirt":               openLibvirt,
 }
 
+// openPowerVM returns the driver for PowerVM. It uses the system that the source of facts has read, so that a cycle
+// reads it once.
+func openPowerVM(s settings.Settings, dir string, source facts.Source) (hypervisor.Hypervisor, error) {
+	client, err := s.PowerVMClient(slog.Default())
+	if err != nil {
+		return nil, err
+	}
+	o := powervm.Options{Dir: filepath.Join(dir, "partitions"), DiskGB: s.PowerVM.DiskGB,
+		SlotsRequired: s.PowerVM.SlotsRequired}
+	if slots, is := source.(*slotsource.Source); is {
+		o.LastRead = slots.LastRead
+	}
+	return powervm.New(client, o), nil
+}
+
 // openLibvirt returns the driver for libvirt. It does not connect.
-func openLibvirt(s settings.Settings, dir string) (hypervisor.Hypervisor, error) {
+func openLibvirt(s settings.Settings, dir string, _ facts.Source) (hypervisor.Hypervisor, error) {
 	absolute, err := filepath.Abs(dir) // libvirt has another working directory
 	if err != nil {
 		return nil, fault.Wrap(fault.Unavailable, "app.openLibvirt", err)
@@ -68,12 +78,12 @@ var factSources = map[string]func(s settings.Settings) (facts.Source, loop.Event
 }
 
 // openHypervisor returns the configured hypervisor. The fault is Invalid for one that Berth does not have.
-func openHypervisor(s settings.Settings, dir string) (hypervisor.Hypervisor, error) {
+func openHypervisor(s settings.Settings, dir string, source facts.Source) (hypervisor.Hypervisor, error) {
 	open, known := drivers[s.HostSettings.Driver]
 	if !known {
 		return nil, fault.New(fault.Invalid, "app.NewAgent", "there is no compute_driver %q", s.HostSettings.Driver)
 	}
-	return open(s, dir)
+	return open(s, dir, source)
 }
 
 // openFacts returns the configured source of facts. The fault is Invalid for one that Berth does not have.
