@@ -1,7 +1,6 @@
 package app
 
 import (
-	"cmp"
 	"log/slog"
 	"path/filepath"
 
@@ -10,19 +9,30 @@ import (
 	"github.com/openberth/berth/agent/hypervisor/fake"
 	"github.com/openberth/berth/agent/hypervisor/libvirt"
 	"github.com/openberth/berth/agent/hypervisor/powervm"
+	"github.com/openberth/berth/agent/imagecache"
 	"github.com/openberth/berth/agent/loop"
 	"github.com/openberth/berth/agent/powervm/slotsource"
 	"github.com/openberth/berth/agent/sysfs"
 	"github.com/openberth/berth/agent/uevent"
+	"github.com/openberth/berth/api/image"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/internal/settings"
 )
 
-// drivers are the hypervisors by the value of [DEFAULT] compute_driver. dir is the agent's directory, and source the
-// source of facts.
-var drivers = map[string]func(s settings.Settings, dir string, source facts.Source) (hypervisor.Hypervisor, error){
-	"fake.FakeDriver": func(s settings.Settings, dir string, _ facts.Source) (hypervisor.Hypervisor, error) {
-		return fake.New(filepath.Join(dir, "guests"), s.Capacity)
+// driverParts are what drivers use beside the settings.
+type driverParts struct {
+	dir    string        // of the agent
+	images *image.Client // nil: there is no image service
+	source facts.Source  // of the host's hardware
+}
+
+// openDriver returns a hypervisor.
+type openDriver func(s settings.Settings, parts driverParts) (hypervisor.Hypervisor, error)
+
+// drivers are the hypervisors by the value of [DEFAULT] compute_driver.
+var drivers = map[string]openDriver{
+	"fake.FakeDriver": func(s settings.Settings, parts driverParts) (hypervisor.Hypervisor, error) {
+		return fake.New(filepath.Join(parts.dir, "guests"), s.Capacity)
 	},
 	settings.PowerVMDriver:  openPowerVM,
 	"libvirt.LibvirtDriver": openLibvirt,
@@ -31,28 +41,31 @@ var drivers = map[string]func(s settings.Settings, dir string, source facts.Sour
 
 // openPowerVM returns the driver for PowerVM. It uses the system that the source of facts has read, so that a cycle
 // reads it once.
-func openPowerVM(s settings.Settings, dir string, source facts.Source) (hypervisor.Hypervisor, error) {
+func openPowerVM(s settings.Settings, parts driverParts) (hypervisor.Hypervisor, error) {
 	client, err := s.PowerVMClient(slog.Default())
 	if err != nil {
 		return nil, err
 	}
-	o := powervm.Options{Dir: filepath.Join(dir, "partitions"), DiskGB: s.PowerVM.DiskGB,
+	o := powervm.Options{Dir: filepath.Join(parts.dir, "partitions"), DiskGB: s.PowerVM.DiskGB,
 		SlotsRequired: s.PowerVM.SlotsRequired}
-	if slots, is := source.(*slotsource.Source); is {
+	if slots, is := parts.source.(*slotsource.Source); is {
 		o.LastRead = slots.LastRead
 	}
 	return powervm.New(client, o), nil
 }
 
+// imageDir is the directory of images below that of the guests, as Nova names it.
+const imageDir = "_base"
+
 // openLibvirt returns the driver for libvirt. It does not connect.
-func openLibvirt(s settings.Settings, dir string, _ facts.Source) (hypervisor.Hypervisor, error) {
-	absolute, err := filepath.Abs(dir) // libvirt has another working directory
-	if err != nil {
-		return nil, fault.Wrap(fault.Unavailable, "app.openLibvirt", err)
+func openLibvirt(s settings.Settings, parts driverParts) (hypervisor.Hypervisor, error) {
+	var source imagecache.Source
+	if parts.images != nil {
+		source = agentImages{parts.images}
 	}
 	return libvirt.New(libvirt.Options{Socket: s.Libvirt.Socket, VirtType: s.Libvirt.VirtType,
-		CPUModel: s.Libvirt.CPUModel, Dir: cmp.Or(s.Libvirt.Instances, filepath.Join(absolute, "instances")),
-		ShutdownTime: s.Libvirt.Shutdown})
+		CPUModel: s.Libvirt.CPUModel, Dir: s.Libvirt.Instances, ShutdownTime: s.Libvirt.Shutdown,
+		Images: imagecache.New(filepath.Join(s.Libvirt.Instances, imageDir), source, slog.Default())})
 }
 
 // factSources are the sources of a host's hardware by the value of [berth] fact_source, each with the events of its
@@ -78,12 +91,12 @@ var factSources = map[string]func(s settings.Settings) (facts.Source, loop.Event
 }
 
 // openHypervisor returns the configured hypervisor. The fault is Invalid for one that Berth does not have.
-func openHypervisor(s settings.Settings, dir string, source facts.Source) (hypervisor.Hypervisor, error) {
+func openHypervisor(s settings.Settings, parts driverParts) (hypervisor.Hypervisor, error) {
 	open, known := drivers[s.HostSettings.Driver]
 	if !known {
 		return nil, fault.New(fault.Invalid, "app.NewAgent", "there is no compute_driver %q", s.HostSettings.Driver)
 	}
-	return open(s, dir, source)
+	return open(s, parts)
 }
 
 // openFacts returns the configured source of facts. The fault is Invalid for one that Berth does not have.
