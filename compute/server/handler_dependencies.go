@@ -136,4 +136,7 @@ type Options struct {
 	NewID          func() string          // a random UUID
 }
 
-type server struct{ Options }
+type server struct {
+	Options
+	consoles consoles
+}

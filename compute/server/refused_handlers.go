@@ -83,7 +83,6 @@ var unsupportedActions = map[string]string{
 	"removeSecurityGroup": noNetwork,
 	"resetNetwork":        noNetwork,
 	"injectNetworkInfo":   noNetwork,
-	"os-getConsoleOutput": noConsoles,
 	"os-getVNCConsole":    noConsoles,
 	"os-getSPICEConsole":  noConsoles,
 	"os-getRDPConsole":    noConsoles,
