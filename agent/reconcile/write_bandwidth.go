@@ -1,6 +1,7 @@
 package reconcile
 
 import (
+	"slices"
 	"time"
 
 	"github.com/openberth/berth/agent/treeplan"
@@ -69,6 +70,13 @@ func (b *bandwidthSync) written(e ProviderWritten) (done bool) {
 	}
 	w.step++
 	return b.next()
+}
+
+// changedTree reports whether the plan was written and may change which providers have bandwidth to allocate.
+func (b *bandwidthSync) changedTree() bool {
+	return len(b.writes.errors) == 0 && slices.ContainsFunc(b.plan.Steps, func(s treeplan.Step) bool {
+		return s.Op == treeplan.PutInventories
+	})
 }
 
 // retry returns the maximum wait until the next sync after a failure: from two seconds, growing. 0: nothing has failed.

@@ -19,12 +19,11 @@ import (
 	"github.com/openberth/berth/resource"
 )
 
-// The resource classes of the devices of ports. Specification 002, "Neutron SR-IOV ports", names the first two;
-// Placement has them as standard classes. It has none for vDPA.
+// The resource classes of the devices of ports.
 const (
-	VirtualFunction resource.Class = "SRIOV_NET_VF"
-	WholeNIC        resource.Class = "PCI_NETDEV"
-	VDPA            resource.Class = "CUSTOM_VDPA_NETDEV"
+	VirtualFunction = pci.PortVF
+	WholeNIC        = pci.PortNIC
+	VDPA            = pci.PortVDPA
 )
 
 // Port is what a request depends on.
@@ -146,9 +145,6 @@ func (p Port) device() (r pci.Request, needed bool, err error) {
 		Requirement: pci.Requirement{Class: class},
 		Port: &pci.PortNeeds{ID: p.ID, PhysicalNetworks: slices.Clone(p.PhysicalNetworks),
 			RemoteManaged: p.VNICType == "remote-managed", Trusted: p.Trusted}}
-	if p.VNICType == "direct-physical" {
-		r.Requirement.Type = pci.Physical
-	}
 	return r, true, nil
 }
 

@@ -75,7 +75,7 @@ func TestDevicesOfPorts(t *testing.T) {
 		needs := pci.PortNeeds{ID: port, PhysicalNetworks: []string{"a", "b", "a"}, RemoteManaged: vnic == "remote-managed",
 			Trusted: true}
 		if device.Count != 1 || device.Policy != pci.Required || !reflect.DeepEqual(*device.Port, needs) ||
-			(device.Requirement.Type == pci.Physical) != (vnic == "direct-physical") {
+			!reflect.DeepEqual(device.Requirement, pci.Requirement{Class: class}) {
 			t.Errorf("%s: %+v %+v", vnic, device, device.Port)
 		}
 	}

@@ -85,6 +85,15 @@ type requestRecord struct {
 	Alternatives []requirementRecord   `json:"alternatives,omitzero" v1:"Or"`
 	Policy       pci.NUMAPolicy        `json:"numa_policy,omitzero" v1:"Policy"`
 	Providers    []resource.ProviderID `json:"providers,omitzero" v1:"Providers"`
+	Port         *portNeedsRecord      `json:"port,omitempty" v1:"Port"`
+}
+
+// portNeedsRecord is what a network port needs of its device.
+type portNeedsRecord struct {
+	ID               string   `json:"id,omitzero" v1:"ID"`
+	PhysicalNetworks []string `json:"physical_networks,omitzero" v1:"PhysicalNetworks"`
+	RemoteManaged    bool     `json:"remote_managed,omitzero" v1:"RemoteManaged"`
+	Trusted          bool     `json:"trusted,omitzero" v1:"Trusted"`
 }
 
 type requirementRecord struct {
@@ -100,14 +109,14 @@ type requirementRecord struct {
 func toRequest(r pci.Request) requestRecord {
 	return requestRecord{r.ID, r.Alias, r.Count, requirementRecord(r.Requirement),
 		each(r.Alternatives, func(w pci.Requirement) requirementRecord { return requirementRecord(w) }), r.Policy,
-		r.Providers}
+		r.Providers, (*portNeedsRecord)(r.Port)}
 }
 
 func fromRequest(r requestRecord) pci.Request {
 	return pci.Request{
 		ID: r.ID, Alias: r.Alias, Count: r.Count, Requirement: pci.Requirement(r.Requirement),
 		Alternatives: each(r.Alternatives, func(w requirementRecord) pci.Requirement { return pci.Requirement(w) }),
-		Policy:       r.Policy, Providers: r.Providers,
+		Policy:       r.Policy, Providers: r.Providers, Port: (*pci.PortNeeds)(r.Port),
 	}
 }
 
