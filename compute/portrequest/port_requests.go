@@ -90,6 +90,7 @@ func Make(ports []Port, o Options) (r Request, err error) {
 			r.Devices = append(r.Devices, device)
 			if o.DevicesInPlacement {
 				groups = append(groups, p.deviceGroup(device))
+				r.SameSubtrees = append(r.SameSubtrees, oneNIC(groups[:len(groups)-1], device.GroupSuffix(0))...)
 				subtree = append(subtree, device.GroupSuffix(0))
 			}
 		}
@@ -100,6 +101,17 @@ func Make(ports []Port, o Options) (r Request, err error) {
 		}
 	}
 	return r, nil
+}
+
+// oneNIC returns a same_subtree for each guarantee and the device, if there are several guarantees: the packet rate is
+// on a provider above several NICs, so a single list would allow the bandwidth of one and the device of another.
+func oneNIC(guarantees []resource.Group, device string) (subtrees [][]string) {
+	for _, g := range guarantees {
+		if len(guarantees) > 1 {
+			subtrees = append(subtrees, []string{device, g.Suffix})
+		}
+	}
+	return subtrees
 }
 
 // guarantees returns the groups of the port's resource_request, without amounts of 0. A group that is empty then is

@@ -85,15 +85,15 @@ type requestRecord struct {
 	Alternatives []requirementRecord   `json:"alternatives,omitzero" v1:"Or"`
 	Policy       pci.NUMAPolicy        `json:"numa_policy,omitzero" v1:"Policy"`
 	Providers    []resource.ProviderID `json:"providers,omitzero" v1:"Providers"`
-	Port         *portNeedsRecord      `json:"port,omitempty" v1:"Port"`
+	Port         *portNeedsRecord      `json:"port,omitempty"`
 }
 
-// portNeedsRecord is what a network port needs of its device.
+// portNeedsRecord is what a network port needs of its device. Version 4 has it first.
 type portNeedsRecord struct {
-	ID               string   `json:"id,omitzero" v1:"ID"`
-	PhysicalNetworks []string `json:"physical_networks,omitzero" v1:"PhysicalNetworks"`
-	RemoteManaged    bool     `json:"remote_managed,omitzero" v1:"RemoteManaged"`
-	Trusted          bool     `json:"trusted,omitzero" v1:"Trusted"`
+	ID               string   `json:"id,omitzero"`
+	PhysicalNetworks []string `json:"physical_networks,omitzero"`
+	RemoteManaged    bool     `json:"remote_managed,omitzero"`
+	Trusted          bool     `json:"trusted,omitzero"`
 }
 
 type requirementRecord struct {

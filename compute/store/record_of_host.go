@@ -72,8 +72,9 @@ type deviceOffer struct {
 	OneTimeUse     bool             `json:"one_time_use,omitzero" v1:"OneTimeUse"`
 	Used           bool             `json:"used,omitzero" v1:"Spent"`
 
-	PhysicalNetwork *string `json:"physical_network,omitempty" v1:"PhysicalNetwork"`
-	Trusted         bool    `json:"trusted,omitzero" v1:"Trusted"`
+	// version 4 has these first
+	PhysicalNetwork *string `json:"physical_network,omitempty"`
+	Trusted         bool    `json:"trusted,omitzero"`
 }
 
 // hostCellRecord is a NUMA node of the host.
