@@ -9,17 +9,35 @@ import (
 	"github.com/openberth/berth/fault"
 )
 
-// Address is a PCI address. The kernel writes it as `%04x:%02x:%02x.%d`. Behind some host bridges (Intel VMD,
-// Hyper-V) the domain has five digits or more.
+// Address identifies a device on its host: a PCI address, or on a PowerVM host the DRC index of the I/O slot that has
+// the adapter. The kernel writes a PCI address as `%04x:%02x:%02x.%d`. Behind some host bridges (Intel VMD, Hyper-V)
+// the domain has five digits or more. A DRC index is written as eight upper-case hexadecimal digits.
 type Address struct {
 	Domain uint32
 	Bus    uint8
-	Slot   uint8 // 0 to 0x1f
-	Func   uint8 // 0 to 7
+	Slot   uint8  // 0 to 0x1f
+	Func   uint8  // 0 to 7
+	DRC    uint32 // DRC index of an I/O slot, and then the other fields are 0; 0: a PCI address
 }
 
-// ParseAddress parses `DDDD:BB:SS.F`, hexadecimal in either case; the domain has four to eight digits.
+// IOSlot returns the address of the adapter in an I/O slot. The index 0 identifies no slot.
+func IOSlot(drcIndex uint32) Address { return Address{DRC: drcIndex} }
+
+// parseDRC reads the text of an I/O slot's address.
+func parseDRC(text string) (Address, bool) {
+	if len(text) != 8 || strings.Trim(text, "0123456789ABCDEF") != "" {
+		return Address{}, false
+	}
+	n, err := strconv.ParseUint(text, 16, 32)
+	return IOSlot(uint32(n)), err == nil && n != 0
+}
+
+// ParseAddress parses `DDDD:BB:SS.F`, hexadecimal in either case; the domain has four to eight digits. Eight upper-case
+// hexadecimal digits alone are a DRC index.
 func ParseAddress(text string) (Address, error) {
+	if slot, ok := parseDRC(text); ok {
+		return slot, nil
+	}
 	bad := func() (Address, error) {
 		return Address{}, fault.New(fault.Invalid, "pci.ParseAddress",
 			"%q is not a PCI address; write it as DDDD:BB:SS.F, for example 0000:3b:00.1", text)
@@ -49,15 +67,18 @@ func hex(text string, limit uint64) (uint64, error) {
 	return n, err
 }
 
-// String formats the address as the kernel does, in lower case.
+// String formats a PCI address as the kernel does, in lower case, and a DRC index with eight upper-case digits.
 func (a Address) String() string {
+	if a.DRC != 0 {
+		return fmt.Sprintf("%08X", a.DRC)
+	}
 	return fmt.Sprintf("%04x:%02x:%02x.%x", a.Domain, a.Bus, a.Slot, a.Func)
 }
 
-// Compare orders addresses by domain, bus, slot and function.
+// Compare orders addresses by domain, bus, slot and function; I/O slots follow, by index.
 func (a Address) Compare(b Address) int {
-	return cmp.Or(cmp.Compare(a.Domain, b.Domain), cmp.Compare(a.Bus, b.Bus), cmp.Compare(a.Slot, b.Slot),
-		cmp.Compare(a.Func, b.Func))
+	return cmp.Or(cmp.Compare(a.DRC, b.DRC), cmp.Compare(a.Domain, b.Domain), cmp.Compare(a.Bus, b.Bus),
+		cmp.Compare(a.Slot, b.Slot), cmp.Compare(a.Func, b.Func))
 }
 
 // ProviderName returns the name of the device's resource provider, "<hypervisor_hostname>_<pci_address>". The

@@ -5,15 +5,14 @@ import (
 	"github.com/openberth/berth/pci"
 )
 
-// ID identifies a device on its host. A device of the host's PCI bus has its PCI address; the type allows
-// other identifiers, such as an I/O slot of a PowerVM system. IDs are comparable. The text of an ID is its form in the
-// journal, in the records of hypervisors and in the host API. The zero value identifies no
-// device that can be offered: it is the text 0000:00:00.0, the address of a host bridge.
+// ID identifies a device on its host: by its PCI address, or by the DRC index of its I/O slot. IDs are comparable. The
+// text of an ID is its form in the journal, in the records of hypervisors and in the host API. The zero value
+// identifies no device that can be offered: it is the text 0000:00:00.0, the address of a host bridge.
 type ID struct {
 	address pci.Address
 }
 
-// PCI returns the ID of the device at a PCI address.
+// PCI returns the ID of the device at an address.
 func PCI(address pci.Address) ID { return ID{address: address} }
 
 // ParseID reads the text of an ID. The fault is Invalid and names the text.
@@ -25,7 +24,7 @@ func ParseID(text string) (ID, error) {
 	return PCI(address), nil
 }
 
-// Address returns the device's PCI address.
+// Address returns the device's address.
 func (id ID) Address() pci.Address { return id.address }
 
 // MarshalText returns the text.
@@ -38,7 +37,7 @@ func (id *ID) UnmarshalText(text []byte) error {
 	return err
 }
 
-// Compare orders IDs: PCI addresses by domain, bus, slot and function.
+// Compare orders IDs like addresses.
 func (id ID) Compare(other ID) int { return id.address.Compare(other.address) }
 
 // String returns the text.

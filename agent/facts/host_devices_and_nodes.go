@@ -2,7 +2,11 @@
 // Package sysfs is the source for hosts with a Linux kernel; the configuration selects the source.
 package facts
 
-import "github.com/openberth/berth/pci"
+import (
+	"github.com/openberth/berth/agent/powervm/inventoryfile"
+	"github.com/openberth/berth/agent/powervm/ioslot"
+	"github.com/openberth/berth/pci"
+)
 
 // Facts are the devices and NUMA nodes of a host.
 type Facts struct {
@@ -10,6 +14,7 @@ type Facts struct {
 	Nodes    []Node       // by number
 	NICs     []NIC        // by name
 	NICsRead bool         // NICs is complete: an interface that is not in it does not exist
+	Slots    *IOSlots     // of a PowerVM host; nil: the host has PCI devices of its own
 	Problems []Problem    // what could not be read or parsed, by name
 }
 
@@ -49,4 +54,15 @@ type NIC struct {
 	SpeedMbps int          // of the link, in megabits per second; 0 when it is unknown or the link is down
 	Master    string       // the bond or bridge that contains it; empty: none
 	Bond      bool         // it is a bond of other interfaces
+}
+
+// IOSlots are the physical I/O slots of a PowerVM host, and the operator's rules that say which of them guests may
+// have.
+type IOSlots struct {
+	System ioslot.System
+	Rules  inventoryfile.Rules
+	// PlainNames uses names of providers without the host: for a cloud with one such host.
+	PlainNames bool
+	// ClassFromDevice derives the class of slots whose paragraph names none from the PCI class.
+	ClassFromDevice bool
 }

@@ -48,6 +48,13 @@ type Starter interface {
 	Start(ctx context.Context) error
 }
 
+// Watcher is implemented by drivers that report when guests change by themselves, such as a guest that ends or that an
+// administrator stops.
+type Watcher interface {
+	// Watch calls changed whenever guests may have changed, until ctx ends. Changes that the driver itself makes count.
+	Watch(ctx context.Context, changed func())
+}
+
 // Destination is the target of a live migration.
 type Destination struct {
 	Host    string
@@ -59,6 +66,7 @@ type Capacity struct {
 	VCPUs    int    // host threads
 	MemoryMB int    // MiB
 	DiskGB   int    // GiB
+	Remark   string // what operators must know about the hypervisor, as a sentence; empty: nothing
 	NoLive   string // why guests with devices cannot be live-migrated ("QEMU is older than 8.2.2"); empty: they can
 }
 
@@ -71,6 +79,7 @@ type Guest struct {
 	VCPUs    int
 	MemoryMB int
 	DiskGB   int
+	Image    string      // UUID of the image of its root disk; empty: the disk is blank
 	Devices  []Device    // by ID
 	Cells    []GuestCell // NUMA cells by number; empty: none
 	Stopped  bool        // it has its devices and does not run

@@ -97,6 +97,7 @@ func (a *Agent) serve(ctx context.Context, j *journal.Journal) error {
 	defer cancel()
 	running.Go(func() { a.listenEvents(ctx) })
 	running.Go(func() { a.compareVFs(ctx) })
+	running.Go(func() { a.watchGuests(ctx) })
 	var event reconcile.Event = reconcile.Start{}
 	for {
 		effects, deadline := a.next(event)

@@ -48,7 +48,12 @@ func (w *works) apply(j *work, effect Effect, e WorkDone) error {
 			w.setFailure(j, refusal)
 			return nil
 		}
-		j.attempt.verified = true
+		slots, refusal := w.slotRequests(j.attempt.want, e.Allocation)
+		if refusal != "" {
+			w.setFailure(j, refusal)
+			return nil
+		}
+		j.attempt.verified, j.attempt.slots = true, slots
 	case Rename:
 		w.renamed(effect)
 	case ResetVFs:

@@ -117,6 +117,7 @@ func (w *works) claimDevices(j *work) (picked []device.Claim, e Effect, err erro
 		w.setFailure(j, fault.TextOf(err))
 		return nil, w.fail(j, fault.TextOf(err)), nil
 	}
+	requests = append(requests, j.attempt.slots...)
 	for {
 		picked, refusal := w.claim(want, requests)
 		if refusal == "" {
@@ -180,6 +181,9 @@ func (c *core) checkDevices(g hypervisor.Guest, claims []device.Claim) error {
 // built fails, also if it was observed half built meanwhile.
 func (w *works) buildFailed(j *work, why error) error {
 	creating := j.attempt.creating
+	if fault.Is(why, fault.Unavailable) {
+		w.wantSync = true // the hypervisor may have done a part
+	}
 	switch {
 	case fault.Is(why, fault.Unavailable) && (!creating || j.mayRetryBuild()):
 		return why

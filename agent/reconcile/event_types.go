@@ -19,7 +19,8 @@ type Start struct{}
 // Tick is a moment: Deadline has passed.
 type Tick struct{}
 
-// DevicesChanged is a change of the host's devices.
+// DevicesChanged is a change of the host's devices, or of guests that the agent has not made: the host is observed
+// again.
 type DevicesChanged struct{}
 
 // Written ends WriteJournal. With a fault, nothing of it or any beginning may be on the disk.

@@ -21,6 +21,9 @@ func (s *syncer) interpret(o Observation) (v view, err error) {
 	for _, p := range machine.Problems {
 		v.problems = append(v.problems, p.String())
 	}
+	if o.Capacity.Remark != "" {
+		v.problems = append(v.problems, o.Capacity.Remark)
+	}
 	v.cells, v.guests = s.config.CPUs.cells(machine), o.Guests
 	v.identity = journal.Identity{Host: s.config.Host, Provider: s.root}
 	if o.ByName { // at the start, or another client has deleted the root
@@ -37,7 +40,10 @@ func (s *syncer) interpret(o Observation) (v view, err error) {
 	for at, spent := range s.state.Spent() {
 		v.facts.Spent[at] = !spent.Returning
 	}
-	v.offers = survey.Offers(v.facts)
+	v.offers, v.present = survey.Offers(v.facts), machine.Devices
+	if machine.Slots != nil {
+		s.interpretSlots(&v, *machine.Slots, o.Tree)
+	}
 	return v, survey.CheckSwitch(v.facts)
 }
 
@@ -135,7 +141,7 @@ func (s *syncer) observe(v view, epoch int) error {
 	if v.adopted != "" {
 		s.condition("identity", v.adopted)
 	}
-	s.root, s.tree, s.scanned, s.cells = v.identity.Provider, v.facts.Actual, v.facts.Devices, v.cells
+	s.root, s.tree, s.scanned, s.cells = v.identity.Provider, v.facts.Actual, v.present, v.cells
 	s.condition("host", v.problems...)
 	s.reportChanged() // also when nothing changed: compute expects a report at least once a minute
 	if !s.restored {

@@ -11,6 +11,7 @@ import (
 	"github.com/openberth/berth/api/host"
 	"github.com/openberth/berth/api/placement"
 	"github.com/openberth/berth/numa"
+	"github.com/openberth/berth/pci"
 	"github.com/openberth/berth/provider"
 	"github.com/openberth/berth/resource"
 )
@@ -67,7 +68,9 @@ type missingAllocation struct {
 // view is what an observation means: the input of package survey, and the rest.
 type view struct {
 	facts    survey.Facts // without Held
+	slots    *slotFacts   // of a PowerVM host, without Held and Consumers; nil: it has PCI devices
 	offers   []device.Offer
+	present  []pci.Device // the adapters in the host's slots, or the host's PCI devices
 	guests   []hypervisor.Guest
 	problems []string // of the host, as sentences
 	identity journal.Identity
@@ -82,5 +85,9 @@ type planning struct {
 	uses  treeplan.Uses
 	owned treeplan.OwnedSet
 	notes []survey.Note
-	held  map[resource.ConsumerID]placement.ConsumerAllocation // of the consumers with a missing allocation
+	slots *slotFacts // of a PowerVM host; nil: it has PCI devices
+	// of package survey, without the providers of I/O slots
+	host      provider.Tree
+	hostNotes []survey.Note
+	held      map[resource.ConsumerID]placement.ConsumerAllocation // of the consumers with a missing allocation
 }

@@ -18,13 +18,16 @@ import (
 func draft(v view, held []device.Claim, state journal.State, stateOf func(resource.ConsumerID) treeplan.HolderState) (
 	d planning, final bool, err error) {
 	facts := v.facts
-	facts.Held = held
-	if d.aim.Tree, d.notes, err = survey.Desired(facts); err != nil {
+	facts.Held = slices.DeleteFunc(slices.Clone(held), func(c device.Claim) bool { return isSlot(c) })
+	if d.host, d.hostNotes, err = survey.Desired(facts); err != nil {
 		return d, false, err
 	}
-	d.owned = ownedOf(state)
+	d.owned, d.slots = ownedOf(state), v.slots.withHeld(held)
 	d.aim.Ratios, d.aim.ReservedClasses, d.aim.Returned = survey.Ratios(facts), survey.ReservedClasses(facts),
 		cleanedProviders(v.offers, state)
+	if err := d.addSlots(nil); err != nil {
+		return d, false, err
+	}
 	if facts.Report {
 		d.aim.Expected = treeplan.ExpectedAllocations(d.aim.Tree, held, stateOf)
 	}
@@ -58,7 +61,10 @@ func (d planning) finish(actual provider.Tree) (planning, error) {
 		expected.Allocation = has.Allocation
 		d.aim.Expected[consumer] = expected
 	}
-	var err error
+	err := d.addSlots(d.uses)
+	if err != nil {
+		return d, err
+	}
 	d.plan, err = treeplan.Make(d.aim, actual, d.uses, d.owned)
 	return d, err
 }

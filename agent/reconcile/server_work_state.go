@@ -5,6 +5,7 @@ import (
 
 	"github.com/openberth/berth/agent/hypervisor"
 	"github.com/openberth/berth/api/host"
+	"github.com/openberth/berth/pci"
 )
 
 // works is the work on the servers that are not reconciled. The work on one server is a sequence of attempts, and an
@@ -37,6 +38,7 @@ type attempt struct {
 	cancelled bool   // the assignments have changed, or are not followed any more
 
 	verified  bool               // the allocation in Placement covers the assignment
+	slots     []pci.Request      // for the I/O slots that the allocation names and the assignment does not
 	claimed   bool               // compute has the claim
 	listed    []hypervisor.Guest // of the hypervisor; nil: not listed
 	destroyed map[string]bool    // guests that the hypervisor has destroyed and not built since

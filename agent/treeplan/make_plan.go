@@ -3,10 +3,12 @@
 // Make plans and does not execute; Check judges a plan independently of how it was made; the loop executes a whole
 // plan or discards it. A host where nothing changed has an empty plan.
 //
-// The agent changes only what it owns: the root's VCPU, PCPU, MEMORY_MB and DISK_GB, and children with the trait
+// The agent changes only what it owns: the root's VCPU, PCPU, MEMORY_MB and DISK_GB, children with the trait
 // COMPUTE_MANAGED_PCI_DEVICE or with the name of a device that the host has (a child whose creation was interrupted
-// has no trait yet). What other clients wrote stays: other classes and traits, a reserved amount, the root's
-// allocation ratio. An OwnedSet records what the agent wrote before and may delete again.
+// has no trait yet), and children with the name of an I/O slot of the host.
+//
+// What other clients wrote stays: other classes and traits, a reserved amount, the root's allocation ratio. An OwnedSet
+// records what the agent wrote before and may delete again.
 package treeplan
 
 import (
@@ -57,7 +59,8 @@ func Make(aim Aim, actual provider.Tree, uses Uses, marks OwnedSet) (Plan, error
 	// Children before parents, so that a parent can be deleted after its children.
 	providers := actual.Sorted().Providers
 	for _, have := range slices.Backward(providers) {
-		if have.HasTrait(Managed) && have.Parent != "" && !wanted[have.Name] {
+		ours := have.HasTrait(Managed) || aim.Orphans[have.ID] && isSlot(have, actual)
+		if ours && have.Parent != "" && !wanted[have.Name] {
 			m.remove(have)
 		}
 	}

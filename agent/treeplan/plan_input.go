@@ -16,6 +16,8 @@ type Aim struct {
 	ReservedClasses []resource.Class
 	// providers of Tree whose device has been cleaned: their reserved amount is released
 	Returned map[provider.ID]bool
+	// providers of I/O slots that Placement has and that must be deleted: no trait marks them
+	Orphans  map[provider.ID]bool
 	Expected map[resource.ConsumerID]Expected // consumers whose guest here has devices
 }
 

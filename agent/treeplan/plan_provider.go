@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/openberth/berth/agent/powervm/ioslot"
 	"github.com/openberth/berth/provider"
 	"github.com/openberth/berth/resource"
 )
@@ -62,7 +63,7 @@ func (m *planner) ownedClasses(want, have provider.Provider) map[resource.Class]
 	}
 	// A provider without an ownership record (the journal is lost, or Nova created it) with only one class has the
 	// class of its device, because no other client has added to it.
-	if _, remembered := m.owned[have.ID]; !remembered && have.HasTrait(Managed) && len(have.Inventories) == 1 {
+	if _, remembered := m.owned[have.ID]; !remembered && m.isDevice(have) && len(have.Inventories) == 1 {
 		for c := range have.Inventories {
 			owned[c] = true
 		}
@@ -158,6 +159,18 @@ func (m *planner) remove(have provider.Provider) {
 func mergeTraits(want, have, ours []resource.Trait) []resource.Trait {
 	kept := slices.DeleteFunc(slices.Clone(have), func(t resource.Trait) bool { return slices.Contains(ours, t) })
 	return unique(append(kept, want...))
+}
+
+// isDevice reports whether an agent of this host has made the provider for a device.
+func (m *planner) isDevice(p provider.Provider) bool {
+	return p.HasTrait(Managed) || isSlot(p, m.actual)
+}
+
+// isSlot reports whether a provider is that of an I/O slot of the host: its name alone decides, in either form.
+func isSlot(p provider.Provider, actual provider.Tree) bool {
+	root, _ := actual.Root()
+	host, _, ok, err := ioslot.ParseProviderName(p.Name)
+	return ok && err == nil && p.Parent != "" && p.Parent == root.ID && (host == "" || host == root.Name)
 }
 
 // sorted lists the owned classes of an inventory.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -15,13 +16,13 @@ import (
 )
 
 type agentCheckCmd struct {
-	ConfigFile []string `help:"Configuration file in OpenStack's syntax; may be repeated, later ones have priority." type:"existingfile" placeholder:"FILE"`
-	Sysfs      string   `help:"Machine to check: a directory with the layout of /sys or output of berth agent snapshot. Default: [berth] sysfs." type:"path" placeholder:"DIR|FILE"`
+	slotFlags
+	Sysfs string `help:"Machine to check: a directory with the layout of /sys or output of berth agent snapshot. Default: [berth] sysfs." type:"path" placeholder:"DIR|FILE"`
 }
 
 // Run prints how the configuration applies to each device. It fails on errors in the configuration, not on warnings.
-func (c *agentCheckCmd) Run(g *cli.Globals, s streams) error {
-	checked, err := settings.Check(c.Sysfs, c.ConfigFile...)
+func (c *agentCheckCmd) Run(ctx context.Context, g *cli.Globals, s streams) error {
+	checked, err := c.check(ctx)
 	if err != nil {
 		return err
 	}
@@ -39,6 +40,15 @@ func (c *agentCheckCmd) Run(g *cli.Globals, s streams) error {
 			n)
 	}
 	return err
+}
+
+// check checks the I/O slots of a PowerVM system if the flags or the configuration select them, and else the PCI
+// devices of a machine.
+func (c *agentCheckCmd) check(ctx context.Context) (settings.CheckReport, error) {
+	if c.NovalinkFile != "" || c.Sysfs == "" && settings.SlotsConfigured(c.ConfigFile...) {
+		return settings.CheckSlots(ctx, c.NovalinkFile, c.Inventory, c.ConfigFile...)
+	}
+	return settings.Check(c.Sysfs, c.ConfigFile...)
 }
 
 func printChecked(s streams, c settings.CheckReport) error {
@@ -59,6 +69,9 @@ func printChecked(s streams, c settings.CheckReport) error {
 		if _, err := fmt.Fprintf(s.out, "%s: %s\n", f.Level, f.Sentence); err != nil {
 			return err
 		}
+	}
+	if c.Slots != nil {
+		return printCheckedSlots(s, c)
 	}
 	if err := cli.PrintTable(s.out, []string{"Address", "ID", "Type", "NUMA", "Provider", "Class",
 		"Traits, or why it is not reported"}, rows); err != nil {

@@ -21,6 +21,9 @@ type agentCmd struct {
 	Check    agentCheckCmd    `cmd:"" help:"Show how a configuration applies to each device of this machine, or of a captured one. Needs no service."`
 	Snapshot agentSnapshotCmd `cmd:"" help:"Write this machine's PCI devices, network interfaces and NUMA nodes as text, for berth agent check and [berth] sysfs."`
 
+	IOSlots agentIOSlotsCmd `cmd:"" name:"ioslots" help:"List the physical I/O slots of a PowerVM system as paragraphs of an inventory file. Needs no service."`
+	Explain agentExplainCmd `cmd:"" help:"Show whether guests may have an I/O slot, and what each paragraph of the inventory files says about it."`
+
 	Adopt   agentAdoptCmd   `cmd:"" help:"Show the effect of following compute's assignments although they are older or of another cloud; with --yes, follow them."`
 	Destroy agentDestroyCmd `cmd:"" help:"Destroy a guest of this host that compute does not assign to it. Stop the agent first."`
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/openberth/berth/api/placement"
 	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/pci"
 	"github.com/openberth/berth/resource"
 )
 
@@ -109,6 +110,16 @@ func whyNotLive(s lifecycle.Server) string {
 			return fmt.Sprintf("Cannot '%s' instance %s: its devices of alias %s are not explicitly requested as "+
 				"live-migratable", lifecycle.Live, s.ID, r.Alias)
 		}
+	}
+	var slots []string
+	for _, d := range s.Devices {
+		if at, err := pci.ParseAddress(d.Address); err == nil && at.DRC != 0 {
+			slots = append(slots, d.Address)
+		}
+	}
+	if len(slots) > 0 {
+		return fmt.Sprintf("Cannot '%s' instance %s: it has the physical I/O slots %s, and PowerVM does not live-migrate a "+
+			"partition with such slots; migrate it cold", lifecycle.Live, s.ID, strings.Join(slots, ", "))
 	}
 	return ""
 }

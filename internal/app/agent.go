@@ -44,6 +44,11 @@ func TCPEndpoints(s settings.Settings, placementURL, computeURL string, flags re
 	return Endpoints{placement, compute, network}, err
 }
 
+// reportsInPlacement reports whether Placement counts the devices of the host. I/O slots are always counted there.
+func reportsInPlacement(s settings.Settings) bool {
+	return s.ReportInPlacement || s.HostSettings.Facts == settings.IOSlots
+}
+
 // NewAgent creates the agent of this host with its journal and its guests under dir. It does not start it.
 func NewAgent(s settings.Settings, dir string, endpoints Endpoints, log *slog.Logger) (*loop.Agent, error) {
 	source, events, err := openFacts(s)
@@ -66,8 +71,8 @@ func NewAgent(s settings.Settings, dir string, endpoints Endpoints, log *slog.Lo
 		Machine: machineIdentity(s.LockPath),
 		Facts:   source,
 		Events:  events,
-		Reported: loop.Reported{Rules: s.Rules, ReportInPlacement: s.ReportInPlacement,
-			ReportNetwork: s.ReportNetwork, CPUs: s.HostSettings.CPUs,
+		Reported: loop.Reported{Rules: s.Rules, ReportInPlacement: reportsInPlacement(s), ReportNetwork: s.ReportNetwork,
+			CPUs: s.HostSettings.CPUs,
 			ReportBandwidth: s.Bandwidth.Report, Bandwidth: s.Bandwidth.Agents},
 		Placement:  endpoints.Placement,
 		Compute:    endpoints.Compute,

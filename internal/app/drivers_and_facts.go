@@ -1,11 +1,15 @@
 package app
 
 import (
+	"cmp"
+	"log/slog"
 	"path/filepath"
 
 	"github.com/openberth/berth/agent/facts"
 	"github.com/openberth/berth/agent/hypervisor"
 	"github.com/openberth/berth/agent/hypervisor/fake"
+	"github.com/openberth/berth/agent/hypervisor/libvirt"
+	"github.com/openberth/berth/agent/hypervisor/powervm"
 	"github.com/openberth/berth/agent/loop"
 	"github.com/openberth/berth/agent/sysfs"
 	"github.com/openberth/berth/agent/uevent"
@@ -18,6 +22,27 @@ var drivers = map[string]func(s settings.Settings, dir string) (hypervisor.Hyper
 	"fake.FakeDriver": func(s settings.Settings, dir string) (hypervisor.Hypervisor, error) {
 		return fake.New(filepath.Join(dir, "guests"), s.Capacity)
 	},
+	settings.PowerVMDriver: func(s settings.Settings, dir string) (hypervisor.Hypervisor, error) {
+		client, err := s.PowerVMClient(slog.Default())
+		if err != nil {
+			return nil, err
+		}
+		return powervm.New(client, powervm.Options{Dir: filepath.Join(dir, "partitions"), DiskGB: s.PowerVM.DiskGB,
+			SlotsRequired: s.PowerVM.SlotsRequired}), nil
+	},
+	"libvirt.LibvirtDriver": openLibvirt,
+	"libvirt":               openLibvirt,
+}
+
+// openLibvirt returns the driver for libvirt. It does not connect.
+func openLibvirt(s settings.Settings, dir string) (hypervisor.Hypervisor, error) {
+	absolute, err := filepath.Abs(dir) // libvirt has another working directory
+	if err != nil {
+		return nil, fault.Wrap(fault.Unavailable, "app.openLibvirt", err)
+	}
+	return libvirt.New(libvirt.Options{Socket: s.Libvirt.Socket, VirtType: s.Libvirt.VirtType,
+		CPUModel: s.Libvirt.CPUModel, Dir: cmp.Or(s.Libvirt.Instances, filepath.Join(absolute, "instances")),
+		ShutdownTime: s.Libvirt.Shutdown})
 }
 
 // factSources are the sources of a host's hardware by the value of [berth] fact_source, each with the events of its
@@ -32,6 +57,13 @@ var factSources = map[string]func(s settings.Settings) (facts.Source, loop.Event
 			return sysfs.Source{FS: fsys, Name: s.Sysfs}, nil, nil
 		}
 		return sysfs.Source{FS: fsys, Name: s.Sysfs}, uevent.Listen, nil
+	},
+	settings.IOSlots: func(s settings.Settings) (facts.Source, loop.Events, error) {
+		source, err := s.SlotSource(slog.Default())
+		if err != nil {
+			return nil, nil, err
+		}
+		return source, nil, nil
 	},
 }
 

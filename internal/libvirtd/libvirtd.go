@@ -1,6 +1,9 @@
 // Package libvirtd starts a libvirt daemon for tests: Debian's libvirtd with directories of its own, in a mount
 // namespace, so that the libvirt of the machine is not touched. It needs root, QEMU and the packages
 // libvirt-daemon-system and libvirt-daemon-driver-qemu. The daemon ends with the test; its guests end with it.
+//
+// The daemon sees the PCI functions 0000:3b:00.1 to 0000:3b:00.7, which exist only as files, and has a bridge. Guests
+// get an emulated device in the place of such a function: what libvirt does with a device is real, except VFIO.
 package libvirtd
 
 import (
@@ -37,7 +40,7 @@ var files = map[string]string{
 
 // script mounts the directories over those of the machine, and runs the daemon again whenever it has ended, unless the
 // file stopped exists. It is the first process of its namespace, so it also collects ended guests, and all guests end
-// with it.
+// with it. In its network there is only the bridge.
 const script = `set -e
 for name in run lib cache log etc; do
 	case $name in
@@ -48,6 +51,22 @@ for name in run lib cache log etc; do
 	mkdir -p "$at"
 	mount --bind "$1/$name" "$at"
 done
+ip link set lo up
+ip link add "$2" type bridge
+ip link set "$2" up
+mount --bind "$1/pci" /sys/bus/pci
+mount --bind "$1/iommu_groups" /sys/kernel/iommu_groups
+mount -t tmpfs -o mode=755 dev "$1/dev"
+for name in null zero full random urandom tty net kvm; do
+	[ ! -e "/dev/$name" ] || cp -a "/dev/$name" "$1/dev/"
+done
+mkdir "$1/dev/pts" "$1/dev/shm" "$1/dev/vfio"
+for name in vfio 1 2 3 4 5 6 7; do : >"$1/dev/vfio/$name"; done
+ln -s pts/ptmx "$1/dev/ptmx"
+mount -t devpts -o newinstance,ptmxmode=666 devpts "$1/dev/pts"
+mount --rbind "$1/dev" /dev
+PATH=$1/bin:$PATH
+export LD_PRELOAD="$1/bin/memlock.so"
 while :; do
 	libvirtd --config /etc/libvirt/libvirtd.conf --pid-file "$1/pid" &
 	wait $! || true
@@ -65,11 +84,12 @@ func Start(t testing.TB) *Daemon {
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	d := &Daemon{dir: dir, Socket: filepath.Join(dir, "run", "libvirt-sock")}
-	for _, name := range []string{"run", "lib", "cache", "log", "etc"} {
+	for _, name := range []string{"run", "lib", "cache", "log", "etc", "dev"} {
 		if err := os.Mkdir(filepath.Join(dir, name), 0o755); err != nil {
 			t.Fatal(err)
 		}
 	}
+	d.makeDevices(t)
 	for name, text := range files {
 		if err := os.WriteFile(filepath.Join(dir, "etc", name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
@@ -80,17 +100,27 @@ func Start(t testing.TB) *Daemon {
 	t.Cleanup(func() {
 		if t.Failed() {
 			t.Logf("libvirtd:\n%s", tail(d.log.String()))
+			d.logGuests(t)
 		}
 	})
 	d.awaitAnswer(t)
 	return d
 }
 
+// logGuests prints what QEMU has printed.
+func (d *Daemon) logGuests(t testing.TB) {
+	logs, _ := filepath.Glob(d.path("log/qemu/*.log")) // the pattern is valid
+	for _, name := range logs {
+		text, err := os.ReadFile(name)
+		t.Logf("%s: %v\n%s", filepath.Base(name), err, tail(string(text)))
+	}
+}
+
 // launch starts the namespace with the daemon.
 func (d *Daemon) launch(t testing.TB) {
 	t.Helper()
-	d.cmd = exec.Command("unshare", "--mount", "--propagation", "private", "--pid", "--fork", "--kill-child",
-		"--mount-proc", "sh", "-c", script, "sh", d.dir)
+	d.cmd = exec.Command("unshare", "--mount", "--propagation", "private", "--net", "--pid", "--fork", "--kill-child",
+		"--mount-proc", "sh", "-c", script, "sh", d.dir, Bridge)
 	d.cmd.Stdout, d.cmd.Stderr = &d.log, &d.log
 	d.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := d.cmd.Start(); err != nil {
@@ -104,17 +134,31 @@ func (d *Daemon) Stop(t testing.TB) {
 	if err := os.WriteFile(d.path("stopped"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
+	d.signal(t, syscall.SIGKILL)
+	for d.answers() == nil {
+		time.Sleep(10 * time.Millisecond)
+	}
+}
+
+// Hang stops the daemon without ending it, until the returned function is called: it accepts connections and does not
+// answer.
+func (d *Daemon) Hang(t testing.TB) (proceed func()) {
+	t.Helper()
+	d.signal(t, syscall.SIGSTOP)
+	return func() { d.signal(t, syscall.SIGCONT) }
+}
+
+// signal sends a signal to the daemon.
+func (d *Daemon) signal(t testing.TB, s syscall.Signal) {
+	t.Helper()
 	pid := d.cmd.Process.Pid
 	for _, name := range []string{"sh", "libvirtd"} {
 		if pid = child(pid, name); pid == 0 {
 			t.Fatalf("the process %s is not found", name)
 		}
 	}
-	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+	if err := syscall.Kill(pid, s); err != nil {
 		t.Fatal(err)
-	}
-	for d.answers() == nil {
-		time.Sleep(10 * time.Millisecond)
 	}
 }
 

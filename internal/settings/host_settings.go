@@ -10,10 +10,16 @@ import (
 )
 
 // Drivers are the values of [DEFAULT] compute_driver, in Nova's words: the hypervisors that the agent can use.
-var Drivers = []string{"fake.FakeDriver"}
+var Drivers = []string{"fake.FakeDriver", "libvirt.LibvirtDriver", "libvirt", PowerVMDriver}
+
+// PowerVMDriver is the driver for hosts with PowerVM NovaLink.
+const PowerVMDriver = "powervm.PowerVMDriver"
 
 // FactSources are the values of [berth] fact_source: the sources of what a host has.
-var FactSources = []string{"sysfs"}
+var FactSources = []string{"sysfs", IOSlots}
+
+// IOSlots is the source for hosts with PowerVM NovaLink, and the default with PowerVMDriver.
+const IOSlots = "ioslot"
 
 // knownHost lists the options of HostSettings.
 func knownHost() []config.Name {
@@ -33,7 +39,11 @@ func (s *Settings) readHost(cfg *config.Config, _ *slog.Logger) (err error) {
 	if s.HostSettings.Driver, err = cfg.String("DEFAULT", "compute_driver", Drivers[0], Drivers); err != nil {
 		return err
 	}
-	if s.HostSettings.Facts, err = cfg.String("berth", "fact_source", FactSources[0], FactSources); err != nil {
+	source := FactSources[0]
+	if s.HostSettings.Driver == PowerVMDriver {
+		source = IOSlots
+	}
+	if s.HostSettings.Facts, err = cfg.String("berth", "fact_source", source, FactSources); err != nil {
 		return err
 	}
 	c := &s.HostSettings.CPUs

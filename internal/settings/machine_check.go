@@ -50,6 +50,14 @@ type CheckReport struct {
 	Devices  []CheckedDevice `json:"devices"` // all devices of the machine, sorted by address
 	// providers for guaranteed bandwidth and packet rate, parents first
 	Bandwidth []CheckedProvider `json:"bandwidth"`
+	// physical I/O slots of a PowerVM host, by index; then there are no devices
+	Slots []CheckedSlot `json:"io_slots,omitempty"`
+}
+
+// SlotsConfigured reports whether configuration files select PowerVM's I/O slots as the host's devices.
+func SlotsConfigured(files ...string) bool {
+	s, _, err := readAll(slog.New(slog.DiscardHandler), files...)
+	return err == nil && s.HostSettings.Facts == IOSlots
 }
 
 // Check reads configuration files and checks them on a machine: the one at path, or [berth] sysfs if path is empty. It

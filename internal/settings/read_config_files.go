@@ -34,8 +34,8 @@ func readAll(log *slog.Logger, files ...string) (s Settings, faults []error, err
 	s = Settings{cfg: cfg, files: files}
 	s.unknown = cfg.Unknown(Known())
 	for _, read := range []func(*config.Config, *slog.Logger) error{s.readService, s.readSpecs, s.readAliases,
-		s.readPlacement, s.readCompute, s.readImages, s.readAccounts, s.readBerth, s.readHost, s.readTLS,
-		s.readTracing, s.readBandwidth, s.readNetwork, s.readImageStore} {
+		s.readPlacement, s.readCompute, s.readImages, s.readAccounts, s.readBerth, s.readHost, s.readLibvirt, s.readTLS,
+		s.readTracing, s.readBandwidth, s.readNetwork, s.readImageStore, s.readPowerVM} {
 		err := read(cfg, log)
 		if all, several := err.(interface{ Unwrap() []error }); several {
 			faults = append(faults, all.Unwrap()...)

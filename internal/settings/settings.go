@@ -45,6 +45,8 @@ type Settings struct {
 	Accounts   AccountSettings
 	TLS        TLSSettings
 	Bandwidth  BandwidthSettings
+	PowerVM    PowerVMSettings
+	Libvirt    LibvirtSettings
 
 	Sysfs        string              // [berth] sysfs: a directory shaped like /sys, or a captured machine (.txtar)
 	Capacity     hypervisor.Capacity // [berth] fake_vcpus, fake_memory_mb, fake_disk_gb

@@ -22,6 +22,7 @@ type file struct {
 	VCPUs    int          `json:"vcpus"`
 	MemoryMB int          `json:"memory_mb"`
 	DiskGB   int          `json:"disk_gb"`
+	Image    string       `json:"image,omitempty"`
 	Devices  []fileDevice `json:"devices"`
 	Cells    []fileCell   `json:"parts,omitempty"`
 	Stopped  bool         `json:"stopped,omitempty"`
@@ -93,7 +94,7 @@ func (h *Hypervisor) read() ([]hypervisor.Guest, error) {
 				"%s is not a guest file of this hypervisor; remove it if no guest should run: %w", name, err)
 		}
 		g := hypervisor.Guest{ID: strings.TrimSuffix(entry.Name(), ".json"), Server: f.Server, Name: f.Name, VCPUs: f.VCPUs,
-			MemoryMB: f.MemoryMB, DiskGB: f.DiskGB,
+			MemoryMB: f.MemoryMB, DiskGB: f.DiskGB, Image: f.Image,
 			Stopped: f.Stopped, Build: f.Build, Departed: f.Departed}
 		for _, p := range f.Cells {
 			g.Cells = append(g.Cells, hypervisor.GuestCell(p))
@@ -120,7 +121,7 @@ const unfinished = ".new"
 // write writes the guest's file completely or not at all.
 func (h *Hypervisor) write(g hypervisor.Guest) error {
 	f := file{ID: g.ID, Server: g.Server, Name: g.Name, VCPUs: g.VCPUs, MemoryMB: g.MemoryMB, DiskGB: g.DiskGB,
-		Stopped: g.Stopped, Build: g.Build, Departed: g.Departed}
+		Image: g.Image, Stopped: g.Stopped, Build: g.Build, Departed: g.Departed}
 	for _, p := range g.Cells {
 		f.Cells = append(f.Cells, fileCell(p))
 	}

@@ -18,6 +18,26 @@ import (
 // same host after a restart. The host has no guest at first, can give the devices 0000:3b:00.1 to 0000:3b:00.7 to
 // guests, and has a bridge named Bridge.
 func Run(t *testing.T, open func(t *testing.T) hypervisor.Hypervisor) {
+	runCommon(t, open)
+	t.Run("a guest that migrates is departed until it is destroyed", func(t *testing.T) { migrate(t, open) })
+}
+
+// RunWithoutMigration tests a driver that cannot live-migrate guests, like Run.
+func RunWithoutMigration(t *testing.T, open func(t *testing.T) hypervisor.Hypervisor) {
+	runCommon(t, open)
+	t.Run("a migration is refused and changes nothing", func(t *testing.T) {
+		h := open(t)
+		g := Guest("a")
+		must(t, h.Build(t.Context(), g))
+		if err := h.Migrate(t.Context(), g.ID, hypervisor.Destination{Host: "other"}); !fault.Is(err, fault.Conflict) {
+			t.Errorf("migrated: %v", err)
+		}
+		has(t, h, g)
+	})
+}
+
+// runCommon runs the tests of all drivers.
+func runCommon(t *testing.T, open func(t *testing.T) hypervisor.Hypervisor) {
 	t.Run("capacity is positive", func(t *testing.T) {
 		c, err := open(t).Capacity(t.Context())
 		if err != nil || c.VCPUs <= 0 || c.MemoryMB <= 0 || c.DiskGB <= 0 {
@@ -70,7 +90,6 @@ func Run(t *testing.T, open func(t *testing.T) hypervisor.Hypervisor) {
 	t.Run("a device that gets a provider is the same device", func(t *testing.T) { counted(t, open) })
 	changes(t, open)
 	t.Run("a repeated rename changes nothing", func(t *testing.T) { rename(t, open) })
-	t.Run("a guest that migrates is departed until it is destroyed", func(t *testing.T) { migrate(t, open) })
 	t.Run("concurrent builds with one device: one succeeds", func(t *testing.T) { race(t, open(t)) })
 	t.Run("an ended context is unavailable and changes nothing", func(t *testing.T) {
 		h := open(t)
@@ -112,11 +131,14 @@ func changes(t *testing.T, open func(t *testing.T) hypervisor.Hypervisor) {
 	})
 	t.Run("NUMA cells are stored", func(t *testing.T) {
 		h := open(t)
-		g := Guest("a", 1)
-		g.Cells = []hypervisor.GuestCell{{VCPUs: []int{0, 1}, MemoryMB: 512, PageKB: 2048, Node: 1,
-			CPUs: map[int]int{0: 4, 1: 12}}}
-		must(t, h.Build(t.Context(), g))
-		has(t, open(t), g)
+		a, b := Guest("a", 1), Guest("b", 2)
+		a.Stopped = true // the host of the test may have neither a second node nor huge pages
+		a.Cells = []hypervisor.GuestCell{{VCPUs: []int{0, 1}, MemoryMB: 512, PageKB: 2048, Node: 1,
+			CPUs: map[int]int{0: 4, 1: 12}, Emulator: []int{5}}}
+		b.Cells = []hypervisor.GuestCell{{VCPUs: []int{0, 1}, MemoryMB: 512, CPUs: map[int]int{1: 0}}}
+		must(t, h.Build(t.Context(), a))
+		must(t, h.Build(t.Context(), b))
+		has(t, open(t), a, b)
 	})
 	t.Run("interfaces are stored, attached and detached", func(t *testing.T) { interfaces(t, open) })
 	t.Run("unmanaged devices are stored as such", func(t *testing.T) {
@@ -132,8 +154,8 @@ func changes(t *testing.T, open func(t *testing.T) hypervisor.Hypervisor) {
 func interfaces(t *testing.T, open func(t *testing.T) hypervisor.Hypervisor) {
 	h := open(t)
 	g := Guest("a", 1)
-	function := hypervisor.Interface{Port: ID("1"), MAC: "fa:16:3e:00:00:01", VIF: "hw_veb", VNIC: "direct", VLAN: 5,
-		MTU: 1500, Device: g.Devices[0].ID}
+	function := hypervisor.Interface{Port: ID("1"), MAC: "fa:16:3e:00:00:01", VIF: "hostdev_physical",
+		VNIC: "direct-physical", Device: g.Devices[0].ID}
 	bridged := hypervisor.Interface{Port: ID("2"), MAC: "fa:16:3e:00:00:02", VIF: "bridge", VNIC: "normal",
 		Bridge: Bridge, MTU: 1450}
 	for _, list := range [][]hypervisor.Interface{{function}, {function, bridged}, {function}} {

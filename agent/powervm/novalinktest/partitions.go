@@ -186,3 +186,17 @@ func (s *Server) servePartition(r *http.Request, system *System, p *partition, o
 	}
 	return refuse(http.StatusMethodNotAllowed, "", "not allowed")
 }
+
+// StopPartitions stops all partitions, as their users may. It must be called in Server.Change.
+func (s *System) StopPartitions() {
+	for _, p := range s.partitions {
+		p.running = false
+		p.revision++
+	}
+}
+
+// DeletePartitions deletes all partitions, as an administrator may. It must be called in Server.Change.
+func (s *System) DeletePartitions() {
+	s.partitions = nil
+	s.Touch()
+}

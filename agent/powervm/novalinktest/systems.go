@@ -87,6 +87,8 @@ func (s *System) entry() *uom.Element { return entryOf(s.UUID, s.etag(), s.objec
 func (s *System) object() *node {
 	n := obj("ManagedSystem",
 		obj("AssociatedSystemCapabilities", value("IOSlotOwnerAssignmentCapable", fmt.Sprint(s.Owner))),
+		obj("AssociatedSystemMemoryConfiguration", value("ConfigurableSystemMemory", "262144")),
+		obj("AssociatedSystemProcessorConfiguration", value("ConfigurableSystemProcessorUnits", "64")),
 		obj("State").text("operating"), value("SystemName", s.Name)).with("schemaVersion", "V1_3_0")
 	if s.NoIO {
 		return n

@@ -45,6 +45,12 @@ func (c *Client) ManagedSystem(ctx context.Context) (system uom.ManagedSystem, c
 	return system, true, nil
 }
 
+// RawManagedSystems returns the answer to a request for all managed systems, as a recording.
+func (c *Client) RawManagedSystems(ctx context.Context) ([]byte, error) {
+	a, err := c.get(ctx, "/uom/ManagedSystem", "")
+	return a.body, err
+}
+
 // choose returns the system with a UUID or name, or the only one.
 func choose(entries []uom.Entry[uom.ManagedSystem], want string) (uom.ManagedSystem, error) {
 	const op = "restclient.ManagedSystem"

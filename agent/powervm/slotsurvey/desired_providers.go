@@ -133,11 +133,11 @@ func (s *planner) result() Result {
 }
 
 // nameHost returns the host in names of providers.
-func (s *planner) nameHost() string {
-	if s.PlainNames {
+func (f Facts) nameHost() string {
+	if f.PlainNames {
 		return ""
 	}
-	return s.Host
+	return f.Host
 }
 
 // consumers returns the consumers that hold something of a provider, sorted.

@@ -122,11 +122,7 @@ func (s *planner) claim(index ioslot.Index) *Claim {
 // offer adds the provider of an allowed slot (R24 to R39).
 func (s *planner) offer(slot ioslot.Slot, paragraph inventoryfile.Paragraph, have *provider.Provider, claim *Claim) {
 	p := s.provider(slot.Index, have)
-	byDefault := inventoryfile.DefaultClass
-	if class := ClassFromDevice(slot); s.ClassFromDevice && class != "" {
-		byDefault = class
-	}
-	class := paragraph.ClassOr(byDefault)
+	class := paragraph.ClassOr(s.defaultClass(slot))
 	inventory := resource.Whole(1)
 	consumers := s.consumers(p.ID)
 	if used := s.classInUse(p.ID, claim); used != "" && used != class {
@@ -142,7 +138,7 @@ func (s *planner) offer(slot ioslot.Slot, paragraph inventoryfile.Paragraph, hav
 			paragraph, slot.Owner)
 	}
 	p.Inventories = map[resource.Class]resource.Inventory{class: inventory}
-	p.Traits = slices.Compact(slices.Sorted(slices.Values(append(slot.Traits(), paragraph.Traits...))))
+	p.Traits = allTraits(slot, paragraph)
 	s.add(p, slot.Index)
 	if want := ioslot.ProviderName(s.nameHost(), slot.Index); p.Name != want {
 		s.note(slot.String(), "keeps the provider %q instead of %q, because %s", p.Name, want,

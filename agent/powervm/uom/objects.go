@@ -21,6 +21,9 @@ type ManagedSystem struct {
 	State        string           `xml:"State"` // "operating" when usable
 	Capabilities Capabilities     `xml:"AssociatedSystemCapabilities"`
 	IO           *IOConfiguration `xml:"AssociatedSystemIOConfiguration"` // nil while the system is initializing
+	// What partitions may have: processors as a decimal fraction, and MiB.
+	ProcessorUnits string `xml:"AssociatedSystemProcessorConfiguration>ConfigurableSystemProcessorUnits"`
+	MemoryMB       string `xml:"AssociatedSystemMemoryConfiguration>ConfigurableSystemMemory"`
 }
 
 // Capabilities are the capabilities of a managed system that matter for slots.

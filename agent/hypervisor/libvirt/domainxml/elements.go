@@ -29,31 +29,6 @@ type Domain struct {
 	Devices       Devices        `xml:"devices"`
 }
 
-// Namespace is that of Berth's metadata. A domain without it is not Berth's.
-const Namespace = "https://github.com/openberth/berth/libvirt/1"
-
-// Metadata has what the driver must find again after a restart of the agent.
-type Metadata struct {
-	Guest Guest `xml:"https://github.com/openberth/berth/libvirt/1 guest"`
-}
-
-// Guest identifies a guest in the metadata.
-type Guest struct {
-	ID      string   `xml:"id,attr"`
-	Server  string   `xml:"server,attr,omitempty"` // empty: ID
-	Build   int      `xml:"build,attr"`
-	DiskGB  int      `xml:"disk,attr"`
-	Devices []Device `xml:"https://github.com/openberth/berth/libvirt/1 device"`
-}
-
-// Device is a device of the guest, with what the agent needs to restore its claim.
-type Device struct {
-	ID        string `xml:"id,attr"`
-	Request   string `xml:"request,attr"`
-	Provider  string `xml:"provider,attr,omitempty"`
-	Unmanaged bool   `xml:"unmanaged,attr,omitempty"`
-}
-
 // Memory is an amount of memory.
 type Memory struct {
 	Unit  string `xml:"unit,attr"`
@@ -182,14 +157,21 @@ type Clock struct {
 
 // Devices are the devices of a domain.
 type Devices struct {
-	Emulator   string      `xml:"emulator,omitempty"`
-	Disks      []Disk      `xml:"disk"`
-	Interfaces []Interface `xml:"interface"`
-	HostDevs   []HostDev   `xml:"hostdev"`
-	Serials    []Character `xml:"serial"`
-	Consoles   []Character `xml:"console"`
-	RNG        *RNG        `xml:"rng"`
-	Balloon    *Balloon    `xml:"memballoon"`
+	Emulator    string       `xml:"emulator,omitempty"`
+	Controllers []Controller `xml:"controller"`
+	Disks       []Disk       `xml:"disk"`
+	Interfaces  []Interface  `xml:"interface"`
+	HostDevs    []HostDev    `xml:"hostdev"`
+	Serials     []Character  `xml:"serial"`
+	Consoles    []Character  `xml:"console"`
+	RNG         *RNG         `xml:"rng"`
+	Balloon     *Balloon     `xml:"memballoon"`
+}
+
+// Controller is a controller of a bus, such as a PCIe port.
+type Controller struct {
+	Type  string `xml:"type,attr"`
+	Model string `xml:"model,attr"`
 }
 
 // Disk is a disk or a config drive.
@@ -236,6 +218,12 @@ type Interface struct {
 	Virtual *VirtualPort     `xml:"virtualport"`
 	Target  *Target          `xml:"target"`
 	Model   *InterfaceModel  `xml:"model"`
+	MTU     *MTU             `xml:"mtu"`
+}
+
+// MTU is the size of the largest packet, in bytes.
+type MTU struct {
+	Size int `xml:"size,attr"`
 }
 
 // MAC is a MAC address.

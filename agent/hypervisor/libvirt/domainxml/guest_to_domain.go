@@ -9,6 +9,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/openberth/berth/agent/device"
 	"github.com/openberth/berth/agent/hypervisor"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/pci"
@@ -32,18 +33,16 @@ type Files struct {
 	Cmdline     string
 }
 
-// Make returns the domain of a guest. It returns fault.Invalid for a device that is not a PCI device, and for a text
-// that XML cannot represent.
-func Make(host Host, g hypervisor.Guest, files Files) (Domain, error) {
-	for _, text := range []string{g.ID, g.Server, host.CPUModel, files.Disk, files.ConfigDrive, files.ConsoleLog,
-		files.Kernel, files.Initrd, files.Cmdline} {
-		if !isXML(text) {
-			return Domain{}, fault.New(fault.Invalid, "domainxml.Make", "%q contains a character that XML does not allow; "+
-				"remove it", text)
-		}
+// Make returns the domain of a guest, with a UUID that no other domain has: that of the guest is another domain's after
+// a rename. It returns fault.Invalid for a device that is not a PCI device, for an interface of a kind that is not
+// supported, and for a text that XML cannot represent.
+func Make(host Host, id string, g hypervisor.Guest, files Files) (Domain, error) {
+	if err := checkTexts(append(texts(g), id, host.CPUModel, files.Disk, files.ConfigDrive, files.ConsoleLog,
+		files.Kernel, files.Initrd, files.Cmdline)); err != nil {
+		return Domain{}, err
 	}
 	d := Domain{
-		Type: virtType(host), Name: domainName(g.ID), UUID: g.ID, Metadata: metadata(g),
+		Type: virtType(host), Name: domainName(id), UUID: id, Metadata: Metadata{Write(g)},
 		Memory: Memory{Unit: "MiB", Value: g.MemoryMB}, VCPU: VCPU{Placement: "static", Count: g.VCPUs},
 		OS: OS{Type: OSType{Arch: host.Arch, Machine: host.Machine, Value: "hvm"}, Kernel: files.Kernel,
 			Initrd: files.Initrd, Cmdline: files.Cmdline, BIOS: &BIOS{UseSerial: "yes"}},
@@ -58,14 +57,73 @@ func Make(host Host, g hypervisor.Guest, files Files) (Domain, error) {
 	}
 	addCells(&d, g.Cells)
 	d.Devices = devices(files)
-	for _, one := range g.Devices {
-		dev, err := hostDev(one)
-		if err != nil {
-			return Domain{}, err
-		}
-		d.Devices.HostDevs = append(d.Devices.HostDevs, dev)
+	if err := addDevices(&d, g); err != nil {
+		return Domain{}, err
 	}
+	addPorts(&d.Devices)
 	return d, nil
+}
+
+// sparePorts is the number of devices that can be attached while the guest runs.
+const sparePorts = 4
+
+// addPorts adds a PCIe port for each device and the spare ones; libvirt adds only those that the guest needs when it
+// starts.
+func addPorts(d *Devices) {
+	const randomNumbers = 1
+	d.Controllers = append(d.Controllers, Controller{Type: "pci", Model: "pcie-root"})
+	for range len(d.Disks) + len(d.Interfaces) + len(d.HostDevs) + randomNumbers + sparePorts {
+		d.Controllers = append(d.Controllers, Controller{Type: "pci", Model: "pcie-root-port"})
+	}
+}
+
+// addDevices adds the network interfaces of a guest, and those of its devices that are not interfaces.
+func addDevices(d *Domain, g hypervisor.Guest) error {
+	ports := map[device.ID]bool{}
+	for _, one := range g.Interfaces {
+		if one.VIF == hostDevPhysical { // the guest has the whole device, and sets the MAC address itself
+			continue
+		}
+		element, err := InterfaceOf(one, g.Devices)
+		if err != nil {
+			return err
+		}
+		d.Devices.Interfaces = append(d.Devices.Interfaces, element)
+		ports[one.Device] = true
+	}
+	for _, one := range g.Devices {
+		if ports[one.ID] {
+			continue
+		}
+		element, err := hostDev(one)
+		if err != nil {
+			return err
+		}
+		d.Devices.HostDevs = append(d.Devices.HostDevs, element)
+	}
+	return nil
+}
+
+// texts returns the texts of a guest that become part of the domain.
+func texts(g hypervisor.Guest) []string {
+	out := []string{g.ID, g.Server, g.Name, g.Image}
+	for _, d := range g.Devices {
+		out = append(out, d.Request, string(d.Provider))
+	}
+	for _, i := range g.Interfaces {
+		out = append(out, i.Port, i.MAC, i.VIF, i.VNIC, i.Bridge)
+	}
+	return out
+}
+
+func checkTexts(texts []string) error {
+	for _, text := range texts {
+		if !isXML(text) {
+			return fault.New(fault.Invalid, "domainxml.Make", "%q contains a character that XML does not allow; remove it",
+				text)
+		}
+	}
+	return nil
 }
 
 // isXML reports whether XML can represent a text unchanged.
@@ -85,15 +143,6 @@ func virtType(host Host) string {
 // domainName returns the name of a guest's domain. It contains only the id: a name that users choose may be taken, and
 // may contain what libvirt refuses.
 func domainName(id string) string { return "berth-" + id }
-
-func metadata(g hypervisor.Guest) Metadata {
-	m := Metadata{Guest{ID: g.ID, Server: g.Server, Build: g.Build, DiskGB: g.DiskGB}}
-	for _, d := range g.Devices {
-		m.Guest.Devices = append(m.Guest.Devices, Device{ID: d.ID.String(), Request: d.Request,
-			Provider: string(d.Provider), Unmanaged: d.Unmanaged})
-	}
-	return m
-}
 
 // devices returns the devices that every guest has.
 func devices(files Files) Devices {

@@ -51,7 +51,7 @@ func cases(t testing.TB) map[string]Domain {
 			{VCPUs: []int{0, 2}, MemoryMB: 1024, Node: 0, CPUs: map[int]int{0: 4, 2: 5}, Emulator: []int{6}},
 			{VCPUs: []int{1, 3}, MemoryMB: 2048, PageKB: 2048, Node: 1, CPUs: map[int]int{1: 8, 3: 9}}}}, Files{}},
 	} {
-		d, err := Make(c.host, c.guest, c.files)
+		d, err := Make(c.host, c.guest.ID, c.guest, c.files)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -83,7 +83,7 @@ func TestGolden(t *testing.T) {
 // TestLibvirtAcceptsTheDomains defines each domain with libvirt, which validates it against its schema, and compares
 // what libvirt has stored of the elements that the driver uses.
 func TestLibvirtAcceptsTheDomains(t *testing.T) {
-	c, err := rpc.Dial(t.Context(), libvirtd.Start(t).Socket, "qemu:///system")
+	c, err := rpc.Dial(t.Context(), libvirtd.Start(t).Socket, "qemu:///system", 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -124,7 +124,7 @@ func FuzzTexts(f *testing.F) {
 	f.Add("</metadata><devices>", "\"/><disk/>", "&lt;]]>")
 	f.Add("\x00", "\ufffe\r\n\t", "'\"")
 	f.Fuzz(func(t *testing.T, id, path, cmdline string) {
-		d, err := Make(Host{Arch: "x86_64", Machine: "q35"}, hypervisor.Guest{ID: id, Server: path},
+		d, err := Make(Host{Arch: "x86_64", Machine: "q35"}, id, hypervisor.Guest{ID: id, Server: path, Name: cmdline},
 			Files{Disk: path, ConsoleLog: path, Kernel: path, Cmdline: cmdline})
 		if err != nil {
 			if isXML(id) && isXML(path) && isXML(cmdline) {
@@ -141,7 +141,8 @@ func FuzzTexts(f *testing.F) {
 			t.Fatalf("%v: %s", err, text)
 		}
 		if again, err := Encode(got); err != nil || again != text || got.UUID != id || got.Name != "berth-"+id ||
-			got.OS.Kernel != path || got.OS.Cmdline != cmdline || got.Metadata.Guest.Server != path {
+			got.OS.Kernel != path || got.OS.Cmdline != cmdline || got.Metadata.Guest.Server != path ||
+			got.Metadata.Guest.Name != cmdline {
 			t.Fatalf("%v: intended\n%s\nparsed\n%s", err, text, again)
 		}
 	})

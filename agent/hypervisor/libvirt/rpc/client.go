@@ -2,11 +2,14 @@ package rpc
 
 import (
 	"bufio"
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
 	"sync"
+	"time"
 
 	"github.com/openberth/berth/fault"
 )
@@ -15,6 +18,7 @@ import (
 // all calls return fault.Unavailable; the caller dials again.
 type Client struct {
 	conn    net.Conn
+	limit   time.Duration // of a call; 0: that of its procedure
 	writing sync.Mutex
 	events  chan Event // closed when the connection has ended
 
@@ -43,6 +47,13 @@ func (c *Client) Close() error {
 
 // Events returns the events of the domains. It is closed when the connection has ended.
 func (c *Client) Events() <-chan Event { return c.events }
+
+// Ended reports whether the connection has ended.
+func (c *Client) Ended() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.ended != nil
+}
 
 // end ends the connection for a reason. Only the first reason counts.
 func (c *Client) end(why error) {
@@ -147,11 +158,18 @@ func (c *Client) forgetStream(serial uint32) {
 	delete(c.streams, serial)
 }
 
-// call sends a call and waits for its reply. When ctx ends, it returns fault.Unavailable; the daemon may have done what
-// was requested. If stream is not nil, it receives the data that follows the reply.
+// call sends a call and waits for its reply. It returns fault.Unavailable when ctx ends, or when the call takes too
+// long; the daemon may then have done what was requested. A call that changes something is not abandoned at once when
+// ctx ends, so that its caller learns the result of a daemon that answers. If stream is not nil, it receives the data
+// that follows the reply.
 func (c *Client) call(ctx context.Context, p Procedure, arguments encoder, stream *Stream) (*decoder, error) {
 	op := "libvirt." + p.String()
+	ctx, cancel := context.WithTimeout(ctx, cmp.Or(c.limit, p.limit()))
+	defer cancel()
 	answer := make(chan reply, 1)
+	if err := ctx.Err(); err != nil {
+		return nil, fault.Wrap(fault.Unavailable, op, err)
+	}
 	serial, err := c.register(answer, stream)
 	if err != nil {
 		return nil, fault.Wrap("", op, err)
@@ -163,7 +181,7 @@ func (c *Client) call(ctx context.Context, p Procedure, arguments encoder, strea
 	select {
 	case got = <-answer:
 	case <-ctx.Done():
-		got.err = fault.New(fault.Unavailable, op, "libvirt has not answered in time: %w", context.Cause(ctx))
+		got = c.lateAnswer(ctx, p, answer)
 	}
 	if got.err != nil {
 		c.mu.Lock()
@@ -173,6 +191,24 @@ func (c *Client) call(ctx context.Context, p Procedure, arguments encoder, strea
 		return nil, fault.Wrap("", op, got.err)
 	}
 	return &decoder{data: got.payload}, nil
+}
+
+// lateAnswer returns the reply to a call after ctx has ended: to one that changes something and that its caller has
+// abandoned, the reply that arrives within the limit of a usual call.
+func (c *Client) lateAnswer(ctx context.Context, p Procedure, answer chan reply) reply {
+	missing := reply{err: fault.New(fault.Unavailable, "libvirt."+p.String(), "libvirt has not answered in time: %w",
+		context.Cause(ctx))}
+	if p.onlyReads() || errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return missing
+	}
+	timer := time.NewTimer(cmp.Or(c.limit, callTime))
+	defer timer.Stop()
+	select {
+	case got := <-answer:
+		return got
+	case <-timer.C:
+		return missing
+	}
 }
 
 // register adds a call, and returns its serial.

@@ -1,23 +1,31 @@
 package rpc
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net"
+	"time"
 
 	"github.com/openberth/berth/fault"
 )
 
+// The limits of a call. Starting a guest allocates its memory, and attaching a device may reset it.
+const (
+	callTime   = 30 * time.Second
+	changeTime = 5 * time.Minute
+)
+
 // Dial connects to the daemon's socket, such as /run/libvirt/libvirt-sock, and opens a hypervisor, such as
-// qemu:///system.
-func Dial(ctx context.Context, socket, uri string) (*Client, error) {
+// qemu:///system. limit is that of each call; 0: 30 seconds, and 5 minutes for those that start or end a domain.
+func Dial(ctx context.Context, socket, uri string, limit time.Duration) (*Client, error) {
 	const op = "libvirt.Dial"
-	var dialer net.Dialer
+	dialer := net.Dialer{Timeout: cmp.Or(limit, callTime)}
 	conn, err := dialer.DialContext(ctx, "unix", socket)
 	if err != nil {
 		return nil, fault.New(fault.Unavailable, op, "libvirt cannot be reached at %s: %w; start libvirtd", socket, err)
 	}
-	c := &Client{conn: conn, events: make(chan Event, maxEvents), calls: map[uint32]chan reply{},
+	c := &Client{conn: conn, limit: limit, events: make(chan Event, maxEvents), calls: map[uint32]chan reply{},
 		streams: map[uint32]*Stream{}}
 	go c.read()
 	if err := c.open(ctx, uri); err != nil {

@@ -185,6 +185,50 @@ func (c *Client) withFlags(ctx context.Context, p Procedure, of Domain, flags ui
 	return notFound(p, err)
 }
 
+// Which definitions of a domain a change affects (virDomainModificationImpact).
+const affectLive, affectConfig = 1, 2
+
+// impact returns what a change affects: the persistent definition, and the running domain if it runs.
+func impact(running bool) uint32 {
+	if running {
+		return affectLive | affectConfig
+	}
+	return affectConfig
+}
+
+// SetMetadata replaces the metadata of a namespace, an XML element, in the definitions of a domain.
+func (c *Client) SetMetadata(ctx context.Context, of Domain, running bool, namespace, prefix, xml string) error {
+	const element = 2 // VIR_DOMAIN_METADATA_ELEMENT
+	var e encoder
+	e.domain(of)
+	e.word(element)
+	e.optionalText(xml)
+	e.optionalText(prefix)
+	e.optionalText(namespace)
+	e.word(impact(running))
+	_, err := c.call(ctx, domainSetMetadata, e, nil)
+	return notFound(domainSetMetadata, err)
+}
+
+// Attach adds a device, an XML element, to a domain.
+func (c *Client) Attach(ctx context.Context, of Domain, running bool, xml string) error {
+	return c.changeDevice(ctx, domainAttachDevice, of, running, xml)
+}
+
+// Detach removes a device from a domain. A running guest releases the device some time later, or never.
+func (c *Client) Detach(ctx context.Context, of Domain, running bool, xml string) error {
+	return c.changeDevice(ctx, domainDetachDevice, of, running, xml)
+}
+
+func (c *Client) changeDevice(ctx context.Context, p Procedure, of Domain, running bool, xml string) error {
+	var e encoder
+	e.domain(of)
+	e.text(xml)
+	e.word(impact(running))
+	_, err := c.call(ctx, p, e, nil)
+	return notFound(p, err)
+}
+
 // Console opens the serial console of a running domain. With force, another client loses it.
 func (c *Client) Console(ctx context.Context, of Domain, force bool) (*Stream, error) {
 	var e encoder

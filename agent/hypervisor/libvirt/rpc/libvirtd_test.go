@@ -115,7 +115,7 @@ func TestDaemonEnds(t *testing.T) {
 	if _, err := c.Domains(t.Context()); !fault.Is(err, fault.Unavailable) {
 		t.Errorf("after the end: %v", err)
 	}
-	if _, err := Dial(t.Context(), daemon.Socket, "qemu:///system"); !fault.Is(err, fault.Unavailable) {
+	if _, err := Dial(t.Context(), daemon.Socket, "qemu:///system", 0); !fault.Is(err, fault.Unavailable) {
 		t.Errorf("a new connection without a daemon: %v", err)
 	}
 	daemon.Resume(t)
@@ -130,7 +130,7 @@ func TestDaemonEnds(t *testing.T) {
 
 func dial(t *testing.T, d *libvirtd.Daemon) *Client {
 	t.Helper()
-	c, err := Dial(t.Context(), d.Socket, "qemu:///system")
+	c, err := Dial(t.Context(), d.Socket, "qemu:///system", 0)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -79,6 +79,7 @@ const (
 	ErrOperationInvalid ErrorCode = 55 // not in this state of the domain
 	ErrOperationTimeout ErrorCode = 68
 	ErrNoDevice         ErrorCode = 23
+	ErrDeviceMissing    ErrorCode = 99 // the domain does not have the device
 )
 
 // Error is an error that libvirt returned.

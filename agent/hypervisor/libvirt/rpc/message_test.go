@@ -96,7 +96,7 @@ func withDaemon(t *testing.T) (*Client, *daemon) {
 		d.answer(registerDomainEvent, 0, 0, 0, 0)
 		played <- d
 	}()
-	c, err := Dial(t.Context(), l.Addr().String(), "qemu:///system")
+	c, err := Dial(t.Context(), l.Addr().String(), "qemu:///system", 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -220,7 +220,7 @@ func TestWrongProtocol(t *testing.T) {
 			conn.Read(make([]byte, 100))
 		}
 	}()
-	if _, err := Dial(t.Context(), l.Addr().String(), ""); !fault.Is(err, fault.Unavailable) || !strings.Contains(
+	if _, err := Dial(t.Context(), l.Addr().String(), "", 0); !fault.Is(err, fault.Unavailable) || !strings.Contains(
 		err.Error(), "not libvirt's protocol") {
 		t.Errorf("got %v", err)
 	}

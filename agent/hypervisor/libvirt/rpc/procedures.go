@@ -1,6 +1,9 @@
 package rpc
 
-import "fmt"
+import (
+	"fmt"
+	"time"
+)
 
 // Procedure is the number of a call or an event in remote_protocol.x.
 type Procedure uint32
@@ -16,11 +19,14 @@ const (
 	authList               Procedure = 66
 	authPolkit             Procedure = 70
 	connectGetLibVersion   Procedure = 157
+	domainAttachDevice     Procedure = 160
+	domainDetachDevice     Procedure = 161
 	domainCreateWithFlags  Procedure = 196
 	domainOpenConsole      Procedure = 201
 	domainGetState         Procedure = 212
 	domainUndefineFlags    Procedure = 231
 	domainDestroyFlags     Procedure = 234
+	domainSetMetadata      Procedure = 264
 	connectListAllDomains  Procedure = 273
 	registerDomainEvent    Procedure = 316
 	domainEventLifecycle   Procedure = 318
@@ -34,8 +40,10 @@ var procedureNames = map[Procedure]string{
 	authList: "AuthList", authPolkit: "AuthPolkit", connectGetLibVersion: "ConnectGetLibVersion",
 	domainCreateWithFlags: "DomainCreateWithFlags", domainOpenConsole: "DomainOpenConsole",
 	domainGetState: "DomainGetState", domainUndefineFlags: "DomainUndefineFlags",
-	domainDestroyFlags: "DomainDestroyFlags", connectListAllDomains: "ConnectListAllDomains",
-	registerDomainEvent: "ConnectDomainEventCallbackRegisterAny", domainEventLifecycle: "DomainEventCallbackLifecycle",
+	domainAttachDevice: "DomainAttachDeviceFlags", domainDetachDevice: "DomainDetachDeviceFlags",
+	domainSetMetadata: "DomainSetMetadata", domainDestroyFlags: "DomainDestroyFlags",
+	connectListAllDomains: "ConnectListAllDomains",
+	registerDomainEvent:   "ConnectDomainEventCallbackRegisterAny", domainEventLifecycle: "DomainEventCallbackLifecycle",
 	getDomainCapabilities: "ConnectGetDomainCapabilities", domainDefineXMLFlags: "DomainDefineXMLFlags",
 }
 
@@ -45,4 +53,23 @@ func (p Procedure) String() string {
 		return name
 	}
 	return fmt.Sprint("procedure ", uint32(p))
+}
+
+// onlyReads reports whether a call changes nothing.
+func (p Procedure) onlyReads() bool {
+	switch p {
+	case domainShutdown, domainCreateWithFlags, domainUndefineFlags, domainDestroyFlags, domainSetMetadata,
+		domainAttachDevice, domainDetachDevice, domainDefineXMLFlags:
+		return false
+	}
+	return true
+}
+
+// limit returns how long a call may take.
+func (p Procedure) limit() time.Duration {
+	switch p {
+	case domainCreateWithFlags, domainDestroyFlags, domainAttachDevice, domainDetachDevice:
+		return changeTime
+	}
+	return callTime
 }

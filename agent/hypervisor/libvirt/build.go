@@ -1,0 +1,261 @@
+package libvirt
+
+import (
+	"context"
+	"errors"
+	"reflect"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/openberth/berth/agent/device"
+	"github.com/openberth/berth/agent/hypervisor"
+	"github.com/openberth/berth/agent/hypervisor/libvirt/domainxml"
+	"github.com/openberth/berth/agent/hypervisor/libvirt/rpc"
+	"github.com/openberth/berth/fault"
+)
+
+// Build defines and starts the guest's domain, or changes it.
+//
+// New CPUs, memory and NUMA cells of a running guest take effect when it starts the next time. A rebuilt guest ends
+// only after its new disk has been made.
+func (d *Driver) Build(ctx context.Context, g hypervisor.Guest) error {
+	const op = "libvirt.Build"
+	if _, err := uuid.Parse(g.ID); err != nil {
+		return fault.New(fault.Invalid, op, "%q is not a valid guest id: %w", g.ID, err)
+	}
+	g.Devices = slices.SortedFunc(slices.Values(g.Devices), func(a, b hypervisor.Device) int {
+		return a.ID.Compare(b.ID)
+	})
+	c, host, err := d.connect(ctx)
+	if err != nil {
+		return fault.Wrap("", op, err)
+	}
+	b := &builder{d: d, c: c, host: host, guest: g}
+	created, err := b.reserve(ctx)
+	if err != nil {
+		return fault.Wrap("", op, err)
+	}
+	if created {
+		err = b.finish(ctx)
+	} else {
+		err = b.change(ctx)
+	}
+	if err != nil && created {
+		b.undo(ctx)
+	}
+	return fault.Wrap("", op, err)
+}
+
+// builder builds one guest.
+type builder struct {
+	d      *Driver
+	c      *rpc.Client
+	host   domainxml.Host
+	guest  hypervisor.Guest // as it must become
+	domain domain           // as it is
+}
+
+// reserve finds the guest's domain, or defines it, which reserves its devices and its UUID. created is true if it has
+// defined it.
+func (b *builder) reserve(ctx context.Context) (created bool, err error) {
+	b.d.defining.Lock()
+	defer b.d.defining.Unlock()
+	domains, used, err := b.d.list(ctx, b.c)
+	if err != nil {
+		return false, err
+	}
+	found := false
+	b.domain, found = find(domains, b.guest.ID)
+	if err := checkDevices(b.guest, b.domain.guest, found, domains); err != nil {
+		return false, err
+	}
+	if found {
+		return false, nil
+	}
+	b.domain.UUID = freeUUID(b.guest.ID, used)
+	return true, b.define(ctx)
+}
+
+// checkDevices returns fault.Conflict if the guest cannot have its devices, or has departed.
+func checkDevices(g, have hypervisor.Guest, found bool, domains []domain) error {
+	const op = "libvirt.Build"
+	switch {
+	case found && have.Departed:
+		return fault.New(fault.Conflict, op, "the guest %s runs on another host now", g.ID)
+	case found && !slices.Equal(ids(have), ids(g)):
+		return fault.New(fault.Conflict, op, "the guest %s has other devices: %v, not %v", g.ID, ids(have), ids(g))
+	}
+	for _, other := range domains {
+		if other.guest.ID == g.ID {
+			continue
+		}
+		for _, id := range ids(g) {
+			if slices.Contains(ids(other.guest), id) {
+				return fault.New(fault.Conflict, op, "device %s is held by the guest %s", id, other.guest.ID)
+			}
+		}
+	}
+	return nil
+}
+
+func ids(g hypervisor.Guest) (out []device.ID) {
+	for _, d := range g.Devices {
+		out = append(out, d.ID)
+	}
+	return out
+}
+
+// freeUUID returns the UUID of a new domain: the guest's id, which its firmware shows; after a rename that may be the
+// UUID of another guest's domain, and another one is derived from it.
+func freeUUID(id string, used map[uuid.UUID]bool) uuid.UUID {
+	first := uuid.MustParse(id)
+	out := first
+	for n := 1; used[out]; n++ {
+		out = uuid.NewSHA1(first, []byte(strconv.Itoa(n)))
+	}
+	return out
+}
+
+// define defines the domain, or replaces its definition, for the guest.
+func (b *builder) define(ctx context.Context) error {
+	made, err := domainxml.Make(b.host, b.domain.UUID.String(), b.guest, b.d.filesOf(b.domain.UUID, b.guest))
+	if err != nil {
+		return err
+	}
+	text, err := domainxml.Encode(made)
+	if err != nil {
+		return fault.Wrap(fault.Internal, "libvirt.define", err)
+	}
+	defined, err := b.c.Define(ctx, text)
+	if err != nil {
+		return err
+	}
+	stopped := b.domain.guest.Stopped || b.domain.guest.ID == ""
+	b.domain = domain{Domain: defined, guest: b.guest, xml: made}
+	b.domain.guest.Stopped = stopped
+	return nil
+}
+
+// finish makes the guest's files, and starts it if it must run.
+func (b *builder) finish(ctx context.Context) error {
+	if err := b.d.makeFiles(ctx, b.domain.UUID, b.guest); err != nil {
+		return err
+	}
+	if b.guest.Stopped {
+		return nil
+	}
+	_, err := b.c.Start(ctx, b.domain.Domain)
+	return err
+}
+
+// undo removes what a failed Build has made. What remains is removed by Destroy.
+func (b *builder) undo(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
+	defer cancel()
+	if err := b.d.remove(ctx, b.c, b.domain); err != nil {
+		b.d.o.Log.Warn("unfinished guest not removed", "guest", b.guest.ID, "error", err)
+	}
+}
+
+// change makes an existing guest as it must be.
+func (b *builder) change(ctx context.Context) error {
+	have := b.domain.guest
+	if have.Build != b.guest.Build {
+		return b.rebuild(ctx)
+	}
+	if err := b.changeInterfaces(ctx); err != nil {
+		return err
+	}
+	switch {
+	case !sameHardware(have, b.guest):
+		if err := b.define(ctx); err != nil {
+			return err
+		}
+	case !reflect.DeepEqual(domainxml.Write(have), domainxml.Write(b.guest)):
+		if err := b.d.storeGuest(ctx, b.c, b.domain, b.guest); err != nil {
+			return err
+		}
+	}
+	switch {
+	case b.guest.Stopped && b.domain.running():
+		return b.d.stop(ctx, b.c, b.domain)
+	case !b.guest.Stopped && !b.domain.running():
+		return b.finish(ctx)
+	}
+	return nil
+}
+
+// sameHardware reports whether two guests have the same CPUs, memory and NUMA cells.
+func sameHardware(a, b hypervisor.Guest) bool {
+	return a.VCPUs == b.VCPUs && a.MemoryMB == b.MemoryMB && reflect.DeepEqual(a.Cells, b.Cells)
+}
+
+// rebuild gives the guest a new disk. The old guest ends when the new disk exists.
+func (b *builder) rebuild(ctx context.Context) error {
+	if err := b.d.makeFiles(ctx, b.domain.UUID, b.guest); err != nil {
+		return err
+	}
+	if err := end(ctx, b.c, b.domain.Domain); err != nil {
+		return err
+	}
+	if err := b.define(ctx); err != nil {
+		return err
+	}
+	if err := b.finish(ctx); err != nil {
+		return err
+	}
+	return b.d.removeOldDisks(b.domain.UUID, b.guest)
+}
+
+// changeInterfaces detaches the interfaces that the guest no longer has, and attaches new ones. A changed interface is
+// detached and attached again. A running guest that does not release an interface keeps it until it ends.
+func (b *builder) changeInterfaces(ctx context.Context) error {
+	was, now := b.domain.guest.Interfaces, b.guest.Interfaces
+	for _, one := range was {
+		if slices.Contains(now, one) || !b.attached(one) {
+			continue
+		}
+		if err := b.changeInterface(ctx, one, b.c.Detach); err != nil {
+			return err
+		}
+	}
+	for _, one := range now {
+		if slices.Contains(was, one) || !slices.ContainsFunc(was, func(w hypervisor.Interface) bool {
+			return w.MAC == one.MAC
+		}) && b.attached(one) { // an earlier attempt failed afterwards
+			continue
+		}
+		if err := b.changeInterface(ctx, one, b.c.Attach); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// attached reports whether the domain had an interface with this MAC address before the change.
+func (b *builder) attached(i hypervisor.Interface) bool {
+	return slices.ContainsFunc(b.domain.xml.Devices.Interfaces, func(x domainxml.Interface) bool {
+		return x.MAC.Address == i.MAC
+	})
+}
+
+// changeInterface attaches or detaches an interface.
+func (b *builder) changeInterface(ctx context.Context, i hypervisor.Interface,
+	change func(context.Context, rpc.Domain, bool, string) error) error {
+	element, err := domainxml.InterfaceOf(i, b.guest.Devices)
+	if err != nil {
+		return err
+	}
+	text, err := domainxml.EncodeInterface(element)
+	if err != nil {
+		return err
+	}
+	err = change(ctx, b.domain.Domain, b.domain.running(), text)
+	if known, is := errors.AsType[*rpc.Error](err); is && known.Code == rpc.ErrDeviceMissing {
+		return nil
+	}
+	return err
+}

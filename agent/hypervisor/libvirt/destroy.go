@@ -1,0 +1,79 @@
+package libvirt
+
+import (
+	"context"
+	"os"
+
+	"github.com/google/uuid"
+
+	"github.com/openberth/berth/agent/hypervisor/libvirt/rpc"
+	"github.com/openberth/berth/fault"
+)
+
+// Start removes the directories of guests that have no domain: a Build or a Destroy was interrupted. The agent has no
+// guests in work yet.
+func (d *Driver) Start(ctx context.Context) error {
+	const op = "libvirt.Start"
+	c, _, err := d.connect(ctx)
+	if err != nil {
+		return fault.Wrap("", op, err)
+	}
+	all, err := c.Domains(ctx)
+	if err != nil {
+		return fault.Wrap("", op, err)
+	}
+	used := map[string]bool{}
+	for _, one := range all {
+		used[one.UUID.String()] = true
+	}
+	if err := d.makeDir(""); err != nil {
+		return err
+	}
+	entries, err := os.ReadDir(d.o.Dir)
+	if err != nil {
+		return fault.New(fault.Unavailable, op, "%w", err)
+	}
+	for _, entry := range entries {
+		if _, err := uuid.Parse(entry.Name()); err != nil || used[entry.Name()] {
+			continue
+		}
+		if err := os.RemoveAll(d.path(entry.Name())); err != nil {
+			return fault.New(fault.Unavailable, op, "the files of a removed guest remain: %w", err)
+		}
+		d.o.Log.Info("files of a removed guest deleted", "domain", entry.Name())
+	}
+	return nil
+}
+
+// Destroy ends the guest, undefines its domain and removes its files. libvirt returns managed devices to their drivers
+// when the guest has ended.
+func (d *Driver) Destroy(ctx context.Context, id string) error {
+	const op = "libvirt.Destroy"
+	c, _, err := d.connect(ctx)
+	if err != nil {
+		return fault.Wrap("", op, err)
+	}
+	domains, used, err := d.list(ctx, c)
+	if err != nil {
+		return fault.Wrap("", op, err)
+	}
+	if found, there := find(domains, id); there {
+		return fault.Wrap("", op, d.remove(ctx, c, found))
+	}
+	if own, err := uuid.Parse(id); err == nil && !used[own] { // undefined, but its files may remain
+		return fault.Wrap("", op, d.removeFiles(own))
+	}
+	return nil
+}
+
+// remove ends and undefines a domain and removes its files, in this order: the files of a domain without files are
+// found by Start.
+func (d *Driver) remove(ctx context.Context, c *rpc.Client, of domain) error {
+	if err := end(ctx, c, of.Domain); err != nil {
+		return err
+	}
+	if err := c.Undefine(ctx, of.Domain); err != nil && !fault.Is(err, fault.NotFound) {
+		return err
+	}
+	return d.removeFiles(of.UUID)
+}

@@ -1,0 +1,60 @@
+package domainxml
+
+import (
+	"encoding/xml"
+	"slices"
+
+	"github.com/openberth/berth/agent/device"
+	"github.com/openberth/berth/agent/hypervisor"
+	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/pci"
+)
+
+// hostDevPhysical is the VIF type of a port that gets a whole PCI device.
+const hostDevPhysical = "hostdev_physical"
+
+// InterfaceOf returns the element of a network interface. devices are those of its guest. It returns fault.Invalid for
+// a kind of interface that the driver does not support.
+func InterfaceOf(i hypervisor.Interface, devices []hypervisor.Device) (Interface, error) {
+	const op = "domainxml.InterfaceOf"
+	out := Interface{MAC: MAC{i.MAC}}
+	switch {
+	case i.Device != (device.ID{}) && i.VNIC == "direct":
+		n := slices.IndexFunc(devices, func(d hypervisor.Device) bool { return d.ID == i.Device })
+		if n < 0 {
+			return out, fault.New(fault.Invalid, op, "the port %s needs the device %s, which the guest does not have",
+				i.Port, i.Device)
+		}
+		at, err := pci.ParseAddress(i.Device.String())
+		if err != nil {
+			return out, fault.New(fault.Invalid, op, "the device %s of port %s is not a PCI device: %w", i.Device, i.Port, err)
+		}
+		place := address(at)
+		place.Type = "pci"
+		out.Type, out.Managed, out.Source = "hostdev", yesNo(!devices[n].Unmanaged), &InterfaceSource{Address: &place}
+		if i.VLAN != 0 {
+			out.VLAN = &VLAN{Tags: []Tag{{i.VLAN}}}
+		}
+		return out, nil
+	case i.VIF == "ovs":
+		out.Virtual = &VirtualPort{Type: "openvswitch", Parameters: Parameters{InterfaceID: i.Port}}
+	case i.VIF != "bridge":
+		return out, fault.New(fault.Invalid, op, "the port %s has the VIF type %q and the VNIC type %q; the driver libvirt "+
+			"supports bridge, ovs, and devices of VNIC type direct and direct-physical", i.Port, i.VIF, i.VNIC)
+	}
+	out.Type, out.Source = "bridge", &InterfaceSource{Bridge: i.Bridge}
+	out.Model, out.Target = &InterfaceModel{Type: "virtio"}, &Target{Dev: tapName(i.Port)}
+	if i.MTU > 0 {
+		out.MTU = &MTU{i.MTU}
+	}
+	return out, nil
+}
+
+// tapName returns the name of a port's TAP device on the host, as Nova and Neutron's agents form it: a name of a Linux
+// interface has at most 15 bytes.
+func tapName(port string) string { return "tap" + port[:min(len(port), 11)] }
+
+// EncodeInterface returns the XML of an interface.
+func EncodeInterface(i Interface) (string, error) {
+	return encodeElement(xml.Name{Local: "interface"}, i)
+}

@@ -1,0 +1,165 @@
+// Package libvirt is the hypervisor driver for libvirt: each guest is a domain of QEMU on this host.
+//
+// libvirt has all of the driver's state: the metadata of a domain contain the guest, so that an agent finds its guests
+// after a restart, and a domain without them belongs to another program and is not touched. The files of a guest are in
+// a directory with the domain's UUID. Each step may be repeated: an interrupted Build or Destroy is completed by the
+// next one.
+//
+//	Build ──▶ reserve: devices, UUID, definition ──▶ files: disk ──▶ start
+//	Destroy ──▶ stop ──▶ undefine ──▶ remove the files
+//	Watch ◀── events of libvirt
+package libvirt
+
+import (
+	"context"
+	"log/slog"
+	"runtime"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/openberth/berth/agent/hypervisor"
+	"github.com/openberth/berth/agent/hypervisor/libvirt/domainxml"
+	"github.com/openberth/berth/agent/hypervisor/libvirt/rpc"
+	"github.com/openberth/berth/fault"
+)
+
+// Options configure a driver.
+type Options struct {
+	Socket   string // of libvirt's daemon; empty: /run/libvirt/libvirt-sock
+	URI      string // [libvirt] connection_uri; empty: qemu:///system
+	VirtType string // [libvirt] virt_type: kvm or qemu; empty: kvm where it works, otherwise qemu
+	CPUModel string // [libvirt] cpu_models; empty: that of the host with KVM, otherwise the best that QEMU emulates
+	Dir      string // [DEFAULT] instances_path: has a directory for each guest
+
+	ShutdownTime time.Duration // [DEFAULT] shutdown_timeout: after it a guest that must stop is ended
+	CallTime     time.Duration // limit of one call; 0: 30 seconds, and 5 minutes to start or end a guest
+	Log          *slog.Logger  // nil: slog.Default()
+}
+
+// Driver runs guests with libvirt. It connects when it is first used, and again after the connection has ended.
+type Driver struct {
+	o    Options
+	arch string // of the host and its guests, in libvirt's words
+
+	connecting sync.Mutex // guards client and host
+	client     *rpc.Client
+	host       domainxml.Host
+
+	// defining serialises what must see all domains: that a device has one holder, and that a UUID is free.
+	defining sync.Mutex
+}
+
+var (
+	_ hypervisor.Hypervisor = (*Driver)(nil)
+	_ hypervisor.Starter    = (*Driver)(nil)
+	_ hypervisor.Watcher    = (*Driver)(nil)
+)
+
+// emulated is the remark about a host without KVM.
+const emulated = "guests run with emulated CPUs, which is slow: KVM is not available, or [libvirt] virt_type is qemu"
+
+// noMigration is why guests cannot be live-migrated.
+const noMigration = "the driver libvirt does not live-migrate guests yet"
+
+// New returns a driver. It does not connect. The fault is Invalid for an architecture that the driver does not support.
+func New(o Options) (*Driver, error) {
+	arch, known := map[string]string{"amd64": "x86_64", "arm64": "aarch64"}[runtime.GOARCH]
+	if !known {
+		return nil, fault.New(fault.Invalid, "libvirt.New", "the driver libvirt does not support the architecture %s; "+
+			"it supports amd64 and arm64", runtime.GOARCH)
+	}
+	if o.Socket == "" {
+		o.Socket = "/run/libvirt/libvirt-sock"
+	}
+	if o.URI == "" {
+		o.URI = "qemu:///system"
+	}
+	if o.Log == nil {
+		o.Log = slog.Default()
+	}
+	return &Driver{o: o, arch: arch}, nil
+}
+
+// connect returns the connection, and what guests can have on this host. Callers share it.
+func (d *Driver) connect(ctx context.Context) (*rpc.Client, domainxml.Host, error) {
+	d.connecting.Lock()
+	defer d.connecting.Unlock()
+	if d.client != nil && !d.client.Ended() {
+		return d.client, d.host, nil
+	}
+	client, err := rpc.Dial(ctx, d.o.Socket, d.o.URI, d.o.CallTime)
+	if err != nil {
+		return nil, d.host, err
+	}
+	host, err := d.inspect(ctx, client)
+	if err != nil {
+		client.Close()
+		return nil, d.host, err
+	}
+	d.client, d.host = client, host
+	go func() { // events are for Watch, which has its own connection
+		for range client.Events() {
+		}
+	}()
+	return client, host, nil
+}
+
+// inspect returns what guests can have on this host: KVM if it is configured, or not configured and available.
+func (d *Driver) inspect(ctx context.Context, c *rpc.Client) (domainxml.Host, error) {
+	host := domainxml.Host{Arch: d.arch, Machine: "q35", CPUModel: d.o.CPUModel, KVM: d.o.VirtType == "kvm"}
+	if d.arch == "aarch64" {
+		host.Machine = "virt"
+	}
+	if d.o.VirtType == "" {
+		_, err := c.DomainCapabilities(ctx, host.Arch, host.Machine, "kvm")
+		if fault.Is(err, fault.Unavailable) {
+			return host, err
+		}
+		host.KVM = err == nil
+	}
+	return host, nil
+}
+
+// Close ends the connection.
+func (d *Driver) Close() {
+	d.connecting.Lock()
+	defer d.connecting.Unlock()
+	if d.client != nil {
+		d.client.Close()
+	}
+}
+
+// Capacity returns the host's CPUs and memory, and the size of the file system with the guests' files.
+func (d *Driver) Capacity(ctx context.Context) (hypervisor.Capacity, error) {
+	const op = "libvirt.Capacity"
+	c, host, err := d.connect(ctx)
+	if err != nil {
+		return hypervisor.Capacity{}, fault.Wrap("", op, err)
+	}
+	node, err := c.Node(ctx)
+	if err != nil {
+		return hypervisor.Capacity{}, fault.Wrap("", op, err)
+	}
+	if err := d.makeDir(""); err != nil {
+		return hypervisor.Capacity{}, err
+	}
+	var disk syscall.Statfs_t
+	if err := syscall.Statfs(d.o.Dir, &disk); err != nil {
+		return hypervisor.Capacity{}, fault.New(fault.Unavailable, op, "the size of the file system of %s cannot be read: %w",
+			d.o.Dir, err)
+	}
+	out := hypervisor.Capacity{VCPUs: node.CPUs, MemoryMB: int(node.MemoryKB / 1024),
+		DiskGB: int(disk.Blocks * uint64(disk.Bsize) >> 30), NoLive: noMigration}
+	if !host.KVM {
+		out.Remark = emulated
+	}
+	return out, nil
+}
+
+// Migrate returns fault.Conflict: the driver does not live-migrate guests.
+func (d *Driver) Migrate(_ context.Context, id string, _ hypervisor.Destination) error {
+	return fault.New(fault.Conflict, "libvirt.Migrate",
+		"the guest %s is not migrated: %s; stop the server and migrate it "+
+			"cold", id, noMigration)
+}

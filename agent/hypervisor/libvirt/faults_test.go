@@ -1,0 +1,250 @@
+package libvirt
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/openberth/berth/agent/hypervisor"
+	"github.com/openberth/berth/agent/hypervisor/hypervisortest"
+	"github.com/openberth/berth/agent/hypervisor/libvirt/rpc"
+	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/internal/libvirtd"
+)
+
+// foreign is a domain that another program has defined.
+const foreign = `<domain type='qemu'><name>other</name><uuid>bbbbbbbb-bbbb-4bbb-8bbb-bbbbbbbbbbbb</uuid>
+<memory unit='MiB'>64</memory><vcpu>1</vcpu><os><type arch='x86_64' machine='q35'>hvm</type></os></domain>`
+
+// TestForeignDomains checks that a domain of another program is not listed, not replaced by a guest that has its UUID,
+// and not removed.
+func TestForeignDomains(t *testing.T) {
+	daemon := libvirtd.Start(t)
+	c := dial(t, daemon)
+	other, err := c.Define(t.Context(), foreign)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := open(t, daemon, t.TempDir())
+	g := hypervisortest.Guest("b")
+	must(t, d.Build(t.Context(), g))
+	wantGuests(t, d, g)
+	must(t, d.Destroy(t.Context(), g.ID))
+	must(t, d.Destroy(t.Context(), g.ID))
+	wantGuests(t, d)
+	if found, err := c.Lookup(t.Context(), other.UUID); err != nil || found != other {
+		t.Errorf("%+v %v", found, err)
+	}
+}
+
+// TestDaemonEndsAndHangs kills libvirtd, which ends no guest, and lets it hang: calls are Unavailable, and the same
+// calls succeed afterwards.
+func TestDaemonEndsAndHangs(t *testing.T) {
+	daemon := libvirtd.Start(t)
+	d := open(t, daemon, t.TempDir())
+	a, b := hypervisortest.Guest("a", 1), hypervisortest.Guest("b", 2)
+	must(t, d.Build(t.Context(), a))
+	daemon.Stop(t)
+	if err := d.Build(t.Context(), b); !fault.Is(err, fault.Unavailable) {
+		t.Errorf("without a daemon: %v", err)
+	}
+	daemon.Resume(t)
+	wantGuests(t, d, a)
+	must(t, d.Build(t.Context(), b))
+	wantGuests(t, d, a, b)
+
+	proceed := daemon.Hang(t)
+	d.o.CallTime = time.Second
+	d.Close()
+	for name, err := range map[string]error{"build": d.Build(t.Context(), hypervisortest.Guest("c")),
+		"destroy": d.Destroy(t.Context(), b.ID), "rename": d.Rename(t.Context(), b.ID, hypervisortest.ID("d"), "")} {
+		if !fault.Is(err, fault.Unavailable) {
+			t.Errorf("%s while the daemon hangs: %v", name, err)
+		}
+	}
+	proceed()
+	d.o.CallTime = time.Minute
+	must(t, d.Destroy(t.Context(), b.ID))
+	wantGuests(t, d, a)
+}
+
+// TestInterruptedBuild ends a build at each of its steps, as kill -9 of the agent does: a new driver lists the guest
+// completely or not at all, builds it, and leaves no file behind.
+func TestInterruptedBuild(t *testing.T) {
+	daemon := libvirtd.Start(t)
+	for _, step := range []string{"directory only", "defined", "unfinished disk"} {
+		t.Run(step, func(t *testing.T) {
+			dir := t.TempDir()
+			d := open(t, daemon, dir)
+			g := hypervisortest.Guest("a", 1)
+			c, host, err := d.connect(t.Context())
+			must(t, err)
+			b := &builder{d: d, c: c, host: host, guest: g}
+			if step == "directory only" {
+				must(t, d.makeFiles(t.Context(), uuid.MustParse(g.ID), g))
+			} else if _, err := b.reserve(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if step == "unfinished disk" {
+				must(t, d.makeDir(g.ID))
+				must(t, os.WriteFile(d.filesOf(b.domain.UUID, g).Disk+".new", []byte("half"), 0o600))
+			}
+			again := open(t, daemon, dir)
+			must(t, again.Start(t.Context()))
+			if step == "directory only" {
+				wantFiles(t, dir)
+			}
+			must(t, again.Build(t.Context(), g))
+			wantGuests(t, again, g)
+			wantFiles(t, dir, g.ID+"/console.log", g.ID+"/disk-0.qcow2")
+			must(t, again.Destroy(t.Context(), g.ID))
+			wantFiles(t, dir)
+		})
+	}
+}
+
+// TestFailedBuildLeavesNothing builds a guest that libvirt refuses to start, one that it refuses to define, and one
+// whose disk cannot be made.
+func TestFailedBuildLeavesNothing(t *testing.T) {
+	daemon := libvirtd.Start(t)
+	dir := t.TempDir()
+	d := open(t, daemon, dir)
+	for name, change := range map[string]func(*hypervisor.Guest){
+		"start":  func(g *hypervisor.Guest) { g.MemoryMB = 1 << 30 },
+		"define": func(g *hypervisor.Guest) { g.VCPUs = 0 },
+		"disk":   func(g *hypervisor.Guest) { g.DiskGB = 1 << 40 },
+		"text":   func(g *hypervisor.Guest) { g.Name = "\x00" },
+	} {
+		g := hypervisortest.Guest("a", 1)
+		change(&g)
+		if err := d.Build(t.Context(), g); err == nil {
+			t.Errorf("%s: built", name)
+		}
+		wantGuests(t, d)
+		wantFiles(t, dir)
+	}
+	must(t, d.Build(t.Context(), hypervisortest.Guest("b", 1)))
+}
+
+// TestFailedRebuildKeepsTheGuest rebuilds a guest with a disk that cannot be made: the guest still runs as it was.
+func TestFailedRebuildKeepsTheGuest(t *testing.T) {
+	daemon := libvirtd.Start(t)
+	dir := t.TempDir()
+	d := open(t, daemon, dir)
+	g := hypervisortest.Guest("a", 1)
+	must(t, d.Build(t.Context(), g))
+	next := g
+	next.Build, next.DiskGB = 1, 1<<40
+	if err := d.Build(t.Context(), next); err == nil {
+		t.Error("rebuilt")
+	}
+	wantGuests(t, d, g)
+	wantFiles(t, dir, g.ID+"/console.log", g.ID+"/disk-0.qcow2")
+	next.DiskGB = 1
+	must(t, d.Build(t.Context(), next))
+	wantFiles(t, dir, g.ID+"/console.log", g.ID+"/disk-1.qcow2")
+}
+
+// TestWatch ends a guest by hand: the driver reports a change, and lists the guest as stopped. It reports changes also
+// after a restart of the daemon.
+func TestWatch(t *testing.T) {
+	daemon := libvirtd.Start(t)
+	d := open(t, daemon, t.TempDir())
+	g := hypervisortest.Guest("a", 1)
+	must(t, d.Build(t.Context(), g))
+	changed := make(chan struct{}, 1)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		d.Watch(ctx, func() {
+			select {
+			case changed <- struct{}{}:
+			default:
+			}
+		})
+	}()
+	await(t, changed, "after the connection")
+	kill := func() {
+		c := dial(t, daemon)
+		domain, err := c.Lookup(t.Context(), uuid.MustParse(g.ID))
+		must(t, err)
+		must(t, c.Destroy(t.Context(), domain))
+	}
+	kill()
+	await(t, changed, "after the guest has ended")
+	stopped := g
+	stopped.Stopped = true
+	wantGuests(t, d, stopped)
+	daemon.Stop(t)
+	daemon.Resume(t)
+	await(t, changed, "after the restart of the daemon")
+	must(t, d.Build(t.Context(), g))
+	wantGuests(t, d, g)
+	cancel()
+	<-ended
+}
+
+// TestStopIsGraceful checks that a guest that ignores the request to shut down is ended after the configured time.
+func TestStopIsGraceful(t *testing.T) {
+	d := open(t, libvirtd.Start(t), t.TempDir())
+	d.o.ShutdownTime = 300 * time.Millisecond
+	g := hypervisortest.Guest("a")
+	must(t, d.Build(t.Context(), g))
+	g.Stopped = true
+	must(t, d.Build(t.Context(), g))
+	wantGuests(t, d, g)
+}
+
+func await(t *testing.T, changed <-chan struct{}, when string) {
+	t.Helper()
+	select {
+	case <-changed:
+	case <-time.After(time.Minute):
+		t.Fatalf("no change within a minute %s", when)
+	}
+}
+
+func dial(t *testing.T, daemon *libvirtd.Daemon) *rpc.Client {
+	t.Helper()
+	c, err := rpc.Dial(t.Context(), daemon.Socket, "qemu:///system", 0)
+	must(t, err)
+	t.Cleanup(func() { c.Close() })
+	return c
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func wantGuests(t *testing.T, d *Driver, want ...hypervisor.Guest) {
+	t.Helper()
+	got, err := d.Guests(t.Context())
+	if err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("guests %+v %v\nwant %+v", got, err, want)
+	}
+}
+
+// wantFiles checks which files are below a directory; no directory may be empty.
+func wantFiles(t *testing.T, dir string, want ...string) {
+	t.Helper()
+	var got []string
+	must(t, filepath.WalkDir(dir, func(path string, e os.DirEntry, err error) error {
+		if err == nil && path != dir && (!e.IsDir() || len(want) == 0) {
+			got = append(got, strings.TrimPrefix(path, dir+"/"))
+		}
+		return err
+	}))
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("files %v, want %v", got, want)
+	}
+}

@@ -1,0 +1,49 @@
+package libvirt
+
+import (
+	"context"
+	"time"
+
+	"github.com/openberth/berth/agent/hypervisor/libvirt/rpc"
+	"github.com/openberth/berth/backoff"
+)
+
+// redial is the wait before the next connection.
+var redial = backoff.Exponential{First: 100 * time.Millisecond, Max: 10 * time.Second, Jitter: backoff.Around}
+
+// Watch calls changed when a domain has started, ended or vanished, and after each connection, because events may have
+// been missed. It connects again when the connection has ended.
+func (d *Driver) Watch(ctx context.Context, changed func()) {
+	failures := 0
+	for ctx.Err() == nil {
+		if failures++; d.watchOnce(ctx, changed) {
+			failures = 1
+		}
+		_ = backoff.Sleep(ctx, redial.Wait(failures)) // the loop ends with ctx
+	}
+}
+
+// watchOnce reports whether it was connected. It returns when the connection or ctx has ended.
+func (d *Driver) watchOnce(ctx context.Context, changed func()) (connected bool) {
+	c, err := rpc.Dial(ctx, d.o.Socket, d.o.URI, d.o.CallTime)
+	if err != nil {
+		d.o.Log.Warn("no events from libvirt, will retry", "error", err)
+		return false
+	}
+	defer c.Close()
+	changed()
+	for {
+		select {
+		case <-ctx.Done():
+			return true
+		case e, open := <-c.Events():
+			if !open {
+				return true
+			}
+			switch e.Kind {
+			case rpc.EventUndefined, rpc.EventStarted, rpc.EventStopped, rpc.EventCrashed:
+				changed()
+			}
+		}
+	}
+}

@@ -1,0 +1,279 @@
+package powervm_test
+
+import (
+	"context"
+	"fmt"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/openberth/berth/agent/device"
+	"github.com/openberth/berth/agent/hypervisor"
+	"github.com/openberth/berth/agent/hypervisor/hypervisortest"
+	"github.com/openberth/berth/agent/hypervisor/powervm"
+	"github.com/openberth/berth/agent/powervm/novalinktest"
+	"github.com/openberth/berth/agent/powervm/restclient"
+	"github.com/openberth/berth/backoff"
+	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/pci"
+)
+
+// firstSlot is the DRC index of the first slot of the test system; the others follow.
+const firstSlot = 0x21010000
+
+// novalink is a fake NovaLink with a system of seven GPUs.
+type novalink struct {
+	*novalinktest.Server
+	system *novalinktest.System
+	url    string
+	token  string
+}
+
+func startNovaLink(t *testing.T) *novalink {
+	n := &novalink{system: &novalinktest.System{UUID: "11111111-2222-3333-4444-555555555555", Name: "sys1", Owner: true},
+		token: t.TempDir()}
+	for i := range 7 {
+		n.system.Slots = append(n.system.Slots, novalinktest.GPU(uint32(firstSlot+i+1), fmt.Sprintf("U1-P1-C%d", i+1)))
+	}
+	n.Server = novalinktest.New(novalinktest.Options{TokenDir: n.token}, n.system)
+	server := httptest.NewServer(n)
+	t.Cleanup(server.Close)
+	n.url = server.URL
+	return n
+}
+
+// driver returns the driver of a directory.
+func (n *novalink) driver(t *testing.T, dir string) *powervm.Hypervisor {
+	t.Helper()
+	client, err := restclient.New(restclient.Options{URL: n.url, Poll: time.Millisecond,
+		Busy: backoff.Exponential{First: time.Millisecond, Max: time.Millisecond}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return powervm.New(client, powervm.Options{Dir: dir, DiskGB: 100})
+}
+
+// slotNames translates the devices of the suite, 0000:3b:00.1 to 0000:3b:00.7, to the slots of the test system.
+type slotNames struct{ *powervm.Hypervisor }
+
+func toSlots(g hypervisor.Guest, translate func(pci.Address) pci.Address) hypervisor.Guest {
+	g.Devices = slices.Clone(g.Devices)
+	for i := range g.Devices {
+		g.Devices[i].ID = device.PCI(translate(g.Devices[i].ID.Address()))
+	}
+	return g
+}
+
+func (s slotNames) Build(ctx context.Context, g hypervisor.Guest) error {
+	err := s.Hypervisor.Build(ctx,
+		toSlots(g, func(a pci.Address) pci.Address { return pci.IOSlot(firstSlot + uint32(a.Func)) }))
+	if err == nil {
+		return nil
+	}
+	text := fault.TextOf(err)
+	for f := range 8 {
+		text = strings.ReplaceAll(text, fmt.Sprintf("%08X", firstSlot+f), fmt.Sprintf("0000:3b:00.%d", f))
+	}
+	return fault.New(fault.KindOf(err), "", "%s", text)
+}
+
+func (s slotNames) Guests(ctx context.Context) ([]hypervisor.Guest, error) {
+	list, err := s.Hypervisor.Guests(ctx)
+	for i := range list {
+		list[i] = toSlots(list[i], func(a pci.Address) pci.Address {
+			return pci.Address{Bus: 0x3b, Func: uint8(a.DRC - firstSlot)}
+		})
+	}
+	return list, err
+}
+
+// The driver passes the tests of all drivers.
+func TestDriverPassesTheSuite(t *testing.T) {
+	fakes, dirs := map[*testing.T]*novalink{}, map[*testing.T]string{}
+	hypervisortest.RunWithoutMigration(t, func(t *testing.T) hypervisor.Hypervisor {
+		if fakes[t] == nil {
+			fakes[t], dirs[t] = startNovaLink(t), t.TempDir()
+		}
+		return slotNames{fakes[t].driver(t, dirs[t])}
+	})
+}
+
+// guest returns a guest with slots.
+func guest(digit string, slots ...uint32) hypervisor.Guest {
+	g := hypervisortest.Guest(digit)
+	for _, s := range slots {
+		g.Devices = append(g.Devices, hypervisor.Device{ID: device.PCI(pci.IOSlot(s)), Request: "r", Provider: "p"})
+	}
+	return g
+}
+
+func owners(n *novalink) (out map[uint32]string) {
+	n.Change(func(_ *novalinktest.Options, systems []*novalinktest.System) { out = systems[0].Owners() })
+	return out
+}
+
+// The partition is created with its slots in one request, and deleting it frees them.
+func TestPartitionHasItsSlots_R49_R50(t *testing.T) {
+	n := startNovaLink(t)
+	n.system.Slots[1].BusGrouping = true // the fake refuses a slot with another flag than its own
+	h := n.driver(t, t.TempDir())
+	if err := h.Build(t.Context(), guest("a", firstSlot+1, firstSlot+2)); err != nil {
+		t.Fatal(err)
+	}
+	if got := owners(n); len(got) != 2 || !strings.HasPrefix(got[firstSlot+1], "guest_a-") {
+		t.Errorf("owners %v", got)
+	}
+	if err := h.Destroy(t.Context(), hypervisortest.ID("a")); err != nil {
+		t.Fatal(err)
+	}
+	if got := owners(n); len(got) != 0 {
+		t.Errorf("owners after the deletion %v", got)
+	}
+}
+
+// A slot that another partition has, that is empty or that does not exist is a conflict before anything is created.
+func TestUnusableSlotIsAConflict_R49_C28(t *testing.T) {
+	for name, change := range map[string]func(s *novalinktest.System){
+		"another owner": func(s *novalinktest.System) { s.Slots[0].ForeignID, s.Slots[0].ForeignName = "9", "vios1" },
+		"empty":         func(s *novalinktest.System) { s.Slots[0] = novalinktest.Empty(firstSlot+1, "U1-P1-C1") },
+		"pulled":        func(s *novalinktest.System) { s.Slots = s.Slots[1:] },
+		"SR-IOV":        func(s *novalinktest.System) { s.SRIOV = []string{fmt.Sprint(firstSlot + 1)} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := startNovaLink(t)
+			dir := t.TempDir()
+			h := n.driver(t, dir)
+			n.Change(func(_ *novalinktest.Options, systems []*novalinktest.System) {
+				change(systems[0])
+				systems[0].Touch()
+			})
+			n.Requests()
+			err := h.Build(t.Context(), guest("a", firstSlot+1))
+			if !fault.Is(err, fault.Conflict) || !strings.Contains(err.Error(), "21010001") {
+				t.Errorf("%v", err)
+			}
+			for _, r := range n.Requests() {
+				if strings.HasPrefix(r, "PUT /uom") || strings.HasPrefix(r, "POST") {
+					t.Errorf("sent %s", r)
+				}
+			}
+			if left, _ := filepath.Glob(filepath.Join(dir, "*")); len(left) != 0 {
+				t.Errorf("left %v", left)
+			}
+		})
+	}
+}
+
+// A build whose answer is lost is continued: there is one partition, with the slots.
+func TestBuildContinuesAfterLostAnswer(t *testing.T) {
+	for _, f := range []novalinktest.Fault{
+		{Method: "PUT", Path: "/LogicalPartition", After: true},
+		{Method: "PUT", Path: "/do/PowerOn", After: true},
+		{Method: "GET", Path: "/uom/jobs", Status: 503, Times: 4},
+	} {
+		n := startNovaLink(t)
+		h := n.driver(t, t.TempDir())
+		n.Inject(f)
+		if err := h.Build(t.Context(), guest("a", firstSlot+1)); !fault.Is(err, fault.Unavailable) {
+			t.Errorf("%+v: %v", f, err)
+		}
+		if err := h.Build(t.Context(), guest("a", firstSlot+1)); err != nil {
+			t.Fatalf("%+v: %v", f, err)
+		}
+		if got := owners(n); len(got) != 1 {
+			t.Errorf("%+v: owners %v", f, got)
+		}
+		list, err := h.Guests(t.Context())
+		if err != nil || len(list) != 1 || list[0].Stopped {
+			t.Errorf("%+v: %v %v", f, list, err)
+		}
+	}
+}
+
+// A partition that does not start leaves nothing: its slots are free for another guest.
+func TestFailedStartLeavesNothing(t *testing.T) {
+	n := startNovaLink(t)
+	h := n.driver(t, t.TempDir())
+	n.Change(func(o *novalinktest.Options, _ []*novalinktest.System) { o.JobEnd = "FAILED_BEFORE_COMPLETION" })
+	err := h.Build(t.Context(), guest("a", firstSlot+1))
+	if !fault.Is(err, fault.Internal) || !strings.Contains(err.Error(), "HSCL3656") {
+		t.Errorf("%v", err)
+	}
+	n.Change(func(o *novalinktest.Options, _ []*novalinktest.System) { o.JobEnd = "" })
+	if err := h.Build(t.Context(), guest("b", firstSlot+1)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A live migration is refused, and names the slots.
+func TestLiveMigrationNamesTheSlots_R51(t *testing.T) {
+	n := startNovaLink(t)
+	h := n.driver(t, t.TempDir())
+	if err := h.Build(t.Context(), guest("a", firstSlot+1, firstSlot+2)); err != nil {
+		t.Fatal(err)
+	}
+	n.Requests()
+	err := h.Migrate(t.Context(), hypervisortest.ID("a"), hypervisor.Destination{Host: "other"})
+	if !fault.Is(err, fault.Conflict) || !strings.Contains(err.Error(), "21010001, 21010002") {
+		t.Errorf("%v", err)
+	}
+	if sent := n.Requests(); len(sent) != 0 {
+		t.Errorf("sent %v", sent)
+	}
+}
+
+// A partition that another client stopped is listed as stopped, and one that is deleted is not listed.
+func TestGuestsHaveTheStateOfTheirPartitions(t *testing.T) {
+	n := startNovaLink(t)
+	h := n.driver(t, t.TempDir())
+	if err := h.Build(t.Context(), guest("a", firstSlot+1)); err != nil {
+		t.Fatal(err)
+	}
+	n.Change(func(_ *novalinktest.Options, systems []*novalinktest.System) { systems[0].StopPartitions() })
+	list, err := h.Guests(t.Context())
+	if err != nil || len(list) != 1 || !list[0].Stopped {
+		t.Errorf("%v %v", list, err)
+	}
+	n.Change(func(_ *novalinktest.Options, systems []*novalinktest.System) { systems[0].DeletePartitions() })
+	if list, err = h.Guests(t.Context()); err != nil || len(list) != 0 {
+		t.Errorf("%v %v", list, err)
+	}
+}
+
+// While a guest of a server leaves, a new guest of the same server is another partition.
+func TestTwoGuestsOfOneServer(t *testing.T) {
+	n := startNovaLink(t)
+	h := n.driver(t, t.TempDir())
+	if err := h.Build(t.Context(), guest("a", firstSlot+1)); err != nil {
+		t.Fatal(err)
+	}
+	if err := h.Rename(t.Context(), hypervisortest.ID("a"), hypervisortest.ID("b"), hypervisortest.ID("a")); err != nil {
+		t.Fatal(err)
+	}
+	if err := h.Build(t.Context(), guest("a", firstSlot+2)); err != nil {
+		t.Fatal(err)
+	}
+	if got := owners(n); len(got) != 2 || got[firstSlot+1] == got[firstSlot+2] {
+		t.Errorf("owners %v", got)
+	}
+}
+
+// A record that cannot be read is an error, because its slots could be given to another guest.
+func TestDamagedRecordIsAnError(t *testing.T) {
+	n := startNovaLink(t)
+	dir := t.TempDir()
+	h := n.driver(t, dir)
+	for _, text := range []string{"{", `{"version": 2, "partition_uuid": "A"}`,
+		`{"version": 1, "partition_uuid": "A", "x": 1}`} {
+		if err := os.WriteFile(filepath.Join(dir, hypervisortest.ID("a")+".json"), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := h.Guests(t.Context()); !fault.Is(err, fault.Internal) {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+}

@@ -1,0 +1,253 @@
+package powervm
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/openberth/berth/agent/device"
+	"github.com/openberth/berth/agent/hypervisor"
+	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/provider"
+)
+
+// record is what the driver stores of a guest.
+type record struct {
+	guest     hypervisor.Guest
+	Partition string // UUID, upper case
+	Complete  bool   // the partition was as described once
+}
+
+// recordVersion is the version of the files.
+const recordVersion = 1
+
+// file is a stored record. The names in the tags are the format of the file.
+type file struct {
+	Version   int          `json:"version"`
+	Partition string       `json:"partition_uuid"`
+	Complete  bool         `json:"complete"`
+	Server    string       `json:"server,omitempty"`
+	Name      string       `json:"name"`
+	VCPUs     int          `json:"vcpus"`
+	MemoryMB  int          `json:"memory_mb"`
+	DiskGB    int          `json:"disk_gb"`
+	Devices   []fileDevice `json:"devices"`
+	Cells     []fileCell   `json:"cells,omitempty"`
+	Stopped   bool         `json:"stopped,omitempty"`
+	Build     int          `json:"build,omitempty"`
+	// Stored for the agent; partitions get no network.
+	Interfaces []fileInterface `json:"interfaces,omitempty"`
+}
+
+type fileDevice struct {
+	ID        string      `json:"id"`
+	Request   string      `json:"request_id"`
+	Provider  provider.ID `json:"provider,omitempty"`
+	Unmanaged bool        `json:"unmanaged,omitempty"`
+}
+
+type fileCell struct {
+	VCPUs    []int       `json:"vcpus"`
+	MemoryMB int         `json:"memory_mb"`
+	PageKB   int         `json:"page_kb,omitempty"`
+	Node     int         `json:"node"`
+	CPUs     map[int]int `json:"cpus,omitempty"`
+	Emulator []int       `json:"emulator,omitempty"`
+}
+
+type fileInterface struct {
+	Port   string    `json:"port_id"`
+	MAC    string    `json:"mac_address"`
+	VIF    string    `json:"vif_type"`
+	VNIC   string    `json:"vnic_type"`
+	Bridge string    `json:"bridge,omitempty"`
+	VLAN   int       `json:"vlan,omitempty"`
+	MTU    int       `json:"mtu,omitempty"`
+	Device device.ID `json:"device,omitzero"`
+}
+
+// unfinished is the suffix of a file that is being written.
+const unfinished = ".new"
+
+func (h *Hypervisor) path(id string) string { return filepath.Join(h.options.Dir, id+".json") }
+
+// checkID refuses an id that is not valid as a file name.
+func checkID(op, id string) error {
+	if id == "" || filepath.Base(id) != id || strings.HasPrefix(id, ".") {
+		return fault.New(fault.Invalid, op, "%q is not a valid guest id", id)
+	}
+	return nil
+}
+
+func find(records []record, id string) (record, bool) {
+	i := slices.IndexFunc(records, func(r record) bool { return r.guest.ID == id })
+	if i < 0 {
+		return record{}, false
+	}
+	return records[i], true
+}
+
+// Start removes the unfinished files of a process that was killed.
+func (h *Hypervisor) Start(context.Context) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	entries, err := os.ReadDir(h.options.Dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	for _, entry := range entries {
+		if strings.HasSuffix(entry.Name(), ".json"+unfinished) {
+			err = errors.Join(err, os.Remove(filepath.Join(h.options.Dir, entry.Name())))
+		}
+	}
+	if err != nil {
+		return fault.New(fault.Unavailable, "powervm.Start", "cannot remove unfinished records of guests: %w", err)
+	}
+	return nil
+}
+
+// read reads all records, by id. A file that cannot be read is a fault: its slots could be given to another guest.
+func (h *Hypervisor) read() (list []record, err error) {
+	const op = "powervm.records"
+	entries, err := os.ReadDir(h.options.Dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fault.New(fault.Unavailable, op, "%w", err)
+	}
+	for _, entry := range entries {
+		if filepath.Ext(entry.Name()) != ".json" {
+			continue
+		}
+		name := filepath.Join(h.options.Dir, entry.Name())
+		data, err := os.ReadFile(name)
+		if err != nil {
+			return nil, fault.New(fault.Unavailable, op, "%w", err)
+		}
+		r, err := parseRecord(strings.TrimSuffix(entry.Name(), ".json"), data)
+		if err != nil {
+			return nil, fault.New(fault.Internal, op, "the record %s cannot be read: %w; restore it from a backup, or delete "+
+				"the partition and remove the file", name, err)
+		}
+		list = append(list, r)
+	}
+	return list, nil
+}
+
+func parseRecord(id string, data []byte) (record, error) {
+	var f file
+	decoder := json.NewDecoder(bytes.NewReader(data))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(&f); err != nil {
+		return record{}, err
+	}
+	if f.Version != recordVersion || f.Partition == "" {
+		return record{}, errors.New("it has another version, or no partition")
+	}
+	r := record{Partition: f.Partition, Complete: f.Complete, guest: hypervisor.Guest{ID: id, Server: f.Server,
+		Name: f.Name, VCPUs: f.VCPUs, MemoryMB: f.MemoryMB, DiskGB: f.DiskGB, Stopped: f.Stopped, Build: f.Build}}
+	for _, c := range f.Cells {
+		r.guest.Cells = append(r.guest.Cells, hypervisor.GuestCell(c))
+	}
+	for _, one := range f.Interfaces {
+		r.guest.Interfaces = append(r.guest.Interfaces, hypervisor.Interface(one))
+	}
+	for _, d := range f.Devices {
+		at, err := device.ParseID(d.ID)
+		if err != nil {
+			return record{}, err
+		}
+		r.guest.Devices = append(r.guest.Devices, hypervisor.Device{ID: at, Request: d.Request, Provider: d.Provider,
+			Unmanaged: d.Unmanaged})
+	}
+	return r, nil
+}
+
+// write writes a record completely or not at all, and durably.
+func (h *Hypervisor) write(r record) error {
+	g := r.guest
+	f := file{Version: recordVersion, Partition: r.Partition, Complete: r.Complete, Server: g.Server, Name: g.Name,
+		VCPUs: g.VCPUs, MemoryMB: g.MemoryMB, DiskGB: g.DiskGB, Stopped: g.Stopped, Build: g.Build,
+		Devices: []fileDevice{}}
+	for _, c := range g.Cells {
+		f.Cells = append(f.Cells, fileCell(c))
+	}
+	for _, d := range g.Devices {
+		f.Devices = append(f.Devices, fileDevice{ID: d.ID.String(), Request: d.Request, Provider: d.Provider,
+			Unmanaged: d.Unmanaged})
+	}
+	for _, one := range g.Interfaces {
+		f.Interfaces = append(f.Interfaces, fileInterface(one))
+	}
+	data, err := json.MarshalIndent(f, "", "  ")
+	if err != nil {
+		return fault.Wrap(fault.Internal, "powervm.records", err)
+	}
+	err = os.MkdirAll(h.options.Dir, 0o700)
+	if err == nil {
+		err = writeDurably(h.path(g.ID), data)
+	}
+	if err != nil {
+		return fault.New(fault.Unavailable, "powervm.records", "the record of guest %s cannot be written: %w", g.ID, err)
+	}
+	return nil
+}
+
+// writeDurably replaces a file, and returns after the content is on the disk.
+func writeDurably(path string, data []byte) error {
+	fresh := path + unfinished
+	out, err := os.OpenFile(fresh, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = out.Write(data)
+	if err == nil {
+		err = out.Sync()
+	}
+	if err = errors.Join(err, out.Close()); err == nil {
+		err = os.Rename(fresh, path)
+	}
+	if err != nil {
+		_ = os.Remove(fresh) // an incomplete file is useless and may fill the disk
+		return err
+	}
+	return syncDir(filepath.Dir(path))
+}
+
+// syncDir makes the names in a directory durable.
+func syncDir(path string) error {
+	dir, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(dir.Sync(), dir.Close())
+}
+
+// move changes the id of a record. The content is written afterwards; the name alone decides.
+func (h *Hypervisor) move(was, id string) error {
+	err := os.Rename(h.path(was), h.path(id))
+	if err == nil {
+		err = syncDir(h.options.Dir)
+	}
+	if err != nil {
+		return fault.New(fault.Unavailable, "powervm.Rename", "the record of guest %s cannot be renamed: %w", was, err)
+	}
+	return nil
+}
+
+// remove removes the record of a guest; a missing one counts as removed.
+func (h *Hypervisor) remove(id string) error {
+	for _, name := range []string{h.path(id) + unfinished, h.path(id)} {
+		if err := os.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fault.New(fault.Unavailable, "powervm.Destroy", "the record of guest %s cannot be removed: %w", id, err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,31 @@
+package loop
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+
+	"github.com/openberth/berth/agent/hypervisor"
+	"github.com/openberth/berth/agent/reconcile"
+)
+
+// guestSettle is the time between the first change of a guest and the observation of all: several guests often change
+// together, and a guest that ends again and again is not started more often.
+const guestSettle = time.Second
+
+// watchGuests requests a sync when guests change by themselves. Without events the rescan finds changes.
+func (a *Agent) watchGuests(ctx context.Context) {
+	driver, ok := a.o.Hypervisor.(hypervisor.Watcher)
+	if !ok {
+		return
+	}
+	var waiting atomic.Bool
+	driver.Watch(ctx, func() {
+		if waiting.CompareAndSwap(false, true) {
+			time.AfterFunc(guestSettle, func() {
+				waiting.Store(false)
+				a.deliver(ctx, reconcile.DevicesChanged{})
+			})
+		}
+	})
+}

@@ -1,0 +1,247 @@
+package slotsource_test
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/openberth/berth/agent/facts"
+	"github.com/openberth/berth/agent/powervm/slotsource"
+	"github.com/openberth/berth/agent/powervm/uom"
+	"github.com/openberth/berth/fault"
+)
+
+// systems is a server with one system, which counts its requests.
+type systems struct {
+	system     uom.ManagedSystem
+	partitions []uom.Partition
+	unchanged  bool
+	err        error
+	reads      []string
+}
+
+func (s *systems) ManagedSystem(context.Context) (uom.ManagedSystem, bool, error) {
+	s.reads = append(s.reads, "system")
+	return s.system, !s.unchanged, s.err
+}
+
+func (s *systems) Partitions(context.Context, string) ([]uom.Partition, error) {
+	s.reads = append(s.reads, "partitions")
+	return s.partitions, s.err
+}
+
+// twoGPUs returns a system with two GPUs that reports owners.
+func twoGPUs() *systems {
+	slot := func(index string) uom.IOSlot {
+		return uom.IOSlot{Index: index, Vendor: "4318", Description: "3D Controller"}
+	}
+	return &systems{system: uom.ManagedSystem{SystemName: "sys1", Capabilities: uom.Capabilities{SlotOwners: "true"},
+		IO: &uom.IOConfiguration{Slots: &uom.IOSlots{Slots: []uom.IOSlot{slot("470810337"), slot("470810338")}}}}}
+}
+
+type files struct {
+	t    *testing.T
+	path string
+}
+
+func newFiles(t *testing.T) files { return files{t, filepath.Join(t.TempDir(), "inventory.yaml")} }
+
+func (f files) write(text string) {
+	f.t.Helper()
+	if err := os.WriteFile(f.path, []byte(text), 0o600); err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+const valid = "gpus: {identification: {vendor_id: 10DE}}\n"
+
+func read(t *testing.T, s *slotsource.Source) facts.Facts {
+	t.Helper()
+	got, err := s.Read(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return got
+}
+
+func names(f facts.Facts) string {
+	var list []string
+	for _, p := range f.Slots.Rules.Paragraphs {
+		list = append(list, p.Name)
+	}
+	return strings.Join(list, " ")
+}
+
+// A cycle reads the system once, and an unchanged one is not interpreted again.
+func TestOneReadACycle_R45_G3(t *testing.T) {
+	server := twoGPUs()
+	f := newFiles(t)
+	f.write(valid)
+	s := slotsource.New(slotsource.Options{Systems: server, Files: []string{f.path}})
+	first := read(t, s)
+	server.unchanged, server.system.IO = true, nil // an interpretation would lose the slots
+	second := read(t, s)
+	if strings.Join(server.reads, " ") != "system system" {
+		t.Errorf("requests %v", server.reads)
+	}
+	if len(first.Slots.System.Slots) != 2 || len(second.Slots.System.Slots) != 2 {
+		t.Errorf("%d and %d slots", len(first.Slots.System.Slots), len(second.Slots.System.Slots))
+	}
+	server.unchanged = false
+	if got := read(t, s).Slots.System; got.Reported {
+		t.Error("a changed system was not interpreted")
+	}
+}
+
+// Where slots do not report their owners, each cycle reads the partitions.
+func TestOwnersComeFromPartitions_S10(t *testing.T) {
+	server := twoGPUs()
+	server.system.Capabilities.SlotOwners = ""
+	server.partitions = []uom.Partition{{ID: "7", Name: "lpar", UUID: "A", Slots: []uom.ProfileSlot{
+		{Slot: uom.IOSlot{Index: "470810337"}}}}}
+	s := slotsource.New(slotsource.Options{Systems: server})
+	got := read(t, s).Slots.System.Slots
+	if got[0].Owner.Name != "lpar" || got[1].Owner.String() != "no owner" {
+		t.Errorf("%v %v", got[0].Owner, got[1].Owner)
+	}
+	server.unchanged, server.partitions = true, nil
+	server.partitions = []uom.Partition{}
+	if got := read(t, s).Slots.System.Slots; got[0].Owner.String() != "no owner" {
+		t.Errorf("after the partition is deleted: %v", got[0].Owner)
+	}
+}
+
+// An error in a file refuses the start, with all errors. After a valid start, the last valid file stays in force, and
+// the problem names the error. A corrected file takes effect.
+func TestLastValidFileStaysInForce_R40_C19(t *testing.T) {
+	f := newFiles(t)
+	s := slotsource.New(slotsource.Options{Systems: twoGPUs(), Files: []string{f.path}})
+	f.write("gpus: {identification: {vendor_id: 10DG}}\nmore: {identification: {device_id: x}}\n")
+	err := s.Check()
+	if !fault.Is(err, fault.Invalid) || len(slotsource.Problems(err)) != 2 {
+		t.Fatalf("%v %v", err, slotsource.Problems(err))
+	}
+	if _, err := s.Read(nil); !fault.Is(err, fault.Invalid) {
+		t.Fatal(err)
+	}
+	f.write(valid)
+	if err := s.Check(); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		f.write("broken: {identification: {vendor_id: 10DG}}\n")
+		got := read(t, s)
+		if names(got) != "gpus" || len(got.Problems) != 1 || !strings.Contains(got.Problems[0].Sentence, "10DG") {
+			t.Errorf("%s %v", names(got), got.Problems)
+		}
+	}
+	f.write("corrected: {identification: {vendor_id: 10DE}}\n")
+	if got := read(t, s); names(got) != "corrected" || len(got.Problems) != 0 {
+		t.Errorf("%s %v", names(got), got.Problems)
+	}
+}
+
+// A file that allows one slot twice is not put into force, until the slots change so that it does not.
+func TestOverlapIsNotPutIntoForce_R16(t *testing.T) {
+	f := newFiles(t)
+	f.write(valid)
+	server := twoGPUs()
+	s := slotsource.New(slotsource.Options{Systems: server, Files: []string{f.path}})
+	read(t, s)
+	f.write("first: {identification: {vendor_id: 10DE}}\nsecond: {identification: {drc_index: 1C0FFEE1}}\n")
+	got := read(t, s)
+	if names(got) != "gpus" || len(got.Problems) != 1 || !strings.Contains(got.Problems[0].Sentence, "1C0FFEE1") {
+		t.Errorf("%s %v", names(got), got.Problems)
+	}
+	server.system.IO = &uom.IOConfiguration{Slots: &uom.IOSlots{Slots: server.system.IO.Slots.Slots[1:]}}
+	if got := read(t, s); names(got) != "first second" || len(got.Problems) != 0 {
+		t.Errorf("%s %v", names(got), got.Problems)
+	}
+}
+
+// A missing file allows nothing, and so does one that is removed. A file that cannot be read changes nothing.
+func TestMissingFileAllowsNothing_C20(t *testing.T) {
+	f := newFiles(t)
+	s := slotsource.New(slotsource.Options{Systems: twoGPUs(), Files: []string{f.path}})
+	if err := s.Check(); err != nil {
+		t.Fatal(err)
+	}
+	if got := read(t, s); names(got) != "" || len(got.Problems) != 0 {
+		t.Errorf("%s %v", names(got), got.Problems)
+	}
+	f.write(valid)
+	if got := read(t, s); names(got) != "gpus" {
+		t.Errorf("%s", names(got))
+	}
+	if err := os.Remove(f.path); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(f.path, 0o700); err != nil { // reading a directory fails for every user
+		t.Fatal(err)
+	}
+	if got := read(t, s); names(got) != "gpus" || len(got.Problems) != 1 {
+		t.Errorf("%s %v", names(got), got.Problems)
+	}
+	if err := os.Remove(f.path); err != nil {
+		t.Fatal(err)
+	}
+	if got := read(t, s); names(got) != "" || len(got.Problems) != 0 {
+		t.Errorf("%s %v", names(got), got.Problems)
+	}
+}
+
+// The later file replaces paragraphs of the earlier one.
+func TestLayers_G4(t *testing.T) {
+	cloud, host := newFiles(t), newFiles(t)
+	cloud.write(valid)
+	host.write("gpus: {identification: {vendor_id: 10DE}, allow: false}\n")
+	s := slotsource.New(slotsource.Options{Systems: twoGPUs(), Files: []string{cloud.path, host.path}})
+	got := read(t, s)
+	if len(got.Slots.Rules.Paragraphs) != 1 || !got.Slots.Rules.Paragraphs[0].Deny {
+		t.Errorf("%+v", got.Slots.Rules.Paragraphs)
+	}
+}
+
+// A fault of the server is returned, and the next answer is interpreted as a whole.
+func TestFaultOfTheServer(t *testing.T) {
+	server := twoGPUs()
+	s := slotsource.New(slotsource.Options{Systems: server})
+	server.err = fault.New(fault.Unavailable, "", "starting")
+	if _, err := s.Read(nil); !fault.Is(err, fault.Unavailable) {
+		t.Errorf("%v", err)
+	}
+	server.err = nil
+	if got := read(t, s); len(got.Slots.System.Slots) != 2 {
+		t.Errorf("%+v", got.Slots.System)
+	}
+}
+
+// A recording may be a feed, an entry or one system, with the headers of the answer before it.
+func TestRecordings(t *testing.T) {
+	const system = `<ManagedSystem:ManagedSystem xmlns:ManagedSystem="u" xmlns="u"><SystemName>sys1</SystemName>` +
+		`</ManagedSystem:ManagedSystem>`
+	const entry = `<entry xmlns="http://www.w3.org/2005/Atom"><id>1</id><content>` + system + `</content></entry>`
+	const prefixed = `<ns2:entry xmlns:ns2="http://www.w3.org/2005/Atom"><ns2:content>` + system +
+		`</ns2:content></ns2:entry>`
+	for _, text := range []string{system, entry, prefixed,
+		`<feed xmlns="http://www.w3.org/2005/Atom">` + entry + `</feed>`,
+		"HEADERS{\n'etag': '1'\n}\nBODY{\n<?xml version=\"1.0\"?>\n<feed>" + entry + "</feed>\n}\nEND OF SECTION"} {
+		path := filepath.Join(t.TempDir(), "recorded")
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		got, _, err := slotsource.Recorded{Path: path}.ManagedSystem(t.Context())
+		if err != nil || got.SystemName != "sys1" {
+			t.Errorf("%s: %q %v", text, got.SystemName, err)
+		}
+	}
+	path := filepath.Join(t.TempDir(), "recorded")
+	if err := os.WriteFile(path, []byte("<feed>"+entry+entry+"</feed>"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := (slotsource.Recorded{Path: path}).ManagedSystem(t.Context()); !fault.Is(err, fault.Invalid) {
+		t.Errorf("two systems: %v", err)
+	}
+}

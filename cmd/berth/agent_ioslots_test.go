@@ -1,0 +1,107 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/openberth/berth/agent/powervm/novalinktest"
+)
+
+// slotHost is a configuration of a host with PowerVM: two GPUs, and an inventory file that allows one.
+type slotHost struct {
+	dir, config, inventory string
+}
+
+func newSlotHost(t *testing.T) slotHost {
+	t.Helper()
+	dir := t.TempDir()
+	h := slotHost{dir: dir, config: filepath.Join(dir, "berth.conf"), inventory: filepath.Join(dir, "inventory.yaml")}
+	system := &novalinktest.System{UUID: "11111111-2222-3333-4444-555555555555", Name: "sys1", Owner: true,
+		Slots: []*novalinktest.Slot{novalinktest.GPU(0x1C0FFEE1, "U1-P1-C1"), novalinktest.GPU(0x1C0FFEE2, "U1-P1-C2")}}
+	system.Slots[1].BusGrouping = true
+	server := httptest.NewServer(novalinktest.New(novalinktest.Options{TokenDir: dir}, system))
+	t.Cleanup(server.Close)
+	writeFile(t, h.inventory, "first:\n  identification: {drc_index: 1C0FFEE1}\n")
+	writeFile(t, h.config, fmt.Sprintf("[DEFAULT]\nhost = cmp1\ncompute_driver = powervm.PowerVMDriver\n[powervm]\n"+
+		"url = %s\ninventory_files = %s\n", server.URL, h.inventory))
+	return h
+}
+
+func writeFile(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// command runs a command and returns its output.
+func command(t *testing.T, status int, args ...string) string {
+	t.Helper()
+	var out bytes.Buffer
+	if got := run(args, &out, &out); got != status {
+		t.Fatalf("berth %s: status %d, want %d\n%s", strings.Join(args, " "), got, status, &out)
+	}
+	return out.String()
+}
+
+// The slots of a server and of its recorded answer are listed alike, as an inventory file that the agent accepts.
+func TestAgentIOSlots(t *testing.T) {
+	h := newSlotHost(t)
+	recorded, listed := filepath.Join(h.dir, "system.xml"), filepath.Join(h.dir, "listed.yaml")
+	writeFile(t, recorded, command(t, 0, "agent", "snapshot", "--config-file", h.config))
+	live := command(t, 0, "agent", "ioslots", "--config-file", h.config)
+	if again := command(t, 0, "agent", "ioslots", "--config-file", h.config, "--novalink-file", recorded); again != live {
+		t.Errorf("the server:\n%s\nits recorded answer:\n%s", live, again)
+	}
+	for _, part := range []string{"slot 1C0FFEE1:\n", "    vendor_id: '10DE'\n", "    class: '0302'\n",
+		"    drc_name: 'U1-P1-C2'\n", "bus grouping required", "offered by paragraph \"first\""} {
+		if !strings.Contains(live, part) {
+			t.Errorf("%q is not in\n%s", part, live)
+		}
+	}
+	writeFile(t, listed, live)
+	checked := command(t, 0, "agent", "check", "--novalink-file", recorded, "--inventory", listed)
+	if !strings.Contains(checked, "2 of them offered; 0 errors") {
+		t.Error(checked)
+	}
+}
+
+// berth agent check reports errors of the inventory file with their places.
+func TestAgentCheckOfSlots(t *testing.T) {
+	h := newSlotHost(t)
+	if got := command(t, 0, "agent", "check", "--config-file", h.config); !strings.Contains(got,
+		"PowerVM IOSlot cmp1 1C0FFEE1") || !strings.Contains(got, "1 of them offered") {
+		t.Error(got)
+	}
+	writeFile(t, h.inventory, "a: {identification: {vendor_id: 10DE}}\nb: {identification: {drc_index: 1C0FFEE1}}\n")
+	if got := command(t, 1, "agent", "check", "--config-file", h.config); !strings.Contains(got, "is allowed by two "+
+		"paragraphs") || !strings.Contains(got, h.inventory+":2:1") {
+		t.Error(got)
+	}
+	writeFile(t, h.inventory, "a: {identification: {vendor_id: 10DG}}\n")
+	if got := command(t, 1, "agent", "check", "--config-file", h.config); !strings.Contains(got, h.inventory+":1:") {
+		t.Error(got)
+	}
+}
+
+// berth agent explain says which paragraph allows a slot, and why the others do not match.
+func TestAgentExplainSlot_G4(t *testing.T) {
+	h := newSlotHost(t)
+	got := command(t, 0, "agent", "explain", "1C0FFEE2", "--config-file", h.config)
+	for _, part := range []string{"slot 1C0FFEE2 (U1-P1-C2): not offered, because no paragraph allows it",
+		"does not match: its drc_index is 1C0FFEE2, not 1C0FFEE1", "owner: no owner", "its bus must be grouped"} {
+		if !strings.Contains(got, part) {
+			t.Errorf("%q is not in\n%s", part, got)
+		}
+	}
+	if got := command(t, 0, "agent", "explain", "U1-P1-C1", "--config-file", h.config); !strings.Contains(got,
+		"offered by paragraph \"first\"") {
+		t.Error(got)
+	}
+	command(t, 1, "agent", "explain", "21010010", "--config-file", h.config)
+}

@@ -1,0 +1,156 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/uuid"
+
+	"github.com/openberth/berth/agent/hypervisor/libvirt/rpc"
+	"github.com/openberth/berth/api/compute"
+	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/internal/libvirtd"
+)
+
+// A server becomes a virtual machine of a real libvirtd, with a device. It survives kill -9 of the agent and of
+// libvirtd; it is started again when it ends by itself; it is stopped, started and rebuilt. After the delete nothing of
+// it is left.
+func TestLibvirtGuests(t *testing.T) {
+	t.Parallel()
+	virt := libvirtd.Start(t)
+	f := newFleet(t, aliases+pciInPlacement)
+	l := &libvirtHost{fleet: f, virt: virt, instances: t.TempDir()}
+	f.startAgent("cmp1", l.conf())
+	l.flavorWithDisk("a-pci-dev:1")
+	s := f.wantActiveOn("cmp1", f.server("web", "a-pci-dev:1"))
+	if out, _ := f.berth(0, "host", "list"); !strings.Contains(out, "guests run with emulated CPUs") {
+		t.Errorf("host list:\n%s", out)
+	}
+	first := l.domain(s)
+	if xml := l.xml(first); !strings.Contains(xml, "<hostdev mode='subsystem' type='pci' managed='yes'>") ||
+		f.devices(s) == "" {
+		t.Errorf("the guest has no device:\n%s", xml)
+	}
+
+	f.killAndRestart("cmp1")
+	virt.Stop(t)
+	virt.Resume(t)
+	if now := l.domain(s); now != first {
+		t.Errorf("the guest was started again: %+v, before %+v", now, first)
+	}
+	c := l.dial()
+	// The daemon may still be connecting to the guest; then it ends it, and returns an error.
+	if err := c.Destroy(t.Context(), first); err != nil && !strings.Contains(err.Error(), "domain is not running") {
+		t.Fatal(err)
+	}
+	eventually(t, "the guest runs again", func() (bool, error) {
+		now := l.domain(s)
+		return now.ID >= 0 && now.ID != first.ID, nil
+	})
+
+	f.act(s, "SHUTOFF", "os-stop", nil)
+	if now := l.domain(s); now.ID >= 0 {
+		t.Error("the stopped guest runs")
+	}
+	f.act(s, "ACTIVE", "os-start", nil)
+	s = f.act(s, "ACTIVE", "rebuild", map[string]any{"imageRef": ""})
+	l.wantFiles(s.ID, "console.log", "disk-1.qcow2")
+	f.delete(s)
+	if _, err := c.Lookup(t.Context(), first.UUID); !fault.Is(err, fault.NotFound) {
+		t.Errorf("after the delete: %v", err)
+	}
+	l.wantFiles("")
+	f.wantActiveOn("cmp1", f.server("next", "a-pci-dev:2"))
+}
+
+// libvirtHost is a host of a fleet with a libvirtd of its own.
+type libvirtHost struct {
+	*fleet
+	virt      *libvirtd.Daemon
+	instances string
+}
+
+// conf writes the configuration of the host. Only events report a guest that ends: the host is not observed again.
+func (l *libvirtHost) conf() string {
+	var machine strings.Builder
+	machine.WriteString("A machine with the devices of package libvirtd.\n")
+	for function := 1; function <= 3; function++ {
+		at := fmt.Sprintf("0000:3b:00.%d", function)
+		dir := "devices/pci0000:3a/" + at + "/"
+		fmt.Fprintf(&machine, "-- bus/pci/devices/%s -> ../../../%s --\n", at, strings.TrimSuffix(dir, "/"))
+		for file, text := range map[string]string{"vendor": "0x8086", "device": "0x1533", "class": "0x020000",
+			"numa_node": "0"} {
+			fmt.Fprintf(&machine, "-- %s%s --\n%s\n", dir, file, text)
+		}
+	}
+	path := l.path("machine.txtar")
+	if err := os.WriteFile(path, []byte(machine.String()), 0o600); err != nil {
+		l.t.Fatal(err)
+	}
+	return l.file("cmp1", fmt.Sprintf("[DEFAULT]\nhost = cmp1\ncompute_driver = libvirt.LibvirtDriver\n"+
+		"instances_path = %s\nshutdown_timeout = 0\n[libvirt]\nvirt_type = qemu\n"+
+		"connection_uri = qemu+unix:///system?socket=%s\n[oslo_concurrency]\nlock_path = %s\n[berth]\nsysfs = %s\n"+
+		"rescan_interval = 3600\n%s%s", l.instances, l.virt.Socket, l.path("locks"), path, deviceSpecs,
+		reportInPlacement))
+}
+
+// flavorWithDisk creates the flavor with devices that f.server uses, with a disk.
+func (l *libvirtHost) flavorWithDisk(alias string) {
+	l.t.Helper()
+	c := l.compute.compute()
+	flavor, err := c.CreateFlavor(l.t.Context(), compute.CreateFlavor{Name: alias, VCPUs: 1, RAM: 64, Disk: 1})
+	if err == nil {
+		err = c.SetExtraSpecs(l.t.Context(), flavor.ID, map[string]string{"pci_passthrough:alias": alias})
+	}
+	if err != nil {
+		l.t.Fatal(err)
+	}
+}
+
+func (l *libvirtHost) dial() *rpc.Client {
+	l.t.Helper()
+	c, err := rpc.Dial(l.t.Context(), l.virt.Socket, "qemu:///system", 0)
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	l.t.Cleanup(func() { c.Close() })
+	return c
+}
+
+// domain returns the domain of a server.
+func (l *libvirtHost) domain(s compute.Server) rpc.Domain {
+	l.t.Helper()
+	d, err := l.dial().Lookup(l.t.Context(), uuid.MustParse(s.ID))
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	return d
+}
+
+func (l *libvirtHost) xml(of rpc.Domain) string {
+	l.t.Helper()
+	text, err := l.dial().XML(l.t.Context(), of, true)
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	return text
+}
+
+// wantFiles checks the files in a directory below that of the guests.
+func (l *libvirtHost) wantFiles(dir string, want ...string) {
+	l.t.Helper()
+	entries, err := os.ReadDir(filepath.Join(l.instances, dir))
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	var got []string
+	for _, e := range entries {
+		got = append(got, e.Name())
+	}
+	if strings.Join(got, " ") != strings.Join(want, " ") {
+		l.t.Errorf("%s has %v, want %v", dir, got, want)
+	}
+}

@@ -1,0 +1,197 @@
+package app
+
+import (
+	"fmt"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/openberth/berth/agent/powervm/novalinktest"
+	"github.com/openberth/berth/api/compute"
+	"github.com/openberth/berth/internal/testenv"
+	"github.com/openberth/berth/resource"
+)
+
+// The slots of the test system: two GPUs, an adapter that the inventory file does not name, and an empty slot.
+const gpuSlot1, gpuSlot2, otherSlot, emptySlot = 0x1C0FFEE1, 0x1C0FFEE2, 0x21010010, 0x21010020
+
+// powerVM is a cloud with one host that has PowerVM.
+type powerVM struct {
+	*lab
+	novalink *novalinktest.Server
+	system   *novalinktest.System
+	file     string // inventory file
+	conf     string
+}
+
+func newPowerVM(t *testing.T) *powerVM {
+	p := &powerVM{lab: newLab(t), system: &novalinktest.System{UUID: "11111111-2222-3333-4444-555555555555", Name: "sys1",
+		Owner: true, Slots: []*novalinktest.Slot{novalinktest.GPU(gpuSlot1, "U1-P1-C1"),
+			novalinktest.GPU(gpuSlot2, "U1-P1-C2"), novalinktest.GPU(otherSlot, "U1-P2-C1"),
+			novalinktest.Empty(emptySlot, "U1-P2-C2")}}}
+	p.novalink = novalinktest.New(novalinktest.Options{TokenDir: t.TempDir()}, p.system)
+	server := httptest.NewServer(p.novalink)
+	t.Cleanup(server.Close)
+	p.file = filepath.Join(p.dir, "inventory.yaml")
+	p.write("gpus:\n  identification: {vendor_id: 10DE, drc_name: U1-P1-*}\n  resource_class: CUSTOM_GPU\n  " +
+		"traits: [CUSTOM_FAST]\n")
+	p.conf = "[DEFAULT]\ncompute_driver = powervm.PowerVMDriver\nallow_resize_to_same_host = true\n[powervm]\nurl = " +
+		server.URL + "\ninventory_files = " + p.file + "\n"
+	return p
+}
+
+func (p *powerVM) write(text string) {
+	p.t.Helper()
+	if err := os.WriteFile(p.file, []byte(text), 0o600); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// change changes the system.
+func (p *powerVM) change(change func(s *novalinktest.System)) {
+	p.novalink.Change(func(_ *novalinktest.Options, systems []*novalinktest.System) {
+		change(systems[0])
+		systems[0].Touch()
+	})
+}
+
+// owners returns the partition that has each slot.
+func (p *powerVM) owners() (out map[uint32]string) {
+	p.change(func(s *novalinktest.System) { out = s.Owners() })
+	return out
+}
+
+func slotProvider(index uint32) string { return fmt.Sprintf("PowerVM IOSlot cmp1 %08X", index) }
+
+// gpuSpecs requests n GPUs as plain groups, without an alias.
+func gpuSpecs(n int) map[string]string {
+	specs := map[string]string{}
+	for i := range n {
+		specs[fmt.Sprintf("resources%d:CUSTOM_GPU", i+1)] = "1"
+		specs[fmt.Sprintf("trait%d:CUSTOM_POWERVM_IOSLOT_VENDOR_ID_10DE", i+1)] = "required"
+	}
+	if n > 1 {
+		specs["group_policy"] = "isolate"
+	}
+	return specs
+}
+
+// Two servers get a GPU each by plain groups; a third is refused; their partitions have the slots that Placement
+// allocated. Live migration is refused, and a deletion frees the slot.
+func TestServersWithIOSlots(t *testing.T) {
+	testenv.Long(t)
+	p := newPowerVM(t)
+	p.up(p.conf)
+	defer p.down()
+	for _, index := range []uint32{gpuSlot1, gpuSlot2} {
+		if got := p.provider(slotProvider(index)); got.Inventories["CUSTOM_GPU"] != resource.Whole(1) ||
+			!got.HasTrait("CUSTOM_FAST") || got.HasTrait("COMPUTE_MANAGED_PCI_DEVICE") {
+			t.Errorf("%+v", got)
+		}
+	}
+	if p.provider(slotProvider(otherSlot)).ID != "" || p.provider(slotProvider(emptySlot)).ID != "" {
+		t.Error("a slot that is not allowed has a provider")
+	}
+	a := p.boot("a", "ACTIVE", gpuSpecs(1))
+	b := p.boot("b", "ACTIVE", gpuSpecs(1))
+	if owners := p.owners(); len(owners) != 2 || owners[gpuSlot1] == owners[gpuSlot2] {
+		t.Errorf("owners %v", owners)
+	}
+	c := p.boot("c", "ERROR", gpuSpecs(1))
+	if c.Fault == nil || !strings.Contains(c.Fault.Message, "CUSTOM_GPU") {
+		t.Errorf("%+v", c.Fault)
+	}
+	err := p.compute().Act(t.Context(), a.ID, "os-migrateLive", map[string]any{"host": nil, "block_migration": "auto"})
+	if err == nil || !strings.Contains(err.Error(), "1C0FFEE") {
+		t.Errorf("live migration: %v", err)
+	}
+	p.quiet()
+	p.delete(a.ID)
+	p.delete(b.ID)
+	p.until("the slots are free", func() bool { return len(p.owners()) == 0 })
+}
+
+// A resize from no GPU to one builds a partition with the slot, and a revert removes it.
+func TestResizeAttachesIOSlots_R53(t *testing.T) {
+	testenv.Long(t)
+	p := newPowerVM(t)
+	p.up(p.conf)
+	defer p.down()
+	s := p.boot("web", "ACTIVE", nil)
+	big, err := p.compute().CreateFlavor(t.Context(), compute.CreateFlavor{Name: "gpu", VCPUs: 1, RAM: 64, Disk: 1})
+	if err == nil {
+		err = p.compute().SetExtraSpecs(t.Context(), big.ID, gpuSpecs(2))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	act := func(action, status string, slots int, args map[string]any) {
+		t.Helper()
+		if err := p.compute().Act(t.Context(), s.ID, action, args); err != nil {
+			t.Fatalf("%s: %v", action, err)
+		}
+		p.until(action, func() bool {
+			now, err := p.compute().Server(t.Context(), s.ID)
+			return err == nil && now.Status == status && now.TaskState == nil && len(p.owners()) == slots
+		})
+	}
+	act("resize", "VERIFY_RESIZE", 2, map[string]any{"flavorRef": big.ID})
+	act("revertResize", "ACTIVE", 0, nil)
+	act("resize", "VERIFY_RESIZE", 2, map[string]any{"flavorRef": big.ID})
+	act("confirmResize", "ACTIVE", 2, nil)
+	act("os-stop", "SHUTOFF", 2, nil)
+	act("os-start", "ACTIVE", 2, nil)
+	act("rebuild", "ACTIVE", 2, map[string]any{"imageRef": "70a599e0-31e7-49b7-b260-868f441e862b"})
+	if err := p.cloud.StopAgent(); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.cloud.StartAgent(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	p.quiet()
+	p.delete(s.ID)
+}
+
+// A foreign partition takes a slot: it is reserved. An edited file takes effect without a restart, and an error in it
+// is a condition while the last valid file stays in force.
+func TestForeignOwnersAndEditedFiles(t *testing.T) {
+	testenv.Long(t)
+	p := newPowerVM(t)
+	p.up(p.conf)
+	defer p.down()
+	a := p.boot("a", "ACTIVE", gpuSpecs(1))
+	free, held := uint32(gpuSlot2), uint32(gpuSlot1)
+	if p.owners()[gpuSlot2] != "" {
+		free, held = gpuSlot1, gpuSlot2
+	}
+	reserved := func(index uint32) int {
+		return p.provider(slotProvider(index)).Inventories["CUSTOM_GPU"].Reserved
+	}
+	p.change(func(s *novalinktest.System) {
+		for _, slot := range s.Slots {
+			if slot.Index == free {
+				slot.ForeignID, slot.ForeignName = "9", "vios1"
+			}
+		}
+	})
+	p.until("the foreign slot is reserved", func() bool { return reserved(free) == 1 })
+	if reserved(held) != 0 {
+		t.Error("the slot of a server is reserved")
+	}
+	p.write("gpus: {identification: {vendor_id: 10DG}}\n")
+	p.until("the error is a condition", func() bool { return strings.Contains(p.conditions(), "inventory.yaml:1:") })
+	if p.provider(slotProvider(held)).ID == "" || p.provider(slotProvider(free)).ID == "" {
+		t.Error("an invalid file deleted a provider")
+	}
+	p.write("none: {identification: {vendor_id: '0001'}}\n")
+	p.until("the free provider is deleted, the other is reserved", func() bool {
+		return p.provider(slotProvider(free)).ID == "" && reserved(held) == 1
+	})
+	if len(p.allocation(a.ID)) == 0 {
+		t.Error("the allocation is gone")
+	}
+	p.delete(a.ID)
+	p.until("the other provider is deleted", func() bool { return p.provider(slotProvider(held)).ID == "" })
+}

@@ -1,0 +1,44 @@
+package settings
+
+import (
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/openberth/berth/fault"
+)
+
+func TestLibvirtSettings(t *testing.T) {
+	read := func(text string) (Settings, error) {
+		file := filepath.Join(t.TempDir(), "nova.conf")
+		if err := os.WriteFile(file, []byte("[berth]\nsysfs = ../../agent/sysfs/sample.txtar\n"+text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return Read(slog.New(slog.DiscardHandler), file)
+	}
+	for text, want := range map[string]LibvirtSettings{
+		"": {Shutdown: time.Minute},
+		"[libvirt]\nconnection_uri = qemu:///system\nvirt_type = qemu\ncpu_models = Nehalem,IvyBridge\n": {VirtType: "qemu",
+			CPUModel: "Nehalem", Shutdown: time.Minute},
+		"[libvirt]\nconnection_uri = qemu+unix:///system?socket=/tmp/s\n[DEFAULT]\ninstances_path = /srv\n" +
+			"shutdown_timeout = 0\n": {Socket: "/tmp/s", Instances: "/srv"},
+	} {
+		if s, err := read(text); err != nil || s.Libvirt != want {
+			t.Errorf("%q: %+v %v", text, s.Libvirt, err)
+		}
+	}
+	for text, says := range map[string]string{
+		"[libvirt]\nconnection_uri = qemu+ssh://other/system\n":             "not an address of this machine",
+		"[libvirt]\nconnection_uri = qemu:///session\n":                     "not an address of this machine",
+		"[libvirt]\nconnection_uri = qemu+unix:///system?socket=relative\n": "not an address of this machine",
+		"[libvirt]\nvirt_type = lxc\n":                                      "lxc",
+		"[DEFAULT]\ninstances_path = guests\n":                              "whole path",
+	} {
+		if _, err := read(text); !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), says) {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+}

@@ -1,0 +1,205 @@
+package settings
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"strings"
+
+	"github.com/openberth/berth/agent/powervm/inventoryfile"
+	"github.com/openberth/berth/agent/powervm/ioslot"
+	"github.com/openberth/berth/agent/powervm/slotsource"
+	"github.com/openberth/berth/agent/powervm/slotsurvey"
+	"github.com/openberth/berth/fault"
+)
+
+// CheckedSlot is how the agent would report one I/O slot.
+type CheckedSlot struct {
+	Index         string            `json:"drc_index"`
+	Description   string            `json:"description"`
+	Properties    map[string]string `json:"identification"` // in the form of the inventory file
+	Owner         string            `json:"owner"`
+	BusGrouping   bool              `json:"bus_grouping_required"`
+	Paragraph     string            `json:"paragraph,omitempty"` // that allows the slot
+	Provider      string            `json:"provider,omitempty"`
+	ResourceClass string            `json:"resource_class,omitempty"`
+	Traits        []string          `json:"traits,omitempty"`
+	Why           string            `json:"why,omitempty"` // why the slot is not offered, or reserved
+}
+
+// slotCheck is a configuration with the system and the rules that it names.
+type slotCheck struct {
+	settings Settings
+	system   ioslot.System
+	rules    inventoryfile.Rules
+	report   CheckReport
+}
+
+// readSlotCheck reads configuration files, inventory files and the system: that of a recorded answer, or without one
+// that of the server. Errors of the files are findings; an error is returned if something cannot be read.
+func readSlotCheck(ctx context.Context, recorded string, inventory, files []string) (c slotCheck, err error) {
+	s, faults, err := readAll(slog.New(slog.DiscardHandler), files...)
+	if err != nil {
+		return c, err
+	}
+	if len(inventory) > 0 {
+		s.PowerVM.Files = inventory
+	}
+	c.settings = s
+	c.report = CheckReport{Host: s.Host, Sysfs: recorded, Report: true, Findings: []Finding{},
+		Devices: []CheckedDevice{}, Bandwidth: []CheckedProvider{}, Slots: []CheckedSlot{}}
+	for _, wrong := range faults {
+		c.report.add(LevelError, fault.TextOf(wrong))
+	}
+	systems, err := s.systems(recorded, nil)
+	if err != nil {
+		return c, err
+	}
+	if recorded == "" {
+		c.report.Sysfs = "the managed system"
+	}
+	if c.system, err = slotsource.ReadSystem(ctx, systems); err != nil {
+		return c, err
+	}
+	c.rules, err = slotsource.Load(s.PowerVM.Files)
+	sentences := slotsource.Problems(err)
+	for _, sentence := range sentences {
+		c.report.add(LevelError, sentence)
+	}
+	if len(sentences) > 0 {
+		err = nil
+	}
+	return c, err
+}
+
+// facts returns the input of package slotsurvey.
+func (c slotCheck) facts() slotsurvey.Facts {
+	return slotsurvey.Facts{Host: c.settings.Host, System: c.system, Rules: c.rules,
+		PlainNames: c.settings.PowerVM.PlainNames, ClassFromDevice: c.settings.PowerVM.ClassFromDevice}
+}
+
+// CheckSlots checks configuration files and inventory files on the I/O slots of a system. recorded is a file with a
+// recorded answer of the REST API; empty: the server is asked. inventory replaces the configured inventory files.
+func CheckSlots(ctx context.Context, recorded string, inventory []string, files ...string) (CheckReport, error) {
+	c, err := readSlotCheck(ctx, recorded, inventory, files)
+	if err != nil {
+		return CheckReport{}, err
+	}
+	c.settings.warnUnknown()
+	for _, sentence := range c.settings.warnings {
+		c.report.add(LevelWarning, sentence)
+	}
+	if !c.system.Reported {
+		c.report.add(LevelWarning, "the system does not report its I/O slots, perhaps because it starts")
+	}
+	for _, p := range c.system.Problems {
+		c.report.add(LevelWarning, p.String())
+	}
+	verdicts, wrong := slotsurvey.Verdicts(c.facts())
+	for _, sentence := range wrong {
+		c.report.add(LevelError, sentence)
+	}
+	for _, v := range verdicts {
+		c.report.Slots = append(c.report.Slots, checkedSlot(v))
+	}
+	for _, sentence := range slotsurvey.UnusedParagraphs(c.facts()) {
+		c.report.add(LevelWarning, sentence)
+	}
+	return c.report, nil
+}
+
+func checkedSlot(v slotsurvey.Verdict) CheckedSlot {
+	s := CheckedSlot{Index: v.Slot.Index.String(), Description: v.Slot.Description, Properties: map[string]string{},
+		Owner: v.Slot.Owner.String(), BusGrouping: v.Slot.BusGrouping, Paragraph: v.Paragraph, Provider: v.Provider,
+		ResourceClass: string(v.Class), Why: v.Why}
+	for _, key := range ioslot.Keys() {
+		if text, ok := v.Slot.Property(key); ok {
+			s.Properties[string(key)] = text
+		}
+	}
+	for _, t := range v.Traits {
+		s.Traits = append(s.Traits, string(t))
+	}
+	return s
+}
+
+// ExplainSlot returns, as lines, what is decided about a slot and why: its owner, its provider, and what each paragraph
+// says. NotFound if the system has no such slot, and Invalid for a text that is neither a DRC index nor a DRC name.
+func ExplainSlot(ctx context.Context, slot, recorded string, inventory []string, files ...string) ([]string, error) {
+	const op = "settings.ExplainSlot"
+	c, err := readSlotCheck(ctx, recorded, inventory, files)
+	if err != nil {
+		return nil, err
+	}
+	var lines []string
+	for _, s := range c.system.Slots {
+		if s.Index.String() != strings.ToUpper(slot) && s.Name != slot {
+			continue
+		}
+		lines = append(lines, c.rules.Explain(s)...)
+		lines = append(lines, fmt.Sprintf("owner: %s", s.Owner))
+		if s.BusGrouping {
+			lines = append(lines, "its bus must be grouped: the slots of the bus may have to move together")
+		}
+	}
+	if len(lines) == 0 {
+		return nil, fault.New(fault.NotFound, op, "%s has no I/O slot %q; `berth agent ioslots` lists them",
+			c.report.Sysfs, slot)
+	}
+	for _, f := range c.report.Findings {
+		lines = append(lines, f.Level+": "+f.Sentence)
+	}
+	return lines, nil
+}
+
+// WriteSlots writes the slots of a system as paragraphs of an inventory file, one for each slot, with comments about
+// what the system reports.
+func WriteSlots(out io.Writer, slots []CheckedSlot) error {
+	var b strings.Builder
+	for _, s := range slots {
+		fmt.Fprintf(&b, "# %s, %s", orNone(s.Description, "no description"), s.Owner)
+		if s.BusGrouping {
+			b.WriteString(", bus grouping required")
+		}
+		b.WriteString("\n")
+		switch {
+		case s.Provider != "":
+			fmt.Fprintf(&b, "# offered by paragraph %s as %s\n", s.Paragraph, s.ResourceClass)
+		case s.Why != "":
+			fmt.Fprintf(&b, "# not offered, because %s\n", s.Why)
+		}
+		fmt.Fprintf(&b, "slot %s:\n  identification:\n", s.Index)
+		for _, key := range ioslot.Keys() {
+			if text, ok := s.Properties[string(key)]; ok {
+				fmt.Fprintf(&b, "    %s: '%s'\n", key, strings.ReplaceAll(text, "'", "''"))
+			}
+		}
+	}
+	_, err := io.WriteString(out, b.String())
+	return err
+}
+
+func orNone(text, none string) string {
+	if text == "" {
+		return none
+	}
+	return text
+}
+
+// SystemSnapshot returns the server's answer about its managed systems, as a recording for CheckSlots.
+func SystemSnapshot(ctx context.Context, files ...string) ([]byte, error) {
+	s, faults, err := readAll(slog.New(slog.DiscardHandler), files...)
+	if err == nil && len(faults) > 0 {
+		err = faults[0]
+	}
+	if err != nil {
+		return nil, err
+	}
+	client, err := s.PowerVMClient(nil)
+	if err != nil {
+		return nil, err
+	}
+	defer client.Close(ctx)
+	return client.RawManagedSystems(ctx)
+}
