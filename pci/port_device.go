@@ -9,11 +9,11 @@ import (
 	"github.com/openberth/berth/resource"
 )
 
-// The resource classes of devices for network ports. Specification 002, "Neutron SR-IOV ports", names the first two,
-// which Placement has as standard classes. It has none for vDPA.
+// The resource classes of devices for network ports. Specification 002, "Neutron SR-IOV ports", names SRIOV_NET_VF,
+// PCI_NETDEV and VDPA_NETDEV; Placement has only the first as a standard class, and refuses the others.
 const (
 	PortVF   resource.Class = "SRIOV_NET_VF"
-	PortNIC  resource.Class = "PCI_NETDEV" // a whole NIC or PF
+	PortNIC  resource.Class = "CUSTOM_PCI_NETDEV" // a whole NIC or PF
 	PortVDPA resource.Class = "CUSTOM_VDPA_NETDEV"
 )
 

@@ -86,13 +86,13 @@ func TestNetworkDevices(t *testing.T) {
 	scenario(t, "a PF with its VFs: the VFs count; without VFs the PF counts", func(t *testing.T, w *testHost) {
 		w.withPorts(pfAndVFs)
 		_, stop := w.startReported()
-		if w.total(name1, vfClass) != 2 || w.total(name1, "PCI_NETDEV") != 0 {
+		if w.total(name1, vfClass) != 2 || w.total(name1, "CUSTOM_PCI_NETDEV") != 0 {
 			t.Errorf("%+v", w.provider(name1))
 		}
 		for _, end := range []string{"1", "2"} {
 			w.sysfs.remove(strings.TrimSuffix(pf1, "0") + end)
 		}
-		w.until("the PF is counted", func() bool { return w.total(name1, "PCI_NETDEV") == 1 })
+		w.until("the PF is counted", func() bool { return w.total(name1, "CUSTOM_PCI_NETDEV") == 1 })
 		if p := w.provider(name1); len(p.Inventories) != 1 || !p.HasTrait("CUSTOM_VNIC_TYPE_DIRECT_PHYSICAL") ||
 			p.HasTrait("CUSTOM_VNIC_TYPE_DIRECT") {
 			t.Errorf("%+v", p)

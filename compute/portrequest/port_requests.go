@@ -202,3 +202,23 @@ func Add(ask resource.Ask, r Request) (resource.Ask, error) {
 	}
 	return ask, nil
 }
+
+// WithoutUnknown returns a request without traits that Placement does not have, as far as they are alternatives: no
+// host has a physical network of the trait, and one of another segment of the network may serve the port. changed is
+// false if it removes none.
+func WithoutUnknown(ask resource.Ask, unknown []resource.Trait) (out resource.Ask, changed bool) {
+	isUnknown := func(t resource.Trait) bool { return slices.Contains(unknown, t) }
+	out = ask
+	out.Groups = slices.Clone(ask.Groups)
+	for i, g := range out.Groups {
+		required := slices.Clone(g.Required)
+		for n, oneOf := range required {
+			known := slices.DeleteFunc(slices.Clone(oneOf), isUnknown)
+			if len(known) > 0 && len(known) < len(oneOf) {
+				required[n], changed = known, true
+			}
+		}
+		out.Groups[i].Required = required
+	}
+	return out, changed
+}

@@ -3,6 +3,7 @@ package app
 import (
 	"fmt"
 	"log/slog"
+	"os"
 	"path/filepath"
 	"slices"
 	"testing"
@@ -38,7 +39,15 @@ func newNICHost(t *testing.T, nics ...nic) *nicHost {
 	t.Helper()
 	log := slog.New(slog.NewTextHandler(t.Output(), nil))
 	url := "sqlite:///" + filepath.Join(t.TempDir(), "placement.db")
-	service, err := OpenPlacement(t.Context(), url, settings.Settings{Auth: settings.NoAuth2}, settings.NoAuth2, log)
+	file := filepath.Join(t.TempDir(), "berth.conf")
+	if err := os.WriteFile(file, []byte("[api]\nauth_strategy = noauth2\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	config, err := settings.Read(log, file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	service, err := OpenPlacement(t.Context(), url, config, settings.NoAuth2, log)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -96,6 +105,11 @@ func (h *nicHost) write(p provider.Provider) {
 		check(err)
 		h.actual.Providers = append(h.actual.Providers, p)
 	}
+	for class := range p.Inventories {
+		if resource.IsCustom(string(class)) {
+			check(h.client.EnsureClass(ctx, class))
+		}
+	}
 	for _, trait := range p.Traits {
 		if resource.IsCustom(string(trait)) {
 			check(h.client.EnsureTrait(ctx, trait))
@@ -118,11 +132,11 @@ func (h *nicHost) port(vnic string, kbit int, networks ...string) portrequest.Po
 	p := portrequest.Port{ID: fmt.Sprintf("00000000-0000-4000-8000-%012d", h.ports), VNICType: vnic,
 		PhysicalNetworks: networks}
 	if kbit > 0 {
-		var any []resource.Trait
+		var oneOf []resource.Trait
 		for _, n := range networks {
-			any = append(any, bandwidth.PhysnetTrait(n))
+			oneOf = append(oneOf, bandwidth.PhysnetTrait(n))
 		}
-		p.Groups = []portrequest.Group{{ID: "g-" + p.ID, Required: [][]resource.Trait{any,
+		p.Groups = []portrequest.Group{{ID: "g-" + p.ID, Required: [][]resource.Trait{oneOf,
 			{bandwidth.VNICTrait(vnic)}}, Resources: resource.Amounts{bandwidth.EgressBandwidth: kbit}}}
 	}
 	return p
@@ -229,6 +243,9 @@ func TestDeviceAndBandwidthFromOneNIC(t *testing.T) {
 		},
 		"networks": func(t *testing.T) ([]int, []int) {
 			h := newNICHost(t, nic{4, 1000, "a"}, nic{4, 1000, "b"})
+			if err := h.client.EnsureTrait(t.Context(), bandwidth.PhysnetTrait("c")); err != nil { // as another host does
+				t.Fatal(err)
+			}
 			return []int{count(h, h.port("direct", 1, "a")), count(h, h.port("direct", 1, "a", "b")),
 				count(h, h.port("direct", 0, "c", "b")), count(h, h.port("direct", 1, "a"), h.port("direct", 1, "b"))},
 				[]int{1, 2, 1, 1}
