@@ -167,21 +167,25 @@ func deviceID(port string) string { return string(provider.IDFromName(provider.I
 // deviceGroup returns the group of a device request: a device of the physical networks, for the vnic type.
 func (p Port) deviceGroup(device pci.Request) resource.Group {
 	g := resource.Group{Suffix: device.GroupSuffix(0), Resources: resource.Amounts{device.Requirement.Class: 1}}
-	var networks []resource.Trait
-	for _, name := range p.PhysicalNetworks {
-		trait := bandwidth.Tunnel
-		if name != "" {
-			trait = bandwidth.PhysnetTrait(name)
-		}
-		if !slices.Contains(networks, trait) {
-			networks = append(networks, trait)
-		}
-	}
-	if len(networks) > 0 {
+	if networks := networkTraits(p.PhysicalNetworks); len(networks) > 0 {
 		g.Required = append(g.Required, networks)
 	}
 	g.Required = append(g.Required, []resource.Trait{bandwidth.VNICTrait(p.VNICType)})
 	return g
+}
+
+// networkTraits returns the traits of physical networks, each once; an empty name is a tunnelled network.
+func networkTraits(names []string) (traits []resource.Trait) {
+	for _, name := range names {
+		trait := bandwidth.Tunnel
+		if name != "" {
+			trait = bandwidth.PhysnetTrait(name)
+		}
+		if !slices.Contains(traits, trait) {
+			traits = append(traits, trait)
+		}
+	}
+	return traits
 }
 
 // Add adds the request of ports to the request of a flavor and its image. With two or more groups with a suffix

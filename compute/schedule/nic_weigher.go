@@ -18,6 +18,13 @@ type NIC struct {
 	Bandwidth map[resource.Class]Room
 }
 
+// PortDevicesCounted reports whether the agent of a host reports devices for ports in Placement.
+func PortDevicesCounted(hosts []Host) bool {
+	return slices.ContainsFunc(hosts, func(h Host) bool {
+		return slices.ContainsFunc(h.Devices, func(d Device) bool { return d.PhysicalNetwork != nil && d.Provider != "" })
+	})
+}
+
 // portDevices are the classes of devices for ports.
 var portDevices = []resource.Class{pci.PortVF, pci.PortNIC, pci.PortVDPA}
 
@@ -73,8 +80,8 @@ func tenths(part, whole int) int {
 	return min((part*10+whole-1)/whole, 10)
 }
 
-// sortByNIC sorts the candidates of each host, the best one first; equal ones stay in their order. It returns the weight
-// of the best one of each host.
+// sortByNIC sorts the candidates of each host, the best one first; equal ones stay in their order. It returns the
+// weight of the best one of each host.
 func (p Input) sortByNIC(accepted map[provider.ID][]Choice) map[provider.ID]nicWeight {
 	best := map[provider.ID]nicWeight{}
 	if len(p.NICs) == 0 {
