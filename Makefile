@@ -3,7 +3,7 @@ GO      ?= go
 export CGO_ENABLED ?= 0
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test check archtest fuzz sim lab nova bench bench-peer tools
+.PHONY: help build demo test check archtest fuzz sim lab nova neutron bench bench-peer tools
 
 help: ## print these targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -36,6 +36,10 @@ lab: ## test devices on a real kernel with SR-IOV and NUMA in QEMU
 nova: ## run OpenStack's Nova with its fake driver on Berth's Placement; installs Nova and RabbitMQ (as root)
 	sh .ci/install-nova-packages
 	$(GO) test -tags nova -run Nova -count=1 -timeout 20m -v ./internal/clienttest
+
+neutron: ## run OpenStack's Neutron on Berth's Placement; installs Neutron and RabbitMQ (as root)
+	sh .ci/install-neutron-packages
+	$(GO) test -tags neutron -count=1 -timeout 20m -v ./internal/neutron
 
 bench: ## measure Berth alone, COUNT times (1); the output is for benchstat
 	$(GO) test -run '^$$' -bench . -count $(or $(COUNT),1) -timeout 60m ./internal/bench ./placement/candidate ./placement/explain ./placement/index

@@ -1,6 +1,7 @@
 package bandwidth
 
 import (
+	"maps"
 	"slices"
 
 	"github.com/openberth/berth/provider"
@@ -15,6 +16,39 @@ type Heartbeat struct {
 	// Synced reports whether Placement has what the agent must report; nil: not attempted yet. It is the value of
 	// resources_synced.
 	Synced *bool
+
+	Root     provider.ID // of the host; empty until known
+	Provider provider.ID // of the agent below the host: it has the packet rates
+	Devices  []HeartbeatDevice
+}
+
+// HeartbeatDevice is a mapped device of an agent.
+type HeartbeatDevice struct {
+	Name             string
+	Provider         provider.ID // empty for a device without bandwidth
+	PhysicalNetworks []string    // sorted
+	VFs              []string    // PCI addresses of the VFs of its PF, sorted; none for a bridge
+}
+
+// HeartbeatDevices returns the devices of the agent's mappings, without their VFs, and the tunnelled pseudo-device if
+// it has a bandwidth, sorted by name.
+func (a Agent) HeartbeatDevices() (devices []HeartbeatDevice) {
+	networks := map[string][]string{}
+	for _, m := range a.Mappings {
+		networks[m.Device] = append(networks[m.Device], m.Physnet)
+	}
+	for device := range a.Bandwidths {
+		networks[device] = append([]string(nil), networks[device]...)
+	}
+	for _, device := range slices.Sorted(maps.Keys(networks)) {
+		d := HeartbeatDevice{Name: device, PhysicalNetworks: networks[device]}
+		slices.Sort(d.PhysicalNetworks)
+		if _, ok := a.Bandwidths[device]; ok {
+			d.Provider = Name{Hypervisor: a.hypervisor(device), Agent: a.Type, Device: device}.ID()
+		}
+		devices = append(devices, d)
+	}
+	return devices
 }
 
 // Configurations returns the content of the agent's heartbeat with Neutron's names. A rate that is not set is nil.

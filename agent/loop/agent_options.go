@@ -15,6 +15,7 @@ import (
 	"github.com/openberth/berth/agent/reconcile"
 	"github.com/openberth/berth/agent/vfconfig"
 	"github.com/openberth/berth/api/host"
+	"github.com/openberth/berth/api/network"
 	"github.com/openberth/berth/api/placement"
 	"github.com/openberth/berth/bandwidth"
 	"github.com/openberth/berth/fault"
@@ -67,6 +68,12 @@ type DataPlane interface {
 	Compare(ctx context.Context, assigned func() []vfconfig.Assigned) (conditions []string)
 }
 
+// NetworkAgents receives heartbeats; *network.Client implements it. NotFound: the network service has no such request,
+// as Neutron.
+type NetworkAgents interface {
+	ReportAgent(ctx context.Context, host, agentType string, report network.AgentReport) error
+}
+
 // Events calls changed for each change on the host's PCI bus, until ctx ends or it fails.
 type Events func(ctx context.Context, changed func()) error
 
@@ -78,6 +85,13 @@ type Reported struct {
 	CPUs              reconcile.CPUs    // the part of the host's CPUs and memory that guests may use
 	ReportBandwidth   bool              // [berth] report_bandwidth
 	Bandwidth         []bandwidth.Agent // Neutron's options of this host, by agent type
+}
+
+// Networking is what the agent does for the network service.
+type Networking struct {
+	DataPlane    DataPlane     // configures VFs for ports; nil: devices with physical_network are used as they are
+	PortInterval time.Duration // interval between two comparisons of VFs with their ports; 0: 30 seconds
+	Network      NetworkAgents // receives the heartbeats of the host's network agents; nil: none are sent
 }
 
 // Options configure an agent. Those without a default must be set.
@@ -92,8 +106,7 @@ type Options struct {
 	LockDir    string // of the lock by host name that excludes a second agent; empty: no lock
 	Machine    reconcile.Machine
 
-	DataPlane    DataPlane     // configures VFs for ports; nil: devices with physical_network are used as they are
-	PortInterval time.Duration // interval between two comparisons of VFs with their ports; 0: 30 seconds
+	Networking
 
 	Clean  Cleaner // cleans a device for one-time use; nil: the caller of the clean request has cleaned it
 	Events Events  // reports changes of the host's devices; nil: only the rescan finds them

@@ -96,6 +96,9 @@ func (a *Agent) serve(ctx context.Context, j *journal.Journal) error {
 	defer running.Wait()
 	defer cancel()
 	running.Go(func() { a.listenEvents(ctx) })
+	if a.o.Network != nil {
+		running.Go(func() { a.sendHeartbeats(ctx) })
+	}
 	running.Go(func() { a.compareVFs(ctx) })
 	running.Go(func() { a.watchGuests(ctx) })
 	var event reconcile.Event = reconcile.Start{}

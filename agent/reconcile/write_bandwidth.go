@@ -7,6 +7,7 @@ import (
 	"github.com/openberth/berth/agent/treeplan"
 	"github.com/openberth/berth/bandwidth"
 	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/pci"
 	"github.com/openberth/berth/provider"
 )
 
@@ -128,11 +129,27 @@ func (s *State) Heartbeats() []bandwidth.Heartbeat {
 	var out []bandwidth.Heartbeat
 	for _, a := range s.config.Bandwidth {
 		h := bandwidth.Heartbeat{Agent: a.Type, Host: s.config.Host, Configurations: a.Configurations(),
-			Providers: a.ProviderIDs()}
+			Providers: a.ProviderIDs(), Root: s.root, Devices: a.HeartbeatDevices(),
+			Provider: bandwidth.Name{Hypervisor: a.DefaultHypervisor, Agent: a.Type}.ID()}
+		for i := range h.Devices {
+			h.Devices[i].VFs = addressesOfVFs(s.scanned, h.Devices[i].Name)
+		}
 		if synced, attempted := s.syncer.bandwidth.synced[a.Type]; attempted {
 			h.Synced = &synced
 		}
 		out = append(out, h)
 	}
 	return out
+}
+
+// addressesOfVFs returns the addresses of the VFs of the PF that has a network interface, sorted.
+func addressesOfVFs(devices []pci.Device, netdev string) (vfs []string) {
+	for _, d := range devices {
+		at := slices.IndexFunc(devices, func(pf pci.Device) bool { return d.Parent != nil && pf.Address == *d.Parent })
+		if at >= 0 && slices.Contains(devices[at].Net, netdev) {
+			vfs = append(vfs, d.Address.String())
+		}
+	}
+	slices.Sort(vfs)
+	return vfs
 }

@@ -141,6 +141,45 @@ func (c *Client) DeletePort(ctx context.Context, id string) error {
 	return err
 }
 
+// PortBindings lists the bindings of a port.
+func (c *Client) PortBindings(ctx context.Context, port string) (all []PortBinding, err error) {
+	var body map[string][]PortBinding
+	err = c.get(ctx, bindingPath(port, ""), "bindings", &body)
+	return body["bindings"], err
+}
+
+// BindPort adds an inactive binding of a port to a host, with the profile of the host.
+func (c *Client) BindPort(ctx context.Context, port, host, vnicType string, profile map[string]any) (b PortBinding,
+	err error) {
+	err = c.send(ctx, http.MethodPost, bindingPath(port, ""), "binding",
+		map[string]any{"host": host, "vnic_type": vnicType, "profile": profile}, &b)
+	return b, err
+}
+
+// ActivatePortBinding makes the binding of a port to a host the active one. The code of the fault is
+// PortBindingAlreadyActive if it is.
+func (c *Client) ActivatePortBinding(ctx context.Context, port, host string) error {
+	return c.send(ctx, http.MethodPut, bindingPath(port, host)+"/activate", "binding", nil, nil)
+}
+
+// DeletePortBinding removes the binding of a port to a host. It returns nil also if there is none.
+func (c *Client) DeletePortBinding(ctx context.Context, port, host string) error {
+	err := c.send(ctx, http.MethodDelete, bindingPath(port, host), "binding", nil, nil)
+	if fault.Is(err, fault.NotFound) {
+		return nil
+	}
+	return err
+}
+
+// bindingPath returns the path of the binding of a port to a host; empty: of all its bindings.
+func bindingPath(port, host string) string {
+	path := "/v2.0/ports/" + url.PathEscape(port) + "/bindings"
+	if host != "" {
+		path += "/" + url.PathEscape(host)
+	}
+	return path
+}
+
 // Segments lists the segments that a query selects.
 func (c *Client) Segments(ctx context.Context, q url.Values) ([]Segment, error) {
 	return list(ctx, c, "/v2.0/segments", "segments", q, func(s Segment) string { return s.ID })

@@ -56,7 +56,8 @@ func TestRecordOfVersion4IsUnchanged(t *testing.T) {
 }
 
 // TestRecordOfVersion3IsReadAsVersion4 checks that every field of version 3 is read as the same field of version 4,
-// which adds what ports need of devices and what devices offer to ports.
+// which adds the ports of a server, also at the source of a move and in leftovers, those of requests, one state, and what
+// devices offer to ports.
 func TestRecordOfVersion3IsReadAsVersion4(t *testing.T) {
 	before, err := decodeServer("text 2", compact(t, "records-v3/server-every-field-distinct.json"))
 	if err != nil {
@@ -66,11 +67,13 @@ func TestRecordOfVersion3IsReadAsVersion4(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	lists := [][]pci.Request{now.Requests, now.Move.From.Requests}
-	for _, l := range now.Leftovers {
-		lists = append(lists, l.Requests)
+	now.Networks, now.Ports, now.Move.From.Ports = nil, nil, nil
+	requests := [][]pci.Request{now.Requests, now.Move.From.Requests}
+	for i := range now.Leftovers {
+		now.Leftovers[i].Ports = nil
+		requests = append(requests, now.Leftovers[i].Requests)
 	}
-	for _, list := range lists {
+	for _, list := range requests {
 		for i := range list {
 			list[i].Port = nil
 		}

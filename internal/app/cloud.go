@@ -7,10 +7,10 @@ import (
 	"sync"
 
 	"github.com/openberth/berth/api/host"
+	"github.com/openberth/berth/api/image"
 	"github.com/openberth/berth/api/network"
 	api "github.com/openberth/berth/api/placement"
 	"github.com/openberth/berth/api/rest"
-	computeserver "github.com/openberth/berth/compute/server"
 	"github.com/openberth/berth/internal/settings"
 )
 
@@ -25,6 +25,7 @@ type Cloud struct {
 	log       *slog.Logger
 	auth      authentication
 	account   internalAccount
+	images    *image.Client
 
 	mu    sync.Mutex
 	agent *runningAgent // nil while stopped
@@ -56,15 +57,19 @@ func Up(ctx context.Context, s settings.Settings, dir string, log *slog.Logger) 
 	if c.Placement, err = openPlacement(ctx, placementURL, s, auth, log); err != nil {
 		return nil, err
 	}
-	images, err := c.openImages(auth)
-	if err != nil {
-		return nil, errors.Join(err, c.Placement.Close())
-	}
-	if c.Compute, err = openCompute(ctx, computeURL, c.PlacementClient(), images, s, auth, log); err != nil {
+	if err := c.openImages(auth); err != nil {
 		return nil, errors.Join(err, c.Placement.Close())
 	}
 	if c.Network, err = openNetwork(ctx, networkURL, c.PlacementClient(), s, auth, log); err != nil {
-		return nil, errors.Join(err, c.Compute.Close(), c.Placement.Close())
+		return nil, errors.Join(err, c.closeImages(), c.Placement.Close())
+	}
+	network, err := c.computeNetwork()
+	if err == nil {
+		calls := computeCalls{c.PlacementClient(), imagesOf(c.images), network}
+		c.Compute, err = openCompute(ctx, computeURL, calls, s, auth, log)
+	}
+	if err != nil {
+		return nil, errors.Join(err, c.Network.Close(), c.closeImages(), c.Placement.Close())
 	}
 	if err := c.StartAgent(ctx); err != nil {
 		return nil, errors.Join(err, c.Close())
@@ -72,25 +77,41 @@ func Up(ctx context.Context, s settings.Settings, dir string, log *slog.Logger) 
 	return c, nil
 }
 
-// openImages starts the image service, unless [glance] names another one, and returns compute's client.
-func (c *Cloud) openImages(auth authentication) (computeserver.Images, error) {
-	if c.Settings.Images.At != "" {
-		return imageClient(c.Settings.Images, c.log)
+// computeNetwork returns compute's client of the network service: the one that [neutron] names, or that of the cloud.
+func (c *Cloud) computeNetwork() (*network.Client, error) {
+	if named, err := networkClient(c.Settings, rest.TLSFiles{}); named != nil || err != nil {
+		return named, err
 	}
-	var err error
+	return c.NetworkClient(), nil
+}
+
+// openImages starts the image service, unless [glance] names another one, and sets its client.
+func (c *Cloud) openImages(auth authentication) (err error) {
+	if c.Settings.Images.At != "" {
+		c.images, err = newImageClient(c.Settings.Images, c.log)
+		return err
+	}
 	if c.Image, err = openImage(c.Dir, c.Settings, auth, c.log); err != nil {
-		return nil, err
+		return err
 	}
 	token := ""
 	if c.auth.strategy != settings.NoAuth2 {
 		token = c.account.token
 	}
-	return imagesInMemory(c.Image, token)
+	c.images, err = imagesInMemory(c.Image, token)
+	return err
 }
 
 // PlacementClient returns a client of the Placement API in memory.
 func (c *Cloud) PlacementClient() *api.Client {
 	client := api.NewClient("http://placement", rest.InMemory(c.Placement.Handler), serviceToken)
+	c.sign(client.REST)
+	return client
+}
+
+// NetworkClient returns a client of the Networking API in memory.
+func (c *Cloud) NetworkClient() *network.Client {
+	client := network.NewClient("http://network", rest.InMemory(c.Network.Handler), serviceToken)
 	c.sign(client.REST)
 	return client
 }
@@ -102,13 +123,6 @@ func (c *Cloud) HostClient() host.Client {
 	return client
 }
 
-// networkClient returns a client of the Networking API in memory.
-func (c *Cloud) networkClient() *network.Client {
-	client := network.NewClient("http://network", rest.InMemory(c.Network.Handler), serviceToken)
-	c.sign(client.REST)
-	return client
-}
-
 // sign makes a client use the internal account, if callers are authenticated.
 func (c *Cloud) sign(client *rest.Client) {
 	if c.auth.strategy != settings.NoAuth2 {
@@ -116,9 +130,9 @@ func (c *Cloud) sign(client *rest.Client) {
 	}
 }
 
-// Close stops the agent, the network service, compute, the image service and Placement, in this order.
+// Close stops the agent, compute, the network service, the image service and Placement, in this order.
 func (c *Cloud) Close() error {
-	return errors.Join(c.StopAgent(), c.Network.Close(), c.Compute.Close(), c.closeImages(), c.Placement.Close())
+	return errors.Join(c.StopAgent(), c.Compute.Close(), c.Network.Close(), c.closeImages(), c.Placement.Close())
 }
 
 func (c *Cloud) closeImages() error {

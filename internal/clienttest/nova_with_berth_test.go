@@ -5,11 +5,9 @@ package clienttest
 import (
 	"fmt"
 	"maps"
-	"net"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/flavors"
 	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/servers"
@@ -189,13 +187,4 @@ func (n *nova) audit(t *testing.T, provider string) {
 	n.manage(t, 4, "placement", "audit", "--verbose", "--delete")
 	n.manage(t, 0, "placement", "audit", "--verbose")
 	n.empty(t, provider)
-}
-
-// dial checks that a server listens on addr.
-func dial(addr string) error {
-	c, err := net.DialTimeout("tcp", addr, time.Second)
-	if err != nil {
-		return err
-	}
-	return c.Close()
 }

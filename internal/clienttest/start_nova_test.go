@@ -52,7 +52,7 @@ func startNova(t *testing.T) *nova {
 	n.Endpoint(t, n.Service(t, "compute"), n.Region, "http://"+api+"/v2.1")
 	n.conf = filepath.Join(n.dir, "nova.conf")
 	maria := databases.MariaDB(t)
-	Write(t, n.conf, n.configuration(api, rabbit(t, n.dir), services.URL))
+	Write(t, n.conf, n.configuration(api, RabbitMQ(t, n.dir), services.URL))
 	Write(t, filepath.Join(n.dir, "db.conf"),
 		"[api_database]\nconnection = "+maria.Database(t)+"\n[database]\nconnection = "+maria.Database(t)+"\n")
 	n.manage(t, 0, "api_db", "sync")
@@ -159,33 +159,6 @@ func serveImagesAndNetworks(w http.ResponseWriter, r *http.Request) {
 		answer = keystone.Doc{"name": list, "properties": properties}
 	}
 	json.NewEncoder(w).Encode(answer) // an error means that the client has left
-}
-
-// rabbit starts RabbitMQ and the Erlang port mapper on loopback, and returns its URL.
-func rabbit(t *testing.T, dir string) string {
-	t.Helper()
-	home := filepath.Join(dir, "rabbit")
-	if err := os.MkdirAll(home, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	mapper, node, dist := Free(t), Free(t), Free(t)
-	ports := map[string]string{}
-	for name, addr := range map[string]string{"mapper": mapper, "node": node, "dist": dist} {
-		_, ports[name], _ = strings.Cut(addr, ":")
-	}
-	Run(t, filepath.Join(dir, "epmd.log"), "", "epmd", "-address", "127.0.0.1", "-port", ports["mapper"])
-	Write(t, filepath.Join(home, "plugins"), "[].\n")
-	Write(t, filepath.Join(home, "rabbitmq.conf"), "listeners.tcp.1 = "+node+"\n")
-	Run(t, filepath.Join(dir, "rabbit.log"), "", "env", "HOME="+home, "ERL_EPMD_ADDRESS=127.0.0.1",
-		"ERL_EPMD_PORT="+ports["mapper"],
-		"RABBITMQ_NODENAME=berth"+ports["node"]+"@localhost", "RABBITMQ_DIST_PORT="+ports["dist"],
-		"RABBITMQ_CONFIG_FILE="+home+"/rabbitmq.conf",
-		"RABBITMQ_MNESIA_BASE="+home, "RABBITMQ_LOG_BASE="+home, "RABBITMQ_ENABLED_PLUGINS_FILE="+home+"/plugins",
-		"RABBITMQ_PID_FILE="+home+"/pid",
-		"RABBITMQ_CONF_ENV_FILE=/dev/null", "RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS=-kernel inet_dist_use_interface {127,0,0,1}",
-		"/usr/lib/rabbitmq/bin/rabbitmq-server")
-	Eventually(t, "RabbitMQ listens", func() error { return dial(node) })
-	return "rabbit://guest:guest@" + node + "/"
 }
 
 // run starts one of Nova's services with the common configuration and its own. Hosts do not get the database.

@@ -27,6 +27,7 @@ func (s *Service) bind(ctx context.Context, tx *store.Tx, p *store.Port, n store
 	}
 	allocation := allocationOf(b.Profile, groups)
 	p.Allocated = allocated(allocation, groups)
+	dropInactive(p, b.Host)
 	if b.Host == "" {
 		return nil
 	}
@@ -111,10 +112,21 @@ func amountsOut(a resource.Amounts) map[string]int {
 	return out
 }
 
-// sharesOf returns the shares of a port for package binding.
-func sharesOf(p store.Port) map[string]binding.Share {
+// allSharesOf returns the shares of a port by its active and its inactive bindings.
+func allSharesOf(p store.Port) map[string]binding.Share {
+	all := sharesOf(p.Allocated)
+	for _, b := range p.Inactive {
+		for id, share := range sharesOf(b.Allocated) {
+			all[b.Host+" "+id] = share
+		}
+	}
+	return all
+}
+
+// sharesOf returns shares for package binding.
+func sharesOf(allocated map[string]store.Allocation) map[string]binding.Share {
 	shares := map[string]binding.Share{}
-	for id, a := range p.Allocated {
+	for id, a := range allocated {
 		amounts := resource.Amounts{}
 		for c, n := range a.Amounts {
 			amounts[resource.Class(c)] = n

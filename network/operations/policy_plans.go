@@ -75,10 +75,10 @@ func (s *Service) planNetworkPolicy(ctx context.Context, before, after store.Net
 
 // planRelease returns the change that releases what Placement has recorded for a port; nil if there is nothing.
 func (s *Service) planRelease(ctx context.Context, port store.Port) (*store.Change, error) {
-	if len(port.Allocated) == 0 || port.Device == "" || s.Placement == nil {
+	if port.Device == "" || s.Placement == nil || len(allSharesOf(port)) == 0 {
 		return nil, nil
 	}
-	c, _ := binding.ForPolicy(sharesOf(port), nil)
+	c, _ := binding.ForPolicy(allSharesOf(port), nil)
 	p := s.newPlan()
 	now, err := p.allocation(ctx, port.Device)
 	if err != nil {
@@ -127,7 +127,11 @@ func (p *plan) addPort(ctx context.Context, port store.Port, n store.Network, fr
 	if len(groups) == 0 && len(port.Allocated) == 0 {
 		return false, nil
 	}
-	c, refusal := binding.ForPolicy(sharesOf(port), groups)
+	if slices.ContainsFunc(port.Inactive, func(b store.InactiveBinding) bool { return len(b.Allocated) > 0 }) {
+		return false, conflict(placementConflict, "the policy of port %s cannot change while its server migrates; try again "+
+			"when the migration has ended", port.ID)
+	}
+	c, refusal := binding.ForPolicy(sharesOf(port.Allocated), groups)
 	if refusal != "" {
 		return false, fault.New(fault.Conflict, "", "%s", refusal).WithCode(PolicyRefused)
 	}

@@ -64,7 +64,8 @@ var defaults = []struct{ check, names string }{
 		berth:network_hosts:bind`},
 	{service, `get_port:binding:vif_type get_port:binding:vif_details get_port:binding:host_id get_port:binding:profile
 		get_port:resource_request create_port:binding:host_id create_port:binding:profile update_port:binding:host_id
-		update_port:binding:profile update_port:mac_address`},
+		update_port:binding:profile update_port:mac_address
+		get_port_binding create_port_binding update_port_binding delete_port_binding activate`},
 	{member, `create_network update_network delete_network delete_subnet update_subnet create_port delete_port
 		update_port:binding:vnic_type create_port:binding:vnic_type update_network:port_security_enabled
 		create_network:port_security_enabled update_port:qos_policy_id update_network:qos_policy_id

@@ -13,6 +13,7 @@ var extensions = [][2]string{
 	{"agent-resources-synced", "Add resources_synced to agents"},
 	{"allowed-address-pairs", "Allowed Address Pairs"},
 	{"binding", "Port Binding"},
+	{"binding-extended", "Port Bindings Extended"},
 	{"external-net", "Neutron external network"},
 	{"multi-provider", "Multi Provider Network"},
 	{"net-mtu", "Network MTU"},

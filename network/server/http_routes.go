@@ -45,6 +45,7 @@ func (s *server) routes() []edge.Route[*call] {
 	s.mount(&all, "/v2.0/qos/policies", s.qosPolicies())
 	s.mount(&all, "/v2.0/agents", s.agents())
 	all = append(all, s.ruleRoutes()...)
+	all = append(all, bindings{s}.routes()...)
 	all = append(all, s.tagRoutes()...)
 	all = append(all, quotas{s}.routes()...)
 	all = append(all, s.agentRoutes()...)

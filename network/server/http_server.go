@@ -77,6 +77,7 @@ func New(o Options) http.Handler {
 }
 
 func (s *server) onAgents() operations.Agents     { return operations.Agents{Service: s.ops} }
+func (s *server) onBindings() operations.Bindings { return operations.Bindings{Service: s.ops} }
 func (s *server) onPolicies() operations.Policies { return operations.Policies{Service: s.ops} }
 
 // checkStore refuses all requests after the database has lost its file.

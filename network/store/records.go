@@ -98,6 +98,13 @@ type Binding struct {
 	Segment string         `json:"segment,omitempty"` // the UUID of the bound segment
 }
 
+// InactiveBinding is the binding of a port to a host to which its server migrates, or from which it has migrated.
+// Allocated has the shares of the port there until the binding is activated.
+type InactiveBinding struct {
+	Binding
+	Allocated map[string]Allocation `json:"allocated,omitempty"`
+}
+
 // Allocation is what Placement has recorded for a port of a server: amounts by resource class, by group id.
 type Allocation struct {
 	Provider string         `json:"provider"`
@@ -116,7 +123,8 @@ type Port struct {
 	Owner        string                `json:"owner,omitempty"`
 	FixedIPs     []FixedIP             `json:"fixed_ips,omitempty"`
 	Pairs        []AddressPair         `json:"pairs,omitempty"`
-	Binding      Binding               `json:"binding"`
+	Binding      Binding               `json:"binding"` // the active one
+	Inactive     []InactiveBinding     `json:"inactive_bindings,omitempty"`
 	Policy       string                `json:"policy,omitempty"`
 	DNSName      string                `json:"dns_name,omitempty"`
 	NUMAAffinity string                `json:"numa_affinity,omitempty"`

@@ -1,0 +1,194 @@
+package server
+
+import (
+	"net/http"
+	"slices"
+
+	"github.com/openberth/berth/api/edge"
+	"github.com/openberth/berth/api/rest"
+	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/network/binding"
+	"github.com/openberth/berth/network/operations"
+	"github.com/openberth/berth/network/store"
+)
+
+// bindings has the handlers of the bindings of a port (extension binding-extended).
+type bindings struct{ *server }
+
+func (b bindings) routes() []edge.Route[*call] {
+	const path = "/v2.0/ports/{port}/bindings"
+	return []edge.Route[*call]{
+		{Path: path, Methods: methods{http.MethodGet: {Handle: b.list}, http.MethodPost: {Handle: b.create}}},
+		{Path: path + "/{host}", Methods: methods{http.MethodGet: {Handle: b.show}, http.MethodPut: {Handle: b.update},
+			http.MethodDelete: {Handle: b.remove}}},
+		{Path: path + "/{host}/activate", Methods: methods{http.MethodPut: {Handle: b.activate}}},
+	}
+}
+
+// port returns the port in the path, which the caller must see, and checks a policy rule.
+func (b bindings) port(c *call, rule string) (p store.Port, err error) {
+	d, err := b.ports().named().read(c, c.R.PathValue("port"))
+	if err != nil {
+		return p, err
+	}
+	if err := c.Authorize(rule, d.target); err != nil {
+		return p, err
+	}
+	return operations.Get[store.Port](c.R.Context(), b.ops, c.R.PathValue("port"))
+}
+
+// views returns the bindings of a port, the active one first.
+func (b bindings) views(c *call, p store.Port) ([]map[string]any, error) {
+	n, err := operations.Get[store.Network](c.R.Context(), b.ops, p.Network)
+	var all []map[string]any
+	if p.Binding.Host != "" {
+		all = append(all, bindingView(p, n, p.Binding))
+	}
+	for _, one := range p.Inactive {
+		all = append(all, bindingView(p, n, one.Binding))
+	}
+	return all, err
+}
+
+// bindingView returns a binding of a port as the API shows it.
+func bindingView(p store.Port, n store.Network, b store.Binding) map[string]any {
+	status := "INACTIVE"
+	if b.Host == p.Binding.Host {
+		status = "ACTIVE"
+	}
+	profile := b.Profile
+	if profile == nil {
+		profile = map[string]any{}
+	}
+	p.Binding = b
+	return map[string]any{"host": b.Host, "vnic_type": b.VNIC, "vif_type": b.VIF, "profile": profile, "status": status,
+		"vif_details": vifDetails(p, n), "project_id": p.Project}
+}
+
+func (b bindings) list(c *call) error {
+	p, err := b.port(c, "get_port_binding")
+	if err != nil {
+		return err
+	}
+	all, err := b.views(c, p)
+	if err != nil {
+		return err
+	}
+	q, list := c.R.URL.Query(), []map[string]any{}
+	for _, view := range all {
+		if matches(view, q) {
+			list = append(list, selected(view, q["fields"]))
+		}
+	}
+	rest.WriteJSON(c.W, http.StatusOK, map[string]any{"bindings": list})
+	return nil
+}
+
+func (b bindings) show(c *call) error {
+	p, err := b.port(c, "get_port_binding")
+	if err != nil {
+		return err
+	}
+	return b.write(c, http.StatusOK, p, c.R.PathValue("host"))
+}
+
+// write writes the binding of a port to a host.
+func (b bindings) write(c *call, status int, p store.Port, host string) error {
+	all, err := b.views(c, p)
+	if err != nil {
+		return err
+	}
+	at := slices.IndexFunc(all, func(view map[string]any) bool { return view["host"] == host })
+	if at < 0 {
+		return fault.New(fault.NotFound, "", "Binding for port %s on host %s could not be found.", p.ID, host).
+			WithCode("PortBindingNotFound")
+	}
+	rest.WriteJSON(c.W, status, map[string]any{"binding": selected(all[at], c.R.URL.Query()["fields"])})
+	return nil
+}
+
+// answer writes the binding of a changed port to a host.
+func (b bindings) answer(c *call, status int, host string) error {
+	p, err := operations.Get[store.Port](c.R.Context(), b.ops, c.R.PathValue("port"))
+	if err != nil {
+		return err
+	}
+	return b.write(c, status, p, host)
+}
+
+// readBinding decodes the attributes that creates and updates of bindings have in common.
+func readBinding(o *object, to *store.Binding) {
+	o.word("vnic_type", &to.VNIC, binding.VNICTypes()...)
+	if to.VNIC == "" {
+		to.VNIC = "normal"
+	}
+	if o.has("profile") {
+		to.Profile = nil
+		o.decode("profile", &to.Profile, "an object")
+	}
+	o.ignore("project_id", "tenant_id")
+}
+
+func (b bindings) create(c *call) error {
+	o, err := c.object("binding")
+	if err != nil {
+		return err
+	}
+	if _, err := b.port(c, "create_port_binding"); err != nil {
+		return err
+	}
+	var to store.Binding
+	o.text("host", &to.Host, 255)
+	readBinding(o, &to)
+	if to.Host == "" {
+		o.invalid("host", "the host is missing")
+	}
+	if err := o.finish(http.MethodPost); err != nil {
+		return err
+	}
+	if _, err := b.onBindings().Add(c.R.Context(), c.R.PathValue("port"), to); err != nil {
+		return err
+	}
+	return b.answer(c, http.StatusCreated, to.Host)
+}
+
+func (b bindings) update(c *call) error {
+	o, err := c.object("binding")
+	if err != nil {
+		return err
+	}
+	if _, err := b.port(c, "update_port_binding"); err != nil {
+		return err
+	}
+	host := c.R.PathValue("host")
+	_, err = b.onBindings().Update(c.R.Context(), c.R.PathValue("port"), host, func(to *store.Binding) error {
+		o := o.copy()
+		readBinding(o, to)
+		return o.finish(http.MethodPut)
+	})
+	if err != nil {
+		return err
+	}
+	return b.answer(c, http.StatusOK, host)
+}
+
+func (b bindings) activate(c *call) error {
+	if _, err := b.port(c, "activate"); err != nil {
+		return err
+	}
+	if _, err := b.onBindings().Activate(c.R.Context(), c.R.PathValue("port"), c.R.PathValue("host")); err != nil {
+		return err
+	}
+	return b.answer(c, http.StatusOK, c.R.PathValue("host"))
+}
+
+func (b bindings) remove(c *call) error {
+	if _, err := b.port(c, "delete_port_binding"); err != nil {
+		return err
+	}
+	if err := b.onBindings().Delete(c.R.Context(), c.R.PathValue("port"), c.R.PathValue("host")); err != nil {
+		return err
+	}
+	c.W.WriteHeader(http.StatusNoContent)
+	return nil
+}
