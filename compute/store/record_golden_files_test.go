@@ -56,8 +56,8 @@ func TestRecordOfVersion4IsUnchanged(t *testing.T) {
 }
 
 // TestRecordOfVersion3IsReadAsVersion4 checks that every field of version 3 is read as the same field of version 4,
-// which adds the ports of a server, also at the source of a move and in leftovers, those of requests, one state, and what
-// devices offer to ports.
+// which adds the ports of a server, also at the source of a move and in leftovers, those of requests, one state, and
+// what devices offer to ports.
 func TestRecordOfVersion3IsReadAsVersion4(t *testing.T) {
 	before, err := decodeServer("text 2", compact(t, "records-v3/server-every-field-distinct.json"))
 	if err != nil {
