@@ -7,6 +7,7 @@ type Commands struct {
 	Provider   ProviderCmd   `cmd:"" help:"Show resource providers, their trees and usages."`
 	Server     ServerCmd     `cmd:"" help:"Create, show, change, move and delete servers; explain why a server is on its host, or on none."`
 	Flavor     FlavorCmd     `cmd:"" help:"Create, list, show, change and delete flavors."`
+	Headroom   HeadroomCmd   `cmd:"" help:"Show how many more servers of a flavor fit, and which resource runs out first."`
 	Candidates CandidatesCmd `cmd:"" help:"List allocation candidates of Placement, or explain why there are none."`
 }
 

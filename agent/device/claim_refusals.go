@@ -88,13 +88,19 @@ func (s Set) refusal(holder resource.ConsumerID, r pci.Request, i int, near Near
 	if total == 0 {
 		why = append(why, "this host offers no device there")
 	}
-	return Refusal(fmt.Sprintf("%s has no free %s: %s", where, wanted(r.Requirement), strings.Join(why, "; ")))
+	what := wanted(r.Requirement)
+	if r.Port != nil {
+		what = fmt.Sprintf("device of class %s for port %s", r.Requirement.Class, r.Port.ID)
+	}
+	return Refusal(fmt.Sprintf("%s has no free %s: %s", where, what, strings.Join(why, "; ")))
 }
 
 // whyUnfit returns why a device, free or not, does not meet the request; empty when it does. The class is checked for
 // requests without providers whose definition has only a class.
 func whyUnfit(e entry, r pci.Request) string {
 	switch {
+	case r.Port != nil && !e.offer.Spent:
+		return r.WhyNotPort(e.offer.Device, e.offer.Network)
 	case e.offer.ForPorts:
 		return "it is for network ports"
 	case e.offer.RemoteManaged:

@@ -15,6 +15,7 @@ type Offer struct {
 	ForPorts bool             // only for network ports, never for an alias
 	// Networked: its rule has physical_network. A VF is then configured and reset through its PF.
 	Networked bool
+	Network   pci.PortTags // of its rule
 
 	RemoteManaged  bool     // of its rule; likewise never for an alias
 	Managed        pci.Flag // of its rule; No: the hypervisor does not change the kernel's driver

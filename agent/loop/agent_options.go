@@ -81,6 +81,7 @@ type Events func(ctx context.Context, changed func()) error
 type Reported struct {
 	Rules             pci.Rules         // [pci] device_spec
 	ReportInPlacement bool              // [pci] report_in_placement
+	ReportNetwork     bool              // [berth] report_network_devices
 	CPUs              reconcile.CPUs    // the part of the host's CPUs and memory that guests may use
 	ReportBandwidth   bool              // [berth] report_bandwidth
 	Bandwidth         []bandwidth.Agent // Neutron's options of this host, by agent type
@@ -184,6 +185,7 @@ func (o *Options) setDefaults() {
 // config returns the options of the state machine.
 func (o *Options) config() reconcile.Config {
 	return reconcile.Config{Host: o.Host, Dir: o.Dir, Rules: o.Rules, ReportInPlacement: o.ReportInPlacement,
+		ReportNetwork:   o.ReportNetwork,
 		ReportBandwidth: o.ReportBandwidth, Bandwidth: o.Bandwidth, CPUs: o.CPUs, Machine: o.Machine, Rescan: o.Rescan,
 		Parallel: o.Parallel, NewID: o.NewID, Jitter: o.Jitter, ConfigureVFs: o.DataPlane != nil}
 }

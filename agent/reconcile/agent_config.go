@@ -13,6 +13,7 @@ type Config struct {
 	Dir               string // of the journal, for messages
 	Rules             pci.Rules
 	ReportInPlacement bool
+	ReportNetwork     bool // [berth] report_network_devices
 	CPUs              CPUs
 	ReportBandwidth   bool              // [berth] report_bandwidth; false: bandwidth providers belong to Neutron
 	Bandwidth         []bandwidth.Agent // agent types of this host with devices for networks

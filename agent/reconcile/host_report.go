@@ -51,6 +51,7 @@ func (r *reporter) snapshot() host.Report {
 			ResourceClass: string(e.Class), Traits: host.Strings(e.Traits), Provider: string(e.Provider),
 			State: string(e.State), Holder: string(e.Holder), RequestID: e.Request, ForPorts: e.ForPorts,
 			RemoteManaged: e.RemoteManaged, LiveMigratable: string(e.LiveMigratable),
+			DevicePort: host.DevicePort{PhysicalNetwork: e.Network.PhysicalNetwork, Trusted: e.Network.Trusted},
 			OneTimeUse: slices.Contains(e.Traits, survey.OneTimeUse), Spent: r.isSpent(e),
 		}
 		if d.Parent != nil {

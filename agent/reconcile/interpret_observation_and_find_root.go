@@ -33,7 +33,8 @@ func (s *syncer) interpret(o Observation) (v view, err error) {
 		s.warnOfConfig(machine, o.Capacity)
 	}
 	v.facts = survey.Facts{Host: s.config.Host, Root: v.identity.Provider, Devices: machine.Devices,
-		Rules: s.config.Rules, Report: s.config.ReportInPlacement, Actual: o.Tree, Spent: map[device.ID]bool{},
+		Rules: s.config.Rules, Report: s.config.ReportInPlacement, ReportNetwork: s.config.ReportNetwork,
+		NICs: machine.NICs, Actual: o.Tree, Spent: map[device.ID]bool{},
 		Unreadable: unreadable(machine)}
 	s.config.CPUs.fillFacts(&v.facts, machine, o.Capacity)
 	for at, spent := range s.state.Spent() {

@@ -240,7 +240,7 @@ func (s *syncer) providerWritten(e ProviderWritten) {
 		return
 	}
 	switch step.Op {
-	case treeplan.CreateProvider, treeplan.PutTraits, treeplan.PutInventories:
+	case treeplan.CreateProvider, treeplan.MoveProvider, treeplan.PutTraits, treeplan.PutInventories:
 		s.generations[step.Provider] = e.Generation
 	}
 	s.step++
@@ -292,6 +292,8 @@ func (s *syncer) bandwidthEnded() {
 	}
 	s.bandwidth.report()
 	s.end(nil)
+	// the providers of devices for ports may belong below others now
+	s.wantSync = s.wantSync || s.config.ReportNetwork && s.bandwidth.changedTree()
 	s.longest = s.bandwidth.retry()
 }
 

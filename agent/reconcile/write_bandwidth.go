@@ -73,6 +73,13 @@ func (b *bandwidthSync) written(e ProviderWritten) (done bool) {
 	return b.next()
 }
 
+// changedTree reports whether the plan was written and may change which providers have bandwidth to allocate.
+func (b *bandwidthSync) changedTree() bool {
+	return len(b.writes.errors) == 0 && slices.ContainsFunc(b.plan.Steps, func(s treeplan.Step) bool {
+		return s.Op == treeplan.PutInventories
+	})
+}
+
 // retry returns the maximum wait until the next sync after a failure: from two seconds, growing. 0: nothing has failed.
 func (b *bandwidthSync) retry() time.Duration {
 	if len(b.writes.errors) == 0 && len(b.notReached) == 0 {

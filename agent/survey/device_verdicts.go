@@ -65,6 +65,12 @@ func (f Facts) judge(d pci.Device, found []match, refused bool) Verdict {
 	m := found[i]
 	v.Entry, v.Offer, v.Offered = &m.rule, m.offer, true
 	switch {
+	case m.rule.ForPorts() && f.ReportNetwork && f.Report && !m.counted:
+		v.Why = "is for ports, and Placement counts its VFs instead: no port of vnic type direct-physical gets it"
+	case f.counts(m.rule) && m.rule.ForPorts() && !refused:
+		v.Reported = true
+	case refused && m.rule.ForPorts() && f.ReportNetwork:
+		v.Why = fmt.Sprintf("cannot be reported as %s specifies, because of other entries for %s", where(m.rule), d.Holder())
 	case m.rule.Tags.PhysicalNetwork != "":
 		v.Why = fmt.Sprintf("is for ports of physical_network %q, and Placement does not count it",
 			m.rule.Tags.PhysicalNetwork)

@@ -60,7 +60,7 @@ func (f Facts) provider(g group) (*provider.Provider, []Note) {
 	if len(counted) == 0 && len(g.heldOnly) == 0 {
 		return nil, nil
 	}
-	p := &provider.Provider{ID: f.id(g.name), Name: g.name, Parent: f.Root, Root: f.Root,
+	p := &provider.Provider{ID: f.id(g.name), Name: g.name, Parent: f.parent(g), Root: f.Root,
 		Inventories: map[resource.Class]resource.Inventory{}}
 	old, _ := f.Actual.ByID(p.ID)
 	if len(counted) > 0 {

@@ -2,6 +2,7 @@ package survey
 
 import (
 	"github.com/openberth/berth/agent/device"
+	"github.com/openberth/berth/agent/facts"
 	"github.com/openberth/berth/pci"
 	"github.com/openberth/berth/provider"
 	"github.com/openberth/berth/resource"
@@ -18,9 +19,12 @@ type Facts struct {
 	Traits   []resource.Trait // of the root: capabilities of the hypervisor
 	Devices  []pci.Device     // of the whole host, offered or not
 	Rules    pci.Rules
-	Report   bool           // [pci] report_in_placement
-	NoLive   string         // why guests with devices cannot be live-migrated here; empty: they can
-	Held     []device.Claim // claims of guests
+	NICs     []facts.NIC // network interfaces of the host
+	Report   bool        // [pci] report_in_placement
+	// ReportNetwork is [berth] report_network_devices: with Report, devices for network ports are reported too.
+	ReportNetwork bool
+	NoLive        string         // why guests with devices cannot be live-migrated here; empty: they can
+	Held          []device.Claim // claims of guests
 	// Unreadable are the devices that exist and cannot be identified. They are not among Devices, unless they were read
 	// before.
 	Unreadable map[device.ID]bool

@@ -10,12 +10,13 @@ import (
 
 // match is an offered device with the rule that offers it.
 type match struct {
-	offer device.Offer
-	rule  pci.Rule
+	offer   device.Offer
+	rule    pci.Rule
+	counted bool // by Placement
 }
 
 // reported reports whether Placement counts the device.
-func (m match) reported() bool { return !m.rule.ForPorts() }
+func (m match) reported() bool { return m.counted }
 
 // String names device and rule for a message.
 func (m match) String() string {
@@ -61,8 +62,9 @@ func (f Facts) match() ([]match, []Note) {
 			}
 			continue
 		}
-		found = append(found, match{f.offer(d, rule), rule})
+		found = append(found, match{f.offer(d, rule), rule, f.counts(rule)})
 	}
+	f.chooseParts(found)
 	return found, notes
 }
 
@@ -78,7 +80,11 @@ func (f Facts) offer(d pci.Device, rule pci.Rule) device.Offer {
 		o.Traits = union(o.Traits, OneTimeUse)
 		o.Spent = f.Spent[device.PCI(d.Address)]
 	}
-	if f.Report && !rule.ForPorts() {
+	o.Network = rule.Tags.ForPort()
+	if rule.ForPorts() && f.counts(rule) {
+		o.Class, o.Traits = pci.PortClass(d), union(o.Traits, networkTraits(d, rule)...)
+	}
+	if f.counts(rule) {
 		o.Name = d.Holder().ProviderName(f.Host)
 		o.Provider = f.id(o.Name)
 	}

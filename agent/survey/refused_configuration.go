@@ -29,6 +29,9 @@ func Problems(err error) (sentences []string) {
 
 // checkRules refuses rules that are invalid on any host, or on this one.
 func (f Facts) checkRules() (wrong []error) {
+	if f.ReportNetwork && !f.Report {
+		wrong = append(wrong, invalid("[berth] report_network_devices needs [pci] report_in_placement; switch that on too"))
+	}
 	for _, r := range f.Rules {
 		// Nova refuses to start with devname and report_in_placement.
 		if f.Report && r.Devname != "" {
@@ -53,6 +56,9 @@ func (f Facts) checkRules() (wrong []error) {
 // the class of an allocated device would remove its allocations.
 func (f Facts) checkClass(m match, c device.Claim) error {
 	class := m.offer.Class
+	if c.Provider == "" && m.rule.ForPorts() {
+		return nil // Placement has not counted it, so no allocation has its class
+	}
 	was := c.Class
 	if old, there := f.Actual.ByID(c.Provider); there && c.Provider != "" && len(old.Inventories) > 0 {
 		if _, same := old.Inventories[class]; !same {
@@ -96,7 +102,7 @@ func (g group) check() error {
 // checkFamily refuses a PF beside its VFs, which Nova does not support with report_in_placement. It is allowed when
 // neither is reported because both are for network ports.
 func (g group) checkFamily() error {
-	if g.self != nil && len(g.vfs) > 0 && len(g.counted()) > 0 {
+	if g.self != nil && len(g.vfs) > 0 && len(g.counted()) > 0 && !g.forPorts() {
 		names := make([]string, len(g.vfs))
 		for i, m := range g.vfs {
 			names[i] = m.offer.Device.Address.String()
@@ -118,6 +124,12 @@ func (g group) checkFamily() error {
 		}
 	}
 	return nil
+}
+
+// forPorts reports whether all offered devices of the group are for network ports.
+func (g group) forPorts() bool {
+	alias := func(m match) bool { return !m.rule.ForPorts() }
+	return (g.self == nil || !alias(*g.self)) && !slices.ContainsFunc(g.vfs, alias)
 }
 
 // keepAdvice returns which of PF and VFs must stay offered: those that are held.

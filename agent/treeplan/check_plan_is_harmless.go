@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/openberth/berth/bandwidth"
 	"github.com/openberth/berth/pci"
 	"github.com/openberth/berth/provider"
 	"github.com/openberth/berth/resource"
@@ -53,6 +54,13 @@ func (c *checker) owns(p provider.Provider) bool {
 	return ok && err == nil
 }
 
+// accepts reports whether device providers may be below a provider: the root, or the bandwidth provider of a device.
+func (c *checker) accepts(parent provider.ID) bool {
+	p, exists := c.actual.ByID(parent)
+	n, is := bandwidth.Recognise(p)
+	return exists && (p.Parent == "" || is && n.Device != "")
+}
+
 func (c *checker) step(s Step) {
 	if s.Op == CreateClass || s.Op == CreateTrait {
 		return
@@ -73,6 +81,9 @@ func (c *checker) step(s Step) {
 		}
 	case !c.owns(p):
 		c.addObjection(p, "", nil, "it touches %s, which is not this agent's", p.Name)
+	case s.Op == MoveProvider && (s.Name != p.Name || !c.accepts(s.Parent)):
+		c.addObjection(p, "", nil, "it moves %s below %s, which is neither the root nor a bandwidth provider", p.Name,
+			s.Parent)
 	case s.Generation != p.Generation:
 		c.addObjection(p, "", nil, "it was made for generation %d of %s, which is at %d", s.Generation, p.Name, p.Generation)
 	}

@@ -15,6 +15,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/openberth/berth/bandwidth"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/provider"
 	"github.com/openberth/berth/resource"
@@ -48,6 +49,8 @@ func Make(aim Aim, actual provider.Tree, uses Uses, marks OwnedSet) (Plan, error
 		}
 		if !exists {
 			have = m.create(want)
+		} else {
+			m.move(want, have)
 		}
 		m.ids[want.ID] = have.ID
 		m.planProvider(want, have)
@@ -113,7 +116,7 @@ func (m *planner) validate(desired provider.Tree) error {
 		if byName[p.Name] || byID[p.ID] {
 			return fault.New(fault.Invalid, op, "the tree to report has two providers %s", p.Name)
 		}
-		if i > 0 && !byID[p.Parent] {
+		if i > 0 && !byID[p.Parent] && !m.isBandwidth(p.Parent) {
 			return fault.New(fault.Invalid, op, "the tree to report has a provider %s whose parent %q is not in it", p.Name,
 				p.Parent)
 		}
@@ -131,8 +134,34 @@ func (m *planner) validate(desired provider.Tree) error {
 	return nil
 }
 
+// isBandwidth reports whether a provider exists and is the bandwidth provider of a device: the devices for ports of an
+// interface are below it.
+func (m *planner) isBandwidth(id provider.ID) bool {
+	p, exists := m.actual.ByID(id)
+	n, is := bandwidth.Recognise(p)
+	return exists && is && n.Device != ""
+}
+
+// parentOf returns the parent's id in Placement.
+func (m *planner) parentOf(want provider.Provider) provider.ID {
+	if id, ours := m.ids[want.Parent]; ours {
+		return id
+	}
+	return want.Parent // a bandwidth provider
+}
+
+// move plans the move of a device provider to another parent. Its inventories and allocations stay as they are.
+func (m *planner) move(want, have provider.Provider) {
+	parent := m.parentOf(want)
+	if want.Parent == "" || have.Parent == parent || !m.isBandwidth(parent) && !m.isBandwidth(have.Parent) {
+		return
+	}
+	m.plan.Steps = append(m.plan.Steps, Step{Op: MoveProvider, Provider: have.ID, Name: have.Name, Parent: parent,
+		Generation: have.Generation, Change: "from " + m.nameOf(have.Parent) + " to " + m.nameOf(parent)})
+}
+
 func (m *planner) create(want provider.Provider) provider.Provider {
-	p := provider.Provider{ID: want.ID, Name: want.Name, Parent: m.ids[want.Parent]}
+	p := provider.Provider{ID: want.ID, Name: want.Name, Parent: m.parentOf(want)}
 	change := "a root"
 	if want.Parent != "" {
 		change = "under " + m.nameOf(p.Parent)

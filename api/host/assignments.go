@@ -197,6 +197,17 @@ type Request struct {
 	Migratable string   `json:"live_migratable,omitempty"` // "true" or "false": the device must have it; absent: any
 	Providers  []string `json:"providers,omitempty"`       // one for each device; absent if Placement was not used
 	Or         []Or     `json:"or,omitempty"`              // other definitions of the alias; a device may meet any of them
+
+	Port *RequestPort `json:"port,omitempty"` // absent: the request is of an alias
+}
+
+// RequestPort is what a network port needs of its device.
+type RequestPort struct {
+	ID string `json:"id"`
+	// PhysicalNetworks are those of the segments of its network; an empty text for one without a physical network.
+	PhysicalNetworks []string `json:"physical_networks,omitempty"`
+	RemoteManaged    bool     `json:"remote_managed,omitempty"`
+	Trusted          bool     `json:"trusted,omitempty"`
 }
 
 // Or is another definition of an alias. Where Placement is used it has the same type, class and traits.

@@ -27,6 +27,11 @@ func fill(v reflect.Value) {
 		fill(key)
 		fill(value)
 		v.SetMapIndex(key, value)
+	case reflect.Pointer:
+		v.Set(reflect.New(v.Type().Elem()))
+		fill(v.Elem())
+	case reflect.Bool:
+		v.SetBool(true)
 	case reflect.Int:
 		v.SetInt(7)
 	case reflect.Float64:

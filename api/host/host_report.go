@@ -67,12 +67,20 @@ type Device struct {
 	RemoteManaged  bool   `json:"remote_managed,omitempty"`  // set by its rule: no alias is ever given it
 	ForPorts       bool   `json:"for_ports,omitempty"`       // its rule has physical_network: for network ports only
 	LiveMigratable string `json:"live_migratable,omitempty"` // "true", "false" or absent, set by its rule
-	OneTimeUse     bool   `json:"one_time_use,omitempty"`    // after a guest has started with it, it must be cleaned
-	Spent          bool   `json:"spent,omitempty"`           // used once and not cleaned yet: `berth device clean`
+	DevicePort
+	OneTimeUse bool `json:"one_time_use,omitempty"` // after a guest has started with it, it must be cleaned
+	Spent      bool `json:"spent,omitempty"`        // used once and not cleaned yet: `berth device clean`
 
 	// Set by compute.
 	Wanted  time.Time `json:"clean_wanted,omitzero"`   // since when an operator requests that it is cleaned
 	Refused string    `json:"clean_refused,omitempty"` // why its agent has not cleaned it; absent: no answer yet
+}
+
+// DevicePort are the properties of a device for network ports, from its rule.
+type DevicePort struct {
+	// PhysicalNetwork is the name of its network, empty for null; absent: the rule has no physical_network.
+	PhysicalNetwork *string `json:"physical_network,omitempty"`
+	Trusted         bool    `json:"trusted,omitempty"`
 }
 
 // Cell is one NUMA node of a host: its capacity for guests, and what they use.

@@ -85,6 +85,10 @@ func WriteRequest(r pci.Request) Request {
 		Type:      string(r.Requirement.Type), Class: string(r.Requirement.Class), Required: texts(r.Requirement.Required),
 		Forbidden: texts(r.Requirement.Forbidden), Policy: string(r.Policy), Migratable: string(r.Requirement.LiveMigratable),
 		Providers: texts(r.Providers)}
+	if r.Port != nil {
+		port := RequestPort(*r.Port)
+		out.Port = &port
+	}
 	for _, w := range r.Alternatives {
 		out.Or = append(out.Or, Or{VendorID: w.Vendor, ProductID: w.Product, Class: string(w.Class),
 			Migratable: string(w.LiveMigratable)})
@@ -100,6 +104,10 @@ func (r Request) PCIRequest() pci.Request {
 		LiveMigratable: pci.Flag(r.Migratable)}
 	out := pci.Request{ID: r.ID, Alias: r.Alias, Count: r.Count, Requirement: want, Policy: pci.NUMAPolicy(r.Policy),
 		Providers: convert[resource.ProviderID](r.Providers)}
+	if r.Port != nil {
+		port := pci.PortNeeds(*r.Port)
+		out.Port = &port
+	}
 	for _, o := range r.Or {
 		w := want
 		w.Vendor, w.Product, w.Class = o.VendorID, o.ProductID, resource.Class(o.Class)

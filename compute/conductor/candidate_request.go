@@ -4,6 +4,7 @@ import (
 	"context"
 	"regexp"
 	"slices"
+	"strings"
 
 	"github.com/openberth/berth/compute/flavor"
 	"github.com/openberth/berth/compute/lifecycle"
@@ -64,6 +65,16 @@ func devicesInPlacement(s lifecycle.Server) bool {
 
 // unknownNames matches the sentences of the Placement API for classes and traits that do not exist.
 var unknownNames = regexp.MustCompile(`No such (?:resource class|trait\(s\)):? (.+?)\.?$`)
+
+// unknownTraits returns the names in a sentence of the Placement API about traits that do not exist.
+func unknownTraits(text string) (traits []resource.Trait) {
+	if names := unknownNames.FindStringSubmatch(text); names != nil {
+		for name := range strings.SplitSeq(names[1], ",") {
+			traits = append(traits, resource.Trait(strings.TrimSpace(name)))
+		}
+	}
+	return traits
+}
 
 // onRequestRejected returns the event for a query that Placement rejects. An agent creates the classes and traits of
 // its host. So shortly after the start it returns fault.Unavailable, and the query is retried, until the first agent

@@ -6,8 +6,10 @@ import (
 	"slices"
 
 	"github.com/openberth/berth/api/placement"
+	"github.com/openberth/berth/bandwidth"
 	"github.com/openberth/berth/compute/schedule"
 	"github.com/openberth/berth/provider"
+	"github.com/openberth/berth/resource"
 )
 
 // scheduleInput joins the candidates with the reports of their hosts.
@@ -32,7 +34,32 @@ func (d *dependencies) scheduleInput(ctx context.Context, got placement.Candidat
 		p.Candidates = append(p.Candidates, schedule.Candidate{
 			Root: hostOf(got, candidate, hosts), Allocation: candidate.Allocation, Mappings: candidate.Mappings})
 	}
+	p.NICs = nicsOf(got.Summaries)
 	return p, nil
+}
+
+// nicsOf returns the providers with bandwidth, and their children; nil if none has bandwidth.
+func nicsOf(summaries map[provider.ID]placement.Summary) map[provider.ID]schedule.NIC {
+	var nics map[provider.ID]schedule.NIC
+	for id, s := range summaries {
+		for _, class := range []resource.Class{bandwidth.EgressBandwidth, bandwidth.IngressBandwidth} {
+			if capacity, has := s.Resources[class]; has {
+				if nics == nil {
+					nics = map[provider.ID]schedule.NIC{}
+				}
+				if nics[id].Bandwidth == nil {
+					nics[id] = schedule.NIC{Parent: s.Parent, Bandwidth: map[resource.Class]schedule.Room{}}
+				}
+				nics[id].Bandwidth[class] = schedule.Room(capacity)
+			}
+		}
+	}
+	for id, s := range summaries {
+		if _, below := nics[s.Parent]; below && len(nics[id].Bandwidth) == 0 {
+			nics[id] = schedule.NIC{Parent: s.Parent}
+		}
+	}
+	return nics
 }
 
 func rootOf(got placement.Candidates, id provider.ID) provider.ID {

@@ -6,6 +6,7 @@ import (
 	"hash/fnv"
 
 	"github.com/openberth/berth/compute/lifecycle"
+	"github.com/openberth/berth/compute/portrequest"
 	"github.com/openberth/berth/compute/schedule"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/resource"
@@ -85,6 +86,9 @@ func (sc *scheduler) scheduleAmong(ctx context.Context, s lifecycle.Server, requ
 	case fault.Unavailable:
 		return nil, err
 	case fault.Invalid, fault.NotFound:
+		if known, changed := portrequest.WithoutUnknown(request, unknownTraits(fault.TextOf(err))); changed {
+			return sc.scheduleAmong(ctx, s, known)
+		}
 		return sc.onRequestRejected(fault.TextOf(err))
 	default:
 		return lifecycle.Refused{Step: lifecycle.Schedule,

@@ -69,6 +69,7 @@ const (
 	ListHosts       = "berth:hosts:list"
 	ReportHost      = "berth:hosts:report"
 	ForgetHost      = "berth:hosts:forget"
+	ShowHeadroom    = "berth:headroom:show"
 	PlanDrain       = "berth:hosts:drain:plan"
 	AuditHost       = "berth:hosts:audit"
 	HealHost        = "berth:hosts:heal"
@@ -121,6 +122,7 @@ var guards = []guard{
 	{ListHosts, service, "GET /berth/v1/hosts"},
 	{ReportHost, agent, "PUT /berth/v1/hosts/{host}"},
 	{ForgetHost, admin, "DELETE /berth/v1/hosts/{host}"},
+	{ShowHeadroom, admin, "GET /berth/v1/headroom"},
 	{PlanDrain, admin, "GET /berth/v1/hosts/{host}/drain"},
 	{AuditHost, admin, "GET /berth/v1/hosts/{host}/allocations"},
 	{HealHost, admin, "POST /berth/v1/hosts/{host}/allocations"},

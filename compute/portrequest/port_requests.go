@@ -19,12 +19,11 @@ import (
 	"github.com/openberth/berth/resource"
 )
 
-// The resource classes of the devices of ports. Specification 002, "Neutron SR-IOV ports", names the first two;
-// Placement has them as standard classes. It has none for vDPA.
+// The resource classes of the devices of ports.
 const (
-	VirtualFunction resource.Class = "SRIOV_NET_VF"
-	WholeNIC        resource.Class = "PCI_NETDEV"
-	VDPA            resource.Class = "CUSTOM_VDPA_NETDEV"
+	VirtualFunction = pci.PortVF
+	WholeNIC        = pci.PortNIC
+	VDPA            = pci.PortVDPA
 )
 
 // Port is what a request depends on.
@@ -91,6 +90,7 @@ func Make(ports []Port, o Options) (r Request, err error) {
 			r.Devices = append(r.Devices, device)
 			if o.DevicesInPlacement {
 				groups = append(groups, p.deviceGroup(device))
+				r.SameSubtrees = append(r.SameSubtrees, oneNIC(groups[:len(groups)-1], device.GroupSuffix(0))...)
 				subtree = append(subtree, device.GroupSuffix(0))
 			}
 		}
@@ -101,6 +101,17 @@ func Make(ports []Port, o Options) (r Request, err error) {
 		}
 	}
 	return r, nil
+}
+
+// oneNIC returns a same_subtree for each guarantee and the device, if there are several guarantees: the packet rate is
+// on a provider above several NICs, so a single list would allow the bandwidth of one and the device of another.
+func oneNIC(guarantees []resource.Group, device string) (subtrees [][]string) {
+	for _, g := range guarantees {
+		if len(guarantees) > 1 {
+			subtrees = append(subtrees, []string{device, g.Suffix})
+		}
+	}
+	return subtrees
 }
 
 // guarantees returns the groups of the port's resource_request, without amounts of 0. A group that is empty then is
@@ -146,9 +157,6 @@ func (p Port) device() (r pci.Request, needed bool, err error) {
 		Requirement: pci.Requirement{Class: class},
 		Port: &pci.PortNeeds{ID: p.ID, PhysicalNetworks: slices.Clone(p.PhysicalNetworks),
 			RemoteManaged: p.VNICType == "remote-managed", Trusted: p.Trusted}}
-	if p.VNICType == "direct-physical" {
-		r.Requirement.Type = pci.Physical
-	}
 	return r, true, nil
 }
 
@@ -159,21 +167,25 @@ func deviceID(port string) string { return string(provider.IDFromName(provider.I
 // deviceGroup returns the group of a device request: a device of the physical networks, for the vnic type.
 func (p Port) deviceGroup(device pci.Request) resource.Group {
 	g := resource.Group{Suffix: device.GroupSuffix(0), Resources: resource.Amounts{device.Requirement.Class: 1}}
-	var networks []resource.Trait
-	for _, name := range p.PhysicalNetworks {
-		trait := bandwidth.Tunnel
-		if name != "" {
-			trait = bandwidth.PhysnetTrait(name)
-		}
-		if !slices.Contains(networks, trait) {
-			networks = append(networks, trait)
-		}
-	}
-	if len(networks) > 0 {
+	if networks := networkTraits(p.PhysicalNetworks); len(networks) > 0 {
 		g.Required = append(g.Required, networks)
 	}
 	g.Required = append(g.Required, []resource.Trait{bandwidth.VNICTrait(p.VNICType)})
 	return g
+}
+
+// networkTraits returns the traits of physical networks, each once; an empty name is a tunnelled network.
+func networkTraits(names []string) (traits []resource.Trait) {
+	for _, name := range names {
+		trait := bandwidth.Tunnel
+		if name != "" {
+			trait = bandwidth.PhysnetTrait(name)
+		}
+		if !slices.Contains(traits, trait) {
+			traits = append(traits, trait)
+		}
+	}
+	return traits
 }
 
 // Add adds the request of ports to the request of a flavor and its image. With two or more groups with a suffix
@@ -193,4 +205,24 @@ func Add(ask resource.Ask, r Request) (resource.Ask, error) {
 		ask.GroupPolicy = resource.PolicyNone
 	}
 	return ask, nil
+}
+
+// WithoutUnknown returns a request without traits that Placement does not have, as far as they are alternatives: no
+// host has a physical network of the trait, and one of another segment of the network may serve the port. changed is
+// false if it removes none.
+func WithoutUnknown(ask resource.Ask, unknown []resource.Trait) (out resource.Ask, changed bool) {
+	isUnknown := func(t resource.Trait) bool { return slices.Contains(unknown, t) }
+	out = ask
+	out.Groups = slices.Clone(ask.Groups)
+	for i, g := range out.Groups {
+		required := slices.Clone(g.Required)
+		for n, oneOf := range required {
+			known := slices.DeleteFunc(slices.Clone(oneOf), isUnknown)
+			if len(known) > 0 && len(known) < len(oneOf) {
+				required[n], changed = known, true
+			}
+		}
+		out.Groups[i].Required = required
+	}
+	return out, changed
 }

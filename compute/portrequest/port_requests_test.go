@@ -50,7 +50,7 @@ func TestGuaranteesOfANormalPort(t *testing.T) {
 // the bandwidth.
 func TestDevicesOfPorts(t *testing.T) {
 	for vnic, class := range map[string]resource.Class{"direct": "SRIOV_NET_VF", "macvtap": "SRIOV_NET_VF",
-		"virtio-forwarder": "SRIOV_NET_VF", "remote-managed": "SRIOV_NET_VF", "direct-physical": "PCI_NETDEV",
+		"virtio-forwarder": "SRIOV_NET_VF", "remote-managed": "SRIOV_NET_VF", "direct-physical": "CUSTOM_PCI_NETDEV",
 		"vdpa": "CUSTOM_VDPA_NETDEV"} {
 		p := guaranteed(vnic, "a", "b", "a")
 		p.Groups = p.Groups[:1]
@@ -75,7 +75,7 @@ func TestDevicesOfPorts(t *testing.T) {
 		needs := pci.PortNeeds{ID: port, PhysicalNetworks: []string{"a", "b", "a"}, RemoteManaged: vnic == "remote-managed",
 			Trusted: true}
 		if device.Count != 1 || device.Policy != pci.Required || !reflect.DeepEqual(*device.Port, needs) ||
-			(device.Requirement.Type == pci.Physical) != (vnic == "direct-physical") {
+			!reflect.DeepEqual(device.Requirement, pci.Requirement{Class: class}) {
 			t.Errorf("%s: %+v %+v", vnic, device, device.Port)
 		}
 	}
@@ -168,5 +168,21 @@ func TestGroupPolicy(t *testing.T) {
 	ask := resource.Ask{Groups: []resource.Group{{Suffix: "a"}}}
 	if _, err := Add(ask, Request{Groups: one}); !fault.Is(err, fault.Conflict) {
 		t.Errorf("equal suffixes: %v", err)
+	}
+}
+
+// An unknown trait is removed where another one may serve instead; a required one stays, so that Placement refuses it.
+func TestWithoutUnknown(t *testing.T) {
+	ask := resource.Ask{Groups: []resource.Group{{}, {Suffix: "a", Required: traits("in:A,B", "C", "in:B,D")}}}
+	got, changed := WithoutUnknown(ask, []resource.Trait{"B", "C"})
+	if !changed || !reflect.DeepEqual(got.Groups[1].Required, traits("A", "C", "D")) ||
+		!reflect.DeepEqual(ask.Groups[1].Required, traits("in:A,B", "C", "in:B,D")) {
+		t.Errorf("%v %+v", changed, got)
+	}
+	if got, changed := WithoutUnknown(ask, []resource.Trait{"C", "X"}); changed || !reflect.DeepEqual(got, ask) {
+		t.Errorf("%v %+v", changed, got)
+	}
+	if got, changed := WithoutUnknown(ask, []resource.Trait{"A", "B", "D"}); changed || !reflect.DeepEqual(got, ask) {
+		t.Errorf("%v %+v", changed, got)
 	}
 }

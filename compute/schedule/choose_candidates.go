@@ -30,8 +30,10 @@ type Input struct {
 	ExcludedHosts map[string]string // hosts by name that are not permitted, and why
 	FailedHosts   map[string]string // hosts by name where the server failed, and why
 	Lacking       map[string]bool   // hosts by name for which Placement lacks allocations of servers
-	Now           time.Time
-	Silence       time.Duration // a host whose last report is older than this is refused
+	// providers with bandwidth and those of their devices; nil: candidates are not rated by NICs
+	NICs    map[provider.ID]NIC
+	Now     time.Time
+	Silence time.Duration // a host whose last report is older than this is refused
 }
 
 // Choice is an accepted candidate and its host.
@@ -72,7 +74,7 @@ func Choose(p Input, requests []pci.Request, seed uint64) ([]Choice, []Refusal) 
 		list := accepted[root]
 		rng.Shuffle(len(list), func(i, j int) { list[i], list[j] = list[j], list[i] })
 	}
-	p.sortHosts(roots, left, rng)
+	p.sortHosts(roots, left, p.sortByNIC(accepted), rng)
 	return interleave(roots, accepted), refusals
 }
 
@@ -157,12 +159,14 @@ func (p Input) host(c Candidate) (Host, string) {
 const countedDevices = 99
 
 // sortHosts sorts hosts in place, the preferred one first: by the number of free devices that the server cannot use, so
-// that hosts with devices remain for servers that need them; then by load in steps of 10 %; then at random.
-func (p Input) sortHosts(roots []provider.ID, left map[provider.ID]*remaining, rng *rand.Rand) {
+// that hosts with devices remain for servers that need them; then by the NICs of their best candidate; then by load in
+// steps of 10 %; then at random.
+func (p Input) sortHosts(roots []provider.ID, left map[provider.ID]*remaining, nics map[provider.ID]nicWeight,
+	rng *rand.Rand) {
 	rng.Shuffle(len(roots), func(i, j int) { roots[i], roots[j] = roots[j], roots[i] })
 	slices.SortStableFunc(roots, func(a, b provider.ID) int {
 		return cmp.Or(cmp.Compare(min(left[a].wasted, countedDevices), min(left[b].wasted, countedDevices)),
-			cmp.Compare(int(p.Hosts[a].Load*10), int(p.Hosts[b].Load*10)))
+			nics[a].compare(nics[b]), cmp.Compare(int(p.Hosts[a].Load*10), int(p.Hosts[b].Load*10)))
 	})
 }
 

@@ -55,11 +55,13 @@ type Device struct {
 	RequestID     string // of the request that it fulfils
 
 	// its rule has physical_network: for network ports only while the host reports devices to Placement
-	ForPorts       bool
-	RemoteManaged  bool     // set in its rule: for network ports only
-	LiveMigratable pci.Flag // set in its rule
-	OneTimeUse     bool     // must be cleaned after a guest has started with it
-	Spent          bool     // has been used once and not been cleaned
+	ForPorts        bool
+	RemoteManaged   bool     // set in its rule: for network ports only
+	PhysicalNetwork *string  // of its rule, empty for null; nil: none, so no port can have it
+	Trusted         bool     // set in its rule: for ports that require it
+	LiveMigratable  pci.Flag // set in its rule
+	OneTimeUse      bool     // must be cleaned after a guest has started with it
+	Spent           bool     // has been used once and not been cleaned
 }
 
 // Guest is a consumer of a server with devices or cells on a host: the server itself, its migration or a leftover.

@@ -104,6 +104,9 @@ func slotsOf(requests []pci.Request, mappings map[string][]provider.ID) []slot {
 // considered.
 func (h Host) mismatch(d Device, s slot) string {
 	switch {
+	case s.request.Port != nil:
+		return s.request.WhyNotPort(d.Device, pci.PortTags{PhysicalNetwork: d.PhysicalNetwork,
+			RemoteManaged: d.RemoteManaged, Trusted: d.Trusted})
 	case d.RemoteManaged:
 		return "it is remote-managed, for network ports only"
 	case d.ForPorts && (h.InPlacement || s.provider != ""):

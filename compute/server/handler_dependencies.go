@@ -14,6 +14,7 @@ import (
 	"github.com/openberth/berth/compute/conductor"
 	"github.com/openberth/berth/compute/flavor"
 	"github.com/openberth/berth/compute/lifecycle"
+	"github.com/openberth/berth/compute/portrequest"
 	"github.com/openberth/berth/compute/schedule"
 	"github.com/openberth/berth/compute/store"
 	"github.com/openberth/berth/pci"
@@ -92,6 +93,7 @@ type Conductor interface {
 	HostConditions(host string) []string
 	HostAudit(ctx context.Context, host string) (conductor.Audit, error)
 	HostHeal(ctx context.Context, host string, oversubscribe bool) (conductor.Audit, error)
+	Headroom(ctx context.Context, f flavor.Flavor, ports []portrequest.Port) ([]conductor.HostHeadroom, string, error)
 	PlanDrain(ctx context.Context, host string) ([]conductor.PlannedMove, error)
 }
 

@@ -27,6 +27,7 @@ func writeDevices(h schedule.Host) []host.Device {
 			ResourceClass: string(d.ResourceClass), Traits: texts(d.Traits), Provider: string(d.Provider),
 			State: string(d.State), Holder: d.Holder, RequestID: d.RequestID, ForPorts: d.ForPorts,
 			RemoteManaged: d.RemoteManaged, LiveMigratable: string(d.LiveMigratable),
+			DevicePort: host.DevicePort{PhysicalNetwork: d.PhysicalNetwork, Trusted: d.Trusted},
 			OneTimeUse: d.OneTimeUse, Spent: d.Spent}
 		if d.Parent != nil {
 			w.Parent = d.Parent.String()

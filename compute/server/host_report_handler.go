@@ -124,7 +124,7 @@ func readDevice(name string, d host.Device) (out schedule.Device, err error) {
 		ResourceClass: resource.Class(d.ResourceClass), Provider: provider.ID(d.Provider),
 		State: schedule.State(d.State), Holder: d.Holder, RequestID: d.RequestID, ForPorts: d.ForPorts,
 		RemoteManaged: d.RemoteManaged, LiveMigratable: pci.Flag(d.LiveMigratable),
-		OneTimeUse: d.OneTimeUse, Spent: d.Spent}
+		PhysicalNetwork: d.PhysicalNetwork, Trusted: d.Trusted, OneTimeUse: d.OneTimeUse, Spent: d.Spent}
 	for _, t := range d.Traits {
 		out.Traits = append(out.Traits, resource.Trait(t))
 	}

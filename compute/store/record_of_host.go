@@ -71,6 +71,10 @@ type deviceOffer struct {
 	LiveMigratable pci.Flag         `json:"live_migratable,omitzero" v1:"LiveMigratable"`
 	OneTimeUse     bool             `json:"one_time_use,omitzero" v1:"OneTimeUse"`
 	Used           bool             `json:"used,omitzero" v1:"Spent"`
+
+	// version 4 has these first
+	PhysicalNetwork *string `json:"physical_network,omitempty"`
+	Trusted         bool    `json:"trusted,omitzero"`
 }
 
 // hostCellRecord is a NUMA node of the host.
@@ -136,7 +140,7 @@ func toDevice(d schedule.Device) deviceRecord {
 		pciRecord{address(d.Address), d.Vendor, d.Product, d.Class, d.Type, (*address)(d.Parent), d.NUMANode, d.Driver,
 			d.IOMMUGroup, d.TotalVFs, d.NumVFs, d.VFProduct, d.Serial, d.Net},
 		deviceOffer{d.ResourceClass, d.Traits, d.Provider, d.State, d.Holder, d.RequestID, d.ForPorts, d.RemoteManaged,
-			d.LiveMigratable, d.OneTimeUse, d.Spent},
+			d.LiveMigratable, d.OneTimeUse, d.Spent, d.PhysicalNetwork, d.Trusted},
 	}
 }
 
@@ -149,7 +153,7 @@ func fromDevice(r deviceRecord) schedule.Device {
 		},
 		ResourceClass: r.ResourceClass, Traits: r.Traits, Provider: r.Provider, State: r.State, Holder: r.Holder,
 		RequestID: r.RequestID, ForPorts: r.ForPorts, RemoteManaged: r.RemoteManaged, LiveMigratable: r.LiveMigratable,
-		OneTimeUse: r.OneTimeUse, Spent: r.Used,
+		OneTimeUse: r.OneTimeUse, Spent: r.Used, PhysicalNetwork: r.PhysicalNetwork, Trusted: r.Trusted,
 	}
 }
 

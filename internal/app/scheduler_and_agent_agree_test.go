@@ -22,6 +22,7 @@ type randomHost struct {
 	cells     []numa.Cell // with what the guests use
 	room      numa.Host   // limits and strategy
 	reporting bool        // [pci] report_in_placement
+	networks  bool        // [berth] report_network_devices
 	guests    []schedule.Guest
 }
 
@@ -30,7 +31,7 @@ type randomHost struct {
 // report, which may be older than the last guests.
 func TestSchedulerAndAgentAgree(t *testing.T) {
 	const worlds, servers = 1500, 5
-	fits, asked, late := 0, 0, 0
+	fits, asked, late, ports := 0, 0, 0, 0 // ports: of the servers that fit
 	for seed := range uint64(worlds) {
 		p := newRandomHost(rand.New(rand.NewPCG(seed, 9)))
 		report := p.report()
@@ -60,20 +61,25 @@ func TestSchedulerAndAgentAgree(t *testing.T) {
 				continue
 			}
 			fits++
+			if slices.ContainsFunc(requests, func(r pci.Request) bool { return r.Port != nil }) {
+				ports++
+			}
 			if len(report.Counted) < len(p.guests) {
 				late++
 			}
 			p.place(id, requests, set, picked, parts, placed)
 		}
 	}
-	if fits < asked/10 || fits > asked*9/10 || late < asked/50 {
-		t.Errorf("of %d servers %d fit, %d of them on an old report: the worlds show nothing", asked, fits, late)
+	if fits < asked/10 || fits > asked*9/10 || late < asked/50 || ports < asked/100 {
+		t.Errorf("of %d servers %d fit, %d of them on an old report, %d with ports: the worlds show nothing", asked, fits,
+			late, ports)
 	}
 }
 
 func newRandomHost(rng *rand.Rand) *randomHost {
-	p := &randomHost{rng: rng, reporting: rng.IntN(4) > 0, room: numa.Host{Pack: rng.IntN(2) == 0,
-		Limits: numa.Limits{CPU: float64(1 + rng.IntN(3)), Memory: 1 + rng.Float64()}}}
+	p := &randomHost{rng: rng, reporting: rng.IntN(4) > 0, networks: rng.IntN(2) == 0,
+		room: numa.Host{Pack: rng.IntN(2) == 0,
+			Limits: numa.Limits{CPU: float64(1 + rng.IntN(3)), Memory: 1 + rng.Float64()}}}
 	var offers []device.Offer
 	add := func(d pci.Device) {
 		d.Vendor, d.NUMANode = "8086", rng.IntN(4)-1
@@ -84,10 +90,17 @@ func newRandomHost(rng *rand.Rand) *randomHost {
 			o.RemoteManaged = true
 		case 1:
 			o.Spent = d.Type == pci.Plain
-		case 2:
-			o.ForPorts = p.reporting
+		case 2, 3, 4:
+			network := []string{"", "a", "b"}[rng.IntN(3)]
+			o.ForPorts, o.Network.PhysicalNetwork = p.reporting, &network
+			o.Network.Trusted = rng.IntN(2) == 0
 		}
-		if p.reporting && !o.ForPorts && !o.RemoteManaged {
+		o.Network.RemoteManaged = o.RemoteManaged
+		forPorts := o.RemoteManaged || o.Network.PhysicalNetwork != nil
+		if forPorts && p.networks {
+			o.Class = pci.PortClass(d)
+		}
+		if p.reporting && (p.networks || !forPorts) {
 			o.Provider = provider.ID("p-" + d.Holder().String())
 		}
 		offers = append(offers, o)
@@ -135,6 +148,7 @@ func (p *randomHost) report() schedule.Host {
 		h.Devices = append(h.Devices, schedule.Device{Device: e.Device, ResourceClass: e.Class, Provider: e.Provider,
 			State:  schedule.State(e.State),
 			Holder: string(e.Holder), RequestID: e.Request, ForPorts: e.ForPorts, RemoteManaged: e.RemoteManaged,
+			PhysicalNetwork: e.Network.PhysicalNetwork, Trusted: e.Network.Trusted,
 			LiveMigratable: e.LiveMigratable, Spent: e.Spent})
 	}
 	for _, g := range p.guests {
@@ -166,6 +180,9 @@ func (p *randomHost) request(
 			r.Alternatives = []pci.Requirement{{Vendor: "8086", Product: "1515", Class: r.Requirement.Class,
 				Type: r.Requirement.Type}}
 		}
+		if p.rng.IntN(4) == 0 {
+			r = p.portRequest(r.ID, r.Policy)
+		}
 		for i := range r.Count {
 			if e := entries[p.rng.IntN(len(entries))]; inPlacement {
 				mappings[r.GroupSuffix(i)] = []provider.ID{e.Provider}
@@ -188,6 +205,22 @@ func (p *randomHost) request(
 		parts = append(parts, part)
 	}
 	return requests, mappings, parts
+}
+
+// portRequest returns the request of a random port; most ports fit one of the devices for ports.
+func (p *randomHost) portRequest(id string, policy pci.NUMAPolicy) pci.Request {
+	needs := pci.PortNeeds{ID: "port-" + id, PhysicalNetworks: [][]string{{"a"}, {"a", "b"}, {""}}[p.rng.IntN(3)],
+		RemoteManaged: p.rng.IntN(4) == 0, Trusted: p.rng.IntN(4) == 0}
+	class := []resource.Class{pci.PortVF, pci.PortVF, pci.PortNIC, pci.PortVDPA}[p.rng.IntN(4)]
+	for _, e := range p.set.Entries() {
+		if p.rng.IntN(2) == 0 && (e.RemoteManaged || e.Network.PhysicalNetwork != nil) {
+			class, needs.RemoteManaged = pci.PortClass(e.Device), e.RemoteManaged
+			if name := e.Network.PhysicalNetwork; name != nil && p.rng.IntN(4) > 0 {
+				needs.PhysicalNetworks = []string{"b", *name}
+			}
+		}
+	}
+	return pci.Request{ID: id, Count: 1, Policy: policy, Requirement: pci.Requirement{Class: class}, Port: &needs}
 }
 
 // chosen returns what a claim writes into a request: a provider for each device, or nothing.

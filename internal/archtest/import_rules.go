@@ -107,6 +107,7 @@ func services(contracts []string) []Row {
 
 		{Package: "compute", Kind: DocOnly},
 		{Package: "compute/portrequest", Kind: Pure, Imports: domain},
+		{Package: "compute/headroom", Kind: Pure, Imports: domain},
 		{Package: "compute/flavor", Kind: Pure, Imports: domain},
 		{Package: "compute/schedule", Kind: Pure, Imports: domain},
 		{Package: "compute/lifecycle", Kind: Pure, Imports: with(domain, "bandwidth", "compute/flavor", "compute/schedule")},

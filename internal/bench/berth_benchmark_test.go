@@ -126,6 +126,17 @@ func BenchmarkWide(b *testing.B) {
 	}
 }
 
+// BenchmarkPorts queries 1000 hosts with two PFs of 8 VFs each for servers with two direct ports with guarantees, with
+// one client. The goal is a median below 10 ms.
+func BenchmarkPorts(b *testing.B) {
+	dir := place(b)
+	p := serve(b, dir, SQLite(dir))
+	must(b, Names(p.Addr))
+	must(b, PortHosts(p.Addr, trees))
+	wantMany(b, p.Addr, PortQuestion(3), 1000)
+	b.Run("limit=1000", func(b *testing.B) { ask(b, p, 1, PortQuestion) })
+}
+
 // BenchmarkExplained sends each query for its candidates and for its explanation in turn, and reports the cost of
 // the second as a multiple of the first, as a client measures it. A response without candidates has the reason in a
 // header.

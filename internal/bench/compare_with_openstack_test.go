@@ -65,7 +65,7 @@ func TestPeer(t *testing.T) {
 			return r.PerSecond()
 		}))
 	}
-	table = append(table, claims(t, peers))
+	table = append(table, ports(t, database, peers), claims(t, peers))
 	for _, groups := range []int{8, 9} {
 		var one row
 		one, original.Process = wide(t, groups, dir, database, peers)
@@ -97,6 +97,24 @@ func fill(t *testing.T, database string, peers []peer) {
 		must(t, err)
 		wantMany(t, p.Addr, NestedQuestion(0)(5), trees*NestedMany)
 	}
+}
+
+// ports measures queries for servers with two direct ports with guarantees, on 1000 hosts.
+func ports(t *testing.T, database string, peers []peer) row {
+	helper := serve(t, place(t), database)
+	for i, p := range peers {
+		addr := p.Addr
+		if i == 0 {
+			addr = helper.Addr
+		}
+		must(t, PortHosts(addr, trees))
+		wantMany(t, p.Addr, PortQuestion(3), 1000)
+	}
+	return measure(t, "two direct ports at limit=1000, req/s at 1 client", 0, peers, func(p peer) float64 {
+		r, err := Run(p.Addr, 1, During(p.spell), Ask(PortQuestion))
+		must(t, err)
+		return r.PerSecond()
+	})
 }
 
 // claims measures 64 clients that claim and release, and checks the usages after each round.

@@ -73,7 +73,7 @@ func Names(addr string) error {
 		}
 		return err
 	}
-	for _, trait := range []string{"CUSTOM_FOO", red, blue, physnet} {
+	for _, trait := range []string{"CUSTOM_FOO", red, blue, physnet, portNetwork, portDirect} {
 		if err := ensure("/traits/" + trait); err != nil {
 			return err
 		}

@@ -18,6 +18,11 @@ func (s *Settings) readSpecs(cfg *config.Config, _ *slog.Logger) (err error) {
 	if s.ReportInPlacement, err = cfg.Bool("pci", "report_in_placement", false); err != nil {
 		wrong = append(wrong, err)
 	}
+	if s.ReportNetwork, err = cfg.Bool("berth", "report_network_devices", false); err != nil {
+		wrong = append(wrong, err)
+	} else if e, set := cfg.Get("berth", "report_network_devices"); set && s.ReportNetwork && !s.ReportInPlacement {
+		wrong = append(wrong, e.Fault("settings.Read", "needs [pci] report_in_placement = true; switch that on too"))
+	}
 	for _, e := range cfg.All("pci", "device_spec", passthroughWhitelist...) {
 		if e.Option != "device_spec" {
 			s.warn(e, "deprecated name; use [pci] device_spec")

@@ -23,7 +23,7 @@ func Known() []config.Name {
 		{Group: "placement_database", Option: "connection"}, {Group: "database", Option: "connection"},
 		{Group: "oslo_concurrency", Option: "lock_path"},
 		{Group: "berth", Option: "sysfs"}, {Group: "berth", Option: "rescan_interval"},
-		{Group: "berth", Option: "port_interval"},
+		{Group: "berth", Option: "port_interval"}, {Group: "berth", Option: "report_network_devices"},
 		{Group: "berth", Option: "max_connections"},
 		{Group: "berth", Option: "max_connections_per_address"}, {Group: "berth", Option: "request_timeout"},
 		{Group: "berth", Option: "otlp_endpoint"}, {Group: "berth", Option: "fake_vcpus"},

@@ -83,7 +83,7 @@ func Check(path string, files ...string) (CheckReport, error) {
 		return CheckReport{}, err
 	}
 	verdicts, wrong := survey.Verdicts(survey.Facts{Host: s.Host, Devices: machine.Devices, Rules: s.Rules,
-		Report: s.ReportInPlacement})
+		Report: s.ReportInPlacement, ReportNetwork: s.ReportNetwork})
 	for _, sentence := range wrong {
 		c.add(LevelError, sentence)
 	}

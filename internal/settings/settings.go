@@ -29,6 +29,7 @@ type Settings struct {
 	Aliases pci.Aliases
 
 	ReportInPlacement bool // [pci] report_in_placement
+	ReportNetwork     bool // [berth] report_network_devices
 	PCIInPlacement    bool // [filter_scheduler] pci_in_placement
 	ResizeToSameHost  bool // [DEFAULT] allow_resize_to_same_host
 

@@ -1,0 +1,126 @@
+package conductor
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/openberth/berth/api/placement"
+	"github.com/openberth/berth/compute/flavor"
+	"github.com/openberth/berth/compute/headroom"
+	"github.com/openberth/berth/compute/lifecycle"
+	"github.com/openberth/berth/compute/portrequest"
+	"github.com/openberth/berth/compute/schedule"
+	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/provider"
+	"github.com/openberth/berth/resource"
+)
+
+// HostHeadroom is how many more servers fit on a host.
+type HostHeadroom struct {
+	Root     provider.ID // of the host's tree
+	Name     string
+	Fits     int              // how many servers
+	Exact    bool             // no more servers fit in the cloud; false: the search ended before it was certain
+	Lacks    []resource.Class // sorted; what runs out first
+	Excluded string           // why the scheduler would choose the host for no server now; then nothing fits
+}
+
+// Headroom returns how many more servers of a flavor, each with these ports, fit on each host with room for at least
+// one, by what Placement counts. reason is why there is no such host. It claims nothing. It returns fault.Invalid for a
+// flavor or a port that no host can serve.
+//
+// If an agent reports devices for ports, Placement is asked for them.
+func (c *Conductor) Headroom(ctx context.Context, f flavor.Flavor, ports []portrequest.Port) (
+	hosts []HostHeadroom, reason string, err error) {
+	prepared, err := c.buildAsk(lifecycle.Server{Flavor: f})
+	if err != nil {
+		return nil, "", err
+	}
+	known, err := c.store.Hosts(ctx)
+	if err != nil {
+		return nil, "", err
+	}
+	request, err := portrequest.Make(ports, portrequest.Options{DevicesInPlacement: schedule.PortDevicesCounted(known)})
+	if err != nil {
+		return nil, "", err
+	}
+	ask, err := portrequest.Add(prepared.Ask, request)
+	if err != nil {
+		return nil, "", err
+	}
+	got, err := c.allCandidates(ctx, ask)
+	if err != nil || len(got.List) == 0 {
+		return nil, got.Reason, err
+	}
+	input, err := c.scheduleInput(ctx, got)
+	if err != nil {
+		return nil, "", err
+	}
+	if input.ExcludedHosts, err = newScheduler(c.dependencies, c.audits).excludedHosts(ctx,
+		lifecycle.Server{}); err != nil {
+		return nil, "", err
+	}
+	return countHosts(input, ask.Groups, freeOf(got.Summaries)), "", nil
+}
+
+// allCandidates returns all candidates. Alternatives that Placement does not have are left out; a class or trait that
+// it does not have is the reason why there are none.
+func (d *dependencies) allCandidates(ctx context.Context, ask resource.Ask) (got placement.Candidates, err error) {
+	for {
+		got, err = d.placement.Candidates(ctx, ask)
+		if !fault.Is(err, fault.Invalid) {
+			return got, err
+		}
+		next, changed := portrequest.WithoutUnknown(ask, unknownTraits(fault.TextOf(err)))
+		if !changed {
+			return placement.Candidates{Reason: fault.TextOf(err)}, nil
+		}
+		ask = next
+	}
+}
+
+// freeOf returns what providers have left.
+func freeOf(summaries map[provider.ID]placement.Summary) resource.Allocation {
+	free := resource.Allocation{}
+	for id, s := range summaries {
+		free[id] = resource.Amounts{}
+		for class, r := range s.Resources {
+			free[id][class] = r.Capacity - r.Used
+		}
+	}
+	return free
+}
+
+// countHosts counts the servers on the hosts that the scheduler accepts.
+func countHosts(input schedule.Input, groups []resource.Group, free resource.Allocation) (hosts []HostHeadroom) {
+	var accepted []headroom.Candidate
+	excluded, judged := map[provider.ID]string{}, map[provider.ID]bool{}
+	for _, candidate := range input.Candidates {
+		if !judged[candidate.Root] {
+			judged[candidate.Root] = true
+			one := input
+			one.Candidates = []schedule.Candidate{candidate}
+			if _, refusals := schedule.Choose(one, nil, 0); len(refusals) > 0 {
+				excluded[candidate.Root] = refusals[0].Reason
+				hosts = append(hosts, HostHeadroom{Root: candidate.Root, Exact: true,
+					Name: input.Hosts[candidate.Root].Name, Excluded: refusals[0].Reason})
+			}
+		}
+		if excluded[candidate.Root] == "" {
+			accepted = append(accepted, headroom.Candidate{Host: string(candidate.Root),
+				Allocation: candidate.Allocation, Mappings: candidate.Mappings})
+		}
+	}
+	slices.SortFunc(hosts, func(a, b HostHeadroom) int { return strings.Compare(a.Name, b.Name) })
+	var counted []HostHeadroom
+	result := headroom.Count(headroom.Input{Groups: groups, Candidates: accepted, Free: free})
+	for _, h := range result.Hosts {
+		root := provider.ID(h.Name)
+		counted = append(counted, HostHeadroom{Root: root, Name: input.Hosts[root].Name, Fits: h.Servers,
+			Exact: result.Servers == result.AtMost, Lacks: h.First})
+	}
+	slices.SortStableFunc(counted, func(a, b HostHeadroom) int { return cmp.Compare(b.Fits, a.Fits) })
+	return append(counted, hosts...)
+}

@@ -1,0 +1,56 @@
+package server
+
+import (
+	"cmp"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/openberth/berth/api/host"
+	"github.com/openberth/berth/compute/conductor"
+	"github.com/openberth/berth/compute/portrequest"
+)
+
+// headroom is GET /berth/v1/headroom: how many more servers of a flavor fit.
+func (s *server) headroom(c *call) error {
+	query := c.R.URL.Query()
+	f, err := s.Store.Flavor(c.R.Context(), query.Get("flavor"))
+	if err != nil {
+		return err
+	}
+	var ports []portrequest.Port
+	for n, text := range query["port"] {
+		p, err := portrequest.ParsePort(text, n)
+		if err != nil {
+			return err
+		}
+		ports = append(ports, p)
+	}
+	hosts, reason, err := s.Conductor.Headroom(c.R.Context(), f, ports)
+	if err != nil {
+		return err
+	}
+	return c.writeJSON(http.StatusOK, writeHeadroom(hosts, reason))
+}
+
+// writeHeadroom adds up the servers of all hosts, and the hosts by what they lack.
+func writeHeadroom(hosts []conductor.HostHeadroom, reason string) host.Headroom {
+	out := host.Headroom{Exact: true, Reason: reason, RunsOut: []host.RunsOut{}, ByHost: []host.HostHeadroom{}}
+	for _, h := range hosts {
+		out.Fits, out.Exact = out.Fits+h.Fits, out.Exact && h.Exact
+		out.ByHost = append(out.ByHost, host.HostHeadroom{Host: cmp.Or(h.Name, string(h.Root)), Fits: h.Fits,
+			Lacks: texts(h.Lacks), Excluded: h.Excluded})
+		for _, class := range h.Lacks {
+			i := slices.IndexFunc(out.RunsOut, func(r host.RunsOut) bool { return r.Class == string(class) })
+			if i < 0 {
+				i = len(out.RunsOut)
+				out.RunsOut = append(out.RunsOut, host.RunsOut{Class: string(class)})
+			}
+			out.RunsOut[i].Hosts++
+		}
+	}
+	slices.SortFunc(out.RunsOut, func(a, b host.RunsOut) int {
+		return cmp.Or(cmp.Compare(b.Hosts, a.Hosts), strings.Compare(a.Class, b.Class))
+	})
+	return out
+}
