@@ -7,6 +7,8 @@ type Commands struct {
 	Provider   ProviderCmd   `cmd:"" help:"Show resource providers, their trees and usages."`
 	Server     ServerCmd     `cmd:"" help:"Create, show, change, move and delete servers; explain why a server is on its host, or on none."`
 	Flavor     FlavorCmd     `cmd:"" help:"Create and list flavors."`
+	Port       PortCmd       `cmd:"" help:"Show ports."`
+	Policy     PolicyCmd     `cmd:"" help:"Show QoS policies."`
 	Candidates CandidatesCmd `cmd:"" help:"List allocation candidates of Placement, or explain why there are none."`
 }
 
