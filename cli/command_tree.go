@@ -3,12 +3,12 @@ package cli
 // Commands are the client commands. Kong fills the fields of NewCommands; the tags are the help texts.
 type Commands struct {
 	Device     DeviceCmd     `cmd:"" help:"Show the devices of all hosts."`
-	Host       HostCmd       `cmd:"" help:"Show hosts and the conditions that their agents report."`
+	Host       HostCmd       `cmd:"" help:"Show hosts and the conditions that their agents report; disable, drain, heal or forget hosts."`
 	Provider   ProviderCmd   `cmd:"" help:"Show resource providers, their trees and usages."`
 	Server     ServerCmd     `cmd:"" help:"Create, show, change, move and delete servers; explain why a server is on its host, or on none."`
-	Flavor     FlavorCmd     `cmd:"" help:"Create and list flavors."`
-	Port       PortCmd       `cmd:"" help:"Show ports."`
-	Policy     PolicyCmd     `cmd:"" help:"Show QoS policies."`
+	Flavor     FlavorCmd     `cmd:"" help:"Create, list, show, change and delete flavors."`
+	Port       PortCmd       `cmd:"" help:"List ports with their servers, hosts and guarantees."`
+	Policy     PolicyCmd     `cmd:"" help:"List QoS policies with their rules."`
 	Candidates CandidatesCmd `cmd:"" help:"List allocation candidates of Placement, or explain why there are none."`
 }
 

@@ -266,7 +266,7 @@ func PrintPreflight(g *Globals, p Preflight) error {
 	if g.Output == "json" {
 		return nil
 	}
-	_, err := fmt.Fprintln(g.stdout(), "ready: [filter_scheduler] pci_in_placement can be switched on")
+	_, err := fmt.Fprintln(g.stdout(), "ready: nothing prevents [filter_scheduler] pci_in_placement = true")
 	return err
 }
 

@@ -93,12 +93,14 @@ func PrintWhy(w io.Writer, why compute.Why, providers map[string]string, long bo
 	if why.Details != "" {
 		fmt.Fprintf(&b, "  %s\n", why.Details)
 	}
-	if len(why.History) > 0 { // only administrators get it
-		b.WriteString("history:\n")
+	if len(why.History) > 0 {
+		b.WriteString("history (UTC):\n")
+	} else {
+		b.WriteString("The choice of the host and the history are shown to administrators only.\n")
 	}
 	named := replacer(providers)
 	for _, m := range why.History {
-		fmt.Fprintf(&b, "  %s  %s", m.At.UTC().Format("15:04:05.000"), named.Replace(m.Text))
+		fmt.Fprintf(&b, "  %s  %s", m.At.UTC().Format("2006-01-02 15:04:05.000"), named.Replace(m.Text))
 		if m.Times > 1 {
 			fmt.Fprintf(&b, " (%d times)", m.Times)
 		}

@@ -45,6 +45,9 @@ func (g *Globals) eachServer(ctx context.Context, names []string, done string,
 			if errors.Is(err, context.Canceled) {
 				r.Result, r.Error = "interrupted", ""
 			}
+			if r.Name != "" && name == r.ID { // of a list that the command has read
+				name = r.Name
+			}
 			failed = append(failed, of(name, len(names), err))
 		}
 		results = append(results, r)
@@ -91,15 +94,18 @@ func (g *Globals) printResults(results []serverResult) error {
 
 // failures returns the faults of the servers in ERROR. Servers with the same fault are named together.
 func failures(list []compute.Server) error {
-	names, ids := map[string][]string{}, map[string]string{}
+	names, first, count := map[string][]string{}, map[string]compute.Server{}, map[string]int{}
 	var texts []string
+	for _, s := range list {
+		count[s.Name]++
+	}
 	for _, s := range list {
 		if s.Status != "ERROR" || s.Fault == nil {
 			continue
 		}
 		if names[s.Fault.Message] == nil {
 			texts = append(texts, s.Fault.Message)
-			ids[s.Fault.Message] = s.ID
+			first[s.Fault.Message] = s
 		}
 		names[s.Fault.Message] = append(names[s.Fault.Message], s.Name)
 	}
@@ -109,8 +115,12 @@ func failures(list []compute.Server) error {
 		if n := len(names[text]); n > 1 {
 			who = fmt.Sprintf("%d servers (%s) are", n, namesText(names[text]))
 		}
+		look := first[text].Name
+		if count[look] > 1 || look == "" {
+			look = first[text].ID
+		}
 		failed = append(failed, fault.New(fault.NoCapacity, "", "%s in ERROR: %s; see `berth server why %s`", who,
-			strings.TrimSuffix(text, "."), ids[text]))
+			strings.TrimSuffix(text, "."), look))
 	}
 	return errors.Join(failed...)
 }

@@ -34,8 +34,13 @@ func TestFailuresGroupsServersByFault(t *testing.T) {
 	list = append(list, compute.Server{Name: "web-4", Status: "ACTIVE"},
 		compute.Server{ID: "5", Name: "web-5", Status: "ERROR", Fault: &compute.ServerFault{Message: "broken"}})
 	got := failures(list).Error()
-	if got != "3 servers (web-1 to web-3) are in ERROR: full; see `berth server why id-web-1`\n"+
-		"server web-5 is in ERROR: broken; see `berth server why 5`" {
+	if got != "3 servers (web-1 to web-3) are in ERROR: full; see `berth server why web-1`\n"+
+		"server web-5 is in ERROR: broken; see `berth server why web-5`" {
+		t.Error(got)
+	}
+	// Of two servers with one name, the id is shown.
+	list = append(list, compute.Server{ID: "6", Name: "web-5", Status: "ACTIVE"})
+	if got := failures(list[4:]).Error(); got != "server web-5 is in ERROR: broken; see `berth server why 5`" {
 		t.Error(got)
 	}
 	if err := failures(list[3:4]); err != nil {

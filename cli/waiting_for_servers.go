@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/url"
 	"time"
 
 	"github.com/openberth/berth/api/compute"
@@ -37,11 +38,12 @@ type watch struct {
 	g      *Globals
 	client *compute.Client
 	said   map[string]string // the last printed reason, by server id
+	named  map[string]names  // of the providers of a host, by the id of its root
 	polls  int
 }
 
 func (g *Globals) watch() *watch {
-	return &watch{g: g, client: g.compute(), said: map[string]string{}}
+	return &watch{g: g, client: g.compute(), said: map[string]string{}, named: map[string]names{}}
 }
 
 // next prints the reasons of the servers that are not done, and waits until the next poll. It returns *StoppedWaiting
@@ -74,18 +76,31 @@ func (w *watch) ended(ctx context.Context, err error) error {
 	return err
 }
 
-// reason returns the last entry of the server's history, or the status if the service does not show a history.
+// reason returns the last entry of the server's history, with names instead of the ids of providers, or the status if
+// the service does not show a history.
 func (w *watch) reason(ctx context.Context, s compute.Server) string {
 	why, err := w.client.Why(ctx, s.ID)
 	switch {
 	case err != nil:
 		return statusOf(s)
 	case len(why.History) > 0:
-		return why.History[len(why.History)-1].Text
+		return replacer(w.providers(ctx, why)).Replace(why.History[len(why.History)-1].Text)
 	case why.Fault != "":
 		return why.Fault
 	}
 	return statusOf(s)
+}
+
+// providers returns the names of the providers of the host that was chosen.
+func (w *watch) providers(ctx context.Context, why compute.Why) names {
+	if why.Choice == nil {
+		return nil
+	}
+	root := why.Choice.Root
+	if _, known := w.named[root]; !known {
+		w.named[root] = w.g.providerNames(ctx, url.Values{"in_tree": {root}})
+	}
+	return w.named[root]
 }
 
 // print prints a reason if it differs from the last one.

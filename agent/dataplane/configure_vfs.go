@@ -18,7 +18,7 @@ import (
 )
 
 // Links finds, reads and changes VFs; vflink.Links implements it. The faults are NotFound for a VF that does not exist
-// or whose PF is no network interface, and Invalid for what the NIC does not support.
+// or whose PF is not a network interface, and Invalid for what the NIC does not support.
 type Links interface {
 	Find(address pci.Address) (vfconfig.VF, error)
 	Read(vf vfconfig.VF) (vfconfig.Settings, error)

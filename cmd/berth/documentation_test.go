@@ -58,7 +58,7 @@ func TestOperatorsGuide(t *testing.T) {
 	for _, want := range []string{"CUSTOM_NVME 1/4", "ACTIVE", "nothing to do", "CUSTOM_NVME",
 		"8 of them reported; 0 errors, 0 warnings", "it would not start",
 		"of its VFs: servers hold 0000:11:00.", "keep the VFs, of which 0000:11:00.", "CUSTOM_PCI_1B36_0010 1/4",
-		"pci_in_placement can be switched on", ":Open vSwitch agent:br-ex  under ", "refused without the CA"} {
+		"nothing prevents [filter_scheduler]", ":Open vSwitch agent:br-ex  under ", "refused without the CA"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in the output of the guide's commands:\n%s", want, text)
 		}

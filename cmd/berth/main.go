@@ -59,6 +59,9 @@ func run(args []string, stdout, stderr io.Writer) int {
 	if len(args) == 0 {
 		args = []string{"--help"}
 	}
+	if args[0] == "help" {
+		args = append(args[1:], "--help")
+	}
 	parsed, err := parser.Parse(args)
 	if exited { // --help has been printed
 		return status

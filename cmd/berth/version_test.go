@@ -22,3 +22,14 @@ func TestVersion(t *testing.T) {
 		t.Errorf("status %d: %s%s", status, stdout, stderr)
 	}
 }
+
+// `berth help VERB` prints what `berth VERB --help` prints.
+func TestHelp(t *testing.T) {
+	for _, args := range [][]string{{"server", "create"}, {}} {
+		want, _, _ := output(t, append(args, "--help")...)
+		got, stderr, status := output(t, append([]string{"help"}, args...)...)
+		if status != 0 || got != want || !strings.Contains(got, "Usage: berth") {
+			t.Errorf("%v: status %d: %s%s", args, status, got, stderr)
+		}
+	}
+}

@@ -177,7 +177,7 @@ func (p Port) deviceGroup(device pci.Request) resource.Group {
 }
 
 // Add adds the request of ports to the request of a flavor and its image. With two or more groups with a suffix
-// Placement needs a group_policy; if the flavor has none, it is none. It returns fault.Conflict if a group of the
+// Placement needs a group_policy; a flavor without one gets PolicyNone. It returns fault.Conflict if a group of the
 // flavor has the suffix of a port's group.
 func Add(ask resource.Ask, r Request) (resource.Ask, error) {
 	ask.Groups, ask.SameSubtree = slices.Clone(ask.Groups), slices.Clone(ask.SameSubtree)

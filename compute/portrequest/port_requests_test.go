@@ -143,7 +143,8 @@ func TestParseRequired(t *testing.T) {
 	}
 }
 
-// The policy of the flavor is kept; otherwise it is none with two or more groups with a suffix, and unset with fewer.
+// The policy of the flavor is kept; otherwise it is PolicyNone with two or more groups with a suffix, and unset with
+// fewer.
 func TestGroupPolicy(t *testing.T) {
 	one := []resource.Group{{Suffix: "a"}}
 	for _, v := range []struct {

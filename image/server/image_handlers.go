@@ -151,7 +151,7 @@ func (s *server) changeImage(c *call) error {
 	return nil
 }
 
-// checkChange checks what may be changed, and by whom.
+// checkChange refuses changes that no caller, or not this caller, may make.
 func (c *call) checkChange(was, i store.Image) error {
 	if i.ID != was.ID {
 		return edge.StatusErrorf(http.StatusForbidden, "attribute id is read-only; leave it out")

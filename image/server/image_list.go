@@ -244,7 +244,7 @@ func pageOf(all []listed, q url.Values) (page []listed, more bool, err error) {
 	if marker := q.Get("marker"); marker != "" {
 		at := slices.IndexFunc(all, func(l listed) bool { return l.image.ID == marker })
 		if at < 0 {
-			return nil, false, fault.New(fault.Invalid, "", "marker %q is no image of this list", marker)
+			return nil, false, fault.New(fault.Invalid, "", "marker %q names an image that this list does not have", marker)
 		}
 		all = all[at+1:]
 	}

@@ -1,6 +1,9 @@
 package archtest
 
 import (
+	"bytes"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -24,6 +27,15 @@ func TestEveryPackageHasARowAndEveryRowAPackage(t *testing.T) {
 		rows[row.Package] = true
 		if _, ok := found[row.Package]; !ok {
 			t.Errorf("%s has a row in internal/archtest/import_rules.go, but does not exist: remove the row", row.Package)
+		}
+	}
+	text, err := os.ReadFile(filepath.Join("..", "..", "ARCHITECTURE.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name := range rows {
+		if !bytes.Contains(text, []byte("\n| `"+name+"`")) {
+			t.Errorf("%s has no row in the map of ARCHITECTURE.md: add one", name)
 		}
 	}
 	for name := range found {

@@ -24,95 +24,20 @@ var bannedWords = regexp.MustCompile(
 // allowedPhrases contain a banned word, but are plain English, or the name of a field in stored records of version 1.
 var allowedPhrases = regexp.MustCompile(`(?i)\b(is no longer|there is no|there is none)\b|\bv1:"Heard"`)
 
-// checkedDirs are the directories whose Go files have no banned words. Add a directory when its files have none.
-var checkedDirs = []string{
-	"agent",
-	"agent/cleaner",
-	"agent/device",
-	"agent/facts",
-	"agent/hypervisor",
-	"agent/hypervisor/fake",
-	"agent/hypervisor/hypervisortest",
-	"agent/journal",
-	"agent/loop",
-	"agent/powervm",
-	"agent/powervm/inventoryfile",
-	"agent/powervm/ioslot",
-	"agent/powervm/novalinktest",
-	"agent/powervm/restclient",
-	"agent/powervm/slotsurvey",
-	"agent/powervm/uom",
-	"agent/reconcile",
-	"agent/survey",
-	"agent/sysfs",
-	"agent/treeplan",
-	"agent/uevent",
-	"api/compute",
-	"api/cors",
-	"api/host",
-	"api/identity",
-	"api/image",
-	"api/placement",
-	"api/placement/placementtest",
-	"api/rest",
-	"backoff",
-	"cli",
-	"cli/demo",
-	"cmd/berth",
-	"compute",
-	"compute/conductor",
-	"compute/flavor",
-	"compute/lifecycle",
-	"compute/runner",
-	"compute/schedule",
-	"compute/server",
-	"compute/store",
-	"config",
-	"conformance",
-	"datafile",
-	"fault",
-	"internal/app",
-	"internal/archtest",
-	"internal/bench",
-	"internal/clienttest",
-	"internal/coexist",
-	"internal/databases",
-	"internal/glance",
-	"internal/httpserver",
-	"internal/keystone",
-	"internal/lab",
-	"internal/settings",
-	"internal/sim",
-	"internal/stress",
-	"internal/testenv",
-	"internal/testsummary",
-	"numa",
-	"pci",
-	"placement",
-	"placement/candidate",
-	"placement/candidate/candidatetest",
-	"placement/explain",
-	"placement/index",
-	"placement/match",
-	"placement/metrics",
-	"placement/policies",
-	"placement/server",
-	"placement/store",
-	"policy",
-	"provider",
-	"resource",
-	"sqldb",
-}
-
-// TestColumns fails for long lines in any Go file.
-func TestColumns(t *testing.T) {
+// TestWordsAndColumns fails for long lines and banned words in any Go file.
+func TestWordsAndColumns(t *testing.T) {
 	files := 0
 	err := filepath.WalkDir(filepath.Join("..", ".."), func(path string, d fs.DirEntry, err error) error {
 		if err != nil || filepath.Ext(path) != ".go" {
 			return err
 		}
 		files++
-		for _, problem := range languageProblems(t, path).long {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		problems := problemsOf(path, text)
+		for _, problem := range append(problems.words, problems.long...) {
 			t.Errorf("%s:%s", path, problem)
 		}
 		return nil
@@ -154,41 +79,8 @@ func TestMarkdown(t *testing.T) {
 	}
 }
 
-// TestWords fails for banned words in checkedDirs.
-func TestWords(t *testing.T) {
-	for _, dir := range checkedDirs {
-		files, err := filepath.Glob(filepath.Join("..", "..", dir, "*.go"))
-		if err != nil || len(files) == 0 {
-			t.Errorf("%s has no Go files (%v): remove it from checkedDirs", dir, err)
-		}
-		for _, path := range files {
-			for _, problem := range languageProblems(t, path).words {
-				t.Errorf("%s/%s:%s", dir, filepath.Base(path), problem)
-			}
-		}
-	}
-}
-
-// language holds the problems of files that were already checked, by their path.
-var language = map[string]fileProblems{}
-
 // fileProblems are the banned words and the long lines of a file, each with its line number.
 type fileProblems struct{ words, long []string }
-
-// languageProblems returns the problems of a file. It checks each file once for all tests.
-func languageProblems(t *testing.T, path string) fileProblems {
-	t.Helper()
-	found, ok := language[path]
-	if !ok {
-		text, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		found = problemsOf(path, text)
-		language[path] = found
-	}
-	return found
-}
 
 // problemsOf checks the text of a file. Long lines with a raw string are allowed, because struct tags and quoted text
 // cannot be wrapped. This file lists the banned words, so only its lines are checked.

@@ -34,13 +34,17 @@ func Known() []config.Name {
 
 const unknownOption = "Berth does not know this option and ignores it"
 
+// foreignGroups are groups in which a nova.conf has many options that Berth does not use. A similar name there is
+// another option, and no spelling mistake.
+var foreignGroups = []string{libvirtGroup, neutronGroup}
+
 // suggestion returns a hint which option an unknown one may mean: one of its group with a similar name, or the same
 // name in a group that configures devices.
 func suggestion(e config.Entry) string {
 	var near []string
 	for _, known := range Known() {
 		switch {
-		case strings.EqualFold(known.Group, e.Group):
+		case strings.EqualFold(known.Group, e.Group) && !slices.Contains(foreignGroups, known.Group):
 			near = append(near, known.Option)
 		case known.Option == e.Option && slices.Contains([]string{"pci", "filter_scheduler", "berth"}, known.Group):
 			return fmt.Sprintf("; it belongs in [%s]", known.Group)

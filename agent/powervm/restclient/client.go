@@ -1,4 +1,4 @@
-// Package restclient is a client of PowerVM's management REST API (K2), which NovaLink and the HMC serve.
+// Package restclient is a client of PowerVM's management REST API, K2, which NovaLink and the HMC serve.
 //
 // It logs on, keeps the session, repeats requests that the server was too busy for, and decodes objects. PUT creates
 // and POST updates in this API. The rules, such as S3, are in docs/behaviour/powervm-ioslots.md.

@@ -111,7 +111,7 @@ func (f *ruleFiles) judge(texts [][]byte, system ioslot.System) {
 	f.accept(rules)
 }
 
-// readFiles reads the files; nil stands for a missing one.
+// readFiles reads the files; a missing one is nil.
 func readFiles(paths []string) ([][]byte, error) {
 	texts := make([][]byte, len(paths))
 	for i, path := range paths {

@@ -1,4 +1,4 @@
-// Package uom decodes and builds the XML objects of PowerVM's management REST API (K2): managed systems, partitions,
+// Package uom decodes and builds the XML objects of PowerVM's management REST API, K2: managed systems, partitions,
 // jobs and errors, and the Atom documents around them.
 //
 // Decoding is tolerant: elements match by their local names, in any order and with any prefix; unknown elements and
