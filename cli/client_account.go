@@ -166,6 +166,7 @@ func (c cloud) calls(files rest.TLSFiles) (calls identity.ServiceCalls, token st
 // endpoint returns the address of a type of service that the cloud sets; empty if it sets none.
 func (c cloud) endpoint(kind string) string {
 	names := map[string]string{placement.CatalogType: "placement_endpoint_override",
-		compute.CatalogType: "compute_endpoint_override", network.CatalogType: "network_endpoint_override", image.CatalogType: "image_endpoint_override"}
+		compute.CatalogType: "compute_endpoint_override", network.CatalogType: "network_endpoint_override",
+		image.CatalogType: "image_endpoint_override"}
 	return cmp.Or(c.get(names[kind]), c.get("endpoint"))
 }
