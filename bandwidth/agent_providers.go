@@ -24,6 +24,9 @@ func Classes() []resource.Class {
 	return []resource.Class{EgressBandwidth, IngressBandwidth, PacketRate, EgressPacketRate, IngressPacketRate}
 }
 
+// IsPortClass reports whether a class is one that ports request with a QoS policy.
+func IsPortClass(c resource.Class) bool { return slices.Contains(Classes(), c) }
+
 // Agent is the configuration of one agent type on a host.
 type Agent struct {
 	Type              AgentType

@@ -16,6 +16,7 @@ type FlavorCmd struct {
 	List   FlavorListCmd   `cmd:"" help:"List flavors with their extra specs."`
 	Show   FlavorShowCmd   `cmd:"" help:"Show a flavor."`
 	Set    FlavorSetCmd    `cmd:"" help:"Change the extra specs and the description of a flavor. Existing servers keep what they have."`
+	Check  FlavorCheckCmd  `cmd:"" help:"Check the requests of flavors, and count the hosts that could have such a server now."`
 	Delete FlavorDeleteCmd `cmd:"" help:"Delete flavors. Servers made from them keep what they have."`
 }
 

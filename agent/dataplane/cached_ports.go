@@ -2,15 +2,20 @@ package dataplane
 
 import (
 	"context"
+	"sync"
 
 	"github.com/openberth/berth/agent/vfconfig"
 	"github.com/openberth/berth/api/network"
 	"github.com/openberth/berth/fault"
 )
 
-// cache has the ports of the host as the network service had them at a revision.
+// cache has the ports of the host as the network service had them at a revision. Reading it does not wait for the
+// service.
 type cache struct {
-	service  Ports // nil: none
+	service Ports
+	calls   sync.Mutex // held during a call, so that older changes are not applied after newer ones
+
+	mu       sync.Mutex
 	revision int64
 	ports    map[string]network.HostPort // by id
 }
@@ -18,16 +23,17 @@ type cache struct {
 // refresh reads the changes since the last revision. A service without the request, such as Neutron, has no ports for
 // this host.
 func (c *cache) refresh(ctx context.Context, host string) error {
-	if c.service == nil {
-		return nil
-	}
+	c.calls.Lock()
+	defer c.calls.Unlock()
 	changes, err := c.service.HostPorts(ctx, host, c.revision)
-	if fault.Is(err, fault.NotFound) {
+	if err != nil && !fault.Is(err, fault.NotFound) {
+		return err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err != nil {
 		c.ports, c.revision = nil, 0
 		return nil
-	}
-	if err != nil {
-		return err
 	}
 	if changes.Whole || c.ports == nil {
 		c.ports = map[string]network.HostPort{}
@@ -47,6 +53,8 @@ func (c *cache) refresh(ctx context.Context, host string) error {
 // bound to the VF and to this server: the PCI address of a port may be outdated, because it is that of its last
 // binding.
 func (c *cache) port(a vfconfig.Assigned) (port vfconfig.Port, found bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	if a.Port.ID != "" {
 		if p, known := c.ports[a.Port.ID]; known && p.VIF == hardwareBridge {
 			return convert(p), true

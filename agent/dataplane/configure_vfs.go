@@ -7,7 +7,6 @@ import (
 	"context"
 	"log/slog"
 	"slices"
-	"strconv"
 	"sync"
 
 	"github.com/openberth/berth/agent/device"
@@ -37,8 +36,8 @@ type DataPlane struct {
 	links Links
 	log   *slog.Logger
 
-	mu    sync.Mutex // one comparison or configuration at a time
 	cache cache
+	mu    sync.Mutex // one change of VFs at a time; not held during calls of the network service
 }
 
 // New returns the data plane of a host.
@@ -49,11 +48,11 @@ func New(host string, links Links, ports Ports, log *slog.Logger) *DataPlane {
 // Configure configures VFs that a guest is about to get. A VF without a port remains as it is. Unavailable: the network
 // service does not answer. Other faults are those of Links: a VF is not in the network of its port.
 func (d *DataPlane) Configure(ctx context.Context, vfs []vfconfig.Assigned) error {
-	d.mu.Lock()
-	defer d.mu.Unlock()
 	if err := d.cache.refresh(ctx, d.host); err != nil {
 		return fault.Wrap("", "dataplane.Configure", err)
 	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	for _, a := range vfs {
 		port, found := d.cache.port(a)
 		if !found {
@@ -67,7 +66,8 @@ func (d *DataPlane) Configure(ctx context.Context, vfs []vfconfig.Assigned) erro
 }
 
 // Reset removes the configuration for ports from VFs that no guest has. What a NIC does not support to reset remains;
-// the next port that gets the VF replaces it.
+// the next port that gets the VF replaces it. It also remains if the process may not change VFs: then it has not
+// configured any.
 func (d *DataPlane) Reset(_ context.Context, devices []device.ID) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -82,7 +82,7 @@ func (d *DataPlane) Reset(_ context.Context, devices []device.ID) error {
 		for _, o := range vfconfig.ResetOperations(present) {
 			err := d.links.Set(vf, o)
 			switch {
-			case fault.Is(err, fault.Invalid):
+			case fault.Is(err, fault.Invalid), fault.Is(err, fault.Forbidden):
 				d.log.Warn("VF not reset completely", "device", id.String(), "error", err)
 			case err != nil && !fault.Is(err, fault.NotFound):
 				return err
@@ -96,19 +96,18 @@ func (d *DataPlane) Reset(_ context.Context, devices []device.ID) error {
 // Compare configures all VFs that guests have, if they differ from their ports, and returns the conditions. assigned
 // returns those VFs; it is called while no VF is reset.
 func (d *DataPlane) Compare(ctx context.Context, assigned func() []vfconfig.Assigned) (conditions []string) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	list := assigned()
-	if len(list) == 0 {
+	if len(assigned()) == 0 {
 		return nil
 	}
 	if err := d.cache.refresh(ctx, d.host); err != nil {
 		conditions = append(conditions, "the ports of this host cannot be read, so changes of their rates and VLANs have no "+
 			"effect: "+fault.TextOf(err))
 	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	total := map[string]int{} // guaranteed rates by interface
 	speed := map[string]int{}
-	for _, a := range list {
+	for _, a := range assigned() {
 		port, found := d.cache.port(a)
 		if !found {
 			continue
@@ -152,7 +151,7 @@ func (d *DataPlane) apply(id device.ID, port vfconfig.Port,
 	}
 	if len(list) > len(conditions) {
 		d.log.Info("VF configured", "device", id.String(), "interface", vf.Interface, "port", port.ID,
-			"operations", strconv.Itoa(len(list)))
+			"operations", len(list))
 	}
 	if c := vfconfig.NoIngressLimit(vf, port); c != "" {
 		conditions = append(conditions, c)

@@ -231,10 +231,6 @@ func TestServiceWithoutAnswer(t *testing.T) {
 	if err := d.Configure(t.Context(), assigned(vf1, "s1")()); err != nil {
 		t.Error(err)
 	}
-	none := New("cmp1", kernel, nil, slog.New(slog.DiscardHandler))
-	if err := none.Configure(t.Context(), assigned(vf0, "s1")()); err != nil {
-		t.Error(err)
-	}
 }
 
 // A port that compute assigned needs no answer about it, as with Neutron. What the service has of it counts.
@@ -259,15 +255,45 @@ func TestAssignedPort(t *testing.T) {
 	}
 }
 
+// blocked is a service whose answer waits until the test lets it go.
+type blocked struct{ called, answer chan struct{} }
+
+func (b blocked) HostPorts(context.Context, string, int64) (network.HostPorts, error) {
+	b.called <- struct{}{}
+	<-b.answer
+	return network.HostPorts{Whole: true}, nil
+}
+
+// A service that does not answer delays no reset, so servers can be deleted meanwhile.
+func TestResetDoesNotWaitForTheService(t *testing.T) {
+	service := blocked{make(chan struct{}), make(chan struct{})}
+	kernel := kerneltest.New(vf0, vf1)
+	d := New("cmp1", kernel, service, slog.New(slog.DiscardHandler))
+	compared := make(chan []string)
+	go func() { compared <- d.Compare(t.Context(), assigned(vf1, "s2")) }()
+	<-service.called
+	kernel.Change(vf0, vfconfig.Settings{MAC: mac, VLAN: 7})
+	must(t, d.Reset(t.Context(), []device.ID{id(vf0)}))
+	if got := kernel.Settings(vf0); got != vfconfig.Unassigned() {
+		t.Errorf("%+v", got)
+	}
+	close(service.answer)
+	if got := <-compared; got != nil {
+		t.Errorf("conditions %q", got)
+	}
+}
+
 func TestFaultsOfTheKernel(t *testing.T) {
 	d, kernel, _ := setUp(t, port(nil))
 	must(t, d.Configure(t.Context(), assigned(vf0, "s1")()))
-	for _, kind := range []fault.Kind{fault.Forbidden, fault.Unavailable} {
+	for kind, waits := range map[fault.Kind]bool{fault.Unavailable: true, fault.Internal: true, fault.Forbidden: false,
+		fault.Invalid: false} {
 		kernel.SetErr(fault.New(kind, "test", "broken"))
-		if err := d.Reset(t.Context(), []device.ID{id(vf0)}); !fault.Is(err, kind) {
-			t.Errorf("reset: %v", err)
+		if err := d.Reset(t.Context(), []device.ID{id(vf0)}); fault.Is(err, kind) != waits || err != nil && !waits {
+			t.Errorf("reset: %s: %v", kind, err)
 		}
 	}
+	kernel.SetErr(fault.New(fault.Forbidden, "test", "broken"))
 	kernel.Change(vf0, vfconfig.Unassigned())
 	if got := d.Compare(t.Context(), assigned(vf0, "s1")); len(got) != 1 || !strings.Contains(got[0], "broken") {
 		t.Errorf("%q", got)

@@ -243,10 +243,10 @@ func TestDeviceIsFreedAfterItsReset(t *testing.T) {
 		a, stop := w.startReported()
 		w.compute.assign(w.legacyServer("s1", 1))
 		w.untilPhase(host.Running, "s1")
-		p.kernel.SetErr(fault.New(fault.Forbidden, "test", "operation not permitted"))
+		p.kernel.SetErr(fault.New(fault.Unavailable, "test", "device or resource busy"))
 		w.compute.assign()
 		w.until("a condition", func() bool {
-			return strings.Contains(strings.Join(a.Report().Conditions, "\n"), "operation not permitted")
+			return strings.Contains(strings.Join(a.Report().Conditions, "\n"), "device or resource busy")
 		})
 		if len(w.running()) > 0 || len(w.journalled().Claims()) != 1 {
 			t.Errorf("guests %v, claims %v", w.running(), w.journalled().Claims())
@@ -268,7 +268,7 @@ func TestUnsupportedRateIsACondition(t *testing.T) {
 		w.compute.assign(w.legacyServer("s1", 1))
 		w.untilPhase(host.Running, "s1")
 		reports := func() string { return strings.Join(a.Report().Conditions, "\n") }
-		w.until("a condition", func() bool { return strings.Contains(reports(), "at most 5 Mbit/s cannot be set") })
+		w.until("a condition", func() bool { return strings.Contains(reports(), "at most 5 Mbit/s: operation not") })
 		w.compute.assign()
 		w.untilPhase(host.Gone, "s1")
 		w.until("no condition", func() bool { return reports() == "" })

@@ -146,6 +146,10 @@ func (w *works) buildGuest(j *work) (Effect, error) {
 	g := hypervisor.Guest{ID: want.ID, Server: want.Server, Name: want.Name, VCPUs: want.VCPUs,
 		MemoryMB: want.MemoryMB, DiskGB: want.DiskGB, Cells: hypervisorCells(w.state.Cells(want.ID)),
 		Stopped: want.Power == host.Off, Build: w.buildOf(a)}
+	for _, i := range want.Interfaces {
+		g.Interfaces = append(g.Interfaces, hypervisor.Interface{Port: i.Port, MAC: i.MAC, VIF: i.VIF, VNIC: i.VNIC,
+			Bridge: i.Bridge})
+	}
 	for _, c := range held {
 		g.Devices = append(g.Devices, hypervisor.Device{ID: c.ID(), Request: c.Request,
 			Provider: c.Provider, Unmanaged: c.Managed == pci.No})

@@ -67,7 +67,9 @@ func (c *core) condition(source string, sentences ...string) {
 		return
 	}
 	for _, s := range sentences {
-		c.warn(s, "about", source)
+		if !slices.Contains(c.conditions[source], s) {
+			c.warn(s, "about", source)
+		}
 	}
 	c.conditions[source] = sentences
 	if len(sentences) == 0 {

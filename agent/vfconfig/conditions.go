@@ -10,13 +10,13 @@ type VF struct {
 	Speed     int    // of the PF's link in megabits per second; 0: unknown, or the link is down
 }
 
-// Unsupported returns the condition of a VF whose NIC refuses a setting that is not necessary.
+// Unsupported returns the condition of a VF whose NIC refuses a setting that is not necessary. why is the refusal.
 func Unsupported(vf VF, o Operation, why string) string {
 	advice := "use a NIC whose driver supports it, or a port without it"
 	if o.Attribute == Rates && vf.Speed == 0 {
 		advice = "the link is down, and drivers need its speed: set the interface up"
 	}
-	return fmt.Sprintf("VF %s of %s: %s cannot be set: %s; %s", vf.Address, vf.Interface, o, why, advice)
+	return fmt.Sprintf("VF %s of %s: %s; %s", vf.Address, vf.Interface, why, advice)
 }
 
 // NoIngressLimit returns the condition of a port with a limit for what its guest receives; empty without one. The

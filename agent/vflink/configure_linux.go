@@ -43,7 +43,7 @@ func (l Links) Set(vf vfconfig.VF, o vfconfig.Operation) error {
 		return failure(op, "cannot find interface "+vf.Interface, err)
 	}
 	if err := set(link, vf.Index, o); err != nil {
-		return failure(op, "the kernel refuses "+o.String()+" of VF "+vf.Address+" at "+vf.Interface, err)
+		return failure(op, "the kernel refuses "+o.String(), err)
 	}
 	return nil
 }

@@ -25,7 +25,7 @@ type Server struct {
 	Flavor    ServerFlavor      `json:"flavor"`
 	Created   Time              `json:"created"`
 	Updated   Time              `json:"updated"`
-	Addresses map[string]any    `json:"addresses"` // empty: Berth has no network service yet
+	Addresses map[string]any    `json:"addresses"` // a list of Address by the name of the network
 	IPv4      string            `json:"accessIPv4"`
 	IPv6      string            `json:"accessIPv6"`
 	Links     []Link            `json:"links"`
@@ -270,4 +270,27 @@ func (c *Client) Act(ctx context.Context, id, action string, args map[string]any
 	}
 	_, err := c.REST.Do(ctx, http.MethodPost, "/v2.1/servers/"+url.PathEscape(id)+"/action", body, nil)
 	return err
+}
+
+// Address is an address of a server.
+type Address struct {
+	Address string `json:"addr"`
+	Version int    `json:"version"` // 4 or 6
+	MAC     string `json:"OS-EXT-IPS-MAC:mac_addr"`
+	Type    string `json:"OS-EXT-IPS:type"` // fixed
+}
+
+// Interface is a port of a server in os-interface.
+type Interface struct {
+	Port      string             `json:"port_id"`
+	Network   string             `json:"net_id"`
+	MAC       string             `json:"mac_addr"`
+	PortState string             `json:"port_state"`
+	FixedIPs  []InterfaceAddress `json:"fixed_ips"`
+}
+
+// InterfaceAddress is an address of an Interface.
+type InterfaceAddress struct {
+	Subnet  string `json:"subnet_id"`
+	Address string `json:"ip_address"`
 }

@@ -134,7 +134,8 @@ type Server struct {
 	DiskGB     int         `json:"disk_gb"`
 	Image      string      `json:"image,omitempty"`
 	Requests   []Request   `json:"pci_requests"`
-	Topology   []GuestCell `json:"topology,omitempty"` // the guest's NUMA cells, by number; absent: none
+	Topology   []GuestCell `json:"topology,omitempty"`   // the guest's NUMA cells, by number; absent: none
+	Interfaces []Interface `json:"interfaces,omitempty"` // in the guest's order; absent: none
 
 	Power    Power     `json:"power,omitempty"`    // absent: On
 	Build    int       `json:"build,omitempty"`    // count of rebuilds: if it changes, rebuild with the same devices
@@ -168,6 +169,15 @@ type GuestCell struct {
 	MemoryMB  int    `json:"memory_mb"`           // MiB
 	PageKB    int    `json:"page_kb,omitempty"`
 	Emulator  int    `json:"emulator,omitempty"` // host threads for the emulator alone, in addition to those of the CPUs
+}
+
+// Interface is a network interface of a server: a port that is bound to the host.
+type Interface struct {
+	Port   string `json:"port_id"`
+	MAC    string `json:"mac"`
+	VIF    string `json:"vif_type"`
+	VNIC   string `json:"vnic_type"`
+	Bridge string `json:"bridge,omitempty"` // of Open vSwitch or of the host; absent: the driver's
 }
 
 // Request is one PCI request of a server with the providers that Placement chose for it.

@@ -51,26 +51,32 @@ type FixedIP struct {
 
 // Port is a port. Attributes that the policy hides from the caller are empty.
 type Port struct {
-	ID            string           `json:"id"`
-	Name          string           `json:"name"`
-	Project       string           `json:"project_id"`
-	Network       string           `json:"network_id"`
-	MAC           string           `json:"mac_address"`
-	AdminUp       bool             `json:"admin_state_up"`
-	Status        string           `json:"status"`
-	Device        string           `json:"device_id"`
-	DeviceOwner   string           `json:"device_owner"`
-	FixedIPs      []FixedIP        `json:"fixed_ips"`
-	Host          string           `json:"binding:host_id"`
-	VNIC          string           `json:"binding:vnic_type"`
-	VIF           string           `json:"binding:vif_type"`
-	Profile       map[string]any   `json:"binding:profile"`
+	ID          string    `json:"id"`
+	Name        string    `json:"name"`
+	Project     string    `json:"project_id"`
+	Network     string    `json:"network_id"`
+	MAC         string    `json:"mac_address"`
+	AdminUp     bool      `json:"admin_state_up"`
+	Status      string    `json:"status"`
+	Device      string    `json:"device_id"`
+	DeviceOwner string    `json:"device_owner"`
+	FixedIPs    []FixedIP `json:"fixed_ips"`
+	ActiveBinding
 	Policy        string           `json:"qos_policy_id"`         // empty for null
 	NetworkPolicy string           `json:"qos_network_policy_id"` // empty for null
 	NUMAAffinity  string           `json:"numa_affinity_policy"`  // empty for null
 	Request       *ResourceRequest `json:"resource_request"`
 	Tags          []string         `json:"tags"`
 	Revision      int              `json:"revision_number"`
+}
+
+// ActiveBinding is where a port is bound and how: the attributes of a Port that begin with "binding:".
+type ActiveBinding struct {
+	Host       string         `json:"binding:host_id"`
+	VNIC       string         `json:"binding:vnic_type"`
+	VIF        string         `json:"binding:vif_type"`
+	VIFDetails map[string]any `json:"binding:vif_details"`
+	Profile    map[string]any `json:"binding:profile"`
 }
 
 // ResourceRequest is what a port requests from Placement. An answer in the format before the extension

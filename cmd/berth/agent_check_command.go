@@ -46,7 +46,7 @@ func (c *agentCheckCmd) Run(ctx context.Context, g *cli.Globals, s streams) erro
 // devices of a machine.
 func (c *agentCheckCmd) check(ctx context.Context) (settings.CheckReport, error) {
 	if c.NovalinkFile != "" || c.Sysfs == "" && settings.SlotsConfigured(c.ConfigFile...) {
-		return settings.CheckSlots(ctx, c.NovalinkFile, c.Inventory, c.ConfigFile...)
+		return settings.CheckSlots(ctx, c.selection(), c.ConfigFile...)
 	}
 	return settings.Check(c.Sysfs, c.ConfigFile...)
 }

@@ -15,14 +15,20 @@ import (
 type slotFlags struct {
 	ConfigFile   []string `help:"Configuration file in OpenStack's syntax; may be repeated, later ones have priority." type:"existingfile" placeholder:"FILE"`
 	NovalinkFile string   `help:"Recorded answer to GET /rest/api/uom/ManagedSystem, as of berth agent snapshot. Default: the server of [powervm] url." type:"existingfile" placeholder:"FILE"`
+	System       string   `help:"UUID or name of the managed system, if there are several. Default: [powervm] system." placeholder:"SYSTEM"`
 	Inventory    []string `help:"Inventory file; may be repeated, later ones have priority. Default: [powervm] inventory_files." type:"path" placeholder:"FILE"`
+}
+
+// selection returns the flags that replace options.
+func (f slotFlags) selection() settings.SlotSelection {
+	return settings.SlotSelection{Recorded: f.NovalinkFile, System: f.System, Inventory: f.Inventory}
 }
 
 type agentIOSlotsCmd struct{ slotFlags }
 
 // Run prints the I/O slots of a system as paragraphs of an inventory file.
 func (c *agentIOSlotsCmd) Run(ctx context.Context, g *cli.Globals, s streams) error {
-	checked, err := settings.CheckSlots(ctx, c.NovalinkFile, c.Inventory, c.ConfigFile...)
+	checked, err := settings.CheckSlots(ctx, c.selection(), c.ConfigFile...)
 	if err != nil {
 		return err
 	}
@@ -47,7 +53,7 @@ type agentExplainCmd struct {
 
 // Run prints what is decided about an I/O slot, and why.
 func (c *agentExplainCmd) Run(ctx context.Context, s streams) error {
-	lines, err := settings.ExplainSlot(ctx, c.Slot, c.NovalinkFile, c.Inventory, c.ConfigFile...)
+	lines, err := settings.ExplainSlot(ctx, c.Slot, c.selection(), c.ConfigFile...)
 	if err != nil {
 		return err
 	}

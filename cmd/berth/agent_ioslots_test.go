@@ -89,6 +89,18 @@ func TestAgentCheckOfSlots(t *testing.T) {
 	}
 }
 
+// A person who can write the inventory file decides which adapters guests get.
+func TestAgentCheckWarnsOfWritableFiles_R23(t *testing.T) {
+	h := newSlotHost(t)
+	if err := os.Chmod(h.inventory, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if got := command(t, 0, "agent", "check", "--config-file", h.config); !strings.Contains(got, "chmod go-w") ||
+		!strings.Contains(got, "0 errors, 1 warnings") {
+		t.Error(got)
+	}
+}
+
 // berth agent explain says which paragraph allows a slot, and why the others do not match.
 func TestAgentExplainSlot_G4(t *testing.T) {
 	h := newSlotHost(t)

@@ -23,6 +23,7 @@ import (
 type demoCmd struct {
 	Stay    bool   `help:"Keep the cloud running after the tour, and print how to explore it."`
 	Sysfs   string `help:"Read the devices from this directory or captured machine instead of /sys." default:"/sys" type:"path" placeholder:"PATH"`
+	PowerVM bool   `name:"powervm" help:"The tour of a PowerVM host with I/O slots, on a fake of NovaLink."`
 	Verbose bool   `help:"Show the log of the services."`
 
 	ListenPlacement string `help:"With --stay: address of the Placement API. Default: 127.0.0.1:8778, or a free port if that is taken." env:"BERTH_LISTEN_PLACEMENT" placeholder:"HOST:PORT"`
@@ -33,6 +34,9 @@ type demoCmd struct {
 
 // Run runs the tour and fails if a step of it fails.
 func (c *demoCmd) Run(ctx context.Context, s streams) (err error) {
+	if c.PowerVM {
+		return c.runPowerVM(ctx, s)
+	}
 	began := time.Now()
 	var apis []*endpoint
 	if c.Stay {

@@ -30,6 +30,23 @@ func TestDemo(t *testing.T) {
 	}
 }
 
+// The tour of a PowerVM host succeeds.
+func TestDemoOfPowerVM(t *testing.T) {
+	testenv.Long(t)
+	t.Parallel()
+	stdout, stderr, status := output(t, "demo", "--powervm")
+	if status != 0 {
+		t.Fatalf("status %d\n%s%s", status, stdout, stderr)
+	}
+	for _, want := range []string{"slot 21010010:", "PowerVM IOSlot cmp1 21010011", "third is ERROR",
+		"it has the physical I/O slots 2101001",
+		"instead of 1", "usages in Placement are 0", "Every step of the tour succeeded"} {
+		if !strings.Contains(stdout, want) {
+			t.Errorf("no %q in:\n%s", want, stdout)
+		}
+	}
+}
+
 // On a machine without devices the tour uses a captured one and prints that.
 func TestDemoOnAMachineWithoutDevices(t *testing.T) {
 	var out strings.Builder

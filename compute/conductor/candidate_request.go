@@ -24,10 +24,13 @@ func (d *dependencies) buildAsk(s lifecycle.Server) (p lifecycle.Prepared, err e
 	return p, err
 }
 
-// request returns the query for the candidates of a server. For a move to a given host it restricts the query to the
-// provider tree of that host.
-func (d *dependencies) request(ctx context.Context, s lifecycle.Server) (resource.Ask, error) {
-	ask := s.Ask
+// request returns the query for the candidates of a server with these ports. For a move to a given host it restricts
+// the query to the provider tree of that host.
+func (d *dependencies) request(ctx context.Context, s lifecycle.Server, ports []lifecycle.Port) (resource.Ask, error) {
+	ask, err := withPorts(s.Ask, ports)
+	if err != nil {
+		return ask, err
+	}
 	ask.Limit = maxCandidates
 	if s.Move == nil || s.Move.To == "" {
 		return ask, nil

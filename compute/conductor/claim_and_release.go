@@ -81,8 +81,12 @@ func claimFailed(s lifecycle.Server, err error) (lifecycle.Event, error) {
 	return lifecycle.Refused{Step: lifecycle.Claim, Reason: "Placement refuses the claim: " + fault.TextOf(err)}, nil
 }
 
-// release deletes the server's allocation. Every error is returned, so that the step is retried until it succeeds.
+// release unbinds the ports of the server and deletes its allocation. Every error is returned, so that the step is
+// retried until it succeeds.
 func (sc *scheduler) release(ctx context.Context, s lifecycle.Server) (lifecycle.Event, error) {
+	if err := sc.releasePorts(ctx, s); err != nil {
+		return nil, err
+	}
 	if err := sc.placement.DeleteAllocation(ctx, resource.ConsumerID(s.ID)); err != nil {
 		return nil, err
 	}

@@ -86,6 +86,7 @@ type Config struct {
 
 	Providers Providers // used only by HostForget
 	Lease     Lease     // nil: no other process can take the database
+	Network   Network   // nil: no server has ports
 }
 
 // dependencies are what all parts of a conductor use: its configuration, the database, Placement, the presence of the

@@ -26,8 +26,8 @@ func newScheduler(on *dependencies, audits *auditor) *scheduler {
 	return &scheduler{dependencies: on, audits: audits, build: on.buildAsk}
 }
 
-// prepare builds the request to Placement. The Compute API has accepted the flavor and the image, but the configuration
-// of the aliases may have changed since.
+// prepare builds the request to Placement. The Compute API has accepted the flavor and the image, but the
+// configuration of the aliases may have changed since.
 func (sc *scheduler) prepare(s lifecycle.Server) lifecycle.Event {
 	prepared, err := sc.build(s)
 	if err != nil {
@@ -36,11 +36,32 @@ func (sc *scheduler) prepare(s lifecycle.Server) lifecycle.Event {
 	return prepared
 }
 
-// schedule requests candidates from Placement and chooses among them. Usually it requests only as many as it can return
-// as choices, because the cost of a candidate is that of describing its host. If the filters refuse all of them, it
-// requests maxCandidates.
+// schedule prepares the ports of the server, requests candidates from Placement and chooses among them. Usually it
+// requests only as many as it can return as choices, because the cost of a candidate is that of describing its host.
+// If the filters refuse all of them, it requests maxCandidates.
 func (sc *scheduler) schedule(ctx context.Context, s lifecycle.Server) (lifecycle.Event, error) {
-	request, err := sc.request(ctx, s)
+	ports, refusal, err := sc.preparePorts(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	if refusal != "" {
+		return lifecycle.Refused{Step: lifecycle.Schedule, Reason: refusal}, nil
+	}
+	event, err := sc.scheduleWith(ctx, s, ports)
+	if chosen, is := event.(lifecycle.Chosen); is {
+		chosen.Ports = ports
+		event = chosen
+	}
+	return event, err
+}
+
+// scheduleWith schedules a server with these ports.
+func (sc *scheduler) scheduleWith(ctx context.Context, s lifecycle.Server, ports []lifecycle.Port) (lifecycle.Event,
+	error) {
+	request, err := sc.request(ctx, s, ports)
+	if fault.Is(err, fault.Invalid) || fault.Is(err, fault.Conflict) {
+		return lifecycle.Refused{Step: lifecycle.Schedule, Reason: fault.TextOf(err)}, nil
+	}
 	if err != nil {
 		return nil, err
 	}

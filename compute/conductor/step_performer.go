@@ -2,6 +2,7 @@ package conductor
 
 import (
 	"context"
+	"slices"
 
 	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/fault"
@@ -33,7 +34,8 @@ func (p *performer) perform(ctx context.Context, s lifecycle.Server, step lifecy
 	}
 	defer stop()
 	event, err := p.step(ctx, s, step)
-	if step != lifecycle.Prepare && step != lifecycle.CheckMinCount { // these do not call Placement
+	// these do not call Placement
+	if !slices.Contains([]lifecycle.Step{lifecycle.Prepare, lifecycle.CheckMinCount, lifecycle.BindPorts}, step) {
 		p.audits.noteUnavailable(err)
 	}
 	return event, err
@@ -53,6 +55,8 @@ func (p *performer) step(ctx context.Context, s lifecycle.Server, step lifecycle
 		return p.schedule(ctx, s)
 	case lifecycle.Claim:
 		return p.claim(ctx, s)
+	case lifecycle.BindPorts:
+		return p.bindPorts(ctx, s)
 	case lifecycle.CheckMinCount:
 		return p.checkMinCount(ctx, s)
 	case lifecycle.MoveAllocations:

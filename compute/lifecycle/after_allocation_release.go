@@ -10,6 +10,7 @@ import (
 func onReleased(s Server, now time.Time) Server {
 	s.Requests, s.Choices, s.Devices, s.Cells, s.Reported = withProviders(s.Requests, nil), nil, nil, nil, false
 	s = addHistory(s, now, "released its allocations in Placement")
+	s = releasedPorts(s)
 	switch s.State {
 	case DeletingAllocation:
 		return finishDeletion(s, now)

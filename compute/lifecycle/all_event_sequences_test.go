@@ -21,6 +21,18 @@ func events(s Server) []Event {
 			Reason: "taken"},
 		HostDead{Host: "a"},
 	}
+	if len(s.Networks) > 0 {
+		port := Port{ID: "p", Host: s.Host}
+		for i, e := range list {
+			if chosen, is := e.(Chosen); is { // Schedule always returns the ports
+				chosen.Ports = []Port{{ID: "p", Host: "a"}}
+				list[i] = chosen
+			}
+		}
+		list = append(list, PortsBound{Host: s.Host, Ports: []Port{port}}, PortsBound{Host: "elsewhere"},
+			PortsNotBound{Host: s.Host, Reason: "no agent"}, Refused{Step: BindPorts, Reason: "forbidden"},
+			StepFailed{Step: BindPorts, Reason: "does not answer"})
+	}
 	for _, step := range []Step{Prepare, Schedule, Claim, Release, MoveAllocations, RestoreAllocations, ReleaseLeftover,
 		CheckMinCount} {
 		list = append(list, Refused{Step: step, Reason: "forbidden"}, StepFailed{Step: step, Reason: "does not answer"})
@@ -38,15 +50,27 @@ func events(s Server) []Event {
 				GuestFailed{Host: host, Consumer: as, Message: "no hugepages"}, GuestGone{Host: host, Consumer: as})
 		}
 	}
+	if len(s.Networks) > 0 { // ports change nothing about these
+		list = slices.DeleteFunc(list, func(e Event) bool {
+			_, refused := e.(GuestRefused)
+			migrated, is := e.(GuestMigrated)
+			gone, ends := e.(GuestGone)
+			return refused || is && migrated.Host == "" || ends && (gone.Host == "" || gone.Consumer == "m2")
+		})
+	}
 	wishes := []Action{Confirm, Revert, Offload, Reset}
 	switch {
 	case s.MinCount > 1: // how it begins is all that is different
+	case s.Migration == nil && len(s.Networks) > 0:
+		list = append(list, ActionRequested{ID: "m1", Action: Resize},
+			ActionRequested{ID: "m1", Action: Live}, ActionRequested{ID: "m1", Action: Evacuate})
 	case s.Migration == nil:
 		wishes = append(wishes, Start, Stop, Reboot, Rebuild, Shelve, Unshelve)
 		for _, a := range []Action{Resize, Live, Evacuate} {
 			list = append(list, ActionRequested{ID: "m1", Action: a, SameHost: true})
 		}
-	case s.Migration.ID == "m1" && len(s.Leftovers) == 0 && !testing.Short(): // the second move is one of a kind
+	// the second move is one of a kind
+	case s.Migration.ID == "m1" && len(s.Leftovers) == 0 && len(s.Networks) == 0 && !testing.Short():
 		list = append(list, ActionRequested{ID: "m2", Action: Resize, SameHost: true})
 	}
 	for _, a := range wishes {
@@ -207,6 +231,7 @@ func wrong(s Server, w facts) string {
 	case (last(Spawning, Active, DeletingGuest, AwaitingMinCount, Shelving) || phase(SpawningDestination, Resized,
 		StoppingSource, PreLiveMigration, LiveMigrating, Reverting)) && s.Host == "":
 		return "it is placed on no host"
+	case last(Active) && !s.BoundTo(s.Host) && slices.Equal(s.ownSteps(), []Step{BindPorts}): // the guest exists
 	case (last(Error, Deleted, Active, Spawning, DeletingGuest, Shelved, Shelving, DeletedAwaitingCleanup) ||
 		phase(SpawningDestination, Resized, AwaitingSourceAck, StoppingSource, PreLiveMigration, LiveMigrating, Reverting,
 			RevertBlocked)) != (steps == 0) && s.State != "":
@@ -272,6 +297,8 @@ type situation struct {
 	from                                        residenceSituation
 	leftovers                                   [3]residenceSituation // more are never reached
 	facts                                       facts
+	networks, ports                             int
+	bound                                       bool
 }
 
 type moveSituation struct {
@@ -295,7 +322,8 @@ func (n node) key() situation {
 		reported: s.Reported, stopped: s.Stopped, shelved: s.Shelved, fault: s.Fault != nil,
 		launched: !s.Launched.IsZero(), requested: !s.Requested.IsZero(), moved: s.Migration != nil,
 		twice: s.Migration != nil && s.Migration.ID == "m2", stage: s.Stage(), host: s.Host, previous: s.PreviousConsumer,
-		power: s.Power, task: s.Task, facts: n.facts}
+		power: s.Power, task: s.Task, facts: n.facts, networks: len(s.Networks), ports: len(s.Ports),
+		bound: s.BoundTo(s.Host)}
 	if m := s.Move; m != nil {
 		k.move = moveSituation{m.Kind, m.StopSource, m.SourceStopped, m.RevertRequested, m.Failed != "", m.SourceLost != ""}
 		k.from = situationOf(m.From)
@@ -326,9 +354,11 @@ func TestAllEventSequences(t *testing.T) {
 	start := node{Server: fresh()}
 	together := start
 	together.MinCount = 2
-	seen := map[situation]bool{start.key(): true, together.key(): true}
+	networked := start
+	networked.Networks = []NetworkRequest{{Network: "n"}}
+	seen := map[situation]bool{start.key(): true, together.key(): true, networked.key(): true}
 	states, phases := map[State]bool{}, map[MovePhase]bool{}
-	queue := []node{start, together}
+	queue := []node{start, together, networked}
 	for len(queue) > 0 {
 		n := queue[0]
 		queue = queue[1:]
@@ -401,6 +431,13 @@ func answers(s Server) []Event {
 		return []Event{Claimed{Try: s.Try}}
 	case s.isDue(CheckMinCount):
 		return []Event{MinCountReached{}}
+	case s.isDue(BindPorts):
+		bound := PortsBound{Host: s.Host}
+		for _, p := range s.Ports {
+			p.Host = s.Host
+			bound.Ports = append(bound.Ports, p)
+		}
+		return []Event{bound}
 	case s.isDue(MoveAllocations):
 		return []Event{AllocationsMoved{}}
 	case s.isDue(RestoreAllocations):

@@ -27,7 +27,7 @@ func onHostDead(s Server, host string, now time.Time) Server {
 		return advance(s, destinationDead{s.Host, unlessAgain(s, lastFailure(s, hostDead))}, now)
 	case DeletingGuest, Shelving:
 		return onGuestGone(s, hostDead, now)
-	case AwaitingMinCount, Spawning:
+	case AwaitingMinCount, BindingPorts, Spawning:
 		return reschedule(s, hostDead, now)
 	}
 	return s // Active: an operator may evacuate the server

@@ -8,13 +8,15 @@ type Step string
 // The steps. Each may be repeated, also when its outcome is unknown.
 const (
 	// build the request to Placement from the flavor and the image → Prepared or Refused
-	Prepare            Step = "prepare"
-	Schedule           Step = "schedule" // request and filter candidates → Chosen, NoValidHost or Refused
-	Claim              Step = "claim"    // claim Choices[0] in Placement → Claimed, ClaimLost or Refused
-	CheckMinCount      Step = "muster"   // check the other servers of the request → MinCountReached or MinCountFailed
-	Release            Step = "release"  // release all allocations of the server's own consumer → Released
-	MoveAllocations    Step = "rekey"    // move the server's allocations to its migration → AllocationsMoved or Refused
-	RestoreAllocations Step = "restore"  // move the migration's allocations to the server → AllocationsRestored
+	Prepare  Step = "prepare"
+	Schedule Step = "schedule" // request and filter candidates → Chosen, NoValidHost or Refused
+	Claim    Step = "claim"    // claim Choices[0] in Placement → Claimed, ClaimLost or Refused
+	// bind the ports to Host → PortsBound or PortsNotBound
+	BindPorts          Step = "bind ports"
+	CheckMinCount      Step = "muster"  // check the other servers of the request → MinCountReached or MinCountFailed
+	Release            Step = "release" // release all allocations of the server's own consumer → Released
+	MoveAllocations    Step = "rekey"   // move the server's allocations to its migration → AllocationsMoved or Refused
+	RestoreAllocations Step = "restore" // move the migration's allocations to the server → AllocationsRestored
 	// release the allocations of the first leftover that is gone → LeftoverReleased
 	ReleaseLeftover Step = "drop"
 )
@@ -31,6 +33,9 @@ func (s Server) Steps() []Step {
 func (s Server) ownSteps() []Step {
 	if s.Move != nil {
 		return s.Move.Phase.steps()
+	}
+	if s.State == Active && !s.BoundTo(s.Host) { // after a live migration, or after a move that went back
+		return []Step{BindPorts}
 	}
 	return s.State.steps()
 }
@@ -49,6 +54,8 @@ func (s State) steps() []Step {
 		return []Step{Claim}
 	case AwaitingMinCount:
 		return []Step{CheckMinCount}
+	case BindingPorts:
+		return []Step{BindPorts}
 	case Rescheduling, Failing, Offloading, DeletingAllocation:
 		return []Step{Release}
 	}
@@ -62,6 +69,8 @@ func (p MovePhase) steps() []Step {
 		return []Step{Prepare}
 	case Planning, SchedulingDestination:
 		return []Step{Schedule}
+	case BindingDestination:
+		return []Step{BindPorts}
 	case MovingAllocations:
 		return []Step{MoveAllocations}
 	case ClaimingDestination:

@@ -3,6 +3,7 @@ package lifecycle
 import (
 	"slices"
 
+	"github.com/openberth/berth/bandwidth"
 	"github.com/openberth/berth/provider"
 	"github.com/openberth/berth/resource"
 )
@@ -23,7 +24,7 @@ func (s Server) Expected(host string) []Expectation {
 		if stay.Host != host || stay.Gone || stay.Choice == nil {
 			continue
 		}
-		one := Expectation{Consumer: stay.Consumer, Root: stay.Choice.Root, Allocation: stay.Choice.Allocation}
+		one := Expectation{Consumer: stay.Consumer, Root: stay.Choice.Root, Allocation: withoutPorts(stay.Choice.Allocation)}
 		transfers := []MovePhase{MovingAllocations, RestoringAllocations, RevertBlocked}
 		if m := s.Move; m != nil && slices.Contains(transfers, m.Phase) {
 			one.Also = []string{s.ID, m.Consumer, m.From.Consumer}
@@ -31,4 +32,22 @@ func (s Server) Expected(host string) []Expectation {
 		list = append(list, one)
 	}
 	return list
+}
+
+// withoutPorts returns an allocation without the classes that ports request: the network service changes their amounts
+// with the QoS policy of a port.
+func withoutPorts(a resource.Allocation) resource.Allocation {
+	rest := resource.Allocation{}
+	for id, amounts := range a {
+		for class, n := range amounts {
+			if bandwidth.IsPortClass(class) {
+				continue
+			}
+			if rest[id] == nil {
+				rest[id] = resource.Amounts{}
+			}
+			rest[id][class] = n
+		}
+	}
+	return rest
 }

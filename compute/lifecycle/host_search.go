@@ -41,6 +41,7 @@ func onPrepareRefused(s Server, reason string, now time.Time) Server {
 func onChosen(s Server, e Chosen, now time.Time) Server {
 	s.Round++
 	s.FilterFailures = e.FilterFailures[:min(len(e.FilterFailures), maxNamed)]
+	s = recordPorts(s, e.Ports)
 	s = addHistory(s, now, fmt.Sprintf("Placement returned %s; %s%s", count(e.Candidates, "candidate"),
 		count(len(e.Choices), "choice"), prefixed("; refused: ", e.Refused)))
 	excluded := s.ExcludedHosts()
@@ -82,6 +83,7 @@ func onClaimed(s Server, now time.Time) Server {
 	s.Devices, s.Cells = nil, nil
 	s.Choices = s.Choices[:1:1]
 	s.Requests = withProviders(s.Requests, choice.Mappings)
+	s.Ports = portsClaimed(s.Ports, choice)
 	if s.Move != nil {
 		return advance(s, destinationClaimed{host: s.Host, off: s.Power == Off}, now)
 	}
@@ -90,8 +92,7 @@ func onClaimed(s Server, now time.Time) Server {
 		return addHistory(s, now, fmt.Sprintf("claimed on %s; waiting until %d servers of the request are claimed",
 			s.Host, s.MinCount))
 	}
-	s.State = Spawning
-	return addHistory(s, now, fmt.Sprintf("claimed on %s; waiting for its agent to build the guest", s.Host))
+	return beginBuild(s, "claimed on "+s.Host, "its agent", now)
 }
 
 // onClaimLost claims the next choice; without one it starts another round, and after the last round it gives up.

@@ -22,6 +22,7 @@ type (
 		off  bool // the desired power state of the guest
 	}
 	destinationReleased struct{}
+	portsBound          struct{ host string } // to the destination
 )
 
 // The events at the destination.
@@ -78,6 +79,7 @@ type (
 )
 
 func (askPrepared) moveEvent()         {}
+func (portsBound) moveEvent()          {}
 func (choicesFound) moveEvent()        {}
 func (choicesLost) moveEvent()         {}
 func (searchEnded) moveEvent()         {}

@@ -30,6 +30,7 @@ const (
 	// claimed; the agent of the destination prepares the live migration and picks devices
 	PreLiveMigration    MovePhase = "receiving"
 	LiveMigrating       MovePhase = "crossing" // the guest is being migrated live
+	BindingDestination  MovePhase = "binding"  // claimed; the source has stopped; the ports are bound to the destination
 	SpawningDestination MovePhase = "assigned" // claimed; the agent of the destination builds the guest
 	// the guest exists at the destination; the move waits to be confirmed or reverted
 	Resized MovePhase = "resized"
@@ -49,7 +50,7 @@ func MovePhases() []MovePhase {
 	return []MovePhase{
 		PreparingMove, Planning, MovingAllocations, AwaitingSourceAck, SchedulingDestination, ClaimingDestination,
 		StoppingSource,
-		PreLiveMigration, LiveMigrating, SpawningDestination, Resized, ReschedulingDestination, Reverting,
+		PreLiveMigration, LiveMigrating, BindingDestination, SpawningDestination, Resized, ReschedulingDestination, Reverting,
 		ReleasingDestination, RestoringAllocations, RevertBlocked,
 	}
 }

@@ -53,6 +53,11 @@ func (m Move) next(e moveEvent) (Move, []moveEffect) {
 		return m.goBack(e.text)
 	case destinationClaimed:
 		return m.onDestinationClaimed(e)
+	case portsBound:
+		if m.Phase == BindingDestination {
+			m.Phase = SpawningDestination
+			return m, []moveEffect{entry("waiting for the agent of %s to build the guest", e.host)}
+		}
 	case destinationReleased:
 		switch m.Phase {
 		case ReleasingDestination:
@@ -87,8 +92,8 @@ func (m Move) onChoicesFound() (Move, []moveEffect) {
 	return m, []moveEffect{claimChoice{}}
 }
 
-// onDestinationClaimed continues after the destination is claimed: build the guest, prepare the live migration, or stop
-// the source.
+// onDestinationClaimed continues after the destination is claimed: build the guest, prepare the live migration, or
+// stop the source.
 func (m Move) onDestinationClaimed(e destinationClaimed) (Move, []moveEffect) {
 	next := "its agent to build the guest"
 	stopped := m.SourceStopped && (m.StopSource || e.off)
@@ -99,7 +104,7 @@ func (m Move) onDestinationClaimed(e destinationClaimed) (Move, []moveEffect) {
 		m.Phase, m.StopSource, m.SourceStopped = StoppingSource, true, false
 		next = fmt.Sprintf("the guest on %s to stop", m.From.Host)
 	default:
-		m.Phase = SpawningDestination
+		m.Phase = m.buildPhase()
 	}
 	return m, []moveEffect{setStatus("migrating"), entry("claimed on %s; waiting for %s", e.host, next)}
 }
@@ -124,6 +129,15 @@ func (m Move) onMoved(e allocationsMoved) (Move, []moveEffect) {
 	return m, append(effects, more...)
 }
 
+// buildPhase returns the phase in which the destination is built, or first the one in which the ports are bound to
+// it.
+func (m Move) buildPhase() MovePhase {
+	if len(m.From.Ports) > 0 {
+		return BindingDestination
+	}
+	return SpawningDestination
+}
+
 // atDestination continues after the guest at the destination has changed.
 func (m Move) atDestination(e moveEvent) (Move, []moveEffect) {
 	switch e := e.(type) {
@@ -144,7 +158,7 @@ func (m Move) atDestination(e moveEvent) (Move, []moveEffect) {
 	case destinationFailed:
 		failure := trimStop(fmt.Sprintf("%s: %s", e.host, e.message))
 		switch m.Phase {
-		case SpawningDestination, PreLiveMigration:
+		case BindingDestination, SpawningDestination, PreLiveMigration:
 			return m.tryNext(e.host, e.message, e.lastReason)
 		case Resized:
 			return m.goBack("The guest failed before its move was confirmed: " + failure + ".")
@@ -159,7 +173,7 @@ func (m Move) atDestination(e moveEvent) (Move, []moveEffect) {
 		}
 	case destinationDead:
 		switch m.Phase {
-		case StoppingSource, PreLiveMigration, SpawningDestination:
+		case StoppingSource, PreLiveMigration, BindingDestination, SpawningDestination:
 			return m.tryNext(e.host, hostDead, e.lastReason)
 		case LiveMigrating:
 			return m.goBack(fmt.Sprintf("The live migration failed: host %s was %s.", e.host, hostDead))
@@ -229,7 +243,7 @@ func (m Move) onSourceReported(e sourceReported) (Move, []moveEffect) {
 		}
 		return m, []moveEffect{addEntry(text)}
 	case m.Phase == StoppingSource && m.SourceStopped:
-		m.Phase = SpawningDestination
+		m.Phase = m.buildPhase()
 		return m, []moveEffect{setStatus("post-migrating"),
 			entry("the guest on %s has stopped; waiting for the agent of %s to build it", m.From.Host, e.to)}
 	}
@@ -261,8 +275,8 @@ func (m Move) onSourceFailed(e sourceFailed) (Move, []moveEffect) {
 			m.Phase = Reverting
 		}
 	}
-	// SpawningDestination: the destination is being built. MovingAllocations, Reverting, ReleasingDestination and
-	// RestoringAllocations: their end handles SourceLost.
+	// BindingDestination, SpawningDestination: the destination is being built. MovingAllocations, Reverting,
+	// ReleasingDestination and RestoringAllocations: their end handles SourceLost.
 	return m, append(effects, more...)
 }
 
@@ -282,8 +296,11 @@ func (m Move) onSourceDead(e sourceDead) (Move, []moveEffect) {
 		default:
 			m, more = m.goBack(e.lastReason)
 		}
-	case StoppingSource, PreLiveMigration, LiveMigrating:
-		m.Phase = SpawningDestination
+	case StoppingSource:
+		m.Phase = m.buildPhase()
+		more = []moveEffect{entry("waiting for the agent of %s to build the guest", e.to)}
+	case PreLiveMigration, LiveMigrating:
+		m.Phase = SpawningDestination // its agent has the guest already; the ports are bound when it has arrived
 		more = []moveEffect{entry("waiting for the agent of %s to build the guest", e.to)}
 	case Resized:
 		m, more = m.confirm()

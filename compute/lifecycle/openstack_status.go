@@ -33,7 +33,7 @@ func (s Server) TaskState() string {
 			return "unshelving"
 		}
 		return "scheduling"
-	case Spawning:
+	case BindingPorts, Spawning:
 		if s.Shelved {
 			return "unshelving"
 		}
@@ -60,7 +60,7 @@ func (m Move) taskState() string {
 		return string(Rebuilding)
 	case m.Kind == LiveMigration:
 		return string(MigratingLive)
-	case m.Phase == SpawningDestination:
+	case m.Phase == BindingDestination, m.Phase == SpawningDestination:
 		return "resize_finish"
 	case m.Phase == StoppingSource:
 		return "resize_migrating"

@@ -19,6 +19,7 @@ type Residence struct {
 	Choice           *schedule.Choice // what was claimed
 	Devices          []schedule.Picked
 	Topology         []numa.GuestCell
+	Ports            []Port // of the source of a move: with their allocation there
 	Cells            []numa.Placed
 	Reported         bool // the agent has reported the guest
 	Gone             bool // nothing of the guest is left on the host
@@ -42,7 +43,7 @@ func (s State) presence() presence {
 	switch s {
 	case Claiming, Rescheduling, Failing, Offloading, DeletingAllocation:
 		return claiming
-	case AwaitingMinCount:
+	case AwaitingMinCount, BindingPorts:
 		return claimed
 	case Spawning:
 		return building
@@ -59,7 +60,7 @@ func (p MovePhase) presence() presence {
 	switch p {
 	case ClaimingDestination, ReschedulingDestination, ReleasingDestination:
 		return claiming
-	case StoppingSource:
+	case StoppingSource, BindingDestination:
 		return claimed
 	case PreLiveMigration, LiveMigrating:
 		return incoming

@@ -38,8 +38,12 @@ func onDeleteRequested(s Server, e DeleteRequested, now time.Time) Server {
 	return addHistory(s, now, "deletion requested")
 }
 
-// finishDeletion ends the deletion of a server whose own consumer holds nothing. Leftovers delay it.
+// finishDeletion ends the deletion of a server whose own consumer holds nothing. Ports and leftovers delay it.
 func finishDeletion(s Server, now time.Time) Server {
+	if s.hasNetworks() { // Release removes the ports
+		s.State = DeletingAllocation
+		return s
+	}
 	if len(s.Leftovers) == 0 {
 		return markDeleted(s, now)
 	}

@@ -107,7 +107,7 @@ func restoreSource(s Server) Server {
 	from := s.Move.From
 	s.State, s.Move, s.Task = Active, nil, ""
 	s.Host, s.PreviousConsumer = from.Host, from.PreviousConsumer
-	s.Flavor, s.Ask, s.Requests = from.Flavor, from.Ask, from.Requests
+	s.Flavor, s.Ask, s.Requests, s.Ports = from.Flavor, from.Ask, from.Requests, portsToRestore(from.Ports)
 	s.Devices, s.Topology, s.Cells, s.Reported, s.Choices = from.Devices, from.Topology, from.Cells, from.Reported, nil
 	if from.Choice != nil {
 		s.Choices = []schedule.Choice{*from.Choice}

@@ -28,6 +28,7 @@ type Chosen struct {
 	Candidates     int                      // number of candidates that Placement returned
 	Refused        string                   // summary of the refusals, or empty
 	FilterFailures []schedule.FilterFailure // the refusals by filter and reason
+	Ports          []Port                   // the server's ports, as they are now
 }
 
 // NoValidHost is the result of Schedule if no candidate passed the filters.

@@ -4,6 +4,9 @@ import "time"
 
 // fail sets the state and the fault of a server that cannot be built or restored.
 func fail(s Server, now time.Time, to State, text string) Server {
+	if to == Error && s.hasNetworks() {
+		to = Failing // Release removes the ports
+	}
 	s.State = to
 	if to == Error {
 		s.Host, s.Choices = "", nil

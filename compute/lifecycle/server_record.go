@@ -50,6 +50,8 @@ type Server struct {
 	FilterFailures []schedule.FilterFailure `json:",omitempty"`
 	Devices        []schedule.Picked        // the devices that the agent assigned
 	Topology       []numa.GuestCell         `json:",omitempty"` // its NUMA cells, from the flavor; nil: none
+	Networks       []NetworkRequest         `json:",omitempty"` // what its ports are; nil: no port
+	Ports          []Port                   `json:",omitempty"` // as they were last read
 	// the host cells they are placed on, as the agent reports
 	Cells []numa.Placed `json:",omitempty"`
 	Power Power         `json:",omitempty"` // the desired power state of the guest

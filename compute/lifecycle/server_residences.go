@@ -21,7 +21,8 @@ func (s Server) ownResidence() Residence {
 	own := Residence{
 		Consumer: s.ID, PreviousConsumer: s.PreviousConsumer, Host: s.Host,
 		Flavor: s.Flavor, Ask: s.Ask, Requests: s.Requests,
-		Devices: s.Devices, Topology: s.Topology, Cells: s.Cells, Reported: s.Reported,
+		Devices: s.Devices, Topology: s.Topology, Cells: s.Cells, Ports: s.Ports,
+		Reported: s.Reported,
 	}
 	if len(s.Choices) > 0 {
 		own.Choice = &s.Choices[0]

@@ -10,6 +10,7 @@ const (
 	Scheduling       State = "scheduling" // holds nothing; candidates are requested
 	Claiming         State = "claiming"   // the first choice is being claimed; the result is not known yet
 	AwaitingMinCount State = "mustering"  // claimed; waiting for the other servers of the request
+	BindingPorts     State = "binding"    // claimed; its ports are bound to Host
 	Spawning         State = "assigned"   // claimed and in the assignments of Host; its agent builds the guest
 	Active           State = "active"     // the guest exists, running or stopped
 	Moving           State = "moving"     // a move is in progress; see MovePhase
@@ -30,7 +31,8 @@ const (
 // States lists all states except the empty one before Created.
 func States() []State {
 	return []State{
-		Preparing, Scheduling, Claiming, AwaitingMinCount, Spawning, Active, Moving, Rescheduling, Failing, Error,
+		Preparing, Scheduling, Claiming, AwaitingMinCount, BindingPorts, Spawning, Active, Moving, Rescheduling,
+		Failing, Error,
 		Shelving, Offloading, Shelved, DeletingGuest, DeletingAllocation, DeletedAwaitingCleanup, Deleted,
 	}
 }

@@ -31,12 +31,20 @@ func applyResult(s Server, e Event, now time.Time) (Server, bool) {
 		}
 	case MinCountReached:
 		if s.State == AwaitingMinCount {
-			s.State, s.MinCountReached = Spawning, true
-			s = addHistory(s, now, "min_count reached; waiting for the agent of "+s.Host+" to build the guest")
+			s.MinCountReached = true
+			s = beginBuild(s, "min_count reached", "the agent of "+s.Host, now)
 		}
 	case MinCountFailed:
 		if s.State == AwaitingMinCount {
 			s = giveUp(s, now, e.Reason, true)
+		}
+	case PortsBound:
+		if s.isDue(BindPorts) {
+			s = onPortsBound(s, e, now)
+		}
+	case PortsNotBound:
+		if s.isDue(BindPorts) {
+			s = onPortsNotBound(s, e, now)
 		}
 	case AllocationsMoved:
 		if s.isDue(MoveAllocations) {

@@ -202,6 +202,10 @@ func WriteServer(e store.Entry) host.Server {
 	if e.Outgoing != "" {
 		out.Outgoing = &host.Outgoing{Host: e.Outgoing, Devices: e.DeviceMap}
 	}
+	for _, p := range e.Ports {
+		out.Interfaces = append(out.Interfaces, host.Interface{Port: p.ID, MAC: p.MAC, VIF: p.VIF, VNIC: p.VNIC,
+			Bridge: p.Bridge})
+	}
 	for _, r := range e.Requests {
 		out.Requests = append(out.Requests, host.WriteRequest(r))
 	}

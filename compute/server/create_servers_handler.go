@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
-	"encoding/json"
 	"net/http"
 	"regexp"
 	"slices"
@@ -43,6 +42,7 @@ func unsupportedKeys(v compute.Version) map[string]string {
 type createRequest struct {
 	server      lifecycle.Server // without its id, the suffix of its name, and the requests of its flavor
 	flavor      string
+	networks    requestedNetworks
 	min, max    int
 	reservation bool // respond with the reservation instead of the first server
 }
@@ -68,6 +68,9 @@ func (s *server) createServers(c *call) error {
 		return err
 	}
 	if want.server.ImageSnapshot, err = s.findImage(c, f, want.server.Image, "Can not find requested image"); err != nil {
+		return err
+	}
+	if want.server.Networks, err = s.findNetworks(c, want.networks, want.max); err != nil {
 		return err
 	}
 	made, err := s.create(c.R.Context(), want)
@@ -134,7 +137,7 @@ func (c *call) readCreateRequest() (want createRequest, err error) {
 		o.invalid("min_count", "it is %d, more than max_count, which is %d", want.min, want.max)
 	}
 	want.reservation = o.flag("return_reservation_id", false)
-	o.networks(c.version)
+	want.networks = o.networks(c.version)
 	o.securityGroups()
 	if c.version.Has(compute.ServerDescription) {
 		want.server.Description, _ = o.text("description", 0, 255)
@@ -185,27 +188,6 @@ func (o *object) zone() string {
 		o.invalid("availability_zone", "there is no zone %q; Berth has the one zone %q", clip(zone), onlyZone)
 	}
 	return onlyZone
-}
-
-// networks reads networks. none, auto, and an empty list before 2.37 all mean that the server has no network.
-func (o *object) networks(v compute.Version) {
-	raw, given := o.keys["networks"]
-	delete(o.keys, "networks")
-	var word string
-	isWord := json.Unmarshal(raw, &word) == nil && !isNull(raw)
-	switch {
-	case !given && v.Has(compute.NetworksRequired):
-		o.invalid("networks", "it is missing, and required since %s; give \"none\" or \"auto\"", compute.NetworksRequired)
-	case !given,
-		v.Has(compute.NetworksRequired) && isWord && (word == compute.NetworksNone || word == compute.NetworksAuto):
-	case !v.Has(compute.NetworksRequired) && slices.Contains([]string{"[]", "null"}, string(raw)):
-	case isWord && !v.Has(compute.NetworksRequired):
-		o.invalid("networks", "the words none and auto are valid since version %s, and this request has version %s",
-			compute.NetworksRequired, v)
-	default:
-		o.invalid("networks", "Berth has no network service, so it must be \"none\" or \"auto\", not %s",
-			clip(string(raw)))
-	}
 }
 
 // securityGroups reads security_groups. It accepts only the group `default`, which every project has and which has no

@@ -114,7 +114,8 @@ type Providers interface {
 type Options struct {
 	Store     Store
 	Conductor Conductor
-	Images    Images // nil: imageRef is stored without a check
+	Images    Images   // nil: imageRef is stored without a check
+	Networks  Networks // nil: no server has ports
 	// of Placement; nil: a rebuild must not require more, hypervisors have no amounts
 	Providers      Providers
 	Aliases        pci.Aliases            // [pci] alias

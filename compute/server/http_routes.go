@@ -200,11 +200,11 @@ func (s *server) refusedServerPartRoutes() map[string]methods {
 			http.MethodPut:    guardedServer(policies.UpdateVolume, s.refusedOfServer(noVolumes)),
 			http.MethodDelete: guardedServer(policies.DetachVolume, s.refusedOfServer(noVolumes))},
 		"/v2.1/servers/{id}/os-interface": {
-			http.MethodGet:  guardedServer(policies.ListInterfaces, s.emptyOfServer("interfaceAttachments")),
-			http.MethodPost: guardedServer(policies.AttachInterface, s.refusedOfServer(noNetwork))},
+			http.MethodGet:  guardedServer(policies.ListInterfaces, s.listInterfaces),
+			http.MethodPost: guardedServer(policies.AttachInterface, s.refusedOfServer(noAttach))},
 		"/v2.1/servers/{id}/os-interface/{port}": {
-			http.MethodGet:    guardedServer(policies.ShowInterface, s.refusedOfServer(noNetwork)),
-			http.MethodDelete: guardedServer(policies.DetachInterface, s.refusedOfServer(noNetwork))},
+			http.MethodGet:    guardedServer(policies.ShowInterface, s.showInterface),
+			http.MethodDelete: guardedServer(policies.DetachInterface, s.refusedOfServer(noAttach))},
 		"/v2.1/servers/{id}/os-security-groups": {
 			http.MethodGet: guardedServer(policies.ListSecurityGroups, s.emptyOfServer("security_groups"))},
 		"/v2.1/servers/{id}/remote-consoles": {

@@ -47,7 +47,7 @@ func (c *call) server(s lifecycle.Server, hosts map[string]string) compute.Serve
 	at := s.Shown()
 	v := compute.Server{ID: s.ID, Name: s.Name, Status: s.Status(), ProjectID: s.Project, UserID: s.User,
 		Metadata: notNil(s.Metadata), HostID: hostID(s), Image: "", Flavor: c.serverFlavor(s),
-		Created: compute.Time{Time: s.Created}, Updated: compute.Time{Time: s.Updated}, Addresses: map[string]any{},
+		Created: compute.Time{Time: s.Created}, Updated: compute.Time{Time: s.Updated}, Addresses: addresses(s),
 		Links: c.links("servers", s.ID), DiskConfig: "MANUAL", KeyName: orNull(s.KeyName),
 		VMState: s.VMState(), TaskState: orNull(s.TaskState()), LaunchedAt: micros(s.Launched), TerminatedAt: micros(s.Ended),
 		Volumes: []any{}}

@@ -74,6 +74,7 @@ var stages = words[stage]{
 	{stage(lifecycle.DeletingAllocation), "deleting_allocation"},
 	{stage(lifecycle.DeletedAwaitingCleanup), "deleted_awaiting_cleanup"},
 	{stage(lifecycle.Deleted), stateDeleted},
+	{stage(lifecycle.BindingPorts), "binding_ports"},
 }
 
 // stateDeleted is the stored word for a server without resources. Statements contain it, and version 1 used it too.

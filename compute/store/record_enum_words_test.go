@@ -108,7 +108,7 @@ func TestStoredWordsAreUnchanged(t *testing.T) {
 			"State": "preparing scheduling planning moving_allocations awaiting_source_ack claiming awaiting_min_count " +
 				"stopping_source pre_live_migration live_migrating spawning active resized rescheduling failing " +
 				"error reverting releasing_destination restoring_allocations revert_blocked shelving offloading " +
-				"shelved deleting_guest deleting_allocation deleted_awaiting_cleanup deleted",
+				"shelved deleting_guest deleting_allocation deleted_awaiting_cleanup deleted binding_ports",
 			"Task": "powering-off powering-on rebooting rebooting_hard reboot_started reboot_started_hard rebuilding " +
 				"resize_reverting migrating",
 			"Kind":  "resize migration live-migration evacuation",

@@ -27,6 +27,7 @@ func TestFullServerOfVersion1IsRead(t *testing.T) {
 	got, err := s.Read(t.Context(), "full")
 	must(t, err)
 	want := fullServer()
+	want.Networks, want.Ports = nil, nil                    // version 1 had none
 	want.Move.Phase = lifecycle.MovePhase(lifecycle.Active) // the record was made up: no server is active while it moves
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("the record is read as\n%+v\nwant\n%+v", got, want)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/openberth/berth/compute/schedule"
+	"github.com/openberth/berth/pci"
 )
 
 // compact reads an indented JSON file of testdata without its white space.
@@ -26,31 +27,66 @@ func compact(t *testing.T, file string) []byte {
 	return b.Bytes()
 }
 
-// TestRecordOfVersion3IsUnchanged checks that records of version 3 are read and written as before. A record in another
+// TestRecordOfVersion4IsUnchanged checks that records of version 4 are read and written as before. A record in another
 // form needs another version.
-func TestRecordOfVersion3IsUnchanged(t *testing.T) {
-	text := compact(t, "records-v3/server-every-field-distinct.json")
+func TestRecordOfVersion4IsUnchanged(t *testing.T) {
+	text := compact(t, "records-v4/server-every-field-distinct.json")
 	server, err := decodeServer("text 2", text)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if at := unset("", reflect.ValueOf(server)); at != "" {
-		t.Errorf("no record of version 3 has Server%s; raise recordVersion", at)
+		t.Errorf("no record of version 4 has Server%s; raise recordVersion", at)
 	}
 	if now, err := encodeServer(server); err != nil || !bytes.Equal(now, text) {
 		t.Errorf("%v, a server is written as\n%s\nbefore as\n%s", err, now, text)
 	}
-	text = compact(t, "records-v3/host-every-field-distinct.json")
+	text = compact(t, "records-v4/host-every-field-distinct.json")
 	host, err := decodeHost("text 2", text)
 	if err != nil {
 		t.Fatal(err)
 	}
 	host.Seen, host.Guests, host.Load = time.Now(), []schedule.Guest{filled[schedule.Guest]()}, 1
 	if at := unset("", reflect.ValueOf(host)); at != "" {
-		t.Errorf("no record of version 3 has Host%s; raise recordVersion", at)
+		t.Errorf("no record of version 4 has Host%s; raise recordVersion", at)
 	}
 	if now, err := encodeHost(host); err != nil || !bytes.Equal(now, text) {
 		t.Errorf("%v, a host is written as\n%s\nbefore as\n%s", err, now, text)
+	}
+}
+
+// TestRecordOfVersion3IsReadAsVersion4 checks that every field of version 3 is read as the same field of version 4,
+// which adds the ports of a server, also at the source of a move and in leftovers, those of requests, and one state.
+func TestRecordOfVersion3IsReadAsVersion4(t *testing.T) {
+	before, err := decodeServer("text 2", compact(t, "records-v3/server-every-field-distinct.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	now, err := decodeServer("text 2", compact(t, "records-v4/server-every-field-distinct.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	now.Networks, now.Ports, now.Move.From.Ports = nil, nil, nil
+	requests := [][]pci.Request{now.Requests, now.Move.From.Requests}
+	for i := range now.Leftovers {
+		now.Leftovers[i].Ports = nil
+		requests = append(requests, now.Leftovers[i].Requests)
+	}
+	for _, list := range requests {
+		for i := range list {
+			list[i].Port = nil
+		}
+	}
+	if !reflect.DeepEqual(before, now) {
+		t.Errorf("version 3 is read as\n%+v\nversion 4 is read as\n%+v", before, now)
+	}
+	host, err := decodeHost("text 2", compact(t, "records-v3/host-every-field-distinct.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if now, err := decodeHost("text 2", compact(t, "records-v4/host-every-field-distinct.json")); err != nil ||
+		!reflect.DeepEqual(host, now) {
+		t.Errorf("version 3 is read as\n%+v\nversion 4 is read as\n%+v (%v)", host, now, err)
 	}
 }
 

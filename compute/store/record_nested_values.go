@@ -85,7 +85,19 @@ type requestRecord struct {
 	Alternatives []requirementRecord   `json:"alternatives,omitzero" v1:"Or"`
 	Policy       pci.NUMAPolicy        `json:"numa_policy,omitzero" v1:"Policy"`
 	Providers    []resource.ProviderID `json:"providers,omitzero" v1:"Providers"`
+	Port         *portNeedsRecord      `json:"port,omitzero"` // since version 4
 }
+
+// portNeedsRecord is what the port of a request needs of its device.
+type portNeedsRecord struct {
+	ID               string   `json:"port_id,omitzero"`
+	PhysicalNetworks []string `json:"physical_networks,omitzero"`
+	RemoteManaged    bool     `json:"remote_managed,omitzero"`
+	Trusted          bool     `json:"trusted,omitzero"`
+}
+
+func toPortNeeds(p pci.PortNeeds) portNeedsRecord   { return portNeedsRecord(p) }
+func fromPortNeeds(r portNeedsRecord) pci.PortNeeds { return pci.PortNeeds(r) }
 
 type requirementRecord struct {
 	Vendor         string           `json:"vendor_id,omitzero" v1:"Vendor"`
@@ -100,14 +112,14 @@ type requirementRecord struct {
 func toRequest(r pci.Request) requestRecord {
 	return requestRecord{r.ID, r.Alias, r.Count, requirementRecord(r.Requirement),
 		each(r.Alternatives, func(w pci.Requirement) requirementRecord { return requirementRecord(w) }), r.Policy,
-		r.Providers}
+		r.Providers, optional(r.Port, toPortNeeds)}
 }
 
 func fromRequest(r requestRecord) pci.Request {
 	return pci.Request{
 		ID: r.ID, Alias: r.Alias, Count: r.Count, Requirement: pci.Requirement(r.Requirement),
 		Alternatives: each(r.Alternatives, func(w requirementRecord) pci.Requirement { return pci.Requirement(w) }),
-		Policy:       r.Policy, Providers: r.Providers,
+		Policy:       r.Policy, Providers: r.Providers, Port: optional(r.Port, fromPortNeeds),
 	}
 }
 

@@ -11,7 +11,8 @@ import (
 // hiddenMembers are the members of a server's record that no list shows. They are most of its text: the request to
 // Placement, its candidates, what agents and filters have reported, and the history.
 var hiddenMembers = map[string]bool{"image_snapshot": true, "resource_request": true, "pci_requests": true,
-	"numa_cells": true, "choices": true, "excluded_hosts": true, "filter_failures": true, "pci_devices": true,
+	"requested_networks": true,
+	"numa_cells":         true, "choices": true, "excluded_hosts": true, "filter_failures": true, "pci_devices": true,
 	"numa_placement": true, "leftovers": true, "last_reports": true, "before_rebuild": true, "migration": true,
 	"history": true}
 

@@ -39,6 +39,7 @@ type serverRequest struct {
 	Ask         askRecord         `json:"resource_request,omitzero" v1:"Ask"`
 	PCIRequests []requestRecord   `json:"pci_requests,omitzero" v1:"Requests"`
 	NUMACells   []guestCellRecord `json:"numa_cells,omitzero" v1:"Topology"`
+	Networks    []networkRecord   `json:"requested_networks,omitzero"`
 	MinCount    int               `json:"min_count,omitzero" v1:"Least"`
 	Power       storedPower       `json:"desired_power,omitzero" v1:"Power"`
 }
@@ -56,6 +57,7 @@ type serverPlace struct {
 	MinCountReached  bool              `json:"min_count_reached,omitzero" v1:"Together"`
 	Devices          []pickedRecord    `json:"pci_devices,omitzero" v1:"Devices"`
 	CellPlaces       []cellPlaceRecord `json:"numa_placement,omitzero" v1:"Cells"`
+	Ports            []portRecord      `json:"ports,omitzero"`
 	Leftovers        []stayRecord      `json:"leftovers,omitzero" v1:"Left"`
 	LastReports      []reportRecord    `json:"last_reports,omitzero" v1:"Voices"`
 }
@@ -98,6 +100,7 @@ type stayRecord struct {
 	Devices          []pickedRecord    `json:"pci_devices,omitzero" v1:"Devices"`
 	NUMACells        []guestCellRecord `json:"numa_cells,omitzero" v1:"Topology"`
 	CellPlaces       []cellPlaceRecord `json:"numa_placement,omitzero" v1:"Cells"`
+	Ports            []portRecord      `json:"ports,omitzero"`
 	Reported         bool              `json:"reported,omitzero" v1:"Heard"`
 	Gone             bool              `json:"gone,omitzero" v1:"Gone"`
 }
@@ -193,11 +196,11 @@ func toServer(s lifecycle.Server) serverRecord {
 		serverIdentity: serverIdentity{s.ID, s.Name, s.Description, s.Project, s.User, s.Image,
 			optional(s.ImageSnapshot, toImage), s.KeyName, s.Zone, s.Metadata, s.Tags},
 		serverRequest: serverRequest{flavorRecord(s.Flavor), toAsk(s.Ask), each(s.Requests, toRequest),
-			each(s.Topology, toGuestCell), s.MinCount, storedPower(s.Power)},
+			each(s.Topology, toGuestCell), each(s.Networks, toNetwork), s.MinCount, storedPower(s.Power)},
 		serverPlace: serverPlace{s.Host, s.Reported, s.PreviousConsumer, s.Round, s.Try, each(s.Choices, toChoice),
 			s.FailedHosts,
 			each(s.FilterFailures, toFailure), s.MinCountReached, each(s.Devices, toPicked), each(s.Cells, toCellPlace),
-			each(s.Leftovers, toStay),
+			each(s.Ports, toPort), each(s.Leftovers, toStay),
 			each(s.LastReports, func(v lifecycle.LastReport) reportRecord { return reportRecord(v) })},
 		serverProgress: serverProgress{storedState(s.Stage()), storedTask(s.Task), s.Stopped, s.Shelved, s.Builds,
 			optional(s.PreRebuild, toRebuild), optional(s.Move, toMove), optional(s.Migration, toMigration),
@@ -219,13 +222,15 @@ func fromServer(r serverRecord) lifecycle.Server {
 		Tags: r.Tags,
 
 		Flavor: flavor.Flavor(r.Flavor), Ask: fromAsk(r.Ask), Requests: each(r.PCIRequests, fromRequest),
-		Topology: each(r.NUMACells, fromGuestCell), MinCount: r.MinCount, Power: lifecycle.Power(r.Power),
+		Topology: each(r.NUMACells, fromGuestCell), Networks: each(r.Networks, fromNetwork), MinCount: r.MinCount,
+		Power: lifecycle.Power(r.Power),
 
 		Host: r.Host, Reported: r.Reported, PreviousConsumer: r.PreviousConsumer, Round: r.Round, Try: r.ClaimAttempt,
 		Choices: each(r.Choices, fromChoice), FailedHosts: r.ExcludedHosts,
 		FilterFailures:  each(r.FilterFailures, fromFailure),
 		MinCountReached: r.MinCountReached, Devices: each(r.Devices, fromPicked),
 		Cells:       each(r.CellPlaces, fromCellPlace),
+		Ports:       each(r.Ports, fromPort),
 		Leftovers:   each(r.Leftovers, fromStay),
 		LastReports: each(r.LastReports, func(v reportRecord) lifecycle.LastReport { return lifecycle.LastReport(v) }),
 
@@ -244,7 +249,7 @@ func toStay(s lifecycle.Residence) stayRecord {
 	return stayRecord{s.Consumer, s.PreviousConsumer, s.Host, flavorRecord(s.Flavor), toAsk(s.Ask),
 		each(s.Requests, toRequest),
 		optional(s.Choice, toChoice), each(s.Devices, toPicked), each(s.Topology, toGuestCell),
-		each(s.Cells, toCellPlace), s.Reported, s.Gone}
+		each(s.Cells, toCellPlace), each(s.Ports, toPort), s.Reported, s.Gone}
 }
 
 func fromStay(r stayRecord) lifecycle.Residence {
@@ -252,7 +257,7 @@ func fromStay(r stayRecord) lifecycle.Residence {
 		Consumer: r.Consumer, PreviousConsumer: r.PreviousConsumer, Host: r.Host, Flavor: flavor.Flavor(r.Flavor),
 		Ask: fromAsk(r.Ask), Requests: each(r.PCIRequests, fromRequest), Choice: optional(r.Choice, fromChoice),
 		Devices: each(r.Devices, fromPicked), Topology: each(r.NUMACells, fromGuestCell),
-		Cells: each(r.CellPlaces, fromCellPlace), Reported: r.Reported, Gone: r.Gone,
+		Cells: each(r.CellPlaces, fromCellPlace), Ports: each(r.Ports, fromPort), Reported: r.Reported, Gone: r.Gone,
 	}
 }
 

@@ -163,6 +163,7 @@ func listMigrations() []sqldb.Migration {
 		index("compute_servers", "size", "project, ended, vcpus, memory_mb"),
 		index("compute_servers", "launch", "project, launched, id, ended"),
 		index("compute_servers", "busy_host", "busy, ended, host"),
+		recordsVersion(4), // servers may have ports
 	}
 }
 

@@ -16,7 +16,7 @@ import (
 
 // shownParts returns a server without the fields that no list shows.
 func shownParts(s lifecycle.Server) lifecycle.Server {
-	s.ImageSnapshot, s.Requests, s.Topology, s.Choices, s.FailedHosts = nil, nil, nil, nil, nil
+	s.ImageSnapshot, s.Networks, s.Requests, s.Topology, s.Choices, s.FailedHosts = nil, nil, nil, nil, nil, nil
 	s.FilterFailures, s.Devices, s.Cells, s.Leftovers, s.LastReports = nil, nil, nil, nil, nil
 	s.PreRebuild, s.Migration, s.History = nil, nil, nil
 	s.Ask = lifecycle.Server{}.Ask

@@ -72,6 +72,10 @@ func fullServer() lifecycle.Server {
 		Hosts: []string{"g"}, Nearest: "n"}}
 	s.MinCount, s.PreviousConsumer, s.Power, s.Stopped = 2, "w", lifecycle.Off, true
 	s.Task, s.Builds, s.Shelved, s.MinCountReached, s.LastAction = lifecycle.Rebooting, 3, true, true, "wish"
+	s.Networks = []lifecycle.NetworkRequest{{Port: "p", Network: "n", FixedIP: "10.0.0.9", Tag: "t"}}
+	s.Ports = []lifecycle.Port{{ID: "p", Network: "n", Created: true, Host: "h", VIF: "ovs", Bridge: "br-int",
+		Groups:     []resource.Group{{Suffix: "g", Resources: resource.Amounts{"NET_BW_EGR_KILOBIT_PER_SEC": 1}}},
+		Allocation: map[string]provider.ID{"g": "bridge"}}}
 	from := lifecycle.Residence{Consumer: "m", PreviousConsumer: "full", Host: "g", Flavor: s.Flavor, Ask: s.Ask,
 		Requests: s.Requests, Choice: &s.Choices[0],
 		Devices: s.Devices, Topology: s.Topology, Cells: s.Cells, Reported: true, Gone: true}

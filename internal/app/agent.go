@@ -91,17 +91,14 @@ func NewAgent(s settings.Settings, dir string, endpoints Endpoints, log *slog.Lo
 	return loop.New(o)
 }
 
-// openDataPlane returns what configures VFs for ports; nil if no device of this machine is for ports.
+// openDataPlane returns what configures VFs for ports; nil if no device of this machine is for ports, or there is no
+// network service.
 func openDataPlane(s settings.Settings, client *network.Client, log *slog.Logger) loop.DataPlane {
 	networked := func(r pci.Rule) bool { return r.Tags.Networked }
-	if s.Sysfs != "/sys" || !slices.ContainsFunc(s.Rules, networked) {
+	if client == nil || s.Sysfs != "/sys" || !slices.ContainsFunc(s.Rules, networked) {
 		return nil
 	}
-	var ports dataplane.Ports
-	if client != nil {
-		ports = client
-	}
-	return dataplane.New(s.Host, vflink.Links{}, ports, log)
+	return dataplane.New(s.Host, vflink.Links{}, client, log)
 }
 
 // PrintPlan prints what an agent with these settings would change in Placement now. It returns fault.Conflict if the

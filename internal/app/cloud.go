@@ -60,16 +60,29 @@ func Up(ctx context.Context, s settings.Settings, dir string, log *slog.Logger) 
 	if err != nil {
 		return nil, errors.Join(err, c.Placement.Close())
 	}
-	if c.Compute, err = openCompute(ctx, computeURL, c.PlacementClient(), images, s, auth, log); err != nil {
-		return nil, errors.Join(err, c.Placement.Close())
-	}
 	if c.Network, err = openNetwork(ctx, networkURL, c.PlacementClient(), s, auth, log); err != nil {
-		return nil, errors.Join(err, c.Compute.Close(), c.Placement.Close())
+		return nil, errors.Join(err, c.closeImages(), c.Placement.Close())
+	}
+	network, err := c.computeNetwork()
+	if err == nil {
+		calls := computeCalls{c.PlacementClient(), images, network}
+		c.Compute, err = openCompute(ctx, computeURL, calls, s, auth, log)
+	}
+	if err != nil {
+		return nil, errors.Join(err, c.Network.Close(), c.closeImages(), c.Placement.Close())
 	}
 	if err := c.StartAgent(ctx); err != nil {
 		return nil, errors.Join(err, c.Close())
 	}
 	return c, nil
+}
+
+// computeNetwork returns compute's client of the network service: the one that [neutron] names, or that of the cloud.
+func (c *Cloud) computeNetwork() (*network.Client, error) {
+	if named, err := networkClient(c.Settings, rest.TLSFiles{}); named != nil || err != nil {
+		return named, err
+	}
+	return c.NetworkClient(), nil
 }
 
 // openImages starts the image service, unless [glance] names another one, and returns compute's client.
@@ -95,16 +108,16 @@ func (c *Cloud) PlacementClient() *api.Client {
 	return client
 }
 
-// HostClient returns a client of the host API in memory.
-func (c *Cloud) HostClient() host.Client {
-	client := hostClient("http://compute", rest.InMemory(c.Compute.Handler))
+// NetworkClient returns a client of the Networking API in memory.
+func (c *Cloud) NetworkClient() *network.Client {
+	client := network.NewClient("http://network", rest.InMemory(c.Network.Handler), serviceToken)
 	c.sign(client.REST)
 	return client
 }
 
-// networkClient returns a client of the Networking API in memory.
-func (c *Cloud) networkClient() *network.Client {
-	client := network.NewClient("http://network", rest.InMemory(c.Network.Handler), serviceToken)
+// HostClient returns a client of the host API in memory.
+func (c *Cloud) HostClient() host.Client {
+	client := hostClient("http://compute", rest.InMemory(c.Compute.Handler))
 	c.sign(client.REST)
 	return client
 }
@@ -116,9 +129,9 @@ func (c *Cloud) sign(client *rest.Client) {
 	}
 }
 
-// Close stops the agent, the network service, compute, the image service and Placement, in this order.
+// Close stops the agent, compute, the network service, the image service and Placement, in this order.
 func (c *Cloud) Close() error {
-	return errors.Join(c.StopAgent(), c.Network.Close(), c.Compute.Close(), c.closeImages(), c.Placement.Close())
+	return errors.Join(c.StopAgent(), c.Compute.Close(), c.Network.Close(), c.closeImages(), c.Placement.Close())
 }
 
 func (c *Cloud) closeImages() error {

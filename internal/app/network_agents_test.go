@@ -13,7 +13,7 @@ func TestAgentIsANetworkAgent(t *testing.T) {
 	l := newLab(t)
 	l.up("[ovs]\nbridge_mappings = physnet0:br-ex\nresource_provider_bandwidths = br-ex:1000:1000\n")
 	defer l.down()
-	ctx, client := t.Context(), l.cloud.networkClient()
+	ctx, client := t.Context(), l.cloud.NetworkClient()
 	var err error
 	for end := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
 		if err = alive(l, url.Values{"host": {"cmp1"}}); err == nil || time.Now().After(end) {
@@ -36,7 +36,7 @@ func TestAgentIsANetworkAgent(t *testing.T) {
 
 // alive returns nil if the network service has one agent, which is alive and synced.
 func alive(l *lab, q url.Values) error {
-	agents, err := l.cloud.networkClient().Agents(l.t.Context(), q)
+	agents, err := l.cloud.NetworkClient().Agents(l.t.Context(), q)
 	if err != nil {
 		return err
 	}

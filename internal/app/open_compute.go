@@ -8,6 +8,7 @@ import (
 	"maps"
 	"sync"
 
+	"github.com/openberth/berth/api/network"
 	api "github.com/openberth/berth/api/placement"
 	"github.com/openberth/berth/api/rest"
 	"github.com/openberth/berth/api/trace"
@@ -30,12 +31,23 @@ func OpenCompute(ctx context.Context, url string, placement *api.Client, s setti
 	if err != nil {
 		return nil, err
 	}
-	return openCompute(ctx, url, placement, images, s, auth, log)
+	network, err := networkClient(s, rest.TLSFiles{})
+	if err != nil {
+		return nil, err
+	}
+	return openCompute(ctx, url, computeCalls{placement, images, network}, s, auth, log)
 }
 
-// openCompute is OpenCompute with its image service, nil for none, and the authentication of its callers.
-func openCompute(ctx context.Context, url string, placement *api.Client, images computeserver.Images,
-	s settings.Settings, auth authentication, log *slog.Logger) (*Service, error) {
+// computeCalls are the services that compute calls.
+type computeCalls struct {
+	placement *api.Client
+	images    computeserver.Images // nil: images are not looked up
+	network   *network.Client      // nil: servers have no ports
+}
+
+// openCompute is OpenCompute with the services that it calls and the authentication of its callers.
+func openCompute(ctx context.Context, url string, calls computeCalls, s settings.Settings, auth authentication,
+	log *slog.Logger) (*Service, error) {
 	log = trace.Log(log.With("service", "compute"))
 	db, err := openDatabase(ctx, url, log)
 	if err != nil {
@@ -55,16 +67,20 @@ func openCompute(ctx context.Context, url string, placement *api.Client, images 
 		stop()
 		return nil, errors.Join(err, held.release(), db.Close())
 	}
-	client := schedulingClient(placement, held.lease.Check)
+	client := schedulingClient(calls.placement, held.lease.Check)
 	conductor := conductor.New(st, client)
 	conductor.Aliases, conductor.PCIInPlacement = s.Aliases, s.PCIInPlacement
 	conductor.Silence = cmp.Or(s.Silence, conductor.Silence)
 	conductor.Log, conductor.Pack, conductor.Providers, conductor.Lease = log, s.HostSettings.CPUs.Pack, client, held.lease
-	options := computeserver.Options{Store: st, Conductor: conductor, Images: images, Providers: client,
+	options := computeserver.Options{Store: st, Conductor: conductor, Images: calls.images, Providers: client,
 		Aliases: s.Aliases, PCIInPlacement: s.PCIInPlacement,
 		ResizeHere: s.ResizeToSameHost, Authenticate: auth.caller, Challenge: auth.challenge, Strategy: auth.strategy,
 		CORS: s.Compute.CORS, ProxyHeaders: s.Compute.ProxyHeaders, Log: log, Stop: running.Done(),
 		Lease: held.lease.Check}
+	if calls.network != nil {
+		ports := guardedNetwork(calls.network, held.lease.Check)
+		conductor.Network, options.Networks = ports, ports
+	}
 	if s.Compute.Policy != nil {
 		options.Enforcer = policies.Enforcer{Enforcer: s.Compute.Policy}
 	}
@@ -95,6 +111,13 @@ func schedulingClient(placement *api.Client, check func() error) *api.Client {
 	c.HTTP, c.Headers = rest.Guard(c.HTTP, check), maps.Clone(c.Headers)
 	c.Headers[api.CandidatesHeader] = api.ForScheduling
 	return &api.Client{REST: &c}
+}
+
+// guardedNetwork returns a client of the network service for compute. It sends nothing while check returns an error.
+func guardedNetwork(client *network.Client, check func() error) *network.Client {
+	c := *client.REST
+	c.HTTP = rest.Guard(c.HTTP, check)
+	return &network.Client{REST: &c}
 }
 
 // firstClosed returns a channel that is closed when a or b is closed. It stops waiting when done is closed.

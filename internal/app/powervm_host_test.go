@@ -1,7 +1,9 @@
 package app
 
 import (
+	"context"
 	"fmt"
+	"log/slog"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
@@ -10,6 +12,7 @@ import (
 
 	"github.com/openberth/berth/agent/powervm/novalinktest"
 	"github.com/openberth/berth/api/compute"
+	"github.com/openberth/berth/internal/settings"
 	"github.com/openberth/berth/internal/testenv"
 	"github.com/openberth/berth/resource"
 )
@@ -143,7 +146,7 @@ func TestResizeAttachesIOSlots_R53(t *testing.T) {
 	act("confirmResize", "ACTIVE", 2, nil)
 	act("os-stop", "SHUTOFF", 2, nil)
 	act("os-start", "ACTIVE", 2, nil)
-	act("rebuild", "ACTIVE", 2, map[string]any{"imageRef": "70a599e0-31e7-49b7-b260-868f441e862b"})
+	act("rebuild", "ACTIVE", 2, map[string]any{"imageRef": p.image()})
 	if err := p.cloud.StopAgent(); err != nil {
 		t.Fatal(err)
 	}
@@ -194,4 +197,121 @@ func TestForeignOwnersAndEditedFiles(t *testing.T) {
 	}
 	p.delete(a.ID)
 	p.until("the other provider is deleted", func() bool { return p.provider(slotProvider(held)).ID == "" })
+}
+
+// secondHost starts the agent of another host, cmp2, with a system that has the same DRC indices, and returns the
+// system. Its agent does not rescan by itself.
+func (p *powerVM) secondHost() *powerVM {
+	p.t.Helper()
+	other := newPowerVM(p.t)
+	for _, slot := range other.system.Slots {
+		slot.Name = strings.Replace(slot.Name, "U1-", "U2-", 1)
+	}
+	other.write("gpus: {identification: {vendor_id: 10DE, drc_name: U2-P1-*}, resource_class: CUSTOM_GPU}\n")
+	file := filepath.Join(other.dir, "berth.conf")
+	text := other.conf + "\n[DEFAULT]\nhost = cmp2\n[oslo_concurrency]\nlock_path = " + other.dir +
+		"\n[api]\nauth_strategy = noauth2\n[berth]\nrescan_interval = 86400\n"
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		p.t.Fatal(err)
+	}
+	log := slog.New(slog.NewTextHandler(p.t.Output(), nil))
+	config, err := settings.Read(log, file)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	agent, err := NewAgent(config, other.dir, p.cloud.endpoints(), log)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- agent.Run(ctx) }()
+	p.t.Cleanup(func() { stop(); <-ended })
+	p.until("cmp2 reports", func() bool {
+		hosts, err := p.cloud.HostClient().Hosts(p.t.Context())
+		return err == nil && len(hosts) == 2
+	})
+	other.cloud = p.cloud
+	return other
+}
+
+// serverOn returns the host and the status of a server.
+func (p *powerVM) serverOn(id string) (host, status string) {
+	server, err := p.compute().Server(p.t.Context(), id)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	if server.Host != nil {
+		host = *server.Host
+	}
+	return host, server.Status
+}
+
+// Two hosts have the same DRC indices. A flavor names one slot of one host by its traits, a server moves cold to the
+// other host, and one whose slots got another owner after they were claimed is built on the other host.
+func TestTwoHostsWithEqualIndices_R46_R52_C7_C8_C28(t *testing.T) {
+	testenv.Long(t)
+	one := newPowerVM(t)
+	one.conf = strings.Replace(one.conf, "allow_resize_to_same_host = true\n", "", 1)
+	one.up(one.conf)
+	defer one.down()
+	two := one.secondHost()
+	exact := gpuSpecs(2)
+	exact["trait1:CUSTOM_POWERVM_IOSLOT_DRC_INDEX_1C0FFEE2"] = "required"
+	exact["trait1:CUSTOM_POWERVM_IOSLOT_DRC_NAME_U2_P1_C2"] = "required"
+	a := one.boot("a", "ACTIVE", exact)
+	if host, _ := one.serverOn(a.ID); host != "cmp2" || len(two.owners()) != 2 || len(one.owners()) != 0 {
+		t.Errorf("%s, owners %v and %v", host, one.owners(), two.owners())
+	}
+	one.delete(a.ID)
+	one.until("the slots are free", func() bool { return len(two.owners()) == 0 })
+	one.move()
+	// The agent of cmp2 does not see that its slots have another owner, so Placement still offers them.
+	two.change(func(s *novalinktest.System) {
+		for _, slot := range s.Slots {
+			slot.ForeignID, slot.ForeignName = "9", "vios1"
+		}
+	})
+	two.novalink.Requests()
+	for tries := 0; !one.rescheduled(fmt.Sprintf("r%d", tries)); tries++ {
+		if tries == 20 {
+			t.Fatal("no server was tried on cmp2")
+		}
+	}
+	for _, request := range two.novalink.Requests() {
+		if strings.HasPrefix(request, "PUT /uom") {
+			t.Errorf("sent to cmp2: %s", request)
+		}
+	}
+}
+
+// rescheduled creates a server, which must be built on cmp1, deletes it, and reports whether cmp2 was tried before.
+func (p *powerVM) rescheduled(name string) bool {
+	p.t.Helper()
+	s := p.boot(name, "ACTIVE", gpuSpecs(1))
+	why, err := p.compute().Why(p.t.Context(), s.ID)
+	if err != nil || why.Host != "cmp1" {
+		p.t.Fatalf("%s is on %s, whose slots have another owner: %v", name, why.Host, err)
+	}
+	p.delete(s.ID)
+	return strings.Contains(why.Excluded["cmp2"], "belongs to partition 9 (vios1)")
+}
+
+// move creates a server with a GPU, and migrates it cold to the other host.
+func (p *powerVM) move() {
+	p.t.Helper()
+	s := p.boot("moved", "ACTIVE", gpuSpecs(1))
+	from, _ := p.serverOn(s.ID)
+	if err := p.compute().Act(p.t.Context(), s.ID, "migrate", nil); err != nil {
+		p.t.Fatal(err)
+	}
+	p.until("the migration", func() bool { _, status := p.serverOn(s.ID); return status == "VERIFY_RESIZE" })
+	if to, _ := p.serverOn(s.ID); to == from {
+		p.t.Errorf("the server stayed on %s", from)
+	}
+	if err := p.compute().Act(p.t.Context(), s.ID, "confirmResize", nil); err != nil {
+		p.t.Fatal(err)
+	}
+	p.until("the confirmation", func() bool { _, status := p.serverOn(s.ID); return status == "ACTIVE" })
+	p.delete(s.ID)
 }

@@ -52,23 +52,29 @@ func computeOverTCP(s settings.Settings, address string, flags rest.TLSFiles) (h
 	return client, nil
 }
 
-// networkClient returns the client with which the agent calls the network service; nil if [neutron] has neither an
-// address nor an account of Keystone, whose catalog has it.
+// networkClient returns the client with which compute and the agent call the network service; nil if [neutron] has
+// neither an address nor an account of Keystone, whose catalog has it.
 func networkClient(s settings.Settings, flags rest.TLSFiles) (*network.Client, error) {
 	calls := s.Accounts.Network
 	if calls.Address == "" && calls.Type != identity.KeystoneAccount {
 		return nil, nil
 	}
-	k := calls.Keystone
-	files := rest.TLSFiles{CAFile: k.CAFile, CertFile: k.CertFile, KeyFile: k.KeyFile, Insecure: k.Insecure,
-		Names: rest.TLSOptionNames{CA: "[neutron] cafile", Cert: "[neutron] certfile", Key: "[neutron] keyfile"}}
+	files := keystoneFiles(calls.Keystone, "neutron")
 	client := network.NewClient("", nil, serviceToken)
 	if err := connect(client.REST, calls, files.Or(flags), network.CatalogType, network.RootURL(calls.Address),
 		""); err != nil {
 		return nil, err
 	}
 	client.REST.Locate = network.LocateRoot(client.REST.Locate)
+	client.REST.HTTP.Timeout = placementTime
 	return client, nil
+}
+
+// keystoneFiles returns the certificates of an account at Keystone for calls of its service.
+func keystoneFiles(k identity.KeystoneOptions, group string) rest.TLSFiles {
+	return rest.TLSFiles{CAFile: k.CAFile, CertFile: k.CertFile, KeyFile: k.KeyFile, Insecure: k.Insecure,
+		Names: rest.TLSOptionNames{CA: "[" + group + "] cafile", Cert: "[" + group + "] certfile",
+			Key: "[" + group + "] keyfile"}}
 }
 
 // computeFiles returns the certificates for calls of compute: those of [berth] compute_cafile and its neighbours, else
@@ -76,8 +82,7 @@ func networkClient(s settings.Settings, flags rest.TLSFiles) (*network.Client, e
 func computeFiles(s settings.Settings) rest.TLSFiles {
 	files, k := s.TLS.Compute, s.Accounts.Compute.Keystone
 	if files.CAFile == "" && files.CertFile == "" && (k.CAFile != "" || k.CertFile != "" || k.Insecure) {
-		files = rest.TLSFiles{CAFile: k.CAFile, CertFile: k.CertFile, KeyFile: k.KeyFile, Insecure: k.Insecure,
-			Names: rest.TLSOptionNames{CA: "[compute] cafile", Cert: "[compute] certfile", Key: "[compute] keyfile"}}
+		files = keystoneFiles(k, "compute")
 	}
 	return files
 }

@@ -109,7 +109,7 @@ func services(contracts []string) []Row {
 		{Package: "compute/portrequest", Kind: Pure, Imports: domain},
 		{Package: "compute/flavor", Kind: Pure, Imports: domain},
 		{Package: "compute/schedule", Kind: Pure, Imports: domain},
-		{Package: "compute/lifecycle", Kind: Pure, Imports: with(domain, "compute/flavor", "compute/schedule")},
+		{Package: "compute/lifecycle", Kind: Pure, Imports: with(domain, "bandwidth", "compute/flavor", "compute/schedule")},
 		{Package: "compute/policies", Kind: Adapter, Imports: []string{"api/identity", "policy"}},
 		{Package: "compute/runner", Kind: Server, Imports: []string{"backoff"}},
 		{Package: "compute/conductor", Kind: Server, Imports: with(contracts, "backoff", "compute/…"),

@@ -11,7 +11,7 @@ import (
 
 // TestVFsOfPorts runs the tests of package vfguest in the lab, on VFs that are network interfaces.
 func TestVFsOfPorts(t *testing.T) {
-	dir := payload(t, "#!/bin/sh\nexec ./vfguest.test -test.v -test.timeout 5m\n")
+	dir := payload(t, "#!/bin/sh\nexec ./vfguest.test -test.v -test.timeout 14m\n")
 	buildBerth(t, dir)
 	build := exec.CommandContext(t.Context(), "go", "test", "-c", "-tags", "lab", "-o", filepath.Join(dir, "vfguest.test"),
 		"./vfguest")
@@ -20,5 +20,8 @@ func TestVFsOfPorts(t *testing.T) {
 		t.Fatalf("go test -c ./vfguest: %v\n%s", err, out)
 	}
 	t.Setenv("NICS", "1")
+	if os.Getenv("LAB_TIMEOUT") == "" {
+		t.Setenv("LAB_TIMEOUT", "900") // an emulated CPU is slow
+	}
 	t.Log("\n" + run(t, dir))
 }

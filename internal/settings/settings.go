@@ -117,5 +117,5 @@ type AccountSettings struct {
 	Basic     identity.BasicOptions // http_basic_auth_user_file, [berth] admin_users, service_users, user_projects
 	Placement identity.ServiceCalls // [placement]: how compute and the agent call Placement
 	Compute   identity.ServiceCalls // [compute]: how the agent calls compute
-	Network   identity.ServiceCalls // [neutron]: how the agent calls the network service
+	Network   identity.ServiceCalls // [neutron]: how compute and the agent call the network service
 }

@@ -1,10 +1,12 @@
 package settings
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
 	"log/slog"
+	"os"
 	"strings"
 
 	"github.com/openberth/berth/agent/powervm/inventoryfile"
@@ -28,6 +30,13 @@ type CheckedSlot struct {
 	Why           string            `json:"why,omitempty"` // why the slot is not offered, or reserved
 }
 
+// SlotSelection replaces options of the configuration files. Empty fields replace nothing.
+type SlotSelection struct {
+	Recorded  string   // file with a recorded answer of the REST API, instead of the server
+	System    string   // UUID or name of the managed system
+	Inventory []string // inventory files
+}
+
 // slotCheck is a configuration with the system and the rules that it names.
 type slotCheck struct {
 	settings Settings
@@ -36,16 +45,18 @@ type slotCheck struct {
 	report   CheckReport
 }
 
-// readSlotCheck reads configuration files, inventory files and the system: that of a recorded answer, or without one
-// that of the server. Errors of the files are findings; an error is returned if something cannot be read.
-func readSlotCheck(ctx context.Context, recorded string, inventory, files []string) (c slotCheck, err error) {
+// readSlotCheck reads configuration files, inventory files and the system. Errors of the files are findings; an error
+// is returned if something cannot be read.
+func readSlotCheck(ctx context.Context, of SlotSelection, files []string) (c slotCheck, err error) {
 	s, faults, err := readAll(slog.New(slog.DiscardHandler), files...)
 	if err != nil {
 		return c, err
 	}
-	if len(inventory) > 0 {
-		s.PowerVM.Files = inventory
+	if len(of.Inventory) > 0 {
+		s.PowerVM.Files = of.Inventory
 	}
+	s.PowerVM.Client.System = cmp.Or(of.System, s.PowerVM.Client.System)
+	recorded := of.Recorded
 	c.settings = s
 	c.report = CheckReport{Host: s.Host, Sysfs: recorded, Report: true, Findings: []Finding{},
 		Devices: []CheckedDevice{}, Bandwidth: []CheckedProvider{}, Slots: []CheckedSlot{}}
@@ -79,10 +90,9 @@ func (c slotCheck) facts() slotsurvey.Facts {
 		PlainNames: c.settings.PowerVM.PlainNames, ClassFromDevice: c.settings.PowerVM.ClassFromDevice}
 }
 
-// CheckSlots checks configuration files and inventory files on the I/O slots of a system. recorded is a file with a
-// recorded answer of the REST API; empty: the server is asked. inventory replaces the configured inventory files.
-func CheckSlots(ctx context.Context, recorded string, inventory []string, files ...string) (CheckReport, error) {
-	c, err := readSlotCheck(ctx, recorded, inventory, files)
+// CheckSlots checks configuration files and inventory files on the I/O slots of a system.
+func CheckSlots(ctx context.Context, of SlotSelection, files ...string) (CheckReport, error) {
+	c, err := readSlotCheck(ctx, of, files)
 	if err != nil {
 		return CheckReport{}, err
 	}
@@ -90,11 +100,23 @@ func CheckSlots(ctx context.Context, recorded string, inventory []string, files 
 	for _, sentence := range c.settings.warnings {
 		c.report.add(LevelWarning, sentence)
 	}
+	for _, path := range c.settings.PowerVM.Files {
+		if info, err := os.Stat(path); err == nil && info.Mode().Perm()&0o022 != 0 {
+			c.report.add(LevelWarning, fmt.Sprintf("the inventory file %s may be written by others than its owner, who would "+
+				"decide which adapters guests get; remove that permission (chmod go-w)", path))
+		}
+	}
 	if !c.system.Reported {
 		c.report.add(LevelWarning, "the system does not report its I/O slots, perhaps because it starts")
 	}
 	for _, p := range c.system.Problems {
 		c.report.add(LevelWarning, p.String())
+	}
+	for _, slot := range c.system.Slots {
+		if slot.WhyNoDevice() == "" && !slot.Device.Known {
+			c.report.add(LevelWarning, fmt.Sprintf("%s: the system reports no device id of the adapter; firmware of that age "+
+				"may report the device id as vendor_id, so identify the slot by drc_index or drc_name", slot))
+		}
 	}
 	verdicts, wrong := slotsurvey.Verdicts(c.facts())
 	for _, sentence := range wrong {
@@ -126,9 +148,9 @@ func checkedSlot(v slotsurvey.Verdict) CheckedSlot {
 
 // ExplainSlot returns, as lines, what is decided about a slot and why: its owner, its provider, and what each paragraph
 // says. NotFound if the system has no such slot, and Invalid for a text that is neither a DRC index nor a DRC name.
-func ExplainSlot(ctx context.Context, slot, recorded string, inventory []string, files ...string) ([]string, error) {
+func ExplainSlot(ctx context.Context, slot string, of SlotSelection, files ...string) ([]string, error) {
 	const op = "settings.ExplainSlot"
-	c, err := readSlotCheck(ctx, recorded, inventory, files)
+	c, err := readSlotCheck(ctx, of, files)
 	if err != nil {
 		return nil, err
 	}
@@ -158,7 +180,7 @@ func ExplainSlot(ctx context.Context, slot, recorded string, inventory []string,
 func WriteSlots(out io.Writer, slots []CheckedSlot) error {
 	var b strings.Builder
 	for _, s := range slots {
-		fmt.Fprintf(&b, "# %s, %s", orNone(s.Description, "no description"), s.Owner)
+		fmt.Fprintf(&b, "# %s, %s", cmp.Or(s.Description, "no description"), s.Owner)
 		if s.BusGrouping {
 			b.WriteString(", bus grouping required")
 		}
@@ -178,13 +200,6 @@ func WriteSlots(out io.Writer, slots []CheckedSlot) error {
 	}
 	_, err := io.WriteString(out, b.String())
 	return err
-}
-
-func orNone(text, none string) string {
-	if text == "" {
-		return none
-	}
-	return text
 }
 
 // SystemSnapshot returns the server's answer about its managed systems, as a recording for CheckSlots.

@@ -58,7 +58,7 @@ func (k *Kernel) Set(vf vfconfig.VF, o vfconfig.Operation) error {
 	}
 	if slices.Contains(k.Unsupported, o.Attribute) || k.NoGuarantee && o.Attribute == vfconfig.Rates &&
 		o.Settings.MinRate > 0 {
-		return fault.New(fault.Invalid, "kerneltest.Set", "operation not supported")
+		return fault.New(fault.Invalid, "kerneltest.Set", "the kernel refuses %s: operation not supported", o)
 	}
 	k.order = append(k.order, vf.Address+" "+o.String())
 	s := k.vfs[vf.Address]

@@ -277,3 +277,46 @@ func TestDamagedRecordIsAnError(t *testing.T) {
 		}
 	}
 }
+
+// The driver is ended at each of its requests in turn, before the server performs it and after, and another one
+// continues. There is always one partition with the slots, and after the deletion none.
+func TestKilledAtEachRequest(t *testing.T) {
+	for _, after := range []bool{false, true} {
+		for skip := 0; ; skip++ {
+			n, dir := startNovaLink(t), t.TempDir()
+			n.Inject(novalinktest.Fault{Skip: skip, After: after})
+			g := guest("a", firstSlot+1, firstSlot+2)
+			untilDone(t, func() error { return n.driver(t, dir).Build(t.Context(), g) })
+			if got := owners(n); len(got) != 2 || got[firstSlot+1] != got[firstSlot+2] {
+				t.Fatalf("request %d: owners %v", skip, got)
+			}
+			var list []hypervisor.Guest
+			untilDone(t, func() (err error) { list, err = n.driver(t, dir).Guests(t.Context()); return err })
+			if len(list) != 1 || list[0].Stopped || len(list[0].Devices) != 2 {
+				t.Fatalf("request %d: %+v", skip, list)
+			}
+			untilDone(t, func() error { return n.driver(t, dir).Destroy(t.Context(), g.ID) })
+			if left, _ := filepath.Glob(filepath.Join(dir, "*")); len(owners(n)) != 0 || len(left) != 0 {
+				t.Fatalf("request %d: owners %v, files %v", skip, owners(n), left)
+			}
+			if sent := len(n.Requests()); skip > sent {
+				if skip < 10 {
+					t.Fatalf("the scenario has only %d requests", sent)
+				}
+				break
+			}
+		}
+	}
+}
+
+// untilDone repeats a call of the driver, as the agent does.
+func untilDone(t *testing.T, call func() error) {
+	t.Helper()
+	var err error
+	for range 5 {
+		if err = call(); err == nil {
+			return
+		}
+	}
+	t.Fatal(err)
+}

@@ -42,8 +42,9 @@ func (r Recorded) ManagedSystem(context.Context) (uom.ManagedSystem, bool, error
 			return e.Object, true, nil
 		}
 	}
-	return uom.ManagedSystem{}, false, fault.New(fault.Invalid, op, "%s has %d managed systems (%s); name one in "+
-		"[powervm] system", r.Path, len(entries), strings.Join(names, ", "))
+	return uom.ManagedSystem{}, false, fault.New(fault.Invalid, op,
+		"%s has %d managed systems (%s); name one with --system or in "+
+			"[powervm] system", r.Path, len(entries), strings.Join(names, ", "))
 }
 
 // Partitions returns none, because a recording of systems has none: owners that slots do not report are unknown.

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -19,20 +20,18 @@ import (
 	"github.com/openberth/berth/api/compute"
 	"github.com/openberth/berth/api/host"
 	"github.com/openberth/berth/api/network"
+	"github.com/openberth/berth/api/placement"
 	"github.com/openberth/berth/api/rest"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/pci"
 )
 
-// configuration is that of all services. The agent offers two VFs of the first PF and one of the second.
+// configuration is that of all services, without device_spec.
 const configuration = `[DEFAULT]
 host = lab
 [api]
 auth_strategy = noauth2
 [pci]
-device_spec = {"address": "0000:12:10.0", "physical_network": "physnet0"}
-device_spec = {"address": "0000:12:10.2", "physical_network": "physnet0"}
-device_spec = {"address": "0000:23:10.0", "physical_network": "physnet0"}
 alias = {"name": "vf", "vendor_id": "8086", "product_id": "10ca", "device_type": "type-VF"}
 [neutron]
 endpoint_override = http://127.0.0.1:9696
@@ -40,6 +39,9 @@ endpoint_override = http://127.0.0.1:9696
 rescan_interval = 3600
 port_interval = 1
 `
+
+// patience is the limit of each wait: an emulated CPU of a loaded machine is slow.
+const patience = 3 * time.Minute
 
 // machine is the lab with Berth's services as processes.
 type machine struct {
@@ -50,20 +52,26 @@ type machine struct {
 	hosts   host.Client
 	network *network.Client
 	links   vflink.Links
+
+	placement *placement.Client
 }
 
-// start starts the services and the agent.
-func start(t *testing.T) *machine {
+// start starts the services and the agent, which offers these VFs. more is added to the configuration.
+func start(t *testing.T, more string, vfs ...string) *machine {
 	t.Helper()
 	if name, err := os.Hostname(); err != nil || name != "lab" {
 		t.Fatalf("this test changes the VFs of its machine and runs in the lab only (TestVFsOfPorts); this is %q", name)
 	}
-	m := &machine{t: t, dir: t.TempDir(),
+	m := &machine{t: t, dir: t.TempDir(), placement: placement.NewClient("http://127.0.0.1:8778", nil, "admin"),
 		compute: compute.NewClient("http://127.0.0.1:8774", nil, "admin"),
 		network: network.NewClient("http://127.0.0.1:9696", nil, "admin"),
 		hosts: host.Client{REST: &rest.Client{Base: "http://127.0.0.1:8774",
 			Headers: map[string]string{"X-Auth-Token": "admin"}}}}
-	must(t, os.WriteFile(filepath.Join(m.dir, "berth.conf"), []byte(configuration), 0o600))
+	text := configuration + more + "[pci]\n"
+	for _, vf := range vfs {
+		text += `device_spec = {"address": "` + vf + `", "physical_network": "physnet0"}` + "\n"
+	}
+	must(t, os.WriteFile(filepath.Join(m.dir, "berth.conf"), []byte(text), 0o600))
 	for name, port := range map[string]string{"placement": "8778", "compute": "8774", "network": "9696"} {
 		m.run(name)
 		m.till(name+" answers", func() bool {
@@ -105,9 +113,11 @@ func (m *machine) run(service string) *exec.Cmd {
 	return cmd
 }
 
-// last returns the last lines of a text.
+// last returns the last lines of a log that are no requests.
 func last(text []byte, lines int) string {
-	all := bytes.Split(text, []byte("\n"))
+	all := slices.DeleteFunc(bytes.Split(text, []byte("\n")), func(line []byte) bool {
+		return bytes.Contains(line, []byte("msg=request "))
+	})
 	return string(bytes.Join(all[max(0, len(all)-lines):], []byte("\n")))
 }
 
@@ -136,9 +146,9 @@ func (m *machine) killAgent() {
 // till waits until a condition is true.
 func (m *machine) till(what string, condition func() bool) {
 	m.t.Helper()
-	for end := time.Now().Add(time.Minute); !condition(); time.Sleep(200 * time.Millisecond) {
+	for end := time.Now().Add(patience); !condition(); time.Sleep(200 * time.Millisecond) {
 		if time.Now().After(end) {
-			m.t.Fatalf("not within a minute: %s", what)
+			m.t.Fatalf("not reached: %s", what)
 		}
 	}
 }
@@ -163,7 +173,7 @@ func (m *machine) vf(address string) vfconfig.Settings {
 // tillVF waits until a VF has a configuration.
 func (m *machine) tillVF(address string, want vfconfig.Settings) {
 	m.t.Helper()
-	for end := time.Now().Add(time.Minute); m.vf(address) != want; time.Sleep(200 * time.Millisecond) {
+	for end := time.Now().Add(patience); m.vf(address) != want; time.Sleep(200 * time.Millisecond) {
 		if time.Now().After(end) {
 			m.t.Fatalf("%s has %+v, want %+v; conditions %q", address, m.vf(address), want, m.conditions())
 		}
@@ -177,6 +187,19 @@ func (m *machine) conditions() string {
 		return ""
 	}
 	return strings.Join(all[0].Conditions, "\n")
+}
+
+// tillDone waits until a server is ACTIVE or ERROR, and returns the message of its fault.
+func (m *machine) tillDone(id string) (failure string) {
+	m.t.Helper()
+	m.till("server "+id+" is done", func() bool {
+		s, err := m.compute.ServerByID(m.t.Context(), id)
+		if err == nil && s.Fault != nil {
+			failure = s.Fault.Message
+		}
+		return err == nil && (s.Status == "ACTIVE" || s.Status == "ERROR")
+	})
+	return failure
 }
 
 // create creates a server with a VF.

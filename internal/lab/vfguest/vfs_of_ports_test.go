@@ -40,11 +40,17 @@ func (m *machine) bind(net, server, vf string, attributes map[string]any, profil
 	}
 	port, err := m.network.CreatePort(m.t.Context(), all)
 	must(m.t, err)
+	return m.bindTo(port, vf, profile)
+}
+
+// bindTo binds a port to a VF.
+func (m *machine) bindTo(port network.Port, vf string, profile map[string]any) network.Port {
+	m.t.Helper()
 	full := map[string]any{"pci_slot": vf, "pci_vendor_info": "8086:10ca", "physical_network": "physnet0"}
 	for name, value := range profile {
 		full[name] = value
 	}
-	port, err = m.network.UpdatePort(m.t.Context(), port.ID, map[string]any{"binding:host_id": "lab",
+	port, err := m.network.UpdatePort(m.t.Context(), port.ID, map[string]any{"binding:host_id": "lab",
 		"binding:profile": full})
 	must(m.t, err)
 	if port.VIF != "hw_veb" {
@@ -53,34 +59,34 @@ func (m *machine) bind(net, server, vf string, attributes map[string]any, profil
 	return port
 }
 
-// prepare creates the flavor and a network with a VLAN.
-func (m *machine) prepare() (net string) {
+// prepare creates the flavor and a network with a VLAN, and reports the NIC to the network service.
+func (m *machine) prepare(nic network.AgentDevice) (net string) {
 	m.t.Helper()
 	ctx := m.t.Context()
 	_, err := m.compute.CreateFlavor(ctx, compute.CreateFlavor{ID: "vf", Name: "vf", VCPUs: 1, RAM: 32})
 	must(m.t, err)
 	must(m.t, m.compute.SetExtraSpecs(ctx, "vf", map[string]string{"pci_passthrough:alias": "vf:1"}))
 	must(m.t, m.network.ReportAgent(ctx, "lab", "NIC Switch agent", network.AgentReport{Binary: "berth-agent",
-		Devices: []network.AgentDevice{{Name: m.find(first).Interface, PhysicalNetworks: []string{"physnet0"}},
-			{Name: m.find(third).Interface, PhysicalNetworks: []string{"physnet0"}}}}))
+		Devices: []network.AgentDevice{nic}}))
 	n, err := m.network.CreateNetwork(ctx, map[string]any{"provider:network_type": "vlan",
 		"provider:physical_network": "physnet0", "provider:segmentation_id": 7})
 	must(m.t, err)
 	return n.ID
 }
 
-// The VFs that the agent offers.
+// VFs: third is one of the second PF.
 const (
 	first  = "0000:12:10.0"
 	second = "0000:12:10.2"
 	third  = "0000:23:10.0"
+	other  = "0000:12:10.4"
 )
 
 // TestVFsOfPorts runs servers with ports on the VFs of two igb NICs. This driver supports MAC addresses, VLANs, limits,
 // spoof check and trust, and neither guarantees nor link states.
 func TestVFsOfPorts(t *testing.T) {
-	m := start(t)
-	net := m.prepare()
+	m := start(t, "", first, second, third)
+	net := m.prepare(network.AgentDevice{Name: m.find(first).Interface, PhysicalNetworks: []string{"physnet0"}})
 
 	// The port is bound while the agent does not run: the agent configures the VF before it builds the guest.
 	m.killAgent()

@@ -1,0 +1,93 @@
+package main
+
+import (
+	"fmt"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/openberth/berth/agent/powervm/novalinktest"
+	"github.com/openberth/berth/internal/testenv"
+)
+
+// The sh blocks of the guide for PowerVM work, in order, on a fake of NovaLink.
+func TestPowerVMGuide(t *testing.T) {
+	testenv.Long(t)
+	t.Parallel()
+	dir, bin := t.TempDir(), t.TempDir()
+	server := httptest.NewServer(novalinktest.New(novalinktest.Options{TokenDir: dir}, demoSystem()))
+	t.Cleanup(server.Close)
+	script := "set -eux\n"
+	for _, block := range regexp.MustCompile("(?s)```sh\n(.*?)```").FindAllStringSubmatch(read(t, "docs/powervm.md"), -1) {
+		script += block[1]
+	}
+	if strings.Count(script, "berth ") < 12 {
+		t.Fatal("the guide has fewer than 12 commands, or their form has changed")
+	}
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(self, filepath.Join(bin, "berth")); err != nil {
+		t.Fatal(err)
+	}
+	placement, compute := freePort(t), freePort(t)
+	cmd := exec.CommandContext(t.Context(), "sh", "-c", script)
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), asBerth+"=1", "PATH="+bin+":"+os.Getenv("PATH"), "NOVALINK="+server.URL,
+		"BERTH_LISTEN_PLACEMENT="+placement, "BERTH_LISTEN_COMPUTE="+compute, "BERTH_LISTEN_NETWORK=127.0.0.1:0",
+		"BERTH_LISTEN_IMAGE=127.0.0.1:0",
+		"BERTH_PLACEMENT_URL=http://"+placement, "BERTH_COMPUTE_URL=http://"+compute)
+	cmd.WaitDelay = 10 * time.Second
+	out, err := cmd.CombinedOutput()
+	text := string(out)
+	if err != nil {
+		t.Fatalf("%v\n%s\n%s", err, text, read(t, filepath.Join(dir, "up.log")))
+	}
+	for _, want := range []string{"slot 21010012:", "1 of them offered; 0 errors, 0 warnings",
+		"not offered, because paragraph \"but not the one of the console\"", "PowerVM IOSlot cmp1 21010010",
+		"write trait1:CUSTOM_FAST", "has the physical I/O slots 21010010", "ACTIVE"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %q in the output of the guide's commands:\n%s", want, text)
+		}
+	}
+}
+
+// The guide decides every extension of the specification, and a rejection has a reason.
+func TestGuideDecidesEveryExtension_G6_G8_G9(t *testing.T) {
+	guide := read(t, "docs/powervm.md")
+	for n := 1; n <= 9; n++ {
+		row := regexp.MustCompile(fmt.Sprintf(`(?m)^\| G%d [^|]*\| (done|rejected)(.*)\|$`, n)).FindStringSubmatch(guide)
+		if row == nil || row[1] == "rejected" && len(strings.Fields(row[2])) < 8 {
+			t.Errorf("G%d: %q", n, row)
+		}
+	}
+}
+
+// Each rule R1 to R55 and each extension G1 to G9 has a test, and the test exists.
+func TestEveryRowOfPowerVMHasATest(t *testing.T) {
+	_, table, _ := strings.Cut(read(t, "docs/behaviour/powervm-ioslots.md"), "\n## Tests\n")
+	tested := map[string]bool{}
+	for _, row := range regexp.MustCompile("(?m)^\\| ([RG0-9, ]+) \\| `([a-z/]+)` \\| "+
+		"`(Test\\w+)` \\|$").FindAllStringSubmatch(
+		table, -1) {
+		for name := range strings.SplitSeq(row[1], ", ") {
+			tested[name] = true
+		}
+		if !strings.Contains(testsOf(t, row[2]), "\nfunc "+row[3]+"(") {
+			t.Errorf("the test %s of %s does not exist: %s", row[3], row[2], row[1])
+		}
+	}
+	for last, prefix := range map[int]string{55: "R", 9: "G"} {
+		for n := 1; n <= last; n++ {
+			if name := fmt.Sprint(prefix, n); !tested[name] {
+				t.Errorf("%s has no test", name)
+			}
+		}
+	}
+}

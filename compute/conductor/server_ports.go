@@ -1,0 +1,317 @@
+package conductor
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"net/url"
+	"reflect"
+	"slices"
+
+	"github.com/openberth/berth/api/network"
+	"github.com/openberth/berth/compute/lifecycle"
+	"github.com/openberth/berth/compute/portrequest"
+	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/provider"
+	"github.com/openberth/berth/resource"
+)
+
+// Network is what the conductor needs of a network service; *network.Client implements it. Methods return
+// fault.NotFound for an object that does not exist, except DeletePort, which returns nil then.
+type Network interface {
+	Ports(ctx context.Context, query url.Values) ([]network.Port, error)
+	Port(ctx context.Context, id string) (network.Port, error)
+	CreatePort(ctx context.Context, attributes map[string]any) (network.Port, error)
+	UpdatePort(ctx context.Context, id string, attributes map[string]any) (network.Port, error)
+	DeletePort(ctx context.Context, id string) error
+	Network(ctx context.Context, id string) (network.Network, error)
+}
+
+// The attributes of a port that compute changes.
+const (
+	deviceID    = "device_id"
+	deviceOwner = "device_owner"
+	hostID      = "binding:host_id"
+	profile     = "binding:profile"
+)
+
+// bindingKeys are the keys of binding:profile that belong to the host of a port. Unbinding a port removes them.
+var bindingKeys = []string{"allocation", "pci_vendor_info", "pci_slot", "physical_network", "card_serial_number",
+	"device_mac_address", "pf_mac_address", "vf_num", "arq_uuid"}
+
+// preparePorts creates the missing ports of a server, reserves the others for it, and reads them all. A port has the
+// server as its device, so after a crash a created one is found again. It returns why the server cannot have its ports.
+func (d *dependencies) preparePorts(ctx context.Context, s lifecycle.Server) (ports []lifecycle.Port, refusal string,
+	err error) {
+	if len(s.Networks) == 0 {
+		return nil, "", nil
+	}
+	existing, err := d.portsOf(ctx, s)
+	if err != nil {
+		return nil, "", err
+	}
+	names := map[string]string{}
+	used := map[string]bool{}
+	for _, r := range s.Networks {
+		used[r.Port] = true
+	}
+	for _, r := range s.Networks {
+		p, err := d.portOf(ctx, s, r, existing, used)
+		if err != nil && refusedByNetwork(err) {
+			return nil, fault.TextOf(err), nil
+		}
+		if err != nil {
+			return nil, "", err
+		}
+		used[p.ID] = true
+		if _, known := names[p.Network]; !known {
+			n, err := d.Network.Network(ctx, p.Network)
+			if err != nil {
+				return nil, "", fault.Wrap(fault.Unavailable, "conductor.preparePorts", err)
+			}
+			names[p.Network] = n.Name
+		}
+		ports = append(ports, readPort(p, r, names[p.Network]))
+	}
+	return ports, "", nil
+}
+
+// refusedByNetwork reports whether the network service has refused a request in a way that a retry does not change.
+func refusedByNetwork(err error) bool {
+	return slices.Contains([]fault.Kind{fault.NotFound, fault.Conflict, fault.Invalid, fault.NoCapacity,
+		fault.Forbidden}, fault.KindOf(err))
+}
+
+// portsOf returns the ports whose device is the server.
+func (d *dependencies) portsOf(ctx context.Context, s lifecycle.Server) ([]network.Port, error) {
+	if d.Network == nil {
+		return nil, fault.New(fault.Unavailable, "conductor.ports", "the ports of the server are not reachable: no "+
+			"network service is configured; set [neutron] endpoint_override")
+	}
+	return d.Network.Ports(ctx, url.Values{deviceID: {s.ID}})
+}
+
+// portOf returns the port of a requested network: an existing one of the server, or one that is created or reserved
+// now. Ports in used belong to other requests.
+func (d *dependencies) portOf(ctx context.Context, s lifecycle.Server, r lifecycle.NetworkRequest,
+	existing []network.Port, used map[string]bool) (network.Port, error) {
+	if r.Port != "" {
+		return d.reserve(ctx, s, r.Port)
+	}
+	for _, p := range existing {
+		if p.Network == r.Network && !used[p.ID] && (r.FixedIP == "" || hasAddress(p, r.FixedIP)) {
+			return p, nil
+		}
+	}
+	attributes := map[string]any{"network_id": r.Network, "project_id": s.Project, deviceID: s.ID,
+		deviceOwner: owner(s), "admin_state_up": true}
+	if r.FixedIP != "" {
+		attributes["fixed_ips"] = []map[string]string{{"ip_address": r.FixedIP}}
+	}
+	return d.Network.CreatePort(ctx, attributes)
+}
+
+// reserve makes the server the device of an existing port, so that no other server gets it.
+func (d *dependencies) reserve(ctx context.Context, s lifecycle.Server, id string) (network.Port, error) {
+	p, err := d.Network.Port(ctx, id)
+	switch {
+	case err != nil || p.Device == s.ID:
+		return p, err
+	case p.Device != "":
+		return p, fault.New(fault.Conflict, "conductor.reserve", "port %s is in use by device %s; choose another port",
+			id, p.Device).WithCode("PortInUse")
+	}
+	return d.Network.UpdatePort(ctx, id, map[string]any{deviceID: s.ID})
+}
+
+func hasAddress(p network.Port, address string) bool {
+	return slices.ContainsFunc(p.FixedIPs, func(ip network.FixedIP) bool { return ip.Address == address })
+}
+
+// owner returns the device_owner of the ports of a server.
+func owner(s lifecycle.Server) string { return "compute:" + cmp.Or(s.Zone, "nova") }
+
+// readPort converts a port. Its allocation is that of binding:profile.
+func readPort(p network.Port, r lifecycle.NetworkRequest, networkName string) lifecycle.Port {
+	out := lifecycle.Port{ID: p.ID, Network: p.Network, NetworkName: networkName, MAC: p.MAC, VNIC: p.VNIC, Tag: r.Tag,
+		Created: r.Port == "", Host: p.Host, VIF: p.VIF}
+	for _, ip := range p.FixedIPs {
+		out.FixedIPs = append(out.FixedIPs, lifecycle.FixedIP(ip))
+	}
+	if p.Request != nil {
+		for _, g := range p.Request.Groups {
+			group := resource.Group{Suffix: cmp.Or(g.ID, p.ID), Resources: g.Resources}
+			for _, name := range g.Required {
+				group.Required = append(group.Required, portrequest.ParseRequired(name))
+			}
+			out.Groups = append(out.Groups, group)
+		}
+		out.SameSubtree = slices.Sorted(slices.Values(p.Request.SameSubtree))
+	}
+	for group, at := range p.Allocation() {
+		if out.Allocation == nil {
+			out.Allocation = map[string]provider.ID{}
+		}
+		out.Allocation[cmp.Or(group, p.ID)] = provider.ID(at)
+	}
+	return out
+}
+
+// withPorts adds what ports request to the request of a flavor. It returns fault.Invalid for a port that no host can
+// serve, and fault.Conflict for a group with the name of one of the flavor.
+func withPorts(ask resource.Ask, ports []lifecycle.Port) (resource.Ask, error) {
+	var list []portrequest.Port
+	for _, p := range ports {
+		one := portrequest.Port{ID: p.ID, VNICType: p.VNIC, SameSubtree: p.SameSubtree}
+		for _, g := range p.Groups {
+			one.Groups = append(one.Groups, portrequest.Group{ID: g.Suffix, Required: g.Required, Resources: g.Resources})
+		}
+		list = append(list, one)
+	}
+	request, err := portrequest.Make(list, portrequest.Options{})
+	if err != nil {
+		return ask, err
+	}
+	for _, d := range request.Devices {
+		return ask, fault.New(fault.Invalid, "conductor.withPorts", "port %s needs a device of the host, which compute "+
+			"does not assign to ports; use a port of vnic_type normal", d.Port.ID)
+	}
+	return portrequest.Add(ask, request)
+}
+
+// bindPorts binds the ports of a server to its host. It repeats what is done already without effect. In state Active a
+// port that cannot be bound is an error, which is retried: the guest exists. A port that does not exist any more is
+// left out then.
+func (d *dependencies) bindPorts(ctx context.Context, s lifecycle.Server) (lifecycle.Event, error) {
+	if d.Network == nil {
+		_, err := d.portsOf(ctx, s)
+		return nil, err
+	}
+	bound := lifecycle.PortsBound{Host: s.Host}
+	for i := range s.Ports {
+		p, err := d.bindPort(ctx, s, s.Ports[i])
+		active := s.State == lifecycle.Active
+		switch {
+		case err == nil:
+			bound.Ports = append(bound.Ports, p)
+		case active && fault.Is(err, fault.NotFound):
+			d.Log.Warn("port of server is gone", "server", s.ID, "port", s.Ports[i].ID)
+		case active || !refusedByNetwork(err):
+			return nil, err
+		default:
+			return lifecycle.PortsNotBound{Host: s.Host, Reason: fault.TextOf(err)}, nil
+		}
+	}
+	return bound, nil
+}
+
+// bindPort binds one port. It returns fault.Conflict if the network service cannot bind it to the host.
+func (d *dependencies) bindPort(ctx context.Context, s lifecycle.Server, want lifecycle.Port) (lifecycle.Port, error) {
+	const op = "conductor.bindPort"
+	p, err := d.Network.Port(ctx, want.ID)
+	if err != nil {
+		return want, err
+	}
+	if p.Device != s.ID {
+		return want, fault.New(fault.Conflict, op, "port %s is not bound: its device is %q, not the server; "+
+			"attach another port", p.ID, p.Device)
+	}
+	binding := withAllocation(p.Profile, want)
+	if p.Host != s.Host || p.DeviceOwner != owner(s) || !reflect.DeepEqual(binding, p.Profile) {
+		p, err = d.Network.UpdatePort(ctx, want.ID, map[string]any{deviceID: s.ID, deviceOwner: owner(s),
+			hostID: s.Host, profile: binding})
+		if err != nil {
+			return want, err
+		}
+	}
+	if p.VIF == "binding_failed" {
+		return want, fault.New(fault.Conflict, op, "port %s cannot be bound to host %s: no agent or mechanism of the "+
+			"network service there serves its network and vnic_type %s; see `openstack network agent list --host %s`",
+			p.ID, s.Host, p.VNIC, s.Host).WithCode("PortBindingFailed")
+	}
+	want.Host, want.VIF, want.MAC, want.FixedIPs = s.Host, p.VIF, p.MAC, nil
+	want.Bridge, _ = p.VIFDetails["bridge_name"].(string)
+	for _, ip := range p.FixedIPs {
+		want.FixedIPs = append(want.FixedIPs, lifecycle.FixedIP(ip))
+	}
+	return want, nil
+}
+
+// withAllocation returns a binding profile with the allocation of a port. The other keys stay. The allocation of a
+// request without group ids is one text.
+func withAllocation(old map[string]any, p lifecycle.Port) map[string]any {
+	all := maps.Clone(old)
+	if all == nil {
+		all = map[string]any{}
+	}
+	delete(all, "allocation")
+	if len(p.Allocation) == 0 {
+		return all
+	}
+	groups := map[string]any{}
+	for group, at := range p.Allocation {
+		groups[group] = string(at)
+	}
+	all["allocation"] = groups
+	if one, legacy := groups[p.ID]; legacy {
+		all["allocation"] = one
+	}
+	return all
+}
+
+// releasePorts is the part of Release for ports. Those of a server that ends are deleted if compute created them, else
+// they are returned to the user. Otherwise ports are unbound from the host whose claim is released.
+func (d *dependencies) releasePorts(ctx context.Context, s lifecycle.Server) error {
+	if len(s.Networks) == 0 {
+		return nil
+	}
+	ports, err := d.portsOf(ctx, s)
+	if err != nil {
+		return err
+	}
+	ends := s.State == lifecycle.DeletingAllocation || s.State == lifecycle.Failing
+	for _, p := range ports {
+		switch {
+		case ends && createdFor(s, p):
+			err = d.Network.DeletePort(ctx, p.ID)
+		case ends:
+			err = d.unbind(ctx, p, map[string]any{deviceID: "", deviceOwner: ""})
+		case p.Host == s.Host && p.Host != "":
+			err = d.unbind(ctx, p, map[string]any{})
+		}
+		if err != nil {
+			return fmt.Errorf("port %s is not released: %w", p.ID, err)
+		}
+	}
+	return nil
+}
+
+// createdFor reports whether compute has created a port of the server.
+func createdFor(s lifecycle.Server, p network.Port) bool {
+	inNetwork := false
+	for _, r := range s.Networks {
+		if r.Port == p.ID {
+			return false
+		}
+		inNetwork = inNetwork || r.Port == "" && r.Network == p.Network
+	}
+	return inNetwork
+}
+
+// unbind removes the host of a port and what belongs to it. It returns nil if the port does not exist.
+func (d *dependencies) unbind(ctx context.Context, p network.Port, attributes map[string]any) error {
+	rest := maps.Clone(p.Profile)
+	if rest == nil {
+		rest = map[string]any{}
+	}
+	for _, key := range bindingKeys {
+		delete(rest, key)
+	}
+	attributes[hostID], attributes[profile] = "", rest
+	_, err := d.Network.UpdatePort(ctx, p.ID, attributes)
+	if fault.Is(err, fault.NotFound) {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,169 @@
+package lifecycle
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/openberth/berth/compute/schedule"
+	"github.com/openberth/berth/provider"
+	"github.com/openberth/berth/resource"
+)
+
+// This file is the part of a server that the network service has: its ports. Schedule creates and reads them before it
+// requests candidates, BindPorts binds them to the host of the claim before the guest is assigned to it, and Release
+// unbinds them before it releases the allocation that they refer to.
+
+// NetworkRequest is one entry of `networks` of a request to create a server: a port, or a network in which Schedule
+// creates a port.
+type NetworkRequest struct {
+	Port    string // UUID; empty: a port is created
+	Network string // UUID
+	FixedIP string // of the port to create; empty: any
+	Tag     string // device tag of the guest's interface
+}
+
+// Port is a port of a server as compute has last read it.
+type Port struct {
+	ID, Network, NetworkName string
+	MAC, VNIC                string
+	Tag                      string
+	FixedIPs                 []FixedIP
+	Created                  bool                   // by compute, which deletes it with the server
+	Groups                   []resource.Group       // what it requests from Placement; the suffix is the id of the group
+	SameSubtree              []string               // suffixes
+	Allocation               map[string]provider.ID // the provider that was chosen for each group; nil: none
+	Host                     string                 // the host that it is bound to; empty: none, or not known
+	VIF                      string                 // binding:vif_type on Host
+	Bridge                   string                 // that the network service names for its interface; empty: none
+}
+
+// FixedIP is an address of a port.
+type FixedIP struct{ Subnet, Address string }
+
+// PortsBound is the result of BindPorts: these are the server's ports, and each is bound to Host.
+type PortsBound struct {
+	Host  string
+	Ports []Port
+}
+
+// PortsNotBound is the result of BindPorts if a port cannot be bound to Host.
+type PortsNotBound struct{ Host, Reason string }
+
+func (PortsBound) event()    {}
+func (PortsNotBound) event() {}
+
+// BoundTo reports whether all ports of the server are bound to its host.
+func (s Server) BoundTo(host string) bool {
+	return !slices.ContainsFunc(s.Ports, func(p Port) bool { return p.Host != host })
+}
+
+// portsClaimed returns the ports with the providers that a choice has for their groups. They are not bound yet.
+func portsClaimed(ports []Port, choice schedule.Choice) []Port {
+	ports = portsUnbound(ports)
+	for i, p := range ports {
+		for _, g := range p.Groups {
+			if chosen := choice.Mappings[g.Suffix]; len(chosen) > 0 {
+				if ports[i].Allocation == nil {
+					ports[i].Allocation = map[string]provider.ID{}
+				}
+				ports[i].Allocation[g.Suffix] = chosen[0]
+			}
+		}
+	}
+	return ports
+}
+
+// portsUnbound returns the ports without a host and an allocation.
+func portsUnbound(ports []Port) []Port {
+	ports = slices.Clone(ports)
+	for i := range ports {
+		ports[i].Host, ports[i].VIF, ports[i].Allocation = "", "", nil
+	}
+	return ports
+}
+
+// portsToRestore returns the ports of a source with their allocation there. They must be bound there again.
+func portsToRestore(ports []Port) []Port {
+	ports = slices.Clone(ports)
+	for i := range ports {
+		ports[i].Host, ports[i].VIF, ports[i].Allocation = "", "", maps.Clone(ports[i].Allocation)
+	}
+	return ports
+}
+
+// recordPorts records the ports that Schedule has read. A move that has not changed anything yet keeps what they have
+// at its source, so that a revert restores that.
+func recordPorts(s Server, ports []Port) Server {
+	if s.Phase() == Planning {
+		move := *s.Move
+		move.From.Ports = slices.Clone(move.From.Ports)
+		for i, old := range move.From.Ports {
+			now := slices.IndexFunc(ports, func(p Port) bool { return p.ID == old.ID && p.Host == move.From.Host })
+			if now >= 0 {
+				move.From.Ports[i] = ports[now]
+			}
+		}
+		s.Move = &move
+	}
+	s.Ports = portsUnbound(ports)
+	return s
+}
+
+// beginBuild assigns a claimed server to its host, after its ports are bound there. why and agent are words of the
+// history.
+func beginBuild(s Server, why, agent string, now time.Time) Server {
+	if len(s.Ports) > 0 {
+		s.State = BindingPorts
+		return addHistory(s, now, fmt.Sprintf("%s; binding %s to %s", why, count(len(s.Ports), "port"), s.Host))
+	}
+	s.State = Spawning
+	return addHistory(s, now, why+"; waiting for "+agent+" to build the guest")
+}
+
+// onPortsBound continues after all ports are bound to the host.
+func onPortsBound(s Server, e PortsBound, now time.Time) Server {
+	if e.Host != s.Host {
+		return s // late
+	}
+	s.Ports = slices.Clone(e.Ports)
+	s = addHistory(s, now, fmt.Sprintf("%s bound to %s", count(len(s.Ports), "port"), s.Host))
+	switch {
+	case s.Move != nil:
+		return advance(s, portsBound{s.Host}, now)
+	case s.State == BindingPorts:
+		s.State = Spawning
+	}
+	return s
+}
+
+// onPortsNotBound tries another host: nothing of the guest is on this one.
+func onPortsNotBound(s Server, e PortsNotBound, now time.Time) Server {
+	switch {
+	case e.Host != s.Host:
+		return s // late
+	case s.Move != nil:
+		lastReason := unlessAgain(s, lastFailure(s, e.Reason))
+		return advance(s, destinationFailed{host: s.Host, message: e.Reason, lastReason: lastReason}, now)
+	case s.State == BindingPorts:
+		return reschedule(s, e.Reason, now)
+	}
+	return s
+}
+
+// releasedPorts returns the server after Release has unbound its ports, or removed those of a server that ends.
+func releasedPorts(s Server) Server {
+	switch s.State {
+	case DeletingAllocation:
+		s.Networks, s.Ports = nil, nil
+	case Failing:
+		s.Ports = nil
+	default:
+		s.Ports = portsUnbound(s.Ports)
+	}
+	return s
+}
+
+// hasNetworks reports whether the network service may have ports of the server.
+func (s Server) hasNetworks() bool { return len(s.Networks) > 0 || len(s.Ports) > 0 }

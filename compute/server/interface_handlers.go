@@ -1,0 +1,69 @@
+package server
+
+import (
+	"net/http"
+	"net/url"
+	"slices"
+
+	"github.com/openberth/berth/api/compute"
+	"github.com/openberth/berth/api/network"
+	"github.com/openberth/berth/compute/lifecycle"
+	"github.com/openberth/berth/fault"
+)
+
+// listInterfaces is GET /v2.1/servers/{id}/os-interface: the ports of a server as the network service has them.
+func (s *server) listInterfaces(c *call) error {
+	found, err := s.visibleServer(c, false)
+	if err != nil {
+		return err
+	}
+	list, err := s.interfaces(c, found)
+	if err != nil {
+		return err
+	}
+	return c.writeJSON(http.StatusOK, map[string]any{"interfaceAttachments": list})
+}
+
+// showInterface is GET /v2.1/servers/{id}/os-interface/{port}.
+func (s *server) showInterface(c *call) error {
+	found, err := s.visibleServer(c, false)
+	if err != nil {
+		return err
+	}
+	list, err := s.interfaces(c, found)
+	if err != nil {
+		return err
+	}
+	port := c.R.PathValue("port")
+	at := slices.IndexFunc(list, func(i compute.Interface) bool { return i.Port == port })
+	if at < 0 {
+		return fault.New(fault.NotFound, "", "Instance %s does not have a port with id %s", found.ID, port)
+	}
+	return c.writeJSON(http.StatusOK, map[string]any{"interfaceAttachment": list[at]})
+}
+
+// interfaces returns the ports of a server, in the order of the server.
+func (s *server) interfaces(c *call, of lifecycle.Server) ([]compute.Interface, error) {
+	list := []compute.Interface{}
+	if s.Networks == nil || len(of.Ports) == 0 {
+		return list, nil
+	}
+	ports, err := s.Networks.Ports(c.R.Context(), url.Values{"device_id": {of.ID}})
+	if err != nil {
+		return nil, err
+	}
+	for _, own := range of.Ports {
+		at := slices.IndexFunc(ports, func(p network.Port) bool { return p.ID == own.ID })
+		if at < 0 {
+			continue // deleted in the network service
+		}
+		p := ports[at]
+		one := compute.Interface{Port: p.ID, Network: p.Network, MAC: p.MAC, PortState: p.Status,
+			FixedIPs: []compute.InterfaceAddress{}}
+		for _, ip := range p.FixedIPs {
+			one.FixedIPs = append(one.FixedIPs, compute.InterfaceAddress(ip))
+		}
+		list = append(list, one)
+	}
+	return list, nil
+}
