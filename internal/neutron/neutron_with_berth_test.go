@@ -27,6 +27,7 @@ const (
 // cloud is a Neutron with Berth's Placement and a host with two agents.
 type cloud struct {
 	*Neutron
+	base      *clienttest.Cloud
 	network   *network.Client
 	placement *placement.Client
 	agents    []bandwidth.Agent
@@ -40,7 +41,8 @@ func TestNeutron(t *testing.T) {
 		run  func(t *testing.T)
 	}{{"reports arrive", c.reports}, {"changed reports arrive", c.changedReports},
 		{"client of the Networking API", c.clientCalls}, {"requests of Berth alone", c.berthOnly},
-		{"bindings of a port", c.bindings}, {"bound port with a guarantee", c.boundPort}} {
+		{"bindings of a port", c.bindings}, {"bound port with a guarantee", c.boundPort},
+		{"server with a guaranteed port", c.servers}} {
 		if !t.Run(part.name, part.run) {
 			return // the other parts need it
 		}
@@ -52,7 +54,7 @@ func startCloud(t *testing.T) *cloud {
 	t.Helper()
 	base := clienttest.Start(t)
 	base.StartBerth(t)
-	c := &cloud{Neutron: Start(t, base), agents: agents(t)}
+	c := &cloud{Neutron: Start(t, base), base: base, agents: agents(t)}
 	token := base.Admin(t)
 	c.network = network.NewClient(c.URL, http.DefaultClient, token)
 	c.placement = placement.NewClient(base.Placements[clienttest.Berth], http.DefaultClient, token)
