@@ -144,7 +144,7 @@ func (w *works) buildGuest(j *work) (Effect, error) {
 	a, want := j.attempt, j.attempt.want
 	held := w.set.Held(resource.ConsumerID(want.ID))
 	g := hypervisor.Guest{ID: want.ID, Server: want.Server, Name: want.Name, VCPUs: want.VCPUs,
-		MemoryMB: want.MemoryMB, DiskGB: want.DiskGB, Cells: hypervisorCells(w.state.Cells(want.ID)),
+		MemoryMB: want.MemoryMB, DiskGB: want.DiskGB, Image: want.Image, Cells: hypervisorCells(w.state.Cells(want.ID)),
 		Stopped: want.Power == host.Off, Build: w.buildOf(a)}
 	for _, i := range want.Interfaces {
 		g.Interfaces = append(g.Interfaces, hypervisor.Interface{Port: i.Port, MAC: i.MAC, VIF: i.VIF, VNIC: i.VNIC,

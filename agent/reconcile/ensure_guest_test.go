@@ -106,6 +106,30 @@ func TestARefusedChangeOfAVanishedGuest(t *testing.T) {
 	}
 }
 
+// A hypervisor that does not answer in time may have done what was requested: the agent observes its guests again at
+// once, and not only at the next rescan.
+func TestABuildWithoutAnswerIsObserved(t *testing.T) {
+	d := newDriver(t)
+	d.settle(nil)
+	d.assign(1, "s1")
+	d.settle(isBuild)
+	build := d.pending[slices.IndexFunc(d.pending, isBuild)].(Build)
+	d.guests["s1"] = build.Guest
+	observes := func(e Effect) bool { _, is := e.(Observe); return is }
+	if slices.ContainsFunc(d.pending, observes) {
+		t.Fatal("an observation is in progress already")
+	}
+	d.endBuild(fault.New(fault.Unavailable, "test", "no answer in time"))
+	if !slices.ContainsFunc(d.pending, observes) {
+		t.Errorf("no observation begins: %+v", d.pending)
+	}
+	d.settle(nil)
+	d.advanceTime(10*time.Second, nil)
+	if d.phase() != host.Running || len(d.guests) != 1 {
+		t.Errorf("phase %s, guests %v", d.phase(), d.guests)
+	}
+}
+
 // endBuild ends the build in progress with a fault.
 func (d *driver) endBuild(err error) {
 	d.t.Helper()

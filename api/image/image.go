@@ -21,6 +21,11 @@ type Image struct {
 	MinRAM     int    // MiB
 	MinDisk    int    // GiB
 	Size       int64  // bytes; 0: not known
+	DiskFormat string // raw, qcow2, …
+	Container  string // bare, …
+	Checksum   string // MD5, hexadecimal; empty: not known
+	HashAlgo   string // of HashValue, such as sha512; empty: none
+	HashValue  string // hexadecimal
 	Properties map[string]string
 }
 
@@ -39,6 +44,11 @@ func (i *Image) UnmarshalJSON(text []byte) error {
 		MinRAM                              int `json:"min_ram"`
 		MinDisk                             int `json:"min_disk"`
 		Size                                int64
+		DiskFormat                          string `json:"disk_format"`
+		Container                           string `json:"container_format"`
+		Checksum                            string
+		HashAlgo                            string `json:"os_hash_algo"`
+		HashValue                           string `json:"os_hash_value"`
 	}
 	if err := json.Unmarshal(text, &known); err != nil {
 		return err
@@ -48,7 +58,9 @@ func (i *Image) UnmarshalJSON(text []byte) error {
 		return err
 	}
 	*i = Image{ID: known.ID, Name: known.Name, Status: known.Status, Visibility: known.Visibility, Owner: known.Owner,
-		MinRAM: known.MinRAM, MinDisk: known.MinDisk, Size: known.Size, Properties: map[string]string{}}
+		MinRAM: known.MinRAM, MinDisk: known.MinDisk, Size: known.Size, Properties: map[string]string{},
+		DiskFormat: known.DiskFormat, Container: known.Container, Checksum: known.Checksum, HashAlgo: known.HashAlgo,
+		HashValue: known.HashValue}
 	if i.ID == "" || i.Status == "" {
 		return fmt.Errorf("it is not an image: id or status is missing")
 	}

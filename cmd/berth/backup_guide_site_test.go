@@ -18,10 +18,16 @@ import (
 // backupChapter returns the chapter "Backup and restore" of the operator's guide.
 func backupChapter(t *testing.T) string {
 	t.Helper()
-	_, after, found := strings.Cut(read(t, "docs/operator-guide.md"), "\n## Backup and restore\n")
+	return guideChapter(t, "Backup and restore")
+}
+
+// guideChapter returns the text of a chapter of the operator's guide.
+func guideChapter(t *testing.T, title string) string {
+	t.Helper()
+	_, after, found := strings.Cut(read(t, "docs/operator-guide.md"), "\n## "+title+"\n")
 	chapter, _, _ := strings.Cut(after, "\n## ")
 	if !found {
-		t.Fatal("the operator's guide has no chapter on backup and restore")
+		t.Fatalf("the operator's guide has no chapter %q", title)
 	}
 	return chapter
 }

@@ -18,11 +18,12 @@ import (
 const root = "../.."
 
 // TestOperatorsGuide runs the sh blocks of the operator's guide in order in an empty directory. TestBackupAndRestore
-// runs those on backups.
+// runs those on backups, TestLibvirtChapter those on libvirt.
 func TestOperatorsGuide(t *testing.T) {
 	testenv.Long(t)
 	t.Parallel()
 	guide := strings.Replace(read(t, "docs/operator-guide.md"), backupChapter(t), "", 1)
+	guide = strings.Replace(guide, guideChapter(t, "Guests of libvirt"), "", 1)
 	dir := t.TempDir()
 	script := "set -eux\n"
 	for _, block := range regexp.MustCompile("(?s)```sh\n(.*?)```").FindAllStringSubmatch(guide, -1) {

@@ -13,6 +13,7 @@ import (
 	"github.com/openberth/berth/agent/loop"
 	"github.com/openberth/berth/agent/vflink"
 	"github.com/openberth/berth/api/host"
+	"github.com/openberth/berth/api/image"
 	"github.com/openberth/berth/api/network"
 	api "github.com/openberth/berth/api/placement"
 	"github.com/openberth/berth/api/rest"
@@ -26,6 +27,7 @@ type Endpoints struct {
 	Placement *api.Client
 	Compute   host.Client
 	Network   *network.Client // nil: no network service
+	Images    *image.Client   // nil: no image service
 }
 
 // TCPEndpoints returns clients that connect over the network with the accounts of the settings. The addresses are those
@@ -41,7 +43,11 @@ func TCPEndpoints(s settings.Settings, placementURL, computeURL string, flags re
 		return Endpoints{}, err
 	}
 	network, err := networkClient(s, flags)
-	return Endpoints{placement, compute, network}, err
+	if err != nil {
+		return Endpoints{}, err
+	}
+	images, err := newImageClient(s.Images, slog.Default())
+	return Endpoints{placement, compute, network, images}, err
 }
 
 // reportsInPlacement reports whether Placement counts the devices of the host. I/O slots are always counted there.
@@ -55,7 +61,7 @@ func NewAgent(s settings.Settings, dir string, endpoints Endpoints, log *slog.Lo
 	if err != nil {
 		return nil, err
 	}
-	guests, err := openHypervisor(s, dir)
+	guests, err := openHypervisor(s, dir, endpoints.Images)
 	if err != nil {
 		return nil, err
 	}

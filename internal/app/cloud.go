@@ -7,10 +7,10 @@ import (
 	"sync"
 
 	"github.com/openberth/berth/api/host"
+	"github.com/openberth/berth/api/image"
 	"github.com/openberth/berth/api/network"
 	api "github.com/openberth/berth/api/placement"
 	"github.com/openberth/berth/api/rest"
-	computeserver "github.com/openberth/berth/compute/server"
 	"github.com/openberth/berth/internal/settings"
 )
 
@@ -25,6 +25,7 @@ type Cloud struct {
 	log       *slog.Logger
 	auth      authentication
 	account   internalAccount
+	images    *image.Client
 
 	mu    sync.Mutex
 	agent *runningAgent // nil while stopped
@@ -56,8 +57,7 @@ func Up(ctx context.Context, s settings.Settings, dir string, log *slog.Logger) 
 	if c.Placement, err = openPlacement(ctx, placementURL, s, auth, log); err != nil {
 		return nil, err
 	}
-	images, err := c.openImages(auth)
-	if err != nil {
+	if err := c.openImages(auth); err != nil {
 		return nil, errors.Join(err, c.Placement.Close())
 	}
 	if c.Network, err = openNetwork(ctx, networkURL, c.PlacementClient(), s, auth, log); err != nil {
@@ -65,7 +65,7 @@ func Up(ctx context.Context, s settings.Settings, dir string, log *slog.Logger) 
 	}
 	network, err := c.computeNetwork()
 	if err == nil {
-		calls := computeCalls{c.PlacementClient(), images, network}
+		calls := computeCalls{c.PlacementClient(), imagesOf(c.images), network}
 		c.Compute, err = openCompute(ctx, computeURL, calls, s, auth, log)
 	}
 	if err != nil {
@@ -85,20 +85,21 @@ func (c *Cloud) computeNetwork() (*network.Client, error) {
 	return c.NetworkClient(), nil
 }
 
-// openImages starts the image service, unless [glance] names another one, and returns compute's client.
-func (c *Cloud) openImages(auth authentication) (computeserver.Images, error) {
+// openImages starts the image service, unless [glance] names another one, and sets its client.
+func (c *Cloud) openImages(auth authentication) (err error) {
 	if c.Settings.Images.At != "" {
-		return imageClient(c.Settings.Images, c.log)
+		c.images, err = newImageClient(c.Settings.Images, c.log)
+		return err
 	}
-	var err error
 	if c.Image, err = openImage(c.Dir, c.Settings, auth, c.log); err != nil {
-		return nil, err
+		return err
 	}
 	token := ""
 	if c.auth.strategy != settings.NoAuth2 {
 		token = c.account.token
 	}
-	return imagesInMemory(c.Image, token)
+	c.images, err = imagesInMemory(c.Image, token)
+	return err
 }
 
 // PlacementClient returns a client of the Placement API in memory.

@@ -13,7 +13,7 @@ import (
 
 // endpoints returns clients that connect in memory.
 func (c *Cloud) endpoints() Endpoints {
-	return Endpoints{c.PlacementClient(), c.HostClient(), c.NetworkClient()}
+	return Endpoints{c.PlacementClient(), c.HostClient(), c.NetworkClient(), c.images}
 }
 
 // runningAgent is an agent that runs in a goroutine of this process.

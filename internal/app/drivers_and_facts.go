@@ -1,7 +1,6 @@
 package app
 
 import (
-	"cmp"
 	"log/slog"
 	"path/filepath"
 
@@ -10,19 +9,24 @@ import (
 	"github.com/openberth/berth/agent/hypervisor/fake"
 	"github.com/openberth/berth/agent/hypervisor/libvirt"
 	"github.com/openberth/berth/agent/hypervisor/powervm"
+	"github.com/openberth/berth/agent/imagecache"
 	"github.com/openberth/berth/agent/loop"
 	"github.com/openberth/berth/agent/sysfs"
 	"github.com/openberth/berth/agent/uevent"
+	"github.com/openberth/berth/api/image"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/internal/settings"
 )
 
-// drivers are the hypervisors by the value of [DEFAULT] compute_driver. dir is the agent's directory.
-var drivers = map[string]func(s settings.Settings, dir string) (hypervisor.Hypervisor, error){
-	"fake.FakeDriver": func(s settings.Settings, dir string) (hypervisor.Hypervisor, error) {
+// openDriver returns a hypervisor. dir is the agent's directory; images is nil without an image service.
+type openDriver func(s settings.Settings, dir string, images *image.Client) (hypervisor.Hypervisor, error)
+
+// drivers are the hypervisors by the value of [DEFAULT] compute_driver.
+var drivers = map[string]openDriver{
+	"fake.FakeDriver": func(s settings.Settings, dir string, _ *image.Client) (hypervisor.Hypervisor, error) {
 		return fake.New(filepath.Join(dir, "guests"), s.Capacity)
 	},
-	settings.PowerVMDriver: func(s settings.Settings, dir string) (hypervisor.Hypervisor, error) {
+	settings.PowerVMDriver: func(s settings.Settings, dir string, _ *image.Client) (hypervisor.Hypervisor, error) {
 		client, err := s.PowerVMClient(slog.Default())
 		if err != nil {
 			return nil, err
@@ -34,15 +38,18 @@ var drivers = map[string]func(s settings.Settings, dir string) (hypervisor.Hyper
 	"libvirt":               openLibvirt,
 }
 
+// imageDir is the directory of images below that of the guests, as Nova names it.
+const imageDir = "_base"
+
 // openLibvirt returns the driver for libvirt. It does not connect.
-func openLibvirt(s settings.Settings, dir string) (hypervisor.Hypervisor, error) {
-	absolute, err := filepath.Abs(dir) // libvirt has another working directory
-	if err != nil {
-		return nil, fault.Wrap(fault.Unavailable, "app.openLibvirt", err)
+func openLibvirt(s settings.Settings, _ string, images *image.Client) (hypervisor.Hypervisor, error) {
+	var source imagecache.Source
+	if images != nil {
+		source = agentImages{images}
 	}
 	return libvirt.New(libvirt.Options{Socket: s.Libvirt.Socket, VirtType: s.Libvirt.VirtType,
-		CPUModel: s.Libvirt.CPUModel, Dir: cmp.Or(s.Libvirt.Instances, filepath.Join(absolute, "instances")),
-		ShutdownTime: s.Libvirt.Shutdown})
+		CPUModel: s.Libvirt.CPUModel, Dir: s.Libvirt.Instances, ShutdownTime: s.Libvirt.Shutdown,
+		Images: imagecache.New(filepath.Join(s.Libvirt.Instances, imageDir), source, slog.Default())})
 }
 
 // factSources are the sources of a host's hardware by the value of [berth] fact_source, each with the events of its
@@ -68,12 +75,12 @@ var factSources = map[string]func(s settings.Settings) (facts.Source, loop.Event
 }
 
 // openHypervisor returns the configured hypervisor. The fault is Invalid for one that Berth does not have.
-func openHypervisor(s settings.Settings, dir string) (hypervisor.Hypervisor, error) {
+func openHypervisor(s settings.Settings, dir string, images *image.Client) (hypervisor.Hypervisor, error) {
 	open, known := drivers[s.HostSettings.Driver]
 	if !known {
 		return nil, fault.New(fault.Invalid, "app.NewAgent", "there is no compute_driver %q", s.HostSettings.Driver)
 	}
-	return open(s, dir)
+	return open(s, dir, images)
 }
 
 // openFacts returns the configured source of facts. The fault is Invalid for one that Berth does not have.

@@ -7,7 +7,6 @@ import (
 	"github.com/openberth/berth/api/image"
 	"github.com/openberth/berth/api/rest"
 	"github.com/openberth/berth/api/trace"
-	"github.com/openberth/berth/compute/server"
 	"github.com/openberth/berth/image/policies"
 	imageserver "github.com/openberth/berth/image/server"
 	imagestore "github.com/openberth/berth/image/store"
@@ -52,7 +51,7 @@ func openImage(dir string, s settings.Settings, auth authentication, log *slog.L
 
 // imagesInMemory returns a client of an image service in this process. token is that of the process's own account;
 // empty: that of the caller, as with noauth2.
-func imagesInMemory(service *Service, token string) (server.Images, error) {
+func imagesInMemory(service *Service, token string) (*image.Client, error) {
 	return image.New(image.Options{Servers: []string{"http://image"}, HTTP: rest.InMemory(service.Handler),
 		Token: token})
 }

@@ -8,6 +8,7 @@ package libvirtd
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"net"
 	"os"
@@ -35,7 +36,7 @@ type Daemon struct {
 var files = map[string]string{
 	"libvirtd.conf": "listen_tls = 0\nlisten_tcp = 0\nauth_unix_rw = \"none\"\nunix_sock_rw_perms = \"0700\"\n",
 	"qemu.conf": "security_driver = \"none\"\nstdio_handler = \"file\"\ncgroup_controllers = []\nnamespaces = []\n" +
-		"user = \"root\"\ngroup = \"root\"\n",
+		"user = \"libvirt-qemu\"\ngroup = \"libvirt-qemu\"\n",
 }
 
 // script mounts the directories over those of the machine, and runs the daemon again whenever it has ended, unless the
@@ -83,6 +84,9 @@ func Start(t testing.TB) *Daemon {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
+	if err := os.Chmod(dir, 0o711); err != nil { // guests run as another user
+		t.Fatal(err)
+	}
 	d := &Daemon{dir: dir, Socket: filepath.Join(dir, "run", "libvirt-sock")}
 	for _, name := range []string{"run", "lib", "cache", "log", "etc", "dev"} {
 		if err := os.Mkdir(filepath.Join(dir, name), 0o755); err != nil {
@@ -114,6 +118,40 @@ func (d *Daemon) logGuests(t testing.TB) {
 		text, err := os.ReadFile(name)
 		t.Logf("%s: %v\n%s", filepath.Base(name), err, tail(string(text)))
 	}
+}
+
+// GuestDir returns a new directory for the files of guests, which run as another user.
+func (d *Daemon) GuestDir(t testing.TB) string {
+	t.Helper()
+	dir, err := os.MkdirTemp(d.dir, "guests")
+	if err == nil {
+		err = os.Chmod(dir, 0o711)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// SmallDir returns a directory for the files of guests on a file system of a size, such as 16k. Only the test sees it
+// under this path, so no guest can start from it.
+func (d *Daemon) SmallDir(t testing.TB, size string) string {
+	t.Helper()
+	dir := d.GuestDir(t)
+	if out, err := d.Command(t.Context(), "mount", "-t", "tmpfs", "-o", "size="+size, "tmpfs",
+		dir).CombinedOutput(); err !=
+		nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	return fmt.Sprintf("/proc/%d/root%s", child(d.cmd.Process.Pid, "sh"), dir)
+}
+
+// Command returns a command that sees the daemon as that of the machine, with its PCI functions.
+func (d *Daemon) Command(ctx context.Context, name string, arguments ...string) *exec.Cmd {
+	shell := child(d.cmd.Process.Pid, "sh")
+	return exec.CommandContext(ctx, "nsenter", append([]string{fmt.Sprintf("--mount=/proc/%d/ns/mnt", shell),
+		"--wdns=" + d.dir, name},
+		arguments...)...)
 }
 
 // launch starts the namespace with the daemon.

@@ -14,7 +14,7 @@ type LibvirtSettings struct {
 	Socket    string        // from [libvirt] connection_uri; "": that of the system's libvirt
 	VirtType  string        // [libvirt] virt_type: kvm or qemu; "": kvm where it works
 	CPUModel  string        // [libvirt] cpu_models: the first; "": the host's
-	Instances string        // [DEFAULT] instances_path; "": in the agent's directory
+	Instances string        // [DEFAULT] instances_path
 	Shutdown  time.Duration // [DEFAULT] shutdown_timeout, seconds in the file
 }
 
@@ -22,6 +22,10 @@ const libvirtGroup = "libvirt"
 
 // defaultShutdown is the default of [DEFAULT] shutdown_timeout, in seconds: Nova's.
 const defaultShutdown = 60
+
+// defaultInstances is the default of [DEFAULT] instances_path. It is not below the agent's directory, which only the
+// agent may read: guests run as another user.
+const defaultInstances = "/var/lib/berth/instances"
 
 // knownLibvirt lists the options of LibvirtSettings.
 func knownLibvirt() []config.Name {
@@ -56,10 +60,10 @@ func (s *Settings) readLibvirt(cfg *config.Config, _ *slog.Logger) (err error) {
 	if len(models) > 0 {
 		l.CPUModel = models[0]
 	}
-	if l.Instances, err = cfg.String("DEFAULT", "instances_path", "", nil); err != nil {
+	if l.Instances, err = cfg.String("DEFAULT", "instances_path", defaultInstances, nil); err != nil {
 		return err
 	}
-	if e, ok := cfg.Get("DEFAULT", "instances_path"); ok && l.Instances != "" && !filepath.IsAbs(l.Instances) {
+	if e, ok := cfg.Get("DEFAULT", "instances_path"); ok && !filepath.IsAbs(l.Instances) {
 		return e.Fault("settings.Read", "not an absolute path; write the whole path of the directory")
 	}
 	seconds, err := cfg.Int("DEFAULT", "shutdown_timeout", defaultShutdown, 0, 86400)

@@ -20,9 +20,9 @@ func TestLibvirtSettings(t *testing.T) {
 		return Read(slog.New(slog.DiscardHandler), file)
 	}
 	for text, want := range map[string]LibvirtSettings{
-		"": {Shutdown: time.Minute},
+		"": {Instances: defaultInstances, Shutdown: time.Minute},
 		"[libvirt]\nconnection_uri = qemu:///system\nvirt_type = qemu\ncpu_models = Nehalem,IvyBridge\n": {VirtType: "qemu",
-			CPUModel: "Nehalem", Shutdown: time.Minute},
+			CPUModel: "Nehalem", Instances: defaultInstances, Shutdown: time.Minute},
 		"[libvirt]\nconnection_uri = qemu+unix:///system?socket=/tmp/s\n[DEFAULT]\ninstances_path = /srv\n" +
 			"shutdown_timeout = 0\n": {Socket: "/tmp/s", Instances: "/srv"},
 	} {

@@ -39,12 +39,9 @@ func (d *Driver) Build(ctx context.Context, g hypervisor.Guest) error {
 		return fault.Wrap("", op, err)
 	}
 	if created {
-		err = b.finish(ctx)
+		err = b.create(ctx)
 	} else {
 		err = b.change(ctx)
-	}
-	if err != nil && created {
-		b.undo(ctx)
 	}
 	return fault.Wrap("", op, err)
 }
@@ -139,6 +136,18 @@ func (b *builder) define(ctx context.Context) error {
 	return nil
 }
 
+// create makes and starts a guest that has just been defined. After a fault it undefines the guest again.
+func (b *builder) create(ctx context.Context) error {
+	err := b.d.removeFiles(b.domain.UUID) // those of an earlier guest, whose removal was interrupted
+	if err == nil {
+		err = b.finish(ctx)
+	}
+	if err != nil {
+		b.undo(ctx)
+	}
+	return err
+}
+
 // finish makes the guest's files, and starts it if it must run.
 func (b *builder) finish(ctx context.Context) error {
 	if err := b.d.makeFiles(ctx, b.domain.UUID, b.guest); err != nil {
@@ -195,6 +204,10 @@ func sameHardware(a, b hypervisor.Guest) bool {
 
 // rebuild gives the guest a new disk. The old guest ends when the new disk exists.
 func (b *builder) rebuild(ctx context.Context) error {
+	// A disk of this build is that of an earlier attempt, maybe with another image.
+	if err := b.d.removeDisk(b.domain.UUID, b.guest); err != nil {
+		return err
+	}
 	if err := b.d.makeFiles(ctx, b.domain.UUID, b.guest); err != nil {
 		return err
 	}

@@ -18,9 +18,12 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/google/uuid"
+
 	"github.com/openberth/berth/agent/hypervisor"
 	"github.com/openberth/berth/agent/hypervisor/libvirt/domainxml"
 	"github.com/openberth/berth/agent/hypervisor/libvirt/rpc"
+	"github.com/openberth/berth/agent/imagecache"
 	"github.com/openberth/berth/fault"
 )
 
@@ -31,20 +34,26 @@ type Options struct {
 	VirtType string // [libvirt] virt_type: kvm or qemu; empty: kvm where it works, otherwise qemu
 	CPUModel string // [libvirt] cpu_models; empty: that of the host with KVM, otherwise the best that QEMU emulates
 	Dir      string // [DEFAULT] instances_path: has a directory for each guest
+	Images   Images // nil: guests boot blank disks only
 
 	ShutdownTime time.Duration // [DEFAULT] shutdown_timeout: after it a guest that must stop is ended
 	CallTime     time.Duration // limit of one call; 0: 30 seconds, and 5 minutes to start or end a guest
 	Log          *slog.Logger  // nil: slog.Default()
 }
 
+// Images are the images on this host; *imagecache.Cache implements it. Unavailable: a later call may succeed.
+type Images interface {
+	Get(ctx context.Context, id string) (imagecache.Base, error)
+}
+
 // Driver runs guests with libvirt. It connects when it is first used, and again after the connection has ended.
 type Driver struct {
-	o    Options
-	arch string // of the host and its guests, in libvirt's words
+	o Options
 
-	connecting sync.Mutex // guards client and host
+	connecting sync.Mutex // guards client, host and inspected
 	client     *rpc.Client
 	host       domainxml.Host
+	inspected  bool // host.KVM is known
 
 	// defining serialises what must see all domains: that a device has one holder, and that a UUID is free.
 	defining sync.Mutex
@@ -64,10 +73,9 @@ const noMigration = "the driver libvirt does not live-migrate guests yet"
 
 // New returns a driver. It does not connect. The fault is Invalid for an architecture that the driver does not support.
 func New(o Options) (*Driver, error) {
-	arch, known := map[string]string{"amd64": "x86_64", "arm64": "aarch64"}[runtime.GOARCH]
-	if !known {
+	if runtime.GOARCH != "amd64" {
 		return nil, fault.New(fault.Invalid, "libvirt.New", "the driver libvirt does not support the architecture %s; "+
-			"it supports amd64 and arm64", runtime.GOARCH)
+			"it supports amd64", runtime.GOARCH)
 	}
 	if o.Socket == "" {
 		o.Socket = "/run/libvirt/libvirt-sock"
@@ -78,7 +86,7 @@ func New(o Options) (*Driver, error) {
 	if o.Log == nil {
 		o.Log = slog.Default()
 	}
-	return &Driver{o: o, arch: arch}, nil
+	return &Driver{o: o}, nil
 }
 
 // connect returns the connection, and what guests can have on this host. Callers share it.
@@ -107,18 +115,44 @@ func (d *Driver) connect(ctx context.Context) (*rpc.Client, domainxml.Host, erro
 
 // inspect returns what guests can have on this host: KVM if it is configured, or not configured and available.
 func (d *Driver) inspect(ctx context.Context, c *rpc.Client) (domainxml.Host, error) {
-	host := domainxml.Host{Arch: d.arch, Machine: "q35", CPUModel: d.o.CPUModel, KVM: d.o.VirtType == "kvm"}
-	if d.arch == "aarch64" {
-		host.Machine = "virt"
+	host := domainxml.Host{Arch: "x86_64", Machine: "q35", CPUModel: d.o.CPUModel, KVM: d.o.VirtType == "kvm"}
+	if d.o.VirtType != "" {
+		return host, nil
 	}
-	if d.o.VirtType == "" {
-		_, err := c.DomainCapabilities(ctx, host.Arch, host.Machine, "kvm")
-		if fault.Is(err, fault.Unavailable) {
-			return host, err
-		}
-		host.KVM = err == nil
+	if d.inspected { // by an earlier connection
+		return d.host, nil
+	}
+	err := d.tryKVM(ctx, c, host)
+	if fault.Is(err, fault.Unavailable) {
+		return host, err
+	}
+	host.KVM, d.inspected = err == nil, true
+	if err != nil {
+		d.o.Log.Warn("guests run with emulated CPUs: KVM does not work", "error", err)
 	}
 	return host, nil
+}
+
+// tryKVM returns why KVM does not work. libvirt also reports a KVM that cannot start a guest, as in some virtual
+// machines, so a small guest is started and ended before its first instruction.
+func (d *Driver) tryKVM(ctx context.Context, c *rpc.Client, host domainxml.Host) error {
+	if _, err := c.DomainCapabilities(ctx, host.Arch, host.Machine, "kvm"); err != nil {
+		return err
+	}
+	host.KVM = true
+	made, err := domainxml.Make(host, uuid.NewString(), hypervisor.Guest{VCPUs: 1, MemoryMB: 64}, domainxml.Files{})
+	if err != nil {
+		return err
+	}
+	text, err := domainxml.Encode(made)
+	if err != nil {
+		return fault.Wrap(fault.Internal, "libvirt.tryKVM", err)
+	}
+	tried, err := c.Try(ctx, text)
+	if err != nil {
+		return err
+	}
+	return end(ctx, c, tried)
 }
 
 // Close ends the connection.

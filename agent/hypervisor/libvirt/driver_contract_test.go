@@ -13,6 +13,7 @@ import (
 
 // TestContract runs the suite of all drivers on a real libvirtd with emulated guests.
 func TestContract(t *testing.T) {
+	t.Parallel()
 	daemon := libvirtd.Start(t)
 	var mu sync.Mutex
 	dirs := map[string]string{}
@@ -20,7 +21,7 @@ func TestContract(t *testing.T) {
 		mu.Lock()
 		defer mu.Unlock()
 		if dirs[t.Name()] == "" {
-			dirs[t.Name()] = t.TempDir()
+			dirs[t.Name()] = daemon.GuestDir(t)
 		}
 		return open(t, daemon, dirs[t.Name()])
 	})

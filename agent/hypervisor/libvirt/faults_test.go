@@ -25,13 +25,14 @@ const foreign = `<domain type='qemu'><name>other</name><uuid>bbbbbbbb-bbbb-4bbb-
 // TestForeignDomains checks that a domain of another program is not listed, not replaced by a guest that has its UUID,
 // and not removed.
 func TestForeignDomains(t *testing.T) {
+	t.Parallel()
 	daemon := libvirtd.Start(t)
 	c := dial(t, daemon)
 	other, err := c.Define(t.Context(), foreign)
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := open(t, daemon, t.TempDir())
+	d := open(t, daemon, daemon.GuestDir(t))
 	g := hypervisortest.Guest("b")
 	must(t, d.Build(t.Context(), g))
 	wantGuests(t, d, g)
@@ -46,8 +47,9 @@ func TestForeignDomains(t *testing.T) {
 // TestDaemonEndsAndHangs kills libvirtd, which ends no guest, and lets it hang: calls are Unavailable, and the same
 // calls succeed afterwards.
 func TestDaemonEndsAndHangs(t *testing.T) {
+	t.Parallel()
 	daemon := libvirtd.Start(t)
-	d := open(t, daemon, t.TempDir())
+	d := open(t, daemon, daemon.GuestDir(t))
 	a, b := hypervisortest.Guest("a", 1), hypervisortest.Guest("b", 2)
 	must(t, d.Build(t.Context(), a))
 	daemon.Stop(t)
@@ -77,10 +79,11 @@ func TestDaemonEndsAndHangs(t *testing.T) {
 // TestInterruptedBuild ends a build at each of its steps, as kill -9 of the agent does: a new driver lists the guest
 // completely or not at all, builds it, and leaves no file behind.
 func TestInterruptedBuild(t *testing.T) {
+	t.Parallel()
 	daemon := libvirtd.Start(t)
 	for _, step := range []string{"directory only", "defined", "unfinished disk"} {
 		t.Run(step, func(t *testing.T) {
-			dir := t.TempDir()
+			dir := daemon.GuestDir(t)
 			d := open(t, daemon, dir)
 			g := hypervisortest.Guest("a", 1)
 			c, host, err := d.connect(t.Context())
@@ -102,7 +105,7 @@ func TestInterruptedBuild(t *testing.T) {
 			}
 			must(t, again.Build(t.Context(), g))
 			wantGuests(t, again, g)
-			wantFiles(t, dir, g.ID+"/console.log", g.ID+"/disk-0.qcow2")
+			wantFiles(t, dir, g.ID+"/config.iso", g.ID+"/console.log", g.ID+"/disk-0.qcow2")
 			must(t, again.Destroy(t.Context(), g.ID))
 			wantFiles(t, dir)
 		})
@@ -112,8 +115,9 @@ func TestInterruptedBuild(t *testing.T) {
 // TestFailedBuildLeavesNothing builds a guest that libvirt refuses to start, one that it refuses to define, and one
 // whose disk cannot be made.
 func TestFailedBuildLeavesNothing(t *testing.T) {
+	t.Parallel()
 	daemon := libvirtd.Start(t)
-	dir := t.TempDir()
+	dir := daemon.GuestDir(t)
 	d := open(t, daemon, dir)
 	for name, change := range map[string]func(*hypervisor.Guest){
 		"start":  func(g *hypervisor.Guest) { g.MemoryMB = 1 << 30 },
@@ -132,10 +136,26 @@ func TestFailedBuildLeavesNothing(t *testing.T) {
 	must(t, d.Build(t.Context(), hypervisortest.Guest("b", 1)))
 }
 
+// TestFullDisk builds a guest on a file system that is too small for its files: nothing remains, and the fault says
+// why.
+func TestFullDisk(t *testing.T) {
+	t.Parallel()
+	daemon := libvirtd.Start(t)
+	dir := daemon.SmallDir(t, "128k") // for the config drive, and not for the disk
+	d := open(t, daemon, dir)
+	err := d.Build(t.Context(), hypervisortest.Guest("a", 1))
+	if !fault.Is(err, fault.Unavailable) || !strings.Contains(err.Error(), "No space left on device") {
+		t.Errorf("got %v", err)
+	}
+	wantGuests(t, d)
+	wantFiles(t, dir)
+}
+
 // TestFailedRebuildKeepsTheGuest rebuilds a guest with a disk that cannot be made: the guest still runs as it was.
 func TestFailedRebuildKeepsTheGuest(t *testing.T) {
+	t.Parallel()
 	daemon := libvirtd.Start(t)
-	dir := t.TempDir()
+	dir := daemon.GuestDir(t)
 	d := open(t, daemon, dir)
 	g := hypervisortest.Guest("a", 1)
 	must(t, d.Build(t.Context(), g))
@@ -145,17 +165,18 @@ func TestFailedRebuildKeepsTheGuest(t *testing.T) {
 		t.Error("rebuilt")
 	}
 	wantGuests(t, d, g)
-	wantFiles(t, dir, g.ID+"/console.log", g.ID+"/disk-0.qcow2")
+	wantFiles(t, dir, g.ID+"/config.iso", g.ID+"/console.log", g.ID+"/disk-0.qcow2")
 	next.DiskGB = 1
 	must(t, d.Build(t.Context(), next))
-	wantFiles(t, dir, g.ID+"/console.log", g.ID+"/disk-1.qcow2")
+	wantFiles(t, dir, g.ID+"/config.iso", g.ID+"/console.log", g.ID+"/disk-1.qcow2")
 }
 
 // TestWatch ends a guest by hand: the driver reports a change, and lists the guest as stopped. It reports changes also
 // after a restart of the daemon.
 func TestWatch(t *testing.T) {
+	t.Parallel()
 	daemon := libvirtd.Start(t)
-	d := open(t, daemon, t.TempDir())
+	d := open(t, daemon, daemon.GuestDir(t))
 	g := hypervisortest.Guest("a", 1)
 	must(t, d.Build(t.Context(), g))
 	changed := make(chan struct{}, 1)
@@ -193,7 +214,9 @@ func TestWatch(t *testing.T) {
 
 // TestStopIsGraceful checks that a guest that ignores the request to shut down is ended after the configured time.
 func TestStopIsGraceful(t *testing.T) {
-	d := open(t, libvirtd.Start(t), t.TempDir())
+	t.Parallel()
+	daemon := libvirtd.Start(t)
+	d := open(t, daemon, daemon.GuestDir(t))
 	d.o.ShutdownTime = 300 * time.Millisecond
 	g := hypervisortest.Guest("a")
 	must(t, d.Build(t.Context(), g))
@@ -246,5 +269,26 @@ func wantFiles(t *testing.T, dir string, want ...string) {
 	}))
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("files %v, want %v", got, want)
+	}
+}
+
+// TestKVM checks that a driver without a configured kind of guests finds one that works on this machine.
+func TestKVM(t *testing.T) {
+	t.Parallel()
+	daemon := libvirtd.Start(t)
+	d := open(t, daemon, daemon.GuestDir(t))
+	d.o.VirtType = ""
+	g := hypervisortest.Guest("a")
+	must(t, d.Build(t.Context(), g))
+	wantGuests(t, d, g)
+	capacity, err := d.Capacity(t.Context())
+	must(t, err)
+	c := dial(t, daemon)
+	domain, err := c.Lookup(t.Context(), uuid.MustParse(g.ID))
+	must(t, err)
+	xml, err := c.XML(t.Context(), domain, true)
+	must(t, err)
+	if kvm := strings.HasPrefix(xml, "<domain type='kvm'"); kvm != (capacity.Remark == "") {
+		t.Errorf("KVM %v, remark %q", kvm, capacity.Remark)
 	}
 }

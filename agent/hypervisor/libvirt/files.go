@@ -1,6 +1,7 @@
 package libvirt
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/openberth/berth/agent/configdrive"
 	"github.com/openberth/berth/agent/hypervisor"
 	"github.com/openberth/berth/agent/hypervisor/libvirt/domainxml"
 	"github.com/openberth/berth/fault"
@@ -27,7 +29,8 @@ func diskName(build int) string { return fmt.Sprintf("disk-%d.qcow2", build) }
 
 // filesOf returns the files of a guest. The names contain no text of a user.
 func (d *Driver) filesOf(domain uuid.UUID, g hypervisor.Guest) domainxml.Files {
-	files := domainxml.Files{ConsoleLog: d.path(domain.String(), "console.log")}
+	files := domainxml.Files{ConsoleLog: d.path(domain.String(), "console.log"),
+		ConfigDrive: d.path(domain.String(), "config.iso")}
 	if g.DiskGB > 0 || g.Image != "" {
 		files.Disk = d.path(domain.String(), diskName(g.Build))
 	}
@@ -49,7 +52,11 @@ func (d *Driver) makeFiles(ctx context.Context, domain uuid.UUID, g hypervisor.G
 	if err := d.makeDir(domain.String()); err != nil {
 		return err
 	}
-	disk := d.filesOf(domain, g).Disk
+	files := d.filesOf(domain, g)
+	if err := writeConfigDrive(files.ConfigDrive, g); err != nil {
+		return err
+	}
+	disk := files.Disk
 	if disk == "" {
 		return nil
 	}
@@ -57,8 +64,11 @@ func (d *Driver) makeFiles(ctx context.Context, domain uuid.UUID, g hypervisor.G
 		return fault.Wrap(fault.Unavailable, "libvirt.makeFiles", err)
 	}
 	unfinished := disk + ".new"
-	err := qemuImg(ctx, "create", "-q", "-f", "qcow2", unfinished, fmt.Sprintf("%dG", g.DiskGB))
-	if err == nil {
+	arguments, err := d.diskArguments(ctx, g, unfinished)
+	if err != nil {
+		return err
+	}
+	if err = qemuImg(ctx, arguments...); err == nil {
 		err = os.Rename(unfinished, disk)
 	}
 	if err != nil {
@@ -68,6 +78,55 @@ func (d *Driver) makeFiles(ctx context.Context, domain uuid.UUID, g hypervisor.G
 	return nil
 }
 
+// writeConfigDrive writes the config drive of a guest. A guest that runs keeps the one with which it was started.
+func writeConfigDrive(path string, g hypervisor.Guest) error {
+	const op = "libvirt.writeConfigDrive"
+	s := configdrive.Server{ID: cmp.Or(g.Server, g.ID), Name: g.Name}
+	for _, i := range g.Interfaces {
+		s.Interfaces = append(s.Interfaces, configdrive.Interface{Port: i.Port, MAC: i.MAC, MTU: i.MTU})
+	}
+	drive, err := configdrive.Make(s)
+	if err != nil {
+		return fault.Wrap("", op, err)
+	}
+	unfinished := path + ".new"
+	if err = os.WriteFile(unfinished, drive, 0o600); err == nil {
+		err = os.Rename(unfinished, path)
+	}
+	if err != nil {
+		_ = os.Remove(unfinished)
+		return fault.New(fault.Unavailable, op, "the config drive of the guest %s cannot be written: %w", g.ID, err)
+	}
+	return nil
+}
+
+// diskArguments returns the arguments of qemu-img that make a guest's disk: blank, or an overlay of its image, which
+// has been inspected. The fault is Conflict if the image is larger than the disk.
+func (d *Driver) diskArguments(ctx context.Context, g hypervisor.Guest, file string) ([]string, error) {
+	const op = "libvirt.makeFiles"
+	create := []string{"create", "-q", "-f", "qcow2"}
+	if g.Image == "" {
+		return append(create, file, fmt.Sprintf("%dG", g.DiskGB)), nil
+	}
+	if d.o.Images == nil {
+		return nil, fault.New(fault.Conflict, op, "the guest %s cannot have the image %s: the host has no images", g.ID,
+			g.Image)
+	}
+	base, err := d.o.Images.Get(ctx, g.Image)
+	if err != nil {
+		return nil, err
+	}
+	size := int64(g.DiskGB) << 30
+	switch {
+	case size == 0:
+		size = base.VirtualSize
+	case size < base.VirtualSize:
+		return nil, fault.New(fault.Conflict, op, "the image %s has a disk of %d bytes, and the flavor has one of %d GiB; "+
+			"choose a flavor with a larger disk", g.Image, base.VirtualSize, g.DiskGB)
+	}
+	return append(create, "-F", string(base.Format), "-b", base.Path, file, fmt.Sprint(size)), nil
+}
+
 // qemuImg runs qemu-img. The error has what it printed.
 func qemuImg(ctx context.Context, arguments ...string) error {
 	out, err := exec.CommandContext(ctx, "qemu-img", arguments...).CombinedOutput()
@@ -75,6 +134,15 @@ func qemuImg(ctx context.Context, arguments ...string) error {
 		return fmt.Errorf("qemu-img %s: %w: %s", arguments[0], err, strings.TrimSpace(string(out)))
 	}
 	return nil
+}
+
+// removeDisk removes the disk of a guest's build, if it exists.
+func (d *Driver) removeDisk(domain uuid.UUID, g hypervisor.Guest) error {
+	err := os.Remove(d.path(domain.String(), diskName(g.Build)))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return fault.Wrap(fault.Unavailable, "libvirt.removeDisk", err)
 }
 
 // removeOldDisks removes the disks of earlier builds.

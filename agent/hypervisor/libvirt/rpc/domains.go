@@ -157,6 +157,15 @@ func (c *Client) Start(ctx context.Context, of Domain) (Domain, error) {
 	return c.domainOf(ctx, domainCreateWithFlags, e)
 }
 
+// Try starts a domain that is not defined and does not run its first instruction. It ends with the connection.
+func (c *Client) Try(ctx context.Context, xml string) (Domain, error) {
+	const paused, autoDestroy = 1, 2
+	var e encoder
+	e.text(xml)
+	e.word(paused | autoDestroy)
+	return c.domainOf(ctx, domainCreateXML, e)
+}
+
 // Shutdown asks the guest's operating system to shut down.
 func (c *Client) Shutdown(ctx context.Context, of Domain) error {
 	var e encoder

@@ -13,6 +13,7 @@ const (
 	connectOpen            Procedure = 1
 	nodeGetInfo            Procedure = 6
 	connectGetCapabilities Procedure = 7
+	domainCreateXML        Procedure = 10
 	domainGetXMLDesc       Procedure = 14
 	domainLookupByUUID     Procedure = 24
 	domainShutdown         Procedure = 33
@@ -40,8 +41,9 @@ var procedureNames = map[Procedure]string{
 	authList: "AuthList", authPolkit: "AuthPolkit", connectGetLibVersion: "ConnectGetLibVersion",
 	domainCreateWithFlags: "DomainCreateWithFlags", domainOpenConsole: "DomainOpenConsole",
 	domainGetState: "DomainGetState", domainUndefineFlags: "DomainUndefineFlags",
-	domainAttachDevice: "DomainAttachDeviceFlags", domainDetachDevice: "DomainDetachDeviceFlags",
-	domainSetMetadata: "DomainSetMetadata", domainDestroyFlags: "DomainDestroyFlags",
+	domainCreateXML: "DomainCreateXML", domainAttachDevice: "DomainAttachDeviceFlags",
+	domainDetachDevice: "DomainDetachDeviceFlags",
+	domainSetMetadata:  "DomainSetMetadata", domainDestroyFlags: "DomainDestroyFlags",
 	connectListAllDomains: "ConnectListAllDomains",
 	registerDomainEvent:   "ConnectDomainEventCallbackRegisterAny", domainEventLifecycle: "DomainEventCallbackLifecycle",
 	getDomainCapabilities: "ConnectGetDomainCapabilities", domainDefineXMLFlags: "DomainDefineXMLFlags",
@@ -58,8 +60,8 @@ func (p Procedure) String() string {
 // onlyReads reports whether a call changes nothing.
 func (p Procedure) onlyReads() bool {
 	switch p {
-	case domainShutdown, domainCreateWithFlags, domainUndefineFlags, domainDestroyFlags, domainSetMetadata,
-		domainAttachDevice, domainDetachDevice, domainDefineXMLFlags:
+	case domainShutdown, domainCreateXML, domainCreateWithFlags, domainUndefineFlags, domainDestroyFlags,
+		domainSetMetadata, domainAttachDevice, domainDetachDevice, domainDefineXMLFlags:
 		return false
 	}
 	return true
@@ -68,7 +70,7 @@ func (p Procedure) onlyReads() bool {
 // limit returns how long a call may take.
 func (p Procedure) limit() time.Duration {
 	switch p {
-	case domainCreateWithFlags, domainDestroyFlags, domainAttachDevice, domainDetachDevice:
+	case domainCreateXML, domainCreateWithFlags, domainDestroyFlags, domainAttachDevice, domainDetachDevice:
 		return changeTime
 	}
 	return callTime

@@ -1,0 +1,122 @@
+// Package configdrive makes the config drive of a guest: a small CD from which cloud-init and similar programs read who
+// the guest is, with OpenStack's file names and formats.
+//
+// contents.go makes the files, iso9660.go the CD. The same server has the same drive, byte for byte.
+package configdrive
+
+import (
+	"encoding/json"
+	"strings"
+
+	"github.com/openberth/berth/fault"
+)
+
+// Server is what the drive says about a guest.
+type Server struct {
+	ID         string // UUID of the server
+	Name       string
+	KeyName    string // of PublicKey; empty: no key
+	PublicKey  string // in OpenSSH's format
+	UserData   []byte // nil: none
+	Interfaces []Interface
+}
+
+// Interface is a network interface of the guest.
+type Interface struct {
+	Port string // UUID
+	MAC  string
+	MTU  int // 0: not known
+}
+
+// metaData is meta_data.json.
+type metaData struct {
+	UUID       string            `json:"uuid"`
+	Name       string            `json:"name"`
+	HostName   string            `json:"hostname"`
+	Index      int               `json:"launch_index"`
+	PublicKeys map[string]string `json:"public_keys,omitempty"`
+	Keys       []key             `json:"keys,omitempty"`
+}
+
+type key struct {
+	Name string `json:"name"`
+	Type string `json:"type"`
+	Data string `json:"data"`
+}
+
+// networkData is network_data.json.
+type networkData struct {
+	Links    []link    `json:"links"`
+	Networks []network `json:"networks"`
+	Services []string  `json:"services"`
+}
+
+type link struct {
+	ID   string `json:"id"`
+	VIF  string `json:"vif_id"`
+	Type string `json:"type"`
+	MAC  string `json:"ethernet_mac_address"`
+	MTU  int    `json:"mtu,omitempty"`
+}
+
+type network struct {
+	ID   string `json:"id"`
+	Link string `json:"link"`
+	Type string `json:"type"`
+}
+
+// maxUserData is the largest user_data, in bytes, as in the Compute API.
+const maxUserData = 65535
+
+// Make returns the drive of a server, an ISO 9660 file system. Interfaces are configured by DHCP. The fault is Invalid
+// for user data that are too large.
+func Make(s Server) ([]byte, error) {
+	const op = "configdrive.Make"
+	if len(s.UserData) > maxUserData {
+		return nil, fault.New(fault.Invalid, op, "the user data have %d bytes, and %d are permitted", len(s.UserData),
+			maxUserData)
+	}
+	meta := metaData{UUID: s.ID, Name: s.Name, HostName: HostName(s)}
+	if s.KeyName != "" {
+		meta.PublicKeys = map[string]string{s.KeyName: s.PublicKey}
+		meta.Keys = []key{{Name: s.KeyName, Type: "ssh", Data: s.PublicKey}}
+	}
+	net := networkData{Links: []link{}, Networks: []network{}, Services: []string{}}
+	for _, i := range s.Interfaces {
+		id := "tap" + i.Port[:min(len(i.Port), 11)]
+		net.Links = append(net.Links, link{ID: id, VIF: i.Port, Type: "phy", MAC: i.MAC, MTU: i.MTU})
+		net.Networks = append(net.Networks, network{ID: "network-" + i.Port, Link: id, Type: "ipv4_dhcp"})
+	}
+	files := map[string][]byte{}
+	for name, content := range map[string]any{"META_DATA.JSON": meta, "NETWORK_DATA.JSON": net,
+		"VENDOR_DATA.JSON": struct{}{}, "VENDOR_DATA2.JSON": struct{}{}} {
+		text, err := json.MarshalIndent(content, "", "  ")
+		if err != nil {
+			return nil, fault.Wrap(fault.Internal, op, err)
+		}
+		files[name] = append(text, '\n')
+	}
+	if s.UserData != nil {
+		files["USER_DATA."] = s.UserData
+	}
+	return image("config-2", []string{"OPENSTACK", "LATEST"}, files), nil
+}
+
+// HostName returns the host name of a server: its name with the characters that a host name may have, or its id.
+func HostName(s Server) string {
+	name := strings.Map(func(r rune) rune {
+		switch {
+		case r >= 'a' && r <= 'z', r >= '0' && r <= '9', r == '-':
+			return r
+		case r >= 'A' && r <= 'Z':
+			return r - 'A' + 'a'
+		case r == ' ', r == '_', r == '.':
+			return '-'
+		}
+		return -1
+	}, s.Name)
+	if name = strings.Trim(name[:min(len(name), 63)], "-"); name == "" {
+		return "server-" + s.ID
+	}
+	return name
+}

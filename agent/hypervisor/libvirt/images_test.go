@@ -1,0 +1,102 @@
+package libvirt
+
+import (
+	"bytes"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/openberth/berth/agent/hypervisor/hypervisortest"
+	"github.com/openberth/berth/agent/imagecache"
+	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/internal/libvirtd"
+)
+
+// The images of the tests.
+const (
+	rawImage   = "11111111-0000-4000-8000-000000000000"
+	qcow2Image = "22222222-0000-4000-8000-000000000000"
+	badImage   = "33333333-0000-4000-8000-000000000000"
+)
+
+// TestImages boots guests from a raw and from a qcow2 image, whose first instructions print a line to the console, and
+// rebuilds a guest with another image. The images do not change.
+func TestImages(t *testing.T) {
+	t.Parallel()
+	daemon := libvirtd.Start(t)
+	dir := daemon.GuestDir(t)
+	d := open(t, daemon, dir)
+	base := filepath.Join(dir, "_base")
+	d.o.Images = imagecache.New(base, nil, slog.New(slog.DiscardHandler))
+	must(t, os.Mkdir(base, 0o711))
+	raw, source := filepath.Join(base, rawImage+".raw"), filepath.Join(t.TempDir(), "disk")
+	must(t, os.WriteFile(raw, libvirtd.BootSector("booted from raw\n"), 0o644))
+	must(t, os.WriteFile(source, libvirtd.BootSector("booted from qcow2\n"), 0o644))
+	run(t, "qemu-img", "convert", "-O", "qcow2", source, filepath.Join(base, qcow2Image+".qcow2"))
+	run(t, "qemu-img", "create", "-q", "-f", "qcow2", "-F", "raw", "-b", raw, filepath.Join(base, badImage+".qcow2"))
+
+	g := hypervisortest.Guest("a")
+	g.Image, g.DiskGB = rawImage, 1
+	must(t, d.Build(t.Context(), g))
+	wantGuests(t, d, g)
+	console := d.path(g.ID, "console.log")
+	awaitText(t, console, "booted from raw")
+	if out := run(t, "qemu-img", "info", "-U", d.path(g.ID, "disk-0.qcow2")); !strings.Contains(out, "1 GiB") {
+		t.Errorf("the disk:\n%s", out)
+	}
+	g.Image, g.Build = qcow2Image, 1
+	must(t, d.Build(t.Context(), g))
+	awaitText(t, console, "booted from qcow2")
+	g.Build = 2
+	for image, says := range map[string]string{badImage: "backing file", hypervisortest.ID("f"): "no image service"} {
+		next := g
+		next.Image = image
+		if err := d.Build(t.Context(), next); err == nil || !strings.Contains(err.Error(), says) ||
+			fault.Is(err, fault.Unavailable) {
+			t.Errorf("%s: %v", image, err)
+		}
+	}
+	must(t, os.WriteFile(d.path(g.ID, diskName(2)), []byte("of an attempt with another image"), 0o600))
+	must(t, d.Build(t.Context(), g))
+	wantGuests(t, d, g)
+	if out := run(t, "qemu-img", "info", "-U", d.path(g.ID, diskName(2))); !strings.Contains(out, qcow2Image) {
+		t.Errorf("the disk:\n%s", out)
+	}
+	if data, err := os.ReadFile(raw); err != nil || !bytes.Equal(data, libvirtd.BootSector("booted from raw\n")) {
+		t.Errorf("the image has changed: %v", err)
+	}
+	big := filepath.Join(base, hypervisortest.ID("e")+".qcow2")
+	run(t, "qemu-img", "create", "-q", "-f", "qcow2", big, "2G")
+	b := hypervisortest.Guest("b")
+	b.Image, b.DiskGB = hypervisortest.ID("e"), 1
+	if err := d.Build(t.Context(), b); !fault.Is(err, fault.Conflict) || !strings.Contains(err.Error(), "larger disk") {
+		t.Errorf("too large: %v", err)
+	}
+}
+
+// awaitText waits until a file contains a text.
+func awaitText(t *testing.T, file, text string) {
+	t.Helper()
+	for end := time.Now().Add(2 * time.Minute); ; time.Sleep(20 * time.Millisecond) {
+		data, err := os.ReadFile(file)
+		if err == nil && bytes.Contains(data, []byte(text)) {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatalf("%s has no %q: %v\n%s", file, text, err, data)
+		}
+	}
+}
+
+func run(t *testing.T, name string, arguments ...string) string {
+	t.Helper()
+	out, err := exec.Command(name, arguments...).CombinedOutput()
+	if err != nil {
+		t.Fatalf("%s %v: %v: %s", name, arguments, err, out)
+	}
+	return string(out)
+}

@@ -1,0 +1,213 @@
+// Package imagecache keeps one copy of each image that guests of a host are built from.
+//
+// A copy is complete, verified and inspected, or it does not exist: an image is downloaded to a file with another name.
+// An interrupted download continues where it ended. Package diskimage refuses images that refer to other files.
+package imagecache
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+	"syscall"
+
+	"github.com/google/uuid"
+
+	"github.com/openberth/berth/api/image"
+	"github.com/openberth/berth/diskimage"
+	"github.com/openberth/berth/fault"
+)
+
+// Source is an image service. NotFound: there is no such image, or it has no data.
+type Source interface {
+	Image(ctx context.Context, id string) (image.Image, error)
+	// Download reads the data from an offset on; from is the offset at which it really begins.
+	Download(ctx context.Context, id string, offset int64) (body io.ReadCloser, from int64, err error)
+}
+
+// Base is an image on this host. Its file does not change.
+type Base struct {
+	Path string
+	diskimage.Info
+}
+
+// Cache keeps images in a directory.
+type Cache struct {
+	dir    string
+	source Source // nil: no image service is configured
+	log    *slog.Logger
+
+	mu   sync.Mutex
+	busy map[string]chan struct{} // by image; closed when the download ends
+}
+
+const op = "imagecache.Get"
+
+// New returns the cache in a directory, which Get makes. source may be nil.
+func New(dir string, source Source, log *slog.Logger) *Cache {
+	return &Cache{dir: dir, source: source, log: log, busy: map[string]chan struct{}{}}
+}
+
+// Get returns an image, and downloads it if the host does not have it. Callers that need the same image wait for one
+// download. Faults: Unavailable when a later call may succeed; Invalid for an image that cannot be used; NotFound;
+// Conflict when no image service is configured.
+func (c *Cache) Get(ctx context.Context, id string) (Base, error) {
+	if _, err := uuid.Parse(id); err != nil {
+		return Base{}, fault.New(fault.Invalid, op, "%q is not the id of an image: %w", id, err)
+	}
+	if err := c.acquire(ctx, id); err != nil {
+		return Base{}, err
+	}
+	defer c.release(id)
+	for _, format := range []diskimage.Format{diskimage.QCOW2, diskimage.Raw} {
+		base, err := c.inspect(c.path(id, string(format)), format)
+		if !errors.Is(err, os.ErrNotExist) {
+			return base, err
+		}
+	}
+	if c.source == nil {
+		return Base{}, fault.New(fault.Conflict, op, "the image %s cannot be read: the host has no image service; configure "+
+			"[glance]", id)
+	}
+	meta, err := c.source.Image(ctx, id)
+	if fault.Is(err, fault.NotFound) {
+		return Base{}, fault.New(fault.NotFound, op, "the image %s does not exist any more: %w; rebuild the server from "+
+			"another one", id, err)
+	}
+	if err != nil {
+		return Base{}, err
+	}
+	return c.fetch(ctx, meta)
+}
+
+// acquire waits until no other call works on an image.
+func (c *Cache) acquire(ctx context.Context, id string) error {
+	for {
+		c.mu.Lock()
+		other := c.busy[id]
+		if other == nil {
+			c.busy[id] = make(chan struct{})
+			c.mu.Unlock()
+			return nil
+		}
+		c.mu.Unlock()
+		select {
+		case <-ctx.Done():
+			return fault.Wrap(fault.Unavailable, op, context.Cause(ctx))
+		case <-other:
+		}
+	}
+}
+
+func (c *Cache) release(id string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	close(c.busy[id])
+	delete(c.busy, id)
+}
+
+// path returns the path of an image's file.
+func (c *Cache) path(id, suffix string) string { return filepath.Join(c.dir, id+"."+suffix) }
+
+// inspect returns the image in a file. The error is os.ErrNotExist if there is none.
+func (c *Cache) inspect(path string, format diskimage.Format) (Base, error) {
+	f, err := os.Open(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return Base{}, err
+	}
+	if err != nil {
+		return Base{}, fault.Wrap(fault.Unavailable, op, err)
+	}
+	defer f.Close()
+	status, err := f.Stat()
+	if err != nil {
+		return Base{}, fault.Wrap(fault.Unavailable, op, err)
+	}
+	head := make([]byte, min(status.Size(), diskimage.HeadBytes))
+	if _, err := io.ReadFull(f, head); err != nil {
+		return Base{}, fault.Wrap(fault.Unavailable, op, err)
+	}
+	info, err := diskimage.Inspect(head, status.Size(), format)
+	return Base{path, info}, err
+}
+
+// fetch downloads, verifies and inspects an image. A file that is not the image is removed.
+func (c *Cache) fetch(ctx context.Context, meta image.Image) (Base, error) {
+	if meta.Status != image.Active {
+		return Base{}, fault.New(fault.Invalid, op, "the image %s is not active: its status is %s", meta.ID, meta.Status)
+	}
+	if format := diskimage.Format(meta.DiskFormat); format != diskimage.QCOW2 && format != diskimage.Raw {
+		return Base{}, fault.New(fault.Invalid, op, "guests cannot boot the image %s: its format is %q; convert it with "+
+			"qemu-img to qcow2 or raw", meta.ID, meta.DiskFormat)
+	}
+	if err := os.MkdirAll(c.dir, 0o711); err != nil { // QEMU passes through it
+		return Base{}, fault.New(fault.Unavailable, op, "the directory for images cannot be made: %w", err)
+	}
+	part := c.path(meta.ID, "part")
+	c.log.Info("image download begun", "image", meta.ID, "bytes", meta.Size)
+	if err := c.download(ctx, meta, part); err != nil {
+		return Base{}, err
+	}
+	base, err := c.accept(meta, part)
+	if err != nil {
+		return Base{}, errors.Join(err, os.Remove(part))
+	}
+	c.log.Info("image downloaded", "image", meta.ID, "format", base.Format, "disk", base.VirtualSize)
+	return base, nil
+}
+
+// accept checks a complete file and gives it the name of an image.
+func (c *Cache) accept(meta image.Image, part string) (Base, error) {
+	if err := verify(meta, part); err != nil {
+		return Base{}, err
+	}
+	base, err := c.inspect(part, diskimage.Format(meta.DiskFormat))
+	if err != nil {
+		return Base{}, fault.New(fault.KindOf(err), op, "the image %s cannot be used: %w", meta.ID, err)
+	}
+	base.Path = c.path(meta.ID, string(base.Format))
+	return base, fault.Wrap(fault.Unavailable, op, os.Rename(part, base.Path))
+}
+
+// download completes a file with the data of an image.
+func (c *Cache) download(ctx context.Context, meta image.Image, part string) error {
+	f, err := os.OpenFile(part, os.O_CREATE|os.O_WRONLY, 0o644)
+	if err != nil {
+		return fault.Wrap(fault.Unavailable, op, err)
+	}
+	defer f.Close()
+	offset, err := f.Seek(0, io.SeekEnd)
+	if err != nil {
+		return fault.Wrap(fault.Unavailable, op, err)
+	}
+	if meta.Size > 0 && offset >= meta.Size {
+		offset = 0 // it is complete and was not accepted, or belongs to another version
+	}
+	body, from, err := c.source.Download(ctx, meta.ID, offset)
+	if err != nil {
+		return err
+	}
+	defer body.Close()
+	if err := f.Truncate(from); err != nil {
+		return fault.Wrap(fault.Unavailable, op, err)
+	}
+	if _, err := f.Seek(from, io.SeekStart); err != nil {
+		return fault.Wrap(fault.Unavailable, op, err)
+	}
+	limit := int64(1) << 62
+	if meta.Size > 0 {
+		limit = meta.Size - from + 1 // one more shows that the image is larger than declared
+	}
+	_, err = io.Copy(f, io.LimitReader(body, limit))
+	if errors.Is(err, syscall.ENOSPC) {
+		return fault.New(fault.Unavailable, op, "the image %s does not fit on this host's disk: %w; free space in %s",
+			meta.ID, errors.Join(err, os.Remove(part)), c.dir)
+	}
+	if err == nil {
+		err = f.Sync()
+	}
+	return fault.Wrap(fault.Unavailable, op, err) // what is there is kept: the next call continues
+}

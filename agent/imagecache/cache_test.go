@@ -1,0 +1,167 @@
+package imagecache
+
+import (
+	"bytes"
+	"context"
+	"crypto/md5"
+	"crypto/sha512"
+	"encoding/hex"
+	"errors"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/openberth/berth/api/image"
+	"github.com/openberth/berth/diskimage"
+	"github.com/openberth/berth/fault"
+)
+
+const id = "1b2c5d0e-55f2-4f5c-8b0e-7d1f0c8f1a2b"
+
+// service is an image service with one image.
+type service struct {
+	mu        sync.Mutex
+	meta      image.Image
+	data      []byte
+	breakAt   int   // the next download ends with an error after this number of bytes; 0: it does not
+	noRanges  bool  // downloads always begin at 0
+	downloads []int // the first byte of each download
+}
+
+func (s *service) Image(_ context.Context, wanted string) (image.Image, error) {
+	if wanted != s.meta.ID {
+		return image.Image{}, fault.New(fault.NotFound, "service", "nothing")
+	}
+	return s.meta, nil
+}
+
+func (s *service) Download(_ context.Context, _ string, offset int64) (io.ReadCloser, int64, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.downloads = append(s.downloads, int(offset))
+	if s.noRanges {
+		offset = 0
+	}
+	var body io.Reader = bytes.NewReader(s.data[offset:])
+	if s.breakAt > 0 {
+		body = io.MultiReader(bytes.NewReader(s.data[offset:s.breakAt]), broken{})
+		s.breakAt = 0
+	}
+	return io.NopCloser(body), offset, nil
+}
+
+// broken is a connection that has ended.
+type broken struct{}
+
+func (broken) Read([]byte) (int, error) { return 0, errors.New("the connection has ended") }
+
+// newService returns a service with a raw image.
+func newService(text string) *service {
+	data := []byte(strings.Repeat(text, 1000))
+	sum := sha512.Sum512(data)
+	return &service{data: data, meta: image.Image{ID: id, Status: image.Active, Size: int64(len(data)),
+		DiskFormat: "raw", HashAlgo: "sha512", HashValue: hex.EncodeToString(sum[:])}}
+}
+
+func newCache(t *testing.T, s Source) *Cache {
+	return New(filepath.Join(t.TempDir(), "cache"), s, slog.New(slog.DiscardHandler))
+}
+
+// TestGet downloads an image once for many callers, and uses it without the service afterwards.
+func TestGet(t *testing.T) {
+	s := newService("data")
+	c := newCache(t, s)
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			base, err := c.Get(t.Context(), id)
+			if err != nil || base.Format != diskimage.Raw || base.VirtualSize != int64(len(s.data)) {
+				t.Errorf("%+v %v", base, err)
+			}
+			if data, err := os.ReadFile(base.Path); err != nil || !bytes.Equal(data, s.data) {
+				t.Errorf("%d bytes: %v", len(data), err)
+			}
+		})
+	}
+	wg.Wait()
+	if len(s.downloads) != 1 {
+		t.Errorf("%d downloads", len(s.downloads))
+	}
+	if _, err := New(c.dir, nil, nil).Get(t.Context(), id); err != nil {
+		t.Errorf("without a service: %v", err)
+	}
+}
+
+// TestInterruptedDownload continues a download where it ended, and begins again if the service cannot continue.
+func TestInterruptedDownload(t *testing.T) {
+	for name, noRanges := range map[string]bool{"continued": false, "again": true} {
+		t.Run(name, func(t *testing.T) {
+			s := newService("data")
+			s.breakAt, s.noRanges = 1234, noRanges
+			c := newCache(t, s)
+			if _, err := c.Get(t.Context(), id); !fault.Is(err, fault.Unavailable) {
+				t.Errorf("interrupted: %v", err)
+			}
+			base, err := c.Get(t.Context(), id)
+			if err != nil || base.VirtualSize != int64(len(s.data)) {
+				t.Errorf("%+v %v", base, err)
+			}
+			if len(s.downloads) != 2 || s.downloads[1] != 1234 {
+				t.Errorf("downloads from %v", s.downloads)
+			}
+		})
+	}
+}
+
+// TestRefusedImages checks the fault of each image that cannot be used, and that nothing of it remains.
+func TestRefusedImages(t *testing.T) {
+	for says, c := range map[string]struct {
+		kind   fault.Kind
+		change func(s *service)
+	}{
+		"sha512 checksum":      {fault.Unavailable, func(s *service) { s.data[5]++ }},
+		"md5 checksum":         {fault.Unavailable, func(s *service) { s.meta.HashAlgo, s.meta.Checksum = "", "00" }},
+		"4001 were received":   {fault.Unavailable, func(s *service) { s.data = append(s.data, "more than declared"...) }},
+		"3999 were received":   {fault.Unavailable, func(s *service) { s.data = s.data[:3999] }},
+		"its status is saving": {fault.Invalid, func(s *service) { s.meta.Status = "saving" }},
+		"declared as qcow2":    {fault.Invalid, func(s *service) { s.meta.DiskFormat = "qcow2" }},
+		`its format is "vmdk"`: {fault.Invalid, func(s *service) { s.meta.DiskFormat = "vmdk" }},
+		"not exist any more":   {fault.NotFound, func(s *service) { s.meta.ID = "" }},
+	} {
+		s := newService("data")
+		c.change(s)
+		cache := newCache(t, s)
+		_, err := cache.Get(t.Context(), id)
+		if !fault.Is(err, c.kind) || !strings.Contains(err.Error(), says) {
+			t.Errorf("%q: %v", says, err)
+		}
+		if entries, _ := os.ReadDir(cache.dir); len(entries) > 0 {
+			t.Errorf("%q: %v remains", says, entries)
+		}
+	}
+	if _, err := newCache(t, nil).Get(t.Context(), id); !fault.Is(err, fault.Conflict) {
+		t.Errorf("without a service: %v", err)
+	}
+	if _, err := newCache(t, newService("x")).Get(t.Context(), "../etc"); !fault.Is(err, fault.Invalid) {
+		t.Errorf("a path: %v", err)
+	}
+}
+
+// TestMD5 accepts an image of which the service has only the MD5 checksum, and one of which it has none.
+func TestMD5(t *testing.T) {
+	for _, known := range []bool{true, false} {
+		s := newService("data")
+		sum := md5.Sum(s.data)
+		s.meta.HashAlgo, s.meta.Checksum = "", ""
+		if known {
+			s.meta.Checksum = hex.EncodeToString(sum[:])
+		}
+		if _, err := newCache(t, s).Get(t.Context(), id); err != nil {
+			t.Error(err)
+		}
+	}
+}
