@@ -78,7 +78,7 @@ func NewAgent(s settings.Settings, dir string, endpoints Endpoints, log *slog.Lo
 		Facts:   source,
 		Events:  events,
 		Reported: loop.Reported{Rules: s.Rules, ReportInPlacement: reportsInPlacement(s), ReportNetwork: s.ReportNetwork,
-			CPUs: s.HostSettings.CPUs,
+			CPUs:            s.HostSettings.CPUs,
 			ReportBandwidth: s.Bandwidth.Report, Bandwidth: s.Bandwidth.Agents},
 		Placement:  endpoints.Placement,
 		Compute:    endpoints.Compute,

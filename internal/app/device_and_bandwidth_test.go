@@ -247,7 +247,7 @@ func TestDeviceAndBandwidthFromOneNIC(t *testing.T) {
 				t.Fatal(err)
 			}
 			return []int{count(h, h.port("direct", 1, "a")), count(h, h.port("direct", 1, "a", "b")),
-				count(h, h.port("direct", 0, "c", "b")), count(h, h.port("direct", 1, "a"), h.port("direct", 1, "b"))},
+					count(h, h.port("direct", 0, "c", "b")), count(h, h.port("direct", 1, "a"), h.port("direct", 1, "b"))},
 				[]int{1, 2, 1, 1}
 		},
 		"direct-physical": func(t *testing.T) ([]int, []int) {
