@@ -55,6 +55,12 @@ type Watcher interface {
 	Watch(ctx context.Context, changed func())
 }
 
+// Consoles is implemented by drivers that keep what guests print to their serial consoles.
+type Consoles interface {
+	// Console returns the last bytes that a guest has printed, at most this number. NotFound: there is no such guest.
+	Console(ctx context.Context, id string, bytes int) ([]byte, error)
+}
+
 // Destination is the target of a live migration.
 type Destination struct {
 	Host    string

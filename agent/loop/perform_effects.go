@@ -150,7 +150,9 @@ func (a *Agent) watch(ctx context.Context, request host.WatchRequest) error {
 	defer cancel()
 	silence := time.AfterFunc(3*host.Heartbeat, cancel)
 	defer silence.Stop()
+	answered := map[string]bool{}
 	return a.o.Compute.Watch(ctx, request, func(l host.Assignments) error {
+		a.answerConsoles(ctx, l.Consoles, answered)
 		silence.Reset(3 * host.Heartbeat)
 		a.deliver(ctx, reconcile.Received{Assignments: l})
 		return nil

@@ -59,7 +59,8 @@ func (w *works) ensure(j *work) (Effect, error) {
 // matches reports whether a guest is as its server's assignment requires. A guest with more rebuilds than compute
 // records also matches: compute's database may have been restored, and a rebuild replaces the guest's disk.
 func matches(g hypervisor.Guest, want host.Server) bool {
-	return g.Stopped == (want.Power == host.Off) && g.Build >= want.Build
+	return g.Stopped == (want.Power == host.Off) && g.Build >= want.Build &&
+		slices.EqualFunc(g.Interfaces, want.Interfaces, isInterface)
 }
 
 // unreportedFailure returns the message of a failure of this assignment that compute has not yet received.
@@ -293,3 +294,9 @@ func (w *works) guestReport(a *attempt, phase host.Phase, held []device.Claim) h
 // buildOf returns the rebuild count of a server's guest: the assigned one, or the guest's when that is higher because
 // compute's database was restored.
 func (w *works) buildOf(a *attempt) int { return max(a.want.Build, w.guests[a.want.ID].Build, a.build) }
+
+// isInterface reports whether an interface of a guest is the assigned one.
+func isInterface(has hypervisor.Interface, want host.Interface) bool {
+	return has.Port == want.Port && has.MAC == want.MAC && has.VIF == want.VIF && has.VNIC == want.VNIC &&
+		has.Bridge == want.Bridge
+}

@@ -42,6 +42,8 @@ type Assignments struct {
 	Servers []Server       `json:"servers"`          // by id
 	Remove  []Removal      `json:"remove,omitempty"` // by id; each is repeated until the agent has reported phase gone
 	Clean   []CleanRequest `json:"clean,omitempty"`  // devices for one-time use that must be cleaned
+
+	Consoles []ConsoleRequest `json:"consoles,omitempty"` // open requests for consoles
 }
 
 // After returns the complete line of a difference to the line before. ok is false if it is a difference to another

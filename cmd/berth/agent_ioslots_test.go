@@ -117,3 +117,53 @@ func TestAgentExplainSlot_G4(t *testing.T) {
 	}
 	command(t, 1, "agent", "explain", "21010010", "--config-file", h.config)
 }
+
+// Systems of all shapes are listed alike from a server and from a recording. Slots that cannot be identified, that have
+// no adapter or whose adapter is in SR-IOV mode are never offered; a system that starts reports that it has no list.
+func TestRecordedSystems_S8_S9_S11_S16(t *testing.T) {
+	cases := map[string]struct {
+		slots, offered int
+		parts          []string
+	}{
+		"old_firmware.xml":   {2, 1, []string{"reports no device id"}},
+		"sriov_adapters.xml": {5, 2, []string{"SR-IOV mode", "partition 2 (vios1)"}},
+		"starting.xml":       {0, 0, []string{"does not report its I/O slots"}},
+		"malformed_numbers.xml": {2, 1, []string{"is not a number of 32 bits; the slot is ignored", "is in the list twice",
+			"its PCIDeviceID \"0x1DB1\" is not a decimal number", "its vendor is 0000"}},
+	}
+	h, inventory := newSlotHost(t), filepath.Join(t.TempDir(), "all.yaml")
+	writeFile(t, inventory, "all: {identification: {drc_index: '????????'}}\n")
+	for _, name := range novalinktest.RecordedNames() {
+		recorded := filepath.Join(h.dir, name)
+		writeFile(t, recorded, string(novalinktest.Recorded(name)))
+		want, known := cases[name]
+		if name == "management_console.xml" { // a system must be named, and the message lists them
+			if got := command(t, 1, "agent", "check", "--novalink-file", recorded); !strings.Contains(got,
+				"has 2 managed systems") || !strings.Contains(got, "--system") {
+				t.Error(got)
+			}
+			continue
+		}
+		if !known {
+			t.Errorf("%s has no test", name)
+		}
+		got := command(t, 0, "agent", "check", "--novalink-file", recorded, "--inventory", inventory)
+		for _, part := range append(want.parts, fmt.Sprintf("%d I/O slots in ", want.slots),
+			fmt.Sprintf("%d of them offered; 0 errors", want.offered)) {
+			if !strings.Contains(got, part) {
+				t.Errorf("%s: no %q in\n%s", name, part, got)
+			}
+		}
+		if name == "old_firmware.xml" {
+			continue // its owners are those of the partitions, which a recording does not have
+		}
+		server := httptest.NewServer(novalinktest.New(novalinktest.Options{TokenDir: h.dir,
+			Recorded: novalinktest.Recorded(name)}))
+		t.Cleanup(server.Close)
+		writeFile(t, h.config, "[powervm]\nurl = "+server.URL+"\ninventory_files = "+inventory+"\n")
+		file := command(t, 0, "agent", "ioslots", "--novalink-file", recorded, "--inventory", inventory)
+		if live := command(t, 0, "agent", "ioslots", "--config-file", h.config); live != file {
+			t.Errorf("%s: from the server:\n%s\nfrom the recording:\n%s", name, live, file)
+		}
+	}
+}

@@ -3,6 +3,8 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"io"
+	"net/http"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -183,9 +185,34 @@ func TestLibvirtBootsImage(t *testing.T) {
 	must(t, err)
 	l.awaitConsole(s.ID, "first line of the guest")
 	t.Logf("first console line %s after POST /servers", time.Since(began).Round(time.Millisecond))
+	for length, want := range map[string]string{"1": "first line of the guest", "null": "SeaBIOS"} {
+		if status, text := consoleOutput(t, d.urls["compute"], s.ID, length); status != http.StatusOK ||
+			!strings.Contains(text, want) {
+			t.Errorf("console with length %s: %d %q", length, status, text)
+		}
+	}
+	if status, text := consoleOutput(t, d.urls["compute"], s.ID, `"x"`); status != http.StatusBadRequest {
+		t.Errorf("length x: %d %q", status, text)
+	}
 	began = time.Now()
 	l.startDirectly(l.domain(compute.Server{ID: s.ID}))
 	t.Logf("first console line %s after a direct start of the same domain", time.Since(began).Round(time.Millisecond))
+}
+
+// consoleOutput calls the action os-getConsoleOutput and returns the status and the body.
+func consoleOutput(t *testing.T, url, id, length string) (int, string) {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url+"/v2.1/servers/"+id+"/action",
+		strings.NewReader(`{"os-getConsoleOutput": {"length": `+length+`}}`))
+	must(t, err)
+	request.Header.Set("X-Auth-Token", "admin")
+	request.Header.Set("Content-Type", "application/json")
+	response, err := http.DefaultClient.Do(request)
+	must(t, err)
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	must(t, err)
+	return response.StatusCode, string(body)
 }
 
 // awaitConsole waits until the console of a server has printed a text.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"net/http/httptest"
 	"os"
@@ -37,7 +38,9 @@ func TestPowerVMGuide(t *testing.T) {
 		t.Fatal(err)
 	}
 	placement, compute := freePort(t), freePort(t)
-	cmd := exec.CommandContext(t.Context(), "sh", "-c", script)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute) // so that the output shows where it waits
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "sh", "-c", script)
 	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), asBerth+"=1", "PATH="+bin+":"+os.Getenv("PATH"), "NOVALINK="+server.URL,
 		"BERTH_LISTEN_PLACEMENT="+placement, "BERTH_LISTEN_COMPUTE="+compute, "BERTH_LISTEN_NETWORK=127.0.0.1:0",
@@ -50,7 +53,7 @@ func TestPowerVMGuide(t *testing.T) {
 		t.Fatalf("%v\n%s\n%s", err, text, read(t, filepath.Join(dir, "up.log")))
 	}
 	for _, want := range []string{"slot 21010012:", "1 of them offered; 0 errors, 0 warnings",
-		"not offered, because paragraph \"but not the one of the console\"", "PowerVM IOSlot cmp1 21010010",
+		"not offered, because paragraph \"but not the one of the console\"", "PowerVM IOSlot power1 21010010",
 		"write trait1:CUSTOM_FAST", "has the physical I/O slots 21010010", "ACTIVE"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in the output of the guide's commands:\n%s", want, text)

@@ -136,6 +136,7 @@ func owner(s lifecycle.Server) string { return "compute:" + cmp.Or(s.Zone, "nova
 func readPort(p network.Port, r lifecycle.NetworkRequest, networkName string) lifecycle.Port {
 	out := lifecycle.Port{ID: p.ID, Network: p.Network, NetworkName: networkName, MAC: p.MAC, VNIC: p.VNIC, Tag: r.Tag,
 		Created: r.Port == "", Host: p.Host, VIF: p.VIF}
+	out.Bridge, _ = p.VIFDetails["bridge_name"].(string)
 	for _, ip := range p.FixedIPs {
 		out.FixedIPs = append(out.FixedIPs, lifecycle.FixedIP(ip))
 	}

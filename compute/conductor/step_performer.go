@@ -55,6 +55,8 @@ func (p *performer) step(ctx context.Context, s lifecycle.Server, step lifecycle
 		return p.schedule(ctx, s)
 	case lifecycle.Claim:
 		return p.claim(ctx, s)
+	case lifecycle.ChangePort:
+		return p.performPortChange(ctx, s)
 	case lifecycle.BindPorts:
 		return p.bindPorts(ctx, s)
 	case lifecycle.CheckMinCount:

@@ -31,7 +31,8 @@ func events(s Server) []Event {
 		}
 		list = append(list, PortsBound{Host: s.Host, Ports: []Port{port}}, PortsBound{Host: "elsewhere"},
 			PortsNotBound{Host: s.Host, Reason: "no agent"}, Refused{Step: BindPorts, Reason: "forbidden"},
-			StepFailed{Step: BindPorts, Reason: "does not answer"})
+			StepFailed{Step: BindPorts, Reason: "does not answer"}, PortAttached{ID: "late"}, PortDetached{ID: "late"},
+			PortNotAttached{ID: "late"})
 	}
 	for _, step := range []Step{Prepare, Schedule, Claim, Release, MoveAllocations, RestoreAllocations, ReleaseLeftover,
 		CheckMinCount} {
@@ -63,7 +64,7 @@ func events(s Server) []Event {
 	case s.MinCount > 1: // how it begins is all that is different
 	case s.Migration == nil && len(s.Networks) > 0:
 		list = append(list, ActionRequested{ID: "m1", Action: Resize},
-			ActionRequested{ID: "m1", Action: Live}, ActionRequested{ID: "m1", Action: Evacuate})
+			ActionRequested{ID: "m1", Action: Live})
 	case s.Migration == nil:
 		wishes = append(wishes, Start, Stop, Reboot, Rebuild, Shelve, Unshelve)
 		for _, a := range []Action{Resize, Live, Evacuate} {

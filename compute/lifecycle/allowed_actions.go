@@ -37,6 +37,9 @@ func (s Server) Refuse(a Action, hard bool) string {
 		}
 		return ""
 	}
+	if s.PortChange != nil {
+		return fmt.Sprintf("Cannot '%s' instance %s while its ports are being changed", a, s.ID)
+	}
 	var allowed []string
 	switch a {
 	case Start:

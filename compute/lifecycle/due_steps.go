@@ -12,7 +12,9 @@ const (
 	Schedule Step = "schedule" // request and filter candidates → Chosen, NoValidHost or Refused
 	Claim    Step = "claim"    // claim Choices[0] in Placement → Claimed, ClaimLost or Refused
 	// bind the ports to Host → PortsBound or PortsNotBound
-	BindPorts          Step = "bind ports"
+	BindPorts Step = "bind ports"
+	// attach or detach a port → PortAttached, PortNotAttached or PortDetached
+	ChangePort         Step = "change port"
 	CheckMinCount      Step = "muster"  // check the other servers of the request → MinCountReached or MinCountFailed
 	Release            Step = "release" // release all allocations of the server's own consumer → Released
 	MoveAllocations    Step = "rekey"   // move the server's allocations to its migration → AllocationsMoved or Refused
@@ -36,6 +38,9 @@ func (s Server) ownSteps() []Step {
 	}
 	if s.State == Active && !s.BoundTo(s.Host) { // after a live migration, or after a move that went back
 		return []Step{BindPorts}
+	}
+	if s.State == Active && s.PortChange != nil {
+		return []Step{ChangePort}
 	}
 	return s.State.steps()
 }

@@ -24,7 +24,7 @@ func (s Server) Expected(host string) []Expectation {
 		if stay.Host != host || stay.Gone || stay.Choice == nil {
 			continue
 		}
-		one := Expectation{Consumer: stay.Consumer, Root: stay.Choice.Root, Allocation: withoutPorts(stay.Choice.Allocation)}
+		one := Expectation{Consumer: stay.Consumer, Root: stay.Choice.Root, Allocation: WithoutPorts(stay.Choice.Allocation)}
 		transfers := []MovePhase{MovingAllocations, RestoringAllocations, RevertBlocked}
 		if m := s.Move; m != nil && slices.Contains(transfers, m.Phase) {
 			one.Also = []string{s.ID, m.Consumer, m.From.Consumer}
@@ -34,9 +34,9 @@ func (s Server) Expected(host string) []Expectation {
 	return list
 }
 
-// withoutPorts returns an allocation without the classes that ports request: the network service changes their amounts
+// WithoutPorts returns an allocation without the classes that ports request: the network service changes their amounts
 // with the QoS policy of a port.
-func withoutPorts(a resource.Allocation) resource.Allocation {
+func WithoutPorts(a resource.Allocation) resource.Allocation {
 	rest := resource.Allocation{}
 	for id, amounts := range a {
 		for class, n := range amounts {

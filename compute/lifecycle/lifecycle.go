@@ -87,6 +87,8 @@ func transition(s Server, e Event, now time.Time) (next Server, known bool) {
 		return onDeleteRequested(s, e, now), true
 	case ActionRequested:
 		return applyAction(s, e, now), true
+	case PortAttachRequested, PortDetachRequested, PortAttached, PortDetached, PortNotAttached:
+		return onPortChange(s, e, now), true
 	case StepFailed:
 		return onStepFailed(s, e, now), true
 	}

@@ -35,7 +35,7 @@ type Port struct {
 	SameSubtree              []string               // suffixes
 	Allocation               map[string]provider.ID // the provider that was chosen for each group; nil: none
 	Host                     string                 // the host that it is bound to; empty: none, or not known
-	VIF                      string                 // binding:vif_type on Host
+	VIF                      string                 // binding:vif_type on Host, or on the last one
 	Bridge                   string                 // that the network service names for its interface; empty: none
 }
 
@@ -75,11 +75,12 @@ func portsClaimed(ports []Port, choice schedule.Choice) []Port {
 	return ports
 }
 
-// portsUnbound returns the ports without a host and an allocation.
+// portsUnbound returns the ports without a host and an allocation. They keep the VIF type: the guest of a live
+// migration is prepared at the destination before its ports are bound there.
 func portsUnbound(ports []Port) []Port {
 	ports = slices.Clone(ports)
 	for i := range ports {
-		ports[i].Host, ports[i].VIF, ports[i].Allocation = "", "", nil
+		ports[i].Host, ports[i].Allocation = "", nil
 	}
 	return ports
 }
@@ -88,7 +89,7 @@ func portsUnbound(ports []Port) []Port {
 func portsToRestore(ports []Port) []Port {
 	ports = slices.Clone(ports)
 	for i := range ports {
-		ports[i].Host, ports[i].VIF, ports[i].Allocation = "", "", maps.Clone(ports[i].Allocation)
+		ports[i].Host, ports[i].Allocation = "", maps.Clone(ports[i].Allocation)
 	}
 	return ports
 }
@@ -154,6 +155,7 @@ func onPortsNotBound(s Server, e PortsNotBound, now time.Time) Server {
 
 // releasedPorts returns the server after Release has unbound its ports, or removed those of a server that ends.
 func releasedPorts(s Server) Server {
+	s.PortChange = nil
 	switch s.State {
 	case DeletingAllocation:
 		s.Networks, s.Ports = nil, nil

@@ -52,6 +52,7 @@ type Server struct {
 	Topology       []numa.GuestCell         `json:",omitempty"` // its NUMA cells, from the flavor; nil: none
 	Networks       []NetworkRequest         `json:",omitempty"` // what its ports are; nil: no port
 	Ports          []Port                   `json:",omitempty"` // as they were last read
+	PortChange     *PortChange              `json:",omitempty"` // in state Active; nil: none
 	// the host cells they are placed on, as the agent reports
 	Cells []numa.Placed `json:",omitempty"`
 	Power Power         `json:",omitempty"` // the desired power state of the guest

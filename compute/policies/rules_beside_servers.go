@@ -33,6 +33,7 @@ const (
 	DetachInterface      = "os_compute_api:os-attach-interfaces:delete"
 	ListSecurityGroups   = "os_compute_api:os-security-groups:list"
 	CreateConsole        = "os_compute_api:os-remote-consoles"
+	ConsoleOutput        = "os_compute_api:os-console-output"
 	ListKeyPairs         = "os_compute_api:os-keypairs:index"
 	ShowKeyPair          = "os_compute_api:os-keypairs:show"
 	CreateKeyPair        = "os_compute_api:os-keypairs:create"
@@ -110,6 +111,7 @@ var guardsBesideServers = []guard{
 	{DetachInterface, member, "DELETE /servers/{id}/os-interface/{id}"},
 	{ListSecurityGroups, reader, "GET /servers/{id}/os-security-groups"},
 	{CreateConsole, member, "POST /servers/{id}/remote-consoles"},
+	{ConsoleOutput, member, "POST /servers/{id}/action (os-getConsoleOutput)"},
 	{ListKeyPairs, user, "GET /os-keypairs"},
 	{ShowKeyPair, user, "GET /os-keypairs/{name}"},
 	{CreateKeyPair, user, "POST /os-keypairs"},

@@ -45,7 +45,9 @@ func (s *server) watch(c *call) error {
 	if err := stream.Flush(); err != nil || c.R.Method == http.MethodHead {
 		return nil // the client has disconnected, or the request is a HEAD request
 	}
-	out := &assignmentStream{server: s, w: c.W, control: stream, past: past, changes: request.Changes}
+	consoles, unwatch := s.consoles.watch(name)
+	defer unwatch()
+	out := &assignmentStream{server: s, host: name, w: c.W, control: stream, past: past, changes: request.Changes}
 	beat := time.NewTimer(s.Heartbeat)
 	defer beat.Stop()
 	for due := !isCurrent(request, now); ; due = true {
@@ -62,6 +64,8 @@ func (s *server) watch(c *call) error {
 			case <-s.Stop:
 				return nil
 			case <-beat.C:
+				repeat = true
+			case <-consoles:
 				repeat = true
 			case <-changed:
 			}
@@ -120,6 +124,7 @@ func (s *server) admitStream(c *call, w host.WatchRequest) (closed func(), err e
 // assignmentStream is one open stream.
 type assignmentStream struct {
 	server  *server
+	host    string
 	w       http.ResponseWriter
 	control *http.ResponseController
 	past    *host.Position
@@ -139,7 +144,8 @@ type entryVersion struct {
 func (a *assignmentStream) write(now store.Assignments) error {
 	line := host.Assignments{Cloud: now.Cloud, Past: a.past,
 		Position: writePosition(store.Position{Epoch: now.Epoch, Revision: now.Revision}),
-		Servers:  []host.Server{}, Clean: writeCleanRequests(now.CleanRequests)}
+		Servers:  []host.Server{}, Clean: writeCleanRequests(now.CleanRequests),
+		Consoles: a.server.consoles.list(a.host)}
 	for _, r := range now.Removals {
 		line.Remove = append(line.Remove, host.Removal{ID: r.Consumer, PreviousID: r.PreviousConsumer})
 	}

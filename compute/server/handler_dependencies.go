@@ -85,6 +85,7 @@ type Conductor interface {
 	LastSign(host string) (connected bool, quiet time.Duration)
 	Guest(ctx context.Context, id, start string, report lifecycle.Report) error
 	Act(ctx context.Context, id string, action lifecycle.ActionRequested) (lifecycle.Server, error)
+	ChangePort(ctx context.Context, id string, request lifecycle.PortChangeRequest) error
 	HostDown(ctx context.Context, host string) error
 	HostUp(ctx context.Context, host string) error
 	HostForget(ctx context.Context, host string) (removed, kept []string, err error)
@@ -137,4 +138,7 @@ type Options struct {
 	NewID          func() string          // a random UUID
 }
 
-type server struct{ Options }
+type server struct {
+	Options
+	consoles consoles
+}

@@ -39,7 +39,8 @@ func TestInvalidHostNamesAreRejected(t *testing.T) {
 			}
 			for method := range methods {
 				routes++
-				at := strings.NewReplacer("{host}", url.PathEscape(name), "{address}", "0000:3b:00.0", "{server}", id).Replace(path)
+				at := strings.NewReplacer("{host}", url.PathEscape(name), "{address}", "0000:3b:00.0", "{server}", id, "{id}",
+					id).Replace(path)
 				ask("2.1", method, strings.ReplaceAll(at, "/.", "/%2e"), string(sent))
 			}
 		}

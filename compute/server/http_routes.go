@@ -122,6 +122,7 @@ func (s *server) serverFlavorAndHostRoutes() map[string]methods {
 		"/berth/v1/hosts/{host}/assignments":     {http.MethodGet: s.byAgents(policies.ReadAssignments, s.watch)},
 		"/berth/v1/hosts/{host}/guests/{server}": {http.MethodPut: s.byAgents(policies.ReportGuest, s.putGuest)},
 		"/berth/v1/headroom":                     {http.MethodGet: guarded(policies.ShowHeadroom, s.headroom)},
+		"/berth/v1/hosts/{host}/consoles/{id}":   {http.MethodPut: s.byAgents(policies.ReportGuest, s.putConsole)},
 		"/berth/v1/devices":                      {http.MethodGet: guarded(policies.ListDevices, s.listDevices)},
 	}
 }
@@ -202,10 +203,10 @@ func (s *server) refusedServerPartRoutes() map[string]methods {
 			http.MethodDelete: guardedServer(policies.DetachVolume, s.refusedOfServer(noVolumes))},
 		"/v2.1/servers/{id}/os-interface": {
 			http.MethodGet:  guardedServer(policies.ListInterfaces, s.listInterfaces),
-			http.MethodPost: guardedServer(policies.AttachInterface, s.refusedOfServer(noAttach))},
+			http.MethodPost: guardedServer(policies.AttachInterface, s.attachInterface)},
 		"/v2.1/servers/{id}/os-interface/{port}": {
 			http.MethodGet:    guardedServer(policies.ShowInterface, s.showInterface),
-			http.MethodDelete: guardedServer(policies.DetachInterface, s.refusedOfServer(noAttach))},
+			http.MethodDelete: guardedServer(policies.DetachInterface, s.detachInterface)},
 		"/v2.1/servers/{id}/os-security-groups": {
 			http.MethodGet: guardedServer(policies.ListSecurityGroups, s.emptyOfServer("security_groups"))},
 		"/v2.1/servers/{id}/remote-consoles": {

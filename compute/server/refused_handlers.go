@@ -50,7 +50,6 @@ const (
 	noServerGroups = "Berth has no server groups; restrict servers to hosts with traits in the flavor"
 	noVolumes      = "Berth has no volumes"
 	noNetwork      = "Berth has no network service"
-	noAttach       = "Berth cannot attach or detach ports of existing servers; create the server with its ports"
 	noConsoles     = "Berth has no consoles"
 	noPower        = "Berth cannot power hosts; `berth host disable` disables a host, `berth host down` declares it dead"
 	noQuotas       = "Berth enforces no quotas, so they cannot be changed"
@@ -84,7 +83,6 @@ var unsupportedActions = map[string]string{
 	"removeSecurityGroup": noNetwork,
 	"resetNetwork":        noNetwork,
 	"injectNetworkInfo":   noNetwork,
-	"os-getConsoleOutput": noConsoles,
 	"os-getVNCConsole":    noConsoles,
 	"os-getSPICEConsole":  noConsoles,
 	"os-getRDPConsole":    noConsoles,

@@ -69,6 +69,9 @@ func (s *server) act(c *call) error {
 			}
 			return c.writeStatus(http.StatusAccepted)
 		}
+		if key == "os-getConsoleOutput" {
+			return s.consoleOutput(c, raw, found)
+		}
 		d, known := actionSpecs()[key]
 		if reason := unsupportedActions[key]; reason != "" {
 			return fault.New(fault.Invalid, "", "Berth does not support the action %s: %s", key, reason)

@@ -67,7 +67,7 @@ func TestRecordOfVersion3IsReadAsVersion4(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	now.Networks, now.Ports, now.Move.From.Ports = nil, nil, nil
+	now.Networks, now.Ports, now.Move.From.Ports, now.PortChange = nil, nil, nil, nil
 	requests := [][]pci.Request{now.Requests, now.Move.From.Requests}
 	for i := range now.Leftovers {
 		now.Leftovers[i].Ports = nil

@@ -53,3 +53,18 @@ func fromPort(r portRecord) lifecycle.Port {
 		Created:  r.Created, Groups: each(r.Groups, func(g groupRecord) resource.Group { return resource.Group(g) }),
 		SameSubtree: r.SameSubtree, Allocation: r.Allocation, Host: r.Host, VIF: r.VIF, Bridge: r.Bridge}
 }
+
+// portChangeRecord is a port that is being attached or detached. Version 4 has it first.
+type portChangeRecord struct {
+	ID      string        `json:"id,omitzero"`
+	Request networkRecord `json:"request,omitzero"`
+	Detach  string        `json:"detach_port_id,omitzero"`
+}
+
+func toPortChange(c lifecycle.PortChange) portChangeRecord {
+	return portChangeRecord{c.ID, toNetwork(c.Request), c.Detach}
+}
+
+func fromPortChange(r portChangeRecord) lifecycle.PortChange {
+	return lifecycle.PortChange{ID: r.ID, Request: fromNetwork(r.Request), Detach: r.Detach}
+}

@@ -64,18 +64,19 @@ type serverPlace struct {
 
 // serverProgress is the actions in progress on the server.
 type serverProgress struct {
-	State           storedState      `json:"state,omitzero" v1:"State"`
-	Task            storedTask       `json:"task_state,omitzero" v1:"Doing"`
-	Stopped         bool             `json:"stopped,omitzero" v1:"Stopped"`
-	Shelved         bool             `json:"shelved,omitzero" v1:"Shelf"`
-	RebuildCount    int              `json:"rebuild_count,omitzero" v1:"Builds"`
-	BeforeRebuild   *rebuildRecord   `json:"before_rebuild,omitzero" v1:"Undo"`
-	Move            *moveRecord      `json:"move,omitzero" v1:"Move"`
-	Migration       *migrationRecord `json:"migration,omitzero" v1:"Migration"`
-	LastAction      string           `json:"last_action_id,omitzero" v1:"Asked"`
-	LastActionFault *faultRecord     `json:"last_action_fault,omitzero" v1:"Refusal"`
-	Fault           *faultRecord     `json:"fault,omitzero" v1:"Fault"`
-	History         []historyRecord  `json:"history,omitzero" v1:"Trail"`
+	State           storedState       `json:"state,omitzero" v1:"State"`
+	Task            storedTask        `json:"task_state,omitzero" v1:"Doing"`
+	Stopped         bool              `json:"stopped,omitzero" v1:"Stopped"`
+	Shelved         bool              `json:"shelved,omitzero" v1:"Shelf"`
+	RebuildCount    int               `json:"rebuild_count,omitzero" v1:"Builds"`
+	BeforeRebuild   *rebuildRecord    `json:"before_rebuild,omitzero" v1:"Undo"`
+	PortChange      *portChangeRecord `json:"port_change,omitzero"`
+	Move            *moveRecord       `json:"move,omitzero" v1:"Move"`
+	Migration       *migrationRecord  `json:"migration,omitzero" v1:"Migration"`
+	LastAction      string            `json:"last_action_id,omitzero" v1:"Asked"`
+	LastActionFault *faultRecord      `json:"last_action_fault,omitzero" v1:"Refusal"`
+	Fault           *faultRecord      `json:"fault,omitzero" v1:"Fault"`
+	History         []historyRecord   `json:"history,omitzero" v1:"Trail"`
 }
 
 // serverTimes is when the server changed, and how often.
@@ -203,7 +204,8 @@ func toServer(s lifecycle.Server) serverRecord {
 			each(s.Ports, toPort), each(s.Leftovers, toStay),
 			each(s.LastReports, func(v lifecycle.LastReport) reportRecord { return reportRecord(v) })},
 		serverProgress: serverProgress{storedState(s.Stage()), storedTask(s.Task), s.Stopped, s.Shelved, s.Builds,
-			optional(s.PreRebuild, toRebuild), optional(s.Move, toMove), optional(s.Migration, toMigration),
+			optional(s.PreRebuild, toRebuild), optional(s.PortChange, toPortChange), optional(s.Move, toMove),
+			optional(s.Migration, toMigration),
 			s.LastAction,
 			optional(s.Refusal, toFault), optional(s.Fault, toFault),
 			each(s.History, func(m lifecycle.HistoryEntry) historyRecord { return historyRecord(m) })},
@@ -235,7 +237,8 @@ func fromServer(r serverRecord) lifecycle.Server {
 		LastReports: each(r.LastReports, func(v reportRecord) lifecycle.LastReport { return lifecycle.LastReport(v) }),
 
 		State: state, Task: lifecycle.Task(r.Task), Stopped: r.Stopped, Shelved: r.Shelved,
-		Builds: r.RebuildCount, PreRebuild: optional(r.BeforeRebuild, fromRebuild), Move: fromMove(r.Move, r.State),
+		Builds: r.RebuildCount, PreRebuild: optional(r.BeforeRebuild, fromRebuild),
+		PortChange: optional(r.PortChange, fromPortChange), Move: fromMove(r.Move, r.State),
 		Migration: optional(r.Migration, fromMigration), LastAction: r.LastAction,
 		Refusal: optional(r.LastActionFault, fromFault), Fault: optional(r.Fault, fromFault),
 		History: each(r.History, func(h historyRecord) lifecycle.HistoryEntry { return lifecycle.HistoryEntry(h) }),

@@ -76,6 +76,7 @@ func fullServer() lifecycle.Server {
 	s.Ports = []lifecycle.Port{{ID: "p", Network: "n", Created: true, Host: "h", VIF: "ovs", Bridge: "br-int",
 		Groups:     []resource.Group{{Suffix: "g", Resources: resource.Amounts{"NET_BW_EGR_KILOBIT_PER_SEC": 1}}},
 		Allocation: map[string]provider.ID{"g": "bridge"}}}
+	s.PortChange = &lifecycle.PortChange{ID: "c", Detach: "p"}
 	from := lifecycle.Residence{Consumer: "m", PreviousConsumer: "full", Host: "g", Flavor: s.Flavor, Ask: s.Ask,
 		Requests: s.Requests, Choice: &s.Choices[0],
 		Devices: s.Devices, Topology: s.Topology, Cells: s.Cells, Reported: true, Gone: true}

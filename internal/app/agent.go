@@ -61,7 +61,7 @@ func NewAgent(s settings.Settings, dir string, endpoints Endpoints, log *slog.Lo
 	if err != nil {
 		return nil, err
 	}
-	guests, err := openHypervisor(s, dir, endpoints.Images)
+	guests, err := openHypervisor(s, driverParts{dir: dir, images: endpoints.Images, source: source})
 	if err != nil {
 		return nil, err
 	}

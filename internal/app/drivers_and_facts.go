@@ -11,6 +11,7 @@ import (
 	"github.com/openberth/berth/agent/hypervisor/powervm"
 	"github.com/openberth/berth/agent/imagecache"
 	"github.com/openberth/berth/agent/loop"
+	"github.com/openberth/berth/agent/powervm/slotsource"
 	"github.com/openberth/berth/agent/sysfs"
 	"github.com/openberth/berth/agent/uevent"
 	"github.com/openberth/berth/api/image"
@@ -18,34 +19,49 @@ import (
 	"github.com/openberth/berth/internal/settings"
 )
 
-// openDriver returns a hypervisor. dir is the agent's directory; images is nil without an image service.
-type openDriver func(s settings.Settings, dir string, images *image.Client) (hypervisor.Hypervisor, error)
+// driverParts are what drivers use beside the settings.
+type driverParts struct {
+	dir    string        // of the agent
+	images *image.Client // nil: there is no image service
+	source facts.Source  // of the host's hardware
+}
+
+// openDriver returns a hypervisor.
+type openDriver func(s settings.Settings, parts driverParts) (hypervisor.Hypervisor, error)
 
 // drivers are the hypervisors by the value of [DEFAULT] compute_driver.
 var drivers = map[string]openDriver{
-	"fake.FakeDriver": func(s settings.Settings, dir string, _ *image.Client) (hypervisor.Hypervisor, error) {
-		return fake.New(filepath.Join(dir, "guests"), s.Capacity)
+	"fake.FakeDriver": func(s settings.Settings, parts driverParts) (hypervisor.Hypervisor, error) {
+		return fake.New(filepath.Join(parts.dir, "guests"), s.Capacity)
 	},
-	settings.PowerVMDriver: func(s settings.Settings, dir string, _ *image.Client) (hypervisor.Hypervisor, error) {
-		client, err := s.PowerVMClient(slog.Default())
-		if err != nil {
-			return nil, err
-		}
-		return powervm.New(client, powervm.Options{Dir: filepath.Join(dir, "partitions"), DiskGB: s.PowerVM.DiskGB,
-			SlotsRequired: s.PowerVM.SlotsRequired}), nil
-	},
+	settings.PowerVMDriver:  openPowerVM,
 	"libvirt.LibvirtDriver": openLibvirt,
 	"libvirt":               openLibvirt,
+}
+
+// openPowerVM returns the driver for PowerVM. It uses the system that the source of facts has read, so that a cycle
+// reads it once.
+func openPowerVM(s settings.Settings, parts driverParts) (hypervisor.Hypervisor, error) {
+	client, err := s.PowerVMClient(slog.Default())
+	if err != nil {
+		return nil, err
+	}
+	o := powervm.Options{Dir: filepath.Join(parts.dir, "partitions"), DiskGB: s.PowerVM.DiskGB,
+		SlotsRequired: s.PowerVM.SlotsRequired}
+	if slots, is := parts.source.(*slotsource.Source); is {
+		o.LastRead = slots.LastRead
+	}
+	return powervm.New(client, o), nil
 }
 
 // imageDir is the directory of images below that of the guests, as Nova names it.
 const imageDir = "_base"
 
 // openLibvirt returns the driver for libvirt. It does not connect.
-func openLibvirt(s settings.Settings, _ string, images *image.Client) (hypervisor.Hypervisor, error) {
+func openLibvirt(s settings.Settings, parts driverParts) (hypervisor.Hypervisor, error) {
 	var source imagecache.Source
-	if images != nil {
-		source = agentImages{images}
+	if parts.images != nil {
+		source = agentImages{parts.images}
 	}
 	return libvirt.New(libvirt.Options{Socket: s.Libvirt.Socket, VirtType: s.Libvirt.VirtType,
 		CPUModel: s.Libvirt.CPUModel, Dir: s.Libvirt.Instances, ShutdownTime: s.Libvirt.Shutdown,
@@ -75,12 +91,12 @@ var factSources = map[string]func(s settings.Settings) (facts.Source, loop.Event
 }
 
 // openHypervisor returns the configured hypervisor. The fault is Invalid for one that Berth does not have.
-func openHypervisor(s settings.Settings, dir string, images *image.Client) (hypervisor.Hypervisor, error) {
+func openHypervisor(s settings.Settings, parts driverParts) (hypervisor.Hypervisor, error) {
 	open, known := drivers[s.HostSettings.Driver]
 	if !known {
 		return nil, fault.New(fault.Invalid, "app.NewAgent", "there is no compute_driver %q", s.HostSettings.Driver)
 	}
-	return open(s, dir, images)
+	return open(s, parts)
 }
 
 // openFacts returns the configured source of facts. The fault is Invalid for one that Berth does not have.

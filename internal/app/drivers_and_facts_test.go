@@ -19,7 +19,7 @@ func TestDrivers(t *testing.T) {
 		t.Errorf("fact_source accepts %v, there are %v", settings.FactSources, got)
 	}
 	s := settings.Settings{HostSettings: settings.HostSettings{Driver: "none", Facts: "none"}}
-	if h, err := openHypervisor(s, t.TempDir(), nil); h != nil || !fault.Is(err, fault.Invalid) {
+	if h, err := openHypervisor(s, driverParts{dir: t.TempDir()}); h != nil || !fault.Is(err, fault.Invalid) {
 		t.Errorf("%v %v", h, err)
 	}
 	if source, _, err := openFacts(s); source != nil || !fault.Is(err, fault.Invalid) {

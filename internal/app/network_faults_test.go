@@ -4,10 +4,12 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"sync"
 	"testing"
 
 	"github.com/openberth/berth/api/compute"
+	"github.com/openberth/berth/api/network"
 	"github.com/openberth/berth/internal/testenv"
 )
 
@@ -52,9 +54,9 @@ func (f *faultyNetwork) failed() bool {
 	return f.calls >= f.fail
 }
 
-// TestFaultAtEachCallOfTheNetworkService creates, resizes, reverts and deletes a server with a created port and a port
-// with a guarantee, and lets each call of the network service fail once, before it is performed or after. Ports and
-// allocation agree after each operation, and nothing is left at the end.
+// TestFaultAtEachCallOfTheNetworkService creates, changes, resizes, reverts and deletes a server with a created port
+// and a port with a guarantee, and lets each call of the network service fail once, every second one before it is
+// performed, the others after. Ports and allocation agree after each operation, and nothing is left at the end.
 func TestFaultAtEachCallOfTheNetworkService(t *testing.T) {
 	testenv.Long(t)
 	faulty := &faultyNetwork{}
@@ -67,13 +69,31 @@ func TestFaultAtEachCallOfTheNetworkService(t *testing.T) {
 		t.Fatal(err)
 	}
 	own := l.port(l.policy(4000))
-	for _, lost := range []bool{false, true} {
+	for offset, lost := range []bool{false, true} {
 		const validation = 2 // calls of the API's check, whose failure is an answer to the user
-		for n := validation + 1; ; n++ {
+		for n := validation + 1 + offset; ; n += 2 {
 			faulty.begin(n, lost)
 			s := l.create("ACTIVE", []map[string]string{{"uuid": l.net.ID}, {"port": own.ID}})
 			l.check(s.ID, 2, 4000)
-			l.act(s.ID, "resize", "VERIFY_RESIZE", map[string]any{"flavorRef": big.ID})
+			more := l.port(l.policy(3000))
+			_, err := l.attach(s.ID, map[string]any{"port_id": more.ID})
+			attached := slices.ContainsFunc(l.ports(s.ID), func(p network.Port) bool { return p.ID == more.ID })
+			if err == nil && !attached {
+				t.Error("the port is not attached")
+			}
+			if attached { // else the check of the request has failed
+				l.check(s.ID, 3, 7000)
+				l.detach(s.ID, more.ID)
+			}
+			l.check(s.ID, 2, 4000)
+			if err := l.cloud.NetworkClient().DeletePort(t.Context(), more.ID); err != nil {
+				t.Fatal(err)
+			}
+			l.until("the change of the port has ended", func() bool {
+				err := l.compute().Act(t.Context(), s.ID, "resize", map[string]any{"flavorRef": big.ID})
+				return err == nil
+			})
+			l.reach(s.ID, "VERIFY_RESIZE")
 			l.check(s.ID, 2, 4000)
 			l.act(s.ID, "revertResize", "ACTIVE", nil)
 			l.check(s.ID, 2, 4000)

@@ -102,6 +102,7 @@ func TestServersWithIOSlots(t *testing.T) {
 	if owners := p.owners(); len(owners) != 2 || owners[gpuSlot1] == owners[gpuSlot2] {
 		t.Errorf("owners %v", owners)
 	}
+	p.oneGETACycle()
 	c := p.boot("c", "ERROR", gpuSpecs(1))
 	if c.Fault == nil || !strings.Contains(c.Fault.Message, "CUSTOM_GPU") {
 		t.Errorf("%+v", c.Fault)
@@ -114,6 +115,31 @@ func TestServersWithIOSlots(t *testing.T) {
 	p.delete(a.ID)
 	p.delete(b.ID)
 	p.until("the slots are free", func() bool { return len(p.owners()) == 0 })
+}
+
+// oneGETACycle checks that the system is read once for each reading of the partitions, which each cycle has, and that
+// an unchanged system is not transferred.
+func (p *powerVM) oneGETACycle() {
+	p.t.Helper()
+	p.quiet()
+	p.novalink.Requests()
+	count := func(list []string, request string) (n int) {
+		for _, one := range list {
+			if strings.HasPrefix(one, request) {
+				n++
+			}
+		}
+		return n
+	}
+	var list []string
+	p.until("three cycles", func() bool {
+		list = append(list, p.novalink.Requests()...)
+		return count(list, "GET /uom/ManagedSystem/") >= 6 // two feeds a cycle: partitions and virtual I/O servers
+	})
+	systems, cycles := count(list, "GET /uom/ManagedSystem 304"), count(list, "GET /uom/ManagedSystem/")/2
+	if systems > cycles+1 || count(list, "GET /uom/ManagedSystem 200") > 0 {
+		p.t.Errorf("%d cycles: %v", cycles, list)
+	}
 }
 
 // A resize from no GPU to one builds a partition with the slot, and a revert removes it.

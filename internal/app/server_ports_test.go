@@ -5,6 +5,8 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -12,6 +14,7 @@ import (
 	"github.com/openberth/berth/api/compute"
 	"github.com/openberth/berth/api/network"
 	"github.com/openberth/berth/bandwidth"
+	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/internal/testenv"
 	"github.com/openberth/berth/provider"
 )
@@ -257,4 +260,98 @@ func TestPortThatCannotBeBound(t *testing.T) {
 	if n := len(l.ports(s.ID)) + len(l.allocation(s.ID)); n != 0 {
 		t.Errorf("%d ports and providers are left", n)
 	}
+}
+
+// attach attaches a port or a network to a server, and returns its port.
+func (l *portsLab) attach(server string, body map[string]any) (port string, err error) {
+	l.t.Helper()
+	answer, err := l.compute().REST.Do(l.t.Context(), http.MethodPost, "/v2.1/servers/"+server+"/os-interface",
+		map[string]any{"interfaceAttachment": body}, nil)
+	if err != nil {
+		return "", err
+	}
+	var made struct{ InterfaceAttachment compute.Interface }
+	if err := json.Unmarshal(answer.Body, &made); err != nil {
+		l.t.Fatal(err)
+	}
+	return made.InterfaceAttachment.Port, nil
+}
+
+// detach detaches a port of a server.
+func (l *portsLab) detach(server, port string) {
+	l.t.Helper()
+	if _, err := l.compute().REST.Do(l.t.Context(), http.MethodDelete, "/v2.1/servers/"+server+"/os-interface/"+port, nil,
+		nil); err != nil {
+		l.t.Fatal(err)
+	}
+}
+
+// interfaces returns the ports of the interfaces that the hypervisor has stored for a guest.
+func (l *portsLab) interfaces(server string) (ports []string) {
+	l.t.Helper()
+	files, err := filepath.Glob(filepath.Join(l.dir, "*", "*", "*"+server+"*"))
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	more, err := filepath.Glob(filepath.Join(l.dir, "*", "*"+server+"*"))
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	for _, name := range append(files, more...) {
+		var guest struct {
+			Interfaces []struct {
+				Port string `json:"port"`
+			} `json:"interfaces"`
+		}
+		if data, err := os.ReadFile(name); err == nil && json.Unmarshal(data, &guest) == nil {
+			for _, i := range guest.Interfaces {
+				ports = append(ports, i.Port)
+			}
+		}
+	}
+	return ports
+}
+
+// TestPortsAreAttachedAndDetached attaches ports with a guarantee, a port of a network, and one that does not fit, to
+// a running server, and detaches them. Placement has the sum of the guarantees each time.
+func TestPortsAreAttachedAndDetached(t *testing.T) {
+	testenv.Long(t)
+	l := newPortsLab(t)
+	defer l.down()
+	policy := l.policy(4000)
+	first, second, third := l.port(policy), l.port(policy), l.port(policy)
+	s := l.create("ACTIVE", "none")
+	for i, p := range []network.Port{first, second} {
+		if port, err := l.attach(s.ID, map[string]any{"port_id": p.ID}); err != nil || port != p.ID {
+			t.Fatalf("%s: %v", port, err)
+		}
+		l.check(s.ID, i+1, (i+1)*4000)
+	}
+	l.until("the guest has both interfaces", func() bool {
+		return slices.Equal(l.interfaces(s.ID), []string{first.ID, second.ID})
+	})
+	if port, err := l.attach(s.ID, map[string]any{"port_id": third.ID}); !fault.Is(err, fault.Invalid) ||
+		!strings.Contains(err.Error(), "no room") {
+		t.Errorf("a third port on a bridge with room for two: %s %v", port, err)
+	}
+	p, err := l.cloud.NetworkClient().Port(t.Context(), third.ID)
+	if err != nil || p.Device != "" || p.Host != "" {
+		t.Errorf("the refused port: %+v %v", p, err)
+	}
+	l.check(s.ID, 2, 8000)
+	l.detach(s.ID, first.ID)
+	l.check(s.ID, 1, 4000)
+	plain, err := l.attach(s.ID, map[string]any{"net_id": l.net.ID})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.check(s.ID, 2, 4000)
+	l.detach(s.ID, plain)
+	l.check(s.ID, 1, 4000)
+	if _, err := l.cloud.NetworkClient().Port(t.Context(), plain); !fault.Is(err, fault.NotFound) {
+		t.Errorf("the port that compute has created: %v", err)
+	}
+	l.until("the guest has one interface", func() bool { return slices.Equal(l.interfaces(s.ID), []string{second.ID}) })
+	l.delete(s.ID)
+	l.until("no port is left", func() bool { return len(l.ports(s.ID)) == 0 })
 }

@@ -115,7 +115,7 @@ kernel() { # the kernel is renamed into the cache when it is complete
 # with_igb sets vm to the command of a QEMU that has igb devices. Debian's backports are read with package lists of their own, so
 # nothing of this machine changes.
 with_igb() {
-  local release
+  local release mirror
   has_igb() { "${vm[@]}" -machine none -device igb,help 2>&1 | grep -q '^igb options'; }
   has_igb && return 0
   vm=(env "QEMU_MODULE_DIR=$cache/qemu/usr/lib/x86_64-linux-gnu/qemu" "$cache/qemu/usr/bin/qemu-system-x86_64"
@@ -125,7 +125,10 @@ with_igb() {
   say "unpacking a newer QEMU to $cache/qemu"
   release=$(. /etc/os-release && echo "$VERSION_CODENAME")
   mkdir -p "$work"/apt-{lists,cache}/partial "$work/qemu"
-  echo "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] http://deb.debian.org/debian $release-backports main" \
+  mirror=$(apt-get indextargets --format '$(RELEASE) $(REPO_URI)' 'Created-By: Packages' |
+    awk -v release="$release" '$1 == release { print $2; exit }')
+  [ -n "$mirror" ] || die "this machine has no package source of $release, from whose mirror a newer QEMU could be fetched"
+  echo "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] $mirror $release-backports main" \
     >"$work/backports.list"
   backports() {
     apt-get -o Dir::Etc::SourceList="$work/backports.list" -o Dir::Etc::SourceParts=/dev/null \

@@ -63,6 +63,7 @@ var (
 	_ hypervisor.Hypervisor = (*Driver)(nil)
 	_ hypervisor.Starter    = (*Driver)(nil)
 	_ hypervisor.Watcher    = (*Driver)(nil)
+	_ hypervisor.Consoles   = (*Driver)(nil)
 )
 
 // emulated is the remark about a host without KVM.

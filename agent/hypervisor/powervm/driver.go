@@ -37,6 +37,9 @@ type Options struct {
 	DiskGB int    // GiB for guests; the system reports no disks of partitions
 	// SlotsRequired keeps a partition from starting without one of its slots.
 	SlotsRequired bool
+	// LastRead returns the managed system as the source of facts has read it; nil: the driver reads it itself. It is used
+	// for what a cycle lists, and never before a partition is created.
+	LastRead func() (system uom.ManagedSystem, ok bool)
 }
 
 // Hypervisor builds guests as partitions.
@@ -59,7 +62,7 @@ const noLive = "PowerVM does not live-migrate a partition with physical I/O slot
 
 // Capacity returns the processors and the memory of the managed system that partitions may have.
 func (h *Hypervisor) Capacity(ctx context.Context) (hypervisor.Capacity, error) {
-	system, _, err := h.api.ManagedSystem(ctx)
+	system, err := h.lastRead(ctx)
 	if err != nil {
 		return hypervisor.Capacity{}, fault.Wrap("", "powervm.Capacity", err)
 	}
@@ -99,9 +102,20 @@ func (h *Hypervisor) locked() ([]record, error) {
 	return h.read()
 }
 
+// lastRead returns the managed system as the source of facts has read it, or reads it.
+func (h *Hypervisor) lastRead(ctx context.Context) (uom.ManagedSystem, error) {
+	if h.options.LastRead != nil {
+		if system, ok := h.options.LastRead(); ok {
+			return system, nil
+		}
+	}
+	system, _, err := h.api.ManagedSystem(ctx)
+	return system, err
+}
+
 // partitions returns all partitions of the system by UUID.
 func (h *Hypervisor) partitions(ctx context.Context) (map[string]uom.Partition, error) {
-	system, _, err := h.api.ManagedSystem(ctx)
+	system, err := h.lastRead(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -10,10 +10,10 @@ import (
 	"github.com/openberth/berth/resource"
 )
 
-// load decodes the systems of a file in testdata.
+// load decodes the systems of a recorded answer.
 func load(t *testing.T, name string) (systems []uom.ManagedSystem) {
 	t.Helper()
-	data, err := os.ReadFile("testdata/" + name)
+	data, err := os.ReadFile("../novalinktest/systems/" + name)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -26,6 +26,8 @@ func (s *Server) route(r *http.Request, path string, body *uom.Element) reply {
 		return refuse(http.StatusNotFound, "", "no such resource")
 	}
 	switch kind := parts[1]; {
+	case kind == "ManagedSystem" && len(parts) == 2 && r.Method == http.MethodGet && s.options.Recorded != nil:
+		return s.serveRecorded(r)
 	case kind == "ManagedSystem" && len(parts) == 2 && r.Method == http.MethodGet:
 		return s.serveSystems(r)
 	case kind == "ManagedSystem" && len(parts) >= 3:

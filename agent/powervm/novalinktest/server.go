@@ -33,6 +33,7 @@ type Server struct {
 type Options struct {
 	User, Password string // of logons with a password; an empty password refuses them
 	TokenDir       string // of session files; "" refuses logons by file
+	Recorded       []byte // is served as the feed of systems, instead of the systems of the fake
 	HMC            bool   // answers like an HMC: without X-MC-Type
 	JobPolls       int    // how often a job is reported as running
 	// JobEnd is the final status of jobs; "" is COMPLETED_OK, and RUNNING means that no job ends.

@@ -45,8 +45,9 @@ type Source struct {
 	options Options
 	mu      sync.Mutex
 	files   ruleFiles
+	wire    uom.ManagedSystem
 	system  ioslot.System
-	read    bool // system is that of the last answer
+	read    bool // wire and system are those of the last answer
 }
 
 var _ facts.Source = (*Source)(nil)
@@ -95,9 +96,17 @@ func (s *Source) readSystem(ctx context.Context) error {
 	if s.read && !changed && ioslot.OwnersReported(wire) {
 		return nil
 	}
+	s.wire = wire
 	s.system, err = withOwners(ctx, s.options.Systems, wire)
 	s.read = err == nil
 	return err
+}
+
+// LastRead returns the managed system as the last Read had it; ok is false if there was none, or if it failed.
+func (s *Source) LastRead() (system uom.ManagedSystem, ok bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.wire, s.read
 }
 
 // ReadSystem reads the slots of a system once.

@@ -1,0 +1,43 @@
+package libvirt
+
+import (
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+
+	"github.com/openberth/berth/fault"
+)
+
+// Console returns the last bytes that a guest has printed to its serial console, also before it was started again.
+func (d *Driver) Console(ctx context.Context, id string, bytes int) ([]byte, error) {
+	const op = "libvirt.Console"
+	c, _, err := d.connect(ctx)
+	if err != nil {
+		return nil, fault.Wrap("", op, err)
+	}
+	domains, _, err := d.list(ctx, c)
+	if err != nil {
+		return nil, fault.Wrap("", op, err)
+	}
+	found, there := find(domains, id)
+	if !there {
+		return nil, fault.New(fault.NotFound, op, "there is no guest %s", id)
+	}
+	f, err := os.Open(d.filesOf(found.UUID, found.guest).ConsoleLog)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil // it was never started
+	}
+	if err != nil {
+		return nil, fault.Wrap(fault.Unavailable, op, err)
+	}
+	defer f.Close()
+	status, err := f.Stat()
+	if err != nil {
+		return nil, fault.Wrap(fault.Unavailable, op, err)
+	}
+	from := max(0, status.Size()-int64(bytes))
+	text, err := io.ReadAll(io.NewSectionReader(f, from, int64(bytes)))
+	return text, fault.Wrap(fault.Unavailable, op, err)
+}

@@ -1,0 +1,133 @@
+package lifecycle
+
+import (
+	"fmt"
+	"slices"
+	"time"
+)
+
+// This file attaches a port to a guest that exists, and detaches one. The change is one step, ChangePort, which is
+// repeated until it is done or refused. While it is in progress no other action starts.
+
+// PortChange is a port that is being attached or detached.
+type PortChange struct {
+	ID      string         // of the request
+	Request NetworkRequest // the port or the network to attach
+	Detach  string         // the port to detach; empty: Request is attached
+}
+
+// PortAttachRequested is a request to attach a port. It has an effect if RefusePortChange returns an empty string;
+// Server.LastAction is its ID then.
+type PortAttachRequested struct {
+	ID      string
+	Request NetworkRequest
+}
+
+// PortDetachRequested is a request to detach a port, as PortAttachRequested.
+type PortDetachRequested struct{ ID, Port string }
+
+// PortAttached is the result of ChangePort: the port is bound to the host, and the server has its allocation.
+type PortAttached struct {
+	ID   string
+	Port Port
+}
+
+// PortDetached is the result of ChangePort: the port and its allocation are released.
+type PortDetached struct{ ID string }
+
+// PortNotAttached is the result of ChangePort if the port cannot be attached. Nothing of it is left.
+type PortNotAttached struct{ ID, Reason string }
+
+func (PortAttachRequested) event() {}
+func (PortDetachRequested) event() {}
+func (PortAttached) event()        {}
+func (PortDetached) event()        {}
+func (PortNotAttached) event()     {}
+
+// PortChangeRequest is one of the two requests of a change of ports.
+type PortChangeRequest interface {
+	Event
+	// PortChange returns the Compute API's name of the request, and its id.
+	PortChange() (name, id string)
+}
+
+// PortChange implements PortChangeRequest.
+func (r PortAttachRequested) PortChange() (name, id string) { return "attach_interface", r.ID }
+
+// PortChange implements PortChangeRequest.
+func (r PortDetachRequested) PortChange() (name, id string) { return "detach_interface", r.ID }
+
+// RefusePortChange returns why no port can be attached or detached now, in the words of the Compute API; empty if one
+// can. what is attach_interface or detach_interface.
+func (s Server) RefusePortChange(what string) string {
+	vm, task := s.VMState(), s.TaskState()
+	switch {
+	case s.State != Active || !slices.Contains([]string{"active", "stopped"}, vm):
+		return fmt.Sprintf("Cannot '%s' instance %s while it is in vm_state %s", what, s.ID, vm)
+	case task != "":
+		return fmt.Sprintf("Cannot '%s' instance %s while it is in task_state %s", what, s.ID, task)
+	case s.PortChange != nil || !s.BoundTo(s.Host):
+		return fmt.Sprintf("Cannot '%s' instance %s while its ports are being changed", what, s.ID)
+	}
+	return ""
+}
+
+// onPortChange applies the request or the result of a change of a port. A result of another change is late.
+func onPortChange(s Server, e Event, now time.Time) Server {
+	switch e := e.(type) {
+	case PortAttachRequested:
+		if s.RefusePortChange("attach_interface") != "" {
+			return s
+		}
+		s.LastAction, s.Refusal, s.PortChange = e.ID, nil, &PortChange{ID: e.ID, Request: e.Request}
+		s.Networks = append(slices.Clone(s.Networks), e.Request) // so Release finds a port that is created
+		return addHistory(s, now, "attaching a port")
+	case PortDetachRequested:
+		at := slices.IndexFunc(s.Ports, func(p Port) bool { return p.ID == e.Port })
+		if s.RefusePortChange("detach_interface") != "" || at < 0 {
+			return s
+		}
+		s.LastAction, s.Refusal = e.ID, nil
+		s.PortChange = &PortChange{ID: e.ID, Detach: e.Port, Request: requestOf(s, s.Ports[at])}
+		s.Ports = slices.Delete(slices.Clone(s.Ports), at, at+1) // its agent detaches it
+		return addHistory(s, now, "detaching port "+e.Port)
+	case PortAttached:
+		if s.isDue(ChangePort) && s.PortChange.ID == e.ID {
+			s.Ports, s.PortChange = append(slices.Clone(s.Ports), e.Port), nil
+			return addHistory(s, now, "attached port "+e.Port.ID)
+		}
+	case PortDetached:
+		if s.isDue(ChangePort) && s.PortChange.ID == e.ID {
+			s = withoutChange(s)
+			return addHistory(s, now, "detached the port")
+		}
+	case PortNotAttached:
+		if s.isDue(ChangePort) && s.PortChange.ID == e.ID {
+			s = withoutChange(s)
+			text := "The port cannot be attached: " + trimStop(e.Reason) + "."
+			s.Refusal = &Fault{Code: 400, Message: text, Created: now}
+			return addHistory(s, now, text)
+		}
+	}
+	return s
+}
+
+// requestOf returns the entry of Networks that a port belongs to.
+func requestOf(s Server, p Port) NetworkRequest {
+	for _, r := range s.Networks {
+		if r.Port == p.ID || r.Port == "" && p.Created && r.Network == p.Network &&
+			(r.FixedIP == "" || slices.ContainsFunc(p.FixedIPs, func(ip FixedIP) bool { return ip.Address == r.FixedIP })) {
+			return r
+		}
+	}
+	return NetworkRequest{Port: p.ID, Network: p.Network}
+}
+
+// withoutChange ends the change of a port; the server has no port for its request any more.
+func withoutChange(s Server) Server {
+	if at := slices.Index(s.Networks, s.PortChange.Request); at >= 0 {
+		s.Networks = slices.Delete(slices.Clone(s.Networks), at, at+1)
+	}
+	s.PortChange = nil
+	return s
+}

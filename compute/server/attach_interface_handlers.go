@@ -1,0 +1,141 @@
+package server
+
+import (
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/openberth/berth/api/compute"
+	"github.com/openberth/berth/compute/lifecycle"
+	"github.com/openberth/berth/fault"
+)
+
+// portChangeTime is how long a request waits for a port to be attached, and portChangePoll how often it looks.
+const (
+	portChangeTime = 30 * time.Second
+	portChangePoll = 20 * time.Millisecond
+)
+
+// attachInterface is POST /v2.1/servers/{id}/os-interface. It responds when the port is bound. The agent of the host
+// attaches it to the guest then.
+func (s *server) attachInterface(c *call) error {
+	found, err := s.visibleServer(c, false)
+	if err != nil {
+		return err
+	}
+	if s.Networks == nil {
+		return notImplemented("%s", noNetwork)
+	}
+	want, err := s.readAttachment(c)
+	if err != nil {
+		return err
+	}
+	change := lifecycle.PortAttachRequested{ID: s.NewID(), Request: want}
+	if err := s.Conductor.ChangePort(c.R.Context(), found.ID, change); err != nil {
+		return err
+	}
+	done, err := s.awaitPortChange(c, found.ID, change.ID)
+	if err != nil {
+		return err
+	}
+	if done.Refusal != nil && done.LastAction == change.ID {
+		return fault.New(fault.Invalid, "", "%s", done.Refusal.Message)
+	}
+	list, err := s.interfaces(c, done)
+	if err != nil {
+		return err
+	}
+	at := slices.IndexFunc(list, func(i compute.Interface) bool { return !hasPort(found, i.Port) })
+	if at < 0 {
+		return fault.New(fault.Conflict, "", "the port of server %s was detached meanwhile", found.ID)
+	}
+	return c.writeJSON(http.StatusOK, map[string]any{"interfaceAttachment": list[at]})
+}
+
+// readAttachment reads the body, and checks that the caller may use the port or network. An empty body means the only
+// network of the project.
+func (s *server) readAttachment(c *call) (want lifecycle.NetworkRequest, err error) {
+	o, others, err := c.wrapped("interfaceAttachment")
+	if err != nil {
+		return want, err
+	}
+	if err := refuseOthers("interfaceAttachment", others); err != nil {
+		return want, err
+	}
+	want.Port, _ = o.text("port_id", 0, 255)
+	want.Network, _ = o.text("net_id", 0, 255)
+	want.Tag, _ = o.text("tag", 0, 60)
+	var addresses []struct {
+		Address string `json:"ip_address"`
+	}
+	if o.decode("fixed_ips", false, &addresses, "a list of one object with the key ip_address") && len(addresses) > 0 {
+		want.FixedIP = addresses[0].Address
+	}
+	switch {
+	case len(addresses) > 1:
+		o.invalid("fixed_ips", "it has %d addresses; one is possible", len(addresses))
+	case want.Port != "" && want.Network != "":
+		o.invalid("port_id", "give either port_id or net_id")
+	case want.Port != "" || want.Network != "":
+		o.checkNetwork(want)
+	case want.FixedIP != "":
+		o.invalid("fixed_ips", "an address needs net_id")
+	}
+	if err := o.finish(nil); err != nil {
+		return want, err
+	}
+	if want.Port != "" || want.Network != "" {
+		return s.findNetwork(c, want)
+	}
+	list, err := s.automaticNetwork(c)
+	if err == nil && len(list) == 0 {
+		err = fault.New(fault.Invalid, "", "the project has no network; give net_id or port_id")
+	}
+	if err != nil {
+		return want, err
+	}
+	return list[0], nil
+}
+
+// awaitPortChange waits until the change of a port has ended, and returns the server.
+func (s *server) awaitPortChange(c *call, id, change string) (lifecycle.Server, error) {
+	poll := time.NewTicker(portChangePoll)
+	defer poll.Stop()
+	limit := time.NewTimer(portChangeTime)
+	defer limit.Stop()
+	for {
+		now, err := s.Store.Read(c.R.Context(), id)
+		if err != nil || now.PortChange == nil || now.PortChange.ID != change {
+			return now, err
+		}
+		select {
+		case <-c.R.Context().Done():
+			return now, c.R.Context().Err()
+		case <-limit.C:
+			return now, fault.New(fault.Unavailable, "", "the port is not attached yet; it is tried until it is attached "+
+				"or refused, and `berth server why %s` shows the reason", id)
+		case <-poll.C:
+		}
+	}
+}
+
+func hasPort(s lifecycle.Server, id string) bool {
+	return slices.ContainsFunc(s.Ports, func(p lifecycle.Port) bool { return p.ID == id })
+}
+
+// detachInterface is DELETE /v2.1/servers/{id}/os-interface/{port}. It responds as soon as the request is recorded.
+func (s *server) detachInterface(c *call) error {
+	found, err := s.visibleServer(c, false)
+	if err != nil {
+		return err
+	}
+	port := c.R.PathValue("port")
+	if !hasPort(found, port) {
+		return fault.New(fault.NotFound, "", "Port %s is not attached to instance %s", port, found.ID)
+	}
+	change := lifecycle.PortDetachRequested{ID: s.NewID(), Port: port}
+	if err := s.Conductor.ChangePort(c.R.Context(), found.ID, change); err != nil {
+		return err
+	}
+	return c.writeStatus(http.StatusAccepted)
+}
