@@ -192,7 +192,7 @@ func TestParseVNICTypes(t *testing.T) {
 	if _, wrong := ParseVNICTypes(OpenVSwitch, []string{"macvtap", "dirct"}); len(wrong) != 2 {
 		t.Errorf("unsupported types: %v", wrong)
 	}
-	_, wrong = ParseVNICTypes(OpenVSwitch, []string{"normal", "direct", "smart-nic", "vhost-vdpa"})
+	_, wrong = ParseVNICTypes(OpenVSwitch, []string{"normal", "direct", "smart-nic", "vdpa"})
 	if len(wrong) != 1 || !strings.Contains(wrong[0].Error(), "no vnic type is left") {
 		t.Errorf("all types are prohibited: %v", wrong)
 	}

@@ -36,7 +36,7 @@ func IsReported(t resource.Trait) bool {
 
 // supported are the vnic types that the mechanism driver of an agent type can bind.
 var supported = map[AgentType][]string{
-	OpenVSwitch: {"normal", "direct", "smart-nic", "vhost-vdpa"},
+	OpenVSwitch: {"normal", "direct", "smart-nic", "vdpa"},
 	NICSwitch:   {"direct", "macvtap", "direct-physical", "accelerator-direct"},
 	OVN: {"normal", "direct", "direct-physical", "macvtap", "vdpa", "remote-managed", "baremetal",
 		"virtio-forwarder"},

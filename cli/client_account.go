@@ -10,6 +10,7 @@ import (
 	"github.com/openberth/berth/api/compute"
 	"github.com/openberth/berth/api/identity"
 	"github.com/openberth/berth/api/image"
+	"github.com/openberth/berth/api/network"
 	"github.com/openberth/berth/api/placement"
 	"github.com/openberth/berth/api/rest"
 )
@@ -18,6 +19,7 @@ import (
 const (
 	DefaultPlacementURL = "http://127.0.0.1:8778"
 	DefaultComputeURL   = "http://127.0.0.1:8774"
+	DefaultNetworkURL   = "http://127.0.0.1:9696"
 	DefaultImageURL     = "http://127.0.0.1:9292"
 )
 
@@ -91,6 +93,9 @@ func (a *commandAccount) connect(client *rest.Client, kind, address, missing str
 	if kind == compute.CatalogType {
 		address, locate = compute.RootURL(address), compute.LocateRoot(locate)
 	}
+	if kind == network.CatalogType {
+		address, locate = network.RootURL(address), network.LocateRoot(locate)
+	}
 	if kind == image.CatalogType {
 		address, locate = image.RootURL(address), image.LocateRoot(locate)
 	}
@@ -161,6 +166,7 @@ func (c cloud) calls(files rest.TLSFiles) (calls identity.ServiceCalls, token st
 // endpoint returns the address of a type of service that the cloud sets; empty if it sets none.
 func (c cloud) endpoint(kind string) string {
 	names := map[string]string{placement.CatalogType: "placement_endpoint_override",
-		compute.CatalogType: "compute_endpoint_override", image.CatalogType: "image_endpoint_override"}
+		compute.CatalogType: "compute_endpoint_override", network.CatalogType: "network_endpoint_override",
+		image.CatalogType: "image_endpoint_override"}
 	return cmp.Or(c.get(names[kind]), c.get("endpoint"))
 }

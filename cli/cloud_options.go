@@ -29,7 +29,7 @@ var cloudOptions = [...]string{"auth_type", "auth_url", "username", "user_id", "
 	"project_domain_id", "default_domain", "default_domain_id", "default_domain_name", "domain_name", "domain_id",
 	"system_scope", "application_credential_id", "application_credential_name", "application_credential_secret", "token",
 	"endpoint", "region_name", "interface", "endpoint_type", "cacert", "cert", "key", "insecure", "verify",
-	"placement_endpoint_override", "compute_endpoint_override", "image_endpoint_override"}
+	"placement_endpoint_override", "compute_endpoint_override", "network_endpoint_override", "image_endpoint_override"}
 
 // readCloud returns the cloud of this name in clouds.yaml, or that of the OS_ variables if the name is empty. A
 // password that the file lacks is that of OS_PASSWORD.

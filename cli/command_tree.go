@@ -8,6 +8,8 @@ type Commands struct {
 	Server     ServerCmd     `cmd:"" help:"Create, show, change, move and delete servers; explain why a server is on its host, or on none."`
 	Flavor     FlavorCmd     `cmd:"" help:"Create, list, show, change and delete flavors."`
 	Headroom   HeadroomCmd   `cmd:"" help:"Show how many more servers of a flavor fit, and which resource runs out first."`
+	Port       PortCmd       `cmd:"" help:"List ports with their servers, hosts and guarantees."`
+	Policy     PolicyCmd     `cmd:"" help:"List QoS policies with their rules."`
 	Candidates CandidatesCmd `cmd:"" help:"List allocation candidates of Placement, or explain why there are none."`
 }
 

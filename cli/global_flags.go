@@ -14,6 +14,7 @@ import (
 	"github.com/openberth/berth/api/compute"
 	"github.com/openberth/berth/api/host"
 	"github.com/openberth/berth/api/image"
+	"github.com/openberth/berth/api/network"
 	"github.com/openberth/berth/api/placement"
 	"github.com/openberth/berth/api/rest"
 )
@@ -22,6 +23,7 @@ import (
 type Globals struct {
 	PlacementURL string `help:"URL of the Placement API. Default: that of the account's cloud, or http://127.0.0.1:8778." env:"BERTH_PLACEMENT_URL" placeholder:"URL"`
 	ComputeURL   string `help:"URL of the Compute API. Default: that of the account's cloud, or http://127.0.0.1:8774." env:"BERTH_COMPUTE_URL" placeholder:"URL"`
+	NetworkURL   string `help:"URL of the Networking API. Default: that of the account's cloud, or http://127.0.0.1:9696." env:"BERTH_NETWORK_URL" placeholder:"URL"`
 	ImageURL     string `help:"URL of the Image API. Default: that of the account's cloud, or http://127.0.0.1:9292." env:"BERTH_IMAGE_URL" placeholder:"URL"`
 	Token        string `help:"X-Auth-Token; with noauth2, USER[:PROJECT]. Default: the account of --os-cloud or of OS_USERNAME, OS_PASSWORD and the other OS_ variables; without them admin." env:"BERTH_TOKEN"`
 	OSCloud      string `help:"Name of the cloud in clouds.yaml." name:"os-cloud" env:"OS_CLOUD" placeholder:"NAME"`
@@ -56,6 +58,12 @@ func (g *Globals) placement() *placement.Client {
 func (g *Globals) compute() *compute.Client {
 	client := compute.NewClient("", g.HTTP, "")
 	g.account().connect(client.REST, compute.CatalogType, g.ComputeURL, DefaultComputeURL)
+	return client
+}
+
+func (g *Globals) networks() *network.Client {
+	client := network.NewClient("", g.HTTP, "")
+	g.account().connect(client.REST, network.CatalogType, g.NetworkURL, DefaultNetworkURL)
 	return client
 }
 

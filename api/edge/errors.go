@@ -2,6 +2,7 @@ package edge
 
 import (
 	"errors"
+	"net/http"
 
 	"github.com/openberth/berth/api/rest"
 	"github.com/openberth/berth/fault"
@@ -22,6 +23,29 @@ func (e *StatusError) Unwrap() error { return e.Err }
 // StatusErrorf returns a StatusError with a fault of the kind that belongs to the status.
 func StatusErrorf(status int, format string, args ...any) error {
 	return &StatusError{Status: status, Err: fault.New(rest.KindOfStatus(status), "", format, args...)}
+}
+
+// UsualError returns the error for a refusal of a request, for APIs that have no text of their own for it. It returns
+// the refusal itself for NotAllowed and for the media types.
+func UsualError(request *http.Request, r *Refusal) error {
+	switch r.Reason {
+	case LineTooLong:
+		return StatusErrorf(http.StatusRequestURITooLong, "the request line is over %d bytes", MaxRequestLine)
+	case Unauthenticated:
+		return &StatusError{Status: http.StatusUnauthorized, Err: r.Err}
+	case NoRoute:
+		return fault.New(fault.NotFound, "", "there is nothing at %s", request.URL.Path)
+	case NoMethod:
+		return StatusErrorf(http.StatusMethodNotAllowed,
+			"method %s is not allowed on %s; the header Allow lists the allowed methods", request.Method, request.URL.Path)
+	case BodyTooLarge:
+		return StatusErrorf(http.StatusRequestEntityTooLarge, "the body is larger than %d bytes", r.Limit)
+	case BodyTooSlow:
+		return StatusErrorf(http.StatusRequestTimeout, "%w", r.Err)
+	case BodyLost:
+		return fault.New(fault.Invalid, "", "the body is incomplete: %w", r.Err)
+	}
+	return r
 }
 
 // StatusOf returns the HTTP status of an error.

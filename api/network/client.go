@@ -29,6 +29,17 @@ func RootURL(address string) string {
 	return strings.TrimSuffix(strings.TrimRight(address, "/"), "/v2.0")
 }
 
+// LocateRoot returns the address that a function returns for the service, without the version; nil for nil.
+func LocateRoot(locate func(context.Context) (string, error)) func(context.Context) (string, error) {
+	if locate == nil {
+		return nil
+	}
+	return func(ctx context.Context) (string, error) {
+		address, err := locate(ctx)
+		return RootURL(address), err
+	}
+}
+
 // pageSize is how many objects a list requests at once, and maxPages how many pages it reads.
 const (
 	pageSize = 500

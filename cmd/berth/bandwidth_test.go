@@ -118,7 +118,7 @@ func (f *fleet) waitForBandwidth(lines ...string) {
 
 const (
 	nicTraits = " CUSTOM_VNIC_TYPE_DIRECT CUSTOM_VNIC_TYPE_MACVTAP"
-	ovsTraits = " CUSTOM_VNIC_TYPE_NORMAL CUSTOM_VNIC_TYPE_SMART_NIC CUSTOM_VNIC_TYPE_VHOST_VDPA"
+	ovsTraits = " CUSTOM_VNIC_TYPE_NORMAL CUSTOM_VNIC_TYPE_SMART_NIC CUSTOM_VNIC_TYPE_VDPA"
 
 	nicLine  = "cmp1:NIC Switch agent in cmp1:" + nicTraits
 	ens2Line = "cmp1:NIC Switch agent:ens2 in cmp1:NIC Switch agent: NET_BW_EGR_KILOBIT_PER_SEC 4000/1000/10 " +

@@ -28,7 +28,7 @@ type grammar struct {
 	Up        upCmd        `cmd:"" help:"Run the whole cloud (placement, compute, network, image and agent) as a daemon with durable state."`
 	Placement placementCmd `cmd:"" help:"Run placement alone."`
 	Compute   computeCmd   `cmd:"" help:"Run compute alone."`
-	Network   networkCmd   `cmd:"" help:"Run the network service alone."`
+	Network   networkCmd   `cmd:"" help:"Run the network service alone; list networks."`
 	Image     imageCmd     `cmd:"" help:"Run the image service alone; upload, list and delete images."`
 	Agent     agentCmd     `cmd:"" help:"Run the agent of this host alone, or show what it would do."`
 	Preflight preflightCmd `cmd:"" help:"Show what prevents [filter_scheduler] pci_in_placement = true."`

@@ -11,13 +11,18 @@ import (
 )
 
 type networkCmd struct {
+	Run networkRunCmd `cmd:"" default:"withargs" help:"Run the network service (the default)."`
+	cli.NetworkCommands
+}
+
+type networkRunCmd struct {
 	files
 	Listen string `help:"Address to listen on. Default: ${default}." default:"127.0.0.1:9696" placeholder:"HOST:PORT"`
 }
 
 // Run runs the network service until it is interrupted. It uses the Placement API at --placement-url, or that of
 // [placement].
-func (c *networkCmd) Run(ctx context.Context, g *cli.Globals, s streams) (err error) {
+func (c *networkRunCmd) Run(ctx context.Context, g *cli.Globals, s streams) (err error) {
 	conf, log, err := c.read(s)
 	if err != nil {
 		return err
@@ -49,7 +54,7 @@ func (c *networkCmd) Run(ctx context.Context, g *cli.Globals, s streams) (err er
 	return serve(ctx, s, conf.Connections, log, at)
 }
 
-func (c *networkCmd) open(ctx context.Context, g *cli.Globals, conf settings.Settings,
+func (c *networkRunCmd) open(ctx context.Context, g *cli.Globals, conf settings.Settings,
 	log *slog.Logger) (*app.Service, error) {
 	url, err := app.NetworkURL(conf, c.DataDir)
 	if err != nil {

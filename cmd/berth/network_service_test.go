@@ -1,10 +1,12 @@
 package main
 
 import (
+	"bytes"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
+	"strings"
 	"sync"
 	"testing"
 
@@ -24,8 +26,8 @@ const (
 func (d *daemon) network() *api.Client { return api.NewClient(d.urls["network"], nil, "admin") }
 
 // TestNetworkCompletesAChangeAfterKill kills the network service when it changes the allocation of a bound port's
-// server, before Placement receives the change and after it. The next process completes the change: port and allocation
-// agree.
+// server, and again when it deletes the port, before Placement receives the change and after it. The next process
+// completes the change: port and allocation agree, and a deleted port leaks no allocation.
 func TestNetworkCompletesAChangeAfterKill(t *testing.T) {
 	for name, after := range map[string]bool{"before": false, "after": true} {
 		t.Run(name, func(t *testing.T) {
@@ -52,7 +54,15 @@ func TestNetworkCompletesAChangeAfterKill(t *testing.T) {
 				held, err := p.placement().Allocation(t.Context(), portServer)
 				return now.Policy == policy && held.Allocation[portBridge][egressClass] == 3000, err
 			})
-			must(t, n.network().DeletePort(t.Context(), port.ID))
+			gate.arm(n, after)
+			if err := n.network().DeletePort(t.Context(), port.ID); err == nil {
+				t.Fatal("the request was answered by a killed process")
+			}
+			n = startNetwork()
+			eventually(t, "the port is deleted", func() (bool, error) {
+				left, err := n.network().Ports(t.Context(), nil)
+				return len(left) == 0, err
+			})
 			held, err := p.placement().Allocation(t.Context(), portServer)
 			if err != nil || held.Allocation[portBridge][egressClass] != 0 || held.Allocation[portBridge]["VCPU"] != 1 {
 				t.Errorf("after the removal of the port: %v %v", held.Allocation, err)
@@ -155,6 +165,45 @@ func TestNetworkOfUp(t *testing.T) {
 	found, err := d.network().Networks(t.Context(), url.Values{"name": {"kept"}})
 	if err != nil || len(found) != 1 || found[0].ID != made.ID {
 		t.Errorf("%+v %v", found, err)
+	}
+	d.stop(t)
+}
+
+// TestNetworkCommands runs the commands on networks, ports and policies.
+func TestNetworkCommands(t *testing.T) {
+	path, dir := conf(t, machine(t, 1, 1)), t.TempDir()
+	d := up(t, path, dir)
+	port, _ := boundPort(t, d.placement(), d.network())
+	urls := []string{"--network-url", d.urls["network"], "--compute-url", d.urls["compute"]}
+	output := func(args ...string) string {
+		t.Helper()
+		var out, problems bytes.Buffer
+		if status := run(append(args, urls...), &out, &problems); status != 0 {
+			t.Fatalf("%v: status %d: %s", args, status, &problems)
+		}
+		return out.String()
+	}
+	for command, words := range map[string][]string{
+		"network list":          {"flat", "physnet0"},
+		"network list --long":   {port.Network},
+		"port list":             {"ACTIVE", "cmp1", string(portServer), "NET_BW_EGR_KILOBIT_PER_SEC=1000"},
+		"port list --long":      {port.ID, port.MAC, "normal", "ovs", string(portBridge)},
+		"port list -o json":     {`"id": "` + port.ID + `"`, `"binding:host_id": "cmp1"`},
+		"port list --host cmp1": {port.ID},
+		"policy list":           {"at least 1000 kbit/s egress", "at least 3000 kbit/s egress"},
+		"policy list --long":    {port.Policy},
+		"network list -o json":  {`"provider:physical_network": "physnet0"`},
+		"policy list -o json":   {`"min_kbps": 1000`},
+	} {
+		got := output(strings.Fields(command)...)
+		for _, word := range words {
+			if !strings.Contains(got, word) {
+				t.Errorf("%s: no %s in\n%s", command, word, got)
+			}
+		}
+	}
+	if got := output("port", "list", "--host", "cmp2"); strings.Contains(got, port.ID) {
+		t.Errorf("a port of another host:\n%s", got)
 	}
 	d.stop(t)
 }

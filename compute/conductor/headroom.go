@@ -1,6 +1,7 @@
 package conductor
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"strings"
@@ -18,9 +19,12 @@ import (
 
 // HostHeadroom is how many more servers fit on a host.
 type HostHeadroom struct {
-	headroom.Host
+	Root     provider.ID // of the host's tree
 	Name     string
-	Excluded string // why the scheduler would choose the host for no server now; then nothing fits
+	Fits     int              // how many servers
+	Exact    bool             // no more servers fit in the cloud; false: the search ended before it was certain
+	Lacks    []resource.Class // sorted; what runs out first
+	Excluded string           // why the scheduler would choose the host for no server now; then nothing fits
 }
 
 // Headroom returns how many more servers of a flavor, each with these ports, fit on each host with room for at least
@@ -58,7 +62,7 @@ func (c *Conductor) Headroom(ctx context.Context, f flavor.Flavor, ports []portr
 		lifecycle.Server{}); err != nil {
 		return nil, "", err
 	}
-	return countHosts(input, freeOf(got.Summaries)), "", nil
+	return countHosts(input, ask.Groups, freeOf(got.Summaries)), "", nil
 }
 
 // allCandidates returns all candidates. Alternatives that Placement does not have are left out; a class or trait that
@@ -90,7 +94,7 @@ func freeOf(summaries map[provider.ID]placement.Summary) resource.Allocation {
 }
 
 // countHosts counts the servers on the hosts that the scheduler accepts.
-func countHosts(input schedule.Input, free resource.Allocation) (hosts []HostHeadroom) {
+func countHosts(input schedule.Input, groups []resource.Group, free resource.Allocation) (hosts []HostHeadroom) {
 	var accepted []headroom.Candidate
 	excluded, judged := map[provider.ID]string{}, map[provider.ID]bool{}
 	for _, candidate := range input.Candidates {
@@ -100,18 +104,23 @@ func countHosts(input schedule.Input, free resource.Allocation) (hosts []HostHea
 			one.Candidates = []schedule.Candidate{candidate}
 			if _, refusals := schedule.Choose(one, nil, 0); len(refusals) > 0 {
 				excluded[candidate.Root] = refusals[0].Reason
-				hosts = append(hosts, HostHeadroom{Host: headroom.Host{Root: candidate.Root, Exact: true},
+				hosts = append(hosts, HostHeadroom{Root: candidate.Root, Exact: true,
 					Name: input.Hosts[candidate.Root].Name, Excluded: refusals[0].Reason})
 			}
 		}
 		if excluded[candidate.Root] == "" {
-			accepted = append(accepted, headroom.Candidate{Host: candidate.Root, Allocation: candidate.Allocation})
+			accepted = append(accepted, headroom.Candidate{Host: string(candidate.Root),
+				Allocation: candidate.Allocation, Mappings: candidate.Mappings})
 		}
 	}
 	slices.SortFunc(hosts, func(a, b HostHeadroom) int { return strings.Compare(a.Name, b.Name) })
 	var counted []HostHeadroom
-	for _, h := range headroom.Count(accepted, free) {
-		counted = append(counted, HostHeadroom{Host: h, Name: input.Hosts[h.Root].Name})
+	result := headroom.Count(headroom.Input{Groups: groups, Candidates: accepted, Free: free})
+	for _, h := range result.Hosts {
+		root := provider.ID(h.Name)
+		counted = append(counted, HostHeadroom{Root: root, Name: input.Hosts[root].Name, Fits: h.Servers,
+			Exact: result.Servers == result.AtMost, Lacks: h.First})
 	}
+	slices.SortStableFunc(counted, func(a, b HostHeadroom) int { return cmp.Compare(b.Fits, a.Fits) })
 	return append(counted, hosts...)
 }

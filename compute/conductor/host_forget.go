@@ -79,7 +79,7 @@ func (c *Conductor) whyNotForgotten(ctx context.Context, name string) (reports s
 }
 
 // serversOn returns the names and ids of the servers that are placed on a host or have left something there.
-func (c *Conductor) serversOn(ctx context.Context, host string) (names []string, err error) {
+func (c *dependencies) serversOn(ctx context.Context, host string) (names []string, err error) {
 	ids, err := c.store.IDsOnHost(ctx, host)
 	if err != nil {
 		return nil, err

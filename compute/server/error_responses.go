@@ -12,30 +12,14 @@ import (
 
 // refuse returns the error for a refusal of a check.
 func (c *call) refuse(r *edge.Refusal) error {
-	switch r.Reason {
-	case edge.LineTooLong:
-		return edge.StatusErrorf(http.StatusRequestURITooLong, "the request line is over %d bytes", edge.MaxRequestLine)
-	case edge.Unauthenticated:
-		return &edge.StatusError{Status: http.StatusUnauthorized, Err: r.Err}
-	case edge.NoRoute:
-		return unknownPath(c)
-	case edge.NoMethod:
-		return edge.StatusErrorf(http.StatusMethodNotAllowed,
-			"method %s is not allowed on %s; the header Allow lists the allowed methods", c.R.Method, c.R.URL.Path)
-	case edge.NotAllowed:
-		if role := policies.Needs(r.Rule); role != "" {
-			return fault.New(fault.Forbidden, "", "Policy doesn't allow %s to be performed; by default it needs %s, "+
-				"which %s does not have.", r.Rule, role, c.Who.User)
-		}
-		return fault.New(fault.Forbidden, "", "Policy doesn't allow %s to be performed.", r.Rule)
-	case edge.BodyTooLarge:
-		return edge.StatusErrorf(http.StatusRequestEntityTooLarge, "the body is larger than %d bytes", r.Limit)
-	case edge.BodyTooSlow:
-		return edge.StatusErrorf(http.StatusRequestTimeout, "%w", r.Err)
-	case edge.BodyLost:
-		return fault.New(fault.Invalid, "", "the body is incomplete: %w", r.Err)
+	if r.Reason != edge.NotAllowed {
+		return edge.UsualError(c.R, r)
 	}
-	return r
+	if role := policies.Needs(r.Rule); role != "" {
+		return fault.New(fault.Forbidden, "", "Policy doesn't allow %s to be performed; by default it needs %s, "+
+			"which %s does not have.", r.Rule, role, c.Who.User)
+	}
+	return fault.New(fault.Forbidden, "", "Policy doesn't allow %s to be performed.", r.Rule)
 }
 
 // authorizeOther refuses a request about another user or another project, which what names, unless the policy allows

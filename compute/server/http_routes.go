@@ -121,8 +121,8 @@ func (s *server) serverFlavorAndHostRoutes() map[string]methods {
 			http.MethodPost: guarded(policies.CleanDevice, s.cleanDevice)},
 		"/berth/v1/hosts/{host}/assignments":     {http.MethodGet: s.byAgents(policies.ReadAssignments, s.watch)},
 		"/berth/v1/hosts/{host}/guests/{server}": {http.MethodPut: s.byAgents(policies.ReportGuest, s.putGuest)},
-		"/berth/v1/headroom":                     {http.MethodGet: guarded(policies.ShowHeadroom, s.headroom)},
 		"/berth/v1/hosts/{host}/consoles/{id}":   {http.MethodPut: s.byAgents(policies.ReportGuest, s.putConsole)},
+		"/berth/v1/headroom":                     {http.MethodGet: guarded(policies.ShowHeadroom, s.headroom)},
 		"/berth/v1/devices":                      {http.MethodGet: guarded(policies.ListDevices, s.listDevices)},
 	}
 }

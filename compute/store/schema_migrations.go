@@ -3,7 +3,6 @@ package store
 import (
 	"context"
 	"fmt"
-	"strings"
 
 	"github.com/openberth/berth/sqldb"
 )
@@ -16,7 +15,7 @@ const versionTable = "compute_versions"
 // Times are whole microseconds since 1970 in UTC, 0 for none, on every dialect.
 func schemaMigrations() []sqldb.Migration {
 	return append([]sqldb.Migration{
-		table("compute_flavors", `
+		sqldb.Table("compute_flavors", `
 			id VARCHAR(255) NOT NULL PRIMARY KEY,
 			name VARCHAR(255) NOT NULL UNIQUE,
 			description TEXT NOT NULL,
@@ -28,12 +27,12 @@ func schemaMigrations() []sqldb.Migration {
 			rxtx_factor DOUBLE PRECISION NOT NULL,
 			is_public INTEGER NOT NULL,
 			is_disabled INTEGER NOT NULL`),
-		table("compute_flavor_specs", `
+		sqldb.Table("compute_flavor_specs", `
 			flavor_id VARCHAR(255) NOT NULL,
 			spec VARCHAR(255) NOT NULL,
 			content TEXT NOT NULL,
 			PRIMARY KEY (flavor_id, spec)`),
-		table("compute_servers", `
+		sqldb.Table("compute_servers", `
 			id VARCHAR(64) NOT NULL PRIMARY KEY,
 			name VARCHAR(255) NOT NULL,
 			project VARCHAR(255) NOT NULL,
@@ -50,20 +49,20 @@ func schemaMigrations() []sqldb.Migration {
 			ended BIGINT NOT NULL,
 			revision BIGINT NOT NULL,
 			record LARGE NOT NULL`, "placed", "due, id", "created, id", "ended, id"),
-		table("compute_hosts", `
+		sqldb.Table("compute_hosts", `
 			name VARCHAR(255) NOT NULL PRIMARY KEY,
 			provider VARCHAR(64) NOT NULL,
 			revision BIGINT NOT NULL,
 			seen BIGINT NOT NULL,
 			report LARGE NOT NULL`, "provider"),
-		table("compute_stays", `
+		sqldb.Table("compute_stays", `
 			consumer VARCHAR(64) NOT NULL PRIMARY KEY,
 			server VARCHAR(64) NOT NULL,
 			host VARCHAR(255) NOT NULL,
 			weighs INTEGER NOT NULL`, "host", "server"),
 		sqldb.Statements("compute_stays_first", `INSERT INTO compute_stays (consumer, server, host, weighs)
 			SELECT id, id, placed, devices FROM compute_servers WHERE placed <> ''`),
-		table("compute_migrations", `
+		sqldb.Table("compute_migrations", `
 			id VARCHAR(64) NOT NULL PRIMARY KEY,
 			number BIGINT NOT NULL,
 			server VARCHAR(64) NOT NULL,
@@ -75,10 +74,10 @@ func schemaMigrations() []sqldb.Migration {
 			new_flavor VARCHAR(255) NOT NULL,
 			begun BIGINT NOT NULL,
 			updated BIGINT NOT NULL`, "server", "number"),
-		table("compute_dead", `
+		sqldb.Table("compute_dead", `
 			host VARCHAR(255) NOT NULL PRIMARY KEY,
 			since BIGINT NOT NULL`),
-		table("compute_cloud", `
+		sqldb.Table("compute_cloud", `
 			one INTEGER NOT NULL PRIMARY KEY,
 			id VARCHAR(64) NOT NULL`),
 	}, append(laterSchemaMigrations(), listMigrations()...)...)
@@ -87,7 +86,7 @@ func schemaMigrations() []sqldb.Migration {
 // laterSchemaMigrations returns the migrations from the introduction of the lease on.
 func laterSchemaMigrations() []sqldb.Migration {
 	return []sqldb.Migration{
-		table("compute_holder", `
+		sqldb.Table("compute_holder", `
 			one INTEGER NOT NULL PRIMARY KEY,
 			instance VARCHAR(64) NOT NULL,
 			host VARCHAR(255) NOT NULL,
@@ -95,44 +94,44 @@ func laterSchemaMigrations() []sqldb.Migration {
 			place VARCHAR(255) NOT NULL,
 			birth VARCHAR(64) NOT NULL,
 			since BIGINT NOT NULL`),
-		table("compute_lease", `
+		sqldb.Table("compute_lease", `
 			one INTEGER NOT NULL PRIMARY KEY,
 			expiry BIGINT NOT NULL`),
 		sqldb.Statements("compute_lease_first",
 			`INSERT INTO compute_holder (one, instance, host, pid, place, birth, since)
 				VALUES (1, '', '', 0, '', '', 0)`,
 			`INSERT INTO compute_lease (one, expiry) VALUES (1, 0)`),
-		table("compute_wishes", `
+		sqldb.Table("compute_wishes", `
 			host VARCHAR(255) NOT NULL,
 			address VARCHAR(32) NOT NULL,
 			asked BIGINT NOT NULL,
 			refused TEXT NOT NULL,
 			PRIMARY KEY (host, address)`),
-		table("compute_epochs", `
+		sqldb.Table("compute_epochs", `
 			number BIGINT NOT NULL PRIMARY KEY,
 			id VARCHAR(64) NOT NULL`),
-		table("compute_epoch_ends", `
+		sqldb.Table("compute_epoch_ends", `
 			host VARCHAR(255) NOT NULL,
 			epoch BIGINT NOT NULL,
 			revision BIGINT NOT NULL,
 			PRIMARY KEY (host, epoch)`),
-		table("compute_removals", `
+		sqldb.Table("compute_removals", `
 			host VARCHAR(255) NOT NULL,
 			consumer VARCHAR(64) NOT NULL,
 			server VARCHAR(64) NOT NULL,
 			PRIMARY KEY (host, consumer)`, "server"),
 		recordsVersion(2),
 		recordsVersion(3), // servers may be in the state `preparing`, without a request to Placement
-		table("compute_disabled", `
+		sqldb.Table("compute_disabled", `
 			host VARCHAR(255) NOT NULL PRIMARY KEY,
 			reason TEXT NOT NULL,
 			since BIGINT NOT NULL`),
-		table("compute_host_accounts", `
+		sqldb.Table("compute_host_accounts", `
 			host VARCHAR(255) NOT NULL PRIMARY KEY,
 			account VARCHAR(255) NOT NULL,
 			strategy VARCHAR(32) NOT NULL,
 			bound BIGINT NOT NULL`),
-		table("compute_keypairs", `
+		sqldb.Table("compute_keypairs", `
 			user_id VARCHAR(255) NOT NULL,
 			name VARCHAR(255) NOT NULL,
 			number BIGINT NOT NULL,
@@ -171,34 +170,6 @@ func listMigrations() []sqldb.Migration {
 // reads only earlier versions does not start on a database with this migration. Records are rewritten when they change.
 func recordsVersion(version int) sqldb.Migration {
 	return sqldb.Statements(fmt.Sprintf("compute_records_%d", version))
-}
-
-// table returns a migration that creates a table and its indexes. It may be repeated after an interruption. LARGE is a
-// text type without a practical limit; MySQL's TEXT ends at 64 KiB. MySQL has no CREATE INDEX IF NOT EXISTS, so indexes
-// are part of the table there; its collation is binary, as on the other dialects.
-func table(name, columns string, indexes ...string) sqldb.Migration {
-	return sqldb.Migration{Name: name, Run: func(ctx context.Context, tx *sqldb.Tx) error {
-		if tx.Dialect == sqldb.MySQL {
-			inside := strings.ReplaceAll(columns, "LARGE", "MEDIUMTEXT")
-			for i, on := range indexes {
-				inside += fmt.Sprintf(", INDEX %s_%d (%s)", name, i+1, on)
-			}
-			_, err := tx.Exec(ctx, "CREATE TABLE IF NOT EXISTS "+name+" ("+inside+
-				") CHARACTER SET utf8mb4 COLLATE utf8mb4_bin")
-			return err
-		}
-		create := "CREATE TABLE IF NOT EXISTS " + name + " (" + strings.ReplaceAll(columns, "LARGE", "TEXT") + ")"
-		if _, err := tx.Exec(ctx, create); err != nil {
-			return err
-		}
-		for i, on := range indexes {
-			index := fmt.Sprintf("CREATE INDEX IF NOT EXISTS %s_%d ON %s (%s)", name, i+1, name, on)
-			if _, err := tx.Exec(ctx, index); err != nil {
-				return err
-			}
-		}
-		return nil
-	}}
 }
 
 // index returns a migration that creates an index of an existing table. It may be repeated after an interruption.

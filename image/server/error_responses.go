@@ -11,27 +11,11 @@ import (
 
 // refuse returns the error for a refusal of a check.
 func (c *call) refuse(r *edge.Refusal) error {
-	switch r.Reason {
-	case edge.LineTooLong:
-		return edge.StatusErrorf(http.StatusRequestURITooLong, "the request line is over %d bytes", edge.MaxRequestLine)
-	case edge.Unauthenticated:
-		return &edge.StatusError{Status: http.StatusUnauthorized, Err: r.Err}
-	case edge.NoRoute:
-		return fault.New(fault.NotFound, "", "there is nothing at %s", c.R.URL.Path)
-	case edge.NoMethod:
-		return edge.StatusErrorf(http.StatusMethodNotAllowed,
-			"method %s is not allowed on %s; the header Allow lists the allowed methods", c.R.Method, c.R.URL.Path)
-	case edge.NotAllowed:
-		return fault.New(fault.Forbidden, "", "the policy rule %s does not allow this for user %s of project %s; use an "+
-			"account that the rule allows, or change the policy file", r.Rule, c.Who.User, c.Who.Project)
-	case edge.BodyTooLarge:
-		return edge.StatusErrorf(http.StatusRequestEntityTooLarge, "the body is larger than %d bytes", r.Limit)
-	case edge.BodyTooSlow:
-		return edge.StatusErrorf(http.StatusRequestTimeout, "%w", r.Err)
-	case edge.BodyLost:
-		return fault.New(fault.Invalid, "", "the body is incomplete: %w", r.Err)
+	if r.Reason != edge.NotAllowed {
+		return edge.UsualError(c.R, r)
 	}
-	return r
+	return fault.New(fault.Forbidden, "", "the policy rule %s does not allow this for user %s of project %s; use an "+
+		"account that the rule allows, or change the policy file", r.Rule, c.Who.User, c.Who.Project)
 }
 
 // encode writes the response for an error: JSON, from which clients show the message. The text of an internal error is

@@ -12,8 +12,10 @@ import (
 
 	"github.com/openberth/berth/agent/powervm/novalinktest"
 	"github.com/openberth/berth/api/compute"
+	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/internal/settings"
 	"github.com/openberth/berth/internal/testenv"
+	"github.com/openberth/berth/provider"
 	"github.com/openberth/berth/resource"
 )
 
@@ -58,6 +60,25 @@ func (p *powerVM) change(change func(s *novalinktest.System)) {
 		change(systems[0])
 		systems[0].Touch()
 	})
+}
+
+// provider returns a provider of the host by its name. The tree is read again if a provider of it is deleted meanwhile.
+func (p *powerVM) provider(name string) (found provider.Provider) {
+	p.t.Helper()
+	client := p.cloud.PlacementClient()
+	p.until("the tree is read", func() bool {
+		root, err := client.ProviderByName(p.t.Context(), "cmp1")
+		if err != nil {
+			p.t.Fatal(err)
+		}
+		tree, err := client.Tree(p.t.Context(), root.ID)
+		if err != nil && !fault.Is(err, fault.NotFound) {
+			p.t.Fatal(err)
+		}
+		found, _ = tree.ByName(name)
+		return err == nil
+	})
+	return found
 }
 
 // owners returns the partition that has each slot.

@@ -2,7 +2,6 @@ package app
 
 import (
 	"cmp"
-	"context"
 	"net/http"
 	"strings"
 	"time"
@@ -66,12 +65,7 @@ func networkClient(s settings.Settings, flags rest.TLSFiles) (*network.Client, e
 		""); err != nil {
 		return nil, err
 	}
-	if locate := client.REST.Locate; locate != nil {
-		client.REST.Locate = func(ctx context.Context) (string, error) {
-			address, err := locate(ctx)
-			return network.RootURL(address), err
-		}
-	}
+	client.REST.Locate = network.LocateRoot(client.REST.Locate)
 	client.REST.HTTP.Timeout = placementTime
 	return client, nil
 }

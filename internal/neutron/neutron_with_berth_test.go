@@ -13,6 +13,7 @@ import (
 	"github.com/openberth/berth/api/network"
 	"github.com/openberth/berth/api/placement"
 	"github.com/openberth/berth/bandwidth"
+	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/internal/clienttest"
 	"github.com/openberth/berth/provider"
 	"github.com/openberth/berth/resource"
@@ -26,6 +27,7 @@ const (
 // cloud is a Neutron with Berth's Placement and a host with two agents.
 type cloud struct {
 	*Neutron
+	base      *clienttest.Cloud
 	network   *network.Client
 	placement *placement.Client
 	agents    []bandwidth.Agent
@@ -38,7 +40,9 @@ func TestNeutron(t *testing.T) {
 		name string
 		run  func(t *testing.T)
 	}{{"reports arrive", c.reports}, {"changed reports arrive", c.changedReports},
-		{"client of the Networking API", c.clientCalls}, {"bound port with a guarantee", c.boundPort}} {
+		{"client of the Networking API", c.clientCalls}, {"requests of Berth alone", c.berthOnly},
+		{"bindings of a port", c.bindings}, {"bound port with a guarantee", c.boundPort},
+		{"server with a guaranteed port", c.servers}} {
 		if !t.Run(part.name, part.run) {
 			return // the other parts need it
 		}
@@ -50,7 +54,7 @@ func startCloud(t *testing.T) *cloud {
 	t.Helper()
 	base := clienttest.Start(t)
 	base.StartBerth(t)
-	c := &cloud{Neutron: Start(t, base), agents: agents(t)}
+	c := &cloud{Neutron: Start(t, base), base: base, agents: agents(t)}
 	token := base.Admin(t)
 	c.network = network.NewClient(c.URL, http.DefaultClient, token)
 	c.placement = placement.NewClient(base.Placements[clienttest.Berth], http.DefaultClient, token)
@@ -195,6 +199,58 @@ func (c *cloud) clientCalls(t *testing.T) {
 		t.Errorf("the policies: %+v %v", policies, err)
 	}
 	must(t, c.network.DeletePort(ctx, p.ID))
+	must(t, c.network.DeletePort(ctx, p.ID))
+}
+
+// berthOnly sends the requests that only `berth network` has. The agent continues without them after NotFound.
+func (c *cloud) berthOnly(t *testing.T) {
+	err := c.network.ReportAgent(t.Context(), host, string(bandwidth.OpenVSwitch), network.AgentReport{})
+	if !fault.Is(err, fault.NotFound) {
+		t.Errorf("a report of Berth's agent: %v", err)
+	}
+	if _, err := c.network.HostPorts(t.Context(), host, 0); !fault.Is(err, fault.NotFound) {
+		t.Errorf("the ports of a host: %v", err)
+	}
+}
+
+// bindings binds a port to a second host, as for a live migration.
+func (c *cloud) bindings(t *testing.T) {
+	ctx := t.Context()
+	const second = "cmp2"
+	c.Report(t, second, bandwidth.Agent{Type: bandwidth.OpenVSwitch, DefaultHypervisor: second,
+		Mappings: []bandwidth.Mapping{{Physnet: "physnet0", Device: "br-ex"}}})
+	clienttest.Eventually(t, "the agent of the second host is alive", func() error {
+		list, err := c.network.Agents(ctx, url.Values{"host": {second}})
+		if err == nil && (len(list) != 1 || !list[0].Alive) {
+			err = fmt.Errorf("there are %+v", list)
+		}
+		return err
+	})
+	n, err := c.network.CreateNetwork(ctx, map[string]any{"provider:network_type": "vlan",
+		"provider:physical_network": "physnet0"})
+	must(t, err)
+	p, err := c.network.CreatePort(ctx, map[string]any{"network_id": n.ID, "device_id": "s",
+		"device_owner": "compute:nova", "binding:host_id": host})
+	must(t, err)
+	b, err := c.network.BindPort(ctx, p.ID, second, "normal", map[string]any{})
+	must(t, err)
+	if b.Host != second || b.Status != "INACTIVE" || b.VIF != "ovs" {
+		t.Errorf("the second binding: %+v", b)
+	}
+	_, err = c.network.BindPort(ctx, p.ID, second, "normal", map[string]any{})
+	if fault.CodeOf(err) != "PortBindingAlreadyExists" {
+		t.Errorf("a binding that exists: %v", err)
+	}
+	must(t, c.network.ActivatePortBinding(ctx, p.ID, second))
+	err = c.network.ActivatePortBinding(ctx, p.ID, second)
+	if fault.CodeOf(err) != "PortBindingAlreadyActive" {
+		t.Errorf("an active binding: %v", err)
+	}
+	must(t, c.network.DeletePortBinding(ctx, p.ID, host))
+	all, err := c.network.PortBindings(ctx, p.ID)
+	if err != nil || len(all) != 1 || all[0].Host != second || all[0].Status != "ACTIVE" {
+		t.Errorf("the bindings: %+v %v", all, err)
+	}
 	must(t, c.network.DeletePort(ctx, p.ID))
 }
 

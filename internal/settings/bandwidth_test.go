@@ -60,7 +60,7 @@ func TestBandwidthOptionsOfNeutronsFiles(t *testing.T) {
 	if !s.Bandwidth.Report || len(s.Bandwidth.Agents) != 2 || ovs.Tunnelled != "br-tunnel" ||
 		ovs.DefaultHypervisor != "cmp1.example" || ovs.Bandwidths["br-tunnel"].Egress.Amount != 300 ||
 		ovs.PacketRates["cmp1.example"].Amount != 500 || *ovs.PacketDefaults.StepSize != 5 || *ovs.Defaults.Reserved != 10 ||
-		!slices.Equal(ovs.VNICTypes, []string{"normal", "vhost-vdpa"}) {
+		!slices.Equal(ovs.VNICTypes, []string{"normal", "vdpa"}) {
 		t.Errorf("%+v", ovs)
 	}
 	if got := ovs.DeviceHypervisors(); !maps.Equal(got, map[string]string{"br-ex": "other", "br-x": "cmp1.example",

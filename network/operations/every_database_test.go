@@ -19,7 +19,7 @@ func TestOperationsOnEveryDatabase(t *testing.T) {
 			run  func(t *testing.T, s *Service)
 		}{{"concurrent ports", concurrentPorts}, {"concurrent networks", concurrentNetworks},
 			{"addresses", addresses}, {"objects", objects}, {"segments", segments}, {"revisions", revisions},
-			{"agents", agents}, {"quotas", quotas}} {
+			{"agents", agents}, {"quotas", quotas}, {"together", together}} {
 			t.Run(c.name, func(t *testing.T) { c.run(t, open(t, fresh(t), nil)) })
 		}
 		t.Run("policies of ports", func(t *testing.T) { concurrentPolicies(t, newCloudOn(t, fresh(t))) })
@@ -250,4 +250,36 @@ func quotas(t *testing.T, s *Service) {
 	}
 	must(t, s.ResetLimits(ctx, "demo"))
 	must(t, create(0))
+}
+
+// together creates networks in one transaction: all of them or none.
+func together(t *testing.T, s *Service) {
+	create := func(fail bool) error {
+		return s.Store.Together(t.Context(), func(ctx context.Context) error {
+			for range 2 {
+				if _, err := s.CreateNetwork(ctx, store.Network{}); err != nil {
+					return err
+				}
+			}
+			if list, err := List[store.Network](ctx, s, store.Filter{}); err != nil || len(list) != 2 {
+				t.Errorf("in the transaction: %d networks, %v", len(list), err)
+			}
+			if fail {
+				return invalid("no")
+			}
+			return nil
+		})
+	}
+	for _, fail := range []bool{true, false} {
+		if err := create(fail); (err != nil) != fail {
+			t.Fatal(err)
+		}
+		want := 2
+		if fail {
+			want = 0
+		}
+		if list, err := List[store.Network](t.Context(), s, store.Filter{}); err != nil || len(list) != want {
+			t.Errorf("after it: %d networks, want %d, %v", len(list), want, err)
+		}
+	}
 }

@@ -170,7 +170,7 @@ func TestBadRequests(t *testing.T) {
 	n := f.create("demo", "/v2.0/networks", "network", `{}`)["id"].(string)
 	for _, c := range []struct{ path, body, kind string }{
 		{"/v2.0/networks", `{`, "HTTPBadRequest"},
-		{"/v2.0/networks", `{"networks": [{}]}`, "HTTPBadRequest"},
+		{"/v2.0/networks", `{"networks": [{"color": 1}]}`, "HTTPBadRequest"},
 		{"/v2.0/networks", `{"network": {"id": "x"}}`, "HTTPBadRequest"},
 		{"/v2.0/networks", `{"network": {"name": 5}}`, "HTTPBadRequest"},
 		{"/v2.0/networks", `{"network": {"admin_state_up": "maybe"}}`, "HTTPBadRequest"},

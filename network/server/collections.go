@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"encoding/json"
 	"net/http"
 	"net/url"
@@ -175,23 +176,50 @@ func (c *call) links(part []map[string]any, before, after bool) (links []map[str
 	return links
 }
 
+// handleCreate creates one object or, with a list, all of them or none.
 func (col collection) handleCreate(c *call) error {
-	o, err := c.object(col.one)
+	objects, bulk, err := c.objects(col.one, col.many)
 	if err != nil {
 		return err
 	}
+	if !bulk {
+		d, err := col.createOne(c, objects[0])
+		if err != nil {
+			return err
+		}
+		return col.write(c, http.StatusCreated, d)
+	}
+	var views []map[string]any
+	request := c.R
+	err = c.srv.ops.Store.Together(request.Context(), func(ctx context.Context) error {
+		c.R, views = request.WithContext(ctx), nil
+		for _, o := range objects {
+			d, err := col.createOne(c, o.copy())
+			if err != nil {
+				return err
+			}
+			view, _ := col.visible(c, d)
+			views = append(views, selected(view, request.URL.Query()["fields"]))
+		}
+		return nil
+	})
+	c.R = request
+	if err == nil {
+		rest.WriteJSON(c.W, http.StatusCreated, map[string]any{col.many: views})
+	}
+	return err
+}
+
+// createOne creates an object if the policy allows it.
+func (col collection) createOne(c *call, o *object) (document, error) {
 	target, err := col.draft(c, o)
 	if err != nil {
-		return err
+		return document{}, err
 	}
 	if err := col.authorize(c, "create_"+col.rule, o, target); err != nil {
-		return err
+		return document{}, err
 	}
-	d, err := col.create(c, o)
-	if err != nil {
-		return err
-	}
-	return col.write(c, http.StatusCreated, d)
+	return col.create(c, o)
 }
 
 // authorize checks the rule of an operation, and that of each attribute that the request has. A policy that the request

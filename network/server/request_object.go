@@ -48,16 +48,45 @@ func (c *call) body(into any) error {
 
 // object reads a body that is an object with one key for its resource, such as {"network": {…}}.
 func (c *call) object(name string) (*object, error) {
-	var outer map[string]json.RawMessage
-	if err := c.body(&outer); err != nil {
+	list, _, err := c.objects(name, "")
+	if err != nil {
 		return nil, err
 	}
-	o := &object{name: name}
-	if outer[name] == nil || json.Unmarshal(outer[name], &o.keys) != nil || o.keys == nil {
-		return nil, fault.New(fault.Invalid, "", "Unable to find '%s' in request body; send an object with this key, whose "+
-			"value is an object. Berth does not create several resources with one request", name)
+	return list[0], nil
+}
+
+// maxBulk is how many objects one request may create. They are created in one transaction.
+const maxBulk = 1000
+
+// objects reads a body with one resource, or with a list of them under the key many, such as {"networks": [{…}]}. bulk
+// reports whether it is a list.
+func (c *call) objects(name, many string) (list []*object, bulk bool, err error) {
+	var outer map[string]json.RawMessage
+	if err := c.body(&outer); err != nil {
+		return nil, false, err
 	}
-	return o, nil
+	var all []map[string]json.RawMessage
+	if bulk = many != "" && outer[many] != nil && outer[name] == nil; bulk {
+		err = json.Unmarshal(outer[many], &all)
+		if err == nil && len(all) > maxBulk {
+			return nil, true, fault.New(fault.Invalid, "", "'%s' has %d elements; a request can create at most %d", many,
+				len(all), maxBulk)
+		}
+	} else {
+		all = make([]map[string]json.RawMessage, 1)
+		if outer[name] != nil {
+			err = json.Unmarshal(outer[name], &all[0])
+		}
+	}
+	if err != nil || len(all) == 0 ||
+		slices.ContainsFunc(all, func(o map[string]json.RawMessage) bool { return o == nil }) {
+		return nil, bulk, fault.New(fault.Invalid, "", "Unable to find '%s' in request body; send an object with this key, "+
+			"whose value is an object", name)
+	}
+	for _, keys := range all {
+		list = append(list, &object{name: name, keys: keys})
+	}
+	return list, bulk, nil
 }
 
 func (o *object) has(key string) bool { _, ok := o.keys[key]; return ok }

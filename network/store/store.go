@@ -54,8 +54,20 @@ type Tx struct {
 	tx       *sqldb.Tx
 }
 
+// joined is the key of the transaction that Together has put into a context.
+type joined struct{ *Store }
+
+// Together runs a function in one writing transaction; the function may run more than once. Each Read and Write with
+// its context is part of that transaction, so all of them are committed, or none.
+func (s *Store) Together(ctx context.Context, do func(ctx context.Context) error) error {
+	return s.Write(ctx, func(tx *Tx) error { return do(context.WithValue(ctx, joined{s}, tx)) })
+}
+
 // Read runs a function on one consistent snapshot; the function may run more than once.
 func (s *Store) Read(ctx context.Context, do func(*Tx) error) error {
+	if tx, ok := ctx.Value(joined{s}).(*Tx); ok {
+		return do(tx)
+	}
 	return s.db.Read(ctx, func(tx *sqldb.Tx) error {
 		t := &Tx{store: s, tx: tx}
 		if err := tx.QueryRow(ctx, `SELECT revision FROM network_cloud WHERE one = 1`).Scan(&t.Revision); err != nil {
@@ -67,6 +79,9 @@ func (s *Store) Read(ctx context.Context, do func(*Tx) error) error {
 
 // Write runs a function in a transaction while no other one writes; the function may run more than once.
 func (s *Store) Write(ctx context.Context, do func(*Tx) error) error {
+	if tx, ok := ctx.Value(joined{s}).(*Tx); ok {
+		return do(tx)
+	}
 	return s.db.Write(ctx, func(tx *sqldb.Tx) error {
 		if err := tx.SeeCommits(ctx); err != nil {
 			return err

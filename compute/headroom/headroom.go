@@ -1,0 +1,130 @@
+// Package headroom computes how many more servers of one kind fit, and which resource runs out first.
+//
+// The input is Placement's complete list of candidates for one such server, and what their providers have free. A claim
+// only reduces what is free, so each later server has one of these candidates too: the answer is the largest number of
+// candidates, each any number of times, that fit together.
+package headroom
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+
+	"github.com/openberth/berth/provider"
+	"github.com/openberth/berth/resource"
+)
+
+// Candidate is an allocation candidate of Placement on a host.
+type Candidate struct {
+	Host       string
+	Allocation resource.Allocation
+	Mappings   map[string][]provider.ID // by the suffix of the request group
+}
+
+// Input is what Count depends on.
+type Input struct {
+	Groups     []resource.Group // of the request
+	Candidates []Candidate      // all
+	Free       resource.Allocation
+}
+
+// Result is how many servers fit. AtMost is larger than Servers if the search reached its limit.
+type Result struct {
+	Servers, AtMost int
+	Hosts           []Host  // by name
+	Classes         []Class // by name
+}
+
+// Host is a host on which at least one server fits.
+type Host struct {
+	Name    string
+	Servers int
+	// First are the classes that run out first: with unlimited amounts of all other classes no more servers would fit.
+	// Empty: the classes are free on different providers, so fewer servers fit than any class allows alone.
+	First []resource.Class
+}
+
+// Class is a resource class of the request.
+type Class struct {
+	Name  resource.Class
+	Alone int // servers that would fit with unlimited amounts of all other classes
+	Hosts int // hosts where it runs out first
+}
+
+// Count returns how many more servers fit.
+func Count(in Input) Result {
+	var r Result
+	classes := map[resource.Class]*Class{}
+	for _, name := range in.classes() {
+		classes[name] = &Class{Name: name}
+	}
+	parts := in.parts()
+	work := max(maxWork/max(len(parts), 1), minWork)
+	for _, part := range parts {
+		all := newProblem(part, in, "", work).solve()
+		r.Servers, r.AtMost = r.Servers+all.servers, r.AtMost+all.atMost
+		var first []resource.Class
+		least := -1
+		for _, name := range slices.Sorted(maps.Keys(classes)) {
+			alone := newProblem(part, in, name, work).solve()
+			classes[name].Alone += alone.servers
+			if least < 0 || alone.servers < least {
+				first, least = nil, alone.servers
+			}
+			if alone.servers == least {
+				first = append(first, name)
+			}
+		}
+		if all.servers < least {
+			first = nil
+		}
+		for _, host := range slices.Sorted(maps.Keys(all.byHost)) {
+			r.Hosts = append(r.Hosts, Host{host, all.byHost[host], first})
+			for _, name := range first {
+				classes[name].Hosts++
+			}
+		}
+	}
+	slices.SortFunc(r.Hosts, func(a, b Host) int { return cmp.Compare(a.Name, b.Name) })
+	for _, name := range slices.Sorted(maps.Keys(classes)) {
+		r.Classes = append(r.Classes, *classes[name])
+	}
+	return r
+}
+
+// classes returns the classes of the request, sorted.
+func (in Input) classes() []resource.Class { return resource.Ask{Groups: in.Groups}.Total().Sorted() }
+
+// parts returns the candidates in sets that have no provider in common: one set for each host, unless hosts have
+// sharing providers.
+func (in Input) parts() [][]Candidate {
+	leader := map[provider.ID]provider.ID{}
+	find := func(id provider.ID) provider.ID {
+		for leader[id] != "" {
+			id = leader[id]
+		}
+		return id
+	}
+	for _, c := range in.Candidates {
+		ids := slices.Sorted(maps.Keys(c.Allocation))
+		for _, id := range ids {
+			if a, b := find(ids[0]), find(id); a != b {
+				leader[b] = a
+			}
+		}
+	}
+	index, parts := map[provider.ID]int{}, [][]Candidate(nil)
+	for _, c := range in.Candidates {
+		for id := range c.Allocation {
+			top := find(id)
+			at, known := index[top]
+			if !known {
+				at = len(parts)
+				index[top], parts = at, append(parts, nil)
+			}
+			parts[at] = append(parts[at], c)
+			break
+		}
+	}
+	return parts
+}
