@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/openberth/berth/backoff"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/provider"
 	"github.com/openberth/berth/sqldb"
@@ -26,10 +27,12 @@ import (
 const CodeUnknownOutcome = sqldb.CodeUnknown
 
 const (
-	maxOutcomeAttempts = 3                     // how often a write whose outcome was unknown is run
-	outcomeTime        = 15 * time.Second      // for finding the outcome, unless the request has an earlier deadline
-	outcomePause       = 50 * time.Millisecond // between attempts while the database does not answer
+	maxOutcomeAttempts = 3                // how often a write whose outcome was unknown is run
+	outcomeTime        = 15 * time.Second // for finding the outcome, unless the request has an earlier deadline
 )
+
+// outcomeWaits are the waits between the attempts to find an outcome while the database does not answer.
+var outcomeWaits = backoff.Exponential{First: 50 * time.Millisecond, Max: time.Second, Jitter: backoff.Around}
 
 // outcome is the outcome of a transaction.
 type outcome int
@@ -80,7 +83,7 @@ func retryFind(ctx context.Context, db *sqldb.DB, find func(context.Context) (ou
 	}
 	ctx, cancel := context.WithDeadline(context.WithoutCancel(ctx), last)
 	defer cancel()
-	for {
+	for failures := 1; ; failures++ {
 		became, err := find(ctx)
 		if err == nil || !fault.Is(err, fault.Unavailable) {
 			return became, err
@@ -90,7 +93,7 @@ func retryFind(ctx context.Context, db *sqldb.DB, find func(context.Context) (ou
 			return undecided, err
 		case <-db.Lost():
 			return undecided, err
-		case <-time.After(outcomePause):
+		case <-time.After(outcomeWaits.Wait(failures)):
 		}
 	}
 }
