@@ -43,7 +43,7 @@ func (c *Conductor) PlanDrain(ctx context.Context, host string) ([]PlannedMove, 
 	planner := newScheduler(&on, c.audits)
 	plan := []PlannedMove{}
 	for _, s := range servers {
-		move, err := c.planMove(ctx, planner, room, s, host)
+		move, err := planner.planMove(ctx, room, s, host)
 		if err != nil {
 			return nil, err
 		}
@@ -54,16 +54,16 @@ func (c *Conductor) PlanDrain(ctx context.Context, host string) ([]PlannedMove, 
 }
 
 // planMove plans the move of one server.
-func (c *Conductor) planMove(ctx context.Context, planner *scheduler, room *roomAfterMoves, s lifecycle.Server,
-	host string) (PlannedMove, error) {
+func (sc *scheduler) planMove(ctx context.Context, room *roomAfterMoves, s lifecycle.Server, host string) (
+	PlannedMove, error) {
 	move := PlannedMove{Server: s.ID, Name: s.Name}
 	move.Action, move.Reason = drainAction(s, host)
 	if move.Action == "" {
 		return move, nil
 	}
-	request := lifecycle.ActionRequested{ID: c.newID(), Action: move.Action}
-	moving, _ := lifecycle.Next(s, request, c.now())
-	event, err := planner.schedule(ctx, moving)
+	request := lifecycle.ActionRequested{ID: sc.newID(), Action: move.Action}
+	moving, _ := lifecycle.Next(s, request, sc.now())
+	event, err := sc.schedule(ctx, moving)
 	if err != nil {
 		return move, err
 	}

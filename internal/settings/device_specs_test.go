@@ -25,3 +25,14 @@ passthrough_whitelist = {"vendor_id":"0004"}
 		t.Errorf("%v %v %s", got, err, warned)
 	}
 }
+
+// Devices for ports are reported only together with the others.
+func TestReportNetworkDevicesNeedsReportInPlacement(t *testing.T) {
+	const conf = "[api]\nauth_strategy = noauth2\n[berth]\nreport_network_devices = true\n"
+	if _, _, err := readText(t, conf); err == nil || !strings.Contains(err.Error(), "[pci] report_in_placement = true") {
+		t.Errorf("%v", err)
+	}
+	if s, _, err := readText(t, conf+"[pci]\nreport_in_placement = true\n"); err != nil || !s.ReportNetwork {
+		t.Errorf("%v %v", s.ReportNetwork, err)
+	}
+}

@@ -91,6 +91,7 @@ func TestEveryOption(t *testing.T) {
 		{"placement", "auth_type", "http_basic", "kerberos", ""}, {"placement", "endpoint_override", "http://p", "", ""},
 		{"placement", "valid_interfaces", "public", "sideways", ""}, {"placement", "timeout", "5", "soon", ""},
 		{"placement", "region_name", "RegionOne", "", ""}, {"compute", "auth_type", "none", "kerberos", ""},
+		{"berth", "report_network_devices", "true", "maybe", "[pci]\nreport_in_placement = true\n"},
 		{"berth", "port_interval", "10", "0", ""}, {"neutron", "auth_type", "none", "kerberos", ""},
 		{"neutron", "valid_interfaces", "internal", "sideways", ""}, {"neutron", "endpoint_override", "http://n", "", ""},
 		{"compute", "auth_section", "placement", "", ""}, {"compute", "valid_interfaces", "internal", "sideways", ""},
