@@ -95,7 +95,8 @@ func TestTamperingIsNoticed(t *testing.T) {
 	for noticed, tamper := range map[string]func(*World){
 		"sum": func(w *World) { // 1
 			_, g, d := w.holding(func(m *simHost, d hypervisor.Device) bool {
-				return w.placement.Used(d.Provider)["CUSTOM_VF_0"] < 4 && len(m.made) == 10 && m.zone == 0
+				used := w.placement.Used(d.Provider)["CUSTOM_VF_0"] // 0: the provider has devices of another class
+			return used > 0 && used < 4 && len(m.made) == 10 && m.zone == 0
 			})
 			more := map[provider.ID]resource.Amounts{}
 			for _, r := range w.compute.servers[w.owners[g.ID]].Residences() {
