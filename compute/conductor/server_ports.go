@@ -162,6 +162,9 @@ func readPort(p network.Port, r lifecycle.NetworkRequest, networkName string) li
 // withPorts adds what ports request to the request of a flavor. It returns fault.Invalid for a port that no host can
 // serve, and fault.Conflict for a group with the name of one of the flavor.
 func withPorts(ask resource.Ask, ports []lifecycle.Port) (resource.Ask, error) {
+	if len(ports) == 0 {
+		return ask, nil
+	}
 	var list []portrequest.Port
 	for _, p := range ports {
 		one := portrequest.Port{ID: p.ID, VNICType: p.VNIC, SameSubtree: p.SameSubtree}
