@@ -16,8 +16,8 @@ import (
 	"github.com/openberth/berth/internal/keystone"
 )
 
-// StartCompute starts `berth up` and adds its compute to the catalog, and starts an image service with one public
-// image, whose id it returns.
+// StartCompute starts `berth up` and adds its compute to the catalog, and starts OpenStack's image service with one
+// public image, whose id it returns.
 func (c *Cloud) StartCompute(t testing.TB) (image string) {
 	t.Helper()
 	program, err := bench.Build(t.TempDir())
@@ -31,12 +31,15 @@ func (c *Cloud) StartCompute(t testing.TB) (image string) {
 	Write(t, sysfs, "A machine without devices.\n-- bus/pci/devices/.keep --\n")
 	Write(t, config, strings.Join([]string{"[DEFAULT]", "host = cmp1", "allow_resize_to_same_host = true", "[api]",
 		"auth_strategy = noauth2",
-		"[oslo_concurrency]", "lock_path = " + dir, "[berth]", "sysfs = " + sysfs, ""}, "\n"))
+		"[oslo_concurrency]", "lock_path = " + dir, "[berth]", "sysfs = " + sysfs,
+		"[glance]", "endpoint_override = " + images.URL, "auth_type = password", "auth_url = " + c.Keystone.URL,
+		"username = " + c.Keystone.AdminUser, "password = " + c.Keystone.AdminPassword,
+		"project_name = " + c.Keystone.AdminProject, "user_domain_name = Default", "project_domain_name = Default", ""},
+		"\n"))
 	addr := Free(t)
 	Run(t, filepath.Join(dir, "berth.log"), addr, program, "up", "--config-file", config,
 		"--data-dir", filepath.Join(dir, "data"), "--listen-placement", "127.0.0.1:0", "--listen-compute", addr,
-		"--listen-network", "127.0.0.1:0", "--listen-image",
-		"127.0.0.1:0")
+		"--listen-network", "127.0.0.1:0")
 	front := c.authenticate(t, "http://"+addr)
 	c.Endpoint(t, c.Service(t, "compute"), c.Region, front+"/v2.1")
 	return image
