@@ -17,8 +17,9 @@ import (
 )
 
 // StartCompute starts `berth up` and adds its compute to the catalog, and starts OpenStack's image service with one
-// public image, whose id it returns.
-func (c *Cloud) StartCompute(t testing.TB) (image string) {
+// public image, whose id it returns. networks is the address of its network service, which trusts its callers and is
+// not in the catalog.
+func (c *Cloud) StartCompute(t testing.TB) (image, networks string) {
 	t.Helper()
 	program, err := bench.Build(t.TempDir())
 	if err != nil {
@@ -29,20 +30,21 @@ func (c *Cloud) StartCompute(t testing.TB) (image string) {
 	dir := t.TempDir()
 	sysfs, config := filepath.Join(dir, "machine.txtar"), filepath.Join(dir, "berth.conf")
 	Write(t, sysfs, "A machine without devices.\n-- bus/pci/devices/.keep --\n")
-	Write(t, config, strings.Join([]string{"[DEFAULT]", "host = cmp1", "allow_resize_to_same_host = true", "[api]",
+	Write(t, config, strings.Join([]string{"[DEFAULT]", "host = cmp1", "allow_resize_to_same_host = true",
+		"[ml2]", "tenant_network_types = vlan", "[ml2_type_vlan]", "network_vlan_ranges = physnet0:100:199", "[api]",
 		"auth_strategy = noauth2",
 		"[oslo_concurrency]", "lock_path = " + dir, "[berth]", "sysfs = " + sysfs,
 		"[glance]", "endpoint_override = " + images.URL, "auth_type = password", "auth_url = " + c.Keystone.URL,
 		"username = " + c.Keystone.AdminUser, "password = " + c.Keystone.AdminPassword,
 		"project_name = " + c.Keystone.AdminProject, "user_domain_name = Default", "project_domain_name = Default", ""},
 		"\n"))
-	addr := Free(t)
+	addr, networks := Free(t), Free(t)
 	Run(t, filepath.Join(dir, "berth.log"), addr, program, "up", "--config-file", config,
 		"--data-dir", filepath.Join(dir, "data"), "--listen-placement", "127.0.0.1:0", "--listen-compute", addr,
-		"--listen-network", "127.0.0.1:0")
+		"--listen-network", networks)
 	front := c.authenticate(t, "http://"+addr)
 	c.Endpoint(t, c.Service(t, "compute"), c.Region, front+"/v2.1")
-	return image
+	return image, "http://" + networks
 }
 
 // authenticate starts a proxy before a service that trusts its callers (noauth2). The proxy validates the tokens of

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	api "github.com/openberth/berth/api/network"
 )
 
 // commandTable is the table of the `openstack` commands.
@@ -29,14 +31,30 @@ type clientStep struct {
 // `berth up`, and compares what each command does with the table in docs/openstack-client-commands.md.
 func TestComputeCommands(t *testing.T) {
 	c := Start(t)
-	image := c.StartCompute(t)
-	ann, _ := c.User(t, "ann", "p1", "member")
+	image, networks := c.StartCompute(t)
+	ann, p1 := c.User(t, "ann", "p1", "member")
+	reportNetworkAgent(t, networks)
+	network, port := networkOf(t, networks, p1)
 	_, p2 := c.User(t, "bob", "p2", "member")
-	values := strings.NewReplacer("$IMAGE", image, "$ANN", ann, "$P2", p2, "$DIR", t.TempDir())
+	values := strings.NewReplacer("$IMAGE", image, "$ANN", ann, "$P2", p2, "$DIR", t.TempDir(), "$NET", network,
+		"$PORT", port)
 	public := filepath.Join(values.Replace("$DIR"), "key.pub")
 	Write(t, public, "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIOMqqnkVzrm0SdG6UOoqKLsabgH5C9okWi0dh2l9GKJl ann@host\n")
 	all, shells := c.performSteps(t, "testdata/openstack-compute-commands.txt", values)
 	compareTable(t, shells["admin 2.61"], all)
+}
+
+// networkOf creates a network with a subnet and a port for a project, and returns the ids of network and port.
+func networkOf(t *testing.T, address, project string) (network, port string) {
+	t.Helper()
+	client := api.NewClient(address, nil, "owner:"+project)
+	n, err := client.CreateNetwork(t.Context(), map[string]any{"name": "net"})
+	must(t, err)
+	_, err = client.CreateSubnet(t.Context(), map[string]any{"network_id": n.ID, "ip_version": 4, "cidr": "10.0.0.0/24"})
+	must(t, err)
+	p, err := client.CreatePort(t.Context(), map[string]any{"network_id": n.ID, "name": "port"})
+	must(t, err)
+	return n.ID, p.ID
 }
 
 // performSteps executes the lines of a file in clients, and returns the lines with their outputs and the clients.
