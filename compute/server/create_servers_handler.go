@@ -24,8 +24,8 @@ const maxServers = 1 << 12
 func unsupportedKeys(v compute.Version) map[string]string {
 	keys := map[string]string{
 		"adminPass":               "Berth cannot set a guest's password",
-		"accessIPv4":              "Berth has no network service",
-		"accessIPv6":              "Berth has no network service",
+		"accessIPv4":              "addresses are those of ports, which networks requests",
+		"accessIPv6":              "addresses are those of ports, which networks requests",
 		"block_device_mapping":    "Berth has no volumes",
 		"block_device_mapping_v2": "Berth has no volumes",
 		"config_drive":            "guests get no configuration drive",
@@ -197,7 +197,7 @@ func (o *object) securityGroups() {
 	o.decode("security_groups", false, &groups, "a list of objects with the key name")
 	for _, g := range groups {
 		if g.Name != "default" {
-			o.invalid("security_groups", "Berth has no network service, so there is no group %q", clip(g.Name))
+			o.invalid("security_groups", "Berth has no security groups, so there is no group %q", clip(g.Name))
 		}
 	}
 }

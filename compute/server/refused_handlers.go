@@ -49,7 +49,8 @@ const (
 	noAggregates   = "Berth has no host aggregates; restrict servers to hosts with traits in the flavor"
 	noServerGroups = "Berth has no server groups; restrict servers to hosts with traits in the flavor"
 	noVolumes      = "Berth has no volumes"
-	noNetwork      = "Berth has no network service"
+	noNetwork      = "compute has no network service; set [neutron] endpoint_override to use one"
+	onPorts        = "addresses and groups belong to ports; attach, detach or change a port (os-interface)"
 	noConsoles     = "Berth has no consoles"
 	noPower        = "Berth cannot power hosts; `berth host disable` disables a host, `berth host down` declares it dead"
 	noQuotas       = "Berth enforces no quotas, so they cannot be changed"
@@ -75,14 +76,14 @@ var unsupportedActions = map[string]string{
 	"createBackup":        "guests have no snapshots",
 	"trigger_crash_dump":  "guests have no crash dumps",
 	"changePassword":      "Berth cannot set a guest's password",
-	"addFixedIp":          noNetwork,
-	"removeFixedIp":       noNetwork,
-	"addFloatingIp":       noNetwork,
-	"removeFloatingIp":    noNetwork,
-	"addSecurityGroup":    noNetwork,
-	"removeSecurityGroup": noNetwork,
-	"resetNetwork":        noNetwork,
-	"injectNetworkInfo":   noNetwork,
+	"addFixedIp":          onPorts,
+	"removeFixedIp":       onPorts,
+	"addFloatingIp":       onPorts,
+	"removeFloatingIp":    onPorts,
+	"addSecurityGroup":    onPorts,
+	"removeSecurityGroup": onPorts,
+	"resetNetwork":        onPorts,
+	"injectNetworkInfo":   onPorts,
 	"os-getVNCConsole":    noConsoles,
 	"os-getSPICEConsole":  noConsoles,
 	"os-getRDPConsole":    noConsoles,

@@ -109,7 +109,7 @@ func (o *object) checkNetwork(r lifecycle.NetworkRequest) {
 func (s *server) findNetworks(c *call, want requestedNetworks, count int) ([]lifecycle.NetworkRequest, error) {
 	switch {
 	case s.Networks == nil && len(want.list) > 0:
-		return nil, fault.New(fault.Invalid, "", "Invalid input for server.networks: Berth has no network service, so "+
+		return nil, fault.New(fault.Invalid, "", "Invalid input for server.networks: compute has no network service, so "+
 			"it must be \"none\" or \"auto\"; set [neutron] endpoint_override to use one")
 	case s.Networks == nil:
 		return nil, nil
