@@ -29,6 +29,9 @@ func OpenImage(dir string, s settings.Settings, log *slog.Logger) (*Service, err
 // openImage is OpenImage with the authentication of its callers.
 func openImage(dir string, s settings.Settings, auth authentication, log *slog.Logger) (*Service, error) {
 	log = trace.Log(log.With("service", "image"))
+	if err := s.ImageStore.CheckPolicy(); err != nil {
+		return nil, err
+	}
 	if dir = filepath.Join(dir, ImageDir); s.ImageStore.Dir != "" {
 		dir = s.ImageStore.Dir
 	}

@@ -37,6 +37,9 @@ func OpenNetwork(ctx context.Context, url string, placement *api.Client, s setti
 func openNetwork(ctx context.Context, url string, placement *api.Client, s settings.Settings, auth authentication,
 	log *slog.Logger) (*Service, error) {
 	log = trace.Log(log.With("service", "network"))
+	if err := s.Network.CheckPolicy(); err != nil {
+		return nil, err
+	}
 	db, err := openDatabase(ctx, url, log)
 	if err != nil {
 		return nil, err

@@ -27,7 +27,7 @@ type Machine struct {
 var ownDirs = []string{"etc", "var", "root", "usr/local/bin"}
 
 // otherServices are directories of /etc that would change what Berth does.
-var otherServices = []string{"berth", "openstack", "placement", "nova", "keystone", "glance"}
+var otherServices = []string{"berth", "openstack", "placement", "nova", "keystone", "glance", "neutron"}
 
 // setUp runs in the new namespaces as their first process: it prints its process ID outside of them and ends with its
 // input. The arguments are the directory, the name and the program that becomes /usr/local/bin/berth.
@@ -57,6 +57,10 @@ func (n *Network) Machine(name, address, program string) *Machine {
 	run(t, exec.Command("cp", "-a", "/etc/.", m.Path("etc")))
 	for _, service := range otherServices {
 		must(t, os.RemoveAll(m.Path("etc/"+service)))
+	}
+	// Compute and Placement start although their user may not read the directories of the other services.
+	for _, service := range []string{"glance", "neutron"} {
+		must(t, os.Mkdir(m.Path("etc/"+service), 0o700))
 	}
 	id := strings.Repeat("0", 30) + strconv.Itoa(10+len(n.machines))
 	for file, text := range map[string]string{"machine-id": id, "hosts": "127.0.0.1 localhost\n", "hostname": name} {

@@ -14,7 +14,12 @@ type ImageStoreSettings struct {
 	Dir     string // [glance_store] filesystem_store_datadir; "": below the data directory
 	MaxSize int64  // [DEFAULT] image_size_cap, in bytes
 	Policy  *policy.Enforcer
+
+	policyErr error
 }
+
+// CheckPolicy returns why the policy for authenticated callers could not be read.
+func (i ImageStoreSettings) CheckPolicy() error { return i.policyErr }
 
 // knownImageStore lists the options of ImageStoreSettings.
 func knownImageStore() []config.Name {
@@ -38,9 +43,6 @@ func (s *Settings) readImageStore(cfg *config.Config, _ *slog.Logger) (err error
 	for _, file := range s.files {
 		dirs = append(dirs, filepath.Dir(file))
 	}
-	if s.Auth != "" && s.Auth != NoAuth2 {
-		dirs = append(dirs, "/etc/glance")
-	}
-	i.Policy, err = policy.Load(cfg, policies.Rules(), dirs...)
+	i.Policy, i.policyErr, err = s.loadPolicy(cfg, policies.Rules(), dirs, "/etc/glance")
 	return err
 }

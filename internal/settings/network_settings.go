@@ -1,6 +1,8 @@
 package settings
 
 import (
+	"errors"
+	"io/fs"
 	"log/slog"
 	"path/filepath"
 	"slices"
@@ -21,6 +23,7 @@ type NetworkSettings struct {
 	Tunnels     map[string][][2]int // [ml2_type_vxlan] vni_ranges, and those of geneve and gre, by network type
 	MTU         int                 // [DEFAULT] global_physnet_mtu
 	Quotas      map[string]int      // [quotas] quota_network, quota_subnet, quota_port
+	policyErr   error
 }
 
 // VLANRange is a range of VLANs of a physical network; First is 0 if the option has only the name.
@@ -101,10 +104,7 @@ func (s *Settings) readNetworkPolicy(cfg *config.Config, log *slog.Logger) (err 
 	for _, file := range s.files {
 		dirs = append(dirs, filepath.Dir(file))
 	}
-	if s.Auth != "" && s.Auth != "noauth2" {
-		dirs = append(dirs, "/etc/neutron")
-	}
-	if s.Network.Policy, err = policy.Load(cfg, policies.Rules(), dirs...); err != nil {
+	if s.Network.Policy, s.Network.policyErr, err = s.loadPolicy(cfg, policies.Rules(), dirs, "/etc/neutron"); err != nil {
 		return err
 	}
 	reported := slices.Concat(s.Placement.Policy.Warnings(), s.Compute.Policy.Warnings())
@@ -115,6 +115,25 @@ func (s *Settings) readNetworkPolicy(cfg *config.Config, log *slog.Logger) (err 
 	}
 	return nil
 }
+
+// loadPolicy reads the policy files in dirs, and for authenticated callers also those in the directory of OpenStack's
+// service. If Berth's user may not read that directory, denied is the reason, and p lacks those files: only the service
+// that uses the policy refuses to start then.
+func (s *Settings) loadPolicy(cfg *config.Config, rules []policy.Rule, dirs []string, openstack string) (
+	p *policy.Enforcer, denied, err error) {
+	if s.Auth == "" || s.Auth == NoAuth2 {
+		p, err = policy.Load(cfg, rules, dirs...)
+		return p, nil, err
+	}
+	if p, err = policy.Load(cfg, rules, append(slices.Clone(dirs), openstack)...); errors.Is(err, fs.ErrPermission) {
+		denied = err
+		p, err = policy.Load(cfg, rules, dirs...)
+	}
+	return p, denied, err
+}
+
+// CheckPolicy returns why the policy for authenticated callers could not be read.
+func (n NetworkSettings) CheckPolicy() error { return n.policyErr }
 
 // readVLANs reads elements PHYSICAL_NETWORK or PHYSICAL_NETWORK:FIRST:LAST.
 func readVLANs(cfg *config.Config) (list []VLANRange, err error) {
