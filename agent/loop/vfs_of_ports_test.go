@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -55,6 +56,7 @@ type portHost struct {
 	*testHost
 	kernel *kerneltest.Kernel
 	ports  *boundPorts
+	builds *atomic.Value // what withPorts permits: configured, any or none
 }
 
 var allVFs = []string{"0000:3b:00.1", "0000:3b:00.2", "0000:5e:00.1", "0000:5e:00.2"}
@@ -62,13 +64,18 @@ var allVFs = []string{"0000:3b:00.1", "0000:3b:00.2", "0000:5e:00.1", "0000:5e:0
 // withPorts gives a host a data plane, and fails the test if a guest is built with a VF that is not configured.
 func withPorts(t *testing.T, w *testHost, servers ...string) portHost {
 	t.Helper()
-	p := portHost{w, kerneltest.New(allVFs...), &boundPorts{compute: w.compute, servers: servers}}
+	p := portHost{w, kerneltest.New(allVFs...), &boundPorts{compute: w.compute, servers: servers}, &atomic.Value{}}
+	p.builds.Store("configured")
 	w.options.ReportInPlacement = false
 	setRules(w, strings.TrimSuffix(vfRule, "}")+`,"physical_network":"physnet1"}`)
 	w.options.DataPlane = dataplane.New("cmp1", p.kernel, p.ports, w.options.Log)
 	w.guests.Fail = func(_ context.Context, operation, guest string) error {
-		if operation != "build" {
+		permitted := p.builds.Load()
+		if operation != "build" || permitted == "any" {
 			return nil
+		}
+		if permitted == "none" {
+			t.Errorf("%s is built", guest)
 		}
 		for _, d := range w.compute.guest(guest).Devices {
 			if p.kernel.Settings(d.Address).VLAN == 0 {
@@ -173,12 +180,12 @@ func TestVFsOfAnArrivedGuest(t *testing.T) {
 		incoming.Incoming = true
 		w.compute.assign(incoming)
 		w.untilPhase(host.Claimed, "s1")
-		w.guests.Fail = nil
+		p.builds.Store("any")
 		claim := w.journalled().Claims()[0]
 		must(t, w.guests.Build(t.Context(), hypervisor.Guest{ID: "s1", Name: "server s1", VCPUs: 1, MemoryMB: 512, DiskGB: 1,
 			Devices: []hypervisor.Device{{ID: claim.ID(), Request: claim.Request}}}))
 		time.Sleep(2 * time.Minute) // the guest is observed
-		w.forbid("build")
+		p.builds.Store("none")
 		p.checkUnconfigured()
 		w.compute.assign(w.legacyServer("s1", 1))
 		w.untilPhase(host.Running, "s1")
