@@ -158,7 +158,7 @@ func (p byPath) holds(q *evaluation) (bool, error) {
 	if !found || err != nil {
 		return false, err
 	}
-	return search(q.creds.get, p.path, want)
+	return search(func(key string) (any, bool) { return credential(q.creds, key) }, p.path, want)
 }
 
 // search reports whether a path into the credentials leads to the wanted text. For a list, one element is enough.

@@ -97,9 +97,9 @@ func (e *Enforcer) Allow(rule string, creds Creds, target map[string]any) (bool,
 	if found == nil {
 		return false, fmt.Sprintf("there is no rule %s and no default rule %s", rule, set.fallback)
 	}
-	if scopes := set.scopes[rule]; e.opts.EnforceScope && len(scopes) > 0 && !slices.Contains(scopes, creds.scope()) {
+	if scopes := set.scopes[rule]; e.opts.EnforceScope && len(scopes) > 0 && !slices.Contains(scopes, scopeOf(creds)) {
 		return false, fmt.Sprintf("%s requires a token of the scope %s; this one has the scope %s",
-			rule, strings.Join(scopes, " or "), creds.scope())
+			rule, strings.Join(scopes, " or "), scopeOf(creds))
 	}
 	ok, err := found.check.root.holds(&evaluation{set: set, rule: rule, creds: creds, target: target})
 	switch {

@@ -73,6 +73,7 @@ const (
 	PlanDrain       = "berth:hosts:drain:plan"
 	AuditHost       = "berth:hosts:audit"
 	HealHost        = "berth:hosts:heal"
+	HealPorts       = "berth:ports:heal"
 	SetHostDown     = "berth:hosts:down"
 	SetHostUp       = "berth:hosts:up"
 	BindHost        = "berth:hosts:bind"
@@ -126,6 +127,7 @@ var guards = []guard{
 	{PlanDrain, admin, "GET /berth/v1/hosts/{host}/drain"},
 	{AuditHost, admin, "GET /berth/v1/hosts/{host}/allocations"},
 	{HealHost, admin, "POST /berth/v1/hosts/{host}/allocations"},
+	{HealPorts, admin, "POST /berth/v1/ports/heal"},
 	{SetHostDown, admin, "PUT /berth/v1/hosts/{host}/down"},
 	{SetHostUp, admin, "DELETE /berth/v1/hosts/{host}/down"},
 	{BindHost, admin, "PUT /berth/v1/hosts/{host}/account"},
@@ -180,19 +182,11 @@ func Needs(rule string) string {
 	return ""
 }
 
-// Enforcer evaluates the rules for the caller of a request.
-type Enforcer struct{ *policy.Enforcer }
-
-// Allow decides whether a rule allows a caller to act on target; why is the reason if it does not.
-func (e Enforcer) Allow(rule string, caller identity.Identity, target map[string]any) (ok bool, why string) {
-	return e.Enforcer.Allow(rule, caller.Credentials(), target)
-}
-
 // Default returns an Enforcer of the defaults.
-var Default = sync.OnceValue(func() Enforcer {
+var Default = sync.OnceValue(func() identity.Enforcer {
 	e, err := policy.New(Rules(), policy.Options{})
 	if err != nil {
 		panic("compute/policies: the default rules are not valid: " + err.Error())
 	}
-	return Enforcer{e}
+	return identity.Enforcer{Policy: e}
 })

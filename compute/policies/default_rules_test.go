@@ -52,7 +52,7 @@ func TestPermissionsByRole(t *testing.T) {
 			allowed[name] = true
 		}
 		for name, caller := range who {
-			ok, why := Enforcer{e}.Allow(c.rule, caller, map[string]any{"project_id": "p"})
+			ok, why := identity.Enforcer{Policy: e}.Allow(c.rule, caller, map[string]any{"project_id": "p"})
 			if ok != allowed[name] {
 				t.Errorf("new defaults %t: %s for %s is %t (%s)", c.newDefaults, c.rule, name, ok, why)
 			}
@@ -103,7 +103,7 @@ func TestPolicyFileOfNova(t *testing.T) {
 	}
 	ann := identity.Identity{User: "ann", Project: "p"}
 	for rule, want := range map[string]bool{StopServer: false, StartServer: true, RebootServer: true} {
-		if ok, why := (Enforcer{e}).Allow(rule, ann, map[string]any{"project_id": "p"}); ok != want {
+		if ok, why := (identity.Enforcer{Policy: e}).Allow(rule, ann, map[string]any{"project_id": "p"}); ok != want {
 			t.Errorf("%s: %t (%s)", rule, ok, why)
 		}
 	}

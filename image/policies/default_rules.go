@@ -60,19 +60,11 @@ func Rules() []policy.Rule {
 	return rules
 }
 
-// Enforcer evaluates the rules for the caller of a request.
-type Enforcer struct{ *policy.Enforcer }
-
-// Allow decides whether a rule allows a caller to act on target; why is the reason if it does not.
-func (e Enforcer) Allow(rule string, caller identity.Identity, target map[string]any) (ok bool, why string) {
-	return e.Enforcer.Allow(rule, caller.Credentials(), target)
-}
-
 // Default returns an Enforcer of the defaults.
-var Default = sync.OnceValue(func() Enforcer {
+var Default = sync.OnceValue(func() identity.Enforcer {
 	e, err := policy.New(Rules(), policy.Options{})
 	if err != nil {
 		panic("image/policies: the default rules are not valid: " + err.Error())
 	}
-	return Enforcer{e}
+	return identity.Enforcer{Policy: e}
 })
