@@ -18,6 +18,10 @@ type Server struct {
 	KeyName    string // of PublicKey; empty: no key
 	PublicKey  string // in OpenSSH's format
 	UserData   []byte // nil: none
+	Metadata   map[string]string
+	Project    string
+	Zone       string
+	Index      int // of the server in the request that created it, from 0
 	Interfaces []Interface
 }
 
@@ -34,6 +38,9 @@ type metaData struct {
 	Name       string            `json:"name"`
 	HostName   string            `json:"hostname"`
 	Index      int               `json:"launch_index"`
+	Project    string            `json:"project_id,omitempty"`
+	Zone       string            `json:"availability_zone,omitempty"`
+	Metadata   map[string]string `json:"meta,omitempty"`
 	PublicKeys map[string]string `json:"public_keys,omitempty"`
 	Keys       []key             `json:"keys,omitempty"`
 }
@@ -76,7 +83,8 @@ func Make(s Server) ([]byte, error) {
 		return nil, fault.New(fault.Invalid, op, "the user data have %d bytes, and %d are permitted", len(s.UserData),
 			maxUserData)
 	}
-	meta := metaData{UUID: s.ID, Name: s.Name, HostName: HostName(s)}
+	meta := metaData{UUID: s.ID, Name: s.Name, HostName: HostName(s), Index: s.Index, Project: s.Project,
+		Zone: s.Zone, Metadata: s.Metadata}
 	if s.KeyName != "" {
 		meta.PublicKeys = map[string]string{s.KeyName: s.PublicKey}
 		meta.Keys = []key{{Name: s.KeyName, Type: "ssh", Data: s.PublicKey}}

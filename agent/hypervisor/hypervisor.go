@@ -6,6 +6,7 @@ package hypervisor
 
 import (
 	"context"
+	"io"
 
 	"github.com/openberth/berth/agent/device"
 	"github.com/openberth/berth/provider"
@@ -55,10 +56,24 @@ type Watcher interface {
 	Watch(ctx context.Context, changed func())
 }
 
+// Maintainer is implemented by drivers that have periodic work of their own, such as the removal of unused files.
+type Maintainer interface {
+	// Maintain does this work until ctx ends. It changes no guest.
+	Maintain(ctx context.Context)
+}
+
 // Consoles is implemented by drivers that keep what guests print to their serial consoles.
 type Consoles interface {
 	// Console returns the last bytes that a guest has printed, at most this number. NotFound: there is no such guest.
 	Console(ctx context.Context, id string, bytes int) ([]byte, error)
+}
+
+// InteractiveConsoles is implemented by drivers whose guests have serial consoles that a user can type into.
+type InteractiveConsoles interface {
+	// OpenConsole opens the serial console of a running guest. What is read is what the guest prints from now on; the end
+	// is io.EOF. Close ends a waiting Read. NotFound: there is no such guest. Conflict: it does not run, or its console
+	// is open already.
+	OpenConsole(ctx context.Context, id string) (io.ReadWriteCloser, error)
 }
 
 // Destination is the target of a live migration.
@@ -91,6 +106,7 @@ type Guest struct {
 	Stopped  bool        // it has its devices and does not run
 	Build    int         // number of rebuilds
 	Departed bool        // it runs on another host now, and its devices here are not yet freed
+	ShutDown bool        // with Stopped: its operating system has shut down although it should run; Build ignores it
 
 	Interfaces []Interface // in the guest's order; empty: none
 }

@@ -42,13 +42,16 @@ type Cache struct {
 
 	mu   sync.Mutex
 	busy map[string]chan struct{} // by image; closed when the download ends
+
+	downloads map[string]*progress // by image
 }
 
 const op = "imagecache.Get"
 
 // New returns the cache in a directory, which Get makes. source may be nil.
 func New(dir string, source Source, log *slog.Logger) *Cache {
-	return &Cache{dir: dir, source: source, log: log, busy: map[string]chan struct{}{}}
+	return &Cache{dir: dir, source: source, log: log, busy: map[string]chan struct{}{},
+		downloads: map[string]*progress{}}
 }
 
 // Get returns an image, and downloads it if the host does not have it. Callers that need the same image wait for one
@@ -146,7 +149,7 @@ func (c *Cache) fetch(ctx context.Context, meta image.Image) (Base, error) {
 	if err := os.MkdirAll(c.dir, 0o711); err != nil { // QEMU passes through it
 		return Base{}, fault.New(fault.Unavailable, op, "the directory for images cannot be made: %w", err)
 	}
-	part := c.path(meta.ID, "part")
+	part := c.path(meta.ID, unfinished)
 	c.log.Info("image download begun", "image", meta.ID, "bytes", meta.Size)
 	if err := c.download(ctx, meta, part); err != nil {
 		return Base{}, err
@@ -201,7 +204,9 @@ func (c *Cache) download(ctx context.Context, meta image.Image, part string) err
 	if meta.Size > 0 {
 		limit = meta.Size - from + 1 // one more shows that the image is larger than declared
 	}
-	_, err = io.Copy(f, io.LimitReader(body, limit))
+	counted, done := c.count(f, meta.ID, meta.Size, from)
+	defer done()
+	_, err = io.Copy(counted, io.LimitReader(body, limit))
 	if errors.Is(err, syscall.ENOSPC) {
 		return fault.New(fault.Unavailable, op, "the image %s does not fit on this host's disk: %w; free space in %s",
 			meta.ID, errors.Join(err, os.Remove(part)), c.dir)

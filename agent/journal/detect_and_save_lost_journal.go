@@ -83,7 +83,7 @@ func (j *Journal) explain(path string, state datafile.State) error {
 
 // save writes the state to a new file, which gets its name only once it is complete and on the disk.
 func (j *Journal) save(path string) error {
-	data, _, err := j.state.encode()
+	data, _, err := j.State().encode()
 	if err != nil {
 		return err
 	}

@@ -13,7 +13,7 @@ import (
 func readFile(path string) (content, error) {
 	data, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return content{state: State{}.clone()}, nil
+		return content{state: emptyState()}, nil
 	}
 	if err != nil {
 		return content{}, fault.New(fault.Unavailable, "journal.Open", "cannot read the journal: %w", err)

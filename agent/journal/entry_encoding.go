@@ -87,7 +87,7 @@ type content struct {
 // returns a fault, because the device of a lost claim could be claimed twice.
 func parse(path string, data []byte) (content, error) {
 	const op = "journal.Open"
-	c := content{state: State{}.clone(), exists: true}
+	c := content{state: emptyState(), exists: true}
 	for number := 1; len(data) > 0; number++ {
 		line, rest, complete := bytes.Cut(data, []byte{'\n'})
 		e, err := parseLine(line)

@@ -19,7 +19,7 @@ func TestNoUnfinishedFileIsLeft(t *testing.T) {
 	fresh := filepath.Join(dir, fileName+".new")
 	ok(t, os.Symlink("/dev/full", fresh)) // a write there fails with a full disk
 	j.mu.Lock()
-	err := j.replace()
+	err := j.replace(j.State())
 	j.mu.Unlock()
 	if !fault.Is(err, fault.Unavailable) || !strings.Contains(err.Error(), "no space left") {
 		t.Errorf("%v", err)

@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 
 	"github.com/openberth/berth/datafile"
 )
@@ -29,21 +30,18 @@ type Journal struct {
 	slack int           // maximum number of superseded lines in the file
 	lost  chan struct{} // closed when a file was lost
 
-	mu     sync.Mutex // guards all fields below
-	state  State
-	file   *os.File // nil when the last write failed: the next one replaces the whole file
-	lines  int      // in the file
+	state atomic.Pointer[State] // what is durable; stored while mu is held, loaded by readers without it
+
+	mu     sync.Mutex // held over a whole write, disk included; guards all fields below
+	file   *os.File   // nil when the last write failed: the next one replaces the whole file
+	lines  int        // in the file
 	closed bool
 
 	journalFile, lockFile datafile.File
 	loss                  error // why writes fail; nil: the files exist
 }
 
-// State returns the present state.
-func (j *Journal) State() State {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return j.state
-}
+// State returns the state after the last write that is on the disk. It does not wait for a write in progress.
+func (j *Journal) State() State { return *j.state.Load() }
 
 func (j *Journal) path() string { return filepath.Join(j.dir, fileName) }

@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"iter"
 	"maps"
 	"slices"
 
@@ -37,6 +38,22 @@ func (s State) Servers() []string { return slices.Sorted(maps.Keys(s.servers)) }
 // Gone lists the servers that were removed from this host without compute having confirmed it, in order.
 func (s State) Gone() []string { return slices.Sorted(maps.Keys(s.gone)) }
 
+// All iterates over Servers and Gone in no order, and without a list of all of them.
+func (s State) All() iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for id := range s.servers {
+			if !yield(id) {
+				return
+			}
+		}
+		for id := range s.gone {
+			if !yield(id) {
+				return
+			}
+		}
+	}
+}
+
 // Of lists the claims of one server, by address; ok is false when the host does not have the server.
 func (s State) Of(server string) (claims []device.Claim, ok bool) {
 	claims, ok = s.servers[server]
@@ -70,10 +87,31 @@ func (s State) Has(server string) bool {
 	return present || s.gone[server]
 }
 
-func (s State) clone() State {
-	return State{identity: s.identity, position: s.position, starts: s.starts, servers: cloned(s.servers),
-		cells: cloned(s.cells), gone: cloned(s.gone), owned: cloned(s.owned),
-		renames: cloned(s.renames), spent: cloned(s.spent)}
+// emptyState returns the state of a journal without entries. Its maps are not nil, as those of a state that was
+// emptied.
+func emptyState() State {
+	return State{servers: map[string][]device.Claim{}, cells: map[string][]GuestCell{}, gone: map[string]bool{},
+		owned: map[provider.ID]Owned{}, renames: map[string]Rename{}, spent: map[device.ID]Spent{}}
+}
+
+// cloneFor returns a state with its own copies of what entries of these kinds change. The rest is shared.
+func (s State) cloneFor(entries []Entry) State {
+	changes := func(kinds ...string) bool {
+		return slices.ContainsFunc(entries, func(e Entry) bool { return slices.Contains(kinds, e.Kind) })
+	}
+	if changes(kindServer, kindGone, kindRemoved, kindRenamed) {
+		s.servers, s.cells, s.gone = cloned(s.servers), cloned(s.cells), cloned(s.gone)
+	}
+	if changes(kindRenamed, kindUnrenamed) {
+		s.renames = cloned(s.renames)
+	}
+	if changes(kindSpent, kindCleaned) {
+		s.spent = cloned(s.spent)
+	}
+	if changes(kindOwned) {
+		s.owned = cloned(s.owned)
+	}
+	return s
 }
 
 // cloned returns a copy that is never nil.
@@ -85,7 +123,7 @@ func cloned[M ~map[K]V, K comparable, V any](m M) M {
 
 // With returns the state after further entries.
 func (s State) With(entries ...Entry) State {
-	n := s.clone()
+	n := s.cloneFor(entries)
 	for _, e := range entries {
 		n.apply(e)
 	}
@@ -190,5 +228,17 @@ func (s State) entries() []Entry {
 	return list
 }
 
-// size returns the number of lines that the state needs.
-func (s State) size() int { return len(s.entries()) }
+// size returns the number of lines that the state needs: the length of entries.
+func (s State) size() int {
+	n := 1 + len(s.owned) + len(s.renames) + len(s.spent) + len(s.servers) + len(s.gone)
+	if _, ok := s.Identity(); ok {
+		n++
+	}
+	if s.position != (Position{}) {
+		n++
+	}
+	if len(s.starts) > 0 {
+		n++
+	}
+	return n
+}

@@ -47,9 +47,9 @@ func (j *Journal) load() error {
 	if err != nil {
 		return err
 	}
-	j.state = content.state
-	if !content.exists || content.torn || content.lines > j.state.size() {
-		return j.replace()
+	j.state.Store(&content.state)
+	if !content.exists || content.torn || content.lines > content.state.size() {
+		return j.replace(content.state)
 	}
 	j.lines = content.lines
 	j.file, err = os.OpenFile(j.path(), os.O_WRONLY|os.O_APPEND, 0)
@@ -114,18 +114,17 @@ func (j *Journal) Write(entries ...Entry) error {
 	if err := j.check(); err != nil {
 		return err
 	}
-	before := j.state
-	j.state = before.With(entries...)
+	state := j.State().With(entries...)
 	var err error
-	if j.file == nil || j.lines > j.state.size()+j.slack {
-		err = j.replace()
+	if j.file == nil || j.lines > state.size()+j.slack {
+		err = j.replace(state)
 	} else {
 		err = j.appendLines(lines)
 	}
 	if err != nil {
-		j.state = before
 		return err
 	}
+	j.state.Store(&state)
 	return j.check() // an entry in a file that was lost meanwhile is not durable
 }
 
@@ -142,13 +141,13 @@ func (j *Journal) appendLines(lines [][]byte) error {
 	return nil
 }
 
-// replace writes the state to a new file and renames it over the old one. j.mu is held, or no other goroutine has j.
-func (j *Journal) replace() error {
+// replace writes a state to a new file and renames it over the old one. j.mu is held, or no other goroutine has j.
+func (j *Journal) replace(state State) error {
 	if j.file != nil {
 		j.file.Close()
 		j.file = nil
 	}
-	data, lines, err := j.state.encode()
+	data, lines, err := state.encode()
 	if err != nil {
 		return err
 	}

@@ -17,6 +17,10 @@ func (a *Agent) answerConsoles(ctx context.Context, requests []host.ConsoleReque
 			continue
 		}
 		answered[r.ID] = true
+		if r.Interactive {
+			go a.serveConsole(ctx, r)
+			continue
+		}
 		go func() {
 			ctx, cancel := context.WithTimeout(ctx, callTime)
 			defer cancel()

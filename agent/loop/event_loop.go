@@ -101,6 +101,9 @@ func (a *Agent) serve(ctx context.Context, j *journal.Journal) error {
 	}
 	running.Go(func() { a.compareVFs(ctx) })
 	running.Go(func() { a.watchGuests(ctx) })
+	if driver, ok := a.o.Hypervisor.(hypervisor.Maintainer); ok {
+		running.Go(func() { driver.Maintain(ctx) })
+	}
 	var event reconcile.Event = reconcile.Start{}
 	for {
 		effects, deadline := a.next(event)

@@ -15,18 +15,25 @@ import (
 const (
 	heartbeatInterval = 30 * time.Second // between two heartbeats without a change
 	heartbeatPoll     = time.Second      // a change is sent within this time
+	firstPoll         = time.Second / 20 // the first one is sent within this time
+	firstPolls        = 600              // for this number of polls, the first sync may take as long
 	heartbeatTimeout  = 10 * time.Second // of a request
 	noHeartbeats      = time.Hour        // without heartbeats, after the service has no such request
 )
 
 // sendHeartbeats reports the network agents of the host at an interval and when one changes, until ctx ends. A service
-// without this request, such as Neutron, is not called again for an hour.
+// without this request, such as Neutron, is not called again for an hour. The first heartbeat is sent as soon as the
+// agent has something to report: until then no port can be bound to a host that servers can be scheduled to.
 func (a *Agent) sendHeartbeats(ctx context.Context) {
+	poll := firstPoll
 	start := a.o.NewID()
 	var sent []bandwidth.Heartbeat
 	var next time.Time
 	failing := ""
-	for backoff.Sleep(ctx, heartbeatPoll) == nil {
+	for polls := 1; backoff.Sleep(ctx, poll) == nil; polls++ {
+		if sent != nil || polls > firstPolls {
+			poll = heartbeatPoll
+		}
 		now := a.Heartbeats()
 		due := !a.o.Now().Before(next)
 		if len(now) == 0 || !due && (sent == nil || reflect.DeepEqual(now, sent)) {

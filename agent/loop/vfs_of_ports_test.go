@@ -131,6 +131,32 @@ func TestVFsAreConfiguredBeforeTheGuestAndResetAfterIt(t *testing.T) {
 	})
 }
 
+// The VF of a stopped guest is in no network: its server may run elsewhere with the same MAC address.
+func TestVFsOfAStoppedGuestAreReset(t *testing.T) {
+	scenario(t, "stop, restart, start", func(t *testing.T, w *testHost) {
+		p := withPorts(t, w, "s1")
+		_, stop := w.startReported()
+		s := w.legacyServer("s1", 1)
+		w.compute.assign(s)
+		w.untilPhase(host.Running, "s1")
+		p.checkVFs()
+		stopped := s
+		stopped.Power = host.Off
+		w.compute.assign(stopped)
+		w.untilPhase(host.Stopped, "s1")
+		p.checkUnconfigured()
+		must(t, stop())
+		_, stop = w.startReported()
+		time.Sleep(time.Minute)
+		p.checkUnconfigured()
+		w.compute.assign(s)
+		w.untilPhase(host.Running, "s1")
+		p.checkVFs()
+		must(t, stop())
+		w.checkConsistent("s1")
+	})
+}
+
 // onlyKey returns the only key.
 func onlyKey(m map[string]string) (key string) {
 	for key = range m {

@@ -3,7 +3,6 @@ package reconcile
 import (
 	"fmt"
 	"maps"
-	"reflect"
 	"slices"
 
 	"github.com/openberth/berth/agent/journal"
@@ -101,7 +100,7 @@ func (s *stream) forgetOthers(next assignments) {
 		maps.DeleteFunc(known, func(id string, _ outcome) bool { _, still := next.servers[id]; return !still })
 	}
 	maps.DeleteFunc(s.confirmed, func(id string, was host.Server) bool {
-		return !reflect.DeepEqual(was, next.servers[id])
+		return !was.Equal(next.servers[id])
 	})
 	maps.DeleteFunc(s.newlyClaimed, func(id string, _ bool) bool { _, still := s.confirmed[id]; return !still })
 	maps.DeleteFunc(s.reportedRemovals, func(id string, _ removalVersion) bool {

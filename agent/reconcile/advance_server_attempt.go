@@ -106,7 +106,8 @@ func (w *works) end(j *work, err error) {
 	}
 	j.failures++
 	j.retryAt = w.now.Add(w.backoff(j.failures))
-	if _, refused := errors.AsType[*refusedError](err); refused {
+	_, refused := errors.AsType[*refusedError](err)
+	if _, shutDown := errors.AsType[shutDownError](err); refused || shutDown {
 		j.retryAt = w.now.Add(refusals.Wait(j.failures))
 	}
 	w.log("server not reconciled, will retry", "server", j.id, "attempts", j.failures, "error", err)

@@ -116,12 +116,15 @@ func (w *works) guestReported(j *work, e ReportGuest, err error) error {
 		w.forgetEntries(j.id)
 		delete(w.unreportedFailures, j.id)
 		w.acked[j.id], a.final = outcome{want: a.want, phase: host.Failed}, true
-	case e.Guest.Phase == host.Claimed && !a.want.Incoming:
+	case e.Guest.Phase == host.Claimed && !a.want.Incoming && !a.want.ClaimOnly:
 		a.claimed, a.report = true, reportWait{}
 		w.confirmClaim(a.want)
 	default:
 		w.acked[j.id], a.final = outcome{want: a.want, phase: e.Guest.Phase}, true
 		w.confirmed[j.id] = a.want
+		if e.Guest.ShutDown {
+			return shutDownError{}
+		}
 		if e.Guest.Phase == host.Refused {
 			return &refusedError{a.refusal}
 		}
@@ -132,7 +135,7 @@ func (w *works) guestReported(j *work, e ReportGuest, err error) error {
 // confirmClaim records that compute has confirmed the claim of a server. If its allocations may be missing in
 // Placement, the next sync writes them.
 func (c *core) confirmClaim(want host.Server) {
-	if !reflect.DeepEqual(c.assignments.servers[want.ID], want) {
+	if !c.assignments.servers[want.ID].Equal(want) {
 		return
 	}
 	c.confirmed[want.ID] = want

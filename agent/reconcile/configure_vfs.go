@@ -13,13 +13,14 @@ import (
 
 // A VF of a network is configured after the claim on it is durable and before its guest is built, and reset after the
 // guest is destroyed and before the claim is freed. So whatever a crash ended, the next start finds the claim of each
-// VF that may be configured.
+// VF that may be configured. It is also reset while the guest is stopped: the server may run elsewhere, and the NIC
+// would deliver the frames for its MAC address to this VF.
 
-// AssignedVFs returns the VFs of networks that existing guests have.
+// AssignedVFs returns the VFs of networks that guests have which are not stopped.
 func (s *State) AssignedVFs() (out []vfconfig.Assigned) {
 	for _, holder := range s.set.Holders() {
 		g, exists := s.guests[string(holder)]
-		if !exists || g.Departed {
+		if !exists || g.Departed || g.Stopped {
 			continue
 		}
 		out = append(out, assignedVFs(g, s.set.Held(holder))...)
@@ -74,8 +75,8 @@ func (c *core) asAssigned(want host.Server) bool {
 	return exists && !g.Departed && matches(g, want)
 }
 
-// resetVFs returns the effect that resets the VFs of a guest that does not exist; nil if that is done, or there are
-// none.
+// resetVFs returns the effect that resets the VFs of a guest that does not exist or is stopped; nil if that is done, or
+// there are none.
 func (c *core) resetVFs(j *work, id string) Effect {
 	devices := vfsOf(c.set.Held(resource.ConsumerID(id)))
 	if !c.config.ConfigureVFs || j.attempt.vfsReset[id] || len(devices) == 0 {

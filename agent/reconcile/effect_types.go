@@ -68,7 +68,7 @@ type ConfigureVFs struct {
 	VFs  []vfconfig.Assigned
 }
 
-// ResetVFs removes the configuration for ports from the VFs of a guest that does not exist any more.
+// ResetVFs removes the configuration for ports from the VFs of a guest that does not exist any more, or is stopped.
 type ResetVFs struct {
 	Work, ID string
 	Devices  []device.ID

@@ -2,7 +2,6 @@ package reconcile
 
 import (
 	"cmp"
-	"reflect"
 	"slices"
 
 	"github.com/openberth/berth/agent/device"
@@ -32,6 +31,9 @@ func (w *works) ensure(j *work) (Effect, error) {
 	}
 	// What was reported does not count while the guest changes: if the assignment later returns to what it was, compute
 	// expects a new report.
+	if f, known := w.acked[want.ID]; known {
+		j.acked = f.phase
+	}
 	delete(w.acked, want.ID)
 	g, there := w.guests[want.ID]
 	switch {
@@ -45,7 +47,16 @@ func (w *works) ensure(j *work) (Effect, error) {
 		if e := w.configureVFs(a, g, w.set.Held(resource.ConsumerID(want.ID))); e != nil {
 			return e, nil // after a live migration to this host, the guest runs and its VFs are not configured
 		}
+		if g.Stopped {
+			if e := w.resetVFs(j, want.ID); e != nil {
+				return e, nil
+			}
+		}
 		return w.continueOrConfirm(j)
+	case j.mustReportShutDown(g):
+		report := w.guestReport(a, host.Stopped, w.set.Held(resource.ConsumerID(want.ID)))
+		report.ShutDown = true
+		return w.report(want.ID, want.ID, report), nil
 	case there && !g.Departed && g.Stopped && want.Power != host.Off && !a.claimed: // the server may run on another host
 		held := w.set.Held(resource.ConsumerID(want.ID))
 		return w.report(want.ID, want.ID, w.guestReport(a, host.Claimed, held)), nil
@@ -60,13 +71,13 @@ func (w *works) ensure(j *work) (Effect, error) {
 // records also matches: compute's database may have been restored, and a rebuild replaces the guest's disk.
 func matches(g hypervisor.Guest, want host.Server) bool {
 	return g.Stopped == (want.Power == host.Off) && g.Build >= want.Build &&
-		slices.EqualFunc(g.Interfaces, want.Interfaces, isInterface)
+		(want.ClaimOnly || slices.EqualFunc(g.Interfaces, want.Interfaces, isInterface))
 }
 
 // unreportedFailure returns the message of a failure of this assignment that compute has not yet received.
 func (c *core) unreportedFailure(want host.Server) (message string, failed bool) {
 	f, found := c.unreportedFailures[want.ID]
-	if found && !reflect.DeepEqual(f.want, want) {
+	if found && !f.want.Equal(want) {
 		delete(c.unreportedFailures, want.ID) // the assignment has changed
 		return "", false
 	}
@@ -86,15 +97,30 @@ func (w *works) create(j *work) (Effect, error) {
 	if !a.claimed && w.otherGuest(want) && w.mustAwaitReport(a) {
 		return awaitReport{}, nil // compute refuses the claim if it has the report of that guest
 	}
-	if want.Incoming || !a.claimed {
+	if want.Incoming || want.ClaimOnly || !a.claimed {
 		return w.report(want.ID, want.ID, w.guestReport(a, host.Claimed, picked)), nil
 	}
 	if g, there := w.guests[want.ID]; there && g.Departed { // migrated away, and compute assigns it here again
 		a.build = g.Build
 		return Destroy{Work: want.ID, ID: want.ID}, nil
 	}
+	if err := checkInterfaces(want, picked); err != nil {
+		return nil, err
+	}
 	a.creating = true
 	return w.buildGuest(j)
+}
+
+// checkInterfaces returns fault.Unavailable if a port is bound with a device that is not claimed. Compute binds it
+// again when it has the claim.
+func checkInterfaces(want host.Server, picked []device.Claim) error {
+	for _, i := range want.Interfaces {
+		if i.Device != "" && !slices.ContainsFunc(picked, func(c device.Claim) bool { return c.ID().String() == i.Device }) {
+			return fault.New(fault.Unavailable, "reconcile.checkInterfaces", "port %s is bound with the device %s, which is "+
+				"not claimed; waiting until compute binds it again", i.Port, i.Device)
+		}
+	}
+	return nil
 }
 
 // otherGuest reports whether the host has a guest of the server under another id that the assignments do not mention.
@@ -148,8 +174,12 @@ func (w *works) buildGuest(j *work) (Effect, error) {
 		MemoryMB: want.MemoryMB, DiskGB: want.DiskGB, Image: want.Image, Cells: hypervisorCells(w.state.Cells(want.ID)),
 		Stopped: want.Power == host.Off, Build: w.buildOf(a)}
 	for _, i := range want.Interfaces {
-		g.Interfaces = append(g.Interfaces, hypervisor.Interface{Port: i.Port, MAC: i.MAC, VIF: i.VIF, VNIC: i.VNIC,
-			Bridge: i.Bridge})
+		one := hypervisor.Interface{Port: i.Port, MAC: i.MAC, VIF: i.VIF, VNIC: i.VNIC, Bridge: i.Bridge, VLAN: i.VLAN}
+		one.Device, _ = device.ParseID(i.Device) // one of the claims, or the zero value
+		g.Interfaces = append(g.Interfaces, one)
+	}
+	if want.ClaimOnly { // the guest exists, and compute has not bound its ports
+		g.Interfaces = w.guests[want.ID].Interfaces
 	}
 	for _, c := range held {
 		g.Devices = append(g.Devices, hypervisor.Device{ID: c.ID(), Request: c.Request,
@@ -298,5 +328,13 @@ func (w *works) buildOf(a *attempt) int { return max(a.want.Build, w.guests[a.wa
 // isInterface reports whether an interface of a guest is the assigned one.
 func isInterface(has hypervisor.Interface, want host.Interface) bool {
 	return has.Port == want.Port && has.MAC == want.MAC && has.VIF == want.VIF && has.VNIC == want.VNIC &&
-		has.Bridge == want.Bridge
+		has.Bridge == want.Bridge && has.VLAN == want.VLAN && deviceText(has.Device) == want.Device
+}
+
+// deviceText returns the address of a device, or an empty text for none.
+func deviceText(id device.ID) string {
+	if id == (device.ID{}) {
+		return ""
+	}
+	return id.String()
 }

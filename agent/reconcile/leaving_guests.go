@@ -20,7 +20,7 @@ func (c *core) leavingIDs() []string {
 			out[id] = true
 		}
 	}
-	for _, id := range slices.Concat(c.state.Servers(), c.state.Gone()) {
+	for id := range c.state.All() {
 		_, wanted := c.assignments.servers[id]
 		_, named := c.assignments.remove[id]
 		if _, exists := c.guests[id]; !wanted && !named && !exists && !c.formerName(id) {

@@ -1,8 +1,6 @@
 package reconcile
 
 import (
-	"reflect"
-
 	"github.com/openberth/berth/agent/treeplan"
 	"github.com/openberth/berth/api/host"
 	"github.com/openberth/berth/resource"
@@ -30,10 +28,10 @@ func (s *syncer) holderStates(fresh map[string]bool,
 			return treeplan.Pending
 		case !wanted:
 			return treeplan.Unassigned
-		case !is || !reflect.DeepEqual(known, want):
+		case !is || !known.Equal(want):
 			return treeplan.Pending
 		case fresh[string(consumer)] ||
-			lacked && before.heartbeats != l.heartbeats && reflect.DeepEqual(before.want, want):
+			lacked && before.heartbeats != l.heartbeats && before.want.Equal(want):
 			return treeplan.Assigned
 		}
 		return treeplan.Moving
@@ -47,7 +45,7 @@ func (s *syncer) stillMissing(d planning,
 	for _, consumer := range treeplan.Lacking(d.aim, d.uses) {
 		want := s.assignments.servers[string(consumer)]
 		was, known := before[consumer]
-		same := known && reflect.DeepEqual(was.want, want)
+		same := known && was.want.Equal(want)
 		out[consumer] = missingAllocation{want: want, heartbeats: s.assignments.heartbeats,
 			seenTwice: same && was.heartbeats != s.assignments.heartbeats}
 	}

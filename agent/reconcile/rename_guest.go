@@ -37,10 +37,15 @@ func (n *renamer) pendingRenames() map[string]string {
 			out[r.Was] = id
 		}
 	}
-	for _, id := range slices.Sorted(maps.Keys(n.assignments.servers)) {
-		if want := n.assignments.servers[id]; renameDue(want, renames) {
-			out[want.PreviousID] = id
+	var due []string
+	for id, want := range n.assignments.servers {
+		if renameDue(want, renames) {
+			due = append(due, id)
 		}
+	}
+	slices.Sort(due) // so that of two entries with one former id always the same one counts
+	for _, id := range due {
+		out[n.assignments.servers[id].PreviousID] = id
 	}
 	return out
 }

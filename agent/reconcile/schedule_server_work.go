@@ -2,7 +2,6 @@ package reconcile
 
 import (
 	"maps"
-	"reflect"
 	"slices"
 	"time"
 
@@ -47,6 +46,9 @@ func (w *works) dispatch() {
 		if was := w.assignments.servers[id].PreviousID; pending[was] == id && w.cancel(was) {
 			continue
 		}
+		if worksUnderFormerID(w, id) {
+			continue
+		}
 		j := w.byID[id]
 		if j == nil {
 			j = &work{id: id}
@@ -66,24 +68,36 @@ func (w *works) dispatch() {
 	}
 }
 
+// worksUnderFormerID cancels the work on a guest under the former id of a removal, and reports whether it is still in
+// progress. A build would otherwise create the guest again after the removal has destroyed it.
+func worksUnderFormerID(w *works, id string) bool {
+	for _, former := range w.removedIDs(w.assignments.remove[id]) {
+		if former != "" && former != id && w.cancel(former) {
+			return true
+		}
+	}
+	return false
+}
+
 // due lists the servers that are not reconciled, by id. It returns none before compute has sent assignments, while
 // they are not followed, and while another agent serves the host.
 func (w *works) due() (assigned, leaving []string) {
 	if !w.assignments.received || w.fenced || w.notFollowed != "" {
 		return nil, nil
 	}
-	for _, id := range slices.Sorted(maps.Keys(w.assignments.servers)) {
-		if !w.settled(w.assignments.servers[id]) {
+	for id, want := range w.assignments.servers {
+		if !w.settled(want) {
 			assigned = append(assigned, id)
 		}
 	}
+	slices.Sort(assigned)
 	return assigned, w.leavingIDs()
 }
 
 // settled reports whether compute has the final phase of an assignment and the guest still matches it.
 func (w *works) settled(want host.Server) bool {
 	f, known := w.acked[want.ID]
-	if !known || !reflect.DeepEqual(f.want, want) {
+	if !known || !f.want.Equal(want) {
 		return false
 	}
 	if f.phase != host.Running && f.phase != host.Stopped && f.phase != host.Refused {
@@ -99,7 +113,7 @@ func (w *works) reconsider(before assignments) {
 	for _, id := range slices.Sorted(maps.Keys(w.byID)) {
 		was, wanted := before.servers[id]
 		is, still := w.assignments.servers[id]
-		if wanted == still && reflect.DeepEqual(was, is) && before.remove[id] == w.assignments.remove[id] {
+		if wanted == still && was.Equal(is) && before.remove[id] == w.assignments.remove[id] {
 			continue
 		}
 		j := w.byID[id]

@@ -21,11 +21,12 @@ type works struct {
 // work is the state of the work on one server until it is reconciled.
 type work struct {
 	id            string
-	failures      int       // attempts that failed
-	buildFailures int       // builds that failed in the hypervisor
-	retryAt       time.Time // earliest time of the next attempt
-	waitingSince  time.Time // start of the wait for other servers to leave
-	attempt       *attempt  // in progress; nil: none
+	failures      int        // attempts that failed
+	buildFailures int        // builds that failed in the hypervisor
+	retryAt       time.Time  // earliest time of the next attempt
+	waitingSince  time.Time  // start of the wait for other servers to leave
+	acked         host.Phase // the last phase that compute has; empty: not known
+	attempt       *attempt   // in progress; nil: none
 }
 
 // attempt is one attempt to reconcile a server: why it was made, and what it has done that the state of the host does

@@ -24,13 +24,14 @@ func (w *works) unassigned() []string {
 	}
 	pending := w.pendingRenames()
 	var list []string
-	for _, id := range slices.Sorted(maps.Keys(w.guests)) {
+	for id := range w.guests {
 		j := w.byID[id]
 		if _, renamed := pending[id]; renamed || w.assigned(id) || j != nil && j.attempt != nil {
 			continue
 		}
 		list = append(list, id)
 	}
+	slices.Sort(list)
 	return list
 }
 

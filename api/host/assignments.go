@@ -2,6 +2,7 @@ package host
 
 import (
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -139,10 +140,29 @@ type Server struct {
 	Topology   []GuestCell `json:"topology,omitempty"`   // the guest's NUMA cells, by number; absent: none
 	Interfaces []Interface `json:"interfaces,omitempty"` // in the guest's order; absent: none
 
-	Power    Power     `json:"power,omitempty"`    // absent: On
-	Build    int       `json:"build,omitempty"`    // count of rebuilds: if it changes, rebuild with the same devices
-	Incoming bool      `json:"incoming,omitempty"` // arrives by live migration: claim its devices, start nothing
-	Outgoing *Outgoing `json:"outgoing,omitempty"` // live-migrate it: report departed, or failed if it still runs here
+	Power    Power `json:"power,omitempty"`    // absent: On
+	Build    int   `json:"build,omitempty"`    // count of rebuilds: if it changes, rebuild with the same devices
+	Incoming bool  `json:"incoming,omitempty"` // arrives by live migration: claim its devices, start nothing
+	// ClaimOnly: claim its devices and build nothing, because its ports are bound after compute has the claim. Interfaces
+	// has no meaning then.
+	ClaimOnly bool      `json:"claim_only,omitempty"`
+	Outgoing  *Outgoing `json:"outgoing,omitempty"` // live-migrate it: report departed, or failed if it still runs here
+}
+
+// Equal reports whether two assignments of a server are the same. An agent compares all servers of its host at each
+// change. Those that have not changed mostly share their lists, so reflect.DeepEqual, which follows everything, is
+// needed for the others only.
+func (s Server) Equal(o Server) bool {
+	return s.ID == o.ID && s.Server == o.Server && s.PreviousID == o.PreviousID && s.Name == o.Name &&
+		s.VCPUs == o.VCPUs && s.MemoryMB == o.MemoryMB && s.DiskGB == o.DiskGB && s.Image == o.Image &&
+		s.Power == o.Power && s.Build == o.Build && s.Incoming == o.Incoming && s.ClaimOnly == o.ClaimOnly &&
+		equal(s.Requests, o.Requests) && equal(s.Topology, o.Topology) && equal(s.Interfaces, o.Interfaces) &&
+		(s.Outgoing == o.Outgoing || reflect.DeepEqual(s.Outgoing, o.Outgoing))
+}
+
+// equal reports whether two lists have the same elements.
+func equal[T any](a, b []T) bool {
+	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0] || reflect.DeepEqual(a, b))
 }
 
 // Power is whether a guest must run.
@@ -180,6 +200,8 @@ type Interface struct {
 	VIF    string `json:"vif_type"`
 	VNIC   string `json:"vnic_type"`
 	Bridge string `json:"bridge,omitempty"` // of Open vSwitch or of the host; absent: the driver's
+	Device string `json:"device,omitempty"` // address of the claimed device that serves the port; absent: none
+	VLAN   int    `json:"vlan,omitempty"`   // tag that the device adds; absent: none
 }
 
 // Request is one PCI request of a server with the providers that Placement chose for it.

@@ -6,6 +6,7 @@
 //	PUT  /berth/v1/hosts/{host}                        Report
 //	GET  /berth/v1/hosts/{host}/assignments?…          a stream of Assignments, one JSON object a line; see WatchRequest
 //	PUT  /berth/v1/hosts/{host}/guests/{server}        Guest
+//	GET  /berth/v1/hosts/{host}/guests/{server}        FirstBoot
 //
 // Users and other programs send
 //
@@ -15,6 +16,7 @@
 //	DELETE /berth/v1/hosts/{host}                      Forgotten: removes a host that will never return
 //	GET  /berth/v1/hosts/{host}/allocations            Allocations: how Placement differs from compute's records
 //	POST /berth/v1/hosts/{host}/allocations            Heal → Allocations: adds what Placement lacks
+//	POST /berth/v1/ports/heal                          HealPorts → HealedPorts: allocations of bound ports
 //
 // The agent receives no commands. A line of assignments is the complete desired state of the host at a revision, so
 // that lost lines do no harm. To a client that asks for changes, lines after the first of a stream are differences to

@@ -42,7 +42,10 @@ type Guest struct {
 	Cells   []PlacedCell `json:"parts,omitempty"`   // placement of the guest's NUMA cells, with the same phases
 	Build   int          `json:"build,omitempty"`   // Server.Build of the existing guest, with the same phases
 	Power   Power        `json:"power,omitempty"`   // actual power of the guest, with phase refused; absent: On
-	Message string       `json:"message,omitempty"` // the reason of a failure or a refusal, as a sentence
+	// ShutDown is set with phase stopped if the guest should run and its operating system has shut down. Compute then
+	// stops the server, unless another action on it is in progress. If the server is still to run, the agent starts it.
+	ShutDown bool   `json:"shut_down,omitempty"`
+	Message  string `json:"message,omitempty"` // the reason of a failure or a refusal, as a sentence
 
 	Instance string `json:"instance"` // of the agent, as in its report
 	Start    string `json:"start"`    // of the agent's process, as in its report

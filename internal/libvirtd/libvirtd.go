@@ -10,7 +10,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -21,6 +20,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/openberth/berth/internal/ownlibvirt"
 	"github.com/openberth/berth/internal/testenv"
 )
 
@@ -28,33 +28,13 @@ import (
 type Daemon struct {
 	Socket string // of the local administrator
 	dir    string
-	cmd    *exec.Cmd
+	own    *ownlibvirt.Daemon
 	log    logBuffer
 }
 
-// The files of the daemon's configuration. A container has no cgroups of its own, and often no security module.
-var files = map[string]string{
-	"libvirtd.conf": "listen_tls = 0\nlisten_tcp = 0\nauth_unix_rw = \"none\"\nunix_sock_rw_perms = \"0700\"\n",
-	"qemu.conf": "security_driver = \"none\"\nstdio_handler = \"file\"\ncgroup_controllers = []\nnamespaces = []\n" +
-		"user = \"libvirt-qemu\"\ngroup = \"libvirt-qemu\"\n",
-}
-
-// script mounts the directories over those of the machine, and runs the daemon again whenever it has ended, unless the
-// file stopped exists. It is the first process of its namespace, so it also collects ended guests, and all guests end
-// with it. In its network there is only the bridge.
-const script = `set -e
-for name in run lib cache log etc; do
-	case $name in
-	run) at=/run/libvirt ;;
-	etc) at=/etc/libvirt ;;
-	*) at=/var/$name/libvirt ;;
-	esac
-	mkdir -p "$at"
-	mount --bind "$1/$name" "$at"
-done
-ip link set lo up
-ip link add "$2" type bridge
-ip link set "$2" up
+// prepare makes a bridge and puts the devices of the daemon in the place of those of the machine.
+const prepare = `ip link add ` + Bridge + ` type bridge
+ip link set ` + Bridge + ` up
 mount --bind "$1/pci" /sys/bus/pci
 mount --bind "$1/iommu_groups" /sys/kernel/iommu_groups
 mount -t tmpfs -o mode=755 dev "$1/dev"
@@ -67,13 +47,7 @@ ln -s pts/ptmx "$1/dev/ptmx"
 mount -t devpts -o newinstance,ptmxmode=666 devpts "$1/dev/pts"
 mount --rbind "$1/dev" /dev
 PATH=$1/bin:$PATH
-export LD_PRELOAD="$1/bin/memlock.so"
-while :; do
-	libvirtd --config /etc/libvirt/libvirtd.conf --pid-file "$1/pid" &
-	wait $! || true
-	while [ -e "$1/stopped" ]; do sleep 0.05; done
-done
-`
+export LD_PRELOAD="$1/bin/memlock.so"`
 
 // Start starts a daemon and waits until it answers.
 func Start(t testing.TB) *Daemon {
@@ -88,19 +62,12 @@ func Start(t testing.TB) *Daemon {
 		t.Fatal(err)
 	}
 	d := &Daemon{dir: dir, Socket: filepath.Join(dir, "run", "libvirt-sock")}
-	for _, name := range []string{"run", "lib", "cache", "log", "etc", "dev"} {
-		if err := os.Mkdir(filepath.Join(dir, name), 0o755); err != nil {
-			t.Fatal(err)
-		}
-	}
+	d.mkdir(t, "dev")
 	d.makeDevices(t)
-	for name, text := range files {
-		if err := os.WriteFile(filepath.Join(dir, "etc", name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+	if d.own, err = ownlibvirt.Start(ownlibvirt.Options{Dir: dir, Prepare: prepare, Output: &d.log}); err != nil {
+		t.Fatal(err)
 	}
-	d.launch(t)
-	t.Cleanup(d.end)
+	t.Cleanup(d.own.Close)
 	t.Cleanup(func() {
 		if t.Failed() {
 			t.Logf("libvirtd:\n%s", tail(d.log.String()))
@@ -143,27 +110,15 @@ func (d *Daemon) SmallDir(t testing.TB, size string) string {
 		nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	return fmt.Sprintf("/proc/%d/root%s", child(d.cmd.Process.Pid, "sh"), dir)
+	return fmt.Sprintf("/proc/%d/root%s", child(d.own.Process(), "sh"), dir)
 }
 
 // Command returns a command that sees the daemon as that of the machine, with its PCI functions.
 func (d *Daemon) Command(ctx context.Context, name string, arguments ...string) *exec.Cmd {
-	shell := child(d.cmd.Process.Pid, "sh")
+	shell := child(d.own.Process(), "sh")
 	return exec.CommandContext(ctx, "nsenter", append([]string{fmt.Sprintf("--mount=/proc/%d/ns/mnt", shell),
 		"--wdns=" + d.dir, name},
 		arguments...)...)
-}
-
-// launch starts the namespace with the daemon.
-func (d *Daemon) launch(t testing.TB) {
-	t.Helper()
-	d.cmd = exec.Command("unshare", "--mount", "--propagation", "private", "--net", "--pid", "--fork", "--kill-child",
-		"--mount-proc", "sh", "-c", script, "sh", d.dir, Bridge)
-	d.cmd.Stdout, d.cmd.Stderr = &d.log, &d.log
-	d.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	if err := d.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
 }
 
 // Stop ends the daemon with SIGKILL, until Resume. Its guests continue to run.
@@ -173,7 +128,7 @@ func (d *Daemon) Stop(t testing.TB) {
 		t.Fatal(err)
 	}
 	d.signal(t, syscall.SIGKILL)
-	for d.answers() == nil {
+	for d.own.Answers() == nil {
 		time.Sleep(10 * time.Millisecond)
 	}
 }
@@ -189,7 +144,7 @@ func (d *Daemon) Hang(t testing.TB) (proceed func()) {
 // signal sends a signal to the daemon.
 func (d *Daemon) signal(t testing.TB, s syscall.Signal) {
 	t.Helper()
-	pid := d.cmd.Process.Pid
+	pid := d.own.Process()
 	for _, name := range []string{"sh", "libvirtd"} {
 		if pid = child(pid, name); pid == 0 {
 			t.Fatalf("the process %s is not found", name)
@@ -227,32 +182,13 @@ func child(parent int, name string) int {
 	return 0
 }
 
-// answers returns nil if the daemon accepts connections.
-func (d *Daemon) answers() error {
-	conn, err := net.Dial("unix", d.Socket)
-	if err == nil {
-		conn.Close()
-	}
-	return err
-}
-
 func (d *Daemon) awaitAnswer(t testing.TB) {
 	t.Helper()
-	for end := time.Now().Add(2 * time.Minute); ; time.Sleep(50 * time.Millisecond) {
-		err := d.answers()
-		if err == nil {
-			return
-		}
-		if time.Now().After(end) {
-			t.Fatalf("libvirtd does not answer: %v\n%s", err, tail(d.log.String()))
-		}
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	if err := d.own.Await(ctx); err != nil {
+		t.Fatalf("%v\n%s", err, tail(d.log.String()))
 	}
-}
-
-// end ends the daemon and its guests.
-func (d *Daemon) end() {
-	d.cmd.Process.Kill()
-	d.cmd.Wait()
 }
 
 // logBuffer is the output of the daemon. It is read while the daemon writes.

@@ -95,7 +95,7 @@ func (h *Hypervisor) Build(ctx context.Context, g hypervisor.Guest) error {
 	g.Devices = slices.SortedFunc(slices.Values(g.Devices), byID)
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	guests, err := h.read()
+	guests, err := h.readConflicting(g)
 	if err != nil {
 		return err
 	}

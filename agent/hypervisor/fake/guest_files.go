@@ -69,50 +69,73 @@ func checkID(op, id string) error {
 	return nil
 }
 
+// read returns all guests, by id.
 func (h *Hypervisor) read() ([]hypervisor.Guest, error) {
-	const op = "fake.Guests"
 	entries, err := os.ReadDir(h.dir) // sorted
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil // nothing was ever built
 	}
 	if err != nil {
-		return nil, fault.New(fault.Unavailable, op, "%w", err)
+		return nil, fault.New(fault.Unavailable, "fake.Guests", "%w", err)
 	}
 	var guests []hypervisor.Guest
 	for _, entry := range entries {
-		if filepath.Ext(entry.Name()) != ".json" {
+		id, isGuest := strings.CutSuffix(entry.Name(), ".json")
+		if !isGuest {
 			continue // being written
 		}
-		name := filepath.Join(h.dir, entry.Name())
-		data, err := os.ReadFile(name)
+		g, err := h.readGuest(id)
 		if err != nil {
-			return nil, fault.New(fault.Unavailable, op, "%w", err)
-		}
-		var f file
-		if err := json.Unmarshal(data, &f); err != nil {
-			return nil, fault.New(fault.Internal, op,
-				"%s is not a guest file of this hypervisor; remove it if no guest should run: %w", name, err)
-		}
-		g := hypervisor.Guest{ID: strings.TrimSuffix(entry.Name(), ".json"), Server: f.Server, Name: f.Name, VCPUs: f.VCPUs,
-			MemoryMB: f.MemoryMB, DiskGB: f.DiskGB, Image: f.Image,
-			Stopped: f.Stopped, Build: f.Build, Departed: f.Departed}
-		for _, p := range f.Cells {
-			g.Cells = append(g.Cells, hypervisor.GuestCell(p))
-		}
-		for _, d := range f.Devices {
-			deviceID, err := device.ParseID(d.Address)
-			if err != nil {
-				return nil, fault.New(fault.Internal, op, "%s: %w", name, err)
-			}
-			g.Devices = append(g.Devices, hypervisor.Device{ID: deviceID, Request: d.Request, Provider: d.Provider,
-				Unmanaged: d.Unmanaged})
-		}
-		if g.Interfaces, err = readInterfaces(f.Interfaces); err != nil {
-			return nil, fault.New(fault.Internal, op, "%s: %w", name, err)
+			return nil, err
 		}
 		guests = append(guests, g)
 	}
 	return guests, nil
+}
+
+// readConflicting returns the guests that can conflict with a new one: one with its id, and all others if it has
+// devices. A build without devices therefore costs the same on a host with many guests.
+func (h *Hypervisor) readConflicting(with hypervisor.Guest) ([]hypervisor.Guest, error) {
+	if len(with.Devices) > 0 {
+		return h.read()
+	}
+	g, err := h.readGuest(with.ID)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	return []hypervisor.Guest{g}, err
+}
+
+// readGuest reads the file of a guest.
+func (h *Hypervisor) readGuest(id string) (g hypervisor.Guest, err error) {
+	const op = "fake.Guests"
+	name := h.path(id)
+	data, err := os.ReadFile(name)
+	if err != nil {
+		return g, fault.New(fault.Unavailable, op, "%w", err)
+	}
+	var f file
+	if err := json.Unmarshal(data, &f); err != nil {
+		return g, fault.New(fault.Internal, op,
+			"%s is not a guest file of this hypervisor; remove it if no guest should run: %w", name, err)
+	}
+	g = hypervisor.Guest{ID: id, Server: f.Server, Name: f.Name, VCPUs: f.VCPUs, MemoryMB: f.MemoryMB, DiskGB: f.DiskGB,
+		Image: f.Image, Stopped: f.Stopped, Build: f.Build, Departed: f.Departed}
+	for _, p := range f.Cells {
+		g.Cells = append(g.Cells, hypervisor.GuestCell(p))
+	}
+	for _, d := range f.Devices {
+		deviceID, err := device.ParseID(d.Address)
+		if err != nil {
+			return g, fault.New(fault.Internal, op, "%s: %w", name, err)
+		}
+		g.Devices = append(g.Devices, hypervisor.Device{ID: deviceID, Request: d.Request, Provider: d.Provider,
+			Unmanaged: d.Unmanaged})
+	}
+	if g.Interfaces, err = readInterfaces(f.Interfaces); err != nil {
+		return g, fault.New(fault.Internal, op, "%s: %w", name, err)
+	}
+	return g, nil
 }
 
 // unfinished is the suffix of a file that is being written.

@@ -116,9 +116,17 @@ func freeUUID(id string, used map[uuid.UUID]bool) uuid.UUID {
 	return out
 }
 
+// stored returns the guest for the metadata. Until the domain has been started, it counts as one that must not run, so
+// that the reason for which it does not run is not that its guest has shut down.
+func (b *builder) stored() hypervisor.Guest {
+	g := b.guest
+	g.ShutDown, g.Stopped = false, g.Stopped || !b.domain.running() || b.domain.guest.ID == ""
+	return g
+}
+
 // define defines the domain, or replaces its definition, for the guest.
 func (b *builder) define(ctx context.Context) error {
-	made, err := domainxml.Make(b.host, b.domain.UUID.String(), b.guest, b.d.filesOf(b.domain.UUID, b.guest))
+	made, err := domainxml.Make(b.host, b.domain.UUID.String(), b.stored(), b.d.filesOf(b.domain.UUID, b.guest))
 	if err != nil {
 		return err
 	}
@@ -156,8 +164,28 @@ func (b *builder) finish(ctx context.Context) error {
 	if b.guest.Stopped {
 		return nil
 	}
-	_, err := b.c.Start(ctx, b.domain.Domain)
-	return err
+	started, err := b.c.Start(ctx, b.domain.Domain)
+	if err != nil {
+		return err
+	}
+	b.domain.Domain = started
+	b.storeStarted(ctx)
+	return nil
+}
+
+// storeStarted records that the guest has been started. It is not abandoned with ctx, and Build does not fail with it:
+// the guest runs as described. Without the record, a guest that shuts down by itself is started again.
+func (b *builder) storeStarted(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
+	defer cancel()
+	err := b.d.storeGuest(ctx, b.c, b.domain, b.guest)
+	if known, is := errors.AsType[*rpc.Error](err); is && known.Code == rpc.ErrOperationInvalid { // it has ended already
+		b.domain.ID = -1
+		err = b.d.storeGuest(ctx, b.c, b.domain, b.guest)
+	}
+	if err != nil {
+		b.d.o.Log.Warn("start of a guest not recorded", "guest", b.guest.ID, "error", err)
+	}
 }
 
 // undo removes what a failed Build has made. What remains is removed by Destroy.
@@ -183,8 +211,8 @@ func (b *builder) change(ctx context.Context) error {
 		if err := b.define(ctx); err != nil {
 			return err
 		}
-	case !reflect.DeepEqual(domainxml.Write(have), domainxml.Write(b.guest)):
-		if err := b.d.storeGuest(ctx, b.c, b.domain, b.guest); err != nil {
+	case !reflect.DeepEqual(domainxml.Write(have), domainxml.Write(b.stored())):
+		if err := b.d.storeGuest(ctx, b.c, b.domain, b.stored()); err != nil {
 			return err
 		}
 	}

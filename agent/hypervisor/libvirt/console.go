@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 
+	"github.com/openberth/berth/agent/hypervisor/libvirt/rpc"
 	"github.com/openberth/berth/fault"
 )
 
@@ -40,4 +41,32 @@ func (d *Driver) Console(ctx context.Context, id string, bytes int) ([]byte, err
 	from := max(0, status.Size()-int64(bytes))
 	text, err := io.ReadAll(io.NewSectionReader(f, from, int64(bytes)))
 	return text, fault.Wrap(fault.Unavailable, op, err)
+}
+
+// OpenConsole opens the serial console of a running guest.
+func (d *Driver) OpenConsole(ctx context.Context, id string) (io.ReadWriteCloser, error) {
+	const op = "libvirt.OpenConsole"
+	c, _, err := d.connect(ctx)
+	if err != nil {
+		return nil, fault.Wrap("", op, err)
+	}
+	domains, _, err := d.list(ctx, c)
+	if err != nil {
+		return nil, fault.Wrap("", op, err)
+	}
+	found, there := find(domains, id)
+	switch {
+	case !there:
+		return nil, fault.New(fault.NotFound, op, "there is no guest %s", id)
+	case !found.running():
+		return nil, fault.New(fault.Conflict, op, "the guest %s does not run; start the server first", id)
+	}
+	stream, err := c.Console(ctx, found.Domain, false)
+	if known, is := errors.AsType[*rpc.Error](err); is {
+		return nil, fault.New(fault.Conflict, op, "the console of the guest %s cannot be opened: %w", id, known)
+	}
+	if err != nil {
+		return nil, fault.Wrap("", op, err)
+	}
+	return stream, nil
 }

@@ -20,6 +20,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/openberth/berth/agent/configdrive"
 	"github.com/openberth/berth/agent/hypervisor"
 	"github.com/openberth/berth/agent/hypervisor/libvirt/domainxml"
 	"github.com/openberth/berth/agent/hypervisor/libvirt/rpc"
@@ -36,6 +37,9 @@ type Options struct {
 	Dir      string // [DEFAULT] instances_path: has a directory for each guest
 	Images   Images // nil: guests boot blank disks only
 
+	FirstBoot FirstBoot // nil: guests get no keys and no user data
+	Cleanup   Cleanup   // of images
+
 	ShutdownTime time.Duration // [DEFAULT] shutdown_timeout: after it a guest that must stop is ended
 	CallTime     time.Duration // limit of one call; 0: 30 seconds, and 5 minutes to start or end a guest
 	Log          *slog.Logger  // nil: slog.Default()
@@ -44,7 +48,13 @@ type Options struct {
 // Images are the images on this host; *imagecache.Cache implements it. Unavailable: a later call may succeed.
 type Images interface {
 	Get(ctx context.Context, id string) (imagecache.Base, error)
+	Downloads() []imagecache.Download
+	RemoveUnused(used func(name string) bool, now time.Time, age time.Duration) (removed []string, err error)
 }
+
+// FirstBoot returns the key, the user data and what else the guest of a server reads from its config drive. The driver
+// adds the name and the interfaces. Unavailable: a later call may succeed.
+type FirstBoot func(ctx context.Context, server string) (configdrive.Server, error)
 
 // Driver runs guests with libvirt. It connects when it is first used, and again after the connection has ended.
 type Driver struct {
@@ -57,6 +67,8 @@ type Driver struct {
 
 	// defining serialises what must see all domains: that a device has one holder, and that a UUID is free.
 	defining sync.Mutex
+
+	making sync.RWMutex // held for reading while a disk gets its image, for writing while images are removed
 }
 
 var (
@@ -64,6 +76,9 @@ var (
 	_ hypervisor.Starter    = (*Driver)(nil)
 	_ hypervisor.Watcher    = (*Driver)(nil)
 	_ hypervisor.Consoles   = (*Driver)(nil)
+	_ hypervisor.Maintainer = (*Driver)(nil)
+
+	_ hypervisor.InteractiveConsoles = (*Driver)(nil)
 )
 
 // emulated is the remark about a host without KVM.
@@ -186,9 +201,11 @@ func (d *Driver) Capacity(ctx context.Context) (hypervisor.Capacity, error) {
 	}
 	out := hypervisor.Capacity{VCPUs: node.CPUs, MemoryMB: int(node.MemoryKB / 1024),
 		DiskGB: int(disk.Blocks * uint64(disk.Bsize) >> 30), NoLive: noMigration}
-	if !host.KVM {
-		out.Remark = emulated
+	var downloads []imagecache.Download
+	if d.o.Images != nil {
+		downloads = d.o.Images.Downloads()
 	}
+	out.Remark = remark(host.KVM, downloads)
 	return out, nil
 }
 

@@ -53,7 +53,7 @@ func (d *Driver) makeFiles(ctx context.Context, domain uuid.UUID, g hypervisor.G
 		return err
 	}
 	files := d.filesOf(domain, g)
-	if err := writeConfigDrive(files.ConfigDrive, g); err != nil {
+	if err := d.writeConfigDrive(ctx, files.ConfigDrive, g); err != nil {
 		return err
 	}
 	disk := files.Disk
@@ -63,6 +63,8 @@ func (d *Driver) makeFiles(ctx context.Context, domain uuid.UUID, g hypervisor.G
 	if _, err := os.Stat(disk); err == nil || !errors.Is(err, fs.ErrNotExist) {
 		return fault.Wrap(fault.Unavailable, "libvirt.makeFiles", err)
 	}
+	d.making.RLock()
+	defer d.making.RUnlock()
 	unfinished := disk + ".new"
 	arguments, err := d.diskArguments(ctx, g, unfinished)
 	if err != nil {
@@ -79,9 +81,20 @@ func (d *Driver) makeFiles(ctx context.Context, domain uuid.UUID, g hypervisor.G
 }
 
 // writeConfigDrive writes the config drive of a guest. A guest that runs keeps the one with which it was started.
-func writeConfigDrive(path string, g hypervisor.Guest) error {
+func (d *Driver) writeConfigDrive(ctx context.Context, path string, g hypervisor.Guest) error {
 	const op = "libvirt.writeConfigDrive"
-	s := configdrive.Server{ID: cmp.Or(g.Server, g.ID), Name: g.Name}
+	var s configdrive.Server
+	if d.o.FirstBoot != nil {
+		var err error
+		if s, err = d.o.FirstBoot(ctx, cmp.Or(g.Server, g.ID)); err != nil {
+			kind := fault.Unavailable
+			if fault.Is(err, fault.NotFound) {
+				kind = fault.NotFound
+			}
+			return fault.New(kind, op, "what the guest %s reads when it boots is not available: %w", g.ID, err)
+		}
+	}
+	s.ID, s.Name = cmp.Or(g.Server, g.ID), g.Name
 	for _, i := range g.Interfaces {
 		s.Interfaces = append(s.Interfaces, configdrive.Interface{Port: i.Port, MAC: i.MAC, MTU: i.MTU})
 	}

@@ -70,10 +70,26 @@ func (d *Driver) list(ctx context.Context, c *rpc.Client) (own []domain, used ma
 		if err != nil {
 			return nil, nil, err
 		}
+		if guest.ShutDown, err = d.hasShutDown(ctx, c, one, guest); err != nil {
+			return nil, nil, err
+		}
 		guest.Stopped = one.ID < 0
 		own = append(own, domain{Domain: one, guest: guest, xml: parsed})
 	}
 	return own, used, nil
+}
+
+// hasShutDown reports whether the operating system of a guest that must run has shut down. libvirt forgets the reason
+// when the host or the daemon starts again; such a guest is started.
+func (d *Driver) hasShutDown(ctx context.Context, c *rpc.Client, of rpc.Domain, g hypervisor.Guest) (bool, error) {
+	if of.ID >= 0 || g.Stopped || g.Departed {
+		return false, nil
+	}
+	state, reason, err := c.State(ctx, of)
+	if fault.Is(err, fault.NotFound) {
+		return false, nil // it was undefined meanwhile
+	}
+	return state == rpc.Shutoff && reason == rpc.ShutDownByGuest, err
 }
 
 // find returns the domain of a guest.
@@ -106,7 +122,7 @@ func (d *Driver) Rename(ctx context.Context, was, id, server string) error {
 		return fault.New(fault.Conflict, op, "there is a guest %s and a guest %s", was, id)
 	}
 	g := old.guest
-	g.ID, g.Server = id, server
+	g.ID, g.Server, g.Stopped = id, server, old.xml.Metadata.Guest.Stopped
 	return fault.Wrap("", op, d.storeGuest(ctx, c, old, g))
 }
 

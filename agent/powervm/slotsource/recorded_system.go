@@ -20,18 +20,25 @@ var _ Systems = Recorded{}
 // ManagedSystem reads the file. The fault is Invalid for a file that is not a recorded answer, or that has several
 // systems if none is named.
 func (r Recorded) ManagedSystem(context.Context) (uom.ManagedSystem, bool, error) {
-	const op = "slotsource.Recorded"
 	text, err := os.ReadFile(r.Path)
 	if err != nil {
-		return uom.ManagedSystem{}, false, fault.New(fault.NotFound, op, "the recorded answer cannot be read: %w", err)
+		return uom.ManagedSystem{}, false, fault.New(fault.NotFound, "slotsource.Recorded",
+			"the recorded answer cannot be read: %w", err)
 	}
+	system, err := r.decode(text)
+	return system, err == nil, err
+}
+
+// decode returns the managed system of a recorded answer, with the faults of ManagedSystem.
+func (r Recorded) decode(text []byte) (uom.ManagedSystem, error) {
+	const op = "slotsource.Recorded"
 	document := documentOf(text)
 	if system, err := uom.Bare[uom.ManagedSystem](document, "ManagedSystem"); err == nil {
-		return system, true, nil
+		return system, nil
 	}
 	entries, err := uom.Systems(document)
 	if err != nil {
-		return uom.ManagedSystem{}, false, fault.New(fault.Invalid, op, "%s is not a recorded answer to GET "+
+		return uom.ManagedSystem{}, fault.New(fault.Invalid, op, "%s is not a recorded answer to GET "+
 			"/rest/api/uom/ManagedSystem: %w", r.Path, err)
 	}
 	var names []string
@@ -39,10 +46,10 @@ func (r Recorded) ManagedSystem(context.Context) (uom.ManagedSystem, bool, error
 		names = append(names, e.Object.SystemName)
 		if r.System == "" && len(entries) == 1 || strings.EqualFold(e.Object.UUID, r.System) ||
 			e.Object.SystemName == r.System {
-			return e.Object, true, nil
+			return e.Object, nil
 		}
 	}
-	return uom.ManagedSystem{}, false, fault.New(fault.Invalid, op,
+	return uom.ManagedSystem{}, fault.New(fault.Invalid, op,
 		"%s has %d managed systems (%s); name one with --system or in "+
 			"[powervm] system", r.Path, len(entries), strings.Join(names, ", "))
 }

@@ -159,9 +159,9 @@ func devices(files Files) Devices {
 			Driver: Driver{Name: "qemu", Type: "qcow2", Cache: "none"}, Source: File{files.Disk},
 			Target: Target{Dev: "vda", Bus: "virtio"}, Boot: &Boot{Order: 1}})
 	}
-	if files.ConfigDrive != "" {
-		d.Disks = append(d.Disks, Disk{Type: "file", Device: "cdrom", Driver: Driver{Name: "qemu", Type: "raw"},
-			Source: File{files.ConfigDrive}, Target: Target{Dev: "sda", Bus: "sata"}, ReadOnly: &Empty{}})
+	if files.ConfigDrive != "" { // not a CD: the kernels of cloud images have no driver for SATA
+		d.Disks = append(d.Disks, Disk{Type: "file", Device: "disk", Driver: Driver{Name: "qemu", Type: "raw"},
+			Source: File{files.ConfigDrive}, Target: Target{Dev: "vdb", Bus: "virtio"}, ReadOnly: &Empty{}})
 	}
 	return d
 }

@@ -47,6 +47,14 @@ func cases(t testing.TB) map[string]Domain {
 			Build: 3, Devices: []hypervisor.Device{
 				{ID: at(t, "0000:3b:00.1"), Request: "r1", Provider: "4c2c5d0e-55f2-4f5c-8b0e-7d1f0c8f1a2b"},
 				{ID: at(t, "10000:00:1f.7"), Request: "r2", Unmanaged: true}}}, Files{}},
+		"ports": {tcg, hypervisor.Guest{ID: id, VCPUs: 1, MemoryMB: 64,
+			Devices: []hypervisor.Device{{ID: at(t, "0000:3b:00.1"), Request: "r1"}},
+			Interfaces: []hypervisor.Interface{
+				{Port: "6b2c5d0e-55f2-4f5c-8b0e-7d1f0c8f1a2b", MAC: "fa:16:3e:00:00:01", VIF: "bridge", VNIC: "normal",
+					Bridge: "br0", MTU: 1450},
+				{Port: "7b2c5d0e-55f2-4f5c-8b0e-7d1f0c8f1a2b", MAC: "fa:16:3e:00:00:02", VIF: "ovs", VNIC: "normal"},
+				{Port: "8b2c5d0e-55f2-4f5c-8b0e-7d1f0c8f1a2b", MAC: "fa:16:3e:00:00:03", VIF: "hw_veb", VNIC: "direct",
+					VLAN: 100, Device: at(t, "0000:3b:00.1")}}}, Files{}},
 		"cells": {tcg, hypervisor.Guest{ID: id, VCPUs: 4, MemoryMB: 3072, Cells: []hypervisor.GuestCell{
 			{VCPUs: []int{0, 2}, MemoryMB: 1024, Node: 0, CPUs: map[int]int{0: 4, 2: 5}, Emulator: []int{6}},
 			{VCPUs: []int{1, 3}, MemoryMB: 2048, PageKB: 2048, Node: 1, CPUs: map[int]int{1: 8, 3: 9}}}}, Files{}},

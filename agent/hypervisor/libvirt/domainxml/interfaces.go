@@ -1,6 +1,7 @@
 package domainxml
 
 import (
+	"cmp"
 	"encoding/xml"
 	"slices"
 
@@ -12,6 +13,10 @@ import (
 
 // hostDevPhysical is the VIF type of a port that gets a whole PCI device.
 const hostDevPhysical = "hostdev_physical"
+
+// integrationBridge is the bridge of Open vSwitch that has the ports of guests, unless the network service names
+// another one.
+const integrationBridge = "br-int"
 
 // InterfaceOf returns the element of a network interface. devices are those of its guest. It returns fault.Invalid for
 // a kind of interface that the driver does not support.
@@ -37,6 +42,7 @@ func InterfaceOf(i hypervisor.Interface, devices []hypervisor.Device) (Interface
 		}
 		return out, nil
 	case i.VIF == "ovs":
+		i.Bridge = cmp.Or(i.Bridge, integrationBridge)
 		out.Virtual = &VirtualPort{Type: "openvswitch", Parameters: Parameters{InterfaceID: i.Port}}
 	case i.VIF != "bridge":
 		return out, fault.New(fault.Invalid, op, "the port %s has the VIF type %q and the VNIC type %q; the driver libvirt "+

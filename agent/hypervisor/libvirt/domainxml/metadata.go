@@ -30,6 +30,7 @@ type Guest struct {
 	Name       string         `xml:"name,attr"`
 	Build      int            `xml:"build,attr"`
 	Departed   bool           `xml:"departed,attr,omitempty"`
+	Stopped    bool           `xml:"stopped,attr,omitempty"` // it must not run, or has not been started yet
 	VCPUs      int            `xml:"vcpus,attr"`
 	MemoryMB   int            `xml:"memory,attr"`
 	DiskGB     int            `xml:"disk,attr"`
@@ -69,10 +70,10 @@ type MetadataCell struct {
 	Emulator string `xml:"emulator,attr,omitempty"`
 }
 
-// Write returns the metadata of a guest. Whether the guest runs is not part of it.
+// Write returns the metadata of a guest. Whether the guest runs is not part of them, but whether it must.
 func Write(g hypervisor.Guest) Guest {
-	out := Guest{ID: g.ID, Server: g.Server, Name: g.Name, Build: g.Build, Departed: g.Departed, VCPUs: g.VCPUs,
-		MemoryMB: g.MemoryMB, DiskGB: g.DiskGB, Image: g.Image}
+	out := Guest{ID: g.ID, Server: g.Server, Name: g.Name, Build: g.Build, Departed: g.Departed, Stopped: g.Stopped,
+		VCPUs: g.VCPUs, MemoryMB: g.MemoryMB, DiskGB: g.DiskGB, Image: g.Image}
 	for _, d := range g.Devices {
 		out.Devices = append(out.Devices, Device{ID: d.ID.String(), Request: d.Request, Provider: string(d.Provider),
 			Unmanaged: d.Unmanaged})
@@ -98,7 +99,7 @@ func Write(g hypervisor.Guest) Guest {
 // Read returns the guest. The fault is Internal for metadata that Write has not made.
 func (g Guest) Read() (hypervisor.Guest, error) {
 	out := hypervisor.Guest{ID: g.ID, Server: g.Server, Name: g.Name, Build: g.Build, Departed: g.Departed,
-		VCPUs: g.VCPUs, MemoryMB: g.MemoryMB, DiskGB: g.DiskGB, Image: g.Image}
+		Stopped: g.Stopped, VCPUs: g.VCPUs, MemoryMB: g.MemoryMB, DiskGB: g.DiskGB, Image: g.Image}
 	var r reader
 	for _, d := range g.Devices {
 		out.Devices = append(out.Devices, hypervisor.Device{ID: r.device(d.ID), Request: d.Request,

@@ -22,6 +22,9 @@ const (
 	Crashed  State = 6
 )
 
+// ShutDownByGuest is the reason of Shutoff for a domain whose guest has shut down (VIR_DOMAIN_SHUTOFF_SHUTDOWN).
+const ShutDownByGuest = 1
+
 // LibVersion returns the version of libvirt, such as "9.0.0".
 func (c *Client) LibVersion(ctx context.Context) (string, error) {
 	d, err := c.call(ctx, connectGetLibVersion, encoder{}, nil)

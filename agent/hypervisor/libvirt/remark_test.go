@@ -1,0 +1,25 @@
+package libvirt
+
+import (
+	"testing"
+
+	"github.com/openberth/berth/agent/imagecache"
+)
+
+func TestRemark(t *testing.T) {
+	downloads := []imagecache.Download{{Image: "a", Bytes: 499, Size: 1000}, {Image: "b", Bytes: 5}}
+	for _, c := range []struct {
+		kvm       bool
+		downloads []imagecache.Download
+		want      string
+	}{
+		{true, nil, ""},
+		{false, nil, emulated},
+		{true, downloads, "the image a is being downloaded: 40 % of 1 MiB; the image b is being downloaded: of unknown size"},
+		{false, downloads[:1], emulated + "; the image a is being downloaded: 40 % of 1 MiB"},
+	} {
+		if got := remark(c.kvm, c.downloads); got != c.want {
+			t.Errorf("%q, want %q", got, c.want)
+		}
+	}
+}

@@ -1,0 +1,106 @@
+package libvirt
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/openberth/berth/backoff"
+	"github.com/openberth/berth/fault"
+)
+
+// Cleanup configures the removal of copies of images that no guest uses.
+type Cleanup struct {
+	Every time.Duration // [image_cache] manager_interval; 0: no removal
+	Age   time.Duration // [image_cache] remove_unused_original_minimum_age_seconds
+}
+
+// Maintain removes copies of images that no guest uses any more, until ctx ends.
+func (d *Driver) Maintain(ctx context.Context) {
+	if d.o.Images == nil || d.o.Cleanup.Every <= 0 {
+		return
+	}
+	for backoff.Sleep(ctx, d.o.Cleanup.Every) == nil {
+		if err := d.removeUnusedImages(time.Now()); err != nil {
+			d.o.Log.Warn("unused images not removed, will retry", "error", err)
+		}
+	}
+}
+
+// removeUnusedImages removes copies that are not the backing file of a disk. While a disk is being made, it removes
+// nothing: the disk may not have its backing file yet.
+func (d *Driver) removeUnusedImages(now time.Time) error {
+	if !d.making.TryLock() {
+		return nil
+	}
+	defer d.making.Unlock()
+	backing, err := d.backingFiles()
+	if err != nil {
+		return err
+	}
+	used := func(name string) bool { return strings.Contains(backing, name) }
+	removed, err := d.o.Images.RemoveUnused(used, now, d.o.Cleanup.Age)
+	for _, name := range removed {
+		d.o.Log.Info("unused image removed", "file", name)
+	}
+	return err
+}
+
+// backingFiles returns the names of the backing files of all disks of guests, each on a line. The disks are what
+// counts, not the definitions: a rebuild makes a disk before it changes the definition, and an administrator may have
+// made snapshots.
+func (d *Driver) backingFiles() (string, error) {
+	files, err := filepath.Glob(d.path("*", "*"))
+	if err != nil {
+		return "", fault.Wrap(fault.Internal, "libvirt.backingFiles", err)
+	}
+	var all strings.Builder
+	for _, file := range files {
+		name, err := backingFile(file)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // its guest was destroyed meanwhile
+		}
+		if err != nil {
+			return "", fault.New(fault.Unavailable, "libvirt.backingFiles", "the backing file of %s cannot be read: %w", file,
+				err)
+		}
+		all.WriteString(name + "\n")
+	}
+	return all.String(), nil
+}
+
+// backingFile returns the name of the backing file in the header of a qcow2 file; empty for a file without one, and for
+// a file of another format.
+func backingFile(path string) (string, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	if status, err := f.Stat(); err != nil || !status.Mode().IsRegular() {
+		return "", err
+	}
+	head := make([]byte, 20) // magic, version, offset and length of the name
+	if _, err := f.ReadAt(head, 0); errors.Is(err, io.EOF) {
+		return "", nil
+	} else if err != nil {
+		return "", err
+	}
+	const longest = 1023
+	length := binary.BigEndian.Uint32(head[16:])
+	if string(head[:4]) != "QFI\xfb" || length == 0 {
+		return "", nil
+	}
+	if length > longest {
+		return "", errors.New("the name in its header is longer than 1023 bytes")
+	}
+	name := make([]byte, length)
+	_, err = f.ReadAt(name, int64(binary.BigEndian.Uint64(head[8:])))
+	return string(name), err
+}

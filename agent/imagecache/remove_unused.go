@@ -1,0 +1,72 @@
+package imagecache
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/openberth/berth/diskimage"
+	"github.com/openberth/berth/fault"
+)
+
+// unfinished is the suffix of a download that is not complete.
+const unfinished = "part"
+
+// RemoveUnused removes the copies, and the interrupted downloads, that no guest has used for an age. used reports
+// whether a guest uses a copy with this file name; then its time of last use becomes now. Files that the cache has not
+// made remain. It returns the names of the removed files.
+func (c *Cache) RemoveUnused(used func(name string) bool, now time.Time, age time.Duration) (removed []string,
+	err error) {
+	entries, err := os.ReadDir(c.dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fault.Wrap(fault.Unavailable, "imagecache.RemoveUnused", err)
+	}
+	var failed []error
+	for _, e := range entries {
+		id, suffix, _ := strings.Cut(e.Name(), ".")
+		known := suffix == unfinished || suffix == string(diskimage.QCOW2) || suffix == string(diskimage.Raw)
+		if uuid.Validate(id) != nil || !known || !c.tryAcquire(id) {
+			continue
+		}
+		gone, err := c.removeOne(e.Name(), used(e.Name()), now, age)
+		c.release(id)
+		if gone {
+			removed = append(removed, e.Name())
+		}
+		failed = append(failed, err)
+	}
+	return removed, fault.Wrap(fault.Unavailable, "imagecache.RemoveUnused", errors.Join(failed...))
+}
+
+// removeOne removes a file that was last used before an age, and reports whether it did.
+func (c *Cache) removeOne(name string, used bool, now time.Time, age time.Duration) (removed bool, err error) {
+	path := filepath.Join(c.dir, name)
+	if used {
+		return false, os.Chtimes(path, now, now)
+	}
+	status, err := os.Stat(path)
+	if err != nil || now.Sub(status.ModTime()) < age {
+		return false, err
+	}
+	err = os.Remove(path)
+	return err == nil, err
+}
+
+// tryAcquire is acquire without waiting. It reports whether no other call works on the image.
+func (c *Cache) tryAcquire(id string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.busy[id] != nil {
+		return false
+	}
+	c.busy[id] = make(chan struct{})
+	return true
+}

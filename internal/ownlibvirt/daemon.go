@@ -1,0 +1,143 @@
+// Package ownlibvirt starts a libvirt daemon with directories of its own, for the demo and for tests: Debian's libvirtd
+// in a mount, network and process namespace, so that the libvirt of the machine is not touched. It needs root.
+//
+// The daemon and its guests end when Close is called, and also when this process ends.
+package ownlibvirt
+
+import (
+	"context"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/openberth/berth/fault"
+)
+
+// Options configure a daemon.
+type Options struct {
+	// Dir has all files of the daemon. The caller makes it and removes it. Its path must be short, because the path of a
+	// Unix socket has at most 107 bytes, and other users must be able to pass through it, because QEMU is another user.
+	Dir     string
+	Prepare string    // shell commands that run in the namespaces before the daemon; $1 is Dir
+	Output  io.Writer // of the daemon
+}
+
+// Daemon is one libvirtd.
+type Daemon struct {
+	Socket string // of the local administrator
+	cmd    *exec.Cmd
+}
+
+// The files of the daemon's configuration. A container has no cgroups of its own, and often no security module.
+var files = map[string]string{
+	"libvirtd.conf": "listen_tls = 0\nlisten_tcp = 0\nauth_unix_rw = \"none\"\nunix_sock_rw_perms = \"0700\"\n",
+	"qemu.conf": "security_driver = \"none\"\nstdio_handler = \"file\"\ncgroup_controllers = []\nnamespaces = []\n" +
+		"user = \"libvirt-qemu\"\ngroup = \"libvirt-qemu\"\n",
+}
+
+// script mounts the directories over those of the machine, and runs the daemon again whenever it has ended, unless the
+// file stopped exists. It is the first process of its namespace, so it also collects ended guests, and all guests end
+// with it.
+const script = `set -e
+for name in run lib cache log etc; do
+	case $name in
+	run) at=/run/libvirt ;;
+	etc) at=/etc/libvirt ;;
+	*) at=/var/$name/libvirt ;;
+	esac
+	mkdir -p "$at"
+	mount --bind "$1/$name" "$at"
+done
+ip link set lo up
+%PREPARE%
+while :; do
+	libvirtd --config /etc/libvirt/libvirtd.conf --pid-file "$1/pid" &
+	wait $! || true
+	while [ -e "$1/stopped" ]; do sleep 0.05; done
+done
+`
+
+// programs are what the daemon, its guests and the driver need, with the Debian package of each.
+var programs = []struct{ name, pkg string }{{"libvirtd", "libvirt-daemon-system libvirt-daemon-driver-qemu"},
+	{"qemu-system-x86_64", "qemu-system-x86"}, {"qemu-img", "qemu-utils"}, {"ip", "iproute2"},
+	{"unshare", "util-linux"}}
+
+// Check returns fault.Unavailable if a program is missing or the caller is not root.
+func Check() error {
+	const op = "ownlibvirt.Check"
+	var names, packages []string
+	for _, p := range programs {
+		if _, err := exec.LookPath(p.name); err != nil {
+			names, packages = append(names, p.name), append(packages, p.pkg)
+		}
+	}
+	if len(names) > 0 {
+		return fault.New(fault.Unavailable, op, "programs are missing: %s; install them: apt-get install %s",
+			strings.Join(names, ", "), strings.Join(packages, " "))
+	}
+	if os.Getuid() != 0 {
+		return fault.New(fault.Unavailable, op, "a libvirt daemon cannot be started: it needs root; use sudo")
+	}
+	return nil
+}
+
+// Start starts a daemon. It may not answer yet; see Await.
+func Start(o Options) (*Daemon, error) {
+	const op = "ownlibvirt.Start"
+	for _, name := range []string{"run", "lib", "cache", "log", "etc"} {
+		if err := os.Mkdir(filepath.Join(o.Dir, name), 0o755); err != nil {
+			return nil, fault.Wrap(fault.Unavailable, op, err)
+		}
+	}
+	for name, text := range files {
+		if err := os.WriteFile(filepath.Join(o.Dir, "etc", name), []byte(text), 0o600); err != nil {
+			return nil, fault.Wrap(fault.Unavailable, op, err)
+		}
+	}
+	cmd := exec.Command("unshare", "--mount", "--propagation", "private", "--net", "--pid", "--fork", "--kill-child",
+		"--mount-proc", "sh", "-c", strings.Replace(script, "%PREPARE%", o.Prepare, 1), "sh", o.Dir)
+	cmd.Stdout, cmd.Stderr = o.Output, o.Output
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if err := cmd.Start(); err != nil {
+		return nil, fault.Wrap(fault.Unavailable, op, err)
+	}
+	return &Daemon{Socket: filepath.Join(o.Dir, "run", "libvirt-sock"), cmd: cmd}, nil
+}
+
+// Process returns the id of the process that has started the namespaces.
+func (d *Daemon) Process() int { return d.cmd.Process.Pid }
+
+// Answers returns nil if the daemon accepts connections.
+func (d *Daemon) Answers() error {
+	conn, err := net.Dial("unix", d.Socket)
+	if err == nil {
+		conn.Close()
+	}
+	return err
+}
+
+// Await waits until the daemon accepts connections. The fault is Unavailable when the context ends first.
+func (d *Daemon) Await(ctx context.Context) error {
+	for {
+		err := d.Answers()
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fault.New(fault.Unavailable, "ownlibvirt.Await", "libvirtd does not answer: %w", err)
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+}
+
+// Close ends the daemon and its guests, and waits for their end.
+func (d *Daemon) Close() {
+	_ = d.cmd.Process.Kill() // an error means that it has ended
+	_ = d.cmd.Wait()         // it was killed
+}
