@@ -56,6 +56,14 @@ type PortNeeds struct {
 	Trusted          bool // the device's rule has trusted
 }
 
+// Name returns the alias or the port of the request, for messages.
+func (r Request) Name() string {
+	if r.Port != nil {
+		return "port " + r.Port.ID
+	}
+	return "alias " + r.Alias
+}
+
 // GroupSuffix returns the requester id of the request group of the i-th device, counted from 0:
 // "<request_id>-<index>".
 func (r Request) GroupSuffix(i int) string { return fmt.Sprintf("%s-%d", r.ID, i) }

@@ -65,9 +65,10 @@
 //	2.51   os-instance-actions show the events of an action to all, not only to admins
 //	2.52   creating a server may set tags
 //	2.53   services and hypervisors have UUIDs; PUT /os-services/{id} changes forced_down
+//	2.54   a rebuild may change key_name
 //	2.55   flavors have a description, which PUT changes
 //	2.56   migrate may name a host
-//	2.57   creating a server cannot inject files (personality), and quotas and limits have none
+//	2.57   no personality in requests, quotas and limits; a rebuild may change user_data
 //	2.58   os-instance-actions have pages, updated_at and the filter changes-since
 //	2.59   migrations show their uuid
 //	2.61   flavors show their extra_specs

@@ -54,6 +54,7 @@ const (
 	ActionEvents       Version = 51
 	TagsAtCreation     Version = 52
 	ServiceUUID        Version = 53
+	RebuildKeyPair     Version = 54
 	FlavorDescription  Version = 55
 	ColdMigrateHost    Version = 56
 	NoPersonality      Version = 57
@@ -98,9 +99,10 @@ func Effects() []Effect {
 		{ActionEvents, "os-instance-actions show the events of an action to all, not only to admins"},
 		{TagsAtCreation, "creating a server may set tags"},
 		{ServiceUUID, "services and hypervisors have UUIDs; PUT /os-services/{id} changes forced_down"},
+		{RebuildKeyPair, "a rebuild may change key_name"},
 		{FlavorDescription, "flavors have a description, which PUT changes"},
 		{ColdMigrateHost, "migrate may name a host"},
-		{NoPersonality, "creating a server cannot inject files (personality), and quotas and limits have none"},
+		{NoPersonality, "no personality in requests, quotas and limits; a rebuild may change user_data"},
 		{ActionPages, "os-instance-actions have pages, updated_at and the filter changes-since"},
 		{MigrationUUID, "migrations show their uuid"},
 		{ExtraSpecsInFlavor, "flavors show their extra_specs"},

@@ -49,6 +49,12 @@ type Server struct {
 	HostStatus *string  `json:"host_status,omitempty"` // admins, 2.16: UP, DOWN, UNKNOWN, "" without a host
 	*Described          // 2.19
 	Tags       []string `json:"tags,omitzero"` // 2.26
+	*Rebuilt            // in the response of a rebuild, 2.57
+}
+
+// Rebuilt is what the response of a rebuild shows beside the server.
+type Rebuilt struct {
+	UserData *string `json:"user_data"`
 }
 
 // Place is the host of a server; only admins see it.
@@ -58,7 +64,7 @@ type Place struct {
 	InstanceName string  `json:"OS-EXT-SRV-ATTR:instance_name"`
 }
 
-// Extended are the attributes for admins since 2.3. Berth has no kernel images, RAM disks, root devices or user data.
+// Extended are the attributes for admins since 2.3. Berth has no kernel images, RAM disks, or root devices.
 type Extended struct {
 	Reservation string  `json:"OS-EXT-SRV-ATTR:reservation_id"` // r-… : servers of one request share it
 	LaunchIndex int     `json:"OS-EXT-SRV-ATTR:launch_index"`   // from 0 within the request

@@ -61,10 +61,19 @@ type WhyGroup struct {
 // WhyRequest is one PCI request.
 type WhyRequest struct {
 	ID        string   `json:"request_id"`
-	Alias     string   `json:"alias"`
+	Alias     string   `json:"alias"`          // empty: the request is of a port
+	Port      string   `json:"port,omitempty"` // UUID
 	Count     int      `json:"count"`
 	Policy    string   `json:"numa_policy,omitempty"`
 	Providers []string `json:"providers"` // chosen, one for each device; empty before the claim
+}
+
+// Name returns the alias or the port of the request, for messages.
+func (r WhyRequest) Name() string {
+	if r.Port != "" {
+		return "port " + r.Port
+	}
+	return "alias " + r.Alias
 }
 
 // WhyChoice is a candidate that passed the filters.

@@ -26,8 +26,27 @@ type Network struct {
 	NetworkType     string   `json:"provider:network_type"`
 	PhysicalNetwork string   `json:"provider:physical_network"`
 	SegmentationID  int      `json:"provider:segmentation_id"`
-	Tags            []string `json:"tags"`
-	Revision        int      `json:"revision_number"`
+	// Segments are those of a network with several ones, which has no provider attributes of its own.
+	Segments []ProviderSegment `json:"segments"`
+	Tags     []string          `json:"tags"`
+	Revision int               `json:"revision_number"`
+}
+
+// ProviderSegment is a segment of a network as the attributes of the network show it.
+type ProviderSegment struct {
+	PhysicalNetwork string `json:"provider:physical_network"` // empty for null
+}
+
+// PhysicalNetworks returns the physical network of each segment; an empty text for a segment without one.
+func (n Network) PhysicalNetworks() []string {
+	if len(n.Segments) == 0 {
+		return []string{n.PhysicalNetwork}
+	}
+	var all []string
+	for _, s := range n.Segments {
+		all = append(all, s.PhysicalNetwork)
+	}
+	return all
 }
 
 // Subnet is a subnet.
@@ -129,11 +148,12 @@ func (p Port) Allocation() map[string]string {
 // PortBinding is the binding of a port to one host. A port has one with the status ACTIVE, and while its server
 // migrates others with the status INACTIVE.
 type PortBinding struct {
-	Host    string         `json:"host"`
-	VNIC    string         `json:"vnic_type"`
-	VIF     string         `json:"vif_type"`
-	Profile map[string]any `json:"profile"`
-	Status  string         `json:"status"`
+	Host       string         `json:"host"`
+	VNIC       string         `json:"vnic_type"`
+	VIF        string         `json:"vif_type"`
+	VIFDetails map[string]any `json:"vif_details"`
+	Profile    map[string]any `json:"profile"`
+	Status     string         `json:"status"`
 }
 
 // Segment is a segment of a network.

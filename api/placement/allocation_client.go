@@ -3,6 +3,7 @@ package placement
 import (
 	"context"
 	"net/url"
+	"strconv"
 
 	"github.com/openberth/berth/api/rest"
 	"github.com/openberth/berth/fault"
@@ -19,6 +20,9 @@ func (c *Client) Candidates(ctx context.Context, ask resource.Ask) (Candidates, 
 	}
 	out := doc.Candidates()
 	out.Reason = answer.Header.Get(ReasonHeader)
+	if limit, err := strconv.Atoi(answer.Header.Get(LimitHeader)); err == nil {
+		out.Limit, out.Complete = limit, limit == 0 || len(out.List) < limit
+	}
 	return out, nil
 }
 

@@ -29,6 +29,10 @@ type Candidates struct {
 	List      []Candidate
 	Summaries map[provider.ID]Summary
 	Reason    string // why the list is empty, in one line; only Berth's Placement sets it
+	// Complete reports that no limit of Placement has cut the list. It is false if that is not known: only Berth's
+	// Placement reports its limit, which is in Limit then; 0: none, or not known.
+	Complete bool
+	Limit    int
 }
 
 // CandidatesDoc is the answer of GET /allocation_candidates since microversion 1.34.

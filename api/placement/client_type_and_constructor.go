@@ -28,6 +28,10 @@ const (
 	ForScheduling    = "scheduling"
 )
 
+// LimitHeader is a header of the answer to a query with CandidatesHeader: the limit of Berth's Placement for
+// candidates, [placement] max_allocation_candidates; 0: none.
+const LimitHeader = "Openstack-Berth-Limit"
+
 // A request GET /resource_providers/{root}/allocations with any value of TreeStateHeader is answered by Berth's
 // Placement with the state of the tree in the same header, if its database is SQLite: a text that is the same until a
 // client writes allocations on the tree of this root provider. A client may send it back in IfTreeStateHeader of

@@ -8,7 +8,9 @@ import (
 
 	"github.com/openberth/berth/compute/flavor"
 	"github.com/openberth/berth/compute/lifecycle"
+	"github.com/openberth/berth/compute/portrequest"
 	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/pci"
 	"github.com/openberth/berth/resource"
 )
 
@@ -25,23 +27,23 @@ func (d *dependencies) buildAsk(s lifecycle.Server) (p lifecycle.Prepared, err e
 	return p, err
 }
 
-// request returns the query for the candidates of a server with these ports. For a move to a given host it restricts
-// the query to the provider tree of that host.
-func (d *dependencies) request(ctx context.Context, s lifecycle.Server, ports []lifecycle.Port) (resource.Ask, error) {
-	ask, err := withPorts(s.Ask, ports)
-	if err != nil {
-		return ask, err
+// request returns the query for the candidates of a server with these ports, and the devices that the ports need. For a
+// move to a given host it restricts the query to the provider tree of that host.
+func (sc *scheduler) request(ctx context.Context, s lifecycle.Server, wants []portrequest.Port) (ask resource.Ask,
+	devices []pci.Request, err error) {
+	if ask, devices, err = sc.withPorts(ctx, s.Ask, wants); err != nil {
+		return ask, nil, err
 	}
 	ask.Limit = maxCandidates
 	if s.Move == nil || s.Move.To == "" {
-		return ask, nil
+		return ask, devices, nil
 	}
-	host, err := d.store.Host(ctx, s.Move.To)
+	host, err := sc.store.Host(ctx, s.Move.To)
 	if fault.Is(err, fault.NotFound) {
-		return ask, nil // the filters refuse every host but this one, so no candidate remains
+		return ask, devices, nil // the filters refuse every host but this one, so no candidate remains
 	}
 	if err != nil {
-		return ask, err
+		return ask, nil, err
 	}
 	ask.Groups = slices.Clone(ask.Groups)
 	for i, g := range ask.Groups {
@@ -49,14 +51,14 @@ func (d *dependencies) request(ctx context.Context, s lifecycle.Server, ports []
 			ask.Groups[i].InTree = host.Provider
 		}
 	}
-	return ask, nil
+	return ask, devices, nil
 }
 
 // devicesInPlacement reports whether Placement counts all devices that a server requests. If it does not, most of its
 // candidates may lack them.
-func devicesInPlacement(s lifecycle.Server) bool {
-	for _, r := range s.Requests {
-		if !slices.ContainsFunc(s.Ask.Groups, func(g resource.Group) bool { return g.Suffix == r.GroupSuffix(0) }) {
+func devicesInPlacement(requests []pci.Request, ask resource.Ask) bool {
+	for _, r := range requests {
+		if !slices.ContainsFunc(ask.Groups, func(g resource.Group) bool { return g.Suffix == r.GroupSuffix(0) }) {
 			return false
 		}
 	}

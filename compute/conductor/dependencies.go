@@ -84,7 +84,7 @@ type Config struct {
 	// [DEFAULT] service_down_time: the age of the last report of a host from which on it counts as silent
 	Silence time.Duration
 
-	Providers Providers // used only by HostForget
+	Providers Providers // used only by HostForget and HealPorts
 	Lease     Lease     // nil: no other process can take the database
 	Network   Network   // nil: no server has ports
 }

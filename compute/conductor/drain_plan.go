@@ -106,6 +106,10 @@ func drainAction(s lifecycle.Server, host string) (lifecycle.Action, string) {
 // whyNotLive returns why the devices of a server prevent a live migration; empty: they do not.
 func whyNotLive(s lifecycle.Server) string {
 	for _, r := range s.Requests {
+		if r.Port != nil {
+			return fmt.Sprintf("Cannot '%s' instance %s: %s has a device of the host, which stays there; migrate the "+
+				"server cold", lifecycle.Live, s.ID, r.Name())
+		}
 		if !r.LiveMigratable() {
 			return fmt.Sprintf("Cannot '%s' instance %s: its devices of alias %s are not explicitly requested as "+
 				"live-migratable", lifecycle.Live, s.ID, r.Alias)

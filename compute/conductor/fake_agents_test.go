@@ -109,7 +109,7 @@ func (a *agents) remove(t *testing.T, host string, wanted map[string]bool, remov
 }
 
 // rename gives guests the ids that they have in the assignments.
-func (a *agents) rename(host string, entries []store.Entry) {
+func (a *agents) rename(host string, entries []*store.Entry) {
 	for _, e := range entries {
 		if was := a.guests[host][e.PreviousConsumer]; e.PreviousConsumer != "" && was != nil &&
 			a.guests[host][e.Consumer] == nil {
@@ -121,7 +121,7 @@ func (a *agents) rename(host string, entries []store.Entry) {
 }
 
 // build makes one guest agree with its entry.
-func (a *agents) build(t *testing.T, host string, e store.Entry) {
+func (a *agents) build(t *testing.T, host string, e *store.Entry) {
 	id := e.Consumer
 	g := a.guests[host][id]
 	switch {
@@ -167,7 +167,7 @@ func (a *agents) build(t *testing.T, host string, e store.Entry) {
 }
 
 // send migrates a guest live: it no longer runs on this host.
-func (a *agents) send(host, id string, e store.Entry, g *guest) {
+func (a *agents) send(host, id string, e *store.Entry, g *guest) {
 	switch {
 	case g.reported == "outgoing":
 	case a.stuck != nil && a.stuck(host) != "":

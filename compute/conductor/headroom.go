@@ -50,7 +50,8 @@ func (c *Conductor) Headroom(ctx context.Context, f flavor.Flavor, ports []portr
 	if err != nil {
 		return nil, "", err
 	}
-	got, err := c.allCandidates(ctx, ask)
+	found, err := c.everyCandidate(ctx, ask, known)
+	got := found.Candidates
 	if err != nil || len(got.List) == 0 {
 		return nil, got.Reason, err
 	}
@@ -62,7 +63,11 @@ func (c *Conductor) Headroom(ctx context.Context, f flavor.Flavor, ports []portr
 		lifecycle.Server{}); err != nil {
 		return nil, "", err
 	}
-	return countHosts(input, ask.Groups, freeOf(got.Summaries)), "", nil
+	hosts = countHosts(input, ask.Groups, freeOf(got.Summaries))
+	for i := range hosts {
+		hosts[i].Exact = hosts[i].Exact && !found.cut[hosts[i].Root]
+	}
+	return hosts, "", nil
 }
 
 // allCandidates returns all candidates. Alternatives that Placement does not have are left out; a class or trait that

@@ -3,12 +3,14 @@ package conductor
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"maps"
 	"slices"
 
 	"github.com/openberth/berth/api/network"
 	"github.com/openberth/berth/api/placement"
 	"github.com/openberth/berth/compute/lifecycle"
+	"github.com/openberth/berth/compute/portrequest"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/provider"
 	"github.com/openberth/berth/resource"
@@ -30,6 +32,12 @@ func (c *Conductor) ChangePort(ctx context.Context, id string, event lifecycle.P
 	if refusal := s.RefusePortChange(what); refusal != "" {
 		return fault.New(fault.Conflict, op, "%s", refusal)
 	}
+	if detach, is := event.(lifecycle.PortDetachRequested); is {
+		if _, hasDevice := s.DeviceOf(detach.Port); hasDevice {
+			return fault.New(fault.Conflict, op, "port %s has a device of the host, which a server keeps as long as its guest "+
+				"exists; shelve the server, or delete it", detach.Port)
+		}
+	}
 	s, err = c.runner.Apply(ctx, id, event)
 	if err == nil && s.LastAction != change { // the server has changed since it was read
 		return fault.New(fault.Conflict, op, "%s", cmp.Or(s.RefusePortChange(what), "the server has changed; try again"))
@@ -38,7 +46,7 @@ func (c *Conductor) ChangePort(ctx context.Context, id string, event lifecycle.P
 }
 
 // performPortChange performs the change of a port of the server.
-func (d *dependencies) performPortChange(ctx context.Context, s lifecycle.Server) (lifecycle.Event, error) {
+func (d *portBinder) performPortChange(ctx context.Context, s lifecycle.Server) (lifecycle.Event, error) {
 	ports, err := d.portsOf(ctx, s)
 	if err != nil {
 		return nil, err
@@ -50,7 +58,7 @@ func (d *dependencies) performPortChange(ctx context.Context, s lifecycle.Server
 }
 
 // detachPort releases what Placement has for a port, and then the port. A port that does not exist is released.
-func (d *dependencies) detachPort(ctx context.Context, s lifecycle.Server, ports []network.Port) (lifecycle.Event,
+func (d *portBinder) detachPort(ctx context.Context, s lifecycle.Server, ports []network.Port) (lifecycle.Event,
 	error) {
 	if err := d.setPortAmounts(ctx, s, amountsOf(without(ports, s.PortChange.Detach))); err != nil {
 		return nil, err
@@ -67,7 +75,7 @@ func (d *dependencies) detachPort(ctx context.Context, s lifecycle.Server, ports
 }
 
 // returnPort deletes a port that compute has created, and returns another one to the user.
-func (d *dependencies) returnPort(ctx context.Context, r lifecycle.NetworkRequest, p network.Port) error {
+func (d *portBinder) returnPort(ctx context.Context, r lifecycle.NetworkRequest, p network.Port) error {
 	if r.Port == "" {
 		return d.Network.DeletePort(ctx, p.ID)
 	}
@@ -76,7 +84,7 @@ func (d *dependencies) returnPort(ctx context.Context, r lifecycle.NetworkReques
 
 // attachPort creates or reserves the port, claims what it requests on the host of the server, and binds it. If a later
 // part is refused, the earlier ones are undone.
-func (d *dependencies) attachPort(ctx context.Context, s lifecycle.Server, ports []network.Port) (lifecycle.Event,
+func (d *portBinder) attachPort(ctx context.Context, s lifecycle.Server, ports []network.Port) (lifecycle.Event,
 	error) {
 	change := *s.PortChange
 	used := map[string]bool{}
@@ -97,10 +105,10 @@ func (d *dependencies) attachPort(ctx context.Context, s lifecycle.Server, ports
 	want, others := readPort(p, change.Request, n.Name), amountsOf(without(ports, p.ID))
 	refusal, err := "", error(nil)
 	if p.Host != s.Host { // else it was bound before an interruption, with its allocation
-		want, refusal, err = d.claimPort(ctx, s, want, others)
+		want, refusal, err = d.claimPort(ctx, s, want, wantsOf(s, want, p, n), others)
 	}
 	if err == nil && refusal == "" {
-		if want, err = d.bindPort(ctx, s, want); err != nil && refusedByNetwork(err) {
+		if want, err = d.bindPort(ctx, s, want, nil); err != nil && refusedByNetwork(err) {
 			refusal, err = fault.TextOf(err), nil
 		}
 	}
@@ -120,12 +128,19 @@ func (d *dependencies) attachPort(ctx context.Context, s lifecycle.Server, ports
 
 // claimPort claims what a port requests within the provider tree of the server's host. It tries all candidates. others
 // is what the other ports of the server have.
-func (d *dependencies) claimPort(ctx context.Context, s lifecycle.Server, want lifecycle.Port,
+func (d *portBinder) claimPort(ctx context.Context, s lifecycle.Server, want lifecycle.Port, wants portrequest.Port,
 	others resource.Allocation) (claimed lifecycle.Port, refusal string, err error) {
 	want.Allocation = nil
-	ask, err := withPorts(resource.Ask{Limit: maxCandidates}, []lifecycle.Port{want})
-	if err != nil {
+	ask, devices, err := d.withPorts(ctx, resource.Ask{Limit: maxCandidates}, []portrequest.Port{wants})
+	switch {
+	case fault.Is(err, fault.Invalid) || fault.Is(err, fault.Conflict):
 		return want, fault.TextOf(err), nil
+	case err != nil:
+		return want, "", err
+	case len(devices) > 0:
+		return want, fmt.Sprintf("port %s has the vnic type %s and needs a device of the host, which a server gets "+
+			"only when "+
+			"its guest is built; name the port when the server is created", want.ID, want.VNIC), nil
 	}
 	if len(ask.Groups) == 0 {
 		return want, "", nil
@@ -171,8 +186,9 @@ func portOn(p lifecycle.Port, mappings map[string][]provider.ID) lifecycle.Port 
 	return p
 }
 
-// setPortAmounts sets the amounts that a server has for its ports in Placement. What it has of other classes stays.
-func (d *dependencies) setPortAmounts(ctx context.Context, s lifecycle.Server, want resource.Allocation) (err error) {
+// setPortAmounts sets the amounts that a server has for its ports in Placement. What it has of other classes stays,
+// also on a provider that has less room than is in use.
+func (d *portBinder) setPortAmounts(ctx context.Context, s lifecycle.Server, want resource.Allocation) (err error) {
 	consumer := resource.ConsumerID(s.ID)
 	for attempt := range claimTries {
 		if attempt > 0 {
@@ -186,9 +202,10 @@ func (d *dependencies) setPortAmounts(ctx context.Context, s lifecycle.Server, w
 		if next.Equal(held.Allocation) {
 			return nil
 		}
+		kept := common(held.Allocation, next)
 		held.Allocation, held.Project, held.User, held.ConsumerType = next, s.Project, s.User, "INSTANCE"
 		held.Mappings = nil
-		err = d.placement.PutAllocation(ctx, consumer, held)
+		err = d.putTransferred(ctx, map[resource.ConsumerID]placement.ConsumerAllocation{consumer: held}, kept)
 		if fault.CodeOf(err) != placement.CodeConcurrentUpdate {
 			return err
 		}
@@ -212,6 +229,22 @@ func amountsOf(ports []network.Port) resource.Allocation {
 		}
 	}
 	return all
+}
+
+// common returns what two allocations both have.
+func common(a, b resource.Allocation) resource.Allocation {
+	both := resource.Allocation{}
+	for id, amounts := range a {
+		for class, n := range amounts {
+			if least := min(n, b[id][class]); least > 0 {
+				if both[id] == nil {
+					both[id] = resource.Amounts{}
+				}
+				both[id][class] = least
+			}
+		}
+	}
+	return both
 }
 
 // sum returns the sum of two allocations.

@@ -4,11 +4,13 @@ import (
 	"context"
 	"fmt"
 	"hash/fnv"
+	"slices"
 
 	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/compute/portrequest"
 	"github.com/openberth/berth/compute/schedule"
 	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/pci"
 	"github.com/openberth/berth/resource"
 )
 
@@ -17,14 +19,14 @@ const maxAudited = 16
 
 // scheduler selects the hosts of servers: it builds the requests, chooses among the candidates, and claims.
 type scheduler struct {
-	*dependencies
+	*portBinder
 
 	audits *auditor
 	build  func(s lifecycle.Server) (lifecycle.Prepared, error) // builds the request to Placement
 }
 
 func newScheduler(on *dependencies, audits *auditor) *scheduler {
-	return &scheduler{dependencies: on, audits: audits, build: on.buildAsk}
+	return &scheduler{portBinder: &portBinder{on}, audits: audits, build: on.buildAsk}
 }
 
 // prepare builds the request to Placement. The Compute API has accepted the flavor and the image, but the
@@ -41,32 +43,39 @@ func (sc *scheduler) prepare(s lifecycle.Server) lifecycle.Event {
 // requests only as many as it can return as choices, because the cost of a candidate is that of describing its host.
 // If the filters refuse all of them, it requests maxCandidates.
 func (sc *scheduler) schedule(ctx context.Context, s lifecycle.Server) (lifecycle.Event, error) {
-	ports, refusal, err := sc.preparePorts(ctx, s)
+	all, refusal, err := sc.preparePorts(ctx, s)
 	if err != nil {
 		return nil, err
 	}
 	if refusal != "" {
 		return lifecycle.Refused{Step: lifecycle.Schedule, Reason: refusal}, nil
 	}
-	event, err := sc.scheduleWith(ctx, s, ports)
-	if chosen, is := event.(lifecycle.Chosen); is {
-		chosen.Ports = ports
-		event = chosen
-	}
-	return event, err
+	return sc.scheduleWith(ctx, s, all)
 }
 
 // scheduleWith schedules a server with these ports.
-func (sc *scheduler) scheduleWith(ctx context.Context, s lifecycle.Server, ports []lifecycle.Port) (lifecycle.Event,
-	error) {
-	request, err := sc.request(ctx, s, ports)
+func (sc *scheduler) scheduleWith(ctx context.Context, s lifecycle.Server, all serverPorts) (lifecycle.Event, error) {
+	request, devices, err := sc.request(ctx, s, all.wants)
 	if fault.Is(err, fault.Invalid) || fault.Is(err, fault.Conflict) {
 		return lifecycle.Refused{Step: lifecycle.Schedule, Reason: fault.TextOf(err)}, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	if s.Move == nil && devicesInPlacement(s) {
+	s.Requests = slices.DeleteFunc(slices.Clone(s.Requests), func(r pci.Request) bool { return r.Port != nil })
+	s.Requests = append(s.Requests, devices...)
+	event, err := sc.scheduleRequest(ctx, s, request)
+	if chosen, is := event.(lifecycle.Chosen); is {
+		chosen.Ports, chosen.PortDevices = all.ports, devices
+		event = chosen
+	}
+	return event, err
+}
+
+// scheduleRequest schedules a server with the request to Placement.
+func (sc *scheduler) scheduleRequest(ctx context.Context, s lifecycle.Server, request resource.Ask) (lifecycle.Event,
+	error) {
+	if s.Move == nil && devicesInPlacement(s.Requests, request) {
 		request.Limit = schedule.MaxChoices
 		event, err := sc.scheduleAmong(ctx, s, request)
 		if none, is := event.(lifecycle.NoValidHost); err != nil || !is || none.Candidates < request.Limit {

@@ -12,9 +12,9 @@ import (
 	"github.com/openberth/berth/api/network"
 	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/compute/portrequest"
+	"github.com/openberth/berth/compute/schedule"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/provider"
-	"github.com/openberth/berth/resource"
 )
 
 // Network is what the conductor needs of a network service; *network.Client implements it. Methods return
@@ -25,6 +25,10 @@ type Network interface {
 	CreatePort(ctx context.Context, attributes map[string]any) (network.Port, error)
 	UpdatePort(ctx context.Context, id string, attributes map[string]any) (network.Port, error)
 	DeletePort(ctx context.Context, id string) error
+	PortBindings(ctx context.Context, port string) ([]network.PortBinding, error)
+	BindPort(ctx context.Context, port, host, vnicType string, profile map[string]any) (network.PortBinding, error)
+	ActivatePortBinding(ctx context.Context, port, host string) error
+	DeletePortBinding(ctx context.Context, port, host string) error
 	Network(ctx context.Context, id string) (network.Network, error)
 }
 
@@ -36,22 +40,39 @@ const (
 	profile     = "binding:profile"
 )
 
+// The keys of binding:profile for the device of a port.
+const (
+	pciSlot         = "pci_slot"
+	pciVendor       = "pci_vendor_info"
+	physicalNetwork = "physical_network"
+)
+
 // bindingKeys are the keys of binding:profile that belong to the host of a port. Unbinding a port removes them.
-var bindingKeys = []string{"allocation", "pci_vendor_info", "pci_slot", "physical_network", "card_serial_number",
-	"device_mac_address", "pf_mac_address", "vf_num", "arq_uuid"}
+var bindingKeys = []string{"allocation", pciVendor, pciSlot, physicalNetwork, "card_serial_number",
+	"device_mac_address",
+	"pf_mac_address", "vf_num", "arq_uuid"}
+
+// portBinder performs the parts of steps that call the network service.
+type portBinder struct{ *dependencies }
+
+// serverPorts are the ports of a server, and what they request.
+type serverPorts struct {
+	ports []lifecycle.Port
+	wants []portrequest.Port
+}
 
 // preparePorts creates the missing ports of a server, reserves the others for it, and reads them all. A port has the
 // server as its device, so after a crash a created one is found again. It returns why the server cannot have its ports.
-func (d *dependencies) preparePorts(ctx context.Context, s lifecycle.Server) (ports []lifecycle.Port, refusal string,
+func (d *portBinder) preparePorts(ctx context.Context, s lifecycle.Server) (all serverPorts, refusal string,
 	err error) {
 	if len(s.Networks) == 0 {
-		return nil, "", nil
+		return all, "", nil
 	}
 	existing, err := d.portsOf(ctx, s)
 	if err != nil {
-		return nil, "", err
+		return all, "", err
 	}
-	names := map[string]string{}
+	networks := map[string]network.Network{}
 	used := map[string]bool{}
 	for _, r := range s.Networks {
 		used[r.Port] = true
@@ -59,22 +80,23 @@ func (d *dependencies) preparePorts(ctx context.Context, s lifecycle.Server) (po
 	for _, r := range s.Networks {
 		p, err := d.portOf(ctx, s, r, existing, used)
 		if err != nil && refusedByNetwork(err) {
-			return nil, fault.TextOf(err), nil
+			return all, fault.TextOf(err), nil
 		}
 		if err != nil {
-			return nil, "", err
+			return all, "", err
 		}
 		used[p.ID] = true
-		if _, known := names[p.Network]; !known {
-			n, err := d.Network.Network(ctx, p.Network)
-			if err != nil {
-				return nil, "", fault.Wrap(fault.Unavailable, "conductor.preparePorts", err)
+		n, known := networks[p.Network]
+		if !known {
+			if n, err = d.Network.Network(ctx, p.Network); err != nil {
+				return all, "", fault.Wrap(fault.Unavailable, "conductor.preparePorts", err)
 			}
-			names[p.Network] = n.Name
+			networks[p.Network] = n
 		}
-		ports = append(ports, readPort(p, r, names[p.Network]))
+		port := readPort(p, r, n.Name)
+		all.ports, all.wants = append(all.ports, port), append(all.wants, wantsOf(s, port, p, n))
 	}
-	return ports, "", nil
+	return all, "", nil
 }
 
 // refusedByNetwork reports whether the network service has refused a request in a way that a retry does not change.
@@ -84,7 +106,7 @@ func refusedByNetwork(err error) bool {
 }
 
 // portsOf returns the ports whose device is the server.
-func (d *dependencies) portsOf(ctx context.Context, s lifecycle.Server) ([]network.Port, error) {
+func (d *portBinder) portsOf(ctx context.Context, s lifecycle.Server) ([]network.Port, error) {
 	if d.Network == nil {
 		return nil, fault.New(fault.Unavailable, "conductor.ports", "the ports of the server are not reachable: no "+
 			"network service is configured; set [neutron] endpoint_override")
@@ -94,7 +116,7 @@ func (d *dependencies) portsOf(ctx context.Context, s lifecycle.Server) ([]netwo
 
 // portOf returns the port of a requested network: an existing one of the server, or one that is created or reserved
 // now. Ports in used belong to other requests.
-func (d *dependencies) portOf(ctx context.Context, s lifecycle.Server, r lifecycle.NetworkRequest,
+func (d *portBinder) portOf(ctx context.Context, s lifecycle.Server, r lifecycle.NetworkRequest,
 	existing []network.Port, used map[string]bool) (network.Port, error) {
 	if r.Port != "" {
 		return d.reserve(ctx, s, r.Port)
@@ -113,7 +135,7 @@ func (d *dependencies) portOf(ctx context.Context, s lifecycle.Server, r lifecyc
 }
 
 // reserve makes the server the device of an existing port, so that no other server gets it.
-func (d *dependencies) reserve(ctx context.Context, s lifecycle.Server, id string) (network.Port, error) {
+func (d *portBinder) reserve(ctx context.Context, s lifecycle.Server, id string) (network.Port, error) {
 	p, err := d.Network.Port(ctx, id)
 	switch {
 	case err != nil || p.Device == s.ID:
@@ -136,18 +158,13 @@ func owner(s lifecycle.Server) string { return "compute:" + cmp.Or(s.Zone, "nova
 func readPort(p network.Port, r lifecycle.NetworkRequest, networkName string) lifecycle.Port {
 	out := lifecycle.Port{ID: p.ID, Network: p.Network, NetworkName: networkName, MAC: p.MAC, VNIC: p.VNIC, Tag: r.Tag,
 		Created: r.Port == "", Host: p.Host, VIF: p.VIF}
-	out.Bridge, _ = p.VIFDetails["bridge_name"].(string)
+	out.Device, _ = p.Profile[pciSlot].(string)
+	out = withDetails(out, p)
 	for _, ip := range p.FixedIPs {
 		out.FixedIPs = append(out.FixedIPs, lifecycle.FixedIP(ip))
 	}
+	out.Groups = groupsOf(p)
 	if p.Request != nil {
-		for _, g := range p.Request.Groups {
-			group := resource.Group{Suffix: cmp.Or(g.ID, p.ID), Resources: g.Resources}
-			for _, name := range g.Required {
-				group.Required = append(group.Required, portrequest.ParseRequired(name))
-			}
-			out.Groups = append(out.Groups, group)
-		}
 		out.SameSubtree = slices.Sorted(slices.Values(p.Request.SameSubtree))
 	}
 	for group, at := range p.Allocation() {
@@ -159,42 +176,24 @@ func readPort(p network.Port, r lifecycle.NetworkRequest, networkName string) li
 	return out
 }
 
-// withPorts adds what ports request to the request of a flavor. It returns fault.Invalid for a port that no host can
-// serve, and fault.Conflict for a group with the name of one of the flavor.
-func withPorts(ask resource.Ask, ports []lifecycle.Port) (resource.Ask, error) {
-	if len(ports) == 0 {
-		return ask, nil
-	}
-	var list []portrequest.Port
-	for _, p := range ports {
-		one := portrequest.Port{ID: p.ID, VNICType: p.VNIC, SameSubtree: p.SameSubtree}
-		for _, g := range p.Groups {
-			one.Groups = append(one.Groups, portrequest.Group{ID: g.Suffix, Required: g.Required, Resources: g.Resources})
-		}
-		list = append(list, one)
-	}
-	request, err := portrequest.Make(list, portrequest.Options{})
-	if err != nil {
-		return ask, err
-	}
-	for _, d := range request.Devices {
-		return ask, fault.New(fault.Invalid, "conductor.withPorts", "port %s needs a device of the host, which compute "+
-			"does not assign to ports; use a port of vnic_type normal", d.Port.ID)
-	}
-	return portrequest.Add(ask, request)
-}
-
 // bindPorts binds the ports of a server to its host. It repeats what is done already without effect. In state Active a
 // port that cannot be bound is an error, which is retried: the guest exists. A port that does not exist any more is
 // left out then.
-func (d *dependencies) bindPorts(ctx context.Context, s lifecycle.Server) (lifecycle.Event, error) {
+func (d *portBinder) bindPorts(ctx context.Context, s lifecycle.Server) (lifecycle.Event, error) {
 	if d.Network == nil {
 		_, err := d.portsOf(ctx, s)
 		return nil, err
 	}
+	if addsBindings(s) {
+		return d.addBindings(ctx, s)
+	}
 	bound := lifecycle.PortsBound{Host: s.Host}
+	devices, err := d.devicesOfPorts(ctx, s)
+	if err != nil {
+		return nil, err
+	}
 	for i := range s.Ports {
-		p, err := d.bindPort(ctx, s, s.Ports[i])
+		p, err := d.bindPort(ctx, s, s.Ports[i], devices)
 		active := s.State == lifecycle.Active
 		switch {
 		case err == nil:
@@ -207,21 +206,28 @@ func (d *dependencies) bindPorts(ctx context.Context, s lifecycle.Server) (lifec
 			return lifecycle.PortsNotBound{Host: s.Host, Reason: fault.TextOf(err)}, nil
 		}
 	}
+	if err := d.correctAmounts(ctx, s, bound.Ports); err != nil {
+		return nil, err
+	}
 	return bound, nil
 }
 
-// bindPort binds one port. It returns fault.Conflict if the network service cannot bind it to the host.
-func (d *dependencies) bindPort(ctx context.Context, s lifecycle.Server, want lifecycle.Port) (lifecycle.Port, error) {
-	const op = "conductor.bindPort"
+// bindPort binds one port, with its device in devices if it needs one. It returns fault.Conflict if the network service
+// cannot bind it to the host.
+func (d *portBinder) bindPort(ctx context.Context, s lifecycle.Server, want lifecycle.Port,
+	devices map[string]schedule.Device) (lifecycle.Port, error) {
 	p, err := d.Network.Port(ctx, want.ID)
 	if err != nil {
 		return want, err
 	}
-	if p.Device != s.ID {
-		return want, fault.New(fault.Conflict, op, "port %s is not bound: its device is %q, not the server; "+
-			"attach another port", p.ID, p.Device)
+	if err := checkOwner(s, p); err != nil {
+		return want, err
 	}
-	binding := withAllocation(p.Profile, want)
+	if p, err = d.switchBinding(ctx, s, p); err != nil {
+		return want, err
+	}
+	want = asRequestedNow(want, p, s.Host)
+	binding := boundProfile(p.Profile, want, devices)
 	if p.Host != s.Host || p.DeviceOwner != owner(s) || !reflect.DeepEqual(binding, p.Profile) {
 		p, err = d.Network.UpdatePort(ctx, want.ID, map[string]any{deviceID: s.ID, deviceOwner: owner(s),
 			hostID: s.Host, profile: binding})
@@ -229,27 +235,48 @@ func (d *dependencies) bindPort(ctx context.Context, s lifecycle.Server, want li
 			return want, err
 		}
 	}
-	if p.VIF == "binding_failed" {
-		return want, fault.New(fault.Conflict, op, "port %s cannot be bound to host %s: no agent or mechanism of the "+
-			"network service there serves its network and vnic_type %s; see `openstack network agent list --host %s`",
-			p.ID, s.Host, p.VNIC, s.Host).WithCode("PortBindingFailed")
+	if p.VIF == bindingFailed {
+		return want, unbindable(s, p)
 	}
 	want.Host, want.VIF, want.MAC, want.FixedIPs = s.Host, p.VIF, p.MAC, nil
-	want.Bridge, _ = p.VIFDetails["bridge_name"].(string)
+	want.Device, _ = binding[pciSlot].(string)
+	want = withDetails(want, p)
 	for _, ip := range p.FixedIPs {
 		want.FixedIPs = append(want.FixedIPs, lifecycle.FixedIP(ip))
 	}
 	return want, nil
 }
 
-// withAllocation returns a binding profile with the allocation of a port. The other keys stay. The allocation of a
-// request without group ids is one text.
-func withAllocation(old map[string]any, p lifecycle.Port) map[string]any {
-	all := maps.Clone(old)
-	if all == nil {
-		all = map[string]any{}
+// bindingFailed is the vif_type of a port that no agent or mechanism can bind to its host.
+const bindingFailed = "binding_failed"
+
+// unbindable returns the fault for such a port.
+func unbindable(s lifecycle.Server, p network.Port) error {
+	return fault.New(fault.Conflict, "conductor.bindPort", "port %s cannot be bound to host %s: no agent or mechanism of "+
+		"the network service there serves its network and vnic_type %s; set [ovs] bridge_mappings or "+
+		"[SRIOV_NIC] physical_device_mappings of its agent, and see `openstack network agent list --host %s`",
+		p.ID, s.Host, p.VNIC, s.Host).WithCode("PortBindingFailed")
+}
+
+// checkOwner returns fault.Conflict if the device of a port is not the server.
+func checkOwner(s lifecycle.Server, p network.Port) error {
+	if p.Device == s.ID {
+		return nil
 	}
-	delete(all, "allocation")
+	return fault.New(fault.Conflict, "conductor.bindPort", "port %s is not bound: its device is %q, not the server; "+
+		"attach another port", p.ID, p.Device)
+}
+
+// boundProfile returns a binding profile with the allocation of a port and its device, if it has one in devices. Keys
+// that do not belong to a host stay. The allocation of a request without group ids is one text.
+func boundProfile(old map[string]any, p lifecycle.Port, devices map[string]schedule.Device) map[string]any {
+	all := withoutBinding(old)
+	if device, has := devices[p.ID]; has {
+		all[pciSlot], all[pciVendor] = device.Address.String(), device.Vendor+":"+device.Product
+		if name := device.PhysicalNetwork; name != nil && *name != "" {
+			all[physicalNetwork] = *name
+		}
+	}
 	if len(p.Allocation) == 0 {
 		return all
 	}
@@ -266,7 +293,7 @@ func withAllocation(old map[string]any, p lifecycle.Port) map[string]any {
 
 // releasePorts is the part of Release for ports. Those of a server that ends are deleted if compute created them, else
 // they are returned to the user. Otherwise ports are unbound from the host whose claim is released.
-func (d *dependencies) releasePorts(ctx context.Context, s lifecycle.Server) error {
+func (d *portBinder) releasePorts(ctx context.Context, s lifecycle.Server) error {
 	if len(s.Networks) == 0 {
 		return nil
 	}
@@ -276,6 +303,9 @@ func (d *dependencies) releasePorts(ctx context.Context, s lifecycle.Server) err
 	}
 	ends := s.State == lifecycle.DeletingAllocation || s.State == lifecycle.Failing
 	for _, p := range ports {
+		if err := d.dropAddedBinding(ctx, s, p); err != nil {
+			return fmt.Errorf("port %s is not released: %w", p.ID, err)
+		}
 		switch {
 		case ends && createdFor(s, p):
 			err = d.Network.DeletePort(ctx, p.ID)
@@ -304,18 +334,21 @@ func createdFor(s lifecycle.Server, p network.Port) bool {
 }
 
 // unbind removes the host of a port and what belongs to it. It returns nil if the port does not exist.
-func (d *dependencies) unbind(ctx context.Context, p network.Port, attributes map[string]any) error {
-	rest := maps.Clone(p.Profile)
-	if rest == nil {
-		rest = map[string]any{}
-	}
-	for _, key := range bindingKeys {
-		delete(rest, key)
-	}
-	attributes[hostID], attributes[profile] = "", rest
+func (d *portBinder) unbind(ctx context.Context, p network.Port, attributes map[string]any) error {
+	attributes[hostID], attributes[profile] = "", withoutBinding(p.Profile)
 	_, err := d.Network.UpdatePort(ctx, p.ID, attributes)
 	if fault.Is(err, fault.NotFound) {
 		return nil
 	}
 	return err
+}
+
+// withoutBinding returns a binding profile without what belongs to the host of a port.
+func withoutBinding(old map[string]any) map[string]any {
+	rest := map[string]any{}
+	maps.Copy(rest, old)
+	for _, key := range bindingKeys {
+		delete(rest, key)
+	}
+	return rest
 }

@@ -110,6 +110,13 @@ func numaPolicy(f Flavor, i Image) (string, error) {
 		oneOf(string(pci.Required), string(pci.Legacy), string(pci.Preferred), string(pci.Socket))
 }
 
+// DeviceAffinity returns the NUMA policy of devices in the flavor and image for ports without a policy of their own;
+// empty without one.
+func DeviceAffinity(f Flavor, i Image) (pci.NUMAPolicy, error) {
+	policy, err := numaPolicy(f, i)
+	return pci.NUMAPolicy(policy), err
+}
+
 // deviceGroups returns one group for each device, so that each can come from a different provider.
 func deviceGroups(requests []pci.Request) []resource.Group {
 	var list []resource.Group

@@ -6,7 +6,11 @@ import (
 	"testing"
 
 	"github.com/openberth/berth/compute/schedule"
+	"github.com/openberth/berth/pci"
 )
+
+// withDevice is the tag of a network whose port needs a device.
+const withDevice = "device"
 
 // events are all that can happen to a server in this state, right, late and from elsewhere.
 func events(s Server) []Event {
@@ -26,8 +30,14 @@ func events(s Server) []Event {
 		for i, e := range list {
 			if chosen, is := e.(Chosen); is { // Schedule always returns the ports
 				chosen.Ports = []Port{{ID: "p", Host: "a"}}
+				if s.Networks[0].Tag == withDevice {
+					chosen.PortDevices = []pci.Request{{ID: "R", Count: 1, Port: &pci.PortNeeds{ID: "p"}}}
+				}
 				list[i] = chosen
 			}
+		}
+		if picked, needed := s.DeviceOf("p"); needed {
+			port.Device = picked.Address
 		}
 		list = append(list, PortsBound{Host: s.Host, Ports: []Port{port}}, PortsBound{Host: "elsewhere"},
 			PortsNotBound{Host: s.Host, Reason: "no agent"}, Refused{Step: BindPorts, Reason: "forbidden"},
@@ -63,8 +73,10 @@ func events(s Server) []Event {
 	switch {
 	case s.MinCount > 1: // how it begins is all that is different
 	case s.Migration == nil && len(s.Networks) > 0:
-		list = append(list, ActionRequested{ID: "m1", Action: Resize},
-			ActionRequested{ID: "m1", Action: Live})
+		list = append(list, ActionRequested{ID: "m1", Action: Resize})
+		if s.Networks[0].Tag != withDevice { // the API refuses it
+			list = append(list, ActionRequested{ID: "m1", Action: Live})
+		}
 	case s.Migration == nil:
 		wishes = append(wishes, Start, Stop, Reboot, Rebuild, Shelve, Unshelve)
 		for _, a := range []Action{Resize, Live, Evacuate} {
@@ -233,6 +245,7 @@ func wrong(s Server, w facts) string {
 		StoppingSource, PreLiveMigration, LiveMigrating, Reverting)) && s.Host == "":
 		return "it is placed on no host"
 	case last(Active) && !s.BoundTo(s.Host) && slices.Equal(s.ownSteps(), []Step{BindPorts}): // the guest exists
+	case s.awaitsPorts() && s.portDevicesPicked() && slices.Equal(s.ownSteps(), []Step{BindPorts}):
 	case (last(Error, Deleted, Active, Spawning, DeletingGuest, Shelved, Shelving, DeletedAwaitingCleanup) ||
 		phase(SpawningDestination, Resized, AwaitingSourceAck, StoppingSource, PreLiveMigration, LiveMigrating, Reverting,
 			RevertBlocked)) != (steps == 0) && s.State != "":
@@ -247,7 +260,8 @@ func wrong(s Server, w facts) string {
 		return "it lingers for nothing"
 	case s.Round > MaxRounds:
 		return "too many rounds"
-	case (last(Spawning) || phase(SpawningDestination)) && (len(s.Requests) != 1 || len(s.Requests[0].Providers) != 1):
+	case (last(Spawning) || phase(SpawningDestination)) && !s.withdraws() && (len(s.Requests) == 0 ||
+		slices.ContainsFunc(s.Requests, func(r pci.Request) bool { return len(r.Providers) != 1 })):
 		return "its requests do not name the chosen provider"
 	}
 	seen := map[string]bool{}
@@ -299,7 +313,7 @@ type situation struct {
 	leftovers                                   [3]residenceSituation // more are never reached
 	facts                                       facts
 	networks, ports                             int
-	bound                                       bool
+	bound, direct, picked, refused              bool
 }
 
 type moveSituation struct {
@@ -324,7 +338,8 @@ func (n node) key() situation {
 		launched: !s.Launched.IsZero(), requested: !s.Requested.IsZero(), moved: s.Migration != nil,
 		twice: s.Migration != nil && s.Migration.ID == "m2", stage: s.Stage(), host: s.Host, previous: s.PreviousConsumer,
 		power: s.Power, task: s.Task, facts: n.facts, networks: len(s.Networks), ports: len(s.Ports),
-		bound: s.BoundTo(s.Host)}
+		bound: s.BoundTo(s.Host), direct: len(s.Networks) > 0 && s.Networks[0].Tag == withDevice,
+		picked: s.portDevicesPicked(), refused: s.PortsRefused != ""}
 	if m := s.Move; m != nil {
 		k.move = moveSituation{m.Kind, m.StopSource, m.SourceStopped, m.RevertRequested, m.Failed != "", m.SourceLost != ""}
 		k.from = situationOf(m.From)
@@ -357,9 +372,11 @@ func TestAllEventSequences(t *testing.T) {
 	together.MinCount = 2
 	networked := start
 	networked.Networks = []NetworkRequest{{Network: "n"}}
-	seen := map[situation]bool{start.key(): true, together.key(): true, networked.key(): true}
+	direct := start
+	direct.Networks = []NetworkRequest{{Network: "n", Tag: withDevice}}
+	seen := map[situation]bool{start.key(): true, together.key(): true, networked.key(): true, direct.key(): true}
 	states, phases := map[State]bool{}, map[MovePhase]bool{}
-	queue := []node{start, together, networked}
+	queue := []node{start, together, networked, direct}
 	for len(queue) > 0 {
 		n := queue[0]
 		queue = queue[1:]
@@ -436,6 +453,8 @@ func answers(s Server) []Event {
 		bound := PortsBound{Host: s.Host}
 		for _, p := range s.Ports {
 			p.Host = s.Host
+			picked, _ := s.DeviceOf(p.ID)
+			p.Device = picked.Address
 			bound.Ports = append(bound.Ports, p)
 		}
 		return []Event{bound}
@@ -445,7 +464,7 @@ func answers(s Server) []Event {
 		return []Event{AllocationsRestored{}}
 	case s.isDue(Release):
 		return []Event{Released{}}
-	case s.State == DeletingGuest, s.State == Shelving, s.Phase() == Reverting:
+	case s.State == DeletingGuest, s.State == Shelving, s.Phase() == Reverting, s.withdraws():
 		return []Event{GuestGone{Host: s.Host, Consumer: "s"}}
 	case s.Phase() == RevertBlocked:
 		return []Event{ActionRequested{ID: "w", Action: Reset}}
@@ -455,8 +474,9 @@ func answers(s Server) []Event {
 	var list []Event
 	for _, e := range s.Entries() {
 		switch {
-		case e.Incoming:
-			list = append(list, GuestClaimed{Host: e.Host, Consumer: e.Consumer})
+		case e.Incoming || e.ClaimOnly:
+			list = append(list, GuestClaimed{Host: e.Host, Consumer: e.Consumer, Devices: []schedule.Picked{{
+				RequestID: "R", Address: "0000:3b:00.1"}}})
 		case e.Power == Off:
 			list = append(list, GuestStopped{Host: e.Host, Consumer: e.Consumer})
 		default:

@@ -9,6 +9,15 @@ func beginRebuild(s Server, e ActionRequested) Server {
 	if s.PreRebuild == nil {
 		s.PreRebuild = &PreRebuild{Name: s.Name, Image: s.Image, ImageSnapshot: s.ImageSnapshot, Ask: s.Ask}
 	}
+	if e.FirstBoot != nil {
+		if s.PreRebuild.FirstBoot == nil {
+			before := s.FirstBoot
+			changed := *s.PreRebuild
+			changed.FirstBoot = &before
+			s.PreRebuild = &changed
+		}
+		s.FirstBoot = *e.FirstBoot
+	}
 	s.Builds++
 	s.Task = Rebuilding
 	if e.Image != "" {

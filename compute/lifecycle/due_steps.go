@@ -33,6 +33,9 @@ func (s Server) Steps() []Step {
 
 // ownSteps lists the due steps except those for leftovers.
 func (s Server) ownSteps() []Step {
+	if s.awaitsPorts() && s.portDevicesPicked() {
+		return []Step{BindPorts}
+	}
 	if s.Move != nil {
 		return s.Move.Phase.steps()
 	}

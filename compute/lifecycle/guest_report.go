@@ -46,6 +46,9 @@ func applyReport(s Server, g guestReport, now time.Time) Server {
 
 // ownGuest applies a report about the guest of the server's own consumer on AllocatedHost.
 func ownGuest(s Server, g guestReport, now time.Time) Server {
+	if s.withdraws() && (g.state == "gone" || g.state == "failed") {
+		return onUnboundRemoved(s, now)
+	}
 	switch g.state {
 	case "gone":
 		return onGuestGone(s, "", now)
@@ -75,11 +78,20 @@ func ownGuest(s Server, g guestReport, now time.Time) Server {
 	case existing:
 		s = recordDevices(s, g, now)
 		s.PreviousConsumer = "" // the agent knows the guest by the server's id
-		if g.state != "claimed" {
+		switch {
+		case g.shutDown && s.State == Active && s.Task == "" && s.Power == On && !s.Stopped:
+			s = onShutDown(s, now)
+		case g.state != "claimed":
 			s = settleTask(s, g, now)
 		}
 	}
 	return s // in other states the guest is not assigned: the report is late
+}
+
+// onShutDown stops a server whose guest has shut down by itself, as Nova does: the user starts it again.
+func onShutDown(s Server, now time.Time) Server {
+	s.Power, s.Stopped = Off, true
+	return addHistory(s, now, "the guest on "+s.Host+" has shut down by itself, so the server is stopped")
 }
 
 // onArrived continues after the guest exists on its host in the desired power state.
@@ -121,6 +133,9 @@ func onGuestRefused(s Server, g guestReport, now time.Time) Server {
 	}
 	if u := s.PreRebuild; u != nil && g.build != s.Builds { // the guest has not been rebuilt
 		s.Name, s.Image, s.ImageSnapshot, s.Ask = u.Name, u.Image, u.ImageSnapshot, u.Ask
+		if u.FirstBoot != nil {
+			s.FirstBoot = *u.FirstBoot
+		}
 	}
 	s.PreviousConsumer, s.Task, s.Stopped, s.Builds, s.Power, s.PreRebuild = "", "", g.stopped, g.build, On, nil
 	if g.stopped {

@@ -47,3 +47,27 @@ func TestLateReportsAreIgnored(t *testing.T) {
 		t.Errorf("%d voices", len(s.LastReports))
 	}
 }
+
+// TestGuestThatShutsDownStopsItsServer checks that a server stops when its guest shuts down by itself, and that a
+// report which arrives during an action, or after the server was stopped, does not.
+func TestGuestThatShutsDownStopsItsServer(t *testing.T) {
+	down := GuestStopped{Host: "a", Consumer: "s", ShutDown: true}
+	s := applyAll(ran(t), down)
+	if s.Power != Off || !s.Stopped || s.Status() != "SHUTOFF" || s.Entries()[0].Power != Off {
+		t.Errorf("%s, power %v, %+v", s.Status(), s.Power, s.Entries())
+	}
+	last := s.History[len(s.History)-1].Text
+	if last != "the guest on a has shut down by itself, so the server is stopped" {
+		t.Error(last)
+	}
+	s = applyAll(s, ActionRequested{ID: "w", Action: Start}, down)
+	if s.Power != On || s.Task == "" {
+		t.Errorf("during a start: power %v, task %q", s.Power, s.Task)
+	}
+	if s = applyAll(s, GuestRunning{Host: "a", Consumer: "s"}); s.Status() != "ACTIVE" || s.Power != On {
+		t.Errorf("started again: %s", s.Status())
+	}
+	if s = applyAll(s, GuestStopped{Host: "a", Consumer: "s"}); s.Power != On {
+		t.Error("a guest that ended otherwise is not started again")
+	}
+}

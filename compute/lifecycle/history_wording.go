@@ -60,7 +60,7 @@ func describe(ask resource.Ask, requests []pci.Request) string {
 
 // describeRequest returns how many devices of an alias a server requests, with the resources and traits of each.
 func describeRequest(r pci.Request, groups map[string]string) string {
-	text := fmt.Sprintf("%d of alias %s", r.Count, r.Alias)
+	text := fmt.Sprintf("%d of %s", r.Count, r.Name())
 	each := ""
 	for i := range r.Count {
 		group, found := groups[r.GroupSuffix(i)]
@@ -103,7 +103,7 @@ func describeChoice(c schedule.Choice, requests []pci.Request) string {
 			}
 		}
 		for _, id := range providers {
-			devices = append(devices, fmt.Sprintf("%d of alias %s from provider %s", times[id], r.Alias, id))
+			devices = append(devices, fmt.Sprintf("%d of %s from provider %s", times[id], r.Name(), id))
 		}
 	}
 	return strings.Join(append([]string{"host " + c.Host}, list(devices, "provider")...), "; ")
@@ -117,11 +117,11 @@ func list(items []string, noun string) []string {
 	return append(items[:maxNamed:maxNamed], fmt.Sprintf("and %s more", count(len(items)-maxNamed, noun)))
 }
 
-// requestName returns the alias of the request, or its id if the request is unknown.
+// requestName returns the name of the request, or its id if the request is unknown.
 func requestName(requests []pci.Request, id string) string {
 	for _, r := range requests {
 		if r.ID == id {
-			return "alias " + r.Alias
+			return r.Name()
 		}
 	}
 	return "request " + id

@@ -24,6 +24,7 @@ type Entry struct {
 	Residence
 	Power     Power
 	Incoming  bool              // the guest will arrive by live migration
+	ClaimOnly bool              // the agent must pick the devices and build nothing: the ports are not bound yet
 	Outgoing  string            // destination host of the live migration, or empty
 	DeviceMap map[string]string // device address here → device address at the destination; set with Outgoing
 }
@@ -35,7 +36,7 @@ func (s Server) Entries() []Entry {
 	case incoming:
 		list = append(list, Entry{Residence: s.ownResidence(), Incoming: true})
 	case building, existing:
-		e := Entry{Residence: s.ownResidence(), Power: s.Power}
+		e := Entry{Residence: s.ownResidence(), Power: s.Power, ClaimOnly: s.awaitsPorts()}
 		if s.Task == Rebooting || s.Task == RebootingHard {
 			e.Power = Off // until the guest has stopped
 		}

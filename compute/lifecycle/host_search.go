@@ -41,7 +41,7 @@ func onPrepareRefused(s Server, reason string, now time.Time) Server {
 func onChosen(s Server, e Chosen, now time.Time) Server {
 	s.Round++
 	s.FilterFailures = e.FilterFailures[:min(len(e.FilterFailures), maxNamed)]
-	s = recordPorts(s, e.Ports)
+	s = recordPorts(s, e.Ports, e.PortDevices)
 	s = addHistory(s, now, fmt.Sprintf("Placement returned %s; %s%s", count(e.Candidates, "candidate"),
 		count(len(e.Choices), "choice"), prefixed("; refused: ", e.Refused)))
 	excluded := s.ExcludedHosts()
@@ -80,7 +80,7 @@ func tryChoice(s Server, now time.Time) Server {
 func onClaimed(s Server, now time.Time) Server {
 	choice := s.Choices[0]
 	s.Host, s.Reported, s.PreviousConsumer = choice.Host, false, ""
-	s.Devices, s.Cells = nil, nil
+	s.Devices, s.Cells, s.PortsRefused = nil, nil, ""
 	s.Choices = s.Choices[:1:1]
 	s.Requests = withProviders(s.Requests, choice.Mappings)
 	s.Ports = portsClaimed(s.Ports, choice)

@@ -14,7 +14,8 @@
 //	evacuation:
 //	    Planning → MovingAllocations → ClaimingDestination → (BindingDestination →) SpawningDestination
 //	live migration:
-//	    Planning → MovingAllocations → AwaitingSourceAck → ClaimingDestination → PreLiveMigration → LiveMigrating
+//	    Planning → MovingAllocations → AwaitingSourceAck → ClaimingDestination → (BindingDestination →)
+//	    PreLiveMigration → LiveMigrating
 //
 // A revert: Reverting → ReleasingDestination → RestoringAllocations. Then the server is Active again, on either host.
 // From the end of MovingAllocations on, the migration is a consumer of its own. It holds the source's allocations; the
@@ -64,16 +65,16 @@ func transition(s Server, e Event, now time.Time) (next Server, known bool) {
 	case Report:
 		return onReport(s, e, now)
 	case GuestClaimed:
-		report := guestReport{"claimed", e.Host, e.Consumer, e.Devices, e.Cells, e.Build, "", false}
+		report := guestReport{"claimed", e.Host, e.Consumer, e.Devices, e.Cells, e.Build, "", false, false}
 		return applyReport(s, report, now), true
 	case GuestRunning:
-		report := guestReport{"running", e.Host, e.Consumer, e.Devices, e.Cells, e.Build, "", false}
+		report := guestReport{"running", e.Host, e.Consumer, e.Devices, e.Cells, e.Build, "", false, false}
 		return applyReport(s, report, now), true
 	case GuestStopped:
-		report := guestReport{"stopped", e.Host, e.Consumer, e.Devices, e.Cells, e.Build, "", false}
+		report := guestReport{"stopped", e.Host, e.Consumer, e.Devices, e.Cells, e.Build, "", false, e.ShutDown}
 		return applyReport(s, report, now), true
 	case GuestRefused:
-		report := guestReport{"refused", e.Host, e.Consumer, e.Devices, e.Cells, e.Build, e.Message, e.Stopped}
+		report := guestReport{"refused", e.Host, e.Consumer, e.Devices, e.Cells, e.Build, e.Message, e.Stopped, false}
 		return applyReport(s, report, now), true
 	case GuestMigrated:
 		return applyReport(s, guestReport{state: "departed", host: e.Host, consumer: e.Consumer}, now), true

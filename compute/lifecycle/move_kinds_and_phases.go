@@ -28,9 +28,11 @@ const (
 	ClaimingDestination MovePhase = "claiming"
 	StoppingSource      MovePhase = "halting" // claimed; waiting for the guest at the source to stop
 	// claimed; the agent of the destination prepares the live migration and picks devices
-	PreLiveMigration    MovePhase = "receiving"
-	LiveMigrating       MovePhase = "crossing" // the guest is being migrated live
-	BindingDestination  MovePhase = "binding"  // claimed; the source has stopped; the ports are bound to the destination
+	PreLiveMigration MovePhase = "receiving"
+	LiveMigrating    MovePhase = "crossing" // the guest is being migrated live
+	// claimed; the source has stopped, and the ports are bound to the destination. In a live migration the source runs,
+	// and the ports get inactive bindings to the destination
+	BindingDestination  MovePhase = "binding"
 	SpawningDestination MovePhase = "assigned" // claimed; the agent of the destination builds the guest
 	// the guest exists at the destination; the move waits to be confirmed or reverted
 	Resized MovePhase = "resized"

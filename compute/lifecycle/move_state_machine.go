@@ -54,10 +54,7 @@ func (m Move) next(e moveEvent) (Move, []moveEffect) {
 	case destinationClaimed:
 		return m.onDestinationClaimed(e)
 	case portsBound:
-		if m.Phase == BindingDestination {
-			m.Phase = SpawningDestination
-			return m, []moveEffect{entry("waiting for the agent of %s to build the guest", e.host)}
-		}
+		return m.onPortsBound(e)
 	case destinationReleased:
 		switch m.Phase {
 		case ReleasingDestination:
@@ -98,8 +95,10 @@ func (m Move) onDestinationClaimed(e destinationClaimed) (Move, []moveEffect) {
 	next := "its agent to build the guest"
 	stopped := m.SourceStopped && (m.StopSource || e.off)
 	switch {
-	case m.Kind == LiveMigration && !m.From.Gone:
-		m.Phase, next = PreLiveMigration, "its agent to prepare the live migration"
+	case m.isLive() && len(m.From.Ports) > 0:
+		m.Phase, next = BindingDestination, "the bindings of its ports there"
+	case m.isLive():
+		m.Phase, next = PreLiveMigration, prepareLive
 	case (m.Kind == Resizing || m.Kind == Migrating) && !m.From.Gone && !stopped:
 		m.Phase, m.StopSource, m.SourceStopped = StoppingSource, true, false
 		next = fmt.Sprintf("the guest on %s to stop", m.From.Host)
@@ -107,6 +106,25 @@ func (m Move) onDestinationClaimed(e destinationClaimed) (Move, []moveEffect) {
 		m.Phase = m.buildPhase()
 	}
 	return m, []moveEffect{setStatus("migrating"), entry("claimed on %s; waiting for %s", e.host, next)}
+}
+
+// prepareLive is what the agent of the destination of a live migration does first.
+const prepareLive = "its agent to prepare the live migration"
+
+// isLive reports whether the guest is migrated live: its host exists.
+func (m Move) isLive() bool { return m.Kind == LiveMigration && !m.From.Gone }
+
+// onPortsBound continues after the ports have a binding to the destination.
+func (m Move) onPortsBound(e portsBound) (Move, []moveEffect) {
+	switch {
+	case m.Phase != BindingDestination:
+		return m, nil
+	case m.isLive():
+		m.Phase = PreLiveMigration
+		return m, []moveEffect{entry("waiting for %s", prepareLive)}
+	}
+	m.Phase = SpawningDestination
+	return m, []moveEffect{entry("waiting for the agent of %s to build the guest", e.host)}
 }
 
 // onMoved continues after the migration has taken over the allocations of the source.
@@ -130,9 +148,9 @@ func (m Move) onMoved(e allocationsMoved) (Move, []moveEffect) {
 }
 
 // buildPhase returns the phase in which the destination is built, or first the one in which the ports are bound to
-// it.
+// it. Ports that need devices are bound while the destination is being built.
 func (m Move) buildPhase() MovePhase {
-	if len(m.From.Ports) > 0 {
+	if len(m.From.Ports) > 0 && !needPortDevices(m.From.Requests) {
 		return BindingDestination
 	}
 	return SpawningDestination
@@ -274,9 +292,13 @@ func (m Move) onSourceFailed(e sourceFailed) (Move, []moveEffect) {
 		if m, more = m.goBack(m.SourceLost); e.prepared {
 			m.Phase = Reverting
 		}
+	case BindingDestination:
+		if m.Kind == LiveMigration {
+			m, more = m.goBack(m.SourceLost)
+		}
 	}
-	// BindingDestination, SpawningDestination: the destination is being built. MovingAllocations, Reverting,
-	// ReleasingDestination and RestoringAllocations: their end handles SourceLost.
+	// SpawningDestination, and BindingDestination of other moves: the destination is being built. MovingAllocations,
+	// Reverting, ReleasingDestination and RestoringAllocations: their end handles SourceLost.
 	return m, append(effects, more...)
 }
 

@@ -84,7 +84,8 @@ func onPortChange(s Server, e Event, now time.Time) Server {
 		return addHistory(s, now, "attaching a port")
 	case PortDetachRequested:
 		at := slices.IndexFunc(s.Ports, func(p Port) bool { return p.ID == e.Port })
-		if s.RefusePortChange("detach_interface") != "" || at < 0 {
+		_, hasDevice := s.DeviceOf(e.Port)
+		if s.RefusePortChange("detach_interface") != "" || at < 0 || hasDevice {
 			return s
 		}
 		s.LastAction, s.Refusal = e.ID, nil

@@ -76,12 +76,25 @@ func TestPortsOfAMove(t *testing.T) {
 	}
 }
 
-// Ports of a live migration are bound when the guest has arrived.
+// Ports of a live migration get bindings to the destination before its agent is assigned the guest, and are bound there
+// when the guest has arrived. If it does not arrive, they are restored at the source.
 func TestPortsOfALiveMigration(t *testing.T) {
 	s := withPort(t)
 	s = applyAll(s, ActionRequested{ID: "m", Action: Live},
 		Chosen{Choices: []schedule.Choice{choice("b")}, Ports: s.Ports}, AllocationsMoved{},
-		GuestRunning{Host: "a", Consumer: "m"}, Claimed{Try: 2}, GuestClaimed{Host: "b"})
+		GuestRunning{Host: "a", Consumer: "m"}, Claimed{Try: 2})
+	if s.Phase() != BindingDestination || s.Assignment() != "" || !slices.Equal(s.Steps(), []Step{BindPorts}) {
+		t.Fatalf("%s %v", s.Stage(), s.Steps())
+	}
+	lost := applyAll(s, GuestFailed{Host: "a", Consumer: "m", Message: "lost"})
+	if lost.Phase() != ReleasingDestination || lost.Move.SourceLost == "" {
+		t.Errorf("the guest is lost: %s %+v", lost.Stage(), lost.Move)
+	}
+	refused := applyAll(s, PortsNotBound{Host: "b", Reason: "no agent"})
+	if refused.Phase() != ReschedulingDestination || refused.FailedHosts["b"] != "no agent" {
+		t.Errorf("no binding: %s %v", refused.Stage(), refused.FailedHosts)
+	}
+	s = applyAll(s, PortsBound{Host: "b", Ports: s.Ports}, GuestClaimed{Host: "b"})
 	if s.Phase() != LiveMigrating || len(s.Steps()) != 0 {
 		t.Fatalf("%s %v", s.Stage(), s.Steps())
 	}

@@ -16,7 +16,7 @@ import (
 // destination.
 func beginMove(s Server, kind Kind, e ActionRequested, now time.Time) Server {
 	s.Move = &Move{
-		Kind: kind, Phase: PreparingMove, To: e.To, SameHostAllowed: e.SameHost && (kind == Resizing || kind == Migrating),
+		Kind: kind, Phase: PreparingMove, To: e.To, SameHostAllowed: e.SameHost && kind == Resizing,
 		Consumer: cmp.Or(s.PreviousConsumer, e.ID), From: s.ownResidence(),
 	}
 	s.Migration = &Migration{

@@ -29,6 +29,7 @@ type Chosen struct {
 	Refused        string                   // summary of the refusals, or empty
 	FilterFailures []schedule.FilterFailure // the refusals by filter and reason
 	Ports          []Port                   // the server's ports, as they are now
+	PortDevices    []pci.Request            // the devices that they need
 }
 
 // NoValidHost is the result of Schedule if no candidate passed the filters.
@@ -113,6 +114,7 @@ type GuestStopped struct {
 	Devices  []schedule.Picked
 	Cells    []numa.Placed
 	Build    int
+	ShutDown bool // it should run, and its operating system has shut down
 }
 
 // GuestRefused is reported by the agent of Host: the guest exists with these devices, and the hypervisor refuses to
@@ -150,6 +152,7 @@ type guestReport struct {
 	build          int
 	message        string
 	stopped        bool // with state refused
+	shutDown       bool // with state stopped
 }
 
 // HostDead is declared by an operator: the host and everything on it are lost permanently.
@@ -171,8 +174,9 @@ type ActionRequested struct {
 	Image         string        // Rebuild: the image; empty: the present one
 	ImageSnapshot *flavor.Image // Rebuild: the image as it is now, accepted by flavor.CheckRebuild; nil: not looked up
 	Name          string        // Rebuild: the new name; empty: unchanged
+	FirstBoot     *FirstBoot    // Rebuild: what the guest reads when it boots; nil: unchanged
 	To            string        // moves: the only permitted host; empty: any
-	SameHost      bool          // Resize, Migrate: the present host is permitted as destination
+	SameHost      bool          // Resize: the present host is permitted as destination
 	Flavor        flavor.Flavor // Resize: the new flavor
 	ToError       bool          // Reset: set ERROR; false: clear it
 }

@@ -7,13 +7,21 @@ import (
 	"time"
 
 	"github.com/openberth/berth/compute/schedule"
+	"github.com/openberth/berth/pci"
 	"github.com/openberth/berth/provider"
 	"github.com/openberth/berth/resource"
 )
 
 // This file is the part of a server that the network service has: its ports. Schedule creates and reads them before it
-// requests candidates, BindPorts binds them to the host of the claim before the guest is assigned to it, and Release
+// requests candidates, BindPorts binds them to the host of the claim before the guest is built there, and Release
 // unbinds them before it releases the allocation that they refer to.
+//
+// Ports without devices are bound before the guest is assigned to the host. If a port needs a device, the guest is
+// assigned first, with Entry.ClaimOnly: its agent picks the devices and reports them. Then the ports are bound with
+// these devices, and the agent builds the guest.
+//
+// In a live migration BindPorts first adds inactive bindings to the destination, which the result shows by ports
+// without a host. It makes them active when the guest has arrived. Release removes them if the guest does not arrive.
 
 // NetworkRequest is one entry of `networks` of a request to create a server: a port, or a network in which Schedule
 // creates a port.
@@ -37,6 +45,8 @@ type Port struct {
 	Host                     string                 // the host that it is bound to; empty: none, or not known
 	VIF                      string                 // binding:vif_type on Host, or on the last one
 	Bridge                   string                 // that the network service names for its interface; empty: none
+	Device                   string                 // address of the device that it is bound with; empty: none
+	VLAN                     int                    // tag that the device adds; 0: none
 }
 
 // FixedIP is an address of a port.
@@ -54,9 +64,51 @@ type PortsNotBound struct{ Host, Reason string }
 func (PortsBound) event()    {}
 func (PortsNotBound) event() {}
 
-// BoundTo reports whether all ports of the server are bound to its host.
+// BoundTo reports whether all ports of the server are bound to a host, each with the device that the agent has picked.
 func (s Server) BoundTo(host string) bool {
-	return !slices.ContainsFunc(s.Ports, func(p Port) bool { return p.Host != host })
+	return !slices.ContainsFunc(s.Ports, func(p Port) bool {
+		picked, needed := s.DeviceOf(p.ID)
+		return p.Host != host || needed && p.Device != picked.Address
+	})
+}
+
+// DeviceOf returns the device that the agent of Host has picked for a port; its address is empty before that. needed is
+// false if the port needs no device.
+func (s Server) DeviceOf(port string) (picked schedule.Picked, needed bool) {
+	for _, r := range s.Requests {
+		if r.Port == nil || r.Port.ID != port {
+			continue
+		}
+		for _, d := range s.Devices {
+			if d.RequestID == r.ID {
+				return d, true
+			}
+		}
+		return schedule.Picked{RequestID: r.ID}, true
+	}
+	return picked, false
+}
+
+// needPortDevices reports whether one of the requests is that of a port.
+func needPortDevices(requests []pci.Request) bool {
+	return slices.ContainsFunc(requests, func(r pci.Request) bool { return r.Port != nil })
+}
+
+// portDevicesPicked reports whether the agent of Host has picked a device for each port that needs one.
+func (s Server) portDevicesPicked() bool {
+	return !slices.ContainsFunc(s.Ports, func(p Port) bool {
+		picked, needed := s.DeviceOf(p.ID)
+		return needed && picked.Address == ""
+	})
+}
+
+// awaitsPorts reports whether the guest is assigned and must not be built yet, because its ports are not bound.
+func (s Server) awaitsPorts() bool { return s.presence() == building && !s.BoundTo(s.Host) }
+
+// withdraws reports whether the guest is to be removed from Host before anything is built, because a port cannot be
+// bound there.
+func (s Server) withdraws() bool {
+	return s.PortsRefused != "" && (s.State == Spawning || s.Phase() == SpawningDestination)
 }
 
 // portsClaimed returns the ports with the providers that a choice has for their groups. They are not bound yet.
@@ -80,7 +132,7 @@ func portsClaimed(ports []Port, choice schedule.Choice) []Port {
 func portsUnbound(ports []Port) []Port {
 	ports = slices.Clone(ports)
 	for i := range ports {
-		ports[i].Host, ports[i].Allocation = "", nil
+		ports[i].Host, ports[i].Allocation, ports[i].Device = "", nil, ""
 	}
 	return ports
 }
@@ -96,7 +148,7 @@ func portsToRestore(ports []Port) []Port {
 
 // recordPorts records the ports that Schedule has read. A move that has not changed anything yet keeps what they have
 // at its source, so that a revert restores that.
-func recordPorts(s Server, ports []Port) Server {
+func recordPorts(s Server, ports []Port, devices []pci.Request) Server {
 	if s.Phase() == Planning {
 		move := *s.Move
 		move.From.Ports = slices.Clone(move.From.Ports)
@@ -109,12 +161,18 @@ func recordPorts(s Server, ports []Port) Server {
 		s.Move = &move
 	}
 	s.Ports = portsUnbound(ports)
+	s.Requests = append(slices.DeleteFunc(slices.Clone(s.Requests), func(r pci.Request) bool { return r.Port != nil }),
+		devices...)
 	return s
 }
 
-// beginBuild assigns a claimed server to its host, after its ports are bound there. why and agent are words of the
-// history.
+// beginBuild assigns a claimed server to its host, after its ports are bound there. Ports that need devices are bound
+// later. why and agent are words of the history.
 func beginBuild(s Server, why, agent string, now time.Time) Server {
+	if needPortDevices(s.Requests) {
+		s.State = Spawning
+		return addHistory(s, now, why+"; waiting for "+agent+" to pick the devices of its ports")
+	}
 	if len(s.Ports) > 0 {
 		s.State = BindingPorts
 		return addHistory(s, now, fmt.Sprintf("%s; binding %s to %s", why, count(len(s.Ports), "port"), s.Host))
@@ -139,11 +197,26 @@ func onPortsBound(s Server, e PortsBound, now time.Time) Server {
 	return s
 }
 
-// onPortsNotBound tries another host: nothing of the guest is on this one.
+// removeUnbound begins to remove what the host has of a guest whose ports cannot be bound there.
+func removeUnbound(s Server, reason string, now time.Time) Server {
+	s.PortsRefused = reason
+	return addHistory(s, now, "removing the guest on "+s.Host+", which is not built: "+reason)
+}
+
+// onUnboundRemoved tries another host after the agent has removed what it had of the guest.
+func onUnboundRemoved(s Server, now time.Time) Server {
+	reason := s.PortsRefused
+	s.PortsRefused = ""
+	return onGuestFailed(s, reason, now)
+}
+
+// onPortsNotBound tries another host, after the agent of this one has freed the devices of the guest.
 func onPortsNotBound(s Server, e PortsNotBound, now time.Time) Server {
 	switch {
 	case e.Host != s.Host:
 		return s // late
+	case s.awaitsPorts():
+		return removeUnbound(s, e.Reason, now)
 	case s.Move != nil:
 		lastReason := unlessAgain(s, lastFailure(s, e.Reason))
 		return advance(s, destinationFailed{host: s.Host, message: e.Reason, lastReason: lastReason}, now)

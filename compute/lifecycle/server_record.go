@@ -25,13 +25,13 @@ type Server struct {
 	Image         string // UUID, or empty
 	// the image as it was when the server was created; nil: not looked up
 	ImageSnapshot *flavor.Image `json:",omitempty"`
-	KeyName       string
-	Zone          string // availability zone, shown only
-	Metadata      map[string]string
-	Tags          []string
-	Flavor        flavor.Flavor // as it was when the server was created or resized
-	Ask           resource.Ask  // the request to Placement; empty before it is prepared
-	Requests      []pci.Request // Providers are set when a choice has been claimed
+	FirstBoot
+	Zone     string // availability zone, shown only
+	Metadata map[string]string
+	Tags     []string
+	Flavor   flavor.Flavor // as it was when the server was created or resized
+	Ask      resource.Ask  // the request to Placement; empty before it is prepared
+	Requests []pci.Request // Providers are set when a choice has been claimed
 	// number of servers of one request that must be claimed before any is built; 0 and 1: no minimum
 	MinCount int `json:",omitempty"`
 
@@ -53,6 +53,8 @@ type Server struct {
 	Networks       []NetworkRequest         `json:",omitempty"` // what its ports are; nil: no port
 	Ports          []Port                   `json:",omitempty"` // as they were last read
 	PortChange     *PortChange              `json:",omitempty"` // in state Active; nil: none
+	// why a port cannot be bound to Host, whose agent has to remove what it has of the guest; empty: nothing is wrong
+	PortsRefused string `json:",omitempty"`
 	// the host cells they are placed on, as the agent reports
 	Cells []numa.Placed `json:",omitempty"`
 	Power Power         `json:",omitempty"` // the desired power state of the guest
@@ -130,6 +132,14 @@ type PreRebuild struct {
 	Name, Image   string
 	ImageSnapshot *flavor.Image `json:",omitempty"`
 	Ask           resource.Ask
+	FirstBoot     *FirstBoot `json:",omitempty"` // nil: the rebuild keeps it
+}
+
+// FirstBoot is what a guest reads from its config drive when it boots for the first time.
+type FirstBoot struct {
+	KeyName   string
+	PublicKey string `json:",omitempty"` // of the key pair, as it was when the server was created or rebuilt
+	UserData  string `json:",omitempty"` // in base64
 }
 
 // SourceImage returns the image that the server was created from, as it was then. If it was not looked up, only its id

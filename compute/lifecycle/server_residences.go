@@ -62,6 +62,9 @@ func (s Server) ExcludedHosts() map[string]string {
 
 // presence returns what the server's own consumer has on Host.
 func (s Server) presence() presence {
+	if s.withdraws() {
+		return removing
+	}
 	if s.Move != nil {
 		return s.Move.Phase.presence()
 	}

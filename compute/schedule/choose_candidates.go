@@ -97,7 +97,7 @@ func (p Input) judge(c Candidate, requests []pci.Request, left map[provider.ID]*
 	for _, r := range requests {
 		for i := range r.Count {
 			if n := len(c.Mappings[r.GroupSuffix(i)]); n > 1 {
-				reason := "the candidate gives one device of alias " + r.Alias + " several providers"
+				reason := "the candidate gives one device of " + r.Name() + " several providers"
 				return Refusal{Filter: FilterDevices, Reason: reason}
 			}
 		}

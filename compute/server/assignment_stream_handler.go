@@ -193,12 +193,12 @@ func (a *assignmentStream) send(line host.Assignments) error {
 }
 
 // WriteServer converts an entry of the assignments for the agent.
-func WriteServer(e store.Entry) host.Server {
+func WriteServer(e *store.Entry) host.Server {
 	f := e.Flavor
 	out := host.Server{ID: e.Consumer, PreviousID: e.PreviousConsumer, Name: e.Server.Name,
 		VCPUs: f.VCPUs, MemoryMB: f.MemoryMB, DiskGB: f.DiskGB, Image: e.Server.Image,
 		Requests: make([]host.Request, 0, len(e.Requests)), Topology: host.WriteGuestCells(e.Topology),
-		Build: e.Server.Builds, Incoming: e.Incoming}
+		Build: e.Server.Builds, Incoming: e.Incoming, ClaimOnly: e.ClaimOnly}
 	if e.Consumer != e.Server.ID {
 		out.Server = e.Server.ID
 	}
@@ -209,8 +209,10 @@ func WriteServer(e store.Entry) host.Server {
 		out.Outgoing = &host.Outgoing{Host: e.Outgoing, Devices: e.DeviceMap}
 	}
 	for _, p := range e.Ports {
-		out.Interfaces = append(out.Interfaces, host.Interface{Port: p.ID, MAC: p.MAC, VIF: p.VIF, VNIC: p.VNIC,
-			Bridge: p.Bridge})
+		if !e.ClaimOnly {
+			out.Interfaces = append(out.Interfaces, host.Interface{Port: p.ID, MAC: p.MAC, VIF: p.VIF, VNIC: p.VNIC,
+				Bridge: p.Bridge, Device: p.Device, VLAN: p.VLAN})
+		}
 	}
 	for _, r := range e.Requests {
 		out.Requests = append(out.Requests, host.WriteRequest(r))

@@ -33,12 +33,18 @@ type consoles struct {
 type openConsole struct {
 	request host.ConsoleRequest
 	answer  chan host.ConsoleOutput
+	session *consoleSession // nil: not interactive
 }
 
-// request opens a request and notifies the streams of the host. close must be called when its caller stops waiting.
+// request opens a request for what a guest has printed. close must be called when its caller stops waiting.
 func (c *consoles) request(name, guest string) (answer <-chan host.ConsoleOutput, closed func()) {
-	one := &openConsole{host.ConsoleRequest{ID: uuid.NewString(), Guest: guest, Bytes: host.MaxConsole},
-		make(chan host.ConsoleOutput, 1)}
+	one := &openConsole{request: host.ConsoleRequest{ID: uuid.NewString(), Guest: guest, Bytes: host.MaxConsole},
+		answer: make(chan host.ConsoleOutput, 1)}
+	return one.answer, c.add(name, one)
+}
+
+// add adds a request and notifies the streams of the host. The returned function removes it.
+func (c *consoles) add(name string, one *openConsole) (remove func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.open == nil {
@@ -54,7 +60,7 @@ func (c *consoles) request(name, guest string) (answer <-chan host.ConsoleOutput
 		default:
 		}
 	}
-	return one.answer, func() {
+	return func() {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		delete(c.open[name], one.request.ID)
@@ -91,7 +97,9 @@ func (c *consoles) list(name string) (out []host.ConsoleRequest) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, id := range slices.Sorted(maps.Keys(c.open[name])) {
-		out = append(out, c.open[name][id].request)
+		if one := c.open[name][id]; one.session == nil || !one.session.attached {
+			out = append(out, one.request)
+		}
 	}
 	return out
 }

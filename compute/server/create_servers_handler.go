@@ -28,9 +28,8 @@ func unsupportedKeys(v compute.Version) map[string]string {
 		"accessIPv6":              "addresses are those of ports, which networks requests",
 		"block_device_mapping":    "Berth has no volumes",
 		"block_device_mapping_v2": "Berth has no volumes",
-		"config_drive":            "guests get no configuration drive",
-		"key_name":                "the key pair of a server cannot be changed",
-		"user_data":               "guests get no user data",
+		"key_name":                "a rebuild changes the key pair from microversion 2.54 on",
+		"user_data":               "a rebuild changes user data from microversion 2.57 on",
 	}
 	if !v.Has(compute.NoPersonality) {
 		keys["personality"] = "files cannot be injected into guests"
@@ -64,7 +63,7 @@ func (s *server) createServers(c *call) error {
 		return fault.New(fault.Invalid, "", "flavor %s is disabled; choose another flavor", f.Name)
 	}
 	want.server.Flavor = f
-	if err := s.checkKeyName(c, want.server.KeyName); err != nil {
+	if want.server.PublicKey, err = s.publicKey(c, c.Who.User, want.server.KeyName); err != nil {
 		return err
 	}
 	if want.server.ImageSnapshot, err = s.findImage(c, f, want.server.Image, "Can not find requested image"); err != nil {
@@ -129,6 +128,8 @@ func (c *call) readCreateRequest() (want createRequest, err error) {
 	want.server = lifecycle.Server{Project: c.Who.Project, User: c.Who.User, Name: o.nameText("name"), Image: o.image(),
 		Metadata: o.metadata(), Zone: o.zone()}
 	want.server.KeyName, _ = o.text("key_name", 0, 255)
+	want.server.UserData = o.userData()
+	o.flag("config_drive", true) // ignored: a driver that can make the drive always makes it
 	want.flavor, _ = o.scalar("flavorRef", true, "the id of a flavor")
 	want.flavor = want.flavor[strings.LastIndexByte(want.flavor, '/')+1:] // it may be the flavor's link
 	want.min = o.number("min_count", false, 1, 1, maxServers)

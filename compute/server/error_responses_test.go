@@ -77,8 +77,10 @@ func TestErrorBodies(t *testing.T) {
 		{"POST", servers, create(`, "key_name": "k"`), nil, 400, "badRequest",
 			"Invalid key_name provided: user ann has no key pair k"},
 		{"POST", servers, create(`, "block_device_mapping_v2": [{}]`), nil, 400, "badRequest", "Berth has no volumes"},
-		{"POST", servers, create(`, "user_data": "eA=="`), nil, 400, "badRequest", "user_data"},
-		{"POST", servers, create(`, "config_drive": true`), nil, 400, "badRequest", "config_drive"},
+		{"POST", servers, create(`, "user_data": "%"`), nil, 400, "badRequest", "user_data: it is not base64"},
+		{"POST", servers, create(`, "user_data": "` + strings.Repeat("eHh4", 16384) + `"`), nil, 400, "badRequest",
+			"it has 65536 characters; from 0 to 65535 are allowed"},
+		{"POST", servers, create(`, "config_drive": "maybe"`), nil, 400, "badRequest", "config_drive"},
 		{"POST", servers, create(`, "personality": [{}]`), nil, 400, "badRequest", "does not support server.personality"},
 		{"POST", servers, create(`, "personality": [], "networks": "none"`), at("2.57"), 400, "badRequest",
 			`Additional properties are not allowed: "personality"`},
@@ -177,7 +179,7 @@ func TestWrongMethodReturnsAllowedMethods(t *testing.T) {
 		"/v2.1/p1/servers/x":         "DELETE, GET, PUT, HEAD",
 		"/v2.1/flavors/f":            "DELETE, GET, PUT, HEAD",
 		"/berth/v1/hosts/h":          "DELETE, PUT",
-		"/berth/v1/hosts/h/guests/s": "PUT",
+		"/berth/v1/hosts/h/guests/s": "GET, PUT, HEAD",
 	} {
 		if r := h.ask("PATCH", path, ""); r.status != 405 || r.header.Get("Allow") != allow {
 			t.Errorf("%s: %d, Allow %q", path, r.status, r.header.Get("Allow"))

@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 	"github.com/openberth/berth/compute/schedule"
 	"github.com/openberth/berth/compute/store"
 	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/provider"
 	"github.com/openberth/berth/resource"
 )
 
@@ -116,6 +118,18 @@ func (l *fakeConductor) HostAudit(_ context.Context, host string) (conductor.Aud
 	return conductor.Audit{Host: host,
 		Missing: []conductor.Missing{{Server: "s1", Name: "web", Consumer: "s1", Lacks: lacks}},
 		Foreign: []conductor.Foreign{{Consumer: "x", Holds: holds, Why: "unknown"}}}, nil
+}
+
+// HealPorts returns one server.
+func (l *fakeConductor) HealPorts(_ context.Context, host string, servers []string,
+	apply bool) ([]conductor.PortHealing, error) {
+	state := conductor.PortsNeedHealing
+	if apply {
+		state = conductor.PortsHealed
+	}
+	return []conductor.PortHealing{{Server: "s1", Name: "web", Host: host, State: state,
+		Reason: strings.Join(servers, " "), Ports: []conductor.HealedPort{{ID: "p1", Device: "0000:81:00.1",
+			Groups: map[string]provider.ID{"g1": rootID}}}, Adds: resource.Allocation{rootID: {"VCPU": 1}}}}, nil
 }
 
 // HostHeal returns the same, healed.

@@ -65,7 +65,8 @@ func ReadGuest(name, id string, g host.Guest) (lifecycle.Event, error) {
 	case host.Running:
 		return lifecycle.GuestRunning{Host: name, Consumer: id, Devices: devices, Cells: cells, Build: g.Build}, nil
 	case host.Stopped:
-		return lifecycle.GuestStopped{Host: name, Consumer: id, Devices: devices, Cells: cells, Build: g.Build}, nil
+		return lifecycle.GuestStopped{Host: name, Consumer: id, Devices: devices, Cells: cells, Build: g.Build,
+			ShutDown: g.ShutDown}, nil
 	case host.Refused:
 		return lifecycle.GuestRefused{Host: name, Consumer: id, Devices: devices, Cells: cells, Build: g.Build,
 			Stopped: g.Power == host.Off, Message: g.Message}, nil

@@ -93,6 +93,7 @@ type Conductor interface {
 	HostConditions(host string) []string
 	HostAudit(ctx context.Context, host string) (conductor.Audit, error)
 	HostHeal(ctx context.Context, host string, oversubscribe bool) (conductor.Audit, error)
+	HealPorts(ctx context.Context, host string, servers []string, apply bool) ([]conductor.PortHealing, error)
 	Headroom(ctx context.Context, f flavor.Flavor, ports []portrequest.Port) ([]conductor.HostHeadroom, string, error)
 	PlanDrain(ctx context.Context, host string) ([]conductor.PlannedMove, error)
 }

@@ -59,6 +59,7 @@ func (s *server) routes() []edge.Route[*call] {
 func (s *server) guardedRoutes() map[string]methods {
 	all := s.serverFlavorAndHostRoutes()
 	maps.Copy(all, s.serverPartRoutes())
+	maps.Copy(all, s.consoleRoutes())
 	maps.Copy(all, s.userRoutes())
 	maps.Copy(all, s.operatorRoutes())
 	maps.Copy(all, s.refusedServerPartRoutes())
@@ -119,11 +120,26 @@ func (s *server) serverFlavorAndHostRoutes() map[string]methods {
 			http.MethodDelete: guarded(policies.UnbindHost, s.unbindHost)},
 		"/berth/v1/hosts/{host}/devices/{address}/clean": {
 			http.MethodPost: guarded(policies.CleanDevice, s.cleanDevice)},
-		"/berth/v1/hosts/{host}/assignments":     {http.MethodGet: s.byAgents(policies.ReadAssignments, s.watch)},
-		"/berth/v1/hosts/{host}/guests/{server}": {http.MethodPut: s.byAgents(policies.ReportGuest, s.putGuest)},
-		"/berth/v1/hosts/{host}/consoles/{id}":   {http.MethodPut: s.byAgents(policies.ReportGuest, s.putConsole)},
-		"/berth/v1/headroom":                     {http.MethodGet: guarded(policies.ShowHeadroom, s.headroom)},
-		"/berth/v1/devices":                      {http.MethodGet: guarded(policies.ListDevices, s.listDevices)},
+		"/berth/v1/hosts/{host}/assignments": {http.MethodGet: s.byAgents(policies.ReadAssignments, s.watch)},
+		"/berth/v1/hosts/{host}/guests/{server}": {http.MethodPut: s.byAgents(policies.ReportGuest, s.putGuest),
+			http.MethodGet: s.byAgents(policies.ReadAssignments, s.firstBoot)},
+		"/berth/v1/ports/heal": {http.MethodPost: guarded(policies.HealPorts, s.healPorts)},
+		"/berth/v1/headroom":   {http.MethodGet: guarded(policies.ShowHeadroom, s.headroom)},
+		"/berth/v1/devices":    {http.MethodGet: guarded(policies.ListDevices, s.listDevices)},
+	}
+}
+
+// consoleRoutes returns the paths of consoles, for users and for agents.
+func (s *server) consoleRoutes() map[string]methods {
+	return map[string]methods{
+		"/berth/v1/servers/{id}/console": {http.MethodPost: guardedServer(policies.CreateConsole, s.openConsole)},
+		"/berth/v1/servers/{id}/console/{session}": {
+			http.MethodPost: guardedServer(policies.CreateConsole, s.typeConsole)},
+		"/berth/v1/hosts/{host}/consoles/{id}": {http.MethodPut: s.byAgents(policies.ReportGuest, s.putConsole)},
+		"/berth/v1/hosts/{host}/consoles/{id}/input": {
+			http.MethodGet: s.byAgents(policies.ReportGuest, s.consoleInput)},
+		"/berth/v1/hosts/{host}/consoles/{id}/output": {
+			http.MethodPost: s.byAgents(policies.ReportGuest, s.postConsole)},
 	}
 }
 

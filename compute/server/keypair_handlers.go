@@ -164,14 +164,15 @@ func (s *server) deleteKeyPair(c *call) error {
 	return c.writeStatus(http.StatusAccepted)
 }
 
-// checkKeyName returns fault.Invalid if a server is to be created with a key pair that the caller does not have.
-func (s *server) checkKeyName(c *call, name string) error {
+// publicKey returns the public key of a user's key pair for a new or rebuilt server; empty without a name. It returns
+// fault.Invalid for a key pair that the user does not have.
+func (s *server) publicKey(c *call, user, name string) (string, error) {
 	if name == "" {
-		return nil
+		return "", nil
 	}
-	_, err := s.Store.KeyPair(c.R.Context(), c.Who.User, name)
+	k, err := s.Store.KeyPair(c.R.Context(), user, name)
 	if fault.Is(err, fault.NotFound) {
-		return fault.New(fault.Invalid, "", "Invalid key_name provided: user %s has no key pair %s", c.Who.User, clip(name))
+		return "", fault.New(fault.Invalid, "", "Invalid key_name provided: user %s has no key pair %s", user, clip(name))
 	}
-	return err
+	return k.PublicKey, err
 }

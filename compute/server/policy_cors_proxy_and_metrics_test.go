@@ -103,7 +103,7 @@ func TestPolicyFile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := startWith(t, func(o *Options) { o.Enforcer = policies.Enforcer{Enforcer: e} })
+	h := startWith(t, func(o *Options) { o.Enforcer = identity.Enforcer{Policy: e} })
 	h.flavor("small", nil)
 	id := h.server(h.client("ann:p1"), "s", "small")
 	auditor := []string{"X-Auth-Token", "eve:audit", "X-Roles", "auditor"}

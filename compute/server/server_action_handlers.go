@@ -113,7 +113,11 @@ func (s *server) runAction(c *call, key string, raw json.RawMessage, d actionSpe
 	}
 	if d.action == lifecycle.Rebuild {
 		c.W.Header().Set("Location", c.links("servers", found.ID)[0].HRef)
-		return c.writeJSON(d.code, map[string]any{"server": c.server(now, nil)})
+		v := c.server(now, nil)
+		if c.version.Has(compute.NoPersonality) {
+			v.Rebuilt = &compute.Rebuilt{UserData: orNull(now.UserData)}
+		}
+		return c.writeJSON(d.code, map[string]any{"server": v})
 	}
 	return c.writeStatus(d.code)
 }
@@ -140,6 +144,9 @@ func readRebuild(s *server, c *call, o *object, found lifecycle.Server, w *lifec
 	}
 	if c.version.Has(compute.ServerDescription) {
 		delete(o.keys, "description") // ignored: a rebuild keeps the description
+	}
+	if w.FirstBoot, err = s.rebuildFirstBoot(c, o, found); err != nil {
+		return err
 	}
 	if o.err == nil {
 		w.ImageSnapshot, err = s.rebuildFrom(c, found, w.Image)
@@ -177,9 +184,9 @@ func readResize(s *server, c *call, o *object, found lifecycle.Server, w *lifecy
 	return s.checkRequest(f, found.SourceImage())
 }
 
-// readMigrate decodes migrate; the host may be given since 2.56.
+// readMigrate decodes migrate; the host may be given since 2.56. A cold migration never ends on the same host, also
+// with [DEFAULT] allow_resize_to_same_host, as in Nova with every driver but vCenter.
 func readMigrate(s *server, c *call, o *object, found lifecycle.Server, w *lifecycle.ActionRequested) error {
-	w.SameHost = s.ResizeHere && w.To == ""
 	if !c.version.Has(compute.ColdMigrateHost) {
 		return nil
 	}

@@ -95,7 +95,8 @@ func (c *call) addVersioned(v *compute.Server, s lifecycle.Server, hosts map[str
 		v.Place = &compute.Place{Host: orNull(s.Shown().Host), Hypervisor: orNull(s.Shown().Host), InstanceName: s.ID}
 		if c.version.Has(compute.ExtendedAttributes) {
 			reservation, index := reservationOf(s.ID)
-			v.Extended = &compute.Extended{Reservation: reservation, LaunchIndex: index, Hostname: hostname(s)}
+			v.Extended = &compute.Extended{Reservation: reservation, LaunchIndex: index, Hostname: hostname(s),
+				UserData: orNull(s.UserData)}
 		}
 		if c.version.Has(compute.HostStatus) {
 			state, known := hosts[s.Shown().Host]

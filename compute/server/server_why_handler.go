@@ -48,8 +48,12 @@ func explain(s lifecycle.Server) compute.Why {
 		w.Groups = append(w.Groups, explainGroup(g))
 	}
 	for _, r := range s.Requests {
-		w.Requests = append(w.Requests, compute.WhyRequest{ID: r.ID, Alias: r.Alias, Count: r.Count, Policy: string(r.Policy),
-			Providers: texts(r.Providers)})
+		one := compute.WhyRequest{ID: r.ID, Alias: r.Alias, Count: r.Count, Policy: string(r.Policy),
+			Providers: texts(r.Providers)}
+		if r.Port != nil {
+			one.Port = r.Port.ID
+		}
+		w.Requests = append(w.Requests, one)
 	}
 	if len(s.Choices) > 0 {
 		w.Choice, w.Others = explainChoice(s.Choices[0]), len(s.Choices)-1

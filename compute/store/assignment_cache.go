@@ -33,7 +33,7 @@ type hostAssignments struct {
 	changing map[string]int  // how many changes of a server have begun and not ended
 
 	revision int64
-	entries  []Entry         // by consumer
+	entries  []*Entry        // by consumer
 	removals []serverRemoval // by consumer
 }
 
@@ -145,7 +145,7 @@ func (c *assignmentCache) read(host string) (known *hostAssignments, done func(r
 // more has none.
 func (h *hostAssignments) with(host string, server lifecycle.Server) *hostAssignments {
 	out := &hostAssignments{revision: h.revision}
-	out.entries = slices.DeleteFunc(slices.Clone(h.entries), func(e Entry) bool { return e.Server.ID == server.ID })
+	out.entries = slices.DeleteFunc(slices.Clone(h.entries), func(e *Entry) bool { return e.Server.ID == server.ID })
 	out.removals = slices.DeleteFunc(slices.Clone(h.removals),
 		func(r serverRemoval) bool { return r.server.ID == server.ID })
 	out.add(host, server)
@@ -157,8 +157,8 @@ func (h *hostAssignments) add(host string, server lifecycle.Server) {
 	for _, e := range server.Entries() {
 		if e.Host == host {
 			at, _ := slices.BinarySearchFunc(h.entries, e.Consumer,
-				func(e Entry, consumer string) int { return cmp.Compare(e.Consumer, consumer) })
-			h.entries = slices.Insert(h.entries, at, Entry{Entry: e, Server: server})
+				func(e *Entry, consumer string) int { return cmp.Compare(e.Consumer, consumer) })
+			h.entries = slices.Insert(h.entries, at, &Entry{Entry: e, Server: server})
 		}
 	}
 	for _, r := range server.Removals() {

@@ -18,7 +18,7 @@ type Assignments struct {
 	Cloud         string
 	Epoch         Epoch // of this process
 	Revision      int64 // grows with each change; 0 for a host that never had a server
-	Entries       []Entry
+	Entries       []*Entry
 	Removals      []lifecycle.Removal
 	CleanRequests []CleanRequest // clean requests without an answer, by address
 }
@@ -29,7 +29,7 @@ type Entry struct {
 	Server lifecycle.Server
 }
 
-// Assignments returns the assignments of a host. The lists are shared and must not be modified.
+// Assignments returns the assignments of a host. The lists and their entries are shared and must not be modified.
 func (s *Store) Assignments(ctx context.Context, host string) (Assignments, error) {
 	kept, done := s.assignments.read(host)
 	out := Assignments{Cloud: s.cloud, Epoch: s.epoch}

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/compute/schedule"
 	"github.com/openberth/berth/pci"
 )
@@ -27,31 +28,58 @@ func compact(t *testing.T, file string) []byte {
 	return b.Bytes()
 }
 
-// TestRecordOfVersion4IsUnchanged checks that records of version 4 are read and written as before. A record in another
+// TestRecordOfVersion5IsUnchanged checks that records of version 5 are read and written as before. A record in another
 // form needs another version.
-func TestRecordOfVersion4IsUnchanged(t *testing.T) {
-	text := compact(t, "records-v4/server-every-field-distinct.json")
+func TestRecordOfVersion5IsUnchanged(t *testing.T) {
+	text := compact(t, "records-v5/server-every-field-distinct.json")
 	server, err := decodeServer("text 2", text)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if at := unset("", reflect.ValueOf(server)); at != "" {
-		t.Errorf("no record of version 4 has Server%s; raise recordVersion", at)
+		t.Errorf("no record of version 5 has Server%s; raise recordVersion", at)
 	}
 	if now, err := encodeServer(server); err != nil || !bytes.Equal(now, text) {
 		t.Errorf("%v, a server is written as\n%s\nbefore as\n%s", err, now, text)
 	}
-	text = compact(t, "records-v4/host-every-field-distinct.json")
+	text = compact(t, "records-v5/host-every-field-distinct.json")
 	host, err := decodeHost("text 2", text)
 	if err != nil {
 		t.Fatal(err)
 	}
 	host.Seen, host.Guests, host.Load = time.Now(), []schedule.Guest{filled[schedule.Guest]()}, 1
 	if at := unset("", reflect.ValueOf(host)); at != "" {
-		t.Errorf("no record of version 4 has Host%s; raise recordVersion", at)
+		t.Errorf("no record of version 5 has Host%s; raise recordVersion", at)
 	}
 	if now, err := encodeHost(host); err != nil || !bytes.Equal(now, text) {
 		t.Errorf("%v, a host is written as\n%s\nbefore as\n%s", err, now, text)
+	}
+}
+
+// TestRecordOfVersion4IsReadAsVersion5 checks that every field of version 4 is read as the same field of version 5,
+// which adds the devices of ports, why ports cannot be bound, and the public key and the user data of a server.
+func TestRecordOfVersion4IsReadAsVersion5(t *testing.T) {
+	before, err := decodeServer("text 2", compact(t, "records-v4/server-every-field-distinct.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	now, err := decodeServer("text 2", compact(t, "records-v5/server-every-field-distinct.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	now.PortsRefused = ""
+	ports := [][]lifecycle.Port{now.Ports, now.Move.From.Ports}
+	for _, l := range now.Leftovers {
+		ports = append(ports, l.Ports)
+	}
+	for _, list := range ports {
+		for i := range list {
+			list[i].Device, list[i].VLAN = "", 0
+		}
+	}
+	now.PublicKey, now.UserData, now.PreRebuild.FirstBoot = "", "", nil
+	if !reflect.DeepEqual(before, now) {
+		t.Errorf("version 4 is read as\n%+v\nversion 5 is read as\n%+v", before, now)
 	}
 }
 

@@ -14,7 +14,7 @@ var hiddenMembers = map[string]bool{"image_snapshot": true, "resource_request": 
 	"requested_networks": true,
 	"numa_cells":         true, "choices": true, "excluded_hosts": true, "filter_failures": true, "pci_devices": true,
 	"numa_placement": true, "leftovers": true, "last_reports": true, "before_rebuild": true, "migration": true,
-	"history": true}
+	"history": true, "public_key": true}
 
 // decoder decodes records. The order of the result is that of the records.
 type decoder func(records []textOfServer) ([]lifecycle.Server, error)

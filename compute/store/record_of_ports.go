@@ -33,6 +33,10 @@ type portRecord struct {
 	Host        string                 `json:"bound_host,omitzero"`
 	VIF         string                 `json:"vif_type,omitzero"`
 	Bridge      string                 `json:"bridge_name,omitzero"`
+
+	// version 5 has these first
+	Device string `json:"pci_slot,omitzero"`
+	VLAN   int    `json:"vlan,omitzero"`
 }
 
 type addressRecord struct {
@@ -44,14 +48,15 @@ func toPort(p lifecycle.Port) portRecord {
 	return portRecord{p.ID, p.Network, p.NetworkName, p.MAC, p.VNIC, p.Tag,
 		each(p.FixedIPs, func(ip lifecycle.FixedIP) addressRecord { return addressRecord(ip) }), p.Created,
 		each(p.Groups, func(g resource.Group) groupRecord { return groupRecord(g) }), p.SameSubtree, p.Allocation,
-		p.Host, p.VIF, p.Bridge}
+		p.Host, p.VIF, p.Bridge, p.Device, p.VLAN}
 }
 
 func fromPort(r portRecord) lifecycle.Port {
 	return lifecycle.Port{ID: r.ID, Network: r.Network, NetworkName: r.NetworkName, MAC: r.MAC, VNIC: r.VNIC, Tag: r.Tag,
 		FixedIPs: each(r.FixedIPs, func(a addressRecord) lifecycle.FixedIP { return lifecycle.FixedIP(a) }),
 		Created:  r.Created, Groups: each(r.Groups, func(g groupRecord) resource.Group { return resource.Group(g) }),
-		SameSubtree: r.SameSubtree, Allocation: r.Allocation, Host: r.Host, VIF: r.VIF, Bridge: r.Bridge}
+		SameSubtree: r.SameSubtree, Allocation: r.Allocation, Host: r.Host, VIF: r.VIF, Bridge: r.Bridge,
+		Device: r.Device, VLAN: r.VLAN}
 }
 
 // portChangeRecord is a port that is being attached or detached. Version 4 has it first.

@@ -20,17 +20,24 @@ type serverRecord struct {
 
 // serverIdentity is the name, the owner and the description of the server.
 type serverIdentity struct {
-	ID            string            `json:"id,omitzero" v1:"ID"`
-	Name          string            `json:"name,omitzero" v1:"Name"`
-	Description   string            `json:"description,omitzero" v1:"Description"`
-	Project       string            `json:"project_id,omitzero" v1:"Project"`
-	User          string            `json:"user_id,omitzero" v1:"User"`
-	Image         string            `json:"image_id,omitzero" v1:"Image"`
-	ImageSnapshot *imageRecord      `json:"image_snapshot,omitzero" v1:"Frozen"`
-	KeyName       string            `json:"key_name,omitzero" v1:"KeyName"`
-	Zone          string            `json:"availability_zone,omitzero" v1:"Zone"`
-	Metadata      map[string]string `json:"metadata,omitzero" v1:"Metadata"`
-	Tags          []string          `json:"tags,omitzero" v1:"Tags"`
+	ID            string       `json:"id,omitzero" v1:"ID"`
+	Name          string       `json:"name,omitzero" v1:"Name"`
+	Description   string       `json:"description,omitzero" v1:"Description"`
+	Project       string       `json:"project_id,omitzero" v1:"Project"`
+	User          string       `json:"user_id,omitzero" v1:"User"`
+	Image         string       `json:"image_id,omitzero" v1:"Image"`
+	ImageSnapshot *imageRecord `json:"image_snapshot,omitzero" v1:"Frozen"`
+	firstBootRecord
+	Zone     string            `json:"availability_zone,omitzero" v1:"Zone"`
+	Metadata map[string]string `json:"metadata,omitzero" v1:"Metadata"`
+	Tags     []string          `json:"tags,omitzero" v1:"Tags"`
+}
+
+// firstBootRecord is what the guest reads from its config drive. Version 5 adds all but the name.
+type firstBootRecord struct {
+	KeyName   string `json:"key_name,omitzero" v1:"KeyName"`
+	PublicKey string `json:"public_key,omitzero"`
+	UserData  string `json:"user_data,omitzero"`
 }
 
 // serverRequest is what the server needs.
@@ -71,6 +78,7 @@ type serverProgress struct {
 	RebuildCount    int               `json:"rebuild_count,omitzero" v1:"Builds"`
 	BeforeRebuild   *rebuildRecord    `json:"before_rebuild,omitzero" v1:"Undo"`
 	PortChange      *portChangeRecord `json:"port_change,omitzero"`
+	PortsRefused    string            `json:"ports_refused,omitzero"` // since version 5
 	Move            *moveRecord       `json:"move,omitzero" v1:"Move"`
 	Migration       *migrationRecord  `json:"migration,omitzero" v1:"Migration"`
 	LastAction      string            `json:"last_action_id,omitzero" v1:"Asked"`
@@ -157,6 +165,8 @@ type rebuildRecord struct {
 	Image         string       `json:"image_id,omitzero" v1:"Image"`
 	ImageSnapshot *imageRecord `json:"image_snapshot,omitzero" v1:"Frozen"`
 	Ask           askRecord    `json:"resource_request,omitzero" v1:"Ask"`
+
+	FirstBoot *firstBootRecord `json:"first_boot,omitzero"`
 }
 
 type faultRecord struct {
@@ -195,7 +205,7 @@ func toServer(s lifecycle.Server) serverRecord {
 	return serverRecord{
 		Version: recordVersion,
 		serverIdentity: serverIdentity{s.ID, s.Name, s.Description, s.Project, s.User, s.Image,
-			optional(s.ImageSnapshot, toImage), s.KeyName, s.Zone, s.Metadata, s.Tags},
+			optional(s.ImageSnapshot, toImage), firstBootRecord(s.FirstBoot), s.Zone, s.Metadata, s.Tags},
 		serverRequest: serverRequest{flavorRecord(s.Flavor), toAsk(s.Ask), each(s.Requests, toRequest),
 			each(s.Topology, toGuestCell), each(s.Networks, toNetwork), s.MinCount, storedPower(s.Power)},
 		serverPlace: serverPlace{s.Host, s.Reported, s.PreviousConsumer, s.Round, s.Try, each(s.Choices, toChoice),
@@ -204,7 +214,8 @@ func toServer(s lifecycle.Server) serverRecord {
 			each(s.Ports, toPort), each(s.Leftovers, toStay),
 			each(s.LastReports, func(v lifecycle.LastReport) reportRecord { return reportRecord(v) })},
 		serverProgress: serverProgress{storedState(s.Stage()), storedTask(s.Task), s.Stopped, s.Shelved, s.Builds,
-			optional(s.PreRebuild, toRebuild), optional(s.PortChange, toPortChange), optional(s.Move, toMove),
+			optional(s.PreRebuild, toRebuild), optional(s.PortChange, toPortChange), s.PortsRefused,
+			optional(s.Move, toMove),
 			optional(s.Migration, toMigration),
 			s.LastAction,
 			optional(s.Refusal, toFault), optional(s.Fault, toFault),
@@ -220,8 +231,8 @@ func fromServer(r serverRecord) lifecycle.Server {
 	}
 	return lifecycle.Server{
 		ID: r.ID, Name: r.Name, Description: r.Description, Project: r.Project, User: r.User, Image: r.Image,
-		ImageSnapshot: optional(r.ImageSnapshot, fromImage), KeyName: r.KeyName, Zone: r.Zone, Metadata: r.Metadata,
-		Tags: r.Tags,
+		ImageSnapshot: optional(r.ImageSnapshot, fromImage), FirstBoot: lifecycle.FirstBoot(r.firstBootRecord), Zone: r.Zone,
+		Metadata: r.Metadata, Tags: r.Tags,
 
 		Flavor: flavor.Flavor(r.Flavor), Ask: fromAsk(r.Ask), Requests: each(r.PCIRequests, fromRequest),
 		Topology: each(r.NUMACells, fromGuestCell), Networks: each(r.Networks, fromNetwork), MinCount: r.MinCount,
@@ -238,7 +249,7 @@ func fromServer(r serverRecord) lifecycle.Server {
 
 		State: state, Task: lifecycle.Task(r.Task), Stopped: r.Stopped, Shelved: r.Shelved,
 		Builds: r.RebuildCount, PreRebuild: optional(r.BeforeRebuild, fromRebuild),
-		PortChange: optional(r.PortChange, fromPortChange), Move: fromMove(r.Move, r.State),
+		PortChange: optional(r.PortChange, fromPortChange), PortsRefused: r.PortsRefused, Move: fromMove(r.Move, r.State),
 		Migration: optional(r.Migration, fromMigration), LastAction: r.LastAction,
 		Refusal: optional(r.LastActionFault, fromFault), Fault: optional(r.Fault, fromFault),
 		History: each(r.History, func(h historyRecord) lifecycle.HistoryEntry { return lifecycle.HistoryEntry(h) }),
@@ -305,14 +316,19 @@ func fromFailure(r failureRecord) schedule.FilterFailure {
 }
 
 func toRebuild(u lifecycle.PreRebuild) rebuildRecord {
-	return rebuildRecord{u.Name, u.Image, optional(u.ImageSnapshot, toImage), toAsk(u.Ask)}
+	return rebuildRecord{u.Name, u.Image, optional(u.ImageSnapshot, toImage), toAsk(u.Ask),
+		optional(u.FirstBoot, toFirstBoot)}
 }
 
 func fromRebuild(r rebuildRecord) lifecycle.PreRebuild {
 	return lifecycle.PreRebuild{
 		Name: r.Name, Image: r.Image, ImageSnapshot: optional(r.ImageSnapshot, fromImage), Ask: fromAsk(r.Ask),
+		FirstBoot: optional(r.FirstBoot, fromFirstBoot),
 	}
 }
+
+func toFirstBoot(b lifecycle.FirstBoot) firstBootRecord   { return firstBootRecord(b) }
+func fromFirstBoot(r firstBootRecord) lifecycle.FirstBoot { return lifecycle.FirstBoot(r) }
 
 func toFault(f lifecycle.Fault) faultRecord   { return faultRecord(f) }
 func fromFault(r faultRecord) lifecycle.Fault { return lifecycle.Fault(r) }

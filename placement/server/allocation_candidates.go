@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"slices"
+	"strconv"
 	"time"
 
 	api "github.com/openberth/berth/api/placement"
@@ -44,6 +45,9 @@ func (c *call) candidates() error {
 		return c.sendNoCandidates(ask, snapshot, unknown)
 	}
 	c.setModified(time.Time{})
+	if c.forScheduling() {
+		c.W.Header().Set(api.LimitHeader, strconv.Itoa(max(c.server.opts.MaxCandidates, 0)))
+	}
 	w := newAnswerWriter(c, snapshot, ask)
 	defer w.close()
 	began := c.server.now()

@@ -158,6 +158,9 @@ func TestCandidatesForScheduling(t *testing.T) {
 	if got := slices.Sorted(maps.Keys(hosts)); !slices.Equal(got, []string{"00", "01", "07", "08", "09"}) {
 		t.Errorf("the candidates are on hosts %v", got)
 	}
+	if plain.Header().Get(api.LimitHeader) != "" || brief.Header().Get(api.LimitHeader) != "0" {
+		t.Errorf("limits %q and %q", plain.Header().Get(api.LimitHeader), brief.Header().Get(api.LimitHeader))
+	}
 	if len(few.Summaries) != 2*5 {
 		t.Errorf("%d summaries of 5 hosts with one provider each", len(few.Summaries))
 	}

@@ -1,0 +1,93 @@
+package conductor
+
+import (
+	"context"
+	"slices"
+	"sync/atomic"
+	"testing"
+
+	"github.com/openberth/berth/api/placement"
+	"github.com/openberth/berth/compute/flavor"
+	"github.com/openberth/berth/resource"
+)
+
+// limitedPlacement is a Placement that returns at most this many candidates. OpenStack's does not report the limit.
+type limitedPlacement struct {
+	Placement
+	limit   atomic.Int64 // 0: none
+	reports atomic.Bool
+	queries atomic.Int64
+}
+
+func (p *limitedPlacement) Candidates(ctx context.Context, ask resource.Ask) (placement.Candidates, error) {
+	p.queries.Add(1)
+	got, err := p.Placement.Candidates(ctx, ask)
+	if n := int(p.limit.Load()); n > 0 {
+		got.List = slices.Clone(got.List[:min(n, len(got.List))])
+	}
+	if p.reports.Load() {
+		got.Limit = int(p.limit.Load())
+		got.Complete = got.Limit == 0 || len(got.List) < got.Limit
+	}
+	return got, err
+}
+
+// The headroom is the same with each limit above the candidates of one host. Otherwise it is a lower bound, which is
+// not exact.
+func TestHeadroomWithLimitedCandidates(t *testing.T) {
+	c := newCloud(t, map[string]int{"a": 3, "b": 2, "c": 4})
+	for _, host := range []string{"a", "b", "c"} {
+		c.addProvider("second-", host, 1)
+	}
+	limited := &limitedPlacement{Placement: c.client(nil)}
+	c.start(t.Context(), c.store, limited)
+	f := flavor.Flavor{Name: "f", VCPUs: 1, ExtraSpecs: map[string]string{"pci_passthrough:alias": "nic:1"}}
+	count := func() (fits int, exact bool) {
+		hosts, _, err := c.conductor().Headroom(t.Context(), f, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		exact = true
+		for _, h := range hosts {
+			fits, exact = fits+h.Fits, exact && h.Exact
+		}
+		return fits, exact
+	}
+	const all = 3 + 2 + 4 + 3 // devices
+	if fits, exact := count(); fits != all || !exact {
+		t.Fatalf("without a limit: %d %v", fits, exact)
+	}
+	for limit, want := range map[int]bool{6: true, 5: true, 4: true, 3: true, 2: false, 1: false} {
+		limited.limit.Store(int64(limit))
+		fits, exact := count()
+		if want && (fits != all || !exact) || !want && exact || limit == 1 && fits >= all || fits > all {
+			t.Errorf("with limit %d: %d %v", limit, fits, exact)
+		}
+	}
+}
+
+// Berth's Placement reports its limit. A complete answer needs one query; the only host of a cloud with as many
+// candidates as the limit has a lower bound, which no number of candidates shows.
+func TestHeadroomWithAReportedLimit(t *testing.T) {
+	c := newCloud(t, map[string]int{"a": 2})
+	c.addProvider("second-", "a", 1)
+	limited := &limitedPlacement{Placement: c.client(nil)}
+	limited.reports.Store(true)
+	c.start(t.Context(), c.store, limited)
+	f := flavor.Flavor{Name: "f", VCPUs: 1, ExtraSpecs: map[string]string{"pci_passthrough:alias": "nic:1"}}
+	for limit, want := range map[int64]struct {
+		queries int64
+		exact   bool
+	}{0: {1, true}, 3: {1, true}, 2: {2, false}, 1: {2, false}} {
+		limited.limit.Store(limit)
+		before := limited.queries.Load()
+		hosts, _, err := c.conductor().Headroom(t.Context(), f, nil)
+		if err != nil || len(hosts) != 1 {
+			t.Fatal(hosts, err)
+		}
+		if n := limited.queries.Load() - before; n != want.queries || hosts[0].Exact != want.exact ||
+			want.exact && hosts[0].Fits != 3 {
+			t.Errorf("with limit %d: %d queries, %+v", limit, n, hosts[0])
+		}
+	}
+}

@@ -1,0 +1,424 @@
+package conductor
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/openberth/berth/api/network"
+	"github.com/openberth/berth/api/placement"
+	"github.com/openberth/berth/compute/lifecycle"
+	"github.com/openberth/berth/compute/schedule"
+	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/provider"
+	"github.com/openberth/berth/resource"
+)
+
+// This file heals bound ports: binding:profile.allocation names a provider for each group that a port requests, and
+// Placement has the amounts of all ports of the server, and its devices if Placement counts them. Both differ when a
+// port got a policy while it was bound, after a database was restored, or when a host begins to report the devices of
+// ports.
+
+// PortsState is the state of the ports of a server, as healing has found or left it.
+type PortsState string
+
+// The states of the ports of a server.
+const (
+	PortsNeedHealing  PortsState = "needs healing"
+	PortsHealed       PortsState = "healed"
+	PortsNotAllocated PortsState = "not allocated" // no provider, several ones, or Placement refuses
+	PortsNotRead      PortsState = "ports not read"
+	PortsNotWritten   PortsState = "ports not written"  // the network service refuses; nothing is changed
+	PortsNotRestored  PortsState = "ports not restored" // an operator must repair them
+	PortsBusy         PortsState = "busy"               // a step of the server is due
+)
+
+// PortHealing is what heals the ports of one server.
+type PortHealing struct {
+	Server, Name, Host string
+	Ports              []HealedPort
+	Adds, Removes      resource.Allocation // changes of the server's allocation
+	State              PortsState
+	Reason             string // why the ports are not healed
+}
+
+// HealedPort is a port whose allocation or device healing changes, or the one that prevents it.
+type HealedPort struct {
+	ID     string
+	Groups map[string]provider.ID // the providers that its groups get; nil: they have them
+	Device string                 // the address of its device, if Placement does not count it
+	Reason string                 // why it cannot be healed
+}
+
+// HealPorts finds the servers on hosts whose bound ports lack an allocation, or have a wrong one, and heals them if
+// apply is set. It returns an entry for each such server. A server is healed with all its ports or not at all. Without
+// names it examines all hosts, else the given host or the given servers. It returns fault.NotFound for a host or a
+// server that does not exist.
+func (c *Conductor) HealPorts(ctx context.Context, host string, servers []string, apply bool) ([]PortHealing, error) {
+	ctx, stop, err := c.leased(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer stop()
+	h := portHealer{c.dependencies, map[provider.ID]map[provider.ID]provider.ID{}}
+	list, err := h.serversWithPorts(ctx, host, servers)
+	if err != nil {
+		return nil, err
+	}
+	var found []PortHealing
+	for _, s := range list {
+		var one PortHealing
+		heal := func() { one, err = h.heal(ctx, s.ID, apply) }
+		if !apply {
+			heal()
+		} else if !c.runner.Alone(s.ID, heal) {
+			one = PortHealing{Server: s.ID, Name: s.Name, Host: s.Host, State: PortsBusy,
+				Reason: "a step of the server is due; try again later"}
+		}
+		if err != nil {
+			return found, err
+		}
+		if one.State != "" {
+			found = append(found, one)
+		}
+	}
+	return found, nil
+}
+
+// serversWithPorts returns the servers to examine, by name and id. Servers that are not on a host are left out.
+func (h portHealer) serversWithPorts(ctx context.Context, host string, ids []string) (list []lifecycle.Server,
+	err error) {
+	for _, id := range ids {
+		s, err := h.store.Read(ctx, id)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, s)
+	}
+	var hosts []schedule.Host
+	switch {
+	case len(ids) > 0:
+	case host != "":
+		one, err := h.store.Host(ctx, host)
+		if err != nil {
+			return nil, err
+		}
+		hosts = []schedule.Host{one}
+	default:
+		if hosts, err = h.store.Hosts(ctx); err != nil {
+			return nil, err
+		}
+	}
+	for _, one := range hosts {
+		on, err := h.store.OnHost(ctx, one.Name)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, on...)
+	}
+	slices.SortFunc(list, func(a, b lifecycle.Server) int {
+		return cmp.Or(strings.Compare(a.Name, b.Name), strings.Compare(a.ID, b.ID))
+	})
+	list = slices.CompactFunc(list, func(a, b lifecycle.Server) bool { return a.ID == b.ID })
+	return slices.DeleteFunc(list, func(s lifecycle.Server) bool {
+		return s.State != lifecycle.Active || s.Host == "" || host != "" && s.Host != host
+	}), nil
+}
+
+// portHealer plans and performs the healing of servers.
+type portHealer struct {
+	*dependencies
+	trees map[provider.ID]map[provider.ID]provider.ID // the parents of the providers of trees that were read, by root
+}
+
+// portsPlan is what heals a server.
+type portsPlan struct {
+	server         lifecycle.Server
+	host           schedule.Host
+	before, after  []network.Port // the bound ports, in the same order
+	wants, devices resource.Allocation
+	parents        map[provider.ID]provider.ID // of the host's tree
+}
+
+// heal plans the healing of a server and performs it if apply is set. State of the result is empty if the server needs
+// none. It returns an error if compute's database does not answer.
+func (h portHealer) heal(ctx context.Context, id string, apply bool) (out PortHealing, err error) {
+	s, err := h.store.Read(ctx, id)
+	if err != nil || s.State != lifecycle.Active || s.Host == "" {
+		return out, err
+	}
+	out = PortHealing{Server: s.ID, Name: s.Name, Host: s.Host}
+	if len(s.Steps()) > 0 || s.TaskState() != "" {
+		if len(s.Networks) > 0 {
+			out.State, out.Reason = PortsBusy, "a step of the server is due; try again later"
+		}
+		return out, nil
+	}
+	host, err := h.store.Host(ctx, s.Host)
+	if err != nil {
+		return out, err
+	}
+	plan := portsPlan{server: s, host: host}
+	if plan.before, err = h.boundPorts(ctx, s); err != nil {
+		out.State, out.Reason = PortsNotRead, fault.TextOf(err)
+		return out, nil
+	}
+	if len(plan.before) == 0 {
+		return out, nil
+	}
+	held, err := h.placement.Allocation(ctx, resource.ConsumerID(s.ID))
+	if err == nil {
+		err = h.plan(ctx, &plan, &out, held.Allocation)
+	}
+	switch {
+	case err != nil:
+		out.State, out.Reason = PortsNotAllocated, fault.TextOf(err)
+	case out.State == PortsNeedHealing && apply:
+		h.apply(ctx, plan, &out)
+	}
+	return out, nil
+}
+
+// boundPorts returns the ports of a server that are bound to its host, by id.
+func (h portHealer) boundPorts(ctx context.Context, s lifecycle.Server) ([]network.Port, error) {
+	if h.Network == nil {
+		if len(s.Networks) == 0 {
+			return nil, nil
+		}
+		return nil, fault.New(fault.Unavailable, "conductor.boundPorts", "the ports of the server are not reachable: no "+
+			"network service is configured; set [neutron] endpoint_override")
+	}
+	ports, err := h.Network.Ports(ctx, url.Values{deviceID: {s.ID}})
+	if err != nil {
+		return nil, err
+	}
+	ports = slices.DeleteFunc(ports, func(p network.Port) bool { return p.Host != s.Host })
+	slices.SortFunc(ports, func(a, b network.Port) int { return strings.Compare(a.ID, b.ID) })
+	return ports, nil
+}
+
+// plan computes the ports and the allocation of a healed server, and describes the changes in out. held is the
+// allocation of the server.
+func (h portHealer) plan(ctx context.Context, p *portsPlan, out *PortHealing, held resource.Allocation) error {
+	left := minus(portClassesOf(held), amountsOf(p.before))
+	var err error
+	if p.parents, err = h.parents(ctx, p.host.Provider); err != nil {
+		return err
+	}
+	p.devices = resource.Allocation{}
+	for _, port := range p.before {
+		change := HealedPort{ID: port.ID}
+		next, err := h.healedPort(ctx, p, port, left, &change)
+		if err != nil {
+			return err
+		}
+		p.after = append(p.after, next)
+		if at, class := deviceUnit(p.host, port); at != "" {
+			p.devices = sum(p.devices, resource.Allocation{at: {class: 1}})
+			if p.devices[at][class] > held[at][class] {
+				change.Device, _ = port.Profile[pciSlot].(string)
+			}
+		}
+		if change.Groups != nil || change.Device != "" || change.Reason != "" {
+			out.Ports = append(out.Ports, change)
+		}
+		if change.Reason != "" {
+			out.State, out.Reason = PortsNotAllocated, "port "+port.ID+": "+change.Reason
+		}
+	}
+	p.wants = amountsOf(p.after)
+	next := p.allocation(held)
+	out.Adds, out.Removes = minus(next, held), minus(held, next)
+	if out.State == "" && (len(out.Ports) > 0 || len(out.Adds)+len(out.Removes) > 0) {
+		out.State = PortsNeedHealing
+	}
+	return nil
+}
+
+// parents returns the parents of the providers of a tree. It reads a tree once.
+func (h portHealer) parents(ctx context.Context, root provider.ID) (map[provider.ID]provider.ID, error) {
+	if known := h.trees[root]; known != nil {
+		return known, nil
+	}
+	tree, err := h.Providers.Tree(ctx, root)
+	if err != nil {
+		return nil, err
+	}
+	h.trees[root] = map[provider.ID]provider.ID{}
+	for _, one := range tree.Providers {
+		h.trees[root][one.ID] = one.Parent
+	}
+	return h.trees[root], nil
+}
+
+// allocation returns the allocation of the healed server that has held.
+func (p portsPlan) allocation(held resource.Allocation) resource.Allocation {
+	next := sum(lifecycle.WithoutPorts(held), p.wants)
+	return sum(next, minus(p.devices, held))
+}
+
+// healedPort returns a port with a provider for each of its groups, and records the change. It sets change.Reason if
+// there is none, or if there are several. left is what the server has of port classes that its ports do not explain;
+// a group that fits into it on one provider only has it already, and it is removed from left.
+func (h portHealer) healedPort(ctx context.Context, p *portsPlan, port network.Port, left resource.Allocation,
+	change *HealedPort) (network.Port, error) {
+	var missing []resource.Group
+	device, _ := deviceUnit(p.host, port)
+	onNIC := func(at provider.ID) bool { return device == "" || isAbove(p.parents, at, device) }
+	chosen := map[string]provider.ID{}
+	want, old := readPort(port, lifecycle.NetworkRequest{}, ""), port.Allocation()
+	groups := slices.DeleteFunc(want.Groups, func(g resource.Group) bool { return len(positive(g.Resources)) == 0 })
+	for _, g := range groups {
+		g.Resources = positive(g.Resources)
+		at := want.Allocation[g.Suffix]
+		if one, legacy := old[""]; at == "" && legacy && len(groups) == 1 {
+			at = provider.ID(one)
+		}
+		if at == "" {
+			at = takeUnexplained(left, g.Resources, onNIC)
+		}
+		if at == "" || !onNIC(at) {
+			missing = append(missing, g)
+			continue
+		}
+		chosen[g.Suffix] = at
+	}
+	if len(missing) > 0 {
+		found, reason, err := h.choose(ctx, p, port, want, missing, chosen)
+		if err != nil || reason != "" {
+			change.Reason = reason
+			return port, err
+		}
+		maps.Copy(chosen, found)
+	}
+	if maps.Equal(chosen, want.Allocation) {
+		return port, nil
+	}
+	change.Groups, port.Profile = chosen, profileWith(port, chosen)
+	return port, nil
+}
+
+// choose returns the only providers on the host of the server that can serve groups of a port, or why there are
+// none. chosen are the providers of the port's other groups.
+func (h portHealer) choose(ctx context.Context, p *portsPlan, port network.Port, want lifecycle.Port,
+	groups []resource.Group, chosen map[string]provider.ID) (found map[string]provider.ID, reason string, err error) {
+	ask := resource.Ask{Limit: maxCandidates, GroupPolicy: resource.PolicyNone}
+	var subtree []string
+	for _, g := range groups {
+		g.InTree = p.host.Provider
+		ask.Groups = append(ask.Groups, g)
+		if slices.Contains(want.SameSubtree, g.Suffix) {
+			subtree = append(subtree, g.Suffix)
+		}
+	}
+	if len(subtree) > 1 {
+		ask.SameSubtree = [][]string{subtree}
+	}
+	got, err := h.allCandidates(ctx, ask)
+	if err != nil {
+		return nil, "", err
+	}
+	device, _ := deviceUnit(p.host, port)
+	all := map[string]map[string]provider.ID{}
+	for _, candidate := range got.List {
+		one := map[string]provider.ID{}
+		for _, g := range groups {
+			if at := candidate.Mappings[g.Suffix]; len(at) > 0 {
+				one[g.Suffix] = at[0]
+			}
+		}
+		if inOneSubtree(p.parents, device, one, chosen) {
+			all[fmt.Sprint(one)] = one
+		}
+	}
+	switch len(all) {
+	case 1:
+		for _, one := range all {
+			found = one
+		}
+		return found, "", nil
+	case 0:
+		reason = "no provider on host " + p.host.Name + " has room for what the port requests"
+		if device != "" {
+			reason += " on the NIC of its device"
+		}
+		if got.Reason != "" {
+			reason += " (" + got.Reason + ")"
+		}
+		return nil, reason + "; migrate the server, or request less", nil
+	}
+	return nil, fmt.Sprintf("%d allocation candidates on host %s are possible, and only the host knows which NIC the "+
+		"port uses; set binding:profile.allocation of the port, or migrate the server", len(all), p.host.Name), nil
+}
+
+// apply writes the ports of a plan, and then the server's allocation. If one is refused, it restores the ports that are
+// written, and sets the reason.
+func (h portHealer) apply(ctx context.Context, p portsPlan, out *PortHealing) {
+	ctx = context.WithoutCancel(ctx) // what is begun is completed or undone
+	written := 0
+	var err error
+	for i, port := range p.after {
+		if fmt.Sprint(port.Profile) != fmt.Sprint(p.before[i].Profile) {
+			_, err = h.Network.UpdatePort(ctx, port.ID, map[string]any{profile: port.Profile})
+		}
+		if err != nil {
+			out.State, out.Reason = PortsNotWritten, "port "+port.ID+": "+fault.TextOf(err)
+			break
+		}
+		written++
+	}
+	if err == nil {
+		if err = h.writeAllocation(ctx, p); err == nil {
+			out.State = PortsHealed
+			return
+		}
+		out.State, out.Reason = PortsNotAllocated, fault.TextOf(err)
+	}
+	var lost []string
+	for i, port := range p.before[:min(written+1, len(p.before))] { // the answer of the last one may have been lost
+		if fmt.Sprint(port.Profile) == fmt.Sprint(p.after[i].Profile) {
+			continue
+		}
+		rest := maps.Clone(port.Profile)
+		if rest == nil {
+			rest = map[string]any{}
+		}
+		if _, err := h.Network.UpdatePort(ctx, port.ID, map[string]any{profile: rest}); err != nil && i < written {
+			lost = append(lost, port.ID)
+		}
+	}
+	if len(lost) > 0 {
+		out.State = PortsNotRestored
+		out.Reason += "; ports " + strings.Join(lost, ", ") + " keep a binding:profile.allocation that Placement does " +
+			"not have: repeat the healing, or remove it"
+	}
+}
+
+// writeAllocation writes the allocation of a plan, also when another client changes it at the same time.
+func (h portHealer) writeAllocation(ctx context.Context, p portsPlan) error {
+	consumer := resource.ConsumerID(p.server.ID)
+	for attempt := range claimTries {
+		if attempt > 0 {
+			h.pause(ctx, attempt)
+		}
+		held, err := h.placement.Allocation(ctx, consumer)
+		if err != nil {
+			return err
+		}
+		next := p.allocation(held.Allocation)
+		if next.Equal(held.Allocation) {
+			return nil
+		}
+		held.Allocation, held.Project, held.User = next, p.server.Project, p.server.User
+		held.ConsumerType, held.Mappings = "INSTANCE", nil
+		if err = h.placement.PutAllocation(ctx, consumer, held); fault.CodeOf(err) != placement.CodeConcurrentUpdate {
+			return err
+		}
+	}
+	return fault.New(fault.Unavailable, "conductor.writeAllocation", "the allocation of server %s changes too often; "+
+		"try again later", p.server.ID)
+}

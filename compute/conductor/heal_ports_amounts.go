@@ -1,0 +1,133 @@
+package conductor
+
+import (
+	"maps"
+
+	"github.com/openberth/berth/api/network"
+	"github.com/openberth/berth/compute/lifecycle"
+	"github.com/openberth/berth/compute/portrequest"
+	"github.com/openberth/berth/compute/schedule"
+	"github.com/openberth/berth/provider"
+	"github.com/openberth/berth/resource"
+)
+
+// deviceUnit returns the provider and the class in which Placement counts the device of a bound port. The provider is
+// empty if the port has no device, or Placement does not count it.
+func deviceUnit(host schedule.Host, p network.Port) (at provider.ID, class resource.Class) {
+	class, needed := portrequest.Class(p.VNIC)
+	slot, _ := p.Profile[pciSlot].(string)
+	if !needed || slot == "" {
+		return "", ""
+	}
+	for _, d := range host.Devices {
+		if d.Address.String() == slot && d.ForPorts {
+			return d.Provider, class
+		}
+	}
+	return "", ""
+}
+
+// inOneSubtree reports whether providers may serve one port: the device is below each provider of bandwidth, and of two
+// providers one is above the other. An empty device has no provider.
+func inOneSubtree(parents map[provider.ID]provider.ID, device provider.ID, found,
+	chosen map[string]provider.ID) bool {
+	for _, at := range found {
+		if device != "" && !isAbove(parents, at, device) {
+			return false
+		}
+		for _, other := range chosen {
+			if !isAbove(parents, at, other) && !isAbove(parents, other, at) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// isAbove reports whether a provider is another one or one of its ancestors.
+func isAbove(parents map[provider.ID]provider.ID, above, below provider.ID) bool {
+	for range len(parents) + 1 {
+		if above == below {
+			return true
+		}
+		if below = parents[below]; below == "" {
+			return false
+		}
+	}
+	return false
+}
+
+// takeUnexplained returns the only allowed provider where left has amounts, and subtracts them from left. It returns an
+// empty id if there is none, or if there are several.
+func takeUnexplained(left resource.Allocation, amounts resource.Amounts, allowed func(provider.ID) bool) (
+	at provider.ID) {
+	for id, has := range left {
+		enough := allowed(id)
+		for class, n := range amounts {
+			enough = enough && has[class] >= n
+		}
+		if enough && at != "" {
+			return ""
+		}
+		if enough {
+			at = id
+		}
+	}
+	if at != "" {
+		for class, n := range amounts {
+			left[at][class] -= n
+		}
+	}
+	return at
+}
+
+// profileWith returns the binding profile of a port with an allocation. The allocation of a request without group ids
+// is one text.
+func profileWith(p network.Port, chosen map[string]provider.ID) map[string]any {
+	out := map[string]any{}
+	maps.Copy(out, p.Profile)
+	groups := map[string]any{}
+	for group, at := range chosen {
+		groups[group] = string(at)
+	}
+	delete(out, "allocation")
+	if len(groups) > 0 {
+		out["allocation"] = groups
+	}
+	if one, legacy := groups[p.ID]; legacy {
+		out["allocation"] = one
+	}
+	return out
+}
+
+// positive returns the amounts above 0.
+func positive(a resource.Amounts) resource.Amounts {
+	out := resource.Amounts{}
+	for class, n := range a {
+		if n > 0 {
+			out[class] = n
+		}
+	}
+	return out
+}
+
+// minus returns by how much a exceeds b.
+func minus(a, b resource.Allocation) resource.Allocation {
+	out := resource.Allocation{}
+	for id, amounts := range a {
+		for class, n := range amounts {
+			if more := n - b[id][class]; more > 0 {
+				if out[id] == nil {
+					out[id] = resource.Amounts{}
+				}
+				out[id][class] = more
+			}
+		}
+	}
+	return out
+}
+
+// portClassesOf returns the part of an allocation that ports request.
+func portClassesOf(a resource.Allocation) resource.Allocation {
+	return minus(a, lifecycle.WithoutPorts(a))
+}

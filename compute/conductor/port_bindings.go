@@ -1,0 +1,137 @@
+package conductor
+
+import (
+	"context"
+	"reflect"
+
+	"github.com/openberth/berth/api/network"
+	"github.com/openberth/berth/compute/lifecycle"
+	"github.com/openberth/berth/fault"
+)
+
+// This file adds bindings of ports to the destination of a live migration before the guest leaves, and makes them
+// active when it has arrived, so that the network of the destination is prepared meanwhile. A network service without
+// the extension binding-extended has one binding for each port: then it is changed when the guest has arrived.
+
+// inactive is the status of a further binding of a port.
+const inactive = "INACTIVE"
+
+// bindingError is the type of the fault if no agent of a host can bind a port; Neutron returns it with status 500.
+const bindingError = "PortBindingError"
+
+// addsBindings reports whether BindPorts adds inactive bindings: the guest runs at the source of a live migration.
+func addsBindings(s lifecycle.Server) bool {
+	return s.Phase() == lifecycle.BindingDestination && s.Move.Kind == lifecycle.LiveMigration && !s.Move.From.Gone
+}
+
+// wasLive reports whether the present or last move of a server is a live migration.
+func wasLive(s lifecycle.Server) bool {
+	return s.Migration != nil && s.Migration.Kind == lifecycle.LiveMigration
+}
+
+// addBindings adds the inactive bindings of a server's ports to the destination.
+func (d *portBinder) addBindings(ctx context.Context, s lifecycle.Server) (lifecycle.Event, error) {
+	bound := lifecycle.PortsBound{Host: s.Host}
+	for _, want := range s.Ports {
+		p, err := d.addBinding(ctx, s, want)
+		switch {
+		case err == nil:
+			bound.Ports = append(bound.Ports, p)
+		case refusedByNetwork(err) || fault.CodeOf(err) == bindingError:
+			return lifecycle.PortsNotBound{Host: s.Host, Reason: fault.TextOf(err)}, nil
+		default:
+			return nil, err
+		}
+	}
+	return bound, nil
+}
+
+// addBinding adds the inactive binding of one port. A binding with another profile is of an earlier attempt, and is
+// replaced.
+func (d *portBinder) addBinding(ctx context.Context, s lifecycle.Server, want lifecycle.Port) (lifecycle.Port, error) {
+	p, err := d.Network.Port(ctx, want.ID)
+	if err != nil {
+		return want, err
+	}
+	if err := checkOwner(s, p); err != nil {
+		return want, err
+	}
+	profile := boundProfile(p.Profile, want, nil)
+	all, err := d.Network.PortBindings(ctx, p.ID)
+	if fault.Is(err, fault.NotFound) { // no such extension: the port exists
+		return want, nil
+	}
+	if err != nil {
+		return want, err
+	}
+	there, exists := bindingOn(all, s.Host)
+	if exists && there.Status == inactive && !reflect.DeepEqual(there.Profile, profile) {
+		if err := d.Network.DeletePortBinding(ctx, p.ID, s.Host); err != nil {
+			return want, err
+		}
+		exists = false
+	}
+	if !exists {
+		if there, err = d.Network.BindPort(ctx, p.ID, s.Host, p.VNIC, profile); err != nil {
+			return want, err
+		}
+	}
+	if there.VIF == bindingFailed {
+		return want, unbindable(s, p)
+	}
+	want.VIF = there.VIF
+	p.VIF, p.VIFDetails = there.VIF, there.VIFDetails
+	return withDetails(want, p), nil
+}
+
+// switchBinding makes the binding of a port to the host of a server active, if it is inactive, and then removes the
+// others. It returns the port as it is then. Only servers that were migrated live have such bindings.
+func (d *portBinder) switchBinding(ctx context.Context, s lifecycle.Server, p network.Port) (network.Port, error) {
+	if !wasLive(s) {
+		return p, nil
+	}
+	all, err := d.Network.PortBindings(ctx, p.ID)
+	if fault.Is(err, fault.NotFound) {
+		return p, nil
+	}
+	if err != nil {
+		return p, err
+	}
+	there, exists := bindingOn(all, s.Host)
+	if !exists {
+		return p, nil // the update of the port binds it
+	}
+	if there.Status == inactive {
+		if err := d.Network.ActivatePortBinding(ctx, p.ID, s.Host); err != nil {
+			return p, err
+		}
+	}
+	for _, b := range all {
+		if b.Host == s.Host {
+			continue
+		}
+		if err := d.Network.DeletePortBinding(ctx, p.ID, b.Host); err != nil {
+			return p, err
+		}
+	}
+	return d.Network.Port(ctx, p.ID)
+}
+
+// dropAddedBinding removes the inactive binding of a port to the host of a server that was migrated live, if there is
+// one.
+func (d *portBinder) dropAddedBinding(ctx context.Context, s lifecycle.Server, p network.Port) error {
+	if !wasLive(s) || s.Host == "" || p.Host == s.Host {
+		return nil
+	}
+	return d.Network.DeletePortBinding(ctx, p.ID, s.Host)
+}
+
+// bindingOn returns the binding to a host. ok is false if there is none.
+func bindingOn(all []network.PortBinding, host string) (b network.PortBinding, ok bool) {
+	for _, b := range all {
+		if b.Host == host {
+			return b, true
+		}
+	}
+	return b, false
+}

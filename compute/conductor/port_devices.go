@@ -1,0 +1,122 @@
+package conductor
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strconv"
+
+	"github.com/openberth/berth/api/network"
+	"github.com/openberth/berth/compute/flavor"
+	"github.com/openberth/berth/compute/lifecycle"
+	"github.com/openberth/berth/compute/portrequest"
+	"github.com/openberth/berth/compute/schedule"
+	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/pci"
+	"github.com/openberth/berth/resource"
+)
+
+// wantsOf returns what a port of a server requests. A NUMA policy that the flavor must not have is left out: the flavor
+// was checked before.
+func wantsOf(s lifecycle.Server, port lifecycle.Port, p network.Port, n network.Network) portrequest.Port {
+	policy, _ := flavor.DeviceAffinity(s.Flavor, s.SourceImage())
+	want := portrequest.Port{ID: port.ID, VNICType: port.VNIC, PhysicalNetworks: n.PhysicalNetworks(),
+		SameSubtree: port.SameSubtree, NUMAPolicy: cmp.Or(p.NUMAAffinity, string(policy)), Trusted: isTrusted(p.Profile)}
+	for _, g := range port.Groups {
+		want.Groups = append(want.Groups, portrequest.Group{ID: g.Suffix, Required: g.Required, Resources: g.Resources})
+	}
+	return want
+}
+
+// isTrusted returns the key trusted of a binding profile, which is a boolean or a text.
+func isTrusted(profile map[string]any) bool {
+	switch v := profile["trusted"].(type) {
+	case bool:
+		return v
+	case string:
+		trusted, _ := strconv.ParseBool(v)
+		return trusted
+	}
+	return false
+}
+
+// withPorts adds what ports request to the request of a flavor, and returns the devices that they need. Placement is
+// asked for devices if an agent reports those for ports. It returns fault.Invalid for a port that no host can serve,
+// and fault.Conflict for a group with the name of one of the flavor.
+func (d *portBinder) withPorts(ctx context.Context, ask resource.Ask, wants []portrequest.Port) (resource.Ask,
+	[]pci.Request, error) {
+	counted, err := d.portDevicesCounted(ctx, wants)
+	if err != nil {
+		return ask, nil, err
+	}
+	request, err := portrequest.Make(wants, portrequest.Options{DevicesInPlacement: counted})
+	if err != nil {
+		return ask, nil, err
+	}
+	for _, r := range request.Devices {
+		at := slices.IndexFunc(wants, func(p portrequest.Port) bool { return p.ID == r.Port.ID })
+		switch {
+		case r.Port.RemoteManaged:
+			return ask, nil, fault.New(fault.Invalid, "conductor.withPorts", "port %s has the vnic type remote-managed, for "+
+				"which compute does not read what the binding needs of the card; use direct or normal", r.Port.ID)
+		case !counted && len(wants[at].Groups) > 0:
+			return ask, nil, fault.New(fault.Invalid, "conductor.withPorts", "port %s has a guarantee and needs a device of "+
+				"the same NIC, and no host reports such devices to Placement; set [berth] report_network_devices = true on "+
+				"the hosts", r.Port.ID)
+		}
+	}
+	ask, err = portrequest.Add(ask, request)
+	return ask, request.Devices, err
+}
+
+// portDevicesCounted reports whether an agent reports devices for ports to Placement and one of the ports needs a
+// device.
+func (d *portBinder) portDevicesCounted(ctx context.Context, wants []portrequest.Port) (bool, error) {
+	if !slices.ContainsFunc(wants, func(p portrequest.Port) bool {
+		_, needed := portrequest.Class(p.VNICType)
+		return needed
+	}) {
+		return false, nil
+	}
+	hosts, err := d.store.Hosts(ctx)
+	return schedule.PortDevicesCounted(hosts), err
+}
+
+// devicesOfPorts returns the devices that the agent of the server's host has picked for its ports, by port. It returns
+// fault.Unavailable while the report of the host does not have one of them.
+func (d *portBinder) devicesOfPorts(ctx context.Context, s lifecycle.Server) (map[string]schedule.Device, error) {
+	var host schedule.Host
+	devices := map[string]schedule.Device{}
+	for _, p := range s.Ports {
+		picked, needed := s.DeviceOf(p.ID)
+		if !needed {
+			continue
+		}
+		if host.Name == "" {
+			var err error
+			if host, err = d.store.Host(ctx, s.Host); err != nil {
+				return nil, err
+			}
+		}
+		at := slices.IndexFunc(host.Devices, func(o schedule.Device) bool { return o.Address.String() == picked.Address })
+		if at < 0 {
+			return nil, fault.New(fault.Unavailable, "conductor.devicesOfPorts", "port %s is not bound yet: the report of "+
+				"host %s does not have its device %q", p.ID, s.Host, picked.Address)
+		}
+		devices[p.ID] = host.Devices[at]
+	}
+	return devices, nil
+}
+
+// hardwareBridge is the vif_type of a port that has a VF, which adds the VLAN. The guest of a whole PF adds it itself.
+const hardwareBridge = "hw_veb"
+
+// withDetails returns a port with what the network service says of its interface.
+func withDetails(port lifecycle.Port, p network.Port) lifecycle.Port {
+	port.Bridge, _ = p.VIFDetails["bridge_name"].(string)
+	port.VLAN = 0
+	if tag, tagged := p.VIFDetails["vlan"].(string); tagged && p.VIF == hardwareBridge {
+		port.VLAN, _ = strconv.Atoi(tag)
+	}
+	return port
+}
