@@ -9,7 +9,11 @@ import (
 	"slices"
 
 	"github.com/openberth/berth/agent/cleaner"
+	"github.com/openberth/berth/agent/configdrive"
 	"github.com/openberth/berth/agent/dataplane"
+	"github.com/openberth/berth/agent/facts"
+	"github.com/openberth/berth/agent/hypervisor"
+	"github.com/openberth/berth/agent/hypervisor/libvirt"
 	"github.com/openberth/berth/agent/loop"
 	"github.com/openberth/berth/agent/vflink"
 	"github.com/openberth/berth/api/host"
@@ -61,10 +65,23 @@ func NewAgent(s settings.Settings, dir string, endpoints Endpoints, log *slog.Lo
 	if err != nil {
 		return nil, err
 	}
-	guests, err := openHypervisor(s, driverParts{dir: dir, images: endpoints.Images, source: source})
+	guests, err := openHypervisor(s, driverParts{dir: dir, images: endpoints.Images, source: source,
+		boot: firstBoot(s.Host, endpoints.Compute)})
 	if err != nil {
 		return nil, err
 	}
+	return newAgentOf(guests, s, dir, endpoints, agentFacts{source, events}, log)
+}
+
+// agentFacts are the devices of a host and their changes.
+type agentFacts struct {
+	source facts.Source
+	events loop.Events
+}
+
+// newAgentOf is NewAgent for the guests of a hypervisor.
+func newAgentOf(guests hypervisor.Hypervisor, s settings.Settings, dir string, endpoints Endpoints, of agentFacts,
+	log *slog.Logger) (*loop.Agent, error) {
 	if s.LockPath != "" {
 		if err := os.MkdirAll(s.LockPath, 0o700); err != nil {
 			return nil, fault.New(fault.Unavailable, "app.NewAgent",
@@ -75,8 +92,8 @@ func NewAgent(s settings.Settings, dir string, endpoints Endpoints, log *slog.Lo
 		Host:    s.Host,
 		LockDir: s.LockPath,
 		Machine: machineIdentity(s.LockPath),
-		Facts:   source,
-		Events:  events,
+		Facts:   of.source,
+		Events:  of.events,
 		Reported: loop.Reported{Rules: s.Rules, ReportInPlacement: reportsInPlacement(s), ReportNetwork: s.ReportNetwork,
 			CPUs:            s.HostSettings.CPUs,
 			ReportBandwidth: s.Bandwidth.Report, Bandwidth: s.Bandwidth.Agents},
@@ -96,6 +113,15 @@ func NewAgent(s settings.Settings, dir string, endpoints Endpoints, log *slog.Lo
 		o.Clean = cleaner.Cleaner{Path: s.HostSettings.Clean}
 	}
 	return loop.New(o)
+}
+
+// firstBoot returns what guests of this host read when they boot, from compute.
+func firstBoot(name string, compute host.Client) libvirt.FirstBoot {
+	return func(ctx context.Context, server string) (configdrive.Server, error) {
+		b, err := compute.FirstBoot(ctx, name, server)
+		return configdrive.Server{KeyName: b.KeyName, PublicKey: b.PublicKey, UserData: b.UserData,
+			Metadata: b.Metadata, Project: b.Project, Zone: b.Zone, Index: b.Index}, err
+	}
 }
 
 // openDataPlane returns what configures VFs for ports; nil if no device of this machine is for ports, or there is no

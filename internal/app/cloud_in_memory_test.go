@@ -22,6 +22,8 @@ type lab struct {
 	t     *testing.T
 	dir   string
 	cloud *Cloud
+	// more entries of the machine, in the form of a capture
+	machine string
 }
 
 func newLab(t *testing.T) *lab { return &lab{t: t, dir: t.TempDir()} }
@@ -38,7 +40,7 @@ func (l *lab) up(conf string) {
 		l.t.Fatal(err)
 	}
 	sys, file := filepath.Join(l.dir, "machine.txtar"), filepath.Join(l.dir, "berth.conf")
-	for name, data := range map[string]string{sys: string(text),
+	for name, data := range map[string]string{sys: string(text) + l.machine,
 		file: conf + "\n[DEFAULT]\nhost = cmp1\n[oslo_concurrency]\nlock_path = " + filepath.Dir(sys) +
 			"\n[api]\nauth_strategy = noauth2\n[berth]\nrescan_interval = 1\nsysfs = " + sys + "\n"} {
 		if err := os.WriteFile(name, []byte(data), 0o600); err != nil {

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 
@@ -22,6 +23,8 @@ type faultyNetwork struct {
 	calls int
 	fail  int  // the number of the call that fails, from 1; 0: none
 	lost  bool // the call is performed, and its answer is lost
+
+	oneBinding bool // it has no extension binding-extended
 }
 
 func (f *faultyNetwork) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -30,6 +33,8 @@ func (f *faultyNetwork) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	fails, lost := f.calls == f.fail, f.lost
 	f.mu.Unlock()
 	switch {
+	case f.oneBinding && strings.Contains(r.URL.Path, "/bindings"):
+		http.NotFound(w, r)
 	case fails && lost:
 		f.lab.cloud.Network.Handler.ServeHTTP(httptest.NewRecorder(), r)
 		fallthrough
@@ -101,6 +106,43 @@ func TestFaultAtEachCallOfTheNetworkService(t *testing.T) {
 			l.until(fmt.Sprintf("no port is left after a fault of call %d", n), func() bool {
 				p, err := l.cloud.NetworkClient().Port(t.Context(), own.ID)
 				return err == nil && p.Device == "" && p.Host == "" && len(l.ports(s.ID)) == 0
+			})
+			if !faulty.failed() {
+				t.Logf("%d calls", n-1)
+				break
+			}
+		}
+	}
+}
+
+// TestFaultAtEachCallWithDirectPort is the same for a server with a port on a VF: whichever call fails, the VF of the
+// port is that of the guest after each operation, and no VF is held at the end.
+func TestFaultAtEachCallWithDirectPort(t *testing.T) {
+	testenv.Long(t)
+	faulty := &faultyNetwork{}
+	service := httptest.NewServer(faulty)
+	defer service.Close()
+	l := newNICsLab(t, "\n[neutron]\nendpoint_override = "+service.URL+"\n", faulty)
+	defer l.down()
+	big, err := l.compute().CreateFlavor(t.Context(), compute.CreateFlavor{Name: "big", VCPUs: 2, RAM: 64, Disk: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	own := l.directPort(4000)
+	for offset, lost := range []bool{false, true} {
+		const validation = 1 // call of the API's check, whose failure is an answer to the user
+		for n := validation + 1 + offset; ; n += 2 {
+			faulty.begin(n, lost)
+			s := l.create("ACTIVE", []map[string]string{{"port": own.ID}})
+			l.vfOf(s.ID, own.ID, 4000)
+			l.act(s.ID, "resize", "VERIFY_RESIZE", map[string]any{"flavorRef": big.ID})
+			l.vfOf(s.ID, own.ID, 4000)
+			l.act(s.ID, "revertResize", "ACTIVE", nil)
+			l.vfOf(s.ID, own.ID, 4000)
+			l.delete(s.ID)
+			l.until(fmt.Sprintf("nothing is left after a fault of call %d", n), func() bool {
+				p, err := l.cloud.NetworkClient().Port(t.Context(), own.ID)
+				return err == nil && p.Device == "" && len(p.Profile) == 0 && len(l.held("")) == 0
 			})
 			if !faulty.failed() {
 				t.Logf("%d calls", n-1)

@@ -8,12 +8,12 @@ import (
 	"maps"
 	"sync"
 
+	"github.com/openberth/berth/api/identity"
 	"github.com/openberth/berth/api/network"
 	api "github.com/openberth/berth/api/placement"
 	"github.com/openberth/berth/api/rest"
 	"github.com/openberth/berth/api/trace"
 	"github.com/openberth/berth/compute/conductor"
-	"github.com/openberth/berth/compute/policies"
 	computeserver "github.com/openberth/berth/compute/server"
 	computestore "github.com/openberth/berth/compute/store"
 	"github.com/openberth/berth/internal/settings"
@@ -82,7 +82,7 @@ func openCompute(ctx context.Context, url string, calls computeCalls, s settings
 		conductor.Network, options.Networks = ports, ports
 	}
 	if s.Compute.Policy != nil {
-		options.Enforcer = policies.Enforcer{Enforcer: s.Compute.Policy}
+		options.Enforcer = identity.Enforcer{Policy: s.Compute.Policy}
 	}
 	h := computeserver.New(options)
 	if err := conductor.Resume(ctx); err != nil {

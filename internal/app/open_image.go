@@ -4,10 +4,10 @@ import (
 	"log/slog"
 	"path/filepath"
 
+	"github.com/openberth/berth/api/identity"
 	"github.com/openberth/berth/api/image"
 	"github.com/openberth/berth/api/rest"
 	"github.com/openberth/berth/api/trace"
-	"github.com/openberth/berth/image/policies"
 	imageserver "github.com/openberth/berth/image/server"
 	imagestore "github.com/openberth/berth/image/store"
 	"github.com/openberth/berth/internal/settings"
@@ -42,7 +42,7 @@ func openImage(dir string, s settings.Settings, auth authentication, log *slog.L
 	options := imageserver.Options{Store: st, MaxImage: s.ImageStore.MaxSize, Authenticate: auth.caller,
 		Challenge: auth.challenge, CORS: s.Compute.CORS, ProxyHeaders: s.Compute.ProxyHeaders, Log: log}
 	if s.ImageStore.Policy != nil {
-		options.Enforcer = policies.Enforcer{Enforcer: s.ImageStore.Policy}
+		options.Enforcer = identity.Enforcer{Policy: s.ImageStore.Policy}
 	}
 	exporter := trace.NewExporter(s.OTLPEndpoint, "berth-image", log)
 	return &Service{Handler: trace.Handler(rest.Limit(imageserver.New(options), s.RequestTime), exporter),

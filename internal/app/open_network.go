@@ -6,12 +6,12 @@ import (
 	"log/slog"
 	"sync"
 
+	"github.com/openberth/berth/api/identity"
 	api "github.com/openberth/berth/api/placement"
 	"github.com/openberth/berth/api/rest"
 	"github.com/openberth/berth/api/trace"
 	"github.com/openberth/berth/internal/settings"
 	"github.com/openberth/berth/network/operations"
-	"github.com/openberth/berth/network/policies"
 	networkserver "github.com/openberth/berth/network/server"
 	networkstore "github.com/openberth/berth/network/store"
 )
@@ -56,7 +56,7 @@ func openNetwork(ctx context.Context, url string, placement *api.Client, s setti
 	options := networkserver.Options{Operations: service, Authenticate: auth.caller, Challenge: auth.challenge,
 		Strategy: auth.strategy, CORS: s.Compute.CORS, ProxyHeaders: s.Compute.ProxyHeaders, Log: log}
 	if s.Network.Policy != nil {
-		options.Enforcer = policies.Enforcer{Enforcer: s.Network.Policy}
+		options.Enforcer = identity.Enforcer{Policy: s.Network.Policy}
 	}
 	running, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var work sync.WaitGroup

@@ -362,3 +362,62 @@ func (p *powerVM) move() {
 	p.until("the confirmation", func() bool { _, status := p.serverOn(s.ID); return status == "ACTIVE" })
 	p.delete(s.ID)
 }
+
+// A server with a slot is evacuated from a host whose agent does not run: its partition on the other host has a slot
+// there. When the agent runs again, it deletes the former partition, and the slot is free.
+func TestEvacuationWithSlots_R52(t *testing.T) {
+	testenv.Long(t)
+	one := newPowerVM(t)
+	one.up(one.conf)
+	defer one.down()
+	first := gpuSpecs(1)
+	first["trait1:CUSTOM_POWERVM_IOSLOT_DRC_NAME_U1_P1_C1"] = "required"
+	pinned := one.boot("pinned", "ACTIVE", first)
+	s := one.boot("a", "ACTIVE", gpuSpecs(1))
+	two := one.secondHost()
+	if err := one.cloud.StopAgent(); err != nil {
+		t.Fatal(err)
+	}
+	if err := one.compute().HostDown(t.Context(), "cmp1", true); err != nil {
+		t.Fatal(err)
+	}
+	if err := one.compute().Act(t.Context(), s.ID, "evacuate", map[string]any{}); err != nil {
+		t.Fatal(err)
+	}
+	one.until("the evacuation", func() bool {
+		host, status := one.serverOn(s.ID)
+		return host == "cmp2" && status == "ACTIVE"
+	})
+	if len(two.owners()) != 1 || len(one.owners()) != 2 {
+		t.Errorf("owners on the destination %v, on the source, whose agent does not run, %v", two.owners(), one.owners())
+	}
+	if err := one.cloud.StartAgent(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := one.compute().HostDown(t.Context(), "cmp1", false); err != nil {
+		t.Fatal(err)
+	}
+	one.until("the slot on the source is free", func() bool { return len(one.owners()) == 1 })
+	for id, amounts := range one.allocation(s.ID) {
+		if amounts["CUSTOM_GPU"] != 0 && id == one.provider(slotProvider(gpuSlot2)).ID {
+			t.Errorf("the server holds a slot of its former host: %v", one.allocation(s.ID))
+		}
+	}
+	// A server that only its own host can take is not evacuated, and keeps its slot.
+	if err := one.cloud.StopAgent(); err != nil {
+		t.Fatal(err)
+	}
+	if err := one.compute().HostDown(t.Context(), "cmp1", true); err != nil {
+		t.Fatal(err)
+	}
+	if err := one.compute().Act(t.Context(), pinned.ID, "evacuate", map[string]any{}); err != nil {
+		t.Fatal(err)
+	}
+	one.until("the evacuation has failed", func() bool {
+		server, err := one.compute().Server(t.Context(), pinned.ID)
+		return err == nil && server.TaskState == nil && *server.Host == "cmp1"
+	})
+	if len(one.owners()) != 1 || len(one.allocation(pinned.ID)) != 2 {
+		t.Errorf("owners %v, allocation %v", one.owners(), one.allocation(pinned.ID))
+	}
+}

@@ -42,7 +42,14 @@ func newPortsLab(t *testing.T) *portsLab { return newPortsLabWith(t, "", &faulty
 // newPortsLabWith is newPortsLab with more configuration, and a network service that needs the lab.
 func newPortsLabWith(t *testing.T, conf string, faulty *faultyNetwork) *portsLab {
 	t.Helper()
+	return newPortsLabOn(t, "", conf, faulty)
+}
+
+// newPortsLabOn is newPortsLabWith on the sample machine with more entries.
+func newPortsLabOn(t *testing.T, machine, conf string, faulty *faultyNetwork) *portsLab {
+	t.Helper()
 	l := &portsLab{lab: newLab(t)}
+	l.machine = machine
 	faulty.lab = l
 	l.up(portsConf + conf)
 	l.bridge = bandwidth.Name{Hypervisor: "cmp1", Agent: bandwidth.OpenVSwitch, Device: "br-ex"}.ID()

@@ -16,7 +16,17 @@ type LibvirtSettings struct {
 	CPUModel  string        // [libvirt] cpu_models: the first; "": the host's
 	Instances string        // [DEFAULT] instances_path
 	Shutdown  time.Duration // [DEFAULT] shutdown_timeout, seconds in the file
+	// Copies of images that no guest uses are removed: how often they are looked for, 0: never; and after which time.
+	ImageCleanup, ImageAge time.Duration
 }
+
+const imageCacheGroup = "image_cache"
+
+// The defaults of [image_cache], in seconds: Nova's.
+const (
+	defaultImageCleanup = 2400
+	defaultImageAge     = 86400
+)
 
 const libvirtGroup = "libvirt"
 
@@ -33,6 +43,9 @@ func knownLibvirt() []config.Name {
 		{Group: libvirtGroup, Option: "connection_uri"}, {Group: libvirtGroup, Option: "virt_type"},
 		{Group: libvirtGroup, Option: "cpu_models"}, {Group: "DEFAULT", Option: "instances_path"},
 		{Group: "DEFAULT", Option: "shutdown_timeout"},
+		{Group: imageCacheGroup, Option: "manager_interval"},
+		{Group: imageCacheGroup, Option: "remove_unused_base_images"},
+		{Group: imageCacheGroup, Option: "remove_unused_original_minimum_age_seconds"},
 	}
 }
 
@@ -68,7 +81,34 @@ func (s *Settings) readLibvirt(cfg *config.Config, _ *slog.Logger) (err error) {
 	}
 	seconds, err := cfg.Int("DEFAULT", "shutdown_timeout", defaultShutdown, 0, 86400)
 	l.Shutdown = time.Duration(seconds) * time.Second
-	return err
+	if err != nil {
+		return err
+	}
+	return l.readImageCache(cfg)
+}
+
+// readImageCache reads [image_cache]. As in Nova, an interval of 0 is the usual one, and -1 means never.
+func (l *LibvirtSettings) readImageCache(cfg *config.Config) error {
+	every, err := cfg.Int(imageCacheGroup, "manager_interval", defaultImageCleanup, -1, 1<<31-1)
+	if err != nil {
+		return err
+	}
+	age, err := cfg.Int(imageCacheGroup, "remove_unused_original_minimum_age_seconds", defaultImageAge, 0, 1<<31-1)
+	if err != nil {
+		return err
+	}
+	remove, err := cfg.Bool(imageCacheGroup, "remove_unused_base_images", true)
+	if err != nil {
+		return err
+	}
+	switch {
+	case every == 0:
+		every = defaultImageCleanup
+	case every < 0 || !remove:
+		every = 0
+	}
+	l.ImageCleanup, l.ImageAge = time.Duration(every)*time.Second, time.Duration(age)*time.Second
+	return nil
 }
 
 // libvirtSocket returns the socket in the address of a libvirt, empty for the usual one; local is false for an address

@@ -19,12 +19,26 @@ func TestLibvirtSettings(t *testing.T) {
 		}
 		return Read(slog.New(slog.DiscardHandler), file)
 	}
+	usual := func(s LibvirtSettings) LibvirtSettings {
+		s.ImageCleanup, s.ImageAge = 40*time.Minute, 24*time.Hour
+		return s
+	}
 	for text, want := range map[string]LibvirtSettings{
-		"": {Instances: defaultInstances, Shutdown: time.Minute},
-		"[libvirt]\nconnection_uri = qemu:///system\nvirt_type = qemu\ncpu_models = Nehalem,IvyBridge\n": {VirtType: "qemu",
-			CPUModel: "Nehalem", Instances: defaultInstances, Shutdown: time.Minute},
+		"": usual(LibvirtSettings{Instances: defaultInstances, Shutdown: time.Minute}),
+		"[image_cache]\nmanager_interval = 60\nremove_unused_original_minimum_age_seconds = 5\n[DEFAULT]\n" +
+			"shutdown_timeout = 60\n": {Instances: defaultInstances, Shutdown: time.Minute, ImageCleanup: time.Minute,
+			ImageAge: 5 * time.Second},
+		"[image_cache]\nmanager_interval = 0\n": usual(LibvirtSettings{Instances: defaultInstances,
+			Shutdown: time.Minute}),
+		"[image_cache]\nmanager_interval = -1\n": {Instances: defaultInstances, Shutdown: time.Minute,
+			ImageAge: 24 * time.Hour},
+		"[image_cache]\nremove_unused_base_images = false\n": {Instances: defaultInstances, Shutdown: time.Minute,
+			ImageAge: 24 * time.Hour},
+		"[libvirt]\nconnection_uri = qemu:///system\nvirt_type = qemu\ncpu_models = Nehalem,IvyBridge\n": usual(
+			LibvirtSettings{
+				VirtType: "qemu", CPUModel: "Nehalem", Instances: defaultInstances, Shutdown: time.Minute}),
 		"[libvirt]\nconnection_uri = qemu+unix:///system?socket=/tmp/s\n[DEFAULT]\ninstances_path = /srv\n" +
-			"shutdown_timeout = 0\n": {Socket: "/tmp/s", Instances: "/srv"},
+			"shutdown_timeout = 0\n": usual(LibvirtSettings{Socket: "/tmp/s", Instances: "/srv"}),
 	} {
 		if s, err := read(text); err != nil || s.Libvirt != want {
 			t.Errorf("%q: %+v %v", text, s.Libvirt, err)
@@ -34,6 +48,7 @@ func TestLibvirtSettings(t *testing.T) {
 		"[libvirt]\nconnection_uri = qemu+ssh://other/system\n":             "not an address of this machine",
 		"[libvirt]\nconnection_uri = qemu:///session\n":                     "not an address of this machine",
 		"[libvirt]\nconnection_uri = qemu+unix:///system?socket=relative\n": "not an address of this machine",
+		"[image_cache]\nmanager_interval = -2\n":                            "-2",
 		"[libvirt]\nvirt_type = lxc\n":                                      "lxc",
 		"[DEFAULT]\ninstances_path = guests\n":                              "whole path",
 	} {

@@ -69,6 +69,8 @@ func TestBind(t *testing.T) {
 			agents, Bound{"hw_veb", bandwidth.NICSwitch, "s0"}, ""},
 		{"a VF of another PF", Port{VNICType: "direct", Allocation: on("pf0"), PCISlot: "0000:06:03.0", Segments: flat},
 			agents, Bound{}, "does not belong to the device whose bandwidth is allocated"},
+		{"a PF, of which VFs are reported", Port{VNICType: "direct-physical", Allocation: on("pf0"),
+			PCISlot: "0000:06:00.0", Segments: flat}, agents, Bound{"hostdev_physical", bandwidth.NICSwitch, "s0"}, ""},
 		{"the segment of the device", Port{VNICType: "direct", Allocation: on("pf1"), Segments: both}, agents,
 			Bound{"hw_veb", bandwidth.NICSwitch, "s1"}, ""},
 		{"no segment of the device", Port{VNICType: "direct", Allocation: on("pf1"), Segments: flat}, agents, Bound{},

@@ -187,9 +187,10 @@ func (m mechanism) bind(port Port, a Agent) (Bound, string) {
 	return Bound{}, "none of its devices is connected to a segment of the network"
 }
 
-// checkSlot returns why the VF of a port is not one of the devices; empty if it is, or if no VFs are reported.
+// checkSlot returns why the VF of a port is not one of the devices; empty if it is, or if no VFs are reported. A
+// direct-physical port has a PF, whose address is not reported.
 func checkSlot(port Port, devices []Device) string {
-	if port.PCISlot == "" || len(port.Allocation) == 0 {
+	if port.PCISlot == "" || len(port.Allocation) == 0 || port.VNICType == "direct-physical" {
 		return ""
 	}
 	for _, d := range devices {
