@@ -91,6 +91,7 @@ func (o *compute) startProcess() {
 	c.UseClock(conductor.Clock{Now: func() time.Time { return w.now }, Since: func() time.Duration { return w.since(p) },
 		Pause: func(context.Context, int) {}, Wait: w.wait, NewID: func() string { return w.name("r") }})
 	c.Aliases, c.PCIInPlacement = w.allAliases, true
+	c.Network = networkClient{w.network, p}
 	p.conductor = c
 	for _, m := range w.hosts {
 		if row := m.host.row; row.known && !row.dead {

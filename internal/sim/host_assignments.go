@@ -63,7 +63,7 @@ func (o *compute) lines(h *hostState) *line {
 		here = append(here, s)
 		for _, e := range s.Entries() {
 			if e.Host == h.name {
-				l.servers = append(l.servers, server.WriteServer(computestore.Entry{Entry: e, Server: s}))
+				l.servers = append(l.servers, server.WriteServer(&computestore.Entry{Entry: e, Server: s}))
 			}
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/openberth/berth/agent/facts"
+	"github.com/openberth/berth/agent/treeplan"
 	"github.com/openberth/berth/bandwidth"
 	"github.com/openberth/berth/pci"
 	"github.com/openberth/berth/provider"
@@ -66,9 +67,50 @@ func (w *World) checkBandwidth(m *simHost) {
 	}
 	for _, id := range w.placement.TreeIDs(m.root) {
 		p, _ := w.placement.Provider(id)
-		if _, is := bandwidth.Recognise(p); is && !wanted[id] {
+		if _, is := bandwidth.Recognise(p); is && !wanted[id] && !w.keptForPorts(p) {
 			w.violation(m, "bandwidth: Placement has %s, which is not configured", p.Name)
 		}
 	}
 	w.report.Happened["bandwidth reported"] += len(wanted)
+}
+
+// keptForPorts reports whether a provider that is not configured any more is in use by ports, or has such a child:
+// nothing more of it can be allocated.
+func (w *World) keptForPorts(p provider.Provider) bool {
+	for _, inv := range p.Inventories {
+		if inv.Reserved < inv.Total {
+			return false
+		}
+	}
+	if len(w.placement.Used(p.ID)) > 0 {
+		return true
+	}
+	for _, id := range w.placement.TreeIDs(p.ID) {
+		if child, _ := w.placement.Provider(id); child.Parent == p.ID && w.keptForPorts(child) {
+			return true
+		}
+	}
+	return false
+}
+
+// hasFormerBandwidth reports whether Placement has bandwidth of a host that is not configured any more.
+func (w *World) hasFormerBandwidth(m *simHost) bool {
+	configured := map[provider.ID]bool{}
+	for _, a := range m.bandwidth() {
+		for _, d := range a.Providers() {
+			configured[d.Provider.ID] = true
+		}
+	}
+	return slices.ContainsFunc(w.placement.TreeIDs(m.root), func(id provider.ID) bool {
+		p, _ := w.placement.Provider(id)
+		_, is := bandwidth.Recognise(p)
+		return is && !configured[id]
+	})
+}
+
+// isOfPorts reports whether an objection is about bandwidth that ports use: the agent can only report it.
+func (w *World) isOfPorts(o treeplan.Objection) bool {
+	p, _ := w.placement.Provider(o.Provider)
+	_, network := bandwidth.Recognise(p)
+	return network && len(w.placement.Used(o.Provider)) > 0
 }

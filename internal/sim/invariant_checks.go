@@ -231,9 +231,10 @@ func (w *World) checkServer(s lifecycle.Server) {
 			s.Task,
 			len(s.Leftovers), why)
 	}
+	w.checkPorts(s)
 	for _, stay := range s.Residences() {
 		held := w.placement.Held(resource.ConsumerID(stay.Consumer))
-		if stay.Choice == nil || !stay.Choice.Allocation.Equal(held) {
+		if stay.Choice == nil || !lifecycle.WithoutPorts(stay.Choice.Allocation).Equal(lifecycle.WithoutPorts(held)) {
 			w.violation(w.byName[stay.Host], "share: %s of server %s holds %v and was to hold %v", stay.Consumer, s.ID, held,
 				stay.Choice)
 		}
@@ -306,7 +307,9 @@ func (w *World) checkPlan(m *simHost) {
 		w.violation(m, "restart: %v", err)
 		return
 	}
-	if plan, _ := state.Plan(); !plan.Empty() || len(plan.Objections) > 0 {
+	plan, _ := state.Plan()
+	objections := slices.DeleteFunc(slices.Clone(plan.Objections), w.isOfPorts)
+	if !plan.Empty() || len(objections) > 0 {
 		var b strings.Builder
 		_ = plan.Print(&b)
 		w.violation(m, "plan: a quiescent host has something to write:\n%s", b.String())

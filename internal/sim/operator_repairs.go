@@ -55,7 +55,7 @@ func (w *World) operatorSome() {
 
 // repair repairs everything that is wrong in a quiet cloud, and reports whether there was anything.
 func (w *World) repair() bool {
-	return w.repairHosts() || w.freeNames() || w.repairPlacement() || w.cleanReserved()
+	return w.repairHosts() || w.freeNames() || w.repairPlacement() || w.cleanReserved() || w.repairPorts()
 }
 
 // heal is `berth host heal`, if compute reports that something is wrong with the allocations of a host.
@@ -290,7 +290,8 @@ func (w *World) repairServer(s lifecycle.Server, last bool) bool {
 		held, _ := w.placement.Allocation(background, c)
 		g := w.byName[stay.Host].guests[stay.Consumer]
 		fits := g != nil && chosen(g, stay) == ""
-		if fits && stay.Choice.Allocation.Equal(held.Allocation) {
+		want := w.expected(s, stay)
+		if fits && want.Equal(held.Allocation) {
 			continue
 		}
 		if !fits && !last {
@@ -298,7 +299,7 @@ func (w *World) repairServer(s lifecycle.Server, last bool) bool {
 		}
 		err := error(nil)
 		if fits {
-			held.Allocation, held.Project, held.User = stay.Choice.Allocation, s.Project, s.User
+			held.Allocation, held.Project, held.User = want, s.Project, s.User
 			held.ConsumerType = "INSTANCE"
 			err = w.placement.PutAllocation(background, c, held)
 		}
@@ -339,4 +340,14 @@ func providersOf(g *hypervisor.Guest, request string) (list []provider.ID) {
 	}
 	slices.Sort(list)
 	return list
+}
+
+// expected returns the allocation that a guest must have: its choice, with what the ports of a server request now.
+func (w *World) expected(s lifecycle.Server, stay lifecycle.Residence) resource.Allocation {
+	if stay.Consumer != s.ID {
+		return stay.Choice.Allocation
+	}
+	all := lifecycle.WithoutPorts(stay.Choice.Allocation)
+	maps.Copy(all, w.network.guaranteed(s))
+	return all
 }

@@ -80,13 +80,13 @@ func (w *World) settleAll() {
 }
 
 // rescan has agents compare their hosts with Placement again, as they do periodically: while another consumer had
-// something of the same provider, an allocation could not be written, or a class not changed.
+// something of the same provider, an allocation could not be written, or a class not changed. Bandwidth that is not
+// configured any more is removed when no port uses it.
 func (w *World) rescan() {
-	if len(w.altered) == 0 {
-		return
-	}
 	for _, m := range w.hosts {
-		w.changed(m)
+		if len(w.altered) > 0 || w.hasFormerBandwidth(m) {
+			w.changed(m)
+		}
 	}
 }
 

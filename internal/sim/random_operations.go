@@ -41,11 +41,22 @@ func ops() []op {
 		{Jump, 1, (*World).jumpSome},
 		{Lose, 1, (*World).loseSome},
 		{Forget, 1, (*World).forgetSome},
+		{Ports, portShare - 8, (*World).changePort}, // the last ones, see shares
+		{Policy, 8, (*World).changePolicy},
 	}
 }
 
-// shares is the sum of the shares of all kinds of operations.
-const shares = 1050
+// The sums of the shares of all kinds of operations without those on ports, and of these.
+const sharesWithoutPorts, portShare = 1050, 24
+
+// shares is the sum of the shares of all kinds of operations. Without ports the random numbers are used as if there
+// were no operations on them.
+func (w *World) shares() int {
+	if slices.Contains(w.o.Without, Ports) {
+		return sharesWithoutPorts
+	}
+	return sharesWithoutPorts + portShare
+}
 
 func kindsOfOps() (list []string) {
 	for _, o := range ops() {
@@ -82,7 +93,7 @@ var often = map[string]string{Demolish: Restore, Ungated: Restore, WallClock: Ju
 // oftenDone returns the kind of operation that is done more often in this simulation; empty if there is none.
 func (w *World) oftenDone() string { return cmp.Or(w.o.Often, often[w.broken]) }
 
-// drawOp selects an operation at random, as a number below shares.
+// drawOp selects an operation at random, as a number below w.shares().
 func (w *World) drawOp() int {
 	every := 120
 	switch {
@@ -100,7 +111,7 @@ func (w *World) drawOp() int {
 			n += o.share
 		}
 	}
-	return w.rng.IntN(shares)
+	return w.rng.IntN(w.shares())
 }
 
 // stepSome has compute perform the step of a random server.

@@ -32,6 +32,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/openberth/berth/api/network"
 	"github.com/openberth/berth/api/placement/placementtest"
 	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/pci"
@@ -58,6 +59,8 @@ const (
 	Builds   = "builds"   // of guests, that fail or lose their answer
 	Foreign  = "foreign"  // writers to Placement
 	Ends     = "ends"     // of the process of compute, in a call of its database or of Placement
+	Ports    = "ports"    // of servers; also the kind of operation that attaches and detaches them
+	Policy   = "policy"   // the kind of operation that changes the policy of a port
 )
 
 // What may be broken on purpose; each must be noticed by a check. mutation_test.go breaks production code beside these.
@@ -109,6 +112,7 @@ type World struct {
 	placement        *placementtest.Placement
 	cleaned          map[provider.ID]bool // their reserved amount may become smaller: their devices were cleaned
 	compute          *compute
+	network          *networkService
 	hosts            []*simHost
 	copies           []*simHost // with copied directories, beside those of hosts
 	byName           map[string]*simHost
@@ -205,6 +209,8 @@ func newWorld(o Options) *World {
 			w.markHost(m.name)
 		}
 	})
+	w.network = &networkService{w: w, ports: map[string]network.Port{},
+		inactive: map[string]map[string]network.PortBinding{}}
 	w.compute = &compute{w: w, hosts: map[string]*hostState{}, process: &process{ended: true}}
 	w.advance(0)
 	const size = 12 // hosts of a zone: two of each kind

@@ -21,9 +21,13 @@ func (w *World) create() {
 	zone, name := w.rng.IntN(len(w.zones)), fmt.Sprintf("s%012d", w.next)
 	f := w.randomFlavor(zone)
 	var servers []lifecycle.Server
+	var networks []lifecycle.NetworkRequest
+	if n == 1 && !slices.Contains(w.o.Without, Ports) {
+		networks = w.randomNetworks()
+	}
 	for i := range n {
 		s := lifecycle.Server{ID: fmt.Sprintf("%s.%d", name, i), Name: name, Project: "project", User: "user", Flavor: f,
-			MinCount: least,
+			MinCount: least, Networks: networks,
 			Metadata: map[string]string{"zone": fmt.Sprint(zone)}}
 		w.note("create", s.ID, "", f.ExtraSpecs["pci_passthrough:alias"])
 		servers = append(servers, s)

@@ -1,0 +1,455 @@
+package sim
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"net/url"
+	"slices"
+
+	"github.com/openberth/berth/api/network"
+	"github.com/openberth/berth/api/placement"
+	"github.com/openberth/berth/bandwidth"
+	"github.com/openberth/berth/compute/lifecycle"
+	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/provider"
+	"github.com/openberth/berth/resource"
+)
+
+// The networks of a simulated cloud. Both are on physnet0, which each host has a bridge for.
+const (
+	plainNetwork      = "plain"
+	guaranteedNetwork = "guaranteed" // its policy guarantees egress bandwidth
+)
+
+// networkService is the network service: its ports, with the rules of package network/operations. Users create ports
+// with a policy of their own too, and change policies.
+type networkService struct {
+	w     *World
+	ports map[string]network.Port
+	// inactive are the bindings of ports to the destinations of live migrations, by port and host.
+	inactive map[string]map[string]network.PortBinding
+	ids      []string // of ports, in the order in which they were created
+}
+
+// networkClient is the network service as one process of compute uses it.
+type networkClient struct {
+	*networkService
+	process *process
+}
+
+// do makes one call of a process of compute.
+func (c networkClient) do(effect func() error) error {
+	before, after := c.w.computeFault(c.process)
+	if before != nil {
+		return before
+	}
+	if err := effect(); err != nil {
+		return err
+	}
+	return after
+}
+
+// Ports lists the ports of a device.
+func (c networkClient) Ports(_ context.Context, query url.Values) (list []network.Port, err error) {
+	err = c.do(func() error {
+		for _, id := range c.ids {
+			if p := c.ports[id]; p.Device == query.Get("device_id") {
+				list = append(list, p)
+			}
+		}
+		return nil
+	})
+	return list, err
+}
+
+// Port returns a port.
+func (c networkClient) Port(_ context.Context, id string) (p network.Port, err error) {
+	err = c.do(func() error { p, err = c.port(id); return err })
+	return p, err
+}
+
+func (n *networkService) port(id string) (network.Port, error) {
+	p, exists := n.ports[id]
+	if !exists {
+		return p, notFound("port", id)
+	}
+	return p, nil
+}
+
+// CreatePort creates a port of compute.
+func (c networkClient) CreatePort(_ context.Context, attributes map[string]any) (p network.Port, err error) {
+	err = c.do(func() error {
+		kbps := 0
+		if attributes["network_id"] == guaranteedNetwork {
+			kbps = 100
+		}
+		p = c.create(attributes["network_id"].(string), kbps)
+		p, err = c.update(p.ID, attributes)
+		return err
+	})
+	return p, err
+}
+
+// create creates a port that guarantees egress bandwidth in kilobits per second; 0: none.
+func (n *networkService) create(in string, kbps int) network.Port {
+	p := network.Port{ID: n.w.name("port"), Network: in, MAC: "fa:16:3e:00:00:00",
+		ActiveBinding: network.ActiveBinding{VNIC: "normal", VIF: "unbound"}}
+	p.Request = request(p.ID, kbps)
+	n.ports[p.ID] = p
+	n.ids = append(n.ids, p.ID)
+	return p
+}
+
+// request returns what a port requests from Placement. The id of its group depends on the policy, as it does on the
+// rules of a real one.
+func request(port string, kbps int) *network.ResourceRequest {
+	if kbps == 0 {
+		return nil
+	}
+	id := fmt.Sprintf("%s-%d", port, kbps)
+	return &network.ResourceRequest{SameSubtree: []string{id}, Groups: []network.RequestGroup{{ID: id,
+		Required:  []string{"CUSTOM_PHYSNET_PHYSNET0", "CUSTOM_VNIC_TYPE_NORMAL"},
+		Resources: resource.Amounts{bandwidth.EgressBandwidth: kbps}}}}
+}
+
+// UpdatePort changes a port.
+func (c networkClient) UpdatePort(_ context.Context, id string, attributes map[string]any) (p network.Port, err error) {
+	err = c.do(func() error { p, err = c.update(id, attributes); return err })
+	return p, err
+}
+
+func (n *networkService) update(id string, attributes map[string]any) (network.Port, error) {
+	p, err := n.port(id)
+	if err != nil {
+		return p, err
+	}
+	for name, value := range attributes {
+		switch name {
+		case "device_id":
+			p.Device = value.(string)
+		case "device_owner":
+			p.DeviceOwner = value.(string)
+		case "binding:host_id":
+			p.Host = value.(string)
+		case "binding:profile":
+			p.Profile = maps.Clone(value.(map[string]any))
+		}
+	}
+	p.VIF = n.vif(p)
+	n.ports[id] = p
+	delete(n.inactive[id], p.Host)
+	return p, nil
+}
+
+// PortBindings lists the bindings of a port.
+func (c networkClient) PortBindings(_ context.Context, port string) (list []network.PortBinding, err error) {
+	err = c.do(func() error {
+		p, err := c.port(port)
+		if err != nil {
+			return err
+		}
+		if p.Host != "" {
+			list = append(list, network.PortBinding{Host: p.Host, VNIC: p.VNIC, VIF: p.VIF, Profile: p.Profile,
+				Status: "ACTIVE"})
+		}
+		for _, host := range slices.Sorted(maps.Keys(c.inactive[port])) {
+			list = append(list, c.inactive[port][host])
+		}
+		return nil
+	})
+	return list, err
+}
+
+// BindPort adds an inactive binding.
+func (c networkClient) BindPort(_ context.Context, port, host, vnic string, profile map[string]any) (
+	b network.PortBinding, err error) {
+	err = c.do(func() error {
+		p, err := c.port(port)
+		if err != nil {
+			return err
+		}
+		if _, exists := c.inactive[port][host]; exists || p.Host == host {
+			return fault.New(fault.Conflict, "sim", "port %s has a binding to %s", port, host)
+		}
+		p.Host, p.Profile = host, profile
+		b = network.PortBinding{Host: host, VNIC: vnic, VIF: c.vif(p), Profile: maps.Clone(profile), Status: "INACTIVE"}
+		if b.VIF == "binding_failed" {
+			return fault.New(fault.Conflict, "sim", "port %s cannot be bound to %s", port, host).WithCode("PortBindingError")
+		}
+		if c.inactive[port] == nil {
+			c.inactive[port] = map[string]network.PortBinding{}
+		}
+		c.inactive[port][host] = b
+		return nil
+	})
+	return b, err
+}
+
+// ActivatePortBinding makes an inactive binding the active one, and the active one inactive.
+func (c networkClient) ActivatePortBinding(_ context.Context, port, host string) error {
+	return c.do(func() error {
+		p, err := c.port(port)
+		b, exists := c.inactive[port][host]
+		if err != nil || !exists {
+			return notFound("inactive binding of port", port)
+		}
+		delete(c.inactive[port], host)
+		if p.Host != "" {
+			c.inactive[port][p.Host] = network.PortBinding{Host: p.Host, VNIC: p.VNIC, VIF: p.VIF, Profile: p.Profile,
+				Status: "INACTIVE"}
+		}
+		p.Host, p.VIF, p.Profile = host, b.VIF, b.Profile
+		c.ports[port] = p
+		return nil
+	})
+}
+
+// DeletePortBinding removes a binding.
+func (c networkClient) DeletePortBinding(_ context.Context, port, host string) error {
+	return c.do(func() error {
+		if p, exists := c.ports[port]; exists && p.Host == host {
+			p.Host, p.VIF = "", "unbound"
+			c.ports[port] = p
+		}
+		delete(c.inactive[port], host)
+		return nil
+	})
+}
+
+// vif binds a port: only the agent of its host that has the provider of its allocation can do it.
+func (n *networkService) vif(p network.Port) string {
+	if p.Host == "" {
+		return "unbound"
+	}
+	for _, at := range p.Allocation() {
+		if at != string(bridgeOf(p.Host)) {
+			return "binding_failed"
+		}
+	}
+	return "ovs"
+}
+
+func bridgeOf(host string) provider.ID {
+	return bandwidth.Name{Hypervisor: host, Agent: bandwidth.OpenVSwitch, Device: "br-ex"}.ID()
+}
+
+// DeletePort deletes a port. What it has of its server's allocation is released.
+func (c networkClient) DeletePort(_ context.Context, id string) error {
+	return c.do(func() error { c.remove(id); return nil })
+}
+
+func (n *networkService) remove(id string) {
+	p, exists := n.ports[id]
+	if !exists {
+		return
+	}
+	_ = n.allocate(p, nil) // a smaller allocation is not refused
+	delete(n.ports, id)
+	delete(n.inactive, id)
+	n.ids = slices.DeleteFunc(n.ids, func(other string) bool { return other == id })
+}
+
+// Network returns a network.
+func (c networkClient) Network(_ context.Context, id string) (out network.Network, err error) {
+	err = c.do(func() error { out.ID, out.Name = id, id; return nil })
+	return out, err
+}
+
+// allocate replaces what a bound port has of its server's allocation. It returns an error if there is no room.
+func (n *networkService) allocate(p network.Port, next *network.ResourceRequest) error {
+	at := provider.ID("")
+	for _, on := range p.Allocation() {
+		at = provider.ID(on)
+	}
+	if at == "" || p.Device == "" {
+		return nil
+	}
+	held, err := n.w.placement.Allocation(background, resource.ConsumerID(p.Device))
+	if err != nil || len(held.Allocation[at]) == 0 {
+		return err // the server has moved, or its allocation was lost
+	}
+	amounts := maps.Clone(held.Allocation[at])
+	for _, change := range []struct {
+		request *network.ResourceRequest
+		sign    int
+	}{{p.Request, -1}, {next, 1}} {
+		if change.request == nil {
+			continue
+		}
+		for _, g := range change.request.Groups {
+			for class, more := range g.Resources {
+				if amounts[class] += change.sign * more; amounts[class] <= 0 {
+					delete(amounts, class)
+				}
+			}
+		}
+	}
+	held.Allocation = maps.Clone(held.Allocation)
+	if held.Allocation[at] = amounts; len(amounts) == 0 {
+		delete(held.Allocation, at)
+	}
+	held.Mappings = nil
+	if len(held.Allocation) == 0 {
+		return n.w.placement.DeleteAllocation(background, resource.ConsumerID(p.Device))
+	}
+	return n.w.placement.PutAllocations(background, map[resource.ConsumerID]placement.ConsumerAllocation{
+		resource.ConsumerID(p.Device): held})
+}
+
+// randomNetworks returns the networks that the user requests for a server: mostly none.
+func (w *World) randomNetworks() (list []lifecycle.NetworkRequest) {
+	for w.oneIn(4) && len(list) < 3 {
+		switch w.rng.IntN(3) {
+		case 0:
+			list = append(list, lifecycle.NetworkRequest{Network: plainNetwork})
+		case 1:
+			list = append(list, lifecycle.NetworkRequest{Network: guaranteedNetwork})
+		case 2:
+			p := w.network.create(plainNetwork, 100*w.rng.IntN(4))
+			list = append(list, lifecycle.NetworkRequest{Port: p.ID, Network: p.Network})
+		}
+	}
+	return list
+}
+
+// changePort attaches a port to a random server, or detaches one.
+func (w *World) changePort() {
+	ids := w.compute.ids.list
+	for range min(8, len(ids)) {
+		s := w.compute.servers[ids[w.rng.IntN(len(ids))]]
+		var e lifecycle.PortChangeRequest
+		if len(s.Ports) > 0 && w.halfTheTime() {
+			e = lifecycle.PortDetachRequested{ID: w.name("m"), Port: s.Ports[w.rng.IntN(len(s.Ports))].ID}
+		} else if list := w.randomNetworks(); len(list) > 0 {
+			e = lifecycle.PortAttachRequested{ID: w.name("m"), Request: list[0]}
+		} else {
+			continue
+		}
+		if what, _ := e.PortChange(); s.RefusePortChange(what) != "" {
+			continue
+		}
+		w.note(Ports, s.ID, s.Host, fmt.Sprintf("%T", e))
+		w.compute.event = e
+		err := w.compute.conductor.ChangePort(background, s.ID, e)
+		w.compute.event = nil
+		w.compute.retryLater(s.ID, err)
+		return
+	}
+}
+
+// changePolicy gives a random port another policy: the network service allocates first. Ports of users without a server
+// are deleted from time to time.
+func (w *World) changePolicy() {
+	n := w.network
+	if len(n.ids) == 0 {
+		return
+	}
+	p := n.ports[n.ids[w.rng.IntN(len(n.ids))]]
+	if p.Device == "" {
+		w.note(Policy, p.ID, "", "deleted")
+		n.remove(p.ID)
+		return
+	}
+	at := ""
+	for _, on := range p.Allocation() {
+		at = on
+	}
+	if p.Request == nil || at == "" { // a guarantee for a bound port without one is a query, which is not simulated
+		return
+	}
+	next := request(p.ID, 100*(1+w.rng.IntN(4)))
+	if err := n.allocate(p, next); err != nil {
+		w.report.Happened["policy refused"]++
+		return
+	}
+	w.note(Policy, p.ID, p.Host, next.Groups[0].ID)
+	p.Request, p.Profile = next, maps.Clone(p.Profile)
+	p.Profile["allocation"] = map[string]any{next.Groups[0].ID: at}
+	n.ports[p.ID] = p
+}
+
+// repairPorts is what an operator does about ports after a restore: those of servers that compute does not have any
+// more are returned, and a server whose ports contradict its record is deleted.
+func (w *World) repairPorts() (busy bool) {
+	for _, id := range slices.Clone(w.network.ids) {
+		p := w.network.ports[id]
+		if _, exists := w.compute.servers[p.Device]; p.Device == "" || exists {
+			continue
+		}
+		if !w.rolledBack[p.Device] {
+			w.violation(nil, "port: %s belongs to server %s, which does not exist, and nothing was restored", id, p.Device)
+			return false
+		}
+		w.note("operator", p.Device, p.Host, "returns port "+id)
+		w.report.Happened["port returned by the operator"]++
+		w.network.remove(id)
+		busy = true
+	}
+	for _, id := range slices.Sorted(maps.Keys(w.compute.servers)) {
+		if s := w.compute.servers[id]; (w.rolledBack[id] || w.altered[id]) && s.Requested.IsZero() &&
+			w.portFault(s, w.placement.Held(resource.ConsumerID(id))) != "" {
+			w.report.Happened["server with other ports deleted by the operator"]++
+			w.remove(id)
+			busy = true
+		}
+	}
+	return busy
+}
+
+// checkPorts: the ports of a quiescent server are bound to its host, with an allocation that its server has in
+// Placement, and Placement has nothing else of networks for it.
+func (w *World) checkPorts(s lifecycle.Server) {
+	if why := w.portFault(s, w.placement.Held(resource.ConsumerID(s.ID))); why != "" {
+		w.violation(w.byName[s.Host], "port: server %s with the steps %v: %s", s.ID, s.Steps(), why)
+	}
+}
+
+// portFault returns what is wrong with the ports of a quiescent server that holds an allocation; empty if nothing is.
+func (w *World) portFault(s lifecycle.Server, held resource.Allocation) string {
+	bound := 0
+	for _, id := range w.network.ids {
+		p := w.network.ports[id]
+		if p.Device != s.ID {
+			continue
+		}
+		if bound++; p.Host != s.Host || s.Host != "" && p.VIF != "ovs" {
+			return fmt.Sprintf("%s is bound to %q as %s", id, p.Host, p.VIF)
+		}
+	}
+	if s.Host != "" && bound != len(s.Ports) {
+		return fmt.Sprintf("%d ports are bound, and its record has %d", bound, len(s.Ports))
+	}
+	w.report.Happened["ports bound"] += bound
+	got, rest := resource.Allocation{}, lifecycle.WithoutPorts(held)
+	for id, amounts := range held {
+		if len(rest[id]) == 0 {
+			got[id] = amounts
+		}
+	}
+	if want := w.network.guaranteed(s); !got.Equal(want) {
+		return fmt.Sprintf("it holds %v for its ports, which request %v", got, want)
+	}
+	return ""
+}
+
+// guaranteed returns what a server must have in Placement for its ports.
+func (n *networkService) guaranteed(s lifecycle.Server) resource.Allocation {
+	all := resource.Allocation{}
+	at := bridgeOf(s.Host)
+	for _, id := range n.ids {
+		p := n.ports[id]
+		if p.Device != s.ID || s.Host == "" || p.Request == nil {
+			continue
+		}
+		if all[at] == nil {
+			all[at] = resource.Amounts{}
+		}
+		for _, g := range p.Request.Groups {
+			for class, n := range g.Resources {
+				all[at][class] += n
+			}
+		}
+	}
+	return all
+}
