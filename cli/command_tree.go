@@ -8,6 +8,7 @@ type Commands struct {
 	Server     ServerCmd     `cmd:"" help:"Create, show, change, move and delete servers; explain why a server is on its host, or on none."`
 	Flavor     FlavorCmd     `cmd:"" help:"Create, list, show, change and delete flavors."`
 	Headroom   HeadroomCmd   `cmd:"" help:"Show how many more servers of a flavor fit, and which resource runs out first."`
+	Heal       HealCmd       `cmd:"" help:"Make the network service and Placement agree with the servers of compute."`
 	Port       PortCmd       `cmd:"" help:"List ports with their servers, hosts and guarantees."`
 	Policy     PolicyCmd     `cmd:"" help:"List QoS policies with their rules."`
 	Candidates CandidatesCmd `cmd:"" help:"List allocation candidates of Placement, or explain why there are none."`
@@ -23,6 +24,8 @@ type ServerCmd struct {
 	Show   ServerShowCmd   `cmd:"" help:"Show a server."`
 	Delete ServerDeleteCmd `cmd:"" help:"Delete servers."`
 	Why    ServerWhyCmd    `cmd:"" help:"Explain where a server was placed, and why."`
+
+	Console ServerConsoleCmd `cmd:"" help:"Connect to the serial console of a server. Ctrl-] ends the connection."`
 
 	Stop     ServerActionCmd   `cmd:"" help:"Stop servers; they keep their devices."`
 	Start    ServerActionCmd   `cmd:"" help:"Start stopped servers."`

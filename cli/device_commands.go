@@ -15,6 +15,7 @@ import (
 	"github.com/openberth/berth/api/host"
 	"github.com/openberth/berth/backoff"
 	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/pci"
 )
 
 // DeviceCmd groups the commands on devices.
@@ -33,6 +34,9 @@ type DeviceCleanCmd struct {
 
 	pause time.Duration // between two polls; 0: one second
 }
+
+// Validate names the host as the missing argument if the only argument is an address.
+func (c *DeviceCleanCmd) Validate() error { return needsHost("clean", c.Host, c.Address) }
 
 // Run requests the cleaning and waits for its result. If it fails, the error has the reason that the agent reports.
 func (c *DeviceCleanCmd) Run(g *Globals) error {
@@ -143,6 +147,10 @@ type DeviceShowCmd struct {
 	Address string `arg:"" help:"Address of the device, such as 0000:17:00.0."`
 }
 
+// Validate names the host as the missing argument if the only argument is an address; the parser would name the
+// address.
+func (c *DeviceShowCmd) Validate() error { return needsHost("show", c.Host, c.Address) }
+
 // Run prints the device.
 func (c *DeviceShowCmd) Run(g *Globals) error {
 	ctx, cancel := g.context()
@@ -206,4 +214,13 @@ func deviceNames() func(vendor, product string) string {
 		}
 		return ""
 	}
+}
+
+// needsHost returns an error if a device command has an address in the place of the host and no other argument.
+func needsHost(command, hostName, address string) error {
+	if _, err := pci.ParseAddress(hostName); err != nil || address != "" {
+		return nil
+	}
+	return fmt.Errorf("the host of %s is missing; use `berth device %s HOST %s`, or see `berth device list`",
+		hostName, command, hostName)
 }

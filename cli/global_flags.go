@@ -32,6 +32,7 @@ type Globals struct {
 	KeyFile      string `help:"Key of --cert-file. Default: in the same file." env:"BERTH_KEY_FILE,OS_KEY" placeholder:"FILE"`
 	Output       string `short:"o" help:"Output format: table or json." enum:"table,json" default:"table"`
 
+	Stdin  io.Reader    `kong:"-"` // nil: standard input
 	Stdout io.Writer    `kong:"-"` // for results; nil: standard output
 	Stderr io.Writer    `kong:"-"` // for messages; nil: standard error
 	HTTP   *http.Client `kong:"-"` // nil: a client with the certificates of the account and a timeout of one minute
@@ -93,6 +94,13 @@ func (g *Globals) TLSFiles() rest.TLSFiles {
 	return rest.TLSFiles{CAFile: g.CAFile, CertFile: g.CertFile, KeyFile: g.KeyFile, Names: rest.TLSOptionNames{
 		CA: "--ca-file (or BERTH_CA_FILE)", Cert: "--cert-file (or BERTH_CERT_FILE)",
 		Key: "--key-file (or BERTH_KEY_FILE)"}}
+}
+
+func (g *Globals) stdin() io.Reader {
+	if g.Stdin != nil {
+		return g.Stdin
+	}
+	return os.Stdin
 }
 
 func (g *Globals) stdout() io.Writer {

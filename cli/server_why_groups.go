@@ -65,7 +65,7 @@ func whyGroupLines(why compute.Why) (lines []string) {
 		}
 		for _, r := range why.Requests {
 			if r.ID != "" && strings.HasPrefix(g.Suffix, r.ID+"-") {
-				who = "alias " + r.Alias
+				who = r.Name()
 			}
 		}
 		lines = append(lines, who+" wants "+groupText(g))
@@ -90,11 +90,11 @@ func printCounted(b *strings.Builder, indent string, lines []string) {
 	}
 }
 
-// aliasOf returns the alias of a request, or its id if the request is unknown.
+// aliasOf returns the name of a request, or its id if the request is unknown.
 func aliasOf(why compute.Why, request string) string {
 	for _, r := range why.Requests {
 		if r.ID == request {
-			return "alias " + r.Alias
+			return r.Name()
 		}
 	}
 	return "request " + request

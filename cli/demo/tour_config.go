@@ -17,7 +17,8 @@ const (
 )
 
 // Config returns the configuration of the tour: it offers each device that is not a bridge, with one resource class and
-// the vendor as a trait. Of a PF with VFs it offers the VFs, because a PF and its VFs cannot both be offered.
+// the vendor as a trait, and a virtual bridge with a guaranteed bandwidth. Of a PF with VFs it offers the VFs, because
+// a PF and its VFs cannot both be offered.
 func Config(hostname string, devices []pci.Device) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "[DEFAULT]\nhost = %s\n\n[api]\nauth_strategy = noauth2\n\n[pci]\nreport_in_placement = true\n",
@@ -26,8 +27,10 @@ func Config(hostname string, devices []pci.Device) string {
 		fmt.Fprintf(&b, "device_spec = %s\n", oneLine(map[string]string{
 			"address": d.Address.String(), "product_id": d.Product, "resource_class": string(Class), "traits": vendorTrait(d)}))
 	}
-	fmt.Fprintf(&b, "alias = %s\n\n[filter_scheduler]\npci_in_placement = true\n", oneLine(map[string]string{
+	fmt.Fprintf(&b, "alias = %s\n\n[filter_scheduler]\npci_in_placement = true\n\n", oneLine(map[string]string{
 		"name": Alias, "resource_class": string(Class)}))
+	fmt.Fprintf(&b, "[ovs]\nbridge_mappings = %[1]s:%[2]s\nresource_provider_bandwidths = %[2]s:%[3]d:%[3]d\n"+
+		"resource_provider_default_hypervisor = %[4]s\n", physicalNetwork, bridge, bridgeKbps, hostname)
 	return b.String()
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"github.com/openberth/berth/api/compute"
 	"github.com/openberth/berth/api/host"
+	"github.com/openberth/berth/api/network"
 	"github.com/openberth/berth/api/placement"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/pci"
@@ -22,6 +23,7 @@ import (
 type Cloud struct {
 	Placement  *placement.Client
 	Compute    *compute.Client
+	Network    *network.Client
 	Hosts      host.Client
 	Host       string // the name of the one host
 	StopAgent  func() error
@@ -49,6 +51,9 @@ func Run(ctx context.Context, out io.Writer, c Cloud, devices []pci.Device) erro
 		return err
 	}
 	if err := t.first(); err != nil {
+		return err
+	}
+	if err := t.ports(); err != nil {
 		return err
 	}
 	if err := t.race(len(offered) - 1); err != nil {

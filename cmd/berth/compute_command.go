@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 
 	"github.com/openberth/berth/cli"
@@ -16,36 +15,14 @@ type computeCmd struct {
 }
 
 // Run runs compute until it is interrupted. It uses the Placement API at --placement-url, or that of [placement].
-func (c *computeCmd) Run(ctx context.Context, g *cli.Globals, s streams) (err error) {
+func (c *computeCmd) Run(ctx context.Context, g *cli.Globals, s streams) error {
 	conf, log, err := c.read(s)
 	if err != nil {
 		return err
 	}
-	if err := app.CheckAuthentication(conf, settings.NoAuth2); err != nil {
-		return err
-	}
-	at := &endpoint{name: "compute", flag: "--listen", address: c.Listen,
-		noauth: conf.Strategy(settings.NoAuth2) == settings.NoAuth2}
-	if err := listen(conf, log, at); err != nil {
-		return err
-	}
-	if conf.ComputeDB == "" { // the database is in the data directory
-		lock, err := app.Lock(c.DataDir)
-		if err != nil {
-			return errors.Join(err, closeAll(at))
-		}
-		defer func() { err = errors.Join(err, lock.Close()) }()
-		if err := app.ProtectData(c.DataDir, log, app.LockFile); err != nil {
-			return errors.Join(err, closeAll(at))
-		}
-	}
-	service, err := c.open(ctx, g, conf, log)
-	if err != nil {
-		return errors.Join(err, closeAll(at))
-	}
-	defer func() { err = errors.Join(err, service.Close()) }()
-	at.handler, at.lost = service.Handler, service.Lost
-	return serve(ctx, s, conf.Connections, log, at)
+	return singleService{name: "compute", address: c.Listen, dataDir: unlessElsewhere(conf.ComputeDB, c.DataDir),
+		entries: []string{app.LockFile},
+		open:    func() (*app.Service, error) { return c.open(ctx, g, conf, log) }}.run(ctx, s, conf, log)
 }
 
 func (c *computeCmd) open(ctx context.Context, g *cli.Globals, conf settings.Settings,

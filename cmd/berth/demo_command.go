@@ -24,6 +24,7 @@ type demoCmd struct {
 	Stay    bool   `help:"Keep the cloud running after the tour, and print how to explore it."`
 	Sysfs   string `help:"Read the devices from this directory or captured machine instead of /sys." default:"/sys" type:"path" placeholder:"PATH"`
 	PowerVM bool   `name:"powervm" help:"The tour of a PowerVM host with I/O slots, on a fake of NovaLink."`
+	Real    bool   `help:"The tour of two real guests on a libvirt daemon of its own, as root."`
 	Verbose bool   `help:"Show the log of the services."`
 
 	ListenPlacement string `help:"With --stay: address of the Placement API. Default: 127.0.0.1:8778, or a free port if that is taken." env:"BERTH_LISTEN_PLACEMENT" placeholder:"HOST:PORT"`
@@ -34,6 +35,9 @@ type demoCmd struct {
 
 // Run runs the tour and fails if a step of it fails.
 func (c *demoCmd) Run(ctx context.Context, s streams) (err error) {
+	if c.Real {
+		return c.runReal(ctx, s)
+	}
 	if c.PowerVM {
 		return c.runPowerVM(ctx, s)
 	}
@@ -65,6 +69,7 @@ func (c *demoCmd) Run(ctx context.Context, s streams) (err error) {
 	defer func() { err = errors.Join(err, all.Close()) }()
 	tour := demo.Cloud{Placement: all.PlacementClient(), Hosts: all.HostClient(), Host: conf.Host,
 		Compute:   compute.NewClient("http://compute", rest.InMemory(all.Compute.Handler), "admin"),
+		Network:   all.NetworkClient(),
 		StopAgent: all.StopAgent, StartAgent: func() error { return all.StartAgent(ctx) }, Plan: all.Plan}
 	if err := demo.Run(ctx, s.out, tour, found); err != nil {
 		return err

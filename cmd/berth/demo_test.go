@@ -1,10 +1,15 @@
 package main
 
 import (
+	"errors"
+	"io/fs"
 	"net"
+	"os"
+	"os/exec"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/openberth/berth/internal/testenv"
 )
@@ -17,7 +22,8 @@ func TestDemo(t *testing.T) {
 		if status != 0 {
 			t.Fatalf("berth %v: status %d\n%s%s", args, status, stdout, stderr)
 		}
-		for _, want := range []string{"COMPUTE_MANAGED_PCI_DEVICE", "first", "A race", "its plan: ",
+		for _, want := range []string{"COMPUTE_MANAGED_PCI_DEVICE", "first", "its port is bound to ",
+			"6000 of 10000 kbit/s are used", "too-much is ERROR: ", "NET_BW_EGR_KILOBIT_PER_SEC", "A race", "its plan: ",
 			"usages in Placement are 0", "Every step of the tour succeeded"} {
 			if !strings.Contains(stdout, want) {
 				t.Errorf("berth %v does not print %q:\n%s", args, want, stdout)
@@ -47,6 +53,37 @@ func TestDemoOfPowerVM(t *testing.T) {
 	}
 }
 
+// The tour of real guests boots two of them on a libvirt daemon of its own, and leaves nothing behind.
+func TestDemoOfRealGuests(t *testing.T) {
+	testenv.Need(t, "libvirtd")
+	t.Parallel()
+	began := time.Now()
+	stdout, stderr, status := output(t, "demo", "--real")
+	if status != 0 {
+		t.Fatalf("status %d\n%s%s", status, stdout, stderr)
+	}
+	for _, want := range []string{"guest-1 is ACTIVE", "guest-2 is ACTIVE", "guest: ready", "guest-2#",
+		"usages in Placement are 0", "Every step of the tour succeeded"} {
+		if !strings.Contains(stdout, want) {
+			t.Errorf("no %q in:\n%s", want, stdout)
+		}
+	}
+	_, dir, _ := strings.Cut(stdout, "instances_path = ")
+	dir, _, _ = strings.Cut(dir, "/guests\n")
+	if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the directory %q of the tour: %v", dir, err)
+	}
+	if list, err := exec.Command("pgrep", "-f", dir+"/").Output(); err == nil {
+		t.Errorf("processes of the tour are left: %s", list)
+	}
+	t.Logf("the tour took %s", time.Since(began).Round(time.Second))
+	for _, flag := range []string{"--stay", "--powervm"} {
+		if _, stderr, status := output(t, "demo", "--real", flag); status == 0 || !strings.Contains(stderr, "--real") {
+			t.Errorf("%s: status %d: %s", flag, status, stderr)
+		}
+	}
+}
+
 // On a machine without devices the tour uses a captured one and prints that.
 func TestDemoOnAMachineWithoutDevices(t *testing.T) {
 	var out strings.Builder
@@ -58,7 +95,7 @@ func TestDemoOnAMachineWithoutDevices(t *testing.T) {
 }
 
 // After the tour, --stay serves the APIs at the given addresses. An address that is taken ends the command before the
-// tour.
+// tour. A client of the running cloud gets the exit status of its command.
 func TestDemoStaysAtTheGivenAddresses(t *testing.T) {
 	testenv.Long(t)
 	t.Parallel()
@@ -90,6 +127,8 @@ func TestDemoStaysAtTheGivenAddresses(t *testing.T) {
 		t.Errorf("compute is at %q", compute)
 	}
 	expect(t, 0, "ID", "flavor", "list", "--compute-url", compute)
+	expect(t, 4, "no port needs healing", "heal", "ports", "--compute-url", compute)
+	expect(t, 1, "cmp-unknown", "heal", "ports", "--host", "cmp-unknown", "--compute-url", compute)
 	interrupt(t, cmd.Process, syscall.SIGTERM)
 	if err := <-done; err != nil {
 		t.Errorf("%v: %s", err, &out)

@@ -169,3 +169,40 @@ func testsOf(t *testing.T, pkg string) string {
 	}
 	return text.String()
 }
+
+// testedRows returns the rows of a page of behaviour that have a test in its section "Tests", and checks that the tests
+// exist.
+func testedRows(t *testing.T, page string) map[string]bool {
+	t.Helper()
+	_, table, _ := strings.Cut(read(t, page), "\n## Tests\n")
+	tested := map[string]bool{}
+	row := regexp.MustCompile("(?m)^\\| ([A-Z0-9, ]+) \\| `([a-z/]+)` \\| `(Test\\w+)` \\|$")
+	for _, cells := range row.FindAllStringSubmatch(table, -1) {
+		for name := range strings.SplitSeq(cells[1], ", ") {
+			tested[name] = true
+		}
+		if !strings.Contains(testsOf(t, cells[2]), "\nfunc "+cells[3]+"(") {
+			t.Errorf("the test %s of %s does not exist: %s", cells[3], cells[2], cells[1])
+		}
+	}
+	return tested
+}
+
+// Each row of the page about networks has a test, and the test exists.
+func TestEveryRowOfNetworksHasATest(t *testing.T) {
+	const page = "docs/behaviour/network.md"
+	tested := testedRows(t, page)
+	rows, _, _ := strings.Cut(read(t, page), "\n## Tests\n")
+	found := 0
+	for _, cells := range regexp.MustCompile(`(?m)^\| ([A-Z][0-9]+(?:, [A-Z][0-9]+)*) \|`).FindAllStringSubmatch(rows, -1) {
+		for name := range strings.SplitSeq(cells[1], ", ") {
+			found++
+			if !tested[name] {
+				t.Errorf("%s has no test", name)
+			}
+		}
+	}
+	if found < 60 {
+		t.Errorf("%d rows", found)
+	}
+}

@@ -59,12 +59,14 @@ func (f *fleet) file(name, text string) string {
 	return path
 }
 
-// startCompute starts compute, or restarts it on the same address.
+// startCompute starts compute, or restarts it on the same address, also after it was killed.
 func (f *fleet) startCompute(conf string) {
 	f.t.Helper()
 	listen := "127.0.0.1:0"
 	if f.compute != nil {
-		f.compute.stop(f.t)
+		if !f.compute.ended() {
+			f.compute.stop(f.t)
+		}
 		listen = strings.TrimPrefix(f.compute.urls["compute"], "http://")
 	}
 	f.compute = start(f.t, []string{"compute"}, "compute", "--config-file", f.file("compute", conf), "--data-dir",

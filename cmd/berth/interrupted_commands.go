@@ -46,6 +46,10 @@ func exitStatus(ctx context.Context, err error) int {
 			return 128 + int(number)
 		}
 	}
+	var withStatus *cli.StatusError
+	if errors.As(err, &withStatus) {
+		return withStatus.Status
+	}
 	return statusFailed
 }
 

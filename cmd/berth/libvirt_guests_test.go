@@ -76,6 +76,7 @@ type libvirtHost struct {
 	*fleet
 	virt      *libvirtd.Daemon
 	instances string
+	glance    string // lines of the configuration; empty: no images
 }
 
 // conf writes the configuration of the host. Only events report a guest that ends: the host is not observed again.
@@ -98,8 +99,8 @@ func (l *libvirtHost) conf() string {
 	return l.file("cmp1", fmt.Sprintf("[DEFAULT]\nhost = cmp1\ncompute_driver = libvirt.LibvirtDriver\n"+
 		"instances_path = %s\nshutdown_timeout = 0\n[libvirt]\nvirt_type = qemu\n"+
 		"connection_uri = qemu+unix:///system?socket=%s\n[oslo_concurrency]\nlock_path = %s\n[berth]\nsysfs = %s\n"+
-		"rescan_interval = 3600\n%s%s", l.instances, l.virt.Socket, l.path("locks"), path, deviceSpecs,
-		reportInPlacement))
+		"rescan_interval = 3600\n%s%s%s", l.instances, l.virt.Socket, l.path("locks"), path, deviceSpecs,
+		reportInPlacement, l.glance))
 }
 
 // flavorWithDisk creates the flavor with devices that f.server uses, with a disk.
@@ -243,7 +244,14 @@ func (l *libvirtHost) startDirectly(of rpc.Domain) {
 	must(l.t, c.Destroy(l.t.Context(), of))
 	console := filepath.Join(l.instances, id, "console.log")
 	must(l.t, os.Mkdir(filepath.Dir(console), 0o711))
-	xml = strings.ReplaceAll(xml, filepath.Join(l.instances, of.UUID.String(), "console.log"), console)
+	// The agent starts the ended guest again, and writes its config drive again; this domain has its own.
+	drive, err := os.ReadFile(filepath.Join(l.instances, of.UUID.String(), "config.iso"))
+	must(l.t, err)
+	must(l.t, os.WriteFile(filepath.Join(l.instances, id, "config.iso"), drive, 0o600))
+	for _, name := range []string{"console.log", "config.iso"} {
+		xml = strings.ReplaceAll(xml, filepath.Join(l.instances, of.UUID.String(), name),
+			filepath.Join(l.instances, id, name))
+	}
 	xml = strings.ReplaceAll(xml, "<uuid>"+of.UUID.String(), "<uuid>"+id)
 	xml = strings.ReplaceAll(xml, "<name>"+of.Name, "<name>direct")
 	xml = regexp.MustCompile(`(?s)<metadata>.*</metadata>`).ReplaceAllString(xml, "")

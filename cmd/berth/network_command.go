@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 
 	"github.com/openberth/berth/cli"
@@ -22,36 +21,14 @@ type networkRunCmd struct {
 
 // Run runs the network service until it is interrupted. It uses the Placement API at --placement-url, or that of
 // [placement].
-func (c *networkRunCmd) Run(ctx context.Context, g *cli.Globals, s streams) (err error) {
+func (c *networkRunCmd) Run(ctx context.Context, g *cli.Globals, s streams) error {
 	conf, log, err := c.read(s)
 	if err != nil {
 		return err
 	}
-	if err := app.CheckAuthentication(conf, settings.NoAuth2); err != nil {
-		return err
-	}
-	at := &endpoint{name: "network", flag: "--listen", address: c.Listen,
-		noauth: conf.Strategy(settings.NoAuth2) == settings.NoAuth2}
-	if err := listen(conf, log, at); err != nil {
-		return err
-	}
-	if conf.NetworkDB == "" { // the database is in the data directory
-		lock, err := app.Lock(c.DataDir)
-		if err != nil {
-			return errors.Join(err, closeAll(at))
-		}
-		defer func() { err = errors.Join(err, lock.Close()) }()
-		if err := app.ProtectData(c.DataDir, log, app.LockFile); err != nil {
-			return errors.Join(err, closeAll(at))
-		}
-	}
-	service, err := c.open(ctx, g, conf, log)
-	if err != nil {
-		return errors.Join(err, closeAll(at))
-	}
-	defer func() { err = errors.Join(err, service.Close()) }()
-	at.handler, at.lost = service.Handler, service.Lost
-	return serve(ctx, s, conf.Connections, log, at)
+	return singleService{name: "network", address: c.Listen, dataDir: unlessElsewhere(conf.NetworkDB, c.DataDir),
+		entries: []string{app.LockFile},
+		open:    func() (*app.Service, error) { return c.open(ctx, g, conf, log) }}.run(ctx, s, conf, log)
 }
 
 func (c *networkRunCmd) open(ctx context.Context, g *cli.Globals, conf settings.Settings,

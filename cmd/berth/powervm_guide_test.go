@@ -74,18 +74,7 @@ func TestGuideDecidesEveryExtension_G6_G8_G9(t *testing.T) {
 
 // Each rule R1 to R55 and each extension G1 to G9 has a test, and the test exists.
 func TestEveryRowOfPowerVMHasATest(t *testing.T) {
-	_, table, _ := strings.Cut(read(t, "docs/behaviour/powervm-ioslots.md"), "\n## Tests\n")
-	tested := map[string]bool{}
-	for _, row := range regexp.MustCompile("(?m)^\\| ([RG0-9, ]+) \\| `([a-z/]+)` \\| "+
-		"`(Test\\w+)` \\|$").FindAllStringSubmatch(
-		table, -1) {
-		for name := range strings.SplitSeq(row[1], ", ") {
-			tested[name] = true
-		}
-		if !strings.Contains(testsOf(t, row[2]), "\nfunc "+row[3]+"(") {
-			t.Errorf("the test %s of %s does not exist: %s", row[3], row[2], row[1])
-		}
-	}
+	tested := testedRows(t, "docs/behaviour/powervm-ioslots.md")
 	for last, prefix := range map[int]string{55: "R", 9: "G"} {
 		for n := 1; n <= last; n++ {
 			if name := fmt.Sprint(prefix, n); !tested[name] {
