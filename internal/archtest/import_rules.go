@@ -80,7 +80,7 @@ func Rows() []Row {
 		{Package: "cli", Kind: Client, Imports: with(contracts, "backoff", "diskimage"),
 			Outside: []string{"github.com/jedib0t/go-pretty/v6", "go.yaml.in/yaml/v4",
 				"github.com/jaypipes/pcidb", "github.com/google/uuid"}},
-		{Package: "cli/demo", Kind: Client, Imports: with(contracts, "backoff", "cli")},
+		{Package: "cli/demo", Kind: Client, Imports: with(contracts, "backoff", "bandwidth", "cli")},
 
 		{Package: "conformance", Kind: Reference},
 	}, slices.Concat(services(contracts), agentRules(contracts), assembly(), testSupport())...)
@@ -210,6 +210,8 @@ func assembly() []Row {
 			"agent/reconcile",
 			"agent/survey",
 			"agent/sysfs", "agent/powervm/…", "internal/httpserver"}},
+		{Package: "internal/linuxguest", Kind: Adapter, Imports: []string{"fault"}},
+		{Package: "internal/ownlibvirt", Kind: Adapter, Imports: []string{"fault"}},
 		{Package: "internal/app", Kind: Assembly, Imports: []string{"…"}, Outside: []string{"github.com/google/uuid"}},
 		{Package: "cmd/berth", Kind: Assembly, Imports: []string{"…"}, Outside: []string{"github.com/alecthomas/kong",
 			"golang.org/x/sync"}},
@@ -234,7 +236,7 @@ func testSupport() []Row {
 			"internal/testenv"}},
 		{Package: "internal/coexist", Kind: TestSupport, Imports: []string{"…"}, Outside: []string{"github.com/google/uuid"}},
 		{Package: "internal/testcert", Kind: TestSupport},
-		{Package: "internal/libvirtd", Kind: TestSupport, Imports: []string{"internal/testenv"}},
+		{Package: "internal/libvirtd", Kind: TestSupport, Imports: []string{"internal/ownlibvirt", "internal/testenv"}},
 		{Package: "internal/neutron", Kind: TestSupport, Imports: []string{"bandwidth", "internal/clienttest",
 			"internal/databases", "internal/testenv"}},
 		{Package: "internal/testenv", Kind: TestSupport},

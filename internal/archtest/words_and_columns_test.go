@@ -24,6 +24,9 @@ var bannedWords = regexp.MustCompile(
 // allowedPhrases contain a banned word, but are plain English, or the name of a field in stored records of version 1.
 var allowedPhrases = regexp.MustCompile(`(?i)\b(is no longer|there is no|there is none)\b|\bv1:"Heard"`)
 
+// shellLine matches the first line of a shell file.
+var shellLine = regexp.MustCompile(`^#!.*\b(ba|da)?sh\b`)
+
 // TestWordsAndColumns fails for long lines and banned words in any Go file.
 func TestWordsAndColumns(t *testing.T) {
 	files := 0
@@ -76,6 +79,35 @@ func TestMarkdown(t *testing.T) {
 	})
 	if err != nil || files < 15 {
 		t.Errorf("%d files: %v", files, err)
+	}
+}
+
+// TestShellColumns fails for long lines in the shell files that are not test data.
+func TestShellColumns(t *testing.T) {
+	files := 0
+	err := filepath.WalkDir(filepath.Join("..", ".."), func(path string, d fs.DirEntry, err error) error {
+		if err == nil && d.IsDir() && (d.Name() == ".git" || d.Name() == "testdata" || d.Name() == "node_modules") {
+			return filepath.SkipDir
+		}
+		if err != nil || !d.Type().IsRegular() {
+			return err
+		}
+		script, err := os.ReadFile(path)
+		if first, _, _ := strings.Cut(string(script), "\n"); err != nil || !shellLine.MatchString(first) {
+			return err
+		}
+		files++
+		number := 0
+		for line := range strings.Lines(string(script)) {
+			number++
+			if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > maxColumns {
+				t.Errorf("%s:%d: %d columns, more than %d", path, number, n, maxColumns)
+			}
+		}
+		return nil
+	})
+	if err != nil || files < 5 {
+		t.Errorf("%d shell files: %v", files, err)
 	}
 }
 

@@ -40,6 +40,7 @@ func TestComputeCommands(t *testing.T) {
 		"$PORT", port)
 	public := filepath.Join(values.Replace("$DIR"), "key.pub")
 	Write(t, public, "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIOMqqnkVzrm0SdG6UOoqKLsabgH5C9okWi0dh2l9GKJl ann@host\n")
+	Write(t, filepath.Join(values.Replace("$DIR"), "user-data"), "#cloud-config\n")
 	all, shells := c.performSteps(t, "testdata/openstack-compute-commands.txt", values)
 	compareTable(t, shells["admin 2.61"], all)
 }

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # run-in-qemu.sh PAYLOAD_DIR
 #
-# Boots a Linux kernel in QEMU under plain emulation (no KVM), copies PAYLOAD_DIR to /payload in the guest, runs ./run there as
-# root, prints what it printed (stdout and stderr together) and exits with its status.  125 means that the lab itself failed.
+# Boots a Linux kernel in QEMU under plain emulation (no KVM), copies PAYLOAD_DIR to /payload in the guest, runs ./run
+# there as root, prints what it printed (stdout and stderr together) and exits with its status.  125 means that the lab
+# itself failed.
 #
 # The guest (host name lab, q35, two NUMA nodes, intel-iommu on, busybox, loopback, no other network):
 #   0000:11:00.0  NVMe PF, VFs at 0000:11:00.1-4   1b36:0010   NUMA node 0
@@ -18,9 +19,9 @@
 # LAB_TIMEOUT=s    seconds from power-on to power-off (default 300)
 # LAB_CACHE=dir    where the unpacked kernel is kept, in dir/berth-lab (default $XDG_CACHE_HOME, ~/.cache or /tmp)
 #
-# Debian's qemu-system-x86, busybox-static and cpio are installed when missing (as root); the kernel is taken from Debian's
-# linux-image package, unpacked, not installed. If the installed QEMU has no igb, a newer one from Debian's backports is unpacked
-# likewise; the libraries that it needs are those of the installed one.
+# Debian's qemu-system-x86, busybox-static and cpio are installed when missing (as root); the kernel is taken from
+# Debian's linux-image package, unpacked, not installed. If the installed QEMU has no igb, a newer one from Debian's
+# backports is unpacked likewise; the libraries that it needs are those of the installed one.
 set -euo pipefail
 
 say() { echo "lab: $*" >&2; }
@@ -40,7 +41,8 @@ case $vfs in [0-4]) ;; *) die "VFS=$vfs: want a number from 0 to 4" ;; esac
 case $nics in '' | 1) ;; *) die "NICS=$nics: want 1 or nothing" ;; esac
 case $limit in '' | *[!0-9]* | 0*) die "LAB_TIMEOUT=$limit: want a number of seconds, 1 or more" ;; esac
 mkdir -p "$cache" || die "cannot make $cache: set LAB_CACHE to a directory that can be written"
-[ "$(uname -m)" = x86_64 ] || die "this machine is $(uname -m): the guest runs x86_64 binaries, so the lab needs an x86_64 machine"
+[ "$(uname -m)" = x86_64 ] ||
+  die "this machine is $(uname -m): the guest runs x86_64 binaries, so the lab needs an x86_64 machine"
 
 work=$(mktemp -d "${TMPDIR:-/tmp}/berth-lab.XXXXXX") || die "cannot make a working directory in ${TMPDIR:-/tmp}"
 qemu=
@@ -86,7 +88,8 @@ need() {
   local packages
   mapfile -t packages < <(missing)
   [ ${#packages[@]} -gt 0 ] || return 0
-  [ -n "$(type -P apt-get)" ] || die "missing here: ${packages[*]} (names of Debian's packages), and there is no apt-get to install them"
+  [ -n "$(type -P apt-get)" ] ||
+    die "missing here: ${packages[*]} (names of Debian's packages), and there is no apt-get to install them"
   [ "$(id -u)" = 0 ] || die "missing here: ${packages[*]}; as root: apt-get install ${packages[*]}"
   say "installing ${packages[*]}"
   install "${packages[@]}" || { update; install "${packages[@]}"; } ||
@@ -103,7 +106,8 @@ kernel() { # the kernel is renamed into the cache when it is complete
   local img
   img=$(image)
   [ -n "$img" ] || { update; img=$(image); }
-  [ -n "$img" ] || die "apt knows no kernel package (linux-image-amd64): is this Debian, with its main section in sources.list?"
+  [ -n "$img" ] ||
+    die "apt knows no kernel package (linux-image-amd64): is this Debian, with its main section in sources.list?"
   say "unpacking $img to $cache/kernel"
   fetch || { update; img=$(image); fetch; } || { tail -n 20 "$work/apt" >&2; die "cannot download $img"; }
   dpkg -x "$work/$img"_*.deb "$work/kernel" || die "cannot unpack $img"
@@ -112,8 +116,8 @@ kernel() { # the kernel is renamed into the cache when it is complete
   rm -f "$work/$img"_*.deb
 }
 
-# with_igb sets vm to the command of a QEMU that has igb devices. Debian's backports are read with package lists of their own, so
-# nothing of this machine changes.
+# with_igb sets vm to the command of a QEMU that has igb devices. Debian's backports are read with package lists of
+# their own, so nothing of this machine changes.
 with_igb() {
   local release mirror
   has_igb() { "${vm[@]}" -machine none -device igb,help 2>&1 | grep -q '^igb options'; }
@@ -121,18 +125,21 @@ with_igb() {
   vm=(env "QEMU_MODULE_DIR=$cache/qemu/usr/lib/x86_64-linux-gnu/qemu" "$cache/qemu/usr/bin/qemu-system-x86_64"
     -L "$cache/qemu/usr/share/seabios" -L "$cache/qemu/usr/share/qemu" -L /usr/lib/ipxe/qemu)
   [ -d "$cache/qemu" ] && return 0
-  [ -n "$(type -P apt-get)" ] || die "this machine's QEMU has no igb, and there is no apt-get to fetch a newer one: QEMU 8 or newer"
+  [ -n "$(type -P apt-get)" ] ||
+    die "this machine's QEMU has no igb, and there is no apt-get to fetch a newer one: QEMU 8 or newer"
   say "unpacking a newer QEMU to $cache/qemu"
   release=$(. /etc/os-release && echo "$VERSION_CODENAME")
   mkdir -p "$work"/apt-{lists,cache}/partial "$work/qemu"
   mirror=$(apt-get indextargets --format '$(RELEASE) $(REPO_URI)' 'Created-By: Packages' |
     awk -v release="$release" '$1 == release { print $2; exit }')
-  [ -n "$mirror" ] || die "this machine has no package source of $release, from whose mirror a newer QEMU could be fetched"
+  [ -n "$mirror" ] ||
+    die "this machine has no package source of $release, from whose mirror a newer QEMU could be fetched"
   echo "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] $mirror $release-backports main" \
     >"$work/backports.list"
   backports() {
     apt-get -o Dir::Etc::SourceList="$work/backports.list" -o Dir::Etc::SourceParts=/dev/null \
-      -o Dir::State::Lists="$work/apt-lists" -o Dir::Cache="$work/apt-cache" -o APT::Sandbox::User=root "$@" >"$work/apt" 2>&1
+      -o Dir::State::Lists="$work/apt-lists" -o Dir::Cache="$work/apt-cache" \
+      -o APT::Sandbox::User=root "$@" >"$work/apt" 2>&1
   }
   local packages=(qemu-system-x86 qemu-system-common qemu-system-data seabios)
   backports update && (cd "$work" && backports download "${packages[@]/%/\/$release-backports}") ||
@@ -177,8 +184,8 @@ module() { # copies its file to the guest, numbered after the modules that it ne
 # t10-pi loads the first two at run time, so no module depends on them by name.
 for m in crct10dif_generic crc64_rocksoft_generic nvme e1000e ${nics:+igb igbvf}; do module "$m"; done
 
-# The kernel's messages go to the first serial port, the payload's output to the second, its status to the third, so they are
-# never mixed.  VFS comes from the kernel's command line, which makes it a variable of init.
+# The kernel's messages go to the first serial port, the payload's output to the second, its status to the third, so
+# they are never mixed.  VFS comes from the kernel's command line, which makes it a variable of init.
 cat >"$root/init" <<'INIT'
 #!/bin/busybox sh
 /bin/busybox --install -s /bin
@@ -204,12 +211,13 @@ echo $? >/dev/ttyS2
 poweroff -f
 INIT
 chmod +x "$root/init"
-(cd "$root" && find . | cpio -o -H newc -R 0:0 --quiet) >"$work/initrd" || die "cannot write the guest's file system to $work"
+(cd "$root" && find . | cpio -o -H newc -R 0:0 --quiet) >"$work/initrd" ||
+  die "cannot write the guest's file system to $work"
 rm -rf "$root"
 
 nvme() { # number, bus
-  echo -device "nvme-subsys,id=ss$1" -device "nvme,id=nv$1,serial=lab$1,subsys=ss$1,bus=$2,sriov_max_vfs=4,sriov_vq_flexible=8,\
-sriov_vi_flexible=4,max_ioqpairs=16,msix_qsize=16"
+  echo -device "nvme-subsys,id=ss$1" -device "nvme,id=nv$1,serial=lab$1,subsys=ss$1,bus=$2,sriov_max_vfs=4,\
+sriov_vq_flexible=8,sriov_vi_flexible=4,max_ioqpairs=16,msix_qsize=16"
 }
 igb() { # number, NUMA node, MAC address
   echo -device "pcie-root-port,id=igb$1,bus=pxb$2,chassis=$((4 + $1))" -netdev "hubport,id=hub$1,hubid=0" \

@@ -14,7 +14,7 @@ func (c *guideCloud) failingCommands() {
 		{"signed by unknown authority; name the file with the certificate of its CA in --ca-file",
 			"berth --compute-url https://controller:8774 host list"},
 		{"signed by unknown authority; name the file with the certificate of its CA in --ca-file",
-			"berth --ca-file /root/other.pem --compute-url https://controller:8774 host list"},
+			"berth --ca-file other.pem --compute-url https://controller:8774 host list"},
 		{"Client sent an HTTP request to an HTTPS server", "berth --compute-url http://controller:8774 host list"},
 		{"Client sent an HTTP request to an HTTPS server", "berth --placement-url http://controller:8778 provider list"},
 		{"certificate is valid for controller, not ctl",

@@ -4,6 +4,7 @@ package vfguest
 
 import (
 	"bytes"
+	"encoding/json"
 	"net/http"
 	"os"
 	"os/exec"
@@ -32,10 +33,11 @@ host = lab
 [api]
 auth_strategy = noauth2
 [pci]
-alias = {"name": "vf", "vendor_id": "8086", "product_id": "10ca", "device_type": "type-VF"}
+report_in_placement = true
 [neutron]
 endpoint_override = http://127.0.0.1:9696
 [berth]
+report_network_devices = true
 rescan_interval = 3600
 port_interval = 1
 `
@@ -56,8 +58,9 @@ type machine struct {
 	placement *placement.Client
 }
 
-// start starts the services and the agent, which offers these VFs. more is added to the configuration.
-func start(t *testing.T, more string, vfs ...string) *machine {
+// start starts the services and the agent, which offers these VFs for ports on physnet0. Each PF has 700 Mbit/s for
+// guarantees.
+func start(t *testing.T, vfs ...string) *machine {
 	t.Helper()
 	if name, err := os.Hostname(); err != nil || name != "lab" {
 		t.Fatalf("this test changes the VFs of its machine and runs in the lab only (TestVFsOfPorts); this is %q", name)
@@ -67,9 +70,9 @@ func start(t *testing.T, more string, vfs ...string) *machine {
 		network: network.NewClient("http://127.0.0.1:9696", nil, "admin"),
 		hosts: host.Client{REST: &rest.Client{Base: "http://127.0.0.1:8774",
 			Headers: map[string]string{"X-Auth-Token": "admin"}}}}
-	text := configuration + more + "[pci]\n"
+	text := configuration + "neutron_config_files = " + m.neutronOptions(vfs) + "\n[pci]\n"
 	for _, vf := range vfs {
-		text += `device_spec = {"address": "` + vf + `", "physical_network": "physnet0"}` + "\n"
+		text += `device_spec = {"address": "` + vf + `", "physical_network": "physnet0", "trusted": "true"}` + "\n"
 	}
 	must(t, os.WriteFile(filepath.Join(m.dir, "berth.conf"), []byte(text), 0o600))
 	for name, port := range map[string]string{"placement": "8778", "compute": "8774", "network": "9696"} {
@@ -91,6 +94,22 @@ func start(t *testing.T, more string, vfs ...string) *machine {
 	}
 	m.startAgent()
 	return m
+}
+
+// neutronOptions writes the options of Neutron's SR-IOV agent for the PFs of VFs, and returns the file.
+func (m *machine) neutronOptions(vfs []string) (file string) {
+	m.t.Helper()
+	var mappings, rates []string
+	for _, vf := range vfs {
+		nic := m.find(vf).Interface
+		if one := "physnet0:" + nic; !slices.Contains(mappings, one) {
+			mappings, rates = append(mappings, one), append(rates, nic+":700000:700000")
+		}
+	}
+	file = filepath.Join(m.dir, "sriov_agent.ini")
+	must(m.t, os.WriteFile(file, []byte("[SRIOV_NIC]\nphysical_device_mappings = "+strings.Join(mappings, ",")+
+		"\nresource_provider_bandwidths = "+strings.Join(rates, ",")+"\n"), 0o600))
+	return file
 }
 
 // run starts a service; its log is a file of the test's directory.
@@ -202,13 +221,28 @@ func (m *machine) tillDone(id string) (failure string) {
 	return failure
 }
 
-// create creates a server with a VF.
-func (m *machine) create(name string) (id string) {
+// create creates a server with a port.
+func (m *machine) create(name string, port network.Port) (id string) {
 	m.t.Helper()
-	created, err := m.compute.CreateServer(m.t.Context(), compute.CreateServer{Name: name, Flavor: "vf",
-		Networks: compute.NetworksNone})
+	answer, err := m.compute.REST.Do(m.t.Context(), http.MethodPost, "/v2.1/servers", map[string]any{
+		"server": map[string]any{"name": name, "flavorRef": "small", "networks": []map[string]string{{"port": port.ID}}}},
+		nil)
 	must(m.t, err)
-	return created.ID
+	var made struct{ Server struct{ ID string } }
+	must(m.t, json.Unmarshal(answer.Body, &made))
+	return made.Server.ID
+}
+
+// vfOf returns the VF that a port is bound with.
+func (m *machine) vfOf(port string) string {
+	m.t.Helper()
+	p, err := m.network.Port(m.t.Context(), port)
+	must(m.t, err)
+	slot, _ := p.Profile["pci_slot"].(string)
+	if p.VIF != "hw_veb" || slot == "" {
+		m.t.Fatalf("not bound to a VF: %+v", p)
+	}
+	return slot
 }
 
 // tillStatus waits until a server has a status.

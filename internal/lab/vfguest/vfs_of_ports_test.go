@@ -3,6 +3,7 @@
 package vfguest
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -11,6 +12,7 @@ import (
 	"github.com/openberth/berth/api/network"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/pci"
+	"github.com/openberth/berth/provider"
 )
 
 // policy creates a policy with a guarantee and a limit of what a guest sends, in megabits per second; 0: none.
@@ -30,46 +32,46 @@ func (m *machine) policy(guarantee, limit int) (id string) {
 	return p.ID
 }
 
-// bind creates a port of a server and binds it to a VF, as compute does.
-func (m *machine) bind(net, server, vf string, attributes map[string]any, profile map[string]any) network.Port {
+// port creates a port of vnic type direct.
+func (m *machine) port(net string, attributes map[string]any) network.Port {
 	m.t.Helper()
-	all := map[string]any{"network_id": net, "device_id": server, "device_owner": "compute:nova",
-		"binding:vnic_type": "direct"}
+	all := map[string]any{"network_id": net, "binding:vnic_type": "direct"}
 	for name, value := range attributes {
 		all[name] = value
 	}
 	port, err := m.network.CreatePort(m.t.Context(), all)
 	must(m.t, err)
-	return m.bindTo(port, vf, profile)
-}
-
-// bindTo binds a port to a VF.
-func (m *machine) bindTo(port network.Port, vf string, profile map[string]any) network.Port {
-	m.t.Helper()
-	full := map[string]any{"pci_slot": vf, "pci_vendor_info": "8086:10ca", "physical_network": "physnet0"}
-	for name, value := range profile {
-		full[name] = value
-	}
-	port, err := m.network.UpdatePort(m.t.Context(), port.ID, map[string]any{"binding:host_id": "lab",
-		"binding:profile": full})
-	must(m.t, err)
-	if port.VIF != "hw_veb" {
-		m.t.Fatalf("not bound: %+v", port)
-	}
 	return port
 }
 
-// prepare creates the flavor and a network with a VLAN, and reports the NIC to the network service.
-func (m *machine) prepare(nic network.AgentDevice) (net string) {
+// prepare creates a flavor and a network with a VLAN, after the PFs of VFs are reported to Placement and to the network
+// service.
+func (m *machine) prepare(vfs ...string) (net string) {
 	m.t.Helper()
 	ctx := m.t.Context()
-	_, err := m.compute.CreateFlavor(ctx, compute.CreateFlavor{ID: "vf", Name: "vf", VCPUs: 1, RAM: 32})
+	for _, vf := range vfs {
+		pf := m.find(vf).Interface
+		m.till("the bandwidth of "+pf+" and its VFs are reported", func() bool {
+			nic, err := m.placement.ProviderByName(ctx, "lab:NIC Switch agent:"+pf)
+			if err != nil {
+				return false
+			}
+			tree, err := m.placement.Tree(ctx, nic.ID)
+			return err == nil && slices.ContainsFunc(tree.Providers, func(p provider.Provider) bool {
+				return p.Parent == nic.ID && p.Inventories["SRIOV_NET_VF"].Total > 0
+			})
+		})
+	}
+	m.till("the agent is reported", func() bool {
+		agents, err := m.network.Agents(ctx, nil)
+		return err == nil && len(agents) == 1
+	})
+	_, err := m.compute.CreateFlavor(ctx, compute.CreateFlavor{ID: "small", Name: "small", VCPUs: 1, RAM: 32})
 	must(m.t, err)
-	must(m.t, m.compute.SetExtraSpecs(ctx, "vf", map[string]string{"pci_passthrough:alias": "vf:1"}))
-	must(m.t, m.network.ReportAgent(ctx, "lab", "NIC Switch agent", network.AgentReport{Binary: "berth-agent",
-		Devices: []network.AgentDevice{nic}}))
 	n, err := m.network.CreateNetwork(ctx, map[string]any{"provider:network_type": "vlan",
 		"provider:physical_network": "physnet0", "provider:segmentation_id": 7})
+	must(m.t, err)
+	_, err = m.network.CreateSubnet(ctx, map[string]any{"network_id": n.ID, "ip_version": 4, "cidr": "10.7.0.0/24"})
 	must(m.t, err)
 	return n.ID
 }
@@ -85,35 +87,37 @@ const (
 // TestVFsOfPorts runs servers with ports on the VFs of two igb NICs. This driver supports MAC addresses, VLANs, limits,
 // spoof check and trust, and neither guarantees nor link states.
 func TestVFsOfPorts(t *testing.T) {
-	m := start(t, "", first, second, third)
-	net := m.prepare(network.AgentDevice{Name: m.find(first).Interface, PhysicalNetworks: []string{"physnet0"}})
+	m := start(t, first, second, third)
+	net := m.prepare(first, third)
 
-	// The port is bound while the agent does not run: the agent configures the VF before it builds the guest.
+	// The agent does not run when the server is created: it configures the VF before it builds the guest.
 	m.killAgent()
-	s1 := m.create("one")
-	p1 := m.bind(net, s1, first, map[string]any{"qos_policy_id": m.policy(300, 400)}, nil)
+	p1 := m.port(net, map[string]any{"qos_policy_id": m.policy(300, 400)})
+	s1 := m.create("one", p1)
 	m.startAgent()
 	m.tillStatus(s1, "ACTIVE")
+	v1 := m.vfOf(p1.ID)
 	want := vfconfig.Settings{MAC: p1.MAC, VLAN: 7, MaxRate: 400, SpoofCheck: true}
-	if got := m.vf(first); got != want {
+	if got := m.vf(v1); got != want {
 		t.Errorf("the guest runs, and its VF has %+v, want %+v", got, want)
 	}
 	m.till("a condition for the guarantee", func() bool {
-		return strings.Contains(m.conditions(), "VF "+first) && strings.Contains(m.conditions(), "at least 300")
+		return strings.Contains(m.conditions(), "VF "+v1) && strings.Contains(m.conditions(), "at least 300")
 	})
 
-	// A port that is bound to the VF of a running guest. It is trusted.
-	s2 := m.create("two")
+	// A trusted port.
+	p2 := m.port(net, map[string]any{"binding:profile": map[string]any{"trusted": "true"}})
+	s2 := m.create("two", p2)
 	m.tillStatus(s2, "ACTIVE")
-	p2 := m.bind(net, s2, second, nil, map[string]any{"trusted": "true"})
+	v2 := m.vfOf(p2.ID)
 	two := vfconfig.Settings{MAC: p2.MAC, VLAN: 7, Trusted: true}
-	m.tillVF(second, two)
+	m.tillVF(v2, two)
 
 	// The policy changes.
 	_, err := m.network.UpdatePort(t.Context(), p1.ID, map[string]any{"qos_policy_id": m.policy(0, 200)})
 	must(t, err)
 	want.MaxRate = 200
-	m.tillVF(first, want)
+	m.tillVF(v1, want)
 	m.till("no condition", func() bool { return m.conditions() == "" })
 
 	// The VF is changed while the agent does not run.
@@ -121,10 +125,10 @@ func TestVFsOfPorts(t *testing.T) {
 	changed := want
 	changed.VLAN, changed.MaxRate, changed.SpoofCheck = 9, 0, false
 	for _, o := range vfconfig.Operations(want, changed) {
-		must(t, m.links.Set(m.find(first), o))
+		must(t, m.links.Set(m.find(v1), o))
 	}
 	m.startAgent()
-	m.tillVF(first, want)
+	m.tillVF(v1, want)
 
 	// A link that is down has no rates, and guests keep running.
 	_, err = m.network.UpdatePort(t.Context(), p1.ID, map[string]any{"admin_state_up": false})
@@ -133,23 +137,22 @@ func TestVFsOfPorts(t *testing.T) {
 
 	// After its guest is gone the VF is as before, and the other one is unchanged.
 	must(t, m.compute.DeleteServer(t.Context(), s1))
-	m.tillVF(first, vfconfig.Unassigned())
-	m.till("the VF is free", func() bool { return m.holder(first) == "" })
-	if got := m.vf(second); got != two {
-		t.Errorf("%s has %+v, want %+v", second, got, two)
+	m.tillVF(v1, vfconfig.Unassigned())
+	m.till("the VF is free", func() bool { return m.holder(v1) == "" })
+	if got := m.vf(v2); got != two {
+		t.Errorf("%s has %+v, want %+v", v2, got, two)
 	}
 
-	// The next guest gets the same VF, without a port: the configuration of the former one is gone.
-	s3 := m.create("three")
-	m.tillStatus(s3, "ACTIVE")
-	if got := m.holder(first); got != s3 {
-		t.Errorf("%s is held by %q", first, got)
-	}
-	if got := m.vf(first); got != vfconfig.Unassigned() {
-		t.Errorf("%s has %+v", first, got)
+	// The next guests have all VFs, also this one, with the configuration of their own ports.
+	for _, name := range []string{"three", "four"} {
+		p := m.port(net, nil)
+		m.tillStatus(m.create(name, p), "ACTIVE")
+		if got := m.vf(m.vfOf(p.ID)); got != (vfconfig.Settings{MAC: p.MAC, VLAN: 7, SpoofCheck: true}) {
+			t.Errorf("%s has %+v", m.vfOf(p.ID), got)
+		}
 	}
 	must(t, m.compute.DeleteServer(t.Context(), s2))
-	m.tillVF(second, vfconfig.Unassigned())
+	m.tillVF(v2, vfconfig.Unassigned())
 }
 
 // holder returns the holder of a device according to compute.
