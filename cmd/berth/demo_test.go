@@ -62,7 +62,7 @@ func TestDemoOfRealGuests(t *testing.T) {
 	if status != 0 {
 		t.Fatalf("status %d\n%s%s", status, stdout, stderr)
 	}
-	for _, want := range []string{"guest-1 is ACTIVE", "guest-2 is ACTIVE", "guest: ready", "host name guest-2",
+	for _, want := range []string{"guest-1 is ACTIVE", "guest-2 is ACTIVE", "guest: ready", "serial console of guest-2",
 		"usages in Placement are 0", "Every step of the tour succeeded"} {
 		if !strings.Contains(stdout, want) {
 			t.Errorf("no %q in:\n%s", want, stdout)

@@ -133,6 +133,25 @@ func (f *portFleet) held(host, server string) string {
 	return strings.Join(out, " ")
 }
 
+// waitUntilUnused waits until nothing of a host is allocated.
+func (f *portFleet) waitUntilUnused(host string) {
+	f.t.Helper()
+	eventually(f.t, "nothing of "+host+" is allocated", func() (bool, error) {
+		for _, p := range f.tree(host).Providers {
+			used, err := f.placement.placement().Usages(f.t.Context(), p.ID)
+			if err != nil {
+				return false, err
+			}
+			for class, amount := range used {
+				if amount != 0 {
+					return false, fmt.Errorf("%d of %s of %s", amount, class, p.Name)
+				}
+			}
+		}
+		return true, nil
+	})
+}
+
 // bound waits until the port of a server, its guest, and the agent of its host agree about the VF. It returns the host.
 func (f *portFleet) bound(server, port string) (host string) {
 	f.t.Helper()
@@ -190,8 +209,9 @@ func TestDirectPorts(t *testing.T) {
 		t.Errorf("the server is still on %s after the evacuation", now)
 	}
 	f.agents[was] = nil
-	f.startAgent(was, f.files[was]) // it removes the former guest
+	f.startAgent(was, f.files[was])
 	must(t, f.compute.compute().HostDown(t.Context(), was, false))
+	f.waitUntilUnused(was) // the agent removes the former guest
 
 	// The agents are killed before one claims, and compute while it waits for the claim.
 	for _, a := range f.agents {
