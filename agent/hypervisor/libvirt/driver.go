@@ -205,7 +205,11 @@ func (d *Driver) Capacity(ctx context.Context) (hypervisor.Capacity, error) {
 	if d.o.Images != nil {
 		downloads = d.o.Images.Downloads()
 	}
-	out.Remark = remark(host.KVM, downloads)
+	paused, err := pausedGuests(ctx, c)
+	if err != nil {
+		return hypervisor.Capacity{}, fault.Wrap("", op, err)
+	}
+	out.Remark = remark(host.KVM, paused, downloads)
 	return out, nil
 }
 

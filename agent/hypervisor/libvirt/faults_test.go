@@ -288,7 +288,7 @@ func TestKVM(t *testing.T) {
 	must(t, err)
 	xml, err := c.XML(t.Context(), domain, true)
 	must(t, err)
-	if kvm := strings.HasPrefix(xml, "<domain type='kvm'"); kvm != (capacity.Remark == "") {
+	if kvm := strings.HasPrefix(xml, "<domain type='kvm'"); kvm == strings.Contains(capacity.Remark, emulated) {
 		t.Errorf("KVM %v, remark %q", kvm, capacity.Remark)
 	}
 }

@@ -1,19 +1,71 @@
 package libvirt
 
 import (
+	"context"
 	"fmt"
+	"slices"
 	"strings"
 
+	"github.com/openberth/berth/agent/hypervisor/libvirt/domainxml"
+	"github.com/openberth/berth/agent/hypervisor/libvirt/rpc"
 	"github.com/openberth/berth/agent/imagecache"
+	"github.com/openberth/berth/fault"
 )
 
-// remark returns what operators must know about the host: that CPUs are emulated, and which images are downloaded.
-// Progress is in steps of ten percent, so that the report of the host seldom changes.
-func remark(kvm bool, downloads []imagecache.Download) string {
+// pausedGuests returns a sentence for each guest that runs no instruction although it should. QEMU pauses a guest when
+// its disk cannot be written and when its CPU fails, as with the KVM of some virtual machines; an administrator may do
+// it, too. Such a guest stays as it is, because it continues when the cause is gone.
+func pausedGuests(ctx context.Context, c *rpc.Client) ([]string, error) {
+	domains, err := c.Domains(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var out []string
+	for _, one := range domains {
+		id, own := domainxml.GuestOf(one.Name)
+		if !own || one.ID < 0 {
+			continue
+		}
+		state, reason, err := c.State(ctx, one)
+		if fault.Is(err, fault.NotFound) {
+			continue // it was undefined meanwhile
+		}
+		if err != nil {
+			return nil, err
+		}
+		if why := pauseOf(state, reason); why != "" {
+			out = append(out, fmt.Sprintf("the guest %s is paused: %s", id, why))
+		}
+	}
+	slices.Sort(out)
+	return out, nil
+}
+
+// pauseOf returns why a domain is paused, and what to do, or nothing if it is not paused or for a moment only.
+func pauseOf(state rpc.State, reason int) string {
+	if state != rpc.Paused {
+		return ""
+	}
+	switch reason {
+	case rpc.PausedByUser:
+		return "with libvirt, such as by `virsh suspend`; `virsh resume` continues it"
+	case rpc.PausedByDisk:
+		return "its disk cannot be read or written; correct that, and continue it by `virsh resume`"
+	case rpc.PausedByQEMU, rpc.PausedByCrash:
+		return "its CPU or its kernel has failed; if its log in /var/log/libvirt/qemu names KVM, set [libvirt] virt_type = " +
+			"qemu and rebuild the server"
+	}
+	return ""
+}
+
+// remark returns what operators must know about the host: that CPUs are emulated, which guests are paused, and which
+// images are downloaded. Progress is in steps of ten percent, so that the report of the host seldom changes.
+func remark(kvm bool, paused []string, downloads []imagecache.Download) string {
 	var all []string
 	if !kvm {
 		all = append(all, emulated)
 	}
+	all = append(all, paused...)
 	for _, d := range downloads {
 		progress := "of unknown size"
 		if d.Size > 0 {

@@ -10,15 +10,16 @@ func TestRemark(t *testing.T) {
 	downloads := []imagecache.Download{{Image: "a", Bytes: 499, Size: 1000}, {Image: "b", Bytes: 5}}
 	for _, c := range []struct {
 		kvm       bool
+		paused    []string
 		downloads []imagecache.Download
 		want      string
 	}{
-		{true, nil, ""},
-		{false, nil, emulated},
-		{true, downloads, "the image a is being downloaded: 40 % of 1 MiB; the image b is being downloaded: of unknown size"},
-		{false, downloads[:1], emulated + "; the image a is being downloaded: 40 % of 1 MiB"},
+		{true, nil, nil, ""},
+		{false, nil, nil, emulated},
+		{true, nil, downloads, "the image a is being downloaded: 40 % of 1 MiB; the image b is being downloaded: of unknown size"},
+		{false, []string{"x is paused"}, downloads[:1], emulated + "; x is paused; the image a is being downloaded: 40 % of 1 MiB"},
 	} {
-		if got := remark(c.kvm, c.downloads); got != c.want {
+		if got := remark(c.kvm, c.paused, c.downloads); got != c.want {
 			t.Errorf("%q, want %q", got, c.want)
 		}
 	}

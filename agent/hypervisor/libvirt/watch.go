@@ -11,7 +11,7 @@ import (
 // redial is the wait before the next connection.
 var redial = backoff.Exponential{First: 100 * time.Millisecond, Max: 10 * time.Second, Jitter: backoff.Around}
 
-// Watch calls changed when a domain has started, ended or vanished, and after each connection, because events may have
+// Watch calls changed when a domain has started, paused, continued, ended or vanished, and after each connection, because events may have
 // been missed. It connects again when the connection has ended.
 func (d *Driver) Watch(ctx context.Context, changed func()) {
 	failures := 0
@@ -41,7 +41,8 @@ func (d *Driver) watchOnce(ctx context.Context, changed func()) (connected bool)
 				return true
 			}
 			switch e.Kind {
-			case rpc.EventUndefined, rpc.EventStarted, rpc.EventStopped, rpc.EventCrashed:
+			case rpc.EventUndefined, rpc.EventStarted, rpc.EventStopped, rpc.EventCrashed, rpc.EventSuspended,
+				rpc.EventResumed:
 				changed()
 			}
 		}

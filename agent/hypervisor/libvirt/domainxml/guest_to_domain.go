@@ -140,9 +140,15 @@ func virtType(host Host) string {
 	return "qemu"
 }
 
+// namePrefix begins the names of the guests' domains.
+const namePrefix = "berth-"
+
 // domainName returns the name of a guest's domain. It contains only the id: a name that users choose may be taken, and
 // may contain what libvirt refuses.
-func domainName(id string) string { return "berth-" + id }
+func domainName(id string) string { return namePrefix + id }
+
+// GuestOf returns the guest of a domain by its name. own is false for a domain of another program.
+func GuestOf(name string) (id string, own bool) { return strings.CutPrefix(name, namePrefix) }
 
 // devices returns the devices that every guest has.
 func devices(files Files) Devices {

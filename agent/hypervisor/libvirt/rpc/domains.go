@@ -25,6 +25,14 @@ const (
 // ShutDownByGuest is the reason of Shutoff for a domain whose guest has shut down (VIR_DOMAIN_SHUTOFF_SHUTDOWN).
 const ShutDownByGuest = 1
 
+// The reasons of Paused that last (virDomainPausedReason). libvirt gives the first for a CPU that QEMU cannot emulate.
+const (
+	PausedByQEMU  = 0
+	PausedByUser  = 1
+	PausedByDisk  = 5
+	PausedByCrash = 10
+)
+
 // LibVersion returns the version of libvirt, such as "9.0.0".
 func (c *Client) LibVersion(ctx context.Context) (string, error) {
 	d, err := c.call(ctx, connectGetLibVersion, encoder{}, nil)

@@ -1,0 +1,51 @@
+package libvirt
+
+import (
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/openberth/berth/agent/hypervisor/hypervisortest"
+	"github.com/openberth/berth/agent/hypervisor/libvirt/rpc"
+	"github.com/openberth/berth/internal/libvirtd"
+)
+
+// TestPausedGuest pauses a guest as an administrator does: the host reports it until the guest continues.
+func TestPausedGuest(t *testing.T) {
+	t.Parallel()
+	daemon := libvirtd.Start(t)
+	d := open(t, daemon, daemon.GuestDir(t))
+	g := hypervisortest.Guest("a")
+	must(t, d.Build(t.Context(), g))
+	for _, c := range []struct{ command, want string }{
+		{"suspend", emulated + "; the guest " + g.ID + " is paused: with libvirt"}, {"resume", emulated},
+	} {
+		out, err := exec.Command("virsh", "-c", "qemu+unix:///system?socket="+daemon.Socket, c.command,
+			"berth-"+g.ID).CombinedOutput()
+		if err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+		capacity, err := d.Capacity(t.Context())
+		must(t, err)
+		if !strings.HasPrefix(capacity.Remark, c.want) || c.want == emulated && capacity.Remark != emulated {
+			t.Errorf("after %s: %q, want %q", c.command, capacity.Remark, c.want)
+		}
+		wantGuests(t, d, g)
+	}
+}
+
+func TestPauseOf(t *testing.T) {
+	for reason, want := range map[int]string{rpc.PausedByQEMU: "virt_type", rpc.PausedByCrash: "virt_type",
+		rpc.PausedByUser: "virsh resume", rpc.PausedByDisk: "disk"} {
+		if got := pauseOf(rpc.Paused, reason); !strings.Contains(got, want) {
+			t.Errorf("%d: %q", reason, got)
+		}
+		if got := pauseOf(rpc.Running, reason); got != "" {
+			t.Errorf("running, %d: %q", reason, got)
+		}
+	}
+	const migration = 2
+	if got := pauseOf(rpc.Paused, migration); got != "" {
+		t.Errorf("%q", got)
+	}
+}
