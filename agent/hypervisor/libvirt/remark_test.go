@@ -16,8 +16,10 @@ func TestRemark(t *testing.T) {
 	}{
 		{true, nil, nil, ""},
 		{false, nil, nil, emulated},
-		{true, nil, downloads, "the image a is being downloaded: 40 % of 1 MiB; the image b is being downloaded: of unknown size"},
-		{false, []string{"x is paused"}, downloads[:1], emulated + "; x is paused; the image a is being downloaded: 40 % of 1 MiB"},
+		{true, nil, downloads,
+			"the image a is being downloaded: 40 % of 1 MiB; the image b is being downloaded: of unknown size"},
+		{false, []string{"x is paused"}, downloads[:1],
+			emulated + "; x is paused; the image a is being downloaded: 40 % of 1 MiB"},
 	} {
 		if got := remark(c.kvm, c.paused, c.downloads); got != c.want {
 			t.Errorf("%q, want %q", got, c.want)

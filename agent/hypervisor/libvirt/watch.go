@@ -11,8 +11,8 @@ import (
 // redial is the wait before the next connection.
 var redial = backoff.Exponential{First: 100 * time.Millisecond, Max: 10 * time.Second, Jitter: backoff.Around}
 
-// Watch calls changed when a domain has started, paused, continued, ended or vanished, and after each connection, because events may have
-// been missed. It connects again when the connection has ended.
+// Watch calls changed when a domain has started, paused, continued, ended or vanished, and after each connection,
+// because events may have been missed. It connects again when the connection has ended.
 func (d *Driver) Watch(ctx context.Context, changed func()) {
 	failures := 0
 	for ctx.Err() == nil {
