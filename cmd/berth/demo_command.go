@@ -67,11 +67,7 @@ func (c *demoCmd) Run(ctx context.Context, s streams) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, all.Close()) }()
-	tour := demo.Cloud{Placement: all.PlacementClient(), Hosts: all.HostClient(), Host: conf.Host,
-		Compute:   compute.NewClient("http://compute", rest.InMemory(all.Compute.Handler), "admin"),
-		Network:   all.NetworkClient(),
-		StopAgent: all.StopAgent, StartAgent: func() error { return all.StartAgent(ctx) }, Plan: all.Plan}
-	if err := demo.Run(ctx, s.out, tour, found); err != nil {
+	if err := demo.Run(ctx, s.out, cloudOf(ctx, all, conf.Host), found); err != nil {
 		return err
 	}
 	fmt.Fprintf(s.out, "\nEvery step of the tour succeeded (%.1f s).\n", time.Since(began).Seconds())
@@ -83,6 +79,23 @@ func (c *demoCmd) Run(ctx context.Context, s streams) (err error) {
 	}
 	demo.LookAround(s.out, "http://"+apis[0].listener.Addr().String(), "http://"+apis[1].listener.Addr().String())
 	return serve(ctx, s, all.Settings.Connections, log, apis...)
+}
+
+// cloudOf returns what a tour uses of the services.
+func cloudOf(ctx context.Context, all *app.Cloud, host string) demo.Cloud {
+	return demo.Cloud{Placement: all.PlacementClient(), Hosts: all.HostClient(), Host: host,
+		Compute:   compute.NewClient("http://compute", rest.InMemory(all.Compute.Handler), "admin"),
+		Network:   all.NetworkClient(),
+		StopAgent: all.StopAgent, StartAgent: func() error { return all.StartAgent(ctx) }, Plan: all.Plan}
+}
+
+// logger returns the log of the services: errors only, or everything with --verbose.
+func (c *demoCmd) logger(s streams) *slog.Logger {
+	level := slog.LevelError
+	if c.Verbose {
+		level = slog.LevelDebug
+	}
+	return slog.New(slog.NewTextHandler(s.log, &slog.HandlerOptions{Level: level}))
 }
 
 const (
@@ -132,11 +145,7 @@ func (c *demoCmd) configure(s streams, dir string, sample bool,
 	if err := os.WriteFile(path, []byte(demo.Config(name, devices)), 0o600); err != nil {
 		return settings.Settings{}, nil, err
 	}
-	level := slog.LevelError
-	if c.Verbose {
-		level = slog.LevelDebug
-	}
-	log := slog.New(slog.NewTextHandler(s.log, &slog.HandlerOptions{Level: level}))
+	log := c.logger(s)
 	conf, err := settings.Read(log, path)
 	conf.Sysfs, conf.LockPath = c.Sysfs, dir // the tour may run beside the agent of this machine
 	if sample {

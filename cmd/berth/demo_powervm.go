@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net"
 	"net/http"
 	"os"
@@ -13,8 +12,6 @@ import (
 	"time"
 
 	"github.com/openberth/berth/agent/powervm/novalinktest"
-	"github.com/openberth/berth/api/compute"
-	"github.com/openberth/berth/api/rest"
 	"github.com/openberth/berth/cli/demo"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/internal/app"
@@ -70,11 +67,7 @@ func (c *demoCmd) runPowerVM(ctx context.Context, s streams) (err error) {
 	if err != nil {
 		return err
 	}
-	level := slog.LevelError
-	if c.Verbose {
-		level = slog.LevelDebug
-	}
-	log := slog.New(slog.NewTextHandler(s.log, &slog.HandlerOptions{Level: level}))
+	log := c.logger(s)
 	conf, err := settings.Read(log, path)
 	if err != nil {
 		return err
@@ -89,10 +82,7 @@ func (c *demoCmd) runPowerVM(ctx context.Context, s streams) (err error) {
 	if err != nil {
 		return err
 	}
-	cloud := demo.Cloud{Placement: all.PlacementClient(), Hosts: all.HostClient(), Host: conf.Host,
-		Compute:   compute.NewClient("http://compute", rest.InMemory(all.Compute.Handler), "admin"),
-		StopAgent: all.StopAgent, StartAgent: func() error { return all.StartAgent(ctx) }, Plan: all.Plan}
-	if err := demo.RunPowerVM(ctx, s.out, cloud, tour); err != nil {
+	if err := demo.RunPowerVM(ctx, s.out, cloudOf(ctx, all, conf.Host), tour); err != nil {
 		return err
 	}
 	fmt.Fprintf(s.out, "\nEvery step of the tour succeeded (%.1f s).\n", time.Since(began).Seconds())

@@ -6,13 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
 	"time"
 
-	"github.com/openberth/berth/api/compute"
 	"github.com/openberth/berth/api/image"
 	"github.com/openberth/berth/api/rest"
 	"github.com/openberth/berth/cli/demo"
@@ -96,11 +94,7 @@ func (c *demoCmd) tourRealGuests(ctx context.Context, s streams, dir, disk strin
 	if err != nil {
 		return err
 	}
-	level := slog.LevelError
-	if c.Verbose {
-		level = slog.LevelDebug
-	}
-	log := slog.New(slog.NewTextHandler(s.log, &slog.HandlerOptions{Level: level}))
+	log := c.logger(s)
 	conf, err := settings.Read(log, path)
 	if err != nil {
 		return err
@@ -112,13 +106,10 @@ func (c *demoCmd) tourRealGuests(ctx context.Context, s streams, dir, disk strin
 		return err
 	}
 	defer func() { err = errors.Join(err, all.Close()) }()
-	cloud := demo.Cloud{Placement: all.PlacementClient(), Hosts: all.HostClient(), Host: conf.Host,
-		Compute:   compute.NewClient("http://compute", rest.InMemory(all.Compute.Handler), "admin"),
-		StopAgent: all.StopAgent, StartAgent: func() error { return all.StartAgent(ctx) }, Plan: all.Plan}
 	images := image.Catalogue{REST: &rest.Client{Base: "http://image", HTTP: rest.InMemory(all.Image.Handler),
 		Headers: map[string]string{"X-Auth-Token": "admin"}}}
-	return demo.RunRealGuests(ctx, s.out, cloud, demo.RealGuests{Images: images, Disk: disk, Ready: linuxguest.Ready,
-		Device: given})
+	return demo.RunRealGuests(ctx, s.out, cloudOf(ctx, all, conf.Host), demo.RealGuests{Images: images, Disk: disk,
+		Ready: linuxguest.Ready, Device: given})
 }
 
 // deviceToGive returns a PCI device that a guest can have without harm to this machine: not a bridge, alone in its

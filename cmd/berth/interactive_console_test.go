@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"io"
 	"os/exec"
 	"strings"
@@ -27,16 +26,11 @@ func TestInteractiveConsole(t *testing.T) {
 	f.startAgent("cmp1", l.conf())
 	disk := dir + "/linux.img"
 	must(t, linuxguest.Build(t.Context(), disk))
-	out, errs, status := output(t, "image", "add", disk, "--name", "linux", "--visibility", "public", "--image-url",
-		images.urls["image"], "-o", "json")
-	var image struct{ ID string }
-	if err := json.Unmarshal([]byte(out), &image); err != nil || status != 0 {
-		t.Fatalf("%v: %s%s", err, out, errs)
-	}
+	image := addImage(t, disk, images.urls["image"])
 	c := f.compute.compute()
 	flavor, err := c.CreateFlavor(t.Context(), compute.CreateFlavor{Name: "linux", VCPUs: 1, RAM: 256, Disk: 1})
 	must(t, err)
-	s, err := c.CreateServer(t.Context(), compute.CreateServer{Name: "shell", Flavor: flavor.ID, Image: image.ID})
+	s, err := c.CreateServer(t.Context(), compute.CreateServer{Name: "shell", Flavor: flavor.ID, Image: image})
 	must(t, err)
 	eventually(t, "the server is ACTIVE", func() (bool, error) {
 		now, err := c.Server(t.Context(), s.ID)

@@ -161,28 +161,42 @@ func (l *libvirtHost) wantFiles(dir string, want ...string) {
 	}
 }
 
-// A server of `berth up` boots from an image of its image service: the first line of the guest appears in the log of
-// its console. The test prints how long that takes after the request, beside a domain that libvirt starts directly.
-func TestLibvirtBootsImage(t *testing.T) {
-	t.Parallel()
+// startLibvirtCloud starts `berth up` on a machine whose agent uses a libvirtd of the test.
+func startLibvirtCloud(t *testing.T) (*libvirtHost, *daemon) {
+	t.Helper()
 	virt := libvirtd.Start(t)
-	dir := t.TempDir()
-	l := &libvirtHost{fleet: &fleet{t: t, dir: dir, compute: &daemon{}}, virt: virt, instances: virt.GuestDir(t)}
+	l := &libvirtHost{fleet: &fleet{t: t, dir: t.TempDir(), compute: &daemon{}}, virt: virt, instances: virt.GuestDir(t)}
 	d := start(t, []string{"placement", "compute", "network", "image"}, "up", "--config-file", l.conf(), "--data-dir",
 		l.path("data"), "--listen-placement", "127.0.0.1:0", "--listen-compute", "127.0.0.1:0",
 		"--listen-network", "127.0.0.1:0", "--listen-image", "127.0.0.1:0")
-	disk := l.path("disk.img")
-	must(t, os.WriteFile(disk, libvirtd.BootSector("first line of the guest\n"), 0o600))
-	out, errs, status := output(t, "image", "add", disk, "--name", "disk", "--image-url", d.urls["image"], "-o", "json")
+	return l, d
+}
+
+// addImage adds a public image from a file, and returns its id.
+func addImage(t *testing.T, file, service string) string {
+	t.Helper()
+	out, errs, status := output(t, "image", "add", file, "--name", "disk", "--visibility", "public", "--image-url",
+		service, "-o", "json")
 	var image struct{ ID string }
 	if err := json.Unmarshal([]byte(out), &image); err != nil || status != 0 {
 		t.Fatalf("%v: %s%s", err, out, errs)
 	}
+	return image.ID
+}
+
+// A server of `berth up` boots from an image of its image service: the first line of the guest appears in the log of
+// its console. The test prints how long that takes after the request, beside a domain that libvirt starts directly.
+func TestLibvirtBootsImage(t *testing.T) {
+	t.Parallel()
+	l, d := startLibvirtCloud(t)
+	disk := l.path("disk.img")
+	must(t, os.WriteFile(disk, libvirtd.BootSector("first line of the guest\n"), 0o600))
+	image := addImage(t, disk, d.urls["image"])
 	flavor, err := d.compute().CreateFlavor(t.Context(), compute.CreateFlavor{Name: "small", VCPUs: 1, RAM: 64, Disk: 1})
 	must(t, err)
 	began := time.Now()
 	s, err := d.compute().CreateServer(t.Context(), compute.CreateServer{Name: "booted", Flavor: flavor.ID,
-		Image: image.ID})
+		Image: image})
 	must(t, err)
 	l.awaitConsole(s.ID, "first line of the guest")
 	t.Logf("first console line %s after POST /servers", time.Since(began).Round(time.Millisecond))

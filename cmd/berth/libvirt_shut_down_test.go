@@ -19,19 +19,10 @@ import (
 // guest's config drive has the key pair and the user data of the server.
 func TestLibvirtGuestShutsDown(t *testing.T) {
 	t.Parallel()
-	virt := libvirtd.Start(t)
-	dir := t.TempDir()
-	l := &libvirtHost{fleet: &fleet{t: t, dir: dir, compute: &daemon{}}, virt: virt, instances: virt.GuestDir(t)}
-	d := start(t, []string{"placement", "compute", "network", "image"}, "up", "--config-file", l.conf(), "--data-dir",
-		l.path("data"), "--listen-placement", "127.0.0.1:0", "--listen-compute", "127.0.0.1:0",
-		"--listen-network", "127.0.0.1:0", "--listen-image", "127.0.0.1:0")
+	l, d := startLibvirtCloud(t)
 	disk := l.path("disk.img")
 	must(t, os.WriteFile(disk, libvirtd.PowerOffSector("going down\n"), 0o600))
-	out, errs, status := output(t, "image", "add", disk, "--name", "disk", "--image-url", d.urls["image"], "-o", "json")
-	var image struct{ ID string }
-	if err := json.Unmarshal([]byte(out), &image); err != nil || status != 0 {
-		t.Fatalf("%v: %s%s", err, out, errs)
-	}
+	image := addImage(t, disk, d.urls["image"])
 	flavor, err := d.compute().CreateFlavor(t.Context(), compute.CreateFlavor{Name: "small", VCPUs: 1, RAM: 64, Disk: 1})
 	must(t, err)
 
@@ -58,7 +49,7 @@ func TestLibvirtGuestShutsDown(t *testing.T) {
 	post("/os-keypairs", `{"keypair": {"name": "mine"}}`, &pair)
 	var created struct{ Server compute.Server }
 	post("/servers", fmt.Sprintf(`{"server": {"name": "web", "flavorRef": %q, "imageRef": %q, "key_name": "mine",
-		"user_data": %q}}`, flavor.ID, image.ID, base64.StdEncoding.EncodeToString([]byte("#cloud-config\n"))), &created)
+		"user_data": %q}}`, flavor.ID, image, base64.StdEncoding.EncodeToString([]byte("#cloud-config\n"))), &created)
 	id := created.Server.ID
 	wantDown := func(times int) {
 		t.Helper()
@@ -69,7 +60,7 @@ func TestLibvirtGuestShutsDown(t *testing.T) {
 		})
 	}
 	wantDown(1)
-	out, errs, status = output(t, "server", "why", id, "--compute-url", d.urls["compute"])
+	out, errs, status := output(t, "server", "why", id, "--compute-url", d.urls["compute"])
 	if status != 0 || !strings.Contains(out, "has shut down by itself, so the server is stopped") {
 		t.Errorf("%d %s%s", status, out, errs)
 	}
