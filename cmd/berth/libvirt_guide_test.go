@@ -42,7 +42,7 @@ func TestLibvirtChapter(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%v\n%s\n%s", err, out, read(t, filepath.Join(dir, "cloud.log")))
 	}
-	for _, want := range []string{"hello from the guest", "ACTIVE", "kvm1", "running", "_base"} {
+	for _, want := range []string{"from the guest, login:", "ACTIVE", "kvm1", "running", "_base"} {
 		if !strings.Contains(string(out), want) {
 			t.Errorf("no %q in the output of the chapter's commands:\n%s", want, out)
 		}

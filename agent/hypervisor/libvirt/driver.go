@@ -18,8 +18,6 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/google/uuid"
-
 	"github.com/openberth/berth/agent/configdrive"
 	"github.com/openberth/berth/agent/hypervisor"
 	"github.com/openberth/berth/agent/hypervisor/libvirt/domainxml"
@@ -147,28 +145,6 @@ func (d *Driver) inspect(ctx context.Context, c *rpc.Client) (domainxml.Host, er
 		d.o.Log.Warn("guests run with emulated CPUs: KVM does not work", "error", err)
 	}
 	return host, nil
-}
-
-// tryKVM returns why KVM does not work. libvirt also reports a KVM that cannot start a guest, as in some virtual
-// machines, so a small guest is started and ended before its first instruction.
-func (d *Driver) tryKVM(ctx context.Context, c *rpc.Client, host domainxml.Host) error {
-	if _, err := c.DomainCapabilities(ctx, host.Arch, host.Machine, "kvm"); err != nil {
-		return err
-	}
-	host.KVM = true
-	made, err := domainxml.Make(host, uuid.NewString(), hypervisor.Guest{VCPUs: 1, MemoryMB: 64}, domainxml.Files{})
-	if err != nil {
-		return err
-	}
-	text, err := domainxml.Encode(made)
-	if err != nil {
-		return fault.Wrap(fault.Internal, "libvirt.tryKVM", err)
-	}
-	tried, err := c.Try(ctx, text)
-	if err != nil {
-		return err
-	}
-	return end(ctx, c, tried)
 }
 
 // Close ends the connection.

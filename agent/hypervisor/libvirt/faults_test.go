@@ -13,6 +13,7 @@ import (
 
 	"github.com/openberth/berth/agent/hypervisor"
 	"github.com/openberth/berth/agent/hypervisor/hypervisortest"
+	"github.com/openberth/berth/agent/hypervisor/libvirt/domainxml"
 	"github.com/openberth/berth/agent/hypervisor/libvirt/rpc"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/internal/libvirtd"
@@ -270,6 +271,21 @@ func wantFiles(t *testing.T, dir string, want ...string) {
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("files %v, want %v", got, want)
 	}
+}
+
+// TestTrial tries a guest with an emulated CPU: it powers itself off.
+func TestTrial(t *testing.T) {
+	t.Parallel()
+	daemon := libvirtd.Start(t)
+	dir := daemon.GuestDir(t)
+	d := open(t, daemon, dir)
+	began := time.Now()
+	must(t, d.try(t.Context(), dial(t, daemon), domainxml.Host{Arch: "x86_64", Machine: "q35"}))
+	if time.Since(began) >= tryTime {
+		t.Error("the guest was still running")
+	}
+	wantGuests(t, d)
+	wantFiles(t, dir)
 }
 
 // TestKVM checks that a driver without a configured kind of guests finds one that works on this machine.

@@ -168,12 +168,12 @@ func (c *Client) Start(ctx context.Context, of Domain) (Domain, error) {
 	return c.domainOf(ctx, domainCreateWithFlags, e)
 }
 
-// Try starts a domain that is not defined and does not run its first instruction. It ends with the connection.
+// Try starts a domain that is not defined. It ends with the connection.
 func (c *Client) Try(ctx context.Context, xml string) (Domain, error) {
-	const paused, autoDestroy = 1, 2
+	const autoDestroy = 2
 	var e encoder
 	e.text(xml)
-	e.word(paused | autoDestroy)
+	e.word(autoDestroy)
 	return c.domainOf(ctx, domainCreateXML, e)
 }
 
