@@ -216,6 +216,11 @@ func TestLibvirtBootsImage(t *testing.T) {
 	if status, text := consoleOutput(t, d.urls["compute"], s.ID, `"x"`); status != http.StatusBadRequest {
 		t.Errorf("length x: %d %q", status, text)
 	}
+	must(t, d.compute().Act(t.Context(), s.ID, "os-stop", nil))
+	eventually(t, "the server is SHUTOFF", func() (bool, error) {
+		now, err := d.compute().Server(t.Context(), s.ID)
+		return now.Status == "SHUTOFF", err
+	})
 	began = time.Now()
 	l.startDirectly(l.domain(compute.Server{ID: s.ID}))
 	t.Logf("first console line %s after a direct start of the same domain", time.Since(began).Round(time.Millisecond))
@@ -249,16 +254,14 @@ func (l *libvirtHost) awaitConsole(id, text string) {
 	})
 }
 
-// startDirectly ends a domain and starts one with the same definition, but with another UUID and console, as virsh
-// does.
+// startDirectly starts a domain with the definition of one that does not run, but with another UUID, console and config
+// drive, as virsh does.
 func (l *libvirtHost) startDirectly(of rpc.Domain) {
 	l.t.Helper()
 	c, id := l.dial(), uuid.NewString()
 	xml := l.xml(of)
-	must(l.t, c.Destroy(l.t.Context(), of))
 	console := filepath.Join(l.instances, id, "console.log")
 	must(l.t, os.Mkdir(filepath.Dir(console), 0o711))
-	// The agent starts the ended guest again, and writes its config drive again; this domain has its own.
 	drive, err := os.ReadFile(filepath.Join(l.instances, of.UUID.String(), "config.iso"))
 	must(l.t, err)
 	must(l.t, os.WriteFile(filepath.Join(l.instances, id, "config.iso"), drive, 0o600))
