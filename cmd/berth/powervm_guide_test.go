@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/openberth/berth/agent/powervm/novalinktest"
+	"github.com/openberth/berth/internal/novalink"
 	"github.com/openberth/berth/internal/testenv"
 )
 
@@ -21,7 +21,7 @@ func TestPowerVMGuide(t *testing.T) {
 	testenv.Long(t)
 	t.Parallel()
 	dir, bin := t.TempDir(), t.TempDir()
-	server := httptest.NewServer(novalinktest.New(novalinktest.Options{TokenDir: dir}, demoSystem()))
+	server := httptest.NewServer(novalink.New(novalink.Options{TokenDir: dir}, demoSystem()))
 	t.Cleanup(server.Close)
 	script := "set -eux\n"
 	for _, block := range regexp.MustCompile("(?s)```sh\n(.*?)```").FindAllStringSubmatch(read(t, "docs/powervm.md"), -1) {

@@ -13,7 +13,7 @@ import (
 // load decodes the systems of a recorded answer.
 func load(t *testing.T, name string) (systems []uom.ManagedSystem) {
 	t.Helper()
-	data, err := os.ReadFile("../novalinktest/systems/" + name)
+	data, err := os.ReadFile("../../../internal/novalink/systems/" + name)
 	if err != nil {
 		t.Fatal(err)
 	}

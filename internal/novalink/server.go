@@ -1,9 +1,9 @@
-// Package novalinktest is a fake of the management REST API of PowerVM NovaLink, for tests and simulations.
+// Package novalink is a fake of the management REST API of PowerVM NovaLink, for tests and simulations.
 //
 // It is an http.Handler with state: managed systems with their I/O slots, partitions that have slots, jobs, sessions
 // and ETags. A test injects faults, and changes systems while clients use them. Like the real service it rejects
 // elements in a wrong order, assigns a slot to one partition only, and frees the slots of a deleted partition.
-package novalinktest
+package novalink
 
 import (
 	"fmt"
@@ -12,8 +12,6 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
-
-	"github.com/openberth/berth/agent/powervm/uom"
 )
 
 // Server is a fake NovaLink. The zero value is not usable; New returns one.
@@ -96,8 +94,8 @@ func (s *Server) Requests() []string {
 type reply struct {
 	status int
 	etag   string
-	body   *uom.Element // nil: no body
-	raw    []byte       // instead of body
+	body   *element // nil: no body
+	raw    []byte   // instead of body
 }
 
 // refuse returns an error entry.
@@ -145,7 +143,8 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	w.WriteHeader(answer.status)
 	if answer.body != nil {
-		answer.raw = document(answer.body)
+		answer.echo(r)
+		answer.raw = answer.body.document()
 	}
 	_, _ = w.Write(answer.raw)
 }
@@ -176,32 +175,32 @@ func (f *Fault) reply() reply {
 }
 
 // logon begins or ends a session.
-func (s *Server) logon(r *http.Request, body *uom.Element) reply {
+func (s *Server) logon(r *http.Request, body *element) reply {
 	if r.Method == http.MethodDelete {
 		delete(s.sessions, r.Header.Get("X-API-Session"))
 		return reply{status: http.StatusNoContent}
 	}
-	if r.Method != http.MethodPut || body == nil || body.Name.Local != "LogonRequest" ||
-		body.Name.Space != uom.WebNamespace || !strings.HasSuffix(r.Header.Get("Content-Type"), "type=LogonRequest") {
+	if r.Method != http.MethodPut || body == nil || body.name.Local != "LogonRequest" ||
+		body.name.Space != webNamespace || !strings.HasSuffix(r.Header.Get("Content-Type"), "type=LogonRequest") {
 		return refuse(http.StatusBadRequest, "", "not a LogonRequest")
 	}
 	s.lastToken++
 	token := fmt.Sprintf("token-%d", s.lastToken)
 	file := ""
 	switch {
-	case body.ChildText("GenerateX-API-SessionFile") == "true" && s.options.TokenDir != "" && !s.options.HMC:
+	case body.childText("GenerateX-API-SessionFile") == "true" && s.options.TokenDir != "" && !s.options.HMC:
 		file = filepath.Join(s.options.TokenDir, token)
 		if err := os.WriteFile(file, []byte("  "+token+"\n"), 0o600); err != nil {
 			return refuse(http.StatusInternalServerError, "", "%v", err)
 		}
-	case s.options.Password == "" || body.ChildText("UserID") != s.options.User ||
-		body.ChildText("Password") != s.options.Password:
+	case s.options.Password == "" || body.childText("UserID") != s.options.User ||
+		body.childText("Password") != s.options.Password:
 		return refuse(http.StatusUnauthorized, "", "wrong user or password")
 	}
 	s.sessions[token] = true
-	answer := web("LogonResponse", web("X-API-Session").text("\n "+token+" \n"))
+	answer := web("LogonResponse", web("X-API-Session").text("\n "+token[:3]+"\n"+token[3:]+" \n"))
 	if file != "" {
 		answer = web("LogonResponse", web("X-API-SessionFile").text(file))
 	}
-	return reply{status: http.StatusOK, raw: answer.element().Bytes()}
+	return reply{status: http.StatusOK, body: answer}
 }
