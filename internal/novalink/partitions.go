@@ -149,8 +149,8 @@ func (s *System) create(r *http.Request, object *element) reply {
 			return refuse(http.StatusConflict, "", "HSCL1405 the partition exists")
 		}
 	}
-	if profile := object.child("PartitionIOConfiguration", "ProfileIOSlots"); profile != nil && s.IgnoresSlots {
-		profile.children = nil
+	if s.IgnoresSlots {
+		detach(object)
 	}
 	s.lastID++
 	if uuid == "" {
@@ -184,6 +184,9 @@ func (s *Server) servePartition(r *http.Request, system *System, p *partition, o
 		if now, _ := profileSlots(object); p.running && !slices.Equal(now, p.slots()) {
 			return refuse(http.StatusBadRequest, "", "HSCL2957 no RMC connection to the running partition")
 		}
+		if system.IgnoresUpdates {
+			detach(object)
+		}
 		p.object = object
 		p.revision++
 		system.Touch()
@@ -204,4 +207,20 @@ func (s *System) StopPartitions() {
 func (s *System) DeletePartitions() {
 	s.partitions = nil
 	s.Touch()
+}
+
+// DetachSlots takes the slots from all partitions, as an administrator may. It must be called in Server.Change.
+func (s *System) DetachSlots() {
+	for _, p := range s.partitions {
+		detach(p.object)
+		p.revision++
+	}
+	s.Touch()
+}
+
+// detach removes the slots from a partition's object.
+func detach(object *element) {
+	if profile := object.child("PartitionIOConfiguration", "ProfileIOSlots"); profile != nil {
+		profile.children = nil
+	}
 }

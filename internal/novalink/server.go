@@ -16,15 +16,16 @@ import (
 
 // Server is a fake NovaLink. The zero value is not usable; New returns one.
 type Server struct {
-	mu        sync.Mutex
-	options   Options
-	systems   []*System
-	jobs      map[string]*job
-	sessions  map[string]bool
-	faults    []*Fault
-	log       []string
-	lastToken int
-	lastJob   int
+	mu          sync.Mutex
+	options     Options
+	systems     []*System
+	jobs        map[string]*job
+	sessions    map[string]bool
+	faults      []*Fault
+	log         []string
+	lastToken   int
+	lastJob     int
+	lastRequest int
 }
 
 // Options are the options of a fake.
@@ -138,6 +139,8 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if !s.options.HMC {
 		w.Header().Set("X-MC-Type", "PVM")
 	}
+	s.lastRequest++
+	w.Header().Set("X-Transaction-ID", fmt.Sprint("XT", s.lastRequest))
 	if answer.etag != "" {
 		w.Header()["ETag"] = []string{answer.etag} // unquoted, as the real service sends it
 	}

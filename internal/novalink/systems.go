@@ -19,6 +19,8 @@ type System struct {
 	Buses         bool // slots are repeated under IOBuses, as newer HMCs do
 	// IgnoresSlots: partitions are created without the slots in the request, as by servers from before 2017.
 	IgnoresSlots bool
+	// IgnoresUpdates: slots in the request that changes a partition are ignored too.
+	IgnoresUpdates bool
 
 	partitions []*partition
 	revision   int // of the ETag

@@ -278,6 +278,70 @@ func TestDamagedRecordIsAnError(t *testing.T) {
 	}
 }
 
+// A server that ignores the slots when it creates a partition gets them in a second request, before the partition runs.
+// One that ignores them there too is a conflict, and nothing is left.
+func TestServerThatIgnoresSlots_R49(t *testing.T) {
+	n := startNovaLink(t)
+	n.system.IgnoresSlots = true
+	dir := t.TempDir()
+	h := n.driver(t, dir)
+	if err := h.Build(t.Context(), guest("a", firstSlot+1)); err != nil {
+		t.Fatal(err)
+	}
+	if got := owners(n); len(got) != 1 {
+		t.Errorf("owners %v", got)
+	}
+	if err := h.Destroy(t.Context(), hypervisortest.ID("a")); err != nil {
+		t.Fatal(err)
+	}
+	n.Change(func(_ *novalink.Options, systems []*novalink.System) { systems[0].IgnoresUpdates = true })
+	n.Requests()
+	if err := h.Build(t.Context(), guest("a", firstSlot+1)); !fault.Is(err, fault.Conflict) ||
+		!strings.Contains(err.Error(), "21010001") {
+		t.Errorf("%v", err)
+	}
+	for _, r := range n.Requests() {
+		if strings.Contains(r, "PowerOn") {
+			t.Errorf("a partition without its slot was started: %s", r)
+		}
+	}
+	list, err := h.Guests(t.Context())
+	if left, _ := filepath.Glob(filepath.Join(dir, "*")); err != nil || len(list)+len(left) != 0 {
+		t.Errorf("left %v %v %v", list, left, err)
+	}
+}
+
+// Another client took the slots of a running partition. It is not changed while it runs, and has its slots again when it
+// was stopped and started.
+func TestSlotsOfARunningPartitionAreNotChanged_R53_C22(t *testing.T) {
+	n := startNovaLink(t)
+	h := n.driver(t, t.TempDir())
+	g := guest("a", firstSlot+1, firstSlot+2)
+	if err := h.Build(t.Context(), g); err != nil {
+		t.Fatal(err)
+	}
+	n.Change(func(_ *novalink.Options, systems []*novalink.System) { systems[0].DetachSlots() })
+	n.Requests()
+	if err := h.Build(t.Context(), g); !fault.Is(err, fault.Conflict) || !strings.Contains(err.Error(), "21010002") {
+		t.Errorf("%v", err)
+	}
+	for _, r := range n.Requests() {
+		if !strings.HasPrefix(r, "GET ") {
+			t.Errorf("sent %s", r)
+		}
+	}
+	for _, stopped := range []bool{true, false} {
+		g.Stopped = stopped
+		if err := h.Build(t.Context(), g); err != nil {
+			t.Fatal(err)
+		}
+		list, err := h.Guests(t.Context())
+		if got := owners(n); len(got) != 2 || err != nil || len(list) != 1 || list[0].Stopped != stopped {
+			t.Errorf("stopped %v: owners %v, %v %v", stopped, got, list, err)
+		}
+	}
+}
+
 // The driver is ended at each of its requests in turn, before the server performs it and after, and another one
 // continues. There is always one partition with the slots, and after the deletion none.
 func TestKilledAtEachRequest(t *testing.T) {

@@ -173,6 +173,21 @@ func TestEndedSessionIsRenewedOnce_S3(t *testing.T) {
 	expectRequests(t, server, "GET /uom/ManagedSystem 401", "PUT /web/Logon 200", "GET /uom/ManagedSystem 401")
 }
 
+// The server repeats the session in its errors; no message has it.
+func TestErrorsDoNotHaveTheSession_S5(t *testing.T) {
+	server, c := serve(t, machine())
+	for _, status := range []int{400, 403, 404, 409, 412, 500, 503} {
+		server.Inject(novalink.Fault{Path: "ManagedSystem", Status: status, Message: "no", Times: 4})
+		_, _, err := c.ManagedSystem(t.Context())
+		if err == nil || strings.Contains(err.Error(), "token-") || !strings.Contains(err.Error(), ": no, transaction XT") {
+			t.Errorf("%d: %v", status, err)
+		}
+		for range 3 { // the rest of the faults
+			_, _, _ = c.ManagedSystem(t.Context())
+		}
+	}
+}
+
 // A 403 for another reason than the session is a missing right.
 func TestForbiddenIsNotALogon_S3(t *testing.T) {
 	server, c := serve(t, machine())
@@ -218,7 +233,7 @@ func TestBusyServerIsTriedAgainThreeTimes_S5(t *testing.T) {
 	server, c := serve(t, machine())
 	server.Inject(novalink.Fault{Path: "ManagedSystem", Status: 500, Reason: "Internal", Message: "out of cheese"})
 	_, _, err := c.ManagedSystem(t.Context())
-	if !fault.Is(err, fault.Internal) || !strings.Contains(err.Error(), "status 500: out of cheese (Internal)") {
+	if !fault.Is(err, fault.Internal) || !strings.Contains(err.Error(), "status 500: out of cheese (Internal), transaction XT2;") {
 		t.Errorf("%v", err)
 	}
 	expectRequests(t, server, "PUT /web/Logon 200", "GET /uom/ManagedSystem 500")

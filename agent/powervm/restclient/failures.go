@@ -16,14 +16,16 @@ const CodeETag = "powervm.etag"
 // failure is what the server answers to a request that failed. It has no part of the request: the server repeats the
 // headers of the request in its answer, and they contain the session.
 type failure struct {
-	status  int
-	reason  string // ReasonCode
-	message string
+	status      int
+	reason      string // ReasonCode
+	message     string
+	transaction string // X-Transaction-ID: finds the request in the server's log
 }
 
 // readFailure reads an error entry, as far as the body is one (S5).
 func readFailure(resp *http.Response, body []byte) *failure {
-	f := &failure{status: resp.StatusCode, message: http.StatusText(resp.StatusCode)}
+	f := &failure{status: resp.StatusCode, message: http.StatusText(resp.StatusCode),
+		transaction: resp.Header.Get("X-Transaction-ID")}
 	entry, err := uom.One[uom.HTTPError](body, "HttpErrorResponse")
 	if err != nil {
 		return f
@@ -73,6 +75,9 @@ func (f *failure) fault(r request) error {
 	what := f.message
 	if f.reason != "" {
 		what = fmt.Sprintf("%s (%s)", f.message, f.reason)
+	}
+	if f.transaction != "" {
+		what += ", transaction " + f.transaction
 	}
 	return fault.New(kind, "restclient", "%s %s failed with status %d: %s; %s", r.method, r.path, f.status, what,
 		remedy).WithCode(code)
