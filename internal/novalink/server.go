@@ -49,6 +49,8 @@ type Fault struct {
 	Message      string
 	Plain        bool // the body is not an error entry
 	After        bool // the request is performed, and only its answer is lost
+	// Do is called when the fault occurs, while no other request is served. It must not call the Server.
+	Do func()
 }
 
 // New returns a fake with these systems.
@@ -128,9 +130,9 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		answer = refuse(http.StatusUnauthorized, "", "the session is not valid")
 	default:
 		answer = s.route(r, path, body)
-		if fault != nil {
-			answer = fault.reply()
-		}
+	}
+	if fault != nil && fault.After {
+		answer = fault.reply()
 	}
 	s.log = append(s.log, fmt.Sprintf("%s %s %d", r.Method, path, answer.status))
 	if answer.status == 0 {
@@ -168,6 +170,9 @@ func (s *Server) nextFault(method, path string) *Fault {
 }
 
 func (f *Fault) reply() reply {
+	if f.Do != nil {
+		f.Do()
+	}
 	switch {
 	case f.Status == 0:
 		return reply{}
