@@ -99,11 +99,21 @@ func lintSpecs(specs map[string]string) (findings []string) {
 		add("group_policy", "it is missing with %d groups, and Placement refuses that from other schedulers than Berth's; "+
 			"write none or isolate", len(groups))
 	}
+	if policy := specs["group_policy"]; policy != "" && policy != "none" && policy != "isolate" {
+		add("group_policy", "the value %q is not valid; write none or isolate", policy)
+	}
 	return findings
 }
 
+// doublePrefix begins a trait that normalizes a DRC name with the prefix CUSTOM_, as a literal reading of the
+// specification has it (C5).
+const doublePrefix = "CUSTOM_POWERVM_IOSLOT_DRC_NAME_CUSTOM_"
+
 // lintSlotTrait reports a trait of an I/O slot that no agent generates.
 func lintSlotTrait(name string, add func(format string, args ...any)) {
+	if rest, double := strings.CutPrefix(name, doublePrefix); double {
+		add("no agent generates this trait; write %s%s", strings.TrimSuffix(doublePrefix, "CUSTOM_"), rest)
+	}
 	m := slotTrait.FindStringSubmatch(name)
 	if m == nil {
 		return
