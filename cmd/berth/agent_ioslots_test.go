@@ -89,6 +89,16 @@ func TestAgentCheckOfSlots(t *testing.T) {
 	}
 }
 
+// Values without quotes that other programs read differently are warnings.
+func TestAgentCheckWarnsOfValuesWithoutQuotes_C15(t *testing.T) {
+	h := newSlotHost(t)
+	writeFile(t, h.inventory, "a: {identification: {subsys_vendor_id: '10DE', class: 0302}}\n")
+	if got := command(t, 0, "agent", "check", "--config-file", h.config); !strings.Contains(got, "write '0302'") ||
+		!strings.Contains(got, "2 of them offered; 0 errors, 1 warnings") {
+		t.Error(got)
+	}
+}
+
 // A person who can write the inventory file decides which adapters guests get.
 func TestAgentCheckWarnsOfWritableFiles_R23(t *testing.T) {
 	h := newSlotHost(t)
@@ -120,7 +130,7 @@ func TestAgentExplainSlot_G4(t *testing.T) {
 
 // Systems of all shapes are listed alike from a server and from a recording. Slots that cannot be identified, that have
 // no adapter or whose adapter is in SR-IOV mode are never offered; a system that starts reports that it has no list.
-func TestRecordedSystems_S8_S9_S11_S16(t *testing.T) {
+func TestRecordedSystems_S8_S9_S11_S16_C9(t *testing.T) {
 	cases := map[string]struct {
 		slots, offered int
 		parts          []string
@@ -164,6 +174,10 @@ func TestRecordedSystems_S8_S9_S11_S16(t *testing.T) {
 		t.Cleanup(server.Close)
 		writeFile(t, h.config, "[powervm]\nurl = "+server.URL+"\ninventory_files = "+inventory+"\n")
 		file := command(t, 0, "agent", "ioslots", "--novalink-file", recorded, "--inventory", inventory)
+		same := strings.Contains(file, "its drc_name is also that of slot 21010023")
+		if same != (name == "sriov_adapters.xml") {
+			t.Errorf("%s: slots with one name: %v\n%s", name, same, file)
+		}
 		if live := command(t, 0, "agent", "ioslots", "--config-file", h.config); live != file {
 			t.Errorf("%s: from the server:\n%s\nfrom the recording:\n%s", name, live, file)
 		}

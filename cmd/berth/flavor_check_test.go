@@ -41,7 +41,8 @@ func TestFlavorCheck_C1_C2_C3_C4_C6(t *testing.T) {
 		"trait2:CUSTOM_POWERVM_IOSLOT_DRC_INDEX_21010011=required", "group_policy=isolate"}, "\n- | 1 | -\n")
 	check(1, []string{gpu, "traits1:CUSTOM_POWERVM_IOSLOT_VENDOR_ID_10DE=required"},
 		"write trait1:CUSTOM_POWERVM_IOSLOT_VENDOR_ID_10DE")
-	check(1, []string{gpu, slot + "PRODUCT_ID_1DB1=required"}, "CUSTOM_POWERVM_IOSLOT_DEVICE_ID_1DB1", "findings in flavors")
+	check(1, []string{gpu, slot + "PRODUCT_ID_1DB1=required"}, "CUSTOM_POWERVM_IOSLOT_DEVICE_ID_1DB1",
+		"findings in flavors")
 	check(1, []string{gpu, slot + "VENDOR_ID_G00D=required"}, `"G00D" is not hexadecimal`)
 	check(1, []string{gpu, slot + "CLASS_030200=required"}, "has 6 digits")
 	check(1, []string{gpu, slot + "DRC_NAME_CUSTOM_U1_P1_C2=required"}, "write CUSTOM_POWERVM_IOSLOT_DRC_NAME_U1_P1_C2")

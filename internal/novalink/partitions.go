@@ -209,6 +209,15 @@ func (s *System) DeletePartitions() {
 	s.Touch()
 }
 
+// PartitionText returns a text in the object of each partition, such as that of PartitionType. It must be called in
+// Server.Change.
+func (s *System) PartitionText(path ...string) (list []string) {
+	for _, p := range s.partitions {
+		list = append(list, p.object.childText(path...))
+	}
+	return list
+}
+
 // DetachSlots takes the slots from all partitions, as an administrator may. It must be called in Server.Change.
 func (s *System) DetachSlots() {
 	for _, p := range s.partitions {

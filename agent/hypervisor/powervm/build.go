@@ -127,9 +127,9 @@ func (h *Hypervisor) realize(ctx context.Context, r record, g hypervisor.Guest) 
 	return h.setPower(ctx, p, g.Stopped)
 }
 
-// assign creates the partition with its slots, or gives them to an existing one, which must be powered off. Servers from
-// before 2017 ignore the slots in the request that creates a partition; then it changes the new partition. It ends with a
-// Conflict when the partition lacks a slot after all.
+// assign creates the partition with its slots, or gives them to an existing one, which must be powered off. Servers
+// from before 2017 ignore the slots in the request that creates a partition; then it changes the new partition. It ends
+// with a Conflict when the partition lacks a slot after all.
 func (h *Hypervisor) assign(ctx context.Context, r record, exists bool) error {
 	system, slots, err := h.slots(ctx, r)
 	if err != nil {

@@ -49,12 +49,17 @@ func startNovaLink(t *testing.T) *testSystem {
 // driver returns the driver of a directory.
 func (n *testSystem) driver(t *testing.T, dir string) *powervm.Hypervisor {
 	t.Helper()
+	return powervm.New(n.client(t), powervm.Options{Dir: dir, DiskGB: 100})
+}
+
+func (n *testSystem) client(t *testing.T) *restclient.Client {
+	t.Helper()
 	client, err := restclient.New(restclient.Options{URL: n.url, Poll: time.Millisecond,
 		Busy: backoff.Exponential{First: time.Millisecond, Max: time.Millisecond}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return powervm.New(client, powervm.Options{Dir: dir, DiskGB: 100})
+	return client
 }
 
 // slotNames translates the devices of the suite, 0000:3b:00.1 to 0000:3b:00.7, to the slots of the test system.
@@ -132,6 +137,46 @@ func TestPartitionHasItsSlots_R49_R50(t *testing.T) {
 	}
 	if got := owners(n); len(got) != 0 {
 		t.Errorf("owners after the deletion %v", got)
+	}
+}
+
+// requestedText returns a text in the objects of all partitions.
+func requestedText(n *testSystem, path ...string) (out string) {
+	n.Change(func(_ *novalink.Options, systems []*novalink.System) {
+		out = strings.Join(systems[0].PartitionText(path...), " ")
+	})
+	return out
+}
+
+// A partition with slots cannot restart on another host, so it does not claim to be capable of that.
+func TestRemoteRestartNeedsNoSlots_C25(t *testing.T) {
+	n := startNovaLink(t)
+	h := n.driver(t, t.TempDir())
+	for _, g := range []hypervisor.Guest{guest("a", firstSlot+1), guest("b")} {
+		if err := h.Build(t.Context(), g); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := requestedText(n, "SimplifiedRemoteRestartCapable"); got != "false true" {
+		t.Errorf("SimplifiedRemoteRestartCapable is %s", got)
+	}
+}
+
+// Slots are desired, and required with the option, also after a rebuild.
+func TestSlotsAreRequiredByOption_C26(t *testing.T) {
+	for _, required := range []bool{false, true} {
+		n, dir := startNovaLink(t), t.TempDir()
+		h := powervm.New(n.client(t), powervm.Options{Dir: dir, SlotsRequired: required})
+		g := guest("a", firstSlot+1)
+		for g.Build = range 2 {
+			if err := h.Build(t.Context(), g); err != nil {
+				t.Fatal(err)
+			}
+			got := requestedText(n, "PartitionIOConfiguration", "ProfileIOSlots", "ProfileIOSlot", "IsRequired")
+			if got != fmt.Sprint(required) {
+				t.Errorf("build %d, option %v: IsRequired is %s", g.Build, required, got)
+			}
+		}
 	}
 }
 
@@ -311,8 +356,8 @@ func TestServerThatIgnoresSlots_R49(t *testing.T) {
 	}
 }
 
-// Another client took the slots of a running partition. It is not changed while it runs, and has its slots again when it
-// was stopped and started.
+// Another client took the slots of a running partition. It is not changed while it runs, and has its slots again when
+// it was stopped and started.
 func TestSlotsOfARunningPartitionAreNotChanged_R53_C22(t *testing.T) {
 	n := startNovaLink(t)
 	h := n.driver(t, t.TempDir())

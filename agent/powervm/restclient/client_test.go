@@ -233,7 +233,8 @@ func TestBusyServerIsTriedAgainThreeTimes_S5(t *testing.T) {
 	server, c := serve(t, machine())
 	server.Inject(novalink.Fault{Path: "ManagedSystem", Status: 500, Reason: "Internal", Message: "out of cheese"})
 	_, _, err := c.ManagedSystem(t.Context())
-	if !fault.Is(err, fault.Internal) || !strings.Contains(err.Error(), "status 500: out of cheese (Internal), transaction XT2;") {
+	if !fault.Is(err, fault.Internal) || !strings.Contains(err.Error(),
+		"status 500: out of cheese (Internal), transaction XT2;") {
 		t.Errorf("%v", err)
 	}
 	expectRequests(t, server, "PUT /web/Logon 200", "GET /uom/ManagedSystem 500")
