@@ -110,7 +110,11 @@ func (s *System) check(object *element, self *partition) reply {
 		switch {
 		case slot == nil:
 			return refuse(http.StatusBadRequest, "", "HSCL1400 there is no I/O slot %d", index)
-		case owner != nil && owner != self || slot.ForeignID != "" || slices.Contains(s.SRIOV, fmt.Sprint(index)):
+		case owner != nil && owner != self:
+			s.Contested = append(s.Contested, fmt.Sprintf("%08X of %s for %s", index, owner.name(),
+				object.childText("PartitionName")))
+			return refuse(http.StatusBadRequest, "", "HSCL1401 the I/O slot %d is in use", index)
+		case slot.ForeignID != "" || slices.Contains(s.SRIOV, fmt.Sprint(index)):
 			return refuse(http.StatusBadRequest, "", "HSCL1401 the I/O slot %d is in use", index)
 		}
 	}
@@ -207,6 +211,15 @@ func (s *System) StopPartitions() {
 func (s *System) DeletePartitions() {
 	s.partitions = nil
 	s.Touch()
+}
+
+// PartitionSlots returns the DRC indices of each partition's slots, by UUID. It must be called in Server.Change.
+func (s *System) PartitionSlots() map[string][]uint32 {
+	out := map[string][]uint32{}
+	for _, p := range s.partitions {
+		out[p.uuid] = p.slots()
+	}
+	return out
 }
 
 // PartitionText returns a text in the object of each partition, such as that of PartitionType. It must be called in

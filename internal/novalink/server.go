@@ -34,6 +34,7 @@ type Options struct {
 	TokenDir       string // of session files; "" refuses logons by file
 	Recorded       []byte // is served as the feed of systems, instead of the systems of the fake
 	HMC            bool   // answers like an HMC: without X-MC-Type
+	Starting       bool   // the service starts: its web server answers 404 to everything
 	JobPolls       int    // how often a job is reported as running
 	// JobEnd is the final status of jobs; "" is COMPLETED_OK, and RUNNING means that no job ends.
 	JobEnd string
@@ -122,6 +123,8 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case fault != nil && !fault.After:
 		answer = fault.reply()
+	case s.options.Starting:
+		answer = reply{status: http.StatusNotFound, raw: []byte("<html>Not Found</html>")}
 	case !ok:
 		answer = refuse(http.StatusNotFound, "", "no such resource")
 	case path == "/web/Logon":

@@ -21,6 +21,8 @@ type System struct {
 	IgnoresSlots bool
 	// IgnoresUpdates: slots in the request that changes a partition are ignored too.
 	IgnoresUpdates bool
+	// Contested are the requests for a slot that another partition had. They were refused.
+	Contested []string
 
 	partitions []*partition
 	revision   int // of the ETag

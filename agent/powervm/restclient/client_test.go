@@ -188,6 +188,25 @@ func TestErrorsDoNotHaveTheSession_S5(t *testing.T) {
 	}
 }
 
+// While the service starts, its web server answers 404 to everything. That says nothing about an object: a partition is
+// not deleted because of it.
+func TestPlain404IsAServiceThatStarts_S3(t *testing.T) {
+	server, c := serve(t, machine())
+	path := create(t, c, "a", "470810337")
+	for _, starting := range []bool{true, false} {
+		server.Change(func(o *novalink.Options, _ []*novalink.System) { o.Starting = starting })
+		_, _, err := c.ManagedSystem(t.Context())
+		deleted := c.Delete(t.Context(), path)
+		if starting && (!fault.Is(err, fault.Unavailable) || !fault.Is(deleted, fault.Unavailable)) ||
+			!starting && (err != nil || deleted != nil) {
+			t.Errorf("starting %v: %v, %v", starting, err, deleted)
+		}
+	}
+	if err := c.Delete(t.Context(), path); err != nil { // the service says that it does not exist
+		t.Error(err)
+	}
+}
+
 // A 403 for another reason than the session is a missing right.
 func TestForbiddenIsNotALogon_S3(t *testing.T) {
 	server, c := serve(t, machine())

@@ -20,6 +20,7 @@ type failure struct {
 	reason      string // ReasonCode
 	message     string
 	transaction string // X-Transaction-ID: finds the request in the server's log
+	entry       bool   // the body is an error entry
 }
 
 // readFailure reads an error entry, as far as the body is one (S5).
@@ -30,6 +31,7 @@ func readFailure(resp *http.Response, body []byte) *failure {
 	if err != nil {
 		return f
 	}
+	f.entry = true
 	f.reason = strings.TrimSpace(entry.Object.ReasonCode)
 	if message := strings.TrimSpace(entry.Object.Message); message != "" {
 		f.message = message
@@ -63,6 +65,8 @@ func (f *failure) fault(r request) error {
 		kind, remedy = fault.Forbidden, "the server refuses a new session: check the account in [powervm]"
 	case f.status == http.StatusForbidden:
 		kind, remedy = fault.Forbidden, "give the account the right to do this"
+	case f.status == http.StatusNotFound && !f.entry: // of the web server, while the service starts
+		kind, remedy = fault.Unavailable, "the service does not answer yet; it is retried"
 	case f.status == http.StatusNotFound:
 		kind, remedy = fault.NotFound, "check that the object exists"
 	case f.status == http.StatusConflict:
