@@ -87,7 +87,8 @@ func TestSimulationOfHostsWithIOSlots(t *testing.T) {
 }
 
 func newSimulatedHost(t *testing.T, seed uint64, shared *placementtest.Placement) *slotHost {
-	h := &slotHost{testHost: newTestHostIn(t, memoryDir(t)), rng: rand.New(rand.NewPCG(seed, 1)), name: fmt.Sprint("cmp", seed),
+	h := &slotHost{testHost: newTestHostIn(t, memoryDir(t)), rng: rand.New(rand.NewPCG(seed, 1)),
+		name:  fmt.Sprint("cmp", seed),
 		root:  provider.ID(fmt.Sprintf("11111111-1111-4111-8111-%012x", seed)),
 		slots: map[uint32]*novalink.Slot{}, servers: map[string]host.Server{},
 		happened: map[string]int{}, foreign: map[provider.ID]provider.Provider{}}
