@@ -18,7 +18,7 @@ func TestFlavorLint_C1_C4(t *testing.T) {
 		{specs: map[string]string{"hw:cpu_policy": "dedicated", "pci_passthrough:alias": "gpu:1"}},
 		{specs: map[string]string{"resources:VCPU": "0", "trait:CUSTOM_FAST": "required"}},
 		{specs: map[string]string{gpu: "1", "traits1:CUSTOM_POWERVM_IOSLOT_VENDOR_ID_10DE": "required"},
-			want: []string{"write trait1:CUSTOM_POWERVM_IOSLOT_VENDOR_ID_10DE", "group_policy: it is missing"}},
+			want: []string{"write trait1:CUSTOM_POWERVM_IOSLOT_VENDOR_ID_10DE"}},
 		{specs: map[string]string{gpu: "1", prefix + "PRODUCT_ID_F00D": "required"},
 			want: []string{"CUSTOM_POWERVM_IOSLOT_DEVICE_ID_F00D"}},
 		{specs: map[string]string{gpu: "1", prefix + "VENDOR_ID_G00D": "required"}, want: []string{"not hexadecimal"}},

@@ -99,6 +99,16 @@ func TestAgentCheckWarnsOfValuesWithoutQuotes_C15(t *testing.T) {
 	}
 }
 
+// A file that does not exist allows nothing, and a warning says so.
+func TestAgentCheckWarnsOfMissingFiles_C20(t *testing.T) {
+	h := newSlotHost(t)
+	must(t, os.Remove(h.inventory))
+	if got := command(t, 0, "agent", "check", "--config-file", h.config); !strings.Contains(got, h.inventory+
+		" does not exist, so it allows no slot") || !strings.Contains(got, "0 of them offered; 0 errors, 1 warnings") {
+		t.Error(got)
+	}
+}
+
 // A person who can write the inventory file decides which adapters guests get.
 func TestAgentCheckWarnsOfWritableFiles_R23(t *testing.T) {
 	h := newSlotHost(t)
@@ -135,7 +145,7 @@ func TestRecordedSystems_S8_S9_S11_S16_C9(t *testing.T) {
 		slots, offered int
 		parts          []string
 	}{
-		"old_firmware.xml":      {2, 1, []string{"reports no device id"}},
+		"old_firmware.xml":      {2, 1, []string{"reports no device id", "is a network or storage adapter"}},
 		"sriov_adapters.xml":    {5, 2, []string{"SR-IOV mode", "partition 2 (vios1)"}},
 		"starting.xml":          {0, 0, []string{"does not report its I/O slots"}},
 		"missing_container.xml": {0, 0, []string{"does not report its I/O slots"}},

@@ -55,7 +55,8 @@ func TestPowerVMGuide(t *testing.T) {
 	}
 	for _, want := range []string{"slot 21010012:", "1 of them offered; 0 errors, 0 warnings",
 		"not offered, because paragraph \"but not the one of the console\"", "PowerVM IOSlot power1 21010010",
-		"write trait1:CUSTOM_FAST", "has the physical I/O slots 21010010", "ACTIVE"} {
+		"write trait1:CUSTOM_FAST", "has the physical I/O slots 21010010",
+		"ACTIVE  power1  gpu     21010010"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in the output of the guide's commands:\n%s", want, text)
 		}

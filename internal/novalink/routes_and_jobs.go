@@ -71,7 +71,7 @@ func (s *Server) serveSystem(r *http.Request, system *System, rest []string, bod
 	case len(rest) == 0 && r.Method == http.MethodGet:
 		return reply{status: http.StatusOK, etag: system.etag(), body: system.entry()}
 	case len(rest) == 1 && rest[0] == "VirtualIOServer":
-		return feedOf("", nil)
+		return feedOf("", system.virtualIOServers())
 	case len(rest) == 1 && rest[0] == "LogicalPartition" && r.Method == http.MethodPut:
 		return system.create(r, body)
 	case len(rest) == 1 && rest[0] == "LogicalPartition":

@@ -1,6 +1,7 @@
 package novalink
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -67,6 +68,26 @@ func (s *System) Owners() map[uint32]string {
 		}
 	}
 	return out
+}
+
+// virtualIOServers returns the owners outside of the fake's partitions, with their slots.
+func (s *System) virtualIOServers() (entries []*element) {
+	profiles := map[string]*element{}
+	for _, slot := range s.Slots {
+		if slot.ForeignID == "" {
+			continue
+		}
+		if profiles[slot.ForeignID] == nil {
+			profiles[slot.ForeignID] = obj("ProfileIOSlots")
+			uuid := cmp.Or(slot.ForeignUID, "0ABCDEF0-0000-4000-8000-"+fmt.Sprintf("%012s", slot.ForeignID))
+			entries = append(entries, entryOf(uuid, "1", obj("VirtualIOServer", value("PartitionID", slot.ForeignID),
+				obj("PartitionIOConfiguration", profiles[slot.ForeignID]), value("PartitionName", slot.ForeignName),
+				value("PartitionType", "Virtual IO Server"), value("PartitionUUID", uuid))))
+		}
+		profiles[slot.ForeignID].add(obj("ProfileIOSlot", obj("AssociatedIOSlot",
+			value("SlotDynamicReconfigurationConnectorIndex", fmt.Sprint(slot.Index)))))
+	}
+	return entries
 }
 
 func (s *System) owner(index uint32) *partition {

@@ -3,8 +3,10 @@ package settings
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"os"
 	"strings"
@@ -104,7 +106,12 @@ func CheckSlots(ctx context.Context, of SlotSelection, files ...string) (CheckRe
 		c.report.add(LevelWarning, w.String())
 	}
 	for _, path := range c.settings.PowerVM.Files {
-		if info, err := os.Stat(path); err == nil && info.Mode().Perm()&0o022 != 0 {
+		info, err := os.Stat(path)
+		if errors.Is(err, fs.ErrNotExist) {
+			c.report.add(LevelWarning, fmt.Sprintf("the inventory file %s does not exist, so it allows no slot; write it, or "+
+				"correct [powervm] inventory_files", path))
+		}
+		if err == nil && info.Mode().Perm()&0o022 != 0 {
 			c.report.add(LevelWarning, fmt.Sprintf("the inventory file %s may be written by others than its owner, who would "+
 				"decide which adapters guests get; remove that permission (chmod go-w)", path))
 		}
@@ -127,6 +134,10 @@ func CheckSlots(ctx context.Context, of SlotSelection, files ...string) (CheckRe
 	}
 	for _, v := range verdicts {
 		c.report.Slots = append(c.report.Slots, checkedSlot(v))
+		if v.Provider != "" && v.Slot.HasCable() {
+			c.report.add(LevelWarning, fmt.Sprintf("%s is offered and is a network or storage adapter: Placement does not "+
+				"consider what it is connected to", v.Slot))
+		}
 	}
 	for _, sentence := range slotsurvey.UnusedParagraphs(c.facts()) {
 		c.report.add(LevelWarning, sentence)

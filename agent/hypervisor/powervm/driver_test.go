@@ -186,7 +186,10 @@ func TestUnusableSlotIsAConflict_R49_C28(t *testing.T) {
 		"another owner": func(s *novalink.System) { s.Slots[0].ForeignID, s.Slots[0].ForeignName = "9", "vios1" },
 		"empty":         func(s *novalink.System) { s.Slots[0] = novalink.Empty(firstSlot+1, "U1-P1-C1") },
 		"pulled":        func(s *novalink.System) { s.Slots = s.Slots[1:] },
-		"SR-IOV":        func(s *novalink.System) { s.SRIOV = []string{fmt.Sprint(firstSlot + 1)} },
+		"owner in the profile of a VIOS": func(s *novalink.System) {
+			s.Owner, s.Slots[0].ForeignID, s.Slots[0].ForeignName = false, "9", "vios1"
+		},
+		"SR-IOV": func(s *novalink.System) { s.SRIOV = []string{fmt.Sprint(firstSlot + 1)} },
 	} {
 		t.Run(name, func(t *testing.T) {
 			n := startNovaLink(t)
