@@ -73,6 +73,21 @@ func TestOldFirmwareHasTheOwnersOfThePartitions_S10(t *testing.T) {
 	}
 }
 
+// A server that does not promise owners may report one. That slot has it, and the others stay unknown.
+func TestReportedOwnerCountsWithoutTheCapability_S10(t *testing.T) {
+	m := load(t, "old_firmware.xml")[0]
+	m.IO.Slots.Slots[0].PartitionID, m.IO.Slots.Slots[0].PartitionName = "2", "vios1"
+	for _, partitions := range [][]uom.Partition{nil, {}} {
+		s := FromSystem(m, partitions)
+		if got := s.Slots[1].Owner; got.String() != "partition 2 (vios1)" {
+			t.Errorf("%+v", got)
+		}
+		if got := s.Slots[0].Owner.Kind; got != map[bool]Ownership{true: OwnerUnknown, false: Unowned}[partitions == nil] {
+			t.Errorf("the other slot: %v", got)
+		}
+	}
+}
+
 func TestConsoleWithTwoSystems_S8_S10_S11_S15_S16(t *testing.T) {
 	systems := load(t, "management_console.xml")
 	one, two := FromSystem(systems[0], nil), FromSystem(systems[1], nil)
