@@ -28,6 +28,10 @@ func (p *partition) slots() (list []uint32) {
 
 // profileSlots returns the indices in a partition's object, or why it is not valid.
 func profileSlots(object *element) (list []uint32, why string) {
+	io := object.child("PartitionIOConfiguration")
+	if io != nil && !inOrder(io, "Metadata", "MaximumVirtualIOSlots", "ProfileIOSlots") {
+		return nil, "PartitionIOConfiguration"
+	}
 	profile := object.child("PartitionIOConfiguration", "ProfileIOSlots")
 	if profile == nil {
 		return nil, ""

@@ -209,7 +209,9 @@ func TestPartitionsOwnTheirSlots(t *testing.T) {
 	flag := "<p:BusGroupingRequired>false</p:BusGroupingRequired>"
 	index := "<p:SlotDynamicReconfigurationConnectorIndex>470810337</p:SlotDynamicReconfigurationConnectorIndex>"
 	for what, body := range map[string]string{"unmarshalled": wrongOrder,
-		"unmarshalled: ProfileIOSlot":      strings.Replace(good, flag+index, index+flag, 1),
+		"unmarshalled: ProfileIOSlot": strings.Replace(good, flag+index, index+flag, 1),
+		"unmarshalled: PartitionIOConfiguration": strings.Replace(good, "</p:ProfileIOSlots>",
+			"</p:ProfileIOSlots><p:MaximumVirtualIOSlots>64</p:MaximumVirtualIOSlots>", 1),
 		"no I/O slot 1":                    lpar("a", "1"),
 		"SlotDynamicReconfiguration":       lpar("a", "0x1C0FFEE1"),
 		"has another BusGroupingRequired":  strings.Replace(good, "false", "true", 1),

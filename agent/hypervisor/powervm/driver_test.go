@@ -216,6 +216,30 @@ func TestUnusableSlotIsAConflict_R49_C28(t *testing.T) {
 	}
 }
 
+// A build is interrupted before the partition is created, and the slot gets another owner: the next attempt is a
+// conflict, and the removal of the guest leaves nothing.
+func TestSlotIsTakenDuringAnInterruption_R49_C28(t *testing.T) {
+	n, dir := startNovaLink(t), t.TempDir()
+	n.Inject(novalink.Fault{Method: "PUT", Path: "/LogicalPartition"})
+	if err := n.driver(t, dir).Build(t.Context(), guest("a", firstSlot+1)); !fault.Is(err, fault.Unavailable) {
+		t.Fatal(err)
+	}
+	n.Change(func(_ *novalink.Options, systems []*novalink.System) {
+		systems[0].Slots[0].ForeignID = "9"
+		systems[0].Touch()
+	})
+	h := n.driver(t, dir)
+	if err := h.Build(t.Context(), guest("a", firstSlot+1)); !fault.Is(err, fault.Conflict) {
+		t.Errorf("%v", err)
+	}
+	if err := h.Destroy(t.Context(), hypervisortest.ID("a")); err != nil {
+		t.Fatal(err)
+	}
+	if left, _ := filepath.Glob(filepath.Join(dir, "*")); len(left) != 0 || len(owners(n)) != 0 {
+		t.Errorf("left %v, owners %v", left, owners(n))
+	}
+}
+
 // A build whose answer is lost is continued: there is one partition, with the slots.
 func TestBuildContinuesAfterLostAnswer(t *testing.T) {
 	for _, f := range []novalink.Fault{
