@@ -49,8 +49,12 @@ func (c *FlavorCheckCmd) Run(g *Globals) error {
 	for _, f := range list {
 		r := checkedFlavor{Flavor: f.Name, Findings: append([]string{}, lintSpecs(f.ExtraSpecs)...)}
 		r.Findings = append(r.Findings, known.missing(f.ExtraSpecs)...)
-		if r.Hosts, r.Note, err = hostsFor(ctx, g, f); err != nil {
+		refusal := ""
+		if r.Hosts, r.Note, refusal, err = hostsFor(ctx, g, f); err != nil {
 			return err
+		}
+		if refusal != "" && len(r.Findings) == 0 { // else a finding says why
+			r.Findings = append(r.Findings, refusal)
 		}
 		hosts := "-"
 		if r.Hosts != nil {
@@ -126,34 +130,44 @@ func (k knownNames) missing(specs map[string]string) (findings []string) {
 		switch {
 		case !ok:
 		case s.kind == "resources" && !k.classes[s.name]:
-			findings = append(findings, fmt.Sprintf("%s: Placement has no resource class %s; no host offers it", key, s.name))
+			findings = append(findings, fmt.Sprintf("%s: Placement has no resource class %s, so no host offers it%s", key,
+				s.name, similar(s.name, k.classes)))
 		case s.kind == "trait" && !k.traits[s.name]:
-			findings = append(findings, fmt.Sprintf("%s: Placement has no trait %s; no host has it", key, s.name))
+			findings = append(findings, fmt.Sprintf("%s: Placement has no trait %s, so no host has it%s", key, s.name,
+				similar(s.name, k.traits)))
 		}
 	}
 	return findings
 }
 
+// similar ends a finding about an unknown name with the most similar known one, if there is one.
+func similar(name string, known map[string]bool) string {
+	if near := fault.Similar(name, sortedKeys(known), 2); len(near) > 0 {
+		return "; a similar name is " + near[0]
+	}
+	return ""
+}
+
 // mostCandidates limits the answer of Placement for one flavor.
 const mostCandidates = 1000
 
-// hostsFor returns how many hosts could have a server of a flavor now; nil with a note if Placement refuses the
-// request. The devices of aliases are left out, because only compute has their definitions.
-func hostsFor(ctx context.Context, g *Globals, f compute.Flavor) (hosts *int, note string, err error) {
+// hostsFor returns how many hosts could have a server of a flavor now; nil with the refusal if the request is not
+// valid. The devices of aliases are left out, because only compute has their definitions.
+func hostsFor(ctx context.Context, g *Globals, f compute.Flavor) (hosts *int, note, refusal string, err error) {
 	ask, ok := askOf(f)
 	if !ok {
-		return nil, "the extra specs are not a valid request", nil
+		return nil, "", "the extra specs are not a valid request", nil
 	}
 	if len(ask.Groups) == 0 {
-		return nil, "it requests nothing of Placement", nil
+		return nil, "it requests nothing of Placement", "", nil
 	}
 	ask.Limit = mostCandidates
 	found, err := g.placement().Candidates(ctx, ask)
 	if fault.Is(err, fault.Invalid) {
-		return nil, fault.TextOf(err), nil
+		return nil, "", fault.TextOf(err), nil
 	}
 	if err != nil {
-		return nil, "", err
+		return nil, "", "", err
 	}
 	roots := map[provider.ID]bool{}
 	for _, one := range found.List {
@@ -170,7 +184,7 @@ func hostsFor(ctx context.Context, g *Globals, f compute.Flavor) (hosts *int, no
 	case f.ExtraSpecs["pci_passthrough:alias"] != "":
 		note = "without the devices of its aliases"
 	}
-	return &n, note, nil
+	return &n, note, "", nil
 }
 
 // askOf returns the request of a flavor to Placement, without devices of aliases; ok is false if it is not valid.

@@ -60,16 +60,11 @@ func lintSpecs(specs map[string]string) (findings []string) {
 	add := func(key, format string, args ...any) {
 		findings = append(findings, key+": "+fmt.Sprintf(format, args...))
 	}
-	groups, resources := map[string]bool{}, map[string]bool{}
+	resources := map[string]bool{} // groups with resources; the others have a finding of their own
 	for _, key := range sortedKeys(specs) {
-		s, ok := parseSpec(key)
-		if !ok {
-			continue
-		}
-		if s.kind == "resources" && specs[key] != "0" {
+		if s, ok := parseSpec(key); ok && s.kind == "resources" && specs[key] != "0" {
 			resources[s.suffix] = true
 		}
-		groups[s.suffix] = true
 	}
 	for _, key := range sortedKeys(specs) {
 		s, ok := parseSpec(key)
@@ -94,16 +89,26 @@ func lintSpecs(specs map[string]string) (findings []string) {
 			lintSlotTrait(s.name, func(format string, args ...any) { add(key, format, args...) })
 		}
 	}
-	delete(groups, "")
-	if len(groups) > 1 && specs["group_policy"] == "" {
+	delete(resources, "")
+	if len(resources) > 1 && specs["group_policy"] == "" {
 		add("group_policy", "it is missing with %d groups, and Placement refuses that from other schedulers than Berth's; "+
-			"write none or isolate", len(groups))
+			"write none or isolate", len(resources))
+	}
+	if policy := specs["group_policy"]; policy != "" && policy != "none" && policy != "isolate" {
+		add("group_policy", "the value %q is not valid; write none or isolate", policy)
 	}
 	return findings
 }
 
+// doublePrefix begins a trait that normalizes a DRC name with the prefix CUSTOM_, as a literal reading of the
+// specification has it (C5).
+const doublePrefix = "CUSTOM_POWERVM_IOSLOT_DRC_NAME_CUSTOM_"
+
 // lintSlotTrait reports a trait of an I/O slot that no agent generates.
 func lintSlotTrait(name string, add func(format string, args ...any)) {
+	if rest, double := strings.CutPrefix(name, doublePrefix); double {
+		add("no agent generates this trait; write %s%s", strings.TrimSuffix(doublePrefix, "CUSTOM_"), rest)
+	}
 	m := slotTrait.FindStringSubmatch(name)
 	if m == nil {
 		return

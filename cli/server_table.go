@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/openberth/berth/api/compute"
@@ -52,12 +53,27 @@ func requestedAlias(s compute.Server) string {
 	return s.Flavor.ExtraSpecs["pci_passthrough:alias"]
 }
 
+// mayHaveDevices reports whether the flavor of a server requests devices: with an alias, or with plain groups of
+// classes that are not those of every host.
+func mayHaveDevices(s compute.Server) bool {
+	if s.Flavor.FlavorValues == nil {
+		return false
+	}
+	for key := range s.Flavor.ExtraSpecs {
+		one, ok := parseSpec(key)
+		if ok && one.kind == "resources" && !slices.Contains([]string{"VCPU", "PCPU", "MEMORY_MB", "DISK_GB"}, one.name) {
+			return true
+		}
+	}
+	return requestedAlias(s) != ""
+}
+
 // devicesOf returns the addresses of the devices that servers hold, by server id; nothing for callers who may not see
 // devices.
 func (g *Globals) devicesOf(ctx context.Context, list []compute.Server) map[string][]string {
 	held, wanted := map[string][]string{}, []string{}
 	for _, s := range list {
-		if requestedAlias(s) != "" {
+		if mayHaveDevices(s) {
 			wanted = append(wanted, s.ID)
 		}
 	}

@@ -57,7 +57,13 @@ type testHost struct {
 
 func newTestHost(t *testing.T) *testHost {
 	t.Helper()
-	w := &testHost{t: t, dir: t.TempDir(), sysfs: newFakeSysfs(), compute: newFakeCompute(t),
+	return newTestHostIn(t, t.TempDir())
+}
+
+// newTestHostIn is newTestHost with a directory for the files of the host.
+func newTestHostIn(t *testing.T, dir string) *testHost {
+	t.Helper()
+	w := &testHost{t: t, dir: dir, sysfs: newFakeSysfs(), compute: newFakeCompute(t),
 		placement: newFakePlacement()}
 	guests, err := fake.New(filepath.Join(w.dir, "guests"), hypervisor.Capacity{})
 	if err != nil {

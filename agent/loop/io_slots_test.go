@@ -2,13 +2,17 @@ package loop
 
 import (
 	"fmt"
+	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/openberth/berth/agent/facts"
 	"github.com/openberth/berth/agent/powervm/inventoryfile"
 	"github.com/openberth/berth/agent/powervm/ioslot"
 	"github.com/openberth/berth/api/host"
+	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/internal/testenv"
 	"github.com/openberth/berth/pci"
 	"github.com/openberth/berth/provider"
@@ -22,6 +26,7 @@ const slotClass = "CUSTOM_GPU"
 type slotSource struct {
 	w     *testHost
 	rules inventoryfile.Rules
+	plain bool // names of providers without the host
 }
 
 func (s slotSource) Check() error { return nil }
@@ -37,7 +42,7 @@ func (s slotSource) Read(pci.Rules) (facts.Facts, error) {
 		}
 		system.Slots = append(system.Slots, slot)
 	}
-	return facts.Facts{Slots: &facts.IOSlots{System: system, Rules: s.rules}}, nil
+	return facts.Facts{Slots: &facts.IOSlots{System: system, Rules: s.rules, PlainNames: s.plain}}, nil
 }
 
 // newSlotHost returns a host with I/O slots.
@@ -49,7 +54,7 @@ func newSlotHost(t *testing.T) *testHost {
 	if len(problems) > 0 {
 		t.Fatal(problems)
 	}
-	w.options.Facts, w.options.Rules = slotSource{w, inventoryfile.Merge(file)}, nil
+	w.options.Facts, w.options.Rules = slotSource{w: w, rules: inventoryfile.Merge(file)}, nil
 	return w
 }
 
@@ -116,6 +121,70 @@ func slotScenario(t *testing.T, crashes func() *crash) {
 			t.Errorf("the slot %d of a guest is reserved: %+v", n, inv)
 		}
 	}
+}
+
+// Two hosts whose providers have the plain names collide, because names are unique in Placement: the second one reports
+// what to change, and touches nothing of the first.
+func TestPlainNamesOfTwoHostsCollide_C7(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newSlotHost(t)
+		source := w.options.Facts.(slotSource)
+		source.plain = true
+		w.options.Facts = source
+		w.placement.setTree(provider.Provider{ID: "cmp2", Name: "cmp2"}, provider.Provider{ID: "foreign",
+			Name: "PowerVM IOSlot 1C0FFEE1", Parent: "cmp2", Root: "cmp2", Generation: 3})
+		_, stop := w.startReported()
+		defer func() { must(t, stop()) }()
+		w.until("the remedy is a condition", func() bool {
+			return strings.Contains(w.compute.conditions(), "remove [powervm] plain_provider_names")
+		})
+		if p := w.provider("PowerVM IOSlot 1C0FFEE1"); p.ID != "foreign" || p.Generation != 3 || p.Parent != "cmp2" {
+			t.Errorf("%+v", p)
+		}
+	})
+}
+
+// A server that does not answer, and a file that is not valid, write nothing to Placement, at the start and later.
+func TestFailedReadWritesNothing_R40(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newSlotHost(t)
+		source := &failingSource{Source: w.options.Facts}
+		w.options.Facts, w.options.Rescan = source, time.Minute
+		_, stop := w.startReported()
+		defer func() { must(t, stop()) }()
+		w.until("the slots are reported", func() bool { return w.provider(slotName(2)).Inventories[slotClass].Total == 1 })
+		before := w.writes()
+		for _, kind := range []fault.Kind{fault.Unavailable, fault.Invalid} {
+			source.fail(fault.New(kind, "", "no"))
+			time.Sleep(10 * time.Minute)
+		}
+		if after := w.writes(); after != before || w.provider(slotName(1)).ID == "" {
+			t.Errorf("%d writes", after-before)
+		}
+	})
+}
+
+// failingSource is a source that fails on request.
+type failingSource struct {
+	facts.Source
+	mu  sync.Mutex
+	err error
+}
+
+func (s *failingSource) fail(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.err = err
+}
+
+func (s *failingSource) Read(rules pci.Rules) (facts.Facts, error) {
+	s.mu.Lock()
+	err := s.err
+	s.mu.Unlock()
+	if err != nil {
+		return facts.Facts{}, err
+	}
+	return s.Source.Read(rules)
 }
 
 // A provider that is named like a slot without being one is not skipped: the server fails, because its guest would

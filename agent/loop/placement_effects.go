@@ -3,6 +3,7 @@ package loop
 import (
 	"context"
 
+	"github.com/openberth/berth/agent/powervm/ioslot"
 	"github.com/openberth/berth/agent/reconcile"
 	"github.com/openberth/berth/agent/treeplan"
 	"github.com/openberth/berth/api/placement"
@@ -128,7 +129,7 @@ func (t Tree) WriteProvider(ctx context.Context, e reconcile.WriteProvider) (gen
 		return 0, p.EnsureTrait(ctx, resource.Trait(s.Name))
 	case treeplan.CreateProvider:
 		made, err := p.CreateProvider(ctx, s.Provider, s.Name, s.Parent)
-		return made.Generation, err
+		return made.Generation, slotNameFault(s.Name, err)
 	case treeplan.MoveProvider:
 		moved, err := p.PutProvider(ctx, s.Provider, s.Name, s.Parent)
 		return moved.Generation, err
@@ -145,4 +146,15 @@ func (t Tree) WriteProvider(ctx context.Context, e reconcile.WriteProvider) (gen
 		return 0, nil
 	}
 	return 0, fault.New(fault.Internal, "loop.writeProvider", "unknown operation %q", e.Step.Op)
+}
+
+// slotNameFault adds the remedy to the refusal of a slot's name that another host uses (C7).
+func slotNameFault(name string, err error) error {
+	host, _, slot, wrong := ioslot.ParseProviderName(name)
+	if fault.CodeOf(err) != placement.CodeDuplicateName || !slot || wrong != nil || host != "" {
+		return err
+	}
+	return fault.New(fault.KindOf(err), "loop.writeProvider", "another host has a provider %q: names are unique in "+
+		"Placement, and DRC indices only on a system; remove [powervm] plain_provider_names", name).
+		WithCode(placement.CodeDuplicateName)
 }

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/openberth/berth/agent/powervm/novalinktest"
+	"github.com/openberth/berth/internal/novalink"
 )
 
 // slotHost is a configuration of a host with PowerVM: two GPUs, and an inventory file that allows one.
@@ -21,10 +21,10 @@ func newSlotHost(t *testing.T) slotHost {
 	t.Helper()
 	dir := t.TempDir()
 	h := slotHost{dir: dir, config: filepath.Join(dir, "berth.conf"), inventory: filepath.Join(dir, "inventory.yaml")}
-	system := &novalinktest.System{UUID: "11111111-2222-3333-4444-555555555555", Name: "sys1", Owner: true,
-		Slots: []*novalinktest.Slot{novalinktest.GPU(0x1C0FFEE1, "U1-P1-C1"), novalinktest.GPU(0x1C0FFEE2, "U1-P1-C2")}}
+	system := &novalink.System{UUID: "11111111-2222-3333-4444-555555555555", Name: "sys1", Owner: true,
+		Slots: []*novalink.Slot{novalink.GPU(0x1C0FFEE1, "U1-P1-C1"), novalink.GPU(0x1C0FFEE2, "U1-P1-C2")}}
 	system.Slots[1].BusGrouping = true
-	server := httptest.NewServer(novalinktest.New(novalinktest.Options{TokenDir: dir}, system))
+	server := httptest.NewServer(novalink.New(novalink.Options{TokenDir: dir}, system))
 	t.Cleanup(server.Close)
 	writeFile(t, h.inventory, "first:\n  identification: {drc_index: 1C0FFEE1}\n")
 	writeFile(t, h.config, fmt.Sprintf("[DEFAULT]\nhost = cmp1\ncompute_driver = powervm.PowerVMDriver\n[powervm]\n"+
@@ -89,6 +89,26 @@ func TestAgentCheckOfSlots(t *testing.T) {
 	}
 }
 
+// Values without quotes that other programs read differently are warnings.
+func TestAgentCheckWarnsOfValuesWithoutQuotes_C15(t *testing.T) {
+	h := newSlotHost(t)
+	writeFile(t, h.inventory, "a: {identification: {subsys_vendor_id: '10DE', class: 0302}}\n")
+	if got := command(t, 0, "agent", "check", "--config-file", h.config); !strings.Contains(got, "write '0302'") ||
+		!strings.Contains(got, "2 of them offered; 0 errors, 1 warnings") {
+		t.Error(got)
+	}
+}
+
+// A file that does not exist allows nothing, and a warning says so.
+func TestAgentCheckWarnsOfMissingFiles_C20(t *testing.T) {
+	h := newSlotHost(t)
+	must(t, os.Remove(h.inventory))
+	if got := command(t, 0, "agent", "check", "--config-file", h.config); !strings.Contains(got, h.inventory+
+		" does not exist, so it allows no slot") || !strings.Contains(got, "0 of them offered; 0 errors, 1 warnings") {
+		t.Error(got)
+	}
+}
+
 // A person who can write the inventory file decides which adapters guests get.
 func TestAgentCheckWarnsOfWritableFiles_R23(t *testing.T) {
 	h := newSlotHost(t)
@@ -120,22 +140,24 @@ func TestAgentExplainSlot_G4(t *testing.T) {
 
 // Systems of all shapes are listed alike from a server and from a recording. Slots that cannot be identified, that have
 // no adapter or whose adapter is in SR-IOV mode are never offered; a system that starts reports that it has no list.
-func TestRecordedSystems_S8_S9_S11_S16(t *testing.T) {
+func TestRecordedSystems_S8_S9_S11_S16_C9(t *testing.T) {
 	cases := map[string]struct {
 		slots, offered int
 		parts          []string
 	}{
-		"old_firmware.xml":   {2, 1, []string{"reports no device id"}},
-		"sriov_adapters.xml": {5, 2, []string{"SR-IOV mode", "partition 2 (vios1)"}},
-		"starting.xml":       {0, 0, []string{"does not report its I/O slots"}},
+		"old_firmware.xml":      {2, 1, []string{"reports no device id", "is a network or storage adapter"}},
+		"sriov_adapters.xml":    {5, 2, []string{"SR-IOV mode", "partition 2 (vios1)"}},
+		"starting.xml":          {0, 0, []string{"does not report its I/O slots"}},
+		"missing_container.xml": {0, 0, []string{"does not report its I/O slots"}},
+		"no_slots.xml":          {0, 0, []string{"0 errors, 1 warnings", "matches no I/O slot"}}, // known to have none
 		"malformed_numbers.xml": {2, 1, []string{"is not a number of 32 bits; the slot is ignored", "is in the list twice",
 			"its PCIDeviceID \"0x1DB1\" is not a decimal number", "its vendor is 0000"}},
 	}
 	h, inventory := newSlotHost(t), filepath.Join(t.TempDir(), "all.yaml")
 	writeFile(t, inventory, "all: {identification: {drc_index: '????????'}}\n")
-	for _, name := range novalinktest.RecordedNames() {
+	for _, name := range novalink.RecordedNames() {
 		recorded := filepath.Join(h.dir, name)
-		writeFile(t, recorded, string(novalinktest.Recorded(name)))
+		writeFile(t, recorded, string(novalink.Recorded(name)))
 		want, known := cases[name]
 		if name == "management_console.xml" { // a system must be named, and the message lists them
 			if got := command(t, 1, "agent", "check", "--novalink-file", recorded); !strings.Contains(got,
@@ -157,11 +179,15 @@ func TestRecordedSystems_S8_S9_S11_S16(t *testing.T) {
 		if name == "old_firmware.xml" {
 			continue // its owners are those of the partitions, which a recording does not have
 		}
-		server := httptest.NewServer(novalinktest.New(novalinktest.Options{TokenDir: h.dir,
-			Recorded: novalinktest.Recorded(name)}))
+		server := httptest.NewServer(novalink.New(novalink.Options{TokenDir: h.dir,
+			Recorded: novalink.Recorded(name)}))
 		t.Cleanup(server.Close)
 		writeFile(t, h.config, "[powervm]\nurl = "+server.URL+"\ninventory_files = "+inventory+"\n")
 		file := command(t, 0, "agent", "ioslots", "--novalink-file", recorded, "--inventory", inventory)
+		same := strings.Contains(file, "its drc_name is also that of slot 21010023")
+		if same != (name == "sriov_adapters.xml") {
+			t.Errorf("%s: slots with one name: %v\n%s", name, same, file)
+		}
 		if live := command(t, 0, "agent", "ioslots", "--config-file", h.config); live != file {
 			t.Errorf("%s: from the server:\n%s\nfrom the recording:\n%s", name, live, file)
 		}

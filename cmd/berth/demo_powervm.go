@@ -11,10 +11,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/openberth/berth/agent/powervm/novalinktest"
 	"github.com/openberth/berth/cli/demo"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/internal/app"
+	"github.com/openberth/berth/internal/novalink"
 	"github.com/openberth/berth/internal/settings"
 )
 
@@ -30,17 +30,17 @@ const demoInventory = `gpus in the first drawer:
 
 // demoSystem returns the system of the tour: two GPUs, a network adapter of a virtual I/O server, an adapter in SR-IOV
 // mode, and an empty slot.
-func demoSystem() *novalinktest.System {
-	network := func(index uint32, name string) *novalinktest.Slot {
-		return &novalinktest.Slot{Index: index, Name: name, Description: "4-Port 10 Gigabit Ethernet", Vendor: "5348",
+func demoSystem() *novalink.System {
+	network := func(index uint32, name string) *novalink.Slot {
+		return &novalink.Slot{Index: index, Name: name, Description: "4-Port 10 Gigabit Ethernet", Vendor: "5348",
 			Device: "5719", Class: "512", Revision: "1", SubsysVendor: "4116", SubsysDevice: "1056"}
 	}
 	owned, shared := network(0x21010012, "U78CB.001.WZS06S2-P1-C9"), network(0x21010013, "U78CB.001.WZS06S2-P1-C10")
 	owned.ForeignID, owned.ForeignName = "1", "vios1"
-	return &novalinktest.System{UUID: "4d3f5c1a-8e1b-4a77-9f0e-52d7a3c1b604", Name: "Server-8335-GTH-SN0000000",
-		Owner: true, SRIOV: []string{fmt.Sprint(shared.Index)}, Slots: []*novalinktest.Slot{
-			novalinktest.GPU(0x21010010, "U78CB.001.WZS06S2-P1-C7"), novalinktest.GPU(0x21010011, "U78CB.001.WZS06S2-P1-C8"),
-			owned, shared, novalinktest.Empty(0x21010014, "U78CB.001.WZS06S2-P1-C11")}}
+	return &novalink.System{UUID: "4d3f5c1a-8e1b-4a77-9f0e-52d7a3c1b604", Name: "Server-8335-GTH-SN0000000",
+		Owner: true, SRIOV: []string{fmt.Sprint(shared.Index)}, Slots: []*novalink.Slot{
+			novalink.GPU(0x21010010, "U78CB.001.WZS06S2-P1-C7"), novalink.GPU(0x21010011, "U78CB.001.WZS06S2-P1-C8"),
+			owned, shared, novalink.Empty(0x21010014, "U78CB.001.WZS06S2-P1-C11")}}
 }
 
 // runPowerVM runs the tour of a PowerVM host on a fake of NovaLink, and fails if a step of it fails.
@@ -54,12 +54,12 @@ func (c *demoCmd) runPowerVM(ctx context.Context, s streams) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	novalink := novalinktest.New(novalinktest.Options{TokenDir: dir}, demoSystem())
+	fake := novalink.New(novalink.Options{TokenDir: dir}, demoSystem())
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return err
 	}
-	server := &http.Server{Handler: novalink, ReadHeaderTimeout: time.Minute}
+	server := &http.Server{Handler: fake, ReadHeaderTimeout: time.Minute}
 	go func() { _ = server.Serve(listener) }() // Close ends it
 	defer func() { err = errors.Join(err, server.Close()) }()
 	fmt.Fprintln(s.out, "This tour uses a fake of PowerVM NovaLink, with the adapters of an invented system.")
@@ -78,7 +78,7 @@ func (c *demoCmd) runPowerVM(ctx context.Context, s streams) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, all.Close()) }()
-	tour, err := slotTour(ctx, path, novalink)
+	tour, err := slotTour(ctx, path, fake)
 	if err != nil {
 		return err
 	}
@@ -101,7 +101,7 @@ func writeSlotConfig(dir, url string) (path string, err error) {
 }
 
 // slotTour returns what the tour shows of the system.
-func slotTour(ctx context.Context, config string, novalink *novalinktest.Server) (demo.PowerVM, error) {
+func slotTour(ctx context.Context, config string, fake *novalink.Server) (demo.PowerVM, error) {
 	checked, err := settings.CheckSlots(ctx, settings.SlotSelection{}, config)
 	if err != nil {
 		return demo.PowerVM{}, err
@@ -112,7 +112,7 @@ func slotTour(ctx context.Context, config string, novalink *novalinktest.Server)
 	}
 	return demo.PowerVM{Slots: slots.String(), Inventory: demoInventory, Owners: func() map[string]string {
 		out := map[string]string{}
-		novalink.Change(func(_ *novalinktest.Options, systems []*novalinktest.System) {
+		fake.Change(func(_ *novalink.Options, systems []*novalink.System) {
 			for index, name := range systems[0].Owners() {
 				out[fmt.Sprintf("%08X", index)] = name
 			}

@@ -8,11 +8,12 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/openberth/berth/agent/powervm/novalinktest"
+	"github.com/openberth/berth/internal/novalink"
 	"github.com/openberth/berth/internal/testenv"
 )
 
@@ -21,7 +22,7 @@ func TestPowerVMGuide(t *testing.T) {
 	testenv.Long(t)
 	t.Parallel()
 	dir, bin := t.TempDir(), t.TempDir()
-	server := httptest.NewServer(novalinktest.New(novalinktest.Options{TokenDir: dir}, demoSystem()))
+	server := httptest.NewServer(novalink.New(novalink.Options{TokenDir: dir}, demoSystem()))
 	t.Cleanup(server.Close)
 	script := "set -eux\n"
 	for _, block := range regexp.MustCompile("(?s)```sh\n(.*?)```").FindAllStringSubmatch(read(t, "docs/powervm.md"), -1) {
@@ -54,7 +55,8 @@ func TestPowerVMGuide(t *testing.T) {
 	}
 	for _, want := range []string{"slot 21010012:", "1 of them offered; 0 errors, 0 warnings",
 		"not offered, because paragraph \"but not the one of the console\"", "PowerVM IOSlot power1 21010010",
-		"write trait1:CUSTOM_FAST", "has the physical I/O slots 21010010", "ACTIVE"} {
+		"write trait1:CUSTOM_FAST", "has the physical I/O slots 21010010",
+		"ACTIVE  power1  gpu     21010010"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in the output of the guide's commands:\n%s", want, text)
 		}
@@ -72,14 +74,45 @@ func TestGuideDecidesEveryExtension_G6_G8_G9(t *testing.T) {
 	}
 }
 
-// Each rule R1 to R55 and each extension G1 to G9 has a test, and the test exists.
+// Each rule R1 to R55, each reading C1 to C29, each extension G1 to G9 and each fact of the page has a row and a test,
+// and the test exists.
 func TestEveryRowOfPowerVMHasATest(t *testing.T) {
-	tested := testedRows(t, "docs/behaviour/powervm-ioslots.md")
-	for last, prefix := range map[int]string{55: "R", 9: "G"} {
-		for n := 1; n <= last; n++ {
-			if name := fmt.Sprint(prefix, n); !tested[name] {
-				t.Errorf("%s has no test", name)
+	const page = "docs/behaviour/powervm-ioslots.md"
+	tested := testedRows(t, page)
+	rows, _, _ := strings.Cut(read(t, page), "\n## Tests\n")
+	described := map[string]bool{}
+	for _, cells := range regexp.MustCompile(`(?m)^\| ([A-Z][0-9A-Z, –]+) \|`).FindAllStringSubmatch(rows, -1) {
+		for name := range strings.SplitSeq(cells[1], ", ") {
+			for _, one := range rangeOfRows(t, name) {
+				described[one] = true
+				if !tested[one] {
+					t.Errorf("%s has no test", one)
+				}
 			}
 		}
 	}
+	for prefix, last := range map[string]int{"R": 55, "C": 29, "G": 9} {
+		for n := 1; n <= last; n++ {
+			if name := fmt.Sprint(prefix, n); !described[name] {
+				t.Errorf("%s has no row", name)
+			}
+		}
+	}
+}
+
+// rangeOfRows returns the rows that a cell such as R30–R37 names.
+func rangeOfRows(t *testing.T, cell string) (list []string) {
+	t.Helper()
+	first, last, ok := strings.Cut(cell, "–")
+	if !ok {
+		return []string{cell}
+	}
+	from, err := strconv.Atoi(first[1:])
+	must(t, err)
+	to, err := strconv.Atoi(last[1:])
+	must(t, err)
+	for n := from; n <= to; n++ {
+		list = append(list, fmt.Sprint(first[:1], n))
+	}
+	return list
 }

@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/openberth/berth/resource"
 )
@@ -111,8 +112,11 @@ func (gs groups) ask(required, forbidden []resource.Trait) (resource.Ask, error)
 		g.dropZeros()
 		if len(g.amounts) == 0 {
 			if len(g.required)+len(g.forbidden) > 0 {
-				return resource.Ask{}, invalid("extra spec %s belongs to a group without resources; add resources%s:<CLASS>",
-					g.spec, suffix)
+				remedy := "add resources" + suffix + ":<CLASS>"
+				if own, plural := strings.CutPrefix(suffix, "s"); plural && gs[own] != nil {
+					remedy = "write trait" + own + ": without s"
+				}
+				return resource.Ask{}, invalid("extra spec %s belongs to a group without resources; %s", g.spec, remedy)
 			}
 			continue
 		}

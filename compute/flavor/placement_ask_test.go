@@ -136,7 +136,8 @@ func TestAskRejectsExtraSpecs(t *testing.T) {
 		{"trait:HW_CPU_X86_AVX", "yes", "required or forbidden"},
 		{"trait:NOT_A_TRAIT", "required", `"NOT_A_TRAIT"`},
 		{"trait1:CUSTOM_X", "required", "resources1:"},
-		{"traits:HW_CPU_X86_AVX", "required", "resourcess:"}, // a mistyped trait: is group s
+		{"traits:HW_CPU_X86_AVX", "required", "write trait: without s"}, // a mistyped trait: is group s
+		{"traits7:HW_CPU_X86_AVX", "required", "add resourcess7:"},      // there is no group 7
 		{"group_policy", "both", "none or isolate"},
 		{"hw:pci_numa_affinity_policy", "near", "preferred"},
 	} {

@@ -10,9 +10,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/openberth/berth/agent/powervm/novalinktest"
 	"github.com/openberth/berth/api/compute"
 	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/internal/novalink"
 	"github.com/openberth/berth/internal/settings"
 	"github.com/openberth/berth/internal/testenv"
 	"github.com/openberth/berth/provider"
@@ -25,18 +25,18 @@ const gpuSlot1, gpuSlot2, otherSlot, emptySlot = 0x1C0FFEE1, 0x1C0FFEE2, 0x21010
 // powerVM is a cloud with one host that has PowerVM.
 type powerVM struct {
 	*lab
-	novalink *novalinktest.Server
-	system   *novalinktest.System
+	novalink *novalink.Server
+	system   *novalink.System
 	file     string // inventory file
 	conf     string
 }
 
 func newPowerVM(t *testing.T) *powerVM {
-	p := &powerVM{lab: newLab(t), system: &novalinktest.System{UUID: "11111111-2222-3333-4444-555555555555", Name: "sys1",
-		Owner: true, Slots: []*novalinktest.Slot{novalinktest.GPU(gpuSlot1, "U1-P1-C1"),
-			novalinktest.GPU(gpuSlot2, "U1-P1-C2"), novalinktest.GPU(otherSlot, "U1-P2-C1"),
-			novalinktest.Empty(emptySlot, "U1-P2-C2")}}}
-	p.novalink = novalinktest.New(novalinktest.Options{TokenDir: t.TempDir()}, p.system)
+	p := &powerVM{lab: newLab(t), system: &novalink.System{UUID: "11111111-2222-3333-4444-555555555555", Name: "sys1",
+		Owner: true, Slots: []*novalink.Slot{novalink.GPU(gpuSlot1, "U1-P1-C1"),
+			novalink.GPU(gpuSlot2, "U1-P1-C2"), novalink.GPU(otherSlot, "U1-P2-C1"),
+			novalink.Empty(emptySlot, "U1-P2-C2")}}}
+	p.novalink = novalink.New(novalink.Options{TokenDir: t.TempDir()}, p.system)
 	server := httptest.NewServer(p.novalink)
 	t.Cleanup(server.Close)
 	p.file = filepath.Join(p.dir, "inventory.yaml")
@@ -55,8 +55,8 @@ func (p *powerVM) write(text string) {
 }
 
 // change changes the system.
-func (p *powerVM) change(change func(s *novalinktest.System)) {
-	p.novalink.Change(func(_ *novalinktest.Options, systems []*novalinktest.System) {
+func (p *powerVM) change(change func(s *novalink.System)) {
+	p.novalink.Change(func(_ *novalink.Options, systems []*novalink.System) {
 		change(systems[0])
 		systems[0].Touch()
 	})
@@ -83,7 +83,7 @@ func (p *powerVM) provider(name string) (found provider.Provider) {
 
 // owners returns the partition that has each slot.
 func (p *powerVM) owners() (out map[uint32]string) {
-	p.change(func(s *novalinktest.System) { out = s.Owners() })
+	p.change(func(s *novalink.System) { out = s.Owners() })
 	return out
 }
 
@@ -219,7 +219,7 @@ func TestForeignOwnersAndEditedFiles(t *testing.T) {
 	reserved := func(index uint32) int {
 		return p.provider(slotProvider(index)).Inventories["CUSTOM_GPU"].Reserved
 	}
-	p.change(func(s *novalinktest.System) {
+	p.change(func(s *novalink.System) {
 		for _, slot := range s.Slots {
 			if slot.Index == free {
 				slot.ForeignID, slot.ForeignName = "9", "vios1"
@@ -314,7 +314,7 @@ func TestTwoHostsWithEqualIndices_R46_R52_C7_C8_C28(t *testing.T) {
 	one.until("the slots are free", func() bool { return len(two.owners()) == 0 })
 	one.move()
 	// The agent of cmp2 does not see that its slots have another owner, so Placement still offers them.
-	two.change(func(s *novalinktest.System) {
+	two.change(func(s *novalink.System) {
 		for _, slot := range s.Slots {
 			slot.ForeignID, slot.ForeignName = "9", "vios1"
 		}

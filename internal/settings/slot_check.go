@@ -3,8 +3,10 @@ package settings
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"os"
 	"strings"
@@ -100,8 +102,16 @@ func CheckSlots(ctx context.Context, of SlotSelection, files ...string) (CheckRe
 	for _, sentence := range c.settings.warnings {
 		c.report.add(LevelWarning, sentence)
 	}
+	for _, w := range c.rules.Warnings {
+		c.report.add(LevelWarning, w.String())
+	}
 	for _, path := range c.settings.PowerVM.Files {
-		if info, err := os.Stat(path); err == nil && info.Mode().Perm()&0o022 != 0 {
+		info, err := os.Stat(path)
+		if errors.Is(err, fs.ErrNotExist) {
+			c.report.add(LevelWarning, fmt.Sprintf("the inventory file %s does not exist, so it allows no slot; write it, or "+
+				"correct [powervm] inventory_files", path))
+		}
+		if err == nil && info.Mode().Perm()&0o022 != 0 {
 			c.report.add(LevelWarning, fmt.Sprintf("the inventory file %s may be written by others than its owner, who would "+
 				"decide which adapters guests get; remove that permission (chmod go-w)", path))
 		}
@@ -124,6 +134,10 @@ func CheckSlots(ctx context.Context, of SlotSelection, files ...string) (CheckRe
 	}
 	for _, v := range verdicts {
 		c.report.Slots = append(c.report.Slots, checkedSlot(v))
+		if v.Provider != "" && v.Slot.HasCable() {
+			c.report.add(LevelWarning, fmt.Sprintf("%s is offered and is a network or storage adapter: Placement does not "+
+				"consider what it is connected to", v.Slot))
+		}
 	}
 	for _, sentence := range slotsurvey.UnusedParagraphs(c.facts()) {
 		c.report.add(LevelWarning, sentence)
@@ -191,6 +205,9 @@ func WriteSlots(out io.Writer, slots []CheckedSlot) error {
 		case s.Why != "":
 			fmt.Fprintf(&b, "# not offered, because %s\n", s.Why)
 		}
+		if same := sameName(slots, s); len(same) > 0 {
+			fmt.Fprintf(&b, "# its drc_name is also that of slot %s; drc_index identifies it alone\n", strings.Join(same, ", "))
+		}
 		fmt.Fprintf(&b, "slot %s:\n  identification:\n", s.Index)
 		for _, key := range ioslot.Keys() {
 			if text, ok := s.Properties[string(key)]; ok {
@@ -200,6 +217,17 @@ func WriteSlots(out io.Writer, slots []CheckedSlot) error {
 	}
 	_, err := io.WriteString(out, b.String())
 	return err
+}
+
+// sameName returns the indices of the other slots with the DRC name of a slot (C9).
+func sameName(slots []CheckedSlot, s CheckedSlot) (indices []string) {
+	name := string(ioslot.DRCName)
+	for _, other := range slots {
+		if other.Index != s.Index && s.Properties[name] != "" && other.Properties[name] == s.Properties[name] {
+			indices = append(indices, other.Index)
+		}
+	}
+	return indices
 }
 
 // SystemSnapshot returns the server's answer about its managed systems, as a recording for CheckSlots.

@@ -98,41 +98,65 @@ func (h *Hypervisor) undo(ctx context.Context, r record, why error) error {
 	return why
 }
 
-// realize makes the partition be as the guest requires.
+// realize makes the partition be as the guest requires. It changes no slots of a partition that runs for its user.
 func (h *Hypervisor) realize(ctx context.Context, r record, g hypervisor.Guest) error {
 	partitions, err := h.partitions(ctx)
 	if err != nil {
 		return err
 	}
-	path := partitionPath(r.Partition)
 	p, exists := partitions[r.Partition]
 	rebuild := exists && r.Complete && r.guest.Build != g.Build
-	if rebuild {
+	wrong := exists && !hasSlots(p, g)
+	if wrong && isRunning(p) && r.Complete && !rebuild && !g.Stopped {
+		return fault.New(fault.Conflict, "powervm.Build", "the partition of the guest %s runs with other I/O slots than %v, "+
+			"perhaps because another client changed them; stop and start the server", g.ID, ids(g))
+	}
+	if rebuild || wrong {
 		if err := h.setPower(ctx, p, true); err != nil {
 			return err
 		}
 		p.State = "not activated"
 	}
-	if !exists || rebuild || !hasSlots(p, g) {
+	if !exists || rebuild || wrong {
 		r.guest = g
-		system, slots, err := h.slots(ctx, r)
+		if err := h.assign(ctx, r, exists); err != nil {
+			return err
+		}
+		p = uom.Partition{UUID: r.Partition, State: "not activated"}
+	}
+	return h.setPower(ctx, p, g.Stopped)
+}
+
+// assign creates the partition with its slots, or gives them to an existing one, which must be powered off. Servers
+// from before 2017 ignore the slots in the request that creates a partition; then it changes the new partition. It ends
+// with a Conflict when the partition lacks a slot after all.
+func (h *Hypervisor) assign(ctx context.Context, r record, exists bool) error {
+	system, slots, err := h.slots(ctx, r)
+	if err != nil {
+		return err
+	}
+	if !exists {
+		object, err := h.api.Create(ctx, "/uom/ManagedSystem/"+system.UUID+"/LogicalPartition",
+			partition(r, slots, h.options.SlotsRequired))
 		if err != nil {
 			return err
 		}
-		if !exists {
-			object := partition(r, slots, h.options.SlotsRequired)
-			if _, err := h.api.Create(ctx, "/uom/ManagedSystem/"+system.UUID+"/LogicalPartition", object); err != nil {
-				return err
-			}
-			p = uom.Partition{UUID: r.Partition, State: "not activated"}
-		} else if err := h.api.Update(ctx, path, func(object *uom.Element) error {
-			setSlots(object, slots, h.options.SlotsRequired)
+		if made, err := uom.Bare[uom.Partition](object.Bytes(), "LogicalPartition"); err == nil && hasSlots(made, r.guest) {
 			return nil
-		}); err != nil {
-			return err
 		}
 	}
-	return h.setPower(ctx, p, g.Stopped)
+	if err := h.api.Update(ctx, partitionPath(r.Partition), func(object *uom.Element) error {
+		setSlots(object, slots, h.options.SlotsRequired)
+		return nil
+	}); err != nil {
+		return err
+	}
+	partitions, err := h.partitions(ctx)
+	if err == nil && !hasSlots(partitions[r.Partition], r.guest) {
+		return fault.New(fault.Conflict, "powervm.Build", "the server did not give the I/O slots %v to the partition of the "+
+			"guest %s; update NovaLink", ids(r.guest), r.guest.ID)
+	}
+	return err
 }
 
 // hasSlots reports whether a partition has exactly the slots of a guest.

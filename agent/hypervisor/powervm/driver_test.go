@@ -15,31 +15,31 @@ import (
 	"github.com/openberth/berth/agent/hypervisor"
 	"github.com/openberth/berth/agent/hypervisor/hypervisortest"
 	"github.com/openberth/berth/agent/hypervisor/powervm"
-	"github.com/openberth/berth/agent/powervm/novalinktest"
 	"github.com/openberth/berth/agent/powervm/restclient"
 	"github.com/openberth/berth/backoff"
 	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/internal/novalink"
 	"github.com/openberth/berth/pci"
 )
 
 // firstSlot is the DRC index of the first slot of the test system; the others follow.
 const firstSlot = 0x21010000
 
-// novalink is a fake NovaLink with a system of seven GPUs.
-type novalink struct {
-	*novalinktest.Server
-	system *novalinktest.System
+// testSystem is a fake NovaLink with a system of seven GPUs.
+type testSystem struct {
+	*novalink.Server
+	system *novalink.System
 	url    string
 	token  string
 }
 
-func startNovaLink(t *testing.T) *novalink {
-	n := &novalink{system: &novalinktest.System{UUID: "11111111-2222-3333-4444-555555555555", Name: "sys1", Owner: true},
+func startNovaLink(t *testing.T) *testSystem {
+	n := &testSystem{system: &novalink.System{UUID: "11111111-2222-3333-4444-555555555555", Name: "sys1", Owner: true},
 		token: t.TempDir()}
 	for i := range 7 {
-		n.system.Slots = append(n.system.Slots, novalinktest.GPU(uint32(firstSlot+i+1), fmt.Sprintf("U1-P1-C%d", i+1)))
+		n.system.Slots = append(n.system.Slots, novalink.GPU(uint32(firstSlot+i+1), fmt.Sprintf("U1-P1-C%d", i+1)))
 	}
-	n.Server = novalinktest.New(novalinktest.Options{TokenDir: n.token}, n.system)
+	n.Server = novalink.New(novalink.Options{TokenDir: n.token}, n.system)
 	server := httptest.NewServer(n)
 	t.Cleanup(server.Close)
 	n.url = server.URL
@@ -47,14 +47,19 @@ func startNovaLink(t *testing.T) *novalink {
 }
 
 // driver returns the driver of a directory.
-func (n *novalink) driver(t *testing.T, dir string) *powervm.Hypervisor {
+func (n *testSystem) driver(t *testing.T, dir string) *powervm.Hypervisor {
+	t.Helper()
+	return powervm.New(n.client(t), powervm.Options{Dir: dir, DiskGB: 100})
+}
+
+func (n *testSystem) client(t *testing.T) *restclient.Client {
 	t.Helper()
 	client, err := restclient.New(restclient.Options{URL: n.url, Poll: time.Millisecond,
 		Busy: backoff.Exponential{First: time.Millisecond, Max: time.Millisecond}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return powervm.New(client, powervm.Options{Dir: dir, DiskGB: 100})
+	return client
 }
 
 // slotNames translates the devices of the suite, 0000:3b:00.1 to 0000:3b:00.7, to the slots of the test system.
@@ -93,7 +98,7 @@ func (s slotNames) Guests(ctx context.Context) ([]hypervisor.Guest, error) {
 
 // The driver passes the tests of all drivers.
 func TestDriverPassesTheSuite(t *testing.T) {
-	fakes, dirs := map[*testing.T]*novalink{}, map[*testing.T]string{}
+	fakes, dirs := map[*testing.T]*testSystem{}, map[*testing.T]string{}
 	hypervisortest.RunWithoutMigration(t, func(t *testing.T) hypervisor.Hypervisor {
 		if fakes[t] == nil {
 			fakes[t], dirs[t] = startNovaLink(t), t.TempDir()
@@ -111,8 +116,8 @@ func guest(digit string, slots ...uint32) hypervisor.Guest {
 	return g
 }
 
-func owners(n *novalink) (out map[uint32]string) {
-	n.Change(func(_ *novalinktest.Options, systems []*novalinktest.System) { out = systems[0].Owners() })
+func owners(n *testSystem) (out map[uint32]string) {
+	n.Change(func(_ *novalink.Options, systems []*novalink.System) { out = systems[0].Owners() })
 	return out
 }
 
@@ -135,19 +140,62 @@ func TestPartitionHasItsSlots_R49_R50(t *testing.T) {
 	}
 }
 
+// requestedText returns a text in the objects of all partitions.
+func requestedText(n *testSystem, path ...string) (out string) {
+	n.Change(func(_ *novalink.Options, systems []*novalink.System) {
+		out = strings.Join(systems[0].PartitionText(path...), " ")
+	})
+	return out
+}
+
+// A partition with slots cannot restart on another host, so it does not claim to be capable of that.
+func TestRemoteRestartNeedsNoSlots_C25(t *testing.T) {
+	n := startNovaLink(t)
+	h := n.driver(t, t.TempDir())
+	for _, g := range []hypervisor.Guest{guest("a", firstSlot+1), guest("b")} {
+		if err := h.Build(t.Context(), g); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := requestedText(n, "SimplifiedRemoteRestartCapable"); got != "false true" {
+		t.Errorf("SimplifiedRemoteRestartCapable is %s", got)
+	}
+}
+
+// Slots are desired, and required with the option, also after a rebuild.
+func TestSlotsAreRequiredByOption_C26(t *testing.T) {
+	for _, required := range []bool{false, true} {
+		n, dir := startNovaLink(t), t.TempDir()
+		h := powervm.New(n.client(t), powervm.Options{Dir: dir, SlotsRequired: required})
+		g := guest("a", firstSlot+1)
+		for g.Build = range 2 {
+			if err := h.Build(t.Context(), g); err != nil {
+				t.Fatal(err)
+			}
+			got := requestedText(n, "PartitionIOConfiguration", "ProfileIOSlots", "ProfileIOSlot", "IsRequired")
+			if got != fmt.Sprint(required) {
+				t.Errorf("build %d, option %v: IsRequired is %s", g.Build, required, got)
+			}
+		}
+	}
+}
+
 // A slot that another partition has, that is empty or that does not exist is a conflict before anything is created.
 func TestUnusableSlotIsAConflict_R49_C28(t *testing.T) {
-	for name, change := range map[string]func(s *novalinktest.System){
-		"another owner": func(s *novalinktest.System) { s.Slots[0].ForeignID, s.Slots[0].ForeignName = "9", "vios1" },
-		"empty":         func(s *novalinktest.System) { s.Slots[0] = novalinktest.Empty(firstSlot+1, "U1-P1-C1") },
-		"pulled":        func(s *novalinktest.System) { s.Slots = s.Slots[1:] },
-		"SR-IOV":        func(s *novalinktest.System) { s.SRIOV = []string{fmt.Sprint(firstSlot + 1)} },
+	for name, change := range map[string]func(s *novalink.System){
+		"another owner": func(s *novalink.System) { s.Slots[0].ForeignID, s.Slots[0].ForeignName = "9", "vios1" },
+		"empty":         func(s *novalink.System) { s.Slots[0] = novalink.Empty(firstSlot+1, "U1-P1-C1") },
+		"pulled":        func(s *novalink.System) { s.Slots = s.Slots[1:] },
+		"owner in the profile of a VIOS": func(s *novalink.System) {
+			s.Owner, s.Slots[0].ForeignID, s.Slots[0].ForeignName = false, "9", "vios1"
+		},
+		"SR-IOV": func(s *novalink.System) { s.SRIOV = []string{fmt.Sprint(firstSlot + 1)} },
 	} {
 		t.Run(name, func(t *testing.T) {
 			n := startNovaLink(t)
 			dir := t.TempDir()
 			h := n.driver(t, dir)
-			n.Change(func(_ *novalinktest.Options, systems []*novalinktest.System) {
+			n.Change(func(_ *novalink.Options, systems []*novalink.System) {
 				change(systems[0])
 				systems[0].Touch()
 			})
@@ -168,9 +216,33 @@ func TestUnusableSlotIsAConflict_R49_C28(t *testing.T) {
 	}
 }
 
+// A build is interrupted before the partition is created, and the slot gets another owner: the next attempt is a
+// conflict, and the removal of the guest leaves nothing.
+func TestSlotIsTakenDuringAnInterruption_R49_C28(t *testing.T) {
+	n, dir := startNovaLink(t), t.TempDir()
+	n.Inject(novalink.Fault{Method: "PUT", Path: "/LogicalPartition"})
+	if err := n.driver(t, dir).Build(t.Context(), guest("a", firstSlot+1)); !fault.Is(err, fault.Unavailable) {
+		t.Fatal(err)
+	}
+	n.Change(func(_ *novalink.Options, systems []*novalink.System) {
+		systems[0].Slots[0].ForeignID = "9"
+		systems[0].Touch()
+	})
+	h := n.driver(t, dir)
+	if err := h.Build(t.Context(), guest("a", firstSlot+1)); !fault.Is(err, fault.Conflict) {
+		t.Errorf("%v", err)
+	}
+	if err := h.Destroy(t.Context(), hypervisortest.ID("a")); err != nil {
+		t.Fatal(err)
+	}
+	if left, _ := filepath.Glob(filepath.Join(dir, "*")); len(left) != 0 || len(owners(n)) != 0 {
+		t.Errorf("left %v, owners %v", left, owners(n))
+	}
+}
+
 // A build whose answer is lost is continued: there is one partition, with the slots.
 func TestBuildContinuesAfterLostAnswer(t *testing.T) {
-	for _, f := range []novalinktest.Fault{
+	for _, f := range []novalink.Fault{
 		{Method: "PUT", Path: "/LogicalPartition", After: true},
 		{Method: "PUT", Path: "/do/PowerOn", After: true},
 		{Method: "GET", Path: "/uom/jobs", Status: 503, Times: 4},
@@ -198,12 +270,12 @@ func TestBuildContinuesAfterLostAnswer(t *testing.T) {
 func TestFailedStartLeavesNothing(t *testing.T) {
 	n := startNovaLink(t)
 	h := n.driver(t, t.TempDir())
-	n.Change(func(o *novalinktest.Options, _ []*novalinktest.System) { o.JobEnd = "FAILED_BEFORE_COMPLETION" })
+	n.Change(func(o *novalink.Options, _ []*novalink.System) { o.JobEnd = "FAILED_BEFORE_COMPLETION" })
 	err := h.Build(t.Context(), guest("a", firstSlot+1))
 	if !fault.Is(err, fault.Internal) || !strings.Contains(err.Error(), "HSCL3656") {
 		t.Errorf("%v", err)
 	}
-	n.Change(func(o *novalinktest.Options, _ []*novalinktest.System) { o.JobEnd = "" })
+	n.Change(func(o *novalink.Options, _ []*novalink.System) { o.JobEnd = "" })
 	if err := h.Build(t.Context(), guest("b", firstSlot+1)); err != nil {
 		t.Fatal(err)
 	}
@@ -233,12 +305,12 @@ func TestGuestsHaveTheStateOfTheirPartitions(t *testing.T) {
 	if err := h.Build(t.Context(), guest("a", firstSlot+1)); err != nil {
 		t.Fatal(err)
 	}
-	n.Change(func(_ *novalinktest.Options, systems []*novalinktest.System) { systems[0].StopPartitions() })
+	n.Change(func(_ *novalink.Options, systems []*novalink.System) { systems[0].StopPartitions() })
 	list, err := h.Guests(t.Context())
 	if err != nil || len(list) != 1 || !list[0].Stopped {
 		t.Errorf("%v %v", list, err)
 	}
-	n.Change(func(_ *novalinktest.Options, systems []*novalinktest.System) { systems[0].DeletePartitions() })
+	n.Change(func(_ *novalink.Options, systems []*novalink.System) { systems[0].DeletePartitions() })
 	if list, err = h.Guests(t.Context()); err != nil || len(list) != 0 {
 		t.Errorf("%v %v", list, err)
 	}
@@ -278,13 +350,77 @@ func TestDamagedRecordIsAnError(t *testing.T) {
 	}
 }
 
+// A server that ignores the slots when it creates a partition gets them in a second request, before the partition runs.
+// One that ignores them there too is a conflict, and nothing is left.
+func TestServerThatIgnoresSlots_R49(t *testing.T) {
+	n := startNovaLink(t)
+	n.system.IgnoresSlots = true
+	dir := t.TempDir()
+	h := n.driver(t, dir)
+	if err := h.Build(t.Context(), guest("a", firstSlot+1)); err != nil {
+		t.Fatal(err)
+	}
+	if got := owners(n); len(got) != 1 {
+		t.Errorf("owners %v", got)
+	}
+	if err := h.Destroy(t.Context(), hypervisortest.ID("a")); err != nil {
+		t.Fatal(err)
+	}
+	n.Change(func(_ *novalink.Options, systems []*novalink.System) { systems[0].IgnoresUpdates = true })
+	n.Requests()
+	if err := h.Build(t.Context(), guest("a", firstSlot+1)); !fault.Is(err, fault.Conflict) ||
+		!strings.Contains(err.Error(), "21010001") {
+		t.Errorf("%v", err)
+	}
+	for _, r := range n.Requests() {
+		if strings.Contains(r, "PowerOn") {
+			t.Errorf("a partition without its slot was started: %s", r)
+		}
+	}
+	list, err := h.Guests(t.Context())
+	if left, _ := filepath.Glob(filepath.Join(dir, "*")); err != nil || len(list)+len(left) != 0 {
+		t.Errorf("left %v %v %v", list, left, err)
+	}
+}
+
+// Another client took the slots of a running partition. It is not changed while it runs, and has its slots again when
+// it was stopped and started.
+func TestSlotsOfARunningPartitionAreNotChanged_R53_C22(t *testing.T) {
+	n := startNovaLink(t)
+	h := n.driver(t, t.TempDir())
+	g := guest("a", firstSlot+1, firstSlot+2)
+	if err := h.Build(t.Context(), g); err != nil {
+		t.Fatal(err)
+	}
+	n.Change(func(_ *novalink.Options, systems []*novalink.System) { systems[0].DetachSlots() })
+	n.Requests()
+	if err := h.Build(t.Context(), g); !fault.Is(err, fault.Conflict) || !strings.Contains(err.Error(), "21010002") {
+		t.Errorf("%v", err)
+	}
+	for _, r := range n.Requests() {
+		if !strings.HasPrefix(r, "GET ") {
+			t.Errorf("sent %s", r)
+		}
+	}
+	for _, stopped := range []bool{true, false} {
+		g.Stopped = stopped
+		if err := h.Build(t.Context(), g); err != nil {
+			t.Fatal(err)
+		}
+		list, err := h.Guests(t.Context())
+		if got := owners(n); len(got) != 2 || err != nil || len(list) != 1 || list[0].Stopped != stopped {
+			t.Errorf("stopped %v: owners %v, %v %v", stopped, got, list, err)
+		}
+	}
+}
+
 // The driver is ended at each of its requests in turn, before the server performs it and after, and another one
 // continues. There is always one partition with the slots, and after the deletion none.
 func TestKilledAtEachRequest(t *testing.T) {
 	for _, after := range []bool{false, true} {
 		for skip := 0; ; skip++ {
 			n, dir := startNovaLink(t), t.TempDir()
-			n.Inject(novalinktest.Fault{Skip: skip, After: after})
+			n.Inject(novalink.Fault{Skip: skip, After: after})
 			g := guest("a", firstSlot+1, firstSlot+2)
 			untilDone(t, func() error { return n.driver(t, dir).Build(t.Context(), g) })
 			if got := owners(n); len(got) != 2 || got[firstSlot+1] != got[firstSlot+2] {

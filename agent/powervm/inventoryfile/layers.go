@@ -10,6 +10,7 @@ import (
 type Rules struct {
 	Paragraphs []Paragraph
 	Replaced   []Replacement
+	Warnings   []Problem // of all files
 }
 
 // Replacement is a paragraph that a later file replaces by one with the same name.
@@ -22,6 +23,7 @@ func Merge(layers ...File) Rules {
 	var out Rules
 	place := map[string]int{}
 	for _, layer := range layers {
+		out.Warnings = append(out.Warnings, layer.Warnings...)
 		for _, p := range layer.Paragraphs {
 			if i, there := place[p.Name]; there {
 				out.Replaced = append(out.Replaced, Replacement{Old: out.Paragraphs[i], New: p})

@@ -73,6 +73,16 @@ func TestOnlyNamedSlotsAreAllowed_R3_R14_R15(t *testing.T) {
 	}
 }
 
+// Two slots may have one DRC name; a paragraph with it allows both, and one with the index only one.
+func TestDRCNameMayIdentifySeveralSlots_C9(t *testing.T) {
+	for id, want := range map[string]int{"drc_name: A": 2, "drc_name: A, drc_index: '00000002'": 1} {
+		if got := allowed(t, rules(t, "a:\n  identification: {"+id+"}\n"), gpu(1, "A"), gpu(2, "A"), gpu(3, "B")); len(got) !=
+			want {
+			t.Errorf("%s: %v", id, got)
+		}
+	}
+}
+
 func TestAbsentPropertiesMatchNothing_C12(t *testing.T) {
 	s := gpu(1, "")
 	s.SubsysVendor = ioslot.Number{}

@@ -63,6 +63,7 @@ func (p Problem) String() string { return p.At.String() + ": " + p.Sentence }
 type File struct {
 	Name       string
 	Paragraphs []Paragraph // in the order of the file
+	Warnings   []Problem   // about values that are valid
 }
 
 // Paragraph names slots, and says how guests may have them.

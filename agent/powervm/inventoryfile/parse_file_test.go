@@ -94,7 +94,8 @@ func TestValuesAreTheTextThatIsWritten_C15(t *testing.T) {
 	}
 }
 
-func TestHexadecimalValues_R9_R10_R11(t *testing.T) {
+// The digits are those of [0-9A-F]; the \X of the specification is not a class of regular expressions.
+func TestHexadecimalValues_R9_R10_R11_C29(t *testing.T) {
 	for key, good := range map[string]string{"vendor_id": "10DE", "device_id": "1DB1", "subsys_vendor_id": "1014",
 		"subsys_device_id": "04B2", "class": "0302", "revision_id": "A1", "drc_index": "1C0FFEE1"} {
 		parse(t, "a:\n  identification: {"+key+": "+good+"}\n")
@@ -107,6 +108,39 @@ func TestHexadecimalValues_R9_R10_R11(t *testing.T) {
 		}
 	}
 	wrong(t, "a:\n  identification: {vendor_id: 0x10de}\n", "2:31 hexadecimal digits, here 10DE")
+}
+
+// A class has the base class and the subclass. The message about one with the programming interface has the part to
+// write.
+func TestClassIsBaseClassAndSubclass_C17(t *testing.T) {
+	wrong(t, "a:\n  identification: {class: '030200'}\n", "2:27 the base class and the subclass, here 0302")
+	wrong(t, "a:\n  identification: {class: 0x0302}\n", "2:27 here 0302")
+	wrong(t, "a:\n  identification: {class: '03'}\n", "2:27 write 4 upper-case hexadecimal digits")
+	display := gpu(2, "B")
+	display.Class = ioslot.Known(0x0300)
+	for class, want := range map[string]string{"'0302'": "00000001", "'0300'": "00000002", "03??": "00000001 00000002"} {
+		got := allowed(t, rules(t, "a:\n  identification: {class: "+class+"}\n"), gpu(1, "A"), display)
+		if strings.Join(got, " ") != want {
+			t.Errorf("%s: %v", class, got)
+		}
+	}
+}
+
+// A value that other programs read as a number or a boolean is valid, and a warning names it.
+func TestValuesWithoutQuotesAreWarnedOf_C15(t *testing.T) {
+	f := parse(t, "a:\n  identification:\n    vendor_id: 1014\n    device_id: '0020'\n    class: 10DE\n"+
+		"b:\n  identification: {drc_name: NO}\n")
+	var got []string
+	for _, w := range f.Warnings {
+		got = append(got, w.String())
+	}
+	if len(got) != 2 || !strings.HasPrefix(got[0], "inv.yaml:3:16: ") || !strings.Contains(got[0], "write '1014'") ||
+		!strings.HasPrefix(got[1], "inv.yaml:7:30: ") || !strings.Contains(got[1], "write 'NO'") {
+		t.Errorf("%q", got)
+	}
+	if layers := Merge(f, f); len(layers.Warnings) != 4 {
+		t.Errorf("%v", layers.Warnings)
+	}
 }
 
 func TestDRCName_R12(t *testing.T) {
@@ -158,7 +192,7 @@ func TestResourceClass_R18_C13(t *testing.T) {
 	}
 }
 
-func TestTraits_R19_R20(t *testing.T) {
+func TestTraits_R19_R20_C6(t *testing.T) {
 	for _, traits := range []string{"[]", "CUSTOM_A", "{CUSTOM_A: 1}"} {
 		wrong(t, header+"  traits: "+traits+"\n", "3:11 with at least one trait")
 	}

@@ -97,14 +97,23 @@ func (p *parser) identification(e entry, where string) (list []Condition) {
 	return list
 }
 
-// scalar returns the text of a value as it is written, whatever type YAML gives it (C15).
+// scalar returns the text of a value as it is written, whatever type YAML gives it (C15). It warns of a text that
+// another program would read as a number or as a boolean.
 func (p *parser) scalar(e entry, where string) (string, bool) {
 	if !isText(e.value) {
 		p.add(e.place, "%s: %s is %s; write one text", where, e.key, kindOf(e.value))
 		return "", false
 	}
+	if e.value.Style == 0 && (e.value.ShortTag() != "!!str" || slices.Contains(oldBooleans,
+		strings.ToLower(e.value.Value))) {
+		p.file.Warnings = append(p.file.Warnings, Problem{At: p.at(e.place), Sentence: fmt.Sprintf("%s: %s is %s without "+
+			"quotes, which other programs do not read as text; write '%s'", where, e.key, e.value.Value, e.value.Value)})
+	}
 	return e.value.Value, true
 }
+
+// oldBooleans are the booleans of YAML 1.1 that are text in YAML 1.2.
+var oldBooleans = []string{"y", "n", "yes", "no", "on", "off"}
 
 // isText reports whether a node is a scalar with a value and without a tag of its own.
 func isText(n *yaml.Node) bool {
@@ -124,8 +133,12 @@ func checkValue(key ioslot.Key, text string) string {
 		return ""
 	}
 	sentence := fmt.Sprintf("write %d upper-case hexadecimal digits", digits)
-	better := strings.ToUpper(strings.TrimSpace(text))
-	if better = strings.TrimPrefix(better, "0X"); isPattern(better, digits) {
+	better := strings.TrimPrefix(strings.ToUpper(strings.TrimSpace(text)), "0X")
+	if key == ioslot.Class { // PCI has two more digits, the programming interface (C17)
+		sentence += ", the base class and the subclass"
+		better = better[:min(len(better), digits)]
+	}
+	if isPattern(better, digits) {
 		sentence += ", here " + better
 	}
 	return sentence

@@ -83,6 +83,14 @@ func (o Owner) String() string {
 	return fmt.Sprintf("partition %d (%s)", o.PartitionID, o.Name)
 }
 
+// Clause describes the owner as the end of a sentence that begins with the slot.
+func (o Owner) Clause() string {
+	if o.Kind == Owned {
+		return "belongs to " + o.String()
+	}
+	return "has " + strings.Replace(o.String(), "unknown", "an unknown", 1)
+}
+
 // Key is a property by which the inventory file identifies slots, as it is written there.
 type Key string
 
@@ -163,6 +171,13 @@ func (s Slot) WhyNoDevice() string {
 		return "has an adapter that the system does not assign to partitions"
 	}
 	return ""
+}
+
+// HasCable reports whether the PCI class is that of a network or storage adapter. Placement does not consider what such
+// an adapter is connected to (R2).
+func (s Slot) HasCable() bool {
+	base := s.Class.Value >> 8
+	return s.Class.Known && (base == 1 || base == 2 || s.Class.Value == 0x0C04)
 }
 
 // String names the slot for messages: DRC index and name.

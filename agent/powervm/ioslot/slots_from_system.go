@@ -74,9 +74,10 @@ func FromSystem(m uom.ManagedSystem, partitions []uom.Partition) System {
 			continue
 		}
 		slot := d.slot(index, wire)
+		reported := d.owner(wire)
 		switch {
-		case owners:
-			slot.Owner = d.owner(wire)
+		case owners || reported.Kind == Owned: // the silence of an old server says nothing, but a name does
+			slot.Owner = reported
 		case assigned != nil:
 			slot.Owner = Owner{Kind: Unowned}
 			if owner, ok := assigned[index]; ok {

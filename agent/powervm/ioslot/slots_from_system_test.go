@@ -13,7 +13,7 @@ import (
 // load decodes the systems of a recorded answer.
 func load(t *testing.T, name string) (systems []uom.ManagedSystem) {
 	t.Helper()
-	data, err := os.ReadFile("../novalinktest/systems/" + name)
+	data, err := os.ReadFile("../../../internal/novalink/systems/" + name)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,6 +70,21 @@ func TestOldFirmwareHasTheOwnersOfThePartitions_S10(t *testing.T) {
 	}
 	if got := FromSystem(m, []uom.Partition{}).Slots[1].Owner; got.Kind != Unowned { // a system without partitions
 		t.Errorf("%+v", got)
+	}
+}
+
+// A server that does not promise owners may report one. That slot has it, and the others stay unknown.
+func TestReportedOwnerCountsWithoutTheCapability_S10(t *testing.T) {
+	m := load(t, "old_firmware.xml")[0]
+	m.IO.Slots.Slots[0].PartitionID, m.IO.Slots.Slots[0].PartitionName = "2", "vios1"
+	for _, partitions := range [][]uom.Partition{nil, {}} {
+		s := FromSystem(m, partitions)
+		if got := s.Slots[1].Owner; got.String() != "partition 2 (vios1)" {
+			t.Errorf("%+v", got)
+		}
+		if got := s.Slots[0].Owner.Kind; got != map[bool]Ownership{true: OwnerUnknown, false: Unowned}[partitions == nil] {
+			t.Errorf("the other slot: %v", got)
+		}
 	}
 }
 

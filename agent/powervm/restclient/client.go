@@ -96,7 +96,11 @@ func (c *Client) do(ctx context.Context, r request) (answer, error) {
 
 // send performs one request once. failure is what the server answered, if it refused.
 func (c *Client) send(ctx context.Context, r request, token string) (a answer, f *failure, err error) {
-	ctx, cancel := context.WithTimeout(ctx, c.options.Timeout)
+	timeout := c.options.Timeout
+	if r.method == http.MethodPost { // an update may take three times as long as a creation
+		timeout *= 3
+	}
+	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, r.method, c.options.URL+"/rest/api"+r.path,
 		strings.NewReader(string(r.body)))

@@ -19,22 +19,22 @@ import (
 	"time"
 
 	"github.com/openberth/berth/agent/powervm/ioslot"
-	"github.com/openberth/berth/agent/powervm/novalinktest"
 	"github.com/openberth/berth/agent/powervm/uom"
 	"github.com/openberth/berth/backoff"
 	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/internal/novalink"
 )
 
 // machine returns a system with two GPUs.
-func machine() *novalinktest.System {
-	return &novalinktest.System{UUID: "11111111-2222-3333-4444-555555555555", Name: "sys1", Owner: true,
-		Slots: []*novalinktest.Slot{novalinktest.GPU(470810337, "U1-P1-C1"), novalinktest.GPU(470810338, "U1-P1-C2")}}
+func machine() *novalink.System {
+	return &novalink.System{UUID: "11111111-2222-3333-4444-555555555555", Name: "sys1", Owner: true,
+		Slots: []*novalink.Slot{novalink.GPU(470810337, "U1-P1-C1"), novalink.GPU(470810338, "U1-P1-C2")}}
 }
 
 // serve starts a fake with the systems and returns it with a client that logs on by file.
-func serve(t *testing.T, systems ...*novalinktest.System) (*novalinktest.Server, *Client) {
+func serve(t *testing.T, systems ...*novalink.System) (*novalink.Server, *Client) {
 	t.Helper()
-	server := novalinktest.New(novalinktest.Options{TokenDir: t.TempDir(), User: "hscroot", Password: "a<b"}, systems...)
+	server := novalink.New(novalink.Options{TokenDir: t.TempDir(), User: "hscroot", Password: "a<b"}, systems...)
 	return server, client(t, server, Options{})
 }
 
@@ -55,7 +55,7 @@ func client(t *testing.T, server http.Handler, o Options) *Client {
 }
 
 // expectRequests compares the requests that a fake has received.
-func expectRequests(t *testing.T, server *novalinktest.Server, want ...string) {
+func expectRequests(t *testing.T, server *novalink.Server, want ...string) {
 	t.Helper()
 	if got := server.Requests(); !slices.Equal(got, want) {
 		t.Errorf("requests:\n  %s\nwant:\n  %s", strings.Join(got, "\n  "), strings.Join(want, "\n  "))
@@ -74,9 +74,9 @@ func TestQuietCycleIsOneGETWithoutBody_R45_G3(t *testing.T) {
 	read(true)
 	read(false)
 	expectRequests(t, server, "PUT /web/Logon 200", "GET /uom/ManagedSystem 200", "GET /uom/ManagedSystem 304")
-	server.Change(func(_ *novalinktest.Options, systems []*novalinktest.System) { systems[0].Touch() })
+	server.Change(func(_ *novalink.Options, systems []*novalink.System) { systems[0].Touch() })
 	read(true)
-	server.Inject(novalinktest.Fault{Status: 400})
+	server.Inject(novalink.Fault{Status: 400})
 	if _, _, err := c.ManagedSystem(t.Context()); !fault.Is(err, fault.Invalid) {
 		t.Errorf("%v", err)
 	}
@@ -89,7 +89,7 @@ func TestSystemIsChosenByUUIDOrName(t *testing.T) {
 	for want, text := range map[string]string{"": "2 managed systems: sys1, sys2", "sys2": "",
 		"sys3":                                 `no managed system "sys3"`,
 		"aaaaaaaa-2222-3333-4444-555555555555": ""} {
-		server := novalinktest.New(novalinktest.Options{TokenDir: t.TempDir()}, machine(), other)
+		server := novalink.New(novalink.Options{TokenDir: t.TempDir()}, machine(), other)
 		m, _, err := client(t, server, Options{System: want}).ManagedSystem(t.Context())
 		if text == "" && (err != nil || m.SystemName != "sys2") || text != "" && (err == nil ||
 			!strings.Contains(err.Error(), text)) {
@@ -103,7 +103,7 @@ func TestSystemIsChosenByUUIDOrName(t *testing.T) {
 }
 
 func TestLogonWithPassword_S3(t *testing.T) {
-	server := novalinktest.New(novalinktest.Options{User: "hscroot", Password: "a<b&c", HMC: true}, machine())
+	server := novalink.New(novalink.Options{User: "hscroot", Password: "a<b&c", HMC: true}, machine())
 	c := client(t, server, Options{User: "hscroot", Password: "a<b&c"})
 	if _, _, err := c.ManagedSystem(t.Context()); err != nil {
 		t.Fatal(err)
@@ -114,7 +114,7 @@ func TestLogonWithPassword_S3(t *testing.T) {
 
 // Repeated logons with a wrong password lock the account.
 func TestRefusedPasswordIsTriedOnce_S3(t *testing.T) {
-	server := novalinktest.New(novalinktest.Options{User: "hscroot", Password: "right"}, machine())
+	server := novalink.New(novalink.Options{User: "hscroot", Password: "right"}, machine())
 	c := client(t, server, Options{User: "hscroot", Password: "wrong-secret"})
 	for range 3 {
 		_, _, err := c.ManagedSystem(t.Context())
@@ -135,7 +135,7 @@ func TestLogonByFileFailures_S3(t *testing.T) {
 		"no file":       {func(string) ([]byte, error) { return nil, fs.ErrNotExist }, fault.Unavailable, "on this machine"},
 		"empty":         {func(string) ([]byte, error) { return []byte(" \n"), nil }, fault.Unavailable, "is empty"},
 	} {
-		server := novalinktest.New(novalinktest.Options{TokenDir: t.TempDir()}, machine())
+		server := novalink.New(novalink.Options{TokenDir: t.TempDir()}, machine())
 		_, _, err := client(t, server, Options{ReadFile: c.read}).ManagedSystem(t.Context())
 		if !fault.Is(err, c.kind) || !strings.Contains(err.Error(), c.text) {
 			t.Errorf("%s: %v", name, err)
@@ -161,22 +161,56 @@ func TestEndedSessionIsRenewedOnce_S3(t *testing.T) {
 	if _, _, err := c.ManagedSystem(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	server.Inject(novalinktest.Fault{Path: "ManagedSystem", Status: 403, Reason: "5", Message: "the session is not valid"})
+	server.Inject(novalink.Fault{Path: "ManagedSystem", Status: 403, Reason: "5", Message: "the session is not valid"})
 	if _, _, err := c.ManagedSystem(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	server.Requests()
-	server.Inject(novalinktest.Fault{Path: "ManagedSystem", Status: 401, Times: 9})
+	server.Inject(novalink.Fault{Path: "ManagedSystem", Status: 401, Times: 9})
 	if _, _, err := c.ManagedSystem(t.Context()); !fault.Is(err, fault.Forbidden) {
 		t.Errorf("%v", err)
 	}
 	expectRequests(t, server, "GET /uom/ManagedSystem 401", "PUT /web/Logon 200", "GET /uom/ManagedSystem 401")
 }
 
+// The server repeats the session in its errors; no message has it.
+func TestErrorsDoNotHaveTheSession_S5(t *testing.T) {
+	server, c := serve(t, machine())
+	for _, status := range []int{400, 403, 404, 409, 412, 500, 503} {
+		server.Inject(novalink.Fault{Path: "ManagedSystem", Status: status, Message: "no", Times: 4})
+		_, _, err := c.ManagedSystem(t.Context())
+		if err == nil || strings.Contains(err.Error(), "token-") || !strings.Contains(err.Error(), ": no, transaction XT") {
+			t.Errorf("%d: %v", status, err)
+		}
+		for range 3 { // the rest of the faults
+			_, _, _ = c.ManagedSystem(t.Context())
+		}
+	}
+}
+
+// While the service starts, its web server answers 404 to everything. That says nothing about an object: a partition is
+// not deleted because of it.
+func TestPlain404IsAServiceThatStarts_S3(t *testing.T) {
+	server, c := serve(t, machine())
+	path := create(t, c, "a", "470810337")
+	for _, starting := range []bool{true, false} {
+		server.Change(func(o *novalink.Options, _ []*novalink.System) { o.Starting = starting })
+		_, _, err := c.ManagedSystem(t.Context())
+		deleted := c.Delete(t.Context(), path)
+		if starting && (!fault.Is(err, fault.Unavailable) || !fault.Is(deleted, fault.Unavailable)) ||
+			!starting && (err != nil || deleted != nil) {
+			t.Errorf("starting %v: %v, %v", starting, err, deleted)
+		}
+	}
+	if err := c.Delete(t.Context(), path); err != nil { // the service says that it does not exist
+		t.Error(err)
+	}
+}
+
 // A 403 for another reason than the session is a missing right.
 func TestForbiddenIsNotALogon_S3(t *testing.T) {
 	server, c := serve(t, machine())
-	server.Inject(novalinktest.Fault{Path: "ManagedSystem", Status: 403, Reason: "7", Message: "no right"})
+	server.Inject(novalink.Fault{Path: "ManagedSystem", Status: 403, Reason: "7", Message: "no right"})
 	if _, _, err := c.ManagedSystem(t.Context()); !fault.Is(err, fault.Forbidden) {
 		t.Errorf("%v", err)
 	}
@@ -201,7 +235,7 @@ func TestConcurrentRequestsShareOneLogon(t *testing.T) {
 }
 
 func TestBusyServerIsTriedAgainThreeTimes_S5(t *testing.T) {
-	for _, busy := range []novalinktest.Fault{{Status: 503}, {Status: 500, Message: "HSCL3205 try later"},
+	for _, busy := range []novalink.Fault{{Status: 503}, {Status: 500, Message: "HSCL3205 try later"},
 		{Status: 500, Message: "The VIOS is busy with another request"}, {Status: 503, Plain: true}} {
 		server, c := serve(t, machine())
 		busy.Path, busy.Times = "ManagedSystem", 3
@@ -216,9 +250,10 @@ func TestBusyServerIsTriedAgainThreeTimes_S5(t *testing.T) {
 		}
 	}
 	server, c := serve(t, machine())
-	server.Inject(novalinktest.Fault{Path: "ManagedSystem", Status: 500, Reason: "Internal", Message: "out of cheese"})
+	server.Inject(novalink.Fault{Path: "ManagedSystem", Status: 500, Reason: "Internal", Message: "out of cheese"})
 	_, _, err := c.ManagedSystem(t.Context())
-	if !fault.Is(err, fault.Internal) || !strings.Contains(err.Error(), "status 500: out of cheese (Internal)") {
+	if !fault.Is(err, fault.Internal) || !strings.Contains(err.Error(),
+		"status 500: out of cheese (Internal), transaction XT2;") {
 		t.Errorf("%v", err)
 	}
 	expectRequests(t, server, "PUT /web/Logon 200", "GET /uom/ManagedSystem 500")
@@ -235,7 +270,7 @@ func TestDefaultWaitsWhileBusy_S5(t *testing.T) {
 
 func TestLostConnectionAndMalformedAnswer(t *testing.T) {
 	server, c := serve(t, machine())
-	server.Inject(novalinktest.Fault{Method: "GET", Times: 99})
+	server.Inject(novalink.Fault{Method: "GET", Times: 99})
 	if _, _, err := c.ManagedSystem(t.Context()); !fault.Is(err, fault.Unavailable) {
 		t.Errorf("%v", err)
 	}
@@ -284,12 +319,12 @@ func create(t *testing.T, c *Client, name string, indices ...string) string {
 func TestPartitionHasSlotsUntilItIsDeleted_R49_R50(t *testing.T) {
 	system := machine()
 	server, c := serve(t, system)
-	path := create(t, c, "a & b", "470810337")
+	path := create(t, c, "a b", "470810337")
 	owners := func() (out map[uint32]string) {
-		server.Change(func(_ *novalinktest.Options, systems []*novalinktest.System) { out = systems[0].Owners() })
+		server.Change(func(_ *novalink.Options, systems []*novalink.System) { out = systems[0].Owners() })
 		return out
 	}
-	if got := owners(); len(got) != 1 || got[470810337] != "a & b" {
+	if got := owners(); len(got) != 1 || got[470810337] != "a b" {
 		t.Errorf("%v", got)
 	}
 	if _, err := c.Create(t.Context(), lparPath, partitionObject("c", "470810337")); !fault.Is(err, fault.Invalid) ||
@@ -297,7 +332,7 @@ func TestPartitionHasSlotsUntilItIsDeleted_R49_R50(t *testing.T) {
 		t.Errorf("a slot in two partitions: %v", err)
 	}
 	list, err := c.Partitions(t.Context(), system.UUID)
-	if err != nil || len(list) != 1 || list[0].Name != "a & b" || !slices.Equal(list[0].SlotIndices(),
+	if err != nil || len(list) != 1 || list[0].Name != "a b" || !slices.Equal(list[0].SlotIndices(),
 		[]string{"470810337"}) {
 		t.Errorf("%+v %v", list, err)
 	}
@@ -377,13 +412,13 @@ func TestUpdateKeepsSlots_C22(t *testing.T) {
 func TestUpdateIsRepeatedAfterAnotherChange_S4(t *testing.T) {
 	server, c := serve(t, machine())
 	path := create(t, c, "a")
-	server.Inject(novalinktest.Fault{Method: "POST", Status: 412, Times: 2})
+	server.Inject(novalink.Fault{Method: "POST", Status: 412, Times: 2})
 	calls := 0
 	count := func(*uom.Element) error { calls++; return nil }
 	if err := c.Update(t.Context(), path, count); err != nil || calls != 3 {
 		t.Errorf("%d calls: %v", calls, err)
 	}
-	server.Inject(novalinktest.Fault{Method: "POST", Status: 412, Times: 3})
+	server.Inject(novalink.Fault{Method: "POST", Status: 412, Times: 3})
 	if err := c.Update(t.Context(), path, count); fault.CodeOf(err) != CodeETag || !fault.Is(err, fault.Conflict) {
 		t.Errorf("%v", err)
 	}
@@ -407,7 +442,7 @@ func TestJobs_S6(t *testing.T) {
 		"SOMETHING_NEW": "SOMETHING_NEW"} {
 		server, c := serve(t, machine())
 		path := create(t, c, "a")
-		server.Change(func(o *novalinktest.Options, _ []*novalinktest.System) { o.JobEnd, o.JobPolls = end, 2 })
+		server.Change(func(o *novalink.Options, _ []*novalink.System) { o.JobEnd, o.JobPolls = end, 2 })
 		err := c.RunJob(t.Context(), path, "PowerOn", uom.JobParameter{Name: "force", Value: "false"})
 		if text == "" && err != nil || text != "" && (!fault.Is(err, fault.Internal) || !strings.Contains(err.Error(),
 			text)) {
@@ -423,7 +458,7 @@ func TestJobs_S6(t *testing.T) {
 func TestJobThatDoesNotEndIsCancelled_S6(t *testing.T) {
 	server, c := serve(t, machine())
 	path := create(t, c, "a")
-	server.Change(func(o *novalinktest.Options, _ []*novalinktest.System) { o.JobEnd = "RUNNING" })
+	server.Change(func(o *novalink.Options, _ []*novalink.System) { o.JobEnd = "RUNNING" })
 	c.options.JobTime = 20 * time.Millisecond
 	server.Requests()
 	err := c.RunJob(t.Context(), path, "PowerOn")
@@ -458,7 +493,7 @@ func TestPasswordAndSessionNeedEncryptionOrThisMachine(t *testing.T) {
 }
 
 func TestTLSWithCAFileOrPinnedCertificate(t *testing.T) {
-	server := httptest.NewUnstartedServer(novalinktest.New(novalinktest.Options{TokenDir: t.TempDir()}, machine()))
+	server := httptest.NewUnstartedServer(novalink.New(novalink.Options{TokenDir: t.TempDir()}, machine()))
 	server.Config.ErrorLog = log.New(io.Discard, "", 0)
 	server.StartTLS()
 	defer server.Close()

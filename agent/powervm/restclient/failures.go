@@ -16,18 +16,22 @@ const CodeETag = "powervm.etag"
 // failure is what the server answers to a request that failed. It has no part of the request: the server repeats the
 // headers of the request in its answer, and they contain the session.
 type failure struct {
-	status  int
-	reason  string // ReasonCode
-	message string
+	status      int
+	reason      string // ReasonCode
+	message     string
+	transaction string // X-Transaction-ID: finds the request in the server's log
+	entry       bool   // the body is an error entry
 }
 
 // readFailure reads an error entry, as far as the body is one (S5).
 func readFailure(resp *http.Response, body []byte) *failure {
-	f := &failure{status: resp.StatusCode, message: http.StatusText(resp.StatusCode)}
+	f := &failure{status: resp.StatusCode, message: http.StatusText(resp.StatusCode),
+		transaction: resp.Header.Get("X-Transaction-ID")}
 	entry, err := uom.One[uom.HTTPError](body, "HttpErrorResponse")
 	if err != nil {
 		return f
 	}
+	f.entry = true
 	f.reason = strings.TrimSpace(entry.Object.ReasonCode)
 	if message := strings.TrimSpace(entry.Object.Message); message != "" {
 		f.message = message
@@ -61,6 +65,8 @@ func (f *failure) fault(r request) error {
 		kind, remedy = fault.Forbidden, "the server refuses a new session: check the account in [powervm]"
 	case f.status == http.StatusForbidden:
 		kind, remedy = fault.Forbidden, "give the account the right to do this"
+	case f.status == http.StatusNotFound && !f.entry: // of the web server, while the service starts
+		kind, remedy = fault.Unavailable, "the service does not answer yet; it is retried"
 	case f.status == http.StatusNotFound:
 		kind, remedy = fault.NotFound, "check that the object exists"
 	case f.status == http.StatusConflict:
@@ -73,6 +79,9 @@ func (f *failure) fault(r request) error {
 	what := f.message
 	if f.reason != "" {
 		what = fmt.Sprintf("%s (%s)", f.message, f.reason)
+	}
+	if f.transaction != "" {
+		what += ", transaction " + f.transaction
 	}
 	return fault.New(kind, "restclient", "%s %s failed with status %d: %s; %s", r.method, r.path, f.status, what,
 		remedy).WithCode(code)

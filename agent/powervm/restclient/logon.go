@@ -79,7 +79,7 @@ func (c *Client) logOn(ctx context.Context) (string, error) {
 	if byFile {
 		return c.readTokenFile(strings.TrimSpace(response.TokenFile))
 	}
-	if token := strings.TrimSpace(response.Token); token != "" {
+	if token := strings.Join(strings.Fields(response.Token), ""); token != "" { // IBM's sample has line breaks in it
 		return token, nil
 	}
 	return "", fault.New(fault.Internal, op, "the answer to the logon has no session")

@@ -43,6 +43,8 @@ type Options struct {
 	JobTime time.Duration       // after which a job is cancelled
 	Log     *slog.Logger        // nil: no log
 	Now     func() time.Time    // nil: the clock
+	// HTTP reaches a server in the same process; nil: a client with the options for TLS.
+	HTTP *http.Client
 	// ReadFile reads the session file; nil: os.ReadFile.
 	ReadFile func(path string) ([]byte, error)
 }
@@ -52,6 +54,9 @@ func New(o Options) (*Client, error) {
 	o = o.withDefaults()
 	if err := o.check(); err != nil {
 		return nil, err
+	}
+	if o.HTTP != nil {
+		return &Client{options: o, http: o.HTTP}, nil
 	}
 	transport, err := o.transport()
 	if err != nil {

@@ -5,15 +5,15 @@ import (
 	"testing"
 
 	"github.com/openberth/berth/agent/powervm/ioslot"
-	"github.com/openberth/berth/agent/powervm/novalinktest"
 	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/internal/novalink"
 )
 
 // FuzzRecorded reads any bytes as a recorded answer. A payload is refused as Invalid, or it becomes slots with
 // different indices, in order. Reading it again gives the same.
 func FuzzRecorded(f *testing.F) {
-	for _, name := range novalinktest.RecordedNames() {
-		f.Add(novalinktest.Recorded(name))
+	for _, name := range novalink.RecordedNames() {
+		f.Add(novalink.Recorded(name))
 	}
 	for _, text := range []string{"", "<feed", "<feed/>", "<entry></entry>", ":feed>", "<a:feed></a:feed>", "entry><entry",
 		"HTTP/1.1 200 OK\r\n\r\n<feed></feed>", "\xff\xfe<\x00f\x00", "<feed><entry><content/></entry></feed>"} {

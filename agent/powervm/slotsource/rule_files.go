@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"slices"
+	"strings"
 
 	"github.com/openberth/berth/agent/facts"
 	"github.com/openberth/berth/agent/powervm/inventoryfile"
@@ -93,6 +95,15 @@ func (f *ruleFiles) refresh(system ioslot.System) ([]facts.Problem, error) {
 			"; the last valid version stays in force"})
 	}
 	return list, nil
+}
+
+// missing reports that no file exists. One of several may be missing, such as that of a host without exceptions.
+func (f *ruleFiles) missing() []facts.Problem {
+	if len(f.texts) == 0 || slices.ContainsFunc(f.texts, func(text []byte) bool { return text != nil }) {
+		return nil
+	}
+	return []facts.Problem{{Name: "inventory file", Sentence: strings.Join(f.paths, " and ") +
+		" does not exist, so no slot is offered; write it, or correct [powervm] inventory_files"}}
 }
 
 // judge puts the files into force or records why not. Overlaps at the start are judged with the whole plan.

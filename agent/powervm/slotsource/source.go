@@ -82,6 +82,7 @@ func (s *Source) Read(pci.Rules) (facts.Facts, error) {
 	if err != nil {
 		return facts.Facts{}, err
 	}
+	problems = append(problems, s.files.missing()...)
 	return facts.Facts{Problems: problems, Slots: &facts.IOSlots{System: s.system, Rules: s.files.rules,
 		PlainNames: s.options.PlainNames, ClassFromDevice: s.options.ClassFromDevice}}, nil
 }

@@ -161,16 +161,22 @@ func TestOverlapIsNotPutIntoForce_R16(t *testing.T) {
 	}
 }
 
-// A missing file allows nothing, and so does one that is removed. A file that cannot be read changes nothing.
+// A missing file allows nothing, and so does one that is removed; a problem names it if there is no other file. A file
+// that cannot be read changes nothing.
 func TestMissingFileAllowsNothing_C20(t *testing.T) {
 	f := newFiles(t)
 	s := slotsource.New(slotsource.Options{Systems: twoGPUs(), Files: []string{f.path}})
+	missing := func() {
+		t.Helper()
+		if got := read(t, s); names(got) != "" || len(got.Problems) != 1 || !strings.Contains(got.Problems[0].Sentence,
+			f.path+" does not exist") {
+			t.Errorf("%s %v", names(got), got.Problems)
+		}
+	}
 	if err := s.Check(); err != nil {
 		t.Fatal(err)
 	}
-	if got := read(t, s); names(got) != "" || len(got.Problems) != 0 {
-		t.Errorf("%s %v", names(got), got.Problems)
-	}
+	missing()
 	f.write(valid)
 	if got := read(t, s); names(got) != "gpus" {
 		t.Errorf("%s", names(got))
@@ -187,7 +193,11 @@ func TestMissingFileAllowsNothing_C20(t *testing.T) {
 	if err := os.Remove(f.path); err != nil {
 		t.Fatal(err)
 	}
-	if got := read(t, s); names(got) != "" || len(got.Problems) != 0 {
+	missing()
+	other := newFiles(t)
+	other.write(valid)
+	s = slotsource.New(slotsource.Options{Systems: twoGPUs(), Files: []string{other.path, f.path}})
+	if got := read(t, s); names(got) != "gpus" || len(got.Problems) != 0 {
 		t.Errorf("%s %v", names(got), got.Problems)
 	}
 }

@@ -179,6 +179,33 @@ func TestSecondCycleIsTheSame_R42(t *testing.T) {
 	}
 }
 
+// The ID of a provider follows from its name and its root: an agent without any memory creates the same one, and a
+// repeated creation changes nothing. Other hosts and other slots have other IDs.
+func TestProviderIDsAreDerived_R26_C23(t *testing.T) {
+	first, again := desired(t, facts(t, gpuFile)), desired(t, facts(t, gpuFile))
+	seen := map[provider.ID]bool{rootID: true}
+	for i, p := range first.Tree.Providers[1:] {
+		if seen[p.ID] || p.ID == "" || again.Tree.Providers[i+1].ID != p.ID {
+			t.Errorf("%s has the ID %q, and again %q", p.Name, p.ID, again.Tree.Providers[i+1].ID)
+		}
+		seen[p.ID] = true
+	}
+	f := facts(t, gpuFile)
+	f.Host = "cmp2"
+	for _, p := range desired(t, f).Tree.Providers[1:] {
+		if seen[p.ID] {
+			t.Errorf("%s has the ID of a provider of cmp1", p.Name)
+		}
+	}
+	f = facts(t, gpuFile) // a provider that another program created keeps its ID
+	f.Actual = hostTree(t)
+	f.Actual.Providers = append(f.Actual.Providers, provider.Provider{ID: "given", Name: "PowerVM IOSlot cmp1 1C0FFEE1",
+		Parent: rootID, Root: rootID})
+	if p, _ := desired(t, f).Tree.ByName("PowerVM IOSlot cmp1 1C0FFEE1"); p.ID != "given" {
+		t.Errorf("%+v", p)
+	}
+}
+
 func TestHostsWithEqualIndicesHaveDifferentNames_C7(t *testing.T) {
 	f := facts(t, gpuFile)
 	here := desired(t, f)

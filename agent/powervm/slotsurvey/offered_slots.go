@@ -90,7 +90,7 @@ func Verdicts(f Facts) (list []Verdict, wrong []string) {
 			v.Paragraph, v.Provider = p.String(), ioslot.ProviderName(f.nameHost(), d.Slot.Index)
 			v.Class, v.Traits = p.ClassOr(f.defaultClass(d.Slot)), allTraits(d.Slot, p)
 			if d.Slot.Owner.Kind != ioslot.Unowned {
-				v.Why = fmt.Sprintf("it has %s: it is reserved unless an allocation explains that", d.Slot.Owner)
+				v.Why = fmt.Sprintf("it %s, and is reserved unless an allocation explains that", d.Slot.Owner.Clause())
 			}
 		}
 		list = append(list, v)

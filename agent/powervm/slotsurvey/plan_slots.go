@@ -134,8 +134,8 @@ func (s *planner) offer(slot ioslot.Slot, paragraph inventoryfile.Paragraph, hav
 	}
 	if len(consumers) == 0 && claim == nil && slot.Owner.Kind != ioslot.Unowned {
 		inventory.Reserved = 1
-		s.note(slot.String(), "is offered by paragraph %s, but has %s and no allocation; it is reserved until it is free",
-			paragraph, slot.Owner)
+		s.note(slot.String(), "is offered by paragraph %s, but %s and has no allocation; it is reserved until it is free",
+			paragraph, slot.Owner.Clause())
 	}
 	p.Inventories = map[resource.Class]resource.Inventory{class: inventory}
 	p.Traits = allTraits(slot, paragraph)
@@ -144,7 +144,7 @@ func (s *planner) offer(slot ioslot.Slot, paragraph inventoryfile.Paragraph, hav
 		s.note(slot.String(), "keeps the provider %q instead of %q, because %s", p.Name, want,
 			heldBy(consumers, claim))
 	}
-	if slot.Class.Known && (slot.Class.Value>>8 == 1 || slot.Class.Value>>8 == 2 || slot.Class.Value == 0x0C04) {
+	if slot.HasCable() {
 		s.note(slot.String(), "is offered by paragraph %s and is a network or storage adapter: Placement does not consider "+
 			"what it is connected to", paragraph)
 	}

@@ -1,11 +1,9 @@
-package novalinktest
+package novalink
 
 import (
 	"fmt"
 	"net/http"
 	"strings"
-
-	"github.com/openberth/berth/agent/powervm/uom"
 )
 
 // job is an operation in progress.
@@ -17,7 +15,7 @@ type job struct {
 }
 
 // route answers a request that has a session.
-func (s *Server) route(r *http.Request, path string, body *uom.Element) reply {
+func (s *Server) route(r *http.Request, path string, body *element) reply {
 	parts := strings.Split(strings.Trim(path, "/"), "/")
 	if len(parts) >= 3 && parts[0] == "uom" && parts[1] == "jobs" {
 		return s.serveJob(r, parts[2:])
@@ -55,7 +53,7 @@ func (s *Server) route(r *http.Request, path string, body *uom.Element) reply {
 // serveSystems answers the feed of systems. Its ETag differs from those of its entries.
 func (s *Server) serveSystems(r *http.Request) reply {
 	etag := 0
-	var entries []*uom.Element
+	var entries []*element
 	for _, system := range s.systems {
 		etag += system.revision
 		entries = append(entries, system.entry())
@@ -68,16 +66,16 @@ func (s *Server) serveSystems(r *http.Request) reply {
 }
 
 // serveSystem answers requests for a system and for what it contains.
-func (s *Server) serveSystem(r *http.Request, system *System, rest []string, body *uom.Element) reply {
+func (s *Server) serveSystem(r *http.Request, system *System, rest []string, body *element) reply {
 	switch {
 	case len(rest) == 0 && r.Method == http.MethodGet:
 		return reply{status: http.StatusOK, etag: system.etag(), body: system.entry()}
 	case len(rest) == 1 && rest[0] == "VirtualIOServer":
-		return feedOf("", nil)
+		return feedOf("", system.virtualIOServers())
 	case len(rest) == 1 && rest[0] == "LogicalPartition" && r.Method == http.MethodPut:
 		return system.create(r, body)
 	case len(rest) == 1 && rest[0] == "LogicalPartition":
-		var entries []*uom.Element
+		var entries []*element
 		for _, p := range system.partitions {
 			entries = append(entries, p.entry())
 		}
@@ -87,7 +85,7 @@ func (s *Server) serveSystem(r *http.Request, system *System, rest []string, bod
 }
 
 // startJob answers the template of an operation, and starts it.
-func (s *Server) startJob(r *http.Request, p *partition, operation string, body *uom.Element) reply {
+func (s *Server) startJob(r *http.Request, p *partition, operation string, body *element) reply {
 	if operation != "PowerOn" && operation != "PowerOff" {
 		return refuse(http.StatusNotFound, "", "no such operation")
 	}
@@ -96,7 +94,7 @@ func (s *Server) startJob(r *http.Request, p *partition, operation string, body 
 			web("RequestedOperation", web("OperationName").text(operation), web("GroupName").text("LogicalPartition")),
 			web("JobParameters")))}
 	}
-	if r.Method != http.MethodPut || body == nil || body.ChildText("RequestedOperation", "OperationName") != operation ||
+	if r.Method != http.MethodPut || body == nil || body.childText("RequestedOperation", "OperationName") != operation ||
 		!strings.HasSuffix(r.Header.Get("Content-Type"), "web+xml; type=JobRequest") {
 		return refuse(http.StatusBadRequest, "", "not a request of this job")
 	}
@@ -145,12 +143,11 @@ func (s *Server) jobReply(j *job) reply {
 	switch j.status {
 	case "NOT_STARTED", "RUNNING", "COMPLETED_OK":
 	case "FAILED_BEFORE_COMPLETION":
-		object.Children = append(object.Children, web("ResponseException", web("Message").text("HSCL3656 no memory")).
-			element())
+		object.add(web("ResponseException", web("Message").text("HSCL3656 no memory")))
 	default:
-		object.Children = append(object.Children, web("Results", web("JobParameter", web("ParameterName").text("returnCode"),
+		object.add(web("Results", web("JobParameter", web("ParameterName").text("returnCode"),
 			web("ParameterValue").text("1")), web("JobParameter", web("ParameterName").text("result"),
-			web("ParameterValue").text("the firmware complained"))).element())
+			web("ParameterValue").text("the firmware complained"))))
 	}
 	return reply{status: http.StatusOK, body: entryOf("", "", object)}
 }

@@ -1,12 +1,11 @@
-package novalinktest
+package novalink
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
 	"strings"
-
-	"github.com/openberth/berth/agent/powervm/uom"
 )
 
 // System is a machine of a fake.
@@ -19,6 +18,12 @@ type System struct {
 	// Shape of the answer.
 	NoIO, NoSlots bool // the containers are missing
 	Buses         bool // slots are repeated under IOBuses, as newer HMCs do
+	// IgnoresSlots: partitions are created without the slots in the request, as by servers from before 2017.
+	IgnoresSlots bool
+	// IgnoresUpdates: slots in the request that changes a partition are ignored too.
+	IgnoresUpdates bool
+	// Contested are the requests for a slot that another partition had. They were refused.
+	Contested []string
 
 	partitions []*partition
 	revision   int // of the ETag
@@ -65,6 +70,26 @@ func (s *System) Owners() map[uint32]string {
 	return out
 }
 
+// virtualIOServers returns the owners outside of the fake's partitions, with their slots.
+func (s *System) virtualIOServers() (entries []*element) {
+	profiles := map[string]*element{}
+	for _, slot := range s.Slots {
+		if slot.ForeignID == "" {
+			continue
+		}
+		if profiles[slot.ForeignID] == nil {
+			profiles[slot.ForeignID] = obj("ProfileIOSlots")
+			uuid := cmp.Or(slot.ForeignUID, "0ABCDEF0-0000-4000-8000-"+fmt.Sprintf("%012s", slot.ForeignID))
+			entries = append(entries, entryOf(uuid, "1", obj("VirtualIOServer", value("PartitionID", slot.ForeignID),
+				obj("PartitionIOConfiguration", profiles[slot.ForeignID]), value("PartitionName", slot.ForeignName),
+				value("PartitionType", "Virtual IO Server"), value("PartitionUUID", uuid))))
+		}
+		profiles[slot.ForeignID].add(obj("ProfileIOSlot", obj("AssociatedIOSlot",
+			value("SlotDynamicReconfigurationConnectorIndex", fmt.Sprint(slot.Index)))))
+	}
+	return entries
+}
+
 func (s *System) owner(index uint32) *partition {
 	i := slices.IndexFunc(s.partitions, func(p *partition) bool { return slices.Contains(p.slots(), index) })
 	if i < 0 {
@@ -82,9 +107,9 @@ func (s *System) slot(index uint32) *Slot {
 }
 
 // entry returns the system as an Atom entry.
-func (s *System) entry() *uom.Element { return entryOf(s.UUID, s.etag(), s.object()) }
+func (s *System) entry() *element { return entryOf(s.UUID, s.etag(), s.object()) }
 
-func (s *System) object() *node {
+func (s *System) object() *element {
 	n := obj("ManagedSystem",
 		obj("AssociatedSystemCapabilities", value("IOSlotOwnerAssignmentCapable", fmt.Sprint(s.Owner))),
 		obj("AssociatedSystemMemoryConfiguration", value("ConfigurableSystemMemory", "262144")),
@@ -93,34 +118,33 @@ func (s *System) object() *node {
 	if s.NoIO {
 		return n
 	}
-	var slots []*node
+	var slots []*element
 	for _, slot := range s.Slots {
 		slots = append(slots, s.slotNode(slot))
 	}
 	io := obj("AssociatedSystemIOConfiguration", obj("IOAdapters"))
 	if s.Buses {
-		bus := obj("IOBuses", obj("IOBus", obj("IOSlots", slots...)))
-		io.Children = append(io.Children, bus.element())
+		io.add(obj("IOBuses", obj("IOBus", obj("IOSlots", slots...))))
 	}
 	if !s.NoSlots {
-		io.Children = append(io.Children, obj("IOSlots", slots...).element())
+		io.add(obj("IOSlots", slots...))
 	}
-	var adapters []*node
+	var adapters []*element
 	for _, index := range s.SRIOV {
 		adapters = append(adapters, obj("IOAdapterChoice", obj("SRIOVAdapter", value("AdapterID", index),
 			value("AdapterMode", "Sriov"))))
 	}
-	io.Children = append(io.Children, obj("SRIOVAdapters", adapters...).element())
-	n.Children = slices.Insert(n.Children, 1, io.element())
+	io.add(obj("SRIOVAdapters", adapters...))
+	n.children = slices.Insert(n.children, 1, io)
 	return n
 }
 
 // slotNode returns a slot with its owner, if the system reports owners.
-func (s *System) slotNode(slot *Slot) *node {
+func (s *System) slotNode(slot *Slot) *element {
 	n := obj("IOSlot", value("BusGroupingRequired", fmt.Sprint(slot.BusGrouping)), value("Description", slot.Description))
 	add := func(name, text string) {
 		if text != "" {
-			n.Children = append(n.Children, value(name, text).element())
+			n.add(value(name, text))
 		}
 	}
 	for _, code := range slot.FeatureCodes {
@@ -145,21 +169,11 @@ func (s *System) slotNode(slot *Slot) *node {
 	add("PCIVendorID", slot.Vendor)
 	add("PCISubsystemVendorID", slot.SubsysVendor)
 	if slot.Unassignable {
-		adapter := obj("RelatedIOAdapter", obj("IOAdapter", value("LogicalPartitionAssignmentCapable", "false")))
-		n.Children = append(n.Children, adapter.element())
+		n.add(obj("RelatedIOAdapter", obj("IOAdapter", value("LogicalPartitionAssignmentCapable", "false"))))
 	}
 	add("SlotDynamicReconfigurationConnectorIndex", fmt.Sprint(slot.Index))
 	add("SlotDynamicReconfigurationConnectorName", slot.Name)
 	return n
-}
-
-func obj(name string, children ...*node) *node {
-	return build(uom.Namespace, name, children...)
-}
-
-// value returns an element with text and the attributes that the real service puts on every element.
-func value(name, text string) *node {
-	return obj(name).text(text).with("kb", "ROR").with("kxe", "false")
 }
 
 // system returns the system with a UUID.

@@ -1,4 +1,4 @@
-package novalinktest
+package novalink
 
 import (
 	"fmt"
@@ -6,19 +6,17 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-
-	"github.com/openberth/berth/agent/powervm/uom"
 )
 
 // partition is a logical partition. Its object is what clients sent, with what the server adds.
 type partition struct {
 	id, uuid string
-	object   *uom.Element
+	object   *element
 	running  bool
 	revision int
 }
 
-func (p *partition) name() string { return p.object.ChildText("PartitionName") }
+func (p *partition) name() string { return p.object.childText("PartitionName") }
 
 func (p *partition) etag() string { return strconv.Itoa(449450179 + p.revision) }
 
@@ -29,18 +27,22 @@ func (p *partition) slots() (list []uint32) {
 }
 
 // profileSlots returns the indices in a partition's object, or why it is not valid.
-func profileSlots(object *uom.Element) (list []uint32, why string) {
-	profile := object.Child("PartitionIOConfiguration", "ProfileIOSlots")
+func profileSlots(object *element) (list []uint32, why string) {
+	io := object.child("PartitionIOConfiguration")
+	if io != nil && !inOrder(io, "Metadata", "MaximumVirtualIOSlots", "ProfileIOSlots") {
+		return nil, "PartitionIOConfiguration"
+	}
+	profile := object.child("PartitionIOConfiguration", "ProfileIOSlots")
 	if profile == nil {
 		return nil, ""
 	}
-	for _, s := range profile.Children {
-		slot := s.Child("AssociatedIOSlot")
+	for _, s := range profile.children {
+		slot := s.child("AssociatedIOSlot")
 		if !inOrder(s, "Metadata", "AssociatedIOSlot", "IsRequired") || slot == nil || !inOrder(slot, "Metadata",
 			"BusGroupingRequired", "SlotDynamicReconfigurationConnectorIndex") {
 			return nil, "ProfileIOSlot"
 		}
-		n, err := strconv.ParseUint(slot.ChildText("SlotDynamicReconfigurationConnectorIndex"), 10, 32)
+		n, err := strconv.ParseUint(slot.childText("SlotDynamicReconfigurationConnectorIndex"), 10, 32)
 		if err != nil {
 			return nil, "SlotDynamicReconfigurationConnectorIndex"
 		}
@@ -56,10 +58,10 @@ var partitionOrder = []string{"Metadata", "AllowPerformanceDataCollection", "Ava
 	"SimplifiedRemoteRestartCapable"}
 
 // inOrder reports whether the children are some of these names, in this order.
-func inOrder(e *uom.Element, names ...string) bool {
+func inOrder(e *element, names ...string) bool {
 	last := -1
-	for _, c := range e.Children {
-		i := slices.Index(names, c.Name.Local)
+	for _, c := range e.children {
+		i := slices.Index(names, c.name.Local)
 		if i <= last {
 			return false
 		}
@@ -69,34 +71,35 @@ func inOrder(e *uom.Element, names ...string) bool {
 }
 
 // entry returns the partition as an Atom entry.
-func (p *partition) entry() *uom.Element {
+func (p *partition) entry() *element {
 	state := "not activated"
 	if p.running {
 		state = "running"
 	}
 	object := *p.object
-	object.Children = slices.DeleteFunc(slices.Clone(p.object.Children), func(e *uom.Element) bool {
-		return slices.Contains([]string{"PartitionID", "PartitionState", "PartitionUUID"}, e.Name.Local)
+	object.children = slices.DeleteFunc(slices.Clone(p.object.children), func(e *element) bool {
+		return slices.Contains([]string{"PartitionID", "PartitionState", "PartitionUUID"}, e.name.Local)
 	})
-	for _, added := range []*uom.Element{uom.NewText("PartitionID", p.id), uom.NewText("PartitionState", state),
-		uom.NewText("PartitionUUID", p.uuid)} {
-		at := slices.IndexFunc(object.Children, func(e *uom.Element) bool {
-			return slices.Index(partitionOrder, e.Name.Local) > slices.Index(partitionOrder, added.Name.Local)
+	for _, added := range []*element{obj("PartitionID").text(p.id), obj("PartitionState").text(state),
+		obj("PartitionUUID").text(p.uuid)} {
+		at := slices.IndexFunc(object.children, func(e *element) bool {
+			return slices.Index(partitionOrder, e.name.Local) > slices.Index(partitionOrder, added.name.Local)
 		})
 		if at < 0 {
-			at = len(object.Children)
+			at = len(object.children)
 		}
-		object.Children = slices.Insert(object.Children, at, added)
+		object.children = slices.Insert(object.children, at, added)
 	}
-	return entryOf(p.uuid, p.etag(), (*node)(&object))
+	return entryOf(p.uuid, p.etag(), &object)
 }
 
 // check returns the refusal of a partition's object, or a reply without status.
-func (s *System) check(object *uom.Element, self *partition) reply {
-	if object == nil || object.Name.Local != "LogicalPartition" || !inOrder(object, partitionOrder...) {
+func (s *System) check(object *element, self *partition) reply {
+	if object == nil || object.name.Local != "LogicalPartition" || !inOrder(object, partitionOrder...) {
 		return refuse(http.StatusBadRequest, "", "the input payload could not be unmarshalled")
 	}
-	if object.ChildText("PartitionName") == "" || len(object.ChildText("PartitionName")) > 31 {
+	if name := object.childText("PartitionName"); name == "" || len(name) > 31 || strings.ContainsAny(name,
+		"()\\<>*$&?|[]'\"`") {
 		return refuse(http.StatusBadRequest, "", "PartitionName is not valid")
 	}
 	indices, why := profileSlots(object)
@@ -111,7 +114,11 @@ func (s *System) check(object *uom.Element, self *partition) reply {
 		switch {
 		case slot == nil:
 			return refuse(http.StatusBadRequest, "", "HSCL1400 there is no I/O slot %d", index)
-		case owner != nil && owner != self || slot.ForeignID != "" || slices.Contains(s.SRIOV, fmt.Sprint(index)):
+		case owner != nil && owner != self:
+			s.Contested = append(s.Contested, fmt.Sprintf("%08X of %s for %s", index, owner.name(),
+				object.childText("PartitionName")))
+			return refuse(http.StatusBadRequest, "", "HSCL1401 the I/O slot %d is in use", index)
+		case slot.ForeignID != "" || slices.Contains(s.SRIOV, fmt.Sprint(index)):
 			return refuse(http.StatusBadRequest, "", "HSCL1401 the I/O slot %d is in use", index)
 		}
 	}
@@ -119,16 +126,16 @@ func (s *System) check(object *uom.Element, self *partition) reply {
 }
 
 // wrongGrouping returns the index of a slot that is requested with another BusGroupingRequired than its own.
-func (s *System) wrongGrouping(object *uom.Element) (index string, wrong bool) {
-	profile := object.Child("PartitionIOConfiguration", "ProfileIOSlots")
+func (s *System) wrongGrouping(object *element) (index string, wrong bool) {
+	profile := object.child("PartitionIOConfiguration", "ProfileIOSlots")
 	if profile == nil {
 		return "", false
 	}
-	for _, p := range profile.Children {
-		requested := p.Child("AssociatedIOSlot")
-		index = requested.ChildText("SlotDynamicReconfigurationConnectorIndex")
+	for _, p := range profile.children {
+		requested := p.child("AssociatedIOSlot")
+		index = requested.childText("SlotDynamicReconfigurationConnectorIndex")
 		for _, slot := range s.Slots {
-			if fmt.Sprint(slot.Index) == index && requested.ChildText("BusGroupingRequired") != fmt.Sprint(slot.BusGrouping) {
+			if fmt.Sprint(slot.Index) == index && requested.childText("BusGroupingRequired") != fmt.Sprint(slot.BusGrouping) {
 				return index, true
 			}
 		}
@@ -137,18 +144,21 @@ func (s *System) wrongGrouping(object *uom.Element) (index string, wrong bool) {
 }
 
 // create creates a partition.
-func (s *System) create(r *http.Request, object *uom.Element) reply {
+func (s *System) create(r *http.Request, object *element) reply {
 	if !strings.HasSuffix(r.Header.Get("Content-Type"), "uom+xml; type=LogicalPartition") {
 		return refuse(http.StatusUnsupportedMediaType, "", "the Content-Type is not that of a LogicalPartition")
 	}
 	if refused := s.check(object, nil); refused.status != 0 {
 		return refused
 	}
-	uuid := object.ChildText("PartitionUUID")
+	uuid := object.childText("PartitionUUID")
 	for _, p := range s.partitions {
-		if p.uuid == uuid && uuid != "" || p.name() == object.ChildText("PartitionName") {
+		if p.uuid == uuid && uuid != "" || p.name() == object.childText("PartitionName") {
 			return refuse(http.StatusConflict, "", "HSCL1405 the partition exists")
 		}
+	}
+	if s.IgnoresSlots {
+		detach(object)
 	}
 	s.lastID++
 	if uuid == "" {
@@ -161,7 +171,7 @@ func (s *System) create(r *http.Request, object *uom.Element) reply {
 }
 
 // servePartition answers GET, POST and DELETE of a partition.
-func (s *Server) servePartition(r *http.Request, system *System, p *partition, object *uom.Element) reply {
+func (s *Server) servePartition(r *http.Request, system *System, p *partition, object *element) reply {
 	switch r.Method {
 	case http.MethodGet:
 		return reply{status: http.StatusOK, etag: p.etag(), body: p.entry()}
@@ -178,6 +188,12 @@ func (s *Server) servePartition(r *http.Request, system *System, p *partition, o
 		}
 		if refused := system.check(object, p); refused.status != 0 {
 			return refused
+		}
+		if now, _ := profileSlots(object); p.running && !slices.Equal(now, p.slots()) {
+			return refuse(http.StatusBadRequest, "", "HSCL2957 no RMC connection to the running partition")
+		}
+		if system.IgnoresUpdates {
+			detach(object)
 		}
 		p.object = object
 		p.revision++
@@ -199,4 +215,38 @@ func (s *System) StopPartitions() {
 func (s *System) DeletePartitions() {
 	s.partitions = nil
 	s.Touch()
+}
+
+// PartitionSlots returns the DRC indices of each partition's slots, by UUID. It must be called in Server.Change.
+func (s *System) PartitionSlots() map[string][]uint32 {
+	out := map[string][]uint32{}
+	for _, p := range s.partitions {
+		out[p.uuid] = p.slots()
+	}
+	return out
+}
+
+// PartitionText returns a text in the object of each partition, such as that of PartitionType. It must be called in
+// Server.Change.
+func (s *System) PartitionText(path ...string) (list []string) {
+	for _, p := range s.partitions {
+		list = append(list, p.object.childText(path...))
+	}
+	return list
+}
+
+// DetachSlots takes the slots from all partitions, as an administrator may. It must be called in Server.Change.
+func (s *System) DetachSlots() {
+	for _, p := range s.partitions {
+		detach(p.object)
+		p.revision++
+	}
+	s.Touch()
+}
+
+// detach removes the slots from a partition's object.
+func detach(object *element) {
+	if profile := object.child("PartitionIOConfiguration", "ProfileIOSlots"); profile != nil {
+		profile.children = nil
+	}
 }

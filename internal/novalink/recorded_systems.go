@@ -1,4 +1,4 @@
-package novalinktest
+package novalink
 
 import (
 	"embed"
@@ -9,7 +9,8 @@ import (
 
 // systemFiles are recorded answers about managed systems, with invented values. Their shapes are those of real servers:
 // old firmware without device ids, a management console with two systems of equal indices whose slots are repeated
-// under their buses, adapters in SR-IOV mode, a system that starts, and numbers that are not numbers.
+// under their buses, adapters in SR-IOV mode, a system that starts, one without the list of slots, one whose list is
+// empty, and numbers that are not numbers.
 //
 //go:embed systems/*.xml
 var systemFiles embed.FS

@@ -1,9 +1,9 @@
-// Package novalinktest is a fake of the management REST API of PowerVM NovaLink, for tests and simulations.
+// Package novalink is a fake of the management REST API of PowerVM NovaLink, for tests and simulations.
 //
 // It is an http.Handler with state: managed systems with their I/O slots, partitions that have slots, jobs, sessions
 // and ETags. A test injects faults, and changes systems while clients use them. Like the real service it rejects
 // elements in a wrong order, assigns a slot to one partition only, and frees the slots of a deleted partition.
-package novalinktest
+package novalink
 
 import (
 	"fmt"
@@ -12,21 +12,20 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
-
-	"github.com/openberth/berth/agent/powervm/uom"
 )
 
 // Server is a fake NovaLink. The zero value is not usable; New returns one.
 type Server struct {
-	mu        sync.Mutex
-	options   Options
-	systems   []*System
-	jobs      map[string]*job
-	sessions  map[string]bool
-	faults    []*Fault
-	log       []string
-	lastToken int
-	lastJob   int
+	mu          sync.Mutex
+	options     Options
+	systems     []*System
+	jobs        map[string]*job
+	sessions    map[string]bool
+	faults      []*Fault
+	log         []string
+	lastToken   int
+	lastJob     int
+	lastRequest int
 }
 
 // Options are the options of a fake.
@@ -35,6 +34,7 @@ type Options struct {
 	TokenDir       string // of session files; "" refuses logons by file
 	Recorded       []byte // is served as the feed of systems, instead of the systems of the fake
 	HMC            bool   // answers like an HMC: without X-MC-Type
+	Starting       bool   // the service starts: its web server answers 404 to everything
 	JobPolls       int    // how often a job is reported as running
 	// JobEnd is the final status of jobs; "" is COMPLETED_OK, and RUNNING means that no job ends.
 	JobEnd string
@@ -50,6 +50,8 @@ type Fault struct {
 	Message      string
 	Plain        bool // the body is not an error entry
 	After        bool // the request is performed, and only its answer is lost
+	// Do is called when the fault occurs, while no other request is served. It must not call the Server.
+	Do func()
 }
 
 // New returns a fake with these systems.
@@ -96,8 +98,8 @@ func (s *Server) Requests() []string {
 type reply struct {
 	status int
 	etag   string
-	body   *uom.Element // nil: no body
-	raw    []byte       // instead of body
+	body   *element // nil: no body
+	raw    []byte   // instead of body
 }
 
 // refuse returns an error entry.
@@ -121,6 +123,8 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case fault != nil && !fault.After:
 		answer = fault.reply()
+	case s.options.Starting:
+		answer = reply{status: http.StatusNotFound, raw: []byte("<html>Not Found</html>")}
 	case !ok:
 		answer = refuse(http.StatusNotFound, "", "no such resource")
 	case path == "/web/Logon":
@@ -129,9 +133,9 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		answer = refuse(http.StatusUnauthorized, "", "the session is not valid")
 	default:
 		answer = s.route(r, path, body)
-		if fault != nil {
-			answer = fault.reply()
-		}
+	}
+	if fault != nil && fault.After {
+		answer = fault.reply()
 	}
 	s.log = append(s.log, fmt.Sprintf("%s %s %d", r.Method, path, answer.status))
 	if answer.status == 0 {
@@ -140,12 +144,15 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if !s.options.HMC {
 		w.Header().Set("X-MC-Type", "PVM")
 	}
+	s.lastRequest++
+	w.Header().Set("X-Transaction-ID", fmt.Sprint("XT", s.lastRequest))
 	if answer.etag != "" {
 		w.Header()["ETag"] = []string{answer.etag} // unquoted, as the real service sends it
 	}
 	w.WriteHeader(answer.status)
 	if answer.body != nil {
-		answer.raw = document(answer.body)
+		answer.echo(r)
+		answer.raw = answer.body.document()
 	}
 	_, _ = w.Write(answer.raw)
 }
@@ -166,6 +173,9 @@ func (s *Server) nextFault(method, path string) *Fault {
 }
 
 func (f *Fault) reply() reply {
+	if f.Do != nil {
+		f.Do()
+	}
 	switch {
 	case f.Status == 0:
 		return reply{}
@@ -176,32 +186,32 @@ func (f *Fault) reply() reply {
 }
 
 // logon begins or ends a session.
-func (s *Server) logon(r *http.Request, body *uom.Element) reply {
+func (s *Server) logon(r *http.Request, body *element) reply {
 	if r.Method == http.MethodDelete {
 		delete(s.sessions, r.Header.Get("X-API-Session"))
 		return reply{status: http.StatusNoContent}
 	}
-	if r.Method != http.MethodPut || body == nil || body.Name.Local != "LogonRequest" ||
-		body.Name.Space != uom.WebNamespace || !strings.HasSuffix(r.Header.Get("Content-Type"), "type=LogonRequest") {
+	if r.Method != http.MethodPut || body == nil || body.name.Local != "LogonRequest" ||
+		body.name.Space != webNamespace || !strings.HasSuffix(r.Header.Get("Content-Type"), "type=LogonRequest") {
 		return refuse(http.StatusBadRequest, "", "not a LogonRequest")
 	}
 	s.lastToken++
 	token := fmt.Sprintf("token-%d", s.lastToken)
 	file := ""
 	switch {
-	case body.ChildText("GenerateX-API-SessionFile") == "true" && s.options.TokenDir != "" && !s.options.HMC:
+	case body.childText("GenerateX-API-SessionFile") == "true" && s.options.TokenDir != "" && !s.options.HMC:
 		file = filepath.Join(s.options.TokenDir, token)
 		if err := os.WriteFile(file, []byte("  "+token+"\n"), 0o600); err != nil {
 			return refuse(http.StatusInternalServerError, "", "%v", err)
 		}
-	case s.options.Password == "" || body.ChildText("UserID") != s.options.User ||
-		body.ChildText("Password") != s.options.Password:
+	case s.options.Password == "" || body.childText("UserID") != s.options.User ||
+		body.childText("Password") != s.options.Password:
 		return refuse(http.StatusUnauthorized, "", "wrong user or password")
 	}
 	s.sessions[token] = true
-	answer := web("LogonResponse", web("X-API-Session").text("\n "+token+" \n"))
+	answer := web("LogonResponse", web("X-API-Session").text("\n "+token[:3]+"\n"+token[3:]+" \n"))
 	if file != "" {
 		answer = web("LogonResponse", web("X-API-SessionFile").text(file))
 	}
-	return reply{status: http.StatusOK, raw: answer.element().Bytes()}
+	return reply{status: http.StatusOK, body: answer}
 }
