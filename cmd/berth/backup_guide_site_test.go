@@ -56,6 +56,7 @@ type guideSite struct {
 	ran    map[int]bool
 	env    []string // of the blocks
 	calls  chan systemctlCall
+	shown  strings.Builder // what the scripts have printed
 }
 
 // systemctlCall is a call of systemctl in a block.
@@ -101,11 +102,12 @@ func newGuideSite(t *testing.T, kind, conf, client string) *guideSite {
 	return s
 }
 
-// logs prints the logs of the services at the end of a failed test.
+// logs prints what the scripts have printed and the logs of the services at the end of a failed test, after its errors.
 func (s *guideSite) logs() {
 	if !s.t.Failed() {
 		return
 	}
+	s.t.Logf("scripts:\n%s", s.shown.String())
 	s.t.Logf("compute:\n%s", s.compute.log)
 	for host, agent := range s.agents {
 		s.t.Logf("agent of %s:\n%s", host, agent.log)
@@ -170,9 +172,9 @@ func (s *guideSite) shell(machine, script string, variables ...string) string {
 			s.systemctl(c.verb, strings.TrimPrefix(c.service, "berth-"), c.machine)
 			close(c.done)
 		case err := <-ended:
-			t.Logf("on %s, %v:\n%s", machine, variables, out.String())
+			fmt.Fprintf(&s.shown, "on %s, %v:\n%s", machine, variables, out.String())
 			if err != nil {
-				t.Fatal(err)
+				t.Fatalf("on %s, %v: %v: %s", machine, variables, err, out.String())
 			}
 			return out.String()
 		}
