@@ -49,6 +49,14 @@ type Starter interface {
 	Start(ctx context.Context) error
 }
 
+// Receiver is implemented by drivers that must prepare a host for a guest that will arrive by live migration.
+type Receiver interface {
+	// Receive prepares the host for the guest, which runs on another host. It may be repeated. The guest is not listed
+	// until it has arrived, which the driver of the source brings about. Build then changes it as it must be. If the
+	// guest has not arrived, Build makes a new one, and Destroy removes what was prepared. Conflict: as for Build.
+	Receive(ctx context.Context, g Guest) error
+}
+
 // Watcher is implemented by drivers that report when guests change by themselves, such as a guest that ends or that an
 // administrator stops.
 type Watcher interface {

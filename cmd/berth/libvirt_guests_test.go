@@ -138,7 +138,7 @@ func (l *libvirtHost) domain(s compute.Server) rpc.Domain {
 
 func (l *libvirtHost) xml(of rpc.Domain) string {
 	l.t.Helper()
-	text, err := l.dial().XML(l.t.Context(), of, true)
+	text, err := l.dial().XML(l.t.Context(), of, rpc.Persistent)
 	if err != nil {
 		l.t.Fatal(err)
 	}

@@ -26,10 +26,11 @@ import (
 
 // Daemon is one libvirtd.
 type Daemon struct {
-	Socket string // of the local administrator
-	dir    string
-	own    *ownlibvirt.Daemon
-	log    logBuffer
+	Socket  string // of the local administrator
+	Address string // of the host in the network of the pair; empty: it has no other host
+	dir     string
+	own     *ownlibvirt.Daemon
+	log     logBuffer
 }
 
 // prepare makes a bridge and puts the devices of the daemon in the place of those of the machine.
@@ -52,6 +53,36 @@ export LD_PRELOAD="$1/bin/memlock.so"`
 // Start starts a daemon and waits until it answers.
 func Start(t testing.TB) *Daemon {
 	t.Helper()
+	return start(t, "")
+}
+
+// StartPair starts the daemons of two hosts whose guests can migrate between them, and a network between the hosts.
+func StartPair(t testing.TB) (a, b *Daemon) {
+	t.Helper()
+	a, b = start(t, "host-a"), start(t, "host-b")
+	a.Address, b.Address = "192.0.2.1", "192.0.2.2"
+	run(t, "ip", "link", "add", "pair", "netns", a.namespace(), "type", "veth", "peer", "name", "pair", "netns",
+		b.namespace())
+	for _, d := range []*Daemon{a, b} {
+		run(t, "nsenter", "--net=/proc/"+d.namespace()+"/ns/net", "sh", "-c", "ip address add "+d.Address+
+			"/24 dev pair && ip link set pair up")
+	}
+	return a, b
+}
+
+// namespace returns the id of a process in the namespaces of the daemon.
+func (d *Daemon) namespace() string { return strconv.Itoa(child(d.own.Process(), "sh")) }
+
+func run(t testing.TB, name string, arguments ...string) {
+	t.Helper()
+	if out, err := exec.Command(name, arguments...).CombinedOutput(); err != nil {
+		t.Fatalf("%s %q: %v: %s", name, arguments, err, out)
+	}
+}
+
+// start starts the daemon of a host with a name.
+func start(t testing.TB, name string) *Daemon {
+	t.Helper()
 	testenv.Need(t, "libvirtd")
 	dir, err := os.MkdirTemp("", "libvirtd") // short: a path of a Unix socket has at most 107 bytes
 	if err != nil {
@@ -64,7 +95,7 @@ func Start(t testing.TB) *Daemon {
 	d := &Daemon{dir: dir, Socket: filepath.Join(dir, "run", "libvirt-sock")}
 	d.mkdir(t, "dev")
 	d.makeDevices(t)
-	if d.own, err = ownlibvirt.Start(ownlibvirt.Options{Dir: dir, Prepare: prepare, Output: &d.log}); err != nil {
+	if d.own, err = ownlibvirt.Start(ownlibvirt.Options{Dir: dir, Prepare: prepare, Name: name, Output: &d.log}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(d.own.Close)

@@ -1,5 +1,5 @@
 // Package ownlibvirt starts a libvirt daemon with directories of its own, for the demo and for tests: Debian's libvirtd
-// in a mount, network and process namespace, so that the libvirt of the machine is not touched. It needs root.
+// in namespaces for mounts, the network, the host name and processes, so that the libvirt of the machine is not touched. It needs root.
 //
 // The daemon and its guests end when Close is called, and also when this process ends.
 package ownlibvirt
@@ -15,6 +15,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/google/uuid"
+
 	"github.com/openberth/berth/fault"
 )
 
@@ -24,6 +26,7 @@ type Options struct {
 	// Unix socket has at most 107 bytes, and other users must be able to pass through it, because QEMU is another user.
 	Dir     string
 	Prepare string    // shell commands that run in the namespaces before the daemon; $1 is Dir
+	Name    string    // host name; empty: that of the machine. Between daemons of one name no guest can migrate
 	Output  io.Writer // of the daemon
 }
 
@@ -54,6 +57,7 @@ for name in run lib cache log etc; do
 	mount --bind "$1/$name" "$at"
 done
 ip link set lo up
+[ -z "$2" ] || hostname "$2"
 %PREPARE%
 while :; do
 	libvirtd --config /etc/libvirt/libvirtd.conf --pid-file "$1/pid" &
@@ -95,12 +99,15 @@ func Start(o Options) (*Daemon, error) {
 		}
 	}
 	for name, text := range files {
+		if name == "libvirtd.conf" { // without it, all daemons of a machine are one host
+			text += "host_uuid = \"" + uuid.NewString() + "\"\n"
+		}
 		if err := os.WriteFile(filepath.Join(o.Dir, "etc", name), []byte(text), 0o600); err != nil {
 			return nil, fault.Wrap(fault.Unavailable, op, err)
 		}
 	}
-	cmd := exec.Command("unshare", "--mount", "--propagation", "private", "--net", "--pid", "--fork", "--kill-child",
-		"--mount-proc", "sh", "-c", strings.Replace(script, "%PREPARE%", o.Prepare, 1), "sh", o.Dir)
+	cmd := exec.Command("unshare", "--mount", "--propagation", "private", "--net", "--uts", "--pid", "--fork",
+		"--kill-child", "--mount-proc", "sh", "-c", strings.Replace(script, "%PREPARE%", o.Prepare, 1), "sh", o.Dir, o.Name)
 	cmd.Stdout, cmd.Stderr = o.Output, o.Output
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := cmd.Start(); err != nil {

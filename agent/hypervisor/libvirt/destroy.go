@@ -57,8 +57,10 @@ func (d *Driver) Destroy(ctx context.Context, id string) error {
 	if err != nil {
 		return fault.Wrap("", op, err)
 	}
-	if found, there := find(domains, id); there {
-		return fault.Wrap("", op, d.remove(ctx, c, found))
+	for _, incoming := range []bool{false, true} {
+		if found, there := findDomain(domains, id, incoming); there {
+			return fault.Wrap("", op, d.remove(ctx, c, found))
+		}
 	}
 	if own, err := uuid.Parse(id); err == nil && !used[own] { // undefined, but its files may remain
 		return fault.Wrap("", op, d.removeFiles(own))

@@ -286,7 +286,7 @@ func TestKVM(t *testing.T) {
 	c := dial(t, daemon)
 	domain, err := c.Lookup(t.Context(), uuid.MustParse(g.ID))
 	must(t, err)
-	xml, err := c.XML(t.Context(), domain, true)
+	xml, err := c.XML(t.Context(), domain, rpc.Persistent)
 	must(t, err)
 	if kvm := strings.HasPrefix(xml, "<domain type='kvm'"); kvm != (capacity.Remark == "") {
 		t.Errorf("KVM %v, remark %q", kvm, capacity.Remark)

@@ -41,7 +41,8 @@ func (d *Driver) watchOnce(ctx context.Context, changed func()) (connected bool)
 				return true
 			}
 			switch e.Kind {
-			case rpc.EventUndefined, rpc.EventStarted, rpc.EventStopped, rpc.EventCrashed:
+			case rpc.EventUndefined, rpc.EventStarted, rpc.EventResumed, rpc.EventStopped,
+				rpc.EventCrashed: // a guest that has migrated here is resumed
 				changed()
 			}
 		}
