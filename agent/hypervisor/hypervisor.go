@@ -55,6 +55,8 @@ type Receiver interface {
 	// until it has arrived, which the driver of the source brings about. Build then changes it as it must be. If the
 	// guest has not arrived, Build makes a new one, and Destroy removes what was prepared. Conflict: as for Build.
 	Receive(ctx context.Context, g Guest) error
+	// Forget removes what Receive has prepared, if the guest has not arrived.
+	Forget(ctx context.Context, id string) error
 }
 
 // Watcher is implemented by drivers that report when guests change by themselves, such as a guest that ends or that an

@@ -64,8 +64,8 @@ func StartPair(t testing.TB) (a, b *Daemon) {
 	run(t, "ip", "link", "add", "pair", "netns", a.namespace(), "type", "veth", "peer", "name", "pair", "netns",
 		b.namespace())
 	for _, d := range []*Daemon{a, b} {
-		run(t, "nsenter", "--net=/proc/"+d.namespace()+"/ns/net", "sh", "-c", "ip address add "+d.Address+
-			"/24 dev pair && ip link set pair up")
+		run(t, "nsenter", "--net=/proc/"+d.namespace()+"/ns/net", "sh", "-c",
+			"ip address add "+d.Address+"/24 dev pair && ip link set pair up")
 	}
 	return a, b
 }
@@ -95,7 +95,8 @@ func start(t testing.TB, name string) *Daemon {
 	d := &Daemon{dir: dir, Socket: filepath.Join(dir, "run", "libvirt-sock")}
 	d.mkdir(t, "dev")
 	d.makeDevices(t)
-	if d.own, err = ownlibvirt.Start(ownlibvirt.Options{Dir: dir, Prepare: prepare, Name: name, Output: &d.log}); err != nil {
+	options := ownlibvirt.Options{Dir: dir, Prepare: prepare, Name: name, Output: &d.log}
+	if d.own, err = ownlibvirt.Start(options); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(d.own.Close)

@@ -1,5 +1,6 @@
 // Package ownlibvirt starts a libvirt daemon with directories of its own, for the demo and for tests: Debian's libvirtd
-// in namespaces for mounts, the network, the host name and processes, so that the libvirt of the machine is not touched. It needs root.
+// in namespaces for mounts, the network, the host name and processes, so that the libvirt of the machine is not
+// touched. It needs root.
 //
 // The daemon and its guests end when Close is called, and also when this process ends.
 package ownlibvirt

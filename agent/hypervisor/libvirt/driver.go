@@ -71,7 +71,7 @@ type Driver struct {
 	// defining serialises what must see all domains: that a device has one holder, and that a UUID is free.
 	defining sync.Mutex
 
-	migrating sync.Map // UUIDs of the domains whose live migration is in progress
+	migrating migrations
 
 	making sync.RWMutex // held for reading while a disk gets its image, for writing while images are removed
 }

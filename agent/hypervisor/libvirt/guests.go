@@ -94,7 +94,7 @@ func (d *Driver) list(ctx context.Context, c *rpc.Client) (own []domain, used ma
 // down is then started, and settle finds out about a migration.
 func (d *Driver) addState(ctx context.Context, c *rpc.Client, of *domain) error {
 	g := &of.guest
-	mustRun, migrates := !g.Stopped, of.migratesTo() != "" && !d.inMigration(of.UUID)
+	mustRun, migrates := !g.Stopped, of.migratesTo() != "" && !d.migrating.has(of.UUID)
 	if g.Stopped = of.ID < 0 && !g.Departed; g.Departed || !migrates && (!g.Stopped || !mustRun) {
 		return nil
 	}

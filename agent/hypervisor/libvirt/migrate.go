@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/google/uuid"
@@ -40,19 +41,27 @@ func noDevices(qemu int) string {
 	return fmt.Sprintf("QEMU %d.%d.%d is older than 8.2.2", qemu/1_000_000, qemu/1000%1000, qemu%1000)
 }
 
-// inMigration reports whether this process migrates a domain.
-func (d *Driver) inMigration(domain uuid.UUID) bool {
-	_, is := d.migrating.Load(domain)
-	return is
-}
-
 // uriOf returns the address of the libvirt of a host.
-func (d *Driver) uriOf(host string) (string, error) {
-	if d.o.Migration.URI == "" {
+func (m Migration) uriOf(host string) (string, error) {
+	if m.URI == "" {
 		return "", fault.New(fault.Conflict, "libvirt.Migrate", "no address of other hosts is configured; set [libvirt] "+
 			"live_migration_uri")
 	}
-	return strings.ReplaceAll(d.o.Migration.URI, "%s", host), nil
+	return strings.ReplaceAll(m.URI, "%s", host), nil
+}
+
+// migrations are the domains whose live migration is in progress, by UUID.
+type migrations struct{ all sync.Map }
+
+// begin adds a domain until the returned function is called.
+func (m *migrations) begin(domain uuid.UUID) (end func()) {
+	m.all.Store(domain, true)
+	return func() { m.all.Delete(domain) }
+}
+
+func (m *migrations) has(domain uuid.UUID) bool {
+	_, is := m.all.Load(domain)
+	return is
 }
 
 // Migrate copies the disks and the memory of a running guest to the destination, which Receive has prepared, and starts
@@ -78,7 +87,7 @@ func (d *Driver) Migrate(ctx context.Context, id string, to hypervisor.Destinati
 		}
 	}
 	if found.migratesTo() != "" { // an earlier migration was interrupted
-		if found, err = d.awaitSettled(ctx, found); err != nil {
+		if found, err = (&settler{d, found}).await(ctx); err != nil {
 			return fault.Wrap("", op, err)
 		}
 	}
@@ -102,9 +111,8 @@ type migrator struct {
 
 // run migrates the guest. A fault means that it runs here as before.
 func (m *migrator) run(ctx context.Context) error {
-	m.d.migrating.Store(m.domain.UUID, true)
-	defer m.d.migrating.Delete(m.domain.UUID)
-	uri, err := m.d.uriOf(m.to.Host)
+	defer m.d.migrating.begin(m.domain.UUID)()
+	uri, err := m.d.o.Migration.uriOf(m.to.Host)
 	if err != nil {
 		return err
 	}
@@ -130,7 +138,7 @@ func (m *migrator) run(ctx context.Context) error {
 	failed := m.transfer(ctx)
 	m.steps.Target.Close()
 	m.steps.Source.Close()
-	after, err := m.d.awaitSettled(ctx, m.domain)
+	after, err := (&settler{m.d, m.domain}).await(ctx)
 	switch {
 	case err != nil:
 		return errors.Join(err, failed)

@@ -47,6 +47,23 @@ func (d *Driver) Receive(ctx context.Context, g hypervisor.Guest) error {
 	return fault.Wrap("", op, err)
 }
 
+// Forget removes the domain and the files of a guest that has not arrived.
+func (d *Driver) Forget(ctx context.Context, id string) error {
+	const op = "libvirt.Forget"
+	c, _, err := d.connect(ctx)
+	if err != nil {
+		return fault.Wrap("", op, err)
+	}
+	domains, _, err := d.list(ctx, c)
+	if err != nil {
+		return fault.Wrap("", op, err)
+	}
+	if found, there := findDomain(domains, id, true); there {
+		err = d.remove(ctx, c, found)
+	}
+	return fault.Wrap("", op, err)
+}
+
 // prepared reports whether a domain is prepared for this guest as it will be.
 func (b *builder) prepared(have domain) bool {
 	want, was := domainxml.Write(b.guest), have.xml.Metadata.Guest

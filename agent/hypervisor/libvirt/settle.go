@@ -12,109 +12,105 @@ import (
 	"github.com/openberth/berth/fault"
 )
 
-// settle finds out how the migration of a domain has ended, and records it: the guest has departed, or it is here. It
-// must not be in progress. Between the end of the copy and the end of the migration a guest is paused here, and only the
-// destination knows whether it runs there; so it is asked before the guest continues here or is started again. The fault
-// is Unavailable as long as that is not known.
-func (d *Driver) settle(ctx context.Context, of domain) (domain, error) {
+// settler finds out how the migration of a domain has ended: the guest has departed, or it is here. Between the end of
+// the copy and the end of the migration a guest is paused here, and only the destination knows whether it runs there.
+// So the destination is asked before the guest continues here or is started again.
+type settler struct {
+	d      *Driver
+	domain domain
+}
+
+// settle records how the migration of the domain has ended, and lets the guest continue if it is here. The migration
+// must not be in progress. The fault is Unavailable as long as it is not known how it has ended.
+func (s *settler) settle(ctx context.Context) error {
 	const op = "libvirt.settle"
-	c, _, err := d.connect(ctx)
+	c, _, err := s.d.connect(ctx)
 	if err != nil {
-		return of, err
+		return err
 	}
-	host := of.migratesTo()
-	state, reason, err := c.State(ctx, of.Domain)
+	state, reason, err := c.State(ctx, s.domain.Domain)
 	if err != nil {
-		return of, fault.Wrap("", op, err)
+		return fault.Wrap("", op, err)
 	}
 	departed := state == rpc.Shutoff && reason == rpc.EndedByMigration
 	if !departed && state != rpc.Running {
-		if departed, err = d.hasArrived(ctx, of); err != nil {
-			return of, fault.New(fault.Unavailable, op, "whether the guest %s runs on host %s is not known: %w; start "+
-				"libvirt there; if that host will not return, run `virsh resume %[4]s` or `virsh start %[4]s` here", of.guest.ID,
-				host, err, of.Name)
+		if departed, err = s.hasArrived(ctx); err != nil {
+			return fault.New(fault.Unavailable, op, "whether the guest %s runs on host %s is not known: %w; start libvirt "+
+				"there; if that host will not return, run `virsh resume %[4]s` or `virsh start %[4]s` here", s.domain.guest.ID,
+				s.domain.migratesTo(), err, s.domain.Name)
 		}
 	}
 	switch {
-	case departed && (state == rpc.Paused || state == rpc.Running):
-		err = end(ctx, c, of.Domain)
+	case departed && state == rpc.Paused:
+		err = end(ctx, c, s.domain.Domain)
 	case !departed && state == rpc.Paused:
-		err = c.Resume(ctx, of.Domain)
+		err = c.Resume(ctx, s.domain.Domain)
 	}
+	host := s.domain.migratesTo()
 	if err == nil {
-		of, err = d.storeSettled(ctx, c, of, departed)
+		err = s.store(ctx, c, "", departed)
 	}
 	if err == nil && state == rpc.Running { // it may have been about to be paused
-		err = d.recheck(ctx, c, of, host)
+		if state, _, err = c.State(ctx, s.domain.Domain); err == nil && state == rpc.Paused {
+			err = errors.Join(s.store(ctx, c, host, false), fault.New(fault.Unavailable, op, "libvirt has paused the guest %s",
+				s.domain.guest.ID))
+		}
 	}
 	if known, is := errors.AsType[*rpc.Error](err); is && known.Code == rpc.ErrOperationTimeout {
-		return of, fault.New(fault.Unavailable, op, "libvirt still migrates the guest %s: %w", of.guest.ID, known)
+		return fault.New(fault.Unavailable, op, "libvirt still migrates the guest %s: %w", s.domain.guest.ID, known)
 	}
-	return of, fault.Wrap("", op, err)
+	return fault.Wrap("", op, err)
 }
 
-// storeSettled records that no migration of a domain is in progress, and whether its guest has departed.
-func (d *Driver) storeSettled(ctx context.Context, c *rpc.Client, of domain, departed bool) (domain, error) {
-	current, err := c.Lookup(ctx, of.UUID)
+// store records to which host a migration of the domain has begun, and whether its guest has departed.
+func (s *settler) store(ctx context.Context, c *rpc.Client, host string, departed bool) error {
+	current, err := c.Lookup(ctx, s.domain.UUID)
 	if err != nil {
-		return of, err
-	}
-	of.Domain, of.paused = current, false
-	must := of.xml.Metadata.Guest
-	must.MigratesTo, must.Departed = "", departed
-	if err := d.storeMetadata(ctx, c, of, must); err != nil {
-		return of, err
-	}
-	of.xml.Metadata.Guest, of.guest.Departed, of.guest.Stopped = must, departed, of.ID < 0 && !departed
-	return of, nil
-}
-
-// recheck returns fault.Unavailable, and records the migration again, if a domain for which it was no longer recorded is
-// paused now: libvirt was still migrating it.
-func (d *Driver) recheck(ctx context.Context, c *rpc.Client, of domain, host string) error {
-	state, _, err := c.State(ctx, of.Domain)
-	if err != nil || state != rpc.Paused {
 		return err
 	}
-	must := of.xml.Metadata.Guest
-	must.MigratesTo = host
-	if err := d.storeMetadata(ctx, c, of, must); err != nil {
+	s.domain.Domain, s.domain.paused = current, false
+	stored := s.domain.xml.Metadata.Guest
+	stored.MigratesTo, stored.Departed = host, departed
+	if err := s.d.storeMetadata(ctx, c, s.domain, stored); err != nil {
 		return err
 	}
-	return fault.New(fault.Unavailable, "libvirt.settle", "libvirt has paused the guest %s", of.guest.ID)
+	s.domain.xml.Metadata.Guest = stored
+	s.domain.guest.Departed, s.domain.guest.Stopped = departed, !s.domain.running() && !departed
+	return nil
 }
 
-// awaitSettled calls settle until it is known how the migration has ended. After ctx has ended, it waits for a minute.
-func (d *Driver) awaitSettled(ctx context.Context, of domain) (domain, error) {
+// await calls settle until it is known how the migration has ended, and returns the domain. After ctx has ended, it
+// waits for a minute.
+func (s *settler) await(ctx context.Context) (domain, error) {
 	hold, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
-	context.AfterFunc(ctx, func() { time.AfterFunc(time.Minute, cancel) })
+	defer context.AfterFunc(ctx, func() { time.AfterFunc(time.Minute, cancel) })()
 	for failures := 1; ; failures++ {
-		after, err := d.settle(hold, of)
+		err := s.settle(hold)
 		if err == nil || !fault.Is(err, fault.Unavailable) {
-			return after, err
+			return s.domain, err
 		}
-		d.o.Log.Warn("end of a live migration not known, will retry", "guest", of.guest.ID, "error", err)
+		s.d.o.Log.Warn("end of a live migration not known, will retry", "guest", s.domain.guest.ID, "error", err)
 		if backoff.Sleep(hold, redial.Wait(failures)) != nil {
-			return of, err
+			return s.domain, err
 		}
 	}
 }
 
-// hasArrived reports whether the guest of a domain has arrived at the host to which it migrates: its definition there is
-// that of the migration, and not the one that was prepared.
-func (d *Driver) hasArrived(ctx context.Context, of domain) (bool, error) {
-	uri, err := d.uriOf(of.migratesTo())
+// hasArrived reports whether the guest has arrived at the host to which it migrates: the definition of the domain there
+// is that of the migration, not the prepared one.
+func (s *settler) hasArrived(ctx context.Context) (bool, error) {
+	uri, err := s.d.o.Migration.uriOf(s.domain.migratesTo())
 	if err != nil {
 		return false, err
 	}
-	there, err := rpc.DialURI(ctx, uri, d.o.CallTime)
+	there, err := rpc.DialURI(ctx, uri, s.d.o.CallTime)
 	if err != nil {
 		return false, err
 	}
 	defer there.Close()
 	drain(there)
-	found, err := there.Lookup(ctx, of.UUID)
+	found, err := there.Lookup(ctx, s.domain.UUID)
 	var text string
 	if err == nil {
 		text, err = there.XML(ctx, found, rpc.Persistent)
@@ -126,24 +122,22 @@ func (d *Driver) hasArrived(ctx context.Context, of domain) (bool, error) {
 		return false, err
 	}
 	parsed, err := domainxml.Decode(text)
-	switch {
-	case err != nil:
-		return false, err
-	case parsed.Metadata.Guest.Incoming && found.ID >= 0:
-		return false, fmt.Errorf("it still receives the guest")
+	if err == nil && parsed.Metadata.Guest.Incoming && found.ID >= 0 {
+		err = fmt.Errorf("it still receives the guest")
 	}
-	return parsed.Metadata.Guest.ID != "" && !parsed.Metadata.Guest.Incoming, nil
+	return err == nil && parsed.Metadata.Guest.ID != "" && !parsed.Metadata.Guest.Incoming, err
 }
 
 // settle records how an earlier migration of the guest has ended, and continues only with a guest that is here.
 func (b *builder) settle(ctx context.Context) error {
-	if b.d.inMigration(b.domain.UUID) {
-		return fault.New(fault.Unavailable, "libvirt.Build", "the guest %s is being migrated", b.guest.ID)
+	const op = "libvirt.Build"
+	if b.d.migrating.has(b.domain.UUID) {
+		return fault.New(fault.Unavailable, op, "the guest %s is being migrated", b.guest.ID)
 	}
-	var err error
-	if b.domain, err = b.d.settle(ctx, b.domain); err == nil && b.domain.guest.Departed {
-		err = fault.New(fault.Unavailable, "libvirt.Build", "the guest %s has departed; its host lists its guests again",
-			b.guest.ID)
+	s := &settler{b.d, b.domain}
+	err := s.settle(ctx)
+	if b.domain = s.domain; err == nil && b.domain.guest.Departed {
+		return fault.New(fault.Unavailable, op, "the guest %s has departed, and the host lists its guests again", b.guest.ID)
 	}
 	return err
 }

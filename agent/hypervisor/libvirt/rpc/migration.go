@@ -139,8 +139,8 @@ func (m *Migration) Perform(ctx context.Context) error {
 	return d.err()
 }
 
-// Finish starts the domain at the destination, or ends it there if the migration is cancelled. After an error of libvirt
-// (Error) the domain does not run at the destination; after another one that is not known.
+// Finish starts the domain at the destination, or ends it there if the migration is cancelled. After an error of
+// libvirt (Error) the domain does not run at the destination; after another one that is not known.
 func (m *Migration) Finish(ctx context.Context, cancelled bool) error {
 	var e encoder
 	m.params(&e)

@@ -39,7 +39,7 @@ func CheckURI(uri string) error {
 		case u.Scheme == "qemu+unix" && filepath.IsAbs(u.Query().Get("socket")) && u.Host == "":
 		case (u.Scheme == "qemu+tcp" || u.Scheme == "qemu+tls") && u.Hostname() != "":
 		default:
-			err = errors.New("it is none of qemu+tls://HOST/system, qemu+tcp://HOST/system and " +
+			err = errors.New("write qemu+tls://HOST/system, qemu+tcp://HOST/system or " +
 				"qemu+unix:///system?socket=PATH")
 		}
 	}
