@@ -14,6 +14,7 @@ import (
 	"github.com/openberth/berth/agent/hypervisor"
 	"github.com/openberth/berth/agent/hypervisor/libvirt/domainxml"
 	"github.com/openberth/berth/agent/hypervisor/libvirt/rpc"
+	"github.com/openberth/berth/backoff"
 	"github.com/openberth/berth/fault"
 )
 
@@ -160,19 +161,9 @@ func drain(c *rpc.Client) {
 
 // describe makes the definitions of the domain at the destination.
 func (m *migrator) describe(ctx context.Context) error {
-	domains, _, err := m.d.list(ctx, m.steps.Target)
+	there, err := m.prepared(ctx)
 	if err != nil {
 		return err
-	}
-	server := cmp.Or(m.domain.guest.Server, m.domain.guest.ID)
-	there, prepared := findDomain(domains, server, true)
-	switch {
-	case !prepared:
-		return fault.New(fault.Conflict, "", "host %s has not prepared the guest of server %s; migrate the server again",
-			m.to.Host, server)
-	case there.UUID != m.domain.UUID:
-		return fault.New(fault.Conflict, "", "the domain of the guest has the UUID %s, and that of the server is %s: the "+
-			"server was resized on its host; migrate it cold", m.domain.UUID, server)
 	}
 	arrived := there.xml.Metadata.Guest
 	o := rpc.MigrationOptions{Disks: m.domain.hasDisk(), Address: arrived.Address, TLS: m.d.o.Migration.TLS,
@@ -197,6 +188,38 @@ func (m *migrator) describe(ctx context.Context) error {
 	m.steps.Domain, m.steps.Options = m.domain.Domain, o
 	return nil
 }
+
+// prepared returns the domain that the destination has prepared. That of an attempt which was interrupted ends when
+// libvirt there notices the end of the connection; this is awaited.
+func (m *migrator) prepared(ctx context.Context) (domain, error) {
+	server := cmp.Or(m.domain.guest.Server, m.domain.guest.ID)
+	for tries := 1; ; tries++ {
+		domains, _, err := m.d.list(ctx, m.steps.Target)
+		if err != nil {
+			return domain{}, err
+		}
+		there, prepared := findDomain(domains, server, true)
+		switch {
+		case !prepared:
+			return there, fault.New(fault.Conflict, "", "host %s has not prepared the guest of server %s; migrate the server "+
+				"again", m.to.Host, server)
+		case there.UUID != m.domain.UUID:
+			return there, fault.New(fault.Conflict, "", "the domain of the guest has the UUID %s, and that of the server is "+
+				"%s: the server was resized on its host; migrate it cold", m.domain.UUID, server)
+		case !there.running():
+			return there, nil
+		case tries == preparedTries:
+			return there, fault.New(fault.Unavailable, "", "host %s still receives the guest of server %s in an earlier "+
+				"attempt", m.to.Host, server)
+		}
+		if err := backoff.Sleep(ctx, redial.Wait(tries)); err != nil {
+			return there, fault.Wrap(fault.Unavailable, "", err)
+		}
+	}
+}
+
+// preparedTries is how often the destination is looked at; the waits between them add up to about six seconds.
+const preparedTries = 7
 
 // hasDisk reports whether the guest has a disk that it can write.
 func (d domain) hasDisk() bool { return d.guest.DiskGB > 0 || d.guest.Image != "" }

@@ -110,6 +110,7 @@ func (m *Migration) Prepare(ctx context.Context) error {
 	m.params(&e)
 	e.opaque(m.cookie)
 	e.word(m.targetFlags())
+	m.cookie = nil
 	d, err := m.Target.call(ctx, domainMigratePrepare, e, nil)
 	if err != nil {
 		return err
@@ -130,9 +131,9 @@ func (m *Migration) Perform(ctx context.Context) error {
 	m.params(&e)
 	e.opaque(m.cookie)
 	e.word(m.flags())
+	m.cookie = nil
 	d, err := m.Source.call(ctx, domainMigratePerform, e, nil)
 	if err != nil {
-		m.cookie = nil
 		return err
 	}
 	m.cookie = d.opaque()
