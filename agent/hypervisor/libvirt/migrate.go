@@ -130,12 +130,9 @@ func (m *migrator) run(ctx context.Context) error {
 	if err := m.describe(ctx); err != nil {
 		return err
 	}
-	stored := domainxml.Write(m.domain.guest)
-	stored.MigratesTo = m.to.Host
-	if err := m.d.storeMetadata(ctx, m.steps.Source, m.domain, stored); err != nil {
+	if err := m.store(ctx); err != nil {
 		return err
 	}
-	m.domain.xml.Metadata.Guest = stored
 	failed := m.transfer(ctx)
 	m.steps.Target.Close()
 	m.steps.Source.Close()
@@ -149,6 +146,17 @@ func (m *migrator) run(ctx context.Context) error {
 		failed = fault.New(fault.Unavailable, "", "the guest has not departed although libvirt reports that it has")
 	}
 	return failed
+}
+
+// store records to which host the guest migrates.
+func (m *migrator) store(ctx context.Context) error {
+	stored := domainxml.Write(m.domain.guest)
+	stored.MigratesTo = m.to.Host
+	if err := m.d.storeMetadata(ctx, m.steps.Source, m.domain, stored); err != nil {
+		return err
+	}
+	m.domain.xml.Metadata.Guest = stored
+	return nil
 }
 
 // drain receives the events of a connection, which are not used.

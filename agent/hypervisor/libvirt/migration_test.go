@@ -1,7 +1,6 @@
 package libvirt
 
 import (
-	"cmp"
 	"context"
 	"log/slog"
 	"os"
@@ -122,11 +121,160 @@ func eventually(t *testing.T, what string, is func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(time.Minute); !is(); time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatalf("not in time: %s", what)
+			t.Errorf("not in time: %s", what)
+			return
 		}
 	}
 }
 
-var _ = cmp.Or[int]
-var _ = context.Background
-var _ rpc.State
+// TestInterruptedMigration ends the process of the source, which closes its connections, after each step of a
+// migration. The guest then runs on one of the hosts without being started again, and both drivers say on which.
+func TestInterruptedMigration(t *testing.T) {
+	t.Parallel()
+	a, b := openPair(t)
+	g := counting()
+	must(t, a.Build(t.Context(), g))
+	n := a.count(t, g.ID, 3)
+	for steps, name := range []string{"begin", "prepare", "perform", "finish"} {
+		must(t, b.Receive(t.Context(), g))
+		interrupted(t, a, b, g.ID, steps)
+		if name == "finish" {
+			break
+		}
+		eventually(t, "the guest runs at the source after "+name, func() bool {
+			return a.Build(t.Context(), g) == nil
+		})
+		wantGuests(t, a.Driver, g)
+		n = a.count(t, g.ID, n+5)
+		wantGuests(t, b.Driver)
+	}
+	eventually(t, "the guest is known to have departed", func() bool {
+		err := a.Build(t.Context(), g)
+		return fault.Is(err, fault.Conflict) || err != nil && strings.Contains(err.Error(), "has departed")
+	})
+	gone := g
+	gone.Departed = true
+	wantGuests(t, a.Driver, gone)
+	wantGuests(t, b.Driver, g)
+	must(t, a.Migrate(t.Context(), g.ID, hypervisor.Destination{Host: b.name}))
+	b.count(t, g.ID, n+5)
+	must(t, a.Destroy(t.Context(), g.ID))
+	b.count(t, g.ID, n+10)
+}
+
+// interrupted performs steps of a migration and then closes the connections.
+func interrupted(t *testing.T, from, to site, id string, last int) {
+	t.Helper()
+	ctx := t.Context()
+	c, _, err := from.connect(ctx)
+	must(t, err)
+	domains, _, err := from.list(ctx, c)
+	must(t, err)
+	found, _ := find(domains, id)
+	m := &migrator{d: from.Driver, domain: found, to: hypervisor.Destination{Host: to.name}}
+	m.steps.Source, err = rpc.Dial(ctx, from.daemon.Socket, "qemu:///system", 0)
+	must(t, err)
+	defer m.steps.Source.Close()
+	m.steps.Target, err = rpc.Dial(ctx, to.daemon.Socket, "qemu:///system", 0)
+	must(t, err)
+	defer m.steps.Target.Close()
+	must(t, m.describe(ctx))
+	must(t, m.store(ctx))
+	all := []func(context.Context) error{m.steps.Begin, m.steps.Prepare, m.steps.Perform,
+		func(ctx context.Context) error { return m.steps.Finish(ctx, false) }}
+	for _, step := range all[:last+1] {
+		must(t, step(ctx))
+	}
+}
+
+// TestUnknownEndOfMigration leaves a guest paused between the copy and the end of its migration, while the destination
+// cannot be asked. It does not continue before the destination answers.
+func TestUnknownEndOfMigration(t *testing.T) {
+	t.Parallel()
+	a, b := openPair(t)
+	g := counting()
+	must(t, a.Build(t.Context(), g))
+	n := a.count(t, g.ID, 3)
+	must(t, b.Receive(t.Context(), g))
+	interrupted(t, a, b, g.ID, 2)
+	b.daemon.Stop(t)
+	stopped := g
+	stopped.Stopped = true
+	eventually(t, "the guest is paused", func() bool {
+		guests, err := a.Guests(t.Context())
+		return err == nil && len(guests) == 1 && guests[0].Stopped
+	})
+	if err := a.Build(t.Context(), g); !fault.Is(err, fault.Unavailable) || !strings.Contains(err.Error(), "is not known") {
+		t.Errorf("built: %v", err)
+	}
+	wantGuests(t, a.Driver, stopped)
+	b.daemon.Resume(t)
+	eventually(t, "the guest continues", func() bool { return a.Build(t.Context(), g) == nil })
+	wantGuests(t, a.Driver, g)
+	a.count(t, g.ID, n+5)
+}
+
+// TestFailedMigration migrates a guest in vain: to hosts that are not prepared or do not answer, and slowly, so that
+// the migration is cancelled, takes too long, or the daemon of the source ends. The guest runs on.
+func TestFailedMigration(t *testing.T) {
+	t.Parallel()
+	a, b := openPair(t)
+	g := counting()
+	g.Stopped = true
+	must(t, a.Build(t.Context(), g))
+	to := hypervisor.Destination{Host: b.name}
+	wantMigrate := func(ctx context.Context, kind fault.Kind, says string) {
+		t.Helper()
+		if err := a.Migrate(ctx, g.ID, to); !fault.Is(err, kind) || !strings.Contains(err.Error(), says) {
+			t.Errorf("%v, want %s: %s", err, kind, says)
+		}
+	}
+	wantMigrate(t.Context(), fault.Conflict, "does not run")
+	run(t, "qemu-io", "-c", "write -q -P 7 1M 200M", a.path(g.ID, diskName(0))) // slow to copy
+	g.Stopped = false
+	must(t, a.Build(t.Context(), g))
+	n := a.count(t, g.ID, 3)
+	wantMigrate(t.Context(), fault.Conflict, "has not prepared")
+	b.daemon.Stop(t)
+	wantMigrate(t.Context(), fault.Unavailable, "connection refused")
+	b.daemon.Resume(t)
+
+	must(t, b.Receive(t.Context(), g))
+	a.o.Migration.Bandwidth, a.o.Migration.Limit = 1, time.Second
+	wantMigrate(t.Context(), fault.Conflict, "has not ended within 2s")
+	a.o.Migration.Limit = 0
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() {
+		defer cancel()
+		b.awaitIncoming(t, g.ID)
+	}()
+	wantMigrate(ctx, fault.Unavailable, "aborted")
+	n = a.count(t, g.ID, n+5)
+	go func() {
+		b.awaitIncoming(t, g.ID)
+		a.daemon.Stop(t)
+		a.daemon.Resume(t)
+	}()
+	wantMigrate(t.Context(), fault.Unavailable, "")
+	wantGuests(t, a.Driver, g)
+	a.count(t, g.ID, n+5)
+
+	must(t, b.Forget(t.Context(), g.ID))
+	if left, err := filepath.Glob(b.path(g.ID, "*")); len(left) > 0 || err != nil {
+		t.Errorf("files at the destination: %v %v", left, err)
+	}
+	must(t, a.Destroy(t.Context(), g.ID))
+}
+
+// awaitIncoming waits until a guest is being copied to a host.
+func (s site) awaitIncoming(t *testing.T, id string) {
+	eventually(t, "the guest is being copied", func() bool {
+		c, _, err := s.connect(t.Context())
+		if err != nil {
+			return false
+		}
+		domains, _, err := s.list(t.Context(), c)
+		found, there := findDomain(domains, id, true)
+		return err == nil && there && found.running()
+	})
+}
