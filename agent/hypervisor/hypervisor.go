@@ -44,7 +44,8 @@ type Hypervisor interface {
 }
 
 // Starter is implemented by drivers that need to do work when an agent starts. The agent calls Start once, after it
-// has excluded every other agent and before it lists guests. A dry run does not call it.
+// has excluded every other agent and before it lists guests. A dry run does not call it. Invalid: the agent must not
+// serve the host with this configuration, and ends. Other faults are logged.
 type Starter interface {
 	Start(ctx context.Context) error
 }

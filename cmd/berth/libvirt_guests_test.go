@@ -67,7 +67,7 @@ func TestLibvirtGuests(t *testing.T) {
 	if _, err := c.Lookup(t.Context(), first.UUID); !fault.Is(err, fault.NotFound) {
 		t.Errorf("after the delete: %v", err)
 	}
-	l.wantFiles("")
+	l.wantFiles("", "hosts")
 	f.wantActiveOn("cmp1", f.server("next", "a-pci-dev:2"))
 }
 

@@ -66,7 +66,7 @@ func openLibvirt(s settings.Settings, parts driverParts) (hypervisor.Hypervisor,
 	}
 	return libvirt.New(libvirt.Options{Socket: s.Libvirt.Socket, VirtType: s.Libvirt.VirtType,
 		CPUModel: s.Libvirt.CPUModel, Dir: s.Libvirt.Instances, ShutdownTime: s.Libvirt.Shutdown,
-		FirstBoot: parts.boot, Migration: libvirt.Migration(s.Libvirt.Migration),
+		FirstBoot: parts.boot, Host: s.Host, Migration: libvirt.Migration(s.Libvirt.Migration),
 		Cleanup: libvirt.Cleanup{Every: s.Libvirt.ImageCleanup, Age: s.Libvirt.ImageAge},
 		Images:  imagecache.New(filepath.Join(s.Libvirt.Instances, imageDir), source, slog.Default())})
 }

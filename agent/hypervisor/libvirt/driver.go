@@ -36,6 +36,7 @@ type Options struct {
 	VirtType string // [libvirt] virt_type: kvm or qemu; empty: kvm where it works, otherwise qemu
 	CPUModel string // [libvirt] cpu_models; empty: that of the host with KVM, otherwise the best that QEMU emulates
 	Dir      string // [DEFAULT] instances_path: has a directory for each guest
+	Host     string // [DEFAULT] host: of which the directory is; empty: that is not recorded
 	Images   Images // nil: guests boot blank disks only
 
 	FirstBoot FirstBoot // nil: guests get no keys and no user data

@@ -162,6 +162,24 @@ func TestInterruptedMigration(t *testing.T) {
 	b.count(t, g.ID, n+10)
 }
 
+// TestSharedDirectory starts two hosts with one directory for guests. The second one is refused, and the guest of the
+// first one keeps its files.
+func TestSharedDirectory(t *testing.T) {
+	t.Parallel()
+	a, b := openPair(t)
+	g := counting()
+	a.o.Host, b.o.Host, b.o.Dir = "a", "b", a.o.Dir
+	must(t, a.Start(t.Context()))
+	must(t, a.Build(t.Context(), g))
+	must(t, a.Start(t.Context()))
+	if err := b.Start(t.Context()); !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), "host a") {
+		t.Errorf("started: %v", err)
+	}
+	if _, err := os.Stat(a.path(g.ID, diskName(0))); err != nil {
+		t.Error(err)
+	}
+}
+
 // interrupted performs steps of a migration and then closes the connections.
 func interrupted(t *testing.T, from, to site, id string, last int) {
 	t.Helper()
@@ -204,7 +222,8 @@ func TestUnknownEndOfMigration(t *testing.T) {
 		guests, err := a.Guests(t.Context())
 		return err == nil && len(guests) == 1 && guests[0].Stopped
 	})
-	if err := a.Build(t.Context(), g); !fault.Is(err, fault.Unavailable) || !strings.Contains(err.Error(), "is not known") {
+	err := a.Build(t.Context(), g)
+	if !fault.Is(err, fault.Unavailable) || !strings.Contains(err.Error(), "is not known") {
 		t.Errorf("built: %v", err)
 	}
 	wantGuests(t, a.Driver, stopped)
