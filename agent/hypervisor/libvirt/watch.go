@@ -11,8 +11,12 @@ import (
 // redial is the wait before the next connection.
 var redial = backoff.Exponential{First: 100 * time.Millisecond, Max: 10 * time.Second, Jitter: backoff.Around}
 
-// Watch calls changed when a domain has started, ended or vanished, and after each connection, because events may have
-// been missed. It connects again when the connection has ended.
+// reconnectTime is the time within which a libvirtd that has started connects to the running guests. It sends no event
+// for those that end meanwhile.
+const reconnectTime = 5 * time.Second
+
+// Watch calls changed when a domain has started, paused, continued, ended or vanished, after each connection, because
+// events may have been missed, and reconnectTime later. It connects again when the connection has ended.
 func (d *Driver) Watch(ctx context.Context, changed func()) {
 	failures := 0
 	for ctx.Err() == nil {
@@ -32,17 +36,20 @@ func (d *Driver) watchOnce(ctx context.Context, changed func()) (connected bool)
 	}
 	defer c.Close()
 	changed()
+	reconnected := time.After(reconnectTime)
 	for {
 		select {
 		case <-ctx.Done():
 			return true
+		case <-reconnected:
+			changed()
 		case e, open := <-c.Events():
 			if !open {
 				return true
 			}
 			switch e.Kind {
-			case rpc.EventUndefined, rpc.EventStarted, rpc.EventResumed, rpc.EventStopped,
-				rpc.EventCrashed: // a guest that has migrated here is resumed
+			case rpc.EventUndefined, rpc.EventStarted, rpc.EventStopped, rpc.EventCrashed, rpc.EventSuspended,
+				rpc.EventResumed:
 				changed()
 			}
 		}
