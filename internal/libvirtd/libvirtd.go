@@ -53,19 +53,31 @@ export LD_PRELOAD="$1/bin/memlock.so"`
 // Start starts a daemon and waits until it answers.
 func Start(t testing.TB) *Daemon {
 	t.Helper()
-	return start(t, "")
+	return start(t, ownlibvirt.Options{})
+}
+
+// StartTLS starts a daemon that also listens on the TLS port of its network, with the certificates of a directory.
+func StartTLS(t testing.TB, dir string) *Daemon {
+	t.Helper()
+	return start(t, ownlibvirt.Options{TLS: dir})
+}
+
+// InNetwork returns a command in the network of the daemon.
+func (d *Daemon) InNetwork(ctx context.Context, name string, arguments ...string) *exec.Cmd {
+	return exec.CommandContext(ctx, "nsenter", append([]string{"--net=/proc/" + d.namespace() + "/ns/net", name},
+		arguments...)...)
 }
 
 // StartPair starts the daemons of two hosts whose guests can migrate between them, and a network between the hosts.
 func StartPair(t testing.TB) (a, b *Daemon) {
 	t.Helper()
-	a, b = start(t, "host-a"), start(t, "host-b")
+	a, b = start(t, ownlibvirt.Options{Name: "host-a"}), start(t, ownlibvirt.Options{Name: "host-b"})
 	a.Address, b.Address = "192.0.2.1", "192.0.2.2"
-	run(t, "ip", "link", "add", "pair", "netns", a.namespace(), "type", "veth", "peer", "name", "pair", "netns",
-		b.namespace())
+	run(t, exec.Command("ip", "link", "add", "pair", "netns", a.namespace(), "type", "veth", "peer", "name", "pair",
+		"netns", b.namespace()))
 	for _, d := range []*Daemon{a, b} {
-		run(t, "nsenter", "--net=/proc/"+d.namespace()+"/ns/net", "sh", "-c",
-			"ip address add "+d.Address+"/24 dev pair && ip link set pair up")
+		run(t, d.InNetwork(t.Context(), "ip", "address", "add", d.Address+"/24", "dev", "pair"))
+		run(t, d.InNetwork(t.Context(), "ip", "link", "set", "pair", "up"))
 	}
 	return a, b
 }
@@ -73,15 +85,15 @@ func StartPair(t testing.TB) (a, b *Daemon) {
 // namespace returns the id of a process in the namespaces of the daemon.
 func (d *Daemon) namespace() string { return strconv.Itoa(child(d.own.Process(), "sh")) }
 
-func run(t testing.TB, name string, arguments ...string) {
+func run(t testing.TB, command *exec.Cmd) {
 	t.Helper()
-	if out, err := exec.Command(name, arguments...).CombinedOutput(); err != nil {
-		t.Fatalf("%s %q: %v: %s", name, arguments, err, out)
+	if out, err := command.CombinedOutput(); err != nil {
+		t.Fatalf("%q: %v: %s", command.Args, err, out)
 	}
 }
 
-// start starts the daemon of a host with a name.
-func start(t testing.TB, name string) *Daemon {
+// start starts the daemon of a host.
+func start(t testing.TB, o ownlibvirt.Options) *Daemon {
 	t.Helper()
 	testenv.Need(t, "libvirtd")
 	dir, err := os.MkdirTemp("", "libvirtd") // short: a path of a Unix socket has at most 107 bytes
@@ -95,8 +107,8 @@ func start(t testing.TB, name string) *Daemon {
 	d := &Daemon{dir: dir, Socket: filepath.Join(dir, "run", "libvirt-sock")}
 	d.mkdir(t, "dev")
 	d.makeDevices(t)
-	options := ownlibvirt.Options{Dir: dir, Prepare: prepare, Name: name, Output: &d.log}
-	if d.own, err = ownlibvirt.Start(options); err != nil {
+	o.Dir, o.Prepare, o.Output = dir, prepare, &d.log
+	if d.own, err = ownlibvirt.Start(o); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(d.own.Close)

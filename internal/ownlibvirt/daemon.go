@@ -7,6 +7,7 @@ package ownlibvirt
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"net"
 	"os"
@@ -28,6 +29,7 @@ type Options struct {
 	Dir     string
 	Prepare string    // shell commands that run in the namespaces before the daemon; $1 is Dir
 	Name    string    // host name; empty: that of the machine. Between daemons of one name no guest can migrate
+	TLS     string    // directory with cacert.pem, servercert.pem and serverkey.pem; empty: only the socket is served
 	Output  io.Writer // of the daemon
 }
 
@@ -39,7 +41,7 @@ type Daemon struct {
 
 // The files of the daemon's configuration. A container has no cgroups of its own, and often no security module.
 var files = map[string]string{
-	"libvirtd.conf": "listen_tls = 0\nlisten_tcp = 0\nauth_unix_rw = \"none\"\nunix_sock_rw_perms = \"0700\"\n",
+	"libvirtd.conf": "listen_tcp = 0\nauth_unix_rw = \"none\"\nunix_sock_rw_perms = \"0700\"\n",
 	"qemu.conf": "security_driver = \"none\"\nstdio_handler = \"file\"\ncgroup_controllers = []\nnamespaces = []\n" +
 		"user = \"libvirt-qemu\"\ngroup = \"libvirt-qemu\"\n",
 }
@@ -61,7 +63,7 @@ ip link set lo up
 [ -z "$2" ] || hostname "$2"
 %PREPARE%
 while :; do
-	libvirtd --config /etc/libvirt/libvirtd.conf --pid-file "$1/pid" &
+	libvirtd --listen --config /etc/libvirt/libvirtd.conf --pid-file "$1/pid" &
 	wait $! || true
 	while [ -e "$1/stopped" ]; do sleep 0.05; done
 done
@@ -101,7 +103,7 @@ func Start(o Options) (*Daemon, error) {
 	}
 	for name, text := range files {
 		if name == "libvirtd.conf" { // without it, all daemons of a machine are one host
-			text += "host_uuid = \"" + uuid.NewString() + "\"\n"
+			text += "host_uuid = \"" + uuid.NewString() + "\"\n" + listenTLS(o.TLS)
 		}
 		if err := os.WriteFile(filepath.Join(o.Dir, "etc", name), []byte(text), 0o600); err != nil {
 			return nil, fault.Wrap(fault.Unavailable, op, err)
@@ -115,6 +117,15 @@ func Start(o Options) (*Daemon, error) {
 		return nil, fault.Wrap(fault.Unavailable, op, err)
 	}
 	return &Daemon{Socket: filepath.Join(o.Dir, "run", "libvirt-sock"), cmd: cmd}, nil
+}
+
+// listenTLS returns the lines of libvirtd.conf with the certificates of a directory; empty: the daemon does not listen.
+func listenTLS(dir string) string {
+	if dir == "" {
+		return "listen_tls = 0\n"
+	}
+	return fmt.Sprintf("listen_tls = 1\nca_file = %q\ncert_file = %q\nkey_file = %q\n", filepath.Join(dir, "cacert.pem"),
+		filepath.Join(dir, "servercert.pem"), filepath.Join(dir, "serverkey.pem"))
 }
 
 // Process returns the id of the process that has started the namespaces.
