@@ -44,7 +44,8 @@ var counted = regexp.MustCompile(`(?m)^count ([0-9]+) written-once\r?$`)
 
 // A Linux guest of two agents and two real libvirtd is migrated live by `berth server migrate --live`, and back. It
 // continues to count, and its disk has what it has written. When the libvirtd of the destination is killed during a
-// migration, it runs on at the source. When the agent of the source is killed, the migration is completed later.
+// migration, it runs on at the source. kill -9 of the agent of the destination changes nothing. When the agent of the
+// source is killed, the migration is completed later.
 func TestLibvirtLiveMigration(t *testing.T) {
 	t.Parallel()
 	a, b := libvirtd.StartPair(t)
@@ -80,6 +81,12 @@ func TestLibvirtLiveMigration(t *testing.T) {
 		t.Fatal(err)
 	}
 	m.awaitCopying(to, s.ID)
+	copying, err := m.lookup(to, s.ID)
+	must(t, err)
+	m.killAndRestart(to)
+	if now, err := m.lookup(to, s.ID); err != nil || now != copying {
+		t.Errorf("kill -9 of the agent of the destination ended the migration: %+v %v", now, err)
+	}
 	m.agents[from].kill()
 	delete(m.agents, from)
 	m.startAgent(from, m.conf(from, ""))
