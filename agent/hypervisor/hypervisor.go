@@ -1,7 +1,6 @@
 // Package hypervisor is the interface between the agent and the driver that runs guests on a host.
 //
-// The only implementation so far is package fake, which stores guests as files. Every driver must pass the tests of
-// package hypervisortest.
+// Every driver must pass the tests of package hypervisortest. Package fake stores guests as files.
 package hypervisor
 
 import (
