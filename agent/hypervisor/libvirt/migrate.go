@@ -34,6 +34,9 @@ const minimalGB = 2
 // pingEvery is the interval at which the destination is asked whether it is there, and an abort is repeated.
 const pingEvery = 2 * time.Second
 
+// abortTime is how long an aborted copy may take to end.
+const abortTime = 2 * time.Minute
+
 // noDevices returns why guests with devices cannot be live-migrated; empty: they can. It is Nova's minimum.
 func noDevices(qemu int) string {
 	if qemu >= 8_002_002 {
@@ -240,11 +243,10 @@ func (m *migrator) transfer(ctx context.Context) error {
 	}
 	failed := m.steps.Prepare(hold)
 	if failed == nil {
-		if failed = m.perform(ctx); failed != nil {
+		if failed = m.perform(ctx); failed != nil { // then the source has ended the migration
 			_ = m.steps.Finish(hold, true) // the end of the connection does the same
+			return failed
 		}
-	}
-	if failed == nil {
 		failed = m.steps.Finish(hold, false)
 		if _, refused := errors.AsType[*rpc.Error](failed); failed != nil && !refused {
 			return failed // whether the guest runs there is not known
@@ -271,6 +273,7 @@ func (m *migrator) perform(ctx context.Context) error {
 	}
 	ended, lost := ctx.Done(), m.steps.Target.Done()
 	var why error
+	var giveUp <-chan time.Time
 	for {
 		select {
 		case err := <-done:
@@ -286,6 +289,8 @@ func (m *migrator) perform(ctx context.Context) error {
 				"live_migration_completion_timeout", limit)
 		case <-lost:
 			lost, why = nil, fault.New(fault.Unavailable, "", "the connection to libvirt on host %s has ended", m.to.Host)
+		case <-giveUp:
+			m.steps.Source.Close() // libvirt here does not answer; it aborts when it notices
 		case <-tick.C:
 			if _, err := m.steps.Target.LibVersion(hold); err != nil && why == nil {
 				why = fault.New(fault.Unavailable, "", "libvirt on host %s does not answer: %w", m.to.Host, err)
@@ -293,6 +298,9 @@ func (m *migrator) perform(ctx context.Context) error {
 		}
 		if why != nil { // libvirt refuses while the copy does not begin yet, so it is repeated
 			m.abort(hold)
+		}
+		if why != nil && giveUp == nil {
+			giveUp = time.After(abortTime)
 		}
 	}
 }

@@ -2,12 +2,14 @@ package libvirt
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -234,7 +236,8 @@ func TestUnknownEndOfMigration(t *testing.T) {
 }
 
 // TestFailedMigration migrates a guest in vain: to hosts that are not prepared or do not answer, and slowly, so that
-// the migration is cancelled, takes too long, or the daemon of the source ends. The guest runs on.
+// the migration is cancelled, takes too long, the daemon of the destination hangs, or that of the source ends. The
+// guest runs on.
 func TestFailedMigration(t *testing.T) {
 	t.Parallel()
 	a, b := openPair(t)
@@ -265,16 +268,29 @@ func TestFailedMigration(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() {
 		defer cancel()
-		b.awaitIncoming(t, g.ID)
+		b.awaitIncoming(t, g.ID, true)
 	}()
 	wantMigrate(ctx, fault.Unavailable, "aborted")
 	n = a.count(t, g.ID, n+5)
+	a.o.CallTime = 8 * time.Second
+	hung := make(chan func(), 1)
 	go func() {
-		b.awaitIncoming(t, g.ID)
+		b.awaitIncoming(t, g.ID, true)
+		hung <- b.daemon.Hang(t)
+	}()
+	wantMigrate(t.Context(), fault.Unavailable, "answer")
+	(<-hung)()
+	b.awaitIncoming(t, g.ID, false)
+	n = a.count(t, g.ID, n+5)
+	a.o.CallTime = 0
+	var restarted sync.WaitGroup
+	restarted.Go(func() {
+		b.awaitIncoming(t, g.ID, true)
 		a.daemon.Stop(t)
 		a.daemon.Resume(t)
-	}()
+	})
 	wantMigrate(t.Context(), fault.Unavailable, "")
+	restarted.Wait()
 	wantGuests(t, a.Driver, g)
 	a.count(t, g.ID, n+5)
 
@@ -285,15 +301,15 @@ func TestFailedMigration(t *testing.T) {
 	must(t, a.Destroy(t.Context(), g.ID))
 }
 
-// awaitIncoming waits until a guest is being copied to a host.
-func (s site) awaitIncoming(t *testing.T, id string) {
-	eventually(t, "the guest is being copied", func() bool {
+// awaitIncoming waits until a guest is being copied to a host, or is not.
+func (s site) awaitIncoming(t *testing.T, id string, is bool) {
+	eventually(t, fmt.Sprintf("the guest is being copied: %v", is), func() bool {
 		c, _, err := s.connect(t.Context())
 		if err != nil {
 			return false
 		}
 		domains, _, err := s.list(t.Context(), c)
 		found, there := findDomain(domains, id, true)
-		return err == nil && there && found.running()
+		return err == nil && there && found.running() == is
 	})
 }
