@@ -1,7 +1,6 @@
 // Package hypervisor is the interface between the agent and the driver that runs guests on a host.
 //
-// The only implementation so far is package fake, which stores guests as files. Every driver must pass the tests of
-// package hypervisortest.
+// Every driver must pass the tests of package hypervisortest. Package fake stores guests as files.
 package hypervisor
 
 import (
@@ -44,9 +43,20 @@ type Hypervisor interface {
 }
 
 // Starter is implemented by drivers that need to do work when an agent starts. The agent calls Start once, after it
-// has excluded every other agent and before it lists guests. A dry run does not call it.
+// has excluded every other agent and before it lists guests. A dry run does not call it. Invalid: the agent must not
+// serve the host with this configuration, and ends. Other faults are logged.
 type Starter interface {
 	Start(ctx context.Context) error
+}
+
+// Receiver is implemented by drivers that must prepare a host for a guest that will arrive by live migration.
+type Receiver interface {
+	// Receive prepares the host for the guest, which runs on another host. It may be repeated. The guest is not listed
+	// until it has arrived, which the driver of the source brings about. Build then changes it as it must be. If the
+	// guest has not arrived, Build makes a new one, and Destroy removes what was prepared. Conflict: as for Build.
+	Receive(ctx context.Context, g Guest) error
+	// Forget removes what Receive has prepared, if the guest has not arrived.
+	Forget(ctx context.Context, id string) error
 }
 
 // Watcher is implemented by drivers that report when guests change by themselves, such as a guest that ends or that an

@@ -184,8 +184,9 @@ func (o *Options) setDefaults() {
 
 // config returns the options of the state machine.
 func (o *Options) config() reconcile.Config {
+	_, receives := o.Hypervisor.(hypervisor.Receiver)
 	return reconcile.Config{Host: o.Host, Dir: o.Dir, Rules: o.Rules, ReportInPlacement: o.ReportInPlacement,
 		ReportNetwork:   o.ReportNetwork,
 		ReportBandwidth: o.ReportBandwidth, Bandwidth: o.Bandwidth, CPUs: o.CPUs, Machine: o.Machine, Rescan: o.Rescan,
-		Parallel: o.Parallel, NewID: o.NewID, Jitter: o.Jitter, ConfigureVFs: o.DataPlane != nil}
+		Parallel: o.Parallel, NewID: o.NewID, Jitter: o.Jitter, ConfigureVFs: o.DataPlane != nil, ReceivesGuests: receives}
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/openberth/berth/agent/reconcile"
 	"github.com/openberth/berth/api/host"
 	"github.com/openberth/berth/bandwidth"
+	"github.com/openberth/berth/fault"
 )
 
 // Run runs the agent until ctx ends, and then returns nil. An agent runs once.
@@ -52,7 +53,11 @@ func (a *Agent) Run(ctx context.Context) error {
 	a.state = state
 	a.mu.Unlock()
 	if driver, ok := a.o.Hypervisor.(hypervisor.Starter); ok {
-		if err := driver.Start(ctx); err != nil {
+		err := driver.Start(ctx)
+		if fault.Is(err, fault.Invalid) {
+			return err
+		}
+		if err != nil {
 			a.log.Warn("hypervisor start failed", "error", err)
 		}
 	}

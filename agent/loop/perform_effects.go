@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/openberth/berth/agent/hypervisor"
 	"github.com/openberth/berth/agent/journal"
 	"github.com/openberth/berth/agent/reconcile"
 	"github.com/openberth/berth/api/host"
@@ -70,6 +71,10 @@ func (a *Agent) performWork(ctx context.Context, e reconcile.Effect) (done recon
 		done.Err = a.o.DataPlane.Reset(ctx, e.Devices)
 	case reconcile.Build:
 		done.Err = a.o.Hypervisor.Build(ctx, e.Guest)
+	case reconcile.Receive:
+		done.Err = a.o.Hypervisor.(hypervisor.Receiver).Receive(ctx, e.Guest)
+	case reconcile.Forget:
+		done.Err = a.o.Hypervisor.(hypervisor.Receiver).Forget(ctx, e.ID)
 	case reconcile.Rename:
 		done.Err = a.o.Hypervisor.Rename(ctx, e.Was, e.ID, e.Server)
 	case reconcile.Migrate:

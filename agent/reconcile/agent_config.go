@@ -19,6 +19,7 @@ type Config struct {
 	Bandwidth         []bandwidth.Agent // agent types of this host with devices for networks
 	Machine           Machine
 	ConfigureVFs      bool // the agent configures VFs for ports; false: devices with physical_network are used as they are
+	ReceivesGuests    bool // the hypervisor must prepare for guests that arrive by live migration
 
 	Rescan   time.Duration  // interval between two syncs
 	Parallel int            // maximum number of concurrent builds

@@ -28,11 +28,18 @@ func (w *works) apply(j *work, effect Effect, e WorkDone) error {
 	case ConfigureVFs:
 		switch {
 		case e.Err == nil || w.asAssigned(j.attempt.want): // if the guest runs already, VFsCompared has the conditions
-			j.attempt.vfsReady = true
+			j.attempt.ready.vfs = true
 			return nil
 		case fault.Is(e.Err, fault.Unavailable): // the guest waits for the network service
 			return fault.Wrap("", "reconcile.ConfigureVFs", e.Err)
 		}
+		return w.buildFailed(j, e.Err)
+	case Receive:
+		if e.Err == nil {
+			j.attempt.ready.received = true
+			return nil
+		}
+		j.attempt.creating = true
 		return w.buildFailed(j, e.Err)
 	case Migrate:
 		return w.migrated(j, effect, e.Err)
@@ -54,6 +61,8 @@ func (w *works) apply(j *work, effect Effect, e WorkDone) error {
 			return nil
 		}
 		j.attempt.verified, j.attempt.slots = true, slots
+	case Forget:
+		j.attempt.destroyed[effect.ID] = true
 	case Rename:
 		w.renamed(effect)
 	case ResetVFs:

@@ -63,7 +63,7 @@ func assignedVFs(g hypervisor.Guest, claims []device.Claim) (out []vfconfig.Assi
 // none.
 func (c *core) configureVFs(a *attempt, g hypervisor.Guest, held []device.Claim) Effect {
 	vfs := assignedVFs(g, held)
-	if !c.config.ConfigureVFs || a.vfsReady || len(vfs) == 0 || g.Stopped {
+	if !c.config.ConfigureVFs || a.ready.vfs || len(vfs) == 0 || g.Stopped {
 		return nil
 	}
 	return ConfigureVFs{Work: a.want.ID, VFs: vfs}

@@ -36,6 +36,8 @@ type driver struct {
 
 	disk        journal.State
 	guests      map[string]hypervisor.Guest
+	received    map[string]hypervisor.Guest // prepared for guests that arrive by live migration
+	refuses     error                       // result of Receive
 	tree        provider.Tree
 	reports     []host.Guest // guest reports, by their arrival
 	hostReports int          // host reports that arrived
@@ -43,7 +45,8 @@ type driver struct {
 
 func newDriver(t *testing.T) *driver {
 	t.Helper()
-	d := &driver{t: t, now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), guests: map[string]hypervisor.Guest{}}
+	d := &driver{t: t, now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), guests: map[string]hypervisor.Guest{},
+		received: map[string]hypervisor.Guest{}}
 	d.start()
 	return d
 }
@@ -56,7 +59,7 @@ func (d *driver) start() {
 		d.t.Fatal(err)
 	}
 	config := Config{Host: testHost, Dir: "dir", Rules: rules, Rescan: time.Minute, Parallel: 8,
-		NewID: func() string { return string(testRoot) }, Jitter: func() float64 { return 0 }}
+		ReceivesGuests: true, NewID: func() string { return string(testRoot) }, Jitter: func() float64 { return 0 }}
 	if d.state, err = New(config, d.disk, testStart); err != nil {
 		d.t.Fatal(err)
 	}
@@ -153,8 +156,15 @@ func (d *driver) work(e Effect) {
 		done.Allocation.Allocation = resource.Allocation{testRoot: {"VCPU": 1}}
 	case Build:
 		d.guests[e.Guest.ID] = e.Guest
+	case Receive:
+		if d.received[e.Guest.ID], done.Err = e.Guest, d.refuses; done.Err != nil {
+			delete(d.received, e.Guest.ID)
+		}
+	case Forget:
+		delete(d.received, e.ID)
 	case Destroy:
 		delete(d.guests, e.ID)
+		delete(d.received, e.ID)
 	case Rename:
 		if g, exists := d.guests[e.Was]; exists {
 			delete(d.guests, e.Was)

@@ -80,6 +80,15 @@ type Build struct {
 	Guest hypervisor.Guest
 }
 
+// Receive makes the hypervisor prepare for a guest that will arrive by live migration.
+type Receive struct {
+	Work  string
+	Guest hypervisor.Guest
+}
+
+// Forget makes the hypervisor remove what it has prepared for a guest that has not arrived.
+type Forget struct{ Work, ID string }
+
 // Rename makes the hypervisor rename a guest.
 type Rename struct{ Work, Was, ID, Server string }
 
@@ -128,6 +137,8 @@ func (ReadAllocation) effect()  {}
 func (ConfigureVFs) effect()    {}
 func (ResetVFs) effect()        {}
 func (Build) effect()           {}
+func (Receive) effect()         {}
+func (Forget) effect()          {}
 func (Rename) effect()          {}
 func (Migrate) effect()         {}
 func (Destroy) effect()         {}
@@ -147,6 +158,10 @@ func WorkOf(e Effect) string {
 	case ResetVFs:
 		return e.Work
 	case Build:
+		return e.Work
+	case Receive:
+		return e.Work
+	case Forget:
 		return e.Work
 	case Rename:
 		return e.Work

@@ -97,6 +97,9 @@ func (w *works) create(j *work) (Effect, error) {
 	if !a.claimed && w.otherGuest(want) && w.mustAwaitReport(a) {
 		return awaitReport{}, nil // compute refuses the claim if it has the report of that guest
 	}
+	if want.Incoming && w.config.ReceivesGuests && !a.ready.received {
+		return Receive{Work: want.ID, Guest: a.guest(w)}, nil
+	}
 	if want.Incoming || want.ClaimOnly || !a.claimed {
 		return w.report(want.ID, want.ID, w.guestReport(a, host.Claimed, picked)), nil
 	}
@@ -170,22 +173,7 @@ func (w *works) claimDevices(j *work) (picked []device.Claim, e Effect, err erro
 func (w *works) buildGuest(j *work) (Effect, error) {
 	a, want := j.attempt, j.attempt.want
 	held := w.set.Held(resource.ConsumerID(want.ID))
-	g := hypervisor.Guest{ID: want.ID, Server: want.Server, Name: want.Name, VCPUs: want.VCPUs,
-		MemoryMB: want.MemoryMB, DiskGB: want.DiskGB, Image: want.Image, Cells: hypervisorCells(w.state.Cells(want.ID)),
-		Stopped: want.Power == host.Off, Build: w.buildOf(a)}
-	for _, i := range want.Interfaces {
-		one := hypervisor.Interface{Port: i.Port, MAC: i.MAC, VIF: i.VIF, VNIC: i.VNIC, Bridge: i.Bridge, VLAN: i.VLAN}
-		one.Device, _ = device.ParseID(i.Device) // one of the claims, or the zero value
-		g.Interfaces = append(g.Interfaces, one)
-	}
-	if want.ClaimOnly { // the guest exists, and compute has not bound its ports
-		g.Interfaces = w.guests[want.ID].Interfaces
-	}
-	for _, c := range held {
-		g.Devices = append(g.Devices, hypervisor.Device{ID: c.ID(), Request: c.Request,
-			Provider: c.Provider, Unmanaged: c.Managed == pci.No})
-	}
-	slices.SortFunc(g.Devices, func(a, b hypervisor.Device) int { return a.ID.Compare(b.ID) })
+	g := a.guest(w)
 	if err := w.checkDevices(g, held); err != nil {
 		if err := w.buildFailed(j, err); err != nil {
 			return nil, err
@@ -198,6 +186,28 @@ func (w *works) buildGuest(j *work) (Effect, error) {
 	delete(a.destroyed, want.ID)
 	delete(a.vfsReset, want.ID)
 	return Build{Work: want.ID, Guest: g}, nil
+}
+
+// guest returns the guest as it is assigned, with the devices that are claimed.
+func (a *attempt) guest(w *works) hypervisor.Guest {
+	want := a.want
+	g := hypervisor.Guest{ID: want.ID, Server: want.Server, Name: want.Name, VCPUs: want.VCPUs,
+		MemoryMB: want.MemoryMB, DiskGB: want.DiskGB, Image: want.Image, Cells: hypervisorCells(w.state.Cells(want.ID)),
+		Stopped: want.Power == host.Off, Build: w.buildOf(a)}
+	for _, i := range want.Interfaces {
+		one := hypervisor.Interface{Port: i.Port, MAC: i.MAC, VIF: i.VIF, VNIC: i.VNIC, Bridge: i.Bridge, VLAN: i.VLAN}
+		one.Device, _ = device.ParseID(i.Device) // one of the claims, or the zero value
+		g.Interfaces = append(g.Interfaces, one)
+	}
+	if want.ClaimOnly { // the guest exists, and compute has not bound its ports
+		g.Interfaces = w.guests[want.ID].Interfaces
+	}
+	for _, claim := range w.set.Held(resource.ConsumerID(want.ID)) {
+		g.Devices = append(g.Devices, hypervisor.Device{ID: claim.ID(), Request: claim.Request,
+			Provider: claim.Provider, Unmanaged: claim.Managed == pci.No})
+	}
+	slices.SortFunc(g.Devices, func(a, b hypervisor.Device) int { return a.ID.Compare(b.ID) })
+	return g
 }
 
 // checkDevices refuses to start a guest when the host has other devices than were claimed at its addresses: the guest

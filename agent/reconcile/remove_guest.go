@@ -54,6 +54,9 @@ func (w *works) dropClaims(j *work) Effect {
 		w.guests[j.id] = a.listed[i]
 		return nil
 	}
+	if w.config.ReceivesGuests && !a.destroyed[j.id] {
+		return Forget{Work: j.id, ID: j.id}
+	}
 	if !a.freed {
 		if e := w.resetVFs(j, j.id); e != nil {
 			return e

@@ -44,7 +44,7 @@ type attempt struct {
 	listed    []hypervisor.Guest // of the hypervisor; nil: not listed
 	destroyed map[string]bool    // guests that the hypervisor has destroyed and not built since
 	build     int                // rebuild count of a departed guest that was destroyed
-	vfsReady  bool               // the VFs of the guest are configured
+	ready     readiness          // for the guest
 	vfsReset  map[string]bool    // guests whose VFs were reset since they were destroyed
 	creating  bool               // the guest did not exist when its build began
 	freed     bool               // the claims are freed
@@ -53,6 +53,12 @@ type attempt struct {
 	late      int                // guest reports whose number was too low
 	report    reportWait
 	final     bool // compute has the final report
+}
+
+// readiness is what an attempt has made ready for a guest.
+type readiness struct {
+	vfs      bool // its VFs are configured
+	received bool // the host is prepared for its arrival by live migration
 }
 
 // awaitReport is the effect of an attempt that waits until compute has a host report.

@@ -67,7 +67,7 @@ func TestLibvirtGuests(t *testing.T) {
 	if _, err := c.Lookup(t.Context(), first.UUID); !fault.Is(err, fault.NotFound) {
 		t.Errorf("after the delete: %v", err)
 	}
-	l.wantFiles("")
+	l.wantFiles("", "hosts")
 	f.wantActiveOn("cmp1", f.server("next", "a-pci-dev:2"))
 }
 
@@ -138,7 +138,7 @@ func (l *libvirtHost) domain(s compute.Server) rpc.Domain {
 
 func (l *libvirtHost) xml(of rpc.Domain) string {
 	l.t.Helper()
-	text, err := l.dial().XML(l.t.Context(), of, true)
+	text, err := l.dial().XML(l.t.Context(), of, rpc.Persistent)
 	if err != nil {
 		l.t.Fatal(err)
 	}

@@ -26,10 +26,11 @@ import (
 
 // Daemon is one libvirtd.
 type Daemon struct {
-	Socket string // of the local administrator
-	dir    string
-	own    *ownlibvirt.Daemon
-	log    logBuffer
+	Socket  string // of the local administrator
+	Address string // of the host in the network of the pair; empty: it has no other host
+	dir     string
+	own     *ownlibvirt.Daemon
+	log     logBuffer
 }
 
 // prepare makes a bridge and puts the devices of the daemon in the place of those of the machine.
@@ -52,6 +53,48 @@ export LD_PRELOAD="$1/bin/memlock.so"`
 // Start starts a daemon and waits until it answers.
 func Start(t testing.TB) *Daemon {
 	t.Helper()
+	return start(t, ownlibvirt.Options{})
+}
+
+// StartTLS starts a daemon that also listens on the TLS port of its network, with the certificates of a directory.
+func StartTLS(t testing.TB, dir string) *Daemon {
+	t.Helper()
+	return start(t, ownlibvirt.Options{TLS: dir})
+}
+
+// InNetwork returns a command in the network of the daemon.
+func (d *Daemon) InNetwork(ctx context.Context, name string, arguments ...string) *exec.Cmd {
+	return exec.CommandContext(ctx, "nsenter", append([]string{"--net=/proc/" + d.namespace() + "/ns/net", name},
+		arguments...)...)
+}
+
+// StartPair starts the daemons of two hosts whose guests can migrate between them, and a network between the hosts.
+func StartPair(t testing.TB) (a, b *Daemon) {
+	t.Helper()
+	a, b = start(t, ownlibvirt.Options{Name: "host-a"}), start(t, ownlibvirt.Options{Name: "host-b"})
+	a.Address, b.Address = "192.0.2.1", "192.0.2.2"
+	run(t, exec.Command("ip", "link", "add", "pair", "netns", a.namespace(), "type", "veth", "peer", "name", "pair",
+		"netns", b.namespace()))
+	for _, d := range []*Daemon{a, b} {
+		run(t, d.InNetwork(t.Context(), "ip", "address", "add", d.Address+"/24", "dev", "pair"))
+		run(t, d.InNetwork(t.Context(), "ip", "link", "set", "pair", "up"))
+	}
+	return a, b
+}
+
+// namespace returns the id of a process in the namespaces of the daemon.
+func (d *Daemon) namespace() string { return strconv.Itoa(child(d.own.Process(), "sh")) }
+
+func run(t testing.TB, command *exec.Cmd) {
+	t.Helper()
+	if out, err := command.CombinedOutput(); err != nil {
+		t.Fatalf("%q: %v: %s", command.Args, err, out)
+	}
+}
+
+// start starts the daemon of a host.
+func start(t testing.TB, o ownlibvirt.Options) *Daemon {
+	t.Helper()
 	testenv.Need(t, "libvirtd")
 	dir, err := os.MkdirTemp("", "libvirtd") // short: a path of a Unix socket has at most 107 bytes
 	if err != nil {
@@ -64,7 +107,8 @@ func Start(t testing.TB) *Daemon {
 	d := &Daemon{dir: dir, Socket: filepath.Join(dir, "run", "libvirt-sock")}
 	d.mkdir(t, "dev")
 	d.makeDevices(t)
-	if d.own, err = ownlibvirt.Start(ownlibvirt.Options{Dir: dir, Prepare: prepare, Output: &d.log}); err != nil {
+	o.Dir, o.Prepare, o.Output = dir, prepare, &d.log
+	if d.own, err = ownlibvirt.Start(o); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(d.own.Close)

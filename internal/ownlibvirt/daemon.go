@@ -1,11 +1,13 @@
 // Package ownlibvirt starts a libvirt daemon with directories of its own, for the demo and for tests: Debian's libvirtd
-// in a mount, network and process namespace, so that the libvirt of the machine is not touched. It needs root.
+// in namespaces for mounts, the network, the host name and processes, so that the libvirt of the machine is not
+// touched. It needs root.
 //
 // The daemon and its guests end when Close is called, and also when this process ends.
 package ownlibvirt
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"net"
 	"os"
@@ -14,6 +16,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/google/uuid"
 
 	"github.com/openberth/berth/fault"
 )
@@ -24,6 +28,8 @@ type Options struct {
 	// Unix socket has at most 107 bytes, and other users must be able to pass through it, because QEMU is another user.
 	Dir     string
 	Prepare string    // shell commands that run in the namespaces before the daemon; $1 is Dir
+	Name    string    // host name; empty: that of the machine. Between daemons of one name no guest can migrate
+	TLS     string    // directory with cacert.pem, servercert.pem and serverkey.pem; empty: only the socket is served
 	Output  io.Writer // of the daemon
 }
 
@@ -35,7 +41,7 @@ type Daemon struct {
 
 // The files of the daemon's configuration. A container has no cgroups of its own, and often no security module.
 var files = map[string]string{
-	"libvirtd.conf": "listen_tls = 0\nlisten_tcp = 0\nauth_unix_rw = \"none\"\nunix_sock_rw_perms = \"0700\"\n",
+	"libvirtd.conf": "listen_tcp = 0\nauth_unix_rw = \"none\"\nunix_sock_rw_perms = \"0700\"\n",
 	"qemu.conf": "security_driver = \"none\"\nstdio_handler = \"file\"\ncgroup_controllers = []\nnamespaces = []\n" +
 		"user = \"libvirt-qemu\"\ngroup = \"libvirt-qemu\"\n",
 }
@@ -54,9 +60,10 @@ for name in run lib cache log etc; do
 	mount --bind "$1/$name" "$at"
 done
 ip link set lo up
+[ -z "$2" ] || hostname "$2"
 %PREPARE%
 while :; do
-	libvirtd --config /etc/libvirt/libvirtd.conf --pid-file "$1/pid" &
+	libvirtd --listen --config /etc/libvirt/libvirtd.conf --pid-file "$1/pid" &
 	wait $! || true
 	while [ -e "$1/stopped" ]; do sleep 0.05; done
 done
@@ -95,18 +102,30 @@ func Start(o Options) (*Daemon, error) {
 		}
 	}
 	for name, text := range files {
+		if name == "libvirtd.conf" { // without it, all daemons of a machine are one host
+			text += "host_uuid = \"" + uuid.NewString() + "\"\n" + listenTLS(o.TLS)
+		}
 		if err := os.WriteFile(filepath.Join(o.Dir, "etc", name), []byte(text), 0o600); err != nil {
 			return nil, fault.Wrap(fault.Unavailable, op, err)
 		}
 	}
-	cmd := exec.Command("unshare", "--mount", "--propagation", "private", "--net", "--pid", "--fork", "--kill-child",
-		"--mount-proc", "sh", "-c", strings.Replace(script, "%PREPARE%", o.Prepare, 1), "sh", o.Dir)
+	cmd := exec.Command("unshare", "--mount", "--propagation", "private", "--net", "--uts", "--pid", "--fork",
+		"--kill-child", "--mount-proc", "sh", "-c", strings.Replace(script, "%PREPARE%", o.Prepare, 1), "sh", o.Dir, o.Name)
 	cmd.Stdout, cmd.Stderr = o.Output, o.Output
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := cmd.Start(); err != nil {
 		return nil, fault.Wrap(fault.Unavailable, op, err)
 	}
 	return &Daemon{Socket: filepath.Join(o.Dir, "run", "libvirt-sock"), cmd: cmd}, nil
+}
+
+// listenTLS returns the lines of libvirtd.conf with the certificates of a directory; empty: the daemon does not listen.
+func listenTLS(dir string) string {
+	if dir == "" {
+		return "listen_tls = 0\n"
+	}
+	return fmt.Sprintf("listen_tls = 1\nca_file = %q\ncert_file = %q\nkey_file = %q\n", filepath.Join(dir, "cacert.pem"),
+		filepath.Join(dir, "servercert.pem"), filepath.Join(dir, "serverkey.pem"))
 }
 
 // Process returns the id of the process that has started the namespaces.

@@ -4,8 +4,10 @@ import (
 	"log/slog"
 	"net/url"
 	"path/filepath"
+	"strings"
 	"time"
 
+	"github.com/openberth/berth/agent/hypervisor/libvirt/rpc"
 	"github.com/openberth/berth/config"
 )
 
@@ -18,7 +20,22 @@ type LibvirtSettings struct {
 	Shutdown  time.Duration // [DEFAULT] shutdown_timeout, seconds in the file
 	// Copies of images that no guest uses are removed: how often they are looked for, 0: never; and after which time.
 	ImageCleanup, ImageAge time.Duration
+
+	Migration LiveMigration
 }
+
+// LiveMigration are the options of live migration: [libvirt] live_migration_….
+type LiveMigration struct {
+	URI       string        // uri: address of the libvirt of another host; %s is the name of the host
+	Address   string        // inbound_addr: of this host for memory and disks; "": its name
+	TLS       bool          // with_native_tls
+	Converge  bool          // permit_auto_converge
+	Bandwidth int           // bandwidth, MiB/s; 0: no limit
+	Limit     time.Duration // completion_timeout, for each GiB; 0: no limit
+}
+
+// defaultCompletion is the default of [libvirt] live_migration_completion_timeout, in seconds: Nova's.
+const defaultCompletion = 800
 
 const imageCacheGroup = "image_cache"
 
@@ -43,6 +60,12 @@ func knownLibvirt() []config.Name {
 		{Group: libvirtGroup, Option: "connection_uri"}, {Group: libvirtGroup, Option: "virt_type"},
 		{Group: libvirtGroup, Option: "cpu_models"}, {Group: "DEFAULT", Option: "instances_path"},
 		{Group: "DEFAULT", Option: "shutdown_timeout"},
+		{Group: libvirtGroup, Option: "live_migration_uri"}, {Group: libvirtGroup, Option: "live_migration_scheme"},
+		{Group: libvirtGroup, Option: "live_migration_inbound_addr"},
+		{Group: libvirtGroup, Option: "live_migration_with_native_tls"},
+		{Group: libvirtGroup, Option: "live_migration_permit_auto_converge"},
+		{Group: libvirtGroup, Option: "live_migration_bandwidth"},
+		{Group: libvirtGroup, Option: "live_migration_completion_timeout"},
 		{Group: imageCacheGroup, Option: "manager_interval"},
 		{Group: imageCacheGroup, Option: "remove_unused_base_images"},
 		{Group: imageCacheGroup, Option: "remove_unused_original_minimum_age_seconds"},
@@ -84,7 +107,48 @@ func (s *Settings) readLibvirt(cfg *config.Config, _ *slog.Logger) (err error) {
 	if err != nil {
 		return err
 	}
+	if err := l.Migration.read(cfg); err != nil {
+		return err
+	}
 	return l.readImageCache(cfg)
+}
+
+// read reads the options of live migration.
+func (m *LiveMigration) read(cfg *config.Config) (err error) {
+	scheme, err := cfg.String(libvirtGroup, "live_migration_scheme", "tcp", []string{"tcp", "tls"})
+	if err != nil {
+		return err
+	}
+	if m.URI, err = cfg.String(libvirtGroup, "live_migration_uri", "", nil); err != nil {
+		return err
+	}
+	if m.URI == "" {
+		m.URI = "qemu+" + scheme + "://%s/system"
+	}
+	if err := rpc.CheckURI(strings.ReplaceAll(m.URI, "%s", "host")); err != nil {
+		if e, ok := cfg.Get(libvirtGroup, "live_migration_uri"); ok {
+			return e.Fault("settings.Read", "%w", err)
+		}
+		return err
+	}
+	if m.Address, err = cfg.String(libvirtGroup, "live_migration_inbound_addr", "", nil); err != nil {
+		return err
+	}
+	if e, ok := cfg.Get(libvirtGroup, "live_migration_inbound_addr"); ok && strings.ContainsAny(m.Address, "/ <>&\"'") {
+		return e.Fault("settings.Read", "%q is not an address; write the IP address or the name of this host", m.Address)
+	}
+	if m.TLS, err = cfg.Bool(libvirtGroup, "live_migration_with_native_tls", false); err != nil {
+		return err
+	}
+	if m.Converge, err = cfg.Bool(libvirtGroup, "live_migration_permit_auto_converge", false); err != nil {
+		return err
+	}
+	if m.Bandwidth, err = cfg.Int(libvirtGroup, "live_migration_bandwidth", 0, 0, 1<<31-1); err != nil {
+		return err
+	}
+	seconds, err := cfg.Int(libvirtGroup, "live_migration_completion_timeout", defaultCompletion, 0, 1<<20)
+	m.Limit = time.Duration(seconds) * time.Second
+	return err
 }
 
 // readImageCache reads [image_cache]. As in Nova, an interval of 0 is the usual one, and -1 means never.

@@ -23,6 +23,7 @@ func TestLibvirtSettings(t *testing.T) {
 		s.ImageCleanup, s.ImageAge = 40*time.Minute, 24*time.Hour
 		return s
 	}
+	migration := LiveMigration{URI: "qemu+tcp://%s/system", Limit: 800 * time.Second}
 	for text, want := range map[string]LibvirtSettings{
 		"": usual(LibvirtSettings{Instances: defaultInstances, Shutdown: time.Minute}),
 		"[image_cache]\nmanager_interval = 60\nremove_unused_original_minimum_age_seconds = 5\n[DEFAULT]\n" +
@@ -39,7 +40,18 @@ func TestLibvirtSettings(t *testing.T) {
 				VirtType: "qemu", CPUModel: "Nehalem", Instances: defaultInstances, Shutdown: time.Minute}),
 		"[libvirt]\nconnection_uri = qemu+unix:///system?socket=/tmp/s\n[DEFAULT]\ninstances_path = /srv\n" +
 			"shutdown_timeout = 0\n": usual(LibvirtSettings{Socket: "/tmp/s", Instances: "/srv"}),
+		"[libvirt]\nlive_migration_scheme = tls\nlive_migration_completion_timeout = 0\n": usual(LibvirtSettings{
+			Instances: defaultInstances, Shutdown: time.Minute, Migration: LiveMigration{URI: "qemu+tls://%s/system"}}),
+		"[libvirt]\nlive_migration_uri = qemu+tls://%s.example.org:1/system?pkipath=/x\n" +
+			"live_migration_inbound_addr = 192.0.2.1\nlive_migration_with_native_tls = true\n" +
+			"live_migration_permit_auto_converge = true\nlive_migration_bandwidth = 5\n": usual(LibvirtSettings{
+			Instances: defaultInstances, Shutdown: time.Minute, Migration: LiveMigration{
+				URI: "qemu+tls://%s.example.org:1/system?pkipath=/x", Address: "192.0.2.1", TLS: true, Converge: true,
+				Bandwidth: 5, Limit: 800 * time.Second}}),
 	} {
+		if want.Migration == (LiveMigration{}) {
+			want.Migration = migration
+		}
 		if s, err := read(text); err != nil || s.Libvirt != want {
 			t.Errorf("%q: %+v %v", text, s.Libvirt, err)
 		}
@@ -51,6 +63,11 @@ func TestLibvirtSettings(t *testing.T) {
 		"[image_cache]\nmanager_interval = -2\n":                            "-2",
 		"[libvirt]\nvirt_type = lxc\n":                                      "lxc",
 		"[DEFAULT]\ninstances_path = guests\n":                              "whole path",
+		"[libvirt]\nlive_migration_uri = qemu+ssh://%s/system\n":            "qemu+tls://HOST/system",
+		"[libvirt]\nlive_migration_uri = qemu+tls://%s/session\n":           "path",
+		"[libvirt]\nlive_migration_scheme = ssh\n":                          "ssh",
+		"[libvirt]\nlive_migration_inbound_addr = a/b\n":                    "not an address",
+		"[libvirt]\nlive_migration_bandwidth = -1\n":                        "-1",
 	} {
 		if _, err := read(text); !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), says) {
 			t.Errorf("%q: %v", text, err)

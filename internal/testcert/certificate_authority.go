@@ -53,6 +53,8 @@ type Certificate struct {
 	From  time.Time // zero: an hour ago
 	Until time.Time // zero: in 90 days
 	NoSAN bool      // without subjectAltName
+
+	Encipher bool // with the key usage "key encipherment", which libvirt 9 requires
 }
 
 // Issued is a certificate with its key, in PEM.
@@ -85,6 +87,9 @@ func (ca *CA) Write(t testing.TB, c Certificate, certFile, keyFile string) (seri
 	template := &x509.Certificate{SerialNumber: newSerial(t), Subject: pkix.Name{CommonName: c.Name}, NotBefore: c.From,
 		NotAfter: c.Until, KeyUsage: x509.KeyUsageDigitalSignature,
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}}
+	if c.Encipher {
+		template.KeyUsage |= x509.KeyUsageKeyEncipherment
+	}
 	if !c.NoSAN {
 		template.DNSNames = []string{"localhost"}
 		template.IPAddresses = []net.IP{net.IPv4(127, 0, 0, 1), net.IPv6loopback}

@@ -27,7 +27,7 @@ func TestContract(t *testing.T) {
 			t.Fatal(err)
 		}
 		return h
-	})
+	}, nil)
 }
 
 func TestInjectedFaults(t *testing.T) {

@@ -16,11 +16,16 @@ import (
 
 // Run tests a driver. open returns the driver of one host; when a test calls it again, it returns the driver of the
 // same host after a restart. The host has no guest at first, can give the devices 0000:3b:00.1 to 0000:3b:00.7 to
-// guests, and has a bridge named Bridge.
-func Run(t *testing.T, open func(t *testing.T) hypervisor.Hypervisor) {
+// guests, and has a bridge named Bridge. Guests are live-migrated to a host named Other, for which receive prepares
+// it; nil: nothing must be prepared.
+func Run(t *testing.T, open func(t *testing.T) hypervisor.Hypervisor,
+	receive func(t *testing.T, g hypervisor.Guest)) {
 	runCommon(t, open)
-	t.Run("a guest that migrates is departed until it is destroyed", func(t *testing.T) { migrate(t, open) })
+	t.Run("a guest that migrates is departed until it is destroyed", func(t *testing.T) { migrate(t, open, receive) })
 }
+
+// Other is the name of the host to which guests are live-migrated.
+const Other = "other"
 
 // RunWithoutMigration tests a driver that cannot live-migrate guests, like Run.
 func RunWithoutMigration(t *testing.T, open func(t *testing.T) hypervisor.Hypervisor) {
@@ -29,7 +34,7 @@ func RunWithoutMigration(t *testing.T, open func(t *testing.T) hypervisor.Hyperv
 		h := open(t)
 		g := Guest("a")
 		must(t, h.Build(t.Context(), g))
-		if err := h.Migrate(t.Context(), g.ID, hypervisor.Destination{Host: "other"}); !fault.Is(err, fault.Conflict) {
+		if err := h.Migrate(t.Context(), g.ID, hypervisor.Destination{Host: Other}); !fault.Is(err, fault.Conflict) {
 			t.Errorf("migrated: %v", err)
 		}
 		has(t, h, g)
@@ -194,16 +199,20 @@ func rename(t *testing.T, open func(t *testing.T) hypervisor.Hypervisor) {
 	has(t, h, Guest("a", 2), want)
 }
 
-func migrate(t *testing.T, open func(t *testing.T) hypervisor.Hypervisor) {
+func migrate(t *testing.T, open func(t *testing.T) hypervisor.Hypervisor,
+	receive func(t *testing.T, g hypervisor.Guest)) {
 	h := open(t)
 	g := Guest("a", 1)
 	must(t, h.Build(t.Context(), g))
-	there := device.PCI(pci.Address{Bus: 0x5e, Func: 1})
-	if err := h.Migrate(t.Context(), g.ID, hypervisor.Destination{Host: "other"}); !fault.Is(err, fault.Invalid) {
+	there := device.PCI(pci.Address{Bus: 0x3b, Func: 2})
+	if receive != nil {
+		receive(t, Guest("a", 2))
+	}
+	if err := h.Migrate(t.Context(), g.ID, hypervisor.Destination{Host: Other}); !fault.Is(err, fault.Invalid) {
 		t.Errorf("a device was left behind: %v", err)
 	}
 	has(t, h, g)
-	to := hypervisor.Destination{Host: "other", Devices: map[device.ID]device.ID{g.Devices[0].ID: there}}
+	to := hypervisor.Destination{Host: Other, Devices: map[device.ID]device.ID{g.Devices[0].ID: there}}
 	for range 2 {
 		must(t, h.Migrate(t.Context(), g.ID, to))
 	}

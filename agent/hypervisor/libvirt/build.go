@@ -35,6 +35,9 @@ func (d *Driver) Build(ctx context.Context, g hypervisor.Guest) error {
 	}
 	b := &builder{d: d, c: c, host: host, guest: g}
 	created, err := b.reserve(ctx)
+	if err == nil && b.domain.migratesTo() != "" {
+		err = b.settle(ctx)
+	}
 	if err != nil {
 		return fault.Wrap("", op, err)
 	}
@@ -53,6 +56,8 @@ type builder struct {
 	host   domainxml.Host
 	guest  hypervisor.Guest // as it must become
 	domain domain           // as it is
+
+	incoming bool // the guest is to arrive by live migration
 }
 
 // reserve finds the guest's domain, or defines it, which reserves its devices and its UUID. created is true if it has
@@ -71,6 +76,16 @@ func (b *builder) reserve(ctx context.Context) (created bool, err error) {
 	}
 	if found {
 		return false, nil
+	}
+	if prepared, there := findDomain(domains, b.guest.ID, true); there {
+		if b.incoming && b.prepared(prepared) {
+			b.domain = prepared
+			return false, nil
+		}
+		if err := b.d.remove(ctx, b.c, prepared); err != nil { // its guest has not arrived
+			return false, err
+		}
+		delete(used, prepared.UUID)
 	}
 	b.domain.UUID = freeUUID(b.guest.ID, used)
 	return true, b.define(ctx)
@@ -129,6 +144,9 @@ func (b *builder) define(ctx context.Context) error {
 	made, err := domainxml.Make(b.host, b.domain.UUID.String(), b.stored(), b.d.filesOf(b.domain.UUID, b.guest))
 	if err != nil {
 		return err
+	}
+	if b.incoming {
+		made.Metadata.Guest.Incoming, made.Metadata.Guest.Address = true, b.d.o.Migration.Address
 	}
 	text, err := domainxml.Encode(made)
 	if err != nil {

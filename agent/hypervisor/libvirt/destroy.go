@@ -11,9 +11,15 @@ import (
 )
 
 // Start removes the directories of guests that have no domain: a Build or a Destroy was interrupted. The agent has no
-// guests in work yet.
+// guests in work yet. The fault is Invalid if another host has its guests in the same directory.
 func (d *Driver) Start(ctx context.Context) error {
 	const op = "libvirt.Start"
+	if err := d.makeDir(""); err != nil {
+		return err
+	}
+	if err := d.claimDir(); err != nil {
+		return err
+	}
 	c, _, err := d.connect(ctx)
 	if err != nil {
 		return fault.Wrap("", op, err)
@@ -25,9 +31,6 @@ func (d *Driver) Start(ctx context.Context) error {
 	used := map[string]bool{}
 	for _, one := range all {
 		used[one.UUID.String()] = true
-	}
-	if err := d.makeDir(""); err != nil {
-		return err
 	}
 	entries, err := os.ReadDir(d.o.Dir)
 	if err != nil {
@@ -45,6 +48,37 @@ func (d *Driver) Start(ctx context.Context) error {
 	return nil
 }
 
+// claimDir records that this host has its guests in the directory. The directory cannot be shared: a host removes what
+// does not belong to its domains, and a live migration would write a disk that is in use.
+func (d *Driver) claimDir() error {
+	const op = "libvirt.Start"
+	if d.o.Host == "" {
+		return nil
+	}
+	dir := d.path(hostsDir)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return fault.New(fault.Unavailable, op, "%w", err)
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return fault.New(fault.Unavailable, op, "%w", err)
+	}
+	for _, other := range entries {
+		if other.Name() != d.o.Host {
+			return fault.New(fault.Invalid, op, "the guests of host %s are in %s, too, and a shared directory is not "+
+				"supported; set another [DEFAULT] instances_path, or remove %s if that host does not use it any more", other.Name(),
+				d.o.Dir, d.path(hostsDir, other.Name()))
+		}
+	}
+	if err := os.WriteFile(d.path(hostsDir, d.o.Host), nil, 0o600); err != nil {
+		return fault.New(fault.Unavailable, op, "%w", err)
+	}
+	return nil
+}
+
+// hostsDir has an empty file for each host that has its guests here.
+const hostsDir = "hosts"
+
 // Destroy ends the guest, undefines its domain and removes its files. libvirt returns managed devices to their drivers
 // when the guest has ended.
 func (d *Driver) Destroy(ctx context.Context, id string) error {
@@ -57,8 +91,10 @@ func (d *Driver) Destroy(ctx context.Context, id string) error {
 	if err != nil {
 		return fault.Wrap("", op, err)
 	}
-	if found, there := find(domains, id); there {
-		return fault.Wrap("", op, d.remove(ctx, c, found))
+	for _, incoming := range []bool{false, true} {
+		if found, there := findDomain(domains, id, incoming); there {
+			return fault.Wrap("", op, d.remove(ctx, c, found))
+		}
 	}
 	if own, err := uuid.Parse(id); err == nil && !used[own] { // undefined, but its files may remain
 		return fault.Wrap("", op, d.removeFiles(own))

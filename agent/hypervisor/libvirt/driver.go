@@ -7,6 +7,7 @@
 //
 //	Build ──▶ reserve: devices, UUID, definition ──▶ files: disk ──▶ start
 //	Destroy ──▶ stop ──▶ undefine ──▶ remove the files
+//	Receive (destination) ──▶ Migrate (source) ──▶ Build (destination) and Destroy (source)
 //	Watch ◀── events of libvirt
 package libvirt
 
@@ -33,10 +34,13 @@ type Options struct {
 	VirtType string // [libvirt] virt_type: kvm or qemu; empty: kvm where it works, otherwise qemu
 	CPUModel string // [libvirt] cpu_models; empty: that of the host with KVM, otherwise the best that QEMU emulates
 	Dir      string // [DEFAULT] instances_path: has a directory for each guest
+	Host     string // [DEFAULT] host: of which the directory is; empty: that is not recorded
 	Images   Images // nil: guests boot blank disks only
 
 	FirstBoot FirstBoot // nil: guests get no keys and no user data
 	Cleanup   Cleanup   // of images
+
+	Migration Migration // live migration
 
 	ShutdownTime time.Duration // [DEFAULT] shutdown_timeout: after it a guest that must stop is ended
 	CallTime     time.Duration // limit of one call; 0: 30 seconds, and 5 minutes to start or end a guest
@@ -66,6 +70,8 @@ type Driver struct {
 	// defining serialises what must see all domains: that a device has one holder, and that a UUID is free.
 	defining sync.Mutex
 
+	migrating migrations
+
 	making sync.RWMutex // held for reading while a disk gets its image, for writing while images are removed
 }
 
@@ -75,15 +81,13 @@ var (
 	_ hypervisor.Watcher    = (*Driver)(nil)
 	_ hypervisor.Consoles   = (*Driver)(nil)
 	_ hypervisor.Maintainer = (*Driver)(nil)
+	_ hypervisor.Receiver   = (*Driver)(nil)
 
 	_ hypervisor.InteractiveConsoles = (*Driver)(nil)
 )
 
 // emulated is the remark about a host without KVM.
 const emulated = "guests run with emulated CPUs, which is slow: KVM is not available, or [libvirt] virt_type is qemu"
-
-// noMigration is why guests cannot be live-migrated.
-const noMigration = "the driver libvirt does not live-migrate guests yet"
 
 // New returns a driver. It does not connect. The fault is Invalid for an architecture that the driver does not support.
 func New(o Options) (*Driver, error) {
@@ -176,7 +180,12 @@ func (d *Driver) Capacity(ctx context.Context) (hypervisor.Capacity, error) {
 			d.o.Dir, err)
 	}
 	out := hypervisor.Capacity{VCPUs: node.CPUs, MemoryMB: int(node.MemoryKB / 1024),
-		DiskGB: int(disk.Blocks * uint64(disk.Bsize) >> 30), NoLive: noMigration}
+		DiskGB: int(disk.Blocks * uint64(disk.Bsize) >> 30)}
+	version, err := c.HypervisorVersion(ctx)
+	if err != nil {
+		return hypervisor.Capacity{}, fault.Wrap("", op, err)
+	}
+	out.NoLive = noDevices(version)
 	var downloads []imagecache.Download
 	if d.o.Images != nil {
 		downloads = d.o.Images.Downloads()
@@ -187,11 +196,4 @@ func (d *Driver) Capacity(ctx context.Context) (hypervisor.Capacity, error) {
 	}
 	out.Remark = remark(host.KVM, paused, downloads)
 	return out, nil
-}
-
-// Migrate returns fault.Conflict: the driver does not live-migrate guests.
-func (d *Driver) Migrate(_ context.Context, id string, _ hypervisor.Destination) error {
-	return fault.New(fault.Conflict, "libvirt.Migrate",
-		"the guest %s is not migrated: %s; stop the server and migrate it "+
-			"cold", id, noMigration)
 }

@@ -14,16 +14,22 @@ import (
 // TestContract runs the suite of all drivers on a real libvirtd with emulated guests.
 func TestContract(t *testing.T) {
 	t.Parallel()
-	daemon := libvirtd.Start(t)
+	daemon, other := libvirtd.StartPair(t)
 	var mu sync.Mutex
 	dirs := map[string]string{}
-	hypervisortest.RunWithoutMigration(t, func(t *testing.T) hypervisor.Hypervisor {
+	hypervisortest.Run(t, func(t *testing.T) hypervisor.Hypervisor {
 		mu.Lock()
 		defer mu.Unlock()
 		if dirs[t.Name()] == "" {
 			dirs[t.Name()] = daemon.GuestDir(t)
 		}
-		return open(t, daemon, dirs[t.Name()])
+		d := open(t, daemon, dirs[t.Name()])
+		d.o.Migration.URI = "qemu+unix:///system?socket=" + other.Socket
+		return d
+	}, func(t *testing.T, g hypervisor.Guest) {
+		d := open(t, other, other.GuestDir(t))
+		d.o.Migration.Address = other.Address
+		must(t, d.Receive(t.Context(), g))
 	})
 }
 

@@ -302,7 +302,7 @@ func TestKVM(t *testing.T) {
 	c := dial(t, daemon)
 	domain, err := c.Lookup(t.Context(), uuid.MustParse(g.ID))
 	must(t, err)
-	xml, err := c.XML(t.Context(), domain, true)
+	xml, err := c.XML(t.Context(), domain, rpc.Persistent)
 	must(t, err)
 	if kvm := strings.HasPrefix(xml, "<domain type='kvm'"); kvm == strings.Contains(capacity.Remark, emulated) {
 		t.Errorf("KVM %v, remark %q", kvm, capacity.Remark)

@@ -16,14 +16,22 @@ import (
 // domain is a domain of the driver.
 type domain struct {
 	rpc.Domain
-	guest hypervisor.Guest
-	xml   domainxml.Domain
+	guest  hypervisor.Guest
+	xml    domainxml.Domain
+	paused bool // it does not run, and is not ended, because its migration did not end; only while it is not in progress
 }
+
+// incoming reports whether the domain is prepared for a guest that has not arrived.
+func (d domain) incoming() bool { return d.xml.Metadata.Guest.Incoming }
+
+// migratesTo returns the host to which a migration began whose end is not recorded; empty: none.
+func (d domain) migratesTo() string { return d.xml.Metadata.Guest.MigratesTo }
 
 // running reports whether the domain runs, or is paused.
 func (d domain) running() bool { return d.ID >= 0 }
 
-// Guests lists the guests. One that does not run, for whatever reason, is stopped.
+// Guests lists the guests. One that does not run, for whatever reason, is stopped. One that has not arrived yet is not
+// listed.
 func (d *Driver) Guests(ctx context.Context) ([]hypervisor.Guest, error) {
 	const op = "libvirt.Guests"
 	c, _, err := d.connect(ctx)
@@ -36,7 +44,9 @@ func (d *Driver) Guests(ctx context.Context) ([]hypervisor.Guest, error) {
 	}
 	var guests []hypervisor.Guest
 	for _, one := range domains {
-		guests = append(guests, one.guest)
+		if !one.incoming() {
+			guests = append(guests, one.guest)
+		}
 	}
 	slices.SortFunc(guests, func(a, b hypervisor.Guest) int { return strings.Compare(a.ID, b.ID) })
 	return guests, nil
@@ -51,7 +61,7 @@ func (d *Driver) list(ctx context.Context, c *rpc.Client) (own []domain, used ma
 	used = map[uuid.UUID]bool{}
 	for _, one := range all {
 		used[one.UUID] = true
-		text, err := c.XML(ctx, one, true)
+		text, err := c.XML(ctx, one, rpc.Persistent)
 		if fault.Is(err, fault.NotFound) {
 			continue // it was undefined meanwhile
 		}
@@ -70,31 +80,47 @@ func (d *Driver) list(ctx context.Context, c *rpc.Client) (own []domain, used ma
 		if err != nil {
 			return nil, nil, err
 		}
-		if guest.ShutDown, err = d.hasShutDown(ctx, c, one, guest); err != nil {
+		found := domain{Domain: one, guest: guest, xml: parsed}
+		if err := d.addState(ctx, c, &found); err != nil {
 			return nil, nil, err
 		}
-		guest.Stopped = one.ID < 0
-		own = append(own, domain{Domain: one, guest: guest, xml: parsed})
+		own = append(own, found)
 	}
 	return own, used, nil
 }
 
-// hasShutDown reports whether the operating system of a guest that must run has shut down. libvirt forgets the reason
-// when the host or the daemon starts again; such a guest is started.
-func (d *Driver) hasShutDown(ctx context.Context, c *rpc.Client, of rpc.Domain, g hypervisor.Guest) (bool, error) {
-	if of.ID >= 0 || g.Stopped || g.Departed {
-		return false, nil
+// addState adds whether a guest is stopped, whether its operating system has shut down although it must run, and
+// whether it has departed. libvirt forgets the reasons when the host or the daemon starts again: a guest that has shut
+// down is then started, and settle finds out about a migration.
+func (d *Driver) addState(ctx context.Context, c *rpc.Client, of *domain) error {
+	g := &of.guest
+	mustRun, migrates := !g.Stopped, of.migratesTo() != "" && !d.migrating.has(of.UUID)
+	if g.Stopped = of.ID < 0 && !g.Departed; g.Departed || !migrates && (!g.Stopped || !mustRun) {
+		return nil
 	}
-	state, reason, err := c.State(ctx, of)
+	state, reason, err := c.State(ctx, of.Domain)
 	if fault.Is(err, fault.NotFound) {
-		return false, nil // it was undefined meanwhile
+		return nil // it was undefined meanwhile
 	}
-	return state == rpc.Shutoff && reason == rpc.ShutDownByGuest, err
+	switch {
+	case state == rpc.Shutoff && reason == rpc.ShutDownByGuest:
+		g.ShutDown = mustRun
+	case state == rpc.Shutoff && reason == rpc.EndedByMigration && of.migratesTo() != "":
+		g.Departed, g.Stopped = true, false
+	case state == rpc.Paused && migrates:
+		of.paused, g.Stopped = true, true
+	}
+	return err
 }
 
-// find returns the domain of a guest.
+// find returns the domain of a guest that is not incoming.
 func find(domains []domain, id string) (domain, bool) {
-	i := slices.IndexFunc(domains, func(d domain) bool { return d.guest.ID == id })
+	return findDomain(domains, id, false)
+}
+
+// findDomain returns the domain of a guest: of one that has not arrived if incoming is true, otherwise of another.
+func findDomain(domains []domain, id string, incoming bool) (domain, bool) {
+	i := slices.IndexFunc(domains, func(d domain) bool { return d.guest.ID == id && d.incoming() == incoming })
 	if i < 0 {
 		return domain{}, false
 	}
@@ -126,9 +152,16 @@ func (d *Driver) Rename(ctx context.Context, was, id, server string) error {
 	return fault.Wrap("", op, d.storeGuest(ctx, c, old, g))
 }
 
-// storeGuest replaces the metadata of a domain.
+// storeGuest replaces the guest in the metadata of a domain.
 func (d *Driver) storeGuest(ctx context.Context, c *rpc.Client, of domain, g hypervisor.Guest) error {
-	text, err := domainxml.EncodeMetadata(g)
+	stored := domainxml.Write(g)
+	stored.MigratesTo = of.migratesTo()
+	return d.storeMetadata(ctx, c, of, stored)
+}
+
+// storeMetadata replaces the metadata of a domain.
+func (d *Driver) storeMetadata(ctx context.Context, c *rpc.Client, of domain, g domainxml.Guest) error {
+	text, err := domainxml.EncodeGuest(g)
 	if err != nil {
 		return err
 	}

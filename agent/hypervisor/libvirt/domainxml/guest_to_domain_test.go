@@ -109,7 +109,7 @@ func TestLibvirtAcceptsTheDomains(t *testing.T) {
 			t.Errorf("%s: %v\n%s", name, err, text)
 			continue
 		}
-		stored, err := c.XML(t.Context(), defined, true)
+		stored, err := c.XML(t.Context(), defined, rpc.Persistent)
 		if err != nil {
 			t.Fatal(err)
 		}

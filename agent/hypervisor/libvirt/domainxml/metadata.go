@@ -30,7 +30,10 @@ type Guest struct {
 	Name       string         `xml:"name,attr"`
 	Build      int            `xml:"build,attr"`
 	Departed   bool           `xml:"departed,attr,omitempty"`
-	Stopped    bool           `xml:"stopped,attr,omitempty"` // it must not run, or has not been started yet
+	Stopped    bool           `xml:"stopped,attr,omitempty"`     // it must not run, or has not been started yet
+	MigratesTo string         `xml:"migrates-to,attr,omitempty"` // a live migration to this host began, and its end is not recorded
+	Incoming   bool           `xml:"incoming,attr,omitempty"`    // prepared for a live migration to this host, and not arrived
+	Address    string         `xml:"address,attr,omitempty"`     // with Incoming: of this host for memory and disks
 	VCPUs      int            `xml:"vcpus,attr"`
 	MemoryMB   int            `xml:"memory,attr"`
 	DiskGB     int            `xml:"disk,attr"`
@@ -176,13 +179,20 @@ func list(numbers []int) string {
 	return strings.Join(texts, ",")
 }
 
-// EncodeMetadata returns the XML element of a guest's metadata. It returns fault.Invalid for a text that XML cannot
+// EncodeGuest returns the XML element of a guest's metadata. It returns fault.Invalid for a text that XML cannot
 // represent.
-func EncodeMetadata(g hypervisor.Guest) (string, error) {
-	if err := checkTexts(texts(g)); err != nil {
+func EncodeGuest(g Guest) (string, error) {
+	all := []string{g.ID, g.Server, g.Name, g.Image, g.MigratesTo, g.Address}
+	for _, d := range g.Devices {
+		all = append(all, d.Request, d.Provider)
+	}
+	for _, i := range g.Interfaces {
+		all = append(all, i.ID, i.MAC, i.VIF, i.VNIC, i.Bridge)
+	}
+	if err := checkTexts(all); err != nil {
 		return "", err
 	}
-	return encodeElement(xml.Name{Space: Namespace, Local: "guest"}, Write(g))
+	return encodeElement(xml.Name{Space: Namespace, Local: "guest"}, g)
 }
 
 // encodeElement returns the XML of an element that is not a whole domain.

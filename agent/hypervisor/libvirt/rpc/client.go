@@ -20,7 +20,8 @@ type Client struct {
 	conn    net.Conn
 	limit   time.Duration // of a call; 0: that of its procedure
 	writing sync.Mutex
-	events  chan Event // closed when the connection has ended
+	events  chan Event    // closed when the connection has ended
+	done    chan struct{} // likewise
 
 	mu      sync.Mutex
 	serial  uint32
@@ -63,6 +64,7 @@ func (c *Client) end(why error) {
 		return
 	}
 	c.ended = fault.New(fault.Unavailable, "libvirt", "the connection to libvirt has ended: %w; it is opened again", why)
+	close(c.done)
 	c.conn.Close()
 	for serial, call := range c.calls {
 		call <- reply{err: c.ended}
@@ -164,7 +166,11 @@ func (c *Client) forgetStream(serial uint32) {
 // that follows the reply.
 func (c *Client) call(ctx context.Context, p Procedure, arguments encoder, stream *Stream) (*decoder, error) {
 	op := "libvirt." + p.String()
-	ctx, cancel := context.WithTimeout(ctx, cmp.Or(c.limit, p.limit()))
+	limit := cmp.Or(c.limit, p.limit())
+	if p == domainMigratePerform {
+		limit = p.limit()
+	}
+	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	answer := make(chan reply, 1)
 	if err := ctx.Err(); err != nil {
@@ -233,3 +239,6 @@ func (c *Client) send(h header, payload []byte) error {
 	defer c.writing.Unlock()
 	return writeMessage(c.conn, h, payload)
 }
+
+// Done returns a channel that is closed when the connection has ended.
+func (c *Client) Done() <-chan struct{} { return c.done }

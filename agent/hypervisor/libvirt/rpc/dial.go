@@ -14,6 +14,8 @@ import (
 const (
 	callTime   = 30 * time.Second
 	changeTime = 5 * time.Minute
+	// migrationTime is far longer than a migration takes; its caller aborts it.
+	migrationTime = 30 * 24 * time.Hour
 )
 
 // Dial connects to the daemon's socket, such as /run/libvirt/libvirt-sock, and opens a hypervisor, such as
@@ -25,11 +27,17 @@ func Dial(ctx context.Context, socket, uri string, limit time.Duration) (*Client
 	if err != nil {
 		return nil, fault.New(fault.Unavailable, op, "libvirt cannot be reached at %s: %w; start libvirtd", socket, err)
 	}
-	c := &Client{conn: conn, limit: limit, events: make(chan Event, maxEvents), calls: map[uint32]chan reply{},
+	return newClient(ctx, conn, uri, limit)
+}
+
+// newClient opens a hypervisor on a connection. It closes the connection if that fails.
+func newClient(ctx context.Context, conn net.Conn, uri string, limit time.Duration) (*Client, error) {
+	c := &Client{conn: conn, limit: limit, events: make(chan Event, maxEvents),
+		done: make(chan struct{}), calls: map[uint32]chan reply{},
 		streams: map[uint32]*Stream{}}
 	go c.read()
 	if err := c.open(ctx, uri); err != nil {
-		return nil, errors.Join(fault.Wrap("", op, err), c.Close())
+		return nil, errors.Join(fault.Wrap("", "libvirt.Dial", err), c.Close())
 	}
 	return c, nil
 }

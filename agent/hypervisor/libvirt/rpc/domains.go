@@ -22,8 +22,11 @@ const (
 	Crashed  State = 6
 )
 
-// ShutDownByGuest is the reason of Shutoff for a domain whose guest has shut down (VIR_DOMAIN_SHUTOFF_SHUTDOWN).
-const ShutDownByGuest = 1
+// Reasons of Shutoff (virDomainShutoffReason).
+const (
+	ShutDownByGuest  = 1 // its operating system has shut down
+	EndedByMigration = 4 // it runs on another host
+)
 
 // The reasons of Paused that last (virDomainPausedReason). libvirt gives the first for a CPU that QEMU cannot emulate.
 const (
@@ -41,6 +44,16 @@ func (c *Client) LibVersion(ctx context.Context) (string, error) {
 	}
 	v := d.long()
 	return fmt.Sprintf("%d.%d.%d", v/1_000_000, v/1000%1000, v%1000), d.err()
+}
+
+// HypervisorVersion returns the version of QEMU: 1000000 times its first number, 1000 times the second, and the third.
+func (c *Client) HypervisorVersion(ctx context.Context) (int, error) {
+	d, err := c.call(ctx, connectGetVersion, encoder{}, nil)
+	if err != nil {
+		return 0, err
+	}
+	version := int(d.long())
+	return version, d.err()
 }
 
 // Node is the hardware of the host.
@@ -137,12 +150,22 @@ func (c *Client) Define(ctx context.Context, xml string) (Domain, error) {
 	return c.domainOf(ctx, domainDefineXMLFlags, e)
 }
 
-// XML returns the definition of a domain: as it runs, or the persistent one.
-func (c *Client) XML(ctx context.Context, of Domain, persistent bool) (string, error) {
-	const inactive = 2 // VIR_DOMAIN_XML_INACTIVE
+// XMLKind is a form of a domain's definition (virDomainXMLFlags).
+type XMLKind uint32
+
+// The forms of a definition.
+const (
+	Live          XMLKind = 0 // as the domain runs
+	Persistent    XMLKind = 2
+	Migratable    XMLKind = 1 | 8     // Live with secrets and without what another host adds itself
+	MigratableNew XMLKind = 1 | 2 | 8 // Persistent in the same way
+)
+
+// XML returns the definition of a domain.
+func (c *Client) XML(ctx context.Context, of Domain, kind XMLKind) (string, error) {
 	var e encoder
 	e.domain(of)
-	e.word(map[bool]uint32{true: inactive}[persistent])
+	e.word(uint32(kind))
 	text, err := c.textOf(ctx, domainGetXMLDesc, e)
 	return text, notFound(domainGetXMLDesc, err)
 }

@@ -11,17 +11,20 @@ type Procedure uint32
 // The procedures in use, with libvirt's names.
 const (
 	connectOpen            Procedure = 1
+	connectGetVersion      Procedure = 4
 	nodeGetInfo            Procedure = 6
 	connectGetCapabilities Procedure = 7
 	domainCreateXML        Procedure = 10
 	domainGetXMLDesc       Procedure = 14
 	domainLookupByUUID     Procedure = 24
+	domainResume           Procedure = 28
 	domainShutdown         Procedure = 33
 	authList               Procedure = 66
 	authPolkit             Procedure = 70
 	connectGetLibVersion   Procedure = 157
 	domainAttachDevice     Procedure = 160
 	domainDetachDevice     Procedure = 161
+	domainAbortJob         Procedure = 164
 	domainCreateWithFlags  Procedure = 196
 	domainOpenConsole      Procedure = 201
 	domainGetState         Procedure = 212
@@ -29,6 +32,11 @@ const (
 	domainDestroyFlags     Procedure = 234
 	domainSetMetadata      Procedure = 264
 	connectListAllDomains  Procedure = 273
+	domainMigrateBegin     Procedure = 302
+	domainMigratePrepare   Procedure = 303
+	domainMigratePerform   Procedure = 305
+	domainMigrateFinish    Procedure = 306
+	domainMigrateConfirm   Procedure = 307
 	registerDomainEvent    Procedure = 316
 	domainEventLifecycle   Procedure = 318
 	getDomainCapabilities  Procedure = 342
@@ -46,6 +54,10 @@ var procedureNames = map[Procedure]string{
 	domainSetMetadata:  "DomainSetMetadata", domainDestroyFlags: "DomainDestroyFlags",
 	connectListAllDomains: "ConnectListAllDomains",
 	registerDomainEvent:   "ConnectDomainEventCallbackRegisterAny", domainEventLifecycle: "DomainEventCallbackLifecycle",
+	connectGetVersion: "ConnectGetVersion", domainResume: "DomainResume", domainAbortJob: "DomainAbortJob",
+	domainMigrateBegin: "DomainMigrateBegin3Params", domainMigratePrepare: "DomainMigratePrepare3Params",
+	domainMigratePerform: "DomainMigratePerform3Params", domainMigrateFinish: "DomainMigrateFinish3Params",
+	domainMigrateConfirm:  "DomainMigrateConfirm3Params",
 	getDomainCapabilities: "ConnectGetDomainCapabilities", domainDefineXMLFlags: "DomainDefineXMLFlags",
 }
 
@@ -61,7 +73,8 @@ func (p Procedure) String() string {
 func (p Procedure) onlyReads() bool {
 	switch p {
 	case domainShutdown, domainCreateXML, domainCreateWithFlags, domainUndefineFlags, domainDestroyFlags,
-		domainSetMetadata, domainAttachDevice, domainDetachDevice, domainDefineXMLFlags:
+		domainSetMetadata, domainAttachDevice, domainDetachDevice, domainDefineXMLFlags, domainResume, domainAbortJob,
+		domainMigrateBegin, domainMigratePrepare, domainMigratePerform, domainMigrateFinish, domainMigrateConfirm:
 		return false
 	}
 	return true
@@ -70,6 +83,10 @@ func (p Procedure) onlyReads() bool {
 // limit returns how long a call may take.
 func (p Procedure) limit() time.Duration {
 	switch p {
+	case domainMigratePerform:
+		return migrationTime
+	case domainMigrateBegin, domainMigratePrepare, domainMigrateFinish, domainMigrateConfirm:
+		return changeTime
 	case domainCreateXML, domainCreateWithFlags, domainDestroyFlags, domainAttachDevice, domainDetachDevice:
 		return changeTime
 	}

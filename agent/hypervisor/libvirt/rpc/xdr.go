@@ -18,6 +18,15 @@ func (e *encoder) text(s string) {
 	e.data = append(e.data, make([]byte, -len(s)&3)...)
 }
 
+// long appends a number of eight bytes.
+func (e *encoder) long(n uint64) { e.data = binary.BigEndian.AppendUint64(e.data, n) }
+
+// bool appends 1 for true and 0 for false.
+func (e *encoder) bool(set bool) { e.word(map[bool]uint32{true: 1}[set]) }
+
+// opaque appends data of any length.
+func (e *encoder) opaque(data []byte) { e.text(string(data)) }
+
 // optionalText appends a text that may be missing; an empty one is.
 func (e *encoder) optionalText(s string) {
 	if s == "" {
@@ -81,6 +90,9 @@ func (d *decoder) text() string {
 	d.take(-n & 3)
 	return s
 }
+
+// opaque returns data of any length.
+func (d *decoder) opaque() []byte { return []byte(d.text()) }
 
 // optionalText returns a text that may be missing; a missing one is empty.
 func (d *decoder) optionalText() string {

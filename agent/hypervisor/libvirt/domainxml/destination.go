@@ -1,0 +1,131 @@
+package domainxml
+
+import (
+	"encoding/xml"
+	"fmt"
+	"slices"
+
+	"github.com/openberth/berth/agent/device"
+	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/pci"
+)
+
+// AtDestination returns the definition of a migrated domain at its destination. It is the definition here, because the
+// hardware of a running guest cannot change, with what belongs to the host taken from the definition that the
+// destination has prepared: the files, the bridges and names of interfaces, the pinning and the metadata, which are
+// passed as g. devices gives for each device here the one there. The fault is Invalid if one of these is missing.
+func AtDestination(here, there string, g Guest, devices map[device.ID]device.ID) (string, error) {
+	const op = "domainxml.AtDestination"
+	from, err := parseTree(here)
+	if err != nil {
+		return "", fault.Wrap(fault.Invalid, op, err)
+	}
+	to, err := parseTree(there)
+	if err != nil {
+		return "", fault.Wrap(fault.Invalid, op, err)
+	}
+	metadata, err := EncodeGuest(g)
+	if err != nil {
+		return "", err
+	}
+	own, err := parseTree(metadata)
+	if err != nil {
+		return "", fault.Wrap(fault.Internal, op, err)
+	}
+	all := from.first("metadata")
+	all.children = append(slices.DeleteFunc(all.children, isGuest), own)
+	from.replace(to, "cputune", "numatune")
+	for _, step := range []func(from, to *node) error{moveDisks, moveInterfaces, moveLogs} {
+		if err := step(from.first("devices"), to.first("devices")); err != nil {
+			return "", fault.Wrap(fault.Invalid, op, err)
+		}
+	}
+	if err := moveDevices(from.first("devices"), devices); err != nil {
+		return "", fault.Wrap(fault.Invalid, op, err)
+	}
+	return from.String(), nil
+}
+
+// isGuest reports whether a node is the metadata of Berth.
+func isGuest(n *node) bool {
+	return slices.ContainsFunc(n.attrs, func(a xml.Attr) bool {
+		return a.Value == Namespace && (a.Name.Space == "xmlns" || a.Name.Local == "xmlns")
+	})
+}
+
+// moveDisks replaces the files of disks. What libvirt knows about their backing files is dropped.
+func moveDisks(from, to *node) error {
+	for _, disk := range from.all("disk") {
+		name := disk.first("target").attr("dev")
+		i := slices.IndexFunc(to.all("disk"), func(n *node) bool { return n.first("target").attr("dev") == name })
+		if i < 0 {
+			return fmt.Errorf("the destination has not prepared the disk %s", name)
+		}
+		disk.remove("backingStore", "mirror")
+		disk.replace(to.all("disk")[i], "source")
+	}
+	return nil
+}
+
+// moveInterfaces replaces what interfaces are attached to.
+func moveInterfaces(from, to *node) error {
+	for _, one := range from.all("interface") {
+		mac := one.first("mac").attr("address")
+		i := slices.IndexFunc(to.all("interface"), func(n *node) bool { return n.first("mac").attr("address") == mac })
+		if i < 0 {
+			return fmt.Errorf("the destination has not prepared the interface %s", mac)
+		}
+		there := to.all("interface")[i]
+		one.setAttr("type", there.attr("type"))
+		one.replace(there, "source", "virtualport", "target", "vlan")
+	}
+	return nil
+}
+
+// moveLogs replaces the files that keep the output of serial ports.
+func moveLogs(from, to *node) error {
+	for _, kind := range []string{"serial", "console"} {
+		for _, log := range from.all(kind, "log") {
+			file := to.first("serial", "log").attr("file")
+			if file == "" {
+				return fmt.Errorf("the destination has not prepared the log of the serial console")
+			}
+			log.setAttr("file", file)
+		}
+	}
+	return nil
+}
+
+// moveDevices replaces the PCI devices.
+func moveDevices(from *node, devices map[device.ID]device.ID) error {
+	for _, source := range from.all("hostdev", "source", "address") {
+		text := fmt.Sprintf("%s:%s:%s.%s", hexDigits(source.attr("domain")), hexDigits(source.attr("bus")),
+			hexDigits(source.attr("slot")), hexDigits(source.attr("function")))
+		here, err := pci.ParseAddress(text)
+		if err != nil {
+			return err
+		}
+		there, given := devices[device.PCI(here)]
+		if !given {
+			return fmt.Errorf("there is no destination for the device %s", here)
+		}
+		at, err := pci.ParseAddress(there.String())
+		if err != nil {
+			return fmt.Errorf("the device %s at the destination is not a PCI device: %w", there, err)
+		}
+		a := address(at)
+		for name, value := range map[string]string{"domain": a.Domain, "bus": a.Bus, "slot": a.Slot,
+			"function": a.Function} {
+			source.setAttr(name, value)
+		}
+	}
+	return nil
+}
+
+// hexDigits returns a number of libvirt's XML without 0x.
+func hexDigits(text string) string {
+	if len(text) > 2 && text[:2] == "0x" {
+		return text[2:]
+	}
+	return text
+}

@@ -1,0 +1,72 @@
+package libvirt
+
+import (
+	"context"
+	"reflect"
+
+	"github.com/google/uuid"
+
+	"github.com/openberth/berth/agent/device"
+	"github.com/openberth/berth/agent/hypervisor"
+	"github.com/openberth/berth/agent/hypervisor/libvirt/domainxml"
+	"github.com/openberth/berth/fault"
+)
+
+// Receive defines the domain of a guest that will arrive, with the devices, interfaces and files that it will have
+// here, and makes its files. The definition is also the message to the driver of the source, which reads it. When the
+// guest has arrived, libvirt replaces it by one that is not incoming any more.
+func (d *Driver) Receive(ctx context.Context, g hypervisor.Guest) error {
+	const op = "libvirt.Receive"
+	if _, err := uuid.Parse(g.ID); err != nil {
+		return fault.New(fault.Invalid, op, "%q is not a valid guest id: %w", g.ID, err)
+	}
+	for _, i := range g.Interfaces {
+		if i.VNIC != "" && i.VNIC != "normal" && i.Device == (device.ID{}) {
+			return fault.New(fault.Conflict, op, "the guest %s cannot migrate: its port %s has the VNIC type %s, and the "+
+				"driver libvirt does not live-migrate ports with devices; migrate the server cold", g.ID, i.Port, i.VNIC)
+		}
+	}
+	c, host, err := d.connect(ctx)
+	if err != nil {
+		return fault.Wrap("", op, err)
+	}
+	b := &builder{d: d, c: c, host: host, guest: g, incoming: true}
+	created, err := b.reserve(ctx)
+	if err != nil || !b.domain.incoming() { // it has arrived
+		return fault.Wrap("", op, err)
+	}
+	if created {
+		err = d.removeFiles(b.domain.UUID)
+	}
+	if err == nil {
+		err = d.makeFiles(ctx, b.domain.UUID, g)
+	}
+	if err != nil && created {
+		b.undo(ctx)
+	}
+	return fault.Wrap("", op, err)
+}
+
+// Forget removes the domain and the files of a guest that has not arrived.
+func (d *Driver) Forget(ctx context.Context, id string) error {
+	const op = "libvirt.Forget"
+	c, _, err := d.connect(ctx)
+	if err != nil {
+		return fault.Wrap("", op, err)
+	}
+	domains, _, err := d.list(ctx, c)
+	if err != nil {
+		return fault.Wrap("", op, err)
+	}
+	if found, there := findDomain(domains, id, true); there {
+		err = d.remove(ctx, c, found)
+	}
+	return fault.Wrap("", op, err)
+}
+
+// prepared reports whether a domain is prepared for this guest as it will be.
+func (b *builder) prepared(have domain) bool {
+	want, was := domainxml.Write(b.guest), have.xml.Metadata.Guest
+	want.Stopped, want.Incoming, want.Address = was.Stopped, true, b.d.o.Migration.Address
+	return reflect.DeepEqual(want, was)
+}

@@ -1,0 +1,65 @@
+package reconcile
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/openberth/berth/api/host"
+	"github.com/openberth/berth/fault"
+)
+
+// assignIncoming delivers the assignments of one server with a device that arrives by live migration.
+func (d *driver) assignIncoming(revision int64) {
+	d.t.Helper()
+	d.deliver(Received{Assignments: host.Assignments{Cloud: "c", Position: host.Position{Epoch: 1, EpochID: "e",
+		Revision: revision}, Servers: []host.Server{{ID: "s1", Name: "s1", VCPUs: 1, MemoryMB: 64, Incoming: true,
+		Requests: []host.Request{{ID: "r", Alias: "gpu", Count: 1, VendorID: "10de", Class: testClass}}}}}})
+}
+
+// The host is prepared for a guest that arrives by live migration, with the devices that it will have, before its claim
+// is reported: then the source migrates it.
+func TestHostIsPreparedBeforeTheClaimIsReported(t *testing.T) {
+	d := newDriver(t)
+	d.settle(nil)
+	d.assignIncoming(1)
+	d.settle(func(e Effect) bool { _, is := e.(Receive); return is })
+	if len(d.reports) > 0 {
+		t.Fatalf("reported before the host is prepared: %+v", d.reports)
+	}
+	d.settle(nil)
+	if g := d.received["s1"]; len(g.Devices) != 1 || d.phase() != host.Claimed || len(d.guests) > 0 {
+		t.Errorf("prepared %+v, phase %s, guests %+v", g, d.phase(), d.guests)
+	}
+}
+
+// What was prepared is removed when compute no longer mentions the server, and when it names it for removal.
+func TestPreparationIsRemoved(t *testing.T) {
+	for _, named := range []bool{false, true} {
+		d := newDriver(t)
+		d.settle(nil)
+		d.assignIncoming(1)
+		d.settle(nil)
+		gone := host.Assignments{Cloud: "c", Position: host.Position{Epoch: 1, EpochID: "e", Revision: 2}}
+		if named {
+			gone.Remove = []host.Removal{{ID: "s1"}}
+		}
+		d.deliver(Received{Assignments: gone})
+		d.settle(nil)
+		if len(d.received) > 0 || d.phase() != host.Gone || len(d.disk.Claims()) > 0 {
+			t.Errorf("named %v: prepared %+v, phase %s, claims %v", named, d.received, d.phase(), d.disk.Claims())
+		}
+	}
+}
+
+// A host that cannot be prepared is reported as failed, so that compute tries another one.
+func TestUnpreparedHostFails(t *testing.T) {
+	d := newDriver(t)
+	d.refuses = fault.New(fault.Conflict, "test", "the image is larger than the disk")
+	d.settle(nil)
+	d.assignIncoming(1)
+	d.settle(nil)
+	if d.phase() != host.Failed || !strings.Contains(d.reports[len(d.reports)-1].Message, "larger than the disk") ||
+		len(d.disk.Claims()) > 0 {
+		t.Errorf("reports %+v, claims %v", d.reports, d.disk.Claims())
+	}
+}
