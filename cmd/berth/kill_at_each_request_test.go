@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/openberth/berth/api/compute"
+	"github.com/openberth/berth/internal/databases"
 	"github.com/openberth/berth/internal/testenv"
 )
 
@@ -24,6 +25,28 @@ func TestKillAtEachRequest(t *testing.T) {
 			c := newKillCloud(t, "")
 			c.arm = func(n int, after bool) { c.gate.arm(n, after, victims...) }
 			c.disarm = c.gate.disarm
+			c.killAtEach()
+		})
+	}
+}
+
+// TestKillNetworkDatabaseAtEachCommit does the same with the database server of the network service: it is killed at the
+// n-th COMMIT that the service sends to it, before it arrives or before its answer does. The service runs on.
+func TestKillNetworkDatabaseAtEachCommit(t *testing.T) {
+	testenv.Long(t)
+	for name, server := range map[string]func(testing.TB, ...string) *databases.Server{"MariaDB": databases.MariaDB,
+		"PostgreSQL": databases.PostgreSQL} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			db := server(t)
+			proxy := databases.NewProxy(t, db.Addr)
+			c := newKillCloud(t, proxy.URL(db.Database(t)))
+			c.database = db
+			c.arm = func(n int, after bool) {
+				proxy.Break(databases.Cut{Word: "commit", Skip: n - 1, LoseResponse: after,
+					Do: func() { c.gate.stop(t, "database") }})
+			}
+			c.disarm = proxy.Repair
 			c.killAtEach()
 		})
 	}

@@ -14,6 +14,7 @@ import (
 	api "github.com/openberth/berth/api/network"
 	"github.com/openberth/berth/bandwidth"
 	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/internal/databases"
 	"github.com/openberth/berth/pci"
 	"github.com/openberth/berth/resource"
 )
@@ -27,6 +28,8 @@ type killCloud struct {
 	bridge string            // id of a network on physnet0
 	user   *api.Client       // of the network service, through the gate
 	server string            // id of the server of the test
+
+	database *databases.Server // of the network service; nil: SQLite
 
 	arm    func(n int, after bool) // kills at the n-th request from now on
 	disarm func()
@@ -104,6 +107,10 @@ func (c *killCloud) startProcess(name string) {
 func (c *killCloud) killProcess(name string) {
 	c.t.Helper()
 	switch name {
+	case "database":
+		c.database.Kill(c.t)
+		c.database.Restart(c.t)
+		return
 	case "network":
 		c.network.kill()
 	case "compute":

@@ -39,7 +39,6 @@ func (g *requestGate) link(t *testing.T, client, server, target string) string {
 	t.Helper()
 	to, err := url.Parse(target)
 	must(t, err)
-	ended := t.Context().Done()
 	front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		victim, stops, after := g.count(client, server)
 		proxy := &httputil.ReverseProxy{FlushInterval: -1, ErrorLog: log.New(io.Discard, "", 0),
@@ -47,14 +46,7 @@ func (g *requestGate) link(t *testing.T, client, server, target string) string {
 			ErrorHandler: func(http.ResponseWriter, *http.Request, error) {
 				panic(http.ErrAbortHandler) // the client sees a broken connection, as without the proxy
 			}}
-		stop := func() {
-			s := stopped{victim, make(chan struct{})}
-			select {
-			case g.reached <- s:
-				<-s.resume
-			case <-ended:
-			}
-		}
+		stop := func() { g.stop(t, victim) }
 		if stops && after {
 			proxy.ModifyResponse = func(*http.Response) error {
 				stop()
@@ -86,6 +78,16 @@ func (g *requestGate) count(client, server string) (victim string, stops, after 
 		}
 	}
 	return "", false, false
+}
+
+// stop waits until the test has killed the process, or has ended.
+func (g *requestGate) stop(t *testing.T, victim string) {
+	s := stopped{victim, make(chan struct{})}
+	select {
+	case g.reached <- s:
+		<-s.resume
+	case <-t.Context().Done():
+	}
 }
 
 // arm stops the n-th request from now on, from 1, that one of the processes sends or receives.
