@@ -30,8 +30,8 @@ func TestKillAtEachRequest(t *testing.T) {
 	}
 }
 
-// TestKillNetworkDatabaseAtEachCommit does the same with the database server of the network service: it is killed at the
-// n-th COMMIT that the service sends to it, before it arrives or before its answer does. The service runs on.
+// TestKillNetworkDatabaseAtEachCommit does the same with the database server of the network service: it is killed at
+// the n-th COMMIT that the service sends to it, before it arrives or before its answer does. The service runs on.
 func TestKillNetworkDatabaseAtEachCommit(t *testing.T) {
 	testenv.Long(t)
 	for name, server := range map[string]func(testing.TB, ...string) *databases.Server{"MariaDB": databases.MariaDB,
