@@ -121,6 +121,7 @@ func TestLists(t *testing.T) {
 		"marker=none", "sort_key=name&sort_dir=asc&sort_dir=asc"} {
 		f.fails(400, "HTTPBadRequest", "demo", "GET", "/v2.0/ports?"+query, "")
 	}
+	f.fails(400, "InvalidInput", "demo", "GET", "/v2.0/ports?admin_state_up=up", "")
 }
 
 // pages follows the links of the pages in both directions.
