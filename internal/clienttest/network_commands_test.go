@@ -54,6 +54,7 @@ func TestNetworkCommands(t *testing.T) {
 		c.performSteps(t, "testdata/openstack-server-port-commands.txt", strings.NewReplacer("$DISK", disk))
 	})
 	t.Run("gophercloud", func(t *testing.T) { useGophercloud(t, c) })
+	t.Run("gophercloud servers", func(t *testing.T) { useServersOfGophercloud(t, c) })
 }
 
 // runGuide executes the commands of the guide's chapter about networks.
