@@ -54,7 +54,8 @@ func useServersOfGophercloud(t *testing.T, c *Cloud) {
 		}
 		return addresses
 	}
-	if got := attached(); !strings.Contains(got, "198.51.100.77 ") || !strings.Contains(got, port[0].FixedIPs[0].IPAddress) {
+	if got := attached(); !strings.Contains(got, "198.51.100.77 ") ||
+		!strings.Contains(got, port[0].FixedIPs[0].IPAddress) {
 		t.Errorf("addresses %s", got)
 	}
 	_, err = attachinterfaces.Create(ctx, compute, server.ID, attachinterfaces.CreateOpts{PortID: port[1].ID}).Extract()
