@@ -102,6 +102,9 @@ func (c *core) free(id string) {
 			c.wantSync = true // the device is gone, and its provider can be reduced now
 		}
 	}
+	if c.postponed[resource.ConsumerID(id)] {
+		c.wantSync = true // the providers of its devices can be created now
+	}
 	c.log("server released", "server", id, "devices", len(changes))
 }
 

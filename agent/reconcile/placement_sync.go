@@ -171,7 +171,10 @@ func (s *syncer) write() {
 		s.stage, s.planned = idle, true
 		return
 	}
-	s.missing = s.stillMissing(d, s.missing)
+	s.missing, s.postponed = s.stillMissing(d, s.missing), d.plan.Postponed
+	for holder := range s.postponed {
+		s.wantSync = s.wantSync || len(s.set.Held(holder)) == 0 // freed since the plan was begun
+	}
 	s.condition("plan", s.sentences(objections)...)
 	if len(objections) > 0 {
 		s.dropFresh()

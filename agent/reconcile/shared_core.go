@@ -10,6 +10,7 @@ import (
 	"github.com/openberth/berth/numa"
 	"github.com/openberth/berth/pci"
 	"github.com/openberth/berth/provider"
+	"github.com/openberth/berth/resource"
 )
 
 // core is the state that all components of the state machine share.
@@ -22,12 +23,13 @@ type core struct {
 	observed
 	followed
 
-	conditions map[string][]string // by source
-	version    int                 // of the host report; counts its changes
-	delivered  int                 // version of the host report that compute has; -1: none
-	wantSync   bool                // a sync must begin
-	wake       bool                // work may be due
-	freed      bool                // devices were freed: servers that wait for devices can try again
+	conditions map[string][]string          // by source
+	version    int                          // of the host report; counts its changes
+	delivered  int                          // version of the host report that compute has; -1: none
+	wantSync   bool                         // a sync must begin
+	postponed  map[resource.ConsumerID]bool // their devices delay the creation of a provider; of the last plan
+	wake       bool                         // work may be due
+	freed      bool                         // devices were freed: servers that wait for devices can try again
 }
 
 // observed is the last observation, and what has changed since.

@@ -85,6 +85,10 @@ func (m *planner) postpone(want provider.Provider, postponed map[provider.ID]boo
 	if holder := m.pending(want.ID); holder != "" {
 		m.addNote("%s is not reported yet: compute has not confirmed that its holder %s belongs here", want.Name, holder)
 		postponed[want.ID] = true
+		if m.plan.Postponed == nil {
+			m.plan.Postponed = map[resource.ConsumerID]bool{}
+		}
+		m.plan.Postponed[holder] = true
 	}
 	postponed[want.ID] = postponed[want.ID] || postponed[want.Parent]
 	return postponed[want.ID]

@@ -62,6 +62,8 @@ type Plan struct {
 	Warnings   map[provider.ID]string // notes that stay true as long as a consumer holds the provider's devices
 	Owned      OwnedSet               // what the agent owns once the plan is executed
 	More       bool                   // the plan is incomplete: observe and plan again at once
+	// Postponed are the consumers whose devices delay the creation of a provider, until they are confirmed or freed.
+	Postponed map[resource.ConsumerID]bool
 }
 
 // Empty reports whether the plan has no steps; there may still be objections.

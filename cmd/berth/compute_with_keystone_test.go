@@ -176,16 +176,31 @@ func testOpenStackServerList(t *testing.T, l login, want []string) {
 // openstack runs the openstack client with the account, and returns what it prints.
 func (l login) openstack(t *testing.T, args ...string) string {
 	t.Helper()
+	out, err := l.openstackCommand(t, args...).Output()
+	if err != nil {
+		exit, _ := err.(*exec.ExitError)
+		t.Fatalf("openstack %v: %v\n%s%s", args, err, out, exit.Stderr)
+	}
+	return string(out)
+}
+
+// openstackFails runs the openstack client with the account. It must fail with these words.
+func (l login) openstackFails(t *testing.T, words string, args ...string) {
+	t.Helper()
+	out, err := l.openstackCommand(t, args...).CombinedOutput()
+	if err == nil || !strings.Contains(string(out), words) {
+		t.Errorf("openstack %v: %v, want %q\n%s", args, err, words, out)
+	}
+}
+
+// openstackCommand returns a command of the openstack client with the account.
+func (l login) openstackCommand(t *testing.T, args ...string) *exec.Cmd {
+	t.Helper()
 	program, err := exec.LookPath("openstack")
 	if err != nil {
 		t.Fatal("the openstack client is not installed: run `make tools`")
 	}
 	cmd := exec.Command(program, args...)
 	cmd.Env = append(berth(t).Env, l...)
-	out, err := cmd.Output()
-	if err != nil {
-		exit, _ := err.(*exec.ExitError)
-		t.Fatalf("openstack %v: %v\n%s%s", args, err, out, exit.Stderr)
-	}
-	return string(out)
+	return cmd
 }

@@ -182,7 +182,21 @@ func (s *server) findNetwork(c *call, r lifecycle.NetworkRequest) (lifecycle.Net
 	case len(found[0].Subnets) == 0:
 		return r, fault.New(fault.Invalid, "", "Network %s requires a subnet in order to boot instances on.", r.Network)
 	}
-	return r, nil
+	return r, s.checkFixedIP(c, r)
+}
+
+// checkFixedIP returns fault.Invalid if a port has the requested address of a network already.
+func (s *server) checkFixedIP(c *call, r lifecycle.NetworkRequest) error {
+	if r.FixedIP == "" {
+		return nil
+	}
+	found, err := s.Networks.Ports(c.R.Context(), url.Values{"network_id": {r.Network},
+		"fixed_ips": {"ip_address=" + r.FixedIP}})
+	if err != nil || len(found) == 0 {
+		return err
+	}
+	return fault.New(fault.Invalid, "", "Fixed IP address %s is already in use by port %s; request another one", r.FixedIP,
+		found[0].ID)
 }
 
 // hasDeviceTags reports whether an entry of networks may have a tag: from 2.32 on, except in 2.37 to 2.41.

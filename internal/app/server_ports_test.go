@@ -192,6 +192,10 @@ func TestServerWithNetworkAndPorts(t *testing.T) {
 			t.Errorf("owner %q", p.DeviceOwner)
 		}
 	}
+	if _, err := l.attach(s.ID, map[string]any{"net_id": l.net.ID, "fixed_ips": []map[string]string{
+		{"ip_address": "10.0.0.99"}}}); !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), "already in use") {
+		t.Errorf("an address that is in use: %v", err)
+	}
 	big, err := l.compute().CreateFlavor(t.Context(), compute.CreateFlavor{Name: "big", VCPUs: 2, RAM: 64, Disk: 1})
 	if err != nil {
 		t.Fatal(err)

@@ -9,8 +9,8 @@ import (
 	"github.com/openberth/berth/internal/bench"
 )
 
-// StartNetwork starts `berth up` with an agent of the network service on the host cmp1, and adds its network service to
-// the catalog. It returns the address of the service, which trusts its callers there.
+// StartNetwork starts `berth up` on the host cmp1, and adds its compute, network and image services to the catalog. It
+// returns the address of the network service, which trusts its callers there.
 func (c *Cloud) StartNetwork(t testing.TB) (address string) {
 	t.Helper()
 	program, err := bench.Build(t.TempDir())
@@ -23,13 +23,15 @@ func (c *Cloud) StartNetwork(t testing.TB) (address string) {
 	Write(t, config, strings.Join([]string{"[DEFAULT]", "host = cmp1", "[api]", "auth_strategy = noauth2",
 		"[oslo_concurrency]", "lock_path = " + dir, "[ml2]", "tenant_network_types = vlan", "[ml2_type_vlan]",
 		"network_vlan_ranges = physnet0:100:199,physnet1", "[berth]", "sysfs = " + sysfs, ""}, "\n"))
-	address = Free(t)
-	Run(t, filepath.Join(dir, "berth.log"), address, program, "up", "--config-file", config,
-		"--data-dir", filepath.Join(dir, "data"), "--listen-placement", "127.0.0.1:0", "--listen-compute", "127.0.0.1:0",
-		"--listen-network", address, "--listen-image", "127.0.0.1:0")
-	address = "http://" + address
-	c.Endpoint(t, c.Service(t, "network"), c.Region, c.authenticate(t, address))
-	return address
+	compute, network, image := Free(t), Free(t), Free(t)
+	Run(t, filepath.Join(dir, "berth.log"), network, program, "up", "--config-file", config,
+		"--data-dir", filepath.Join(dir, "data"), "--listen-placement", "127.0.0.1:0", "--listen-compute", compute,
+		"--listen-network", network, "--listen-image", image)
+	for service, url := range map[string]string{"network": c.authenticate(t, "http://"+network),
+		"compute": c.authenticate(t, "http://"+compute) + "/v2.1", "image": c.authenticate(t, "http://"+image)} {
+		c.Endpoint(t, c.Service(t, service), c.Region, url)
+	}
+	return "http://" + network
 }
 
 // reportNetworkAgent reports an agent of cmp1 to a network service that trusts its callers.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net/http"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -46,7 +47,14 @@ func TestNetworkCommands(t *testing.T) {
 		}
 	}
 	t.Run("guide", func(t *testing.T) { runGuide(t, c) })
+	t.Run("servers", func(t *testing.T) {
+		reportNetworkAgent(t, address) // the lines have deleted it
+		disk := filepath.Join(t.TempDir(), "disk")
+		Write(t, disk, "the data of a disk")
+		c.performSteps(t, "testdata/openstack-server-port-commands.txt", strings.NewReplacer("$DISK", disk))
+	})
 	t.Run("gophercloud", func(t *testing.T) { useGophercloud(t, c) })
+	t.Run("gophercloud servers", func(t *testing.T) { useServersOfGophercloud(t, c) })
 }
 
 // runGuide executes the commands of the guide's chapter about networks.

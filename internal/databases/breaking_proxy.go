@@ -33,6 +33,7 @@ type Cut struct {
 	Skip         int           // how many matching packets are forwarded before
 	LoseResponse bool          // forward Word and lose only the response; otherwise lose Word
 	Linger       time.Duration // how long the connection to the server stays open after the client's is broken
+	Do           func()        // nil: nothing; otherwise called before the client's connection is broken
 }
 
 // NewProxy starts a proxy for a server, until the test ends.
@@ -173,6 +174,9 @@ func (p *Proxy) pass(client net.Conn) {
 				if _, err := server.Write(buffer[:n]); err == nil {
 					<-answered
 				}
+			}
+			if cut.Do != nil {
+				cut.Do()
 			}
 			client.Close()
 			time.Sleep(cut.Linger)

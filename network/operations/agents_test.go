@@ -51,7 +51,7 @@ func agents(t *testing.T, s *Service) {
 	if !all.Whole || quiet.Whole || changed.Whole {
 		t.Errorf("whole: %t, %t, %t", all.Whole, quiet.Whole, changed.Whole)
 	}
-	must(t, s.DeletePort(ctx, p.ID))
+	must(t, s.DeletePort(ctx, p.ID, NoRevision))
 	left, err := a.HostPorts(ctx, host, changed.Revision)
 	if err != nil || !slices.Equal(left.Left, []string{p.ID}) {
 		t.Errorf("after the removal: %+v %v", left, err)
@@ -59,7 +59,7 @@ func agents(t *testing.T, s *Service) {
 	s.Store.KeptRemovals = 1
 	other, err := s.CreatePort(ctx, store.Port{Network: n.ID, Binding: store.Binding{Host: host, VNIC: "direct"}}, nil)
 	must(t, err)
-	must(t, s.DeletePort(ctx, other.ID))
+	must(t, s.DeletePort(ctx, other.ID, NoRevision))
 	if old, err := a.HostPorts(ctx, host, changed.Revision); err != nil || !old.Whole || slices.Contains(old.Left, p.ID) {
 		t.Errorf("after removals were forgotten: %+v %v", old, err)
 	}

@@ -133,15 +133,15 @@ func addresses(t *testing.T, s *Service) {
 			t.Errorf("%v: %v %v, want code %q", c.ips, got.FixedIPs, err, c.code)
 		}
 	}
-	if err := s.DeleteSubnet(ctx, sub.ID); fault.CodeOf(err) != "SubnetInUse" {
+	if err := s.DeleteSubnet(ctx, sub.ID, NoRevision); fault.CodeOf(err) != "SubnetInUse" {
 		t.Error(err)
 	}
-	must(t, s.DeleteSubnet(ctx, six.ID)) // its addresses are removed from the ports
+	must(t, s.DeleteSubnet(ctx, six.ID, NoRevision)) // its addresses are removed from the ports
 	p, err = Get[store.Port](ctx, s, p.ID)
 	if err != nil || len(p.FixedIPs) != 1 {
 		t.Errorf("%v %v", p.FixedIPs, err)
 	}
-	if err := s.DeleteNetwork(ctx, n.ID); fault.CodeOf(err) != "NetworkInUse" {
+	if err := s.DeleteNetwork(ctx, n.ID, NoRevision); fault.CodeOf(err) != "NetworkInUse" {
 		t.Error(err)
 	}
 }
@@ -176,8 +176,8 @@ func objects(t *testing.T, s *Service) {
 	if err != nil || p.FixedIPs[0].Address != "10.0.0.77" || p.Name != "renamed" || p.Number != 1 {
 		t.Errorf("%+v %v", p, err)
 	}
-	must(t, s.DeletePort(ctx, p.ID))
-	must(t, s.DeleteNetwork(ctx, n.ID))
+	must(t, s.DeletePort(ctx, p.ID, NoRevision))
+	must(t, s.DeleteNetwork(ctx, n.ID, NoRevision))
 	if _, err := Get[store.Subnet](ctx, s, sub.ID); fault.CodeOf(err) != "SubnetNotFound" {
 		t.Error(err)
 	}

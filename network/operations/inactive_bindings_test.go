@@ -77,7 +77,7 @@ func TestLiveMigrationOfABoundPort(t *testing.T) {
 		t.Errorf("the source does not receive that the port has left it: %+v %v", ports, err)
 	}
 	must(t, Bindings{c.Service}.Delete(ctx, port.ID, host))
-	must(t, c.DeletePort(ctx, port.ID))
+	must(t, c.DeletePort(ctx, port.ID, NoRevision))
 	if shares := c.shares(); len(shares) > 0 {
 		t.Errorf("the allocation is leaked: %v", shares)
 	}
@@ -93,7 +93,7 @@ func providerOfShare(p store.Port) string {
 // TestPortDeletedDuringAMigration releases the allocation of the inactive binding.
 func TestPortDeletedDuringAMigration(t *testing.T) {
 	c, port := migrating(t)
-	must(t, c.DeletePort(t.Context(), port.ID))
+	must(t, c.DeletePort(t.Context(), port.ID, NoRevision))
 	if shares := c.shares(); len(shares) > 0 {
 		t.Errorf("the allocation is leaked: %v", shares)
 	}

@@ -121,9 +121,9 @@ func (s *Service) updateNetwork(ctx context.Context, tx *store.Tx, n *store.Netw
 }
 
 // DeleteNetwork removes a network with its subnets. The code of the conflict is NetworkInUse if it has ports.
-func (s *Service) DeleteNetwork(ctx context.Context, id string) error {
+func (s *Service) DeleteNetwork(ctx context.Context, id string, revision int) error {
 	return s.Store.Write(ctx, func(tx *store.Tx) error {
-		if _, err := get[store.Network](ctx, tx, id); err != nil {
+		if _, err := current[store.Network](ctx, tx, id, revision); err != nil {
 			return err
 		}
 		ports, err := store.Count[store.Port](ctx, tx, store.Filter{Networks: []string{id}})

@@ -77,9 +77,9 @@ func (s Policies) UpdatePolicy(ctx context.Context, id string, revision int,
 }
 
 // DeletePolicy removes a policy. The code of the conflict is QosPolicyInUse if a port or a network has it.
-func (s Policies) DeletePolicy(ctx context.Context, id string) error {
+func (s Policies) DeletePolicy(ctx context.Context, id string, revision int) error {
 	return s.Store.Write(ctx, func(tx *store.Tx) error {
-		if _, err := get[store.Policy](ctx, tx, id); err != nil {
+		if _, err := current[store.Policy](ctx, tx, id, revision); err != nil {
 			return err
 		}
 		f := store.Filter{Policies: []string{id}}

@@ -429,17 +429,17 @@ func TestDeletedPortReleasesItsAllocation(t *testing.T) {
 				}
 				return nil, nil
 			}
-			failed := c.DeletePort(t.Context(), p.ID)
+			failed := c.DeletePort(t.Context(), p.ID, NoRevision)
 			c.fail = nil
 			must(t, c.Resume(t.Context(), 0))
-			if err := c.DeletePort(t.Context(), p.ID); err != nil && !fault.Is(err, fault.NotFound) {
+			if err := c.DeletePort(t.Context(), p.ID, NoRevision); err != nil && !fault.Is(err, fault.NotFound) {
 				t.Fatalf("%v after %v", err, failed)
 			}
 			want := resource.Allocation{bridge: {egr: 1000}, ovs: {ppsEgr: 5}}
 			if got := c.shares(); !reflect.DeepEqual(got, want) {
 				t.Errorf("call %d after %v: allocation %v, want that of the other port %v", at, after, got, want)
 			}
-			must(t, c.DeletePort(t.Context(), other.ID))
+			must(t, c.DeletePort(t.Context(), other.ID, NoRevision))
 			if got := c.shares(); len(got) != 0 {
 				t.Errorf("allocation %v", got)
 			}
@@ -456,7 +456,7 @@ func TestDeletedPortOfAServerWithoutAllocation(t *testing.T) {
 	if _, err := c.setPolicy(t.Context(), p.ID, ""); fault.CodeOf(err) != "PlacementAllocationRemoved" {
 		t.Errorf("a change: %v", err)
 	}
-	must(t, c.DeletePort(t.Context(), p.ID))
+	must(t, c.DeletePort(t.Context(), p.ID, NoRevision))
 	if _, err := Get[store.Port](t.Context(), c.Service, p.ID); !fault.Is(err, fault.NotFound) {
 		t.Error(err)
 	}
@@ -513,7 +513,7 @@ func TestRulesInUse(t *testing.T) {
 	if _, err := policies.PutRule(t.Context(), id, store.Rule{Type: dscp, DSCP: 8}); err != nil {
 		t.Errorf("a rule without a guarantee: %v", err)
 	}
-	if err := policies.DeletePolicy(t.Context(), id); fault.CodeOf(err) != "QosPolicyInUse" {
+	if err := policies.DeletePolicy(t.Context(), id, NoRevision); fault.CodeOf(err) != "QosPolicyInUse" {
 		t.Error(err)
 	}
 }

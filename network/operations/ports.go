@@ -187,7 +187,7 @@ func (s *Service) updateAddresses(ctx context.Context, tx *store.Tx, old store.P
 }
 
 // DeletePort removes a port. What Placement has recorded for it is released first, so no allocation is leaked.
-func (s *Service) DeletePort(ctx context.Context, id string) error {
+func (s *Service) DeletePort(ctx context.Context, id string, revision int) error {
 	for attempt := range attempts {
 		p, err := Get[store.Port](ctx, s, id)
 		if err != nil {
@@ -199,7 +199,7 @@ func (s *Service) DeletePort(ctx context.Context, id string) error {
 		}
 		again := false
 		err = s.Store.Write(ctx, func(tx *store.Tx) error {
-			now, err := get[store.Port](ctx, tx, id)
+			now, err := current[store.Port](ctx, tx, id, revision)
 			if err != nil {
 				return err
 			}

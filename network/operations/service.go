@@ -114,7 +114,7 @@ func (s *Service) edited(b *store.Base) {
 	b.Updated = s.Now().UnixMicro()
 }
 
-// current reads an object for an update and checks its revision: the code of the fault is
+// current reads an object for an update or a deletion and checks its revision: the code of the fault is
 // RevisionNumberConstraintFailed.
 func current[T any, P store.Pointer[T]](ctx context.Context, tx *store.Tx, id string, revision int) (T, error) {
 	o, err := get[T, P](ctx, tx, id)

@@ -114,6 +114,9 @@ func checkSubnet(sub store.Subnet) error {
 	if sub.Gateway != "" {
 		if g := gateway(sub); !g.IsValid() || address.Version(g) != sub.IPVersion {
 			return invalid("gateway_ip '%s' is not an IPv%d address", sub.Gateway, sub.IPVersion)
+		} else if sub.IPVersion == 4 && cidr.Contains(g) && !address.Hosts(cidr).Contains(g) {
+			return invalid("Gateway is not valid on subnet: %s is the network or the broadcast address of %s; use another one",
+				g, cidr)
 		}
 	}
 	if sub.IPVersion == 4 && (sub.RAMode != "" || sub.AddressMode != "") {
@@ -179,9 +182,9 @@ func (s *Service) UpdateSubnet(ctx context.Context, id string, revision int,
 
 // DeleteSubnet removes a subnet. The code of the conflict is SubnetInUse if a port has an address of it; addresses that
 // hosts form themselves are removed from their ports.
-func (s *Service) DeleteSubnet(ctx context.Context, id string) error {
+func (s *Service) DeleteSubnet(ctx context.Context, id string, revision int) error {
 	return s.Store.Write(ctx, func(tx *store.Tx) error {
-		sub, err := get[store.Subnet](ctx, tx, id)
+		sub, err := current[store.Subnet](ctx, tx, id, revision)
 		if err != nil {
 			return err
 		}

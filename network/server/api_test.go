@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 	"testing"
 
 	api "github.com/openberth/berth/api/network"
@@ -120,6 +121,7 @@ func TestLists(t *testing.T) {
 		"marker=none", "sort_key=name&sort_dir=asc&sort_dir=asc"} {
 		f.fails(400, "HTTPBadRequest", "demo", "GET", "/v2.0/ports?"+query, "")
 	}
+	f.fails(400, "InvalidInput", "demo", "GET", "/v2.0/ports?admin_state_up=up", "")
 }
 
 // pages follows the links of the pages in both directions.
@@ -151,7 +153,7 @@ func (f *fixture) pages(t *testing.T) {
 	}
 }
 
-// TestRevisions: If-Match refuses an update of an outdated object.
+// TestRevisions: If-Match refuses an update and a deletion of an outdated object.
 func TestRevisions(t *testing.T) {
 	f := start(t)
 	path := "/v2.0/networks/" + f.create("demo", "/v2.0/networks", "network", `{}`)["id"].(string)
@@ -162,6 +164,17 @@ func TestRevisions(t *testing.T) {
 	}
 	f.fails(412, "RevisionNumberConstraintFailed", "demo", "PUT", path, body, "If-Match", "revision_number=0")
 	f.fails(400, "HTTPBadRequest", "demo", "PUT", path, body, "If-Match", "5")
+	network := strings.TrimPrefix(path, "/v2.0/networks/")
+	for _, c := range []struct{ path, kind, body string }{{"/v2.0/networks", "network", `{}`},
+		{"/v2.0/ports", "port", `{"network_id": "` + network + `"}`},
+		{"/v2.0/subnets", "subnet", `{"network_id": "` + network + `", "ip_version": 4, "cidr": "10.1.0.0/24"}`},
+		{"/v2.0/qos/policies", "policy", `{"name": "p"}`}} {
+		own := c.path + "/" + f.create("admin", c.path, c.kind, c.body)["id"].(string)
+		f.fails(412, "RevisionNumberConstraintFailed", "admin", "DELETE", own, "", "If-Match", "revision_number=7")
+		if status, answer := f.do("admin", "DELETE", own, "", "If-Match", "revision_number=0"); status != 204 {
+			t.Errorf("DELETE %s: %d %v", own, status, answer)
+		}
+	}
 }
 
 // TestBadRequests: bodies that the API does not accept.
@@ -179,6 +192,10 @@ func TestBadRequests(t *testing.T) {
 		{"/v2.0/subnets", `{"subnet": {"cidr": "10.0.0.0/24"}}`, "HTTPBadRequest"},
 		{"/v2.0/subnets", `{"subnet": {"network_id": "` + n + `"}}`, "HTTPBadRequest"},
 		{"/v2.0/subnets", `{"subnet": {"network_id": "` + n + `", "cidr": "10.0.0.0/33"}}`, "InvalidInput"},
+		{"/v2.0/subnets", `{"subnet": {"network_id": "` + n + `", "ip_version": 4, "cidr": "10.0.0.0/24",
+			"gateway_ip": "10.0.0.255"}}`, "InvalidInput"},
+		{"/v2.0/subnets", `{"subnet": {"network_id": "` + n + `", "ip_version": 4, "cidr": "10.0.0.0/24",
+			"gateway_ip": "10.0.0.0"}}`, "InvalidInput"},
 		{"/v2.0/subnets", `{"subnet": {"network_id": "` + n + `", "cidr": "10.0.0.0/24", "ip_version": 6}}`, "InvalidInput"},
 		{"/v2.0/subnets", `{"subnet": {"network_id": "` + n + `", "cidr": "10.0.0.0/24", "ipv6_ra_mode": "slaac"}}`,
 			"InvalidInput"},

@@ -34,7 +34,7 @@ type collection struct {
 	draft  func(c *call, o *object) (target map[string]any, err error) // of an object to create, for the policy
 	create func(c *call, o *object) (document, error)
 	update func(c *call, id string, revision int, o *object) (document, error)
-	remove func(c *call, id string) error
+	remove func(c *call, id string, revision int) error
 }
 
 // named returns the collection with its name in the policy rules.
@@ -248,7 +248,7 @@ func (col collection) authorize(c *call, rule string, o *object, target map[stri
 	return nil
 }
 
-// revision returns the revision that an update requires: the header If-Match, revision_number=N.
+// revision returns the revision that an update or a deletion requires: the header If-Match, revision_number=N.
 func (c *call) revision() (int, error) {
 	text := c.R.Header.Get("If-Match")
 	if text == "" {
@@ -302,7 +302,11 @@ func (col collection) handleRemove(c *call) error {
 	if err := c.Authorize("delete_"+col.rule, d.target); err != nil {
 		return err
 	}
-	if err := col.remove(c, id); err != nil {
+	revision, err := c.revision()
+	if err != nil {
+		return err
+	}
+	if err := col.remove(c, id, revision); err != nil {
 		return err
 	}
 	c.W.WriteHeader(http.StatusNoContent)

@@ -19,6 +19,9 @@ var control = []string{"fields", "sort_key", "sort_dir", "limit", "marker", "pag
 // tagFilters are the filters by tags.
 var tagFilters = []string{"tags", "tags-any", "not-tags", "not-tags-any"}
 
+// booleans are the filters whose values are booleans.
+var booleans = []string{"admin_state_up", "shared", "router:external", "enable_dhcp", "is_default"}
+
 // storeFilter returns the part of a query that the database filters by.
 func storeFilter(q url.Values) store.Filter {
 	f := store.Filter{IDs: q["id"]}
@@ -26,12 +29,18 @@ func storeFilter(q url.Values) store.Filter {
 	return f
 }
 
-// checkQuery refuses filters and sort keys that the collection does not have.
+// checkQuery refuses filters and sort keys that the collection does not have, and texts as booleans.
 func (col *collection) checkQuery(q url.Values) error {
 	for _, name := range slices.Sorted(maps.Keys(q)) {
 		if !slices.Contains(control, name) && !slices.Contains(tagFilters, name) &&
 			!slices.Contains(col.attributes, name) {
 			return fault.New(fault.Invalid, "", "'%s' is invalid attribute for filtering; leave it out", name)
+		}
+		for _, text := range q[name] {
+			if _, err := strconv.ParseBool(strings.ToLower(text)); err != nil && slices.Contains(booleans, name) {
+				return fault.New(fault.Invalid, "", "'%s' cannot be converted to boolean; filter %s by true or false", text,
+					name).WithCode("InvalidInput")
+			}
 		}
 	}
 	if len(q["sort_key"]) != len(q["sort_dir"]) && len(q["sort_dir"]) > 0 {

@@ -16,7 +16,9 @@ func (s *server) networks() collection {
 			"provider:physical_network", "provider:segmentation_id", "qos_policy_id", "is_default", "port_security_enabled"),
 		list: s.listNetworks, show: s.showNetwork, draft: draftProject, create: s.createNetwork,
 		update: s.updateNetwork,
-		remove: func(c *call, id string) error { return s.ops.DeleteNetwork(c.R.Context(), id) }}
+		remove: func(c *call, id string, revision int) error {
+			return s.ops.DeleteNetwork(c.R.Context(), id, revision)
+		}}
 }
 
 func (s *server) listNetworks(c *call, q url.Values) (list []document, err error) {
@@ -63,7 +65,7 @@ func (s *server) showNetwork(c *call, id string) (d document, err error) {
 // network returns the document of a network.
 func (c *call) network(n store.Network, subnets []string) document {
 	view := common(n.Base)
-	merge(view, map[string]any{"admin_state_up": n.AdminUp, "status": statusOf(n.AdminUp), "shared": n.Shared,
+	merge(view, map[string]any{"admin_state_up": n.AdminUp, "status": "ACTIVE", "shared": n.Shared,
 		"router:external": n.External, "is_default": n.IsDefault, "mtu": n.MTU, "subnets": notNil(subnets),
 		"port_security_enabled": n.PortSecurity, "qos_policy_id": orNull(n.Policy),
 		"availability_zone_hints": notNil(n.ZoneHints), "availability_zones": []string{}, "ipv4_address_scope": nil,
@@ -84,13 +86,6 @@ func (c *call) network(n store.Network, subnets []string) document {
 func providerAttributes(seg store.Segment) map[string]any {
 	return map[string]any{"provider:network_type": seg.Type, "provider:physical_network": orNull(seg.PhysicalNetwork),
 		"provider:segmentation_id": orNullInt(seg.ID)}
-}
-
-func statusOf(up bool) string {
-	if up {
-		return "ACTIVE"
-	}
-	return "DOWN"
 }
 
 // common returns the attributes that every object has.

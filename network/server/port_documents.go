@@ -22,7 +22,9 @@ func (s *server) ports() collection {
 			"binding:host_id", "binding:vnic_type", "binding:vif_type", "qos_policy_id", "qos_network_policy_id",
 			"port_security_enabled"),
 		list: s.listPorts, show: s.showPort, draft: s.draftInNetwork, create: s.createPort, update: s.updatePort,
-		remove: func(c *call, id string) error { return s.ops.DeletePort(c.R.Context(), id) }}
+		remove: func(c *call, id string, revision int) error {
+			return s.ops.DeletePort(c.R.Context(), id, revision)
+		}}
 }
 
 // world is what the documents of ports depend on.

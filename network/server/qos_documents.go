@@ -62,7 +62,9 @@ func (s *server) qosPolicies() collection {
 			})
 			return c.policy(p), err
 		},
-		remove: func(c *call, id string) error { return s.onPolicies().DeletePolicy(c.R.Context(), id) }}
+		remove: func(c *call, id string, revision int) error {
+			return s.onPolicies().DeletePolicy(c.R.Context(), id, revision)
+		}}
 }
 
 func readPolicy(o *object, p *store.Policy) {

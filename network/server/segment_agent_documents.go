@@ -85,7 +85,7 @@ func (s *server) updateSegment(c *call, id string, _ int, o *object) (document, 
 	return s.segments().show(c, id)
 }
 
-func (s *server) removeSegment(c *call, id string) error {
+func (s *server) removeSegment(c *call, id string, _ int) error {
 	d, err := s.segments().show(c, id)
 	if err != nil {
 		return err
@@ -122,7 +122,7 @@ func (s *server) agents() collection {
 			})
 			return c.agent(a), err
 		},
-		remove: func(c *call, id string) error { return s.onAgents().DeleteAgent(c.R.Context(), id) }}
+		remove: func(c *call, id string, _ int) error { return s.onAgents().DeleteAgent(c.R.Context(), id) }}
 }
 
 // agent returns the document of an agent.

@@ -17,7 +17,9 @@ func (s *server) subnets() collection {
 		attributes: with("network_id", "ip_version", "cidr", "gateway_ip", "enable_dhcp", "ipv6_ra_mode",
 			"ipv6_address_mode", "segment_id", "subnetpool_id", "shared", "service_types"),
 		list: s.listSubnets, show: s.showSubnet, draft: s.draftInNetwork, create: s.createSubnet, update: s.updateSubnet,
-		remove: func(c *call, id string) error { return s.ops.DeleteSubnet(c.R.Context(), id) }}
+		remove: func(c *call, id string, revision int) error {
+			return s.ops.DeleteSubnet(c.R.Context(), id, revision)
+		}}
 }
 
 // draftInNetwork is the draft of an object of a network.
