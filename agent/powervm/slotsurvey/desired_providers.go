@@ -12,7 +12,7 @@ package slotsurvey
 
 import (
 	"cmp"
-	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"unicode/utf8"
@@ -65,8 +65,8 @@ const maxName = 200
 // Desired adds the providers of slots to the desired tree of the host, which package survey computes. Without a list of
 // slots from the system it adds and deletes none: what Placement has stays as it is (S8).
 //
-// Invalid when two paragraphs allow one device (Problems returns the sentences of all of them), when the tree has no
-// root, or when the names would be too long for Placement. Then nothing may be written (R40).
+// Invalid when two paragraphs allow one device, when the tree has no root, or when the names would be too long for
+// Placement. Then nothing may be written (R40).
 func Desired(host provider.Tree, f Facts) (Result, error) {
 	const op = "slotsurvey.Desired"
 	root, ok := host.Root()
@@ -86,7 +86,7 @@ func Desired(host provider.Tree, f Facts) (Result, error) {
 	}
 	decisions, problems := f.Rules.DecideAll(f.System.Slots)
 	if len(problems) > 0 {
-		return Result{}, fault.New(fault.Invalid, op, "%w", &overlaps{problems})
+		return Result{}, fault.New(fault.Invalid, op, "%s", overlapText(problems))
 	}
 	if name := ioslot.ProviderName(s.nameHost(), 0); utf8.RuneCountInString(name) > maxName {
 		return Result{}, fault.New(fault.Invalid, op, "the names of providers such as %q are longer than %d characters; "+
@@ -96,20 +96,12 @@ func Desired(host provider.Tree, f Facts) (Result, error) {
 	return s.result(), nil
 }
 
-// overlaps are devices that two paragraphs allow.
-type overlaps struct{ problems []inventoryfile.Problem }
-
-// Error returns the first problem.
-func (o *overlaps) Error() string { return o.problems[0].String() }
-
-// Problems lists the sentences of a fault of Desired; none for another error.
-func Problems(err error) (sentences []string) {
-	if o, ok := errors.AsType[*overlaps](err); ok {
-		for _, p := range o.problems {
-			sentences = append(sentences, p.String())
-		}
+// overlapText returns the first slot that two paragraphs allow, and the number of further ones.
+func overlapText(problems []inventoryfile.Problem) string {
+	if len(problems) == 1 {
+		return problems[0].String()
 	}
-	return sentences
+	return fmt.Sprintf("%s (and %d more slots; `berth agent check` lists all)", problems[0], len(problems)-1)
 }
 
 // ClassFromDevice returns the class that fits a PCI class: a display or 3D controller, or a processing accelerator; ""

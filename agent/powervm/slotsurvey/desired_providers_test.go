@@ -357,12 +357,12 @@ func TestClassOfASlotInUseChangesLater_R44(t *testing.T) {
 func TestOverlapIsInvalid_R16_R40(t *testing.T) {
 	f := facts(t, gpuFile+"two:\n  identification: {class: '0302'}\n")
 	_, err := Desired(hostTree(t), f)
-	if !fault.Is(err, fault.Invalid) || len(Problems(err)) != 2 || !strings.Contains(Problems(err)[0], "1C0FFEE1") ||
-		!strings.Contains(Problems(err)[1], "1C0FFEE2") {
-		t.Errorf("%v: %q", err, Problems(err))
+	if !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), "1C0FFEE1") ||
+		!strings.Contains(err.Error(), "and 1 more slots") {
+		t.Errorf("%v", err)
 	}
 	// R24
-	if _, err := Desired(provider.Tree{}, facts(t, gpuFile)); !fault.Is(err, fault.Invalid) || Problems(err) != nil {
+	if _, err := Desired(provider.Tree{}, facts(t, gpuFile)); !fault.Is(err, fault.Invalid) {
 		t.Errorf("%v", err)
 	}
 }
