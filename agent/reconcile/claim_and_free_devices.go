@@ -93,6 +93,12 @@ func (c *core) free(id string) {
 	c.record(journal.Gone(id))
 	c.set = set
 	delete(c.acked, id)
+	c.applyFreed(changes)
+	c.log("server released", "server", id, "devices", len(changes))
+}
+
+// applyFreed continues after devices were freed: servers that wait for devices try again, and compute gets a report.
+func (c *core) applyFreed(changes []device.Change) {
 	if len(changes) > 0 {
 		c.freed, c.wake = true, true
 		c.reportChanged()
@@ -102,7 +108,6 @@ func (c *core) free(id string) {
 			c.wantSync = true // the device is gone, and its provider can be reduced now
 		}
 	}
-	c.log("server released", "server", id, "devices", len(changes))
 }
 
 // sameClaims reports whether two lists of claims are equal in the fields that the journal must have.

@@ -43,7 +43,12 @@ func (w *works) ensure(j *work) (Effect, error) {
 		return w.report(want.ID, want.ID, *a.departure), nil
 	case there && g.Departed && want.Outgoing != nil:
 		return w.report(want.ID, want.ID, host.Guest{Phase: host.Departed}), nil
+	case there && !g.Departed && w.lacksPortDevices(want):
+		return w.claimPortDevices(j)
 	case w.asAssigned(want):
+		if e := w.releaseDetached(j, g); e != nil {
+			return e, nil
+		}
 		if e := w.configureVFs(a, g, w.set.Held(resource.ConsumerID(want.ID))); e != nil {
 			return e, nil // after a live migration to this host, the guest runs and its VFs are not configured
 		}
@@ -62,6 +67,9 @@ func (w *works) ensure(j *work) (Effect, error) {
 		return w.report(want.ID, want.ID, w.guestReport(a, host.Claimed, held)), nil
 	case there && !g.Departed:
 		a.creating = false
+		if err := checkInterfaces(want, w.set.Held(resource.ConsumerID(want.ID))); err != nil && !want.ClaimOnly {
+			return nil, err
+		}
 		return w.buildGuest(j)
 	}
 	return w.create(j)
@@ -180,6 +188,9 @@ func (w *works) buildGuest(j *work) (Effect, error) {
 	}
 	if want.ClaimOnly { // the guest exists, and compute has not bound its ports
 		g.Interfaces = w.guests[want.ID].Interfaces
+	}
+	if have, there := w.guests[want.ID]; there && !a.creating {
+		held = devicesOf(have, g.Interfaces, held)
 	}
 	for _, c := range held {
 		g.Devices = append(g.Devices, hypervisor.Device{ID: c.ID(), Request: c.Request,
@@ -318,7 +329,13 @@ func (w *works) reportRefusal(j *work) (Effect, error) {
 // guestReport returns the report of a server in a phase, with its devices and NUMA cells, if any.
 func (w *works) guestReport(a *attempt, phase host.Phase, held []device.Claim) host.Guest {
 	_, placed := readCells(w.state.Cells(a.want.ID))
-	return host.Guest{Phase: phase, Devices: pickedDevices(held), Cells: host.WritePlaced(placed), Build: w.buildOf(a)}
+	report := host.Guest{Phase: phase, Devices: pickedDevices(held), Cells: host.WritePlaced(placed), Build: w.buildOf(a)}
+	if g := w.guests[a.want.ID]; !g.Departed {
+		for _, i := range g.Interfaces {
+			report.Ports = append(report.Ports, i.Port)
+		}
+	}
+	return report
 }
 
 // buildOf returns the rebuild count of a server's guest: the assigned one, or the guest's when that is higher because
