@@ -33,7 +33,7 @@ func (s Server) Steps() []Step {
 
 // ownSteps lists the due steps except those for leftovers.
 func (s Server) ownSteps() []Step {
-	if s.awaitsPorts() && s.portDevicesPicked() {
+	if (s.awaitsPorts() || s.AwaitsBindings() && !s.withdraws()) && s.portDevicesPicked() {
 		return []Step{BindPorts}
 	}
 	if s.Move != nil {

@@ -68,7 +68,9 @@ func ownGuest(s Server, g guestReport, now time.Time) Server {
 			// the guest has arrived; a record restored from a backup may still have an earlier phase
 			s = onArrived(s, now, false)
 		case "claimed":
-			s = advance(s, destinationPrepared{s.Host}, now)
+			if !s.AwaitsBindings() {
+				s = advance(s, destinationPrepared{s.Host}, now)
+			}
 		}
 	case building:
 		s = recordDevices(s, g, now)
