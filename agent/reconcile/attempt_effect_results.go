@@ -45,15 +45,11 @@ func (w *works) apply(j *work, effect Effect, e WorkDone) error {
 	}
 	switch effect := effect.(type) {
 	case ReadAllocation:
-		w.allocationRead(j, e.Allocation)
+		allocationRead(w, j, e.Allocation)
 	case Rename:
 		w.renamed(effect)
 	case ResetVFs:
-		if effect.Detached {
-			j.attempt.detachedReset = true
-		} else {
-			j.attempt.vfsReset[effect.ID] = true
-		}
+		j.attempt.vfsReset[resetKey(effect)] = true
 	case Destroy:
 		delete(w.guests, effect.ID)
 		w.guestEpoch++
@@ -66,7 +62,7 @@ func (w *works) apply(j *work, effect Effect, e WorkDone) error {
 
 // allocationRead records whether the allocation of a server covers its assignment. If not, the server cannot run here;
 // a guest that exists stays as it is, and gets no further device.
-func (w *works) allocationRead(j *work, held placement.ConsumerAllocation) {
+func allocationRead(w *works, j *work, held placement.ConsumerAllocation) {
 	a := j.attempt
 	refusal := w.checkAllocation(a.want, held)
 	if refusal == "" {

@@ -18,7 +18,7 @@ import (
 // longer reported. So each device that a guest may have is in the journal at any time.
 
 // lacksPortDevices reports whether a port of an assignment needs a device that is not claimed.
-func (c *core) lacksPortDevices(want host.Server) bool {
+func lacksPortDevices(c *core, want host.Server) bool {
 	held := c.set.Held(resource.ConsumerID(want.ID))
 	return slices.ContainsFunc(want.Requests, func(r host.Request) bool {
 		return r.Port != nil && !slices.ContainsFunc(held, func(h device.Claim) bool { return h.Request == r.ID })
@@ -27,7 +27,7 @@ func (c *core) lacksPortDevices(want host.Server) bool {
 
 // claimPortDevices claims devices for ports of a guest that exists. A refusal is reported, and the guest stays as it
 // is. The fault is Unavailable while the devices are held by servers that are about to leave.
-func (w *works) claimPortDevices(j *work) (Effect, error) {
+func claimPortDevices(w *works, j *work) (Effect, error) {
 	a, want := j.attempt, j.attempt.want
 	if !a.verified {
 		return ReadAllocation{Work: want.ID}, nil
@@ -67,7 +67,7 @@ func hasDevice(g hypervisor.Guest, id device.ID) bool {
 // releaseDetached frees the devices that an existing guest does not have and that no assigned request has any more.
 // The effect, which must come first, resets their VFs, or waits until compute has a report of the free devices; nil if
 // there is nothing to do.
-func (w *works) releaseDetached(j *work, g hypervisor.Guest) Effect {
+func releaseDetached(w *works, j *work, g hypervisor.Guest) Effect {
 	a, want := j.attempt, j.attempt.want
 	var kept, left []device.Claim
 	for _, c := range w.set.Held(resource.ConsumerID(want.ID)) {
@@ -78,11 +78,12 @@ func (w *works) releaseDetached(j *work, g hypervisor.Guest) Effect {
 			left = append(left, c)
 		}
 	}
-	if vfs := vfsOf(left); w.config.ConfigureVFs && !a.detachedReset && len(vfs) > 0 {
-		return ResetVFs{Work: want.ID, ID: want.ID, Devices: vfs, Detached: true}
+	reset := ResetVFs{Work: want.ID, ID: want.ID, Devices: vfsOf(left), Detached: true}
+	if w.config.ConfigureVFs && !a.vfsReset[resetKey(reset)] && len(reset.Devices) > 0 {
+		return reset
 	}
 	if len(left) > 0 {
-		w.freeDevices(want.ID, kept, left)
+		freeDevices(w.core, want.ID, kept, left)
 		a.freed = true
 	}
 	if a.freed && w.mustAwaitReport(a) {
@@ -91,8 +92,16 @@ func (w *works) releaseDetached(j *work, g hypervisor.Guest) Effect {
 	return nil
 }
 
+// resetKey returns the key of an effect in the VFs that an attempt has reset.
+func resetKey(e ResetVFs) string {
+	if e.Detached {
+		return "detached from " + e.ID
+	}
+	return e.ID
+}
+
 // freeDevices frees some of a server's devices.
-func (c *core) freeDevices(id string, kept, freed []device.Claim) {
+func freeDevices(c *core, id string, kept, freed []device.Claim) {
 	set := c.set
 	var changes []device.Change
 	for _, f := range freed {
@@ -102,6 +111,6 @@ func (c *core) freeDevices(id string, kept, freed []device.Claim) {
 	}
 	c.record(journal.Put(id, kept, c.state.Cells(id)...))
 	c.set = set
-	c.applyFreed(changes)
+	applyFreed(c, changes)
 	c.log("devices of detached ports released", "server", id, "devices", len(freed))
 }

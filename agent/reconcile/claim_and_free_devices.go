@@ -93,12 +93,12 @@ func (c *core) free(id string) {
 	c.record(journal.Gone(id))
 	c.set = set
 	delete(c.acked, id)
-	c.applyFreed(changes)
+	applyFreed(c, changes)
 	c.log("server released", "server", id, "devices", len(changes))
 }
 
 // applyFreed continues after devices were freed: servers that wait for devices try again, and compute gets a report.
-func (c *core) applyFreed(changes []device.Change) {
+func applyFreed(c *core, changes []device.Change) {
 	if len(changes) > 0 {
 		c.freed, c.wake = true, true
 		c.reportChanged()

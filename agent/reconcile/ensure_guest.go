@@ -43,10 +43,10 @@ func (w *works) ensure(j *work) (Effect, error) {
 		return w.report(want.ID, want.ID, *a.departure), nil
 	case there && g.Departed && want.Outgoing != nil:
 		return w.report(want.ID, want.ID, host.Guest{Phase: host.Departed}), nil
-	case there && !g.Departed && w.lacksPortDevices(want):
-		return w.claimPortDevices(j)
+	case there && !g.Departed && lacksPortDevices(w.core, want):
+		return claimPortDevices(w, j)
 	case w.asAssigned(want):
-		if e := w.releaseDetached(j, g); e != nil {
+		if e := releaseDetached(w, j, g); e != nil {
 			return e, nil
 		}
 		if e := w.configureVFs(a, g, w.set.Held(resource.ConsumerID(want.ID))); e != nil {

@@ -45,16 +45,14 @@ type attempt struct {
 	destroyed map[string]bool    // guests that the hypervisor has destroyed and not built since
 	build     int                // rebuild count of a departed guest that was destroyed
 	vfsReady  bool               // the VFs of the guest are configured
-	vfsReset  map[string]bool    // guests whose VFs were reset since they were destroyed
-	// the VFs of ports that the guest does not have any more were reset
-	detachedReset bool
-	creating      bool        // the guest did not exist when its build began
-	freed         bool        // the claims are freed
-	refusal       error       // of the hypervisor, not yet reported
-	departure     *host.Guest // result of a migration, not yet reported
-	late          int         // guest reports whose number was too low
-	report        reportWait
-	final         bool // compute has the final report
+	vfsReset  map[string]bool    // resetKeys of VFs that were reset since guests were destroyed
+	creating  bool               // the guest did not exist when its build began
+	freed     bool               // the claims are freed
+	refusal   error              // of the hypervisor, not yet reported
+	departure *host.Guest        // result of a migration, not yet reported
+	late      int                // guest reports whose number was too low
+	report    reportWait
+	final     bool // compute has the final report
 }
 
 // awaitReport is the effect of an attempt that waits until compute has a host report.

@@ -121,8 +121,8 @@ func (f *portFleet) free(port string) {
 	})
 }
 
-// TestDirectPortIsAttachedDespiteCrashes attaches a port with a VF and a guarantee to a server, and detaches it. Compute
-// and the agent are killed while each waits for the other.
+// TestDirectPortIsAttachedDespiteCrashes attaches a port with a VF and a guarantee to a server, and detaches it.
+// Compute and the agent are killed while each waits for the other.
 func TestDirectPortIsAttachedDespiteCrashes(t *testing.T) {
 	testenv.Long(t)
 	f := newPortFleet(t, "cmp1")

@@ -22,7 +22,8 @@ const bindingError = "PortBindingError"
 
 // addsBindings reports whether BindPorts adds inactive bindings: the guest runs at the source of a live migration.
 func addsBindings(s lifecycle.Server) bool {
-	return s.AwaitsBindings() || s.Phase() == lifecycle.BindingDestination && s.Move.Kind == lifecycle.LiveMigration && !s.Move.From.Gone
+	return s.AwaitsBindings() ||
+		s.Phase() == lifecycle.BindingDestination && s.Move.Kind == lifecycle.LiveMigration && !s.Move.From.Gone
 }
 
 // wasLive reports whether the present or last move of a server is a live migration.

@@ -242,7 +242,8 @@ func wrong(s Server, w facts) string {
 		StoppingSource, PreLiveMigration, LiveMigrating, Reverting)) && s.Host == "":
 		return "it is placed on no host"
 	case last(Active) && !s.BoundTo(s.Host) && slices.Equal(s.ownSteps(), []Step{BindPorts}): // the guest exists
-	case (s.awaitsPorts() || s.AwaitsBindings() && !s.withdraws()) && s.portDevicesPicked() && slices.Equal(s.ownSteps(), []Step{BindPorts}):
+	case (s.awaitsPorts() || s.AwaitsBindings() && !s.withdraws()) && s.portDevicesPicked() &&
+		slices.Equal(s.ownSteps(), []Step{BindPorts}):
 	case (last(Error, Deleted, Active, Spawning, DeletingGuest, Shelved, Shelving, DeletedAwaitingCleanup) ||
 		phase(SpawningDestination, Resized, AwaitingSourceAck, StoppingSource, PreLiveMigration, LiveMigrating, Reverting,
 			RevertBlocked)) != (steps == 0) && s.State != "":

@@ -99,13 +99,15 @@ func onPortChange(s Server, e Event, now time.Time) Server {
 		port := s.Ports[at]
 		s.PortChange = &PortChange{ID: e.ID, Detach: e.Port, Request: requestOf(s, port)}
 		s.Ports = slices.Delete(slices.Clone(s.Ports), at, at+1) // its agent detaches it
-		if i := slices.IndexFunc(s.Requests, func(r pci.Request) bool { return r.Port != nil && r.Port.ID == e.Port }); i >= 0 {
-			return detachDevice(s, s.Requests[i], port, now)
+		for _, r := range s.Requests {
+			if r.Port != nil && r.Port.ID == e.Port {
+				return detachDevice(s, r, port, now)
+			}
 		}
 		return addHistory(s, now, "detaching port "+e.Port)
 	case PortAttached:
-		if !s.isDue(ChangePort) || s.PortChange.ID != e.ID {
-			return s
+		if !s.isDue(ChangePort) || s.PortChange.ID != e.ID || s.PortChange.ends() {
+			return s // a refusal of the agent may have been faster
 		}
 		s.Ports = append(slices.Clone(s.Ports), e.Port)
 		if s.PortChange.Device != nil {
@@ -122,7 +124,7 @@ func onPortChange(s Server, e Event, now time.Time) Server {
 			return addHistory(s, now, "detached the port")
 		}
 	case PortNotAttached:
-		if s.isDue(ChangePort) && s.PortChange.ID == e.ID {
+		if s.isDue(ChangePort) && s.PortChange.ID == e.ID && (s.PortChange.Device == nil || s.PortChange.ends()) {
 			s = withoutChange(s)
 			text := "The port cannot be attached: " + trimStop(e.Reason) + "."
 			s.Refusal = &Fault{Code: 400, Message: text, Created: now}

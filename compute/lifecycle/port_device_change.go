@@ -45,15 +45,18 @@ func (c PortChange) isReady(s Server) bool {
 	switch {
 	case c.Device == nil:
 		return true
-	case c.Detach != "" || c.Refused != "":
+	case c.ends():
 		return !picked
 	}
 	return picked && !c.plugs(s)
 }
 
+// ends reports whether the server must lose the port.
+func (c PortChange) ends() bool { return c.Detach != "" || c.Refused != "" }
+
 // plugs reports whether the port is bound and the guest is to get its device.
 func (c PortChange) plugs(s Server) bool {
-	return c.Device != nil && c.Detach == "" && c.Refused == "" && c.Port != nil &&
+	return c.Device != nil && !c.ends() && c.Port != nil &&
 		slices.ContainsFunc(s.Ports, func(p Port) bool { return p.ID == c.Port.ID })
 }
 
@@ -73,7 +76,7 @@ func onPortDeviceChange(s Server, e Event, now time.Time) Server {
 		return addHistory(s, now, fmt.Sprintf("attaching port %s; waiting for the agent of %s to pick its device",
 			e.Port.ID, s.Host))
 	case PortRefused:
-		if s.PortChange.ID == e.ID && s.PortChange.Device != nil {
+		if s.PortChange.ID == e.ID && s.PortChange.Device != nil && !s.PortChange.ends() {
 			return withdrawPort(s, e.Reason, now)
 		}
 	}
@@ -144,7 +147,7 @@ func portChangeOnDeadHost(s Server, now time.Time) Server {
 	}
 	id := s.PortChange.Device.ID
 	s.Devices = slices.DeleteFunc(slices.Clone(s.Devices), func(p schedule.Picked) bool { return p.RequestID == id })
-	if s.PortChange.Detach == "" && s.PortChange.Refused == "" {
+	if !s.PortChange.ends() {
 		s = withdrawPort(s, "host "+s.Host+" "+hostDead, now)
 	}
 	return s
