@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/openberth/berth/bandwidth"
+	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/internal/testenv"
 	"github.com/openberth/berth/pci"
 	"github.com/openberth/berth/provider"
@@ -29,7 +30,7 @@ func newDirectMoves(t *testing.T, conf string, faulty *faultyNetwork, hosts ...s
 			agents, err := l.cloud.NetworkClient().Agents(t.Context(), map[string][]string{"host": {host},
 				"agent_type": {string(bandwidth.NICSwitch)}})
 			return err == nil && len(agents) == 1 &&
-				l.pf(host+"_0000:21:00.0").Inventories[pci.PortVF].Total == 4
+				l.pf(host + "_0000:21:00.0").Inventories[pci.PortVF].Total == 4
 		})
 	}
 	l.own = nics.directPort(guarantee)
@@ -144,5 +145,36 @@ func TestFaultAtEachCallOfALiveMigrationWithDirectPort(t *testing.T) {
 			}
 		}
 	}
+	l.delete(l.server.ID)
+}
+
+// TestHypervisorRefusesDirectPorts attaches a port with a VF to a server whose hypervisor cannot attach it, and
+// detaches one that it cannot detach: the request ends with the reason, and everything is as before (row N9).
+func TestHypervisorRefusesDirectPorts(t *testing.T) {
+	testenv.Long(t)
+	l := newDirectMoves(t, "", &faultyNetwork{}, "cmp2")
+	nics := &nicsLab{portsLab: l.portsLab, direct: l.own.Network}
+	l.do("os-migrateLive", "ACTIVE", "cmp2", map[string]any{"host": "cmp2", "block_migration": "auto"})
+	l.agreesOn("cmp2")
+	before := l.allocation(l.server.ID)
+	l.fail("build", "cmp2")
+	more := nics.directPort(1000)
+	if _, err := l.attach(l.server.ID, map[string]any{"port_id": more.ID}); !fault.Is(err, fault.Invalid) ||
+		!strings.Contains(err.Error(), "refuses to build") {
+		t.Errorf("attached: %v", err)
+	}
+	p, err := l.cloud.NetworkClient().Port(t.Context(), more.ID)
+	if err != nil || p.Device != "" || p.Host != "" || len(p.Profile) > 0 || !l.allocation(l.server.ID).Equal(before) {
+		t.Errorf("%+v %v, allocation %v, before %v", p, err, l.allocation(l.server.ID), before)
+	}
+	l.agreesOn("cmp2")
+
+	l.detach(l.server.ID, l.own.ID)
+	l.until("the refusal", func() bool {
+		why, err := l.compute().Why(t.Context(), l.server.ID)
+		return err == nil && strings.Contains(why.Fault, "cannot be detached on cmp2")
+	})
+	l.agreesOn("cmp2")
+	l.fail("")
 	l.delete(l.server.ID)
 }
