@@ -14,7 +14,8 @@ import (
 	"github.com/openberth/berth/provider"
 )
 
-// directMoves is a movesLab whose server has a port on a VF with a guarantee. Each host has two NICs with four VFs.
+// directMoves is a movesLab whose server on cmp1 has a port on a VF with a guarantee. Each host has two NICs with four
+// VFs.
 type directMoves struct {
 	*movesLab
 }
@@ -24,6 +25,8 @@ func newDirectMoves(t *testing.T, conf string, faulty *faultyNetwork, hosts ...s
 	nics := newNICsLab(t, conf, faulty)
 	l := &directMoves{&movesLab{portsLab: nics.portsLab, stop: map[string]func(){}, more: nicsConf}}
 	t.Cleanup(l.down)
+	l.own = nics.directPort(guarantee)
+	l.server = l.create("ACTIVE", []map[string]string{{"port": l.own.ID}}) // on the only host so far
 	for _, host := range hosts {
 		l.start(host)
 		l.until("the VFs of "+host, func() bool {
@@ -33,8 +36,6 @@ func newDirectMoves(t *testing.T, conf string, faulty *faultyNetwork, hosts ...s
 				l.pf(host + "_0000:21:00.0").Inventories[pci.PortVF].Total == 4
 		})
 	}
-	l.own = nics.directPort(guarantee)
-	l.server = l.create("ACTIVE", []map[string]string{{"port": l.own.ID}})
 	return l
 }
 
