@@ -32,8 +32,13 @@ func newDirectMoves(t *testing.T, conf string, faulty *faultyNetwork, hosts ...s
 		l.until("the VFs of "+host, func() bool {
 			agents, err := l.cloud.NetworkClient().Agents(t.Context(), map[string][]string{"host": {host},
 				"agent_type": {string(bandwidth.NICSwitch)}})
-			return err == nil && len(agents) == 1 &&
-				l.pf(host + "_0000:21:00.0").Inventories[pci.PortVF].Total == 4
+			ready := err == nil && len(agents) == 1
+			for pf, nic := range map[string]string{"_0000:11:00.0": "ens1", "_0000:21:00.0": "ens2"} {
+				p := l.pf(host + pf)
+				below := bandwidth.Name{Hypervisor: host, Agent: bandwidth.NICSwitch, Device: nic}.ID()
+				ready = ready && p.Inventories[pci.PortVF].Total == 4 && p.Parent == below
+			}
+			return ready
 		})
 	}
 	return l
