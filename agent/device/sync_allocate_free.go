@@ -59,17 +59,34 @@ func (s Set) Allocate(holder resource.ConsumerID) (Set, []Change) {
 func (s Set) Free(holder resource.ConsumerID) (Set, []Change) {
 	n := s.clone()
 	for id, e := range s.entries {
-		switch {
-		case !e.held() || e.holder != holder:
-		case e.gone:
-			delete(n.entries, id)
-		case e.latest != nil:
-			n.entries[id] = entry{offer: *e.latest}
-		default:
-			n.entries[id] = entry{offer: e.offer}
+		if e.held() && e.holder == holder {
+			n.free(id)
 		}
 	}
 	return n, s.changes(n, nil)
+}
+
+// FreeOne frees one device of a holder as Free does. A device of another holder changes nothing.
+func (s Set) FreeOne(holder resource.ConsumerID, id ID) (Set, []Change) {
+	e := s.entries[id]
+	if !e.held() || e.holder != holder {
+		return s, nil
+	}
+	n := s.clone()
+	n.free(id)
+	return n, s.changes(n, nil)
+}
+
+// free frees a held device in place.
+func (s Set) free(id ID) {
+	switch e := s.entries[id]; {
+	case e.gone:
+		delete(s.entries, id)
+	case e.latest != nil:
+		s.entries[id] = entry{offer: *e.latest}
+	default:
+		s.entries[id] = entry{offer: e.offer}
+	}
 }
 
 // Rename moves the devices of a holder to another consumer id, as when a server's source allocation becomes its

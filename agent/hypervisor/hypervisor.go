@@ -6,6 +6,7 @@ package hypervisor
 import (
 	"context"
 	"io"
+	"slices"
 
 	"github.com/openberth/berth/agent/device"
 	"github.com/openberth/berth/provider"
@@ -26,8 +27,9 @@ type Hypervisor interface {
 	// Build creates or changes the guest and returns when it is as described, running or stopped. A guest that is
 	// already so is not changed; one with only another power state is started or stopped; one with another Build
 	// number is rebuilt with the devices that it has. The other fields of a device are stored again. Interfaces are
-	// attached and detached, also while the guest runs; one with a device counts as that device. Conflict: the
-	// guest has other devices, another guest holds one of these, or the guest has departed. After a fault
+	// attached and detached, also while the guest runs; one with a device counts as that device, which the guest gets
+	// or loses with it. Conflict: the guest has other devices that are not those of its interfaces, the driver cannot
+	// attach or detach a device, another guest holds one of these, or the guest has departed. After a fault
 	// nothing new may remain that Destroy does not remove, and what existed before stays.
 	Build(ctx context.Context, g Guest) error
 	// Rename changes the guest's id and its server; the guest itself is not touched. If there is no guest was, it
@@ -119,6 +121,20 @@ type Guest struct {
 	ShutDown bool        // with Stopped: its operating system has shut down although it should run; Build ignores it
 
 	Interfaces []Interface // in the guest's order; empty: none
+}
+
+// SameDevices reports whether a guest that exists may get the devices and interfaces of another value: it keeps all
+// devices except those of its former and of its new interfaces.
+func (g Guest) SameDevices(now Guest) bool {
+	return g.ownDevices(now) && now.ownDevices(g)
+}
+
+// ownDevices reports whether other has all devices of a guest that do not belong to its interfaces.
+func (g Guest) ownDevices(other Guest) bool {
+	return !slices.ContainsFunc(g.Devices, func(d Device) bool {
+		return !slices.ContainsFunc(other.Devices, func(o Device) bool { return o.ID == d.ID }) &&
+			!slices.ContainsFunc(g.Interfaces, func(i Interface) bool { return i.Device == d.ID })
+	})
 }
 
 // GuestCell is one NUMA cell of a guest and its place on the host.

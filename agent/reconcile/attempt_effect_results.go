@@ -9,6 +9,7 @@ import (
 	"github.com/openberth/berth/agent/hypervisor"
 	"github.com/openberth/berth/agent/journal"
 	"github.com/openberth/berth/api/host"
+	"github.com/openberth/berth/api/placement"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/resource"
 )
@@ -51,22 +52,13 @@ func (w *works) apply(j *work, effect Effect, e WorkDone) error {
 	}
 	switch effect := effect.(type) {
 	case ReadAllocation:
-		if refusal := w.checkAllocation(j.attempt.want, e.Allocation); refusal != "" {
-			w.setFailure(j, refusal)
-			return nil
-		}
-		slots, refusal := w.slotRequests(j.attempt.want, e.Allocation)
-		if refusal != "" {
-			w.setFailure(j, refusal)
-			return nil
-		}
-		j.attempt.verified, j.attempt.slots = true, slots
+		allocationRead(w, j, e.Allocation)
 	case Forget:
 		j.attempt.destroyed[effect.ID] = true
 	case Rename:
 		w.renamed(effect)
 	case ResetVFs:
-		j.attempt.vfsReset[effect.ID] = true
+		j.attempt.vfsReset[resetKey(effect)] = true
 	case Destroy:
 		delete(w.guests, effect.ID)
 		w.guestEpoch++
@@ -75,6 +67,25 @@ func (w *works) apply(j *work, effect Effect, e WorkDone) error {
 		j.attempt.listed = append([]hypervisor.Guest{}, e.Guests...)
 	}
 	return nil
+}
+
+// allocationRead records whether the allocation of a server covers its assignment. If not, the server cannot run here;
+// a guest that exists stays as it is, and gets no further device.
+func allocationRead(w *works, j *work, held placement.ConsumerAllocation) {
+	a := j.attempt
+	refusal := w.checkAllocation(a.want, held)
+	if refusal == "" {
+		a.slots, refusal = w.slotRequests(a.want, held)
+	}
+	g, there := w.guests[a.want.ID]
+	switch {
+	case refusal == "":
+		a.verified = true
+	case there && !g.Departed:
+		a.refusal = fault.New(fault.Conflict, "reconcile.allocationRead", "%s", refusal)
+	default:
+		w.setFailure(j, refusal)
+	}
 }
 
 // migrated records the result of a migration.

@@ -93,6 +93,12 @@ func (c *core) free(id string) {
 	c.record(journal.Gone(id))
 	c.set = set
 	delete(c.acked, id)
+	applyFreed(c, id, changes)
+	c.log("server released", "server", id, "devices", len(changes))
+}
+
+// applyFreed continues after devices were freed: servers that wait for devices try again, and compute gets a report.
+func applyFreed(c *core, id string, changes []device.Change) {
 	if len(changes) > 0 {
 		c.freed, c.wake = true, true
 		c.reportChanged()
@@ -105,7 +111,6 @@ func (c *core) free(id string) {
 	if c.postponed[resource.ConsumerID(id)] {
 		c.wantSync = true // the providers of its devices can be created now
 	}
-	c.log("server released", "server", id, "devices", len(changes))
 }
 
 // sameClaims reports whether two lists of claims are equal in the fields that the journal must have.

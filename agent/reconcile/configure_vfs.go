@@ -2,6 +2,7 @@ package reconcile
 
 import (
 	"cmp"
+	"slices"
 
 	"github.com/openberth/berth/agent/device"
 	"github.com/openberth/berth/agent/hypervisor"
@@ -48,6 +49,9 @@ const hardwareBridge = "hw_veb"
 // assigns bound ports only, so their links are up; what else is to be configured the network service returns.
 func assignedVFs(g hypervisor.Guest, claims []device.Claim) (out []vfconfig.Assigned) {
 	for _, id := range vfsOf(claims) {
+		if !slices.ContainsFunc(g.Devices, func(d hypervisor.Device) bool { return d.ID == id }) {
+			continue // it is claimed for a port that is not bound yet
+		}
 		a := vfconfig.Assigned{Device: id, Server: cmp.Or(g.Server, g.ID)}
 		for _, i := range g.Interfaces {
 			if i.Device == id && i.VIF == hardwareBridge {

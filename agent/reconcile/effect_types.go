@@ -68,10 +68,12 @@ type ConfigureVFs struct {
 	VFs  []vfconfig.Assigned
 }
 
-// ResetVFs removes the configuration for ports from the VFs of a guest that does not exist any more, or is stopped.
+// ResetVFs removes the configuration for ports from the VFs of a guest that does not exist any more, or is stopped,
+// or from those whose ports it has lost.
 type ResetVFs struct {
 	Work, ID string
 	Devices  []device.ID
+	Detached bool // the guest exists, and has lost the ports of these VFs
 }
 
 // Build makes the hypervisor build or change a guest.

@@ -43,7 +43,12 @@ func (w *works) ensure(j *work) (Effect, error) {
 		return w.report(want.ID, want.ID, *a.departure), nil
 	case there && g.Departed && want.Outgoing != nil:
 		return w.report(want.ID, want.ID, host.Guest{Phase: host.Departed}), nil
+	case there && !g.Departed && lacksPortDevices(w.core, want):
+		return claimPortDevices(w, j)
 	case w.asAssigned(want):
+		if e := releaseDetached(w, j, g); e != nil {
+			return e, nil
+		}
 		if e := w.configureVFs(a, g, w.set.Held(resource.ConsumerID(want.ID))); e != nil {
 			return e, nil // after a live migration to this host, the guest runs and its VFs are not configured
 		}
@@ -62,6 +67,9 @@ func (w *works) ensure(j *work) (Effect, error) {
 		return w.report(want.ID, want.ID, w.guestReport(a, host.Claimed, held)), nil
 	case there && !g.Departed:
 		a.creating = false
+		if err := checkInterfaces(want, w.set.Held(resource.ConsumerID(want.ID))); err != nil && !want.ClaimOnly {
+			return nil, err
+		}
 		return w.buildGuest(j)
 	}
 	return w.create(j)
@@ -98,7 +106,8 @@ func (w *works) create(j *work) (Effect, error) {
 		return awaitReport{}, nil // compute refuses the claim if it has the report of that guest
 	}
 	if want.Incoming && w.config.ReceivesGuests && !a.ready.received {
-		return Receive{Work: want.ID, Guest: a.guest(w)}, nil
+		g, _ := a.guest(w)
+		return Receive{Work: want.ID, Guest: g}, nil
 	}
 	if want.Incoming || want.ClaimOnly || !a.claimed {
 		return w.report(want.ID, want.ID, w.guestReport(a, host.Claimed, picked)), nil
@@ -172,8 +181,7 @@ func (w *works) claimDevices(j *work) (picked []device.Claim, e Effect, err erro
 // buildGuest returns the effect that makes the hypervisor build, start, stop or rebuild the guest as assigned.
 func (w *works) buildGuest(j *work) (Effect, error) {
 	a, want := j.attempt, j.attempt.want
-	held := w.set.Held(resource.ConsumerID(want.ID))
-	g := a.guest(w)
+	g, held := a.guest(w)
 	if err := w.checkDevices(g, held); err != nil {
 		if err := w.buildFailed(j, err); err != nil {
 			return nil, err
@@ -188,8 +196,8 @@ func (w *works) buildGuest(j *work) (Effect, error) {
 	return Build{Work: want.ID, Guest: g}, nil
 }
 
-// guest returns the guest as it is assigned, with the devices that are claimed.
-func (a *attempt) guest(w *works) hypervisor.Guest {
+// guest returns the guest as it is assigned, and the claims of its devices.
+func (a *attempt) guest(w *works) (hypervisor.Guest, []device.Claim) {
 	want := a.want
 	g := hypervisor.Guest{ID: want.ID, Server: want.Server, Name: want.Name, VCPUs: want.VCPUs,
 		MemoryMB: want.MemoryMB, DiskGB: want.DiskGB, Image: want.Image, Cells: hypervisorCells(w.state.Cells(want.ID)),
@@ -202,12 +210,16 @@ func (a *attempt) guest(w *works) hypervisor.Guest {
 	if want.ClaimOnly { // the guest exists, and compute has not bound its ports
 		g.Interfaces = w.guests[want.ID].Interfaces
 	}
-	for _, claim := range w.set.Held(resource.ConsumerID(want.ID)) {
+	held := w.set.Held(resource.ConsumerID(want.ID))
+	if have, there := w.guests[want.ID]; there && !a.creating {
+		held = devicesOf(have, g.Interfaces, held)
+	}
+	for _, claim := range held {
 		g.Devices = append(g.Devices, hypervisor.Device{ID: claim.ID(), Request: claim.Request,
 			Provider: claim.Provider, Unmanaged: claim.Managed == pci.No})
 	}
 	slices.SortFunc(g.Devices, func(a, b hypervisor.Device) int { return a.ID.Compare(b.ID) })
-	return g
+	return g, held
 }
 
 // checkDevices refuses to start a guest when the host has other devices than were claimed at its addresses: the guest
@@ -328,7 +340,13 @@ func (w *works) reportRefusal(j *work) (Effect, error) {
 // guestReport returns the report of a server in a phase, with its devices and NUMA cells, if any.
 func (w *works) guestReport(a *attempt, phase host.Phase, held []device.Claim) host.Guest {
 	_, placed := readCells(w.state.Cells(a.want.ID))
-	return host.Guest{Phase: phase, Devices: pickedDevices(held), Cells: host.WritePlaced(placed), Build: w.buildOf(a)}
+	report := host.Guest{Phase: phase, Devices: pickedDevices(held), Cells: host.WritePlaced(placed), Build: w.buildOf(a)}
+	if g := w.guests[a.want.ID]; !g.Departed {
+		for _, i := range g.Interfaces {
+			report.Ports = append(report.Ports, i.Port)
+		}
+	}
+	return report
 }
 
 // buildOf returns the rebuild count of a server's guest: the assigned one, or the guest's when that is higher because

@@ -45,7 +45,7 @@ type attempt struct {
 	destroyed map[string]bool    // guests that the hypervisor has destroyed and not built since
 	build     int                // rebuild count of a departed guest that was destroyed
 	ready     readiness          // for the guest
-	vfsReset  map[string]bool    // guests whose VFs were reset since they were destroyed
+	vfsReset  map[string]bool    // resetKeys of VFs that were reset since guests were destroyed
 	creating  bool               // the guest did not exist when its build began
 	freed     bool               // the claims are freed
 	refusal   error              // of the hypervisor, not yet reported

@@ -41,7 +41,10 @@ type Guest struct {
 	Devices []Picked     `json:"devices,omitempty"` // of the guest, with phases claimed, running, stopped and refused
 	Cells   []PlacedCell `json:"parts,omitempty"`   // placement of the guest's NUMA cells, with the same phases
 	Build   int          `json:"build,omitempty"`   // Server.Build of the existing guest, with the same phases
-	Power   Power        `json:"power,omitempty"`   // actual power of the guest, with phase refused; absent: On
+	// Ports are those whose interfaces the existing guest has, with the same phases. Devices also has what is claimed for
+	// a port that the guest does not have yet.
+	Ports []string `json:"ports,omitempty"`
+	Power Power    `json:"power,omitempty"` // actual power of the guest, with phase refused; absent: On
 	// ShutDown is set with phase stopped if the guest should run and its operating system has shut down. Compute then
 	// stops the server, unless another action on it is in progress. If the server is still to run, the agent starts it.
 	ShutDown bool   `json:"shut_down,omitempty"`

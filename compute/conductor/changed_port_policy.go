@@ -86,7 +86,7 @@ func (d *portBinder) correctAmounts(ctx context.Context, s lifecycle.Server, bou
 	if !changed {
 		return nil
 	}
-	err := d.setPortAmounts(ctx, s, want)
+	err := d.setPortAmounts(ctx, s, portAmounts{ports: want})
 	if err != nil && refused(err) {
 		d.Log.Warn("the host has no room for the changed policy of a port, so the former amounts stay allocated",
 			"server", s.ID, "host", s.Host, "error", fault.TextOf(err))

@@ -94,6 +94,9 @@ func drainAction(s lifecycle.Server, host string) (lifecycle.Action, string) {
 	refusal := s.Refuse(lifecycle.Live, false)
 	if refusal == "" {
 		if refusal = whyNotLive(s); refusal == "" {
+			refusal = whyNotDrainedLive(s)
+		}
+		if refusal == "" {
 			return lifecycle.Live, ""
 		}
 	}
@@ -106,11 +109,7 @@ func drainAction(s lifecycle.Server, host string) (lifecycle.Action, string) {
 // whyNotLive returns why the devices of a server prevent a live migration; empty: they do not.
 func whyNotLive(s lifecycle.Server) string {
 	for _, r := range s.Requests {
-		if r.Port != nil {
-			return fmt.Sprintf("Cannot '%s' instance %s: %s has a device of the host, which stays there; migrate the "+
-				"server cold", lifecycle.Live, s.ID, r.Name())
-		}
-		if !r.LiveMigratable() {
+		if r.Port == nil && !r.LiveMigratable() {
 			return fmt.Sprintf("Cannot '%s' instance %s: its devices of alias %s are not explicitly requested as "+
 				"live-migratable", lifecycle.Live, s.ID, r.Alias)
 		}
@@ -124,6 +123,17 @@ func whyNotLive(s lifecycle.Server) string {
 	if len(slots) > 0 {
 		return fmt.Sprintf("Cannot '%s' instance %s: it has the physical I/O slots %s, and PowerVM does not live-migrate a "+
 			"partition with such slots; migrate it cold", lifecycle.Live, s.ID, strings.Join(slots, ", "))
+	}
+	return ""
+}
+
+// whyNotDrainedLive returns why a drain does not migrate a server live, although a user may; empty: it does. A guest
+// loses the devices of its ports on the way, and not every hypervisor can do that.
+func whyNotDrainedLive(s lifecycle.Server) string {
+	for _, r := range s.Requests {
+		if r.Port != nil {
+			return fmt.Sprintf("%s has a device of the host, which the guest would lose during a live migration", r.Name())
+		}
 	}
 	return ""
 }

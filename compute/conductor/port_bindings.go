@@ -6,6 +6,7 @@ import (
 
 	"github.com/openberth/berth/api/network"
 	"github.com/openberth/berth/compute/lifecycle"
+	"github.com/openberth/berth/compute/schedule"
 	"github.com/openberth/berth/fault"
 )
 
@@ -21,7 +22,8 @@ const bindingError = "PortBindingError"
 
 // addsBindings reports whether BindPorts adds inactive bindings: the guest runs at the source of a live migration.
 func addsBindings(s lifecycle.Server) bool {
-	return s.Phase() == lifecycle.BindingDestination && s.Move.Kind == lifecycle.LiveMigration && !s.Move.From.Gone
+	return s.AwaitsBindings() ||
+		s.Phase() == lifecycle.BindingDestination && s.Move.Kind == lifecycle.LiveMigration && !s.Move.From.Gone
 }
 
 // wasLive reports whether the present or last move of a server is a live migration.
@@ -32,8 +34,12 @@ func wasLive(s lifecycle.Server) bool {
 // addBindings adds the inactive bindings of a server's ports to the destination.
 func (d *portBinder) addBindings(ctx context.Context, s lifecycle.Server) (lifecycle.Event, error) {
 	bound := lifecycle.PortsBound{Host: s.Host}
+	devices, err := d.devicesOfPorts(ctx, s)
+	if err != nil {
+		return nil, err
+	}
 	for _, want := range s.Ports {
-		p, err := d.addBinding(ctx, s, want)
+		p, err := d.addBinding(ctx, s, want, devices)
 		switch {
 		case err == nil:
 			bound.Ports = append(bound.Ports, p)
@@ -48,7 +54,8 @@ func (d *portBinder) addBindings(ctx context.Context, s lifecycle.Server) (lifec
 
 // addBinding adds the inactive binding of one port. A binding with another profile is of an earlier attempt, and is
 // replaced.
-func (d *portBinder) addBinding(ctx context.Context, s lifecycle.Server, want lifecycle.Port) (lifecycle.Port, error) {
+func (d *portBinder) addBinding(ctx context.Context, s lifecycle.Server, want lifecycle.Port,
+	devices map[string]schedule.Device) (lifecycle.Port, error) {
 	p, err := d.Network.Port(ctx, want.ID)
 	if err != nil {
 		return want, err
@@ -56,7 +63,8 @@ func (d *portBinder) addBinding(ctx context.Context, s lifecycle.Server, want li
 	if err := checkOwner(s, p); err != nil {
 		return want, err
 	}
-	profile := boundProfile(p.Profile, want, nil)
+	profile := boundProfile(p.Profile, want, devices)
+	want.Device, _ = profile[pciSlot].(string)
 	all, err := d.Network.PortBindings(ctx, p.ID)
 	if fault.Is(err, fault.NotFound) { // no such extension: the port exists
 		return want, nil

@@ -3,7 +3,6 @@ package conductor
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"maps"
 	"slices"
 
@@ -11,7 +10,9 @@ import (
 	"github.com/openberth/berth/api/placement"
 	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/compute/portrequest"
+	"github.com/openberth/berth/compute/schedule"
 	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/pci"
 	"github.com/openberth/berth/provider"
 	"github.com/openberth/berth/resource"
 )
@@ -32,12 +33,6 @@ func (c *Conductor) ChangePort(ctx context.Context, id string, event lifecycle.P
 	if refusal := s.RefusePortChange(what); refusal != "" {
 		return fault.New(fault.Conflict, op, "%s", refusal)
 	}
-	if detach, is := event.(lifecycle.PortDetachRequested); is {
-		if _, hasDevice := s.DeviceOf(detach.Port); hasDevice {
-			return fault.New(fault.Conflict, op, "port %s has a device of the host, which a server keeps as long as its guest "+
-				"exists; shelve the server, or delete it", detach.Port)
-		}
-	}
 	s, err = c.runner.Apply(ctx, id, event)
 	if err == nil && s.LastAction != change { // the server has changed since it was read
 		return fault.New(fault.Conflict, op, "%s", cmp.Or(s.RefusePortChange(what), "the server has changed; try again"))
@@ -45,33 +40,44 @@ func (c *Conductor) ChangePort(ctx context.Context, id string, event lifecycle.P
 	return err
 }
 
-// performPortChange performs the change of a port of the server.
+// performPortChange performs the change of a port of the server, or the next part of it.
 func (d *portBinder) performPortChange(ctx context.Context, s lifecycle.Server) (lifecycle.Event, error) {
 	ports, err := d.portsOf(ctx, s)
 	if err != nil {
 		return nil, err
 	}
-	if s.PortChange.Detach != "" {
-		return d.detachPort(ctx, s, ports)
+	switch change := s.PortChange; {
+	case change.Detach != "":
+		if err := d.releasePort(ctx, s, ports, change.Detach); err != nil {
+			return nil, err
+		}
+		return lifecycle.PortDetached{ID: change.ID}, nil
+	case change.Refused != "":
+		if err := d.releasePort(ctx, s, ports, change.Port.ID); err != nil {
+			return nil, err
+		}
+		return lifecycle.PortNotAttached{ID: change.ID, Reason: change.Refused}, nil
+	case change.Device != nil:
+		return d.bindPickedPort(ctx, s)
 	}
 	return d.attachPort(ctx, s, ports)
 }
 
-// detachPort releases what Placement has for a port, and then the port. A port that does not exist is released.
-func (d *portBinder) detachPort(ctx context.Context, s lifecycle.Server, ports []network.Port) (lifecycle.Event,
-	error) {
-	if err := d.setPortAmounts(ctx, s, amountsOf(without(ports, s.PortChange.Detach))); err != nil {
-		return nil, err
+// releasePort releases what Placement has for a port, and then the port. A port that does not exist is released.
+func (d *portBinder) releasePort(ctx context.Context, s lifecycle.Server, ports []network.Port, id string) error {
+	amounts := portAmounts{ports: amountsOf(without(ports, id)), devices: s.PortChange.Device != nil}
+	if err := d.setPortAmounts(ctx, s, amounts); err != nil {
+		return err
 	}
 	for _, p := range ports {
-		if p.ID != s.PortChange.Detach {
+		if p.ID != id {
 			continue
 		}
 		if err := d.returnPort(ctx, s.PortChange.Request, p); err != nil {
-			return nil, err
+			return err
 		}
 	}
-	return lifecycle.PortDetached{ID: s.PortChange.ID}, nil
+	return nil
 }
 
 // returnPort deletes a port that compute has created, and returns another one to the user.
@@ -102,10 +108,16 @@ func (d *portBinder) attachPort(ctx context.Context, s lifecycle.Server, ports [
 	if err != nil {
 		return nil, fault.Wrap(fault.Unavailable, "conductor.attachPort", err)
 	}
-	want, others := readPort(p, change.Request, n.Name), amountsOf(without(ports, p.ID))
+	want := readPort(p, change.Request, n.Name)
+	_, needsDevice := portrequest.Class(want.VNIC)
+	others := portAmounts{ports: amountsOf(without(ports, p.ID)), devices: needsDevice}
+	var device *pci.Request
 	refusal, err := "", error(nil)
-	if p.Host != s.Host { // else it was bound before an interruption, with its allocation
-		want, refusal, err = d.claimPort(ctx, s, want, wantsOf(s, want, p, n), others)
+	if p.Host != s.Host || needsDevice { // else it was bound before an interruption, with its allocation
+		want, device, refusal, err = d.claimPort(ctx, s, want, wantsOf(s, want, p, n), others)
+	}
+	if err == nil && refusal == "" && device != nil {
+		return lifecycle.PortClaimed{ID: change.ID, Port: want, Device: *device}, nil
 	}
 	if err == nil && refusal == "" {
 		if want, err = d.bindPort(ctx, s, want, nil); err != nil && refusedByNetwork(err) {
@@ -126,53 +138,81 @@ func (d *portBinder) attachPort(ctx context.Context, s lifecycle.Server, ports [
 	return lifecycle.PortAttached{ID: change.ID, Port: want}, nil
 }
 
-// claimPort claims what a port requests within the provider tree of the server's host. It tries all candidates. others
-// is what the other ports of the server have.
+// claimPort claims what a port requests within the provider tree of the server's host, and returns the request of the
+// device that the port needs; nil if it needs none. It tries all candidates. others is what the other ports of the
+// server have.
 func (d *portBinder) claimPort(ctx context.Context, s lifecycle.Server, want lifecycle.Port, wants portrequest.Port,
-	others resource.Allocation) (claimed lifecycle.Port, refusal string, err error) {
+	others portAmounts) (claimed lifecycle.Port, device *pci.Request, refusal string, err error) {
 	want.Allocation = nil
 	ask, devices, err := d.withPorts(ctx, resource.Ask{Limit: maxCandidates}, []portrequest.Port{wants})
 	switch {
 	case fault.Is(err, fault.Invalid) || fault.Is(err, fault.Conflict):
-		return want, fault.TextOf(err), nil
+		return want, nil, fault.TextOf(err), nil
 	case err != nil:
-		return want, "", err
+		return want, nil, "", err
 	case len(devices) > 0:
-		return want, fmt.Sprintf("port %s has the vnic type %s and needs a device of the host, which a server gets "+
-			"only when "+
-			"its guest is built; name the port when the server is created", want.ID, want.VNIC), nil
+		device = &devices[0]
 	}
 	if len(ask.Groups) == 0 {
-		return want, "", nil
+		return want, device, "", nil
 	}
 	if err := d.setPortAmounts(ctx, s, others); err != nil { // an interrupted claim may have changed them
-		return want, "", err
+		return want, nil, "", err
 	}
+	choices, refusal, err := d.portChoices(ctx, s, ask, devices)
+	if err != nil {
+		return want, nil, "", err
+	}
+	for _, choice := range choices {
+		more := others
+		more.ports = sum(others.ports, choice.Allocation)
+		if err = d.setPortAmounts(ctx, s, more); err == nil {
+			if device != nil {
+				device.Providers = choice.Mappings[device.GroupSuffix(0)]
+			}
+			return portOn(want, choice.Mappings), device, "", nil
+		}
+		if !refused(err) {
+			return want, nil, "", err
+		}
+	}
+	return want, nil, "Failed to allocate additional resources to instance " + s.ID + ": host " + s.Host +
+		" has no room for what the port requests" + prefixed(": ", refusal) + "; migrate the server, or request less", nil
+}
+
+// portChoices returns the candidates for the request of a port within the provider tree of the server's host, or why
+// there is none. If the port needs a device, the host has a free one for each of them.
+func (d *portBinder) portChoices(ctx context.Context, s lifecycle.Server, ask resource.Ask, devices []pci.Request) (
+	choices []schedule.Choice, refusal string, err error) {
 	host, err := d.store.Host(ctx, s.Host)
 	if err != nil {
-		return want, "", err
+		return nil, "", err
 	}
 	for i := range ask.Groups {
 		ask.Groups[i].InTree = host.Provider
 	}
 	got, err := d.placement.Candidates(ctx, ask)
 	if err != nil {
+		if known, changed := portrequest.WithoutUnknown(ask, unknownTraits(fault.TextOf(err))); changed {
+			return d.portChoices(ctx, s, known, devices)
+		}
 		if refused(err) {
-			return want, "Placement returns no candidates: " + fault.TextOf(err), nil
+			return nil, "Placement returns no candidates: " + fault.TextOf(err), nil
 		}
-		return want, "", err
+		return nil, "", err
 	}
-	for _, candidate := range got.List {
-		err = d.setPortAmounts(ctx, s, sum(others, candidate.Allocation))
-		if err == nil {
-			return portOn(want, candidate.Mappings), "", nil
+	if len(devices) == 0 {
+		for _, c := range got.List {
+			choices = append(choices, schedule.Choice{Allocation: c.Allocation, Mappings: c.Mappings})
 		}
-		if !refused(err) {
-			return want, "", err
-		}
+		return choices, "", nil
 	}
-	return want, "Failed to allocate additional resources to instance " + s.ID + ": host " + s.Host +
-		" has no room for what the port requests; migrate the server, or request less", nil
+	input, err := d.scheduleInput(ctx, got)
+	if err != nil {
+		return nil, "", err
+	}
+	choices, refusals := schedule.Choose(input, devices, seed(s))
+	return choices, schedule.Summarise(refusals), nil
 }
 
 // portOn returns a port with the providers that a candidate has for its groups.
@@ -186,9 +226,16 @@ func portOn(p lifecycle.Port, mappings map[string][]provider.ID) lifecycle.Port 
 	return p
 }
 
+// portAmounts are the amounts of a server's ports in Placement.
+type portAmounts struct {
+	ports resource.Allocation // bandwidth and packet rate, and what a port that is being attached requests
+	// the devices of its ports are set, too, to those of the requests of its record
+	devices bool
+}
+
 // setPortAmounts sets the amounts that a server has for its ports in Placement. What it has of other classes stays,
 // also on a provider that has less room than is in use.
-func (d *portBinder) setPortAmounts(ctx context.Context, s lifecycle.Server, want resource.Allocation) (err error) {
+func (d *portBinder) setPortAmounts(ctx context.Context, s lifecycle.Server, want portAmounts) (err error) {
 	consumer := resource.ConsumerID(s.ID)
 	for attempt := range claimTries {
 		if attempt > 0 {
@@ -198,7 +245,10 @@ func (d *portBinder) setPortAmounts(ctx context.Context, s lifecycle.Server, wan
 		if err != nil {
 			return err
 		}
-		next := sum(lifecycle.WithoutPorts(held.Allocation), want)
+		next := sum(lifecycle.WithoutPorts(held.Allocation), want.ports)
+		if want.devices {
+			next = sum(sum(withoutDevices(lifecycle.WithoutPorts(held.Allocation)), s.DeviceAmounts()), want.ports)
+		}
 		if next.Equal(held.Allocation) {
 			return nil
 		}
@@ -211,6 +261,19 @@ func (d *portBinder) setPortAmounts(ctx context.Context, s lifecycle.Server, wan
 		}
 	}
 	return fault.New(fault.Unavailable, "conductor.setPortAmounts", "the allocation of server %s changes too often", s.ID)
+}
+
+// withoutDevices returns an allocation without the classes of devices of ports.
+func withoutDevices(a resource.Allocation) resource.Allocation {
+	rest := resource.Allocation{}
+	for id, amounts := range a {
+		amounts = maps.Clone(amounts)
+		maps.DeleteFunc(amounts, func(c resource.Class, _ int) bool { return portrequest.IsDeviceClass(c) })
+		if len(amounts) > 0 {
+			rest[id] = amounts
+		}
+	}
+	return rest
 }
 
 // amountsOf returns what bound ports have in Placement: the amounts of their groups on the providers of their

@@ -120,3 +120,21 @@ func withDetails(port lifecycle.Port, p network.Port) lifecycle.Port {
 	}
 	return port
 }
+
+// bindPickedPort binds a port that is being attached with the device that the agent has picked for it.
+func (d *portBinder) bindPickedPort(ctx context.Context, s lifecycle.Server) (lifecycle.Event, error) {
+	change := *s.PortChange
+	s.Ports = []lifecycle.Port{*change.Port}
+	devices, err := d.devicesOfPorts(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	p, err := d.bindPort(ctx, s, *change.Port, devices)
+	switch {
+	case err == nil:
+		return lifecycle.PortAttached{ID: change.ID, Port: p}, nil
+	case refusedByNetwork(err):
+		return lifecycle.PortRefused{ID: change.ID, Reason: fault.TextOf(err)}, nil
+	}
+	return nil, err
+}

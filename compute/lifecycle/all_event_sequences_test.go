@@ -73,10 +73,7 @@ func events(s Server) []Event {
 	switch {
 	case s.MinCount > 1: // how it begins is all that is different
 	case s.Migration == nil && len(s.Networks) > 0:
-		list = append(list, ActionRequested{ID: "m1", Action: Resize})
-		if s.Networks[0].Tag != withDevice { // the API refuses it
-			list = append(list, ActionRequested{ID: "m1", Action: Live})
-		}
+		list = append(list, ActionRequested{ID: "m1", Action: Resize}, ActionRequested{ID: "m1", Action: Live})
 	case s.Migration == nil:
 		wishes = append(wishes, Start, Stop, Reboot, Rebuild, Shelve, Unshelve)
 		for _, a := range []Action{Resize, Live, Evacuate} {
@@ -245,7 +242,8 @@ func wrong(s Server, w facts) string {
 		StoppingSource, PreLiveMigration, LiveMigrating, Reverting)) && s.Host == "":
 		return "it is placed on no host"
 	case last(Active) && !s.BoundTo(s.Host) && slices.Equal(s.ownSteps(), []Step{BindPorts}): // the guest exists
-	case s.awaitsPorts() && s.portDevicesPicked() && slices.Equal(s.ownSteps(), []Step{BindPorts}):
+	case (s.awaitsPorts() || s.AwaitsBindings() && !s.withdraws()) && s.portDevicesPicked() &&
+		slices.Equal(s.ownSteps(), []Step{BindPorts}):
 	case (last(Error, Deleted, Active, Spawning, DeletingGuest, Shelved, Shelving, DeletedAwaitingCleanup) ||
 		phase(SpawningDestination, Resized, AwaitingSourceAck, StoppingSource, PreLiveMigration, LiveMigrating, Reverting,
 			RevertBlocked)) != (steps == 0) && s.State != "":
@@ -313,7 +311,7 @@ type situation struct {
 	leftovers                                   [3]residenceSituation // more are never reached
 	facts                                       facts
 	networks, ports                             int
-	bound, direct, picked, refused              bool
+	bound, direct, picked, refused, awaits      bool
 }
 
 type moveSituation struct {
@@ -339,7 +337,7 @@ func (n node) key() situation {
 		twice: s.Migration != nil && s.Migration.ID == "m2", stage: s.Stage(), host: s.Host, previous: s.PreviousConsumer,
 		power: s.Power, task: s.Task, facts: n.facts, networks: len(s.Networks), ports: len(s.Ports),
 		bound: s.BoundTo(s.Host), direct: len(s.Networks) > 0 && s.Networks[0].Tag == withDevice,
-		picked: s.portDevicesPicked(), refused: s.PortsRefused != ""}
+		picked: s.portDevicesPicked(), refused: s.PortsRefused != "", awaits: s.AwaitsBindings()}
 	if m := s.Move; m != nil {
 		k.move = moveSituation{m.Kind, m.StopSource, m.SourceStopped, m.RevertRequested, m.Failed != "", m.SourceLost != ""}
 		k.from = situationOf(m.From)

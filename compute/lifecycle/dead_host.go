@@ -29,6 +29,8 @@ func onHostDead(s Server, host string, now time.Time) Server {
 		return onGuestGone(s, hostDead, now)
 	case AwaitingMinCount, BindingPorts, Spawning:
 		return reschedule(s, hostDead, now)
+	case Active:
+		return portChangeOnDeadHost(s, now)
 	}
 	return s // Active: an operator may evacuate the server
 }

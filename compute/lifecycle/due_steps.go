@@ -13,7 +13,7 @@ const (
 	Claim    Step = "claim"    // claim Choices[0] in Placement → Claimed, ClaimLost or Refused
 	// bind the ports to Host → PortsBound or PortsNotBound
 	BindPorts Step = "bind ports"
-	// attach or detach a port → PortAttached, PortNotAttached or PortDetached
+	// attach or detach a port → PortClaimed, PortRefused, PortAttached, PortNotAttached or PortDetached
 	ChangePort         Step = "change port"
 	CheckMinCount      Step = "muster"  // check the other servers of the request → MinCountReached or MinCountFailed
 	Release            Step = "release" // release all allocations of the server's own consumer → Released
@@ -33,7 +33,7 @@ func (s Server) Steps() []Step {
 
 // ownSteps lists the due steps except those for leftovers.
 func (s Server) ownSteps() []Step {
-	if s.awaitsPorts() && s.portDevicesPicked() {
+	if (s.awaitsPorts() || s.AwaitsBindings() && !s.withdraws()) && s.portDevicesPicked() {
 		return []Step{BindPorts}
 	}
 	if s.Move != nil {
@@ -42,7 +42,7 @@ func (s Server) ownSteps() []Step {
 	if s.State == Active && !s.BoundTo(s.Host) { // after a live migration, or after a move that went back
 		return []Step{BindPorts}
 	}
-	if s.State == Active && s.PortChange != nil {
+	if s.State == Active && s.PortChange != nil && s.PortChange.isReady(s) {
 		return []Step{ChangePort}
 	}
 	return s.State.steps()

@@ -68,7 +68,9 @@ func ownGuest(s Server, g guestReport, now time.Time) Server {
 			// the guest has arrived; a record restored from a backup may still have an earlier phase
 			s = onArrived(s, now, false)
 		case "claimed":
-			s = advance(s, destinationPrepared{s.Host}, now)
+			if !s.AwaitsBindings() {
+				s = advance(s, destinationPrepared{s.Host}, now)
+			}
 		}
 	case building:
 		s = recordDevices(s, g, now)
@@ -82,7 +84,7 @@ func ownGuest(s Server, g guestReport, now time.Time) Server {
 		case g.shutDown && s.State == Active && s.Task == "" && s.Power == On && !s.Stopped:
 			s = onShutDown(s, now)
 		case g.state != "claimed":
-			s = settleTask(s, g, now)
+			s = onPortPlugged(settleTask(s, g, now), g.ports, now)
 		}
 	}
 	return s // in other states the guest is not assigned: the report is late
@@ -123,6 +125,9 @@ func onGuestRefused(s Server, g guestReport, now time.Time) Server {
 		s = recordDevices(s, g, now)
 	default:
 		return s // late
+	}
+	if next, ok := onPortChangeRefused(s, g.message, now); ok {
+		return next
 	}
 	what := "started"
 	switch {

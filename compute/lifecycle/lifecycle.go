@@ -65,17 +65,17 @@ func transition(s Server, e Event, now time.Time) (next Server, known bool) {
 	case Report:
 		return onReport(s, e, now)
 	case GuestClaimed:
-		report := guestReport{"claimed", e.Host, e.Consumer, e.Devices, e.Cells, e.Build, "", false, false}
-		return applyReport(s, report, now), true
+		return applyReport(s, guestReport{state: "claimed", host: e.Host, consumer: e.Consumer, devices: e.Devices,
+			cells: e.Cells, build: e.Build}, now), true
 	case GuestRunning:
-		report := guestReport{"running", e.Host, e.Consumer, e.Devices, e.Cells, e.Build, "", false, false}
-		return applyReport(s, report, now), true
+		return applyReport(s, guestReport{state: "running", host: e.Host, consumer: e.Consumer, devices: e.Devices,
+			cells: e.Cells, build: e.Build, ports: e.Ports}, now), true
 	case GuestStopped:
-		report := guestReport{"stopped", e.Host, e.Consumer, e.Devices, e.Cells, e.Build, "", false, e.ShutDown}
-		return applyReport(s, report, now), true
+		return applyReport(s, guestReport{state: "stopped", host: e.Host, consumer: e.Consumer, devices: e.Devices,
+			cells: e.Cells, build: e.Build, ports: e.Ports, shutDown: e.ShutDown}, now), true
 	case GuestRefused:
-		report := guestReport{"refused", e.Host, e.Consumer, e.Devices, e.Cells, e.Build, e.Message, e.Stopped, false}
-		return applyReport(s, report, now), true
+		return applyReport(s, guestReport{state: "refused", host: e.Host, consumer: e.Consumer, devices: e.Devices,
+			cells: e.Cells, build: e.Build, message: e.Message, stopped: e.Stopped}, now), true
 	case GuestMigrated:
 		return applyReport(s, guestReport{state: "departed", host: e.Host, consumer: e.Consumer}, now), true
 	case GuestFailed:
@@ -89,7 +89,7 @@ func transition(s Server, e Event, now time.Time) (next Server, known bool) {
 		return onDeleteRequested(s, e, now), true
 	case ActionRequested:
 		return applyAction(s, e, now), true
-	case PortAttachRequested, PortDetachRequested, PortAttached, PortDetached, PortNotAttached:
+	case PortAttachRequested, PortDetachRequested, PortAttached, PortDetached, PortNotAttached, PortClaimed, PortRefused:
 		return onPortChange(s, e, now), true
 	case StepFailed:
 		return onStepFailed(s, e, now), true

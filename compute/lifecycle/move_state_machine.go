@@ -95,7 +95,7 @@ func (m Move) onDestinationClaimed(e destinationClaimed) (Move, []moveEffect) {
 	next := "its agent to build the guest"
 	stopped := m.SourceStopped && (m.StopSource || e.off)
 	switch {
-	case m.isLive() && len(m.From.Ports) > 0:
+	case m.isLive() && len(m.From.Ports) > 0 && !needPortDevices(m.From.Requests):
 		m.Phase, next = BindingDestination, "the bindings of its ports there"
 	case m.isLive():
 		m.Phase, next = PreLiveMigration, prepareLive

@@ -4,16 +4,23 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/openberth/berth/pci"
 )
 
 // This file attaches a port to a guest that exists, and detaches one. The change is one step, ChangePort, which is
-// repeated until it is done or refused. While it is in progress no other action starts.
+// repeated until it is done or refused. If the port needs a device, the step is performed twice, and the change waits
+// for the agent of the host in between. While it is in progress no other action starts.
 
 // PortChange is a port that is being attached or detached.
 type PortChange struct {
 	ID      string         // of the request
 	Request NetworkRequest // the port or the network to attach
 	Detach  string         // the port to detach; empty: Request is attached
+
+	Device  *pci.Request // of the port; nil: it needs none, or it is not claimed yet
+	Port    *Port        // with Device: as it was claimed or detached
+	Refused string       // why the claim of a port with a device is undone; empty: it is not
 }
 
 // PortAttachRequested is a request to attach a port. It has an effect if RefusePortChange returns an empty string;
@@ -26,7 +33,8 @@ type PortAttachRequested struct {
 // PortDetachRequested is a request to detach a port, as PortAttachRequested.
 type PortDetachRequested struct{ ID, Port string }
 
-// PortAttached is the result of ChangePort: the port is bound to the host, and the server has its allocation.
+// PortAttached is the result of ChangePort: the port is bound to the host, and the server has its allocation. A port
+// without a device is attached then.
 type PortAttached struct {
 	ID   string
 	Port Port
@@ -84,26 +92,39 @@ func onPortChange(s Server, e Event, now time.Time) Server {
 		return addHistory(s, now, "attaching a port")
 	case PortDetachRequested:
 		at := slices.IndexFunc(s.Ports, func(p Port) bool { return p.ID == e.Port })
-		_, hasDevice := s.DeviceOf(e.Port)
-		if s.RefusePortChange("detach_interface") != "" || at < 0 || hasDevice {
+		if s.RefusePortChange("detach_interface") != "" || at < 0 {
 			return s
 		}
 		s.LastAction, s.Refusal = e.ID, nil
-		s.PortChange = &PortChange{ID: e.ID, Detach: e.Port, Request: requestOf(s, s.Ports[at])}
+		port := s.Ports[at]
+		s.PortChange = &PortChange{ID: e.ID, Detach: e.Port, Request: requestOf(s, port)}
 		s.Ports = slices.Delete(slices.Clone(s.Ports), at, at+1) // its agent detaches it
+		for _, r := range s.Requests {
+			if r.Port != nil && r.Port.ID == e.Port {
+				return detachDevice(s, r, port, now)
+			}
+		}
 		return addHistory(s, now, "detaching port "+e.Port)
 	case PortAttached:
-		if s.isDue(ChangePort) && s.PortChange.ID == e.ID {
-			s.Ports, s.PortChange = append(slices.Clone(s.Ports), e.Port), nil
-			return addHistory(s, now, "attached port "+e.Port.ID)
+		if !s.isDue(ChangePort) || s.PortChange.ID != e.ID || s.PortChange.ends() {
+			return s // a refusal of the agent may have been faster
 		}
+		s.Ports = append(slices.Clone(s.Ports), e.Port)
+		if s.PortChange.Device != nil {
+			return addHistory(s, now, fmt.Sprintf("port %s is bound with %s; waiting for the agent of %s to attach it",
+				e.Port.ID, e.Port.Device, s.Host))
+		}
+		s.PortChange = nil
+		return addHistory(s, now, "attached port "+e.Port.ID)
+	case PortClaimed, PortRefused:
+		return onPortDeviceChange(s, e, now)
 	case PortDetached:
 		if s.isDue(ChangePort) && s.PortChange.ID == e.ID {
 			s = withoutChange(s)
 			return addHistory(s, now, "detached the port")
 		}
 	case PortNotAttached:
-		if s.isDue(ChangePort) && s.PortChange.ID == e.ID {
+		if s.isDue(ChangePort) && s.PortChange.ID == e.ID && (s.PortChange.Device == nil || s.PortChange.ends()) {
 			s = withoutChange(s)
 			text := "The port cannot be attached: " + trimStop(e.Reason) + "."
 			s.Refusal = &Fault{Code: 400, Message: text, Created: now}

@@ -105,6 +105,7 @@ type GuestRunning struct {
 	Devices  []schedule.Picked
 	Cells    []numa.Placed
 	Build    int
+	Ports    []string // those whose interfaces the guest has
 }
 
 // GuestStopped is reported by the agent of Host: the guest exists with these devices and does not run.
@@ -114,7 +115,8 @@ type GuestStopped struct {
 	Devices  []schedule.Picked
 	Cells    []numa.Placed
 	Build    int
-	ShutDown bool // it should run, and its operating system has shut down
+	Ports    []string // as in GuestRunning
+	ShutDown bool     // it should run, and its operating system has shut down
 }
 
 // GuestRefused is reported by the agent of Host: the guest exists with these devices, and the hypervisor refuses to
@@ -150,6 +152,7 @@ type guestReport struct {
 	devices        []schedule.Picked
 	cells          []numa.Placed
 	build          int
+	ports          []string // with states running and stopped
 	message        string
 	stopped        bool // with state refused
 	shutDown       bool // with state stopped

@@ -21,7 +21,8 @@ import (
 // these devices, and the agent builds the guest.
 //
 // In a live migration BindPorts first adds inactive bindings to the destination, which the result shows by ports
-// without a host. It makes them active when the guest has arrived. Release removes them if the guest does not arrive.
+// without a host. If a port needs a device, this is done after the agent of the destination has picked the devices.
+// BindPorts makes them active when the guest has arrived. Release removes them if the guest does not arrive.
 
 // NetworkRequest is one entry of `networks` of a request to create a server: a port, or a network in which Schedule
 // creates a port.
@@ -108,7 +109,17 @@ func (s Server) awaitsPorts() bool { return s.presence() == building && !s.Bound
 // withdraws reports whether the guest is to be removed from Host before anything is built, because a port cannot be
 // bound there.
 func (s Server) withdraws() bool {
-	return s.PortsRefused != "" && (s.State == Spawning || s.Phase() == SpawningDestination)
+	return s.PortsRefused != "" &&
+		(s.State == Spawning || s.Phase() == SpawningDestination || s.Phase() == PreLiveMigration)
+}
+
+// AwaitsBindings reports whether the ports have no inactive bindings with the devices of the destination yet, which the
+// live migration needs before the guest leaves.
+func (s Server) AwaitsBindings() bool {
+	return s.Phase() == PreLiveMigration && s.Move.isLive() && slices.ContainsFunc(s.Ports, func(p Port) bool {
+		picked, needed := s.DeviceOf(p.ID)
+		return needed && (p.Device == "" || p.Device != picked.Address)
+	})
 }
 
 // portsClaimed returns the ports with the providers that a choice has for their groups. They are not bound yet.
@@ -186,9 +197,14 @@ func onPortsBound(s Server, e PortsBound, now time.Time) Server {
 	if e.Host != s.Host {
 		return s // late
 	}
+	adds := s.AwaitsBindings() && !s.withdraws()
 	s.Ports = slices.Clone(e.Ports)
 	s = addHistory(s, now, fmt.Sprintf("%s bound to %s", count(len(s.Ports), "port"), s.Host))
 	switch {
+	case adds && s.AwaitsBindings():
+		return s // the agent has picked other devices meanwhile
+	case adds:
+		return advance(s, destinationPrepared{s.Host}, now)
 	case s.Move != nil:
 		return advance(s, portsBound{s.Host}, now)
 	case s.State == BindingPorts:
@@ -215,7 +231,7 @@ func onPortsNotBound(s Server, e PortsNotBound, now time.Time) Server {
 	switch {
 	case e.Host != s.Host:
 		return s // late
-	case s.awaitsPorts():
+	case s.awaitsPorts(), s.AwaitsBindings() && !s.withdraws():
 		return removeUnbound(s, e.Reason, now)
 	case s.Move != nil:
 		lastReason := unlessAgain(s, lastFailure(s, e.Reason))

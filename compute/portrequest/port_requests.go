@@ -142,6 +142,11 @@ func Class(vnicType string) (class resource.Class, ok bool) {
 	return class, ok
 }
 
+// IsDeviceClass reports whether a class is that of devices of ports.
+func IsDeviceClass(c resource.Class) bool {
+	return slices.Contains(slices.Collect(maps.Values(classes)), c)
+}
+
 // device returns the port's request of a device. needed is false if the port needs none.
 func (p Port) device() (r pci.Request, needed bool, err error) {
 	class, needed := Class(p.VNICType)

@@ -63,10 +63,11 @@ func ReadGuest(name, id string, g host.Guest) (lifecycle.Event, error) {
 	case host.Claimed:
 		return lifecycle.GuestClaimed{Host: name, Consumer: id, Devices: devices, Cells: cells, Build: g.Build}, nil
 	case host.Running:
-		return lifecycle.GuestRunning{Host: name, Consumer: id, Devices: devices, Cells: cells, Build: g.Build}, nil
+		return lifecycle.GuestRunning{Host: name, Consumer: id, Devices: devices, Cells: cells, Build: g.Build,
+			Ports: g.Ports}, nil
 	case host.Stopped:
 		return lifecycle.GuestStopped{Host: name, Consumer: id, Devices: devices, Cells: cells, Build: g.Build,
-			ShutDown: g.ShutDown}, nil
+			Ports: g.Ports, ShutDown: g.ShutDown}, nil
 	case host.Refused:
 		return lifecycle.GuestRefused{Host: name, Consumer: id, Devices: devices, Cells: cells, Build: g.Build,
 			Stopped: g.Power == host.Off, Message: g.Message}, nil

@@ -28,31 +28,48 @@ func compact(t *testing.T, file string) []byte {
 	return b.Bytes()
 }
 
-// TestRecordOfVersion5IsUnchanged checks that records of version 5 are read and written as before. A record in another
+// TestRecordOfVersion6IsUnchanged checks that records of version 6 are read and written as before. A record in another
 // form needs another version.
-func TestRecordOfVersion5IsUnchanged(t *testing.T) {
-	text := compact(t, "records-v5/server-every-field-distinct.json")
+func TestRecordOfVersion6IsUnchanged(t *testing.T) {
+	text := compact(t, "records-v6/server-every-field-distinct.json")
 	server, err := decodeServer("text 2", text)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if at := unset("", reflect.ValueOf(server)); at != "" {
-		t.Errorf("no record of version 5 has Server%s; raise recordVersion", at)
+		t.Errorf("no record of version 6 has Server%s; raise recordVersion", at)
 	}
 	if now, err := encodeServer(server); err != nil || !bytes.Equal(now, text) {
 		t.Errorf("%v, a server is written as\n%s\nbefore as\n%s", err, now, text)
 	}
-	text = compact(t, "records-v5/host-every-field-distinct.json")
+	text = compact(t, "records-v6/host-every-field-distinct.json")
 	host, err := decodeHost("text 2", text)
 	if err != nil {
 		t.Fatal(err)
 	}
 	host.Seen, host.Guests, host.Load = time.Now(), []schedule.Guest{filled[schedule.Guest]()}, 1
 	if at := unset("", reflect.ValueOf(host)); at != "" {
-		t.Errorf("no record of version 5 has Host%s; raise recordVersion", at)
+		t.Errorf("no record of version 6 has Host%s; raise recordVersion", at)
 	}
 	if now, err := encodeHost(host); err != nil || !bytes.Equal(now, text) {
 		t.Errorf("%v, a host is written as\n%s\nbefore as\n%s", err, now, text)
+	}
+}
+
+// TestRecordOfVersion5IsReadAsVersion6 checks that every field of version 5 is read as the same field of version 6,
+// which adds the devices of ports that are being attached or detached.
+func TestRecordOfVersion5IsReadAsVersion6(t *testing.T) {
+	before, err := decodeServer("text 2", compact(t, "records-v5/server-every-field-distinct.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	now, err := decodeServer("text 2", compact(t, "records-v6/server-every-field-distinct.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	now.PortChange.Device, now.PortChange.Port, now.PortChange.Refused = nil, nil, ""
+	if !reflect.DeepEqual(before, now) {
+		t.Errorf("version 5 is read as\n%+v\nversion 6 is read as\n%+v", before, now)
 	}
 }
 

@@ -64,12 +64,19 @@ type portChangeRecord struct {
 	ID      string        `json:"id,omitzero"`
 	Request networkRecord `json:"request,omitzero"`
 	Detach  string        `json:"detach_port_id,omitzero"`
+
+	// version 6 has these first
+	Device  *requestRecord `json:"device,omitzero"`
+	Port    *portRecord    `json:"port,omitzero"`
+	Refused string         `json:"refused,omitzero"`
 }
 
 func toPortChange(c lifecycle.PortChange) portChangeRecord {
-	return portChangeRecord{c.ID, toNetwork(c.Request), c.Detach}
+	return portChangeRecord{c.ID, toNetwork(c.Request), c.Detach, optional(c.Device, toRequest), optional(c.Port, toPort),
+		c.Refused}
 }
 
 func fromPortChange(r portChangeRecord) lifecycle.PortChange {
-	return lifecycle.PortChange{ID: r.ID, Request: fromNetwork(r.Request), Detach: r.Detach}
+	return lifecycle.PortChange{ID: r.ID, Request: fromNetwork(r.Request), Detach: r.Detach,
+		Device: optional(r.Device, fromRequest), Port: optional(r.Port, fromPort), Refused: r.Refused}
 }

@@ -14,19 +14,19 @@ import (
 // its name and what to do, and that it is not overwritten.
 func TestUnreadableRecordIsRejectedAndKept(t *testing.T) {
 	for text, want := range map[string]string{
-		`{"version":6,"id":"s"}`:                   "has version 6, and this Berth reads versions 1 to 5; start the",
-		`{"id":"s","version":6}`:                   "has version 6",
+		`{"version":7,"id":"s"}`:                   "has version 7, and this Berth reads versions 1 to 6; start the",
+		`{"id":"s","version":7}`:                   "has version 7",
 		`{"version":0,"id":"s"}`:                   "has version 0",
-		`{"version":5,"id":"s"}{"version":5}`:      "text after its end",
+		`{"version":6,"id":"s"}{"version":6}`:      "text after its end",
 		`{"version":"2","id":"s"}`:                 "restore a backup",
-		`{"version":5,"id":"s","color":"red"}`:     `unknown field "color"; start the Berth that wrote it, or`,
-		`{"version":5,"id":"s","devices":[{"x`:     "unexpected EOF",
-		`{"version":5,"id":"s","state":"dancing"`:  "unexpected EOF",
-		`{"version":5,"state":"dancing"}`:          "is not a known",
+		`{"version":6,"id":"s","color":"red"}`:     `unknown field "color"; start the Berth that wrote it, or`,
+		`{"version":6,"id":"s","devices":[{"x`:     "unexpected EOF",
+		`{"version":6,"id":"s","state":"dancing"`:  "unexpected EOF",
+		`{"version":6,"state":"dancing"}`:          "is not a known",
 		`{"ID":"s","State":"dancing"}`:             "is not a known",
 		`{"ID":"s","Name":["s"],"State":"active"}`: "cannot unmarshal array",
 		`{}`:                           `it is the record of ""; restore a backup`,
-		`{"version":5,"id":"another"}`: `it is the record of "another"`,
+		`{"version":6,"id":"another"}`: `it is the record of "another"`,
 		`[]`:                           "cannot unmarshal array",
 		``:                             "unexpected end of JSON",
 	} {
@@ -34,7 +34,7 @@ func TestUnreadableRecordIsRejectedAndKept(t *testing.T) {
 			t.Errorf("%s is read as %+v %v, want an error with %q", text, server, err, want)
 		}
 	}
-	const newer, unknown = `{"version":6,"name":"cmp1"}`, `{"version":5,"name":"cmp1","color":"red"}`
+	const newer, unknown = `{"version":7,"name":"cmp1"}`, `{"version":6,"name":"cmp1","color":"red"}`
 	for _, text := range []string{newer, unknown} {
 		s, db := openCaptured(t)
 		ids := capturedRows(t, "captured-server-rows.jsonl")[:1]

@@ -164,6 +164,7 @@ func listMigrations() []sqldb.Migration {
 		index("compute_servers", "busy_host", "busy, ended, host"),
 		recordsVersion(4), // servers may have ports
 		recordsVersion(5), // ports may have devices, and servers keys and user data
+		recordsVersion(6), // ports with devices may be attached and detached
 	}
 }
 

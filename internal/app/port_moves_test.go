@@ -32,6 +32,7 @@ type movesLab struct {
 	observe func(host, operation string)
 	server  compute.Server
 	own     network.Port
+	more    string // configuration of the hosts
 }
 
 const guarantee = 4000 // kilobits per second
@@ -64,7 +65,7 @@ func (l *movesLab) start(host string) {
 	}
 	file := filepath.Join(dir, "agent.conf")
 	text := fmt.Sprintf("%s[DEFAULT]\nhost = %s\n[oslo_concurrency]\nlock_path = %s\n[berth]\nrescan_interval = 1\n"+
-		"sysfs = %s\n", portsConf, host, dir, filepath.Join(l.dir, "machine.txtar"))
+		"sysfs = %s\n%s", portsConf, host, dir, filepath.Join(l.dir, "machine.txtar"), l.more)
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		l.t.Fatal(err)
 	}
@@ -103,7 +104,7 @@ func (l *movesLab) start(host string) {
 		for _, h := range hosts {
 			connected = connected || h.Host == host && h.Connected
 		}
-		return err == nil && hostsErr == nil && agentsErr == nil && connected && len(agents) == 1 &&
+		return err == nil && hostsErr == nil && agentsErr == nil && connected && len(agents) > 0 &&
 			inv.Inventories[bandwidth.EgressBandwidth].Total == 10000
 	})
 }

@@ -104,7 +104,7 @@ func (h *Hypervisor) Build(ctx context.Context, g hypervisor.Guest) error {
 			switch {
 			case other.Departed:
 				return fault.New(fault.Conflict, op, "the guest %s runs on another host now", g.ID)
-			case !slices.Equal(ids(other), ids(g)):
+			case !other.SameDevices(g):
 				return fault.New(fault.Conflict, op, "the guest %s has other devices: %v, not %v", g.ID, ids(other),
 					ids(g))
 			case reflect.DeepEqual(other, g):

@@ -30,6 +30,17 @@ func TestContract(t *testing.T) {
 	}, nil)
 }
 
+func TestPortDevices(t *testing.T) {
+	dir := t.TempDir()
+	hypervisortest.PortDevices(t, func(t *testing.T) hypervisor.Hypervisor {
+		h, err := New(dir, hypervisor.Capacity{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return h
+	})
+}
+
 func TestInjectedFaults(t *testing.T) {
 	h, err := New(t.TempDir(), hypervisor.Capacity{VCPUs: 1, MemoryMB: 2, DiskGB: 3})
 	if err != nil {

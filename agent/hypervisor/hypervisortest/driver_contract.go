@@ -171,6 +171,32 @@ func interfaces(t *testing.T, open func(t *testing.T) hypervisor.Hypervisor) {
 	}
 }
 
+// PortDevices is the part of the suite for drivers that attach devices of ports to stopped guests and detach them. It
+// builds a guest with an interface on one more device, and without it again. Other devices stay.
+func PortDevices(t *testing.T, open func(t *testing.T) hypervisor.Hypervisor) {
+	h := open(t)
+	before, after := Guest("a", 1), Guest("a", 1, 2)
+	before.Stopped, after.Stopped = true, true
+	after.Interfaces = []hypervisor.Interface{{Port: ID("1"), MAC: "fa:16:3e:00:00:01", VIF: "hostdev_physical",
+		VNIC: "direct-physical", Device: after.Devices[1].ID}}
+	must(t, h.Build(t.Context(), before))
+	for _, g := range []hypervisor.Guest{after, after, before} {
+		must(t, h.Build(t.Context(), g))
+		has(t, h, g)
+		has(t, open(t), g)
+	}
+	wrong := Guest("a", 1, 2)
+	wrong.Stopped = true
+	if err := h.Build(t.Context(), wrong); !fault.Is(err, fault.Conflict) {
+		t.Errorf("a device without a port was attached: %v", err)
+	}
+	must(t, h.Build(t.Context(), Guest("b", 2))) // the device is free
+	if err := h.Build(t.Context(), after); !fault.Is(err, fault.Conflict) {
+		t.Errorf("a device of another guest was attached: %v", err)
+	}
+	has(t, h, before, Guest("b", 2))
+}
+
 func oneHolder(t *testing.T, h hypervisor.Hypervisor) {
 	must(t, h.Build(t.Context(), Guest("a", 1, 2)))
 	err := h.Build(t.Context(), Guest("b", 2, 3))

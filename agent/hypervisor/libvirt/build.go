@@ -97,7 +97,7 @@ func checkDevices(g, have hypervisor.Guest, found bool, domains []domain) error 
 	switch {
 	case found && have.Departed:
 		return fault.New(fault.Conflict, op, "the guest %s runs on another host now", g.ID)
-	case found && !slices.Equal(ids(have), ids(g)):
+	case found && !have.SameDevices(g):
 		return fault.New(fault.Conflict, op, "the guest %s has other devices: %v, not %v", g.ID, ids(have), ids(g))
 	}
 	for _, other := range domains {
@@ -221,6 +221,9 @@ func (b *builder) change(ctx context.Context) error {
 	if have.Build != b.guest.Build {
 		return b.rebuild(ctx)
 	}
+	if !slices.Equal(ids(have), ids(b.guest)) {
+		return b.changeDevices(ctx)
+	}
 	if err := b.changeInterfaces(ctx); err != nil {
 		return err
 	}
@@ -241,6 +244,25 @@ func (b *builder) change(ctx context.Context) error {
 		return b.finish(ctx)
 	}
 	return nil
+}
+
+// changeDevices gives a guest that does not run, or is to be stopped, the devices of other ports. A running guest is
+// not changed: it decides itself when it releases a device, and until then the VF must not be reset.
+func (b *builder) changeDevices(ctx context.Context) error {
+	if b.domain.running() && !b.guest.Stopped {
+		return fault.New(fault.Conflict, "libvirt.Build", "the guest %s runs, and the driver libvirt attaches and detaches "+
+			"ports with a device only while a guest is stopped; stop the server first", b.guest.ID)
+	}
+	if b.domain.running() {
+		if err := b.d.stop(ctx, b.c, b.domain); err != nil {
+			return err
+		}
+		b.domain.ID = -1
+	}
+	if err := b.define(ctx); err != nil {
+		return err
+	}
+	return b.finish(ctx)
 }
 
 // sameHardware reports whether two guests have the same CPUs, memory and NUMA cells.
