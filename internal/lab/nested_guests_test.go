@@ -23,7 +23,7 @@ mount -o bind /dev/shm /host/dev/shm
 mount -o bind /sys /host/sys
 for name in tmp run etc/libvirt var/lib/libvirt var/log/libvirt var/cache/libvirt var/lib/berth; do
 	mkdir -p "/host/$name"
-	mount -t tmpfs -o mode=755 "$name" "/host/$name"
+	mount -t tmpfs -o mode=755 none "/host/$name"
 done
 mkdir -p /host/payload
 mount -o bind /payload /host/payload

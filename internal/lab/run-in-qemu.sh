@@ -14,7 +14,7 @@
 #   0000:12:00.0  igb PF, VFs at 0000:12:10.0-6    8086:10c9   NUMA node 0
 #   0000:23:00.0  igb PF, VFs at 0000:23:10.0-6    8086:10c9   NUMA node 1
 # With NESTED=1, which includes NICS=1, it can give devices to guests of its own: the IOMMU has caching mode, vfio-pci
-# is loaded, VFs are bound to their drivers, each NVMe device has an empty namespace of 512 MiB, and /host is this
+# is loaded, VFs are bound to their drivers, each NVMe device has an empty namespace of 8 GiB, and /host is this
 # machine's root with all its programs; what the guest writes there is lost at its end. It has 4 GiB and two CPUs.
 #
 # VFS=n            VFs switched on in each PF before the payload runs, 0 to 4 (default 4)
@@ -187,9 +187,9 @@ module() { # copies its file to the guest, numbered after the modules that it ne
   for need in $(tr '\0' '\n' <"$work/module.$1" | sed -n 's/^depends=//p' | tr ',' ' '); do module "$need"; done
   mv "$work/module.$1" "$root/mod/$((100 + $(ls "$root/mod" | wc -l)))-$1.ko"
 }
-# t10-pi loads the first two at run time, so no module depends on them by name.
-for m in crct10dif_generic crc64_rocksoft_generic nvme e1000e ${nics:+igb igbvf} \
-  ${nested:+virtio_pci 9pnet_virtio 9p overlay crc32c_generic ext4 8021q vfio_iommu_type1 vfio-pci}; do module "$m"; done
+# t10-pi and ext4 load these at run time, so no module depends on them by name.
+for m in crct10dif_generic crc64_rocksoft_generic crc32c_generic nvme e1000e ${nics:+igb igbvf} \
+  ${nested:+virtio_pci 9pnet_virtio 9p overlay ext4 8021q vfio_iommu_type1 vfio-pci}; do module "$m"; done
 
 # The kernel's messages go to the first serial port, the payload's output to the second, its status to the third, so
 # they are never mixed.  VFS and NESTED come from the kernel's command line, which makes them variables of init.
@@ -234,7 +234,7 @@ nvme() { # number, bus
   echo -device "nvme-subsys,id=ss$1" -device "nvme,id=nv$1,serial=lab$1,subsys=ss$1,bus=$2,sriov_max_vfs=4,\
 sriov_vq_flexible=8,sriov_vi_flexible=4,max_ioqpairs=16,msix_qsize=16"
   [ -z "$nested" ] || {
-    truncate -s 512M "$work/namespace$1"
+    truncate -s 8G "$work/namespace$1"
     echo -drive "id=disk$1,file=$work/namespace$1,format=raw,if=none" -device "nvme-ns,drive=disk$1,bus=nv$1,shared=on"
   }
 }
@@ -242,12 +242,13 @@ igb() { # number, NUMA node, MAC address
   echo -device "pcie-root-port,id=igb$1,bus=pxb$2,chassis=$((4 + $1))" -netdev "hubport,id=hub$1,hubid=0" \
     -device "igb,bus=igb$1,netdev=hub$1,mac=$3"
 }
-memory=1 cpus=2 # of each node
-[ -z "$nested" ] || memory=2 cpus=1
+memory=1 cpus=2 threads= # of each node; threads of QEMU for CPUs
+# While guests have devices, QEMU 10 with a thread for each CPU sometimes ends: iotlb_to_section: Assertion failed.
+[ -z "$nested" ] || memory=2 cpus=1 threads=,thread=single
 # shellcheck disable=SC2046 # nvme and igb print words
 timeout --foreground -k 10 "$limit" "${vm[@]}" -nodefaults -no-user-config -display none -no-reboot \
   -serial "file:$work/console" -serial "file:$work/output" -serial "file:$work/status" \
-  -machine q35,accel=tcg,kernel-irqchip=split -cpu max -m "$((2 * memory))G" -smp "$((2 * cpus))" \
+  -machine q35,kernel-irqchip=split -accel "tcg$threads" -cpu max -m "$((2 * memory))G" -smp "$((2 * cpus))" \
   -object "memory-backend-ram,id=m0,size=${memory}G" -numa "node,nodeid=0,cpus=0-$((cpus - 1)),memdev=m0" \
   -object "memory-backend-ram,id=m1,size=${memory}G" -numa "node,nodeid=1,cpus=$cpus-$((2 * cpus - 1)),memdev=m1" \
   -device "intel-iommu,intremap=on${nested:+,caching-mode=on}" \
@@ -261,7 +262,8 @@ timeout --foreground -k 10 "$limit" "${vm[@]}" -nodefaults -no-user-config -disp
   $([ -z "$nics" ] || { igb 0 0 52:54:00:00:00:10; igb 1 1 52:54:00:00:00:20; }) \
   $([ -z "$nested" ] || echo -fsdev local,id=machine,path=/,security_model=none,readonly=on \
     -device virtio-9p-pci,bus=pcie.0,addr=4,fsdev=machine,mount_tag=machine) \
-  -kernel "$image" -initrd "$work/initrd" -append "console=ttyS0 panic=1 intel_iommu=on no_timer_check quiet VFS=$vfs NESTED=$nested" \
+  -kernel "$image" -initrd "$work/initrd" \
+  -append "console=ttyS0 panic=1 intel_iommu=on no_timer_check quiet VFS=$vfs NESTED=$nested" \
   </dev/null >"$work/qemu" 2>&1 &
 qemu=$!
 rc=0

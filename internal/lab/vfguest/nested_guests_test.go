@@ -212,7 +212,9 @@ func (m *machine) tillUsed(n nested, times int) {
 			m.t.Logf("console of %s:\n%s", n.id, m.console(n.id))
 		}
 	})
-	m.till(fmt.Sprintf("%s has used its devices %d times", n.id, times), func() bool { return m.answers(n) >= times })
+	m.within(bootPatience, fmt.Sprintf("%s has used its devices %d times", n.id, times), func() bool {
+		return m.answers(n) >= times
+	})
 }
 
 // devicesOfHost are the vendor and product ids of the PCI functions that the lab gives to guests.

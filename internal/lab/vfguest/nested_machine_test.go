@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"syscall"
 	"time"
@@ -26,6 +27,9 @@ const (
 
 // instances is the directory with the guests' files. QEMU opens them without a cache, which a tmpfs does not support.
 const instances = "/var/lib/berth/instances"
+
+// bootPatience is the limit for the start of a guest in the lab, whose CPU is emulated by an emulated CPU.
+const bootPatience = 8 * time.Minute
 
 // libvirtFiles configure libvirt's daemon: the lab has neither cgroups nor a security module.
 var libvirtFiles = map[string]string{
@@ -111,16 +115,21 @@ func nvmeName(address string) string {
 	return filepath.Base(found[0])
 }
 
-// disk returns the path of the first namespace of an NVMe controller, which exists.
+// namespacePath is the name of a controller's path to the first namespace of its subsystem, such as nvme0c2n1, or
+// nvme0n1 without multipath.
+var namespacePath = regexp.MustCompile(`/(nvme\d+)(c\d+)?(n1)$`)
+
+// disk waits until the driver has connected an NVMe controller to its namespace, and returns the namespace's device.
+// The controllers of a subsystem share it.
 func (m *machine) disk(address string) (path string) {
 	m.t.Helper()
 	m.till(address+" has a namespace", func() bool {
-		// With multipath the name of a namespace has the number of its subsystem.
-		found, _ := filepath.Glob("/sys/bus/pci/devices/" + address + "/nvme/nvme*/nvme*n1")
+		found, _ := filepath.Glob("/sys/bus/pci/devices/" + address + "/nvme/nvme*/nvme*n1") // the pattern is valid
 		if len(found) == 0 {
 			return false
 		}
-		path = "/dev/" + filepath.Base(found[0])
+		name := namespacePath.FindStringSubmatch(found[0])
+		path = "/dev/" + name[1] + name[3]
 		_, err := os.Stat(path)
 		return err == nil
 	})

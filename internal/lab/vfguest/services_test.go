@@ -71,7 +71,7 @@ func start(t *testing.T, vfs ...string) *machine {
 func startWith(t *testing.T, options string, services map[string]string, vfs []string) *machine {
 	t.Helper()
 	if name, err := os.Hostname(); err != nil || name != "lab" {
-		t.Fatalf("this test changes the VFs of its machine and runs in the lab only (make lab, make nested); this is %q", name)
+		t.Fatalf("this test changes the VFs of its machine and runs only in the lab (make lab, make nested), not on %q", name)
 	}
 	m := &machine{t: t, dir: t.TempDir(), placement: placement.NewClient("http://127.0.0.1:8778", nil, "admin"),
 		compute: compute.NewClient("http://127.0.0.1:8774", nil, "admin"),
@@ -177,7 +177,13 @@ func (m *machine) killAgent() {
 // till waits until a condition is true.
 func (m *machine) till(what string, condition func() bool) {
 	m.t.Helper()
-	for end := time.Now().Add(patience); !condition(); time.Sleep(200 * time.Millisecond) {
+	m.within(patience, what, condition)
+}
+
+// within waits for a time until a condition is true.
+func (m *machine) within(limit time.Duration, what string, condition func() bool) {
+	m.t.Helper()
+	for end := time.Now().Add(limit); !condition(); time.Sleep(200 * time.Millisecond) {
 		if time.Now().After(end) {
 			m.t.Fatalf("not reached: %s", what)
 		}
