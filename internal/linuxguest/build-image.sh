@@ -10,6 +10,7 @@
 #
 # GUEST_KERNEL=package   the kernel (default linux-image-cloud-amd64)
 # GUEST_MODULES="m …"    drivers that the guest loads beside those of its disks and interfaces
+# GUEST_OPTIONS="o …"    more options of the kernel's command line
 set -euo pipefail
 
 die() { echo "linux guest: $*" >&2; exit 1; }
@@ -123,13 +124,13 @@ echo 'root:x:0:0:root:/root:/bin/sh' >"$guest/etc/passwd"
 (cd "$guest" && find . | sort | "$busybox" cpio -o -H newc -R 0:0 2>/dev/null | gzip -1n) >"$work/initrd"
 
 # The whole disk is one FAT file system, whose first sector is syslinux.
-cat >"$work/syslinux.cfg" <<'END'
+cat >"$work/syslinux.cfg" <<END
 SERIAL 0 115200
 DEFAULT linux
 LABEL linux
   KERNEL vmlinuz
   INITRD initrd
-  APPEND console=ttyS0 quiet loglevel=3 panic=10 tsc=reliable
+  APPEND console=ttyS0 quiet loglevel=3 panic=10 tsc=reliable ${GUEST_OPTIONS:-}
 END
 disk=$work/disk.img
 truncate -s 48M "$disk"
