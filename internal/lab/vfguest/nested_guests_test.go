@@ -107,8 +107,8 @@ func TestNestedGuests(t *testing.T) {
 	}
 	virt.kill()
 	m.killAgent()
-	m.startAgent()
 	virt.start()
+	m.startAgent() // it reports when libvirtd answers
 	m.checkHolders(one, two)
 	m.deleteNested(two)
 	m.phase("after kill -9 of both again, the second server is deleted, and its VFs have their drivers")
