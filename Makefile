@@ -3,7 +3,7 @@ GO      ?= go
 export CGO_ENABLED ?= 0
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test check archtest fuzz sim lab nova neutron bench bench-peer tools
+.PHONY: help build demo test check archtest fuzz sim lab nested nova neutron bench bench-peer tools
 
 help: ## print these targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -32,6 +32,9 @@ sim: ## simulate a cloud with OPS random operations (5000000) from SEED (1), and
 
 lab: ## test devices on a real kernel with SR-IOV and NUMA in QEMU
 	$(GO) test -tags lab -count=1 -timeout 20m -v ./internal/lab
+
+nested: tools ## test guests of libvirt that use VFs of that kernel; not part of CI's run, up to 15 minutes
+	$(GO) test -tags nested -run Nested -count=1 -timeout 20m -v ./internal/lab
 
 nova: ## run OpenStack's Nova with its fake driver on Berth's Placement; installs Nova and RabbitMQ (as root)
 	sh .ci/install-nova-packages

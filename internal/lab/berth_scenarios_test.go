@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"maps"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -134,17 +132,6 @@ func holders(list []device, class string) map[string]string {
 		}
 	}
 	return out
-}
-
-// buildBerth builds berth into a payload.
-func buildBerth(t *testing.T, dir string) {
-	t.Helper()
-	build := exec.CommandContext(t.Context(), "go", "build", "-o", filepath.Join(dir, "berth"), "./cmd/berth")
-	build.Dir = filepath.Join("..", "..")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOARCH=amd64")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("go build ./cmd/berth: %v\n%s", err, out)
-	}
 }
 
 // TestScenarios runs testdata/berth-scenarios/run on a real kernel, in one boot, and checks its output.

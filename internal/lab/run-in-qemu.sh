@@ -13,9 +13,13 @@
 # With NICS=1 also two ports of one hub, whose VFs (igbvf) are network interfaces:
 #   0000:12:00.0  igb PF, VFs at 0000:12:10.0-6    8086:10c9   NUMA node 0
 #   0000:23:00.0  igb PF, VFs at 0000:23:10.0-6    8086:10c9   NUMA node 1
+# With NESTED=1, which includes NICS=1, it can give devices to guests of its own: the IOMMU has caching mode, vfio-pci
+# is loaded, VFs are bound to their drivers, each NVMe device has an empty namespace of 8 GiB, and /host is this
+# machine's root with all its programs; what the guest writes there is lost at its end. It has 4 GiB and two CPUs.
 #
 # VFS=n            VFs switched on in each PF before the payload runs, 0 to 4 (default 4)
 # NICS=1           with the two igb PFs; they need QEMU 8 or newer
+# NESTED=1         with guests of its own
 # LAB_TIMEOUT=s    seconds from power-on to power-off (default 300)
 # LAB_CACHE=dir    where the unpacked kernel is kept, in dir/berth-lab (default $XDG_CACHE_HOME, ~/.cache or /tmp)
 #
@@ -29,7 +33,8 @@ die() { say "$@"; exit 125; }
 
 payload=${1:-}
 vfs=${VFS:-4}
-nics=${NICS:-}
+nested=${NESTED:-}
+nics=${NICS:-$nested}
 limit=${LAB_TIMEOUT:-300}
 base=${LAB_CACHE:-${XDG_CACHE_HOME:-${HOME:+$HOME/.cache}}}
 cache=${base:-/tmp}/berth-lab
@@ -39,6 +44,7 @@ cache=${base:-/tmp}/berth-lab
 [ -x "$payload/run" ] || die "no executable file $payload/run: the guest runs it as ./run"
 case $vfs in [0-4]) ;; *) die "VFS=$vfs: want a number from 0 to 4" ;; esac
 case $nics in '' | 1) ;; *) die "NICS=$nics: want 1 or nothing" ;; esac
+case $nested in '' | 1) ;; *) die "NESTED=$nested: want 1 or nothing" ;; esac
 case $limit in '' | *[!0-9]* | 0*) die "LAB_TIMEOUT=$limit: want a number of seconds, 1 or more" ;; esac
 mkdir -p "$cache" || die "cannot make $cache: set LAB_CACHE to a directory that can be written"
 [ "$(uname -m)" = x86_64 ] ||
@@ -181,11 +187,12 @@ module() { # copies its file to the guest, numbered after the modules that it ne
   for need in $(tr '\0' '\n' <"$work/module.$1" | sed -n 's/^depends=//p' | tr ',' ' '); do module "$need"; done
   mv "$work/module.$1" "$root/mod/$((100 + $(ls "$root/mod" | wc -l)))-$1.ko"
 }
-# t10-pi loads the first two at run time, so no module depends on them by name.
-for m in crct10dif_generic crc64_rocksoft_generic nvme e1000e ${nics:+igb igbvf}; do module "$m"; done
+# t10-pi and ext4 load these at run time, so no module depends on them by name.
+for m in crct10dif_generic crc64_rocksoft_generic crc32c_generic nvme e1000e ${nics:+igb igbvf} \
+  ${nested:+virtio_pci 9pnet_virtio 9p overlay ext4 8021q vfio_iommu_type1 vfio-pci}; do module "$m"; done
 
 # The kernel's messages go to the first serial port, the payload's output to the second, its status to the third, so
-# they are never mixed.  VFS comes from the kernel's command line, which makes it a variable of init.
+# they are never mixed.  VFS and NESTED come from the kernel's command line, which makes them variables of init.
 cat >"$root/init" <<'INIT'
 #!/bin/busybox sh
 /bin/busybox --install -s /bin
@@ -201,9 +208,17 @@ for pf in /sys/bus/pci/devices/*/sriov_totalvfs; do
     i=$((i + 1)); [ $i -le 120 ] || give_up "no driver took ${pf##*/}"
     sleep 1
   done
-  echo 0 >"$pf/sriov_drivers_autoprobe" # the VFs are for guests: no driver of the host may bind them
+  # Without guests no driver may bind the VFs; libvirt takes them from their drivers and returns them.
+  echo "${NESTED:-0}" >"$pf/sriov_drivers_autoprobe"
   echo "$VFS" >"$pf/sriov_numvfs" || give_up "cannot switch on $VFS VFs of ${pf##*/}"
 done
+[ -z "$NESTED" ] || {
+  mkdir -p /machine /host
+  mount -t 9p -o trans=virtio,version=9p2000.L,ro,cache=loose,msize=512000 machine /machine &&
+    mkdir -p /tmp/written /tmp/work &&
+    mount -t overlay -o lowerdir=/machine,upperdir=/tmp/written,workdir=/tmp/work machine /host ||
+    give_up "cannot mount the machine's root"
+}
 dmesg -n 1
 stty -F /dev/ttyS1 raw -echo; stty -F /dev/ttyS2 raw -echo
 (cd /payload && exec ./run) </dev/null >/dev/ttyS1 2>&1
@@ -218,18 +233,25 @@ rm -rf "$root"
 nvme() { # number, bus
   echo -device "nvme-subsys,id=ss$1" -device "nvme,id=nv$1,serial=lab$1,subsys=ss$1,bus=$2,sriov_max_vfs=4,\
 sriov_vq_flexible=8,sriov_vi_flexible=4,max_ioqpairs=16,msix_qsize=16"
+  [ -z "$nested" ] || {
+    truncate -s 8G "$work/namespace$1"
+    echo -drive "id=disk$1,file=$work/namespace$1,format=raw,if=none" -device "nvme-ns,drive=disk$1,bus=nv$1,shared=on"
+  }
 }
 igb() { # number, NUMA node, MAC address
   echo -device "pcie-root-port,id=igb$1,bus=pxb$2,chassis=$((4 + $1))" -netdev "hubport,id=hub$1,hubid=0" \
     -device "igb,bus=igb$1,netdev=hub$1,mac=$3"
 }
+memory=1 cpus=2 threads= # of each node; threads of QEMU for CPUs
+# QEMU 10 with a thread for each CPU has once ended with "iotlb_to_section: Assertion failed" in a run with guests.
+[ -z "$nested" ] || memory=2 cpus=1 threads=,thread=single
 # shellcheck disable=SC2046 # nvme and igb print words
 timeout --foreground -k 10 "$limit" "${vm[@]}" -nodefaults -no-user-config -display none -no-reboot \
   -serial "file:$work/console" -serial "file:$work/output" -serial "file:$work/status" \
-  -machine q35,accel=tcg,kernel-irqchip=split -cpu max -m 2G -smp 4 \
-  -object memory-backend-ram,id=m0,size=1G -numa node,nodeid=0,cpus=0-1,memdev=m0 \
-  -object memory-backend-ram,id=m1,size=1G -numa node,nodeid=1,cpus=2-3,memdev=m1 \
-  -device intel-iommu,intremap=on \
+  -machine q35,kernel-irqchip=split -accel "tcg$threads" -cpu max -m "$((2 * memory))G" -smp "$((2 * cpus))" \
+  -object "memory-backend-ram,id=m0,size=${memory}G" -numa "node,nodeid=0,cpus=0-$((cpus - 1)),memdev=m0" \
+  -object "memory-backend-ram,id=m1,size=${memory}G" -numa "node,nodeid=1,cpus=$cpus-$((2 * cpus - 1)),memdev=m1" \
+  -device "intel-iommu,intremap=on${nested:+,caching-mode=on}" \
   -device pxb-pcie,id=pxb0,bus=pcie.0,addr=1,bus_nr=16,numa_node=0 \
   -device pxb-pcie,id=pxb1,bus=pcie.0,addr=2,bus_nr=32,numa_node=1 \
   -device edu,bus=pcie.0,addr=3 \
@@ -238,7 +260,10 @@ timeout --foreground -k 10 "$limit" "${vm[@]}" -nodefaults -no-user-config -disp
   -device pcie-root-port,id=rp2,bus=pxb1,chassis=3 \
   $(nvme 0 rp0) $(nvme 1 rp1) -device e1000e,bus=rp2,mac=52:54:00:00:00:01 \
   $([ -z "$nics" ] || { igb 0 0 52:54:00:00:00:10; igb 1 1 52:54:00:00:00:20; }) \
-  -kernel "$image" -initrd "$work/initrd" -append "console=ttyS0 panic=1 intel_iommu=on quiet VFS=$vfs" \
+  $([ -z "$nested" ] || echo -fsdev local,id=machine,path=/,security_model=none,readonly=on \
+    -device virtio-9p-pci,bus=pcie.0,addr=4,fsdev=machine,mount_tag=machine) \
+  -kernel "$image" -initrd "$work/initrd" \
+  -append "console=ttyS0 panic=1 intel_iommu=on no_timer_check quiet VFS=$vfs NESTED=$nested" \
   </dev/null >"$work/qemu" 2>&1 &
 qemu=$!
 rc=0

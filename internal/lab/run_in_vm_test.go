@@ -12,16 +12,6 @@ import (
 	"github.com/openberth/berth/fault"
 )
 
-// run boots the lab with a payload that must succeed, and returns its output.
-func run(t *testing.T, dir string) string {
-	t.Helper()
-	output, err := Run(t.Context(), dir)
-	if err != nil {
-		t.Fatalf("%v\noutput:\n%s", err, output)
-	}
-	return output
-}
-
 // TestRunReturnsStatusAndOutput tests that Run returns the status and the unchanged output of the payload, and that
 // VFS sets the number of VFs.
 func TestRunReturnsStatusAndOutput(t *testing.T) {

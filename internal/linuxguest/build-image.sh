@@ -7,13 +7,18 @@
 #
 # The packages are downloaded by apt-get from the machine's own sources, and unpacked in LAB_CACHE/berth-guest (default
 # $XDG_CACHE_HOME, ~/.cache or /tmp). Nothing is installed, and no root is needed if apt's lists are present.
+#
+# GUEST_KERNEL=package   the kernel (default linux-image-cloud-amd64)
+# GUEST_MODULES="m …"    drivers that the guest loads beside those of its disks and interfaces
+# GUEST_OPTIONS="o …"    more options of the kernel's command line
 set -euo pipefail
 
 die() { echo "linux guest: $*" >&2; exit 1; }
 
 [ $# -eq 1 ] || die "usage: build-image.sh FILE"
 base=${LAB_CACHE:-${XDG_CACHE_HOME:-${HOME:+$HOME/.cache}}}
-cache=${base:-/tmp}/berth-guest
+image=${GUEST_KERNEL:-linux-image-cloud-amd64}
+cache=${base:-/tmp}/berth-guest${GUEST_KERNEL:+/$GUEST_KERNEL}
 [ "$(uname -m)" = x86_64 ] || die "this machine is $(uname -m); the guest needs an x86_64 machine"
 mkdir -p "$cache" || die "$cache cannot be made; set LAB_CACHE to a writable directory"
 work=$(mktemp -d "${TMPDIR:-/tmp}/berth-guest.XXXXXX")
@@ -23,7 +28,7 @@ trap 'rm -rf "$work"' EXIT
 unpack() {
   [ ! -d "$cache/root" ] || return 0
   command -v apt-get >/dev/null || die "apt-get is missing: the guest is built from Debian packages"
-  kernel() { apt-cache depends linux-image-cloud-amd64 2>/dev/null | awk '/Depends: linux-image/{print $2; exit}'; }
+  kernel() { apt-cache depends "$image" 2>/dev/null | awk '/Depends: linux-image/{print $2; exit}'; }
   fetch() {
     (cd "$work" && apt-get -o APT::Sandbox::User=root download "$(kernel)" busybox-static syslinux syslinux-common \
       mtools dosfstools >"$work/apt" 2>&1)
@@ -65,7 +70,7 @@ module() { # copies its file to the guest, numbered after the modules that it ne
   for need in $(tr '\0' '\n' <"$work/module.$1" | sed -n 's/^depends=//p' | tr ',' ' '); do module "$need"; done
   mv "$work/module.$1" "$guest/mod/$((100 + $(ls "$guest/mod" | wc -l)))-$1.ko"
 }
-for name in virtio_pci virtio_blk virtio_net af_packet isofs; do module "$name"; done
+for name in virtio_pci virtio_blk virtio_net af_packet isofs ${GUEST_MODULES:-}; do module "$name"; done
 
 cat >"$guest/init" <<'END'
 #!/bin/busybox sh
@@ -119,13 +124,13 @@ echo 'root:x:0:0:root:/root:/bin/sh' >"$guest/etc/passwd"
 (cd "$guest" && find . | sort | "$busybox" cpio -o -H newc -R 0:0 2>/dev/null | gzip -1n) >"$work/initrd"
 
 # The whole disk is one FAT file system, whose first sector is syslinux.
-cat >"$work/syslinux.cfg" <<'END'
+cat >"$work/syslinux.cfg" <<END
 SERIAL 0 115200
 DEFAULT linux
 LABEL linux
   KERNEL vmlinuz
   INITRD initrd
-  APPEND console=ttyS0 quiet loglevel=3 panic=10 tsc=reliable
+  APPEND console=ttyS0 quiet loglevel=3 panic=10 tsc=reliable ${GUEST_OPTIONS:-}
 END
 disk=$work/disk.img
 truncate -s 48M "$disk"

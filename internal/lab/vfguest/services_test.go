@@ -1,10 +1,11 @@
-//go:build lab
+//go:build lab || nested
 
 package vfguest
 
 import (
 	"bytes"
 	"encoding/json"
+	"maps"
 	"net/http"
 	"os"
 	"os/exec"
@@ -56,26 +57,32 @@ type machine struct {
 	links   vflink.Links
 
 	placement *placement.Client
+	since     time.Time // of the last phase
 }
 
 // start starts the services and the agent, which offers these VFs for ports on physnet0. Each PF has 700 Mbit/s for
 // guarantees.
 func start(t *testing.T, vfs ...string) *machine {
 	t.Helper()
+	return startWith(t, "", map[string]string{"placement": "8778", "compute": "8774", "network": "9696"}, vfs)
+}
+
+// startWith starts services, with the port of each, and the agent, with these options beside those of start.
+func startWith(t *testing.T, options string, services map[string]string, vfs []string) *machine {
+	t.Helper()
 	if name, err := os.Hostname(); err != nil || name != "lab" {
-		t.Fatalf("this test changes the VFs of its machine and runs in the lab only (TestVFsOfPorts); this is %q", name)
+		t.Fatalf("this test changes the VFs of its machine and runs only in the lab (make lab, make nested), not on %q", name)
 	}
 	m := &machine{t: t, dir: t.TempDir(), placement: placement.NewClient("http://127.0.0.1:8778", nil, "admin"),
 		compute: compute.NewClient("http://127.0.0.1:8774", nil, "admin"),
 		network: network.NewClient("http://127.0.0.1:9696", nil, "admin"),
-		hosts: host.Client{REST: &rest.Client{Base: "http://127.0.0.1:8774",
-			Headers: map[string]string{"X-Auth-Token": "admin"}}}}
+		hosts:   host.Client{REST: client("8774")}}
 	text := configuration + "neutron_config_files = " + m.neutronOptions(vfs) + "\n[pci]\n"
 	for _, vf := range vfs {
 		text += `device_spec = {"address": "` + vf + `", "physical_network": "physnet0", "trusted": "true"}` + "\n"
 	}
-	must(t, os.WriteFile(filepath.Join(m.dir, "berth.conf"), []byte(text), 0o600))
-	for name, port := range map[string]string{"placement": "8778", "compute": "8774", "network": "9696"} {
+	must(t, os.WriteFile(filepath.Join(m.dir, "berth.conf"), []byte(text+options), 0o600))
+	for name, port := range services {
 		m.run(name)
 		m.till(name+" answers", func() bool {
 			resp, err := http.Get("http://127.0.0.1:" + port + "/")
@@ -94,6 +101,11 @@ func start(t *testing.T, vfs ...string) *machine {
 	}
 	m.startAgent()
 	return m
+}
+
+// client returns a client of a service by its port.
+func client(port string) *rest.Client {
+	return &rest.Client{Base: "http://127.0.0.1:" + port, Headers: map[string]string{"X-Auth-Token": "admin"}}
 }
 
 // neutronOptions writes the options of Neutron's SR-IOV agent for the PFs of VFs, and returns the file.
@@ -165,7 +177,13 @@ func (m *machine) killAgent() {
 // till waits until a condition is true.
 func (m *machine) till(what string, condition func() bool) {
 	m.t.Helper()
-	for end := time.Now().Add(patience); !condition(); time.Sleep(200 * time.Millisecond) {
+	m.within(patience, what, condition)
+}
+
+// within waits for a time until a condition is true.
+func (m *machine) within(limit time.Duration, what string, condition func() bool) {
+	m.t.Helper()
+	for end := time.Now().Add(limit); !condition(); time.Sleep(200 * time.Millisecond) {
 		if time.Now().After(end) {
 			m.t.Fatalf("not reached: %s", what)
 		}
@@ -224,8 +242,15 @@ func (m *machine) tillDone(id string) (failure string) {
 // create creates a server with a port.
 func (m *machine) create(name string, port network.Port) (id string) {
 	m.t.Helper()
-	answer, err := m.compute.REST.Do(m.t.Context(), http.MethodPost, "/v2.1/servers", map[string]any{
-		"server": map[string]any{"name": name, "flavorRef": "small", "networks": []map[string]string{{"port": port.ID}}}},
+	return m.createWith(name, port, nil)
+}
+
+// createWith creates a server with a port and more attributes of the API.
+func (m *machine) createWith(name string, port network.Port, more map[string]any) (id string) {
+	m.t.Helper()
+	attributes := map[string]any{"name": name, "flavorRef": "small", "networks": []map[string]string{{"port": port.ID}}}
+	maps.Copy(attributes, more)
+	answer, err := m.compute.REST.Do(m.t.Context(), http.MethodPost, "/v2.1/servers", map[string]any{"server": attributes},
 		nil)
 	must(m.t, err)
 	var made struct{ Server struct{ ID string } }

@@ -3,16 +3,12 @@
 package vfguest
 
 import (
-	"slices"
 	"strings"
 	"testing"
 
 	"github.com/openberth/berth/agent/vfconfig"
-	"github.com/openberth/berth/api/compute"
-	"github.com/openberth/berth/api/network"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/pci"
-	"github.com/openberth/berth/provider"
 )
 
 // policy creates a policy with a guarantee and a limit of what a guest sends, in megabits per second; 0: none.
@@ -31,58 +27,6 @@ func (m *machine) policy(guarantee, limit int) (id string) {
 	}
 	return p.ID
 }
-
-// port creates a port of vnic type direct.
-func (m *machine) port(net string, attributes map[string]any) network.Port {
-	m.t.Helper()
-	all := map[string]any{"network_id": net, "binding:vnic_type": "direct"}
-	for name, value := range attributes {
-		all[name] = value
-	}
-	port, err := m.network.CreatePort(m.t.Context(), all)
-	must(m.t, err)
-	return port
-}
-
-// prepare creates a flavor and a network with a VLAN, after the PFs of VFs are reported to Placement and to the network
-// service.
-func (m *machine) prepare(vfs ...string) (net string) {
-	m.t.Helper()
-	ctx := m.t.Context()
-	for _, vf := range vfs {
-		pf := m.find(vf).Interface
-		m.till("the bandwidth of "+pf+" and its VFs are reported", func() bool {
-			nic, err := m.placement.ProviderByName(ctx, "lab:NIC Switch agent:"+pf)
-			if err != nil {
-				return false
-			}
-			tree, err := m.placement.Tree(ctx, nic.ID)
-			return err == nil && slices.ContainsFunc(tree.Providers, func(p provider.Provider) bool {
-				return p.Parent == nic.ID && p.Inventories["SRIOV_NET_VF"].Total > 0
-			})
-		})
-	}
-	m.till("the agent is reported", func() bool {
-		agents, err := m.network.Agents(ctx, nil)
-		return err == nil && len(agents) == 1
-	})
-	_, err := m.compute.CreateFlavor(ctx, compute.CreateFlavor{ID: "small", Name: "small", VCPUs: 1, RAM: 32})
-	must(m.t, err)
-	n, err := m.network.CreateNetwork(ctx, map[string]any{"provider:network_type": "vlan",
-		"provider:physical_network": "physnet0", "provider:segmentation_id": 7})
-	must(m.t, err)
-	_, err = m.network.CreateSubnet(ctx, map[string]any{"network_id": n.ID, "ip_version": 4, "cidr": "10.7.0.0/24"})
-	must(m.t, err)
-	return n.ID
-}
-
-// VFs: third is one of the second PF.
-const (
-	first  = "0000:12:10.0"
-	second = "0000:12:10.2"
-	third  = "0000:23:10.0"
-	other  = "0000:12:10.4"
-)
 
 // TestVFsOfPorts runs servers with ports on the VFs of two igb NICs. This driver supports MAC addresses, VLANs, limits,
 // spoof check and trust, and neither guarantees nor link states.
@@ -153,20 +97,6 @@ func TestVFsOfPorts(t *testing.T) {
 	}
 	must(t, m.compute.DeleteServer(t.Context(), s2))
 	m.tillVF(v2, vfconfig.Unassigned())
-}
-
-// holder returns the holder of a device according to compute.
-func (m *machine) holder(address string) string {
-	all, err := m.hosts.Devices(m.t.Context())
-	if err != nil {
-		return "unknown"
-	}
-	for _, d := range all {
-		if d.Address == address {
-			return d.Holder
-		}
-	}
-	return "no device"
 }
 
 // TestKernelRefusals checks the kinds of faults for what igb does not support.
