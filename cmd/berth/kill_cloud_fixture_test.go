@@ -154,7 +154,8 @@ func (c *killCloud) portOn(network, vnic string, kbps int) api.Port {
 }
 
 // repeat makes a request until it succeeds, as a user does whose request was not answered. A request that fails
-// although no process was killed is an error.
+// although no process was killed is an error, unless compute still records the end of a change of ports: ports and
+// guest agree before that.
 func (c *killCloud) repeat(what string, request func() error) {
 	c.t.Helper()
 	eventually(c.t, what+" is accepted", func() (bool, error) {
@@ -165,7 +166,8 @@ func (c *killCloud) repeat(what string, request func() error) {
 			case s := <-c.gate.reached:
 				c.kill(s)
 			case err := <-done:
-				if err != nil && c.fired == "" {
+				recording := err != nil && strings.Contains(err.Error(), "while its ports are being changed")
+				if err != nil && c.fired == "" && !recording {
 					c.t.Fatalf("%s fails without a kill: %v", what, err)
 				}
 				return err == nil, err
