@@ -337,7 +337,7 @@ func TestFailedBandwidthStep(t *testing.T) {
 		if len(w.provider(name1).Inventories) > 0 {
 			t.Error("the plan for devices did not fail")
 		}
-		contains(t, w.compute.conditions(), "broken")
+		w.until("a condition", func() bool { return strings.Contains(w.compute.conditions(), "broken") })
 		broken.Store(false)
 		w.until("the devices", func() bool { return w.total(name1, class) == 2 && w.compute.conditions() == "" })
 		must(t, stop())
