@@ -2,11 +2,9 @@ package loop
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
 
 	"github.com/openberth/berth/agent/vfconfig"
 	"github.com/openberth/berth/api/host"
@@ -187,25 +185,7 @@ func TestDetachedDeviceIsFreedAfterItsReset(t *testing.T) {
 
 // TestCrashWhileDevicesAreAttached attaches and detaches a port with a crash at each call in turn.
 func TestCrashWhileDevicesAreAttached(t *testing.T) {
-	const maxCalls = 300
-	for _, after := range []bool{false, true} {
-		at, reached := 1, true
-		for ; reached && at < maxCalls; at += testenv.Stride(5) {
-			ok := t.Run(fmt.Sprintf("call %d after=%v", at, after), func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
-					crashes, first := crashOnce(at, after)
-					crashScenarioWithAttachment(t, crashes)
-					reached = first.crashed
-				})
-			})
-			if !ok {
-				return
-			}
-		}
-		if at < 20 || at >= maxCalls {
-			t.Errorf("the scenario has %d calls", at)
-		}
-	}
+	crashAtCalls(t, testenv.Stride(5), 20, 300, crashScenarioWithAttachment)
 }
 
 func crashScenarioWithAttachment(t *testing.T, crashes func() *crash) {

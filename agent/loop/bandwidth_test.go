@@ -8,7 +8,6 @@ import (
 	"sync/atomic"
 	"testing"
 	"testing/fstest"
-	"testing/synctest"
 	"time"
 
 	"github.com/openberth/berth/agent/survey"
@@ -430,34 +429,19 @@ func TestSyncedFollowsPlacement(t *testing.T) {
 
 // The configuration changes with a crash at each call in turn. The final state is always the same.
 func TestCrashWhileBandwidthIsReported(t *testing.T) {
-	for _, after := range []bool{false, true} {
-		at, reached := 1, true
-		for ; reached && at < 200; at += testenv.Stride(7) {
-			ok := t.Run(fmt.Sprintf("call %d after=%v", at, after), func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
-					w := newTestHost(t)
-					crashes, first := crashOnce(at, after)
-					w.withBandwidth(map[string]int{"br-ex": 1000, "ens1f0": 2000})
-					w.runAgents(func() bool {
-						return w.bandwidthOf(bridgeName) == "1000/0" && w.bandwidthOf(ens1Name) == "2000/0"
-					}, crashes)
-					w.withBandwidth(map[string]int{"ens1f0": 2500, "ens2f0": 1})
-					w.runAgents(func() bool {
-						return w.bandwidthOf(bridgeName) == "none" && w.bandwidthOf(ens1Name) == "2500/0" &&
-							w.bandwidthOf(nicName+":ens2f0") == "1/0"
-					}, crashes)
-					if n := len(w.placement.tree().Providers); n != 7 {
-						t.Errorf("%d providers", n)
-					}
-					reached = first.crashed
-				})
-			})
-			if !ok {
-				return
-			}
+	crashAtCalls(t, testenv.Stride(7), 20, 200, func(t *testing.T, crashes func() *crash) {
+		w := newTestHost(t)
+		w.withBandwidth(map[string]int{"br-ex": 1000, "ens1f0": 2000})
+		w.runAgents(func() bool {
+			return w.bandwidthOf(bridgeName) == "1000/0" && w.bandwidthOf(ens1Name) == "2000/0"
+		}, crashes)
+		w.withBandwidth(map[string]int{"ens1f0": 2500, "ens2f0": 1})
+		w.runAgents(func() bool {
+			return w.bandwidthOf(bridgeName) == "none" && w.bandwidthOf(ens1Name) == "2500/0" &&
+				w.bandwidthOf(nicName+":ens2f0") == "1/0"
+		}, crashes)
+		if n := len(w.placement.tree().Providers); n != 7 {
+			t.Errorf("%d providers", n)
 		}
-		if at < 20 || at >= 200 {
-			t.Errorf("the scenario has %d calls", at)
-		}
-	}
+	})
 }

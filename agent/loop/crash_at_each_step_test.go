@@ -2,10 +2,8 @@ package loop
 
 import (
 	"context"
-	"fmt"
 	"strings"
 	"testing"
-	"testing/synctest"
 
 	"github.com/openberth/berth/api/host"
 	"github.com/openberth/berth/internal/testenv"
@@ -13,25 +11,7 @@ import (
 
 // The same scenario runs with a crash at each call in turn. The final state is always the same.
 func TestCrashAtEachStep(t *testing.T) {
-	const maxCalls = 400
-	for _, after := range []bool{false, true} {
-		at, reached := 1, true
-		for ; reached && at < maxCalls; at += testenv.Stride(7) {
-			ok := t.Run(fmt.Sprintf("call %d after=%v", at, after), func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
-					crashes, first := crashOnce(at, after)
-					crashScenario(t, crashes)
-					reached = first.crashed
-				})
-			})
-			if !ok {
-				return
-			}
-		}
-		if at < 30 || at >= maxCalls {
-			t.Errorf("the scenario has %d calls", at)
-		}
-	}
+	crashAtCalls(t, testenv.Stride(7), 30, 400, crashScenario)
 }
 
 // checkReportedBuilds fails the test when a guest is built before compute has a report of it.

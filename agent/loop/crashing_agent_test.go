@@ -3,10 +3,13 @@ package loop
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"io"
 	"net/http"
 	"strings"
 	"sync"
+	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/openberth/berth/agent/device"
@@ -276,4 +279,27 @@ func crashOnce(at int, after bool) (crashes func() *crash, only *crash) {
 		}
 		return only
 	}, only
+}
+
+// crashAtCalls runs a scenario in a bubble with a crash before the agent's n-th call, and with one after it, for n = 1
+// and every step-th n, until a run has fewer calls. It fails if that is not between least and most calls.
+func crashAtCalls(t *testing.T, step, least, most int, scenario func(t *testing.T, crashes func() *crash)) {
+	for _, after := range []bool{false, true} {
+		at, reached := 1, true
+		for ; reached && at < most; at += step {
+			ok := t.Run(fmt.Sprintf("call %d after=%v", at, after), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					crashes, first := crashOnce(at, after)
+					scenario(t, crashes)
+					reached = first.crashed
+				})
+			})
+			if !ok {
+				return
+			}
+		}
+		if at < least || at >= most {
+			t.Errorf("the scenario has %d calls", at)
+		}
+	}
 }

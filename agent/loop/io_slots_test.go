@@ -75,25 +75,7 @@ func (w *testHost) slotServer(id string, slots ...int) host.Server {
 // The agent is ended at each call in turn, while it reports slots, gives them to servers, and takes them back. The
 // final state is always the same: no slot has two guests, and no guest is without its slot.
 func TestCrashAtEachStepWithIOSlots(t *testing.T) {
-	const maxCalls = 400
-	for _, after := range []bool{false, true} {
-		at, reached := 1, true
-		for ; reached && at < maxCalls; at += 2 * testenv.Stride(3) {
-			ok := t.Run(fmt.Sprintf("call %d after=%v", at, after), func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
-					crashes, first := crashOnce(at, after)
-					slotScenario(t, crashes)
-					reached = first.crashed
-				})
-			})
-			if !ok {
-				return
-			}
-		}
-		if at < 30 || at >= maxCalls {
-			t.Errorf("the scenario has %d calls", at)
-		}
-	}
+	crashAtCalls(t, 2*testenv.Stride(3), 30, 400, slotScenario)
 }
 
 // slotScenario assigns two servers with a slot each, removes one, and assigns another that gets its slot.

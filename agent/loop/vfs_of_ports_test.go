@@ -7,7 +7,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/openberth/berth/agent/dataplane"
@@ -312,25 +311,7 @@ func TestUnsupportedRateIsACondition(t *testing.T) {
 // TestCrashWithPorts runs a scenario with a crash at each call in turn. At the end exactly the VFs of guests are
 // configured.
 func TestCrashWithPorts(t *testing.T) {
-	const maxCalls = 300
-	for _, after := range []bool{false, true} {
-		at, reached := 1, true
-		for ; reached && at < maxCalls; at += testenv.Stride(5) {
-			ok := t.Run(fmt.Sprintf("call %d after=%v", at, after), func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
-					crashes, first := crashOnce(at, after)
-					crashScenarioWithPorts(t, crashes)
-					reached = first.crashed
-				})
-			})
-			if !ok {
-				return
-			}
-		}
-		if at < 20 || at >= maxCalls {
-			t.Errorf("the scenario has %d calls", at)
-		}
-	}
+	crashAtCalls(t, testenv.Stride(5), 20, 300, crashScenarioWithPorts)
 }
 
 // crashScenarioWithPorts assigns two servers with ports, replaces one, and removes the other.
