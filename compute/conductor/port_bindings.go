@@ -56,11 +56,8 @@ func (d *portBinder) addBindings(ctx context.Context, s lifecycle.Server) (lifec
 // replaced.
 func (d *portBinder) addBinding(ctx context.Context, s lifecycle.Server, want lifecycle.Port,
 	devices map[string]schedule.Device) (lifecycle.Port, error) {
-	p, err := d.Network.Port(ctx, want.ID)
+	p, err := d.ownPort(ctx, s, want.ID)
 	if err != nil {
-		return want, err
-	}
-	if err := checkOwner(s, p); err != nil {
 		return want, err
 	}
 	profile := boundProfile(p.Profile, want, devices)

@@ -216,11 +216,8 @@ func (d *portBinder) bindPorts(ctx context.Context, s lifecycle.Server) (lifecyc
 // cannot bind it to the host.
 func (d *portBinder) bindPort(ctx context.Context, s lifecycle.Server, want lifecycle.Port,
 	devices map[string]schedule.Device) (lifecycle.Port, error) {
-	p, err := d.Network.Port(ctx, want.ID)
+	p, err := d.ownPort(ctx, s, want.ID)
 	if err != nil {
-		return want, err
-	}
-	if err := checkOwner(s, p); err != nil {
 		return want, err
 	}
 	if p, err = d.switchBinding(ctx, s, p); err != nil {
@@ -256,6 +253,15 @@ func unbindable(s lifecycle.Server, p network.Port) error {
 		"the network service there serves its network and vnic_type %s; set [ovs] bridge_mappings or "+
 		"[SRIOV_NIC] physical_device_mappings of its agent, and see `openstack network agent list --host %s`",
 		p.ID, s.Host, p.VNIC, s.Host).WithCode("PortBindingFailed")
+}
+
+// ownPort returns a port of the network service. It returns fault.Conflict if its device is not the server.
+func (d *portBinder) ownPort(ctx context.Context, s lifecycle.Server, id string) (network.Port, error) {
+	p, err := d.Network.Port(ctx, id)
+	if err != nil {
+		return p, err
+	}
+	return p, checkOwner(s, p)
 }
 
 // checkOwner returns fault.Conflict if the device of a port is not the server.
