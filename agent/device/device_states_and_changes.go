@@ -14,7 +14,7 @@ const (
 	Allocated   State = "allocated"   // held by a server whose guest runs
 	Unclaimable State = "unclaimable" // free itself, but its PF or one of its VFs is claimed
 	Unavailable State = "unavailable" // free itself, but its PF or one of its VFs is allocated
-	Removed     State = "removed"     // gone from the host or from device_spec, and no longer in the set
+	Removed     State = "removed"     // not offered by the host any more, and no longer in the set
 )
 
 // Change is the effect of an operation on one device.

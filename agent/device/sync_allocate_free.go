@@ -35,8 +35,8 @@ func (s Set) Sync(offers []Offer) (Set, []Change) {
 		case !e.gone:
 			e.gone, e.latest = true, nil
 			n.entries[id] = e
-			why[id] = fmt.Sprintf("it is gone from the host or from device_spec while %s holds it; it leaves when it is "+
-				"freed", e.holder)
+			why[id] = fmt.Sprintf("the host does not offer it any more while %s holds it: it is gone, or the configuration "+
+				"does not allow it; it leaves when it is freed", e.holder)
 		}
 	}
 	return n, s.changes(n, why)

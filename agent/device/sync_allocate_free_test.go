@@ -19,8 +19,8 @@ func TestSync(t *testing.T) {
 		{[]Offer{vf1, changed}, []string{"0000:82:00.0: claimed: its device_spec entry or its properties have changed " +
 			"while s1 holds it; they take effect when it is freed"}},
 		{[]Offer{vf1, changed}, nil},
-		{[]Offer{vf1}, []string{"0000:82:00.0: claimed: it is gone from the host or from device_spec while s1 holds it; " +
-			"it leaves when it is freed"}},
+		{[]Offer{vf1}, []string{"0000:82:00.0: claimed: the host does not offer it any more while s1 holds it: it is " +
+			"gone, or the configuration does not allow it; it leaves when it is freed"}},
 		{[]Offer{vf1}, nil},
 		{[]Offer{vf1, vf2}, []string{"0000:81:00.2: new, now available"}},
 	}

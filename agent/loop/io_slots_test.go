@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -187,6 +188,33 @@ func TestProviderNamedLikeASlotFailsTheServer_R47_R48(t *testing.T) {
 		if len(w.running()) != 0 || w.provider("PowerVM IOSlot cmp1 1C0F").ID == "" {
 			t.Errorf("guests %v", w.running())
 		}
+	})
+}
+
+// While Placement cannot be reached, a guest is not built and its server does not fail: it is built when Placement
+// answers again. A condition says why it waits.
+func TestBuildWithSlotsWaitsForPlacement_R47(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newSlotHost(t)
+		var unreachable atomic.Bool
+		w.placement.fail = func(string) error {
+			if unreachable.Load() {
+				return fault.New(fault.Unavailable, "test", "no answer")
+			}
+			return nil
+		}
+		_, stop := w.startReported()
+		defer func() { must(t, stop()) }()
+		unreachable.Store(true)
+		w.compute.assign(w.slotServer("s1", 1))
+		w.until("a condition", func() bool { return strings.Contains(w.compute.conditions(), "no answer") })
+		time.Sleep(10 * time.Minute)
+		if phase := w.compute.phase("s1"); len(w.running()) != 0 || phase == host.Failed {
+			t.Errorf("guests %v; s1 is %s", w.running(), phase)
+		}
+		unreachable.Store(false)
+		w.untilPhase(host.Running, "s1")
+		w.until("no condition", func() bool { return w.compute.conditions() == "" })
 	})
 }
 

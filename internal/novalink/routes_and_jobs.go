@@ -11,6 +11,7 @@ type job struct {
 	id, operation string
 	polls         int // until it ends
 	status        string
+	cancelled     bool
 	target        *partition
 }
 
@@ -112,22 +113,30 @@ func (s *Server) serveJob(r *http.Request, parts []string) reply {
 	case j == nil:
 		return refuse(http.StatusNotFound, "", "no such job")
 	case len(parts) == 2 && parts[1] == "cancel" && r.Method == http.MethodPost:
-		j.status = "CANCELED_BEFORE_COMPLETION"
+		j.cancelled, j.polls = true, s.options.CancelPolls
 		return reply{status: http.StatusNoContent}
+	case r.Method == http.MethodDelete && j.running():
+		return refuse(http.StatusConflict, "", "the job has not ended")
 	case r.Method == http.MethodDelete:
 		delete(s.jobs, j.id)
 		return reply{status: http.StatusNoContent}
 	}
-	if j.status == "NOT_STARTED" || j.status == "RUNNING" {
+	if j.running() {
 		s.advance(j)
 	}
 	return s.jobReply(j)
 }
 
+func (j *job) running() bool { return j.status == "NOT_STARTED" || j.status == "RUNNING" }
+
 func (s *Server) advance(j *job) {
 	j.status = "RUNNING"
-	if j.polls > 0 || s.options.JobEnd == "RUNNING" {
+	if j.polls > 0 || s.options.JobEnd == "RUNNING" && !j.cancelled {
 		j.polls--
+		return
+	}
+	if j.cancelled {
+		j.status = "CANCELED_BEFORE_COMPLETION"
 		return
 	}
 	j.status = s.options.JobEnd

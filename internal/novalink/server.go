@@ -36,6 +36,7 @@ type Options struct {
 	HMC            bool   // answers like an HMC: without X-MC-Type
 	Starting       bool   // the service starts: its web server answers 404 to everything
 	JobPolls       int    // how often a job is reported as running
+	CancelPolls    int    // how often a cancelled job is reported as running
 	// JobEnd is the final status of jobs; "" is COMPLETED_OK, and RUNNING means that no job ends.
 	JobEnd string
 }

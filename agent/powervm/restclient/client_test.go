@@ -64,15 +64,18 @@ func expectRequests(t *testing.T, server *novalink.Server, want ...string) {
 
 func TestQuietCycleIsOneGETWithoutBody_R45_G3(t *testing.T) {
 	server, c := serve(t, machine())
-	read := func(wantChanged bool) {
+	read := func(wantChanged bool) uom.ManagedSystem {
 		t.Helper()
 		m, changed, err := c.ManagedSystem(t.Context())
 		if err != nil || changed != wantChanged || m.SystemName != "sys1" || len(m.IO.Slots.Slots) != 2 {
 			t.Fatalf("%+v changed %v: %v", m, changed, err)
 		}
+		return m
 	}
-	read(true)
-	read(false)
+	first := read(true)
+	if second := read(false); second.IO != first.IO {
+		t.Error("an unchanged system was decoded again")
+	}
 	expectRequests(t, server, "PUT /web/Logon 200", "GET /uom/ManagedSystem 200", "GET /uom/ManagedSystem 304")
 	server.Change(func(_ *novalink.Options, systems []*novalink.System) { systems[0].Touch() })
 	read(true)
@@ -458,7 +461,7 @@ func TestJobs_S6(t *testing.T) {
 func TestJobThatDoesNotEndIsCancelled_S6(t *testing.T) {
 	server, c := serve(t, machine())
 	path := create(t, c, "a")
-	server.Change(func(o *novalink.Options, _ []*novalink.System) { o.JobEnd = "RUNNING" })
+	server.Change(func(o *novalink.Options, _ []*novalink.System) { o.JobEnd, o.CancelPolls = "RUNNING", 2 })
 	c.options.JobTime = 20 * time.Millisecond
 	server.Requests()
 	err := c.RunJob(t.Context(), path, "PowerOn")
@@ -466,9 +469,10 @@ func TestJobThatDoesNotEndIsCancelled_S6(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	requests := server.Requests()
-	if last := requests[len(requests)-1]; !strings.HasPrefix(last, "POST /uom/jobs/") ||
-		!strings.HasSuffix(last, "/cancel 204") {
-		t.Errorf("%v", requests)
+	// After it: three polls until the job has ended, and the DELETE.
+	cancelled := slices.IndexFunc(requests, func(r string) bool { return strings.HasSuffix(r, "/cancel 204") })
+	if cancelled < 0 || len(requests)-cancelled != 5 || server.Jobs() != 0 {
+		t.Errorf("%d jobs are left after %v", server.Jobs(), requests)
 	}
 }
 

@@ -75,7 +75,7 @@ func (c *Client) awaitJob(ctx context.Context, operation string, job uom.JobResp
 			a, err = c.do(limited, request{method: http.MethodGet, path: "/uom/jobs/" + job.ID, accept: atomType})
 		}
 		if limited.Err() != nil {
-			c.cleanUp(ctx, request{method: http.MethodPost, path: "/uom/jobs/" + job.ID + "/cancel"})
+			c.cancel(ctx, job)
 			return job, fault.New(fault.Unavailable, "restclient.RunJob", "the job %s (%s) did not end in time: %w; it was "+
 				"cancelled", operation, job.ID, limited.Err())
 		}
@@ -87,6 +87,32 @@ func (c *Client) awaitJob(ctx context.Context, operation string, job uom.JobResp
 		}
 	}
 	return job, nil
+}
+
+// cancel cancels a job and deletes it. If the server does not end it in cleanupTime, the job stays, because a running
+// job cannot be deleted; the server removes it some time after its end.
+func (c *Client) cancel(ctx context.Context, job uom.JobResponse) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupTime)
+	defer cancel()
+	path := "/uom/jobs/" + job.ID
+	c.cleanUp(ctx, request{method: http.MethodPost, path: path + "/cancel"})
+	for {
+		a, err := c.do(ctx, request{method: http.MethodGet, path: path, accept: atomType})
+		if err == nil {
+			job, err = decodeJob(path, a.body)
+		}
+		if err == nil && slices.Contains(running, job.Status) {
+			if err = backoff.Sleep(ctx, c.options.Poll); err == nil {
+				continue
+			}
+		}
+		if err != nil {
+			c.options.Log.Warn("PowerVM job not cleaned up", "path", path, "error", err)
+			return
+		}
+		c.cleanUp(ctx, request{method: http.MethodDelete, path: path})
+		return
+	}
 }
 
 // cleanUp performs a request whose failure does not matter, also when the context has ended.

@@ -89,6 +89,9 @@ func TestOneReadACycle_R45_G3(t *testing.T) {
 	if len(first.Slots.System.Slots) != 2 || len(second.Slots.System.Slots) != 2 {
 		t.Errorf("%d and %d slots", len(first.Slots.System.Slots), len(second.Slots.System.Slots))
 	}
+	if &first.Slots.Rules.Paragraphs[0] != &second.Slots.Rules.Paragraphs[0] {
+		t.Error("an unchanged file was parsed again")
+	}
 	server.unchanged = false
 	if got := read(t, s).Slots.System; got.Reported {
 		t.Error("a changed system was not interpreted")
