@@ -216,7 +216,8 @@ func (m *machine) tillUsed(n nested, times int) {
 	m.t.Helper()
 	m.t.Cleanup(func() {
 		if m.t.Failed() {
-			m.t.Logf("console of %s:\n%s", n.id, m.console(n.id))
+			text, err := os.ReadFile(filepath.Join(instances, n.id, "console.log"))
+			m.t.Logf("console of %s: %v\n%s", n.id, err, last(text, 200))
 		}
 	})
 	m.within(bootPatience, fmt.Sprintf("%s has used its devices %d times", n.id, times), func() bool {
