@@ -64,55 +64,49 @@ func decodeJob(path string, body []byte) (uom.JobResponse, error) {
 // running are the states of a job that has not ended. Every other one is final, also one that is not known (S6).
 var running = []string{"NOT_STARTED", "RUNNING"}
 
-// awaitJob polls a job until it has ended.
+// awaitJob waits until a job has ended. When the context ends or the job takes longer than the options allow, it is
+// cancelled, and the fault is Unavailable.
 func (c *Client) awaitJob(ctx context.Context, operation string, job uom.JobResponse) (uom.JobResponse, error) {
 	limited, cancel := context.WithTimeout(ctx, c.options.JobTime)
 	defer cancel()
+	ended, err := c.poll(limited, job)
+	if err != nil && limited.Err() != nil {
+		c.cancel(ctx, job)
+		return job, fault.New(fault.Unavailable, "restclient.RunJob", "the job %s (%s) did not end in time: %w; it was "+
+			"cancelled", operation, job.ID, limited.Err())
+	}
+	return ended, err
+}
+
+// poll reads a job until it has ended or the context ends.
+func (c *Client) poll(ctx context.Context, job uom.JobResponse) (uom.JobResponse, error) {
+	path := "/uom/jobs/" + job.ID
 	for slices.Contains(running, job.Status) {
-		err := backoff.Sleep(limited, c.options.Poll)
-		var a answer
-		if err == nil {
-			a, err = c.do(limited, request{method: http.MethodGet, path: "/uom/jobs/" + job.ID, accept: atomType})
+		if err := backoff.Sleep(ctx, c.options.Poll); err != nil {
+			return job, err
 		}
-		if limited.Err() != nil {
-			c.cancel(ctx, job)
-			return job, fault.New(fault.Unavailable, "restclient.RunJob", "the job %s (%s) did not end in time: %w; it was "+
-				"cancelled", operation, job.ID, limited.Err())
-		}
+		a, err := c.do(ctx, request{method: http.MethodGet, path: path, accept: atomType})
 		if err != nil {
 			return job, err
 		}
-		if job, err = decodeJob("/uom/jobs/"+job.ID, a.body); err != nil {
+		if job, err = decodeJob(path, a.body); err != nil {
 			return job, err
 		}
 	}
 	return job, nil
 }
 
-// cancel cancels a job and deletes it. If the server does not end it in cleanupTime, the job stays, because a running
-// job cannot be deleted; the server removes it some time after its end.
+// cancel cancels a job, and deletes it when it has ended. If that takes longer than cleanupTime, the job stays.
 func (c *Client) cancel(ctx context.Context, job uom.JobResponse) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupTime)
 	defer cancel()
 	path := "/uom/jobs/" + job.ID
 	c.cleanUp(ctx, request{method: http.MethodPost, path: path + "/cancel"})
-	for {
-		a, err := c.do(ctx, request{method: http.MethodGet, path: path, accept: atomType})
-		if err == nil {
-			job, err = decodeJob(path, a.body)
-		}
-		if err == nil && slices.Contains(running, job.Status) {
-			if err = backoff.Sleep(ctx, c.options.Poll); err == nil {
-				continue
-			}
-		}
-		if err != nil {
-			c.options.Log.Warn("PowerVM job not cleaned up", "path", path, "error", err)
-			return
-		}
-		c.cleanUp(ctx, request{method: http.MethodDelete, path: path})
+	if _, err := c.poll(ctx, job); err != nil {
+		c.options.Log.Warn("PowerVM job not cleaned up", "path", path, "error", err)
 		return
 	}
+	c.cleanUp(ctx, request{method: http.MethodDelete, path: path})
 }
 
 // cleanUp performs a request whose failure does not matter, also when the context has ended.
