@@ -1,0 +1,6 @@
+//go:build !race
+
+package loop
+
+// raceDetector is whether the race detector is on. It makes a simulated host eight times slower, so there are fewer.
+const raceDetector = false
