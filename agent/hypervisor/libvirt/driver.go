@@ -15,6 +15,7 @@ import (
 	"context"
 	"log/slog"
 	"runtime"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -62,10 +63,11 @@ type FirstBoot func(ctx context.Context, server string) (configdrive.Server, err
 type Driver struct {
 	o Options
 
-	connecting sync.Mutex // guards client, host and inspected
+	connecting sync.Mutex // guards client, host, unsafe and inspected
 	client     *rpc.Client
 	host       domainxml.Host
-	inspected  bool // host.KVM is known
+	unsafe     []string // what is missing in the confinement of guests
+	inspected  bool     // host.KVM is known
 
 	// defining serialises what must see all domains: that a device has one holder, and that a UUID is free.
 	defining sync.Mutex
@@ -119,11 +121,15 @@ func (d *Driver) connect(ctx context.Context) (*rpc.Client, domainxml.Host, erro
 		return nil, d.host, err
 	}
 	host, err := d.inspect(ctx, client)
+	var unsafe []string
+	if err == nil {
+		unsafe, err = confinement(ctx, client)
+	}
 	if err != nil {
 		client.Close()
 		return nil, d.host, err
 	}
-	d.client, d.host = client, host
+	d.client, d.host, d.unsafe = client, host, unsafe
 	go func() { // events are for Watch, which has its own connection
 		for range client.Events() {
 		}
@@ -194,6 +200,9 @@ func (d *Driver) Capacity(ctx context.Context) (hypervisor.Capacity, error) {
 	if err != nil {
 		return hypervisor.Capacity{}, fault.Wrap("", op, err)
 	}
-	out.Remark = remark(host.KVM, paused, downloads)
+	d.connecting.Lock()
+	findings := slices.Concat(d.unsafe, paused)
+	d.connecting.Unlock()
+	out.Remark = remark(host.KVM, findings, downloads)
 	return out, nil
 }

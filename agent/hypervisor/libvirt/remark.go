@@ -58,14 +58,14 @@ func pauseOf(state rpc.State, reason int) string {
 	return ""
 }
 
-// remark returns what operators must know about the host: that CPUs are emulated, which guests are paused, and which
-// images are downloaded. Progress is in steps of ten percent, so that the report of the host seldom changes.
-func remark(kvm bool, paused []string, downloads []imagecache.Download) string {
+// remark returns what operators must know about the host: that CPUs are emulated, findings such as a paused guest, and
+// which images are downloaded. Progress is in steps of ten percent, so that the report of the host seldom changes.
+func remark(kvm bool, findings []string, downloads []imagecache.Download) string {
 	var all []string
 	if !kvm {
 		all = append(all, emulated)
 	}
-	all = append(all, paused...)
+	all = append(all, findings...)
 	for _, d := range downloads {
 		progress := "of unknown size"
 		if d.Size > 0 {
