@@ -27,6 +27,9 @@ type ServerCmd struct {
 
 	Console ServerConsoleCmd `cmd:"" help:"Connect to the serial console of a server. Ctrl-] ends the connection."`
 
+	Add    ServerAddCmd    `cmd:"" help:"Attach ports to servers."`
+	Remove ServerRemoveCmd `cmd:"" help:"Detach ports from servers."`
+
 	Stop     ServerActionCmd   `cmd:"" help:"Stop servers; they keep their devices."`
 	Start    ServerActionCmd   `cmd:"" help:"Start stopped servers."`
 	Reboot   ServerRebootCmd   `cmd:"" help:"Reboot servers."`

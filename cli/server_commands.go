@@ -15,7 +15,8 @@ type ServerCreateCmd struct {
 	Flavor string `required:"" help:"Name or id of the flavor."`
 	Image  string `help:"UUID of the image." placeholder:"UUID"`
 	Count  int    `help:"Number of servers." default:"1"`
-	Wait   bool   `help:"Wait until each is ACTIVE or ERROR; fail if any is in ERROR."`
+	NetworkChoice
+	Wait bool `help:"Wait until each is ACTIVE or ERROR; fail if any is in ERROR."`
 }
 
 // Validate checks the flags.
@@ -23,7 +24,7 @@ func (c *ServerCreateCmd) Validate() error {
 	if c.Count < 1 {
 		return fault.New(fault.Invalid, "", "--count %d is not valid: it must be 1 or more", c.Count)
 	}
-	return nil
+	return c.NetworkChoice.Validate()
 }
 
 // Run creates the servers and prints them.
@@ -35,8 +36,12 @@ func (c *ServerCreateCmd) Run(g *Globals) error {
 	if err != nil {
 		return err
 	}
+	networks, err := c.requested(ctx, g)
+	if err != nil {
+		return err
+	}
 	made, err := client.CreateServer(ctx, compute.CreateServer{Name: c.Name, Flavor: f.ID, Image: c.Image,
-		MinCount: c.Count, MaxCount: c.Count, Reservation: c.Count > 1})
+		Networks: networks, MinCount: c.Count, MaxCount: c.Count, Reservation: c.Count > 1})
 	if err != nil {
 		return err
 	}
@@ -111,6 +116,9 @@ func (c *ServerShowCmd) Run(g *Globals) error {
 	}
 	if s.Flavor.FlavorValues != nil {
 		rows = append(rows, []string{"flavor", s.Flavor.Name})
+	}
+	if all := addressesText(s); all != "" {
+		rows = append(rows, []string{"addresses", all})
 	}
 	devices, err := g.hosts().Devices(ctx)
 	if err != nil && !fault.Is(err, fault.Forbidden) { // users do not see the devices of hosts

@@ -1,7 +1,9 @@
 package compute
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -135,12 +137,34 @@ const (
 	NetworksAuto = "auto"
 )
 
+// Networks is the value of `networks`: List, or Word (NetworksNone or NetworksAuto) if List is empty.
+type Networks struct {
+	Word string
+	List []NetworkRequest
+}
+
+// NetworkRequest is an entry of `networks`: a port, or a network in which compute creates one.
+type NetworkRequest struct {
+	Network string `json:"uuid,omitempty"`
+	Port    string `json:"port,omitempty"`
+	FixedIP string `json:"fixed_ip,omitempty"` // only with Network
+	Tag     string `json:"tag,omitempty"`
+}
+
+// MarshalJSON encodes the list or the word; the zero value is NetworksNone.
+func (n Networks) MarshalJSON() ([]byte, error) {
+	if len(n.List) > 0 {
+		return json.Marshal(n.List)
+	}
+	return json.Marshal(cmp.Or(n.Word, NetworksNone))
+}
+
 // CreateServer is a request for one server, or for up to MaxCount servers.
 type CreateServer struct {
 	Name        string            `json:"name"`
-	Flavor      string            `json:"flavorRef"`          // its id
-	Image       string            `json:"imageRef"`           // may be empty
-	Networks    string            `json:"networks,omitempty"` // NetworksNone or NetworksAuto
+	Flavor      string            `json:"flavorRef"` // its id
+	Image       string            `json:"imageRef"`  // may be empty
+	Networks    Networks          `json:"networks"`
 	Description string            `json:"description,omitempty"`
 	Tags        []string          `json:"tags,omitempty"`
 	Metadata    map[string]string `json:"metadata,omitempty"`
@@ -213,11 +237,8 @@ func (c *Client) Servers(ctx context.Context, l ListServers) ([]Server, error) {
 		"restrict the list by name, status or host", pageSize*maxPages)
 }
 
-// CreateServer requests a server and returns as soon as it is recorded; it is then in BUILD. Networks defaults to none.
+// CreateServer requests a server and returns as soon as it is recorded; it is then in BUILD.
 func (c *Client) CreateServer(ctx context.Context, s CreateServer) (Created, error) {
-	if s.Networks == "" {
-		s.Networks = NetworksNone
-	}
 	var out struct {
 		Server      Created `json:"server"`
 		Reservation string  `json:"reservation_id"`
@@ -284,19 +305,4 @@ type Address struct {
 	Version int    `json:"version"` // 4 or 6
 	MAC     string `json:"OS-EXT-IPS-MAC:mac_addr"`
 	Type    string `json:"OS-EXT-IPS:type"` // fixed
-}
-
-// Interface is a port of a server in os-interface.
-type Interface struct {
-	Port      string             `json:"port_id"`
-	Network   string             `json:"net_id"`
-	MAC       string             `json:"mac_addr"`
-	PortState string             `json:"port_state"`
-	FixedIPs  []InterfaceAddress `json:"fixed_ips"`
-}
-
-// InterfaceAddress is an address of an Interface.
-type InterfaceAddress struct {
-	Subnet  string `json:"subnet_id"`
-	Address string `json:"ip_address"`
 }

@@ -1,9 +1,6 @@
 package demo
 
 import (
-	"encoding/json"
-	"fmt"
-	"net/http"
 	"strings"
 
 	"github.com/openberth/berth/api/compute"
@@ -127,15 +124,10 @@ func (t *tour) serverWithPort(p network.Port, flavor string) (s compute.Server, 
 	if err != nil {
 		return s, err
 	}
-	body := map[string]any{"server": map[string]any{"name": p.Name, "flavorRef": flavor,
-		"networks": []map[string]string{{"port": p.ID}}}}
-	answer, err := t.Compute.REST.Do(t.ctx, http.MethodPost, "/v2.1/servers", body, nil)
+	made, err := t.Compute.CreateServer(t.ctx, compute.CreateServer{Name: p.Name, Flavor: flavor,
+		Networks: compute.Networks{List: []compute.NetworkRequest{{Port: p.ID}}}})
 	if err != nil {
 		return s, err
 	}
-	var made struct{ Server struct{ ID string } }
-	if err := json.Unmarshal(answer.Body, &made); err != nil {
-		return s, fmt.Errorf("the answer to the creation of server %s: %w", p.Name, err)
-	}
-	return t.settled(made.Server.ID)
+	return t.settled(made.ID)
 }

@@ -66,6 +66,12 @@ func explain(s lifecycle.Server) compute.Why {
 	for _, l := range s.Leftovers {
 		w.Leftovers = append(w.Leftovers, explainResidence(l))
 	}
+	if s.PortChange != nil {
+		w.PortChange = "attaching"
+		if s.PortChange.Detach != "" {
+			w.PortChange = "detaching"
+		}
+	}
 	if s.Move != nil {
 		w.Move = &compute.WhyMove{Kind: string(s.Move.Kind), Migration: s.Move.Consumer,
 			Source: explainResidence(s.Move.From)}

@@ -78,7 +78,7 @@ func Rows() []Row {
 			Outside: []string{"modernc.org/sqlite", "github.com/go-sql-driver/mysql", "github.com/jackc/pgx/v5"}},
 
 		{Package: "cli", Kind: Client, Imports: with(contracts, "backoff", "diskimage"),
-			Outside: []string{"github.com/jedib0t/go-pretty/v6", "go.yaml.in/yaml/v4",
+			Outside: []string{"github.com/alecthomas/kong", "github.com/jedib0t/go-pretty/v6", "go.yaml.in/yaml/v4",
 				"github.com/jaypipes/pcidb", "github.com/google/uuid"}},
 		{Package: "cli/demo", Kind: Client, Imports: with(contracts, "backoff", "bandwidth", "cli")},
 
