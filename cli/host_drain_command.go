@@ -103,7 +103,7 @@ func (c *HostDrainCmd) Run(g *Globals) error {
 	for _, p := range plan {
 		one := drainedServer{PlannedMove: p, Result: "planned"}
 		if c.Cold && one.Action == host.MoveLive {
-			one.Action = host.MoveCold
+			one.Action, one.Reason = host.MoveCold, "--cold"
 		}
 		if one.Action == "" {
 			one.Result = "not moved"

@@ -11,7 +11,7 @@ type PlannedMove struct {
 	Name   string `json:"name"`
 	Action string `json:"action,omitempty"` // live or cold; absent: the server cannot be moved
 	To     string `json:"to,omitempty"`     // the host that would be tried first
-	Reason string `json:"reason,omitempty"` // why the server cannot be moved, or why not live
+	Reason string `json:"reason,omitempty"` // why the server cannot be moved or why not live, or what its guest loses
 }
 
 // Kinds of planned moves.

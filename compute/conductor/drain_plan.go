@@ -18,7 +18,7 @@ type PlannedMove struct {
 	Server, Name string
 	Action       lifecycle.Action // Live or Migrate; empty: the server cannot be moved
 	To           string           // the host that would be tried first; empty: the server cannot be moved
-	Reason       string           // why the server cannot be moved, or why not live; may be empty
+	Reason       string           // why the server cannot be moved or why not live, or what its guest loses; may be empty
 }
 
 // PlanDrain returns for each server on a host where it would move if the host were drained now. It changes nothing. It
@@ -81,8 +81,9 @@ func (sc *scheduler) planMove(ctx context.Context, room *roomAfterMoves, s lifec
 	return move, nil
 }
 
-// drainAction returns the action that moves a server off a host, Live if possible, with the reason why it is not Live.
-// The action is empty if the server cannot be moved now.
+// drainAction returns the action that moves a server off a host: Live if the Compute API would accept it, with what the
+// guest loses meanwhile; else Migrate, with the reason why it is not Live. The action is empty if the server cannot be
+// moved now.
 func drainAction(s lifecycle.Server, host string) (lifecycle.Action, string) {
 	if s.Host != host || s.Move != nil {
 		reason := "its move is not finished; wait for it, or confirm or revert it"
@@ -94,10 +95,7 @@ func drainAction(s lifecycle.Server, host string) (lifecycle.Action, string) {
 	refusal := s.Refuse(lifecycle.Live, false)
 	if refusal == "" {
 		if refusal = whyNotLive(s); refusal == "" {
-			refusal = whyNotDrainedLive(s)
-		}
-		if refusal == "" {
-			return lifecycle.Live, ""
+			return lifecycle.Live, lostDuringLive(s)
 		}
 	}
 	if cold := s.Refuse(lifecycle.Migrate, false); cold != "" {
@@ -127,15 +125,20 @@ func whyNotLive(s lifecycle.Server) string {
 	return ""
 }
 
-// whyNotDrainedLive returns why a drain does not migrate a server live, although a user may; empty: it does. A guest
-// loses the devices of its ports on the way, and not every hypervisor can do that.
-func whyNotDrainedLive(s lifecycle.Server) string {
+// lostDuringLive returns what the guest of a server is without for a moment of its live migration; empty: nothing. The
+// migration gives the ports of the server other devices.
+func lostDuringLive(s lifecycle.Server) string {
+	var ports []string
 	for _, r := range s.Requests {
 		if r.Port != nil {
-			return fmt.Sprintf("%s has a device of the host, which the guest would lose during a live migration", r.Name())
+			ports = append(ports, r.Port.ID)
 		}
 	}
-	return ""
+	if len(ports) == 0 {
+		return ""
+	}
+	return "the guest is without the devices of its ports " + strings.Join(ports, ", ") + " for a moment; where its " +
+		"hypervisor refuses that, the server is migrated cold"
 }
 
 // roomAfterMoves is a Placement whose candidates have the room that planned moves leave.

@@ -192,15 +192,3 @@ func TestPortIsAttachedToANICWithAFreeDevice(t *testing.T) {
 		t.Errorf("%+v, Placement has %v", refused, held)
 	}
 }
-
-// A drain migrates a server with the device of a port cold; a user may migrate it live.
-func TestDrainOfAServerWithTheDeviceOfAPort(t *testing.T) {
-	s := lifecycle.Server{ID: "s", State: lifecycle.Active, Host: "a",
-		Requests: []pci.Request{{ID: "R", Count: 1, Port: &pci.PortNeeds{ID: "p"}}}}
-	if why := whyNotLive(s); why != "" {
-		t.Errorf("live: %s", why)
-	}
-	if action, why := drainAction(s, "a"); action != lifecycle.Migrate || why == "" {
-		t.Errorf("%s, %q", action, why)
-	}
-}

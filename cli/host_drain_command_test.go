@@ -1,0 +1,102 @@
+package cli
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/openberth/berth/api/host"
+)
+
+// drainedHost is a compute whose host cmp1 has the server s, with a plan to migrate it live. Unless live is true, a
+// live migration leaves the server on its host, as after the refusal of a hypervisor.
+type drainedHost struct {
+	*httptest.Server
+	live    bool
+	actions []string
+	at      string
+	resized bool
+}
+
+func newDrainedHost(t *testing.T, live bool) *drainedHost {
+	d := &drainedHost{live: live, at: "cmp1"}
+	d.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		if err := json.NewEncoder(w).Encode(d.answer(t, r)); err != nil {
+			t.Error(err)
+		}
+	}))
+	t.Cleanup(d.Close)
+	return d
+}
+
+func (d *drainedHost) answer(t *testing.T, r *http.Request) any {
+	type object = map[string]any
+	switch r.Method + " " + r.URL.Path {
+	case "GET /berth/v1/hosts":
+		return object{"hosts": []host.Report{{Host: "cmp1"}}}
+	case "GET /v2.1/os-services":
+		return object{"services": []object{{"host": "cmp1", "id": "1"}}}
+	case "GET /berth/v1/hosts/cmp1/drain":
+		return object{"moves": []host.PlannedMove{{Server: "s", Name: "web", Action: host.MoveLive, To: "cmp2",
+			Reason: "port p"}}}
+	case "GET /v2.1/servers/s":
+		status := "ACTIVE"
+		if d.resized {
+			status = "VERIFY_RESIZE"
+		}
+		s := object{"id": "s", "name": "web", "status": status, "OS-EXT-SRV-ATTR:host": d.at}
+		if !d.live {
+			s["fault"] = object{"code": 500, "message": "the driver refuses", "created": "2026-01-01T00:00:00Z"}
+		}
+		return object{"server": s}
+	case "POST /v2.1/servers/s/action":
+		var body map[string]any
+		if err := json.NewDecoder(r.Body).Decode(&body); err != nil {
+			t.Error(err)
+		}
+		for action := range body {
+			d.actions = append(d.actions, action)
+			if action != "os-migrateLive" || d.live {
+				d.at, d.resized = "cmp2", action == "migrate"
+			}
+		}
+	}
+	return nil
+}
+
+// A planned live migration that the hypervisor refuses is followed by a cold one, which is confirmed. --cold does not
+// try the live one.
+func TestHostDrainFallsBackToCold(t *testing.T) {
+	for name, test := range map[string]struct {
+		live, cold bool
+		actions    []string
+		action     string
+		reason     string
+	}{
+		"live": {live: true, actions: []string{"os-migrateLive"}, action: host.MoveLive, reason: "port p"},
+		"refused": {actions: []string{"os-migrateLive", "migrate", "confirmResize"}, action: host.MoveCold,
+			reason: "the live migration failed: the driver refuses"},
+		"--cold": {live: true, cold: true, actions: []string{"migrate", "confirmResize"}, action: host.MoveCold,
+			reason: "--cold"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := newDrainedHost(t, test.live)
+			var out strings.Builder
+			command := &HostDrainCmd{Host: "cmp1", Cold: test.cold, Each: commandTime}
+			err := command.Run(&Globals{ComputeURL: d.URL, Token: "admin", Output: "json", Stdout: &out, Stderr: io.Discard})
+			var got []drainedServer
+			if err != nil || json.Unmarshal([]byte(out.String()), &got) != nil || len(got) != 1 ||
+				!slices.Equal(d.actions, test.actions) {
+				t.Fatalf("%v, actions %q, printed %s", err, d.actions, out.String())
+			}
+			if got[0].Result != "moved" || got[0].To != "cmp2" || got[0].Action != test.action || got[0].Reason != test.reason {
+				t.Errorf("%+v", got[0])
+			}
+		})
+	}
+}
