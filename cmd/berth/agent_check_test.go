@@ -137,7 +137,8 @@ func TestAgentCheckOddMachines(t *testing.T) {
 		{"remote_managed without a serial number", remote,
 			`{"address":"0000:81:00.0","product_id":"101e","remote_managed":true,"physical_network":null}`, 0,
 			[]string{"is for ports of tunnelled networks", "has remote_managed, but the card has no readable serial number",
-				"0 errors, 0 warnings"}},
+				"no guest gets these devices, because compute refuses ports of the vnic type remote-managed",
+				"0 errors, 1 warnings"}},
 		{"remote_managed for a PF", remote, `{"address":"0000:81:00.0","remote_managed":true}`, 1,
 			[]string{`error: device_spec at `, `product_id "101e"`, "1 errors"}},
 	} {

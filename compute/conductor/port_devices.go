@@ -55,11 +55,7 @@ func (d *portBinder) withPorts(ctx context.Context, ask resource.Ask, wants []po
 	}
 	for _, r := range request.Devices {
 		at := slices.IndexFunc(wants, func(p portrequest.Port) bool { return p.ID == r.Port.ID })
-		switch {
-		case r.Port.RemoteManaged:
-			return ask, nil, fault.New(fault.Invalid, "conductor.withPorts", "port %s has the vnic type remote-managed, for "+
-				"which compute does not read what the binding needs of the card; use direct or normal", r.Port.ID)
-		case !counted && len(wants[at].Groups) > 0:
+		if !counted && len(wants[at].Groups) > 0 {
 			return ask, nil, fault.New(fault.Invalid, "conductor.withPorts", "port %s has a guarantee and needs a device of "+
 				"the same NIC, and no host reports such devices to Placement; set [berth] report_network_devices = true on "+
 				"the hosts", r.Port.ID)

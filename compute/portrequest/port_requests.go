@@ -134,7 +134,22 @@ var withoutDevice = []string{"normal", "smart-nic", ""}
 
 // classes are the classes of the vnic types whose ports need a device.
 var classes = map[string]resource.Class{"direct": VirtualFunction, "macvtap": VirtualFunction,
-	"virtio-forwarder": VirtualFunction, "remote-managed": VirtualFunction, "direct-physical": WholeNIC, "vdpa": VDPA}
+	"virtio-forwarder": VirtualFunction, "direct-physical": WholeNIC, "vdpa": VDPA}
+
+// CheckVNICType returns fault.Invalid if no server can have a port of a vnic type.
+func CheckVNICType(port, vnicType string) error {
+	_, device := classes[vnicType]
+	switch {
+	case vnicType == "remote-managed":
+		return fault.New(fault.Invalid, "portrequest.CheckVNICType", "port %s has the vnic type remote-managed: the system "+
+			"of its card binds it by the serial number of the card, the MAC address of the PF and the number of the VF, "+
+			"which agents do not report; use direct or normal", port)
+	case !device && !slices.Contains(withoutDevice, vnicType):
+		return fault.New(fault.Invalid, "portrequest.CheckVNICType", "port %s has the vnic type %s, which no server of "+
+			"Berth can have; use normal, direct, macvtap, direct-physical, virtio-forwarder or vdpa", port, vnicType)
+	}
+	return nil
+}
 
 // Class returns the resource class of the device that a port of a vnic type needs. ok is false if it needs none.
 func Class(vnicType string) (class resource.Class, ok bool) {
@@ -149,19 +164,17 @@ func IsDeviceClass(c resource.Class) bool {
 
 // device returns the port's request of a device. needed is false if the port needs none.
 func (p Port) device() (r pci.Request, needed bool, err error) {
+	if err := CheckVNICType(p.ID, p.VNICType); err != nil {
+		return r, false, err
+	}
 	class, needed := Class(p.VNICType)
 	if !needed {
-		if slices.Contains(withoutDevice, p.VNICType) {
-			return r, false, nil
-		}
-		return r, false, fault.New(fault.Invalid, "portrequest.Make", "port %s has the vnic type %s, which no server of "+
-			"Berth can have; use normal, direct, macvtap, direct-physical, virtio-forwarder, remote-managed or vdpa", p.ID,
-			p.VNICType)
+		return r, false, nil
 	}
 	r = pci.Request{ID: deviceID(p.ID), Count: 1, Policy: pci.NUMAPolicy(p.NUMAPolicy),
 		Requirement: pci.Requirement{Class: class},
 		Port: &pci.PortNeeds{ID: p.ID, PhysicalNetworks: slices.Clone(p.PhysicalNetworks),
-			RemoteManaged: p.VNICType == "remote-managed", Trusted: p.Trusted}}
+			Trusted: p.Trusted}}
 	return r, true, nil
 }
 

@@ -50,8 +50,7 @@ func TestGuaranteesOfANormalPort(t *testing.T) {
 // the bandwidth.
 func TestDevicesOfPorts(t *testing.T) {
 	for vnic, class := range map[string]resource.Class{"direct": "SRIOV_NET_VF", "macvtap": "SRIOV_NET_VF",
-		"virtio-forwarder": "SRIOV_NET_VF", "remote-managed": "SRIOV_NET_VF", "direct-physical": "CUSTOM_PCI_NETDEV",
-		"vdpa": "CUSTOM_VDPA_NETDEV"} {
+		"virtio-forwarder": "SRIOV_NET_VF", "direct-physical": "CUSTOM_PCI_NETDEV", "vdpa": "CUSTOM_VDPA_NETDEV"} {
 		p := guaranteed(vnic, "a", "b", "a")
 		p.Groups = p.Groups[:1]
 		p.SameSubtree = p.SameSubtree[:1]
@@ -72,8 +71,7 @@ func TestDevicesOfPorts(t *testing.T) {
 			sorted(subtree)) {
 			t.Errorf("%s: %v, want %v", vnic, got.SameSubtrees, subtree)
 		}
-		needs := pci.PortNeeds{ID: port, PhysicalNetworks: []string{"a", "b", "a"}, RemoteManaged: vnic == "remote-managed",
-			Trusted: true}
+		needs := pci.PortNeeds{ID: port, PhysicalNetworks: []string{"a", "b", "a"}, Trusted: true}
 		if device.Count != 1 || device.Policy != pci.Required || !reflect.DeepEqual(*device.Port, needs) ||
 			!reflect.DeepEqual(device.Requirement, pci.Requirement{Class: class}) {
 			t.Errorf("%s: %+v %+v", vnic, device, device.Port)
@@ -129,7 +127,7 @@ func TestAmountsOfZeroRequestNothing(t *testing.T) {
 }
 
 func TestVNICTypesOfOtherServices(t *testing.T) {
-	for _, vnic := range []string{"baremetal", "accelerator-direct", "unknown"} {
+	for _, vnic := range []string{"baremetal", "accelerator-direct", "remote-managed", "unknown"} {
 		if _, err := Make([]Port{{ID: port, VNICType: vnic}}, Options{}); !fault.Is(err, fault.Invalid) ||
 			!strings.Contains(err.Error(), vnic) {
 			t.Errorf("%s: %v", vnic, err)

@@ -12,6 +12,7 @@ import (
 	"github.com/openberth/berth/api/compute"
 	"github.com/openberth/berth/api/network"
 	"github.com/openberth/berth/compute/lifecycle"
+	"github.com/openberth/berth/compute/portrequest"
 	"github.com/openberth/berth/fault"
 )
 
@@ -168,7 +169,7 @@ func (s *server) findNetwork(c *call, r lifecycle.NetworkRequest) (lifecycle.Net
 			return r, fault.New(fault.Invalid, "", "Port %s requires a FixedIP in order to be used.", r.Port)
 		}
 		r.Network = p.Network
-		return r, nil
+		return r, portrequest.CheckVNICType(p.ID, p.VNIC)
 	}
 	found, err := s.Networks.Networks(c.R.Context(), url.Values{"id": {r.Network}})
 	switch {
