@@ -1,7 +1,8 @@
 // Package configdrive makes the config drive of a guest: a small CD from which cloud-init and similar programs read who
 // the guest is, with OpenStack's file names and formats.
 //
-// contents.go makes the files, iso9660.go the CD. The same server has the same drive, byte for byte.
+// contents.go makes the files, network_data.go the one about interfaces, iso9660.go the CD. The same server has the
+// same drive, byte for byte.
 package configdrive
 
 import (
@@ -25,13 +26,6 @@ type Server struct {
 	Interfaces []Interface
 }
 
-// Interface is a network interface of the guest.
-type Interface struct {
-	Port string // UUID
-	MAC  string
-	MTU  int // 0: not known
-}
-
 // metaData is meta_data.json.
 type metaData struct {
 	UUID       string            `json:"uuid"`
@@ -51,32 +45,11 @@ type key struct {
 	Data string `json:"data"`
 }
 
-// networkData is network_data.json.
-type networkData struct {
-	Links    []link    `json:"links"`
-	Networks []network `json:"networks"`
-	Services []string  `json:"services"`
-}
-
-type link struct {
-	ID   string `json:"id"`
-	VIF  string `json:"vif_id"`
-	Type string `json:"type"`
-	MAC  string `json:"ethernet_mac_address"`
-	MTU  int    `json:"mtu,omitempty"`
-}
-
-type network struct {
-	ID   string `json:"id"`
-	Link string `json:"link"`
-	Type string `json:"type"`
-}
-
 // maxUserData is the largest user_data, in bytes, as in the Compute API.
 const maxUserData = 65535
 
-// Make returns the drive of a server, an ISO 9660 file system. Interfaces are configured by DHCP. The fault is Invalid
-// for user data that are too large.
+// Make returns the drive of a server, an ISO 9660 file system. The fault is Invalid for user data that are too large,
+// and for addresses and networks that are not valid.
 func Make(s Server) ([]byte, error) {
 	const op = "configdrive.Make"
 	if len(s.UserData) > maxUserData {
@@ -89,11 +62,9 @@ func Make(s Server) ([]byte, error) {
 		meta.PublicKeys = map[string]string{s.KeyName: s.PublicKey}
 		meta.Keys = []key{{Name: s.KeyName, Type: "ssh", Data: s.PublicKey}}
 	}
-	net := networkData{Links: []link{}, Networks: []network{}, Services: []string{}}
-	for _, i := range s.Interfaces {
-		id := "tap" + i.Port[:min(len(i.Port), 11)]
-		net.Links = append(net.Links, link{ID: id, VIF: i.Port, Type: "phy", MAC: i.MAC, MTU: i.MTU})
-		net.Networks = append(net.Networks, network{ID: "network-" + i.Port, Link: id, Type: "ipv4_dhcp"})
+	net, err := networkDataOf(s.Interfaces)
+	if err != nil {
+		return nil, fault.Wrap("", op, err)
 	}
 	files := map[string][]byte{}
 	for name, content := range map[string]any{"META_DATA.JSON": meta, "NETWORK_DATA.JSON": net,

@@ -15,6 +15,38 @@ type FirstBoot struct {
 	Project   string            `json:"project_id,omitempty"`
 	Zone      string            `json:"availability_zone,omitempty"`
 	Index     int               `json:"launch_index"` // of the server in its request, from 0
+	Ports     []BootPort        `json:"ports"`
+}
+
+// BootPort is how a guest configures the interface of a port.
+type BootPort struct {
+	Port      string        `json:"port_id"`
+	Network   string        `json:"network_id"`
+	MTU       int           `json:"mtu,omitempty"`  // bytes; absent: not known
+	VLAN      int           `json:"vlan,omitempty"` // tag that the guest itself must add; absent: none
+	Addresses []BootAddress `json:"addresses"`
+}
+
+// The methods by which a guest gets an address. The others are the values of ipv6_address_mode.
+const (
+	StaticAddress = "static"
+	DHCPAddress   = "dhcp"
+)
+
+// BootAddress is one address of a port.
+type BootAddress struct {
+	Method  string      `json:"method"`
+	Address string      `json:"address"`
+	CIDR    string      `json:"cidr"`              // of the subnet
+	Gateway string      `json:"gateway,omitempty"` // absent: none
+	Routes  []BootRoute `json:"routes,omitempty"`
+	DNS     []string    `json:"dns,omitempty"` // addresses of name servers
+}
+
+// BootRoute is a route of a guest.
+type BootRoute struct {
+	Destination string `json:"destination"` // in CIDR notation
+	NextHop     string `json:"next_hop"`
 }
 
 // FirstBoot returns what the guest of a server reads when it boots. It returns fault.NotFound for a server that is not

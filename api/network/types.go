@@ -59,7 +59,16 @@ type Subnet struct {
 	Gateway   string   `json:"gateway_ip"` // empty for null
 	DHCP      bool     `json:"enable_dhcp"`
 	DNS       []string `json:"dns_nameservers"`
-	Tags      []string `json:"tags"`
+	Routes    []Route  `json:"host_routes"`
+	// AddressMode is ipv6_address_mode: slaac, dhcpv6-stateful or dhcpv6-stateless; empty for null.
+	AddressMode string   `json:"ipv6_address_mode"`
+	Tags        []string `json:"tags"`
+}
+
+// Route is a route that the hosts of a subnet have in addition to that of the gateway.
+type Route struct {
+	Destination string `json:"destination"` // in CIDR notation
+	NextHop     string `json:"nexthop"`
 }
 
 // FixedIP is an address of a port.

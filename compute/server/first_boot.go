@@ -70,5 +70,8 @@ func (s *server) firstBoot(c *call) error {
 			return fault.Wrap(fault.Internal, "", err)
 		}
 	}
+	if out.Ports, err = s.bootPorts(c.R.Context(), found); err != nil {
+		return err
+	}
 	return c.writeJSON(http.StatusOK, out)
 }

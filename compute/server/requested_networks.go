@@ -20,6 +20,7 @@ import (
 // implements it. Methods return fault.NotFound for an object that does not exist.
 type Networks interface {
 	Networks(ctx context.Context, query url.Values) ([]network.Network, error)
+	Subnets(ctx context.Context, query url.Values) ([]network.Subnet, error)
 	Ports(ctx context.Context, query url.Values) ([]network.Port, error)
 	Port(ctx context.Context, id string) (network.Port, error)
 }

@@ -120,8 +120,25 @@ func firstBoot(name string, compute host.Client) libvirt.FirstBoot {
 	return func(ctx context.Context, server string) (configdrive.Server, error) {
 		b, err := compute.FirstBoot(ctx, name, server)
 		return configdrive.Server{KeyName: b.KeyName, PublicKey: b.PublicKey, UserData: b.UserData,
-			Metadata: b.Metadata, Project: b.Project, Zone: b.Zone, Index: b.Index}, err
+			Metadata: b.Metadata, Project: b.Project, Zone: b.Zone, Index: b.Index, Interfaces: bootInterfaces(b.Ports)}, err
 	}
+}
+
+// bootInterfaces converts the ports of a guest.
+func bootInterfaces(ports []host.BootPort) (list []configdrive.Interface) {
+	for _, p := range ports {
+		one := configdrive.Interface{Port: p.Port, Network: p.Network, MTU: p.MTU, VLAN: p.VLAN,
+			Addresses: []configdrive.Address{}}
+		for _, a := range p.Addresses {
+			to := configdrive.Address{Method: a.Method, Address: a.Address, CIDR: a.CIDR, Gateway: a.Gateway, DNS: a.DNS}
+			for _, r := range a.Routes {
+				to.Routes = append(to.Routes, configdrive.Route(r))
+			}
+			one.Addresses = append(one.Addresses, to)
+		}
+		list = append(list, one)
+	}
+	return list
 }
 
 // openDataPlane returns what configures VFs for ports; nil if no device of this machine is for ports, or there is no

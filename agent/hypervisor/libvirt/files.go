@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/google/uuid"
@@ -95,9 +96,7 @@ func (d *Driver) writeConfigDrive(ctx context.Context, path string, g hypervisor
 		}
 	}
 	s.ID, s.Name = cmp.Or(g.Server, g.ID), g.Name
-	for _, i := range g.Interfaces {
-		s.Interfaces = append(s.Interfaces, configdrive.Interface{Port: i.Port, MAC: i.MAC, MTU: i.MTU})
-	}
+	s.Interfaces = describeInterfaces(g.Interfaces, s.Interfaces)
 	drive, err := configdrive.Make(s)
 	if err != nil {
 		return fault.Wrap("", op, err)
@@ -111,6 +110,20 @@ func (d *Driver) writeConfigDrive(ctx context.Context, path string, g hypervisor
 		return fault.New(fault.Unavailable, op, "the config drive of the guest %s cannot be written: %w", g.ID, err)
 	}
 	return nil
+}
+
+// describeInterfaces returns the interfaces of a guest for its config drive, with what is known of their ports.
+func describeInterfaces(of []hypervisor.Interface, known []configdrive.Interface) (list []configdrive.Interface) {
+	for _, i := range of {
+		one := configdrive.Interface{Port: i.Port}
+		at := slices.IndexFunc(known, func(k configdrive.Interface) bool { return k.Port == i.Port })
+		if at >= 0 {
+			one = known[at]
+		}
+		one.MAC, one.MTU = i.MAC, cmp.Or(i.MTU, one.MTU)
+		list = append(list, one)
+	}
+	return list
 }
 
 // diskArguments returns the arguments of qemu-img that make a guest's disk: blank, or an overlay of its image, which
