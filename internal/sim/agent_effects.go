@@ -38,6 +38,7 @@ func (w *World) perform(m *simHost, f *effect) reconcile.Event {
 	}
 	if _, is := f.Effect.(reconcile.Observe); is {
 		w.heartbeat(m)
+		w.compareVFs(m)
 	}
 	if event := w.read(m, f.Effect, w.tree(m)); event != nil {
 		return event
@@ -84,6 +85,10 @@ func (w *World) performWork(m *simHost, f *effect) (done reconcile.WorkDone) {
 		done.Allocation, done.Err = w.tree(m).Placement.Allocation(background, resource.ConsumerID(e.Work))
 	case reconcile.Build:
 		done.Err = w.call(func() error { return w.buildGuest(m, e.Guest) })
+	case reconcile.ConfigureVFs:
+		done.Err = w.call(func() error { return w.configureVFs(m, e) })
+	case reconcile.ResetVFs:
+		done.Err = w.call(func() error { return w.resetVFs(m, e.Devices) })
 	case reconcile.Rename:
 		done.Err = w.call(func() error { return w.renameGuest(m, e.Was, e.ID, e.Server) })
 	case reconcile.Migrate:
@@ -201,6 +206,7 @@ func (w *World) writeProvider(m *simHost, e reconcile.WriteProvider) (int, error
 	switch {
 	case e.Step.Op == treeplan.PutInventories && now.Generation != before.Generation:
 		w.checkReserved(before, now.Inventories)
+		w.noteLowered(now)
 	case exists && !existed && now.Parent == "":
 		w.setZone(m, now)
 	}
@@ -226,6 +232,19 @@ func (w *World) checkReserved(p provider.Provider, next map[resource.Class]resou
 			len(w.placement.Holders(p.ID)) == 0 {
 			w.violation(nil, "reserved: %s of %s becomes %d after %d, and the device was not cleaned", class, p.Name,
 				inv.Reserved, was.Reserved)
+		}
+	}
+}
+
+// noteLowered notes that an agent has reported less bandwidth than is in use, as it is configured now.
+func (w *World) noteLowered(p provider.Provider) {
+	if _, network := bandwidth.Recognise(p); !network {
+		return
+	}
+	for class, used := range w.placement.Used(p.ID) {
+		if inv := p.Inventories[class]; used > int(float64(inv.Total)*inv.AllocationRatio) {
+			w.lowered[p.ID] = used
+			w.report.Happened["bandwidth lowered below use"]++
 		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/openberth/berth/agent/hypervisor"
+	"github.com/openberth/berth/pci"
 )
 
 // copySome copies the directory of an agent to another machine, whose agent then tries to serve the same host, or
@@ -46,13 +47,14 @@ func (w *World) twin(m *simHost) *simHost {
 	c.tag = fmt.Sprintf("%s'%d", m.name, w.next)
 	c.away, c.guests, c.built = maps.Clone(m.away), map[string]*hypervisor.Guest{}, map[string]bool{}
 	c.agent, c.cut, c.zombie = nil, false, false
+	c.configured = map[pci.Address]string{}
 	return &c
 }
 
 // switchOff ends a machine with a copied directory, and all that runs on it.
 func (w *World) switchOff(c *simHost) {
 	w.crash(c)
-	c.guests = map[string]*hypervisor.Guest{}
+	c.guests, c.configured = map[string]*hypervisor.Guest{}, map[pci.Address]string{}
 	w.copies = slices.DeleteFunc(w.copies, func(o *simHost) bool { return o == c })
 	delete(w.byTag, c.tag)
 	w.active.drop(c.tag)

@@ -43,6 +43,11 @@ func (w *World) offerHeld(m *simHost, held device.Set) {
 		if e, _ := held.At(device.PCI(d.Address)); e.Holder != "" && e.Class != "" {
 			// The address of a PF alone is also that of its VFs.
 			text := `{"address": "%s", "product_id": "%s", %s"resource_class": "%s", "traits": "GOOD"}`
+			if isPortVF(d) {
+				specs = append(specs, fmt.Sprintf(`{"address": "%s", "product_id": "%s", "physical_network": "physnet1"}`,
+					d.Address, d.Product))
+				continue
+			}
 			specs = append(specs, fmt.Sprintf(text, d.Address, d.Product, m.flags, e.Class))
 		}
 	}

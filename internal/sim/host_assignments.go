@@ -118,6 +118,12 @@ func key(s lifecycle.Server, e lifecycle.Entry) string {
 		b.WriteString(" " + from + ">" + e.DeviceMap[from])
 	}
 	b.WriteByte(byte('0' + s.Builds%10))
+	if e.ClaimOnly {
+		b.WriteString(" claim")
+	}
+	for _, p := range e.Ports {
+		b.WriteString(" " + p.ID + " " + p.VIF + " " + p.Device)
+	}
 	if e.Incoming {
 		b.WriteString(" in")
 	}

@@ -26,6 +26,9 @@ type simHost struct {
 	nodes []facts.Node
 	once  bool // it has devices for one-time use
 
+	portVFs    bool                   // it has VFs for ports
+	configured map[pci.Address]string // ports for which its VFs are configured
+
 	guests  map[string]*hypervisor.Guest // the hypervisor's
 	built   map[string]bool              // oracle: guests that no report of the agent has named as built
 	disk    disk
@@ -54,8 +57,8 @@ func (m *simHost) machine() facts.Facts {
 // kinds of machines, by turns.
 const kinds = 6
 
-// build makes a machine of a kind.
-func build(n, zone int) *simHost {
+// build makes a machine of a kind. ports: some kinds have VFs for ports.
+func build(n, zone int, ports bool) *simHost {
 	name := fmt.Sprintf("h%d", n)
 	m := &simHost{name: name, tag: name, zone: zone, away: map[pci.Address]bool{},
 		root:   provider.ID(fmt.Sprintf("00000000-0000-4000-8000-%012d", n)),
@@ -78,6 +81,9 @@ func build(n, zone int) *simHost {
 		specs = m.physical(zone)
 	case 5:
 		specs = m.disks(zone)
+	}
+	if ports && hasPortVFs(n%kinds) {
+		specs = m.addPortVFs(specs)
 	}
 	for _, text := range specs {
 		rules, err := pci.ParseSpecs(text)

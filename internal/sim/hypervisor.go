@@ -31,18 +31,19 @@ func (w *World) buildGuest(m *simHost, g hypervisor.Guest) error {
 		return fault.New(fault.Internal, "sim.Build", "the hypervisor refuses")
 	case exists && was.Departed:
 		return fault.New(fault.Conflict, "sim.Build", "the guest %s runs on another host", g.ID)
-	case exists && !slices.Equal(addresses(*was), addresses(g)):
+	case exists && !was.SameDevices(g):
 		return fault.New(fault.Conflict, "sim.Build", "the guest %s has other devices", g.ID)
 	case exists && g.Build < was.Build:
 		w.violation(m, "rebuilt: the guest %s has been rebuilt %d times, and is built as it was after %d", g.ID, was.Build,
 			g.Build)
 	}
 	for _, at := range addresses(g) {
-		if !exists && m.away[at] {
+		if m.away[at] && (!exists || !slices.Contains(addresses(*was), at)) {
 			return fault.New(fault.Internal, "sim.Build", "there is no device %s", at)
 		}
 	}
 	g.Devices = slices.Clone(g.Devices)
+	w.checkConfigured(m, g)
 	if w.broken == WrongDevice && len(g.Devices) > 0 {
 		g.Devices[0].Provider = m.root
 	}

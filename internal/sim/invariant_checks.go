@@ -33,7 +33,7 @@ func (w *World) checkMarked() {
 }
 
 // checkCapacity: allocations do not exceed the total. Reserved amounts do not count, because a used device for one-time
-// use is reserved while it has a holder.
+// use is reserved while it has a holder. Bandwidth that was configured to less than is in use may only be released.
 func (w *World) checkCapacity(m *simHost) {
 	for _, id := range w.placement.TreeIDs(m.root) {
 		p, _ := w.placement.Provider(id)
@@ -42,7 +42,11 @@ func (w *World) checkCapacity(m *simHost) {
 			continue
 		}
 		for class, n := range used {
-			if n > int(float64(p.Inventories[class].Total)*p.Inventories[class].AllocationRatio) {
+			if limit := int(float64(p.Inventories[class].Total) * p.Inventories[class].AllocationRatio); n <= limit {
+				delete(w.lowered, id)
+			} else if before, lowered := w.lowered[id]; lowered && n <= before {
+				w.lowered[id] = n
+			} else {
 				w.violation(m, "capacity: %d %s of %s are held, and there are %d", n, class, p.Name, p.Inventories[class].Total)
 			}
 		}
@@ -176,18 +180,26 @@ func (w *World) checkChosen(m *simHost, g *hypervisor.Guest, s lifecycle.Server)
 		if stay.Host != m.name || stay.Consumer != g.ID {
 			continue
 		}
-		if why := chosen(g, stay); why != "" && len(g.Devices) > 0 {
+		if why := chosen(g, stay, s); why != "" && len(g.Devices) > 0 {
 			w.violation(m, "chosen: the guest %s %s", g.ID, why)
 		}
 	}
 }
 
-// chosen says why the devices of a guest are not those that its stay asks for; empty when they are.
-func chosen(g *hypervisor.Guest, stay lifecycle.Residence) string {
+// chosen says why the devices of a guest are not those that its stay asks for; empty when they are. While a port is
+// attached or detached, the guest may have its device or not.
+func chosen(g *hypervisor.Guest, stay lifecycle.Residence, s lifecycle.Server) string {
 	n := 0
+	for _, d := range g.Devices {
+		if isChanging(s, d.Request) && !slices.ContainsFunc(stay.Requests, func(r pci.Request) bool { return r.ID == d.Request }) {
+			n++
+		}
+	}
 	for _, r := range stay.Requests {
 		have := providersOf(g, r.ID)
-		n += len(have)
+		if n += len(have); len(have) == 0 && isChanging(s, r.ID) {
+			continue
+		}
 		if want := slices.Sorted(slices.Values(r.Providers)); !slices.Equal(have, want) {
 			return fmt.Sprintf("has devices of %v for request %s, and %v were chosen", have, r.ID, want)
 		}
@@ -213,6 +225,7 @@ func (w *World) checkAll() {
 	}
 	for _, m := range w.hosts {
 		w.checkQuietHost(m)
+		w.checkHeldForPorts(m)
 		w.checkBandwidth(m)
 		w.checkPlan(m)
 	}

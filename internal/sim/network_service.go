@@ -16,10 +16,11 @@ import (
 	"github.com/openberth/berth/resource"
 )
 
-// The networks of a simulated cloud. Both are on physnet0, which each host has a bridge for.
+// The networks of a simulated cloud. Two are on physnet0, which each host has a bridge for.
 const (
 	plainNetwork      = "plain"
 	guaranteedNetwork = "guaranteed" // its policy guarantees egress bandwidth
+	directNetwork     = "direct"     // on physnet1, which NICs with VFs are connected to
 )
 
 // networkService is the network service: its ports, with the rules of package network/operations. Users create ports
@@ -84,7 +85,7 @@ func (c networkClient) CreatePort(_ context.Context, attributes map[string]any) 
 		if attributes["network_id"] == guaranteedNetwork {
 			kbps = 100
 		}
-		p = c.create(attributes["network_id"].(string), kbps)
+		p = c.create(attributes["network_id"].(string), "normal", kbps)
 		p, err = c.update(p.ID, attributes)
 		return err
 	})
@@ -92,10 +93,10 @@ func (c networkClient) CreatePort(_ context.Context, attributes map[string]any) 
 }
 
 // create creates a port that guarantees egress bandwidth in kilobits per second; 0: none.
-func (n *networkService) create(in string, kbps int) network.Port {
+func (n *networkService) create(in, vnic string, kbps int) network.Port {
 	p := network.Port{ID: n.w.name("port"), Network: in, MAC: "fa:16:3e:00:00:00",
-		ActiveBinding: network.ActiveBinding{VNIC: "normal", VIF: "unbound"}}
-	p.Request = request(p.ID, kbps)
+		ActiveBinding: network.ActiveBinding{VNIC: vnic, VIF: "unbound"}}
+	p.Request = request(p, kbps)
 	n.ports[p.ID] = p
 	n.ids = append(n.ids, p.ID)
 	return p
@@ -103,13 +104,17 @@ func (n *networkService) create(in string, kbps int) network.Port {
 
 // request returns what a port requests from Placement. The id of its group depends on the policy, as it does on the
 // rules of a real one.
-func request(port string, kbps int) *network.ResourceRequest {
+func request(p network.Port, kbps int) *network.ResourceRequest {
 	if kbps == 0 {
 		return nil
 	}
-	id := fmt.Sprintf("%s-%d", port, kbps)
+	id := fmt.Sprintf("%s-%d", p.ID, kbps)
+	physnet := "physnet0"
+	if p.VNIC == direct {
+		physnet = "physnet1"
+	}
 	return &network.ResourceRequest{SameSubtree: []string{id}, Groups: []network.RequestGroup{{ID: id,
-		Required:  []string{"CUSTOM_PHYSNET_PHYSNET0", "CUSTOM_VNIC_TYPE_NORMAL"},
+		Required:  []string{string(bandwidth.PhysnetTrait(physnet)), string(bandwidth.VNICTrait(p.VNIC))},
 		Resources: resource.Amounts{bandwidth.EgressBandwidth: kbps}}}}
 }
 
@@ -222,6 +227,9 @@ func (n *networkService) vif(p network.Port) string {
 	if p.Host == "" {
 		return "unbound"
 	}
+	if p.VNIC == direct {
+		return n.directVIF(p)
+	}
 	for _, at := range p.Allocation() {
 		if at != string(bridgeOf(p.Host)) {
 			return "binding_failed"
@@ -229,6 +237,10 @@ func (n *networkService) vif(p network.Port) string {
 	}
 	return "ovs"
 }
+
+// direct is the vnic type of ports with a VF, and directRate the step of their guarantees: a NIC has 1000 kilobits per
+// second or a multiple of that.
+const direct, directRate = "direct", 200
 
 func bridgeOf(host string) provider.ID {
 	return bandwidth.Name{Hypervisor: host, Agent: bandwidth.OpenVSwitch, Device: "br-ex"}.ID()
@@ -252,7 +264,12 @@ func (n *networkService) remove(id string) {
 
 // Network returns a network.
 func (c networkClient) Network(_ context.Context, id string) (out network.Network, err error) {
-	err = c.do(func() error { out.ID, out.Name = id, id; return nil })
+	err = c.do(func() error {
+		if out.ID, out.Name = id, id; id == directNetwork {
+			out.PhysicalNetwork = "physnet1"
+		}
+		return nil
+	})
 	return out, err
 }
 
@@ -300,13 +317,16 @@ func (n *networkService) allocate(p network.Port, next *network.ResourceRequest)
 // randomNetworks returns the networks that the user requests for a server: mostly none.
 func (w *World) randomNetworks() (list []lifecycle.NetworkRequest) {
 	for w.oneIn(4) && len(list) < 3 {
-		switch w.rng.IntN(3) {
+		switch w.rng.IntN(4) {
 		case 0:
 			list = append(list, lifecycle.NetworkRequest{Network: plainNetwork})
 		case 1:
 			list = append(list, lifecycle.NetworkRequest{Network: guaranteedNetwork})
 		case 2:
-			p := w.network.create(plainNetwork, 100*w.rng.IntN(4))
+			p := w.network.create(plainNetwork, "normal", 100*w.rng.IntN(4))
+			list = append(list, lifecycle.NetworkRequest{Port: p.ID, Network: p.Network})
+		case 3:
+			p := w.network.create(directNetwork, direct, directRate*w.rng.IntN(4))
 			list = append(list, lifecycle.NetworkRequest{Port: p.ID, Network: p.Network})
 		}
 	}
@@ -358,7 +378,11 @@ func (w *World) changePolicy() {
 	if p.Request == nil || at == "" { // a guarantee for a bound port without one is a query, which is not simulated
 		return
 	}
-	next := request(p.ID, 100*(1+w.rng.IntN(4)))
+	rate := 100
+	if p.VNIC == direct {
+		rate = directRate
+	}
+	next := request(p, rate*(1+w.rng.IntN(4)))
 	if err := n.allocate(p, next); err != nil {
 		w.report.Happened["policy refused"]++
 		return
@@ -413,8 +437,18 @@ func (w *World) portFault(s lifecycle.Server, held resource.Allocation) string {
 		if p.Device != s.ID {
 			continue
 		}
-		if bound++; p.Host != s.Host || s.Host != "" && p.VIF != "ovs" {
+		bound++
+		vif := "ovs"
+		if p.VNIC == direct {
+			vif = "hw_veb"
+		}
+		if p.Host != s.Host || s.Host != "" && p.VIF != vif {
 			return fmt.Sprintf("%s is bound to %q as %s", id, p.Host, p.VIF)
+		}
+		if s.Host != "" && p.VNIC == direct {
+			if why := w.vfFault(s, p); why != "" {
+				return id + ": " + why
+			}
 		}
 	}
 	if s.Host != "" && bound != len(s.Ports) {
@@ -436,11 +470,19 @@ func (w *World) portFault(s lifecycle.Server, held resource.Allocation) string {
 // guaranteed returns what a server must have in Placement for its ports.
 func (n *networkService) guaranteed(s lifecycle.Server) resource.Allocation {
 	all := resource.Allocation{}
-	at := bridgeOf(s.Host)
 	for _, id := range n.ids {
 		p := n.ports[id]
 		if p.Device != s.ID || s.Host == "" || p.Request == nil {
 			continue
+		}
+		at := bridgeOf(s.Host)
+		if p.VNIC == direct {
+			m := n.w.byName[s.Host]
+			vf, ok := m.portVF(slotOf(p))
+			if !ok {
+				continue
+			}
+			at = m.nicOf(vf)
 		}
 		if all[at] == nil {
 			all[at] = resource.Amounts{}

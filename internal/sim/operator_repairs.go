@@ -110,6 +110,11 @@ func (m *simHost) nameTaken(want host.Server) bool {
 // destroyByHand destroys a guest while its agent is stopped.
 func (w *World) destroyByHand(m *simHost, id string) {
 	w.crash(m)
+	if g := m.guests[id]; g != nil {
+		for _, at := range addresses(*g) {
+			delete(m.configured, at)
+		}
+	}
 	delete(m.guests, id)
 	m.disk.change(journal.Gone(id))
 	w.start(m)
@@ -289,7 +294,7 @@ func (w *World) repairServer(s lifecycle.Server, last bool) bool {
 		c := resource.ConsumerID(stay.Consumer)
 		held, _ := w.placement.Allocation(background, c)
 		g := w.byName[stay.Host].guests[stay.Consumer]
-		fits := g != nil && chosen(g, stay) == ""
+		fits := g != nil && chosen(g, stay, s) == ""
 		want := w.expected(s, stay)
 		if fits && want.Equal(held.Allocation) {
 			continue

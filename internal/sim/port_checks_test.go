@@ -24,7 +24,7 @@ func restingWithPorts(t *testing.T) (*World, network.Port) {
 		t.Fatal(w.failure)
 	}
 	for _, id := range w.network.ids {
-		if p := w.network.ports[id]; p.Host != "" && p.Request != nil {
+		if p := w.network.ports[id]; p.Host != "" && p.Request != nil && p.VNIC != direct {
 			return w, p
 		}
 	}
@@ -44,7 +44,7 @@ func TestPortFaultsAreNoticed(t *testing.T) {
 			w.network.ports[p.ID] = p
 		},
 		"another policy": func(w *World, p network.Port) {
-			p.Request = request(p.ID, 900)
+			p.Request = request(p, 900)
 			w.network.ports[p.ID] = p
 		},
 		"a lost guarantee": func(w *World, p network.Port) {
@@ -54,12 +54,12 @@ func TestPortFaultsAreNoticed(t *testing.T) {
 			w.placement.SetAllocation(c, held)
 		},
 		"a port too many": func(w *World, p network.Port) {
-			more := w.network.create(plainNetwork, 0)
+			more := w.network.create(plainNetwork, "normal", 0)
 			more.Device, more.Host, more.VIF = p.Device, p.Host, "ovs"
 			w.network.ports[more.ID] = more
 		},
 		"a port of no server": func(w *World, p network.Port) {
-			more := w.network.create(plainNetwork, 0)
+			more := w.network.create(plainNetwork, "normal", 0)
 			more.Device = "no server"
 			w.network.ports[more.ID] = more
 			w.repairPorts()

@@ -110,6 +110,7 @@ type World struct {
 	skew             time.Duration // by how much the wall clock of compute is wrong
 	now              time.Time     // by that wall clock
 	placement        *placementtest.Placement
+	lowered          map[provider.ID]int  // bandwidth in use that exceeds what is configured now, by provider
 	cleaned          map[provider.ID]bool // their reserved amount may become smaller: their devices were cleaned
 	compute          *compute
 	network          *networkService
@@ -203,7 +204,7 @@ func newWorld(o Options) *World {
 		histories: []history{{}}, runs: map[string][]*simHost{}, rolledBack: map[string]bool{}, evacuated: map[string]bool{},
 		seq: 1}
 	w.report.Done, w.report.Happened = map[string]int{}, map[string]int{}
-	w.cleaned = map[provider.ID]bool{}
+	w.cleaned, w.lowered = map[provider.ID]bool{}, map[provider.ID]int{}
 	w.placement = placementtest.New(func(root provider.ID) {
 		if m := w.byRoot[root]; m != nil {
 			w.markHost(m.name)
@@ -215,7 +216,7 @@ func newWorld(o Options) *World {
 	w.advance(0)
 	const size = 12 // hosts of a zone: two of each kind
 	for i := range o.Hosts {
-		m := build(i, i/size)
+		m := build(i, i/size, !slices.Contains(o.Without, Ports))
 		m.host = &hostState{name: m.name}
 		w.compute.hosts[m.name] = m.host
 		w.hosts, w.byName[m.name], w.byRoot[m.root], w.byTag[m.tag] = append(w.hosts, m), m, m, m
