@@ -29,6 +29,7 @@ type wireClaim struct {
 	Traits   []resource.Trait `json:"traits,omitempty"`
 	Managed  pci.Flag         `json:"managed,omitempty"`
 	Moves    pci.Flag         `json:"live_migratable,omitempty"`
+	Network  bool             `json:"networked,omitempty"` // false in version 1
 }
 
 // parentID returns the ID of a VF's PF; nil for any other device.
@@ -48,7 +49,7 @@ func toWire(claims []device.Claim) []wireClaim {
 			ID: c.ID(), Vendor: d.Vendor, Product: d.Product, Type: d.Type, Code: d.Class,
 			Parent: parentID(d), NUMANode: d.NUMANode, Group: d.IOMMUGroup,
 			Provider: c.Provider, Name: c.Name, Class: c.Class, Traits: c.Traits, Managed: c.Managed,
-			Moves: c.LiveMigratable}
+			Moves: c.LiveMigratable, Network: c.Networked}
 	}
 	return out
 }
@@ -64,7 +65,7 @@ func fromWire(server string, wire []wireClaim) []device.Claim {
 			d.Parent = &pf
 		}
 		offer := device.Offer{Device: d, Provider: w.Provider, Name: w.Name, Class: w.Class, Traits: w.Traits,
-			Managed: w.Managed, LiveMigratable: w.Moves}
+			Managed: w.Managed, LiveMigratable: w.Moves, Networked: w.Network}
 		out = append(out, device.Claim{Offer: offer, Holder: resource.ConsumerID(server), Request: w.Request,
 			State: w.State})
 	}

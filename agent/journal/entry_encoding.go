@@ -119,7 +119,7 @@ func (e Entry) known() bool {
 	}
 	switch e.Kind {
 	case kindFormat:
-		return e.Version == version
+		return e.Version >= 1 && e.Version <= version
 	case kindIdentity, kindServer, kindGone, kindRemoved, kindOwned, kindRenamed, kindUnrenamed, kindPosition,
 		kindStarts:
 		return true

@@ -41,7 +41,7 @@ func claim(server, request, address string) device.Claim {
 		Device: pci.Device{Address: a, Vendor: "8086", Product: "1515", Type: pci.Virtual, Parent: &pf, NUMANode: 1,
 			IOMMUGroup: pci.NoGroup},
 		Provider: "p-" + resource.ProviderID(address), Name: "cmp1_" + address, Class: "CUSTOM_NIC",
-		Traits: []resource.Trait{"CUSTOM_A"}, Managed: pci.No, LiveMigratable: pci.Yes}}
+		Traits: []resource.Trait{"CUSTOM_A"}, Managed: pci.No, LiveMigratable: pci.Yes, Networked: true}}
 }
 
 // fill writes entries of all kinds and returns the expected state.

@@ -106,8 +106,8 @@ func TestNewerJournalIsRefused(t *testing.T) {
 	header, err := Entry{Kind: kindFormat, Version: version}.encode()
 	ok(t, err)
 	for name, text := range map[string]string{
-		"version":        `{"kind":"format","version":2}`,
-		"version, field": `{"kind":"format","version":2,"by":"Berth 9"}`,
+		"version":        `{"kind":"format","version":3}`,
+		"version, field": `{"kind":"format","version":3,"by":"Berth 9"}`,
 		"kind":           `{"kind":"novelty"}`,
 		"field":          `{"kind":"server","server":"s","color":"red"}`,
 		"field inside": `{"kind":"server","server":"s","claims":[{"request":"r","state":"claimed",` +

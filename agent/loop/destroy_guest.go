@@ -51,14 +51,16 @@ func (a *Agent) DestroyGuest(ctx context.Context, id string, force bool) error {
 	if err := a.o.Hypervisor.Destroy(ctx, id); err != nil {
 		return fault.Wrap("", "hypervisor.Destroy", err)
 	}
-	if err := a.resetVFs(ctx, guests[i]); err != nil {
+	claims, _ := j.State().Of(id)
+	if err := a.resetVFs(ctx, guests[i], claims); err != nil {
 		return err
 	}
 	return j.Write(journal.Gone(id))
 }
 
-// resetVFs resets the VFs of networks that a guest had.
-func (a *Agent) resetVFs(ctx context.Context, g hypervisor.Guest) error {
+// resetVFs resets the VFs of networks that a guest had: those of the present rules, and those that were claimed by
+// former ones.
+func (a *Agent) resetVFs(ctx context.Context, g hypervisor.Guest, claims []device.Claim) error {
 	if a.o.DataPlane == nil || len(g.Devices) == 0 {
 		return nil
 	}
@@ -71,6 +73,11 @@ func (a *Agent) resetVFs(ctx context.Context, g hypervisor.Guest) error {
 		had := slices.ContainsFunc(g.Devices, func(d hypervisor.Device) bool { return d.ID == o.ID() })
 		if had && o.Networked && o.Device.Type == pci.Virtual {
 			devices = append(devices, o.ID())
+		}
+	}
+	for _, c := range claims {
+		if c.Networked && c.Device.Type == pci.Virtual && !slices.Contains(devices, c.ID()) {
+			devices = append(devices, c.ID())
 		}
 	}
 	return a.o.DataPlane.Reset(ctx, devices)

@@ -258,6 +258,30 @@ func TestDestroyGuestResetsItsVFs(t *testing.T) {
 	})
 }
 
+// A VF whose rule was removed while a guest has it is reset all the same when the guest is gone.
+func TestVFOfARemovedRuleIsReset(t *testing.T) {
+	for _, byOperator := range []bool{false, true} {
+		scenario(t, fmt.Sprint("berth agent destroy: ", byOperator), func(t *testing.T, w *testHost) {
+			p := withPorts(t, w, "s1")
+			_, stop := w.startReported()
+			w.compute.assign(w.legacyServer("s1", 1))
+			w.untilPhase(host.Running, "s1")
+			must(t, stop())
+			setRules(w, `{"vendor_id":"10de","product_id":"ffff"}`)
+			if byOperator {
+				must(t, w.agent().DestroyGuest(t.Context(), "s1", true))
+				p.checkUnconfigured()
+				return
+			}
+			_, stop = w.startReported()
+			w.compute.assign()
+			w.untilPhase(host.Gone, "s1")
+			p.checkUnconfigured()
+			must(t, stop())
+		})
+	}
+}
+
 // checkUnconfigured checks that no VF is configured.
 func (p portHost) checkUnconfigured() {
 	p.t.Helper()

@@ -44,6 +44,7 @@ func restore(offers []device.Offer, state journal.State, guests []hypervisor.Gue
 				}
 			}
 			c.State = device.Allocated
+			c.Offer = withInterface(c.Offer, g)
 			add(c, "the hypervisor")
 		}
 	}
@@ -52,6 +53,17 @@ func restore(offers []device.Offer, state journal.State, guests []hypervisor.Gue
 	}
 	set, err := device.Restore(offers, claims)
 	return set, conflicts, err
+}
+
+// withInterface returns the offer of a device of a guest as that of a VF for ports if the guest has an interface with
+// it: the journal may not have that, and an operator may have removed its rule.
+func withInterface(o device.Offer, g hypervisor.Guest) device.Offer {
+	for _, i := range g.Interfaces {
+		if i.Device == o.ID() && i.VIF == hardwareBridge {
+			o.Networked, o.Device.Type = true, pci.Virtual
+		}
+	}
+	return o
 }
 
 // currentID returns the id that the journal has for a guest of the hypervisor: the new one when a rename is

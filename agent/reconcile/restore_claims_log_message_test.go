@@ -1,10 +1,13 @@
 package reconcile
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/openberth/berth/agent/device"
+	"github.com/openberth/berth/agent/hypervisor"
+	"github.com/openberth/berth/agent/journal"
 	"github.com/openberth/berth/pci"
 )
 
@@ -28,5 +31,20 @@ func TestRestoreMessage(t *testing.T) {
 		if got := restoreMessage(c[0], c[1]); !strings.Contains(got, want) {
 			t.Errorf("%q does not contain %q", got, want)
 		}
+	}
+}
+
+// A VF of a running guest is restored as one for ports from the guest's interface alone: the journal is lost, and the
+// rule of the VF is removed.
+func TestRestoredVFIsForPorts(t *testing.T) {
+	vf, plain := device.PCI(pci.Address{Bus: 1}), device.PCI(pci.Address{Bus: 2})
+	guest := hypervisor.Guest{ID: "s1", Devices: []hypervisor.Device{{ID: vf, Request: "r1"}, {ID: plain, Request: "r2"}},
+		Interfaces: []hypervisor.Interface{{Port: "p1", VIF: hardwareBridge, Device: vf}}}
+	set, conflicts, err := restore(nil, journal.State{}, []hypervisor.Guest{guest})
+	if err != nil || len(conflicts) > 0 {
+		t.Fatalf("%v %v", conflicts, err)
+	}
+	if got := vfsOf(set.Held("s1")); !slices.Equal(got, []device.ID{vf}) {
+		t.Errorf("VFs for ports are %v, want only %s", got, vf)
 	}
 }
