@@ -3,6 +3,7 @@ package sim
 import (
 	"fmt"
 	"reflect"
+	"strings"
 	"time"
 
 	"github.com/openberth/berth/agent/device"
@@ -284,10 +285,20 @@ func nameOf(e reconcile.Effect) string { return reflect.TypeOf(e).Name() }
 
 // describe is what the story of a failure has of an effect beside its type and its work.
 func describe(e reconcile.Effect) string {
-	if write, is := e.(reconcile.WriteProvider); is {
-		return write.Step.String() + " "
+	var words []string
+	switch e := e.(type) {
+	case reconcile.WriteProvider:
+		return e.Step.String() + " "
+	case reconcile.ConfigureVFs:
+		for _, vf := range e.VFs {
+			words = append(words, vf.Device.String()+" for "+vf.Port.ID)
+		}
+	case reconcile.ResetVFs:
+		for _, id := range e.Devices {
+			words = append(words, id.String())
+		}
 	}
-	return ""
+	return strings.Join(append(words, ""), " ")
 }
 
 // faultOf is the text of the fault of an event; empty without one.

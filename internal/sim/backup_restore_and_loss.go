@@ -187,6 +187,7 @@ func (w *World) loseJournal(m *simHost) {
 	w.report.Happened["journal lost"]++
 	w.crash(m)
 	m.disk, m.fresh = disk{}, true
+	m.forgetConfigured()
 }
 
 // loseDatabase starts compute on a new database.

@@ -191,7 +191,8 @@ func (w *World) checkChosen(m *simHost, g *hypervisor.Guest, s lifecycle.Server)
 func chosen(g *hypervisor.Guest, stay lifecycle.Residence, s lifecycle.Server) string {
 	n := 0
 	for _, d := range g.Devices {
-		if isChanging(s, d.Request) && !slices.ContainsFunc(stay.Requests, func(r pci.Request) bool { return r.ID == d.Request }) {
+		wanted := slices.ContainsFunc(stay.Requests, func(r pci.Request) bool { return r.ID == d.Request })
+		if isChanging(s, d.Request) && !wanted {
 			n++
 		}
 	}

@@ -154,3 +154,15 @@ func TestMutatedProductionIsNoticed(t *testing.T) {
 		})
 	}
 }
+
+// TestSmallCloudsOfDirectPorts runs small clouds whose servers mostly have ports with VFs.
+func TestSmallCloudsOfDirectPorts(t *testing.T) {
+	first := number(t, firstCloud, 1)
+	for seed := first; seed < first+number(t, manyClouds, 2); seed++ {
+		r := Run(Options{Seed: uint64(seed), Ops: 20000, Hosts: 12, Quiet: 4000, Direct: true, Without: []string{"steal"}})
+		if r.Failure != "" {
+			t.Error(r.Failure)
+		}
+		t.Log(r.Happened, r.Done)
+	}
+}

@@ -314,10 +314,15 @@ func (n *networkService) allocate(p network.Port, next *network.ResourceRequest)
 		resource.ConsumerID(p.Device): held})
 }
 
-// randomNetworks returns the networks that the user requests for a server: mostly none.
+// randomNetworks returns the networks that the user requests for a server: mostly none, or with Options.Direct mostly
+// ports of vnic type direct.
 func (w *World) randomNetworks() (list []lifecycle.NetworkRequest) {
-	for w.oneIn(4) && len(list) < 3 {
-		switch w.rng.IntN(4) {
+	for w.oneIn(4) != w.o.Direct && len(list) < 3 {
+		kind := w.rng.IntN(5)
+		if w.o.Direct && w.halfTheTime() {
+			kind = 3
+		}
+		switch kind {
 		case 0:
 			list = append(list, lifecycle.NetworkRequest{Network: plainNetwork})
 		case 1:
@@ -325,7 +330,7 @@ func (w *World) randomNetworks() (list []lifecycle.NetworkRequest) {
 		case 2:
 			p := w.network.create(plainNetwork, "normal", 100*w.rng.IntN(4))
 			list = append(list, lifecycle.NetworkRequest{Port: p.ID, Network: p.Network})
-		case 3:
+		default:
 			p := w.network.create(directNetwork, direct, directRate*w.rng.IntN(4))
 			list = append(list, lifecycle.NetworkRequest{Port: p.ID, Network: p.Network})
 		}

@@ -287,7 +287,7 @@ func (w *World) repairServer(s lifecycle.Server, last bool) bool {
 		return true
 	}
 	if s.State != lifecycle.Active && s.Phase() != lifecycle.Resized || s.Task != "" || len(s.Leftovers) > 0 ||
-		!s.Requested.IsZero() {
+		!s.Requested.IsZero() || s.PortChange != nil {
 		return false
 	}
 	for _, stay := range s.Residences() {

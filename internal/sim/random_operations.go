@@ -97,6 +97,8 @@ func (w *World) oftenDone() string { return cmp.Or(w.o.Often, often[w.broken]) }
 func (w *World) drawOp() int {
 	every := 120
 	switch {
+	case w.o.Direct && w.oneIn(15):
+		return w.shares() - 1 - w.rng.IntN(portShare)
 	case w.broken == Demolish: // agents must have the time to follow a restored database
 		every = 1500
 	case w.o.Often != "":

@@ -48,6 +48,7 @@ type Options struct {
 	Without []string // kinds of operations and failures that are left out
 	Broken  string   // what is broken on purpose; empty: nothing
 	Often   string   // kind of operation that is done more often; empty: none
+	Direct  bool     // most servers have ports of vnic type direct, which change often
 }
 
 // Failures that Options.Without may name beside the kinds of operations.

@@ -18,6 +18,7 @@ func (w *World) unplugSome() {
 	for _, o := range m.made {
 		if o.Address == d.Address || o.Parent != nil && *o.Parent == d.Holder() && d.Type != pci.Plain && w.rng.IntN(2) == 0 {
 			m.away[o.Address] = true
+			delete(m.configured, o.Address)
 		}
 	}
 	w.note("unplug", "", m.tag, d.Address.String())

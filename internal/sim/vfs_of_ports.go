@@ -199,3 +199,19 @@ func (w *World) vfFault(s lifecycle.Server, p network.Port) string {
 	}
 	return ""
 }
+
+// forgetConfigured takes VFs as not configured that no guest has: after the journal is lost, the agent does not know
+// them any more. The next port that gets one replaces its configuration.
+func (m *simHost) forgetConfigured() {
+	had := map[pci.Address]bool{}
+	for _, g := range m.guests {
+		for _, at := range addresses(*g) {
+			had[at] = true
+		}
+	}
+	for at := range m.configured {
+		if !had[at] {
+			delete(m.configured, at)
+		}
+	}
+}
