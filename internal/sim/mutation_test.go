@@ -2,6 +2,7 @@ package sim
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -19,25 +20,34 @@ type mutation struct {
 	old, new string // old must occur once
 	noticed  string // checks that the consequences violate, separated by commas; one of them must fail
 	often    string // kind of operation that is done more often, so that few clouds are needed; empty: none
+	direct   bool   // in clouds whose servers have ports with VFs; the others have no ports
 }
 
 // mutations break decisions of production code that the simulation cannot break from outside.
 var mutations = map[string]mutation{
 	"guests on other hosts do not stop a step": {"compute/conductor/checks_after_database_restore.go",
-		"	for _, at := range conflicts {\n		switch {", "	for _, at := range conflicts[:0] {\n		switch {", "freed", Restore},
+		"	for _, at := range conflicts {\n		switch {", "	for _, at := range conflicts[:0] {\n		switch {", "freed", Restore, false},
 	"a host with a live agent is silent": {"compute/conductor/agent_liveness.go",
-		"	return c.agentLiveness(host.Name), nil", "	_ = host\n	return \"\", nil", "running twice", ""},
+		"	return c.agentLiveness(host.Name), nil", "	_ = host\n	return \"\", nil", "running twice", "", false},
 	"a guest is built beside another one": {"compute/conductor/checks_after_database_restore.go",
-		"		return d.checkMayBuild(ctx, s, claim)", "		_ = claim\n		return nil", "running twice", Restore},
+		"		return d.checkMayBuild(ctx, s, claim)", "		_ = claim\n		return nil", "running twice", Restore, false},
 	"an effect does not wait for the journal": {"agent/reconcile/shared_core.go",
-		"	if !c.hold(e) {", "	if true {", "journal", ""},
+		"	if !c.hold(e) {", "	if true {", "journal", "", false},
 	"claims are freed before the guest is destroyed": {"agent/reconcile/remove_guest.go",
 		"	if !j.attempt.destroyed[id] {", "	w.free(id)\n	if !j.attempt.destroyed[id] {",
-		"journal", ""},
+		"journal", "", false},
 	"assignments of an older database are followed": {"agent/reconcile/accept_assignments.go",
-		"		if refusal = s.position().Accept(a); refusal != \"\" {", "		if false {", "follow", ""},
+		"		if refusal = s.position().Accept(a); refusal != \"\" {", "		if false {", "follow", "", false},
 	"a failed cleaning counts": {"agent/reconcile/clean_devices_on_request.go",
-		"	if err != nil {\n		c.failures[at]++", "	if false {\n		c.failures[at]++", "reserved", ""},
+		"	if err != nil {\n		c.failures[at]++", "	if false {\n		c.failures[at]++", "reserved", "", false},
+	"the bandwidth of a port may be of another NIC than its VF": {"compute/portrequest/port_requests.go",
+		"		if len(subtree) > 1 {", "		if false {", "nic", "", true},
+	"the VF of a detached port is not freed": {"agent/reconcile/change_port_devices.go",
+		"	if len(left) > 0 {", "	if false {", "held port", "", true},
+	"a VF is freed before it is reset": {"agent/reconcile/configure_vfs.go",
+		"	if !c.config.ConfigureVFs || j.attempt.vfsReset[id] || len(devices) == 0 {", "	if true {", "vf", "", true},
+	"the VF of a detached port stays allocated": {"compute/conductor/port_change.go",
+		"devices: s.PortChange.Device != nil}", "devices: false}", "share,sum", "", true},
 }
 
 // run runs TestSmallClouds with the mutation until one of its checks fails, and returns the output.
@@ -70,7 +80,7 @@ func (m mutation) run(t *testing.T) string {
 	cmd := exec.CommandContext(t.Context(), "go", "test", "-overlay", overlay, "-vet=off", "-count=1", "-v",
 		"-run", "^TestSmallClouds$", "./internal/sim")
 	cmd.Dir, cmd.Env = root, append(os.Environ(), firstCloud+"=1", manyClouds+"=60", awaitedChecks+"="+m.noticed,
-		oftenKind+"="+m.often)
+		oftenKind+"="+m.often, directPorts+"="+fmt.Sprint(m.direct))
 	out, _ := cmd.CombinedOutput() // its exit code is in the output
 	return string(out)
 }
@@ -80,6 +90,7 @@ const (
 	firstCloud    = "BERTH_SIM_FIRST_CLOUD" // the first seed
 	manyClouds    = "BERTH_SIM_CLOUDS"      // the number of clouds; few meet some mutations
 	oftenKind     = "BERTH_SIM_OFTEN"       // the kind of operation that is done more often
+	directPorts   = "BERTH_SIM_DIRECT"      // true: the servers of the clouds have ports with VFs
 	awaitedChecks = "BERTH_SIM_CHECKS"      // the checks whose failure ends the test, separated by commas; empty: all
 )
 
@@ -91,7 +102,7 @@ func TestSmallClouds(t *testing.T) {
 	testenv.Long(t)
 	first := number(t, firstCloud, 1)
 	for seed := first; seed < first+number(t, manyClouds, 12); seed++ {
-		r := smallCloud(seed, os.Getenv(oftenKind))
+		r := smallCloud(seed, os.Getenv(oftenKind), os.Getenv(directPorts) == "true")
 		failure, _, _ := strings.Cut(r.Failure, "\n")
 		checks := os.Getenv(awaitedChecks)
 		switch {
@@ -115,8 +126,13 @@ func TestSmallCloudsWithPorts(t *testing.T) {
 	}
 }
 
-// smallCloud runs a cloud that is small enough for many operations on each host.
-func smallCloud(seed int, often string) Report {
+// smallCloud runs a cloud that is small enough for many operations on each host. direct: most servers have ports with
+// VFs; else none has ports.
+func smallCloud(seed int, often string, direct bool) Report {
+	if direct {
+		return Run(Options{Seed: uint64(seed), Ops: 20000, Hosts: 12, Quiet: 4000, Direct: true, Without: []string{"steal"},
+			Often: often})
+	}
 	return Run(Options{Seed: uint64(seed), Ops: 20000, Hosts: 24, Quiet: 4000, Without: []string{"steal", Ports},
 		Often: often})
 }
@@ -144,7 +160,7 @@ func TestMutatedProductionIsNoticed(t *testing.T) {
 				case is && isOf(line, m.noticed):
 					number, _, _ := strings.Cut(text, ",")
 					seed, err := strconv.Atoi(number)
-					if r := smallCloud(seed, m.often); err != nil || isOf(r.Failure, m.noticed) {
+					if r := smallCloud(seed, m.often, m.direct); err != nil || isOf(r.Failure, m.noticed) {
 						t.Errorf("without the mutation it fails too: %v %s", err, r.Failure)
 					}
 					return
@@ -157,12 +173,22 @@ func TestMutatedProductionIsNoticed(t *testing.T) {
 
 // TestSmallCloudsOfDirectPorts runs small clouds whose servers mostly have ports with VFs.
 func TestSmallCloudsOfDirectPorts(t *testing.T) {
+	happened := map[string]int{}
 	first := number(t, firstCloud, 1)
 	for seed := first; seed < first+number(t, manyClouds, 2); seed++ {
-		r := Run(Options{Seed: uint64(seed), Ops: 20000, Hosts: 12, Quiet: 4000, Direct: true, Without: []string{"steal"}})
+		r := smallCloud(seed, "", true)
 		if r.Failure != "" {
 			t.Error(r.Failure)
 		}
-		t.Log(r.Happened, r.Done)
+		for _, all := range []map[string]int{r.Happened, r.Done} {
+			for what, n := range all {
+				happened[what] += n
+			}
+		}
+	}
+	for _, what := range []string{"VF of a port", "ConfigureVFs", "ResetVFs", "policy refused", "os-migrateLive"} {
+		if happened[what] == 0 {
+			t.Errorf("%q never happened", what)
+		}
 	}
 }

@@ -110,10 +110,9 @@ func (m *simHost) nameTaken(want host.Server) bool {
 // destroyByHand destroys a guest while its agent is stopped.
 func (w *World) destroyByHand(m *simHost, id string) {
 	w.crash(m)
-	if g := m.guests[id]; g != nil {
-		for _, at := range addresses(*g) {
-			delete(m.configured, at)
-		}
+	claims, _ := m.disk.found.Of(id)
+	for _, c := range claims {
+		delete(m.configured, c.Device.Address)
 	}
 	delete(m.guests, id)
 	m.disk.change(journal.Gone(id))

@@ -16,6 +16,9 @@ func (o *compute) put(before, now lifecycle.Server) {
 	if before.State == lifecycle.AwaitingMinCount && now.State == lifecycle.Failing {
 		o.reason(now.ID, "another server of its request has no host")
 	}
+	if now.PortsRefused != "" {
+		o.reason(now.ID, "its ports cannot be bound")
+	}
 	o.keepRemovals(before, now)
 	for _, s := range before.Residences() {
 		if h := o.hosts[s.Host]; h != nil {
