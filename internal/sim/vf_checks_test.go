@@ -1,0 +1,136 @@
+package sim
+
+import (
+	"maps"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/openberth/berth/agent/device"
+	"github.com/openberth/berth/agent/reconcile"
+	"github.com/openberth/berth/agent/vfconfig"
+	"github.com/openberth/berth/api/network"
+	"github.com/openberth/berth/bandwidth"
+	"github.com/openberth/berth/pci"
+	"github.com/openberth/berth/resource"
+)
+
+// restingWithVFs returns a small quiescent cloud, a bound port with a VF and a guarantee in it, the machine and the VF.
+func restingWithVFs(t *testing.T) (*World, network.Port, *simHost, pci.Device) {
+	t.Helper()
+	w := newWorld(Options{Seed: 1, Hosts: 12, Direct: true, Without: []string{"steal", Restore, Lose, Copy, Replace}})
+	for range 3000 {
+		w.n++
+		w.advance(time.Second)
+		w.operate()
+	}
+	if w.quiesce(); w.failure != "" {
+		t.Fatal(w.failure)
+	}
+	for _, id := range w.network.ids {
+		p := w.network.ports[id]
+		if p.Host == "" || p.Request == nil || p.VNIC != direct {
+			continue
+		}
+		m := w.byName[p.Host]
+		if vf, ok := m.portVF(slotOf(p)); ok && m.guests[p.Device] != nil && !m.guests[p.Device].Stopped {
+			return w, p, m, vf
+		}
+	}
+	t.Fatal("no port with a VF and a guarantee is bound")
+	return w, network.Port{}, nil, pci.Device{}
+}
+
+// What is wrong with the VFs of ports in a quiescent cloud is noticed by the check for it.
+func TestVFFaultsAreNoticed(t *testing.T) {
+	type tamper func(w *World, p network.Port, m *simHost, vf pci.Device)
+	profile := func(w *World, p network.Port, key string, value any) {
+		p.Profile = maps.Clone(p.Profile)
+		p.Profile[key] = value
+		w.network.ports[p.ID] = p
+	}
+	otherNIC := func(m *simHost, vf pci.Device) string {
+		for _, d := range m.made {
+			if isPortVF(d) && *d.Parent != *vf.Parent {
+				return d.Address.String()
+			}
+		}
+		return ""
+	}
+	for name, c := range map[string]struct {
+		noticed string
+		tamper  tamper
+	}{
+		"a VF of another NIC": {"port: ", func(w *World, p network.Port, m *simHost, vf pci.Device) {
+			profile(w, p, "pci_slot", otherNIC(m, vf))
+		}},
+		"bound with a VF of another NIC": {"nic: ", func(w *World, p network.Port, m *simHost, vf pci.Device) {
+			profile(w, p, "pci_slot", otherNIC(m, vf))
+			w.checkNIC(w.network.ports[p.ID])
+		}},
+		"an allocation of another group": {"port: ", func(w *World, p network.Port, _ *simHost, _ pci.Device) {
+			profile(w, p, "allocation", map[string]any{"group": "elsewhere"})
+		}},
+		"no allocation of the VF": {"freed: ", func(w *World, p network.Port, m *simHost, vf pci.Device) {
+			e, _ := m.agent.state.Devices().At(device.PCI(vf.Address))
+			held := maps.Clone(w.placement.Held(resource.ConsumerID(p.Device)))
+			delete(held, e.Provider)
+			w.placement.SetAllocation(resource.ConsumerID(p.Device), held)
+		}},
+		"too much of a NIC": {"capacity: ", func(w *World, p network.Port, m *simHost, vf pci.Device) {
+			held := maps.Clone(w.placement.Held(resource.ConsumerID(p.Device)))
+			held[m.nicOf(vf)] = resource.Amounts{bandwidth.EgressBandwidth: 9000}
+			w.placement.SetAllocation(resource.ConsumerID(p.Device), held)
+		}},
+		"two ports of one VF": {"vf: ", func(w *World, p network.Port, m *simHost, _ pci.Device) {
+			more := w.network.create(directNetwork, direct, 0)
+			more.Host, more.Profile = p.Host, p.Profile
+			w.network.ports[more.ID] = more
+			w.checkSlots(m)
+		}},
+		"a port that does not exist": {"held port: ", func(w *World, p network.Port, m *simHost, _ pci.Device) {
+			delete(w.network.ports, p.ID)
+			w.checkHeldForPorts(m)
+		}},
+		"configured without a guest": {"vf: ", func(w *World, _ network.Port, m *simHost, _ pci.Device) {
+			for _, d := range m.made {
+				if e, _ := m.agent.state.Devices().At(device.PCI(d.Address)); isPortVF(d) && e.Holder == "" {
+					m.configured[d.Address] = "port"
+				}
+			}
+			for _, d := range m.devices() { // if all are held
+				if d.Type == pci.Physical {
+					m.configured[d.Address] = "port"
+				}
+			}
+			w.checkHeldForPorts(m)
+		}},
+		"not configured": {"port: ", func(_ *World, _ network.Port, m *simHost, vf pci.Device) {
+			delete(m.configured, vf.Address)
+		}},
+		"started unconfigured": {"vf: ", func(w *World, p network.Port, m *simHost, vf pci.Device) {
+			delete(m.configured, vf.Address)
+			w.checkConfigured(m, *m.guests[p.Device])
+		}},
+		"reset while its guest runs": {"vf: ", func(w *World, _ network.Port, m *simHost, vf pci.Device) {
+			_ = w.resetVFs(m, []device.ID{device.PCI(vf.Address)})
+		}},
+		"configured without a claim": {"vf: ", func(w *World, _ network.Port, m *simHost, vf pci.Device) {
+			_ = w.configureVFs(m, reconcile.ConfigureVFs{Work: "another", VFs: []vfconfig.Assigned{
+				{Device: device.PCI(vf.Address), Port: vfconfig.Port{ID: "port"}}}})
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, p, m, vf := restingWithVFs(t)
+			c.tamper(w, p, m, vf)
+			if w.failure == "" && c.noticed != "port: " {
+				w.checkAll()
+			} else if w.failure == "" {
+				w.checkPorts(w.compute.servers[p.Device])
+			}
+			if !strings.Contains(w.failure, c.noticed) {
+				t.Errorf("want %q, got %q", c.noticed, w.failure)
+			}
+		})
+	}
+}
