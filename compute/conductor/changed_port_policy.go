@@ -77,11 +77,7 @@ func (d *portBinder) correctAmounts(ctx context.Context, s lifecycle.Server, bou
 		for _, old := range s.Ports {
 			changed = changed || old.ID == p.ID && !reflect.DeepEqual(old.Groups, p.Groups)
 		}
-		for _, g := range p.Groups {
-			if at := p.Allocation[g.Suffix]; at != "" {
-				want = sum(want, resource.Allocation{at: g.Resources})
-			}
-		}
+		want = sum(want, guaranteesOf(p))
 	}
 	if !changed {
 		return nil

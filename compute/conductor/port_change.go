@@ -58,31 +58,35 @@ func (d *portBinder) performPortChange(ctx context.Context, s lifecycle.Server) 
 		}
 		return lifecycle.PortNotAttached{ID: change.ID, Reason: change.Refused}, nil
 	case change.Device != nil:
-		return d.bindPickedPort(ctx, s)
+		return d.bindPickedPort(ctx, s, ports)
 	}
 	return d.attachPort(ctx, s, ports)
 }
 
-// releasePort releases what Placement has for a port, and then the port. A port that does not exist is released.
+// releasePort returns a port, and then releases what Placement has for it: a port that is not bound any more has no
+// amounts that the network service could change. A port that does not exist is released.
 func (d *portBinder) releasePort(ctx context.Context, s lifecycle.Server, ports []network.Port, id string) error {
-	amounts := portAmounts{ports: amountsOf(without(ports, id)), devices: s.PortChange.Device != nil}
-	if err := d.setPortAmounts(ctx, s, amounts); err != nil {
-		return err
-	}
 	for _, p := range ports {
 		if p.ID != id {
 			continue
 		}
-		if err := d.returnPort(ctx, s.PortChange.Request, p); err != nil {
+		if err := d.returnPort(ctx, s, p); err != nil {
 			return err
 		}
 	}
-	return nil
+	return d.setPortAmounts(ctx, s, portAmounts{ports: amountsOf(without(ports, id)), devices: true})
 }
 
-// returnPort deletes a port that compute has created, and returns another one to the user.
-func (d *portBinder) returnPort(ctx context.Context, r lifecycle.NetworkRequest, p network.Port) error {
-	if r.Port == "" {
+// returnPort deletes the port of a change if compute has created it, and returns another one to the user. A port that
+// does not belong to the server any more stays as it is.
+func (d *portBinder) returnPort(ctx context.Context, s lifecycle.Server, p network.Port) error {
+	p, err := d.ownPort(ctx, s, p.ID)
+	switch {
+	case fault.Is(err, fault.NotFound) || fault.Is(err, fault.Conflict):
+		return nil
+	case err != nil:
+		return err
+	case s.PortChange.Request.Port == "":
 		return d.Network.DeletePort(ctx, p.ID)
 	}
 	return d.unbind(ctx, p, map[string]any{deviceID: "", deviceOwner: ""})
@@ -98,10 +102,14 @@ func (d *portBinder) attachPort(ctx context.Context, s lifecycle.Server, ports [
 		used[p.ID] = true
 	}
 	p, err := d.portOf(ctx, s, change.Request, ports, used)
-	if err != nil {
-		if refusedByNetwork(err) {
-			return lifecycle.PortNotAttached{ID: change.ID, Reason: fault.TextOf(err)}, nil
+	if err != nil && refusedByNetwork(err) {
+		// before an interruption it may have been there, and claimed
+		if err := d.releasePort(ctx, s, ports, change.Request.Port); err != nil {
+			return nil, err
 		}
+		return lifecycle.PortNotAttached{ID: change.ID, Reason: fault.TextOf(err)}, nil
+	}
+	if err != nil {
 		return nil, err
 	}
 	n, err := d.Network.Network(ctx, p.Network)
@@ -110,7 +118,7 @@ func (d *portBinder) attachPort(ctx context.Context, s lifecycle.Server, ports [
 	}
 	want := readPort(p, change.Request, n.Name)
 	_, needsDevice := portrequest.Class(want.VNIC)
-	others := portAmounts{ports: amountsOf(without(ports, p.ID)), devices: needsDevice}
+	others := portAmounts{ports: amountsOf(without(ports, p.ID)), devices: true}
 	var device *pci.Request
 	refusal, err := "", error(nil)
 	if p.Host != s.Host || needsDevice { // else it was bound before an interruption, with its allocation
@@ -125,9 +133,7 @@ func (d *portBinder) attachPort(ctx context.Context, s lifecycle.Server, ports [
 		}
 	}
 	if err == nil && refusal != "" {
-		if err = d.setPortAmounts(ctx, s, others); err == nil {
-			err = d.returnPort(ctx, change.Request, p)
-		}
+		err = d.releasePort(ctx, s, append(without(ports, p.ID), p), p.ID)
 	}
 	switch {
 	case err != nil:
@@ -153,11 +159,11 @@ func (d *portBinder) claimPort(ctx context.Context, s lifecycle.Server, want lif
 	case len(devices) > 0:
 		device = &devices[0]
 	}
-	if len(ask.Groups) == 0 {
-		return want, device, "", nil
-	}
 	if err := d.setPortAmounts(ctx, s, others); err != nil { // an interrupted claim may have changed them
 		return want, nil, "", err
+	}
+	if len(ask.Groups) == 0 {
+		return want, device, "", nil
 	}
 	choices, refusal, err := d.portChoices(ctx, s, ask, devices)
 	if err != nil {
@@ -228,9 +234,8 @@ func portOn(p lifecycle.Port, mappings map[string][]provider.ID) lifecycle.Port 
 
 // portAmounts are the amounts of a server's ports in Placement.
 type portAmounts struct {
-	ports resource.Allocation // bandwidth and packet rate, and what a port that is being attached requests
-	// the devices of its ports are set, too, to those of the requests of its record
-	devices bool
+	ports   resource.Allocation // bandwidth and packet rate, and what a port that is being attached requests
+	devices bool                // devices of ports that its record does not have are removed, too
 }
 
 // setPortAmounts sets the amounts that a server has for its ports in Placement. What it has of other classes stays,
@@ -247,7 +252,7 @@ func (d *portBinder) setPortAmounts(ctx context.Context, s lifecycle.Server, wan
 		}
 		next := sum(lifecycle.WithoutPorts(held.Allocation), want.ports)
 		if want.devices {
-			next = sum(sum(withoutDevices(lifecycle.WithoutPorts(held.Allocation)), s.DeviceAmounts()), want.ports)
+			next = sum(withoutFurtherDevices(s, lifecycle.WithoutPorts(held.Allocation)), want.ports)
 		}
 		if next.Equal(held.Allocation) {
 			return nil
@@ -263,17 +268,24 @@ func (d *portBinder) setPortAmounts(ctx context.Context, s lifecycle.Server, wan
 	return fault.New(fault.Unavailable, "conductor.setPortAmounts", "the allocation of server %s changes too often", s.ID)
 }
 
-// withoutDevices returns an allocation without the classes of devices of ports.
-func withoutDevices(a resource.Allocation) resource.Allocation {
+// withoutFurtherDevices returns an allocation with at most those devices of ports that the record of a server has: in
+// the claimed allocation, which has those that the flavor requests too, or by the requests of its ports.
+func withoutFurtherDevices(s lifecycle.Server, a resource.Allocation) resource.Allocation {
+	requested, claimed := s.DeviceAmounts(), resource.Allocation{}
+	if len(s.Choices) > 0 {
+		claimed = s.Choices[0].Allocation
+	}
 	rest := resource.Allocation{}
 	for id, amounts := range a {
 		amounts = maps.Clone(amounts)
-		maps.DeleteFunc(amounts, func(c resource.Class, _ int) bool { return portrequest.IsDeviceClass(c) })
-		if len(amounts) > 0 {
-			rest[id] = amounts
+		for class, n := range amounts {
+			if portrequest.IsDeviceClass(class) {
+				amounts[class] = min(n, max(requested[id][class], claimed[id][class]))
+			}
 		}
+		rest[id] = positive(amounts)
 	}
-	return rest
+	return sum(rest, nil)
 }
 
 // amountsOf returns what bound ports have in Placement: the amounts of their groups on the providers of their

@@ -11,6 +11,7 @@ import (
 	"github.com/openberth/berth/bandwidth"
 	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/compute/schedule"
+	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/pci"
 	"github.com/openberth/berth/provider"
 	"github.com/openberth/berth/resource"
@@ -20,7 +21,11 @@ import (
 type attachNetwork struct{ *fakePorts }
 
 func (f attachNetwork) Port(_ context.Context, id string) (network.Port, error) {
-	return f.ports[slices.IndexFunc(f.ports, func(p network.Port) bool { return p.ID == id })], nil
+	at := slices.IndexFunc(f.ports, func(p network.Port) bool { return p.ID == id })
+	if at < 0 {
+		return network.Port{}, fault.New(fault.NotFound, "", "Port %s could not be found.", id)
+	}
+	return f.ports[at], nil
 }
 
 func (f attachNetwork) UpdatePort(_ context.Context, id string, attributes map[string]any) (network.Port, error) {

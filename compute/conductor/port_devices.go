@@ -3,10 +3,12 @@ package conductor
 import (
 	"cmp"
 	"context"
+	"reflect"
 	"slices"
 	"strconv"
 
 	"github.com/openberth/berth/api/network"
+	"github.com/openberth/berth/api/placement"
 	"github.com/openberth/berth/compute/flavor"
 	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/compute/portrequest"
@@ -117,8 +119,10 @@ func withDetails(port lifecycle.Port, p network.Port) lifecycle.Port {
 	return port
 }
 
-// bindPickedPort binds a port that is being attached with the device that the agent has picked for it.
-func (d *portBinder) bindPickedPort(ctx context.Context, s lifecycle.Server) (lifecycle.Event, error) {
+// bindPickedPort binds a port that is being attached with the device that the agent has picked for it. If its policy
+// has changed since it was claimed, the amounts are set to those that it requests now.
+func (d *portBinder) bindPickedPort(ctx context.Context, s lifecycle.Server, ports []network.Port) (lifecycle.Event,
+	error) {
 	change := *s.PortChange
 	s.Ports = []lifecycle.Port{*change.Port}
 	devices, err := d.devicesOfPorts(ctx, s)
@@ -126,11 +130,25 @@ func (d *portBinder) bindPickedPort(ctx context.Context, s lifecycle.Server) (li
 		return nil, err
 	}
 	p, err := d.bindPort(ctx, s, *change.Port, devices)
+	if err == nil && !reflect.DeepEqual(p.Groups, change.Port.Groups) {
+		err = d.setPortAmounts(ctx, s, portAmounts{ports: sum(amountsOf(without(ports, p.ID)), guaranteesOf(p))})
+	}
 	switch {
 	case err == nil:
 		return lifecycle.PortAttached{ID: change.ID, Port: p}, nil
-	case refusedByNetwork(err):
+	case refusedByNetwork(err) && fault.CodeOf(err) != placement.CodeConcurrentUpdate:
 		return lifecycle.PortRefused{ID: change.ID, Reason: fault.TextOf(err)}, nil
 	}
 	return nil, err
+}
+
+// guaranteesOf returns what a port of a record requests, on the providers of its allocation.
+func guaranteesOf(p lifecycle.Port) resource.Allocation {
+	all := resource.Allocation{}
+	for _, g := range p.Groups {
+		if at := p.Allocation[g.Suffix]; at != "" {
+			all = sum(all, resource.Allocation{at: g.Resources})
+		}
+	}
+	return all
 }

@@ -226,8 +226,9 @@ func TestServerWithNetworkAndPorts(t *testing.T) {
 	}
 }
 
-// TestServerOfNetworkWithPolicy creates servers in a network whose policy guarantees 4 Mbit/s. The third one does not
-// fit on the bridge: it fails with the reason, without ports and allocation.
+// TestServerOfNetworkWithPolicy creates servers in a network whose policy guarantees 4 Mbit/s. One of two ports is
+// detached, which compute deletes: the other one keeps its guarantee. A third server does not fit on the bridge: it
+// fails with the reason, without ports and allocation.
 func TestServerOfNetworkWithPolicy(t *testing.T) {
 	testenv.Long(t)
 	l := newPortsLab(t)
@@ -237,6 +238,11 @@ func TestServerOfNetworkWithPolicy(t *testing.T) {
 		t.Fatal(err)
 	}
 	list := []map[string]string{{"uuid": l.net.ID}}
+	two := l.create("ACTIVE", append(list, list...))
+	l.check(two.ID, 2, 8000)
+	l.detach(two.ID, l.ports(two.ID)[0].ID)
+	l.check(two.ID, 1, 4000)
+	l.delete(two.ID)
 	for range 2 {
 		l.check(l.create("ACTIVE", list).ID, 1, 4000)
 	}
