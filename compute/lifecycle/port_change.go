@@ -31,7 +31,10 @@ type PortAttachRequested struct {
 }
 
 // PortDetachRequested is a request to detach a port, as PortAttachRequested.
-type PortDetachRequested struct{ ID, Port string }
+type PortDetachRequested struct {
+	ID, Port string
+	Deleted  bool // the network service has deleted the port
+}
 
 // PortAttached is the result of ChangePort: the port is bound to the host, and the server has its allocation. A port
 // without a device is attached then.
@@ -91,20 +94,7 @@ func onPortChange(s Server, e Event, now time.Time) Server {
 		s.Networks = append(slices.Clone(s.Networks), e.Request) // so Release finds a port that is created
 		return addHistory(s, now, "attaching a port")
 	case PortDetachRequested:
-		at := slices.IndexFunc(s.Ports, func(p Port) bool { return p.ID == e.Port })
-		if s.RefusePortChange("detach_interface") != "" || at < 0 {
-			return s
-		}
-		s.LastAction, s.Refusal = e.ID, nil
-		port := s.Ports[at]
-		s.PortChange = &PortChange{ID: e.ID, Detach: e.Port, Request: requestOf(s, port)}
-		s.Ports = slices.Delete(slices.Clone(s.Ports), at, at+1) // its agent detaches it
-		for _, r := range s.Requests {
-			if r.Port != nil && r.Port.ID == e.Port {
-				return detachDevice(s, r, port, now)
-			}
-		}
-		return addHistory(s, now, "detaching port "+e.Port)
+		return beginDetach(s, e, now)
 	case PortAttached:
 		if !s.isDue(ChangePort) || s.PortChange.ID != e.ID || s.PortChange.ends() {
 			return s // a refusal of the agent may have been faster
@@ -132,6 +122,41 @@ func onPortChange(s Server, e Event, now time.Time) Server {
 		}
 	}
 	return s
+}
+
+// HasPort reports whether the server has a port, or the device of one.
+func (s Server) HasPort(id string) bool {
+	_, hasDevice := s.DeviceOf(id)
+	return hasDevice || slices.ContainsFunc(s.Ports, func(p Port) bool { return p.ID == id })
+}
+
+// AttachesPort reports whether a port is being attached.
+func (s Server) AttachesPort(id string) bool {
+	c := s.PortChange
+	return c != nil && !c.ends() && (c.Request.Port == id || c.Port != nil && c.Port.ID == id)
+}
+
+// beginDetach begins to detach a port. BindPorts leaves out a port that was deleted; its device is detached then.
+func beginDetach(s Server, e PortDetachRequested, now time.Time) Server {
+	if s.RefusePortChange("detach_interface") != "" || !s.HasPort(e.Port) {
+		return s
+	}
+	s.LastAction, s.Refusal = e.ID, nil
+	port := Port{ID: e.Port}
+	if at := slices.IndexFunc(s.Ports, func(p Port) bool { return p.ID == e.Port }); at >= 0 {
+		port = s.Ports[at]
+		s.Ports = slices.Delete(slices.Clone(s.Ports), at, at+1) // its agent detaches it
+	}
+	s.PortChange = &PortChange{ID: e.ID, Detach: e.Port, Request: requestOf(s, port)}
+	if e.Deleted {
+		s = addHistory(s, now, "the network service has deleted port "+e.Port)
+	}
+	for _, r := range s.Requests {
+		if r.Port != nil && r.Port.ID == e.Port {
+			return detachDevice(s, r, port, now)
+		}
+	}
+	return addHistory(s, now, "detaching port "+e.Port)
 }
 
 // requestOf returns the entry of Networks that a port belongs to.

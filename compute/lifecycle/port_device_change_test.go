@@ -123,6 +123,23 @@ func TestPortWithADeviceIsDetached(t *testing.T) {
 	}
 }
 
+// A port that the network service has deleted is detached with its device, also if BindPorts has left it out before.
+func TestDeletedPortWithADevice(t *testing.T) {
+	for name, ports := range map[string][]Port{"bound": attachedVF(t).Ports, "left out": attachedVF(t).Ports[:1]} {
+		s := attachedVF(t)
+		s.Ports = ports
+		s = applyAll(s, PortDetachRequested{ID: "d", Port: "q", Deleted: true})
+		if s.PortChange == nil || s.PortChange.Device == nil || len(s.Ports) != 1 ||
+			!strings.Contains(s.History[len(s.History)-2].Text, "deleted port q") {
+			t.Fatalf("%s: %+v %+v", name, s.PortChange, s.History)
+		}
+		s = applyAll(s, GuestRunning{Host: "a", Ports: []string{"p"}}, PortDetached{ID: "d"})
+		if s.PortChange != nil || s.HasPort("q") || len(s.Networks) != 1 || len(s.Choices[0].Allocation["pf"]) != 0 {
+			t.Errorf("%s: %+v %+v %v", name, s.PortChange, s.Networks, s.Choices[0].Allocation)
+		}
+	}
+}
+
 // Whatever happens while a port with a device is attached or detached, in any order: a server that is ACTIVE ends the
 // change when the agent, the network service and Placement do their part, and its requests and its ports agree.
 func TestAnyOrderOfPortDeviceEvents(t *testing.T) {

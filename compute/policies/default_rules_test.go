@@ -32,6 +32,7 @@ func TestPermissionsByRole(t *testing.T) {
 		{false, ListExtraSpecs, "owner, reader, member, admin"},
 		{false, ReportHost, "service"},
 		{false, ListHosts, "service, admin"},
+		{false, ReportEvents, "service, admin"},
 		{false, BindHost, "admin"},
 		{false, ForgetHost, "admin"},
 		{false, ReplaceMetadata, "owner, reader, member, admin"},

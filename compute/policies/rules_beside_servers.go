@@ -31,6 +31,7 @@ const (
 	ShowInterface        = "os_compute_api:os-attach-interfaces:show"
 	AttachInterface      = "os_compute_api:os-attach-interfaces:create"
 	DetachInterface      = "os_compute_api:os-attach-interfaces:delete"
+	ReportEvents         = "os_compute_api:os-server-external-events:create"
 	ListSecurityGroups   = "os_compute_api:os-security-groups:list"
 	CreateConsole        = "os_compute_api:os-remote-consoles"
 	ConsoleOutput        = "os_compute_api:os-console-output"
@@ -109,6 +110,7 @@ var guardsBesideServers = []guard{
 	{ShowInterface, reader, "GET /servers/{id}/os-interface/{id}"},
 	{AttachInterface, member, "POST /servers/{id}/os-interface"},
 	{DetachInterface, member, "DELETE /servers/{id}/os-interface/{id}"},
+	{ReportEvents, service, "POST /os-server-external-events"},
 	{ListSecurityGroups, reader, "GET /servers/{id}/os-security-groups"},
 	{CreateConsole, member, "POST /servers/{id}/remote-consoles"},
 	{ConsoleOutput, member, "POST /servers/{id}/action (os-getConsoleOutput)"},

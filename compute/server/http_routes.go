@@ -188,7 +188,7 @@ func (s *server) userRoutes() map[string]methods {
 	}
 }
 
-// operatorRoutes returns the paths about hypervisors and hosts.
+// operatorRoutes returns the paths about hypervisors and hosts, and that for events of other services.
 func (s *server) operatorRoutes() map[string]methods {
 	return map[string]methods{
 		"/v2.1/os-hypervisors":        {http.MethodGet: guarded(policies.ListHypervisors, s.listHypervisors)},
@@ -201,7 +201,8 @@ func (s *server) operatorRoutes() map[string]methods {
 			http.MethodGet: guarded(policies.SearchHypervisors, s.searchHypervisors(false))},
 		"/v2.1/os-hypervisors/{id}/servers": {
 			http.MethodGet: guarded(policies.HypervisorServers, s.searchHypervisors(true))},
-		"/v2.1/os-hosts": {http.MethodGet: guarded(policies.ListOSHosts, s.listOSHosts)},
+		"/v2.1/os-server-external-events": {http.MethodPost: guarded(policies.ReportEvents, s.reportEvents)},
+		"/v2.1/os-hosts":                  {http.MethodGet: guarded(policies.ListOSHosts, s.listOSHosts)},
 		"/v2.1/os-hosts/{host}": {http.MethodGet: guarded(policies.ShowOSHost, s.showOSHost),
 			http.MethodPut: guarded(policies.UpdateOSHost, refused(noPower))},
 	}

@@ -1,0 +1,119 @@
+package server
+
+import (
+	"encoding/json"
+	"net/http"
+	"slices"
+
+	"github.com/google/uuid"
+
+	"github.com/openberth/berth/api/compute"
+	"github.com/openberth/berth/compute/lifecycle"
+	"github.com/openberth/berth/fault"
+)
+
+// The events of a network service, and the statuses of an event.
+var (
+	networkEvents = []string{compute.PortPlugged, compute.PortUnplugged, compute.NetworkChanged, compute.PortDeleted}
+	eventStatuses = []string{"completed", "failed", "in-progress"}
+)
+
+// maxEvents is the number of events of one request.
+const maxEvents = 1000
+
+// reportEvents is POST /v2.1/os-server-external-events. Each event has a code in the answer: 200 if it is accepted, 400
+// without the id of the port that was deleted, 404 without a server, 409 if the ports of the server cannot be changed
+// now, 422 without a host. The status is 200 if all are accepted, 404 if no event is about a server with a host, else
+// 207.
+func (s *server) reportEvents(c *call) error {
+	events, err := readEvents(c)
+	if err != nil {
+		return err
+	}
+	status, found := http.StatusOK, false
+	for i, e := range events {
+		code, err := s.applyEvent(c, e)
+		if err != nil {
+			return err
+		}
+		if events[i].Code = code; code != http.StatusOK {
+			events[i].Status, status = "failed", http.StatusMultiStatus
+		}
+		found = found || code != http.StatusNotFound && code != http.StatusUnprocessableEntity
+	}
+	if !found {
+		return fault.New(fault.NotFound, "", "No instances found for any event")
+	}
+	return c.writeJSON(status, map[string]any{"events": events})
+}
+
+// readEvents reads the events of a request.
+func readEvents(c *call) (events []compute.ExternalEvent, err error) {
+	var body map[string]json.RawMessage
+	if err := c.read(maxBody, &body); err != nil {
+		return nil, err
+	}
+	outer := &object{name: "the body", keys: body}
+	var list []map[string]json.RawMessage
+	if outer.decode("events", true, &list, "a list of events") && (len(list) == 0 || len(list) > maxEvents) {
+		outer.invalid("events", "it has %d elements; from 1 to %d are allowed", len(list), maxEvents)
+	}
+	if err := outer.finish(nil); err != nil {
+		return nil, err
+	}
+	for _, keys := range list {
+		o := &object{name: "events", keys: keys}
+		e := compute.ExternalEvent{Status: "completed"}
+		e.Name, _ = o.text("name", 1, 255)
+		e.Server, _ = o.text("server_uuid", 1, 36)
+		e.Tag, _ = o.text("tag", 0, 255)
+		if status, given := o.text("status", 0, 255); given {
+			e.Status = status
+		}
+		if _, err := uuid.Parse(e.Server); err != nil {
+			o.invalid("server_uuid", "it is %q; give a UUID", clip(e.Server))
+		}
+		if !slices.Contains(networkEvents, e.Name) {
+			o.invalid("name", "it is %q; give one of %q: other services are not supported", clip(e.Name), networkEvents)
+		}
+		if !slices.Contains(eventStatuses, e.Status) {
+			o.invalid("status", "it is %q; give one of %q", clip(e.Status), eventStatuses)
+		}
+		if err := o.finish(nil); err != nil {
+			return nil, err
+		}
+		events = append(events, e)
+	}
+	return events, nil
+}
+
+// applyEvent applies one event and returns its code. Only a deleted port needs work: compute binds ports before it
+// builds a guest, and reads their addresses when it shows them.
+func (s *server) applyEvent(c *call, e compute.ExternalEvent) (code int, err error) {
+	found, err := s.Store.Read(c.R.Context(), e.Server)
+	switch {
+	case fault.Is(err, fault.NotFound) || err == nil && !found.Ended.IsZero():
+		return http.StatusNotFound, nil
+	case err != nil:
+		return 0, err
+	case found.Host == "":
+		return http.StatusUnprocessableEntity, nil
+	case e.Name != compute.PortDeleted:
+		return http.StatusOK, nil
+	case e.Tag == "":
+		return http.StatusBadRequest, nil
+	case found.AttachesPort(e.Tag):
+		return http.StatusConflict, nil
+	case !found.HasPort(e.Tag):
+		return http.StatusOK, nil
+	}
+	change := lifecycle.PortDetachRequested{ID: s.NewID(), Port: e.Tag, Deleted: true}
+	err = s.Conductor.ChangePort(c.R.Context(), found.ID, change)
+	switch {
+	case fault.Is(err, fault.Conflict):
+		return http.StatusConflict, nil
+	case fault.Is(err, fault.NotFound):
+		return http.StatusNotFound, nil
+	}
+	return http.StatusOK, err
+}
