@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"sync"
 
+	"github.com/openberth/berth/api/compute"
 	"github.com/openberth/berth/api/host"
 	"github.com/openberth/berth/api/image"
 	"github.com/openberth/berth/api/network"
@@ -26,6 +27,7 @@ type Cloud struct {
 	auth      authentication
 	account   internalAccount
 	images    *image.Client
+	events    *lateHandler // of compute, for the network service
 
 	mu    sync.Mutex
 	agent *runningAgent // nil while stopped
@@ -50,7 +52,8 @@ func Up(ctx context.Context, s settings.Settings, dir string, log *slog.Logger) 
 	if err != nil {
 		return nil, err
 	}
-	c := &Cloud{Settings: s, Dir: dir, log: log, auth: auth, account: newInternalAccount()}
+	c := &Cloud{Settings: s, Dir: dir, log: log, auth: auth, account: newInternalAccount(),
+		events: &lateHandler{}}
 	if auth.strategy != settings.NoAuth2 {
 		auth = c.account.accepted(auth)
 	}
@@ -60,7 +63,8 @@ func Up(ctx context.Context, s settings.Settings, dir string, log *slog.Logger) 
 	if err := c.openImages(auth); err != nil {
 		return nil, errors.Join(err, c.Placement.Close())
 	}
-	if c.Network, err = openNetwork(ctx, networkURL, c.PlacementClient(), s, auth, log); err != nil {
+	reports := networkCalls{c.PlacementClient(), c.eventsClient()}
+	if c.Network, err = openNetwork(ctx, networkURL, reports, s, auth, log); err != nil {
 		return nil, errors.Join(err, c.closeImages(), c.Placement.Close())
 	}
 	network, err := c.computeNetwork()
@@ -71,6 +75,7 @@ func Up(ctx context.Context, s settings.Settings, dir string, log *slog.Logger) 
 	if err != nil {
 		return nil, errors.Join(err, c.Network.Close(), c.closeImages(), c.Placement.Close())
 	}
+	c.events.set(c.Compute.Handler)
 	if err := c.StartAgent(ctx); err != nil {
 		return nil, errors.Join(err, c.Close())
 	}
@@ -123,6 +128,13 @@ func (c *Cloud) HostClient() host.Client {
 	return client
 }
 
+// eventsClient returns the client with which the network service reports events to compute in memory.
+func (c *Cloud) eventsClient() *compute.Client {
+	client := compute.NewClient("http://compute", rest.InMemory(c.events), serviceToken)
+	c.sign(client.REST)
+	return client
+}
+
 // sign makes a client use the internal account, if callers are authenticated.
 func (c *Cloud) sign(client *rest.Client) {
 	if c.auth.strategy != settings.NoAuth2 {
@@ -132,6 +144,7 @@ func (c *Cloud) sign(client *rest.Client) {
 
 // Close stops the agent, compute, the network service, the image service and Placement, in this order.
 func (c *Cloud) Close() error {
+	c.events.set(nil)
 	return errors.Join(c.StopAgent(), c.Compute.Close(), c.Network.Close(), c.closeImages(), c.Placement.Close())
 }
 

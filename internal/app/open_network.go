@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"sync"
 
+	"github.com/openberth/berth/api/compute"
 	"github.com/openberth/berth/api/identity"
 	api "github.com/openberth/berth/api/placement"
 	"github.com/openberth/berth/api/rest"
@@ -22,19 +23,29 @@ func NetworkURL(s settings.Settings, dir string) (string, error) {
 	return databaseURL(s.NetworkDB, dir, networkFile)
 }
 
-// OpenNetwork starts the network service on its database, and completes recorded changes of allocations. Without an
-// auth_strategy it is noauth2.
+// OpenNetwork starts the network service on its database, completes recorded changes of allocations, and reports events
+// to the compute of [compute], if the section names one. Without an auth_strategy it is noauth2.
 func OpenNetwork(ctx context.Context, url string, placement *api.Client, s settings.Settings,
 	log *slog.Logger) (*Service, error) {
 	auth, err := newAuthentication(s, settings.NoAuth2, log.With("service", "network"))
 	if err != nil {
 		return nil, err
 	}
-	return openNetwork(ctx, url, placement, s, auth, log)
+	compute, err := computeClient(s)
+	if err != nil {
+		return nil, err
+	}
+	return openNetwork(ctx, url, networkCalls{placement, compute}, s, auth, log)
 }
 
-// openNetwork is OpenNetwork with the authentication of its callers.
-func openNetwork(ctx context.Context, url string, placement *api.Client, s settings.Settings, auth authentication,
+// networkCalls are the services that the network service calls.
+type networkCalls struct {
+	placement *api.Client
+	compute   *compute.Client // nil: no events are reported
+}
+
+// openNetwork is OpenNetwork with the services that it calls and the authentication of its callers.
+func openNetwork(ctx context.Context, url string, calls networkCalls, s settings.Settings, auth authentication,
 	log *slog.Logger) (*Service, error) {
 	log = trace.Log(log.With("service", "network"))
 	if err := s.Network.CheckPolicy(); err != nil {
@@ -48,7 +59,10 @@ func openNetwork(ctx context.Context, url string, placement *api.Client, s setti
 	if err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
-	service := operations.New(st, placement)
+	service := operations.New(st, calls.placement)
+	if calls.compute != nil {
+		service.Compute = calls.compute
+	}
 	service.Log, service.Segments = log, segmentRanges(s.Network)
 	for resource, limit := range s.Network.Quotas {
 		service.Quotas[resource] = limit
@@ -61,6 +75,7 @@ func openNetwork(ctx context.Context, url string, placement *api.Client, s setti
 	running, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var work sync.WaitGroup
 	work.Go(func() { service.Run(running) })
+	work.Go(func() { operations.Reports{Service: service}.Run(running) })
 	exporter := trace.NewExporter(s.OTLPEndpoint, "berth-network", log)
 	handler := trace.Handler(rest.Limit(networkserver.New(options), s.RequestTime), exporter)
 	return &Service{Handler: handler, Lost: db.Lost(), Close: sync.OnceValue(func() error {

@@ -70,6 +70,23 @@ func networkClient(s settings.Settings, flags rest.TLSFiles) (*network.Client, e
 	return client, nil
 }
 
+// computeClient returns the client with which the network service calls compute; nil if [compute] has neither an
+// address nor an account of Keystone, whose catalog has it.
+func computeClient(s settings.Settings) (*compute.Client, error) {
+	calls := s.Accounts.Compute
+	if calls.Address == "" && calls.Type != identity.KeystoneAccount {
+		return nil, nil
+	}
+	client := compute.NewClient("", nil, serviceToken)
+	if err := connect(client.REST, calls, computeFiles(s), compute.CatalogType, compute.RootURL(calls.Address),
+		""); err != nil {
+		return nil, err
+	}
+	client.REST.Locate = compute.LocateRoot(client.REST.Locate)
+	client.REST.HTTP.Timeout = placementTime
+	return client, nil
+}
+
 // keystoneFiles returns the certificates of an account at Keystone for calls of its service.
 func keystoneFiles(k identity.KeystoneOptions, group string) rest.TLSFiles {
 	return rest.TLSFiles{CAFile: k.CAFile, CertFile: k.CertFile, KeyFile: k.KeyFile, Insecure: k.Insecure,

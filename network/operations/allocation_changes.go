@@ -183,13 +183,14 @@ func same(c store.ConsumerChange) bool { return reflect.DeepEqual(c.Before, c.Af
 
 // finish writes the result of a change and deletes its record, if it still exists.
 func (s *Service) finish(ctx context.Context, id string, accepted bool) error {
+	defer Reports{s}.wake()
 	return s.Store.Write(ctx, func(tx *store.Tx) error {
 		c, found, err := store.Get[store.Change](ctx, tx, id)
 		if err != nil || !found {
 			return err
 		}
 		if accepted {
-			if err := write(ctx, tx, c); err != nil {
+			if err := write(ctx, tx, Reports{s}, c); err != nil {
 				return err
 			}
 		}
@@ -198,7 +199,7 @@ func (s *Service) finish(ctx context.Context, id string, accepted bool) error {
 }
 
 // write writes the objects of a change.
-func write(ctx context.Context, tx *store.Tx, c store.Change) error {
+func write(ctx context.Context, tx *store.Tx, r Reports, c store.Change) error {
 	if c.Network != nil {
 		if err := store.Put(ctx, tx, c.Network); err != nil {
 			return err
@@ -214,7 +215,7 @@ func write(ctx context.Context, tx *store.Tx, c store.Change) error {
 		if err != nil || !found {
 			return err
 		}
-		if err := tx.DeletePort(ctx, p); err != nil {
+		if err := r.deletePort(ctx, tx, p); err != nil {
 			return err
 		}
 	}

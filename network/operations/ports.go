@@ -186,8 +186,10 @@ func (s *Service) updateAddresses(ctx context.Context, tx *store.Tx, old store.P
 	return err
 }
 
-// DeletePort removes a port. What Placement has recorded for it is released first, so no allocation is leaked.
+// DeletePort removes a port. What Placement has recorded for it is released first, so no allocation is leaked. If it is
+// a port of a server, an event is recorded for compute, because the server still has its device.
 func (s *Service) DeletePort(ctx context.Context, id string, revision int) error {
+	defer Reports{s}.wake()
 	for attempt := range attempts {
 		p, err := Get[store.Port](ctx, s, id)
 		if err != nil {
@@ -210,7 +212,7 @@ func (s *Service) DeletePort(ctx context.Context, id string, revision int) error
 				return nil
 			}
 			if change == nil {
-				return tx.DeletePort(ctx, now)
+				return Reports{s}.deletePort(ctx, tx, now)
 			}
 			return s.record(ctx, tx, change)
 		})

@@ -27,16 +27,19 @@ var _ Placement = (*placement.Client)(nil)
 type Service struct {
 	Store     *store.Store
 	Placement Placement // nil: policies of bound ports cannot change
+	Compute   Compute   // nil: deleted ports of servers are not reported
 	Segments  SegmentRanges
 	Quotas    map[string]int // the default limits by resource: network, subnet, port …; -1: no limit
 	Log       *slog.Logger
 	Now       func() time.Time
+
+	recorded chan struct{} // receives when an event for compute is recorded
 }
 
 // New returns a service with defaults for everything but the store and Placement.
 func New(st *store.Store, p Placement) *Service {
 	return &Service{Store: st, Placement: p, Segments: DefaultSegmentRanges(), Quotas: DefaultQuotas(),
-		Log: slog.Default(), Now: time.Now}
+		Log: slog.Default(), Now: time.Now, recorded: make(chan struct{}, 1)}
 }
 
 // NoRevision is the revision of an update that applies to any revision.

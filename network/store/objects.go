@@ -29,6 +29,7 @@ func (*Policy) table() string  { return "network_policies" }
 func (*Agent) table() string   { return "network_agents" }
 func (*Quota) table() string   { return "network_quotas" }
 func (*Change) table() string  { return "network_changes" }
+func (*Event) table() string   { return "network_events" }
 
 func (n *Network) columns() columns { return columns{policy: n.Policy} }
 func (s *Subnet) columns() columns  { return columns{network: s.Network} }
@@ -36,6 +37,7 @@ func (*Policy) columns() columns    { return columns{} }
 func (a *Agent) columns() columns   { return columns{host: a.Host} }
 func (*Quota) columns() columns     { return columns{} }
 func (*Change) columns() columns    { return columns{} }
+func (e *Event) columns() columns   { return columns{device: e.Server} }
 
 func (p *Port) columns() columns {
 	return columns{network: p.Network, policy: p.Policy, host: p.Binding.Host, device: p.Device}

@@ -195,3 +195,12 @@ type Change struct {
 	Ports     []Port                    `json:"ports,omitempty"`   // as they are written
 	Deleted   []string                  `json:"deleted,omitempty"` // ports that are removed
 }
+
+// Event is an event that is reported to compute until compute has accepted it. It is stored in the transaction that
+// makes the change. Base.ID is random.
+type Event struct {
+	Base
+	Event  string `json:"event"`  // the name in the Compute API
+	Server string `json:"server"` // the id of the server
+	Port   string `json:"port"`
+}

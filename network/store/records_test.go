@@ -65,6 +65,7 @@ func TestRecordsOfVersion1(t *testing.T) {
 	golden[store.Agent](t, st, db, "network_agents")
 	golden[store.Quota](t, st, db, "network_quotas")
 	golden[store.Change](t, st, db, "network_changes")
+	golden[store.Event](t, st, db, "network_events")
 }
 
 func must(t testing.TB, err error) {

@@ -48,5 +48,6 @@ func schemaMigrations() []sqldb.Migration {
 			host VARCHAR(255) NOT NULL PRIMARY KEY,
 			account VARCHAR(255) NOT NULL,
 			strategy VARCHAR(32) NOT NULL`),
+		sqldb.Table("network_events", objectColumns),
 	}
 }
