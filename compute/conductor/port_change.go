@@ -217,6 +217,7 @@ func (d *portBinder) portChoices(ctx context.Context, s lifecycle.Server, ask re
 	if err != nil {
 		return nil, "", err
 	}
+	input.Placed = s.Cells
 	choices, refusals := schedule.Choose(input, devices, seed(s))
 	return choices, schedule.Summarise(refusals), nil
 }

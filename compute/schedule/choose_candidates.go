@@ -23,7 +23,8 @@ type Candidate struct {
 type Input struct {
 	Candidates []Candidate
 	Hosts      map[provider.ID]Host // by root provider; candidates on other hosts are refused
-	Cells      []numa.GuestCell     // the NUMA cells of the server; nil: none
+	Cells      []numa.GuestCell     // the NUMA cells of a guest that must be placed; nil: none
+	Placed     []numa.Placed        // where the cells of an existing guest are; nil: it has none, or does not exist
 	// use NUMA nodes with guests first ([compute] packing_host_numa_cells_allocation_strategy)
 	Pack          bool
 	Only          string            // name of the only permitted host; empty: any
@@ -74,7 +75,7 @@ func Choose(p Input, requests []pci.Request, seed uint64) ([]Choice, []Refusal) 
 		list := accepted[root]
 		rng.Shuffle(len(list), func(i, j int) { list[i], list[j] = list[j], list[i] })
 	}
-	p.sortHosts(roots, left, p.sortByNIC(accepted), rng)
+	p.sortHosts(roots, left, p.sortByNIC(accepted, p.distances(requests, left)), rng)
 	return interleave(roots, accepted), refusals
 }
 
@@ -107,10 +108,16 @@ func (p Input) judge(c Candidate, requests []pci.Request, left map[provider.ID]*
 	}
 	rest, slots := left[c.Root], slotsOf(requests, c.Mappings)
 	wanted := host.newDemand(rest.free, slots)
-	if refusal := wanted.judgeDevices(); refusal.Reason != "" || len(p.Cells) == 0 {
+	refusal := wanted.judgeDevices()
+	switch {
+	case refusal.Reason != "":
 		return refusal
+	case len(p.Placed) > 0:
+		return refusalOf(wanted.checkNear(nodesOf(p.Placed)))
+	case len(p.Cells) > 0:
+		return wanted.judgeCells(rest.room, p.Cells)
 	}
-	return wanted.judgeCells(rest.room, p.Cells)
+	return Refusal{}
 }
 
 // remaining returns what the host has free.
@@ -159,8 +166,8 @@ func (p Input) host(c Candidate) (Host, string) {
 const countedDevices = 99
 
 // sortHosts sorts hosts in place, the preferred one first: by the number of free devices that the server cannot use, so
-// that hosts with devices remain for servers that need them; then by the NICs of their best candidate; then by load in
-// steps of 10 %; then at random.
+// that hosts with devices remain for servers that need them; then by the distance and the NICs of their best candidate;
+// then by load in steps of 10 %; then at random.
 func (p Input) sortHosts(roots []provider.ID, left map[provider.ID]*remaining, nics map[provider.ID]nicWeight,
 	rng *rand.Rand) {
 	rng.Shuffle(len(roots), func(i, j int) { roots[i], roots[j] = roots[j], roots[i] })

@@ -28,8 +28,10 @@ func PortDevicesCounted(hosts []Host) bool {
 // portDevices are the classes of devices for ports.
 var portDevices = []resource.Class{pci.PortVF, pci.PortNIC, pci.PortVDPA}
 
-// nicWeight rates what a candidate does to NICs, in steps of 10 %. Less is better; the first field decides.
+// nicWeight rates the NICs of a candidate. Less is better; the first field decides. Shares are in steps of 10 %.
 type nicWeight struct {
+	// distance is how far the devices of ports are from the guest, if their NUMA policy permits several nodes.
+	distance int
 	// spoiled is the largest unallocated share of the bandwidth of a NIC that loses a device to a port without a
 	// guarantee.
 	spoiled int
@@ -38,7 +40,8 @@ type nicWeight struct {
 }
 
 func (w nicWeight) compare(o nicWeight) int {
-	return cmp.Or(cmp.Compare(w.spoiled, o.spoiled), cmp.Compare(w.exhausted, o.exhausted))
+	return cmp.Or(cmp.Compare(w.distance, o.distance), cmp.Compare(w.spoiled, o.spoiled),
+		cmp.Compare(w.exhausted, o.exhausted))
 }
 
 // nicWeight returns the weight of a candidate: it keeps ports with a guarantee away from nearly exhausted NICs, and
@@ -81,10 +84,10 @@ func tenths(part, whole int) int {
 }
 
 // sortByNIC sorts the candidates of each host, the best one first; equal ones stay in their order. It returns the
-// weight of the best one of each host.
-func (p Input) sortByNIC(accepted map[provider.ID][]Choice) map[provider.ID]nicWeight {
+// weight of the best one of each host. distance returns how far the devices of a choice are; nil: it does not count.
+func (p Input) sortByNIC(accepted map[provider.ID][]Choice, distance func(Choice) int) map[provider.ID]nicWeight {
 	best := map[provider.ID]nicWeight{}
-	if len(p.NICs) == 0 {
+	if len(p.NICs) == 0 && distance == nil {
 		return best
 	}
 	for root, list := range accepted {
@@ -94,8 +97,11 @@ func (p Input) sortByNIC(accepted map[provider.ID][]Choice) map[provider.ID]nicW
 		}
 		rated := make([]weighed, 0, len(list))
 		for _, c := range list {
-			rated = append(rated, weighed{c, p.nicWeight(Candidate{Root: c.Root, Allocation: c.Allocation,
-				Mappings: c.Mappings})})
+			weight := p.nicWeight(Candidate{Root: c.Root, Allocation: c.Allocation, Mappings: c.Mappings})
+			if distance != nil {
+				weight.distance = distance(c)
+			}
+			rated = append(rated, weighed{c, weight})
 		}
 		slices.SortStableFunc(rated, func(a, b weighed) int { return a.weight.compare(b.weight) })
 		for i := range rated {

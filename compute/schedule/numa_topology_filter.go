@@ -40,18 +40,21 @@ func (b demand) judgeCells(room numa.Host, parts []numa.GuestCell) Refusal {
 		judge.Accept, judge.Kind = b.checkNear, b.nodeKinds()
 	}
 	_, refusal := numa.Fit(room, numa.Guest{Cells: parts, Devices: len(b.slots) > 0}, judge)
-	if refusal.Reason == "" {
+	return refusalOf(refusal)
+}
+
+// refusalOf returns a refusal of the NUMATopologyFilter; both are empty if it accepts.
+func refusalOf(r numa.Refusal) Refusal {
+	if r.Reason == "" {
 		return Refusal{}
 	}
-	return Refusal{Filter: FilterNUMA, Reason: refusal.Reason, Nearest: refusal.Nearest, Shortfall: refusal.Miss}
+	return Refusal{Filter: FilterNUMA, Reason: r.Reason, Nearest: r.Nearest, Shortfall: r.Miss}
 }
 
 // checkNear returns why the free devices cannot fill all slots for a guest on these nodes, by the NUMA policy of each
 // request. The Reason is empty if they can.
 func (b demand) checkNear(nodes []int) numa.Refusal {
-	picked, missing := b.fit(func(r *pci.Request, d Device) int {
-		return numa.Rank(r.Policy, d.NUMANode, nodes, b.host.Cells)
-	})
+	picked, missing := b.near(nodes)
 	if missing < 0 {
 		return numa.Refusal{}
 	}

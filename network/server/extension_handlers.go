@@ -20,6 +20,7 @@ var extensions = [][2]string{
 	{"net-mtu-writable", "Network MTU (writable)"},
 	{"pagination", "Pagination support"},
 	{"port-numa-affinity-policy", "Port NUMA affinity policy"},
+	{"port-numa-affinity-policy-socket", "Port NUMA affinity policy socket"},
 	{"port-resource-request", "Port Resource Request"},
 	{"port-resource-request-groups", "Port Resource Request Groups"},
 	{"port-security", "Port Security"},
