@@ -39,31 +39,52 @@ func TestCertificatesOfServiceClients(t *testing.T) {
 	}
 }
 
-// The agent calls the network service only if its configuration names it or an account whose catalog has it.
-func TestNetworkClient(t *testing.T) {
+// The agent calls the network service, and the network service compute, only if the configuration names the other
+// service or an account whose catalog has it.
+func TestClientsOfNamedServices(t *testing.T) {
 	const account = "auth_type = password\nauth_url = http://keystone\nusername = agent\npassword = x\n" +
 		"project_name = service\nuser_domain_id = default\nproject_domain_id = default\n"
-	for text, want := range map[string]string{
-		"": "none", "[neutron]\nendpoint_override = http://n:9696/v2.0/\n": "http://n:9696", "[neutron]\n" + account: "",
+	network := func(s settings.Settings) (*rest.Client, error) {
+		client, err := networkClient(s, rest.TLSFiles{})
+		if client == nil {
+			return nil, err
+		}
+		return client.REST, err
+	}
+	events := func(s settings.Settings) (*rest.Client, error) {
+		client, err := computeClient(s)
+		if client == nil {
+			return nil, err
+		}
+		return client.REST, err
+	}
+	for _, c := range []struct {
+		client     func(settings.Settings) (*rest.Client, error)
+		text, want string
+	}{
+		{network, "", "none"}, {network, "[neutron]\nendpoint_override = http://n:9696/v2.0/\n", "http://n:9696"},
+		{network, "[neutron]\n" + account, ""},
+		{events, "", "none"}, {events, "[compute]\nendpoint_override = http://c:8774/v2.1/\n", "http://c:8774"},
+		{events, "[compute]\n" + account, ""}, {events, "[compute]\ncpu_shared_set = 0\n", "none"},
 	} {
 		path := filepath.Join(t.TempDir(), "berth.conf")
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		if err := os.WriteFile(path, []byte(c.text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		s, err := settings.Read(slog.New(slog.DiscardHandler), path)
 		if err != nil {
 			t.Fatal(err)
 		}
-		client, err := networkClient(s, rest.TLSFiles{})
+		client, err := c.client(s)
 		if err != nil {
 			t.Fatal(err)
 		}
 		got := "none"
 		if client != nil {
-			got = client.REST.Base
+			got = client.Base
 		}
-		if got != want || want == "" && client.REST.Locate == nil {
-			t.Errorf("%q: %q, want %q", text, got, want)
+		if got != c.want || c.want == "" && client.Locate == nil {
+			t.Errorf("%q: %q, want %q", c.text, got, c.want)
 		}
 	}
 }
