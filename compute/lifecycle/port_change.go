@@ -130,10 +130,16 @@ func (s Server) HasPort(id string) bool {
 	return hasDevice || slices.ContainsFunc(s.Ports, func(p Port) bool { return p.ID == id })
 }
 
-// AttachesPort reports whether a port is being attached.
+// AttachesPort reports whether a port is being attached, or a port of a network whose id is not known yet.
 func (s Server) AttachesPort(id string) bool {
 	c := s.PortChange
-	return c != nil && !c.ends() && (c.Request.Port == id || c.Port != nil && c.Port.ID == id)
+	switch {
+	case c == nil || c.ends():
+		return false
+	case c.Port != nil:
+		return c.Port.ID == id
+	}
+	return c.Request.Port == id || c.Request.Port == ""
 }
 
 // beginDetach begins to detach a port. BindPorts leaves out a port that was deleted; its device is detached then.

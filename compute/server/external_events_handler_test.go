@@ -93,14 +93,16 @@ func TestDeletionOfAPortThatIsBeingAttached(t *testing.T) {
 	h.flavor("f", nil)
 	id := h.server(h.admin, "placed", "f")
 	h.withPorts(id)
-	h.apply(id, lifecycle.PortAttachRequested{ID: "w", Request: lifecycle.NetworkRequest{Port: "new"}})
 	deleted := compute.ExternalEvent{Name: compute.PortDeleted, Server: id, Tag: "new"}
-	if events, err := h.admin.ReportEvents(t.Context(), deleted); err != nil || events[0].Code != http.StatusConflict {
-		t.Errorf("%+v %v", events, err)
-	}
-	h.apply(id, lifecycle.PortNotAttached{ID: "w", Reason: "the port is gone"})
-	if events, err := h.admin.ReportEvents(t.Context(), deleted); err != nil || events[0].Code != http.StatusOK {
-		t.Errorf("%+v %v", events, err)
+	for _, request := range []lifecycle.NetworkRequest{{Port: "new"}, {Network: "n"}} {
+		h.apply(id, lifecycle.PortAttachRequested{ID: "w", Request: request})
+		if events, err := h.admin.ReportEvents(t.Context(), deleted); err != nil || events[0].Code != http.StatusConflict {
+			t.Errorf("%+v: %+v %v", request, events, err)
+		}
+		h.apply(id, lifecycle.PortNotAttached{ID: "w", Reason: "the port is gone"})
+		if events, err := h.admin.ReportEvents(t.Context(), deleted); err != nil || events[0].Code != http.StatusOK {
+			t.Errorf("%+v: %+v %v", request, events, err)
+		}
 	}
 }
 
