@@ -120,7 +120,9 @@ type Guest struct {
 	Departed bool        // it runs on another host now, and its devices here are not yet freed
 	ShutDown bool        // with Stopped: its operating system has shut down although it should run; Build ignores it
 
-	Interfaces []Interface // in the guest's order; empty: none
+	// Interfaces are in the guest's order; empty: none. One that Guests lists with a device alone is being attached or
+	// detached; Build continues.
+	Interfaces []Interface
 }
 
 // SameDevices reports whether a guest that exists may get the devices and interfaces of another value: it keeps all

@@ -343,7 +343,9 @@ func (w *works) guestReport(a *attempt, phase host.Phase, held []device.Claim) h
 	report := host.Guest{Phase: phase, Devices: pickedDevices(held), Cells: host.WritePlaced(placed), Build: w.buildOf(a)}
 	if g := w.guests[a.want.ID]; !g.Departed {
 		for _, i := range g.Interfaces {
-			report.Ports = append(report.Ports, i.Port)
+			if i.Port != "" { // otherwise the hypervisor still attaches or detaches it
+				report.Ports = append(report.Ports, i.Port)
+			}
 		}
 	}
 	return report

@@ -67,8 +67,9 @@ func openLibvirt(s settings.Settings, parts driverParts) (hypervisor.Hypervisor,
 	return libvirt.New(libvirt.Options{Socket: s.Libvirt.Socket, VirtType: s.Libvirt.VirtType,
 		CPUModel: s.Libvirt.CPUModel, Dir: s.Libvirt.Instances, ShutdownTime: s.Libvirt.Shutdown,
 		FirstBoot: parts.boot, Host: s.Host, Migration: libvirt.Migration(s.Libvirt.Migration),
-		Cleanup: libvirt.Cleanup{Every: s.Libvirt.ImageCleanup, Age: s.Libvirt.ImageAge},
-		Images:  imagecache.New(filepath.Join(s.Libvirt.Instances, imageDir), source, slog.Default())})
+		Detaching: libvirt.Detaching(s.Libvirt.Detaching),
+		Cleanup:   libvirt.Cleanup{Every: s.Libvirt.ImageCleanup, Age: s.Libvirt.ImageAge},
+		Images:    imagecache.New(filepath.Join(s.Libvirt.Instances, imageDir), source, slog.Default())})
 }
 
 // factSources are the sources of a host's hardware by the value of [berth] fact_source, each with the events of its

@@ -48,7 +48,7 @@ ln -s pts/ptmx "$1/dev/ptmx"
 mount -t devpts -o newinstance,ptmxmode=666 devpts "$1/dev/pts"
 mount --rbind "$1/dev" /dev
 PATH=$1/bin:$PATH
-export LD_PRELOAD="$1/bin/memlock.so"`
+export LD_PRELOAD="$1/bin/preload.so"`
 
 // Start starts a daemon and waits until it answers.
 func Start(t testing.TB) *Daemon {

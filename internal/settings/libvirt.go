@@ -1,6 +1,7 @@
 package settings
 
 import (
+	"errors"
 	"log/slog"
 	"net/url"
 	"path/filepath"
@@ -22,7 +23,20 @@ type LibvirtSettings struct {
 	ImageCleanup, ImageAge time.Duration
 
 	Migration LiveMigration
+	Detaching Detaching
 }
+
+// Detaching are the options of detaching devices from running guests: [libvirt] device_detach_….
+type Detaching struct {
+	Attempts int           // attempts: how often a guest is requested to release a device
+	Timeout  time.Duration // timeout: after each request, seconds in the file
+}
+
+// The defaults of [libvirt] device_detach_attempts and device_detach_timeout, in seconds: Nova's.
+const (
+	defaultDetachAttempts = 8
+	defaultDetachTimeout  = 20
+)
 
 // LiveMigration are the options of live migration: [libvirt] live_migration_….
 type LiveMigration struct {
@@ -66,6 +80,7 @@ func knownLibvirt() []config.Name {
 		{Group: libvirtGroup, Option: "live_migration_permit_auto_converge"},
 		{Group: libvirtGroup, Option: "live_migration_bandwidth"},
 		{Group: libvirtGroup, Option: "live_migration_completion_timeout"},
+		{Group: libvirtGroup, Option: "device_detach_attempts"}, {Group: libvirtGroup, Option: "device_detach_timeout"},
 		{Group: imageCacheGroup, Option: "manager_interval"},
 		{Group: imageCacheGroup, Option: "remove_unused_base_images"},
 		{Group: imageCacheGroup, Option: "remove_unused_original_minimum_age_seconds"},
@@ -107,10 +122,20 @@ func (s *Settings) readLibvirt(cfg *config.Config, _ *slog.Logger) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := l.Migration.read(cfg); err != nil {
+	if err := errors.Join(l.Migration.read(cfg), l.Detaching.read(cfg)); err != nil {
 		return err
 	}
 	return l.readImageCache(cfg)
+}
+
+// read reads the options of detaching.
+func (d *Detaching) read(cfg *config.Config) (err error) {
+	if d.Attempts, err = cfg.Int(libvirtGroup, "device_detach_attempts", defaultDetachAttempts, 1, 1000); err != nil {
+		return err
+	}
+	seconds, err := cfg.Int(libvirtGroup, "device_detach_timeout", defaultDetachTimeout, 1, 3600)
+	d.Timeout = time.Duration(seconds) * time.Second
+	return err
 }
 
 // read reads the options of live migration.

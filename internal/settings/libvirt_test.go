@@ -40,6 +40,8 @@ func TestLibvirtSettings(t *testing.T) {
 				VirtType: "qemu", CPUModel: "Nehalem", Instances: defaultInstances, Shutdown: time.Minute}),
 		"[libvirt]\nconnection_uri = qemu+unix:///system?socket=/tmp/s\n[DEFAULT]\ninstances_path = /srv\n" +
 			"shutdown_timeout = 0\n": usual(LibvirtSettings{Socket: "/tmp/s", Instances: "/srv"}),
+		"[libvirt]\ndevice_detach_attempts = 2\ndevice_detach_timeout = 5\n": usual(LibvirtSettings{
+			Instances: defaultInstances, Shutdown: time.Minute, Detaching: Detaching{Attempts: 2, Timeout: 5 * time.Second}}),
 		"[libvirt]\nlive_migration_scheme = tls\nlive_migration_completion_timeout = 0\n": usual(LibvirtSettings{
 			Instances: defaultInstances, Shutdown: time.Minute, Migration: LiveMigration{URI: "qemu+tls://%s/system"}}),
 		"[libvirt]\nlive_migration_uri = qemu+tls://%s.example.org:1/system?pkipath=/x\n" +
@@ -51,6 +53,9 @@ func TestLibvirtSettings(t *testing.T) {
 	} {
 		if want.Migration == (LiveMigration{}) {
 			want.Migration = migration
+		}
+		if want.Detaching == (Detaching{}) {
+			want.Detaching = Detaching{Attempts: 8, Timeout: 20 * time.Second}
 		}
 		if s, err := read(text); err != nil || s.Libvirt != want {
 			t.Errorf("%q: %+v %v", text, s.Libvirt, err)
@@ -68,6 +73,8 @@ func TestLibvirtSettings(t *testing.T) {
 		"[libvirt]\nlive_migration_scheme = ssh\n":                          "ssh",
 		"[libvirt]\nlive_migration_inbound_addr = a/b\n":                    "not an address",
 		"[libvirt]\nlive_migration_bandwidth = -1\n":                        "-1",
+		"[libvirt]\ndevice_detach_attempts = 0\n":                           "device_detach_attempts",
+		"[libvirt]\ndevice_detach_timeout = 0\n":                            "device_detach_timeout",
 	} {
 		if _, err := read(text); !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), says) {
 			t.Errorf("%q: %v", text, err)

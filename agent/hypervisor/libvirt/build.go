@@ -221,8 +221,14 @@ func (b *builder) change(ctx context.Context) error {
 	if have.Build != b.guest.Build {
 		return b.rebuild(ctx)
 	}
-	if !slices.Equal(ids(have), ids(b.guest)) {
-		return b.changeDevices(ctx)
+	if differentDevices(have, b.guest) {
+		if !b.domain.running() || b.guest.Stopped {
+			return b.changeDevices(ctx)
+		}
+		if err := b.plug(ctx); err != nil {
+			return err
+		}
+		have = b.domain.guest
 	}
 	if err := b.changeInterfaces(ctx); err != nil {
 		return err
@@ -246,13 +252,8 @@ func (b *builder) change(ctx context.Context) error {
 	return nil
 }
 
-// changeDevices gives a guest that does not run, or is to be stopped, the devices of other ports. A running guest is
-// not changed: it decides itself when it releases a device, and until then the VF must not be reset.
+// changeDevices gives a guest that does not run, or is to be stopped, the devices of other ports.
 func (b *builder) changeDevices(ctx context.Context) error {
-	if b.domain.running() && !b.guest.Stopped {
-		return fault.New(fault.Conflict, "libvirt.Build", "the guest %s runs, and the driver libvirt attaches and detaches "+
-			"ports with a device only while a guest is stopped; stop the server first", b.guest.ID)
-	}
 	if b.domain.running() {
 		if err := b.d.stop(ctx, b.c, b.domain); err != nil {
 			return err
@@ -291,12 +292,13 @@ func (b *builder) rebuild(ctx context.Context) error {
 	return b.d.removeOldDisks(b.domain.UUID, b.guest)
 }
 
-// changeInterfaces detaches the interfaces that the guest no longer has, and attaches new ones. A changed interface is
-// detached and attached again. A running guest that does not release an interface keeps it until it ends.
+// changeInterfaces detaches the interfaces without a device that the guest no longer has, and attaches new ones. A
+// changed interface is detached and attached again. A running guest that does not release an interface keeps it until
+// it ends.
 func (b *builder) changeInterfaces(ctx context.Context) error {
 	was, now := b.domain.guest.Interfaces, b.guest.Interfaces
 	for _, one := range was {
-		if slices.Contains(now, one) || !b.attached(one) {
+		if one.Device != (device.ID{}) || slices.Contains(now, one) || !b.attached(one) {
 			continue
 		}
 		if err := b.changeInterface(ctx, one, b.c.Detach); err != nil {
@@ -304,9 +306,10 @@ func (b *builder) changeInterfaces(ctx context.Context) error {
 		}
 	}
 	for _, one := range now {
-		if slices.Contains(was, one) || !slices.ContainsFunc(was, func(w hypervisor.Interface) bool {
-			return w.MAC == one.MAC
-		}) && b.attached(one) { // an earlier attempt failed afterwards
+		if one.Device != (device.ID{}) || slices.Contains(was, one) ||
+			!slices.ContainsFunc(was, func(w hypervisor.Interface) bool {
+				return w.MAC == one.MAC
+			}) && b.attached(one) { // an earlier attempt failed afterwards
 			continue
 		}
 		if err := b.changeInterface(ctx, one, b.c.Attach); err != nil {
@@ -325,7 +328,7 @@ func (b *builder) attached(i hypervisor.Interface) bool {
 
 // changeInterface attaches or detaches an interface.
 func (b *builder) changeInterface(ctx context.Context, i hypervisor.Interface,
-	change func(context.Context, rpc.Domain, bool, string) error) error {
+	change func(context.Context, rpc.Domain, rpc.Impact, string) error) error {
 	element, err := domainxml.InterfaceOf(i, b.guest.Devices)
 	if err != nil {
 		return err
@@ -334,7 +337,7 @@ func (b *builder) changeInterface(ctx context.Context, i hypervisor.Interface,
 	if err != nil {
 		return err
 	}
-	err = change(ctx, b.domain.Domain, b.domain.running(), text)
+	err = change(ctx, b.domain.Domain, rpc.ImpactOn(b.domain.running()), text)
 	if known, is := errors.AsType[*rpc.Error](err); is && known.Code == rpc.ErrDeviceMissing {
 		return nil
 	}

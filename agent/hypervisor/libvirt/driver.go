@@ -42,6 +42,7 @@ type Options struct {
 	Cleanup   Cleanup   // of images
 
 	Migration Migration // live migration
+	Detaching Detaching // devices of ports
 
 	ShutdownTime time.Duration // [DEFAULT] shutdown_timeout: after it a guest that must stop is ended
 	CallTime     time.Duration // limit of one call; 0: 30 seconds, and 5 minutes to start or end a guest

@@ -81,8 +81,8 @@ func addPorts(d *Devices) {
 func addDevices(d *Domain, g hypervisor.Guest) error {
 	ports := map[device.ID]bool{}
 	for _, one := range g.Interfaces {
-		if one.VIF == hostDevPhysical { // the guest has the whole device, and sets the MAC address itself
-			continue
+		if one.VIF == hostDevPhysical || one.Port == "" && one.Device != (device.ID{}) {
+			continue // the guest has the whole device, and sets the MAC address itself; or the port is being changed
 		}
 		element, err := InterfaceOf(one, g.Devices)
 		if err != nil {

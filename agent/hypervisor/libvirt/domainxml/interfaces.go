@@ -27,8 +27,7 @@ func InterfaceOf(i hypervisor.Interface, devices []hypervisor.Device) (Interface
 	case i.Device != (device.ID{}) && i.VNIC == "direct":
 		n := slices.IndexFunc(devices, func(d hypervisor.Device) bool { return d.ID == i.Device })
 		if n < 0 {
-			return out, fault.New(fault.Invalid, op, "the port %s needs the device %s, which the guest does not have",
-				i.Port, i.Device)
+			return out, noDevice(i)
 		}
 		at, err := pci.ParseAddress(i.Device.String())
 		if err != nil {
@@ -54,6 +53,53 @@ func InterfaceOf(i hypervisor.Interface, devices []hypervisor.Device) (Interface
 		out.MTU = &MTU{i.MTU}
 	}
 	return out, nil
+}
+
+// PortDevice returns the XML of the device of an interface, as an element that can be attached to a domain. devices are
+// those of its guest. Faults are those of InterfaceOf.
+func PortDevice(i hypervisor.Interface, devices []hypervisor.Device) (string, error) {
+	if i.VIF == hostDevPhysical {
+		n := slices.IndexFunc(devices, func(d hypervisor.Device) bool { return d.ID == i.Device })
+		if n < 0 {
+			return "", noDevice(i)
+		}
+		element, err := hostDev(devices[n])
+		if err != nil {
+			return "", err
+		}
+		return encodeElement(xml.Name{Local: "hostdev"}, element)
+	}
+	element, err := InterfaceOf(i, devices)
+	if err != nil {
+		return "", err
+	}
+	return EncodeInterface(element)
+}
+
+// noDevice returns the fault for an interface whose device its guest does not have.
+func noDevice(i hypervisor.Interface) error {
+	return fault.New(fault.Invalid, "domainxml.InterfaceOf", "the port %s needs the device %s, which the guest does not "+
+		"have", i.Port, i.Device)
+}
+
+// DeviceIn returns the XML of the element that has a PCI device in a domain; empty: there is none.
+func DeviceIn(d Devices, id device.ID) (string, error) {
+	is := func(at PCIAddress) bool {
+		text := hexDigits(at.Domain) + ":" + hexDigits(at.Bus) + ":" + hexDigits(at.Slot) + "." + hexDigits(at.Function)
+		found, err := pci.ParseAddress(text)
+		return err == nil && device.PCI(found) == id
+	}
+	for _, one := range d.HostDevs {
+		if is(one.Source.Address) {
+			return encodeElement(xml.Name{Local: "hostdev"}, one)
+		}
+	}
+	for _, one := range d.Interfaces {
+		if one.Source != nil && one.Source.Address != nil && is(*one.Source.Address) {
+			return EncodeInterface(one)
+		}
+	}
+	return "", nil
 }
 
 // tapName returns the name of a port's TAP device on the host, as Nova and Neutron's agents form it: a name of a Linux

@@ -176,7 +176,7 @@ func (c *Client) call(ctx context.Context, p Procedure, arguments encoder, strea
 	if err := ctx.Err(); err != nil {
 		return nil, fault.Wrap(fault.Unavailable, op, err)
 	}
-	serial, err := c.register(answer, stream)
+	serial, err := c.enter(answer, stream)
 	if err != nil {
 		return nil, fault.Wrap("", op, err)
 	}
@@ -217,8 +217,8 @@ func (c *Client) lateAnswer(ctx context.Context, p Procedure, answer chan reply)
 	}
 }
 
-// register adds a call, and returns its serial.
-func (c *Client) register(answer chan reply, stream *Stream) (serial uint32, err error) {
+// enter adds a call, and returns its serial.
+func (c *Client) enter(answer chan reply, stream *Stream) (serial uint32, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.ended != nil {

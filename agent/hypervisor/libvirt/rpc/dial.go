@@ -69,9 +69,20 @@ func (c *Client) open(ctx context.Context, uri string) error {
 	if _, err := c.call(ctx, connectOpen, open, nil); err != nil {
 		return err
 	}
-	var register encoder
-	register.word(0) // VIR_DOMAIN_EVENT_ID_LIFECYCLE
-	register.word(0) // of all domains
-	_, err = c.call(ctx, registerDomainEvent, register, nil)
+	return registerEvents(ctx, c, 0) // VIR_DOMAIN_EVENT_ID_LIFECYCLE
+}
+
+// WatchDevices makes Events also return that running domains have lost devices, or have refused to release them.
+func (c *Client) WatchDevices(ctx context.Context) error {
+	const removed, notRemoved = 15, 22 // VIR_DOMAIN_EVENT_ID_DEVICE_…
+	return errors.Join(registerEvents(ctx, c, removed), registerEvents(ctx, c, notRemoved))
+}
+
+// registerEvents registers for a kind of events of all domains.
+func registerEvents(ctx context.Context, c *Client, kind uint32) error {
+	var e encoder
+	e.word(kind)
+	e.word(0) // of all domains
+	_, err := c.call(ctx, registerDomainEvent, e, nil)
 	return err
 }

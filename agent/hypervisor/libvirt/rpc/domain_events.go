@@ -22,11 +22,12 @@ func (d *decoder) domain() (out Domain) {
 	return out
 }
 
-// Event is a change of a domain's state (virDomainEventType).
+// Event is a change of a domain's state (virDomainEventType) or devices.
 type Event struct {
 	Domain Domain
 	Kind   EventKind
-	Detail int // the reason, depending on Kind
+	Detail int    // the reason, depending on Kind
+	Device string // libvirt's name of a device that was removed or not
 }
 
 // EventKind is the kind of an event.
@@ -42,15 +43,24 @@ const (
 	EventStopped   EventKind = 5
 	EventShutdown  EventKind = 6
 	EventCrashed   EventKind = 8
+
+	EventDeviceRemoved    EventKind = -1 // these two are events of their own for libvirt
+	EventDeviceNotRemoved EventKind = -2
 )
 
 // decodeEvent decodes an event. known is false for events of other kinds.
 func decodeEvent(p Procedure, payload []byte) (e Event, known bool, err error) {
-	if p != domainEventLifecycle {
-		return e, false, nil
-	}
 	d := decoder{data: payload}
 	d.number() // the id of the registration
-	e = Event{Domain: d.domain(), Kind: EventKind(d.number()), Detail: d.number()}
+	switch p {
+	case domainEventLifecycle:
+		e = Event{Domain: d.domain(), Kind: EventKind(d.number()), Detail: d.number()}
+	case domainEventRemoved:
+		e = Event{Domain: d.domain(), Kind: EventDeviceRemoved, Device: d.text()}
+	case domainEventNotRemoved:
+		e = Event{Domain: d.domain(), Kind: EventDeviceNotRemoved, Device: d.text()}
+	default:
+		return e, false, nil
+	}
 	return e, true, d.err()
 }

@@ -228,15 +228,21 @@ func (c *Client) withFlags(ctx context.Context, p Procedure, of Domain, flags ui
 	return notFound(p, err)
 }
 
-// Which definitions of a domain a change affects (virDomainModificationImpact).
-const affectLive, affectConfig = 1, 2
+// Impact is which definitions of a domain a change affects (virDomainModificationImpact).
+type Impact uint32
 
-// impact returns what a change affects: the persistent definition, and the running domain if it runs.
-func impact(running bool) uint32 {
+// The definitions of a domain that a change affects.
+const (
+	RunningDomain Impact = 1
+	Definition    Impact = 2
+)
+
+// ImpactOn returns what a change of a whole domain affects: the definition, and the running domain if it runs.
+func ImpactOn(running bool) Impact {
 	if running {
-		return affectLive | affectConfig
+		return RunningDomain | Definition
 	}
-	return affectConfig
+	return Definition
 }
 
 // SetMetadata replaces the metadata of a namespace, an XML element, in the definitions of a domain.
@@ -248,26 +254,26 @@ func (c *Client) SetMetadata(ctx context.Context, of Domain, running bool, names
 	e.optionalText(xml)
 	e.optionalText(prefix)
 	e.optionalText(namespace)
-	e.word(impact(running))
+	e.word(uint32(ImpactOn(running)))
 	_, err := c.call(ctx, domainSetMetadata, e, nil)
 	return notFound(domainSetMetadata, err)
 }
 
 // Attach adds a device, an XML element, to a domain.
-func (c *Client) Attach(ctx context.Context, of Domain, running bool, xml string) error {
-	return c.changeDevice(ctx, domainAttachDevice, of, running, xml)
+func (c *Client) Attach(ctx context.Context, of Domain, affected Impact, xml string) error {
+	return changeDevice(ctx, c, domainAttachDevice, of, affected, xml)
 }
 
 // Detach removes a device from a domain. A running guest releases the device some time later, or never.
-func (c *Client) Detach(ctx context.Context, of Domain, running bool, xml string) error {
-	return c.changeDevice(ctx, domainDetachDevice, of, running, xml)
+func (c *Client) Detach(ctx context.Context, of Domain, affected Impact, xml string) error {
+	return changeDevice(ctx, c, domainDetachDevice, of, affected, xml)
 }
 
-func (c *Client) changeDevice(ctx context.Context, p Procedure, of Domain, running bool, xml string) error {
+func changeDevice(ctx context.Context, c *Client, p Procedure, of Domain, affected Impact, xml string) error {
 	var e encoder
 	e.domain(of)
 	e.text(xml)
-	e.word(impact(running))
+	e.word(uint32(affected))
 	_, err := c.call(ctx, p, e, nil)
 	return notFound(p, err)
 }

@@ -39,8 +39,10 @@ const (
 	domainMigrateConfirm   Procedure = 307
 	registerDomainEvent    Procedure = 316
 	domainEventLifecycle   Procedure = 318
+	domainEventRemoved     Procedure = 333
 	getDomainCapabilities  Procedure = 342
 	domainDefineXMLFlags   Procedure = 350
+	domainEventNotRemoved  Procedure = 367
 )
 
 var procedureNames = map[Procedure]string{
@@ -54,7 +56,9 @@ var procedureNames = map[Procedure]string{
 	domainSetMetadata:  "DomainSetMetadata", domainDestroyFlags: "DomainDestroyFlags",
 	connectListAllDomains: "ConnectListAllDomains",
 	registerDomainEvent:   "ConnectDomainEventCallbackRegisterAny", domainEventLifecycle: "DomainEventCallbackLifecycle",
-	connectGetVersion: "ConnectGetVersion", domainResume: "DomainResume", domainAbortJob: "DomainAbortJob",
+	domainEventRemoved:    "DomainEventCallbackDeviceRemoved",
+	domainEventNotRemoved: "DomainEventCallbackDeviceRemovalFailed",
+	connectGetVersion:     "ConnectGetVersion", domainResume: "DomainResume", domainAbortJob: "DomainAbortJob",
 	domainMigrateBegin: "DomainMigrateBegin3Params", domainMigratePrepare: "DomainMigratePrepare3Params",
 	domainMigratePerform: "DomainMigratePerform3Params", domainMigrateFinish: "DomainMigrateFinish3Params",
 	domainMigrateConfirm:  "DomainMigrateConfirm3Params",
