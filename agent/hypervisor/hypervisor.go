@@ -120,8 +120,8 @@ type Guest struct {
 	Departed bool        // it runs on another host now, and its devices here are not yet freed
 	ShutDown bool        // with Stopped: its operating system has shut down although it should run; Build ignores it
 
-	// Interfaces are in the guest's order; empty: none. One that Guests lists with a device alone is being attached or
-	// detached; Build continues.
+	// Interfaces are in the guest's order; empty: none. One that Guests lists with a device and without a port is being
+	// attached or detached; Build continues.
 	Interfaces []Interface
 }
 

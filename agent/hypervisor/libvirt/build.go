@@ -141,7 +141,11 @@ func (b *builder) stored() hypervisor.Guest {
 
 // define defines the domain, or replaces its definition, for the guest.
 func (b *builder) define(ctx context.Context) error {
-	made, err := domainxml.Make(b.host, b.domain.UUID.String(), b.stored(), b.d.filesOf(b.domain.UUID, b.guest))
+	host, err := b.d.withNames(b.host, b.guest)
+	if err != nil {
+		return err
+	}
+	made, err := domainxml.Make(host, b.domain.UUID.String(), b.stored(), b.d.filesOf(b.domain.UUID, b.guest))
 	if err != nil {
 		return err
 	}
@@ -329,7 +333,7 @@ func (b *builder) attached(i hypervisor.Interface) bool {
 // changeInterface attaches or detaches an interface.
 func (b *builder) changeInterface(ctx context.Context, i hypervisor.Interface,
 	change func(context.Context, rpc.Domain, rpc.Impact, string) error) error {
-	element, err := domainxml.InterfaceOf(i, b.guest.Devices)
+	element, err := domainxml.InterfaceOf(b.host, i, b.guest.Devices)
 	if err != nil {
 		return err
 	}

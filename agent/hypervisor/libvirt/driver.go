@@ -13,7 +13,9 @@ package libvirt
 
 import (
 	"context"
+	"io/fs"
 	"log/slog"
+	"os"
 	"runtime"
 	"slices"
 	"sync"
@@ -43,6 +45,8 @@ type Options struct {
 
 	Migration Migration // live migration
 	Detaching Detaching // devices of ports
+
+	Sysfs fs.FS // empty: /sys
 
 	ShutdownTime time.Duration // [DEFAULT] shutdown_timeout: after it a guest that must stop is ended
 	CallTime     time.Duration // limit of one call; 0: 30 seconds, and 5 minutes to start or end a guest
@@ -103,6 +107,9 @@ func New(o Options) (*Driver, error) {
 	}
 	if o.URI == "" {
 		o.URI = "qemu:///system"
+	}
+	if o.Sysfs == nil {
+		o.Sysfs = os.DirFS("/sys")
 	}
 	if o.Log == nil {
 		o.Log = slog.Default()

@@ -38,8 +38,8 @@ func differentDevices(a, b hypervisor.Guest) bool {
 }
 
 // plugger attaches devices of ports to a running guest, and detaches them. The metadata have a device from before the
-// guest has it until the guest has released it. Meanwhile its interface in them has nothing but the device, so that an
-// agent that starts again builds the guest again, which continues. Each step looks at what the domain has.
+// guest has it until the guest has released it. Meanwhile its interface in them has no port, so that an agent that
+// starts again builds the guest again, which continues. Each step looks at what the domain has.
 type plugger struct {
 	*builder
 	c *rpc.Client // a connection of its own, for the events
@@ -93,7 +93,7 @@ func (p *plugger) hold(ctx context.Context) error {
 	for _, i := range slices.Concat(was.Interfaces, portDevices(p.guest)) {
 		changes := !slices.Contains(was.Interfaces, i) || !slices.Contains(p.guest.Interfaces, i)
 		if i.Device != (device.ID{}) && changes {
-			i = hypervisor.Interface{Device: i.Device}
+			i = hypervisor.Interface{Device: i.Device, VNIC: i.VNIC, MAC: i.MAC}
 		}
 		if !slices.Contains(g.Interfaces, i) {
 			g.Interfaces = append(g.Interfaces, i)
@@ -112,7 +112,7 @@ func (p *plugger) restore(ctx context.Context, was hypervisor.Guest) error {
 	})
 	kept := map[device.ID]bool{}
 	for _, i := range all {
-		element, err := p.find(ctx, i.Device, rpc.Live)
+		element, err := p.find(ctx, i, rpc.Live)
 		switch {
 		case err != nil:
 			return err
@@ -140,19 +140,23 @@ func (p *plugger) store(ctx context.Context, g hypervisor.Guest) error {
 
 // change detaches devices and attaches others, first to the running domain and then in its definition.
 func (p *plugger) change(ctx context.Context, was hypervisor.Guest) error {
+	host, err := p.d.withNames(p.host, p.guest)
+	if err != nil {
+		return err
+	}
 	now := portDevices(p.guest)
 	for _, i := range portDevices(was) {
 		if slices.Contains(now, i) {
 			continue
 		}
 		for _, in := range []rpc.XMLKind{rpc.Live, rpc.Persistent} {
-			if err := p.detach(ctx, i.Device, in); err != nil {
+			if err := p.detach(ctx, i, in); err != nil {
 				return err
 			}
 		}
 	}
 	for _, i := range now {
-		element, err := domainxml.PortDevice(i, p.guest.Devices)
+		element, err := domainxml.PortDevice(host, i, p.guest.Devices)
 		if err != nil {
 			return err
 		}
@@ -175,7 +179,7 @@ func affects(in rpc.XMLKind) rpc.Impact {
 
 // find returns the element of a device in a form of the domain's definition; empty: it has none. Unavailable: the
 // guest does not run any more; then it is changed like any stopped guest.
-func (p *plugger) find(ctx context.Context, id device.ID, in rpc.XMLKind) (element string, err error) {
+func (p *plugger) find(ctx context.Context, i hypervisor.Interface, in rpc.XMLKind) (element string, err error) {
 	const op = "libvirt.plug"
 	current, err := p.c.Lookup(ctx, p.domain.UUID)
 	if err != nil {
@@ -192,12 +196,12 @@ func (p *plugger) find(ctx context.Context, id device.ID, in rpc.XMLKind) (eleme
 	if err != nil {
 		return "", fault.Wrap(fault.Internal, op, err)
 	}
-	return domainxml.DeviceIn(parsed.Devices, id)
+	return domainxml.DeviceIn(parsed.Devices, i)
 }
 
 // attach attaches the device of an interface, unless the domain has it.
 func (p *plugger) attach(ctx context.Context, i hypervisor.Interface, element string, in rpc.XMLKind) error {
-	has, err := p.find(ctx, i.Device, in)
+	has, err := p.find(ctx, i, in)
 	if err != nil || has != "" {
 		return err
 	}
@@ -210,12 +214,12 @@ func (p *plugger) attach(ctx context.Context, i hypervisor.Interface, element st
 }
 
 // detach detaches a device, if the domain has it, and returns when it is released.
-func (p *plugger) detach(ctx context.Context, id device.ID, in rpc.XMLKind) error {
+func (p *plugger) detach(ctx context.Context, i hypervisor.Interface, in rpc.XMLKind) error {
 	const op = "libvirt.plug"
 	attempts := max(1, p.d.o.Detaching.Attempts)
 	var last error
 	for attempt := 1; attempt <= attempts; attempt++ {
-		element, err := p.find(ctx, id, in)
+		element, err := p.find(ctx, i, in)
 		if err != nil || element == "" {
 			return err
 		}
@@ -229,32 +233,33 @@ func (p *plugger) detach(ctx context.Context, id device.ID, in rpc.XMLKind) erro
 		case err != nil:
 			return err
 		}
-		if released, err := p.awaitRelease(ctx, id, in); released || err != nil {
+		if released, err := p.awaitRelease(ctx, i, in); released || err != nil {
 			return err
 		}
-		p.d.o.Log.Info("device not released by its guest", "guest", p.guest.ID, "device", id, "attempt", attempt,
+		p.d.o.Log.Info("device not released by its guest", "guest", p.guest.ID, "device", i.Device, "attempt", attempt,
 			"error", last)
 	}
 	return fault.New(fault.Conflict, op, "the guest %s has not released the device %s after %d requests in %s, so it "+
 		"keeps the device; detach the port again when the operating system of the guest has started, or stop the server "+
-		"first", p.guest.ID, id, attempts, time.Duration(attempts)*p.d.o.Detaching.Timeout)
+		"first", p.guest.ID, i.Device, attempts, time.Duration(attempts)*p.d.o.Detaching.Timeout)
 }
 
 // awaitRelease reports whether the domain has lost a device within the configured time. It reads the definition after
 // each event, because another device may have been removed, and from time to time, because events may be lost.
-func (p *plugger) awaitRelease(ctx context.Context, id device.ID, in rpc.XMLKind) (released bool, err error) {
+func (p *plugger) awaitRelease(ctx context.Context, i hypervisor.Interface,
+	in rpc.XMLKind) (released bool, err error) {
 	late := time.After(p.d.o.Detaching.Timeout)
 	tick := time.NewTicker(plugPoll)
 	defer tick.Stop()
 	for {
-		element, err := p.find(ctx, id, in)
+		element, err := p.find(ctx, i, in)
 		if err != nil || element == "" {
 			return err == nil, err
 		}
 		select {
 		case <-ctx.Done():
 			return false, fault.New(fault.Unavailable, "libvirt.plug", "the guest %s has not released the device %s yet: %w",
-				p.guest.ID, id, context.Cause(ctx))
+				p.guest.ID, i.Device, context.Cause(ctx))
 		case e := <-p.c.Events(): // closed with the connection; then find returns the fault
 			if e.Kind == rpc.EventDeviceNotRemoved && e.Domain.UUID == p.domain.UUID {
 				return false, nil

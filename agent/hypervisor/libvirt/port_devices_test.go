@@ -138,7 +138,7 @@ func TestHotplugContinues(t *testing.T) {
 		return p
 	}
 	unfinished := with
-	unfinished.Interfaces = []hypervisor.Interface{{Device: port.Device}}
+	unfinished.Interfaces = []hypervisor.Interface{{Device: port.Device, VNIC: port.VNIC, MAC: port.MAC}}
 	for _, target := range []hypervisor.Guest{with, g, with} {
 		begin(target)
 		wantGuests(t, d, unfinished)
@@ -148,7 +148,7 @@ func TestHotplugContinues(t *testing.T) {
 	}
 	must(t, d.Build(t.Context(), g))
 	p := begin(with)
-	element, err := domainxml.PortDevice(port, with.Devices)
+	element, err := domainxml.PortDevice(domainxml.Host{}, port, with.Devices)
 	must(t, err)
 	must(t, p.attach(t.Context(), port, element, rpc.Live)) // and not in the definition
 	must(t, d.Build(t.Context(), with))

@@ -21,6 +21,10 @@ type Host struct {
 	Arch     string // such as x86_64
 	Machine  string // machine type, such as q35
 	CPUModel string // [libvirt] cpu_models; empty: that of the host with KVM, otherwise the best that QEMU emulates
+
+	// Names are the host's names of the devices of ports that guests do not get as PCI devices: the network interface of
+	// a VF for macvtap, such as ens1f0v1, and the path of its character device for vdpa, such as /dev/vhost-vdpa-0.
+	Names map[device.ID]string
 }
 
 // Files are the files of a guest on the host.
@@ -35,7 +39,7 @@ type Files struct {
 
 // Make returns the domain of a guest, with a UUID that no other domain has: that of the guest is another domain's after
 // a rename. It returns fault.Invalid for a device that is not a PCI device, for an interface of a kind that is not
-// supported, and for a text that XML cannot represent.
+// supported, and for a text that XML cannot represent; fault.Unavailable if the host has no name for a port's device.
 func Make(host Host, id string, g hypervisor.Guest, files Files) (Domain, error) {
 	if err := checkTexts(append(texts(g), id, host.CPUModel, files.Disk, files.ConfigDrive, files.ConsoleLog,
 		files.Kernel, files.Initrd, files.Cmdline)); err != nil {
@@ -57,7 +61,7 @@ func Make(host Host, id string, g hypervisor.Guest, files Files) (Domain, error)
 	}
 	addCells(&d, g.Cells)
 	d.Devices = devices(files)
-	if err := addDevices(&d, g); err != nil {
+	if err := addDevices(&d, host, g); err != nil {
 		return Domain{}, err
 	}
 	addPorts(&d.Devices)
@@ -78,13 +82,13 @@ func addPorts(d *Devices) {
 }
 
 // addDevices adds the network interfaces of a guest, and those of its devices that are not interfaces.
-func addDevices(d *Domain, g hypervisor.Guest) error {
+func addDevices(d *Domain, host Host, g hypervisor.Guest) error {
 	ports := map[device.ID]bool{}
 	for _, one := range g.Interfaces {
 		if one.VIF == hostDevPhysical || one.Port == "" && one.Device != (device.ID{}) {
 			continue // the guest has the whole device, and sets the MAC address itself; or the port is being changed
 		}
-		element, err := InterfaceOf(one, g.Devices)
+		element, err := InterfaceOf(host, one, g.Devices)
 		if err != nil {
 			return err
 		}

@@ -5,11 +5,14 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/openberth/berth/agent/device"
 	"github.com/openberth/berth/agent/hypervisor"
 	"github.com/openberth/berth/agent/hypervisor/libvirt/rpc"
+	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/internal/libvirtd"
 	"github.com/openberth/berth/pci"
 )
@@ -55,6 +58,7 @@ func cases(t testing.TB) map[string]Domain {
 				{Port: "7b2c5d0e-55f2-4f5c-8b0e-7d1f0c8f1a2b", MAC: "fa:16:3e:00:00:02", VIF: "ovs", VNIC: "normal"},
 				{Port: "8b2c5d0e-55f2-4f5c-8b0e-7d1f0c8f1a2b", MAC: "fa:16:3e:00:00:03", VIF: "hw_veb", VNIC: "direct",
 					VLAN: 100, Device: at(t, "0000:3b:00.1")}}}, Files{}},
+		"macvtap-vdpa": {named(t), namedGuest(t), Files{}},
 		"cells": {tcg, hypervisor.Guest{ID: id, VCPUs: 4, MemoryMB: 3072, Cells: []hypervisor.GuestCell{
 			{VCPUs: []int{0, 2}, MemoryMB: 1024, Node: 0, CPUs: map[int]int{0: 4, 2: 5}, Emulator: []int{6}},
 			{VCPUs: []int{1, 3}, MemoryMB: 2048, PageKB: 2048, Node: 1, CPUs: map[int]int{1: 8, 3: 9}}}}, Files{}},
@@ -66,6 +70,117 @@ func cases(t testing.TB) map[string]Domain {
 		out[name] = d
 	}
 	return out
+}
+
+// named returns a host with the names of two VFs.
+func named(t testing.TB) Host {
+	t.Helper()
+	return Host{Arch: "x86_64", Machine: "q35", Names: map[device.ID]string{
+		at(t, "0000:3b:00.1"): "ens1f0v1", at(t, "0000:3b:00.2"): "/dev/vhost-vdpa-0"}}
+}
+
+// namedGuest returns a guest with a port on each of these VFs.
+func namedGuest(t testing.TB) hypervisor.Guest {
+	t.Helper()
+	return hypervisor.Guest{ID: id, VCPUs: 1, MemoryMB: 64,
+		Devices: []hypervisor.Device{{ID: at(t, "0000:3b:00.1"), Request: "r1"}, {ID: at(t, "0000:3b:00.2"), Request: "r2"}},
+		Interfaces: []hypervisor.Interface{
+			{Port: "6b2c5d0e-55f2-4f5c-8b0e-7d1f0c8f1a2b", MAC: "fa:16:3e:00:00:01", VIF: "hw_veb", VNIC: "macvtap",
+				VLAN: 100, Device: at(t, "0000:3b:00.1")},
+			{Port: "7b2c5d0e-55f2-4f5c-8b0e-7d1f0c8f1a2b", MAC: "fa:16:3e:00:00:02", VIF: "ovs", VNIC: "vdpa",
+				VLAN: 100, Device: at(t, "0000:3b:00.2")}}}
+}
+
+// TestDevicesWithoutNames makes guests whose ports have devices without a name on the host: they are refused with what
+// to do.
+func TestDevicesWithoutNames(t *testing.T) {
+	g := namedGuest(t)
+	for n, says := range []string{"bind the VF", "vhost_vdpa"} {
+		host := named(t)
+		delete(host.Names, g.Interfaces[n].Device)
+		_, err := Make(host, id, g, Files{})
+		if !fault.Is(err, fault.Unavailable) || !strings.Contains(err.Error(), says) {
+			t.Errorf("%v, want %q", err, says)
+		}
+	}
+	g.Devices = nil
+	if _, err := Make(named(t), id, g, Files{}); !fault.Is(err, fault.Invalid) {
+		t.Errorf("a port with a device that the guest does not have: %v", err)
+	}
+}
+
+// TestDeviceIn finds the device of each port in what libvirt returns, and nothing for another port.
+func TestDeviceIn(t *testing.T) {
+	g := namedGuest(t)
+	g.Interfaces = append(g.Interfaces, hypervisor.Interface{Port: id, MAC: "fa:16:3e:00:00:03", VIF: "hw_veb",
+		VNIC: "direct", Device: at(t, "0000:3b:00.3")}, hypervisor.Interface{Port: id, MAC: "fa:16:3e:00:00:04",
+		VIF: "hostdev_physical", VNIC: "direct-physical", Device: at(t, "0000:3b:00.4")})
+	g.Devices = append(g.Devices, hypervisor.Device{ID: at(t, "0000:3b:00.3")},
+		hypervisor.Device{ID: at(t, "0000:3b:00.4")})
+	d, err := Make(named(t), id, g, Files{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, i := range g.Interfaces {
+		attached, err := PortDevice(named(t), i, g.Devices)
+		if err != nil {
+			t.Fatal(err)
+		}
+		found, err := DeviceIn(d.Devices, i)
+		if err != nil || found != attached {
+			t.Errorf("port %s: %v, found\n%s\nattached\n%s", i.MAC, err, found, attached)
+		}
+		other := i
+		other.MAC, other.Device = "fa:16:3e:00:00:09", at(t, "0000:3b:00.7")
+		if found, err := DeviceIn(d.Devices, other); err != nil || found != "" {
+			t.Errorf("another port: %s %v", found, err)
+		}
+	}
+}
+
+// FuzzPorts puts any texts into ports with devices: the parsed XML must be the intended domain.
+func FuzzPorts(f *testing.F) {
+	f.Add("port", "fa:16:3e:00:00:01", "ens1f0v1", 100)
+	f.Add("'/><interface/>", "\"/><mac address='x'", "</source>&lt;]]>", -1)
+	f.Add("\x00", "\ufffe\r\n\t", "'\"", 4095)
+	f.Fuzz(func(t *testing.T, port, mac, name string, vlan int) {
+		g, host := namedGuest(t), named(t)
+		for i := range g.Interfaces {
+			one := &g.Interfaces[i]
+			one.Port, one.MAC, one.VLAN, host.Names[one.Device] = port, mac, vlan, name
+		}
+		d, err := Make(host, id, g, Files{})
+		if err != nil {
+			if isXML(port) && isXML(mac) && isXML(name) && name != "" && port != "" {
+				t.Fatal(err)
+			}
+			return
+		}
+		text, err := Encode(d)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := Decode(text)
+		if err != nil {
+			t.Fatalf("%v: %s", err, text)
+		}
+		if again, err := Encode(got); err != nil || again != text {
+			t.Fatalf("%v: intended\n%s\nparsed\n%s", err, text, again)
+		}
+		if port == "" {
+			return // such a port is being changed, and has no interface
+		}
+		for n, kind := range []string{"direct", "vdpa"} {
+			i := got.Devices.Interfaces[n]
+			if i.Type != kind || i.MAC.Address != mac || i.Source.Dev != name ||
+				(i.VLAN != nil) != (kind == "direct" && vlan != 0) || i.VLAN != nil && i.VLAN.Tags[0].ID != vlan {
+				t.Fatalf("interface %+v", i)
+			}
+		}
+		if len(got.Devices.HostDevs) != 0 || len(got.Devices.Interfaces) != 2 {
+			t.Fatalf("devices %+v", got.Devices)
+		}
+	})
 }
 
 // TestGolden compares the XML of domains with golden files.
@@ -115,7 +230,8 @@ func TestLibvirtAcceptsTheDomains(t *testing.T) {
 		}
 		got, err := Decode(stored)
 		if err != nil || !reflect.DeepEqual(got.Metadata, d.Metadata) ||
-			len(got.Devices.HostDevs) != len(d.Devices.HostDevs) || !reflect.DeepEqual(got.CPUTune, d.CPUTune) ||
+			len(got.Devices.HostDevs) != len(d.Devices.HostDevs) || !sameInterfaces(got, d) ||
+			!reflect.DeepEqual(got.CPUTune, d.CPUTune) ||
 			!reflect.DeepEqual(got.NUMATune, d.NUMATune) ||
 			got.VCPU.Count != d.VCPU.Count || got.OS.Cmdline != d.OS.Cmdline {
 			t.Errorf("%s: %v\ndefined\n%s\nstored\n%s", name, err, text, stored)
@@ -124,6 +240,14 @@ func TestLibvirtAcceptsTheDomains(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+}
+
+// sameInterfaces reports whether libvirt has stored the interfaces with what they are attached to.
+func sameInterfaces(got, want Domain) bool {
+	return slices.EqualFunc(got.Devices.Interfaces, want.Devices.Interfaces, func(a, b Interface) bool {
+		return a.Type == b.Type && a.MAC == b.MAC && reflect.DeepEqual(a.VLAN, b.VLAN) && a.Source.Dev == b.Source.Dev &&
+			a.Source.Mode == b.Source.Mode && a.Source.Bridge == b.Source.Bridge
+	})
 }
 
 // FuzzTexts puts any texts into a guest and its files: the parsed XML must be the intended domain.

@@ -18,34 +18,31 @@ const hostDevPhysical = "hostdev_physical"
 // another one.
 const integrationBridge = "br-int"
 
+// The VNIC types of ports with a device of the host that is not the guest's whole PCI device.
+const (
+	macvtap = "macvtap"
+	vdpa    = "vdpa"
+)
+
+// HasName reports whether the device of an interface is attached by its name, which Host.Names must have.
+func HasName(i hypervisor.Interface) bool {
+	return i.Device != (device.ID{}) && (i.VNIC == macvtap || i.VNIC == vdpa)
+}
+
 // InterfaceOf returns the element of a network interface. devices are those of its guest. It returns fault.Invalid for
-// a kind of interface that the driver does not support.
-func InterfaceOf(i hypervisor.Interface, devices []hypervisor.Device) (Interface, error) {
-	const op = "domainxml.InterfaceOf"
+// a kind of interface that the driver does not support, and fault.Unavailable if the host has no name for its device.
+func InterfaceOf(host Host, i hypervisor.Interface, devices []hypervisor.Device) (Interface, error) {
 	out := Interface{MAC: MAC{i.MAC}}
 	switch {
-	case i.Device != (device.ID{}) && i.VNIC == "direct":
-		n := slices.IndexFunc(devices, func(d hypervisor.Device) bool { return d.ID == i.Device })
-		if n < 0 {
-			return out, noDevice(i)
-		}
-		at, err := pci.ParseAddress(i.Device.String())
-		if err != nil {
-			return out, fault.New(fault.Invalid, op, "the device %s of port %s is not a PCI device: %w", i.Device, i.Port, err)
-		}
-		place := address(at)
-		place.Type = "pci"
-		out.Type, out.Managed, out.Source = "hostdev", yesNo(!devices[n].Unmanaged), &InterfaceSource{Address: &place}
-		if i.VLAN != 0 {
-			out.VLAN = &VLAN{Tags: []Tag{{i.VLAN}}}
-		}
-		return out, nil
+	case i.Device != (device.ID{}) && (i.VNIC == "direct" || HasName(i)):
+		return deviceInterface(host, i, devices)
 	case i.VIF == "ovs":
 		i.Bridge = cmp.Or(i.Bridge, integrationBridge)
 		out.Virtual = &VirtualPort{Type: "openvswitch", Parameters: Parameters{InterfaceID: i.Port}}
 	case i.VIF != "bridge":
-		return out, fault.New(fault.Invalid, op, "the port %s has the VIF type %q and the VNIC type %q; the driver libvirt "+
-			"supports bridge, ovs, and devices of VNIC type direct and direct-physical", i.Port, i.VIF, i.VNIC)
+		return out, fault.New(fault.Invalid, "domainxml.InterfaceOf", "the port %s has the VIF type %q and the VNIC type "+
+			"%q; the driver libvirt supports bridge, ovs, and devices of VNIC type direct, direct-physical, macvtap and vdpa",
+			i.Port, i.VIF, i.VNIC)
 	}
 	out.Type, out.Source = "bridge", &InterfaceSource{Bridge: i.Bridge}
 	out.Model, out.Target = &InterfaceModel{Type: "virtio"}, &Target{Dev: tapName(i.Port)}
@@ -55,9 +52,51 @@ func InterfaceOf(i hypervisor.Interface, devices []hypervisor.Device) (Interface
 	return out, nil
 }
 
+// deviceInterface returns the element of an interface with a device: a VF that the guest gets (direct), the network
+// interface of a VF that only the guest uses (macvtap), or the virtio device that a VF emulates (vdpa).
+func deviceInterface(host Host, i hypervisor.Interface, devices []hypervisor.Device) (Interface, error) {
+	const op = "domainxml.InterfaceOf"
+	out := Interface{MAC: MAC{i.MAC}}
+	n := slices.IndexFunc(devices, func(d hypervisor.Device) bool { return d.ID == i.Device })
+	if n < 0 {
+		return out, noDevice(i)
+	}
+	if i.VLAN != 0 && i.VNIC != vdpa { // libvirt refuses a VLAN for vdpa
+		out.VLAN = &VLAN{Tags: []Tag{{i.VLAN}}}
+	}
+	if !HasName(i) {
+		at, err := pci.ParseAddress(i.Device.String())
+		if err != nil {
+			return out, fault.New(fault.Invalid, op, "the device %s of port %s is not a PCI device: %w", i.Device, i.Port, err)
+		}
+		place := address(at)
+		place.Type = "pci"
+		out.Type, out.Managed, out.Source = "hostdev", yesNo(!devices[n].Unmanaged), &InterfaceSource{Address: &place}
+		return out, nil
+	}
+	name := host.Names[i.Device]
+	if err := checkTexts([]string{name}); err != nil {
+		return out, err
+	}
+	out.Model = &InterfaceModel{Type: "virtio"}
+	switch {
+	case name == "" && i.VNIC == vdpa:
+		return out, fault.New(fault.Unavailable, op, "the device %s of port %s has no vhost-vdpa device on the host; create "+
+			"a vDPA device on it (`vdpa dev add`), and load the module vhost_vdpa", i.Device, i.Port)
+	case name == "":
+		return out, fault.New(fault.Unavailable, op, "the device %s of port %s has no network interface on the host, which "+
+			"macvtap needs; bind the VF to its driver for networks", i.Device, i.Port)
+	case i.VNIC == vdpa:
+		out.Type, out.Source = vdpa, &InterfaceSource{Dev: name}
+	default:
+		out.Type, out.Source = "direct", &InterfaceSource{Dev: name, Mode: "passthrough"}
+	}
+	return out, nil
+}
+
 // PortDevice returns the XML of the device of an interface, as an element that can be attached to a domain. devices are
 // those of its guest. Faults are those of InterfaceOf.
-func PortDevice(i hypervisor.Interface, devices []hypervisor.Device) (string, error) {
+func PortDevice(host Host, i hypervisor.Interface, devices []hypervisor.Device) (string, error) {
 	if i.VIF == hostDevPhysical {
 		n := slices.IndexFunc(devices, func(d hypervisor.Device) bool { return d.ID == i.Device })
 		if n < 0 {
@@ -69,7 +108,7 @@ func PortDevice(i hypervisor.Interface, devices []hypervisor.Device) (string, er
 		}
 		return encodeElement(xml.Name{Local: "hostdev"}, element)
 	}
-	element, err := InterfaceOf(i, devices)
+	element, err := InterfaceOf(host, i, devices)
 	if err != nil {
 		return "", err
 	}
@@ -82,12 +121,13 @@ func noDevice(i hypervisor.Interface) error {
 		"have", i.Port, i.Device)
 }
 
-// DeviceIn returns the XML of the element that has a PCI device in a domain; empty: there is none.
-func DeviceIn(d Devices, id device.ID) (string, error) {
+// DeviceIn returns the XML of the element that has the device of an interface in a domain: its PCI device, or an
+// interface with its MAC address; empty: there is none.
+func DeviceIn(d Devices, i hypervisor.Interface) (string, error) {
 	is := func(at PCIAddress) bool {
 		text := hexDigits(at.Domain) + ":" + hexDigits(at.Bus) + ":" + hexDigits(at.Slot) + "." + hexDigits(at.Function)
 		found, err := pci.ParseAddress(text)
-		return err == nil && device.PCI(found) == id
+		return err == nil && device.PCI(found) == i.Device
 	}
 	for _, one := range d.HostDevs {
 		if is(one.Source.Address) {
@@ -95,7 +135,8 @@ func DeviceIn(d Devices, id device.ID) (string, error) {
 		}
 	}
 	for _, one := range d.Interfaces {
-		if one.Source != nil && one.Source.Address != nil && is(*one.Source.Address) {
+		if HasName(i) && one.MAC.Address == i.MAC ||
+			one.Source != nil && one.Source.Address != nil && is(*one.Source.Address) {
 			return EncodeInterface(one)
 		}
 	}
