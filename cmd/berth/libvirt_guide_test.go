@@ -23,7 +23,11 @@ func TestLibvirtChapter(t *testing.T) {
 		script += block[1]
 	}
 	script = strings.ReplaceAll(script, "/var/lib/berth/instances", instances)
-	script = strings.Replace(script, "[DEFAULT]\n", "[DEFAULT]\ninstances_path = "+instances+"\nshutdown_timeout = 0\n", 1)
+	script = strings.Replace(script, "[DEFAULT]\n", "[oslo_concurrency]\nlock_path = "+dir+"\n[DEFAULT]\n"+
+		"instances_path = "+instances+"\nshutdown_timeout = 0\n", 1) // the host is that of other runs, too
+	if strings.Count(script, "lock_path") != 1 {
+		t.Fatal("the form of the chapter's configuration has changed")
+	}
 	raw := filepath.Join(dir, "disk.raw")
 	must(t, os.WriteFile(raw, libvirtd.BootSector("hello from the guest, login:\n"), 0o600))
 	self, err := os.Executable()
