@@ -44,9 +44,10 @@ type Hypervisor interface {
 	Destroy(ctx context.Context, id string) error
 }
 
-// Starter is implemented by drivers that need to do work when an agent starts. The agent calls Start once, after it
-// has excluded every other agent and before it lists guests. A dry run does not call it. Invalid: the agent must not
-// serve the host with this configuration, and ends. Other faults are logged.
+// Starter is implemented by drivers that need to do work when an agent starts. The agent calls Start after it has
+// excluded every other agent and before it lists guests, and again before it lists them later, until it succeeds. A dry
+// run does not call it. Invalid: the agent must not serve the host with this configuration, and ends. Other faults are
+// logged.
 type Starter interface {
 	Start(ctx context.Context) error
 }

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
@@ -127,6 +128,8 @@ type Agent struct {
 	events  chan reconcile.Event
 	compare chan struct{}                 // has an element when VFs must be compared with their ports at once
 	cancels map[string]context.CancelFunc // of the effects in progress, by work; used by serve alone
+
+	driverStarted atomic.Bool // hypervisor.Starter has succeeded
 
 	mu    sync.Mutex       // guards state; never held while an effect is performed
 	state *reconcile.State // nil before Run

@@ -52,14 +52,8 @@ func (a *Agent) Run(ctx context.Context) error {
 	a.mu.Lock()
 	a.state = state
 	a.mu.Unlock()
-	if driver, ok := a.o.Hypervisor.(hypervisor.Starter); ok {
-		err := driver.Start(ctx)
-		if fault.Is(err, fault.Invalid) {
-			return err
-		}
-		if err != nil {
-			a.log.Warn("hypervisor start failed", "error", err)
-		}
+	if err := a.startHypervisor(ctx); err != nil {
+		return err
 	}
 	ctx, unwatch := a.watched(ctx, j)
 	defer unwatch()
@@ -67,6 +61,24 @@ func (a *Agent) Run(ctx context.Context) error {
 		return err
 	}
 	return j.Loss()
+}
+
+// startHypervisor starts the driver, unless that has succeeded. The fault is Invalid if the agent must end; others are
+// logged, and the next observation tries again.
+func (a *Agent) startHypervisor(ctx context.Context) error {
+	driver, ok := a.o.Hypervisor.(hypervisor.Starter)
+	if !ok || a.driverStarted.Load() {
+		return nil
+	}
+	err := driver.Start(ctx)
+	if fault.Is(err, fault.Invalid) {
+		return err
+	}
+	a.driverStarted.Store(err == nil)
+	if err != nil {
+		a.log.Warn("hypervisor start failed, will retry", "error", err)
+	}
+	return nil
 }
 
 // watched returns a context that also ends when the journal is lost; unwatch stops watching its files.

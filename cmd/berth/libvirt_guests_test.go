@@ -71,6 +71,45 @@ func TestLibvirtGuests(t *testing.T) {
 	f.wantActiveOn("cmp1", f.server("next", "a-pci-dev:2"))
 }
 
+// An agent that starts while libvirtd does not run says what to do, and serves its host when libvirtd runs. It then
+// removes the files of a guest whose removal was interrupted.
+func TestLibvirtStartsAfterItsAgent(t *testing.T) {
+	t.Parallel()
+	virt := libvirtd.Start(t)
+	f := newFleet(t, aliases+pciInPlacement)
+	l := &libvirtHost{fleet: f, virt: virt, instances: virt.GuestDir(t)}
+	l.flavorWithDisk("a-pci-dev:1")
+	left := filepath.Join(l.instances, uuid.NewString())
+	must(t, os.Mkdir(left, 0o700))
+	virt.Stop(t)
+	agent := start(t, nil, f.args("agent", "--config-file", l.conf(), "--data-dir", f.path("cmp1"))...)
+	f.agents["cmp1"] = agent
+	eventually(t, "the agent says what to do", func() (bool, error) {
+		text := agent.log.String()
+		return strings.Contains(text, "the host cannot be reported as it is") && strings.Contains(text, "start libvirtd"),
+			fmt.Errorf("%s", text)
+	})
+	if hosts, err := f.compute.hosts().Hosts(t.Context()); err != nil || len(hosts) != 0 {
+		t.Errorf("the host was reported: %+v %v", hosts, err)
+	}
+	virt.Resume(t)
+	eventually(t, "the host is reported", func() (bool, error) { return f.lastReport("cmp1") != "", nil })
+	f.wantActiveOn("cmp1", f.server("web", "a-pci-dev:1"))
+	if _, err := os.Stat(left); !os.IsNotExist(err) {
+		t.Errorf("the files of a removed guest: %v", err)
+	}
+	virt.Stop(t)
+	eventually(t, "the host has the condition", func() (bool, error) {
+		out, _ := f.berth(0, "host", "list")
+		return strings.Contains(out, "start libvirtd"), fmt.Errorf("%s", out)
+	})
+	virt.Resume(t)
+	eventually(t, "the condition is gone", func() (bool, error) {
+		out, _ := f.berth(0, "host", "list")
+		return !strings.Contains(out, "start libvirtd"), fmt.Errorf("%s", out)
+	})
+}
+
 // libvirtHost is a host of a fleet with a libvirtd of its own.
 type libvirtHost struct {
 	*fleet

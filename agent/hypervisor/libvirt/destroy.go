@@ -10,8 +10,9 @@ import (
 	"github.com/openberth/berth/fault"
 )
 
-// Start removes the directories of guests that have no domain: a Build or a Destroy was interrupted. The agent has no
-// guests in work yet. The fault is Invalid if another host has its guests in the same directory.
+// Start removes the directories of guests that have no domain: a Build or a Destroy was interrupted. It lists them
+// before the domains, because a domain is defined before its directory is made. The fault is Invalid if another host
+// has its guests in the same directory.
 func (d *Driver) Start(ctx context.Context) error {
 	const op = "libvirt.Start"
 	if err := d.makeDir(""); err != nil {
@@ -19,6 +20,10 @@ func (d *Driver) Start(ctx context.Context) error {
 	}
 	if err := d.claimDir(); err != nil {
 		return err
+	}
+	entries, err := os.ReadDir(d.o.Dir)
+	if err != nil {
+		return fault.New(fault.Unavailable, op, "%w", err)
 	}
 	c, _, err := d.connect(ctx)
 	if err != nil {
@@ -31,10 +36,6 @@ func (d *Driver) Start(ctx context.Context) error {
 	used := map[string]bool{}
 	for _, one := range all {
 		used[one.UUID.String()] = true
-	}
-	entries, err := os.ReadDir(d.o.Dir)
-	if err != nil {
-		return fault.New(fault.Unavailable, op, "%w", err)
 	}
 	for _, entry := range entries {
 		if _, err := uuid.Parse(entry.Name()); err != nil || used[entry.Name()] {

@@ -16,7 +16,8 @@ var redial = backoff.Exponential{First: 100 * time.Millisecond, Max: 10 * time.S
 const reconnectTime = 5 * time.Second
 
 // Watch calls changed when a domain has started, paused, continued, ended or vanished, after each connection, because
-// events may have been missed, and reconnectTime later. It connects again when the connection has ended.
+// events may have been missed, and reconnectTime later. It connects again when the connection has ended; then it also
+// calls changed, so that the agent reports a libvirtd that does not run.
 func (d *Driver) Watch(ctx context.Context, changed func()) {
 	failures := 0
 	for ctx.Err() == nil {
@@ -45,6 +46,7 @@ func (d *Driver) watchOnce(ctx context.Context, changed func()) (connected bool)
 			changed()
 		case e, open := <-c.Events():
 			if !open {
+				changed()
 				return true
 			}
 			switch e.Kind {
