@@ -28,6 +28,7 @@ type simHost struct {
 
 	portVFs    bool                   // it has VFs for ports
 	configured map[pci.Address]string // ports for which its VFs are configured
+	unplugged  map[pci.Address]bool   // VFs that were unplugged since they were configured
 
 	guests  map[string]*hypervisor.Guest // the hypervisor's
 	built   map[string]bool              // oracle: guests that no report of the agent has named as built

@@ -19,6 +19,9 @@ func (w *World) unplugSome() {
 		if o.Address == d.Address || o.Parent != nil && *o.Parent == d.Holder() && d.Type != pci.Plain && w.rng.IntN(2) == 0 {
 			m.away[o.Address] = true
 			delete(m.configured, o.Address)
+			if m.portVFs {
+				m.unplugged[o.Address] = true
+			}
 		}
 	}
 	w.note("unplug", "", m.tag, d.Address.String())

@@ -13,10 +13,12 @@ func hasInterface(list []hypervisor.Interface, port string, id device.ID) bool {
 	return slices.ContainsFunc(list, func(i hypervisor.Interface) bool { return i.Port == port && i.Device == id })
 }
 
-// checkConfigured: a guest is built to run only with VFs that are configured for its ports.
+// checkConfigured: a guest is built to run only with VFs that are configured for its ports. An unplugged VF loses its
+// configuration, and the agent compares it later.
 func (w *World) checkConfigured(m *simHost, g hypervisor.Guest) {
 	for _, i := range g.Interfaces {
-		if at := i.Device.Address(); i.VIF == "hw_veb" && !g.Stopped && m.configured[at] != i.Port {
+		at := i.Device.Address()
+		if i.VIF == "hw_veb" && !g.Stopped && !m.unplugged[at] && m.configured[at] != i.Port {
 			w.violation(m, "vf: the guest %s starts with %s for port %s, and it is configured for port %q", g.ID, at, i.Port,
 				m.configured[at])
 		}

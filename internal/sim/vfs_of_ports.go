@@ -40,7 +40,7 @@ func (m *simHost) addPortVFs(specs [usualRules]string) [usualRules]string {
 				Parent: &parent, NUMANode: i})
 		}
 	}
-	m.portVFs, m.configured = true, map[pci.Address]string{}
+	m.portVFs, m.configured, m.unplugged = true, map[pci.Address]string{}, map[pci.Address]bool{}
 	const all = `{"vendor_id": "8086", "product_id": "` + portVF + `", `
 	for i, rule := range []string{all, all + `"trusted": "true", `,
 		fmt.Sprintf(`{"address": "0000:%02x:01.*", "product_id": "%s", `, portBus, portVF)} {
@@ -81,6 +81,7 @@ func (w *World) configureVFs(m *simHost, e reconcile.ConfigureVFs) error {
 			w.violation(m, "vf: %s is configured for port %s of %s, and the journal gives it to %q", at, a.Port.ID, e.Work, by)
 		}
 		m.configured[at] = a.Port.ID
+		delete(m.unplugged, at)
 	}
 	return nil
 }
