@@ -68,6 +68,9 @@ func PrintWhy(w io.Writer, why compute.Why, providers map[string]string, long bo
 	} else {
 		printGrouped(&b, why, names(providers))
 	}
+	for _, text := range why.HostConditions {
+		fmt.Fprintf(&b, "condition of %s: %s\n", why.Host, text)
+	}
 	if m := why.Move; m != nil {
 		migration := "it"
 		if long {

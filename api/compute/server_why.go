@@ -29,6 +29,7 @@ type Why struct {
 	Devices        []WhyDevice        `json:"devices"`               // selected by the agent
 	Task           string             `json:"task,omitempty"`        // task_state
 	PortChange     string             `json:"port_change,omitempty"` // attaching or detaching: the change in progress
+	HostConditions []string           `json:"host_conditions"`       // while the server changes: of its host, such as downloads
 	Move           *WhyMove           `json:"move,omitempty"`        // the move in progress
 	Leftovers      []WhyResidence     `json:"left_behind"`           // on other hosts, until the agents report the guests gone
 	FilterFailures []WhyFilterFailure `json:"falls"`                 // of the last round

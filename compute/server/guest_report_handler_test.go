@@ -2,6 +2,7 @@ package server
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
@@ -55,6 +56,35 @@ func TestGuestReportsChangeServer(t *testing.T) {
 		fault.Invalid) {
 		t.Errorf("%v", err)
 	}
+}
+
+// TestWhyShowsConditionsOfHost checks that administrators see the conditions of its host while a server is built, such
+// as the progress of a download, and not afterwards.
+func TestWhyShowsConditionsOfHost(t *testing.T) {
+	h, ctx := start(t), t.Context()
+	h.flavor("small", nil)
+	id := h.server(h.admin, "s", "small")
+	conditions := func(want ...string) {
+		t.Helper()
+		why, err := h.admin.Why(ctx, id)
+		if err != nil || !slices.Equal(why.HostConditions, want) {
+			t.Errorf("%q %v, want %q", why.HostConditions, err, want)
+		}
+	}
+	conditions()
+	h.assign(id, "host1")
+	conditions() // no agent has reported for the host
+	const progress = "the image a is being downloaded: 300 of 1000 MiB"
+	r := host.Report{Host: "host1", Instance: "a", Start: "s", Provider: string(rootID), Devices: []host.Device{},
+		Conditions: []string{progress}}
+	if err := h.hosts.PutReport(ctx, r); err != nil {
+		t.Fatal(err)
+	}
+	conditions(progress)
+	if err := h.guest("host1", id, host.Guest{Phase: host.Running}); err != nil {
+		t.Fatal(err)
+	}
+	conditions()
 }
 
 // TestRefusedStopIsShownWithoutError checks that the API shows why the hypervisor refused to stop a guest, and that the

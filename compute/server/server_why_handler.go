@@ -10,6 +10,7 @@ import (
 	"github.com/openberth/berth/compute/flavor"
 	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/compute/schedule"
+	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/resource"
 )
 
@@ -20,15 +21,29 @@ func (s *server) why(c *call) error {
 		return err
 	}
 	w := explain(found)
+	if w.Host != "" && w.Task != "" {
+		if w.HostConditions, err = s.conditionsOf(c, w.Host); err != nil {
+			return err
+		}
+	}
 	if !c.Who.IsAdmin() {
 		w = withoutHostData(w)
 	}
 	return c.writeJSON(http.StatusOK, map[string]any{"why": w})
 }
 
+// conditionsOf returns the conditions of a host, such as the progress of the downloads of images.
+func (s *server) conditionsOf(c *call, name string) ([]string, error) {
+	h, err := s.Store.Host(c.R.Context(), name)
+	if fault.Is(err, fault.NotFound) {
+		return []string{}, nil // it was forgotten meanwhile
+	}
+	return append([]string{}, h.Conditions...), err
+}
+
 // withoutHostData removes the data about hosts and their devices, which the Compute API hides from users.
 func withoutHostData(w compute.Why) compute.Why {
-	w.Host, w.Choice, w.Details, w.Move = "", nil, "", nil
+	w.Host, w.Choice, w.Details, w.Move, w.HostConditions = "", nil, "", nil, []string{}
 	w.Leftovers, w.FilterFailures = []compute.WhyResidence{}, []compute.WhyFilterFailure{}
 	w.Excluded, w.Devices, w.History = map[string]string{}, []compute.WhyDevice{}, []compute.WhyHistoryEntry{}
 	for i := range w.Requests {
@@ -43,6 +58,7 @@ func explain(s lifecycle.Server) compute.Why {
 		Host: s.Shown().Host, Flavor: s.Flavor.Name, Query: placement.AskQuery(s.Ask).Encode(),
 		Rounds: s.Round, Tries: s.Try, Excluded: notNil(s.FailedHosts), Groups: []compute.WhyGroup{},
 		Requests: []compute.WhyRequest{}, Devices: []compute.WhyDevice{}, History: []compute.WhyHistoryEntry{}}
+	w.HostConditions = []string{}
 	w.Image, w.Constraints = explainImage(s)
 	for _, g := range s.Ask.Groups {
 		w.Groups = append(w.Groups, explainGroup(g))

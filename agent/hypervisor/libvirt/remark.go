@@ -59,7 +59,7 @@ func pauseOf(state rpc.State, reason int) string {
 }
 
 // remark returns what operators must know about the host: that CPUs are emulated, findings such as a paused guest, and
-// which images are downloaded. Progress is in steps of ten percent, so that the report of the host seldom changes.
+// which images are downloaded. Progress is in tenths of the size, so that the report of the host seldom changes.
 func remark(kvm bool, findings []string, downloads []imagecache.Download) string {
 	var all []string
 	if !kvm {
@@ -69,7 +69,8 @@ func remark(kvm bool, findings []string, downloads []imagecache.Download) string
 	for _, d := range downloads {
 		progress := "of unknown size"
 		if d.Size > 0 {
-			progress = fmt.Sprintf("%d %% of %d MiB", d.Bytes*10/d.Size*10, (d.Size+1<<20-1)>>20)
+			received := d.Bytes * 10 / d.Size * d.Size / 10
+			progress = fmt.Sprintf("%d of %d MiB", received>>20, (d.Size+1<<20-1)>>20)
 		}
 		all = append(all, fmt.Sprintf("the image %s is being downloaded: %s", d.Image, progress))
 	}

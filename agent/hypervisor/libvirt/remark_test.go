@@ -7,7 +7,7 @@ import (
 )
 
 func TestRemark(t *testing.T) {
-	downloads := []imagecache.Download{{Image: "a", Bytes: 499, Size: 1000}, {Image: "b", Bytes: 5}}
+	downloads := []imagecache.Download{{Image: "a", Bytes: 499 << 20, Size: 1000 << 20}, {Image: "b", Bytes: 5}}
 	for _, c := range []struct {
 		kvm       bool
 		paused    []string
@@ -17,9 +17,9 @@ func TestRemark(t *testing.T) {
 		{true, nil, nil, ""},
 		{false, nil, nil, emulated},
 		{true, nil, downloads,
-			"the image a is being downloaded: 40 % of 1 MiB; the image b is being downloaded: of unknown size"},
+			"the image a is being downloaded: 400 of 1000 MiB; the image b is being downloaded: of unknown size"},
 		{false, []string{"x is paused"}, downloads[:1],
-			emulated + "; x is paused; the image a is being downloaded: 40 % of 1 MiB"},
+			emulated + "; x is paused; the image a is being downloaded: 400 of 1000 MiB"},
 	} {
 		if got := remark(c.kvm, c.paused, c.downloads); got != c.want {
 			t.Errorf("%q, want %q", got, c.want)
