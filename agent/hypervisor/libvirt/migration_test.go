@@ -108,13 +108,40 @@ func TestMigration(t *testing.T) {
 	g := counting()
 	must(t, a.Build(t.Context(), g))
 	n := a.count(t, g.ID, 20)
+	paused := pause(t, a, b)
 	migrated(t, g, a, b)
+	t.Logf("the guest was paused for %s", paused().Round(time.Millisecond))
 	n = b.count(t, g.ID, n+20)
+	paused = pause(t, b, a)
 	migrated(t, g, b, a)
+	t.Logf("the guest was paused for %s", paused().Round(time.Millisecond))
 	a.count(t, g.ID, n+20)
 	text, err := os.ReadFile(a.path(g.ID, "console.log"))
 	if err != nil || strings.Contains(string(text), "0001\n") {
 		t.Errorf("the guest was started again: %v", err)
+	}
+}
+
+// pause receives the events of two hosts. The returned function waits until the guest has continued at the destination,
+// and returns the time since it was paused at the source.
+func pause(t *testing.T, from, to site) func() time.Duration {
+	t.Helper()
+	await := func(s site, kind rpc.EventKind) <-chan time.Time {
+		c, at := dial(t, s.daemon), make(chan time.Time, 1)
+		go func() {
+			for e := range c.Events() {
+				if e.Kind == kind {
+					at <- time.Now()
+					return
+				}
+			}
+		}()
+		return at
+	}
+	suspended, resumed := await(from, rpc.EventSuspended), await(to, rpc.EventResumed)
+	return func() time.Duration {
+		began := <-suspended
+		return (<-resumed).Sub(began)
 	}
 }
 
