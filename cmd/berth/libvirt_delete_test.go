@@ -1,13 +1,14 @@
 package main
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/openberth/berth/internal/libvirtd"
 )
 
 // A server is deleted while its live migration copies: the copy is aborted, and neither host has a domain or a file of
-// it. The next server can be built.
+// it.
 func TestLibvirtDeleteDuringLiveMigration(t *testing.T) {
 	t.Parallel()
 	a, b := libvirtd.StartPair(t)
@@ -24,4 +25,7 @@ func TestLibvirtDeleteDuringLiveMigration(t *testing.T) {
 	m.delete(s)
 	m.awaitNoGuest(from, s.ID)
 	m.awaitNoGuest(to, s.ID)
+	if log := m.agents[from].log.String(); strings.Contains(log, "guest migrated") {
+		t.Errorf("the copy was completed:\n%s", log)
+	}
 }
