@@ -28,7 +28,7 @@ done
 mkdir -p /host/payload
 mount -o bind /payload /host/payload
 export PATH=/usr/sbin:/usr/bin:/sbin:/bin
-exec chroot /host /bin/sh -c 'cd /payload && exec ./vfguest.test -test.v -test.timeout 14m'
+exec chroot /host /bin/sh -c 'cd /payload && exec ./vfguest.test -test.v -test.timeout 18m'
 `
 
 // TestNestedGuests runs the tests of package vfguest for guests of libvirt in the lab.
@@ -43,6 +43,7 @@ func TestNestedGuests(t *testing.T) {
 		t.Fatal(err)
 	}
 	buildTests(t, dir, "nested")
+	t.Setenv("LAB_TIMEOUT", "1140")
 	t.Setenv("NESTED", "1")
 	t.Log("\n" + run(t, dir))
 }

@@ -15,7 +15,7 @@
 #   0000:23:00.0  igb PF, VFs at 0000:23:10.0-6    8086:10c9   NUMA node 1
 # With NESTED=1, which includes NICS=1, it can give devices to guests of its own: the IOMMU has caching mode, vfio-pci
 # is loaded, VFs are bound to their drivers, each NVMe device has an empty namespace of 8 GiB, and /host is this
-# machine's root with all its programs; what the guest writes there is lost at its end. It has 4 GiB and two CPUs.
+# machine's root with all its programs; what the guest writes there is lost at its end. It has 2.5 GiB and two CPUs.
 #
 # VFS=n            VFs switched on in each PF before the payload runs, 0 to 4 (default 4)
 # NICS=1           with the two igb PFs; they need QEMU 8 or newer
@@ -242,15 +242,17 @@ igb() { # number, NUMA node, MAC address
   echo -device "pcie-root-port,id=igb$1,bus=pxb$2,chassis=$((4 + $1))" -netdev "hubport,id=hub$1,hubid=0" \
     -device "igb,bus=igb$1,netdev=hub$1,mac=$3"
 }
-memory=1 cpus=2 threads= # of each node; threads of QEMU for CPUs
+memory=1024 cpus=2 threads= # of each node, memory in MiB; threads of QEMU for CPUs
+# With memory above 4 GiB, SeaBIOS gives the buses 64-bit windows, and QEMU 10 maps the BARs of an igb's VFs at the low
+# 32 bits of their addresses. Below 4 GiB, the windows and these BARs are there as well.
 # QEMU 10 with a thread for each CPU has once ended with "iotlb_to_section: Assertion failed" in a run with guests.
-[ -z "$nested" ] || memory=2 cpus=1 threads=,thread=single
+[ -z "$nested" ] || memory=1280 cpus=1 threads=,thread=single
 # shellcheck disable=SC2046 # nvme and igb print words
 timeout --foreground -k 10 "$limit" "${vm[@]}" -nodefaults -no-user-config -display none -no-reboot \
   -serial "file:$work/console" -serial "file:$work/output" -serial "file:$work/status" \
-  -machine q35,kernel-irqchip=split -accel "tcg$threads" -cpu max -m "$((2 * memory))G" -smp "$((2 * cpus))" \
-  -object "memory-backend-ram,id=m0,size=${memory}G" -numa "node,nodeid=0,cpus=0-$((cpus - 1)),memdev=m0" \
-  -object "memory-backend-ram,id=m1,size=${memory}G" -numa "node,nodeid=1,cpus=$cpus-$((2 * cpus - 1)),memdev=m1" \
+  -machine q35,kernel-irqchip=split -accel "tcg$threads" -cpu max -m "$((2 * memory))M" -smp "$((2 * cpus))" \
+  -object "memory-backend-ram,id=m0,size=${memory}M" -numa "node,nodeid=0,cpus=0-$((cpus - 1)),memdev=m0" \
+  -object "memory-backend-ram,id=m1,size=${memory}M" -numa "node,nodeid=1,cpus=$cpus-$((2 * cpus - 1)),memdev=m1" \
   -device "intel-iommu,intremap=on${nested:+,caching-mode=on}" \
   -device pxb-pcie,id=pxb0,bus=pcie.0,addr=1,bus_nr=16,numa_node=0 \
   -device pxb-pcie,id=pxb1,bus=pcie.0,addr=2,bus_nr=32,numa_node=1 \

@@ -55,6 +55,7 @@ version=$(basename "$(ls -d "$root"/lib/modules/* "$root"/usr/lib/modules/* 2>/d
 guest=$work/guest
 mkdir -p "$guest"/{bin,config,dev,etc,mod,proc,root,sys,tmp}
 cp "$busybox" "$guest/bin/busybox"
+"$busybox" --list | while read -r name; do [ "$name" = busybox ] || ln -s busybox "$guest/bin/$name"; done
 
 module() { # copies its file to the guest, numbered after the modules that it needs; a built-in module has no file
   local file need
@@ -74,7 +75,6 @@ for name in virtio_pci virtio_blk virtio_net af_packet isofs ${GUEST_MODULES:-};
 
 cat >"$guest/init" <<'END'
 #!/bin/busybox sh
-/bin/busybox --install -s /bin
 export PATH=/bin HOME=/root TERM=vt102
 mount -t proc proc /proc; mount -t sysfs sys /sys; mount -t devtmpfs dev /dev; mount -t tmpfs tmp /tmp
 mkdir /dev/pts; mount -t devpts pts /dev/pts

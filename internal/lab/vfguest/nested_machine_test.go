@@ -29,7 +29,7 @@ const (
 const instances = "/var/lib/berth/instances"
 
 // bootPatience is the limit for the start of a guest in the lab, whose CPU is emulated by an emulated CPU.
-const bootPatience = 8 * time.Minute
+const bootPatience = 12 * time.Minute
 
 // libvirtFiles configure libvirt's daemon: the lab has neither cgroups nor a security module.
 var libvirtFiles = map[string]string{
@@ -208,11 +208,14 @@ func (m *machine) command(name string, arguments ...string) {
 	}
 }
 
-// counterpart gives the other NIC on the wire an address in a VLAN.
+// counterpart gives the other NIC on the wire, the PF of an unused VF, an address in a VLAN. QEMU passes frames of a
+// VLAN to a PF only if one of its VFs is in the VLAN.
 func (m *machine) counterpart(vf string, vlan int, address string) {
 	m.t.Helper()
-	pf, err := netlink.LinkByName(m.find(vf).Interface)
+	unused := m.find(vf)
+	pf, err := netlink.LinkByName(unused.Interface)
 	must(m.t, err)
+	must(m.t, netlink.LinkSetVfVlan(pf, unused.Index, vlan))
 	link := &netlink.Vlan{LinkAttrs: netlink.LinkAttrs{Name: "counterpart", ParentIndex: pf.Attrs().Index}, VlanId: vlan}
 	must(m.t, netlink.LinkAdd(link))
 	at, err := netlink.ParseAddr(address)
