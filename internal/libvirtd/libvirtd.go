@@ -9,6 +9,7 @@ package libvirtd
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -21,6 +22,7 @@ import (
 	"time"
 
 	"github.com/openberth/berth/internal/ownlibvirt"
+	"github.com/openberth/berth/internal/testcert"
 	"github.com/openberth/berth/internal/testenv"
 )
 
@@ -53,13 +55,13 @@ export LD_PRELOAD="$1/bin/preload.so"`
 // Start starts a daemon and waits until it answers.
 func Start(t testing.TB) *Daemon {
 	t.Helper()
-	return start(t, ownlibvirt.Options{})
+	return start(t, ownlibvirt.Options{}, nil)
 }
 
 // StartTLS starts a daemon that also listens on the TLS port of its network, with the certificates of a directory.
 func StartTLS(t testing.TB, dir string) *Daemon {
 	t.Helper()
-	return start(t, ownlibvirt.Options{TLS: dir})
+	return start(t, ownlibvirt.Options{TLS: dir}, nil)
 }
 
 // InNetwork returns a command in the network of the daemon.
@@ -68,11 +70,51 @@ func (d *Daemon) InNetwork(ctx context.Context, name string, arguments ...string
 		arguments...)...)
 }
 
+// The addresses of the hosts of a pair.
+const (
+	addressA = "192.0.2.1"
+	addressB = "192.0.2.2"
+)
+
 // StartPair starts the daemons of two hosts whose guests can migrate between them, and a network between the hosts.
 func StartPair(t testing.TB) (a, b *Daemon) {
 	t.Helper()
-	a, b = start(t, ownlibvirt.Options{Name: "host-a"}), start(t, ownlibvirt.Options{Name: "host-b"})
-	a.Address, b.Address = "192.0.2.1", "192.0.2.2"
+	return pair(t, start(t, ownlibvirt.Options{Name: "host-a"}, nil), start(t, ownlibvirt.Options{Name: "host-b"}, nil))
+}
+
+// StartEncryptedPair is StartPair, and QEMU of each host has a certificate of an authority, with which it can encrypt
+// migrations.
+func StartEncryptedPair(t testing.TB, ofA, ofB *testcert.CA) (a, b *Daemon) {
+	t.Helper()
+	return pair(t, start(t, ownlibvirt.Options{Name: "host-a"}, func(dir string) { certificates(t, dir, ofA, addressA) }),
+		start(t, ownlibvirt.Options{Name: "host-b"}, func(dir string) { certificates(t, dir, ofB, addressB) }))
+}
+
+// certificates writes the certificates of QEMU on a host, as server and as client, so that QEMU's user can read them.
+func certificates(t testing.TB, dir string, ca *testcert.CA, address string) {
+	t.Helper()
+	files := []string{filepath.Join(dir, "ca-cert.pem")}
+	text, err := os.ReadFile(ca.File)
+	if err == nil {
+		err = os.WriteFile(files[0], text, 0o644)
+	}
+	for _, side := range []string{"server", "client"} {
+		cert, key := filepath.Join(dir, side+"-cert.pem"), filepath.Join(dir, side+"-key.pem")
+		ca.Write(t, testcert.Certificate{Address: address, Encipher: true}, cert, key)
+		files = append(files, cert, key)
+	}
+	for _, name := range files {
+		err = errors.Join(err, os.Chmod(name, 0o644))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// pair connects the hosts of two daemons.
+func pair(t testing.TB, a, b *Daemon) (*Daemon, *Daemon) {
+	t.Helper()
+	a.Address, b.Address = addressA, addressB
 	run(t, exec.Command("ip", "link", "add", "pair", "netns", a.namespace(), "type", "veth", "peer", "name", "pair",
 		"netns", b.namespace()))
 	for _, d := range []*Daemon{a, b} {
@@ -92,8 +134,8 @@ func run(t testing.TB, command *exec.Cmd) {
 	}
 }
 
-// start starts the daemon of a host.
-func start(t testing.TB, o ownlibvirt.Options) *Daemon {
+// start starts the daemon of a host. certify, if it is not nil, writes QEMU's certificates to a directory.
+func start(t testing.TB, o ownlibvirt.Options, certify func(dir string)) *Daemon {
 	t.Helper()
 	testenv.Need(t, "libvirtd")
 	dir, err := os.MkdirTemp("", "libvirtd") // short: a path of a Unix socket has at most 107 bytes
@@ -107,6 +149,11 @@ func start(t testing.TB, o ownlibvirt.Options) *Daemon {
 	d := &Daemon{dir: dir, Socket: filepath.Join(dir, "run", "libvirt-sock")}
 	d.mkdir(t, "dev")
 	d.makeDevices(t)
+	if certify != nil {
+		d.mkdir(t, "certificates")
+		o.Encrypt = d.path("certificates")
+		certify(o.Encrypt)
+	}
 	o.Dir, o.Prepare, o.Output = dir, prepare, &d.log
 	if d.own, err = ownlibvirt.Start(o); err != nil {
 		t.Fatal(err)

@@ -30,6 +30,7 @@ type Options struct {
 	Prepare string    // shell commands that run in the namespaces before the daemon; $1 is Dir
 	Name    string    // host name; empty: that of the machine. Between daemons of one name no guest can migrate
 	TLS     string    // directory with cacert.pem, servercert.pem and serverkey.pem; empty: only the socket is served
+	Encrypt string    // directory with QEMU's certificates for migrations; empty: they cannot be encrypted
 	Output  io.Writer // of the daemon
 }
 
@@ -104,6 +105,9 @@ func Start(o Options) (*Daemon, error) {
 	for name, text := range files {
 		if name == "libvirtd.conf" { // without it, all daemons of a machine are one host
 			text += "host_uuid = \"" + uuid.NewString() + "\"\n" + listenTLS(o.TLS)
+		}
+		if name == "qemu.conf" && o.Encrypt != "" {
+			text += fmt.Sprintf("migrate_tls_x509_cert_dir = %q\n", o.Encrypt)
 		}
 		if err := os.WriteFile(filepath.Join(o.Dir, "etc", name), []byte(text), 0o600); err != nil {
 			return nil, fault.Wrap(fault.Unavailable, op, err)

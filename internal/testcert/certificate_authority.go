@@ -54,7 +54,8 @@ type Certificate struct {
 	Until time.Time // zero: in 90 days
 	NoSAN bool      // without subjectAltName
 
-	Encipher bool // with the key usage "key encipherment", which libvirt 9 requires
+	Address  string // a further IP address of the server; may be empty
+	Encipher bool   // with the key usage "key encipherment", which libvirt 9 requires
 }
 
 // Issued is a certificate with its key, in PEM.
@@ -93,6 +94,9 @@ func (ca *CA) Write(t testing.TB, c Certificate, certFile, keyFile string) (seri
 	if !c.NoSAN {
 		template.DNSNames = []string{"localhost"}
 		template.IPAddresses = []net.IP{net.IPv4(127, 0, 0, 1), net.IPv6loopback}
+		if c.Address != "" {
+			template.IPAddresses = append(template.IPAddresses, net.ParseIP(c.Address))
+		}
 	}
 	key := newKey(t)
 	der, err := x509.CreateCertificate(rand.Reader, template, ca.cert, &key.PublicKey, ca.key)

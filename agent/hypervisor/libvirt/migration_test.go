@@ -19,6 +19,7 @@ import (
 	"github.com/openberth/berth/agent/imagecache"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/internal/libvirtd"
+	"github.com/openberth/berth/internal/testcert"
 )
 
 // site is a host of a pair.
@@ -32,6 +33,12 @@ type site struct {
 func openPair(t *testing.T) (a, b site) {
 	t.Helper()
 	daemonA, daemonB := libvirtd.StartPair(t)
+	return openSites(t, daemonA, daemonB)
+}
+
+// openSites returns the drivers of the hosts of a pair.
+func openSites(t *testing.T, daemonA, daemonB *libvirtd.Daemon) (a, b site) {
+	t.Helper()
 	sockets := t.TempDir() // the sockets by the names of the hosts
 	sites := []site{{daemon: daemonA, name: "a"}, {daemon: daemonB, name: "b"}}
 	for i, s := range sites {
@@ -119,6 +126,36 @@ func TestMigration(t *testing.T) {
 	text, err := os.ReadFile(a.path(g.ID, "console.log"))
 	if err != nil || strings.Contains(string(text), "0001\n") {
 		t.Errorf("the guest was started again: %v", err)
+	}
+}
+
+// TestEncryptedMigration migrates a guest between hosts whose QEMUs have certificates. It is refused if the destination
+// does not trust the source, and the guest continues there.
+func TestEncryptedMigration(t *testing.T) {
+	t.Parallel()
+	one, other := testcert.NewCA(t), testcert.NewCA(t)
+	for _, ca := range []*testcert.CA{one, other} {
+		t.Run(fmt.Sprint("one authority: ", ca == one), func(t *testing.T) {
+			t.Parallel()
+			daemonA, daemonB := libvirtd.StartEncryptedPair(t, one, ca)
+			a, b := openSites(t, daemonA, daemonB)
+			a.o.Migration.TLS, b.o.Migration.TLS = true, true
+			g := counting()
+			must(t, a.Build(t.Context(), g))
+			n := a.count(t, g.ID, 20)
+			if ca == one {
+				migrated(t, g, a, b)
+				b.count(t, g.ID, n+20)
+				return
+			}
+			must(t, b.Receive(t.Context(), g))
+			err := a.Migrate(t.Context(), g.ID, hypervisor.Destination{Host: b.name})
+			if err == nil || !strings.Contains(err.Error(), "ertificate") {
+				t.Errorf("migrated to a host with another authority: %v", err)
+			}
+			a.count(t, g.ID, n+20)
+			wantGuests(t, a.Driver, g)
+		})
 	}
 }
 
