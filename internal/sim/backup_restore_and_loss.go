@@ -107,7 +107,7 @@ func (w *World) restorePlacement(from *placementtest.Placement) {
 	for _, all := range []map[resource.ConsumerID]resource.Allocation{before, now} {
 		for c := range all {
 			if !before[c].Equal(now[c]) {
-				w.altered[w.owners[string(c)]] = true
+				w.altered[w.owners[string(c)]], w.putBack[w.owners[string(c)]] = true, true
 			}
 		}
 	}

@@ -105,10 +105,12 @@ func (w *World) notePlaced(m *simHost, consumers []resource.ConsumerID) {
 }
 
 // shared checks an allocation that an agent has written to Placement: compute must place the consumer there, and must
-// have confirmed that to this process of the agent, now or when the agent read the allocation. A record that was
-// restored since is exempt.
+// have confirmed that to this process of the agent, now or when the agent read the allocation. A record or an
+// allocation that was restored since is exempt: the agent may read the allocation from before a move that it does not
+// know yet.
 func (w *World) shared(m *simHost, c resource.ConsumerID) {
-	if a := m.agent; !a.placed[c] && !(w.places(m, c) && a.confirmed[string(c)]) && !w.rolledBack[w.owners[string(c)]] {
+	a, owner := m.agent, w.owners[string(c)]
+	if !a.placed[c] && !(w.places(m, c) && a.confirmed[string(c)]) && !w.rolledBack[owner] && !w.putBack[owner] {
 		w.violation(m, "shared: the agent writes an allocation of %s to Placement, and compute does not place it here, "+
 			"or has "+
 			"not confirmed that", c)

@@ -43,7 +43,7 @@ func (w *World) quiesce() {
 	for _, m := range w.hosts {
 		m.zombie, m.orphaned, m.host.unheard = false, false, false
 	}
-	for _, all := range []map[string]bool{w.altered, w.rolledBack, w.evacuated} {
+	for _, all := range []map[string]bool{w.altered, w.putBack, w.rolledBack, w.evacuated} {
 		clear(all)
 	}
 	clear(w.runs)

@@ -136,6 +136,7 @@ type World struct {
 	seq        int // counts changes of compute's database
 	histories  []history
 	runs       map[string][]*simHost // where servers have run
+	putBack    map[string]bool       // servers whose allocations a restore has changed since the last rest
 	rolledBack map[string]bool       // servers whose records a restore has changed since the last rest
 	evacuated  map[string]bool       // servers that were evacuated from a host that was out of reach, since the last rest
 	noted      int                   // operations and what followed from them that are in the log
@@ -203,7 +204,8 @@ func newWorld(o Options) *World {
 		byRoot: map[provider.ID]*simHost{}, byTag: map[string]*simHost{}, altered: map[string]bool{},
 		owners:    map[string]string{},
 		histories: []history{{}}, runs: map[string][]*simHost{}, rolledBack: map[string]bool{}, evacuated: map[string]bool{},
-		seq: 1}
+		putBack: map[string]bool{},
+		seq:     1}
 	w.report.Done, w.report.Happened = map[string]int{}, map[string]int{}
 	w.cleaned, w.lowered = map[provider.ID]bool{}, map[provider.ID]int{}
 	w.placement = placementtest.New(func(root provider.ID) {
