@@ -258,10 +258,20 @@ func (s *syncer) planWritten() {
 	s.dropFresh()
 	s.warnOfChanges(plan.Warnings)
 	s.recordReserved(s.tree)
-	if plan.More {
+	if plan.More || s.freesParent(plan) {
 		s.wantSync = true
 	}
 	s.deviceSyncEnded()
+}
+
+// freesParent reports whether a plan deletes a device below a bandwidth provider. If that provider is not configured
+// any more, it stayed for the device, and the next sync deletes it.
+func (s *syncer) freesParent(plan treeplan.Plan) bool {
+	return slices.ContainsFunc(plan.Steps, func(step treeplan.Step) bool {
+		gone, _ := s.view.facts.Actual.ByID(step.Provider)
+		parent, below := s.view.facts.Actual.ByID(gone.Parent)
+		return step.Op == treeplan.DeleteProvider && below && parent.Parent != "" // the parent is not the root
+	})
 }
 
 // deviceSyncEnded ends the part of a sync for the root and the devices, and begins the part for bandwidth, which never

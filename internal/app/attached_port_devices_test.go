@@ -28,7 +28,7 @@ func (l *nicsLab) detachDirect(server, port string) {
 	l.detach(server, port)
 	l.until("the change of the port has ended", func() bool {
 		why, err := l.compute().Why(l.t.Context(), server)
-		return err == nil && why.History[len(why.History)-1].Text == "detached the port"
+		return err == nil && why.PortChange == "" && why.History[len(why.History)-1].Text == "detached the port"
 	})
 	p, err := l.cloud.NetworkClient().Port(l.t.Context(), port)
 	if err != nil || p.Device != "" || p.Host != "" || len(p.Profile) > 0 {

@@ -29,7 +29,7 @@ func (l *nicsLab) released(server compute.Server, interfaces int) {
 	l.until("the device and the guarantee are free", func() bool {
 		amounts := l.allocation(server.ID)
 		return len(l.held(server.ID)) == 0 && len(amounts) == 1 && amounts[l.root] != nil &&
-			len(l.guestPorts(server.ID)) == interfaces
+			len(l.guestPorts(server.ID)) == interfaces && !l.changesPort(server.ID)
 	})
 	if s := l.reach(server.ID, "ACTIVE"); s.Addresses["fast"] != nil {
 		l.t.Errorf("addresses %v", s.Addresses)

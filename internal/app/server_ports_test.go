@@ -156,6 +156,12 @@ func (l *portsLab) guaranteed(consumer string) int {
 	return l.allocation(consumer)[l.bridge][bandwidth.EgressBandwidth]
 }
 
+// changesPort reports whether a port of a server is being attached or detached; then other actions are refused.
+func (l *lab) changesPort(server string) bool {
+	why, err := l.compute().Why(l.t.Context(), server)
+	return err == nil && why.PortChange != "" // a deleted server has no ports
+}
+
 // check waits until the ports of a server are bound to cmp1 with an allocation of this bandwidth at the bridge.
 func (l *portsLab) check(server string, ports, kbps int) {
 	l.t.Helper()
@@ -170,7 +176,8 @@ func (l *portsLab) check(server string, ports, kbps int) {
 				}
 			}
 		}
-		return len(list) == ports && bound && (groups > 0) == (kbps > 0) && l.guaranteed(server) == kbps
+		return len(list) == ports && bound && (groups > 0) == (kbps > 0) && l.guaranteed(server) == kbps &&
+			!l.changesPort(server)
 	})
 }
 
