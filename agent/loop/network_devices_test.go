@@ -124,6 +124,32 @@ func TestNetworkDevices(t *testing.T) {
 	})
 }
 
+// A NIC whose devices and bandwidth are removed from the configuration stays while a server has a VF of it. When the VF
+// is free, one rescan deletes both: the sync that deletes the device is followed by one for its parent.
+func TestNetworkDevicesAndBandwidthAreRemoved(t *testing.T) {
+	scenario(t, "", func(t *testing.T, w *testHost) {
+		w.withPorts(vfPorts)
+		w.withBandwidth(map[string]int{"ens1f0": 2000})
+		_, stop := w.startReported()
+		w.until("the PF is below its bandwidth", func() bool { return w.parentOf(name1) == ens1Name })
+		must(t, stop())
+		w.placement.set("server-1", w.provider(name1).ID, resource.Amounts{vfClass: 1})
+		setRules(w, `{"address":"`+strings.TrimSuffix(pf2, "0")+`*","physical_network":"physnet0"}`)
+		w.options.Bandwidth, w.options.Rescan = nil, time.Hour
+		_, stop = w.startReported()
+		time.Sleep(time.Minute)
+		if w.parentOf(name1) != ens1Name {
+			t.Errorf("while a VF is in use:\n%s", w.picture())
+		}
+		w.placement.remove("server-1")
+		time.Sleep(time.Hour)
+		if got := w.picture(); strings.Contains(got, "NIC Switch") || strings.Contains(got, name1) {
+			t.Errorf("when no VF is in use:\n%s", got)
+		}
+		must(t, stop())
+	})
+}
+
 // Where Neutron reports the bandwidth, the agent moves only its own providers: below Neutron's provider when that
 // exists, and below the root when it has no bandwidth any more, so that Neutron can delete it.
 func TestNetworkDevicesBelowNeutron(t *testing.T) {
