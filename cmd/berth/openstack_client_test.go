@@ -2,7 +2,9 @@ package main
 
 import (
 	"encoding/json"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -92,5 +94,53 @@ func TestOpenStackClientWithHTTPBasic(t *testing.T) {
 	cloud("red").ok(t, nil, "server", "show", "anns")
 	cloud("root").ok(t, nil, "provider", "list")
 	cloud("root").ok(t, nil, "host", "list")
+	d.stop(t)
+}
+
+// Debian's openstack client creates a server with an image, a network and a key pair at a cloud of one process, without
+// any other OpenStack service: clouds.yaml has the addresses that a catalog would have.
+func TestOpenStackClientWithoutCatalog(t *testing.T) {
+	testenv.Need(t, "the openstack client")
+	t.Parallel()
+	dir := t.TempDir()
+	d := start(t, []string{"placement", "compute", "network", "image"}, "up", "--config-file", conf(t, machine(t, 1, 2),
+		"[ovs]", "bridge_mappings = physnet0:br-ex"), "--data-dir", filepath.Join(dir, "data"), "--listen-placement",
+		"127.0.0.1:0", "--listen-compute", "127.0.0.1:0", "--listen-network", "127.0.0.1:0", "--listen-image",
+		"127.0.0.1:0")
+	clouds := writeConfig(t, "clouds.yaml", `clouds:
+  berth:
+    auth_type: admin_token
+    auth: {token: admin, endpoint: "`+d.urls["compute"]+`/v2.1"}
+    compute_endpoint_override: "`+d.urls["compute"]+`/v2.1"
+    network_endpoint_override: "`+d.urls["network"]+`"
+    image_endpoint_override: "`+d.urls["image"]+`"
+`)
+	cloud := login{"OS_CLIENT_CONFIG_FILE=" + clouds, "OS_CLOUD=berth"}
+	disk := filepath.Join(dir, "disk.img")
+	must(t, os.WriteFile(disk, make([]byte, 1<<20), 0o600))
+	for _, command := range []string{
+		"network create lan --provider-network-type flat --provider-physical-network physnet0",
+		"subnet create lan4 --network lan --subnet-range 10.0.0.0/24",
+		"image create linux --disk-format raw --container-format bare --file " + disk,
+		"flavor create small --vcpus 1 --ram 64 --disk 1",
+		"keypair create me --private-key " + filepath.Join(dir, "key"),
+		"server create web --image linux --flavor small --network lan --key-name me --wait",
+	} {
+		cloud.openstack(t, strings.Fields(command)...)
+	}
+	var shown struct {
+		Status, Image, Key string
+		Addresses          map[string][]string
+	}
+	text := cloud.openstack(t, "server", "show", "web", "-f", "json")
+	text = strings.Replace(text, `"key_name"`, `"key"`, 1)
+	must(t, json.Unmarshal([]byte(text), &shown))
+	if shown.Status != "ACTIVE" || !strings.HasPrefix(shown.Image, "linux (") || shown.Key != "me" ||
+		len(shown.Addresses["lan"]) != 1 || !strings.HasPrefix(shown.Addresses["lan"][0], "10.0.0.") {
+		t.Errorf("%+v in %s", shown, text)
+	}
+	cloud.openstack(t, "server", "delete", "web", "--wait")
+	cloud.openstack(t, "image", "delete", "linux")
+	cloud.openstack(t, "network", "delete", "lan")
 	d.stop(t)
 }
