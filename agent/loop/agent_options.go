@@ -129,7 +129,7 @@ type Agent struct {
 	compare chan struct{}                 // has an element when VFs must be compared with their ports at once
 	cancels map[string]context.CancelFunc // of the effects in progress, by work; used by serve alone
 
-	driverStarted atomic.Bool // hypervisor.Starter has succeeded
+	driverFailed atomic.Bool // hypervisor.Starter has failed, and must be called again
 
 	mu    sync.Mutex       // guards state; never held while an effect is performed
 	state *reconcile.State // nil before Run

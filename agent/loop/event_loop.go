@@ -63,18 +63,18 @@ func (a *Agent) Run(ctx context.Context) error {
 	return j.Loss()
 }
 
-// startHypervisor starts the driver, unless that has succeeded. The fault is Invalid if the agent must end; others are
-// logged, and the next observation tries again.
+// startHypervisor starts the driver. The fault is Invalid if the agent must end; others are logged, and the next
+// observation tries again. A dry run starts no driver: it may run beside an agent.
 func (a *Agent) startHypervisor(ctx context.Context) error {
 	driver, ok := a.o.Hypervisor.(hypervisor.Starter)
-	if !ok || a.driverStarted.Load() {
+	if !ok {
 		return nil
 	}
 	err := driver.Start(ctx)
 	if fault.Is(err, fault.Invalid) {
 		return err
 	}
-	a.driverStarted.Store(err == nil)
+	a.driverFailed.Store(err != nil)
 	if err != nil {
 		a.log.Warn("hypervisor start failed, will retry", "error", err)
 	}

@@ -137,8 +137,10 @@ func (a *Agent) observe(ctx context.Context, e reconcile.Observe) (o reconcile.O
 	if o.Machine, err = a.o.Facts.Read(a.o.Rules); err != nil {
 		return o, err
 	}
-	if err = a.startHypervisor(ctx); err != nil {
-		return o, err
+	if a.driverFailed.Load() {
+		if err = a.startHypervisor(ctx); err != nil {
+			return o, err
+		}
 	}
 	if o.Guests, err = a.o.Hypervisor.Guests(ctx); err != nil {
 		return o, fault.Wrap("", "hypervisor.Guests", err)
