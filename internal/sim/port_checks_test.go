@@ -11,19 +11,25 @@ import (
 	"github.com/openberth/berth/resource"
 )
 
+// rest does operations in a cloud, and lets it come to rest.
+func rest(t *testing.T, w *World, operations int) {
+	t.Helper()
+	for range operations {
+		w.n++
+		w.advance(time.Second)
+		w.operate()
+	}
+	if w.quiesce(); w.failure != "" {
+		t.Fatal(w.failure)
+	}
+}
+
 // restingWithPorts returns a small quiescent cloud, and a bound port with a guarantee in it.
 func restingWithPorts(t *testing.T) (*World, network.Port) {
 	t.Helper()
 	for seed := uint64(1); seed <= 8; seed++ {
 		w := newWorld(Options{Seed: seed, Hosts: 24})
-		for range 4000 {
-			w.n++
-			w.advance(time.Second)
-			w.operate()
-		}
-		if w.quiesce(); w.failure != "" {
-			t.Fatal(w.failure)
-		}
+		rest(t, w, 4000)
 		for _, id := range w.network.ids {
 			if p := w.network.ports[id]; p.Host != "" && p.Request != nil && p.VNIC != direct {
 				return w, p

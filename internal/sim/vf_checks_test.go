@@ -4,7 +4,6 @@ import (
 	"maps"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/openberth/berth/agent/device"
 	"github.com/openberth/berth/agent/reconcile"
@@ -19,14 +18,7 @@ import (
 func restingWithVFs(t *testing.T) (*World, network.Port, *simHost, pci.Device) {
 	t.Helper()
 	w := newWorld(Options{Seed: 1, Hosts: 12, Direct: true, Without: []string{"steal", Restore, Lose, Copy, Replace}})
-	for range 3000 {
-		w.n++
-		w.advance(time.Second)
-		w.operate()
-	}
-	if w.quiesce(); w.failure != "" {
-		t.Fatal(w.failure)
-	}
+	rest(t, w, 3000)
 	for _, id := range w.network.ids {
 		p := w.network.ports[id]
 		if p.Host == "" || p.Request == nil || p.VNIC != direct {

@@ -138,6 +138,23 @@ func TestDeviceIn(t *testing.T) {
 	}
 }
 
+// parsed encodes a domain and parses it. The result must be encoded as the same text.
+func parsed(t *testing.T, d Domain) Domain {
+	t.Helper()
+	text, err := Encode(d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := Decode(text)
+	if err != nil {
+		t.Fatalf("%v: %s", err, text)
+	}
+	if again, err := Encode(got); err != nil || again != text {
+		t.Fatalf("%v: intended\n%s\nparsed\n%s", err, text, again)
+	}
+	return got
+}
+
 // FuzzPorts puts any texts into ports with devices: the parsed XML must be the intended domain.
 func FuzzPorts(f *testing.F) {
 	f.Add("port", "fa:16:3e:00:00:01", "ens1f0v1", 100)
@@ -156,17 +173,7 @@ func FuzzPorts(f *testing.F) {
 			}
 			return
 		}
-		text, err := Encode(d)
-		if err != nil {
-			t.Fatal(err)
-		}
-		got, err := Decode(text)
-		if err != nil {
-			t.Fatalf("%v: %s", err, text)
-		}
-		if again, err := Encode(got); err != nil || again != text {
-			t.Fatalf("%v: intended\n%s\nparsed\n%s", err, text, again)
-		}
+		got := parsed(t, d)
 		if port == "" {
 			return // such a port is being changed, and has no interface
 		}
@@ -264,18 +271,10 @@ func FuzzTexts(f *testing.F) {
 			}
 			return
 		}
-		text, err := Encode(d)
-		if err != nil {
-			t.Fatal(err)
-		}
-		got, err := Decode(text)
-		if err != nil {
-			t.Fatalf("%v: %s", err, text)
-		}
-		if again, err := Encode(got); err != nil || again != text || got.UUID != id || got.Name != "berth-"+id ||
-			got.OS.Kernel != path || got.OS.Cmdline != cmdline || got.Metadata.Guest.Server != path ||
-			got.Metadata.Guest.Name != cmdline {
-			t.Fatalf("%v: intended\n%s\nparsed\n%s", err, text, again)
+		got := parsed(t, d)
+		if got.UUID != id || got.Name != "berth-"+id || got.OS.Kernel != path || got.OS.Cmdline != cmdline ||
+			got.Metadata.Guest.Server != path || got.Metadata.Guest.Name != cmdline {
+			t.Fatalf("intended %q, %q, %q; parsed %+v", id, path, cmdline, got)
 		}
 	})
 }
