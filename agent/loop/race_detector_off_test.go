@@ -2,5 +2,5 @@
 
 package loop
 
-// raceDetector is whether the race detector is on. It makes a simulated host eight times slower, so there are fewer.
+// raceDetector is whether the race detector is on. It makes a simulated host five times slower, so there are fewer.
 const raceDetector = false
