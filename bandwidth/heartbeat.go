@@ -13,13 +13,14 @@ type Heartbeat struct {
 	Host           string         // [DEFAULT] host of the agent
 	Configurations map[string]any // as Neutron's agents report it: maps, lists, texts and numbers
 	Providers      []provider.ID  // of the agent and its devices: a port's allocation refers to them
-	// Synced reports whether Placement has what the agent must report; nil: not attempted yet. It is the value of
-	// resources_synced.
+	// Synced reports whether Placement has what the agent must report; nil: not attempted yet, or another service reports
+	// it. It is the value of resources_synced.
 	Synced *bool
 
-	Root     provider.ID // of the host; empty until known
-	Provider provider.ID // of the agent below the host: it has the packet rates
-	Devices  []HeartbeatDevice
+	Root      provider.ID // of the host; empty until known
+	Provider  provider.ID // of the agent below the host: it has the packet rates
+	VNICTypes []string    // that ports may have
+	Devices   []HeartbeatDevice
 }
 
 // HeartbeatDevice is a mapped device of an agent.

@@ -5,10 +5,11 @@ package network
 type AgentReport struct {
 	Binary string `json:"binary"` // such as berth-agent
 	Start  string `json:"start"`  // random for each start of the agent
-	// Synced is whether Placement has what the agent reports; null: Placement is not reported to.
+	// Synced is whether Placement has what the agent reports; null: not attempted yet, or the agent reports no bandwidth.
 	Synced         *bool          `json:"resources_synced"`
-	Root           string         `json:"root,omitempty"`     // the UUID of the host's provider
-	Provider       string         `json:"provider,omitempty"` // the UUID of the provider of packet rates
+	Root           string         `json:"root,omitempty"`       // the UUID of the host's provider
+	Provider       string         `json:"provider,omitempty"`   // the UUID of the provider of packet rates
+	VNICTypes      []string       `json:"vnic_types,omitempty"` // that its ports may have; empty: all that it can bind
 	Devices        []AgentDevice  `json:"devices"`
 	Configurations map[string]any `json:"configurations,omitempty"` // for the agent list, under Neutron's names
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"strconv"
 
 	"github.com/openberth/berth/api/rest"
 	"github.com/openberth/berth/fault"
@@ -105,6 +106,18 @@ type ActiveBinding struct {
 	VIF        string         `json:"binding:vif_type"`
 	VIFDetails map[string]any `json:"binding:vif_details"`
 	Profile    map[string]any `json:"binding:profile"`
+}
+
+// Trusted reports whether the profile has the key trusted, which is a boolean or a text: the VF of the port is trusted.
+func (b ActiveBinding) Trusted() bool {
+	switch v := b.Profile["trusted"].(type) {
+	case bool:
+		return v
+	case string:
+		trusted, _ := strconv.ParseBool(v)
+		return trusted
+	}
+	return false
 }
 
 // ResourceRequest is what a port requests from Placement. An answer in the format before the extension

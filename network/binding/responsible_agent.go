@@ -31,12 +31,14 @@ type Device struct {
 	PCISlots         []string // of its VFs; empty: not reported
 }
 
-// Agent is an agent of a host, as it has reported itself. Provider is that of packet rates; empty: it has none.
+// Agent is an agent of a host, as it has reported itself.
 type Agent struct {
-	Type     bandwidth.AgentType
-	AdminUp  bool
-	Provider string
-	Devices  []Device
+	Type      bandwidth.AgentType
+	AdminUp   bool
+	Silent    bool     // it has not reported itself for longer than agents may be silent
+	Provider  string   // of packet rates; empty: it has none
+	VNICTypes []string // that its configuration permits; nil: all that its mechanism binds
+	Devices   []Device
 }
 
 // Segment is a segment of the port's network.
@@ -49,6 +51,7 @@ type Segment struct {
 // Port is what a binding depends on. Allocation has the provider of each request group; nil: none.
 type Port struct {
 	VNICType   string
+	Switchdev  bool // binding:profile has the capability switchdev: its VF is connected by its representor
 	PCISlot    string
 	Allocation map[string]string
 	Segments   []Segment
@@ -59,19 +62,20 @@ type Bound struct {
 	VIF     string
 	Agent   bandwidth.AgentType
 	Segment string // the UUID of the segment
+	Bridge  string // of Open vSwitch that is connected to the segment; empty: another device, or a network without one
 }
 
 // mechanism is how the agents of a type bind ports.
 type mechanism struct {
 	agent bandwidth.AgentType
-	vnics []string
+	vnics []string   // that it binds
 	rules []qos.Type // that it accepts
 }
 
 // mechanisms lists the mechanisms in the order in which they try a port without an allocation.
 func mechanisms() []mechanism {
 	return []mechanism{
-		{bandwidth.OpenVSwitch, []string{"normal", "direct"}, []qos.Type{qos.MinimumBandwidth, qos.MinimumPacketRate,
+		{bandwidth.OpenVSwitch, []string{"normal", "direct", "vdpa"}, []qos.Type{qos.MinimumBandwidth, qos.MinimumPacketRate,
 			qos.BandwidthLimit, qos.DSCPMarking}},
 		{bandwidth.NICSwitch, []string{"direct", "macvtap", "direct-physical"}, []qos.Type{qos.MinimumBandwidth,
 			qos.BandwidthLimit}},
@@ -90,8 +94,13 @@ func SupportsRule(agent bandwidth.AgentType, vnicType string, kind qos.Type) boo
 // Bind selects the agent and the segment for a port. refusal is why no agent can bind it; empty if one can.
 //
 // With an allocation exactly one agent must be responsible: all providers of the allocation are providers that this
-// agent has reported. A direct-physical port without an allocation needs no agent.
+// agent has reported. An agent that is silent binds no port. A direct-physical port without an allocation needs no
+// agent.
 func Bind(port Port, agents []Agent) (bound Bound, refusal string) {
+	if !isBindable(port.VNICType) {
+		return Bound{}, fmt.Sprintf("no agent binds ports of vnic type %s; use one of %s", port.VNICType,
+			strings.Join(bindable(), ", "))
+	}
 	candidates, refusal := responsible(port, agents)
 	if refusal != "" {
 		return Bound{}, refusal
@@ -113,10 +122,25 @@ func Bind(port Port, agents []Agent) (bound Bound, refusal string) {
 		return Bound{VIF: "hostdev_physical", Agent: bandwidth.NICSwitch, Segment: port.Segments[0].UUID}, ""
 	}
 	if len(reasons) == 0 {
-		return Bound{}, "no agent of the host has reported itself; start `berth agent` or the agent of Neutron there"
+		return Bound{}, "no agent of the host has reported itself; set [ovs] bridge_mappings or [SRIOV_NIC] " +
+			"physical_device_mappings in the configuration of `berth agent` there, start it, and see its log"
 	}
 	return Bound{}, strings.Join(reasons, "; ")
 }
+
+// bindable returns the vnic types of ports that some agent can bind.
+func bindable() (types []string) {
+	for _, m := range mechanisms() {
+		for _, vnicType := range m.vnics {
+			if !slices.Contains(types, vnicType) {
+				types = append(types, vnicType)
+			}
+		}
+	}
+	return types
+}
+
+func isBindable(vnicType string) bool { return slices.Contains(bindable(), vnicType) }
 
 // responsible returns the agents that may bind a port: with an allocation, the only one that has all its providers.
 func responsible(port Port, agents []Agent) (list []Agent, refusal string) {
@@ -166,8 +190,8 @@ func (a Agent) device(provider string) *Device {
 // bind binds a port by one agent. The segment has a physical network of the device that the allocation names, or of any
 // device.
 func (m mechanism) bind(port Port, a Agent) (Bound, string) {
-	if !slices.Contains(m.vnics, port.VNICType) {
-		return Bound{}, fmt.Sprintf("it does not bind ports of vnic type %s", port.VNICType)
+	if reason := m.check(port, a); reason != "" {
+		return Bound{}, reason
 	}
 	devices := a.Devices
 	for _, p := range port.Allocation {
@@ -179,12 +203,39 @@ func (m mechanism) bind(port Port, a Agent) (Bound, string) {
 		return Bound{}, reason
 	}
 	for _, s := range port.Segments {
-		if !a.reaches(s, devices) {
+		device, reached := a.reaches(s, devices)
+		if !reached {
 			continue
 		}
-		return Bound{VIF: m.vif(port.VNICType), Agent: a.Type, Segment: s.UUID}, ""
+		bound := Bound{VIF: m.vif(port.VNICType), Agent: a.Type, Segment: s.UUID}
+		if a.Type == bandwidth.OpenVSwitch {
+			bound.Bridge = device
+		}
+		return bound, ""
 	}
 	return Bound{}, "none of its devices is connected to a segment of the network"
+}
+
+// check returns why an agent cannot bind a port, whatever its devices; empty: it can.
+func (m mechanism) check(port Port, a Agent) string {
+	isOVS := m.agent == bandwidth.OpenVSwitch
+	switch {
+	case a.Silent:
+		return fmt.Sprintf("it has stopped reporting itself; start `berth agent` with the section [%s] on the host, or see "+
+			"its log", a.Type.Section())
+	case !slices.Contains(m.vnics, port.VNICType):
+		return fmt.Sprintf("it does not bind ports of vnic type %s", port.VNICType)
+	case a.VNICTypes != nil && !slices.Contains(a.VNICTypes, port.VNICType):
+		return fmt.Sprintf("[%s] vnic_type_prohibit_list prohibits the vnic type %s on its host", a.Type.DriverSection(),
+			port.VNICType)
+	case port.VNICType == "direct" && isOVS && !port.Switchdev:
+		return `it binds ports of vnic type direct only with {"capabilities": ["switchdev"]} in binding:profile, for ` +
+			"VFs whose representors are in a bridge; set that, or serve the physical network by " +
+			"[SRIOV_NIC] physical_device_mappings"
+	case port.VNICType == "direct" && !isOVS && port.Switchdev:
+		return "it binds no ports with the capability switchdev in binding:profile, whose VFs it cannot configure"
+	}
+	return ""
 }
 
 // checkSlot returns why the VF of a port is not one of the devices; empty if it is, or if no VFs are reported. A
@@ -202,15 +253,18 @@ func checkSlot(port Port, devices []Device) string {
 		port.PCISlot)
 }
 
-// reaches reports whether one of the devices is connected to a segment. An Open vSwitch agent connects ports to
-// segments without a physical network too.
-func (a Agent) reaches(s Segment, devices []Device) bool {
+// reaches reports whether one of the devices is connected to a segment, and returns its name. An Open vSwitch agent
+// connects ports to segments without a physical network too, which no device has.
+func (a Agent) reaches(s Segment, devices []Device) (device string, reached bool) {
 	if s.PhysicalNetwork == "" {
-		return a.Type == bandwidth.OpenVSwitch
+		return "", a.Type == bandwidth.OpenVSwitch
 	}
-	return slices.ContainsFunc(devices, func(d Device) bool {
-		return slices.Contains(d.PhysicalNetworks, s.PhysicalNetwork)
-	})
+	for _, d := range devices {
+		if slices.Contains(d.PhysicalNetworks, s.PhysicalNetwork) {
+			return d.Name, true
+		}
+	}
+	return "", false
 }
 
 func (m mechanism) vif(vnicType string) string {

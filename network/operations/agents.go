@@ -4,9 +4,12 @@ import (
 	"context"
 	"encoding/json"
 	"reflect"
+	"slices"
+	"strconv"
 
 	api "github.com/openberth/berth/api/network"
 	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/network/binding"
 	"github.com/openberth/berth/network/qos"
 	"github.com/openberth/berth/network/store"
 	"github.com/openberth/berth/provider"
@@ -22,19 +25,20 @@ func AgentID(host, kind string) string { return string(provider.IDFromName(agent
 type Agents struct{ *Service }
 
 // ReportAgent creates or updates an agent from its report. It keeps what administrators have set. Ports of the host
-// whose binding has failed are bound again if the devices or providers of the agent have changed.
+// whose binding has failed are bound again if the agent was silent or may have been, or if what it binds has changed.
 func (s Agents) ReportAgent(ctx context.Context, host, kind string, r api.AgentReport) error {
 	conf, err := json.Marshal(r.Configurations)
 	if err != nil {
 		return fault.Wrap(fault.Invalid, "network.ReportAgent", err)
 	}
-	return s.Store.Write(ctx, func(tx *store.Tx) error {
-		a, found, err := store.Get[store.Agent](ctx, tx, AgentID(host, kind))
+	id := AgentID(host, kind)
+	err = s.Store.Write(ctx, func(tx *store.Tx) error {
+		a, found, err := store.Get[store.Agent](ctx, tx, id)
 		if err != nil {
 			return err
 		}
 		if !found {
-			a = store.Agent{Base: store.Base{ID: AgentID(host, kind)}, Host: host, Type: kind, AdminUp: true}
+			a = store.Agent{Base: store.Base{ID: id}, Host: host, Type: kind, AdminUp: true}
 			s.begin(&a.Base)
 		}
 		old := a
@@ -43,18 +47,23 @@ func (s Agents) ReportAgent(ctx context.Context, host, kind string, r api.AgentR
 		if a.Start != r.Start || !found {
 			a.Start, a.Started = r.Start, a.Heartbeat
 		}
-		a.Devices = nil
+		a.VNICTypes, a.Devices = r.VNICTypes, nil
 		for _, d := range r.Devices {
 			a.Devices = append(a.Devices, store.AgentDevice(d))
 		}
 		if err := store.Put(ctx, tx, &a); err != nil {
 			return err
 		}
-		if found && a.Provider == old.Provider && reflect.DeepEqual(a.Devices, old.Devices) {
+		if found && s.agents.recent(id, s.Now()) && a.Provider == old.Provider &&
+			slices.Equal(a.VNICTypes, old.VNICTypes) && reflect.DeepEqual(a.Devices, old.Devices) {
 			return nil
 		}
 		return s.bindFailed(ctx, tx, host)
 	})
+	if err == nil {
+		s.agents.reported(id, s.Now())
+	}
+	return err
 }
 
 // bindFailed binds the ports of a host whose binding has failed.
@@ -64,7 +73,7 @@ func (s Agents) bindFailed(ctx context.Context, tx *store.Tx, host string) error
 		return err
 	}
 	for _, p := range ports {
-		if p.Binding.VIF != "binding_failed" || checkNotPending(ctx, tx, p.ID) != nil {
+		if p.Binding.VIF != binding.Failed || checkNotPending(ctx, tx, p.ID) != nil {
 			continue
 		}
 		n, err := get[store.Network](ctx, tx, p.Network)
@@ -202,9 +211,11 @@ func hostPort(p store.Port, n store.Network, policy store.Policy) api.HostPort {
 	out := api.HostPort{ID: p.ID, Device: p.Device, Agent: p.Binding.Agent, VIF: p.Binding.VIF, VNIC: p.Binding.VNIC,
 		MAC: p.MAC, AdminUp: p.AdminUp && n.AdminUp, MTU: n.MTU}
 	out.PCISlot, _ = p.Binding.Profile["pci_slot"].(string)
-	switch p.Binding.Profile["trusted"] {
-	case true, "true", "True":
-		out.Trusted = true
+	switch v := p.Binding.Profile["trusted"].(type) {
+	case bool:
+		out.Trusted = v
+	case string: // the form that compute reads too
+		out.Trusted, _ = strconv.ParseBool(v)
 	}
 	out.SpoofCheck = p.PortSecurity && !out.Trusted
 	for _, seg := range n.Segments {

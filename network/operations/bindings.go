@@ -3,6 +3,7 @@ package operations
 import (
 	"context"
 	"maps"
+	"slices"
 
 	"github.com/openberth/berth/bandwidth"
 	"github.com/openberth/berth/network/binding"
@@ -20,7 +21,7 @@ const (
 // bind selects the agent for a port and sets the result of its binding.
 func (s *Service) bind(ctx context.Context, tx *store.Tx, p *store.Port, n store.Network) error {
 	b := &p.Binding
-	b.Agent, b.Segment, b.VIF, p.Status = "", "", binding.Unbound, down
+	b.Agent, b.Segment, b.Bridge, b.Reason, b.VIF, p.Status = "", "", "", "", binding.Unbound, down
 	groups, err := groupsOf(ctx, tx, *p, n, qos.Effective(p.Policy, n.Policy))
 	if err != nil {
 		return err
@@ -31,17 +32,17 @@ func (s *Service) bind(ctx context.Context, tx *store.Tx, p *store.Port, n store
 	if b.Host == "" {
 		return nil
 	}
-	agents, err := agentsOf(ctx, tx, b.Host)
+	agents, err := agentsOf(ctx, tx, s, b.Host)
 	if err != nil {
 		return err
 	}
 	bound, refusal := binding.Bind(bindingPort(*p, n, allocation), agents)
 	if refusal != "" {
-		b.VIF = binding.Failed
+		b.VIF, b.Reason = binding.Failed, refusal
 		s.Log.Warn("port not bound", "port", p.ID, "host", b.Host, "reason", refusal)
 		return nil
 	}
-	b.VIF, b.Agent, b.Segment, p.Status = bound.VIF, string(bound.Agent), bound.Segment, active
+	b.VIF, b.Agent, b.Segment, b.Bridge, p.Status = bound.VIF, string(bound.Agent), bound.Segment, bound.Bridge, active
 	return nil
 }
 
@@ -49,6 +50,8 @@ func (s *Service) bind(ctx context.Context, tx *store.Tx, p *store.Port, n store
 func bindingPort(p store.Port, n store.Network, allocation map[string]string) binding.Port {
 	b := binding.Port{VNICType: p.Binding.VNIC, Allocation: allocation}
 	b.PCISlot, _ = p.Binding.Profile["pci_slot"].(string)
+	capabilities, _ := p.Binding.Profile["capabilities"].([]any)
+	b.Switchdev = slices.Contains(capabilities, "switchdev")
 	for _, seg := range n.Segments {
 		b.Segments = append(b.Segments, binding.Segment{UUID: seg.UUID, Type: seg.Type, PhysicalNetwork: seg.PhysicalNetwork})
 	}
@@ -56,11 +59,12 @@ func bindingPort(p store.Port, n store.Network, allocation map[string]string) bi
 }
 
 // agentsOf returns the agents of a host.
-func agentsOf(ctx context.Context, tx *store.Tx, host string) ([]binding.Agent, error) {
+func agentsOf(ctx context.Context, tx *store.Tx, s *Service, host string) ([]binding.Agent, error) {
 	list, err := store.List[store.Agent](ctx, tx, store.Filter{Hosts: []string{host}})
 	var agents []binding.Agent
 	for _, a := range list {
-		one := binding.Agent{Type: bandwidth.AgentType(a.Type), AdminUp: a.AdminUp, Provider: a.Provider}
+		one := binding.Agent{Type: bandwidth.AgentType(a.Type), AdminUp: a.AdminUp, Provider: a.Provider,
+			VNICTypes: a.VNICTypes, Silent: s.agents.silent(a, s.Now())}
 		for _, d := range a.Devices {
 			one.Devices = append(one.Devices, binding.Device(d))
 		}

@@ -75,7 +75,8 @@ func (s Bindings) Activate(ctx context.Context, port, host string) (activated st
 		}
 		next, former := p.Inactive[at], p.Binding
 		p.Inactive = slices.Delete(p.Inactive, at, at+1)
-		former.VIF, former.Agent, former.Segment = binding.Unbound, "", ""
+		former.VIF, former.Agent, former.Segment, former.Bridge = binding.Unbound, "", "", ""
+		former.Reason = ""
 		if former.Host != "" {
 			p.Inactive = append(p.Inactive, store.InactiveBinding{Binding: former})
 		}
@@ -139,8 +140,8 @@ func (s Bindings) bindOn(ctx context.Context, tx *store.Tx, p store.Port, n stor
 		return there, err
 	}
 	if p.Binding.VIF == binding.Failed {
-		return there, conflict("PortBindingError", "Binding for port %s on host %s could not be created: no agent of the "+
-			"host can bind it; the log of the network service has the reason", p.ID, b.Host)
+		return there, conflict("PortBindingError", "Binding for port %s on host %s could not be created: %s", p.ID, b.Host,
+			p.Binding.Reason)
 	}
 	return store.InactiveBinding{Binding: p.Binding, Allocated: p.Allocated}, nil
 }

@@ -31,7 +31,7 @@ func (s *Service) CreateNetwork(ctx context.Context, n store.Network) (store.Net
 				return err
 			}
 		}
-		if err := checkNetworkPolicy(ctx, tx, n.Policy); err != nil {
+		if err := checkNetworkPolicy(ctx, tx, n); err != nil {
 			return err
 		}
 		return store.Put(ctx, tx, &n)
@@ -112,7 +112,7 @@ func (s *Service) updateNetwork(ctx context.Context, tx *store.Tx, n *store.Netw
 		return err
 	}
 	if n.Policy != old.Policy {
-		if err := checkNetworkPolicy(ctx, tx, n.Policy); err != nil {
+		if err := checkNetworkPolicy(ctx, tx, *n); err != nil {
 			return err
 		}
 	}

@@ -258,11 +258,28 @@ func checkRules(p store.Port, policy store.Policy) error {
 	return nil
 }
 
-// checkNetworkPolicy refuses a policy that does not exist.
-func checkNetworkPolicy(ctx context.Context, tx *store.Tx, policy string) error {
-	if policy == "" {
+// checkNetworkPolicy refuses a policy of a network that does not exist, or that has a rule which no agent can apply to
+// one of the ports that get the policy from the network.
+func checkNetworkPolicy(ctx context.Context, tx *store.Tx, n store.Network) error {
+	if n.Policy == "" {
 		return nil
 	}
-	_, err := get[store.Policy](ctx, tx, policy)
-	return err
+	policy, err := get[store.Policy](ctx, tx, n.Policy)
+	if err != nil {
+		return err
+	}
+	ports, err := store.List[store.Port](ctx, tx, store.Filter{Networks: []string{n.ID}})
+	if err != nil {
+		return err
+	}
+	for _, p := range ports {
+		if p.Policy != "" {
+			continue
+		}
+		if err := checkRules(p, policy); err != nil {
+			return conflict("QosRuleNotSupportedByNetwork", "Policy %s cannot be that of network %s: %s; or give the port a "+
+				"policy of its own", policy.ID, n.ID, fault.TextOf(err))
+		}
+	}
+	return nil
 }

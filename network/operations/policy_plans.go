@@ -167,7 +167,11 @@ func (p *plan) groups(ctx context.Context, port store.Port, n store.Network,
 			return err
 		}
 		if _, ok := p.agents[port.Binding.Host]; !ok {
-			p.agents[port.Binding.Host], err = agentsOf(ctx, tx, port.Binding.Host)
+			p.agents[port.Binding.Host], err = agentsOf(ctx, tx, p.s, port.Binding.Host)
+		}
+		for i := range p.agents[port.Binding.Host] { // the port is bound: what the agent would bind now does not matter
+			a := &p.agents[port.Binding.Host][i]
+			a.Silent, a.VNICTypes = false, nil
 		}
 		return err
 	})

@@ -125,11 +125,6 @@ func (s *Service) updatePort(ctx context.Context, tx *store.Tx, p *store.Port, u
 	if err := s.updateAddresses(ctx, tx, old, p, ips, given); err != nil {
 		return err
 	}
-	if p.Policy != old.Policy {
-		if err := checkPortPolicy(ctx, tx, *p, n); err != nil {
-			return err
-		}
-	}
 	moved := p.Binding.Host != old.Binding.Host
 	if moved {
 		if err := tx.LeaveHost(ctx, old); err != nil {
@@ -138,6 +133,11 @@ func (s *Service) updatePort(ctx context.Context, tx *store.Tx, p *store.Port, u
 	}
 	if moved || p.Binding.VNIC != old.Binding.VNIC || !reflect.DeepEqual(p.Binding.Profile, old.Binding.Profile) {
 		if err := s.bind(ctx, tx, p, n); err != nil {
+			return err
+		}
+	}
+	if p.Policy != old.Policy || p.Binding.VNIC != old.Binding.VNIC {
+		if err := checkPortPolicy(ctx, tx, *p, n); err != nil {
 			return err
 		}
 	}

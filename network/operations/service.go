@@ -34,12 +34,14 @@ type Service struct {
 	Now       func() time.Time
 
 	recorded chan struct{} // receives when an event for compute is recorded
+	agents   *liveness
 }
 
 // New returns a service with defaults for everything but the store and Placement.
 func New(st *store.Store, p Placement) *Service {
 	return &Service{Store: st, Placement: p, Segments: DefaultSegmentRanges(), Quotas: DefaultQuotas(),
-		Log: slog.Default(), Now: time.Now, recorded: make(chan struct{}, 1)}
+		Log: slog.Default(), Now: time.Now, recorded: make(chan struct{}, 1),
+		agents: newLiveness(time.Now())}
 }
 
 // NoRevision is the revision of an update that applies to any revision.

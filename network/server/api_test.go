@@ -446,4 +446,15 @@ func TestUnsupportedRules(t *testing.T) {
 	}
 	f.fails(409, "QosRuleNotSupported", "admin", "POST", "/v2.0/qos/policies/"+empty+"/minimum_packet_rate_rules",
 		`{"minimum_packet_rate_rule": {"min_kpps": 1}}`)
+	normal := f.create("admin", "/v2.0/ports", "port", `{"network_id": "`+n+`"}`)["id"].(string)
+	f.fails(409, "QosRuleNotSupported", "admin", "PUT", "/v2.0/ports/"+normal, `{"port": {"binding:vnic_type": "macvtap"}}`)
+	f.put("/v2.0/ports/"+normal, `{"port": {"binding:vnic_type": "vdpa"}}`)
+	f.put("/v2.0/ports/"+normal, `{"port": {"binding:vnic_type": "macvtap", "qos_policy_id": "`+empty+`"}}`)
+
+	n = f.create("admin", "/v2.0/networks", "network", `{}`)["id"].(string)
+	macvtap := f.create("admin", "/v2.0/ports", "port", `{"network_id": "`+n+`", "binding:vnic_type": "macvtap"}`)
+	policy := `{"network": {"qos_policy_id": "` + packets + `"}}`
+	f.fails(409, "QosRuleNotSupportedByNetwork", "admin", "PUT", "/v2.0/networks/"+n, policy)
+	f.put("/v2.0/ports/"+macvtap["id"].(string), `{"port": {"qos_policy_id": "`+empty+`"}}`)
+	f.put("/v2.0/networks/"+n, policy)
 }

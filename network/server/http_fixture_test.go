@@ -102,3 +102,11 @@ func (f *fixture) names(token, path, key string) (names []string) {
 	}
 	return names
 }
+
+// put changes an object as an administrator.
+func (f *fixture) put(path, body string) {
+	f.t.Helper()
+	if status, answer := f.do("admin", "PUT", path, body); status != 200 {
+		f.t.Errorf("PUT %s %s: %d %v", path, body, status, answer)
+	}
+}

@@ -2,8 +2,10 @@ package server
 
 import (
 	"context"
+	"maps"
 	"net/netip"
 	"net/url"
+	"slices"
 	"strconv"
 
 	"github.com/openberth/berth/bandwidth"
@@ -33,21 +35,37 @@ type world struct {
 	policies map[string]store.Policy
 }
 
-func networksByID(ctx context.Context, tx *store.Tx) (map[string]store.Network, error) {
-	list, err := store.List[store.Network](ctx, tx, store.Filter{})
+// networksByID returns networks; without ids it returns none.
+func networksByID(ctx context.Context, tx *store.Tx, ids map[string]bool) (map[string]store.Network, error) {
 	all := map[string]store.Network{}
+	if len(ids) == 0 {
+		return all, nil
+	}
+	list, err := store.List[store.Network](ctx, tx, store.Filter{IDs: slices.Sorted(maps.Keys(ids))})
 	for _, n := range list {
 		all[n.ID] = n
 	}
 	return all, err
 }
 
-func readWorld(ctx context.Context, tx *store.Tx) (w world, err error) {
-	if w.networks, err = networksByID(ctx, tx); err != nil {
+// readWorld returns what the documents of these ports depend on.
+func readWorld(ctx context.Context, tx *store.Tx, ports ...store.Port) (w world, err error) {
+	networks, policies := map[string]bool{}, map[string]bool{}
+	for _, p := range ports {
+		networks[p.Network] = true
+	}
+	if w.networks, err = networksByID(ctx, tx, networks); err != nil {
 		return w, err
 	}
-	list, err := store.List[store.Policy](ctx, tx, store.Filter{})
-	w.policies = map[string]store.Policy{}
+	for _, p := range ports {
+		if id := qos.Effective(p.Policy, w.networks[p.Network].Policy); id != "" {
+			policies[id] = true
+		}
+	}
+	if w.policies = map[string]store.Policy{}; len(policies) == 0 {
+		return w, nil
+	}
+	list, err := store.List[store.Policy](ctx, tx, store.Filter{IDs: slices.Sorted(maps.Keys(policies))})
 	for _, p := range list {
 		w.policies[p.ID] = p
 	}
@@ -63,7 +81,7 @@ func (s *server) listPorts(c *call, q url.Values) (list []document, err error) {
 		if err != nil {
 			return err
 		}
-		w, err := readWorld(ctx, tx)
+		w, err := readWorld(ctx, tx, found...)
 		list = nil
 		for _, p := range found {
 			list = append(list, c.port(p, w))
@@ -80,7 +98,7 @@ func (s *server) showPort(c *call, id string) (d document, err error) {
 		return d, err
 	}
 	err = s.ops.Store.Read(ctx, func(tx *store.Tx) error {
-		w, err := readWorld(ctx, tx)
+		w, err := readWorld(ctx, tx, p)
 		d = c.port(p, w)
 		return err
 	})
@@ -151,19 +169,27 @@ func anyOf(traits []resource.Trait) string {
 	return text
 }
 
-// vifDetails returns the attribute binding:vif_details of a bound port.
+// vifDetails returns the attribute binding:vif_details of a bound port. On a bridge of Open vSwitch the port belongs to
+// one VLAN, in a flat network to 0: frames without a tag. A failed binding has its reason.
 func vifDetails(p store.Port, n store.Network) map[string]any {
-	details := map[string]any{}
-	switch bandwidth.AgentType(p.Binding.Agent) {
-	case bandwidth.OpenVSwitch:
-		details = map[string]any{"port_filter": false, "connectivity": "l2"}
-	case bandwidth.NICSwitch:
-		details = map[string]any{"port_filter": false, "connectivity": "l2"}
-		for _, seg := range n.Segments {
-			if seg.UUID == p.Binding.Segment && seg.Type == "vlan" {
-				details["vlan"] = strconv.Itoa(seg.ID)
-			}
+	vlan := 0
+	for _, seg := range n.Segments {
+		if seg.UUID == p.Binding.Segment && seg.Type == "vlan" {
+			vlan = seg.ID
 		}
+	}
+	details := map[string]any{}
+	if p.Binding.Reason != "" {
+		details["reason"] = p.Binding.Reason
+	}
+	if p.Binding.Agent != "" {
+		details["port_filter"], details["connectivity"] = false, "l2"
+	}
+	if p.Binding.Bridge != "" {
+		details["bridge_name"] = p.Binding.Bridge
+	}
+	if p.Binding.Bridge != "" || vlan != 0 && p.Binding.Agent == string(bandwidth.NICSwitch) {
+		details["vlan"] = strconv.Itoa(vlan)
 	}
 	return details
 }
@@ -252,6 +278,9 @@ func (s *server) createPort(c *call, o *object) (document, error) {
 	p := store.Port{AdminUp: true, PortSecurity: true}
 	p.Project, _ = c.project(o)
 	o.text("network_id", &p.Network, 255)
+	if n, err := operations.Get[store.Network](c.R.Context(), s.ops, p.Network); err == nil {
+		p.PortSecurity = n.PortSecurity // unless the request has another value
+	}
 	ips, given := readPort(o, &p)
 	if err := o.finish("POST"); err != nil {
 		return document{}, err

@@ -93,9 +93,6 @@ func (s *server) removeSegment(c *call, id string, _ int) error {
 	return s.ops.DeleteSegment(c.R.Context(), textOf(d.view["network_id"]), id)
 }
 
-// agentDownTime is how long an agent is shown as alive after its last report: Neutron's default of agent_down_time.
-const agentDownTime = 75 * time.Second
-
 // agents returns the collection of agents.
 func (s *server) agents() collection {
 	return collection{one: "agent", many: "agents", missing: "AgentNotFound",
@@ -135,7 +132,7 @@ func (c *call) agent(a store.Agent) document {
 	if a.Synced != nil {
 		synced = *a.Synced
 	}
-	alive := c.srv.Now().Sub(time.UnixMicro(a.Heartbeat)) < agentDownTime
+	alive := c.srv.Now().Sub(time.UnixMicro(a.Heartbeat)) < operations.AgentDownTime
 	moment := func(micros int64) string { return time.UnixMicro(micros).UTC().Format("2006-01-02 15:04:05") }
 	return document{map[string]any{"id": a.ID, "agent_type": a.Type, "binary": a.Name, "host": a.Host, "topic": "N/A",
 		"admin_state_up": a.AdminUp, "alive": alive, "description": orNull(a.Description), "configurations": configurations,

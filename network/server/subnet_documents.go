@@ -52,7 +52,11 @@ func (s *server) listSubnets(c *call, q url.Values) (list []document, err error)
 		if err != nil {
 			return err
 		}
-		networks, err := networksByID(ctx, tx)
+		ids := map[string]bool{}
+		for _, sub := range found {
+			ids[sub.Network] = true
+		}
+		networks, err := networksByID(ctx, tx, ids)
 		list = nil
 		for _, sub := range found {
 			list = append(list, c.subnet(sub, networks[sub.Network]))

@@ -163,9 +163,9 @@ func decode(record string, into Object) error {
 	if err := d.Decode(into); err != nil {
 		return fault.New(fault.Internal, op, "a record of %s is not valid: %w", into.table(), err)
 	}
-	if v := into.Common().Version; v != recordVersion {
-		return fault.New(fault.Internal, op, "a record of %s has version %d, and this program reads version %d; start the "+
-			"Berth that wrote it", into.table(), v, recordVersion)
+	if v := into.Common().Version; v < 1 || v > recordVersion {
+		return fault.New(fault.Internal, op, "a record of %s has version %d, and this program reads versions 1 to %d; start "+
+			"the Berth that wrote it, or a newer one", into.table(), v, recordVersion)
 	}
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"flag"
+	"fmt"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -50,9 +51,12 @@ func fill(v reflect.Value) {
 	}
 }
 
-// TestRecordsOfVersion1 compares a filled record of each kind with its golden file, and reads the file back from the
-// database. A file of a released version never changes.
-func TestRecordsOfVersion1(t *testing.T) {
+// version is that of the records which this program writes.
+const version = 3
+
+// TestRecords compares a filled record of each kind with its golden file, and reads the file back from the database,
+// and those of older versions. A file of a released version never changes.
+func TestRecords(t *testing.T) {
 	db, err := sqldb.Open(t.Context(), databases.SQLite(t))
 	must(t, err)
 	t.Cleanup(func() { must(t, db.Close()) })
@@ -80,10 +84,10 @@ func golden[T any, P store.Pointer[T]](t *testing.T, st *store.Store, db *sqldb.
 	ctx := t.Context()
 	var object T
 	fill(reflect.ValueOf(&object).Elem())
-	P(&object).Common().Version = 1
+	P(&object).Common().Version = version
 	text, err := json.MarshalIndent(object, "", "  ")
 	must(t, err)
-	file := filepath.Join("testdata", table+"-v1.json")
+	file := filepath.Join("testdata", fmt.Sprintf("%s-v%d.json", table, version))
 	if *update {
 		must(t, os.WriteFile(file, append(text, '\n'), 0o600))
 	}
@@ -101,14 +105,24 @@ func golden[T any, P store.Pointer[T]](t *testing.T, st *store.Store, db *sqldb.
 		}
 		return err
 	}))
-	for _, other := range []string{strings.Replace(string(want), `"version": 1`, `"version": 2`, 1),
-		strings.Replace(string(want), `"version": 1`, `"version": 1, "future": 1`, 1)} {
-		must(t, setRecord(ctx, db, table, other))
-		if err := st.Read(ctx, func(tx *store.Tx) error {
+	read := func(record string) error {
+		must(t, setRecord(ctx, db, table, record))
+		return st.Read(ctx, func(tx *store.Tx) error {
 			_, _, err := store.Get[T, P](ctx, tx, "text")
 			return err
-		}); err == nil {
-			t.Errorf("%s: a record of another version is read", table)
+		})
+	}
+	now := fmt.Sprintf(`"version": %d`, version)
+	for _, other := range []string{fmt.Sprintf(`"version": %d`, version+1), `"version": 0`, now + `, "future": 1`} {
+		if read(strings.Replace(string(want), now, other, 1)) == nil {
+			t.Errorf("%s: a record with %s is read", table, other)
+		}
+	}
+	for old := 1; old < version; old++ {
+		record, err := os.ReadFile(filepath.Join("testdata", fmt.Sprintf("%s-v%d.json", table, old)))
+		must(t, err)
+		if err := read(string(record)); err != nil {
+			t.Errorf("%s: version %d: %v", table, old, err)
 		}
 	}
 }

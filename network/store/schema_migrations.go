@@ -1,6 +1,10 @@
 package store
 
-import "github.com/openberth/berth/sqldb"
+import (
+	"fmt"
+
+	"github.com/openberth/berth/sqldb"
+)
 
 // versionTable is the table that lists the completed migrations.
 const versionTable = "network_versions"
@@ -49,5 +53,13 @@ func schemaMigrations() []sqldb.Migration {
 			account VARCHAR(255) NOT NULL,
 			strategy VARCHAR(32) NOT NULL`),
 		sqldb.Table("network_events", objectColumns),
+		recordsVersion(2),
+		recordsVersion(3),
 	}
+}
+
+// recordsVersion returns the migration of a version of the records. It changes nothing: a Berth that reads only earlier
+// versions does not start on a database with this migration. Records are rewritten when they change.
+func recordsVersion(version int) sqldb.Migration {
+	return sqldb.Statements(fmt.Sprintf("network_records_%d", version))
 }
