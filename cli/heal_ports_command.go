@@ -84,7 +84,7 @@ func healPortsRows(got host.HealedPorts, known names) (rows [][]string) {
 			outcome = ""
 		}
 		for _, p := range s.Ports {
-			row(healedPortText(p, known))
+			row(healedPortText(p, s.Host, known))
 		}
 		if len(s.Adds) > 0 {
 			row("Placement gets " + holdingText(s.Adds, known))
@@ -100,8 +100,11 @@ func healPortsRows(got host.HealedPorts, known names) (rows [][]string) {
 }
 
 // healedPortText describes the changes of a port.
-func healedPortText(p host.HealedPort, known names) string {
+func healedPortText(p host.HealedPort, at string, known names) string {
 	var parts []string
+	if p.Bind {
+		parts = append(parts, "is bound to host "+at+" again")
+	}
 	for _, group := range slices.Sorted(maps.Keys(p.Groups)) {
 		parts = append(parts, "group "+group+" of provider "+known.of(p.Groups[group]))
 	}

@@ -193,7 +193,8 @@ type GuestCell struct {
 	Emulator  int    `json:"emulator,omitempty"` // host threads for the emulator alone, in addition to those of the CPUs
 }
 
-// Interface is a network interface of a server: a port that is bound to the host.
+// Interface is a network interface of a server: a port that is bound to the host. The VLAN is the tag that the device
+// or the bridge adds; -1: none, and the bridge drops frames with a tag.
 type Interface struct {
 	Port   string `json:"port_id"`
 	MAC    string `json:"mac"`
@@ -201,7 +202,7 @@ type Interface struct {
 	VNIC   string `json:"vnic_type"`
 	Bridge string `json:"bridge,omitempty"` // of Open vSwitch or of the host; absent: the driver's
 	Device string `json:"device,omitempty"` // address of the claimed device that serves the port; absent: none
-	VLAN   int    `json:"vlan,omitempty"`   // tag that the device adds; absent: none
+	VLAN   int    `json:"vlan,omitempty"`   // absent: none
 }
 
 // Request is one PCI request of a server with the providers that Placement chose for it.

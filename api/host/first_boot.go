@@ -22,8 +22,10 @@ type FirstBoot struct {
 type BootPort struct {
 	Port      string        `json:"port_id"`
 	Network   string        `json:"network_id"`
-	MTU       int           `json:"mtu,omitempty"`  // bytes; absent: not known
-	VLAN      int           `json:"vlan,omitempty"` // tag that the guest itself must add; absent: none
+	MTU       int           `json:"mtu,omitempty"`     // bytes; absent: not known
+	VLAN      int           `json:"vlan,omitempty"`    // tag that the guest itself must add; absent: none
+	Tag       string        `json:"tag,omitempty"`     // device tag; absent: none
+	Trusted   bool          `json:"trusted,omitempty"` // its VF is trusted
 	Addresses []BootAddress `json:"addresses"`
 }
 

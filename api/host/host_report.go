@@ -81,6 +81,11 @@ type DevicePort struct {
 	// PhysicalNetwork is the name of its network, empty for null; absent: the rule has no physical_network.
 	PhysicalNetwork *string `json:"physical_network,omitempty"`
 	Trusted         bool    `json:"trusted,omitempty"`
+
+	// Of a remote-managed VF: by these its card finds it. Absent: the agent is older, or they are unknown.
+	CardSerial string `json:"card_serial_number,omitempty"`
+	PFMAC      string `json:"pf_mac_address,omitempty"` // of its PF
+	VFNumber   int    `json:"vf_num,omitempty"`         // at its PF; with the others absent is 0
 }
 
 // Cell is one NUMA node of a host: its capacity for guests, and what they use.

@@ -32,6 +32,7 @@ type HealedServer struct {
 // HealedPort is a port of a HealedServer.
 type HealedPort struct {
 	Port   string            `json:"port"`             // UUID
+	Bind   bool              `json:"bind,omitempty"`   // it is bound to the host of the server again
 	Groups map[string]string `json:"groups,omitempty"` // the provider that each group gets in binding:profile.allocation
 	Device string            `json:"device,omitempty"` // the PCI address of its device, if Placement does not count it
 	Reason string            `json:"reason,omitempty"` // why it cannot be healed

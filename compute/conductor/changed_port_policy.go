@@ -72,17 +72,16 @@ func providerOf(p lifecycle.Port, g resource.Group) provider.ID {
 // a reverted move restores the allocation of the source as it was. If the host has no room for the present policy, the
 // former amounts stay.
 func (d *portBinder) correctAmounts(ctx context.Context, s lifecycle.Server, bound []lifecycle.Port) error {
-	changed, want := false, resource.Allocation{}
+	changed := false
 	for _, p := range bound {
 		for _, old := range s.Ports {
 			changed = changed || old.ID == p.ID && !reflect.DeepEqual(old.Groups, p.Groups)
 		}
-		want = sum(want, guaranteesOf(p))
 	}
 	if !changed {
 		return nil
 	}
-	err := d.setPortAmounts(ctx, s, portAmounts{ports: want})
+	err := d.setPortAmounts(ctx, s, portAmounts{})
 	if err != nil && refused(err) {
 		d.Log.Warn("the host has no room for the changed policy of a port, so the former amounts stay allocated",
 			"server", s.ID, "host", s.Host, "error", fault.TextOf(err))

@@ -21,7 +21,7 @@ import (
 // This file heals bound ports: binding:profile.allocation names a provider for each group that a port requests, and
 // Placement has the amounts of all ports of the server, and its devices if Placement counts them. Both differ when a
 // port got a policy while it was bound, after a database was restored, or when a host begins to report the devices of
-// ports.
+// ports. Ports that the record of the server has and that are not bound to its host any more are bound again.
 
 // PortsState is the state of the ports of a server, as healing has found or left it.
 type PortsState string
@@ -49,6 +49,7 @@ type PortHealing struct {
 // HealedPort is a port whose allocation or device healing changes, or the one that prevents it.
 type HealedPort struct {
 	ID     string
+	Bind   bool                   // it is bound to the host of the server again
 	Groups map[string]provider.ID // the providers that its groups get; nil: they have them
 	Device string                 // the address of its device, if Placement does not count it
 	Reason string                 // why it cannot be healed
@@ -125,8 +126,24 @@ func (h portHealer) serversWithPorts(ctx context.Context, host string, ids []str
 	})
 	list = slices.CompactFunc(list, func(a, b lifecycle.Server) bool { return a.ID == b.ID })
 	return slices.DeleteFunc(list, func(s lifecycle.Server) bool {
-		return s.State != lifecycle.Active || s.Host == "" || host != "" && s.Host != host
+		return s.Host == "" || host != "" && s.Host != host
 	}), nil
+}
+
+// portsSettled reports whether the ports of a server belong to its host and no step changes them: it is active, or
+// waits for the confirmation of its resize.
+func portsSettled(s lifecycle.Server) bool {
+	return (s.State == lifecycle.Active || s.Phase() == lifecycle.Resized) && len(s.Steps()) == 0 && s.TaskState() == ""
+}
+
+// portsLeave reports whether a server loses its ports, or has none.
+func portsLeave(s lifecycle.Server) bool {
+	switch s.State {
+	case lifecycle.Active, lifecycle.Moving, lifecycle.Claiming, lifecycle.AwaitingMinCount, lifecycle.BindingPorts,
+		lifecycle.Spawning:
+		return len(s.Networks) == 0 || s.Host == ""
+	}
+	return true
 }
 
 // portHealer plans and performs the healing of servers.
@@ -139,7 +156,9 @@ type portHealer struct {
 type portsPlan struct {
 	server         lifecycle.Server
 	host           schedule.Host
-	before, after  []network.Port // the bound ports, in the same order
+	before         []network.Port // the ports as they are
+	bound          []network.Port // the same with the bindings that were lost
+	after          []network.Port // the same when they are healed
 	wants, devices resource.Allocation
 	parents        map[provider.ID]provider.ID // of the host's tree
 }
@@ -148,12 +167,12 @@ type portsPlan struct {
 // none. It returns an error if compute's database does not answer.
 func (h portHealer) heal(ctx context.Context, id string, apply bool) (out PortHealing, err error) {
 	s, err := h.store.Read(ctx, id)
-	if err != nil || s.State != lifecycle.Active || s.Host == "" {
+	if err != nil || s.Host == "" {
 		return out, err
 	}
 	out = PortHealing{Server: s.ID, Name: s.Name, Host: s.Host}
-	if len(s.Steps()) > 0 || s.TaskState() != "" {
-		if len(s.Networks) > 0 {
+	if !portsSettled(s) {
+		if !portsLeave(s) {
 			out.State, out.Reason = PortsBusy, "a step of the server is due; try again later"
 		}
 		return out, nil
@@ -164,6 +183,11 @@ func (h portHealer) heal(ctx context.Context, id string, apply bool) (out PortHe
 	}
 	plan := portsPlan{server: s, host: host}
 	if plan.before, err = h.boundPorts(ctx, s); err != nil {
+		out.State, out.Reason = PortsNotRead, fault.TextOf(err)
+		return out, nil
+	}
+	plan.bound = slices.Clone(plan.before)
+	if err = h.addLostPorts(ctx, &plan, &out); err != nil {
 		out.State, out.Reason = PortsNotRead, fault.TextOf(err)
 		return out, nil
 	}
@@ -204,14 +228,14 @@ func (h portHealer) boundPorts(ctx context.Context, s lifecycle.Server) ([]netwo
 // plan computes the ports and the allocation of a healed server, and describes the changes in out. held is the
 // allocation of the server.
 func (h portHealer) plan(ctx context.Context, p *portsPlan, out *PortHealing, held resource.Allocation) error {
-	left := minus(portClassesOf(held), amountsOf(p.before))
+	left := minus(portClassesOf(held), amountsOf(p.bound))
 	var err error
 	if p.parents, err = h.parents(ctx, p.host.Provider); err != nil {
 		return err
 	}
 	p.devices = resource.Allocation{}
-	for _, port := range p.before {
-		change := HealedPort{ID: port.ID}
+	for i, port := range p.bound {
+		change := HealedPort{ID: port.ID, Bind: port.Host != p.before[i].Host || port.Device != p.before[i].Device}
 		next, err := h.healedPort(ctx, p, port, left, &change)
 		if err != nil {
 			return err
@@ -223,7 +247,7 @@ func (h portHealer) plan(ctx context.Context, p *portsPlan, out *PortHealing, he
 				change.Device, _ = port.Profile[pciSlot].(string)
 			}
 		}
-		if change.Groups != nil || change.Device != "" || change.Reason != "" {
+		if change.Bind || change.Groups != nil || change.Device != "" || change.Reason != "" {
 			out.Ports = append(out.Ports, change)
 		}
 		if change.Reason != "" {
@@ -362,10 +386,7 @@ func (h portHealer) apply(ctx context.Context, p portsPlan, out *PortHealing) {
 	written := 0
 	var err error
 	for i, port := range p.after {
-		if fmt.Sprint(port.Profile) != fmt.Sprint(p.before[i].Profile) {
-			_, err = h.Network.UpdatePort(ctx, port.ID, map[string]any{profile: port.Profile})
-		}
-		if err != nil {
+		if err = h.writePort(ctx, p.server, p.before[i], port); err != nil {
 			out.State, out.Reason = PortsNotWritten, "port "+port.ID+": "+fault.TextOf(err)
 			break
 		}
@@ -380,14 +401,7 @@ func (h portHealer) apply(ctx context.Context, p portsPlan, out *PortHealing) {
 	}
 	var lost []string
 	for i, port := range p.before[:min(written+1, len(p.before))] { // the answer of the last one may have been lost
-		if fmt.Sprint(port.Profile) == fmt.Sprint(p.after[i].Profile) {
-			continue
-		}
-		rest := maps.Clone(port.Profile)
-		if rest == nil {
-			rest = map[string]any{}
-		}
-		if _, err := h.Network.UpdatePort(ctx, port.ID, map[string]any{profile: rest}); err != nil && i < written {
+		if err := h.writePort(ctx, p.server, p.after[i], port); err != nil && i < written {
 			lost = append(lost, port.ID)
 		}
 	}

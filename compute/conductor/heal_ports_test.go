@@ -66,7 +66,8 @@ func directPort(id, slot string) network.Port {
 func planned(t *testing.T, h portHealer, host schedule.Host, held resource.Allocation,
 	ports ...network.Port) (portsPlan, PortHealing) {
 	t.Helper()
-	plan, out := portsPlan{server: lifecycle.Server{ID: "s", Host: "cmp1"}, host: host, before: ports}, PortHealing{}
+	plan, out := portsPlan{server: lifecycle.Server{ID: "s", Host: "cmp1"}, host: host, before: ports,
+		bound: ports}, PortHealing{}
 	if err := h.plan(t.Context(), &plan, &out, held); err != nil {
 		t.Fatal(err)
 	}

@@ -31,7 +31,7 @@ func wasLive(s lifecycle.Server) bool {
 	return s.Migration != nil && s.Migration.Kind == lifecycle.LiveMigration
 }
 
-// addBindings adds the inactive bindings of a server's ports to the destination.
+// addBindings adds the inactive bindings of a server's ports to the destination. It leaves out ports as bindPorts does.
 func (d *portBinder) addBindings(ctx context.Context, s lifecycle.Server) (lifecycle.Event, error) {
 	bound := lifecycle.PortsBound{Host: s.Host}
 	devices, err := d.devicesOfPorts(ctx, s)
@@ -43,6 +43,7 @@ func (d *portBinder) addBindings(ctx context.Context, s lifecycle.Server) (lifec
 		switch {
 		case err == nil:
 			bound.Ports = append(bound.Ports, p)
+		case fault.Is(err, fault.NotFound) && leftOut(s, want.ID):
 		case refusedByNetwork(err) || fault.CodeOf(err) == bindingError:
 			return lifecycle.PortsNotBound{Host: s.Host, Reason: fault.TextOf(err)}, nil
 		default:
@@ -82,6 +83,7 @@ func (d *portBinder) addBinding(ctx context.Context, s lifecycle.Server, want li
 		}
 	}
 	if there.VIF == bindingFailed {
+		p.VIFDetails = there.VIFDetails
 		return want, unbindable(s, p)
 	}
 	want.VIF = there.VIF

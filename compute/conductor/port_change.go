@@ -5,9 +5,9 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/openberth/berth/api/network"
-	"github.com/openberth/berth/api/placement"
 	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/compute/portrequest"
 	"github.com/openberth/berth/compute/schedule"
@@ -22,10 +22,14 @@ import (
 // service has them: this may be repeated after a crash.
 
 // ChangePort records that a port is to be attached to a server, or detached. It returns fault.Conflict if that cannot
-// start now.
+// start now. A port that the network service has deleted is detached later then.
 func (c *Conductor) ChangePort(ctx context.Context, id string, event lifecycle.PortChangeRequest) error {
 	const op = "conductor.ChangePort"
 	what, change := event.PortChange()
+	if change == "" { // a deleted port
+		_, err := c.runner.Apply(ctx, id, event)
+		return err
+	}
 	s, err := c.store.Read(ctx, id)
 	if err != nil {
 		return err
@@ -58,7 +62,7 @@ func (d *portBinder) performPortChange(ctx context.Context, s lifecycle.Server) 
 		}
 		return lifecycle.PortNotAttached{ID: change.ID, Reason: change.Refused}, nil
 	case change.Device != nil:
-		return d.bindPickedPort(ctx, s, ports)
+		return d.bindPickedPort(ctx, s)
 	}
 	return d.attachPort(ctx, s, ports)
 }
@@ -66,15 +70,17 @@ func (d *portBinder) performPortChange(ctx context.Context, s lifecycle.Server) 
 // releasePort returns a port, and then releases what Placement has for it: a port that is not bound any more has no
 // amounts that the network service could change. A port that does not exist is released.
 func (d *portBinder) releasePort(ctx context.Context, s lifecycle.Server, ports []network.Port, id string) error {
+	amounts := portAmounts{port: id, devices: true}
 	for _, p := range ports {
 		if p.ID != id {
 			continue
 		}
+		amounts.was = amountsOf([]network.Port{p})
 		if err := d.returnPort(ctx, s, p); err != nil {
 			return err
 		}
 	}
-	return d.setPortAmounts(ctx, s, portAmounts{ports: amountsOf(without(ports, id)), devices: true})
+	return d.setPortAmounts(ctx, s, amounts)
 }
 
 // returnPort deletes the port of a change if compute has created it, and returns another one to the user. A port that
@@ -118,11 +124,10 @@ func (d *portBinder) attachPort(ctx context.Context, s lifecycle.Server, ports [
 	}
 	want := readPort(p, change.Request, n.Name)
 	_, needsDevice := portrequest.Class(want.VNIC)
-	others := portAmounts{ports: amountsOf(without(ports, p.ID)), devices: true}
 	var device *pci.Request
 	refusal, err := "", error(nil)
 	if p.Host != s.Host || needsDevice { // else it was bound before an interruption, with its allocation
-		want, device, refusal, err = d.claimPort(ctx, s, want, wantsOf(s, want, p, n), others)
+		want, device, refusal, err = d.claimPort(ctx, s, want, wantsOf(s, want, p, n))
 	}
 	if err == nil && refusal == "" && device != nil {
 		return lifecycle.PortClaimed{ID: change.ID, Port: want, Device: *device}, nil
@@ -145,11 +150,11 @@ func (d *portBinder) attachPort(ctx context.Context, s lifecycle.Server, ports [
 }
 
 // claimPort claims what a port requests within the provider tree of the server's host, and returns the request of the
-// device that the port needs; nil if it needs none. It tries all candidates. others is what the other ports of the
-// server have.
-func (d *portBinder) claimPort(ctx context.Context, s lifecycle.Server, want lifecycle.Port, wants portrequest.Port,
-	others portAmounts) (claimed lifecycle.Port, device *pci.Request, refusal string, err error) {
+// device that the port needs; nil if it needs none. It tries all candidates.
+func (d *portBinder) claimPort(ctx context.Context, s lifecycle.Server, want lifecycle.Port, wants portrequest.Port) (
+	claimed lifecycle.Port, device *pci.Request, refusal string, err error) {
 	want.Allocation = nil
+	others := portAmounts{port: want.ID, devices: true}
 	ask, devices, err := d.withPorts(ctx, resource.Ask{Limit: maxCandidates}, []portrequest.Port{wants})
 	switch {
 	case fault.Is(err, fault.Invalid) || fault.Is(err, fault.Conflict):
@@ -171,7 +176,7 @@ func (d *portBinder) claimPort(ctx context.Context, s lifecycle.Server, want lif
 	}
 	for _, choice := range choices {
 		more := others
-		more.ports = sum(others.ports, choice.Allocation)
+		more.of = choice.Allocation
 		if err = d.setPortAmounts(ctx, s, more); err == nil {
 			if device != nil {
 				device.Providers = choice.Mappings[device.GroupSuffix(0)]
@@ -207,6 +212,9 @@ func (d *portBinder) portChoices(ctx context.Context, s lifecycle.Server, ask re
 		}
 		return nil, "", err
 	}
+	if len(got.List) == 0 {
+		return nil, strings.TrimSuffix(got.Reason, "."), nil
+	}
 	if len(devices) == 0 {
 		for _, c := range got.List {
 			choices = append(choices, schedule.Choice{Allocation: c.Allocation, Mappings: c.Mappings})
@@ -231,42 +239,6 @@ func portOn(p lifecycle.Port, mappings map[string][]provider.ID) lifecycle.Port 
 		}
 	}
 	return p
-}
-
-// portAmounts are the amounts of a server's ports in Placement.
-type portAmounts struct {
-	ports   resource.Allocation // bandwidth and packet rate, and what a port that is being attached requests
-	devices bool                // devices of ports that its record does not have are removed, too
-}
-
-// setPortAmounts sets the amounts that a server has for its ports in Placement. What it has of other classes stays,
-// also on a provider that has less room than is in use.
-func (d *portBinder) setPortAmounts(ctx context.Context, s lifecycle.Server, want portAmounts) (err error) {
-	consumer := resource.ConsumerID(s.ID)
-	for attempt := range claimTries {
-		if attempt > 0 {
-			d.pause(ctx, attempt)
-		}
-		held, err := d.placement.Allocation(ctx, consumer)
-		if err != nil {
-			return err
-		}
-		next := sum(lifecycle.WithoutPorts(held.Allocation), want.ports)
-		if want.devices {
-			next = sum(withoutFurtherDevices(s, lifecycle.WithoutPorts(held.Allocation)), want.ports)
-		}
-		if next.Equal(held.Allocation) {
-			return nil
-		}
-		kept := common(held.Allocation, next)
-		held.Allocation, held.Project, held.User, held.ConsumerType = next, s.Project, s.User, "INSTANCE"
-		held.Mappings = nil
-		err = d.putTransferred(ctx, map[resource.ConsumerID]placement.ConsumerAllocation{consumer: held}, kept)
-		if fault.CodeOf(err) != placement.CodeConcurrentUpdate {
-			return err
-		}
-	}
-	return fault.New(fault.Unavailable, "conductor.setPortAmounts", "the allocation of server %s changes too often", s.ID)
 }
 
 // withoutFurtherDevices returns an allocation with at most those devices of ports that the record of a server has: in

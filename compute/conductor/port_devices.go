@@ -23,23 +23,11 @@ import (
 func wantsOf(s lifecycle.Server, port lifecycle.Port, p network.Port, n network.Network) portrequest.Port {
 	policy, _ := flavor.DeviceAffinity(s.Flavor, s.SourceImage())
 	want := portrequest.Port{ID: port.ID, VNICType: port.VNIC, PhysicalNetworks: n.PhysicalNetworks(),
-		SameSubtree: port.SameSubtree, NUMAPolicy: cmp.Or(p.NUMAAffinity, string(policy)), Trusted: isTrusted(p.Profile)}
+		SameSubtree: port.SameSubtree, NUMAPolicy: cmp.Or(p.NUMAAffinity, string(policy)), Trusted: p.Trusted()}
 	for _, g := range port.Groups {
 		want.Groups = append(want.Groups, portrequest.Group{ID: g.Suffix, Required: g.Required, Resources: g.Resources})
 	}
 	return want
-}
-
-// isTrusted returns the key trusted of a binding profile, which is a boolean or a text.
-func isTrusted(profile map[string]any) bool {
-	switch v := profile["trusted"].(type) {
-	case bool:
-		return v
-	case string:
-		trusted, _ := strconv.ParseBool(v)
-		return trusted
-	}
-	return false
 }
 
 // withPorts adds what ports request to the request of a flavor, and returns the devices that they need. Placement is
@@ -106,32 +94,43 @@ func (d *portBinder) devicesOfPorts(ctx context.Context, s lifecycle.Server) (ma
 	return devices, nil
 }
 
-// hardwareBridge is the vif_type of a port that has a VF, which adds the VLAN. The guest of a whole PF adds it itself.
-const hardwareBridge = "hw_veb"
+// The vif_types of ports whose VLAN is added by the host: by the VF, or by a bridge of Open vSwitch. The guest of a
+// whole PF adds it itself.
+const (
+	hardwareBridge = "hw_veb"
+	openVSwitch    = "ovs"
+)
 
 // withDetails returns a port with what the network service says of its interface.
 func withDetails(port lifecycle.Port, p network.Port) lifecycle.Port {
 	port.Bridge, _ = p.VIFDetails["bridge_name"].(string)
 	port.VLAN = 0
-	if tag, tagged := p.VIFDetails["vlan"].(string); tagged && p.VIF == hardwareBridge {
+	tag, tagged := p.VIFDetails["vlan"].(string)
+	if !tagged {
+		return port // an agent of Neutron adds the tag
+	}
+	switch {
+	case p.VIF == hardwareBridge:
 		port.VLAN, _ = strconv.Atoi(tag)
+	case p.VIF == openVSwitch && p.VNIC == "normal":
+		port.VLAN, _ = strconv.Atoi(tag)
+		port.VLAN = cmp.Or(port.VLAN, lifecycle.Untagged)
 	}
 	return port
 }
 
 // bindPickedPort binds a port that is being attached with the device that the agent has picked for it. If its policy
 // has changed since it was claimed, the amounts are set to those that it requests now.
-func (d *portBinder) bindPickedPort(ctx context.Context, s lifecycle.Server, ports []network.Port) (lifecycle.Event,
-	error) {
-	change := *s.PortChange
-	s.Ports = []lifecycle.Port{*change.Port}
-	devices, err := d.devicesOfPorts(ctx, s)
+func (d *portBinder) bindPickedPort(ctx context.Context, s lifecycle.Server) (lifecycle.Event, error) {
+	change, withPort := *s.PortChange, s
+	withPort.Ports = []lifecycle.Port{*change.Port}
+	devices, err := d.devicesOfPorts(ctx, withPort)
 	if err != nil {
 		return nil, err
 	}
-	p, err := d.bindPort(ctx, s, *change.Port, devices)
+	p, err := d.bindPort(ctx, withPort, *change.Port, devices)
 	if err == nil && !reflect.DeepEqual(p.Groups, change.Port.Groups) {
-		err = d.setPortAmounts(ctx, s, portAmounts{ports: sum(amountsOf(without(ports, p.ID)), guaranteesOf(p))})
+		err = d.setPortAmounts(ctx, s, portAmounts{port: p.ID, of: guaranteesOf(p)})
 	}
 	switch {
 	case err == nil:

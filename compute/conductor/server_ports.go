@@ -45,12 +45,14 @@ const (
 	pciSlot         = "pci_slot"
 	pciVendor       = "pci_vendor_info"
 	physicalNetwork = "physical_network"
+	cardSerial      = "card_serial_number" // the others only for remote-managed ports
+	pfMAC           = "pf_mac_address"
+	vfNumber        = "vf_num"
 )
 
 // bindingKeys are the keys of binding:profile that belong to the host of a port. Unbinding a port removes them.
-var bindingKeys = []string{"allocation", pciVendor, pciSlot, physicalNetwork, "card_serial_number",
-	"device_mac_address",
-	"pf_mac_address", "vf_num", "arq_uuid"}
+var bindingKeys = []string{"allocation", pciVendor, pciSlot, physicalNetwork, cardSerial, "device_mac_address", pfMAC,
+	vfNumber, "arq_uuid"}
 
 // portBinder performs the parts of steps that call the network service.
 type portBinder struct{ *dependencies }
@@ -78,6 +80,9 @@ func (d *portBinder) preparePorts(ctx context.Context, s lifecycle.Server) (all 
 		used[r.Port] = true
 	}
 	for _, r := range s.Networks {
+		if slices.Contains(s.DeletedPorts, r.Port) {
+			continue
+		}
 		p, err := d.portOf(ctx, s, r, existing, used)
 		if err != nil && refusedByNetwork(err) {
 			return all, fault.TextOf(err), nil
@@ -178,7 +183,7 @@ func readPort(p network.Port, r lifecycle.NetworkRequest, networkName string) li
 
 // bindPorts binds the ports of a server to its host. It repeats what is done already without effect. In state Active a
 // port that cannot be bound is an error, which is retried: the guest exists. A port that does not exist any more is
-// left out then.
+// left out then, or if its deletion was reported and it needs no device.
 func (d *portBinder) bindPorts(ctx context.Context, s lifecycle.Server) (lifecycle.Event, error) {
 	if d.Network == nil {
 		_, err := d.portsOf(ctx, s)
@@ -198,7 +203,7 @@ func (d *portBinder) bindPorts(ctx context.Context, s lifecycle.Server) (lifecyc
 		switch {
 		case err == nil:
 			bound.Ports = append(bound.Ports, p)
-		case active && fault.Is(err, fault.NotFound):
+		case fault.Is(err, fault.NotFound) && (active || leftOut(s, s.Ports[i].ID)):
 			d.Log.Warn("port of server is gone", "server", s.ID, "port", s.Ports[i].ID)
 		case active || !refusedByNetwork(err):
 			return nil, err
@@ -210,6 +215,13 @@ func (d *portBinder) bindPorts(ctx context.Context, s lifecycle.Server) (lifecyc
 		return nil, err
 	}
 	return bound, nil
+}
+
+// leftOut reports whether a port of a guest that is not built yet is not needed: its deletion was reported. A guest is
+// never built with the device of a port that was not bound, so such a port is not left out.
+func leftOut(s lifecycle.Server, port string) bool {
+	_, needsDevice := s.DeviceOf(port)
+	return slices.Contains(s.DeletedPorts, port) && !needsDevice
 }
 
 // bindPort binds one port, with its device in devices if it needs one. It returns fault.Conflict if the network service
@@ -247,8 +259,17 @@ func (d *portBinder) bindPort(ctx context.Context, s lifecycle.Server, want life
 // bindingFailed is the vif_type of a port that no agent or mechanism can bind to its host.
 const bindingFailed = "binding_failed"
 
-// unbindable returns the fault for such a port.
+// unbindable returns the fault for such a port. `berth network` reports the reason, Neutron does not.
 func unbindable(s lifecycle.Server, p network.Port) error {
+	if p.VNIC == "remote-managed" {
+		return fault.New(fault.Conflict, "conductor.bindPort", "port %s cannot be bound to host %s: the network service has "+
+			"no chassis with the serial number of its card; a port of vnic_type remote-managed needs Neutron with OVN, and "+
+			"external-ids:ovn-cms-options=card-serial-number=… on the card", p.ID, s.Host).WithCode("PortBindingFailed")
+	}
+	if reason, ok := p.VIFDetails["reason"].(string); ok {
+		return fault.New(fault.Conflict, "conductor.bindPort", "port %s cannot be bound to host %s: %s", p.ID, s.Host,
+			reason).WithCode("PortBindingFailed")
+	}
 	return fault.New(fault.Conflict, "conductor.bindPort", "port %s cannot be bound to host %s: no agent or mechanism of "+
 		"the network service there serves its network and vnic_type %s; set [ovs] bridge_mappings or "+
 		"[SRIOV_NIC] physical_device_mappings of its agent, and see `openstack network agent list --host %s`",
@@ -282,6 +303,9 @@ func boundProfile(old map[string]any, p lifecycle.Port, devices map[string]sched
 		if name := device.PhysicalNetwork; name != nil && *name != "" {
 			all[physicalNetwork] = *name
 		}
+		if device.RemoteManaged {
+			addCard(all, device)
+		}
 	}
 	if len(p.Allocation) == 0 {
 		return all
@@ -295,6 +319,15 @@ func boundProfile(old map[string]any, p lifecycle.Port, devices map[string]sched
 		all["allocation"] = one
 	}
 	return all
+}
+
+// addCard adds to a binding profile how the card of a remote-managed VF finds it. A network without a physical network
+// is null then. Numbers are as in a decoded profile, with which the result is compared.
+func addCard(profile map[string]any, d schedule.Device) {
+	profile[cardSerial], profile[pfMAC], profile[vfNumber] = d.Serial, d.PFMAC, float64(d.VFNumber)
+	if _, named := profile[physicalNetwork]; !named {
+		profile[physicalNetwork] = nil
+	}
 }
 
 // releasePorts is the part of Release for ports. Those of a server that ends are deleted if compute created them, else

@@ -36,7 +36,8 @@ func (s Server) Entries() []Entry {
 	case incoming:
 		list = append(list, Entry{Residence: s.ownResidence(), Incoming: true})
 	case building, existing:
-		e := Entry{Residence: s.ownResidence(), Power: s.Power, ClaimOnly: s.awaitsPorts()}
+		e := Entry{Residence: s.ownResidence(), Power: s.Power,
+			ClaimOnly: s.awaitsPorts() || s.lacksPortDevice()}
 		if s.Task == Rebooting || s.Task == RebootingHard {
 			e.Power = Off // until the guest has stopped
 		}

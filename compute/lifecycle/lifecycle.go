@@ -28,11 +28,11 @@
 // machine of a move; server_record.go is the record; openstack_status.go, allowed_actions.go, server_residences.go,
 // due_steps.go, expected_allocations.go, host_assignment.go, guests_to_remove.go, detect_outdated_record.go and
 // actions_from_history.go derive what others see of it; server_details.go has what users change without an action;
-// server_events.go has the events; server_ports.go and port_change.go have the ports and their handlers;
-// server_history.go, excluded_hosts_and_chosen_providers.go, server_fault.go and begin_rebuild_and_build_number.go
-// change a part of the record; server_during_move.go connects a server with its move; host_search.go,
-// server_deletion.go, after_allocation_release.go, guest_report.go, dead_host.go, apply_server_action.go and
-// step_results.go are the handlers of events; lifecycle.go selects the handler.
+// server_events.go has the events; server_ports.go, port_change.go and deleted_ports.go have the ports and their
+// handlers; server_history.go, excluded_hosts_and_chosen_providers.go, server_fault.go and
+// begin_rebuild_and_build_number.go change a part of the record; server_during_move.go connects a server with its move;
+// host_search.go, server_deletion.go, after_allocation_release.go, guest_report.go, dead_host.go,
+// apply_server_action.go and step_results.go are the handlers of events; lifecycle.go selects the handler.
 package lifecycle
 
 import (
@@ -44,6 +44,7 @@ import (
 // passed in is not changed.
 func Next(s Server, e Event, now time.Time) (Server, []Step) {
 	next, _ := transition(s, e, now.UTC())
+	next = detachDeletedPorts(next, now.UTC())
 	return next, next.Steps()
 }
 
@@ -91,6 +92,8 @@ func transition(s Server, e Event, now time.Time) (next Server, known bool) {
 		return applyAction(s, e, now), true
 	case PortAttachRequested, PortDetachRequested, PortAttached, PortDetached, PortNotAttached, PortClaimed, PortRefused:
 		return onPortChange(s, e, now), true
+	case PortDeleted:
+		return onPortDeleted(s, e.Port, now), true
 	case StepFailed:
 		return onStepFailed(s, e, now), true
 	}

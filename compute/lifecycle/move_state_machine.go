@@ -247,6 +247,7 @@ func (m *Move) renamed() {
 func (m Move) onSourceReported(e sourceReported) (Move, []moveEffect) {
 	m.renamed()
 	m.From.Devices, m.From.Cells, m.From.Reported = slices.Clone(e.devices), slices.Clone(e.cells), true
+	m.From.Ports = portsWithPicked(m.From)
 	if e.built { // an earlier action may have stopped the guest; it may run again later
 		m.SourceStopped = e.stopped
 	}

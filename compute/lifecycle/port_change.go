@@ -31,10 +31,7 @@ type PortAttachRequested struct {
 }
 
 // PortDetachRequested is a request to detach a port, as PortAttachRequested.
-type PortDetachRequested struct {
-	ID, Port string
-	Deleted  bool // the network service has deleted the port
-}
+type PortDetachRequested struct{ ID, Port string }
 
 // PortAttached is the result of ChangePort: the port is bound to the host, and the server has its allocation. A port
 // without a device is attached then.
@@ -55,10 +52,10 @@ func (PortAttached) event()        {}
 func (PortDetached) event()        {}
 func (PortNotAttached) event()     {}
 
-// PortChangeRequest is one of the two requests of a change of ports.
+// PortChangeRequest is one of the two requests of a change of ports, or PortDeleted.
 type PortChangeRequest interface {
 	Event
-	// PortChange returns the Compute API's name of the request, and its id.
+	// PortChange returns the Compute API's name of the request, and its id. PortDeleted has neither: it is not refused.
 	PortChange() (name, id string)
 }
 
@@ -130,8 +127,8 @@ func (s Server) HasPort(id string) bool {
 	return hasDevice || slices.ContainsFunc(s.Ports, func(p Port) bool { return p.ID == id })
 }
 
-// AttachesPort reports whether a port is being attached, or a port of a network whose id is not known yet.
-func (s Server) AttachesPort(id string) bool {
+// attachesPort reports whether a port is being attached, or a port of a network whose id is not known yet.
+func (s Server) attachesPort(id string) bool {
 	c := s.PortChange
 	switch {
 	case c == nil || c.ends():
@@ -142,27 +139,30 @@ func (s Server) AttachesPort(id string) bool {
 	return c.Request.Port == id || c.Request.Port == ""
 }
 
-// beginDetach begins to detach a port. BindPorts leaves out a port that was deleted; its device is detached then.
+// beginDetach begins to detach a port on request.
 func beginDetach(s Server, e PortDetachRequested, now time.Time) Server {
 	if s.RefusePortChange("detach_interface") != "" || !s.HasPort(e.Port) {
 		return s
 	}
 	s.LastAction, s.Refusal = e.ID, nil
-	port := Port{ID: e.Port}
-	if at := slices.IndexFunc(s.Ports, func(p Port) bool { return p.ID == e.Port }); at >= 0 {
+	return detachPort(s, e.ID, e.Port, now)
+}
+
+// detachPort begins the change that detaches a port. BindPorts may have left out a port that was deleted; its device
+// and its allocation are released then.
+func detachPort(s Server, change, id string, now time.Time) Server {
+	port := Port{ID: id}
+	if at := slices.IndexFunc(s.Ports, func(p Port) bool { return p.ID == id }); at >= 0 {
 		port = s.Ports[at]
 		s.Ports = slices.Delete(slices.Clone(s.Ports), at, at+1) // its agent detaches it
 	}
-	s.PortChange = &PortChange{ID: e.ID, Detach: e.Port, Request: requestOf(s, port)}
-	if e.Deleted {
-		s = addHistory(s, now, "the network service has deleted port "+e.Port)
-	}
+	s.PortChange = &PortChange{ID: change, Detach: id, Request: requestOf(s, port)}
 	for _, r := range s.Requests {
-		if r.Port != nil && r.Port.ID == e.Port {
+		if r.Port != nil && r.Port.ID == id {
 			return detachDevice(s, r, port, now)
 		}
 	}
-	return addHistory(s, now, "detaching port "+e.Port)
+	return addHistory(s, now, "detaching port "+id)
 }
 
 // requestOf returns the entry of Networks that a port belongs to.

@@ -123,29 +123,12 @@ func TestPortWithADeviceIsDetached(t *testing.T) {
 	}
 }
 
-// A port that the network service has deleted is detached with its device, also if BindPorts has left it out before.
-func TestDeletedPortWithADevice(t *testing.T) {
-	for name, ports := range map[string][]Port{"bound": attachedVF(t).Ports, "left out": attachedVF(t).Ports[:1]} {
-		s := attachedVF(t)
-		s.Ports = ports
-		s = applyAll(s, PortDetachRequested{ID: "d", Port: "q", Deleted: true})
-		if s.PortChange == nil || s.PortChange.Device == nil || len(s.Ports) != 1 ||
-			!strings.Contains(s.History[len(s.History)-2].Text, "deleted port q") {
-			t.Fatalf("%s: %+v %+v", name, s.PortChange, s.History)
-		}
-		s = applyAll(s, GuestRunning{Host: "a", Ports: []string{"p"}}, PortDetached{ID: "d"})
-		if s.PortChange != nil || s.HasPort("q") || len(s.Networks) != 1 || len(s.Choices[0].Allocation["pf"]) != 0 {
-			t.Errorf("%s: %+v %+v %v", name, s.PortChange, s.Networks, s.Choices[0].Allocation)
-		}
-	}
-}
-
 // Whatever happens while a port with a device is attached or detached, in any order: a server that is ACTIVE ends the
 // change when the agent, the network service and Placement do their part, and its requests and its ports agree.
 func TestAnyOrderOfPortDeviceEvents(t *testing.T) {
 	key := func(s Server) string {
 		return fmt.Sprint(s.State, s.PortChange != nil, changeOf(s), len(s.Ports), len(s.Requests), s.Devices, s.Power,
-			s.Stopped, s.Choices)
+			s.Stopped, s.Choices, s.DeletedPorts)
 	}
 	list := []Event{PortAttachRequested{ID: "w", Request: NetworkRequest{Port: "q"}},
 		PortClaimed{ID: "w", Port: Port{ID: "q"}, Device: vfRequest}, PortRefused{ID: "w", Reason: "no"},
@@ -153,7 +136,7 @@ func TestAnyOrderOfPortDeviceEvents(t *testing.T) {
 		PortDetachRequested{ID: "d", Port: "q"}, GuestRunning{Host: "a", Devices: picked},
 		GuestRunning{Host: "a", Devices: picked, Ports: []string{"q"}}, GuestRunning{Host: "a"}, refusedVF,
 		GuestRefused{Host: "a", Message: "no"}, HostDead{Host: "a"}, DeleteRequested{},
-		GuestStopped{Host: "a", Devices: picked, ShutDown: true}}
+		GuestStopped{Host: "a", Devices: picked, ShutDown: true}, PortDeleted{Port: "q"}, PortDetached{ID: "q"}}
 	start := withPort(t)
 	seen, queue := map[string]bool{key(start): true}, []Server{start}
 	for len(queue) > 0 {
@@ -194,8 +177,12 @@ func changeOf(s Server) string {
 func checkPortChangeEnds(t *testing.T, s Server) {
 	t.Helper()
 	for range 6 {
-		if s.State != Active || s.PortChange == nil {
+		if s.State != Active || s.PortChange == nil && len(s.DeletedPorts) == 0 {
 			break
+		}
+		if s.PortChange == nil { // the agent has lost the device of a port, and picks it again
+			s = applyAll(s, GuestRunning{Host: "a", Devices: picked, Ports: []string{"q"}})
+			continue
 		}
 		change, asked := s.PortChange, slices.ContainsFunc(s.Requests, func(r pci.Request) bool { return r.ID == "V" })
 		switch {
@@ -206,7 +193,7 @@ func checkPortChangeEnds(t *testing.T, s Server) {
 		case !slices.Equal(s.Steps(), []Step{ChangePort}):
 			s = applyAll(s, GuestRunning{Host: "a"})
 		case change.Detach != "":
-			s = applyAll(s, PortDetached{ID: "d"})
+			s = applyAll(s, PortDetached{ID: change.ID})
 		case change.Refused != "":
 			s = applyAll(s, PortNotAttached{ID: "w", Reason: "no"})
 		case change.Device == nil:
@@ -217,6 +204,9 @@ func checkPortChangeEnds(t *testing.T, s Server) {
 	}
 	if s.State != Active {
 		return
+	}
+	if len(s.DeletedPorts) > 0 {
+		t.Errorf("the deleted ports %q are not detached: %s", s.DeletedPorts, s.RefusePortChange("detach_interface"))
 	}
 	requested := slices.ContainsFunc(s.Requests, func(r pci.Request) bool { return r.ID == "V" })
 	if has := slices.ContainsFunc(s.Ports, func(p Port) bool { return p.ID == "q" }); s.PortChange != nil ||
@@ -260,5 +250,59 @@ func TestPortsWithDevicesOfALiveMigration(t *testing.T) {
 	s = applyAll(s, GuestMigrated{Host: "a", Consumer: "m"})
 	if s.State != Active || !slices.Equal(s.Steps(), []Step{BindPorts}) {
 		t.Errorf("%s %v", s.Stage(), s.Steps())
+	}
+}
+
+// An agent at the source of a move that has lost its journal picks another device for a port. Its assignment then has
+// that one, so that it can build the guest; if the server returns, the port is bound again.
+func TestSourceOfAMoveGetsTheDeviceThatItsAgentPicks(t *testing.T) {
+	s := attachedVF(t)
+	there := choice("b")
+	there.Mappings[vfRequest.GroupSuffix(0)] = []provider.ID{"pf-b"}
+	s = applyAll(s, ActionRequested{ID: "m", Action: Migrate},
+		Chosen{Choices: []schedule.Choice{there}, Ports: s.Ports, PortDevices: []pci.Request{vfRequest}}, AllocationsMoved{},
+		GuestRunning{Host: "a", Consumer: "m", Devices: picked}, Claimed{Try: 1})
+	if got := portAt(s, "a", "m"); got.Device != picked[0].Address {
+		t.Fatalf("%s: %+v", s.Stage(), got)
+	}
+	other := []schedule.Picked{{RequestID: "V", Address: "0000:3b:00.2", Provider: "pf"}}
+	s = applyAll(s, GuestClaimed{Host: "a", Consumer: "m", Devices: other})
+	if got := portAt(s, "a", "m"); got.Device != other[0].Address {
+		t.Errorf("%s: %+v", s.Stage(), got)
+	}
+	s = applyAll(s, GuestStopped{Host: "a", Consumer: "m"})
+	if got := portAt(s, "a", "m"); got.Device != other[0].Address {
+		t.Errorf("a report without devices: %+v", got)
+	}
+}
+
+// portAt returns the port "q" in the assignments of a host.
+func portAt(s Server, host, consumer string) (port Port) {
+	for _, e := range s.Entries() {
+		for _, p := range e.Ports {
+			if e.Host == host && e.Consumer == consumer && p.ID == "q" {
+				port = p
+			}
+		}
+	}
+	return port
+}
+
+// If compute's database is restored to before the ports of a server are bound, its guest reports that it runs. Its
+// assignment has no interface until the port is bound again: an interface without the device would replace the guest's.
+func TestGuestKeepsItsDeviceUntilARestoredRecordHasIt(t *testing.T) {
+	at := choice("a")
+	at.Mappings[vfRequest.GroupSuffix(0)] = []provider.ID{"pf"}
+	s := fresh()
+	s.Networks = []NetworkRequest{{Port: "q"}}
+	s = applyAll(s, Created{}, prepared, Chosen{Choices: []schedule.Choice{at}, Ports: []Port{{ID: "q"}},
+		PortDevices: []pci.Request{vfRequest}}, Claimed{Try: 1},
+		GuestRunning{Host: "a", Devices: picked, Ports: []string{"q"}})
+	if list := s.Entries(); len(list) != 1 || !list[0].ClaimOnly || !slices.Equal(s.Steps(), []Step{BindPorts}) {
+		t.Fatalf("%s %+v, due %v", s.Stage(), list, s.Steps())
+	}
+	s = applyAll(s, PortsBound{Host: "a", Ports: []Port{bound}}, GuestRunning{Host: "a", Devices: picked})
+	if list := s.Entries(); s.State != Active || list[0].ClaimOnly || len(s.Steps()) > 0 {
+		t.Errorf("%s %+v, due %v", s.Stage(), list, s.Steps())
 	}
 }

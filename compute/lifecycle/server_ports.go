@@ -47,8 +47,11 @@ type Port struct {
 	VIF                      string                 // binding:vif_type on Host, or on the last one
 	Bridge                   string                 // that the network service names for its interface; empty: none
 	Device                   string                 // address of the device that it is bound with; empty: none
-	VLAN                     int                    // tag that the device adds; 0: none
+	VLAN                     int                    // tag that the device or the bridge adds; 0: none; or Untagged
 }
+
+// Untagged is the VLAN of a port whose bridge adds no tag, and drops frames with a tag.
+const Untagged = -1
 
 // FixedIP is an address of a port.
 type FixedIP struct{ Subnet, Address string }
@@ -90,6 +93,20 @@ func (s Server) DeviceOf(port string) (picked schedule.Picked, needed bool) {
 	return picked, false
 }
 
+// portsWithPicked returns the ports of a source with the devices that its agent has picked: if the agent has lost its
+// journal, it may pick other ones than the ports were bound with. The guest is built with these devices; if the server
+// returns to the source, its ports are bound again.
+func portsWithPicked(source Residence) []Port {
+	ports := slices.Clone(source.Ports)
+	at := Server{Requests: source.Requests, Devices: source.Devices}
+	for i, p := range ports {
+		if picked, needed := at.DeviceOf(p.ID); needed && picked.Address != "" {
+			ports[i].Device = picked.Address
+		}
+	}
+	return ports
+}
+
 // needPortDevices reports whether one of the requests is that of a port.
 func needPortDevices(requests []pci.Request) bool {
 	return slices.ContainsFunc(requests, func(r pci.Request) bool { return r.Port != nil })
@@ -105,6 +122,15 @@ func (s Server) portDevicesPicked() bool {
 
 // awaitsPorts reports whether the guest is assigned and must not be built yet, because its ports are not bound.
 func (s Server) awaitsPorts() bool { return s.presence() == building && !s.BoundTo(s.Host) }
+
+// lacksPortDevice reports whether the record has no device of a port that needs one. If a guest exists, the record was
+// restored to before its ports were bound: without the device, its interface would be taken from the guest.
+func (s Server) lacksPortDevice() bool {
+	return slices.ContainsFunc(s.Ports, func(p Port) bool {
+		_, needed := s.DeviceOf(p.ID)
+		return needed && p.Device == ""
+	})
+}
 
 // withdraws reports whether the guest is to be removed from Host before anything is built, because a port cannot be
 // bound there.
@@ -198,6 +224,12 @@ func onPortsBound(s Server, e PortsBound, now time.Time) Server {
 		return s // late
 	}
 	adds := s.AwaitsBindings() && !s.withdraws()
+	for _, p := range s.Ports {
+		bound := slices.ContainsFunc(e.Ports, func(b Port) bool { return b.ID == p.ID })
+		if !bound && !slices.Contains(s.DeletedPorts, p.ID) { // its deletion was not reported
+			s = recordDeletedPort(s, p.ID, now)
+		}
+	}
 	s.Ports = slices.Clone(e.Ports)
 	s = addHistory(s, now, fmt.Sprintf("%s bound to %s", count(len(s.Ports), "port"), s.Host))
 	switch {
@@ -247,7 +279,7 @@ func releasedPorts(s Server) Server {
 	s.PortChange = nil
 	switch s.State {
 	case DeletingAllocation:
-		s.Networks, s.Ports = nil, nil
+		s.Networks, s.Ports, s.DeletedPorts = nil, nil, nil
 	case Failing:
 		s.Ports = nil
 	default:

@@ -69,6 +69,7 @@ type Options struct {
 type Request struct {
 	Groups       []resource.Group // in the order of the ports
 	SameSubtrees [][]string
+	RootRequired []resource.Trait
 	Devices      []pci.Request // one for each port that needs a device, in the order of the ports
 }
 
@@ -88,6 +89,9 @@ func Make(ports []Port, o Options) (r Request, err error) {
 		}
 		if needed {
 			r.Devices = append(r.Devices, device)
+			if device.Port.RemoteManaged && len(r.RootRequired) == 0 {
+				r.RootRequired = []resource.Trait{RemotePorts}
+			}
 			if o.DevicesInPlacement {
 				groups = append(groups, p.deviceGroup(device))
 				r.SameSubtrees = append(r.SameSubtrees, oneNIC(groups[:len(groups)-1], device.GroupSuffix(0))...)
@@ -134,19 +138,20 @@ var withoutDevice = []string{"normal", "smart-nic", ""}
 
 // classes are the classes of the vnic types whose ports need a device.
 var classes = map[string]resource.Class{"direct": VirtualFunction, "macvtap": VirtualFunction,
-	"virtio-forwarder": VirtualFunction, "direct-physical": WholeNIC, "vdpa": VDPA}
+	"virtio-forwarder": VirtualFunction, remoteManaged: VirtualFunction, "direct-physical": WholeNIC, "vdpa": VDPA}
+
+// remoteManaged is the vnic type of ports on VFs that the system of their card binds.
+const remoteManaged = "remote-managed"
+
+// RemotePorts is the trait of the root providers whose agents report how the card of such a VF finds it.
+const RemotePorts resource.Trait = "COMPUTE_REMOTE_MANAGED_PORTS"
 
 // CheckVNICType returns fault.Invalid if no server can have a port of a vnic type.
 func CheckVNICType(port, vnicType string) error {
-	_, device := classes[vnicType]
-	switch {
-	case vnicType == "remote-managed":
-		return fault.New(fault.Invalid, "portrequest.CheckVNICType", "port %s has the vnic type remote-managed: the system "+
-			"of its card binds it by the serial number of the card, the MAC address of the PF and the number of the VF, "+
-			"which agents do not report; use direct or normal", port)
-	case !device && !slices.Contains(withoutDevice, vnicType):
+	if _, device := classes[vnicType]; !device && !slices.Contains(withoutDevice, vnicType) {
 		return fault.New(fault.Invalid, "portrequest.CheckVNICType", "port %s has the vnic type %s, which no server of "+
-			"Berth can have; use normal, direct, macvtap, direct-physical, virtio-forwarder or vdpa", port, vnicType)
+			"Berth can have; use normal, direct, macvtap, direct-physical, virtio-forwarder, vdpa or remote-managed", port,
+			vnicType)
 	}
 	return nil
 }
@@ -174,7 +179,7 @@ func (p Port) device() (r pci.Request, needed bool, err error) {
 	r = pci.Request{ID: deviceID(p.ID), Count: 1, Policy: pci.NUMAPolicy(p.NUMAPolicy),
 		Requirement: pci.Requirement{Class: class},
 		Port: &pci.PortNeeds{ID: p.ID, PhysicalNetworks: slices.Clone(p.PhysicalNetworks),
-			Trusted: p.Trusted}}
+			RemoteManaged: p.VNICType == remoteManaged, Trusted: p.Trusted}}
 	return r, true, nil
 }
 
@@ -219,6 +224,11 @@ func Add(ask resource.Ask, r Request) (resource.Ask, error) {
 		ask.Groups = append(ask.Groups, g)
 	}
 	ask.SameSubtree = append(ask.SameSubtree, r.SameSubtrees...)
+	for _, trait := range r.RootRequired {
+		if !slices.Contains(ask.RootRequired, trait) {
+			ask.RootRequired = append(slices.Clone(ask.RootRequired), trait)
+		}
+	}
 	if ask.GroupPolicy == resource.PolicyUnset && ask.Suffixed() >= 2 {
 		ask.GroupPolicy = resource.PolicyNone
 	}

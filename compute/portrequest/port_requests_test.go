@@ -2,6 +2,7 @@ package portrequest
 
 import (
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -50,7 +51,8 @@ func TestGuaranteesOfANormalPort(t *testing.T) {
 // the bandwidth.
 func TestDevicesOfPorts(t *testing.T) {
 	for vnic, class := range map[string]resource.Class{"direct": "SRIOV_NET_VF", "macvtap": "SRIOV_NET_VF",
-		"virtio-forwarder": "SRIOV_NET_VF", "direct-physical": "CUSTOM_PCI_NETDEV", "vdpa": "CUSTOM_VDPA_NETDEV"} {
+		"virtio-forwarder": "SRIOV_NET_VF", "remote-managed": "SRIOV_NET_VF",
+		"direct-physical": "CUSTOM_PCI_NETDEV", "vdpa": "CUSTOM_VDPA_NETDEV"} {
 		p := guaranteed(vnic, "a", "b", "a")
 		p.Groups = p.Groups[:1]
 		p.SameSubtree = p.SameSubtree[:1]
@@ -71,7 +73,11 @@ func TestDevicesOfPorts(t *testing.T) {
 			sorted(subtree)) {
 			t.Errorf("%s: %v, want %v", vnic, got.SameSubtrees, subtree)
 		}
-		needs := pci.PortNeeds{ID: port, PhysicalNetworks: []string{"a", "b", "a"}, Trusted: true}
+		needs := pci.PortNeeds{ID: port, PhysicalNetworks: []string{"a", "b", "a"}, Trusted: true,
+			RemoteManaged: vnic == "remote-managed"}
+		if remote := slices.Equal(got.RootRequired, []resource.Trait{RemotePorts}); remote != needs.RemoteManaged {
+			t.Errorf("%s: root %v", vnic, got.RootRequired)
+		}
 		if device.Count != 1 || device.Policy != pci.Required || !reflect.DeepEqual(*device.Port, needs) ||
 			!reflect.DeepEqual(device.Requirement, pci.Requirement{Class: class}) {
 			t.Errorf("%s: %+v %+v", vnic, device, device.Port)
@@ -107,6 +113,28 @@ func TestPortWithoutGuarantee(t *testing.T) {
 	}
 }
 
+// Remote-managed ports are served by hosts with one trait, whether or not Placement counts devices. The traits that the
+// flavor requires of the root stay.
+func TestHostsOfRemoteManagedPorts(t *testing.T) {
+	p := Port{ID: port, VNICType: "remote-managed", PhysicalNetworks: []string{""}}
+	q := p
+	q.ID = "6b4a2cd6-1612-11ec-b2b8-bf60ab98186c"
+	for _, counted := range []bool{false, true} {
+		request, err := Make([]Port{p, q}, Options{DevicesInPlacement: counted})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ask, err := Add(resource.Ask{RootRequired: []resource.Trait{"HW_CPU_HYPERTHREADING"}}, request)
+		if err != nil || !slices.Equal(ask.RootRequired, []resource.Trait{"HW_CPU_HYPERTHREADING", RemotePorts}) {
+			t.Errorf("%v %v", ask.RootRequired, err)
+		}
+		if again, err := Add(resource.Ask{RootRequired: ask.RootRequired}, request); err != nil ||
+			len(again.RootRequired) != 2 {
+			t.Errorf("%v %v", again.RootRequired, err)
+		}
+	}
+}
+
 // The format before the extension port-resource-request-groups has one group without an id: the suffix is the port's.
 func TestOlderFormat(t *testing.T) {
 	p := guaranteed("normal", "a")
@@ -127,7 +155,7 @@ func TestAmountsOfZeroRequestNothing(t *testing.T) {
 }
 
 func TestVNICTypesOfOtherServices(t *testing.T) {
-	for _, vnic := range []string{"baremetal", "accelerator-direct", "remote-managed", "unknown"} {
+	for _, vnic := range []string{"baremetal", "accelerator-direct", "unknown"} {
 		if _, err := Make([]Port{{ID: port, VNICType: vnic}}, Options{}); !fault.Is(err, fault.Invalid) ||
 			!strings.Contains(err.Error(), vnic) {
 			t.Errorf("%s: %v", vnic, err)

@@ -22,9 +22,9 @@ var (
 const maxEvents = 1000
 
 // reportEvents is POST /v2.1/os-server-external-events. Each event has a code in the answer: 200 if it is accepted, 400
-// without the id of the port that was deleted, 404 without a server, 409 if the ports of the server cannot be changed
-// now, 422 without a host. The status is 200 if all are accepted, 404 if no event is about a server with a host, else
-// 207.
+// without the id of the port that was deleted, 404 without a server, 409 if the server has too many deletions that are
+// not done yet, 422 without a host, except for a deleted port of the server. The status is 200 if all are accepted, 404
+// if no event is about a server with a host, else 207.
 func (s *server) reportEvents(c *call) error {
 	events, err := readEvents(c)
 	if err != nil {
@@ -88,7 +88,8 @@ func readEvents(c *call) (events []compute.ExternalEvent, err error) {
 }
 
 // applyEvent applies one event and returns its code. Only a deleted port needs work: compute binds ports before it
-// builds a guest, and reads their addresses when it shows them.
+// builds a guest, and reads their addresses when it shows them. The deletion is recorded in the server, so the event is
+// accepted whatever the server does now.
 func (s *server) applyEvent(c *call, e compute.ExternalEvent) (code int, err error) {
 	found, err := s.Store.Read(c.R.Context(), e.Server)
 	switch {
@@ -96,23 +97,19 @@ func (s *server) applyEvent(c *call, e compute.ExternalEvent) (code int, err err
 		return http.StatusNotFound, nil
 	case err != nil:
 		return 0, err
-	case found.Host == "":
-		return http.StatusUnprocessableEntity, nil
-	case e.Name != compute.PortDeleted:
+	case e.Name != compute.PortDeleted || !found.MayHavePort(e.Tag):
+		if found.Host == "" {
+			return http.StatusUnprocessableEntity, nil
+		}
+		if e.Name == compute.PortDeleted && e.Tag == "" {
+			return http.StatusBadRequest, nil
+		}
 		return http.StatusOK, nil
-	case e.Tag == "":
-		return http.StatusBadRequest, nil
-	case found.AttachesPort(e.Tag):
+	case len(found.DeletedPorts) >= lifecycle.MaxDeletedPorts:
 		return http.StatusConflict, nil
-	case !found.HasPort(e.Tag):
-		return http.StatusOK, nil
 	}
-	change := lifecycle.PortDetachRequested{ID: s.NewID(), Port: e.Tag, Deleted: true}
-	err = s.Conductor.ChangePort(c.R.Context(), found.ID, change)
-	switch {
-	case fault.Is(err, fault.Conflict):
-		return http.StatusConflict, nil
-	case fault.Is(err, fault.NotFound):
+	err = s.Conductor.ChangePort(c.R.Context(), found.ID, lifecycle.PortDeleted{Port: e.Tag})
+	if fault.Is(err, fault.NotFound) {
 		return http.StatusNotFound, nil
 	}
 	return http.StatusOK, err

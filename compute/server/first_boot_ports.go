@@ -33,7 +33,9 @@ func (s *server) bootPorts(ctx context.Context, of lifecycle.Server) ([]host.Boo
 	for _, own := range of.Ports {
 		at := slices.IndexFunc(ports, func(p network.Port) bool { return p.ID == own.ID })
 		if at >= 0 {
-			all = append(all, known.port(ports[at]))
+			one := known.port(ports[at])
+			one.Tag = own.Tag
+			all = append(all, one)
 		}
 	}
 	return all, nil
@@ -75,7 +77,8 @@ func (s *server) readBootNetworks(ctx context.Context, ports []network.Port) (kn
 
 // port returns how a guest configures the interface of a port. The guest of a whole PF adds the VLAN itself.
 func (b bootNetworks) port(p network.Port) host.BootPort {
-	out := host.BootPort{Port: p.ID, Network: p.Network, Addresses: []host.BootAddress{}}
+	out := host.BootPort{Port: p.ID, Network: p.Network, Trusted: p.VIF == "hw_veb" && p.Trusted(),
+		Addresses: []host.BootAddress{}}
 	for _, n := range b.networks {
 		if n.ID != p.Network {
 			continue

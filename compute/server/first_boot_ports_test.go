@@ -44,3 +44,18 @@ func TestBootPortOfAVLAN(t *testing.T) {
 		}
 	}
 }
+
+// Only a VF is trusted. The profile may have the text of a boolean, as the openstack client writes it.
+func TestTrustOfABootPort(t *testing.T) {
+	for _, c := range []struct {
+		vif   string
+		value any
+		want  bool
+	}{{"hw_veb", "True", true}, {"hw_veb", true, true}, {"hw_veb", "false", false}, {"hw_veb", nil, false},
+		{"ovs", "true", false}} {
+		p := network.Port{ActiveBinding: network.ActiveBinding{VIF: c.vif, Profile: map[string]any{"trusted": c.value}}}
+		if got := (bootNetworks{}).port(p); got.Trusted != c.want {
+			t.Errorf("%+v: %v", c, got.Trusted)
+		}
+	}
+}

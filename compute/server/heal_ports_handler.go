@@ -29,7 +29,7 @@ func writeHealedPorts(found []conductor.PortHealing) host.HealedPorts {
 		one := host.HealedServer{Server: f.Server, Name: f.Name, Host: f.Host, State: string(f.State), Reason: f.Reason,
 			Ports: []host.HealedPort{}, Adds: writeAllocation(f.Adds), Removes: writeAllocation(f.Removes)}
 		for _, p := range f.Ports {
-			port := host.HealedPort{Port: p.ID, Device: p.Device, Reason: p.Reason}
+			port := host.HealedPort{Port: p.ID, Bind: p.Bind, Device: p.Device, Reason: p.Reason}
 			for group, at := range p.Groups {
 				if port.Groups == nil {
 					port.Groups = map[string]string{}

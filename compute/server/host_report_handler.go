@@ -120,7 +120,8 @@ func readDevice(name string, d host.Device) (out schedule.Device, err error) {
 		return out, fault.New(fault.Invalid, "", "it is on host %q, the report is of host %q", d.Host, name)
 	}
 	out = schedule.Device{Device: pci.Device{Vendor: d.VendorID, Product: d.ProductID, Type: pci.Type(d.Type),
-		NUMANode: d.NUMANode, Driver: d.Driver, IOMMUGroup: d.IOMMUGroup},
+		NUMANode: d.NUMANode, Driver: d.Driver, IOMMUGroup: d.IOMMUGroup, Serial: d.CardSerial, PFMAC: d.PFMAC,
+		VFNumber: d.VFNumber},
 		ResourceClass: resource.Class(d.ResourceClass), Provider: provider.ID(d.Provider),
 		State: schedule.State(d.State), Holder: d.Holder, RequestID: d.RequestID, ForPorts: d.ForPorts,
 		RemoteManaged: d.RemoteManaged, LiveMigratable: pci.Flag(d.LiveMigratable),

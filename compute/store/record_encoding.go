@@ -15,7 +15,7 @@ import (
 // Every change of a record raises it, also a new field or a new word, and adds a migration to the schema (see
 // recordsVersion). A program without that migration does not start on the database, so no program drops what a newer
 // one has stored.
-const recordVersion = 6
+const recordVersion = 7
 
 // currentPrefix begins every record of the current version: encoding/json writes fields in their order.
 var currentPrefix = fmt.Appendf(nil, `{"version":%d,`, recordVersion)

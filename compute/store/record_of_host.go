@@ -56,6 +56,10 @@ type pciRecord struct {
 	VFProduct  string   `json:"vf_product_id,omitzero" v1:"VFProduct"`
 	Serial     string   `json:"card_serial_number,omitzero" v1:"Serial"`
 	Net        []string `json:"net_interfaces,omitzero" v1:"Net"`
+
+	// version 7 has these first
+	PFMAC    string `json:"pf_mac_address,omitzero"`
+	VFNumber int    `json:"vf_num,omitzero"`
 }
 
 // deviceOffer is how the agent offers the device, and who has it.
@@ -138,7 +142,7 @@ func fromHost(r hostRecord) schedule.Host {
 func toDevice(d schedule.Device) deviceRecord {
 	return deviceRecord{
 		pciRecord{address(d.Address), d.Vendor, d.Product, d.Class, d.Type, (*address)(d.Parent), d.NUMANode, d.Driver,
-			d.IOMMUGroup, d.TotalVFs, d.NumVFs, d.VFProduct, d.Serial, d.Net},
+			d.IOMMUGroup, d.TotalVFs, d.NumVFs, d.VFProduct, d.Serial, d.Net, d.PFMAC, d.VFNumber},
 		deviceOffer{d.ResourceClass, d.Traits, d.Provider, d.State, d.Holder, d.RequestID, d.ForPorts, d.RemoteManaged,
 			d.LiveMigratable, d.OneTimeUse, d.Spent, d.PhysicalNetwork, d.Trusted},
 	}
@@ -150,6 +154,7 @@ func fromDevice(r deviceRecord) schedule.Device {
 			Address: pci.Address(r.Address), Vendor: r.Vendor, Product: r.Product, Class: r.Class, Type: r.Type,
 			Parent: (*pci.Address)(r.Parent), NUMANode: r.NUMANode, Driver: r.Driver, IOMMUGroup: r.IOMMUGroup,
 			TotalVFs: r.TotalVFs, NumVFs: r.NumVFs, VFProduct: r.VFProduct, Serial: r.Serial, Net: r.Net,
+			PFMAC: r.PFMAC, VFNumber: r.VFNumber,
 		},
 		ResourceClass: r.ResourceClass, Traits: r.Traits, Provider: r.Provider, State: r.State, Holder: r.Holder,
 		RequestID: r.RequestID, ForPorts: r.ForPorts, RemoteManaged: r.RemoteManaged, LiveMigratable: r.LiveMigratable,

@@ -79,6 +79,7 @@ type serverProgress struct {
 	BeforeRebuild   *rebuildRecord    `json:"before_rebuild,omitzero" v1:"Undo"`
 	PortChange      *portChangeRecord `json:"port_change,omitzero"`
 	PortsRefused    string            `json:"ports_refused,omitzero"` // since version 5
+	DeletedPorts    []string          `json:"deleted_ports,omitzero"` // since version 7
 	Move            *moveRecord       `json:"move,omitzero" v1:"Move"`
 	Migration       *migrationRecord  `json:"migration,omitzero" v1:"Migration"`
 	LastAction      string            `json:"last_action_id,omitzero" v1:"Asked"`
@@ -215,7 +216,7 @@ func toServer(s lifecycle.Server) serverRecord {
 			each(s.LastReports, func(v lifecycle.LastReport) reportRecord { return reportRecord(v) })},
 		serverProgress: serverProgress{storedState(s.Stage()), storedTask(s.Task), s.Stopped, s.Shelved, s.Builds,
 			optional(s.PreRebuild, toRebuild), optional(s.PortChange, toPortChange), s.PortsRefused,
-			optional(s.Move, toMove),
+			s.DeletedPorts, optional(s.Move, toMove),
 			optional(s.Migration, toMigration),
 			s.LastAction,
 			optional(s.Refusal, toFault), optional(s.Fault, toFault),
@@ -249,9 +250,10 @@ func fromServer(r serverRecord) lifecycle.Server {
 
 		State: state, Task: lifecycle.Task(r.Task), Stopped: r.Stopped, Shelved: r.Shelved,
 		Builds: r.RebuildCount, PreRebuild: optional(r.BeforeRebuild, fromRebuild),
-		PortChange: optional(r.PortChange, fromPortChange), PortsRefused: r.PortsRefused, Move: fromMove(r.Move, r.State),
-		Migration: optional(r.Migration, fromMigration), LastAction: r.LastAction,
-		Refusal: optional(r.LastActionFault, fromFault), Fault: optional(r.Fault, fromFault),
+		PortChange: optional(r.PortChange, fromPortChange), PortsRefused: r.PortsRefused,
+		DeletedPorts: r.DeletedPorts, Move: fromMove(r.Move, r.State), Migration: optional(r.Migration, fromMigration),
+		LastAction: r.LastAction,
+		Refusal:    optional(r.LastActionFault, fromFault), Fault: optional(r.Fault, fromFault),
 		History: each(r.History, func(h historyRecord) lifecycle.HistoryEntry { return lifecycle.HistoryEntry(h) }),
 
 		Created: r.Created, Updated: r.Updated, Launched: r.Launched, Ended: r.Deleted, Requested: r.DeleteRequested,

@@ -14,19 +14,19 @@ import (
 // its name and what to do, and that it is not overwritten.
 func TestUnreadableRecordIsRejectedAndKept(t *testing.T) {
 	for text, want := range map[string]string{
-		`{"version":7,"id":"s"}`:                   "has version 7, and this Berth reads versions 1 to 6; start the",
-		`{"id":"s","version":7}`:                   "has version 7",
+		`{"version":8,"id":"s"}`:                   "has version 8, and this Berth reads versions 1 to 7; start the",
+		`{"id":"s","version":8}`:                   "has version 8",
 		`{"version":0,"id":"s"}`:                   "has version 0",
-		`{"version":6,"id":"s"}{"version":6}`:      "text after its end",
+		`{"version":7,"id":"s"}{"version":7}`:      "text after its end",
 		`{"version":"2","id":"s"}`:                 "restore a backup",
-		`{"version":6,"id":"s","color":"red"}`:     `unknown field "color"; start the Berth that wrote it, or`,
-		`{"version":6,"id":"s","devices":[{"x`:     "unexpected EOF",
-		`{"version":6,"id":"s","state":"dancing"`:  "unexpected EOF",
-		`{"version":6,"state":"dancing"}`:          "is not a known",
+		`{"version":7,"id":"s","color":"red"}`:     `unknown field "color"; start the Berth that wrote it, or`,
+		`{"version":7,"id":"s","devices":[{"x`:     "unexpected EOF",
+		`{"version":7,"id":"s","state":"dancing"`:  "unexpected EOF",
+		`{"version":7,"state":"dancing"}`:          "is not a known",
 		`{"ID":"s","State":"dancing"}`:             "is not a known",
 		`{"ID":"s","Name":["s"],"State":"active"}`: "cannot unmarshal array",
 		`{}`:                           `it is the record of ""; restore a backup`,
-		`{"version":6,"id":"another"}`: `it is the record of "another"`,
+		`{"version":7,"id":"another"}`: `it is the record of "another"`,
 		`[]`:                           "cannot unmarshal array",
 		``:                             "unexpected end of JSON",
 	} {
@@ -34,7 +34,7 @@ func TestUnreadableRecordIsRejectedAndKept(t *testing.T) {
 			t.Errorf("%s is read as %+v %v, want an error with %q", text, server, err, want)
 		}
 	}
-	const newer, unknown = `{"version":7,"name":"cmp1"}`, `{"version":6,"name":"cmp1","color":"red"}`
+	const newer, unknown = `{"version":8,"name":"cmp1"}`, `{"version":7,"name":"cmp1","color":"red"}`
 	for _, text := range []string{newer, unknown} {
 		s, db := openCaptured(t)
 		ids := capturedRows(t, "captured-server-rows.jsonl")[:1]

@@ -165,6 +165,7 @@ func listMigrations() []sqldb.Migration {
 		recordsVersion(4), // servers may have ports
 		recordsVersion(5), // ports may have devices, and servers keys and user data
 		recordsVersion(6), // ports with devices may be attached and detached
+		recordsVersion(7), // deletions of ports are kept until the ports are detached
 	}
 }
 

@@ -77,7 +77,7 @@ func fullServer() lifecycle.Server {
 		Groups:     []resource.Group{{Suffix: "g", Resources: resource.Amounts{"NET_BW_EGR_KILOBIT_PER_SEC": 1}}},
 		Allocation: map[string]provider.ID{"g": "bridge"}}}
 	s.PortChange = &lifecycle.PortChange{ID: "c", Detach: "p"}
-	s.PortsRefused = "no agent"
+	s.PortsRefused, s.DeletedPorts = "no agent", []string{"gone"}
 	from := lifecycle.Residence{Consumer: "m", PreviousConsumer: "full", Host: "g", Flavor: s.Flavor, Ask: s.Ask,
 		Requests: s.Requests, Choice: &s.Choices[0],
 		Devices: s.Devices, Topology: s.Topology, Cells: s.Cells, Reported: true, Gone: true}

@@ -1,0 +1,52 @@
+package conductor
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/openberth/berth/compute/lifecycle"
+	"github.com/openberth/berth/compute/schedule"
+	"github.com/openberth/berth/pci"
+	"github.com/openberth/berth/provider"
+)
+
+// The binding profile of a port has its device, and of a remote-managed one how its card finds the VF. Without a device
+// all of that is removed; keys that do not belong to a host stay.
+func TestBindingProfiles(t *testing.T) {
+	at, err := pci.ParseAddress("0000:81:00.2")
+	if err != nil {
+		t.Fatal(err)
+	}
+	physnet, none := "physnet1", ""
+	for name, c := range map[string]struct {
+		network *string
+		remote  bool
+		want    string
+	}{
+		"direct": {&physnet, false, `{"pci_slot":"0000:81:00.2","pci_vendor_info":"15b3:101e",` +
+			`"physical_network":"physnet1","trusted":"true"}`},
+		"direct in a tunnelled network": {&none, false, `{"pci_slot":"0000:81:00.2","pci_vendor_info":"15b3:101e",` +
+			`"trusted":"true"}`},
+		"remote-managed": {&physnet, true, `{"card_serial_number":"S1","pci_slot":"0000:81:00.2",` +
+			`"pci_vendor_info":"15b3:101e","pf_mac_address":"52:54:00:00:00:01","physical_network":"physnet1",` +
+			`"trusted":"true","vf_num":1}`},
+		"remote-managed in a tunnelled network": {&none, true, `{"card_serial_number":"S1","pci_slot":"0000:81:00.2",` +
+			`"pci_vendor_info":"15b3:101e","pf_mac_address":"52:54:00:00:00:01","physical_network":null,` +
+			`"trusted":"true","vf_num":1}`},
+		"remote-managed without physical_network": {nil, true, `{"card_serial_number":"S1","pci_slot":"0000:81:00.2",` +
+			`"pci_vendor_info":"15b3:101e","pf_mac_address":"52:54:00:00:00:01","physical_network":null,` +
+			`"trusted":"true","vf_num":1}`},
+	} {
+		device := schedule.Device{Device: pci.Device{Address: at, Vendor: "15b3", Product: "101e", Type: pci.Virtual,
+			Serial: "S1", PFMAC: "52:54:00:00:00:01", VFNumber: 1}, PhysicalNetwork: c.network, RemoteManaged: c.remote}
+		old := map[string]any{"trusted": "true", "vf_num": 5.0, "card_serial_number": "old"}
+		profile := boundProfile(old, lifecycle.Port{ID: "p"}, map[string]schedule.Device{"p": device})
+		if text, err := json.Marshal(profile); err != nil || string(text) != c.want {
+			t.Errorf("%s: %s %v, want %s", name, text, err, c.want)
+		}
+		free := boundProfile(profile, lifecycle.Port{ID: "p", Allocation: map[string]provider.ID{"p": "rp"}}, nil)
+		if text, err := json.Marshal(free); err != nil || string(text) != `{"allocation":"rp","trusted":"true"}` {
+			t.Errorf("%s: without the device %s %v", name, text, err)
+		}
+	}
+}

@@ -1,0 +1,107 @@
+package conductor
+
+import (
+	"context"
+	"slices"
+
+	"github.com/openberth/berth/api/network"
+	"github.com/openberth/berth/api/placement"
+	"github.com/openberth/berth/compute/lifecycle"
+	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/resource"
+)
+
+// This file sets what Placement has for the ports of a server. The network service changes the same amounts when the
+// policy of a bound port changes: it writes the allocation first, and the port after it. Until the port is written, the
+// allocation has amounts that no port explains.
+
+// portAmounts describes what a server must have for its ports in Placement: what the network service says of all other
+// ports, and of for the port that is being changed.
+type portAmounts struct {
+	port    string              // the port that is being changed; empty if there is none
+	was     resource.Allocation // bandwidth and packet rate that it had before; empty if that is not known
+	of      resource.Allocation // what it must have, with its device
+	devices bool                // devices of ports that the record of the server does not have are removed, too
+}
+
+// settleTries is how often amounts that no port explains are read again, 10 ms and more apart: together 2 seconds.
+const settleTries = 20
+
+// setPortAmounts sets the amounts that a server has for its ports in Placement. What it has of other classes stays,
+// also on a provider that has less room than is in use. The ports are read after the allocation, whose generation
+// guards the write, so a policy that changes meanwhile is not overwritten. While the allocation has amounts that no
+// port explains, it waits: the network service is about to write the port. If they stay, they are removed.
+func (d *portBinder) setPortAmounts(ctx context.Context, s lifecycle.Server, want portAmounts) error {
+	consumer := resource.ConsumerID(s.ID)
+	for attempt, conflicts := 0, 0; conflicts < claimTries; attempt++ {
+		if attempt > 0 {
+			d.pause(ctx, attempt)
+		}
+		held, err := d.placement.Allocation(ctx, consumer)
+		if err != nil {
+			return err
+		}
+		ports, err := d.portsOf(ctx, s)
+		if err != nil {
+			return err
+		}
+		if attempt < settleTries && !explained(portClassesOf(held.Allocation), s, ports, want) {
+			continue
+		}
+		next := lifecycle.WithoutPorts(held.Allocation)
+		if want.devices {
+			next = withoutFurtherDevices(s, next)
+		}
+		next = sum(next, sum(amountsOf(without(ports, want.port)), want.of))
+		if next.Equal(held.Allocation) {
+			return nil
+		}
+		kept := common(held.Allocation, next)
+		held.Allocation, held.Project, held.User, held.ConsumerType = next, s.Project, s.User, "INSTANCE"
+		held.Mappings = nil
+		err = d.putTransferred(ctx, map[resource.ConsumerID]placement.ConsumerAllocation{consumer: held}, kept)
+		if fault.CodeOf(err) != placement.CodeConcurrentUpdate {
+			return err
+		}
+		conflicts++
+	}
+	return fault.New(fault.Unavailable, "conductor.setPortAmounts", "the allocation of server %s changes too often", s.ID)
+}
+
+// explained reports whether the amounts of bandwidth and packet rate that a server has are those of its ports: of the
+// ports as they are, with or without what the changed port requests, had, has claimed or has in the record of the
+// server; or of all ports of the record, which a reverted move restores.
+func explained(held resource.Allocation, s lifecycle.Server, ports []network.Port, want portAmounts) bool {
+	others, requested := amountsOf(without(ports, want.port)), resource.Allocation{}
+	for _, p := range ports {
+		for _, g := range groupsOf(p) {
+			if p.ID == want.port {
+				requested = sum(requested, resource.Allocation{"": g.Resources})
+			}
+		}
+	}
+	if len(minus(others, held)) == 0 && total(minus(held, others)).Equal(requested) {
+		return true
+	}
+	known := []resource.Allocation{others, sum(others, want.was)}
+	if c := s.PortChange; c != nil && c.Port != nil {
+		known = append(known, sum(others, guaranteesOf(*c.Port)))
+	}
+	recorded := resource.Allocation{}
+	for _, p := range s.Ports {
+		recorded = sum(recorded, guaranteesOf(p))
+		if p.ID == want.port {
+			known = append(known, sum(others, guaranteesOf(p)))
+		}
+	}
+	return slices.ContainsFunc(append(known, recorded), held.Equal)
+}
+
+// total returns the amounts of all providers together, without a provider.
+func total(a resource.Allocation) resource.Allocation {
+	all := resource.Allocation{}
+	for _, amounts := range a {
+		all = sum(all, resource.Allocation{"": amounts})
+	}
+	return all
+}
