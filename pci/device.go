@@ -41,6 +41,10 @@ type Device struct {
 	VFProduct  string   // sriov_vf_device of a PF: product of its VFs, four lower-case hex digits, or ""
 	Serial     string   // of the card, keyword SN in vpd; "" if it has none or was not read
 	Net        []string // net/: names of its network interfaces, sorted
+
+	// Of a VF that a rule with remote_managed may match, as Serial.
+	PFMAC    string // MAC address of its PF; "" if the PF has no network interface or it was not read
+	VFNumber int    // its number at the PF: virtfn0, virtfn1 and so on of the PF lead to its VFs
 }
 
 // IsBridge reports whether the device is a bridge (base class 06), which no guest can use.

@@ -58,6 +58,9 @@ func (r Request) WhyNotPort(d Device, tags PortTags) string {
 		return fmt.Sprintf("its physical_network is %s, not %s", networkText(network), r.Port.networks())
 	case r.Port.RemoteManaged != tags.RemoteManaged:
 		return fmt.Sprintf("remote_managed of its rule is %t", tags.RemoteManaged)
+	case r.Port.RemoteManaged && (d.Serial == "" || d.PFMAC == ""):
+		return "the serial number of its card or the MAC address of its PF is unknown, by which the card finds the VF; " +
+			"bind the PF to its driver for networks, and run a recent agent as root"
 	case r.Port.Trusted && !tags.Trusted:
 		return "its rule does not have trusted, which the port requires"
 	}

@@ -31,13 +31,20 @@ func TestWhyNotPort(t *testing.T) {
 		{Virtual, trusted, PortNeeds{PhysicalNetworks: []string{"a"}}, ""},
 		{Virtual, network("a"), PortNeeds{PhysicalNetworks: []string{"a"}, RemoteManaged: true}, "remote_managed"},
 		{Virtual, remote, PortNeeds{PhysicalNetworks: []string{"a"}, RemoteManaged: true}, ""},
+		{Virtual, remote, PortNeeds{PhysicalNetworks: []string{"b"}, RemoteManaged: true}, "physical_network is a, not b"},
 		{Virtual, remote, PortNeeds{PhysicalNetworks: []string{"a"}}, "remote_managed of its rule is true"},
 		{Virtual, PortTags{RemoteManaged: true}, PortNeeds{PhysicalNetworks: []string{""}, RemoteManaged: true}, ""},
 	} {
 		r := Request{Requirement: Requirement{Class: PortVF}, Port: &c.needs}
-		got := r.WhyNotPort(Device{Type: c.kind}, c.tags)
+		got := r.WhyNotPort(Device{Type: c.kind, Serial: "S1", PFMAC: "52:54:00:00:00:01"}, c.tags)
 		if (got == "") != (c.want == "") || !strings.Contains(got, c.want) {
 			t.Errorf("%s %+v for %+v: %q, want %q", c.kind, c.tags, c.needs, got, c.want)
+		}
+	}
+	r := Request{Requirement: Requirement{Class: PortVF}, Port: &PortNeeds{RemoteManaged: true}}
+	for _, d := range []Device{{Type: Virtual, Serial: "S1"}, {Type: Virtual, PFMAC: "52:54:00:00:00:01"}} {
+		if got := r.WhyNotPort(d, remote); !strings.Contains(got, "is unknown") {
+			t.Errorf("%+v: %q", d, got)
 		}
 	}
 }

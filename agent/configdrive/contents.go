@@ -1,7 +1,7 @@
 // Package configdrive makes the config drive of a guest: a small CD from which cloud-init and similar programs read who
 // the guest is, with OpenStack's file names and formats.
 //
-// contents.go makes the files, network_data.go the one about interfaces, iso9660.go the CD. The same server has the
+// contents.go makes the files, devices.go the list of devices, network_data.go the file about interfaces, iso9660.go the CD. The same server has the
 // same drive, byte for byte.
 package configdrive
 
@@ -37,6 +37,7 @@ type metaData struct {
 	Metadata   map[string]string `json:"meta,omitempty"`
 	PublicKeys map[string]string `json:"public_keys,omitempty"`
 	Keys       []key             `json:"keys,omitempty"`
+	Devices    []nic             `json:"devices"`
 }
 
 type key struct {
@@ -57,7 +58,8 @@ func Make(s Server) ([]byte, error) {
 			maxUserData)
 	}
 	meta := metaData{UUID: s.ID, Name: s.Name, HostName: HostName(s), Index: s.Index, Project: s.Project,
-		Zone: s.Zone, Metadata: s.Metadata}
+		Zone: s.Zone, Metadata: s.Metadata,
+		Devices: devicesOf(s.Interfaces)}
 	if s.KeyName != "" {
 		meta.PublicKeys = map[string]string{s.KeyName: s.PublicKey}
 		meta.Keys = []key{{Name: s.KeyName, Type: "ssh", Data: s.PublicKey}}

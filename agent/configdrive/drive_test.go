@@ -20,13 +20,17 @@ var full = Server{ID: "5b2c5d0e-55f2-4f5c-8b0e-7d1f0c8f1a2b", Name: "Web server_
 	PublicKey: "ssh-ed25519 AAAA ann@example", UserData: []byte("#cloud-config\n"),
 	Metadata: map[string]string{"role": "web"}, Project: "p1", Zone: "nova", Index: 2,
 	Interfaces: []Interface{
-		{Port: "6b2c5d0e-55f2-4f5c-8b0e-7d1f0c8f1a2b", MAC: "fa:16:3e:00:00:01", MTU: 1450}, // addresses not known
+		{Port: "6b2c5d0e-55f2-4f5c-8b0e-7d1f0c8f1a2b", MAC: "fa:16:3e:00:00:01", MTU: 1450, // addresses not known
+			Device: Device{Tag: "uplink", Place: "0000:01:00.0"}},
 		{Port: "7b2c5d0e-55f2-4f5c-8b0e-7d1f0c8f1a2b", MAC: "fa:16:3e:00:00:02", MTU: 1500, Network: "n1",
+			Device: Device{HostVLAN: 5, Trusted: true},
 			Addresses: []Address{
 				{Method: "static", Address: "10.0.0.5", CIDR: "10.0.0.0/22", Gateway: "10.0.0.1",
 					Routes: []Route{{"192.168.7.0/24", "10.0.0.254"}}, DNS: []string{"10.0.0.2", "10.0.0.3"}},
 				{Method: "static", Address: "2001:db8::5", CIDR: "2001:db8::/64", Gateway: "2001:db8::1",
 					Routes: []Route{{"2001:db8:7::/48", "2001:db8::fe"}}, DNS: []string{"2001:db8::53"}}}},
+		{Port: "9b2c5d0e-55f2-4f5c-8b0e-7d1f0c8f1a2b", MAC: "fa:16:3e:00:00:04", Network: "n3",
+			Addresses: []Address{}, Device: Device{Place: "0000:03:00.0"}}, // not among the devices: it has no tag
 		{Port: "8b2c5d0e-55f2-4f5c-8b0e-7d1f0c8f1a2b", MAC: "fa:16:3e:00:00:03", VLAN: 7, Network: "n2",
 			Addresses: []Address{{Method: "dhcp", Address: "10.1.0.5", CIDR: "10.1.0.0/24", DNS: []string{"10.0.0.2"}},
 				{Method: "slaac", Address: "2001:db8:1::5", CIDR: "2001:db8:1::/64"}}}}}

@@ -16,6 +16,7 @@ type Interface struct {
 	MTU     int    // bytes; 0: not known
 	VLAN    int    // tag that the guest adds; 0: none
 	Network string // UUID; empty: not known
+	Device
 	// Addresses are those of the port; nil: they are not known, and the guest asks for them by DHCP.
 	Addresses []Address
 }

@@ -13,7 +13,7 @@ type Offer struct {
 	Class    resource.Class
 	Traits   []resource.Trait // sorted
 	ForPorts bool             // only for network ports, never for an alias
-	// Networked: its rule has physical_network. A VF is then configured and reset through its PF.
+	// Networked: its rule has physical_network and not remote_managed. A VF is then configured and reset through its PF.
 	Networked bool
 	Network   pci.PortTags // of its rule
 

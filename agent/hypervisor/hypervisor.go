@@ -166,7 +166,10 @@ type Interface struct {
 	VIF    string    // binding:vif_type: bridge, ovs, hw_veb, hostdev_physical, …
 	VNIC   string    // binding:vnic_type: normal, direct, macvtap, …
 	Bridge string    // the bridge of the host or of Open vSwitch that has the interface; empty with a device
-	VLAN   int       // tag that the device adds; 0: none
+	VLAN   int       // tag that the device or the bridge adds; 0: none; or Untagged
 	MTU    int       // bytes; 0: the bridge's
 	Device device.ID // one of the guest's devices that serves the port; zero: none
 }
+
+// Untagged is the VLAN of an interface whose bridge adds no tag, and drops frames with a tag.
+const Untagged = -1

@@ -207,3 +207,45 @@ func crashScenarioWithAttachment(t *testing.T, crashes func() *crash) {
 	p.checkVF(vf, false, false, false)
 	w.checkConsistent("s1")
 }
+
+// A guest that is built while a port is being attached gets the device with the interface: otherwise it would keep the
+// device when the port is not attached.
+func TestGuestIsBuiltWithoutADeviceOfAnUnboundPort(t *testing.T) {
+	scenario(t, "not attached", func(t *testing.T, w *testHost) {
+		p := withPorts(t, w, "s1")
+		p.builds.Store("any")
+		_, stop := w.startReported()
+		before, requested := p.attachable()
+		w.compute.assign(requested)
+		w.untilPhase(host.Running, "s1")
+		vf := p.deviceOfPort()
+		p.checkVF(vf, false, false, true)
+		w.compute.assign(before)
+		w.until("the device is free", func() bool { return p.deviceOfPort() == "" })
+		p.checkVF(vf, false, false, false)
+		must(t, stop())
+		w.checkConsistent("s1")
+	})
+}
+
+// An agent that has lost its claim for a port of a guest that exists claims another device and reports it, so that
+// compute can bind the port again.
+func TestPortBoundWithALostClaimIsBoundAgain(t *testing.T) {
+	scenario(t, "another device", func(t *testing.T, w *testHost) {
+		p := withPorts(t, w, "s1")
+		p.builds.Store("any")
+		_, stop := w.startReported()
+		before, requested := p.attachable()
+		w.compute.assign(before)
+		w.untilPhase(host.Running, "s1")
+		w.compute.assign(bindTo(requested, "0000:ff:00.1"))
+		w.until("the claim", func() bool { return p.deviceOfPort() != "" })
+		vf := p.deviceOfPort()
+		p.checkVF(vf, false, false, true)
+		w.compute.assign(bindTo(requested, vf))
+		w.until("the interface", p.attached)
+		p.checkVF(vf, true, true, true)
+		must(t, stop())
+		w.checkConsistent("s1")
+	})
+}

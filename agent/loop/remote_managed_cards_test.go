@@ -1,6 +1,7 @@
 package loop
 
 import (
+	"io/fs"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -15,12 +16,15 @@ func TestRemoteManaged(t *testing.T) {
 	scenario(t, "one VF has a serial number", func(t *testing.T, w *testHost) {
 		w.sysfs.change(func(tree fstest.MapFS) {
 			tree["bus/pci/devices/"+vf+"/vpd"] = &fstest.MapFile{Data: []byte("\x90\x07\x00SN\x04S123\x78")}
+			tree["bus/pci/devices/"+pf1+"/net/ens1/address"] = &fstest.MapFile{Data: []byte("52:54:00:00:00:01\n")}
+			tree["bus/pci/devices/"+pf1+"/virtfn7"] = &fstest.MapFile{Data: []byte("../" + vf), Mode: fs.ModeSymlink}
 		})
 		setRules(w, remote)
 		a, stop := w.startReported()
 		devices := a.Report().Devices
 		if len(devices) != 1 || devices[0].Address != vf || !devices[0].RemoteManaged || !devices[0].ForPorts ||
-			devices[0].Provider != "" {
+			devices[0].Provider != "" || devices[0].CardSerial != "S123" || devices[0].PFMAC != "52:54:00:00:00:01" ||
+			devices[0].VFNumber != 7 {
 			t.Errorf("%+v", devices)
 		}
 		must(t, stop())

@@ -14,6 +14,7 @@ import (
 // The times of heartbeats. The network service shows an agent as not alive 75 seconds after the last one.
 const (
 	heartbeatInterval = 30 * time.Second // between two heartbeats without a change
+	heartbeatRetry    = 5 * time.Second  // after one that was not sent
 	heartbeatPoll     = time.Second      // a change is sent within this time
 	firstPoll         = time.Second / 20 // the first one is sent within this time
 	firstPolls        = 600              // for this number of polls, the first sync may take as long
@@ -46,9 +47,12 @@ func (a *Agent) sendHeartbeats(ctx context.Context) {
 			sent, next = nil, a.o.Now().Add(noHeartbeats)
 		case err == nil:
 			failing = ""
-		case ctx.Err() == nil && failing != err.Error():
-			failing = err.Error()
-			a.log.Warn("heartbeat not sent to the network service, will retry", "error", err)
+		default:
+			next = a.o.Now().Add(heartbeatRetry)
+			if ctx.Err() == nil && failing != err.Error() {
+				failing = err.Error()
+				a.log.Warn("heartbeat not sent to the network service, will retry", "error", err)
+			}
 		}
 	}
 }
@@ -68,7 +72,8 @@ func (a *Agent) sendAll(ctx context.Context, start string, all []bandwidth.Heart
 // agentReport converts a heartbeat for the contract.
 func agentReport(h bandwidth.Heartbeat, start string) network.AgentReport {
 	r := network.AgentReport{Binary: "berth-agent", Start: start, Synced: h.Synced, Root: string(h.Root),
-		Provider: string(h.Provider), Configurations: h.Configurations, Devices: []network.AgentDevice{}}
+		Provider: string(h.Provider), VNICTypes: h.VNICTypes, Configurations: h.Configurations,
+		Devices: []network.AgentDevice{}}
 	for _, d := range h.Devices {
 		r.Devices = append(r.Devices, network.AgentDevice{Name: d.Name, Provider: string(d.Provider),
 			PhysicalNetworks: d.PhysicalNetworks, PCISlots: d.VFs})

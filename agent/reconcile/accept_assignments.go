@@ -76,9 +76,14 @@ func (s *stream) follow(a host.Assignments) (first bool) {
 			next.remove[r.ID] = r
 		}
 	}
-	if before := s.assignments.position; before.Epoch != next.position.Epoch || before.EpochID != next.position.EpochID {
-		s.acked, s.confirmed = map[string]outcome{}, map[string]host.Server{} // a restored database may lack these reports
+	before := s.assignments.position
+	restarted := before.Epoch != next.position.Epoch || before.EpochID != next.position.EpochID
+	if restarted || s.reconnected && before != next.position {
+		// A restored database may lack these reports. And while no stream was open, another agent may have served the host:
+		// a server may have left the host and returned with an equal assignment, and compute expects new reports then.
+		s.acked, s.confirmed = map[string]outcome{}, map[string]host.Server{}
 	}
+	s.reconnected = false
 	s.forgetOthers(next)
 	if next.position != s.assignments.position {
 		s.forgetUnrecordedRenames(next)

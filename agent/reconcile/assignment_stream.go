@@ -9,9 +9,10 @@ import (
 // stream keeps a stream of assignments open, and reconnects when it ends.
 type stream struct {
 	*core
-	open     bool
-	failures int
-	retryAt  time.Time
+	open        bool
+	reconnected bool // no assignments were followed since the stream was opened
+	failures    int
+	retryAt     time.Time
 }
 
 // advance opens a stream if there is none.
@@ -19,7 +20,7 @@ func (s *stream) advance() {
 	if s.open || s.now.Before(s.retryAt) {
 		return
 	}
-	s.open = true
+	s.open, s.reconnected = true, true
 	request := host.WatchRequest{Host: s.config.Host, Sender: s.sender(), Position: s.position()}
 	if s.assignments.received && s.assignments.position == request.Position && s.notFollowed == "" {
 		request.Since = s.assignments.position.Revision

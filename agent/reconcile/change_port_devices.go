@@ -60,6 +60,15 @@ func devicesOf(have hypervisor.Guest, interfaces []hypervisor.Interface, held []
 	})
 }
 
+// withoutUnboundPorts returns the claims without those for ports that have no interface yet: a port is being attached,
+// and its guest was lost. Without the interface, the guest would keep the device when the port is not attached.
+func withoutUnboundPorts(want host.Server, held []device.Claim) []device.Claim {
+	return slices.DeleteFunc(slices.Clone(held), func(c device.Claim) bool {
+		return slices.ContainsFunc(want.Requests, func(r host.Request) bool { return r.ID == c.Request && r.Port != nil }) &&
+			!slices.ContainsFunc(want.Interfaces, func(i host.Interface) bool { return i.Device == c.ID().String() })
+	})
+}
+
 func hasDevice(g hypervisor.Guest, id device.ID) bool {
 	return slices.ContainsFunc(g.Devices, func(d hypervisor.Device) bool { return d.ID == id })
 }

@@ -67,7 +67,11 @@ func (w *works) ensure(j *work) (Effect, error) {
 		return w.report(want.ID, want.ID, w.guestReport(a, host.Claimed, held)), nil
 	case there && !g.Departed:
 		a.creating = false
-		if err := checkInterfaces(want, w.set.Held(resource.ConsumerID(want.ID))); err != nil && !want.ClaimOnly {
+		held := w.set.Held(resource.ConsumerID(want.ID))
+		if err := checkInterfaces(want, held); err != nil && !want.ClaimOnly {
+			if !a.claimed {
+				return w.report(want.ID, want.ID, w.guestReport(a, host.Claimed, held)), nil
+			}
 			return nil, err
 		}
 		return w.buildGuest(j)
@@ -79,8 +83,12 @@ func (w *works) ensure(j *work) (Effect, error) {
 // records also matches: compute's database may have been restored, and a rebuild replaces the guest's disk.
 func matches(g hypervisor.Guest, want host.Server) bool {
 	return g.Stopped == (want.Power == host.Off) && g.Build >= want.Build &&
-		(want.ClaimOnly || slices.EqualFunc(g.Interfaces, want.Interfaces, isInterface))
+		(keepsInterfaces(want) || slices.EqualFunc(g.Interfaces, want.Interfaces, isInterface))
 }
+
+// keepsInterfaces reports whether a guest that exists keeps its interfaces: compute has yet to bind its ports, or to
+// record that the guest has arrived by a live migration.
+func keepsInterfaces(want host.Server) bool { return want.ClaimOnly || want.Incoming }
 
 // unreportedFailure returns the message of a failure of this assignment that compute has not yet received.
 func (c *core) unreportedFailure(want host.Server) (message string, failed bool) {
@@ -207,12 +215,15 @@ func (a *attempt) guest(w *works) (hypervisor.Guest, []device.Claim) {
 		one.Device, _ = device.ParseID(i.Device) // one of the claims, or the zero value
 		g.Interfaces = append(g.Interfaces, one)
 	}
-	if want.ClaimOnly { // the guest exists, and compute has not bound its ports
-		g.Interfaces = w.guests[want.ID].Interfaces
-	}
 	held := w.set.Held(resource.ConsumerID(want.ID))
-	if have, there := w.guests[want.ID]; there && !a.creating {
+	have, there := w.guests[want.ID]
+	if want.ClaimOnly || there && !have.Departed && keepsInterfaces(want) {
+		g.Interfaces = have.Interfaces
+	}
+	if there && !a.creating {
 		held = devicesOf(have, g.Interfaces, held)
+	} else if !want.Incoming {
+		held = withoutUnboundPorts(want, held)
 	}
 	for _, claim := range held {
 		g.Devices = append(g.Devices, hypervisor.Device{ID: claim.ID(), Request: claim.Request,

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/openberth/berth/agent/device"
 	"github.com/openberth/berth/agent/survey"
 	"github.com/openberth/berth/api/host"
 )
@@ -51,13 +52,23 @@ func (r *reporter) snapshot() host.Report {
 			ResourceClass: string(e.Class), Traits: host.Strings(e.Traits), Provider: string(e.Provider),
 			State: string(e.State), Holder: string(e.Holder), RequestID: e.Request, ForPorts: e.ForPorts,
 			RemoteManaged: e.RemoteManaged, LiveMigratable: string(e.LiveMigratable),
-			DevicePort: host.DevicePort{PhysicalNetwork: e.Network.PhysicalNetwork, Trusted: e.Network.Trusted},
+			DevicePort: devicePort(e),
 			OneTimeUse: slices.Contains(e.Traits, survey.OneTimeUse), Spent: r.isSpent(e),
 		}
 		if d.Parent != nil {
 			one.Parent = d.Parent.String()
 		}
 		out.Devices = append(out.Devices, one)
+	}
+	return out
+}
+
+// devicePort returns the properties of a device for network ports. How its card is found is reported for
+// remote-managed devices only.
+func devicePort(e device.Entry) host.DevicePort {
+	out := host.DevicePort{PhysicalNetwork: e.Network.PhysicalNetwork, Trusted: e.Network.Trusted}
+	if e.RemoteManaged {
+		out.CardSerial, out.PFMAC, out.VFNumber = e.Device.Serial, e.Device.PFMAC, e.Device.VFNumber
 	}
 	return out
 }

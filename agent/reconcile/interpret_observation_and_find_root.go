@@ -74,7 +74,8 @@ func withLastRead(machine facts.Facts, last []pci.Device) facts.Facts {
 		case now < 0:
 			machine.Devices = append(machine.Devices, last[i])
 		case machine.Devices[now].Serial == "":
-			machine.Devices[now].Serial = last[i].Serial
+			d := &machine.Devices[now]
+			d.Serial, d.PFMAC, d.VFNumber = last[i].Serial, last[i].PFMAC, last[i].VFNumber
 		}
 	}
 	return machine

@@ -242,12 +242,17 @@ func (s *syncer) providerWritten(e ProviderWritten) {
 		s.failed(err)
 		return
 	}
-	switch step.Op {
-	case treeplan.CreateProvider, treeplan.MoveProvider, treeplan.PutTraits, treeplan.PutInventories:
+	if givesGeneration(step.Op) {
 		s.generations[step.Provider] = e.Generation
 	}
 	s.step++
 	s.writeStep()
+}
+
+// givesGeneration reports whether the next write to a provider uses the generation that a step returns. MoveProvider
+// checks and raises none: what it returns may be that of a claim which the plan does not know.
+func givesGeneration(op treeplan.Op) bool {
+	return op == treeplan.CreateProvider || op == treeplan.PutTraits || op == treeplan.PutInventories
 }
 
 // planWritten ends a sync whose plan was executed.

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/openberth/berth/agent/hypervisor"
 	"github.com/openberth/berth/api/host"
 	"github.com/openberth/berth/fault"
 )
@@ -61,5 +62,24 @@ func TestUnpreparedHostFails(t *testing.T) {
 	if d.phase() != host.Failed || !strings.Contains(d.reports[len(d.reports)-1].Message, "larger than the disk") ||
 		len(d.disk.Claims()) > 0 {
 		t.Errorf("reports %+v, claims %v", d.reports, d.disk.Claims())
+	}
+}
+
+// A guest that has arrived stays as it is while compute does not know that yet, as after its database was restored from
+// a backup of before: the assignment may not have the devices of the ports.
+func TestGuestThatHasArrivedKeepsItsInterfaces(t *testing.T) {
+	d := newDriver(t)
+	d.settle(nil)
+	d.assignIncoming(1)
+	d.settle(nil)
+	g := d.received["s1"]
+	g.Interfaces = []hypervisor.Interface{{Port: "p", VIF: "hw_veb", VNIC: "direct", Device: g.Devices[0].ID}}
+	d.guests["s1"] = g
+	d.start()
+	d.settle(nil)
+	d.assignIncoming(2)
+	d.settle(func(e Effect) bool { _, is := e.(Build); return is })
+	if d.phase() != host.Running || len(d.guests["s1"].Interfaces) != 1 || len(d.pending) != 1 {
+		t.Errorf("phase %s, guest %+v, pending %v", d.phase(), d.guests["s1"], d.pending)
 	}
 }

@@ -66,7 +66,7 @@ func (b *bandwidthSync) written(e ProviderWritten) (done bool) {
 		if step.Op == treeplan.CreateProvider {
 			w.missing[step.Provider] = true
 		}
-	case step.Op != treeplan.CreateTrait && step.Op != treeplan.DeleteProvider:
+	case givesGeneration(step.Op):
 		w.generations[step.Provider] = e.Generation
 	}
 	w.step++
@@ -121,16 +121,13 @@ func (b *bandwidthSync) notAttempted() {
 }
 
 // Heartbeats returns what the network service must receive about this host: one heartbeat for each agent type with
-// devices for networks. Without report_bandwidth there is none, because Neutron's agents send their own.
+// devices for networks. Without report_bandwidth they are not about Placement: Synced is nil. Neutron refuses them.
 func (s *State) Heartbeats() []bandwidth.Heartbeat {
-	if !s.config.ReportBandwidth {
-		return nil
-	}
 	var out []bandwidth.Heartbeat
 	for _, a := range s.config.Bandwidth {
 		h := bandwidth.Heartbeat{Agent: a.Type, Host: s.config.Host, Configurations: a.Configurations(),
 			Providers: a.ProviderIDs(), Root: s.root, Devices: a.HeartbeatDevices(),
-			Provider: bandwidth.Name{Hypervisor: a.DefaultHypervisor, Agent: a.Type}.ID()}
+			VNICTypes: a.VNICTypes, Provider: bandwidth.Name{Hypervisor: a.DefaultHypervisor, Agent: a.Type}.ID()}
 		for i := range h.Devices {
 			h.Devices[i].VFs = addressesOfVFs(s.scanned, h.Devices[i].Name)
 		}

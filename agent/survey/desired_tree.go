@@ -14,8 +14,12 @@
 package survey
 
 import (
+	"slices"
+
 	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/pci"
 	"github.com/openberth/berth/provider"
+	"github.com/openberth/berth/resource"
 )
 
 // Desired returns the desired tree of the host: the root, and below it a provider for each device or PF, with the IDs
@@ -27,7 +31,7 @@ import (
 // has become another one is not invalid: it is kept as it was claimed, with a note.
 func Desired(f Facts) (provider.Tree, []Note, error) {
 	root := provider.Provider{ID: f.Root, Name: f.Host, Root: f.Root, Inventories: f.inventories(),
-		Traits: union(f.Traits, OwnerNova)}
+		Traits: union(f.Traits, f.rootTraits()...)}
 	tree := provider.Tree{Providers: []provider.Provider{root}}
 	wrong := f.checkRules()
 	found, notes := f.match()
@@ -67,4 +71,13 @@ func CheckSwitch(f Facts) error {
 		}
 	}
 	return nil
+}
+
+// rootTraits returns the traits of the root that follow from the rules.
+func (f Facts) rootTraits() []resource.Trait {
+	remote := func(r pci.Rule) bool { return r.Tags.RemoteManaged == pci.Yes }
+	if slices.ContainsFunc(f.Rules, remote) {
+		return []resource.Trait{OwnerNova, RemotePorts}
+	}
+	return []resource.Trait{OwnerNova}
 }

@@ -86,25 +86,30 @@ func (f Facts) parent(g group) provider.ID {
 		}
 		return f.Root
 	}
-	interfaces := f.interfaces(counted[0].offer.Device.Holder())
+	first := counted[0]
+	network, vnicType := networkTraits(first.offer.Device, first.rule)[0], "direct"
+	isVDPA := pci.PortClass(first.offer.Device) == pci.PortVDPA
+	if isVDPA {
+		vnicType = "vdpa"
+	}
+	interfaces := f.interfaces(first.offer.Device.Holder())
 	var bridges []provider.ID
 	nicSwitch := false
 	for _, p := range f.Actual.Providers {
 		n, is := bandwidth.Recognise(p)
 		nicSwitch = nicSwitch || is && n.Agent == bandwidth.NICSwitch
-		if !is || n.Device == "" || !hasBandwidth(p) {
-			continue
-		}
-		if slices.Contains(interfaces, n.Device) {
+		switch {
+		case !is || n.Device == "" || !hasBandwidth(p):
+		case n.Agent == bandwidth.NICSwitch && isVDPA: // such an agent binds no vdpa ports
+		case slices.Contains(interfaces, n.Device):
 			return p.ID
-		}
-		network, direct := networkTraits(counted[0].offer.Device, counted[0].rule)[0], bandwidth.VNICTrait("direct")
-		if n.Agent != bandwidth.NICSwitch && p.HasTrait(network) && p.HasTrait(direct) {
+		case n.Agent != bandwidth.NICSwitch && p.HasTrait(network) && p.HasTrait(bandwidth.VNICTrait(vnicType)):
 			bridges = append(bridges, p.ID)
 		}
 	}
-	// With offloading, a bridge connects the VFs: it is the one of their physical network.
-	if len(bridges) == 1 && !nicSwitch {
+	// With offloading, a bridge connects the VFs: it is the one of their physical network. A bridge always connects vDPA
+	// devices.
+	if len(bridges) == 1 && (isVDPA || !nicSwitch) {
 		return bridges[0]
 	}
 	return f.Root

@@ -56,6 +56,26 @@ func TestDesiredNetworkDevices(t *testing.T) {
 	}
 }
 
+// VFs with remote_managed are for ports of vnic type remote-managed only, and the agent does not configure them. The
+// host has the trait by which compute finds it.
+func TestDesiredRemoteManagedDevices(t *testing.T) {
+	f := networkFacts(t, `{"product_id":"1515","physical_network":"p-1","remote_managed":true}`)
+	for i := range f.Devices {
+		f.Devices[i].Serial = "S1"
+	}
+	want := strings.Replace(rootLine, "[OWNER", "[COMPUTE_REMOTE_MANAGED_PORTS OWNER", 1) +
+		"\n└─ cmp1_0000:81:00.0  SRIOV_NET_VF 0/2  [COMPUTE_MANAGED_PCI_DEVICE CUSTOM_PHYSNET_P_1 " +
+		"CUSTOM_VNIC_TYPE_REMOTE_MANAGED OWNER_NOVA]"
+	if got := strings.TrimSpace(picture(f)); got != want {
+		t.Errorf("\n%s\nwant\n%s", got, want)
+	}
+	for _, o := range Offers(f) {
+		if !o.RemoteManaged || !o.ForPorts || o.Networked {
+			t.Errorf("%+v", o)
+		}
+	}
+}
+
 // A PF that a guest holds is counted as a whole, although its VFs are there.
 func TestHeldPFIsCountedInsteadOfItsVFs(t *testing.T) {
 	f := networkFacts(t, `{"vendor_id":"8086","physical_network":"p"}`)
@@ -95,6 +115,39 @@ func TestParentWithOffloading(t *testing.T) {
 		p, _ := tree.ByName("cmp1_0000:81:00.0")
 		if err != nil || p.Parent != c.want {
 			t.Errorf("%s: below %s, want %s (%v)", name, p.Parent, c.want, err)
+		}
+	}
+}
+
+// A bridge is the parent of vDPA devices also where an SR-IOV agent has bandwidth of their NIC: only the agent of the
+// bridge binds vdpa ports.
+func TestParentOfVDPA(t *testing.T) {
+	rate := map[resource.Class]resource.Inventory{bandwidth.EgressBandwidth: resource.Whole(1000)}
+	at := func(agent bandwidth.AgentType, device string, traits ...resource.Trait) provider.Provider {
+		n := bandwidth.Name{Hypervisor: "cmp1", Agent: agent, Device: device}
+		return provider.Provider{ID: n.ID(), Name: n.String(), Parent: root, Root: root, Traits: traits, Inventories: rate}
+	}
+	bridge := at(bandwidth.OpenVSwitch, "br-ex", "CUSTOM_PHYSNET_P", "CUSTOM_VNIC_TYPE_VDPA")
+	for name, c := range map[string]struct {
+		actual []provider.Provider
+		want   provider.ID
+	}{
+		"a bridge and the SR-IOV agent": {[]provider.Provider{at(bandwidth.NICSwitch, "ens1"), bridge}, bridge.ID},
+		"a bridge that has no vdpa ports": {[]provider.Provider{at(bandwidth.OpenVSwitch, "br-ex", "CUSTOM_PHYSNET_P",
+			"CUSTOM_VNIC_TYPE_DIRECT")}, root},
+		"no bridge": {[]provider.Provider{at(bandwidth.NICSwitch, "ens1")}, root},
+	} {
+		f := networkFacts(t, `{"product_id":"1515","physical_network":"p"}`)
+		for i := range f.Devices {
+			if f.Devices[i].Type == pci.Virtual {
+				f.Devices[i].Type = pci.VDPA
+			}
+		}
+		f.Actual.Providers = append([]provider.Provider{{ID: root, Name: "cmp1", Root: root}}, c.actual...)
+		tree, _, err := Desired(f)
+		p, _ := tree.ByName("cmp1_0000:81:00.0")
+		if err != nil || p.Parent != c.want || p.Inventories[pci.PortVDPA].Total != 2 {
+			t.Errorf("%s: below %s, want %s, %v (%v)", name, p.Parent, c.want, p.Inventories, err)
 		}
 	}
 }

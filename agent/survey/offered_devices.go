@@ -70,7 +70,7 @@ func (f Facts) match() ([]match, []Note) {
 
 func (f Facts) offer(d pci.Device, rule pci.Rule) device.Offer {
 	o := device.Offer{Device: d, Class: rule.Class(d), Traits: union(rule.Traits), ForPorts: rule.Tags.Networked &&
-		f.Report, Networked: rule.Tags.Networked,
+		f.Report, Networked: rule.Tags.Networked && rule.Tags.RemoteManaged != pci.Yes,
 		RemoteManaged: rule.Tags.RemoteManaged == pci.Yes, Managed: rule.Tags.Managed,
 		LiveMigratable: rule.Tags.LiveMigratable}
 	if rule.Tags.LiveMigratable == pci.Yes {

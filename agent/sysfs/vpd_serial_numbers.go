@@ -2,17 +2,21 @@ package sysfs
 
 import (
 	"io/fs"
+	"net"
 	"path"
+	"strconv"
 	"strings"
 
 	"github.com/openberth/berth/agent/facts"
 	"github.com/openberth/berth/pci"
 )
 
-// ReadSerials reads the serial numbers of the devices for which want returns true. Vital product data is read through
-// a slow register, on some cards for a tenth of a second, and only by root.
+// ReadSerials reads the serial numbers of the devices for which want returns true, and of VFs their numbers and the MAC
+// addresses of their PFs. Vital product data is read through a slow register, on some cards for a tenth of a second,
+// and only by root.
 func ReadSerials(found *facts.Facts, fsys fs.FS, want func(pci.Device) bool) {
 	f := reading{*found}
+	parents := map[pci.Address]parent{}
 	for i := range f.Devices {
 		d := &f.Devices[i]
 		if !want(*d) {
@@ -25,8 +29,60 @@ func ReadSerials(found *facts.Facts, fsys fs.FS, want func(pci.Device) bool) {
 			continue
 		}
 		d.Serial = serial
+		if d.Parent == nil || serial == "" {
+			continue
+		}
+		pf, known := parents[*d.Parent]
+		if !known {
+			pf = f.parent(fsys, *d.Parent)
+			parents[*d.Parent] = pf
+		}
+		if number, is := pf.numbers[d.Address]; is {
+			d.VFNumber, d.PFMAC = number, pf.mac
+		}
 	}
 	found.Problems = f.Problems
+}
+
+// parent is what identifies the VFs of a PF.
+type parent struct {
+	mac     string // of its first network interface; empty: none
+	numbers map[pci.Address]int
+}
+
+// parent reads the MAC address of a PF and the numbers of its VFs. What is missing is a problem.
+func (f *reading) parent(fsys fs.FS, at pci.Address) parent {
+	out := parent{numbers: map[pci.Address]int{}}
+	dir := path.Join(deviceDir, at.String())
+	for _, d := range f.Devices {
+		if d.Address == at && len(d.Net) > 0 {
+			mac, err := readAttribute(fsys, path.Join(dir, "net", d.Net[0], "address"))
+			if _, parseErr := net.ParseMAC(mac.text); err == nil && parseErr == nil {
+				out.mac = strings.ToLower(mac.text)
+			}
+		}
+	}
+	if out.mac == "" {
+		f.problem(at.String(), "the MAC address of this PF is unknown, so no port gets its VFs with remote_managed; bind "+
+			"it to its driver for networks")
+	}
+	entries, err := list(fsys, dir)
+	if err != nil {
+		f.problem(at.String(), "its VFs cannot be listed (%v), so no port gets those with remote_managed", err)
+	}
+	for _, entry := range entries {
+		digits, is := strings.CutPrefix(entry.Name(), "virtfn")
+		number, notNumber := strconv.Atoi(digits)
+		if !is || notNumber != nil {
+			continue
+		}
+		if target, err := readLink(fsys, path.Join(dir, entry.Name())); err == nil {
+			if address, err := pci.ParseAddress(target); err == nil {
+				out.numbers[address] = number
+			}
+		}
+	}
+	return out
 }
 
 // readSerial returns the serial number of a device; "" when it has no vital product data, or no serial number in it.

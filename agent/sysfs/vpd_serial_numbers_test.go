@@ -17,6 +17,7 @@ func TestSerials(t *testing.T) {
 	m := card()
 	m[deviceDir+"/"+vfAt+"/vpd"] = &fstest.MapFile{Data: []byte(vpd("PN\x03ABCSN\x06 S123 RV\x01x"))}
 	m[deviceDir+"/"+pfAt+"/vpd"] = &fstest.MapFile{Data: []byte(vpd("PN\x03ABC"))}
+	m[deviceDir+"/"+pfAt+"/net/ens1/address"] = &fstest.MapFile{Data: []byte("52:54:00:AB:00:01\n")}
 	calls := 0
 	fsys := faulty{MapFS: m, calls: &calls}
 	serials := func(fsys fs.FS, want func(pci.Device) bool) (string, []facts.Problem) {
@@ -25,6 +26,9 @@ func TestSerials(t *testing.T) {
 		var words []string
 		for _, d := range found.Devices {
 			words = append(words, fmt.Sprintf("%q", d.Serial))
+			if d.PFMAC != "" && d.Serial == "" {
+				t.Errorf("%s", d)
+			}
 		}
 		return strings.Join(words, " "), found.Problems
 	}
@@ -54,6 +58,44 @@ func TestSerials(t *testing.T) {
 	}
 	if d := deviceAt(t, read(t, loaded), vfAt); d.Type != pci.VDPA {
 		t.Errorf("captured: %v", d)
+	}
+}
+
+// TestCardsOfVFs tests that a VF is identified by its number and by the MAC address of its PF, and that both are
+// missing if one of them is unknown.
+func TestCardsOfVFs(t *testing.T) {
+	const virtfn = deviceDir + "/" + pfAt + "/virtfn3"
+	const mac = deviceDir + "/" + pfAt + "/net/ens1/address"
+	for name, c := range map[string]struct {
+		change func(m fstest.MapFS)
+		mac    string
+		number int
+		want   string // of the problem
+	}{
+		"complete":     {func(fstest.MapFS) {}, "52:54:00:ab:00:01", 3, ""},
+		"no number":    {func(m fstest.MapFS) { delete(m, virtfn) }, "", 0, ""},
+		"no interface": {func(m fstest.MapFS) { delete(m, mac) }, "", 3, "bind it to its driver"},
+		"no MAC":       {func(m fstest.MapFS) { m[mac] = &fstest.MapFile{Data: []byte("none")} }, "", 3, "is unknown"},
+		"no serial":    {func(m fstest.MapFS) { delete(m, deviceDir+"/"+vfAt+"/vpd") }, "", 0, ""},
+	} {
+		m := card()
+		m[deviceDir+"/"+vfAt+"/vpd"] = &fstest.MapFile{Data: []byte(vpd("SN\x04S123"))}
+		m[mac] = &fstest.MapFile{Data: []byte("52:54:00:AB:00:01\n")}
+		m[virtfn] = &fstest.MapFile{Data: []byte("../" + vfAt), Mode: fs.ModeSymlink | 0o777}
+		m[deviceDir+"/"+pfAt+"/virtfnx"] = &fstest.MapFile{Data: []byte("../" + vfAt), Mode: fs.ModeSymlink | 0o777}
+		c.change(m)
+		found := read(t, m)
+		before := len(found.Problems)
+		ReadSerials(&found, m, func(d pci.Device) bool { return d.Address.String() == vfAt })
+		d := deviceAt(t, found, vfAt)
+		var problems []string
+		for _, p := range found.Problems[before:] {
+			problems = append(problems, p.String())
+		}
+		if d.PFMAC != c.mac || d.VFNumber != c.number || (len(problems) > 0) != (c.want != "") ||
+			!strings.Contains(strings.Join(problems, "\n"), c.want) {
+			t.Errorf("%s: %q %d %q", name, d.PFMAC, d.VFNumber, problems)
+		}
 	}
 }
 

@@ -10,7 +10,6 @@ import (
 	"github.com/openberth/berth/agent/survey"
 	"github.com/openberth/berth/agent/sysfs"
 	"github.com/openberth/berth/fault"
-	"github.com/openberth/berth/pci"
 )
 
 // The levels of a Finding. With an error the agent does not start, or does not report a device.
@@ -95,13 +94,6 @@ func Check(path string, files ...string) (CheckReport, error) {
 	for _, f := range s.Rules.Judge(machine.Devices) {
 		if !f.Wrong { // errors are among the verdicts
 			c.add(LevelWarning, f.Sentence)
-		}
-	}
-	for _, r := range s.Rules {
-		if r.Tags.RemoteManaged == pci.Yes {
-			c.add(LevelWarning, fmt.Sprintf("device_spec at %s, %s has remote_managed: no guest gets these devices, because "+
-				"compute refuses ports of the vnic type remote-managed; remove the entry, or offer the VFs without "+
-				"remote_managed", r.At, r))
 		}
 	}
 	for _, sentence := range s.HostSettings.CPUs.Warnings(machine, s.Capacity) {

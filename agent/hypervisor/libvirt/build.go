@@ -180,7 +180,7 @@ func (b *builder) create(ctx context.Context) error {
 
 // finish makes the guest's files, and starts it if it must run.
 func (b *builder) finish(ctx context.Context) error {
-	if err := b.d.makeFiles(ctx, b.domain.UUID, b.guest); err != nil {
+	if err := b.makeFiles(ctx); err != nil {
 		return err
 	}
 	if b.guest.Stopped {
@@ -193,6 +193,36 @@ func (b *builder) finish(ctx context.Context) error {
 	b.domain.Domain = started
 	b.storeStarted(ctx)
 	return nil
+}
+
+// makeFiles makes the files that the guest does not have yet. The guest must be defined.
+func (b *builder) makeFiles(ctx context.Context) error {
+	places, err := b.places(ctx)
+	if err != nil {
+		return err
+	}
+	return b.d.makeFiles(ctx, b.domain.UUID, b.guest, places)
+}
+
+// places returns the PCI addresses that libvirt has given the interfaces of the guest in its definition, by port. A
+// guest that arrives by live migration keeps those that it has, which are not known here.
+func (b *builder) places(ctx context.Context) (map[string]string, error) {
+	if b.incoming || len(b.guest.Interfaces) == 0 {
+		return nil, nil
+	}
+	text, err := b.c.XML(ctx, b.domain.Domain, rpc.Persistent)
+	if err != nil {
+		return nil, err
+	}
+	parsed, err := domainxml.Decode(text)
+	if err != nil {
+		return nil, fault.Wrap(fault.Internal, "libvirt.places", err)
+	}
+	places := map[string]string{}
+	for _, i := range b.guest.Interfaces {
+		places[i.Port] = domainxml.PlaceOf(parsed.Devices, i)
+	}
+	return places, nil
 }
 
 // storeStarted records that the guest has been started. It is not abandoned with ctx, and Build does not fail with it:
@@ -281,7 +311,7 @@ func (b *builder) rebuild(ctx context.Context) error {
 	if err := b.d.removeDisk(b.domain.UUID, b.guest); err != nil {
 		return err
 	}
-	if err := b.d.makeFiles(ctx, b.domain.UUID, b.guest); err != nil {
+	if err := b.makeFiles(ctx); err != nil {
 		return err
 	}
 	if err := end(ctx, b.c, b.domain.Domain); err != nil {

@@ -91,7 +91,7 @@ func TestInterruptedBuild(t *testing.T) {
 			must(t, err)
 			b := &builder{d: d, c: c, host: host, guest: g}
 			if step == "directory only" {
-				must(t, d.makeFiles(t.Context(), uuid.MustParse(g.ID), g))
+				must(t, d.makeFiles(t.Context(), uuid.MustParse(g.ID), g, nil))
 			} else if _, err := b.reserve(t.Context()); err != nil {
 				t.Fatal(err)
 			}

@@ -15,6 +15,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/openberth/berth/agent/configdrive"
+	"github.com/openberth/berth/agent/device"
 	"github.com/openberth/berth/agent/hypervisor"
 	"github.com/openberth/berth/agent/hypervisor/libvirt/domainxml"
 	"github.com/openberth/berth/fault"
@@ -48,13 +49,14 @@ func (d *Driver) makeDir(name string) error {
 	return nil
 }
 
-// makeFiles makes the files that the guest does not have yet. A file exists completely or not at all.
-func (d *Driver) makeFiles(ctx context.Context, domain uuid.UUID, g hypervisor.Guest) error {
+// makeFiles makes the files that the guest does not have yet. A file exists completely or not at all. places are the
+// PCI addresses of the guest's interfaces, by port.
+func (d *Driver) makeFiles(ctx context.Context, domain uuid.UUID, g hypervisor.Guest, places map[string]string) error {
 	if err := d.makeDir(domain.String()); err != nil {
 		return err
 	}
 	files := d.filesOf(domain, g)
-	if err := d.writeConfigDrive(ctx, files.ConfigDrive, g); err != nil {
+	if err := d.writeConfigDrive(ctx, files.ConfigDrive, g, places); err != nil {
 		return err
 	}
 	disk := files.Disk
@@ -82,7 +84,8 @@ func (d *Driver) makeFiles(ctx context.Context, domain uuid.UUID, g hypervisor.G
 }
 
 // writeConfigDrive writes the config drive of a guest. A guest that runs keeps the one with which it was started.
-func (d *Driver) writeConfigDrive(ctx context.Context, path string, g hypervisor.Guest) error {
+func (d *Driver) writeConfigDrive(ctx context.Context, path string, g hypervisor.Guest,
+	places map[string]string) error {
 	const op = "libvirt.writeConfigDrive"
 	var s configdrive.Server
 	if d.o.FirstBoot != nil {
@@ -96,7 +99,7 @@ func (d *Driver) writeConfigDrive(ctx context.Context, path string, g hypervisor
 		}
 	}
 	s.ID, s.Name = cmp.Or(g.Server, g.ID), g.Name
-	s.Interfaces = describeInterfaces(g.Interfaces, s.Interfaces)
+	s.Interfaces = describeInterfaces(g.Interfaces, s.Interfaces, places)
 	drive, err := configdrive.Make(s)
 	if err != nil {
 		return fault.Wrap("", op, err)
@@ -113,14 +116,18 @@ func (d *Driver) writeConfigDrive(ctx context.Context, path string, g hypervisor
 }
 
 // describeInterfaces returns the interfaces of a guest for its config drive, with what is known of their ports.
-func describeInterfaces(of []hypervisor.Interface, known []configdrive.Interface) (list []configdrive.Interface) {
+func describeInterfaces(of []hypervisor.Interface, known []configdrive.Interface,
+	places map[string]string) (list []configdrive.Interface) {
 	for _, i := range of {
 		one := configdrive.Interface{Port: i.Port}
 		at := slices.IndexFunc(known, func(k configdrive.Interface) bool { return k.Port == i.Port })
 		if at >= 0 {
 			one = known[at]
 		}
-		one.MAC, one.MTU = i.MAC, cmp.Or(i.MTU, one.MTU)
+		one.MAC, one.MTU, one.Place = i.MAC, cmp.Or(i.MTU, one.MTU), places[i.Port]
+		if i.Device != (device.ID{}) {
+			one.HostVLAN = i.VLAN
+		}
 		list = append(list, one)
 	}
 	return list

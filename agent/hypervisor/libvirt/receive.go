@@ -39,7 +39,7 @@ func (d *Driver) Receive(ctx context.Context, g hypervisor.Guest) error {
 		err = d.removeFiles(b.domain.UUID)
 	}
 	if err == nil {
-		err = d.makeFiles(ctx, b.domain.UUID, g)
+		err = b.makeFiles(ctx)
 	}
 	if err != nil && created {
 		b.undo(ctx)

@@ -219,6 +219,7 @@ type Interface struct {
 	Target  *Target          `xml:"target"`
 	Model   *InterfaceModel  `xml:"model"`
 	MTU     *MTU             `xml:"mtu"`
+	Address *PCIAddress      `xml:"address"` // in the guest; libvirt chooses it
 }
 
 // MTU is the size of the largest packet, in bytes.
@@ -239,7 +240,7 @@ type InterfaceSource struct {
 	Address *PCIAddress `xml:"address"`
 }
 
-// VLAN is the VLAN of an SR-IOV function.
+// VLAN is the VLAN of an SR-IOV function, or of a port of Open vSwitch.
 type VLAN struct {
 	Tags []Tag `xml:"tag"`
 }
@@ -271,6 +272,7 @@ type HostDev struct {
 	Type    string        `xml:"type,attr"`
 	Managed string        `xml:"managed,attr"`
 	Source  HostDevSource `xml:"source"`
+	Address *PCIAddress   `xml:"address"` // in the guest; libvirt chooses it
 }
 
 // HostDevSource is the place of a PCI device.

@@ -56,8 +56,16 @@ func cases(t testing.TB) map[string]Domain {
 				{Port: "6b2c5d0e-55f2-4f5c-8b0e-7d1f0c8f1a2b", MAC: "fa:16:3e:00:00:01", VIF: "bridge", VNIC: "normal",
 					Bridge: "br0", MTU: 1450},
 				{Port: "7b2c5d0e-55f2-4f5c-8b0e-7d1f0c8f1a2b", MAC: "fa:16:3e:00:00:02", VIF: "ovs", VNIC: "normal"},
+				{Port: "9b2c5d0e-55f2-4f5c-8b0e-7d1f0c8f1a2b", MAC: "fa:16:3e:00:00:04", VIF: "ovs", VNIC: "normal",
+					Bridge: "br-ex", VLAN: 100},
+				{Port: "ab2c5d0e-55f2-4f5c-8b0e-7d1f0c8f1a2b", MAC: "fa:16:3e:00:00:05", VIF: "ovs", VNIC: "normal",
+					Bridge: "br-ex", VLAN: hypervisor.Untagged},
 				{Port: "8b2c5d0e-55f2-4f5c-8b0e-7d1f0c8f1a2b", MAC: "fa:16:3e:00:00:03", VIF: "hw_veb", VNIC: "direct",
 					VLAN: 100, Device: at(t, "0000:3b:00.1")}}}, Files{}},
+		"remote-managed": {tcg, hypervisor.Guest{ID: id, VCPUs: 1, MemoryMB: 64,
+			Devices: []hypervisor.Device{{ID: at(t, "0000:3b:00.1"), Request: "r1"}},
+			Interfaces: []hypervisor.Interface{{Port: "6b2c5d0e-55f2-4f5c-8b0e-7d1f0c8f1a2b", MAC: "fa:16:3e:00:00:01",
+				VIF: "ovs", VNIC: "remote-managed", Device: at(t, "0000:3b:00.1")}}}, Files{}},
 		"macvtap-vdpa": {named(t), namedGuest(t), Files{}},
 		"cells": {tcg, hypervisor.Guest{ID: id, VCPUs: 4, MemoryMB: 3072, Cells: []hypervisor.GuestCell{
 			{VCPUs: []int{0, 2}, MemoryMB: 1024, Node: 0, CPUs: map[int]int{0: 4, 2: 5}, Emulator: []int{6}},
@@ -134,6 +142,36 @@ func TestDeviceIn(t *testing.T) {
 		other.MAC, other.Device = "fa:16:3e:00:00:09", at(t, "0000:3b:00.7")
 		if found, err := DeviceIn(d.Devices, other); err != nil || found != "" {
 			t.Errorf("another port: %s %v", found, err)
+		}
+	}
+}
+
+// TestPlaceOf finds where libvirt has put the interfaces of a guest: by the MAC address, and a whole device by its
+// address on the host. A place that is not on a PCI bus is not known.
+func TestPlaceOf(t *testing.T) {
+	d, err := Decode(`<domain><devices><interface type='bridge'><mac address='fa:16:3e:00:00:01'/>
+<address type='pci' domain='0x0000' bus='0x01' slot='0x00' function='0x0'/></interface>
+<interface type='hostdev'><mac address='fa:16:3e:00:00:02'/><source>
+<address type='pci' domain='0x0000' bus='0x3b' slot='0x00' function='0x2'/></source>
+<address type='pci' domain='0x0000' bus='0x0a' slot='0x1f' function='0x7'/></interface>
+<interface type='bridge'><mac address='fa:16:3e:00:00:03'/><address type='ccw' cssid='0xfe'/></interface>
+<hostdev mode='subsystem' type='pci'><source><address domain='0x0000' bus='0x3b' slot='0x00' function='0x4'/></source>
+<address type='pci' domain='0x0000' bus='0x06' slot='0x00' function='0x0'/></hostdev></devices></domain>`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		i    hypervisor.Interface
+		want string
+	}{
+		{hypervisor.Interface{MAC: "fa:16:3e:00:00:01"}, "0000:01:00.0"},
+		{hypervisor.Interface{MAC: "fa:16:3e:00:00:02", Device: at(t, "0000:3b:00.2")}, "0000:0a:1f.7"},
+		{hypervisor.Interface{MAC: "fa:16:3e:00:00:03"}, ""},
+		{hypervisor.Interface{MAC: "fa:16:3e:00:00:04", Device: at(t, "0000:3b:00.4")}, "0000:06:00.0"},
+		{hypervisor.Interface{MAC: "fa:16:3e:00:00:05", Device: at(t, "0000:3b:00.5")}, ""},
+	} {
+		if got := PlaceOf(d.Devices, c.i); got != c.want {
+			t.Errorf("%+v is at %q, want %q", c.i, got, c.want)
 		}
 	}
 }

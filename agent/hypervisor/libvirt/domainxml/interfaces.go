@@ -24,6 +24,10 @@ const (
 	vdpa    = "vdpa"
 )
 
+// wholeVF are the VNIC types of ports whose guest gets the VF itself. libvirt sets the MAC address of that of a
+// remote-managed port, which nothing else on the host configures.
+var wholeVF = []string{"direct", "remote-managed"}
+
 // HasName reports whether the device of an interface is attached by its name, which Host.Names must have.
 func HasName(i hypervisor.Interface) bool {
 	return i.Device != (device.ID{}) && (i.VNIC == macvtap || i.VNIC == vdpa)
@@ -34,15 +38,18 @@ func HasName(i hypervisor.Interface) bool {
 func InterfaceOf(host Host, i hypervisor.Interface, devices []hypervisor.Device) (Interface, error) {
 	out := Interface{MAC: MAC{i.MAC}}
 	switch {
-	case i.Device != (device.ID{}) && (i.VNIC == "direct" || HasName(i)):
+	case i.Device != (device.ID{}) && (slices.Contains(wholeVF, i.VNIC) || HasName(i)):
 		return deviceInterface(host, i, devices)
 	case i.VIF == "ovs":
 		i.Bridge = cmp.Or(i.Bridge, integrationBridge)
 		out.Virtual = &VirtualPort{Type: "openvswitch", Parameters: Parameters{InterfaceID: i.Port}}
+		if i.VLAN != 0 { // Open vSwitch calls the VLAN of frames without a tag 0
+			out.VLAN = &VLAN{Tags: []Tag{{max(i.VLAN, 0)}}}
+		}
 	case i.VIF != "bridge":
 		return out, fault.New(fault.Invalid, "domainxml.InterfaceOf", "the port %s has the VIF type %q and the VNIC type "+
-			"%q; the driver libvirt supports bridge, ovs, and devices of VNIC type direct, direct-physical, macvtap and vdpa",
-			i.Port, i.VIF, i.VNIC)
+			"%q; the driver libvirt supports bridge, ovs, and devices of VNIC type direct, direct-physical, macvtap, vdpa and "+
+			"remote-managed", i.Port, i.VIF, i.VNIC)
 	}
 	out.Type, out.Source = "bridge", &InterfaceSource{Bridge: i.Bridge}
 	out.Model, out.Target = &InterfaceModel{Type: "virtio"}, &Target{Dev: tapName(i.Port)}
@@ -52,8 +59,8 @@ func InterfaceOf(host Host, i hypervisor.Interface, devices []hypervisor.Device)
 	return out, nil
 }
 
-// deviceInterface returns the element of an interface with a device: a VF that the guest gets (direct), the network
-// interface of a VF that only the guest uses (macvtap), or the virtio device that a VF emulates (vdpa).
+// deviceInterface returns the element of an interface with a device: a VF that the guest gets (direct, remote-managed),
+// the network interface of a VF that only the guest uses (macvtap), or the virtio device that a VF emulates (vdpa).
 func deviceInterface(host Host, i hypervisor.Interface, devices []hypervisor.Device) (Interface, error) {
 	const op = "domainxml.InterfaceOf"
 	out := Interface{MAC: MAC{i.MAC}}
@@ -124,23 +131,53 @@ func noDevice(i hypervisor.Interface) error {
 // DeviceIn returns the XML of the element that has the device of an interface in a domain: its PCI device, or an
 // interface with its MAC address; empty: there is none.
 func DeviceIn(d Devices, i hypervisor.Interface) (string, error) {
-	is := func(at PCIAddress) bool {
-		text := hexDigits(at.Domain) + ":" + hexDigits(at.Bus) + ":" + hexDigits(at.Slot) + "." + hexDigits(at.Function)
-		found, err := pci.ParseAddress(text)
-		return err == nil && device.PCI(found) == i.Device
-	}
 	for _, one := range d.HostDevs {
-		if is(one.Source.Address) {
+		if one.Source.Address.is(i.Device) {
 			return encodeElement(xml.Name{Local: "hostdev"}, one)
 		}
 	}
 	for _, one := range d.Interfaces {
 		if HasName(i) && one.MAC.Address == i.MAC ||
-			one.Source != nil && one.Source.Address != nil && is(*one.Source.Address) {
+			one.Source != nil && one.Source.Address != nil && one.Source.Address.is(i.Device) {
 			return EncodeInterface(one)
 		}
 	}
 	return "", nil
+}
+
+// PlaceOf returns the PCI address of an interface in its guest, such as 0000:01:00.0; empty: the domain has none.
+func PlaceOf(d Devices, i hypervisor.Interface) string {
+	var place *PCIAddress
+	for _, one := range d.HostDevs {
+		if one.Source.Address.is(i.Device) {
+			place = one.Address
+		}
+	}
+	for _, one := range d.Interfaces {
+		if one.MAC.Address == i.MAC {
+			place = one.Address
+		}
+	}
+	if place == nil || place.Type != "pci" {
+		return ""
+	}
+	at, err := place.parse()
+	if err != nil {
+		return ""
+	}
+	return at.String()
+}
+
+// parse returns the address as a value.
+func (a PCIAddress) parse() (pci.Address, error) {
+	return pci.ParseAddress(hexDigits(a.Domain) + ":" + hexDigits(a.Bus) + ":" + hexDigits(a.Slot) + "." +
+		hexDigits(a.Function))
+}
+
+// is reports whether the address is that of a device of the host.
+func (a PCIAddress) is(id device.ID) bool {
+	found, err := a.parse()
+	return err == nil && device.PCI(found) == id
 }
 
 // tapName returns the name of a port's TAP device on the host, as Nova and Neutron's agents form it: a name of a Linux
