@@ -39,6 +39,9 @@ func (w *World) perform(m *simHost, f *effect) reconcile.Event {
 	if _, is := f.Effect.(reconcile.Observe); is {
 		w.heartbeat(m)
 		w.compareVFs(m)
+		if m.agent != nil {
+			m.agent.observed = w.restores
+		}
 	}
 	if event := w.read(m, f.Effect, w.tree(m)); event != nil {
 		return event
@@ -206,7 +209,7 @@ func (w *World) writeProvider(m *simHost, e reconcile.WriteProvider) (int, error
 	switch {
 	case e.Step.Op == treeplan.PutInventories && now.Generation != before.Generation:
 		w.checkReserved(before, now.Inventories)
-		w.noteLowered(now)
+		w.noteLowered(now, m.agent.observed != w.restores)
 	case exists && !existed && now.Parent == "":
 		w.setZone(m, now)
 	}
@@ -236,15 +239,16 @@ func (w *World) checkReserved(p provider.Provider, next map[resource.Class]resou
 	}
 }
 
-// noteLowered notes that an agent has reported less bandwidth than is in use, as it is configured now.
-func (w *World) noteLowered(p provider.Provider) {
-	if _, network := bandwidth.Recognise(p); !network {
+// noteLowered notes that an agent has reported less than is in use: bandwidth, as it is configured now, or, with
+// restored, something that it has planned for the state before Placement was restored.
+func (w *World) noteLowered(p provider.Provider, restored bool) {
+	if _, network := bandwidth.Recognise(p); !network && !restored {
 		return
 	}
 	for class, used := range w.placement.Used(p.ID) {
 		if inv := p.Inventories[class]; used > int(float64(inv.Total)*inv.AllocationRatio) {
-			w.lowered[p.ID] = used
-			w.report.Happened["bandwidth lowered below use"]++
+			w.lowered[inventory{p.ID, class}] = used
+			w.report.Happened["lowered below use"]++
 		}
 	}
 }

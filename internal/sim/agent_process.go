@@ -27,6 +27,7 @@ type agent struct {
 	inbox    *delivery // assignments that an earlier process of compute has sent and that the agent has yet to read
 	deadline time.Time // by which it must get a Tick; zero: none
 
+	observed  int                          // oracle: restores of Placement before it has read its tree last
 	unwritten bool                         // decisions are not in the journal yet
 	received  bool                         // it has followed assignments
 	facts     *reconcile.Observation       // of the first sync, for an agent that is broken on purpose

@@ -103,6 +103,7 @@ func (w *World) replaceDatabase(db *database, parent stamp) {
 func (w *World) restorePlacement(from *placementtest.Placement) {
 	before := w.allocations()
 	w.placement.Restore(from)
+	w.restores++
 	now := w.allocations()
 	for _, all := range []map[resource.ConsumerID]resource.Allocation{before, now} {
 		for c := range all {

@@ -74,8 +74,8 @@ func (w *World) checkBandwidth(m *simHost) {
 	w.report.Happened["bandwidth reported"] += len(wanted)
 }
 
-// keptForPorts reports whether a provider that is not configured any more is in use by ports, or has such a child:
-// nothing more of it can be allocated.
+// keptForPorts reports whether a provider that is not configured any more is in use by ports, or has such a child, or
+// the provider of VFs that are in use: nothing more of it can be allocated.
 func (w *World) keptForPorts(p provider.Provider) bool {
 	for _, inv := range p.Inventories {
 		if inv.Reserved < inv.Total {
@@ -85,12 +85,11 @@ func (w *World) keptForPorts(p provider.Provider) bool {
 	if len(w.placement.Used(p.ID)) > 0 {
 		return true
 	}
-	for _, id := range w.placement.TreeIDs(p.ID) {
-		if child, _ := w.placement.Provider(id); child.Parent == p.ID && w.keptForPorts(child) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(w.placement.TreeIDs(p.Root), func(id provider.ID) bool {
+		child, _ := w.placement.Provider(id)
+		_, network := bandwidth.Recognise(child)
+		return child.Parent == p.ID && (network && w.keptForPorts(child) || !network && len(w.placement.Used(id)) > 0)
+	})
 }
 
 // hasFormerBandwidth reports whether Placement has bandwidth of a host that is not configured any more.

@@ -33,7 +33,8 @@ func (w *World) checkMarked() {
 }
 
 // checkCapacity: allocations do not exceed the total. Reserved amounts do not count, because a used device for one-time
-// use is reserved while it has a holder. Bandwidth that was configured to less than is in use may only be released.
+// use is reserved while it has a holder. What an agent has reported to be less than is in use may only be released: it
+// is bandwidth that is configured to less, or a plan of before a restore of Placement, which restores generations too.
 func (w *World) checkCapacity(m *simHost) {
 	for _, id := range w.placement.TreeIDs(m.root) {
 		p, _ := w.placement.Provider(id)
@@ -43,9 +44,9 @@ func (w *World) checkCapacity(m *simHost) {
 		}
 		for class, n := range used {
 			if limit := int(float64(p.Inventories[class].Total) * p.Inventories[class].AllocationRatio); n <= limit {
-				delete(w.lowered, id)
-			} else if before, lowered := w.lowered[id]; lowered && n <= before {
-				w.lowered[id] = n
+				delete(w.lowered, inventory{id, class})
+			} else if before, lowered := w.lowered[inventory{id, class}]; lowered && n <= before {
+				w.lowered[inventory{id, class}] = n
 			} else {
 				w.violation(m, "capacity: %d %s of %s are held, and there are %d", n, class, p.Name, p.Inventories[class].Total)
 			}
@@ -180,25 +181,26 @@ func (w *World) checkChosen(m *simHost, g *hypervisor.Guest, s lifecycle.Server)
 		if stay.Host != m.name || stay.Consumer != g.ID {
 			continue
 		}
-		if why := chosen(g, stay, s); why != "" && len(g.Devices) > 0 {
+		changing := func(request string) bool { return isChanging(s, request) || w.portChanges[request] }
+		if why := chosen(g, stay, changing); why != "" && len(g.Devices) > 0 {
 			w.violation(m, "chosen: the guest %s %s", g.ID, why)
 		}
 	}
 }
 
-// chosen says why the devices of a guest are not those that its stay asks for; empty when they are. While a port is
-// attached or detached, the guest may have its device or not.
-func chosen(g *hypervisor.Guest, stay lifecycle.Residence, s lifecycle.Server) string {
+// chosen says why the devices of a guest are not those that its stay asks for; empty when they are. While the port of a
+// request is changing, the guest may have its device or not.
+func chosen(g *hypervisor.Guest, stay lifecycle.Residence, changing func(request string) bool) string {
 	n := 0
 	for _, d := range g.Devices {
 		wanted := slices.ContainsFunc(stay.Requests, func(r pci.Request) bool { return r.ID == d.Request })
-		if isChanging(s, d.Request) && !wanted {
+		if changing(d.Request) && !wanted {
 			n++
 		}
 	}
 	for _, r := range stay.Requests {
 		have := providersOf(g, r.ID)
-		if n += len(have); len(have) == 0 && isChanging(s, r.ID) {
+		if n += len(have); len(have) == 0 && changing(r.ID) {
 			continue
 		}
 		if want := slices.Sorted(slices.Values(r.Providers)); !slices.Equal(have, want) {

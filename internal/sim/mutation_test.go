@@ -45,6 +45,8 @@ var mutations = map[string]mutation{
 		"		if len(subtree) > 1 {", "		if false {", "nic", "", true},
 	"the VF of a detached port is not freed": {"agent/reconcile/change_port_devices.go",
 		"	if len(left) > 0 {", "	if false {", "port", "", true},
+	"the VF of a detached port stays allocated": {"compute/conductor/port_amounts.go",
+		"		if want.devices {", "		if false {", "allocation", "", true},
 	"a VF is freed before it is reset": {"agent/reconcile/configure_vfs.go",
 		"	if !c.config.ConfigureVFs || j.attempt.vfsReset[id] || len(devices) == 0 {", "	if true {", "vf", "", true},
 }

@@ -19,7 +19,7 @@ import (
 // The networks of a simulated cloud. Two are on physnet0, which each host has a bridge for.
 const (
 	plainNetwork      = "plain"
-	guaranteedNetwork = "guaranteed" // its policy guarantees egress bandwidth
+	guaranteedNetwork = "guaranteed" // its policy guarantees bandwidth
 	directNetwork     = "direct"     // on physnet1, which NICs with VFs are connected to
 )
 
@@ -92,7 +92,7 @@ func (c networkClient) CreatePort(_ context.Context, attributes map[string]any) 
 	return p, err
 }
 
-// create creates a port that guarantees egress bandwidth in kilobits per second; 0: none.
+// create creates a port that guarantees bandwidth in kilobits per second; 0: none.
 func (n *networkService) create(in, vnic string, kbps int) network.Port {
 	p := network.Port{ID: n.w.name("port"), Network: in, MAC: "fa:16:3e:00:00:00",
 		ActiveBinding: network.ActiveBinding{VNIC: vnic, VIF: "unbound"}}
@@ -102,20 +102,20 @@ func (n *networkService) create(in, vnic string, kbps int) network.Port {
 	return p
 }
 
-// request returns what a port requests from Placement. The id of its group depends on the policy, as it does on the
-// rules of a real one.
+// request returns what a port requests from Placement: egress bandwidth, and of a bridge also ingress bandwidth; nil
+// for no guarantee. The id of its group depends on the policy, as it does on the rules of a real one.
 func request(p network.Port, kbps int) *network.ResourceRequest {
 	if kbps == 0 {
 		return nil
 	}
 	id := fmt.Sprintf("%s-%d", p.ID, kbps)
-	physnet := "physnet0"
-	if p.VNIC == direct {
-		physnet = "physnet1"
+	amounts, physnet := resource.Amounts{bandwidth.EgressBandwidth: kbps}, "physnet1"
+	if p.VNIC != direct {
+		physnet, amounts[bandwidth.IngressBandwidth] = "physnet0", kbps
 	}
 	return &network.ResourceRequest{SameSubtree: []string{id}, Groups: []network.RequestGroup{{ID: id,
 		Required:  []string{string(bandwidth.PhysnetTrait(physnet)), string(bandwidth.VNICTrait(p.VNIC))},
-		Resources: resource.Amounts{bandwidth.EgressBandwidth: kbps}}}}
+		Resources: amounts}}}
 }
 
 // UpdatePort changes a port.
@@ -387,14 +387,19 @@ func (w *World) changePolicy() {
 	if p.VNIC == direct {
 		rate = directRate
 	}
-	next := request(p, rate*(1+w.rng.IntN(4)))
+	next := request(p, rate*w.rng.IntN(5))
 	if err := n.allocate(p, next); err != nil {
 		w.report.Happened["policy refused"]++
 		return
 	}
-	w.note(Policy, p.ID, p.Host, next.Groups[0].ID)
 	p.Request, p.Profile = next, maps.Clone(p.Profile)
-	p.Profile["allocation"] = map[string]any{next.Groups[0].ID: at}
+	if delete(p.Profile, "allocation"); next != nil {
+		p.Profile["allocation"] = map[string]any{next.Groups[0].ID: at}
+		w.note(Policy, p.ID, p.Host, next.Groups[0].ID)
+	} else {
+		w.note(Policy, p.ID, p.Host, "guarantees nothing")
+		w.report.Happened["guarantee of a bound port removed"]++
+	}
 	n.ports[p.ID] = p
 }
 
@@ -424,6 +429,20 @@ func (w *World) repairPorts() (busy bool) {
 		}
 	}
 	return busy
+}
+
+// giveUpLostPorts is an operator who deletes servers whose record was restored and has ports that are not theirs any
+// more: compute tries to bind these again and again.
+func (w *World) giveUpLostPorts() {
+	for _, id := range slices.Sorted(maps.Keys(w.rolledBack)) {
+		s, exists := w.compute.servers[id]
+		lost := slices.ContainsFunc(s.Ports, func(p lifecycle.Port) bool { return w.network.ports[p.ID].Device != id })
+		if exists && lost && s.Requested.IsZero() {
+			w.note("operator", id, s.Host, "gives it up, because its ports are not its any more")
+			w.report.Happened["server with other ports deleted by the operator"]++
+			w.remove(id)
+		}
+	}
 }
 
 // checkPorts: the ports of a quiescent server are bound to its host, with an allocation that its server has in

@@ -278,8 +278,8 @@ func (w *World) residences() map[string]lifecycle.Residence {
 	return out
 }
 
-// repairServer writes the allocations of one server as its record has them. With last, a server for which that is not
-// possible is deleted.
+// repairServer writes the allocations of one server as its record has them, if a restore or another client has changed
+// one of them. With last, a server for which that is not possible is deleted.
 func (w *World) repairServer(s lifecycle.Server, last bool) bool {
 	if s.Phase() == lifecycle.RevertBlocked && last {
 		w.remove(s.ID)
@@ -293,12 +293,20 @@ func (w *World) repairServer(s lifecycle.Server, last bool) bool {
 		c := resource.ConsumerID(stay.Consumer)
 		held, _ := w.placement.Allocation(background, c)
 		g := w.byName[stay.Host].guests[stay.Consumer]
-		fits := g != nil && chosen(g, stay, s) == ""
-		want := w.expected(s, stay)
+		changing := func(request string) bool { return isChanging(s, request) }
+		fits := g != nil && chosen(g, stay, changing) == ""
+		want := w.expected(s, stay, held.Allocation)
 		if fits && want.Equal(held.Allocation) {
 			continue
 		}
 		if !fits && !last {
+			continue
+		}
+		if fits && !w.altered[s.ID] && !w.rolledBack[s.ID] {
+			if last { // otherwise a change of the server may be in progress
+				w.violation(w.byName[stay.Host], "allocation: %s of server %s holds %v, its record and its ports need %v, and "+
+					"nothing was restored or taken away", stay.Consumer, s.ID, held.Allocation, want)
+			}
 			continue
 		}
 		err := error(nil)
@@ -346,12 +354,19 @@ func providersOf(g *hypervisor.Guest, request string) (list []provider.ID) {
 	return list
 }
 
-// expected returns the allocation that a guest must have: its choice, with what the ports of a server request now.
-func (w *World) expected(s lifecycle.Server, stay lifecycle.Residence) resource.Allocation {
-	if stay.Consumer != s.ID {
-		return stay.Choice.Allocation
-	}
+// expected returns the allocation that a guest must have: its choice, with what the ports of a server request now. The
+// source of a move has the ports that it had when the move began, so what it holds for them counts.
+func (w *World) expected(s lifecycle.Server, stay lifecycle.Residence, held resource.Allocation) resource.Allocation {
 	all := lifecycle.WithoutPorts(stay.Choice.Allocation)
-	maps.Copy(all, w.network.guaranteed(s))
+	if stay.Consumer == s.ID {
+		maps.Copy(all, w.network.guaranteed(s))
+		return all
+	}
+	rest := lifecycle.WithoutPorts(held)
+	for id, amounts := range held {
+		if len(rest[id]) == 0 {
+			all[id] = amounts
+		}
+	}
 	return all
 }

@@ -19,6 +19,9 @@ func (o *compute) put(before, now lifecycle.Server) {
 	if now.PortsRefused != "" {
 		o.reason(now.ID, "its ports cannot be bound")
 	}
+	if now.PortChange != nil && now.PortChange.Device != nil {
+		o.w.portChanges[now.PortChange.Device.ID] = true
+	}
 	o.keepRemovals(before, now)
 	for _, s := range before.Residences() {
 		if h := o.hosts[s.Host]; h != nil {

@@ -43,7 +43,7 @@ func (w *World) quiesce() {
 	for _, m := range w.hosts {
 		m.zombie, m.orphaned, m.host.unheard = false, false, false
 	}
-	for _, all := range []map[string]bool{w.altered, w.putBack, w.rolledBack, w.evacuated} {
+	for _, all := range []map[string]bool{w.altered, w.putBack, w.rolledBack, w.evacuated, w.portChanges} {
 		clear(all)
 	}
 	clear(w.runs)
@@ -64,6 +64,7 @@ func (w *World) settleAll() {
 		if w.round() {
 			if round%4 == 0 { // something may wait for the operator
 				w.repairHosts()
+				w.giveUpLostPorts()
 			}
 			continue
 		}

@@ -37,6 +37,7 @@ import (
 	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/pci"
 	"github.com/openberth/berth/provider"
+	"github.com/openberth/berth/resource"
 )
 
 // Options are the size of a simulation, and what is left out, broken or done more often.
@@ -111,7 +112,8 @@ type World struct {
 	skew             time.Duration // by how much the wall clock of compute is wrong
 	now              time.Time     // by that wall clock
 	placement        *placementtest.Placement
-	lowered          map[provider.ID]int  // bandwidth in use that exceeds what is configured now, by provider
+	lowered          map[inventory]int    // amounts in use that exceed what agents have reported since
+	restores         int                  // of Placement
 	cleaned          map[provider.ID]bool // their reserved amount may become smaller: their devices were cleaned
 	compute          *compute
 	network          *networkService
@@ -139,14 +141,23 @@ type World struct {
 	putBack    map[string]bool       // servers whose allocations a restore has changed since the last rest
 	rolledBack map[string]bool       // servers whose records a restore has changed since the last rest
 	evacuated  map[string]bool       // servers that were evacuated from a host that was out of reach, since the last rest
-	noted      int                   // operations and what followed from them that are in the log
-	progress   bool                  // an agent has done something
+	// requests of devices of ports that were attached or detached since the last rest: an agent may try a change again
+	// that compute has cancelled
+	portChanges map[string]bool
+	noted       int  // operations and what followed from them that are in the log
+	progress    bool // an agent has done something
 
 	n       int
 	marked  []*simHost
 	log     []entry
 	failure string
 	report  Report
+}
+
+// inventory is a class of a provider.
+type inventory struct {
+	provider provider.ID
+	class    resource.Class
 }
 
 // delayedReport is what an agent said, on its way.
@@ -200,14 +211,15 @@ func newWorld(o Options) *World {
 	if o.Quiet == 0 {
 		o.Quiet = 20000
 	}
-	w := &World{o: o, broken: o.Broken, rng: rand.New(rand.NewPCG(o.Seed, 0)), byName: map[string]*simHost{},
-		byRoot: map[provider.ID]*simHost{}, byTag: map[string]*simHost{}, altered: map[string]bool{},
-		owners:    map[string]string{},
-		histories: []history{{}}, runs: map[string][]*simHost{}, rolledBack: map[string]bool{}, evacuated: map[string]bool{},
-		putBack: map[string]bool{},
-		seq:     1}
+	w := &World{o: o, broken: o.Broken, rng: rand.New(rand.NewPCG(o.Seed, 0)),
+		byName: map[string]*simHost{}, byRoot: map[provider.ID]*simHost{}, byTag: map[string]*simHost{},
+		altered: map[string]bool{}, owners: map[string]string{},
+		histories: []history{{}}, runs: map[string][]*simHost{},
+		rolledBack: map[string]bool{}, evacuated: map[string]bool{},
+		putBack: map[string]bool{}, portChanges: map[string]bool{},
+		seq: 1}
 	w.report.Done, w.report.Happened = map[string]int{}, map[string]int{}
-	w.cleaned, w.lowered = map[provider.ID]bool{}, map[provider.ID]int{}
+	w.cleaned, w.lowered = map[provider.ID]bool{}, map[inventory]int{}
 	w.placement = placementtest.New(func(root provider.ID) {
 		if m := w.byRoot[root]; m != nil {
 			w.markHost(m.name)
