@@ -137,7 +137,7 @@ func TestAgentCheckOddMachines(t *testing.T) {
 		{"remote_managed without a serial number", remote,
 			`{"address":"0000:81:00.0","product_id":"101e","remote_managed":true,"physical_network":null}`, 0,
 			[]string{"is for ports of tunnelled networks", "has remote_managed, but the card has no readable serial number",
-				"no guest gets these devices, because compute refuses ports of the vnic type remote-managed",
+				"0000:81:00.0: the MAC address of this PF is unknown, so no port gets its VFs with remote_managed",
 				"0 errors, 1 warnings"}},
 		{"remote_managed for a PF", remote, `{"address":"0000:81:00.0","remote_managed":true}`, 1,
 			[]string{`error: device_spec at `, `product_id "101e"`, "1 errors"}},

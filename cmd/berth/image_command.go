@@ -5,10 +5,12 @@ import (
 
 	"github.com/openberth/berth/cli"
 	"github.com/openberth/berth/internal/app"
+	"github.com/openberth/berth/internal/linuxguest"
 )
 
 type imageCmd struct {
-	Run imageRunCmd `cmd:"" default:"withargs" help:"Run the image service (the default)."`
+	Run   imageRunCmd   `cmd:"" default:"withargs" help:"Run the image service (the default)."`
+	Build imageBuildCmd `cmd:"" help:"Build the image of a small Linux with a shell on its serial console, from Debian packages, to try servers."`
 	cli.ImageCommands
 }
 
@@ -28,3 +30,10 @@ func (c *imageRunCmd) Run(ctx context.Context, s streams) error {
 		entries: []string{app.LockFile, app.ImageDir},
 		open:    func() (*app.Service, error) { return app.OpenImage(c.DataDir, conf, log) }}.run(ctx, s, conf, log)
 }
+
+type imageBuildCmd struct {
+	File string `arg:"" help:"The file to write, a raw disk of 48 MiB." type:"path"`
+}
+
+// Run builds the image, and replaces the file if it exists.
+func (c *imageBuildCmd) Run(ctx context.Context) error { return linuxguest.Build(ctx, c.File) }

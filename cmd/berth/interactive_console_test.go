@@ -11,8 +11,9 @@ import (
 	"github.com/openberth/berth/internal/linuxguest"
 )
 
-// A user types into the shell of a Linux guest over `berth server console`. A second console and the users of another
-// project are refused. kill -9 of the agent ends the console with the reason; afterwards it can be opened again.
+// A user types into the shell of a Linux guest over `berth server console`, and so does a script with a pipe. A second
+// console and the users of another project are refused. kill -9 of the agent ends the console with the reason;
+// afterwards it can be opened again.
 func TestInteractiveConsole(t *testing.T) {
 	t.Parallel()
 	virt := libvirtd.Start(t)
@@ -22,7 +23,7 @@ func TestInteractiveConsole(t *testing.T) {
 	glance := "\n[glance]\nendpoint_override = " + images.urls["image"] + "\n"
 	f := newFleet(t, aliases+pciInPlacement+glance)
 	l := &libvirtHost{fleet: f, virt: virt, instances: virt.GuestDir(t)}
-	l.glance = glance
+	l.more = glance
 	f.startAgent("cmp1", l.conf())
 	disk := dir + "/linux.img"
 	must(t, linuxguest.Build(t.Context(), disk))
@@ -46,6 +47,12 @@ func TestInteractiveConsole(t *testing.T) {
 	console.types("\x1d")
 	if err := console.cmd.Wait(); err != nil {
 		t.Errorf("after Ctrl-]: %v: %s", err, console.out)
+	}
+
+	piped := berth(t, f.args("server", "console", "shell", "--linger", "10s")...)
+	piped.Stdin = strings.NewReader("echo piped-$((43 - 1))\n")
+	if out, err := piped.CombinedOutput(); err != nil || !strings.Contains(string(out), "piped-42") {
+		t.Errorf("after the end of its input: %v: %s", err, out)
 	}
 
 	console = f.openConsole("shell")

@@ -77,7 +77,7 @@ func TestLibvirtDeleteDuringDownload(t *testing.T) {
 	t.Cleanup(proxy.Close)
 	f := newFleet(t, aliases+pciInPlacement+"\n[glance]\nendpoint_override = "+images.urls["image"]+"\n")
 	l := &libvirtHost{fleet: f, virt: virt, instances: virt.GuestDir(t)}
-	l.glance = "\n[glance]\nendpoint_override = " + proxy.URL + "\n"
+	l.more = "\n[glance]\nendpoint_override = " + proxy.URL + "\n"
 	f.startAgent("cmp1", l.conf())
 	disk := f.path("disk.img")
 	must(t, os.WriteFile(disk, make([]byte, 1<<20), 0o600))

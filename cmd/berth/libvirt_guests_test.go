@@ -116,7 +116,7 @@ type libvirtHost struct {
 	*fleet
 	virt      *libvirtd.Daemon
 	instances string
-	glance    string // lines of the configuration; empty: no images
+	more      string // lines of the configuration, such as those of an image service
 }
 
 // conf writes the configuration of the host. Only events report a guest that ends: the host is not observed again.
@@ -140,7 +140,7 @@ func (l *libvirtHost) conf() string {
 		"instances_path = %s\nshutdown_timeout = 0\n[libvirt]\nvirt_type = qemu\n"+
 		"connection_uri = qemu+unix:///system?socket=%s\n[oslo_concurrency]\nlock_path = %s\n[berth]\nsysfs = %s\n"+
 		"rescan_interval = 3600\n%s%s%s", l.instances, l.virt.Socket, l.path("locks"), path, deviceSpecs,
-		reportInPlacement, l.glance))
+		reportInPlacement, l.more))
 }
 
 // flavorWithDisk creates the flavor with devices that f.server uses, with a disk.
@@ -204,8 +204,14 @@ func (l *libvirtHost) wantFiles(dir string, want ...string) {
 // startLibvirtCloud starts `berth up` on a machine whose agent uses a libvirtd of the test.
 func startLibvirtCloud(t *testing.T) (*libvirtHost, *daemon) {
 	t.Helper()
-	virt := libvirtd.Start(t)
-	l := &libvirtHost{fleet: &fleet{t: t, dir: t.TempDir(), compute: &daemon{}}, virt: virt, instances: virt.GuestDir(t)}
+	return startLibvirtCloudOn(t, libvirtd.Start(t), "")
+}
+
+// startLibvirtCloudOn starts `berth up` with further lines of the configuration.
+func startLibvirtCloudOn(t *testing.T, virt *libvirtd.Daemon, more string) (*libvirtHost, *daemon) {
+	t.Helper()
+	l := &libvirtHost{fleet: &fleet{t: t, dir: t.TempDir(), compute: &daemon{}}, virt: virt,
+		instances: virt.GuestDir(t), more: more}
 	d := start(t, []string{"placement", "compute", "network", "image"}, "up", "--config-file", l.conf(), "--data-dir",
 		l.path("data"), "--listen-placement", "127.0.0.1:0", "--listen-compute", "127.0.0.1:0",
 		"--listen-network", "127.0.0.1:0", "--listen-image", "127.0.0.1:0")

@@ -107,15 +107,7 @@ func TestOpenStackClientWithoutCatalog(t *testing.T) {
 		"[ovs]", "bridge_mappings = physnet0:br-ex"), "--data-dir", filepath.Join(dir, "data"), "--listen-placement",
 		"127.0.0.1:0", "--listen-compute", "127.0.0.1:0", "--listen-network", "127.0.0.1:0", "--listen-image",
 		"127.0.0.1:0")
-	clouds := writeConfig(t, "clouds.yaml", `clouds:
-  berth:
-    auth_type: admin_token
-    auth: {token: admin, endpoint: "`+d.urls["compute"]+`/v2.1"}
-    compute_endpoint_override: "`+d.urls["compute"]+`/v2.1"
-    network_endpoint_override: "`+d.urls["network"]+`"
-    image_endpoint_override: "`+d.urls["image"]+`"
-`)
-	cloud := login{"OS_CLIENT_CONFIG_FILE=" + clouds, "OS_CLOUD=berth"}
+	cloud := withoutCatalog(t, d)
 	disk := filepath.Join(dir, "disk.img")
 	must(t, os.WriteFile(disk, make([]byte, 1<<20), 0o600))
 	for _, command := range []string{
@@ -143,4 +135,20 @@ func TestOpenStackClientWithoutCatalog(t *testing.T) {
 	cloud.openstack(t, "image", "delete", "linux")
 	cloud.openstack(t, "network", "delete", "lan")
 	d.stop(t)
+}
+
+// withoutCatalog returns the environment in which the openstack client uses a cloud of one process, with clouds.yaml of
+// the guide's chapter on networks of guests.
+func withoutCatalog(t *testing.T, d *daemon) login {
+	t.Helper()
+	_, text, _ := strings.Cut(guideChapter(t, networkChapter), "```yaml\n")
+	text, _, _ = strings.Cut(text, "```")
+	for service, port := range map[string]string{"compute": "8774", "network": "9696", "image": "9292"} {
+		address := "http://127.0.0.1:" + port
+		if !strings.Contains(text, address) {
+			t.Fatalf("clouds.yaml of the guide has no %s", address)
+		}
+		text = strings.ReplaceAll(text, address, d.urls[service])
+	}
+	return login{"OS_CLIENT_CONFIG_FILE=" + writeConfig(t, "clouds.yaml", text), "OS_CLOUD=berth"}
 }

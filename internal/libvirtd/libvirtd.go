@@ -154,7 +154,7 @@ func start(t testing.TB, o ownlibvirt.Options, certify func(dir string)) *Daemon
 		o.Encrypt = d.path("certificates")
 		certify(o.Encrypt)
 	}
-	o.Dir, o.Prepare, o.Output = dir, prepare, &d.log
+	o.Dir, o.Prepare, o.Output = dir, o.Prepare+prepare, &d.log
 	if d.own, err = ownlibvirt.Start(o); err != nil {
 		t.Fatal(err)
 	}

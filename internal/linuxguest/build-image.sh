@@ -2,10 +2,11 @@
 # build-image.sh FILE
 #
 # Writes a raw disk image of a small Linux guest to FILE, 48 MiB. It boots under SeaBIOS: syslinux loads Debian's cloud
-# kernel and an initramfs with busybox. The guest reads its config drive, sets its host name, brings its interfaces up,
-# prints what it found to its first serial port, and then runs a shell there.
+# kernel and an initramfs with busybox and dropbear. The guest reads its config drive: it sets its host name, gives its
+# interfaces their static IPv4 addresses, or asks a DHCP server, and lets root log in by ssh with the keys. It prints
+# what it found to its first serial port, and then runs a shell there.
 #
-# The packages are downloaded by apt-get from the machine's own sources, and unpacked in LAB_CACHE/berth-guest (default
+# The packages are downloaded by apt-get from the machine's own sources, and unpacked in LAB_CACHE/linux-guest (default
 # $XDG_CACHE_HOME, ~/.cache or /tmp). Nothing is installed, and no root is needed if apt's lists are present.
 #
 # GUEST_KERNEL=package   the kernel (default linux-image-cloud-amd64)
@@ -18,7 +19,7 @@ die() { echo "linux guest: $*" >&2; exit 1; }
 [ $# -eq 1 ] || die "usage: build-image.sh FILE"
 base=${LAB_CACHE:-${XDG_CACHE_HOME:-${HOME:+$HOME/.cache}}}
 image=${GUEST_KERNEL:-linux-image-cloud-amd64}
-cache=${base:-/tmp}/berth-guest${GUEST_KERNEL:+/$GUEST_KERNEL}
+cache=${base:-/tmp}/linux-guest${GUEST_KERNEL:+/$GUEST_KERNEL}
 [ "$(uname -m)" = x86_64 ] || die "this machine is $(uname -m); the guest needs an x86_64 machine"
 mkdir -p "$cache" || die "$cache cannot be made; set LAB_CACHE to a writable directory"
 work=$(mktemp -d "${TMPDIR:-/tmp}/berth-guest.XXXXXX")
@@ -31,7 +32,7 @@ unpack() {
   kernel() { apt-cache depends "$image" 2>/dev/null | awk '/Depends: linux-image/{print $2; exit}'; }
   fetch() {
     (cd "$work" && apt-get -o APT::Sandbox::User=root download "$(kernel)" busybox-static syslinux syslinux-common \
-      mtools dosfstools >"$work/apt" 2>&1)
+      mtools dosfstools dropbear-bin libc6 libcrypt1 libtomcrypt1 libtommath1 libgmp10 zlib1g >"$work/apt" 2>&1)
   }
   if [ -z "$(kernel)" ] || ! fetch; then
     apt-get -o DPkg::Lock::Timeout=600 update >"$work/apt" 2>&1 && fetch ||
@@ -53,9 +54,17 @@ busybox=$root/bin/busybox
 [ -x "$busybox" ] || busybox=$root/usr/bin/busybox
 version=$(basename "$(ls -d "$root"/lib/modules/* "$root"/usr/lib/modules/* 2>/dev/null | tail -n 1)")
 guest=$work/guest
-mkdir -p "$guest"/{bin,config,dev,etc,mod,proc,root,sys,tmp}
+mkdir -p "$guest"/{bin,config,dev,etc/dropbear,lib,mod,proc,root/.ssh,sys,tmp}
 cp "$busybox" "$guest/bin/busybox"
 "$busybox" --list | while read -r name; do [ "$name" = busybox ] || ln -s busybox "$guest/bin/$name"; done
+
+for file in ld-linux-x86-64.so.2 libc.so.6 libcrypt.so.1 libtomcrypt.so.1 libtommath.so.1 libgmp.so.10 libz.so.1; do
+  found=$(find "$root" -name "$file" | head -n 1)
+  [ -n "$found" ] || die "the packages of dropbear do not have $file"
+  cp -L "$found" "$guest/lib/$file"
+done
+ln -s lib "$guest/lib64"
+cp "$root/usr/sbin/dropbear" "$guest/bin/dropbear"
 
 module() { # copies its file to the guest, numbered after the modules that it needs; a built-in module has no file
   local file need
@@ -78,7 +87,13 @@ cat >"$guest/init" <<'END'
 export PATH=/bin HOME=/root TERM=vt102
 mount -t proc proc /proc; mount -t sysfs sys /sys; mount -t devtmpfs dev /dev; mount -t tmpfs tmp /tmp
 mkdir /dev/pts; mount -t devpts pts /dev/pts
-for module in /mod/*.ko; do insmod "$module"; done
+for module in /mod/*.ko; do
+	case $module in
+	# The guest computes checksums itself: Open vSwitch in user space forwards packets without them as they are.
+	*-virtio_net.ko) insmod "$module" csum=0 gso=0 ;;
+	*) insmod "$module" ;;
+	esac
+done
 value() { sed -n 's/.*"'"$1"'": *"\([^"]*\)".*/\1/p' /config/openstack/latest/meta_data.json | head -n 1; }
 name=no-config-drive
 for disk in $(findfs LABEL=config-2 2>/dev/null) /dev/sr0 /dev/vdb; do
@@ -91,14 +106,39 @@ hostname "$name"
 echo "guest: host name $(hostname), server $(value uuid)"
 keys=$(sed -n 's/.*"public_keys": *{\([^}]*\)}.*/\1/p' /config/openstack/latest/meta_data.json 2>/dev/null)
 [ -z "$keys" ] || echo "guest: public keys $keys"
+split() { sed 's/[][{},]/\n&\n/g' "/config/openstack/latest/$1" 2>/dev/null; }
+split meta_data.json | sed -n 's/\\n"/"/; s/^ *"data": *"\([a-z][^"]*\)".*/\1/p' >/root/.ssh/authorized_keys
+# of each static IPv4 address: the MAC address of its interface, the address, the netmask, the gateway
+addresses() {
+	split network_data.json | awk -F'"' '
+		/^ *\[/ { list[++depth] = key }
+		/^ *\]/ { depth-- }
+		NF >= 2 { key = $2 }
+		NF >= 5 { value[list[depth], key] = $4 }
+		!/^ *}/ { next }
+		list[depth] == "links" { mac[value["links", "id"]] = value["links", "ethernet_mac_address"] }
+		list[depth] == "routes" && value["routes", "network"] == "0.0.0.0" { gateway = value["routes", "gateway"] }
+		list[depth] == "networks" {
+			if (value["networks", "type"] == "ipv4") print mac[value["networks", "link"]],
+				value["networks", "ip_address"], value["networks", "netmask"], gateway
+			gateway = ""
+		}'
+}
 ip link set lo up
 for link in /sys/class/net/*; do
 	link=${link##*/}
 	[ "$link" != lo ] || continue
 	ip link set "$link" up
-	udhcpc -b -q -i "$link" -s /etc/udhcpc >/dev/null 2>&1
-	echo "guest: interface $link $(cat /sys/class/net/$link/address)"
+	mac=$(cat "/sys/class/net/$link/address")
+	echo "guest: interface $link $mac"
+	addresses | grep "^$mac " >/tmp/static || udhcpc -b -q -i "$link" -s /etc/udhcpc >/dev/null 2>&1
+	while read -r mac address mask gateway; do
+		ip address add "$address/$mask" dev "$link"
+		[ -z "$gateway" ] || ip route add default via "$gateway"
+		echo "guest: address $address on $link"
+	done </tmp/static
 done
+[ ! -s /root/.ssh/authorized_keys ] || dropbear -R -s -P /tmp/dropbear.pid
 for device in /sys/bus/pci/devices/*; do
 	echo "guest: device ${device##*/} $(cat "$device/vendor"):$(cat "$device/device")"
 done

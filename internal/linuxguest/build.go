@@ -1,8 +1,9 @@
-// Package linuxguest builds a disk image of a small Linux guest from Debian packages, for the demo and for tests.
+// Package linuxguest builds a disk image of a small Linux guest from Debian packages, for `berth image build`,
+// the demo and tests.
 //
-// The guest boots under SeaBIOS in seconds even with an emulated CPU. It reads its config drive, prints its host name,
-// keys, interfaces and PCI devices to its first serial port, and runs a shell there. build-image.sh does all of it and
-// can be run by hand.
+// The guest boots under SeaBIOS in seconds even with an emulated CPU. It takes its host name, its static IPv4 addresses
+// and the keys with which root logs in by ssh from its config drive, prints them and its PCI devices to its first
+// serial port, and runs a shell there. build-image.sh does all of it and can be run by hand.
 package linuxguest
 
 import (
