@@ -128,7 +128,7 @@ func firstBoot(name string, compute host.Client) libvirt.FirstBoot {
 func bootInterfaces(ports []host.BootPort) (list []configdrive.Interface) {
 	for _, p := range ports {
 		one := configdrive.Interface{Port: p.Port, Network: p.Network, MTU: p.MTU, VLAN: p.VLAN,
-			Addresses: []configdrive.Address{}}
+			Addresses: []configdrive.Address{}, Device: configdrive.Device{Tag: p.Tag, Trusted: p.Trusted}}
 		for _, a := range p.Addresses {
 			to := configdrive.Address{Method: a.Method, Address: a.Address, CIDR: a.CIDR, Gateway: a.Gateway, DNS: a.DNS}
 			for _, r := range a.Routes {

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"reflect"
 	"strings"
 	"testing"
 
@@ -51,6 +52,35 @@ func TestHealDirectPorts(t *testing.T) {
 	}
 	if healed != len(servers) {
 		t.Errorf("%d servers were healed", healed)
+	}
+}
+
+// TestHealLostBinding removes the binding and the device of a server's port in the network service, as a database that
+// is older than the server has it. One command binds the port again, to the same VF, and the guest keeps it.
+func TestHealLostBinding(t *testing.T) {
+	testenv.Long(t)
+	l := newNICsLab(t, "", &faultyNetwork{})
+	defer l.down()
+	s := l.create("ACTIVE", []map[string]string{{"port": l.directPort(3000).ID}})
+	before := l.ports(s.ID)[0]
+	_, err := l.cloud.NetworkClient().UpdatePort(t.Context(), before.ID, map[string]any{"device_id": "",
+		"device_owner": "", "binding:host_id": "", "binding:profile": map[string]any{}})
+	if err != nil || len(l.ports(s.ID)) != 0 {
+		t.Fatalf("%v, ports %v", err, l.ports(s.ID))
+	}
+	got, err := l.cloud.HostClient().HealPorts(t.Context(), host.HealPorts{Apply: true})
+	if err != nil || len(got.Servers) != 1 || got.Servers[0].State != host.PortsHealed ||
+		!got.Servers[0].Ports[0].Bind {
+		t.Fatalf("%+v %v", got, err)
+	}
+	after := l.ports(s.ID)
+	if len(after) != 1 || after[0].Host != before.Host || after[0].VIF != before.VIF ||
+		after[0].DeviceOwner != before.DeviceOwner || !reflect.DeepEqual(after[0].Profile, before.Profile) {
+		t.Fatalf("%+v, want %+v", after, before)
+	}
+	l.agree(s.ID, after[0])
+	if got, err = l.cloud.HostClient().HealPorts(t.Context(), host.HealPorts{}); err != nil || len(got.Servers) != 0 {
+		t.Errorf("%+v %v", got, err)
 	}
 }
 

@@ -10,7 +10,7 @@ import (
 
 // TestHostWithoutNetworkAgent creates a network and a server on a host whose configuration has no [ovs]: the server
 // fails, and the reason names the option. With a bridge of any physical network, and no bandwidth, the next server gets
-// its port, and Placement has no inventory of bandwidth.
+// its port, and Placement has no inventory of bandwidth. Without [berth] report_bandwidth the agent binds ports too.
 func TestHostWithoutNetworkAgent(t *testing.T) {
 	testenv.Long(t)
 	l := &portsLab{lab: newLab(t)}
@@ -33,15 +33,18 @@ func TestHostWithoutNetworkAgent(t *testing.T) {
 		t.Errorf("%+v", failed.Fault)
 	}
 	l.down()
-	l.up("[ovs]\nbridge_mappings = physnet0:br-ex\n")
-	defer l.down()
-	l.until("the agent is alive", func() bool {
-		agents, err := l.cloud.NetworkClient().Agents(t.Context(), nil)
-		return err == nil && len(agents) == 1 && agents[0].Alive
-	})
-	s := l.create("ACTIVE", "auto")
-	ports := l.ports(s.ID)
-	if len(ports) != 1 || ports[0].Host != "cmp1" || ports[0].VIF != "ovs" || len(l.allocation(s.ID)) != 1 {
-		t.Errorf("%+v %v", ports, l.allocation(s.ID))
+	for _, report := range []string{"false", "true"} {
+		l.up("[ovs]\nbridge_mappings = physnet0:br-ex\n[berth]\nreport_bandwidth = " + report + "\n")
+		l.until("the agent is alive", func() bool {
+			agents, err := l.cloud.NetworkClient().Agents(t.Context(), nil)
+			return err == nil && len(agents) == 1 && agents[0].Alive && (report == "true") == (agents[0].Synced != nil)
+		})
+		s := l.create("ACTIVE", "auto")
+		ports := l.ports(s.ID)
+		if len(ports) != 1 || ports[0].Host != "cmp1" || ports[0].VIF != "ovs" || len(l.allocation(s.ID)) != 1 {
+			t.Errorf("report_bandwidth = %s: %+v %v", report, ports, l.allocation(s.ID))
+		}
+		l.delete(s.ID)
+		l.down()
 	}
 }

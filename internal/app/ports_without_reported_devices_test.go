@@ -23,7 +23,7 @@ func TestDirectPortWithoutReportedDevices(t *testing.T) {
 		{"no device_spec", off[:strings.Index(off, "device_spec")], 0, "no free device of SRIOV_NET_VF on the host"},
 		{"devices of another network", strings.Replace(off, `"physical_network":"physnet1"`,
 			`"physical_network":"physnet2"`, 1), 0, "its physical_network is physnet2, not physnet1"},
-		{"no agent", off[strings.Index(off, "[pci]"):], 0, "set [ovs] bridge_mappings or [SRIOV_NIC] physical_device_map"},
+		{"no agent", off[strings.Index(off, "[pci]"):], 0, "serve the physical network by [SRIOV_NIC] physical_dev"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			l := &nicsLab{portsLab: newPortsLabOn(t, nicsOfSample, c.conf, &faultyNetwork{})}

@@ -42,14 +42,14 @@ func (c *Cloud) StartCompute(t testing.TB) (image, networks string) {
 	Run(t, filepath.Join(dir, "berth.log"), addr, program, "up", "--config-file", config,
 		"--data-dir", filepath.Join(dir, "data"), "--listen-placement", "127.0.0.1:0", "--listen-compute", addr,
 		"--listen-network", networks)
-	front := c.authenticate(t, "http://"+addr)
+	front := c.Authenticate(t, "http://"+addr)
 	c.Endpoint(t, c.Service(t, "compute"), c.Region, front+"/v2.1")
 	return image, "http://" + networks
 }
 
-// authenticate starts a proxy before a service that trusts its callers (noauth2). The proxy validates the tokens of
+// Authenticate starts a proxy before a service that trusts its callers (noauth2). The proxy validates the tokens of
 // requests in Keystone and passes user, project and roles on. It returns the URL of the proxy.
-func (c *Cloud) authenticate(t testing.TB, service string) string {
+func (c *Cloud) Authenticate(t testing.TB, service string) string {
 	t.Helper()
 	target, err := url.Parse(service)
 	if err != nil {

@@ -27,8 +27,8 @@ func (c *Cloud) StartNetwork(t testing.TB) (address string) {
 	Run(t, filepath.Join(dir, "berth.log"), network, program, "up", "--config-file", config,
 		"--data-dir", filepath.Join(dir, "data"), "--listen-placement", "127.0.0.1:0", "--listen-compute", compute,
 		"--listen-network", network, "--listen-image", image)
-	for service, url := range map[string]string{"network": c.authenticate(t, "http://"+network),
-		"compute": c.authenticate(t, "http://"+compute) + "/v2.1", "image": c.authenticate(t, "http://"+image)} {
+	for service, url := range map[string]string{"network": c.Authenticate(t, "http://"+network),
+		"compute": c.Authenticate(t, "http://"+compute) + "/v2.1", "image": c.Authenticate(t, "http://"+image)} {
 		c.Endpoint(t, c.Service(t, service), c.Region, url)
 	}
 	return "http://" + network

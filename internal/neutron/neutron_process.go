@@ -28,7 +28,8 @@ type Neutron struct {
 }
 
 // Start starts a Neutron behind the Keystone of a cloud that has Berth's Placement. The drivers openvswitch and
-// sriovnicswitch bind ports; ports of vnic type direct are left to the latter.
+// sriovnicswitch bind ports; ports of vnic type direct are left to the latter. Neutron reports deleted ports of servers
+// to the compute service of the catalog, which must have its address before.
 func Start(t testing.TB, c *clienttest.Cloud) *Neutron {
 	t.Helper()
 	testenv.Need(t, "Neutron")
@@ -100,7 +101,7 @@ api_workers = 1
 rpc_workers = 1
 rpc_state_report_workers = 0
 notify_nova_on_port_status_changes = false
-notify_nova_on_port_data_changes = false
+notify_nova_on_port_data_changes = true
 send_events_interval = 0
 use_stderr = true
 graceful_shutdown_timeout = 1
@@ -122,6 +123,9 @@ lock_path = %[1]s/lock
 policy_dirs = %[1]s/policy.d
 [keystone_authtoken]
 www_authenticate_uri = %[6]s
+%[7]s
+[nova]
+region_name = %[8]s
 %[7]s
 [placement]
 region_name = %[8]s

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/openberth/berth/api/compute"
+	hostapi "github.com/openberth/berth/api/host"
 	"github.com/openberth/berth/api/network"
 	"github.com/openberth/berth/bandwidth"
 	"github.com/openberth/berth/internal/bench"
@@ -22,93 +23,123 @@ import (
 // nodes are the hosts of Berth's agents.
 var nodes = [2]string{"node1", "node2"}
 
-// servers creates a server with a port that has a guarantee by Berth's compute, changes the policy of the port,
-// migrates the server and deletes it. The bandwidth is reported by Neutron, and the port is bound by it.
+// serverCloud is a cloud with Berth's compute, and an agent for each node. Neutron reports the bandwidth of the nodes.
+type serverCloud struct {
+	*cloud
+	api     *compute.Client
+	hosts   hostapi.Client
+	flavors [2]string // ids
+	dir     string    // the data of the agent of a node is in dir/node/data
+}
+
+// servers runs the tests of servers with ports.
 func (c *cloud) servers(t *testing.T) {
+	s := c.startCompute(t)
+	t.Run("guaranteed port", s.guaranteedPort)
+	t.Run("guaranteed VFs", s.guaranteedVFs)
+}
+
+// guaranteedPort creates a server with a port that has a guarantee by Berth's compute, changes the policy of the port,
+// migrates the server and deletes it. The bandwidth is reported by Neutron, and the port is bound by it.
+func (c *serverCloud) guaranteedPort(t *testing.T) {
 	ctx := t.Context()
-	n, err := c.network.CreateNetwork(ctx, map[string]any{"provider:network_type": "vlan",
-		"provider:physical_network": "physnet0"})
-	must(t, err)
-	_, err = c.network.CreateSubnet(ctx, map[string]any{"network_id": n.ID, "ip_version": 4, "cidr": "10.2.0.0/24"})
-	must(t, err)
+	n := c.vlan(t, "physnet0", "10.2.0.0/24")
 	small := c.policy(t, "minimum_bandwidth", map[string]any{"direction": "egress", "min_kbps": 3000})
 	large := c.policy(t, "minimum_bandwidth", map[string]any{"direction": "egress", "min_kbps": 4000})
 	port, err := c.network.CreatePort(ctx, map[string]any{"network_id": n.ID, "qos_policy_id": small})
 	must(t, err)
-	api := c.startCompute(t, n.Project)
-	flavor, err := api.CreateFlavor(ctx, compute.CreateFlavor{Name: "f", VCPUs: 1, RAM: 64, Disk: 1})
-	must(t, err)
-	answer, err := api.REST.Do(ctx, http.MethodPost, "/v2.1/servers", map[string]any{"server": map[string]any{
-		"name": "web", "flavorRef": flavor.ID, "networks": []any{map[string]any{"port": port.ID}}}}, nil)
-	must(t, err)
-	var made struct{ Server struct{ ID string } }
-	must(t, json.Unmarshal(answer.Body, &made))
-	id := made.Server.ID
-	reach(t, api, id, "ACTIVE")
+	id := c.create(t, port.ID)
+	c.reach(t, id, "ACTIVE")
 	first := c.bound(t, id, port.ID, 3000)
 	_, err = c.network.UpdatePort(ctx, port.ID, map[string]any{"qos_policy_id": large})
 	must(t, err)
 	c.bound(t, id, port.ID, 4000)
-	must(t, api.Act(ctx, id, "migrate", nil))
-	reach(t, api, id, "VERIFY_RESIZE")
+	c.act(t, id, "migrate", nil, "VERIFY_RESIZE")
 	second := c.bound(t, id, port.ID, 4000)
 	if first == second {
 		t.Errorf("the server is still on %s", first)
 	}
-	must(t, api.Act(ctx, id, "confirmResize", nil))
-	reach(t, api, id, "ACTIVE")
+	c.act(t, id, "confirmResize", nil, "ACTIVE")
 	c.bound(t, id, port.ID, 4000)
 	c.unused(t, first)
-	must(t, api.DeleteServer(ctx, id))
-	clienttest.Eventually(t, "the port is free", func() error {
-		p, err := c.network.Port(ctx, port.ID)
-		if err == nil && (p.Host != "" || p.Device != "" || len(p.Allocation()) > 0) {
-			err = fmt.Errorf("it is %+v", p)
-		}
-		return err
-	})
+	must(t, c.api.DeleteServer(ctx, id))
+	c.free(t, port.ID)
 	c.unused(t, second)
 }
 
-// startCompute starts Berth's compute and an agent for each node. Neutron reports the bandwidth of the nodes. It
-// returns a client of a project, after Placement has all.
-func (c *cloud) startCompute(t *testing.T, project string) *compute.Client {
+// startCompute starts Berth's compute and an agent for each node. It returns after Placement has the bandwidth of the
+// nodes and their VFs.
+func (c *cloud) startCompute(t *testing.T) *serverCloud {
 	t.Helper()
 	c.base.User(t, "berth", "service", "admin", "service")
 	program, err := bench.Build(t.TempDir())
 	must(t, err)
-	dir, addr := t.TempDir(), clienttest.Free(t)
+	s := &serverCloud{cloud: c, dir: t.TempDir()}
 	account := fmt.Sprintf("auth_type = password\nauth_url = %s\nusername = berth\npassword = berth\n"+
 		"project_name = service\nuser_domain_name = Default\nproject_domain_name = Default\n", c.base.URL)
+	machine := machineWithNICs(t)
 	start := func(name, ready, options string, args ...string) {
 		t.Helper()
-		home := filepath.Join(dir, name)
+		home := filepath.Join(s.dir, name)
 		must(t, os.Mkdir(home, 0o700))
-		clienttest.Write(t, home+"/machine.txtar", "A machine without devices.\n-- bus/pci/devices/.keep --\n")
+		clienttest.Write(t, home+"/machine.txtar", machine)
 		clienttest.Write(t, home+"/berth.conf", "[api]\nauth_strategy = noauth2\n[placement]\n"+account+"[neutron]\n"+account+
-			"[oslo_concurrency]\nlock_path = "+home+"\n[berth]\nreport_bandwidth = false\nsysfs = "+home+
-			"/machine.txtar\n"+options)
+			"[oslo_concurrency]\nlock_path = "+home+"\n[berth]\nsysfs = "+home+"/machine.txtar\n"+options)
 		clienttest.Run(t, home+"/berth.log", ready, append([]string{program}, append(args, "--config-file",
 			home+"/berth.conf", "--data-dir", home+"/data", "--placement-url", c.base.Placements[clienttest.Berth])...)...)
 	}
-	start("compute", addr, "", "compute", "--listen", addr)
+	start("compute", c.compute, "", "compute", "--listen", c.compute)
 	for _, node := range nodes {
-		start(node, "", "[DEFAULT]\nhost = "+node+"\n", "agent", "--compute-url", "http://"+addr)
-		c.Report(t, node, bandwidth.Agent{Type: bandwidth.OpenVSwitch, DefaultHypervisor: node,
-			Mappings: []bandwidth.Mapping{{Physnet: "physnet0", Device: "br-ex"}},
-			Bandwidths: map[string]bandwidth.Rates{"br-ex": {Egress: bandwidth.Rate{Set: true, Amount: 10000},
-				Ingress: bandwidth.Rate{Set: true, Amount: 10000}}}})
+		start(node, "", agentOptions+"[DEFAULT]\nhost = "+node+"\n", "agent", "--compute-url", "http://"+c.compute)
+		for _, a := range agentsOf(node) {
+			c.Report(t, node, a)
+		}
+	}
+	project := c.vlan(t, "physnet0", "10.4.0.0/24").Project
+	s.api = compute.NewClient("http://"+c.compute, http.DefaultClient, "admin:"+project)
+	s.hosts = hostapi.Client{REST: s.api.REST}
+	for i := range s.flavors {
+		f, err := s.api.CreateFlavor(t.Context(), compute.CreateFlavor{Name: fmt.Sprint("f", i), VCPUs: 1 + i, RAM: 64})
+		must(t, err)
+		s.flavors[i] = f.ID
 	}
 	for _, node := range nodes {
-		clienttest.Eventually(t, "the bandwidth of "+node+" is in Placement", func() error {
-			inv, err := c.placement.Inventories(t.Context(), bridgeOf(node))
-			if err == nil && inv.Inventories[bandwidth.EgressBandwidth].Total != 10000 {
-				err = fmt.Errorf("it has %+v", inv)
-			}
-			return err
-		})
+		s.reported(t, node)
 	}
-	return compute.NewClient("http://"+addr, http.DefaultClient, "admin:"+project)
+	return s
+}
+
+// vlan creates a network in a VLAN with a subnet.
+func (c *cloud) vlan(t *testing.T, physnet, cidr string) network.Network {
+	t.Helper()
+	n, err := c.network.CreateNetwork(t.Context(), map[string]any{"provider:network_type": "vlan",
+		"provider:physical_network": physnet})
+	must(t, err)
+	_, err = c.network.CreateSubnet(t.Context(), map[string]any{"network_id": n.ID, "ip_version": 4, "cidr": cidr})
+	must(t, err)
+	return n
+}
+
+// create requests a server with ports.
+func (c *serverCloud) create(t *testing.T, ports ...string) (id string) {
+	t.Helper()
+	list := []any{}
+	for _, port := range ports {
+		list = append(list, map[string]any{"port": port})
+	}
+	answer, err := c.api.REST.Do(t.Context(), http.MethodPost, "/v2.1/servers", map[string]any{"server": map[string]any{
+		"name": "web", "flavorRef": c.flavors[0], "networks": list}}, nil)
+	must(t, err)
+	var made struct{ Server struct{ ID string } }
+	must(t, json.Unmarshal(answer.Body, &made))
+	return made.Server.ID
+}
+
+// act performs an action on a server, and waits until the server has a status.
+func (c *serverCloud) act(t *testing.T, id, action string, args map[string]any, status string) {
+	t.Helper()
+	must(t, c.api.Act(t.Context(), id, action, args))
+	c.reach(t, id, status)
 }
 
 // bridgeOf returns the provider of a node's bridge.
@@ -117,15 +148,28 @@ func bridgeOf(node string) resource.ProviderID {
 }
 
 // reach waits until a server has a status and no task.
-func reach(t *testing.T, api *compute.Client, id, status string) {
+func (c *serverCloud) reach(t *testing.T, id, status string) (s compute.Server) {
 	t.Helper()
-	clienttest.Eventually(t, "the server is "+status, func() error {
-		s, err := api.Server(t.Context(), id)
+	clienttest.Eventually(t, "the server is "+status, func() (err error) {
+		s, err = c.api.Server(t.Context(), id)
 		if err == nil && s.Status == "ERROR" && status != "ERROR" {
 			t.Fatalf("the server is in ERROR: %+v", s.Fault)
 		}
 		if err == nil && (s.Status != status || s.TaskState != nil) {
 			err = fmt.Errorf("it is %s", s.Status)
+		}
+		return err
+	})
+	return s
+}
+
+// free waits until a port has no server, no host and no allocation.
+func (c *serverCloud) free(t *testing.T, port string) {
+	t.Helper()
+	clienttest.Eventually(t, "the port is free", func() error {
+		p, err := c.network.Port(t.Context(), port)
+		if err == nil && (p.Host != "" || p.Device != "" || len(p.Profile) > 0) {
+			err = fmt.Errorf("it is %+v", p)
 		}
 		return err
 	})
