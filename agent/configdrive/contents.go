@@ -1,8 +1,8 @@
 // Package configdrive makes the config drive of a guest: a small CD from which cloud-init and similar programs read who
 // the guest is, with OpenStack's file names and formats.
 //
-// contents.go makes the files, devices.go the list of devices, network_data.go the file about interfaces, iso9660.go the CD. The same server has the
-// same drive, byte for byte.
+// contents.go makes the files, devices.go the list of devices, network_data.go the file about interfaces, iso9660.go
+// the CD. The same server has the same drive, byte for byte.
 package configdrive
 
 import (

@@ -19,8 +19,8 @@ type nic struct {
 	Tags    []string `json:"tags,omitempty"`
 }
 
-// devicesOf returns the devices that have a tag, a VLAN or trust; the guest finds the others without their help. Bus and
-// address of a device whose place is not known are none, as in Nova.
+// devicesOf returns the devices that have a tag, a VLAN or trust; the guest finds the others without their help. Bus
+// and address of a device whose place is not known are none, as in Nova.
 func devicesOf(interfaces []Interface) []nic {
 	list := []nic{}
 	for _, i := range interfaces {

@@ -118,8 +118,8 @@ func (l *nicsLab) cardOf(server, port string) (address string) {
 }
 
 // TestRemoteManagedPorts creates a server with a remote-managed port beside one with a direct port: each gets a VF of
-// its own kind. The first one is resized, reverted, shelved and unshelved, and its port is detached and attached again. The
-// binding profile always has what the card needs, and nothing afterwards. A third port finds no VF.
+// its own kind. The first one is resized, reverted, shelved and unshelved, and its port is detached and attached
+// again. The binding profile always has what the card needs, and nothing afterwards. A third port finds no VF.
 func TestRemoteManagedPorts(t *testing.T) {
 	testenv.Long(t)
 	l := newCardsLab(t, `"physnet1"`, "AB0123XX0042")

@@ -286,32 +286,30 @@ func TestPortThatCannotBeBound(t *testing.T) {
 	}
 }
 
-// TestPortsOfOtherVNICTypesAreRefused requests ports that no server can have: the request fails with the reason, when a
-// server is created and when a port is attached, and the port stays unused.
-func TestPortsOfOtherVNICTypesAreRefused(t *testing.T) {
+// TestBaremetalPortIsRefused requests a port that no server can have: the request fails with the reason, when a server
+// is created and when the port is attached, and the port stays unused.
+func TestBaremetalPortIsRefused(t *testing.T) {
 	testenv.Long(t)
 	l := newPortsLab(t)
 	defer l.down()
+	const why = "which no server of Berth can have"
 	s := l.create("ACTIVE", "none")
-	for vnic, why := range map[string]string{"remote-managed": "by the serial number of the card",
-		"baremetal": "which no server of Berth can have"} {
-		p, err := l.cloud.NetworkClient().CreatePort(t.Context(), map[string]any{"network_id": l.net.ID,
-			"project_id": "admin", "binding:vnic_type": vnic})
-		if err != nil {
-			t.Fatal(err)
-		}
-		_, err = l.compute().CreateServer(t.Context(), compute.CreateServer{Name: "s", Flavor: l.flavor,
-			Networks: compute.Networks{List: []compute.NetworkRequest{{Port: p.ID}}}})
-		if !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), why) {
-			t.Errorf("create with %s: %v", vnic, err)
-		}
-		if _, err = l.attach(s.ID, map[string]any{"port_id": p.ID}); !fault.Is(err, fault.Invalid) ||
-			!strings.Contains(err.Error(), why) {
-			t.Errorf("attach %s: %v", vnic, err)
-		}
-		if p, err = l.cloud.NetworkClient().Port(t.Context(), p.ID); err != nil || p.Device != "" || p.Host != "" {
-			t.Errorf("%s: %+v %v", vnic, p, err)
-		}
+	p, err := l.cloud.NetworkClient().CreatePort(t.Context(), map[string]any{"network_id": l.net.ID,
+		"project_id": "admin", "binding:vnic_type": "baremetal"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = l.compute().CreateServer(t.Context(), compute.CreateServer{Name: "s", Flavor: l.flavor,
+		Networks: compute.Networks{List: []compute.NetworkRequest{{Port: p.ID}}}})
+	if !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), why) {
+		t.Errorf("create: %v", err)
+	}
+	if _, err = l.attach(s.ID, map[string]any{"port_id": p.ID}); !fault.Is(err, fault.Invalid) ||
+		!strings.Contains(err.Error(), why) {
+		t.Errorf("attach: %v", err)
+	}
+	if p, err = l.cloud.NetworkClient().Port(t.Context(), p.ID); err != nil || p.Device != "" || p.Host != "" {
+		t.Errorf("%+v %v", p, err)
 	}
 }
 

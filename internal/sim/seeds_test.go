@@ -10,6 +10,12 @@ import (
 	"testing"
 )
 
+// TestMain runs the tests with less garbage collection: they simulate one cloud at a time, with little memory in use.
+func TestMain(m *testing.M) {
+	debug.SetGCPercent(1500)
+	os.Exit(m.Run())
+}
+
 // number returns a number from the environment, as `make sim` sets it.
 func number(t *testing.T, name string, usual int) int {
 	t.Helper()
@@ -30,7 +36,6 @@ const most, usualPiece = 130000, 25000
 
 // TestSeeds simulates a cloud for each seed. OPS is the number of operations of all seeds, SEED the first seed.
 func TestSeeds(t *testing.T) {
-	defer debug.SetGCPercent(debug.SetGCPercent(1500)) // one cloud at a time, with little memory in use
 	usual := usualOps
 	if testing.Short() {
 		usual = usualPiece

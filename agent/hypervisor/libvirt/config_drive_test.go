@@ -18,8 +18,9 @@ func TestConfigDriveHasTheAddressesOfPorts(t *testing.T) {
 	d := &Driver{o: Options{FirstBoot: func(context.Context, string) (configdrive.Server, error) {
 		return configdrive.Server{Interfaces: []configdrive.Interface{
 			{Port: "not-of-the-guest", Addresses: []configdrive.Address{}},
-			{Port: "known", MTU: 1400, Device: configdrive.Device{Tag: "uplink"}, Addresses: []configdrive.Address{{Method: "static", Address: "10.0.0.5",
-				CIDR: "10.0.0.0/24"}}}}}, nil
+			{Port: "known", MTU: 1400, Device: configdrive.Device{Tag: "uplink"},
+				Addresses: []configdrive.Address{{Method: "static", Address: "10.0.0.5",
+					CIDR: "10.0.0.0/24"}}}}}, nil
 	}}}
 	g := hypervisortest.Guest("a")
 	g.Interfaces = []hypervisor.Interface{{Port: "unknown", MAC: "fa:16:3e:00:00:01", VLAN: 5},
