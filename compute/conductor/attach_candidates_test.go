@@ -1,0 +1,86 @@
+package conductor
+
+import (
+	"testing"
+	"time"
+
+	"github.com/openberth/berth/api/placement/placementtest"
+	"github.com/openberth/berth/bandwidth"
+	"github.com/openberth/berth/compute/lifecycle"
+	"github.com/openberth/berth/compute/schedule"
+	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/pci"
+	"github.com/openberth/berth/provider"
+	"github.com/openberth/berth/resource"
+)
+
+// addHostB adds a host b with a free VF and 10 Mbit/s on a NIC, as those of host a.
+func (c *attachCloud) addHostB() {
+	c.t.Helper()
+	traits := []resource.Trait{"CUSTOM_PHYSNET_PHYSNET1", "CUSTOM_VNIC_TYPE_DIRECT"}
+	for _, p := range []provider.Provider{
+		{ID: "root-b", Name: "b", Inventories: map[resource.Class]resource.Inventory{"VCPU": resource.Whole(8)}},
+		{ID: "nic-b", Name: "nic-b", Parent: "root-b", Root: "root-b",
+			Inventories: map[resource.Class]resource.Inventory{bandwidth.EgressBandwidth: resource.Whole(10000)}},
+		{ID: "vf-b", Name: "vf-b", Parent: "nic-b", Root: "root-b", Traits: traits,
+			Inventories: map[resource.Class]resource.Inventory{pci.PortVF: resource.Whole(1)}},
+	} {
+		c.placement.SetProvider(p)
+	}
+	address, err := pci.ParseAddress(slot1)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	physnet := "physnet1"
+	report := schedule.Host{Name: "b", Instance: "agent-b", Start: "start", Provider: "root-b", InPlacement: true,
+		Seen: time.Now(), Devices: []schedule.Device{{Device: pci.Device{Address: address, Type: pci.Virtual},
+			ResourceClass: pci.PortVF, Provider: "vf-b", State: schedule.Available, ForPorts: true,
+			PhysicalNetwork: &physnet}}}
+	c.put(report)
+	c.conductor.presence.reported(report)
+}
+
+// A port is attached on the host of its server only: if that has no room, the free bandwidth and the free VF of another
+// host are not claimed (row N7).
+func TestPortIsNotAttachedFromAnotherHost(t *testing.T) {
+	for _, vnic := range []string{"normal", "direct"} {
+		t.Run(vnic, func(t *testing.T) {
+			c := newAttachCloud(t, nil)
+			c.network.ports[0].VNIC = vnic
+			c.addHostB()
+			c.holds("other", resource.Allocation{"nic-1": {bandwidth.EgressBandwidth: 5000},
+				"nic-2": {bandwidth.EgressBandwidth: 5000}})
+			refused, is := c.perform().(lifecycle.PortNotAttached)
+			if held := c.placement.Held("web"); !is || !held.Equal(c.base) || c.network.ports[0].Device != "" {
+				t.Errorf("%+v, Placement has %v, port %+v", refused, held, c.network.ports[0])
+			}
+		})
+	}
+}
+
+// If Placement refuses the first candidate, because another server has taken its room, the next one is claimed. If it
+// refuses all, the port is not attached.
+func TestEachCandidateOfAPortIsTried(t *testing.T) {
+	for _, vnic := range []string{"normal", "direct"} {
+		for refusals := range 3 {
+			t.Run(vnic, func(t *testing.T) {
+				writes := 0
+				c := newAttachCloud(t, func(call placementtest.Call) (before, after error) {
+					if call.Op == "PutAllocations" {
+						if writes++; writes <= refusals {
+							before = fault.New(fault.Conflict, "", "no room")
+						}
+					}
+					return before, nil
+				})
+				c.network.ports[0].VNIC = vnic
+				event := c.perform()
+				held := c.placement.Held("web")
+				_, isRefused := event.(lifecycle.PortNotAttached)
+				if on := len(minus(held, c.base)); isRefused != (refusals == 2) || isRefused != (on == 0) {
+					t.Errorf("%d candidates refused: %+v, Placement has %v", refusals, event, held)
+				}
+			})
+		}
+	}
+}

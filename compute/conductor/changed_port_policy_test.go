@@ -1,0 +1,82 @@
+package conductor
+
+import (
+	"testing"
+
+	"github.com/openberth/berth/api/network"
+	"github.com/openberth/berth/api/placement/placementtest"
+	"github.com/openberth/berth/bandwidth"
+	"github.com/openberth/berth/compute/lifecycle"
+	"github.com/openberth/berth/provider"
+	"github.com/openberth/berth/resource"
+)
+
+// changedCloud is an attachCloud whose server is back on its host after a move, with the amounts that its port p had
+// before: 1 Mbit/s. The policy of the port has changed meanwhile: it requests kbps now.
+func changedCloud(t *testing.T, kbps int, fail failFunc) attachCloud {
+	t.Helper()
+	c := newAttachCloud(t, fail)
+	egress := func(n int) resource.Amounts { return resource.Amounts{bandwidth.EgressBandwidth: n} }
+	c.server.PortChange, c.server.State = nil, lifecycle.Active
+	c.server.Ports = []lifecycle.Port{{ID: "p", VNIC: "normal", Groups: []resource.Group{{Suffix: "old",
+		Resources: egress(1000)}}, Allocation: map[string]provider.ID{"old": "nic-1"}}}
+	c.network.ports = []network.Port{{ID: "p", Network: "n", Device: "web", ActiveBinding: network.ActiveBinding{
+		Host: "b", VNIC: "normal", Profile: map[string]any{"allocation": map[string]any{"new": "nic-b"}}},
+		Request: &network.ResourceRequest{Groups: []network.RequestGroup{{ID: "new", Resources: egress(kbps)}}}}}
+	if kbps == 1000 {
+		c.network.ports[0].Request.Groups[0].ID = "old"
+	}
+	c.holds("web", sum(c.base, resource.Allocation{"nic-1": egress(1000)}))
+	return c
+}
+
+// bind binds the ports of the server until it succeeds.
+func (c attachCloud) bind() lifecycle.PortsBound {
+	c.t.Helper()
+	event, err := c.binder.bindPorts(c.t.Context(), c.server)
+	bound, is := event.(lifecycle.PortsBound)
+	if err != nil || !is || len(bound.Ports) != 1 {
+		c.t.Fatalf("%+v %v", event, err)
+	}
+	return bound
+}
+
+// A move restores the amounts that a port had when it began. When the port is bound again, the server gets what the
+// policy of the port requests now, on the provider of the port; also if the step is repeated.
+func TestAmountsFollowAPolicyThatChangedDuringAMove(t *testing.T) {
+	for _, kbps := range []int{400, 2000} {
+		c := changedCloud(t, kbps, nil)
+		want := sum(c.base, resource.Allocation{"nic-1": {bandwidth.EgressBandwidth: kbps}})
+		for range 2 {
+			bound := c.bind()
+			if held := c.placement.Held("web"); !held.Equal(want) {
+				t.Errorf("Placement has %v, want %v", held, want)
+			}
+			if p := c.network.ports[0]; bound.Ports[0].Allocation["new"] != "nic-1" || p.Allocation()["new"] != "nic-1" {
+				t.Errorf("port %+v, in the network service %+v", bound.Ports[0], p)
+			}
+		}
+	}
+}
+
+// If the host has no room for the changed policy, the former amounts stay, and the ports are bound: the guest exists.
+func TestFormerAmountsStayWithoutRoomForAChangedPolicy(t *testing.T) {
+	c := changedCloud(t, 2000, nil)
+	c.holds("other", resource.Allocation{"nic-1": {bandwidth.EgressBandwidth: 8500}})
+	want := c.placement.Held("web")
+	if c.bind(); !c.placement.Held("web").Equal(want) {
+		t.Errorf("Placement has %v, want %v", c.placement.Held("web"), want)
+	}
+}
+
+// Ports with the policy of the record are bound without a call of Placement.
+func TestUnchangedPolicyCallsPlacementNotAtAll(t *testing.T) {
+	calls := 0
+	c := changedCloud(t, 1000, func(placementtest.Call) (before, after error) {
+		calls++
+		return nil, nil
+	})
+	if c.bind(); calls != 0 {
+		t.Errorf("%d calls", calls)
+	}
+}
