@@ -1,9 +1,13 @@
 package conductor
 
 import (
+	"context"
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/openberth/berth/api/placement"
 	"github.com/openberth/berth/api/placement/placementtest"
 	"github.com/openberth/berth/bandwidth"
 	"github.com/openberth/berth/compute/lifecycle"
@@ -82,5 +86,44 @@ func TestEachCandidateOfAPortIsTried(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// Placement refuses ten writes in a row because the allocation of the server changes, at each point of an attachment.
+// The step is repeated: it ends, and Placement has the port once.
+func TestConflictsWhileAPortIsAttached(t *testing.T) {
+	for first := 1; first <= 2; first++ {
+		t.Run(fmt.Sprintf("from write %d", first), func(t *testing.T) {
+			writes := 0
+			c := newAttachCloud(t, func(call placementtest.Call) (before, after error) {
+				if call.Op == "PutAllocations" {
+					if writes++; writes >= first && writes < first+10 {
+						before = fault.New(fault.Conflict, "", "generation").WithCode(placement.CodeConcurrentUpdate)
+					}
+				}
+				return before, nil
+			})
+			c.conductor.pause = func(context.Context, int) {}
+			c.binder = &portBinder{c.conductor.dependencies}
+			if first == 1 {
+				for range 2 { // each attempt of the step gives up after some conflicts, and leaves nothing
+					if _, err := c.binder.performPortChange(t.Context(), c.server); !fault.Is(err, fault.Unavailable) ||
+						!strings.Contains(err.Error(), "changes too often") {
+						t.Errorf("the step returns %v", err)
+					}
+					if held := c.placement.Held("web"); !held.Equal(c.base) || c.network.ports[0].Host != "" {
+						t.Errorf("Placement has %v, port %+v", held, c.network.ports[0])
+					}
+				}
+			}
+			c.claim()
+			c.server.PortChange.Refused, c.server.Requests = "no hot plug", nil
+			if _, is := c.perform().(lifecycle.PortNotAttached); !is || !c.placement.Held("web").Equal(c.base) {
+				t.Errorf("Placement has %v", c.placement.Held("web"))
+			}
+			if want := 12; writes != want {
+				t.Errorf("%d writes, want %d", writes, want)
+			}
+		})
 	}
 }
