@@ -225,3 +225,41 @@ func TestHealPortsOfRestoredDatabases(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestHealServerWithoutAllocation removes the whole allocation of a server with a port that has a guarantee. Healing the
+// host restores what the guest has, healing ports what the port has, in any order.
+func TestHealServerWithoutAllocation(t *testing.T) {
+	testenv.Long(t)
+	l := newHealLab(t)
+	defer l.down()
+	own := l.port(l.policy(6000))
+	s := l.create("ACTIVE", []map[string]string{{"port": own.ID}})
+	l.check(s.ID, 1, 6000)
+	before := l.allocation(s.ID)
+	ofPorts := func() {
+		t.Helper()
+		l.state("ports", l.heal(s.ID, true), host.PortsHealed, "")
+		if got := l.guaranteed(s.ID); got != 6000 {
+			t.Errorf("bandwidth %d", got)
+		}
+	}
+	ofHost := func() {
+		t.Helper()
+		found, err := l.cloud.HostClient().Heal(t.Context(), "cmp1", host.Heal{})
+		if err != nil || len(found.Missing) != 1 || !found.Missing[0].Healed {
+			t.Errorf("%+v %v", found, err)
+		}
+	}
+	for _, steps := range [][]func(){{ofPorts, ofHost}, {ofHost, ofPorts}} {
+		if err := l.cloud.PlacementClient().DeleteAllocation(t.Context(), resource.ConsumerID(s.ID)); err != nil {
+			t.Fatal(err)
+		}
+		for _, step := range steps {
+			step()
+		}
+		if now := l.allocation(s.ID); !now.Equal(before) {
+			t.Errorf("%v, before %v", now, before)
+		}
+		l.state("healed", l.heal(s.ID, true), "", "")
+	}
+}

@@ -225,3 +225,44 @@ func TestStateOf(t *testing.T) {
 		t.Errorf("an empty provider stays: %v", got)
 	}
 }
+
+// TestEditsOfAnAllocation has the rows A1 to A5: differences of the allocation of a consumer, and what it is afterwards.
+func TestEditsOfAnAllocation(t *testing.T) {
+	type a = resource.Amounts
+	type d = map[resource.Class]int
+	for _, c := range []struct {
+		name string
+		now  resource.Allocation
+		diff map[string]d
+		want resource.Allocation // nil: refused
+	}{
+		{"A1 more", resource.Allocation{"1": a{"A": 3, "B": 2}}, map[string]d{"1": {"A": 2, "B": 2}},
+			resource.Allocation{"1": a{"A": 5, "B": 4}}},
+		{"A2 all removed", resource.Allocation{"1": a{"A": 3, "B": 2}}, map[string]d{"1": {"A": -3, "B": -2}},
+			resource.Allocation{}},
+		{"A3 a class removed", resource.Allocation{"1": a{"A": 3, "B": 2}}, map[string]d{"1": {"A": -3, "B": 1}},
+			resource.Allocation{"1": a{"B": 3}}},
+		{"A3 a class for another", resource.Allocation{"1": a{"A": 3}}, map[string]d{"1": {"A": -3, "B": 1}},
+			resource.Allocation{"1": a{"B": 1}}},
+		{"A4 two providers", resource.Allocation{"1": a{"A": 3, "B": 2}, "2": a{"C": 1, "D": 5}},
+			map[string]d{"1": {"A": -3, "B": 2}, "2": {"E": 3, "D": -5}},
+			resource.Allocation{"1": a{"B": 4}, "2": a{"C": 1, "E": 3}}},
+		{"A4 another provider", resource.Allocation{"1": a{"A": 3}, "2": a{"C": 1}}, map[string]d{"3": {"A": 1}},
+			resource.Allocation{"1": a{"A": 3}, "2": a{"C": 1}, "3": a{"A": 1}}},
+		{"A5 more than there is", resource.Allocation{"1": a{"A": 3}}, map[string]d{"1": {"A": -4}}, nil},
+		{"A5 a class that is not there", resource.Allocation{"1": a{"A": 3}}, map[string]d{"1": {"B": -1}}, nil},
+		{"A5 a provider that is not there", resource.Allocation{"1": a{"A": 3}}, map[string]d{"2": {"A": -1}}, nil},
+	} {
+		before, after, refusal := Amounts(c.now, c.diff)
+		if (refusal != "") != (c.want == nil) {
+			t.Errorf("%s: refusal %q", c.name, refusal)
+		}
+		if c.want == nil {
+			continue
+		}
+		got := Apply(c.now, after)
+		if !reflect.DeepEqual(got, c.want) || StateOf(c.now, before, after) != Before || StateOf(got, before, after) != After {
+			t.Errorf("%s: %v, want %v", c.name, got, c.want)
+		}
+	}
+}

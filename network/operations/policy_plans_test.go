@@ -3,6 +3,7 @@ package operations
 import (
 	"fmt"
 	"reflect"
+	"strings"
 	"testing"
 
 	"github.com/openberth/berth/api/network"
@@ -214,5 +215,48 @@ func TestConflictsOfAllocationWrites(t *testing.T) {
 				t.Errorf("allocation %v, want %v; %d writes", got, want, writes)
 			}
 		})
+	}
+}
+
+// TestPolicyOfABoundPortWithoutAllocation has row C11: a port that was bound without an allocation, although its policy
+// has a guarantee, gets a new policy. What it requests then is placed on its host, if the server has allocations;
+// otherwise nothing is allocated, and the policy is set.
+func TestPolicyOfABoundPortWithoutAllocation(t *testing.T) {
+	for _, hasAllocation := range []bool{true, false} {
+		c := newCloud(t)
+		from, to := c.policy(t, bwRule("egress", 1000)), c.policy(t, bwRule("egress", 3000))
+		p := c.boundPortOf(t, "normal", from, "", nil, nil)
+		want := resource.Allocation{bridge: {egr: 3000}}
+		if !hasAllocation {
+			must(t, c.placement.DeleteAllocation(t.Context(), server))
+			want = resource.Allocation{}
+		}
+		p, err := c.setPolicy(t.Context(), p.ID, to)
+		must(t, err)
+		if got := c.shares(); p.Policy != to || !reflect.DeepEqual(got, want) || len(p.Allocated) != len(want) {
+			t.Errorf("allocation %v, want %v; port %+v", got, want, p)
+		}
+	}
+}
+
+// TestAllocationOfAnotherProvider has row A6: another client has changed the allocation of a server, so it has less than
+// the port. The policy is refused, with what to do, and nothing changes.
+func TestAllocationOfAnotherProvider(t *testing.T) {
+	for name, now := range map[string]resource.Allocation{
+		"another provider": {root: {"VCPU": 1}, pf0: {egr: 1000}},
+		"less":             {root: {"VCPU": 1}, bridge: {egr: 999}},
+	} {
+		c := newCloud(t)
+		p := c.boundPort(t, "normal", c.policy(t, bwRule("egress", 1000)), map[string]provider.ID{
+			"minimum_bandwidth": bridge}, nil)
+		held, err := c.placement.Allocation(t.Context(), server)
+		must(t, err)
+		held.Allocation = now
+		must(t, c.placement.PutAllocation(t.Context(), server, held))
+		_, err = c.setPolicy(t.Context(), p.ID, "")
+		c.checkRefused(t, p, err, "PlacementAllocationRpNotExists")
+		if got := c.placement.Held(server); !strings.Contains(err.Error(), "berth heal ports") || !got.Equal(now) {
+			t.Errorf("%s: %v; allocation %v", name, err, got)
+		}
 	}
 }

@@ -75,6 +75,12 @@ func TestRequest(t *testing.T) {
 			[]Group{{ID: ids[MinimumBandwidth], Type: MinimumBandwidth, Resources: egress,
 				Required: []resource.Trait{"CUSTOM_VNIC_TYPE_NORMAL"},
 				AnyOf:    []resource.Trait{phys, "CUSTOM_PHYSNET_PHYSNET1"}}}},
+		{"Q10 the first segment without a physical network", []string{"", "physnet0"}, []Rule{bw("egress", 1000)},
+			[]Group{{ID: ids[MinimumBandwidth], Type: MinimumBandwidth, Resources: egress,
+				Required: []resource.Trait{"CUSTOM_VNIC_TYPE_NORMAL"}, AnyOf: []resource.Trait{tunnel, phys}}}},
+		{"Q10 the second one without", []string{"physnet0", ""}, []Rule{bw("egress", 1000)},
+			[]Group{{ID: ids[MinimumBandwidth], Type: MinimumBandwidth, Resources: egress,
+				Required: []resource.Trait{"CUSTOM_VNIC_TYPE_NORMAL"}, AnyOf: []resource.Trait{phys, tunnel}}}},
 		{"several segments, one physical network", []string{"physnet0", "Physnet0"}, []Rule{bw("egress", 1000)},
 			[]Group{bwGroup(phys, egress)}},
 	} {
