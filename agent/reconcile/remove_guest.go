@@ -28,7 +28,7 @@ func (w *works) remove(j *work) Effect {
 	if w.mustAwaitReport(j.attempt) {
 		return awaitReport{}
 	}
-	return w.report(j.id, r.ID, host.Guest{Phase: host.Gone})
+	return w.report(j.id, r.ID, host.Guest{Phase: host.Gone, Removed: w.removedIDs(r)})
 }
 
 // removedIDs lists the ids under which the guest of a removal may be known here.
@@ -67,7 +67,7 @@ func (w *works) dropClaims(j *work) Effect {
 	if w.mustAwaitReport(a) {
 		return awaitReport{}
 	}
-	return w.report(j.id, j.id, host.Guest{Phase: host.Gone})
+	return w.report(j.id, j.id, host.Guest{Phase: host.Gone, Removed: []string{j.id}})
 }
 
 // finish returns the effect that finishes a rename to id, as one of the work; nil when there is none.
@@ -122,5 +122,9 @@ func (w *works) fail(j *work, message string) Effect {
 	if w.mustAwaitReport(j.attempt) {
 		return awaitReport{}
 	}
-	return w.report(j.id, j.id, host.Guest{Phase: host.Failed, Message: message})
+	removed := []string{j.id}
+	if was := j.attempt.want.PreviousID; was != "" && was != j.id { // renamed before, or never here
+		removed = append(removed, was)
+	}
+	return w.report(j.id, j.id, host.Guest{Phase: host.Failed, Message: message, Removed: removed})
 }

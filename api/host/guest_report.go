@@ -47,8 +47,12 @@ type Guest struct {
 	Power Power    `json:"power,omitempty"` // actual power of the guest, with phase refused; absent: On
 	// ShutDown is set with phase stopped if the guest should run and its operating system has shut down. Compute then
 	// stops the server, unless another action on it is in progress. If the server is still to run, the agent starts it.
-	ShutDown bool   `json:"shut_down,omitempty"`
-	Message  string `json:"message,omitempty"` // the reason of a failure or a refusal, as a sentence
+	ShutDown bool `json:"shut_down,omitempty"`
+	// Removed are the ids under which nothing of the guest is left, with phase gone, and with phase failed unless the
+	// guest runs here as before. Compute ignores a report that lacks an id of the guest: it is about an earlier guest.
+	// Agents of earlier versions do not report it; compute then assumes that no id is missing.
+	Removed []string `json:"removed,omitempty"`
+	Message string   `json:"message,omitempty"` // the reason of a failure or a refusal, as a sentence
 
 	Instance string `json:"instance"` // of the agent, as in its report
 	Start    string `json:"start"`    // of the agent's process, as in its report

@@ -61,6 +61,7 @@ func events(s Server) []Event {
 				GuestFailed{Host: host, Consumer: as, Message: "no hugepages"}, GuestGone{Host: host, Consumer: as})
 		}
 	}
+	list = append(list, removals(s)...)
 	if len(s.Networks) > 0 { // ports change nothing about these
 		list = slices.DeleteFunc(list, func(e Event) bool {
 			_, refused := e.(GuestRefused)
@@ -85,6 +86,20 @@ func events(s Server) []Event {
 	}
 	for _, a := range wishes {
 		list = append(list, ActionRequested{ID: "w", Action: a, Hard: true})
+	}
+	return list
+}
+
+// removals are reports that nothing is left of guests, with the ids under which nothing is left: of one id, as a
+// repeated report of an earlier guest, and of all ids of a residence that has two.
+func removals(s Server) (list []Event) {
+	for _, r := range s.Residences() {
+		for _, removed := range [][]string{{r.Consumer}, {r.PreviousConsumer}, {r.Consumer, r.PreviousConsumer}} {
+			if r.PreviousConsumer != "" {
+				list = append(list, GuestGone{Host: r.Host, Consumer: removed[0], Removed: removed},
+					GuestFailed{Host: r.Host, Consumer: removed[0], Message: "no hugepages", Removed: removed})
+			}
+		}
 	}
 	return list
 }
@@ -160,11 +175,11 @@ func (w facts) after(before Server, e Event, now Server) facts {
 		stays := before.Move != nil && before.Move.Kind == LiveMigration && e.Consumer == before.Move.From.Consumer &&
 			(before.Phase() == LiveMigrating || before.Move.Failed != "")
 		if !stays {
-			w.removeGuest(before, e.Host, e.Consumer)
+			w.removeGuest(before, e.Host, e.Consumer, e.Removed)
 		}
 	case GuestGone:
 		if !before.Expects(e.Consumer, e.Host) { // else it means little: the agent builds it again
-			w.removeGuest(before, e.Host, e.Consumer)
+			w.removeGuest(before, e.Host, e.Consumer, e.Removed)
 		}
 	}
 	if now.isDue(Claim) {
@@ -173,8 +188,14 @@ func (w facts) after(before Server, e Event, now Server) facts {
 	return w
 }
 
-// removeGuest removes a guest, under whichever id it had.
-func (w *facts) removeGuest(before Server, host, as string) {
+// removeGuest removes a guest, under the ids that the report names, or if it names none under whichever id it had.
+func (w *facts) removeGuest(before Server, host, as string, removed []string) {
+	if len(removed) > 0 {
+		for _, id := range removed {
+			*w.guest(host, id) = false
+		}
+		return
+	}
 	*w.guest(host, as) = false
 	for _, l := range before.Residences() {
 		if l.Host == host && l.Consumer == as && l.PreviousConsumer != "" && (as == "s" || before.AllocatedHost() != host) {
@@ -428,11 +449,20 @@ func snapshot(t *testing.T, s Server) string {
 	return string(data)
 }
 
+// goneFrom is the report of an agent that has removed the guest of a residence.
+func goneFrom(r Residence) Event {
+	removed := []string{r.Consumer}
+	if r.PreviousConsumer != "" {
+		removed = append(removed, r.PreviousConsumer)
+	}
+	return GuestGone{Host: r.Host, Consumer: r.Consumer, Removed: removed}
+}
+
 // answers returns the events that complete what is due or awaited, as if nothing failed.
 func answers(s Server) []Event {
 	for _, l := range s.Leftovers {
 		if !l.Gone {
-			return []Event{GuestGone{Host: l.Host, Consumer: l.Consumer}}
+			return []Event{goneFrom(l)}
 		}
 	}
 	if l, ok := s.NextLeftover(); ok {
@@ -463,7 +493,7 @@ func answers(s Server) []Event {
 	case s.isDue(Release):
 		return []Event{Released{}}
 	case s.State == DeletingGuest, s.State == Shelving, s.Phase() == Reverting, s.withdraws():
-		return []Event{GuestGone{Host: s.Host, Consumer: "s"}}
+		return []Event{goneFrom(s.ownResidence())}
 	case s.Phase() == RevertBlocked:
 		return []Event{ActionRequested{ID: "w", Action: Reset}}
 	case s.Phase() == LiveMigrating:

@@ -17,17 +17,21 @@ func applyReport(s Server, g guestReport, now time.Time) Server {
 	// it may be removed before its agent receives the new id
 	mine := g.consumer == s.ID || g.consumer == s.PreviousConsumer && g.state == "gone"
 	if mine && g.host != "" && g.host == s.AllocatedHost() {
+		if !s.concerns(g, s.ownResidence()) {
+			return s
+		}
 		return ownGuest(s, g, now)
 	}
 	if m := s.Move; m != nil && m.From.Host == g.host {
 		deleted := !s.Requested.IsZero() && g.consumer == m.From.PreviousConsumer &&
 			(g.state == "gone" || g.state == "failed")
-		if g.consumer == m.From.Consumer || deleted {
+		if (g.consumer == m.From.Consumer || deleted) && s.concerns(g, m.From) {
 			return sourceGuest(s, g, now)
 		}
 	}
 	i := slices.IndexFunc(s.Leftovers, func(l Residence) bool {
-		return l.Host == g.host && !l.Gone && (g.consumer == l.Consumer || g.consumer == l.PreviousConsumer)
+		return l.Host == g.host && !l.Gone && (g.consumer == l.Consumer || g.consumer == l.PreviousConsumer) &&
+			s.concerns(g, l)
 	})
 	if i < 0 {
 		return s
@@ -42,6 +46,19 @@ func applyReport(s Server, g guestReport, now time.Time) Server {
 		s.Leftovers[i].PreviousConsumer = ""
 	}
 	return s
+}
+
+// concerns reports whether a report can be about the present guest of a residence. A report that nothing is left of a
+// guest must name each id by which the agent may know the guest. One that lacks the previous id is about an earlier
+// guest with the same consumer: after the revert of a resize on the same host, the guest of the source takes over the
+// id of the guest that was removed at the destination, and the agent may repeat its report of that removal.
+func (s Server) concerns(g guestReport, r Residence) bool {
+	if len(g.removed) == 0 { // a guest that exists, or an agent of an earlier version
+		return true
+	}
+	previous := r.PreviousConsumer
+	return slices.Contains(g.removed, r.Consumer) &&
+		(previous == "" || s.Expects(previous, r.Host) || slices.Contains(g.removed, previous))
 }
 
 // ownGuest applies a report about the guest of the server's own consumer on AllocatedHost.

@@ -80,10 +80,11 @@ func transition(s Server, e Event, now time.Time) (next Server, known bool) {
 	case GuestMigrated:
 		return applyReport(s, guestReport{state: "departed", host: e.Host, consumer: e.Consumer}, now), true
 	case GuestFailed:
-		report := guestReport{state: "failed", host: e.Host, consumer: e.Consumer, message: e.Message}
-		return applyReport(s, report, now), true
+		return applyReport(s, guestReport{state: "failed", host: e.Host, consumer: e.Consumer, message: e.Message,
+			removed: e.Removed}, now), true
 	case GuestGone:
-		return applyReport(s, guestReport{state: "gone", host: e.Host, consumer: e.Consumer}, now), true
+		return applyReport(s, guestReport{state: "gone", host: e.Host, consumer: e.Consumer, removed: e.Removed},
+			now), true
 	case HostDead:
 		return onHostDead(s, e.Host, now), true
 	case DeleteRequested:

@@ -140,10 +140,14 @@ type GuestFailed struct {
 	Host     string
 	Consumer string
 	Message  string
+	Removed  []string // as in GuestGone
 }
 
 // GuestGone is reported by the agent of Host: nothing of the guest is left.
-type GuestGone struct{ Host, Consumer string }
+type GuestGone struct {
+	Host, Consumer string
+	Removed        []string // the ids under which nothing is left; empty: the agent does not report them
+}
 
 // guestReport is one of the Guest… events above: what an agent reports about a guest.
 type guestReport struct {
@@ -154,8 +158,9 @@ type guestReport struct {
 	build          int
 	ports          []string // with states running and stopped
 	message        string
-	stopped        bool // with state refused
-	shutDown       bool // with state stopped
+	stopped        bool     // with state refused
+	shutDown       bool     // with state stopped
+	removed        []string // with states gone and failed
 }
 
 // HostDead is declared by an operator: the host and everything on it are lost permanently.

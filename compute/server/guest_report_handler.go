@@ -74,9 +74,9 @@ func ReadGuest(name, id string, g host.Guest) (lifecycle.Event, error) {
 	case host.Departed:
 		return lifecycle.GuestMigrated{Host: name, Consumer: id}, nil
 	case host.Failed:
-		return lifecycle.GuestFailed{Host: name, Consumer: id, Message: g.Message}, nil
+		return lifecycle.GuestFailed{Host: name, Consumer: id, Message: g.Message, Removed: g.Removed}, nil
 	case host.Gone:
-		return lifecycle.GuestGone{Host: name, Consumer: id}, nil
+		return lifecycle.GuestGone{Host: name, Consumer: id, Removed: g.Removed}, nil
 	}
 	return nil, fault.New(fault.Invalid, "", "phase is %q; it must be one of %s, %s, %s, %s, %s, %s, %s", g.Phase,
 		host.Claimed, host.Running, host.Stopped, host.Refused, host.Departed, host.Failed, host.Gone)
