@@ -33,7 +33,7 @@ sim: ## simulate a cloud with OPS random operations (5000000) from SEED (1), and
 lab: ## test devices on a real kernel with SR-IOV and NUMA in QEMU
 	$(GO) test -tags lab -count=1 -timeout 20m -v ./internal/lab
 
-nested: tools ## test guests of libvirt that use VFs of that kernel; not part of CI's run, up to 30 minutes
+nested: tools ## test guests of libvirt that use VFs of that kernel; up to 30 minutes
 	$(GO) test -tags nested -run Nested -count=1 -timeout 40m -v ./internal/lab
 
 nova: ## run OpenStack's Nova with its fake driver on Berth's Placement; installs Nova and RabbitMQ (as root)

@@ -69,7 +69,8 @@ type nested struct {
 	port          network.Port
 }
 
-// TestNestedGuests gives VFs of NICs and disks to guests of libvirt, which use them.
+// TestNestedGuests gives VFs of NICs and disks to guests of libvirt, which use them, and then a dedicated CPU and huge
+// pages of a node to another one.
 func TestNestedGuests(t *testing.T) {
 	m := &machine{t: t}
 	m.phase("the lab has booted")
@@ -77,6 +78,7 @@ func TestNestedGuests(t *testing.T) {
 	m.onlineDisks(pfDisk, 1, 2)
 	must(t, os.WriteFile(m.disk(pfDisk), []byte(pattern+strings.Repeat("\x00", 512-len(pattern))), 0))
 	m.phase("the NVMe VFs are disks")
+	m.reservePages(40)
 	virt := newLibvirtd(m)
 	m.phase("libvirtd answers")
 	before := m.since
@@ -121,6 +123,7 @@ func TestNestedGuests(t *testing.T) {
 	}
 	m.deleteNested(one)
 	m.phase("the first server is deleted, and its VFs have their drivers")
+	m.checkPinned()
 	if n := virt.domains(); n != 0 {
 		t.Errorf("libvirt has %d domains", n)
 	}
