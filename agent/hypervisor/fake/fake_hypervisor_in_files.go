@@ -5,6 +5,7 @@
 package fake
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io/fs"
@@ -32,7 +33,8 @@ type Hypervisor struct {
 
 	dir      string
 	capacity hypervisor.Capacity
-	mu       sync.Mutex // one build or destroy at a time, so that looking for another holder and writing are one step
+	observe  func(path string) // called before each change of a file and after it, in tests of interruptions; or nil
+	mu       sync.Mutex        // one build or destroy at a time, so that looking for another holder and writing are one step
 }
 
 var _ hypervisor.Hypervisor = (*Hypervisor)(nil)
@@ -121,7 +123,8 @@ func (h *Hypervisor) Build(ctx context.Context, g hypervisor.Guest) error {
 	return h.write(g)
 }
 
-// Rename renames the file, whose name is the guest's id, and then writes the server's id into it.
+// Rename writes the server's id into the file, whose name is the guest's id, and then renames it. A guest whose rename
+// is interrupted between both is still that of its server.
 func (h *Hypervisor) Rename(ctx context.Context, was, id, server string) error {
 	const op = "fake.Rename"
 	if err := h.begin(ctx, "rename", was); err != nil {
@@ -149,11 +152,14 @@ func (h *Hypervisor) Rename(ctx context.Context, was, id, server string) error {
 		return fault.New(fault.Conflict, op, "there is a guest %s and a guest %s", was, id)
 	}
 	g := guests[old]
-	g.ID, g.Server = id, server
-	if err := os.Rename(h.path(was), h.path(id)); err != nil {
+	g.ID, g.Server = id, cmp.Or(server, id)
+	if err := h.writeTo(h.path(was), g); err != nil {
+		return err
+	}
+	if err := h.change(h.path(id), func() error { return os.Rename(h.path(was), h.path(id)) }); err != nil {
 		return fault.New(fault.Unavailable, op, "%w", err)
 	}
-	return h.write(g)
+	return nil
 }
 
 // Migrate marks the guest as departed; the hypervisor of the other host builds it.
@@ -199,7 +205,8 @@ func (h *Hypervisor) Destroy(ctx context.Context, id string) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, name := range []string{h.path(id) + unfinished, h.path(id)} {
-		if err := os.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		err := h.change(name, func() error { return os.Remove(name) })
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return fault.New(fault.Unavailable, op, "%w", err)
 		}
 	}

@@ -119,6 +119,9 @@ func (h *Hypervisor) readGuest(id string) (g hypervisor.Guest, err error) {
 		return g, fault.New(fault.Internal, op,
 			"%s is not a guest file of this hypervisor; remove it if no guest should run: %w", name, err)
 	}
+	if f.Server == id { // as an empty one
+		f.Server = ""
+	}
 	g = hypervisor.Guest{ID: id, Server: f.Server, Name: f.Name, VCPUs: f.VCPUs, MemoryMB: f.MemoryMB, DiskGB: f.DiskGB,
 		Image: f.Image, Stopped: f.Stopped, Build: f.Build, Departed: f.Departed}
 	for _, p := range f.Cells {
@@ -142,7 +145,10 @@ func (h *Hypervisor) readGuest(id string) (g hypervisor.Guest, err error) {
 const unfinished = ".new"
 
 // write writes the guest's file completely or not at all.
-func (h *Hypervisor) write(g hypervisor.Guest) error {
+func (h *Hypervisor) write(g hypervisor.Guest) error { return h.writeTo(h.path(g.ID), g) }
+
+// writeTo is write with another file name.
+func (h *Hypervisor) writeTo(name string, g hypervisor.Guest) error {
 	f := file{ID: g.ID, Server: g.Server, Name: g.Name, VCPUs: g.VCPUs, MemoryMB: g.MemoryMB, DiskGB: g.DiskGB,
 		Image: g.Image, Stopped: g.Stopped, Build: g.Build, Departed: g.Departed}
 	for _, p := range g.Cells {
@@ -157,19 +163,29 @@ func (h *Hypervisor) write(g hypervisor.Guest) error {
 	if err != nil {
 		return fault.Wrap(fault.Internal, "fake.Build", err)
 	}
-	fresh := h.path(g.ID) + unfinished
+	fresh := name + unfinished
 	err = os.MkdirAll(h.dir, 0o700)
 	if err == nil {
-		err = os.WriteFile(fresh, data, 0o600)
+		err = h.change(fresh, func() error { return os.WriteFile(fresh, data, 0o600) })
 	}
 	if err == nil {
-		err = os.Rename(fresh, h.path(g.ID))
+		err = h.change(name, func() error { return os.Rename(fresh, name) })
 	}
 	if err != nil {
 		_ = os.Remove(fresh) // an incomplete file is useless and may fill the disk
 		return fault.New(fault.Unavailable, "fake.Build", "%w", err)
 	}
 	return nil
+}
+
+// change changes a file.
+func (h *Hypervisor) change(path string, do func() error) error {
+	if h.observe == nil {
+		return do()
+	}
+	h.observe(path)
+	defer h.observe(path)
+	return do()
 }
 
 // readInterfaces decodes the interfaces of a file.
