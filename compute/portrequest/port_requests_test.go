@@ -145,12 +145,15 @@ func TestOlderFormat(t *testing.T) {
 	}
 }
 
+// A group without amounts requests nothing.
 func TestAmountsOfZeroRequestNothing(t *testing.T) {
-	p := guaranteed("normal", "a")
-	p.Groups[0].Resources = resource.Amounts{"NET_BW_EGR_KILOBIT_PER_SEC": 0}
-	got, err := Make([]Port{p}, Options{})
-	if err != nil || len(got.Groups) != 1 || got.Groups[0].Suffix != rateGroup || len(got.SameSubtrees) != 0 {
-		t.Errorf("%+v, %v", got, err)
+	for _, amounts := range []resource.Amounts{{"NET_BW_EGR_KILOBIT_PER_SEC": 0}, {}, nil} {
+		p := guaranteed("normal", "a")
+		p.Groups[0].Resources = amounts
+		got, err := Make([]Port{p}, Options{})
+		if err != nil || len(got.Groups) != 1 || got.Groups[0].Suffix != rateGroup || len(got.SameSubtrees) != 0 {
+			t.Errorf("%+v, %v", got, err)
+		}
 	}
 }
 
@@ -181,6 +184,7 @@ func TestGroupPolicy(t *testing.T) {
 	}{
 		{"", 0, nil, ""}, {"", 0, one, ""}, {"", 1, nil, ""}, {"", 1, one, "none"},
 		{"", 0, []resource.Group{{Suffix: "a"}, {Suffix: "b"}}, "none"}, {"isolate", 1, one, "isolate"},
+		{"", 2, nil, "none"}, {"isolate", 2, nil, "isolate"},
 	} {
 		ask := resource.Ask{Groups: []resource.Group{{}}, GroupPolicy: v.flavor}
 		for range v.own {

@@ -260,3 +260,24 @@ func TestAllocationOfAnotherProvider(t *testing.T) {
 		}
 	}
 }
+
+// TestRefusedAllocationWriteIsNotRepeated has row A9.
+func TestRefusedAllocationWriteIsNotRepeated(t *testing.T) {
+	for _, kind := range []fault.Kind{fault.Conflict, fault.Invalid, fault.NotFound} {
+		c := newCloud(t)
+		p := c.boundPort(t, "normal", c.policy(t, bwRule("egress", 1000)), map[string]provider.ID{
+			"minimum_bandwidth": bridge}, nil)
+		writes := 0
+		c.fail = func(call placementtest.Call) (error, error) {
+			if call.Op == "PutAllocations" {
+				writes++
+				return fault.New(kind, "", "refused by the test"), nil
+			}
+			return nil, nil
+		}
+		_, err := c.setPolicy(t.Context(), p.ID, c.policy(t, bwRule("egress", 2000)))
+		if c.checkRefused(t, p, err, placementConflict); writes != 1 || !strings.Contains(err.Error(), "refused by the test") {
+			t.Errorf("%v, %d writes", err, writes)
+		}
+	}
+}
