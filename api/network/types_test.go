@@ -22,9 +22,11 @@ func TestBothFormatsOfARequest(t *testing.T) {
 			"resources": {"NET_BW_EGR_KILOBIT_PER_SEC": 1}}], "same_subtree": ["g"]}}`: {Groups: []RequestGroup{named},
 			SameSubtree: []string{"g"}},
 		`{"resource_request": {}}`: {},
-		`{"resource_request": {"request_groups": [], "same_subtree": []}}`:       {Groups: []RequestGroup{}, SameSubtree: []string{}},
-		`{"resource_request": {"request_groups": [{"id": "g"}]}}`:                {Groups: []RequestGroup{{ID: "g"}}},
-		`{"resource_request": {"resources": {"NET_BW_EGR_KILOBIT_PER_SEC": 1}}}`: {Groups: []RequestGroup{{Resources: group.Resources}}},
+		`{"resource_request": {"request_groups": [], "same_subtree": []}}`: {Groups: []RequestGroup{},
+			SameSubtree: []string{}},
+		`{"resource_request": {"request_groups": [{"id": "g"}]}}`: {Groups: []RequestGroup{{ID: "g"}}},
+		`{"resource_request": {"resources": {"NET_BW_EGR_KILOBIT_PER_SEC": 1}}}`: {
+			Groups: []RequestGroup{{Resources: group.Resources}}},
 	} {
 		var p Port
 		if err := json.Unmarshal([]byte(text), &p); err != nil || !reflect.DeepEqual(p.Request, want) {

@@ -202,7 +202,7 @@ func TestEveryRowOfNetworksHasATest(t *testing.T) {
 			}
 		}
 	}
-	if found < 60 {
+	if found < 130 {
 		t.Errorf("%d rows", found)
 	}
 }

@@ -192,7 +192,7 @@ func TestHealingMovesPortsToTheNICOfTheDevice(t *testing.T) {
 	}
 }
 
-// While Placement does not answer, nothing is changed (row H14): neither a query nor a write that fails leaves a port
+// While Placement does not answer, nothing is changed (row E14): neither a query nor a write that fails leaves a port
 // with an allocation.
 func TestHealingWithoutPlacement(t *testing.T) {
 	for _, op := range []string{"Candidates", "PutAllocation"} {

@@ -74,7 +74,7 @@ func planned(t *testing.T, h portHealer, host schedule.Host, held resource.Alloc
 	return plan, out
 }
 
-// A host has two NICs with room for a port (row H9): its device decides, and is counted too; without one nothing is
+// A host has two NICs with room for a port (row E9): its device decides, and is counted too; without one nothing is
 // chosen.
 func TestHealingChoosesTheNICOfTheDevice(t *testing.T) {
 	h, _, host := twoNICs(t)

@@ -137,7 +137,7 @@ func (l healLab) state(step string, got host.HealedServer, state, reason string)
 	}
 }
 
-// TestHealPorts gives ports of a running server guarantees, and heals it (rows H1 to H3 and H10 to H14): a plan changes
+// TestHealPorts gives ports of a running server guarantees, and heals it (rows E1 to E3 and E10 to E14): a plan changes
 // nothing, a refused change is undone, a healed server needs nothing, and its ports move and end as all others do.
 func TestHealPorts(t *testing.T) {
 	testenv.Long(t)
@@ -186,7 +186,7 @@ func TestHealPorts(t *testing.T) {
 
 // TestHealPortsOfRestoredDatabases removes what Placement or the ports have of a guarantee, in turn, and adds an
 // amount that belongs to no port: each time healing restores both. An amount without room changes nothing
-// (row H14).
+// (row E14).
 func TestHealPortsOfRestoredDatabases(t *testing.T) {
 	testenv.Long(t)
 	l := newHealLab(t)
