@@ -74,8 +74,8 @@ func amountsCloud(t *testing.T, fail failFunc, held resource.Allocation) attachC
 	return c
 }
 
-// A concurrent update is tried again; any other refusal ends the change after one write. Both leave the allocation whole
-// (row G10).
+// A concurrent update is tried again; any other refusal ends the change after one write. Both leave the allocation
+// whole (row G10).
 func TestRefusedAmountsOfAPort(t *testing.T) {
 	concurrent := fault.New(fault.Conflict, "", "generation").WithCode(placement.CodeConcurrentUpdate)
 	for name, test := range map[string]struct {

@@ -226,8 +226,8 @@ func TestHealPortsOfRestoredDatabases(t *testing.T) {
 	}
 }
 
-// TestHealServerWithoutAllocation removes the whole allocation of a server with a port that has a guarantee. Healing the
-// host restores what the guest has, healing ports what the port has, in any order.
+// TestHealServerWithoutAllocation removes the whole allocation of a server with a port that has a guarantee. Healing
+// the host restores what the guest has, healing ports what the port has, in any order.
 func TestHealServerWithoutAllocation(t *testing.T) {
 	testenv.Long(t)
 	l := newHealLab(t)

@@ -226,7 +226,7 @@ func TestStateOf(t *testing.T) {
 	}
 }
 
-// TestEditsOfAnAllocation has the rows A1 to A5: differences of the allocation of a consumer, and what it is afterwards.
+// TestEditsOfAnAllocation has the rows A1 to A5: differences of the allocation of a consumer, and what it is then.
 func TestEditsOfAnAllocation(t *testing.T) {
 	type a = resource.Amounts
 	type d = map[resource.Class]int
@@ -261,7 +261,8 @@ func TestEditsOfAnAllocation(t *testing.T) {
 			continue
 		}
 		got := Apply(c.now, after)
-		if !reflect.DeepEqual(got, c.want) || StateOf(c.now, before, after) != Before || StateOf(got, before, after) != After {
+		if !reflect.DeepEqual(got, c.want) || StateOf(c.now, before, after) != Before ||
+			StateOf(got, before, after) != After {
 			t.Errorf("%s: %v, want %v", c.name, got, c.want)
 		}
 	}

@@ -63,8 +63,8 @@ func TestNewRuleIsPlacedInTheTreeOfTheHost(t *testing.T) {
 	}
 }
 
-// TestNewRulesArePlacedInOneSubtree: bandwidth and packet rate of a port come from a bridge and its own agent. The other
-// providers of packet rates in the tree do not hide these among the candidates.
+// TestNewRulesArePlacedInOneSubtree: bandwidth and packet rate of a port come from a bridge and its own agent. The
+// other providers of packet rates in the tree do not hide these among the candidates.
 func TestNewRulesArePlacedInOneSubtree(t *testing.T) {
 	c := newCloud(t)
 	for n := range many {
@@ -153,8 +153,8 @@ func TestNewRuleStaysOnTheSegmentOfTheBinding(t *testing.T) {
 	}
 }
 
-// TestNewRuleNeedsTheAgentOfTheBinding: a port that an earlier version has bound by another agent gets no provider of the
-// agent that would bind it now.
+// TestNewRuleNeedsTheAgentOfTheBinding: a port that an earlier version has bound by another agent gets no provider of
+// the agent that would bind it now.
 func TestNewRuleNeedsTheAgentOfTheBinding(t *testing.T) {
 	c := newCloud(t)
 	before := c.boundPort(t, "direct", "", nil, map[string]any{"pci_slot": "0000:06:02.0"})
@@ -239,8 +239,8 @@ func TestPolicyOfABoundPortWithoutAllocation(t *testing.T) {
 	}
 }
 
-// TestAllocationOfAnotherProvider has row A6: another client has changed the allocation of a server, so it has less than
-// the port. The policy is refused, with what to do, and nothing changes.
+// TestAllocationOfAnotherProvider has row A6: another client has changed the allocation of a server, so it has less
+// than the port. The policy is refused, with what to do, and nothing changes.
 func TestAllocationOfAnotherProvider(t *testing.T) {
 	for name, now := range map[string]resource.Allocation{
 		"another provider": {root: {"VCPU": 1}, pf0: {egr: 1000}},
@@ -276,7 +276,8 @@ func TestRefusedAllocationWriteIsNotRepeated(t *testing.T) {
 			return nil, nil
 		}
 		_, err := c.setPolicy(t.Context(), p.ID, c.policy(t, bwRule("egress", 2000)))
-		if c.checkRefused(t, p, err, placementConflict); writes != 1 || !strings.Contains(err.Error(), "refused by the test") {
+		c.checkRefused(t, p, err, placementConflict)
+		if writes != 1 || !strings.Contains(err.Error(), "refused by the test") {
 			t.Errorf("%v, %d writes", err, writes)
 		}
 	}
