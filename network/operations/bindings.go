@@ -3,6 +3,7 @@ package operations
 import (
 	"context"
 	"maps"
+	"reflect"
 	"slices"
 
 	"github.com/openberth/berth/bandwidth"
@@ -156,6 +157,28 @@ func setAllocated(p *store.Port, shares map[string]store.Allocation) {
 		all[id] = a.Provider
 	}
 	p.Binding.Profile["allocation"] = all
+}
+
+// keepAllocation keeps binding:profile.allocation of a port that stays bound with it, if a request changes other keys of
+// the profile and does not have this one: a profile is replaced as a whole, and without the key the service would forget
+// what Placement has for the port. A request that only removes the key removes it: compute restores ports so.
+func keepAllocation(old store.Port, p *store.Port) {
+	const key = "allocation"
+	had, has := old.Binding.Profile[key], false
+	if _, has = p.Binding.Profile[key]; has || len(old.Allocated) == 0 || p.Binding.Host == "" ||
+		p.Binding.Host != old.Binding.Host {
+		return
+	}
+	rest := maps.Clone(old.Binding.Profile)
+	delete(rest, key)
+	if maps.EqualFunc(rest, p.Binding.Profile, func(a, b any) bool { return reflect.DeepEqual(a, b) }) {
+		return
+	}
+	p.Binding.Profile = maps.Clone(p.Binding.Profile)
+	if p.Binding.Profile == nil {
+		p.Binding.Profile = map[string]any{}
+	}
+	p.Binding.Profile[key] = had
 }
 
 // groupsOf returns the request groups of a port with a policy.

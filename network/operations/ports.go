@@ -122,6 +122,7 @@ func (s *Service) updatePort(ctx context.Context, tx *store.Tx, p *store.Port, u
 	if err := checkBoundChanges(old, *p); err != nil {
 		return err
 	}
+	keepAllocation(old, p)
 	if err := s.updateAddresses(ctx, tx, old, p, ips, given); err != nil {
 		return err
 	}
