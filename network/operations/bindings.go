@@ -159,14 +159,13 @@ func setAllocated(p *store.Port, shares map[string]store.Allocation) {
 	p.Binding.Profile["allocation"] = all
 }
 
-// keepAllocation keeps binding:profile.allocation of a port that stays bound with it, if a request changes other keys of
-// the profile and does not have this one: a profile is replaced as a whole, and without the key the service would forget
-// what Placement has for the port. A request that only removes the key removes it: compute restores ports so.
+// keepAllocation keeps binding:profile.allocation of a port that stays bound with it, if a request changes other keys
+// of the profile and does not have this one: a profile is replaced as a whole, and without the key the service would
+// forget what Placement has for the port. A request that only removes the key removes it: compute restores ports so.
 func keepAllocation(old store.Port, p *store.Port) {
 	const key = "allocation"
-	had, has := old.Binding.Profile[key], false
-	if _, has = p.Binding.Profile[key]; has || len(old.Allocated) == 0 || p.Binding.Host == "" ||
-		p.Binding.Host != old.Binding.Host {
+	_, has := p.Binding.Profile[key]
+	if has || len(old.Allocated) == 0 || p.Binding.Host == "" || p.Binding.Host != old.Binding.Host {
 		return
 	}
 	rest := maps.Clone(old.Binding.Profile)
@@ -178,7 +177,7 @@ func keepAllocation(old store.Port, p *store.Port) {
 	if p.Binding.Profile == nil {
 		p.Binding.Profile = map[string]any{}
 	}
-	p.Binding.Profile[key] = had
+	p.Binding.Profile[key] = old.Binding.Profile[key]
 }
 
 // groupsOf returns the request groups of a port with a policy.

@@ -24,8 +24,8 @@ func (c *cloud) setProfile(t *testing.T, id, host string, profile map[string]any
 }
 
 // TestProfileWithoutAllocation has row A11: a profile without allocation is written to a bound port with a guarantee.
-// The service keeps what Placement has for the port, unless the request only removes the key or unbinds the port. Then a
-// deleted port releases what the service has kept.
+// The service keeps what Placement has for the port, unless the request only removes the key or unbinds the port. Then
+// a deleted port releases what the service has kept.
 func TestProfileWithoutAllocation(t *testing.T) {
 	slot := map[string]any{"pci_slot": "0000:06:02.0", "trusted": "true"}
 	for _, row := range []struct {
