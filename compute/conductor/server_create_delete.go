@@ -46,6 +46,7 @@ func (c *Conductor) Delete(ctx context.Context, id string) error {
 		silent = silent || alive == ""
 	}
 	exists := c.presence.mayHave(server.Host, id)
-	_, err = c.runner.Apply(ctx, id, lifecycle.DeleteRequested{Silent: silent, Exists: exists})
+	_, err = c.runner.Apply(ctx, id, lifecycle.DeleteRequested{Silent: silent, Exists: exists,
+		MayHavePorts: c.Network != nil})
 	return err
 }

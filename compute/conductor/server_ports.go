@@ -331,16 +331,17 @@ func addCard(profile map[string]any, d schedule.Device) {
 }
 
 // releasePorts is the part of Release for ports. Those of a server that ends are deleted if compute created them, else
-// they are returned to the user. Otherwise ports are unbound from the host whose claim is released.
+// they are returned to the user. Otherwise ports are unbound from the host whose claim is released. A server that ends
+// may have ports that its record lacks: they were attached after the backup from which it was restored.
 func (d *portBinder) releasePorts(ctx context.Context, s lifecycle.Server) error {
-	if len(s.Networks) == 0 {
+	ends := s.State == lifecycle.DeletingAllocation || s.State == lifecycle.Failing
+	if len(s.Networks) == 0 && (!ends || d.Network == nil) {
 		return nil
 	}
 	ports, err := d.portsOf(ctx, s)
 	if err != nil {
 		return err
 	}
-	ends := s.State == lifecycle.DeletingAllocation || s.State == lifecycle.Failing
 	for _, p := range ports {
 		if err := d.dropAddedBinding(ctx, s, p); err != nil {
 			return fmt.Errorf("port %s is not released: %w", p.ID, err)

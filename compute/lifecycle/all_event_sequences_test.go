@@ -18,6 +18,7 @@ func events(s Server) []Event {
 	list := []Event{
 		Created{}, prepared, Released{}, AllocationsMoved{}, AllocationsRestored{}, MinCountReached{},
 		MinCountFailed{Reason: "too few"}, DeleteRequested{}, DeleteRequested{Silent: true},
+		DeleteRequested{MayHavePorts: true},
 		Chosen{Choices: []schedule.Choice{choice("a")}, Candidates: 3},
 		Chosen{Choices: []schedule.Choice{choice("b"), choice("a")}, Candidates: 2, Refused: "1 host: x"},
 		NoValidHost{Candidates: 2, Reason: "2 hosts: full", Again: true}, NoValidHost{Reason: "nothing left"},

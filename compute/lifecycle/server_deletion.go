@@ -23,7 +23,10 @@ func onDeleteRequested(s Server, e DeleteRequested, now time.Time) Server {
 	}
 	switch has {
 	case absent:
-		return finishDeletion(s, now)
+		if !e.MayHavePorts {
+			return finishDeletion(s, now)
+		}
+		s.State = DeletingAllocation // Release returns the ports
 	case existing, removing:
 		s.State = DeletingGuest
 	case incoming, building:

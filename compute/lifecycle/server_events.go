@@ -170,6 +170,8 @@ type HostDead struct{ Host string }
 type DeleteRequested struct {
 	Silent bool // no agent reports that could confirm the removal now: users see the server as deleted at once
 	Exists bool // the server's host has or may have a guest of it; a database restored from a backup may lack it
+	// the network service may have ports of the server that its record lacks, for the same reason
+	MayHavePorts bool
 }
 
 // ActionRequested is an action requested by a user or an operator. Next accepts it if Refuse returns an empty string;

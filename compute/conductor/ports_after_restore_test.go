@@ -1,0 +1,52 @@
+package conductor
+
+import (
+	"testing"
+
+	"github.com/openberth/berth/api/network"
+	"github.com/openberth/berth/compute/lifecycle"
+)
+
+// A port that was attached after the backup from which the record of its server was restored is returned to the user
+// when the server is deleted, also if the server is in ERROR and holds nothing. A server that does not end keeps it.
+func TestPortsAttachedAfterTheBackupAreReturned(t *testing.T) {
+	for _, test := range []struct {
+		state lifecycle.State
+		want  string // device of the port afterwards
+	}{{lifecycle.DeletingAllocation, ""}, {lifecycle.Failing, ""}, {lifecycle.Offloading, "web"}} {
+		c := newAttachCloud(t, nil)
+		c.network.ports = []network.Port{{ID: "q", Network: "n", Device: "web", DeviceOwner: "compute:nova"}}
+		s := c.server
+		s.State, s.Networks, s.Ports, s.PortChange = test.state, nil, nil, nil
+		if err := c.binder.releasePorts(t.Context(), s); err != nil {
+			t.Fatal(err)
+		}
+		if p := c.network.ports; len(p) != 1 || p[0].Device != test.want || (p[0].DeviceOwner == "") != (test.want == "") {
+			t.Errorf("%s: %+v", test.state, p)
+		}
+		c.binder.Network = nil
+		if err := c.binder.releasePorts(t.Context(), s); err != nil {
+			t.Errorf("%s without a network service: %v", test.state, err)
+		}
+	}
+}
+
+// Deleting a server that holds nothing performs Release, which returns its ports, if there is a network service.
+func TestDeletedServersWithoutAllocationsReturnPorts(t *testing.T) {
+	c := newAttachCloud(t, nil)
+	c.network.ports = []network.Port{{ID: "q", Network: "n", Device: "web"}}
+	_, err := c.store.Change(t.Context(), "web", func(s lifecycle.Server) lifecycle.Server {
+		s.State, s.Host, s.Networks, s.Ports, s.PortChange, s.Choices = lifecycle.Error, "", nil, nil, nil, nil
+		return s
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.conductor.StopAwaiting()
+	if err := c.conductor.Delete(t.Context(), "web"); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.conductor.Perform(t.Context(), "web"); err != nil || c.network.ports[0].Device != "" {
+		t.Errorf("%v, %+v", err, c.network.ports)
+	}
+}
