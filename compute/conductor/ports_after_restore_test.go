@@ -50,3 +50,26 @@ func TestDeletedServersWithoutAllocationsReturnPorts(t *testing.T) {
 		t.Errorf("%v, %+v", err, c.network.ports)
 	}
 }
+
+// A port of an existing guest that the network service has for another server, or for none, ends the attempts to bind
+// it. Before the guest exists, it is a reason not to use the host.
+func TestPortsOfOtherDevicesAreNotBound(t *testing.T) {
+	for _, device := range []string{"", "other"} {
+		c := newAttachCloud(t, nil)
+		c.network.ports = []network.Port{{ID: "q", Network: "n", Device: device}, {ID: "p", Network: "n", Device: "web"}}
+		s := c.server
+		s.State, s.PortChange, s.Ports = lifecycle.Active, nil, []lifecycle.Port{{ID: "q"}, {ID: "p"}}
+		e, err := c.binder.bindPorts(t.Context(), s)
+		bound, is := e.(lifecycle.PortsBound)
+		if err != nil || !is || len(bound.Ports) != 1 || bound.Ports[0].ID != "p" || bound.Lost["q"] == "" {
+			t.Errorf("device %q: %+v %v", device, e, err)
+		}
+		if p := c.network.ports[0]; p.Device != device || p.Host != "" {
+			t.Errorf("device %q: the port is changed: %+v", device, p)
+		}
+		s.State = lifecycle.BindingPorts
+		if e, err := c.binder.bindPorts(t.Context(), s); err != nil || !isNotBound(e) {
+			t.Errorf("device %q: %+v %v", device, e, err)
+		}
+	}
+}

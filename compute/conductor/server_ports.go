@@ -182,8 +182,9 @@ func readPort(p network.Port, r lifecycle.NetworkRequest, networkName string) li
 }
 
 // bindPorts binds the ports of a server to its host. It repeats what is done already without effect. In state Active a
-// port that cannot be bound is an error, which is retried: the guest exists. A port that does not exist any more is
-// left out then, or if its deletion was reported and it needs no device.
+// port that cannot be bound is an error, which is retried: the guest exists. A port that does not exist any more, or
+// that has another device than the server, is left out then; one that does not exist also if its deletion was reported
+// and it needs no device.
 func (d *portBinder) bindPorts(ctx context.Context, s lifecycle.Server) (lifecycle.Event, error) {
 	if d.Network == nil {
 		_, err := d.portsOf(ctx, s)
@@ -192,7 +193,7 @@ func (d *portBinder) bindPorts(ctx context.Context, s lifecycle.Server) (lifecyc
 	if addsBindings(s) {
 		return d.addBindings(ctx, s)
 	}
-	bound := lifecycle.PortsBound{Host: s.Host}
+	bound := lifecycle.PortsBound{Host: s.Host, Lost: map[string]string{}}
 	devices, err := d.devicesOfPorts(ctx, s)
 	if err != nil {
 		return nil, err
@@ -205,6 +206,9 @@ func (d *portBinder) bindPorts(ctx context.Context, s lifecycle.Server) (lifecyc
 			bound.Ports = append(bound.Ports, p)
 		case fault.Is(err, fault.NotFound) && (active || leftOut(s, s.Ports[i].ID)):
 			d.Log.Warn("port of server is gone", "server", s.ID, "port", s.Ports[i].ID)
+		case fault.CodeOf(err) == otherDevice && active:
+			d.Log.Warn("port of server has another device", "server", s.ID, "port", s.Ports[i].ID, "error", err)
+			bound.Lost[s.Ports[i].ID] = fault.TextOf(err)
 		case active || !refusedByNetwork(err):
 			return nil, err
 		default:
@@ -285,13 +289,16 @@ func (d *portBinder) ownPort(ctx context.Context, s lifecycle.Server, id string)
 	return p, checkOwner(s, p)
 }
 
-// checkOwner returns fault.Conflict if the device of a port is not the server.
+// otherDevice is the code of the fault if the device of a port is not the server.
+const otherDevice = "PortHasOtherDevice"
+
+// checkOwner returns fault.Conflict with the code otherDevice if the device of a port is not the server.
 func checkOwner(s lifecycle.Server, p network.Port) error {
 	if p.Device == s.ID {
 		return nil
 	}
 	return fault.New(fault.Conflict, "conductor.bindPort", "port %s is not bound: its device is %q, not the server; "+
-		"attach another port", p.ID, p.Device)
+		"attach another port", p.ID, p.Device).WithCode(otherDevice)
 }
 
 // boundProfile returns a binding profile with the allocation of a port and its device, if it has one in devices. Keys

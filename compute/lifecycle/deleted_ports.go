@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// This file is about ports that the network service has deleted while they belong to a server. A deletion is recorded
-// in the server. The port is detached when the ports of the server can be changed: at once, or after the server has
+// This file is about ports that the network service has deleted while they belong to a server, or that it has for
+// another device. That is recorded in the server. The port is detached when the ports of the server can be changed: at once, or after the server has
 // been built, moved or changed.
 
 // MaxDeletedPorts is the number of deletions that a server keeps.
@@ -33,12 +33,21 @@ func onPortDeleted(s Server, port string, now time.Time) Server {
 	if ends || !s.MayHavePort(port) || slices.Contains(s.DeletedPorts, port) || len(s.DeletedPorts) >= MaxDeletedPorts {
 		return s
 	}
-	return recordDeletedPort(s, port, now)
+	return recordDeletedPort(s, port, "the network service has deleted port "+port, now)
+}
+
+// onPortLost gives up a port of a guest that is not the server's any more in the network service, as after the restore
+// of a backup: its owner has returned it or has given it to another server. It is detached like a deleted port, and the
+// user sees the reason.
+func onPortLost(s Server, port, reason string, now time.Time) Server {
+	text := "The port is detached: " + trimStop(reason) + "."
+	s.Refusal = &Fault{Code: 409, Message: text, Created: now}
+	return recordDeletedPort(s, port, text, now)
 }
 
 // recordDeletedPort adds a port to DeletedPorts. Its entry of Networks gets the port's id, so that Schedule leaves it
-// out and creates no other port for it.
-func recordDeletedPort(s Server, port string, now time.Time) Server {
+// out and creates no other port for it. text is the entry of the history.
+func recordDeletedPort(s Server, port, text string, now time.Time) Server {
 	s.DeletedPorts = append(slices.Clone(s.DeletedPorts), port)
 	known := slices.Clone(s.Ports)
 	if s.Move != nil {
@@ -50,7 +59,7 @@ func recordDeletedPort(s Server, port string, now time.Time) Server {
 			s.Networks[entry].Port = port
 		}
 	}
-	return addHistory(s, now, "the network service has deleted port "+port)
+	return addHistory(s, now, text)
 }
 
 // detachDeletedPorts begins to detach the first deleted port, if the ports of the server can be changed now. A server

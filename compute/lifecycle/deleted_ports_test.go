@@ -42,6 +42,22 @@ func TestPortThatIsGoneWithoutReport(t *testing.T) {
 	}
 }
 
+// A port that the network service has for another device is detached from a guest, and the user sees the reason after
+// that too. BindPorts is not repeated.
+func TestPortWithAnotherDevice(t *testing.T) {
+	s := withPort(t)
+	s.Ports = portsToRestore(s.Ports)
+	s = applyAll(s, PortsBound{Host: "a", Lost: map[string]string{"p": "its device is \"x\""}})
+	if s.PortChange == nil || s.PortChange.Detach != "p" || !slices.Equal(s.Steps(), []Step{ChangePort}) {
+		t.Fatalf("%+v %v", s.PortChange, s.Steps())
+	}
+	s = applyAll(s, PortDetached{ID: "p"})
+	const want = `The port is detached: its device is "x".`
+	if len(s.Networks) != 0 || len(s.Steps()) != 0 || s.Refusal == nil || s.Refusal.Message != want || s.Status() != "ACTIVE" {
+		t.Errorf("%+v %v %+v", s.Networks, s.Steps(), s.Refusal)
+	}
+}
+
 // Ports that do not belong to a server, and those of a server that is being deleted, change nothing.
 func TestDeletedPortsWithoutEffect(t *testing.T) {
 	full := attaching(t)

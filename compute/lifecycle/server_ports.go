@@ -60,6 +60,9 @@ type FixedIP struct{ Subnet, Address string }
 type PortsBound struct {
 	Host  string
 	Ports []Port
+	// Lost are ports of an existing guest that are not the server's any more in the network service, and why. Other
+	// ports that are missing in Ports are deleted.
+	Lost map[string]string
 }
 
 // PortsNotBound is the result of BindPorts if a port cannot be bound to Host.
@@ -226,8 +229,12 @@ func onPortsBound(s Server, e PortsBound, now time.Time) Server {
 	adds := s.AwaitsBindings() && !s.withdraws()
 	for _, p := range s.Ports {
 		bound := slices.ContainsFunc(e.Ports, func(b Port) bool { return b.ID == p.ID })
-		if !bound && !slices.Contains(s.DeletedPorts, p.ID) { // its deletion was not reported
-			s = recordDeletedPort(s, p.ID, now)
+		switch reason, lost := e.Lost[p.ID]; {
+		case bound || slices.Contains(s.DeletedPorts, p.ID):
+		case lost:
+			s = onPortLost(s, p.ID, reason, now)
+		default: // its deletion was not reported
+			s = recordDeletedPort(s, p.ID, "the network service has deleted port "+p.ID, now)
 		}
 	}
 	s.Ports = slices.Clone(e.Ports)

@@ -55,7 +55,8 @@ type Server struct {
 	PortChange     *PortChange              `json:",omitempty"` // in state Active; nil: none
 	// why a port cannot be bound to Host, whose agent has to remove what it has of the guest; empty: nothing is wrong
 	PortsRefused string `json:",omitempty"`
-	// those that the network service has deleted and that are not detached yet, the oldest first
+	// those that the network service has deleted or has for another device, and that are not detached yet, the oldest
+	// first
 	DeletedPorts []string `json:",omitempty"`
 	// the host cells they are placed on, as the agent reports
 	Cells []numa.Placed `json:",omitempty"`

@@ -431,20 +431,6 @@ func (w *World) repairPorts() (busy bool) {
 	return busy
 }
 
-// giveUpLostPorts is an operator who deletes servers whose record was restored and has ports that are not theirs any
-// more: compute tries to bind these again and again.
-func (w *World) giveUpLostPorts() {
-	for _, id := range slices.Sorted(maps.Keys(w.rolledBack)) {
-		s, exists := w.compute.servers[id]
-		lost := slices.ContainsFunc(s.Ports, func(p lifecycle.Port) bool { return w.network.ports[p.ID].Device != id })
-		if exists && lost && s.Requested.IsZero() {
-			w.note("operator", id, s.Host, "gives it up, because its ports are not its any more")
-			w.report.Happened["server with other ports deleted by the operator"]++
-			w.remove(id)
-		}
-	}
-}
-
 // checkPorts: the ports of a quiescent server are bound to its host, with an allocation that its server has in
 // Placement, and Placement has nothing else of networks for it.
 func (w *World) checkPorts(s lifecycle.Server) {

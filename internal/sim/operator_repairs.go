@@ -140,9 +140,11 @@ func (w *World) adopt(m *simHost) {
 	w.note("operator", "", m.tag, "adopts: "+m.agent.behind())
 	w.report.Happened["host adopted"]++
 	w.crash(m)
-	id, _ := m.disk.found.Identity()
-	id.Cloud, id.Machine = "", m.install
-	m.disk.change(id.Entry(), journalPosition{}.Entry())
+	if id, written := m.disk.found.Identity(); written { // else the first sync records one, as in loop.Agent.Adopt
+		id.Cloud, id.Machine = "", m.install
+		m.disk.change(id.Entry())
+	}
+	m.disk.change(journalPosition{}.Entry())
 	m.disk.followed = stamp{}
 	w.start(m)
 }

@@ -64,7 +64,6 @@ func (w *World) settleAll() {
 		if w.round() {
 			if round%4 == 0 { // something may wait for the operator
 				w.repairHosts()
-				w.giveUpLostPorts()
 			}
 			continue
 		}
