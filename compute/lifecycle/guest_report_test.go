@@ -1,8 +1,11 @@
 package lifecycle
 
 import (
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/openberth/berth/compute/schedule"
 )
 
 // What an agent says while a move is planned counts when nothing comes of the move.
@@ -69,5 +72,38 @@ func TestGuestThatShutsDownStopsItsServer(t *testing.T) {
 	}
 	if s = applyAll(s, GuestStopped{Host: "a", Consumer: "s"}); s.Power != On {
 		t.Error("a guest that ended otherwise is not started again")
+	}
+}
+
+// After a resize on the same host is reverted, the guest of the source takes over the id of the removed one. Until its
+// agent has acknowledged that, a repeated report of the earlier removal, or of an earlier failure, changes nothing: the
+// server keeps its devices until the report names both ids. An agent of an earlier version names none.
+func TestRepeatedReportOfAnEarlierRemoval(t *testing.T) {
+	reverted := applyAll(ran(t), ActionRequested{ID: "m", Action: Resize, SameHost: true}, prepared,
+		Chosen{Choices: []schedule.Choice{choice("a")}, Candidates: 1}, AllocationsMoved{},
+		GuestRunning{Host: "a", Consumer: "m"}, Claimed{Try: 2}, GuestStopped{Host: "a", Consumer: "m"},
+		GuestClaimed{Host: "a", Consumer: "s"}, GuestRunning{Host: "a", Consumer: "s"},
+		ActionRequested{ID: "r", Action: Revert}, GuestGone{Host: "a", Consumer: "s", Removed: []string{"s"}}, Released{},
+		AllocationsRestored{})
+	if reverted.State != Active || reverted.PreviousConsumer != "m" {
+		t.Fatalf("%s, previous consumer %q", reverted.Stage(), reverted.PreviousConsumer)
+	}
+	failed := GuestFailed{Host: "a", Consumer: "s", Message: "no", Removed: []string{"s"}}
+	if s := applyAll(reverted, failed); s.State != Active {
+		t.Errorf("a repeated failure: %s", s.Stage())
+	}
+	deleted := applyAll(reverted, DeleteRequested{})
+	removal := Removal{Host: "a", Consumer: "s", PreviousConsumer: "m"}
+	for _, e := range []Event{failed, GuestGone{Host: "a", Consumer: "s", Removed: []string{"s"}},
+		GuestGone{Host: "a", Consumer: "m", Removed: []string{"m"}}} {
+		s := applyAll(deleted, e)
+		if s.State != DeletingGuest || !slices.Equal(s.Removals(), []Removal{removal}) {
+			t.Errorf("%+v: %s, %+v", e, s.Stage(), s.Removals())
+		}
+	}
+	for _, removed := range [][]string{{"s", "m"}, nil} {
+		if s := applyAll(deleted, GuestGone{Host: "a", Consumer: "s", Removed: removed}); s.State != DeletingAllocation {
+			t.Errorf("removed %v: %s", removed, s.Stage())
+		}
 	}
 }
