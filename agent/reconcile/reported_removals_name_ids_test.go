@@ -20,10 +20,11 @@ func TestReportsOfRemovalsNameTheIDs(t *testing.T) {
 		phase host.Phase
 		want  []string
 	}{
-		"removed":          {host.Assignments{Remove: []host.Removal{{ID: "s1"}}}, host.Gone, []string{"s1"}},
-		"with a former id": {host.Assignments{Remove: []host.Removal{{ID: "s1", PreviousID: "m1"}}}, host.Gone, []string{"s1", "m1"}},
-		"cannot be built":  {host.Assignments{Servers: []host.Server{big}}, host.Failed, []string{"s1", "m1"}},
-		"exists":           {host.Assignments{Servers: []host.Server{small}}, host.Running, nil},
+		"removed": {host.Assignments{Remove: []host.Removal{{ID: "s1"}}}, host.Gone, []string{"s1"}},
+		"with a former id": {host.Assignments{Remove: []host.Removal{{ID: "s1", PreviousID: "m1"}}}, host.Gone,
+			[]string{"s1", "m1"}},
+		"cannot be built": {host.Assignments{Servers: []host.Server{big}}, host.Failed, []string{"s1", "m1"}},
+		"exists":          {host.Assignments{Servers: []host.Server{small}}, host.Running, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := newDriver(t)

@@ -6,8 +6,8 @@ import (
 )
 
 // This file is about ports that the network service has deleted while they belong to a server, or that it has for
-// another device. That is recorded in the server. The port is detached when the ports of the server can be changed: at once, or after the server has
-// been built, moved or changed.
+// another device. That is recorded in the server. The port is detached when the ports of the server can be changed: at
+// once, or after the server has been built, moved or changed.
 
 // MaxDeletedPorts is the number of deletions that a server keeps.
 const MaxDeletedPorts = 100

@@ -53,7 +53,8 @@ func TestPortWithAnotherDevice(t *testing.T) {
 	}
 	s = applyAll(s, PortDetached{ID: "p"})
 	const want = `The port is detached: its device is "x".`
-	if len(s.Networks) != 0 || len(s.Steps()) != 0 || s.Refusal == nil || s.Refusal.Message != want || s.Status() != "ACTIVE" {
+	if len(s.Networks) != 0 || len(s.Steps()) != 0 || s.Refusal == nil || s.Refusal.Message != want ||
+		s.Status() != "ACTIVE" {
 		t.Errorf("%+v %v %+v", s.Networks, s.Steps(), s.Refusal)
 	}
 }
