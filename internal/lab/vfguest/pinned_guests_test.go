@@ -44,8 +44,8 @@ func (m *machine) pages(name string) int {
 	return number
 }
 
-// checkPinned starts the agent with dedicated CPUs, and creates a server with a dedicated CPU and huge pages: the thread
-// of its CPU runs on node 1 only, and its memory is the huge pages of node 1. Its delete frees them.
+// checkPinned starts the agent with dedicated CPUs, and creates a server with a dedicated CPU and huge pages: the
+// thread of its CPU runs on node 1 only, and its memory is the huge pages of node 1. Its delete frees them.
 func (m *machine) checkPinned() {
 	m.t.Helper()
 	ctx := m.t.Context()
