@@ -33,7 +33,7 @@ type Hypervisor struct {
 
 	dir      string
 	capacity hypervisor.Capacity
-	observe  func(path string) // called before and after each change of a file, in tests; or nil
+	observe  func(path string) // called before and after each change of a file; only for tests
 	mu       sync.Mutex        // one build or destroy at a time, so that looking for another holder and writing are one step
 }
 
