@@ -33,8 +33,9 @@ type Hypervisor struct {
 
 	dir      string
 	capacity hypervisor.Capacity
-	observe  func(path string) // called before and after each change of a file; only for tests
-	mu       sync.Mutex        // one build or destroy at a time, so that looking for another holder and writing are one step
+	mu       sync.Mutex // one build or destroy at a time, so that looking for another holder and writing are one step
+
+	observe func(path string) // called before and after each change of a file; only for tests
 }
 
 var _ hypervisor.Hypervisor = (*Hypervisor)(nil)

@@ -124,9 +124,7 @@ func TestNestedGuests(t *testing.T) {
 	m.deleteNested(one)
 	m.phase("the first server is deleted, and its VFs have their drivers")
 	m.checkPinned()
-	if n := virt.domains(); n != 0 {
-		t.Errorf("libvirt has %d domains", n)
-	}
+	m.till("libvirt has no domain", func() bool { return virt.domains() == 0 })
 	m.checkUnused()
 }
 
