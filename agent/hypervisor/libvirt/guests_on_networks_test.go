@@ -2,10 +2,12 @@ package libvirt
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -20,7 +22,8 @@ import (
 )
 
 // A Linux guest with a port on a bridge of Linux answers a ping from the host, at the address and with the MAC address
-// of its port. When it is gone, so is its interface on the host.
+// of its port, and its interface has the PCI address that the config drive has for its tag. When it is gone, so is its
+// interface on the host.
 func TestGuestOnLinuxBridge(t *testing.T) {
 	t.Parallel()
 	n := newNetworkedGuest(t)
@@ -29,6 +32,7 @@ func TestGuestOnLinuxBridge(t *testing.T) {
 		VNIC: "normal", Bridge: libvirtd.Bridge}}
 	must(t, n.driver.Build(t.Context(), n.guest))
 	n.answersPing()
+	n.sameDevice()
 	tap := "tap" + hypervisortest.ID("b")[:11]
 	if out := n.inNetwork("ip", "link", "show", tap); !strings.Contains(out, "master "+libvirtd.Bridge) {
 		t.Errorf("the interface is not on the bridge: %s", out)
@@ -97,10 +101,40 @@ func newNetworkedGuest(t *testing.T) *networkedGuest {
 	g.Image, g.DiskGB, g.VCPUs, g.MemoryMB = rawImage, 1, 1, 256
 	d.o.FirstBoot = func(context.Context, string) (configdrive.Server, error) {
 		at := configdrive.Address{Method: "static", Address: "10.0.0.5", CIDR: "10.0.0.0/24"}
-		return configdrive.Server{ID: g.ID, Name: "networked", Interfaces: []configdrive.Interface{
-			{Port: hypervisortest.ID("b"), Addresses: []configdrive.Address{at}}}}, nil
+		return configdrive.Server{ID: g.ID, Name: "networked", UserData: []byte(printDevices),
+			Interfaces: []configdrive.Interface{{Port: hypervisortest.ID("b"), Addresses: []configdrive.Address{at},
+				Device: configdrive.Device{Tag: "uplink"}}}}, nil
 	}
 	return &networkedGuest{t, daemon, d, g}
+}
+
+// printDevices runs in the guest: it prints the PCI function of each virtio interface.
+const printDevices = `#!/bin/sh
+for link in /sys/class/net/*; do
+	function=$(readlink -f "$link/device/..")
+	echo "guest: function ${function##*/} of $(cat "$link/address")"
+done
+`
+
+// sameDevice checks that the guest has the interface with the tag at the PCI address that its config drive has.
+func (n *networkedGuest) sameDevice() {
+	n.t.Helper()
+	drive, err := os.ReadFile(n.driver.path(n.guest.ID, "config.iso"))
+	must(n.t, err)
+	device := regexp.MustCompile(`"mac": "fa:16:3e:00:00:01",\s+"bus": "pci",\s+"address": "(\S+)",\s+"tags": \[\s+"uplink"`).
+		FindSubmatch(drive)
+	if device == nil {
+		n.t.Fatal("the config drive does not have the device of the tag")
+	}
+	want := fmt.Sprintf("guest: function %s of fa:16:3e:00:00:01", device[1])
+	var text []byte
+	eventually(n.t, "the guest has printed its devices", func() bool {
+		text, err = os.ReadFile(n.driver.path(n.guest.ID, "console.log"))
+		return err == nil && strings.Contains(string(text), "of fa:16:3e:00:00:01")
+	})
+	if !strings.Contains(string(text), want) {
+		n.t.Errorf("the guest has not printed %q:\n%s", want, text)
+	}
 }
 
 // run runs a script that sees the files of the daemon.
