@@ -36,11 +36,28 @@ func TestPinnedGuest(t *testing.T) {
 			t.Errorf("%s may run on the host threads %s, want %d", name, got, want)
 		}
 	}
-	maps, err := os.ReadFile(filepath.Join(process, "numa_maps"))
-	must(t, err)
-	if !strings.Contains(string(maps), " bind:0 ") {
-		t.Errorf("no memory of the guest is bound to node 0:\n%s", maps)
+	if got := memoryPolicy(t, process, g.MemoryMB); got != "bind:0" {
+		t.Errorf("the memory of the guest has the policy %q, want bind:0", got)
 	}
+}
+
+// memoryPolicy returns the NUMA policy of the memory of a guest, which is the mapping of QEMU with its size.
+func memoryPolicy(t *testing.T, process string, megabytes int) string {
+	t.Helper()
+	maps, err := os.ReadFile(process + "/maps")
+	must(t, err)
+	policies, err := os.ReadFile(process + "/numa_maps")
+	must(t, err)
+	for line := range strings.Lines(string(maps)) {
+		var from, to uint64
+		if _, err := fmt.Sscanf(line, "%x-%x ", &from, &to); err != nil || to-from != uint64(megabytes)<<20 {
+			continue
+		}
+		_, policy, _ := strings.Cut("\n"+string(policies), fmt.Sprintf("\n%x ", from))
+		return strings.Fields(policy + " none")[0]
+	}
+	t.Fatalf("no mapping of %d MiB:\n%s", megabytes, maps)
+	return ""
 }
 
 // processOf returns the directory in /proc of the QEMU of a guest.
