@@ -55,12 +55,23 @@ func (w *works) effectDone(e WorkDone) {
 	var err error
 	if !a.cancelled || e.Err == nil {
 		err = w.apply(j, effect, e)
+	} else {
+		w.wantSync = w.wantSync || changesGuest(effect) // the hypervisor may have done a part
 	}
 	if a.cancelled || err != nil {
 		w.end(j, err)
 		return
 	}
 	w.advance(j)
+}
+
+// changesGuest reports whether an effect changes a guest of the hypervisor.
+func changesGuest(e Effect) bool {
+	switch e.(type) {
+	case Build, Receive, Migrate, Rename, Destroy:
+		return true
+	}
+	return false
 }
 
 // hostReported continues the attempts that wait for the host report of a version, or for an earlier one. While another
