@@ -5,10 +5,12 @@ import (
 	"context"
 	"maps"
 	"reflect"
+	"slices"
 
 	"github.com/openberth/berth/api/network"
 	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/compute/portrequest"
+	"github.com/openberth/berth/compute/schedule"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/provider"
 	"github.com/openberth/berth/resource"
@@ -36,12 +38,12 @@ func groupsOf(p network.Port) (groups []resource.Group) {
 // asRequestedNow returns a port of a record with the groups that it requests now, and their providers: of a group with
 // the same id, of the same classes, or those that the network service has given it on this host.
 func asRequestedNow(want lifecycle.Port, p network.Port, host string) lifecycle.Port {
-	if len(want.Groups) == 0 {
+	now := readPort(p, lifecycle.NetworkRequest{}, "")
+	if len(want.Groups) == 0 && len(now.Groups) == 0 {
 		return want
 	}
-	now := groupsOf(p)
 	allocation := map[string]provider.ID{}
-	for _, g := range now {
+	for _, g := range now.Groups {
 		if at := providerOf(want, g); at != "" {
 			allocation[g.Suffix] = at
 		} else if p.Host == host {
@@ -50,8 +52,44 @@ func asRequestedNow(want lifecycle.Port, p network.Port, host string) lifecycle.
 			}
 		}
 	}
-	want.Groups, want.Allocation = now, allocation
+	want.Groups, want.SameSubtree, want.Allocation = now.Groups, now.SameSubtree, allocation
 	return want
+}
+
+// addProviders returns a port with the only providers on the server's host that can serve the groups without one: the
+// port got its first guarantee of a kind on another host, and a move is reverted. If there are none, or several, these
+// groups stay without, because the guest exists; the log has the reason, and healing ports repeats the choice.
+func (d *portBinder) addProviders(ctx context.Context, s lifecycle.Server, want lifecycle.Port, p network.Port,
+	devices map[string]schedule.Device) (lifecycle.Port, error) {
+	missing := slices.DeleteFunc(slices.Clone(want.Groups), func(g resource.Group) bool {
+		return want.Allocation[g.Suffix] != "" || len(positive(g.Resources)) == 0
+	})
+	if len(missing) == 0 {
+		return want, nil
+	}
+	host, err := d.store.Host(ctx, s.Host)
+	if err != nil {
+		return want, err
+	}
+	h := portHealer{d.dependencies, map[provider.ID]map[provider.ID]provider.ID{}}
+	parents, err := h.parents(ctx, host.Provider)
+	if err != nil {
+		return want, err
+	}
+	p.Profile = boundProfile(p.Profile, want, devices)
+	found, reason, err := h.choose(ctx, &portsPlan{server: s, host: host, parents: parents}, p, want, missing,
+		want.Allocation)
+	if err != nil {
+		return want, err
+	}
+	if reason != "" {
+		d.Log.Warn("a guarantee of a port has no allocation on the host", "server", s.ID, "host", s.Host, "port", p.ID,
+			"reason", reason)
+		return want, nil
+	}
+	want.Allocation = maps.Clone(want.Allocation)
+	maps.Copy(want.Allocation, found)
+	return want, nil
 }
 
 // providerOf returns the provider that a port of a record has for a group; empty if it has none.

@@ -239,7 +239,9 @@ func (d *portBinder) bindPort(ctx context.Context, s lifecycle.Server, want life
 	if p, err = d.switchBinding(ctx, s, p); err != nil {
 		return want, err
 	}
-	want = asRequestedNow(want, p, s.Host)
+	if want, err = d.addProviders(ctx, s, asRequestedNow(want, p, s.Host), p, devices); err != nil {
+		return want, err
+	}
 	binding := boundProfile(p.Profile, want, devices)
 	if p.Host != s.Host || p.DeviceOwner != owner(s) || !reflect.DeepEqual(binding, p.Profile) {
 		p, err = d.Network.UpdatePort(ctx, want.ID, map[string]any{deviceID: s.ID, deviceOwner: owner(s),
