@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/openberth/berth/api/network"
 	"github.com/openberth/berth/api/placement"
 	"github.com/openberth/berth/api/placement/placementtest"
 	"github.com/openberth/berth/bandwidth"
@@ -125,5 +126,27 @@ func TestConflictsWhileAPortIsAttached(t *testing.T) {
 				t.Errorf("%d writes, want %d", writes, want)
 			}
 		})
+	}
+}
+
+// noBindings is a network service that lists no bindings of ports without a host, as Neutron.
+type noBindings struct {
+	attachNetwork
+	t *testing.T
+}
+
+func (n noBindings) PortBindings(_ context.Context, id string) ([]network.PortBinding, error) {
+	n.t.Errorf("the bindings of port %s are listed", id)
+	return nil, fault.New(fault.Invalid, "", "Bad port request: Operation only valid on compute ports.")
+}
+
+// A port is attached to a server whose last move was live.
+func TestPortIsAttachedAfterALiveMigration(t *testing.T) {
+	c := newAttachCloud(t, nil)
+	c.network.ports[0].VNIC = "normal"
+	c.server.Migration = &lifecycle.Migration{Kind: lifecycle.LiveMigration}
+	c.binder.Network = noBindings{attachNetwork{c.network}, t}
+	if event := c.perform(); c.network.ports[0].Host == "" {
+		t.Errorf("%+v, port %+v", event, c.network.ports[0])
 	}
 }

@@ -92,9 +92,10 @@ func (d *portBinder) addBinding(ctx context.Context, s lifecycle.Server, want li
 }
 
 // switchBinding makes the binding of a port to the host of a server active, if it is inactive, and then removes the
-// others. It returns the port as it is then. Only servers that were migrated live have such bindings.
+// others. It returns the port as it is then. Only servers that were migrated live have such bindings. A port without a
+// host has none, such as one that is attached afterwards; Neutron does not list the bindings of a port without owner.
 func (d *portBinder) switchBinding(ctx context.Context, s lifecycle.Server, p network.Port) (network.Port, error) {
-	if !wasLive(s) {
+	if !wasLive(s) || p.Host == "" {
 		return p, nil
 	}
 	all, err := d.Network.PortBindings(ctx, p.ID)
