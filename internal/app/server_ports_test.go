@@ -59,6 +59,13 @@ func newPortsLabOn(t *testing.T, machine, conf string, faulty *faultyNetwork) *p
 	})
 	l.root = l.provider("cmp1").ID
 	client := l.cloud.NetworkClient()
+	if strings.Contains(conf, "[SRIOV_NIC]") {
+		l.until("the SR-IOV agent is reported", func() bool {
+			agents, err := client.Agents(t.Context(), map[string][]string{"host": {"cmp1"},
+				"agent_type": {string(bandwidth.NICSwitch)}})
+			return err == nil && len(agents) > 0
+		})
+	}
 	err := client.ReportAgent(t.Context(), "cmp1", string(bandwidth.OpenVSwitch), network.AgentReport{Binary: "test",
 		Start: "s", Root: string(l.root), Devices: []network.AgentDevice{{Name: "br-ex", Provider: string(l.bridge),
 			PhysicalNetworks: []string{"physnet0"}}}})
