@@ -37,7 +37,7 @@ func TestRefusedRevert(t *testing.T) {
 			t.Errorf("%s %s %+v", s.Status(), s.TaskState(), s.Fault)
 		}
 		c.waitFor("the guest runs again, under the migration's name", c.agentsDone)
-		c.checkConsistent("stranded")
+		c.checkConsistent("revert_blocked")
 		if i := slices.IndexFunc(s.History,
 			func(m lifecycle.HistoryEntry) bool { return m.Times == lifecycle.MaxRefusals }); i < 0 {
 			t.Errorf("%s", c.histories())

@@ -6,26 +6,26 @@ type State string
 // The states. The server's own consumer may hold allocations in Placement in the states from Claiming to
 // DeletingAllocation, except Shelved.
 const (
-	Preparing        State = "preparing"  // holds nothing; the request to Placement is built
-	Scheduling       State = "scheduling" // holds nothing; candidates are requested
-	Claiming         State = "claiming"   // the first choice is being claimed; the result is not known yet
-	AwaitingMinCount State = "mustering"  // claimed; waiting for the other servers of the request
-	BindingPorts     State = "binding"    // claimed; its ports are bound to Host
-	Spawning         State = "assigned"   // claimed and in the assignments of Host; its agent builds the guest
-	Active           State = "active"     // the guest exists, running or stopped
-	Moving           State = "moving"     // a move is in progress; see MovePhase
+	Preparing        State = "preparing"          // holds nothing; the request to Placement is built
+	Scheduling       State = "scheduling"         // holds nothing; candidates are requested
+	Claiming         State = "claiming"           // the first choice is being claimed; the result is not known yet
+	AwaitingMinCount State = "awaiting_min_count" // claimed; waiting for the other servers of the request
+	BindingPorts     State = "binding_ports"      // claimed; its ports are bound to Host
+	Spawning         State = "spawning"           // claimed and in the assignments of Host; its agent builds the guest
+	Active           State = "active"             // the guest exists, running or stopped
+	Moving           State = "moving"             // a move is in progress; see MovePhase
 	// the guest failed on Host: the claim is released, then another host is tried
-	Rescheduling State = "retreating"
+	Rescheduling State = "rescheduling"
 	Failing      State = "failing"    // failed permanently: the claim is released
 	Error        State = "error"      // failed; holds nothing
 	Shelving     State = "shelving"   // to be shelved; the agent of Host has not reported the guest gone yet
 	Offloading   State = "offloading" // to be shelved: the claim is released
 	Shelved      State = "shelved"    // shelved; holds nothing
 	// to be deleted, not assigned; the agent has not reported the guest gone yet
-	DeletingGuest          State = "unassigning"
-	DeletingAllocation     State = "releasing" // to be deleted, no guest left: the claim is released
-	DeletedAwaitingCleanup State = "lingering" // deleted, except for its leftovers on hosts
-	Deleted                State = "deleted"   // holds nothing; kept for queries only
+	DeletingGuest          State = "deleting_guest"
+	DeletingAllocation     State = "deleting_allocation"      // to be deleted, no guest left: the claim is released
+	DeletedAwaitingCleanup State = "deleted_awaiting_cleanup" // deleted, except for its leftovers on hosts
+	Deleted                State = "deleted"                  // holds nothing; kept for queries only
 )
 
 // States lists all states except the empty one before Created.
