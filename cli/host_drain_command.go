@@ -192,6 +192,7 @@ func (c *HostDrainCmd) moveBy(ctx context.Context, g *Globals, one *drainedServe
 	if one.Action == host.MoveLive {
 		action, args = "os-migrateLive", map[string]any{"host": nil, "block_migration": "auto"}
 	}
+	watch.mark(ctx, one.Server)
 	if err := client.Act(ctx, one.Server, action, args); err != nil {
 		return compute.Server{}, err
 	}

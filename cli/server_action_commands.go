@@ -10,37 +10,39 @@ import (
 
 // Waiting is the flag of commands that start an operation.
 type Waiting struct {
-	Wait bool `help:"Wait until it is done; fail if a server is then in ERROR."`
+	Wait bool `help:"Wait until it has ended; fail if it was not done."`
 }
 
 // act requests an action for each server, and prints for each that it was requested. With w.Wait it waits for the
-// operations and prints the servers.
+// operations, prints the servers, and fails if one of them is not as the action should have left it.
 func (g *Globals) act(w Waiting, servers []string, action string, args map[string]any) error {
 	ctx, cancel := g.context()
 	defer cancel()
+	watch := g.watch()
 	results, good, failed := g.eachServer(ctx, servers, "requested", func(ctx context.Context, s compute.Server) error {
+		if w.Wait {
+			watch.mark(ctx, s.ID)
+		}
 		return g.compute().Act(ctx, s.ID, action, args)
 	})
 	if !w.Wait {
 		return errors.Join(g.printResults(results), failed)
 	}
-	watch := g.watch()
 	var list []compute.Server
-	for _, s := range good {
-		s, err := watch.settled(ctx, s.ID)
-		if err != nil {
-			failed = errors.Join(failed, of(s.Name, len(servers), err))
-			if ctx.Err() != nil {
-				break
-			}
-			continue
+	for _, before := range good {
+		s, err := watch.settled(ctx, before.ID)
+		if err == nil {
+			list = append(list, s)
+			err = outcomes[action].failure(before, s)
+		} else {
+			err = of(before.Name, len(servers), err)
 		}
-		list = append(list, s)
+		failed = errors.Join(failed, err)
+		if ctx.Err() != nil {
+			return failed
+		}
 	}
-	if ctx.Err() != nil {
-		return failed
-	}
-	if err := g.printServers(ctx, list, false); err != nil {
+	if err := g.printWaited(ctx, list); err != nil {
 		return err
 	}
 	return errors.Join(failed, failures(list))

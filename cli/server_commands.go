@@ -62,7 +62,7 @@ func (c *ServerCreateCmd) Run(g *Globals) error {
 	if err != nil {
 		return err
 	}
-	if err := g.printServers(ctx, list, false); err != nil {
+	if err := g.printWaited(ctx, list); err != nil {
 		return err
 	}
 	return failures(list)

@@ -28,6 +28,21 @@ func (g *Globals) printServers(ctx context.Context, list []compute.Server, long 
 	return g.print(docs, []string{"ID", "Name", "Status", "Host", "Flavor", "Devices", "Fault"}, rows)
 }
 
+// printWaited prints the servers of a command whose error has their faults: the table does not repeat these.
+func (g *Globals) printWaited(ctx context.Context, list []compute.Server) error {
+	if g.Output != "json" {
+		list = slices.Clone(list)
+		for i := range list {
+			list[i].Fault = nil
+		}
+	}
+	if err := g.printServers(ctx, list, false); err != nil {
+		return err
+	}
+	_, err := fmt.Fprint(g.stderr(), nextSteps(list))
+	return err
+}
+
 // shownDevices is how many devices of a server a table shows.
 const shownDevices = 2
 

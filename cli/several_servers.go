@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -100,14 +101,15 @@ func failures(list []compute.Server) error {
 		count[s.Name]++
 	}
 	for _, s := range list {
-		if s.Status != "ERROR" || s.Fault == nil {
+		if s.Status != "ERROR" {
 			continue
 		}
-		if names[s.Fault.Message] == nil {
-			texts = append(texts, s.Fault.Message)
-			first[s.Fault.Message] = s
+		text := cmp.Or(faultOf(s), "the service shows no fault")
+		if names[text] == nil {
+			texts = append(texts, text)
+			first[text] = s
 		}
-		names[s.Fault.Message] = append(names[s.Fault.Message], s.Name)
+		names[text] = append(names[text], s.Name)
 	}
 	var failed []error
 	for _, text := range texts {

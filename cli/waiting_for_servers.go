@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"net/url"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/openberth/berth/api/compute"
 	"github.com/openberth/berth/backoff"
@@ -37,13 +39,23 @@ const (
 type watch struct {
 	g      *Globals
 	client *compute.Client
-	said   map[string]string // the last printed reason, by server id
-	named  map[string]names  // of the providers of a host, by the id of its root
+	said   map[string]string                  // the last printed reason, by server id
+	before map[string]compute.WhyHistoryEntry // the last entry of the history before the operation, by server id
+	named  map[string]names                   // of the providers of a host, by the id of its root
 	polls  int
 }
 
 func (g *Globals) watch() *watch {
-	return &watch{g: g, client: g.compute(), said: map[string]string{}, named: map[string]names{}}
+	return &watch{g: g, client: g.compute(), said: map[string]string{}, named: map[string]names{},
+		before: map[string]compute.WhyHistoryEntry{}}
+}
+
+// mark remembers the history of a server before an operation, so that only later entries are printed. Without access to
+// the history nothing is remembered.
+func (w *watch) mark(ctx context.Context, id string) {
+	if why, err := w.client.Why(ctx, id); err == nil && len(why.History) > 0 {
+		w.before[id] = why.History[len(why.History)-1]
+	}
 }
 
 // next prints the reasons of the servers that are not done, and waits until the next poll. It returns *StoppedWaiting
@@ -76,19 +88,27 @@ func (w *watch) ended(ctx context.Context, err error) error {
 	return err
 }
 
-// reason returns the last entry of the server's history, with names instead of the ids of providers, or the status if
-// the service does not show a history.
+// reason returns the last entry that the operation has added to the server's history, with names instead of the ids of
+// providers; the status if there is none or if the service does not show a history. It is empty if the operation has
+// ended meanwhile, and for entries that are faults, which are sentences: the error of the command has them.
 func (w *watch) reason(ctx context.Context, s compute.Server) string {
 	why, err := w.client.Why(ctx, s.ID)
 	switch {
 	case err != nil:
 		return statusOf(s)
-	case len(why.History) > 0:
-		return replacer(w.providers(ctx, why)).Replace(why.History[len(why.History)-1].Text)
-	case why.Fault != "":
-		return why.Fault
+	case why.Task == "" && why.PortChange == "" && why.Status != "BUILD":
+		return ""
+	case len(why.History) == 0:
+		return statusOf(s)
 	}
-	return statusOf(s)
+	last, before := why.History[len(why.History)-1], w.before[s.ID]
+	switch first, _ := utf8.DecodeRuneInString(last.Text); {
+	case last.Text == before.Text && last.Times == before.Times && last.At.Equal(before.At):
+		return statusOf(s)
+	case unicode.IsUpper(first):
+		return ""
+	}
+	return replacer(w.providers(ctx, why)).Replace(last.Text)
 }
 
 // providers returns the names of the providers of the host that was chosen.
@@ -105,7 +125,7 @@ func (w *watch) providers(ctx context.Context, why compute.Why) names {
 
 // print prints a reason if it differs from the last one.
 func (w *watch) print(id, name, reason string) {
-	if w.said[id] == reason {
+	if reason == "" || w.said[id] == reason {
 		return
 	}
 	w.said[id] = reason

@@ -14,13 +14,16 @@ const (
 	// bind the ports to Host → PortsBound or PortsNotBound
 	BindPorts Step = "bind ports"
 	// attach or detach a port → PortClaimed, PortRefused, PortAttached, PortNotAttached or PortDetached
-	ChangePort         Step = "change port"
-	CheckMinCount      Step = "muster"  // check the other servers of the request → MinCountReached or MinCountFailed
-	Release            Step = "release" // release all allocations of the server's own consumer → Released
-	MoveAllocations    Step = "rekey"   // move the server's allocations to its migration → AllocationsMoved or Refused
-	RestoreAllocations Step = "restore" // move the migration's allocations to the server → AllocationsRestored
+	ChangePort Step = "change port"
+	// check the other servers of the request → MinCountReached or MinCountFailed
+	CheckMinCount Step = "check min count"
+	Release       Step = "release" // release all allocations of the server's own consumer → Released
+	// move the server's allocations to its migration → AllocationsMoved or Refused
+	MoveAllocations Step = "move allocations"
+	// move the migration's allocations to the server → AllocationsRestored
+	RestoreAllocations Step = "restore allocations"
 	// release the allocations of the first leftover that is gone → LeftoverReleased
-	ReleaseLeftover Step = "drop"
+	ReleaseLeftover Step = "release leftover"
 )
 
 // Steps lists the due steps of the server in the order in which they must be performed.

@@ -130,7 +130,8 @@ func lastFailure(s Server, message string) string {
 }
 
 // giveUp ends the search for a host. A server that moves goes back to its source, one that is being unshelved is
-// shelved again, any other goes to ERROR. holds is true if the server's own consumer may hold an allocation.
+// shelved again with the reason in Refusal, any other goes to ERROR. holds is true if the server's own consumer may
+// hold an allocation.
 func giveUp(s Server, now time.Time, reason string, holds bool) Server {
 	switch {
 	case s.Move != nil:
@@ -146,7 +147,8 @@ func giveUp(s Server, now time.Time, reason string, holds bool) Server {
 		}
 		return fail(s, now, to, noValidHost(s, reason))
 	}
-	return addHistory(s, now, noValidHost(s, reason))
+	s.Refusal = &Fault{Code: 500, Message: noValidHost(s, reason), Created: now}
+	return addHistory(s, now, s.Refusal.Message)
 }
 
 // noValidHost returns the fault message for the user. It ends with exactly one full stop: reasons come from other

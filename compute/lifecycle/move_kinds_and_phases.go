@@ -39,8 +39,9 @@ const (
 	// the guest failed at the destination: the claim is released, then another host is tried
 	ReschedulingDestination MovePhase = "rescheduling"
 	// the server goes back; the agent of the destination has not reported the guest gone yet
-	Reverting            MovePhase = "reverting"
-	ReleasingDestination MovePhase = "releasing_destination" // the server goes back: the claim at the destination is released
+	Reverting MovePhase = "reverting"
+	// the server goes back: the claim at the destination is released
+	ReleasingDestination MovePhase = "releasing_destination"
 	// the server goes back: the migration's allocations are moved to the server
 	RestoringAllocations MovePhase = "restoring_allocations"
 	// Placement refuses that repeatedly; an operator must repair it. The guest runs under the migration's id

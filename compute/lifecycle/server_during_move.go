@@ -87,7 +87,8 @@ func applyEffect(s Server, effect moveEffect, now time.Time) Server {
 	return s
 }
 
-// endAtSource ends the move at the source: the server continues there, or is deleted, or fails with its guest.
+// endAtSource ends the move at the source: the server continues there, or is deleted, or fails with its guest. If the
+// move was given up, Refusal has the reason.
 func endAtSource(s Server, now time.Time) Server {
 	move := s.Move
 	s = restoreSource(s)
@@ -98,6 +99,8 @@ func endAtSource(s Server, now time.Time) Server {
 		s.State = DeletingGuest
 	case move.SourceLost != "":
 		return fail(s, now, Failing, move.SourceLost)
+	case move.Failed != "":
+		s.Refusal = &Fault{Code: 500, Message: move.Failed, Created: now}
 	}
 	return s
 }
