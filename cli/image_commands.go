@@ -126,7 +126,7 @@ const (
 )
 
 // Run creates the image and sends its data. An interrupted transfer is continued; after the last attempt the error
-// names the command that continues it.
+// names the command that continues it. If the data is refused, the image that Run has created is deleted.
 func (c *ImageAddCmd) Run(g *Globals) error {
 	ctx := g.untilInterrupted()
 	source, err := openSource(ctx, c.Source)
@@ -151,12 +151,15 @@ func (c *ImageAddCmd) Run(g *Globals) error {
 			break
 		}
 	}
-	if err != nil {
-		if !mayContinue(err) {
-			return err
-		}
+	switch {
+	case err == nil:
+	case mayContinue(err):
 		return fault.New(fault.KindOf(err), "cli.image", "the transfer stopped: %w; continue it with `berth image add "+
 			"--resume %s %s`", err, id, c.Source)
+	case c.Resume == "":
+		return errors.Join(err, deleteRefused(ctx, g, id))
+	default:
+		return err
 	}
 	i, err := g.images().Show(ctx, id)
 	if err != nil {
@@ -169,6 +172,16 @@ func (c *ImageAddCmd) Run(g *Globals) error {
 // mayContinue reports whether a transfer that ended with this error can be continued.
 func mayContinue(err error) bool {
 	return fault.Is(err, fault.Unavailable) || errors.Is(err, context.Canceled)
+}
+
+// deleteRefused deletes an image whose data was refused. The error names an image that remains.
+func deleteRefused(ctx context.Context, g *Globals, id string) error {
+	err := g.images().Delete(ctx, id)
+	if err == nil || fault.Is(err, fault.NotFound) {
+		return nil
+	}
+	return fault.New(fault.KindOf(err), "cli.image", "the image %s without data remains: %w; delete it with "+
+		"`berth image delete %s`", id, err, id)
 }
 
 // create creates the image without data.
@@ -211,7 +224,13 @@ func (c *ImageAddCmd) send(ctx context.Context, g *Globals, source *imageSource,
 	}
 	defer data.Close()
 	shown := &progress{Reader: data, to: g.stderr(), name: source.name, done: from, total: source.size}
-	return g.imageData().Upload(ctx, id, shown, from, source.size)
+	err = g.imageData().Upload(ctx, id, shown, from, source.size)
+	if fault.Is(err, fault.Conflict) {
+		if i, shown := g.images().Show(ctx, id); shown == nil && i.Status == image.Active {
+			return nil // the answer to an earlier attempt was lost
+		}
+	}
+	return err
 }
 
 // imageSource is where the data of an image comes from.

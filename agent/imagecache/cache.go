@@ -129,11 +129,7 @@ func (c *Cache) inspect(path string, format diskimage.Format) (Base, error) {
 	if err != nil {
 		return Base{}, fault.Wrap(fault.Unavailable, op, err)
 	}
-	head := make([]byte, min(status.Size(), diskimage.HeadBytes))
-	if _, err := io.ReadFull(f, head); err != nil {
-		return Base{}, fault.Wrap(fault.Unavailable, op, err)
-	}
-	info, err := diskimage.Inspect(head, status.Size(), format)
+	info, err := diskimage.Inspect(f, status.Size(), format)
 	return Base{path, info}, err
 }
 
@@ -197,19 +193,20 @@ func (c *Cache) download(ctx context.Context, meta image.Image, part string) err
 	if err := f.Truncate(from); err != nil {
 		return fault.Wrap(fault.Unavailable, op, err)
 	}
-	if _, err := f.Seek(from, io.SeekStart); err != nil {
-		return fault.Wrap(fault.Unavailable, op, err)
-	}
 	limit := int64(1) << 62
 	if meta.Size > 0 {
 		limit = meta.Size - from + 1 // one more shows that the image is larger than declared
 	}
-	counted, done := c.count(f, meta.ID, meta.Size, from)
+	sparse := &diskimage.SparseWriter{To: f, Offset: from}
+	counted, done := c.count(sparse, meta.ID, meta.Size, from)
 	defer done()
 	_, err = io.Copy(counted, io.LimitReader(body, limit))
 	if errors.Is(err, syscall.ENOSPC) {
 		return fault.New(fault.Unavailable, op, "the image %s does not fit on this host's disk: %w; free space in %s",
 			meta.ID, errors.Join(err, os.Remove(part)), c.dir)
+	}
+	if size := f.Truncate(sparse.Offset); err == nil {
+		err = size
 	}
 	if err == nil {
 		err = f.Sync()

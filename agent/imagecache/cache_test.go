@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 
 	"github.com/openberth/berth/api/image"
@@ -148,6 +149,29 @@ func TestRefusedImages(t *testing.T) {
 	}
 	if _, err := newCache(t, newService("x")).Get(t.Context(), "../etc"); !fault.Is(err, fault.Invalid) {
 		t.Errorf("a path: %v", err)
+	}
+}
+
+// TestZerosTakeNoSpace downloads an image of zeros, interrupted once, into a file without blocks.
+func TestZerosTakeNoSpace(t *testing.T) {
+	s := newService("\x00\x00\x00\x00")
+	s.data = append(make([]byte, 9<<20), "end"...)
+	sum := sha512.Sum512(s.data)
+	s.meta.Size, s.meta.HashValue, s.breakAt = int64(len(s.data)), hex.EncodeToString(sum[:]), 5<<20+1
+	c := newCache(t, s)
+	if _, err := c.Get(t.Context(), id); !fault.Is(err, fault.Unavailable) {
+		t.Errorf("interrupted: %v", err)
+	}
+	base, err := c.Get(t.Context(), id)
+	if err != nil || len(s.downloads) != 2 || s.downloads[1] != 5<<20+1 {
+		t.Fatalf("%+v %v, downloads from %v", base, err, s.downloads)
+	}
+	status, err := os.Stat(base.Path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if used := status.Sys().(*syscall.Stat_t).Blocks * 512; used > 1<<20 {
+		t.Errorf("%d bytes are used", used)
 	}
 }
 

@@ -163,6 +163,8 @@ func TestDataIsInspected(t *testing.T) {
 	backed := make([]byte, 512)
 	copy(backed, "QFI\xfb\x00\x00\x00\x03\x00\x00\x00\x00\x00\x00\x01\x00")
 	f.want(400, "u:p", "PUT", path+"/file", string(backed), "Content-Type", octetStream)
+	f.want(400, "u:p", "PUT", path+"/file", "", "Content-Type", octetStream)
+	f.want(400, "u:p", "PUT", path+"/file", "\n#x\n\nversion=1\nRW 1 FLAT \"/a\" 0\n", "Content-Type", octetStream)
 	f.want(413, "u:p", "PUT", path+"/file", strings.Repeat("x", 1<<20+1), "Content-Type", octetStream)
 	endless := io.MultiReader(bytes.NewReader(make([]byte, 1<<20)), strings.NewReader("more"))
 	if w := f.do("u:p", "PUT", path+"/file", endless, "Content-Type", octetStream); w.Code != 400 {
@@ -176,6 +178,24 @@ func TestDataIsInspected(t *testing.T) {
 		t.Errorf("%s", w.Body)
 	}
 	f.want(204, "u:p", "PUT", path+"/file", "data", "Content-Type", octetStream)
+	// The header is complete, and the tables behind it are missing.
+	copy(backed[8:], make([]byte, 8))
+	copy(backed[20:], "\x00\x00\x00\x10\x00\x00\x00\x00\x40\x00\x00\x00")
+	copy(backed[100:], "\x00\x00\x00\x68")
+	doc := f.want(201, "u:p", "POST", "/v2/images", `{"disk_format": "qcow2", "container_format": "bare"}`).doc
+	path = "/v2/images/" + fmt.Sprint(doc["id"])
+	w := f.want(400, "u:p", "PUT", path+"/file", string(backed), "Content-Type", octetStream)
+	if !strings.Contains(w.Body.String(), "table of reference counts") {
+		t.Errorf("truncated: %s", w.Body)
+	}
+	backed[23] = 63
+	if w := f.want(400, "u:p", "PUT", path+"/file", string(backed), "Content-Type", octetStream); !strings.Contains(
+		w.Body.String(), "cluster_bits is 63") {
+		t.Errorf("cluster_bits: %s", w.Body)
+	}
+	if files, err := filepath.Glob(filepath.Join(f.dir, "*.partial")); err != nil || len(files) > 0 {
+		t.Errorf("left: %v, %v", files, err)
+	}
 }
 
 const patchType = "application/openstack-images-v2.1-json-patch"

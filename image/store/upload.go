@@ -141,11 +141,15 @@ func (s *Store) receive(i Image, u Upload) (done Data, err error) {
 	return done, nil
 }
 
-// appendData writes the data at its place, and returns the size of the whole image.
+// appendData writes the data at its place, without its zeros, and returns the size of the whole image.
 func appendData(file *os.File, sums io.Writer, u Upload) (size int64, err error) {
-	sink := &diskWriter{file: io.NewOffsetWriter(file, u.From)}
+	sparse := &diskimage.SparseWriter{To: file, Offset: u.From}
+	sink := &diskWriter{file: sparse}
 	n, err := io.Copy(io.MultiWriter(sink, sums), io.LimitReader(u.Data, u.Limit-u.From+1))
 	size = u.From + n
+	if sink.failed == nil {
+		sink.failed = file.Truncate(size)
+	}
 	switch {
 	case sink.failed != nil:
 		return 0, failed("store the data of an image", sink.failed)
@@ -186,13 +190,9 @@ func newSums() sums {
 	return s
 }
 
-// inspect checks the format of complete data.
+// inspect checks the format and the structure of complete data.
 func inspect(file *os.File, size int64, i Image, sums sums) (Data, error) {
-	head := make([]byte, min(size, diskimage.HeadBytes))
-	if _, err := file.ReadAt(head, 0); err != nil && !errors.Is(err, io.EOF) {
-		return Data{}, failed("read the data of an image", err)
-	}
-	info, err := diskimage.Inspect(head, size, i.DiskFormat)
+	info, err := diskimage.Inspect(file, size, i.DiskFormat)
 	if err != nil {
 		return Data{}, err
 	}

@@ -18,6 +18,12 @@ func bootDisk(text string, then []byte) []byte {
 		0xba, 0xf8, 0x03, 0xee, 0xeb, 0xf5} // print al to port 3f8; next
 	program = append(append(program, then...), 0xf4, 0xeb, 0xfd) // end: halt
 	copy(disk, append(program, text...))
+	return withBootRecord(disk)
+}
+
+// withBootRecord adds a partition of Linux and the signature of a boot record: an image without is refused.
+func withBootRecord(disk []byte) []byte {
+	disk[446+4], disk[446+8], disk[446+13] = 0x83, 1, 7 // sectors 1 to 1792
 	disk[510], disk[511] = 0x55, 0xaa
 	return disk
 }
@@ -31,8 +37,7 @@ func CounterSector() []byte {
 		0xc1, 0xc0, 0x04, 0x50, 0x24, 0x0f, 0x04, 0x30, // digit: al = the highest digit
 		0x3c, 0x39, 0x76, 0x02, 0x04, 0x07, 0xee, 0x58, 0xe2, 0xee, // print it; digit
 		0xb0, 0x0a, 0xee, 0xfb, 0xf4, 0xeb, 0xde}) // print the line end; wait for the timer; next
-	disk[510], disk[511] = 0x55, 0xaa
-	return disk
+	return withBootRecord(disk)
 }
 
 // ReleaseSector returns a disk whose first sector prints a text to the first serial port, and then releases each PCI
