@@ -45,12 +45,12 @@ type holdings map[provider.ID]map[resource.ConsumerID]resource.Amounts
 // audit compares the allocations that the servers on a host must have with those that Placement has on some of its
 // providers; the first provider is the root. If they differ it compares once more and keeps what differs both times,
 // because a server that is changing differs for a moment. It reports foreign consumers only if foreign is set.
-func (d *dependencies) audit(ctx context.Context, host string, on []provider.ID, foreign bool) (Audit, error) {
-	first, err := d.auditOnce(ctx, host, on, foreign)
+func (r reading) audit(ctx context.Context, host string, on []provider.ID, foreign bool) (Audit, error) {
+	first, err := r.auditOnce(ctx, host, on, foreign)
 	if err != nil || len(first.Missing)+len(first.Foreign) == 0 {
 		return first, err
 	}
-	second, err := d.auditOnce(ctx, host, on, foreign)
+	second, err := r.auditOnce(ctx, host, on, foreign)
 	if err != nil {
 		return Audit{}, err
 	}
@@ -66,14 +66,14 @@ func (d *dependencies) audit(ctx context.Context, host string, on []provider.ID,
 }
 
 // auditOnce reads the servers of the host, then Placement, and then the records of the remaining consumers.
-func (d *dependencies) auditOnce(ctx context.Context, host string, on []provider.ID, foreign bool) (Audit, error) {
+func (r reading) auditOnce(ctx context.Context, host string, on []provider.ID, foreign bool) (Audit, error) {
 	out := Audit{Host: host}
-	servers, err := d.store.OnHost(ctx, host)
+	servers, err := r.store.OnHost(ctx, host)
 	if err != nil {
 		return out, err
 	}
 	held := holdings{}
-	tree, err := d.placement.TreeAllocations(ctx, on[0], len(on) > 1)
+	tree, err := r.placement.TreeAllocations(ctx, on[0], len(on) > 1)
 	if err != nil && !fault.Is(err, fault.NotFound) {
 		return out, err
 	}
@@ -82,7 +82,7 @@ func (d *dependencies) auditOnce(ctx context.Context, host string, on []provider
 		if held[id] = tree.By[id]; i == 0 || tree.Whole {
 			continue
 		}
-		if held[id], err = d.placement.ProviderAllocations(ctx, id); err != nil && !fault.Is(err, fault.NotFound) {
+		if held[id], err = r.placement.ProviderAllocations(ctx, id); err != nil && !fault.Is(err, fault.NotFound) {
 			return out, err
 		}
 	}
@@ -105,7 +105,7 @@ func (d *dependencies) auditOnce(ctx context.Context, host string, on []provider
 		return cmp.Or(cmp.Compare(a.Server, b.Server), cmp.Compare(a.Consumer, b.Consumer))
 	})
 	if foreign {
-		out.Foreign, err = d.foreign(ctx, host, held, placed)
+		out.Foreign, err = r.foreign(ctx, host, held, placed)
 	}
 	return out, err
 }
@@ -139,7 +139,7 @@ func lacking(e lifecycle.Expectation, root provider.ID, held holdings) resource.
 }
 
 // foreign lists the consumers that have allocations on a host and are not placed there.
-func (d *dependencies) foreign(ctx context.Context, host string, held holdings, placed map[resource.ConsumerID]bool) (
+func (r reading) foreign(ctx context.Context, host string, held holdings, placed map[resource.ConsumerID]bool) (
 	list []Foreign, err error) {
 	holds := map[resource.ConsumerID]resource.Allocation{}
 	for id, consumers := range held {
@@ -154,7 +154,7 @@ func (d *dependencies) foreign(ctx context.Context, host string, held holdings, 
 		}
 	}
 	for _, consumer := range slices.Sorted(maps.Keys(holds)) {
-		why, err := d.whyForeign(ctx, string(consumer), host)
+		why, err := r.whyForeign(ctx, string(consumer), host)
 		if err != nil {
 			return nil, err
 		}
@@ -167,11 +167,11 @@ func (d *dependencies) foreign(ctx context.Context, host string, held holdings, 
 
 // whyForeign returns what compute's records have of a consumer with an allocation on a host, as a clause. It is empty
 // if the allocation may be right: the consumer has been placed there since, or a step of its server is due.
-func (d *dependencies) whyForeign(ctx context.Context, consumer, host string) (string, error) {
-	id, err := d.store.ServerOfConsumer(ctx, consumer)
+func (r reading) whyForeign(ctx context.Context, consumer, host string) (string, error) {
+	id, err := r.store.ServerOfConsumer(ctx, consumer)
 	var server lifecycle.Server
 	if err == nil {
-		server, err = d.store.Read(ctx, id)
+		server, err = r.store.Read(ctx, id)
 	}
 	switch {
 	case fault.Is(err, fault.NotFound):

@@ -18,9 +18,9 @@ import (
 const maxCandidates = 1000
 
 // buildAsk builds what a server requests from its flavor and its image. Each call returns new request ids.
-func (d *dependencies) buildAsk(s lifecycle.Server) (p lifecycle.Prepared, err error) {
-	options := flavor.Options{PCIInPlacement: d.PCIInPlacement}
-	p.Ask, p.Requests, err = flavor.Ask(s.Flavor, s.SourceImage(), d.Aliases, options, d.newID)
+func (r reading) buildAsk(s lifecycle.Server) (p lifecycle.Prepared, err error) {
+	options := flavor.Options{PCIInPlacement: r.PCIInPlacement}
+	p.Ask, p.Requests, err = flavor.Ask(s.Flavor, s.SourceImage(), r.Aliases, options, r.newID)
 	if err == nil {
 		p.Topology, err = flavor.Topology(s.Flavor, s.SourceImage())
 	}
@@ -29,16 +29,16 @@ func (d *dependencies) buildAsk(s lifecycle.Server) (p lifecycle.Prepared, err e
 
 // request returns the query for the candidates of a server with these ports, and the devices that the ports need. For a
 // move to a given host it restricts the query to the provider tree of that host.
-func (sc *scheduler) request(ctx context.Context, s lifecycle.Server, wants []portrequest.Port) (ask resource.Ask,
+func (c chooser) request(ctx context.Context, s lifecycle.Server, wants []portrequest.Port) (ask resource.Ask,
 	devices []pci.Request, err error) {
-	if ask, devices, err = sc.withPorts(ctx, s.Ask, wants); err != nil {
+	if ask, devices, err = c.withPorts(ctx, s.Ask, wants); err != nil {
 		return ask, nil, err
 	}
 	ask.Limit = maxCandidates
 	if s.Move == nil || s.Move.To == "" {
 		return ask, devices, nil
 	}
-	host, err := sc.store.Host(ctx, s.Move.To)
+	host, err := c.store.Host(ctx, s.Move.To)
 	if fault.Is(err, fault.NotFound) {
 		return ask, devices, nil // the filters refuse every host but this one, so no candidate remains
 	}
@@ -81,14 +81,14 @@ func unknownTraits(text string) (traits []resource.Trait) {
 // onRequestRejected returns the event for a query that Placement rejects. An agent creates the classes and traits of
 // its host. So shortly after the start it returns fault.Unavailable, and the query is retried, until the first agent
 // has reported.
-func (d *dependencies) onRequestRejected(text string) (lifecycle.Event, error) {
+func (r reading) onRequestRejected(text string) (lifecycle.Event, error) {
 	names := unknownNames.FindStringSubmatch(text)
 	if names == nil {
 		return lifecycle.NoValidHost{Reason: "Placement rejects the query: " + text}, nil
 	}
 	reason := "no host has ever reported " + names[1]
-	if d.now().Sub(d.started) < firstReports {
-		if !d.presence.anyReported() {
+	if r.now().Sub(r.started) < firstReports {
+		if !r.presence.anyReported() {
 			return nil, fault.New(fault.Unavailable, "conductor.schedule", "%s, and none has reported since the start", reason)
 		}
 	}

@@ -71,7 +71,7 @@ func (d *portBinder) addProviders(ctx context.Context, s lifecycle.Server, want 
 	if err != nil {
 		return want, err
 	}
-	h := portHealer{d.dependencies, map[provider.ID]map[provider.ID]provider.ID{}}
+	h := d.read().portPlanner()
 	parents, err := h.parents(ctx, host.Provider)
 	if err != nil {
 		return want, err

@@ -37,7 +37,7 @@ type Conductor struct {
 // New returns a conductor. It starts nothing; Run does.
 func New(store Store, placement Placement) *Conductor {
 	on := newDependencies(store, placement)
-	audits := newAuditor(on)
+	audits := newAuditor(on.read)
 	c := &Conductor{dependencies: on, audits: audits, firstReports: firstReports}
 	c.steps = newPerformer(newScheduler(on, audits), func(id string) { c.runner.Wake(id) })
 	c.runner = runner.New(store, runner.Machine[lifecycle.Server, lifecycle.Event, lifecycle.Step]{

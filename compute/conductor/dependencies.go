@@ -12,23 +12,17 @@ import (
 	"github.com/openberth/berth/compute/runner"
 	"github.com/openberth/berth/compute/schedule"
 	"github.com/openberth/berth/fault"
-	"github.com/openberth/berth/pci"
 	"github.com/openberth/berth/provider"
 	"github.com/openberth/berth/resource"
 )
 
 // Placement is what the conductor needs of a Placement service; *placement.Client implements it.
 type Placement interface {
-	Candidates(ctx context.Context, ask resource.Ask) (placement.Candidates, error)
-	Allocation(ctx context.Context, consumer resource.ConsumerID) (placement.ConsumerAllocation, error)
+	PlacementReader
+
 	PutAllocation(ctx context.Context, consumer resource.ConsumerID, held placement.ConsumerAllocation) error
 	PutAllocations(ctx context.Context, all map[resource.ConsumerID]placement.ConsumerAllocation) error
 	DeleteAllocation(ctx context.Context, consumer resource.ConsumerID) error
-
-	TreeAllocations(ctx context.Context, root provider.ID, whole bool) (placement.TreeAllocations, error)
-	ProviderAllocations(ctx context.Context, id provider.ID) (map[resource.ConsumerID]resource.Amounts, error)
-	Inventories(ctx context.Context, id provider.ID) (placement.InventorySet, error)
-	Usages(ctx context.Context, id provider.ID) (resource.Amounts, error)
 	Reshape(ctx context.Context, r placement.Reshape) error
 	PutInventories(ctx context.Context, id provider.ID, generation int,
 		inv map[resource.Class]resource.Inventory) (int, error)
@@ -38,31 +32,23 @@ type Placement interface {
 // fault.NotFound for a provider that does not exist. DeleteProvider returns fault.Conflict if the provider has children
 // or allocations.
 type Providers interface {
-	Tree(ctx context.Context, id provider.ID) (provider.Tree, error)
-	ProviderAllocations(ctx context.Context, id provider.ID) (map[resource.ConsumerID]resource.Amounts, error)
+	TreeReader
+
 	DeleteProvider(ctx context.Context, id provider.ID) error
 }
 
 // Store is what the conductor needs of the database; *store.Store implements it. Methods return fault.NotFound for a
 // server that does not exist.
 type Store interface {
+	StoreReader
 	runner.Records[lifecycle.Server]
+
 	Create(ctx context.Context, servers ...lifecycle.Server) error
-	Hosts(ctx context.Context) ([]schedule.Host, error)
-	Host(ctx context.Context, name string) (schedule.Host, error)
-	Reports(ctx context.Context, roots []provider.ID) (map[provider.ID]schedule.Host, error)
 	Purge(ctx context.Context, before time.Time, keep int) error
-	ServerOfConsumer(ctx context.Context, consumer string) (string, error)
-	IDsOnHost(ctx context.Context, host string) ([]string, error)
-	OnHost(ctx context.Context, host string) ([]lifecycle.Server, error)
-	ByReservation(ctx context.Context, beginning string) ([]lifecycle.Server, error)
 	SetDead(ctx context.Context, host string, dead bool, now time.Time) error
-	Dead(ctx context.Context) ([]string, error)
-	DisabledHosts(ctx context.Context) (map[string]string, error)
 	Forget(ctx context.Context, host string) error
 	PutReport(ctx context.Context, host schedule.Host, admit func(known schedule.Host) error) error
 	RemovalDone(ctx context.Context, host, consumer string) error
-	RemovalHosts(ctx context.Context, server string) ([]string, error)
 }
 
 // Lease is the lease of this process on its database; *store.Lease is one.
@@ -75,14 +61,7 @@ type Lease interface {
 
 // Config is the configuration of a conductor. It may be changed until Run or Perform is called.
 type Config struct {
-	Log  *slog.Logger // never nil
-	Pack bool         // [compute] packing_host_numa_cells_allocation_strategy
-
-	Aliases        pci.Aliases // [pci] alias
-	PCIInPlacement bool        // [filter_scheduler] pci_in_placement
-
-	// [DEFAULT] service_down_time: the age of the last report of a host from which on it counts as silent
-	Silence time.Duration
+	Options
 
 	Providers Providers // used only by HostForget and HealPorts
 	Lease     Lease     // nil: no other process can take the database
@@ -107,22 +86,27 @@ type dependencies struct {
 
 // newDependencies returns dependencies with the clock of the machine and an empty configuration.
 func newDependencies(store Store, placement Placement) *dependencies {
-	return &dependencies{Config: Config{Log: slog.Default(), Silence: schedule.Silence}, store: store,
+	return &dependencies{Config: Config{Options: Options{Log: slog.Default(), Silence: schedule.Silence}}, store: store,
 		placement: placement,
 		presence:  newPresence(), started: time.Now(), now: time.Now, newID: uuid.NewString, pause: pause, wait: wait}
 }
 
-// leased returns a context for calls of other services, which ends with the lease. It returns fault.Unavailable if the
-// lease has ended.
+// read returns what planning and checking use, with the present configuration.
+func (d *dependencies) read() reading {
+	r := reading{Options: d.Options, Lease: d.Lease, store: d.store, placement: d.placement, presence: d.presence,
+		started: d.started, now: d.now, newID: d.newID}
+	if d.Providers != nil {
+		r.providers = d.Providers
+	}
+	if d.Network != nil {
+		r.network = d.Network
+	}
+	return r
+}
+
+// leased is the method of reading, for what writes.
 func (d *dependencies) leased(ctx context.Context) (bound context.Context, stop context.CancelFunc, err error) {
-	if d.Lease == nil {
-		return ctx, func() {}, nil
-	}
-	if err := d.Lease.Check(); err != nil {
-		return nil, nil, err
-	}
-	bound, stop = d.Lease.Bind(ctx)
-	return bound, stop, nil
+	return d.read().leased(ctx)
 }
 
 // refused reports whether Placement has refused a request in a way that a retry does not change.

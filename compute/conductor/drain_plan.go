@@ -37,10 +37,9 @@ func (c *Conductor) PlanDrain(ctx context.Context, host string) ([]PlannedMove, 
 		return nil, err
 	}
 	defer stop()
-	room := &roomAfterMoves{Placement: c.placement, taken: resource.Allocation{}}
-	on := *c.dependencies
-	on.placement = room
-	planner := newScheduler(&on, c.audits)
+	room := &roomAfterMoves{PlacementReader: c.placement, taken: resource.Allocation{}}
+	planner := chooser{c.read(), c.audits}
+	planner.placement = room
 	plan := []PlannedMove{}
 	for _, s := range servers {
 		move, err := planner.planMove(ctx, room, s, host)
@@ -54,18 +53,24 @@ func (c *Conductor) PlanDrain(ctx context.Context, host string) ([]PlannedMove, 
 }
 
 // planMove plans the move of one server.
-func (sc *scheduler) planMove(ctx context.Context, room *roomAfterMoves, s lifecycle.Server, host string) (
+func (c chooser) planMove(ctx context.Context, room *roomAfterMoves, s lifecycle.Server, host string) (
 	PlannedMove, error) {
 	move := PlannedMove{Server: s.ID, Name: s.Name}
 	move.Action, move.Reason = drainAction(s, host)
 	if move.Action == "" {
 		return move, nil
 	}
-	request := lifecycle.ActionRequested{ID: sc.newID(), Action: move.Action}
-	moving, _ := lifecycle.Next(s, request, sc.now())
-	event, err := sc.schedule(ctx, moving)
+	request := lifecycle.ActionRequested{ID: c.newID(), Action: move.Action}
+	moving, _ := lifecycle.Next(s, request, c.now())
+	ports, refusal, err := c.collectPorts(ctx, moving, c.plannedPort)
 	if err != nil {
 		return move, err
+	}
+	var event lifecycle.Event = lifecycle.Refused{Step: lifecycle.Schedule, Reason: refusal}
+	if refusal == "" {
+		if event, err = c.schedule(ctx, moving, ports); err != nil {
+			return move, err
+		}
 	}
 	switch e := event.(type) {
 	case lifecycle.Chosen:
@@ -143,7 +148,7 @@ func lostDuringLive(s lifecycle.Server) string {
 
 // roomAfterMoves is a Placement whose candidates have the room that planned moves leave.
 type roomAfterMoves struct {
-	Placement
+	PlacementReader
 	taken resource.Allocation
 }
 
@@ -161,7 +166,7 @@ func (p *roomAfterMoves) take(a resource.Allocation) {
 
 // Candidates returns the candidates of Placement that still fit.
 func (p *roomAfterMoves) Candidates(ctx context.Context, ask resource.Ask) (placement.Candidates, error) {
-	got, err := p.Placement.Candidates(ctx, ask)
+	got, err := p.PlacementReader.Candidates(ctx, ask)
 	if err != nil {
 		return got, fault.Wrap("", "conductor.PlanDrain", err)
 	}

@@ -34,7 +34,7 @@ type HostHeadroom struct {
 // If an agent reports devices for ports, Placement is asked for them.
 func (c *Conductor) Headroom(ctx context.Context, f flavor.Flavor, ports []portrequest.Port) (
 	hosts []HostHeadroom, reason string, err error) {
-	prepared, err := c.buildAsk(lifecycle.Server{Flavor: f})
+	prepared, err := c.read().buildAsk(lifecycle.Server{Flavor: f})
 	if err != nil {
 		return nil, "", err
 	}
@@ -50,16 +50,16 @@ func (c *Conductor) Headroom(ctx context.Context, f flavor.Flavor, ports []portr
 	if err != nil {
 		return nil, "", err
 	}
-	found, err := c.everyCandidate(ctx, ask, known)
+	found, err := c.read().everyCandidate(ctx, ask, known)
 	got := found.Candidates
 	if err != nil || len(got.List) == 0 {
 		return nil, got.Reason, err
 	}
-	input, err := c.scheduleInput(ctx, got)
+	input, err := c.read().scheduleInput(ctx, got)
 	if err != nil {
 		return nil, "", err
 	}
-	if input.ExcludedHosts, err = newScheduler(c.dependencies, c.audits).excludedHosts(ctx,
+	if input.ExcludedHosts, err = c.read().excludedHosts(ctx,
 		lifecycle.Server{}); err != nil {
 		return nil, "", err
 	}
@@ -72,9 +72,9 @@ func (c *Conductor) Headroom(ctx context.Context, f flavor.Flavor, ports []portr
 
 // allCandidates returns all candidates. Alternatives that Placement does not have are left out; a class or trait that
 // it does not have is the reason why there are none.
-func (d *dependencies) allCandidates(ctx context.Context, ask resource.Ask) (got placement.Candidates, err error) {
+func (r reading) allCandidates(ctx context.Context, ask resource.Ask) (got placement.Candidates, err error) {
 	for {
-		got, err = d.placement.Candidates(ctx, ask)
+		got, err = r.placement.Candidates(ctx, ask)
 		if !fault.Is(err, fault.Invalid) {
 			return got, err
 		}

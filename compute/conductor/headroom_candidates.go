@@ -21,9 +21,9 @@ type hostCandidates struct {
 // max_allocation_candidates). Berth's Placement reports the limit; OpenStack's does not. So unless the answer is
 // complete, each host is requested alone too. Such an answer has no sharing providers: if there are some, the answer
 // for all hosts is used.
-func (d *dependencies) everyCandidate(ctx context.Context, ask resource.Ask, hosts []schedule.Host) (hostCandidates,
+func (r reading) everyCandidate(ctx context.Context, ask resource.Ask, hosts []schedule.Host) (hostCandidates,
 	error) {
-	whole, err := d.allCandidates(ctx, ask)
+	whole, err := r.allCandidates(ctx, ask)
 	all := hostCandidates{Candidates: whole}
 	if err != nil || len(whole.List) == 0 || whole.Complete {
 		return all, err
@@ -40,7 +40,7 @@ func (d *dependencies) everyCandidate(ctx context.Context, ask resource.Ask, hos
 		if h.Provider == "" {
 			continue
 		}
-		one, err := d.allCandidates(ctx, inTree(ask, h.Provider))
+		one, err := r.allCandidates(ctx, inTree(ask, h.Provider))
 		if err != nil {
 			return all, err
 		}

@@ -19,12 +19,12 @@ import (
 
 // addLostPorts adds the ports of the server's record that are not bound to its host to a plan, bound as the record has
 // them. A port that cannot be bound again is an entry of out, with the reason.
-func (h portHealer) addLostPorts(ctx context.Context, p *portsPlan, out *PortHealing) error {
+func (h portPlanner) addLostPorts(ctx context.Context, p *portsPlan, out *PortHealing) error {
 	for _, recorded := range p.server.Ports {
 		if slices.ContainsFunc(p.before, func(o network.Port) bool { return o.ID == recorded.ID }) {
 			continue
 		}
-		port, err := h.Network.Port(ctx, recorded.ID)
+		port, err := h.network.Port(ctx, recorded.ID)
 		switch {
 		case fault.Is(err, fault.NotFound):
 			h.notBound(out, recorded.ID, "it does not exist any more; detach it from the server")
@@ -46,7 +46,7 @@ func (h portHealer) addLostPorts(ctx context.Context, p *portsPlan, out *PortHea
 }
 
 // notBound records a port that cannot be bound again.
-func (h portHealer) notBound(out *PortHealing, id, reason string) {
+func (h portPlanner) notBound(out *PortHealing, id, reason string) {
 	out.Ports = append(out.Ports, HealedPort{ID: id, Reason: reason})
 	out.State, out.Reason = PortsNotAllocated, "port "+id+": "+reason
 }

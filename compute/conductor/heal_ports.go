@@ -65,7 +65,7 @@ func (c *Conductor) HealPorts(ctx context.Context, host string, servers []string
 		return nil, err
 	}
 	defer stop()
-	h := portHealer{c.dependencies, map[provider.ID]map[provider.ID]provider.ID{}}
+	h := c.read().portPlanner()
 	list, err := h.serversWithPorts(ctx, host, servers)
 	if err != nil {
 		return nil, err
@@ -73,10 +73,9 @@ func (c *Conductor) HealPorts(ctx context.Context, host string, servers []string
 	var found []PortHealing
 	for _, s := range list {
 		var one PortHealing
-		heal := func() { one, err = h.heal(ctx, s.ID, apply) }
 		if !apply {
-			heal()
-		} else if !c.runner.Alone(s.ID, heal) {
+			_, one, err = h.examine(ctx, s.ID)
+		} else if !c.runner.Alone(s.ID, func() { one, err = portHealer{c.dependencies}.heal(ctx, h, s.ID) }) {
 			one = PortHealing{Server: s.ID, Name: s.Name, Host: s.Host, State: PortsBusy,
 				Reason: "a step of the server is due; try again later"}
 		}
@@ -91,7 +90,7 @@ func (c *Conductor) HealPorts(ctx context.Context, host string, servers []string
 }
 
 // serversWithPorts returns the servers to examine, by name and id. Servers that are not on a host are left out.
-func (h portHealer) serversWithPorts(ctx context.Context, host string, ids []string) (list []lifecycle.Server,
+func (h portPlanner) serversWithPorts(ctx context.Context, host string, ids []string) (list []lifecycle.Server,
 	err error) {
 	for _, id := range ids {
 		s, err := h.store.Read(ctx, id)
@@ -146,10 +145,26 @@ func portsLeave(s lifecycle.Server) bool {
 	return true
 }
 
-// portHealer plans and performs the healing of servers.
-type portHealer struct {
-	*dependencies
+// portPlanner plans the healing of servers. It reads only.
+type portPlanner struct {
+	reading
 	trees map[provider.ID]map[provider.ID]provider.ID // the parents of the providers of trees that were read, by root
+}
+
+func (r reading) portPlanner() portPlanner {
+	return portPlanner{r, map[provider.ID]map[provider.ID]provider.ID{}}
+}
+
+// portHealer performs plans.
+type portHealer struct{ *dependencies }
+
+// heal plans the healing of a server and performs it.
+func (h portHealer) heal(ctx context.Context, planner portPlanner, id string) (out PortHealing, err error) {
+	plan, out, err := planner.examine(ctx, id)
+	if err == nil && out.State == PortsNeedHealing {
+		h.apply(ctx, plan, &out)
+	}
+	return out, err
 }
 
 // portsPlan is what heals a server.
@@ -163,60 +178,57 @@ type portsPlan struct {
 	parents        map[provider.ID]provider.ID // of the host's tree
 }
 
-// heal plans the healing of a server and performs it if apply is set. State of the result is empty if the server needs
-// none. It returns an error if compute's database does not answer.
-func (h portHealer) heal(ctx context.Context, id string, apply bool) (out PortHealing, err error) {
+// examine plans the healing of a server. State of the result is empty if the server needs none. It returns an error if
+// compute's database does not answer.
+func (h portPlanner) examine(ctx context.Context, id string) (plan portsPlan, out PortHealing, err error) {
 	s, err := h.store.Read(ctx, id)
 	if err != nil || s.Host == "" {
-		return out, err
+		return plan, out, err
 	}
 	out = PortHealing{Server: s.ID, Name: s.Name, Host: s.Host}
 	if !portsSettled(s) {
 		if !portsLeave(s) {
 			out.State, out.Reason = PortsBusy, "a step of the server is due; try again later"
 		}
-		return out, nil
+		return plan, out, nil
 	}
 	host, err := h.store.Host(ctx, s.Host)
 	if err != nil {
-		return out, err
+		return plan, out, err
 	}
-	plan := portsPlan{server: s, host: host}
+	plan = portsPlan{server: s, host: host}
 	if plan.before, err = h.boundPorts(ctx, s); err != nil {
 		out.State, out.Reason = PortsNotRead, fault.TextOf(err)
-		return out, nil
+		return plan, out, nil
 	}
 	plan.bound = slices.Clone(plan.before)
 	if err = h.addLostPorts(ctx, &plan, &out); err != nil {
 		out.State, out.Reason = PortsNotRead, fault.TextOf(err)
-		return out, nil
+		return plan, out, nil
 	}
 	if len(plan.before) == 0 {
-		return out, nil
+		return plan, out, nil
 	}
 	held, err := h.placement.Allocation(ctx, resource.ConsumerID(s.ID))
 	if err == nil {
 		err = h.plan(ctx, &plan, &out, held.Allocation)
 	}
-	switch {
-	case err != nil:
+	if err != nil {
 		out.State, out.Reason = PortsNotAllocated, fault.TextOf(err)
-	case out.State == PortsNeedHealing && apply:
-		h.apply(ctx, plan, &out)
 	}
-	return out, nil
+	return plan, out, nil
 }
 
 // boundPorts returns the ports of a server that are bound to its host, by id.
-func (h portHealer) boundPorts(ctx context.Context, s lifecycle.Server) ([]network.Port, error) {
-	if h.Network == nil {
+func (h portPlanner) boundPorts(ctx context.Context, s lifecycle.Server) ([]network.Port, error) {
+	if h.network == nil {
 		if len(s.Networks) == 0 {
 			return nil, nil
 		}
 		return nil, fault.New(fault.Unavailable, "conductor.boundPorts", "the ports of the server are not reachable: no "+
 			"network service is configured; set [neutron] endpoint_override")
 	}
-	ports, err := h.Network.Ports(ctx, url.Values{deviceID: {s.ID}})
+	ports, err := h.network.Ports(ctx, url.Values{deviceID: {s.ID}})
 	if err != nil {
 		return nil, err
 	}
@@ -227,7 +239,7 @@ func (h portHealer) boundPorts(ctx context.Context, s lifecycle.Server) ([]netwo
 
 // plan computes the ports and the allocation of a healed server, and describes the changes in out. held is the
 // allocation of the server.
-func (h portHealer) plan(ctx context.Context, p *portsPlan, out *PortHealing, held resource.Allocation) error {
+func (h portPlanner) plan(ctx context.Context, p *portsPlan, out *PortHealing, held resource.Allocation) error {
 	left := minus(portClassesOf(held), amountsOf(p.bound))
 	var err error
 	if p.parents, err = h.parents(ctx, p.host.Provider); err != nil {
@@ -264,11 +276,11 @@ func (h portHealer) plan(ctx context.Context, p *portsPlan, out *PortHealing, he
 }
 
 // parents returns the parents of the providers of a tree. It reads a tree once.
-func (h portHealer) parents(ctx context.Context, root provider.ID) (map[provider.ID]provider.ID, error) {
+func (h portPlanner) parents(ctx context.Context, root provider.ID) (map[provider.ID]provider.ID, error) {
 	if known := h.trees[root]; known != nil {
 		return known, nil
 	}
-	tree, err := h.Providers.Tree(ctx, root)
+	tree, err := h.providers.Tree(ctx, root)
 	if err != nil {
 		return nil, err
 	}
@@ -288,7 +300,7 @@ func (p portsPlan) allocation(held resource.Allocation) resource.Allocation {
 // healedPort returns a port with a provider for each of its groups, and records the change. It sets change.Reason if
 // there is none, or if there are several. left is what the server has of port classes that its ports do not explain;
 // a group that fits into it on one provider only has it already, and it is removed from left.
-func (h portHealer) healedPort(ctx context.Context, p *portsPlan, port network.Port, left resource.Allocation,
+func (h portPlanner) healedPort(ctx context.Context, p *portsPlan, port network.Port, left resource.Allocation,
 	change *HealedPort) (network.Port, error) {
 	var missing []resource.Group
 	device, _ := deviceUnit(p.host, port)
@@ -328,7 +340,7 @@ func (h portHealer) healedPort(ctx context.Context, p *portsPlan, port network.P
 
 // choose returns the only providers on the host of the server that can serve groups of a port, or why there are
 // none. chosen are the providers of the port's other groups.
-func (h portHealer) choose(ctx context.Context, p *portsPlan, port network.Port, want lifecycle.Port,
+func (h portPlanner) choose(ctx context.Context, p *portsPlan, port network.Port, want lifecycle.Port,
 	groups []resource.Group, chosen map[string]provider.ID) (found map[string]provider.ID, reason string, err error) {
 	ask := resource.Ask{Limit: maxCandidates, GroupPolicy: resource.PolicyNone}
 	var subtree []string

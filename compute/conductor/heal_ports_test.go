@@ -25,7 +25,7 @@ const (
 )
 
 // twoNICs returns a healer whose Placement has two NICs of 10 Mbit/s with 4 VFs each, and the report of the host.
-func twoNICs(t *testing.T) (portHealer, *placementtest.Placement, schedule.Host) {
+func twoNICs(t *testing.T) (portPlanner, *placementtest.Placement, schedule.Host) {
 	t.Helper()
 	p := placementtest.New(nil)
 	p.SetProvider(provider.Provider{ID: healRoot, Root: healRoot, Name: "cmp1",
@@ -46,7 +46,7 @@ func twoNICs(t *testing.T) (portHealer, *placementtest.Placement, schedule.Host)
 	}
 	on := newDependencies(nil, p)
 	on.Providers = p
-	return portHealer{on, map[provider.ID]map[provider.ID]provider.ID{}}, p, host
+	return on.read().portPlanner(), p, host
 }
 
 // directPort is a bound port of vnic type direct with a guarantee of 4 Mbit/s.
@@ -63,7 +63,7 @@ func directPort(id, slot string) network.Port {
 }
 
 // planned returns the plan for ports of a server that has held.
-func planned(t *testing.T, h portHealer, host schedule.Host, held resource.Allocation,
+func planned(t *testing.T, h portPlanner, host schedule.Host, held resource.Allocation,
 	ports ...network.Port) (portsPlan, PortHealing) {
 	t.Helper()
 	plan, out := portsPlan{server: lifecycle.Server{ID: "s", Host: "cmp1"}, host: host, before: ports,

@@ -23,7 +23,7 @@ const (
 
 // auditor keeps the last audit of each host, and the hosts that are to be audited.
 type auditor struct {
-	*dependencies
+	read func() reading
 
 	mu        sync.Mutex
 	last      map[string]audited
@@ -53,8 +53,8 @@ func (a *audited) recordTree(root provider.ID, found Audit) {
 	}
 }
 
-func newAuditor(on *dependencies) *auditor {
-	return &auditor{dependencies: on, last: map[string]audited{}, waits: map[string]bool{}, wake: make(chan struct{}, 1)}
+func newAuditor(read func() reading) *auditor {
+	return &auditor{read: read, last: map[string]audited{}, waits: map[string]bool{}, wake: make(chan struct{}, 1)}
 }
 
 // reported queues an audit of a host that has reported, unless its last one is recent.
@@ -65,7 +65,7 @@ func (a *auditor) reported(host schedule.Host) {
 	if len(last.found.Missing) > 0 || last.at.Before(a.suspected) {
 		age = auditAgain
 	}
-	if a.waits[host.Name] || a.now().Sub(last.at) < age {
+	if a.waits[host.Name] || a.read().now().Sub(last.at) < age {
 		return
 	}
 	a.due, a.waits[host.Name] = append(a.due, host), true
@@ -102,7 +102,7 @@ func (a *auditor) auditNext(ctx context.Context) bool {
 		return false
 	}
 	if _, err := a.auditHost(ctx, host); err != nil && ctx.Err() == nil {
-		a.Log.Info("host not audited, will retry with its next report", "host", host.Name, "error", err)
+		a.read().Log.Info("host not audited, will retry with its next report", "host", host.Name, "error", err)
 	}
 	return true
 }
@@ -121,7 +121,7 @@ func (a *auditor) next() (host schedule.Host, ok bool) {
 
 // auditHost audits all providers of a host that its report names, and keeps the result.
 func (a *auditor) auditHost(ctx context.Context, host schedule.Host) (Audit, error) {
-	ctx, stop, err := a.leased(ctx)
+	ctx, stop, err := a.read().leased(ctx)
 	if err != nil {
 		return Audit{}, err
 	}
@@ -132,14 +132,14 @@ func (a *auditor) auditHost(ctx context.Context, host schedule.Host) (Audit, err
 			on = append(on, d.Provider)
 		}
 	}
-	at := a.now()
+	at := a.read().now()
 	if same, err := a.unchanged(ctx, host); err != nil {
 		return Audit{}, err
 	} else if same {
 		a.keep(host.Name, func(last *audited) { last.at, last.root = at, at })
 		return Audit{Host: host.Name}, nil
 	}
-	found, err := a.audit(ctx, host.Name, on, true)
+	found, err := a.read().audit(ctx, host.Name, on, true)
 	if err == nil {
 		a.keep(host.Name, func(last *audited) {
 			last.at, last.root, last.whole, last.found, last.wholeState = at, at, at, found, found.treeState
@@ -155,18 +155,18 @@ func (a *auditor) unchanged(ctx context.Context, host schedule.Host) (bool, erro
 	a.mu.Lock()
 	last := a.last[host.Name]
 	a.mu.Unlock()
-	if last.wholeState == "" || last.tree != host.Provider || a.now().Sub(last.whole) > auditUnchanged ||
+	if last.wholeState == "" || last.tree != host.Provider || a.read().now().Sub(last.whole) > auditUnchanged ||
 		len(last.found.Missing)+len(last.found.Foreign) > 0 {
 		return false, nil
 	}
-	found, err := a.audit(ctx, host.Name, []provider.ID{host.Provider}, false)
+	found, err := a.read().audit(ctx, host.Name, []provider.ID{host.Provider}, false)
 	return err == nil && found.treeState == last.wholeState && len(found.Missing) == 0, err
 }
 
 // auditRoot audits the root provider of a host, keeps the result, and returns whether allocations are missing.
 func (a *auditor) auditRoot(ctx context.Context, host string, root provider.ID) (missing bool, err error) {
-	at := a.now()
-	found, err := a.audit(ctx, host, []provider.ID{root}, false)
+	at := a.read().now()
+	found, err := a.read().audit(ctx, host, []provider.ID{root}, false)
 	if err != nil {
 		return false, err
 	}
@@ -189,8 +189,8 @@ func (a *auditor) keep(host string, update func(*audited)) {
 	update(&one)
 	a.last[host] = one
 	if n := len(one.found.Missing); n > 0 && before == 0 {
-		a.suspected = a.now()
-		a.Log.Warn("allocations missing in Placement", "host", host, "consumers", n)
+		a.suspected = a.read().now()
+		a.read().Log.Warn("allocations missing in Placement", "host", host, "consumers", n)
 	}
 }
 
@@ -202,7 +202,7 @@ func (a *auditor) noteUnavailable(err error) {
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.suspected = a.now()
+	a.suspected = a.read().now()
 }
 
 // missing returns whether the last audit of a host has found missing allocations. fresh is false if the root of the
@@ -214,7 +214,7 @@ func (a *auditor) missing(host schedule.Host) (missing, fresh bool) {
 	if last.treeState != "" && last.tree == host.Provider {
 		return false, true
 	}
-	fresh = a.now().Sub(last.root) < time.Minute && !last.root.Before(host.Seen) && !last.root.Before(a.suspected)
+	fresh = a.read().now().Sub(last.root) < time.Minute && !last.root.Before(host.Seen) && !last.root.Before(a.suspected)
 	return len(last.found.Missing) > 0, fresh
 }
 

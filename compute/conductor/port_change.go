@@ -155,7 +155,7 @@ func (d *portBinder) claimPort(ctx context.Context, s lifecycle.Server, want lif
 	claimed lifecycle.Port, device *pci.Request, refusal string, err error) {
 	want.Allocation = nil
 	others := portAmounts{port: want.ID, devices: true}
-	ask, devices, err := d.withPorts(ctx, resource.Ask{Limit: maxCandidates}, []portrequest.Port{wants})
+	ask, devices, err := d.read().withPorts(ctx, resource.Ask{Limit: maxCandidates}, []portrequest.Port{wants})
 	switch {
 	case fault.Is(err, fault.Invalid) || fault.Is(err, fault.Conflict):
 		return want, nil, fault.TextOf(err), nil
@@ -221,7 +221,7 @@ func (d *portBinder) portChoices(ctx context.Context, s lifecycle.Server, ask re
 		}
 		return choices, "", nil
 	}
-	input, err := d.scheduleInput(ctx, got)
+	input, err := d.read().scheduleInput(ctx, got)
 	if err != nil {
 		return nil, "", err
 	}

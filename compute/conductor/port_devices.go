@@ -33,9 +33,9 @@ func wantsOf(s lifecycle.Server, port lifecycle.Port, p network.Port, n network.
 // withPorts adds what ports request to the request of a flavor, and returns the devices that they need. Placement is
 // asked for devices if an agent reports those for ports. It returns fault.Invalid for a port that no host can serve,
 // and fault.Conflict for a group with the name of one of the flavor.
-func (d *portBinder) withPorts(ctx context.Context, ask resource.Ask, wants []portrequest.Port) (resource.Ask,
+func (r reading) withPorts(ctx context.Context, ask resource.Ask, wants []portrequest.Port) (resource.Ask,
 	[]pci.Request, error) {
-	counted, err := d.portDevicesCounted(ctx, wants)
+	counted, err := r.portDevicesCounted(ctx, wants)
 	if err != nil {
 		return ask, nil, err
 	}
@@ -43,12 +43,12 @@ func (d *portBinder) withPorts(ctx context.Context, ask resource.Ask, wants []po
 	if err != nil {
 		return ask, nil, err
 	}
-	for _, r := range request.Devices {
-		at := slices.IndexFunc(wants, func(p portrequest.Port) bool { return p.ID == r.Port.ID })
+	for _, device := range request.Devices {
+		at := slices.IndexFunc(wants, func(p portrequest.Port) bool { return p.ID == device.Port.ID })
 		if !counted && len(wants[at].Groups) > 0 {
 			return ask, nil, fault.New(fault.Invalid, "conductor.withPorts", "port %s has a guarantee and needs a device of "+
 				"the same NIC, and no host reports such devices to Placement; set [berth] report_network_devices = true on "+
-				"the hosts", r.Port.ID)
+				"the hosts", device.Port.ID)
 		}
 	}
 	ask, err = portrequest.Add(ask, request)
@@ -57,14 +57,14 @@ func (d *portBinder) withPorts(ctx context.Context, ask resource.Ask, wants []po
 
 // portDevicesCounted reports whether an agent reports devices for ports to Placement and one of the ports needs a
 // device.
-func (d *portBinder) portDevicesCounted(ctx context.Context, wants []portrequest.Port) (bool, error) {
+func (r reading) portDevicesCounted(ctx context.Context, wants []portrequest.Port) (bool, error) {
 	if !slices.ContainsFunc(wants, func(p portrequest.Port) bool {
 		_, needed := portrequest.Class(p.VNICType)
 		return needed
 	}) {
 		return false, nil
 	}
-	hosts, err := d.store.Hosts(ctx)
+	hosts, err := r.store.Hosts(ctx)
 	return schedule.PortDevicesCounted(hosts), err
 }
 

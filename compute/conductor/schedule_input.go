@@ -13,23 +13,23 @@ import (
 )
 
 // scheduleInput joins the candidates with the reports of their hosts.
-func (d *dependencies) scheduleInput(ctx context.Context, got placement.Candidates) (schedule.Input, error) {
+func (r reading) scheduleInput(ctx context.Context, got placement.Candidates) (schedule.Input, error) {
 	roots := map[provider.ID]bool{}
 	for _, candidate := range got.List {
 		for id := range candidate.Allocation {
 			roots[rootOf(got, id)] = true
 		}
 	}
-	hosts, err := d.store.Reports(ctx, slices.Sorted(maps.Keys(roots)))
+	hosts, err := r.store.Reports(ctx, slices.Sorted(maps.Keys(roots)))
 	if err != nil {
 		return schedule.Input{}, err
 	}
 	for id, host := range hosts {
-		host.Seen = d.now().Add(-d.presence.sinceReport(host.Name, d.Silence)) // measured with the monotonic clock
+		host.Seen = r.now().Add(-r.presence.sinceReport(host.Name, r.Silence)) // measured with the monotonic clock
 		host.Load = load(got.Summaries[id])
 		hosts[id] = host
 	}
-	p := schedule.Input{Hosts: hosts, Now: d.now(), Silence: d.Silence}
+	p := schedule.Input{Hosts: hosts, Now: r.now(), Silence: r.Silence}
 	for _, candidate := range got.List {
 		p.Candidates = append(p.Candidates, schedule.Candidate{
 			Root: hostOf(got, candidate, hosts), Allocation: candidate.Allocation, Mappings: candidate.Mappings})

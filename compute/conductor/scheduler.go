@@ -11,6 +11,7 @@ import (
 	"github.com/openberth/berth/compute/schedule"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/pci"
+	"github.com/openberth/berth/provider"
 	"github.com/openberth/berth/resource"
 )
 
@@ -26,7 +27,8 @@ type scheduler struct {
 }
 
 func newScheduler(on *dependencies, audits *auditor) *scheduler {
-	return &scheduler{portBinder: &portBinder{on}, audits: audits, build: on.buildAsk}
+	return &scheduler{portBinder: &portBinder{on}, audits: audits,
+		build: func(s lifecycle.Server) (lifecycle.Prepared, error) { return on.read().buildAsk(s) }}
 }
 
 // prepare builds the request to Placement. The Compute API has accepted the flavor and the image, but the
@@ -50,12 +52,28 @@ func (sc *scheduler) schedule(ctx context.Context, s lifecycle.Server) (lifecycl
 	if refusal != "" {
 		return lifecycle.Refused{Step: lifecycle.Schedule, Reason: refusal}, nil
 	}
-	return sc.scheduleWith(ctx, s, all)
+	return sc.chooser().schedule(ctx, s, all)
 }
 
-// scheduleWith schedules a server with these ports.
-func (sc *scheduler) scheduleWith(ctx context.Context, s lifecycle.Server, all serverPorts) (lifecycle.Event, error) {
-	request, devices, err := sc.request(ctx, s, all.wants)
+// chooser selects among the candidates of a server. It reads only, so that plans use it too.
+type chooser struct {
+	reading
+
+	audits hostAudits
+}
+
+// hostAudits are the audits of hosts; *auditor implements it.
+type hostAudits interface {
+	missing(host schedule.Host) (missing, fresh bool)
+	auditRoot(ctx context.Context, host string, root provider.ID) (missing bool, err error)
+}
+
+// chooser returns the chooser with the present configuration.
+func (sc *scheduler) chooser() chooser { return chooser{sc.read(), sc.audits} }
+
+// schedule schedules a server with these ports.
+func (c chooser) schedule(ctx context.Context, s lifecycle.Server, all serverPorts) (lifecycle.Event, error) {
+	request, devices, err := c.request(ctx, s, all.wants)
 	if fault.Is(err, fault.Invalid) || fault.Is(err, fault.Conflict) {
 		return lifecycle.Refused{Step: lifecycle.Schedule, Reason: fault.TextOf(err)}, nil
 	}
@@ -64,7 +82,7 @@ func (sc *scheduler) scheduleWith(ctx context.Context, s lifecycle.Server, all s
 	}
 	s.Requests = slices.DeleteFunc(slices.Clone(s.Requests), func(r pci.Request) bool { return r.Port != nil })
 	s.Requests = append(s.Requests, devices...)
-	event, err := sc.scheduleRequest(ctx, s, request)
+	event, err := c.scheduleRequest(ctx, s, request)
 	if chosen, is := event.(lifecycle.Chosen); is {
 		chosen.Ports, chosen.PortDevices = all.ports, devices
 		event = chosen
@@ -73,32 +91,32 @@ func (sc *scheduler) scheduleWith(ctx context.Context, s lifecycle.Server, all s
 }
 
 // scheduleRequest schedules a server with the request to Placement.
-func (sc *scheduler) scheduleRequest(ctx context.Context, s lifecycle.Server, request resource.Ask) (lifecycle.Event,
+func (c chooser) scheduleRequest(ctx context.Context, s lifecycle.Server, request resource.Ask) (lifecycle.Event,
 	error) {
 	if s.Move == nil && devicesInPlacement(s.Requests, request) {
 		request.Limit = schedule.MaxChoices
-		event, err := sc.scheduleAmong(ctx, s, request)
+		event, err := c.scheduleAmong(ctx, s, request)
 		if none, is := event.(lifecycle.NoValidHost); err != nil || !is || none.Candidates < request.Limit {
 			return event, err
 		}
 		request.Limit = maxCandidates
 	}
-	return sc.scheduleAmong(ctx, s, request)
+	return c.scheduleAmong(ctx, s, request)
 }
 
 // scheduleAmong chooses among the candidates of one query.
-func (sc *scheduler) scheduleAmong(ctx context.Context, s lifecycle.Server, request resource.Ask) (
+func (c chooser) scheduleAmong(ctx context.Context, s lifecycle.Server, request resource.Ask) (
 	lifecycle.Event, error) {
-	got, err := sc.placement.Candidates(ctx, request)
+	got, err := c.placement.Candidates(ctx, request)
 	switch fault.KindOf(err) {
 	case "":
 	case fault.Unavailable:
 		return nil, err
 	case fault.Invalid, fault.NotFound:
 		if known, changed := portrequest.WithoutUnknown(request, unknownTraits(fault.TextOf(err))); changed {
-			return sc.scheduleAmong(ctx, s, known)
+			return c.scheduleAmong(ctx, s, known)
 		}
-		return sc.onRequestRejected(fault.TextOf(err))
+		return c.onRequestRejected(fault.TextOf(err))
 	default:
 		return lifecycle.Refused{Step: lifecycle.Schedule,
 			Reason: "Placement returns no candidates: " + fault.TextOf(err)}, nil
@@ -110,18 +128,18 @@ func (sc *scheduler) scheduleAmong(ctx context.Context, s lifecycle.Server, requ
 		}
 		return lifecycle.NoValidHost{Reason: reason}, nil
 	}
-	input, err := sc.scheduleInput(ctx, got)
+	input, err := c.scheduleInput(ctx, got)
 	if err != nil {
 		return nil, err
 	}
-	input.FailedHosts, input.Cells, input.Pack = s.FailedHosts, s.Topology, sc.Pack
-	if input.ExcludedHosts, err = sc.excludedHosts(ctx, s); err != nil {
+	input.FailedHosts, input.Cells, input.Pack = s.FailedHosts, s.Topology, c.Pack
+	if input.ExcludedHosts, err = c.excludedHosts(ctx, s); err != nil {
 		return nil, err
 	}
 	if s.Move != nil {
 		input.Only = s.Move.To
 	}
-	choices, refusals, err := sc.choose(ctx, input, s)
+	choices, refusals, err := c.choose(ctx, input, s)
 	if err != nil {
 		return nil, err
 	}
@@ -135,11 +153,11 @@ func (sc *scheduler) scheduleAmong(ctx context.Context, s lifecycle.Server, requ
 
 // choose filters and orders the candidates. It refuses hosts on which allocations are missing in Placement, because
 // what Placement offers there may be in use. It audits the host of the best candidate if the last audit is not fresh.
-func (sc *scheduler) choose(ctx context.Context, input schedule.Input, s lifecycle.Server) (
+func (c chooser) choose(ctx context.Context, input schedule.Input, s lifecycle.Server) (
 	[]schedule.Choice, []schedule.Refusal, error) {
 	input.Lacking = map[string]bool{}
 	for _, host := range input.Hosts {
-		if missing, _ := sc.audits.missing(host); missing {
+		if missing, _ := c.audits.missing(host); missing {
 			input.Lacking[host.Name] = true
 		}
 	}
@@ -149,10 +167,10 @@ func (sc *scheduler) choose(ctx context.Context, input schedule.Input, s lifecyc
 			return nil, refusals, nil
 		}
 		host := input.Hosts[choices[0].Root]
-		if _, fresh := sc.audits.missing(host); fresh {
+		if _, fresh := c.audits.missing(host); fresh {
 			return choices, refusals, nil
 		}
-		missing, err := sc.audits.auditRoot(ctx, host.Name, host.Provider)
+		missing, err := c.audits.auditRoot(ctx, host.Name, host.Provider)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -166,12 +184,12 @@ func (sc *scheduler) choose(ctx context.Context, input schedule.Input, s lifecyc
 }
 
 // excludedHosts returns the hosts that must not be chosen for a server, with the reason.
-func (sc *scheduler) excludedHosts(ctx context.Context, s lifecycle.Server) (map[string]string, error) {
-	dead, err := sc.store.Dead(ctx)
+func (r reading) excludedHosts(ctx context.Context, s lifecycle.Server) (map[string]string, error) {
+	dead, err := r.store.Dead(ctx)
 	if err != nil {
 		return nil, err
 	}
-	disabled, err := sc.store.DisabledHosts(ctx)
+	disabled, err := r.store.DisabledHosts(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -187,7 +205,7 @@ func (sc *scheduler) excludedHosts(ctx context.Context, s lifecycle.Server) (map
 	if s.Try == 0 { // it was never placed, so nothing of it is to be destroyed
 		return out, nil
 	}
-	leaving, err := sc.store.RemovalHosts(ctx, s.ID)
+	leaving, err := r.store.RemovalHosts(ctx, s.ID)
 	if err != nil {
 		return nil, err
 	}

@@ -5,13 +5,11 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"net/url"
 	"reflect"
 	"slices"
 
 	"github.com/openberth/berth/api/network"
 	"github.com/openberth/berth/compute/lifecycle"
-	"github.com/openberth/berth/compute/portrequest"
 	"github.com/openberth/berth/compute/schedule"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/provider"
@@ -20,16 +18,14 @@ import (
 // Network is what the conductor needs of a network service; *network.Client implements it. Methods return
 // fault.NotFound for an object that does not exist, except DeletePort, which returns nil then.
 type Network interface {
-	Ports(ctx context.Context, query url.Values) ([]network.Port, error)
-	Port(ctx context.Context, id string) (network.Port, error)
+	NetworkReader
+
 	CreatePort(ctx context.Context, attributes map[string]any) (network.Port, error)
 	UpdatePort(ctx context.Context, id string, attributes map[string]any) (network.Port, error)
 	DeletePort(ctx context.Context, id string) error
-	PortBindings(ctx context.Context, port string) ([]network.PortBinding, error)
 	BindPort(ctx context.Context, port, host, vnicType string, profile map[string]any) (network.PortBinding, error)
 	ActivatePortBinding(ctx context.Context, port, host string) error
 	DeletePortBinding(ctx context.Context, port, host string) error
-	Network(ctx context.Context, id string) (network.Network, error)
 }
 
 // The attributes of a port that compute changes.
@@ -57,51 +53,11 @@ var bindingKeys = []string{"allocation", pciVendor, pciSlot, physicalNetwork, ca
 // portBinder performs the parts of steps that call the network service.
 type portBinder struct{ *dependencies }
 
-// serverPorts are the ports of a server, and what they request.
-type serverPorts struct {
-	ports []lifecycle.Port
-	wants []portrequest.Port
-}
-
 // preparePorts creates the missing ports of a server, reserves the others for it, and reads them all. A port has the
 // server as its device, so after a crash a created one is found again. It returns why the server cannot have its ports.
 func (d *portBinder) preparePorts(ctx context.Context, s lifecycle.Server) (all serverPorts, refusal string,
 	err error) {
-	if len(s.Networks) == 0 {
-		return all, "", nil
-	}
-	existing, err := d.portsOf(ctx, s)
-	if err != nil {
-		return all, "", err
-	}
-	networks := map[string]network.Network{}
-	used := map[string]bool{}
-	for _, r := range s.Networks {
-		used[r.Port] = true
-	}
-	for _, r := range s.Networks {
-		if slices.Contains(s.DeletedPorts, r.Port) {
-			continue
-		}
-		p, err := d.portOf(ctx, s, r, existing, used)
-		if err != nil && refusedByNetwork(err) {
-			return all, fault.TextOf(err), nil
-		}
-		if err != nil {
-			return all, "", err
-		}
-		used[p.ID] = true
-		n, known := networks[p.Network]
-		if !known {
-			if n, err = d.Network.Network(ctx, p.Network); err != nil {
-				return all, "", fault.Wrap(fault.Unavailable, "conductor.preparePorts", err)
-			}
-			networks[p.Network] = n
-		}
-		port := readPort(p, r, n.Name)
-		all.ports, all.wants = append(all.ports, port), append(all.wants, wantsOf(s, port, p, n))
-	}
-	return all, "", nil
+	return d.read().collectPorts(ctx, s, d.portOf)
 }
 
 // refusedByNetwork reports whether the network service has refused a request in a way that a retry does not change.
@@ -110,13 +66,9 @@ func refusedByNetwork(err error) bool {
 		fault.Forbidden}, fault.KindOf(err))
 }
 
-// portsOf returns the ports whose device is the server.
+// portsOf is the method of reading, for what writes.
 func (d *portBinder) portsOf(ctx context.Context, s lifecycle.Server) ([]network.Port, error) {
-	if d.Network == nil {
-		return nil, fault.New(fault.Unavailable, "conductor.ports", "the ports of the server are not reachable: no "+
-			"network service is configured; set [neutron] endpoint_override")
-	}
-	return d.Network.Ports(ctx, url.Values{deviceID: {s.ID}})
+	return d.read().portsOf(ctx, s)
 }
 
 // portOf returns the port of a requested network: an existing one of the server, or one that is created or reserved
@@ -126,10 +78,8 @@ func (d *portBinder) portOf(ctx context.Context, s lifecycle.Server, r lifecycle
 	if r.Port != "" {
 		return d.reserve(ctx, s, r.Port)
 	}
-	for _, p := range existing {
-		if p.Network == r.Network && !used[p.ID] && (r.FixedIP == "" || hasAddress(p, r.FixedIP)) {
-			return p, nil
-		}
+	if p, found := portOfRequest(r, existing, used); found {
+		return p, nil
 	}
 	attributes := map[string]any{"network_id": r.Network, "project_id": s.Project, deviceID: s.ID,
 		deviceOwner: owner(s), "admin_state_up": true}
@@ -146,8 +96,7 @@ func (d *portBinder) reserve(ctx context.Context, s lifecycle.Server, id string)
 	case err != nil || p.Device == s.ID:
 		return p, err
 	case p.Device != "":
-		return p, fault.New(fault.Conflict, "conductor.reserve", "port %s is in use by device %s; choose another port",
-			id, p.Device).WithCode("PortInUse")
+		return p, portInUse(p)
 	}
 	return d.Network.UpdatePort(ctx, id, map[string]any{deviceID: s.ID})
 }

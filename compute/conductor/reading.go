@@ -1,0 +1,99 @@
+package conductor
+
+import (
+	"context"
+	"log/slog"
+	"net/url"
+	"time"
+
+	"github.com/openberth/berth/api/network"
+	"github.com/openberth/berth/api/placement"
+	"github.com/openberth/berth/compute/lifecycle"
+	"github.com/openberth/berth/compute/schedule"
+	"github.com/openberth/berth/pci"
+	"github.com/openberth/berth/provider"
+	"github.com/openberth/berth/resource"
+)
+
+// This file has what plans, checks and lists use: the reading methods of the services and of the database. Steps use
+// the same code and pass it their own clients.
+
+// PlacementReader has the requests to Placement that change nothing.
+type PlacementReader interface {
+	Candidates(ctx context.Context, ask resource.Ask) (placement.Candidates, error)
+	Allocation(ctx context.Context, consumer resource.ConsumerID) (placement.ConsumerAllocation, error)
+	TreeAllocations(ctx context.Context, root provider.ID, whole bool) (placement.TreeAllocations, error)
+	ProviderAllocations(ctx context.Context, id provider.ID) (map[resource.ConsumerID]resource.Amounts, error)
+	Inventories(ctx context.Context, id provider.ID) (placement.InventorySet, error)
+	Usages(ctx context.Context, id provider.ID) (resource.Amounts, error)
+}
+
+// TreeReader has the requests about provider trees that change nothing.
+type TreeReader interface {
+	Tree(ctx context.Context, id provider.ID) (provider.Tree, error)
+	ProviderAllocations(ctx context.Context, id provider.ID) (map[resource.ConsumerID]resource.Amounts, error)
+}
+
+// NetworkReader has the requests to the network service that change nothing.
+type NetworkReader interface {
+	Ports(ctx context.Context, query url.Values) ([]network.Port, error)
+	Port(ctx context.Context, id string) (network.Port, error)
+	PortBindings(ctx context.Context, port string) ([]network.PortBinding, error)
+	Network(ctx context.Context, id string) (network.Network, error)
+}
+
+// StoreReader has the queries of the database.
+type StoreReader interface {
+	Read(ctx context.Context, id string) (lifecycle.Server, error)
+	Hosts(ctx context.Context) ([]schedule.Host, error)
+	Host(ctx context.Context, name string) (schedule.Host, error)
+	Reports(ctx context.Context, roots []provider.ID) (map[provider.ID]schedule.Host, error)
+	ServerOfConsumer(ctx context.Context, consumer string) (string, error)
+	IDsOnHost(ctx context.Context, host string) ([]string, error)
+	OnHost(ctx context.Context, host string) ([]lifecycle.Server, error)
+	ByReservation(ctx context.Context, beginning string) ([]lifecycle.Server, error)
+	Dead(ctx context.Context) ([]string, error)
+	DisabledHosts(ctx context.Context) (map[string]string, error)
+	RemovalHosts(ctx context.Context, server string) ([]string, error)
+}
+
+// Options are the options of a conductor.
+type Options struct {
+	Log  *slog.Logger // never nil
+	Pack bool         // [compute] packing_host_numa_cells_allocation_strategy
+
+	Aliases        pci.Aliases // [pci] alias
+	PCIInPlacement bool        // [filter_scheduler] pci_in_placement
+
+	// [DEFAULT] service_down_time: the age of the last report of a host from which on it counts as silent
+	Silence time.Duration
+}
+
+// reading is all that a plan, a check or a list has. None of its values can write.
+type reading struct {
+	Options
+
+	Lease     Lease // nil: no other process can take the database
+	store     StoreReader
+	placement PlacementReader
+	providers TreeReader
+	network   NetworkReader // nil: no server has ports
+	presence  *presence
+	started   time.Time // of this process
+
+	now   func() time.Time
+	newID func() string
+}
+
+// leased returns a context for calls of other services, which ends with the lease. It returns fault.Unavailable if the
+// lease has ended.
+func (r reading) leased(ctx context.Context) (bound context.Context, stop context.CancelFunc, err error) {
+	if r.Lease == nil {
+		return ctx, func() {}, nil
+	}
+	if err := r.Lease.Check(); err != nil {
+		return nil, nil, err
+	}
+	bound, stop = r.Lease.Bind(ctx)
+	return bound, stop, nil
+}
