@@ -30,7 +30,8 @@ type Source interface {
 
 // Base is an image on this host. Its file does not change.
 type Base struct {
-	Path string
+	Path   string
+	SHA512 string // of the file when it was downloaded; empty: not known
 	diskimage.Info
 }
 
@@ -68,22 +69,29 @@ func (c *Cache) Get(ctx context.Context, id string) (Base, error) {
 	for _, format := range []diskimage.Format{diskimage.QCOW2, diskimage.Raw} {
 		base, err := c.inspect(c.path(id, string(format)), format)
 		if !errors.Is(err, os.ErrNotExist) {
+			base.SHA512 = c.recorded(id)
 			return base, err
 		}
 	}
-	if c.source == nil {
-		return Base{}, fault.New(fault.Conflict, op, "the image %s cannot be read: the host has no image service; configure "+
-			"[glance]", id)
-	}
-	meta, err := c.source.Image(ctx, id)
-	if fault.Is(err, fault.NotFound) {
-		return Base{}, fault.New(fault.NotFound, op, "the image %s does not exist any more: %w; rebuild the server from "+
-			"another one", id, err)
-	}
+	meta, err := c.lookUp(ctx, id)
 	if err != nil {
 		return Base{}, err
 	}
-	return c.fetch(ctx, meta)
+	return c.fetch(ctx, meta, "")
+}
+
+// lookUp returns what the image service has about an image.
+func (c *Cache) lookUp(ctx context.Context, id string) (image.Image, error) {
+	if c.source == nil {
+		return image.Image{}, fault.New(fault.Conflict, op, "the image %s cannot be read: the host has no image service; "+
+			"configure [glance]", id)
+	}
+	meta, err := c.source.Image(ctx, id)
+	if fault.Is(err, fault.NotFound) {
+		return image.Image{}, fault.New(fault.NotFound, op, "the image %s does not exist any more: %w; rebuild the server "+
+			"from another one", id, err)
+	}
+	return meta, err
 }
 
 // acquire waits until no other call works on an image.
@@ -130,11 +138,12 @@ func (c *Cache) inspect(path string, format diskimage.Format) (Base, error) {
 		return Base{}, fault.Wrap(fault.Unavailable, op, err)
 	}
 	info, err := diskimage.Inspect(f, status.Size(), format)
-	return Base{path, info}, err
+	return Base{Path: path, Info: info}, err
 }
 
-// fetch downloads, verifies and inspects an image. A file that is not the image is removed.
-func (c *Cache) fetch(ctx context.Context, meta image.Image) (Base, error) {
+// fetch downloads, verifies and inspects an image. A file that is not the image, or does not have the SHA-512 sum
+// wanted, is removed; wanted may be empty.
+func (c *Cache) fetch(ctx context.Context, meta image.Image, wanted string) (Base, error) {
 	if meta.Status != image.Active {
 		return Base{}, fault.New(fault.Invalid, op, "the image %s is not active: its status is %s", meta.ID, meta.Status)
 	}
@@ -150,7 +159,7 @@ func (c *Cache) fetch(ctx context.Context, meta image.Image) (Base, error) {
 	if err := c.download(ctx, meta, part); err != nil {
 		return Base{}, err
 	}
-	base, err := c.accept(meta, part)
+	base, err := c.accept(meta, part, wanted)
 	if err != nil {
 		return Base{}, errors.Join(err, os.Remove(part))
 	}
@@ -159,16 +168,23 @@ func (c *Cache) fetch(ctx context.Context, meta image.Image) (Base, error) {
 }
 
 // accept checks a complete file and gives it the name of an image.
-func (c *Cache) accept(meta image.Image, part string) (Base, error) {
-	if err := verify(meta, part); err != nil {
+func (c *Cache) accept(meta image.Image, part, wanted string) (Base, error) {
+	sum, err := verify(meta, part)
+	if err != nil {
 		return Base{}, err
+	}
+	if wanted != "" && sum != wanted {
+		return Base{}, otherData(meta.ID, sum, wanted)
 	}
 	base, err := c.inspect(part, diskimage.Format(meta.DiskFormat))
 	if err != nil {
 		return Base{}, fault.New(fault.KindOf(err), op, "the image %s cannot be used: %w", meta.ID, err)
 	}
-	base.Path = c.path(meta.ID, string(base.Format))
-	return base, fault.Wrap(fault.Unavailable, op, os.Rename(part, base.Path))
+	base.Path, base.SHA512 = c.path(meta.ID, string(base.Format)), sum
+	if err = c.record(meta.ID, sum); err == nil {
+		err = os.Rename(part, base.Path)
+	}
+	return base, fault.Wrap(fault.Unavailable, op, err)
 }
 
 // download completes a file with the data of an image.

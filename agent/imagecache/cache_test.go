@@ -175,6 +175,82 @@ func TestZerosTakeNoSpace(t *testing.T) {
 	}
 }
 
+// TestRestore downloads a copy that has vanished again, and never puts other data in its place.
+func TestRestore(t *testing.T) {
+	s := newService("data")
+	c := newCache(t, s)
+	base, err := c.Get(t.Context(), id)
+	if err != nil || base.SHA512 != s.meta.HashValue {
+		t.Fatalf("%+v %v", base, err)
+	}
+	if again, err := c.Get(t.Context(), id); err != nil || again != base {
+		t.Errorf("the same copy: %+v %v", again, err)
+	}
+	if err := c.Restore(t.Context(), base.Path, ""); err != nil || len(s.downloads) != 1 {
+		t.Errorf("a copy that exists: %v, %d downloads", err, len(s.downloads))
+	}
+	otherSource := func(c *Cache) { c.source = newService("DATA") }
+	without := func(c *Cache) { c.source = nil }
+	reformatted := func(*Cache) { s.meta.DiskFormat = "qcow2" }
+	unsummed := func(c *Cache) {
+		s := newService("DATA")
+		s.meta.HashAlgo, s.meta.HashValue = "", ""
+		c.source = s
+	}
+	for name, v := range map[string]struct {
+		keepSum bool   // the sum beside the copy remains
+		sum     string // that the disk has recorded
+		change  func(c *Cache)
+		kind    fault.Kind // empty: no fault
+		says    string
+	}{
+		"by the service's sum":   {},
+		"by the cache's sum":     {keepSum: true},
+		"by the disk's sum":      {sum: base.SHA512},
+		"without a sum":          {sum: base.SHA512, change: func(*Cache) { s.meta.HashAlgo, s.meta.HashValue = "", "" }},
+		"other data, disk":       {sum: base.SHA512, change: otherSource, kind: fault.Conflict, says: "other data"},
+		"other data, cache":      {keepSum: true, change: otherSource, kind: fault.Conflict, says: "other data"},
+		"other data, no sum":     {sum: base.SHA512, change: unsummed, kind: fault.Conflict, says: "other data"},
+		"another format":         {change: reformatted, kind: fault.Conflict, says: "the format"},
+		"deleted in the service": {change: func(*Cache) { s.meta.ID = "" }, kind: fault.NotFound, says: "from a backup"},
+		"no service":             {change: without, kind: fault.Conflict, says: "configure [glance]"},
+	} {
+		s.meta = newService("data").meta
+		c := New(c.dir, s, c.log)
+		if err := os.Remove(base.Path); err != nil {
+			t.Fatal(err)
+		}
+		if !v.keepSum {
+			_ = os.Remove(c.path(id, sumSuffix))
+		}
+		if v.change != nil {
+			v.change(c)
+		}
+		err := c.Restore(t.Context(), base.Path, v.sum)
+		if v.kind == "" && err != nil || v.kind != "" && (!fault.Is(err, v.kind) || !strings.Contains(err.Error(), v.says)) {
+			t.Errorf("%s: %v", name, err)
+		}
+		data, err := os.ReadFile(base.Path)
+		if exists := err == nil; exists != (v.kind == "") || exists && !bytes.Equal(data, s.data) {
+			t.Errorf("%s: %d bytes, %v", name, len(data), err)
+		}
+		if _, err := os.Stat(c.path(id, unfinished)); err == nil {
+			t.Errorf("%s: an unfinished download remains", name)
+		}
+		if err := os.WriteFile(base.Path, s.data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := c.record(id, base.SHA512); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, path := range []string{"/elsewhere/" + id + ".raw", c.path(id, "img"), c.path("x", "raw")} {
+		if err := c.Restore(t.Context(), path, ""); err != nil {
+			t.Errorf("%s, which is not of the cache: %v", path, err)
+		}
+	}
+}
+
 // TestMD5 accepts an image of which the service has only the MD5 checksum, and one of which it has none.
 func TestMD5(t *testing.T) {
 	for _, known := range []bool{true, false} {

@@ -32,11 +32,16 @@ func (c *Cache) RemoveUnused(used func(name string) bool, now time.Time, age tim
 	var failed []error
 	for _, e := range entries {
 		id, suffix, _ := strings.Cut(e.Name(), ".")
-		known := suffix == unfinished || suffix == string(diskimage.QCOW2) || suffix == string(diskimage.Raw)
+		known := suffix == unfinished || suffix == sumSuffix || suffix == string(diskimage.QCOW2) ||
+			suffix == string(diskimage.Raw)
 		if uuid.Validate(id) != nil || !known || !c.tryAcquire(id) {
 			continue
 		}
-		gone, err := c.removeOne(e.Name(), used(e.Name()), now, age)
+		inUse := used(e.Name())
+		if suffix == sumSuffix {
+			inUse = used(id+"."+string(diskimage.QCOW2)) || used(id+"."+string(diskimage.Raw))
+		}
+		gone, err := c.removeOne(e.Name(), inUse, now, age)
 		c.release(id)
 		if gone {
 			removed = append(removed, e.Name())

@@ -23,7 +23,8 @@ func TestRemoveUnused(t *testing.T) {
 	now := time.Now()
 	name := func(digit, suffix string) string { return digit + id[1:] + "." + suffix }
 	ages := map[string]time.Duration{name("a", "qcow2"): 2 * day, name("b", "raw"): 2 * day, name("c", "raw"): day / 2,
-		name("d", "part"): 2 * day, name("e", "part"): 2 * day, "notes.raw": 2 * day, name("f", "iso"): 2 * day}
+		name("a", "sha512"): 2 * day, name("b", "sha512"): 2 * day, name("d", "part"): 2 * day,
+		name("e", "part"): 2 * day, "notes.raw": 2 * day, name("f", "iso"): 2 * day}
 	for file, age := range ages {
 		path := filepath.Join(c.dir, file)
 		if err := os.WriteFile(path, nil, 0o600); err != nil {
@@ -38,7 +39,8 @@ func TestRemoveUnused(t *testing.T) {
 	}
 	used := func(file string) bool { return file == name("b", "raw") }
 	removed, err := c.RemoveUnused(used, now, day)
-	if want := []string{name("a", "qcow2"), name("d", "part")}; err != nil || !slices.Equal(removed, want) {
+	want := []string{name("a", "qcow2"), name("a", "sha512"), name("d", "part")}
+	if err != nil || !slices.Equal(removed, want) {
 		t.Errorf("removed %v, want %v (%v)", removed, want, err)
 	}
 	unused := func(string) bool { return false }
@@ -47,7 +49,7 @@ func TestRemoveUnused(t *testing.T) {
 		t.Errorf("half a day later: removed %v, want %v (%v)", removed, want, err)
 	}
 	removed, err = c.RemoveUnused(unused, now.Add(day), day)
-	if want := []string{name("b", "raw")}; err != nil || !slices.Equal(removed, want) {
+	if want := []string{name("b", "raw"), name("b", "sha512")}; err != nil || !slices.Equal(removed, want) {
 		t.Errorf("a day after the last use: removed %v, want %v (%v)", removed, want, err)
 	}
 }

@@ -186,6 +186,9 @@ func (b *builder) finish(ctx context.Context) error {
 	if b.guest.Stopped {
 		return nil
 	}
+	if err := restoreBase(ctx, b.d.o.Images, b.d.filesOf(b.domain.UUID, b.guest).Disk, b.guest); err != nil {
+		return err
+	}
 	started, err := b.c.Start(ctx, b.domain.Domain)
 	if err != nil {
 		return err

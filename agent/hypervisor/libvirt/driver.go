@@ -56,6 +56,7 @@ type Options struct {
 // Images are the images on this host; *imagecache.Cache implements it. Unavailable: a later call may succeed.
 type Images interface {
 	Get(ctx context.Context, id string) (imagecache.Base, error)
+	Restore(ctx context.Context, path, sha512 string) error
 	Downloads() []imagecache.Download
 	RemoveUnused(used func(name string) bool, now time.Time, age time.Duration) (removed []string, err error)
 }

@@ -157,7 +157,8 @@ func (d *Driver) diskArguments(ctx context.Context, g hypervisor.Guest, file str
 		return nil, fault.New(fault.Conflict, op, "the image %s has a disk of %d bytes, and the flavor has one of %d GiB; "+
 			"choose a flavor with a larger disk", g.Image, base.VirtualSize, g.DiskGB)
 	}
-	return append(create, "-F", string(base.Format), "-b", base.Path, file, fmt.Sprint(size)), nil
+	create = append(create, "-F", string(base.Format), "-b", base.Path, file, fmt.Sprint(size))
+	return create, recordBase(filepath.Dir(file), g.Build, base)
 }
 
 // qemuImg runs qemu-img. The error has what it printed.

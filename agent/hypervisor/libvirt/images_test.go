@@ -2,6 +2,8 @@ package libvirt
 
 import (
 	"bytes"
+	"context"
+	"io"
 	"log/slog"
 	"os"
 	"os/exec"
@@ -12,6 +14,7 @@ import (
 
 	"github.com/openberth/berth/agent/hypervisor/hypervisortest"
 	"github.com/openberth/berth/agent/imagecache"
+	"github.com/openberth/berth/api/image"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/internal/libvirtd"
 )
@@ -76,6 +79,46 @@ func TestImages(t *testing.T) {
 	if err := d.Build(t.Context(), b); !fault.Is(err, fault.Conflict) || !strings.Contains(err.Error(), "larger disk") {
 		t.Errorf("too large: %v", err)
 	}
+}
+
+// imageService is an image service with one raw image.
+type imageService struct{ data []byte }
+
+func (s imageService) Image(_ context.Context, id string) (image.Image, error) {
+	return image.Image{ID: id, Status: image.Active, DiskFormat: "raw", Size: int64(len(s.data))}, nil
+}
+
+func (s imageService) Download(context.Context, string, int64) (io.ReadCloser, int64, error) {
+	return io.NopCloser(bytes.NewReader(s.data)), 0, nil
+}
+
+// TestVanishedImage starts a stopped guest whose image has vanished from the host: it is downloaded again, and the
+// guest boots its disk. Other data of the image service is refused.
+func TestVanishedImage(t *testing.T) {
+	t.Parallel()
+	daemon := libvirtd.Start(t)
+	dir := daemon.GuestDir(t)
+	d := open(t, daemon, dir)
+	base, quiet := filepath.Join(dir, "_base"), slog.New(slog.DiscardHandler)
+	good := imageService{libvirtd.BootSector("booted from raw\n")}
+	d.o.Images = imagecache.New(base, good, quiet)
+	g := hypervisortest.Guest("a")
+	g.Image, g.DiskGB = rawImage, 1
+	must(t, d.Build(t.Context(), g))
+	awaitText(t, d.path(g.ID, "console.log"), "booted from raw")
+	g.Stopped = true
+	must(t, d.Build(t.Context(), g))
+	must(t, os.RemoveAll(base))
+	must(t, os.Truncate(d.path(g.ID, "console.log"), 0))
+	g.Stopped = false
+	d.o.Images = imagecache.New(base, imageService{libvirtd.BootSector("other data\n")}, quiet)
+	if err := d.Build(t.Context(), g); !fault.Is(err, fault.Conflict) || !strings.Contains(err.Error(), "other data") {
+		t.Errorf("with other data: %v", err)
+	}
+	d.o.Images = imagecache.New(base, good, quiet)
+	must(t, d.Build(t.Context(), g))
+	wantGuests(t, d, g)
+	awaitText(t, d.path(g.ID, "console.log"), "booted from raw")
 }
 
 // awaitText waits until a file contains a text.

@@ -1,0 +1,74 @@
+package libvirt
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/openberth/berth/agent/hypervisor"
+	"github.com/openberth/berth/agent/imagecache"
+	"github.com/openberth/berth/fault"
+)
+
+// baseRecord is what is recorded about the copy of an image that a disk was made from.
+type baseRecord struct {
+	Path   string `json:"path"`
+	SHA512 string `json:"sha512,omitempty"`
+}
+
+// baseRecordName returns the file name of the record of a guest's disk.
+func baseRecordName(build int) string { return fmt.Sprintf("base-%d.json", build) }
+
+// recordBase stores in the directory of a guest from which copy of an image its disk is made.
+func recordBase(dir string, build int, base imagecache.Base) error {
+	text, err := json.Marshal(baseRecord{base.Path, base.SHA512})
+	path := filepath.Join(dir, baseRecordName(build))
+	if err == nil {
+		err = os.WriteFile(path+".new", append(text, '\n'), 0o600)
+	}
+	if err == nil {
+		err = os.Rename(path+".new", path)
+	}
+	return fault.Wrap(fault.Unavailable, "libvirt.recordBase", err)
+}
+
+// maxChain is the largest number of disks of a guest that are made from each other, of which restoreBase follows the
+// names.
+const maxChain = 64
+
+// restoreBase downloads the copy of an image again that the disk of a guest was made from, if the copy has vanished.
+// The guest may have snapshots of its disk: each names the file below it.
+func restoreBase(ctx context.Context, images Images, disk string, g hypervisor.Guest) error {
+	if images == nil || disk == "" {
+		return nil
+	}
+	dir := filepath.Dir(disk)
+	for range maxChain {
+		below, err := backingFile(disk)
+		if err != nil {
+			return fault.New(fault.Unavailable, "libvirt.restoreBase", "the disk %s cannot be read: %w", disk, err)
+		}
+		if below == "" {
+			return nil
+		}
+		if _, err := os.Stat(below); errors.Is(err, fs.ErrNotExist) {
+			return images.Restore(ctx, below, recordedSum(filepath.Join(dir, baseRecordName(g.Build)), below))
+		}
+		disk = below
+	}
+	return nil
+}
+
+// recordedSum returns the sum of a copy in the record of a disk that was made from it; empty: it is not known.
+func recordedSum(file, base string) string {
+	var record baseRecord
+	text, err := os.ReadFile(file)
+	if err != nil || json.Unmarshal(text, &record) != nil || record.Path != base {
+		return ""
+	}
+	return record.SHA512
+}
