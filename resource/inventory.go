@@ -57,17 +57,19 @@ func (i Inventory) Shape(amount int) bool {
 	return amount >= i.MinUnit && amount <= i.MaxUnit && amount%i.StepSize == 0
 }
 
-// Refuse returns the reason why amount more units cannot be allocated, or "" if they can.
-func (i Inventory) Refuse(used, amount int) string {
+// Refuse returns the reason why a claim cannot have amount more units, or "" if it can. used is the use without the
+// allocations that the claim replaces, before is the use with them. A use above the capacity is allowed if it is not
+// above before: the capacity may have become smaller than the use, and the claim does not make that worse.
+func (i Inventory) Refuse(before, used, amount int) string {
 	switch {
-	case i.Fits(used, amount):
-		return ""
 	case amount < i.MinUnit:
 		return fmt.Sprintf("asks %d, the smallest share is %d", amount, i.MinUnit)
 	case amount > i.MaxUnit:
 		return fmt.Sprintf("asks %d, the largest share is %d", amount, i.MaxUnit)
 	case amount%i.StepSize != 0:
 		return fmt.Sprintf("asks %d, shares come in steps of %d", amount, i.StepSize)
+	case used+amount <= max(i.Capacity(), before):
+		return ""
 	case i.Reserved > 0:
 		return fmt.Sprintf("asks %d, %d of %d free (%d "+
 			"reserved)", amount, max(i.Capacity()-used, 0), i.Capacity(), i.Reserved)

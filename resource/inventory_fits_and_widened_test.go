@@ -15,15 +15,37 @@ func TestInventoryFits(t *testing.T) {
 		{0, 8, "asks 8, the largest share is 6"},
 		{0, 5, "asks 5, shares come in steps of 2"},
 	} {
-		if got := inv.Refuse(c.used, c.amount); got != c.refuse {
+		if got := inv.Refuse(c.used, c.used, c.amount); got != c.refuse {
 			t.Errorf("used %d amount %d: %q, want %q", c.used, c.amount, got, c.refuse)
 		}
 		if inv.Fits(c.used, c.amount) != (c.refuse == "") {
 			t.Errorf("used %d amount %d: Fits and Refuse disagree", c.used, c.amount)
 		}
 	}
-	if got := Whole(4).Refuse(4, 1); got != "asks 1, 0 of 4 free" {
+	if got := Whole(4).Refuse(4, 4, 1); got != "asks 1, 0 of 4 free" {
 		t.Errorf("full: %q", got)
+	}
+}
+
+// A use above the capacity is refused only if it was smaller before; the limits of an amount always apply.
+func TestRefuseAboveTheCapacity(t *testing.T) {
+	inv := Inventory{Total: 10, Reserved: 6, MinUnit: 2, MaxUnit: 6, StepSize: 2, AllocationRatio: 1}
+	for _, c := range []struct {
+		before, used, amount int
+		refuse               string
+	}{
+		{8, 2, 6, ""},
+		{8, 2, 4, ""},
+		{8, 4, 6, "asks 6, 0 of 4 free (6 reserved)"},
+		{8, 8, 2, "asks 2, 0 of 4 free (6 reserved)"},
+		{0, 0, 4, ""},
+		{8, 0, 8, "asks 8, the largest share is 6"},
+		{8, 5, 3, "asks 3, shares come in steps of 2"},
+		{8, 7, 1, "asks 1, the smallest share is 2"},
+	} {
+		if got := inv.Refuse(c.before, c.used, c.amount); got != c.refuse {
+			t.Errorf("before %d used %d amount %d: %q, want %q", c.before, c.used, c.amount, got, c.refuse)
+		}
 	}
 }
 

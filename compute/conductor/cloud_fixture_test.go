@@ -66,6 +66,7 @@ func newCloud(t *testing.T, devices map[string]int) *cloud {
 		guests: map[string]map[string]*guest{},
 		paused: map[string]bool{}, pending: map[string][]func(*Conductor) error{}, broken: map[string]bool{},
 		removed: map[string]bool{}}
+	c.placement.RefuseOverCapacity()
 	for host, n := range devices {
 		c.addHost(host, n)
 		c.agents.guests[host] = map[string]*guest{}

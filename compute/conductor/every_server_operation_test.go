@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/openberth/berth/api/placement/placementtest"
 	"github.com/openberth/berth/compute/flavor"
 	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/pci"
@@ -224,6 +225,25 @@ func (st operation) finish(c *cloud) {
 		c.t.Errorf("held in the end:\n%s", c.allocations())
 	}
 	c.checkSpent("in the end")
+}
+
+// A Placement that accepts a transfer on a provider over its capacity, as Berth's does, needs no added room.
+func TestNoAddedRoomForATransferThatPlacementAccepts(t *testing.T) {
+	for _, st := range spentOperations() {
+		t.Run(st.name, func(t *testing.T) {
+			t.Parallel()
+			c := st.prepare(t)
+			c.placement.AcceptOverCapacity()
+			c.start(t.Context(), c.store, c.client(func(call placementtest.Call) (before, after error) {
+				if call.Op == "Reshape" {
+					c.t.Errorf("a transfer adds room: %v", call)
+				}
+				return nil, nil
+			}))
+			st.run(c)
+			st.finish(c)
+		})
+	}
 }
 
 // Every operation has its result if no call fails.

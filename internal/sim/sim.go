@@ -225,6 +225,9 @@ func newWorld(o Options) *World {
 			w.markHost(m.name)
 		}
 	})
+	if o.Seed%2 == 1 {
+		w.placement.RefuseOverCapacity()
+	}
 	w.network = &networkService{w: w, ports: map[string]network.Port{},
 		inactive: map[string]map[string]network.PortBinding{}}
 	w.compute = &compute{w: w, hosts: map[string]*hostState{}, process: &process{ended: true}}

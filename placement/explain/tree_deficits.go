@@ -183,7 +183,7 @@ func shortage(class resource.Class, amount int, id provider.ID, st *index.Invent
 	}
 	if amount <= left { // so the inventory does not allow the amount
 		d.Cause = Shape
-		d.Note, _ = strings.CutPrefix(inv.Refuse(st.Used, amount), fmt.Sprintf("asks %d, ", amount))
+		d.Note, _ = strings.CutPrefix(inv.Refuse(st.Used, st.Used, amount), fmt.Sprintf("asks %d, ", amount))
 		return d
 	}
 	d.Cause = causeOf(amount, inv.Capacity(), unreserved(inv))

@@ -160,7 +160,11 @@ func (s *Store) replaceAllocations(ctx context.Context, tx *sqldb.Tx, claims []C
 	if err != nil {
 		return done, err
 	}
+	held := map[inventoryKey]int{}
 	if replaces(known) {
+		if held, err = heldBy(ctx, tx, ids); err != nil {
+			return done, err
+		}
 		if err := execIn(ctx, tx, "DELETE FROM allocations WHERE consumer_id IN (%)", ids); err != nil {
 			return done, err
 		}
@@ -168,6 +172,11 @@ func (s *Store) replaceAllocations(ctx context.Context, tx *sqldb.Tx, claims []C
 	want, err := findTargets(ctx, tx, claims)
 	if err != nil {
 		return done, err
+	}
+	for key, amount := range held {
+		if r := want.rooms[key]; r != nil {
+			r.before += amount
+		}
 	}
 	if err := want.fit(claims); err != nil {
 		return done, err
@@ -246,11 +255,27 @@ type claimTargets struct {
 // inventoryUsage is one inventory with its usage.
 type inventoryUsage struct {
 	resource.Inventory
-	used int
+	used   int // grows with each claim that is granted
+	before int // with the allocations that the claims replace
 }
 
 // inventoryKey is one class on one provider, by their ids.
 type inventoryKey struct{ provider, class int64 }
+
+// heldBy returns the sum of what consumers have allocated, by inventory.
+func heldBy(ctx context.Context, tx *sqldb.Tx, consumers []resource.ConsumerID) (map[inventoryKey]int, error) {
+	held := map[inventoryKey]int{}
+	err := queryIn(ctx, tx,
+		"SELECT resource_provider_id, resource_class_id, used FROM allocations WHERE consumer_id IN (%)", consumers,
+		func(rows *sql.Rows) error {
+			var key inventoryKey
+			var used int
+			err := rows.Scan(&key.provider, &key.class, &used)
+			held[key] += used
+			return err
+		})
+	return held, err
+}
 
 // readTargets reads providers with their inventories and usage, in one statement. Providers that do not exist are left
 // out.
@@ -272,6 +297,7 @@ func readTargets(ctx context.Context, tx *sqldb.Tx, ids []provider.ID) (claimTar
 			var r inventoryUsage
 			err := rows.Scan(&p.id, &p.ID, &p.Name, &p.Generation, &p.Root, &number, &class,
 				&r.Total, &r.Reserved, &r.MinUnit, &r.MaxUnit, &r.StepSize, &r.AllocationRatio, &r.used)
+			r.before = r.used
 			if want.providers[p.ID] = p; number.Valid {
 				want.classes[class] = number.Int64
 				want.rooms[inventoryKey{p.id, number.Int64}] = &r
@@ -306,7 +332,8 @@ func findTargets(ctx context.Context, tx *sqldb.Tx, claims []Claim) (claimTarget
 	return want, err
 }
 
-// fit checks the claims in order; each one counts as granted when the next is checked.
+// fit checks the claims in order; each one counts as granted when the next is checked. An inventory may be used above its
+// capacity, but not above the use before the claims.
 func (want claimTargets) fit(claims []Claim) error {
 	for _, claim := range claims {
 		for _, id := range slices.Sorted(maps.Keys(claim.Allocation)) {
@@ -317,7 +344,7 @@ func (want claimTargets) fit(claims []Claim) error {
 					return fault.New(fault.Conflict, "", "the resource provider %s (%s) has no inventory of %s", p.Name,
 						id, class)
 				}
-				if no := r.Refuse(r.used, amounts[class]); no != "" {
+				if no := r.Refuse(r.before, r.used, amounts[class]); no != "" {
 					return fault.New(fault.Conflict, "", "%s on the resource provider %s (%s): consumer %s %s", class,
 						p.Name, id, claim.Consumer, no)
 				}

@@ -19,7 +19,7 @@ func TestStore(t *testing.T) {
 		"deleteProvider": testDeleteProvider,
 		"inventories":    testInventories, "traits": testTraits, "classes": testClasses,
 		"classRace": testClassRace, "traitRace": testTraitRace, "aggregates": testAggregates,
-		"claims": testClaims, "refusals": testRefusals, "guards": testGuards,
+		"claims": testClaims, "overCapacity": testOverCapacity, "refusals": testRefusals, "guards": testGuards,
 		"manyConsumers": testManyConsumers, "reshape": testReshape,
 		"usages": testUsages, "treeState": testTreeState,
 		"incomplete": testIncomplete, "rows": testRows, "race": testRace, "diff": testDiff,

@@ -94,14 +94,14 @@ func (d *database) put(all map[resource.ConsumerID]placement.ConsumerAllocation)
 	if err := cmp.Or(checkOwners(all), d.checkGenerations(all), d.checkTargets(all)); err != nil {
 		return err
 	}
-	ids, before := slices.Sorted(maps.Keys(all)), d.saved(all)
+	ids, before, usedBefore := slices.Sorted(maps.Keys(all)), d.saved(all), d.usedAtTargets(all)
 	for _, id := range ids {
 		d.write(id, consumer{})
 	}
 	raised := map[provider.ID]bool{}
 	for _, id := range ids {
 		next := cloned(all[id].Allocation)
-		if err := d.fits(id, next); err != nil {
+		if err := d.fits(id, next, usedBefore); err != nil {
 			d.rollBack(before)
 			return err
 		}
@@ -159,15 +159,34 @@ func (d *database) checkTargets(all map[resource.ConsumerID]placement.ConsumerAl
 	return unknown
 }
 
-// fits returns fault.Conflict if there is not enough room for an allocation.
-func (d *database) fits(id resource.ConsumerID, allocation resource.Allocation) error {
+// usedAtTargets returns what is in use at the providers that allocations name.
+func (d *database) usedAtTargets(
+	all map[resource.ConsumerID]placement.ConsumerAllocation) map[provider.ID]resource.Amounts {
+	used := map[provider.ID]resource.Amounts{}
+	for _, next := range all {
+		for on := range next.Allocation {
+			used[on] = maps.Clone(d.used[on])
+		}
+	}
+	return used
+}
+
+// fits returns fault.Conflict if there is not enough room for an allocation. before is what was in use before the
+// request: a use above the capacity is allowed if it is not above that.
+func (d *database) fits(id resource.ConsumerID, allocation resource.Allocation,
+	before map[provider.ID]resource.Amounts) error {
 	for _, on := range slices.Sorted(maps.Keys(allocation)) {
 		p := d.providers[on]
 		for _, class := range allocation[on].Sorted() {
 			inv, exists := p.Inventories[class]
 			why := "has no inventory of it"
 			if exists {
-				why = inv.Refuse(d.used[on][class], allocation[on][class])
+				used := d.used[on][class]
+				limit := before[on][class]
+				if d.older {
+					limit = used
+				}
+				why = inv.Refuse(limit, used, allocation[on][class])
 			}
 			if why != "" {
 				return refuse(fault.Conflict, "%s on the resource provider %s: consumer %s %s", class, p.Name, id, why)

@@ -68,6 +68,7 @@ type database struct {
 	restores  int                  // of the whole content
 	writes    map[provider.ID]treeWrites
 	changed   func(root provider.ID)
+	older     bool // see RefuseOverCapacity
 }
 
 // treeWrites counts the writes of allocations on the providers of one tree.
@@ -94,6 +95,19 @@ func New(changed func(root provider.ID)) *Placement {
 		snapshot: index.Build(nil), stale: map[provider.ID]bool{}, changed: changed,
 		writes: map[provider.ID]treeWrites{},
 	}}
+}
+
+// RefuseOverCapacity makes the service refuse each claim after which a class is used above its capacity, also if the
+// claim does not make that worse, like OpenStack's Placement before 14.0.0.
+func (p *Placement) RefuseOverCapacity() { p.setOlder(true) }
+
+// AcceptOverCapacity is the reverse of RefuseOverCapacity, and the default.
+func (p *Placement) AcceptOverCapacity() { p.setOlder(false) }
+
+func (p *Placement) setOlder(older bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.older = older
 }
 
 // Client returns another client of the same service, with its own Fail.
