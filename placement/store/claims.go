@@ -332,8 +332,8 @@ func findTargets(ctx context.Context, tx *sqldb.Tx, claims []Claim) (claimTarget
 	return want, err
 }
 
-// fit checks the claims in order; each one counts as granted when the next is checked. An inventory may be used above its
-// capacity, but not above the use before the claims.
+// fit checks the claims in order; each one counts as granted when the next is checked. An inventory may be used above
+// its capacity, but not above the use before the claims.
 func (want claimTargets) fit(claims []Claim) error {
 	for _, claim := range claims {
 		for _, id := range slices.Sorted(maps.Keys(claim.Allocation)) {

@@ -8,8 +8,8 @@ import (
 	"github.com/openberth/berth/resource"
 )
 
-// testOverCapacity changes allocations on a provider whose capacity became smaller than its use. A write is refused only
-// if a class is used more than before and above the capacity.
+// testOverCapacity changes allocations on a provider whose capacity became smaller than its use. A write is refused
+// only if a class is used more than before and above the capacity.
 func testOverCapacity(t *testing.T, s *Store) {
 	ctx := t.Context()
 	host(t, s, 1, 0)
