@@ -6,7 +6,7 @@ import (
 )
 
 // TestClaimsAboveTheCapacity checks that the original, which is older than the rule, refuses what Berth accepts, and
-// that acceptsOverCapacity tells such a claim from one that increases the use.
+// that acceptsOverCapacity recognises the answers to such a claim.
 func TestClaimsAboveTheCapacity(t *testing.T) {
 	t.Parallel()
 	pair := takePair(t)

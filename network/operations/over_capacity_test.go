@@ -10,8 +10,8 @@ import (
 	"github.com/openberth/berth/resource"
 )
 
-// TestPolicyIsLoweredAboveTheCapacity: the provider of a port has less than it guarantees. A smaller policy is accepted,
-// also if it is still above the capacity, and a larger one is refused.
+// TestPolicyIsLoweredAboveTheCapacity: the provider of a port has less than it guarantees. A smaller policy is
+// accepted, also if it is still above the capacity, and a larger one is refused.
 func TestPolicyIsLoweredAboveTheCapacity(t *testing.T) {
 	c := newCloud(t)
 	port := c.boundPort(t, "normal", c.policy(t, bwRule("egress", 6000)),
