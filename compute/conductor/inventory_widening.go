@@ -11,12 +11,12 @@ import (
 	"github.com/openberth/berth/resource"
 )
 
-// OpenStack's Placement before 14.0.0 checks the capacity for a transferred allocation as for a new one. So it refuses a
-// transfer on a provider whose capacity has become smaller than its use: a spent device for one-time use is fully
-// reserved, and a ratio may have been lowered. Every Placement refuses it if max_unit has become smaller than the amount
-// of the allocation. Then the transfer adds room in the same request (POST /reshaper), exactly as much as is in use, so
-// that no other consumer can take it, and removes the room afterwards. If the process ends in between, the agent of the
-// host restores the inventory when it next reconciles its providers.
+// OpenStack's Placement before 14.0.0 checks the capacity for a transferred allocation as for a new one. So it refuses
+// a transfer on a provider whose capacity has become smaller than its use: a spent device for one-time use is fully
+// reserved, and a ratio may have been lowered. Every Placement refuses it if max_unit has become smaller than the
+// amount of the allocation. Then the transfer adds room in the same request (POST /reshaper), exactly as much as is in
+// use, so that no other consumer can take it, and removes the room afterwards. If the process ends in between, the
+// agent of the host restores the inventory when it next reconciles its providers.
 
 // putTransferred writes the allocations of a transfer, and again with added room if Placement refuses them for lack of
 // room.
