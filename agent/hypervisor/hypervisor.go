@@ -19,7 +19,10 @@ import (
 // All methods return faults. Unavailable means that nothing was decided and that the same call may succeed later
 // (the daemon restarts, the context ended). Every other kind is final for this call.
 type Hypervisor interface {
-	// Capacity returns the host's whole capacity, including what guests use.
+	// Check returns nil if the hypervisor answers and can build guests. It is called every few seconds, changes nothing
+	// and should not take longer than one. While it fails or does not return, the host gets no new guests.
+	Check(ctx context.Context) error
+	// Capacity returns the host's capacity for guests, including what guests use.
 	Capacity(ctx context.Context) (Capacity, error)
 	// Guests lists the guests that this driver has built and not destroyed, by id, each with its devices. A guest
 	// whose Build has not returned is listed completely or not at all.
@@ -120,6 +123,7 @@ type Guest struct {
 	Build    int         // number of rebuilds
 	Departed bool        // it runs on another host now, and its devices here are not yet freed
 	ShutDown bool        // with Stopped: its operating system has shut down although it should run; Build ignores it
+	Remark   string      // what operators must know about it, as a sentence; empty: nothing; Build ignores it
 
 	// Interfaces are in the guest's order; empty: none. One that Guests lists with a device and without a port is being
 	// attached or detached; Build continues.

@@ -142,6 +142,8 @@ type crashingHypervisor struct {
 	crash *crash
 }
 
+func (m crashingHypervisor) Check(ctx context.Context) error { return m.base.Check(ctx) }
+
 func (m crashingHypervisor) Capacity(ctx context.Context) (hypervisor.Capacity, error) {
 	return interceptCall(m.crash, func() (hypervisor.Capacity, error) { return m.base.Capacity(ctx) })
 }

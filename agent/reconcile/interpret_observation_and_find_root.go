@@ -24,6 +24,11 @@ func (s *syncer) interpret(o Observation) (v view, err error) {
 	if o.Capacity.Remark != "" {
 		v.problems = append(v.problems, o.Capacity.Remark)
 	}
+	for _, g := range o.Guests {
+		if g.Remark != "" {
+			v.problems = append(v.problems, g.Remark)
+		}
+	}
 	v.cells, v.guests = s.config.CPUs.cells(machine), o.Guests
 	v.identity = journal.Identity{Host: s.config.Host, Provider: s.root}
 	if o.ByName { // at the start, or another client has deleted the root

@@ -20,6 +20,19 @@ func (p *partition) name() string { return p.object.childText("PartitionName") }
 
 func (p *partition) etag() string { return strconv.Itoa(449450179 + p.revision) }
 
+// memory returns the memory of the partition in MiB.
+func (p *partition) memory() int {
+	n, _ := strconv.Atoi(p.object.childText("PartitionMemoryConfiguration", "DesiredMemory")) // absent: 0
+	return n
+}
+
+// units returns the processor units of the partition.
+func (p *partition) units() float64 {
+	n, _ := strconv.ParseFloat(p.object.childText("PartitionProcessorConfiguration", "SharedProcessorConfiguration",
+		"DesiredProcessingUnits"), 64) // absent: 0
+	return n
+}
+
 // slots returns the DRC indices of the partition's slots.
 func (p *partition) slots() (list []uint32) {
 	indices, _ := profileSlots(p.object)
@@ -90,7 +103,35 @@ func (p *partition) entry() *element {
 		}
 		object.children = slices.Insert(object.children, at, added)
 	}
+	object.children = slices.Clone(object.children)
+	for i, e := range object.children {
+		if e.name.Local == "PartitionMemoryConfiguration" {
+			object.children[i] = p.currentMemory(e)
+		}
+	}
 	return entryOf(p.uuid, p.etag(), &object)
+}
+
+// currentMemory returns the memory configuration with the memory that the partition has now.
+func (p *partition) currentMemory(configured *element) *element {
+	now := 0
+	if p.running {
+		now = p.memory()
+	}
+	out := *configured
+	out.children = slices.DeleteFunc(slices.Clone(configured.children), func(e *element) bool {
+		return e.name.Local == "CurrentMemory"
+	})
+	out.add(obj("CurrentMemory").text(strconv.Itoa(now)))
+	return &out
+}
+
+// management returns the entry of the partition in which NovaLink itself runs. It is not one of System.partitions.
+func (s *System) management() *element {
+	const uuid = "0ABCDEF0-0000-4000-8000-00000000FFFF"
+	return entryOf(uuid, "1", obj("LogicalPartition", obj("PartitionID").text("1"),
+		obj("PartitionName").text("novalink"), obj("PartitionState").text("running"),
+		obj("PartitionType").text("AIX/Linux"), obj("PartitionUUID").text(uuid)))
 }
 
 // check returns the refusal of a partition's object, or a reply without status.
@@ -101,6 +142,10 @@ func (s *System) check(object *element, self *partition) reply {
 	if name := object.childText("PartitionName"); name == "" || len(name) > 31 || strings.ContainsAny(name,
 		"()\\<>*$&?|[]'\"`") {
 		return refuse(http.StatusBadRequest, "", "PartitionName is not valid")
+	}
+	memory := object.childText("PartitionMemoryConfiguration", "DesiredMemory")
+	if n, err := strconv.Atoi(memory); memory != "" && (err != nil || n%Region != 0) {
+		return refuse(http.StatusBadRequest, "", "HSCL1406 the memory %s is not a multiple of the region size", memory)
 	}
 	indices, why := profileSlots(object)
 	if why != "" {
@@ -161,7 +206,7 @@ func (s *System) create(r *http.Request, object *element) reply {
 		detach(object)
 	}
 	s.lastID++
-	if uuid == "" {
+	if uuid == "" || s.ChoosesUUIDs {
 		uuid = fmt.Sprintf("00000000-0000-4000-8000-%012d", s.lastID)
 	}
 	p := &partition{id: fmt.Sprint(s.lastID + 1), uuid: uuid, object: object}

@@ -3,6 +3,7 @@ package novalink
 import (
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 )
 
@@ -77,8 +78,13 @@ func (s *Server) serveSystem(r *http.Request, system *System, rest []string, bod
 		return system.create(r, body)
 	case len(rest) == 1 && rest[0] == "LogicalPartition":
 		var entries []*element
+		if !s.options.HMC {
+			entries = append(entries, system.management())
+		}
 		for _, p := range system.partitions {
-			entries = append(entries, p.entry())
+			if !slices.Contains(system.Hidden, p.name()) {
+				entries = append(entries, p.entry())
+			}
 		}
 		return feedOf("", entries)
 	}
@@ -144,6 +150,9 @@ func (s *Server) advance(j *job) {
 		j.status = "COMPLETED_OK"
 		j.target.running = j.operation == "PowerOn"
 		j.target.revision++
+		for _, system := range s.systems {
+			system.Touch() // its available memory has changed
+		}
 	}
 }
 

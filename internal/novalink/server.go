@@ -23,6 +23,7 @@ type Server struct {
 	sessions    map[string]bool
 	faults      []*Fault
 	log         []string
+	late        []func() // requests that are performed later
 	lastToken   int
 	lastJob     int
 	lastRequest int
@@ -50,7 +51,10 @@ type Fault struct {
 	Reason       string // ReasonCode
 	Message      string
 	Plain        bool // the body is not an error entry
+	NoBody       bool // the answer has a status and no body
 	After        bool // the request is performed, and only its answer is lost
+	Late         bool // the answer is lost, and the request is performed by the next call of PerformLate
+	Hang         bool // the answer does not come until the client gives up
 	// Do is called when the fault occurs, while no other request is served. It must not call the Server.
 	Do func()
 }
@@ -70,6 +74,13 @@ func (s *Server) Inject(f Fault) {
 	s.faults = append(s.faults, &f)
 }
 
+// EndFaults removes the faults that have not occurred.
+func (s *Server) EndFaults() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.faults = nil
+}
+
 // Change runs a function that may change systems and options while no request is served. Systems that it changes need
 // Touch, or their ETags stay.
 func (s *Server) Change(change func(o *Options, systems []*System)) {
@@ -83,6 +94,23 @@ func (s *Server) EndSessions() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	clear(s.sessions)
+}
+
+// Sessions returns the number of sessions that have not ended.
+func (s *Server) Sessions() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.sessions)
+}
+
+// PerformLate performs the requests of faults with Late, in their order.
+func (s *Server) PerformLate() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, perform := range s.late {
+		perform()
+	}
+	s.late = nil
 }
 
 // Requests returns the requests since the last call, each as method, path and status, such as
@@ -120,6 +148,15 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer s.mu.Unlock()
 	path, ok := strings.CutPrefix(r.URL.Path, "/rest/api")
 	fault := s.nextFault(r.Method, path)
+	if fault != nil && fault.Hang {
+		s.mu.Unlock()
+		<-r.Context().Done()
+		s.mu.Lock()
+		panic(http.ErrAbortHandler)
+	}
+	if fault != nil && fault.Late {
+		s.late = append(s.late, func() { s.route(r, path, body) })
+	}
 	var answer reply
 	switch {
 	case fault != nil && !fault.After:
@@ -180,6 +217,8 @@ func (f *Fault) reply() reply {
 	switch {
 	case f.Status == 0:
 		return reply{}
+	case f.NoBody:
+		return reply{status: f.Status}
 	case f.Plain:
 		return reply{status: f.Status, raw: []byte("<html>" + f.Message + "</html>")}
 	}

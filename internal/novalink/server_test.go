@@ -148,7 +148,10 @@ func TestFeedsAndTheirETags(t *testing.T) {
 	}
 	p.fake.Change(func(_ *Options, systems []*System) { systems[0].Touch() })
 	p.expect(200, "GET", "/uom/ManagedSystem", "", "If-None-Match", tag)
-	if _, _, body := p.expect(204, "GET", "/uom/ManagedSystem/"+systemUUID+"/LogicalPartition", ""); body != "" {
+	_, _, body = p.expect(200, "GET", partitions, "") // NovaLink itself runs in a partition
+	contains(t, body, "<PartitionName>novalink<")
+	p.fake.Change(func(o *Options, _ []*System) { o.HMC = true })
+	if _, _, body := p.expect(204, "GET", partitions, ""); body != "" {
 		t.Error(body)
 	}
 }

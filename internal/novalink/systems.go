@@ -22,6 +22,14 @@ type System struct {
 	IgnoresSlots bool
 	// IgnoresUpdates: slots in the request that changes a partition are ignored too.
 	IgnoresUpdates bool
+	// ChoosesUUIDs: the server chooses the UUIDs of partitions, whatever the request says.
+	ChoosesUUIDs bool
+	// Hidden are the names of partitions that exist and that the feed of partitions lacks.
+	Hidden []string
+	State  string // empty: operating
+	// Others is the memory in MiB and the processor units that other partitions have.
+	OthersMemory int
+	OthersUnits  float64
 	// Contested are the requests for a slot that another partition had. They were refused.
 	Contested []string
 
@@ -52,6 +60,24 @@ func GPU(index uint32, name string) *Slot {
 func Empty(index uint32, name string) *Slot {
 	return &Slot{Index: index, Name: name, Description: "Empty slot", Vendor: "65535", Device: "65535", Class: "65535",
 		Revision: "255", SubsysVendor: "65535", SubsysDevice: "65535"}
+}
+
+// The size of each system: memory and the size of a memory region in MiB, and processor units.
+const (
+	Memory = 262144
+	Region = 256
+	Units  = 64
+)
+
+// available returns the memory and the processor units that no partition has. A partition has its own while it runs.
+func (s *System) available() (memory int, units float64) {
+	memory, units = Memory-s.OthersMemory, Units-s.OthersUnits
+	for _, p := range s.partitions {
+		if p.running {
+			memory, units = memory-p.memory(), units-p.units()
+		}
+	}
+	return memory, units
 }
 
 // Touch changes the ETag of the system. It must be called in Server.Change.
@@ -110,11 +136,14 @@ func (s *System) slot(index uint32) *Slot {
 func (s *System) entry() *element { return entryOf(s.UUID, s.etag(), s.object()) }
 
 func (s *System) object() *element {
+	memory, units := s.available()
 	n := obj("ManagedSystem",
 		obj("AssociatedSystemCapabilities", value("IOSlotOwnerAssignmentCapable", fmt.Sprint(s.Owner))),
-		obj("AssociatedSystemMemoryConfiguration", value("ConfigurableSystemMemory", "262144")),
-		obj("AssociatedSystemProcessorConfiguration", value("ConfigurableSystemProcessorUnits", "64")),
-		obj("State").text("operating"), value("SystemName", s.Name)).with("schemaVersion", "V1_3_0")
+		obj("AssociatedSystemMemoryConfiguration", value("ConfigurableSystemMemory", fmt.Sprint(Memory)),
+			value("CurrentAvailableSystemMemory", fmt.Sprint(memory)), value("MemoryRegionSize", fmt.Sprint(Region))),
+		obj("AssociatedSystemProcessorConfiguration", value("ConfigurableSystemProcessorUnits", fmt.Sprint(Units)),
+			value("CurrentAvailableSystemProcessorUnits", fmt.Sprintf("%.2f", units))),
+		obj("State").text(cmp.Or(s.State, "operating")), value("SystemName", s.Name)).with("schemaVersion", "V1_3_0")
 	if s.NoIO {
 		return n
 	}

@@ -26,9 +26,9 @@ var defaultCapacity = hypervisor.Capacity{VCPUs: 64, MemoryMB: 262144, DiskGB: 4
 
 // Hypervisor stores its guests in a directory, one JSON file each.
 type Hypervisor struct {
-	// Fail, when set, is called before each operation ("capacity", "guests", "build", "rename", "migrate", "destroy")
-	// with the guest's id, if any. A fault that it returns becomes the operation's result. It may block, to simulate a
-	// slow hypervisor. Set it before use.
+	// Fail, when set, is called before each operation ("check", "capacity", "guests", "build", "rename", "migrate",
+	// "destroy") with the guest's id, if any. A fault that it returns becomes the operation's result. It may block, to
+	// simulate a slow hypervisor. Set it before use.
 	Fail func(ctx context.Context, operation, guest string) error
 
 	dir      string
@@ -67,6 +67,9 @@ func (h *Hypervisor) Start(context.Context) error {
 	}
 	return nil
 }
+
+// Check returns nil.
+func (h *Hypervisor) Check(ctx context.Context) error { return h.begin(ctx, "check", "") }
 
 // Capacity returns the capacity given to New.
 func (h *Hypervisor) Capacity(ctx context.Context) (hypervisor.Capacity, error) {

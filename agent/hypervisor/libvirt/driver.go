@@ -129,7 +129,7 @@ func (d *Driver) connect(ctx context.Context) (*rpc.Client, domainxml.Host, erro
 	if err != nil {
 		return nil, d.host, err
 	}
-	host, err := d.inspect(ctx, client)
+	host, err := inspect(ctx, d, client)
 	var unsafe []string
 	if err == nil {
 		unsafe, err = confinement(ctx, client)
@@ -147,7 +147,7 @@ func (d *Driver) connect(ctx context.Context) (*rpc.Client, domainxml.Host, erro
 }
 
 // inspect returns what guests can have on this host: KVM if it is configured, or not configured and available.
-func (d *Driver) inspect(ctx context.Context, c *rpc.Client) (domainxml.Host, error) {
+func inspect(ctx context.Context, d *Driver, c *rpc.Client) (domainxml.Host, error) {
 	host := domainxml.Host{Arch: "x86_64", Machine: "q35", CPUModel: d.o.CPUModel, KVM: d.o.VirtType == "kvm"}
 	if d.o.VirtType != "" {
 		return host, nil
@@ -173,6 +173,16 @@ func (d *Driver) Close() {
 	if d.client != nil {
 		d.client.Close()
 	}
+}
+
+// Check returns nil if libvirt answers. A new connection is not given up with ctx: the first one tries KVM, which takes
+// longer than a check may.
+func (d *Driver) Check(ctx context.Context) error {
+	c, _, err := d.connect(context.WithoutCancel(ctx))
+	if err == nil {
+		_, err = c.LibVersion(ctx)
+	}
+	return fault.Wrap("", "libvirt.Check", err)
 }
 
 // Capacity returns the host's CPUs and memory, and the size of the file system with the guests' files.

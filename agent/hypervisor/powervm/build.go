@@ -1,8 +1,11 @@
 package powervm
 
 import (
+	"cmp"
 	"context"
+	"crypto/sha256"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -26,12 +29,12 @@ func (h *Hypervisor) Build(ctx context.Context, g hypervisor.Guest) error {
 		return err
 	}
 	g.Devices = slices.SortedFunc(slices.Values(g.Devices), func(a, b hypervisor.Device) int { return a.ID.Compare(b.ID) })
-	r, existed, err := h.reserve(g)
+	r, err := h.reserve(g)
 	if err != nil {
 		return err
 	}
-	if err := h.realize(ctx, r, g); err != nil {
-		if !existed && !fault.Is(err, fault.Unavailable) { // else the next attempt continues, or Destroy removes it
+	if err := h.realize(ctx, &r, g); err != nil {
+		if !r.Complete && !fault.Is(err, fault.Unavailable) { // else the next attempt continues, or Destroy removes it
 			err = h.undo(ctx, r, err)
 		}
 		return err
@@ -43,68 +46,105 @@ func (h *Hypervisor) Build(ctx context.Context, g hypervisor.Guest) error {
 }
 
 // reserve returns the record of a guest. For a new guest it writes one, which reserves the slots in this driver.
-func (h *Hypervisor) reserve(g hypervisor.Guest) (r record, existed bool, err error) {
+func (h *Hypervisor) reserve(g hypervisor.Guest) (r record, err error) {
 	const op = "powervm.Build"
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	records, err := h.read()
 	if err != nil {
-		return r, false, err
+		return r, err
 	}
 	for _, other := range records {
 		if other.guest.ID == g.ID {
 			if !slices.Equal(ids(other.guest), ids(g)) && other.Complete {
-				return r, false, fault.New(fault.Conflict, op, "the guest %s has other devices: %v, not %v", g.ID,
+				return r, fault.New(fault.Conflict, op, "the guest %s has other devices: %v, not %v", g.ID,
 					ids(other.guest), ids(g))
 			}
 			continue
 		}
 		for _, id := range ids(g) {
 			if slices.Contains(ids(other.guest), id) {
-				return r, false, fault.New(fault.Conflict, op, "device %s is held by the guest %s", id, other.guest.ID)
+				return r, fault.New(fault.Conflict, op, "device %s is held by the guest %s", id, other.guest.ID)
 			}
 		}
 	}
-	if r, existed = find(records, g.ID); existed && r.Complete {
-		return r, true, nil
+	r, existed := find(records, g.ID)
+	if existed && r.Complete {
+		return r, nil
 	}
 	if !existed {
-		r = record{Partition: freeUUID(g, records)}
+		r = record{Name: freeName(g, records)}
 	}
 	r.guest = g
-	return r, false, h.write(r)
+	return r, h.write(r)
 }
 
-// freeUUID returns the UUID of a new partition: that of the server, or while another guest of the server has it, the
-// one of the guest's id.
-func freeUUID(g hypervisor.Guest, records []record) string {
-	server := g.ID
-	if g.Server != "" {
-		server = g.Server
+// markDigits is the number of hexadecimal digits at the end of a partition's name that no other partition has.
+const markDigits = 12
+
+// freeName returns the name of a new partition, which the server accepts: the guest's, and the last digits of the
+// UUID of its server. While another guest of the server has this name, the digits are others.
+func freeName(g hypervisor.Guest, records []record) string {
+	const longest = 31 - 1 - markDigits
+	name := strings.Map(func(c rune) rune {
+		if c >= '0' && c <= '9' || c >= 'A' && c <= 'Z' || c >= 'a' && c <= 'z' || c == '-' || c == '_' || c == '.' {
+			return c
+		}
+		return '_'
+	}, g.Name)
+	name = name[:min(len(name), longest)] + "-"
+	server := ioslot.PartitionUUID(serverOf(g))
+	mark := server[max(0, len(server)-markDigits):]
+	for n := 1; slices.ContainsFunc(records, func(r record) bool { return strings.HasSuffix(r.Name, "-"+mark) }); n++ {
+		sum := sha256.Sum256(fmt.Appendf(nil, "%s %d", server, n))
+		mark = fmt.Sprintf("%X", sum[:markDigits/2])
 	}
-	uuid := ioslot.PartitionUUID(server)
-	for n := 1; slices.ContainsFunc(records, func(r record) bool { return r.Partition == uuid }); n++ {
-		uuid = ioslot.PartitionUUID(server)[:23] + fmt.Sprintf("-%012X", n)
-	}
-	return uuid
+	return name + mark
+}
+
+// requestedUUID returns the UUID that a new partition should have: that of the server, with the mark of the name. The
+// server may choose another one.
+func (r record) requestedUUID() string {
+	server := ioslot.PartitionUUID(serverOf(r.guest))
+	return server[:max(0, len(server)-markDigits)] + r.Name[len(r.Name)-markDigits:]
 }
 
 // undo removes what a failed build has left, so that the slots are free. why is the fault of the build.
 func (h *Hypervisor) undo(ctx context.Context, r record, why error) error {
-	if err := h.Destroy(context.WithoutCancel(ctx), r.guest.ID); err != nil {
+	ctx = context.WithoutCancel(ctx)
+	err := error(nil)
+	if r.Partition == "" && !r.Requested { // nothing was requested of the server
+		h.mu.Lock()
+		err = h.remove(r.guest.ID)
+		h.mu.Unlock()
+	} else {
+		err = h.Destroy(ctx, r.guest.ID)
+	}
+	if err != nil {
 		return fault.New(fault.Unavailable, "powervm.Build", "%s; and what was built cannot be removed: %s",
 			fault.TextOf(why), fault.TextOf(err))
 	}
 	return why
 }
 
-// realize makes the partition be as the guest requires. It changes no slots of a partition that runs for its user.
-func (h *Hypervisor) realize(ctx context.Context, r record, g hypervisor.Guest) error {
-	partitions, err := h.partitions(ctx)
+// realize makes the partition be as the guest requires. It changes no slots of a partition that runs for its user. The
+// record gets the UUID of the partition.
+func (h *Hypervisor) realize(ctx context.Context, r *record, g hypervisor.Guest) error {
+	v, err := h.look(ctx, []record{*r})
 	if err != nil {
 		return err
 	}
-	p, exists := partitions[r.Partition]
+	p, exists, err := h.partitionOf(ctx, v, *r)
+	if err != nil {
+		return err
+	}
+	if exists {
+		if err := h.adopt(r, v, p); err != nil {
+			return err
+		}
+	} else {
+		r.Partition = "" // deleted by another client, or not yet created
+	}
 	rebuild := exists && r.Complete && r.guest.Build != g.Build
 	wrong := exists && !hasSlots(p, g)
 	if wrong && isRunning(p) && r.Complete && !rebuild && !g.Stopped {
@@ -130,19 +170,15 @@ func (h *Hypervisor) realize(ctx context.Context, r record, g hypervisor.Guest) 
 // assign creates the partition with its slots, or gives them to an existing one, which must be powered off. Servers
 // from before 2017 ignore the slots in the request that creates a partition; then it changes the new partition. It ends
 // with a Conflict when the partition lacks a slot after all.
-func (h *Hypervisor) assign(ctx context.Context, r record, exists bool) error {
-	system, slots, err := h.slots(ctx, r)
+func (h *Hypervisor) assign(ctx context.Context, r *record, exists bool) error {
+	system, slots, err := h.slots(ctx, *r)
 	if err != nil {
 		return err
 	}
 	if !exists {
-		object, err := h.api.Create(ctx, "/uom/ManagedSystem/"+system.UUID+"/LogicalPartition",
-			partition(r, slots, h.options.SlotsRequired))
-		if err != nil {
+		made, err := h.create(ctx, r, system, slots)
+		if err != nil || hasSlots(made, r.guest) {
 			return err
-		}
-		if made, err := uom.Bare[uom.Partition](object.Bytes(), "LogicalPartition"); err == nil && hasSlots(made, r.guest) {
-			return nil
 		}
 	}
 	if err := h.api.Update(ctx, partitionPath(r.Partition), func(object *uom.Element) error {
@@ -151,42 +187,91 @@ func (h *Hypervisor) assign(ctx context.Context, r record, exists bool) error {
 	}); err != nil {
 		return err
 	}
-	partitions, err := h.partitions(ctx)
-	if err == nil && !hasSlots(partitions[r.Partition], r.guest) {
+	p, err := h.api.Partition(ctx, r.Partition)
+	if err == nil && !hasSlots(p, r.guest) {
 		return fault.New(fault.Conflict, "powervm.Build", "the server did not give the I/O slots %v to the partition of the "+
 			"guest %s; update NovaLink", ids(r.guest), r.guest.ID)
 	}
 	return err
 }
 
+// create creates a partition and stores its UUID, which the server chooses, in the record before anything else is done
+// with it. The record says that the request was sent until the server has answered: it may be executed later.
+func (h *Hypervisor) create(ctx context.Context, r *record, system uom.ManagedSystem, slots []ioslot.Slot) (
+	made uom.Partition, err error) {
+	if err := checkRoom(system, r.guest); err != nil {
+		return made, err
+	}
+	earlier := r.Requested
+	r.System, r.Requested = system.UUID, true
+	if err := h.store(*r); err != nil {
+		return made, err
+	}
+	object, err := h.api.Create(ctx, "/uom/ManagedSystem/"+system.UUID+"/LogicalPartition",
+		partition(*r, roundedMB(system, r.guest.MemoryMB), slots, h.options.SlotsRequired))
+	switch {
+	case fault.Is(err, fault.Conflict): // an earlier request was executed; the next attempt finds the partition
+		return made, fault.New(fault.Unavailable, "powervm.Build", "%w", err)
+	case err != nil:
+		r.Requested = earlier || !refused(err)
+		return made, err
+	}
+	made, err = uom.Bare[uom.Partition](object.Bytes(), "LogicalPartition")
+	uuid := strings.ToUpper(strings.TrimSpace(cmp.Or(made.UUID, made.AtomID)))
+	if err != nil || uuid == "" {
+		return made, fault.New(fault.Unavailable, "powervm.Build", "the answer to the creation of partition %s has no "+
+			"UUID; the partition is looked for by its name", r.Name)
+	}
+	r.Partition, r.Requested = uuid, false
+	return made, h.store(*r)
+}
+
+// refused reports whether the server has refused a request, so that it has no effect.
+func refused(err error) bool {
+	return fault.Is(err, fault.Invalid) || fault.Is(err, fault.Forbidden) || fault.Is(err, fault.NotFound)
+}
+
+// store writes a record.
+func (h *Hypervisor) store(r record) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.write(r)
+}
+
 // hasSlots reports whether a partition has exactly the slots of a guest.
 func hasSlots(p uom.Partition, g hypervisor.Guest) bool {
-	have, want := map[string]bool{}, map[string]bool{}
+	return maps.Equal(slotsOf(p), wantedSlots(g))
+}
+
+// slotsOf returns the slots of a partition.
+func slotsOf(p uom.Partition) map[ioslot.Index]bool {
+	out := map[ioslot.Index]bool{}
 	for _, text := range p.SlotIndices() {
-		have[strings.TrimSpace(text)] = true
+		n, _ := strconv.ParseUint(strings.TrimSpace(text), 10, 32) // other text is slot 0, which does not exist
+		out[ioslot.Index(n)] = true
 	}
+	return out
+}
+
+// wantedSlots returns the slots of a guest.
+func wantedSlots(g hypervisor.Guest) map[ioslot.Index]bool {
+	out := map[ioslot.Index]bool{}
 	for _, d := range g.Devices {
-		want[strconv.FormatUint(uint64(d.ID.Address().DRC), 10)] = true
+		out[ioslot.Index(d.ID.Address().DRC)] = true
 	}
-	for index := range want {
-		if !have[index] {
-			return false
-		}
-	}
-	return len(have) == len(want)
+	return out
 }
 
 // partition returns the object of a new partition. Its elements have the order of the server's schema.
-func partition(r record, slots []ioslot.Slot, required bool) *uom.Element {
-	g := r.guest
+func partition(r record, memoryMB int, slots []ioslot.Slot, required bool) *uom.Element {
+	g, uuid := r.guest, r.requestedUUID()
 	text := func(name string, n int) *uom.Element { return uom.NewText(name, strconv.Itoa(n)) }
 	metadata := func() *uom.Element { return uom.NewElement("Metadata", uom.NewElement("Atom")) }
 	io := uom.NewElement("PartitionIOConfiguration", metadata(), uom.NewText("MaximumVirtualIOSlots", "64"),
 		uom.ProfileSlots(ioslot.Profile(slots), required)).With("schemaVersion", "V1_0")
-	memory := uom.NewElement("PartitionMemoryConfiguration", metadata(), text("DesiredMemory", g.MemoryMB),
-		text("MaximumMemory", g.MemoryMB), text("MinimumMemory", g.MemoryMB)).With("schemaVersion", "V1_0")
-	// Each virtual processor is entitled to a tenth of a processor, as far as the guest has no more.
-	units := fmt.Sprintf("%.2f", 0.1*float64(g.VCPUs))
+	memory := uom.NewElement("PartitionMemoryConfiguration", metadata(), text("DesiredMemory", memoryMB),
+		text("MaximumMemory", memoryMB), text("MinimumMemory", memoryMB)).With("schemaVersion", "V1_0")
+	units := fmt.Sprintf("%.2f", unitsPerVCPU*float64(g.VCPUs))
 	shared := uom.NewElement("SharedProcessorConfiguration", metadata(), uom.NewText("DesiredProcessingUnits", units),
 		text("DesiredVirtualProcessors", g.VCPUs), uom.NewText("MaximumProcessingUnits", units),
 		text("MaximumVirtualProcessors", g.VCPUs), uom.NewText("MinimumProcessingUnits", units),
@@ -195,9 +280,9 @@ func partition(r record, slots []ioslot.Slot, required bool) *uom.Element {
 		uom.NewText("HasDedicatedProcessors", "false"), shared,
 		uom.NewText("SharingMode", "uncapped")).With("schemaVersion", "V1_0")
 	return uom.NewElement("LogicalPartition",
-		uom.NewElement("Metadata", uom.NewElement("Atom", uom.NewText("AtomID", r.Partition))),
-		io, memory, uom.NewText("PartitionName", partitionName(r)), processors, uom.NewText("PartitionType", "AIX/Linux"),
-		uom.NewText("PartitionUUID", r.Partition),
+		uom.NewElement("Metadata", uom.NewElement("Atom", uom.NewText("AtomID", uuid))),
+		io, memory, uom.NewText("PartitionName", r.Name), processors, uom.NewText("PartitionType", "AIX/Linux"),
+		uom.NewText("PartitionUUID", uuid),
 		uom.NewText("SimplifiedRemoteRestartCapable", strconv.FormatBool(len(slots) == 0)).With("ksv", "V1_2_0"),
 	).With("schemaVersion", "V1_0")
 }
@@ -216,18 +301,6 @@ func setSlots(object *uom.Element, slots []ioslot.Slot, required bool) {
 	}
 	after := slices.IndexFunc(io.Children, func(e *uom.Element) bool { return e.Name.Local == "MaximumVirtualIOSlots" })
 	io.Children = slices.Insert(io.Children, after+1, list)
-}
-
-// partitionName returns a name that the server accepts, unique on it: the guest's, and the end of the UUID.
-func partitionName(r record) string {
-	const longest = 31 - 1 - 12
-	name := strings.Map(func(c rune) rune {
-		if c >= '0' && c <= '9' || c >= 'A' && c <= 'Z' || c >= 'a' && c <= 'z' || c == '-' || c == '_' || c == '.' {
-			return c
-		}
-		return '_'
-	}, r.guest.Name)
-	return name[:min(len(name), longest)] + "-" + r.Partition[len(r.Partition)-12:]
 }
 
 func ids(g hypervisor.Guest) []device.ID {

@@ -1,19 +1,27 @@
 // Package powervm is the driver for hosts with PowerVM NovaLink: each guest is a logical partition with its I/O slots.
 //
 // A record of each guest is a file in a directory: what the agent must know and a partition cannot store, such as the
-// request that a slot serves. The record is written before the partition is created, and marked complete after it
-// runs. So a build that was interrupted is continued or removed. The state of a guest is that of its partition.
+// request that a slot serves. The record is written before the partition is created, gets the UUID that the server
+// gives to the partition, and is marked complete after the partition runs. So a build that was interrupted is continued
+// or removed, also if the server answered nothing: the name of a partition ends in digits that no other one has, and
+// finds it. The state of a guest is that of its partition.
+//
+// The records decide which guests exist. A partition that the server does not report is read by itself, and counts as
+// deleted by another client only when the server has said so twice. Its guest is then listed as stopped.
 //
 // Root disks and networks of partitions are not created. The rules, such as R49, are in
 // docs/behaviour/powervm-ioslots.md.
 package powervm
 
 import (
+	"cmp"
 	"context"
-	"math"
-	"strconv"
+	"fmt"
+	"log/slog"
+	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/openberth/berth/agent/hypervisor"
 	"github.com/openberth/berth/agent/powervm/ioslot"
@@ -24,7 +32,10 @@ import (
 // API is the part of the management REST API that the driver uses; *restclient.Client implements it.
 type API interface {
 	ManagedSystem(ctx context.Context) (system uom.ManagedSystem, changed bool, err error)
+	// Partitions returns all partitions of a system. Unavailable: the answer is not complete.
 	Partitions(ctx context.Context, system string) ([]uom.Partition, error)
+	// Partition returns one logical partition. NotFound: the server says that it does not exist.
+	Partition(ctx context.Context, uuid string) (uom.Partition, error)
 	Create(ctx context.Context, path string, object *uom.Element) (*uom.Element, error)
 	Update(ctx context.Context, path string, change func(object *uom.Element) error) error
 	Delete(ctx context.Context, path string) error
@@ -40,91 +51,114 @@ type Options struct {
 	// LastRead returns the managed system as the source of facts has read it; nil: the driver reads it itself. It is used
 	// for what a cycle lists, and never before a partition is created.
 	LastRead func() (system uom.ManagedSystem, ok bool)
+	// Recheck is the time after which a partition that the server did not find is read again, before it counts as
+	// deleted; 0: 10 seconds.
+	Recheck time.Duration
+	// Sweep is the interval between two searches for partitions that were created after the driver gave them up; 0: one
+	// minute.
+	Sweep time.Duration
+	Log   *slog.Logger // nil: slog.Default()
 }
 
 // Hypervisor builds guests as partitions.
 type Hypervisor struct {
 	api     API
 	options Options
-	mu      sync.Mutex // protects the records, so that the search for another holder and the write are one step
+	mu      sync.Mutex           // protects the records, so that the search for another holder and the write are one step
+	missing map[string]time.Time // partitions by UUID: since when the server has not found them; protected by mu
 }
 
 var (
 	_ hypervisor.Hypervisor = (*Hypervisor)(nil)
 	_ hypervisor.Starter    = (*Hypervisor)(nil)
+	_ hypervisor.Maintainer = (*Hypervisor)(nil)
 )
 
 // New returns a driver. It does no I/O.
-func New(api API, o Options) *Hypervisor { return &Hypervisor{api: api, options: o} }
+func New(api API, o Options) *Hypervisor {
+	o.Recheck, o.Sweep = cmp.Or(o.Recheck, 10*time.Second), cmp.Or(o.Sweep, time.Minute)
+	if o.Log == nil {
+		o.Log = slog.Default()
+	}
+	return &Hypervisor{api: api, options: o, missing: map[string]time.Time{}}
+}
 
 // noLive is why no guest with slots is live-migrated (R51).
 const noLive = "PowerVM does not live-migrate a partition with physical I/O slots"
 
-// Capacity returns the processors and the memory of the managed system that partitions may have.
-func (h *Hypervisor) Capacity(ctx context.Context) (hypervisor.Capacity, error) {
-	system, err := h.lastRead(ctx)
-	if err != nil {
-		return hypervisor.Capacity{}, fault.Wrap("", "powervm.Capacity", err)
-	}
-	units, _ := strconv.ParseFloat(strings.TrimSpace(system.ProcessorUnits), 64)
-	memory, _ := strconv.Atoi(strings.TrimSpace(system.MemoryMB))
-	return hypervisor.Capacity{VCPUs: int(math.Ceil(units)), MemoryMB: memory, DiskGB: h.options.DiskGB,
-		NoLive: noLive}, nil
-}
-
-// Guests lists the guests whose records are complete and whose partitions exist.
+// Guests lists the guests whose records are complete. One whose partition was deleted by another client is stopped.
+// Unavailable: the server does not report all partitions that the records name.
 func (h *Hypervisor) Guests(ctx context.Context) ([]hypervisor.Guest, error) {
 	records, err := h.locked()
 	if err != nil || len(records) == 0 {
 		return nil, err
 	}
-	partitions, err := h.partitions(ctx)
+	v, err := h.look(ctx, records)
 	if err != nil {
 		return nil, err
 	}
 	var list []hypervisor.Guest
 	for _, r := range records {
-		p, exists := partitions[r.Partition]
-		if !r.Complete || !exists {
+		if !r.Complete {
 			continue
 		}
+		p, exists, err := h.partitionOf(ctx, v, r)
+		if err != nil {
+			return nil, err
+		}
 		g := r.guest
-		g.Stopped = !isRunning(p)
+		g.Stopped = !exists || !isRunning(p)
+		g.Remark = remark(r, p, exists)
 		list = append(list, g)
 	}
 	return list, nil
 }
+
+// remark returns what operators must know about the partition of a guest; empty when it is as the record says.
+func remark(r record, p uom.Partition, exists bool) string {
+	switch {
+	case !exists:
+		return fmt.Sprintf("the partition %s of server %s was deleted by another client; it is created again when the "+
+			"server is started, also by the agent", r.Name, serverOf(r.guest))
+	case isRunning(p) && !hasSlots(p, r.guest):
+		lost, gained := slotChanges(p, r.guest)
+		text := fmt.Sprintf("the partition %s of server %s runs", r.Name, serverOf(r.guest))
+		if len(lost) > 0 {
+			text += " without the I/O slots " + strings.Join(lost, ", ") + ", which another client has taken from it"
+		}
+		if len(gained) > 0 {
+			text += " with the I/O slots " + strings.Join(gained, ", ") + ", which another client has given to it"
+		}
+		return text + "; stop and start the server to give it its own again"
+	}
+	return ""
+}
+
+// slotChanges returns the slots of a guest that its partition lacks, and those that the partition has beside them.
+func slotChanges(p uom.Partition, g hypervisor.Guest) (lost, gained []string) {
+	have, want := slotsOf(p), wantedSlots(g)
+	for index := range want {
+		if !have[index] {
+			lost = append(lost, index.String())
+		}
+	}
+	for index := range have {
+		if !want[index] {
+			gained = append(gained, index.String())
+		}
+	}
+	slices.Sort(lost)
+	slices.Sort(gained)
+	return lost, gained
+}
+
+func serverOf(g hypervisor.Guest) string { return cmp.Or(g.Server, g.ID) }
 
 // locked reads the records.
 func (h *Hypervisor) locked() ([]record, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.read()
-}
-
-// lastRead returns the managed system as the source of facts has read it, or reads it.
-func (h *Hypervisor) lastRead(ctx context.Context) (uom.ManagedSystem, error) {
-	if h.options.LastRead != nil {
-		if system, ok := h.options.LastRead(); ok {
-			return system, nil
-		}
-	}
-	system, _, err := h.api.ManagedSystem(ctx)
-	return system, err
-}
-
-// partitions returns all partitions of the system by UUID.
-func (h *Hypervisor) partitions(ctx context.Context) (map[string]uom.Partition, error) {
-	system, err := h.lastRead(ctx)
-	if err != nil {
-		return nil, err
-	}
-	list, err := h.api.Partitions(ctx, system.UUID)
-	out := map[string]uom.Partition{}
-	for _, p := range list {
-		out[strings.ToUpper(p.UUID)] = p
-	}
-	return out, err
 }
 
 // isRunning reports whether a partition was started and has not ended.
@@ -186,7 +220,8 @@ func (h *Hypervisor) Migrate(_ context.Context, id string, _ hypervisor.Destinat
 		strings.Join(slots, ", "))
 }
 
-// Destroy powers the partition off, deletes it, which frees its slots (R50), and removes the record.
+// Destroy powers the partition off, deletes it, which frees its slots (R50), and removes the record. If the server may
+// still create the partition, because it never answered the request, Maintain removes it then.
 func (h *Hypervisor) Destroy(ctx context.Context, id string) error {
 	const op = "powervm.Destroy"
 	if err := checkID(op, id); err != nil {
@@ -200,11 +235,18 @@ func (h *Hypervisor) Destroy(ctx context.Context, id string) error {
 	if !exists {
 		return nil
 	}
-	partitions, err := h.partitions(ctx)
+	v, err := h.look(ctx, records)
 	if err != nil {
 		return err
 	}
-	if p, there := partitions[r.Partition]; there {
+	p, there, err := h.partitionOf(ctx, v, r)
+	if err != nil {
+		return err
+	}
+	if there {
+		if err := h.adopt(&r, v, p); err != nil {
+			return err
+		}
 		if err := h.setPower(ctx, p, true); err != nil {
 			return err
 		}
@@ -214,6 +256,12 @@ func (h *Hypervisor) Destroy(ctx context.Context, id string) error {
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	delete(h.missing, r.Partition)
+	if !there && r.Requested {
+		if err := h.abandon(r); err != nil {
+			return err
+		}
+	}
 	return h.remove(id)
 }
 
@@ -235,6 +283,9 @@ func partitionPath(uuid string) string { return "/uom/LogicalPartition/" + uuid 
 // slots reads the system as it is now and returns the slots of a guest, checked (R49).
 func (h *Hypervisor) slots(ctx context.Context, r record) (system uom.ManagedSystem, list []ioslot.Slot, err error) {
 	system, _, err = h.api.ManagedSystem(ctx)
+	if err == nil {
+		err = usable(system)
+	}
 	if err != nil {
 		return system, nil, err
 	}

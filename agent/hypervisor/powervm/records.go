@@ -20,7 +20,10 @@ import (
 // record is what the driver stores of a guest.
 type record struct {
 	guest     hypervisor.Guest
-	Partition string // UUID, upper case
+	Name      string // of the partition; no other one has it
+	Partition string // UUID in upper case; empty before the server has said it
+	System    string // UUID of the managed system that was requested to create it; empty: none yet
+	Requested bool   // the server has not answered the request to create it, and may still execute it
 	Complete  bool   // the partition was as described once
 }
 
@@ -30,7 +33,10 @@ const recordVersion = 1
 // file is a stored record. The names in the tags are the format of the file.
 type file struct {
 	Version   int          `json:"version"`
-	Partition string       `json:"partition_uuid"`
+	Partition string       `json:"partition_uuid,omitempty"`
+	Title     string       `json:"partition_name"`
+	System    string       `json:"system_uuid,omitempty"`
+	Requested bool         `json:"creation_requested,omitempty"`
 	Complete  bool         `json:"complete"`
 	Server    string       `json:"server,omitempty"`
 	Name      string       `json:"name"`
@@ -148,11 +154,12 @@ func parseRecord(id string, data []byte) (record, error) {
 	if err := decoder.Decode(&f); err != nil {
 		return record{}, err
 	}
-	if f.Version != recordVersion || f.Partition == "" {
-		return record{}, errors.New("it has another version, or no partition")
+	if f.Version != recordVersion || len(f.Title) < markDigits {
+		return record{}, errors.New("it has another version, or no valid name of a partition")
 	}
-	r := record{Partition: f.Partition, Complete: f.Complete, guest: hypervisor.Guest{ID: id, Server: f.Server,
-		Name: f.Name, VCPUs: f.VCPUs, MemoryMB: f.MemoryMB, DiskGB: f.DiskGB, Stopped: f.Stopped, Build: f.Build}}
+	r := record{Partition: f.Partition, Name: f.Title, System: f.System, Requested: f.Requested, Complete: f.Complete,
+		guest: hypervisor.Guest{ID: id, Server: f.Server, Name: f.Name, VCPUs: f.VCPUs, MemoryMB: f.MemoryMB,
+			DiskGB: f.DiskGB, Stopped: f.Stopped, Build: f.Build}}
 	for _, c := range f.Cells {
 		r.guest.Cells = append(r.guest.Cells, hypervisor.GuestCell(c))
 	}
@@ -173,8 +180,9 @@ func parseRecord(id string, data []byte) (record, error) {
 // write writes a record completely or not at all, and durably.
 func (h *Hypervisor) write(r record) error {
 	g := r.guest
-	f := file{Version: recordVersion, Partition: r.Partition, Complete: r.Complete, Server: g.Server, Name: g.Name,
-		VCPUs: g.VCPUs, MemoryMB: g.MemoryMB, DiskGB: g.DiskGB, Stopped: g.Stopped, Build: g.Build,
+	f := file{Version: recordVersion, Partition: r.Partition, Title: r.Name, System: r.System, Requested: r.Requested,
+		Complete: r.Complete, Server: g.Server, Name: g.Name, VCPUs: g.VCPUs,
+		MemoryMB: g.MemoryMB, DiskGB: g.DiskGB, Stopped: g.Stopped, Build: g.Build,
 		Devices: []fileDevice{}}
 	for _, c := range g.Cells {
 		f.Cells = append(f.Cells, fileCell(c))

@@ -147,19 +147,6 @@ func malformed(path string, err error) error {
 		err)
 }
 
-// feed reads a collection of objects.
-func feed[T any](ctx context.Context, c *Client, path, object string) ([]uom.Entry[T], error) {
-	a, err := c.get(ctx, path, "")
-	if err != nil {
-		return nil, err
-	}
-	entries, err := uom.Feed[T](a.body, object)
-	if err != nil {
-		return nil, malformed(path, err)
-	}
-	return entries, nil
-}
-
 // Delete deletes an object. An object that does not exist counts as deleted.
 func (c *Client) Delete(ctx context.Context, path string) error {
 	_, err := c.do(ctx, request{method: http.MethodDelete, path: path})
@@ -237,20 +224,60 @@ func (c *Client) Update(ctx context.Context, path string, change func(object *uo
 	return last
 }
 
-// Partitions reads all partitions of a system: logical partitions and virtual I/O servers.
+// Partitions reads all partitions of a system: logical partitions and virtual I/O servers. Unavailable: the answer
+// cannot be the whole list, so nothing may be concluded from it. A list without an entry is status 204; NovaLink itself
+// runs in a logical partition, and every system with an HMC has at least one partition of either kind.
 func (c *Client) Partitions(ctx context.Context, system string) ([]uom.Partition, error) {
 	list := []uom.Partition{}
 	for _, kind := range []string{"LogicalPartition", "VirtualIOServer"} {
-		entries, err := feed[uom.Partition](ctx, c, fmt.Sprintf("/uom/ManagedSystem/%s/%s", system, kind), kind)
+		path := fmt.Sprintf("/uom/ManagedSystem/%s/%s", system, kind)
+		a, err := c.get(ctx, path, "")
 		if err != nil {
 			return nil, err
 		}
+		entries, err := uom.Feed[uom.Partition](a.body, kind)
+		if err != nil {
+			return nil, malformed(path, err)
+		}
+		if len(entries) == 0 && (a.status != http.StatusNoContent || kind == "LogicalPartition" && a.mcType != "") {
+			return nil, incomplete(path, "it has no entry")
+		}
 		for _, e := range entries {
 			e.Object.UUID = cmp.Or(strings.TrimSpace(e.Object.UUID), e.ID)
+			if e.Object.UUID == "" {
+				return nil, incomplete(path, "an entry has no UUID")
+			}
 			list = append(list, e.Object)
 		}
 	}
+	if len(list) == 0 {
+		return nil, incomplete("/uom/ManagedSystem/"+system, "it has no partition of any kind")
+	}
 	return list, nil
+}
+
+// incomplete returns the fault for an answer that lacks what the server must have.
+func incomplete(path, why string) error {
+	return fault.New(fault.Unavailable, "restclient.Partitions",
+		"the answer to %s is not complete: %s; nothing is concluded from it, and it is read again", path, why)
+}
+
+// Partition reads one logical partition. NotFound: the server says that it does not exist.
+func (c *Client) Partition(ctx context.Context, uuid string) (uom.Partition, error) {
+	path := "/uom/LogicalPartition/" + uuid
+	a, err := c.get(ctx, path, "")
+	if err != nil {
+		return uom.Partition{}, err
+	}
+	entry, err := uom.One[uom.Partition](a.body, "LogicalPartition")
+	if err != nil {
+		return uom.Partition{}, malformed(path, err)
+	}
+	entry.Object.UUID = cmp.Or(strings.TrimSpace(entry.Object.UUID), entry.ID)
+	if !strings.EqualFold(entry.Object.UUID, uuid) {
+		return uom.Partition{}, malformed(path, fmt.Errorf("it is about the partition %s", entry.Object.UUID))
+	}
+	return entry.Object, nil
 }
 
 // discard is the logger of clients without one.

@@ -335,8 +335,8 @@ func TestPartitionHasSlotsUntilItIsDeleted_R49_R50(t *testing.T) {
 		t.Errorf("a slot in two partitions: %v", err)
 	}
 	list, err := c.Partitions(t.Context(), system.UUID)
-	if err != nil || len(list) != 1 || list[0].Name != "a b" || !slices.Equal(list[0].SlotIndices(),
-		[]string{"470810337"}) {
+	if err != nil || len(list) != 2 || list[1].Name != "a b" || !slices.Equal(list[1].SlotIndices(),
+		[]string{"470810337"}) { // the first one is NovaLink's own
 		t.Errorf("%+v %v", list, err)
 	}
 	for range 2 { // a partition that is gone counts as deleted
@@ -346,6 +346,54 @@ func TestPartitionHasSlotsUntilItIsDeleted_R49_R50(t *testing.T) {
 	}
 	if got := owners(); len(got) != 0 {
 		t.Errorf("%v", got)
+	}
+}
+
+// A list of partitions without an entry is a fault: NovaLink runs in a partition itself. An HMC may have none of one
+// kind. A list with an entry that has no UUID is a fault too.
+func TestIncompleteListOfPartitions(t *testing.T) {
+	for name, c := range map[string]struct {
+		hmc    bool
+		faults []novalink.Fault
+	}{
+		"NovaLink, 204":             {faults: []novalink.Fault{{Path: "/LogicalPartition", Status: 204, NoBody: true}}},
+		"NovaLink, 200":             {faults: []novalink.Fault{{Path: "/LogicalPartition", Status: 200, NoBody: true}}},
+		"virtual I/O servers, 200":  {faults: []novalink.Fault{{Path: "/VirtualIOServer", Status: 200, NoBody: true}}},
+		"an HMC without partitions": {hmc: true},
+	} {
+		server := novalink.New(novalink.Options{User: "u", Password: "p", HMC: c.hmc}, machine())
+		client := client(t, server, Options{User: "u", Password: "p"})
+		for _, f := range c.faults {
+			server.Inject(f)
+		}
+		list, err := client.Partitions(t.Context(), machine().UUID)
+		if !fault.Is(err, fault.Unavailable) || !strings.Contains(err.Error(), "not complete") {
+			t.Errorf("%s: %v %v", name, list, err)
+		}
+	}
+	server := novalink.New(novalink.Options{User: "u", Password: "p", HMC: true}, machine())
+	server.Change(func(_ *novalink.Options, systems []*novalink.System) {
+		systems[0].Slots[0].ForeignID, systems[0].Slots[0].ForeignName = "9", "vios1"
+	})
+	list, err := client(t, server, Options{User: "u", Password: "p"}).Partitions(t.Context(), machine().UUID)
+	if err != nil || len(list) != 1 || list[0].Name != "vios1" {
+		t.Errorf("an HMC with a virtual I/O server only: %v %v", list, err)
+	}
+}
+
+// One partition is read by its UUID.
+func TestPartitionByUUID(t *testing.T) {
+	_, c := serve(t, machine())
+	create(t, c, "a", "470810337")
+	list, err := c.Partitions(t.Context(), machine().UUID)
+	if err != nil || len(list) != 2 {
+		t.Fatal(err)
+	}
+	if p, err := c.Partition(t.Context(), list[1].UUID); err != nil || p.Name != "a" {
+		t.Errorf("%+v %v", p, err)
+	}
+	if _, err := c.Partition(t.Context(), "00000000-0000-0000-0000-000000000000"); !fault.Is(err, fault.NotFound) {
+		t.Errorf("%v", err)
 	}
 }
 
@@ -403,7 +451,7 @@ func TestUpdateKeepsSlots_C22(t *testing.T) {
 		return nil
 	})
 	list, _ := c.Partitions(t.Context(), machine().UUID)
-	if err != nil || len(list) != 1 || list[0].Name != "renamed" || len(list[0].Slots) != 1 {
+	if err != nil || len(list) != 2 || list[1].Name != "renamed" || len(list[1].Slots) != 1 {
 		t.Errorf("%+v %v", list, err)
 	}
 	refusal := errors.New("no")
@@ -452,7 +500,7 @@ func TestJobs_S6(t *testing.T) {
 			t.Errorf("%q: %v", end, err)
 		}
 		list, _ := c.Partitions(t.Context(), machine().UUID)
-		if running := list[0].State == "running"; running != (end == "") || server.Jobs() != 0 {
+		if running := list[1].State == "running"; running != (end == "") || server.Jobs() != 0 {
 			t.Errorf("%q: running %v, %d jobs are left", end, running, server.Jobs())
 		}
 	}

@@ -21,9 +21,15 @@ type ManagedSystem struct {
 	State        string           `xml:"State"` // "operating" when usable
 	Capabilities Capabilities     `xml:"AssociatedSystemCapabilities"`
 	IO           *IOConfiguration `xml:"AssociatedSystemIOConfiguration"` // nil while the system is initializing
-	// What partitions may have: processors as a decimal fraction, and MiB.
+	// What all partitions together may have: processors as a decimal fraction, and MiB.
 	ProcessorUnits string `xml:"AssociatedSystemProcessorConfiguration>ConfigurableSystemProcessorUnits"`
 	MemoryMB       string `xml:"AssociatedSystemMemoryConfiguration>ConfigurableSystemMemory"`
+	// The part of these that no partition has.
+	FreeUnits    string `xml:"AssociatedSystemProcessorConfiguration>CurrentAvailableSystemProcessorUnits"`
+	FreeMemoryMB string `xml:"AssociatedSystemMemoryConfiguration>CurrentAvailableSystemMemory"`
+	// Partitions have whole regions of memory; its size in MiB, by two names.
+	RegionMB string `xml:"AssociatedSystemMemoryConfiguration>MemoryRegionSize"`
+	BlockMB  string `xml:"AssociatedSystemMemoryConfiguration>CurrentLogicalMemoryBlockSize"`
 }
 
 // Capabilities are the capabilities of a managed system that matter for slots.
@@ -103,12 +109,15 @@ func (r RelatedAdapter) Unassignable() bool {
 
 // Partition is a logical partition or a virtual I/O server.
 type Partition struct {
-	ID    string        `xml:"PartitionID"`
-	Name  string        `xml:"PartitionName"`
-	State string        `xml:"PartitionState"` // "running", "not activated"
-	Type  string        `xml:"PartitionType"`
-	UUID  string        `xml:"PartitionUUID"`
-	Slots []ProfileSlot `xml:"PartitionIOConfiguration>ProfileIOSlots>ProfileIOSlot"`
+	ID     string        `xml:"PartitionID"`
+	Name   string        `xml:"PartitionName"`
+	State  string        `xml:"PartitionState"` // "running", "not activated"
+	Type   string        `xml:"PartitionType"`
+	UUID   string        `xml:"PartitionUUID"`
+	AtomID string        `xml:"Metadata>Atom>AtomID"` // the same, where the server reports it
+	Slots  []ProfileSlot `xml:"PartitionIOConfiguration>ProfileIOSlots>ProfileIOSlot"`
+	// MiB that it has now; empty: not reported
+	MemoryMB string `xml:"PartitionMemoryConfiguration>CurrentMemory"`
 }
 
 // ProfileSlot is a slot that a partition has.
