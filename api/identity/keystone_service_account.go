@@ -18,28 +18,13 @@ var accountOptions = [...]string{"auth_section", "auth_type", "auth_plugin", "au
 	"application_credential_name", "application_credential_secret", "insecure", "cafile", "certfile", "keyfile",
 	"timeout"}
 
-// KnownAccount lists the options that ReadAccount reads in a group.
+// KnownAccount lists the options of an account at Keystone in a group.
 func KnownAccount(group string) []config.Name {
 	names := []config.Name{}
 	for _, option := range accountOptions {
 		names = append(names, config.Name{Group: group, Option: option})
 	}
 	return names
-}
-
-// ReadAccount reads the options for calls of another service from the group of that service, such as glance: the
-// account at Keystone and the certificates. signs is false if there is no account, because auth_type is missing.
-func ReadAccount(c *config.Config, group string) (o KeystoneOptions, signs bool, err error) {
-	read := reader{c: c, group: group}
-	o.Group = group
-	read.connection(&o)
-	if section := read.text("auth_section"); section != "" {
-		read.group, o.Group = section, section
-	}
-	if signs = read.text("auth_type", "auth_plugin") != ""; signs {
-		read.service(&o)
-	}
-	return o, signs, read.err
 }
 
 // connection reads the options for connections: the certificates and the time limit.

@@ -4,45 +4,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/openberth/berth/config"
 	"github.com/openberth/berth/fault"
 )
-
-func readAccount(t *testing.T, text string) (KeystoneOptions, bool, error) {
-	t.Helper()
-	file, err := config.Parse("nova.conf", []byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return ReadAccount(config.New(file), "glance")
-}
-
-func TestReadAccount(t *testing.T) {
-	if _, signs, err := readAccount(t, "[glance]\nendpoint_override = http://g:9292\n"); signs || err != nil {
-		t.Errorf("no auth_type: %v %v", signs, err)
-	}
-	o, signs, err := readAccount(t, "[glance]\nauth_section = account\ntimeout = 3\n[account]\nauth_type = "+
-		"password\nauth_url = http://k:5000\nusername = nova\npassword = p\nuser_domain_id = default\n")
-	if !signs || err != nil || o.Username != "nova" || o.AuthURL != "http://k:5000" || o.Timeout.Seconds() != 3 ||
-		o.Group != "account" {
-		t.Errorf("%+v %v %v", o, signs, err)
-	}
-	for text, want := range map[string]string{
-		"[glance]\nauth_type = magic\n":                                       "does not support this auth_type",
-		"[glance]\ntimeout = soon\n":                                          "timeout",
-		"[glance]\nauth_type = password\nauth_url = http://k\nusername = n\n": "[glance] password is missing",
-		"[glance]\nauth_type = password\nauth_url = http://k\nusername = n\npassword = p\nuser_domain_id = d\ncafile = " +
-			"/no/such/file\n": "[glance] cafile cannot be read",
-	} {
-		o, _, err := readAccount(t, text)
-		if err == nil {
-			_, err = NewKeystone(o)
-		}
-		if !fault.Is(err, fault.Invalid) || !strings.Contains(fault.TextOf(err), want) {
-			t.Errorf("%q: %v, want %s", text, err, want)
-		}
-	}
-}
 
 func TestAddressFromTheCatalog(t *testing.T) {
 	f := newFake(t)

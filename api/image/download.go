@@ -25,10 +25,6 @@ func (c *Client) Download(ctx context.Context, who identity.Identity, token, id 
 	if err != nil {
 		return nil, 0, err
 	}
-	header, own, err := c.header(ctx, who, token)
-	if err != nil {
-		return nil, 0, err
-	}
 	server := withoutVersion(servers[c.first(len(servers))%len(servers)])
 	path := "/v2/images/" + url.PathEscape(id) + "/file"
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -41,11 +37,10 @@ func (c *Client) Download(ctx context.Context, who identity.Identity, token, id 
 			d.stop()
 		}
 	}()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, server+path, nil)
+	request, err := c.request(ctx, who, token, server+path)
 	if err != nil {
-		return nil, 0, fault.New(fault.Unavailable, op, "the image service cannot be called: %w", err)
+		return nil, 0, err
 	}
-	request.Header = header
 	request.Header.Set("Accept", "application/octet-stream")
 	if offset > 0 {
 		request.Header.Set("Range", fmt.Sprintf("bytes=%d-", offset))
@@ -66,12 +61,10 @@ func (c *Client) Download(ctx context.Context, who identity.Identity, token, id 
 	case http.StatusNoContent:
 		err = fault.New(fault.NotFound, op, "the image %s has no data", id)
 	case http.StatusUnauthorized:
-		if own != "" {
-			c.o.Account.Forget(own)
-		}
+		c.renew(request)
 		fallthrough
 	default:
-		err = readAnswer(server, path, response.StatusCode, nil, own != "", nil)
+		err = readAnswer(server, path, response.StatusCode, nil, c.o.Account != nil, nil)
 	}
 	return nil, 0, err
 }

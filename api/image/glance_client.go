@@ -27,13 +27,11 @@ const (
 
 // Options are the options of [glance].
 type Options struct {
-	Servers    []string           // endpoint_override or api_servers; empty: the catalog of Account
-	Account    *identity.Keystone // nil: the caller of the request, with the caller's token
-	Token      string             // of an account of this process, if Account is nil; empty: the caller's token
-	Region     string             // region_name, of the catalog
-	Interfaces []string           // valid_interfaces, of the catalog, in order of preference
-	Retries    int                // num_retries: how often a failed call is retried, at the next of Servers
-	HTTP       *http.Client       // with the certificates and the time-out of one call; nil: 10 seconds
+	Servers []string          // endpoint_override or api_servers; empty: the catalog of Account
+	Account *identity.Account // nil: the caller of the request, with the caller's token
+	Token   string            // of an account of this process, if Account is nil; empty: the caller's token
+	Retries int               // num_retries: how often a failed call is retried, at the next of Servers
+	HTTP    *http.Client      // with the certificates and the time-out of one call; nil: 10 seconds
 }
 
 // Client is a client of one image service. It is safe for concurrent use.
@@ -47,9 +45,9 @@ type Client struct {
 
 // New returns a client. It makes no call. It returns fault.Invalid if the options do not locate the image service.
 func New(o Options) (*Client, error) {
-	if len(o.Servers) == 0 && o.Account == nil {
+	if len(o.Servers) == 0 && o.Account.Locate(serviceType) == nil {
 		return nil, fault.New(fault.Invalid, op, "[glance] does not locate the image service; write endpoint_override, "+
-			"or auth_type and the account for Keystone's catalog")
+			"or an account at Keystone, whose catalog has the address")
 	}
 	for _, server := range o.Servers {
 		if u, err := url.Parse(server); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" ||
@@ -108,20 +106,19 @@ func (c *Client) get(ctx context.Context, who identity.Identity, token, path str
 	first := c.first(len(servers))
 	renewed := false
 	for try := 0; ; try++ {
-		header, own, err := c.header(ctx, who, token)
+		server := withoutVersion(servers[(first+try)%len(servers)])
+		request, err := c.request(ctx, who, token, server+path)
 		if err != nil {
 			return err
 		}
-		server := withoutVersion(servers[(first+try)%len(servers)])
-		status, body, err := c.once(ctx, server+path, header)
-		if status == http.StatusUnauthorized && own != "" && !renewed {
-			c.o.Account.Forget(own)
+		status, body, err := c.once(request)
+		if status == http.StatusUnauthorized && !renewed && c.renew(request) {
 			renewed = true
 			try--
 			continue
 		}
 		if err == nil && status < http.StatusInternalServerError {
-			return readAnswer(server, path, status, body, own != "", into)
+			return readAnswer(server, path, status, body, c.o.Account != nil, into)
 		}
 		if err == nil {
 			err = fault.New(fault.Unavailable, op, "the image service at %s answered with status %d", server, status)
@@ -137,44 +134,45 @@ func (c *Client) servers(ctx context.Context) ([]string, error) {
 	if len(c.o.Servers) > 0 {
 		return c.o.Servers, nil
 	}
-	address, err := c.o.Account.Address(ctx, serviceType, c.o.Interfaces, c.o.Region)
+	address, err := c.o.Account.Locate(serviceType)(ctx)
 	if err != nil {
 		return nil, err
 	}
 	return []string{address}, nil
 }
 
-// header returns the headers with the caller: the account of the configuration, whose token is own, or the caller of
-// the request. An image service without Keystone trusts the headers other than X-Auth-Token.
-func (c *Client) header(ctx context.Context, who identity.Identity, token string) (
-	h http.Header, own string, err error) {
-	h = http.Header{"Accept": {"application/json"}, "User-Agent": {"berth"}}
-	if c.o.Account != nil {
-		if own, err = c.o.Account.SignIn(ctx); err != nil {
-			return nil, "", err
-		}
-		h.Set("X-Auth-Token", own)
-		return h, own, nil
+// request returns a request for an address with the caller: the account of the configuration, or the caller of the
+// request. An image service without accounts trusts the headers other than X-Auth-Token.
+func (c *Client) request(ctx context.Context, who identity.Identity, token, address string) (*http.Request, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
+	if err != nil {
+		return nil, fault.New(fault.Unavailable, op, "the image service cannot be called: %w", err)
 	}
-	if c.o.Token != "" {
+	h := request.Header
+	h.Set("Accept", "application/json")
+	h.Set("User-Agent", "berth")
+	switch {
+	case c.o.Account != nil:
+		return request, c.o.Account.Sign(request)
+	case c.o.Token != "":
 		h.Set("X-Auth-Token", c.o.Token)
-		return h, "", nil
+		return request, nil
 	}
 	h.Set("X-Auth-Token", token)
 	h.Set("X-User-Id", who.User)
 	h.Set("X-Tenant-Id", who.Project)
 	h.Set("X-Roles", strings.Join(who.Roles, ","))
 	h.Set("X-Identity-Status", "Confirmed")
-	return h, "", nil
+	return request, nil
 }
 
-func (c *Client) once(ctx context.Context, address string, header http.Header) (status int, body []byte, err error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
-	if err != nil {
-		return 0, nil, fault.New(fault.Unavailable, op, "the image service cannot be called: %w", err)
-	}
-	request.Header = header.Clone()
-	done := trace.Call(ctx, request)
+// renew discards the token of a request that was answered with 401, and reports whether the account gets a new one.
+func (c *Client) renew(request *http.Request) bool {
+	return c.o.Account != nil && c.o.Account.Renew(request)
+}
+
+func (c *Client) once(request *http.Request) (status int, body []byte, err error) {
+	done := trace.Call(request.Context(), request)
 	response, err := c.o.HTTP.Do(request)
 	if err != nil {
 		done(0)
@@ -200,10 +198,11 @@ func readAnswer(server, path string, status int, body []byte, signed bool, into 
 		return fault.New(fault.NotFound, op, "the image service has nothing at %s", path)
 	case status == http.StatusUnauthorized && signed, status == http.StatusForbidden && signed:
 		return fault.New(fault.Unavailable, op, "the image service at %s does not let the account of [glance] read images "+
-			"(status %d)", server, status)
-	case status == http.StatusUnauthorized, status == http.StatusForbidden:
-		return fault.New(fault.Forbidden, op, "the image service at %s does not let the caller in (status %d)",
+			"(status %d); correct auth_type, username and password there, or give the account a role that may read images",
 			server, status)
+	case status == http.StatusUnauthorized, status == http.StatusForbidden:
+		return fault.New(fault.Forbidden, op, "the image service at %s does not let the caller in (status %d); if it does "+
+			"not know the callers of compute, write an account (auth_type) in [glance]", server, status)
 	case status != http.StatusOK:
 		return fault.New(fault.Unavailable, op, "the image service at %s answered with status %d, which the Image API v2 "+
 			"does not have; check [glance]", server, status)

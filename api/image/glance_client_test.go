@@ -228,12 +228,13 @@ func TestAccountOfTheConfiguration(t *testing.T) {
 		fmt.Fprintf(w, `{"token": {"user": {"id": "nova"}, "expires_at": "2999-01-01T00:00:00Z", "catalog": [
 			{"type": "image", "endpoints": [{"interface": "public", "region": "R", "url": "http://127.0.0.1:1"}, {"interface": "internal", "region": "R", "url": %q}]}]}}`, g.URL)
 	})
-	account, err := identity.NewKeystone(identity.KeystoneOptions{Group: "glance", AuthURL: k.URL, Username: "nova",
-		Password: "p", UserDomainID: "default"})
+	account, err := identity.ServiceCalls{Type: identity.KeystoneAccount, Interfaces: []string{"internal", "public"},
+		Region: "R", Keystone: identity.KeystoneOptions{Group: "glance", AuthURL: k.URL, Username: "nova", Password: "p",
+			UserDomainID: "default"}}.Account()
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := client(t, Options{Account: account, Interfaces: []string{"internal", "public"}, Region: "R"})
+	c := client(t, Options{Account: account})
 	if i, err := c.Image(t.Context(), ann, "hers", "i1"); err != nil || i.Owner != "p1" {
 		t.Errorf("%+v %v", i, err)
 	}
@@ -253,6 +254,45 @@ func TestAccountOfTheConfiguration(t *testing.T) {
 	if _, err := c.Image(t.Context(), ann, "hers", "i1"); !fault.Is(err, fault.Unavailable) ||
 		!strings.Contains(fault.TextOf(err), "does not let the account of [glance]") {
 		t.Errorf("%v", err)
+	}
+}
+
+// TestNameAndPassword tests an account of HTTP Basic authentication: for the record and the data of an image, and with
+// a password that is not accepted.
+func TestNameAndPassword(t *testing.T) {
+	password := "p"
+	g := fake(t, func(w http.ResponseWriter, r *http.Request) {
+		if name, got, ok := r.BasicAuth(); !ok || name != "nova" || got != password || r.Header.Get("X-User-Id") != "" {
+			w.WriteHeader(http.StatusUnauthorized)
+			return
+		}
+		fmt.Fprintf(w, answered, "public", "null")
+	})
+	account, err := identity.ServiceCalls{Type: identity.BasicAccount, Name: "nova", Password: "p"}.Account()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := client(t, Options{Servers: []string{g.URL}, Account: account})
+	if i, err := c.Image(t.Context(), ann, "hers", "i1"); err != nil || i.ID != "i1" {
+		t.Errorf("%+v %v", i, err)
+	}
+	body, _, err := c.Download(t.Context(), ann, "hers", "i1", 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	body.Close()
+	password = "another"
+	_, first := c.Image(t.Context(), ann, "hers", "i1")
+	_, _, second := c.Download(t.Context(), ann, "hers", "i1", 0)
+	for _, err := range []error{first, second} {
+		if !fault.Is(err, fault.Unavailable) || !strings.Contains(fault.TextOf(err), "account of [glance]") ||
+			strings.Contains(err.Error(), "placement") {
+			t.Errorf("%v", err)
+		}
+	}
+	if _, err := New(Options{Account: account}); !fault.Is(err, fault.Invalid) ||
+		!strings.Contains(fault.TextOf(err), "write endpoint_override") {
+		t.Errorf("without an address: %v", err)
 	}
 }
 

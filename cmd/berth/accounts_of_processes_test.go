@@ -155,7 +155,7 @@ func TestHTTPBasicOfSeparateServices(t *testing.T) {
 	a.stop(t)
 	a = start(t, nil, cloud.agent("cmp1", "ann")...)
 	a.logs(t, "berth: Policy does not allow placement:resource_providers:list to be performed.; this is the answer "+
-		"to GET /resource_providers", "correct the account of [placement] or [compute], which needs the role service")
+		"to GET /resource_providers", "correct the account of [placement], which needs the role service")
 	a = start(t, nil, cloud.agent("cmp1", "agent2")...)
 	a.logs(t, "account agent2 may not speak for host cmp1", "berth host bind cmp1 agent2")
 	ann.refused(t, all, []string{"needs the role admin"}, "host", "bind", "cmp1", "agent2")

@@ -21,8 +21,8 @@ func (c *computeCmd) Run(ctx context.Context, g *cli.Globals, s streams) error {
 		return err
 	}
 	return singleService{name: "compute", address: c.Listen, dataDir: unlessElsewhere(conf.ComputeDB, c.DataDir),
-		entries: []string{app.LockFile},
-		open:    func() (*app.Service, error) { return c.open(ctx, g, conf, log) }}.run(ctx, s, conf, log)
+		lock: app.ComputeLock,
+		open: func() (*app.Service, error) { return c.open(ctx, g, conf, log) }}.run(ctx, s, conf, log)
 }
 
 func (c *computeCmd) open(ctx context.Context, g *cli.Globals, conf settings.Settings,

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// A second process of compute on a data directory is refused. After the first has ended, in any way, the next one
-// starts.
+// A second process of a service on a data directory is refused; other services may use the directory. After the first
+// has ended, in any way, the next one starts.
 func TestSecondProcessOnADataDirectoryIsRefused(t *testing.T) {
 	dir := t.TempDir()
 	path := conf(t, machine(t, 1, 1))
@@ -24,6 +24,16 @@ func TestSecondProcessOnADataDirectoryIsRefused(t *testing.T) {
 		}
 	}
 	d.kill()
-	c := start(t, []string{"compute"}, "compute", "--config-file", path, "--data-dir", dir, "--listen", "127.0.0.1:0")
-	c.stop(t)
+	var services []*daemon // of one data directory, side by side
+	for _, name := range []string{"network", "image", "compute"} {
+		services = append(services, start(t, []string{name}, name, "--config-file", path, "--data-dir", dir, "--listen",
+			"127.0.0.1:0"))
+		if stdout, stderr, status := output(t, name, "--config-file", path, "--data-dir", dir, "--listen",
+			"127.0.0.1:0"); status != 1 || stdout != "" || !strings.Contains(stderr, "of the service "+name) {
+			t.Errorf("a second %s: status %d %s %s", name, status, stdout, stderr)
+		}
+	}
+	for _, d := range services {
+		d.stop(t)
+	}
 }

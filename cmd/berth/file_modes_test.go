@@ -25,7 +25,7 @@ func TestDataDirectoryIsPrivate(t *testing.T) {
 	d.untilActive(t, d.server(t, "s", flavor.ID))
 	found := modes(t, dir)
 	for _, name := range []string{"", "placement.db", "placement.db-wal", "placement.db-shm", "compute.db",
-		"compute.db-wal", "compute.lock", "network.db", "network.db-wal", "agent",
+		"compute.db-wal", "compute.lock", "network.lock", "images/image.lock", "network.db", "network.db-wal", "agent",
 		"agent/journal", "agent/lock", "agent/guests"} {
 		if _, ok := found[filepath.Join(dir, name)]; !ok {
 			t.Errorf("%q does not exist", name)

@@ -19,15 +19,14 @@ type imageRunCmd struct {
 	Listen string `help:"Address to listen on. Default: ${default}." default:"127.0.0.1:9292" placeholder:"HOST:PORT"`
 }
 
-// Run runs the image service until it is interrupted. It locks the data directory, also for a directory of images
-// elsewhere.
+// Run runs the image service until it is interrupted.
 func (c *imageRunCmd) Run(ctx context.Context, s streams) error {
 	conf, log, err := c.read(s)
 	if err != nil {
 		return err
 	}
 	return singleService{name: "image", address: c.Listen, dataDir: c.DataDir,
-		entries: []string{app.LockFile, app.ImageDir},
+		entries: []string{app.ImageDir},
 		open:    func() (*app.Service, error) { return app.OpenImage(c.DataDir, conf, log) }}.run(ctx, s, conf, log)
 }
 

@@ -91,8 +91,8 @@ func (g *grammar) hint(command string, err error) string {
 	text, answer := sentence(err), rest.StatusOf(err)
 	if strings.HasPrefix(command, "agent") && answer != nil &&
 		(answer.Code == http.StatusUnauthorized || answer.Code == http.StatusForbidden) {
-		return fmt.Sprintf("; this is the answer to %s %s: correct the account of [placement] or [compute], which needs the "+
-			"role service", answer.Method, answer.Path)
+		return fmt.Sprintf("; this is the answer to %s %s: correct the account of [%s], which needs the role service",
+			answer.Method, answer.Path, sectionOf(answer.Path))
 	}
 	for _, at := range []struct{ url, flag, env string }{
 		{cmp.Or(g.ComputeURL, cli.DefaultComputeURL), "--compute-url", "BERTH_COMPUTE_URL"},
@@ -111,6 +111,24 @@ func (g *grammar) hint(command string, err error) string {
 		return fmt.Sprintf("; the service at this URL has no %s: are --placement-url and --compute-url swapped?", answer.Path)
 	}
 	return ""
+}
+
+// sectionOf returns the section of the options with which an agent calls the service that has a path.
+func sectionOf(path string) string {
+	for _, at := range []struct{ prefix, section string }{{"/v2.0/", "neutron"}, {"/berth/v1/network-agents/", "neutron"},
+		{"/v2/", "glance"}, {"/berth/v1/explain", "placement"}, {"/v2.1/", "compute"}} {
+		if strings.HasPrefix(path, at.prefix) {
+			return at.section
+		}
+	}
+	path, _, _ = strings.Cut(path, "?")
+	switch {
+	case strings.HasPrefix(path, "/berth/v1/hosts/") && strings.HasSuffix(path, "/ports"):
+		return "neutron"
+	case strings.HasPrefix(path, "/berth/v1/"):
+		return "compute"
+	}
+	return "placement"
 }
 
 // streams are the outputs of a command: its results and its log.

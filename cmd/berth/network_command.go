@@ -27,8 +27,8 @@ func (c *networkRunCmd) Run(ctx context.Context, g *cli.Globals, s streams) erro
 		return err
 	}
 	return singleService{name: "network", address: c.Listen, dataDir: unlessElsewhere(conf.NetworkDB, c.DataDir),
-		entries: []string{app.LockFile},
-		open:    func() (*app.Service, error) { return c.open(ctx, g, conf, log) }}.run(ctx, s, conf, log)
+		lock: app.NetworkLock,
+		open: func() (*app.Service, error) { return c.open(ctx, g, conf, log) }}.run(ctx, s, conf, log)
 }
 
 func (c *networkRunCmd) open(ctx context.Context, g *cli.Globals, conf settings.Settings,

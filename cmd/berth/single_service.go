@@ -12,7 +12,8 @@ import (
 // singleService is a service that runs alone, with noauth2 unless auth_strategy is set.
 type singleService struct {
 	name, address string
-	dataDir       string   // with its state, which is locked; empty: the state is elsewhere
+	dataDir       string   // with its state; empty: the state is elsewhere
+	lock          string   // the file of dataDir that is locked; empty: the service locks its state itself
 	entries       []string // of dataDir that only Berth's user needs
 	open          func() (*app.Service, error)
 }
@@ -28,12 +29,16 @@ func (one singleService) run(ctx context.Context, s streams, conf settings.Setti
 		return err
 	}
 	if one.dataDir != "" {
-		lock, err := app.Lock(one.dataDir)
+		var names []string
+		if one.lock != "" {
+			names = []string{one.lock}
+		}
+		lock, err := app.Lock(one.dataDir, names...)
 		if err != nil {
 			return errors.Join(err, closeAll(at))
 		}
 		defer func() { err = errors.Join(err, lock.Close()) }()
-		if err := app.ProtectData(one.dataDir, log, one.entries...); err != nil {
+		if err := app.ProtectData(one.dataDir, log, append(one.entries, names...)...); err != nil {
 			return errors.Join(err, closeAll(at))
 		}
 	}

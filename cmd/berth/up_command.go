@@ -37,11 +37,15 @@ func (c *upCmd) Run(ctx context.Context, s streams) (err error) {
 	if err := listen(conf, log, apis...); err != nil {
 		return err
 	}
-	lock, err := app.Lock(c.DataDir)
+	names := []string{app.ComputeLock}
+	if conf.NetworkDB == "" {
+		names = append(names, app.NetworkLock)
+	}
+	lock, err := app.Lock(c.DataDir, names...)
 	if err != nil {
 		return errors.Join(err, closeAll(apis...))
 	}
-	if err := app.ProtectData(c.DataDir, log, app.LockFile, app.AgentDir, app.ImageDir); err != nil {
+	if err := app.ProtectData(c.DataDir, log, append(names, app.AgentDir, app.ImageDir)...); err != nil {
 		return errors.Join(err, lock.Close(), closeAll(apis...))
 	}
 	defer func() { err = errors.Join(err, lock.Close()) }()

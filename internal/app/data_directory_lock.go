@@ -12,14 +12,41 @@ import (
 	"github.com/openberth/berth/fault"
 )
 
-// Lock locks a data directory for one process, because two processes would execute every step of a server twice. It
-// creates the directory if necessary. Close releases the lock; so does the kernel when the process ends.
-func Lock(dir string) (io.Closer, error) {
-	const op = "app.Lock"
+// Lock locks the state of services in a data directory for one process, by a file for each service, because two
+// processes would execute every step of a server twice. It creates the directory if necessary. Close releases the
+// locks; so does the kernel when the process ends. The fault is Conflict if another process has one of them; then none
+// is held.
+func Lock(dir string, names ...string) (io.Closer, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, fault.New(fault.Unavailable, op, "cannot create the data directory: %w", err)
+		return nil, fault.New(fault.Unavailable, "app.Lock", "cannot create the data directory: %w", err)
 	}
-	path := filepath.Join(dir, LockFile)
+	var held locks
+	for _, name := range names {
+		f, err := lockFile(dir, name)
+		if err != nil {
+			return nil, errors.Join(err, held.Close())
+		}
+		held = append(held, f)
+	}
+	return held, nil
+}
+
+// locks are the locked files of a process.
+type locks []*os.File
+
+// Close releases the locks.
+func (l locks) Close() error {
+	var failed []error
+	for _, f := range l {
+		failed = append(failed, f.Close())
+	}
+	return errors.Join(failed...)
+}
+
+// lockFile locks one file of a data directory.
+func lockFile(dir, name string) (*os.File, error) {
+	const op = "app.Lock"
+	path := filepath.Join(dir, name)
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return nil, fault.New(fault.Unavailable, op, "cannot lock the data directory: %w", err)
@@ -27,9 +54,9 @@ func Lock(dir string) (io.Closer, error) {
 	err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 	if errors.Is(err, syscall.EWOULDBLOCK) {
 		holder, readErr := io.ReadAll(io.LimitReader(f, 100))
-		return nil, errors.Join(fault.New(fault.Conflict, op, "the data directory %s is in use by another berth (%s); stop "+
-			"that process first, or choose another directory with --data-dir",
-			dir, strings.TrimSpace(string(holder))), readErr, f.Close())
+		return nil, errors.Join(fault.New(fault.Conflict, op, "the data directory %s has the state of the service %s, which "+
+			"is in use by another berth (%s); stop that process first, or choose another directory with --data-dir",
+			dir, strings.TrimSuffix(name, filepath.Ext(name)), strings.TrimSpace(string(holder))), readErr, f.Close())
 	}
 	if err == nil {
 		if err = f.Truncate(0); err == nil {

@@ -15,8 +15,10 @@ import (
 
 // Entries of a data directory that only one user needs. (sqldb protects the databases.)
 const (
-	LockFile = "compute.lock" // the file that Lock locks
-	AgentDir = "agent"        // the agent's journal and guests
+	ComputeLock = "compute.lock" // the files that Lock locks
+	NetworkLock = "network.lock"
+	ImageLock   = "image.lock" // in the directory of images
+	AgentDir    = "agent"      // the agent's journal and guests
 )
 
 // ProtectData removes the permissions of other users from a data directory and from these entries of it, recursively.
@@ -69,7 +71,8 @@ func protectDataDir(dir string, entries []fs.DirEntry, log *slog.Logger) error {
 
 // isBerthEntry reports whether Berth creates entries of this name in a data directory.
 func isBerthEntry(name string) bool {
-	return name == AgentDir || name == ImageDir || name == LockFile || strings.HasPrefix(name, placementFile) ||
+	return name == AgentDir || name == ImageDir || name == ComputeLock ||
+		name == NetworkLock || strings.HasPrefix(name, placementFile) ||
 		strings.HasPrefix(name, computeFile) || strings.HasPrefix(name, networkFile)
 }
 

@@ -47,16 +47,14 @@ func newImageClient(i settings.ImageSettings, log *slog.Logger) (*image.Client, 
 	if i.At == "" {
 		return nil, nil
 	}
-	service, account := i.Service, i.Account
-	account.Log = log
+	service, calls := i.Service, i.Calls
+	calls.Keystone.Log = log
 	var err error
-	if service.HTTP, err = account.Client(); err != nil {
+	if service.HTTP, err = calls.Keystone.Client(); err != nil {
 		return nil, err
 	}
-	if i.HasAccount {
-		if service.Account, err = identity.NewKeystone(account); err != nil {
-			return nil, err
-		}
+	if service.Account, err = calls.Account(); err != nil {
+		return nil, err
 	}
 	client, err := image.New(service)
 	if err != nil {

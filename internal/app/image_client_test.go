@@ -24,6 +24,13 @@ func TestImageClient(t *testing.T) {
 		{"[glance]\nendpoint_override = http://g:9292\n", false, ""},
 		{"[glance]\napi_servers = http://g:9292, http://h:9292/v2\n", false, ""},
 		{"[glance]\n" + account, false, ""},
+		{"[glance]\nauth_type = http_basic\nusername = n\npassword = p\nendpoint_override = http://g:9292\n", false, ""},
+		{"[placement]\nauth_type = http_basic\nusername = n\npassword = p\n[glance]\nauth_section = placement\n" +
+			"endpoint_override = http://g:9292\n", false, ""},
+		{"[glance]\nauth_type = none\nendpoint = http://g:9292\n", false, ""},
+		{"[glance]\nauth_type = http_basic\nusername = n\npassword = p\n", false, "[glance] does not locate"},
+		{"[glance]\nauth_type = http_basic\nusername = n\nendpoint_override = http://g:9292\n", false,
+			"[glance] password is missing"},
 		{"[glance]\nregion_name = R\n", false, "placement.conf:2: [glance] does not locate the image service"},
 		{"[glance]\nauth_type = password\nauth_url = http://k:5000\n", false, "[glance] username is missing"},
 		{"[glance]\nendpoint_override = https://g\ncafile = /no/such/file\n", false, "[glance] cafile cannot be read"},

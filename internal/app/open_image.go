@@ -1,6 +1,7 @@
 package app
 
 import (
+	"errors"
 	"log/slog"
 	"path/filepath"
 
@@ -16,8 +17,8 @@ import (
 // ImageDir is the directory of images in a data directory.
 const ImageDir = "images"
 
-// OpenImage starts the image service on the directory of the configuration, or on one below dir. The caller has locked
-// the directory. Without an auth_strategy it is noauth2.
+// OpenImage starts the image service on the directory of the configuration, or on one below dir, and locks that
+// directory. Without an auth_strategy it is noauth2.
 func OpenImage(dir string, s settings.Settings, log *slog.Logger) (*Service, error) {
 	auth, err := newAuthentication(s, settings.NoAuth2, log.With("service", "image"))
 	if err != nil {
@@ -35,9 +36,13 @@ func openImage(dir string, s settings.Settings, auth authentication, log *slog.L
 	if dir = filepath.Join(dir, ImageDir); s.ImageStore.Dir != "" {
 		dir = s.ImageStore.Dir
 	}
-	st, err := imagestore.Open(dir, log)
+	lock, err := Lock(dir, ImageLock)
 	if err != nil {
 		return nil, err
+	}
+	st, err := imagestore.Open(dir, log)
+	if err != nil {
+		return nil, errors.Join(err, lock.Close())
 	}
 	options := imageserver.Options{Store: st, MaxImage: s.ImageStore.MaxSize, Authenticate: auth.caller,
 		Challenge: auth.challenge, CORS: s.Compute.CORS, ProxyHeaders: s.Compute.ProxyHeaders, Log: log}
@@ -48,7 +53,7 @@ func openImage(dir string, s settings.Settings, auth authentication, log *slog.L
 	return &Service{Handler: trace.Handler(rest.Limit(imageserver.New(options), s.RequestTime), exporter),
 		Close: func() error {
 			exporter.Close()
-			return nil
+			return lock.Close()
 		}}, nil
 }
 

@@ -98,10 +98,9 @@ type ComputeSettings struct {
 
 // ImageSettings are the options of [glance]: how compute calls the image service.
 type ImageSettings struct {
-	At         string // place of the first option; "": [glance] is not configured and images are not looked up
-	Service    image.Options
-	Account    identity.KeystoneOptions
-	HasAccount bool // sign in with Account; otherwise the token of each request is forwarded
+	At      string // place of the first option; "": [glance] is not configured and images are not looked up
+	Service image.Options
+	Calls   identity.ServiceCalls // without an account, the token of each request is forwarded
 }
 
 // HostSettings are the options for the hypervisor, for the CPUs, memory and disk that guests may use, and for cleaning
