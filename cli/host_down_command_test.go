@@ -22,7 +22,7 @@ func TestHostDown(t *testing.T) {
 		"silent":                         {report: host.Report{Host: "cmp1", Quiet: 181}},
 		"silent by configuration":        {report: host.Report{Host: "cmp1", Quiet: 91, SilentAfter: 90}},
 		"not silent by configuration":    {report: host.Report{Host: "cmp1", Quiet: 181, SilentAfter: 300}, refused: true},
-		"connected, without a report":    {report: host.Report{Host: "cmp1", Quiet: 600, Connected: true}, refused: true},
+		"connected, and silent":          {report: host.Report{Host: "cmp1", Quiet: 600, Connected: true}},
 		"declared dead before":           {report: host.Report{Host: "cmp1", Quiet: 20, Dead: true}},
 		"another host reported recently": {report: host.Report{Host: "cmp2", Quiet: 20}},
 	} {

@@ -67,7 +67,7 @@ func (c *HostShowCmd) Run(g *Globals) error {
 func hostState(h host.Report) string {
 	state, ago := "up", time.Duration(h.Quiet*float64(time.Second)).Round(time.Second)
 	switch {
-	case !h.Connected && ago >= silentAfter(h):
+	case ago >= silentAfter(h): // an open connection is not a sign of life
 		state = "silent for " + ago.String()
 	case !h.Connected:
 		state = "not connected for " + ago.String()

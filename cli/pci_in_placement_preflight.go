@@ -33,10 +33,10 @@ type PreflightHost struct {
 	Notes   []string `json:"notes"`   // conditions that the agent reports
 }
 
-// silentAfter returns the age of a report from which on its host counts as silent. A compute that does not report it
-// uses three minutes.
+// silentAfter returns the age of a sign of life from which on its host counts as silent: a minute unless compute reports
+// it.
 func silentAfter(h host.Report) time.Duration {
-	return cmp.Or(time.Duration(h.SilentAfter*float64(time.Second)), 3*time.Minute)
+	return cmp.Or(time.Duration(h.SilentAfter*float64(time.Second)), time.Minute)
 }
 
 // AskPreflight checks the state of compute and Placement. aliases are compute's; cloud are findings of the caller,

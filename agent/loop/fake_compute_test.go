@@ -35,6 +35,8 @@ type fakeCompute struct {
 	reportedAt   time.Time
 	report       host.Report
 	reports      int
+	alive        host.Alive            // the last sign of life
+	signs        int                   // number of signs of life
 	guests       map[string]host.Guest // the last of each server
 	// the last report number of each instance, over all servers, so that agents have to repeat reports
 	latest map[string]int64
@@ -110,6 +112,19 @@ func (o *fakeCompute) handler() http.Handler {
 			return
 		}
 		o.recordReport(report)
+		w.WriteHeader(http.StatusNoContent)
+	})
+	mux.HandleFunc("PUT /berth/v1/hosts/{host}/alive", func(w http.ResponseWriter, r *http.Request) {
+		var h host.Alive
+		if err := rest.ReadJSON(r, &h); err != nil {
+			o.t.Error(err)
+		}
+		if !o.admit(w, h.Instance) {
+			return
+		}
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		o.alive, o.signs = h, o.signs+1
 		w.WriteHeader(http.StatusNoContent)
 	})
 	mux.HandleFunc("PUT /berth/v1/hosts/{host}/guests/{server}", func(w http.ResponseWriter, r *http.Request) {

@@ -104,6 +104,10 @@ func (a *Agent) perform(ctx context.Context, e reconcile.Effect) reconcile.Event
 		ctx, cancel := context.WithTimeout(ctx, callTime)
 		defer cancel()
 		return reconcile.HostReported{Err: a.o.Compute.PutReport(ctx, e.Report)}
+	case reconcile.SendAlive:
+		ctx, cancel := context.WithTimeout(ctx, callTime)
+		defer cancel()
+		return reconcile.AliveSent{Err: a.o.Compute.PutAlive(ctx, a.o.Host, e.Alive)}
 	case reconcile.CleanDevice:
 		if a.o.Clean == nil {
 			return reconcile.CleanEnded{}

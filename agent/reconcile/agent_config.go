@@ -22,6 +22,7 @@ type Config struct {
 	ReceivesGuests    bool // the hypervisor must prepare for guests that arrive by live migration
 
 	Rescan   time.Duration  // interval between two syncs
+	Alive    time.Duration  // interval between two signs of life; 0: host.AliveInterval
 	Parallel int            // maximum number of concurrent builds
 	NewID    func() string  // returns UUIDs
 	Jitter   func() float64 // returns 0 to 1

@@ -41,6 +41,7 @@ type driver struct {
 	tree        provider.Tree
 	reports     []host.Guest // guest reports, by their arrival
 	hostReports int          // host reports that arrived
+	alive       []host.Alive // signs of life that arrived
 }
 
 func newDriver(t *testing.T) *driver {
@@ -127,6 +128,9 @@ func (d *driver) perform(i int) {
 		d.deliver(Written{})
 	case Admit:
 		d.deliver(Admitted{})
+	case SendAlive:
+		d.alive = append(d.alive, e.Alive)
+		d.deliver(AliveSent{})
 	case ReportHost:
 		d.hostReports++
 		d.deliver(HostReported{})

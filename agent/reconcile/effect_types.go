@@ -31,6 +31,9 @@ type Watch struct{ Request host.WatchRequest }
 // ReportHost sends the host report to compute. It ends with HostReported. There is at most one at a time.
 type ReportHost struct{ Report host.Report }
 
+// SendAlive sends a sign of life to compute. It ends with AliveSent. There is at most one at a time.
+type SendAlive struct{ Alive host.Alive }
+
 // Observe reads the host, its guests, and its tree in Placement. It ends with Observed. Root is the root provider, or
 // empty. If there is no such provider, the one with the host's name is read, and if there is none either, the one that
 // the journal has.
@@ -130,6 +133,7 @@ func (WriteJournal) effect()    {}
 func (Admit) effect()           {}
 func (Watch) effect()           {}
 func (ReportHost) effect()      {}
+func (SendAlive) effect()       {}
 func (Observe) effect()         {}
 func (ReadUses) effect()        {}
 func (ReadAllocations) effect() {}

@@ -39,6 +39,10 @@ type StreamEnded struct{ Err error }
 // does not answer.
 type HostReported struct{ Err error }
 
+// AliveSent ends SendAlive. The fault is NotFound when compute needs the host report, and Conflict when another
+// agent serves the host.
+type AliveSent struct{ Err error }
+
 // Observed ends Observe.
 type Observed struct {
 	Observation Observation
@@ -100,6 +104,7 @@ type WorkDone struct {
 func (Start) event()           {}
 func (Tick) event()            {}
 func (DevicesChanged) event()  {}
+func (AliveSent) event()       {}
 func (Written) event()         {}
 func (Admitted) event()        {}
 func (Received) event()        {}

@@ -11,6 +11,7 @@ type followed struct {
 	assignments        assignments
 	epochRead          string                    // epoch of the last assignments received, accepted or not
 	notFollowed        string                    // why compute's assignments are not followed; empty: they are followed
+	acknowledged       host.Position             // the newest assignments that compute knows to be followed
 	fenced             bool                      // another agent serves the host, until compute accepts a report
 	reportedRemovals   map[string]removalVersion // removals that compute has confirmed
 	confirmed          map[string]host.Server    // servers whose assignment compute has confirmed, as assigned then

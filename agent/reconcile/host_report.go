@@ -10,7 +10,7 @@ import (
 	"github.com/openberth/berth/api/host"
 )
 
-// reportInterval is the maximum interval between two reports: compute considers a host silent after three minutes.
+// reportInterval is the maximum interval between two reports. Signs of life are sent between them.
 const reportInterval = time.Minute
 
 // reporter sends a host report at each change, and at least every reportInterval. Reports do not wait for the journal:
@@ -20,7 +20,8 @@ type reporter struct {
 	works    *works
 	clean    *cleaner
 	sending  bool
-	sent     int // version of the report in progress
+	sent     int           // version of the report in progress
+	position host.Position // of the report in progress
 	failures int
 	retryAt  time.Time // after a failure; changes do not shorten the wait
 	lastAt   time.Time // when the last report ended
@@ -87,10 +88,17 @@ func (r *reporter) advance() {
 	r.send()
 }
 
+// begin returns the report to send, and records that it is in progress.
+func (r *reporter) begin() host.Report {
+	report := r.snapshot()
+	r.sending, r.sent, r.position = true, r.version, report.Position
+	return report
+}
+
 // send emits a report.
 func (r *reporter) send() {
-	r.sending, r.sent = true, r.version
-	r.do(ReportHost{Report: r.snapshot()})
+	report := r.begin()
+	r.do(ReportHost{Report: report})
 }
 
 // dueAt returns the time of the next report without a change.
@@ -113,7 +121,7 @@ func (r *reporter) ended(err error) {
 	r.sending, r.lastAt = false, r.now
 	if err == nil {
 		r.failures, r.retryAt = 0, time.Time{}
-		r.delivered = r.sent
+		r.delivered, r.acknowledged = r.sent, r.position
 		r.unfence()
 		r.acknowledgeStart()
 	} else {

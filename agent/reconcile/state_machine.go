@@ -8,6 +8,7 @@
 //	           ├─ cleaner   devices for one-time use      ─▶ CleanDevice
 //	           ├─ syncer    Placement's tree              ─▶ Observe, ReadUses, WriteProvider, …
 //	           ├─ reporter  the host report               ─▶ ReportHost
+//	           ├─ vitality  evidence that the agent works ─▶ SendAlive
 //	           └─ journalQueue  the journal               ─▶ WriteJournal
 //
 // The agent receives no commands. One message of assignments describes the desired state of the whole host. The
@@ -43,6 +44,7 @@ type State struct {
 	cleaner  *cleaner
 	syncer   *syncer
 	reporter *reporter
+	vitality *vitality
 }
 
 // phase is how far a start is.
@@ -74,6 +76,7 @@ func New(config Config, found journal.State, id string) (*State, error) {
 		syncer: &syncer{core: c, warnings: map[provider.ID]string{},
 			bandwidth: &bandwidthSync{core: c, synced: map[bandwidth.AgentType]bool{}}}}
 	s.reporter = &reporter{core: c, works: s.works, clean: s.cleaner}
+	s.vitality = &vitality{core: c, reporter: s.reporter}
 	return s, nil
 }
 
@@ -132,7 +135,7 @@ func (s *State) Deadline() time.Time {
 		return earlier(at, s.retryAt)
 	case serving:
 		for _, t := range []time.Time{s.stream.deadline(), s.works.deadline(), s.syncer.deadline(),
-			s.reporter.deadline()} {
+			s.reporter.deadline(), s.vitality.deadline()} {
 			at = earlier(at, t)
 		}
 	}
@@ -157,6 +160,9 @@ func (s *State) apply(e Event) {
 		s.stopWork()
 	case HostReported:
 		s.hostReported(e.Err)
+	case AliveSent:
+		s.vitality.ended(e.Err)
+		s.stopWork()
 	case Observed:
 		s.syncer.observed(e)
 	case UsesRead:
@@ -204,6 +210,7 @@ func (s *State) advance() {
 		s.cleaner.advance()
 		s.syncer.advance()
 		s.reporter.advance()
+		s.vitality.advance()
 	}
 }
 
@@ -247,8 +254,7 @@ func (s *State) refused(err error) bool {
 
 // sendFirst sends the first report, after the ids of this start are in the journal.
 func (s *State) sendFirst() {
-	s.reporter.sending, s.reporter.sent = true, s.version
-	s.doAfterWrite(ReportHost{Report: s.reporter.snapshot()})
+	s.doAfterWrite(ReportHost{Report: s.reporter.begin()})
 }
 
 // hostReported continues after a host report; after the first one, the agent serves the host.

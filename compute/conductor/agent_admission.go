@@ -31,9 +31,8 @@ func (c *Conductor) Admit(ctx context.Context, host string, from schedule.Sender
 }
 
 func (c *Conductor) admit(known schedule.Host, from schedule.Sender) error {
-	seen := c.presence.liveness(known.Name, known.Start)
-	seen.Silence = c.Silence
-	refusal, wait := known.Admit(from, seen)
+	_, quiet := c.presence.lastSign(known.Name)
+	refusal, wait := known.Admit(from, schedule.Liveness{Quiet: quiet, Silence: c.Silence})
 	if refusal == "" {
 		return nil
 	}

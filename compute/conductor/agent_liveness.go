@@ -9,23 +9,34 @@ import (
 	"github.com/openberth/berth/fault"
 )
 
-// Connected records that a start of an agent has an open stream of assignments, until the returned function is called.
-func (c *Conductor) Connected(host string, from schedule.Sender) (closed func()) {
-	return c.presence.streamOpened(host, from.Start)
-}
+// Connected records that an agent has an open stream of assignments, until the returned function is called.
+func (c *Conductor) Connected(host string) (closed func()) { return c.presence.streamOpened(host) }
 
-// LastSign returns whether the agent of a host has an open stream, and the time since its last sign of life: a report
-// or the end of a stream. The time is measured with the monotonic clock, at most since compute's start.
+// LastSign returns whether the agent of a host has an open stream, and the time since its last sign of life. The time is
+// measured with the monotonic clock, at most since compute's start. An open stream does not make the agent alive.
 func (c *Conductor) LastSign(host string) (connected bool, quiet time.Duration) {
 	return c.presence.lastSign(host)
 }
 
-// IsSilent reports whether the last report of a host is older than SilentAfter, measured with the monotonic clock.
+// Alive records a sign of life of the admitted start of a host's agent. It returns fault.Conflict if another start
+// serves the host, and fault.NotFound if the host has not reported to this process.
+func (c *Conductor) Alive(ctx context.Context, host string, from schedule.Sender) error {
+	if err := c.checkAdmitted(ctx, host, from.Instance, from.Start); err != nil {
+		return err
+	}
+	if !c.presence.alive(host) {
+		return fault.New(fault.NotFound, "conductor.Alive", "host %s has not reported since compute's start; "+
+			"send the report of the host", host)
+	}
+	return nil
+}
+
+// IsSilent reports whether the last sign of life of a host is older than SilentAfter, measured with the monotonic clock.
 func (c *Conductor) IsSilent(host string) bool {
 	return c.presence.sinceReport(host, c.Silence) > c.Silence
 }
 
-// SilentAfter returns the age of its last report from which on a host counts as silent.
+// SilentAfter returns the age of its last sign of life from which on a host counts as silent.
 func (c *Conductor) SilentAfter() time.Duration { return c.Silence }
 
 // whyAlive returns why the agent of a host counts as alive, as a clause; empty if it is silent, or if an operator has
@@ -53,11 +64,9 @@ func (c *Conductor) whyAlive(ctx context.Context, name string) (reports string, 
 // agentLiveness returns the last sign of life of the agent of a host, as a clause; empty if there was none for
 // the time that SilentAfter returns.
 func (c *Conductor) agentLiveness(host string) string {
-	switch connected, quiet := c.presence.lastSign(host); {
-	case connected:
-		return "its agent is connected"
-	case quiet < c.Silence:
-		return fmt.Sprintf("its agent has been silent for %.0f s", quiet.Seconds())
+	if _, quiet := c.presence.lastSign(host); quiet < c.Silence {
+		return fmt.Sprintf("its agent has been silent for %.0f s, and counts as alive until %.0f s", quiet.Seconds(),
+			c.Silence.Seconds())
 	}
 	return ""
 }

@@ -29,10 +29,12 @@ type presence struct {
 
 // observed is the state of one host.
 type observed struct {
-	sign         time.Duration // last report, or end of a stream
-	report       time.Duration // last report
-	reported     bool
-	streams      map[string]int     // open ones, by the start that follows them
+	sign         time.Duration      // last report or sign of life
+	reported     bool               // to this process
+	streams      int                // open ones; for operators only
+	followed     followed           // the newest assignments that its agent has followed
+	waiting      *unanswered        // assignments that it has not followed yet; nil: none
+	search       *search            // for servers that wait for it; nil: none yet
 	declaredDead time.Duration      // when an operator declared it dead; 0: never, or before this process started
 	behind       bool               // its agent does not follow the assignments
 	guests       []schedule.Present // that exist on the host
@@ -48,7 +50,7 @@ func newPresence() *presence {
 func (p *presence) of(host string) *observed {
 	o := p.hosts[host]
 	if o == nil {
-		o = &observed{streams: map[string]int{}}
+		o = &observed{}
 		p.hosts[host] = o
 	}
 	return o
@@ -59,7 +61,7 @@ func (p *presence) reported(h schedule.Host) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	o := p.of(h.Name)
-	o.sign, o.report, o.reported = p.clock(), p.clock(), true
+	o.sign, o.reported = p.clock(), true
 	p.observe(o, h)
 	delete(p.awaited, h.Name)
 	p.openGate()
@@ -85,36 +87,36 @@ func (p *presence) recall(hosts []schedule.Host) {
 	}
 }
 
-// streamOpened records an open stream of assignments until the returned function is called.
-func (p *presence) streamOpened(host, start string) (closed func()) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.of(host).streams[start]++
-	return sync.OnceFunc(func() {
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		o := p.of(host)
-		if o.streams[start]--; o.streams[start] == 0 {
-			delete(o.streams, start)
-		}
-		o.sign = p.clock()
-	})
-}
-
-// liveness returns the open streams and the silence of one start of a host's agent, for the decision on admission.
-func (p *presence) liveness(host, start string) schedule.Liveness {
+// alive records a sign of life of a host's agent. It returns false if the host has not reported to this process.
+func (p *presence) alive(host string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	o := p.of(host)
-	return schedule.Liveness{Streams: o.streams[start], Quiet: p.clock() - o.sign}
+	if o.reported {
+		o.sign = p.clock()
+	}
+	return o.reported
 }
 
-// lastSign returns whether any start of a host's agent has an open stream, and the time since its last sign of life.
+// streamOpened records an open stream of assignments until the returned function is called.
+func (p *presence) streamOpened(host string) (closed func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	o := p.of(host)
+	o.streams++
+	return sync.OnceFunc(func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		o.streams--
+	})
+}
+
+// lastSign returns whether a host's agent has an open stream, and the time since its last sign of life.
 func (p *presence) lastSign(host string) (connected bool, quiet time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	o := p.of(host)
-	return len(o.streams) > 0, p.clock() - o.sign
+	return o.streams > 0, p.clock() - o.sign
 }
 
 // markDead records that an operator has declared a host dead.
@@ -124,18 +126,18 @@ func (p *presence) markDead(host string) {
 	p.of(host).declaredDead = p.clock()
 }
 
-// returned reports whether the agent of a host that was declared dead is connected, or has reported since.
+// returned reports whether the agent of a host that was declared dead has reported since.
 func (p *presence) returned(host string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	o := p.of(host)
-	return len(o.streams) > 0 || o.reported && o.report > o.declaredDead
+	return o.reported && o.sign > o.declaredDead
 }
 
 // firstReportsWithin is how long after compute's start a host that has not reported yet counts as fresh.
 const firstReportsWithin = 30 * time.Second
 
-// sinceReport returns the age of the host's last report. A host that has not reported since this process started counts
+// sinceReport returns the age of the host's last report or sign of life. A host that has not reported since this process started counts
 // as fresh for firstReportsWithin and as older than silence after it, because the age of its last report is unknown.
 func (p *presence) sinceReport(host string, silence time.Duration) time.Duration {
 	p.mu.Lock()
@@ -143,7 +145,7 @@ func (p *presence) sinceReport(host string, silence time.Duration) time.Duration
 	now := p.clock()
 	switch o := p.of(host); {
 	case o.reported:
-		return now - o.report
+		return now - o.sign
 	case now < firstReportsWithin:
 		return 0
 	}

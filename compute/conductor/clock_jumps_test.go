@@ -45,19 +45,21 @@ func TestClockJumps(t *testing.T) {
 			t.Errorf("%s: scheduling: %q", what, why)
 		}
 	}
-	at.since = time.Minute
+	at.since = schedule.Silence - time.Second
 	check("a minute later", true, true, false)
 	for _, jump := range []time.Duration{10 * time.Minute, 30 * time.Minute, 1000 * time.Hour, -time.Hour} {
 		at.wall = jump
 		check("the wall clock jumps by "+jump.String(), true, true, false)
 	}
-	closed := c.Connected("a", from)
-	at.since = 10 * time.Minute
-	check("connected, without a report for long", true, false, false)
-	closed()
-	at.since += 2 * time.Minute
-	check("disconnected two minutes ago", true, false, false)
-	at.since += time.Minute
+	closed := c.Connected("a")
+	defer closed()
+	at.since = 2 * time.Minute
+	check("an open stream, without a sign of life for long", false, false, true)
+	if err := c.Alive(t.Context(), "a", from); err != nil {
+		t.Fatal(err)
+	}
+	check("a sign of life", true, true, false)
+	at.since += schedule.Silence + time.Second
 	for _, jump := range []time.Duration{0, -time.Hour, -1000 * time.Hour} {
 		at.wall = jump
 		check("dead, and the wall clock jumps by "+jump.String(), false, false, true)
@@ -65,8 +67,8 @@ func TestClockJumps(t *testing.T) {
 	c, at = withClocks(t, env) // a restart
 	at.wall = 24 * time.Hour
 	check("just after a restart", true, true, false)
-	at.since = time.Minute
-	check("a minute after a restart, without a report", true, false, false)
+	at.since = schedule.Silence - time.Second
+	check("some time after a restart, without a report", true, false, false)
 	at.since = schedule.Silence
 	check("silent since the restart", false, false, true)
 }

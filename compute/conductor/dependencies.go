@@ -86,7 +86,8 @@ type dependencies struct {
 
 // newDependencies returns dependencies with the clock of the machine and an empty configuration.
 func newDependencies(store Store, placement Placement) *dependencies {
-	return &dependencies{Config: Config{Options: Options{Log: slog.Default(), Silence: schedule.Silence}}, store: store,
+	return &dependencies{Config: Config{Options: Options{Log: slog.Default(), Silence: schedule.Silence,
+		FollowWithin: followWithin}}, store: store,
 		placement: placement,
 		presence:  newPresence(), started: time.Now(), now: time.Now, newID: uuid.NewString, pause: pause, wait: wait}
 }

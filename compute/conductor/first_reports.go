@@ -8,6 +8,9 @@ import (
 	"github.com/openberth/berth/compute/schedule"
 )
 
+// reportsWithin is the longest time between two reports of a living agent.
+const reportsWithin = time.Minute
+
 // AwaitReports starts to wait for the first reports of the hosts whose agents were alive when the previous process
 // ended. It does not block. Until they have reported, or until StopAwaiting, no step writes to Placement for a server
 // that an earlier process has created; then the returned channel is closed. Run calls both.
@@ -21,7 +24,7 @@ func (c *Conductor) AwaitReports(ctx context.Context) (reported <-chan struct{},
 		return nil, err
 	}
 	c.presence.recall(hosts)
-	c.presence.waitFor(recent(hosts, dead, c.Silence))
+	c.presence.waitFor(recent(hosts, dead, c.Silence+reportsWithin))
 	return c.presence.gate, nil
 }
 

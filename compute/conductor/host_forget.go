@@ -70,12 +70,12 @@ func (c *Conductor) HostForget(ctx context.Context, name string) (removed, kept 
 }
 
 // whyNotForgotten returns why the agent of a host counts as alive, as a clause; empty if it does not. The agent of a
-// host that an operator has declared dead counts as alive if it is connected, or has reported since.
+// host that an operator has declared dead counts as alive if it has reported since.
 func (c *Conductor) whyNotForgotten(ctx context.Context, name string) (reports string, err error) {
 	if reports, err = c.whyAlive(ctx, name); err != nil || reports != "" || !c.presence.returned(name) {
 		return reports, err
 	}
-	return "it has been declared dead, and its agent is connected or has reported since", nil
+	return "it has been declared dead, and its agent has reported since", nil
 }
 
 // serversOn returns the names and ids of the servers that are placed on a host or have left something there.

@@ -55,6 +55,8 @@ type StoreReader interface {
 	Dead(ctx context.Context) ([]string, error)
 	DisabledHosts(ctx context.Context) (map[string]string, error)
 	RemovalHosts(ctx context.Context, server string) ([]string, error)
+	// Revisions returns the epoch of this process, and the revision of the assignments of each host.
+	Revisions(ctx context.Context) (epoch string, revisions map[string]int64, err error)
 }
 
 // Options are the options of a conductor.
@@ -65,8 +67,10 @@ type Options struct {
 	Aliases        pci.Aliases // [pci] alias
 	PCIInPlacement bool        // [filter_scheduler] pci_in_placement
 
-	// [DEFAULT] service_down_time: the age of the last report of a host from which on it counts as silent
+	// [DEFAULT] service_down_time: the age of the last sign of life of a host from which on it counts as silent
 	Silence time.Duration
+	// how long the agent of a host has to follow assignments; then servers that wait for it are placed elsewhere
+	FollowWithin time.Duration
 }
 
 // reading is all that a plan, a check or a list has. None of its values can write.

@@ -36,6 +36,9 @@ func (c *Conductor) Run(ctx context.Context) error {
 	background.Go(func() {
 		c.runEvery(ctx, deadHostsEvery, "reconcile dead hosts", func() error { return c.ReconcileDeadHosts(ctx) })
 	})
+	background.Go(func() {
+		c.runEvery(ctx, unansweredEvery, "check followed assignments", func() error { return c.CheckAssignments(ctx) })
+	})
 	background.Go(func() { c.openGateWithRetry(ctx) })
 	return fault.Wrap(fault.Unavailable, "conductor.Run", c.runner.Run(ctx))
 }

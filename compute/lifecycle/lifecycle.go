@@ -87,6 +87,8 @@ func transition(s Server, e Event, now time.Time) (next Server, known bool) {
 			now), true
 	case HostDead:
 		return onHostDead(s, e.Host, now), true
+	case HostUnresponsive:
+		return onHostUnresponsive(s, e, now), true
 	case DeleteRequested:
 		return onDeleteRequested(s, e, now), true
 	case ActionRequested:

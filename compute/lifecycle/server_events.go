@@ -166,6 +166,14 @@ type guestReport struct {
 // HostDead is declared by an operator: the host and everything on it are lost permanently.
 type HostDead struct{ Host string }
 
+// HostUnresponsive is decided by compute: the agent of Host has not followed its assignments in time. A server of which
+// nothing exists there continues on another host.
+type HostUnresponsive struct {
+	Host   string
+	Reason string
+	Stays  string // why no other host can have the server, so that it waits for Host; empty: another one can
+}
+
 // DeleteRequested is a user's request to delete the server.
 type DeleteRequested struct {
 	Silent bool // no agent reports that could confirm the removal now: users see the server as deleted at once
@@ -214,5 +222,6 @@ func (GuestMigrated) event()       {}
 func (GuestFailed) event()         {}
 func (GuestGone) event()           {}
 func (HostDead) event()            {}
+func (HostUnresponsive) event()    {}
 func (DeleteRequested) event()     {}
 func (ActionRequested) event()     {}

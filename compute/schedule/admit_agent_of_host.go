@@ -8,12 +8,12 @@ import (
 )
 
 const (
-	// Silence is the maximum age of the last report of a host, unless [DEFAULT] service_down_time is set. Agents report
-	// at least once a minute.
-	Silence = 3 * time.Minute
+	// Silence is the maximum age of the last sign of life of a host's agent, unless [DEFAULT] service_down_time is set.
+	// Agents send one every ten seconds.
+	Silence = time.Minute
 
 	// Reconnect is how long the admitted start of an agent has to reconnect before a start that continues its journal
-	// on another boot replaces it. An agent waits at most 15 s between two attempts and notices a silent connection
+	// on another machine replaces it. An agent waits at most 15 s between two attempts and notices a silent connection
 	// after 30 s.
 	Reconnect = time.Minute
 )
@@ -27,16 +27,14 @@ type Sender struct {
 }
 
 // Liveness is what compute has observed of the admitted start since compute itself started. It is measured with the
-// monotonic clock.
+// monotonic clock. An open connection is not a sign of life: the process at its end may be stopped.
 type Liveness struct {
-	Streams int           // open streams of assignments
-	Quiet   time.Duration // since the last report, the end of a stream, or the start of compute
+	Quiet   time.Duration // since the last report or sign of life, or the start of compute
 	Silence time.Duration // the value of Quiet from which on the start counts as silent; 0: the constant
 }
 
 // Admit returns why a start of an agent may not serve the host now, or an empty string if it may. wait is the time
-// after which a start that continues the journal of the admitted one may retry; it is 0 for any other start, and while
-// the admitted one is connected. Only one start may serve a host, because two would build every guest twice.
+// after which a start that continues the journal of the admitted one may retry; it is 0 for any other start. Only one start may serve a host, because two would build every guest twice.
 func (h Host) Admit(from Sender, seen Liveness) (refusal string, wait time.Duration) {
 	silence := cmp.Or(seen.Silence, Silence)
 	continues := h.Instance == from.Instance && (h.Start == "" || slices.Contains(from.Previous, h.Start))
@@ -51,10 +49,6 @@ func (h Host) Admit(from Sender, seen Liveness) (refusal string, wait time.Durat
 	who := "instance " + h.Instance
 	if h.Instance == from.Instance {
 		who = "another start of the same journal, so the agent's directory or its machine was copied"
-	}
-	if seen.Streams > 0 {
-		return fmt.Sprintf("another agent serves host %s: %s, connected now. Stop it, or give this host another name", h.Name,
-			who), 0
 	}
 	if seen.Quiet >= silence {
 		return "", 0

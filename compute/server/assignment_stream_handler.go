@@ -10,6 +10,7 @@ import (
 	"github.com/openberth/berth/api/host"
 	"github.com/openberth/berth/api/rest"
 	"github.com/openberth/berth/compute/lifecycle"
+	"github.com/openberth/berth/compute/schedule"
 	"github.com/openberth/berth/compute/store"
 )
 
@@ -71,7 +72,7 @@ func (s *server) watch(c *call) error {
 			}
 			next, err := s.newer(ctx, name, now, repeat)
 			if err == nil {
-				err = s.checkAccount(ctx, name, c.Who.User) // an operator may have bound the host to another account
+				err = s.checkStream(ctx, request, c.Who.User)
 			}
 			if err != nil {
 				s.Log.Warn("stream of assignments ended", "host", name, "error", err)
@@ -81,6 +82,15 @@ func (s *server) watch(c *call) error {
 			now = next
 		}
 	}
+}
+
+// checkStream returns why an open stream must end: an operator has bound the host to another account, or another start of
+// the agent has been admitted since, as after a silence of this one.
+func (s *server) checkStream(ctx context.Context, w host.WatchRequest, user string) error {
+	if err := s.checkAccount(ctx, w.Host, user); err != nil || w.Sender.Instance == "" {
+		return err
+	}
+	return s.Conductor.Admit(ctx, w.Host, schedule.Sender(w.Sender))
 }
 
 // newer returns the assignments of a host after a heartbeat or a notified change. At a heartbeat it reads them only if
@@ -118,7 +128,7 @@ func (s *server) admitStream(c *call, w host.WatchRequest) (closed func(), err e
 	if err := s.bind(c, w.Host, from); err != nil {
 		return nil, err
 	}
-	return s.Conductor.Connected(w.Host, from), nil
+	return s.Conductor.Connected(w.Host), nil
 }
 
 // assignmentStream is one open stream.

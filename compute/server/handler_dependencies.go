@@ -78,7 +78,10 @@ type Conductor interface {
 	Create(ctx context.Context, servers ...lifecycle.Server) ([]lifecycle.Server, error)
 	Delete(ctx context.Context, id string) error
 	Admit(ctx context.Context, host string, from schedule.Sender) error
-	Connected(host string, from schedule.Sender) (closed func())
+	Connected(host string) (closed func())
+	Alive(ctx context.Context, host string, from schedule.Sender) error
+	Followed(host, epoch string, revision int64)
+	NotFollowing(host string) string
 	Report(ctx context.Context, h schedule.Host, from schedule.Sender) error
 	IsSilent(host string) bool
 	SilentAfter() time.Duration

@@ -46,10 +46,30 @@ func (s *server) putReport(c *call) error {
 	if err := s.Conductor.Report(c.R.Context(), known, from); err != nil {
 		return c.occupied(err)
 	}
+	s.Conductor.Followed(report.Host, report.Position.EpochID, report.Position.Revision)
 	s.Conductor.HostReported(known)
 	if err := s.resolveCleans(c.R.Context(), known, report.Cleaned); err != nil {
 		return err
 	}
+	return c.writeStatus(http.StatusNoContent)
+}
+
+// putAlive is PUT /berth/v1/hosts/{host}/alive: a sign of life of the agent, and the newest assignments that it has
+// followed. It responds with 409 if another agent serves the host, and with 404 if the report must be sent first.
+func (s *server) putAlive(c *call) error {
+	var alive host.Alive
+	if err := c.read(maxBody, &alive); err != nil {
+		return err
+	}
+	from, err := readSender(host.Sender{Instance: alive.Instance, Start: alive.Start})
+	if err != nil {
+		return err
+	}
+	name := c.R.PathValue("host")
+	if err := s.Conductor.Alive(c.R.Context(), name, from); err != nil {
+		return err
+	}
+	s.Conductor.Followed(name, alive.Position.EpochID, alive.Position.Revision)
 	return c.writeStatus(http.StatusNoContent)
 }
 

@@ -111,6 +111,7 @@ func (s *server) serverFlavorAndHostRoutes() map[string]methods {
 		"/berth/v1/hosts":            {http.MethodGet: guarded(policies.ListHosts, s.listHosts)},
 		"/berth/v1/hosts/{host}": {http.MethodPut: s.byAgents(policies.ReportHost, s.putReport),
 			http.MethodDelete: guarded(policies.ForgetHost, s.forgetHost)},
+		"/berth/v1/hosts/{host}/alive": {http.MethodPut: s.byAgents(policies.ReportHost, s.putAlive)},
 		"/berth/v1/hosts/{host}/allocations": {http.MethodGet: guarded(policies.AuditHost, s.hostAllocations),
 			http.MethodPost: guarded(policies.HealHost, s.healHost)},
 		"/berth/v1/hosts/{host}/drain": {http.MethodGet: guarded(policies.PlanDrain, s.planDrain)},

@@ -48,6 +48,29 @@ func (s *Store) Position(ctx context.Context, host string) (Position, error) {
 	return p, wrap("Position", err)
 }
 
+// Revisions returns the id of the present epoch, and the revision of the assignments of each host that has ever had
+// some.
+func (s *Store) Revisions(ctx context.Context) (epoch string, revisions map[string]int64, err error) {
+	err = s.db.Read(ctx, func(tx *sqldb.Tx) error {
+		revisions = map[string]int64{}
+		rows, err := tx.Query(ctx, `SELECT name, revision FROM compute_hosts WHERE revision > 0`)
+		if err != nil {
+			return err
+		}
+		defer rows.Close()
+		for rows.Next() {
+			var name string
+			var revision int64
+			if err := rows.Scan(&name, &revision); err != nil {
+				return err
+			}
+			revisions[name] = revision
+		}
+		return rows.Err()
+	})
+	return s.epoch.ID, revisions, wrap("Revisions", err)
+}
+
 // EpochEnd returns the last revision of a host's assignments in a past epoch. known is false if the database does not
 // contain that epoch.
 func (s *Store) EpochEnd(ctx context.Context, host string, e Epoch) (revision int64, known bool, err error) {

@@ -54,26 +54,25 @@ func (s *Settings) readBerth(cfg *config.Config, log *slog.Logger) (err error) {
 // defaultRequestTime is the default of [berth] request_timeout.
 const defaultRequestTime = 30 * time.Second
 
-// defaultSilence is the default of [DEFAULT] service_down_time, and reportedWithin the longest interval between two
-// reports of an agent.
+// defaultSilence is the default of [DEFAULT] service_down_time, as in Nova, and leastSilence its least value: agents send
+// a sign of life every ten seconds.
 const (
-	defaultSilence = 3 * time.Minute
-	reportedWithin = time.Minute
+	defaultSilence = time.Minute
+	leastSilence   = 15 * time.Second
 )
 
-// readSilence reads [DEFAULT] service_down_time. Between two reports of its agent no host may count as silent, so a
-// value below one and a half intervals is raised, with a warning: Nova's services report every ten seconds, and a file
-// for Nova may have such a value.
+// readSilence reads [DEFAULT] service_down_time. Between two signs of life of its agent no host may count as silent, so a
+// value below one and a half intervals is raised, with a warning.
 func (s *Settings) readSilence(cfg *config.Config, log *slog.Logger) error {
 	seconds, err := cfg.Int("DEFAULT", "service_down_time", int(defaultSilence.Seconds()), 1, 86400)
 	if err != nil {
 		return err
 	}
 	s.Silence = time.Duration(seconds) * time.Second
-	if least := min(s.Rescan, reportedWithin) * 3 / 2; s.Silence < least {
-		log.Warn("[DEFAULT] service_down_time is raised: agents report once in [berth] rescan_interval, at least each minute",
-			"service_down_time", s.Silence, "used", least)
-		s.Silence = least
+	if s.Silence < leastSilence {
+		log.Warn("[DEFAULT] service_down_time is raised: agents send a sign of life every ten seconds",
+			"service_down_time", s.Silence, "used", leastSilence)
+		s.Silence = leastSilence
 	}
 	return nil
 }

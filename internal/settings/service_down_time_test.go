@@ -19,11 +19,11 @@ func TestServiceDownTime(t *testing.T) {
 		warned  bool
 		wrong   string
 	}{
-		{"", 3 * time.Minute, false, ""},
+		{"", time.Minute, false, ""},
 		{"service_down_time = 90", 90 * time.Second, false, ""},
-		{"service_down_time = 60", 90 * time.Second, true, ""},
-		{"service_down_time = 60\n[berth]\nrescan_interval = 20", time.Minute, false, ""},
-		{"service_down_time = 60\n[berth]\nrescan_interval = 3600", 90 * time.Second, true, ""},
+		{"service_down_time = 15", 15 * time.Second, false, ""},
+		{"service_down_time = 10", 15 * time.Second, true, ""},
+		{"service_down_time = 60\n[berth]\nrescan_interval = 3600", time.Minute, false, ""},
 		{"service_down_time = 0", 0, false, "[DEFAULT] service_down_time = 0: "},
 	} {
 		path := filepath.Join(t.TempDir(), "berth.conf")

@@ -57,7 +57,7 @@ type Settings struct {
 	LockPath string // [oslo_concurrency] lock_path: directory of the locks that allow one agent for each host name
 
 	Connections httpserver.ConnLimits // [berth] max_connections, max_connections_per_address: of each API
-	Silence     time.Duration         // [DEFAULT] service_down_time: until a host without reports counts as silent
+	Silence     time.Duration         // [DEFAULT] service_down_time: until a host without signs of life counts as silent
 	RequestTime time.Duration         // [berth] request_timeout, seconds in the file: until a response begins; 0: no limit
 
 	OTLPEndpoint string // [berth] otlp_endpoint, or OTEL_EXPORTER_OTLP_ENDPOINT; "": no spans are exported

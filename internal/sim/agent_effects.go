@@ -30,6 +30,8 @@ func (w *World) perform(m *simHost, f *effect) reconcile.Event {
 		return reconcile.Admitted{Err: w.request(m, f, 20, func() error { return w.compute.admit(m, e.Sender) })}
 	case reconcile.ReportHost:
 		return reconcile.HostReported{Err: w.request(m, f, 60, func() error { return w.compute.takeReport(m, e.Report) })}
+	case reconcile.SendAlive:
+		return reconcile.AliveSent{Err: w.request(m, f, 60, func() error { return w.compute.takeAlive(m, e.Alive) })}
 	case reconcile.WriteProvider:
 		generation, err := w.writeProvider(m, e)
 		return reconcile.ProviderWritten{Generation: generation, Err: err}

@@ -71,7 +71,7 @@ func (w *World) config(m *simHost) reconcile.Config {
 	return reconcile.Config{Host: m.name, Dir: m.tag, Rules: m.rules[m.rule], ReportInPlacement: true,
 		ReportBandwidth: true, Bandwidth: m.bandwidth(), ReportNetwork: m.portVFs, ConfigureVFs: m.portVFs,
 		Machine: reconcile.Machine{ID: m.install, Place: fmt.Sprintf("%s/%d", m.tag, m.boot)},
-		Rescan:  rescan, Parallel: 3, Jitter: w.rng.Float64,
+		Rescan:  rescan, Alive: rescan, Parallel: 3, Jitter: w.rng.Float64,
 		NewID: func() string { // of the agent, and then of the root provider
 			if !first {
 				return string(m.root)
@@ -221,7 +221,7 @@ func (w *World) crash(m *simHost) {
 // act lets an agent do one thing, if there is one to do.
 func (w *World) act(m *simHost) bool {
 	a := m.agent
-	if a == nil {
+	if a == nil || m.frozen {
 		return false
 	}
 	actions := len(a.effects)
@@ -274,7 +274,7 @@ func (w *World) proceed(m *simHost, i int) {
 // changes reports whether an effect changes something, so that a cloud in which it is performed is not quiescent.
 func changes(e reconcile.Effect) bool {
 	switch e.(type) {
-	case reconcile.ReportHost, reconcile.Observe, reconcile.ReadUses, reconcile.ReadAllocations, reconcile.ReadAllocation,
+	case reconcile.ReportHost, reconcile.SendAlive, reconcile.Observe, reconcile.ReadUses, reconcile.ReadAllocations, reconcile.ReadAllocation,
 		reconcile.ListGuests:
 		return false
 	}

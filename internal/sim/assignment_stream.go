@@ -45,7 +45,7 @@ func (w *World) openStream(m *simHost) {
 		return
 	}
 	a.stream = &stream{past: w.compute.past(m.host, request.Position), read: -1,
-		closed: w.compute.conductor.Connected(m.name, a.sender)}
+		closed: w.compute.conductor.Connected(m.name)}
 	if now := w.compute.head(m.host, nil); request.Since > 0 && now.Position == request.Position {
 		a.stream.read = request.Since
 	}

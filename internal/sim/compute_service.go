@@ -66,6 +66,9 @@ type hostState struct {
 	admitted    string   // oracle: its start
 }
 
+// silence is how long compute waits for a sign of life of an agent. The simulation's heartbeats come within a minute.
+const silence = 3 * time.Minute
+
 // The context of all calls: nothing in the simulation waits.
 var background = context.Background()
 
@@ -91,6 +94,7 @@ func (o *compute) startProcess() {
 	c.UseClock(conductor.Clock{Now: func() time.Time { return w.now }, Since: func() time.Duration { return w.since(p) },
 		Pause: func(context.Context, int) {}, Wait: w.wait, NewID: func() string { return w.name("r") }})
 	c.Aliases, c.PCIInPlacement = w.allAliases, true
+	c.Silence, c.FollowWithin = silence, slowness*time.Minute
 	c.Network = networkClient{w.network, p}
 	p.conductor = c
 	for _, m := range w.hosts {

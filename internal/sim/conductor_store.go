@@ -283,6 +283,20 @@ func (s *store) RemovalDone(_ context.Context, host, consumer string) error {
 	})
 }
 
+// Revisions returns the epoch of the process and the revisions of the assignments of all hosts.
+func (s *store) Revisions(context.Context) (epoch string, revisions map[string]int64, err error) {
+	err = s.do(func() error {
+		revisions = map[string]int64{}
+		for name, h := range s.hosts {
+			if h.row.revision > 0 {
+				revisions[name] = h.row.revision
+			}
+		}
+		return nil
+	})
+	return s.process.epoch.id, revisions, err
+}
+
 // RemovalHosts lists the hosts with recorded removals of guests of a server.
 func (s *store) RemovalHosts(_ context.Context, server string) (hosts []string, err error) {
 	err = s.do(func() error {

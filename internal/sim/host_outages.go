@@ -19,7 +19,7 @@ func (w *World) restartSome() {
 			}
 		}
 	}
-	if m.cut || m.host.row.dead {
+	if m.cut || m.frozen || m.host.row.dead {
 		return
 	}
 	w.note("restart", "", m.tag, "")
@@ -35,7 +35,7 @@ func (w *World) downSome() {
 	m, down := w.some(), 0
 	w.compute.reconcileDead()
 	for _, o := range w.hosts {
-		if o.agent == nil || o.cut {
+		if o.agent == nil || o.cut || o.frozen {
 			down++
 		}
 	}
@@ -43,11 +43,15 @@ func (w *World) downSome() {
 		return
 	}
 	text := "silent"
-	if m.agent != nil && !m.cut {
-		if w.halfTheTime() {
+	if m.agent != nil && !m.cut && !m.frozen {
+		switch w.rng.IntN(3) {
+		case 0:
 			w.disconnect(m)
 			m.cut, text = true, "cut off"
-		} else {
+		case 1:
+			m.frozen, text = true, "frozen"
+			w.report.Happened["agent frozen"]++
+		default:
 			w.crash(m)
 		}
 	} else if !m.host.row.dead && w.away(m) > far/4 {
@@ -55,6 +59,12 @@ func (w *World) downSome() {
 		text = "dead"
 	}
 	w.note("down", "", m.tag, text)
+}
+
+// checkFollowed lets compute compare the assignments of all hosts with what their agents have followed.
+func (w *World) checkFollowed() {
+	w.note("unfollowed", "", "", "")
+	_ = w.compute.conductor.CheckAssignments(background)
 }
 
 // away returns how long compute has had no sign of life of a host.
@@ -82,7 +92,7 @@ func (w *World) mayHaveGuests(m *simHost) {
 // upSome brings a host back, with its journal.
 func (w *World) upSome() {
 	for _, m := range w.hosts {
-		if (m.agent == nil || m.cut) && w.away(m) > far/8 && w.rng.IntN(3) == 0 {
+		if (m.agent == nil || m.cut || m.frozen) && w.away(m) > far/8 && w.rng.IntN(3) == 0 {
 			if w.rng.IntN(4) == 0 && !m.host.row.dead {
 				w.declareDead(m)
 				w.note("dead", "", m.tag, "")
@@ -100,7 +110,7 @@ func (w *World) bringUp(m *simHost) {
 	if !w.compute.hostUp(m.host) {
 		return
 	}
-	m.cut = false
+	m.cut, m.frozen = false, false
 	w.mark(m)
 	if m.agent == nil {
 		w.start(m)

@@ -39,6 +39,7 @@ type simHost struct {
 	boot    int    // counts the boots; processes of one boot exclude each other by a lock
 
 	cut      bool // requests of its agent to compute and Placement fail
+	frozen   bool // its agent does nothing, and its connections stay open
 	zombie   bool // its guests exist although their allocations may have been removed: see event_checks.go
 	orphaned bool // compute may have forgotten guests that exist: see event_checks.go
 	refused  int  // configurations that its agent has refused one after the other

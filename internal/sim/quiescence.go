@@ -31,7 +31,7 @@ func (w *World) quiesce() {
 	w.skew = 0
 	for _, m := range w.hosts {
 		clear(m.away)
-		if m.agent == nil || m.cut {
+		if m.agent == nil || m.cut || m.frozen {
 			w.bringUp(m)
 		}
 		w.compute.hostUp(m.host)

@@ -30,6 +30,7 @@ func ops() []op {
 		{"clean", 5, (*World).cleanSome},
 		{"foreign", 5, (*World).foreignClient},
 		{"late", 8, (*World).arrive},
+		{"unfollowed", 6, (*World).checkFollowed},
 		{"audit", 25, (*World).auditSome},
 		{"steal", 1, (*World).stealAllocation},
 		{"operator", 8, (*World).operatorSome},
@@ -47,7 +48,7 @@ func ops() []op {
 }
 
 // The sums of the shares of all kinds of operations without those on ports, and of these.
-const sharesWithoutPorts, portShare = 1050, 24
+const sharesWithoutPorts, portShare = 1056, 24
 
 // shares is the sum of the shares of all kinds of operations. Without ports the random numbers are used as if there
 // were no operations on them.

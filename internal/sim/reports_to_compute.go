@@ -104,8 +104,20 @@ func (o *compute) takeReport(m *simHost, report host.Report) error {
 	}
 	h.reported, h.sign = true, o.w.clock
 	m.fresh, m.refused = false, 0
+	o.conductor.Followed(h.name, report.Position.EpochID, report.Position.Revision)
 	o.conductor.HostReported(h.row.report)
 	h.row.resolveCleans(report.Cleaned)
+	return nil
+}
+
+// takeAlive passes a sign of life of an agent to the conductor.
+func (o *compute) takeAlive(m *simHost, alive host.Alive) error {
+	o.watchGate()
+	if err := o.conductor.Alive(background, m.name, o.senderOf(m)); err != nil {
+		return err
+	}
+	m.host.sign = o.w.clock
+	o.conductor.Followed(m.name, alive.Position.EpochID, alive.Position.Revision)
 	return nil
 }
 
@@ -150,7 +162,7 @@ func (o *compute) touchReports() {
 func (o *compute) servedBy(h *hostState) *simHost {
 	serving := func(m *simHost) bool {
 		a := m.agent
-		return a != nil && !m.cut && h.row.known && a.start == h.row.report.Start
+		return a != nil && !m.cut && !m.frozen && h.row.known && a.start == h.row.report.Start
 	}
 	if m := o.w.byName[h.name]; serving(m) {
 		return m

@@ -1,0 +1,65 @@
+package reconcile
+
+import (
+	"cmp"
+	"time"
+
+	"github.com/openberth/berth/api/host"
+	"github.com/openberth/berth/fault"
+)
+
+// followedInterval is the shortest time between two signs of life that acknowledge assignments.
+const followedInterval = time.Second
+
+// vitality sends signs of life between two host reports, and one soon after assignments were followed. It sends none while
+// the last report was not accepted: a sign of life means that compute has the state of the host.
+type vitality struct {
+	*core
+	reporter *reporter
+	sending  bool
+	sent     host.Position // of the sign of life in progress
+	lastAt   time.Time     // when the last one ended
+	failing  string        // the last fault; empty after a success
+}
+
+// advance sends a sign of life if one is due.
+func (h *vitality) advance() {
+	if h.deadline().IsZero() || h.now.Before(h.deadline()) {
+		return
+	}
+	h.sending, h.sent = true, host.Position(h.durable.Position())
+	from := h.sender()
+	h.do(SendAlive{Alive: host.Alive{Instance: from.Instance, Start: from.Start, Position: h.sent}})
+}
+
+// deadline returns the time of the next sign of life; zero while none may be sent.
+func (h *vitality) deadline() time.Time {
+	if h.sending || h.fenced || h.reporter.failures > 0 {
+		return time.Time{}
+	}
+	last := h.lastAt
+	if h.reporter.lastAt.After(last) {
+		last = h.reporter.lastAt
+	}
+	due := last.Add(cmp.Or(h.config.Alive, host.AliveInterval))
+	if host.Position(h.durable.Position()) != h.acknowledged && h.notFollowed == "" {
+		return earlier(h.lastAt.Add(followedInterval), due)
+	}
+	return due
+}
+
+// ended records compute's answer. NotFound: compute has restarted, and needs the host report.
+func (h *vitality) ended(err error) {
+	h.sending, h.lastAt = false, h.now
+	switch {
+	case err == nil:
+		h.acknowledged, h.failing = h.sent, ""
+		return
+	case fault.Is(err, fault.NotFound):
+		h.reportChanged()
+	case h.failing != err.Error():
+		h.warn("sign of life not sent, will retry", "error", err)
+	}
+	h.failing = err.Error()
+	h.fence(err)
+}

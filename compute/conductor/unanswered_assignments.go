@@ -1,0 +1,236 @@
+package conductor
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/openberth/berth/compute/lifecycle"
+	"github.com/openberth/berth/fault"
+)
+
+const (
+	// followWithin is the default of Config.FollowWithin. A working agent needs milliseconds, and as long as its journal
+	// takes to write.
+	followWithin = 20 * time.Second
+
+	unansweredEvery = 2 * time.Second  // how often assignments are compared with what agents have followed
+	searchAgain     = 10 * time.Second // how often another host is searched for servers that wait for an agent
+)
+
+// followed is a point in the history of a host's assignments.
+type followed struct {
+	epoch    string
+	revision int64
+}
+
+// unanswered is assignments that the agent of a host has not followed yet.
+type unanswered struct {
+	followed
+	since time.Duration // by the clock of presence
+}
+
+// search is the last search for servers that wait for the agent of a host.
+type search struct {
+	revision int64           // of the host's assignments then
+	at       time.Duration   // by the clock of presence
+	found    bool            // some wait
+	told     map[string]bool // those whose history has an entry about it
+}
+
+// followedBy records the newest assignments that a host's agent has followed.
+func (p *presence) followedBy(host string, at followed) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.of(host).followed = at
+}
+
+// compare compares the present assignments of a host with what its agent has followed. It returns how long the agent
+// has not followed them. A change that it has not followed does not extend the time that it has for an earlier one.
+func (p *presence) compare(host string, now followed) time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	o := p.of(host)
+	covers := func(at followed) bool { return o.followed.epoch == at.epoch && o.followed.revision >= at.revision }
+	if o.waiting != nil && covers(o.waiting.followed) {
+		o.waiting = nil
+	}
+	if covers(now) {
+		return 0
+	}
+	if o.waiting == nil {
+		o.waiting = &unanswered{followed: now, since: p.clock()}
+		if !o.reported { // agents connect again after compute's start
+			o.waiting.since = max(p.clock(), firstReportsWithin)
+		}
+	}
+	return p.clock() - o.waiting.since
+}
+
+// unfollowed returns how long the agent of a host has not followed assignments; 0 if it is not too long.
+func (p *presence) unfollowed(host string, limit time.Duration) time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if o := p.hosts[host]; o != nil {
+		return o.unfollowed(p.clock(), limit)
+	}
+	return 0
+}
+
+// allUnfollowed returns unfollowed of all hosts for which it is not 0.
+func (p *presence) allUnfollowed(limit time.Duration) map[string]time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	out := map[string]time.Duration{}
+	for host, o := range p.hosts {
+		if late := o.unfollowed(p.clock(), limit); late > 0 {
+			out[host] = late
+		}
+	}
+	return out
+}
+
+// unfollowed returns how long the agent has not followed assignments; 0 if it is not too long.
+func (o *observed) unfollowed(now, limit time.Duration) time.Duration {
+	if o.waiting == nil || now-o.waiting.since <= limit {
+		return 0
+	}
+	return now - o.waiting.since
+}
+
+// beginSearch reports whether servers that wait for the agent of a host must be searched now: not if the last search has
+// found none and the assignments are the same.
+func (p *presence) beginSearch(host string, revision int64) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	last := p.of(host).search
+	if last != nil && (p.clock()-last.at < searchAgain || last.revision == revision && !last.found) {
+		return false
+	}
+	next := &search{revision: revision, at: p.clock(), found: true, told: map[string]bool{}}
+	if last != nil {
+		next.told = last.told
+	}
+	p.of(host).search = next
+	return true
+}
+
+// endSearch records the result of a search: the servers that go on waiting.
+func (p *presence) endSearch(host string, wait map[string]bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.of(host).search.found, p.of(host).search.told = len(wait) > 0, wait
+}
+
+// told reports whether the history of a waiting server has an entry about it.
+func (p *presence) told(host, server string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.of(host).search.told[server]
+}
+
+// Followed records the newest assignments that the agent of a host has followed, as it reports.
+func (c *Conductor) Followed(host, epoch string, revision int64) {
+	c.presence.followedBy(host, followed{epoch, revision})
+}
+
+// NotFollowing returns the condition of a host whose agent has not followed assignments in time; empty if it has.
+func (c *Conductor) NotFollowing(host string) string {
+	if late := c.presence.unfollowed(host, c.FollowWithin); late > 0 {
+		return notFollowing(late) + "; no server is scheduled to this host until it does: check the agent, and the " +
+			"connection between it and compute"
+	}
+	return ""
+}
+
+func notFollowing(late time.Duration) string {
+	return fmt.Sprintf("its agent has not followed compute's assignments for %.0f s", late.Seconds())
+}
+
+// CheckAssignments moves servers away from hosts whose agents have not followed their assignments in time or are silent,
+// before anything of the servers exists there. Run repeats it.
+func (c *Conductor) CheckAssignments(ctx context.Context) error {
+	epoch, revisions, err := c.store.Revisions(ctx)
+	if err != nil {
+		return err
+	}
+	for host, revision := range revisions {
+		why := ""
+		switch late := c.presence.compare(host, followed{epoch, revision}); {
+		case late > c.FollowWithin:
+			why = notFollowing(late)
+		case c.IsSilent(host):
+			why = "its agent does not report"
+		}
+		if why == "" || !c.presence.beginSearch(host, revision) {
+			continue
+		}
+		if err := c.leaveHost(ctx, host, why); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// leaveHost makes the servers that wait for the agent of a host continue on another one, if there is one for them. The
+// others wait: the agent may return.
+func (c *Conductor) leaveHost(ctx context.Context, host, why string) error {
+	servers, err := c.store.OnHost(ctx, host)
+	if err != nil {
+		return err
+	}
+	wait := map[string]bool{}
+	full := map[string]string{} // why no other host has room, by the id of the flavor
+	for _, s := range servers {
+		if !s.WaitsForAgent(host) {
+			continue
+		}
+		event := lifecycle.HostUnresponsive{Host: host, Reason: why, Stays: full[s.Flavor.ID]}
+		if event.Stays == "" {
+			if event.Stays, err = c.steps.chooser().noOtherHost(ctx, s, host); err != nil {
+				return err
+			}
+			full[s.Flavor.ID] = event.Stays
+		}
+		if event.Stays != "" {
+			wait[s.ID] = true
+			if c.presence.told(host, s.ID) {
+				continue
+			}
+		}
+		if _, err := c.runner.Apply(ctx, s.ID, event); err != nil && !fault.Is(err, fault.NotFound) {
+			return err
+		}
+	}
+	c.presence.endSearch(host, wait)
+	return nil
+}
+
+// noOtherHost returns why a server that waits for the agent of a host cannot be placed on another one now; empty if it
+// can. The ports of the server are not considered.
+func (c chooser) noOtherHost(ctx context.Context, s lifecycle.Server, host string) (reason string, err error) {
+	failed := map[string]string{host: "its agent does not answer"}
+	for name, why := range s.FailedHosts {
+		failed[name] = why
+	}
+	s.FailedHosts = failed
+	ask := s.Ask
+	ask.Limit = maxCandidates
+	event, err := c.scheduleAmong(ctx, s, ask)
+	switch e := event.(type) {
+	case lifecycle.NoValidHost:
+		return e.Reason, err
+	case lifecycle.Refused:
+		return e.Reason, err
+	}
+	return "", err
+}
+
+// addUnresponsive adds the hosts whose agents have not followed assignments in time to those that must not be chosen.
+func (d reading) addUnresponsive(excluded map[string]string) {
+	for host, late := range d.presence.allUnfollowed(d.FollowWithin) {
+		if excluded[host] == "" {
+			excluded[host] = notFollowing(late)
+		}
+	}
+}

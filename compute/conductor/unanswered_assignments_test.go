@@ -1,0 +1,252 @@
+package conductor
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/openberth/berth/compute/lifecycle"
+	"github.com/openberth/berth/compute/schedule"
+	"github.com/openberth/berth/fault"
+)
+
+// silentAgents returns a cloud in which the test plays the agents, a conductor that performs only the steps that the
+// test requests, and its clocks.
+func silentAgents(t *testing.T, devices map[string]int) (*cloud, *Conductor, *clocks) {
+	t.Helper()
+	env := newCloud(t, devices)
+	env.agents.mu.Lock()
+	for host := range devices {
+		env.agents.paused[host] = true
+	}
+	env.agents.mu.Unlock()
+	c, at := withClocks(t, env)
+	keepAsks(c)
+	c.Aliases, c.PCIInPlacement = aliases(t), true
+	c.StopAwaiting()
+	for host := range devices {
+		reportAgain(t, c, host)
+	}
+	return env, c, at
+}
+
+// reportAgain is a report of a host that has followed all assignments.
+func reportAgain(t *testing.T, c *Conductor, host string) {
+	t.Helper()
+	known, err := c.store.Host(t.Context(), host)
+	if err != nil {
+		t.Fatal(err)
+	}
+	from := schedule.Sender{Instance: known.Instance, Start: known.Start}
+	if err := c.Report(t.Context(), known, from); err != nil {
+		t.Fatal(err)
+	}
+	followAll(t, c, host)
+}
+
+// followAll records that a host has followed the present assignments.
+func followAll(t *testing.T, c *Conductor, host string) {
+	t.Helper()
+	epoch, revisions, err := c.store.Revisions(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Followed(host, epoch, revisions[host])
+}
+
+// perform performs the steps of a server until none is due, and returns it.
+func perform(t *testing.T, c *Conductor, id string) lifecycle.Server {
+	t.Helper()
+	for range 50 {
+		s, err := c.store.Read(t.Context(), id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(s.Steps()) == 0 {
+			return s
+		}
+		if err := c.Perform(t.Context(), id); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Fatal("the steps do not end")
+	return lifecycle.Server{}
+}
+
+// created creates a server and performs its steps.
+func created(t *testing.T, c *Conductor, id string) lifecycle.Server {
+	t.Helper()
+	if _, err := c.Create(t.Context(), server(id)); err != nil {
+		t.Fatal(err)
+	}
+	return perform(t, c, id)
+}
+
+// check checks followed assignments twice, with a wait in between. The other hosts give signs of life.
+func check(t *testing.T, c *Conductor, at *clocks, wait time.Duration, living ...string) {
+	t.Helper()
+	for _, pause := range []time.Duration{0, wait} {
+		at.since += pause
+		for _, host := range living {
+			reportAgain(t, c, host)
+		}
+		if err := c.CheckAssignments(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func text(s lifecycle.Server) string {
+	var b strings.Builder
+	for _, h := range s.History {
+		fmt.Fprintf(&b, "%s ×%d\n", h.Text, h.Times)
+	}
+	return b.String()
+}
+
+// An agent is stopped, or the connection to it stalls: it does not follow its assignments, although it counts as alive.
+// A server that waits for it goes to another host, and no further one is scheduled to it.
+func TestServersLeaveHostThatDoesNotFollow(t *testing.T) {
+	env, c, at := silentAgents(t, map[string]int{"a": 4, "b": 4})
+	s := created(t, c, "s")
+	from, to := s.Host, map[string]string{"a": "b", "b": "a"}[s.Host]
+	check(t, c, at, followWithin-time.Second, to)
+	if s, _ = env.store.Read(t.Context(), "s"); s.State != lifecycle.Spawning || s.Host != from {
+		t.Fatalf("the server left %s too early: %s on %s", from, s.State, s.Host)
+	}
+	check(t, c, at, 2*time.Second, to)
+	if c.IsSilent(from) {
+		t.Fatal("the host is silent already, so the test shows nothing")
+	}
+	if s = perform(t, c, "s"); s.State != lifecycle.Spawning || s.Host != to {
+		t.Errorf("the server is %s on %s, want it on %s\n%s", s.State, s.Host, to, text(s))
+	}
+	for _, id := range []string{"s1", "s2", "s3"} {
+		if next := created(t, c, id); next.Host != to {
+			t.Errorf("%s is on %s, whose agent does not answer\n%s", id, next.Host, text(next))
+		}
+	}
+	if got := c.NotFollowing(from); !strings.Contains(got, "has not followed compute's assignments for") {
+		t.Errorf("the condition of %s is %q", from, got)
+	}
+	reportAgain(t, c, from) // the agent works again
+	check(t, c, at, 0, from, to)
+	if got := c.NotFollowing(from); got != "" {
+		t.Errorf("the condition stays: %q", got)
+	}
+}
+
+// Without another host the server waits, and its history has one entry about it.
+func TestServerWaitsWithoutAnotherHost(t *testing.T) {
+	_, c, at := silentAgents(t, map[string]int{"a": 4})
+	created(t, c, "s")
+	for range 5 {
+		check(t, c, at, followWithin+time.Second)
+	}
+	s := perform(t, c, "s")
+	if s.State != lifecycle.Spawning || s.Host != "a" {
+		t.Errorf("the server is %s on %q", s.State, s.Host)
+	}
+	if got := text(s); strings.Count(got, "waiting for host a") != 1 || !strings.Contains(got, "no other host is suitable") {
+		t.Errorf("the history is\n%s", got)
+	}
+}
+
+// A claim that compute has accepted may have become a guest: the server stays with its host.
+func TestServerWithAcceptedClaimStays(t *testing.T) {
+	_, c, at := silentAgents(t, map[string]int{"a": 4, "b": 4})
+	s := created(t, c, "s")
+	report := lifecycle.Report{Host: s.Host, Instance: "agent-" + s.Host, Number: 1,
+		Event: lifecycle.GuestClaimed{Host: s.Host, Consumer: "s", Devices: []schedule.Picked{}}}
+	if err := c.Guest(t.Context(), "s", "start", report); err != nil {
+		t.Fatal(err)
+	}
+	check(t, c, at, 10*time.Minute)
+	if now := perform(t, c, "s"); now.Host != s.Host {
+		t.Errorf("the server has left %s\n%s", s.Host, text(now))
+	}
+}
+
+// The agent has followed the assignments, and is stopped before it claims the devices: when it is silent, the server
+// goes elsewhere. Its late claim is refused, so it builds nothing.
+func TestServersLeaveSilentHost(t *testing.T) {
+	_, c, at := silentAgents(t, map[string]int{"a": 4, "b": 4})
+	s := created(t, c, "s")
+	from, to := s.Host, map[string]string{"a": "b", "b": "a"}[s.Host]
+	followAll(t, c, from)
+	check(t, c, at, schedule.Silence-time.Second, to)
+	if now := perform(t, c, "s"); now.Host != from {
+		t.Fatal("the server left a host that is not silent")
+	}
+	check(t, c, at, 2*time.Second, to)
+	if now := perform(t, c, "s"); now.Host != to {
+		t.Errorf("the server is on %s, want %s\n%s", now.Host, to, text(now))
+	}
+	late := lifecycle.Report{Host: from, Instance: "agent-" + from, Number: 1,
+		Event: lifecycle.GuestClaimed{Host: from, Consumer: "s", Devices: []schedule.Picked{}}}
+	if err := c.Guest(context.Background(), "s", "start", late); !fault.Is(err, fault.Conflict) {
+		t.Errorf("the late claim is accepted: %v", err)
+	}
+}
+
+// The destination of a move does not answer: the move goes to another host.
+func TestMoveLeavesDestinationThatDoesNotFollow(t *testing.T) {
+	env, c, at := silentAgents(t, map[string]int{"a": 4, "b": 4, "c": 4})
+	s := created(t, c, "s")
+	source, number := s.Host, int64(0)
+	tell := func(consumer string, event lifecycle.Event) {
+		t.Helper()
+		number++
+		report := lifecycle.Report{Host: source, Instance: "agent-" + source, Number: number, Event: event}
+		if err := c.Guest(t.Context(), consumer, "start", report); err != nil {
+			t.Fatal(err)
+		}
+	}
+	picked := []schedule.Picked{}
+	tell("s", lifecycle.GuestRunning{Host: source, Consumer: "s", Devices: picked})
+	const move = "11111111-2222-4333-8444-555555555555"
+	if _, err := c.Act(t.Context(), "s", lifecycle.ActionRequested{ID: move, Action: lifecycle.Migrate}); err != nil {
+		t.Fatal(err)
+	}
+	perform(t, c, "s")
+	tell(move, lifecycle.GuestRunning{Host: source, Consumer: move, Devices: picked})
+	perform(t, c, "s")
+	tell(move, lifecycle.GuestStopped{Host: source, Consumer: move, Devices: picked})
+	s = perform(t, c, "s")
+	if s.Phase() != lifecycle.SpawningDestination {
+		t.Fatalf("the move is %s\n%s", s.Phase(), text(s))
+	}
+	first := s.Host
+	living := slices.DeleteFunc(slices.Sorted(maps.Keys(env.agents.devices)), func(h string) bool { return h == first })
+	check(t, c, at, followWithin+time.Second, living...)
+	if s = perform(t, c, "s"); s.Phase() != lifecycle.SpawningDestination || s.Host == first || s.Host == source {
+		t.Errorf("the move is %s to %s after %s did not answer\n%s", s.Phase(), s.Host, first, text(s))
+	}
+}
+
+// An open stream is not a report: a server is evacuated from a host whose agent is stopped.
+func TestEvacuationFromHostWithStoppedAgent(t *testing.T) {
+	_, c, at := silentAgents(t, map[string]int{"a": 1})
+	closed := c.Connected("a")
+	defer closed()
+	evacuate := func() string {
+		t.Helper()
+		refusal, err := c.refusal(t.Context(), lifecycle.Server{Host: "a"},
+			lifecycle.ActionRequested{Action: lifecycle.Evacuate})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return refusal
+	}
+	if evacuate() == "" || c.IsSilent("a") {
+		t.Error("a living host is evacuated")
+	}
+	at.since += c.Silence + time.Second
+	if refusal := evacuate(); refusal != "" || !c.IsSilent("a") {
+		t.Errorf("the host is not evacuated: %q, silent %v", refusal, c.IsSilent("a"))
+	}
+}
