@@ -33,8 +33,8 @@ type PreflightHost struct {
 	Notes   []string `json:"notes"`   // conditions that the agent reports
 }
 
-// silentAfter returns the age of a sign of life from which on its host counts as silent: a minute unless compute reports
-// it.
+// silentAfter returns the age of a sign of life from which on its host counts as silent: a minute unless compute
+// reports it.
 func silentAfter(h host.Report) time.Duration {
 	return cmp.Or(time.Duration(h.SilentAfter*float64(time.Second)), time.Minute)
 }

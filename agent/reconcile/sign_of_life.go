@@ -11,8 +11,8 @@ import (
 // followedInterval is the shortest time between two signs of life that acknowledge assignments.
 const followedInterval = time.Second
 
-// vitality sends signs of life between two host reports, and one soon after assignments were followed. It sends none while
-// the last report was not accepted: a sign of life means that compute has the state of the host.
+// vitality sends signs of life between two host reports, and one soon after assignments were followed. It sends none
+// while the last report was not accepted: a sign of life means that compute has the state of the host.
 type vitality struct {
 	*core
 	reporter *reporter

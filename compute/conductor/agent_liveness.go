@@ -5,33 +5,20 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/openberth/berth/compute/schedule"
 	"github.com/openberth/berth/fault"
 )
 
 // Connected records that an agent has an open stream of assignments, until the returned function is called.
 func (c *Conductor) Connected(host string) (closed func()) { return c.presence.streamOpened(host) }
 
-// LastSign returns whether the agent of a host has an open stream, and the time since its last sign of life. The time is
-// measured with the monotonic clock, at most since compute's start. An open stream does not make the agent alive.
+// LastSign returns whether the agent of a host has an open stream, and the time since its last sign of life. The time
+// is measured with the monotonic clock, at most since compute's start. An open stream does not make the agent alive.
 func (c *Conductor) LastSign(host string) (connected bool, quiet time.Duration) {
 	return c.presence.lastSign(host)
 }
 
-// Alive records a sign of life of the admitted start of a host's agent. It returns fault.Conflict if another start
-// serves the host, and fault.NotFound if the host has not reported to this process.
-func (c *Conductor) Alive(ctx context.Context, host string, from schedule.Sender) error {
-	if err := c.checkAdmitted(ctx, host, from.Instance, from.Start); err != nil {
-		return err
-	}
-	if !c.presence.alive(host) {
-		return fault.New(fault.NotFound, "conductor.Alive", "host %s has not reported since compute's start; "+
-			"send the report of the host", host)
-	}
-	return nil
-}
-
-// IsSilent reports whether the last sign of life of a host is older than SilentAfter, measured with the monotonic clock.
+// IsSilent reports whether the last sign of life of a host is older than SilentAfter, measured with the monotonic
+// clock.
 func (c *Conductor) IsSilent(host string) bool {
 	return c.presence.sinceReport(host, c.Silence) > c.Silence
 }

@@ -137,8 +137,9 @@ func (p *presence) returned(host string) bool {
 // firstReportsWithin is how long after compute's start a host that has not reported yet counts as fresh.
 const firstReportsWithin = 30 * time.Second
 
-// sinceReport returns the age of the host's last report or sign of life. A host that has not reported since this process started counts
-// as fresh for firstReportsWithin and as older than silence after it, because the age of its last report is unknown.
+// sinceReport returns the age of the host's last report or sign of life. A host that has not reported since this
+// process started counts as fresh for firstReportsWithin and as older than silence after it, because the age of its
+// last report is unknown.
 func (p *presence) sinceReport(host string, silence time.Duration) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()

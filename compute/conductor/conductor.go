@@ -25,6 +25,7 @@ import (
 // Its exported fields are those of Config.
 type Conductor struct {
 	*dependencies
+	*monitor
 
 	audits *auditor
 	steps  *performer
@@ -51,6 +52,11 @@ func New(store Store, placement Placement) *Conductor {
 		Gone: func(err error) bool { return fault.Is(err, fault.NotFound) },
 	}, 0)
 	c.runner.Carry = trace.Carry
+	c.monitor = &monitor{dependencies: on, scheduler: c.steps.scheduler,
+		apply: func(ctx context.Context, server string, event lifecycle.Event) error {
+			_, err := c.runner.Apply(ctx, server, event)
+			return err
+		}}
 	return c
 }
 

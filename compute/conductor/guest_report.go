@@ -58,9 +58,9 @@ func (c *Conductor) Guest(ctx context.Context, id, start string, report lifecycl
 }
 
 // checkAdmitted returns fault.Conflict unless start is the admitted start of the agent of a host.
-func (c *Conductor) checkAdmitted(ctx context.Context, host, instance, start string) error {
+func (d *dependencies) checkAdmitted(ctx context.Context, host, instance, start string) error {
 	const op = "conductor.Guest"
-	h, err := c.store.Host(ctx, host)
+	h, err := d.store.Host(ctx, host)
 	switch {
 	case fault.Is(err, fault.NotFound):
 		return fault.New(fault.Conflict, op, "no agent is admitted for host %s; send the report of the host first", host)

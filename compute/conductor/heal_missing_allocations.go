@@ -17,8 +17,11 @@ import (
 // audit.
 func (c *Conductor) HostReported(host schedule.Host) { c.audits.reported(host) }
 
-// HostConditions returns the conditions of a host that follow from its last audit.
-func (c *Conductor) HostConditions(host string) []string { return c.audits.conditions(host) }
+// HostConditions returns the conditions of a host that compute has found: those of its last audit, and whether its
+// agent follows the assignments.
+func (c *Conductor) HostConditions(host string) []string {
+	return append(c.audits.conditions(host), c.notFollowingCondition(host)...)
+}
 
 // HostAudit audits a host now. It returns fault.NotFound if no agent has reported for it.
 func (c *Conductor) HostAudit(ctx context.Context, name string) (Audit, error) {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/openberth/berth/compute/lifecycle"
+	"github.com/openberth/berth/compute/schedule"
 	"github.com/openberth/berth/fault"
 )
 
@@ -98,8 +99,8 @@ func (o *observed) unfollowed(now, limit time.Duration) time.Duration {
 	return now - o.waiting.since
 }
 
-// beginSearch reports whether servers that wait for the agent of a host must be searched now: not if the last search has
-// found none and the assignments are the same.
+// beginSearch reports whether servers that wait for the agent of a host must be searched now: not if the last search
+// has found none and the assignments are the same.
 func (p *presence) beginSearch(host string, revision int64) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -129,43 +130,66 @@ func (p *presence) told(host, server string) bool {
 	return p.of(host).search.told[server]
 }
 
-// Followed records the newest assignments that the agent of a host has followed, as it reports.
-func (c *Conductor) Followed(host, epoch string, revision int64) {
-	c.presence.followedBy(host, followed{epoch, revision})
+// monitor observes whether the agents of hosts work: their signs of life, and which assignments they have followed.
+type monitor struct {
+	*dependencies
+
+	scheduler *scheduler
+	apply     func(ctx context.Context, server string, event lifecycle.Event) error
 }
 
-// NotFollowing returns the condition of a host whose agent has not followed assignments in time; empty if it has.
-func (c *Conductor) NotFollowing(host string) string {
-	if late := c.presence.unfollowed(host, c.FollowWithin); late > 0 {
-		return notFollowing(late) + "; no server is scheduled to this host until it does: check the agent, and the " +
-			"connection between it and compute"
+// Alive records a sign of life of the admitted start of a host's agent. It returns fault.Conflict if another start
+// serves the host, and fault.NotFound if the host has not reported to this process.
+func (m *monitor) Alive(ctx context.Context, host string, from schedule.Sender) error {
+	if err := m.checkAdmitted(ctx, host, from.Instance, from.Start); err != nil {
+		return err
 	}
-	return ""
+	if !m.presence.alive(host) {
+		return fault.New(fault.NotFound, "conductor.Alive", "host %s has not reported since compute's start; "+
+			"send the report of the host", host)
+	}
+	return nil
+}
+
+// Followed records the newest assignments that the agent of a host has followed, as it reports.
+func (m *monitor) Followed(host, epoch string, revision int64) {
+	m.presence.followedBy(host, followed{epoch, revision})
+}
+
+// notFollowingCondition returns the condition of a host whose agent has not followed assignments in time; none if it
+// has.
+func (d *dependencies) notFollowingCondition(host string) []string {
+	late := d.presence.unfollowed(host, d.FollowWithin)
+	if late == 0 {
+		return nil
+	}
+	return []string{notFollowing(late) + "; no server is scheduled to this host until it does: check the agent, and the " +
+		"connection between it and compute"}
 }
 
 func notFollowing(late time.Duration) string {
 	return fmt.Sprintf("its agent has not followed compute's assignments for %.0f s", late.Seconds())
 }
 
-// CheckAssignments moves servers away from hosts whose agents have not followed their assignments in time or are silent,
-// before anything of the servers exists there. Run repeats it.
-func (c *Conductor) CheckAssignments(ctx context.Context) error {
-	epoch, revisions, err := c.store.Revisions(ctx)
+// CheckAssignments moves servers away from hosts whose agents have not followed their assignments in time or are
+// silent, before anything of the servers exists there. Run repeats it.
+func (m *monitor) CheckAssignments(ctx context.Context) error {
+	epoch, revisions, err := m.store.Revisions(ctx)
 	if err != nil {
 		return err
 	}
 	for host, revision := range revisions {
 		why := ""
-		switch late := c.presence.compare(host, followed{epoch, revision}); {
-		case late > c.FollowWithin:
+		switch late := m.presence.compare(host, followed{epoch, revision}); {
+		case late > m.FollowWithin:
 			why = notFollowing(late)
-		case c.IsSilent(host):
+		case m.presence.sinceReport(host, m.Silence) > m.Silence:
 			why = "its agent does not report"
 		}
-		if why == "" || !c.presence.beginSearch(host, revision) {
+		if why == "" || !m.presence.beginSearch(host, revision) {
 			continue
 		}
-		if err := c.leaveHost(ctx, host, why); err != nil {
+		if err := m.leaveHost(ctx, host, why); err != nil {
 			return err
 		}
 	}
@@ -174,8 +198,8 @@ func (c *Conductor) CheckAssignments(ctx context.Context) error {
 
 // leaveHost makes the servers that wait for the agent of a host continue on another one, if there is one for them. The
 // others wait: the agent may return.
-func (c *Conductor) leaveHost(ctx context.Context, host, why string) error {
-	servers, err := c.store.OnHost(ctx, host)
+func (m *monitor) leaveHost(ctx context.Context, host, why string) error {
+	servers, err := m.store.OnHost(ctx, host)
 	if err != nil {
 		return err
 	}
@@ -187,22 +211,22 @@ func (c *Conductor) leaveHost(ctx context.Context, host, why string) error {
 		}
 		event := lifecycle.HostUnresponsive{Host: host, Reason: why, Stays: full[s.Flavor.ID]}
 		if event.Stays == "" {
-			if event.Stays, err = c.steps.chooser().noOtherHost(ctx, s, host); err != nil {
+			if event.Stays, err = m.scheduler.chooser().noOtherHost(ctx, s, host); err != nil {
 				return err
 			}
 			full[s.Flavor.ID] = event.Stays
 		}
 		if event.Stays != "" {
 			wait[s.ID] = true
-			if c.presence.told(host, s.ID) {
+			if m.presence.told(host, s.ID) {
 				continue
 			}
 		}
-		if _, err := c.runner.Apply(ctx, s.ID, event); err != nil && !fault.Is(err, fault.NotFound) {
+		if err := m.apply(ctx, s.ID, event); err != nil && !fault.Is(err, fault.NotFound) {
 			return err
 		}
 	}
-	c.presence.endSearch(host, wait)
+	m.presence.endSearch(host, wait)
 	return nil
 }
 

@@ -130,12 +130,12 @@ func TestServersLeaveHostThatDoesNotFollow(t *testing.T) {
 			t.Errorf("%s is on %s, whose agent does not answer\n%s", id, next.Host, text(next))
 		}
 	}
-	if got := c.NotFollowing(from); !strings.Contains(got, "has not followed compute's assignments for") {
+	if got := strings.Join(c.HostConditions(from), "\n"); !strings.Contains(got, "has not followed compute's") {
 		t.Errorf("the condition of %s is %q", from, got)
 	}
 	reportAgain(t, c, from) // the agent works again
 	check(t, c, at, 0, from, to)
-	if got := c.NotFollowing(from); got != "" {
+	if got := c.HostConditions(from); len(got) > 0 {
 		t.Errorf("the condition stays: %q", got)
 	}
 }
@@ -151,7 +151,8 @@ func TestServerWaitsWithoutAnotherHost(t *testing.T) {
 	if s.State != lifecycle.Spawning || s.Host != "a" {
 		t.Errorf("the server is %s on %q", s.State, s.Host)
 	}
-	if got := text(s); strings.Count(got, "waiting for host a") != 1 || !strings.Contains(got, "no other host is suitable") {
+	got := text(s)
+	if strings.Count(got, "waiting for host a") != 1 || !strings.Contains(got, "no other host is suitable") {
 		t.Errorf("the history is\n%s", got)
 	}
 }

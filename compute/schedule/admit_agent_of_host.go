@@ -34,7 +34,8 @@ type Liveness struct {
 }
 
 // Admit returns why a start of an agent may not serve the host now, or an empty string if it may. wait is the time
-// after which a start that continues the journal of the admitted one may retry; it is 0 for any other start. Only one start may serve a host, because two would build every guest twice.
+// after which a start that continues the journal of the admitted one may retry; it is 0 for any other start. Only one
+// start may serve a host, because two would build every guest twice.
 func (h Host) Admit(from Sender, seen Liveness) (refusal string, wait time.Duration) {
 	silence := cmp.Or(seen.Silence, Silence)
 	continues := h.Instance == from.Instance && (h.Start == "" || slices.Contains(from.Previous, h.Start))

@@ -84,8 +84,8 @@ func (s *server) watch(c *call) error {
 	}
 }
 
-// checkStream returns why an open stream must end: an operator has bound the host to another account, or another start of
-// the agent has been admitted since, as after a silence of this one.
+// checkStream returns why an open stream must end: an operator has bound the host to another account, or another start
+// of the agent has been admitted since, as after a silence of this one.
 func (s *server) checkStream(ctx context.Context, w host.WatchRequest, user string) error {
 	if err := s.checkAccount(ctx, w.Host, user); err != nil || w.Sender.Instance == "" {
 		return err

@@ -81,7 +81,6 @@ type Conductor interface {
 	Connected(host string) (closed func())
 	Alive(ctx context.Context, host string, from schedule.Sender) error
 	Followed(host, epoch string, revision int64)
-	NotFollowing(host string) string
 	Report(ctx context.Context, h schedule.Host, from schedule.Sender) error
 	IsSilent(host string) bool
 	SilentAfter() time.Duration

@@ -88,9 +88,6 @@ func (s *server) listHosts(c *call) error {
 	reports := make([]host.Report, 0, len(hosts))
 	for _, h := range hosts {
 		conditions := append(append([]string{}, h.Conditions...), s.Conductor.HostConditions(h.Name)...)
-		if late := s.Conductor.NotFollowing(h.Name); late != "" {
-			conditions = append(conditions, late)
-		}
 		down := slices.Contains(dead, h.Name)
 		if down {
 			dead := fmt.Sprintf("an operator has declared this host dead (`berth host up %s` reverses that, "+

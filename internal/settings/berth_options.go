@@ -54,15 +54,15 @@ func (s *Settings) readBerth(cfg *config.Config, log *slog.Logger) (err error) {
 // defaultRequestTime is the default of [berth] request_timeout.
 const defaultRequestTime = 30 * time.Second
 
-// defaultSilence is the default of [DEFAULT] service_down_time, as in Nova, and leastSilence its least value: agents send
-// a sign of life every ten seconds.
+// defaultSilence is the default of [DEFAULT] service_down_time, as in Nova, and leastSilence its least value: agents
+// send a sign of life every ten seconds.
 const (
 	defaultSilence = time.Minute
 	leastSilence   = 15 * time.Second
 )
 
-// readSilence reads [DEFAULT] service_down_time. Between two signs of life of its agent no host may count as silent, so a
-// value below one and a half intervals is raised, with a warning.
+// readSilence reads [DEFAULT] service_down_time. Between two signs of life of its agent no host may count as silent, so
+// a value below one and a half intervals is raised, with a warning.
 func (s *Settings) readSilence(cfg *config.Config, log *slog.Logger) error {
 	seconds, err := cfg.Int("DEFAULT", "service_down_time", int(defaultSilence.Seconds()), 1, 86400)
 	if err != nil {

@@ -274,8 +274,8 @@ func (w *World) proceed(m *simHost, i int) {
 // changes reports whether an effect changes something, so that a cloud in which it is performed is not quiescent.
 func changes(e reconcile.Effect) bool {
 	switch e.(type) {
-	case reconcile.ReportHost, reconcile.SendAlive, reconcile.Observe, reconcile.ReadUses, reconcile.ReadAllocations, reconcile.ReadAllocation,
-		reconcile.ListGuests:
+	case reconcile.ReportHost, reconcile.SendAlive, reconcile.Observe, reconcile.ReadUses, reconcile.ReadAllocations,
+		reconcile.ReadAllocation, reconcile.ListGuests:
 		return false
 	}
 	return true
