@@ -6,10 +6,12 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/openberth/berth/agent/reconcile"
 
 	"github.com/openberth/berth/api/host"
+	"github.com/openberth/berth/numa"
 )
 
 // pinnedCells returns one NUMA cell with a number of dedicated CPUs.
@@ -21,10 +23,14 @@ func pinnedCells(cpus, memory int) []host.GuestCell {
 	return []host.GuestCell{p}
 }
 
+// cells returns the reported NUMA nodes with the use of the reported guests.
 func (w *testHost) cells() []host.Cell {
-	w.compute.mu.Lock()
-	defer w.compute.mu.Unlock()
-	return w.compute.report.Cells
+	report := w.compute.lastReport()
+	cells := report.Resources().Cells
+	for _, g := range report.Counted {
+		cells = numa.Use(cells, host.ReadGuestCells(g.Cells), host.ReadPlaced(g.Placed))
+	}
+	return host.WriteCells(cells)
 }
 
 func TestNUMACells(t *testing.T) {
@@ -66,6 +72,25 @@ func TestNUMACells(t *testing.T) {
 			w.compute.assign()
 			w.untilPhase(host.Gone, "s1")
 			w.until("it is released", func() bool { return len(w.cells()[1].Pinned) == 0 && w.cells()[1].UsedMemory == 0 })
+			must(t, stop())
+		})
+	scenario(t, "the CPUs of a guest without devices are reported free before it is reported gone",
+		func(t *testing.T, w *testHost) {
+			sets(w)
+			w.options.Rescan = time.Hour // no rescan helps
+			_, stop := w.startReported()
+			s := w.server("s1")
+			s.Topology = pinnedCells(2, 512)
+			w.compute.assign(s)
+			w.untilPhase(host.Running, "s1")
+			if n := len(w.compute.lastReport().Counted); n != 1 {
+				t.Fatalf("%d guests are counted, want 1", n)
+			}
+			w.compute.assign()
+			w.untilPhase(host.Gone, "s1")
+			if got := w.compute.lastReport().Counted; len(got) > 0 {
+				t.Errorf("the guest is gone, and the last report counts %+v", got)
+			}
 			must(t, stop())
 		})
 	scenario(t, "the claim applies the policy to the free capacity", func(t *testing.T, w *testHost) {

@@ -55,7 +55,7 @@ func (c *core) claim(want host.Server, requests []pci.Request) ([]device.Claim, 
 func (c *core) place(want host.Server, requests []pci.Request) (device.Set, []device.Claim, []journal.GuestCell,
 	device.Refusal) {
 	guestCells := host.ReadGuestCells(want.Topology)
-	cells, _ := c.usedCells(want.ID)
+	cells := c.usedCells(want.ID)
 	var at []numa.Placed
 	if was := c.state.Cells(want.ID); sameCells(was, guestCells) {
 		_, at = readCells(was)
@@ -90,6 +90,10 @@ func (c *core) allocate(want host.Server) []device.Claim {
 // free frees the devices of a server that has no guest here.
 func (c *core) free(id string) {
 	set, changes := c.set.Free(resource.ConsumerID(id))
+	if len(c.state.Cells(id)) > 0 { // its CPUs and huge pages are free now
+		c.freed, c.wake = true, true
+		c.reportChanged()
+	}
 	c.record(journal.Gone(id))
 	c.set = set
 	delete(c.acked, id)

@@ -5,6 +5,7 @@ import (
 
 	"github.com/openberth/berth/agent/hypervisor"
 	"github.com/openberth/berth/agent/journal"
+	"github.com/openberth/berth/api/host"
 	"github.com/openberth/berth/numa"
 )
 
@@ -47,17 +48,24 @@ func sameCells(list []journal.GuestCell, cells []numa.GuestCell) bool {
 	return len(list) > 0 && reflect.DeepEqual(journalled, cells)
 }
 
-// usedCells returns the host's cells with the usage of all guests in the journal except one, and the ids of those
-// guests.
-func (c *core) usedCells(except string) (cells []numa.Cell, counted []string) {
-	cells = c.cells
-	state := c.state
-	for _, id := range state.Servers() {
-		guestCells, placed := readCells(state.Cells(id))
-		if id == except || len(guestCells) == 0 {
-			continue
+// usedCells returns the host's cells with the usage of all guests in the journal except one.
+func (c *core) usedCells(except string) []numa.Cell {
+	cells := c.cells
+	for _, id := range c.state.Servers() {
+		if guestCells, placed := readCells(c.state.Cells(id)); id != except {
+			cells = numa.Use(cells, guestCells, placed)
 		}
-		cells, counted = numa.Use(cells, guestCells, placed), append(counted, id)
 	}
-	return cells, counted
+	return cells
+}
+
+// countedGuests lists the guests in the journal with NUMA cells, for the host report.
+func (c *core) countedGuests() (list []host.CountedGuest) {
+	for _, id := range c.state.Servers() {
+		if cells, placed := readCells(c.state.Cells(id)); len(cells) > 0 {
+			list = append(list, host.CountedGuest{ID: id, Cells: host.WriteGuestCells(cells),
+				Placed: host.WritePlaced(placed)})
+		}
+	}
+	return list
 }

@@ -14,8 +14,10 @@ type Report struct {
 	Guests   []Present `json:"guests,omitempty"`   // the guests that exist on the host, by id
 	Provider string    `json:"provider"`           // UUID of the root provider
 	Devices  []Device  `json:"devices"`            // every device that device_spec offers, by address
-	Cells    []Cell    `json:"cells,omitempty"`    // the NUMA nodes with CPUs or memory for guests, by number
-	Counted  []string  `json:"counted,omitempty"`  // ids of the guests with a topology whose use the cells include
+	// Cells are the NUMA nodes with CPUs or memory for guests, by number: from an agent without the use of Counted, from
+	// compute with it.
+	Cells   []Cell         `json:"cells,omitempty"`
+	Counted []CountedGuest `json:"counted,omitempty"` // the guests with a topology that the agent has on its nodes
 
 	CPURatio   float64       `json:"cpu_allocation_ratio,omitempty"` // shared vCPUs per thread of Cell.CPUs; absent: 1
 	MemRatio   float64       `json:"ram_allocation_ratio,omitempty"` // of small pages; absent: 1
@@ -86,6 +88,13 @@ type DevicePort struct {
 	CardSerial string `json:"card_serial_number,omitempty"`
 	PFMAC      string `json:"pf_mac_address,omitempty"` // of its PF
 	VFNumber   int    `json:"vf_num,omitempty"`         // at its PF; with the others absent is 0
+}
+
+// CountedGuest is a guest with a topology on the NUMA nodes of a host.
+type CountedGuest struct {
+	ID     string       `json:"id"`
+	Cells  []GuestCell  `json:"cells"`
+	Placed []PlacedCell `json:"placed"` // the place of each cell
 }
 
 // Cell is one NUMA node of a host: its capacity for guests, and what they use.

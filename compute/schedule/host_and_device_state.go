@@ -23,9 +23,9 @@ type Host struct {
 	InPlacement  bool        // the agent counts its devices in Placement ([pci] report_in_placement)
 	Seen         time.Time   // when the last report came
 
-	Cells   []numa.Cell // the NUMA nodes, by number
-	Counted []string    // ids of the guests whose usage Cells include
-	Limits  numa.Limits // overcommit limits of Cells
+	Cells   []numa.Cell    // the NUMA nodes, by number, without the usage of guests
+	Counted []CountedGuest // the guests with NUMA cells that the agent has on them
+	Limits  numa.Limits    // overcommit limits of Cells
 
 	Guests []Guest // the servers placed on the host; not part of a report
 	Load   float64 // usage from 0 to 1: the largest used share of a class of the root provider; not part of a report
@@ -72,6 +72,13 @@ type Guest struct {
 
 	Cells  []numa.GuestCell // its NUMA cells; nil: none
 	Placed []numa.Placed    // their placement as the agent has reported it; nil before that
+}
+
+// CountedGuest is a guest with NUMA cells that an agent has placed on its host.
+type CountedGuest struct {
+	ID     string
+	Cells  []numa.GuestCell
+	Placed []numa.Placed // of each cell
 }
 
 // Present is a guest that exists on a host, as its agent reports it.

@@ -10,26 +10,39 @@ import (
 	"github.com/openberth/berth/pci"
 )
 
-// Room returns the host's NUMA cells with the usage of all guests placed there, including guests that the last report
-// does not contain. free are the free devices.
+// Room returns the host's NUMA cells with the usage of its guests: those that the agent has on them, and those placed
+// there that the last report does not contain. free are the free devices.
 func (h Host) Room(free []Device, pack bool) numa.Host {
-	room := numa.Host{Cells: h.Cells, Limits: h.Limits, Pack: pack, Free: map[int]int{}}
+	room := numa.Host{Cells: h.UsedCells(), Limits: h.Limits, Pack: pack, Free: map[int]int{}}
 	for _, d := range free {
 		if !d.ForPorts { // the agent counts the same way when it places the guest
 			room.Free[d.NUMANode]++
 		}
 	}
+	var unplaced []Guest
 	for _, g := range h.Guests {
-		if len(g.Cells) == 0 || slices.Contains(h.Counted, g.ID) {
-			continue
+		switch {
+		case len(g.Cells) == 0 || slices.ContainsFunc(h.Counted, func(c CountedGuest) bool { return c.ID == g.ID }):
+		case len(g.Placed) == 0:
+			unplaced = append(unplaced, g)
+		default:
+			room.Cells = numa.Use(room.Cells, g.Cells, g.Placed)
 		}
-		placed := g.Placed
-		if len(placed) == 0 { // its agent will place it in a similar way
-			placed, _ = numa.Fit(room, numa.Guest{Cells: g.Cells, Devices: len(g.Requests) > 0}, numa.Judge{})
-		}
+	}
+	for _, g := range unplaced { // the agent will place it in a similar way
+		placed, _ := numa.Fit(room, numa.Guest{Cells: g.Cells, Devices: len(g.Requests) > 0}, numa.Judge{})
 		room.Cells = numa.Use(room.Cells, g.Cells, placed)
 	}
 	return room
+}
+
+// UsedCells returns the host's NUMA cells with the usage of the guests that the agent has on them.
+func (h Host) UsedCells() []numa.Cell {
+	cells := h.Cells
+	for _, g := range h.Counted {
+		cells = numa.Use(cells, g.Cells, g.Placed)
+	}
+	return cells
 }
 
 // judgeCells is the NUMATopologyFilter: it refuses if the guest's cells cannot be placed on the host's so that free

@@ -161,7 +161,7 @@ func TestGuestsMissingFromReportCount(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		guests  []schedule.Guest
-		counted []string
+		counted []schedule.CountedGuest
 		fits    bool
 	}{
 		{"no other guest", nil, nil, true},
@@ -170,7 +170,11 @@ func TestGuestsMissingFromReportCount(t *testing.T) {
 			false},
 		{"a guest with a known place that the report contains",
 			[]schedule.Guest{{ID: "s", Cells: guest(1), Placed: []numa.Placed{{Node: 1, CPUs: map[int]int{0: 10, 1: 11}}}}},
-			[]string{"s"}, true},
+			[]schedule.CountedGuest{{ID: "s", Cells: guest(1), Placed: []numa.Placed{{Node: 0, CPUs: map[int]int{0: 2, 1: 3}}}}},
+			true},
+		{"a guest that only the report contains", nil,
+			[]schedule.CountedGuest{{ID: "s", Cells: guest(1), Placed: []numa.Placed{{Node: 1, CPUs: map[int]int{0: 10, 1: 11}}}}},
+			false},
 		{"a guest without a place counts on the emptier node", []schedule.Guest{{ID: "s", Cells: guest(1)}}, nil, true},
 		{"two guests without a place", []schedule.Guest{{ID: "s", Cells: guest(1)}, {ID: "t", Cells: guest(1)}}, nil,
 			false},

@@ -19,6 +19,15 @@ func writePresent(list []schedule.Present) []host.Present {
 	return out
 }
 
+func writeCounted(list []schedule.CountedGuest) []host.CountedGuest {
+	var out []host.CountedGuest
+	for _, g := range list {
+		out = append(out, host.CountedGuest{ID: g.ID, Cells: host.WriteGuestCells(g.Cells),
+			Placed: host.WritePlaced(g.Placed)})
+	}
+	return out
+}
+
 func writeDevices(h schedule.Host) []host.Device {
 	out := make([]host.Device, 0, len(h.Devices))
 	for _, d := range h.Devices {
@@ -102,8 +111,8 @@ func (s *server) listHosts(c *call) error {
 		reports = append(reports, host.Report{Host: h.Name, Connected: connected, Quiet: quiet.Seconds(),
 			SilentAfter: s.Conductor.SilentAfter().Seconds(),
 			Instance:    h.Instance, Provider: string(h.Provider), Devices: describeDevices(h, cleans),
-			Conditions: conditions, InPlace: h.InPlacement, Seen: h.Seen, Cells: host.WriteCells(h.Cells),
-			Counted: h.Counted, CPURatio: h.Limits.CPU, MemRatio: h.Limits.Memory, Dead: down,
+			Conditions: conditions, InPlace: h.InPlacement, Seen: h.Seen, Cells: host.WriteCells(h.UsedCells()),
+			Counted: writeCounted(h.Counted), CPURatio: h.Limits.CPU, MemRatio: h.Limits.Memory, Dead: down,
 			Disabled: off, DisabledReason: reason, Account: accounts[h.Name],
 			Guests: writePresent(h.Present), Behind: h.Behind})
 	}

@@ -111,7 +111,11 @@ func writePosition(p store.Position) host.Position {
 // that is not valid.
 func ReadReport(r host.Report) (schedule.Host, error) {
 	h := schedule.Host{Name: r.Host, Provider: provider.ID(r.Provider), Conditions: r.Conditions, InPlacement: r.InPlace,
-		Counted: r.Counted, Behind: r.Behind}
+		Behind: r.Behind}
+	for _, g := range r.Counted {
+		h.Counted = append(h.Counted, schedule.CountedGuest{ID: g.ID, Cells: host.ReadGuestCells(g.Cells),
+			Placed: host.ReadPlaced(g.Placed)})
+	}
 	for _, g := range r.Guests {
 		h.Present = append(h.Present, schedule.Present{ID: g.ID, Server: cmp.Or(g.Server, g.ID), Assigned: g.Assigned})
 	}

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/compute/schedule"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/provider"
@@ -192,6 +193,9 @@ func (s *Store) addGuests(ctx context.Context, tx *sqldb.Tx, hosts []schedule.Ho
 				holders[d.Holder] = true
 			}
 		}
+		for _, g := range h.Counted {
+			holders[g.ID] = true
+		}
 	}
 	condition, args := in("host", slices.Sorted(maps.Keys(index)))
 	servers, err := s.servers.readServers(ctx, tx, true,
@@ -202,6 +206,7 @@ func (s *Store) addGuests(ctx context.Context, tx *sqldb.Tx, hosts []schedule.Ho
 	for _, server := range servers {
 		for _, stay := range server.Residences() {
 			if i, here := index[stay.Host]; here && deviceCount(stay.Requests, stay.Topology) > 0 {
+				hosts[i].Counted = renamedCount(hosts[i].Counted, stay)
 				hosts[i].Guests = append(hosts[i].Guests, schedule.Guest{
 					ID: stay.Consumer, Requests: stay.Requests,
 					Devices: stay.Devices, Cells: stay.Topology, Placed: stay.Cells,
@@ -214,17 +219,44 @@ func (s *Store) addGuests(ctx context.Context, tx *sqldb.Tx, hosts []schedule.Ho
 		return err
 	}
 	for i := range hosts {
-		hosts[i].Devices = slices.Clone(hosts[i].Devices) // those of the report are shared
-		for j, d := range hosts[i].Devices {
-			at, known := placed[d.Holder]
-			present := slices.ContainsFunc(hosts[i].Present, func(p schedule.Present) bool { return p.ID == d.Holder })
-			given := d.State == schedule.Claimed || d.State == schedule.Allocated
-			if known && !present && given && at != hosts[i].Name {
-				hosts[i].Devices[j].State, hosts[i].Devices[j].Holder = schedule.Available, ""
-			}
-		}
+		freeOfGone(&hosts[i], placed)
 	}
 	return nil
+}
+
+// renamedCount returns the counted guests of a report in which the agent knows the guest of a residence by its earlier
+// id.
+func renamedCount(counted []schedule.CountedGuest, stay lifecycle.Residence) []schedule.CountedGuest {
+	at := func(id string) int {
+		return slices.IndexFunc(counted, func(g schedule.CountedGuest) bool { return g.ID == id })
+	}
+	was := at(stay.PreviousConsumer)
+	if stay.PreviousConsumer == "" || was < 0 || at(stay.Consumer) >= 0 {
+		return counted
+	}
+	counted = slices.Clone(counted) // those of the report are shared
+	counted[was].ID = stay.Consumer
+	return counted
+}
+
+// freeOfGone frees the devices and the NUMA cells of consumers that are known to be no longer on a host. placed has the
+// hosts of the known consumers.
+func freeOfGone(h *schedule.Host, placed map[string]string) {
+	gone := func(id string) bool {
+		at, known := placed[id]
+		return known && at != h.Name &&
+			!slices.ContainsFunc(h.Present, func(p schedule.Present) bool { return p.ID == id })
+	}
+	h.Devices = slices.Clone(h.Devices) // those of the report are shared
+	for j, d := range h.Devices {
+		if (d.State == schedule.Claimed || d.State == schedule.Allocated) && gone(d.Holder) {
+			h.Devices[j].State, h.Devices[j].Holder = schedule.Available, ""
+		}
+	}
+	counts := func(g schedule.CountedGuest) bool {
+		return gone(g.ID) && !slices.ContainsFunc(h.Guests, func(o schedule.Guest) bool { return o.ID == g.ID })
+	}
+	h.Counted = slices.DeleteFunc(slices.Clone(h.Counted), counts)
 }
 
 // hostsOfConsumers returns the host of each consumer, "" for a consumer without a host. Unknown consumers are omitted.

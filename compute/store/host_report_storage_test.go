@@ -57,9 +57,13 @@ func reports(t *testing.T, s *store.Store) {
 	for _, server := range []lifecycle.Server{serverOn("s1", "h"), gone, serverOn("s3", "g"), server("plain", 0)} {
 		must(t, s.Create(ctx, server))
 	}
-	must(t, s.PutReport(ctx, report("h", device(1, schedule.Allocated, "s1"), device(2, schedule.Claimed, "s2"),
+	on := report("h", device(1, schedule.Allocated, "s1"), device(2, schedule.Claimed, "s2"),
 		device(3, schedule.Allocated, "s3"),
-		device(4, schedule.Allocated, "s4"), device(5, "removed", "s2"), device(6, schedule.Available, "")), admitted))
+		device(4, schedule.Allocated, "s4"), device(5, "removed", "s2"), device(6, schedule.Available, ""))
+	for _, id := range []string{"s1", "s2", "s3", "s4"} {
+		on.Counted = append(on.Counted, schedule.CountedGuest{ID: id})
+	}
+	must(t, s.PutReport(ctx, on, admitted))
 	must(t, s.PutReport(ctx, report("g"), admitted))
 	must(t, s.PutReport(ctx, report("other"), admitted))
 	got, err := s.Reports(ctx, []provider.ID{"root-h", "root-g", "root-none"})
@@ -73,6 +77,13 @@ func reports(t *testing.T, s *store.Store) {
 	}
 	if want := "allocated available available allocated removed available"; strings.Join(states, " ") != want {
 		t.Errorf("states %v, want %s", states, want)
+	}
+	var counted []string
+	for _, g := range got["root-h"].Counted {
+		counted = append(counted, g.ID)
+	}
+	if want := "s1 s4"; strings.Join(counted, " ") != want {
+		t.Errorf("the NUMA cells of %v count, want those of %s", counted, want)
 	}
 	guests := got["root-h"].Guests
 	if len(guests) != 1 || guests[0].ID != "s1" || len(guests[0].Requests) != 1 || len(guests[0].Devices) != 1 {

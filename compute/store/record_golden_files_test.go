@@ -76,6 +76,9 @@ func TestRecordOfVersion6IsReadAsVersion7(t *testing.T) {
 		t.Fatal(err)
 	}
 	nowHost, err := decodeHost("text 2", compact(t, "records-v7/host-every-field-distinct.json"))
+	for i := range nowHost.Counted {
+		nowHost.Counted[i].Cells, nowHost.Counted[i].Placed = nil, nil
+	}
 	for i := range nowHost.Devices {
 		nowHost.Devices[i].PFMAC, nowHost.Devices[i].VFNumber = "", 0
 	}

@@ -25,6 +25,30 @@ type hostRecord struct {
 	Cells       []hostCellRecord `json:"numa_cells,omitzero" v1:"Cells"`
 	Counted     []string         `json:"counted_guests,omitzero" v1:"Counted"`
 	Limits      numaLimitsRecord `json:"allocation_ratios,omitzero" v1:"Limits"`
+
+	CountedCells []countedCellsRecord `json:"counted_guest_cells,omitzero"` // of each of Counted
+}
+
+// countedCellsRecord is the NUMA cells of a guest that the agent has on its host.
+type countedCellsRecord struct {
+	NUMACells  []guestCellRecord `json:"numa_cells,omitzero"`
+	CellPlaces []cellPlaceRecord `json:"numa_placement,omitzero"`
+}
+
+func toCounted(g schedule.CountedGuest) countedCellsRecord {
+	return countedCellsRecord{each(g.Cells, toGuestCell), each(g.Placed, toCellPlace)}
+}
+
+// fromCounted joins the ids of guests with their cells.
+func fromCounted(ids []string, cells []countedCellsRecord) []schedule.CountedGuest {
+	n := -1
+	return each(ids, func(id string) schedule.CountedGuest {
+		if n++; n >= len(cells) {
+			return schedule.CountedGuest{ID: id}
+		}
+		return schedule.CountedGuest{ID: id, Cells: each(cells[n].NUMACells, fromGuestCell),
+			Placed: each(cells[n].CellPlaces, fromCellPlace)}
+	})
 }
 
 // presentRecord is a guest that exists on the host.
@@ -125,8 +149,9 @@ func decodeHost(name string, text []byte) (schedule.Host, error) {
 func toHost(h schedule.Host) hostRecord {
 	return hostRecord{recordVersion, h.Name, h.Instance, h.Start, h.ProcessSpace,
 		each(h.Present, func(p schedule.Present) presentRecord { return presentRecord(p) }), h.Behind, h.Provider,
-		each(h.Devices, toDevice), h.Conditions, h.InPlacement, each(h.Cells, toHostCell), h.Counted,
-		numaLimitsRecord(h.Limits)}
+		each(h.Devices, toDevice), h.Conditions, h.InPlacement, each(h.Cells, toHostCell),
+		each(h.Counted, func(g schedule.CountedGuest) string { return g.ID }),
+		numaLimitsRecord(h.Limits), each(h.Counted, toCounted)}
 }
 
 func fromHost(r hostRecord) schedule.Host {
@@ -134,7 +159,7 @@ func fromHost(r hostRecord) schedule.Host {
 		Name: r.Name, Instance: r.Instance, Start: r.Start, ProcessSpace: r.BootID,
 		Present: each(r.Guests, func(p presentRecord) schedule.Present { return schedule.Present(p) }),
 		Behind:  r.NotFollowed, Provider: r.Provider, Devices: each(r.Devices, fromDevice), Conditions: r.Conditions,
-		InPlacement: r.InPlacement, Cells: each(r.Cells, fromHostCell), Counted: r.Counted,
+		InPlacement: r.InPlacement, Cells: each(r.Cells, fromHostCell), Counted: fromCounted(r.Counted, r.CountedCells),
 		Limits: numa.Limits(r.Limits),
 	}
 }

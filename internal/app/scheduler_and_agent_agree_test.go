@@ -20,6 +20,7 @@ type randomHost struct {
 	rng       *rand.Rand
 	set       device.Set
 	cells     []numa.Cell // with what the guests use
+	empty     []numa.Cell // without
 	room      numa.Host   // limits and strategy
 	reporting bool        // [pci] report_in_placement
 	networks  bool        // [berth] report_network_devices
@@ -137,12 +138,13 @@ func newRandomHost(rng *rand.Rand) *randomHost {
 		}
 		p.cells = append(p.cells, c)
 	}
+	p.empty = slices.Clone(p.cells)
 	return p
 }
 
 // report returns the current report of the agent, as compute stores it.
 func (p *randomHost) report() schedule.Host {
-	h := schedule.Host{Name: "h", Provider: "root", InPlacement: p.reporting, Seen: time.Unix(0, 0), Cells: p.cells,
+	h := schedule.Host{Name: "h", Provider: "root", InPlacement: p.reporting, Seen: time.Unix(0, 0), Cells: p.empty,
 		Limits: p.room.Limits}
 	for _, e := range p.set.Entries() {
 		h.Devices = append(h.Devices, schedule.Device{Device: e.Device, ResourceClass: e.Class, Provider: e.Provider,
@@ -152,7 +154,7 @@ func (p *randomHost) report() schedule.Host {
 			LiveMigratable: e.LiveMigratable, Spent: e.Spent})
 	}
 	for _, g := range p.guests {
-		h.Counted = append(h.Counted, g.ID)
+		h.Counted = append(h.Counted, schedule.CountedGuest{ID: g.ID, Cells: g.Cells, Placed: g.Placed})
 	}
 	return h
 }

@@ -144,22 +144,23 @@ func (s *store) withGuests(host *hostState) schedule.Host {
 	return h
 }
 
-// freeDevices makes the devices of consumers available that are known to be no longer on the host, unless the same
-// report has their guests: the report is older than the last report of the guest.
+// freeDevices makes the devices and the NUMA cells of consumers available that are known to be no longer on the host,
+// unless the same report has their guests: the report is older than the last report of the guest.
 func (s *store) freeDevices(h *schedule.Host) {
+	gone := func(id string) bool {
+		owner, known := s.owners[id]
+		return known && !slices.ContainsFunc(h.Present, func(g schedule.Present) bool { return g.ID == id }) &&
+			!slices.ContainsFunc(s.servers[owner].Residences(), func(r lifecycle.Residence) bool {
+				return r.Consumer == id && r.Host == h.Name
+			})
+	}
 	h.Devices = slices.Clone(h.Devices)
 	for i, d := range h.Devices {
-		owner, known := s.owners[d.Holder]
-		if !known || d.State != schedule.Claimed && d.State != schedule.Allocated ||
-			slices.ContainsFunc(h.Present, func(g schedule.Present) bool { return g.ID == d.Holder }) {
-			continue
-		}
-		if !slices.ContainsFunc(s.servers[owner].Residences(), func(r lifecycle.Residence) bool {
-			return r.Consumer == d.Holder && r.Host == h.Name
-		}) {
+		if (d.State == schedule.Claimed || d.State == schedule.Allocated) && gone(d.Holder) {
 			h.Devices[i].State, h.Devices[i].Holder = schedule.Available, ""
 		}
 	}
+	h.Counted = slices.DeleteFunc(slices.Clone(h.Counted), func(g schedule.CountedGuest) bool { return gone(g.ID) })
 }
 
 // Purge does nothing: deleted servers are removed at once.
