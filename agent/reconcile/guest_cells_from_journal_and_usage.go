@@ -59,10 +59,10 @@ func (c *core) usedCells(except string) []numa.Cell {
 	return cells
 }
 
-// countedGuests lists the guests in the journal with NUMA cells, for the host report.
-func (c *core) countedGuests() (list []host.CountedGuest) {
-	for _, id := range c.state.Servers() {
-		if cells, placed := readCells(c.state.Cells(id)); len(cells) > 0 {
+// countedGuests lists the guests in a journal with NUMA cells, for the host report.
+func countedGuests(state journal.State) (list []host.CountedGuest) {
+	for _, id := range state.Servers() {
+		if cells, placed := readCells(state.Cells(id)); len(cells) > 0 {
 			list = append(list, host.CountedGuest{ID: id, Cells: host.WriteGuestCells(cells),
 				Placed: host.WritePlaced(placed)})
 		}
