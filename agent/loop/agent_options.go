@@ -83,6 +83,7 @@ type Reported struct {
 	Rules             pci.Rules         // [pci] device_spec
 	ReportInPlacement bool              // [pci] report_in_placement
 	ReportNetwork     bool              // [berth] report_network_devices
+	VFIO              bool              // the hypervisor gives devices to guests by VFIO
 	CPUs              reconcile.CPUs    // the part of the host's CPUs and memory that guests may use
 	ReportBandwidth   bool              // [berth] report_bandwidth
 	Bandwidth         []bandwidth.Agent // Neutron's options of this host, by agent type
@@ -189,7 +190,7 @@ func (o *Options) setDefaults() {
 func (o *Options) config() reconcile.Config {
 	_, receives := o.Hypervisor.(hypervisor.Receiver)
 	return reconcile.Config{Host: o.Host, Dir: o.Dir, Rules: o.Rules, ReportInPlacement: o.ReportInPlacement,
-		ReportNetwork:   o.ReportNetwork,
+		ReportNetwork: o.ReportNetwork, VFIO: o.VFIO,
 		ReportBandwidth: o.ReportBandwidth, Bandwidth: o.Bandwidth, CPUs: o.CPUs, Machine: o.Machine, Rescan: o.Rescan,
 		Parallel: o.Parallel, NewID: o.NewID, Jitter: o.Jitter, ConfigureVFs: o.DataPlane != nil, ReceivesGuests: receives}
 }

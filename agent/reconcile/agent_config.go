@@ -14,6 +14,7 @@ type Config struct {
 	Rules             pci.Rules
 	ReportInPlacement bool
 	ReportNetwork     bool // [berth] report_network_devices
+	VFIO              bool // guests get only devices of IOMMU groups that the host does not use
 	CPUs              CPUs
 	ReportBandwidth   bool              // [berth] report_bandwidth; false: bandwidth providers belong to Neutron
 	Bandwidth         []bandwidth.Agent // agent types of this host with devices for networks

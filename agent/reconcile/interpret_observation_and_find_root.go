@@ -39,6 +39,7 @@ func (s *syncer) interpret(o Observation) (v view, err error) {
 	}
 	v.facts = survey.Facts{Host: s.config.Host, Root: v.identity.Provider, Devices: machine.Devices,
 		Rules: s.config.Rules, Report: s.config.ReportInPlacement, ReportNetwork: s.config.ReportNetwork,
+		VFIO: s.config.VFIO,
 		NICs: machine.NICs, Actual: o.Tree, Spent: map[device.ID]bool{},
 		Unreadable: unreadable(machine)}
 	s.config.CPUs.fillFacts(&v.facts, machine, o.Capacity)

@@ -119,6 +119,9 @@ func (f Facts) missing(c device.Claim) string {
 	if f.byAddress()[c.Device.Address] == nil {
 		return "it is no longer on the host"
 	}
+	if o, is := f.obstacles()[c.Device.Address]; is && f.VFIO {
+		return "it " + o.why()
+	}
 	return "device_spec no longer offers it to aliases"
 }
 

@@ -21,8 +21,10 @@ type Verdict struct {
 }
 
 // Verdicts returns the verdict on each device of a host, by address, and all errors of device_spec: Desired refuses a
-// configuration with any of them. It needs neither claims nor a tree in Placement.
-func Verdicts(f Facts) (list []Verdict, wrong []string) {
+// configuration with any of them. It needs neither claims nor a tree in Placement. notes are the IOMMU groups that keep
+// devices from guests.
+func Verdicts(f Facts) (list []Verdict, wrong []string, notes []Note) {
+	f.known = f.obstacles()
 	for _, r := range f.Rules {
 		alone := f
 		alone.Rules = pci.Rules{r}
@@ -50,7 +52,10 @@ func Verdicts(f Facts) (list []Verdict, wrong []string) {
 		}
 	}
 	slices.SortFunc(list, func(a, b Verdict) int { return a.Device.Address.Compare(b.Device.Address) })
-	return list, wrong
+	all := f
+	all.VFIO = false
+	matching, _ := all.match()
+	return list, wrong, f.obstacleNotes(matching, f.known)
 }
 
 // judge returns the verdict on one device of a family. found are the offered devices; refused: they cannot be
@@ -90,6 +95,15 @@ func (f Facts) judge(d pci.Device, found []match, refused bool) Verdict {
 
 // unmatched returns why a device is not offered.
 func (f Facts) unmatched(d pci.Device) string {
+	if o, is := f.known[d.Address]; is && f.VFIO && !d.IsBridge() && len(f.Rules) > 0 {
+		var parent *pci.Device
+		if d.Parent != nil {
+			parent = f.byAddress()[*d.Parent]
+		}
+		if _, matched := f.Rules.First(d, parent); matched {
+			return "is not offered: it " + o.why() + "; " + o.remedy()
+		}
+	}
 	known := d
 	known.Serial = "known"
 	_, remote := f.Rules.First(known, nil)

@@ -40,7 +40,7 @@ func TestVerdicts(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			f := sampleFacts(t, c.rules...)
 			f.Report = c.report
-			list, wrong := Verdicts(f)
+			list, wrong, _ := Verdicts(f)
 			if len(list) != len(f.Devices) {
 				t.Errorf("%d verdicts on %d devices", len(list), len(f.Devices))
 			}

@@ -23,6 +23,7 @@ type Facts struct {
 	Report   bool        // [pci] report_in_placement
 	// ReportNetwork is [berth] report_network_devices: with Report, devices for network ports are reported too.
 	ReportNetwork bool
+	VFIO          bool           // guests get devices by VFIO: only those of IOMMU groups that the host does not use
 	NoLive        string         // why guests with devices cannot be live-migrated here; empty: they can
 	Held          []device.Claim // claims of guests
 	// Unreadable are the devices that exist and cannot be identified. They are not among Devices, unless they were read
@@ -30,6 +31,8 @@ type Facts struct {
 	Unreadable map[device.ID]bool
 	Spent      map[device.ID]bool // devices for one-time use that have been used
 	Actual     provider.Tree      // as Placement has it, with the IDs of existing providers; may be empty
+
+	known map[pci.Address]obstacle // obstacles of all devices, if Devices are only a part of them
 }
 
 // RootInventory is the root's inventory of one class. A total of 0 or less is not offered.

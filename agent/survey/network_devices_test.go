@@ -153,7 +153,7 @@ func TestParentOfVDPA(t *testing.T) {
 }
 
 func TestVerdictsOnNetworkDevices(t *testing.T) {
-	list, wrong := Verdicts(networkFacts(t, `{"vendor_id":"8086","physical_network":"p"}`))
+	list, wrong, _ := Verdicts(networkFacts(t, `{"vendor_id":"8086","physical_network":"p"}`))
 	var reported, why []string
 	for _, v := range list {
 		if v.Reported {

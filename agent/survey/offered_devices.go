@@ -34,7 +34,8 @@ func Offers(f Facts) []device.Offer {
 	return list
 }
 
-// match returns the offered devices, by address. Bridges are never offered.
+// match returns the offered devices, by address. Bridges are never offered, nor, with VFIO, devices that guests cannot
+// get.
 func (f Facts) match() ([]match, []Note) {
 	devices := slices.SortedFunc(slices.Values(f.Devices), func(a,
 		b pci.Device) int {
@@ -64,6 +65,12 @@ func (f Facts) match() ([]match, []Note) {
 		}
 		found = append(found, match{f.offer(d, rule), rule, f.counts(rule)})
 	}
+	of := f.known
+	if of == nil {
+		of = f.obstacles()
+	}
+	notes = append(notes, f.obstacleNotes(found, of)...)
+	found = f.withoutObstacles(found, of)
 	f.chooseParts(found)
 	return found, notes
 }

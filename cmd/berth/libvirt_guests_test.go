@@ -127,6 +127,7 @@ func (l *libvirtHost) conf() string {
 		at := fmt.Sprintf("0000:3b:00.%d", function)
 		dir := "devices/pci0000:3a/" + at + "/"
 		fmt.Fprintf(&machine, "-- bus/pci/devices/%s -> ../../../%s --\n", at, strings.TrimSuffix(dir, "/"))
+		fmt.Fprintf(&machine, "-- %siommu_group -> ../../../kernel/iommu_groups/%d --\n", dir, function)
 		for file, text := range map[string]string{"vendor": "0x8086", "device": "0x1533", "class": "0x020000",
 			"numa_node": "0"} {
 			fmt.Fprintf(&machine, "-- %s%s --\n%s\n", dir, file, text)

@@ -76,6 +76,7 @@ type dependencies struct {
 	store     Store
 	placement Placement
 	presence  *presence
+	failures  *failedBuilds
 	started   time.Time // of this process
 
 	now   func() time.Time
@@ -89,13 +90,15 @@ func newDependencies(store Store, placement Placement) *dependencies {
 	return &dependencies{Config: Config{Options: Options{Log: slog.Default(), Silence: schedule.Silence,
 		FollowWithin: followWithin}}, store: store,
 		placement: placement,
-		presence:  newPresence(), started: time.Now(), now: time.Now, newID: uuid.NewString, pause: pause, wait: wait}
+		presence:  newPresence(), failures: &failedBuilds{}, started: time.Now(), now: time.Now, newID: uuid.NewString,
+		pause: pause, wait: wait}
 }
 
 // read returns what planning and checking use, with the present configuration.
 func (d *dependencies) read() reading {
 	r := reading{Options: d.Options, Lease: d.Lease, store: d.store, placement: d.placement, presence: d.presence,
-		started: d.started, now: d.now, newID: d.newID}
+		failures: d.failures,
+		started:  d.started, now: d.now, newID: d.newID}
 	if d.Providers != nil {
 		r.providers = d.Providers
 	}

@@ -44,6 +44,9 @@ func (c *Conductor) Guest(ctx context.Context, id, start string, report lifecycl
 	if err == nil {
 		server, err = c.runner.Apply(ctx, owner, report)
 	}
+	if err == nil {
+		c.failures.record(report.Event, server, c.now())
+	}
 	if err != nil && !fault.Is(err, fault.NotFound) {
 		return err
 	}

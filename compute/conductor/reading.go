@@ -83,7 +83,10 @@ type reading struct {
 	providers TreeReader
 	network   NetworkReader // nil: no server has ports
 	presence  *presence
-	started   time.Time // of this process
+	failures  interface {
+		recent(now time.Time) map[string]bool
+	}
+	started time.Time // of this process
 
 	now   func() time.Time
 	newID func() string

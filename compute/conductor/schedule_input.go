@@ -29,7 +29,7 @@ func (r reading) scheduleInput(ctx context.Context, got placement.Candidates) (s
 		host.Load = load(got.Summaries[id])
 		hosts[id] = host
 	}
-	p := schedule.Input{Hosts: hosts, Now: r.now(), Silence: r.Silence}
+	p := schedule.Input{Hosts: hosts, Now: r.now(), Silence: r.Silence, Unreliable: r.failures.recent(r.now())}
 	for _, candidate := range got.List {
 		p.Candidates = append(p.Candidates, schedule.Candidate{
 			Root: hostOf(got, candidate, hosts), Allocation: candidate.Allocation, Mappings: candidate.Mappings})

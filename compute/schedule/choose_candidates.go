@@ -31,6 +31,7 @@ type Input struct {
 	ExcludedHosts map[string]string // hosts by name that are not permitted, and why
 	FailedHosts   map[string]string // hosts by name where the server failed, and why
 	Lacking       map[string]bool   // hosts by name for which Placement lacks allocations of servers
+	Unreliable    map[string]bool   // hosts by name on which a guest has just failed: they are chosen last
 	// providers with bandwidth and those of their devices; nil: candidates are not rated by NICs
 	NICs    map[provider.ID]NIC
 	Now     time.Time
@@ -165,16 +166,30 @@ func (p Input) host(c Candidate) (Host, string) {
 // countedDevices is the number of devices from which on hosts are considered equal, as in Nova's PCIWeigher.
 const countedDevices = 99
 
-// sortHosts sorts hosts in place, the preferred one first: by the number of free devices that the server cannot use, so
-// that hosts with devices remain for servers that need them; then by the distance and the NICs of their best candidate;
-// then by load in steps of 10 %; then at random.
+// sortHosts sorts hosts in place, the preferred one first: hosts on which no guest has just failed, as by Nova's
+// BuildFailureWeigher; then by the number of free devices that the server cannot use, so that hosts with devices remain
+// for servers that need them; then by the distance and the NICs of their best candidate; then by load in steps of 10 %;
+// then at random.
 func (p Input) sortHosts(roots []provider.ID, left map[provider.ID]*remaining, nics map[provider.ID]nicWeight,
 	rng *rand.Rand) {
 	rng.Shuffle(len(roots), func(i, j int) { roots[i], roots[j] = roots[j], roots[i] })
 	slices.SortStableFunc(roots, func(a, b provider.ID) int {
-		return cmp.Or(cmp.Compare(min(left[a].wasted, countedDevices), min(left[b].wasted, countedDevices)),
+		return cmp.Or(p.compareFailures(a, b),
+			cmp.Compare(min(left[a].wasted, countedDevices), min(left[b].wasted, countedDevices)),
 			nics[a].compare(nics[b]), cmp.Compare(int(p.Hosts[a].Load*10), int(p.Hosts[b].Load*10)))
 	})
+}
+
+// compareFailures orders hosts on which a guest has just failed after the others.
+func (p Input) compareFailures(a, b provider.ID) int {
+	first, second := p.Unreliable[p.Hosts[a].Name], p.Unreliable[p.Hosts[b].Name]
+	switch {
+	case first == second:
+		return 0
+	case first:
+		return 1
+	}
+	return -1
 }
 
 // interleave returns the first choice of each host, then the second of each, up to MaxChoices.

@@ -249,8 +249,9 @@ func TestOrderOfHostsByFreeDevicesAndLoad(t *testing.T) {
 	none, busy := host("none"), host("busy")
 	busy.Load = 0.9
 	gpus := host("gpus", append(card(1, "g", 0, false, 1), testDevice(9, pci.Plain, "1533", "gpu", 0))...)
+	unreliable := map[string]bool{}
 	order := func(requests []pci.Request, list ...schedule.Host) (names []string) {
-		p := schedule.Input{Hosts: hosts(list...), Now: noon, Silence: schedule.Silence}
+		p := schedule.Input{Hosts: hosts(list...), Now: noon, Silence: schedule.Silence, Unreliable: unreliable}
 		for _, h := range list {
 			p.Candidates = append(p.Candidates, candidate(h.Name))
 		}
@@ -275,5 +276,9 @@ func TestOrderOfHostsByFreeDevicesAndLoad(t *testing.T) {
 	many.Load, some.Load = 0.1, 0.5
 	if got := order([]pci.Request{vf}, gpus, some, many); !slices.Equal(got, []string{"many", "some", "gpus"}) {
 		t.Errorf("with devices: %v, want the host with a GPU last", got)
+	}
+	unreliable["many"] = true
+	if got := order([]pci.Request{vf}, gpus, some, many); !slices.Equal(got, []string{"some", "gpus", "many"}) {
+		t.Errorf("with devices: %v, want the host on which a guest has failed last", got)
 	}
 }

@@ -95,7 +95,7 @@ func newAgentOf(guests hypervisor.Hypervisor, s settings.Settings, dir string, e
 		Facts:   of.source,
 		Events:  of.events,
 		Reported: loop.Reported{Rules: s.Rules, ReportInPlacement: reportsInPlacement(s), ReportNetwork: s.ReportNetwork,
-			CPUs:            s.HostSettings.CPUs,
+			CPUs: s.HostSettings.CPUs, VFIO: s.HostSettings.VFIO(),
 			ReportBandwidth: s.Bandwidth.Report, Bandwidth: s.Bandwidth.Agents},
 		Placement:  endpoints.Placement,
 		Compute:    endpoints.Compute,

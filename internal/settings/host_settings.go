@@ -5,12 +5,16 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/openberth/berth/config"
 )
 
 // Drivers are the values of [DEFAULT] compute_driver, in Nova's words: the hypervisors that the agent can use.
 var Drivers = []string{"fake.FakeDriver", "libvirt.LibvirtDriver", "libvirt", PowerVMDriver}
+
+// VFIO reports whether the hypervisor gives devices to guests by VFIO, which needs an IOMMU and whole groups of it.
+func (h HostSettings) VFIO() bool { return strings.HasPrefix(h.Driver, "libvirt") }
 
 // PowerVMDriver is the driver for hosts with PowerVM NovaLink.
 const PowerVMDriver = "powervm.PowerVMDriver"

@@ -82,8 +82,8 @@ func Check(path string, files ...string) (CheckReport, error) {
 	if err != nil {
 		return CheckReport{}, err
 	}
-	verdicts, wrong := survey.Verdicts(survey.Facts{Host: s.Host, Devices: machine.Devices, Rules: s.Rules,
-		Report: s.ReportInPlacement, ReportNetwork: s.ReportNetwork})
+	verdicts, wrong, notes := survey.Verdicts(survey.Facts{Host: s.Host, Devices: machine.Devices, Rules: s.Rules,
+		Report: s.ReportInPlacement, ReportNetwork: s.ReportNetwork, VFIO: s.HostSettings.VFIO()})
 	for _, sentence := range wrong {
 		c.add(LevelError, sentence)
 	}
@@ -101,6 +101,9 @@ func Check(path string, files ...string) (CheckReport, error) {
 	}
 	for _, p := range machine.Problems {
 		c.add(LevelWarning, p.String())
+	}
+	for _, note := range notes {
+		c.add(LevelWarning, note.String())
 	}
 	c.checkBandwidth(s, machine)
 	for _, v := range verdicts {

@@ -1,0 +1,48 @@
+package conductor
+
+import (
+	"maps"
+	"sync"
+	"time"
+
+	"github.com/openberth/berth/compute/lifecycle"
+)
+
+// failureTime is how long a host on which a guest has failed is chosen after the other hosts.
+const failureTime = 10 * time.Minute
+
+// failedBuilds are the hosts on which a guest has failed recently. What is wrong with such a host, for example a device
+// that cannot be given to guests, often fails the next server too. Another process begins without failures: they change
+// the order of hosts only.
+type failedBuilds struct {
+	mu sync.Mutex
+	at map[string]time.Time // by host; the last failure
+}
+
+// record records a report of a guest of a server. At the source of a live migration the guest has not failed.
+func (f *failedBuilds) record(event lifecycle.Event, server lifecycle.Server, now time.Time) {
+	failed, is := event.(lifecycle.GuestFailed)
+	if !is || server.Move != nil && server.Move.From.Host == failed.Host {
+		return
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.at == nil {
+		f.at = map[string]time.Time{}
+	}
+	f.at[failed.Host] = now
+	maps.DeleteFunc(f.at, func(_ string, at time.Time) bool { return now.Sub(at) > failureTime })
+}
+
+// recent returns the hosts on which a guest has failed within failureTime.
+func (f *failedBuilds) recent(now time.Time) map[string]bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	hosts := map[string]bool{}
+	for host, at := range f.at {
+		if now.Sub(at) <= failureTime {
+			hosts[host] = true
+		}
+	}
+	return hosts
+}
