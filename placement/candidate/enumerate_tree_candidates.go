@@ -1,6 +1,8 @@
 package candidate
 
 import (
+	"slices"
+
 	"github.com/openberth/berth/placement/index"
 	"github.com/openberth/berth/placement/match"
 )
@@ -10,18 +12,25 @@ import (
 type enumeration struct {
 	slots   *treeSlots
 	solvers []sectionSolver // by item
-	at      []int           // by item: the position in its domain, or -1
+	at      []int           // by item: the position in its domain
+	first   []int           // by item: the position that is tried first, or -1: that of the witness
+	turn    []int           // by item: how many positions were tried
 	depth   int             // how many items are placed
 	started bool
 	takes   []Take
+	stop    *stopper
+	of      []int // by item: its section
+	deepest int   // the item for which the last next has searched last
 }
 
 func newEnumeration(s *TreeSolver) *enumeration {
 	items := len(s.query.Items)
-	e := &enumeration{slots: s.treeSlots, at: make([]int, items), solvers: make([]sectionSolver, items)}
+	e := &enumeration{slots: s.treeSlots, at: make([]int, items), first: make([]int, items), turn: make([]int, items),
+		solvers: make([]sectionSolver, items),
+		stop: s.stop, of: make([]int, items)}
 	for i := range s.sections {
 		for _, item := range s.query.Sections[i].Items {
-			e.solvers[item] = s.sections[i]
+			e.solvers[item], e.of[item] = s.sections[i], i
 		}
 	}
 	return e
@@ -30,13 +39,16 @@ func newEnumeration(s *TreeSolver) *enumeration {
 // begin starts before the first candidate of a tree that was just solved.
 func (e *enumeration) begin() { e.depth, e.started = 0, false }
 
+// section returns the section that was being searched when the search stopped.
+func (e *enumeration) section() int { return e.of[e.deepest] }
+
 // next goes to the next placement of all items. It reports whether there is one.
 func (e *enumeration) next() bool {
 	if e.started {
 		e.back()
 	} else {
 		e.started = true
-		e.at[0] = -1
+		e.enter(0)
 	}
 	for e.depth >= 0 {
 		if !e.advance() {
@@ -47,9 +59,36 @@ func (e *enumeration) next() bool {
 		if e.depth == len(e.at) {
 			return true
 		}
-		e.at[e.depth] = -1
+		e.enter(e.depth)
 	}
 	return false
+}
+
+// enter begins with the positions of an item. The first one is that of the solver's witness, so that the first
+// candidate of a tree costs no more than the solution.
+func (e *enumeration) enter(i int) {
+	e.turn[i], e.first[i] = 0, -1
+	if at := e.solvers[i].hint(i); at >= 0 {
+		e.first[i] = slices.Index(e.slots.domains[e.slots.query.Items[i].Class], int32(at))
+	}
+}
+
+// turnTo goes to the next position of an item. It reports whether there is one.
+func (e *enumeration) turnTo(i, positions int) bool {
+	first := e.first[i]
+	n := e.turn[i]
+	e.turn[i]++
+	switch {
+	case n >= positions:
+		return false
+	case first < 0 || n > first:
+		e.at[i] = n
+	case n == 0:
+		e.at[i] = first
+	default:
+		e.at[i] = n - 1
+	}
+	return true
 }
 
 // advance places the item at this depth on the next slot that leaves a solution. It reports whether there is one.
@@ -57,8 +96,12 @@ func (e *enumeration) advance() bool {
 	i := e.depth
 	q := e.slots.query
 	domain := e.slots.domains[q.Items[i].Class]
-	for e.at[i]++; e.at[i] < len(domain); e.at[i]++ {
+	for e.turnTo(i, len(domain)) {
 		at := domain[e.at[i]]
+		if e.stop.over {
+			return false
+		}
+		e.deepest = i
 		if (!q.Ask.Flat || e.onlyProvider(at)) && e.solvers[i].force(i, int(at)) {
 			return true
 		}

@@ -28,10 +28,8 @@ func CountRemembering(s *index.Snapshot, ask resource.Ask, most int) int {
 func MostRemembered(stop func() bool, s *index.Snapshot, ask resource.Ask, most int) (seen int) {
 	var solver *TreeSolver
 	solver = NewTreeSolver(match.Compile(s, ask), func() bool {
-		for _, section := range solver.sections {
-			if s, searches := section.(*search); searches {
-				seen = max(seen, len(s.failed.states))
-			}
+		for _, s := range solver.searches() {
+			seen = max(seen, len(s.failed.states))
 		}
 		return stop()
 	})
@@ -44,8 +42,24 @@ func MostRemembered(stop func() bool, s *index.Snapshot, ask resource.Ask, most 
 
 func (s *TreeSolver) remember(most int) {
 	for _, section := range s.sections {
-		if s, searches := section.(*search); searches {
-			s.failed.most = most
+		switch section := section.(type) {
+		case *search:
+			section.failed.most = most
+		case *components:
+			section.states = most
 		}
 	}
+}
+
+// searches returns the searches of the sections.
+func (s *TreeSolver) searches() (list []*search) {
+	for _, section := range s.sections {
+		switch section := section.(type) {
+		case *search:
+			list = append(list, section)
+		case *components:
+			list = append(list, section.parts...)
+		}
+	}
+	return list
 }

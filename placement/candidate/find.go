@@ -2,6 +2,7 @@ package candidate
 
 import (
 	"iter"
+	"slices"
 
 	"github.com/openberth/berth/placement/index"
 	"github.com/openberth/berth/placement/match"
@@ -20,6 +21,12 @@ type Options struct {
 	// end of each round. It is taken modulo the number of trees. Searches with random values of First and a small limit
 	// spread over all trees.
 	First int
+	// TreeSteps limits the work on one tree: after so many steps without a candidate Find gives the tree up and goes on
+	// with the next one. A step takes up to a microsecond. 0 means no limit.
+	TreeSteps int
+	// Undecided is called for each tree that Find gives up, and for the one at which Stop ends it: the tree may have
+	// more candidates than were yielded. groups are the suffixes of the groups that were being placed.
+	Undecided func(t *index.Tree, groups []string)
 }
 
 // Find yields every candidate for the ask once, at most ask.Limit (0: no limit). The order is tree by tree, by the ID
@@ -31,7 +38,8 @@ func Find(s *index.Snapshot, ask resource.Ask, o Options) iter.Seq[Candidate] {
 		if q.Impossible != "" || len(q.Items) == 0 {
 			return
 		}
-		f := finder{query: q, stop: &stopper{stop: o.Stop}, yield: yield, infeasibleShapes: map[index.Shape]bool{}}
+		f := finder{query: q, stop: &stopper{stop: o.Stop, budget: o.TreeSteps}, yield: yield,
+			undecided: o.Undecided, infeasibleShapes: map[index.Shape]bool{}}
 		if o.BreadthFirst {
 			f.breadthFirst(o.First)
 		} else {
@@ -46,6 +54,7 @@ type finder struct {
 	stop             *stopper
 	yield            func(Candidate) bool
 	yielded          int
+	undecided        func(*index.Tree, []string)
 	infeasibleShapes map[index.Shape]bool // trees of these shapes have no candidate
 }
 
@@ -77,7 +86,7 @@ func (f *finder) treeByTree() {
 	memos := newMemos(f.query)
 	trees, _ := f.query.Trees()
 	for t := range trees {
-		if f.stop.stopped() {
+		if f.stop.begin(); f.stop.stopped() {
 			return
 		}
 		if known := memos.of(t); known != nil {
@@ -87,25 +96,52 @@ func (f *finder) treeByTree() {
 			continue
 		}
 		if !f.solve(solver, t) {
+			f.reportUndecided(t, solver.failed)
 			continue
 		}
 		memos.begin(t)
-		for e.begin(); e.next(); {
-			if !e.isFirst() {
-				if f.stop.stopped() {
-					return
-				}
-				continue
-			}
-			memos.record(e)
-			if !f.give(e) {
-				return
-			}
+		if !f.enumerate(e, memos) {
+			return
 		}
-		if !f.stop.over {
+		if f.stop.over {
+			f.reportUndecided(t, e.section())
+		} else {
 			memos.end(solver.treeSlots)
 		}
 	}
+}
+
+// enumerate yields the candidates of one tree. It reports whether Find continues.
+func (f *finder) enumerate(e *enumeration, memos *memos) bool {
+	e.begin()
+	for f.stop.begin(); e.next(); f.stop.begin() {
+		if !e.isFirst() {
+			if f.stop.stopped() {
+				break
+			}
+			continue
+		}
+		memos.record(e)
+		if !f.give(e) {
+			return false
+		}
+	}
+	return true
+}
+
+// reportUndecided reports a tree on which the search has ended before it was complete.
+func (f *finder) reportUndecided(t *index.Tree, section int) {
+	if !f.stop.over || f.undecided == nil {
+		return
+	}
+	var groups []string
+	for i := range f.query.Items {
+		of := section < 0 || slices.Contains(f.query.Sections[section].Items, i)
+		if suffix := f.query.Items[i].Suffix; of && !slices.Contains(groups, suffix) {
+			groups = append(groups, suffix)
+		}
+	}
+	f.undecided(t, groups)
 }
 
 // breadthFirst yields one candidate of each tree, then goes round the trees that have more. It begins after the first
@@ -113,11 +149,12 @@ func (f *finder) treeByTree() {
 func (f *finder) breadthFirst(skipped int) {
 	var waiting []*enumeration
 	for t := range f.treesAfter(skipped) {
-		if f.stop.stopped() {
+		if f.stop.begin(); f.stop.stopped() {
 			return
 		}
 		solver := newTreeSolver(f.query, f.stop)
 		if !f.solve(solver, t) {
+			f.reportUndecided(t, solver.failed)
 			continue
 		}
 		e := newEnumeration(solver)
@@ -169,7 +206,7 @@ func (f *finder) treesAfter(n int) iter.Seq[*index.Tree] {
 
 // giveNext yields the next candidate of a tree. more reports whether there was one, wanted whether Find continues.
 func (f *finder) giveNext(e *enumeration) (more, wanted bool) {
-	for e.next() {
+	for f.stop.begin(); e.next(); f.stop.begin() {
 		if e.isFirst() {
 			return true, f.give(e)
 		}
@@ -177,5 +214,7 @@ func (f *finder) giveNext(e *enumeration) (more, wanted bool) {
 			break
 		}
 	}
+	f.reportUndecided(e.slots.tree, e.section())
+	f.stop.begin()
 	return false, !f.stop.stopped()
 }

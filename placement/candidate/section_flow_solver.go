@@ -52,4 +52,6 @@ func (f *flow) solve() bool {
 
 func (f *flow) force(item, at int) bool { return f.fix(f.rows[f.query.Items[item].Class], at) }
 
+func (f *flow) hint(int) int { return -1 }
+
 func (f *flow) release(item, at int) { f.unfix(f.rows[f.query.Items[item].Class], at) }

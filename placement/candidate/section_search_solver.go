@@ -2,6 +2,7 @@ package candidate
 
 import (
 	"encoding/binary"
+	"math"
 	"slices"
 
 	"github.com/openberth/berth/placement/match"
@@ -20,12 +21,20 @@ type search struct {
 	failed  failedStates
 	careful bool // a branch has failed: from now on the bound and the failed states are consulted
 	bound   bound
+
+	completion *completion // decides the section slot by slot; nil if it cannot
+	steps      int         // that are left of the budget, when a completion is to try next
+	out        bool        // the budget is used up
 }
 
 func newSearch(q *match.Query, s *match.Section, stop *stopper) *search {
 	n := len(q.Items)
-	return &search{partial: newPartial(q, s), stop: stop, fixed: make([]bool, n), witness: make([]int32, n),
+	out := &search{partial: newPartial(q, s), stop: stop, fixed: make([]bool, n), witness: make([]int32, n),
 		bound: newBound(q, s)}
+	if completable(s) {
+		out.completion = &completion{partial: &out.partial, stop: stop}
+	}
+	return out
 }
 
 func (s *search) reset(slots *treeSlots) {
@@ -97,9 +106,42 @@ func (s *search) same(a, b int32) bool {
 
 func (s *search) solve() bool {
 	s.careful = false
-	found := s.greedy() || s.bound.holds(&s.partial) && s.try(0)
+	found := s.greedy() || s.bound.holds(&s.partial) && s.decide()
 	s.failed.drop()
 	return found
+}
+
+// searchCost is what a step of the search item by item costs, in steps of a completion.
+const searchCost = 8
+
+// firstBudget is how many steps the first attempt of a search or a completion may take.
+const firstBudget = 256
+
+// firstOrders divides a budget into orders of tryPackings.
+const firstOrders = 8
+
+// decide searches for a placement. Where a completion is possible, both methods take turns with growing budgets until
+// one of them has decided, because each is slow where the other one is fast.
+func (s *search) decide() bool {
+	for budget := firstBudget; ; budget *= 4 {
+		s.steps, s.out = budget, false
+		if s.completion == nil {
+			s.steps = math.MaxInt
+		} else if s.tryPackings(budget/firstBudget, budget/firstOrders) {
+			return true
+		}
+		if found := s.try(0); found || !s.out || s.stop.over {
+			return found
+		}
+		decided, found := s.completion.run(budget)
+		if found {
+			copy(s.witness, s.place)
+			s.completion.copyTo(s.witness)
+		}
+		if decided || s.stop.over {
+			return found
+		}
+	}
 }
 
 // greedy places each item on the first slot that takes it, without going back. Where there is plenty, this is enough.
@@ -148,7 +190,11 @@ func (s *search) try(depth int) bool {
 		copy(s.witness, s.place)
 		return true
 	}
-	if s.careful && (s.stop.stopped() || !s.bound.holds(&s.partial) || s.failed.has(s.state(depth))) {
+	if s.steps--; s.steps < 0 {
+		s.out = true
+		return false
+	}
+	if s.careful && (s.stop.step(searchCost) || !s.bound.holds(&s.partial) || s.failed.has(s.state(depth))) {
 		return false
 	}
 	i := s.order[depth]
@@ -160,6 +206,9 @@ func (s *search) try(depth int) bool {
 		s.remove(i, at)
 		if done {
 			return true
+		}
+		if s.out {
+			return false
 		}
 	}
 	s.careful = true
@@ -226,6 +275,8 @@ func (s *search) force(i, at int) bool {
 	s.fixed[i] = false
 	return false
 }
+
+func (s *search) hint(i int) int { return int(s.witness[i]) }
 
 // swap exchanges the item in the witness with another of its class at the slot. It reports whether there is one.
 func (s *search) swap(i int, at int32) bool {

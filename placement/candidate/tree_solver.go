@@ -20,6 +20,7 @@ type sectionSolver interface {
 	solve() bool             // finds a first witness
 	force(item, at int) bool // fixes an item on a slot of its domain if that leaves a solution
 	release(item, at int)    // undoes force; the last one first
+	hint(item int) int       // the slot of the item in the witness, or -1 if another one costs no more
 }
 
 // NewTreeSolver returns a solver for a query. It stops soon after stop has returned true; nil means never.
@@ -30,9 +31,12 @@ func NewTreeSolver(q *match.Query, stop func() bool) *TreeSolver {
 func newTreeSolver(q *match.Query, stop *stopper) *TreeSolver {
 	s := &TreeSolver{treeSlots: newTreeSlots(q), stop: stop, failed: -1}
 	for i := range q.Sections {
-		if q.Sections[i].Exact {
+		switch {
+		case q.Sections[i].Exact:
 			s.sections = append(s.sections, newFlow(q, &q.Sections[i]))
-		} else {
+		case completable(&q.Sections[i]):
+			s.sections = append(s.sections, newComponents(q, &q.Sections[i], stop))
+		default:
 			s.sections = append(s.sections, newSearch(q, &q.Sections[i], stop))
 		}
 	}

@@ -347,7 +347,7 @@ func TestExplanationOfEqualHostsIsExact(t *testing.T) {
 
 // TestStop: an explanation that is stopped ends soon, and one that is not stopped is the usual one.
 func TestStop(t *testing.T) {
-	s, ask := ct.Stuck()
+	s, ask := ct.Long()
 	soon, late := 0, 0
 	explain.Why(s, ask, ct.StopAfter(1, &soon))
 	why := explain.Why(s, ask, ct.StopAfter(1<<30, &late))
@@ -362,7 +362,7 @@ func TestStop(t *testing.T) {
 // TestHardAsksAreExplainedWithinABound: an explanation takes at most a few times as many steps as the search that finds
 // no candidate.
 func TestHardAsksAreExplainedWithinABound(t *testing.T) {
-	stuck, ask := ct.Stuck()
+	stuck, ask := ct.Long()
 	explainWithinBound(t, "stuck", stuck, ask)
 	three := []resource.Trait{"CUSTOM_RED", "CUSTOM_BLUE", "CUSTOM_GREEN"}
 	for _, n := range []int{8, 16, 64} {

@@ -2,6 +2,7 @@ package candidatetest
 
 import (
 	"fmt"
+	"math/rand/v2"
 
 	"github.com/openberth/berth/placement/index"
 	"github.com/openberth/berth/provider"
@@ -125,24 +126,25 @@ func HardCases() []Hard {
 	return out
 }
 
-// Stuck returns a host of devices of odd sizes, and groups of even amounts which would fit if halves were allowed. It
-// takes a search very long to decide that they do not fit.
+// Stuck returns a host of eight NICs, and groups which need 99 % of their bandwidth in each of two directions, in
+// different amounts. It takes a search very long to decide whether they fit.
 func Stuck() (*index.Snapshot, resource.Ask) {
+	const egress, ingress = resource.Class("NET_BW_EGR_KILOBIT_PER_SEC"), resource.Class("NET_BW_IGR_KILOBIT_PER_SEC")
 	rows := []index.Row{{Provider: provider.Provider{ID: "host", Root: "host",
 		Inventories: map[resource.Class]resource.Inventory{"VCPU": resource.Whole(1)}}}}
 	for i := range 8 {
 		id := provider.ID(fmt.Sprint("dev", i))
 		rows = append(rows, index.Row{Provider: provider.Provider{ID: id, Parent: "host", Root: "host",
-			Inventories: map[resource.Class]resource.Inventory{"CUSTOM_GPU": resource.Whole(101)}}})
+			Inventories: map[resource.Class]resource.Inventory{egress: resource.Whole(10000),
+				ingress: resource.Whole(10000)}}})
 	}
+	rng := rand.New(rand.NewPCG(7, 0))
+	const n = 28
+	out, in := split(rng, 79400, n, 1), split(rng, 79400, n, 1)
 	ask := resource.Ask{GroupPolicy: resource.PolicyNone}
-	for i := range 26 {
-		amount := 20 + 2*(i*7%11) // 780 together
-		if i < 12 {
-			amount += 2 // 804: the devices have 808, of which 800 are even
-		}
-		g := resource.Group{Suffix: fmt.Sprint("_", i), Resources: resource.Amounts{"CUSTOM_GPU": amount}}
-		ask.Groups = append(ask.Groups, g)
+	for i := range n {
+		ask.Groups = append(ask.Groups, resource.Group{Suffix: fmt.Sprint("_", i),
+			Resources: resource.Amounts{egress: out[i], ingress: in[i]}})
 	}
 	return index.Build(rows), ask
 }
