@@ -14,7 +14,11 @@ import (
 // Candidates returns the allocation candidates for an ask. An empty list is not an error.
 func (c *Client) Candidates(ctx context.Context, ask resource.Ask) (Candidates, error) {
 	var doc CandidatesDoc
-	answer, err := c.REST.Do(ctx, "GET", "/allocation_candidates?"+AskQuery(ask).Encode(), nil, &doc)
+	client := c.REST
+	if project, _ := ctx.Value(projectKey{}).(string); project != "" {
+		client = client.WithHeader(ProjectHeader, project)
+	}
+	answer, err := client.Do(ctx, "GET", "/allocation_candidates?"+AskQuery(ask).Encode(), nil, &doc)
 	if err != nil {
 		return Candidates{}, fault.Wrap("", "placement.Candidates", err)
 	}

@@ -6,6 +6,7 @@
 package placement
 
 import (
+	"context"
 	"net/http"
 	"strings"
 
@@ -27,6 +28,18 @@ const (
 	CandidatesHeader = "Openstack-Berth-Candidates"
 	ForScheduling    = "scheduling"
 )
+
+// ProjectHeader is a header of a query for candidates of a service: the project for which it asks. Berth's Placement
+// counts the time of the search to that project, so that the searches of one user do not delay those of another.
+// OpenStack's Placement ignores the header.
+const ProjectHeader = "Openstack-Berth-Project"
+
+// ForProject returns a context for queries for candidates on behalf of a project.
+func ForProject(ctx context.Context, project string) context.Context {
+	return context.WithValue(ctx, projectKey{}, project)
+}
+
+type projectKey struct{}
 
 // LimitHeader is a header of the answer to a query with CandidatesHeader: the limit of Berth's Placement for
 // candidates, [placement] max_allocation_candidates; 0: none.

@@ -5,6 +5,7 @@ const (
 	CodeUndefined            = "placement.undefined_code"
 	CodeConcurrentUpdate     = "placement.concurrent_update"
 	CodeTreeChanged          = "berth.tree_changed" // see IfTreeStateHeader
+	CodeUndecided            = "berth.undecided"    // 503: a search took too long, so its answer would not be complete
 	CodeDuplicateName        = "placement.duplicate_name"
 	CodeProviderInUse        = "placement.resource_provider.inuse"
 	CodeProviderCannotDelete = "placement.resource_provider.cannot_delete_parent"

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/openberth/berth/api/network"
+	"github.com/openberth/berth/api/placement"
 	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/compute/portrequest"
 	"github.com/openberth/berth/compute/schedule"
@@ -202,7 +203,7 @@ func (d *portBinder) portChoices(ctx context.Context, s lifecycle.Server, ask re
 	for i := range ask.Groups {
 		ask.Groups[i].InTree = host.Provider
 	}
-	got, err := d.placement.Candidates(ctx, ask)
+	got, err := d.placement.Candidates(placement.ForProject(ctx, s.Project), ask)
 	if err != nil {
 		if known, changed := portrequest.WithoutUnknown(ask, unknownTraits(fault.TextOf(err))); changed {
 			return d.portChoices(ctx, s, known, devices)

@@ -22,12 +22,13 @@ const maxAudited = 16
 type scheduler struct {
 	*portBinder
 
-	audits *auditor
-	build  func(s lifecycle.Server) (lifecycle.Prepared, error) // builds the request to Placement
+	audits   *auditor
+	searches *candidateSearches
+	build    func(s lifecycle.Server) (lifecycle.Prepared, error) // builds the request to Placement
 }
 
 func newScheduler(on *dependencies, audits *auditor) *scheduler {
-	return &scheduler{portBinder: &portBinder{on}, audits: audits,
+	return &scheduler{portBinder: &portBinder{on}, audits: audits, searches: newCandidateSearches(),
 		build: func(s lifecycle.Server) (lifecycle.Prepared, error) { return on.read().buildAsk(s) }}
 }
 
@@ -52,7 +53,7 @@ func (sc *scheduler) schedule(ctx context.Context, s lifecycle.Server) (lifecycl
 	if refusal != "" {
 		return lifecycle.Refused{Step: lifecycle.Schedule, Reason: refusal}, nil
 	}
-	return sc.chooser().schedule(ctx, s, all)
+	return sc.chooser(s).schedule(ctx, s, all)
 }
 
 // chooser selects among the candidates of a server. It reads only, so that plans use it too.
@@ -68,8 +69,12 @@ type hostAudits interface {
 	auditRoot(ctx context.Context, host string, root provider.ID) (missing bool, err error)
 }
 
-// chooser returns the chooser with the present configuration.
-func (sc *scheduler) chooser() chooser { return chooser{sc.read(), sc.audits} }
+// chooser returns the chooser for a server, with the present configuration.
+func (sc *scheduler) chooser(s lifecycle.Server) chooser {
+	r := sc.read()
+	r.placement = sc.searches.of(r.placement, s)
+	return chooser{r, sc.audits}
+}
 
 // schedule schedules a server with these ports.
 func (c chooser) schedule(ctx context.Context, s lifecycle.Server, all serverPorts) (lifecycle.Event, error) {

@@ -191,7 +191,7 @@ func (p *plan) place(ctx context.Context, port store.Port, n store.Network, c *b
 			"host", port.Binding.Host)
 		return nil
 	}
-	found, err := p.s.Placement.Candidates(ctx, placementAsk(groups, near))
+	found, err := p.s.Placement.Candidates(placement.ForProject(ctx, port.Project), placementAsk(groups, near))
 	if err != nil {
 		return fromPlacement(err)
 	}

@@ -51,7 +51,7 @@ type completionSlot struct {
 // completable reports whether a completion can decide a section.
 func completable(s *match.Section) bool { return !s.Covers && len(s.Clauses) == 0 }
 
-// run tries to place all items of the section that have no place yet, in at most so many steps. It reports whether it
+// run tries to place all items of the section that have no place yet, in at most this many steps. It reports whether it
 // has decided that, and whether the items can be placed.
 func (c *completion) run(steps int) (decided, found bool) {
 	c.prepare()

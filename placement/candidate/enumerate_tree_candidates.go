@@ -27,7 +27,7 @@ func newEnumeration(s *TreeSolver) *enumeration {
 	items := len(s.query.Items)
 	e := &enumeration{slots: s.treeSlots, at: make([]int, items), first: make([]int, items), turn: make([]int, items),
 		solvers: make([]sectionSolver, items),
-		stop: s.stop, of: make([]int, items)}
+		stop:    s.stop, of: make([]int, items)}
 	for i := range s.sections {
 		for _, item := range s.query.Sections[i].Items {
 			e.solvers[item], e.of[item] = s.sections[i], i

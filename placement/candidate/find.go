@@ -21,7 +21,7 @@ type Options struct {
 	// end of each round. It is taken modulo the number of trees. Searches with random values of First and a small limit
 	// spread over all trees.
 	First int
-	// TreeSteps limits the work on one tree: after so many steps without a candidate Find gives the tree up and goes on
+	// TreeSteps limits the work on one tree: after this many steps without a candidate Find gives the tree up and goes on
 	// with the next one. A step takes up to a microsecond. 0 means no limit.
 	TreeSteps int
 	// Undecided is called for each tree that Find gives up, and for the one at which Stop ends it: the tree may have

@@ -52,13 +52,13 @@ func (c *call) candidates() error {
 	defer w.close()
 	began := c.server.now()
 	clock := c.newSearchClock(&w.sending)
-	found := c.search(clock.expired, snapshot, ask)
+	found := c.search(clock, snapshot, ask)
 	if c.server.opts.RandomizeCandidates {
 		found = slices.Values(c.sample(found, ask.Limit))
 	}
 	n, err := w.answer(found)
 	if err == nil {
-		err = clock.err() // the list is incomplete if the search was stopped
+		err = c.judge(clock, n)
 	}
 	if err != nil {
 		return err
@@ -77,6 +77,21 @@ func (c *call) candidates() error {
 		}
 	}
 	return w.finish()
+}
+
+// judge returns the error for a search that found n candidates and was not complete. A scheduler can do with those that
+// were found.
+func (c *call) judge(clock *searchClock, n int) error {
+	err := clock.err()
+	if err == nil || c.Context().Err() != nil || n == 0 || !c.forScheduling() {
+		return err
+	}
+	c.server.log.Info("candidate search not completed for a scheduler", "request_id", c.ID, "found", n,
+		"undecided", clock.undecided)
+	if !c.Begun() {
+		c.W.Header().Del(api.LimitHeader) // otherwise the client would take the list for complete
+	}
+	return nil
 }
 
 // explanation returns why there are no candidates.

@@ -7,44 +7,17 @@ import (
 	"maps"
 	"net/http"
 	"net/http/httptest"
-	"net/url"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	api "github.com/openberth/berth/api/placement"
-	"github.com/openberth/berth/placement/index"
-	"github.com/openberth/berth/provider"
-	"github.com/openberth/berth/resource"
 )
-
-// packing returns a host and a query for amounts that would fit on its devices only if an amount could be split. The
-// search takes long.
-func packing() (rows []index.Row, query string) {
-	root := provider.ID("00000000-0000-4000-8000-000000000000")
-	rows = []index.Row{{Provider: provider.Provider{ID: root, Name: "host", Root: root}}}
-	for i := range 8 {
-		id := provider.ID(fmt.Sprintf("10000000-0000-4000-8000-%012d", i))
-		rows = append(rows, index.Row{Provider: provider.Provider{ID: id, Name: string(id), Parent: root, Root: root,
-			Inventories: map[resource.Class]resource.Inventory{"CUSTOM_VF": resource.Whole(101)}}})
-	}
-	values := url.Values{"group_policy": {"none"}}
-	for i := range 26 {
-		amount := 20 + 2*(i*7%11)
-		if i < 12 {
-			amount += 2
-		}
-		values.Set(fmt.Sprintf("resources_%d", i), fmt.Sprintf("CUSTOM_VF:%d", amount))
-	}
-	return rows, values.Encode()
-}
 
 // A search that exceeds the time limit is answered with an error, never with an empty list.
 func TestSearchTimeout(t *testing.T) {
-	s := fleet(1, 1)
-	rows, query := packing()
-	s.index.snapshot.Store(index.Build(rows))
+	s, query := stuck()
 	for _, path := range []string{"/allocation_candidates", "/berth/v1/explain"} {
 		clock := time.Now()
 		s.now = func() time.Time { clock = clock.Add(time.Second); return clock }

@@ -64,8 +64,8 @@ func New(ctx context.Context, s *store.Store, opts Options) (*Server, error) {
 		store: s, available: s.Available, opts: opts, log: opts.Log, bodies: bodies,
 		index: newLiveIndex(s), names: newNameCache(s),
 		metrics: opts.Metrics, now: time.Now, newID: uuid.NewString, shuffle: shuffle, pick: rand.IntN,
-		searches: newSearchLimiter(), streams: make(limiter, maxStreams),
-		bodyBudget: rest.NewBodyBudget(maxLargeBodies*opts.MaxBody, opts.MaxBody),
+		bounds: bounds{searches: newSearchLimiter(), turns: newSearchTurns(), streams: make(limiter, maxStreams),
+			bodyBudget: rest.NewBodyBudget(maxLargeBodies*opts.MaxBody, opts.MaxBody)},
 	}
 	srv.edge = edge.New(srv.declare())
 	if s.Watch == nil {

@@ -71,14 +71,20 @@ type Server struct {
 	buffers    sync.Pool                 // of *jsonBuffer, for the chunks of large answers
 	summaries  summaryCache
 
-	searches   limiter          // bounds the searches that run at one time
-	streams    limiter          // bounds the answers that are sent in chunks at one time
-	bodyBudget *rest.BodyBudget // bounds the memory of large request bodies
+	bounds
 
 	now     func() time.Time
 	newID   func() string // returns the UUID of a provider that is created without one
 	shuffle func(int, func(i, j int))
 	pick    func(n int) int // returns a random number from 0 to n-1
+}
+
+// bounds bound what all requests use together.
+type bounds struct {
+	searches   limiter          // the searches that run at one time
+	turns      *fairQueue       // of the searches that take long
+	streams    limiter          // the answers that are sent in chunks at one time
+	bodyBudget *rest.BodyBudget // the memory of large request bodies
 }
 
 // call is the state of one request.
@@ -88,7 +94,9 @@ type call struct {
 	reads     uint64 // liveIndex.reads when the call began
 	version   api.Version
 	body      []byte // the request body, after read
-	holdsSlot bool   // the call holds a slot of Server.searches
+	holdsSlot bool   // the call holds a slot of Server.searches, or a turn
+	inTurns   bool   // its search takes long: it has turns of Server.turns
+	turnBegan time.Time
 }
 
 // object is a JSON object whose members depend on the microversion.

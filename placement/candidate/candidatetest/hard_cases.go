@@ -130,7 +130,7 @@ func HardCases() []Hard {
 // different amounts. It takes a search very long to decide whether they fit.
 func Stuck() (*index.Snapshot, resource.Ask) {
 	const egress, ingress = resource.Class("NET_BW_EGR_KILOBIT_PER_SEC"), resource.Class("NET_BW_IGR_KILOBIT_PER_SEC")
-	rows := []index.Row{{Provider: provider.Provider{ID: "host", Root: "host",
+	rows := []index.Row{{Provider: provider.Provider{ID: "host", Name: "host", Root: "host",
 		Inventories: map[resource.Class]resource.Inventory{"VCPU": resource.Whole(1)}}}}
 	for i := range 8 {
 		id := provider.ID(fmt.Sprint("dev", i))

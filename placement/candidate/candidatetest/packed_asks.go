@@ -42,7 +42,8 @@ func Packed(rng *rand.Rand) (*index.Snapshot, resource.Ask) {
 			}
 		}
 	}
-	ask := resource.Ask{GroupPolicy: resource.PolicyNone, Groups: []resource.Group{{Resources: resource.Amounts{"VCPU": 1}}}}
+	ask := resource.Ask{GroupPolicy: resource.PolicyNone,
+		Groups: []resource.Group{{Resources: resource.Amounts{"VCPU": 1}}}}
 	groups := 6 + rng.IntN(26)
 	for n := range networks {
 		many := (groups + n) / networks

@@ -1,0 +1,112 @@
+package conductor
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/openberth/berth/api/placement"
+	"github.com/openberth/berth/compute/lifecycle"
+	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/resource"
+)
+
+// Limits of the queries for candidates that take long. The runner has eight workers: the others are for the servers of
+// other users, whose queries take milliseconds. Which query takes long is measured, because the query does not show it.
+const (
+	longSearch     = 50 * time.Millisecond // a query that has taken this long counts
+	longOfAll      = 4                     // that may run at one time
+	longOfProject  = 2
+	undecidedLimit = 8 // how often a query for one server is repeated that Placement could not decide
+)
+
+// candidateSearches bounds the queries for candidates that take long. A query beyond the bound is cancelled and
+// repeated after a wait that grows, like every step that fails.
+type candidateSearches struct {
+	mu        sync.Mutex
+	all       int
+	projects  map[string]int // the long queries that run
+	undecided map[string]int // by server: how often Placement could not decide its query
+}
+
+func newCandidateSearches() *candidateSearches {
+	return &candidateSearches{projects: map[string]int{}, undecided: map[string]int{}}
+}
+
+// errCrowded ends a query because other queries that take long are running.
+var errCrowded = errors.New("too many long searches")
+
+// of returns the Placement of a server: its queries for candidates count to the project of the server.
+func (q *candidateSearches) of(p PlacementReader, s lifecycle.Server) PlacementReader {
+	return boundedPlacement{p, q, s.ID, s.Project}
+}
+
+type boundedPlacement struct {
+	PlacementReader
+	searches        *candidateSearches
+	server, project string
+}
+
+// Candidates returns fault.Unavailable if the query is to be repeated later, and fault.Conflict, with the reason, if
+// Placement could not decide it undecidedLimit times.
+func (p boundedPlacement) Candidates(ctx context.Context, ask resource.Ask) (placement.Candidates, error) {
+	ctx, cancel := context.WithCancelCause(placement.ForProject(ctx, p.project))
+	defer cancel(nil)
+	long := make(chan bool, 1) // whether the query was counted
+	timer := time.AfterFunc(longSearch, func() {
+		counted := p.searches.enter(p.project)
+		if !counted {
+			cancel(errCrowded)
+		}
+		long <- counted
+	})
+	got, err := p.PlacementReader.Candidates(ctx, ask)
+	if !timer.Stop() && <-long {
+		p.searches.leave(p.project)
+	}
+	if err != nil && context.Cause(ctx) == errCrowded {
+		return got, fault.New(fault.Unavailable, "conductor.candidates", "Placement needs long to find candidates, and "+
+			"other searches of this kind are running; this one is repeated later")
+	}
+	return got, p.searches.judge(p.server, err)
+}
+
+func (q *candidateSearches) enter(project string) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.all >= longOfAll || q.projects[project] >= longOfProject {
+		return false
+	}
+	q.all++
+	q.projects[project]++
+	return true
+}
+
+func (q *candidateSearches) leave(project string) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.all--
+	if q.projects[project]--; q.projects[project] == 0 {
+		delete(q.projects, project)
+	}
+}
+
+// judge counts how often Placement could not decide the query of a server, and returns the error of the query.
+func (q *candidateSearches) judge(server string, err error) error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if fault.CodeOf(err) != placement.CodeUndecided {
+		if !fault.Is(err, fault.Unavailable) {
+			delete(q.undecided, server)
+		}
+		return err
+	}
+	q.undecided[server]++
+	if q.undecided[server] < undecidedLimit {
+		return err
+	}
+	delete(q.undecided, server)
+	return fault.New(fault.Conflict, "conductor.candidates", "%s (the search was repeated %d times)", fault.TextOf(err),
+		undecidedLimit)
+}
