@@ -211,7 +211,7 @@ func (m *monitor) leaveHost(ctx context.Context, host, why string) error {
 		}
 		event := lifecycle.HostUnresponsive{Host: host, Reason: why, Stays: full[s.Flavor.ID]}
 		if event.Stays == "" {
-			if event.Stays, err = m.scheduler.chooser().noOtherHost(ctx, s, host); err != nil {
+			if event.Stays, err = m.scheduler.chooser(s).noOtherHost(ctx, s, host); err != nil {
 				return err
 			}
 			full[s.Flavor.ID] = event.Stays
