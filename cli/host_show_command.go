@@ -43,7 +43,7 @@ func (c *HostShowCmd) Run(g *Globals) error {
 		holding = append(holding, d.Holder)
 	}
 	holders := g.consumerNames(ctx, holding)
-	rows := pairs("host", h.Host, "state", hostState(h), "last report", h.Seen.UTC().Format(time.RFC3339), "provider",
+	rows := pairs("host", h.Host, "state", hostState(h), "hypervisor", hypervisorText(h), "last report", h.Seen.UTC().Format(time.RFC3339), "provider",
 		providers.both(h.Provider), "account", dash(h.Account), "devices in Placement", yes(h.InPlace))
 	for _, text := range h.Conditions {
 		rows = append(rows, []string{"condition", text})
@@ -63,6 +63,14 @@ func (c *HostShowCmd) Run(g *Globals) error {
 	return g.print(h, []string{"Field", "Value"}, rows)
 }
 
+// hypervisorText returns the type of a host's hypervisor. One that runs no virtual machines is in capitals.
+func hypervisorText(h host.Report) string {
+	if h.Hypervisor == "fake" {
+		return "FAKE: guests are files, no virtual machine runs"
+	}
+	return dash(h.Hypervisor)
+}
+
 // hostState returns whether the agent of a host reports, and what an operator has declared about the host.
 func hostState(h host.Report) string {
 	state, ago := "up", time.Duration(h.Quiet*float64(time.Second)).Round(time.Second)
@@ -77,6 +85,9 @@ func hostState(h host.Report) string {
 	}
 	if h.Disabled {
 		state += ", disabled"
+	}
+	if h.Hypervisor == "fake" {
+		state += ", FAKE"
 	}
 	return state
 }

@@ -100,12 +100,16 @@ type Destination struct {
 
 // Capacity is the capacity of a host for guests, and its restrictions.
 type Capacity struct {
+	Type     string // Nova's hypervisor_type: QEMU, phyp; FakeType
 	VCPUs    int    // host threads
 	MemoryMB int    // MiB
 	DiskGB   int    // GiB
 	Remark   string // what operators must know about the hypervisor, as a sentence; empty: nothing
 	NoLive   string // why guests with devices cannot be live-migrated ("QEMU is older than 8.2.2"); empty: they can
 }
+
+// FakeType is the Type of a driver that runs no virtual machines.
+const FakeType = "fake"
 
 // Guest is one virtual machine. Its id is that of its entry in compute's assignments: the UUID of the server, or of
 // the migration by which the server is about to leave.

@@ -29,6 +29,7 @@ func (s *syncer) interpret(o Observation) (v view, err error) {
 			v.problems = append(v.problems, g.Remark)
 		}
 	}
+	s.hypervisorType(o.Capacity.Type)
 	v.cells, v.guests = s.config.CPUs.cells(machine), o.Guests
 	v.identity = journal.Identity{Host: s.config.Host, Provider: s.root}
 	if o.ByName { // at the start, or another client has deleted the root

@@ -24,6 +24,7 @@ type core struct {
 	followed
 
 	conditions map[string][]string          // by source
+	hypervisor string                       // Nova's hypervisor_type; empty: not yet known
 	version    int                          // of the host report; counts its changes
 	delivered  int                          // version of the host report that compute has; -1: none
 	wantSync   bool                         // a sync must begin
@@ -62,6 +63,19 @@ func (c *core) warn(message string, attrs ...any) {
 
 // reportChanged records that the host report has changed.
 func (c *core) reportChanged() { c.version++ }
+
+// hypervisorType records what the driver says that it is. It warns of a driver that runs no virtual machines, because
+// everything else looks as if it did.
+func (c *core) hypervisorType(name string) {
+	if c.hypervisor == name {
+		return
+	}
+	c.hypervisor = name
+	if name == hypervisor.FakeType {
+		c.warn("FAKE hypervisor: guests are files, no virtual machine runs", "option", "[DEFAULT] compute_driver")
+	}
+	c.reportChanged()
+}
 
 // condition replaces the conditions of one source, and logs new ones.
 func (c *core) condition(source string, sentences ...string) {

@@ -13,7 +13,10 @@ type Report struct {
 	Behind   string    `json:"behind,omitempty"`   // why the agent does not follow the assignments; empty: it does
 	Guests   []Present `json:"guests,omitempty"`   // the guests that exist on the host, by id
 	Provider string    `json:"provider"`           // UUID of the root provider
-	Devices  []Device  `json:"devices"`            // every device that device_spec offers, by address
+
+	Hypervisor string `json:"hypervisor_type,omitempty"` // Nova's: QEMU, phyp, fake; empty: not yet known
+
+	Devices []Device `json:"devices"` // every device that device_spec offers, by address
 	// Cells are the NUMA nodes with CPUs or memory for guests, by number: from an agent without the use of Counted, from
 	// compute with it.
 	Cells   []Cell         `json:"cells,omitempty"`

@@ -46,6 +46,7 @@ func conf(t *testing.T, machine string, more ...string) string {
 	t.Helper()
 	text := `[DEFAULT]
 host = cmp1
+compute_driver = fake.FakeDriver
 [oslo_concurrency]
 lock_path = ` + t.TempDir() + `
 [api]

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/openberth/berth/internal/app"
 	"github.com/openberth/berth/internal/settings"
@@ -13,7 +14,22 @@ type upCmd struct {
 	ListenPlacement string `help:"Address of the Placement API. Default: ${default}." default:"127.0.0.1:8778" env:"BERTH_LISTEN_PLACEMENT" placeholder:"HOST:PORT"`
 	ListenCompute   string `help:"Address of the Compute API. Default: ${default}." default:"127.0.0.1:8774" env:"BERTH_LISTEN_COMPUTE" placeholder:"HOST:PORT"`
 	ListenImage     string `help:"Address of the Image API; it is not served with [glance]. Default: ${default}." default:"127.0.0.1:9292" env:"BERTH_LISTEN_IMAGE" placeholder:"HOST:PORT"`
+	NoAgent         bool   `help:"Run the services only: this machine is not a host. Also without [DEFAULT] compute_driver."`
 	ListenNetwork   string `help:"Address of the Networking API. Default: ${default}." default:"127.0.0.1:9696" env:"BERTH_LISTEN_NETWORK" placeholder:"HOST:PORT"`
+}
+
+// agentLine returns which agent the process runs, for its start output.
+func agentLine(conf settings.Settings) string {
+	switch driver := conf.HostSettings.Driver; {
+	case conf.HostSettings.NoAgent:
+		return "agent: none (--no-agent)"
+	case driver == "":
+		return "agent: none: " + settings.NoDriver
+	case driver == settings.FakeDriver:
+		return "agent: " + conf.Host + ", FAKE: guests are files, no virtual machine runs"
+	default:
+		return "agent: " + conf.Host + ", " + driver
+	}
 }
 
 // Run runs the cloud until it is interrupted.
@@ -25,6 +41,7 @@ func (c *upCmd) Run(ctx context.Context, s streams) (err error) {
 	if err := app.CheckAuthentication(conf, settings.NoAuth2); err != nil {
 		return err
 	}
+	conf.HostSettings.NoAgent = c.NoAgent
 	open := conf.Strategy(settings.NoAuth2) == settings.NoAuth2
 	placement := &endpoint{name: "placement", flag: "--listen-placement", address: c.ListenPlacement, noauth: open}
 	compute := &endpoint{name: "compute", flag: "--listen-compute", address: c.ListenCompute, noauth: open}
@@ -69,5 +86,6 @@ func (c *upCmd) Run(ctx context.Context, s streams) (err error) {
 		case <-ctx.Done():
 		}
 	}()
+	fmt.Fprintln(s.out, agentLine(conf))
 	return serve(ctx, s, conf.Connections, log, apis...)
 }

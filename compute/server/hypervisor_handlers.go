@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"net/http"
@@ -274,7 +275,7 @@ func (s *server) hypervisor(c *call, h hypervisor, amounts compute.HypervisorAmo
 	if c.version.Has(compute.ServiceUUID) {
 		v.Service.ID = serviceID(h.Name)
 	}
-	v.Type, v.CPUInfo = "berth", any("")
+	v.Type, v.CPUInfo = cmp.Or(h.Hypervisor, "berth"), any("")
 	if c.version.Has(compute.CPUInfoObject) {
 		v.CPUInfo = struct{}{}
 	}

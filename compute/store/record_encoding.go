@@ -12,9 +12,9 @@ import (
 
 // recordVersion is the version in which this program writes the records of servers and hosts.
 //
-// Every change of a record raises it, also a new field or a new word, and adds a migration to the schema (see
-// recordsVersion). A program without that migration does not start on the database, so no program drops what a newer
-// one has stored.
+// After the first release, every change of a record raises it, also a new field or a new word, and adds a migration to
+// the schema (see recordsVersion). A program without that migration does not start on the database, so no program drops
+// what a newer one has stored. Before it, a change needs neither.
 const recordVersion = 7
 
 // currentPrefix begins every record of the current version: encoding/json writes fields in their order.

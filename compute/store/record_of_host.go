@@ -18,6 +18,7 @@ type hostRecord struct {
 	BootID      string           `json:"agent_boot_id,omitzero" v1:"Place"`
 	Guests      []presentRecord  `json:"guests,omitzero" v1:"Present"`
 	NotFollowed string           `json:"assignments_not_followed,omitzero" v1:"Behind"`
+	Hypervisor  string           `json:"hypervisor_type,omitzero"`
 	Provider    provider.ID      `json:"root_provider,omitzero" v1:"Provider"`
 	Devices     []deviceRecord   `json:"devices,omitzero" v1:"Devices"`
 	Conditions  []string         `json:"conditions,omitzero" v1:"Conditions"`
@@ -148,7 +149,7 @@ func decodeHost(name string, text []byte) (schedule.Host, error) {
 
 func toHost(h schedule.Host) hostRecord {
 	return hostRecord{recordVersion, h.Name, h.Instance, h.Start, h.ProcessSpace,
-		each(h.Present, func(p schedule.Present) presentRecord { return presentRecord(p) }), h.Behind, h.Provider,
+		each(h.Present, func(p schedule.Present) presentRecord { return presentRecord(p) }), h.Behind, h.Hypervisor, h.Provider,
 		each(h.Devices, toDevice), h.Conditions, h.InPlacement, each(h.Cells, toHostCell),
 		each(h.Counted, func(g schedule.CountedGuest) string { return g.ID }),
 		numaLimitsRecord(h.Limits), each(h.Counted, toCounted)}
@@ -158,7 +159,7 @@ func fromHost(r hostRecord) schedule.Host {
 	return schedule.Host{
 		Name: r.Name, Instance: r.Instance, Start: r.Start, ProcessSpace: r.BootID,
 		Present: each(r.Guests, func(p presentRecord) schedule.Present { return schedule.Present(p) }),
-		Behind:  r.NotFollowed, Provider: r.Provider, Devices: each(r.Devices, fromDevice), Conditions: r.Conditions,
+		Behind:  r.NotFollowed, Hypervisor: r.Hypervisor, Provider: r.Provider, Devices: each(r.Devices, fromDevice), Conditions: r.Conditions,
 		InPlacement: r.InPlacement, Cells: each(r.Cells, fromHostCell), Counted: fromCounted(r.Counted, r.CountedCells),
 		Limits: numa.Limits(r.Limits),
 	}

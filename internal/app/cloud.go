@@ -76,6 +76,9 @@ func Up(ctx context.Context, s settings.Settings, dir string, log *slog.Logger) 
 		return nil, errors.Join(err, c.Network.Close(), c.closeImages(), c.Placement.Close())
 	}
 	c.events.set(c.Compute.Handler)
+	if !s.RunsAgent() {
+		return c, nil
+	}
 	if err := c.StartAgent(ctx); err != nil {
 		return nil, errors.Join(err, c.Close())
 	}

@@ -43,7 +43,8 @@ func (l *lab) up(conf string) {
 	}
 	sys, file := filepath.Join(l.dir, "machine.txtar"), filepath.Join(l.dir, "berth.conf")
 	for name, data := range map[string]string{sys: string(text) + l.machine,
-		file: conf + "\n[DEFAULT]\nhost = cmp1\n[oslo_concurrency]\nlock_path = " + filepath.Dir(sys) +
+		file: "[DEFAULT]\ncompute_driver = fake.FakeDriver\n" + conf + "\n[DEFAULT]\nhost = cmp1\n" +
+			"[oslo_concurrency]\nlock_path = " + filepath.Dir(sys) +
 			"\n[api]\nauth_strategy = noauth2\n[berth]\nrescan_interval = " + strconv.Itoa(max(l.rescan, 1)) +
 			"\nsysfs = " + sys + "\n"} {
 		if err := os.WriteFile(name, []byte(data), 0o600); err != nil {

@@ -32,7 +32,7 @@ type openDriver func(s settings.Settings, parts driverParts) (hypervisor.Hypervi
 
 // drivers are the hypervisors by the value of [DEFAULT] compute_driver.
 var drivers = map[string]openDriver{
-	"fake.FakeDriver": func(s settings.Settings, parts driverParts) (hypervisor.Hypervisor, error) {
+	settings.FakeDriver: func(s settings.Settings, parts driverParts) (hypervisor.Hypervisor, error) {
 		return fake.New(filepath.Join(parts.dir, "guests"), s.Capacity)
 	},
 	settings.PowerVMDriver:  openPowerVM,
@@ -96,6 +96,9 @@ var factSources = map[string]func(s settings.Settings) (facts.Source, loop.Event
 
 // openHypervisor returns the configured hypervisor. The fault is Invalid for one that Berth does not have.
 func openHypervisor(s settings.Settings, parts driverParts) (hypervisor.Hypervisor, error) {
+	if s.HostSettings.Driver == "" {
+		return nil, fault.New(fault.Invalid, "app.NewAgent", "%s", settings.NoDriver)
+	}
 	open, known := drivers[s.HostSettings.Driver]
 	if !known {
 		return nil, fault.New(fault.Invalid, "app.NewAgent", "there is no compute_driver %q", s.HostSettings.Driver)

@@ -30,7 +30,8 @@ func (c *Cloud) StartCompute(t testing.TB) (image, networks string) {
 	dir := t.TempDir()
 	sysfs, config := filepath.Join(dir, "machine.txtar"), filepath.Join(dir, "berth.conf")
 	Write(t, sysfs, "A machine without devices.\n-- bus/pci/devices/.keep --\n")
-	Write(t, config, strings.Join([]string{"[DEFAULT]", "host = cmp1", "allow_resize_to_same_host = true",
+	Write(t, config, strings.Join([]string{"[DEFAULT]", "host = cmp1", "compute_driver = fake.FakeDriver",
+		"allow_resize_to_same_host = true",
 		"[ml2]", "tenant_network_types = vlan", "[ml2_type_vlan]", "network_vlan_ranges = physnet0:100:199", "[api]",
 		"auth_strategy = noauth2",
 		"[oslo_concurrency]", "lock_path = " + dir, "[berth]", "sysfs = " + sysfs,

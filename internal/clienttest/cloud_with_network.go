@@ -20,7 +20,8 @@ func (c *Cloud) StartNetwork(t testing.TB) (address string) {
 	dir := t.TempDir()
 	sysfs, config := filepath.Join(dir, "machine.txtar"), filepath.Join(dir, "berth.conf")
 	Write(t, sysfs, "A machine without devices.\n-- bus/pci/devices/.keep --\n")
-	Write(t, config, strings.Join([]string{"[DEFAULT]", "host = cmp1", "[api]", "auth_strategy = noauth2",
+	Write(t, config, strings.Join([]string{"[DEFAULT]", "host = cmp1", "compute_driver = fake.FakeDriver",
+		"[api]", "auth_strategy = noauth2",
 		"[oslo_concurrency]", "lock_path = " + dir, "[ml2]", "tenant_network_types = vlan", "[ml2_type_vlan]",
 		"network_vlan_ranges = physnet0:100:199,physnet1", "[berth]", "sysfs = " + sysfs, ""}, "\n"))
 	compute, network, image := Free(t), Free(t), Free(t)

@@ -10,8 +10,19 @@ import (
 	"github.com/openberth/berth/config"
 )
 
+// NoDriver is the sentence for a host without [DEFAULT] compute_driver. The option has no default: a host reports
+// capacity only for guests that its operator wants there, and files are not guests.
+const NoDriver = "[DEFAULT] compute_driver is not set; set it to libvirt.LibvirtDriver (guests of QEMU), " +
+	PowerVMDriver + " or " + FakeDriver + " (guests are files, for trials)"
+
+// RunsAgent reports whether `berth up` runs an agent: a driver is set, and NoAgent is not.
+func (s Settings) RunsAgent() bool { return s.HostSettings.Driver != "" && !s.HostSettings.NoAgent }
+
 // Drivers are the values of [DEFAULT] compute_driver, in Nova's words: the hypervisors that the agent can use.
-var Drivers = []string{"fake.FakeDriver", "libvirt.LibvirtDriver", "libvirt", PowerVMDriver}
+var Drivers = []string{FakeDriver, "libvirt.LibvirtDriver", "libvirt", PowerVMDriver}
+
+// FakeDriver is the driver whose guests are files.
+const FakeDriver = "fake.FakeDriver"
 
 // VFIO reports whether the hypervisor gives devices to guests by VFIO, which needs an IOMMU and whole groups of it.
 func (h HostSettings) VFIO() bool { return strings.HasPrefix(h.Driver, "libvirt") }
@@ -40,7 +51,7 @@ func knownHost() []config.Name {
 }
 
 func (s *Settings) readHost(cfg *config.Config, _ *slog.Logger) (err error) {
-	if s.HostSettings.Driver, err = cfg.String("DEFAULT", "compute_driver", Drivers[0], Drivers); err != nil {
+	if s.HostSettings.Driver, err = cfg.String("DEFAULT", "compute_driver", "", Drivers); err != nil {
 		return err
 	}
 	source := FactSources[0]

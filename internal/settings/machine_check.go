@@ -78,6 +78,9 @@ func Check(path string, files ...string) (CheckReport, error) {
 	for _, wrong := range faults {
 		c.add(LevelError, fault.TextOf(wrong))
 	}
+	if s.HostSettings.Driver == "" && len(files) > 0 && len(faults) == 0 {
+		c.add(LevelError, NoDriver)
+	}
 	machine, err := readMachine(s)
 	if err != nil {
 		return CheckReport{}, err

@@ -106,10 +106,11 @@ type ImageSettings struct {
 // HostSettings are the options for the hypervisor, for the CPUs, memory and disk that guests may use, and for cleaning
 // devices.
 type HostSettings struct {
-	Driver string // [DEFAULT] compute_driver: one of Drivers
-	Facts  string // [berth] fact_source: one of FactSources
-	CPUs   reconcile.CPUs
-	Clean  string // [berth] device_clean_command: the program that cleans a device, given its address; "": none
+	Driver  string // [DEFAULT] compute_driver: one of Drivers; empty: not set
+	NoAgent bool   // the flag --no-agent of `berth up`
+	Facts   string // [berth] fact_source: one of FactSources
+	CPUs    reconcile.CPUs
+	Clean   string // [berth] device_clean_command: the program that cleans a device, given its address; "": none
 }
 
 // AccountSettings are the accounts of callers with http_basic, and those with which services call each other.

@@ -46,6 +46,7 @@ func New(dir string, capacity hypervisor.Capacity) (*Hypervisor, error) {
 	if capacity == (hypervisor.Capacity{}) {
 		capacity = defaultCapacity
 	}
+	capacity.Type = hypervisor.FakeType
 	return &Hypervisor{dir: dir, capacity: capacity}, nil
 }
 

@@ -46,7 +46,8 @@ func TestInjectedFaults(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if c, err := h.Capacity(t.Context()); err != nil || c != (hypervisor.Capacity{VCPUs: 1, MemoryMB: 2, DiskGB: 3}) {
+	want := hypervisor.Capacity{Type: hypervisor.FakeType, VCPUs: 1, MemoryMB: 2, DiskGB: 3}
+	if c, err := h.Capacity(t.Context()); err != nil || c != want {
 		t.Errorf("%+v %v", c, err)
 	}
 	var asked []string

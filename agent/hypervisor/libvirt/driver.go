@@ -204,7 +204,7 @@ func (d *Driver) Capacity(ctx context.Context) (hypervisor.Capacity, error) {
 		return hypervisor.Capacity{}, fault.New(fault.Unavailable, op, "the size of the file system of %s cannot be read: %w",
 			d.o.Dir, err)
 	}
-	out := hypervisor.Capacity{VCPUs: node.CPUs, MemoryMB: int(node.MemoryKB / 1024),
+	out := hypervisor.Capacity{Type: "QEMU", VCPUs: node.CPUs, MemoryMB: int(node.MemoryKB / 1024),
 		DiskGB: int(disk.Blocks * uint64(disk.Bsize) >> 30)}
 	version, err := c.HypervisorVersion(ctx)
 	if err != nil {
