@@ -25,6 +25,9 @@ import (
 // realLimit is the time limit of the tour of real guests, without the download of packages.
 const realLimit = 3 * time.Minute
 
+// buildLimit is the time limit of the image of the guests, with the download of packages.
+const buildLimit = 15 * time.Minute
+
 // runReal runs the tour of real guests on a libvirt daemon of its own, and fails if a step of it fails. Afterwards the
 // daemon, the guests and their files are gone; the packages from which the image was built are kept.
 func (c *demoCmd) runReal(ctx context.Context, s streams) (err error) {
@@ -47,7 +50,9 @@ func (c *demoCmd) runReal(ctx context.Context, s streams) (err error) {
 	fmt.Fprintln(s.out, "This tour starts real guests, on a libvirt daemon of its own. It builds their image from "+
 		"Debian packages.")
 	disk := filepath.Join(dir, "disk.img")
-	if err := linuxguest.Build(ctx, disk); err != nil {
+	building, cancelBuild := context.WithTimeout(ctx, buildLimit)
+	defer cancelBuild()
+	if err := linuxguest.Build(building, disk); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, realLimit)

@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -38,6 +39,8 @@ type Options struct {
 type Daemon struct {
 	Socket string // of the local administrator
 	cmd    *exec.Cmd
+	ended  chan struct{} // closed after err is set
+	err    error         // how the process that starts the daemon has ended
 }
 
 // The files of the daemon's configuration. A container has no cgroups of its own, and often no security module.
@@ -48,7 +51,7 @@ var files = map[string]string{
 }
 
 // script mounts the directories over those of the machine, and runs the daemon again whenever it has ended, unless the
-// file stopped exists. It is the first process of its namespace, so it also collects ended guests, and all guests end
+// file stopped exists. It ends if the daemon cannot start: after maxStarts starts that lasted less than a second. It is the first process of its namespace, so it also collects ended guests, and all guests end
 // with it.
 const script = `set -e
 for name in run lib cache log etc; do
@@ -63,12 +66,20 @@ done
 ip link set lo up
 [ -z "$2" ] || hostname "$2"
 %PREPARE%
-while :; do
+failed=0
+while [ $failed -lt %MAX% ]; do
+	began=$(date +%s%N)
 	libvirtd --listen --config /etc/libvirt/libvirtd.conf --pid-file "$1/pid" &
 	wait $! || true
+	if [ $(($(date +%s%N) - began)) -lt 1000000000 ]; then failed=$((failed + 1)); else failed=0; fi
 	while [ -e "$1/stopped" ]; do sleep 0.05; done
 done
+echo "libvirtd has ended $failed times within a second of its start" >&2
+exit 1
 `
+
+// maxStarts is how often in a row the daemon may end within a second of its start.
+const maxStarts = 5
 
 // programs are what the daemon, its guests and the driver need, with the Debian package of each.
 var programs = []struct{ name, pkg string }{{"libvirtd", "libvirt-daemon-system libvirt-daemon-driver-qemu"},
@@ -113,14 +124,21 @@ func Start(o Options) (*Daemon, error) {
 			return nil, fault.Wrap(fault.Unavailable, op, err)
 		}
 	}
+	text := strings.NewReplacer("%PREPARE%", o.Prepare, "%MAX%", strconv.Itoa(maxStarts)).Replace(script)
 	cmd := exec.Command("unshare", "--mount", "--propagation", "private", "--net", "--uts", "--pid", "--fork",
-		"--kill-child", "--mount-proc", "sh", "-c", strings.Replace(script, "%PREPARE%", o.Prepare, 1), "sh", o.Dir, o.Name)
+		"--kill-child", "--mount-proc", "sh", "-c", text, "sh", o.Dir, o.Name)
 	cmd.Stdout, cmd.Stderr = o.Output, o.Output
+	cmd.WaitDelay = 5 * time.Second // a process that has left the namespaces may keep the output open
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := cmd.Start(); err != nil {
 		return nil, fault.Wrap(fault.Unavailable, op, err)
 	}
-	return &Daemon{Socket: filepath.Join(o.Dir, "run", "libvirt-sock"), cmd: cmd}, nil
+	d := &Daemon{Socket: filepath.Join(o.Dir, "run", "libvirt-sock"), cmd: cmd, ended: make(chan struct{})}
+	go func() {
+		defer close(d.ended)
+		d.err = cmd.Wait()
+	}()
+	return d, nil
 }
 
 // listenTLS returns the lines of libvirtd.conf with the certificates of a directory; empty: the daemon does not listen.
@@ -144,7 +162,8 @@ func (d *Daemon) Answers() error {
 	return err
 }
 
-// Await waits until the daemon accepts connections. The fault is Unavailable when the context ends first.
+// Await waits until the daemon accepts connections. The fault is Unavailable when the context ends first, or when the
+// daemon cannot start; Options.Output then has its reason.
 func (d *Daemon) Await(ctx context.Context) error {
 	for {
 		err := d.Answers()
@@ -152,6 +171,8 @@ func (d *Daemon) Await(ctx context.Context) error {
 			return nil
 		}
 		select {
+		case <-d.ended:
+			return fault.New(fault.Unavailable, "ownlibvirt.Await", "libvirtd cannot be started (%v)", d.err)
 		case <-ctx.Done():
 			return fault.New(fault.Unavailable, "ownlibvirt.Await", "libvirtd does not answer: %w", err)
 		case <-time.After(50 * time.Millisecond):
@@ -162,5 +183,5 @@ func (d *Daemon) Await(ctx context.Context) error {
 // Close ends the daemon and its guests, and waits for their end.
 func (d *Daemon) Close() {
 	_ = d.cmd.Process.Kill() // an error means that it has ended
-	_ = d.cmd.Wait()         // it was killed
+	<-d.ended
 }
