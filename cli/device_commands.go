@@ -123,9 +123,23 @@ func (c *DeviceListCmd) Run(g *Globals) error {
 	for _, d := range list {
 		rows = append(rows, []string{d.Host, d.Address, d.VendorID + ":" + d.ProductID,
 			dash(products(d.VendorID, d.ProductID)), d.Type, d.ResourceClass, numaText(d.NUMANode), stateText(d),
-			dash(known.of(d.Holder))})
+			dash(holderText(d, known.of(d.Holder)))})
 	}
 	return g.print(list, []string{"Host", "Address", "ID", "Name", "Type", "Class", "NUMA", "State", "Holder"}, rows)
+}
+
+// holderText returns the holder of a device, whose name is given; and of a consumer that compute has not placed on the
+// host, since when it is known.
+func holderText(d host.Device, name string) string {
+	switch {
+	case d.UnknownSince.IsZero():
+		return name
+	case name == d.Holder:
+		name = "unknown consumer " + name
+	default:
+		name += ", not placed here"
+	}
+	return name + ", since " + d.UnknownSince.UTC().Format(time.RFC3339)
 }
 
 // stateText returns a device's state, and whether the device must be cleaned first.
@@ -185,7 +199,7 @@ func (c *DeviceShowCmd) Run(g *Globals) error {
 		numaText(d.NUMANode),
 		"driver", dash(d.Driver), "class", dash(d.ResourceClass), "traits", dash(strings.Join(d.Traits, ", ")), "provider",
 		dash(providers.both(d.Provider)),
-		"state", stateText(d), "holder", dash(holder.both(d.Holder)), "one_time_use", yes(d.OneTimeUse), "used", yes(d.Spent),
+		"state", stateText(d), "holder", dash(holderText(d, holder.both(d.Holder))), "one_time_use", yes(d.OneTimeUse), "used", yes(d.Spent),
 		"cleaning requested", wanted, "cleaning refused", dash(d.Refused)))
 }
 

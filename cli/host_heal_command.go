@@ -13,9 +13,10 @@ import (
 
 // HostHealCmd adds allocations to Placement that it lacks for servers on a host.
 type HostHealCmd struct {
-	Host          string `arg:"" help:"Name of the host."`
-	Apply         bool   `help:"Write the allocations. Without it, only show what would be written."`
-	Oversubscribe bool   `help:"With --apply: write allocations that exceed the capacity of the host."`
+	Host          string   `arg:"" help:"Name of the host."`
+	Apply         bool     `help:"Write the allocations. Without it, only show what would be written."`
+	Oversubscribe bool     `help:"With --apply: write allocations that exceed the capacity of the host."`
+	Remove        []string `help:"With --apply: remove what this consumer has on the host, although compute has not placed it there. May be repeated." placeholder:"CONSUMER" sep:"none"`
 	LongOutput
 }
 
@@ -24,19 +25,22 @@ func (c *HostHealCmd) Validate() error {
 	if c.Oversubscribe && !c.Apply {
 		return fault.New(fault.Invalid, "", "--oversubscribe needs --apply: without it nothing is written")
 	}
+	if len(c.Remove) > 0 && !c.Apply {
+		return fault.New(fault.Invalid, "", "--remove needs --apply: without it nothing is removed")
+	}
 	return nil
 }
 
 // Run prints the allocations that Placement lacks for servers on the host, and consumers with allocations on the host
-// that are not placed there. With --apply it adds what is missing, and returns fault.Conflict if some of it could not
-// be added.
+// that are not placed there. With --apply it adds what is missing and removes what --remove names, and returns
+// fault.Conflict if some of it could not be done.
 func (c *HostHealCmd) Run(g *Globals) error {
 	ctx, cancel := g.context()
 	defer cancel()
 	var found host.Allocations
 	var err error
 	if c.Apply {
-		found, err = g.hosts().Heal(ctx, c.Host, host.Heal{Oversubscribe: c.Oversubscribe})
+		found, err = g.hosts().Heal(ctx, c.Host, host.Heal{Oversubscribe: c.Oversubscribe, Remove: c.Remove})
 	} else {
 		found, err = g.hosts().Allocations(ctx, c.Host)
 	}
@@ -54,9 +58,11 @@ func (c *HostHealCmd) Run(g *Globals) error {
 	switch {
 	case c.Apply && left > 0:
 		return fault.New(fault.Conflict, "cli.heal",
-			"Placement still lacks allocations of %d consumers on host %s", left, c.Host)
-	case c.Apply || g.Output == "json":
+			"%d allocations on host %s are not as requested; the table has the reasons", left, c.Host)
+	case g.Output == "json":
 		return nil
+	case c.Apply:
+		return printUndo(g, found)
 	case left == 0:
 		_, err = fmt.Fprintf(g.stdout(),
 			"nothing to write: Placement has the allocations of all servers on host %s\n", c.Host)
@@ -97,13 +103,45 @@ func healRows(a host.Allocations, known names, long bool) (rows [][]string, left
 		if !m.Healed {
 			left++
 		}
-		outcome := cmp.Or(m.Outcome, "would be written")
+		outcome := cmp.Or(m.Outcome, prefixed("would not be written: ", m.Refused), "would be written")
 		row(m.Consumer, m.Name, "lacks "+holdingText(m.Lacks, known), outcome)
 	}
 	for _, f := range a.Foreign {
-		row(f.Consumer, "", "has "+holdingText(f.Holds, known), "nothing: "+f.Why)
+		action := "nothing: " + f.Why
+		switch {
+		case f.Outcome != "":
+			if action = f.Outcome; !f.Removed {
+				left++
+			}
+		case f.Kept == "":
+			action += "; --apply --remove " + f.Consumer + " removes it"
+		case f.Kept != f.Why:
+			action += "; it cannot be removed: " + f.Kept
+		}
+		row(f.Consumer, "", "has "+holdingText(f.Holds, known), action)
 	}
 	return rows, left
+}
+
+// printUndo prints the commands that write what was removed.
+func printUndo(g *Globals, a host.Allocations) error {
+	for _, f := range a.Foreign {
+		if f.Undo == "" {
+			continue
+		}
+		if _, err := fmt.Fprintf(g.stdout(), "undo: %s\n", f.Undo); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// prefixed returns lead followed by text, or an empty string without text.
+func prefixed(lead, text string) string {
+	if text == "" {
+		return ""
+	}
+	return lead + text
 }
 
 // holdingText formats amounts by provider.

@@ -64,10 +64,14 @@ type Device struct {
 	IOMMUGroup    int      `json:"iommu_group"` // -1 when none
 	ResourceClass string   `json:"resource_class"`
 	Traits        []string `json:"traits"`
-	Provider      string   `json:"provider,omitempty"`   // UUID of its provider; empty while not in Placement
-	State         string   `json:"state"`                // such as available, claimed, allocated; see schedule.State
-	Holder        string   `json:"holder,omitempty"`     // UUID of the server that holds it
-	RequestID     string   `json:"request_id,omitempty"` // of the request it serves
+	Provider      string   `json:"provider,omitempty"` // UUID of its provider; empty while not in Placement
+	State         string   `json:"state"`              // such as available, claimed, allocated; see schedule.State
+	Holder        string   `json:"holder,omitempty"`   // UUID of the server that holds it
+
+	// set by compute: Holder is a consumer that compute has not placed on the host, and when this was first found
+	UnknownSince time.Time `json:"holder_unknown_since,omitzero"`
+
+	RequestID string `json:"request_id,omitempty"` // of the request it serves
 
 	RemoteManaged  bool   `json:"remote_managed,omitempty"`  // set by its rule: no alias is ever given it
 	ForPorts       bool   `json:"for_ports,omitempty"`       // its rule has physical_network: for network ports only

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/fault"
@@ -28,6 +29,7 @@ type Missing struct {
 	Server, Name string // id and name
 	Consumer     string // the id of the server or of its migration
 	Lacks        resource.Allocation
+	Refused      string // why HostHeal does not write it, as a clause; empty: it does, if there is room
 	Outcome      string // set by HostHeal: what was done, or why nothing was done
 	Healed       bool   // set by HostHeal
 }
@@ -36,7 +38,13 @@ type Missing struct {
 type Foreign struct {
 	Consumer string
 	Holds    resource.Allocation
-	Why      string // what compute's records have of the consumer, as a clause
+	Why      string    // what compute's records have of the consumer, as a clause
+	Unknown  bool      // compute has no server and no migration with this id
+	Since    time.Time // when an audit first found it
+	Kept     string    // why HostHeal does not remove it when asked to, as a clause; empty: it does
+	Outcome  string    // set by HostHeal, if it was asked to remove it
+	Removed  bool      // set by HostHeal
+	Undo     string    // set by HostHeal: the command that writes the allocations of the consumer as they were
 }
 
 // holdings are the allocations on some providers, by provider and consumer.
@@ -159,11 +167,15 @@ func (r reading) foreign(ctx context.Context, host string, held holdings, placed
 			return nil, err
 		}
 		if why != "" {
-			list = append(list, Foreign{Consumer: string(consumer), Holds: holds[consumer], Why: why})
+			list = append(list, Foreign{Consumer: string(consumer), Holds: holds[consumer], Why: why,
+				Unknown: why == unknownConsumer})
 		}
 	}
 	return list, nil
 }
+
+// unknownConsumer is what compute's records have of a consumer that is neither a server nor a migration.
+const unknownConsumer = "compute has no server and no migration with this id"
 
 // whyForeign returns what compute's records have of a consumer with an allocation on a host, as a clause. It is empty
 // if the allocation may be right: the consumer has been placed there since, or a step of its server is due.
@@ -175,7 +187,7 @@ func (r reading) whyForeign(ctx context.Context, consumer, host string) (string,
 	}
 	switch {
 	case fault.Is(err, fault.NotFound):
-		return "compute has no server and no migration with this id", nil
+		return unknownConsumer, nil
 	case err != nil:
 		return "", err
 	case len(server.Steps()) > 0:
@@ -216,9 +228,7 @@ func (a Audit) conditions() (out []string) {
 			list = append(list, fmt.Sprintf("%s has %s (%s)", f.Consumer, f.Holds.Sum(), f.Why))
 		}
 		out = append(out, fmt.Sprintf("consumers that compute has not placed on this host have resources of it in "+
-			"Placement: %s; if no guest of theirs is on the host, remove these allocations (`openstack resource "+
-			"provider allocation unset --provider PROVIDER CONSUMER`; `berth host heal %s` shows the providers)",
-			joinFirst(list), a.Host))
+			"Placement: %s; `berth host heal %s` shows which of them can be removed", joinFirst(list), a.Host))
 	}
 	return out
 }

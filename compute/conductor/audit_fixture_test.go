@@ -2,6 +2,7 @@ package conductor
 
 import (
 	"log/slog"
+	"slices"
 
 	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/compute/schedule"
@@ -40,4 +41,17 @@ func (c *cloud) placed(id string, change func(*lifecycle.Server)) resource.Alloc
 // holds replaces the allocation of a consumer in Placement.
 func (c *cloud) holds(consumer string, a resource.Allocation) {
 	c.allocate(resource.ConsumerID(consumer), a)
+}
+
+// changeReport stores the report of a host with a change.
+func (c *cloud) changeReport(host string, change func(*schedule.Host)) {
+	c.t.Helper()
+	c.report(host)
+	h, err := c.store.Host(c.t.Context(), host)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	h.Devices = slices.Clone(h.Devices)
+	change(&h)
+	c.put(h)
 }

@@ -9,7 +9,6 @@ import (
 	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/compute/schedule"
 	"github.com/openberth/berth/fault"
-	"github.com/openberth/berth/provider"
 	"github.com/openberth/berth/resource"
 )
 
@@ -29,17 +28,59 @@ func (c *Conductor) HostAudit(ctx context.Context, name string) (Audit, error) {
 	if err != nil {
 		return Audit{}, err
 	}
-	return c.audits.auditHost(ctx, host)
+	found, err := c.audits.auditHost(ctx, host)
+	if err != nil {
+		return found, err
+	}
+	return found, c.read().explainAudit(ctx, host, &found)
+}
+
+// explainAudit sets Refused and Kept of an audit: what HostHeal would not do, and why.
+func (r reading) explainAudit(ctx context.Context, host schedule.Host, found *Audit) error {
+	for i := range found.Missing {
+		m := &found.Missing[i]
+		held, err := r.placement.Allocation(ctx, resource.ConsumerID(m.Consumer))
+		if err != nil {
+			return err
+		}
+		server, err := r.store.Read(ctx, m.Server)
+		if err != nil {
+			return err
+		}
+		for _, e := range server.Expected(host.Name) {
+			if e.Consumer != m.Consumer {
+				continue
+			}
+			if m.Refused, err = r.elsewhere(ctx, host.Name, e, held.Allocation); err != nil {
+				return err
+			}
+		}
+	}
+	for i := range found.Foreign {
+		var err error
+		if found.Foreign[i].Kept, err = r.whyKept(ctx, host, found.Foreign[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Healing is what HostHeal does beside writing what is missing.
+type Healing struct {
+	Oversubscribe bool     // write also what exceeds the capacity
+	Remove        []string // foreign consumers whose allocations on the host are removed
 }
 
 // AuditNext audits the host that has waited longest since HostReported. It returns false if no host waits.
 func (c *Conductor) AuditNext(ctx context.Context) bool { return c.audits.auditNext(ctx) }
 
-// HostHeal adds to Placement the allocations that an audit of a host finds missing, and removes nothing. It does not
-// write a consumer for which there is no room, unless oversubscribe is set: then the use of the provider exceeds its
-// capacity. The returned audit has the outcome for each consumer. It returns fault.NotFound if no agent has reported
-// for the host.
-func (c *Conductor) HostHeal(ctx context.Context, name string, oversubscribe bool) (Audit, error) {
+// HostHeal adds to Placement the allocations that an audit of a host finds missing. It does not write a consumer for
+// which there is no room, unless Oversubscribe is set: then the use of the provider exceeds its capacity. It does not
+// write one that Placement has on another host. It removes what the consumers in Remove have on the host, if whyKept has
+// no reason against it, and nothing else. The returned audit has the outcome for each consumer. It returns
+// fault.NotFound if no agent has reported for the host, or, before it changes anything, for a consumer in Remove that is
+// not foreign there.
+func (c *Conductor) HostHeal(ctx context.Context, name string, o Healing) (Audit, error) {
 	ctx, stop, err := c.leased(ctx)
 	if err != nil {
 		return Audit{}, err
@@ -53,9 +94,18 @@ func (c *Conductor) HostHeal(ctx context.Context, name string, oversubscribe boo
 	if err != nil {
 		return found, err
 	}
+	for _, consumer := range o.Remove {
+		if !slices.ContainsFunc(found.Foreign, func(f Foreign) bool { return f.Consumer == consumer }) {
+			return found, fault.New(fault.NotFound, "", "consumer %s has no allocation on host %s that could be removed; "+
+				"`berth host heal %s` lists them", consumer, name, name)
+		}
+	}
+	if err := c.removeForeign(ctx, host, &found, o.Remove); err != nil {
+		return found, err
+	}
 	for i := range found.Missing {
 		m := &found.Missing[i]
-		alone := c.runner.Alone(m.Server, func() { err = c.healOne(ctx, host, m, oversubscribe) })
+		alone := c.runner.Alone(m.Server, func() { err = c.healOne(ctx, host, m, o.Oversubscribe) })
 		if !alone {
 			m.Outcome = "not written: a step of the server is due; try again later"
 		}
@@ -84,7 +134,7 @@ func (c *Conductor) healOne(ctx context.Context, host schedule.Host, m *Missing,
 		if attempt > 0 {
 			c.pause(ctx, attempt)
 		}
-		err = c.writeBack(ctx, server, expected[i], host.Provider, m.Lacks, oversubscribe)
+		err = c.writeBack(ctx, server, expected[i], host, m, oversubscribe)
 		if fault.CodeOf(err) != placement.CodeConcurrentUpdate {
 			break
 		}
@@ -94,6 +144,8 @@ func (c *Conductor) healOne(ctx context.Context, host schedule.Host, m *Missing,
 		return err
 	case err == nil:
 		m.Outcome, m.Healed = "written", true
+	case fault.Is(err, fault.Conflict) && m.Refused != "":
+		m.Outcome = "not written: " + m.Refused
 	case fault.Is(err, fault.Conflict) && !oversubscribe:
 		m.Outcome = "not written: " + fault.TextOf(err) + "; --oversubscribe writes it without room"
 	default:
@@ -102,20 +154,27 @@ func (c *Conductor) healOne(ctx context.Context, host schedule.Host, m *Missing,
 	return nil
 }
 
-// writeBack adds to the allocation of a consumer what it lacks of its expectation now, on the providers of on.
-func (c *Conductor) writeBack(ctx context.Context, s lifecycle.Server, e lifecycle.Expectation, root provider.ID,
-	on resource.Allocation, oversubscribe bool) error {
+// writeBack adds to the allocation of a consumer what it lacks of its expectation now, on the providers of m.Lacks. If
+// Placement has the consumer on another host, it sets m.Refused and returns fault.Conflict.
+func (c *Conductor) writeBack(ctx context.Context, s lifecycle.Server, e lifecycle.Expectation, host schedule.Host,
+	m *Missing, oversubscribe bool) error {
 	consumer := resource.ConsumerID(e.Consumer)
 	held, err := c.placement.Allocation(ctx, consumer)
 	if err != nil {
 		return err
 	}
+	if m.Refused, err = c.read().elsewhere(ctx, host.Name, e, held.Allocation); err != nil {
+		return err
+	}
+	if m.Refused != "" {
+		return fault.New(fault.Conflict, "", "%s", m.Refused)
+	}
 	has := holdings{}
-	for id := range on {
+	for id := range m.Lacks {
 		has[id] = map[resource.ConsumerID]resource.Amounts{consumer: held.Allocation[id]}
 	}
 	e.Also = nil
-	added := lacking(e, root, has)
+	added := lacking(e, host.Provider, has)
 	if len(added) == 0 {
 		return nil // another client has added it
 	}

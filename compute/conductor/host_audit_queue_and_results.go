@@ -2,7 +2,6 @@ package conductor
 
 import (
 	"context"
-	"slices"
 	"sync"
 	"time"
 
@@ -82,6 +81,13 @@ func (a *auditor) conditions(host string) []string {
 	return a.last[host].found.conditions()
 }
 
+// foreign returns the foreign consumers of the last audit of a host.
+func (a *auditor) foreign(host string) []Foreign {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.last[host].found.Foreign
+}
+
 // run audits the hosts that have reported until ctx ends.
 func (a *auditor) run(ctx context.Context) {
 	for {
@@ -126,12 +132,6 @@ func (a *auditor) auditHost(ctx context.Context, host schedule.Host) (Audit, err
 		return Audit{}, err
 	}
 	defer stop()
-	on := []provider.ID{host.Provider}
-	for _, d := range host.Devices {
-		if d.Provider != "" && !slices.Contains(on, d.Provider) {
-			on = append(on, d.Provider)
-		}
-	}
 	at := a.read().now()
 	if same, err := a.unchanged(ctx, host); err != nil {
 		return Audit{}, err
@@ -139,14 +139,28 @@ func (a *auditor) auditHost(ctx context.Context, host schedule.Host) (Audit, err
 		a.keep(host.Name, func(last *audited) { last.at, last.root = at, at })
 		return Audit{Host: host.Name}, nil
 	}
-	found, err := a.read().audit(ctx, host.Name, on, true)
+	found, err := a.read().audit(ctx, host.Name, providersOf(host), true)
 	if err == nil {
+		a.date(&found, at)
 		a.keep(host.Name, func(last *audited) {
 			last.at, last.root, last.whole, last.found, last.wholeState = at, at, at, found, found.treeState
 			last.recordTree(host.Provider, found)
 		})
 	}
 	return found, err
+}
+
+// date sets since when the foreign consumers of an audit are known.
+func (a *auditor) date(found *Audit, at time.Time) {
+	before := a.foreign(found.Host)
+	for i := range found.Foreign {
+		found.Foreign[i].Since = at
+		for _, f := range before {
+			if f.Consumer == found.Foreign[i].Consumer {
+				found.Foreign[i].Since = f.Since
+			}
+		}
+	}
 }
 
 // unchanged reports whether the last audit of a whole host has found no difference, an audit of its root finds none

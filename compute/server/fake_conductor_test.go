@@ -132,9 +132,12 @@ func (l *fakeConductor) HealPorts(_ context.Context, host string, servers []stri
 			Groups: map[string]provider.ID{"g1": rootID}}}, Adds: resource.Allocation{rootID: {"VCPU": 1}}}}, nil
 }
 
+// HostForeign returns nothing.
+func (l *fakeConductor) HostForeign(string) []conductor.Foreign { return nil }
+
 // HostHeal returns the same, healed.
-func (l *fakeConductor) HostHeal(ctx context.Context, host string, oversubscribe bool) (conductor.Audit, error) {
+func (l *fakeConductor) HostHeal(ctx context.Context, host string, o conductor.Healing) (conductor.Audit, error) {
 	a, err := l.HostAudit(ctx, host)
-	a.Missing[0].Outcome, a.Missing[0].Healed = fmt.Sprint("oversubscribe ", oversubscribe), true
+	a.Missing[0].Outcome, a.Missing[0].Healed = fmt.Sprint("oversubscribe ", o.Oversubscribe), true
 	return a, err
 }

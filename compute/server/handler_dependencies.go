@@ -93,8 +93,9 @@ type Conductor interface {
 	HostForget(ctx context.Context, host string) (removed, kept []string, err error)
 	HostReported(host schedule.Host)
 	HostConditions(host string) []string
+	HostForeign(host string) []conductor.Foreign
 	HostAudit(ctx context.Context, host string) (conductor.Audit, error)
-	HostHeal(ctx context.Context, host string, oversubscribe bool) (conductor.Audit, error)
+	HostHeal(ctx context.Context, host string, o conductor.Healing) (conductor.Audit, error)
 	HealPorts(ctx context.Context, host string, servers []string, apply bool) ([]conductor.PortHealing, error)
 	Headroom(ctx context.Context, f flavor.Flavor, ports []portrequest.Port) ([]conductor.HostHeadroom, string, error)
 	PlanDrain(ctx context.Context, host string) ([]conductor.PlannedMove, error)

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/openberth/berth/api/host"
+	"github.com/openberth/berth/compute/conductor"
 	"github.com/openberth/berth/compute/schedule"
 	"github.com/openberth/berth/compute/store"
 )
@@ -46,9 +47,11 @@ func writeDevices(h schedule.Host) []host.Device {
 	return out
 }
 
-// describeDevices converts the devices of a host, with the clean requests of operators.
-func describeDevices(h schedule.Host, cleans []store.CleanRequest) []host.Device {
+// describeDevices converts the devices of a host, with the clean requests of operators and with the consumers that hold
+// devices in Placement without being placed on the host.
+func describeDevices(h schedule.Host, cleans []store.CleanRequest, foreign []conductor.Foreign) []host.Device {
 	out := writeDevices(h)
+	markForeign(out, foreign)
 	for _, w := range cleans {
 		i := slices.IndexFunc(out, func(d host.Device) bool { return h.Name == w.Host && d.Address == w.Address.String() })
 		if i >= 0 {
@@ -56,6 +59,26 @@ func describeDevices(h schedule.Host, cleans []store.CleanRequest) []host.Device
 		}
 	}
 	return out
+}
+
+// markForeign shows as allocated what Placement has allocated to consumers that are not placed on the host: no
+// server gets these devices. Of several equal devices of a provider the first available ones are marked; which of them is meant
+// is not known.
+func markForeign(devices []host.Device, foreign []conductor.Foreign) {
+	for _, f := range foreign {
+		for id, amounts := range f.Holds {
+			for class, n := range amounts {
+				for i := range devices {
+					d := &devices[i]
+					if n > 0 && d.State == string(schedule.Available) && d.Provider == string(id) &&
+						d.ResourceClass == string(class) {
+						d.State, d.Holder, d.UnknownSince = string(schedule.Allocated), f.Consumer, f.Since
+						n--
+					}
+				}
+			}
+		}
+	}
 }
 
 // hostsAndDead lists the hosts whose agents have reported, and the names of the hosts that an operator has declared
@@ -110,7 +133,8 @@ func (s *server) listHosts(c *call) error {
 		connected, quiet := s.Conductor.LastSign(h.Name)
 		reports = append(reports, host.Report{Host: h.Name, Connected: connected, Quiet: quiet.Seconds(),
 			SilentAfter: s.Conductor.SilentAfter().Seconds(),
-			Instance:    h.Instance, Provider: string(h.Provider), Devices: describeDevices(h, cleans),
+			Instance:    h.Instance, Provider: string(h.Provider),
+			Devices:    describeDevices(h, cleans, s.Conductor.HostForeign(h.Name)),
 			Conditions: conditions, InPlace: h.InPlacement, Seen: h.Seen, Cells: host.WriteCells(h.UsedCells()),
 			Counted: writeCounted(h.Counted), CPURatio: h.Limits.CPU, MemRatio: h.Limits.Memory, Dead: down,
 			Disabled: off, DisabledReason: reason, Account: accounts[h.Name],
@@ -131,7 +155,7 @@ func (s *server) listDevices(c *call) error {
 	}
 	devices := []host.Device{}
 	for _, h := range hosts {
-		devices = append(devices, describeDevices(h, cleans)...)
+		devices = append(devices, describeDevices(h, cleans, s.Conductor.HostForeign(h.Name))...)
 	}
 	return c.writeJSON(http.StatusOK, map[string]any{"devices": devices})
 }

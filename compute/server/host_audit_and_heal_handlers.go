@@ -18,14 +18,15 @@ func (s *server) hostAllocations(c *call) error {
 	return c.writeJSON(http.StatusOK, s.writeAudit(found))
 }
 
-// healHost is POST /berth/v1/hosts/{host}/allocations: it adds to Placement what it lacks of the servers on a host.
+// healHost is POST /berth/v1/hosts/{host}/allocations: it adds to Placement what it lacks of the servers on a host, and
+// removes the allocations of the named foreign consumers.
 func (s *server) healHost(c *call) error {
 	var body host.Heal
 	if err := c.read(maxBody, &body); err != nil {
 		return err
 	}
 	ctx := context.WithoutCancel(c.R.Context()) // room that was made must be removed again
-	found, err := s.Conductor.HostHeal(ctx, c.R.PathValue("host"), body.Oversubscribe)
+	found, err := s.Conductor.HostHeal(ctx, c.R.PathValue("host"), conductor.Healing(body))
 	if err != nil {
 		return err
 	}
@@ -37,11 +38,12 @@ func (s *server) writeAudit(a conductor.Audit) host.Allocations {
 	out.Conditions = append([]string{}, s.Conductor.HostConditions(a.Host)...)
 	for _, m := range a.Missing {
 		out.Missing = append(out.Missing, host.Missing{Server: m.Server, Name: m.Name, Consumer: m.Consumer,
-			Lacks: writeAllocation(m.Lacks), Outcome: m.Outcome, Healed: m.Healed})
+			Lacks: writeAllocation(m.Lacks), Refused: m.Refused, Outcome: m.Outcome,
+			Healed: m.Healed})
 	}
 	for _, f := range a.Foreign {
-		f := host.Foreign{Consumer: f.Consumer, Holds: writeAllocation(f.Holds), Why: f.Why}
-		out.Foreign = append(out.Foreign, f)
+		out.Foreign = append(out.Foreign, host.Foreign{Consumer: f.Consumer, Holds: writeAllocation(f.Holds), Why: f.Why,
+			Unknown: f.Unknown, Since: f.Since, Kept: f.Kept, Outcome: f.Outcome, Removed: f.Removed, Undo: f.Undo})
 	}
 	return out
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/openberth/berth/agent/hypervisor"
 	"github.com/openberth/berth/agent/journal"
 	"github.com/openberth/berth/api/host"
+	"github.com/openberth/berth/compute/conductor"
 	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/provider"
 	"github.com/openberth/berth/resource"
@@ -63,7 +64,7 @@ func (w *World) heal(m *simHost) (healed bool) {
 	if len(w.compute.conductor.HostConditions(m.name)) == 0 {
 		return false
 	}
-	audit, _ := w.compute.conductor.HostHeal(background, m.name, false)
+	audit, _ := w.compute.conductor.HostHeal(background, m.name, conductor.Healing{})
 	for _, missing := range audit.Missing {
 		if missing.Healed {
 			w.note("operator", missing.Consumer, m.name, "heals: "+missing.Outcome)

@@ -1,0 +1,117 @@
+package conductor
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/openberth/berth/compute/lifecycle"
+	"github.com/openberth/berth/compute/schedule"
+	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/resource"
+)
+
+// An allocation of a consumer that compute does not know is removed on request, unless an agent has something of it or
+// the agent of the host does not report. The answer has the command that writes it back.
+func TestForeignAllocationIsRemovedOnRequest(t *testing.T) {
+	orphan := resource.Allocation{"root-a": {"VCPU": 2}, "pf-a": {class: 1}}
+	for name, c := range map[string]struct {
+		report func(h *schedule.Host) // of the agent
+		silent bool
+		want   string // why it is kept
+	}{
+		"unknown everywhere": {func(*schedule.Host) {}, false, ""},
+		"a guest": {func(h *schedule.Host) { h.Present = []schedule.Present{{ID: "orphan"}} }, false,
+			"the agent of a reports a guest with this id"},
+		"a guest of a migration": {func(h *schedule.Host) { h.Present = []schedule.Present{{ID: "m", Server: "orphan"}} }, false,
+			"the agent of a reports a guest with this id"},
+		"a device":     {func(h *schedule.Host) { h.Devices[0].Holder = "orphan" }, false, "it holds device"},
+		"silent agent": {func(*schedule.Host) {}, true, "the agent of the host does not report"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cloud := newCloud(t, map[string]int{"a": 4})
+			conductor := cloud.auditor(cloud.client(nil))
+			cloud.holds("orphan", orphan)
+			cloud.changeReport("a", c.report)
+			if c.silent {
+				conductor.Silence = 0
+			}
+			found, err := conductor.HostAudit(t.Context(), "a")
+			if err != nil || len(found.Foreign) != 1 || !found.Foreign[0].Unknown || found.Foreign[0].Since.IsZero() ||
+				!strings.Contains(found.Foreign[0].Kept, c.want) || (c.want == "") != (found.Foreign[0].Kept == "") {
+				t.Fatalf("%+v %v, want %q", found, err, c.want)
+			}
+			if list := conductor.HostForeign("a"); len(list) != 1 || list[0].Consumer != "orphan" {
+				t.Errorf("the devices of the host show %+v", list)
+			}
+			healed, err := conductor.HostHeal(t.Context(), "a", Healing{Remove: []string{"orphan"}})
+			if err != nil || len(healed.Foreign) != 1 || healed.Foreign[0].Removed != (c.want == "") {
+				t.Fatalf("%+v %v", healed, err)
+			}
+			held, err := cloud.placement.Allocation(t.Context(), "orphan")
+			if err != nil || (len(held.Allocation) == 0) != (c.want == "") {
+				t.Errorf("%+v %v", held, err)
+			}
+			if undo := healed.Foreign[0].Undo; c.want == "" && (!strings.Contains(undo, "--allocation rp=root-a,VCPU=2 ") ||
+				!strings.HasSuffix(undo, " orphan")) {
+				t.Errorf("undo is %q", undo)
+			}
+		})
+	}
+}
+
+// Only what is named is removed, and only on the host: a name without an allocation there is refused before anything is
+// changed. A server that compute has placed elsewhere loses what it has left here.
+func TestOnlyNamedForeignAllocationsAreRemoved(t *testing.T) {
+	c := newCloud(t, map[string]int{"a": 4, "b": 4})
+	conductor := c.auditor(c.client(nil))
+	c.holds("first", resource.Allocation{"root-a": {"VCPU": 1}})
+	c.holds("second", resource.Allocation{"root-a": {"VCPU": 1}})
+	c.placed("moved", func(s *lifecycle.Server) {
+		s.Host = "b"
+		s.Choices = []schedule.Choice{{Host: "b", Root: "root-b", Allocation: resource.Allocation{"root-b": {"VCPU": 4}}}}
+	})
+	c.holds("moved", resource.Allocation{"root-a": {"VCPU": 4}, "root-b": {"VCPU": 4}})
+	_, err := conductor.HostHeal(t.Context(), "a", Healing{Remove: []string{"first", "third"}})
+	if !fault.Is(err, fault.NotFound) || !strings.Contains(err.Error(), "consumer third has no allocation on host a") {
+		t.Errorf("%v", err)
+	}
+	if held, _ := c.placement.Allocation(t.Context(), "first"); len(held.Allocation) != 1 {
+		t.Errorf("a refused request has removed %+v", held)
+	}
+	found, err := conductor.HostHeal(t.Context(), "a", Healing{Remove: []string{"first", "moved"}})
+	if err != nil || len(found.Foreign) != 3 {
+		t.Fatalf("%+v %v", found, err)
+	}
+	for consumer, want := range map[resource.ConsumerID]resource.Allocation{"first": nil,
+		"second": {"root-a": {"VCPU": 1}}, "moved": {"root-b": {"VCPU": 4}}} {
+		if held, _ := c.placement.Allocation(t.Context(), consumer); !held.Allocation.Equal(want) {
+			t.Errorf("%s has %v, want %v", consumer, held.Allocation, want)
+		}
+	}
+}
+
+// After a restore of compute's database, its records can place a server on the host that it has left since. Healing that
+// host would give the server allocations on two hosts.
+func TestHealRefusesConsumerOnAnotherHost(t *testing.T) {
+	c := newCloud(t, map[string]int{"a": 4, "b": 4})
+	conductor := c.auditor(c.client(nil))
+	c.placed("s", nil) // on a
+	now := resource.Allocation{"root-b": {"VCPU": 4}, "pf-b": {class: 1}}
+	c.holds("s", now)
+	c.changeReport("b", func(h *schedule.Host) { h.Present = []schedule.Present{{ID: "s", Server: "s", Assigned: true}} })
+	const want = "of it on b, compute's records have it on a, and its guest is reported by the agent of b"
+	found, err := conductor.HostAudit(t.Context(), "a")
+	if err != nil || len(found.Missing) != 1 || !strings.Contains(found.Missing[0].Refused, want) {
+		t.Errorf("%+v %v", found, err)
+	}
+	for _, over := range []bool{false, true} {
+		found, err := conductor.HostHeal(t.Context(), "a", Healing{Oversubscribe: over})
+		if err != nil || len(found.Missing) != 1 || found.Missing[0].Healed ||
+			!strings.Contains(found.Missing[0].Outcome, want) {
+			t.Errorf("%+v %v", found, err)
+		}
+	}
+	if held, _ := c.placement.Allocation(t.Context(), "s"); !held.Allocation.Equal(now) {
+		t.Errorf("the server has %v", held.Allocation)
+	}
+}
