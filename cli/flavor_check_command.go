@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
@@ -152,8 +153,37 @@ func similar(name string, known map[string]bool) string {
 const mostCandidates = 1000
 
 // hostsFor returns how many hosts could have a server of a flavor now; nil with the refusal if the request is not
-// valid. The devices of aliases are left out, because only compute has their definitions.
+// valid. Compute counts them with the filters of the scheduler. Of extra specs without a flavor only what Placement
+// counts is considered.
 func hostsFor(ctx context.Context, g *Globals, f compute.Flavor) (hosts *int, note, refusal string, err error) {
+	if f.ID == "" {
+		return candidateHosts(ctx, g, f)
+	}
+	found, err := g.hosts().Headroom(ctx, f.ID, nil)
+	if fault.Is(err, fault.Invalid) {
+		return nil, "", fault.TextOf(err), nil
+	}
+	if err != nil {
+		return nil, "", "", err
+	}
+	n := 0
+	for _, h := range found.ByHost {
+		if h.Fits > 0 {
+			n++
+		}
+		if note == "" && h.Excluded != "" {
+			note = h.Host + ": " + h.Excluded
+		}
+	}
+	if n > 0 {
+		note = ""
+	}
+	return &n, cmp.Or(found.Reason, note), "", nil
+}
+
+// candidateHosts returns how many hosts are in Placement's answer for extra specs. The devices of aliases and NUMA nodes
+// are left out, because only compute knows them.
+func candidateHosts(ctx context.Context, g *Globals, f compute.Flavor) (hosts *int, note, refusal string, err error) {
 	ask, ok := askOf(f)
 	if !ok {
 		return nil, "", "the extra specs are not a valid request", nil

@@ -26,7 +26,7 @@ func (c *HeadroomCmd) Run(g *Globals) error {
 	}
 	rows := [][]string{}
 	for _, h := range got.ByHost {
-		rows = append(rows, []string{h.Host, fmt.Sprint(h.Fits), cmp.Or(h.Excluded, strings.Join(h.Lacks, " "))})
+		rows = append(rows, []string{h.Host, fmt.Sprint(h.Fits), cmp.Or(h.Excluded, h.Refused, strings.Join(h.Lacks, " "))})
 	}
 	if err := g.print(got, []string{"Host", "Fits", "Then lacks"}, rows); err != nil || g.Output == "json" {
 		return err

@@ -27,6 +27,7 @@ type HostHeadroom struct {
 	Fits     int      `json:"fits"`
 	Lacks    []string `json:"lacks"`              // classes that one more server lacks
 	Excluded string   `json:"excluded,omitempty"` // why the scheduler chooses the host for no server now
+	Refused  string   `json:"refused,omitempty"`  // why a filter refuses one more server than fits
 }
 
 // Headroom returns how many more servers of a flavor fit, each with these ports. A port is described as in

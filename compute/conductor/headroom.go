@@ -1,14 +1,11 @@
 package conductor
 
 import (
-	"cmp"
 	"context"
 	"slices"
-	"strings"
 
 	"github.com/openberth/berth/api/placement"
 	"github.com/openberth/berth/compute/flavor"
-	"github.com/openberth/berth/compute/headroom"
 	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/compute/portrequest"
 	"github.com/openberth/berth/compute/schedule"
@@ -25,6 +22,7 @@ type HostHeadroom struct {
 	Exact    bool             // no more servers fit in the cloud; false: the search ended before it was certain
 	Lacks    []resource.Class // sorted; what runs out first
 	Excluded string           // why the scheduler would choose the host for no server now; then nothing fits
+	Refused  string           // why a filter refuses one more server than fits; empty: Lacks
 }
 
 // Headroom returns how many more servers of a flavor, each with these ports, fit on each host with room for at least
@@ -63,7 +61,10 @@ func (c *Conductor) Headroom(ctx context.Context, f flavor.Flavor, ports []portr
 		lifecycle.Server{}); err != nil {
 		return nil, "", err
 	}
-	hosts = countHosts(input, ask.Groups, freeOf(got.Summaries))
+	input.Cells, input.Pack = prepared.Topology, c.Pack
+	all := headroomAsk{ask.Groups, append(slices.Clone(prepared.Requests), request.Devices...), false}
+	all.counted = devicesInPlacement(all.requests, ask)
+	hosts = all.count(input, freeOf(got.Summaries))
 	for i := range hosts {
 		hosts[i].Exact = hosts[i].Exact && !found.cut[hosts[i].Root]
 	}
@@ -96,36 +97,4 @@ func freeOf(summaries map[provider.ID]placement.Summary) resource.Allocation {
 		}
 	}
 	return free
-}
-
-// countHosts counts the servers on the hosts that the scheduler accepts.
-func countHosts(input schedule.Input, groups []resource.Group, free resource.Allocation) (hosts []HostHeadroom) {
-	var accepted []headroom.Candidate
-	excluded, judged := map[provider.ID]string{}, map[provider.ID]bool{}
-	for _, candidate := range input.Candidates {
-		if !judged[candidate.Root] {
-			judged[candidate.Root] = true
-			one := input
-			one.Candidates = []schedule.Candidate{candidate}
-			if _, refusals := schedule.Choose(one, nil, 0); len(refusals) > 0 {
-				excluded[candidate.Root] = refusals[0].Reason
-				hosts = append(hosts, HostHeadroom{Root: candidate.Root, Exact: true,
-					Name: input.Hosts[candidate.Root].Name, Excluded: refusals[0].Reason})
-			}
-		}
-		if excluded[candidate.Root] == "" {
-			accepted = append(accepted, headroom.Candidate{Host: string(candidate.Root),
-				Allocation: candidate.Allocation, Mappings: candidate.Mappings})
-		}
-	}
-	slices.SortFunc(hosts, func(a, b HostHeadroom) int { return strings.Compare(a.Name, b.Name) })
-	var counted []HostHeadroom
-	result := headroom.Count(headroom.Input{Groups: groups, Candidates: accepted, Free: free})
-	for _, h := range result.Hosts {
-		root := provider.ID(h.Name)
-		counted = append(counted, HostHeadroom{Root: root, Name: input.Hosts[root].Name, Fits: h.Servers,
-			Exact: result.Servers == result.AtMost, Lacks: h.First})
-	}
-	slices.SortStableFunc(counted, func(a, b HostHeadroom) int { return cmp.Compare(b.Fits, a.Fits) })
-	return append(counted, hosts...)
 }

@@ -32,12 +32,21 @@ func (p *limitedPlacement) Candidates(ctx context.Context, ask resource.Ask) (pl
 	return got, err
 }
 
+// addSecond adds a provider of one device to a host, which its agent reports.
+func (c *cloud) addSecond(host string) {
+	c.addProvider("qf-", host, 1)
+	c.agents.mu.Lock()
+	c.agents.devices[host] = append(c.agents.devices[host], "0000:3c:00.1")
+	c.agents.mu.Unlock()
+	c.report(host)
+}
+
 // The headroom is the same with each limit above the candidates of one host. Otherwise it is a lower bound, which is
 // not exact.
 func TestHeadroomWithLimitedCandidates(t *testing.T) {
 	c := newCloud(t, map[string]int{"a": 3, "b": 2, "c": 4})
 	for _, host := range []string{"a", "b", "c"} {
-		c.addProvider("second-", host, 1)
+		c.addSecond(host)
 	}
 	limited := &limitedPlacement{Placement: c.client(nil)}
 	c.start(t.Context(), c.store, limited)
@@ -70,7 +79,7 @@ func TestHeadroomWithLimitedCandidates(t *testing.T) {
 // candidates as the limit has a lower bound, which no number of candidates shows.
 func TestHeadroomWithAReportedLimit(t *testing.T) {
 	c := newCloud(t, map[string]int{"a": 2})
-	c.addProvider("second-", "a", 1)
+	c.addSecond("a")
 	limited := &limitedPlacement{Placement: c.client(nil)}
 	limited.reports.Store(true)
 	c.start(t.Context(), c.store, limited)

@@ -8,7 +8,7 @@ import (
 
 // onReleased continues after the allocations of the server's own consumer have been released.
 func onReleased(s Server, now time.Time) Server {
-	s.Requests, s.Choices, s.Devices, s.Cells, s.Reported = withProviders(s.Requests, nil), nil, nil, nil, false
+	s.Requests, s.Choices, s.Devices, s.Cells, s.Reported = WithProviders(s.Requests, nil), nil, nil, nil, false
 	s = addHistory(s, now, "released its allocations in Placement")
 	s = releasedPorts(s)
 	switch s.State {

@@ -31,9 +31,9 @@ func excludeHost(s Server, host, message string) Server {
 	return s
 }
 
-// withProviders returns the requests with the provider that Placement chose for each device, as Nova records them in
+// WithProviders returns the requests with the provider that Placement chose for each device, as Nova records them in
 // InstancePCIRequest objects. A request without groups in the mappings gets no provider.
-func withProviders(requests []pci.Request, mappings map[string][]provider.ID) []pci.Request {
+func WithProviders(requests []pci.Request, mappings map[string][]provider.ID) []pci.Request {
 	out := slices.Clone(requests)
 	for i := range out {
 		out[i].Providers = nil

@@ -82,7 +82,7 @@ func onClaimed(s Server, now time.Time) Server {
 	s.Host, s.Reported, s.PreviousConsumer = choice.Host, false, ""
 	s.Devices, s.Cells, s.PortsRefused = nil, nil, ""
 	s.Choices = s.Choices[:1:1]
-	s.Requests = withProviders(s.Requests, choice.Mappings)
+	s.Requests = WithProviders(s.Requests, choice.Mappings)
 	s.Ports = portsClaimed(s.Ports, choice)
 	if s.Move != nil {
 		return advance(s, destinationClaimed{host: s.Host, off: s.Power == Off}, now)

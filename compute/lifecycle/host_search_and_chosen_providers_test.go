@@ -33,7 +33,7 @@ func TestChosenProviders(t *testing.T) {
 	} {
 		t.Run(c.row, func(t *testing.T) {
 			var got []list
-			for _, r := range withProviders(c.requests, c.mappings) {
+			for _, r := range WithProviders(c.requests, c.mappings) {
 				got = append(got, r.Providers)
 			}
 			if !reflect.DeepEqual(got, c.want) {

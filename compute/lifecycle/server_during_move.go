@@ -38,7 +38,7 @@ func beginMove(s Server, kind Kind, e ActionRequested, now time.Time) Server {
 
 // planMove begins the search for a destination: the server has its request to Placement.
 func planMove(s Server, now time.Time) Server {
-	s.Requests = withProviders(s.Requests, nil)
+	s.Requests = WithProviders(s.Requests, nil)
 	text := fmt.Sprintf("%s from %s%s: %s", s.Move.Kind, s.Move.From.Host, prefixed(" to ", s.Move.To),
 		describe(s.Ask, s.Requests))
 	return advance(s, askPrepared{text}, now)

@@ -57,19 +57,13 @@ func Choose(p Input, requests []pci.Request, seed uint64) ([]Choice, []Refusal) 
 	rng := rand.New(rand.NewPCG(seed, seed))
 	accepted := map[provider.ID][]Choice{}
 	var roots []provider.ID // in order of appearance
-	var refusals []Refusal
 	left := map[provider.ID]*remaining{}
-	for _, c := range p.Candidates {
-		host := p.Hosts[c.Root]
-		if refusal := p.judge(c, requests, left); refusal.Reason != "" {
-			refusal.Host = cmp.Or(host.Name, string(c.Root))
-			refusals = append(refusals, refusal)
-			continue
-		}
+	good, refusals := p.filter(requests, left)
+	for _, c := range good {
 		if len(accepted[c.Root]) == 0 {
 			roots = append(roots, c.Root)
 		}
-		choice := Choice{Host: host.Name, Root: c.Root, Allocation: c.Allocation, Mappings: c.Mappings}
+		choice := Choice{Host: p.Hosts[c.Root].Name, Root: c.Root, Allocation: c.Allocation, Mappings: c.Mappings}
 		accepted[c.Root] = append(accepted[c.Root], choice)
 	}
 	for _, root := range roots {
@@ -78,6 +72,25 @@ func Choose(p Input, requests []pci.Request, seed uint64) ([]Choice, []Refusal) 
 	}
 	p.sortHosts(roots, left, p.sortByNIC(accepted, p.distances(requests, left)), rng)
 	return interleave(roots, accepted), refusals
+}
+
+// Accepted returns the candidates that all filters accept, in their order, and the refusals of the others.
+func Accepted(p Input, requests []pci.Request) ([]Candidate, []Refusal) {
+	return p.filter(requests, map[provider.ID]*remaining{})
+}
+
+// filter returns the accepted candidates and the refusals. It adds to left what the hosts have free.
+func (p Input) filter(requests []pci.Request, left map[provider.ID]*remaining) (good []Candidate, refusals []Refusal) {
+	for _, c := range p.Candidates {
+		refusal := p.judge(c, requests, left)
+		if refusal.Reason == "" {
+			good = append(good, c)
+			continue
+		}
+		refusal.Host = cmp.Or(p.Hosts[c.Root].Name, string(c.Root))
+		refusals = append(refusals, refusal)
+	}
+	return good, refusals
 }
 
 // remaining is what a host has free for any candidate.

@@ -56,6 +56,12 @@ func (h Host) WithFree() Host {
 	return h
 }
 
+// WithGuest returns the host with one more guest, which its agent has not reported yet.
+func (h Host) WithGuest(g Guest) Host {
+	h.Guests, h.free = append(slices.Clone(h.Guests), g), nil
+	return h
+}
+
 // removeTaken returns the devices without the taken ones, the PFs of taken VFs and the VFs of taken PFs.
 func removeTaken(free []Device, taken func(Device) bool) []Device {
 	var gone []Device

@@ -39,7 +39,7 @@ func writeHeadroom(hosts []conductor.HostHeadroom, reason string) host.Headroom 
 	for _, h := range hosts {
 		out.Fits, out.Exact = out.Fits+h.Fits, out.Exact && h.Exact
 		out.ByHost = append(out.ByHost, host.HostHeadroom{Host: cmp.Or(h.Name, string(h.Root)), Fits: h.Fits,
-			Lacks: texts(h.Lacks), Excluded: h.Excluded})
+			Lacks: texts(h.Lacks), Excluded: h.Excluded, Refused: h.Refused})
 		for _, class := range h.Lacks {
 			i := slices.IndexFunc(out.RunsOut, func(r host.RunsOut) bool { return r.Class == string(class) })
 			if i < 0 {
