@@ -59,8 +59,8 @@ func (h *Hypervisor) Capacity(ctx context.Context) (hypervisor.Capacity, error) 
 			units = min(units, freeUnits+guestUnits)
 		}
 	}
-	return hypervisor.Capacity{VCPUs: int(math.Round(units*100)) / 100, MemoryMB: int(memory), DiskGB: h.options.DiskGB,
-		NoLive: noLive}, nil
+	return hypervisor.Capacity{Type: "phyp", VCPUs: int(math.Round(units*100)) / 100, MemoryMB: int(memory),
+		DiskGB: h.options.DiskGB, NoLive: noLive}, nil
 }
 
 // used returns the memory and the processor units of the guests whose partitions have them now. The memory is that of
