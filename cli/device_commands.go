@@ -199,7 +199,8 @@ func (c *DeviceShowCmd) Run(g *Globals) error {
 		numaText(d.NUMANode),
 		"driver", dash(d.Driver), "class", dash(d.ResourceClass), "traits", dash(strings.Join(d.Traits, ", ")), "provider",
 		dash(providers.both(d.Provider)),
-		"state", stateText(d), "holder", dash(holderText(d, holder.both(d.Holder))), "one_time_use", yes(d.OneTimeUse), "used", yes(d.Spent),
+		"state", stateText(d), "holder", dash(holderText(d, holder.both(d.Holder))), "one_time_use", yes(d.OneTimeUse),
+		"used", yes(d.Spent),
 		"cleaning requested", wanted, "cleaning refused", dash(d.Refused)))
 }
 

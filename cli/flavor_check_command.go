@@ -181,8 +181,8 @@ func hostsFor(ctx context.Context, g *Globals, f compute.Flavor) (hosts *int, no
 	return &n, cmp.Or(found.Reason, note), "", nil
 }
 
-// candidateHosts returns how many hosts are in Placement's answer for extra specs. The devices of aliases and NUMA nodes
-// are left out, because only compute knows them.
+// candidateHosts returns how many hosts are in Placement's answer for extra specs. The devices of aliases and NUMA
+// nodes are left out, because only compute knows them.
 func candidateHosts(ctx context.Context, g *Globals, f compute.Flavor) (hosts *int, note, refusal string, err error) {
 	ask, ok := askOf(f)
 	if !ok {

@@ -43,7 +43,8 @@ func (c *HostShowCmd) Run(g *Globals) error {
 		holding = append(holding, d.Holder)
 	}
 	holders := g.consumerNames(ctx, holding)
-	rows := pairs("host", h.Host, "state", hostState(h), "hypervisor", hypervisorText(h), "last report", h.Seen.UTC().Format(time.RFC3339), "provider",
+	rows := pairs("host", h.Host, "state", hostState(h), "hypervisor", hypervisorText(h),
+		"last report", h.Seen.UTC().Format(time.RFC3339), "provider",
 		providers.both(h.Provider), "account", dash(h.Account), "devices in Placement", yes(h.InPlace))
 	for _, text := range h.Conditions {
 		rows = append(rows, []string{"condition", text})

@@ -54,6 +54,19 @@ func (s *syncer) interpret(o Observation) (v view, err error) {
 	return v, survey.CheckSwitch(v.facts)
 }
 
+// hypervisorType records what the driver says that it is. It warns of a driver that runs no virtual machines, because
+// everything else looks as if it did.
+func (s *syncer) hypervisorType(name string) {
+	if s.hypervisor == name {
+		return
+	}
+	s.hypervisor = name
+	if name == hypervisor.FakeType {
+		s.warn("FAKE hypervisor: guests are files, no virtual machine runs", "option", "[DEFAULT] compute_driver")
+	}
+	s.reportChanged()
+}
+
 // warnOfConfig logs what the configuration names and the host does not have. Wrong rules refuse the plan.
 func (s *syncer) warnOfConfig(machine facts.Facts, capacity hypervisor.Capacity) {
 	for _, finding := range s.config.Rules.Judge(machine.Devices) {

@@ -64,19 +64,6 @@ func (c *core) warn(message string, attrs ...any) {
 // reportChanged records that the host report has changed.
 func (c *core) reportChanged() { c.version++ }
 
-// hypervisorType records what the driver says that it is. It warns of a driver that runs no virtual machines, because
-// everything else looks as if it did.
-func (c *core) hypervisorType(name string) {
-	if c.hypervisor == name {
-		return
-	}
-	c.hypervisor = name
-	if name == hypervisor.FakeType {
-		c.warn("FAKE hypervisor: guests are files, no virtual machine runs", "option", "[DEFAULT] compute_driver")
-	}
-	c.reportChanged()
-}
-
 // condition replaces the conditions of one source, and logs new ones.
 func (c *core) condition(source string, sentences ...string) {
 	if slices.Equal(c.conditions[source], sentences) {

@@ -21,7 +21,8 @@ const (
 // a PF and its VFs cannot both be offered.
 func Config(hostname string, devices []pci.Device) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "[DEFAULT]\nhost = %s\ncompute_driver = fake.FakeDriver\n\n[api]\nauth_strategy = noauth2\n\n[pci]\nreport_in_placement = true\n",
+	fmt.Fprintf(&b, "[DEFAULT]\nhost = %s\ncompute_driver = fake.FakeDriver\n\n"+
+		"[api]\nauth_strategy = noauth2\n\n[pci]\nreport_in_placement = true\n",
 		hostname)
 	for _, d := range Offered(devices) {
 		fmt.Fprintf(&b, "device_spec = %s\n", oneLine(map[string]string{

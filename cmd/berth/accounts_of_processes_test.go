@@ -121,7 +121,8 @@ func startBasicCloud(t *testing.T) *basicCloud {
 	c := start(t, []string{"compute"}, "compute", "--config-file", base, "--config-file", server, "--data-dir", dir,
 		"--listen", "127.0.0.1:0", "--placement-url", p.urls["placement"])
 	return &basicCloud{ca: ca, services: []*daemon{p, c}, agent: func(host, account string) []string {
-		own := writeConfig(t, "agent.conf", "[DEFAULT]", "host = "+host, "compute_driver = fake.FakeDriver", basicCalls("placement", account),
+		own := writeConfig(t, "agent.conf", "[DEFAULT]", "host = "+host, "compute_driver = fake.FakeDriver",
+			basicCalls("placement", account),
 			"endpoint_override = "+p.urls["placement"], "cafile = "+ca.File, "[compute]", "auth_section = placement",
 			"endpoint_override = "+c.urls["compute"], "cafile = "+ca.File)
 		return []string{"agent", "--config-file", base, "--config-file", own, "--data-dir", filepath.Join(dir, host)}

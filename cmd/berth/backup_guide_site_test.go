@@ -137,7 +137,8 @@ func (s *guideSite) addMachine(name, conf string) {
 // addHost creates a host and starts its agent.
 func (s *guideSite) addHost(name string) {
 	s.t.Helper()
-	s.addMachine(name, fmt.Sprintf("[DEFAULT]\nhost = %s\ncompute_driver = fake.FakeDriver\n[berth]\nsysfs = %s\nrescan_interval = 1\n%s", name, bus81(s.t),
+	s.addMachine(name, fmt.Sprintf("[DEFAULT]\nhost = %s\ncompute_driver = fake.FakeDriver\n"+
+		"[berth]\nsysfs = %s\nrescan_interval = 1\n%s", name, bus81(s.t),
 		deviceSpecs+reportInPlacement))
 	s.systemctl("start", "agent", name)
 }

@@ -77,7 +77,8 @@ func (f *fleet) startCompute(conf string) {
 
 // host writes the configuration of a host with a captured machine.
 func (f *fleet) host(name, machine, conf string) (file string) {
-	return f.file(name, fmt.Sprintf("[DEFAULT]\nhost = %s\ncompute_driver = fake.FakeDriver\n[oslo_concurrency]\nlock_path = %s\n[berth]\nsysfs = "+
+	return f.file(name, fmt.Sprintf("[DEFAULT]\nhost = %s\ncompute_driver = fake.FakeDriver\n"+
+		"[oslo_concurrency]\nlock_path = %s\n[berth]\nsysfs = "+
 		"%s\nrescan_interval = 1\n%s",
 		name, f.path("locks"), machine, conf))
 }

@@ -60,7 +60,8 @@ func newKillCloud(t *testing.T, database string) *killCloud {
 		files := neutron{t, t.TempDir()}
 		files.write("bridge_mappings = physnet0:br-ex\nresource_provider_bandwidths = br-ex:10000:10000\n",
 			"physical_device_mappings = physnet1:ens3\nresource_provider_bandwidths = ens3:10000:10000\n")
-		f.file(name, "[DEFAULT]\nhost = "+name+"\ncompute_driver = fake.FakeDriver\n[oslo_concurrency]\nlock_path = "+f.path("locks")+
+		f.file(name, "[DEFAULT]\nhost = "+name+"\ncompute_driver = fake.FakeDriver\n"+
+			"[oslo_concurrency]\nlock_path = "+f.path("locks")+
 			"\n[berth]\nsysfs = "+nics(t)+"\n"+files.option()+"report_network_devices = true\n[neutron]\n"+
 			"endpoint_override = "+c.gate.link(t, name, "network", network)+"\n"+
 			"[pci]\nreport_in_placement = true\ndevice_spec = {\"address\": {\"domain\": \".*\", \"bus\": \"81\", "+

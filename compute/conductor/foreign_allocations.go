@@ -47,7 +47,7 @@ func (r reading) whyKept(ctx context.Context, host schedule.Host, f Foreign) (st
 
 // removeForeign removes what the named consumers have on a host, and sets the outcome of each. It changes no consumer
 // for which whyKept has a reason now.
-func (c *Conductor) removeForeign(ctx context.Context, host schedule.Host, found *Audit, named []string) error {
+func removeForeign(ctx context.Context, c *Conductor, host schedule.Host, found *Audit, named []string) error {
 	for i := range found.Foreign {
 		f := &found.Foreign[i]
 		if !slices.Contains(named, f.Consumer) {
@@ -61,7 +61,7 @@ func (c *Conductor) removeForeign(ctx context.Context, host schedule.Host, found
 			f.Outcome = "not removed: " + why
 			continue
 		}
-		err = c.removeHolding(ctx, f)
+		err = removeHolding(ctx, c, f)
 		switch {
 		case fault.Is(err, fault.Unavailable):
 			return err
@@ -74,7 +74,7 @@ func (c *Conductor) removeForeign(ctx context.Context, host schedule.Host, found
 
 // removeHolding removes an allocation as the audit has found it. If another client has changed the consumer since it is
 // read here, Placement refuses with fault.Conflict.
-func (c *Conductor) removeHolding(ctx context.Context, f *Foreign) error {
+func removeHolding(ctx context.Context, c *Conductor, f *Foreign) error {
 	consumer := resource.ConsumerID(f.Consumer)
 	held, err := c.placement.Allocation(ctx, consumer)
 	if err != nil {
@@ -114,7 +114,7 @@ func undoCommand(consumer resource.ConsumerID, was placement.ConsumerAllocation)
 
 // elsewhere returns where Placement has a consumer instead of, or beside, the host on which compute expects it, as a
 // clause; empty: nowhere else. After a restore of compute's database, its records can be older than Placement's: a
-// consumer with allocations on two hosts would then be charged twice, and the audit of neither host could tell which is
+// consumer with allocations on two hosts would then be charged twice, and the audit of neither host could show which is
 // right.
 func (r reading) elsewhere(ctx context.Context, host string, e lifecycle.Expectation, held resource.Allocation) (
 	string, error) {

@@ -22,8 +22,9 @@ func TestForeignAllocationIsRemovedOnRequest(t *testing.T) {
 		"unknown everywhere": {func(*schedule.Host) {}, false, ""},
 		"a guest": {func(h *schedule.Host) { h.Present = []schedule.Present{{ID: "orphan"}} }, false,
 			"the agent of a reports a guest with this id"},
-		"a guest of a migration": {func(h *schedule.Host) { h.Present = []schedule.Present{{ID: "m", Server: "orphan"}} }, false,
-			"the agent of a reports a guest with this id"},
+		"a guest of a migration": {func(h *schedule.Host) {
+			h.Present = []schedule.Present{{ID: "m", Server: "orphan"}}
+		}, false, "the agent of a reports a guest with this id"},
 		"a device":     {func(h *schedule.Host) { h.Devices[0].Holder = "orphan" }, false, "it holds device"},
 		"silent agent": {func(*schedule.Host) {}, true, "the agent of the host does not report"},
 	} {
@@ -90,8 +91,8 @@ func TestOnlyNamedForeignAllocationsAreRemoved(t *testing.T) {
 	}
 }
 
-// After a restore of compute's database, its records can place a server on the host that it has left since. Healing that
-// host would give the server allocations on two hosts.
+// After a restore of compute's database, its records can place a server on the host that it has left since. Healing
+// that host would give the server allocations on two hosts.
 func TestHealRefusesConsumerOnAnotherHost(t *testing.T) {
 	c := newCloud(t, map[string]int{"a": 4, "b": 4})
 	conductor := c.auditor(c.client(nil))

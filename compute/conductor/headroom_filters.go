@@ -21,9 +21,9 @@ type headroomAsk struct {
 	counted  bool          // Placement counts the devices of all requests
 }
 
-// count counts the servers that fit, with the filters of the scheduler. If only Placement limits the number, the count is
-// exact. If what the hosts have beside it decides too, such as NUMA nodes, the servers are placed one after the other,
-// as the scheduler would place them.
+// count counts the servers that fit, with the filters of the scheduler. If only Placement limits the number, the count
+// is exact. If what the hosts have beside it decides too, such as NUMA nodes, the servers are placed one after the
+// other, as the scheduler would place them.
 func (a headroomAsk) count(input schedule.Input, free resource.Allocation) []HostHeadroom {
 	good, refusals := schedule.Accepted(input, a.requests)
 	refused := refusedHosts(input, good, refusals)

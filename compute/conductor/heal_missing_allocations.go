@@ -76,10 +76,10 @@ func (c *Conductor) AuditNext(ctx context.Context) bool { return c.audits.auditN
 
 // HostHeal adds to Placement the allocations that an audit of a host finds missing. It does not write a consumer for
 // which there is no room, unless Oversubscribe is set: then the use of the provider exceeds its capacity. It does not
-// write one that Placement has on another host. It removes what the consumers in Remove have on the host, if whyKept has
-// no reason against it, and nothing else. The returned audit has the outcome for each consumer. It returns
-// fault.NotFound if no agent has reported for the host, or, before it changes anything, for a consumer in Remove that is
-// not foreign there.
+// write one that Placement has on another host. It removes what the consumers in Remove have on the host, if whyKept
+// has no reason against it, and nothing else. The returned audit has the outcome for each consumer. It returns
+// fault.NotFound if no agent has reported for the host, or, before it changes anything, for a consumer in Remove that
+// is not foreign there.
 func (c *Conductor) HostHeal(ctx context.Context, name string, o Healing) (Audit, error) {
 	ctx, stop, err := c.leased(ctx)
 	if err != nil {
@@ -100,7 +100,7 @@ func (c *Conductor) HostHeal(ctx context.Context, name string, o Healing) (Audit
 				"`berth host heal %s` lists them", consumer, name, name)
 		}
 	}
-	if err := c.removeForeign(ctx, host, &found, o.Remove); err != nil {
+	if err := removeForeign(ctx, c, host, &found, o.Remove); err != nil {
 		return found, err
 	}
 	for i := range found.Missing {
@@ -134,7 +134,7 @@ func (c *Conductor) healOne(ctx context.Context, host schedule.Host, m *Missing,
 		if attempt > 0 {
 			c.pause(ctx, attempt)
 		}
-		err = c.writeBack(ctx, server, expected[i], host, m, oversubscribe)
+		err = writeBack(ctx, c, server, expected[i], host, m, oversubscribe)
 		if fault.CodeOf(err) != placement.CodeConcurrentUpdate {
 			break
 		}
@@ -156,7 +156,7 @@ func (c *Conductor) healOne(ctx context.Context, host schedule.Host, m *Missing,
 
 // writeBack adds to the allocation of a consumer what it lacks of its expectation now, on the providers of m.Lacks. If
 // Placement has the consumer on another host, it sets m.Refused and returns fault.Conflict.
-func (c *Conductor) writeBack(ctx context.Context, s lifecycle.Server, e lifecycle.Expectation, host schedule.Host,
+func writeBack(ctx context.Context, c *Conductor, s lifecycle.Server, e lifecycle.Expectation, host schedule.Host,
 	m *Missing, oversubscribe bool) error {
 	consumer := resource.ConsumerID(e.Consumer)
 	held, err := c.placement.Allocation(ctx, consumer)

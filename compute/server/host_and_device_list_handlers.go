@@ -61,9 +61,9 @@ func describeDevices(h schedule.Host, cleans []store.CleanRequest, foreign []con
 	return out
 }
 
-// markForeign shows as allocated what Placement has allocated to consumers that are not placed on the host: no
-// server gets these devices. Of several equal devices of a provider the first available ones are marked; which of them is meant
-// is not known.
+// markForeign shows as allocated what Placement has allocated to consumers that are not placed on the host: no server
+// gets these devices. Of several equal devices of a provider the first available ones are marked; which of them is
+// meant is not known.
 func markForeign(devices []host.Device, foreign []conductor.Foreign) {
 	for _, f := range foreign {
 		for id, amounts := range f.Holds {

@@ -149,7 +149,8 @@ func decodeHost(name string, text []byte) (schedule.Host, error) {
 
 func toHost(h schedule.Host) hostRecord {
 	return hostRecord{recordVersion, h.Name, h.Instance, h.Start, h.ProcessSpace,
-		each(h.Present, func(p schedule.Present) presentRecord { return presentRecord(p) }), h.Behind, h.Hypervisor, h.Provider,
+		each(h.Present, func(p schedule.Present) presentRecord { return presentRecord(p) }), h.Behind, h.Hypervisor,
+		h.Provider,
 		each(h.Devices, toDevice), h.Conditions, h.InPlacement, each(h.Cells, toHostCell),
 		each(h.Counted, func(g schedule.CountedGuest) string { return g.ID }),
 		numaLimitsRecord(h.Limits), each(h.Counted, toCounted)}
@@ -159,7 +160,8 @@ func fromHost(r hostRecord) schedule.Host {
 	return schedule.Host{
 		Name: r.Name, Instance: r.Instance, Start: r.Start, ProcessSpace: r.BootID,
 		Present: each(r.Guests, func(p presentRecord) schedule.Present { return schedule.Present(p) }),
-		Behind:  r.NotFollowed, Hypervisor: r.Hypervisor, Provider: r.Provider, Devices: each(r.Devices, fromDevice), Conditions: r.Conditions,
+		Behind:  r.NotFollowed, Hypervisor: r.Hypervisor, Provider: r.Provider,
+		Devices: each(r.Devices, fromDevice), Conditions: r.Conditions,
 		InPlacement: r.InPlacement, Cells: each(r.Cells, fromHostCell), Counted: fromCounted(r.Counted, r.CountedCells),
 		Limits: numa.Limits(r.Limits),
 	}

@@ -64,7 +64,8 @@ func (l *movesLab) start(host string) {
 		l.t.Fatal(err)
 	}
 	file := filepath.Join(dir, "agent.conf")
-	text := fmt.Sprintf("%s[DEFAULT]\nhost = %s\ncompute_driver = fake.FakeDriver\n[oslo_concurrency]\nlock_path = %s\n[berth]\nrescan_interval = 1\n"+
+	text := fmt.Sprintf("%s[DEFAULT]\nhost = %s\ncompute_driver = fake.FakeDriver\n"+
+		"[oslo_concurrency]\nlock_path = %s\n[berth]\nrescan_interval = 1\n"+
 		"sysfs = %s\n%s", portsConf, host, dir, filepath.Join(l.dir, "machine.txtar"), l.more)
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		l.t.Fatal(err)

@@ -37,7 +37,8 @@ func startAgents(b *testing.B, placement, compute string, count int) {
 	for n := range count {
 		dir := place(b)
 		file := filepath.Join(dir, "agent.conf")
-		must(b, os.WriteFile(file, fmt.Appendf(nil, "[DEFAULT]\nhost = agent-%03d\ncompute_driver = fake.FakeDriver\n[oslo_concurrency]\nlock_path = %s\n"+
+		must(b, os.WriteFile(file, fmt.Appendf(nil, "[DEFAULT]\nhost = agent-%03d\ncompute_driver = fake.FakeDriver\n"+
+			"[oslo_concurrency]\nlock_path = %s\n"+
 			"[berth]\nfake_vcpus = 100000\nfake_memory_mb = 100000000\nfake_disk_gb = 1000000\n", n, dir), 0o600))
 		conf, err := settings.Read(log, file)
 		must(b, err)

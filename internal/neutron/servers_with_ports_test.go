@@ -90,7 +90,8 @@ func (c *cloud) startCompute(t *testing.T) *serverCloud {
 	}
 	start("compute", c.compute, "", "compute", "--listen", c.compute)
 	for _, node := range nodes {
-		start(node, "", agentOptions+"[DEFAULT]\nhost = "+node+"\ncompute_driver = fake.FakeDriver\n", "agent", "--compute-url", "http://"+c.compute)
+		start(node, "", agentOptions+"[DEFAULT]\nhost = "+node+"\ncompute_driver = fake.FakeDriver\n",
+			"agent", "--compute-url", "http://"+c.compute)
 		for _, a := range agentsOf(node) {
 			c.Report(t, node, a)
 		}

@@ -51,8 +51,8 @@ var files = map[string]string{
 }
 
 // script mounts the directories over those of the machine, and runs the daemon again whenever it has ended, unless the
-// file stopped exists. It ends if the daemon cannot start: after maxStarts starts that lasted less than a second. It is the first process of its namespace, so it also collects ended guests, and all guests end
-// with it.
+// file stopped exists. It ends if the daemon cannot start: after maxStarts starts that lasted less than a second. It is
+// the first process of its namespace, so it also collects ended guests, and all guests end with it.
 const script = `set -e
 for name in run lib cache log etc; do
 	case $name in

@@ -13,8 +13,8 @@ import (
 	"github.com/openberth/berth/internal/testenv"
 )
 
-// A daemon that cannot start is an error with the reason, not a wait without end: what prepares its namespaces fails, or
-// the program ends as soon as it is started.
+// A daemon that cannot start is an error with the reason, not a wait without end: what prepares its namespaces fails,
+// or the program ends as soon as it is started.
 func TestDaemonThatCannotStart(t *testing.T) {
 	testenv.Need(t, "libvirtd", "unshare", "ip")
 	bin := t.TempDir()
