@@ -91,6 +91,39 @@ func create(flavor, image string) string {
 	return `{"server": {"name": "a", "flavorRef": "` + flavor + `", "imageRef": "` + image + `"}}`
 }
 
+// TestPropertiesThatAreNotDone checks that flavors and images may have any property, and that no server is created,
+// resized or rebuilt with one that Berth does not do, unless an administrator has it ignored.
+func TestPropertiesThatAreNotDone(t *testing.T) {
+	h, images := withImages(t, func(o *Options) { o.Ignored = []string{"quota:*", "hw_tpm_version"} })
+	secretID := "77777777-7777-4777-8777-777777777777"
+	h.flavor("secret", map[string]string{"hw:mem_encryption": "true"})
+	h.flavor("limited", map[string]string{"quota:cpu_quota": "1"})
+	images.put(secretID, image.Image{}, map[string]string{"os_secure_boot": "required"})
+	images.put(plainID, image.Image{}, map[string]string{"hw_tpm_version": "2.0", "owner": "x", "hw_disk_bus": "virtio"})
+	refused := func(path, body, says string) {
+		t.Helper()
+		if r := h.ask("POST", path, body); r.status != http.StatusBadRequest || !strings.Contains(r.text, says) {
+			t.Errorf("%s %s: %d %s, want %q", path, body, r.status, r.text, says)
+		}
+	}
+	refused("/v2.1/servers", create("secret", plainID), "extra spec hw:mem_encryption")
+	refused("/v2.1/servers", create("small", secretID), "image property os_secure_boot")
+	r := h.ask("POST", "/v2.1/servers", create("limited", plainID))
+	if r.status != http.StatusAccepted {
+		t.Fatalf("%d %s", r.status, r.text)
+	}
+	id, _ := r.dig("server/id").(string)
+	h.assign(id, "host1")
+	h.apply(id, lifecycle.GuestRunning{Host: "host1"})
+	action := "/v2.1/servers/" + id + "/action"
+	refused(action, `{"resize": {"flavorRef": "secret"}}`, "hw:mem_encryption")
+	refused(action, `{"rebuild": {"imageRef": "`+secretID+`"}}`, "image property os_secure_boot")
+	images.put(plainID, image.Image{}, map[string]string{"os_secure_boot": "required"})
+	if r := h.ask("POST", action, `{"rebuild": {"imageRef": "`+plainID+`"}}`); r.status != http.StatusAccepted {
+		t.Errorf("a rebuild from the stored properties: %d %s", r.status, r.text)
+	}
+}
+
 // TestServerIsCreatedFromImage checks that the image's properties become part of the requests to Placement and the
 // scheduler, and are stored with the server.
 func TestServerIsCreatedFromImage(t *testing.T) {

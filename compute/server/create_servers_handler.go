@@ -13,6 +13,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/openberth/berth/api/compute"
+	"github.com/openberth/berth/compute/flavor"
 	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/fault"
 )
@@ -62,11 +63,15 @@ func (s *server) createServers(c *call) error {
 	if f.Disabled {
 		return fault.New(fault.Invalid, "", "flavor %s is disabled; choose another flavor", f.Name)
 	}
+	if err := flavor.CheckProperties(f, flavor.Image{}, s.Ignored); err != nil {
+		return err
+	}
 	want.server.Flavor = f
 	if want.server.PublicKey, err = s.publicKey(c, c.Who.User, want.server.KeyName); err != nil {
 		return err
 	}
-	if want.server.ImageSnapshot, err = s.findImage(c, f, want.server.Image, "Can not find requested image"); err != nil {
+	if want.server.ImageSnapshot, err = s.findImage(c, f, want.server.Image, "Can not find requested image",
+		true); err != nil {
 		return err
 	}
 	if want.server.Networks, err = s.findNetworks(c, want.networks, want.max); err != nil {

@@ -124,22 +124,28 @@ type Options struct {
 	Images    Images   // nil: imageRef is stored without a check
 	Networks  Networks // nil: no server has ports
 	// of Placement; nil: a rebuild must not require more, hypervisors have no amounts
-	Providers      Providers
-	Aliases        pci.Aliases            // [pci] alias
-	PCIInPlacement bool                   // [filter_scheduler] pci_in_placement
-	ResizeHere     bool                   // [DEFAULT] allow_resize_to_same_host
-	Authenticate   identity.Authenticator // identity.NoAuth2
-	Strategy       string                 // [api] auth_strategy; "": noauth2
-	Challenge      string                 // the WWW-Authenticate header of a 401 response; empty: none
-	Enforcer       edge.Enforcer          // the access policy: policies.Default()
-	CORS           cors.Options           // [cors]; without AllowedOrigin no CORS headers are sent
-	ProxyHeaders   bool                   // [oslo_middleware] enable_proxy_headers_parsing: they are trusted
-	Log            *slog.Logger           // slog.Default()
-	Lease          func() error           // returns a fault if nothing may be sent to agents now; nil: no lease
-	Stop           <-chan struct{}        // closed at shutdown, to end the streams of assignments; nil: never
-	Heartbeat      time.Duration          // the longest silence on a stream: half of host.Heartbeat
-	Now            func() time.Time       // time.Now
-	NewID          func() string          // a random UUID
+	Providers Providers
+	FlavorOptions
+	ResizeHere   bool                   // [DEFAULT] allow_resize_to_same_host
+	Authenticate identity.Authenticator // identity.NoAuth2
+	Strategy     string                 // [api] auth_strategy; "": noauth2
+	Challenge    string                 // the WWW-Authenticate header of a 401 response; empty: none
+	Enforcer     edge.Enforcer          // the access policy: policies.Default()
+	CORS         cors.Options           // [cors]; without AllowedOrigin no CORS headers are sent
+	ProxyHeaders bool                   // [oslo_middleware] enable_proxy_headers_parsing: they are trusted
+	Log          *slog.Logger           // slog.Default()
+	Lease        func() error           // returns a fault if nothing may be sent to agents now; nil: no lease
+	Stop         <-chan struct{}        // closed at shutdown, to end the streams of assignments; nil: never
+	Heartbeat    time.Duration          // the longest silence on a stream: half of host.Heartbeat
+	Now          func() time.Time       // time.Now
+	NewID        func() string          // a random UUID
+}
+
+// FlavorOptions determine what flavors and images can contain.
+type FlavorOptions struct {
+	Aliases        pci.Aliases // [pci] alias
+	PCIInPlacement bool        // [filter_scheduler] pci_in_placement
+	Ignored        []string    // [berth] ignored_properties: names of extra specs and image properties
 }
 
 type server struct {

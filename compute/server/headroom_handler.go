@@ -8,14 +8,19 @@ import (
 
 	"github.com/openberth/berth/api/host"
 	"github.com/openberth/berth/compute/conductor"
+	"github.com/openberth/berth/compute/flavor"
 	"github.com/openberth/berth/compute/portrequest"
 )
 
-// headroom is GET /berth/v1/headroom: how many more servers of a flavor fit.
+// headroom is GET /berth/v1/headroom: how many more servers of a flavor fit. It refuses a flavor of which no server can
+// be created.
 func (s *server) headroom(c *call) error {
 	query := c.R.URL.Query()
 	f, err := s.Store.Flavor(c.R.Context(), query.Get("flavor"))
 	if err != nil {
+		return err
+	}
+	if err := flavor.CheckProperties(f, flavor.Image{}, s.Ignored); err != nil {
 		return err
 	}
 	var ports []portrequest.Port

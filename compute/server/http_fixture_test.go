@@ -94,7 +94,7 @@ func startWith(t *testing.T, change func(*Options)) *fixture {
 	}
 	h := &fixture{T: t, store: st, conductor: &fakeConductor{Conductor: conductor.New(st, nil), store: st, room: -1},
 		aliases: aliases, log: &logBuffer{}}
-	o := Options{Store: st, Conductor: h.conductor, Aliases: aliases, PCIInPlacement: true,
+	o := Options{Store: st, Conductor: h.conductor, FlavorOptions: FlavorOptions{Aliases: aliases, PCIInPlacement: true},
 		Log: slog.New(slog.NewTextHandler(h.log, nil))}
 	change(&o)
 	web := httptest.NewServer(New(o))

@@ -11,9 +11,10 @@ import (
 	"github.com/openberth/berth/resource"
 )
 
-// findImage reads the image for a server of a flavor and returns a snapshot of it. missing is the Compute API's
+// findImage reads the image for a server of a flavor and returns a snapshot of it. With check, it refuses an image that
+// promises what Berth does not do. missing is the Compute API's
 // sentence for an image that does not exist. It returns nil without an image service or without an image.
-func (s *server) findImage(c *call, f flavor.Flavor, id, missing string) (*flavor.Image, error) {
+func (s *server) findImage(c *call, f flavor.Flavor, id, missing string, check bool) (*flavor.Image, error) {
 	if s.Images == nil || id == "" {
 		return nil, nil
 	}
@@ -36,6 +37,12 @@ func (s *server) findImage(c *call, f flavor.Flavor, id, missing string) (*flavo
 	}
 	if i.Status != image.Active {
 		return nil, fault.New(fault.Invalid, "", "Image %s is not active: its status is %s", id, clip(i.Status))
+	}
+	if check {
+		all := flavor.Image{Properties: i.Properties}
+		if err := flavor.CheckProperties(flavor.Flavor{VCPUs: f.VCPUs}, all, s.Ignored); err != nil {
+			return nil, err
+		}
 	}
 	snapshot := snapshotOf(i)
 	if err := flavor.Fits(f, snapshot); err != nil {
@@ -61,11 +68,12 @@ func snapshotOf(i image.Image) flavor.Image {
 // rebuildFrom checks the image for the rebuild of a server and returns a snapshot of it. If the server has the image
 // already, it returns the stored snapshot, even if the image has been changed since; but the image must still exist.
 func (s *server) rebuildFrom(c *call, found lifecycle.Server, id string) (*flavor.Image, error) {
-	now, err := s.findImage(c, found.Flavor, id, "Cannot find image for rebuild")
+	stored := id == found.Image && found.ImageSnapshot != nil
+	now, err := s.findImage(c, found.Flavor, id, "Cannot find image for rebuild", !stored)
 	if err != nil || now == nil && id != found.Image {
 		return nil, err
 	}
-	if now == nil || id == found.Image && found.ImageSnapshot != nil {
+	if now == nil || stored {
 		return found.ImageSnapshot, nil
 	}
 	more, err := flavor.CheckRebuild(found.Flavor, found.SourceImage(), *now)

@@ -73,7 +73,8 @@ func openCompute(ctx context.Context, url string, calls computeCalls, s settings
 	conductor.Silence = cmp.Or(s.Silence, conductor.Silence)
 	conductor.Log, conductor.Pack, conductor.Providers, conductor.Lease = log, s.HostSettings.CPUs.Pack, client, held.lease
 	options := computeserver.Options{Store: st, Conductor: conductor, Images: calls.images, Providers: client,
-		Aliases: s.Aliases, PCIInPlacement: s.PCIInPlacement,
+		FlavorOptions: computeserver.FlavorOptions{Aliases: s.Aliases, PCIInPlacement: s.PCIInPlacement,
+			Ignored: s.IgnoredProperties},
 		ResizeHere: s.ResizeToSameHost, Authenticate: auth.caller, Challenge: auth.challenge, Strategy: auth.strategy,
 		CORS: s.Compute.CORS, ProxyHeaders: s.Compute.ProxyHeaders, Log: log, Stop: running.Done(),
 		Lease: held.lease.Check}

@@ -30,6 +30,9 @@ func (s *Settings) readAliases(cfg *config.Config, _ *slog.Logger) (err error) {
 	if s.PCIInPlacement, err = cfg.Bool("filter_scheduler", "pci_in_placement", false); err != nil {
 		return err
 	}
+	if s.IgnoredProperties, err = cfg.Strings("berth", "ignored_properties", nil); err != nil {
+		return err
+	}
 	if s.ResizeToSameHost, err = cfg.Bool("DEFAULT", "allow_resize_to_same_host", false); err != nil {
 		return err
 	}

@@ -28,10 +28,11 @@ type Settings struct {
 	Rules   pci.Rules
 	Aliases pci.Aliases
 
-	ReportInPlacement bool // [pci] report_in_placement
-	ReportNetwork     bool // [berth] report_network_devices
-	PCIInPlacement    bool // [filter_scheduler] pci_in_placement
-	ResizeToSameHost  bool // [DEFAULT] allow_resize_to_same_host
+	ReportInPlacement bool     // [pci] report_in_placement
+	ReportNetwork     bool     // [berth] report_network_devices
+	PCIInPlacement    bool     // [filter_scheduler] pci_in_placement
+	ResizeToSameHost  bool     // [DEFAULT] allow_resize_to_same_host
+	IgnoredProperties []string // [berth] ignored_properties
 
 	PlacementDB string // [placement_database] connection: an SQLAlchemy URL; "": not set
 	ComputeDB   string // [database] connection: compute's own tables; "": not set

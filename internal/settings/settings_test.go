@@ -87,6 +87,7 @@ func TestEveryOption(t *testing.T) {
 		{"glance", "timeout", "3", "0", ""}, {"glance", "insecure", "true", "x", ""}, {"glance", "auth_type", "password",
 			"token", ""}, {"glance", "cafile", "", "", ""},
 		{"DEFAULT", "http_basic_auth_user_file", "/tmp/htpasswd", "", ""}, {"berth", "admin_users", "ann, bob", "", ""},
+		{"berth", "ignored_properties", "hw:pmu, quota:*", "", ""},
 		{"berth", "service_users", "nova", "", ""}, {"berth", "user_projects", "ann:p1, bob:p2", "ann", ""},
 		{"placement", "auth_type", "http_basic", "kerberos", ""}, {"placement", "endpoint_override", "http://p", "", ""},
 		{"placement", "valid_interfaces", "public", "sideways", ""}, {"placement", "timeout", "5", "soon", ""},
