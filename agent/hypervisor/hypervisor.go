@@ -34,6 +34,9 @@ type Hypervisor interface {
 	// or loses with it. Conflict: the guest has other devices that are not those of its interfaces, the driver cannot
 	// attach or detach a device, another guest holds one of these, or the guest has departed. After a fault
 	// nothing new may remain that Destroy does not remove, and what existed before stays.
+	//
+	// A guest with DiskFrom that does not exist gets the content of the disk of that guest, which stays as it is; a disk
+	// that is too small for the guest grows. It gets no other disk: Unavailable as long as that guest cannot be read.
 	Build(ctx context.Context, g Guest) error
 	// Rename changes the guest's id and its server; the guest itself is not touched. If there is no guest was, it
 	// counts as renamed. Conflict: both guests exist.
@@ -92,6 +95,12 @@ type InteractiveConsoles interface {
 	OpenConsole(ctx context.Context, id string) (io.ReadWriteCloser, error)
 }
 
+// DiskSource is a stopped guest whose disk moves to another guest.
+type DiskSource struct {
+	Host  string // where it is; maybe this host
+	Guest string // its id there
+}
+
 // Destination is the target of a live migration.
 type Destination struct {
 	Host    string
@@ -106,6 +115,8 @@ type Capacity struct {
 	DiskGB   int    // GiB
 	Remark   string // what operators must know about the hypervisor, as a sentence; empty: nothing
 	NoLive   string // why guests with devices cannot be live-migrated ("QEMU is older than 8.2.2"); empty: they can
+	// NoDiskMoves is why disks cannot be moved between this host and another one, as a clause; empty: they can.
+	NoDiskMoves string
 }
 
 // FakeType is the Type of a driver that runs no virtual machines.
@@ -128,6 +139,7 @@ type Guest struct {
 	Departed bool        // it runs on another host now, and its devices here are not yet freed
 	ShutDown bool        // with Stopped: its operating system has shut down although it should run; Build ignores it
 	Remark   string      // what operators must know about it, as a sentence; empty: nothing; Build ignores it
+	DiskFrom *DiskSource // the guest whose disk Build copies for a new guest; nil: none. Guests does not return it
 
 	// Interfaces are in the guest's order; empty: none. One that Guests lists with a device and without a port is being
 	// attached or detached; Build continues.

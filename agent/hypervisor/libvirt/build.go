@@ -34,6 +34,9 @@ func (d *Driver) Build(ctx context.Context, g hypervisor.Guest) error {
 		return fault.Wrap("", op, err)
 	}
 	b := &builder{d: d, c: c, host: host, guest: g}
+	if err := b.receive(ctx); err != nil {
+		return fault.Wrap("", op, err)
+	}
 	created, err := b.reserve(ctx)
 	if err == nil && b.domain.migratesTo() != "" {
 		err = b.settle(ctx)
@@ -57,7 +60,29 @@ type builder struct {
 	guest  hypervisor.Guest // as it must become
 	domain domain           // as it is
 
-	incoming bool // the guest is to arrive by live migration
+	incoming bool   // the guest is to arrive by live migration
+	copied   string // path of the disk that was copied for the guest; empty: none
+}
+
+// receive copies the disk of a guest that moves here, unless the guest exists.
+func (b *builder) receive(ctx context.Context) error {
+	if b.guest.DiskFrom == nil || b.d.filesOf(uuid.Nil, b.guest).Disk == "" {
+		return nil
+	}
+	domains, _, err := b.d.list(ctx, b.c)
+	if err != nil {
+		return err
+	}
+	if have, found := find(domains, b.guest.ID); found {
+		return nil
+	} else if err := checkDevices(b.guest, have.guest, found, domains); err != nil {
+		return err
+	}
+	if b.copied, err = b.d.receiveDisk(ctx, b.guest); err != nil {
+		return err
+	}
+	b.c, b.host, err = b.d.connect(ctx) // copying takes long
+	return err
 }
 
 // reserve finds the guest's domain, or defines it, which reserves its devices and its UUID. created is true if it has
@@ -88,7 +113,15 @@ func (b *builder) reserve(ctx context.Context) (created bool, err error) {
 		delete(used, prepared.UUID)
 	}
 	b.domain.UUID = freeUUID(b.guest.ID, used)
-	return true, b.define(ctx)
+	if b.copied != "" { // before the definition: a guest that is listed has its disk
+		if err := b.d.placeDisk(b.domain.UUID, b.guest, b.copied); err != nil {
+			return false, err
+		}
+	}
+	if err := b.define(ctx); err != nil || b.copied == "" {
+		return true, err
+	}
+	return true, b.d.forgetIncoming(b.guest.ID)
 }
 
 // checkDevices returns fault.Conflict if the guest cannot have its devices, or has departed.
@@ -168,7 +201,10 @@ func (b *builder) define(ctx context.Context) error {
 
 // create makes and starts a guest that has just been defined. After a fault it undefines the guest again.
 func (b *builder) create(ctx context.Context) error {
-	err := b.d.removeFiles(b.domain.UUID) // those of an earlier guest, whose removal was interrupted
+	var err error
+	if b.copied == "" {
+		err = b.d.removeFiles(b.domain.UUID) // those of an earlier guest, whose removal was interrupted
+	}
 	if err == nil {
 		err = b.finish(ctx)
 	}

@@ -92,6 +92,9 @@ func (d *Driver) Destroy(ctx context.Context, id string) error {
 	if err != nil {
 		return fault.Wrap("", op, err)
 	}
+	if err := d.forgetIncoming(id); err != nil {
+		return fault.Wrap("", op, err)
+	}
 	for _, incoming := range []bool{false, true} {
 		if found, there := findDomain(domains, id, incoming); there {
 			return fault.Wrap("", op, d.remove(ctx, c, found))

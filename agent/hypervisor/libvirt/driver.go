@@ -6,6 +6,7 @@
 // next one.
 //
 //	Build ──▶ reserve: devices, UUID, definition ──▶ files: disk ──▶ start
+//	Build of a guest that moves ──▶ copy the disk from the source ──▶ reserve ──▶ …
 //	Destroy ──▶ stop ──▶ undefine ──▶ remove the files
 //	Receive (destination) ──▶ Migrate (source) ──▶ Build (destination) and Destroy (source)
 //	Watch ◀── events of libvirt
@@ -79,6 +80,7 @@ type Driver struct {
 	defining sync.Mutex
 
 	migrating migrations
+	transfers transfers
 
 	making sync.RWMutex // held for reading while a disk gets its image, for writing while images are removed
 }
@@ -220,8 +222,11 @@ func (d *Driver) Capacity(ctx context.Context) (hypervisor.Capacity, error) {
 		return hypervisor.Capacity{}, fault.Wrap("", op, err)
 	}
 	d.connecting.Lock()
-	findings := slices.Concat(d.unsafe, paused)
+	findings := slices.Concat(d.unsafe, paused, d.transfers.remarks())
 	d.connecting.Unlock()
+	if out.NoDiskMoves, err = d.noDiskMoves(ctx, c); err != nil {
+		return hypervisor.Capacity{}, fault.Wrap("", op, err)
+	}
 	out.Remark = remark(host.KVM, findings, downloads)
 	return out, nil
 }

@@ -2,6 +2,7 @@ package libvirt
 
 import (
 	"context"
+	"errors"
 	"reflect"
 
 	"github.com/google/uuid"
@@ -47,7 +48,7 @@ func (d *Driver) Receive(ctx context.Context, g hypervisor.Guest) error {
 	return fault.Wrap("", op, err)
 }
 
-// Forget removes the domain and the files of a guest that has not arrived.
+// Forget removes the domain and the files of a guest that has not arrived, and the copy of its disk.
 func (d *Driver) Forget(ctx context.Context, id string) error {
 	const op = "libvirt.Forget"
 	c, _, err := d.connect(ctx)
@@ -61,7 +62,7 @@ func (d *Driver) Forget(ctx context.Context, id string) error {
 	if found, there := findDomain(domains, id, true); there {
 		err = d.remove(ctx, c, found)
 	}
-	return fault.Wrap("", op, err)
+	return fault.Wrap("", op, errors.Join(err, d.forgetIncoming(id)))
 }
 
 // prepared reports whether a domain is prepared for this guest as it will be.

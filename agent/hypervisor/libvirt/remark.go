@@ -67,12 +67,16 @@ func remark(kvm bool, findings []string, downloads []imagecache.Download) string
 	}
 	all = append(all, findings...)
 	for _, d := range downloads {
-		progress := "of unknown size"
-		if d.Size > 0 {
-			received := d.Bytes * 10 / d.Size * d.Size / 10
-			progress = fmt.Sprintf("%d of %d MiB", received>>20, (d.Size+1<<20-1)>>20)
-		}
-		all = append(all, fmt.Sprintf("the image %s is being downloaded: %s", d.Image, progress))
+		all = append(all, fmt.Sprintf("the image %s is being downloaded: %s", d.Image, tenths(d.Bytes, d.Size)))
 	}
 	return strings.Join(all, "; ")
+}
+
+// tenths returns how much of a size is done, in MiB and rounded down to a tenth of the size.
+func tenths(done, size int64) string {
+	if size <= 0 {
+		return "of unknown size"
+	}
+	done = done * 10 / size * size / 10
+	return fmt.Sprintf("%d of %d MiB", done>>20, (size+1<<20-1)>>20)
 }

@@ -116,7 +116,14 @@ func (c *Client) distribute(h header, payload []byte) error {
 		}
 		c.deliver(event)
 	case kindStream:
-		c.receive(h, payload)
+		c.receive(h, Piece{Data: payload})
+	case kindHole:
+		d := decoder{data: payload}
+		length := int64(d.long())
+		if err := d.err(); err != nil || length < 0 {
+			return fmt.Errorf("a hole of %d bytes: %w", length, err)
+		}
+		c.receive(h, Piece{Hole: length})
 	}
 	return nil
 }
@@ -136,8 +143,8 @@ func (c *Client) deliver(e Event) {
 	}
 }
 
-// receive passes data to a stream, or ends it.
-func (c *Client) receive(h header, payload []byte) {
+// receive passes a piece to a stream, or ends it.
+func (c *Client) receive(h header, piece Piece) {
 	c.mu.Lock()
 	stream := c.streams[h.serial]
 	c.mu.Unlock()
@@ -145,10 +152,10 @@ func (c *Client) receive(h header, payload []byte) {
 	case stream == nil: // it was closed here
 		return
 	case h.status == statusError:
-		stream.end(decodeError(payload))
-	case h.status == statusOK || len(payload) == 0:
+		stream.end(decodeError(piece.Data))
+	case h.status == statusOK || len(piece.Data) == 0 && piece.Hole == 0:
 		stream.end(io.EOF)
-	case stream.receive(payload):
+	case stream.receive(piece):
 		return
 	}
 	c.forgetStream(h.serial)

@@ -15,6 +15,7 @@ const (
 	kindReply   = 1
 	kindMessage = 2 // an event
 	kindStream  = 3
+	kindHole    = 6 // of a stream
 
 	statusOK       = 0
 	statusError    = 1
@@ -75,6 +76,8 @@ type ErrorCode int
 
 // The errors that the driver distinguishes.
 const (
+	ErrNoSupport        ErrorCode = 3  // the daemon has no driver for this
+	ErrNoVolume         ErrorCode = 50 // no storage pool has a volume with this path
 	ErrNoDomain         ErrorCode = 42 // there is no domain with this name or UUID
 	ErrOperationInvalid ErrorCode = 55 // not in this state of the domain
 	ErrOperationTimeout ErrorCode = 68

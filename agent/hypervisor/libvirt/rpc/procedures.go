@@ -21,12 +21,20 @@ const (
 	domainShutdown         Procedure = 33
 	authList               Procedure = 66
 	authPolkit             Procedure = 70
+	connectNumOfPools      Procedure = 71
+	poolCreateXML          Procedure = 76
+	poolDestroy            Procedure = 80
+	poolRefresh            Procedure = 83
+	poolLookupByName       Procedure = 84
+	volLookupByPath        Procedure = 97
+	volGetXMLDesc          Procedure = 99
 	connectGetLibVersion   Procedure = 157
 	domainAttachDevice     Procedure = 160
 	domainDetachDevice     Procedure = 161
 	domainAbortJob         Procedure = 164
 	domainCreateWithFlags  Procedure = 196
 	domainOpenConsole      Procedure = 201
+	volDownload            Procedure = 209
 	domainGetState         Procedure = 212
 	domainUndefineFlags    Procedure = 231
 	domainDestroyFlags     Procedure = 234
@@ -61,7 +69,10 @@ var procedureNames = map[Procedure]string{
 	connectGetVersion:     "ConnectGetVersion", domainResume: "DomainResume", domainAbortJob: "DomainAbortJob",
 	domainMigrateBegin: "DomainMigrateBegin3Params", domainMigratePrepare: "DomainMigratePrepare3Params",
 	domainMigratePerform: "DomainMigratePerform3Params", domainMigrateFinish: "DomainMigrateFinish3Params",
-	domainMigrateConfirm:  "DomainMigrateConfirm3Params",
+	domainMigrateConfirm: "DomainMigrateConfirm3Params", connectNumOfPools: "ConnectNumOfStoragePools",
+	poolCreateXML: "StoragePoolCreateXML", poolDestroy: "StoragePoolDestroy", poolRefresh: "StoragePoolRefresh",
+	poolLookupByName: "StoragePoolLookupByName", volLookupByPath: "StorageVolLookupByPath",
+	volGetXMLDesc: "StorageVolGetXMLDesc", volDownload: "StorageVolDownload",
 	getDomainCapabilities: "ConnectGetDomainCapabilities", domainDefineXMLFlags: "DomainDefineXMLFlags",
 }
 
@@ -78,7 +89,8 @@ func (p Procedure) onlyReads() bool {
 	switch p {
 	case domainShutdown, domainCreateXML, domainCreateWithFlags, domainUndefineFlags, domainDestroyFlags,
 		domainSetMetadata, domainAttachDevice, domainDetachDevice, domainDefineXMLFlags, domainResume, domainAbortJob,
-		domainMigrateBegin, domainMigratePrepare, domainMigratePerform, domainMigrateFinish, domainMigrateConfirm:
+		domainMigrateBegin, domainMigratePrepare, domainMigratePerform, domainMigrateFinish, domainMigrateConfirm,
+		poolCreateXML, poolDestroy:
 		return false
 	}
 	return true

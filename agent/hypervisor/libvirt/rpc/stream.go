@@ -15,13 +15,21 @@ const maxUnread = 1 << 20
 type Stream struct {
 	procedure Procedure
 	serial    uint32
+	waits     bool // a slow reader lets the connection wait, instead of losing the stream
 	send      func(header, []byte) error
 	forget    func(serial uint32) // called at most once
 
 	mu      sync.Mutex
 	changed *sync.Cond
-	unread  []byte
+	unread  []Piece
+	waiting int   // bytes in unread
 	ended   error // io.EOF or a reason; nil while it is open
+}
+
+// Piece is a piece of a stream: data, or a hole of a file, which reads as zeros.
+type Piece struct {
+	Data []byte
+	Hole int64 // bytes; 0: Data
 }
 
 func newStream(p Procedure, send func(header, []byte) error, forget func(serial uint32)) *Stream {
@@ -40,9 +48,29 @@ func (s *Stream) Read(to []byte) (int, error) {
 	if len(s.unread) == 0 {
 		return 0, s.ended
 	}
-	n := copy(to, s.unread)
-	s.unread = s.unread[n:]
+	n := copy(to, s.unread[0].Data)
+	if s.unread[0].Data = s.unread[0].Data[n:]; len(s.unread[0].Data) == 0 {
+		s.unread = s.unread[1:]
+	}
+	s.waiting -= n
 	return n, nil
+}
+
+// Next waits for the next piece. It returns io.EOF after the end of the stream.
+func (s *Stream) Next() (Piece, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for len(s.unread) == 0 && s.ended == nil {
+		s.changed.Wait()
+	}
+	if len(s.unread) == 0 {
+		return Piece{}, s.ended
+	}
+	next := s.unread[0]
+	s.unread = s.unread[1:]
+	s.waiting -= len(next.Data)
+	s.changed.Broadcast() // receive may wait
+	return next, nil
 }
 
 // maxStreamData is the largest piece of data in one message (VIR_NET_MESSAGE_LEGACY_PAYLOAD_MAX).
@@ -83,16 +111,20 @@ func (s *Stream) state() error {
 	return s.ended
 }
 
-// receive appends data. It reports whether the stream continues.
-func (s *Stream) receive(data []byte) bool {
+// receive appends a piece. It reports whether the stream continues.
+func (s *Stream) receive(piece Piece) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.unread)+len(data) > maxUnread && s.ended == nil {
+	for s.waits && s.waiting > maxUnread && s.ended == nil {
+		s.changed.Wait()
+	}
+	if !s.waits && s.waiting+len(piece.Data) > maxUnread && s.ended == nil {
 		s.ended = fault.New(fault.Unavailable, "libvirt.Stream", "the stream was closed: %d bytes wait to be read, which "+
-			"is the limit", len(s.unread))
+			"is the limit", s.waiting)
 	}
 	if s.ended == nil {
-		s.unread = append(s.unread, data...)
+		s.unread = append(s.unread, piece)
+		s.waiting += len(piece.Data)
 	}
 	s.changed.Broadcast()
 	return s.ended == nil

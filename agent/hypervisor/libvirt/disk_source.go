@@ -1,0 +1,229 @@
+package libvirt
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/openberth/berth/agent/hypervisor"
+	"github.com/openberth/berth/agent/hypervisor/libvirt/rpc"
+	"github.com/openberth/berth/fault"
+)
+
+// stallTime is how long a source may send nothing.
+const stallTime = time.Minute
+
+// diskSource is the host of a stopped guest whose disk is copied.
+type diskSource struct {
+	client  *rpc.Client
+	dial    func(ctx context.Context) (*rpc.Client, error) // a further connection; nil: the files are on this host
+	from    hypervisor.DiskSource
+	domain  domain
+	driver  *Driver // of this host
+	created []rpc.Pool
+}
+
+// openSource connects to the libvirt of the host that has the guest, and finds the guest there.
+func (d *Driver) openSource(ctx context.Context, from hypervisor.DiskSource) (*diskSource, error) {
+	s := &diskSource{from: from, driver: d}
+	var err error
+	if from.Host == d.o.Host {
+		s.client, _, err = d.connect(ctx)
+	} else {
+		var uri string
+		if uri, err = d.o.Migration.uriOf(from.Host); err != nil {
+			return nil, err
+		}
+		s.dial = func(ctx context.Context) (*rpc.Client, error) {
+			c, err := rpc.DialURI(ctx, uri, d.o.CallTime)
+			if err == nil {
+				drain(c)
+			}
+			return c, err
+		}
+		s.client, err = s.dial(ctx)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := s.find(ctx); err != nil {
+		s.close(ctx)
+		return nil, err
+	}
+	return s, nil
+}
+
+// find reads the domain of the guest. The fault is Unavailable if it is not there or may run: then its disk may change.
+func (s *diskSource) find(ctx context.Context) error {
+	const op = "libvirt.disk"
+	domains, _, err := s.driver.list(ctx, s.client)
+	if err != nil {
+		return err
+	}
+	found, there := find(domains, s.from.Guest)
+	switch {
+	case !there:
+		return fault.New(fault.Unavailable, op, "host %s has no guest %s", s.from.Host, s.from.Guest)
+	case found.running() || found.migratesTo() != "":
+		return fault.New(fault.Unavailable, op, "the guest %s runs on host %s (domain %s); stop it there", s.from.Guest,
+			s.from.Host, found.Name)
+	}
+	s.domain = found
+	return nil
+}
+
+// disk returns the path of the guest's disk on its host; empty: it has none.
+func (s *diskSource) disk() string {
+	for _, one := range s.domain.xml.Devices.Disks {
+		if one.Device == "disk" {
+			return one.Source.File
+		}
+	}
+	return ""
+}
+
+// file returns a file of the source.
+func (s *diskSource) file(ctx context.Context, path string) (sourceFile, error) {
+	if s.dial == nil {
+		return localFile(path), nil
+	}
+	v, err := s.client.Volume(ctx, path)
+	if fault.Is(err, fault.NotFound) {
+		var pool rpc.Pool
+		dir := filepath.Dir(path)
+		if pool, err = s.client.CreatePool(ctx, "berth-"+s.from.Guest+"-"+filepath.Base(dir), dir); err == nil {
+			s.created = append(s.created, pool)
+			v, err = s.client.Volume(ctx, path)
+		}
+	}
+	if err != nil {
+		return nil, fault.New(fault.Unavailable, "libvirt.disk", "the file %s of host %s cannot be read: %w", path, s.from.Host,
+			err)
+	}
+	return &remoteFile{s, v}, nil
+}
+
+// close removes what was made at the source, and ends the connection.
+func (s *diskSource) close(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stallTime)
+	defer cancel()
+	for _, pool := range s.created {
+		if err := s.client.DestroyPool(ctx, pool); err != nil {
+			s.driver.o.Log.Info("storage pool not removed", "host", s.from.Host, "pool", pool.Name, "error", err)
+		}
+	}
+	if s.dial != nil {
+		s.client.Close()
+	}
+}
+
+// sourceFile is a file that is copied.
+type sourceFile interface {
+	state(ctx context.Context) (rpc.VolumeState, error)
+	// read calls take with each piece of the file from an offset on.
+	read(ctx context.Context, offset int64, take func(rpc.Piece) error) error
+}
+
+// remoteFile is a volume of the libvirt of another host.
+type remoteFile struct {
+	source *diskSource
+	volume rpc.Volume
+}
+
+func (f *remoteFile) state(ctx context.Context) (rpc.VolumeState, error) {
+	return f.source.client.VolumeState(ctx, f.volume)
+}
+
+// read downloads the volume. It ends when nothing has arrived for stallTime.
+func (f *remoteFile) read(ctx context.Context, offset int64, take func(rpc.Piece) error) error {
+	c, err := f.source.dial(ctx)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	defer context.AfterFunc(ctx, func() { c.Close() })()
+	stream, err := c.Download(ctx, f.volume, offset)
+	if err != nil {
+		return err
+	}
+	limit := cmp.Or(f.source.driver.o.CallTime, stallTime)
+	stalled := time.AfterFunc(limit, func() { c.Close() })
+	defer stalled.Stop()
+	for {
+		piece, err := stream.Next()
+		stalled.Reset(limit)
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err == nil {
+			err = take(piece)
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// localFile is the path of a file of this host.
+type localFile string
+
+func (f localFile) state(context.Context) (rpc.VolumeState, error) {
+	status, err := os.Stat(string(f))
+	if err != nil {
+		return rpc.VolumeState{}, fault.Wrap(fault.Unavailable, "libvirt.disk", err)
+	}
+	return rpc.VolumeState{Size: status.Size(), Changed: fmt.Sprint(status.ModTime().UnixNano())}, nil
+}
+
+// The values of lseek that find data and holes.
+const (
+	seekData = 3
+	seekHole = 4
+)
+
+func (f localFile) read(ctx context.Context, offset int64, take func(rpc.Piece) error) error {
+	file, err := os.Open(string(f))
+	if err != nil {
+		return fault.Wrap(fault.Unavailable, "libvirt.disk", err)
+	}
+	defer file.Close()
+	status, err := file.Stat()
+	if err != nil {
+		return fault.Wrap(fault.Unavailable, "libvirt.disk", err)
+	}
+	buffer := make([]byte, 256<<10)
+	for offset < status.Size() {
+		if err := ctx.Err(); err != nil {
+			return fault.Wrap(fault.Unavailable, "libvirt.disk", err)
+		}
+		data, err := file.Seek(offset, seekData)
+		if err != nil { // there are no data any more
+			data = status.Size()
+		}
+		if data > offset {
+			if err := take(rpc.Piece{Hole: data - offset}); err != nil {
+				return err
+			}
+			offset = data
+			continue
+		}
+		end, err := file.Seek(offset, seekHole)
+		if err != nil {
+			end = status.Size()
+		}
+		n, err := file.ReadAt(buffer[:min(int64(len(buffer)), end-offset)], offset)
+		if n == 0 {
+			return fault.Wrap(fault.Unavailable, "libvirt.disk", err)
+		}
+		if err := take(rpc.Piece{Data: buffer[:n]}); err != nil {
+			return err
+		}
+		offset += int64(n)
+	}
+	return nil
+}
