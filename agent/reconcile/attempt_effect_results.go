@@ -22,6 +22,7 @@ func (w *works) apply(j *work, effect Effect, e WorkDone) error {
 			return w.buildFailed(j, e.Err)
 		}
 		g := effect.Guest
+		g.DiskFrom = nil // the hypervisor does not list it
 		w.guests[g.ID] = g
 		w.guestEpoch++
 		w.log("guest reconciled", "server", g.ID, "devices", len(g.Devices), "stopped", g.Stopped, "build", g.Build)

@@ -209,7 +209,7 @@ func (a *attempt) guest(w *works) (hypervisor.Guest, []device.Claim) {
 	want := a.want
 	g := hypervisor.Guest{ID: want.ID, Server: want.Server, Name: want.Name, VCPUs: want.VCPUs,
 		MemoryMB: want.MemoryMB, DiskGB: want.DiskGB, Image: want.Image, Cells: hypervisorCells(w.state.Cells(want.ID)),
-		Stopped: want.Power == host.Off, Build: w.buildOf(a)}
+		Stopped: want.Power == host.Off, Build: w.buildOf(a), DiskFrom: diskSource(want)}
 	for _, i := range want.Interfaces {
 		one := hypervisor.Interface{Port: i.Port, MAC: i.MAC, VIF: i.VIF, VNIC: i.VNIC, Bridge: i.Bridge, VLAN: i.VLAN}
 		one.Device, _ = device.ParseID(i.Device) // one of the claims, or the zero value
@@ -231,6 +231,14 @@ func (a *attempt) guest(w *works) (hypervisor.Guest, []device.Claim) {
 	}
 	slices.SortFunc(g.Devices, func(a, b hypervisor.Device) int { return a.ID.Compare(b.ID) })
 	return g, held
+}
+
+// diskSource returns the guest from which a server that moves gets its disk; nil: the server does not move.
+func diskSource(want host.Server) *hypervisor.DiskSource {
+	if want.DiskFrom == nil {
+		return nil
+	}
+	return &hypervisor.DiskSource{Host: want.DiskFrom.Host, Guest: want.DiskFrom.ID}
 }
 
 // checkDevices refuses to start a guest when the host has other devices than were claimed at its addresses: the guest

@@ -147,6 +147,14 @@ type Server struct {
 	// has no meaning then.
 	ClaimOnly bool      `json:"claim_only,omitempty"`
 	Outgoing  *Outgoing `json:"outgoing,omitempty"` // live-migrate it: report departed, or failed if it still runs here
+	// DiskFrom is the source of the server's move. A guest that does not exist here gets its disk, and no other.
+	DiskFrom *DiskFrom `json:"disk_from,omitempty"`
+}
+
+// DiskFrom is the guest from which a server that moves gets its disk.
+type DiskFrom struct {
+	Host string `json:"host"` // maybe the same host
+	ID   string `json:"id"`   // of the guest there
 }
 
 // Equal reports whether two assignments of a server are the same. An agent compares all servers of its host at each
@@ -157,7 +165,8 @@ func (s Server) Equal(o Server) bool {
 		s.VCPUs == o.VCPUs && s.MemoryMB == o.MemoryMB && s.DiskGB == o.DiskGB && s.Image == o.Image &&
 		s.Power == o.Power && s.Build == o.Build && s.Incoming == o.Incoming && s.ClaimOnly == o.ClaimOnly &&
 		equal(s.Requests, o.Requests) && equal(s.Topology, o.Topology) && equal(s.Interfaces, o.Interfaces) &&
-		(s.Outgoing == o.Outgoing || reflect.DeepEqual(s.Outgoing, o.Outgoing))
+		(s.Outgoing == o.Outgoing || reflect.DeepEqual(s.Outgoing, o.Outgoing)) &&
+		(s.DiskFrom == o.DiskFrom || reflect.DeepEqual(s.DiskFrom, o.DiskFrom))
 }
 
 // equal reports whether two lists have the same elements.

@@ -16,8 +16,7 @@ func onHostDead(s Server, host string, now time.Time) Server {
 		s = addHistory(s, now, "host "+host+" "+hostDead+"; releasing the leftover there")
 	}
 	if s.Move != nil && s.Move.From.Host == host {
-		s = advance(s, sourceDead{to: s.Host, otherChoices: len(withoutHost(s.Choices, host)) > 0,
-			lastReason: unlessAgain(s, "the chosen host "+host+" is dead")}, now)
+		s = advance(s, sourceDead{to: s.Host, prepared: s.Reported}, now)
 	}
 	if s.AllocatedHost() != host {
 		return s

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/openberth/berth/compute/schedule"
 	"github.com/openberth/berth/pci"
 	"github.com/openberth/berth/provider"
 )
@@ -14,11 +13,6 @@ import (
 func countClaim(s Server, now time.Time) Server {
 	s.Try++
 	return addHistory(s, now, "claiming "+describeChoice(s.Choices[0], s.Requests))
-}
-
-// withoutHost returns the choices on other hosts.
-func withoutHost(choices []schedule.Choice, host string) []schedule.Choice {
-	return slices.DeleteFunc(slices.Clone(choices), func(c schedule.Choice) bool { return c.Host == host })
 }
 
 // excludeHost records that the guest failed on a host, so that it is not chosen again.

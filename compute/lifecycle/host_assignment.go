@@ -27,7 +27,11 @@ type Entry struct {
 	ClaimOnly bool              // the agent must pick the devices and build nothing: the ports are not bound yet
 	Outgoing  string            // destination host of the live migration, or empty
 	DeviceMap map[string]string // device address here → device address at the destination; set with Outgoing
+	DiskFrom  *DiskSource       // the guest whose disk the agent copies before it builds the guest; nil: none
 }
+
+// DiskSource is the source of a move, which has the disk of the server until the move is confirmed.
+type DiskSource struct{ Host, Guest string }
 
 // Entries lists the entries of the server in the assignments of hosts: at most two for one host.
 func (s Server) Entries() []Entry {
@@ -38,6 +42,9 @@ func (s Server) Entries() []Entry {
 	case building, existing:
 		e := Entry{Residence: s.ownResidence(), Power: s.Power,
 			ClaimOnly: s.awaitsPorts() || s.lacksPortDevice()}
+		if m := s.Move; m != nil && m.keepsDisk() {
+			e.DiskFrom = &DiskSource{Host: m.From.Host, Guest: m.From.Consumer}
+		}
 		if s.Task == Rebooting || s.Task == RebootingHard {
 			e.Power = Off // until the guest has stopped
 		}

@@ -55,9 +55,8 @@ type (
 	}
 	sourceGone struct{}
 	sourceDead struct { // declared by an operator
-		to           string // the destination
-		otherChoices bool   // there are choices on other hosts
-		lastReason   string // why the move must be given up without other choices; empty: request candidates again
+		to       string // the destination
+		prepared bool   // the agent of the destination has reported the guest
 	}
 )
 
@@ -112,7 +111,7 @@ type (
 	setTask        Task                           // sets the task in progress
 	setFault       string                         // sets the fault, and adds it to the history; empty: removes it
 	claimChoice    struct{}                       // begins the claim of the first choice
-	dropChoices    struct{ host string }          // removes the choices on a host; empty: all
+	dropChoices    struct{}                       // removes the choices
 	hostFailed     struct{ host, message string } // excludes a host from the next rounds
 	leaveSource    struct{}                       // ends the move: the server is at the destination, the source a leftover
 	returnToSource struct{}                       // ends the move: the server is at the source

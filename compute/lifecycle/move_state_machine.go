@@ -1,6 +1,7 @@
 package lifecycle
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 )
@@ -32,6 +33,17 @@ func (m Move) AllocationsMoved() bool { return !m.planned() && m.Phase != Moving
 
 // planned reports whether the move has not changed anything yet.
 func (m Move) planned() bool { return m.Phase == PreparingMove || m.Phase == Planning }
+
+// keepsDisk reports whether the server keeps its disk, which the destination copies from the source.
+func (m Move) keepsDisk() bool { return m.Kind != Evacuating }
+
+// diskLost returns why a move is given up that can no longer copy the disk; empty: it can, or needs no disk.
+func (m Move) diskLost() string {
+	if !m.From.Gone || !m.keepsDisk() {
+		return ""
+	}
+	return fmt.Sprintf("The disk of the server is on host %s, from which it cannot be copied any more.", m.From.Host)
+}
 
 // MaxRefusals is how often Placement may refuse to restore a server's allocations before the move becomes
 // RevertBlocked. With the runner's growing waits this takes about a minute.
@@ -92,6 +104,9 @@ func (m Move) onChoicesFound() (Move, []moveEffect) {
 // onDestinationClaimed continues after the destination is claimed: build the guest, prepare the live migration, or
 // stop the source.
 func (m Move) onDestinationClaimed(e destinationClaimed) (Move, []moveEffect) {
+	if lost := m.diskLost(); lost != "" {
+		return m.goBack(lost)
+	}
 	next := "its agent to build the guest"
 	stopped := m.SourceStopped && (m.StopSource || e.off)
 	switch {
@@ -99,7 +114,7 @@ func (m Move) onDestinationClaimed(e destinationClaimed) (Move, []moveEffect) {
 		m.Phase, next = BindingDestination, "the bindings of its ports there"
 	case m.isLive():
 		m.Phase, next = PreLiveMigration, prepareLive
-	case (m.Kind == Resizing || m.Kind == Migrating) && !m.From.Gone && !stopped:
+	case (m.Kind == Resizing || m.Kind == Migrating) && !stopped:
 		m.Phase, m.StopSource, m.SourceStopped = StoppingSource, true, false
 		next = fmt.Sprintf("the guest on %s to stop", m.From.Host)
 	default:
@@ -139,7 +154,9 @@ func (m Move) onMoved(e allocationsMoved) (Move, []moveEffect) {
 		more = []moveEffect{setStatus("cancelled"), leaveSource{}}
 	case m.SourceLost != "":
 		m, more = m.goBack(m.SourceLost)
-	case m.Kind == Evacuating, m.From.Gone:
+	case m.diskLost() != "":
+		m, more = m.goBack(m.diskLost())
+	case m.Kind == Evacuating:
 		m, more = m.onChoicesFound()
 	default:
 		more = []moveEffect{entry("waiting for the agent of %s to acknowledge migration %s", m.From.Host, m.Consumer)}
@@ -201,10 +218,11 @@ func (m Move) atDestination(e moveEvent) (Move, []moveEffect) {
 	return m, nil
 }
 
-// tryNext releases the claim at the destination, so that another host can be tried. If lastReason is not empty, the
-// move is given up for this reason.
+// tryNext releases the claim at the destination, so that another host can be tried. If lastReason is not empty, or the
+// source is lost, the move is given up for this reason.
 func (m Move) tryNext(host, message, lastReason string) (Move, []moveEffect) {
 	failed := entry("the guest failed on %s: %s", host, message)
+	lastReason = cmp.Or(m.diskLost(), lastReason)
 	if lastReason != "" {
 		m, effects := m.goBack(lastReason)
 		return m, append([]moveEffect{failed}, effects...)
@@ -303,28 +321,25 @@ func (m Move) onSourceFailed(e sourceFailed) (Move, []moveEffect) {
 	return m, append(effects, more...)
 }
 
-// onSourceDead continues without the source, whose agent will not report any more.
+// onSourceDead continues without the source, whose agent will not report any more. The disk of the server is there, so a
+// move whose destination is not being built is given up. If it is, its agent may have the disk already.
 func (m Move) onSourceDead(e sourceDead) (Move, []moveEffect) {
 	m.From.Gone = true
 	effects := []moveEffect{entry("host %s, the source of the move, %s", m.From.Host, hostDead)}
 	var more []moveEffect
 	switch m.Phase {
-	case AwaitingSourceAck:
-		effects = append(effects, dropChoices{host: m.From.Host})
-		switch {
-		case e.otherChoices:
-			m, more = m.onChoicesFound()
-		case e.lastReason == "":
-			m, more = m.next(choicesLost{"the chosen host is dead; requesting candidates again"})
-		default:
-			m, more = m.goBack(e.lastReason)
+	case PreparingMove, Planning, AwaitingSourceAck, SchedulingDestination, ClaimingDestination, StoppingSource,
+		BindingDestination, ReschedulingDestination:
+		if lost := m.diskLost(); lost != "" {
+			m, more = m.goBack(lost)
 		}
-	case StoppingSource:
-		m.Phase = m.buildPhase()
-		more = []moveEffect{entry("waiting for the agent of %s to build the guest", e.to)}
-	case PreLiveMigration, LiveMigrating:
-		m.Phase = SpawningDestination // its agent has the guest already; the ports are bound when it has arrived
-		more = []moveEffect{entry("waiting for the agent of %s to build the guest", e.to)}
+	case PreLiveMigration:
+		if m, more = m.goBack(m.diskLost()); e.prepared {
+			m.Phase = Reverting
+		}
+	case LiveMigrating:
+		m.Phase = SpawningDestination // the guest may have arrived; the ports are bound when it has
+		more = []moveEffect{entry("waiting for the agent of %s to report the guest", e.to)}
 	case Resized:
 		m, more = m.confirm()
 	}

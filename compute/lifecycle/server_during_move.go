@@ -71,11 +71,7 @@ func applyEffect(s Server, effect moveEffect, now time.Time) Server {
 	case claimChoice:
 		return countClaim(s, now)
 	case dropChoices:
-		if effect.host == "" {
-			s.Choices = nil
-			return s
-		}
-		s.Choices = withoutHost(s.Choices, effect.host)
+		s.Choices = nil
 	case hostFailed:
 		return excludeHost(s, effect.host, effect.message)
 	case leaveSource:

@@ -218,6 +218,9 @@ func WriteServer(e *store.Entry) host.Server {
 	if e.Outgoing != "" {
 		out.Outgoing = &host.Outgoing{Host: e.Outgoing, Devices: e.DeviceMap}
 	}
+	if e.DiskFrom != nil {
+		out.DiskFrom = &host.DiskFrom{Host: e.DiskFrom.Host, ID: e.DiskFrom.Guest}
+	}
 	for _, p := range e.Ports {
 		if !e.ClaimOnly {
 			out.Interfaces = append(out.Interfaces, host.Interface{Port: p.ID, MAC: p.MAC, VIF: p.VIF, VNIC: p.VNIC,

@@ -31,6 +31,10 @@ type Hypervisor struct {
 	// simulate a slow hypervisor. Set it before use.
 	Fail func(ctx context.Context, operation, guest string) error
 
+	// Peer returns the hypervisor of another host, from which the disks of guests that move are copied. nil: the fake
+	// hypervisors of other hosts are other processes, and no content is copied from them.
+	Peer func(host string) (*Hypervisor, error)
+
 	dir      string
 	capacity hypervisor.Capacity
 	mu       sync.Mutex // one build or destroy at a time, so that looking for another holder and writing are one step
@@ -114,7 +118,7 @@ func (h *Hypervisor) Build(ctx context.Context, g hypervisor.Guest) error {
 			case !other.SameDevices(g):
 				return fault.New(fault.Conflict, op, "the guest %s has other devices: %v, not %v", g.ID, ids(other),
 					ids(g))
-			case reflect.DeepEqual(other, g):
+			case reflect.DeepEqual(other, withoutSource(g)):
 				return nil
 			}
 			continue
@@ -125,7 +129,11 @@ func (h *Hypervisor) Build(ctx context.Context, g hypervisor.Guest) error {
 			}
 		}
 	}
-	return h.write(g)
+	disk, err := h.diskFor(g, guests)
+	if err != nil {
+		return err
+	}
+	return h.write(g, disk)
 }
 
 // Rename writes the server's id into the file, whose name is the guest's id, and then renames it. A guest whose rename
@@ -158,7 +166,11 @@ func (h *Hypervisor) Rename(ctx context.Context, was, id, server string) error {
 	}
 	g := guests[old]
 	g.ID, g.Server = id, cmp.Or(server, id)
-	if err := h.writeTo(h.path(was), g); err != nil {
+	disk, err := h.diskAt(was)
+	if err != nil {
+		return err
+	}
+	if err := h.writeTo(h.path(was), g, disk); err != nil {
 		return err
 	}
 	if err := h.change(h.path(id), func() error { return os.Rename(h.path(was), h.path(id)) }); err != nil {
@@ -195,7 +207,11 @@ func (h *Hypervisor) Migrate(ctx context.Context, id string, to hypervisor.Desti
 		}
 	}
 	guests[i].Departed = true
-	return h.write(guests[i])
+	disk, err := h.diskAt(id)
+	if err != nil {
+		return err
+	}
+	return h.write(guests[i], disk)
 }
 
 // Destroy removes the guest's file.

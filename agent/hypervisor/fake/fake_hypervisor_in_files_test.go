@@ -30,6 +30,44 @@ func TestContract(t *testing.T) {
 	}, nil)
 }
 
+// TestDisks checks the content of disks after each operation.
+func TestDisks(t *testing.T) {
+	var mu sync.Mutex
+	dirs := map[string]string{}
+	open := func(t *testing.T, host string) *Hypervisor {
+		mu.Lock()
+		defer mu.Unlock()
+		key := t.Name() + host
+		if dirs[key] == "" {
+			dirs[key] = t.TempDir()
+		}
+		h, err := New(dirs[key], hypervisor.Capacity{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return h
+	}
+	hypervisortest.RunDisks(t, hypervisortest.Disks{
+		Open: func(t *testing.T, host string) hypervisor.Hypervisor {
+			h := open(t, host)
+			h.Peer = func(host string) (*Hypervisor, error) { return open(t, host), nil }
+			return h
+		},
+		Write: func(t *testing.T, h hypervisor.Hypervisor, id string, content byte) {
+			if err := h.(*Hypervisor).SetDisk(id, string(content)); err != nil {
+				t.Fatal(err)
+			}
+		},
+		Read: func(t *testing.T, h hypervisor.Hypervisor, id string) byte {
+			content, err := h.(*Hypervisor).Disk(id)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return append([]byte(content), 0)[0]
+		},
+	})
+}
+
 func TestPortDevices(t *testing.T) {
 	dir := t.TempDir()
 	hypervisortest.PortDevices(t, func(t *testing.T) hypervisor.Hypervisor {

@@ -28,6 +28,7 @@ type file struct {
 	Stopped  bool         `json:"stopped,omitempty"`
 	Build    int          `json:"build,omitempty"`
 	Departed bool         `json:"departed,omitempty"`
+	Disk     string       `json:"disk,omitempty"` // its content; empty: blank
 
 	Interfaces []fileInterface `json:"interfaces,omitempty"`
 }
@@ -144,13 +145,15 @@ func (h *Hypervisor) readGuest(id string) (g hypervisor.Guest, err error) {
 // unfinished is the suffix of a file that is being written.
 const unfinished = ".new"
 
-// write writes the guest's file completely or not at all.
-func (h *Hypervisor) write(g hypervisor.Guest) error { return h.writeTo(h.path(g.ID), g) }
+// write writes the guest's file completely or not at all. disk is the content of its disk.
+func (h *Hypervisor) write(g hypervisor.Guest, disk string) error {
+	return h.writeTo(h.path(g.ID), g, disk)
+}
 
 // writeTo is write with another file name.
-func (h *Hypervisor) writeTo(name string, g hypervisor.Guest) error {
+func (h *Hypervisor) writeTo(name string, g hypervisor.Guest, disk string) error {
 	f := file{ID: g.ID, Server: g.Server, Name: g.Name, VCPUs: g.VCPUs, MemoryMB: g.MemoryMB, DiskGB: g.DiskGB,
-		Image: g.Image, Stopped: g.Stopped, Build: g.Build, Departed: g.Departed}
+		Image: g.Image, Stopped: g.Stopped, Build: g.Build, Departed: g.Departed, Disk: disk}
 	for _, p := range g.Cells {
 		f.Cells = append(f.Cells, fileCell(p))
 	}

@@ -44,7 +44,7 @@ func TestGuestsOfVersion1(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, g := range got {
-		if err := now.write(g); err != nil {
+		if err := now.write(g, ""); err != nil {
 			t.Fatal(err)
 		}
 		old, err := os.ReadFile(filepath.Join(source, g.ID+".json"))
