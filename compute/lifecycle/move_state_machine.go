@@ -321,8 +321,8 @@ func (m Move) onSourceFailed(e sourceFailed) (Move, []moveEffect) {
 	return m, append(effects, more...)
 }
 
-// onSourceDead continues without the source, whose agent will not report any more. The disk of the server is there, so a
-// move whose destination is not being built is given up. If it is, its agent may have the disk already.
+// onSourceDead continues without the source, whose agent will not report any more. The disk of the server is there, so
+// a move whose destination is not being built is given up. If it is being built, its agent may have the disk already.
 func (m Move) onSourceDead(e sourceDead) (Move, []moveEffect) {
 	m.From.Gone = true
 	effects := []moveEffect{entry("host %s, the source of the move, %s", m.From.Host, hostDead)}

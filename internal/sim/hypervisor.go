@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/openberth/berth/agent/hypervisor"
+	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/pci"
 )
@@ -42,7 +43,11 @@ func (w *World) buildGuest(m *simHost, g hypervisor.Guest) error {
 			return fault.New(fault.Internal, "sim.Build", "there is no device %s", at)
 		}
 	}
-	g.Devices = slices.Clone(g.Devices)
+	content, err := w.contentFor(m, g, was)
+	if err != nil {
+		return err
+	}
+	g.Devices, g.DiskFrom, m.content[g.ID] = slices.Clone(g.Devices), nil, content
 	w.checkConfigured(m, g)
 	if w.broken == WrongDevice && len(g.Devices) > 0 {
 		g.Devices[0].Provider = m.root
@@ -75,6 +80,8 @@ func (w *World) renameGuest(m *simHost, was, id, server string) error {
 	g.ID, g.Server = id, server
 	delete(m.guests, was)
 	m.guests[id] = g
+	m.content[id] = m.content[was]
+	delete(m.content, was)
 	if m.built[was] {
 		m.built[id] = true
 	}
@@ -111,6 +118,37 @@ func (w *World) destroyGuest(m *simHost, id string, named bool) {
 	w.destroyed(m, m.guests[id], named)
 	delete(m.guests, id)
 	delete(m.built, id)
+	delete(m.content, id)
+}
+
+// contentFor returns the content of the disk of a guest that is built: its own, that of the guest from which it moves,
+// or that of a new blank disk. was is the guest as it exists; nil: it does not.
+func (w *World) contentFor(m *simHost, g hypervisor.Guest, was *hypervisor.Guest) (int, error) {
+	switch {
+	case was != nil && was.Build == g.Build:
+		return m.content[g.ID], nil
+	case was == nil && g.DiskFrom != nil:
+		for _, there := range w.machines(g.DiskFrom.Host) {
+			if source := there.guests[g.DiskFrom.Guest]; source != nil && (source.Stopped || source.Departed) {
+				w.report.Happened["disk copied"]++
+				return there.content[g.DiskFrom.Guest], nil
+			}
+		}
+		return 0, fault.New(fault.Unavailable, "sim.Build", "host %s has no disk of %s", g.DiskFrom.Host, g.DiskFrom.Guest)
+	case was == nil:
+		w.checkMayBeBlank(m, g)
+	}
+	w.blank++
+	return w.blank, nil
+}
+
+// checkMayBeBlank: the destination of a resize or a cold migration gets the disk of the server, not a blank one.
+func (w *World) checkMayBeBlank(m *simHost, g hypervisor.Guest) {
+	s := w.compute.servers[g.ID]
+	if move := s.Move; move != nil && s.Host == m.name && !move.From.Gone &&
+		(move.Kind == lifecycle.Resizing || move.Kind == lifecycle.Migrating) {
+		w.violation(m, "blank: the server %s moves from %s and gets a blank disk", g.ID, move.From.Host)
+	}
 }
 
 func addresses(g hypervisor.Guest) (list []pci.Address) {

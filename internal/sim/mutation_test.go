@@ -50,6 +50,8 @@ var mutations = map[string]mutation{
 		"	if len(left) > 0 {", "	if false {", "port", "", true},
 	"the VF of a detached port stays allocated": {"compute/conductor/port_amounts.go",
 		"		if want.devices {", "		if false {", "allocation", "", true},
+	"a server that moves gets a blank disk": {"compute/lifecycle/host_assignment.go",
+		"		if m := s.Move; m != nil && m.keepsDisk() {", "		if m := s.Move; false {", "blank", "", false},
 	"a VF is freed before it is reset": {"agent/reconcile/configure_vfs.go",
 		"	if !c.config.ConfigureVFs || j.attempt.vfsReset[id] || len(devices) == 0 {", "	if true {", "vf", "", true},
 }

@@ -128,6 +128,7 @@ type World struct {
 	delayed          []delayedReport
 	foreignConsumers []string        // foreign consumers
 	next             int             // for names
+	blank            int             // number of blank disks that guests were given
 	noFailures       bool            // no failures now
 	altered          map[string]bool // servers whose share was taken away since the last rest
 

@@ -37,13 +37,14 @@ func (h *Hypervisor) diskAt(id string) (string, error) {
 	}
 	var f file
 	if err := json.Unmarshal(data, &f); err != nil {
-		return "", fault.New(fault.Internal, opDisk, "%s is not a guest file of this hypervisor: %w", h.path(id), err)
+		return "", fault.New(fault.Internal, opDisk, "%s is not a guest file of this hypervisor: %w", h.path(id),
+			err)
 	}
 	return f.Disk, nil
 }
 
-// diskFor returns the content of the disk of a guest that is built: its own, or that of the guest from which it moves. A
-// rebuilt guest and another new one have a blank disk.
+// diskFor returns the content of the disk of a guest that is built: its own, or that of the guest from which it moves.
+// A rebuilt guest and another new one have a blank disk.
 func (h *Hypervisor) diskFor(g hypervisor.Guest, guests []hypervisor.Guest) (string, error) {
 	i := slices.IndexFunc(guests, func(have hypervisor.Guest) bool { return have.ID == g.ID })
 	switch {

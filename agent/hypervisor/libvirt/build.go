@@ -78,7 +78,7 @@ func (b *builder) receive(ctx context.Context) error {
 	} else if err := checkDevices(b.guest, have.guest, found, domains); err != nil {
 		return err
 	}
-	if b.copied, err = b.d.receiveDisk(ctx, b.guest); err != nil {
+	if b.copied, err = receiveDisk(ctx, b.d, b.guest); err != nil {
 		return err
 	}
 	b.c, b.host, err = b.d.connect(ctx) // copying takes long
@@ -114,14 +114,14 @@ func (b *builder) reserve(ctx context.Context) (created bool, err error) {
 	}
 	b.domain.UUID = freeUUID(b.guest.ID, used)
 	if b.copied != "" { // before the definition: a guest that is listed has its disk
-		if err := b.d.placeDisk(b.domain.UUID, b.guest, b.copied); err != nil {
+		if err := placeDisk(b.d, b.domain.UUID, b.guest, b.copied); err != nil {
 			return false, err
 		}
 	}
 	if err := b.define(ctx); err != nil || b.copied == "" {
 		return true, err
 	}
-	return true, b.d.forgetIncoming(b.guest.ID)
+	return true, forgetIncoming(b.d, b.guest.ID)
 }
 
 // checkDevices returns fault.Conflict if the guest cannot have its devices, or has departed.

@@ -92,7 +92,7 @@ func (d *Driver) Destroy(ctx context.Context, id string) error {
 	if err != nil {
 		return fault.Wrap("", op, err)
 	}
-	if err := d.forgetIncoming(id); err != nil {
+	if err := forgetIncoming(d, id); err != nil {
 		return fault.Wrap("", op, err)
 	}
 	for _, incoming := range []bool{false, true} {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/openberth/berth/agent/hypervisor"
 	"github.com/openberth/berth/agent/hypervisor/hypervisortest"
+	"github.com/openberth/berth/agent/hypervisor/libvirt/rpc"
 	"github.com/openberth/berth/agent/imagecache"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/internal/libvirtd"
@@ -102,7 +103,7 @@ func TestDiskMovesWithTheGuest(t *testing.T) {
 	must(t, b.Build(t.Context(), g))
 	must(t, a.Destroy(t.Context(), back)) // confirmed
 	b.hasMarker(t, g.ID)
-	if n, err := dial(t, a.daemon).StoragePools(t.Context()); n != 0 || err != nil {
+	if n, err := rpc.StorageOf(dial(t, a.daemon)).Pools(t.Context()); n != 0 || err != nil {
 		t.Errorf("%d storage pools remain at the source: %v", n, err)
 	}
 }
@@ -143,8 +144,8 @@ func TestDiskWhoseImageIsDeleted(t *testing.T) {
 	must(t, a.Destroy(t.Context(), id))
 }
 
-// TestDiskIsNeverBlank asks for disks that cannot be read: of a guest that does not exist, that runs, and of a host that
-// does not answer. No guest is made.
+// TestDiskIsNeverBlank asks for disks that cannot be read: of a guest that does not exist, of one that runs, and of a
+// host that does not answer. No guest is made.
 func TestDiskIsNeverBlank(t *testing.T) {
 	t.Parallel()
 	a, b := openPair(t)
@@ -162,8 +163,8 @@ func TestDiskIsNeverBlank(t *testing.T) {
 	}
 	running := hypervisortest.Guest("c")
 	must(t, a.Build(t.Context(), running))
-	for _, from := range []hypervisor.DiskSource{{Host: a.name, Guest: hypervisortest.ID("0")}, {Host: "absent", Guest: id},
-		{Host: a.name, Guest: running.ID}} {
+	for _, from := range []hypervisor.DiskSource{{Host: a.name, Guest: hypervisortest.ID("0")},
+		{Host: "absent", Guest: id}, {Host: a.name, Guest: running.ID}} {
 		if err := soon(from); !fault.Is(err, fault.Unavailable) {
 			t.Errorf("%+v: %v", from, err)
 		}
@@ -171,7 +172,8 @@ func TestDiskIsNeverBlank(t *testing.T) {
 	}
 	b.o.Migration.URI = ""
 	g.DiskFrom = &hypervisor.DiskSource{Host: a.name, Guest: id}
-	if err := b.Build(t.Context(), g); !fault.Is(err, fault.Conflict) || !strings.Contains(err.Error(), "live_migration_uri") {
+	if err := b.Build(t.Context(), g); !fault.Is(err, fault.Conflict) ||
+		!strings.Contains(err.Error(), "live_migration_uri") {
 		t.Errorf("without an address of the source: %v", err)
 	}
 	if c, err := b.Capacity(t.Context()); err != nil || !strings.Contains(c.NoDiskMoves, "live_migration_uri") {
@@ -270,7 +272,7 @@ func TestInterruptedDiskMove(t *testing.T) {
 	if err := build(data*3/4, killed); !fault.Is(err, fault.Unavailable) { // it has copied the rest, and compares
 		t.Fatalf("an interrupted comparison: %v", err)
 	}
-	copied := b.incomingPath(g.ID)
+	copied := incomingPath(b.Driver, g.ID)
 	record := (&copier{to: copied}).load()
 	if record.Copied < data || record.Verified {
 		t.Errorf("the second attempt has not continued: %+v", record)

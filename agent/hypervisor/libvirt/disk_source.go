@@ -29,7 +29,7 @@ type diskSource struct {
 }
 
 // openSource connects to the libvirt of the host that has the guest, and finds the guest there.
-func (d *Driver) openSource(ctx context.Context, from hypervisor.DiskSource) (*diskSource, error) {
+func openSource(ctx context.Context, d *Driver, from hypervisor.DiskSource) (*diskSource, error) {
 	s := &diskSource{from: from, driver: d}
 	var err error
 	if from.Host == d.o.Host {
@@ -60,7 +60,6 @@ func (d *Driver) openSource(ctx context.Context, from hypervisor.DiskSource) (*d
 
 // find reads the domain of the guest. The fault is Unavailable if it is not there or may run: then its disk may change.
 func (s *diskSource) find(ctx context.Context) error {
-	const op = "libvirt.disk"
 	domains, _, err := s.driver.list(ctx, s.client)
 	if err != nil {
 		return err
@@ -68,9 +67,9 @@ func (s *diskSource) find(ctx context.Context) error {
 	found, there := find(domains, s.from.Guest)
 	switch {
 	case !there:
-		return fault.New(fault.Unavailable, op, "host %s has no guest %s", s.from.Host, s.from.Guest)
+		return fault.New(fault.Unavailable, opDisk, "host %s has no guest %s", s.from.Host, s.from.Guest)
 	case found.running() || found.migratesTo() != "":
-		return fault.New(fault.Unavailable, op, "the guest %s runs on host %s (domain %s); stop it there", s.from.Guest,
+		return fault.New(fault.Unavailable, opDisk, "the guest %s runs on host %s (domain %s); stop it there", s.from.Guest,
 			s.from.Host, found.Name)
 	}
 	s.domain = found
@@ -92,18 +91,19 @@ func (s *diskSource) file(ctx context.Context, path string) (sourceFile, error) 
 	if s.dial == nil {
 		return localFile(path), nil
 	}
-	v, err := s.client.Volume(ctx, path)
+	v, err := rpc.StorageOf(s.client).Volume(ctx, path)
 	if fault.Is(err, fault.NotFound) {
 		var pool rpc.Pool
 		dir := filepath.Dir(path)
-		if pool, err = s.client.CreatePool(ctx, "berth-"+s.from.Guest+"-"+filepath.Base(dir), dir); err == nil {
+		name := "berth-" + s.from.Guest + "-" + filepath.Base(dir)
+		if pool, err = rpc.StorageOf(s.client).CreatePool(ctx, name, dir); err == nil {
 			s.created = append(s.created, pool)
-			v, err = s.client.Volume(ctx, path)
+			v, err = rpc.StorageOf(s.client).Volume(ctx, path)
 		}
 	}
 	if err != nil {
-		return nil, fault.New(fault.Unavailable, "libvirt.disk", "the file %s of host %s cannot be read: %w", path, s.from.Host,
-			err)
+		return nil, fault.New(fault.Unavailable, opDisk, "the file %s of host %s cannot be read: %w", path,
+			s.from.Host, err)
 	}
 	return &remoteFile{s, v}, nil
 }
@@ -113,7 +113,7 @@ func (s *diskSource) close(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stallTime)
 	defer cancel()
 	for _, pool := range s.created {
-		if err := s.client.DestroyPool(ctx, pool); err != nil {
+		if err := rpc.StorageOf(s.client).DestroyPool(ctx, pool); err != nil {
 			s.driver.o.Log.Info("storage pool not removed", "host", s.from.Host, "pool", pool.Name, "error", err)
 		}
 	}
@@ -136,7 +136,7 @@ type remoteFile struct {
 }
 
 func (f *remoteFile) state(ctx context.Context) (rpc.VolumeState, error) {
-	return f.source.client.VolumeState(ctx, f.volume)
+	return rpc.StorageOf(f.source.client).VolumeState(ctx, f.volume)
 }
 
 // read downloads the volume. It ends when nothing has arrived for stallTime.
@@ -147,7 +147,7 @@ func (f *remoteFile) read(ctx context.Context, offset int64, take func(rpc.Piece
 	}
 	defer c.Close()
 	defer context.AfterFunc(ctx, func() { c.Close() })()
-	stream, err := c.Download(ctx, f.volume, offset)
+	stream, err := rpc.StorageOf(c).Download(ctx, f.volume, offset)
 	if err != nil {
 		return err
 	}
@@ -175,7 +175,7 @@ type localFile string
 func (f localFile) state(context.Context) (rpc.VolumeState, error) {
 	status, err := os.Stat(string(f))
 	if err != nil {
-		return rpc.VolumeState{}, fault.Wrap(fault.Unavailable, "libvirt.disk", err)
+		return rpc.VolumeState{}, fault.Wrap(fault.Unavailable, opDisk, err)
 	}
 	return rpc.VolumeState{Size: status.Size(), Changed: fmt.Sprint(status.ModTime().UnixNano())}, nil
 }
@@ -189,17 +189,17 @@ const (
 func (f localFile) read(ctx context.Context, offset int64, take func(rpc.Piece) error) error {
 	file, err := os.Open(string(f))
 	if err != nil {
-		return fault.Wrap(fault.Unavailable, "libvirt.disk", err)
+		return fault.Wrap(fault.Unavailable, opDisk, err)
 	}
 	defer file.Close()
 	status, err := file.Stat()
 	if err != nil {
-		return fault.Wrap(fault.Unavailable, "libvirt.disk", err)
+		return fault.Wrap(fault.Unavailable, opDisk, err)
 	}
 	buffer := make([]byte, 256<<10)
 	for offset < status.Size() {
 		if err := ctx.Err(); err != nil {
-			return fault.Wrap(fault.Unavailable, "libvirt.disk", err)
+			return fault.Wrap(fault.Unavailable, opDisk, err)
 		}
 		data, err := file.Seek(offset, seekData)
 		if err != nil { // there are no data any more
@@ -218,7 +218,7 @@ func (f localFile) read(ctx context.Context, offset int64, take func(rpc.Piece) 
 		}
 		n, err := file.ReadAt(buffer[:min(int64(len(buffer)), end-offset)], offset)
 		if n == 0 {
-			return fault.Wrap(fault.Unavailable, "libvirt.disk", err)
+			return fault.Wrap(fault.Unavailable, opDisk, err)
 		}
 		if err := take(rpc.Piece{Data: buffer[:n]}); err != nil {
 			return err

@@ -19,7 +19,6 @@ import (
 	"github.com/openberth/berth/agent/hypervisor/libvirt/rpc"
 	"github.com/openberth/berth/agent/imagecache"
 	"github.com/openberth/berth/backoff"
-	"github.com/openberth/berth/diskimage"
 	"github.com/openberth/berth/fault"
 )
 
@@ -29,75 +28,82 @@ const transferTries = 8
 var transferWait = backoff.Exponential{First: time.Second, Max: 30 * time.Second, Jitter: backoff.Around}
 
 // incomingPath returns the path of the copy of a guest's disk before the guest is defined.
-func (d *Driver) incomingPath(guest string) string { return d.path(incomingDir, guest+".qcow2") }
+func incomingPath(d *Driver, guest string) string { return d.path(incomingDir, guest+".qcow2") }
 
 // noDiskMoves returns why disks cannot be copied between this host and others; empty: they can.
-func (d *Driver) noDiskMoves(ctx context.Context, c *rpc.Client) (string, error) {
-	if d.o.Migration.URI == "" {
+func noDiskMoves(ctx context.Context, uri string, c *rpc.Client) (string, error) {
+	if uri == "" {
 		return "[libvirt] live_migration_uri is not set", nil
 	}
-	_, err := c.StoragePools(ctx)
+	_, err := rpc.StorageOf(c).Pools(ctx)
 	if fault.Is(err, fault.Conflict) {
 		return "its libvirt has no storage driver", nil
 	}
 	return "", err
 }
 
+// transfer makes the disk of a new guest from that of the guest from which it moves.
+type transfer struct {
+	d        *Driver
+	guest    hypervisor.Guest
+	progress *transferProgress
+}
+
 // receiveDisk copies the disk of another guest for a new guest, and makes it ready: its backing file is that of this
 // host, and it is as large as the guest's disk must be. It returns the path of the copy; empty: that guest has no disk.
 // It continues after an interruption, and retries while the source does not answer.
-func (d *Driver) receiveDisk(ctx context.Context, g hypervisor.Guest) (path string, err error) {
-	if err := d.makeDir(""); err != nil {
-		return "", err
+func receiveDisk(ctx context.Context, d *Driver, g hypervisor.Guest) (path string, err error) {
+	for _, dir := range []string{"", incomingDir} {
+		if err := d.makeDir(dir); err != nil {
+			return "", err
+		}
 	}
-	if err := d.makeDir(incomingDir); err != nil {
-		return "", err
-	}
-	progress := d.transfers.begin(g)
+	t := &transfer{d, g, d.transfers.begin(g)}
 	defer d.transfers.end(g.ID)
 	for failures := 1; ; failures++ {
-		before := progress.bytes()
-		path, err := d.tryReceiveDisk(ctx, g, progress)
+		before := t.progress.count()
+		path, err := t.try(ctx)
 		if err == nil || !fault.Is(err, fault.Unavailable) {
 			return path, err
 		}
-		if progress.bytes() != before {
+		if t.progress.count() != before {
 			failures = 1
 		}
-		wait := transferWait.Wait(failures)
-		if failures >= transferTries || backoff.Sleep(ctx, 0) != nil {
+		if failures >= transferTries || ctx.Err() != nil {
 			return "", err
 		}
+		wait := transferWait.Wait(failures)
 		d.o.Log.Warn("disk not copied, will retry", "guest", g.ID, "from", g.DiskFrom.Host, "wait", wait, "error", err)
-		progress.fail(fault.TextOf(err))
+		t.progress.fail(fault.TextOf(err))
 		if backoff.Sleep(ctx, wait) != nil {
 			return "", err
 		}
 	}
 }
 
-// tryReceiveDisk is one attempt of receiveDisk.
-func (d *Driver) tryReceiveDisk(ctx context.Context, g hypervisor.Guest, p *transferProgress) (string, error) {
-	source, err := d.openSource(ctx, *g.DiskFrom)
+// try is one attempt.
+func (t *transfer) try(ctx context.Context) (string, error) {
+	from := *t.guest.DiskFrom
+	source, err := openSource(ctx, t.d, from)
 	if err != nil {
-		return "", fault.New(transferKind(err), opDisk, "the disk of the guest cannot be copied from host %s: %w",
-			g.DiskFrom.Host, err)
+		return "", fault.New(transferKind(err), opDisk, "the disk of the guest cannot be copied from host %s: %w", from.Host,
+			err)
 	}
 	defer source.close(ctx)
-	from := source.disk()
-	if from == "" {
+	file := source.disk()
+	if file == "" {
 		return "", nil
 	}
-	to := d.incomingPath(g.ID)
-	if err := d.copyFile(ctx, source, from, to, p); err != nil {
+	to := incomingPath(t.d, t.guest.ID)
+	if err := t.copyFile(ctx, source, file, to); err != nil {
 		return "", err
 	}
-	d.making.RLock()
-	defer d.making.RUnlock()
-	if err := d.rebase(ctx, source, g, to, p); err != nil {
+	t.d.making.RLock()
+	defer t.d.making.RUnlock()
+	if err := t.rebase(ctx, source, to); err != nil {
 		return "", err
 	}
-	return to, d.grow(ctx, g, to)
+	return to, t.grow(ctx, to)
 }
 
 // transferKind returns Unavailable for an error of a connection or of libvirt; a fault keeps its kind.
@@ -109,12 +115,12 @@ func transferKind(err error) fault.Kind {
 }
 
 // copyFile copies one file of a source.
-func (d *Driver) copyFile(ctx context.Context, s *diskSource, from, to string, p *transferProgress) error {
+func (t *transfer) copyFile(ctx context.Context, s *diskSource, from, to string) error {
 	file, err := s.file(ctx, from)
 	if err != nil {
 		return err
 	}
-	c := &copier{from: file, to: to, progress: p,
+	c := &copier{from: file, to: to, progress: t.progress,
 		record: copyRecord{Host: s.from.Host, Guest: s.from.Guest, Path: from}}
 	if err := c.run(ctx); err != nil {
 		return err
@@ -128,12 +134,12 @@ func (d *Driver) copyFile(ctx context.Context, s *diskSource, from, to string, p
 
 // rebase makes a copied disk refer to the image on this host. An image that this host cannot get, because it is deleted
 // in the image service, is copied from the source, too, and its data become those of the disk.
-func (d *Driver) rebase(ctx context.Context, s *diskSource, g hypervisor.Guest, disk string, p *transferProgress) error {
+func (t *transfer) rebase(ctx context.Context, s *diskSource, disk string) error {
 	backing, err := backingFile(disk)
 	if err != nil || backing == "" {
 		return fault.Wrap(fault.Unavailable, opDisk, err)
 	}
-	base, err := d.ownBase(ctx, g, backing)
+	base, err := t.ownBase(ctx, backing)
 	switch {
 	case err == nil && base.Path == backing:
 		return nil
@@ -142,14 +148,10 @@ func (d *Driver) rebase(ctx context.Context, s *diskSource, g hypervisor.Guest, 
 	case fault.Is(err, fault.Unavailable):
 		return err
 	}
-	d.o.Log.Info("image copied with the disk", "guest", g.ID, "from", s.from.Host, "file", backing, "error", err)
+	t.d.o.Log.Info("image copied with the disk", "guest", t.guest.ID, "from", s.from.Host, "file", backing, "error", err)
 	copied := strings.TrimSuffix(disk, ".qcow2") + ".base"
-	from := backing
-	if filepath.Dir(backing) == filepath.Dir(copied) { // an earlier attempt was interrupted after it
-		from = ""
-	}
-	if from != "" {
-		if err := d.copyFile(ctx, s, from, copied, p); err != nil {
+	if backing != copied { // otherwise an earlier attempt was interrupted after this
+		if err := t.copyFile(ctx, s, backing, copied); err != nil {
 			return err
 		}
 		if err := rebaseTo(ctx, disk, strings.TrimPrefix(filepath.Ext(backing), "."), copied); err != nil {
@@ -157,19 +159,21 @@ func (d *Driver) rebase(ctx context.Context, s *diskSource, g hypervisor.Guest, 
 		}
 	}
 	if err := qemuImg(ctx, "rebase", "-q", "-f", "qcow2", "-b", "", disk); err != nil {
-		return fault.New(fault.Unavailable, opDisk, "the disk of the guest %s does not get the data of its image: %w", g.ID, err)
+		return fault.New(fault.Unavailable, opDisk, "the disk of the guest %s does not get the data of its image: %w",
+			t.guest.ID, err)
 	}
 	return fault.Wrap(fault.Unavailable, opDisk, errors.Join(remove(copied), remove(copied+recordSuffix)))
 }
 
 // ownBase returns the image on this host that a backing file of another host is a copy of.
-func (d *Driver) ownBase(ctx context.Context, g hypervisor.Guest, backing string) (imagecache.Base, error) {
+func (t *transfer) ownBase(ctx context.Context, backing string) (imagecache.Base, error) {
 	name := filepath.Base(backing)
 	id := strings.TrimSuffix(name, filepath.Ext(name))
-	if d.o.Images == nil || id != g.Image {
-		return imagecache.Base{}, fault.New(fault.NotFound, opDisk, "%s is not the image %s of the guest", backing, g.Image)
+	if t.d.o.Images == nil || id != t.guest.Image {
+		return imagecache.Base{}, fault.New(fault.NotFound, opDisk, "%s is not the image %s of the guest", backing,
+			t.guest.Image)
 	}
-	base, err := d.o.Images.Get(ctx, id)
+	base, err := t.d.o.Images.Get(ctx, id)
 	if err == nil && filepath.Base(base.Path) != name {
 		err = fault.New(fault.Conflict, opDisk, "the image %s has another format here", id)
 	}
@@ -183,15 +187,15 @@ func rebaseTo(ctx context.Context, disk, format, base string) error {
 }
 
 // grow makes a disk as large as the flavor's. A disk that is larger stays so.
-func (d *Driver) grow(ctx context.Context, g hypervisor.Guest, disk string) error {
+func (t *transfer) grow(ctx context.Context, disk string) error {
+	g := t.guest
 	file, err := os.Open(disk)
 	if err != nil {
 		return fault.Wrap(fault.Unavailable, opDisk, err)
 	}
 	defer file.Close()
-	head := make([]byte, diskimage.HeadBytes)
-	n, _ := file.ReadAt(head, 0) // a short file is not a disk
-	if n < 32 || string(head[:4]) != "QFI\xfb" {
+	head := make([]byte, 32) // with the virtual size at its end
+	if _, err := file.ReadAt(head, 0); err != nil || string(head[:4]) != "QFI\xfb" {
 		return fault.New(fault.Conflict, opDisk, "the disk of the guest %s is not a qcow2 file; convert it on its host", g.ID)
 	}
 	want := int64(g.DiskGB) << 30
@@ -206,7 +210,7 @@ func (d *Driver) grow(ctx context.Context, g hypervisor.Guest, disk string) erro
 
 // placeDisk gives a copied disk its place among the files of a domain that is not defined yet. It keeps the other name,
 // so that the copy is not lost if the definition fails.
-func (d *Driver) placeDisk(domain uuid.UUID, g hypervisor.Guest, copied string) error {
+func placeDisk(d *Driver, domain uuid.UUID, g hypervisor.Guest, copied string) error {
 	if err := d.removeFiles(domain); err != nil { // those of an earlier guest, whose removal was interrupted
 		return err
 	}
@@ -217,7 +221,7 @@ func (d *Driver) placeDisk(domain uuid.UUID, g hypervisor.Guest, copied string) 
 }
 
 // forgetIncoming removes what was copied for a guest that is not defined yet.
-func (d *Driver) forgetIncoming(guest string) error {
+func forgetIncoming(d *Driver, guest string) error {
 	if _, err := uuid.Parse(guest); err != nil {
 		return nil
 	}
@@ -276,7 +280,7 @@ type transferProgress struct {
 
 	mu         sync.Mutex
 	done, size int64 // bytes
-	total      int64 // bytes that this process has received or compared
+	pieces     int64 // received or compared by this process
 	comparing  bool
 	failed     string // why the last attempt failed; empty: it did not
 }
@@ -286,7 +290,7 @@ func (p *transferProgress) set(done, size int64, comparing bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if done > p.done || comparing != p.comparing {
-		p.total++
+		p.pieces++
 	}
 	p.done, p.size, p.comparing, p.failed = done, size, comparing, ""
 }
@@ -297,11 +301,11 @@ func (p *transferProgress) fail(why string) {
 	p.failed = why
 }
 
-// bytes returns a number that grows while something is received.
-func (p *transferProgress) bytes() int64 {
+// count returns a number that grows while something is received.
+func (p *transferProgress) count() int64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.total
+	return p.pieces
 }
 
 // String returns the progress in tenths, so that the report of the host seldom changes.

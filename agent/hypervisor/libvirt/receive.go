@@ -62,7 +62,7 @@ func (d *Driver) Forget(ctx context.Context, id string) error {
 	if found, there := findDomain(domains, id, true); there {
 		err = d.remove(ctx, c, found)
 	}
-	return fault.Wrap("", op, errors.Join(err, d.forgetIncoming(id)))
+	return fault.Wrap("", op, errors.Join(err, forgetIncoming(d, id)))
 }
 
 // prepared reports whether a domain is prepared for this guest as it will be.

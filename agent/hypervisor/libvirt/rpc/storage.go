@@ -10,6 +10,12 @@ import (
 	"github.com/openberth/berth/fault"
 )
 
+// Storage are the calls about storage pools and their volumes.
+type Storage struct{ client *Client }
+
+// StorageOf returns the calls about storage of a connection.
+func StorageOf(c *Client) Storage { return Storage{c} }
+
 // Pool is a storage pool: a directory whose files libvirt reads as volumes.
 type Pool struct {
 	Name string
@@ -25,11 +31,11 @@ type VolumeState struct {
 	Changed string // when it was last written, in seconds since 1970 with a fraction
 }
 
-// StoragePools returns the number of active pools. The fault is Conflict if the daemon has no driver for storage.
-func (c *Client) StoragePools(ctx context.Context) (int, error) {
-	d, err := c.call(ctx, connectNumOfPools, encoder{}, nil)
+// Pools returns the number of active pools. The fault is Conflict if the daemon has no driver for storage.
+func (s Storage) Pools(ctx context.Context) (int, error) {
+	d, err := s.client.call(ctx, connectNumOfPools, encoder{}, nil)
 	if known, is := errors.AsType[*Error](err); is && known.Code == ErrNoSupport {
-		return 0, fault.New(fault.Conflict, "libvirt.StoragePools", "this libvirt has no storage driver: %w", err)
+		return 0, fault.New(fault.Conflict, "libvirt.Storage", "this libvirt has no storage driver: %w", err)
 	}
 	if err != nil {
 		return 0, err
@@ -40,7 +46,7 @@ func (c *Client) StoragePools(ctx context.Context) (int, error) {
 
 // CreatePool makes and starts a pool of a directory that lasts until it is destroyed or the daemon ends. If there is an
 // active pool with this name, it is returned with its volumes read again.
-func (c *Client) CreatePool(ctx context.Context, name, dir string) (Pool, error) {
+func (s Storage) CreatePool(ctx context.Context, name, dir string) (Pool, error) {
 	text, err := xml.Marshal(struct {
 		XMLName xml.Name `xml:"pool"`
 		Type    string   `xml:"type,attr"`
@@ -53,34 +59,34 @@ func (c *Client) CreatePool(ctx context.Context, name, dir string) (Pool, error)
 	var e encoder
 	e.text(string(text))
 	e.word(0)
-	created, failed := c.poolOf(ctx, poolCreateXML, e)
+	created, failed := s.poolOf(ctx, poolCreateXML, e)
 	if failed == nil || fault.Is(failed, fault.Unavailable) {
 		return created, failed
 	}
 	e = encoder{}
 	e.text(name)
-	found, err := c.poolOf(ctx, poolLookupByName, e)
+	found, err := s.poolOf(ctx, poolLookupByName, e)
 	if err != nil {
 		return Pool{}, failed
 	}
 	e = encoder{}
 	e.pool(found)
 	e.word(0)
-	_, err = c.call(ctx, poolRefresh, e, nil)
+	_, err = s.client.call(ctx, poolRefresh, e, nil)
 	return found, err
 }
 
 // DestroyPool ends a pool. Its files stay.
-func (c *Client) DestroyPool(ctx context.Context, of Pool) error {
+func (s Storage) DestroyPool(ctx context.Context, of Pool) error {
 	var e encoder
 	e.pool(of)
-	_, err := c.call(ctx, poolDestroy, e, nil)
+	_, err := s.client.call(ctx, poolDestroy, e, nil)
 	return err
 }
 
 // poolOf makes a call that returns a pool.
-func (c *Client) poolOf(ctx context.Context, p Procedure, arguments encoder) (Pool, error) {
-	d, err := c.call(ctx, p, arguments, nil)
+func (s Storage) poolOf(ctx context.Context, p Procedure, arguments encoder) (Pool, error) {
+	d, err := s.client.call(ctx, p, arguments, nil)
 	if err != nil {
 		return Pool{}, err
 	}
@@ -90,10 +96,10 @@ func (c *Client) poolOf(ctx context.Context, p Procedure, arguments encoder) (Po
 }
 
 // Volume returns the volume of a path in an active pool. NotFound: no pool has it.
-func (c *Client) Volume(ctx context.Context, path string) (v Volume, err error) {
+func (s Storage) Volume(ctx context.Context, path string) (v Volume, err error) {
 	var e encoder
 	e.text(path)
-	d, err := c.call(ctx, volLookupByPath, e, nil)
+	d, err := s.client.call(ctx, volLookupByPath, e, nil)
 	if known, is := errors.AsType[*Error](err); is && known.Code == ErrNoVolume {
 		return v, fault.Wrap(fault.NotFound, "libvirt.Volume", err)
 	}
@@ -105,11 +111,11 @@ func (c *Client) Volume(ctx context.Context, path string) (v Volume, err error) 
 }
 
 // VolumeState returns the present state of a volume's file.
-func (c *Client) VolumeState(ctx context.Context, of Volume) (VolumeState, error) {
+func (s Storage) VolumeState(ctx context.Context, of Volume) (VolumeState, error) {
 	var e encoder
 	e.volume(of)
 	e.word(0)
-	text, err := c.textOf(ctx, volGetXMLDesc, e)
+	text, err := s.client.textOf(ctx, volGetXMLDesc, e)
 	if err != nil {
 		return VolumeState{}, err
 	}
@@ -125,19 +131,19 @@ func (c *Client) VolumeState(ctx context.Context, of Volume) (VolumeState, error
 
 // Download reads a volume's file from an offset to its end. Its holes arrive as such. The connection must have no other
 // calls meanwhile, because they wait until the data have been read.
-func (c *Client) Download(ctx context.Context, of Volume, offset int64) (*Stream, error) {
+func (s Storage) Download(ctx context.Context, of Volume, offset int64) (*Stream, error) {
 	const sparse = 1 // VIR_STORAGE_VOL_DOWNLOAD_SPARSE_STREAM
 	var e encoder
 	e.volume(of)
 	e.long(uint64(offset))
 	e.long(0) // to the end
 	e.word(sparse)
-	s := newStream(volDownload, c.send, c.forgetStream)
-	s.waits = true
-	if _, err := c.call(ctx, volDownload, e, s); err != nil {
+	stream := newStream(volDownload, s.client.send, s.client.forgetStream)
+	stream.waits = true
+	if _, err := s.client.call(ctx, volDownload, e, stream); err != nil {
 		return nil, err
 	}
-	return s, nil
+	return stream, nil
 }
 
 func (e *encoder) pool(of Pool) {

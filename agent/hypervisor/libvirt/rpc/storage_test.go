@@ -30,7 +30,7 @@ func TestDownload(t *testing.T) {
 		must(t, err)
 	}
 	must(t, errors.Join(f.Truncate(size), f.Close()))
-	c := dial(t, daemon)
+	c := StorageOf(dial(t, daemon))
 	if _, err := c.Volume(t.Context(), path); !fault.Is(err, fault.NotFound) {
 		t.Errorf("a volume without a pool: %v", err)
 	}
@@ -46,7 +46,7 @@ func TestDownload(t *testing.T) {
 		t.Errorf("state %+v %v", state, err)
 	}
 	for _, offset := range []int64{0, 3, 20 << 20, 45<<20 + 1, size} {
-		got, data := readPieces(t, dial(t, daemon), v, offset)
+		got, data := readPieces(t, StorageOf(dial(t, daemon)), v, offset)
 		if !bytes.Equal(got, want[offset:]) {
 			t.Errorf("from %d: %d bytes are not those of the file", offset, len(got))
 		}
@@ -55,7 +55,7 @@ func TestDownload(t *testing.T) {
 		}
 	}
 	must(t, c.DestroyPool(t.Context(), pool))
-	if n, err := c.StoragePools(t.Context()); n != 0 || err != nil {
+	if n, err := c.Pools(t.Context()); n != 0 || err != nil {
 		t.Errorf("%d pools: %v", n, err)
 	}
 }
@@ -68,7 +68,7 @@ func must(t *testing.T, err error) {
 }
 
 // readPieces downloads a volume, and returns its content and the number of bytes that were sent as data.
-func readPieces(t *testing.T, c *Client, v Volume, offset int64) (content []byte, data int) {
+func readPieces(t *testing.T, c Storage, v Volume, offset int64) (content []byte, data int) {
 	t.Helper()
 	s, err := c.Download(t.Context(), v, offset)
 	must(t, err)
