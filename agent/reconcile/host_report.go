@@ -36,7 +36,8 @@ func (r *reporter) snapshot() host.Report {
 		Hypervisor: r.hypervisor,
 		InPlace:    r.config.ReportInPlacement, Position: host.Position(r.durable.Position()), Behind: r.notFollowed,
 		Guests: r.works.presentGuests(), Cells: host.WriteCells(r.cells), Counted: countedGuests(r.state),
-		CPURatio: r.config.CPUs.CPURatio, MemRatio: r.config.CPUs.MemoryRatio, Cleaned: r.clean.results()}
+		CPURatio: r.config.CPUs.CPURatio, MemRatio: r.config.CPUs.MemoryRatio, Cleaned: r.clean.results(),
+		NoDiskMoves: r.noDisks}
 	for _, source := range slices.Sorted(maps.Keys(r.conditions)) {
 		out.Conditions = append(out.Conditions, r.conditions[source]...)
 	}

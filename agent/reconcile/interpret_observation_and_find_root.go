@@ -30,7 +30,7 @@ func (s *syncer) interpret(o Observation) (v view, err error) {
 		}
 	}
 	s.hypervisorType(o.Capacity.Type)
-	v.cells, v.guests = s.config.CPUs.cells(machine), o.Guests
+	v.cells, v.guests, v.noDisks = s.config.CPUs.cells(machine), o.Guests, o.Capacity.NoDiskMoves
 	v.identity = journal.Identity{Host: s.config.Host, Provider: s.root}
 	if o.ByName { // at the start, or another client has deleted the root
 		if v.identity, v.adopted, err = s.identify(o); err != nil {
@@ -163,6 +163,7 @@ func (s *syncer) observe(v view, epoch int) error {
 		s.condition("identity", v.adopted)
 	}
 	s.root, s.tree, s.scanned, s.cells = v.identity.Provider, v.facts.Actual, v.present, v.cells
+	s.noDisks = v.noDisks
 	s.condition("host", v.problems...)
 	s.reportChanged() // also when nothing changed: compute expects a report at least once a minute
 	if !s.restored {

@@ -73,6 +73,7 @@ type view struct {
 	present  []pci.Device // the adapters in the host's slots, or the host's PCI devices
 	guests   []hypervisor.Guest
 	problems []string // of the host, as sentences
+	noDisks  string   // why disks cannot be moved between this host and others; empty: they can
 	identity journal.Identity
 	cells    []numa.Cell
 	adopted  string // a sentence, when Placement's root provider differs from the journal's

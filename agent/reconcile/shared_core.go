@@ -42,6 +42,7 @@ type observed struct {
 	scanned    []pci.Device                // of the last sync, for devices that cannot be read now
 	cells      []numa.Cell                 // of the last sync, without the usage of guests
 	guests     map[string]hypervisor.Guest // existing guests, by id
+	noDisks    string                      // why disks cannot be moved between this host and others; empty: they can
 	guestEpoch int                         // counts builds and removals of guests
 	conflicts  []claimConflict             // journal against guests
 }

@@ -27,6 +27,8 @@ type Report struct {
 	Conditions []string      `json:"conditions"`                     // one sentence for each problem of the host
 	InPlace    bool          `json:"in_placement"`                   // [pci] report_in_placement
 	Cleaned    []CleanResult `json:"cleaned,omitempty"`              // each repeated while compute repeats the request
+	// NoDiskMoves is why disks cannot be moved between this host and others, as a clause; absent: they can.
+	NoDiskMoves string `json:"no_disk_moves,omitempty"`
 
 	// Set by compute.
 	Seen      time.Time `json:"seen,omitzero"`           // when the report was received

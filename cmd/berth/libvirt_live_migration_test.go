@@ -93,8 +93,9 @@ func TestLibvirtLiveMigration(t *testing.T) {
 	m.awaitOn(to, s.ID)
 	m.console(t, to, s.ID, n+3)
 	m.awaitNoGuest(from, s.ID)
+	at := m.moveCold(s, to, from)
 	m.delete(s)
-	m.awaitNoGuest(to, s.ID)
+	m.awaitNoGuest(at, s.ID)
 }
 
 // migrationLab is a fleet with two hosts that have libvirtd.

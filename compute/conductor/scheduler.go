@@ -141,6 +141,9 @@ func (c chooser) scheduleAmong(ctx context.Context, s lifecycle.Server, request 
 	if input.ExcludedHosts, err = c.excludedHosts(ctx, s); err != nil {
 		return nil, err
 	}
+	if err := c.excludeWithoutDisk(ctx, s, input); err != nil {
+		return nil, err
+	}
 	if s.Move != nil {
 		input.Only = s.Move.To
 	}

@@ -41,6 +41,13 @@ func (c *Conductor) refusal(ctx context.Context, s lifecycle.Server, action life
 	switch action.Action {
 	case lifecycle.Live:
 		return whyNotLive(s), nil
+	case lifecycle.Migrate:
+		return c.read().whyNotCold(ctx, s)
+	case lifecycle.Resize:
+		if action.SameHost {
+			return "", nil
+		}
+		return c.read().whyNotCold(ctx, s)
 	case lifecycle.Evacuate:
 		reports, err := c.whyAlive(ctx, s.Host)
 		if err != nil || reports == "" {

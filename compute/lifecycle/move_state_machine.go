@@ -37,6 +37,9 @@ func (m Move) planned() bool { return m.Phase == PreparingMove || m.Phase == Pla
 // keepsDisk reports whether the server keeps its disk, which the destination copies from the source.
 func (m Move) keepsDisk() bool { return m.Kind != Evacuating }
 
+// CopiesDisk reports whether the disk is copied while the server is stopped. A live migration copies it otherwise.
+func (m Move) CopiesDisk() bool { return m.Kind == Resizing || m.Kind == Migrating }
+
 // diskLost returns why a move is given up that can no longer copy the disk; empty: it can, or needs no disk.
 func (m Move) diskLost() string {
 	if !m.From.Gone || !m.keepsDisk() {

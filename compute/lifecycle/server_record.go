@@ -154,6 +154,9 @@ func (s Server) SourceImage() flavor.Image {
 	return *s.ImageSnapshot
 }
 
+// HasDisk reports whether the server has a root disk of its own.
+func (s Server) HasDisk() bool { return s.Image != "" || s.Flavor.DiskGB > 0 }
+
 // Phase returns the phase of the move in progress, or an empty string.
 func (s Server) Phase() MovePhase {
 	if s.Move == nil {

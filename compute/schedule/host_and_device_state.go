@@ -21,6 +21,7 @@ type Host struct {
 	Provider     provider.ID // the root provider
 	Devices      []Device    // every device that the host's device_spec offers, by address
 	Conditions   []string    // messages about problems on the host
+	NoDiskMoves  string      `json:",omitempty"` // why disks cannot be moved between this host and others; empty: they can
 	InPlacement  bool        // the agent counts its devices in Placement ([pci] report_in_placement)
 	Seen         time.Time   // when the last report came
 

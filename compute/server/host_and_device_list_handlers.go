@@ -138,7 +138,8 @@ func (s *server) listHosts(c *call) error {
 			Conditions: conditions, InPlace: h.InPlacement, Seen: h.Seen, Cells: host.WriteCells(h.UsedCells()),
 			Counted: writeCounted(h.Counted), CPURatio: h.Limits.CPU, MemRatio: h.Limits.Memory, Dead: down,
 			Disabled: off, DisabledReason: reason, Account: accounts[h.Name],
-			Guests: writePresent(h.Present), Behind: h.Behind, Hypervisor: h.Hypervisor})
+			Guests: writePresent(h.Present), Behind: h.Behind, Hypervisor: h.Hypervisor,
+			NoDiskMoves: h.NoDiskMoves})
 	}
 	return c.writeJSON(http.StatusOK, map[string]any{"hosts": reports})
 }

@@ -28,6 +28,7 @@ type hostRecord struct {
 	Limits      numaLimitsRecord `json:"allocation_ratios,omitzero" v1:"Limits"`
 
 	CountedCells []countedCellsRecord `json:"counted_guest_cells,omitzero"` // of each of Counted
+	NoDiskMoves  string               `json:"no_disk_moves,omitzero"`
 }
 
 // countedCellsRecord is the NUMA cells of a guest that the agent has on its host.
@@ -153,7 +154,7 @@ func toHost(h schedule.Host) hostRecord {
 		h.Provider,
 		each(h.Devices, toDevice), h.Conditions, h.InPlacement, each(h.Cells, toHostCell),
 		each(h.Counted, func(g schedule.CountedGuest) string { return g.ID }),
-		numaLimitsRecord(h.Limits), each(h.Counted, toCounted)}
+		numaLimitsRecord(h.Limits), each(h.Counted, toCounted), h.NoDiskMoves}
 }
 
 func fromHost(r hostRecord) schedule.Host {
@@ -163,7 +164,7 @@ func fromHost(r hostRecord) schedule.Host {
 		Behind:  r.NotFollowed, Hypervisor: r.Hypervisor, Provider: r.Provider,
 		Devices: each(r.Devices, fromDevice), Conditions: r.Conditions,
 		InPlacement: r.InPlacement, Cells: each(r.Cells, fromHostCell), Counted: fromCounted(r.Counted, r.CountedCells),
-		Limits: numa.Limits(r.Limits),
+		Limits: numa.Limits(r.Limits), NoDiskMoves: r.NoDiskMoves,
 	}
 }
 

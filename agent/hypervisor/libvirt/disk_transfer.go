@@ -30,16 +30,34 @@ var transferWait = backoff.Exponential{First: time.Second, Max: 30 * time.Second
 // incomingPath returns the path of the copy of a guest's disk before the guest is defined.
 func incomingPath(d *Driver, guest string) string { return d.path(incomingDir, guest+".qcow2") }
 
-// noDiskMoves returns why disks cannot be copied between this host and others; empty: they can.
-func noDiskMoves(ctx context.Context, uri string, c *rpc.Client) (string, error) {
-	if uri == "" {
-		return "[libvirt] live_migration_uri is not set", nil
+// probeTime is how long a host tries to reach its own libvirt as other hosts do.
+const probeTime = 5 * time.Second
+
+// noDiskMoves returns why disks cannot be copied between this host and others; empty: they can. It connects to the
+// libvirt of this host as other hosts do.
+func noDiskMoves(ctx context.Context, o Options) string {
+	if o.Migration.URI == "" {
+		return "[libvirt] live_migration_uri is not set"
 	}
-	_, err := rpc.StorageOf(c).Pools(ctx)
-	if fault.Is(err, fault.Conflict) {
-		return "its libvirt has no storage driver", nil
+	if o.Host == "" {
+		return ""
 	}
-	return "", err
+	uri, err := o.Migration.uriOf(o.Host)
+	if err != nil {
+		return fault.TextOf(err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, probeTime)
+	defer cancel()
+	c, err := rpc.DialURI(ctx, uri, probeTime)
+	if err != nil {
+		return "its libvirt does not accept connections of other hosts: " + fault.TextOf(err)
+	}
+	defer c.Close()
+	drain(c)
+	if _, err := rpc.StorageOf(c).Pools(ctx); err != nil {
+		return fault.TextOf(err)
+	}
+	return ""
 }
 
 // transfer makes the disk of a new guest from that of the guest from which it moves.

@@ -224,9 +224,7 @@ func (d *Driver) Capacity(ctx context.Context) (hypervisor.Capacity, error) {
 	d.connecting.Lock()
 	findings := slices.Concat(d.unsafe, paused, d.transfers.remarks())
 	d.connecting.Unlock()
-	if out.NoDiskMoves, err = noDiskMoves(ctx, d.o.Migration.URI, c); err != nil {
-		return hypervisor.Capacity{}, fault.Wrap("", op, err)
-	}
+	out.NoDiskMoves = noDiskMoves(ctx, d.o)
 	out.Remark = remark(host.KVM, findings, downloads)
 	return out, nil
 }
