@@ -16,7 +16,8 @@ import (
 // A server whose disk cannot be copied is not moved: its host or all others cannot do it. The request, or the search
 // for a host, names the reason, and so does the plan of a drain. Nothing has changed then.
 func TestServerWhoseDiskCannotMoveStays(t *testing.T) {
-	for host, where := range map[string]string{"a": "cannot leave host a: no address", "b": "be copied to it: no address"} {
+	for host, where := range map[string]string{"a": "cannot leave host a: no address",
+		"b": "be copied to it: no address"} {
 		t.Run(host, func(t *testing.T) {
 			c := newCloud(t, map[string]int{"a": 1, "b": 1})
 			c.start(t.Context(), c.store, c.client(nil))

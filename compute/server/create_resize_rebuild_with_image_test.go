@@ -3,6 +3,7 @@ package server
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"net/http"
 	"net/url"
 	"slices"
@@ -256,6 +257,26 @@ func TestNUMAPolicyOfFlavorAndImage(t *testing.T) {
 				t.Errorf("after the resize: %+v, want policy %q", s.Requests, want)
 			}
 		})
+	}
+}
+
+// TestResizeDoesNotShrinkTheDisk refuses a flavor with a smaller disk, or none, also for a server without an image.
+func TestResizeDoesNotShrinkTheDisk(t *testing.T) {
+	h, _ := withImages(t)
+	r := h.ask("POST", "/v2.1/servers", create("small", ""), "X-Auth-Token", "admin")
+	id, _ := r.dig("server/id").(string)
+	h.assign(id, "cmp1")
+	h.apply(id, lifecycle.GuestRunning{Host: "cmp1"})
+	for _, disk := range []int{0, 2} {
+		name := fmt.Sprint("disk", disk)
+		if _, err := h.admin.CreateFlavor(t.Context(), compute.CreateFlavor{ID: name, Name: name, VCPUs: 2, RAM: 512,
+			Disk: disk}); err != nil {
+			t.Fatal(err)
+		}
+		err := h.admin.Act(t.Context(), id, "resize", map[string]any{"flavorRef": name})
+		if !fault.Is(err, fault.Invalid) || !strings.Contains(fault.TextOf(err), "the server's disk has 3 GiB") {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }
 

@@ -175,9 +175,6 @@ func readResize(s *server, c *call, o *object, found lifecycle.Server, w *lifecy
 		return fault.New(fault.Invalid, "", "When resizing, instances must change flavor!")
 	case f.Disabled:
 		return fault.New(fault.Invalid, "", "flavor %s is disabled; choose another flavor", f.Name)
-	case f.DiskGB < found.Flavor.DiskGB:
-		return fault.New(fault.Invalid, "", "Resizing the disk of a server down is not allowed: flavor %s has %d GiB, and "+
-			"the server's disk has %d GiB; choose a flavor with a larger disk", f.Name, f.DiskGB, found.Flavor.DiskGB)
 	}
 	if err := flavor.CheckProperties(f, found.SourceImage(), s.Ignored); err != nil {
 		return err
@@ -186,6 +183,10 @@ func readResize(s *server, c *call, o *object, found lifecycle.Server, w *lifecy
 	// The request is that of a new server with the new flavor and the stored image.
 	if err := flavor.Fits(f, found.SourceImage()); err != nil {
 		return err
+	}
+	if f.DiskGB < found.Flavor.DiskGB { // it may have grown since it was made from the image
+		return fault.New(fault.Invalid, "", "Resizing the disk of a server down is not allowed: flavor %s has %d GiB, and "+
+			"the server's disk has %d GiB; choose a flavor with a larger disk", f.Name, f.DiskGB, found.Flavor.DiskGB)
 	}
 	return s.checkRequest(f, found.SourceImage())
 }
