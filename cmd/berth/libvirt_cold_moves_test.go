@@ -1,26 +1,55 @@
 package main
 
 import (
+	"fmt"
+	"math/rand/v2"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"testing"
 
 	"github.com/openberth/berth/api/compute"
+	"github.com/openberth/berth/internal/libvirtd"
 )
 
 // coldMarker is what is written deep into the disk of a stopped guest.
 const coldMarker = "-P 0xab 700M 64k"
 
-// moveCold stops the server, writes into its disk, and then moves it: a cold migration, a resize that is reverted, one
-// that is confirmed, and a drain of its host. What was written stays. It returns the host where the server is then.
-func (m *migrationLab) moveCold(s compute.Server, from, to string) (at string) {
-	t := m.t
-	t.Helper()
-	c := m.compute.compute()
+// TestLibvirtColdMoves moves a stopped server of two agents and two real libvirtd: a cold migration, a resize that is
+// reverted, one that is confirmed, and a drain of its host. The agent of the destination and the libvirtd of the source
+// are killed meanwhile. What was written into its disk stays.
+func TestLibvirtColdMoves(t *testing.T) {
+	t.Parallel()
+	a, b := libvirtd.StartPair(t)
+	m := newMigrationLab(t, a, b, func(disk string) error {
+		noise := make([]byte, 1<<20) // no format
+		rand.NewChaCha8([32]byte{}).Read(noise)
+		return os.WriteFile(disk, noise, 0o600)
+	})
+	m.startAgents("")
+	s, c := m.startCounter(), m.compute.compute()
+	from, to := "cmp1", "cmp2"
+	if *s.Host == to {
+		from, to = to, from
+	}
 	m.act(s, "SHUTOFF", "os-stop", nil)
 	m.diskIO(from, s.ID, "write "+coldMarker)
+	m.diskIO(from, s.ID, "write -P 1 100M 200M")
 
-	m.run(0, "", "server", "migrate", "counter", "--wait")
+	must(t, c.Act(t.Context(), s.ID, "migrate", nil))
+	eventually(t, "the disk is being copied", func() (bool, error) {
+		files, err := filepath.Glob(filepath.Join(m.instances[to], "incoming", "*.qcow2"))
+		return len(files) > 0, err
+	})
+	m.killAndRestart(to)
+	m.hosts[from].Stop(t)
+	m.hosts[from].Resume(t)
+	eventually(t, "the server is VERIFY_RESIZE", func() (bool, error) {
+		now, err := c.Server(t.Context(), s.ID)
+		why, _ := m.berth(0, "server", "why", "counter")
+		return now.Status == "VERIFY_RESIZE", fmt.Errorf("%w %s", err, why)
+	})
 	m.diskIO(to, s.ID, "read "+coldMarker)
 	m.act(s, "SHUTOFF", "confirmResize", nil)
 	m.awaitNoGuest(from, s.ID)
@@ -43,8 +72,8 @@ func (m *migrationLab) moveCold(s compute.Server, from, to string) (at string) {
 	m.run(0, "", "host", "drain", from, "--reason", "new fans")
 	m.awaitNoGuest(from, s.ID)
 	m.diskIO(to, s.ID, "read "+coldMarker)
-	m.run(0, "", "host", "enable", from)
-	return to
+	m.delete(s)
+	m.awaitNoGuest(to, s.ID)
 }
 
 // diskIO reads or writes the disk of a guest that does not run.

@@ -19,7 +19,7 @@ import (
 func TestLibvirtDeleteDuringLiveMigration(t *testing.T) {
 	t.Parallel()
 	a, b := libvirtd.StartPair(t)
-	m := newMigrationLab(t, a, b)
+	m := newMigrationLab(t, a, b, buildLinux(t))
 	m.startAgents("live_migration_bandwidth = 1\n")
 	s := m.startCounter()
 	from, to := "cmp1", "cmp2"

@@ -79,7 +79,7 @@ func (s *diskSource) find(ctx context.Context) error {
 // disk returns the path of the guest's disk on its host; empty: it has none.
 func (s *diskSource) disk() string {
 	for _, one := range s.domain.xml.Devices.Disks {
-		if one.Device == "disk" {
+		if one.Device == "disk" && one.ReadOnly == nil { // the config drive can only be read
 			return one.Source.File
 		}
 	}
@@ -155,8 +155,9 @@ func (f *remoteFile) read(ctx context.Context, offset int64, take func(rpc.Piece
 	stalled := time.AfterFunc(limit, func() { c.Close() })
 	defer stalled.Stop()
 	for {
-		piece, err := stream.Next()
 		stalled.Reset(limit)
+		piece, err := stream.Next()
+		stalled.Stop()
 		if errors.Is(err, io.EOF) {
 			return nil
 		}

@@ -109,7 +109,11 @@ func (t *transfer) try(ctx context.Context) (string, error) {
 	}
 	defer source.close(ctx)
 	file := source.disk()
-	if file == "" {
+	switch {
+	case file == "" && source.domain.hasDisk():
+		return "", fault.New(fault.Unavailable, opDisk, "the definition of the domain %s of host %s has no disk any more; "+
+			"restore it there", source.domain.Name, from.Host)
+	case file == "":
 		return "", nil
 	}
 	to := incomingPath(t.d, t.guest.ID)
