@@ -45,6 +45,9 @@ func (a *Agent) Run(ctx context.Context) error {
 		}
 		defer lock.Close()
 	}
+	if a.o.Place != nil {
+		a.o.Machine.Place = a.o.Place(a.o.Dir)
+	}
 	state, err := reconcile.New(a.o.config(), j.State(), a.o.NewStart())
 	if err != nil {
 		return err

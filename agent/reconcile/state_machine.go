@@ -234,6 +234,9 @@ func (s *State) admitted(err error) {
 	s.phase = syncing
 }
 
+// NotAdmitted is the code of the fault of an agent that ends because another one serves its host.
+const NotAdmitted = "berth.agent.not_admitted"
+
 // refused handles the fault of Admit or of the first report: a start that a previous one precludes waits for it to
 // end, or ends itself. It returns false when the start continues.
 func (s *State) refused(err error) bool {
@@ -243,7 +246,7 @@ func (s *State) refused(err error) bool {
 		return true
 	}
 	if fault.Is(err, fault.Conflict) {
-		s.do(Stop{Err: fault.Wrap("", "reconcile.Next", err)})
+		s.do(Stop{Err: fault.New(fault.Conflict, "reconcile.Next", "%w", err).WithCode(NotAdmitted)})
 		return true
 	}
 	if err != nil {

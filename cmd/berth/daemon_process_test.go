@@ -45,7 +45,13 @@ func (b *logBuffer) String() string {
 // start starts a daemon and waits until it has printed the addresses of these services.
 func start(t *testing.T, services []string, args ...string) *daemon {
 	t.Helper()
-	d := &daemon{cmd: berth(t, args...), urls: map[string]string{}, log: &logBuffer{}, done: make(chan error, 1)}
+	return startCommand(t, services, berth(t, args...))
+}
+
+// startCommand is start for a command that runs berth.
+func startCommand(t *testing.T, services []string, cmd *exec.Cmd) *daemon {
+	t.Helper()
+	d := &daemon{cmd: cmd, urls: map[string]string{}, log: &logBuffer{}, done: make(chan error, 1)}
 	stdout, err := d.cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -71,7 +77,7 @@ func start(t *testing.T, services []string, args ...string) *daemon {
 	}()
 	for _, s := range services {
 		if d.urls[s] == "" {
-			t.Fatalf("berth %s did not print the address of %s:\n%s", strings.Join(args, " "), s, d.log)
+			t.Fatalf("berth %s did not print the address of %s:\n%s", strings.Join(cmd.Args, " "), s, d.log)
 		}
 	}
 	return d

@@ -25,6 +25,7 @@ type endpoint struct {
 	cert     *httpserver.Certificate // nil: without TLS
 	handler  http.Handler
 	lost     <-chan struct{} // closed when the service must stop; nil: never
+	ready    <-chan struct{} // closed when the address may be printed; nil: at once
 }
 
 // listen opens all addresses or none, so that no service starts whose API cannot be served. With [ssl] cert_file it
@@ -87,12 +88,27 @@ func serve(ctx context.Context, s streams, connections httpserver.ConnLimits, lo
 			}
 			return nil
 		})
-		fmt.Fprintf(s.out, "%s: %s\n", p.name, p.url())
 		h := p.handler
 		if p.noauth {
 			h = httpserver.LoopbackOnly(h)
 		}
 		group.Go(func() error { return httpserver.Serve(ctx, p.listener, h, connections, p.cert, log) })
 	}
+	group.Go(func() error { return announce(ctx, s, endpoints...) })
 	return group.Wait()
+}
+
+// announce prints the addresses of endpoints as soon as each is ready.
+func announce(ctx context.Context, s streams, endpoints ...*endpoint) error {
+	for _, p := range endpoints {
+		if p.ready != nil {
+			select {
+			case <-p.ready:
+			case <-ctx.Done():
+				return nil
+			}
+		}
+		fmt.Fprintf(s.out, "%s: %s\n", p.name, p.url())
+	}
+	return nil
 }

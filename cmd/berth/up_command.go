@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
+	"sync"
+	"time"
 
 	"github.com/openberth/berth/internal/app"
 	"github.com/openberth/berth/internal/settings"
@@ -66,7 +69,7 @@ func (c *upCmd) Run(ctx context.Context, s streams) (err error) {
 		return errors.Join(err, lock.Close(), closeAll(apis...))
 	}
 	defer func() { err = errors.Join(err, lock.Close()) }()
-	all, err := app.Up(ctx, conf, c.DataDir, log)
+	all, err := app.OpenCloud(ctx, conf, c.DataDir, log)
 	if err != nil {
 		return errors.Join(err, closeAll(apis...))
 	}
@@ -77,15 +80,40 @@ func (c *upCmd) Run(ctx context.Context, s streams) (err error) {
 	if all.Image != nil {
 		image.handler = all.Image.Handler
 	}
-	ctx, stop := context.WithCancel(ctx)
-	defer stop()
-	go func() {
-		select {
-		case <-all.AgentEnded(): // Close returns why
-			stop()
-		case <-ctx.Done():
-		}
-	}()
 	fmt.Fprintln(s.out, agentLine(conf))
-	return serve(ctx, s, conf.Connections, log, apis...)
+	if !conf.RunsAgent() {
+		return serve(ctx, s, conf.Connections, log, apis...)
+	}
+	return serveWithAgent(ctx, s, conf, all, log, apis...)
+}
+
+// patience is how long the output of the addresses waits for the agent, so that who reads them finds a host.
+const patience = 30 * time.Second
+
+// serveWithAgent serves the APIs at once, whatever the agent does, until ctx ends or a service or the agent fails. It
+// prints the addresses when the agent has reported, or after a while.
+func serveWithAgent(ctx context.Context, s streams, conf settings.Settings, all *app.Cloud, log *slog.Logger,
+	apis ...*endpoint) error {
+	ctx, stop := context.WithCancel(ctx)
+	reported := make(chan struct{})
+	done := sync.OnceFunc(func() { close(reported) })
+	late := time.AfterFunc(patience, func() {
+		log.Warn("agent has not reported yet; the services answer", "service", "agent")
+		done()
+	})
+	defer late.Stop()
+	var failed error
+	var agent sync.WaitGroup
+	agent.Go(func() {
+		failed = all.KeepAgent(ctx, func() { late.Stop(); done() })
+		late.Stop()
+		stop()
+	})
+	for _, p := range apis {
+		p.ready = reported
+	}
+	err := serve(ctx, s, conf.Connections, log, apis...)
+	stop()
+	agent.Wait()
+	return errors.Join(err, failed)
 }

@@ -23,7 +23,7 @@ type Sender struct {
 	Instance     string   // of the agent's journal
 	Start        string   // of its process
 	Previous     []string // earlier starts of the journal, from the last one that compute acknowledged
-	ProcessSpace string   // boot and process namespace; empty when unknown
+	ProcessSpace string   // machine and directory of the journal; empty when unknown
 }
 
 // Liveness is what compute has observed of the admitted start since compute itself started. It is measured with the
@@ -43,7 +43,7 @@ func (h Host) Admit(from Sender, seen Liveness) (refusal string, wait time.Durat
 	case h.Instance == "" || h.Instance == from.Instance && h.Start == from.Start:
 		return "", 0
 	case continues && (h.Start == "" || h.ProcessSpace == from.ProcessSpace && h.ProcessSpace != ""):
-		return "", 0 // the journal's lock, or the one of the host's name, proves that the earlier process has ended
+		return "", 0 // the journal's lock proves that the earlier process has ended
 	case continues:
 		silence = min(silence, Reconnect)
 	}

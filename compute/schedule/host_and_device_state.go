@@ -14,7 +14,7 @@ type Host struct {
 	Name         string
 	Instance     string      // of the agent that reported; empty if not reported
 	Start        string      `json:",omitempty"` // start of that agent's process
-	ProcessSpace string      `json:",omitempty"` // boot and process namespace of that process; empty when unknown
+	ProcessSpace string      `json:",omitempty"` // machine and directory of its journal; empty when unknown
 	Present      []Present   `json:",omitempty"` // the guests that exist on the host, by id
 	Behind       string      `json:",omitempty"` // why the agent does not follow the assignments; empty when it does
 	Hypervisor   string      `json:",omitempty"` // Nova's hypervisor_type; empty: not yet known

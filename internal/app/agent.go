@@ -15,6 +15,7 @@ import (
 	"github.com/openberth/berth/agent/hypervisor"
 	"github.com/openberth/berth/agent/hypervisor/libvirt"
 	"github.com/openberth/berth/agent/loop"
+	"github.com/openberth/berth/agent/reconcile"
 	"github.com/openberth/berth/agent/vflink"
 	"github.com/openberth/berth/api/host"
 	"github.com/openberth/berth/api/image"
@@ -91,7 +92,8 @@ func newAgentOf(guests hypervisor.Hypervisor, s settings.Settings, dir string, e
 	o := loop.Options{
 		Host:    s.Host,
 		LockDir: s.LockPath,
-		Machine: machineIdentity(s.LockPath),
+		Machine: reconcile.Machine{ID: machineID()},
+		Place:   lockedPlace,
 		Facts:   of.source,
 		Events:  of.events,
 		Reported: loop.Reported{Rules: s.Rules, ReportInPlacement: reportsInPlacement(s), ReportNetwork: s.ReportNetwork,

@@ -36,6 +36,21 @@ type Cloud struct {
 // Up starts Placement, compute, the network service, the image service and the agent with their state under dir. With
 // [glance] it starts no image service.
 func Up(ctx context.Context, s settings.Settings, dir string, log *slog.Logger) (*Cloud, error) {
+	c, err := OpenCloud(ctx, s, dir, log)
+	if err != nil {
+		return nil, err
+	}
+	if !s.RunsAgent() {
+		return c, nil
+	}
+	if err := c.StartAgent(ctx); err != nil {
+		return nil, errors.Join(err, c.Close())
+	}
+	return c, nil
+}
+
+// OpenCloud is Up without the agent.
+func OpenCloud(ctx context.Context, s settings.Settings, dir string, log *slog.Logger) (*Cloud, error) {
 	auth, err := newAuthentication(s, settings.NoAuth2, log)
 	if err != nil {
 		return nil, err
@@ -76,12 +91,6 @@ func Up(ctx context.Context, s settings.Settings, dir string, log *slog.Logger) 
 		return nil, errors.Join(err, c.Network.Close(), c.closeImages(), c.Placement.Close())
 	}
 	c.events.set(c.Compute.Handler)
-	if !s.RunsAgent() {
-		return c, nil
-	}
-	if err := c.StartAgent(ctx); err != nil {
-		return nil, errors.Join(err, c.Close())
-	}
 	return c, nil
 }
 

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/openberth/berth/agent/loop"
+	"github.com/openberth/berth/agent/reconcile"
+	"github.com/openberth/berth/backoff"
 	"github.com/openberth/berth/fault"
 )
 
@@ -30,35 +32,75 @@ const firstReportTimeout = 2 * time.Minute
 // StartAgent starts the agent and returns when compute has its first report. It returns the error of an agent that
 // fails to start.
 func (c *Cloud) StartAgent(ctx context.Context) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.agent != nil {
-		return fault.New(fault.Conflict, "app.StartAgent", "the agent is already running")
-	}
-	agent, err := NewAgent(c.Settings, filepath.Join(c.Dir, AgentDir), c.endpoints(), c.log)
+	began := time.Now()
+	r, err := c.runAgent(ctx)
 	if err != nil {
 		return err
 	}
+	limited, cancel := context.WithTimeout(ctx, firstReportTimeout)
+	defer cancel()
+	if err := c.awaitFirstReport(limited, r, began); err != nil {
+		_ = c.StopAgent() // the fault is known
+		return err
+	}
+	return nil
+}
+
+// runAgent starts the agent. It does not wait for it.
+func (c *Cloud) runAgent(ctx context.Context) (*runningAgent, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.agent != nil {
+		return nil, fault.New(fault.Conflict, "app.StartAgent", "the agent is already running")
+	}
+	agent, err := NewAgent(c.Settings, filepath.Join(c.Dir, AgentDir), c.endpoints(), c.log)
+	if err != nil {
+		return nil, err
+	}
 	running, stop := context.WithCancel(context.WithoutCancel(ctx))
 	r := &runningAgent{agent: agent, stop: stop, ended: make(chan struct{})}
-	began := time.Now()
 	go func() {
 		defer close(r.ended)
 		r.err = agent.Run(running)
 	}()
-	if err := c.awaitFirstReport(ctx, r, began); err != nil {
-		stop()
-		<-r.ended
-		return err
-	}
 	c.agent = r
-	return nil
+	return r, nil
 }
 
-// awaitFirstReport waits until compute has a report later than began.
+// admissionRetry is the wait before an agent that compute has not admitted is started again.
+const admissionRetry = 5 * time.Second
+
+// KeepAgent runs the agent until ctx ends or the agent fails, and returns its fault. It starts an agent again that
+// ended because another one serves the host. It calls reported at each first report of a start. The services do not
+// depend on the agent.
+func (c *Cloud) KeepAgent(ctx context.Context, reported func()) error {
+	for {
+		began := time.Now()
+		r, err := c.runAgent(ctx)
+		if err != nil {
+			return err
+		}
+		if c.awaitFirstReport(ctx, r, began) == nil {
+			reported()
+		}
+		select {
+		case <-ctx.Done():
+		case <-r.ended:
+		}
+		err = c.StopAgent()
+		if ctx.Err() != nil || fault.CodeOf(err) != reconcile.NotAdmitted {
+			return err
+		}
+		c.log.Warn("agent not admitted, will retry", "service", "agent", "error", err)
+		if backoff.Sleep(ctx, admissionRetry) != nil {
+			return nil
+		}
+	}
+}
+
+// awaitFirstReport waits until compute has a report later than began. It returns the fault of an agent that ends
+// before.
 func (c *Cloud) awaitFirstReport(ctx context.Context, r *runningAgent, began time.Time) error {
-	ctx, cancel := context.WithTimeout(ctx, firstReportTimeout)
-	defer cancel()
 	for {
 		hosts, err := c.HostClient().Hosts(ctx)
 		for _, h := range hosts {
@@ -81,17 +123,6 @@ func (c *Cloud) awaitFirstReport(ctx context.Context, r *runningAgent, began tim
 		case <-time.After(5 * time.Millisecond):
 		}
 	}
-}
-
-// AgentEnded returns a channel that is closed when the running agent has ended; StopAgent then returns the reason. It
-// returns nil if no agent is running.
-func (c *Cloud) AgentEnded() <-chan struct{} {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.agent == nil {
-		return nil
-	}
-	return c.agent.ended
 }
 
 // StopAgent stops the agent; its guests continue to run. It returns nil if no agent is running.

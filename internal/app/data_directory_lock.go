@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 
 	"github.com/openberth/berth/fault"
@@ -20,27 +21,68 @@ func Lock(dir string, names ...string) (io.Closer, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fault.New(fault.Unavailable, "app.Lock", "cannot create the data directory: %w", err)
 	}
-	var held locks
+	held := locks{place: lockedPlace(dir)}
 	for _, name := range names {
 		f, err := lockFile(dir, name)
 		if err != nil {
 			return nil, errors.Join(err, held.Close())
 		}
-		held = append(held, f)
+		held.files = append(held.files, f)
+		if name == ComputeLock {
+			computePlaces.add(held.place, 1)
+		}
 	}
 	return held, nil
 }
 
-// locks are the locked files of a process.
-type locks []*os.File
+// locks are the locked files of a directory.
+type locks struct {
+	place string
+	files []*os.File
+}
 
 // Close releases the locks.
 func (l locks) Close() error {
 	var failed []error
-	for _, f := range l {
+	for _, f := range l.files {
+		if filepath.Base(f.Name()) == ComputeLock {
+			computePlaces.add(l.place, -1)
+		}
 		failed = append(failed, f.Close())
 	}
 	return errors.Join(failed...)
+}
+
+// computePlaces are the places in which this process has locked the state of compute.
+var computePlaces places
+
+// places counts the locks of this process by place.
+type places struct {
+	mu    sync.Mutex
+	locks map[string]int
+}
+
+func (p *places) add(place string, n int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.locks == nil {
+		p.locks = map[string]int{}
+	}
+	if p.locks[place] += n; p.locks[place] <= 0 {
+		delete(p.locks, place)
+	}
+}
+
+// only returns the place if there is exactly one, or an empty string.
+func (p *places) only() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for place := range p.locks {
+		if len(p.locks) == 1 {
+			return place
+		}
+	}
+	return ""
 }
 
 // lockFile locks one file of a data directory.

@@ -19,8 +19,24 @@ func thisProcess() store.LeaseOwner {
 	if err != nil {
 		name = "unknown"
 	}
-	return store.LeaseOwner{Instance: uuid.NewString(), Host: name, PID: os.Getpid(), ProcessSpace: processSpace(),
+	return store.LeaseOwner{Instance: uuid.NewString(), Host: name, PID: os.Getpid(), ProcessSpace: processSpace() + placeMark + computePlaces.only(),
 		StartTime: processStartTime(os.Getpid())}
+}
+
+// placeMark separates the process space of a lease owner from the place in which it has locked its state.
+const placeMark = " in "
+
+// sameSpace reports whether the process id of an owner is visible here.
+func sameSpace(h store.LeaseOwner) bool {
+	space, _, _ := strings.Cut(h.ProcessSpace, placeMark)
+	return space != "" && space == processSpace()
+}
+
+// hadMyLock reports whether an owner had the lock that this process has now, so that it has ended. It may have run
+// before a reboot, or in another container.
+func hadMyLock(h store.LeaseOwner) bool {
+	_, place, _ := strings.Cut(h.ProcessSpace, placeMark)
+	return place != "" && place == computePlaces.only()
 }
 
 // processSpace returns an identifier of the process ids that are visible here: of this boot of this machine and of this
@@ -58,13 +74,16 @@ func processStartTime(pid int) string {
 
 // isRunning reports whether a process certainly runs: it is visible here and has the same start time.
 func isRunning(h store.LeaseOwner) bool {
-	return h.ProcessSpace != "" && h.ProcessSpace == processSpace() && h.StartTime != "" &&
-		h.StartTime == processStartTime(h.PID)
+	return sameSpace(h) && h.StartTime != "" && h.StartTime == processStartTime(h.PID)
 }
 
-// hasEnded reports whether a process has certainly ended: it was visible here and no longer exists.
+// hasEnded reports whether a process has certainly ended: it was visible here and no longer exists, or it had the lock
+// that this process has.
 func hasEnded(h store.LeaseOwner) bool {
-	if h.ProcessSpace == "" || h.ProcessSpace != processSpace() {
+	if hadMyLock(h) {
+		return true
+	}
+	if !sameSpace(h) {
 		return false
 	}
 	if errors.Is(syscall.Kill(h.PID, 0), syscall.ESRCH) {

@@ -5,23 +5,38 @@ import (
 	"os"
 	"strings"
 	"syscall"
-
-	"github.com/openberth/berth/agent/reconcile"
 )
 
-// machineIdentity identifies the machine and the lock directory of an agent.
-func machineIdentity(dir string) reconcile.Machine {
-	var m reconcile.Machine
-	if id, err := os.ReadFile("/etc/machine-id"); err == nil {
-		m.ID = strings.TrimSpace(string(id))
+// machineID returns machine-id(5), or an empty string.
+func machineID() string { return firstLine("/etc/machine-id") }
+
+// lockedPlace identifies a directory of this machine, for a process that has a lock in it: an earlier process of the
+// same place has ended, also if this one runs after a reboot or in another container. A copy of the directory is
+// another place. The result is empty if the machine or the directory cannot be identified.
+func lockedPlace(dir string) string {
+	machine := machineID()
+	if machine == "" { // a container without one: the boot is that of its machine
+		machine = firstLine("/proc/sys/kernel/random/boot_id")
 	}
-	place := processSpace()
 	info, err := os.Stat(dir)
-	if place == "" || err != nil {
-		return m // a restarted agent then waits long enough for its predecessor to reconnect
+	if machine == "" || err != nil {
+		return ""
 	}
-	if stat, ok := info.Sys().(*syscall.Stat_t); ok {
-		m.Place = fmt.Sprintf("%s locks %d:%d", place, stat.Dev, stat.Ino)
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		return ""
 	}
-	return m
+	// Machines that were cloned with their machine-id have another product_uuid, which only root can read. The number of
+	// the file system is left out, because it may change at a boot.
+	product := firstLine("/sys/class/dmi/id/product_uuid")
+	return strings.TrimSpace(fmt.Sprintf("%s %s", machine, product)) + fmt.Sprintf(" dir %d", stat.Ino)
+}
+
+// firstLine returns the text of a file of one line, or an empty string if it cannot be read.
+func firstLine(path string) string {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(text))
 }

@@ -8,7 +8,7 @@ import (
 // far limits how long a host is away.
 const far = 20 * time.Minute
 
-// restartSome kills an agent and starts it again, sometimes after a reboot of the host.
+// restartSome kills an agent and starts it again, as after a reboot of the host.
 func (w *World) restartSome() {
 	m := w.some()
 	if w.rng.IntN(2) == 0 {
@@ -24,9 +24,6 @@ func (w *World) restartSome() {
 	}
 	w.note("restart", "", m.tag, "")
 	w.crash(m)
-	if w.rng.IntN(4) == 0 {
-		m.boot++
-	}
 	w.start(m)
 }
 

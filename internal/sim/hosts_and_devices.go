@@ -37,7 +37,6 @@ type simHost struct {
 	fresh   bool   // no agent has served the host with this journal
 	agent   *agent // nil while it does not run
 	install string // machine-id of the installed system, also in a copy of it
-	boot    int    // counts the boots; processes of one boot exclude each other by a lock
 
 	cut      bool // requests of its agent to compute and Placement fail
 	frozen   bool // its agent does nothing, and its connections stay open
