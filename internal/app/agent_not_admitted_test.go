@@ -27,7 +27,8 @@ func TestServicesAnswerBeforeAgentIsAdmitted(t *testing.T) {
 	}
 	var log strings.Builder
 	var err error
-	if l.cloud, err = OpenCloud(t.Context(), l.cloud.Settings, l.dir, slog.New(slog.NewTextHandler(&log, nil))); err != nil {
+	logger := slog.New(slog.NewTextHandler(&log, nil))
+	if l.cloud, err = OpenCloud(t.Context(), l.cloud.Settings, l.dir, logger); err != nil {
 		t.Fatal(err)
 	}
 	ctx, stop := context.WithCancel(t.Context())

@@ -19,7 +19,8 @@ func thisProcess() store.LeaseOwner {
 	if err != nil {
 		name = "unknown"
 	}
-	return store.LeaseOwner{Instance: uuid.NewString(), Host: name, PID: os.Getpid(), ProcessSpace: processSpace() + placeMark + computePlaces.only(),
+	return store.LeaseOwner{Instance: uuid.NewString(), Host: name, PID: os.Getpid(),
+		ProcessSpace: processSpace() + placeMark + computePlaces.only(),
 		StartTime: processStartTime(os.Getpid())}
 }
 
