@@ -21,7 +21,7 @@ func thisProcess() store.LeaseOwner {
 	}
 	return store.LeaseOwner{Instance: uuid.NewString(), Host: name, PID: os.Getpid(),
 		ProcessSpace: processSpace() + placeMark + computePlaces.only(),
-		StartTime: processStartTime(os.Getpid())}
+		StartTime:    processStartTime(os.Getpid())}
 }
 
 // placeMark separates the process space of a lease owner from the place in which it has locked its state.
