@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"io"
 	"os/exec"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -63,7 +64,7 @@ func startCommand(t *testing.T, services []string, cmd *exec.Cmd) *daemon {
 	t.Cleanup(func() { d.kill() })
 	lines := bufio.NewScanner(stdout)
 	for len(d.urls) < len(services) && lines.Scan() {
-		if name, url, ok := strings.Cut(lines.Text(), ": "); ok {
+		if name, url, ok := strings.Cut(lines.Text(), ": "); ok && slices.Contains(services, name) {
 			d.urls[name] = url
 		}
 	}
