@@ -19,8 +19,9 @@ func upOnBoot(t *testing.T, dir, boot string) *daemon {
 	id := filepath.Join(t.TempDir(), "boot_id")
 	must(t, os.WriteFile(id, []byte(boot+"\n"), 0o600))
 	conf := filepath.Join(t.TempDir(), "berth.conf")
-	must(t, os.WriteFile(conf, fmt.Appendf(nil, "[DEFAULT]\nhost = cmp1\ncompute_driver = fake.FakeDriver\n"+
-		"[api]\nauth_strategy = noauth2\n[oslo_concurrency]\nlock_path = %s\n[berth]\nsysfs = %s\n", t.TempDir(), bus81(t)), 0o600))
+	text := fmt.Sprintf("[DEFAULT]\nhost = cmp1\ncompute_driver = fake.FakeDriver\n[api]\nauth_strategy = noauth2\n"+
+		"[oslo_concurrency]\nlock_path = %s\n[berth]\nsysfs = %s\n", t.TempDir(), bus81(t))
+	must(t, os.WriteFile(conf, []byte(text), 0o600))
 	self, err := os.Executable()
 	must(t, err)
 	args := []string{"--mount", "--propagation", "private", "--pid", "--fork", "--kill-child", "--mount-proc", "sh", "-c",
