@@ -143,6 +143,25 @@ func (c *Client) UpdatePort(ctx context.Context, id string, attributes map[strin
 	return p, err
 }
 
+// PortChanged is the code of the fault of UpdatePortAt for a port with another revision.
+const PortChanged = "RevisionNumberConstraintFailed"
+
+// UpdatePortAt is UpdatePort for a port that no other client has changed since it had this revision. The code of the
+// fault is PortChanged if one has; revision 0 is any.
+func (c *Client) UpdatePortAt(ctx context.Context, id string, revision int, attributes map[string]any) (p Port,
+	err error) {
+	if revision == 0 {
+		return c.UpdatePort(ctx, id, attributes)
+	}
+	at := Client{REST: c.REST.WithHeader("If-Match", "revision_number="+strconv.Itoa(revision))}
+	p, err = at.UpdatePort(ctx, id, attributes)
+	if answer := rest.StatusOf(err); answer != nil && answer.Code == http.StatusPreconditionFailed {
+		err = fault.New(fault.Conflict, "network.UpdatePortAt", "port %s was changed by another client: %w", id, err).
+			WithCode(PortChanged)
+	}
+	return p, err
+}
+
 // DeletePort removes a port. It returns nil also if the port does not exist.
 func (c *Client) DeletePort(ctx context.Context, id string) error {
 	err := c.send(ctx, http.MethodDelete, "/v2.0/ports/"+url.PathEscape(id), "port", nil, nil)

@@ -8,9 +8,9 @@ import (
 	"slices"
 
 	"github.com/openberth/berth/api/network"
+	"github.com/openberth/berth/bandwidth"
 	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/compute/portrequest"
-	"github.com/openberth/berth/compute/schedule"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/provider"
 	"github.com/openberth/berth/resource"
@@ -56,74 +56,104 @@ func asRequestedNow(want lifecycle.Port, p network.Port, host string) lifecycle.
 	return want
 }
 
+// claimPolicy returns a port of a record with the providers of what it requests now. If that differs from the record,
+// it first sets what the server has in Placement for the port: the network service changes the amounts of bound ports
+// only. If there is no room, a guest that exists keeps what the port had, with the reason in short; else claimPolicy
+// returns fault.Conflict.
+func (b portBinding) claimPolicy(ctx context.Context, record lifecycle.Port, p network.Port) (want lifecycle.Port,
+	err error) {
+	delete(b.short, record.ID)
+	known := asRequestedNow(record, p, b.server.Host)
+	want, reason, err := b.addProviders(ctx, known, p)
+	if err != nil {
+		return want, err
+	}
+	changed := !reflect.DeepEqual(record.Groups, want.Groups) || !maps.Equal(known.Allocation, want.Allocation)
+	if reason == "" && changed {
+		amounts := portAmounts{port: want.ID, of: guaranteesOf(want), keep: b.short}
+		if err = b.setPortAmounts(ctx, b.server, amounts); err != nil && !refused(err) {
+			return want, err
+		}
+		reason = fault.TextOf(err)
+	}
+	switch {
+	case reason == "":
+		return want, nil
+	case !b.guest:
+		return want, fault.New(fault.Conflict, "conductor.claimPolicy", "host %s has no room for the policy of port %s, "+
+			"which has changed: %s", b.server.Host, want.ID, reason)
+	}
+	b.short[want.ID] = reason
+	b.Log.Warn("the host has no room for the changed policy of a port, which keeps what it had", "server", b.server.ID,
+		"host", b.server.Host, "port", want.ID, "reason", reason)
+	return want, nil
+}
+
 // addProviders returns a port with the only providers on the server's host that can serve the groups without one: the
-// port got its first guarantee of a kind on another host, and a move is reverted. If there are none, or several, these
-// groups stay without, because the guest exists; the log has the reason, and healing ports repeats the choice.
-func (d *portBinder) addProviders(ctx context.Context, s lifecycle.Server, want lifecycle.Port, p network.Port,
-	devices map[string]schedule.Device) (lifecycle.Port, error) {
+// port got its first guarantee of a kind elsewhere. If there are none, or several, it returns the reason.
+func (b portBinding) addProviders(ctx context.Context, want lifecycle.Port, p network.Port) (all lifecycle.Port,
+	reason string, err error) {
+	s := b.server
 	missing := slices.DeleteFunc(slices.Clone(want.Groups), func(g resource.Group) bool {
 		return want.Allocation[g.Suffix] != "" || len(positive(g.Resources)) == 0
 	})
 	if len(missing) == 0 {
-		return want, nil
+		return want, "", nil
 	}
-	host, err := d.store.Host(ctx, s.Host)
+	plan := portsPlan{server: s}
+	if plan.host, err = b.store.Host(ctx, s.Host); err != nil {
+		return want, "", err
+	}
+	planner := b.read().portPlanner()
+	if plan.tree, err = planner.tree(ctx, plan.host.Provider); err != nil {
+		return want, "", err
+	}
+	held, err := b.placement.Allocation(ctx, resource.ConsumerID(s.ID))
 	if err != nil {
-		return want, err
+		return want, "", err
 	}
-	h := d.read().portPlanner()
-	parents, err := h.parents(ctx, host.Provider)
-	if err != nil {
-		return want, err
+	plan.held = held.Allocation
+	for _, other := range s.Ports {
+		if other.ID != want.ID {
+			plan.others = sum(plan.others, guaranteesOf(other))
+		}
 	}
-	p.Profile = boundProfile(p.Profile, want, devices)
-	found, reason, err := h.choose(ctx, &portsPlan{server: s, host: host, parents: parents}, p, want, missing,
-		want.Allocation)
-	if err != nil {
-		return want, err
-	}
-	if reason != "" {
-		d.Log.Warn("a guarantee of a port has no allocation on the host", "server", s.ID, "host", s.Host, "port", p.ID,
-			"reason", reason)
-		return want, nil
+	p.Profile = boundProfile(p.Profile, want, b.devices)
+	found, reason, err := planner.choose(ctx, &plan, p, missing, want.Allocation)
+	if err != nil || reason != "" {
+		return want, reason, err
 	}
 	want.Allocation = maps.Clone(want.Allocation)
 	maps.Copy(want.Allocation, found)
-	return want, nil
+	return want, "", nil
 }
 
-// providerOf returns the provider that a port of a record has for a group; empty if it has none.
+// providerOf returns the provider that a port of a record has for a group; empty if it has none. A kind of guarantee
+// stays on its provider, in whatever direction.
 func providerOf(p lifecycle.Port, g resource.Group) provider.ID {
 	if at := p.Allocation[g.Suffix]; at != "" {
 		return at
 	}
 	for _, old := range p.Groups {
-		same := maps.EqualFunc(old.Resources, g.Resources, func(int, int) bool { return true })
-		if at := p.Allocation[old.Suffix]; same && at != "" {
+		if at := p.Allocation[old.Suffix]; at != "" && guaranteeOf(old.Resources) == guaranteeOf(g.Resources) {
 			return at
 		}
 	}
 	return ""
 }
 
-// correctAmounts sets what a server has in Placement for its ports, if a policy has changed since they were recorded:
-// a reverted move restores the allocation of the source as it was. If the host has no room for the present policy, the
-// former amounts stay.
-func (d *portBinder) correctAmounts(ctx context.Context, s lifecycle.Server, bound []lifecycle.Port) error {
-	changed := false
-	for _, p := range bound {
-		for _, old := range s.Ports {
-			changed = changed || old.ID == p.ID && !reflect.DeepEqual(old.Groups, p.Groups)
+// guarantee is a kind of guarantee. A packet rate with a direction and one without are on different providers.
+type guarantee string
+
+// guaranteeOf returns the kind of guarantee of the amounts of a group.
+func guaranteeOf(amounts resource.Amounts) guarantee {
+	for class := range amounts {
+		switch class {
+		case bandwidth.EgressBandwidth, bandwidth.IngressBandwidth:
+			return "bandwidth"
+		case bandwidth.PacketRate:
+			return "packet rate"
 		}
 	}
-	if !changed {
-		return nil
-	}
-	err := d.setPortAmounts(ctx, s, portAmounts{})
-	if err != nil && refused(err) {
-		d.Log.Warn("the host has no room for the changed policy of a port, so the former amounts stay allocated",
-			"server", s.ID, "host", s.Host, "error", fault.TextOf(err))
-		return nil
-	}
-	return err
+	return "directed packet rate"
 }

@@ -50,6 +50,7 @@ type readOnly struct {
 type writes interface {
 	CreatePort(ctx context.Context, attributes map[string]any) (network.Port, error)
 	UpdatePort(ctx context.Context, id string, attributes map[string]any) (network.Port, error)
+	UpdatePortAt(ctx context.Context, id string, revision int, attributes map[string]any) (network.Port, error)
 	DeletePort(ctx context.Context, id string) error
 	BindPort(ctx context.Context, port, host, vnicType string, profile map[string]any) (network.PortBinding, error)
 	ActivatePortBinding(ctx context.Context, port, host string) error

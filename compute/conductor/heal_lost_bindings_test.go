@@ -23,6 +23,11 @@ type rebinding struct {
 	vif   map[string]string
 }
 
+func (n rebinding) UpdatePortAt(ctx context.Context, id string, revision int, attributes map[string]any) (
+	network.Port, error) {
+	return updateAt(ctx, n, id, revision, attributes)
+}
+
 func (n rebinding) UpdatePort(ctx context.Context, id string, attributes map[string]any) (network.Port, error) {
 	if err := n.fails[id]; err != nil {
 		return network.Port{}, err

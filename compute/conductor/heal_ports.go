@@ -3,8 +3,6 @@ package conductor
 import (
 	"cmp"
 	"context"
-	"fmt"
-	"maps"
 	"net/url"
 	"slices"
 	"strings"
@@ -148,11 +146,11 @@ func portsLeave(s lifecycle.Server) bool {
 // portPlanner plans the healing of servers. It reads only.
 type portPlanner struct {
 	reading
-	trees map[provider.ID]map[provider.ID]provider.ID // the parents of the providers of trees that were read, by root
+	trees map[provider.ID]provider.Tree // that were read, by root
 }
 
 func (r reading) portPlanner() portPlanner {
-	return portPlanner{r, map[provider.ID]map[provider.ID]provider.ID{}}
+	return portPlanner{r, map[provider.ID]provider.Tree{}}
 }
 
 // portHealer performs plans.
@@ -175,7 +173,9 @@ type portsPlan struct {
 	bound          []network.Port // the same with the bindings that were lost
 	after          []network.Port // the same when they are healed
 	wants, devices resource.Allocation
-	parents        map[provider.ID]provider.ID // of the host's tree
+	tree           provider.Tree       // of the host
+	held           resource.Allocation // of the server
+	others         resource.Allocation // what the other ports of the server keep while choose is called
 }
 
 // examine plans the healing of a server. State of the result is empty if the server needs none. It returns an error if
@@ -242,12 +242,14 @@ func (h portPlanner) boundPorts(ctx context.Context, s lifecycle.Server) ([]netw
 func (h portPlanner) plan(ctx context.Context, p *portsPlan, out *PortHealing, held resource.Allocation) error {
 	left := minus(portClassesOf(held), amountsOf(p.bound))
 	var err error
-	if p.parents, err = h.parents(ctx, p.host.Provider); err != nil {
+	p.held = held
+	if p.tree, err = h.tree(ctx, p.host.Provider); err != nil {
 		return err
 	}
 	p.devices = resource.Allocation{}
 	for i, port := range p.bound {
 		change := HealedPort{ID: port.ID, Bind: port.Host != p.before[i].Host || port.Device != p.before[i].Device}
+		p.others = sum(amountsOf(p.after), amountsOf(p.bound[i+1:]))
 		next, err := h.healedPort(ctx, p, port, left, &change)
 		if err != nil {
 			return err
@@ -275,120 +277,22 @@ func (h portPlanner) plan(ctx context.Context, p *portsPlan, out *PortHealing, h
 	return nil
 }
 
-// parents returns the parents of the providers of a tree. It reads a tree once.
-func (h portPlanner) parents(ctx context.Context, root provider.ID) (map[provider.ID]provider.ID, error) {
-	if known := h.trees[root]; known != nil {
+// tree returns a provider tree. It reads a tree once.
+func (h portPlanner) tree(ctx context.Context, root provider.ID) (provider.Tree, error) {
+	if known, read := h.trees[root]; read {
 		return known, nil
 	}
 	tree, err := h.providers.Tree(ctx, root)
-	if err != nil {
-		return nil, err
+	if err == nil {
+		h.trees[root] = tree
 	}
-	h.trees[root] = map[provider.ID]provider.ID{}
-	for _, one := range tree.Providers {
-		h.trees[root][one.ID] = one.Parent
-	}
-	return h.trees[root], nil
+	return tree, err
 }
 
 // allocation returns the allocation of the healed server that has held.
 func (p portsPlan) allocation(held resource.Allocation) resource.Allocation {
 	next := sum(lifecycle.WithoutPorts(held), p.wants)
 	return sum(next, minus(p.devices, held))
-}
-
-// healedPort returns a port with a provider for each of its groups, and records the change. It sets change.Reason if
-// there is none, or if there are several. left is what the server has of port classes that its ports do not explain;
-// a group that fits into it on one provider only has it already, and it is removed from left.
-func (h portPlanner) healedPort(ctx context.Context, p *portsPlan, port network.Port, left resource.Allocation,
-	change *HealedPort) (network.Port, error) {
-	var missing []resource.Group
-	device, _ := deviceUnit(p.host, port)
-	onNIC := func(at provider.ID) bool { return device == "" || isAbove(p.parents, at, device) }
-	chosen := map[string]provider.ID{}
-	want, old := readPort(port, lifecycle.NetworkRequest{}, ""), port.Allocation()
-	groups := slices.DeleteFunc(want.Groups, func(g resource.Group) bool { return len(positive(g.Resources)) == 0 })
-	for _, g := range groups {
-		g.Resources = positive(g.Resources)
-		at := want.Allocation[g.Suffix]
-		if one, legacy := old[""]; at == "" && legacy && len(groups) == 1 {
-			at = provider.ID(one)
-		}
-		if at == "" {
-			at = takeUnexplained(left, g.Resources, onNIC)
-		}
-		if at == "" || !onNIC(at) {
-			missing = append(missing, g)
-			continue
-		}
-		chosen[g.Suffix] = at
-	}
-	if len(missing) > 0 {
-		found, reason, err := h.choose(ctx, p, port, want, missing, chosen)
-		if err != nil || reason != "" {
-			change.Reason = reason
-			return port, err
-		}
-		maps.Copy(chosen, found)
-	}
-	if maps.Equal(chosen, want.Allocation) {
-		return port, nil
-	}
-	change.Groups, port.Profile = chosen, profileWith(port, chosen)
-	return port, nil
-}
-
-// choose returns the only providers on the host of the server that can serve groups of a port, or why there are
-// none. chosen are the providers of the port's other groups.
-func (h portPlanner) choose(ctx context.Context, p *portsPlan, port network.Port, want lifecycle.Port,
-	groups []resource.Group, chosen map[string]provider.ID) (found map[string]provider.ID, reason string, err error) {
-	ask := resource.Ask{Limit: maxCandidates, GroupPolicy: resource.PolicyNone}
-	var subtree []string
-	for _, g := range groups {
-		g.InTree = p.host.Provider
-		ask.Groups = append(ask.Groups, g)
-		if slices.Contains(want.SameSubtree, g.Suffix) {
-			subtree = append(subtree, g.Suffix)
-		}
-	}
-	if len(subtree) > 1 {
-		ask.SameSubtree = [][]string{subtree}
-	}
-	got, err := h.allCandidates(ctx, ask)
-	if err != nil {
-		return nil, "", err
-	}
-	device, _ := deviceUnit(p.host, port)
-	all := map[string]map[string]provider.ID{}
-	for _, candidate := range got.List {
-		one := map[string]provider.ID{}
-		for _, g := range groups {
-			if at := candidate.Mappings[g.Suffix]; len(at) > 0 {
-				one[g.Suffix] = at[0]
-			}
-		}
-		if inOneSubtree(p.parents, device, one, chosen) {
-			all[fmt.Sprint(one)] = one
-		}
-	}
-	switch len(all) {
-	case 1:
-		for _, one := range all {
-			found = one
-		}
-		return found, "", nil
-	case 0:
-		reason = "no provider on host " + p.host.Name + " has room for what the port requests"
-		if device != "" {
-			reason += " on the NIC of its device"
-		}
-		if got.Reason != "" {
-			reason += " (" + got.Reason + ")"
-		}
-		return nil, reason + "; migrate the server, or request less", nil
-	}
-	return nil, fmt.Sprintf("%d allocation candidates on host %s are possible, and only the host knows which NIC the "+
-		"port uses; set binding:profile.allocation of the port, or migrate the server", len(all), p.host.Name), nil
 }
 
 // apply writes the ports of a plan, and then the server's allocation. If one is refused, it restores the ports that are

@@ -29,15 +29,16 @@ func deviceUnit(host schedule.Host, p network.Port) (at provider.ID, class resou
 
 // inOneSubtree reports whether providers may serve one port: the device is below each provider of bandwidth, and of two
 // providers one is above the other. An empty device has no provider.
-func inOneSubtree(parents map[provider.ID]provider.ID, device provider.ID, found,
-	chosen map[string]provider.ID) bool {
+func inOneSubtree(tree provider.Tree, device provider.ID, found, chosen map[string]provider.ID) bool {
 	for _, at := range found {
-		if device != "" && !isAbove(parents, at, device) {
+		if device != "" && !isAbove(tree, at, device) {
 			return false
 		}
-		for _, other := range chosen {
-			if !isAbove(parents, at, other) && !isAbove(parents, other, at) {
-				return false
+		for _, others := range []map[string]provider.ID{chosen, found} {
+			for _, other := range others {
+				if !isAbove(tree, at, other) && !isAbove(tree, other, at) {
+					return false
+				}
 			}
 		}
 	}
@@ -45,12 +46,13 @@ func inOneSubtree(parents map[provider.ID]provider.ID, device provider.ID, found
 }
 
 // isAbove reports whether a provider is another one or one of its ancestors.
-func isAbove(parents map[provider.ID]provider.ID, above, below provider.ID) bool {
-	for range len(parents) + 1 {
+func isAbove(tree provider.Tree, above, below provider.ID) bool {
+	for range len(tree.Providers) + 1 {
 		if above == below {
 			return true
 		}
-		if below = parents[below]; below == "" {
+		at, _ := tree.ByID(below)
+		if below = at.Parent; below == "" {
 			return false
 		}
 	}

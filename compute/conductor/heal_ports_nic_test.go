@@ -195,7 +195,7 @@ func TestHealingMovesPortsToTheNICOfTheDevice(t *testing.T) {
 // While Placement does not answer, nothing is changed (row E14): neither a query nor a write that fails leaves a port
 // with an allocation.
 func TestHealingWithoutPlacement(t *testing.T) {
-	for _, op := range []string{"Candidates", "PutAllocation"} {
+	for _, op := range []string{"Usages", "PutAllocation"} {
 		c := newNICCloud(t, func(call placementtest.Call) (before, after error) {
 			if call.Op == op {
 				before = fault.New(fault.Unavailable, "test", "Placement is down")

@@ -22,6 +22,7 @@ type portAmounts struct {
 	was     resource.Allocation // bandwidth and packet rate that it had before; empty if that is not known
 	of      resource.Allocation // what it must have, with its device
 	devices bool                // devices of ports that the record of the server does not have are removed, too
+	keep    map[string]string   // ports that keep what the record has; the values are not used
 }
 
 // settleTries is how often amounts that no port explains are read again, 10 ms and more apart: together 2 seconds.
@@ -52,14 +53,19 @@ func (d *portBinder) setPortAmounts(ctx context.Context, s lifecycle.Server, wan
 		if want.devices {
 			next = withoutFurtherDevices(s, next)
 		}
-		next = sum(next, sum(amountsOf(without(ports, want.port)), want.of))
+		next = sum(next, sum(want.others(s, ports), want.of))
 		if next.Equal(held.Allocation) {
 			return nil
 		}
-		kept := common(held.Allocation, next)
+		before, kept := held.Allocation, common(held.Allocation, next)
 		held.Allocation, held.Project, held.User, held.ConsumerType = next, s.Project, s.User, "INSTANCE"
 		held.Mappings = nil
 		err = d.putTransferred(ctx, map[resource.ConsumerID]placement.ConsumerAllocation{consumer: held}, kept)
+		if less := common(before, next); err != nil && refused(err) && len(want.of) == 0 && !less.Equal(before) {
+			// another port requests more than there is room for, which must not keep this one from being released
+			held.Allocation = less
+			err = d.putTransferred(ctx, map[resource.ConsumerID]placement.ConsumerAllocation{consumer: held}, less)
+		}
 		if fault.CodeOf(err) != placement.CodeConcurrentUpdate {
 			return err
 		}
@@ -68,11 +74,26 @@ func (d *portBinder) setPortAmounts(ctx context.Context, s lifecycle.Server, wan
 	return fault.New(fault.Unavailable, "conductor.setPortAmounts", "the allocation of server %s changes too often", s.ID)
 }
 
+// others returns what the ports of a server have for themselves, without the changed one. A port that is not bound to
+// the host has what was claimed for it there, by the record.
+func (a portAmounts) others(s lifecycle.Server, ports []network.Port) resource.Allocation {
+	all := resource.Allocation{}
+	for _, p := range without(ports, a.port) {
+		at := slices.IndexFunc(s.Ports, func(o lifecycle.Port) bool { return o.ID == p.ID })
+		if _, keeps := a.keep[p.ID]; at >= 0 && (keeps || p.Host != s.Host) {
+			all = sum(all, guaranteesOf(s.Ports[at]))
+		} else {
+			all = sum(all, amountsOf([]network.Port{p}))
+		}
+	}
+	return all
+}
+
 // explained reports whether the amounts of bandwidth and packet rate that a server has are those of its ports: of the
 // ports as they are, with or without what the changed port requests, had, has claimed or has in the record of the
 // server; or of all ports of the record, which a reverted move restores.
 func explained(held resource.Allocation, s lifecycle.Server, ports []network.Port, want portAmounts) bool {
-	others, requested := amountsOf(without(ports, want.port)), resource.Allocation{}
+	others, requested := want.others(s, ports), resource.Allocation{}
 	for _, p := range ports {
 		for _, g := range groupsOf(p) {
 			if p.ID == want.port {

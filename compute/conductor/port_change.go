@@ -134,7 +134,7 @@ func (d *portBinder) attachPort(ctx context.Context, s lifecycle.Server, ports [
 		return lifecycle.PortClaimed{ID: change.ID, Port: want, Device: *device}, nil
 	}
 	if err == nil && refusal == "" {
-		if want, err = d.bindPort(ctx, s, want, nil); err != nil && refusedByNetwork(err) {
+		if want, err = (portBinding{portBinder: d, server: s}).bind(ctx, want); err != nil && refusedByNetwork(err) {
 			refusal, err = fault.TextOf(err), nil
 		}
 	}

@@ -1,6 +1,7 @@
 package conductor
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -43,7 +44,22 @@ func (f attachNetwork) UpdatePort(_ context.Context, id string, attributes map[s
 		p.Profile = to.(map[string]any)
 	}
 	p.VIF = "hw_veb"
+	p.Revision++
 	return *p, nil
+}
+
+func (f attachNetwork) UpdatePortAt(ctx context.Context, id string, revision int, attributes map[string]any) (
+	network.Port, error) {
+	return updateAt(ctx, f, id, revision, attributes)
+}
+
+// updateAt changes a port of a network service if it has this revision.
+func updateAt(ctx context.Context, n Network, id string, revision int, attributes map[string]any) (network.Port,
+	error) {
+	if p, err := n.Port(ctx, id); err != nil || p.Revision != revision {
+		return p, cmp.Or(err, error(fault.New(fault.Conflict, "", "revision %d", p.Revision).WithCode(network.PortChanged)))
+	}
+	return n.UpdatePort(ctx, id, attributes)
 }
 
 func (f attachNetwork) Network(context.Context, string) (network.Network, error) {

@@ -3,7 +3,6 @@ package conductor
 import (
 	"cmp"
 	"context"
-	"reflect"
 	"slices"
 	"strconv"
 
@@ -119,8 +118,7 @@ func withDetails(port lifecycle.Port, p network.Port) lifecycle.Port {
 	return port
 }
 
-// bindPickedPort binds a port that is being attached with the device that the agent has picked for it. If its policy
-// has changed since it was claimed, the amounts are set to those that it requests now.
+// bindPickedPort binds a port that is being attached with the device that the agent has picked for it.
 func (d *portBinder) bindPickedPort(ctx context.Context, s lifecycle.Server) (lifecycle.Event, error) {
 	change, withPort := *s.PortChange, s
 	withPort.Ports = []lifecycle.Port{*change.Port}
@@ -128,10 +126,7 @@ func (d *portBinder) bindPickedPort(ctx context.Context, s lifecycle.Server) (li
 	if err != nil {
 		return nil, err
 	}
-	p, err := d.bindPort(ctx, withPort, *change.Port, devices)
-	if err == nil && !reflect.DeepEqual(p.Groups, change.Port.Groups) {
-		err = d.setPortAmounts(ctx, s, portAmounts{port: p.ID, of: guaranteesOf(p)})
-	}
+	p, err := portBinding{portBinder: d, server: s, devices: devices}.bind(ctx, *change.Port)
 	switch {
 	case err == nil:
 		return lifecycle.PortAttached{ID: change.ID, Port: p}, nil

@@ -22,6 +22,7 @@ type Network interface {
 
 	CreatePort(ctx context.Context, attributes map[string]any) (network.Port, error)
 	UpdatePort(ctx context.Context, id string, attributes map[string]any) (network.Port, error)
+	UpdatePortAt(ctx context.Context, id string, revision int, attributes map[string]any) (network.Port, error)
 	DeletePort(ctx context.Context, id string) error
 	BindPort(ctx context.Context, port, host, vnicType string, profile map[string]any) (network.PortBinding, error)
 	ActivatePortBinding(ctx context.Context, port, host string) error
@@ -142,14 +143,15 @@ func (d *portBinder) bindPorts(ctx context.Context, s lifecycle.Server) (lifecyc
 	if addsBindings(s) {
 		return d.addBindings(ctx, s)
 	}
-	bound := lifecycle.PortsBound{Host: s.Host, Lost: map[string]string{}}
+	bound := lifecycle.PortsBound{Host: s.Host, Lost: map[string]string{}, Short: map[string]string{}}
 	devices, err := d.devicesOfPorts(ctx, s)
 	if err != nil {
 		return nil, err
 	}
+	active := s.State == lifecycle.Active
+	b := portBinding{portBinder: d, server: s, devices: devices, guest: active, short: bound.Short}
 	for i := range s.Ports {
-		p, err := d.bindPort(ctx, s, s.Ports[i], devices)
-		active := s.State == lifecycle.Active
+		p, err := b.bind(ctx, s.Ports[i])
 		switch {
 		case err == nil:
 			bound.Ports = append(bound.Ports, p)
@@ -164,9 +166,6 @@ func (d *portBinder) bindPorts(ctx context.Context, s lifecycle.Server) (lifecyc
 			return lifecycle.PortsNotBound{Host: s.Host, Reason: fault.TextOf(err)}, nil
 		}
 	}
-	if err := d.correctAmounts(ctx, s, bound.Ports); err != nil {
-		return nil, err
-	}
 	return bound, nil
 }
 
@@ -177,23 +176,46 @@ func leftOut(s lifecycle.Server, port string) bool {
 	return slices.Contains(s.DeletedPorts, port) && !needsDevice
 }
 
-// bindPort binds one port, with its device in devices if it needs one. It returns fault.Conflict if the network service
-// cannot bind it to the host.
-func (d *portBinder) bindPort(ctx context.Context, s lifecycle.Server, want lifecycle.Port,
-	devices map[string]schedule.Device) (lifecycle.Port, error) {
-	p, err := d.ownPort(ctx, s, want.ID)
+// portBinding binds ports of a server to its host.
+type portBinding struct {
+	*portBinder
+
+	server  lifecycle.Server
+	devices map[string]schedule.Device // by port
+	guest   bool                       // the guest exists: a guarantee without room does not prevent the binding
+	short   map[string]string          // why ports have less than they request, by port; set by bind
+}
+
+// bind binds one port of a record, with its device if it needs one. It returns fault.Conflict if the network service
+// cannot bind it to the host. If another client changes the port meanwhile, such as its policy, it begins again with
+// what the port is now.
+func (b portBinding) bind(ctx context.Context, record lifecycle.Port) (bound lifecycle.Port, err error) {
+	for attempt := range claimTries {
+		if attempt > 0 {
+			b.pause(ctx, attempt)
+		}
+		if bound, err = b.bindOnce(ctx, record); fault.CodeOf(err) != network.PortChanged {
+			return bound, err
+		}
+	}
+	return bound, fault.Wrap(fault.Unavailable, "conductor.bindPort", err)
+}
+
+func (b portBinding) bindOnce(ctx context.Context, record lifecycle.Port) (want lifecycle.Port, err error) {
+	s := b.server
+	p, err := b.ownPort(ctx, s, record.ID)
 	if err != nil {
-		return want, err
+		return record, err
 	}
-	if p, err = d.switchBinding(ctx, s, p); err != nil {
-		return want, err
+	if p, err = b.switchBinding(ctx, s, p); err != nil {
+		return record, err
 	}
-	if want, err = d.addProviders(ctx, s, asRequestedNow(want, p, s.Host), p, devices); err != nil {
-		return want, err
+	if want, err = b.claimPolicy(ctx, record, p); err != nil {
+		return record, err
 	}
-	binding := boundProfile(p.Profile, want, devices)
+	binding := boundProfile(p.Profile, want, b.devices)
 	if p.Host != s.Host || p.DeviceOwner != owner(s) || !reflect.DeepEqual(binding, p.Profile) {
-		p, err = d.Network.UpdatePort(ctx, want.ID, map[string]any{deviceID: s.ID, deviceOwner: owner(s),
+		p, err = b.Network.UpdatePortAt(ctx, want.ID, p.Revision, map[string]any{deviceID: s.ID, deviceOwner: owner(s),
 			hostID: s.Host, profile: binding})
 		if err != nil {
 			return want, err

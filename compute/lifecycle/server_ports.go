@@ -63,6 +63,8 @@ type PortsBound struct {
 	// Lost are ports of an existing guest that are not the server's any more in the network service, and why. Other
 	// ports that are missing in Ports are deleted.
 	Lost map[string]string
+	// Short are ports of an existing guest that have less in Placement than they request, and why.
+	Short map[string]string
 }
 
 // PortsNotBound is the result of BindPorts if a port cannot be bound to Host.
@@ -239,6 +241,7 @@ func onPortsBound(s Server, e PortsBound, now time.Time) Server {
 	}
 	s.Ports = slices.Clone(e.Ports)
 	s = addHistory(s, now, fmt.Sprintf("%s bound to %s", count(len(s.Ports), "port"), s.Host))
+	s = onPortsShort(s, e.Short, now)
 	switch {
 	case adds && s.AwaitsBindings():
 		return s // the agent has picked other devices meanwhile
@@ -248,6 +251,18 @@ func onPortsBound(s Server, e PortsBound, now time.Time) Server {
 		return advance(s, portsBound{s.Host}, now)
 	case s.State == BindingPorts:
 		s.State = Spawning
+	}
+	return s
+}
+
+// onPortsShort records the ports that have not got what their policy, which has changed, requests.
+func onPortsShort(s Server, short map[string]string, now time.Time) Server {
+	for _, port := range slices.Sorted(maps.Keys(short)) {
+		text := fmt.Sprintf("Port %s keeps the guarantee that it had before its policy changed: %s. Choose a smaller "+
+			"policy, or make room or migrate the server; `berth heal ports` then allocates what the policy requests.", port,
+			trimStop(short[port]))
+		s.Refusal = &Fault{Code: 409, Message: text, Created: now}
+		s = addHistory(s, now, text)
 	}
 	return s
 }

@@ -124,6 +124,20 @@ func (c networkClient) UpdatePort(_ context.Context, id string, attributes map[s
 	return p, err
 }
 
+// UpdatePortAt changes a port that has this revision.
+func (c networkClient) UpdatePortAt(_ context.Context, id string, revision int, attributes map[string]any) (
+	p network.Port, err error) {
+	err = c.do(func() error {
+		if p, err = c.port(id); err == nil && p.Revision != revision {
+			c.w.report.Happened["port changed while it was bound"]++
+			return fault.New(fault.Conflict, "sim", "port %s has revision %d", id, p.Revision).WithCode(network.PortChanged)
+		}
+		p, err = c.update(id, attributes)
+		return err
+	})
+	return p, err
+}
+
 func (n *networkService) update(id string, attributes map[string]any) (network.Port, error) {
 	p, err := n.port(id)
 	if err != nil {
@@ -142,6 +156,7 @@ func (n *networkService) update(id string, attributes map[string]any) (network.P
 		}
 	}
 	p.VIF = n.vif(p)
+	p.Revision++
 	n.ports[id] = p
 	delete(n.inactive[id], p.Host)
 	return p, nil
