@@ -25,13 +25,18 @@ type faultyNetwork struct {
 	lost  bool // the call is performed, and its answer is lost
 
 	oneBinding bool // it has no extension binding-extended
+
+	before func(call int) // called before each call is performed; nil: nothing
 }
 
 func (f *faultyNetwork) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	f.mu.Lock()
 	f.calls++
-	fails, lost := f.calls == f.fail, f.lost
+	fails, lost, call, before := f.calls == f.fail, f.lost, f.calls, f.before
 	f.mu.Unlock()
+	if before != nil {
+		before(call)
+	}
 	switch {
 	case f.oneBinding && strings.Contains(r.URL.Path, "/bindings"):
 		http.NotFound(w, r)

@@ -146,6 +146,37 @@ func Amounts(now resource.Allocation, diff map[string]map[resource.Class]int) (b
 	return before, after, refusal
 }
 
+// CorrectAmounts checks after, the amounts that Amounts has computed for a difference, against what the ports of the
+// consumer have been given, and corrects it: a consumer with less than that gets what the ports are given afterwards, if
+// it has as much. refusal is why the difference cannot be made, at is the provider: the consumer has nothing there, or
+// less than its ports are to have. Only the difference would be allocated, which is less than the policy guarantees.
+func CorrectAmounts(now, given resource.Allocation, diff map[string]map[resource.Class]int,
+	after map[string]map[string]int) (at resource.ProviderID, refusal string) {
+	for _, p := range slices.Sorted(maps.Keys(diff)) {
+		at = resource.ProviderID(p)
+		raises := slices.ContainsFunc(slices.Collect(maps.Values(diff[p])), func(n int) bool { return n > 0 })
+		classes := maps.Clone(diff[p])
+		for class := range given[at] {
+			if _, changes := classes[class]; !changes && raises {
+				classes[class] = 0
+			}
+		}
+		for _, class := range slices.Sorted(maps.Keys(classes)) {
+			had, was := now[at][class], given[at][class]
+			switch next := was + classes[class]; {
+			case had >= was:
+			case len(now[at]) == 0:
+				return at, fmt.Sprintf("it has nothing of provider %s, of which its ports have %d of %s", p, was, class)
+			case next <= had:
+				after[p][string(class)] = max(next, 0)
+			default:
+				return at, fmt.Sprintf("it has %d of %s of provider %s, of which its ports have %d", had, class, p, was)
+			}
+		}
+	}
+	return "", ""
+}
+
 // Apply returns an allocation with the amounts of after in place of its own. Zeros and empty providers are left out.
 func Apply(now resource.Allocation, after map[string]map[string]int) resource.Allocation {
 	out := resource.Allocation{}

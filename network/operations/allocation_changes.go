@@ -12,6 +12,7 @@ import (
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/network/binding"
 	"github.com/openberth/berth/network/store"
+	"github.com/openberth/berth/provider"
 	"github.com/openberth/berth/resource"
 )
 
@@ -20,6 +21,7 @@ type allocations interface {
 	Allocation(ctx context.Context, consumer resource.ConsumerID) (placement.ConsumerAllocation, error)
 	PutAllocations(ctx context.Context, all map[resource.ConsumerID]placement.ConsumerAllocation) error
 	Candidates(ctx context.Context, ask resource.Ask) (placement.Candidates, error)
+	ProviderAllocations(ctx context.Context, id provider.ID) (map[resource.ConsumerID]resource.Amounts, error)
 }
 
 // fromPlacement returns an error of Placement for the client of this service: a rejected account is a fault of the
@@ -77,9 +79,6 @@ func checkNotPending(ctx context.Context, tx *store.Tx, id string) error {
 
 // outdated reports whether a port of a planned change has changed since.
 func (s *Service) outdated(ctx context.Context, tx *store.Tx, c *store.Change) (bool, error) {
-	if c == nil {
-		return false, nil
-	}
 	for i, planned := range c.Ports {
 		p, found, err := store.Get[store.Port](ctx, tx, planned.ID)
 		if err != nil {

@@ -2,6 +2,7 @@ package operations
 
 import (
 	"context"
+	"slices"
 
 	"github.com/openberth/berth/network/store"
 )
@@ -67,7 +68,7 @@ func (s *Service) UpdateNetwork(ctx context.Context, id string, revision int,
 		if err := change(&after); err != nil {
 			return n, err
 		}
-		planned, err := s.planNetworkPolicy(ctx, before, after)
+		planned, seen, err := s.planNetworkPolicy(ctx, before, after)
 		if err != nil {
 			return n, err
 		}
@@ -76,7 +77,7 @@ func (s *Service) UpdateNetwork(ctx context.Context, id string, revision int,
 			if n, err = current[store.Network](ctx, tx, id, revision); err != nil {
 				return err
 			}
-			if again, err = s.outdated(ctx, tx, planned); err != nil || again {
+			if again, err = s.editPorts(ctx, tx, before, after, seen, planned); err != nil || again {
 				return err
 			}
 			if err := s.updateNetwork(ctx, tx, &n, change); err != nil {
@@ -96,6 +97,39 @@ func (s *Service) UpdateNetwork(ctx context.Context, id string, revision int,
 		}
 	}
 	return n, conflict("NetworkChanged", "the ports of network %s change too often; try again", id)
+}
+
+// editPorts counts a new policy of a network as a change of each port that gets its policy from the network, so that a
+// client that binds one of them reads it again. It reports whether a port has changed since it was seen when the change
+// was planned.
+func (s *Service) editPorts(ctx context.Context, tx *store.Tx, before, after store.Network, seen map[string]int,
+	planned *store.Change) (outdated bool, err error) {
+	if before.Policy == after.Policy {
+		return false, nil
+	}
+	ports, err := store.List[store.Port](ctx, tx, store.Filter{Networks: []string{before.ID}})
+	if err != nil {
+		return false, err
+	}
+	for _, p := range ports {
+		if number, known := seen[p.ID]; p.Policy == "" && (!known || number != p.Number) {
+			return true, nil
+		}
+	}
+	for _, p := range ports {
+		if p.Policy != "" || planned != nil &&
+			slices.ContainsFunc(planned.Ports, func(o store.Port) bool { return o.ID == p.ID }) {
+			continue
+		}
+		s.edited(&p.Base)
+		if err := tx.PutPort(ctx, &p); err != nil {
+			return false, err
+		}
+	}
+	if planned == nil {
+		return false, nil
+	}
+	return s.outdated(ctx, tx, planned)
 }
 
 // updateNetwork changes a network in a transaction, without writing it.

@@ -220,7 +220,7 @@ func portsOf(ctx context.Context, tx *store.Tx, policy string) ([]store.Port, er
 // checkUnused refuses a change of a policy that is the effective one of a server's port.
 func checkUnused(policy string, ports []store.Port) error {
 	for _, p := range ports {
-		if isServerPort(p) {
+		if isServerPort(p) || p.Device != "" && p.Owner == "" { // compute reserves a port before it is bound
 			return fault.New(fault.Conflict, "", "rules with a guarantee of policy %s cannot change: port %s of server %s has "+
 				"the policy; create another policy and assign that one to the port", policy, p.ID, p.Device).WithCode(RuleInUse)
 		}

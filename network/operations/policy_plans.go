@@ -2,7 +2,6 @@ package operations
 
 import (
 	"context"
-	"maps"
 	"slices"
 
 	"github.com/openberth/berth/api/placement"
@@ -44,33 +43,38 @@ func (s *Service) planPortPolicy(ctx context.Context, before, after store.Port) 
 	if err != nil || !changed {
 		return nil, err
 	}
-	return p.change()
+	return p.change(ctx)
 }
 
-// planNetworkPolicy returns the change of allocations for an update of a network; nil if none is needed.
-func (s *Service) planNetworkPolicy(ctx context.Context, before, after store.Network) (*store.Change, error) {
+// planNetworkPolicy returns the change of allocations for an update of a network; nil if none is needed. seen has the
+// revisions of the ports that get their policy from the network.
+func (s *Service) planNetworkPolicy(ctx context.Context, before, after store.Network) (c *store.Change,
+	seen map[string]int, err error) {
 	if before.Policy == after.Policy {
-		return nil, nil
+		return nil, nil, nil
 	}
 	ports, err := List[store.Port](ctx, s, store.Filter{Networks: []string{before.ID}})
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	p, any := s.newPlan(), false
+	seen = map[string]int{}
 	for _, port := range ports {
 		if port.Policy != "" {
 			continue
 		}
+		seen[port.ID] = port.Number
 		changed, err := p.addPort(ctx, port, before, before.Policy, after.Policy)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		any = any || changed
 	}
 	if !any {
-		return nil, nil
+		return nil, seen, nil
 	}
-	return p.change()
+	c, err = p.change(ctx)
+	return c, seen, err
 }
 
 // planRelease returns the change that releases what Placement has recorded for a port; nil if there is nothing.
@@ -99,7 +103,7 @@ func (s *Service) planRelease(ctx context.Context, port store.Port) (*store.Chan
 		return nil, nil
 	}
 	p.diff[port.Device], p.removed = c.Diff, []string{port.ID}
-	return p.change()
+	return p.change(ctx)
 }
 
 // allocation reads the allocation of a consumer, once for a plan.
@@ -140,6 +144,11 @@ func (p *plan) addPort(ctx context.Context, port store.Port, n store.Network, fr
 		return false, err
 	}
 	if len(now.Allocation) == 0 {
+		for _, share := range port.Allocated {
+			if err := p.checkNotMoving(ctx, port.Device, share.Provider); err != nil {
+				return false, err
+			}
+		}
 		if len(port.Allocated) > 0 {
 			return false, fault.New(fault.Invalid, "", "server %s has no allocations in Placement, so those of port %s cannot "+
 				"change; run `berth heal ports`", port.Device, port.ID).WithCode("PlacementAllocationRemoved")
@@ -194,6 +203,9 @@ func (p *plan) place(ctx context.Context, port store.Port, n store.Network, c *b
 	found, err := p.s.Placement.Candidates(placement.ForProject(ctx, port.Project), placementAsk(groups, near))
 	if err != nil {
 		return fromPlacement(err)
+	}
+	if err := p.checkOnHost(port, found); err != nil {
+		return err
 	}
 	for _, candidate := range found.List {
 		allocation := map[string]string{}
@@ -291,19 +303,4 @@ func (p *plan) add(consumer string, diff map[string]map[resource.Class]int) {
 			all[provider][class] += n
 		}
 	}
-}
-
-// change returns the plan as a record.
-func (p *plan) change() (*store.Change, error) {
-	c := &store.Change{Base: store.Base{ID: store.NewUUID()}, Consumers: map[string]store.ConsumerChange{}, Ports: p.ports,
-		Deleted: p.removed}
-	for _, consumer := range slices.Sorted(maps.Keys(p.diff)) {
-		before, after, refusal := binding.Amounts(p.now[consumer].Allocation, p.diff[consumer])
-		if refusal != "" {
-			return nil, fault.New(fault.Invalid, "", "the allocation of server %s cannot change: %s; run `berth heal ports`",
-				consumer, refusal).WithCode("PlacementAllocationRpNotExists")
-		}
-		c.Consumers[consumer] = store.ConsumerChange{Before: before, After: after}
-	}
-	return c, nil
 }

@@ -239,28 +239,6 @@ func TestPolicyOfABoundPortWithoutAllocation(t *testing.T) {
 	}
 }
 
-// TestAllocationOfAnotherProvider has row A6: another client has changed the allocation of a server, so it has less
-// than the port. The policy is refused, with what to do, and nothing changes.
-func TestAllocationOfAnotherProvider(t *testing.T) {
-	for name, now := range map[string]resource.Allocation{
-		"another provider": {root: {"VCPU": 1}, pf0: {egr: 1000}},
-		"less":             {root: {"VCPU": 1}, bridge: {egr: 999}},
-	} {
-		c := newCloud(t)
-		p := c.boundPort(t, "normal", c.policy(t, bwRule("egress", 1000)), map[string]provider.ID{
-			"minimum_bandwidth": bridge}, nil)
-		held, err := c.placement.Allocation(t.Context(), server)
-		must(t, err)
-		held.Allocation = now
-		must(t, c.placement.PutAllocation(t.Context(), server, held))
-		_, err = c.setPolicy(t.Context(), p.ID, "")
-		c.checkRefused(t, p, err, "PlacementAllocationRpNotExists")
-		if got := c.placement.Held(server); !strings.Contains(err.Error(), "berth heal ports") || !got.Equal(now) {
-			t.Errorf("%s: %v; allocation %v", name, err, got)
-		}
-	}
-}
-
 // TestRefusedAllocationWriteIsNotRepeated has row A9.
 func TestRefusedAllocationWriteIsNotRepeated(t *testing.T) {
 	for _, kind := range []fault.Kind{fault.Conflict, fault.Invalid, fault.NotFound} {

@@ -71,10 +71,11 @@ func (s *Service) UpdatePort(ctx context.Context, id string, revision int,
 			if p, err = current[store.Port](ctx, tx, id, revision); err != nil {
 				return err
 			}
-			if again = p.Number != before.Number; again && change != nil {
+			// a port that was not bound when the change was planned may be bound by now
+			planned := change != nil || before.Policy != after.Policy
+			if again = p.Number != before.Number && planned; again {
 				return nil
 			}
-			again = false
 			if err := s.updatePort(ctx, tx, &p, update); err != nil {
 				return err
 			}
