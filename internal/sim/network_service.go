@@ -45,6 +45,7 @@ func (c networkClient) do(effect func() error) error {
 	if before != nil {
 		return before
 	}
+	c.w.changePolicyDuringStep()
 	if err := effect(); err != nil {
 		return err
 	}
@@ -298,8 +299,11 @@ func (n *networkService) allocate(p network.Port, next *network.ResourceRequest)
 		return nil
 	}
 	held, err := n.w.placement.Allocation(background, resource.ConsumerID(p.Device))
-	if err != nil || len(held.Allocation[at]) == 0 {
-		return err // the server has moved, or its allocation was lost
+	if err != nil {
+		return err
+	}
+	if len(held.Allocation[at]) == 0 { // the server is being moved, or its allocation was lost
+		return fault.New(fault.Conflict, "sim", "server %s has nothing of provider %s; try again", p.Device, at)
 	}
 	amounts := maps.Clone(held.Allocation[at])
 	for _, change := range []struct {
@@ -391,11 +395,30 @@ func (w *World) changePolicy() {
 		n.remove(p.ID)
 		return
 	}
-	at := ""
+	w.changePolicyOf(p)
+}
+
+// changePolicyDuringStep changes the policy of a port, before a call of compute to the network service, from time to
+// time.
+func (w *World) changePolicyDuringStep() {
+	if !w.oneIn(40) {
+		return
+	}
+	ids := slices.DeleteFunc(slices.Clone(w.network.ids), func(id string) bool { return w.network.ports[id].Device == "" })
+	if len(ids) > 0 {
+		w.report.Happened["policy changed during a step"]++
+		w.changePolicyOf(w.network.ports[ids[w.rng.IntN(len(ids))]])
+	}
+}
+
+// changePolicyOf gives a port of a server another policy. That of a port that is not bound changes at once: compute
+// allocates what it requests when it binds the port.
+func (w *World) changePolicyOf(p network.Port) {
+	n, at := w.network, ""
 	for _, on := range p.Allocation() {
 		at = on
 	}
-	if p.Request == nil || at == "" { // a guarantee for a bound port without one is a query, which is not simulated
+	if p.Host != "" && (p.Request == nil || at == "") { // the first guarantee of a bound port is a query, not simulated
 		return
 	}
 	rate := 100
@@ -408,7 +431,10 @@ func (w *World) changePolicy() {
 		return
 	}
 	p.Request, p.Profile = next, maps.Clone(p.Profile)
-	if delete(p.Profile, "allocation"); next != nil {
+	p.Revision++
+	if at == "" {
+		w.report.Happened["policy of a port changed that is not bound"]++
+	} else if delete(p.Profile, "allocation"); next != nil {
 		p.Profile["allocation"] = map[string]any{next.Groups[0].ID: at}
 		w.note(Policy, p.ID, p.Host, next.Groups[0].ID)
 	} else {
