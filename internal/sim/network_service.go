@@ -31,6 +31,7 @@ type networkService struct {
 	// inactive are the bindings of ports to the destinations of live migrations, by port and host.
 	inactive map[string]map[string]network.PortBinding
 	ids      []string // of ports, in the order in which they were created
+	lastRead string   // the port that compute has read last
 }
 
 // networkClient is the network service as one process of compute uses it.
@@ -68,6 +69,7 @@ func (c networkClient) Ports(_ context.Context, query url.Values) (list []networ
 // Port returns a port.
 func (c networkClient) Port(_ context.Context, id string) (p network.Port, err error) {
 	err = c.do(func() error { p, err = c.port(id); return err })
+	c.lastRead = id
 	return p, err
 }
 
@@ -399,15 +401,12 @@ func (w *World) changePolicy() {
 }
 
 // changePolicyDuringStep changes the policy of a port, before a call of compute to the network service, from time to
-// time.
+// time: that of the port which compute has read last, so that it is about to write it.
 func (w *World) changePolicyDuringStep() {
-	if !w.oneIn(40) {
-		return
-	}
-	ids := slices.DeleteFunc(slices.Clone(w.network.ids), func(id string) bool { return w.network.ports[id].Device == "" })
-	if len(ids) > 0 {
+	p, exists := w.network.ports[w.network.lastRead]
+	if exists && p.Device != "" && w.oneIn(10) {
 		w.report.Happened["policy changed during a step"]++
-		w.changePolicyOf(w.network.ports[ids[w.rng.IntN(len(ids))]])
+		w.changePolicyOf(p)
 	}
 }
 
