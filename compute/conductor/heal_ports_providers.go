@@ -150,7 +150,7 @@ func (h portPlanner) providersFor(ctx context.Context, p *portsPlan, g resource.
 		var refusals []string
 		for _, class := range slices.Sorted(maps.Keys(positive(g.Resources))) {
 			rest := used[class] - p.held[one.ID][class] + p.others[one.ID][class]
-			if why := one.Inventories[class].Refuse(rest, g.Resources[class]); why != "" {
+			if why := one.Inventories[class].Refuse(used[class], rest, g.Resources[class]); why != "" {
 				refusals = append(refusals, string(class)+" of "+one.Name+" "+why)
 			}
 		}
