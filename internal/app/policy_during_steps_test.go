@@ -104,8 +104,8 @@ func (l *policyLab) has(what, host string) {
 }
 
 // TestPolicyChangesBeforeEachCall changes the policy of a port before each call that compute makes to the network
-// service while it creates, migrates, reverts and live-migrates a server, and attaches and detaches the port. The change
-// is made, in the port and in Placement, or refused with 409.
+// service while it creates, migrates, reverts and live-migrates a server, and attaches the port. The change is made, in
+// the port and in Placement, or refused with 409.
 func TestPolicyChangesBeforeEachCall(t *testing.T) {
 	testenv.Long(t)
 	l := newPolicyLab(t)

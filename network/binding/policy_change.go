@@ -147,9 +147,9 @@ func Amounts(now resource.Allocation, diff map[string]map[resource.Class]int) (b
 }
 
 // CorrectAmounts checks after, the amounts that Amounts has computed for a difference, against what the ports of the
-// consumer have been given, and corrects it: a consumer with less than that gets what the ports are given afterwards, if
-// it has as much. refusal is why the difference cannot be made, at is the provider: the consumer has nothing there, or
-// less than its ports are to have. Only the difference would be allocated, which is less than the policy guarantees.
+// consumer have been given, and corrects it: a consumer with less than that gets what the ports are given afterwards,
+// if it has as much. refusal is why the difference cannot be made, at is the provider: the consumer has nothing there,
+// or less than its ports are to have. Only the difference would be allocated, which is less than the policy guarantees.
 func CorrectAmounts(now, given resource.Allocation, diff map[string]map[resource.Class]int,
 	after map[string]map[string]int) (at resource.ProviderID, refusal string) {
 	for _, p := range slices.Sorted(maps.Keys(diff)) {

@@ -46,18 +46,22 @@ func (c *cloud) otherHost() (vcpus, bandwidths provider.ID) {
 // guarantee. Only the difference of a policy would be allocated, also on a host that the server is not on. It is
 // refused, with the provider and what to do, and nothing changes. A policy of at most what is there is accepted.
 func TestAllocationOfAnotherProvider(t *testing.T) {
+	vcpu, more := resource.Amounts{"VCPU": 1}, []store.Rule{bwRule("egress", 3000)}
+	elsewhere := resource.Allocation{root: vcpu, pf0: {egr: 1000}}
+	less := resource.Allocation{root: vcpu, bridge: {egr: 999}}
 	for name, test := range map[string]struct {
 		now  resource.Allocation // of the server
 		to   []store.Rule        // policies after that of 1000
 		made int                 // what is allocated then; 0: the policy is refused
 	}{
-		"raised, nothing there":         {resource.Allocation{root: {"VCPU": 1}}, []store.Rule{bwRule("egress", 3000)}, 0},
-		"raised, on another provider":   {resource.Allocation{root: {"VCPU": 1}, pf0: {egr: 1000}}, []store.Rule{bwRule("egress", 3000)}, 0},
-		"removed, on another provider":  {resource.Allocation{root: {"VCPU": 1}, pf0: {egr: 1000}}, nil, 0},
-		"a direction is added":          {resource.Allocation{root: {"VCPU": 1}}, []store.Rule{bwRule("egress", 1000), bwRule("ingress", 5)}, 0},
-		"raised, less there":            {resource.Allocation{root: {"VCPU": 1}, bridge: {egr: 999}}, []store.Rule{bwRule("egress", 3000)}, 0},
-		"lowered to less than is there": {resource.Allocation{root: {"VCPU": 1}, bridge: {egr: 999}}, []store.Rule{bwRule("egress", 900)}, 900},
-		"raised, on another host":       {resource.Allocation{"root-2": {"VCPU": 1}, "bridge-2": {egr: 1000}}, []store.Rule{bwRule("egress", 3000)}, 0},
+		"raised, nothing there":        {resource.Allocation{root: vcpu}, more, 0},
+		"raised, on another provider":  {elsewhere, more, 0},
+		"removed, on another provider": {elsewhere, nil, 0},
+		"a direction is added": {resource.Allocation{root: vcpu}, []store.Rule{bwRule("egress", 1000),
+			bwRule("ingress", 5)}, 0},
+		"raised, less there":            {less, more, 0},
+		"lowered to less than is there": {less, []store.Rule{bwRule("egress", 900)}, 900},
+		"raised, on another host":       {resource.Allocation{"root-2": vcpu, "bridge-2": {egr: 1000}}, more, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := newCloud(t)
@@ -133,8 +137,8 @@ func (c *cloud) bindLater(t *testing.T, p store.Port, policy string) {
 	must(t, err)
 }
 
-// TestPolicyOfAPortThatIsBoundMeanwhile: a port is bound after the change of its policy was planned, when it had nothing
-// in Placement. The change is planned again: the port and Placement have the new policy.
+// TestPolicyOfAPortThatIsBoundMeanwhile: a port is bound after the change of its policy was planned, when it had
+// nothing in Placement. The change is planned again: the port and Placement have the new policy.
 func TestPolicyOfAPortThatIsBoundMeanwhile(t *testing.T) {
 	c := newCloud(t)
 	from, to := c.policy(t, bwRule("egress", 1000)), c.policy(t, bwRule("egress", 3000))
@@ -157,8 +161,8 @@ func TestPolicyOfAPortThatIsBoundMeanwhile(t *testing.T) {
 	c.checkProfile(t, p)
 }
 
-// TestNetworkPolicyOfAPortThatIsBoundMeanwhile is the same for the policy of a network, which is planned for a port that
-// is bound already. The revisions of both ports change, so a client that binds one of them reads it again.
+// TestNetworkPolicyOfAPortThatIsBoundMeanwhile is the same for the policy of a network, which is planned for a port
+// that is bound already. The revisions of both ports change, so a client that binds one of them reads it again.
 func TestNetworkPolicyOfAPortThatIsBoundMeanwhile(t *testing.T) {
 	for _, bind := range []bool{true, false} {
 		c := newCloud(t)
@@ -204,8 +208,8 @@ func TestNetworkPolicyOfAPortThatIsBoundMeanwhile(t *testing.T) {
 func TestRulesOfAReservedPort(t *testing.T) {
 	c := newCloud(t)
 	policy := c.policy(t, bwRule("egress", 1000))
-	_, err := c.CreatePort(t.Context(), store.Port{Base: store.Base{Project: "demo"}, Network: c.network.ID, Policy: policy,
-		Device: string(server), Binding: store.Binding{VNIC: "normal"}}, nil)
+	_, err := c.CreatePort(t.Context(), store.Port{Base: store.Base{Project: "demo"}, Network: c.network.ID,
+		Policy: policy, Device: string(server), Binding: store.Binding{VNIC: "normal"}}, nil)
 	must(t, err)
 	if _, err := (Policies{c.Service}).PutRule(t.Context(), policy, bwRule("ingress", 5)); fault.CodeOf(err) != RuleInUse {
 		t.Errorf("%v, want code %s", err, RuleInUse)

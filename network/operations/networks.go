@@ -77,7 +77,7 @@ func (s *Service) UpdateNetwork(ctx context.Context, id string, revision int,
 			if n, err = current[store.Network](ctx, tx, id, revision); err != nil {
 				return err
 			}
-			if again, err = s.editPorts(ctx, tx, before, after, seen, planned); err != nil || again {
+			if again, err = editPorts(ctx, tx, s, before, after, seen, planned); err != nil || again {
 				return err
 			}
 			if err := s.updateNetwork(ctx, tx, &n, change); err != nil {
@@ -102,7 +102,7 @@ func (s *Service) UpdateNetwork(ctx context.Context, id string, revision int,
 // editPorts counts a new policy of a network as a change of each port that gets its policy from the network, so that a
 // client that binds one of them reads it again. It reports whether a port has changed since it was seen when the change
 // was planned.
-func (s *Service) editPorts(ctx context.Context, tx *store.Tx, before, after store.Network, seen map[string]int,
+func editPorts(ctx context.Context, tx *store.Tx, s *Service, before, after store.Network, seen map[string]int,
 	planned *store.Change) (outdated bool, err error) {
 	if before.Policy == after.Policy {
 		return false, nil
