@@ -28,6 +28,9 @@ func (g *Globals) explain(e placement.Explanation, holders names) error {
 		}
 		fmt.Fprintf(&b, "these cannot hold together:\n  %s\n", strings.Join(e.Minimal, "\n  "))
 	}
+	if e.Help.Clause != "" {
+		fmt.Fprintf(&b, "most in the way: %s; hosts with room without it: %d\n", e.Help.Clause, e.Help.Hosts)
+	}
 	if len(e.Nearest) > 0 {
 		b.WriteString("nearest misses:\n")
 	}

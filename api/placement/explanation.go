@@ -15,6 +15,7 @@ type Explanation struct {
 	Funnel  []ExplainFunnelRow   `json:"funnel"`          // how many hosts remain after each further clause
 	Minimal []string             `json:"minimal"`         // the clauses that no host can satisfy together
 	Rough   bool                 `json:"rough,omitempty"` // Minimal may contain unnecessary clauses
+	Help    ExplainHelp          `json:"help,omitzero"`   // the clause without which most hosts have a candidate
 	Nearest []ExplainNearestMiss `json:"nearest"`         // the hosts that lack the least
 }
 
@@ -22,6 +23,12 @@ type Explanation struct {
 type ExplainFunnelRow struct {
 	Clause string `json:"clause"`
 	Left   int    `json:"left"`
+}
+
+// ExplainHelp is the clause without which most hosts have a candidate. Clause is empty if no single one is enough.
+type ExplainHelp struct {
+	Clause string `json:"clause"`
+	Hosts  int    `json:"hosts"`
 }
 
 // ExplainNearestMiss is one of the nearest hosts, and what it lacks.

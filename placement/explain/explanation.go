@@ -15,6 +15,7 @@ type Explanation struct {
 	Funnel  []FunnelRow   // how many hosts are left after each clause; the first row is all hosts
 	Minimal []string      // clauses that no host meets together
 	Rough   bool          // some clauses of Minimal may be left out: the search for fewer was stopped
+	Help    Help          // the clause that is most in the way
 	Nearest []NearestMiss // up to three hosts that came closest
 }
 
@@ -108,6 +109,9 @@ func (e Explanation) String() string {
 			rough = " (or fewer of these)"
 		}
 		fmt.Fprintf(&b, "never together: %s%s\n", strings.Join(e.Minimal, " + "), rough)
+	}
+	if e.Help.Clause != "" {
+		fmt.Fprintln(&b, e.Help)
 	}
 	for _, m := range e.Nearest {
 		fmt.Fprintf(&b, "nearest: %s\n", m)

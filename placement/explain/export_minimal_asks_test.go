@@ -34,3 +34,28 @@ func MinimalAsks(s *index.Snapshot, ask resource.Ask, few, most int) (
 	}
 	return j.clauses.with(keep), less, rough
 }
+
+// HelpAsks returns the ask without each of its clauses in turn, by the name of the clause, and which of them helps most.
+// known is false if there is a candidate, or if that was not found.
+func HelpAsks(s *index.Snapshot, ask resource.Ask, most int) (less map[string][]resource.Ask, best Help, known bool) {
+	full := match.Compile(s, ask)
+	if full.Impossible != "" || len(full.Items) == 0 || s.Len() == 0 {
+		return nil, Help{}, false
+	}
+	j := newJudge(newProblem(full), &work{})
+	if !j.judgeAll() {
+		return nil, Help{}, false
+	}
+	m, _ := newMinimizer(j)
+	m.most = cmp.Or(most, m.most)
+	best, _, known = m.help()
+	less = map[string][]resource.Ask{}
+	for _, drop := range j.clauses.order() {
+		if len(drop) == 1 && j.clauses.asks(drop[0]) {
+			all := slices.Repeat(set{true}, j.clauses.count)
+			name := j.clauses.name(drop[0])
+			less[name] = append(less[name], j.clauses.with(j.clauses.without(all, drop)))
+		}
+	}
+	return less, best, known
+}

@@ -151,6 +151,8 @@ func (j *judge) failedStage(t *index.Tree) (stage, section int) {
 		case s.Solve(t):
 		case s.rule != together:
 			return j.find(s.rule, 0), s.FailedSection()
+		case s.FailedSection() >= 0 && j.uncoveredStage(t) >= 0:
+			return j.uncoveredStage(t), -1
 		case s.FailedSection() >= 0:
 			return j.find(together, s.FailedSection()), s.FailedSection()
 		default:
@@ -158,6 +160,25 @@ func (j *judge) failedStage(t *index.Tree) (stage, section int) {
 		}
 	}
 	return len(j.stages), -1
+}
+
+// uncoveredStage returns the first stage about traits of the unsuffixed group that a tree fails; -1: none.
+func (j *judge) uncoveredStage(t *index.Tree) int {
+	around := j.around.of(t)
+	return slices.IndexFunc(j.stages, func(s stage) bool { return s.rule == covered && !j.covers(around, s.at) })
+}
+
+// covers reports whether some provider with inventory for the unsuffixed group has one of a set of traits.
+func (j *judge) covers(around []index.Place, set int) bool {
+	q := j.relaxed
+	return slices.ContainsFunc(around, func(at index.Place) bool {
+		serves := func(i int) bool {
+			c := &q.ItemClasses[i]
+			return c.Unsuffixed && c.Offered(at.Node())
+		}
+		return slices.ContainsFunc(q.Cover[set], at.Node().HasTrait) &&
+			slices.ContainsFunc(j.coveringSection().ItemClasses, serves)
+	})
 }
 
 // unservedStage returns the first stage that a tree fails on which some item has no provider.
@@ -169,6 +190,8 @@ func (j *judge) unservedStage(t *index.Tree) int {
 			class := j.relaxed.Classes[s.at]
 			offers := func(at index.Place) bool { return match.Offers(at.Node(), class) }
 			return !t.Has(class) && !slices.ContainsFunc(around[len(t.Nodes):], offers)
+		case covered:
+			return !j.covers(around, s.at)
 		case qualified:
 			c := &j.relaxed.ItemClasses[s.at]
 			serves := func(at index.Place) bool { return c.Offered(at.Node()) && c.Admits(t, at) }

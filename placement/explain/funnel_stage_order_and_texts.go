@@ -15,6 +15,7 @@ const (
 	narrowed  rule = iota // the index excludes the hosts at once
 	rooted                // root_required
 	offered               // some provider has inventory of the class
+	covered               // some provider of the unsuffixed group has one of a set of traits that they need together
 	qualified             // some provider with inventory of what the item needs meets its conditions
 	free                  // such a provider has room for one item
 	together              // a section has room for all its items
@@ -81,6 +82,9 @@ func (p *problem) listStages() []stage {
 	for c := range q.Classes {
 		out = append(out, stage{offered, c})
 	}
+	for set := range q.Cover {
+		out = append(out, stage{covered, set})
+	}
 	for i := range q.ItemClasses {
 		if c := &q.ItemClasses[i]; len(c.Needs) != 1 || conditionsOf(c) != "" {
 			out = append(out, stage{qualified, i})
@@ -118,6 +122,8 @@ func (p *problem) text(s stage) string {
 		return "have a root " + rootConditions(q.Ask)
 	case offered:
 		return "offer " + string(q.Names[s.at])
+	case covered:
+		return "have a provider of " + p.coveredText(s.at)
 	case qualified:
 		return "have " + classesOf(&q.ItemClasses[s.at]) + " " + conditionsOf(&q.ItemClasses[s.at])
 	case free:
@@ -140,6 +146,19 @@ func (p *problem) text(s stage) string {
 		return "have room for " + itemNames(p.full, of) + " on separate providers"
 	}
 	return "have room for " + itemNames(p.full, of) + " under one provider as same_subtree asks"
+}
+
+// coveringSection returns the section of the unsuffixed group whose providers must have traits together.
+func (p *problem) coveringSection() *match.Section {
+	i := slices.IndexFunc(p.relaxed.Sections, func(s match.Section) bool { return s.Covers })
+	return &p.relaxed.Sections[i]
+}
+
+// coveredText names the resource classes of the unsuffixed group, and one of the sets of traits that its providers must
+// have together.
+func (p *problem) coveredText(set int) string {
+	group := p.clauses.shapeOf(p.relaxed.Items[p.coveringSection().Items[0]]).group
+	return join(group.Resources.Sorted(), " or ") + " with " + join(group.Required[set], " or ")
 }
 
 // narrowText returns what the hosts that the index leaves do.
@@ -187,6 +206,10 @@ func (p *problem) refuted(s stage) set {
 		c := slices.IndexFunc(q.ItemClasses, func(c match.ItemClass) bool { return c.Amount(s.at) > 0 })
 		item := q.Items[q.ItemClasses[c].Items[0]]
 		out.add(p.clauses.shapeOf(item).needed(q.Names[s.at])...)
+	case covered:
+		shape := p.clauses.shapeOf(q.Items[p.coveringSection().Items[0]])
+		out.add(shape.amounts...)
+		out.add(shape.required[s.at])
 	case qualified, free:
 		p.addItems(out, q.ItemClasses[s.at].Items[:1])
 	case together:

@@ -64,7 +64,7 @@ func (j *judge) view(t *index.Tree) view { return view{t, j.around.of(t)} }
 // shortfallOf returns how much the trees of a class lack at the stage they fail, and what they have of it.
 func (j *judge) shortfallOf(c *treeClass) (shortfall float64, has supply) {
 	switch s := j.stages[c.stage]; s.rule {
-	case narrowed, rooted, offered, qualified:
+	case narrowed, rooted, offered, covered, qualified:
 		return 0, supply{}
 	case free:
 		return j.view(c.trees[0]).itemShortfall(j.relaxed, s.at)
@@ -83,6 +83,8 @@ func (j *judge) deficits(t *index.Tree, c *treeClass) []Deficit {
 		return []Deficit{j.wrongRoot()}
 	case offered:
 		return []Deficit{j.absent(s.at)}
+	case covered:
+		return []Deficit{{Cause: Excluded, Asks: 1, Note: "no provider of " + j.coveredText(s.at)}}
 	case qualified:
 		return []Deficit{v.unqualified(&q.ItemClasses[s.at])}
 	case free:

@@ -41,6 +41,13 @@ func Why(s *index.Snapshot, ask resource.Ask, stop func() bool) Explanation {
 	m, keep := newMinimizer(j)
 	keep, e.Rough = m.minimal(keep)
 	e.Minimal = j.clauses.words(keep)
+	help, clause, known := m.help()
+	if !known || clause < 0 {
+		return e
+	}
+	if e.Help = help; !j.named(clause) {
+		e.Reason += "; " + help.String()
+	}
 	return e
 }
 
@@ -71,6 +78,9 @@ func (j *judge) funnel() []FunnelRow {
 	}
 	return rows
 }
+
+// named reports whether the reason is about a clause: it is one of those that the last stage refutes.
+func (j *judge) named(clause int) bool { return j.refuted(j.stages[j.furthest()])[clause] }
 
 // reason puts the end of the funnel into one line.
 func (j *judge) reason(nearest []NearestMiss, has supply) string {

@@ -37,6 +37,7 @@ no provider offers GPU
        2 hosts
        0 offer GPU
 never together: GPU:1
+without GPU:1 2 hosts have room
 nearest: cmp-1: GPU: asks 1, none here
 nearest: cmp-2: GPU: asks 1, none here
 `,
@@ -54,6 +55,7 @@ nearest: cmp-2: GPU: asks 1, none here
        2 offer GPU
        0 have GPU:1 free on one provider
 never together: GPU:1
+without GPU:1 3 hosts have room
 nearest: cmp-1: GPU: asks 1, 0 of 2 free
 nearest: cmp-2: GPU: asks 1, 0 of 1 free
 `,
@@ -78,6 +80,7 @@ no provider has NEW, which is asked with GPU
        2 hosts
        0 have a provider with NEW
 never together: GPU:1 with NEW
+without NEW 2 hosts have room
 nearest: cmp-1: GPU: none with NEW
 nearest: cmp-2: GPU: none with NEW
 `,
@@ -97,6 +100,7 @@ nearest: cmp-2: GPU: none with NEW
        2 have VCPU:1 free on one provider
        0 have room for 3 x GPU:1
 never together: VCPU:1 + 3 x GPU:1
+without 3 x GPU:1 2 hosts have room
 nearest: cmp-2: GPU: asks 3, 2 of 2 free
 nearest: cmp-1: GPU: asks 3, 1 of 2 free
 `,
@@ -133,6 +137,7 @@ of 1 host, none has room for 2 x VF:1 on separate providers \
        1 hosts
        0 have room for 2 x VF:1 on separate providers
 never together: 2 x VF:1 + group_policy=isolate
+without group_policy=isolate 1 host has room
 nearest: cmp-1: VF: asks 2, 8 of 8 free (group_policy=isolate)
 `,
 	}, {
@@ -147,6 +152,7 @@ of 1 host, none has room for VF:1 and BW:1 under one provider as same_subtree as
        1 hosts
        0 have room for VF:1 and BW:1 under one provider as same_subtree asks
 never together: VF:1 + BW:1 + same_subtree=_v,_b
+without VF:1 1 host has room
 nearest: cmp-1: VF: asks 1, 8 of 8 free (same_subtree); BW: asks 1, 9 of 9 free (same_subtree)
 `,
 	}, {
@@ -160,6 +166,7 @@ of 1 host, none has room for 4 x VF:1 under one provider as same_subtree asks \
        1 hosts
        0 have room for 4 x VF:1 under one provider as same_subtree asks
 never together: 4 x VF:1 + same_subtree=_1,_2 + same_subtree=_3,_4
+without same_subtree=_1,_2 1 host has room
 nearest: cmp-1: VF: asks 4, 4 of 4 free (same_subtree)
 `,
 	}, {
@@ -171,8 +178,39 @@ no provider has NEW, which root_required names
        2 hosts
        0 have a provider with NEW
 never together: root_required=NEW
+without root_required=NEW 1 host has room
 nearest: cmp-1: its root is not one with NEW, without OLD
 nearest: cmp-2: its root is not one with NEW, without OLD
+`,
+	}, {
+		"no host has a trait of the unsuffixed group", `
+		cmp-1 VCPU=4 MEM=100/95
+		cmp-2 VCPU=4 MEM=100
+			card GPU=1 +AVX
+		`, "VCPU:1 MEM:10 +AVX", `
+of 2 hosts, none has a provider of MEM or VCPU with AVX
+       2 hosts
+       0 have a provider of MEM or VCPU with AVX
+never together: MEM:10,VCPU:1 with AVX
+without AVX 1 host has room
+nearest: cmp-1: no provider of MEM or VCPU with AVX
+nearest: cmp-2: no provider of MEM or VCPU with AVX
+`,
+	}, {
+		"the clause most in the way is not the last of the funnel", `
+		cmp-1 VCPU=4 MEM=100
+		cmp-2 VCPU=4 MEM=100
+		cmp-3 VCPU=4 MEM=100/95
+			card GPU=1
+		`, "VCPU:1 MEM:10 | _1 GPU:1", `
+1 host offers GPU, none has MEM:10 free on one provider (nearest: cmp-3: MEM: asks 10, 5 of 100 free); \
+without GPU:1 2 hosts have room
+       3 hosts
+       1 offer GPU
+       0 have MEM:10 free on one provider
+never together: MEM:10 + GPU:1
+without GPU:1 2 hosts have room
+nearest: cmp-3: MEM: asks 10, 5 of 100 free
 `,
 	}, {
 		"a tree that does not exist", `
@@ -263,6 +301,44 @@ func TestMinimalClausesAreMinimal(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestHelpIsTheClauseMostInTheWay: no single clause, left out, gives more hosts a candidate than the one that is named,
+// and that one gives as many as it says, both by brute force.
+func TestHelpIsTheClauseMostInTheWay(t *testing.T) {
+	named, none := 0, 0
+	rapid.Check(t, func(t *rapid.T) {
+		rows := ct.DrawWorld(t)
+		ask := ct.DrawAsk(t, rows)
+		less, best, known := explain.HelpAsks(index.Build(rows), ask, 1<<40)
+		if !known {
+			return
+		}
+		most := 0
+		for name, asks := range less {
+			if name == "" {
+				t.Fatalf("a clause of %+v has no name", ask)
+			}
+			for _, fewer := range asks {
+				n := ct.BruteForceHosts(rows, fewer)
+				most = max(most, n)
+				if name == best.Clause && len(asks) == 1 && n != best.Hosts {
+					t.Fatalf("ask %+v\nwithout %s %d hosts have room, by brute force %d\nworld %+v", ask, name, best.Hosts, n, rows)
+				}
+			}
+		}
+		if best.Hosts != most || (best.Clause == "") != (most == 0) {
+			t.Fatalf("ask %+v\nbest %+v, by brute force %d hosts\nworld %+v", ask, best, most, rows)
+		}
+		if most > 0 {
+			named++
+		} else {
+			none++
+		}
+	})
+	if named == 0 || none == 0 {
+		t.Errorf("%d asks with such a clause, %d without", named, none)
+	}
 }
 
 // TestMinimalClaimsOnlyWhatIsProven: wherever its bound stops the search for minimal clauses, no host meets them

@@ -25,7 +25,8 @@ func (c *call) explain() error {
 		return err
 	}
 	answer := api.Explanation{Reason: why.Reason, Funnel: []api.ExplainFunnelRow{},
-		Minimal: append([]string{}, why.Minimal...), Rough: why.Rough, Nearest: []api.ExplainNearestMiss{}}
+		Minimal: append([]string{}, why.Minimal...), Rough: why.Rough, Help: api.ExplainHelp(why.Help),
+		Nearest: []api.ExplainNearestMiss{}}
 	for _, step := range why.Funnel {
 		answer.Funnel = append(answer.Funnel, api.ExplainFunnelRow(step))
 	}

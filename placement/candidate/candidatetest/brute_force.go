@@ -24,6 +24,25 @@ type want struct {
 // BruteForce returns the keys of all candidates, sorted. It tries every provider of the fleet for every group under
 // every root and keeps what the plain rules allow. It shares no code with the solver and reads rows, not the index.
 func BruteForce(rows []index.Row, ask resource.Ask) []string {
+	all := map[string]bool{}
+	for _, found := range bruteForceByRoot(rows, ask) {
+		maps.Copy(all, found)
+	}
+	return slices.Sorted(maps.Keys(all))
+}
+
+// BruteForceHosts returns how many root providers have a candidate, found as by BruteForce.
+func BruteForceHosts(rows []index.Row, ask resource.Ask) (n int) {
+	for _, found := range bruteForceByRoot(rows, ask) {
+		if len(found) > 0 {
+			n++
+		}
+	}
+	return n
+}
+
+// bruteForceByRoot returns the keys of the candidates of each root provider.
+func bruteForceByRoot(rows []index.Row, ask resource.Ask) (byRoot []map[string]bool) {
 	f := bruteForce{rows: map[provider.ID]index.Row{}, ask: ask}
 	for _, r := range rows {
 		f.rows[r.ID] = r
@@ -45,13 +64,14 @@ func BruteForce(rows []index.Row, ask resource.Ask) []string {
 			}
 		}
 	}
-	found := map[string]bool{}
 	for _, r := range rows {
 		if r.Parent == "" && f.anchor(r) && len(wants) > 0 {
+			found := map[string]bool{}
 			f.place(r, wants, nil, found)
+			byRoot = append(byRoot, found)
 		}
 	}
-	return slices.Sorted(maps.Keys(found))
+	return byRoot
 }
 
 func (f bruteForce) anchor(root index.Row) bool {
