@@ -17,7 +17,8 @@ const sampleMachine = root + "/agent/sysfs/sample.txtar"
 func writeConf(t *testing.T, lines ...string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "nova.conf")
-	if err := os.WriteFile(path, []byte(strings.Join(lines, "\n")), 0o600); err != nil {
+	text := strings.Join(lines, "\n") + "\n[DEFAULT]\ncompute_driver = fake.FakeDriver\n"
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	return path
@@ -32,8 +33,7 @@ func TestAgentCheck(t *testing.T) {
 		status int
 		want   []string
 	}{
-		{"a valid configuration", []string{"[DEFAULT]", "host = cmp1", "compute_driver = fake.FakeDriver",
-			"[pci]", "report_in_placement = true", functions}, 0,
+		{"a valid configuration", []string{"[DEFAULT]", "host = cmp1", "[pci]", "report_in_placement = true", functions}, 0,
 			[]string{"0000:11:00.1", "cmp1_0000:11:00.0", "CUSTOM_NVME", "COMPUTE_MANAGED_PCI_DEVICE CUSTOM_FAST CUSTOM_SMALL " +
 				"OWNER_NOVA", "21 devices in", "8 of them reported; 0 errors, 0 warnings",
 				"is a bridge", "no entry of device_spec matches it"}},
@@ -83,8 +83,7 @@ func TestAgentCheck(t *testing.T) {
 // The JSON output has the same content, also if the configuration is wrong.
 func TestAgentCheckJSON(t *testing.T) {
 	var out, errors bytes.Buffer
-	path := writeConf(t, "[DEFAULT]", "host = cmp1", "compute_driver = fake.FakeDriver",
-		"[pci]", "report_in_placement = true",
+	path := writeConf(t, "[DEFAULT]", "host = cmp1", "[pci]", "report_in_placement = true",
 		`device_spec = {"address":"0000:22:00.0","traits":"a"}`, `device_spec = {"devname":"x"}`)
 	if status := run([]string{"agent", "check", "-o", "json", "--config-file", path, "--sysfs", sampleMachine}, &out,
 		&errors); status != 1 {
@@ -146,8 +145,7 @@ func TestAgentCheckOddMachines(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var out bytes.Buffer
-			path := writeConf(t, "[DEFAULT]", "host = cmp1", "compute_driver = fake.FakeDriver",
-				"[pci]", "report_in_placement = true", "device_spec = "+c.rule)
+			path := writeConf(t, "[DEFAULT]", "host = cmp1", "[pci]", "report_in_placement = true", "device_spec = "+c.rule)
 			if status := run([]string{"agent", "check", "--config-file", path, "--sysfs", c.machine}, &out,
 				&out); status != c.status {
 				t.Errorf("status %d", status)

@@ -235,7 +235,7 @@ func (f *fleet) waitForSync() {
 // The check prints the providers, and all errors of Neutron's files and of the machine's interfaces.
 func TestAgentCheckOfBandwidth(t *testing.T) {
 	n := neutron{t, t.TempDir()}
-	conf := writeConf(t, "[DEFAULT]", "host = cmp1", "compute_driver = fake.FakeDriver", "[berth]", n.option())
+	conf := writeConf(t, "[DEFAULT]", "host = cmp1", "[berth]", n.option())
 	check := func(args ...string) (string, int) {
 		var out bytes.Buffer
 		status := run(append([]string{"agent", "check", "--config-file", conf, "--sysfs", nics(t)}, args...), &out, &out)

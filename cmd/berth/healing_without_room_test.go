@@ -48,7 +48,7 @@ func TestHealingWithoutRoom(t *testing.T) {
 
 	out, errs := f.berth(1, "host", "heal", "cmp1", "--apply")
 	if !strings.Contains(out, "--oversubscribe writes it without room") ||
-		!strings.Contains(errs, "1 consumers on host cmp1") {
+		!strings.Contains(errs, "1 allocations on host cmp1 are not as requested") {
 		t.Errorf("%s%s", out, errs)
 	}
 	if n := f.usedVCPUs("cmp1"); n != 3 {
