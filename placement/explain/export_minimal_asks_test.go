@@ -35,8 +35,8 @@ func MinimalAsks(s *index.Snapshot, ask resource.Ask, few, most int) (
 	return j.clauses.with(keep), less, rough
 }
 
-// HelpAsks returns the ask without each of its clauses in turn, by the name of the clause, and which of them helps most.
-// known is false if there is a candidate, or if that was not found.
+// HelpAsks returns the ask without each of its clauses in turn, by the name of the clause, and which of them helps
+// most. known is false if there is a candidate, or if that was not found.
 func HelpAsks(s *index.Snapshot, ask resource.Ask, most int) (less map[string][]resource.Ask, best Help, known bool) {
 	full := match.Compile(s, ask)
 	if full.Impossible != "" || len(full.Items) == 0 || s.Len() == 0 {

@@ -21,9 +21,9 @@ func (h Help) String() string { return fmt.Sprintf("without %s %s", h.Clause, he
 
 func helped(n int) string { return hosts(n) + " " + verb("have room", n) }
 
-// help returns the clause of the ask whose removal helps most hosts, of equal ones the first of the ask, and its number.
-// known is false if the work ended before all clauses were tried, or if a group names a tree: then a single host is
-// asked for.
+// help returns the clause of the ask whose removal helps most hosts, of equal ones the first of the ask, and its
+// number. known is false if the work ended before all clauses were tried, or if a group names a tree: then a single
+// host is asked for.
 func (m *minimizer) help() (best Help, clause int, known bool) {
 	for i := range m.clauses.shapes {
 		if m.clauses.shapes[i].group.InTree != "" {
