@@ -46,6 +46,9 @@ func (c *HostShowCmd) Run(g *Globals) error {
 	rows := pairs("host", h.Host, "state", hostState(h), "hypervisor", hypervisorText(h),
 		"last report", h.Seen.UTC().Format(time.RFC3339), "provider",
 		providers.both(h.Provider), "account", dash(h.Account), "devices in Placement", yes(h.InPlace))
+	if h.NoDiskMoves != "" {
+		rows = append(rows, []string{"disks", "cannot be moved from or to this host: " + h.NoDiskMoves})
+	}
 	for _, text := range h.Conditions {
 		rows = append(rows, []string{"condition", text})
 	}

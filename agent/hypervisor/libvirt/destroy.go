@@ -97,6 +97,9 @@ func (d *Driver) Destroy(ctx context.Context, id string) error {
 	}
 	for _, incoming := range []bool{false, true} {
 		if found, there := findDomain(domains, id, incoming); there {
+			if disk := (&diskSource{domain: found}).disk(); found.guest.Server != "" && disk != "" { // it has moved
+				endPools(ctx, c, id, disk)
+			}
 			return fault.Wrap("", op, d.remove(ctx, c, found))
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/openberth/berth/agent/hypervisor"
 	"github.com/openberth/berth/agent/hypervisor/hypervisortest"
@@ -101,9 +102,14 @@ func TestDiskMovesWithTheGuest(t *testing.T) {
 	must(t, a.Rename(t.Context(), g.ID, back, g.ID))
 	g.DiskFrom = &hypervisor.DiskSource{Host: a.name, Guest: back}
 	must(t, b.Build(t.Context(), g))
+	pools := rpc.StorageOf(dial(t, a.daemon))
+	for _, dir := range []string{filepath.Dir(a.diskOf(t, back)), a.path("_base")} { // as after kill -9 of the destination
+		_, err := pools.CreatePool(t.Context(), poolName(back, dir), dir)
+		must(t, err)
+	}
 	must(t, a.Destroy(t.Context(), back)) // confirmed
 	b.hasMarker(t, g.ID)
-	if n, err := rpc.StorageOf(dial(t, a.daemon)).Pools(t.Context()); n != 0 || err != nil {
+	if n, err := pools.Pools(t.Context()); n != 0 || err != nil {
 		t.Errorf("%d storage pools remain at the source: %v", n, err)
 	}
 }
@@ -180,6 +186,41 @@ func TestDiskIsNeverBlank(t *testing.T) {
 		t.Errorf("capacity %+v %v", c, err)
 	}
 	wantGuests(t, b.Driver)
+}
+
+// TestDiskThatDoesNotFit copies a disk to a host without room. That is final, so that another host is tried, and the
+// host keeps nothing of it.
+func TestDiskThatDoesNotFit(t *testing.T) {
+	t.Parallel()
+	a, b := openPair(t)
+	g, _ := moving(t, a)
+	b.o.Dir = b.daemon.SmallDir(t, "512k")
+	if err := b.Build(t.Context(), g); !fault.Is(err, fault.Conflict) || !strings.Contains(err.Error(), "free space") {
+		t.Errorf("%v", err)
+	}
+	wantGuests(t, b.Driver)
+	must(t, b.Destroy(t.Context(), g.ID))
+	wantFiles(t, b.path(incomingDir))
+}
+
+// TestDiskOfAHostThatHangs copies the disk of a host whose libvirt does not answer for a while.
+func TestDiskOfAHostThatHangs(t *testing.T) {
+	t.Parallel()
+	a, b := openPair(t)
+	g, id := moving(t, a)
+	b.o.CallTime = 10 * time.Second
+	proceed := a.daemon.Hang(t)
+	t.Cleanup(proceed)
+	done := make(chan error, 1)
+	go func() { done <- b.Build(t.Context(), g) }()
+	eventually(t, "the copy is retried", func() bool {
+		return strings.Contains(strings.Join(b.transfers.remarks(), ""), "it will be retried")
+	})
+	wantGuests(t, b.Driver)
+	proceed()
+	must(t, <-done)
+	b.hasMarker(t, g.ID)
+	a.hasMarker(t, id)
 }
 
 // relay is a socket of a daemon that counts what the daemon sends, and ends connections.

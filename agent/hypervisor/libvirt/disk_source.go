@@ -95,8 +95,7 @@ func (s *diskSource) file(ctx context.Context, path string) (sourceFile, error) 
 	if fault.Is(err, fault.NotFound) {
 		var pool rpc.Pool
 		dir := filepath.Dir(path)
-		name := "berth-" + s.from.Guest + "-" + filepath.Base(dir)
-		if pool, err = rpc.StorageOf(s.client).CreatePool(ctx, name, dir); err == nil {
+		if pool, err = rpc.StorageOf(s.client).CreatePool(ctx, poolName(s.from.Guest, dir), dir); err == nil {
 			s.created = append(s.created, pool)
 			v, err = rpc.StorageOf(s.client).Volume(ctx, path)
 		}
@@ -106,6 +105,24 @@ func (s *diskSource) file(ctx context.Context, path string) (sourceFile, error) 
 			s.from.Host, err)
 	}
 	return &remoteFile{s, v}, nil
+}
+
+// poolName returns the name of the pool of a directory from which the disk of a guest is read.
+func poolName(guest, dir string) string { return "berth-" + guest + "-" + filepath.Base(dir) }
+
+// endPools ends the pools that a destination has left which was killed while it read the disk of a guest. They do no
+// harm, and nothing depends on their end.
+func endPools(ctx context.Context, c *rpc.Client, guest, disk string) {
+	for {
+		if pool, err := rpc.StorageOf(c).Pool(ctx, poolName(guest, filepath.Dir(disk))); err == nil {
+			_ = rpc.StorageOf(c).DestroyPool(ctx, pool)
+		}
+		backing, err := backingFile(disk)
+		if err != nil || backing == "" {
+			return
+		}
+		disk = backing
+	}
 }
 
 // close removes what was made at the source, and ends the connection.

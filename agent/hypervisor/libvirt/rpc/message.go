@@ -77,6 +77,7 @@ type ErrorCode int
 // The errors that the driver distinguishes.
 const (
 	ErrNoSupport        ErrorCode = 3  // the daemon has no driver for this
+	ErrNoPool           ErrorCode = 49 // there is no storage pool with this name
 	ErrNoVolume         ErrorCode = 50 // no storage pool has a volume with this path
 	ErrNoDomain         ErrorCode = 42 // there is no domain with this name or UUID
 	ErrOperationInvalid ErrorCode = 55 // not in this state of the domain

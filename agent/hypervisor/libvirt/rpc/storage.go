@@ -63,9 +63,7 @@ func (s Storage) CreatePool(ctx context.Context, name, dir string) (Pool, error)
 	if failed == nil || fault.Is(failed, fault.Unavailable) {
 		return created, failed
 	}
-	e = encoder{}
-	e.text(name)
-	found, err := s.poolOf(ctx, poolLookupByName, e)
+	found, err := s.Pool(ctx, name)
 	if err != nil {
 		return Pool{}, failed
 	}
@@ -73,6 +71,17 @@ func (s Storage) CreatePool(ctx context.Context, name, dir string) (Pool, error)
 	e.pool(found)
 	e.word(0)
 	_, err = s.client.call(ctx, poolRefresh, e, nil)
+	return found, err
+}
+
+// Pool returns the pool with a name. NotFound: there is none.
+func (s Storage) Pool(ctx context.Context, name string) (Pool, error) {
+	var e encoder
+	e.text(name)
+	found, err := s.poolOf(ctx, poolLookupByName, e)
+	if known, is := errors.AsType[*Error](err); is && known.Code == ErrNoPool {
+		return found, fault.Wrap(fault.NotFound, "libvirt.Pool", err)
+	}
 	return found, err
 }
 
