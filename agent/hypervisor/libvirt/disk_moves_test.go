@@ -208,7 +208,8 @@ func TestDiskOfAHostThatHangs(t *testing.T) {
 	t.Parallel()
 	a, b := openPair(t)
 	g, id := moving(t, a)
-	b.o.CallTime = 10 * time.Second
+	wantGuests(t, b.Driver)         // connects
+	b.o.CallTime = 10 * time.Second // of connections from now on
 	proceed := a.daemon.Hang(t)
 	t.Cleanup(proceed)
 	done := make(chan error, 1)
