@@ -36,7 +36,52 @@ func compile(defaults []Rule, written []entry, opts Options) (*ruleset, error) {
 		}
 		set.rules[rule.Name] = e
 	}
-	return set, set.checkAllReferences()
+	if err := set.checkAllReferences(); err != nil {
+		return nil, err
+	}
+	set.warnings = append(set.warnings, unknownNameWarnings(set, written, opts)...)
+	return set, nil
+}
+
+// unknownNameWarnings returns a warning for each rule in a file that has no effect: no service has a rule of this name,
+// and no rule refers to it.
+func unknownNameWarnings(set *ruleset, written []entry, opts Options) (warnings []string) {
+	if len(opts.Names) == 0 {
+		return nil
+	}
+	used := map[string]bool{opts.DefaultRule: true}
+	for _, name := range opts.Names {
+		used[name] = true
+	}
+	for _, e := range slices.Concat(written, slices.Collect(maps.Values(set.rules))) {
+		for _, name := range references(e.check.root, nil) {
+			used[name] = true
+		}
+	}
+	for _, e := range written {
+		if used[e.name] {
+			continue
+		}
+		used[e.name] = true
+		text := fmt.Sprintf("%s: rule %q has no effect: Berth has no rule of this name, and no rule refers to it",
+			e.place, e.name)
+		if similar := fault.Similar(e.name, opts.Names, 2+len(e.name)/10); len(similar) > 0 {
+			text += fmt.Sprintf("; did you mean %q?", similar[0])
+		}
+		warnings = append(warnings, text)
+	}
+	return warnings
+}
+
+// Names returns the names that rules have in files, with the former ones.
+func Names(rules ...[]Rule) (names []string) {
+	for _, rule := range slices.Concat(rules...) {
+		names = append(names, rule.Name)
+		if rule.Deprecated != nil {
+			names = append(names, rule.Deprecated.Name)
+		}
+	}
+	return names
 }
 
 func checkScopes(rule Rule) error {

@@ -6,7 +6,8 @@
 // line and the rule. oslo.policy logs these and denies requests from then on, or fails at each request. Three things
 // are accepted as in oslo.policy: a reference to a rule that does not exist uses the default rule or else denies, with
 // a warning; of two entries with the same name in a file the last one is used, with a warning; and rules that the
-// service does not define are kept.
+// service does not define are kept, with a warning if no rule refers to them. A rule without a value, which oslo.policy
+// takes for one that allows all requests, makes the load fail.
 //
 // An error during evaluation (a credential of the wrong type, a remote server that does not answer) denies the whole
 // request, also under a `not`.

@@ -49,7 +49,7 @@ func TestFilesReplaceDefaults(t *testing.T) {
 		{Name: "power", Check: "role:admin"},
 	}
 	e := enforcerFor(t, defaults, Options{}, "power: &strong role:boss\nextra: *strong\n\"list\": [[\"role:a\", "+
-		"\"role:b\"], \"role:c\"]\nnothing:\n")
+		"\"role:b\"], \"role:c\"]\nnothing: ''\n")
 	boss, reader := Creds{"roles": []string{"Boss"}}, Creds{"roles": []string{"reader"}}
 	checkAllow(t, e, true, "read", reader, nil)
 	checkAllow(t, e, true, "write", boss, nil)

@@ -30,15 +30,17 @@ func Known() []config.Name {
 	return names
 }
 
-// Load returns an Enforcer with the options of [oslo_policy]. A file with a relative name is read from the first of
+// Load returns an Enforcer with the options of [oslo_policy]. names are those of the rules of all services, which may
+// be in one file; see Options.Names. A file with a relative name is read from the first of
 // dirs that contains it: the directories of the configuration files, and /etc/<service>. The default of policy_file is
 // policy.yaml, or else policy.json; the default of policy_dirs is policy.d. A missing file is not an error, as in
 // oslo.policy, but a warning if the configuration names it; Reload reads it when it exists.
-func Load(c *config.Config, defaults []Rule, dirs ...string) (*Enforcer, error) {
+func Load(c *config.Config, defaults []Rule, names []string, dirs ...string) (*Enforcer, error) {
 	opts, err := readOptions(c)
 	if err != nil {
 		return nil, err
 	}
+	opts.Names = names
 	for _, option := range []string{"policy_file", "policy_dirs"} {
 		for _, e := range c.All(group, option, deprecated(option)...) {
 			if err := e.Check("policy.Load"); err != nil {
@@ -46,7 +48,24 @@ func Load(c *config.Config, defaults []Rule, dirs ...string) (*Enforcer, error) 
 			}
 		}
 	}
-	return newEnforcer(defaults, opts, func() ([]string, []string) { return findPaths(c, dirs) })
+	return newEnforcer(defaults, opts, func() ([]string, []string) {
+		paths, warnings := findPaths(c, dirs)
+		return paths, append(warnings, scopeWarnings(c)...)
+	})
+}
+
+// scopeWarnings returns a warning if enforce_scope is set: it is deprecated, and the next release enforces scopes always.
+func scopeWarnings(c *config.Config) []string {
+	e, set := c.Get(group, "enforce_scope")
+	if !set {
+		return nil
+	}
+	text := "this option is deprecated and the next release does not read it; remove it"
+	if on, err := c.Bool(group, "enforce_scope", true); err == nil && !on {
+		text = "this option is deprecated: the next release denies a token without one of a rule's scopes in any case; " +
+			"correct the tokens or the rules, and remove the option"
+	}
+	return []string{fmt.Sprintf("%s: [%s] %s = %s: %s", e.Place(), e.Group, e.Option, e.Value, text)}
 }
 
 // findPaths returns the paths of the policy files and directories, and warnings about missing ones.
@@ -101,14 +120,14 @@ func readOptions(c *config.Config) (o Options, err error) {
 			*into, err = c.String(group, option, def, choices)
 		}
 	}
-	truth := func(into *bool, option string) {
+	truth := func(into *bool, option string, def bool) {
 		if err == nil {
-			*into, err = c.Bool(group, option, false)
+			*into, err = c.Bool(group, option, def)
 		}
 	}
-	truth(&o.EnforceScope, "enforce_scope")
-	truth(&o.EnforceNewDefaults, "enforce_new_defaults")
-	truth(&o.Remote.Verify, "remote_ssl_verify_server_crt")
+	truth(&o.EnforceScope, "enforce_scope", true)
+	truth(&o.EnforceNewDefaults, "enforce_new_defaults", false)
+	truth(&o.Remote.Verify, "remote_ssl_verify_server_crt", false)
 	text(&o.Remote.CAFile, "remote_ssl_ca_crt_file", "")
 	text(&o.Remote.CertFile, "remote_ssl_client_crt_file", "")
 	text(&o.Remote.KeyFile, "remote_ssl_client_key_file", "")

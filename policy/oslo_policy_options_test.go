@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -45,7 +46,7 @@ func TestLoadFindsFilesAndDirectories(t *testing.T) {
 				"two\n", map[string]string{"a": "yaml", "b": "one", "c": "two"}, 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			e, err := Load(parseConfig(t, c.text), nil, near, far)
+			e, err := Load(parseConfig(t, c.text), nil, nil, near, far)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -59,7 +60,7 @@ func TestLoadFindsFilesAndDirectories(t *testing.T) {
 	}
 	// policy.json is read if there is no policy.yaml, and Reload finds it when it is created later.
 	json := t.TempDir()
-	e, err := Load(parseConfig(t, ""), []Rule{{Name: "a", Check: "role:code"}}, json)
+	e, err := Load(parseConfig(t, ""), []Rule{{Name: "a", Check: "role:code"}}, nil, json)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -73,11 +74,12 @@ func TestLoadFindsFilesAndDirectories(t *testing.T) {
 
 func TestLoadReadsEveryOption(t *testing.T) {
 	got, err := readOptions(parseConfig(t, ""))
-	if want := (Options{DefaultRule: "default", Remote: Remote{Timeout: time.Minute}}); err != nil || got != want {
+	if want := (Options{EnforceScope: true, DefaultRule: "default",
+		Remote: Remote{Timeout: time.Minute}}); err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v, %v; want %+v", got, err, want)
 	}
 	got, err = readOptions(parseConfig(t, `[oslo_policy]
-enforce_scope = yes
+enforce_scope = no
 enforce_new_defaults = true
 policy_default_rule = other
 remote_content_type = application/json
@@ -87,7 +89,7 @@ remote_ssl_ca_crt_file = ca
 remote_ssl_client_crt_file = crt
 remote_ssl_client_key_file = key
 `))
-	want := Options{EnforceNewDefaults: true, EnforceScope: true, DefaultRule: "other",
+	want := Options{EnforceNewDefaults: true, EnforceScope: false, DefaultRule: "other",
 		Remote: Remote{
 			JSON:     true,
 			Timeout:  1500 * time.Millisecond,
@@ -96,13 +98,13 @@ remote_ssl_client_key_file = key
 			CertFile: "crt",
 			KeyFile:  "key",
 		}}
-	if err != nil || got != want {
+	if err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v, %v; want %+v", got, err, want)
 	}
 	for _, wrong := range []string{"enforce_scope = perhaps", "enforce_new_defaults = 2", "remote_content_type = " +
 		"text/plain", "remote_timeout = -1",
 		"policy_file = $absent", "policy_dirs = $absent"} {
-		_, err := Load(parseConfig(t, "[oslo_policy]\n"+wrong), nil)
+		_, err := Load(parseConfig(t, "[oslo_policy]\n"+wrong), nil, nil)
 		if !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), "placement.conf:2: [oslo_policy]") {
 			t.Errorf("%s: %v", wrong, err)
 		}

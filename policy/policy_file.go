@@ -78,7 +78,7 @@ func readFile(path string) ([]entry, error) {
 	return parseFile(path, text)
 }
 
-// rawEntry is one entry of a file before it is parsed. value is a string, a list, or nil for an empty entry; problem is
+// rawEntry is one entry of a file before it is parsed. value is a string, a list, or nil for null; problem is
 // the reason why it is not valid.
 type rawEntry struct {
 	name    string
@@ -103,12 +103,14 @@ func parseFile(path string, text []byte) (entries []entry, err error) {
 		if r.problem != "" {
 			return nil, invalid(place, r.name, "%s", r.problem)
 		}
-		check := Check{constant(true)}
+		var check Check
 		switch value := r.value.(type) {
 		case string:
 			check, err = Parse(value)
 		case []any:
 			check, err = ParseList(value)
+		default:
+			err = errors.New(`it has no value, which would allow all requests; write "@" for that, or "!" to allow none`)
 		}
 		if err != nil {
 			return nil, invalid(place, r.name, "%w", err)

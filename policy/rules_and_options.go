@@ -19,5 +19,6 @@ type Options struct {
 	EnforceScope       bool // enforce_scope: a token without one of a rule's scopes is denied
 	// policy_default_rule: the rule that is used in place of rules that do not exist; empty: "default"
 	DefaultRule string
-	Remote      Remote // for http: and https: checks
+	Names       []string // of the rules of all services: a file with another name gets a warning; empty: none does
+	Remote      Remote   // for http: and https: checks
 }

@@ -25,7 +25,7 @@ func (s *Settings) readCompute(cfg *config.Config, log *slog.Logger) (err error)
 	if s.Auth != "" && s.Auth != "noauth2" {
 		dirs = append(dirs, "/etc/nova")
 	}
-	if s.Compute.Policy, err = policy.Load(cfg, policies.Rules(), dirs...); err != nil {
+	if s.Compute.Policy, err = policy.Load(cfg, policies.Rules(), policyNames(), dirs...); err != nil {
 		return err
 	}
 	for _, warning := range s.Compute.Policy.Warnings() {

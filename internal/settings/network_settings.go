@@ -122,12 +122,12 @@ func (s *Settings) readNetworkPolicy(cfg *config.Config, log *slog.Logger) (err 
 func (s *Settings) loadPolicy(cfg *config.Config, rules []policy.Rule, dirs []string, openstack string) (
 	p *policy.Enforcer, denied, err error) {
 	if s.Auth == "" || s.Auth == NoAuth2 {
-		p, err = policy.Load(cfg, rules, dirs...)
+		p, err = policy.Load(cfg, rules, policyNames(), dirs...)
 		return p, nil, err
 	}
-	if p, err = policy.Load(cfg, rules, append(slices.Clone(dirs), openstack)...); errors.Is(err, fs.ErrPermission) {
+	if p, err = policy.Load(cfg, rules, policyNames(), append(slices.Clone(dirs), openstack)...); errors.Is(err, fs.ErrPermission) {
 		denied = err
-		p, err = policy.Load(cfg, rules, dirs...)
+		p, err = policy.Load(cfg, rules, policyNames(), dirs...)
 	}
 	return p, denied, err
 }

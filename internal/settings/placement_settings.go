@@ -76,7 +76,7 @@ func (s *Settings) readPlacement(cfg *config.Config, log *slog.Logger) (err erro
 	}
 	// With noauth2 callers are not authenticated, so the policy of an OpenStack Placement on this machine does not apply.
 	if s.Auth != NoAuth2 {
-		p.Policy, err = policy.Load(cfg, policies.Rules(), append(slices.Clone(dirs), "/etc/placement")...)
+		p.Policy, err = policy.Load(cfg, policies.Rules(), policyNames(), append(slices.Clone(dirs), "/etc/placement")...)
 	}
 	if s.Auth == "" && errors.Is(err, fs.ErrPermission) { // the agent and a cloud without Keystone need no policy
 		p.policyErr, p.Policy = err, nil
@@ -84,7 +84,7 @@ func (s *Settings) readPlacement(cfg *config.Config, log *slog.Logger) (err erro
 		return err
 	}
 	if p.Policy == nil {
-		if p.Policy, err = policy.Load(cfg, policies.Rules(), dirs...); err != nil {
+		if p.Policy, err = policy.Load(cfg, policies.Rules(), policyNames(), dirs...); err != nil {
 			return err
 		}
 	}
