@@ -219,9 +219,9 @@ func unknownOutcome(what string, err error) error {
 		"%s, it is unknown whether the change was kept; read before repeating: %w", what, err).WithCode(CodeUnknown)}
 }
 
-// IsUnspeakable reports whether a value of a statement is a text that the database cannot store or compare: NUL on
+// isUnspeakable reports whether a value of a statement is a text that the database cannot store or compare: NUL on
 // PostgreSQL, and characters beyond the first 65,536 in MariaDB's and MySQL's tables of the character set utf8mb3.
-func IsUnspeakable(err error) bool {
+func isUnspeakable(err error) bool {
 	if e, ok := errors.AsType[*mysql.MySQLError](err); ok {
 		// ER_TRUNCATED_WRONG_VALUE_FOR_FIELD, ER_CANT_AGGREGATE_2COLLATIONS and its variants for more operands,
 		// MySQL's ER_CANNOT_CONVERT_STRING

@@ -89,6 +89,10 @@ func remedy(err error) string {
 
 // withRemedy returns err with what to do about it, if remedy returns that. The result wraps err.
 func withRemedy(op string, err error) error {
+	if isUnspeakable(err) { // Msg alone is the text: the driver's is not for clients
+		return &fault.Error{Kind: fault.Invalid, Op: op, Err: err, Msg: "a text contains a character that this database " +
+			"cannot store, such as an emoji; leave it out, or store texts as utf8mb4"}
+	}
 	what := remedy(err)
 	if what == "" || IsUnknown(err) {
 		return err

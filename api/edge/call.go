@@ -52,6 +52,7 @@ type Spec struct {
 	MediaFirst   bool   // media types are checked before Since
 	Body         bool   // the request body must be JSON
 	Answer       bool   // the answer is JSON; the client must accept it
+	AnyText      bool   // the body may have any text: what an agent reports of its host
 	Quiet        bool   // a request of another service or an agent: logged at debug level if it succeeds
 }
 

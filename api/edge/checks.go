@@ -168,7 +168,8 @@ func (c *Call) Allowed(rule string, target map[string]any) (ok bool, why string)
 
 // ReadBody reads the request body, of at most limit bytes. It is valid until the end of the call. The time that the
 // client took does not count for the time limit of the request. Apart from refusals ReadBody returns fault.Unavailable
-// if the request ended while its body waited for memory.
+// if the request ended while its body waited for memory, and fault.Invalid, with the place, for a JSON text that no
+// service accepts; see checkBody.
 func (c *Call) ReadBody(limit int64) ([]byte, error) {
 	if c.R.ContentLength > limit { // refuse it before reading, which would waste memory
 		return nil, &Refusal{Reason: BodyTooLarge, Limit: limit}
@@ -190,5 +191,10 @@ func (c *Call) ReadBody(limit int64) ([]byte, error) {
 	ctx, cancel := rest.Renew(c.R.Context())
 	c.AtEnd(cancel)
 	c.R = c.R.WithContext(ctx)
+	if !c.Spec.AnyText {
+		if err := checkBody(data); err != nil {
+			return nil, err
+		}
+	}
 	return data, nil
 }

@@ -123,6 +123,9 @@ func (s *Server[C]) serve(c C, e *Call) error {
 			return err
 		}
 	}
+	if err := e.checkTexts(); err != nil {
+		return err
+	}
 	if handle == nil { // does not occur in an API that checks the route and the method
 		return &Refusal{Reason: NoRoute}
 	}

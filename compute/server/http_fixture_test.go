@@ -72,10 +72,16 @@ func (b *logBuffer) String() string {
 // start returns a fixture with default options.
 func start(t *testing.T) *fixture { return startWith(t, func(*Options) {}) }
 
-// startWith returns a fixture with changed options.
+// startWith returns a fixture with changed options, on SQLite.
 func startWith(t *testing.T, change func(*Options)) *fixture {
 	t.Helper()
-	db, err := sqldb.Open(t.Context(), "sqlite:///"+filepath.Join(t.TempDir(), "compute.db"))
+	return startOn(t, "sqlite:///"+filepath.Join(t.TempDir(), "compute.db"), change)
+}
+
+// startOn returns a fixture with changed options on a database.
+func startOn(t *testing.T, url string, change func(*Options)) *fixture {
+	t.Helper()
+	db, err := sqldb.Open(t.Context(), url)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -34,7 +34,7 @@ func guardedServer(rule string, handle func(*call) error) method {
 // byAgents returns a guarded method that only the agent of the host in the path calls, and often: it is logged at debug
 // level. If the host is bound to an account, the caller must be that account.
 func (s *server) byAgents(rule string, handle func(*call) error) method {
-	return method{Spec: edge.Spec{Rule: rule, Quiet: true}, Handle: func(c *call) error {
+	return method{Spec: edge.Spec{Rule: rule, Quiet: true, AnyText: true}, Handle: func(c *call) error {
 		if err := s.checkAccount(c.R.Context(), c.R.PathValue("host"), c.Who.User); err != nil {
 			return err
 		}

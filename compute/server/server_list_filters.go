@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"regexp/syntax"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/openberth/berth/api/compute"
 	"github.com/openberth/berth/compute/policies"
@@ -138,10 +139,18 @@ func (c *call) readStatusFilter(w *serverQuery, text string) error {
 	return nil
 }
 
+// maxNameFilter is the length of the longest regular expression for names, in characters. Names have at most 255, and a
+// database refuses patterns that are much longer.
+const maxNameFilter = 1024
+
 // nameFilter reads the filter by name: a regular expression, which may match any part of the name.
 func nameFilter(text string) (*regexp.Regexp, error) {
 	if text == "" {
 		return nil, nil
+	}
+	if n := utf8.RuneCountInString(text); n > maxNameFilter {
+		return nil, fault.New(fault.Invalid, "", "the filter name has %d characters; at most %d are allowed", n,
+			maxNameFilter)
 	}
 	re, err := regexp.Compile(text)
 	if err != nil {

@@ -125,7 +125,8 @@ func (s *Settings) loadPolicy(cfg *config.Config, rules []policy.Rule, dirs []st
 		p, err = policy.Load(cfg, rules, policyNames(), dirs...)
 		return p, nil, err
 	}
-	if p, err = policy.Load(cfg, rules, policyNames(), append(slices.Clone(dirs), openstack)...); errors.Is(err, fs.ErrPermission) {
+	p, err = policy.Load(cfg, rules, policyNames(), append(slices.Clone(dirs), openstack)...)
+	if errors.Is(err, fs.ErrPermission) {
 		denied = err
 		p, err = policy.Load(cfg, rules, policyNames(), dirs...)
 	}

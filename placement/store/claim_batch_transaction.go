@@ -83,7 +83,7 @@ func canBatch(claims []Claim) bool {
 	return len(claims) > 0
 }
 
-// isPlainText reports whether every database can store a text; see sqldb.IsUnspeakable.
+// isPlainText reports whether every database can store a text.
 func isPlainText(text string) bool {
 	return !strings.ContainsFunc(text, func(r rune) bool { return r == 0 || r > 0xFFFF })
 }

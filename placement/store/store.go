@@ -124,15 +124,8 @@ func (s *Store) watch(op string, fn func(*sqldb.Tx) error, carryOut func(func(*s
 	return run.Err
 }
 
-// wrapError adds the operation to an error of a transaction. A text that the database cannot store is Invalid.
-func wrapError(op string, err error) error {
-	op = "placement.store." + op
-	if sqldb.IsUnspeakable(err) {
-		return fault.New(fault.Invalid, op,
-			"a text contains a character that this database cannot store, such as NUL or an emoji")
-	}
-	return fault.Wrap("", op, err)
-}
+// wrapError adds the operation to an error of a transaction.
+func wrapError(op string, err error) error { return fault.Wrap("", "placement.store."+op, err) }
 
 // now returns the current time with the precision that the database can store.
 func (s *Store) now() time.Time { return s.Now().UTC().Truncate(time.Microsecond) }
