@@ -54,8 +54,8 @@ func Load(c *config.Config, defaults []Rule, names []string, dirs ...string) (*E
 	})
 }
 
-// scopeWarnings returns a warning if enforce_scope is set: it is deprecated, and the next release enforces scopes in any
-// case.
+// scopeWarnings returns a warning if enforce_scope is set: it is deprecated, and the next release always enforces
+// scopes.
 func scopeWarnings(c *config.Config) []string {
 	e, set := c.Get(group, "enforce_scope")
 	if !set {
