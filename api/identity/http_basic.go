@@ -34,10 +34,10 @@ type BasicOptions struct {
 }
 
 const (
-	passwordCacheTime = 5 * time.Minute // how long a correct password is not hashed again
-	userFileInterval  = time.Second     // how often the file is checked for changes
-	maxHashing        = 2               // passwords that are hashed at one time; a hash takes 50 ms and more
-	maxCredentials    = 1024            // bytes
+	passwordCacheTime = 5 * time.Minute  // how long a correct password is not hashed again
+	wrongCacheTime    = 30 * time.Second // how long a wrong password is not
+	userFileInterval  = time.Second      // how often the file is checked for changes
+	maxCredentials    = 1024             // bytes
 )
 
 // HTTPBasic authenticates callers by HTTP Basic authentication (RFC 7617) with the accounts of a file, as Ironic's
@@ -47,11 +47,12 @@ const (
 // name. A change of the file is used within a second; a file that is not valid is logged, and the last valid one
 // remains in use. A removed account, and a removed file, are refused within the same time.
 type HTTPBasic struct {
-	options BasicOptions
-	hashing chan struct{}
-	secret  [sha256.Size]byte // key of the cached credentials, so that they are useless in a memory dump
-	correct *cache[[]byte]    // the hash that the credentials matched
-	now     func() time.Time
+	options  BasicOptions
+	attempts *attempts
+	secret   [sha256.Size]byte // key of the cached credentials, so that they are useless in a memory dump
+	correct  *cache[[]byte]    // the hash that the credentials matched
+	wrong    *cache[[]byte]    // the hash that they did not match; nil: there was no account
+	now      func() time.Time
 
 	mu       sync.Mutex
 	accounts map[string][]byte // bcrypt hash by name
@@ -64,8 +65,8 @@ func NewHTTPBasic(o BasicOptions) (*HTTPBasic, error) {
 	if o.Log == nil {
 		o.Log = slog.Default()
 	}
-	b := &HTTPBasic{options: o, hashing: make(chan struct{}, maxHashing), correct: newCache[[]byte](cacheSize),
-		now: time.Now}
+	b := &HTTPBasic{options: o, attempts: newAttempts(), correct: newCache[[]byte](cacheSize),
+		wrong: newCache[[]byte](cacheSize), now: time.Now}
 	rand.Read(b.secret[:]) // never fails: crypto/rand ends the program instead
 	var err error
 	if b.read, err = os.Stat(o.File); err != nil {
@@ -101,20 +102,25 @@ func (b *HTTPBasic) Authenticate(r *http.Request) (Identity, error) {
 	if known, found := b.correct.get(key, now); found && bytes.Equal(known, hash) {
 		return b.identity(name), nil
 	}
-	select {
-	case b.hashing <- struct{}{}:
-	case <-r.Context().Done():
-		return Identity{}, fault.New(fault.Unavailable, op, "the request ended before its password was checked: %w",
-			r.Context().Err())
+	if known, found := b.wrong.get(key, now); found && bytes.Equal(known, hash) {
+		return Identity{}, refused
 	}
-	defer func() { <-b.hashing }()
+	from := callerOf(r, name)
+	end, err := b.attempts.begin(r.Context(), from, now)
+	if err != nil {
+		return Identity{}, err
+	}
+	defer end()
+	compared := hash
 	if hash == nil {
-		_ = bcrypt.CompareHashAndPassword(other, []byte(password)) // so that the time does not show which names exist
+		compared = other // so that the time does not show which names exist
+	}
+	if err := bcrypt.CompareHashAndPassword(compared, []byte(password)); err != nil || hash == nil {
+		b.wrong.put(key, hash, now.Add(wrongCacheTime))
+		b.attempts.fail(from, b.now())
 		return Identity{}, refused
 	}
-	if err := bcrypt.CompareHashAndPassword(hash, []byte(password)); err != nil {
-		return Identity{}, refused
-	}
+	b.attempts.succeed(from)
 	b.correct.put(key, hash, now.Add(passwordCacheTime))
 	return b.identity(name), nil
 }
