@@ -83,6 +83,8 @@ func hostState(h host.Report) string {
 		state = "silent for " + ago.String()
 	case !h.Connected:
 		state = "not connected for " + ago.String()
+	case h.Down != "": // the conditions have the reason
+		state = "hypervisor down"
 	}
 	if h.Dead {
 		state = "down, declared by an operator"

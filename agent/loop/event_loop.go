@@ -121,6 +121,7 @@ func (a *Agent) serve(ctx context.Context, j *journal.Journal) error {
 	}
 	running.Go(func() { a.compareVFs(ctx) })
 	running.Go(func() { a.watchGuests(ctx) })
+	running.Go(func() { a.checkHypervisor(ctx) })
 	if driver, ok := a.o.Hypervisor.(hypervisor.Maintainer); ok {
 		running.Go(func() { driver.Maintain(ctx) })
 	}

@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/openberth/berth/agent/facts"
 	"github.com/openberth/berth/agent/hypervisor"
 	"github.com/openberth/berth/agent/journal"
 	"github.com/openberth/berth/agent/reconcile"
@@ -138,7 +139,7 @@ func (a *Agent) read(ctx context.Context, e reconcile.Effect) reconcile.Event {
 
 // observe reads the host, its guests, and its tree in Placement.
 func (a *Agent) observe(ctx context.Context, e reconcile.Observe) (o reconcile.Observation, err error) {
-	if o.Machine, err = a.o.Facts.Read(a.o.Rules); err != nil {
+	if o.Machine, err = a.readFacts(ctx); err != nil {
 		return o, err
 	}
 	if a.driverFailed.Load() {
@@ -153,6 +154,25 @@ func (a *Agent) observe(ctx context.Context, e reconcile.Observe) (o reconcile.O
 		return o, fault.Wrap("", "hypervisor.Capacity", err)
 	}
 	return o, a.tree().Observe(ctx, e, &o)
+}
+
+// readFacts reads the host's hardware. It returns when ctx ends, also if the reading hangs, so that the agent can end.
+func (a *Agent) readFacts(ctx context.Context) (facts.Facts, error) {
+	type result struct {
+		machine facts.Facts
+		err     error
+	}
+	read := make(chan result, 1)
+	go func() {
+		machine, err := a.o.Facts.Read(a.o.Rules)
+		read <- result{machine, err}
+	}()
+	select {
+	case got := <-read:
+		return got.machine, got.err
+	case <-ctx.Done():
+		return facts.Facts{}, fault.Wrap(fault.Unavailable, "loop.readFacts", ctx.Err())
+	}
 }
 
 // tree returns what performs the effects in Placement.

@@ -99,7 +99,7 @@ func (w *works) migrated(j *work, e Migrate, err error) error {
 		w.guestEpoch++
 		w.log("guest migrated", "server", j.id, "to", e.To.Host)
 		j.attempt.departure = &host.Guest{Phase: host.Departed}
-	case fault.Is(err, fault.Unavailable) && j.mayRetryBuild():
+	case fault.Is(err, fault.Unavailable) && (w.down != "" || j.mayRetryBuild(w.now)):
 		return err
 	default:
 		j.attempt.departure = notDeparted(j.attempt.want, err)

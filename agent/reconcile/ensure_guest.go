@@ -3,6 +3,7 @@ package reconcile
 import (
 	"cmp"
 	"slices"
+	"time"
 
 	"github.com/openberth/berth/agent/device"
 	"github.com/openberth/berth/agent/hypervisor"
@@ -12,8 +13,12 @@ import (
 	"github.com/openberth/berth/resource"
 )
 
-// buildTries is the number of attempts to build a guest when the hypervisor does not answer.
-const buildTries = 5
+// A guest is not built here when the hypervisor did not answer buildTries attempts in buildTime, which is longer than a
+// check needs to find that it does not answer at all. Then the attempts do not count.
+const (
+	buildTries = 5
+	buildTime  = 15 * time.Second
+)
 
 // ensure returns the next effect for a server of the assignments: its devices are claimed, its guest is built, changed
 // or migrated, and the result is reported to compute.
@@ -189,6 +194,9 @@ func (w *works) claimDevices(j *work) (picked []device.Claim, e Effect, err erro
 // buildGuest returns the effect that makes the hypervisor build, start, stop or rebuild the guest as assigned.
 func (w *works) buildGuest(j *work) (Effect, error) {
 	a, want := j.attempt, j.attempt.want
+	if err := checkHypervisor(w.core); err != nil {
+		return nil, err
+	}
 	g, held := a.guest(w)
 	if err := w.checkDevices(g, held); err != nil {
 		if err := w.buildFailed(j, err); err != nil {
@@ -261,7 +269,7 @@ func (w *works) buildFailed(j *work, why error) error {
 		w.wantSync = true // the hypervisor may have done a part
 	}
 	switch {
-	case fault.Is(why, fault.Unavailable) && (!creating || j.mayRetryBuild()):
+	case fault.Is(why, fault.Unavailable) && (!creating || w.down != "" || j.mayRetryBuild(w.now)):
 		return why
 	case !creating:
 		j.attempt.refusal, j.attempt.listed = why, nil
@@ -272,9 +280,12 @@ func (w *works) buildFailed(j *work, why error) error {
 }
 
 // mayRetryBuild counts a failed build, and reports whether another attempt is allowed.
-func (j *work) mayRetryBuild() bool {
+func (j *work) mayRetryBuild(now time.Time) bool {
+	if j.buildFailures == 0 {
+		j.buildFailing = now
+	}
 	j.buildFailures++
-	return j.buildFailures < buildTries
+	return j.buildFailures < buildTries || now.Sub(j.buildFailing) < buildTime
 }
 
 // continueOrConfirm returns the effect that starts an outgoing migration if one is requested; otherwise the one that

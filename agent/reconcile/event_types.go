@@ -69,6 +69,9 @@ type OtherTree struct {
 	Err  error         // why the tree could not be read
 }
 
+// HypervisorChecked is the result of a check of the hypervisor: a fault when it does not answer or can build no guests.
+type HypervisorChecked struct{ Err error }
+
 // UsesRead ends ReadUses.
 type UsesRead struct {
 	Uses treeplan.Uses
@@ -101,19 +104,20 @@ type WorkDone struct {
 	Guests     []hypervisor.Guest           // of ListGuests
 }
 
-func (Start) event()           {}
-func (Tick) event()            {}
-func (DevicesChanged) event()  {}
-func (AliveSent) event()       {}
-func (Written) event()         {}
-func (Admitted) event()        {}
-func (Received) event()        {}
-func (StreamEnded) event()     {}
-func (HostReported) event()    {}
-func (Observed) event()        {}
-func (UsesRead) event()        {}
-func (AllocationsRead) event() {}
-func (ProviderWritten) event() {}
-func (CleanEnded) event()      {}
-func (VFsCompared) event()     {}
-func (WorkDone) event()        {}
+func (Start) event()             {}
+func (Tick) event()              {}
+func (DevicesChanged) event()    {}
+func (AliveSent) event()         {}
+func (Written) event()           {}
+func (Admitted) event()          {}
+func (Received) event()          {}
+func (StreamEnded) event()       {}
+func (HostReported) event()      {}
+func (HypervisorChecked) event() {}
+func (Observed) event()          {}
+func (UsesRead) event()          {}
+func (AllocationsRead) event()   {}
+func (ProviderWritten) event()   {}
+func (CleanEnded) event()        {}
+func (VFsCompared) event()       {}
+func (WorkDone) event()          {}

@@ -55,7 +55,7 @@ func (w *works) dispatch() {
 			w.byID[id] = j
 		}
 		want, wanted := w.assignments.servers[id]
-		if j.attempt != nil || !j.retryAt.IsZero() || wanted && w.building >= w.config.Parallel {
+		if j.attempt != nil || !j.retryAt.IsZero() || wanted && (w.building >= w.config.Parallel || mustWait(w, id)) {
 			continue
 		}
 		removal := w.assignments.remove[id]

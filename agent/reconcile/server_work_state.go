@@ -23,6 +23,7 @@ type work struct {
 	id            string
 	failures      int        // attempts that failed
 	buildFailures int        // builds that failed in the hypervisor
+	buildFailing  time.Time  // of the first of them
 	retryAt       time.Time  // earliest time of the next attempt
 	waitingSince  time.Time  // start of the wait for other servers to leave
 	acked         host.Phase // the last phase that compute has; empty: not known

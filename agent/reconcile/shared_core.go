@@ -23,6 +23,7 @@ type core struct {
 	observed
 	followed
 
+	down       string                       // why the hypervisor can build no guests; empty: it can
 	conditions map[string][]string          // by source
 	hypervisor string                       // Nova's hypervisor_type; empty: not yet known
 	version    int                          // of the host report; counts its changes

@@ -165,6 +165,8 @@ func (s *State) apply(e Event) {
 		s.stopWork()
 	case Observed:
 		s.syncer.observed(e)
+	case HypervisorChecked:
+		hypervisorChecked(s.works, e.Err)
 	case UsesRead:
 		s.syncer.usesRead(e)
 	case AllocationsRead:

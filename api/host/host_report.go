@@ -15,6 +15,7 @@ type Report struct {
 	Provider string    `json:"provider"`           // UUID of the root provider
 
 	Hypervisor string `json:"hypervisor_type,omitempty"` // Nova's: QEMU, phyp, fake; empty: not yet known
+	Down       string `json:"hypervisor_down,omitempty"` // why the hypervisor can build no guests; empty: it can
 
 	Devices []Device `json:"devices"` // every device that device_spec offers, by address
 	// Cells are the NUMA nodes with CPUs or memory for guests, by number: from an agent without the use of Counted, from

@@ -37,6 +37,7 @@ type observed struct {
 	search       *search            // for servers that wait for it; nil: none yet
 	declaredDead time.Duration      // when an operator declared it dead; 0: never, or before this process started
 	behind       bool               // its agent does not follow the assignments
+	down         string             // why its hypervisor can build no guests; empty: it can
 	guests       []schedule.Present // that exist on the host
 }
 
@@ -69,7 +70,7 @@ func (p *presence) reported(h schedule.Host) {
 
 // observe records which guests a report contains, and whether its agent follows the assignments. p.mu is held.
 func (p *presence) observe(o *observed, h schedule.Host) {
-	o.behind, o.guests = h.Behind != "", h.Present
+	o.behind, o.guests, o.down = h.Behind != "", h.Present, h.Down
 	if delete(p.inconsistent, h.Name); o.behind || slices.ContainsFunc(o.guests, unassigned) {
 		p.inconsistent[h.Name] = o
 	}

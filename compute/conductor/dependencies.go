@@ -48,6 +48,9 @@ type Store interface {
 	SetDead(ctx context.Context, host string, dead bool, now time.Time) error
 	Forget(ctx context.Context, host string) error
 	PutReport(ctx context.Context, host schedule.Host, admit func(known schedule.Host) error) error
+	// RecordRemoval records that the guest of a consumer of a server must be destroyed on a host, until the agent reports
+	// it gone. It has no effect while the record of the server contains the guest.
+	RecordRemoval(ctx context.Context, host, consumer, server string) error
 	RemovalDone(ctx context.Context, host, consumer string) error
 }
 

@@ -171,34 +171,48 @@ func notFollowing(late time.Duration) string {
 	return fmt.Sprintf("its agent has not followed compute's assignments for %.0f s", late.Seconds())
 }
 
+// hypervisorDown returns why the hypervisor of a host can build no guests, as its agent reported; empty if it can.
+func (p *presence) hypervisorDown(host string) string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if o := p.hosts[host]; o != nil {
+		return o.down
+	}
+	return ""
+}
+
 // CheckAssignments moves servers away from hosts whose agents have not followed their assignments in time or are
-// silent, before anything of the servers exists there. Run repeats it.
+// silent, before anything of the servers exists there, and servers without a guest from hosts whose hypervisors can
+// build none. Run repeats it.
 func (m *monitor) CheckAssignments(ctx context.Context) error {
 	epoch, revisions, err := m.store.Revisions(ctx)
 	if err != nil {
 		return err
 	}
 	for host, revision := range revisions {
-		why := ""
+		why, down := "", m.presence.hypervisorDown(host)
 		switch late := m.presence.compare(host, followed{epoch, revision}); {
 		case late > m.FollowWithin:
 			why = notFollowing(late)
 		case m.presence.sinceReport(host, m.Silence) > m.Silence:
 			why = "its agent does not report"
+		case down != "":
+			why = "its hypervisor can build no guests: " + down
 		}
 		if why == "" || !m.presence.beginSearch(host, revision) {
 			continue
 		}
-		if err := m.leaveHost(ctx, host, why); err != nil {
+		if err := m.leaveHost(ctx, lifecycle.HostUnresponsive{Host: host, Reason: why, Hypervisor: down != ""}); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// leaveHost makes the servers that wait for the agent of a host continue on another one, if there is one for them. The
-// others wait: the agent may return.
-func (m *monitor) leaveHost(ctx context.Context, host, why string) error {
+// leaveHost makes the servers that wait for a host continue on another one, if there is one for them. The others wait:
+// the host may return.
+func (m *monitor) leaveHost(ctx context.Context, event lifecycle.HostUnresponsive) error {
+	host := event.Host
 	servers, err := m.store.OnHost(ctx, host)
 	if err != nil {
 		return err
@@ -206,10 +220,10 @@ func (m *monitor) leaveHost(ctx context.Context, host, why string) error {
 	wait := map[string]bool{}
 	full := map[string]string{} // why no other host has room, by the id of the flavor
 	for _, s := range servers {
-		if !s.WaitsForAgent(host) {
+		if !event.Concerns(s) {
 			continue
 		}
-		event := lifecycle.HostUnresponsive{Host: host, Reason: why, Stays: full[s.Flavor.ID]}
+		event.Stays = full[s.Flavor.ID]
 		if event.Stays == "" {
 			if event.Stays, err = m.scheduler.chooser(s).noOtherHost(ctx, s, host); err != nil {
 				return err
@@ -220,6 +234,11 @@ func (m *monitor) leaveHost(ctx context.Context, host, why string) error {
 			wait[s.ID] = true
 			if m.presence.told(host, s.ID) {
 				continue
+			}
+		}
+		if event.Hypervisor && event.Stays == "" { // the hypervisor may still make the guest
+			if err := m.store.RecordRemoval(ctx, host, s.ID, s.ID); err != nil {
+				return err
 			}
 		}
 		if err := m.apply(ctx, s.ID, event); err != nil && !fault.Is(err, fault.NotFound) {

@@ -251,3 +251,73 @@ func TestEvacuationFromHostWithStoppedAgent(t *testing.T) {
 		t.Errorf("the host is not evacuated: %q, silent %v", refusal, c.IsSilent("a"))
 	}
 }
+
+// reportDown is a report of a host whose hypervisor can build no guests for this reason; empty: it can.
+func reportDown(t *testing.T, c *Conductor, host, why string) {
+	t.Helper()
+	known, err := c.store.Host(t.Context(), host)
+	if err != nil {
+		t.Fatal(err)
+	}
+	known.Down = why
+	if err := c.Report(t.Context(), known, schedule.Sender{Instance: known.Instance, Start: known.Start}); err != nil {
+		t.Fatal(err)
+	}
+	followAll(t, c, host)
+}
+
+// A hypervisor can build no guests, although the agent works. A server whose guest was begun there goes to another
+// host, and compute names the former guest for removal; no further server is scheduled to the host until it can again.
+func TestServersLeaveHostWhoseHypervisorIsDown(t *testing.T) {
+	env, c, at := silentAgents(t, map[string]int{"a": 4, "b": 4})
+	s := created(t, c, "s")
+	from, to := s.Host, map[string]string{"a": "b", "b": "a"}[s.Host]
+	report := lifecycle.Report{Host: from, Instance: "agent-" + from, Number: 1,
+		Event: lifecycle.GuestClaimed{Host: from, Consumer: "s", Devices: []schedule.Picked{}}}
+	if err := c.Guest(t.Context(), "s", "start", report); err != nil {
+		t.Fatal(err)
+	}
+	reportDown(t, c, from, "connection refused")
+	check(t, c, at, 0, to)
+	if s = perform(t, c, "s"); s.State != lifecycle.Spawning || s.Host != to {
+		t.Errorf("the server is %s on %s, want it on %s\n%s", s.State, s.Host, to, text(s))
+	}
+	if !strings.Contains(text(s), "its hypervisor can build no guests: connection refused") {
+		t.Errorf("the history is\n%s", text(s))
+	}
+	if hosts, err := env.store.RemovalHosts(t.Context(), "s"); err != nil || !slices.Equal(hosts, []string{from}) {
+		t.Errorf("the guest is named for removal on %v: %v", hosts, err)
+	}
+	for _, id := range []string{"s1", "s2"} {
+		if next := created(t, c, id); next.Host != to {
+			t.Errorf("%s is on %s, whose hypervisor is down\n%s", id, next.Host, text(next))
+		}
+	}
+	reportDown(t, c, to, "it hangs")
+	if next := created(t, c, "s3"); next.State != lifecycle.Error || !strings.Contains(text(next), "it hangs") {
+		t.Errorf("without a host: %s\n%s", next.State, text(next))
+	}
+	reportDown(t, c, from, "")
+	if next := created(t, c, "s4"); next.Host != from {
+		t.Errorf("s4 is on %q\n%s", next.Host, text(next))
+	}
+}
+
+// A guest that runs stays where it is while the hypervisor does not answer.
+func TestActiveServerStaysWhileHypervisorIsDown(t *testing.T) {
+	_, c, at := silentAgents(t, map[string]int{"a": 4, "b": 4})
+	s := created(t, c, "s")
+	for i, event := range []lifecycle.Event{
+		lifecycle.GuestClaimed{Host: s.Host, Consumer: "s", Devices: []schedule.Picked{}},
+		lifecycle.GuestRunning{Host: s.Host, Consumer: "s", Devices: []schedule.Picked{}}} {
+		report := lifecycle.Report{Host: s.Host, Instance: "agent-" + s.Host, Number: int64(i + 1), Event: event}
+		if err := c.Guest(t.Context(), "s", "start", report); err != nil {
+			t.Fatal(err)
+		}
+	}
+	reportDown(t, c, s.Host, "connection refused")
+	check(t, c, at, time.Minute)
+	if now := perform(t, c, "s"); now.State != lifecycle.Active || now.Host != s.Host {
+		t.Errorf("the server is %s on %s\n%s", now.State, now.Host, text(now))
+	}
+}

@@ -166,12 +166,15 @@ type guestReport struct {
 // HostDead is declared by an operator: the host and everything on it are lost permanently.
 type HostDead struct{ Host string }
 
-// HostUnresponsive is decided by compute: the agent of Host has not followed its assignments in time. A server of which
-// nothing exists there continues on another host.
+// HostUnresponsive is decided by compute: the agent of Host has not followed its assignments in time, or reports that
+// its hypervisor can build no guests. A server that has no guest there continues on another host.
 type HostUnresponsive struct {
 	Host   string
 	Reason string
 	Stays  string // why no other host can have the server, so that it waits for Host; empty: another one can
+	// Hypervisor: the agent works, and its hypervisor does not. What the hypervisor may still make of a guest that was
+	// begun is removed by the agent, for which compute names it.
+	Hypervisor bool
 }
 
 // DeleteRequested is a user's request to delete the server.

@@ -17,10 +17,16 @@ func (s Server) WaitsForAgent(host string) bool {
 	return false
 }
 
+// Concerns reports whether a server must leave the host: it waits for the agent, or it waits for a hypervisor that can
+// build no guests.
+func (e HostUnresponsive) Concerns(s Server) bool {
+	return s.WaitsForAgent(e.Host) || e.Hypervisor && s.AllocatedHost() == e.Host && s.presence() == building
+}
+
 // onHostUnresponsive places a server on another host if the agent of its host has not begun its guest there.
 func onHostUnresponsive(s Server, e HostUnresponsive, now time.Time) Server {
 	switch {
-	case !s.WaitsForAgent(e.Host):
+	case !e.Concerns(s):
 		return s // late
 	case e.Stays != "":
 		return addHistory(s, now, "waiting for host "+e.Host+": "+e.Reason+"; no other host is suitable: "+e.Stays)

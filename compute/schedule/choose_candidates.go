@@ -173,6 +173,9 @@ func (p Input) host(c Candidate) (Host, string) {
 	if host.Behind != "" {
 		return host, "its agent does not follow compute's assignments; see the conditions of the host"
 	}
+	if host.Down != "" {
+		return host, "its hypervisor can build no guests: " + host.Down
+	}
 	return host, ""
 }
 

@@ -17,6 +17,7 @@ type Host struct {
 	ProcessSpace string      `json:",omitempty"` // machine and directory of its journal; empty when unknown
 	Present      []Present   `json:",omitempty"` // the guests that exist on the host, by id
 	Behind       string      `json:",omitempty"` // why the agent does not follow the assignments; empty when it does
+	Down         string      `json:",omitempty"` // why the hypervisor can build no guests; empty when it can
 	Hypervisor   string      `json:",omitempty"` // Nova's hypervisor_type; empty: not yet known
 	Provider     provider.ID // the root provider
 	Devices      []Device    // every device that the host's device_spec offers, by address

@@ -99,6 +99,9 @@ func disabledSentence(host, reason string) string {
 	return fmt.Sprintf("an operator has disabled this host%s (`berth host enable %s` reverses that)", reason, host)
 }
 
+// works reports whether a host is up: its agent reports, and its hypervisor can build guests.
+func (s *server) works(h schedule.Host) bool { return h.Down == "" && !s.Conductor.IsSilent(h.Name) }
+
 // listHosts is GET /berth/v1/hosts.
 func (s *server) listHosts(c *call) error {
 	hosts, dead, err := s.hostsAndDead(c.R.Context())
@@ -139,7 +142,7 @@ func (s *server) listHosts(c *call) error {
 			Counted: writeCounted(h.Counted), CPURatio: h.Limits.CPU, MemRatio: h.Limits.Memory, Dead: down,
 			Disabled: off, DisabledReason: reason, Account: accounts[h.Name],
 			Guests: writePresent(h.Present), Behind: h.Behind, Hypervisor: h.Hypervisor,
-			NoDiskMoves: h.NoDiskMoves})
+			NoDiskMoves: h.NoDiskMoves, Down: h.Down})
 	}
 	return c.writeJSON(http.StatusOK, map[string]any{"hosts": reports})
 }

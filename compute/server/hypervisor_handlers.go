@@ -44,7 +44,7 @@ func (s *server) hypervisors(ctx context.Context) ([]hypervisor, error) {
 	list := make([]hypervisor, 0, len(hosts))
 	for i, h := range hosts {
 		status, reason := serviceStatusOf(disabled, h.Name)
-		up := !slices.Contains(dead, h.Name) && !s.Conductor.IsSilent(h.Name)
+		up := !slices.Contains(dead, h.Name) && s.works(h)
 		list = append(list, hypervisor{h, i, up, status, reason})
 	}
 	return list, nil

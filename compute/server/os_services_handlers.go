@@ -35,7 +35,7 @@ func (s *server) listServices(c *call) error {
 		d := compute.ServiceDoc{ID: i + 1, Binary: compute.Binary, Host: h.Name, Zone: "nova", State: "up",
 			Updated: orNull(h.Seen.UTC().Format("2006-01-02T15:04:05.000000"))}
 		down := slices.Contains(dead, h.Name)
-		if down || s.Conductor.IsSilent(h.Name) {
+		if down || !s.works(h) {
 			d.State = "down"
 		}
 		d.Status, d.Reason = serviceStatusOf(disabled, h.Name)
@@ -138,7 +138,7 @@ func (s *server) showService(c *call, h schedule.Host) error {
 	doc := compute.ServiceDoc{ID: serviceID(h.Name), Binary: compute.Binary, Host: h.Name, Zone: "nova", State: "up",
 		ForcedDown: &down, Updated: orNull(h.Seen.UTC().Format("2006-01-02T15:04:05.000000"))}
 	doc.Status, doc.Reason = serviceStatusOf(disabled, h.Name)
-	if down || s.Conductor.IsSilent(h.Name) {
+	if down || !s.works(h) {
 		doc.State = "down"
 	}
 	return c.writeJSON(http.StatusOK, map[string]any{"service": doc})

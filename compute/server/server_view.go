@@ -29,11 +29,11 @@ func (s *server) hostStates(ctx context.Context, c *call, shown ...lifecycle.Ser
 		if _, known := states[name]; known || name == "" {
 			continue
 		}
-		switch _, err := s.Store.Host(ctx, name); {
+		switch h, err := s.Store.Host(ctx, name); {
 		case fault.Is(err, fault.NotFound):
 		case err != nil:
 			return nil, err
-		case slices.Contains(dead, name) || s.Conductor.IsSilent(name):
+		case slices.Contains(dead, name) || !s.works(h):
 			states[name] = "DOWN"
 		default:
 			states[name] = "UP"

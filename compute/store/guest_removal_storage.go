@@ -32,6 +32,16 @@ func recordRemovals(ctx context.Context, tx *sqldb.Tx, before, after lifecycle.S
 	return nil
 }
 
+// RecordRemoval records that the guest of a consumer of a server must be destroyed on a host, until RemovalDone. A
+// recorded guest is not named for removal while the record of a server has it on the host.
+func (s *Store) RecordRemoval(ctx context.Context, host, consumer, server string) error {
+	return wrap("RecordRemoval", s.db.Write(ctx, func(tx *sqldb.Tx) error {
+		_, err := tx.InsertIgnore(ctx, `INSERT INTO compute_removals (host, consumer, server) VALUES (?, ?, ?)`, host,
+			consumer, server)
+		return err
+	}))
+}
+
 // RemovalDone deletes a recorded removal after the agent has reported the guest gone.
 func (s *Store) RemovalDone(ctx context.Context, host, consumer string) error {
 	const op = "RemovalDone"

@@ -19,6 +19,7 @@ type hostRecord struct {
 	Guests      []presentRecord  `json:"guests,omitzero" v1:"Present"`
 	NotFollowed string           `json:"assignments_not_followed,omitzero" v1:"Behind"`
 	Hypervisor  string           `json:"hypervisor_type,omitzero"`
+	Down        string           `json:"hypervisor_down,omitzero"`
 	Provider    provider.ID      `json:"root_provider,omitzero" v1:"Provider"`
 	Devices     []deviceRecord   `json:"devices,omitzero" v1:"Devices"`
 	Conditions  []string         `json:"conditions,omitzero" v1:"Conditions"`
@@ -150,7 +151,7 @@ func decodeHost(name string, text []byte) (schedule.Host, error) {
 
 func toHost(h schedule.Host) hostRecord {
 	return hostRecord{recordVersion, h.Name, h.Instance, h.Start, h.ProcessSpace,
-		each(h.Present, func(p schedule.Present) presentRecord { return presentRecord(p) }), h.Behind, h.Hypervisor,
+		each(h.Present, func(p schedule.Present) presentRecord { return presentRecord(p) }), h.Behind, h.Hypervisor, h.Down,
 		h.Provider,
 		each(h.Devices, toDevice), h.Conditions, h.InPlacement, each(h.Cells, toHostCell),
 		each(h.Counted, func(g schedule.CountedGuest) string { return g.ID }),
@@ -161,7 +162,7 @@ func fromHost(r hostRecord) schedule.Host {
 	return schedule.Host{
 		Name: r.Name, Instance: r.Instance, Start: r.Start, ProcessSpace: r.BootID,
 		Present: each(r.Guests, func(p presentRecord) schedule.Present { return schedule.Present(p) }),
-		Behind:  r.NotFollowed, Hypervisor: r.Hypervisor, Provider: r.Provider,
+		Behind:  r.NotFollowed, Hypervisor: r.Hypervisor, Down: r.Down, Provider: r.Provider,
 		Devices: each(r.Devices, fromDevice), Conditions: r.Conditions,
 		InPlacement: r.InPlacement, Cells: each(r.Cells, fromHostCell), Counted: fromCounted(r.Counted, r.CountedCells),
 		Limits: numa.Limits(r.Limits), NoDiskMoves: r.NoDiskMoves,

@@ -23,7 +23,8 @@ type Server struct {
 	sessions    map[string]bool
 	faults      []*Fault
 	log         []string
-	late        []func() // requests that are performed later
+	late        []func()      // requests that are performed later
+	ended       chan struct{} // closed when faults end
 	lastToken   int
 	lastJob     int
 	lastRequest int
@@ -54,14 +55,15 @@ type Fault struct {
 	NoBody       bool // the answer has a status and no body
 	After        bool // the request is performed, and only its answer is lost
 	Late         bool // the answer is lost, and the request is performed by the next call of PerformLate
-	Hang         bool // the answer does not come until the client gives up
+	Hang         bool // the answer does not come until the client gives up or EndFaults
 	// Do is called when the fault occurs, while no other request is served. It must not call the Server.
 	Do func()
 }
 
 // New returns a fake with these systems.
 func New(o Options, systems ...*System) *Server {
-	return &Server{options: o, systems: systems, jobs: map[string]*job{}, sessions: map[string]bool{}}
+	return &Server{options: o, systems: systems, jobs: map[string]*job{}, sessions: map[string]bool{},
+		ended: make(chan struct{})}
 }
 
 // Inject adds a fault.
@@ -74,11 +76,13 @@ func (s *Server) Inject(f Fault) {
 	s.faults = append(s.faults, &f)
 }
 
-// EndFaults removes the faults that have not occurred.
+// EndFaults removes the faults that have not occurred, and breaks the connections of requests that hang.
 func (s *Server) EndFaults() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.faults = nil
+	close(s.ended)
+	s.ended = make(chan struct{})
 }
 
 // Change runs a function that may change systems and options while no request is served. Systems that it changes need
@@ -149,8 +153,12 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	path, ok := strings.CutPrefix(r.URL.Path, "/rest/api")
 	fault := s.nextFault(r.Method, path)
 	if fault != nil && fault.Hang {
+		ended := s.ended
 		s.mu.Unlock()
-		<-r.Context().Done()
+		select {
+		case <-r.Context().Done():
+		case <-ended:
+		}
 		s.mu.Lock()
 		panic(http.ErrAbortHandler)
 	}

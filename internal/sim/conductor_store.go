@@ -272,6 +272,14 @@ func (s *store) PutReport(_ context.Context, r schedule.Host, admit func(known s
 	})
 }
 
+// RecordRemoval records that a guest must be destroyed on a host.
+func (s *store) RecordRemoval(_ context.Context, host, consumer, server string) error {
+	return s.do(func() error {
+		s.recordRemoval(s.hosts[host].row, consumer, server)
+		return nil
+	})
+}
+
 // RemovalDone deletes a recorded removal.
 func (s *store) RemovalDone(_ context.Context, host, consumer string) error {
 	return s.do(func() error {

@@ -49,6 +49,7 @@ func runCommon(t *testing.T, open func(t *testing.T) hypervisor.Hypervisor) {
 			t.Errorf("%+v %v", c, err)
 		}
 	})
+	t.Run("a check succeeds and changes nothing", func(t *testing.T) { check(t, open(t)) })
 	t.Run("a repeated build changes nothing", func(t *testing.T) {
 		h := open(t)
 		g := Guest("a", 1, 2)
@@ -105,6 +106,14 @@ func runCommon(t *testing.T, open func(t *testing.T) hypervisor.Hypervisor) {
 		}
 		has(t, h)
 	})
+}
+
+// check checks a host without and with a guest.
+func check(t *testing.T, h hypervisor.Hypervisor) {
+	must(t, h.Check(t.Context()))
+	must(t, h.Build(t.Context(), Guest("a", 1)))
+	must(t, h.Check(t.Context()))
+	has(t, h, Guest("a", 1))
 }
 
 // counted builds a guest again after its devices have got providers.

@@ -23,6 +23,9 @@ import (
 // maxAnswer is the length of the longest answer in bytes.
 const maxAnswer = 64 << 20
 
+// readTime is the longest time of a request that reads.
+const readTime = 2 * time.Minute
+
 // The requests that are repeated while the server is busy wait 5, 10 and 15 seconds (S5).
 const busyRetries = 3
 
@@ -97,8 +100,11 @@ func (c *Client) do(ctx context.Context, r request) (answer, error) {
 // send performs one request once. failure is what the server answered, if it refused.
 func (c *Client) send(ctx context.Context, r request, token string) (a answer, f *failure, err error) {
 	timeout := c.options.Timeout
-	if r.method == http.MethodPost { // an update may take three times as long as a creation
+	switch r.method {
+	case http.MethodPost: // an update may take three times as long as a creation
 		timeout *= 3
+	case http.MethodGet:
+		timeout = min(timeout, readTime)
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()

@@ -21,18 +21,21 @@ type systemCache struct {
 // the server answers 304 without a body, nothing is decoded, and changed is false (R45, G3). An error clears what is
 // remembered, so the next call is a whole one.
 func (c *Client) ManagedSystem(ctx context.Context) (system uom.ManagedSystem, changed bool, err error) {
-	c.systems.Lock()
-	defer c.systems.Unlock()
 	const path = "/uom/ManagedSystem"
-	a, err := c.get(ctx, path, c.systems.etag)
+	c.systems.Lock() // not held during the request: one that hangs must not stop others
+	known, etag := c.systems.system, c.systems.etag
+	c.systems.etag = ""
+	c.systems.Unlock()
+	a, err := c.get(ctx, path, etag)
 	if err != nil {
-		c.systems.etag = ""
 		return uom.ManagedSystem{}, false, err
 	}
+	c.systems.Lock()
+	defer c.systems.Unlock()
 	if a.status == http.StatusNotModified {
-		return c.systems.system, false, nil
+		c.systems.etag, c.systems.system = etag, known
+		return known, false, nil
 	}
-	c.systems.etag = ""
 	entries, err := uom.Systems(a.body)
 	if err != nil {
 		return uom.ManagedSystem{}, false, malformed(path, err)

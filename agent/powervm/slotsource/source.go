@@ -103,9 +103,12 @@ func (s *Source) readSystem(ctx context.Context) error {
 	return err
 }
 
-// LastRead returns the managed system as the last Read had it; ok is false if there was none, or if it failed.
+// LastRead returns the managed system as the last Read had it; ok is false if there was none, if it failed, or while
+// another one is in progress, which may take long.
 func (s *Source) LastRead() (system uom.ManagedSystem, ok bool) {
-	s.mu.Lock()
+	if !s.mu.TryLock() {
+		return system, false
+	}
 	defer s.mu.Unlock()
 	return s.wire, s.read
 }
