@@ -131,7 +131,8 @@ type Guest struct {
 	VCPUs    int
 	MemoryMB int
 	DiskGB   int
-	Image    string      // UUID of the image of its root disk; empty: the disk is blank
+	Image    string // UUID of the image of its root disk; empty: the disk is blank
+	Hardware Hardware
 	Devices  []Device    // by ID
 	Cells    []GuestCell // NUMA cells by number; empty: none
 	Stopped  bool        // it has its devices and does not run

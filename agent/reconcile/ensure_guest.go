@@ -216,7 +216,8 @@ func (w *works) buildGuest(j *work) (Effect, error) {
 func (a *attempt) guest(w *works) (hypervisor.Guest, []device.Claim) {
 	want := a.want
 	g := hypervisor.Guest{ID: want.ID, Server: want.Server, Name: want.Name, VCPUs: want.VCPUs,
-		MemoryMB: want.MemoryMB, DiskGB: want.DiskGB, Image: want.Image, Cells: hypervisorCells(w.state.Cells(want.ID)),
+		MemoryMB: want.MemoryMB, DiskGB: want.DiskGB, Image: want.Image,
+		Hardware: hypervisor.Hardware(want.Hardware), Cells: hypervisorCells(w.state.Cells(want.ID)),
 		Stopped: want.Power == host.Off, Build: w.buildOf(a), DiskFrom: diskSource(want)}
 	for _, i := range want.Interfaces {
 		one := hypervisor.Interface{Port: i.Port, MAC: i.MAC, VIF: i.VIF, VNIC: i.VNIC, Bridge: i.Bridge, VLAN: i.VLAN}

@@ -44,6 +44,21 @@ func TestStoppedGuestIsClaimedBeforeItStarts(t *testing.T) {
 	}
 }
 
+// A guest is built with what the image of its server chooses.
+func TestGuestIsBuiltWithItsHardware(t *testing.T) {
+	d := newDriver(t)
+	d.start()
+	d.settle(nil)
+	d.deliver(Received{Assignments: host.Assignments{Cloud: "c", Position: host.Position{Epoch: 1, EpochID: "e",
+		Revision: 1}, Servers: []host.Server{{ID: "s1", Name: "s1", VCPUs: 1, MemoryMB: 64,
+		Hardware: host.Hardware{DiskBus: "sata", NICModel: "e1000", Video: "vga", GuestAgent: true}}}}})
+	d.settle(nil)
+	want := hypervisor.Hardware{DiskBus: "sata", NICModel: "e1000", Video: "vga", GuestAgent: true}
+	if got := d.guests["s1"].Hardware; got != want {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+}
+
 // A server that has another guest on the host is not claimed before compute has a report of that guest.
 func TestOtherGuestIsReportedBeforeTheClaim(t *testing.T) {
 	d := newDriverWith(t, hypervisor.Guest{ID: "m1", Server: "s1"})

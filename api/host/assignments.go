@@ -136,6 +136,7 @@ type Server struct {
 	MemoryMB   int         `json:"memory_mb"`
 	DiskGB     int         `json:"disk_gb"`
 	Image      string      `json:"image,omitempty"`
+	Hardware   Hardware    `json:"hardware,omitzero"`
 	Requests   []Request   `json:"pci_requests"`
 	Topology   []GuestCell `json:"topology,omitempty"`   // the guest's NUMA cells, by number; absent: none
 	Interfaces []Interface `json:"interfaces,omitempty"` // in the guest's order; absent: none
@@ -157,12 +158,21 @@ type DiskFrom struct {
 	ID   string `json:"id"`   // of the guest there
 }
 
+// Hardware is what the image of a guest chooses of its machine, in the words of Nova's image properties.
+type Hardware struct {
+	DiskBus    string `json:"disk_bus,omitempty"`    // absent: virtio
+	NICModel   string `json:"vif_model,omitempty"`   // absent: virtio
+	Video      string `json:"video_model,omitempty"` // absent: none
+	GuestAgent bool   `json:"qemu_guest_agent,omitempty"`
+}
+
 // Equal reports whether two assignments of a server are the same. An agent compares all servers of its host at each
 // change. Those that have not changed mostly share their lists, so reflect.DeepEqual, which follows everything, is
 // needed for the others only.
 func (s Server) Equal(o Server) bool {
 	return s.ID == o.ID && s.Server == o.Server && s.PreviousID == o.PreviousID && s.Name == o.Name &&
 		s.VCPUs == o.VCPUs && s.MemoryMB == o.MemoryMB && s.DiskGB == o.DiskGB && s.Image == o.Image &&
+		s.Hardware == o.Hardware &&
 		s.Power == o.Power && s.Build == o.Build && s.Incoming == o.Incoming && s.ClaimOnly == o.ClaimOnly &&
 		equal(s.Requests, o.Requests) && equal(s.Topology, o.Topology) && equal(s.Interfaces, o.Interfaces) &&
 		(s.Outgoing == o.Outgoing || reflect.DeepEqual(s.Outgoing, o.Outgoing)) &&

@@ -3,8 +3,8 @@ package flavor
 // Property is an extra spec or an image property that Nova knows, and what Berth does with it.
 type Property struct {
 	Name string // {n} is a number; {class}, {trait} and {suffix} are names of Placement; * is any text
-	// Values are those that are accepted: Works, Any, None, or a list such as "false" or "disabled, optional". Listed
-	// values are what Berth does anyway.
+	// Values are those that are accepted: Works, Any, None, or a list such as "false" or "disabled, optional". One that is
+	// listed is done, or is what Berth does anyway.
 	Values string
 	Effect string // what Berth does, as a sentence without its end
 }
@@ -121,7 +121,7 @@ var ImageProperties = []Property{
 	{"hw_cpu_sockets", CPUs, noTopology},
 	{"hw_cpu_threads", "1", noTopology},
 	{"hw_device_id", None, noOtherHyper},
-	{"hw_disk_bus", "virtio", "the disk is a virtio disk"},
+	{"hw_disk_bus", "virtio, scsi, sata", "the bus of the disk and of the config drive"},
 	{"hw_disk_type", "sparse, thin", "disks are sparse"},
 	{"hw_emulation_architecture", None, "guests have the architecture of their host"},
 	{"hw_ephemeral_encryption", "false", noEncryption},
@@ -140,12 +140,12 @@ var ImageProperties = []Property{
 	{"hw_mem_encryption_model", None, noEncryption},
 	{"hw_pmu", None, "QEMU chooses whether guests have a performance monitoring unit"},
 	{"hw_pointer_model", "ps2mouse", noInput},
-	{"hw_qemu_guest_agent", "false", "guests have no channel for a guest agent"},
+	{"hw_qemu_guest_agent", "true, false", "a channel for the guest agent of QEMU"},
 	{"hw_redirected_usb_ports", "0", noInput},
 	{"hw_rescue_bus", Any, "servers are not rescued"},
 	{"hw_rescue_device", Any, "servers are not rescued"},
 	{"hw_rng_model", "virtio", "guests have a virtio source of random numbers"},
-	{"hw_scsi_model", None, "guests have no SCSI controller"},
+	{"hw_scsi_model", "virtio-scsi", "SCSI controllers are virtio devices"},
 	{"hw_serial_port_count", "1", "guests have one serial port"},
 	{"hw_sound_model", None, noInput},
 	{"hw_time_hpet", "true", "guests have the HPET of the machine type"},
@@ -153,9 +153,9 @@ var ImageProperties = []Property{
 	{"hw_tpm_secret_security", None, noTPM},
 	{"hw_tpm_version", None, noTPM},
 	{"hw_usb_model", None, noInput},
-	{"hw_video_model", "none", "guests have no video device"},
-	{"hw_video_ram", "0", "guests have no video device"},
-	{"hw_vif_model", "virtio", "network interfaces are virtio devices"},
+	{"hw_video_model", "none, vga, virtio, bochs", "a video device; its screen is not shown"},
+	{"hw_video_ram", "0", "QEMU chooses the memory of the video device"},
+	{"hw_vif_model", "virtio, e1000, e1000e, rtl8139", "the model of network interfaces without a device of the host"},
 	{"hw_vif_multiqueue_enabled", "false", "network interfaces have one queue"},
 	{"hw_viommu_model", None, noInput},
 	{"hw_virtio_packed_ring", "false", "virtio devices have split rings"},

@@ -9,6 +9,7 @@ import (
 
 	"github.com/openberth/berth/api/host"
 	"github.com/openberth/berth/api/rest"
+	"github.com/openberth/berth/compute/flavor"
 	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/compute/schedule"
 	"github.com/openberth/berth/compute/store"
@@ -207,6 +208,7 @@ func WriteServer(e *store.Entry) host.Server {
 	f := e.Flavor
 	out := host.Server{ID: e.Consumer, PreviousID: e.PreviousConsumer, Name: e.Server.Name,
 		VCPUs: f.VCPUs, MemoryMB: f.MemoryMB, DiskGB: f.DiskGB, Image: e.Server.Image,
+		Hardware: host.Hardware(flavor.HardwareOf(e.Server.SourceImage())),
 		Requests: make([]host.Request, 0, len(e.Requests)), Topology: host.WriteGuestCells(e.Topology),
 		Build: e.Server.Builds, Incoming: e.Incoming, ClaimOnly: e.ClaimOnly}
 	if e.Consumer != e.Server.ID {

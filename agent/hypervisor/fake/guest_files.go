@@ -23,6 +23,7 @@ type file struct {
 	MemoryMB int          `json:"memory_mb"`
 	DiskGB   int          `json:"disk_gb"`
 	Image    string       `json:"image,omitempty"`
+	Hardware fileHardware `json:"hardware,omitzero"`
 	Devices  []fileDevice `json:"devices"`
 	Cells    []fileCell   `json:"parts,omitempty"`
 	Stopped  bool         `json:"stopped,omitempty"`
@@ -31,6 +32,13 @@ type file struct {
 	Disk     string       `json:"disk,omitempty"` // its content; empty: blank
 
 	Interfaces []fileInterface `json:"interfaces,omitempty"`
+}
+
+type fileHardware struct {
+	DiskBus    string `json:"disk_bus,omitempty"`
+	NICModel   string `json:"vif_model,omitempty"`
+	Video      string `json:"video_model,omitempty"`
+	GuestAgent bool   `json:"guest_agent,omitempty"`
 }
 
 type fileInterface struct {
@@ -124,7 +132,7 @@ func (h *Hypervisor) readGuest(id string) (g hypervisor.Guest, err error) {
 		f.Server = ""
 	}
 	g = hypervisor.Guest{ID: id, Server: f.Server, Name: f.Name, VCPUs: f.VCPUs, MemoryMB: f.MemoryMB, DiskGB: f.DiskGB,
-		Image: f.Image, Stopped: f.Stopped, Build: f.Build, Departed: f.Departed}
+		Image: f.Image, Hardware: hypervisor.Hardware(f.Hardware), Stopped: f.Stopped, Build: f.Build, Departed: f.Departed}
 	for _, p := range f.Cells {
 		g.Cells = append(g.Cells, hypervisor.GuestCell(p))
 	}
@@ -153,7 +161,8 @@ func (h *Hypervisor) write(g hypervisor.Guest, disk string) error {
 // writeTo is write with another file name.
 func (h *Hypervisor) writeTo(name string, g hypervisor.Guest, disk string) error {
 	f := file{ID: g.ID, Server: g.Server, Name: g.Name, VCPUs: g.VCPUs, MemoryMB: g.MemoryMB, DiskGB: g.DiskGB,
-		Image: g.Image, Stopped: g.Stopped, Build: g.Build, Departed: g.Departed, Disk: disk}
+		Image: g.Image, Hardware: fileHardware(g.Hardware), Stopped: g.Stopped, Build: g.Build, Departed: g.Departed,
+		Disk: disk}
 	for _, p := range g.Cells {
 		f.Cells = append(f.Cells, fileCell(p))
 	}

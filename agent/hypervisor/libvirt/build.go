@@ -339,9 +339,10 @@ func (b *builder) changeDevices(ctx context.Context) error {
 	return b.finish(ctx)
 }
 
-// sameHardware reports whether two guests have the same CPUs, memory and NUMA cells.
+// sameHardware reports whether two guests have the same CPUs, memory, NUMA cells and choices of their images.
 func sameHardware(a, b hypervisor.Guest) bool {
-	return a.VCPUs == b.VCPUs && a.MemoryMB == b.MemoryMB && reflect.DeepEqual(a.Cells, b.Cells)
+	return a.VCPUs == b.VCPUs && a.MemoryMB == b.MemoryMB && a.Hardware == b.Hardware &&
+		reflect.DeepEqual(a.Cells, b.Cells)
 }
 
 // rebuild gives the guest a new disk. The old guest ends when the new disk exists.
@@ -402,7 +403,7 @@ func (b *builder) attached(i hypervisor.Interface) bool {
 // changeInterface attaches or detaches an interface.
 func (b *builder) changeInterface(ctx context.Context, i hypervisor.Interface,
 	change func(context.Context, rpc.Domain, rpc.Impact, string) error) error {
-	element, err := domainxml.InterfaceOf(b.host, i, b.guest.Devices)
+	element, err := domainxml.InterfaceOf(b.host, i, b.guest)
 	if err != nil {
 		return err
 	}

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/openberth/berth/agent/hypervisor"
 	"github.com/openberth/berth/agent/hypervisor/hypervisortest"
 	"github.com/openberth/berth/agent/imagecache"
 	"github.com/openberth/berth/api/image"
@@ -119,6 +120,28 @@ func TestVanishedImage(t *testing.T) {
 	must(t, d.Build(t.Context(), g))
 	wantGuests(t, d, g)
 	awaitText(t, d.path(g.ID, "console.log"), "booted from raw")
+}
+
+// TestHardware boots guests whose image chooses another disk bus, and a guest agent, a video device and a model of
+// network interfaces. The driver reports what they have.
+func TestHardware(t *testing.T) {
+	t.Parallel()
+	daemon := libvirtd.Start(t)
+	dir := daemon.GuestDir(t)
+	d := open(t, daemon, dir)
+	base := filepath.Join(dir, "_base")
+	d.o.Images = imagecache.New(base, nil, slog.New(slog.DiscardHandler))
+	must(t, os.Mkdir(base, 0o711))
+	must(t, os.WriteFile(filepath.Join(base, rawImage+".raw"), libvirtd.BootSector("booted\n"), 0o644))
+	for id, h := range map[string]hypervisor.Hardware{"a": {DiskBus: "sata", Video: "vga", GuestAgent: true},
+		"b": {DiskBus: "scsi", Video: "bochs"}, "c": {Video: "virtio", NICModel: "e1000e"}} {
+		g := hypervisortest.Guest(id)
+		g.Image, g.DiskGB, g.Hardware = rawImage, 1, h
+		must(t, d.Build(t.Context(), g))
+		awaitText(t, d.path(g.ID, "console.log"), "booted")
+		wantGuests(t, d, g)
+		must(t, d.Destroy(t.Context(), g.ID))
+	}
 }
 
 // awaitText waits until a file contains a text.

@@ -28,6 +28,10 @@ func (h *Hypervisor) Build(ctx context.Context, g hypervisor.Guest) error {
 	if err := checkID(op, g.ID); err != nil {
 		return err
 	}
+	if g.Hardware != (hypervisor.Hardware{}) {
+		return fault.New(fault.Conflict, op, "the image of the guest %s chooses a disk bus, a model of network interfaces, "+
+			"a video device or a guest agent, which partitions do not have; remove its properties hw_…", g.ID)
+	}
 	g.Devices = slices.SortedFunc(slices.Values(g.Devices), func(a, b hypervisor.Device) int { return a.ID.Compare(b.ID) })
 	r, err := h.reserve(g)
 	if err != nil {

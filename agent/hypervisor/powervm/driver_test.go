@@ -146,6 +146,20 @@ func TestPartitionHasItsSlots_R49_R50(t *testing.T) {
 	}
 }
 
+// A guest whose image chooses hardware of QEMU is refused before anything is created.
+func TestHardwareOfQEMUIsAConflict(t *testing.T) {
+	n := startNovaLink(t)
+	g := guest("a", firstSlot+1)
+	g.Hardware.GuestAgent = true
+	if err := n.driver(t, t.TempDir()).Build(t.Context(), g); !fault.Is(err, fault.Conflict) ||
+		!strings.Contains(err.Error(), "guest agent") {
+		t.Errorf("%v", err)
+	}
+	if got := owners(n); len(got) != 0 {
+		t.Errorf("owners %v", got)
+	}
+}
+
 // requestedText returns a text in the objects of all partitions.
 func requestedText(n *testSystem, path ...string) (out string) {
 	n.Change(func(_ *novalink.Options, systems []*novalink.System) {

@@ -164,6 +164,8 @@ type Devices struct {
 	HostDevs    []HostDev    `xml:"hostdev"`
 	Serials     []Character  `xml:"serial"`
 	Consoles    []Character  `xml:"console"`
+	Channels    []Channel    `xml:"channel"`
+	Videos      []Video      `xml:"video"`
 	RNG         *RNG         `xml:"rng"`
 	Balloon     *Balloon     `xml:"memballoon"`
 }
@@ -306,6 +308,28 @@ type Log struct {
 type CharacterTarget struct {
 	Type string `xml:"type,attr,omitempty"`
 	Port int    `xml:"port,attr"`
+}
+
+// Channel is a channel between the guest and the host.
+type Channel struct {
+	Type   string        `xml:"type,attr"`
+	Target ChannelTarget `xml:"target"`
+}
+
+// ChannelTarget is the name of a channel in the guest.
+type ChannelTarget struct {
+	Type string `xml:"type,attr"`
+	Name string `xml:"name,attr"`
+}
+
+// Video is a video device.
+type Video struct {
+	Model VideoModel `xml:"model"`
+}
+
+// VideoModel is the model of a video device.
+type VideoModel struct {
+	Type string `xml:"type,attr"`
 }
 
 // RNG is a source of random numbers.

@@ -61,6 +61,7 @@ func Make(host Host, id string, g hypervisor.Guest, files Files) (Domain, error)
 	}
 	addCells(&d, g.Cells)
 	d.Devices = devices(files)
+	addHardware(&d.Devices, g.Hardware)
 	if err := addDevices(&d, host, g); err != nil {
 		return Domain{}, err
 	}
@@ -76,7 +77,8 @@ const sparePorts = 4
 func addPorts(d *Devices) {
 	const randomNumbers = 1
 	d.Controllers = append(d.Controllers, Controller{Type: "pci", Model: "pcie-root"})
-	for range len(d.Disks) + len(d.Interfaces) + len(d.HostDevs) + randomNumbers + sparePorts {
+	for range len(d.Disks) + len(d.Interfaces) + len(d.HostDevs) + len(d.Channels) + len(d.Videos) + randomNumbers +
+		sparePorts {
 		d.Controllers = append(d.Controllers, Controller{Type: "pci", Model: "pcie-root-port"})
 	}
 }
@@ -88,7 +90,7 @@ func addDevices(d *Domain, host Host, g hypervisor.Guest) error {
 		if one.VIF == hostDevPhysical || one.Port == "" && one.Device != (device.ID{}) {
 			continue // the guest has the whole device, and sets the MAC address itself; or the port is being changed
 		}
-		element, err := InterfaceOf(host, one, g.Devices)
+		element, err := InterfaceOf(host, one, g)
 		if err != nil {
 			return err
 		}

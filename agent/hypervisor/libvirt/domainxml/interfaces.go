@@ -33,13 +33,13 @@ func HasName(i hypervisor.Interface) bool {
 	return i.Device != (device.ID{}) && (i.VNIC == macvtap || i.VNIC == vdpa)
 }
 
-// InterfaceOf returns the element of a network interface. devices are those of its guest. It returns fault.Invalid for
+// InterfaceOf returns the element of a network interface of a guest. It returns fault.Invalid for
 // a kind of interface that the driver does not support, and fault.Unavailable if the host has no name for its device.
-func InterfaceOf(host Host, i hypervisor.Interface, devices []hypervisor.Device) (Interface, error) {
+func InterfaceOf(host Host, i hypervisor.Interface, g hypervisor.Guest) (Interface, error) {
 	out := Interface{MAC: MAC{i.MAC}}
 	switch {
 	case i.Device != (device.ID{}) && (slices.Contains(wholeVF, i.VNIC) || HasName(i)):
-		return deviceInterface(host, i, devices)
+		return deviceInterface(host, i, g.Devices)
 	case i.VIF == "ovs":
 		i.Bridge = cmp.Or(i.Bridge, integrationBridge)
 		out.Virtual = &VirtualPort{Type: "openvswitch", Parameters: Parameters{InterfaceID: i.Port}}
@@ -52,7 +52,7 @@ func InterfaceOf(host Host, i hypervisor.Interface, devices []hypervisor.Device)
 			"remote-managed", i.Port, i.VIF, i.VNIC)
 	}
 	out.Type, out.Source = "bridge", &InterfaceSource{Bridge: i.Bridge}
-	out.Model, out.Target = &InterfaceModel{Type: "virtio"}, &Target{Dev: tapName(i.Port)}
+	out.Model, out.Target = &InterfaceModel{Type: cmp.Or(g.Hardware.NICModel, virtio)}, &Target{Dev: tapName(i.Port)}
 	if i.MTU > 0 {
 		out.MTU = &MTU{i.MTU}
 	}
@@ -85,7 +85,7 @@ func deviceInterface(host Host, i hypervisor.Interface, devices []hypervisor.Dev
 	if err := checkTexts([]string{name}); err != nil {
 		return out, err
 	}
-	out.Model = &InterfaceModel{Type: "virtio"}
+	out.Model = &InterfaceModel{Type: virtio}
 	switch {
 	case name == "" && i.VNIC == vdpa:
 		return out, fault.New(fault.Unavailable, op, "the device %s of port %s has no vhost-vdpa device on the host; create "+
@@ -115,7 +115,7 @@ func PortDevice(host Host, i hypervisor.Interface, devices []hypervisor.Device) 
 		}
 		return encodeElement(xml.Name{Local: "hostdev"}, element)
 	}
-	element, err := InterfaceOf(host, i, devices)
+	element, err := InterfaceOf(host, i, hypervisor.Guest{Devices: devices})
 	if err != nil {
 		return "", err
 	}

@@ -38,9 +38,18 @@ type Guest struct {
 	MemoryMB   int            `xml:"memory,attr"`
 	DiskGB     int            `xml:"disk,attr"`
 	Image      string         `xml:"image,attr,omitempty"`
+	Hardware   *MetaHardware  `xml:"https://github.com/openberth/berth/libvirt/1 hardware"` // nil: the zero value
 	Devices    []Device       `xml:"https://github.com/openberth/berth/libvirt/1 device"`
 	Interfaces []MetaPort     `xml:"https://github.com/openberth/berth/libvirt/1 port"`
 	Cells      []MetadataCell `xml:"https://github.com/openberth/berth/libvirt/1 cell"`
+}
+
+// MetaHardware is what the image of the guest chooses of its machine.
+type MetaHardware struct {
+	DiskBus    string `xml:"disk-bus,attr,omitempty"`
+	NICModel   string `xml:"vif-model,attr,omitempty"`
+	Video      string `xml:"video-model,attr,omitempty"`
+	GuestAgent bool   `xml:"guest-agent,attr,omitempty"`
 }
 
 // Device is a device of the guest, with what the agent needs to restore its claim.
@@ -77,6 +86,10 @@ type MetadataCell struct {
 func Write(g hypervisor.Guest) Guest {
 	out := Guest{ID: g.ID, Server: g.Server, Name: g.Name, Build: g.Build, Departed: g.Departed, Stopped: g.Stopped,
 		VCPUs: g.VCPUs, MemoryMB: g.MemoryMB, DiskGB: g.DiskGB, Image: g.Image}
+	if g.Hardware != (hypervisor.Hardware{}) {
+		hardware := MetaHardware(g.Hardware)
+		out.Hardware = &hardware
+	}
 	for _, d := range g.Devices {
 		out.Devices = append(out.Devices, Device{ID: d.ID.String(), Request: d.Request, Provider: string(d.Provider),
 			Unmanaged: d.Unmanaged})
@@ -103,6 +116,9 @@ func Write(g hypervisor.Guest) Guest {
 func (g Guest) Read() (hypervisor.Guest, error) {
 	out := hypervisor.Guest{ID: g.ID, Server: g.Server, Name: g.Name, Build: g.Build, Departed: g.Departed,
 		Stopped: g.Stopped, VCPUs: g.VCPUs, MemoryMB: g.MemoryMB, DiskGB: g.DiskGB, Image: g.Image}
+	if g.Hardware != nil {
+		out.Hardware = hypervisor.Hardware(*g.Hardware)
+	}
 	var r reader
 	for _, d := range g.Devices {
 		out.Devices = append(out.Devices, hypervisor.Device{ID: r.device(d.ID), Request: d.Request,

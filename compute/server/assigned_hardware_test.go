@@ -1,0 +1,25 @@
+package server
+
+import (
+	"testing"
+
+	"github.com/openberth/berth/api/host"
+	"github.com/openberth/berth/compute/flavor"
+	"github.com/openberth/berth/compute/lifecycle"
+	"github.com/openberth/berth/compute/store"
+)
+
+// An agent gets what the image of a server chooses, as stored with the server, and a change of it is one of the
+// assignment.
+func TestAssignedHardware(t *testing.T) {
+	e := &store.Entry{Server: lifecycle.Server{ID: "s", ImageSnapshot: &flavor.Image{Properties: map[string]string{
+		"hw_disk_bus": "scsi", "hw_vif_model": "e1000", "hw_video_model": "vga", "hw_qemu_guest_agent": "yes"}}}}
+	got := WriteServer(e)
+	if want := (host.Hardware{DiskBus: "scsi", NICModel: "e1000", Video: "vga", GuestAgent: true}); got.Hardware != want {
+		t.Errorf("%+v, want %+v", got.Hardware, want)
+	}
+	e.Server.ImageSnapshot = nil
+	if plain := WriteServer(e); plain.Hardware != (host.Hardware{}) || plain.Equal(got) {
+		t.Errorf("without an image: %+v", plain.Hardware)
+	}
+}
