@@ -12,6 +12,7 @@ import (
 
 	"github.com/openberth/berth/agent/hypervisor"
 	"github.com/openberth/berth/agent/hypervisor/libvirt/rpc"
+	"github.com/openberth/berth/backoff"
 	"github.com/openberth/berth/fault"
 )
 
@@ -156,7 +157,7 @@ func (f *remoteFile) state(ctx context.Context) (rpc.VolumeState, error) {
 	return rpc.StorageOf(f.source.client).VolumeState(ctx, f.volume)
 }
 
-// read downloads the volume. It ends when nothing has arrived for stallTime.
+// read downloads the volume, not faster than live migrations may copy. It ends when nothing has arrived for stallTime.
 func (f *remoteFile) read(ctx context.Context, offset int64, take func(rpc.Piece) error) error {
 	c, err := f.source.dial(ctx)
 	if err != nil {
@@ -171,6 +172,7 @@ func (f *remoteFile) read(ctx context.Context, offset int64, take func(rpc.Piece
 	limit := cmp.Or(f.source.driver.o.CallTime, stallTime)
 	stalled := time.AfterFunc(limit, func() { c.Close() })
 	defer stalled.Stop()
+	began, received := time.Now(), int64(0)
 	for {
 		stalled.Reset(limit)
 		piece, err := stream.Next()
@@ -184,7 +186,21 @@ func (f *remoteFile) read(ctx context.Context, offset int64, take func(rpc.Piece
 		if err != nil {
 			return err
 		}
+		received += int64(len(piece.Data))
+		if wait := early(received, time.Since(began), f.source.driver.o.Migration.Bandwidth); wait > 0 {
+			if err := backoff.Sleep(ctx, wait); err != nil {
+				return fault.Wrap(fault.Unavailable, opDisk, err)
+			}
+		}
 	}
+}
+
+// early returns by how much some bytes have arrived too early for a bandwidth in MiB/s; 0: there is no limit.
+func early(bytes int64, after time.Duration, bandwidth int) time.Duration {
+	if bandwidth <= 0 {
+		return 0
+	}
+	return time.Duration(float64(bytes)/float64(bandwidth<<20)*float64(time.Second)) - after
 }
 
 // localFile is the path of a file of this host.

@@ -334,11 +334,11 @@ func (p *transferProgress) count() int64 {
 func (p *transferProgress) String() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	what := "copied"
+	what := "copied from"
 	if p.comparing {
-		what = "compared with that"
+		what = "compared with that of"
 	}
-	out := fmt.Sprintf("the disk of server %s is being %s of host %s: %s", p.guest, what, p.host, tenths(p.done, p.size))
+	out := fmt.Sprintf("the disk of server %s is being %s host %s: %s", p.guest, what, p.host, tenths(p.done, p.size))
 	if p.failed != "" {
 		out += "; it will be retried: " + p.failed
 	}
