@@ -109,7 +109,8 @@ func (w *works) end(j *work, err error) {
 	a := j.attempt
 	j.attempt, w.wake = nil, true
 	if a.want.ID != "" {
-		w.building--
+		used, _ := w.slots(a.want)
+		*used--
 	}
 	if err == nil || a.cancelled {
 		j.failures, j.buildFailures, j.waitingSince = 0, 0, time.Time{}

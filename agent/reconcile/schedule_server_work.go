@@ -55,17 +55,27 @@ func (w *works) dispatch() {
 			w.byID[id] = j
 		}
 		want, wanted := w.assignments.servers[id]
-		if j.attempt != nil || !j.retryAt.IsZero() || wanted && (w.building >= w.config.Parallel || mustWait(w, id)) {
+		used, limit := w.slots(want)
+		if j.attempt != nil || !j.retryAt.IsZero() || wanted && (*used >= limit || mustWait(w, id)) {
 			continue
 		}
 		removal := w.assignments.remove[id]
 		j.attempt = &attempt{want: want, removal: removal, version: w.assignments.version(removal),
 			destroyed: map[string]bool{}, vfsReset: map[string]bool{}}
 		if wanted {
-			w.building++
+			*used++
 		}
 		w.advance(j)
 	}
+}
+
+// slots returns how many attempts on assigned servers are made at the same time, and the limit. A disk may be copied for
+// hours; meanwhile other servers are built, started and stopped.
+func (w *works) slots(want host.Server) (used *int, limit int) {
+	if want.DiskFrom != nil {
+		return &w.copying, max(1, w.config.Parallel/2)
+	}
+	return &w.building, w.config.Parallel
 }
 
 // worksUnderFormerID cancels the work on a guest under the former id of a removal, and reports whether it is still in

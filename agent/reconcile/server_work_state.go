@@ -15,7 +15,8 @@ type works struct {
 	*core
 	*renamer
 	byID     map[string]*work
-	building int // number of attempts on assigned servers
+	building int // number of attempts on assigned servers whose disk is not copied
+	copying  int // number of those whose disk is copied from another guest
 }
 
 // work is the state of the work on one server until it is reconciled.
