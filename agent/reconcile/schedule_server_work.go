@@ -69,8 +69,8 @@ func (w *works) dispatch() {
 	}
 }
 
-// slots returns how many attempts on assigned servers are made at the same time, and the limit. A disk may be copied for
-// hours; meanwhile other servers are built, started and stopped.
+// slots returns how many attempts on assigned servers are made at the same time, and the limit. A disk may be copied
+// for hours; meanwhile other servers are built, started and stopped.
 func (w *works) slots(want host.Server) (used *int, limit int) {
 	if want.DiskFrom != nil {
 		return &w.copying, max(1, w.config.Parallel/2)
