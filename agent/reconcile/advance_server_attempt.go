@@ -109,7 +109,7 @@ func (w *works) end(j *work, err error) {
 	a := j.attempt
 	j.attempt, w.wake = nil, true
 	if a.want.ID != "" {
-		used, _ := w.slots(a.want)
+		used, _ := slots(w, a.want)
 		*used--
 	}
 	if err == nil || a.cancelled {

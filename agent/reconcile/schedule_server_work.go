@@ -55,7 +55,7 @@ func (w *works) dispatch() {
 			w.byID[id] = j
 		}
 		want, wanted := w.assignments.servers[id]
-		used, limit := w.slots(want)
+		used, limit := slots(w, want)
 		if j.attempt != nil || !j.retryAt.IsZero() || wanted && (*used >= limit || mustWait(w, id)) {
 			continue
 		}
@@ -71,7 +71,7 @@ func (w *works) dispatch() {
 
 // slots returns how many attempts on assigned servers are made at the same time, and the limit. A disk may be copied
 // for hours; meanwhile other servers are built, started and stopped.
-func (w *works) slots(want host.Server) (used *int, limit int) {
+func slots(w *works, want host.Server) (used *int, limit int) {
 	if want.DiskFrom != nil {
 		return &w.copying, max(1, w.config.Parallel/2)
 	}
