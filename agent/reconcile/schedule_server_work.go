@@ -101,7 +101,21 @@ func (w *works) due() (assigned, leaving []string) {
 		}
 	}
 	slices.Sort(assigned)
+	w.takeTurns(assigned)
 	return assigned, w.leavingIDs()
+}
+
+// takeTurns orders servers so that their projects take turns: the builds of one project do not delay those of another.
+func (w *works) takeTurns(ids []string) {
+	turns, counts := make(map[string]int, len(ids)), map[string]int{}
+	for _, id := range ids {
+		project := w.assignments.servers[id].Project
+		turns[id] = counts[project]
+		counts[project]++
+	}
+	if len(counts) > 1 {
+		slices.SortStableFunc(ids, func(a, b string) int { return turns[a] - turns[b] })
+	}
 }
 
 // settled reports whether compute has the final phase of an assignment and the guest still matches it.

@@ -132,6 +132,7 @@ type Server struct {
 	Server     string      `json:"server,omitempty"` // UUID for users; absent: ID
 	PreviousID string      `json:"was,omitempty"`    // the ID of this guest before
 	Name       string      `json:"name"`
+	Project    string      `json:"project,omitempty"` // agents build the servers of projects in turn
 	VCPUs      int         `json:"vcpus"`
 	MemoryMB   int         `json:"memory_mb"`
 	DiskGB     int         `json:"disk_gb"`
@@ -171,6 +172,7 @@ type Hardware struct {
 // needed for the others only.
 func (s Server) Equal(o Server) bool {
 	return s.ID == o.ID && s.Server == o.Server && s.PreviousID == o.PreviousID && s.Name == o.Name &&
+		s.Project == o.Project &&
 		s.VCPUs == o.VCPUs && s.MemoryMB == o.MemoryMB && s.DiskGB == o.DiskGB && s.Image == o.Image &&
 		s.Hardware == o.Hardware &&
 		s.Power == o.Power && s.Build == o.Build && s.Incoming == o.Incoming && s.ClaimOnly == o.ClaimOnly &&

@@ -48,8 +48,9 @@ func New(store Store, placement Placement) *Conductor {
 		StepFailed: func(step lifecycle.Step, err error) lifecycle.Event {
 			return lifecycle.StepFailed{Step: step, Reason: fault.TextOf(err), Refused: refused(err)}
 		},
-		Pure: func(step lifecycle.Step) bool { return step == lifecycle.Prepare },
-		Gone: func(err error) bool { return fault.Is(err, fault.NotFound) },
+		Group: func(s lifecycle.Server) string { return s.Project },
+		Pure:  func(step lifecycle.Step) bool { return step == lifecycle.Prepare },
+		Gone:  func(err error) bool { return fault.Is(err, fault.NotFound) },
 	}, 0)
 	c.runner.Carry = trace.Carry
 	c.monitor = &monitor{dependencies: on, scheduler: c.steps.scheduler,

@@ -18,7 +18,7 @@ func (c *Conductor) Create(ctx context.Context, servers ...lifecycle.Server) ([]
 	err := c.store.Create(ctx, made...)
 	for i := range made {
 		made[i].Revision = 1
-		c.runner.WakeFrom(ctx, made[i].ID) // also after an error, because only the answer may have been lost
+		c.runner.WakeFrom(ctx, made[i].ID, made[i]) // also after an error, because only the answer may have been lost
 	}
 	if err != nil {
 		return nil, err

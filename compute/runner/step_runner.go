@@ -10,7 +10,6 @@ package runner
 import (
 	"context"
 	"fmt"
-	"slices"
 	"sync"
 	"time"
 
@@ -52,6 +51,8 @@ type Machine[R, E, S any] struct {
 	// Pure reports whether a step has no effect outside and takes nearly no time, so that its result is stored only
 	// together with that of the next step; nil: no step. After a crash in between both are performed again.
 	Pure func(step S) bool
+	// Group returns the group of a record, such as its project. Groups are served in turn. nil: all are in one group.
+	Group func(record R) string
 	// Gone reports whether an error of Records means that the record no longer exists.
 	Gone func(error) bool
 }
@@ -69,8 +70,8 @@ type Runner[R, E, S any] struct {
 	workers int
 
 	mu      sync.Mutex
-	changed *sync.Cond           // signalled when queue has grown or stopped is set
-	queue   []string             // keys ready for a worker, each once
+	changed *sync.Cond           // signalled when a worker may find a key in queue, or stopped is set
+	queue   fairQueue            // keys ready for a worker, each once
 	keys    map[string]*keyState // keys that have, or may have, due steps
 	resumed bool                 // Resume has ended
 	stopped bool                 // Run has ended or is ending: no step is started
@@ -78,6 +79,9 @@ type Runner[R, E, S any] struct {
 
 // keyState is the state of one key. A key is in the queue, being worked on, or waiting for its timer.
 type keyState struct {
+	group      string // as of the last read of the record; empty before
+	taken      string // the group that counts it while a worker has it
+	queued     bool
 	running    bool
 	wokenAgain bool // woken while running: read the record again
 	failures   int  // consecutive failures
@@ -85,7 +89,8 @@ type keyState struct {
 	request    context.Context // values of the last request that woke the key; nil: none
 }
 
-// New returns a runner that performs at most workers steps in parallel; 0 means 8.
+// New returns a runner that performs at most workers steps in parallel; 0 means 8. A few more are for groups of which
+// no step is performed.
 func New[R, E, S any](records Records[R], machine Machine[R, E, S], workers int) *Runner[R, E, S] {
 	if workers <= 0 {
 		workers = defaultWorkers
@@ -103,7 +108,8 @@ func New[R, E, S any](records Records[R], machine Machine[R, E, S], workers int)
 func (r *Runner[R, E, S]) Apply(ctx context.Context, key string, event E) (R, error) {
 	record, err := r.change(ctx, key, event)
 	if err != nil || len(r.machine.Steps(record)) > 0 {
-		r.WakeFrom(ctx, key) // after an error too: the change may have been stored and only the answer lost
+		// after an error too: the change may have been stored and only the answer lost
+		r.wakeFrom(ctx, key, r.groupOf(record, err))
 	}
 	return record, err
 }
@@ -124,22 +130,35 @@ func (r *Runner[R, E, S]) change(ctx context.Context, key string, events ...E) (
 func (r *Runner[R, E, S]) Wake(key string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.wake(key, nil)
+	r.wake(key, nil, "")
 }
 
-// WakeFrom is Wake because of a request. The steps have what Carry takes of its context.
-func (r *Runner[R, E, S]) WakeFrom(ctx context.Context, key string) {
+// WakeFrom is Wake for a record that a request has stored. The steps have what Carry takes of the request's context.
+func (r *Runner[R, E, S]) WakeFrom(ctx context.Context, key string, record R) {
+	r.wakeFrom(ctx, key, r.groupOf(record, nil))
+}
+
+// groupOf returns the group of a record that was read; empty after an error.
+func (r *Runner[R, E, S]) groupOf(record R, err error) string {
+	if err != nil || r.machine.Group == nil {
+		return ""
+	}
+	return r.machine.Group(record)
+}
+
+// wakeFrom is WakeFrom with the group of the record, or an empty string if it is not known.
+func (r *Runner[R, E, S]) wakeFrom(ctx context.Context, key, group string) {
 	var request context.Context
 	if r.Carry != nil { // not ctx itself, which would keep the whole request in memory
 		request = r.Carry(context.Background(), ctx)
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.wake(key, request)
+	r.wake(key, request, group)
 }
 
-// wake is Wake. The caller holds the lock. request may be nil.
-func (r *Runner[R, E, S]) wake(key string, request context.Context) {
+// wake is Wake. The caller holds the lock. request may be nil, and group empty.
+func (r *Runner[R, E, S]) wake(key string, request context.Context, group string) {
 	j, known := r.keys[key]
 	if !known {
 		j = &keyState{}
@@ -147,6 +166,9 @@ func (r *Runner[R, E, S]) wake(key string, request context.Context) {
 	}
 	if request != nil {
 		j.request = request
+	}
+	if group != "" && !j.queued { // in the queue it is found by its group
+		j.group = group
 	}
 	switch {
 	case !known:
@@ -179,7 +201,9 @@ func (r *Runner[R, E, S]) Alone(key string, do func()) (ok bool) {
 
 // enqueue appends a key to the queue. The caller holds the lock.
 func (r *Runner[R, E, S]) enqueue(key string) {
-	r.queue = append(r.queue, key)
+	j := r.keys[key]
+	j.queued = true
+	r.queue.push(j.group, key)
 	r.changed.Signal()
 }
 
@@ -200,7 +224,7 @@ func (r *Runner[R, E, S]) Run(ctx context.Context) error {
 	stop := context.AfterFunc(ctx, r.stop)
 	defer stop()
 	var working sync.WaitGroup
-	for range r.workers {
+	for range r.workers + reserved {
 		working.Go(func() { r.runWorker(ctx) })
 	}
 	working.Wait()
@@ -254,7 +278,12 @@ func (r *Runner[R, E, S]) runWorker(ctx context.Context) {
 		if request != nil {
 			with = r.Carry(ctx, request)
 		}
-		r.release(key, r.performAll(with, key))
+		failed := r.performAll(with, key)
+		r.mu.Lock()
+		r.queue.done(r.keys[key].taken)
+		r.mu.Unlock()
+		r.release(key, failed)
+		r.changed.Broadcast() // another worker may be permitted to take a key now
 	}
 }
 
@@ -262,15 +291,15 @@ func (r *Runner[R, E, S]) runWorker(ctx context.Context) {
 func (r *Runner[R, E, S]) next() (key string, request context.Context, ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for len(r.queue) == 0 && !r.stopped {
+	for !r.stopped {
+		if key, ok := r.queue.pop(r.workers); ok {
+			j := r.keys[key]
+			j.running, j.queued, j.taken = true, false, j.group
+			return key, j.request, true
+		}
 		r.changed.Wait()
 	}
-	if r.stopped {
-		return "", nil, false
-	}
-	key, r.queue = r.queue[0], r.queue[1:]
-	r.keys[key].running = true
-	return key, r.keys[key].request, true
+	return "", nil, false
 }
 
 // release returns a key from a worker: it is finished, queued again, or retried after a wait.
@@ -300,8 +329,13 @@ func (r *Runner[R, E, S]) Step(ctx context.Context, key string) error {
 		r.mu.Unlock()
 		return nil
 	}
-	r.queue = slices.DeleteFunc(r.queue, func(queued string) bool { return queued == key })
-	r.keys[key] = &keyState{running: true}
+	j := r.keys[key]
+	if j == nil {
+		j = &keyState{}
+	} else if j.queued {
+		r.queue.remove(j.group, key)
+	}
+	r.keys[key] = &keyState{running: true, group: j.group}
 	r.mu.Unlock()
 	record, due, err := r.read(ctx, key)
 	if due && err == nil {
@@ -335,6 +369,11 @@ func (r *Runner[R, E, S]) performAll(ctx context.Context, key string) (failed bo
 // read returns a record. due is false if no step is due, or if the record is gone.
 func (r *Runner[R, E, S]) read(ctx context.Context, key string) (record R, due bool, err error) {
 	record, err = r.records.Read(ctx, key)
+	if group := r.groupOf(record, err); group != "" {
+		r.mu.Lock()
+		r.keys[key].group = group
+		r.mu.Unlock()
+	}
 	return r.withDue(record, err)
 }
 

@@ -314,8 +314,8 @@ func TestWakePerformsStoredSteps(t *testing.T) {
 		if got, done := w.get("k000"); got.done != "ab" || done != "ab" {
 			t.Errorf("%+v, done %s", got, done)
 		}
-		if len(r.keys) != 0 || len(r.queue) != 0 {
-			t.Errorf("%d keys, %d in the queue after all steps", len(r.keys), len(r.queue))
+		if len(r.keys) != 0 || len(r.queue.waiting) != 0 || r.queue.busy != 0 {
+			t.Errorf("%d keys after all steps, and the queue is %+v", len(r.keys), &r.queue)
 		}
 	})
 }
@@ -468,8 +468,8 @@ func TestStep(t *testing.T) {
 			t.Errorf("done %q, want %q", done, want)
 		}
 	}
-	if len(r.queue) != 0 || len(r.keys) != 0 {
-		t.Errorf("%v and %v are left", r.queue, r.keys)
+	if len(r.queue.waiting) != 0 || len(r.keys) != 0 {
+		t.Errorf("%v and %v are left", r.queue.waiting, r.keys)
 	}
 	if err := r.Step(t.Context(), "unknown"); err != nil {
 		t.Errorf("a record that does not exist: %v", err)

@@ -39,7 +39,7 @@ func TestStepsKeepTheValuesOfTheirRequest(t *testing.T) {
 		w.records["k000"] = record{due: "ab"}
 		w.mu.Unlock()
 		request, end := context.WithCancel(context.WithValue(t.Context(), valueKey{}, "of the request"))
-		r.WakeFrom(request, "k000")
+		r.WakeFrom(request, "k000", record{due: "ab"})
 		end() // the steps outlive the request
 		time.Sleep(time.Hour)
 		mu.Lock()

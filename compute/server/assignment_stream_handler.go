@@ -206,7 +206,7 @@ func (a *assignmentStream) send(line host.Assignments) error {
 // WriteServer converts an entry of the assignments for the agent.
 func WriteServer(e *store.Entry) host.Server {
 	f := e.Flavor
-	out := host.Server{ID: e.Consumer, PreviousID: e.PreviousConsumer, Name: e.Server.Name,
+	out := host.Server{ID: e.Consumer, PreviousID: e.PreviousConsumer, Name: e.Server.Name, Project: e.Server.Project,
 		VCPUs: f.VCPUs, MemoryMB: f.MemoryMB, DiskGB: f.DiskGB, Image: e.Server.Image,
 		Hardware: host.Hardware(flavor.HardwareOf(e.Server.SourceImage())),
 		Requests: make([]host.Request, 0, len(e.Requests)), Topology: host.WriteGuestCells(e.Topology),

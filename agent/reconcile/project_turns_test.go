@@ -1,0 +1,31 @@
+package reconcile
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/openberth/berth/api/host"
+)
+
+// A host has hundreds of servers of two projects to build. The server of a third project is among the first ones.
+func TestProjectsTakeTurns(t *testing.T) {
+	w := &works{core: &core{}}
+	w.assignments.servers = map[string]host.Server{}
+	var ids []string
+	add := func(id, project string) {
+		w.assignments.servers[id] = host.Server{ID: id, Project: project}
+		ids = append(ids, id)
+	}
+	for n := range 500 {
+		add(fmt.Sprintf("a%03d", n), "p1")
+		add(fmt.Sprintf("b%03d", n), "p2")
+	}
+	add("z1", "p3")
+	add("z2", "p3")
+	slices.Sort(ids)
+	w.takeTurns(ids)
+	if first := ids[:6]; !slices.Equal(first, []string{"a000", "b000", "z1", "a001", "b001", "z2"}) {
+		t.Errorf("the order is %v", first)
+	}
+}
