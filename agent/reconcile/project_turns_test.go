@@ -10,11 +10,10 @@ import (
 
 // A host has hundreds of servers of two projects to build. The server of a third project is among the first ones.
 func TestProjectsTakeTurns(t *testing.T) {
-	w := &works{core: &core{}}
-	w.assignments.servers = map[string]host.Server{}
+	a := assignments{servers: map[string]host.Server{}}
 	var ids []string
 	add := func(id, project string) {
-		w.assignments.servers[id] = host.Server{ID: id, Project: project}
+		a.servers[id] = host.Server{ID: id, Project: project}
 		ids = append(ids, id)
 	}
 	for n := range 500 {
@@ -24,7 +23,7 @@ func TestProjectsTakeTurns(t *testing.T) {
 	add("z1", "p3")
 	add("z2", "p3")
 	slices.Sort(ids)
-	w.takeTurns(ids)
+	a.takeTurns(ids)
 	if first := ids[:6]; !slices.Equal(first, []string{"a000", "b000", "z1", "a001", "b001", "z2"}) {
 		t.Errorf("the order is %v", first)
 	}

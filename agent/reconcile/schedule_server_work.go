@@ -101,15 +101,15 @@ func (w *works) due() (assigned, leaving []string) {
 		}
 	}
 	slices.Sort(assigned)
-	w.takeTurns(assigned)
+	w.assignments.takeTurns(assigned)
 	return assigned, w.leavingIDs()
 }
 
 // takeTurns orders servers so that their projects take turns: the builds of one project do not delay those of another.
-func (w *works) takeTurns(ids []string) {
+func (a assignments) takeTurns(ids []string) {
 	turns, counts := make(map[string]int, len(ids)), map[string]int{}
 	for _, id := range ids {
-		project := w.assignments.servers[id].Project
+		project := a.servers[id].Project
 		turns[id] = counts[project]
 		counts[project]++
 	}
