@@ -19,6 +19,7 @@ import (
 // NotFound when there is no such guest; Conflict when compute assigns it to this host, or the agent runs.
 func (a *Agent) DestroyGuest(ctx context.Context, id string, force bool) error {
 	const op = "loop.DestroyGuest"
+	defer a.endSessions(ctx)
 	j, err := journal.Open(a.o.Dir)
 	if err != nil {
 		return err

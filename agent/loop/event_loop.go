@@ -30,6 +30,7 @@ import (
 // host; Invalid when the configuration cannot be reported; those of the hypervisor and of Placement, except
 // Unavailable, which Run waits out.
 func (a *Agent) Run(ctx context.Context) error {
+	defer a.endSessions(ctx)
 	if err := a.o.Facts.Check(); err != nil {
 		return err
 	}
@@ -64,6 +65,17 @@ func (a *Agent) Run(ctx context.Context) error {
 		return err
 	}
 	return j.Loss()
+}
+
+// endSessions ends the sessions of the driver and of the source of facts. They begin again when they are needed.
+func (a *Agent) endSessions(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+	defer cancel()
+	for _, one := range []any{a.o.Hypervisor, a.o.Facts} {
+		if session, is := one.(interface{ Close(context.Context) }); is {
+			session.Close(ctx)
+		}
+	}
 }
 
 // startHypervisor starts the driver. The fault is Invalid if the agent must end; others are logged, and the next

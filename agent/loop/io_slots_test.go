@@ -106,8 +106,8 @@ func slotScenario(t *testing.T, crashes func() *crash) {
 	}
 }
 
-// Two hosts whose providers have the plain names collide, because names are unique in Placement: the second one reports
-// what to change, and touches nothing of the first.
+// Two hosts whose providers have the plain names collide, because names are unique in Placement: the second one is
+// refused with what to change before it writes anything.
 func TestPlainNamesOfTwoHostsCollide_C7(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newSlotHost(t)
@@ -116,11 +116,13 @@ func TestPlainNamesOfTwoHostsCollide_C7(t *testing.T) {
 		w.options.Facts = source
 		w.placement.setTree(provider.Provider{ID: "cmp2", Name: "cmp2"}, provider.Provider{ID: "foreign",
 			Name: "PowerVM IOSlot 1C0FFEE1", Parent: "cmp2", Root: "cmp2", Generation: 3})
-		_, stop := w.startReported()
-		defer func() { must(t, stop()) }()
-		w.until("the remedy is a condition", func() bool {
-			return strings.Contains(w.compute.conditions(), "remove [powervm] plain_provider_names")
-		})
+		before := w.writes()
+		if got := w.refusedStart(fault.Invalid); !strings.Contains(got, "plain_provider_names is for one host") {
+			t.Error(got)
+		}
+		if w.writes() != before || w.provider("cmp1").ID != "" {
+			t.Errorf("%d writes", w.writes()-before)
+		}
 		if p := w.provider("PowerVM IOSlot 1C0FFEE1"); p.ID != "foreign" || p.Generation != 3 || p.Parent != "cmp2" {
 			t.Errorf("%+v", p)
 		}

@@ -23,6 +23,9 @@ func (t Tree) Observe(ctx context.Context, e reconcile.Observe, o *reconcile.Obs
 	if err := t.observeHost(ctx, e, o); err != nil {
 		return err
 	}
+	if err := t.checkSlotNames(ctx, *o); err != nil {
+		return err
+	}
 	for _, name := range e.Hypervisors {
 		o.Elsewhere = append(o.Elsewhere, t.hypervisor(ctx, name))
 	}
@@ -33,6 +36,27 @@ func (t Tree) Observe(ctx context.Context, e reconcile.Observe, o *reconcile.Obs
 		tree, err := t.read(ctx, id)
 		if err != nil || len(tree.Providers) > 0 {
 			o.Elsewhere = append(o.Elsewhere, reconcile.OtherTree{Tree: tree, Err: err})
+		}
+	}
+	return nil
+}
+
+// checkSlotNames returns Invalid if another host has a provider with a name that this host would give to that of an I/O
+// slot. It reads only the names that the host's tree lacks.
+func (t Tree) checkSlotNames(ctx context.Context, o reconcile.Observation) error {
+	for _, name := range reconcile.PlainSlotNames(t.Host, o.Machine) {
+		if _, own := o.Tree.ByName(name); own {
+			continue
+		}
+		other, err := t.Placement.ProviderByName(ctx, name)
+		switch {
+		case fault.Is(err, fault.NotFound):
+		case err != nil:
+			return err
+		default:
+			return fault.New(fault.Invalid, "loop.checkSlotNames", "Placement has a provider %q in another tree (root %s), so "+
+				"nothing of this host is written: [powervm] plain_provider_names is for one host of a cloud; remove the option "+
+				"here or there", name, other.Root)
 		}
 	}
 	return nil

@@ -33,6 +33,22 @@ func (s *syncer) interpretSlots(v *view, slots facts.IOSlots, actual provider.Tr
 	}
 }
 
+// PlainSlotNames returns the names of the providers of the slots that a host offers, if they do not contain the host:
+// then another host may have a provider with the same name.
+func PlainSlotNames(host string, machine facts.Facts) (names []string) {
+	if machine.Slots == nil || !machine.Slots.PlainNames {
+		return nil
+	}
+	verdicts, _ := slotsurvey.Verdicts(slotsurvey.Facts{Host: host, System: machine.Slots.System,
+		Rules: machine.Slots.Rules, PlainNames: true})
+	for _, v := range verdicts {
+		if v.Provider != "" {
+			names = append(names, v.Provider)
+		}
+	}
+	return names
+}
+
 // keepOffers adds the offers of the devices that are not among them.
 func keepOffers(now []device.Offer, before device.Set) []device.Offer {
 	for _, e := range before.Entries() {

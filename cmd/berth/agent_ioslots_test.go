@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/openberth/berth/internal/novalink"
@@ -30,6 +31,35 @@ func newSlotHost(t *testing.T) slotHost {
 	writeFile(t, h.config, fmt.Sprintf("[DEFAULT]\nhost = cmp1\ncompute_driver = powervm.PowerVMDriver\n[powervm]\n"+
 		"url = %s\ninventory_files = %s\n", server.URL, h.inventory))
 	return h
+}
+
+// berth agent check warns of a device id where the vendor id must be, refuses a FIFO as inventory file instead of
+// waiting for it, and leaves no session on the server.
+func TestAgentCheckOfSwappedIDsAndFIFO(t *testing.T) {
+	dir := t.TempDir()
+	slot := novalink.GPU(0x1C0FFEE1, "U1-P1-C1")
+	slot.Vendor, slot.Device = "7601", "4660" // 1DB1, the device id of a V100
+	fake := novalink.New(novalink.Options{TokenDir: dir}, &novalink.System{
+		UUID: "11111111-2222-3333-4444-555555555555", Name: "sys1", Owner: true, Slots: []*novalink.Slot{slot}})
+	server := httptest.NewServer(fake)
+	t.Cleanup(server.Close)
+	inventory, config := filepath.Join(dir, "a.yaml"), filepath.Join(dir, "berth.conf")
+	writeFile(t, inventory, "{}\n")
+	writeFile(t, config, "[DEFAULT]\nhost = cmp1\ncompute_driver = powervm.PowerVMDriver\n[powervm]\nurl = "+server.URL+
+		"\ninventory_files = "+filepath.Join(dir, "*.yaml")+"\n")
+	got := command(t, 0, "agent", "check", "--config-file", config)
+	if !strings.Contains(got, "its vendor_id 1DB1 is not that of a known vendor") {
+		t.Error(got)
+	}
+	if err := syscall.Mkfifo(filepath.Join(dir, "b.yaml"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got := command(t, 1, "agent", "check", "--config-file", config); !strings.Contains(got, "not a regular file") {
+		t.Error(got)
+	}
+	if n := fake.Sessions(); n != 0 {
+		t.Errorf("%d sessions are left", n)
+	}
 }
 
 func writeFile(t *testing.T, path, text string) {

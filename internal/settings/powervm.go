@@ -70,10 +70,22 @@ func (s Settings) systems(recorded string, log *slog.Logger) (slotsource.Systems
 	return s.PowerVMClient(log)
 }
 
+// powerVMAccount reads [powervm] username and password again.
+func (s Settings) powerVMAccount() (user, password string, err error) {
+	cfg, err := config.Load(s.files...)
+	if err != nil {
+		return "", "", err
+	}
+	if user, err = cfg.String(powerVMGroup, "username", "", nil); err == nil {
+		password, err = cfg.String(powerVMGroup, "password", "", nil)
+	}
+	return user, password, err
+}
+
 // PowerVMClient returns a client of the REST API. The fault is Invalid for options that can never work.
 func (s Settings) PowerVMClient(log *slog.Logger) (*restclient.Client, error) {
 	options := s.PowerVM.Client
-	options.Log = log
+	options.Log, options.Account = log, s.powerVMAccount
 	client, err := restclient.New(options)
 	if err != nil {
 		return nil, fault.Wrap("", "settings.PowerVM", err)

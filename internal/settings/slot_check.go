@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/openberth/berth/agent/powervm/inventoryfile"
@@ -72,6 +73,9 @@ func readSlotCheck(ctx context.Context, of SlotSelection, files []string) (c slo
 	if recorded == "" {
 		c.report.Sysfs = "the managed system"
 	}
+	if session, is := systems.(interface{ Close(context.Context) }); is {
+		defer session.Close(context.WithoutCancel(ctx))
+	}
 	if c.system, err = slotsource.ReadSystem(ctx, systems); err != nil {
 		return c, err
 	}
@@ -85,6 +89,12 @@ func readSlotCheck(ctx context.Context, of SlotSelection, files []string) (c slo
 	}
 	return c, err
 }
+
+// adapterVendors are the PCI vendors of adapters and devices that are in Power systems.
+var adapterVendors = []uint16{0x1000, 0x1002, 0x1013, 0x1014, 0x1022, 0x1028, 0x1033, 0x103C, 0x104C, 0x1077, 0x10B5,
+	0x10DE, 0x10DF, 0x10EC, 0x10EE, 0x111D, 0x1137, 0x1172, 0x1179, 0x11F8, 0x126F, 0x1344, 0x1425, 0x144D, 0x14E4,
+	0x15B3, 0x15B7, 0x1657, 0x177D, 0x1912, 0x1924, 0x19A2, 0x19E5, 0x1A03, 0x1B21, 0x1BB1, 0x1C58, 0x1C5C, 0x1CC1,
+	0x1D0F, 0x1D78, 0x1DED, 0x1FC1, 0x8086, 0x9005}
 
 // facts returns the input of package slotsurvey.
 func (c slotCheck) facts() slotsurvey.Facts {
@@ -105,7 +115,7 @@ func CheckSlots(ctx context.Context, of SlotSelection, files ...string) (CheckRe
 	for _, w := range c.rules.Warnings {
 		c.report.add(LevelWarning, w.String())
 	}
-	for _, path := range c.settings.PowerVM.Files {
+	for _, path := range slotsource.Expand(c.settings.PowerVM.Files) {
 		info, err := os.Stat(path)
 		if errors.Is(err, fs.ErrNotExist) {
 			c.report.add(LevelWarning, fmt.Sprintf("the inventory file %s does not exist, so it allows no slot; write it, or "+
@@ -123,9 +133,14 @@ func CheckSlots(ctx context.Context, of SlotSelection, files ...string) (CheckRe
 		c.report.add(LevelWarning, p.String())
 	}
 	for _, slot := range c.system.Slots {
-		if slot.WhyNoDevice() == "" && !slot.Device.Known {
+		switch {
+		case slot.WhyNoDevice() != "":
+		case !slot.Device.Known:
 			c.report.add(LevelWarning, fmt.Sprintf("%s: the system reports no device id of the adapter; firmware of that age "+
 				"may report the device id as vendor_id, so identify the slot by drc_index or drc_name", slot))
+		case slot.Vendor.Known && !slices.Contains(adapterVendors, slot.Vendor.Value):
+			c.report.add(LevelWarning, fmt.Sprintf("%s: its vendor_id %04X is not that of a known vendor; firmware from before "+
+				"2017 reports the device id there, so identify the slot by drc_index or drc_name", slot, slot.Vendor.Value))
 		}
 	}
 	verdicts, wrong := slotsurvey.Verdicts(c.facts())

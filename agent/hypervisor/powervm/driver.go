@@ -40,6 +40,7 @@ type API interface {
 	Update(ctx context.Context, path string, change func(object *uom.Element) error) error
 	Delete(ctx context.Context, path string) error
 	RunJob(ctx context.Context, object, operation string, parameters ...uom.JobParameter) error
+	Close(ctx context.Context) // ends the session
 }
 
 // Options configure a driver.
@@ -82,6 +83,9 @@ func New(api API, o Options) *Hypervisor {
 	}
 	return &Hypervisor{api: api, options: o, missing: map[string]time.Time{}}
 }
+
+// Close ends the session with the server. A later call begins another one.
+func (h *Hypervisor) Close(ctx context.Context) { h.api.Close(ctx) }
 
 // noLive is why no guest with slots is live-migrated (R51).
 const noLive = "PowerVM does not live-migrate a partition with physical I/O slots"

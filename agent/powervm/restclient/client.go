@@ -34,10 +34,11 @@ type Client struct {
 	options Options
 	http    *http.Client
 
-	logon   sync.Mutex // one logon at a time
+	logon   sync.Mutex // one logon at a time; protects account and refused
+	account account
+	refused refusals
 	session sync.Mutex // protects token
 	token   string
-	locked  bool // the server refused the credentials
 
 	systems systemCache
 }

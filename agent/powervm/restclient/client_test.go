@@ -128,6 +128,42 @@ func TestRefusedPasswordIsTriedOnce_S3(t *testing.T) {
 	expectRequests(t, server, "PUT /web/Logon 401")
 }
 
+// An account that the server refused is read again for each request, and used if it has changed. The same account is
+// tried again after a wait, so that a service that refuses it once does not lock the agent.
+func TestRefusedAccountIsReadAgain(t *testing.T) {
+	server := novalink.New(novalink.Options{User: "hscroot", Password: "new"}, machine())
+	now, password := time.Unix(0, 0), "old"
+	c := client(t, server, Options{User: "hscroot", Password: "old", Now: func() time.Time { return now },
+		Account: func() (string, string, error) { return "hscroot", password, nil }})
+	read := func() error {
+		_, _, err := c.ManagedSystem(t.Context())
+		return err
+	}
+	for range 3 {
+		if err := read(); !fault.Is(err, fault.Forbidden) {
+			t.Fatal(err)
+		}
+	}
+	password = "new"
+	if err := read(); err != nil {
+		t.Fatal(err)
+	}
+	expectRequests(t, server, "PUT /web/Logon 401", "PUT /web/Logon 200", "GET /uom/ManagedSystem 200")
+	server.EndSessions()
+	server.Inject(novalink.Fault{Path: "/web/Logon", Status: 401})
+	for range 3 {
+		if err := read(); !fault.Is(err, fault.Forbidden) {
+			t.Fatal(err)
+		}
+	}
+	now = now.Add(time.Minute)
+	if err := read(); err != nil {
+		t.Fatal(err)
+	}
+	expectRequests(t, server, "GET /uom/ManagedSystem 401", "PUT /web/Logon 401", "PUT /web/Logon 200",
+		"GET /uom/ManagedSystem 200")
+}
+
 func TestLogonByFileFailures_S3(t *testing.T) {
 	for name, c := range map[string]struct {
 		read func(string) ([]byte, error)

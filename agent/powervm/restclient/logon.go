@@ -1,11 +1,13 @@
 package restclient
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io/fs"
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/openberth/berth/agent/powervm/uom"
 	"github.com/openberth/berth/fault"
@@ -32,29 +34,64 @@ func (c *Client) renewed(ctx context.Context, old string) (string, error) {
 	c.logon.Lock()
 	defer c.logon.Unlock()
 	c.session.Lock()
-	token, locked := c.token, c.locked
+	token := c.token
 	c.session.Unlock()
 	if token != old {
 		return token, nil
 	}
-	if locked {
-		return "", fault.New(fault.Forbidden, "restclient.logon", "no logon is tried: the server refused the credentials "+
-			"before, and more attempts could lock the account; correct [powervm] user and password and restart the agent")
+	if err := c.mayLogOn(); err != nil {
+		return "", err
 	}
 	token, err := c.logOn(ctx)
+	if fault.Is(err, fault.Forbidden) {
+		c.refused.number++
+		c.refused.until = c.options.Now().Add(c.options.Refused.Wait(c.refused.number))
+	} else if err == nil {
+		c.refused = refusals{}
+	}
 	c.session.Lock()
 	defer c.session.Unlock()
 	c.token = token
-	c.locked = fault.Is(err, fault.Forbidden)
 	return token, err
+}
+
+// account is what a logon needs.
+type account struct{ user, password string }
+
+// refusals are the logons that the server has refused since the last successful one.
+type refusals struct {
+	number int
+	until  time.Time // of the next attempt with the same account
+}
+
+// mayLogOn reads the account again if the server has refused it. Forbidden: it is the same one, and the next attempt is
+// not due: attempts in a row could lock the account. c.logon is held.
+func (c *Client) mayLogOn() error {
+	if c.refused.number == 0 {
+		return nil
+	}
+	if c.options.Account != nil && c.account.password != "" {
+		user, password, err := c.options.Account()
+		now := account{cmp.Or(user, c.account.user), password}
+		if err == nil && password != "" && now != c.account {
+			c.account, c.refused = now, refusals{}
+			return nil
+		}
+	}
+	if wait := c.refused.until.Sub(c.options.Now()); wait > 0 {
+		return fault.New(fault.Forbidden, "restclient.logon", "no logon is tried for %s: the server refused the account %s, "+
+			"and more attempts could lock it; correct [powervm] username and password, which are read again",
+			wait.Round(time.Second), c.account.user)
+	}
+	return nil
 }
 
 // logOn performs one logon and returns the token.
 func (c *Client) logOn(ctx context.Context) (string, error) {
 	const op = "restclient.logon"
-	byFile := c.options.Password == ""
+	byFile := c.account.password == ""
 	r := request{method: http.MethodPut, path: "/web/Logon", accept: webType + "LogonResponse",
-		contentType: webType + "LogonRequest", body: uom.LogonRequest(c.options.User, c.options.Password)}
+		contentType: webType + "LogonRequest", body: uom.LogonRequest(c.account.user, c.account.password)}
 	a, failed, err := c.send(ctx, r, "")
 	switch {
 	case err != nil:
@@ -63,8 +100,8 @@ func (c *Client) logOn(ctx context.Context) (string, error) {
 	case failed.status == http.StatusNotFound: // the service starts
 		return "", fault.New(fault.Unavailable, op, "the REST service does not serve logons yet (status 404); it is retried")
 	case failed.status == http.StatusUnauthorized || failed.status == http.StatusForbidden:
-		return "", fault.New(fault.Forbidden, op, "the server refuses the logon of %s: %s; correct [powervm] user and "+
-			"password", c.options.User, failed.message)
+		return "", fault.New(fault.Forbidden, op, "the server refuses the logon of %s: %s; correct [powervm] username "+
+			"and password, which are read again", c.account.user, failed.message)
 	default:
 		return "", failed.fault(r)
 	}

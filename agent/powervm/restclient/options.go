@@ -42,6 +42,10 @@ type Options struct {
 	Poll    time.Duration       // between two requests for the state of a job
 	JobTime time.Duration       // after which a job is cancelled
 	Log     *slog.Logger        // nil: no log
+	// Account reads the user and the password again after the server has refused them; nil: they stay. Without a password
+	// here it is not used.
+	Account func() (user, password string, err error)
+	Refused backoff.Exponential // waits between logons with an account that the server refuses
 	Now     func() time.Time    // nil: the clock
 	// HTTP reaches a server in the same process; nil: a client with the options for TLS.
 	HTTP *http.Client
@@ -56,13 +60,13 @@ func New(o Options) (*Client, error) {
 		return nil, err
 	}
 	if o.HTTP != nil {
-		return &Client{options: o, http: o.HTTP}, nil
+		return &Client{options: o, account: account{o.User, o.Password}, http: o.HTTP}, nil
 	}
 	transport, err := o.transport()
 	if err != nil {
 		return nil, err
 	}
-	return &Client{options: o, http: &http.Client{Transport: transport,
+	return &Client{options: o, account: account{o.User, o.Password}, http: &http.Client{Transport: transport,
 		// A redirect could send the session to another machine.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}}, nil
 }
@@ -80,6 +84,9 @@ func (o Options) withDefaults() Options {
 	o.Timeout = cmp.Or(o.Timeout, 20*time.Minute)
 	o.Poll = cmp.Or(o.Poll, time.Second)
 	o.JobTime = cmp.Or(o.JobTime, 30*time.Minute)
+	if o.Refused.First == 0 {
+		o.Refused = backoff.Exponential{First: time.Minute, Max: 15 * time.Minute}
+	}
 	if o.Busy.First == 0 {
 		o.Busy = backoff.Exponential{First: 5 * time.Second, Max: 15 * time.Second}
 	}

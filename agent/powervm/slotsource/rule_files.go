@@ -4,10 +4,13 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/openberth/berth/agent/facts"
 	"github.com/openberth/berth/agent/powervm/inventoryfile"
@@ -17,12 +20,18 @@ import (
 
 // ruleFiles are the inventory files and the rules in force.
 type ruleFiles struct {
-	paths    []string
-	texts    [][]byte // as read last; nil: the file is missing
+	patterns []string
+	read     []inventoryText // as read last
 	rules    inventoryfile.Rules
 	valid    bool                    // rules are those of files that were valid once
 	refused  error                   // of the files as read last; nil: they are in force
 	overlaps []inventoryfile.Problem // of the files as read last, with the present slots
+}
+
+// inventoryText is one file; text is nil if it does not exist.
+type inventoryText struct {
+	path string
+	text []byte
 }
 
 // invalidFiles are the errors of the files.
@@ -49,18 +58,18 @@ func Problems(err error) (sentences []string) {
 // Load reads and parses inventory files, the later ones with priority. A missing file has no paragraphs. The fault is
 // Invalid for files with errors, and Unavailable for a file that exists and cannot be read.
 func Load(paths []string) (inventoryfile.Rules, error) {
-	f := ruleFiles{paths: paths}
+	f := ruleFiles{patterns: paths}
 	return f.load()
 }
 
 // load reads all files and parses them.
 func (f *ruleFiles) load() (rules inventoryfile.Rules, err error) {
-	texts, err := readFiles(f.paths)
+	read, err := readFiles(f.patterns)
 	if err != nil {
 		return rules, err
 	}
-	f.texts = texts
-	return parseFiles(f.paths, texts)
+	f.read = read
+	return parseFiles(read)
 }
 
 // accept puts rules into force.
@@ -69,15 +78,15 @@ func (f *ruleFiles) accept(rules inventoryfile.Rules) { f.rules, f.valid, f.refu
 // refresh puts changed files into force, if they are valid and allow no slot twice. Otherwise the last valid ones stay
 // in force, and the problem says why. The fault is that of the files if none were valid before.
 func (f *ruleFiles) refresh(system ioslot.System) ([]facts.Problem, error) {
-	texts, err := readFiles(f.paths)
+	read, err := readFiles(f.patterns)
 	switch {
 	case err != nil:
-		f.refused, f.texts = err, nil // parse them when they can be read again
-	case f.valid && f.refused == nil && sameTexts(texts, f.texts):
+		f.refused, f.read = err, nil // parse them when they can be read again
+	case f.valid && f.refused == nil && sameTexts(read, f.read):
 		return nil, nil
-	case f.refused == nil || !sameTexts(texts, f.texts) || len(f.overlaps) > 0:
-		f.texts = texts
-		f.judge(texts, system)
+	case f.refused == nil || !sameTexts(read, f.read) || len(f.overlaps) > 0:
+		f.read = read
+		f.judge(read, system)
 	}
 	if f.refused == nil {
 		return nil, nil
@@ -99,17 +108,17 @@ func (f *ruleFiles) refresh(system ioslot.System) ([]facts.Problem, error) {
 
 // missing reports that no file exists. One of several may be missing, such as that of a host without exceptions.
 func (f *ruleFiles) missing() []facts.Problem {
-	if len(f.texts) == 0 || slices.ContainsFunc(f.texts, func(text []byte) bool { return text != nil }) {
+	if len(f.read) == 0 || slices.ContainsFunc(f.read, func(one inventoryText) bool { return one.text != nil }) {
 		return nil
 	}
-	return []facts.Problem{{Name: "inventory file", Sentence: strings.Join(f.paths, " and ") +
+	return []facts.Problem{{Name: "inventory file", Sentence: strings.Join(f.patterns, " and ") +
 		" does not exist, so no slot is offered; write it, or correct [powervm] inventory_files"}}
 }
 
 // judge puts the files into force or records why not. Overlaps at the start are judged with the whole plan.
-func (f *ruleFiles) judge(texts [][]byte, system ioslot.System) {
+func (f *ruleFiles) judge(read []inventoryText, system ioslot.System) {
 	f.overlaps = nil
-	rules, err := parseFiles(f.paths, texts)
+	rules, err := parseFiles(read)
 	if err == nil && f.valid {
 		if _, f.overlaps = rules.DecideAll(system.Slots); len(f.overlaps) > 0 {
 			err = fault.New(fault.Invalid, "slotsource.Read", "%w", &invalidFiles{f.overlaps})
@@ -122,32 +131,77 @@ func (f *ruleFiles) judge(texts [][]byte, system ioslot.System) {
 	f.accept(rules)
 }
 
-// readFiles reads the files; a missing one is nil.
-func readFiles(paths []string) ([][]byte, error) {
-	texts := make([][]byte, len(paths))
-	for i, path := range paths {
-		text, err := os.ReadFile(path)
+// Expand returns the files that paths name, in their order. A path with *, ? or [ names all files that match it,
+// sorted, or itself if none does. A file that several paths name has the place of the last one.
+func Expand(paths []string) (files []string) {
+	for _, path := range paths {
+		matches := []string{path}
+		if strings.ContainsAny(path, "*?[") {
+			if found, err := filepath.Glob(path); err == nil && len(found) > 0 {
+				matches = found
+			}
+		}
+		for _, match := range matches {
+			files = append(slices.DeleteFunc(files, func(f string) bool { return f == match }), match)
+		}
+	}
+	return files
+}
+
+// readFiles reads the files that patterns name.
+func readFiles(patterns []string) (list []inventoryText, err error) {
+	for _, path := range Expand(patterns) {
+		text, err := readFile(path)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
+			text = nil
 		case err != nil:
 			return nil, fault.New(fault.Unavailable, "slotsource.Load", "the inventory file cannot be read: %w; let this user "+
 				"read it", err)
-		default:
-			texts[i] = append([]byte{}, text...)
 		}
+		list = append(list, inventoryText{path, text})
 	}
-	return texts, nil
+	return list, nil
 }
 
-// parseFiles parses all files and merges them.
-func parseFiles(paths []string, texts [][]byte) (inventoryfile.Rules, error) {
+// longestFile is the size in bytes from which on a file is not read; Parse refuses smaller ones already.
+const longestFile = 16 << 20
+
+// readFile reads a regular file. Another one, such as a FIFO, could hang or have no end, and is refused.
+func readFile(path string) ([]byte, error) {
+	file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a FIFO is opened without a writer
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	info, err := file.Stat()
+	switch {
+	case err != nil:
+		return nil, err
+	case !info.Mode().IsRegular():
+		return nil, fmt.Errorf("%s is not a regular file but %s", path, info.Mode().Type())
+	case info.Size() > longestFile:
+		return nil, fmt.Errorf("%s is longer than %d bytes", path, longestFile)
+	}
+	text, err := io.ReadAll(io.LimitReader(file, longestFile))
+	return append([]byte{}, text...), err
+}
+
+// parseFiles parses all files and merges them. A file of 0 bytes is an error: it is what a failed copy or a full disk
+// leaves, and would withdraw all slots.
+func parseFiles(read []inventoryText) (inventoryfile.Rules, error) {
 	var layers []inventoryfile.File
 	var problems []inventoryfile.Problem
-	for i, path := range paths {
-		if texts[i] == nil {
+	for _, one := range read {
+		switch {
+		case one.text == nil:
+			continue
+		case len(bytes.TrimSpace(one.text)) == 0:
+			problems = append(problems, inventoryfile.Problem{At: inventoryfile.Position{File: one.path},
+				Sentence: "the file is empty, perhaps because writing it failed; write {} if it must allow nothing"})
 			continue
 		}
-		file, wrong := inventoryfile.Parse(path, texts[i])
+		file, wrong := inventoryfile.Parse(one.path, one.text)
 		layers, problems = append(layers, file), append(problems, wrong...)
 	}
 	if len(problems) > 0 {
@@ -156,14 +210,8 @@ func parseFiles(paths []string, texts [][]byte) (inventoryfile.Rules, error) {
 	return inventoryfile.Merge(layers...), nil
 }
 
-func sameTexts(a, b [][]byte) bool {
-	if len(a) != len(b) {
-		return false
-	}
-	for i := range a {
-		if (a[i] == nil) != (b[i] == nil) || !bytes.Equal(a[i], b[i]) {
-			return false
-		}
-	}
-	return true
+func sameTexts(a, b []inventoryText) bool {
+	return slices.EqualFunc(a, b, func(a, b inventoryText) bool {
+		return a.path == b.path && (a.text == nil) == (b.text == nil) && bytes.Equal(a.text, b.text)
+	})
 }

@@ -54,7 +54,7 @@ var _ facts.Source = (*Source)(nil)
 
 // New returns a source. It reads nothing.
 func New(o Options) *Source {
-	return &Source{options: o, files: ruleFiles{paths: o.Files}}
+	return &Source{options: o, files: ruleFiles{patterns: o.Files}}
 }
 
 // Check parses the inventory files. Invalid: a file has errors; the fault has the first, and Problems returns all.
@@ -101,6 +101,13 @@ func (s *Source) readSystem(ctx context.Context) error {
 	s.system, err = withOwners(ctx, s.options.Systems, wire)
 	s.read = err == nil
 	return err
+}
+
+// Close ends the session with the server, if there is one. A later call begins another one.
+func (s *Source) Close(ctx context.Context) {
+	if session, is := s.options.Systems.(interface{ Close(context.Context) }); is {
+		session.Close(ctx)
+	}
 }
 
 // LastRead returns the managed system as the last Read had it; ok is false if there was none, if it failed, or while

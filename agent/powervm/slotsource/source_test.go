@@ -4,7 +4,9 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/openberth/berth/agent/facts"
@@ -256,5 +258,66 @@ func TestRecordings(t *testing.T) {
 	}
 	if _, _, err := (slotsource.Recorded{Path: path}).ManagedSystem(t.Context()); !fault.Is(err, fault.Invalid) {
 		t.Errorf("two systems: %v", err)
+	}
+}
+
+// A file of 0 bytes, or of white space, refuses the start, and is not put into force while the agent runs. A file that
+// must allow nothing says so.
+func TestEmptyFileIsSuspicious(t *testing.T) {
+	f := newFiles(t)
+	f.write("")
+	s := slotsource.New(slotsource.Options{Systems: twoGPUs(), Files: []string{f.path}})
+	if err := s.Check(); !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), "the file is empty") {
+		t.Fatal(err)
+	}
+	f.write(valid)
+	read(t, s)
+	for _, text := range []string{"", "\n \n"} {
+		f.write(text)
+		if got := read(t, s); names(got) != "gpus" || len(got.Problems) != 1 ||
+			!strings.Contains(got.Problems[0].Sentence, "the last valid version stays in force") {
+			t.Errorf("%q: %s %v", text, names(got), got.Problems)
+		}
+	}
+	f.write("{}\n")
+	if got := read(t, s); names(got) != "" || len(got.Problems) != 0 {
+		t.Errorf("%s %v", names(got), got.Problems)
+	}
+}
+
+// A FIFO does not hang the reader; it is refused like every file that is not a regular one.
+func TestFIFOIsRefused(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "inventory.yaml")
+	if err := syscall.Mkfifo(path, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range []string{path, "/dev/zero", t.TempDir()} {
+		if _, err := slotsource.Load([]string{file}); err == nil || !strings.Contains(err.Error(), "not a regular file") {
+			t.Errorf("%s: %v", file, err)
+		}
+	}
+}
+
+// A pattern names the files that match it at each reading, in the order of their names.
+func TestPatternsNameFiles(t *testing.T) {
+	dir := t.TempDir()
+	pattern := filepath.Join(dir, "*.yaml")
+	s := slotsource.New(slotsource.Options{Systems: twoGPUs(), Files: []string{pattern}})
+	if got := read(t, s); len(got.Problems) != 1 || !strings.Contains(got.Problems[0].Sentence, "does not exist") {
+		t.Errorf("without a file: %v", got.Problems)
+	}
+	for _, name := range []string{"b", "a"} {
+		text := name + ": {identification: {drc_name: " + name + "}}\n"
+		if err := os.WriteFile(filepath.Join(dir, name+".yaml"), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := read(t, s); names(got) != "a b" || len(got.Problems) != 0 {
+		t.Errorf("%s %v", names(got), got.Problems)
+	}
+	files := slotsource.Expand([]string{filepath.Join(dir, "a.yaml"), pattern, "/missing/*.yaml"})
+	want := []string{filepath.Join(dir, "a.yaml"), filepath.Join(dir, "b.yaml"), "/missing/*.yaml"}
+	if !slices.Equal(files, want) {
+		t.Errorf("%v", files)
 	}
 }
