@@ -161,9 +161,10 @@ type DiskFrom struct {
 
 // Hardware is what the image of a guest chooses of its machine, in the words of Nova's image properties.
 type Hardware struct {
-	DiskBus    string `json:"disk_bus,omitempty"`    // absent: virtio
-	NICModel   string `json:"vif_model,omitempty"`   // absent: virtio
-	Video      string `json:"video_model,omitempty"` // absent: none
+	Machine    string `json:"machine_type,omitempty"` // absent: that of the driver
+	DiskBus    string `json:"disk_bus,omitempty"`     // absent: virtio
+	NICModel   string `json:"vif_model,omitempty"`    // absent: virtio
+	Video      string `json:"video_model,omitempty"`  // absent: none
 	GuestAgent bool   `json:"qemu_guest_agent,omitempty"`
 }
 

@@ -2,6 +2,7 @@ package flavor
 
 import (
 	"maps"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -94,6 +95,10 @@ func (p Property) check(f Flavor, what, value string) error {
 	switch text := strings.ToLower(strings.TrimSpace(value)); {
 	case p.Values == Works, p.Values == Any:
 		return nil
+	case p.Values == Q35:
+		if text == "q35" || q35.MatchString(text) {
+			return nil
+		}
 	case p.Values == CPUs, p.Values == Least, p.Values == More:
 		if n, err := strconv.Atoi(text); err == nil && n > 0 && (p.Values != CPUs || n == f.VCPUs) &&
 			(p.Values != Least || n >= f.VCPUs) {
@@ -111,6 +116,9 @@ func (p Property) check(f Flavor, what, value string) error {
 	return invalid("%s is %q, which Berth does not do: %s; %s, or ask an administrator to list it in [berth] "+
 		"ignored_properties", what, value, p.Effect, remedy)
 }
+
+// q35 matches the versions of a machine type.
+var q35 = regexp.MustCompile(`^pc-q35-[0-9]{1,3}(\.[0-9]{1,3}){1,2}$`)
 
 // truth is what Nova accepts as true and false.
 var truth = map[string]string{"1": "true", "t": "true", "on": "true", "y": "true", "yes": "true", "0": "false",

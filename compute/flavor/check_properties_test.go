@@ -47,7 +47,7 @@ func TestRefusedProperties(t *testing.T) {
 	for key, c := range map[string]struct{ value, says string }{
 		"hw_firmware_type":     {"uefi", "write bios"},
 		"os_secure_boot":       {"required", "write disabled, optional"},
-		"hw_machine_type":      {"pc", "q35"},
+		"hw_machine_type":      {"pc-i440fx-7.2", "q35, pc-q35-…"},
 		"hw_disk_bus":          {"ide", "virtio, scsi, sata"},
 		"hw_vif_model":         {"vmxnet3", "e1000"},
 		"hw_video_model":       {"qxl", "none, vga"},

@@ -11,12 +11,13 @@ type Property struct {
 
 // The words of Property.Values.
 const (
-	Works = "works"        // Berth implements it, and checks its values
-	Any   = "any"          // each value is met
-	None  = "refused"      // no value is
-	CPUs  = "the VCPUs"    // the number of CPUs of the flavor
-	Least = "the VCPUs, …" // that number or more
-	More  = "1, …"         // each number from 1 on
+	Works = "works"         // Berth implements it, and checks its values
+	Any   = "any"           // each value is met
+	None  = "refused"       // no value is
+	CPUs  = "the VCPUs"     // the number of CPUs of the flavor
+	Least = "the VCPUs, …"  // that number or more
+	More  = "1, …"          // each number from 1 on
+	Q35   = "q35, pc-q35-…" // and each version of it, such as pc-q35-7.2
 )
 
 // The effects of several properties.
@@ -133,7 +134,7 @@ var ImageProperties = []Property{
 	{"hw_input_bus", None, noInput},
 	{"hw_ipxe_boot", "false", "guests boot their disk"},
 	{"hw_locked_memory", "false", "memory of guests is not locked, except huge pages"},
-	{"hw_machine_type", "q35", "the machine type of guests of libvirt is q35"},
+	{"hw_machine_type", Q35, "the machine type; QEMU refuses a version that it does not have"},
 	{"hw_maxphysaddr_bits", None, noAddresses},
 	{"hw_maxphysaddr_mode", None, noAddresses},
 	{"hw_mem_encryption", "false", noEncryption},

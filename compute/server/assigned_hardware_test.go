@@ -13,9 +13,11 @@ import (
 // assignment.
 func TestAssignedHardware(t *testing.T) {
 	e := &store.Entry{Server: lifecycle.Server{ID: "s", ImageSnapshot: &flavor.Image{Properties: map[string]string{
-		"hw_disk_bus": "scsi", "hw_vif_model": "e1000", "hw_video_model": "vga", "hw_qemu_guest_agent": "yes"}}}}
+		"hw_machine_type": "pc-q35-6.2", "hw_disk_bus": "scsi", "hw_vif_model": "e1000", "hw_video_model": "vga",
+		"hw_qemu_guest_agent": "yes"}}}}
 	got := WriteServer(e)
-	if want := (host.Hardware{DiskBus: "scsi", NICModel: "e1000", Video: "vga", GuestAgent: true}); got.Hardware != want {
+	if want := (host.Hardware{Machine: "pc-q35-6.2", DiskBus: "scsi", NICModel: "e1000", Video: "vga",
+		GuestAgent: true}); got.Hardware != want {
 		t.Errorf("%+v, want %+v", got.Hardware, want)
 	}
 	e.Server.ImageSnapshot = nil

@@ -35,6 +35,7 @@ type file struct {
 }
 
 type fileHardware struct {
+	Machine    string `json:"machine_type,omitempty"`
 	DiskBus    string `json:"disk_bus,omitempty"`
 	NICModel   string `json:"vif_model,omitempty"`
 	Video      string `json:"video_model,omitempty"`

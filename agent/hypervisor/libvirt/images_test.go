@@ -134,7 +134,7 @@ func TestHardware(t *testing.T) {
 	must(t, os.Mkdir(base, 0o711))
 	must(t, os.WriteFile(filepath.Join(base, rawImage+".raw"), libvirtd.BootSector("booted\n"), 0o644))
 	for id, h := range map[string]hypervisor.Hardware{"a": {DiskBus: "sata", Video: "vga", GuestAgent: true},
-		"b": {DiskBus: "scsi", Video: "bochs"}, "c": {Video: "virtio", NICModel: "e1000e"}} {
+		"b": {DiskBus: "scsi", Video: "bochs"}, "c": {Machine: "pc-q35-6.2", Video: "virtio", NICModel: "e1000e"}} {
 		g := hypervisortest.Guest(id)
 		g.Image, g.DiskGB, g.Hardware = rawImage, 1, h
 		must(t, d.Build(t.Context(), g))

@@ -29,8 +29,8 @@ func (h *Hypervisor) Build(ctx context.Context, g hypervisor.Guest) error {
 		return err
 	}
 	if g.Hardware != (hypervisor.Hardware{}) {
-		return fault.New(fault.Conflict, op, "the image of the guest %s chooses a disk bus, a model of network interfaces, "+
-			"a video device or a guest agent, which partitions do not have; remove its properties hw_…", g.ID)
+		return fault.New(fault.Conflict, op, "the image of the guest %s chooses a machine type, a disk bus, a model of "+
+			"network interfaces, a video device or a guest agent, which partitions lack; remove its properties hw_…", g.ID)
 	}
 	g.Devices = slices.SortedFunc(slices.Values(g.Devices), func(a, b hypervisor.Device) int { return a.ID.Compare(b.ID) })
 	r, err := h.reserve(g)

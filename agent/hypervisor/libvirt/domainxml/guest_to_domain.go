@@ -48,8 +48,8 @@ func Make(host Host, id string, g hypervisor.Guest, files Files) (Domain, error)
 	d := Domain{
 		Type: virtType(host), Name: domainName(id), UUID: id, Metadata: Metadata{Write(g)},
 		Memory: Memory{Unit: "MiB", Value: g.MemoryMB}, VCPU: VCPU{Placement: "static", Count: g.VCPUs},
-		OS: OS{Type: OSType{Arch: host.Arch, Machine: host.Machine, Value: "hvm"}, Kernel: files.Kernel,
-			Initrd: files.Initrd, Cmdline: files.Cmdline, BIOS: &BIOS{UseSerial: "yes"}},
+		OS: OS{Type: OSType{Arch: host.Arch, Machine: cmp.Or(g.Hardware.Machine, host.Machine), Value: "hvm"},
+			Kernel: files.Kernel, Initrd: files.Initrd, Cmdline: files.Cmdline, BIOS: &BIOS{UseSerial: "yes"}},
 		CPU: CPU{Mode: "maximum"}, Clock: Clock{Offset: "utc"},
 		OnPowerOff: "destroy", OnReboot: "restart", OnCrash: "destroy",
 	}

@@ -46,6 +46,7 @@ type Guest struct {
 
 // MetaHardware is what the image of the guest chooses of its machine.
 type MetaHardware struct {
+	Machine    string `xml:"machine,attr,omitempty"`
 	DiskBus    string `xml:"disk-bus,attr,omitempty"`
 	NICModel   string `xml:"vif-model,attr,omitempty"`
 	Video      string `xml:"video-model,attr,omitempty"`
