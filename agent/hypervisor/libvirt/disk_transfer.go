@@ -33,12 +33,52 @@ func incomingPath(d *Driver, guest string) string { return d.path(incomingDir, g
 // probeTime is how long a host tries to reach its own libvirt as other hosts do.
 const probeTime = 5 * time.Second
 
-// noDiskMoves returns why disks cannot be copied between this host and others; empty: they can. It connects to the
-// libvirt of this host as other hosts do.
-func noDiskMoves(ctx context.Context, o Options) string {
+// probeWait is how long Capacity waits for the result of a probe that has just begun.
+const probeWait = 300 * time.Millisecond
+
+// diskProbe finds out whether other hosts can copy disks from this one, without delaying the report of the host.
+type diskProbe struct {
+	mu     sync.Mutex
+	done   chan struct{} // of the probe in progress; nil: none
+	result string        // of the last one
+	known  bool
+}
+
+// noDiskMoves begins a probe, and returns its result if it comes soon, otherwise that of the last one.
+func (p *diskProbe) noDiskMoves(ctx context.Context, o Options) string {
 	if o.Migration.URI == "" {
 		return "[libvirt] live_migration_uri is not set"
 	}
+	p.mu.Lock()
+	done := p.done
+	if done == nil {
+		done = make(chan struct{})
+		p.done = done
+		go func() {
+			result := noDiskMoves(context.WithoutCancel(ctx), o)
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			p.result, p.known, p.done = result, true, nil
+			close(done)
+		}()
+	}
+	p.mu.Unlock()
+	select {
+	case <-done:
+	case <-ctx.Done():
+	case <-time.After(probeWait):
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.known {
+		return "whether its libvirt accepts connections of other hosts is not known yet"
+	}
+	return p.result
+}
+
+// noDiskMoves returns why disks cannot be copied between this host and others; empty: they can. It connects to the
+// libvirt of this host as other hosts do.
+func noDiskMoves(ctx context.Context, o Options) string {
 	if o.Host == "" {
 		return ""
 	}

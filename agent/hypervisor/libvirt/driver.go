@@ -81,6 +81,7 @@ type Driver struct {
 
 	migrating migrations
 	transfers transfers
+	probe     diskProbe
 
 	making sync.RWMutex // held for reading while a disk gets its image, for writing while images are removed
 }
@@ -224,7 +225,7 @@ func (d *Driver) Capacity(ctx context.Context) (hypervisor.Capacity, error) {
 	d.connecting.Lock()
 	findings := slices.Concat(d.unsafe, paused, d.transfers.remarks())
 	d.connecting.Unlock()
-	out.NoDiskMoves = noDiskMoves(ctx, d.o)
+	out.NoDiskMoves = d.probe.noDiskMoves(ctx, d.o)
 	out.Remark = remark(host.KVM, findings, downloads)
 	return out, nil
 }
