@@ -1,10 +1,12 @@
 package libvirt
 
 import (
+	"context"
 	"net"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/openberth/berth/agent/hypervisor/hypervisortest"
 )
@@ -21,7 +23,9 @@ func TestProbeOfDisks(t *testing.T) {
 	listener, err := net.Listen("unix", socket)
 	must(t, err)
 	defer listener.Close()
-	if got := new(diskProbe).noDiskMoves(t.Context(), o); !strings.Contains(got, "not known yet") {
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	if got := new(diskProbe).noDiskMoves(ctx, o); !strings.Contains(got, "not known yet") {
 		t.Errorf("with a libvirt that does not answer: %q", got)
 	}
 	if got := p.noDiskMoves(t.Context(), o); !strings.Contains(got, "does not accept connections of other hosts") {

@@ -33,7 +33,7 @@ func incomingPath(d *Driver, guest string) string { return d.path(incomingDir, g
 // probeTime is how long a host tries to reach its own libvirt as other hosts do.
 const probeTime = 5 * time.Second
 
-// probeWait is how long Capacity waits for the result of a probe that has just begun.
+// probeWait is how long Capacity waits for the result of a probe if it has that of an earlier one.
 const probeWait = 300 * time.Millisecond
 
 // diskProbe finds out whether other hosts can copy disks from this one, without delaying the report of the host.
@@ -44,7 +44,8 @@ type diskProbe struct {
 	known  bool
 }
 
-// noDiskMoves begins a probe, and returns its result if it comes soon, otherwise that of the last one.
+// noDiskMoves begins a probe, and returns its result if it is the first one or comes soon, otherwise that of the last
+// one.
 func (p *diskProbe) noDiskMoves(ctx context.Context, o Options) string {
 	if o.Migration.URI == "" {
 		return "[libvirt] live_migration_uri is not set"
@@ -62,11 +63,15 @@ func (p *diskProbe) noDiskMoves(ctx context.Context, o Options) string {
 			close(done)
 		}()
 	}
+	wait := probeWait
+	if !p.known {
+		wait = 2 * probeTime
+	}
 	p.mu.Unlock()
 	select {
 	case <-done:
 	case <-ctx.Done():
-	case <-time.After(probeWait):
+	case <-time.After(wait):
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
