@@ -31,9 +31,10 @@ type Hypervisor interface {
 	// already so is not changed; one with only another power state is started or stopped; one with another Build
 	// number is rebuilt with the devices that it has. The other fields of a device are stored again. Interfaces are
 	// attached and detached, also while the guest runs; one with a device counts as that device, which the guest gets
-	// or loses with it. Conflict: the guest has other devices that are not those of its interfaces, the driver cannot
-	// attach or detach a device, another guest holds one of these, or the guest has departed. After a fault
-	// nothing new may remain that Destroy does not remove, and what existed before stays.
+	// or loses with it. A guest that is Lost becomes again what it was, with the disk that it had. Conflict: the guest has
+	// other devices that are not those of its interfaces, the driver cannot attach or detach a device, another guest
+	// holds one of these, or the guest has departed. NotFound: the guest is Kept, and there is none. After a fault nothing
+	// new may remain that Destroy does not remove, and what existed before stays.
 	//
 	// A guest with DiskFrom that does not exist gets the content of the disk of that guest, which stays as it is; a disk
 	// that is too small for the guest grows. It gets no other disk: Unavailable as long as that guest cannot be read.
@@ -101,6 +102,16 @@ type DiskSource struct {
 	Guest string // its id there
 }
 
+// Adopter is implemented by drivers that recognise the hypervisor that has their guests, and do not use another one,
+// which lacks them, until an operator decides.
+type Adopter interface {
+	// Adoptable returns the guests as they are listed after Adopt, and why the hypervisor is not used before; empty: it is
+	// used. It changes nothing.
+	Adoptable(ctx context.Context) (guests []Guest, why string, err error)
+	// Adopt makes the hypervisor the one that the driver knows. It changes no guest. It may be repeated.
+	Adopt(ctx context.Context) error
+}
+
 // Destination is the target of a live migration.
 type Destination struct {
 	Host    string
@@ -141,6 +152,8 @@ type Guest struct {
 	ShutDown bool        // with Stopped: its operating system has shut down although it should run; Build ignores it
 	Remark   string      // what operators must know about it, as a sentence; empty: nothing; Build ignores it
 	DiskFrom *DiskSource // the guest whose disk Build copies for a new guest; nil: none. Guests does not return it
+	Lost     string      // why the hypervisor lacks what it had of it, as a clause; Build restores it; empty: nothing
+	Kept     bool        // of Build: the guest was built here and has a disk, so it is not built as a new one
 
 	// Interfaces are in the guest's order; empty: none. One that Guests lists with a device and without a port is being
 	// attached or detached; Build continues.

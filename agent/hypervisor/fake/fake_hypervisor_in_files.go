@@ -110,6 +110,11 @@ func (h *Hypervisor) Build(ctx context.Context, g hypervisor.Guest) error {
 	if err != nil {
 		return err
 	}
+	if g.Kept && !slices.ContainsFunc(guests, func(other hypervisor.Guest) bool { return other.ID == g.ID }) {
+		return fault.New(fault.NotFound, op, "the guest %s was built here, and its file in %s is missing, so it is not "+
+			"built as a new one", g.ID, h.dir)
+	}
+	g.Kept, g.Lost = false, ""
 	for _, other := range guests {
 		if other.ID == g.ID {
 			switch {

@@ -77,6 +77,7 @@ func runCommon(t *testing.T, open func(t *testing.T) hypervisor.Hypervisor) {
 		}
 		has(t, h, Guest("b", 2))
 	})
+	t.Run("a guest that was built is not built as a new one", func(t *testing.T) { kept(t, open) })
 	t.Run("destroy frees the devices", func(t *testing.T) {
 		h := open(t)
 		must(t, h.Build(t.Context(), Guest("a", 1)))
@@ -114,6 +115,26 @@ func check(t *testing.T, h hypervisor.Hypervisor) {
 	must(t, h.Build(t.Context(), Guest("a", 1)))
 	must(t, h.Check(t.Context()))
 	has(t, h, Guest("a", 1))
+}
+
+// kept builds guests that were built before. One that the driver has is changed as usual; one that it does not have is
+// NotFound, and nothing is made.
+func kept(t *testing.T, open func(t *testing.T) hypervisor.Hypervisor) {
+	h := open(t)
+	g, missing := Guest("a", 1), Guest("b", 2)
+	must(t, h.Build(t.Context(), g))
+	again := g
+	again.Kept, again.Stopped, missing.Kept = true, true, true
+	must(t, h.Build(t.Context(), again))
+	g.Stopped = true
+	has(t, open(t), g)
+	if err := h.Build(t.Context(), missing); !fault.Is(err, fault.NotFound) {
+		t.Errorf("a guest that is missing was built: %v", err)
+	}
+	has(t, open(t), g)
+	missing.Kept = false
+	must(t, h.Build(t.Context(), missing))
+	has(t, h, g, missing)
 }
 
 // counted builds a guest again after its devices have got providers.

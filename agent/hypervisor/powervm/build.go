@@ -76,6 +76,10 @@ func (h *Hypervisor) reserve(g hypervisor.Guest) (r record, err error) {
 	if existed && r.Complete {
 		return r, nil
 	}
+	if !existed && g.Kept {
+		return r, fault.New(fault.NotFound, op, "the guest %s was built here, and its record in %s is missing, so it "+
+			"is not built as a new one", g.ID, h.options.Dir)
+	}
 	if !existed {
 		r = record{Name: freeName(g, records)}
 	}
