@@ -57,19 +57,40 @@ func TestLibvirtGuests(t *testing.T) {
 		return now.ID >= 0 && now.ID != first.ID, nil
 	})
 
+	l.undefineAndEnd(c, s.ID, first)
+
 	f.act(s, "SHUTOFF", "os-stop", nil)
 	if now := l.domain(s); now.ID >= 0 {
 		t.Error("the stopped guest runs")
 	}
 	f.act(s, "ACTIVE", "os-start", nil)
 	s = f.act(s, "ACTIVE", "rebuild", map[string]any{"imageRef": ""})
-	l.wantFiles(s.ID, "config.iso", "console.log", "disk-1.qcow2")
+	l.wantFiles(s.ID, "config.iso", "console.log", "disk-1.qcow2", "guest.xml")
 	f.delete(s)
 	if _, err := c.Lookup(t.Context(), first.UUID); !fault.Is(err, fault.NotFound) {
 		t.Errorf("after the delete: %v", err)
 	}
 	l.wantFiles("", "hosts")
 	f.wantActiveOn("cmp1", f.server("next", "a-pci-dev:2"))
+}
+
+// undefineAndEnd undefines the running guest of a server and then ends it: it is defined again around its disk and
+// runs, and the history of the server says so.
+func (l *libvirtHost) undefineAndEnd(c *rpc.Client, server string, guest rpc.Domain) {
+	l.t.Helper()
+	disk := filepath.Join(l.instances, server, "disk-0.qcow2")
+	before, err := os.Stat(disk)
+	must(l.t, err)
+	must(l.t, c.Undefine(l.t.Context(), guest))
+	must(l.t, c.Destroy(l.t.Context(), guest))
+	eventually(l.t, "the guest is defined again and runs", func() (bool, error) {
+		now, err := c.Lookup(l.t.Context(), guest.UUID)
+		out, _ := l.berth(0, "server", "why", server)
+		return err == nil && now.ID >= 0 && strings.Contains(out, "it was made again around its disk at "), err
+	})
+	if after, err := os.Stat(disk); err != nil || !os.SameFile(before, after) {
+		l.t.Errorf("the guest has another disk: %v", err)
+	}
 }
 
 // An agent that starts while libvirtd does not run says what to do, and serves its host when libvirtd runs. It then
@@ -82,6 +103,7 @@ func TestLibvirtStartsAfterItsAgent(t *testing.T) {
 	l.flavorWithDisk("a-pci-dev:1")
 	left := filepath.Join(l.instances, uuid.NewString())
 	must(t, os.Mkdir(left, 0o700))
+	must(t, os.WriteFile(filepath.Join(left, "guest.xml"), []byte(`<guest id="x" domain="`+filepath.Base(left)+`" host="cmp1" made="true" removing="true"></guest>`), 0o600))
 	virt.Stop(t)
 	agent := start(t, nil, f.args("agent", "--config-file", l.conf(), "--data-dir", f.path("cmp1"))...)
 	f.agents["cmp1"] = agent

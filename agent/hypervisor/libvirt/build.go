@@ -38,6 +38,9 @@ func (d *Driver) Build(ctx context.Context, g hypervisor.Guest) error {
 		return fault.Wrap("", op, err)
 	}
 	created, err := b.reserve(ctx)
+	if err == nil && b.domain.undefined {
+		err = b.redefine(ctx)
+	}
 	if err == nil && b.domain.migratesTo() != "" {
 		err = b.settle(ctx)
 	}
@@ -45,9 +48,13 @@ func (d *Driver) Build(ctx context.Context, g hypervisor.Guest) error {
 		return fault.Wrap("", op, err)
 	}
 	if created {
-		err = b.create(ctx)
-	} else {
-		err = b.change(ctx)
+		return fault.Wrap("", op, b.create(ctx))
+	}
+	if err := b.change(ctx); err != nil {
+		return fault.Wrap("", op, err)
+	}
+	if b.domain.unsaved { // such as after a live migration to this host
+		err = d.writeRecord(b.domain.UUID, b.domain.xml.Metadata.Guest)
 	}
 	return fault.Wrap("", op, err)
 }
@@ -62,6 +69,7 @@ type builder struct {
 
 	incoming bool   // the guest is to arrive by live migration
 	copied   string // path of the disk that was copied for the guest; empty: none
+	made     bool   // the disk of the guest as it must become is complete
 }
 
 // receive copies the disk of a guest that moves here, unless the guest exists.
@@ -99,8 +107,12 @@ func (b *builder) reserve(ctx context.Context) (created bool, err error) {
 	if err := checkDevices(b.guest, b.domain.guest, found, domains); err != nil {
 		return false, err
 	}
-	if found {
+	switch {
+	case found:
 		return false, nil
+	case b.guest.Kept:
+		return false, fault.New(fault.NotFound, "libvirt.Build", "the guest %s was built here, and now neither libvirt nor "+
+			"%s has it, so it is not built with a blank disk", b.guest.ID, b.d.o.Dir)
 	}
 	if prepared, there := findDomain(domains, b.guest.ID, true); there {
 		if b.incoming && b.prepared(prepared) {
@@ -113,15 +125,66 @@ func (b *builder) reserve(ctx context.Context) (created bool, err error) {
 		delete(used, prepared.UUID)
 	}
 	b.domain.UUID = freeUUID(b.guest.ID, used)
+	if err := b.d.removeUnfinished(b.domain.UUID, b.incoming); err != nil {
+		return false, err
+	}
 	if b.copied != "" { // before the definition: a guest that is listed has its disk
-		if err := placeDisk(b.d, b.domain.UUID, b.guest, b.copied); err != nil {
+		if err := b.place(); err != nil {
 			return false, err
 		}
 	}
-	if err := b.define(ctx); err != nil || b.copied == "" {
-		return true, err
+	if err := b.define(ctx); err != nil {
+		return true, errors.Join(err, b.d.removeFiles(b.domain.UUID)) // the record, and a link to the copied disk
+	}
+	if b.copied == "" {
+		return true, nil
 	}
 	return true, forgetIncoming(b.d, b.guest.ID)
+}
+
+// place gives a copied disk its place, with a record that says that its guest is not complete.
+func (b *builder) place() error {
+	err := b.d.writeRecord(b.domain.UUID, domainxml.Guest{ID: b.guest.ID, Domain: b.domain.UUID.String()})
+	if err == nil {
+		err = placeDisk(b.d, b.domain.UUID, b.guest, b.copied)
+	}
+	b.made = err == nil
+	return err
+}
+
+// redefine defines the domain again as its record or its metadata have it, around the disk that exists. The fault is
+// Unavailable while a QEMU that libvirt does not know runs the guest.
+func (b *builder) redefine(ctx context.Context) error {
+	was := b.domain
+	if was.refused != "" {
+		return fault.New(fault.Conflict, "libvirt.Build", "the guest %s cannot be defined again: %s", b.guest.ID, was.refused)
+	}
+	if !was.running() {
+		if err := b.d.checkUnused(was.UUID); err != nil {
+			return err
+		}
+	}
+	host, err := b.d.withNames(b.host, was.guest)
+	if err != nil {
+		return err
+	}
+	made, err := domainxml.Make(host, was.UUID.String(), was.guest, b.d.filesOf(was.UUID, was.guest))
+	if err != nil {
+		return err
+	}
+	made.Metadata.Guest = was.xml.Metadata.Guest
+	text, err := domainxml.Encode(made)
+	if err != nil {
+		return fault.Wrap(fault.Internal, "libvirt.redefine", err)
+	}
+	defined, err := b.c.Define(ctx, text)
+	if err != nil {
+		return err
+	}
+	b.d.o.Log.Warn("guest defined again in libvirt", "guest", b.guest.ID, "reason", was.guest.Lost)
+	b.domain = domain{Domain: defined, guest: was.guest, xml: made}
+	b.domain.guest.Lost = ""
+	return nil
 }
 
 // checkDevices returns fault.Conflict if the guest cannot have its devices, or has departed.
@@ -182,8 +245,12 @@ func (b *builder) define(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	made.Metadata.Guest.Made = b.domain.made() || b.made
 	if b.incoming {
 		made.Metadata.Guest.Incoming, made.Metadata.Guest.Address = true, b.d.o.Migration.Address
+	}
+	if err := b.d.writeRecord(b.domain.UUID, made.Metadata.Guest); err != nil {
+		return err
 	}
 	text, err := domainxml.Encode(made)
 	if err != nil {
@@ -201,28 +268,33 @@ func (b *builder) define(ctx context.Context) error {
 
 // create makes and starts a guest that has just been defined. After a fault it undefines the guest again.
 func (b *builder) create(ctx context.Context) error {
-	var err error
-	if b.copied == "" {
-		err = b.d.removeFiles(b.domain.UUID) // those of an earlier guest, whose removal was interrupted
-	}
-	if err == nil {
-		err = b.finish(ctx)
-	}
+	err := b.finish(ctx)
 	if err != nil {
 		b.undo(ctx)
 	}
 	return err
 }
 
-// finish makes the guest's files, and starts it if it must run.
+// finish makes the guest's files, records that they are complete, and starts the guest if it must run.
 func (b *builder) finish(ctx context.Context) error {
 	if err := b.makeFiles(ctx); err != nil {
 		return err
+	}
+	if !b.domain.made() {
+		stored := b.domain.stored(b.stored())
+		stored.Made = true
+		if err := b.d.storeMetadata(ctx, b.c, b.domain, stored); err != nil {
+			return err
+		}
+		b.domain.xml.Metadata.Guest = stored
 	}
 	if b.guest.Stopped {
 		return nil
 	}
 	if err := restoreBase(ctx, b.d.o.Images, b.d.filesOf(b.domain.UUID, b.guest).Disk, b.guest); err != nil {
+		return err
+	}
+	if err := b.d.checkUnused(b.domain.UUID); err != nil {
 		return err
 	}
 	started, err := b.c.Start(ctx, b.domain.Domain)
@@ -240,7 +312,8 @@ func (b *builder) makeFiles(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return b.d.makeFiles(ctx, b.domain.UUID, b.guest, places)
+	kept := b.made || b.domain.made() && b.domain.guest.Build == b.guest.Build
+	return b.d.makeFiles(ctx, b.domain.UUID, b.guest, kept, places)
 }
 
 // places returns the PCI addresses that libvirt has given the interfaces of the guest in its definition, by port. A
@@ -319,7 +392,7 @@ func (b *builder) change(ctx context.Context) error {
 	switch {
 	case b.guest.Stopped && b.domain.running():
 		return b.d.stop(ctx, b.c, b.domain)
-	case !b.guest.Stopped && !b.domain.running():
+	case !b.domain.running() && (!b.guest.Stopped || !b.domain.made()):
 		return b.finish(ctx)
 	}
 	return nil
@@ -354,6 +427,7 @@ func (b *builder) rebuild(ctx context.Context) error {
 	if err := b.makeFiles(ctx); err != nil {
 		return err
 	}
+	b.made = true
 	if err := end(ctx, b.c, b.domain.Domain); err != nil {
 		return err
 	}

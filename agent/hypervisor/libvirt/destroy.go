@@ -10,9 +10,10 @@ import (
 	"github.com/openberth/berth/fault"
 )
 
-// Start removes the directories of guests that have no domain: a Build or a Destroy was interrupted. It lists them
-// before the domains, because a domain is defined before its directory is made. The fault is Invalid if another host
-// has its guests in the same directory.
+// Start removes the files of guests that were never complete, or whose removal was interrupted, according to their
+// records, and marks libvirt as the one that has the guests. A directory without such a record stays: that libvirt has
+// no domain for it does not mean that its guest does not exist. The fault is Invalid if another host has its guests in
+// the same directory.
 func (d *Driver) Start(ctx context.Context) error {
 	const op = "libvirt.Start"
 	if err := d.makeDir(""); err != nil {
@@ -21,9 +22,9 @@ func (d *Driver) Start(ctx context.Context) error {
 	if err := d.claimDir(); err != nil {
 		return err
 	}
-	entries, err := os.ReadDir(d.o.Dir)
+	records, _, err := d.records() // before the domains, because a record is made before its domain
 	if err != nil {
-		return fault.New(fault.Unavailable, op, "%w", err)
+		return err
 	}
 	c, _, err := d.connect(ctx)
 	if err != nil {
@@ -33,25 +34,29 @@ func (d *Driver) Start(ctx context.Context) error {
 	if err != nil {
 		return fault.Wrap("", op, err)
 	}
-	used := map[string]bool{}
+	used := map[uuid.UUID]bool{}
 	for _, one := range all {
-		used[one.UUID.String()] = true
+		used[one.UUID] = true
 	}
-	for _, entry := range entries {
-		if _, err := uuid.Parse(entry.Name()); err != nil || used[entry.Name()] {
+	for id, record := range records {
+		if used[id] || record.Made && !record.Removing {
 			continue
 		}
-		if err := os.RemoveAll(d.path(entry.Name())); err != nil {
-			return fault.New(fault.Unavailable, op, "the files of a removed guest remain: %w", err)
+		if err := d.checkUnused(id); err != nil {
+			d.o.Log.Warn("files of an unfinished or removed guest are in use", "domain", id, "error", err)
+			continue
 		}
-		d.o.Log.Info("files of a removed guest deleted", "domain", entry.Name())
+		if err := d.removeFiles(id); err != nil {
+			return err
+		}
+		d.o.Log.Info("files of an unfinished or removed guest deleted", "domain", id, "guest", record.ID)
 	}
-	return nil
+	return fault.Wrap("", op, d.mark(ctx, c))
 }
 
 // claimDir records that this host has its guests in the directory. The directory cannot be shared: a host removes what
 // does not belong to its domains, and a live migration would write a disk that is in use.
-func (d *Driver) claimDir() error {
+func (d directory) claimDir() error {
 	const op = "libvirt.Start"
 	if d.o.Host == "" {
 		return nil
@@ -71,13 +76,17 @@ func (d *Driver) claimDir() error {
 				d.o.Dir, d.path(hostsDir, other.Name()))
 		}
 	}
-	if err := os.WriteFile(d.path(hostsDir, d.o.Host), nil, 0o600); err != nil {
+	file, err := os.OpenFile(d.markerPath(), os.O_CREATE|os.O_WRONLY, 0o600)
+	if err == nil {
+		err = file.Close()
+	}
+	if err != nil {
 		return fault.New(fault.Unavailable, op, "%w", err)
 	}
 	return nil
 }
 
-// hostsDir has an empty file for each host that has its guests here.
+// hostsDir has a file for each host that has its guests here.
 const hostsDir = "hosts"
 
 // Destroy ends the guest, undefines its domain and removes its files. libvirt returns managed devices to their drivers
@@ -103,15 +112,28 @@ func (d *Driver) Destroy(ctx context.Context, id string) error {
 			return fault.Wrap("", op, d.remove(ctx, c, found))
 		}
 	}
-	if own, err := uuid.Parse(id); err == nil && !used[own] { // undefined, but its files may remain
+	if own, err := uuid.Parse(id); err == nil && !used[own] { // it was never complete, or its removal was interrupted
+		if err := d.checkUnused(own); err != nil {
+			return err
+		}
 		return fault.Wrap("", op, d.removeFiles(own))
 	}
 	return nil
 }
 
-// remove ends and undefines a domain and removes its files, in this order: the files of a domain without files are
-// found by Start.
+// remove ends and undefines a domain and removes its files. The record has first that this was begun, so that Start
+// completes it. A guest stays as it is while a QEMU that libvirt does not know uses its disk.
 func (d *Driver) remove(ctx context.Context, c *rpc.Client, of domain) error {
+	if of.missing {
+		if err := d.checkUnused(of.UUID); err != nil {
+			return err
+		}
+	}
+	record := of.xml.Metadata.Guest
+	record.Removing = true
+	if err := d.writeRecord(of.UUID, record); err != nil {
+		return err
+	}
 	if err := end(ctx, c, of.Domain); err != nil {
 		return err
 	}

@@ -61,7 +61,13 @@ func openSource(ctx context.Context, d *Driver, from hypervisor.DiskSource) (*di
 
 // find reads the domain of the guest. The fault is Unavailable if it is not there or may run: then its disk may change.
 func (s *diskSource) find(ctx context.Context) error {
-	domains, _, err := s.driver.list(ctx, s.client)
+	var domains []domain
+	var err error
+	if s.dial == nil {
+		domains, _, err = s.driver.list(ctx, s.client)
+	} else {
+		domains, err = s.driver.listOf(ctx, s.client)
+	}
 	if err != nil {
 		return err
 	}
@@ -69,6 +75,9 @@ func (s *diskSource) find(ctx context.Context) error {
 	switch {
 	case !there:
 		return fault.New(fault.Unavailable, opDisk, "host %s has no guest %s", s.from.Host, s.from.Guest)
+	case found.undefined:
+		return fault.New(fault.Unavailable, opDisk, "libvirt on host %s lacks the guest %s, which is defined again there first",
+			s.from.Host, s.from.Guest)
 	case found.running() || found.migratesTo() != "":
 		return fault.New(fault.Unavailable, opDisk, "the guest %s runs on host %s (domain %s); stop it there", s.from.Guest,
 			s.from.Host, found.Name)

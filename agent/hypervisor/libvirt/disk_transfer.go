@@ -278,12 +278,6 @@ func (t *transfer) grow(ctx context.Context, disk string) error {
 // placeDisk gives a copied disk its place among the files of a domain that is not defined yet. It keeps the other name,
 // so that the copy is not lost if the definition fails.
 func placeDisk(d *Driver, domain uuid.UUID, g hypervisor.Guest, copied string) error {
-	if err := d.removeFiles(domain); err != nil { // those of an earlier guest, whose removal was interrupted
-		return err
-	}
-	if err := d.makeDir(domain.String()); err != nil {
-		return err
-	}
 	return fault.Wrap(fault.Unavailable, opDisk, os.Link(copied, d.path(domain.String(), diskName(g.Build))))
 }
 

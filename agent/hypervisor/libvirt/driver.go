@@ -1,9 +1,10 @@
 // Package libvirt is the hypervisor driver for libvirt: each guest is a domain of QEMU on this host.
 //
-// libvirt has all of the driver's state: the metadata of a domain contain the guest, so that an agent finds its guests
-// after a restart, and a domain without them belongs to another program and is not touched. The files of a guest are in
-// a directory with the domain's UUID. Each step may be repeated: an interrupted Build or Destroy is completed by the
-// next one.
+// The metadata of a domain contain the guest, so that an agent finds its guests after a restart, and a domain without
+// them belongs to another program and is not touched. The files of a guest are in a directory with the domain's UUID,
+// with a record of the guest: a guest whose domain is gone is defined again around its disk. Each step may be repeated:
+// an interrupted Build or Destroy is completed by the next one. A libvirt that is not the one that the driver knew is
+// not used until an operator decides (Adopt).
 //
 //	Build ──▶ reserve: devices, UUID, definition ──▶ files: disk ──▶ start
 //	Build of a guest that moves ──▶ copy the disk from the source ──▶ reserve ──▶ …
@@ -69,11 +70,13 @@ type FirstBoot func(ctx context.Context, server string) (configdrive.Server, err
 // Driver runs guests with libvirt. It connects when it is first used, and again after the connection has ended.
 type Driver struct {
 	o Options
+	directory
 
-	connecting sync.Mutex // guards client, host, unsafe and inspected
+	connecting sync.Mutex // guards client, host, unsafe, findings and inspected
 	client     *rpc.Client
 	host       domainxml.Host
 	unsafe     []string // what is missing in the confinement of guests
+	findings   []string // about domains and records, of the last list
 	inspected  bool     // host.KVM is known
 
 	// defining serialises what must see all domains: that a device has one holder, and that a UUID is free.
@@ -86,6 +89,9 @@ type Driver struct {
 	making sync.RWMutex // held for reading while a disk gets its image, for writing while images are removed
 }
 
+// directory is the directory with the files of the guests.
+type directory struct{ o *Options }
+
 var (
 	_ hypervisor.Hypervisor = (*Driver)(nil)
 	_ hypervisor.Starter    = (*Driver)(nil)
@@ -93,6 +99,7 @@ var (
 	_ hypervisor.Consoles   = (*Driver)(nil)
 	_ hypervisor.Maintainer = (*Driver)(nil)
 	_ hypervisor.Receiver   = (*Driver)(nil)
+	_ hypervisor.Adopter    = (*Driver)(nil)
 
 	_ hypervisor.InteractiveConsoles = (*Driver)(nil)
 )
@@ -118,7 +125,9 @@ func New(o Options) (*Driver, error) {
 	if o.Log == nil {
 		o.Log = slog.Default()
 	}
-	return &Driver{o: o}, nil
+	d := &Driver{o: o}
+	d.directory = directory{&d.o}
+	return d, nil
 }
 
 // connect returns the connection, and what guests can have on this host. Callers share it.
@@ -132,7 +141,10 @@ func (d *Driver) connect(ctx context.Context) (*rpc.Client, domainxml.Host, erro
 	if err != nil {
 		return nil, d.host, err
 	}
-	host, err := inspect(ctx, d, client)
+	var host domainxml.Host
+	if err = d.recognise(ctx, client); err == nil {
+		host, err = inspect(ctx, d, client)
+	}
 	var unsafe []string
 	if err == nil {
 		unsafe, err = confinement(ctx, client)
@@ -223,7 +235,7 @@ func (d *Driver) Capacity(ctx context.Context) (hypervisor.Capacity, error) {
 		return hypervisor.Capacity{}, fault.Wrap("", op, err)
 	}
 	d.connecting.Lock()
-	findings := slices.Concat(d.unsafe, paused, d.transfers.remarks())
+	findings := slices.Concat(d.unsafe, d.findings, paused, d.transfers.remarks())
 	d.connecting.Unlock()
 	out.NoDiskMoves = d.probe.noDiskMoves(ctx, d.o)
 	out.Remark = remark(host.KVM, findings, downloads)

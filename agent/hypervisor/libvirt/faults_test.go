@@ -91,7 +91,8 @@ func TestInterruptedBuild(t *testing.T) {
 			must(t, err)
 			b := &builder{d: d, c: c, host: host, guest: g}
 			if step == "directory only" {
-				must(t, d.makeFiles(t.Context(), uuid.MustParse(g.ID), g, nil))
+				must(t, d.writeRecord(uuid.MustParse(g.ID), domainxml.Guest{ID: g.ID, Domain: g.ID}))
+				must(t, d.makeFiles(t.Context(), uuid.MustParse(g.ID), g, false, nil))
 			} else if _, err := b.reserve(t.Context()); err != nil {
 				t.Fatal(err)
 			}
@@ -102,13 +103,13 @@ func TestInterruptedBuild(t *testing.T) {
 			again := open(t, daemon, dir)
 			must(t, again.Start(t.Context()))
 			if step == "directory only" {
-				wantFiles(t, dir)
+				wantFiles(t, dir, "libvirt")
 			}
 			must(t, again.Build(t.Context(), g))
 			wantGuests(t, again, g)
-			wantFiles(t, dir, g.ID+"/config.iso", g.ID+"/console.log", g.ID+"/disk-0.qcow2")
+			wantFiles(t, dir, g.ID+"/config.iso", g.ID+"/console.log", g.ID+"/disk-0.qcow2", g.ID+"/guest.xml", "libvirt")
 			must(t, again.Destroy(t.Context(), g.ID))
-			wantFiles(t, dir)
+			wantFiles(t, dir, "libvirt")
 		})
 	}
 }
@@ -166,10 +167,12 @@ func TestFailedRebuildKeepsTheGuest(t *testing.T) {
 		t.Error("rebuilt")
 	}
 	wantGuests(t, d, g)
-	wantFiles(t, dir, g.ID+"/config.iso", g.ID+"/console.log", g.ID+"/disk-0.qcow2")
+	wantFiles(t, dir, g.ID+"/config.iso", g.ID+"/console.log", g.ID+"/disk-0.qcow2",
+		g.ID+"/guest.xml")
 	next.DiskGB = 1
 	must(t, d.Build(t.Context(), next))
-	wantFiles(t, dir, g.ID+"/config.iso", g.ID+"/console.log", g.ID+"/disk-1.qcow2")
+	wantFiles(t, dir, g.ID+"/config.iso", g.ID+"/console.log", g.ID+"/disk-1.qcow2",
+		g.ID+"/guest.xml")
 }
 
 // TestWatch ends a guest by hand: the driver reports a change, and lists the guest as stopped. It reports changes also

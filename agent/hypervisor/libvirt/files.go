@@ -22,7 +22,7 @@ import (
 )
 
 // path returns the path of a file or directory of the driver.
-func (d *Driver) path(elements ...string) string {
+func (d directory) path(elements ...string) string {
 	return filepath.Join(append([]string{d.o.Dir}, elements...)...)
 }
 
@@ -30,7 +30,7 @@ func (d *Driver) path(elements ...string) string {
 func diskName(build int) string { return fmt.Sprintf("disk-%d.qcow2", build) }
 
 // filesOf returns the files of a guest. The names contain no text of a user.
-func (d *Driver) filesOf(domain uuid.UUID, g hypervisor.Guest) domainxml.Files {
+func (d directory) filesOf(domain uuid.UUID, g hypervisor.Guest) domainxml.Files {
 	files := domainxml.Files{ConsoleLog: d.path(domain.String(), "console.log"),
 		ConfigDrive: d.path(domain.String(), "config.iso")}
 	if g.DiskGB > 0 || g.Image != "" {
@@ -41,7 +41,7 @@ func (d *Driver) filesOf(domain uuid.UUID, g hypervisor.Guest) domainxml.Files {
 
 // makeDir makes the directory of the guests, or of one of them. Others may pass through it, because QEMU runs as
 // another user.
-func (d *Driver) makeDir(name string) error {
+func (d directory) makeDir(name string) error {
 	if err := os.MkdirAll(d.path(name), 0o711); err != nil {
 		return fault.New(fault.Unavailable, "libvirt.makeDir", "the directory for guests cannot be made: %w; set [DEFAULT] "+
 			"instances_path to a writable directory", err)
@@ -50,25 +50,32 @@ func (d *Driver) makeDir(name string) error {
 }
 
 // makeFiles makes the files that the guest does not have yet. A file exists completely or not at all. places are the
-// PCI addresses of the guest's interfaces, by port.
-func (d *Driver) makeFiles(ctx context.Context, domain uuid.UUID, g hypervisor.Guest, places map[string]string) error {
+// PCI addresses of the guest's interfaces, by port. kept: the guest has had its disk, which is not made again; the
+// fault is Conflict if it is missing.
+func (d *Driver) makeFiles(ctx context.Context, domain uuid.UUID, g hypervisor.Guest, kept bool,
+	places map[string]string) error {
+	files := d.filesOf(domain, g)
+	disk := files.Disk
+	_, missing := os.Stat(disk)
+	if disk != "" && kept && errors.Is(missing, fs.ErrNotExist) {
+		return fault.New(fault.Conflict, "libvirt.makeFiles", "the disk %s of the guest %s is missing, and the guest gets "+
+			"no blank one; mount the file system or restore the file, or rebuild the server, which makes a new disk", disk, g.ID)
+	}
 	if err := d.makeDir(domain.String()); err != nil {
 		return err
 	}
-	files := d.filesOf(domain, g)
 	if err := d.writeConfigDrive(ctx, files.ConfigDrive, g, places); err != nil {
 		return err
 	}
-	disk := files.Disk
-	if disk == "" {
+	switch {
+	case disk == "" || missing == nil:
 		return nil
-	}
-	if _, err := os.Stat(disk); err == nil || !errors.Is(err, fs.ErrNotExist) {
-		return fault.Wrap(fault.Unavailable, "libvirt.makeFiles", err)
+	case !errors.Is(missing, fs.ErrNotExist):
+		return fault.Wrap(fault.Unavailable, "libvirt.makeFiles", missing)
 	}
 	d.making.RLock()
 	defer d.making.RUnlock()
-	unfinished := disk + ".new"
+	unfinished := disk + unfinishedName
 	arguments, err := d.diskArguments(ctx, g, unfinished)
 	if err != nil {
 		return err
@@ -104,7 +111,7 @@ func (d *Driver) writeConfigDrive(ctx context.Context, path string, g hypervisor
 	if err != nil {
 		return fault.Wrap("", op, err)
 	}
-	unfinished := path + ".new"
+	unfinished := path + unfinishedName
 	if err = os.WriteFile(unfinished, drive, 0o600); err == nil {
 		err = os.Rename(unfinished, path)
 	}
@@ -171,7 +178,7 @@ func qemuImg(ctx context.Context, arguments ...string) error {
 }
 
 // removeDisk removes the disk of a guest's build, if it exists.
-func (d *Driver) removeDisk(domain uuid.UUID, g hypervisor.Guest) error {
+func (d directory) removeDisk(domain uuid.UUID, g hypervisor.Guest) error {
 	err := os.Remove(d.path(domain.String(), diskName(g.Build)))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -180,7 +187,7 @@ func (d *Driver) removeDisk(domain uuid.UUID, g hypervisor.Guest) error {
 }
 
 // removeOldDisks removes the disks of earlier builds.
-func (d *Driver) removeOldDisks(domain uuid.UUID, g hypervisor.Guest) error {
+func (d directory) removeOldDisks(domain uuid.UUID, g hypervisor.Guest) error {
 	disks, err := filepath.Glob(d.path(domain.String(), "disk-*.qcow2*"))
 	for _, disk := range disks {
 		if filepath.Base(disk) != diskName(g.Build) {
@@ -190,10 +197,40 @@ func (d *Driver) removeOldDisks(domain uuid.UUID, g hypervisor.Guest) error {
 	return fault.Wrap(fault.Unavailable, "libvirt.removeOldDisks", err)
 }
 
-// removeFiles removes the files of a guest.
-func (d *Driver) removeFiles(domain uuid.UUID) error {
-	if err := os.RemoveAll(d.path(domain.String())); err != nil {
+// removeFiles removes the files of a guest, and its record last.
+func (d directory) removeFiles(domain uuid.UUID) error {
+	dir := d.path(domain.String())
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	for _, entry := range entries {
+		if entry.Name() != recordName {
+			err = errors.Join(err, os.RemoveAll(filepath.Join(dir, entry.Name())))
+		}
+	}
+	if err == nil {
+		err = os.RemoveAll(dir)
+	}
+	if err != nil {
 		return fault.New(fault.Unavailable, "libvirt.removeFiles", "the files of a guest cannot be removed: %w", err)
 	}
 	return nil
+}
+
+// removeUnfinished removes what an interrupted build or removal has left in the directory of a new domain. The fault is
+// Conflict if the directory has a disk of which nothing is recorded, or that of a guest that may have arrived by live
+// migration; incoming: its guest runs on another host.
+func (d directory) removeUnfinished(domain uuid.UUID, incoming bool) error {
+	const op = "libvirt.Build"
+	record, err := d.readRecord(domain)
+	if err == nil && (incoming || !record.Incoming || record.Removing) {
+		return d.removeFiles(domain) // it was never complete, otherwise the guest is listed
+	}
+	disks, _ := filepath.Glob(d.path(domain.String(), "disk-*.qcow2")) // the pattern is valid
+	if len(disks) > 0 {
+		return fault.New(fault.Conflict, op, "the directory %s has the disk of a guest that is not known, and it is not "+
+			"replaced by a new one; move it away if it is not needed", d.path(domain.String()))
+	}
+	return d.removeFiles(domain)
 }

@@ -13,12 +13,18 @@ import (
 	"github.com/openberth/berth/fault"
 )
 
-// domain is a domain of the driver.
+// domain is a domain of the driver, or a guest whose domain libvirt lacks.
 type domain struct {
 	rpc.Domain
 	guest  hypervisor.Guest
 	xml    domainxml.Domain
 	paused bool // it does not run, and is not ended, because its migration did not end; only while it is not in progress
+
+	undefined bool   // libvirt has no definition of it, or not the guest's
+	transient bool   // it runs without a definition
+	missing   bool   // libvirt does not have it at all
+	unsaved   bool   // the record differs from the metadata
+	refused   string // why it cannot be defined: another domain has its UUID
 }
 
 // incoming reports whether the domain is prepared for a guest that has not arrived.
@@ -27,11 +33,14 @@ func (d domain) incoming() bool { return d.xml.Metadata.Guest.Incoming }
 // migratesTo returns the host to which a migration began whose end is not recorded; empty: none.
 func (d domain) migratesTo() string { return d.xml.Metadata.Guest.MigratesTo }
 
+// made reports whether the disk of the guest was complete.
+func (d domain) made() bool { return d.xml.Metadata.Guest.Made }
+
 // running reports whether the domain runs, or is paused.
 func (d domain) running() bool { return d.ID >= 0 }
 
-// Guests lists the guests. One that does not run, for whatever reason, is stopped. One that has not arrived yet is not
-// listed.
+// Guests lists the guests. One that does not run, for whatever reason, is stopped. One whose definition libvirt has
+// lost is listed from its record. One that has not arrived yet is not listed.
 func (d *Driver) Guests(ctx context.Context) ([]hypervisor.Guest, error) {
 	const op = "libvirt.Guests"
 	c, _, err := d.connect(ctx)
@@ -42,75 +51,42 @@ func (d *Driver) Guests(ctx context.Context) ([]hypervisor.Guest, error) {
 	if err != nil {
 		return nil, fault.Wrap("", op, err)
 	}
-	var guests []hypervisor.Guest
+	return guestsOf(domains), nil
+}
+
+// guestsOf returns the guests of domains, by id.
+func guestsOf(domains []domain) (guests []hypervisor.Guest) {
 	for _, one := range domains {
 		if !one.incoming() {
 			guests = append(guests, one.guest)
 		}
 	}
 	slices.SortFunc(guests, func(a, b hypervisor.Guest) int { return strings.Compare(a.ID, b.ID) })
-	return guests, nil
+	return guests
 }
 
-// list returns the domains of the driver, and the UUIDs of all domains of the host.
+// list returns the domains of the driver on this host with those that only their records have, and the UUIDs that no
+// new domain can have. It keeps what an operator must know about domains for Capacity.
 func (d *Driver) list(ctx context.Context, c *rpc.Client) (own []domain, used map[uuid.UUID]bool, err error) {
-	all, err := c.Domains(ctx)
+	records, findings, err := d.records()
 	if err != nil {
 		return nil, nil, err
 	}
-	used = map[uuid.UUID]bool{}
-	for _, one := range all {
-		used[one.UUID] = true
-		text, err := c.XML(ctx, one, rpc.Persistent)
-		if fault.Is(err, fault.NotFound) {
-			continue // it was undefined meanwhile
-		}
-		if err != nil {
-			return nil, nil, err
-		}
-		parsed, err := domainxml.Decode(text)
-		if err != nil {
-			return nil, nil, fault.New(fault.Internal, "libvirt.list", "the definition of the domain %s cannot be read: %w",
-				one.Name, err)
-		}
-		if parsed.Metadata.Guest.ID == "" {
-			continue // another program's
-		}
-		guest, err := parsed.Metadata.Guest.Read()
-		if err != nil {
-			return nil, nil, err
-		}
-		found := domain{Domain: one, guest: guest, xml: parsed}
-		if err := d.addState(ctx, c, &found); err != nil {
-			return nil, nil, err
-		}
-		own = append(own, found)
+	l := lister{d: d, c: c, records: records, used: map[uuid.UUID]bool{}}
+	if err := l.list(ctx); err != nil {
+		return nil, nil, err
 	}
-	return own, used, nil
+	d.connecting.Lock()
+	d.findings = append(findings, l.findings...)
+	d.connecting.Unlock()
+	return l.own, l.used, nil
 }
 
-// addState adds whether a guest is stopped, whether its operating system has shut down although it must run, and
-// whether it has departed. libvirt forgets the reasons when the host or the daemon starts again: a guest that has shut
-// down is then started, and settle finds out about a migration.
-func (d *Driver) addState(ctx context.Context, c *rpc.Client, of *domain) error {
-	g := &of.guest
-	mustRun, migrates := !g.Stopped, of.migratesTo() != "" && !d.migrating.has(of.UUID)
-	if g.Stopped = of.ID < 0 && !g.Departed; g.Departed || !migrates && (!g.Stopped || !mustRun) {
-		return nil
-	}
-	state, reason, err := c.State(ctx, of.Domain)
-	if fault.Is(err, fault.NotFound) {
-		return nil // it was undefined meanwhile
-	}
-	switch {
-	case state == rpc.Shutoff && reason == rpc.ShutDownByGuest:
-		g.ShutDown = mustRun
-	case state == rpc.Shutoff && reason == rpc.EndedByMigration && of.migratesTo() != "":
-		g.Departed, g.Stopped = true, false
-	case state == rpc.Paused && migrates:
-		of.paused, g.Stopped = true, true
-	}
-	return err
+// listOf returns the domains of the driver of another host.
+func (d *Driver) listOf(ctx context.Context, c *rpc.Client) ([]domain, error) {
+	l := lister{d: d, c: c, used: map[uuid.UUID]bool{}}
+	err := l.list(ctx)
+	return l.own, err
 }
 
 // find returns the domain of a guest that is not incoming.
@@ -154,16 +130,31 @@ func (d *Driver) Rename(ctx context.Context, was, id, server string) error {
 
 // storeGuest replaces the guest in the metadata of a domain.
 func (d *Driver) storeGuest(ctx context.Context, c *rpc.Client, of domain, g hypervisor.Guest) error {
-	stored := domainxml.Write(g)
-	stored.MigratesTo = of.migratesTo()
-	return d.storeMetadata(ctx, c, of, stored)
+	return d.storeMetadata(ctx, c, of, of.stored(g))
 }
 
-// storeMetadata replaces the metadata of a domain.
+// stored returns the metadata of a guest of the domain. What the driver records of the domain itself stays.
+func (d domain) stored(g hypervisor.Guest) domainxml.Guest {
+	out, was := domainxml.Write(g), d.xml.Metadata.Guest
+	out.MigratesTo, out.Domain, out.Made = was.MigratesTo, d.UUID.String(), was.Made
+	return out
+}
+
+// storeMetadata replaces the record of a guest, and the metadata of its domain if libvirt has it.
 func (d *Driver) storeMetadata(ctx context.Context, c *rpc.Client, of domain, g domainxml.Guest) error {
+	if err := d.writeRecord(of.UUID, g); err != nil {
+		return err
+	}
+	if of.missing {
+		return nil
+	}
 	text, err := domainxml.EncodeGuest(g)
 	if err != nil {
 		return err
 	}
-	return c.SetMetadata(ctx, of.Domain, of.running(), domainxml.Namespace, "berth", text)
+	affected := rpc.ImpactOn(of.running())
+	if of.transient {
+		affected = rpc.RunningDomain
+	}
+	return c.SetMetadata(ctx, of.Domain, affected, domainxml.Namespace, "berth", text)
 }

@@ -98,6 +98,8 @@ func (d *Driver) Migrate(ctx context.Context, id string, to hypervisor.Destinati
 	switch {
 	case found.guest.Departed:
 		return nil
+	case found.undefined:
+		return fault.New(fault.Unavailable, op, "the guest %s is defined again first: %s", id, found.guest.Lost)
 	case !found.running():
 		return fault.New(fault.Conflict, op, "the guest %s does not run", id)
 	}
@@ -153,7 +155,7 @@ func (m *migrator) run(ctx context.Context) error {
 
 // store records to which host the guest migrates.
 func (m *migrator) store(ctx context.Context) error {
-	stored := domainxml.Write(m.domain.guest)
+	stored := m.domain.stored(m.domain.guest)
 	stored.MigratesTo = m.to.Host
 	if err := m.d.storeMetadata(ctx, m.steps.Source, m.domain, stored); err != nil {
 		return err
@@ -179,7 +181,7 @@ func (m *migrator) describe(ctx context.Context) error {
 	arrived := there.xml.Metadata.Guest
 	o := rpc.MigrationOptions{Disks: m.domain.hasDisk(), Address: arrived.Address, TLS: m.d.o.Migration.TLS,
 		Converge: m.d.o.Migration.Converge, Bandwidth: m.d.o.Migration.Bandwidth}
-	arrived.Incoming, arrived.Stopped, arrived.Address = false, false, ""
+	arrived.Incoming, arrived.Stopped, arrived.Address, arrived.Made = false, false, "", true
 	prepare, err := m.steps.Target.XML(ctx, there.Domain, rpc.Persistent)
 	if err != nil {
 		return err
@@ -205,7 +207,7 @@ func (m *migrator) describe(ctx context.Context) error {
 func (m *migrator) prepared(ctx context.Context) (domain, error) {
 	server := cmp.Or(m.domain.guest.Server, m.domain.guest.ID)
 	for tries := 1; ; tries++ {
-		domains, _, err := m.d.list(ctx, m.steps.Target)
+		domains, err := m.d.listOf(ctx, m.steps.Target)
 		if err != nil {
 			return domain{}, err
 		}

@@ -36,12 +36,7 @@ func (d *Driver) Receive(ctx context.Context, g hypervisor.Guest) error {
 	if err != nil || !b.domain.incoming() { // it has arrived
 		return fault.Wrap("", op, err)
 	}
-	if created {
-		err = d.removeFiles(b.domain.UUID)
-	}
-	if err == nil {
-		err = b.makeFiles(ctx)
-	}
+	err = b.makeFiles(ctx)
 	if err != nil && created {
 		b.undo(ctx)
 	}
@@ -68,6 +63,6 @@ func (d *Driver) Forget(ctx context.Context, id string) error {
 // prepared reports whether a domain is prepared for this guest as it will be.
 func (b *builder) prepared(have domain) bool {
 	want, was := domainxml.Write(b.guest), have.xml.Metadata.Guest
-	want.Stopped, want.Incoming, want.Address = was.Stopped, true, b.d.o.Migration.Address
+	want.Stopped, want.Incoming, want.Address, want.Domain = was.Stopped, true, b.d.o.Migration.Address, was.Domain
 	return reflect.DeepEqual(want, was)
 }

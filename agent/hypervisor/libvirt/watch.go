@@ -15,9 +15,9 @@ var redial = backoff.Exponential{First: 100 * time.Millisecond, Max: 10 * time.S
 // for those that end meanwhile.
 const reconnectTime = 5 * time.Second
 
-// Watch calls changed when a domain has started, paused, continued, ended or vanished, after each connection, because
-// events may have been missed, and reconnectTime later. It connects again when the connection has ended; then it also
-// calls changed, so that the agent reports a libvirtd that does not run.
+// Watch calls changed when a domain was defined, has started, paused, continued, ended or vanished, after each
+// connection, because events may have been missed, and reconnectTime later. It connects again when the connection has
+// ended; then it also calls changed, so that the agent reports a libvirtd that does not run.
 func (d *Driver) Watch(ctx context.Context, changed func()) {
 	failures := 0
 	for ctx.Err() == nil {
@@ -50,7 +50,7 @@ func (d *Driver) watchOnce(ctx context.Context, changed func()) (connected bool)
 				return true
 			}
 			switch e.Kind {
-			case rpc.EventUndefined, rpc.EventStarted, rpc.EventStopped, rpc.EventCrashed, rpc.EventSuspended,
+			case rpc.EventDefined, rpc.EventUndefined, rpc.EventStarted, rpc.EventStopped, rpc.EventCrashed, rpc.EventSuspended,
 				rpc.EventResumed:
 				changed()
 			}

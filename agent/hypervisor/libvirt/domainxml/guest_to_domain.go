@@ -46,7 +46,7 @@ func Make(host Host, id string, g hypervisor.Guest, files Files) (Domain, error)
 		return Domain{}, err
 	}
 	d := Domain{
-		Type: virtType(host), Name: domainName(id), UUID: id, Metadata: Metadata{Write(g)},
+		Type: virtType(host), Name: DomainName(id), UUID: id, Metadata: Metadata{Write(g)},
 		Memory: Memory{Unit: "MiB", Value: g.MemoryMB}, VCPU: VCPU{Placement: "static", Count: g.VCPUs},
 		OS: OS{Type: OSType{Arch: host.Arch, Machine: cmp.Or(g.Hardware.Machine, host.Machine), Value: "hvm"},
 			Kernel: files.Kernel, Initrd: files.Initrd, Cmdline: files.Cmdline, BIOS: &BIOS{UseSerial: "yes"}},
@@ -59,6 +59,7 @@ func Make(host Host, id string, g hypervisor.Guest, files Files) (Domain, error)
 	case host.KVM:
 		d.CPU.Mode = "host-model"
 	}
+	d.Metadata.Guest.Domain = id
 	addCells(&d, g.Cells)
 	d.Devices = devices(files)
 	addHardware(&d.Devices, g.Hardware)
@@ -149,9 +150,9 @@ func virtType(host Host) string {
 // namePrefix begins the names of the guests' domains.
 const namePrefix = "berth-"
 
-// domainName returns the name of a guest's domain. It contains only the id: a name that users choose may be taken, and
-// may contain what libvirt refuses.
-func domainName(id string) string { return namePrefix + id }
+// DomainName returns the name of a guest's domain with a UUID. It contains only the UUID: a name that users choose may
+// be taken, and may contain what libvirt refuses.
+func DomainName(id string) string { return namePrefix + id }
 
 // GuestOf returns the guest of a domain by its name. own is false for a domain of another program.
 func GuestOf(name string) (id string, own bool) { return strings.CutPrefix(name, namePrefix) }

@@ -2,6 +2,7 @@ package domainxml
 
 import (
 	"encoding/xml"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -23,10 +24,14 @@ type Metadata struct {
 	Guest Guest `xml:"https://github.com/openberth/berth/libvirt/1 guest"`
 }
 
-// Guest is a guest in the metadata.
+// Guest is a guest in the metadata, and in the record of the guest beside its files.
 type Guest struct {
 	ID         string         `xml:"id,attr"`
-	Server     string         `xml:"server,attr,omitempty"` // empty: ID
+	Domain     string         `xml:"domain,attr"`             // UUID of the guest's domain; a copy of the domain has another
+	Made       bool           `xml:"made,attr,omitempty"`     // its disk of this Build was complete; it is never made again
+	Removing   bool           `xml:"removing,attr,omitempty"` // in the record only: the guest is destroyed
+	Host       string         `xml:"host,attr,omitempty"`     // in the record only: of the guest
+	Server     string         `xml:"server,attr,omitempty"`   // empty: ID
 	Name       string         `xml:"name,attr"`
 	Build      int            `xml:"build,attr"`
 	Departed   bool           `xml:"departed,attr,omitempty"`
@@ -199,7 +204,7 @@ func list(numbers []int) string {
 // EncodeGuest returns the XML element of a guest's metadata. It returns fault.Invalid for a text that XML cannot
 // represent.
 func EncodeGuest(g Guest) (string, error) {
-	all := []string{g.ID, g.Server, g.Name, g.Image, g.MigratesTo, g.Address}
+	all := []string{g.ID, g.Domain, g.Server, g.Name, g.Image, g.MigratesTo, g.Address, g.Host}
 	for _, d := range g.Devices {
 		all = append(all, d.Request, d.Provider)
 	}
@@ -210,6 +215,14 @@ func EncodeGuest(g Guest) (string, error) {
 		return "", err
 	}
 	return encodeElement(xml.Name{Space: Namespace, Local: "guest"}, g)
+}
+
+// DecodeGuest returns the metadata of a guest from the XML of EncodeGuest.
+func DecodeGuest(text []byte) (g Guest, err error) {
+	if err = xml.Unmarshal(text, &g); err == nil && g.ID == "" {
+		err = errors.New("it has no guest")
+	}
+	return g, err
 }
 
 // encodeElement returns the XML of an element that is not a whole domain.

@@ -101,9 +101,20 @@ func (c *Client) DomainCapabilities(ctx context.Context, arch, machine, virtType
 
 // Domains lists all domains, running or not.
 func (c *Client) Domains(ctx context.Context) (list []Domain, err error) {
+	return listDomains(ctx, c, 0)
+}
+
+// Transient lists the domains that run and have no definition.
+func Transient(ctx context.Context, c *Client) (list []Domain, err error) {
+	const transient = 8 // VIR_CONNECT_LIST_DOMAINS_TRANSIENT
+	return listDomains(ctx, c, transient)
+}
+
+// listDomains lists the domains that flags select.
+func listDomains(ctx context.Context, c *Client, flags uint32) (list []Domain, err error) {
 	var e encoder
 	e.word(1) // with results
-	e.word(0) // all
+	e.word(flags)
 	d, err := c.call(ctx, connectListAllDomains, e, nil)
 	if err != nil {
 		return nil, err
@@ -245,8 +256,8 @@ func ImpactOn(running bool) Impact {
 	return Definition
 }
 
-// SetMetadata replaces the metadata of a namespace, an XML element, in the definitions of a domain.
-func (c *Client) SetMetadata(ctx context.Context, of Domain, running bool, namespace, prefix, xml string) error {
+// SetMetadata replaces the metadata of a namespace, an XML element, in definitions of a domain.
+func (c *Client) SetMetadata(ctx context.Context, of Domain, affected Impact, namespace, prefix, xml string) error {
 	const element = 2 // VIR_DOMAIN_METADATA_ELEMENT
 	var e encoder
 	e.domain(of)
@@ -254,7 +265,7 @@ func (c *Client) SetMetadata(ctx context.Context, of Domain, running bool, names
 	e.optionalText(xml)
 	e.optionalText(prefix)
 	e.optionalText(namespace)
-	e.word(uint32(ImpactOn(running)))
+	e.word(uint32(affected))
 	_, err := c.call(ctx, domainSetMetadata, e, nil)
 	return notFound(domainSetMetadata, err)
 }

@@ -81,6 +81,7 @@ const (
 	ErrNoVolume         ErrorCode = 50 // no storage pool has a volume with this path
 	ErrNoDomain         ErrorCode = 42 // there is no domain with this name or UUID
 	ErrOperationInvalid ErrorCode = 55 // not in this state of the domain
+	ErrNoSecret         ErrorCode = 66 // there is no secret with this UUID
 	ErrOperationTimeout ErrorCode = 68
 	ErrNoDevice         ErrorCode = 23
 	ErrDeviceMissing    ErrorCode = 99 // the domain does not have the device

@@ -28,6 +28,8 @@ const (
 	poolLookupByName       Procedure = 84
 	volLookupByPath        Procedure = 97
 	volGetXMLDesc          Procedure = 99
+	secretLookupByUUID     Procedure = 141
+	secretDefineXML        Procedure = 142
 	connectGetLibVersion   Procedure = 157
 	domainAttachDevice     Procedure = 160
 	domainDetachDevice     Procedure = 161
@@ -67,6 +69,7 @@ var procedureNames = map[Procedure]string{
 	domainEventRemoved:    "DomainEventCallbackDeviceRemoved",
 	domainEventNotRemoved: "DomainEventCallbackDeviceRemovalFailed",
 	connectGetVersion:     "ConnectGetVersion", domainResume: "DomainResume", domainAbortJob: "DomainAbortJob",
+	secretLookupByUUID: "SecretLookupByUUID", secretDefineXML: "SecretDefineXML",
 	domainMigrateBegin: "DomainMigrateBegin3Params", domainMigratePrepare: "DomainMigratePrepare3Params",
 	domainMigratePerform: "DomainMigratePerform3Params", domainMigrateFinish: "DomainMigrateFinish3Params",
 	domainMigrateConfirm: "DomainMigrateConfirm3Params", connectNumOfPools: "ConnectNumOfStoragePools",
@@ -88,7 +91,8 @@ func (p Procedure) String() string {
 func (p Procedure) onlyReads() bool {
 	switch p {
 	case domainShutdown, domainCreateXML, domainCreateWithFlags, domainUndefineFlags, domainDestroyFlags,
-		domainSetMetadata, domainAttachDevice, domainDetachDevice, domainDefineXMLFlags, domainResume, domainAbortJob,
+		domainSetMetadata, secretDefineXML, domainAttachDevice, domainDetachDevice, domainDefineXMLFlags, domainResume,
+		domainAbortJob,
 		domainMigrateBegin, domainMigratePrepare, domainMigratePerform, domainMigrateFinish, domainMigrateConfirm,
 		poolCreateXML, poolDestroy:
 		return false
