@@ -120,7 +120,8 @@ func (e Entry) known() bool {
 	switch e.Kind {
 	case kindFormat:
 		return e.Version >= 1 && e.Version <= version
-	case kindIdentity, kindServer, kindGone, kindRemoved, kindOwned, kindRenamed, kindUnrenamed, kindPosition,
+	case kindIdentity, kindServer, kindBuilt, kindUnbuilt, kindGone, kindRemoved, kindOwned, kindRenamed,
+		kindUnrenamed, kindPosition,
 		kindStarts:
 		return true
 	case kindSpent, kindCleaned:

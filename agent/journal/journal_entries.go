@@ -1,6 +1,8 @@
 package journal
 
 import (
+	"time"
+
 	"github.com/openberth/berth/agent/device"
 	"github.com/openberth/berth/provider"
 	"github.com/openberth/berth/resource"
@@ -20,6 +22,8 @@ const (
 	kindRemoved  = "removed"
 	kindOwned    = "mark"
 
+	kindBuilt     = "built"
+	kindUnbuilt   = "unbuilt"
 	kindRenamed   = "renamed"
 	kindUnrenamed = "unrenamed"
 	kindSpent     = "spent"
@@ -50,6 +54,9 @@ type Entry struct {
 	Done      bool       `json:"done,omitempty"`
 	Device    *device.ID `json:"address,omitempty"`
 	Returning bool       `json:"returning,omitempty"`
+
+	Build int   `json:"build,omitempty"`
+	At    int64 `json:"at,omitempty"` // Unix time, seconds
 
 	Machine  string   `json:"machine_id,omitempty"`
 	Epoch    int64    `json:"epoch,omitempty"`
@@ -88,8 +95,20 @@ func Cleaned(id device.ID) Entry { return Entry{Kind: kindCleaned, Device: &id} 
 // Gone records that the server has no guest and no devices here, and that compute has not yet confirmed that.
 func Gone(server string) Entry { return Entry{Kind: kindGone, Server: server} }
 
-// Removed deletes the record of a server.
-func Removed(server string) Entry { return Entry{Kind: kindRemoved, Server: server} }
+// Removed deletes the record of a server whose guest and devices are gone, and keeps for a day that it has ended here:
+// a guest that appears later is the work of a request whose answer was lost.
+func Removed(server string, at time.Time) Entry {
+	return Entry{Kind: kindRemoved, Server: server, At: at.Unix()}
+}
+
+// Built records that the guest of a server was built on this host, with its number of rebuilds. From then on it has a
+// disk, and is never built as a new one.
+func Built(server string, build int) Entry {
+	return Entry{Kind: kindBuilt, Server: server, Build: build}
+}
+
+// Unbuilt deletes that record, because the guest has departed to another host.
+func Unbuilt(server string) Entry { return Entry{Kind: kindUnbuilt, Server: server} }
 
 // OwnedBy records what this agent has written to a provider; an empty value deletes the record.
 func OwnedBy(id provider.ID, m Owned) Entry {

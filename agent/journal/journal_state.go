@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"cmp"
 	"iter"
 	"maps"
 	"slices"
@@ -17,7 +18,9 @@ type State struct {
 	starts   []string                  // ids of the agent's processes since the last acknowledged one
 	servers  map[string][]device.Claim // of this host; nil claims: a server without devices
 	cells    map[string][]GuestCell    // NUMA cells of the servers
+	built    map[string]int            // servers whose guest was built here, with its number of rebuilds
 	gone     map[string]bool           // removed, and compute has not confirmed it
+	ended    map[string]int64          // Unix times at which servers were removed and confirmed, for a day
 	owned    map[provider.ID]Owned
 	renames  map[string]Rename // by the new id, as long as compute's assignments mention it
 	spent    map[device.ID]Spent
@@ -81,6 +84,18 @@ func (s State) Renames() map[string]Rename { return maps.Clone(s.renames) }
 // Spent returns the devices that have been used once and are not yet available again.
 func (s State) Spent() map[device.ID]Spent { return maps.Clone(s.spent) }
 
+// Built returns the number of rebuilds of the guest of a server; ok is false if none was built here.
+func (s State) Built(server string) (build int, ok bool) {
+	build, ok = s.built[server]
+	return build, ok
+}
+
+// Ended reports whether the guest of a server was removed here during the last day, and none was claimed since.
+func (s State) Ended(server string) bool {
+	_, ended := s.ended[server]
+	return ended
+}
+
 // Has reports whether the journal has an entry of a server.
 func (s State) Has(server string) bool {
 	_, present := s.servers[server]
@@ -91,7 +106,8 @@ func (s State) Has(server string) bool {
 // emptied.
 func emptyState() State {
 	return State{servers: map[string][]device.Claim{}, cells: map[string][]GuestCell{}, gone: map[string]bool{},
-		owned: map[provider.ID]Owned{}, renames: map[string]Rename{}, spent: map[device.ID]Spent{}}
+		built: map[string]int{}, ended: map[string]int64{}, owned: map[provider.ID]Owned{}, renames: map[string]Rename{},
+		spent: map[device.ID]Spent{}}
 }
 
 // cloneFor returns a state with its own copies of what entries of these kinds change. The rest is shared.
@@ -101,6 +117,10 @@ func (s State) cloneFor(entries []Entry) State {
 	}
 	if changes(kindServer, kindGone, kindRemoved, kindRenamed) {
 		s.servers, s.cells, s.gone = cloned(s.servers), cloned(s.cells), cloned(s.gone)
+		s.built, s.ended = cloned(s.built), cloned(s.ended)
+	}
+	if changes(kindBuilt, kindUnbuilt) {
+		s.built = cloned(s.built)
 	}
 	if changes(kindRenamed, kindUnrenamed) {
 		s.renames = cloned(s.renames)
@@ -141,13 +161,20 @@ func (s *State) apply(e Entry) {
 		s.starts = e.StartIDs
 	case kindServer:
 		delete(s.gone, e.Server)
+		delete(s.ended, e.Server)
 		s.put(e.Server, fromWire(e.Server, e.Claims), e.Cells)
 	case kindGone:
 		s.drop(e.Server)
+		delete(s.ended, e.Server)
 		s.gone[e.Server] = true
 	case kindRemoved:
 		s.drop(e.Server)
 		delete(s.gone, e.Server)
+		s.end(e.Server, e.At)
+	case kindBuilt:
+		s.built[e.Server] = e.Build
+	case kindUnbuilt:
+		delete(s.built, e.Server)
 	case kindRenamed:
 		s.rename(e)
 	case kindUnrenamed:
@@ -175,6 +202,34 @@ func (s *State) put(server string, claims []device.Claim, cells []GuestCell) {
 func (s *State) drop(server string) {
 	delete(s.servers, server)
 	delete(s.cells, server)
+	delete(s.built, server)
+}
+
+// The limits of what is kept of removed servers.
+const (
+	endedSeconds = 24 * 60 * 60
+	endedServers = 1000
+)
+
+// end keeps that a server has ended, and forgets those of more than a day before the newest, and the oldest of too
+// many.
+func (s *State) end(server string, at int64) {
+	if at <= 0 {
+		return
+	}
+	s.ended[server] = at
+	newest := slices.Max(slices.Collect(maps.Values(s.ended)))
+	maps.DeleteFunc(s.ended, func(_ string, then int64) bool { return newest-then > endedSeconds })
+	if ids := s.endedInOrder(); len(ids) > endedServers {
+		delete(s.ended, ids[0])
+	}
+}
+
+// endedInOrder lists the servers that have ended, oldest first.
+func (s State) endedInOrder() []string {
+	return slices.SortedFunc(maps.Keys(s.ended), func(a, b string) int {
+		return cmp.Or(cmp.Compare(s.ended[a], s.ended[b]), cmp.Compare(a, b))
+	})
 }
 
 // rename moves the claims and cells of one id to another, once; a repetition only updates Done.
@@ -185,9 +240,14 @@ func (s *State) rename(e Entry) {
 			for i := range claims {
 				claims[i].Holder = resource.ConsumerID(e.Server)
 			}
+			build, built := s.built[e.Was]
 			s.put(e.Server, claims, s.cells[e.Was])
 			s.drop(e.Was)
 			delete(s.gone, e.Server)
+			delete(s.ended, e.Server)
+			if delete(s.built, e.Server); built {
+				s.built[e.Server] = build
+			}
 		}
 	}
 	s.renames[e.Server] = Rename{Was: e.Was, Done: e.Done}
@@ -225,12 +285,19 @@ func (s State) entries() []Entry {
 	for _, server := range s.Gone() {
 		list = append(list, Entry{Kind: kindGone, Server: server})
 	}
+	for _, server := range s.endedInOrder() {
+		list = append(list, Entry{Kind: kindRemoved, Server: server, At: s.ended[server]})
+	}
+	for _, server := range slices.Sorted(maps.Keys(s.built)) { // last, because the others delete them
+		list = append(list, Built(server, s.built[server]))
+	}
 	return list
 }
 
 // size returns the number of lines that the state needs: the length of entries.
 func (s State) size() int {
-	n := 1 + len(s.owned) + len(s.renames) + len(s.spent) + len(s.servers) + len(s.gone)
+	n := 1 + len(s.owned) + len(s.renames) + len(s.spent) + len(s.servers) + len(s.gone) +
+		len(s.built) + len(s.ended)
 	if _, ok := s.Identity(); ok {
 		n++
 	}

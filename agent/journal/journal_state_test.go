@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"reflect"
 	"testing"
+	"time"
 
 	"github.com/openberth/berth/agent/device"
 	"github.com/openberth/berth/provider"
@@ -18,7 +19,7 @@ func randomEntry(rng *rand.Rand) Entry {
 	if err != nil {
 		panic(err)
 	}
-	switch rng.IntN(12) {
+	switch rng.IntN(14) {
 	case 0:
 		return Identity{Host: "h", Provider: "p", Starts: rng.Int64N(3)}.Entry()
 	case 1:
@@ -30,7 +31,7 @@ func randomEntry(rng *rand.Rand) Entry {
 	case 5:
 		return Gone(server())
 	case 6:
-		return Removed(server())
+		return Removed(server(), time.Unix(rng.Int64N(200_000), 0))
 	case 7:
 		return OwnedBy(provider.ID(server()), Owned{Classes: []resource.Class{"CUSTOM_A", "VCPU"}[:rng.IntN(3)]})
 	case 8:
@@ -39,6 +40,10 @@ func randomEntry(rng *rand.Rand) Entry {
 		return RenameForgotten(server())
 	case 10:
 		return Used(id, Spent{Provider: "p"})
+	case 11:
+		return Built(server(), rng.IntN(3))
+	case 12:
+		return Unbuilt(server())
 	}
 	return Cleaned(id)
 }
@@ -67,6 +72,10 @@ func TestStatesAreImmutable(t *testing.T) {
 			}
 			if next.size() != len(next.entries()) {
 				t.Fatalf("size is %d, the state needs %d lines", next.size(), len(next.entries()))
+			}
+			again := emptyState().With(next.entries()...)
+			if !reflect.DeepEqual(again.entries(), next.entries()) {
+				t.Fatalf("%+v is written and read as\n%+v", next, again)
 			}
 			state = next
 		}

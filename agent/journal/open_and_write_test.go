@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/openberth/berth/agent/device"
 	"github.com/openberth/berth/fault"
@@ -54,7 +55,7 @@ func fill(t *testing.T, j *Journal) State {
 	ok(t, j.Write(Put("s3", []device.Claim{claim("s3", "r3", "0000:3b:00.2")})))
 	ok(t, j.Write(Gone("s3")))
 	ok(t, j.Write(Put("s4", []device.Claim{claim("s4", "r4", "0000:3b:00.3")})))
-	ok(t, j.Write(Removed("s4")))
+	ok(t, j.Write(Removed("s4", time.Time{})))
 	ok(t, j.Write(OwnedBy("pf", Owned{Classes: []resource.Class{"CUSTOM_NIC"}, Traits: []resource.Trait{"CUSTOM_A"}})))
 	ok(t, j.Write(OwnedBy("gone", Owned{Traits: []resource.Trait{"CUSTOM_B"}})))
 	ok(t, j.Write(OwnedBy("gone", Owned{})))
@@ -201,7 +202,7 @@ func TestRenamesAndUsedDevicesSurvive(t *testing.T) {
 	}
 	must(j.Write(Cleaned(device.PCI(at))))
 	must(j.Write(Renamed("m1", "s1", true))) // the reverse rename
-	must(j.Write(Removed("s1")))
+	must(j.Write(Removed("s1", time.Time{})))
 	if s := j.State(); len(s.Spent()) != 1 || len(s.Renames()) != 1 || s.Renames()["s1"].Was != "m1" ||
 		len(s.Servers()) != 0 {
 		t.Errorf("%+v %+v %+v", s.Spent(), s.Renames(), s.Servers())

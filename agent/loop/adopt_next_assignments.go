@@ -20,7 +20,7 @@ import (
 type Adoption struct {
 	ID        string
 	Name      string
-	Guest     string // state in the hypervisor: running, stopped, departed or none
+	Guest     string // state in the hypervisor: running, stopped, lost, departed or none
 	Journal   string // devices claimed in the agent's journal, "no devices", or none
 	Placement string // place of its allocation: here, elsewhere or none
 	Compute   string // entry in compute's assignments: assigned, remove or none
@@ -31,7 +31,9 @@ type Adoption struct {
 type AdoptionPlan struct {
 	Followed string // cloud and position that the agent follows now; empty for a journal without any
 	Next     string // those of compute's assignments
-	Guests   []Adoption
+	// Hypervisor is why the hypervisor is not used before it is adopted; empty: it is the one that has the guests.
+	Hypervisor string
+	Guests     []Adoption
 }
 
 // AdoptionPlan reads what the hypervisor, the journal, Placement and compute record of each guest, and returns what
@@ -42,7 +44,7 @@ func (a *Agent) AdoptionPlan(ctx context.Context) (AdoptionPlan, error) {
 	if err != nil {
 		return AdoptionPlan{}, err
 	}
-	guests, err := a.o.Hypervisor.Guests(ctx)
+	guests, why, err := a.adoptable(ctx)
 	if err != nil {
 		return AdoptionPlan{}, fault.Wrap("", "hypervisor.Guests", err)
 	}
@@ -52,17 +54,27 @@ func (a *Agent) AdoptionPlan(ctx context.Context) (AdoptionPlan, error) {
 	}
 	id, _ := state.Identity()
 	p := state.Position()
-	plan := AdoptionPlan{Next: describePosition(line.Cloud, line.Position)}
+	plan := AdoptionPlan{Next: describePosition(line.Cloud, line.Position), Hypervisor: why}
 	if id.Cloud != "" {
 		plan.Followed = describePosition(id.Cloud, host.Position(p))
 	}
 	for _, r := range recordsOf(guests, state, line) {
+		r.built = r.built && id.Machine == a.o.Machine.ID
 		if r.allocation, err = a.whereAllocated(ctx, id.Provider, r.id); err != nil {
 			return plan, err
 		}
 		plan.Guests = append(plan.Guests, r.adoption())
 	}
 	return plan, nil
+}
+
+// adoptable returns the guests as they are listed after the hypervisor is adopted, and why it is not used before.
+func (a *Agent) adoptable(ctx context.Context) (guests []hypervisor.Guest, why string, err error) {
+	if driver, is := a.o.Hypervisor.(hypervisor.Adopter); is {
+		return driver.Adoptable(ctx)
+	}
+	guests, err = a.o.Hypervisor.Guests(ctx)
+	return guests, "", err
 }
 
 func describePosition(cloud string, p host.Position) string {
@@ -107,6 +119,7 @@ type record struct {
 	id         string
 	guest      *hypervisor.Guest
 	journalled bool
+	built      bool     // the journal has that its guest was built here
 	devices    []string // of the journal
 	want       *host.Server
 	remove     bool
@@ -127,6 +140,7 @@ func recordsOf(guests []hypervisor.Guest, state journal.State, line host.Assignm
 	}
 	for _, id := range state.Servers() {
 		of(id).journalled = true
+		_, of(id).built = state.Built(id)
 		claims, _ := state.Of(id)
 		for _, c := range claims {
 			of(id).devices = append(of(id).devices, c.ID().String())
@@ -152,6 +166,9 @@ func (r *record) adoption() Adoption {
 		if g.Stopped {
 			out.Guest = "stopped"
 		}
+		if g.Lost != "" {
+			out.Guest = "lost"
+		}
 		if g.Departed {
 			out.Guest = "departed"
 		}
@@ -176,10 +193,14 @@ func (r *record) then() string {
 	switch {
 	case r.want != nil && exists && r.guest.Build < r.want.Build:
 		return "is rebuilt, as a user has asked for"
+	case r.want != nil && exists && r.guest.Lost != "":
+		return "is made again around its disk, because " + r.guest.Lost
 	case r.want != nil && exists && r.guest.Stopped != (r.want.Power == host.Off):
 		return "is started or stopped, as compute records"
 	case r.want != nil && exists:
 		return "stays as it is"
+	case r.want != nil && !exists && r.built:
+		return "is not built as a new one, because it was built here and is missing; rebuild the server for a new disk"
 	case r.want != nil && r.allocation != "here":
 		return "is not built, because its allocation is not here; compute sets the server to ERROR, or waits while " +
 			"another host has its guest"
@@ -189,24 +210,50 @@ func (r *record) then() string {
 		return "is destroyed, because compute records that it was deleted or moved away"
 	case r.remove:
 		return "is reported gone"
-	case r.guest != nil:
+	case r.guest != nil, r.built:
 		return "stays as it is, and a condition names it"
 	}
 	return "its devices are freed: it has no guest, and compute does not assign it"
 }
 
-// Adopt makes the host's agent follow the next assignments that it reads, of any cloud and any age, on this machine.
-// Conflict: the agent runs; stop it first.
-func (a *Agent) Adopt() error {
+// Adopt makes the host's agent follow the next assignments that it reads, of any cloud and any age, on this machine,
+// and use this hypervisor, also if it is not the one that has the guests. On another machine than that of the journal,
+// guests that are not here count as not built. Conflict: the agent runs; stop it first.
+func (a *Agent) Adopt(ctx context.Context) error {
 	j, err := journal.Open(a.o.Dir)
 	if err != nil {
 		return err
 	}
 	entries := []journal.Entry{journal.Position{}.Entry()}
 	if id, written := j.State().Identity(); written {
+		if id.Machine != a.o.Machine.ID {
+			if entries, err = a.forgetMissing(ctx, j.State(), entries); err != nil {
+				return errors.Join(err, j.Close())
+			}
+		}
 		id.Cloud, id.Machine = "", a.o.Machine.ID
 		entries = append([]journal.Entry{id.Entry()}, entries...)
 	}
-	err = j.Write(entries...)
+	if err = j.Write(entries...); err == nil {
+		if driver, is := a.o.Hypervisor.(hypervisor.Adopter); is {
+			err = fault.Wrap("", "the assignments are adopted, and the hypervisor is not", driver.Adopt(ctx))
+		}
+	}
 	return errors.Join(err, j.Close())
+}
+
+// forgetMissing adds entries by which guests of the journal that this machine does not have count as not built: it
+// replaces the machine of the journal, and compute may have them built again.
+func (a *Agent) forgetMissing(ctx context.Context, state journal.State, to []journal.Entry) ([]journal.Entry, error) {
+	guests, _, err := a.adoptable(ctx)
+	if err != nil {
+		return nil, fault.Wrap("", "hypervisor.Guests", err)
+	}
+	for _, id := range state.Servers() {
+		there := slices.ContainsFunc(guests, func(g hypervisor.Guest) bool { return g.ID == id })
+		if _, built := state.Built(id); built && !there {
+			to = append(to, journal.Unbuilt(id))
+		}
+	}
+	return to, nil
 }

@@ -15,8 +15,9 @@ import (
 )
 
 // DestroyGuest destroys a guest that compute's assignments do not mention, and resets its VFs. Its devices are freed at
-// the agent's next start. With force, the guest is destroyed even if it is assigned or compute does not answer. Faults:
-// NotFound when there is no such guest; Conflict when compute assigns it to this host, or the agent runs.
+// the agent's next start. The guest may be one that only the journal has. With force, the guest is destroyed even if it
+// is assigned or compute does not answer. Faults: NotFound when there is no such guest; Conflict when compute assigns
+// it to this host, or the agent runs.
 func (a *Agent) DestroyGuest(ctx context.Context, id string, force bool) error {
 	const op = "loop.DestroyGuest"
 	defer a.endSessions(ctx)
@@ -29,7 +30,11 @@ func (a *Agent) DestroyGuest(ctx context.Context, id string, force bool) error {
 	if err != nil {
 		return fault.Wrap("", "hypervisor.Guests", err)
 	}
+	claims, journalled := j.State().Of(id)
 	i := slices.IndexFunc(guests, func(g hypervisor.Guest) bool { return g.ID == id })
+	if i < 0 && journalled {
+		i, guests = len(guests), append(guests, journalledGuest(id, claims))
+	}
 	if i < 0 {
 		var names []string
 		for _, g := range guests {
@@ -52,11 +57,19 @@ func (a *Agent) DestroyGuest(ctx context.Context, id string, force bool) error {
 	if err := a.o.Hypervisor.Destroy(ctx, id); err != nil {
 		return fault.Wrap("", "hypervisor.Destroy", err)
 	}
-	claims, _ := j.State().Of(id)
 	if err := a.resetVFs(ctx, guests[i], claims); err != nil {
 		return err
 	}
 	return j.Write(journal.Gone(id))
+}
+
+// journalledGuest returns a guest with the devices that the journal has for it.
+func journalledGuest(id string, claims []device.Claim) hypervisor.Guest {
+	g := hypervisor.Guest{ID: id}
+	for _, c := range claims {
+		g.Devices = append(g.Devices, hypervisor.Device{ID: c.ID()})
+	}
+	return g
 }
 
 // resetVFs resets the VFs of networks that a guest had: those of the present rules, and those that were claimed by

@@ -55,7 +55,7 @@ func TestStartIDs(t *testing.T) {
 			must(t, stop())
 			w.options.Machine.ID = "m2"
 			contains(t, w.refusedStart(fault.Conflict), "was written on another machine (machine-id m1, here it is m2)")
-			must(t, w.agent().Adopt())
+			must(t, w.agent().Adopt(t.Context()))
 			_, stop = w.startReported()
 			must(t, stop())
 			if id, _ := w.journalled().Identity(); id.Machine != "m2" {

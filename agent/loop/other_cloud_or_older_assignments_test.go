@@ -23,11 +23,11 @@ func TestAssignmentsOfAnotherCloud(t *testing.T) {
 		w.until("a condition", func() bool { return strings.Contains(w.compute.conditions(), "berth agent adopt") })
 		time.Sleep(5 * time.Minute)
 		w.checkConsistent("s1")
-		if err := a.Adopt(); !fault.Is(err, fault.Conflict) {
+		if err := a.Adopt(t.Context()); !fault.Is(err, fault.Conflict) {
 			t.Errorf("adopted beside the running agent: %v", err)
 		}
 		must(t, stop())
-		must(t, a.Adopt())
+		must(t, a.Adopt(t.Context()))
 		_, stop = w.startReported()
 		w.until("a condition", func() bool { return strings.Contains(w.compute.conditions(), "berth agent destroy s1") })
 		time.Sleep(5 * time.Minute)
@@ -111,7 +111,7 @@ func TestOlderAssignments(t *testing.T) {
 		if !slices.Equal(rows, want) || !strings.Contains(plan.Followed, "start 3 of compute, revision 1") {
 			t.Errorf("%s\n%q", plan.Followed, rows)
 		}
-		must(t, w.agent().Adopt())
+		must(t, w.agent().Adopt(t.Context()))
 		_, stop = w.startReported()
 		w.untilPhase(host.Running, "s2")
 		w.until("a condition", func() bool { return strings.Contains(w.compute.conditions(), "berth agent destroy s1") })

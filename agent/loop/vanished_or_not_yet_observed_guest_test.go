@@ -11,17 +11,51 @@ import (
 	"github.com/openberth/berth/api/host"
 )
 
-// A guest that has vanished is built again; one that an earlier observation does not have yet has not vanished.
+// A guest that has vanished is not built as a new one, which would have an empty disk, and keeps its devices until
+// compute names it for removal; one that an earlier observation does not have yet has not vanished.
 func TestVanishedGuest(t *testing.T) {
-	scenario(t, "a vanished guest is built again with its devices", func(t *testing.T, w *testHost) {
-		_, stop := w.startReported()
-		w.compute.assign(w.server("s1", name1))
+	scenario(t, "a vanished guest is not built as a new one", func(t *testing.T, w *testHost) {
+		a, stop := w.startReported()
+		s1 := w.server("s1", name1)
+		w.compute.assign(s1)
 		w.untilPhase(host.Running, "s1")
 		must(t, w.guests.Destroy(t.Context(), "s1"))
-		w.until("it is back", func() bool { return slices.Equal(w.running(), []string{"s1"}) })
+		w.untilPhase(host.Refused, "s1")
+		g := w.compute.guest("s1")
+		if g.Power != host.Off || g.RetryIn == 0 || !strings.Contains(g.Message, "was built here") {
+			t.Errorf("reported as %+v", g)
+		}
+		time.Sleep(time.Hour)
+		w.compute.mu.Lock()
+		w.compute.omitRemovals = true
+		w.compute.mu.Unlock()
+		w.compute.assign()
+		time.Sleep(time.Hour)
+		if got := claimedBy(a, "s1"); len(w.running()) != 0 || got != 1 {
+			t.Errorf("guests %v, %d devices of s1", w.running(), got)
+		}
+		if got := w.compute.conditions(); !strings.Contains(got, "berth agent destroy s1") {
+			t.Errorf("conditions %q", got)
+		}
+		s1.Build = 1 // a user has it rebuilt
+		w.compute.assign(s1)
+		w.until("it is rebuilt", func() bool { return slices.Equal(w.running(), []string{"s1"}) })
 		time.Sleep(time.Minute)
 		must(t, stop())
 		w.checkConsistent("s1")
+	})
+	scenario(t, "an operator frees the devices of a vanished guest", func(t *testing.T, w *testHost) {
+		_, stop := w.startReported()
+		w.compute.assign(w.server("s1", name1))
+		w.untilPhase(host.Running, "s1")
+		must(t, stop())
+		must(t, w.guests.Destroy(t.Context(), "s1"))
+		must(t, w.agent().DestroyGuest(t.Context(), "s1", true))
+		w.compute.assign()
+		_, stop = w.startReported()
+		w.untilPhase(host.Gone, "s1")
+		must(t, stop())
+		w.checkConsistent()
 	})
 	scenario(t, "an observation older than a guest is ignored", func(t *testing.T, w *testHost) {
 		slow := make(chan struct{})

@@ -38,6 +38,8 @@ func (w *works) next(j *work) (Effect, error) {
 		return w.ensure(j)
 	case a.removal.ID != "":
 		return w.remove(j), nil
+	case a.unrequested.late:
+		return removeLate(w, j), nil
 	}
 	return w.dropClaims(j), nil
 }
@@ -120,7 +122,7 @@ func (w *works) end(j *work, err error) {
 	j.retryAt = w.now.Add(w.backoff(j.failures))
 	_, refused := errors.AsType[*refusedError](err)
 	if _, shutDown := errors.AsType[shutDownError](err); refused || shutDown {
-		j.retryAt = w.now.Add(refusals.Wait(j.failures))
+		j.retryAt = w.now.Add(max(a.retryIn, refusals.Wait(j.failures)))
 	}
 	w.log("server not reconciled, will retry", "server", j.id, "attempts", j.failures, "error", err)
 	if j.failures >= warnAfter {

@@ -18,13 +18,15 @@ import (
 func (w *works) apply(j *work, effect Effect, e WorkDone) error {
 	switch effect := effect.(type) {
 	case Build:
+		w.guestEpoch++ // an observation from before may have the guest half built
 		if e.Err != nil {
 			return w.buildFailed(j, e.Err)
 		}
 		g := effect.Guest
-		g.DiskFrom = nil // the hypervisor does not list it
+		g.DiskFrom, g.Kept = nil, false // the hypervisor does not list them
 		w.guests[g.ID] = g
-		w.guestEpoch++
+		recordBuilt(w.core, g)
+		guestStarted(w, j, g)
 		w.log("guest reconciled", "server", g.ID, "devices", len(g.Devices), "stopped", g.Stopped, "build", g.Build)
 		return nil
 	case ConfigureVFs:
@@ -96,6 +98,7 @@ func (w *works) migrated(j *work, e Migrate, err error) error {
 		g := w.guests[j.id]
 		g.Departed = true
 		w.guests[j.id] = g
+		recordBuilt(w.core, g)
 		w.guestEpoch++
 		w.log("guest migrated", "server", j.id, "to", e.To.Host)
 		j.attempt.departure = &host.Guest{Phase: host.Departed}
@@ -112,14 +115,14 @@ func (w *works) guestReported(j *work, e ReportGuest, err error) error {
 	a := j.attempt
 	if late, is := errors.AsType[*host.Late](err); is {
 		w.raiseSequence(late.Number)
-		if a.late++; a.late < sequenceTries {
+		if a.lateCount++; a.lateCount < sequenceTries {
 			return nil // next sends it again, with a larger number
 		}
 	}
 	if err != nil {
 		return fault.Wrap("", "reconcile.ReportGuest", err)
 	}
-	a.late = 0
+	a.lateCount = 0
 	if e.epoch != w.assignments.position.EpochID {
 		return nil // compute has restarted since, maybe on a restored database that lacks the report: send it again
 	}
@@ -142,7 +145,10 @@ func (w *works) guestReported(j *work, e ReportGuest, err error) error {
 		w.confirmClaim(a.want)
 	default:
 		w.acked[j.id], a.final = outcome{want: a.want, phase: e.Guest.Phase}, true
-		w.confirmed[j.id] = a.want
+		w.confirmed[j.id], j.requested = a.want, false
+		if e.Guest.Happened != "" {
+			j.happened = ""
+		}
 		if e.Guest.ShutDown {
 			return shutDownError{}
 		}
@@ -178,7 +184,7 @@ func (c *core) confirmClaim(want host.Server) {
 func (c *core) forgetEntries(ids ...string) {
 	for _, id := range ids {
 		if c.state.Has(id) {
-			c.record(journal.Removed(id))
+			c.record(journal.Removed(id, c.now))
 		}
 	}
 }

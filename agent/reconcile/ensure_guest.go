@@ -7,6 +7,7 @@ import (
 
 	"github.com/openberth/berth/agent/device"
 	"github.com/openberth/berth/agent/hypervisor"
+	"github.com/openberth/berth/agent/journal"
 	"github.com/openberth/berth/api/host"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/pci"
@@ -38,6 +39,7 @@ func (w *works) ensure(j *work) (Effect, error) {
 	// expects a new report.
 	if f, known := w.acked[want.ID]; known {
 		j.acked = f.phase
+		j.requested = j.requested || !f.want.Equal(want)
 	}
 	delete(w.acked, want.ID)
 	g, there := w.guests[want.ID]
@@ -67,15 +69,25 @@ func (w *works) ensure(j *work) (Effect, error) {
 		report := w.guestReport(a, host.Stopped, w.set.Held(resource.ConsumerID(want.ID)))
 		report.ShutDown = true
 		return w.report(want.ID, want.ID, report), nil
-	case there && !g.Departed && g.Stopped && want.Power != host.Off && !a.claimed: // the server may run on another host
-		held := w.set.Held(resource.ConsumerID(want.ID))
-		return w.report(want.ID, want.ID, w.guestReport(a, host.Claimed, held)), nil
-	case there && !g.Departed:
+	case exists(w, want) && (g.Stopped || !there) && want.Power != host.Off && !a.claimed:
+		if wait := restartWait(w, want.ID); wait > 0 && !j.requested {
+			waitForRestart(w, j, wait)
+			return w.reportRefusal(j)
+		}
+		return reportClaimed(w, j), nil // the server may run on another host
+	case isMissing(w.core, want) && keepsInterfaces(want):
+		return nil, fault.New(fault.Unavailable, "reconcile.ensure", "the hypervisor does not list the guest, which was "+
+			"built here; waiting until it does")
+	case exists(w, want):
 		a.creating = false
+		noteRestart(w, j, g)
 		held := w.set.Held(resource.ConsumerID(want.ID))
+		if !w.state.Has(want.ID) || w.state.Ended(want.ID) { // it was removed here, and is assigned here again
+			w.record(journal.Put(want.ID, held, w.state.Cells(want.ID)...))
+		}
 		if err := checkInterfaces(want, held); err != nil && !want.ClaimOnly {
 			if !a.claimed {
-				return w.report(want.ID, want.ID, w.guestReport(a, host.Claimed, held)), nil
+				return reportClaimed(w, j), nil
 			}
 			return nil, err
 		}
@@ -87,7 +99,7 @@ func (w *works) ensure(j *work) (Effect, error) {
 // matches reports whether a guest is as its server's assignment requires. A guest with more rebuilds than compute
 // records also matches: compute's database may have been restored, and a rebuild replaces the guest's disk.
 func matches(g hypervisor.Guest, want host.Server) bool {
-	return g.Stopped == (want.Power == host.Off) && g.Build >= want.Build &&
+	return g.Stopped == (want.Power == host.Off) && g.Lost == "" && g.Build >= want.Build &&
 		(keepsInterfaces(want) || slices.EqualFunc(g.Interfaces, want.Interfaces, isInterface))
 }
 
@@ -219,6 +231,8 @@ func (a *attempt) guest(w *works) (hypervisor.Guest, []device.Claim) {
 		MemoryMB: want.MemoryMB, DiskGB: want.DiskGB, Image: want.Image,
 		Hardware: hypervisor.Hardware(want.Hardware), Cells: hypervisorCells(w.state.Cells(want.ID)),
 		Stopped: want.Power == host.Off, Build: w.buildOf(a), DiskFrom: diskSource(want)}
+	build, built := w.state.Built(want.ID)
+	g.Kept = built && !a.creating && g.Build <= build
 	for _, i := range want.Interfaces {
 		one := hypervisor.Interface{Port: i.Port, MAC: i.MAC, VIF: i.VIF, VNIC: i.VNIC, Bridge: i.Bridge, VLAN: i.VLAN}
 		one.Device, _ = device.ParseID(i.Device) // one of the claims, or the zero value
@@ -309,7 +323,9 @@ func (w *works) continueOrConfirm(j *work) (Effect, error) {
 	if want.Power == host.Off {
 		phase = host.Stopped
 	}
-	return w.report(want.ID, want.ID, w.guestReport(j.attempt, phase, held)), nil
+	report := w.guestReport(j.attempt, phase, held)
+	report.Happened = j.happened
+	return w.report(want.ID, want.ID, report), nil
 }
 
 // notDeparted returns the report of a guest that cannot be migrated and keeps running here.
@@ -346,24 +362,33 @@ func checkDestination(g hypervisor.Guest, to hypervisor.Destination) error {
 }
 
 // reportRefusal returns the effects that report to compute that the hypervisor refused a change, with the guest's
-// actual state. The fault is the refusal when the guest no longer exists: the next attempt builds it.
+// actual state and the time of the next attempt. The fault is the refusal when the guest no longer exists: the next
+// attempt builds it, unless it was built here before and is missing.
 func (w *works) reportRefusal(j *work) (Effect, error) {
 	a, want := j.attempt, j.attempt.want
 	if a.listed == nil {
 		return ListGuests{Work: want.ID}, nil
 	}
+	var report host.Guest
 	i := slices.IndexFunc(a.listed, func(g hypervisor.Guest) bool { return g.ID == want.ID && !g.Departed })
-	if i < 0 {
+	switch {
+	case i >= 0:
+		g := a.listed[i]
+		w.guests[want.ID] = g
+		report = w.guestReport(a, host.Refused, w.set.Held(resource.ConsumerID(want.ID)))
+		report.Build, report.Power = g.Build, host.On
+		if g.Stopped {
+			report.Power = host.Off
+		}
+	default:
 		delete(w.guests, want.ID)
-		return nil, a.refusal
+		if !isMissing(w.core, want) {
+			return nil, a.refusal
+		}
+		report = missingReport(w, a)
 	}
-	g := a.listed[i]
-	w.guests[want.ID] = g
-	report := w.guestReport(a, host.Refused, w.set.Held(resource.ConsumerID(want.ID)))
-	report.Build, report.Message, report.Power = g.Build, fault.TextOf(a.refusal), host.On
-	if g.Stopped {
-		report.Power = host.Off
-	}
+	a.retryIn = max(a.retryIn, refusals.Wait(j.failures+1))
+	report.Message, report.RetryIn = fault.TextOf(a.refusal), int(a.retryIn.Round(time.Second)/time.Second)
 	w.warn("guest change refused", "server", want.ID, "error", a.refusal)
 	return w.report(want.ID, want.ID, report), nil
 }
@@ -384,7 +409,10 @@ func (w *works) guestReport(a *attempt, phase host.Phase, held []device.Claim) h
 
 // buildOf returns the rebuild count of a server's guest: the assigned one, or the guest's when that is higher because
 // compute's database was restored.
-func (w *works) buildOf(a *attempt) int { return max(a.want.Build, w.guests[a.want.ID].Build, a.build) }
+func (w *works) buildOf(a *attempt) int {
+	built, _ := w.state.Built(a.want.ID)
+	return max(a.want.Build, w.guests[a.want.ID].Build, a.build, built)
+}
 
 // isInterface reports whether an interface of a guest is the assigned one.
 func isInterface(has hypervisor.Interface, want host.Interface) bool {

@@ -11,8 +11,9 @@ import (
 )
 
 // leavingIDs lists the entries to remove, by id: those that compute has named for removal and not yet confirmed as
-// gone; those that the assignments do not mention and that have no guest, such as claims whose guest was never built;
-// and the new ids of unfinished renames that no other work finishes, because work under the former id waits for them.
+// gone; those that the assignments do not mention and whose guest was never built; guests that appear after their
+// server was removed; and the new ids of unfinished renames that no other work finishes, because work under the former
+// id waits for them.
 func (c *core) leavingIDs() []string {
 	out := map[string]bool{}
 	for id, r := range c.assignments.remove {
@@ -23,7 +24,14 @@ func (c *core) leavingIDs() []string {
 	for id := range c.state.All() {
 		_, wanted := c.assignments.servers[id]
 		_, named := c.assignments.remove[id]
-		if _, exists := c.guests[id]; !wanted && !named && !exists && !c.formerName(id) {
+		_, built := c.state.Built(id)
+		built = built && !isReplaced(c, id)
+		if _, exists := c.guests[id]; !wanted && !named && !exists && !built && !c.formerName(id) {
+			out[id] = true
+		}
+	}
+	for id := range c.guests {
+		if isLate(c, id) {
 			out[id] = true
 		}
 	}
@@ -33,6 +41,12 @@ func (c *core) leavingIDs() []string {
 		}
 	}
 	return slices.Sorted(maps.Keys(out))
+}
+
+// isReplaced reports whether another guest runs with a device that the journal gives to a server: then the journal is
+// an old one, and the guest of the server does not exist.
+func isReplaced(c *core, id string) bool {
+	return slices.ContainsFunc(c.conflicts, func(d claimConflict) bool { return d.server == id })
 }
 
 // leavingHolders lists the holders whose devices are about to be freed.

@@ -88,6 +88,9 @@ func (s *syncer) restoreGuests(offers []device.Offer, guests []hypervisor.Guest)
 	for _, g := range guests {
 		s.guests[g.ID] = g
 		id := currentID(g.ID, state)
+		if state.Ended(id) {
+			s.lateAtStart[id] = true
+		}
 		held, cells := set.Held(resource.ConsumerID(id)), cellsOf(g, state.Cells(id))
 		written, _ := state.Of(id)
 		if sameClaims(written, held) && fmt.Sprint(cells) == fmt.Sprint(state.Cells(id)) {

@@ -30,6 +30,7 @@ func (w *works) dispatch() {
 		w.retryWaiting()
 	}
 	w.wake, w.freed = false, false
+	recordListed(w)
 	for _, j := range w.byID {
 		if !j.retryAt.After(w.now) {
 			j.retryAt = time.Time{} // from here on, the end of an attempt or a change leads here again
@@ -38,6 +39,7 @@ func (w *works) dispatch() {
 	assigned, leaving := w.due()
 	w.forget(assigned, leaving)
 	w.setUnassignedCondition()
+	setLostCondition(w)
 	pending := w.pendingRenames()
 	for _, id := range slices.Concat(leaving, assigned) {
 		if by, waits := pending[id]; waits && by != id {
@@ -61,7 +63,7 @@ func (w *works) dispatch() {
 		}
 		removal := w.assignments.remove[id]
 		j.attempt = &attempt{want: want, removal: removal, version: w.assignments.version(removal),
-			destroyed: map[string]bool{}, vfsReset: map[string]bool{}}
+			destroyed: map[string]bool{}, vfsReset: map[string]bool{}, unrequested: unrequested{late: isLate(w.core, id)}}
 		if wanted {
 			*used++
 		}
@@ -141,7 +143,7 @@ func (w *works) reconsider(before assignments) {
 			continue
 		}
 		j := w.byID[id]
-		j.failures, j.buildFailures, j.retryAt = 0, 0, time.Time{}
+		j.failures, j.buildFailures, j.retryAt, j.requested = 0, 0, time.Time{}, true
 		w.cancel(id)
 	}
 }

@@ -17,6 +17,7 @@ type works struct {
 	byID     map[string]*work
 	building int // number of attempts on assigned servers whose disk is not copied
 	copying  int // number of those whose disk is copied from another guest
+	restarts map[string]restarts
 }
 
 // work is the state of the work on one server until it is reconciled.
@@ -28,6 +29,8 @@ type work struct {
 	retryAt       time.Time  // earliest time of the next attempt
 	waitingSince  time.Time  // start of the wait for other servers to leave
 	acked         host.Phase // the last phase that compute has; empty: not known
+	requested     bool       // the assignment has changed since compute had the last report
+	happened      string     // to the guest without a request, not yet reported
 	attempt       *attempt   // in progress; nil: none
 }
 
@@ -40,21 +43,34 @@ type attempt struct {
 	effect    Effect // in progress, or held until the journal is written
 	cancelled bool   // the assignments have changed, or are not followed any more
 
-	verified  bool               // the allocation in Placement covers the assignment
-	slots     []pci.Request      // for the I/O slots that the allocation names and the assignment does not
-	claimed   bool               // compute has the claim
-	listed    []hypervisor.Guest // of the hypervisor; nil: not listed
-	destroyed map[string]bool    // guests that the hypervisor has destroyed and not built since
-	build     int                // rebuild count of a departed guest that was destroyed
-	ready     readiness          // for the guest
-	vfsReset  map[string]bool    // resetKeys of VFs that were reset since guests were destroyed
-	creating  bool               // the guest did not exist when its build began
-	freed     bool               // the claims are freed
-	refusal   error              // of the hypervisor, not yet reported
-	departure *host.Guest        // result of a migration, not yet reported
-	late      int                // guest reports whose number was too low
+	verified  bool            // the allocation in Placement covers the assignment
+	slots     []pci.Request   // for the I/O slots that the allocation names and the assignment does not
+	claimed   bool            // compute has the claim
+	destroyed map[string]bool // guests that the hypervisor has destroyed and not built since
+	build     int             // rebuild count of a departed guest that was destroyed
+	ready     readiness       // for the guest
+	vfsReset  map[string]bool // resetKeys of VFs that were reset since guests were destroyed
+	creating  bool            // the guest did not exist when its build began
+	freed     bool            // the claims are freed
+	departure *host.Guest     // result of a migration, not yet reported
+	lateCount int             // guest reports whose number was too low
 	report    reportWait
-	final     bool // compute has the final report
+	refused
+	unrequested unrequested
+	final       bool // compute has the final report
+}
+
+// refused is what the hypervisor has refused in an attempt.
+type refused struct {
+	refusal error              // not yet reported
+	listed  []hypervisor.Guest // of the hypervisor; nil: not listed
+	retryIn time.Duration      // the wait before the next attempt; 0: the usual one
+}
+
+// unrequested is what an attempt does that no user and no assignment has requested.
+type unrequested struct {
+	why  string // the guest is changed
+	late bool   // the guest has appeared after its server was removed
 }
 
 // readiness is what an attempt has made ready for a guest.

@@ -46,6 +46,8 @@ type observed struct {
 	noDisks    string                      // why disks cannot be moved between this host and others; empty: they can
 	guestEpoch int                         // counts builds and removals of guests
 	conflicts  []claimConflict             // journal against guests
+
+	lateAtStart map[string]bool // guests that existed at the start and whose servers were removed here before
 }
 
 // do returns an effect from Next, at once.

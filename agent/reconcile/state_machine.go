@@ -66,11 +66,12 @@ func New(config Config, found journal.State, id string) (*State, error) {
 	c.guests = map[string]hypervisor.Guest{}
 	c.reportedRemovals, c.confirmed = map[string]removalVersion{}, map[string]host.Server{}
 	c.newlyClaimed, c.acked = map[string]bool{}, map[string]outcome{}
-	c.unreportedFailures = map[string]outcome{}
+	c.unreportedFailures, c.lateAtStart = map[string]outcome{}, map[string]bool{}
 	if err := c.beginStart(id); err != nil {
 		return nil, err
 	}
-	s := &State{core: c, stream: &stream{core: c}, works: &works{core: c, renamer: &renamer{c}, byID: map[string]*work{}},
+	s := &State{core: c, stream: &stream{core: c}, works: &works{core: c, renamer: &renamer{c}, byID: map[string]*work{},
+		restarts: map[string]restarts{}},
 		cleaner: &cleaner{core: c, last: map[device.ID]time.Time{}, answers: map[string]host.CleanResult{},
 			failures: map[device.ID]int{}},
 		syncer: &syncer{core: c, warnings: map[provider.ID]string{},

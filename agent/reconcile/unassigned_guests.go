@@ -26,7 +26,7 @@ func (w *works) unassigned() []string {
 	var list []string
 	for id := range w.guests {
 		j := w.byID[id]
-		if _, renamed := pending[id]; renamed || w.assigned(id) || j != nil && j.attempt != nil {
+		if _, renamed := pending[id]; renamed || w.assigned(id) || isLate(w.core, id) || j != nil && j.attempt != nil {
 			continue
 		}
 		list = append(list, id)

@@ -35,7 +35,8 @@ const (
 // that still has the PreviousID, because compute removes the PreviousID when it records the report.
 //
 // After phase refused, compute cancels the requested change: the actual state of the guest becomes the desired state,
-// and the next line has it.
+// and the next line has it. A change that has not been requested, such as the start of a guest that has ended, is tried
+// again.
 type Guest struct {
 	Phase   Phase        `json:"phase"`
 	Devices []Picked     `json:"devices,omitempty"` // of the guest, with phases claimed, running, stopped and refused
@@ -53,6 +54,13 @@ type Guest struct {
 	// Agents of earlier versions do not report it; compute then assumes that no id is missing.
 	Removed []string `json:"removed,omitempty"`
 	Message string   `json:"message,omitempty"` // the reason of a failure or a refusal, as a sentence
+	// RetryIn is the number of seconds until the agent tries again, with phase refused. If no action on the server is in
+	// progress, its desired state stays.
+	RetryIn int `json:"retry_in,omitempty"`
+	// Happened is what the agent has done to the guest without a request, with the reason and the time, with phases
+	// running and stopped: it has started a guest that had ended, or restored one that the hypervisor had lost. The same
+	// text is the same event.
+	Happened string `json:"happened,omitempty"`
 
 	Instance string `json:"instance"` // of the agent, as in its report
 	Start    string `json:"start"`    // of the agent's process, as in its report

@@ -18,7 +18,8 @@ type agentAdoptCmd struct {
 }
 
 // Run prints how the hypervisor, the agent's journal, Placement and compute record each guest of the host, and what
-// adopting does to it. With --yes the agent, from its next start on, follows the next assignments that it reads.
+// adopting does to it. With --yes the agent, from its next start on, uses the hypervisor that it finds and follows the
+// next assignments that it reads.
 func (c *agentAdoptCmd) Run(ctx context.Context, g *cli.Globals, s streams) error {
 	agent, err := c.agent(g, s)
 	if err != nil {
@@ -42,11 +43,11 @@ func (c *agentAdoptCmd) Run(ctx context.Context, g *cli.Globals, s streams) erro
 		}
 		return nil
 	}
-	if err := agent.Adopt(); err != nil {
+	if err := agent.Adopt(ctx); err != nil {
 		return err
 	}
 	if g.Output != "json" {
-		fmt.Fprintln(s.out, "adopted: the agent will follow the next assignments that it reads")
+		fmt.Fprintln(s.out, "adopted: the agent will use this hypervisor and follow the next assignments that it reads")
 	}
 	return nil
 }
@@ -59,6 +60,9 @@ func printAdoption(out io.Writer, plan loop.AdoptionPlan, asJSON bool) error {
 		fmt.Fprintf(out, "followed until now: %s\n", plan.Followed)
 	}
 	fmt.Fprintf(out, "compute has now:    %s\n", plan.Next)
+	if plan.Hypervisor != "" {
+		fmt.Fprintf(out, "hypervisor:         %s\n", plan.Hypervisor)
+	}
 	if len(plan.Guests) == 0 {
 		_, err := fmt.Fprintln(out, "no guests")
 		return err
@@ -78,5 +82,6 @@ func adoptionDoc(plan loop.AdoptionPlan) any {
 		guests = append(guests, map[string]string{"id": g.ID, "name": g.Name, "hypervisor": g.Guest, "journal": g.Journal,
 			"placement": g.Placement, "compute": g.Compute, "then": g.Then})
 	}
-	return map[string]any{"followed": plan.Followed, "next": plan.Next, "guests": guests}
+	return map[string]any{"followed": plan.Followed, "next": plan.Next, "hypervisor": plan.Hypervisor,
+		"guests": guests}
 }

@@ -46,6 +46,9 @@ func (s Server) Refuse(a Action, hard bool) string {
 		allowed = []string{"stopped"}
 	case Stop:
 		allowed = []string{"active", "error"}
+		if s.Power == On { // its guest has ended, and the agent tries to start it
+			allowed = append(allowed, "stopped")
+		}
 	case Reboot:
 		allowed = []string{"active"}
 		if hard {

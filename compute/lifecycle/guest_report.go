@@ -95,6 +95,7 @@ func ownGuest(s Server, g guestReport, now time.Time) Server {
 			s = onArrived(s, now, g.state == "stopped")
 		}
 	case existing:
+		s = recordHappened(s, g, now)
 		s = recordDevices(s, g, now)
 		s.PreviousConsumer = "" // the agent knows the guest by the server's id
 		switch {
@@ -105,6 +106,29 @@ func ownGuest(s Server, g guestReport, now time.Time) Server {
 		}
 	}
 	return s // in other states the guest is not assigned: the report is late
+}
+
+// recordHappened adds to the history what an agent has done to the guest without a request. During an action it is a
+// part of that. The same text is a repeated report of the same event.
+func recordHappened(s Server, g guestReport, now time.Time) Server {
+	if g.happened == "" || s.Task != "" {
+		return s
+	}
+	text := fmt.Sprintf("the agent of %s has restored the guest: %s", g.host, g.happened)
+	if slices.ContainsFunc(s.History, func(e HistoryEntry) bool { return e.Text == shorten(text) }) {
+		return s
+	}
+	return addHistory(s, now, text)
+}
+
+// retryRefused records why a guest does not run although its server must, and when the agent tries again. The desired
+// state stays, because no action was given up.
+func retryRefused(s Server, g guestReport, now time.Time) Server {
+	s.PreviousConsumer, s.Stopped = "", g.stopped
+	text := fmt.Sprintf("The guest cannot be started on %s: %s", g.host, trimStop(g.message))
+	s.Refusal = &Fault{Code: 500, Created: now, Message: fmt.Sprintf("%s; the next attempt is at %s.", text,
+		now.Add(g.retryIn).UTC().Format(time.RFC3339))}
+	return addHistory(s, now, text+"; the agent tries again.")
 }
 
 // onShutDown stops a server whose guest has shut down by itself, as Nova does: the user starts it again.
@@ -145,6 +169,10 @@ func onGuestRefused(s Server, g guestReport, now time.Time) Server {
 	}
 	if next, ok := onPortChangeRefused(s, g.message, now); ok {
 		return next
+	}
+	settled := s.Task == "" && (s.State == Active || s.Phase() == Resized) && s.presence() == existing
+	if settled && g.retryIn > 0 && g.stopped && s.Power == On && g.build == s.Builds {
+		return retryRefused(s, g, now)
 	}
 	what := "started"
 	switch {
@@ -201,6 +229,9 @@ func settleTask(s Server, g guestReport, now time.Time) Server {
 	}
 	if s.Stopped == stopped && s.Task == was {
 		return s
+	}
+	if s.Stopped && was == "" { // the agent has started it again
+		s.Refusal = nil
 	}
 	s.Stopped = stopped
 	word := "runs"

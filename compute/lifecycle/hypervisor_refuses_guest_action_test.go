@@ -3,6 +3,7 @@ package lifecycle
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/openberth/berth/compute/schedule"
 )
@@ -88,5 +89,49 @@ func TestRefusedStopBetweenDestinations(t *testing.T) {
 			there.Phase() != ReleasingDestination || !strings.Contains(there.Move.Failed, "no answer to ACPI") {
 			t.Errorf("in %s: %s, %+v", at, there.Stage(), there.Move)
 		}
+	}
+}
+
+// A guest that ended and cannot be started is tried again: no user has requested that the server stops.
+func TestRefusedRestartIsRetried(t *testing.T) {
+	s := ran(t)
+	refused := GuestRefused{Host: "a", Consumer: "s", Stopped: true, Message: "no bridge br0.", RetryIn: 10 * time.Second}
+	for range 2 {
+		s, _ = Next(s, refused, noon)
+		if s.Status() != "SHUTOFF" || s.Power != On || s.TaskState() != "" || s.Refusal == nil ||
+			!strings.Contains(s.Refusal.Message, "no bridge br0; the next attempt is at "+
+				noon.Add(10*time.Second).UTC().Format(time.RFC3339)) {
+			t.Fatalf("%s, power %q, %+v", s.Status(), s.Power, s.Refusal)
+		}
+		if e := s.Entries(); len(e) != 1 || e[0].Power == Off {
+			t.Errorf("the assignments are %+v", e)
+		}
+	}
+	stopped, _ := Next(s, ActionRequested{ID: "x", Action: Stop}, noon)
+	stopped, _ = Next(stopped, GuestStopped{Host: "a", Consumer: "s"}, noon)
+	if stopped.Status() != "SHUTOFF" || stopped.Power != Off || stopped.TaskState() != "" {
+		t.Errorf("stopped meanwhile: %s, power %q, task %q", stopped.Status(), stopped.Power, stopped.TaskState())
+	}
+	runs := GuestRunning{Host: "a", Consumer: "s", Happened: "it was started again at 12:00"}
+	for range 2 {
+		s, _ = Next(s, runs, noon)
+	}
+	if s.Status() != "ACTIVE" || s.Refusal != nil {
+		t.Errorf("%s, %+v", s.Status(), s.Refusal)
+	}
+	runs.Happened = "it was started again at 12:05"
+	s, _ = Next(s, runs, noon)
+	count := 0
+	for _, e := range s.History {
+		if strings.Contains(e.Text, "it was started again at 12:0") {
+			count += e.Times
+		}
+	}
+	if count != 2 {
+		t.Errorf("two restarts are %d entries of %+v", count, s.History)
+	}
+	started, _ := Next(stopped, ActionRequested{ID: "y", Action: Start}, noon)
+	if started, _ = Next(started, refused, noon); started.Power != Off {
+		t.Error("a start that a user has requested is not given up")
 	}
 }

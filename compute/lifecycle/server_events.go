@@ -1,6 +1,8 @@
 package lifecycle
 
 import (
+	"time"
+
 	"github.com/openberth/berth/compute/flavor"
 	"github.com/openberth/berth/compute/schedule"
 	"github.com/openberth/berth/numa"
@@ -106,6 +108,7 @@ type GuestRunning struct {
 	Cells    []numa.Placed
 	Build    int
 	Ports    []string // those whose interfaces the guest has
+	Happened string   // what the agent has done to the guest without a request; empty: nothing
 }
 
 // GuestStopped is reported by the agent of Host: the guest exists with these devices and does not run.
@@ -117,6 +120,7 @@ type GuestStopped struct {
 	Build    int
 	Ports    []string // as in GuestRunning
 	ShutDown bool     // it should run, and its operating system has shut down
+	Happened string   // as in GuestRunning
 }
 
 // GuestRefused is reported by the agent of Host: the guest exists with these devices, and the hypervisor refuses to
@@ -129,6 +133,7 @@ type GuestRefused struct {
 	Build    int  // of the existing guest
 	Stopped  bool // the guest does not run
 	Message  string
+	RetryIn  time.Duration // until the agent tries again; 0: it is not known
 }
 
 // GuestMigrated is reported by the agent of Host, the source of a live migration: the guest runs at the destination.
@@ -158,7 +163,9 @@ type guestReport struct {
 	build          int
 	ports          []string // with states running and stopped
 	message        string
-	stopped        bool     // with state refused
+	stopped        bool // with state refused
+	retryIn        time.Duration
+	happened       string   // with states running and stopped
 	shutDown       bool     // with state stopped
 	removed        []string // with states gone and failed
 }

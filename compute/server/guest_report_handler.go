@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net/http"
 	"strconv"
+	"time"
 
 	"github.com/openberth/berth/api/host"
 	"github.com/openberth/berth/api/rest"
@@ -64,13 +65,13 @@ func ReadGuest(name, id string, g host.Guest) (lifecycle.Event, error) {
 		return lifecycle.GuestClaimed{Host: name, Consumer: id, Devices: devices, Cells: cells, Build: g.Build}, nil
 	case host.Running:
 		return lifecycle.GuestRunning{Host: name, Consumer: id, Devices: devices, Cells: cells, Build: g.Build,
-			Ports: g.Ports}, nil
+			Ports: g.Ports, Happened: g.Happened}, nil
 	case host.Stopped:
 		return lifecycle.GuestStopped{Host: name, Consumer: id, Devices: devices, Cells: cells, Build: g.Build,
-			Ports: g.Ports, ShutDown: g.ShutDown}, nil
+			Ports: g.Ports, ShutDown: g.ShutDown, Happened: g.Happened}, nil
 	case host.Refused:
 		return lifecycle.GuestRefused{Host: name, Consumer: id, Devices: devices, Cells: cells, Build: g.Build,
-			Stopped: g.Power == host.Off, Message: g.Message}, nil
+			Stopped: g.Power == host.Off, Message: g.Message, RetryIn: time.Duration(g.RetryIn) * time.Second}, nil
 	case host.Departed:
 		return lifecycle.GuestMigrated{Host: name, Consumer: id}, nil
 	case host.Failed:

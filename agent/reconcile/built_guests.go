@@ -1,0 +1,172 @@
+package reconcile
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/openberth/berth/agent/hypervisor"
+	"github.com/openberth/berth/agent/journal"
+	"github.com/openberth/berth/api/host"
+	"github.com/openberth/berth/backoff"
+	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/resource"
+)
+
+// The journal has which guests were built here. Such a guest has a disk: if the hypervisor does not list it, it is not
+// built as a new one, and its devices are not freed, until compute names it for removal or a user rebuilds the server.
+
+// recordBuilt records in the journal that a guest was built here, or that it has departed.
+func recordBuilt(c *core, g hypervisor.Guest) {
+	build, built := c.state.Built(g.ID)
+	_, known := c.state.Of(g.ID)
+	switch {
+	case g.Departed && built:
+		c.record(journal.Unbuilt(g.ID))
+	case !g.Departed && known && (!built || build < g.Build):
+		c.record(journal.Built(g.ID, g.Build))
+	}
+}
+
+// recordListed records the guests that the hypervisor lists as built, except those on which work is in progress: they
+// may be half built.
+func recordListed(w *works) {
+	for _, id := range slices.Sorted(maps.Keys(w.guests)) {
+		if j := w.byID[id]; j == nil || j.attempt == nil {
+			recordBuilt(w.core, w.guests[id])
+		}
+	}
+}
+
+// isMissing reports whether the guest of a server was built here and the hypervisor does not list it. A rebuild that
+// the user has requested since makes a new guest.
+func isMissing(c *core, want host.Server) bool {
+	_, there := c.guests[want.ID]
+	build, built := c.state.Built(want.ID)
+	return built && !there && want.Build <= build
+}
+
+// exists reports whether a server has a guest here that can be changed, or one that is missing.
+func exists(w *works, want host.Server) bool {
+	g, there := w.guests[want.ID]
+	return there && !g.Departed || isMissing(w.core, want)
+}
+
+// isLate reports whether a guest appears after its server was removed here: a request to build it whose answer was lost
+// was executed afterwards.
+func isLate(c *core, id string) bool {
+	g, there := c.guests[id]
+	return there && !g.Departed && (c.state.Ended(id) || c.lateAtStart[id]) && !c.assigned(id)
+}
+
+// removeLate returns the next effect for a guest that appears after its server was removed here; nil when it is gone.
+func removeLate(w *works, j *work) Effect {
+	if _, there := w.guests[j.id]; there && !j.attempt.destroyed[j.id] {
+		w.warn("guest appeared after its server was removed here: it is destroyed", "server", j.id)
+		return Destroy{Work: j.id, ID: j.id}
+	}
+	if w.lateAtStart[j.id] {
+		delete(w.lateAtStart, j.id)
+		w.free(j.id)
+		w.forgetEntries(j.id)
+	}
+	return nil
+}
+
+// setLostCondition sets the conditions of guests of which the hypervisor has lost something, and of those that it does
+// not list and that the assignments do not mention.
+func setLostCondition(w *works) {
+	var sentences []string
+	for _, id := range slices.Sorted(maps.Keys(w.guests)) {
+		if g := w.guests[id]; g.Lost != "" {
+			sentences = append(sentences, fmt.Sprintf("guest %s (%s): %s; it is made again around its disk when its server is "+
+				"assigned here", id, g.Name, g.Lost))
+		}
+	}
+	for _, id := range w.state.Servers() {
+		_, there := w.guests[id]
+		_, built := w.state.Built(id)
+		if built && !there && w.assignments.received && w.notFollowed == "" && !w.assigned(id) && !isReplaced(w.core, id) {
+			sentences = append(sentences, fmt.Sprintf("guest %s was built here, the hypervisor does not list it, and compute's "+
+				"assignments do not mention it, so its devices stay claimed; run `berth agent destroy %s` to free them", id, id))
+		}
+	}
+	if more := len(sentences) - namedGuests; more > 0 {
+		sentences = append(sentences[:namedGuests], fmt.Sprintf("%d more guests are missing or have lost something", more))
+	}
+	w.condition("lost", sentences...)
+}
+
+// restarts are the starts of a guest that has not been requested.
+type restarts struct {
+	count int
+	last  time.Time
+}
+
+// restartWaits is the wait before the next start of a guest that has ended again after such starts.
+var restartWaits = backoff.Exponential{First: 5 * time.Second, Max: 5 * time.Minute}
+
+// stableTime is how long a guest must have run so that its earlier restarts do not count any more.
+const stableTime = 10 * time.Minute
+
+// restartWait returns how long the next start of a guest must wait; the first one waits for nothing.
+func restartWait(w *works, id string) time.Duration {
+	r := w.restarts[id]
+	if r.count == 0 {
+		return 0
+	}
+	wait := restartWaits.Wait(r.count)
+	if w.now.Sub(r.last) > wait+stableTime {
+		delete(w.restarts, id)
+		return 0
+	}
+	return r.last.Add(wait).Sub(w.now)
+}
+
+// noteRestart notes why a guest is changed, if no user has requested that.
+func noteRestart(w *works, j *work, g hypervisor.Guest) {
+	a := j.attempt
+	switch {
+	case j.requested:
+		delete(w.restarts, j.id)
+	case g.Lost != "":
+		a.unrequested.why = g.Lost + "; it was made again around its disk"
+	case a.want.Power != host.Off && g.Stopped && !g.ShutDown && g.Build >= a.want.Build:
+		a.unrequested.why = "the guest did not run although its server must run; it was started again"
+	}
+}
+
+// guestStarted records that a guest was changed or started again without a request.
+func guestStarted(w *works, j *work, g hypervisor.Guest) {
+	if j.attempt.unrequested.why == "" {
+		return
+	}
+	j.happened = j.attempt.unrequested.why + " at " + w.now.UTC().Format(time.RFC3339)
+	j.attempt.unrequested.why = ""
+	if !g.Stopped {
+		r := w.restarts[g.ID]
+		w.restarts[g.ID] = restarts{r.count + 1, w.now}
+	}
+}
+
+// waitForRestart makes the attempt report that a guest has ended again and is started later.
+func waitForRestart(w *works, j *work, wait time.Duration) {
+	j.attempt.refusal = fault.New(fault.Unavailable, "reconcile.ensure", "the guest has ended again after %d restarts",
+		w.restarts[j.id].count)
+	j.attempt.retryIn = wait
+}
+
+// reportClaimed returns the effect that reports the claim of a server before its guest is started.
+func reportClaimed(w *works, j *work) Effect {
+	id := j.attempt.want.ID
+	return w.report(id, id, w.guestReport(j.attempt, host.Claimed, w.set.Held(resource.ConsumerID(id))))
+}
+
+// missingReport returns the report of a guest that was built here and that the hypervisor does not have.
+func missingReport(w *works, a *attempt) host.Guest {
+	report := w.guestReport(a, host.Refused, w.set.Held(resource.ConsumerID(a.want.ID)))
+	report.Build, _ = w.state.Built(a.want.ID)
+	report.Power = host.Off
+	return report
+}
