@@ -57,7 +57,7 @@ func (w *World) perform(m *simHost, f *effect) reconcile.Event {
 func (w *World) read(m *simHost, e reconcile.Effect, tree loop.Tree) reconcile.Event {
 	switch e := e.(type) {
 	case reconcile.Observe:
-		o := reconcile.Observation{Machine: m.machine(), Guests: w.listGuests(m),
+		o := reconcile.Observation{Machine: m.machine(), Guests: w.answerGuests(m),
 			Capacity: hypervisor.Capacity{VCPUs: 16, MemoryMB: 32768, DiskGB: 1000}}
 		if a := m.agent; w.broken == Unlooked && a != nil {
 			if a.facts == nil {
@@ -89,7 +89,7 @@ func (w *World) performWork(m *simHost, f *effect) (done reconcile.WorkDone) {
 	case reconcile.ReadAllocation:
 		done.Allocation, done.Err = w.tree(m).Placement.Allocation(background, resource.ConsumerID(e.Work))
 	case reconcile.Build:
-		done.Err = w.call(func() error { return w.buildGuest(m, e.Guest) })
+		done.Err = w.callBuild(m, e.Guest)
 	case reconcile.ConfigureVFs:
 		done.Err = w.call(func() error { return w.configureVFs(m, e) })
 	case reconcile.ResetVFs:
@@ -101,7 +101,7 @@ func (w *World) performWork(m *simHost, f *effect) (done reconcile.WorkDone) {
 	case reconcile.Destroy:
 		done.Err = w.call(func() error { w.destroyGuest(m, e.ID, f.named); return nil })
 	case reconcile.ListGuests:
-		done.Err = w.call(func() error { done.Guests = w.listGuests(m); return nil })
+		done.Err = w.call(func() error { done.Guests = w.answerGuests(m); return nil })
 	case reconcile.ReportGuest:
 		done.Err = w.reportGuest(m, f, e)
 	}

@@ -45,7 +45,8 @@ func (w *World) twin(m *simHost) *simHost {
 	w.next++
 	c := *m
 	c.tag = fmt.Sprintf("%s'%d", m.name, w.next)
-	c.away, c.guests, c.built = maps.Clone(m.away), map[string]*hypervisor.Guest{}, map[string]bool{}
+	c.away, c.guests = maps.Clone(m.away), map[string]*hypervisor.Guest{}
+	c.built, c.late = map[string]bool{}, map[string]bool{}
 	c.content = map[string]int{}
 	c.agent, c.cut, c.zombie = nil, false, false
 	c.configured, c.unplugged = map[pci.Address]string{}, maps.Clone(m.unplugged)

@@ -33,6 +33,7 @@ type simHost struct {
 	guests  map[string]*hypervisor.Guest // the hypervisor's
 	built   map[string]bool              // oracle: guests that no report of the agent has named as built
 	content map[string]int               // of the disks of guests; each blank disk has another number
+	late    map[string]bool              // oracle: guests that were built after the agent had given them up
 	disk    disk
 	fresh   bool   // no agent has served the host with this journal
 	agent   *agent // nil while it does not run
@@ -64,7 +65,8 @@ func build(n, zone int, ports bool) *simHost {
 	name := fmt.Sprintf("h%d", n)
 	m := &simHost{name: name, tag: name, zone: zone, away: map[pci.Address]bool{},
 		root:   provider.ID(fmt.Sprintf("00000000-0000-4000-8000-%012d", n)),
-		guests: map[string]*hypervisor.Guest{}, built: map[string]bool{}, content: map[string]int{}, install: name,
+		guests: map[string]*hypervisor.Guest{}, built: map[string]bool{},
+		late: map[string]bool{}, content: map[string]int{}, install: name,
 		fresh: true}
 	for node := range 2 {
 		n := facts.Node{ID: node, Socket: node, MemoryMB: 16384}

@@ -24,10 +24,58 @@ func (w *World) listGuests(m *simHost) (list []hypervisor.Guest) {
 	return list
 }
 
+// answerGuests is the answer of the hypervisor to a request for its guests. It may lack some or all of those that the
+// journal has as built.
+func (w *World) answerGuests(m *simHost) []hypervisor.Guest {
+	list := w.listGuests(m)
+	if len(list) == 0 || !w.chance(Lists, 60) {
+		return list
+	}
+	w.report.Happened["incomplete list of guests"]++
+	all := w.halfTheTime()
+	return slices.DeleteFunc(list, func(g hypervisor.Guest) bool {
+		_, built := m.disk.found.Built(g.ID)
+		return built && !g.Departed && (all || w.halfTheTime())
+	})
+}
+
+// callBuild is a call to build a guest. A request whose answer is lost may be executed later.
+func (w *World) callBuild(m *simHost, g hypervisor.Guest) error {
+	if len(g.Devices) == 0 && len(g.Cells) == 0 && m.guests[g.ID] == nil && w.chance(Builds, 40) {
+		g.Stopped, g.DiskFrom = true, nil // it is defined, and not started
+		w.late = append(w.late, lateBuild{m, g})
+		return errDown
+	}
+	delete(m.late, g.ID)
+	return w.call(func() error { return w.buildGuest(m, g) })
+}
+
+// executeLate lets a hypervisor execute a request to build a guest whose answer was lost.
+func (w *World) executeLate() {
+	i := w.rng.IntN(len(w.late))
+	l := w.late[i]
+	w.late = slices.Delete(w.late, i, i+1)
+	if l.at.guests[l.guest.ID] != nil {
+		return
+	}
+	w.note("late", l.guest.ID, l.at.tag, "is built")
+	w.report.Happened["guest built too late"]++
+	w.blank++
+	l.at.guests[l.guest.ID], l.at.content[l.guest.ID] = &l.guest, w.blank
+	l.at.built[l.guest.ID], l.at.late[l.guest.ID] = true, true
+	w.changed(l.at)
+}
+
 // buildGuest builds or changes a guest.
 func (w *World) buildGuest(m *simHost, g hypervisor.Guest) error {
 	was, exists := m.guests[g.ID]
+	_, known := m.disk.found.Built(g.ID)
+	if exists && known && !g.Kept && !was.Departed && !m.built[g.ID] && g.Build <= was.Build {
+		w.violation(m, "blank: the guest %s is built as a new one, and its disk exists", g.ID)
+	}
 	switch {
+	case g.Kept && !exists:
+		return fault.New(fault.NotFound, "sim.Build", "there is no guest %s", g.ID)
 	case w.chance(Builds, 45):
 		return fault.New(fault.Internal, "sim.Build", "the hypervisor refuses")
 	case exists && was.Departed:
@@ -47,7 +95,7 @@ func (w *World) buildGuest(m *simHost, g hypervisor.Guest) error {
 	if err != nil {
 		return err
 	}
-	g.Devices, g.DiskFrom, m.content[g.ID] = slices.Clone(g.Devices), nil, content
+	g.Devices, g.DiskFrom, g.Kept, m.content[g.ID] = slices.Clone(g.Devices), nil, false, content
 	w.checkConfigured(m, g)
 	if w.broken == WrongDevice && len(g.Devices) > 0 {
 		g.Devices[0].Provider = m.root
@@ -119,6 +167,7 @@ func (w *World) destroyGuest(m *simHost, id string, named bool) {
 	delete(m.guests, id)
 	delete(m.built, id)
 	delete(m.content, id)
+	delete(m.late, id)
 }
 
 // contentFor returns the content of the disk of a guest that is built: its own, that of the guest from which it moves,

@@ -25,6 +25,12 @@ type mutation struct {
 
 // mutations break decisions of production code that the simulation cannot break from outside.
 var mutations = map[string]mutation{
+	"a guest that a list lacks is built as a new one": {"agent/reconcile/built_guests.go",
+		"	return built && !there && want.Build <= build", "	return built && there && want.Build < build", "blank", "",
+		false},
+	"a guest that is built too late stays": {"agent/reconcile/built_guests.go",
+		"	return there && !g.Departed && (c.state.Ended(id)", "	return false && !g.Departed && (c.state.Ended(id)",
+		"late", "late", false},
 	"guests on other hosts do not stop a step": {"compute/conductor/checks_after_database_restore.go",
 		"	for _, at := range conflicts {\n		switch {", "	for _, at := range conflicts[:0] {\n		switch {", "freed",
 		Restore, false},

@@ -129,7 +129,7 @@ func (w *World) repairHosts() (busy bool) {
 		}
 	}
 	for _, m := range w.hosts {
-		for w.destroyUnassigned(m) {
+		for w.destroyMissing(m) || w.destroyUnassigned(m) {
 			busy = true
 		}
 	}
@@ -142,6 +142,9 @@ func (w *World) adopt(m *simHost) {
 	w.report.Happened["host adopted"]++
 	w.crash(m)
 	if id, written := m.disk.found.Identity(); written { // else the first sync records one, as in loop.Agent.Adopt
+		if id.Machine != m.install {
+			w.forgetMissing(m)
+		}
 		id.Cloud, id.Machine = "", m.install
 		m.disk.change(id.Entry())
 	}
@@ -150,13 +153,24 @@ func (w *World) adopt(m *simHost) {
 	w.start(m)
 }
 
+// forgetMissing is what adopting does to guests that the machine does not have.
+func (w *World) forgetMissing(m *simHost) {
+	for _, id := range m.disk.found.Servers() {
+		if m.guests[id] == nil {
+			m.disk.change(journal.Unbuilt(id))
+		}
+	}
+}
+
 // destroyUnassigned is `berth agent destroy` of a guest that the assignments do not mention.
 func (w *World) destroyUnassigned(m *simHost) bool {
 	a := m.agent
 	if a == nil || !a.received || len(m.guests) == 0 || w.compute.servedBy(m.host) != m {
 		return false
 	}
-	list := a.unassigned()
+	list := slices.DeleteFunc(a.unassigned(), func(id string) bool {
+		return m.late[id] && m.disk.found.Ended(id) // the agent destroys it
+	})
 	if len(list) == 0 {
 		return false
 	}
@@ -173,6 +187,26 @@ func (w *World) destroyUnassigned(m *simHost) bool {
 	w.report.Happened["guest destroyed by the operator"]++
 	w.destroyByHand(m, id)
 	return true
+}
+
+// destroyMissing is `berth agent destroy --force` of a guest that only the journal has, as after the journal was
+// restored from a backup: then it may be built again, without its data.
+func (w *World) destroyMissing(m *simHost) bool {
+	a := m.agent
+	if a == nil || !a.received || w.compute.servedBy(m.host) != m {
+		return false
+	}
+	renames := m.disk.found.Renames()
+	for _, id := range m.disk.found.Servers() {
+		_, built := m.disk.found.Built(id)
+		if was := renames[id]; built && m.guests[id] == nil && (was.Was == "" || was.Done) {
+			w.note("operator", id, m.tag, "destroys what is missing")
+			w.report.Happened["missing guest given up by the operator"]++
+			w.destroyByHand(m, id)
+			return true
+		}
+	}
+	return false
 }
 
 // unassigned lists the guests that the assignments do not mention. Nothing is known while they are not followed.

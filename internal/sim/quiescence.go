@@ -22,6 +22,9 @@ func (w *World) quiesce() {
 		w.drop(resource.ConsumerID(id))
 	}
 	w.foreignConsumers = nil
+	for len(w.late) > 0 {
+		w.executeLate()
+	}
 	for len(w.delayed) > 0 {
 		w.arrive()
 	}
@@ -49,6 +52,18 @@ func (w *World) quiesce() {
 	clear(w.runs)
 	if w.failure == "" {
 		w.checkAll()
+		w.checkLate()
+	}
+}
+
+// checkLate: a guest that was built too late is gone, or belongs to a server that its host has again.
+func (w *World) checkLate() {
+	for _, m := range w.hosts {
+		for id := range m.late {
+			if m.guests[id] != nil {
+				w.violation(m, "late: the guest %s was built after its server had left, and stays", id)
+			}
+		}
 	}
 }
 

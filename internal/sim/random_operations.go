@@ -167,8 +167,12 @@ func (w *World) removeSome() {
 	}
 }
 
-// arrive lets what an agent said long ago arrive.
+// arrive lets a report of an agent arrive that was delayed, or executes a request that a hypervisor has not answered.
 func (w *World) arrive() {
+	if len(w.late) > 0 && w.halfTheTime() {
+		w.executeLate()
+		return
+	}
 	if len(w.delayed) == 0 {
 		return
 	}

@@ -28,6 +28,7 @@ package sim
 
 import (
 	"fmt"
+	"github.com/openberth/berth/agent/hypervisor"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -58,7 +59,8 @@ const (
 	Messages = "messages" // of agents, lost, late or twice
 	Disks    = "disks"    // of agents, that fail to write
 	Answers  = "answers"  // of steps that were done, lost
-	Builds   = "builds"   // of guests, that fail or lose their answer
+	Builds   = "builds"   // of guests, that fail, lose their answer or are done too late
+	Lists    = "lists"    // of guests, that lack some or all
 	Foreign  = "foreign"  // writers to Placement
 	Ends     = "ends"     // of the process of compute, in a call of its database or of Placement
 	Ports    = "ports"    // of servers; also the kind of operation that attaches and detaches them
@@ -126,6 +128,7 @@ type World struct {
 	zones            []zone
 	allAliases       pci.Aliases
 	delayed          []delayedReport
+	late             []lateBuild
 	foreignConsumers []string        // foreign consumers
 	next             int             // for names
 	blank            int             // number of blank disks that guests were given
@@ -169,6 +172,12 @@ type delayedReport struct {
 	e     lifecycle.Report
 }
 
+// lateBuild is a request to build a guest whose answer was lost and that the hypervisor has not executed yet.
+type lateBuild struct {
+	at    *simHost
+	guest hypervisor.Guest
+}
+
 // Run runs a simulation. It ends at the first violation.
 func Run(o Options) Report {
 	w := newWorld(o)
@@ -194,7 +203,7 @@ func Run(o Options) Report {
 // smallest one that still fails.
 func Shrink(o Options, failed Report) (Options, Report) {
 	o.Ops = failed.Ops
-	for _, kind := range append(kindsOfOps(), Crashes, Messages, Disks, Answers, Builds, Foreign, Ends) {
+	for _, kind := range append(kindsOfOps(), Crashes, Messages, Disks, Answers, Builds, Lists, Foreign, Ends) {
 		less := o
 		less.Without = append(slices.Clone(o.Without), kind)
 		if r := Run(less); r.Failure != "" {
