@@ -158,11 +158,19 @@ func TestGuestsEndByThemselves(t *testing.T) {
 		must(t, stop())
 		w.checkConsistent("s1")
 	})
-	scenario(t, "a bridge that appears later", func(t *testing.T, w *testHost) {
+	for what, kind := range map[string]fault.Kind{"a bridge that appears later": fault.Internal,
+		"an image service that does not answer": fault.Unavailable} {
+		bootWithout(t, what, kind)
+	}
+}
+
+// bootWithout starts the agent while guests cannot be started because of a fault.
+func bootWithout(t *testing.T, what string, kind fault.Kind) {
+	scenario(t, what, func(t *testing.T, w *testHost) {
 		var absent atomic.Bool
 		w.guests.Fail = func(_ context.Context, operation, _ string) error {
 			if operation == "build" && absent.Load() {
-				return fault.New(fault.Internal, "test", "there is no bridge br0")
+				return fault.New(kind, "test", "there is no bridge br0")
 			}
 			return nil
 		}

@@ -283,8 +283,10 @@ func (w *works) buildFailed(j *work, why error) error {
 	if fault.Is(why, fault.Unavailable) {
 		w.wantSync = true // the hypervisor may have done a part
 	}
+	// compute must have the reason for which a guest does not run, unless it is about to be lifted
+	soon := !creating && (j.requested || j.failures < warnAfter)
 	switch {
-	case fault.Is(why, fault.Unavailable) && (!creating || w.down != "" || j.mayRetryBuild(w.now)):
+	case fault.Is(why, fault.Unavailable) && (w.down != "" || soon || creating && j.mayRetryBuild(w.now)):
 		return why
 	case !creating:
 		j.attempt.refusal, j.attempt.listed = why, nil

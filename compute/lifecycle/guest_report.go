@@ -121,11 +121,15 @@ func recordHappened(s Server, g guestReport, now time.Time) Server {
 	return addHistory(s, now, text)
 }
 
-// retryRefused records why a guest does not run although its server must, and when the agent tries again. The desired
-// state stays, because no action was given up.
+// retryRefused records why a guest is not as its server must be, and when the agent tries again. The desired state stays,
+// because no action was given up.
 func retryRefused(s Server, g guestReport, now time.Time) Server {
 	s.PreviousConsumer, s.Stopped = "", g.stopped
-	text := fmt.Sprintf("The guest cannot be started on %s: %s", g.host, trimStop(g.message))
+	what := "restored"
+	if g.stopped && s.Power == On {
+		what = "started"
+	}
+	text := fmt.Sprintf("The guest cannot be %s on %s: %s", what, g.host, trimStop(g.message))
 	s.Refusal = &Fault{Code: 500, Created: now, Message: fmt.Sprintf("%s; the next attempt is at %s.", text,
 		now.Add(g.retryIn).UTC().Format(time.RFC3339))}
 	return addHistory(s, now, text+"; the agent tries again.")
@@ -171,7 +175,7 @@ func onGuestRefused(s Server, g guestReport, now time.Time) Server {
 		return next
 	}
 	settled := s.Task == "" && (s.State == Active || s.Phase() == Resized) && s.presence() == existing
-	if settled && g.retryIn > 0 && g.stopped && s.Power == On && g.build == s.Builds {
+	if settled && g.retryIn > 0 && (g.stopped || s.Power == On) && g.build == s.Builds {
 		return retryRefused(s, g, now)
 	}
 	what := "started"
