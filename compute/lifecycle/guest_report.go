@@ -121,8 +121,8 @@ func recordHappened(s Server, g guestReport, now time.Time) Server {
 	return addHistory(s, now, text)
 }
 
-// retryRefused records why a guest is not as its server must be, and when the agent tries again. The desired state stays,
-// because no action was given up.
+// retryRefused records why a guest is not as its server must be, and when the agent tries again. The desired state
+// stays, because no action was given up.
 func retryRefused(s Server, g guestReport, now time.Time) Server {
 	s.PreviousConsumer, s.Stopped = "", g.stopped
 	what := "restored"
