@@ -63,6 +63,9 @@ func (w *works) apply(j *work, effect Effect, e WorkDone) error {
 	case ResetVFs:
 		j.attempt.vfsReset[resetKey(effect)] = true
 	case Destroy:
+		if g, there := w.guests[effect.ID]; there && g.Server != "" {
+			j.server = g.Server
+		}
 		delete(w.guests, effect.ID)
 		w.guestEpoch++
 		j.attempt.destroyed[effect.ID] = true
@@ -131,6 +134,7 @@ func (w *works) guestReported(j *work, e ReportGuest, err error) error {
 	case a.want.ID == "" && a.removal.ID != "":
 		w.reportedRemovals[a.removal.ID] = a.version
 		w.forgetEntries(w.removedIDs(a.removal)...)
+		endServer(w.core, j.server)
 		a.final = true
 	case a.want.ID == "":
 		w.forgetEntries(j.id)

@@ -170,3 +170,12 @@ func missingReport(w *works, a *attempt) host.Guest {
 	report.Power = host.Off
 	return report
 }
+
+// endServer records that a server has left the host whose guest was removed under another id, such as that of a
+// migration: a guest that appears later may have the id of the server.
+func endServer(c *core, id string) {
+	_, there := c.guests[id]
+	if id != "" && !there && !c.state.Has(id) && !c.assigned(id) {
+		c.record(journal.Removed(id, c.now))
+	}
+}

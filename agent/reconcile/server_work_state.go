@@ -31,6 +31,7 @@ type work struct {
 	acked         host.Phase // the last phase that compute has; empty: not known
 	requested     bool       // the assignment has changed since compute had the last report
 	happened      string     // to the guest without a request, not yet reported
+	server        string     // of the guest that was destroyed, if that has another id
 	attempt       *attempt   // in progress; nil: none
 }
 

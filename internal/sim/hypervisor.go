@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/openberth/berth/agent/hypervisor"
+	"github.com/openberth/berth/api/host"
 	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/pci"
@@ -50,12 +51,18 @@ func (w *World) callBuild(m *simHost, g hypervisor.Guest) error {
 	return w.call(func() error { return w.buildGuest(m, g) })
 }
 
-// executeLate lets a hypervisor execute a request to build a guest whose answer was lost.
+// executeLate lets a hypervisor execute a request to build a guest whose answer was lost, after its server has left the
+// host. The request is forgotten at a rest.
 func (w *World) executeLate() {
 	i := w.rng.IntN(len(w.late))
 	l := w.late[i]
+	stays := l.at.guests[l.guest.ID] != nil || slices.ContainsFunc(w.compute.lines(l.at.host).servers,
+		func(s host.Server) bool { return s.ID == l.guest.ID || s.PreviousID == l.guest.ID })
+	if stays && !w.noFailures {
+		return
+	}
 	w.late = slices.Delete(w.late, i, i+1)
-	if l.at.guests[l.guest.ID] != nil {
+	if stays {
 		return
 	}
 	w.note("late", l.guest.ID, l.at.tag, "is built")
@@ -69,8 +76,8 @@ func (w *World) executeLate() {
 // buildGuest builds or changes a guest.
 func (w *World) buildGuest(m *simHost, g hypervisor.Guest) error {
 	was, exists := m.guests[g.ID]
-	_, known := m.disk.found.Built(g.ID)
-	if exists && known && !g.Kept && !was.Departed && !m.built[g.ID] && g.Build <= was.Build {
+	build, known := m.disk.found.Built(g.ID)
+	if exists && known && g.Build <= build && !g.Kept && !was.Departed && !m.built[g.ID] {
 		w.violation(m, "blank: the guest %s is built as a new one, and its disk exists", g.ID)
 	}
 	switch {

@@ -180,7 +180,7 @@ func (w *World) destroyUnassigned(m *simHost) bool {
 			return false // it refuses: compute assigns the guest
 		}
 	}
-	if !w.mayBeUnknown(m, id) {
+	if !w.mayBeUnknown(m, id) && !m.late[id] {
 		w.violation(m, "unassigned: the guest %s of server %s, and nothing has been restored or lost", id, w.owners[id])
 	}
 	w.note("operator", id, m.tag, "destroys")
