@@ -76,8 +76,8 @@ func (s *diskSource) find(ctx context.Context) error {
 	case !there:
 		return fault.New(fault.Unavailable, opDisk, "host %s has no guest %s", s.from.Host, s.from.Guest)
 	case found.undefined:
-		return fault.New(fault.Unavailable, opDisk, "libvirt on host %s lacks the guest %s, which is defined again there first",
-			s.from.Host, s.from.Guest)
+		return fault.New(fault.Unavailable, opDisk, "libvirt on host %s lacks the guest %s, which is defined there again "+
+			"first", s.from.Host, s.from.Guest)
 	case found.running() || found.migratesTo() != "":
 		return fault.New(fault.Unavailable, opDisk, "the guest %s runs on host %s (domain %s); stop it there", s.from.Guest,
 			s.from.Host, found.Name)
