@@ -44,7 +44,7 @@ func (a *Agent) AdoptionPlan(ctx context.Context) (AdoptionPlan, error) {
 	if err != nil {
 		return AdoptionPlan{}, err
 	}
-	guests, why, err := a.adoptable(ctx)
+	guests, why, err := adoptable(ctx, a)
 	if err != nil {
 		return AdoptionPlan{}, fault.Wrap("", "hypervisor.Guests", err)
 	}
@@ -69,7 +69,7 @@ func (a *Agent) AdoptionPlan(ctx context.Context) (AdoptionPlan, error) {
 }
 
 // adoptable returns the guests as they are listed after the hypervisor is adopted, and why it is not used before.
-func (a *Agent) adoptable(ctx context.Context) (guests []hypervisor.Guest, why string, err error) {
+func adoptable(ctx context.Context, a *Agent) (guests []hypervisor.Guest, why string, err error) {
 	if driver, is := a.o.Hypervisor.(hypervisor.Adopter); is {
 		return driver.Adoptable(ctx)
 	}
@@ -227,7 +227,7 @@ func (a *Agent) Adopt(ctx context.Context) error {
 	entries := []journal.Entry{journal.Position{}.Entry()}
 	if id, written := j.State().Identity(); written {
 		if id.Machine != a.o.Machine.ID {
-			if entries, err = a.forgetMissing(ctx, j.State(), entries); err != nil {
+			if entries, err = forgetMissing(ctx, a, j.State(), entries); err != nil {
 				return errors.Join(err, j.Close())
 			}
 		}
@@ -244,8 +244,8 @@ func (a *Agent) Adopt(ctx context.Context) error {
 
 // forgetMissing adds entries by which guests of the journal that this machine does not have count as not built: it
 // replaces the machine of the journal, and compute may have them built again.
-func (a *Agent) forgetMissing(ctx context.Context, state journal.State, to []journal.Entry) ([]journal.Entry, error) {
-	guests, _, err := a.adoptable(ctx)
+func forgetMissing(ctx context.Context, a *Agent, state journal.State, to []journal.Entry) ([]journal.Entry, error) {
+	guests, _, err := adoptable(ctx, a)
 	if err != nil {
 		return nil, fault.Wrap("", "hypervisor.Guests", err)
 	}
