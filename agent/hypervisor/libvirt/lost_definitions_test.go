@@ -221,8 +221,8 @@ func TestRecordsOfOthers(t *testing.T) {
 		must(t, os.WriteFile(d.path(g.ID, "disk-0.qcow2"), nil, 0o600))
 	}
 	write("1", domainxml.Guest{})
-	write("2", domainxml.Guest{Made: true, Removing: true})
-	write("3", domainxml.Guest{Made: true})
+	write("2", domainxml.Guest{Held: domainxml.Held{Made: true, Removing: true}})
+	write("3", domainxml.Guest{Held: domainxml.Held{Made: true}})
 	other := hypervisortest.ID("4")
 	must(t, os.Mkdir(d.path(other), 0o755))
 	must(t, os.WriteFile(d.path(other, "disk-0.qcow2"), nil, 0o600))

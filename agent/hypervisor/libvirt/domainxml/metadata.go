@@ -26,12 +26,10 @@ type Metadata struct {
 
 // Guest is a guest in the metadata, and in the record of the guest beside its files.
 type Guest struct {
-	ID         string         `xml:"id,attr"`
-	Domain     string         `xml:"domain,attr"`             // UUID of the guest's domain; a copy of the domain has another
-	Made       bool           `xml:"made,attr,omitempty"`     // its disk of this Build was complete; it is never made again
-	Removing   bool           `xml:"removing,attr,omitempty"` // in the record only: the guest is destroyed
-	Host       string         `xml:"host,attr,omitempty"`     // in the record only: of the guest
-	Server     string         `xml:"server,attr,omitempty"`   // empty: ID
+	ID     string `xml:"id,attr"`
+	Domain string `xml:"domain,attr"` // UUID of the guest's domain; a copy of the domain has another
+	Held
+	Server     string         `xml:"server,attr,omitempty"` // empty: ID
 	Name       string         `xml:"name,attr"`
 	Build      int            `xml:"build,attr"`
 	Departed   bool           `xml:"departed,attr,omitempty"`
@@ -56,6 +54,13 @@ type MetaHardware struct {
 	NICModel   string `xml:"vif-model,attr,omitempty"`
 	Video      string `xml:"video-model,attr,omitempty"`
 	GuestAgent bool   `xml:"guest-agent,attr,omitempty"`
+}
+
+// Held is what the driver knows of the disk and the files of a guest.
+type Held struct {
+	Made     bool   `xml:"made,attr,omitempty"`     // the disk of this Build was complete; it is never made again
+	Removing bool   `xml:"removing,attr,omitempty"` // in the record only: the guest is destroyed
+	Host     string `xml:"host,attr,omitempty"`     // in the record only: of the guest
 }
 
 // Device is a device of the guest, with what the agent needs to restore its claim.
