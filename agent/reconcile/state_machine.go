@@ -38,6 +38,7 @@ type State struct {
 	*core
 	phase   phase
 	retryAt time.Time // of Admit or the first report, while a previous start may still run
+	waited  bool      // for a previous start
 
 	stream   *stream
 	works    *works
@@ -237,13 +238,18 @@ func (s *State) admitted(err error) {
 	s.phase = syncing
 }
 
+// clockSlack is how much a wait that compute has measured may be too short.
+const clockSlack = 2 * time.Second
+
 // NotAdmitted is the code of the fault of an agent that ends because another one serves its host.
 const NotAdmitted = "berth.agent.not_admitted"
 
-// refused handles the fault of Admit or of the first report: a start that a previous one precludes waits for it to
-// end, or ends itself. It returns false when the start continues.
+// refused handles the fault of Admit or of the first report: a start that a previous one precludes waits for it to end,
+// or ends itself. If it is refused again after the wait, the previous one has shown that it lives: this is a copy of
+// its directory or machine. It returns false when the start continues.
 func (s *State) refused(err error) bool {
-	if wait := takeover(err); wait > 0 {
+	if wait := takeover(err); wait > 0 && (!s.waited || wait <= clockSlack) {
+		s.waited = true
 		s.log("waiting for the previous start to time out", "wait", wait.String(), "error", err)
 		s.retryAt = s.now.Add(wait)
 		return true
