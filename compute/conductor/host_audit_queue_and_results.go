@@ -2,6 +2,7 @@ package conductor
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -16,6 +17,11 @@ const (
 	auditEvery = 45 * time.Second
 	auditAgain = 5 * time.Second // if allocations are missing, or Placement may have been restored
 
+	// how old the last audit of a host may become without a report, if it has found something or can be repeated with one
+	// request because Placement reports the states of trees; and how many hosts are audited in a second for this
+	auditSoon = 4 * time.Second
+	auditRate = 20
+
 	// how long the audit of a whole host stays valid while Placement reports the same state of its tree
 	auditUnchanged = 10 * time.Minute
 )
@@ -26,10 +32,12 @@ type auditor struct {
 
 	mu        sync.Mutex
 	last      map[string]audited
-	due       []schedule.Host // in the order of their reports; each host once
-	waits     map[string]bool // the names of the hosts in due
-	wake      chan struct{}   // has room for one
-	suspected time.Time       // audits from before this moment are out of date: Placement may have been restored
+	hosts     map[string]schedule.Host // those that have reported to this process
+	queued    map[string]time.Time     // when an audit was queued last
+	due       []schedule.Host          // in the order of their reports; each host once
+	waits     map[string]bool          // the names of the hosts in due
+	wake      chan struct{}            // has room for one
+	suspected time.Time                // audits from before this moment are out of date: Placement may have been restored
 }
 
 // audited is the last audit of a host.
@@ -53,13 +61,15 @@ func (a *audited) recordTree(root provider.ID, found Audit) {
 }
 
 func newAuditor(read func() reading) *auditor {
-	return &auditor{read: read, last: map[string]audited{}, waits: map[string]bool{}, wake: make(chan struct{}, 1)}
+	return &auditor{read: read, last: map[string]audited{},
+		hosts: map[string]schedule.Host{}, queued: map[string]time.Time{}, waits: map[string]bool{}, wake: make(chan struct{}, 1)}
 }
 
 // reported queues an audit of a host that has reported, unless its last one is recent.
 func (a *auditor) reported(host schedule.Host) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	a.hosts[host.Name] = host
 	last, age := a.last[host.Name], auditEvery
 	if len(last.found.Missing) > 0 || last.at.Before(a.suspected) {
 		age = auditAgain
@@ -67,10 +77,38 @@ func (a *auditor) reported(host schedule.Host) {
 	if a.waits[host.Name] || a.read().now().Sub(last.at) < age {
 		return
 	}
+	a.queue(host)
+}
+
+// queue queues an audit of a host. a.mu is held.
+func (a *auditor) queue(host schedule.Host) {
 	a.due, a.waits[host.Name] = append(a.due, host), true
+	a.queued[host.Name] = a.read().now()
 	select {
 	case a.wake <- struct{}{}:
 	default:
+	}
+}
+
+// queueOld queues audits of the hosts whose last one is too old, the oldest first and at most auditRate. So conditions
+// follow a change in Placement, such as the remedy of an operator, without a report of the host.
+func (a *auditor) queueOld() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	now := a.read().now()
+	var old []string
+	for name := range a.hosts {
+		last, age := a.last[name], auditEvery
+		if last.wholeState != "" || len(last.found.Missing)+len(last.found.Foreign) > 0 {
+			age = auditSoon
+		}
+		if !a.waits[name] && now.Sub(last.at) >= age && now.Sub(a.queued[name]) >= age {
+			old = append(old, name)
+		}
+	}
+	slices.SortFunc(old, func(x, y string) int { return a.queued[x].Compare(a.queued[y]) })
+	for _, name := range old[:min(len(old), auditRate)] {
+		a.queue(a.hosts[name])
 	}
 }
 
@@ -90,10 +128,15 @@ func (a *auditor) foreign(host string) []Foreign {
 
 // run audits the hosts that have reported until ctx ends.
 func (a *auditor) run(ctx context.Context) {
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
+		case <-tick.C:
+			a.queueOld()
+			continue
 		case <-a.wake:
 		}
 		for ctx.Err() == nil && a.auditNext(ctx) {
@@ -248,4 +291,6 @@ func (a *auditor) forget(host string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	delete(a.last, host)
+	delete(a.hosts, host)
+	delete(a.queued, host)
 }
