@@ -61,8 +61,8 @@ func (a *audited) recordTree(root provider.ID, found Audit) {
 }
 
 func newAuditor(read func() reading) *auditor {
-	return &auditor{read: read, last: map[string]audited{},
-		hosts: map[string]schedule.Host{}, queued: map[string]time.Time{}, waits: map[string]bool{}, wake: make(chan struct{}, 1)}
+	return &auditor{read: read, last: map[string]audited{}, hosts: map[string]schedule.Host{},
+		queued: map[string]time.Time{}, waits: map[string]bool{}, wake: make(chan struct{}, 1)}
 }
 
 // reported queues an audit of a host that has reported, unless its last one is recent.
