@@ -39,7 +39,7 @@ type AdoptionPlan struct {
 // AdoptionPlan reads what the hypervisor, the journal, Placement and compute record of each guest, and returns what
 // the agent would do after `berth agent adopt`. It changes nothing, and works whether the agent runs or not.
 func (a *Agent) AdoptionPlan(ctx context.Context) (AdoptionPlan, error) {
-	defer a.endSessions(ctx)
+	defer endIdleSessions(ctx, a)
 	state, err := journal.Read(a.o.Dir)
 	if err != nil {
 		return AdoptionPlan{}, err

@@ -20,7 +20,7 @@ import (
 // it to this host, or the agent runs.
 func (a *Agent) DestroyGuest(ctx context.Context, id string, force bool) error {
 	const op = "loop.DestroyGuest"
-	defer a.endSessions(ctx)
+	defer endIdleSessions(ctx, a)
 	j, err := journal.Open(a.o.Dir)
 	if err != nil {
 		return err

@@ -13,7 +13,7 @@ import (
 // whether the agent runs or not. The plan's objections include those of treeplan.Check. Warnings about the
 // configuration are written to the log.
 func (a *Agent) Plan(ctx context.Context) (treeplan.Plan, error) {
-	defer a.endSessions(ctx)
+	defer endIdleSessions(ctx, a)
 	if err := a.o.Facts.Check(); err != nil {
 		return treeplan.Plan{}, err
 	}

@@ -67,6 +67,16 @@ func (a *Agent) Run(ctx context.Context) error {
 	return j.Loss()
 }
 
+// endIdleSessions is endSessions, unless the agent runs and uses them.
+func endIdleSessions(ctx context.Context, a *Agent) {
+	a.mu.Lock()
+	runs := a.state != nil
+	a.mu.Unlock()
+	if !runs {
+		a.endSessions(ctx)
+	}
+}
+
 // endSessions ends the sessions of the driver and of the source of facts. They begin again when they are needed.
 func (a *Agent) endSessions(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
