@@ -38,9 +38,9 @@ func ParseProviderQuery(v Version, q url.Values) (ProviderQuery, error) {
 		case "name":
 			out.Name = last
 		case "uuid":
-			out.ID, err = parseUUID(key, last)
+			out.ID, err = parseHyphenatedUUID(key, last)
 		case keyInTree:
-			out.Group.InTree, err = parseUUID(key, last)
+			out.Group.InTree, err = parseHyphenatedUUID(key, last)
 		case keyResources:
 			out.Group.Resources, err = parseResources(last)
 		case keyRequired:

@@ -3,6 +3,7 @@ package placement
 import (
 	"net/url"
 	"reflect"
+	"strings"
 	"testing"
 
 	"github.com/openberth/berth/fault"
@@ -24,7 +25,9 @@ func TestParseProviderQuery(t *testing.T) {
 		v     Version
 		query string
 	}{
-		{39, "uuid=" + uuidA[1:]}, {39, "in_tree=x"}, {39, "limit=1"}, {39, "resources1=VCPU:1"},
+		{39, "uuid=" + uuidA[1:]}, {39, "uuid={" + uuidA + "}"}, {39, "in_tree=urn:uuid:" + uuidA},
+		{39, "uuid=" + strings.ReplaceAll(uuidA, "-", "")}, {39, "in_tree=" + strings.ReplaceAll(uuidA, "-", "")},
+		{39, "in_tree=x"}, {39, "limit=1"}, {39, "resources1=VCPU:1"},
 		{13, "in_tree=" + uuidA}, {17, "required=A"}, {3, "resources=VCPU:1"}, {2, "member_of=" + uuidA},
 		{39, "required=in:A,!B"},
 	} {

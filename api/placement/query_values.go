@@ -132,6 +132,15 @@ func parseUUID(key, value string) (provider.ID, error) {
 	return provider.ID(value), nil
 }
 
+// parseHyphenatedUUID is parseUUID for the parameters of GET /resource_providers. OpenStack's Placement accepts only
+// the form with four hyphens there, because the format uuid of the JSON schema library applies.
+func parseHyphenatedUUID(key, value string) (provider.ID, error) {
+	if canonical, ok := CanonicalUUID(value); !ok || canonical != strings.ToLower(value) {
+		return "", invalid("Invalid query string parameters: %s: %q is not a UUID with hyphens", key, value)
+	}
+	return provider.ID(value), nil
+}
+
 // IsUUID reports whether Placement accepts a text as a UUID: 32 hexadecimal digits, optionally with hyphens, braces or
 // `urn:uuid:`.
 func IsUUID(text string) bool { _, ok := CanonicalUUID(text); return ok }
