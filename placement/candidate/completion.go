@@ -52,10 +52,10 @@ type completionSlot struct {
 func completable(s *match.Section) bool { return !s.Covers && len(s.Clauses) == 0 }
 
 // run tries to place all items of the section that have no place yet, in at most this many steps. It reports whether it
-// has decided that, and whether the items can be placed.
+// has decided that, and whether the items can be placed. The failed states of earlier runs on the same placement are
+// used; the caller drops those of others.
 func (c *completion) run(steps int) (decided, found bool) {
 	c.prepare()
-	c.failed.drop()
 	c.steps, c.out = steps, false
 	found = c.fill(0)
 	return !c.out, found

@@ -25,6 +25,7 @@ func CompareMethods(s *index.Snapshot, ask resource.Ask) (found, not int, err er
 			if p.completion == nil {
 				continue
 			}
+			p.completion.failed.drop()
 			_, complete := p.completion.run(math.MaxInt)
 			if complete {
 				if err := p.check(); err != nil {

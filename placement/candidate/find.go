@@ -39,7 +39,7 @@ func Find(s *index.Snapshot, ask resource.Ask, o Options) iter.Seq[Candidate] {
 			return
 		}
 		f := finder{query: q, stop: &stopper{stop: o.Stop, budget: o.TreeSteps}, yield: yield,
-			undecided: o.Undecided, infeasibleShapes: map[index.Shape]bool{}}
+			undecided: o.Undecided, infeasibleShapes: map[index.Shape]bool{}, undecidedShapes: map[index.Shape]int{}}
 		if o.BreadthFirst {
 			f.breadthFirst(o.First)
 		} else {
@@ -56,6 +56,7 @@ type finder struct {
 	yielded          int
 	undecided        func(*index.Tree, []string)
 	infeasibleShapes map[index.Shape]bool // trees of these shapes have no candidate
+	undecidedShapes  map[index.Shape]int  // the section for which a tree of the shape was given up
 }
 
 // give yields the current candidate of an enumeration. It reports whether more are wanted.
@@ -64,16 +65,27 @@ func (f *finder) give(e *enumeration) bool {
 	return f.yield(e.candidate()) && f.yielded != f.query.Ask.Limit
 }
 
-// solve reports whether there is a candidate on a tree. Of trees without candidates, one of each shape is solved.
+// solve reports whether there is a candidate on a tree. Of trees without candidates, and of those that are given up,
+// one of each shape is solved.
 func (f *finder) solve(s *TreeSolver, t *index.Tree) bool {
 	named := f.query.NamesTree(t)
 	if !named && f.infeasibleShapes[t.Shape] {
 		return false
 	}
+	if section, known := f.undecidedShapes[t.Shape]; known && !named {
+		f.reportUndecided(t, section)
+		return false
+	}
 	if s.Solve(t) {
 		return true
 	}
-	if !f.stop.over && !named {
+	switch {
+	case f.stop.over:
+		f.reportUndecided(t, s.failed)
+		if !named {
+			f.undecidedShapes[t.Shape] = s.failed
+		}
+	case !named:
 		f.infeasibleShapes[t.Shape] = true
 	}
 	return false
@@ -96,7 +108,6 @@ func (f *finder) treeByTree() {
 			continue
 		}
 		if !f.solve(solver, t) {
-			f.reportUndecided(t, solver.failed)
 			continue
 		}
 		memos.begin(t)
@@ -131,7 +142,7 @@ func (f *finder) enumerate(e *enumeration, memos *memos) bool {
 
 // reportUndecided reports a tree on which the search has ended before it was complete.
 func (f *finder) reportUndecided(t *index.Tree, section int) {
-	if !f.stop.over || f.undecided == nil {
+	if f.undecided == nil {
 		return
 	}
 	var groups []string
@@ -154,7 +165,6 @@ func (f *finder) breadthFirst(skipped int) {
 		}
 		solver := newTreeSolver(f.query, f.stop)
 		if !f.solve(solver, t) {
-			f.reportUndecided(t, solver.failed)
 			continue
 		}
 		e := newEnumeration(solver)
@@ -214,7 +224,9 @@ func (f *finder) giveNext(e *enumeration) (more, wanted bool) {
 			break
 		}
 	}
-	f.reportUndecided(e.slots.tree, e.section())
+	if f.stop.over {
+		f.reportUndecided(e.slots.tree, e.section())
+	}
 	f.stop.begin()
 	return false, !f.stop.stopped()
 }

@@ -89,7 +89,7 @@ func TestPackedAsksAreDecided(t *testing.T) {
 		}
 	}
 	t.Logf("%d asks: %d have a candidate, %d were not decided on each host", asks, found, undecided)
-	if undecided > int(asks)/50 {
+	if undecided > int(asks)/100+2 {
 		t.Errorf("%d of %d asks were not decided", undecided, asks)
 	}
 }

@@ -118,13 +118,16 @@ const searchCost = 8
 const firstBudget = 256
 
 // firstOrders divides a budget into orders of tryPackings.
-const firstOrders = 8
+const firstOrders = 32
 
 // decide searches for a placement. Where a completion is possible, both methods take turns with growing budgets until
 // one of them has decided, because each is slow where the other one is fast.
 func (s *search) decide() bool {
+	if s.completion != nil {
+		s.completion.failed.drop()
+	}
 	for budget := firstBudget; ; budget *= 4 {
-		s.steps, s.out = budget, false
+		s.steps, s.out = max(firstBudget, budget/searchCost), false
 		if s.completion == nil {
 			s.steps = math.MaxInt
 		} else if s.tryPackings(budget/firstBudget, budget/firstOrders) {

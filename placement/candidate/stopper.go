@@ -2,7 +2,7 @@ package candidate
 
 // StepsOfATree is how many steps a search for a client may take on one tree; see Options.TreeSteps. All but a few of
 // the asks that people can make are decided within a hundredth of that.
-const StepsOfATree = 200_000
+const StepsOfATree = 400_000
 
 // stopper ends a search when its caller wants that, and gives up a tree on which it takes too long.
 type stopper struct {

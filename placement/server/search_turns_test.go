@@ -33,6 +33,7 @@ func stuck() (s *Server, query string) {
 // TestUndecidedSearchSaysWhatIsNotDecided: the answer names the groups and the provider.
 func TestUndecidedSearchSaysWhatIsNotDecided(t *testing.T) {
 	s, query := stuck()
+	s.now = func() time.Time { return time.Time{} } // the steps end the search, not the time
 	rec := httptest.NewRecorder()
 	s.ServeHTTP(rec, candidatesOf("1.39", query))
 	var doc api.ErrorsDoc
@@ -149,6 +150,7 @@ func TestTheOriginOfASearch(t *testing.T) {
 // A scheduler gets the candidates of the other hosts if one host cannot be decided; another client gets an error.
 func TestSchedulerGetsTheDecidedHosts(t *testing.T) {
 	s, query := stuck()
+	s.now = func() time.Time { return time.Time{} } // the steps end the search, not the time
 	var rows []index.Row
 	hard := s.index.snapshot.Load()
 	for _, r := range hard.Tree("host") {
@@ -162,7 +164,7 @@ func TestSchedulerGetsTheDecidedHosts(t *testing.T) {
 		}
 		r.Inventories = maps.Clone(r.Inventories)
 		for class := range r.Inventories {
-			r.Inventories[class] = resource.Whole(100_000)
+			r.Inventories[class] = resource.Whole(1_000_000)
 		}
 		rows = append(rows, r)
 	}

@@ -126,21 +126,21 @@ func HardCases() []Hard {
 	return out
 }
 
-// Stuck returns a host of eight NICs, and groups which need 99 % of their bandwidth in each of two directions, in
+// Stuck returns a host of twelve NICs, and groups which need 99 % of their bandwidth in each of two directions, in
 // different amounts. It takes a search very long to decide whether they fit.
 func Stuck() (*index.Snapshot, resource.Ask) {
 	const egress, ingress = resource.Class("NET_BW_EGR_KILOBIT_PER_SEC"), resource.Class("NET_BW_IGR_KILOBIT_PER_SEC")
 	rows := []index.Row{{Provider: provider.Provider{ID: "host", Name: "host", Root: "host",
 		Inventories: map[resource.Class]resource.Inventory{"VCPU": resource.Whole(1)}}}}
-	for i := range 8 {
+	for i := range 12 {
 		id := provider.ID(fmt.Sprint("dev", i))
 		rows = append(rows, index.Row{Provider: provider.Provider{ID: id, Parent: "host", Root: "host",
 			Inventories: map[resource.Class]resource.Inventory{egress: resource.Whole(10000),
 				ingress: resource.Whole(10000)}}})
 	}
 	rng := rand.New(rand.NewPCG(7, 0))
-	const n = 28
-	out, in := split(rng, 79400, n, 1), split(rng, 79400, n, 1)
+	const n = 40
+	out, in := split(rng, 118800, n, 1), split(rng, 118800, n, 1)
 	ask := resource.Ask{GroupPolicy: resource.PolicyNone}
 	for i := range n {
 		ask.Groups = append(ask.Groups, resource.Group{Suffix: fmt.Sprint("_", i),
