@@ -108,7 +108,7 @@ const InstallHint = "OpenStack's own Placement is not installed; install it with
 func writeConf(dir string) (string, error) {
 	path := filepath.Join(dir, "placement.conf")
 	text := "[api]\nauth_strategy = noauth2\n\n[placement_database]\nconnection = sqlite:///" + filepath.Join(dir,
-		"placement.db") + "\n"
+		"placement.db") + "\n\n[oslo_policy]\nenforce_scope = false\n" // the original's default; Berth's is true
 	return path, os.WriteFile(path, []byte(text), 0o600)
 }
 
