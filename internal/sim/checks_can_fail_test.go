@@ -158,8 +158,16 @@ func TestTamperingIsNoticed(t *testing.T) {
 			m.disk.change(journal.Gone("unknown"))
 		},
 		"guest": func(w *World) {
-			_, g, _ := w.holding(any)
-			g.Stopped = !g.Stopped
+			var running *hypervisor.Guest // one that is started, such as the source of a move, would run twice
+			w.holding(func(m *simHost, d hypervisor.Device) bool {
+				for _, g := range m.guests {
+					if len(g.Devices) > 0 && g.Devices[0].ID == d.ID && !g.Stopped {
+						running = g
+					}
+				}
+				return running != nil
+			})
+			running.Stopped = true
 		},
 	} {
 		t.Run(noticed, func(t *testing.T) {
