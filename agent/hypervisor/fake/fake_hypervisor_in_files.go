@@ -39,6 +39,8 @@ type Hypervisor struct {
 	capacity hypervisor.Capacity
 	mu       sync.Mutex // one build or destroy at a time, so that looking for another holder and writing are one step
 
+	damaged []string // why the files of guests cannot be read, at the last reading
+
 	observe func(path string) // called before and after each change of a file; only for tests
 }
 
@@ -76,12 +78,16 @@ func (h *Hypervisor) Start(context.Context) error {
 // Check returns nil.
 func (h *Hypervisor) Check(ctx context.Context) error { return h.begin(ctx, "check", "") }
 
-// Capacity returns the capacity given to New.
+// Capacity returns the capacity given to New, with a remark about files of guests that cannot be read.
 func (h *Hypervisor) Capacity(ctx context.Context) (hypervisor.Capacity, error) {
 	if err := h.begin(ctx, "capacity", ""); err != nil {
 		return hypervisor.Capacity{}, err
 	}
-	return h.capacity, nil
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	out := h.capacity
+	out.Remark = strings.Join(h.damaged, "; ")
+	return out, nil
 }
 
 // Guests reads the files.
@@ -109,6 +115,9 @@ func (h *Hypervisor) Build(ctx context.Context, g hypervisor.Guest) error {
 	guests, err := h.readConflicting(g)
 	if err != nil {
 		return err
+	}
+	if _, err := h.readGuest(g.ID); fault.CodeOf(err) == damagedFile {
+		return err // the guest may have a disk
 	}
 	if g.Kept && !slices.ContainsFunc(guests, func(other hypervisor.Guest) bool { return other.ID == g.ID }) {
 		return fault.New(fault.NotFound, op, "the guest %s was built here, and its file in %s is missing, so it is not "+

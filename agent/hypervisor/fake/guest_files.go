@@ -79,7 +79,8 @@ func checkID(op, id string) error {
 	return nil
 }
 
-// read returns all guests, by id.
+// read returns all guests, by id. It leaves out those whose files cannot be decoded, as after a full or failed disk,
+// and records them for Capacity.
 func (h *Hypervisor) read() ([]hypervisor.Guest, error) {
 	entries, err := os.ReadDir(h.dir) // sorted
 	if errors.Is(err, fs.ErrNotExist) {
@@ -89,12 +90,17 @@ func (h *Hypervisor) read() ([]hypervisor.Guest, error) {
 		return nil, fault.New(fault.Unavailable, "fake.Guests", "%w", err)
 	}
 	var guests []hypervisor.Guest
+	h.damaged = nil
 	for _, entry := range entries {
 		id, isGuest := strings.CutSuffix(entry.Name(), ".json")
 		if !isGuest {
 			continue // being written
 		}
 		g, err := h.readGuest(id)
+		if fault.CodeOf(err) == damagedFile {
+			h.damaged = append(h.damaged, fault.TextOf(err))
+			continue
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -116,6 +122,9 @@ func (h *Hypervisor) readConflicting(with hypervisor.Guest) ([]hypervisor.Guest,
 	return []hypervisor.Guest{g}, err
 }
 
+// damagedFile is the code of the fault of a file that cannot be decoded.
+const damagedFile = "fake.damaged_file"
+
 // readGuest reads the file of a guest.
 func (h *Hypervisor) readGuest(id string) (g hypervisor.Guest, err error) {
 	const op = "fake.Guests"
@@ -126,8 +135,9 @@ func (h *Hypervisor) readGuest(id string) (g hypervisor.Guest, err error) {
 	}
 	var f file
 	if err := json.Unmarshal(data, &f); err != nil {
-		return g, fault.New(fault.Internal, op,
-			"%s is not a guest file of this hypervisor; remove it if no guest should run: %w", name, err)
+		// Unavailable: the guest may exist, so it is not built again, and not reported as failed.
+		return g, fault.New(fault.Unavailable, op, "%s is not a guest file of this hypervisor, as after a failed disk: %w; "+
+			"restore it, or remove it if no guest should run", name, err).WithCode(damagedFile)
 	}
 	if f.Server == id { // as an empty one
 		f.Server = ""
@@ -140,13 +150,13 @@ func (h *Hypervisor) readGuest(id string) (g hypervisor.Guest, err error) {
 	for _, d := range f.Devices {
 		deviceID, err := device.ParseID(d.Address)
 		if err != nil {
-			return g, fault.New(fault.Internal, op, "%s: %w", name, err)
+			return g, fault.New(fault.Unavailable, op, "%s: %w", name, err).WithCode(damagedFile)
 		}
 		g.Devices = append(g.Devices, hypervisor.Device{ID: deviceID, Request: d.Request, Provider: d.Provider,
 			Unmanaged: d.Unmanaged})
 	}
 	if g.Interfaces, err = readInterfaces(f.Interfaces); err != nil {
-		return g, fault.New(fault.Internal, op, "%s: %w", name, err)
+		return g, fault.New(fault.Unavailable, op, "%s: %w", name, err).WithCode(damagedFile)
 	}
 	return g, nil
 }

@@ -1,0 +1,56 @@
+package fake_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/openberth/berth/agent/hypervisor"
+	"github.com/openberth/berth/agent/hypervisor/fake"
+	"github.com/openberth/berth/fault"
+)
+
+// A file system that became read-only has left an empty file of a guest: the other guests are served, a remark names
+// the file, and the guest is not built again over it.
+func TestEmptyGuestFileEndsNothing(t *testing.T) {
+	dir := t.TempDir()
+	h, err := fake.New(dir, hypervisor.Capacity{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	whole := hypervisor.Guest{ID: "whole", Name: "whole", VCPUs: 1, MemoryMB: 1}
+	if err := h.Build(t.Context(), whole); err != nil {
+		t.Fatal(err)
+	}
+	empty := filepath.Join(dir, "empty.json")
+	if err := os.WriteFile(empty, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := h.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	guests, err := h.Guests(t.Context())
+	if err != nil || len(guests) != 1 || guests[0].ID != "whole" {
+		t.Errorf("guests %+v, %v", guests, err)
+	}
+	if c, err := h.Capacity(t.Context()); err != nil || !strings.Contains(c.Remark, empty) {
+		t.Errorf("the remark is %q, %v", c.Remark, err)
+	}
+	again := hypervisor.Guest{ID: "empty", Name: "empty", VCPUs: 1, MemoryMB: 1}
+	if err := h.Build(t.Context(), again); !fault.Is(err, fault.Unavailable) || !strings.Contains(err.Error(), empty) {
+		t.Errorf("the guest of the empty file is built: %v", err)
+	}
+	if err := h.Build(t.Context(), hypervisor.Guest{ID: "new", Name: "new", VCPUs: 1, MemoryMB: 1}); err != nil {
+		t.Errorf("another guest is not built: %v", err)
+	}
+	if err := h.Destroy(t.Context(), "empty"); err != nil {
+		t.Errorf("it is not destroyed: %v", err)
+	}
+	if c, err := h.Guests(t.Context()); err != nil || len(c) != 2 {
+		t.Errorf("guests %+v, %v", c, err)
+	}
+	if c, err := h.Capacity(t.Context()); err != nil || c.Remark != "" {
+		t.Errorf("after the removal the remark is %q, %v", c.Remark, err)
+	}
+}
