@@ -2,6 +2,7 @@ package conductor
 
 import (
 	"context"
+	"fmt"
 	"regexp"
 	"slices"
 	"strings"
@@ -78,6 +79,17 @@ func unknownTraits(text string) (traits []resource.Trait) {
 	return traits
 }
 
+// whyUnknown returns why Placement does not have a class or a trait, which an agent creates when it reports it.
+func whyUnknown(name string) string {
+	types := portrequest.VNICTypes(resource.Class(name))
+	if len(types) == 0 {
+		return "no host has ever reported " + name
+	}
+	return fmt.Sprintf("no host has ever reported a device for ports of vnic type %s (resource class %s); name such devices "+
+		"with their physical_network in [pci] device_spec, and set [berth] report_network_devices = true, on a host that "+
+		"has some", strings.Join(types, ", "), name)
+}
+
 // onRequestRejected returns the event for a query that Placement rejects. An agent creates the classes and traits of
 // its host. So shortly after the start it returns fault.Unavailable, and the query is retried, until the first agent
 // has reported.
@@ -86,7 +98,7 @@ func (r reading) onRequestRejected(text string) (lifecycle.Event, error) {
 	if names == nil {
 		return lifecycle.NoValidHost{Reason: "Placement rejects the query: " + text}, nil
 	}
-	reason := "no host has ever reported " + names[1]
+	reason := whyUnknown(names[1])
 	if r.now().Sub(r.started) < firstReports {
 		if !r.presence.anyReported() {
 			return nil, fault.New(fault.Unavailable, "conductor.schedule", "%s, and none has reported since the start", reason)

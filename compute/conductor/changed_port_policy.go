@@ -68,7 +68,8 @@ func (b portBinding) claimPolicy(ctx context.Context, record lifecycle.Port, p n
 	if err != nil {
 		return want, err
 	}
-	changed := !reflect.DeepEqual(record.Groups, want.Groups) || !maps.Equal(known.Allocation, want.Allocation)
+	changed := b.verify || !reflect.DeepEqual(record.Groups, want.Groups) ||
+		!maps.Equal(known.Allocation, want.Allocation)
 	if reason == "" && changed {
 		amounts := portAmounts{port: want.ID, of: guaranteesOf(want), keep: b.short}
 		if err = b.setPortAmounts(ctx, b.server, amounts); err != nil && !refused(err) {

@@ -1,6 +1,7 @@
 package conductor
 
 import (
+	"context"
 	"testing"
 
 	"github.com/openberth/berth/api/network"
@@ -69,14 +70,29 @@ func TestFormerAmountsStayWithoutRoomForAChangedPolicy(t *testing.T) {
 	}
 }
 
-// Ports with the policy of the record are bound without a call of Placement.
-func TestUnchangedPolicyCallsPlacementNotAtAll(t *testing.T) {
-	calls := 0
-	c := changedCloud(t, 1000, func(placementtest.Call) (before, after error) {
-		calls++
+// Ports with the policy of the record are bound with one read of Placement.
+func TestUnchangedPolicyReadsTheAllocationOnly(t *testing.T) {
+	var calls []string
+	c := changedCloud(t, 1000, func(call placementtest.Call) (before, after error) {
+		calls = append(calls, call.Op)
 		return nil, nil
 	})
-	if c.bind(); calls != 0 {
-		t.Errorf("%d calls", calls)
+	if c.bind(); len(calls) != 1 || calls[0] != "Allocation" {
+		t.Errorf("calls %v", calls)
+	}
+}
+
+// An attempt to bind a port has set the amounts of a changed policy, and was interrupted before the port was written.
+// Then the policy is as before: the amounts follow.
+func TestPolicyThatIsAsBeforeAfterAnInterruptedBinding(t *testing.T) {
+	for _, kbps := range []int{400, 2000, 0} {
+		c := changedCloud(t, 1000, nil)
+		want := c.placement.Held("web")
+		c.conductor.pause = func(context.Context, int) {}
+		c.binder = &portBinder{c.conductor.dependencies}
+		c.holds("web", sum(c.base, resource.Allocation{"nic-1": {bandwidth.EgressBandwidth: kbps}}))
+		if c.bind(); !c.placement.Held("web").Equal(want) {
+			t.Errorf("Placement has %v, want %v", c.placement.Held("web"), want)
+		}
 	}
 }

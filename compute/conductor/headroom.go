@@ -81,7 +81,11 @@ func (r reading) allCandidates(ctx context.Context, ask resource.Ask) (got place
 		}
 		next, changed := portrequest.WithoutUnknown(ask, unknownTraits(fault.TextOf(err)))
 		if !changed {
-			return placement.Candidates{Reason: fault.TextOf(err)}, nil
+			reason := fault.TextOf(err)
+			if names := unknownNames.FindStringSubmatch(reason); names != nil {
+				reason = whyUnknown(names[1])
+			}
+			return placement.Candidates{Reason: reason}, nil
 		}
 		ask = next
 	}

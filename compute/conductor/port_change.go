@@ -22,8 +22,8 @@ import (
 // the amounts of a server's ports are not added or subtracted, but set to the sum over its ports, as the network
 // service has them: this may be repeated after a crash.
 
-// ChangePort records that a port is to be attached to a server, or detached. It returns fault.Conflict if that cannot
-// start now. A port that the network service has deleted is detached later then.
+// ChangePort records that a port is to be attached to a server, or detached, after the changes that were recorded
+// before. It returns fault.Conflict if the server cannot have changes of its ports now, or has too many. A port that the network service has deleted is detached later then.
 func (c *Conductor) ChangePort(ctx context.Context, id string, event lifecycle.PortChangeRequest) error {
 	const op = "conductor.ChangePort"
 	what, change := event.PortChange()
@@ -35,12 +35,12 @@ func (c *Conductor) ChangePort(ctx context.Context, id string, event lifecycle.P
 	if err != nil {
 		return err
 	}
-	if refusal := s.RefusePortChange(what); refusal != "" {
+	if refusal := s.RefusePortRequest(what); refusal != "" {
 		return fault.New(fault.Conflict, op, "%s", refusal)
 	}
 	s, err = c.runner.Apply(ctx, id, event)
 	if err == nil && s.LastAction != change { // the server has changed since it was read
-		return fault.New(fault.Conflict, op, "%s", cmp.Or(s.RefusePortChange(what), "the server has changed; try again"))
+		return fault.New(fault.Conflict, op, "%s", cmp.Or(s.RefusePortRequest(what), "the server has changed; try again"))
 	}
 	return err
 }
@@ -134,7 +134,7 @@ func (d *portBinder) attachPort(ctx context.Context, s lifecycle.Server, ports [
 		return lifecycle.PortClaimed{ID: change.ID, Port: want, Device: *device}, nil
 	}
 	if err == nil && refusal == "" {
-		if want, err = (portBinding{portBinder: d, server: s}).bind(ctx, want); err != nil && refusedByNetwork(err) {
+		if want, err = (portBinding{portBinder: d, server: s, verify: true}).bind(ctx, want); err != nil && refusedByNetwork(err) {
 			refusal, err = fault.TextOf(err), nil
 		}
 	}
@@ -207,6 +207,9 @@ func (d *portBinder) portChoices(ctx context.Context, s lifecycle.Server, ask re
 	if err != nil {
 		if known, changed := portrequest.WithoutUnknown(ask, unknownTraits(fault.TextOf(err))); changed {
 			return d.portChoices(ctx, s, known, devices)
+		}
+		if names := unknownNames.FindStringSubmatch(fault.TextOf(err)); names != nil && refused(err) {
+			return nil, whyUnknown(names[1]), nil
 		}
 		if refused(err) {
 			return nil, "Placement returns no candidates: " + fault.TextOf(err), nil

@@ -126,7 +126,7 @@ func (d *portBinder) bindPickedPort(ctx context.Context, s lifecycle.Server) (li
 	if err != nil {
 		return nil, err
 	}
-	p, err := portBinding{portBinder: d, server: s, devices: devices}.bind(ctx, *change.Port)
+	p, err := portBinding{portBinder: d, server: s, devices: devices, verify: true}.bind(ctx, *change.Port)
 	switch {
 	case err == nil:
 		return lifecycle.PortAttached{ID: change.ID, Port: p}, nil

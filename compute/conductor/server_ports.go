@@ -13,6 +13,7 @@ import (
 	"github.com/openberth/berth/compute/schedule"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/provider"
+	"github.com/openberth/berth/resource"
 )
 
 // Network is what the conductor needs of a network service; *network.Client implements it. Methods return
@@ -148,8 +149,17 @@ func (d *portBinder) bindPorts(ctx context.Context, s lifecycle.Server) (lifecyc
 	if err != nil {
 		return nil, err
 	}
+	held, err := d.placement.Allocation(ctx, resource.ConsumerID(s.ID))
+	if err != nil {
+		return nil, err
+	}
+	claimed := resource.Allocation{}
+	for _, p := range s.Ports {
+		claimed = sum(claimed, guaranteesOf(p))
+	}
 	active := s.State == lifecycle.Active
-	b := portBinding{portBinder: d, server: s, devices: devices, guest: active, short: bound.Short}
+	b := portBinding{portBinder: d, server: s, devices: devices, guest: active, short: bound.Short,
+		verify: !portClassesOf(held.Allocation).Equal(claimed)}
 	for i := range s.Ports {
 		p, err := b.bind(ctx, s.Ports[i])
 		switch {
@@ -184,6 +194,8 @@ type portBinding struct {
 	devices map[string]schedule.Device // by port
 	guest   bool                       // the guest exists: a guarantee without room does not prevent the binding
 	short   map[string]string          // why ports have less than they request, by port; set by bind
+	// the amounts in Placement may not be those of the record: an interrupted attempt has set those of another policy
+	verify bool
 }
 
 // bind binds one port of a record, with its device if it needs one. It returns fault.Conflict if the network service

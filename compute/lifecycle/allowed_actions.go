@@ -37,7 +37,7 @@ func (s Server) Refuse(a Action, hard bool) string {
 		}
 		return ""
 	}
-	if s.PortChange != nil {
+	if s.PortChange != nil || len(s.PortQueue) > 0 {
 		return fmt.Sprintf("Cannot '%s' instance %s while its ports are being changed", a, s.ID)
 	}
 	var allowed []string

@@ -28,8 +28,8 @@
 // machine of a move; server_record.go is the record; openstack_status.go, allowed_actions.go, server_residences.go,
 // due_steps.go, expected_allocations.go, host_assignment.go, guests_to_remove.go, detect_outdated_record.go and
 // actions_from_history.go derive what others see of it; server_details.go has what users change without an action;
-// server_events.go has the events; server_ports.go, port_change.go and deleted_ports.go have the ports and their
-// handlers; server_history.go, excluded_hosts_and_chosen_providers.go, server_fault.go and
+// server_events.go has the events; server_ports.go, port_change.go, port_queue.go and deleted_ports.go have the
+// ports and their handlers; server_history.go, excluded_hosts_and_chosen_providers.go, server_fault.go and
 // begin_rebuild_and_build_number.go change a part of the record; server_during_move.go connects a server with its move;
 // host_search.go, server_deletion.go, after_allocation_release.go, guest_report.go, dead_host.go,
 // apply_server_action.go and step_results.go are the handlers of events; lifecycle.go selects the handler.
@@ -44,7 +44,8 @@ import (
 // passed in is not changed.
 func Next(s Server, e Event, now time.Time) (Server, []Step) {
 	next, _ := transition(s, e, now.UTC())
-	next = detachDeletedPorts(next, now.UTC())
+	next = endPortChange(s, next)
+	next = startPortChanges(detachDeletedPorts(next, now.UTC()), now.UTC())
 	return next, next.Steps()
 }
 

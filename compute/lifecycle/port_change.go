@@ -10,7 +10,7 @@ import (
 
 // This file attaches a port to a guest that exists, and detaches one. The change is one step, ChangePort, which is
 // repeated until it is done or refused. If the port needs a device, the step is performed twice, and the change waits
-// for the agent of the host in between. While it is in progress no other action starts.
+// for the agent of the host in between. While it is in progress no other action starts, and other changes wait.
 
 // PortChange is a port that is being attached or detached.
 type PortChange struct {
@@ -23,8 +23,8 @@ type PortChange struct {
 	Refused string       // why the claim of a port with a device is undone; empty: it is not
 }
 
-// PortAttachRequested is a request to attach a port. It has an effect if RefusePortChange returns an empty string;
-// Server.LastAction is its ID then.
+// PortAttachRequested is a request to attach a port. It has an effect if RefusePortRequest returns an empty string;
+// Server.LastAction is its ID then, and Server.PortOutcome returns its result.
 type PortAttachRequested struct {
 	ID      string
 	Request NetworkRequest
@@ -84,14 +84,9 @@ func (s Server) RefusePortChange(what string) string {
 func onPortChange(s Server, e Event, now time.Time) Server {
 	switch e := e.(type) {
 	case PortAttachRequested:
-		if s.RefusePortChange("attach_interface") != "" {
-			return s
-		}
-		s.LastAction, s.Refusal, s.PortChange = e.ID, nil, &PortChange{ID: e.ID, Request: e.Request}
-		s.Networks = append(slices.Clone(s.Networks), e.Request) // so Release finds a port that is created
-		return addHistory(s, now, "attaching a port")
+		return requestPortChange(s, QueuedPortChange{ID: e.ID, Request: e.Request}, now)
 	case PortDetachRequested:
-		return beginDetach(s, e, now)
+		return requestPortChange(s, QueuedPortChange{ID: e.ID, Detach: e.Port}, now)
 	case PortAttached:
 		if !s.isDue(ChangePort) || s.PortChange.ID != e.ID || s.PortChange.ends() {
 			return s // a refusal of the agent may have been faster
@@ -137,15 +132,6 @@ func (s Server) attachesPort(id string) bool {
 		return c.Port.ID == id
 	}
 	return c.Request.Port == id || c.Request.Port == ""
-}
-
-// beginDetach begins to detach a port on request.
-func beginDetach(s Server, e PortDetachRequested, now time.Time) Server {
-	if s.RefusePortChange("detach_interface") != "" || !s.HasPort(e.Port) {
-		return s
-	}
-	s.LastAction, s.Refusal = e.ID, nil
-	return detachPort(s, e.ID, e.Port, now)
 }
 
 // detachPort begins the change that detaches a port. BindPorts may have left out a port that was deleted; its device

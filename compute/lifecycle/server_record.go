@@ -53,6 +53,8 @@ type Server struct {
 	Networks       []NetworkRequest         `json:",omitempty"` // what its ports are; nil: no port
 	Ports          []Port                   `json:",omitempty"` // as they were last read
 	PortChange     *PortChange              `json:",omitempty"` // in state Active; nil: none
+	PortQueue      []QueuedPortChange       `json:",omitempty"` // changes of ports that wait, the oldest first
+	PortOutcomes   []PortOutcome            `json:",omitempty"` // results of the last changes of ports, the oldest first
 	// why a port cannot be bound to Host, whose agent has to remove what it has of the guest; empty: nothing is wrong
 	PortsRefused string `json:",omitempty"`
 	// those that the network service has deleted or has for another device, and that are not detached yet, the oldest

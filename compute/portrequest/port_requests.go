@@ -167,6 +167,16 @@ func IsDeviceClass(c resource.Class) bool {
 	return slices.Contains(slices.Collect(maps.Values(classes)), c)
 }
 
+// VNICTypes returns the vnic types of ports that need a device of a class, sorted; nil if it is another class.
+func VNICTypes(c resource.Class) (types []string) {
+	for _, vnic := range slices.Sorted(maps.Keys(classes)) {
+		if classes[vnic] == c {
+			types = append(types, vnic)
+		}
+	}
+	return types
+}
+
 // device returns the port's request of a device. needed is false if the port needs none.
 func (p Port) device() (r pci.Request, needed bool, err error) {
 	if err := CheckVNICType(p.ID, p.VNICType); err != nil {

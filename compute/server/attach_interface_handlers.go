@@ -10,7 +10,7 @@ import (
 	"github.com/openberth/berth/fault"
 )
 
-// portChangeTime is how long a request waits for a port to be attached, and portChangePoll how often it looks.
+// portChangeTime is how long a request waits for a change of a port to end, and portChangePoll how often it looks.
 const (
 	portChangeTime = 30 * time.Second
 	portChangePoll = 20 * time.Millisecond
@@ -38,14 +38,18 @@ func (s *server) attachInterface(c *call) error {
 	if err != nil {
 		return err
 	}
-	if done.Refusal != nil && done.LastAction == change.ID {
-		return fault.New(fault.Invalid, "", "%s", done.Refusal.Message)
+	outcome, known, _ := done.PortOutcome(change.ID)
+	switch {
+	case !known:
+		return fault.New(fault.Conflict, "", "the port is not attached: server %s has ended meanwhile", found.ID)
+	case outcome.Refused != "":
+		return fault.New(fault.Invalid, "", "%s", outcome.Refused)
 	}
 	list, err := s.interfaces(c, done)
 	if err != nil {
 		return err
 	}
-	at := slices.IndexFunc(list, func(i compute.Interface) bool { return !hasPort(found, i.Port) })
+	at := slices.IndexFunc(list, func(i compute.Interface) bool { return i.Port == outcome.Port })
 	if at < 0 {
 		return fault.New(fault.Conflict, "", "the port of server %s was detached meanwhile", found.ID)
 	}
@@ -97,16 +101,25 @@ func (s *server) readAttachment(c *call) (want lifecycle.NetworkRequest, err err
 	return list[0], nil
 }
 
-// awaitPortChange waits until the change of a port has ended, and returns the server.
+// awaitPortChange waits until the change of a port has ended, and returns the server. A change waits for those before
+// it; the time limit begins again when one of them has ended.
 func (s *server) awaitPortChange(c *call, id, change string) (lifecycle.Server, error) {
 	poll := time.NewTicker(portChangePoll)
 	defer poll.Stop()
 	limit := time.NewTimer(portChangeTime)
 	defer limit.Stop()
+	performed := "" // the id of the change that was performed at the last look
 	for {
 		now, err := s.Store.Read(c.R.Context(), id)
-		if err != nil || now.PortChange == nil || now.PortChange.ID != change {
+		if err != nil {
 			return now, err
+		}
+		if _, _, ended := now.PortOutcome(change); ended {
+			return now, nil
+		}
+		if now.PortChange != nil && now.PortChange.ID != performed {
+			performed = now.PortChange.ID
+			limit.Reset(portChangeTime)
 		}
 		select {
 		case <-c.R.Context().Done():

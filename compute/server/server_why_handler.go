@@ -82,9 +82,9 @@ func explain(s lifecycle.Server) compute.Why {
 	for _, l := range s.Leftovers {
 		w.Leftovers = append(w.Leftovers, explainResidence(l))
 	}
-	if s.PortChange != nil {
+	if s.PortChange != nil || len(s.PortQueue) > 0 {
 		w.PortChange = "attaching"
-		if s.PortChange.Detach != "" {
+		if s.PortChange != nil && s.PortChange.Detach != "" {
 			w.PortChange = "detaching"
 		}
 	}

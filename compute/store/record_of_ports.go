@@ -71,6 +71,28 @@ type portChangeRecord struct {
 	Refused string         `json:"refused,omitzero"`
 }
 
+// queuedPortRecord is a change of a port that waits.
+type queuedPortRecord struct {
+	ID      string        `json:"id,omitzero"`
+	Request networkRecord `json:"request,omitzero"`
+	Detach  string        `json:"detach_port_id,omitzero"`
+}
+
+// portOutcomeRecord is the result of a change of a port.
+type portOutcomeRecord struct {
+	ID      string `json:"id,omitzero"`
+	Port    string `json:"port_id,omitzero"`
+	Refused string `json:"refused,omitzero"`
+}
+
+func toQueuedPort(q lifecycle.QueuedPortChange) queuedPortRecord {
+	return queuedPortRecord{q.ID, toNetwork(q.Request), q.Detach}
+}
+
+func fromQueuedPort(r queuedPortRecord) lifecycle.QueuedPortChange {
+	return lifecycle.QueuedPortChange{ID: r.ID, Request: fromNetwork(r.Request), Detach: r.Detach}
+}
+
 func toPortChange(c lifecycle.PortChange) portChangeRecord {
 	return portChangeRecord{c.ID, toNetwork(c.Request), c.Detach, optional(c.Device, toRequest), optional(c.Port, toPort),
 		c.Refused}

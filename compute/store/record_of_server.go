@@ -71,21 +71,26 @@ type serverPlace struct {
 
 // serverProgress is the actions in progress on the server.
 type serverProgress struct {
-	State           storedState       `json:"state,omitzero" v1:"State"`
-	Task            storedTask        `json:"task_state,omitzero" v1:"Doing"`
-	Stopped         bool              `json:"stopped,omitzero" v1:"Stopped"`
-	Shelved         bool              `json:"shelved,omitzero" v1:"Shelf"`
-	RebuildCount    int               `json:"rebuild_count,omitzero" v1:"Builds"`
-	BeforeRebuild   *rebuildRecord    `json:"before_rebuild,omitzero" v1:"Undo"`
-	PortChange      *portChangeRecord `json:"port_change,omitzero"`
-	PortsRefused    string            `json:"ports_refused,omitzero"` // since version 5
-	DeletedPorts    []string          `json:"deleted_ports,omitzero"` // since version 7
-	Move            *moveRecord       `json:"move,omitzero" v1:"Move"`
-	Migration       *migrationRecord  `json:"migration,omitzero" v1:"Migration"`
-	LastAction      string            `json:"last_action_id,omitzero" v1:"Asked"`
-	LastActionFault *faultRecord      `json:"last_action_fault,omitzero" v1:"Refusal"`
-	Fault           *faultRecord      `json:"fault,omitzero" v1:"Fault"`
-	History         []historyRecord   `json:"history,omitzero" v1:"Trail"`
+	State         storedState       `json:"state,omitzero" v1:"State"`
+	Task          storedTask        `json:"task_state,omitzero" v1:"Doing"`
+	Stopped       bool              `json:"stopped,omitzero" v1:"Stopped"`
+	Shelved       bool              `json:"shelved,omitzero" v1:"Shelf"`
+	RebuildCount  int               `json:"rebuild_count,omitzero" v1:"Builds"`
+	BeforeRebuild *rebuildRecord    `json:"before_rebuild,omitzero" v1:"Undo"`
+	PortChange    *portChangeRecord `json:"port_change,omitzero"`
+	PortsRefused  string            `json:"ports_refused,omitzero"` // since version 5
+	DeletedPorts  []string          `json:"deleted_ports,omitzero"` // since version 7
+
+	// since version 7
+	PortQueue    []queuedPortRecord  `json:"port_queue,omitzero"`
+	PortOutcomes []portOutcomeRecord `json:"port_outcomes,omitzero"`
+
+	Move            *moveRecord      `json:"move,omitzero" v1:"Move"`
+	Migration       *migrationRecord `json:"migration,omitzero" v1:"Migration"`
+	LastAction      string           `json:"last_action_id,omitzero" v1:"Asked"`
+	LastActionFault *faultRecord     `json:"last_action_fault,omitzero" v1:"Refusal"`
+	Fault           *faultRecord     `json:"fault,omitzero" v1:"Fault"`
+	History         []historyRecord  `json:"history,omitzero" v1:"Trail"`
 }
 
 // serverTimes is when the server changed, and how often.
@@ -216,7 +221,9 @@ func toServer(s lifecycle.Server) serverRecord {
 			each(s.LastReports, func(v lifecycle.LastReport) reportRecord { return reportRecord(v) })},
 		serverProgress: serverProgress{storedState(s.Stage()), storedTask(s.Task), s.Stopped, s.Shelved, s.Builds,
 			optional(s.PreRebuild, toRebuild), optional(s.PortChange, toPortChange), s.PortsRefused,
-			s.DeletedPorts, optional(s.Move, toMove),
+			s.DeletedPorts, each(s.PortQueue, toQueuedPort),
+			each(s.PortOutcomes, func(o lifecycle.PortOutcome) portOutcomeRecord { return portOutcomeRecord(o) }),
+			optional(s.Move, toMove),
 			optional(s.Migration, toMigration),
 			s.LastAction,
 			optional(s.Refusal, toFault), optional(s.Fault, toFault),
@@ -251,7 +258,9 @@ func fromServer(r serverRecord) lifecycle.Server {
 		State: state, Task: lifecycle.Task(r.Task), Stopped: r.Stopped, Shelved: r.Shelved,
 		Builds: r.RebuildCount, PreRebuild: optional(r.BeforeRebuild, fromRebuild),
 		PortChange: optional(r.PortChange, fromPortChange), PortsRefused: r.PortsRefused,
-		DeletedPorts: r.DeletedPorts, Move: fromMove(r.Move, r.State), Migration: optional(r.Migration, fromMigration),
+		DeletedPorts: r.DeletedPorts, PortQueue: each(r.PortQueue, fromQueuedPort),
+		PortOutcomes: each(r.PortOutcomes, func(o portOutcomeRecord) lifecycle.PortOutcome { return lifecycle.PortOutcome(o) }),
+		Move:         fromMove(r.Move, r.State), Migration: optional(r.Migration, fromMigration),
 		LastAction: r.LastAction,
 		Refusal:    optional(r.LastActionFault, fromFault), Fault: optional(r.Fault, fromFault),
 		History: each(r.History, func(h historyRecord) lifecycle.HistoryEntry { return lifecycle.HistoryEntry(h) }),

@@ -77,6 +77,8 @@ func fullServer() lifecycle.Server {
 		Groups:     []resource.Group{{Suffix: "g", Resources: resource.Amounts{"NET_BW_EGR_KILOBIT_PER_SEC": 1}}},
 		Allocation: map[string]provider.ID{"g": "bridge"}}}
 	s.PortChange = &lifecycle.PortChange{ID: "c", Detach: "p"}
+	s.PortQueue = []lifecycle.QueuedPortChange{{ID: "d", Detach: "q"}}
+	s.PortOutcomes = []lifecycle.PortOutcome{{ID: "b", Port: "r", Refused: "no"}}
 	s.PortsRefused, s.DeletedPorts = "no agent", []string{"gone"}
 	from := lifecycle.Residence{Consumer: "m", PreviousConsumer: "full", Host: "g", Flavor: s.Flavor, Ask: s.Ask,
 		Requests: s.Requests, Choice: &s.Choices[0],

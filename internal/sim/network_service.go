@@ -372,7 +372,7 @@ func (w *World) changePort() {
 		} else {
 			continue
 		}
-		if what, _ := e.PortChange(); s.RefusePortChange(what) != "" {
+		if what, _ := e.PortChange(); s.RefusePortRequest(what) != "" {
 			continue
 		}
 		w.note(Ports, s.ID, s.Host, fmt.Sprintf("%T", e))
