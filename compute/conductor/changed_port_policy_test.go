@@ -96,3 +96,31 @@ func TestPolicyThatIsAsBeforeAfterAnInterruptedBinding(t *testing.T) {
 		}
 	}
 }
+
+// flippingNetwork changes the policy of its port back before compute writes the port for the first time.
+type flippingNetwork struct {
+	attachNetwork
+	back *network.ResourceRequest
+}
+
+func (n *flippingNetwork) UpdatePortAt(ctx context.Context, id string, revision int, attributes map[string]any) (
+	network.Port, error) {
+	if n.back != nil {
+		n.ports[0].Request, n.back = n.back, nil
+		n.ports[0].Revision++
+	}
+	return updateAt(ctx, n, id, revision, attributes)
+}
+
+// The policy of a port changes back between the amounts and the port. Compute binds the port as it is then, and the
+// amounts follow.
+func TestPolicyChangesBackWhileThePortIsBound(t *testing.T) {
+	c := changedCloud(t, 2000, nil)
+	want := c.placement.Held("web")
+	c.conductor.Network = &flippingNetwork{attachNetwork{c.network}, &network.ResourceRequest{
+		Groups: []network.RequestGroup{{ID: "old", Resources: resource.Amounts{bandwidth.EgressBandwidth: 1000}}}}}
+	c.binder = &portBinder{c.conductor.dependencies}
+	if c.bind(); !c.placement.Held("web").Equal(want) || c.network.ports[0].Allocation()["old"] != "nic-1" {
+		t.Errorf("Placement has %v, want %v; port %+v", c.placement.Held("web"), want, c.network.ports[0])
+	}
+}

@@ -205,6 +205,7 @@ func (b portBinding) bind(ctx context.Context, record lifecycle.Port) (bound lif
 	for attempt := range claimTries {
 		if attempt > 0 {
 			b.pause(ctx, attempt)
+			b.verify = true // the attempt before has set the amounts of a policy that the port does not have any more
 		}
 		if bound, err = b.bindOnce(ctx, record); fault.CodeOf(err) != network.PortChanged {
 			return bound, err
