@@ -85,9 +85,9 @@ func whyUnknown(name string) string {
 	if len(types) == 0 {
 		return "no host has ever reported " + name
 	}
-	return fmt.Sprintf("no host has ever reported a device for ports of vnic type %s (resource class %s); name such devices "+
-		"with their physical_network in [pci] device_spec, and set [berth] report_network_devices = true, on a host that "+
-		"has some", strings.Join(types, ", "), name)
+	return fmt.Sprintf("no host has ever reported a device for ports of vnic type %s (resource class %s); name such "+
+		"devices with their physical_network in [pci] device_spec, and set [berth] report_network_devices = true, on a host "+
+		"that has some", strings.Join(types, ", "), name)
 }
 
 // onRequestRejected returns the event for a query that Placement rejects. An agent creates the classes and traits of

@@ -23,7 +23,8 @@ import (
 // service has them: this may be repeated after a crash.
 
 // ChangePort records that a port is to be attached to a server, or detached, after the changes that were recorded
-// before. It returns fault.Conflict if the server cannot have changes of its ports now, or has too many. A port that the network service has deleted is detached later then.
+// before. It returns fault.Conflict if the server cannot have changes of its ports now, or has too many. A port that the
+// network service has deleted is detached later then.
 func (c *Conductor) ChangePort(ctx context.Context, id string, event lifecycle.PortChangeRequest) error {
 	const op = "conductor.ChangePort"
 	what, change := event.PortChange()
@@ -134,7 +135,8 @@ func (d *portBinder) attachPort(ctx context.Context, s lifecycle.Server, ports [
 		return lifecycle.PortClaimed{ID: change.ID, Port: want, Device: *device}, nil
 	}
 	if err == nil && refusal == "" {
-		if want, err = (portBinding{portBinder: d, server: s, verify: true}).bind(ctx, want); err != nil && refusedByNetwork(err) {
+		b := portBinding{portBinder: d, server: s, verify: true}
+		if want, err = b.bind(ctx, want); err != nil && refusedByNetwork(err) {
 			refusal, err = fault.TextOf(err), nil
 		}
 	}

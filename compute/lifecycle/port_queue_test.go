@@ -88,7 +88,7 @@ func TestQueueOfPortChangesIsBounded(t *testing.T) {
 	}
 }
 
-// Requests that wait are refused when the server is deleted or leaves its host: nobody waits for them without end.
+// Requests that wait are refused when the server is deleted or its guest is lost.
 func TestQueuedPortChangesEndWithTheServer(t *testing.T) {
 	for name, event := range map[string]Event{
 		"deleted":    DeleteRequested{},
