@@ -23,8 +23,8 @@ import (
 // service has them: this may be repeated after a crash.
 
 // ChangePort records that a port is to be attached to a server, or detached, after the changes that were recorded
-// before. It returns fault.Conflict if the server cannot have changes of its ports now, or has too many. A port that the
-// network service has deleted is detached later then.
+// before. It returns fault.Conflict if the server cannot have changes of its ports now, or has too many. A port that
+// the network service has deleted is detached later then.
 func (c *Conductor) ChangePort(ctx context.Context, id string, event lifecycle.PortChangeRequest) error {
 	const op = "conductor.ChangePort"
 	what, change := event.PortChange()
