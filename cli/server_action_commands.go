@@ -134,6 +134,8 @@ type ServerEvacuateCmd struct {
 	Servers []string `arg:"" optional:"" name:"server" help:"Names or ids."`
 	From    string   `help:"All servers of this host." placeholder:"HOST"`
 	Host    string   `help:"To this host and no other."`
+	// without it a server is refused whose disk is on the host that is down
+	LoseDisk bool `help:"Build guests with new disks from their images. What is on their disks is lost."`
 	Waiting
 }
 
@@ -160,6 +162,13 @@ func (c *ServerEvacuateCmd) Run(g *Globals) error {
 		}
 		for _, s := range list {
 			servers = append(servers, s.ID)
+		}
+	}
+	if !c.LoseDisk {
+		ctx, cancel := g.context()
+		defer cancel()
+		if err := g.refuseLostDisks(ctx, servers); err != nil {
+			return err
 		}
 	}
 	args := map[string]any{}

@@ -82,6 +82,21 @@ type Maintainer interface {
 	Maintain(ctx context.Context)
 }
 
+// Uploader is implemented by drivers whose guests have disks that can become images.
+type Uploader interface {
+	// Upload sends the disk of a guest that does not run to the image service, as the data of an image that has none, and
+	// returns the data that the image service then has. They are verified: the image service has their size and checksum.
+	// The guest and its disk stay. A repeated call continues what an earlier one has begun, also one of another process.
+	// Unavailable: the image service or the hypervisor does not answer. All other faults are final.
+	Upload(ctx context.Context, id, image string) (ImageData, error)
+}
+
+// ImageData describes the data of an image.
+type ImageData struct {
+	Bytes  int64
+	SHA512 string // hexadecimal
+}
+
 // Consoles is implemented by drivers that keep what guests print to their serial consoles.
 type Consoles interface {
 	// Console returns the last bytes that a guest has printed, at most this number. NotFound: there is no such guest.
@@ -120,7 +135,12 @@ type Destination struct {
 
 // Capacity is the capacity of a host for guests, and its restrictions.
 type Capacity struct {
-	Type     string // Nova's hypervisor_type: QEMU, phyp; FakeType
+	Type string // Nova's hypervisor_type: QEMU, phyp; FakeType
+	// DiskImages is the format of the images that the disks of guests can become (qcow2, raw), or NoDisks. Empty: they
+	// cannot, for the reason in NoDiskImages.
+	DiskImages   string
+	NoDiskImages string
+
 	VCPUs    int    // host threads
 	MemoryMB int    // MiB
 	DiskGB   int    // GiB
@@ -132,6 +152,9 @@ type Capacity struct {
 
 // FakeType is the Type of a driver that runs no virtual machines.
 const FakeType = "fake"
+
+// NoDisks is Capacity.DiskImages of a driver that makes no disks.
+const NoDisks = "none"
 
 // Guest is one virtual machine. Its id is that of its entry in compute's assignments: the UUID of the server, or of
 // the migration by which the server is about to leave.
@@ -154,6 +177,10 @@ type Guest struct {
 	DiskFrom *DiskSource // the guest whose disk Build copies for a new guest; nil: none. Guests does not return it
 	Lost     string      // why the hypervisor lacks what it had of it, as a clause; Build restores it; empty: nothing
 	Kept     bool        // of Build: the guest was built here and has a disk, so it is not built as a new one
+
+	// DiskImage is the UUID of the image whose data the disk becomes, in full, if Build makes it; empty: that of Image. It
+	// is not listed, and does not change a disk that exists.
+	DiskImage string
 
 	// Interfaces are in the guest's order; empty: none. One that Guests lists with a device and without a port is being
 	// attached or detached; Build continues.

@@ -1,4 +1,4 @@
-// Package imagecache keeps one copy of each image that guests of a host are built from.
+// Package imagecache keeps one copy of each image that guests of a host are built from, and uploads disks of guests.
 //
 // A copy is complete, verified and inspected, or it does not exist: an image is downloaded to a file with another name.
 // An interrupted download continues where it ended. Package diskimage refuses images that refer to other files.
@@ -44,15 +44,25 @@ type Cache struct {
 	mu   sync.Mutex
 	busy map[string]chan struct{} // by image; closed when the download ends
 
-	downloads map[string]*progress // by image
+	downloads map[string]*progress // by image; uploads, too
+	uploading chan struct{}        // has an element for each upload in progress
+	conflicts map[string]int       // consecutive refusals of uploads, by image
 }
 
 const op = "imagecache.Get"
 
+// NoUploads returns why disks cannot be uploaded; empty: they can.
+func (c *Cache) NoUploads() string {
+	if _, able := c.source.(Target); !able {
+		return "its agent has no image service; configure [glance]"
+	}
+	return ""
+}
+
 // New returns the cache in a directory, which Get makes. source may be nil.
 func New(dir string, source Source, log *slog.Logger) *Cache {
 	return &Cache{dir: dir, source: source, log: log, busy: map[string]chan struct{}{},
-		downloads: map[string]*progress{}}
+		downloads: map[string]*progress{}, uploading: make(chan struct{}, uploads), conflicts: map[string]int{}}
 }
 
 // Get returns an image, and downloads it if the host does not have it. Callers that need the same image wait for one

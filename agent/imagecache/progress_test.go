@@ -33,7 +33,7 @@ func TestDownloads(t *testing.T) {
 			t.Fatal(err)
 		}
 		synctest.Wait()
-		if got, want := c.Downloads(), []Download{{id, 1000, int64(len(s.data))}}; !reflect.DeepEqual(got, want) {
+		if got, want := c.Downloads(), []Download{{id, 1000, int64(len(s.data)), false}}; !reflect.DeepEqual(got, want) {
 			t.Errorf("%+v, want %+v", got, want)
 		}
 		if _, err := to.Write(s.data[1000:]); err != nil {

@@ -82,6 +82,8 @@ func (a *Agent) performWork(ctx context.Context, e reconcile.Effect) (done recon
 		done.Err = a.o.Hypervisor.Migrate(ctx, e.Work, e.To)
 	case reconcile.Destroy:
 		done.Err = a.o.Hypervisor.Destroy(ctx, e.ID)
+	case reconcile.Upload:
+		done.Image, done.Err = upload(ctx, a.o.Hypervisor, e)
 	case reconcile.ListGuests:
 		done.Guests, done.Err = a.o.Hypervisor.Guests(ctx)
 	case reconcile.ReportGuest:
@@ -92,6 +94,16 @@ func (a *Agent) performWork(ctx context.Context, e reconcile.Effect) (done recon
 		done.Err = fault.New(fault.Internal, "loop.perform", "unknown effect %T", e)
 	}
 	return done
+}
+
+// upload performs an Upload.
+func upload(ctx context.Context, h hypervisor.Hypervisor, e reconcile.Upload) (hypervisor.ImageData, error) {
+	uploader, able := h.(hypervisor.Uploader)
+	if !able {
+		return hypervisor.ImageData{}, fault.New(fault.Conflict, "loop.upload",
+			"the hypervisor of this host cannot upload disks")
+	}
+	return uploader.Upload(ctx, e.ID, e.Image)
 }
 
 // perform performs an effect of no work and returns the event that ends it.

@@ -121,7 +121,8 @@ func (w *works) end(j *work, err error) {
 	j.failures++
 	j.retryAt = w.now.Add(w.backoff(j.failures))
 	_, refused := errors.AsType[*refusedError](err)
-	if _, shutDown := errors.AsType[shutDownError](err); refused || shutDown {
+	_, shutDown := errors.AsType[shutDownError](err)
+	if _, upload := errors.AsType[*uploadError](err); refused || shutDown || upload {
 		j.retryAt = w.now.Add(max(a.retryIn, refusals.Wait(j.failures)))
 	}
 	w.log("server not reconciled, will retry", "server", j.id, "attempts", j.failures, "error", err)

@@ -23,7 +23,7 @@ func (w *works) apply(j *work, effect Effect, e WorkDone) error {
 			return w.buildFailed(j, e.Err)
 		}
 		g := effect.Guest
-		g.DiskFrom, g.Kept = nil, false // the hypervisor does not list them
+		g.DiskFrom, g.Kept, g.DiskImage = nil, false, "" // the hypervisor does not list them
 		w.guests[g.ID] = g
 		recordBuilt(w.core, g)
 		guestStarted(w, j, g)
@@ -47,6 +47,9 @@ func (w *works) apply(j *work, effect Effect, e WorkDone) error {
 		return w.buildFailed(j, e.Err)
 	case Migrate:
 		return w.migrated(j, effect, e.Err)
+	case Upload:
+		uploadEnded(w, j, effect, e)
+		return nil
 	case ReportGuest:
 		return w.guestReported(j, effect, e.Err)
 	}
@@ -155,6 +158,10 @@ func (w *works) guestReported(j *work, e ReportGuest, err error) error {
 		}
 		if e.Guest.ShutDown {
 			return shutDownError{}
+		}
+		if u := e.Guest.Upload; u != nil && u.Error != "" && !u.Final {
+			delete(w.acked, a.want.ID) // the server is not reconciled
+			return &uploadError{u.Error}
 		}
 		if e.Guest.Phase == host.Refused {
 			return &refusedError{a.refusal}

@@ -106,6 +106,9 @@ type Migrate struct {
 // Destroy makes the hypervisor destroy a guest.
 type Destroy struct{ Work, ID string }
 
+// Upload makes the hypervisor upload the disk of a guest that is stopped, as the data of an image.
+type Upload struct{ Work, ID, Image string }
+
 // ListGuests lists the guests of the hypervisor.
 type ListGuests struct{ Work string }
 
@@ -148,6 +151,7 @@ func (Forget) effect()          {}
 func (Rename) effect()          {}
 func (Migrate) effect()         {}
 func (Destroy) effect()         {}
+func (Upload) effect()          {}
 func (ListGuests) effect()      {}
 func (ReportGuest) effect()     {}
 func (Cancel) effect()          {}
@@ -174,6 +178,8 @@ func WorkOf(e Effect) string {
 	case Migrate:
 		return e.Work
 	case Destroy:
+		return e.Work
+	case Upload:
 		return e.Work
 	case ListGuests:
 		return e.Work

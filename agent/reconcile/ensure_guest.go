@@ -230,7 +230,8 @@ func (a *attempt) guest(w *works) (hypervisor.Guest, []device.Claim) {
 	g := hypervisor.Guest{ID: want.ID, Server: want.Server, Name: want.Name, VCPUs: want.VCPUs,
 		MemoryMB: want.MemoryMB, DiskGB: want.DiskGB, Image: want.Image,
 		Hardware: hypervisor.Hardware(want.Hardware), Cells: hypervisorCells(w.state.Cells(want.ID)),
-		Stopped: want.Power == host.Off, Build: w.buildOf(a), DiskFrom: diskSource(want)}
+		Stopped: want.Power == host.Off, Build: w.buildOf(a), DiskFrom: diskSource(want),
+		DiskImage: want.DiskImage}
 	build, built := w.state.Built(want.ID)
 	g.Kept = built && !a.creating && g.Build <= build
 	for _, i := range want.Interfaces {
@@ -321,6 +322,9 @@ func (w *works) continueOrConfirm(j *work) (Effect, error) {
 		}
 		return Migrate{Work: want.ID, To: to}, nil
 	}
+	if want.UploadTo != "" && j.attempt.ready.upload == nil {
+		return Upload{Work: j.id, ID: j.id, Image: want.UploadTo}, nil
+	}
 	phase := host.Running
 	if want.Power == host.Off {
 		phase = host.Stopped
@@ -399,6 +403,9 @@ func (w *works) reportRefusal(j *work) (Effect, error) {
 func (w *works) guestReport(a *attempt, phase host.Phase, held []device.Claim) host.Guest {
 	_, placed := readCells(w.state.Cells(a.want.ID))
 	report := host.Guest{Phase: phase, Devices: pickedDevices(held), Cells: host.WritePlaced(placed), Build: w.buildOf(a)}
+	if phase == host.Stopped {
+		report.Upload = a.ready.upload
+	}
 	if g := w.guests[a.want.ID]; !g.Departed {
 		for _, i := range g.Interfaces {
 			if i.Port != "" { // otherwise the hypervisor still attaches or detaches it

@@ -102,6 +102,7 @@ type WorkDone struct {
 	Err        error
 	Allocation placement.ConsumerAllocation // of ReadAllocation
 	Guests     []hypervisor.Guest           // of ListGuests
+	Image      hypervisor.ImageData         // of Upload
 }
 
 func (Start) event()             {}

@@ -37,7 +37,7 @@ func (r *reporter) snapshot() host.Report {
 		InPlace: r.config.ReportInPlacement, Position: host.Position(r.durable.Position()), Behind: r.notFollowed,
 		Guests: r.works.presentGuests(), Cells: host.WriteCells(r.cells), Counted: countedGuests(r.state),
 		CPURatio: r.config.CPUs.CPURatio, MemRatio: r.config.CPUs.MemoryRatio, Cleaned: r.clean.results(),
-		NoDiskMoves: r.noDisks}
+		NoDiskMoves: r.noDisks, DiskImages: r.diskImages, NoDiskImages: r.noDiskImages}
 	for _, source := range slices.Sorted(maps.Keys(r.conditions)) {
 		out.Conditions = append(out.Conditions, r.conditions[source]...)
 	}

@@ -30,6 +30,7 @@ func (s *syncer) interpret(o Observation) (v view, err error) {
 		}
 	}
 	s.hypervisorType(o.Capacity.Type)
+	s.recordDiskImages(o.Capacity)
 	v.cells, v.guests, v.noDisks = s.config.CPUs.cells(machine), o.Guests, o.Capacity.NoDiskMoves
 	v.identity = journal.Identity{Host: s.config.Host, Provider: s.root}
 	if o.ByName { // at the start, or another client has deleted the root
@@ -52,6 +53,14 @@ func (s *syncer) interpret(o Observation) (v view, err error) {
 		s.interpretSlots(&v, *machine.Slots, o.Tree)
 	}
 	return v, survey.CheckSwitch(v.facts)
+}
+
+// recordDiskImages records which images the disks of guests can become.
+func (s *syncer) recordDiskImages(c hypervisor.Capacity) {
+	if s.diskImages != c.DiskImages || s.noDiskImages != c.NoDiskImages {
+		s.diskImages, s.noDiskImages = c.DiskImages, c.NoDiskImages
+		s.reportChanged()
+	}
 }
 
 // hypervisorType records what the driver says that it is. It warns of a driver that runs no virtual machines, because

@@ -71,10 +71,10 @@ func (w *works) dispatch() {
 	}
 }
 
-// slots returns how many attempts on assigned servers are made at the same time, and the limit. A disk may be copied
-// for hours; meanwhile other servers are built, started and stopped.
+// slots returns how many attempts on assigned servers are made at the same time, and the limit. A disk may be copied or
+// uploaded for hours; meanwhile other servers are built, started and stopped.
 func slots(w *works, want host.Server) (used *int, limit int) {
-	if want.DiskFrom != nil {
+	if want.DiskFrom != nil || want.UploadTo != "" {
 		return &w.copying, max(1, w.config.Parallel/2)
 	}
 	return &w.building, w.config.Parallel

@@ -15,8 +15,8 @@ type works struct {
 	*core
 	*renamer
 	byID     map[string]*work
-	building int // number of attempts on assigned servers whose disk is not copied
-	copying  int // number of those whose disk is copied from another guest
+	building int // number of attempts on assigned servers whose disk is neither copied nor uploaded
+	copying  int // number of those whose disk is copied from another guest, or uploaded
 	restarts map[string]restarts
 }
 
@@ -74,10 +74,12 @@ type unrequested struct {
 	late bool   // the guest has appeared after its server was removed
 }
 
-// readiness is what an attempt has made ready for a guest.
+// readiness is what an attempt has done for a guest beside its build.
 type readiness struct {
 	vfs      bool // its VFs are configured
 	received bool // the host is prepared for its arrival by live migration
+
+	upload *host.DiskUpload // result of the last Upload, not yet reported
 }
 
 // awaitReport is the effect of an attempt that waits until compute has a host report.

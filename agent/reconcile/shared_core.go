@@ -47,6 +47,9 @@ type observed struct {
 	guestEpoch int                         // counts builds and removals of guests
 	conflicts  []claimConflict             // journal against guests
 
+	// of the capacity of the hypervisor; empty before the first observation
+	diskImages, noDiskImages string
+
 	lateAtStart map[string]bool // guests that existed at the start and whose servers were removed here before
 }
 

@@ -142,6 +142,8 @@ type Server struct {
 	Topology   []GuestCell `json:"topology,omitempty"`   // the guest's NUMA cells, by number; absent: none
 	Interfaces []Interface `json:"interfaces,omitempty"` // in the guest's order; absent: none
 
+	ShelvedDisk
+
 	Power    Power `json:"power,omitempty"`    // absent: On
 	Build    int   `json:"build,omitempty"`    // count of rebuilds: if it changes, rebuild with the same devices
 	Incoming bool  `json:"incoming,omitempty"` // arrives by live migration: claim its devices, start nothing
@@ -168,6 +170,15 @@ type Hardware struct {
 	GuestAgent bool   `json:"qemu_guest_agent,omitempty"`
 }
 
+// ShelvedDisk is where the disk of a server goes that is shelved, and where it comes from when it is unshelved.
+type ShelvedDisk struct {
+	// DiskImage: the image whose data the disk of a guest that does not exist yet becomes, in full, in place of Image.
+	DiskImage string `json:"disk_image,omitempty"`
+	// UploadTo: the image without data that gets the disk of the guest, which is stopped. It is reported with phase
+	// stopped, in Guest.Upload.
+	UploadTo string `json:"upload_to,omitempty"`
+}
+
 // Equal reports whether two assignments of a server are the same. An agent compares all servers of its host at each
 // change. Those that have not changed mostly share their lists, so reflect.DeepEqual, which follows everything, is
 // needed for the others only.
@@ -175,7 +186,7 @@ func (s Server) Equal(o Server) bool {
 	return s.ID == o.ID && s.Server == o.Server && s.PreviousID == o.PreviousID && s.Name == o.Name &&
 		s.Project == o.Project &&
 		s.VCPUs == o.VCPUs && s.MemoryMB == o.MemoryMB && s.DiskGB == o.DiskGB && s.Image == o.Image &&
-		s.Hardware == o.Hardware &&
+		s.Hardware == o.Hardware && s.ShelvedDisk == o.ShelvedDisk &&
 		s.Power == o.Power && s.Build == o.Build && s.Incoming == o.Incoming && s.ClaimOnly == o.ClaimOnly &&
 		equal(s.Requests, o.Requests) && equal(s.Topology, o.Topology) && equal(s.Interfaces, o.Interfaces) &&
 		(s.Outgoing == o.Outgoing || reflect.DeepEqual(s.Outgoing, o.Outgoing)) &&

@@ -49,6 +49,8 @@ type Guest struct {
 	// ShutDown is set with phase stopped if the guest should run and its operating system has shut down. Compute then
 	// stops the server, unless another action on it is in progress. If the server is still to run, the agent starts it.
 	ShutDown bool `json:"shut_down,omitempty"`
+	// Upload is set with phase stopped if Server.UploadTo is set: what became of the upload of the guest's disk.
+	Upload *DiskUpload `json:"upload,omitempty"`
 	// Removed are the ids under which nothing of the guest is left, with phase gone, and with phase failed unless the
 	// guest runs here as before. Compute ignores a report that lacks an id of the guest: it is about an earlier guest.
 	// Agents of earlier versions do not report it; compute then assumes that no id is missing.
@@ -65,6 +67,15 @@ type Guest struct {
 	Instance string `json:"instance"` // of the agent, as in its report
 	Start    string `json:"start"`    // of the agent's process, as in its report
 	Number   int64  `json:"number"`   // larger than in all earlier reports of this instance, also of earlier processes
+}
+
+// DiskUpload is what became of the upload of a guest's disk: the data that the image has, or an error.
+type DiskUpload struct {
+	Image  string `json:"image"` // UUID
+	Bytes  int64  `json:"bytes,omitempty"`
+	SHA512 string `json:"sha512,omitempty"`
+	Error  string `json:"error,omitempty"` // why it is not uploaded, as a sentence; absent: it is
+	Final  bool   `json:"final,omitempty"` // with Error: the agent does not try again
 }
 
 // Picked is a device given to a guest.

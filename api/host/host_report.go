@@ -30,6 +30,10 @@ type Report struct {
 	Cleaned    []CleanResult `json:"cleaned,omitempty"`              // each repeated while compute repeats the request
 	// NoDiskMoves is why disks cannot be moved between this host and others, as a clause; absent: they can.
 	NoDiskMoves string `json:"no_disk_moves,omitempty"`
+	// DiskImages is the format of the images that the disks of guests can become, such as qcow2, or NoDisks. Absent: they
+	// cannot, for the reason in NoDiskImages.
+	DiskImages   string `json:"disk_images,omitempty"`
+	NoDiskImages string `json:"no_disk_images,omitempty"`
 
 	// Set by compute.
 	Seen      time.Time `json:"seen,omitzero"`           // when the report was received
@@ -43,6 +47,9 @@ type Report struct {
 
 	DisabledReason string `json:"disabled_reason,omitempty"` // as the operator gave it
 }
+
+// NoDisks is the value of DiskImages of a host whose driver makes no disks.
+const NoDisks = "none"
 
 // Account is the account that may speak for a host.
 type Account struct {

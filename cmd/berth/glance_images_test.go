@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"path/filepath"
@@ -8,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/openberth/berth/api/compute"
+	"github.com/openberth/berth/api/image"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/internal/glance"
 	"github.com/openberth/berth/internal/keystone"
@@ -86,21 +88,23 @@ func testImages(t *testing.T, k *keystone.Keystone) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := newFleet(t, "[DEFAULT]\nallow_resize_to_same_host = true\n"+pciInPlacement+`[pci]
-alias = {"name": "nvme", "resource_class": "CUSTOM_NVME", "device_type": "type-VF"}
+	service := `
 [glance]
 auth_type = password
-auth_url = `+k.URL+`
-username = `+k.AdminUser+`
-password = `+k.AdminPassword+`
-project_name = `+k.AdminProject+`
+auth_url = ` + k.URL + `
+username = ` + k.AdminUser + `
+password = ` + k.AdminPassword + `
+project_name = ` + k.AdminProject + `
 user_domain_name = Default
 project_domain_name = Default
 num_retries = 1
-`)
+`
+	f := newFleet(t, "[DEFAULT]\nallow_resize_to_same_host = true\n"+pciInPlacement+`[pci]
+alias = {"name": "nvme", "resource_class": "CUSTOM_NVME", "device_type": "type-VF"}
+`+service)
 	for _, host := range []string{"cmp1", "cmp2"} {
 		f.startAgent(host, f.host(host, machine, "[pci]\n"+reportInPlacement+
-			`device_spec = {"vendor_id": "1b36", "product_id": "0010", "address": {"bus": "(11|21)", "function": "[1-4]"}, "resource_class": "CUSTOM_NVME"}`+"\n"))
+			`device_spec = {"vendor_id": "1b36", "product_id": "0010", "address": {"bus": "(11|21)", "function": "[1-4]"}, "resource_class": "CUSTOM_NVME"}`+"\n"+service))
 	}
 	s := imageCloud{f, g, k.Admin(t)}
 	one := s.flavorOf(1)
@@ -161,6 +165,17 @@ func testRefusedImages(s imageCloud, k *keystone.Keystone, one string) {
 	})
 }
 
+// wantNoShelvedImage waits until Glance has no image of a shelved server.
+func (s imageCloud) wantNoShelvedImage() {
+	s.t.Helper()
+	eventually(s.t, "the image of the shelved server is deleted", func() (bool, error) {
+		var found struct{ Images []any }
+		err := json.Unmarshal(s.g.Call(s.t, s.admin, http.MethodGet, "/v2/images?tag="+image.ShelvedTag+"&visibility=all",
+			"", ""), &found)
+		return len(found.Images) == 0, err
+	})
+}
+
 // testImagePolicy checks that a NUMA policy that only the image has applies to every action of a server. Five devices
 // fit only if one may be on another NUMA node.
 func testImagePolicy(s imageCloud, one string) {
@@ -189,6 +204,7 @@ func testImagePolicy(s imageCloud, one string) {
 	} {
 		server = s.act(server, step.status, step.action, step.args)
 	}
+	s.wantNoShelvedImage()
 	why, err := c.Why(t.Context(), server.ID)
 	if err != nil || why.Image == nil || why.Image.ID != far ||
 		why.Image.Properties["hw_pci_numa_affinity_policy"] != "preferred" {

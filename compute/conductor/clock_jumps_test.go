@@ -28,8 +28,8 @@ func TestClockJumps(t *testing.T) {
 	stranger := schedule.Sender{Instance: "b", Start: "x"}
 	check := func(what string, alive, schedulable, admitsAnother bool) {
 		t.Helper()
-		refusal, err := c.refusal(t.Context(), lifecycle.Server{Host: "a"},
-			lifecycle.ActionRequested{Action: lifecycle.Evacuate})
+		refusal, err := c.prepareAction(t.Context(), lifecycle.Server{Host: "a"},
+			&lifecycle.ActionRequested{Action: lifecycle.Evacuate})
 		if err != nil || (refusal != "") != alive {
 			t.Errorf("%s: evacuate: %q %v", what, refusal, err)
 		}

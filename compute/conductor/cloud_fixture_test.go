@@ -13,6 +13,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/openberth/berth/api/image"
 	"github.com/openberth/berth/api/placement/placementtest"
 	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/compute/schedule"
@@ -35,6 +36,8 @@ type cloud struct {
 	store     *store.Store
 	placement *placementtest.Placement
 	agents    *agents
+	images    *imageService
+	disks     string // schedule.Host.DiskImages of the hosts
 
 	onWait      func()      // called while a test waits: restarts a crashed conductor
 	changed     atomic.Bool // the test has changed Placement itself
@@ -62,7 +65,8 @@ func newCloud(t *testing.T, devices map[string]int) *cloud {
 	}
 	c := &cloud{t: t, store: s, placement: placementtest.New(nil), spent: map[provider.ID]int{}, stop: func() {},
 		onWait: func() {}}
-	c.agents = &agents{store: s, conductor: c.conductor, devices: map[string][]string{},
+	c.images = &imageService{all: map[string]image.Image{}}
+	c.agents = &agents{store: s, images: c.images, conductor: c.conductor, devices: map[string][]string{},
 		guests: map[string]map[string]*guest{},
 		paused: map[string]bool{}, pending: map[string][]func(*Conductor) error{}, broken: map[string]bool{},
 		removed: map[string]bool{}}
@@ -128,7 +132,7 @@ func (c *cloud) report(host string) {
 
 func (c *cloud) reportAt(host string, at time.Time) {
 	report := schedule.Host{Name: host, Instance: "agent-" + host, Start: "start", Provider: provider.ID("root-" + host),
-		InPlacement: true, Seen: at}
+		InPlacement: true, Seen: at, Disks: schedule.Disks{DiskImages: c.disks}}
 	for _, text := range c.agents.devices[host] {
 		address, err := pci.ParseAddress(text)
 		if err != nil {
@@ -172,6 +176,10 @@ func (c *cloud) start(ctx context.Context, s Store, p Placement) {
 	ctx, cancel := context.WithCancel(ctx)
 	conductor := New(s, p)
 	conductor.Log = slog.New(slog.DiscardHandler)
+	conductor.Images = c.images
+	if troubled, is := s.(troubledStore); is {
+		conductor.Images = troubledImages{c.images, troubled.trouble}
+	}
 	conductor.Aliases, conductor.PCIInPlacement = aliases(c.t), true
 	keepAsks(conductor)
 	conductor.runner.Retry.First = 4 * time.Millisecond

@@ -69,6 +69,7 @@ type Config struct {
 	Providers Providers // used only by HostForget and HealPorts
 	Lease     Lease     // nil: no other process can take the database
 	Network   Network   // nil: no server has ports
+	Images    Images    // nil: no server with a disk is shelved
 }
 
 // dependencies are what all parts of a conductor use: its configuration, the database, Placement, the presence of the

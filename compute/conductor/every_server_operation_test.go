@@ -95,6 +95,34 @@ func operations() []operation {
 			c.settle(lifecycle.Shelved)
 			c.act(lifecycle.ActionRequested{ID: "w2", Action: lifecycle.Unshelve})
 		}, lifecycle.Active, "", 1},
+		{"shelve and unshelve a server with a disk", two, withDisks, func(c *cloud) {
+			c.giveDisk()
+			c.act(lifecycle.ActionRequested{ID: "i1", Action: lifecycle.Shelve})
+			c.settle(lifecycle.Shelved)
+			if !c.images.hasData("i1") {
+				c.t.Errorf("the server is shelved without its disk")
+			}
+			c.act(lifecycle.ActionRequested{ID: "w2", Action: lifecycle.Unshelve})
+		}, lifecycle.Active, "", 1},
+		{"shelve a server whose disk cannot be uploaded", two, func(c *cloud) {
+			withDisks(c)
+			c.images.refusal = "the disk is full"
+		}, func(c *cloud) {
+			c.giveDisk()
+			c.act(lifecycle.ActionRequested{ID: "i1", Action: lifecycle.Shelve})
+			c.waitFor("the shelving is given up", func() bool { return c.server().Refusal != nil })
+		}, lifecycle.Active, "a", 1},
+		{"delete a shelved server", two, withDisks, func(c *cloud) {
+			c.giveDisk()
+			c.act(lifecycle.ActionRequested{ID: "i1", Action: lifecycle.Shelve})
+			c.settle(lifecycle.Shelved)
+			c.deleteServer()
+		}, lifecycle.Deleted, "", 0},
+		{"delete while the disk is uploaded", two, withDisks, func(c *cloud) {
+			c.giveDisk()
+			c.act(lifecycle.ActionRequested{ID: "i1", Action: lifecycle.Shelve})
+			c.deleteServer()
+		}, lifecycle.Deleted, "", 0},
 		{"rebuild", two, nil, func(c *cloud) {
 			c.act(lifecycle.ActionRequested{ID: "w1", Action: lifecycle.Rebuild, Image: "another"})
 		}, lifecycle.Active, "a", 1},
@@ -225,6 +253,9 @@ func (st operation) finish(c *cloud) {
 		c.t.Errorf("held in the end:\n%s", c.allocations())
 	}
 	c.checkSpent("in the end")
+	if left := c.images.ids(); len(left) > 0 {
+		c.t.Errorf("the image service still has %v\n%s", left, c.histories())
+	}
 }
 
 // A Placement that accepts a transfer on a provider over its capacity, as Berth's does, needs no added room.

@@ -21,6 +21,7 @@ import (
 type agents struct {
 	store     *store.Store // to read the assignments, as the watch would
 	conductor func() *Conductor
+	images    *imageService
 	fails     func(host string) string // why guests cannot be built there, or nothing
 	stuck     func(host string) string // why guests cannot leave it by live migration, or nothing
 
@@ -138,6 +139,9 @@ func (a *agents) build(t *testing.T, host string, e *store.Entry) {
 			a.broken[host+" "+id] = true
 			return
 		}
+		if e.DiskImage != "" && !a.images.hasData(e.DiskImage) {
+			t.Errorf("%s: the guest is built from the image %s, which has no data", id, e.DiskImage)
+		}
 		g = &guest{devices: picked}
 		a.guests[host][id] = g // the journal comes first
 	}
@@ -154,7 +158,7 @@ func (a *agents) build(t *testing.T, host string, e *store.Entry) {
 		return
 	}
 	g.build, g.runs = e.Server.Builds, e.Power == lifecycle.On
-	phase := fmt.Sprint(g.runs, g.build)
+	phase := fmt.Sprint(g.runs, g.build, e.UploadTo)
 	if g.reported == phase {
 		return
 	}
@@ -162,7 +166,12 @@ func (a *agents) build(t *testing.T, host string, e *store.Entry) {
 	if g.runs {
 		a.queue(host, id, lifecycle.GuestRunning{Host: host, Consumer: id, Devices: g.devices, Build: g.build})
 	} else {
-		a.queue(host, id, lifecycle.GuestStopped{Host: host, Consumer: id, Devices: g.devices, Build: g.build})
+		stopped := lifecycle.GuestStopped{Host: host, Consumer: id, Devices: g.devices, Build: g.build}
+		if e.UploadTo != "" {
+			upload := a.images.upload(e.UploadTo)
+			stopped.Upload = &upload
+		}
+		a.queue(host, id, stopped)
 	}
 }
 

@@ -32,6 +32,10 @@ func (c *Conductor) Run(ctx context.Context) error {
 			return c.store.Purge(ctx, c.now().Add(-keepFor), maxKept)
 		})
 	})
+	halves := halfUploads{dependencies: c.dependencies}
+	background.Go(func() {
+		c.runEvery(ctx, halfUploadsEvery, "delete images without data", func() error { return halves.remove(ctx) })
+	})
 	background.Go(func() { c.audits.run(ctx) })
 	background.Go(func() {
 		c.runEvery(ctx, deadHostsEvery, "reconcile dead hosts", func() error { return c.ReconcileDeadHosts(ctx) })

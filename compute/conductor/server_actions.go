@@ -22,7 +22,7 @@ func (c *Conductor) Act(ctx context.Context, id string, action lifecycle.ActionR
 	}
 	refusal := server.Refuse(action.Action, action.Hard)
 	if refusal == "" {
-		if refusal, err = c.refusal(ctx, server, action); err != nil {
+		if refusal, err = c.prepareAction(ctx, server, &action); err != nil {
 			return server, err
 		}
 	}
@@ -36,9 +36,16 @@ func (c *Conductor) Act(ctx context.Context, id string, action lifecycle.ActionR
 	return server, err
 }
 
-// refusal returns why an action must be refused for reasons other than the server's state; empty if it may start.
-func (c *Conductor) refusal(ctx context.Context, s lifecycle.Server, action lifecycle.ActionRequested) (string, error) {
+// prepareAction completes an action with what the state of the host decides. It returns why the action must be refused
+// for reasons other than the server's state; empty if it may start.
+func (c *Conductor) prepareAction(ctx context.Context, s lifecycle.Server,
+	action *lifecycle.ActionRequested) (refusal string, err error) {
 	switch action.Action {
+	case lifecycle.Shelve:
+		action.DiskFormat, refusal, err = c.prepareShelve(ctx, s)
+		return refusal, err
+	case lifecycle.Unshelve:
+		return c.refuseUnshelve(ctx, s), nil
 	case lifecycle.Live:
 		return whyNotLive(s), nil
 	case lifecycle.Migrate:
@@ -50,7 +57,11 @@ func (c *Conductor) refusal(ctx context.Context, s lifecycle.Server, action life
 		return c.read().whyNotCold(ctx, s)
 	case lifecycle.Evacuate:
 		reports, err := c.whyAlive(ctx, s.Host)
-		if err != nil || reports == "" {
+		if err == nil && reports == "" {
+			action.LosesDisk, err = c.losesDisk(ctx, s)
+			return "", err
+		}
+		if err != nil {
 			return "", err
 		}
 		return fmt.Sprintf("Compute service of %s is still in use: %s. A server is not evacuated from a host that may "+

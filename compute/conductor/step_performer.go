@@ -35,7 +35,8 @@ func (p *performer) perform(ctx context.Context, s lifecycle.Server, step lifecy
 	defer stop()
 	event, err := p.step(ctx, s, step)
 	// these do not call Placement
-	if !slices.Contains([]lifecycle.Step{lifecycle.Prepare, lifecycle.CheckMinCount, lifecycle.BindPorts}, step) {
+	if !slices.Contains([]lifecycle.Step{lifecycle.Prepare, lifecycle.CheckMinCount, lifecycle.BindPorts,
+		lifecycle.CreateImage, lifecycle.CheckImage, lifecycle.DeleteImage}, step) {
 		p.audits.noteUnavailable(err)
 	}
 	return event, err
@@ -67,6 +68,12 @@ func (p *performer) step(ctx context.Context, s lifecycle.Server, step lifecycle
 		return p.restoreAllocations(ctx, s)
 	case lifecycle.ReleaseLeftover:
 		return p.releaseLeftover(ctx, s)
+	case lifecycle.CreateImage:
+		return p.createImage(ctx, s)
+	case lifecycle.CheckImage:
+		return p.checkImage(ctx, s)
+	case lifecycle.DeleteImage:
+		return p.deleteImage(ctx, s)
 	case lifecycle.Release:
 		return p.release(ctx, s)
 	}

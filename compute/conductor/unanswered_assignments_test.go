@@ -236,8 +236,8 @@ func TestEvacuationFromHostWithStoppedAgent(t *testing.T) {
 	defer closed()
 	evacuate := func() string {
 		t.Helper()
-		refusal, err := c.refusal(t.Context(), lifecycle.Server{Host: "a"},
-			lifecycle.ActionRequested{Action: lifecycle.Evacuate})
+		refusal, err := c.prepareAction(t.Context(), lifecycle.Server{Host: "a"},
+			&lifecycle.ActionRequested{Action: lifecycle.Evacuate})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -32,7 +32,7 @@ var actionBeginnings = []struct{ text, action string }{
 // failureBeginnings are the beginnings of the entries that report that an action failed.
 var failureBeginnings = []string{
 	"No valid host was found", "The guest cannot be ", "The server failed on ", "the guest failed on ",
-	"The live migration failed on ", "The move cannot be reverted",
+	"The live migration failed on ", "The server cannot be shelved", "The move cannot be reverted",
 }
 
 // PastActions returns the actions of the server's history, oldest first. The first one is its creation. Of a long

@@ -37,8 +37,5 @@ func onLeftoverReleased(s Server, e LeftoverReleased, now time.Time) Server {
 	}
 	s = addHistory(s, now, fmt.Sprintf("released the leftover on %s", s.Leftovers[i].Host))
 	s.Leftovers = slices.Delete(slices.Clone(s.Leftovers), i, i+1)
-	if s.State == DeletedAwaitingCleanup && len(s.Leftovers) == 0 {
-		return markDeleted(s, now)
-	}
-	return s
+	return endCleanup(s, now)
 }

@@ -63,6 +63,7 @@ func events(s Server) []Event {
 		}
 	}
 	list = append(list, removals(s)...)
+	list = append(list, imageEvents(s)...)
 	if len(s.Networks) > 0 { // ports change nothing about these
 		list = slices.DeleteFunc(list, func(e Event) bool {
 			_, refused := e.(GuestRefused)
@@ -78,6 +79,10 @@ func events(s Server) []Event {
 		list = append(list, ActionRequested{ID: "m1", Action: Resize}, ActionRequested{ID: "m1", Action: Live})
 	case s.Migration == nil:
 		wishes = append(wishes, Start, Stop, Reboot, Rebuild, Shelve, Unshelve)
+		if len(s.UnusedImages) > 0 { // they change nothing about moves
+			break
+		}
+		list = append(list, ActionRequested{ID: "i", Action: Shelve, DiskFormat: "qcow2"})
 		for _, a := range []Action{Resize, Live, Evacuate} {
 			list = append(list, ActionRequested{ID: "m1", Action: a, SameHost: true})
 		}
@@ -87,6 +92,24 @@ func events(s Server) []Event {
 	}
 	for _, a := range wishes {
 		list = append(list, ActionRequested{ID: "w", Action: a, Hard: true})
+	}
+	return list
+}
+
+// imageEvents are what can happen to the image of a server that is shelved, right, late and about another image.
+func imageEvents(s Server) (list []Event) {
+	if s.ShelvedImage == nil && len(s.UnusedImages) == 0 {
+		return nil
+	}
+	for _, id := range []string{"i", "other"} {
+		list = append(list, ImageCreated{ID: id}, ImageChecked{ID: id}, ImageDeleted{ID: id})
+		for _, u := range []DiskUpload{{Bytes: 7, SHA512: "sum"}, {Error: "does not answer"}, {Error: "full", Final: true}} {
+			u.Image = id
+			list = append(list, GuestStopped{Host: s.Host, Consumer: s.ID, Upload: &u})
+		}
+	}
+	for _, step := range []Step{CreateImage, CheckImage, DeleteImage} {
+		list = append(list, Refused{Step: step, Reason: "forbidden"}, StepFailed{Step: step, Reason: "does not answer"})
 	}
 	return list
 }
@@ -253,6 +276,9 @@ func wrong(s Server, w facts) string {
 		}
 	}
 	steps := len(s.ownSteps())
+	if why := wrongImage(s); why != "" {
+		return why
+	}
 	switch {
 	case s.State != "" && !slices.Contains(States(), s.State):
 		return "an unknown state"
@@ -263,6 +289,7 @@ func wrong(s Server, w facts) string {
 	case (last(Spawning, Active, DeletingGuest, AwaitingMinCount, Shelving) || phase(SpawningDestination, Resized,
 		StoppingSource, PreLiveMigration, LiveMigrating, Reverting)) && s.Host == "":
 		return "it is placed on no host"
+	case slices.Equal(s.ownSteps(), []Step{CreateImage}), slices.Equal(s.ownSteps(), []Step{CheckImage}):
 	case last(Active) && !s.BoundTo(s.Host) && slices.Equal(s.ownSteps(), []Step{BindPorts}): // the guest exists
 	case (s.awaitsPorts() || s.AwaitsBindings() && !s.withdraws()) && s.portDevicesPicked() &&
 		slices.Equal(s.ownSteps(), []Step{BindPorts}):
@@ -276,7 +303,7 @@ func wrong(s Server, w facts) string {
 		return "it fails without a sentence"
 	case last(Deleted) && s.Ended.IsZero():
 		return "it ended at no time"
-	case last(DeletedAwaitingCleanup) && len(s.Leftovers) == 0:
+	case last(DeletedAwaitingCleanup) && len(s.Leftovers)+len(s.UnusedImages) == 0:
 		return "it lingers for nothing"
 	case s.Round > MaxRounds:
 		return "too many rounds"
@@ -290,6 +317,30 @@ func wrong(s Server, w facts) string {
 			return "two stays of consumer " + l.Consumer
 		}
 		seen[l.Consumer] = true
+	}
+	return ""
+}
+
+// wrongImage returns what is wrong with the image of a server that is shelved, or an empty string.
+func wrongImage(s Server) string {
+	i := s.ShelvedImage
+	saving := s.Task == ShelvingPendingUpload || s.Task == ShelvingUploading
+	switch {
+	case saving && (i == nil || s.State != Active):
+		return "its disk becomes an image, and there is none or no guest"
+	case i != nil && s.Shelved && i.SHA512 == "":
+		return "the guest is removed and its disk is not uploaded"
+	case i != nil && !s.Requested.IsZero():
+		return "it is deleted and keeps its image"
+	case i != nil && slices.Contains(s.UnusedImages, i.ID):
+		return "the image that it needs is deleted"
+	case len(s.UnusedImages) > 0 && s.State == Deleted:
+		return "it is deleted and its image is not"
+	case s.Shelved && s.presence() == building && i != nil &&
+		!slices.ContainsFunc(s.Entries(), func(e Entry) bool { return e.DiskImage == i.ID }):
+		return "its guest is built without the image"
+	case slices.ContainsFunc(s.Entries(), func(e Entry) bool { return e.UploadTo != "" && e.Power != Off }):
+		return "the disk of a guest that runs is uploaded"
 	}
 	return ""
 }
@@ -334,6 +385,8 @@ type situation struct {
 	facts                                       facts
 	networks, ports                             int
 	bound, direct, picked, refused, awaits      bool
+	image                                       ShelvedImage
+	unused                                      int
 }
 
 type moveSituation struct {
@@ -360,6 +413,10 @@ func (n node) key() situation {
 		power: s.Power, task: s.Task, facts: n.facts, networks: len(s.Networks), ports: len(s.Ports),
 		bound: s.BoundTo(s.Host), direct: len(s.Networks) > 0 && s.Networks[0].Tag == withDevice,
 		picked: s.portDevicesPicked(), refused: s.PortsRefused != "", awaits: s.AwaitsBindings()}
+	k.unused = len(s.UnusedImages)
+	if s.ShelvedImage != nil {
+		k.image = *s.ShelvedImage
+	}
 	if m := s.Move; m != nil {
 		k.move = moveSituation{m.Kind, m.StopSource, m.SourceStopped, m.RevertRequested, m.Failed != "", m.SourceLost != ""}
 		k.from = situationOf(m.From)
@@ -470,6 +527,10 @@ func answers(s Server) []Event {
 		return []Event{LeftoverReleased{Consumer: l.Consumer}}
 	}
 	switch {
+	case s.isDue(CreateImage):
+		return []Event{ImageCreated{ID: s.ShelvedImage.ID}}
+	case s.isDue(CheckImage):
+		return []Event{ImageChecked{ID: s.ShelvedImage.ID}}
 	case s.isDue(Prepare):
 		return []Event{prepared}
 	case s.isDue(Schedule):
@@ -506,11 +567,17 @@ func answers(s Server) []Event {
 		case e.Incoming || e.ClaimOnly:
 			list = append(list, GuestClaimed{Host: e.Host, Consumer: e.Consumer, Devices: []schedule.Picked{{
 				RequestID: "R", Address: "0000:3b:00.1"}}})
+		case e.UploadTo != "":
+			list = append(list, GuestStopped{Host: e.Host, Consumer: e.Consumer,
+				Upload: &DiskUpload{Image: e.UploadTo, Bytes: 7, SHA512: "sum"}})
 		case e.Power == Off:
 			list = append(list, GuestStopped{Host: e.Host, Consumer: e.Consumer})
 		default:
 			list = append(list, GuestRunning{Host: e.Host, Consumer: e.Consumer})
 		}
+	}
+	if len(s.UnusedImages) > 0 {
+		list = append(list, ImageDeleted{ID: s.UnusedImages[0]})
 	}
 	return list
 }
@@ -520,7 +587,7 @@ func comesToRest(t *testing.T, n node) {
 	s := n.Server
 	for range 40 {
 		waits := slices.Contains([]State{Active, Error, Shelved, Deleted}, s.State) || s.Phase() == Resized
-		if waits && s.TaskState() == "" && len(s.Leftovers) == 0 {
+		if waits && s.TaskState() == "" && len(s.Leftovers)+len(s.UnusedImages) == 0 {
 			return
 		}
 		for _, e := range answers(s) {

@@ -40,6 +40,9 @@ func (s Server) Refuse(a Action, hard bool) string {
 	if s.PortChange != nil || len(s.PortQueue) > 0 {
 		return fmt.Sprintf("Cannot '%s' instance %s while its ports are being changed", a, s.ID)
 	}
+	if s.State == Failing { // nothing is left of its guest
+		return fmt.Sprintf("Cannot '%s' instance %s while what it held is released", a, s.ID)
+	}
 	var allowed []string
 	switch a {
 	case Start:
@@ -63,7 +66,7 @@ func (s Server) Refuse(a Action, hard bool) string {
 	case Confirm, Revert:
 		allowed = []string{"resized"}
 	case Offload:
-		allowed = []string{"shelved"} // shelving offloads at once, so no server has this state
+		allowed = []string{"shelved"} // shelving offloads at once, so such a server has a task
 	case Unshelve:
 		allowed = []string{"shelved_offloaded"}
 	}

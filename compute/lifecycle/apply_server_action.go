@@ -40,8 +40,7 @@ func applyAction(s Server, e ActionRequested, now time.Time) Server {
 	case Revert:
 		return advance(s, moveReverted{s.Host}, now)
 	case Shelve:
-		s.State, s.Task, s.Shelved = Shelving, "", true
-		return addHistory(s, now, "shelving; removing the guest on "+s.Host)
+		return beginShelving(s, e, now)
 	case Unshelve:
 		s.State, s.Round, s.FailedHosts = Scheduling, 0, nil
 		return addHistory(s, now, "unshelving: "+describe(s.Ask, s.Requests))
@@ -59,6 +58,7 @@ func resetState(s Server, toError bool, now time.Time) Server {
 		}
 		return advance(s, restoreRetried{}, now)
 	}
+	s = dropShelvedImage(s)
 	s.Task, s.Fault = "", nil
 	if toError {
 		s.Fault = &Fault{Code: 500, Message: "The state was set to ERROR by an operator.", Created: now}

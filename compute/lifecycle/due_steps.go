@@ -24,17 +24,25 @@ const (
 	RestoreAllocations Step = "restore allocations"
 	// release the allocations of the first leftover that is gone → LeftoverReleased
 	ReleaseLeftover Step = "release leftover"
+	CreateImage     Step = "create image" // create ShelvedImage without data → ImageCreated or Refused
+	CheckImage      Step = "check image"  // compare ShelvedImage with what was uploaded → ImageChecked or Refused
+	DeleteImage     Step = "delete image" // delete the first of UnusedImages → ImageDeleted
 )
 
 // Steps lists the due steps of the server in the order in which they must be performed.
 func (s Server) Steps() []Step {
+	var steps []Step
 	if _, ok := s.NextLeftover(); ok {
-		return append([]Step{ReleaseLeftover}, s.ownSteps()...)
+		steps = []Step{ReleaseLeftover}
 	}
-	return s.ownSteps()
+	steps = append(steps, s.ownSteps()...)
+	if len(s.UnusedImages) > 0 { // last, because nothing waits for it
+		steps = append(steps, DeleteImage)
+	}
+	return steps
 }
 
-// ownSteps lists the due steps except those for leftovers.
+// ownSteps lists the due steps except those for leftovers and unused images.
 func (s Server) ownSteps() []Step {
 	if (s.awaitsPorts() || s.AwaitsBindings() && !s.withdraws()) && s.portDevicesPicked() {
 		return []Step{BindPorts}
@@ -45,13 +53,16 @@ func (s Server) ownSteps() []Step {
 	if s.State == Active && !s.BoundTo(s.Host) { // after a live migration, or after a move that went back
 		return []Step{BindPorts}
 	}
+	if steps := s.shelvingSteps(); steps != nil {
+		return steps
+	}
 	if s.State == Active && s.PortChange != nil && s.PortChange.isReady(s) {
 		return []Step{ChangePort}
 	}
 	return s.State.steps()
 }
 
-// isDue reports whether a step is due. ReleaseLeftover is not considered.
+// isDue reports whether a step is due. ReleaseLeftover and DeleteImage are not considered.
 func (s Server) isDue(step Step) bool { return slices.Contains(s.ownSteps(), step) }
 
 // steps lists the steps that are due in this state. A state without steps waits for an agent or a user, or is final.

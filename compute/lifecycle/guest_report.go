@@ -103,6 +103,9 @@ func ownGuest(s Server, g guestReport, now time.Time) Server {
 			s = onShutDown(s, now)
 		case g.state != "claimed":
 			s = onPortPlugged(settleTask(s, g, now), g.ports, now)
+			if g.state == "stopped" {
+				s = onDiskUpload(s, g.upload, now)
+			}
 		}
 	}
 	return s // in other states the guest is not assigned: the report is late
@@ -144,6 +147,7 @@ func onShutDown(s Server, now time.Time) Server {
 // onArrived continues after the guest exists on its host in the desired power state.
 func onArrived(s Server, now time.Time, stopped bool) Server {
 	s.Stopped, s.Shelved, s.Fault = stopped, false, nil
+	s = dropShelvedImage(s) // the guest has its disk from it
 	if s.Launched.IsZero() {
 		s.Launched = now
 	}
@@ -174,6 +178,10 @@ func onGuestRefused(s Server, g guestReport, now time.Time) Server {
 	if next, ok := onPortChangeRefused(s, g.message, now); ok {
 		return next
 	}
+	if arrives && s.ShelvedImage != nil { // its disk may not be made yet: the image is needed
+		return addHistory(s, now, "the guest cannot be built on "+g.host+" now, its agent will try again: "+g.message)
+	}
+	s = dropShelvedImage(s) // it cannot be stopped
 	settled := s.Task == "" && (s.State == Active || s.Phase() == Resized) && s.presence() == existing
 	if settled && g.retryIn > 0 && (g.stopped || s.Power == On) && g.build == s.Builds {
 		return retryRefused(s, g, now)
@@ -222,7 +230,11 @@ func settleTask(s Server, g guestReport, now time.Time) Server {
 			return s // late: about the guest before the rebuild
 		}
 		s.Task, s.Fault, s.PreRebuild = "", nil, nil
-	case "":
+	case "", ShelvingPendingUpload:
+	case ShelvingUploading:
+		if !stopped {
+			return s // late: from before the task
+		}
 	default:
 		if stopped != (s.Power == Off) {
 			return s // late
@@ -270,6 +282,9 @@ func onGuestFailed(s Server, message string, now time.Time) Server {
 		return reschedule(s, message, now)
 	case Active:
 		// The guest has run and may have had data, so it is not rebuilt elsewhere.
+		if s.uploadsDisk() && s.ShelvedImage.SHA512 != "" { // these data are in the image
+			return offload(s, "the guest is lost on "+s.Host+"; the image "+s.ShelvedImage.ID+" has its disk", now)
+		}
 		s = addHistory(s, now, fmt.Sprintf("the guest failed on %s: %s", s.Host, message))
 		s.Task = ""
 		return fail(s, now, Failing, "The server failed on "+trimStop(fmt.Sprintf("%s: %s", s.Host, message))+".")

@@ -28,6 +28,8 @@ type Entry struct {
 	Outgoing  string            // destination host of the live migration, or empty
 	DeviceMap map[string]string // device address here → device address at the destination; set with Outgoing
 	DiskFrom  *DiskSource       // the guest whose disk the agent copies before it builds the guest; nil: none
+	UploadTo  string            // image that gets the disk of the guest, which must be stopped; or empty
+	DiskImage string            // image whose data the disk of a guest that is built becomes; empty: that of the server
 }
 
 // DiskSource is the source of a move, which has the disk of the server until the move is confirmed.
@@ -47,6 +49,12 @@ func (s Server) Entries() []Entry {
 		}
 		if s.Task == Rebooting || s.Task == RebootingHard {
 			e.Power = Off // until the guest has stopped
+		}
+		if s.uploadsDisk() {
+			e.Power, e.UploadTo = Off, s.ShelvedImage.ID
+		}
+		if s.Shelved && s.ShelvedImage != nil {
+			e.DiskImage = s.ShelvedImage.ID
 		}
 		list = append(list, e)
 	}

@@ -28,8 +28,9 @@
 // machine of a move; server_record.go is the record; openstack_status.go, allowed_actions.go, server_residences.go,
 // due_steps.go, expected_allocations.go, host_assignment.go, guests_to_remove.go, detect_outdated_record.go and
 // actions_from_history.go derive what others see of it; server_details.go has what users change without an action;
-// server_events.go has the events; server_ports.go, port_change.go, port_queue.go and deleted_ports.go have the
-// ports and their handlers; server_history.go, excluded_hosts_and_chosen_providers.go, server_fault.go and
+// server_events.go has the events; shelve.go has the image of a shelved server;
+// server_ports.go, port_change.go, port_queue.go and deleted_ports.go have the ports and their handlers;
+// server_history.go, excluded_hosts_and_chosen_providers.go, server_fault.go and
 // begin_rebuild_and_build_number.go change a part of the record; server_during_move.go connects a server with its move;
 // host_search.go, server_deletion.go, after_allocation_release.go, guest_report.go, dead_host.go,
 // apply_server_action.go and step_results.go are the handlers of events; lifecycle.go selects the handler.
@@ -74,7 +75,7 @@ func transition(s Server, e Event, now time.Time) (next Server, known bool) {
 			cells: e.Cells, build: e.Build, ports: e.Ports, happened: e.Happened}, now), true
 	case GuestStopped:
 		return applyReport(s, guestReport{state: "stopped", host: e.Host, consumer: e.Consumer, devices: e.Devices,
-			cells: e.Cells, build: e.Build, ports: e.Ports, shutDown: e.ShutDown,
+			cells: e.Cells, build: e.Build, ports: e.Ports, shutDown: e.ShutDown, upload: e.Upload,
 			happened: e.Happened}, now), true
 	case GuestRefused:
 		return applyReport(s, guestReport{state: "refused", host: e.Host, consumer: e.Consumer, devices: e.Devices,

@@ -12,7 +12,9 @@ func (s Server) VMState() string {
 		return "error"
 	case s.Launched.IsZero() && s.State != Active:
 		return "building"
-	case s.Shelved && s.State != Shelving && s.State != Offloading:
+	case s.Shelved && (s.State == Shelving || s.State == Offloading):
+		return "shelved"
+	case s.Shelved:
 		return "shelved_offloaded"
 	case moved:
 		return "resized"
@@ -79,6 +81,8 @@ func (s Server) Status() string {
 		return "ERROR"
 	case vm == "building":
 		return "BUILD"
+	case vm == "shelved":
+		return "SHELVED"
 	case vm == "shelved_offloaded":
 		return "SHELVED_OFFLOADED"
 	case vm == "resized" && task == string(ResizeReverting):

@@ -12,6 +12,7 @@ func onDeleteRequested(s Server, e DeleteRequested, now time.Time) Server {
 		return s // requested before
 	}
 	s.Requested = now
+	s = dropShelvedImage(s)
 	if s.Move != nil && s.Move.planned() {
 		s = restoreSource(s)
 	}
@@ -41,17 +42,30 @@ func onDeleteRequested(s Server, e DeleteRequested, now time.Time) Server {
 	return addHistory(s, now, "deletion requested")
 }
 
-// finishDeletion ends the deletion of a server whose own consumer holds nothing. Ports and leftovers delay it.
+// finishDeletion ends the deletion of a server whose own consumer holds nothing. Ports, leftovers and images
+// delay it.
 func finishDeletion(s Server, now time.Time) Server {
 	if s.hasNetworks() { // Release removes the ports
 		s.State = DeletingAllocation
 		return s
 	}
-	if len(s.Leftovers) == 0 {
-		return markDeleted(s, now)
-	}
 	s.State, s.Choices = DeletedAwaitingCleanup, nil
-	return addHistory(s, now, "deleted; waiting for the leftover on "+s.Leftovers[0].Host)
+	switch {
+	case len(s.Leftovers) > 0:
+		return addHistory(s, now, "deleted; waiting for the leftover on "+s.Leftovers[0].Host)
+	case len(s.UnusedImages) > 0 && s.Ended.IsZero(): // users see the server as deleted, as with Nova
+		s.Ended = now
+		return addHistory(s, now, "deleted; deleting the image "+s.UnusedImages[0])
+	}
+	return endCleanup(s, now)
+}
+
+// endCleanup ends the deletion of a server when nothing of it is left.
+func endCleanup(s Server, now time.Time) Server {
+	if s.State != DeletedAwaitingCleanup || len(s.Leftovers) > 0 || len(s.UnusedImages) > 0 {
+		return s
+	}
+	return markDeleted(s, now)
 }
 
 // markDeleted sets the final state.

@@ -26,6 +26,7 @@ func beginMove(s Server, kind Kind, e ActionRequested, now time.Time) Server {
 	if kind == Resizing {
 		s.Flavor, s.Migration.NewFlavor = e.Flavor, e.Flavor.ID
 	}
+	s = dropShelvedImage(s)
 	s.State, s.Task, s.Round, s.FailedHosts, s.PreRebuild = Moving, "", 0, nil, nil
 	s.Host, s.Reported, s.PreviousConsumer, s.Devices, s.Cells, s.Choices = "", false, "", nil, nil, nil
 	s.Updated = now
@@ -33,7 +34,15 @@ func beginMove(s Server, kind Kind, e ActionRequested, now time.Time) Server {
 		s.Ask, s.Requests, s.Topology = resource.Ask{}, nil, nil
 		return s
 	}
-	return planMove(s, now) // the request is that of the flavor before
+	s = planMove(s, now) // the request is that of the flavor before
+	if e.LosesDisk {
+		text := "the disk on " + s.Move.From.Host + " is not kept: the evacuated guest gets a new "
+		if s.Image == "" {
+			return addHistory(s, now, text+"blank one")
+		}
+		return addHistory(s, now, text+"one from the image "+s.Image)
+	}
+	return s
 }
 
 // planMove begins the search for a destination: the server has its request to Placement.

@@ -66,6 +66,15 @@ type AllocationsRestored struct{}
 // LeftoverReleased is the result of ReleaseLeftover: a consumer of Leftovers holds nothing any more.
 type LeftoverReleased struct{ Consumer string }
 
+// ImageCreated is the result of CreateImage: the image service has the image.
+type ImageCreated struct{ ID string }
+
+// ImageChecked is the result of CheckImage: the image service has the data that was uploaded.
+type ImageChecked struct{ ID string }
+
+// ImageDeleted is the result of DeleteImage: the image service has no such image.
+type ImageDeleted struct{ ID string }
+
 // Refused is the result of a step that cannot succeed, now or later, for a reason other than capacity.
 type Refused struct {
 	Step   Step
@@ -118,9 +127,10 @@ type GuestStopped struct {
 	Devices  []schedule.Picked
 	Cells    []numa.Placed
 	Build    int
-	Ports    []string // as in GuestRunning
-	ShutDown bool     // it should run, and its operating system has shut down
-	Happened string   // as in GuestRunning
+	Ports    []string    // as in GuestRunning
+	ShutDown bool        // it should run, and its operating system has shut down
+	Upload   *DiskUpload // of the guest's disk; nil: none was requested, or it is in progress
+	Happened string      // as in GuestRunning
 }
 
 // GuestRefused is reported by the agent of Host: the guest exists with these devices, and the hypervisor refuses to
@@ -165,9 +175,10 @@ type guestReport struct {
 	message        string
 	stopped        bool // with state refused
 	retryIn        time.Duration
-	happened       string   // with states running and stopped
-	shutDown       bool     // with state stopped
-	removed        []string // with states gone and failed
+	happened       string      // with states running and stopped
+	shutDown       bool        // with state stopped
+	upload         *DiskUpload // with state stopped
+	removed        []string    // with states gone and failed
 }
 
 // HostDead is declared by an operator: the host and everything on it are lost permanently.
@@ -206,6 +217,8 @@ type ActionRequested struct {
 	To            string        // moves: the only permitted host; empty: any
 	SameHost      bool          // Resize: the present host is permitted as destination
 	Flavor        flavor.Flavor // Resize: the new flavor
+	DiskFormat    string        // Shelve: format of the image that gets the guest's disk; empty: the guest has no disk
+	LosesDisk     bool          // Evacuate: the guest's disk is on the host that is left
 	ToError       bool          // Reset: set ERROR; false: clear it
 }
 
@@ -220,6 +233,9 @@ func (MinCountFailed) event()      {}
 func (AllocationsMoved) event()    {}
 func (AllocationsRestored) event() {}
 func (LeftoverReleased) event()    {}
+func (ImageCreated) event()        {}
+func (ImageChecked) event()        {}
+func (ImageDeleted) event()        {}
 func (Refused) event()             {}
 func (StepFailed) event()          {}
 func (Released) event()            {}

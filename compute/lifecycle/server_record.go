@@ -66,11 +66,14 @@ type Server struct {
 	// the guest does not run, according to the last report
 	Stopped bool `json:",omitempty"`
 	// the action in progress on the guest in state Active, or empty
-	Task            Task  `json:",omitempty"`
-	Builds          int   `json:",omitempty"` // how often the guest has been rebuilt
-	Shelved         bool  `json:",omitempty"` // the server is shelved or being unshelved
-	MinCountReached bool  `json:",omitempty"` // MinCount servers of its request have been claimed
-	Move            *Move `json:",omitempty"` // the move in progress, or nil
+	Task    Task `json:",omitempty"`
+	Builds  int  `json:",omitempty"` // how often the guest has been rebuilt
+	Shelved bool `json:",omitempty"` // the server is shelved or being unshelved
+	// the image that gets or has the disk of the guest; nil: none
+	ShelvedImage    *ShelvedImage `json:",omitempty"`
+	UnusedImages    []string      `json:",omitempty"` // images that must be deleted, by id
+	MinCountReached bool          `json:",omitempty"` // MinCount servers of its request have been claimed
+	Move            *Move         `json:",omitempty"` // the move in progress, or nil
 	// residences left behind on hosts, until their agents report that they are gone
 	Leftovers []Residence `json:",omitempty"`
 	// the last report of each agent about the server, the newest last

@@ -40,7 +40,7 @@ func States() []State {
 // Task is OpenStack's OS-EXT-STS:task_state: the action in progress, or empty.
 type Task string
 
-// The tasks that end with a report of an agent.
+// The tasks. All but ShelvingPendingUpload end with a report of an agent.
 const (
 	PoweringOff       Task = "powering-off"
 	PoweringOn        Task = "powering-on"
@@ -51,4 +51,7 @@ const (
 	Rebuilding        Task = "rebuilding"
 	ResizeReverting   Task = "resize_reverting"
 	MigratingLive     Task = "migrating"
+	// the server is shelved: the image for its disk is created, then its agent uploads the disk
+	ShelvingPendingUpload Task = "shelving_image_pending_upload"
+	ShelvingUploading     Task = "shelving_image_uploading"
 )

@@ -59,6 +59,8 @@ func applyResult(s Server, e Event, now time.Time) (Server, bool) {
 		if s.isDue(Release) {
 			s = onReleased(s, now)
 		}
+	case ImageCreated, ImageChecked, ImageDeleted:
+		s = onImageResult(s, e, now)
 	case LeftoverReleased:
 		s = onLeftoverReleased(s, e, now)
 	case Refused:
@@ -89,6 +91,8 @@ func onRefused(s Server, e Refused, now time.Time) Server {
 		return giveUp(s, now, e.Reason, false)
 	case Claim:
 		return giveUp(s, now, e.Reason, true)
+	case CreateImage, CheckImage:
+		return giveUpShelving(s, e.Reason, now)
 	case MoveAllocations:
 		return advance(s, searchEnded{"The move cannot start: " + trimStop(e.Reason) + "."}, now)
 	}

@@ -22,9 +22,9 @@ type Host struct {
 	Provider     provider.ID // the root provider
 	Devices      []Device    // every device that the host's device_spec offers, by address
 	Conditions   []string    // messages about problems on the host
-	NoDiskMoves  string      `json:",omitempty"` // why disks cannot be moved between this host and others; empty: they can
 	InPlacement  bool        // the agent counts its devices in Placement ([pci] report_in_placement)
-	Seen         time.Time   // when the last report came
+	Disks
+	Seen time.Time // when the last report came
 
 	Cells   []numa.Cell    // the NUMA nodes, by number, without the usage of guests
 	Counted []CountedGuest // the guests with NUMA cells that the agent has on them
@@ -35,6 +35,16 @@ type Host struct {
 
 	free []Device // what Free returns; nil: not known yet
 }
+
+// Disks is what can be done with the disks of the guests of a host.
+type Disks struct {
+	DiskImages   string `json:",omitempty"` // format of the images that they can become, or NoDisks; empty: they cannot
+	NoDiskImages string `json:",omitempty"` // why they cannot become images
+	NoDiskMoves  string `json:",omitempty"` // why they cannot be moved between this host and others; empty: they can
+}
+
+// NoDisks is Disks.DiskImages of a host whose driver makes no disks.
+const NoDisks = "none"
 
 // State is the state of a device, as the agent reports it.
 type State string

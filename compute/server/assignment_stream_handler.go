@@ -210,7 +210,8 @@ func WriteServer(e *store.Entry) host.Server {
 		VCPUs: f.VCPUs, MemoryMB: f.MemoryMB, DiskGB: f.DiskGB, Image: e.Server.Image,
 		Hardware: host.Hardware(flavor.HardwareOf(e.Server.SourceImage())),
 		Requests: make([]host.Request, 0, len(e.Requests)), Topology: host.WriteGuestCells(e.Topology),
-		Build: e.Server.Builds, Incoming: e.Incoming, ClaimOnly: e.ClaimOnly}
+		Build: e.Server.Builds, Incoming: e.Incoming, ClaimOnly: e.ClaimOnly,
+		ShelvedDisk: host.ShelvedDisk{DiskImage: e.DiskImage, UploadTo: e.UploadTo}}
 	if e.Consumer != e.Server.ID {
 		out.Server = e.Server.ID
 	}

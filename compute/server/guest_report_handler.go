@@ -68,7 +68,8 @@ func ReadGuest(name, id string, g host.Guest) (lifecycle.Event, error) {
 			Ports: g.Ports, Happened: g.Happened}, nil
 	case host.Stopped:
 		return lifecycle.GuestStopped{Host: name, Consumer: id, Devices: devices, Cells: cells, Build: g.Build,
-			Ports: g.Ports, ShutDown: g.ShutDown, Happened: g.Happened}, nil
+			Ports: g.Ports, ShutDown: g.ShutDown, Happened: g.Happened,
+			Upload: (*lifecycle.DiskUpload)(g.Upload)}, nil
 	case host.Refused:
 		return lifecycle.GuestRefused{Host: name, Consumer: id, Devices: devices, Cells: cells, Build: g.Build,
 			Stopped: g.Power == host.Off, Message: g.Message, RetryIn: time.Duration(g.RetryIn) * time.Second}, nil

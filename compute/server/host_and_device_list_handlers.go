@@ -142,7 +142,7 @@ func (s *server) listHosts(c *call) error {
 			Counted: writeCounted(h.Counted), CPURatio: h.Limits.CPU, MemRatio: h.Limits.Memory, Dead: down,
 			Disabled: off, DisabledReason: reason, Account: accounts[h.Name],
 			Guests: writePresent(h.Present), Behind: h.Behind, Hypervisor: h.Hypervisor,
-			NoDiskMoves: h.NoDiskMoves, Down: h.Down})
+			NoDiskMoves: h.NoDiskMoves, DiskImages: h.DiskImages, NoDiskImages: h.NoDiskImages, Down: h.Down})
 	}
 	return c.writeJSON(http.StatusOK, map[string]any{"hosts": reports})
 }

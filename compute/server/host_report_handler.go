@@ -111,7 +111,8 @@ func writePosition(p store.Position) host.Position {
 // that is not valid.
 func ReadReport(r host.Report) (schedule.Host, error) {
 	h := schedule.Host{Name: r.Host, Provider: provider.ID(r.Provider), Conditions: r.Conditions, InPlacement: r.InPlace,
-		Behind: r.Behind, Hypervisor: r.Hypervisor, NoDiskMoves: r.NoDiskMoves, Down: r.Down}
+		Behind: r.Behind, Hypervisor: r.Hypervisor, Down: r.Down,
+		Disks: schedule.Disks{DiskImages: r.DiskImages, NoDiskImages: r.NoDiskImages, NoDiskMoves: r.NoDiskMoves}}
 	for _, g := range r.Counted {
 		h.Counted = append(h.Counted, schedule.CountedGuest{ID: g.ID, Cells: host.ReadGuestCells(g.Cells),
 			Placed: host.ReadPlaced(g.Placed)})

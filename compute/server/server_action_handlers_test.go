@@ -76,7 +76,7 @@ func TestActionStatusAndServerState(t *testing.T) {
 		{"evacuate", "2.29", `{"evacuate": {}}`, 200, "REBUILD active rebuilding"},
 		{"evacuate, 2.1", "2.1", `{"evacuate": {"host": "host2", "onSharedStorage": "False"}}`, 200,
 			"REBUILD active rebuilding"},
-		{"shelve", "2.1", `{"shelve": null}`, 202, "ACTIVE active shelving_offloading"},
+		{"shelve", "2.1", `{"shelve": null}`, 202, "SHELVED shelved shelving_offloading"},
 		{"offload a server that is not shelved", "2.1", `{"shelveOffload": null}`, 409, "ACTIVE active -"},
 		{"unshelve a server that is not shelved", "2.1", `{"unshelve": null}`, 409, "ACTIVE active -"},
 		{"force delete", "2.1", `{"forceDelete": null}`, 202, "ACTIVE active deleting"},

@@ -120,7 +120,7 @@ func (c *call) readAdminFilters(w *serverQuery, q url.Values) error {
 // statuses are the statuses of the Compute API, and whether Berth's servers can have them.
 var statuses = map[string]bool{"ACTIVE": true, "BUILD": true, "ERROR": true, "DELETED": true,
 	"HARD_REBOOT": true, "MIGRATING": true, "PASSWORD": false, "PAUSED": false, "REBOOT": true, "REBUILD": true,
-	"RESCUE": false, "RESIZE": true, "REVERT_RESIZE": true, "SHELVED": false, "SHELVED_OFFLOADED": true,
+	"RESCUE": false, "RESIZE": true, "REVERT_RESIZE": true, "SHELVED": true, "SHELVED_OFFLOADED": true,
 	"SHUTOFF": true, "SOFT_DELETED": false, "SUSPENDED": false, "UNKNOWN": false, "VERIFY_RESIZE": true}
 
 func (c *call) readStatusFilter(w *serverQuery, text string) error {

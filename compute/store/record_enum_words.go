@@ -117,6 +117,8 @@ var tasks = words[lifecycle.Task]{
 	{lifecycle.Rebuilding, "rebuilding"},
 	{lifecycle.ResizeReverting, "resize_reverting"},
 	{lifecycle.MigratingLive, "migrating"},
+	{lifecycle.ShelvingPendingUpload, "shelving_image_pending_upload"},
+	{lifecycle.ShelvingUploading, "shelving_image_uploading"},
 }
 
 // kinds are the kinds of moves, as the Compute API names them.

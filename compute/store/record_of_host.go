@@ -30,6 +30,8 @@ type hostRecord struct {
 
 	CountedCells []countedCellsRecord `json:"counted_guest_cells,omitzero"` // of each of Counted
 	NoDiskMoves  string               `json:"no_disk_moves,omitzero"`
+	DiskImages   string               `json:"disk_images,omitzero"`
+	NoDiskImages string               `json:"no_disk_images,omitzero"`
 }
 
 // countedCellsRecord is the NUMA cells of a guest that the agent has on its host.
@@ -155,7 +157,7 @@ func toHost(h schedule.Host) hostRecord {
 		h.Provider,
 		each(h.Devices, toDevice), h.Conditions, h.InPlacement, each(h.Cells, toHostCell),
 		each(h.Counted, func(g schedule.CountedGuest) string { return g.ID }),
-		numaLimitsRecord(h.Limits), each(h.Counted, toCounted), h.NoDiskMoves}
+		numaLimitsRecord(h.Limits), each(h.Counted, toCounted), h.NoDiskMoves, h.DiskImages, h.NoDiskImages}
 }
 
 func fromHost(r hostRecord) schedule.Host {
@@ -165,7 +167,8 @@ func fromHost(r hostRecord) schedule.Host {
 		Behind:  r.NotFollowed, Hypervisor: r.Hypervisor, Down: r.Down, Provider: r.Provider,
 		Devices: each(r.Devices, fromDevice), Conditions: r.Conditions,
 		InPlacement: r.InPlacement, Cells: each(r.Cells, fromHostCell), Counted: fromCounted(r.Counted, r.CountedCells),
-		Limits: numa.Limits(r.Limits), NoDiskMoves: r.NoDiskMoves,
+		Limits: numa.Limits(r.Limits),
+		Disks:  schedule.Disks{DiskImages: r.DiskImages, NoDiskImages: r.NoDiskImages, NoDiskMoves: r.NoDiskMoves},
 	}
 }
 

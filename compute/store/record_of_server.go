@@ -71,15 +71,17 @@ type serverPlace struct {
 
 // serverProgress is the actions in progress on the server.
 type serverProgress struct {
-	State         storedState       `json:"state,omitzero" v1:"State"`
-	Task          storedTask        `json:"task_state,omitzero" v1:"Doing"`
-	Stopped       bool              `json:"stopped,omitzero" v1:"Stopped"`
-	Shelved       bool              `json:"shelved,omitzero" v1:"Shelf"`
-	RebuildCount  int               `json:"rebuild_count,omitzero" v1:"Builds"`
-	BeforeRebuild *rebuildRecord    `json:"before_rebuild,omitzero" v1:"Undo"`
-	PortChange    *portChangeRecord `json:"port_change,omitzero"`
-	PortsRefused  string            `json:"ports_refused,omitzero"` // since version 5
-	DeletedPorts  []string          `json:"deleted_ports,omitzero"` // since version 7
+	State         storedState         `json:"state,omitzero" v1:"State"`
+	Task          storedTask          `json:"task_state,omitzero" v1:"Doing"`
+	Stopped       bool                `json:"stopped,omitzero" v1:"Stopped"`
+	Shelved       bool                `json:"shelved,omitzero" v1:"Shelf"`
+	ShelvedImage  *shelvedImageRecord `json:"shelved_image,omitzero"`
+	UnusedImages  []string            `json:"unused_images,omitzero"`
+	RebuildCount  int                 `json:"rebuild_count,omitzero" v1:"Builds"`
+	BeforeRebuild *rebuildRecord      `json:"before_rebuild,omitzero" v1:"Undo"`
+	PortChange    *portChangeRecord   `json:"port_change,omitzero"`
+	PortsRefused  string              `json:"ports_refused,omitzero"` // since version 5
+	DeletedPorts  []string            `json:"deleted_ports,omitzero"` // since version 7
 
 	// since version 7
 	PortQueue    []queuedPortRecord  `json:"port_queue,omitzero"`
@@ -165,6 +167,14 @@ type reportRecord struct {
 	Number   int64  `json:"number,omitzero" v1:"Number"`
 }
 
+// shelvedImageRecord is the image that has, or gets, the disk of the server.
+type shelvedImageRecord struct {
+	ID     string `json:"id,omitzero"`
+	Format string `json:"disk_format,omitzero"`
+	Bytes  int64  `json:"size,omitzero"`
+	SHA512 string `json:"sha512,omitzero"`
+}
+
 // rebuildRecord is what the server was before a rebuild that is not done.
 type rebuildRecord struct {
 	Name          string       `json:"name,omitzero" v1:"Name"`
@@ -219,7 +229,9 @@ func toServer(s lifecycle.Server) serverRecord {
 			each(s.FilterFailures, toFailure), s.MinCountReached, each(s.Devices, toPicked), each(s.Cells, toCellPlace),
 			each(s.Ports, toPort), each(s.Leftovers, toStay),
 			each(s.LastReports, func(v lifecycle.LastReport) reportRecord { return reportRecord(v) })},
-		serverProgress: serverProgress{storedState(s.Stage()), storedTask(s.Task), s.Stopped, s.Shelved, s.Builds,
+		serverProgress: serverProgress{storedState(s.Stage()), storedTask(s.Task), s.Stopped, s.Shelved,
+			optional(s.ShelvedImage, func(i lifecycle.ShelvedImage) shelvedImageRecord { return shelvedImageRecord(i) }),
+			s.UnusedImages, s.Builds,
 			optional(s.PreRebuild, toRebuild), optional(s.PortChange, toPortChange), s.PortsRefused,
 			s.DeletedPorts, each(s.PortQueue, toQueuedPort),
 			each(s.PortOutcomes, func(o lifecycle.PortOutcome) portOutcomeRecord { return portOutcomeRecord(o) }),
@@ -256,7 +268,9 @@ func fromServer(r serverRecord) lifecycle.Server {
 		LastReports: each(r.LastReports, func(v reportRecord) lifecycle.LastReport { return lifecycle.LastReport(v) }),
 
 		State: state, Task: lifecycle.Task(r.Task), Stopped: r.Stopped, Shelved: r.Shelved,
-		Builds: r.RebuildCount, PreRebuild: optional(r.BeforeRebuild, fromRebuild),
+		ShelvedImage: optional(r.ShelvedImage,
+			func(i shelvedImageRecord) lifecycle.ShelvedImage { return lifecycle.ShelvedImage(i) }),
+		UnusedImages: r.UnusedImages, Builds: r.RebuildCount, PreRebuild: optional(r.BeforeRebuild, fromRebuild),
 		PortChange: optional(r.PortChange, fromPortChange), PortsRefused: r.PortsRefused,
 		DeletedPorts: r.DeletedPorts, PortQueue: each(r.PortQueue, fromQueuedPort),
 		PortOutcomes: each(r.PortOutcomes,

@@ -5,6 +5,7 @@
 //	                                      owner   others                     service   admin
 //	list, show, download                  yes     public, community, shared  yes       yes, of all projects
 //	create, change, upload, delete        yes     no                         no        yes
+//	upload the disk of a shelved server   yes     no                         yes       yes
 //	accept or reject a shared image       no      members                    no        yes
 //	make public, deactivate, reactivate   no      no                         no        yes
 //
@@ -31,7 +32,8 @@ const (
 var defaults = []struct{ check, names string }{
 	{"@", "get_images get_members"},
 	{reader, "get_image download_image get_member"},
-	{owner, `add_image modify_image delete_image upload_image communitize_image add_member delete_member`},
+	{owner, `add_image modify_image delete_image communitize_image add_member delete_member`},
+	{owner + " or (rule:service_api and rule:shelved)", "upload_image"},
 	{member, "modify_member"},
 	{admin, "publicize_image deactivate reactivate"},
 }
@@ -45,6 +47,8 @@ func base() []policy.Rule {
 		{Name: "visible", Check: "True:%(visible)s",
 			Description: "The image is public or community, or shared with the project of the caller."},
 		{Name: "member", Check: "project_id:%(member_id)s", Description: "A caller of the project that is the member."},
+		{Name: "shelved", Check: "True:%(shelved)s",
+			Description: "Compute has created the image for the disk of a shelved server."},
 		{Name: "service_api", Check: "role:service", Description: "Another service of the cloud, or an agent."},
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/openberth/berth/api/edge"
+	"github.com/openberth/berth/api/image"
 	"github.com/openberth/berth/api/rest"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/image/store"
@@ -19,7 +20,8 @@ import (
 // target returns the attributes of an image for the policy.
 func (c *call) target(i store.Image) map[string]any {
 	_, member := i.Members[c.Who.Project]
-	return map[string]any{"project_id": i.Owner, "owner": i.Owner, "member_id": "",
+	shelved := i.Properties[image.ShelvedServer] != ""
+	return map[string]any{"shelved": shelved, "project_id": i.Owner, "owner": i.Owner, "member_id": "",
 		"visible": i.Visibility == "public" || i.Visibility == "community" || i.Visibility == "shared" && member}
 }
 

@@ -84,7 +84,7 @@ func OpenCloud(ctx context.Context, s settings.Settings, dir string, log *slog.L
 	}
 	network, err := c.computeNetwork()
 	if err == nil {
-		calls := computeCalls{c.PlacementClient(), imagesOf(c.images), network}
+		calls := computeCalls{c.PlacementClient(), c.images, network}
 		c.Compute, err = openCompute(ctx, computeURL, calls, s, auth, log)
 	}
 	if err != nil {

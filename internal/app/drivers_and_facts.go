@@ -33,7 +33,11 @@ type openDriver func(s settings.Settings, parts driverParts) (hypervisor.Hypervi
 // drivers are the hypervisors by the value of [DEFAULT] compute_driver.
 var drivers = map[string]openDriver{
 	settings.FakeDriver: func(s settings.Settings, parts driverParts) (hypervisor.Hypervisor, error) {
-		return fake.New(filepath.Join(parts.dir, "guests"), s.Capacity)
+		h, err := fake.New(filepath.Join(parts.dir, "guests"), s.Capacity)
+		if err == nil {
+			h.Images = imagecache.New(filepath.Join(parts.dir, "images"), imageSource(parts.images), slog.Default())
+		}
+		return h, err
 	},
 	settings.PowerVMDriver:  openPowerVM,
 	"libvirt.LibvirtDriver": openLibvirt,
@@ -60,16 +64,20 @@ const imageDir = "_base"
 
 // openLibvirt returns the driver for libvirt. It does not connect.
 func openLibvirt(s settings.Settings, parts driverParts) (hypervisor.Hypervisor, error) {
-	var source imagecache.Source
-	if parts.images != nil {
-		source = agentImages{parts.images}
-	}
 	return libvirt.New(libvirt.Options{Socket: s.Libvirt.Socket, VirtType: s.Libvirt.VirtType,
 		CPUModel: s.Libvirt.CPUModel, Dir: s.Libvirt.Instances, ShutdownTime: s.Libvirt.Shutdown,
 		FirstBoot: parts.boot, Host: s.Host, Migration: libvirt.Migration(s.Libvirt.Migration),
 		Detaching: libvirt.Detaching(s.Libvirt.Detaching),
 		Cleanup:   libvirt.Cleanup{Every: s.Libvirt.ImageCleanup, Age: s.Libvirt.ImageAge},
-		Images:    imagecache.New(filepath.Join(s.Libvirt.Instances, imageDir), source, slog.Default())})
+		Images:    imagecache.New(filepath.Join(s.Libvirt.Instances, imageDir), imageSource(parts.images), slog.Default())})
+}
+
+// imageSource returns the images of a client; nil for none.
+func imageSource(client *image.Client) imagecache.Source {
+	if client == nil {
+		return nil
+	}
+	return imageAccount(client)
 }
 
 // factSources are the sources of a host's hardware by the value of [berth] fact_source, each with the events of its

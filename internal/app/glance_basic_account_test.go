@@ -79,7 +79,7 @@ func TestImagesWithHTTPBasic(t *testing.T) {
 		return c
 	}
 	const basic = "auth_type = http_basic\nusername = nova\npassword = "
-	ofAgent := agentImages{client(basic + "secret\n")}
+	ofAgent := imageAccount(client(basic + "secret\n"))
 	if i, err := ofAgent.Image(t.Context(), made.ID); err != nil || i.Owner != "red" {
 		t.Errorf("%+v %v", i, err)
 	}
@@ -89,8 +89,8 @@ func TestImagesWithHTTPBasic(t *testing.T) {
 		body.Close()
 	}
 	for name, c := range map[string]*image.Client{"a password": client(basic + "wrong\n"), "no account": client("")} {
-		_, err := agentImages{c}.Image(t.Context(), made.ID)
-		_, _, data := agentImages{c}.Download(t.Context(), made.ID, 0)
+		_, err := imageAccount(c).Image(t.Context(), made.ID)
+		_, _, data := imageAccount(c).Download(t.Context(), made.ID, 0)
 		for _, err := range []error{err, data} {
 			if err == nil || fault.Is(err, fault.NotFound) || !strings.Contains(err.Error(), "[glance]") {
 				t.Errorf("%s: %v", name, err)

@@ -1,8 +1,6 @@
 package app
 
 import (
-	"context"
-	"io"
 	"log/slog"
 
 	"github.com/openberth/berth/api/identity"
@@ -12,12 +10,6 @@ import (
 	"github.com/openberth/berth/internal/settings"
 )
 
-// imageClient returns compute's client of the image service, or nil if [glance] is not configured.
-func imageClient(i settings.ImageSettings, log *slog.Logger) (server.Images, error) {
-	client, err := newImageClient(i, log)
-	return imagesOf(client), err
-}
-
 // imagesOf returns the images of a client; nil for none.
 func imagesOf(client *image.Client) server.Images {
 	if client == nil {
@@ -26,20 +18,13 @@ func imagesOf(client *image.Client) server.Images {
 	return client
 }
 
-// agentImages reads images for guests of a host. Compute has checked that the owner of the server may see its image.
-type agentImages struct{ client *image.Client }
-
 // agentCaller is the caller of an image service without an account in [glance]. Such a service trusts its callers.
 var agentCaller = identity.Identity{User: "berth", Roles: []string{"admin"}}
 
-// Image implements imagecache.Source.
-func (a agentImages) Image(ctx context.Context, id string) (image.Image, error) {
-	return a.client.Image(ctx, agentCaller, serviceToken, id)
-}
-
-// Download implements imagecache.Source.
-func (a agentImages) Download(ctx context.Context, id string, offset int64) (io.ReadCloser, int64, error) {
-	return a.client.Download(ctx, agentCaller, serviceToken, id, offset)
+// imageAccount returns what an agent or compute calls the image service with on its own behalf. Compute has checked
+// that the owner of a server may see its image.
+func imageAccount(client *image.Client) image.Account {
+	return image.Account{Client: client, Who: agentCaller, Token: serviceToken}
 }
 
 // newImageClient returns a client of the configured image service, or nil if [glance] is not configured.

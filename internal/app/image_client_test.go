@@ -43,7 +43,7 @@ func TestImageClient(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		client, err := imageClient(s.Images, slog.New(slog.DiscardHandler))
+		client, err := newImageClient(s.Images, slog.New(slog.DiscardHandler))
 		if (err != nil) != (c.says != "") || err == nil && (client == nil) != c.none {
 			t.Errorf("%q: %v %v", c.text, client, err)
 		}

@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"github.com/openberth/berth/api/identity"
+	"github.com/openberth/berth/api/image"
 	"github.com/openberth/berth/api/network"
 	api "github.com/openberth/berth/api/placement"
 	"github.com/openberth/berth/api/rest"
@@ -27,7 +28,7 @@ func OpenCompute(ctx context.Context, url string, placement *api.Client, s setti
 	if err != nil {
 		return nil, err
 	}
-	images, err := imageClient(s.Images, log)
+	images, err := newImageClient(s.Images, log)
 	if err != nil {
 		return nil, err
 	}
@@ -41,8 +42,8 @@ func OpenCompute(ctx context.Context, url string, placement *api.Client, s setti
 // computeCalls are the services that compute calls.
 type computeCalls struct {
 	placement *api.Client
-	images    computeserver.Images // nil: images are not looked up
-	network   *network.Client      // nil: servers have no ports
+	images    *image.Client   // nil: images are not looked up
+	network   *network.Client // nil: servers have no ports
 }
 
 // openCompute is OpenCompute with the services that it calls and the authentication of its callers.
@@ -72,12 +73,15 @@ func openCompute(ctx context.Context, url string, calls computeCalls, s settings
 	conductor.Aliases, conductor.PCIInPlacement = s.Aliases, s.PCIInPlacement
 	conductor.Silence = cmp.Or(s.Silence, conductor.Silence)
 	conductor.Log, conductor.Pack, conductor.Providers, conductor.Lease = log, s.HostSettings.CPUs.Pack, client, held.lease
-	options := computeserver.Options{Store: st, Conductor: conductor, Images: calls.images, Providers: client,
+	options := computeserver.Options{Store: st, Conductor: conductor, Images: imagesOf(calls.images), Providers: client,
 		FlavorOptions: computeserver.FlavorOptions{Aliases: s.Aliases, PCIInPlacement: s.PCIInPlacement,
 			Ignored: s.IgnoredProperties},
 		ResizeHere: s.ResizeToSameHost, Authenticate: auth.caller, Challenge: auth.challenge, Strategy: auth.strategy,
 		CORS: s.Compute.CORS, ProxyHeaders: s.Compute.ProxyHeaders, Log: log, Stop: running.Done(),
 		Lease: held.lease.Check}
+	if calls.images != nil {
+		conductor.Images = imageAccount(calls.images)
+	}
 	if calls.network != nil {
 		ports := guardedNetwork(calls.network, held.lease.Check)
 		conductor.Network, options.Networks = ports, ports

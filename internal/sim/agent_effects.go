@@ -58,7 +58,7 @@ func (w *World) read(m *simHost, e reconcile.Effect, tree loop.Tree) reconcile.E
 	switch e := e.(type) {
 	case reconcile.Observe:
 		o := reconcile.Observation{Machine: m.machine(), Guests: w.answerGuests(m),
-			Capacity: hypervisor.Capacity{VCPUs: 16, MemoryMB: 32768, DiskGB: 1000}}
+			Capacity: hypervisor.Capacity{VCPUs: 16, MemoryMB: 32768, DiskGB: 1000, DiskImages: "qcow2"}}
 		if a := m.agent; w.broken == Unlooked && a != nil {
 			if a.facts == nil {
 				a.facts = &o
@@ -100,6 +100,8 @@ func (w *World) performWork(m *simHost, f *effect) (done reconcile.WorkDone) {
 		done.Err = w.call(func() error { return w.migrateGuest(m, e.Work, e.To) })
 	case reconcile.Destroy:
 		done.Err = w.call(func() error { w.destroyGuest(m, e.ID, f.named); return nil })
+	case reconcile.Upload:
+		done.Err = w.call(func() (err error) { done.Image, err = w.uploadDisk(m, e); return err })
 	case reconcile.ListGuests:
 		done.Err = w.call(func() error { done.Guests = w.answerGuests(m); return nil })
 	case reconcile.ReportGuest:

@@ -75,7 +75,7 @@ func (w *World) replaceDatabase(db *database, parent stamp) {
 	for _, versions := range []map[string]int{before, db.versions} {
 		for id := range versions {
 			if before[id] != db.versions[id] {
-				w.rolledBack[id] = true
+				w.rolledBack[id], w.lostImages[id] = true, true
 			}
 		}
 	}

@@ -95,7 +95,7 @@ func (o *compute) startProcess() {
 		Pause: func(context.Context, int) {}, Wait: w.wait, NewID: func() string { return w.name("r") }})
 	c.Aliases, c.PCIInPlacement = w.allAliases, true
 	c.Silence, c.FollowWithin = silence, slowness*time.Minute
-	c.Network = networkClient{w.network, p}
+	c.Network, c.Images = networkClient{w.network, p}, imageClient{w, p}
 	p.conductor = c
 	for _, m := range w.hosts {
 		if row := m.host.row; row.known && !row.dead {

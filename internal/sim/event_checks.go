@@ -19,7 +19,8 @@ func (o *compute) reason(server, why string) { o.reasons[server] = why }
 // settleReasons deletes the reason when the request is done and no guest has to be removed any more.
 func (o *compute) settleReasons(s lifecycle.Server) {
 	gone := s.State == lifecycle.Deleted
-	rest := s.Requested.IsZero() && s.Move == nil && len(s.Leftovers) == 0 &&
+	shelving := s.State == lifecycle.Active && s.ShelvedImage != nil
+	rest := s.Requested.IsZero() && s.Move == nil && len(s.Leftovers) == 0 && !shelving &&
 		slices.Contains([]lifecycle.State{lifecycle.Active, lifecycle.Shelved, lifecycle.Error}, s.State)
 	if (gone || rest) && o.leaving[s.ID] == 0 {
 		delete(o.reasons, s.ID)

@@ -102,7 +102,7 @@ func (w *World) buildGuest(m *simHost, g hypervisor.Guest) error {
 	if err != nil {
 		return err
 	}
-	g.Devices, g.DiskFrom, g.Kept, m.content[g.ID] = slices.Clone(g.Devices), nil, false, content
+	g.Devices, g.DiskFrom, g.Kept, g.DiskImage, m.content[g.ID] = slices.Clone(g.Devices), nil, false, "", content
 	w.checkConfigured(m, g)
 	if w.broken == WrongDevice && len(g.Devices) > 0 {
 		g.Devices[0].Provider = m.root
@@ -171,6 +171,7 @@ func (w *World) destroyGuest(m *simHost, id string, named bool) {
 		return
 	}
 	w.destroyed(m, m.guests[id], named)
+	w.checkShelvedDisk(m, id)
 	delete(m.guests, id)
 	delete(m.built, id)
 	delete(m.content, id)
@@ -191,6 +192,8 @@ func (w *World) contentFor(m *simHost, g hypervisor.Guest, was *hypervisor.Guest
 			}
 		}
 		return 0, fault.New(fault.Unavailable, "sim.Build", "host %s has no disk of %s", g.DiskFrom.Host, g.DiskFrom.Guest)
+	case was == nil && g.DiskImage != "":
+		return w.downloadDisk(g.DiskImage)
 	case was == nil:
 		w.checkMayBeBlank(m, g)
 	}
@@ -201,6 +204,9 @@ func (w *World) contentFor(m *simHost, g hypervisor.Guest, was *hypervisor.Guest
 // checkMayBeBlank: the destination of a resize or a cold migration gets the disk of the server, not a blank one.
 func (w *World) checkMayBeBlank(m *simHost, g hypervisor.Guest) {
 	s := w.compute.servers[g.ID]
+	if s.Shelved && s.ShelvedImage != nil && s.Host == m.name && s.State == lifecycle.Spawning {
+		w.violation(m, "blank: the server %s is unshelved and gets a blank disk", g.ID)
+	}
 	if move := s.Move; move != nil && s.Host == m.name && !move.From.Gone &&
 		(move.Kind == lifecycle.Resizing || move.Kind == lifecycle.Migrating) {
 		w.violation(m, "blank: the server %s moves from %s and gets a blank disk", g.ID, move.From.Host)

@@ -220,6 +220,7 @@ func (w *World) checkAll() {
 	for _, id := range slices.Sorted(maps.Keys(w.compute.servers)) {
 		w.checkServer(w.compute.servers[id])
 	}
+	w.checkImages()
 	for _, c := range w.placement.Consumers() {
 		s := w.compute.servers[w.owners[string(c)]]
 		if !slices.ContainsFunc(s.Residences(), func(stay lifecycle.Residence) bool { return stay.Consumer == string(c) }) {
@@ -238,7 +239,7 @@ func (w *World) checkAll() {
 func (w *World) checkServer(s lifecycle.Server) {
 	rest := []lifecycle.State{lifecycle.Active, lifecycle.Error, lifecycle.Shelved}
 	rests := slices.Contains(rest, s.State) || s.Phase() == lifecycle.Resized
-	if !rests || len(s.Leftovers) > 0 || s.State == lifecycle.Active && s.Task != "" {
+	if !rests || len(s.Leftovers)+len(s.UnusedImages) > 0 || s.State == lifecycle.Active && s.Task != "" {
 		why := ""
 		if len(s.History) > 0 {
 			why = s.History[len(s.History)-1].Text

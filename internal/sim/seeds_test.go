@@ -73,7 +73,7 @@ func TestSeeds(t *testing.T) {
 	t.Logf("led to %v", happened)
 	for _, kind := range append(kindsOfOps(), "step", "WriteJournal", "Admit", "Watch", "Received", "ReportHost",
 		"Observe", "ReadUses", "ReadAllocations", "WriteProvider", "CleanDevice", "ReadAllocation", "Build", "Rename",
-		"Migrate", "Destroy", "ListGuests", "ReportGuest", "resize", "migrate",
+		"Migrate", "Destroy", "Upload", "ListGuests", "ReportGuest", "resize", "migrate",
 		"os-migrateLive", "confirmResize", "revertResize",
 		"shelve", "unshelve", "rebuild", "reboot", "stop", "start", "evacuate", "dead") {
 		if done[kind] == 0 && kind != "action" && kind != "agent" && everything {
@@ -87,7 +87,7 @@ func TestSeeds(t *testing.T) {
 		"database lost", "host forgotten", "host taken over", "start not admitted", "copy on another machine",
 		"line not followed", "line of an ended compute",
 		"guest report of another start", "guest destroyed", "held back by the gate", "held back by a guest", "host adopted",
-		"guest destroyed by the operator", "allocation written back", "ports bound",
+		"guest destroyed by the operator", "allocation written back", "ports bound", "disk uploaded", "disk from an image",
 		"guarantee of a bound port removed", "incomplete list of guests", "guest built too late"} {
 		if happened[what] == 0 && everything {
 			t.Errorf("%q never happened", what)

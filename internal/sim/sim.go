@@ -119,6 +119,8 @@ type World struct {
 	cleaned          map[provider.ID]bool // their reserved amount may become smaller: their devices were cleaned
 	compute          *compute
 	network          *networkService
+	images           map[string]simImage
+	lostImages       map[string]bool // servers whose records a restore has changed: their images may be lost or left
 	hosts            []*simHost
 	copies           []*simHost // with copied directories, beside those of hosts
 	byName           map[string]*simHost
@@ -225,6 +227,7 @@ func newWorld(o Options) *World {
 		byName: map[string]*simHost{}, byRoot: map[provider.ID]*simHost{}, byTag: map[string]*simHost{},
 		altered: map[string]bool{}, owners: map[string]string{},
 		histories: []history{{}}, runs: map[string][]*simHost{},
+		images: map[string]simImage{}, lostImages: map[string]bool{},
 		rolledBack: map[string]bool{}, evacuated: map[string]bool{},
 		putBack: map[string]bool{}, portChanges: map[string]bool{},
 		seq: 1}

@@ -81,6 +81,6 @@ func (h *Hypervisor) stoppedDisk(id string) (string, error) {
 
 // withoutSource returns a guest as it is listed.
 func withoutSource(g hypervisor.Guest) hypervisor.Guest {
-	g.DiskFrom = nil
+	g.DiskFrom, g.DiskImage = nil, ""
 	return g
 }

@@ -27,13 +27,16 @@ var defaultCapacity = hypervisor.Capacity{VCPUs: 64, MemoryMB: 262144, DiskGB: 4
 // Hypervisor stores its guests in a directory, one JSON file each.
 type Hypervisor struct {
 	// Fail, when set, is called before each operation ("check", "capacity", "guests", "build", "rename", "migrate",
-	// "destroy") with the guest's id, if any. A fault that it returns becomes the operation's result. It may block, to
-	// simulate a slow hypervisor. Set it before use.
+	// "upload", "destroy") with the guest's id, if any. A fault that it returns becomes the operation's result. It may
+	// block, to simulate a slow hypervisor. Set it before use.
 	Fail func(ctx context.Context, operation, guest string) error
 
 	// Peer returns the hypervisor of another host, from which the disks of guests that move are copied. nil: the fake
 	// hypervisors of other hosts are other processes, and no content is copied from them.
 	Peer func(host string) (*Hypervisor, error)
+
+	// Images are where the disks of shelved servers go and come from. nil: there is no image service.
+	Images Images
 
 	dir      string
 	capacity hypervisor.Capacity
@@ -87,6 +90,7 @@ func (h *Hypervisor) Capacity(ctx context.Context) (hypervisor.Capacity, error) 
 	defer h.mu.Unlock()
 	out := h.capacity
 	out.Remark = strings.Join(h.damaged, "; ")
+	h.addDiskImages(&out)
 	return out, nil
 }
 
@@ -110,6 +114,10 @@ func (h *Hypervisor) Build(ctx context.Context, g hypervisor.Guest) error {
 		return err
 	}
 	g.Devices = slices.SortedFunc(slices.Values(g.Devices), byID)
+	image, fromImage, err := h.diskOfImage(ctx, g)
+	if err != nil {
+		return err
+	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	guests, err := h.readConflicting(g)
@@ -143,9 +151,11 @@ func (h *Hypervisor) Build(ctx context.Context, g hypervisor.Guest) error {
 			}
 		}
 	}
-	disk, err := h.diskFor(g, guests)
-	if err != nil {
-		return err
+	disk := image
+	if !fromImage {
+		if disk, err = h.diskFor(g, guests); err != nil {
+			return err
+		}
 	}
 	return h.write(g, disk)
 }

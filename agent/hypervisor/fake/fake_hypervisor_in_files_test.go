@@ -84,7 +84,8 @@ func TestInjectedFaults(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := hypervisor.Capacity{Type: hypervisor.FakeType, VCPUs: 1, MemoryMB: 2, DiskGB: 3}
+	want := hypervisor.Capacity{Type: hypervisor.FakeType, VCPUs: 1, MemoryMB: 2, DiskGB: 3,
+		NoDiskImages: "its agent has no image service; configure [glance]"}
 	if c, err := h.Capacity(t.Context()); err != nil || c != want {
 		t.Errorf("%+v %v", c, err)
 	}

@@ -59,6 +59,8 @@ type Options struct {
 type Images interface {
 	Get(ctx context.Context, id string) (imagecache.Base, error)
 	Restore(ctx context.Context, path, sha512 string) error
+	Upload(ctx context.Context, id, path string, resume bool) (hypervisor.ImageData, error)
+	NoUploads() string // why Upload is not possible; empty: it is
 	Downloads() []imagecache.Download
 	RemoveUnused(used func(name string) bool, now time.Time, age time.Duration) (removed []string, err error)
 }
@@ -226,6 +228,7 @@ func (d *Driver) Capacity(ctx context.Context) (hypervisor.Capacity, error) {
 		return hypervisor.Capacity{}, fault.Wrap("", op, err)
 	}
 	out.NoLive = noDevices(version)
+	addDiskImages(d.o.Images, &out)
 	var downloads []imagecache.Download
 	if d.o.Images != nil {
 		downloads = d.o.Images.Downloads()

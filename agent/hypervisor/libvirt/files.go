@@ -76,15 +76,27 @@ func (d *Driver) makeFiles(ctx context.Context, domain uuid.UUID, g hypervisor.G
 	d.making.RLock()
 	defer d.making.RUnlock()
 	unfinished := disk + unfinishedName
-	arguments, err := d.diskArguments(ctx, g, unfinished)
-	if err != nil {
-		return err
-	}
-	if err = qemuImg(ctx, arguments...); err == nil {
+	err := makeDisk(ctx, d, g, unfinished)
+	if err == nil {
 		err = os.Rename(unfinished, disk)
 	}
 	if err != nil {
 		_ = os.Remove(unfinished) // an incomplete file is useless and may fill the disk
+		return fault.Wrap("", "libvirt.makeFiles", err)
+	}
+	return nil
+}
+
+// makeDisk makes the disk of a guest in a file.
+func makeDisk(ctx context.Context, d *Driver, g hypervisor.Guest, file string) error {
+	if g.DiskImage != "" {
+		return restoreDisk(ctx, d.o.Images, g, file)
+	}
+	arguments, err := d.diskArguments(ctx, g, file)
+	if err != nil {
+		return err
+	}
+	if err := qemuImg(ctx, arguments...); err != nil {
 		return fault.New(fault.Unavailable, "libvirt.makeFiles", "the disk of the guest %s cannot be made: %w", g.ID, err)
 	}
 	return nil

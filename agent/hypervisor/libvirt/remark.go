@@ -67,7 +67,11 @@ func remark(kvm bool, findings []string, downloads []imagecache.Download) string
 	}
 	all = append(all, findings...)
 	for _, d := range downloads {
-		all = append(all, fmt.Sprintf("the image %s is being downloaded: %s", d.Image, tenths(d.Bytes, d.Size)))
+		text := "the image %s is being downloaded: %s"
+		if d.Upload {
+			text = "a disk is being uploaded as the image %s: %s"
+		}
+		all = append(all, fmt.Sprintf(text, d.Image, tenths(d.Bytes, d.Size)))
 	}
 	return strings.Join(all, "; ")
 }

@@ -60,7 +60,7 @@ func (h *Hypervisor) Capacity(ctx context.Context) (hypervisor.Capacity, error) 
 		}
 	}
 	return hypervisor.Capacity{Type: "phyp", VCPUs: int(math.Round(units*100)) / 100, MemoryMB: int(memory),
-		DiskGB: h.options.DiskGB, NoLive: noLive}, nil
+		DiskGB: h.options.DiskGB, DiskImages: hypervisor.NoDisks, NoLive: noLive}, nil
 }
 
 // used returns the memory and the processor units of the guests whose partitions have them now. The memory is that of

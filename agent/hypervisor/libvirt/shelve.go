@@ -1,0 +1,159 @@
+package libvirt
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/google/uuid"
+
+	"github.com/openberth/berth/agent/hypervisor"
+	"github.com/openberth/berth/fault"
+)
+
+var _ hypervisor.Uploader = (*Driver)(nil)
+
+const opUpload = "libvirt.Upload"
+
+// addDiskImages adds to the capacity what the disks can become.
+func addDiskImages(images Images, c *hypervisor.Capacity) {
+	if images == nil {
+		c.NoDiskImages = "its agent has no image service; configure [glance]"
+		return
+	}
+	if c.NoDiskImages = images.NoUploads(); c.NoDiskImages == "" {
+		c.DiskImages = "qcow2"
+	}
+}
+
+// Upload implements hypervisor.Uploader. It copies the disk, with the data of its image, to a file beside it, and
+// uploads that. The file stays until the guest is destroyed, so that an interrupted upload continues.
+func (d *Driver) Upload(ctx context.Context, id, image string) (hypervisor.ImageData, error) {
+	none := hypervisor.ImageData{}
+	if d.o.Images == nil {
+		return none, fault.New(fault.Conflict, opUpload, "the host has no image service; configure [glance]")
+	}
+	if err := uuid.Validate(image); err != nil {
+		return none, fault.New(fault.Invalid, opUpload, "%q is not the id of an image", image)
+	}
+	c, _, err := d.connect(ctx)
+	if err != nil {
+		return none, fault.Wrap("", opUpload, err)
+	}
+	domains, _, err := d.list(ctx, c)
+	if err != nil {
+		return none, fault.Wrap("", opUpload, err)
+	}
+	found, there := find(domains, id)
+	switch {
+	case !there:
+		return none, fault.New(fault.Unavailable, opUpload, "libvirt has no guest %s", id)
+	case found.running() || found.migratesTo() != "":
+		return none, fault.New(fault.Unavailable, opUpload, "the guest %s runs (domain %s); stop it", id, found.Name)
+	}
+	disk := diskOf(found)
+	if disk == "" {
+		return none, fault.New(fault.Conflict, opUpload, "the guest %s has no disk in a file", id)
+	}
+	file := d.path(found.UUID.String(), "shelved-"+image+".qcow2")
+	fresh, err := exportDisk(ctx, d.o.Images, found.guest, disk, file)
+	if err != nil {
+		return none, err
+	}
+	return d.o.Images.Upload(ctx, image, file, !fresh)
+}
+
+// diskOf returns the path of the disk of a domain, which may be a snapshot of the one that the driver has made; empty:
+// it has none.
+func diskOf(of domain) string {
+	for _, one := range of.xml.Devices.Disks {
+		if one.Device == "disk" {
+			return one.Source.File
+		}
+	}
+	return ""
+}
+
+// exportDisk copies a disk, with all disks below it and without its blank parts, to a file that exists completely or
+// not at all. fresh is false if the file exists already and the disk has not changed since.
+func exportDisk(ctx context.Context, images Images, g hypervisor.Guest, disk, file string) (fresh bool,
+	err error) {
+	status, err := os.Stat(disk)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, fault.New(fault.NotFound, opUpload, "the disk %s of the guest %s does not exist", disk, g.ID)
+	}
+	if err != nil {
+		return false, fault.Wrap(fault.Unavailable, opUpload, err)
+	}
+	if copied, err := os.Stat(file); err == nil && !copied.ModTime().Before(status.ModTime()) {
+		return false, nil
+	}
+	others, err := filepath.Glob(filepath.Join(filepath.Dir(file), "shelved-*")) // of shelvings that were given up
+	for _, other := range others {
+		err = errors.Join(err, os.Remove(other))
+	}
+	if err != nil {
+		return false, fault.Wrap(fault.Unavailable, opUpload, err)
+	}
+	if err := restoreBase(ctx, images, disk, g); err != nil {
+		return false, err
+	}
+	unfinished := file + ".new"
+	if err = qemuImg(ctx, "convert", "-q", "-f", "qcow2", "-O", "qcow2", disk, unfinished); err == nil {
+		err = syncFile(unfinished) // qemu-img does not
+	}
+	if err == nil {
+		err = os.Rename(unfinished, file)
+	}
+	if err == nil {
+		err = syncFile(filepath.Dir(file))
+	}
+	if err != nil {
+		_ = os.Remove(unfinished) // an incomplete file is useless and may fill the disk
+		kind := fault.Unavailable
+		if ctx.Err() == nil && strings.Contains(err.Error(), "No space left") {
+			kind = fault.Conflict
+		}
+		return false, fault.New(kind, opUpload, "the disk of the guest %s cannot be copied to %s: %w", g.ID, file, err)
+	}
+	return true, nil
+}
+
+// syncFile writes a file or a directory to the disk of the host.
+func syncFile(path string) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Close())
+}
+
+// restoreDisk makes a guest's disk from the data of an image, in full: the image is deleted when the guest runs. The
+// fault is Conflict if the data are larger than the disk.
+func restoreDisk(ctx context.Context, images Images, g hypervisor.Guest, file string) error {
+	const op = "libvirt.makeFiles"
+	if images == nil {
+		return fault.New(fault.Conflict, op, "the image %s with the disk of the guest %s cannot be read: the host has no "+
+			"image service; configure [glance]", g.DiskImage, g.ID)
+	}
+	base, err := images.Get(ctx, g.DiskImage)
+	if err != nil {
+		return err
+	}
+	err = qemuImg(ctx, "convert", "-q", "-f", string(base.Format), "-O", "qcow2", base.Path, file)
+	if want := int64(g.DiskGB) << 30; err == nil && want > base.VirtualSize {
+		err = qemuImg(ctx, "resize", "-q", "-f", "qcow2", file, fmt.Sprint(want))
+	}
+	if err == nil {
+		err = syncFile(file)
+	}
+	if err != nil {
+		return fault.New(fault.Unavailable, op, "the disk of the guest %s cannot be made from the image %s: %w", g.ID,
+			g.DiskImage, err)
+	}
+	return nil
+}

@@ -1,0 +1,216 @@
+package conductor
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/openberth/berth/api/image"
+	"github.com/openberth/berth/compute/lifecycle"
+	"github.com/openberth/berth/compute/schedule"
+	"github.com/openberth/berth/fault"
+)
+
+// Images is what the conductor needs of an image service; image.Account implements it and documents its faults.
+type Images interface {
+	Image(ctx context.Context, id string) (image.Image, error)
+	Create(ctx context.Context, attributes map[string]any) error
+	Delete(ctx context.Context, id string) error
+	Tagged(ctx context.Context, tag string) ([]image.Image, error)
+}
+
+// imageService returns the image service; Unavailable if none is configured any more.
+func (d *dependencies) imageService() (Images, error) {
+	if d.Images == nil {
+		return nil, fault.New(fault.Unavailable, "conductor.imageService", "compute has no image service; configure [glance]")
+	}
+	return d.Images, nil
+}
+
+// createImage creates the image for the disk of a server that is shelved. The image has no data, and the mark of the
+// server. An image that an earlier attempt has created counts.
+func (d *dependencies) createImage(ctx context.Context, s lifecycle.Server) (lifecycle.Event, error) {
+	images, err := d.imageService()
+	if err != nil {
+		return nil, err
+	}
+	id := s.ShelvedImage.ID
+	err = images.Create(ctx, imageAttributes(s))
+	if fault.Is(err, fault.Conflict) {
+		var found image.Image
+		if found, err = images.Image(ctx, id); err == nil && found.Properties[image.ShelvedServer] != s.ID {
+			err = fault.New(fault.Conflict, "conductor.createImage", "there is another image %s", id)
+		}
+	}
+	switch {
+	case err == nil:
+		return lifecycle.ImageCreated{ID: id}, nil
+	case isFinal(err):
+		return lifecycle.Refused{Step: lifecycle.CreateImage, Reason: fault.TextOf(err)}, nil
+	}
+	return nil, err
+}
+
+// isFinal reports whether an image service gives the same answer again.
+func isFinal(err error) bool {
+	switch fault.KindOf(err) {
+	case fault.Conflict, fault.NotFound, fault.Forbidden, fault.Invalid:
+		return true
+	}
+	return false
+}
+
+// imageAttributes returns the attributes of the image for the disk of a server, under Nova's names.
+func imageAttributes(s lifecycle.Server) map[string]any {
+	const longest = 255 // of an image's name
+	name := []rune(s.Name)
+	name = name[:min(len(name), longest-len("-shelved"))]
+	source := s.SourceImage()
+	all := map[string]any{}
+	for key, value := range source.Properties {
+		all[key] = value
+	}
+	all["id"], all["name"], all["owner"] = s.ShelvedImage.ID, string(name)+"-shelved", s.Project
+	all["visibility"], all["tags"] = "private", []string{image.ShelvedTag}
+	all["disk_format"], all["container_format"] = s.ShelvedImage.Format, "bare"
+	all["min_disk"], all["min_ram"] = max(s.Flavor.DiskGB, source.MinDisk), source.MinRAM
+	all["image_type"], all["instance_uuid"], all["user_id"] = "snapshot", s.ID, s.User
+	all[image.ShelvedServer] = s.ID
+	if s.Image != "" {
+		all["base_image_ref"] = s.Image
+	}
+	return all
+}
+
+// checkImage compares the image with what the agent has uploaded. Only then the guest and its disk are removed.
+func (d *dependencies) checkImage(ctx context.Context, s lifecycle.Server) (lifecycle.Event, error) {
+	images, err := d.imageService()
+	if err != nil {
+		return nil, err
+	}
+	want := *s.ShelvedImage
+	found, err := images.Image(ctx, want.ID)
+	switch {
+	case fault.Is(err, fault.NotFound):
+		err = fault.New(fault.NotFound, "", "the image %s with its disk was deleted", want.ID)
+	case err != nil:
+	case found.Status != image.Active:
+		err = fault.New(fault.Conflict, "", "the image %s with its disk has the status %s", want.ID, found.Status)
+	case found.Size != want.Bytes || found.HashAlgo == "sha512" && !strings.EqualFold(found.HashValue, want.SHA512):
+		err = fault.New(fault.Conflict, "", "the image %s does not have the uploaded data", want.ID)
+	}
+	switch {
+	case err == nil:
+		return lifecycle.ImageChecked{ID: want.ID}, nil
+	case isFinal(err):
+		return lifecycle.Refused{Step: lifecycle.CheckImage, Reason: fault.TextOf(err)}, nil
+	}
+	return nil, err
+}
+
+// deleteImage deletes an image that a server does not need any more.
+func (d *dependencies) deleteImage(ctx context.Context, s lifecycle.Server) (lifecycle.Event, error) {
+	images, err := d.imageService()
+	if err != nil {
+		return nil, err
+	}
+	id := s.UnusedImages[0]
+	if err := images.Delete(ctx, id); err != nil && !fault.Is(err, fault.NotFound) {
+		return nil, err
+	}
+	return lifecycle.ImageDeleted{ID: id}, nil
+}
+
+// hasDisk reports whether the guest of a server has a disk that its driver has made.
+func hasDisk(s lifecycle.Server, host schedule.Host) bool {
+	return s.HasDisk() && host.DiskImages != schedule.NoDisks
+}
+
+// prepareShelve returns why a server cannot be shelved without the loss of its disk, or an empty string and the format
+// of the image that its disk becomes; none if it has no disk.
+func (d *dependencies) prepareShelve(ctx context.Context, s lifecycle.Server) (format, refusal string, err error) {
+	cannot := fmt.Sprintf("Cannot 'shelve' instance %s, because its disk would be lost: ", s.ID)
+	host, err := d.store.Host(ctx, s.Host)
+	switch {
+	case fault.Is(err, fault.NotFound):
+		return "", cannot + "nothing is known of its host", nil
+	case err != nil || !hasDisk(s, host):
+		return "", "", err
+	case d.Images == nil:
+		return "", cannot + "compute has no image service; configure [glance]", nil
+	case host.DiskImages == "" && host.NoDiskImages == "":
+		return "", cannot + "its host has not reported yet whether it can upload disks; try again", nil
+	case host.DiskImages == "":
+		return "", cannot + host.NoDiskImages, nil
+	}
+	return host.DiskImages, "", nil
+}
+
+// refuseUnshelve returns why a server cannot be unshelved, or an empty string.
+func (d *dependencies) refuseUnshelve(ctx context.Context, s lifecycle.Server) string {
+	if s.ShelvedImage == nil {
+		return ""
+	}
+	if d.Images == nil {
+		return fmt.Sprintf("Cannot 'unshelve' instance %s: compute has no image service; configure [glance]", s.ID)
+	}
+	if _, err := d.Images.Image(ctx, s.ShelvedImage.ID); fault.Is(err, fault.NotFound) {
+		return fmt.Sprintf("Cannot 'unshelve' instance %s: the image %s with its disk was deleted; delete the server", s.ID,
+			s.ShelvedImage.ID)
+	}
+	return "" // an image service that does not answer is asked again by the agent
+}
+
+// losesDisk reports whether an evacuated server loses the disk that it has on its host.
+func (d *dependencies) losesDisk(ctx context.Context, s lifecycle.Server) (bool, error) {
+	host, err := d.store.Host(ctx, s.Host)
+	if err != nil && !fault.Is(err, fault.NotFound) {
+		return false, err
+	}
+	return hasDisk(s, host), nil
+}
+
+// halfUploadsEvery is how often images without data are looked for.
+const halfUploadsEvery = 10 * time.Minute
+
+// halfUploads deletes images without data that no server needs: the answer to a request that creates an image may come
+// after compute has given it up. An image with data is never deleted because a record lacks it.
+type halfUploads struct {
+	*dependencies
+	before map[string]bool // those that the last call has found
+}
+
+// remove deletes the images that the call before has found, too.
+func (h *halfUploads) remove(ctx context.Context) error {
+	if h.Images == nil {
+		return nil
+	}
+	all, err := h.Images.Tagged(ctx, image.ShelvedTag)
+	if err != nil {
+		return err
+	}
+	found := map[string]bool{}
+	for _, i := range all {
+		if i.Status != "queued" && i.Status != "saving" {
+			continue
+		}
+		s, err := h.store.Read(ctx, i.Properties[image.ShelvedServer])
+		if err != nil && !fault.Is(err, fault.NotFound) {
+			return err
+		}
+		if s.ShelvedImage != nil && s.ShelvedImage.ID == i.ID {
+			continue
+		}
+		if found[i.ID] = true; !h.before[i.ID] {
+			continue
+		}
+		if err := h.Images.Delete(ctx, i.ID); err != nil && !fault.Is(err, fault.NotFound) {
+			return err
+		}
+		h.Log.Info("image without data deleted", "image", i.ID, "server", i.Properties[image.ShelvedServer])
+		delete(found, i.ID)
+	}
+	h.before = found
+	return nil
+}

@@ -1,0 +1,248 @@
+package conductor
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/openberth/berth/api/image"
+	"github.com/openberth/berth/compute/lifecycle"
+	"github.com/openberth/berth/fault"
+)
+
+// imageService is an image service in memory.
+type imageService struct {
+	refusal string // why agents cannot upload, finally
+
+	mu  sync.Mutex
+	all map[string]image.Image
+}
+
+func (s *imageService) Image(_ context.Context, id string) (image.Image, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	i, there := s.all[id]
+	if !there {
+		return i, fault.New(fault.NotFound, "", "there is no image %s", id)
+	}
+	return i, nil
+}
+
+func (s *imageService) Create(_ context.Context, attributes map[string]any) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	id := attributes["id"].(string)
+	if _, there := s.all[id]; there {
+		return fault.New(fault.Conflict, "", "there is an image %s", id)
+	}
+	s.all[id] = image.Image{ID: id, Status: "queued", Name: attributes["name"].(string),
+		Owner:      attributes["owner"].(string),
+		Visibility: attributes["visibility"].(string), DiskFormat: attributes["disk_format"].(string),
+		Properties: map[string]string{image.ShelvedServer: attributes[image.ShelvedServer].(string)}}
+	return nil
+}
+
+func (s *imageService) Delete(_ context.Context, id string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, there := s.all[id]; !there {
+		return fault.New(fault.NotFound, "", "there is no image %s", id)
+	}
+	delete(s.all, id)
+	return nil
+}
+
+func (s *imageService) Tagged(context.Context, string) ([]image.Image, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Collect(maps.Values(s.all)), nil
+}
+
+// upload is what an agent does.
+func (s *imageService) upload(id string) lifecycle.DiskUpload {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	i, there := s.all[id]
+	switch {
+	case !there:
+		return lifecycle.DiskUpload{Image: id, Error: "there is no image", Final: true}
+	case s.refusal != "":
+		return lifecycle.DiskUpload{Image: id, Error: s.refusal, Final: true}
+	}
+	i.Status, i.Size, i.HashAlgo, i.HashValue = image.Active, 7, "sha512", "sum"
+	s.all[id] = i
+	return lifecycle.DiskUpload{Image: id, Bytes: 7, SHA512: "sum"}
+}
+
+func (s *imageService) hasData(id string) bool {
+	i, err := s.Image(context.Background(), id)
+	return err == nil && i.Status == image.Active
+}
+
+func (s *imageService) ids() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Sorted(maps.Keys(s.all))
+}
+
+// troubledImages counts what the compute writes to the image service.
+type troubledImages struct {
+	*imageService
+	*trouble
+}
+
+func (s troubledImages) Create(ctx context.Context, attributes map[string]any) error {
+	return s.call(func() error { return s.imageService.Create(ctx, attributes) })
+}
+
+func (s troubledImages) Image(ctx context.Context, id string) (i image.Image, err error) {
+	err = s.call(func() error {
+		i, err = s.imageService.Image(ctx, id)
+		return err
+	})
+	return i, err
+}
+
+func (s troubledImages) Delete(ctx context.Context, id string) error {
+	return s.call(func() error { return s.imageService.Delete(ctx, id) })
+}
+
+// withDisks lets the hosts report that they can upload disks.
+func withDisks(c *cloud) {
+	c.disks = "qcow2"
+	for host := range c.agents.devices {
+		c.report(host)
+	}
+}
+
+// giveDisk gives the server a disk.
+func (c *cloud) giveDisk() {
+	c.t.Helper()
+	if _, err := c.store.Change(c.t.Context(), "s", func(s lifecycle.Server) lifecycle.Server {
+		s.Flavor.DiskGB = 10
+		return s
+	}); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// TestShelveIsRefusedWithoutImages checks that a server is not shelved if its disk would be lost.
+func TestShelveIsRefusedWithoutImages(t *testing.T) {
+	c := operation{hosts: map[string]int{"a": 1}}.prepare(t)
+	c.start(t.Context(), c.store, c.client(nil))
+	c.giveDisk()
+	shelve := func() error {
+		_, err := c.conductor().Act(t.Context(), "s", lifecycle.ActionRequested{ID: "i1", Action: lifecycle.Shelve})
+		return err
+	}
+	refused := func(says string) {
+		t.Helper()
+		if err := shelve(); !fault.Is(err, fault.Conflict) || !strings.Contains(err.Error(), says) {
+			t.Errorf("%v, want %q", err, says)
+		}
+	}
+	refused("has not reported yet")
+	host, err := c.store.Host(t.Context(), "a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	host.NoDiskImages = "its driver has disks and cannot read them"
+	c.put(host)
+	refused("its driver has disks and cannot read them")
+	c.conductor().Images = nil
+	host.DiskImages = "qcow2"
+	c.put(host)
+	refused("compute has no image service; configure [glance]")
+	host.DiskImages = "none"
+	c.put(host)
+	if err := shelve(); err != nil {
+		t.Errorf("a server without a disk: %v", err)
+	}
+	c.settle(lifecycle.Shelved)
+}
+
+// TestShelvedImage checks the attributes of the image, and that only the data that were uploaded count.
+func TestShelvedImage(t *testing.T) {
+	c := operation{hosts: map[string]int{"a": 1}, setup: withDisks}.prepare(t)
+	c.start(t.Context(), c.store, c.client(nil))
+	c.giveDisk()
+	c.agents.pause("a", true)
+	c.act(lifecycle.ActionRequested{ID: "i1", Action: lifecycle.Shelve})
+	c.waitFor("the image is created", func() bool { return c.server().TaskState() == "shelving_image_uploading" })
+	i, err := c.images.Image(t.Context(), "i1")
+	want := image.Image{ID: "i1", Name: "s-shelved", Visibility: "private", Owner: "p", DiskFormat: "qcow2"}
+	if i.Properties[image.ShelvedServer] != "s" {
+		t.Errorf("properties %v", i.Properties)
+	}
+	if i.Properties = nil; err != nil || i.ID != want.ID || i.Name != want.Name || i.Owner != want.Owner ||
+		i.Visibility != want.Visibility || i.DiskFormat != want.DiskFormat {
+		t.Errorf("%+v %v", i, err)
+	}
+	upload := c.images.upload("i1")
+	c.images.all["i1"] = image.Image{ID: "i1", Status: image.Active, Size: 7, HashAlgo: "sha512", HashValue: "other"}
+	c.agents.mu.Lock()
+	err = c.agents.guest(c.conductor(), "a", "s", c.agents.next(), lifecycle.GuestStopped{Host: "a", Consumer: "s",
+		Devices: c.server().Devices, Upload: &upload})
+	c.agents.mu.Unlock()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.waitFor("the shelving is given up", func() bool { return c.server().Refusal != nil })
+	if s := c.server(); s.State != lifecycle.Active || s.Host != "a" || s.Task != lifecycle.PoweringOn ||
+		!strings.Contains(s.Refusal.Message, "does not have the uploaded data") {
+		t.Errorf("%s %s %s %+v", s.State, s.Host, s.Task, s.Refusal)
+	}
+	c.agents.mu.Lock()
+	c.agents.guests["a"]["s"].reported = "" // an agent reports again when its assignment has changed
+	c.agents.mu.Unlock()
+	c.agents.pause("a", false)
+	c.settle(lifecycle.Active)
+	c.waitFor("the image is deleted", func() bool { return len(c.images.ids()) == 0 })
+}
+
+// TestUnshelveIsRefusedWithoutImage checks that a server whose image was deleted is not built with another disk.
+func TestUnshelveIsRefusedWithoutImage(t *testing.T) {
+	c := operation{hosts: map[string]int{"a": 1}, setup: withDisks}.prepare(t)
+	c.start(t.Context(), c.store, c.client(nil))
+	c.giveDisk()
+	c.act(lifecycle.ActionRequested{ID: "i1", Action: lifecycle.Shelve})
+	c.settle(lifecycle.Shelved)
+	if err := c.images.Delete(t.Context(), "i1"); err != nil {
+		t.Fatal(err)
+	}
+	_, err := c.conductor().Act(t.Context(), "s", lifecycle.ActionRequested{ID: "w", Action: lifecycle.Unshelve})
+	if !fault.Is(err, fault.Conflict) || !strings.Contains(err.Error(), "the image i1 with its disk was deleted") {
+		t.Error(err)
+	}
+}
+
+// TestHalfUploads checks that images without data that no server needs are deleted, when they are found twice.
+func TestHalfUploads(t *testing.T) {
+	c := newCloud(t, map[string]int{"a": 1})
+	c.start(t.Context(), c.store, c.client(nil))
+	c.make(server("s"))
+	c.settle(lifecycle.Active)
+	if _, err := c.store.Change(t.Context(), "s", func(s lifecycle.Server) lifecycle.Server {
+		s.ShelvedImage = &lifecycle.ShelvedImage{ID: "needed"}
+		return s
+	}); err != nil {
+		t.Fatal(err)
+	}
+	for _, id := range []string{"needed", "late", "data"} {
+		c.images.all[id] = image.Image{ID: id, Status: "queued", Properties: map[string]string{image.ShelvedServer: "s"}}
+	}
+	c.images.all["data"] = image.Image{ID: "data", Status: image.Active, Properties: map[string]string{
+		image.ShelvedServer: "gone"}}
+	h := halfUploads{dependencies: c.conductor().dependencies}
+	for _, want := range [][]string{{"data", "late", "needed"}, {"data", "needed"}, {"data", "needed"}} {
+		if err := h.remove(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if got := c.images.ids(); !slices.Equal(got, want) {
+			t.Errorf("%v remain, want %v", got, want)
+		}
+	}
+}
