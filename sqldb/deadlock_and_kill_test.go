@@ -81,3 +81,27 @@ func serverKilled(t *testing.T, url string) {
 	}
 	wantNames(t, db, "run 2")
 }
+
+// serverEndsIdleTransaction stops a process in the middle of a write: the server ends its transaction, so that another
+// process can change the same row.
+func serverEndsIdleTransaction(t *testing.T, url string) {
+	db, other, ctx := open(t, url), open(t, url), t.Context()
+	must(t, db.Write(ctx, func(tx *Tx) error { return insert(ctx, tx, "a", 0) }))
+	update := func(db *DB, hold func()) error {
+		return db.Write(ctx, func(tx *Tx) error {
+			_, err := tx.Exec(ctx, "UPDATE thing SET n = n + 1 WHERE name = 'a'")
+			hold()
+			return err
+		})
+	}
+	var frozen sync.WaitGroup
+	locked, thawed := make(chan struct{}), make(chan struct{})
+	begun := sync.OnceFunc(func() { close(locked) })
+	frozen.Go(func() {
+		_ = update(db, func() { begun(); <-thawed }) // after the thaw it fails, or is repeated
+	})
+	<-locked
+	must(t, update(other, func() {}))
+	close(thawed)
+	frozen.Wait()
+}

@@ -72,6 +72,10 @@ func mysqlConfig(a address) (*mysql.Config, error) {
 // and occupies a connection there.
 const lockWait = "SET SESSION lock_wait_timeout = 10"
 
+// idleTransaction limits how long MariaDB keeps a transaction whose client sends nothing: a process that was stopped in
+// the middle of a write would keep its locks, so that no other process could take over. MySQL has no such limit.
+const idleTransaction = "SET SESSION idle_transaction_timeout = 10"
+
 // repeatable sets REPEATABLE READ for all transactions of a connection, which saves one statement per transaction. On
 // a Galera cluster each BEGIN then waits until its node has applied the earlier commits of all nodes.
 type repeatable struct{ driver.Connector }
@@ -83,9 +87,9 @@ func (r repeatable) Connect(ctx context.Context) (driver.Conn, error) {
 		return nil, err
 	}
 	for _, statement := range []string{"SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ",
-		"SET SESSION wsrep_sync_wait = 1", lockWait} {
+		"SET SESSION wsrep_sync_wait = 1", lockWait, idleTransaction} {
 		_, err = conn.(driver.ExecerContext).ExecContext(ctx, statement, nil)
-		if err != nil && !unknownVariable(err) { // MySQL without Galera
+		if err != nil && !unknownVariable(err) { // MariaDB without Galera, and MySQL
 			conn.Close()
 			return nil, err
 		}

@@ -44,6 +44,9 @@ func (db *DB) openPostgreSQL(a address) error {
 	if a.password != "" {
 		c.Password = a.password
 	}
+	if c.RuntimeParams["idle_in_transaction_session_timeout"] == "" { // as idleTransaction of MariaDB
+		c.RuntimeParams["idle_in_transaction_session_timeout"] = "10s"
+	}
 	if a.options.Get("connect_timeout") == "" {
 		c.ConnectTimeout = dialTimeout
 	}

@@ -124,6 +124,7 @@ func TestTransactionsOnEveryDatabase(t *testing.T) {
 		if !strings.HasPrefix(fresh(t), "sqlite") {
 			t.Run("deadlock", func(t *testing.T) { serverDeadlock(t, fresh(t)) })
 			t.Run("killed", func(t *testing.T) { serverKilled(t, fresh(t)) })
+			t.Run("idle transaction", func(t *testing.T) { serverEndsIdleTransaction(t, fresh(t)) })
 		}
 	})
 	t.Run("memory", func(t *testing.T) { suite(t, func(testing.TB) string { return "sqlite://" }) })
