@@ -138,7 +138,15 @@ func lost(err error) bool {
 		return e.Number == 1053 || e.Number == 1927 || e.Number == 1047
 	}
 	e, ok := errors.AsType[*pgconn.PgError](err)
-	return ok && (e.Code == "57P01" || e.Code == "57P02") // admin_shutdown, crash_shutdown
+	return ok && (e.Code == "57P01" || e.Code == "57P02") || endedIdle(err) // admin_shutdown, crash_shutdown
+}
+
+// endedIdle reports whether PostgreSQL has ended the session because of a timeout while it waited for a statement. So it
+// has not executed the statement that gets this answer, and has rolled the transaction back.
+func endedIdle(err error) bool {
+	e, ok := errors.AsType[*pgconn.PgError](err)
+	// idle_in_transaction_session_timeout, transaction_timeout, idle_session_timeout
+	return ok && (e.Code == "25P03" || e.Code == "25P04" || e.Code == "57P05")
 }
 
 // answered reports whether err is a message of the server: it is running.
@@ -207,6 +215,8 @@ func commitError(err error) error {
 	switch {
 	case errors.Is(err, driver.ErrBadConn):
 		return &retry{fault.Wrap(fault.Unavailable, "sqldb.commit", err)}
+	case endedIdle(err):
+		return &retry{unavailable("sqldb.commit", err)}
 	case refusedCommit(err):
 		return fault.Wrap(fault.Unavailable, "sqldb.commit", err)
 	}

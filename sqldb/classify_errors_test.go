@@ -33,6 +33,9 @@ func TestErrorsAreClassified(t *testing.T) {
 		{maria(1062), false, false, false},        // a certain failure
 		{postgres("40001"), true, false, false},   // serialisation failure, also at COMMIT
 		{postgres("57P01"), false, true, true},    // terminated by the administrator
+		{postgres("25P03"), true, false, true},    // idle_in_transaction_session_timeout: it was not executed
+		{postgres("25P04"), true, false, true},    // transaction_timeout
+		{postgres("57P05"), true, false, true},    // idle_session_timeout
 		{postgres("23505"), false, false, false},  // a deferred constraint
 		{mysql.ErrInvalidConn, false, true, true}, // no answer
 		{pgconn.ErrConnClosed, false, true, true}, // pgx, after no answer

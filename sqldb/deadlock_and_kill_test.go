@@ -2,6 +2,7 @@ package sqldb
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -82,26 +83,45 @@ func serverKilled(t *testing.T, url string) {
 	wantNames(t, db, "run 2")
 }
 
-// serverEndsIdleTransaction stops a process in the middle of a write: the server ends its transaction, so that another
-// process can change the same row.
+// serverEndsIdleTransaction stops a process in the middle of two writes, one of them before its COMMIT: the server ends
+// their transactions, so that another process can change the same rows. After that the process repeats the writes.
 func serverEndsIdleTransaction(t *testing.T, url string) {
 	db, other, ctx := open(t, url), open(t, url), t.Context()
-	must(t, db.Write(ctx, func(tx *Tx) error { return insert(ctx, tx, "a", 0) }))
-	update := func(db *DB, hold func()) error {
-		return db.Write(ctx, func(tx *Tx) error {
-			_, err := tx.Exec(ctx, "UPDATE thing SET n = n + 1 WHERE name = 'a'")
-			hold()
-			return err
-		})
+	must(t, db.Write(ctx, func(tx *Tx) error {
+		return errors.Join(insert(ctx, tx, "a", 0), insert(ctx, tx, "b", 0))
+	}))
+	update := func(tx *Tx, name string) error {
+		_, err := tx.Exec(ctx, "UPDATE thing SET n = n + 1 WHERE name = ?", name)
+		return err
 	}
-	var frozen sync.WaitGroup
-	locked, thawed := make(chan struct{}), make(chan struct{})
-	begun := sync.OnceFunc(func() { close(locked) })
-	frozen.Go(func() {
-		_ = update(db, func() { begun(); <-thawed }) // after the thaw it fails, or is repeated
-	})
-	<-locked
-	must(t, update(other, func() {}))
+	var locked, frozen sync.WaitGroup
+	thawed := make(chan struct{})
+	freeze := func(name string, then func(*Tx) error) *error {
+		var result error
+		locked.Add(1)
+		begun := sync.OnceFunc(locked.Done)
+		frozen.Go(func() {
+			result = db.Write(ctx, func(tx *Tx) error {
+				if err := update(tx, name); err != nil {
+					return err
+				}
+				begun()
+				<-thawed
+				return then(tx)
+			})
+		})
+		return &result
+	}
+	atCommit := freeze("a", func(*Tx) error { return nil })
+	before := freeze("b", func(tx *Tx) error { return update(tx, "b") })
+	locked.Wait()
+	must(t, other.Write(ctx, func(tx *Tx) error { return errors.Join(update(tx, "a"), update(tx, "b")) }))
 	close(thawed)
 	frozen.Wait()
+	if *before != nil {
+		t.Errorf("a statement after the timeout: %v", *before)
+	}
+	if *atCommit != nil && (db.Dialect == PostgreSQL || !IsUnknown(*atCommit)) {
+		t.Errorf("COMMIT after the timeout: %v", *atCommit)
+	}
 }

@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/url"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -44,9 +45,6 @@ func (db *DB) openPostgreSQL(a address) error {
 	if a.password != "" {
 		c.Password = a.password
 	}
-	if c.RuntimeParams["idle_in_transaction_session_timeout"] == "" { // as idleTransaction of MariaDB
-		c.RuntimeParams["idle_in_transaction_session_timeout"] = "10s"
-	}
 	if a.options.Get("connect_timeout") == "" {
 		c.ConnectTimeout = dialTimeout
 	}
@@ -58,6 +56,22 @@ func (db *DB) openPostgreSQL(a address) error {
 		}
 		return &timedConn{Conn: conn, limit: ioTimeout}, nil
 	}
-	db.pool = serverPool(stdlib.OpenDB(*c))
+	limit := stdlib.OptionAfterConnect(limitIdleTransactions)
+	if strings.Contains(a.options.Get("options"), idleLimit) { // the operator sets it
+		limit = stdlib.OptionAfterConnect(func(context.Context, *pgx.Conn) error { return nil })
+	}
+	db.pool = serverPool(stdlib.OpenDB(*c, limit))
+	return nil
+}
+
+const idleLimit = "idle_in_transaction_session_timeout"
+
+// limitIdleTransactions limits how long PostgreSQL keeps a transaction whose client sends nothing, as idleTransaction of
+// MariaDB. A server that refuses this works without; only the loss of the connection is returned. It is no parameter of
+// the connection, because PgBouncer refuses connections with parameters that it does not know.
+func limitIdleTransactions(ctx context.Context, conn *pgx.Conn) error {
+	if _, err := conn.Exec(ctx, "SET "+idleLimit+" = '10s'"); err != nil && (lost(err) || !answered(err)) {
+		return err
+	}
 	return nil
 }
