@@ -7,6 +7,8 @@ import (
 	"syscall"
 )
 
+var productFile = "/sys/class/dmi/id/product_uuid" // tests change it
+
 // machineID returns machine-id(5), or an empty string.
 func machineID() string { return firstLine("/etc/machine-id") }
 
@@ -15,8 +17,9 @@ func machineID() string { return firstLine("/etc/machine-id") }
 // another place. The result is empty if the machine or the directory cannot be identified.
 func lockedPlace(dir string) string {
 	machine := machineID()
+	boot := firstLine("/proc/sys/kernel/random/boot_id")
 	if machine == "" { // a container without one: the boot is that of its machine
-		machine = firstLine("/proc/sys/kernel/random/boot_id")
+		machine = boot
 	}
 	info, err := os.Stat(dir)
 	if machine == "" || err != nil {
@@ -28,7 +31,10 @@ func lockedPlace(dir string) string {
 	}
 	// Machines that were cloned with their machine-id have another product_uuid, which only root can read. The number of
 	// the file system is left out, because it may change at a boot.
-	product := firstLine("/sys/class/dmi/id/product_uuid")
+	product := firstLine(productFile)
+	if product == "" { // a clone has at least booted by itself
+		product = boot
+	}
 	return strings.TrimSpace(fmt.Sprintf("%s %s", machine, product)) + fmt.Sprintf(" dir %d", stat.Ino)
 }
 
