@@ -18,9 +18,13 @@ func (s Server) WaitsForAgent(host string) bool {
 }
 
 // Concerns reports whether a server must leave the host: it waits for the agent, or it waits for a hypervisor that can
-// build no guests.
+// build no guests. The destination of a move whose source is lost is kept: it may have copied the only disk.
 func (e HostUnresponsive) Concerns(s Server) bool {
-	return s.WaitsForAgent(e.Host) || e.Hypervisor && s.AllocatedHost() == e.Host && s.presence() == building
+	if s.WaitsForAgent(e.Host) {
+		return true
+	}
+	lost := s.Move != nil && s.Move.diskLost() != ""
+	return e.Hypervisor && !lost && s.AllocatedHost() == e.Host && s.presence() == building
 }
 
 // onHostUnresponsive places a server on another host if the agent of its host has not begun its guest there.
