@@ -109,17 +109,24 @@ func (d *dependencies) checkImage(ctx context.Context, s lifecycle.Server) (life
 	return nil, err
 }
 
-// deleteImage deletes an image that a server does not need any more.
+// deleteImage deletes an image that a server does not need any more. An image that the image service finally refuses to
+// delete, because it is protected for example, stays.
 func (d *dependencies) deleteImage(ctx context.Context, s lifecycle.Server) (lifecycle.Event, error) {
 	images, err := d.imageService()
 	if err != nil {
 		return nil, err
 	}
 	id := s.UnusedImages[0]
-	if err := images.Delete(ctx, id); err != nil && !fault.Is(err, fault.NotFound) {
+	switch err := images.Delete(ctx, id); {
+	case err == nil || fault.Is(err, fault.NotFound):
+		return lifecycle.ImageDeleted{ID: id}, nil
+	case isFinal(err):
+		d.Log.Warn("the image service does not delete an image that is not needed any more; delete it yourself",
+			"image", id, "server", s.ID, "error", err)
+		return lifecycle.ImageDeleted{ID: id, Refused: fault.TextOf(err)}, nil
+	default:
 		return nil, err
 	}
-	return lifecycle.ImageDeleted{ID: id}, nil
 }
 
 // hasDisk reports whether the guest of a server has a disk that its driver has made.
@@ -175,7 +182,8 @@ func (d *dependencies) losesDisk(ctx context.Context, s lifecycle.Server) (bool,
 const halfUploadsEvery = 10 * time.Minute
 
 // halfUploads deletes images without data that no server needs: the answer to a request that creates an image may come
-// after compute has given it up. An image with data is never deleted because a record lacks it.
+// after compute has given it up. An image with data is never deleted because a record lacks it. The images of servers
+// that compute does not know may belong to another cloud with the same image service, and stay.
 type halfUploads struct {
 	*dependencies
 	before map[string]bool // those that the last call has found
@@ -196,7 +204,10 @@ func (h *halfUploads) remove(ctx context.Context) error {
 			continue
 		}
 		s, err := h.store.Read(ctx, i.Properties[image.ShelvedServer])
-		if err != nil && !fault.Is(err, fault.NotFound) {
+		if fault.Is(err, fault.NotFound) {
+			continue
+		}
+		if err != nil {
 			return err
 		}
 		if s.ShelvedImage != nil && s.ShelvedImage.ID == i.ID {

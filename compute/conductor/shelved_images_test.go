@@ -15,7 +15,8 @@ import (
 
 // imageService is an image service in memory.
 type imageService struct {
-	refusal string // why agents cannot upload, finally
+	refusal   string // why agents cannot upload, finally
+	protected bool   // no image may be deleted
 
 	mu  sync.Mutex
 	all map[string]image.Image
@@ -48,6 +49,9 @@ func (s *imageService) Create(_ context.Context, attributes map[string]any) erro
 func (s *imageService) Delete(_ context.Context, id string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.protected {
+		return fault.New(fault.Forbidden, "", "image %s is protected", id)
+	}
 	if _, there := s.all[id]; !there {
 		return fault.New(fault.NotFound, "", "there is no image %s", id)
 	}
@@ -235,14 +239,35 @@ func TestHalfUploads(t *testing.T) {
 		c.images.all[id] = image.Image{ID: id, Status: "queued", Properties: map[string]string{image.ShelvedServer: "s"}}
 	}
 	c.images.all["data"] = image.Image{ID: "data", Status: image.Active, Properties: map[string]string{
-		image.ShelvedServer: "gone"}}
+		image.ShelvedServer: "s"}}
+	c.images.all["other"] = image.Image{ID: "other", Status: "queued", Properties: map[string]string{
+		image.ShelvedServer: "server of another cloud"}}
 	h := halfUploads{dependencies: c.conductor().dependencies}
-	for _, want := range [][]string{{"data", "late", "needed"}, {"data", "needed"}, {"data", "needed"}} {
+	for _, want := range [][]string{{"data", "late", "needed", "other"}, {"data", "needed", "other"},
+		{"data", "needed", "other"}} {
 		if err := h.remove(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		if got := c.images.ids(); !slices.Equal(got, want) {
 			t.Errorf("%v remain, want %v", got, want)
 		}
+	}
+}
+
+// TestProtectedImageStays checks that the deletion of a server ends although its image cannot be deleted.
+func TestProtectedImageStays(t *testing.T) {
+	c := operation{hosts: map[string]int{"a": 1}, setup: withDisks}.prepare(t)
+	c.start(t.Context(), c.store, c.client(nil))
+	c.giveDisk()
+	c.act(lifecycle.ActionRequested{ID: "i1", Action: lifecycle.Shelve})
+	c.settle(lifecycle.Shelved)
+	c.images.protected = true
+	if err := c.conductor().Delete(t.Context(), "s"); err != nil {
+		t.Fatal(err)
+	}
+	c.settle(lifecycle.Deleted)
+	s, err := c.store.Read(t.Context(), "s")
+	if err != nil || len(s.UnusedImages) > 0 || !strings.Contains(text(s), "the image i1 is not needed any more, but stays") {
+		t.Errorf("%v %v\n%s", err, s.UnusedImages, text(s))
 	}
 }

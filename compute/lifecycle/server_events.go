@@ -72,8 +72,11 @@ type ImageCreated struct{ ID string }
 // ImageChecked is the result of CheckImage: the image service has the data that was uploaded.
 type ImageChecked struct{ ID string }
 
-// ImageDeleted is the result of DeleteImage: the image service has no such image.
-type ImageDeleted struct{ ID string }
+// ImageDeleted is the result of DeleteImage: the image service has no such image, or it finally refuses to delete it.
+type ImageDeleted struct {
+	ID      string
+	Refused string // why the image stays; empty: it is deleted
+}
 
 // Refused is the result of a step that cannot succeed, now or later, for a reason other than capacity.
 type Refused struct {

@@ -136,6 +136,10 @@ func onImageDeleted(s Server, e ImageDeleted, now time.Time) Server {
 		return s // late
 	}
 	s.UnusedImages = slices.Delete(slices.Clone(s.UnusedImages), i, i+1)
-	s = addHistory(s, now, "deleted the image "+e.ID)
+	text := "deleted the image " + e.ID
+	if e.Refused != "" {
+		text = "the image " + e.ID + " is not needed any more, but stays: " + trimStop(e.Refused) + "; an operator may delete it"
+	}
+	s = addHistory(s, now, text)
 	return endCleanup(s, now)
 }
